@@ -1,0 +1,22 @@
+// Package schemas holds what services agree on: the protobuf messages (in
+// switchyard/v1), subjects, streams and header names. It does no I/O.
+package schemas
+
+//go:generate go run github.com/bufbuild/buf/cmd/buf@v1.70.0 generate
+
+// Version is the version of the messages; a message of another is refused.
+const Version = 1
+
+// Headers that outsiders see.
+const (
+	// HeaderReplyTo overrides reply_to in the body of a prompt.
+	HeaderReplyTo = "Switchyard-Reply-To"
+	// HeaderIndex is a chunk's index in the text encoding.
+	HeaderIndex = "Switchyard-Index"
+	// HeaderContentType tells protobuf from JSON and text.
+	HeaderContentType = "Content-Type"
+	// ContentProtobuf is the content type of protobuf bodies.
+	ContentProtobuf = "application/protobuf"
+	// ContentJSON is the content type of JSON bodies.
+	ContentJSON = "application/json"
+)

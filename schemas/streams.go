@@ -1,0 +1,136 @@
+package schemas
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Hops is how tensors travel between services.
+type Hops string
+
+// The three ways a tensor hop can work. What must survive is in file streams
+// whatever this says.
+const (
+	// HopsAcked: memory work queues, every message acknowledged after it is handled.
+	HopsAcked Hops = "acked"
+	// HopsUnacked: memory streams with interest retention and no acknowledgements.
+	HopsUnacked Hops = "unacked"
+	// HopsCore: plain NATS with queue groups, nothing stored.
+	HopsCore Hops = "core"
+)
+
+// Retention of a stream, in NATS's words.
+type Retention uint8
+
+// The retentions that streams here use.
+const (
+	Limits Retention = iota
+	WorkQueue
+	Interest
+)
+
+// StreamSpec is a stream as data; pkg/bus turns it into a server's configuration.
+type StreamSpec struct {
+	Name      string
+	Subjects  []string
+	Retention Retention
+	// Memory streams hold tensors, which can be computed again; file streams what cannot.
+	Memory bool
+	MaxAge time.Duration
+	// MaxBytes bounds the stream; a full one refuses publishing (file) or drops the oldest (memory).
+	MaxBytes int64
+}
+
+// Ages and sizes of the streams.
+const (
+	// LogAge is how long a request can be asked for again: an hour is
+	// promised, and the longest deadline lies beneath it.
+	LogAge = 2 * time.Hour
+	// MaxDeadline is the longest that a request may take.
+	MaxDeadline = time.Hour
+	// TensorAge bounds how long a lost consumer's tensors stay; attention issues them again well before.
+	TensorAge = 30 * time.Second
+
+	promptBytes = 1 << 30
+	logBytes    = 4 << 30
+	tensorBytes = 256 << 20
+)
+
+// Streams are the names and definitions of a model's streams.
+type Streams struct {
+	Subjects
+	Hops Hops
+}
+
+func (s Streams) name(kind string) string { return s.Prefix + "_" + kind + "_" + s.Model }
+
+// Prompts holds accepted prompts until a tokenizer has made them sequences.
+func (s Streams) Prompts() StreamSpec {
+	return StreamSpec{Name: s.name("PROMPTS"), Subjects: []string{s.Prompt()}, Retention: WorkQueue, MaxBytes: promptBytes}
+}
+
+// Sequences holds requests until their last token is in the log.
+func (s Streams) Sequences() StreamSpec {
+	return StreamSpec{Name: s.name("SEQUENCES"), Subjects: []string{s.Sequence()}, Retention: WorkQueue, MaxBytes: promptBytes}
+}
+
+// Tokens is the token log.
+func (s Streams) Tokens() StreamSpec {
+	return StreamSpec{Name: s.name("TOKENS"), Subjects: []string{s.AnyToken()}, Retention: Limits, MaxAge: LogAge, MaxBytes: logBytes}
+}
+
+// Hidden carries rows to the gates.
+func (s Streams) Hidden() StreamSpec { return s.tensor("HIDDEN", s.AnyHidden()) }
+
+// Expert carries one layer's routed rows: a server takes about a thousand
+// consumers a stream, so each layer has its own.
+func (s Streams) Expert(layer int) StreamSpec {
+	return s.tensor("EXPERT-"+strconv.Itoa(layer), s.AnyExpert(layer))
+}
+
+// Partial carries expert outputs to the aggregators.
+func (s Streams) Partial() StreamSpec { return s.tensor("PARTIAL", s.AnyPartial()) }
+
+// Block carries summed outputs to the attention replicas.
+func (s Streams) Block() StreamSpec { return s.tensor("BLOCK", s.AnyBlock()) }
+
+func (s Streams) tensor(kind, subject string) StreamSpec {
+	retention := Interest
+	if s.Hops == HopsAcked {
+		retention = WorkQueue
+	}
+	return StreamSpec{
+		Name: s.name(kind), Subjects: []string{subject}, Retention: retention,
+		Memory: true, MaxAge: TensorAge, MaxBytes: tensorBytes,
+	}
+}
+
+// Durable lists the file streams, which exist whatever the hops are.
+func (s Streams) Durable() []StreamSpec {
+	return []StreamSpec{s.Prompts(), s.Sequences(), s.Tokens()}
+}
+
+// Tensors lists the memory streams of a model with these MoE layers; none with core hops.
+func (s Streams) Tensors(moeLayers []int) []StreamSpec {
+	if s.Hops == HopsCore {
+		return nil
+	}
+	specs := []StreamSpec{s.Hidden(), s.Partial(), s.Block()}
+	for _, layer := range moeLayers {
+		specs = append(specs, s.Expert(layer))
+	}
+	return specs
+}
+
+// Bucket names a key-value bucket of the model: "plans", "members" or "leases".
+func (s Streams) Bucket(kind string) string { return s.name(kind) }
+
+// ParseHops reads the value of --hops.
+func ParseHops(text string) (Hops, error) {
+	switch h := Hops(text); h {
+	case HopsAcked, HopsUnacked, HopsCore:
+		return h, nil
+	}
+	return "", fmt.Errorf("hops %q is none of acked, unacked, core", text)
+}

@@ -1,0 +1,179 @@
+package schemas
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"strings"
+)
+
+// DefaultPrefix is the first token of every subject unless configured otherwise.
+const DefaultPrefix = "switchyard"
+
+// LogShards is the number of shards of the token log. One tokenizer replica at
+// a time serves a shard, so it bounds how many can share the detokenising.
+const LogShards = 8
+
+// Subjects builds and parses the subjects of one model under one prefix.
+type Subjects struct {
+	Prefix string
+	Model  string
+}
+
+// NewSubjects returns the subjects of a model; characters of the model's name
+// that a subject token cannot carry become underscores.
+func NewSubjects(prefix, model string) Subjects {
+	return Subjects{Prefix: prefix, Model: ModelToken(model)}
+}
+
+func (s Subjects) join(parts ...string) string {
+	return s.Prefix + "." + strings.Join(parts, ".")
+}
+
+// Ask is the request–reply service subject.
+func (s Subjects) Ask() string { return s.join("ask", s.Model) }
+
+// Prompt is the subject whose acknowledgement is the acceptance.
+func (s Subjects) Prompt() string { return s.join("prompt", s.Model) }
+
+// AnyPrompt matches the prompts of every model, served or not.
+func (s Subjects) AnyPrompt() string { return s.join("prompt", "*") }
+
+// Replay is the service subject that streams a request's chunks again.
+func (s Subjects) Replay() string { return s.join("replay", s.Model) }
+
+// Rejected gets errors that have no usable reply subject.
+func (s Subjects) Rejected() string { return s.join("rejected", s.Model) }
+
+// Sequence carries tokenized requests to attention.
+func (s Subjects) Sequence() string { return s.join("sequence", s.Model) }
+
+// Cancel ends one request.
+func (s Subjects) Cancel(request string) string { return s.join("cancel", s.Model, request) }
+
+// AnyCancel matches the cancellation of every request.
+func (s Subjects) AnyCancel() string { return s.join("cancel", s.Model, "*") }
+
+// Token is the token log of one request.
+func (s Subjects) Token(request string) string {
+	return s.join("token", s.Model, strconv.Itoa(ShardOf(request)), request)
+}
+
+// TokenShard matches all token logs of one shard.
+func (s Subjects) TokenShard(shard int) string {
+	return s.join("token", s.Model, strconv.Itoa(shard), "*")
+}
+
+// AnyToken matches all token logs.
+func (s Subjects) AnyToken() string { return s.join("token", s.Model, "*", "*") }
+
+// Hidden carries rows to the gate of a layer.
+func (s Subjects) Hidden(layer int) string { return s.join("hidden", s.Model, strconv.Itoa(layer)) }
+
+// AnyHidden matches the rows of every layer.
+func (s Subjects) AnyHidden() string { return s.join("hidden", s.Model, "*") }
+
+// Expert carries routed rows to one function.
+func (s Subjects) Expert(layer int, function string) string {
+	return s.join("expert", s.Model, strconv.Itoa(layer), function)
+}
+
+// AnyExpert matches the functions of one layer.
+func (s Subjects) AnyExpert(layer int) string {
+	return s.join("expert", s.Model, strconv.Itoa(layer), "*")
+}
+
+// Partial carries expert outputs to one aggregator.
+func (s Subjects) Partial(shard string) string { return s.join("partial", s.Model, shard) }
+
+// AnyPartial matches the partials of every shard.
+func (s Subjects) AnyPartial() string { return s.join("partial", s.Model, "*") }
+
+// Block carries a layer's summed expert output back to one attention replica.
+func (s Subjects) Block(replica string) string { return s.join("block", s.Model, replica) }
+
+// AnyBlock matches the blocks of every attention replica.
+func (s Subjects) AnyBlock() string { return s.join("block", s.Model, "*") }
+
+// Probe is where the server says that nobody listens to a request's reply subject any more.
+func (s Subjects) Probe(replica, request string) string {
+	return s.join("probe", s.Model, replica, request)
+}
+
+// AnyProbe matches the probes of one tokenizer replica.
+func (s Subjects) AnyProbe(replica string) string { return s.join("probe", s.Model, replica, "*") }
+
+// Internal says whether a subject belongs to the system, so that no producer
+// may have it as its reply subject.
+func (s Subjects) Internal(subject string) bool {
+	return subject == s.Prefix || strings.HasPrefix(subject, s.Prefix+".") ||
+		strings.HasPrefix(subject, "$")
+}
+
+// LastToken is the last token of a subject: the model of a prompt, the request
+// of a cancellation, the layer of hidden rows.
+func LastToken(subject string) string {
+	return subject[strings.LastIndexByte(subject, '.')+1:]
+}
+
+// ParseHidden returns the layer of a Hidden subject.
+func (s Subjects) ParseHidden(subject string) (layer int, err error) {
+	layer, err = strconv.Atoi(LastToken(subject))
+	if err != nil || layer < 0 || subject != s.Hidden(layer) {
+		return 0, fmt.Errorf("subject %q is not %s", subject, s.AnyHidden())
+	}
+	return layer, nil
+}
+
+// ShardOf is the shard of the token log that a request's records go to.
+func ShardOf(request string) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(request)) // never fails
+	return int(h.Sum32() % LogShards)
+}
+
+// ModelToken is a model's name as a subject token: characters outside
+// [A-Za-z0-9_-] become underscores.
+func ModelToken(name string) string {
+	return strings.Map(func(r rune) rune {
+		if isTokenRune(r) {
+			return r
+		}
+		return '_'
+	}, name)
+}
+
+// MaxRequestID bounds the length of a request id, in bytes.
+const MaxRequestID = 128
+
+// CheckRequestID says why an id cannot be one: it is part of subjects.
+func CheckRequestID(id string) error {
+	if id == "" || len(id) > MaxRequestID {
+		return fmt.Errorf("request_id has %d bytes; it must have 1 to %d", len(id), MaxRequestID)
+	}
+	for _, r := range id {
+		if !isTokenRune(r) {
+			return fmt.Errorf("request_id %q has %q; only letters, digits, '_' and '-' may be used", id, r)
+		}
+	}
+	return nil
+}
+
+func isTokenRune(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-'
+}
+
+// CheckReplyTo says why a subject cannot receive chunks.
+func (s Subjects) CheckReplyTo(subject string) error {
+	switch {
+	case subject == "":
+		return fmt.Errorf("reply_to is empty")
+	case strings.ContainsAny(subject, "*>"):
+		return fmt.Errorf("reply_to %q has a wildcard; it must be one subject", subject)
+	case strings.ContainsAny(subject, " \t\r\n") || strings.Contains("."+subject+".", ".."):
+		return fmt.Errorf("reply_to %q is not a subject: it has white space or an empty token", subject)
+	case s.Internal(subject):
+		return fmt.Errorf("reply_to %q is an internal subject; use one outside %s.> and $", subject, s.Prefix)
+	}
+	return nil
+}
