@@ -1,0 +1,229 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// Group is services that live together; it is a Service itself. It starts them
+// in order and runs them all; when its context ends, or when the first of them
+// fails, Stop takes them down one after the other, so that a service drains
+// while those that it needs still run.
+type Group struct {
+	name  string
+	start []Service
+	drain []Service
+
+	mu      sync.Mutex
+	state   state
+	members map[Service]*member
+	failed  chan error // the first error of any Run
+	stopErr error
+	stopped chan struct{}
+}
+
+// state of a Group; it only grows.
+type state uint8
+
+const (
+	isNew state = iota
+	isStarting
+	isStarted
+	isRunning
+	isStopping
+)
+
+// member is a service that was asked to start.
+type member struct {
+	cancel context.CancelFunc // ends its Run; nil when it was never run
+	done   chan struct{}      // closed when Run has returned
+	err    error              // of Run; valid after done
+}
+
+// NewGroup returns a group that starts these services in this order and stops
+// them in the reverse one: what others need comes first.
+func NewGroup(name string, services ...Service) *Group {
+	g := &Group{
+		name: name, start: services,
+		members: map[Service]*member{}, failed: make(chan error, len(services)), stopped: make(chan struct{}),
+	}
+	for i := len(services) - 1; i >= 0; i-- {
+		g.drain = append(g.drain, services[i])
+	}
+	return g
+}
+
+// DrainOrder replaces the order of stopping. Services that it leaves out are
+// stopped after it, in the reverse order of starting. Call it before Start.
+func (g *Group) DrainOrder(first ...Service) *Group {
+	listed := map[Service]bool{}
+	for _, s := range first {
+		listed[s] = true
+	}
+	order := append([]Service(nil), first...)
+	for _, s := range g.drain {
+		if !listed[s] {
+			order = append(order, s)
+		}
+	}
+	g.drain = order
+	return g
+}
+
+// Name returns the group's name.
+func (g *Group) Name() string { return g.name }
+
+// Start starts the services in order, up to the first error.
+func (g *Group) Start(ctx context.Context) error {
+	if !g.advance(isNew, isStarting) {
+		return fmt.Errorf("starting %s: it was started or stopped before", g.name)
+	}
+	for _, s := range g.start {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if !g.enter(s) {
+			return fmt.Errorf("starting %s: it was stopped meanwhile", g.name)
+		}
+		if err := s.Start(ctx); err != nil {
+			return named(s, "starting", err)
+		}
+	}
+	g.advance(isStarting, isStarted)
+	return nil
+}
+
+// Run runs the services until ctx ends, one fails, or all are done. They are
+// still running when it returns: Stop ends them in order.
+func (g *Group) Run(ctx context.Context) error {
+	if !g.launch(ctx) {
+		return fmt.Errorf("running %s: it is not started, or stopped already", g.name)
+	}
+	done := make(chan struct{})
+	go func() {
+		for _, s := range g.start {
+			<-g.member(s).done
+		}
+		close(done)
+	}()
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-g.failed:
+		return err
+	case <-done:
+		return g.anyFailure()
+	}
+}
+
+// launch runs every service in a goroutine of its own. Their contexts outlive
+// ctx: each ends when it is that service's turn to stop.
+func (g *Group) launch(ctx context.Context) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.state != isStarted {
+		return false
+	}
+	g.state = isRunning
+	for _, s := range g.start {
+		m := g.members[s]
+		var running context.Context
+		running, m.cancel = context.WithCancel(context.WithoutCancel(ctx))
+		go func() {
+			defer close(m.done)
+			if m.err = named(s, "running", s.Run(running)); m.err != nil {
+				g.failed <- m.err // has room for all
+			}
+		}()
+	}
+	return true
+}
+
+// anyFailure returns an error that came at the same moment as the end of the last Run.
+func (g *Group) anyFailure() error {
+	select {
+	case err := <-g.failed:
+		return err
+	default:
+		return nil
+	}
+}
+
+// Stop ends the services in drain order, joins their errors, and returns the
+// same when called again. A Run's error that Run returned is not repeated.
+func (g *Group) Stop(ctx context.Context) error {
+	if !g.beginStop() {
+		<-g.stopped
+		return g.stopErr
+	}
+	defer close(g.stopped)
+	var errs []error
+	for _, s := range g.drain {
+		if m := g.member(s); m != nil {
+			errs = append(errs, g.stopOne(ctx, s, m))
+		}
+	}
+	g.stopErr = errors.Join(append(errs, g.laterFailures()...)...)
+	return g.stopErr
+}
+
+// stopOne ends a service's Run, waits for it, and stops it.
+func (g *Group) stopOne(ctx context.Context, s Service, m *member) error {
+	var late error
+	if m.cancel != nil {
+		m.cancel()
+		select {
+		case <-m.done:
+		case <-ctx.Done():
+			late = fmt.Errorf("stopping %s: its Run did not return in the time given for draining", s.Name())
+		}
+	}
+	return errors.Join(late, named(s, "stopping", s.Stop(ctx)))
+}
+
+// laterFailures are the errors of Runs that no one has seen yet.
+func (g *Group) laterFailures() (errs []error) {
+	for err := g.anyFailure(); err != nil; err = g.anyFailure() {
+		errs = append(errs, err)
+	}
+	return errs
+}
+
+func (g *Group) advance(from, to state) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.state != from {
+		return false
+	}
+	g.state = to
+	return true
+}
+
+// enter notes that a service is about to start, so that it is stopped later.
+func (g *Group) enter(s Service) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.state != isStarting {
+		return false
+	}
+	g.members[s] = &member{done: make(chan struct{})}
+	return true
+}
+
+func (g *Group) beginStop() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.state == isStopping {
+		return false
+	}
+	g.state = isStopping
+	return true
+}
+
+func (g *Group) member(s Service) *member {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.members[s]
+}

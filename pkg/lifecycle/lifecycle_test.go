@@ -1,0 +1,280 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// journal notes what happened, in order.
+type journal struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (j *journal) note(line string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lines = append(j.lines, line)
+}
+
+func (j *journal) has(line string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Contains(j.lines, line)
+}
+
+// fake is a service whose three functions can be made to fail.
+type fake struct {
+	name                  string
+	log                   *journal
+	startErr, runErr      error
+	stopErr, ready, alive error
+	once                  bool          // Run returns nil at once
+	stuck                 chan struct{} // Run waits for this instead of its context
+}
+
+func (f *fake) Name() string { return f.name }
+func (f *fake) Ready() error { return f.ready }
+func (f *fake) Live() error  { return f.alive }
+
+func (f *fake) Start(context.Context) error {
+	f.log.note("start " + f.name)
+	return f.startErr
+}
+
+func (f *fake) Run(ctx context.Context) error {
+	f.log.note("run " + f.name)
+	switch {
+	case f.runErr != nil || f.once:
+		return f.runErr
+	case f.stuck != nil:
+		<-f.stuck
+	default:
+		<-ctx.Done()
+	}
+	f.log.note("end " + f.name)
+	return nil
+}
+
+func (f *fake) Stop(context.Context) error {
+	f.log.note("stop " + f.name)
+	return f.stopErr
+}
+
+// trio is three services that share a journal.
+func trio() (a, b, c *fake, log *journal) {
+	log = &journal{}
+	return &fake{name: "a", log: log}, &fake{name: "b", log: log}, &fake{name: "c", log: log}, log
+}
+
+func await(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); !cond(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s did not happen in 5 s", what)
+		}
+	}
+}
+
+// runUntilAll runs a group, ends its context once all its services run, and returns Run's result.
+func runUntilAll(t *testing.T, g *Group, log *journal) error {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	result := make(chan error, 1)
+	go func() { result <- Run(ctx, g, time.Second) }()
+	await(t, "running", func() bool { return log.has("run a") && log.has("run b") && log.has("run c") })
+	cancel()
+	return <-result
+}
+
+func TestOrder(t *testing.T) {
+	tests := []struct {
+		name string
+		// first are the indices given to DrainOrder.
+		first []int
+		want  string
+	}{
+		{"reverse", nil, "end c,stop c,end b,stop b,end a,stop a"},
+		{"given", []int{1, 0, 2}, "end b,stop b,end a,stop a,end c,stop c"},
+		{"partly given", []int{0}, "end a,stop a,end c,stop c,end b,stop b"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			a, b, c, log := trio()
+			all := []Service{a, b, c}
+			g := NewGroup("g", all...)
+			var first []Service
+			for _, i := range tt.first {
+				first = append(first, all[i])
+			}
+			if err := runUntilAll(t, g.DrainOrder(first...), log); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(log.lines[:3], ","); got != "start a,start b,start c" {
+				t.Errorf("started as %s", got)
+			}
+			if got := strings.Join(log.lines[6:], ","); got != tt.want {
+				t.Errorf("stopped as %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestErrorsAreJoined(t *testing.T) {
+	a, b, c, log := trio()
+	b.runErr = errors.New("boom")
+	a.stopErr = errors.New("stuck valve")
+	err := Run(t.Context(), NewGroup("g", a, b, c), time.Second)
+	if want := "running b: boom\nstopping a: stuck valve"; err == nil || err.Error() != want {
+		t.Fatalf("got %q, want %q", err, want)
+	}
+	for _, line := range []string{"stop a", "stop b", "stop c"} {
+		if !log.has(line) {
+			t.Errorf("%s is missing", line)
+		}
+	}
+}
+
+func TestStartFails(t *testing.T) {
+	a, b, c, log := trio()
+	b.startErr = errors.New("no disk")
+	err := Run(t.Context(), NewGroup("g", a, b, c), time.Second)
+	if err == nil || err.Error() != "starting b: no disk" {
+		t.Fatal(err)
+	}
+	if got := strings.Join(log.lines, ","); got != "start a,start b,stop b,stop a" {
+		t.Errorf("went %s", got)
+	}
+}
+
+func TestAllDone(t *testing.T) {
+	a, b, _, _ := trio()
+	a.once, b.once = true, true
+	if err := Run(t.Context(), NewGroup("g", a, b), time.Second); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEndWhileStarting(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	a, b, _, log := trio()
+	if err := Run(ctx, NewGroup("g", a, b), time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if len(log.lines) != 0 {
+		t.Errorf("went %v", log.lines)
+	}
+}
+
+func TestStopIsBounded(t *testing.T) {
+	a, b, c, log := trio()
+	b.stuck = make(chan struct{})
+	g := NewGroup("g", a, b, c)
+	ctx, cancel := context.WithCancel(t.Context())
+	result := make(chan error, 1)
+	go func() { result <- Run(ctx, g, 20*time.Millisecond) }()
+	await(t, "running", func() bool { return log.has("run b") })
+	cancel()
+	err := <-result
+	if err == nil || !strings.Contains(err.Error(), "stopping b: its Run did not return") {
+		t.Fatal(err)
+	}
+	if !log.has("stop a") {
+		t.Error("a was not stopped")
+	}
+	close(b.stuck)
+	<-g.member(b).done
+}
+
+func TestStopTwiceAndBeforeStart(t *testing.T) {
+	a, _, _, log := trio()
+	g := NewGroup("g", a)
+	for range 2 {
+		if err := g.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := g.Start(t.Context()); err == nil {
+		t.Error("a stopped group started")
+	}
+	if err := g.Run(t.Context()); err == nil {
+		t.Error("a stopped group ran")
+	}
+	if len(log.lines) != 0 {
+		t.Errorf("went %v", log.lines)
+	}
+}
+
+func TestReady(t *testing.T) {
+	a, b, _, log := trio()
+	b.ready = errors.New("layer 3 is cold")
+	g := NewGroup("g", a, b)
+	if err := g.Ready(); !errors.Is(err, errStarting) {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	result := make(chan error, 1)
+	go func() { result <- Run(ctx, g, time.Second) }()
+	await(t, "running", func() bool { return log.has("run b") })
+	if err := g.Ready(); err == nil || err.Error() != "b: layer 3 is cold" {
+		t.Error(err)
+	}
+	if err := g.Live(); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	if err := <-result; err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Ready(); !errors.Is(err, errStopping) {
+		t.Error(err)
+	}
+}
+
+func TestLive(t *testing.T) {
+	a, b, _, _ := trio()
+	a.alive = errors.New("device lost")
+	b.runErr = errors.New("boom")
+	g := NewGroup("g", a, b)
+	if err := Run(t.Context(), g, time.Second); err == nil {
+		t.Fatal("no error")
+	}
+	if err := g.Live(); err == nil || err.Error() != "a: device lost\nrunning b: boom" {
+		t.Error(err)
+	}
+}
+
+func TestFunctions(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var went []string
+	s := &Functions{
+		Label:   "f",
+		OnStart: func(context.Context) error { went = append(went, "start"); cancel(); return nil },
+		OnStop:  func(context.Context) error { went = append(went, "stop"); return nil },
+	}
+	if err := Run(ctx, s, time.Second); err != nil || s.Name() != "f" {
+		t.Fatal(err)
+	}
+	if !slices.Equal(went, []string{"start", "stop"}) {
+		t.Errorf("went %v", went)
+	}
+}
+
+func TestGroupOfFunctions(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	last := &Functions{Label: "last", OnRun: func(context.Context) error { cancel(); return nil }}
+	if err := Run(ctx, NewGroup("g", &Functions{Label: "first"}, last), time.Second); err != nil {
+		t.Fatal(err)
+	}
+}
