@@ -1,0 +1,24 @@
+// Package models holds the checkpoints that travel inside the binary, so that
+// the first command works without a download.
+package models
+
+import (
+	"embed"
+	"unsafe"
+)
+
+// Demo holds the small files beside the demo model's weights: configuration,
+// tokenizer and model card, under "demo/".
+//
+//go:embed demo/config.json demo/generation_config.json demo/tokenizer.json demo/tokenizer_config.json demo/README.md
+var Demo embed.FS
+
+//go:embed demo/model.safetensors
+var demoWeights string
+
+// DemoWeights returns the demo model's safetensors file (35.8 MB) without a
+// copy: the bytes lie in the binary's read-only pages, so they are paged in on
+// use and a write to them faults, as with a memory map.
+func DemoWeights() []byte {
+	return unsafe.Slice(unsafe.StringData(demoWeights), len(demoWeights))
+}

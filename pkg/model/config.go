@@ -1,0 +1,223 @@
+package model
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// Bounds on what a config may ask for: far above any published model, and low
+// enough that products of three of them fit an int64.
+const (
+	maxLayers    = 4096
+	maxExperts   = 16384
+	maxHidden    = 1 << 18
+	maxWidth     = 1 << 20
+	maxHeads     = 4096
+	maxHeadDim   = 4096
+	maxVocab     = 1 << 24
+	maxPositions = 1 << 30
+)
+
+// config reads config.json key by key. It keeps the first error and which keys
+// were asked for, so that what remains can be judged by checkRest.
+type config struct {
+	file string // for errors
+	raw  map[string]json.RawMessage
+	used map[string]bool
+	err  error
+}
+
+func parseConfig(file string, data []byte) (*config, error) {
+	c := &config{file: file, used: map[string]bool{}}
+	if err := json.Unmarshal(data, &c.raw); err != nil {
+		return nil, fmt.Errorf("%s: reading JSON object: %w", file, err)
+	}
+	return c, nil
+}
+
+// fail keeps the first error.
+func (c *config) fail(format string, args ...any) {
+	if c.err == nil {
+		c.err = fmt.Errorf(c.file+": "+format, args...)
+	}
+}
+
+// refuse is the error for a key whose value is understood but not supported.
+func (c *config) refuse(key, value, why string) { c.fail("%s = %s %s", key, value, why) }
+
+// ignore marks keys as known to be without effect.
+func (c *config) ignore(keys ...string) {
+	for _, key := range keys {
+		c.used[key] = true
+	}
+}
+
+// get decodes a key into to. It reports false where the key is absent or null,
+// or where the value has another type, which fails.
+func (c *config) get(key string, to any) bool {
+	c.used[key] = true
+	raw, ok := c.raw[key]
+	if !ok || string(raw) == "null" {
+		return false
+	}
+	if err := json.Unmarshal(raw, to); err != nil {
+		c.fail("%s = %s: %w", key, shorten(raw), err)
+		return false
+	}
+	return true
+}
+
+// size reads a required number in 1..limit.
+func (c *config) size(key string, limit int) int {
+	n := c.sizeOr(key, 0, limit)
+	if n == 0 {
+		c.fail("%s is missing, but needed", key)
+	}
+	return n
+}
+
+// sizeOr reads a number in 1..limit; or stands for an absent or null key.
+func (c *config) sizeOr(key string, or, limit int) int {
+	var n int
+	if !c.get(key, &n) {
+		return or
+	}
+	if n < 1 || n > limit {
+		c.fail("%s = %d is outside 1..%d", key, n, limit)
+		return 1
+	}
+	return n
+}
+
+func (c *config) ints(key string) []int {
+	var list []int
+	c.get(key, &list)
+	return list
+}
+
+func (c *config) boolOr(key string, or bool) bool {
+	c.get(key, &or)
+	return or
+}
+
+func (c *config) stringOr(key, or string) string {
+	c.get(key, &or)
+	return or
+}
+
+// floatOr reads a positive finite number.
+func (c *config) floatOr(key string, or float64) float64 {
+	c.get(key, &or)
+	if !(or > 0) || math.IsInf(float64(float32(or)), 0) {
+		c.fail("%s = %v is not a positive number", key, or)
+	}
+	return or
+}
+
+// tokens reads a token id or a list of them.
+func (c *config) tokens(key string) []uint32 {
+	var id uint32
+	c.used[key] = true
+	if json.Unmarshal(c.raw[key], &id) == nil && string(c.raw[key]) != "null" {
+		return []uint32{id}
+	}
+	var ids []uint32
+	c.get(key, &ids)
+	return ids
+}
+
+// ropeTheta reads the rotary base from rope_theta or, as newer configs have
+// it, from rope_parameters; every kind of scaling is refused.
+func (c *config) ropeTheta(or float64) float64 {
+	theta := c.floatOr("rope_theta", or)
+	for _, key := range []string{"rope_parameters", "rope_scaling"} {
+		var raw map[string]json.RawMessage
+		if !c.get(key, &raw) {
+			continue
+		}
+		rope := &config{file: c.file, raw: raw, used: map[string]bool{}}
+		kind := rope.stringOr("rope_type", rope.stringOr("type", "default"))
+		theta = rope.floatOr("rope_theta", theta)
+		for name, value := range rope.raw {
+			if !rope.used[name] && !neutral(name, value) {
+				rope.fail("%s is not supported", name)
+			}
+		}
+		if kind != "default" || rope.err != nil {
+			c.refuse(key, shorten(c.raw[key]), "is not supported: only rope_type \"default\" with rope_theta is")
+		}
+	}
+	return theta
+}
+
+// checkKnown refuses values of common keys that change the numbers.
+func (c *config) checkKnown() {
+	if act := c.stringOr("hidden_act", "silu"); act != "silu" {
+		c.refuse("hidden_act", act, "is not supported: only silu is")
+	}
+}
+
+// trainingOnly matches names of keys that inference does not feel.
+var trainingOnly = regexp.MustCompile(`dropout|pdrop|_loss|initializer|jitter_noise|^output_|attn_implementation|experts_implementation|use_flash_attn`)
+
+// changesNumbers matches names of keys that, not being known, may change what
+// the model computes.
+var changesNumbers = regexp.MustCompile(`(?i)quant|rope|rotary|attn|attention|window|chunk|norm|bias|scal|softcap|logit|act|expert|mlp|moe|rout|shared|gate|sink|clip|alibi|lora|mup|multiplier|mamba|latent|layer_types|linear|residual|partial|embedding|group|sparse|is_encoder|encoder|cross|vision|adapter`)
+
+// checkRest refuses keys that nobody read, that sound as if they changed the
+// numbers, and that are not null, false or empty.
+func (c *config) checkRest() {
+	var rest []string
+	for key, value := range c.raw {
+		if !c.used[key] && !neutral(key, value) && changesNumbers.MatchString(key) && !trainingOnly.MatchString(key) {
+			rest = append(rest, key)
+		}
+	}
+	sort.Strings(rest) // one message whatever the map's order
+	if len(rest) > 0 {
+		c.refuse(rest[0], shorten(c.raw[rest[0]]), "is not supported")
+	}
+}
+
+// checkLayerTypes compares an explicit list of attention kinds with the windows
+// that the spec arrived at.
+func (c *config) checkLayerTypes(s *Spec) {
+	var kinds []string
+	if !c.get("layer_types", &kinds) {
+		return
+	}
+	var want []string
+	for _, layer := range s.Layer {
+		kind := "full_attention"
+		if layer.Window > 0 {
+			kind = "sliding_attention"
+		}
+		want = append(want, kind)
+	}
+	if !slices.Equal(kinds, want) {
+		c.refuse("layer_types", shorten(c.raw["layer_types"]), "does not agree with the sliding-window keys")
+	}
+}
+
+// neutral reports whether a value switches a feature off, or scales by one.
+func neutral(key string, raw json.RawMessage) bool {
+	if slices.Contains([]string{"null", "false", "{}", "[]", `""`, "0", "0.0"}, string(raw)) {
+		return true
+	}
+	one := string(raw) == "1" || string(raw) == "1.0"
+	return one && (strings.HasSuffix(key, "_factor") || strings.HasSuffix(key, "_multiplier") || strings.HasSuffix(key, "_scale"))
+}
+
+// shorten keeps a value readable in an error.
+func shorten(raw json.RawMessage) string {
+	const limit = 120
+	if len(raw) > limit {
+		return string(raw[:limit]) + "…"
+	}
+	return string(raw)
+}

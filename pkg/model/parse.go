@@ -1,0 +1,160 @@
+package model
+
+import "fmt"
+
+// ParseSpec reads config.json and, where there is one, generation_config.json
+// (else nil). It checks all that can be known without the weights; the error
+// names the key and its value.
+func ParseSpec(configJSON, generationJSON []byte) (Spec, Generation, error) {
+	s, _, g, err := parseSpec(configJSON, generationJSON)
+	return s, g, err
+}
+
+func parseSpec(configJSON, generationJSON []byte) (Spec, *family, Generation, error) {
+	c, err := parseConfig("config.json", configJSON)
+	if err != nil {
+		return Spec{}, nil, Generation{}, err
+	}
+	var architectures []string
+	c.get("architectures", &architectures)
+	f, err := findFamily(c.stringOr("model_type", ""), architectures)
+	if err != nil {
+		return Spec{}, nil, Generation{}, err
+	}
+	s := Spec{Family: f.modelType}
+	s.readCommon(c)
+	if c.err != nil { // the layers must be known before a family fills them
+		return Spec{}, nil, Generation{}, c.err
+	}
+	f.read(c, &s)
+	c.checkKnown()
+	c.checkLayerTypes(&s)
+	c.checkRest()
+	if c.err != nil {
+		return Spec{}, nil, Generation{}, c.err
+	}
+	g, err := parseGeneration(generationJSON, &s)
+	if err != nil {
+		return Spec{}, nil, Generation{}, err
+	}
+	return s, f, g, s.check()
+}
+
+// readCommon reads the keys that mean the same in every family.
+func (s *Spec) readCommon(c *config) {
+	s.Layers = c.size("num_hidden_layers", maxLayers)
+	s.Hidden = c.size("hidden_size", maxHidden)
+	s.Heads = c.size("num_attention_heads", maxHeads)
+	s.KVHeads = c.sizeOr("num_key_value_heads", s.Heads, maxHeads)
+	s.HeadDim = c.sizeOr("head_dim", 0, maxHeadDim)
+	s.Vocab = c.size("vocab_size", maxVocab)
+	s.MaxPositions = c.size("max_position_embeddings", maxPositions)
+	s.TopK = c.size("num_experts_per_tok", maxExperts)
+	s.TiedEmbeddings = c.boolOr("tie_word_embeddings", false)
+	s.EOS = c.tokens("eos_token_id")
+	s.BOS = -1
+	if ids := c.tokens("bos_token_id"); len(ids) == 1 {
+		s.BOS = int(ids[0])
+	}
+	s.Layer = make([]LayerSpec, min(s.Layers, maxLayers))
+	if s.HeadDim == 0 && c.err == nil {
+		s.deriveHeadDim(c)
+	}
+}
+
+func (s *Spec) deriveHeadDim(c *config) {
+	if s.Hidden%s.Heads != 0 {
+		c.fail("hidden_size %d is not a multiple of num_attention_heads %d, and there is no head_dim", s.Hidden, s.Heads)
+		return
+	}
+	s.HeadDim = s.Hidden / s.Heads
+}
+
+// check refuses numbers that cannot go together.
+func (s *Spec) check() error {
+	switch {
+	case s.Heads%s.KVHeads != 0:
+		return fmt.Errorf("config.json: num_attention_heads %d is not a multiple of num_key_value_heads %d", s.Heads, s.KVHeads)
+	case s.HeadDim%2 != 0:
+		return fmt.Errorf("config.json: head dimension %d is odd: rotary embedding turns pairs", s.HeadDim)
+	case s.TopK > s.Experts:
+		return fmt.Errorf("config.json: num_experts_per_tok %d is more than the %d experts", s.TopK, s.Experts)
+	case s.MoELayers() == 0:
+		return fmt.Errorf("config.json: no layer has experts")
+	case s.BOS >= s.Vocab:
+		return fmt.Errorf("config.json: bos_token_id %d is outside the vocabulary of %d", s.BOS, s.Vocab)
+	}
+	for _, id := range s.EOS {
+		if int64(id) >= int64(s.Vocab) {
+			return fmt.Errorf("eos_token_id %d is outside the vocabulary of %d", id, s.Vocab)
+		}
+	}
+	return nil
+}
+
+// Generation is the sampling that generation_config.json asks for when a
+// request does not say otherwise.
+type Generation struct {
+	DoSample          bool    // false: greedy
+	Temperature       float64 // > 0; 1 changes nothing
+	TopP              float64 // in (0, 1]; 1 is off
+	TopK              int     // 0 is off
+	RepetitionPenalty float64 // > 0; 1 is off
+	MaxNewTokens      int     // 0: not given
+}
+
+// DefaultGeneration is what holds without the file: greedy.
+func DefaultGeneration() Generation {
+	return Generation{Temperature: 1, TopP: 1, RepetitionPenalty: 1}
+}
+
+// parseGeneration reads generation_config.json; its end-of-sequence and
+// begin-of-sequence tokens win over config.json's.
+func parseGeneration(data []byte, s *Spec) (Generation, error) {
+	g := DefaultGeneration()
+	if data == nil {
+		return g, nil
+	}
+	c, err := parseConfig("generation_config.json", data)
+	if err != nil {
+		return g, err
+	}
+	c.get("do_sample", &g.DoSample)
+	c.get("temperature", &g.Temperature)
+	c.get("top_p", &g.TopP)
+	c.get("top_k", &g.TopK)
+	c.get("repetition_penalty", &g.RepetitionPenalty)
+	c.get("max_new_tokens", &g.MaxNewTokens)
+	if ids := c.tokens("eos_token_id"); len(ids) > 0 {
+		s.EOS = ids
+	}
+	if ids := c.tokens("bos_token_id"); len(ids) == 1 && s.BOS < 0 {
+		s.BOS = int(ids[0])
+	}
+	if c.err != nil {
+		return g, c.err
+	}
+	return g, g.check()
+}
+
+func (g *Generation) check() error {
+	bad := func(key string, value any, want string) error {
+		return fmt.Errorf("generation_config.json: %s = %v is not %s", key, value, want)
+	}
+	if g.Temperature == 0 { // some files write greedy so
+		g.DoSample, g.Temperature = false, 1
+	}
+	switch {
+	case !(g.Temperature > 0):
+		return bad("temperature", g.Temperature, "positive")
+	case !(g.TopP > 0 && g.TopP <= 1):
+		return bad("top_p", g.TopP, "in (0, 1]")
+	case g.TopK < 0:
+		return bad("top_k", g.TopK, "0 (off) or more")
+	case !(g.RepetitionPenalty > 0):
+		return bad("repetition_penalty", g.RepetitionPenalty, "positive")
+	case g.MaxNewTokens < 0:
+		return bad("max_new_tokens", g.MaxNewTokens, "0 or more")
+	}
+	return nil
+}

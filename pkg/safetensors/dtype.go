@@ -1,0 +1,34 @@
+package safetensors
+
+// DType is an element type by its name in the header.
+type DType string
+
+// The element types that this package can convert; the others of the format
+// are opaque: known by name and size only.
+const (
+	F64  DType = "F64"
+	F32  DType = "F32"
+	F16  DType = "F16"
+	BF16 DType = "BF16"
+	I64  DType = "I64"
+	I32  DType = "I32"
+	U8   DType = "U8"
+)
+
+// elementBits is the size of one element in bits; types below a byte are packed.
+var elementBits = map[DType]int{
+	F64: 64, I64: 64, "U64": 64, "C64": 64,
+	F32: 32, I32: 32, "U32": 32,
+	F16: 16, BF16: 16, "I16": 16, "U16": 16,
+	U8: 8, "I8": 8, "BOOL": 8, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8,
+	"F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8,
+	"F6_E2M3": 6, "F6_E3M2": 6, "F4": 4,
+}
+
+// Bits is the size of one element in bits, 0 for a name that the format does
+// not know.
+func (d DType) Bits() int { return elementBits[d] }
+
+// Size is the size of one element in bytes, 0 for types smaller than a byte
+// and for unknown names.
+func (d DType) Size() int { return elementBits[d] / 8 }

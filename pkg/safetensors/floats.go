@@ -1,0 +1,66 @@
+package safetensors
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+)
+
+// Floats converts a float tensor to float32, copying it. F64 is rounded; other
+// dtypes are refused.
+func (t Tensor) Floats() ([]float32, error) {
+	out := make([]float32, t.Len())
+	b := t.Data
+	switch t.DType {
+	case F64:
+		for i := range out {
+			out[i] = float32(math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:])))
+		}
+	case F32:
+		for i := range out {
+			out[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+		}
+	case F16:
+		for i := range out {
+			out[i] = HalfToFloat(binary.LittleEndian.Uint16(b[2*i:]))
+		}
+	case BF16:
+		for i := range out {
+			out[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(b[2*i:])) << 16)
+		}
+	default:
+		return nil, fmt.Errorf("tensor %q is %s: only F64, F32, F16 and BF16 convert to float32", t.Name, t.DType)
+	}
+	return out, nil
+}
+
+// Ints converts an integer tensor (I64, I32, U8) to int64, copying it.
+func (t Tensor) Ints() ([]int64, error) {
+	out := make([]int64, t.Len())
+	for i := range out {
+		switch t.DType {
+		case I64:
+			out[i] = int64(binary.LittleEndian.Uint64(t.Data[8*i:]))
+		case I32:
+			out[i] = int64(int32(binary.LittleEndian.Uint32(t.Data[4*i:])))
+		case U8:
+			out[i] = int64(t.Data[i])
+		default:
+			return nil, fmt.Errorf("tensor %q is %s: only I64, I32 and U8 convert to integers", t.Name, t.DType)
+		}
+	}
+	return out, nil
+}
+
+// HalfToFloat converts IEEE 754 binary16 to float32, exactly.
+func HalfToFloat(h uint16) float32 {
+	sign := uint32(h&0x8000) << 16
+	exp, frac := uint32(h>>10)&0x1f, uint32(h&0x3ff)
+	switch exp {
+	case 0: // zero or subnormal: frac · 2^-24 is exact in float32
+		return math.Float32frombits(sign | math.Float32bits(float32(frac)*0x1p-24))
+	case 0x1f: // infinity or NaN
+		return math.Float32frombits(sign | 0x7f800000 | frac<<13)
+	}
+	return math.Float32frombits(sign | (exp+127-15)<<23 | frac<<13)
+}
