@@ -285,8 +285,10 @@ type PlanHead struct {
 	NumericClass string                 `protobuf:"bytes,4,opt,name=numeric_class,json=numericClass,proto3" json:"numeric_class,omitempty"`
 	Wire         string                 `protobuf:"bytes,5,opt,name=wire,proto3" json:"wire,omitempty"`
 	// Why this plan replaced the one before.
-	Reason        string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
-	WriterEpoch   uint64 `protobuf:"varint,7,opt,name=writer_epoch,json=writerEpoch,proto3" json:"writer_epoch,omitempty"`
+	Reason      string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	WriterEpoch uint64 `protobuf:"varint,7,opt,name=writer_epoch,json=writerEpoch,proto3" json:"writer_epoch,omitempty"`
+	// The layers that belong to it.
+	Layers        []uint32 `protobuf:"varint,8,rep,packed,name=layers,proto3" json:"layers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -368,6 +370,13 @@ func (x *PlanHead) GetWriterEpoch() uint64 {
 		return x.WriterEpoch
 	}
 	return 0
+}
+
+func (x *PlanHead) GetLayers() []uint32 {
+	if x != nil {
+		return x.Layers
+	}
+	return nil
 }
 
 // Lease says who owns a duty.
@@ -462,7 +471,7 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\tLayerPlan\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x14\n" +
 	"\x05layer\x18\x02 \x01(\rR\x05layer\x125\n" +
-	"\tfunctions\x18\x03 \x03(\v2\x17.switchyard.v1.FunctionR\tfunctions\"\xcd\x01\n" +
+	"\tfunctions\x18\x03 \x03(\v2\x17.switchyard.v1.FunctionR\tfunctions\"\xe5\x01\n" +
 	"\bPlanHead\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x1d\n" +
@@ -471,7 +480,8 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\rnumeric_class\x18\x04 \x01(\tR\fnumericClass\x12\x12\n" +
 	"\x04wire\x18\x05 \x01(\tR\x04wire\x12\x16\n" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12!\n" +
-	"\fwriter_epoch\x18\a \x01(\x04R\vwriterEpoch\"O\n" +
+	"\fwriter_epoch\x18\a \x01(\x04R\vwriterEpoch\x12\x16\n" +
+	"\x06layers\x18\b \x03(\rR\x06layers\"O\n" +
 	"\x05Lease\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x1a\n" +

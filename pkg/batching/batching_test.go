@@ -1,0 +1,65 @@
+package batching
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestNext(t *testing.T) {
+	p := Policy{Lanes: 2, MinRows: 4, MaxRows: 64}
+	decode := func(n int) []Item { return make([]Item, n) }
+	for _, tc := range []struct {
+		name     string
+		ready    []Item
+		decoding int
+		want     []Take
+	}{
+		{"nothing", nil, 0, nil},
+		{"one", decode(1), 1, []Take{{0, 1}}},
+		{"few stay together", decode(3), 3, []Take{{0, 1}, {1, 1}, {2, 1}}},
+		{"many are shared", decode(8), 8, []Take{{0, 1}, {1, 1}, {2, 1}, {3, 1}}},
+		{"prompt is cut", []Item{{100}}, 0, []Take{{0, 64}}},
+		{"decode goes first", []Item{{100}, {0}}, 1, []Take{{1, 1}, {0, 63}}},
+		{"prompts share", []Item{{10}, {100}}, 0, []Take{{0, 10}, {1, 54}}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := p.Next(tc.ready, tc.decoding, nil); !slices.Equal(got, tc.want) {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestNextBounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := Policy{
+			Lanes: rapid.IntRange(1, 4).Draw(t, "lanes"), MinRows: rapid.IntRange(1, 16).Draw(t, "min"),
+			MaxRows: rapid.IntRange(1, 100).Draw(t, "max"),
+		}
+		prefills := rapid.SliceOfN(rapid.IntRange(0, 200), 0, 50).Draw(t, "ready")
+		ready, decoding := make([]Item, len(prefills)), 0
+		for i, n := range prefills {
+			ready[i].Prefill = n
+			if n == 0 {
+				decoding++
+			}
+		}
+		rows, seen := 0, map[int]bool{}
+		takes := p.Next(ready, decoding, nil)
+		for _, k := range takes {
+			if seen[k.Index] || k.Rows < 1 || k.Rows > max(1, ready[k.Index].Prefill) {
+				t.Fatalf("take %v of %v", k, ready[k.Index])
+			}
+			seen[k.Index] = true
+			rows += k.Rows
+		}
+		if rows > p.MaxRows {
+			t.Fatalf("%d rows, at most %d", rows, p.MaxRows)
+		}
+		if len(ready) > 0 && len(takes) == 0 {
+			t.Fatal("nothing taken of what is ready")
+		}
+	})
+}

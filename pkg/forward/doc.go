@@ -1,0 +1,66 @@
+// Package forward is the computation of a Mixture-of-Experts model, cut where
+// the pipeline cuts it:
+//
+//	Trunk   embedding, attention, norms, shared and dense experts, LM head  (attention service)
+//	Router  logits, top-k, routing weights                                  (gate service)
+//	Bank    the routed experts that are loaded                              (expert hosts)
+//	Combine the sum of a row's expert outputs in slot order                 (aggregator)
+//
+// Services call these with messages between them; Local calls them one after
+// the other and is the oracle and the baseline of the pipeline. There is no
+// second implementation of a layer.
+//
+// Shapes: R rows (tokens) of a step, D hidden size, H query heads, G KV heads,
+// C head size, E experts, K chosen a token, F an expert's inner width, V
+// vocabulary. Tensors are row-major float32.
+package forward
+
+import (
+	"github.com/switchyard/switchyard/kernels/cpu"
+	"github.com/switchyard/switchyard/kernels/pool"
+)
+
+// Costs that decide how work is cut: an item should take long enough to be
+// worth handing over and never so long that messages wait for it.
+const (
+	itemNanos   = 40_000
+	inlineNanos = 50_000
+	// Conservative speeds of one core on the kernels.
+	flopsPerNano = 60
+	bytesPerNano = 20
+)
+
+// matMul is dst (rows, N) = x (rows, K) · wᵀ, cut over the pool by panels.
+func matMul(p *pool.Pool, dst, x []float32, rows int, w *cpu.Matrix) {
+	panels := w.Panels()
+	parts := min(partsOf(matMulNanos(rows, w)), panels)
+	if parts <= 1 {
+		cpu.MatMul(dst, w.N, x, w.K, rows, w, 0, panels)
+		return
+	}
+	p.Run(parts, func(i int) {
+		cpu.MatMul(dst, w.N, x, w.K, rows, w, i*panels/parts, (i+1)*panels/parts)
+	})
+}
+
+func matMulNanos(rows int, w *cpu.Matrix) int {
+	size := w.N * w.K
+	return max(2*rows*size/flopsPerNano, 2*size/bytesPerNano)
+}
+
+func partsOf(nanos int) int {
+	if nanos < inlineNanos {
+		return 1
+	}
+	return nanos / itemNanos
+}
+
+// eachRow runs f on ranges of rows, cut by what a row costs.
+func eachRow(p *pool.Pool, rows, nanosPerRow int, f func(from, to int)) {
+	parts := min(partsOf(rows*nanosPerRow), rows)
+	if parts <= 1 {
+		f(0, rows)
+		return
+	}
+	p.Run(parts, func(i int) { f(i*rows/parts, (i+1)*rows/parts) })
+}

@@ -1,0 +1,70 @@
+package forward
+
+import (
+	"slices"
+
+	"github.com/switchyard/switchyard/kernels/cpu"
+	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/pkg/model"
+)
+
+// ffn is a gated feed-forward network: down · (silu(gate·x) ⊙ up·x).
+type ffn struct {
+	gateUp *cpu.Matrix // (2F, D): gate's rows, then up's
+	down   *cpu.Matrix // (D, F)
+}
+
+func loadFFN(m *model.Model, layer, expert int, gate, up, down model.Role) (*ffn, error) {
+	ref := func(r model.Role) model.Ref { return model.Ref{Role: r, Layer: layer, Expert: expert} }
+	gateUp, err := loadMatrix(m, ref(gate), ref(up))
+	if err != nil {
+		return nil, err
+	}
+	d, err := loadMatrix(m, ref(down))
+	if err != nil {
+		return nil, err
+	}
+	return &ffn{gateUp: gateUp, down: d}, nil
+}
+
+func (f *ffn) width() int   { return f.down.K }
+func (f *ffn) bytes() int64 { return f.gateUp.Bytes() + f.down.Bytes() }
+func (f *ffn) nanos(rows int) int {
+	return matMulNanos(rows, f.gateUp) + matMulNanos(rows, f.down)
+}
+
+// floatsFor is the scratch that rows of this network need.
+func (f *ffn) floatsFor(rows int) int { return 3 * f.width() * rows }
+
+// run is dst (rows, D) of x (rows, D). scratch has floatsFor(rows) elements.
+func (f *ffn) run(p *pool.Pool, dst, x []float32, rows int, scratch []float32) {
+	w := f.width()
+	inner, act := scratch[:rows*2*w], scratch[rows*2*w:rows*3*w]
+	matMul(p, inner, x, rows, f.gateUp)
+	swiGLU(p, act, inner, rows, w)
+	matMul(p, dst, act, rows, f.down)
+}
+
+// runInline is run on the calling goroutine alone.
+func (f *ffn) runInline(dst, x []float32, rows int, scratch []float32) {
+	w := f.width()
+	inner, act := scratch[:rows*2*w], scratch[rows*2*w:rows*3*w]
+	cpu.MatMul(inner, 2*w, x, f.gateUp.K, rows, f.gateUp, 0, f.gateUp.Panels())
+	activate(act, inner, 0, rows, w)
+	cpu.MatMul(dst, f.down.N, act, w, rows, f.down, 0, f.down.Panels())
+}
+
+// swiGLU is act (rows, F) of inner (rows, 2F).
+func swiGLU(p *pool.Pool, act, inner []float32, rows, w int) {
+	eachRow(p, rows, w, func(from, to int) { activate(act, inner, from, to, w) })
+}
+
+func activate(act, inner []float32, from, to, w int) {
+	for r := from; r < to; r++ {
+		g := inner[r*2*w : (r+1)*2*w]
+		cpu.SwiGLU(act[r*w:(r+1)*w], g[:w], g[w:])
+	}
+}
+
+// grow returns a slice of n elements that reuses s's memory if it can.
+func grow(s []float32, n int) []float32 { return slices.Grow(s[:0], n)[:n] }

@@ -1,0 +1,52 @@
+package forward
+
+import (
+	"context"
+)
+
+// Local is the routed experts of a model by direct calls: what gate, expert
+// hosts and aggregator do together, with the wire's rounding between them.
+type Local struct {
+	Router *Router
+	Bank   *Bank
+	Wire   Wire
+
+	routes   Routes
+	scratch  BankScratch
+	x        []float32
+	partials []float32
+	routed   Routed
+}
+
+// Start computes the layer at once; the result is kept for Wait.
+func (m *Local) Start(_ context.Context, layer int, x []float32) (Pending, error) {
+	m.x = append(m.x[:0], x...)
+	m.Wire.Round(m.x)
+	if err := m.Router.Route(layer, m.x, &m.routes); err != nil {
+		return nil, err
+	}
+	m.fill(layer)
+	m.partials = grow(m.partials, m.routes.K*len(x))
+	if err := m.Bank.Compute(m.routed, m.partials, &m.scratch); err != nil {
+		return nil, err
+	}
+	m.Wire.Round(m.partials)
+	return m, nil
+}
+
+func (m *Local) fill(layer int) {
+	r := &m.routed
+	r.Layer, r.X, r.Weight = layer, m.x, m.routes.Weight
+	r.Source, r.Expert = r.Source[:0], r.Expert[:0]
+	for i, e := range m.routes.Expert {
+		r.Source = append(r.Source, uint32(i/m.routes.K))
+		r.Expert = append(r.Expert, uint32(e))
+	}
+}
+
+// Wait combines the partials.
+func (m *Local) Wait(_ context.Context, out []float32) error {
+	Combine(out, m.partials, m.routes.K, m.Bank.m.Spec.Hidden)
+	m.Wire.Round(out)
+	return nil
+}

@@ -1,0 +1,82 @@
+package forward
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/switchyard/switchyard/kernels/cpu"
+	"github.com/switchyard/switchyard/pkg/model"
+)
+
+// Routes are the chosen experts of R rows: (R, K) ids and weights. The column
+// is the slot.
+type Routes struct {
+	K       int
+	Expert  []int32
+	Weight  []float32
+	scratch []float32
+}
+
+// Rows is R.
+func (r *Routes) Rows() int { return len(r.Expert) / r.K }
+
+// Router is the gates of all MoE layers.
+type Router struct {
+	spec   model.Spec
+	layers []*cpu.Matrix // (E, D); nil for dense layers
+}
+
+// LoadRouter reads the gates' weights.
+func LoadRouter(m *model.Model) (*Router, error) {
+	r := &Router{spec: m.Spec, layers: make([]*cpu.Matrix, m.Spec.Layers)}
+	for l := range r.layers {
+		if !m.Spec.Layer[l].MoE {
+			continue
+		}
+		var err error
+		if r.layers[l], err = loadMatrix(m, model.Ref{Role: model.Router, Layer: l}); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// Route chooses experts for x (R, D): softmax over all experts, the best K
+// (ties to the lower id), renormalised if the model says so.
+func (r *Router) Route(layer int, x []float32, out *Routes) error {
+	if layer < 0 || layer >= len(r.layers) || r.layers[layer] == nil {
+		return fmt.Errorf("layer %d has no gate in this model", layer)
+	}
+	w, rows := r.layers[layer], len(x)/r.spec.Hidden
+	out.resize(rows, r.spec.TopK, w.N)
+	logits := out.scratch
+	cpu.MatMul(logits, w.N, x, w.K, rows, w, 0, w.Panels())
+	for i := range rows {
+		probs := logits[i*w.N : (i+1)*w.N]
+		cpu.Softmax(probs)
+		at := i * out.K
+		weights := out.Weight[at : at+out.K]
+		cpu.TopK(out.Expert[at:at+out.K], weights, probs)
+		if r.spec.NormTopK {
+			normalise(weights)
+		}
+	}
+	return nil
+}
+
+func normalise(w []float32) {
+	sum := float32(0)
+	for _, v := range w {
+		sum += v
+	}
+	for i := range w {
+		w[i] /= sum
+	}
+}
+
+func (r *Routes) resize(rows, k, experts int) {
+	r.K = k
+	r.Expert = slices.Grow(r.Expert[:0], rows*k)[:rows*k]
+	r.Weight = slices.Grow(r.Weight[:0], rows*k)[:rows*k]
+	r.scratch = slices.Grow(r.scratch[:0], rows*experts)[:rows*experts]
+}

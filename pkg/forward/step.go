@@ -1,0 +1,245 @@
+package forward
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+
+	"github.com/switchyard/switchyard/kernels/cpu"
+	"github.com/switchyard/switchyard/pkg/kvcache"
+)
+
+// Row is one token of a step.
+type Row struct {
+	Table    *kvcache.Table
+	ID       uint32
+	Position int
+	// Logits says that the row's logits are wanted.
+	Logits bool
+}
+
+// MoE computes the routed experts of a layer for x (R, D). Start may return
+// before the result is there; x stays untouched until Wait has returned.
+type MoE interface {
+	Start(ctx context.Context, layer int, x []float32) (Pending, error)
+}
+
+// Pending is a layer's routed experts at work.
+type Pending interface {
+	// Wait fills out (R, D).
+	Wait(ctx context.Context, out []float32) error
+}
+
+// Watcher follows a step's parts, for traces. Begin returns what ends the part.
+type Watcher interface {
+	Begin(ctx context.Context, part string, layer int) (context.Context, func())
+}
+
+// Step is the state of one microbatch in its way through the layers. It is
+// reused; one step at a time.
+type Step struct {
+	Trunk *Trunk
+	MoE   MoE
+	Watch Watcher // nil: nobody watches
+
+	rows                 []Row
+	x, norm, qkv, attn   []float32
+	block, shared, inner []float32
+	logits               []float32
+}
+
+// Run takes rows through all layers and returns the logits (L, V) of the rows
+// that want them, in order. They are valid until the next Run. Rows of one
+// sequence must be in the order of their positions, and all positions before
+// them must be in the cache.
+func (s *Step) Run(ctx context.Context, rows []Row) ([]float32, error) {
+	s.prepare(rows)
+	for l := range s.Trunk.layers {
+		if err := s.layer(ctx, l); err != nil {
+			return nil, fmt.Errorf("layer %d: %w", l, err)
+		}
+	}
+	return s.lmHead(), nil
+}
+
+func (s *Step) prepare(rows []Row) {
+	t, n := s.Trunk, len(rows)
+	d := t.spec.Hidden
+	s.rows = rows
+	s.x, s.norm = grow(s.x, n*d), grow(s.norm, n*d)
+	s.block, s.shared = grow(s.block, n*d), grow(s.shared, n*d)
+	s.qkv = grow(s.qkv, n*(t.spec.Heads+2*t.spec.KVHeads)*t.spec.HeadDim)
+	s.attn = grow(s.attn, n*t.spec.Heads*t.spec.HeadDim)
+	for i, r := range rows {
+		t.embed.row(s.x[i*d:(i+1)*d], r.ID)
+	}
+}
+
+func (s *Step) begin(ctx context.Context, part string, layer int) (context.Context, func()) {
+	if s.Watch == nil {
+		return ctx, func() {}
+	}
+	return s.Watch.Begin(ctx, part, layer)
+}
+
+func (s *Step) layer(ctx context.Context, l int) error {
+	ctx, end := s.begin(ctx, "layer", l)
+	defer end()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	_, endAttention := s.begin(ctx, "attention", l)
+	s.attention(l)
+	endAttention()
+	tl := &s.Trunk.layers[l]
+	if tl.dense != nil {
+		s.feed(tl.dense, s.block)
+		cpu.Add(s.x, s.block)
+		return nil
+	}
+	pending, err := s.MoE.Start(ctx, l, s.norm)
+	if err != nil {
+		return err
+	}
+	if tl.shared != nil {
+		s.sharedExpert(tl)
+	}
+	if err := pending.Wait(ctx, s.block); err != nil {
+		return err
+	}
+	if tl.shared != nil {
+		cpu.Add(s.block, s.shared)
+	}
+	cpu.Add(s.x, s.block)
+	return nil
+}
+
+// attention adds the attention block to x and leaves norm = RMSNorm(x) for
+// what follows.
+func (s *Step) attention(l int) {
+	t, tl, n := s.Trunk, &s.Trunk.layers[l], len(s.rows)
+	s.normalise(tl.inputNorm)
+	matMul(t.p, s.qkv, s.norm, n, tl.qkv)
+	s.storeKV(l, tl)
+	s.attend(l, tl)
+	matMul(t.p, s.block, s.attn, n, tl.o)
+	cpu.Add(s.x, s.block)
+	s.normalise(tl.postNorm)
+}
+
+func (s *Step) normalise(weight []float32) {
+	d := s.Trunk.spec.Hidden
+	eachRow(s.Trunk.p, len(s.rows), d, func(from, to int) {
+		for r := from; r < to; r++ {
+			cpu.RMSNorm(s.norm[r*d:(r+1)*d], s.x[r*d:(r+1)*d], weight, s.Trunk.spec.NormEps)
+		}
+	})
+}
+
+// storeKV adds biases, rotates queries and keys, and writes keys and values.
+func (s *Step) storeKV(l int, tl *trunkLayer) {
+	sp := &s.Trunk.spec
+	c, width := sp.HeadDim, (sp.Heads+2*sp.KVHeads)*sp.HeadDim
+	for i, r := range s.rows {
+		row := s.qkv[i*width : (i+1)*width]
+		if tl.qkvBias != nil {
+			cpu.Add(row, tl.qkvBias)
+		}
+		cos, sin := s.Trunk.rotation(r.Position)
+		for h := range sp.Heads + sp.KVHeads {
+			cpu.RoPE(row[h*c:(h+1)*c], cos, sin)
+		}
+		k, v := row[sp.Heads*c:], row[(sp.Heads+sp.KVHeads)*c:]
+		for g := range sp.KVHeads {
+			r.Table.Store(l, g, r.Position, k[g*c:(g+1)*c], v[g*c:(g+1)*c])
+		}
+	}
+}
+
+func (t *Trunk) rotation(position int) (cos, sin []float32) {
+	half := t.spec.HeadDim / 2
+	at := position * half
+	return t.cos[at : at+half], t.sin[at : at+half]
+}
+
+func (s *Step) attend(l int, tl *trunkLayer) {
+	sp := &s.Trunk.spec
+	last := s.rows[len(s.rows)-1].Position + 1
+	nanos := sp.Heads * sp.HeadDim * last * 4 / flopsPerNano
+	eachRow(s.Trunk.p, len(s.rows), nanos, func(from, to int) {
+		scratch := s.Trunk.scratches.get()
+		for r := from; r < to; r++ {
+			s.attendRow(r, l, tl.window, scratch)
+		}
+		s.Trunk.scratches.put(scratch)
+	})
+}
+
+func (s *Step) attendRow(i, l, window int, scratch *attendScratch) {
+	sp, r := &s.Trunk.spec, s.rows[i]
+	c, g := sp.HeadDim, sp.Heads/sp.KVHeads
+	q := s.qkv[i*(sp.Heads+2*sp.KVHeads)*c:]
+	out := s.attn[i*sp.Heads*c:]
+	end, start := r.Position+1, 0
+	if window > 0 {
+		start = max(0, end-window)
+	}
+	scratch.floats = grow(scratch.floats, cpu.AttendScratch(g, end))
+	scale := float32(1 / math.Sqrt(float64(c)))
+	for h := range sp.KVHeads {
+		scratch.keys, scratch.values = r.Table.Blocks(scratch.keys[:0], scratch.values[:0], l, h, end)
+		heads := q[h*g*c : (h+1)*g*c]
+		cpu.Attend(out[h*g*c:(h+1)*g*c], heads, g, c, scratch.keys, scratch.values, start, end, scale, scratch.floats)
+	}
+}
+
+func (s *Step) feed(f *ffn, dst []float32) {
+	n := len(s.rows)
+	s.inner = grow(s.inner, f.floatsFor(n))
+	f.run(s.Trunk.p, dst, s.norm, n, s.inner)
+}
+
+// sharedExpert fills shared (R, D), scaled by its sigmoid gate.
+func (s *Step) sharedExpert(tl *trunkLayer) {
+	s.feed(tl.shared, s.shared)
+	n, d := len(s.rows), s.Trunk.spec.Hidden
+	gate := grow(s.inner, n)
+	cpu.MatMul(gate, 1, s.norm, d, n, tl.sharedGate, 0, tl.sharedGate.Panels())
+	for r := range n {
+		cpu.Scale(s.shared[r*d:(r+1)*d], cpu.Sigmoid(gate[r]))
+	}
+}
+
+// lmHead computes the logits of the rows that want them.
+func (s *Step) lmHead() []float32 {
+	t := s.Trunk
+	d, n := t.spec.Hidden, 0
+	for i, r := range s.rows {
+		if r.Logits {
+			cpu.RMSNorm(s.norm[n*d:(n+1)*d], s.x[i*d:(i+1)*d], t.finalNorm, t.spec.NormEps)
+			n++
+		}
+	}
+	s.logits = grow(s.logits, n*t.head.N)
+	if n > 0 {
+		matMul(t.p, s.logits, s.norm[:n*d], n, t.head)
+	}
+	return s.logits
+}
+
+type attendScratch struct {
+	keys, values [][]float32
+	floats       []float32
+}
+
+type scratchPool struct{ pool sync.Pool }
+
+func (p *scratchPool) get() *attendScratch {
+	if s, ok := p.pool.Get().(*attendScratch); ok {
+		return s
+	}
+	return &attendScratch{}
+}
+
+func (p *scratchPool) put(s *attendScratch) { p.pool.Put(s) }

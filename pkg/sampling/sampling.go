@@ -1,0 +1,267 @@
+// Package sampling chooses the next token from logits. Every choice is a pure
+// function of the logits, the parameters and the token's index, so a resumed
+// request continues with the same tokens.
+package sampling
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/switchyard/switchyard/kernels/cpu"
+)
+
+// Params is a request's resolved sampling.
+type Params struct {
+	// Temperature divides the logits; 0 is greedy.
+	Temperature float32
+	// TopP keeps the smallest set of tokens with at least this probability, in (0, 1].
+	TopP float32
+	// TopK keeps the K best tokens; 0 keeps all.
+	TopK int
+	// RepetitionPenalty divides positive and multiplies negative logits of
+	// tokens that occurred; 1 is none (Keskar et al. 2019, section 4.1).
+	RepetitionPenalty float32
+	// Seed keys the generator.
+	Seed uint32
+	// Logprobs is how many best candidates to report; negative: none, and not the chosen one either.
+	Logprobs int
+}
+
+// Candidate is a token and its natural-log probability before temperature.
+type Candidate struct {
+	ID      uint32
+	Logprob float32
+}
+
+// Choice is a chosen token.
+type Choice struct {
+	ID uint32
+	// Logprob of the chosen token and the best ones; only if asked for.
+	Logprob float32
+	Top     []Candidate
+}
+
+// Sampler holds buffers for one goroutine's use.
+type Sampler struct {
+	probs []float32
+	order []int32
+}
+
+// Next chooses the token of this index. It changes logits (vocab); history is
+// the prompt and what was generated.
+func (s *Sampler) Next(logits []float32, p Params, history []uint32, index int) Choice {
+	if p.RepetitionPenalty != 1 && p.RepetitionPenalty != 0 {
+		penalise(logits, history, p.RepetitionPenalty)
+	}
+	var c Choice
+	if p.Temperature == 0 {
+		c.ID = uint32(Argmax(logits))
+	} else {
+		c.ID = s.sample(logits, p, index)
+	}
+	if p.Logprobs >= 0 {
+		c.Logprob, c.Top = s.logprobs(logits, c.ID, p.Logprobs)
+	}
+	return c
+}
+
+// Argmax is the lowest index of the largest value.
+func Argmax(x []float32) int {
+	best := 0
+	for i, v := range x {
+		if v > x[best] {
+			best = i
+		}
+	}
+	return best
+}
+
+func penalise(logits []float32, history []uint32, penalty float32) {
+	seen := make(map[uint32]struct{}, len(history))
+	for _, id := range history {
+		if _, ok := seen[id]; ok || int(id) >= len(logits) {
+			continue
+		}
+		seen[id] = struct{}{}
+		if logits[id] > 0 {
+			logits[id] /= penalty
+		} else {
+			logits[id] *= penalty
+		}
+	}
+}
+
+func (s *Sampler) sample(logits []float32, p Params, index int) uint32 {
+	s.probs = append(s.probs[:0], logits...)
+	cpu.Scale(s.probs, 1/p.Temperature)
+	u := Uniform(p.Seed, index)
+	if p.TopK == 0 && p.TopP >= 1 {
+		cpu.Softmax(s.probs)
+		return drawAll(s.probs, u)
+	}
+	s.rank(p)
+	return s.drawRanked(p, u)
+}
+
+// rank orders the candidates that top-k and top-p can keep, best first (ties
+// to the lower id), and leaves their probabilities in s.probs.
+func (s *Sampler) rank(p Params) {
+	s.order = s.order[:0]
+	floor := float32(math.Inf(-1))
+	if p.TopK > 0 && p.TopK < len(s.probs) {
+		floor = s.kthLargest(p.TopK)
+	} else {
+		// A token below this share of the best one's weight cannot be in the
+		// nucleus: all such tokens together have less than 1 - top_p.
+		floor = slices.Max(s.probs) + float32(math.Log((1-float64(p.TopP))/float64(len(s.probs))))
+	}
+	for i, v := range s.probs {
+		if v >= floor {
+			s.order = append(s.order, int32(i))
+		}
+	}
+	slices.SortStableFunc(s.order, func(a, b int32) int { return cmp.Compare(s.probs[b], s.probs[a]) })
+	if p.TopK > 0 && p.TopK < len(s.order) {
+		s.order = s.order[:p.TopK]
+	}
+	if p.TopK > 0 {
+		s.maskOthers()
+	}
+	cpu.Softmax(s.probs)
+}
+
+// maskOthers removes everything that is not ranked, so that top-p's share is
+// taken of the top k alone, as transformers does.
+func (s *Sampler) maskOthers() {
+	kept := make([]float32, len(s.order))
+	for i, id := range s.order {
+		kept[i] = s.probs[id]
+	}
+	for i := range s.probs {
+		s.probs[i] = float32(math.Inf(-1))
+	}
+	for i, id := range s.order {
+		s.probs[id] = kept[i]
+	}
+}
+
+// kthLargest uses a bounded heap: k is small beside the vocabulary.
+func (s *Sampler) kthLargest(k int) float32 {
+	heap := make([]float32, 0, k)
+	for _, v := range s.probs {
+		if len(heap) < k {
+			heap = append(heap, v)
+			if len(heap) == k {
+				slices.Sort(heap)
+			}
+			continue
+		}
+		if v > heap[0] {
+			heap[0] = v
+			siftDown(heap)
+		}
+	}
+	return heap[0]
+}
+
+func siftDown(h []float32) {
+	for i := 0; ; {
+		c := 2*i + 1
+		if c >= len(h) {
+			return
+		}
+		if c+1 < len(h) && h[c+1] < h[c] {
+			c++
+		}
+		if h[i] <= h[c] {
+			return
+		}
+		h[i], h[c] = h[c], h[i]
+		i = c
+	}
+}
+
+func (s *Sampler) drawRanked(p Params, u float64) uint32 {
+	kept, mass := len(s.order), 0.0
+	for i, id := range s.order {
+		mass += float64(s.probs[id])
+		if p.TopP < 1 && mass >= float64(p.TopP) {
+			kept = i + 1
+			break
+		}
+	}
+	target, sum := u*mass, 0.0
+	for _, id := range s.order[:kept] {
+		sum += float64(s.probs[id])
+		if sum > target {
+			return uint32(id)
+		}
+	}
+	return uint32(s.order[kept-1])
+}
+
+func drawAll(probs []float32, u float64) uint32 {
+	total := 0.0
+	for _, v := range probs {
+		total += float64(v)
+	}
+	target, sum, last := u*total, 0.0, 0
+	for i, v := range probs {
+		if v == 0 {
+			continue
+		}
+		last = i
+		if sum += float64(v); sum > target {
+			break
+		}
+	}
+	return uint32(last)
+}
+
+func (s *Sampler) logprobs(logits []float32, chosen uint32, n int) (float32, []Candidate) {
+	lse := LogSumExp(logits)
+	top := make([]Candidate, 0, n)
+	for id, v := range logits {
+		top = insert(top, Candidate{uint32(id), v - lse}, n)
+	}
+	return logits[chosen] - lse, top
+}
+
+// insert keeps the n best candidates, best first, ties to the lower id.
+func insert(top []Candidate, c Candidate, n int) []Candidate {
+	at := len(top)
+	for at > 0 && top[at-1].Logprob < c.Logprob {
+		at--
+	}
+	if at >= n {
+		return top
+	}
+	if len(top) == n {
+		top = top[:n-1]
+	}
+	return slices.Insert(top, at, c)
+}
+
+// LogSumExp is log Σ exp(x), in float64 inside.
+func LogSumExp(x []float32) float32 {
+	m := slices.Max(x)
+	sum := 0.0
+	for _, v := range x {
+		sum += math.Exp(float64(v - m))
+	}
+	return m + float32(math.Log(sum))
+}
+
+// Uniform is a number in [0, 1) keyed by (seed, index): two rounds of the
+// SplitMix64 finaliser over both (Steele et al. 2014, figure 15).
+func Uniform(seed uint32, index int) float64 {
+	x := mix(uint64(seed)+0x9e3779b97f4a7c15) ^ uint64(index)
+	return float64(mix(x+0x9e3779b97f4a7c15)>>11) / (1 << 53)
+}
+
+func mix(z uint64) uint64 {
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
