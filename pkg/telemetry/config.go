@@ -1,0 +1,70 @@
+package telemetry
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+)
+
+// Config is what an operator sets about telemetry.
+type Config struct {
+	// OTLPEndpoint is where traces go: "http://host:4318" or "https://…" for
+	// OTLP over HTTP, "grpc://host:4317", "grpcs://…" or "host:4317" for gRPC.
+	// Empty: no traces are made, and they cost nothing.
+	OTLPEndpoint string
+	// TraceSample is the share of new traces that is kept, from 0 to 1. A
+	// request that comes with a trace of its own keeps that one's decision.
+	TraceSample float64
+	// MetricsAddr is where /metrics, /healthz and /readyz are served; empty: nowhere.
+	MetricsAddr string
+	// ServiceName is the process's name in traces and metrics.
+	ServiceName string
+}
+
+// Validate says how to fix what cannot work.
+func (c Config) Validate() error {
+	if c.TraceSample < 0 || c.TraceSample > 1 {
+		return fmt.Errorf("trace-sample is %g; it is a ratio from 0 to 1", c.TraceSample)
+	}
+	if c.OTLPEndpoint != "" {
+		if _, err := parseEndpoint(c.OTLPEndpoint); err != nil {
+			return err
+		}
+	}
+	if c.MetricsAddr != "" {
+		if _, _, err := net.SplitHostPort(c.MetricsAddr); err != nil {
+			return fmt.Errorf("metrics-addr %q is not host:port, such as 127.0.0.1:9090 or :9090", c.MetricsAddr)
+		}
+	}
+	return nil
+}
+
+// endpoint is a parsed OTLPEndpoint.
+type endpoint struct {
+	http   bool
+	secure bool
+	host   string // host:port
+	path   string // of HTTP; empty: the exporter's default
+}
+
+var endpointSchemes = map[string]endpoint{
+	"grpc":  {},
+	"grpcs": {secure: true},
+	"http":  {http: true},
+	"https": {http: true, secure: true},
+}
+
+func parseEndpoint(text string) (endpoint, error) {
+	scheme, _, found := strings.Cut(text, "://")
+	if !found {
+		scheme, text = "grpc", "grpc://"+text
+	}
+	e, known := endpointSchemes[scheme]
+	u, err := url.Parse(text)
+	if !known || err != nil || u.Host == "" {
+		return e, fmt.Errorf("otlp-endpoint %q is none of http://host:4318, https://host:4318, grpc://host:4317, grpcs://host:4317", text)
+	}
+	e.host, e.path = u.Host, strings.TrimSuffix(u.Path, "/")
+	return e, nil
+}

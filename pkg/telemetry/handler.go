@@ -1,0 +1,46 @@
+package telemetry
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Handler serves /metrics, /healthz and /readyz.
+func (t *Telemetry) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(t.Registry, promhttp.HandlerOpts{Registry: t.Registry}))
+	mux.HandleFunc("GET /healthz", t.answer("live", Health.Live))
+	mux.HandleFunc("GET /readyz", t.answer("ready", Health.Ready))
+	return mux
+}
+
+// answer returns a page that says word, or with status 503 what is missing.
+func (t *Telemetry) answer(word string, ask func(Health) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		if err := t.ask(ask); err != nil {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = fmt.Fprintf(w, "not %s:\n%v\n", word, err) // the client may be gone
+			return
+		}
+		_, _ = fmt.Fprintln(w, word)
+	}
+}
+
+// ask asks the health; before there is one the process is live and not ready.
+func (t *Telemetry) ask(question func(Health) error) error {
+	t.mu.Lock()
+	health := t.health
+	t.mu.Unlock()
+	if health == nil {
+		health = unknownHealth{}
+	}
+	return question(health)
+}
+
+type unknownHealth struct{}
+
+func (unknownHealth) Live() error  { return nil }
+func (unknownHealth) Ready() error { return fmt.Errorf("the process is still being put together") }

@@ -1,0 +1,180 @@
+package telemetry
+
+import (
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+// Metrics is every metric that Switchyard has; units are in the names.
+type Metrics struct {
+	requests     *prometheus.CounterVec
+	tokens       *prometheus.CounterVec
+	stepDuration prometheus.Histogram
+	layerHop     prometheus.Histogram
+	expertRows   *prometheus.CounterVec
+	expertTime   prometheus.Histogram
+	batchRows    prometheus.Histogram
+	redeliveries *prometheus.CounterVec
+	kvPages      *prometheus.GaugeVec
+	queueDepth   *prometheus.GaugeVec
+	busMessages  *prometheus.CounterVec
+	busBytes     *prometheus.CounterVec
+	sequences    *prometheus.GaugeVec
+
+	// Reissues counts rows' groups that attention sent again because they were late.
+	Reissues prometheus.Counter
+	// Late counts messages dropped because their deadline had passed.
+	Late prometheus.Counter
+	// Repeats counts messages whose key had been handled before.
+	Repeats prometheus.Counter
+	// Strangers counts messages refused: another version, model or numeric class, or unreadable.
+	Strangers prometheus.Counter
+
+	genAI genAI
+}
+
+// NewMetrics declares every metric and registers them.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		requests:     counters("requests_total", "Requests that ended, by how: stop, length, cancelled or an error code.", "outcome"),
+		tokens:       counters("tokens_total", "Tokens taken in (prompt) and made (completion).", "kind"),
+		stepDuration: histogram("step_duration_seconds", "Time of one forward pass of a microbatch.", fineBuckets),
+		layerHop:     histogram("layer_hop_seconds", "Time from a layer's hidden rows leaving attention to their block's return.", fineBuckets),
+		expertRows:   counters("expert_rows_total", "Routed rows computed, by layer and expert.", "layer", "expert"),
+		expertTime:   histogram("expert_compute_seconds", "Time an expert host computes one dispatch.", fineBuckets),
+		batchRows:    histogram("batch_rows", "Rows of a microbatch.", prometheus.ExponentialBuckets(1, 2, 12)),
+		redeliveries: counters("redeliveries_total", "Messages that JetStream delivered more than once, by stream kind.", "stream"),
+		kvPages:      gauges("kv_pages", "Pages of the KV cache, by state: used or free.", "state"),
+		queueDepth:   gauges("queue_depth", "Messages that wait, by stream kind.", "stream"),
+		busMessages:  counters("bus_messages_total", "Messages, by stream kind and direction: in or out.", "stream", "direction"),
+		busBytes:     counters("bus_payload_bytes_total", "Payload bytes, by stream kind and direction.", "stream", "direction"),
+		sequences:    gauges("sequences", "Sequences that an attention replica has, by state: waiting, active or stalled.", "state"),
+		Reissues:     counter("reissues_total", "Groups of rows sent again because their block was late."),
+		Late:         counter("late_total", "Messages dropped because their deadline had passed."),
+		Repeats:      counter("repeats_total", "Messages whose key had been handled before."),
+		Strangers:    counter("strangers_total", "Messages refused: unreadable, or of another version, model or numeric class."),
+		genAI:        newGenAI(),
+	}
+	r.MustRegister(
+		m.requests, m.tokens, m.stepDuration, m.layerHop, m.expertRows, m.expertTime, m.batchRows,
+		m.redeliveries, m.kvPages, m.queueDepth, m.busMessages, m.busBytes, m.sequences,
+		m.Reissues, m.Late, m.Repeats, m.Strangers,
+		m.genAI.request, m.genAI.firstToken, m.genAI.perToken,
+	)
+	return m
+}
+
+// fineBuckets reach from 50 µs, a small model's layer, to about 13 s.
+var fineBuckets = prometheus.ExponentialBuckets(50e-6, 2, 19)
+
+// Limits of what a label may hold; past them rows count under "other".
+const (
+	maxLayers  = 128
+	maxExperts = 512
+)
+
+// Outcome counts a request that ended: its finish reason, or its error code.
+func (m *Metrics) Outcome(outcome string) prometheus.Counter {
+	return m.requests.WithLabelValues(outcome)
+}
+
+// PromptTokens counts tokens taken in.
+func (m *Metrics) PromptTokens() prometheus.Counter { return m.tokens.WithLabelValues("prompt") }
+
+// CompletionTokens counts tokens made.
+func (m *Metrics) CompletionTokens() prometheus.Counter {
+	return m.tokens.WithLabelValues("completion")
+}
+
+// Step observes the seconds of a forward pass.
+func (m *Metrics) Step() prometheus.Observer { return m.stepDuration }
+
+// LayerHop observes the seconds from hidden rows out to their block back.
+func (m *Metrics) LayerHop() prometheus.Observer { return m.layerHop }
+
+// ExpertCompute observes the seconds of one dispatch's computation.
+func (m *Metrics) ExpertCompute() prometheus.Observer { return m.expertTime }
+
+// BatchRows observes the rows of a microbatch.
+func (m *Metrics) BatchRows() prometheus.Observer { return m.batchRows }
+
+// ExpertRows counts an expert's routed rows. Keep the counter on hot paths.
+func (m *Metrics) ExpertRows(layer, expert int) prometheus.Counter {
+	return m.expertRows.WithLabelValues(bounded(layer, maxLayers), bounded(expert, maxExperts))
+}
+
+func bounded(i, limit int) string {
+	if i < 0 || i >= limit {
+		return "other"
+	}
+	return strconv.Itoa(i)
+}
+
+// Redeliveries counts repeated deliveries from a kind of stream, such as "sequence".
+func (m *Metrics) Redeliveries(stream string) prometheus.Counter {
+	return m.redeliveries.WithLabelValues(stream)
+}
+
+// KVPages sets how many pages of the KV cache are used and free.
+func (m *Metrics) KVPages(used, free int) {
+	m.kvPages.WithLabelValues("used").Set(float64(used))
+	m.kvPages.WithLabelValues("free").Set(float64(free))
+}
+
+// QueueDepth is how many messages wait in a kind of stream.
+func (m *Metrics) QueueDepth(stream string) prometheus.Gauge {
+	return m.queueDepth.WithLabelValues(stream)
+}
+
+// Sequences is how many sequences are "waiting", "active" or "stalled".
+func (m *Metrics) Sequences(state string) prometheus.Gauge {
+	return m.sequences.WithLabelValues(state)
+}
+
+// Traffic counts the messages and bytes of one stream kind in one direction.
+type Traffic struct {
+	Messages, Bytes prometheus.Counter
+}
+
+// Add counts one message.
+func (t Traffic) Add(bytes int) {
+	t.Messages.Inc()
+	t.Bytes.Add(float64(bytes))
+}
+
+// In returns the counters of what is received from a stream kind, such as "hidden".
+func (m *Metrics) In(stream string) Traffic { return m.traffic(stream, "in") }
+
+// Out returns the counters of what is published to a stream kind.
+func (m *Metrics) Out(stream string) Traffic { return m.traffic(stream, "out") }
+
+func (m *Metrics) traffic(stream, direction string) Traffic {
+	return Traffic{m.busMessages.WithLabelValues(stream, direction), m.busBytes.WithLabelValues(stream, direction)}
+}
+
+const namespace = "switchyard"
+
+func counter(name, help string) prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help})
+}
+
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
+}
+
+func gauges(name, help string, labels ...string) *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, labels)
+}
+
+func histogram(name, help string, buckets []float64) prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets})
+}
+
+// newRegistry returns a registry with what Go and the process tell by themselves.
+func newRegistry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return r
+}

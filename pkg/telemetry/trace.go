@@ -1,0 +1,158 @@
+package telemetry
+
+import (
+	"context"
+
+	"github.com/nats-io/nats.go"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+)
+
+// Names of the spans of a request, in the order of its path.
+const (
+	SpanPrompt    = "prompt"
+	SpanTokenize  = "tokenize"
+	SpanStep      = "step"
+	SpanLayer     = "layer"
+	SpanAttention = "attention"
+	SpanGate      = "gate"
+	SpanExpert    = "expert"
+	SpanAggregate = "aggregate"
+	SpanChunk     = "chunk"
+)
+
+// Keys of the spans' attributes.
+const (
+	AttrRequest  = attribute.Key("request_id")
+	AttrLayer    = attribute.Key("layer")
+	AttrStep     = attribute.Key("step")
+	AttrRows     = attribute.Key("rows")
+	AttrFunction = attribute.Key("function")
+	AttrAttempt  = attribute.Key("attempt")
+)
+
+// Tracer makes the spans of one service. A nil Tracer makes none and allocates nothing.
+type Tracer struct {
+	tracer trace.Tracer
+}
+
+// Tracer returns the tracer of a service: in the trace its spans stand under
+// the process's name and the service's.
+func (t *Telemetry) Tracer(service string) *Tracer {
+	if t == nil || t.processor == nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	tracer, ok := t.tracers[service]
+	if !ok {
+		tracer = &Tracer{t.provider(service).Tracer("github.com/switchyard/switchyard")}
+		t.tracers[service] = tracer
+	}
+	return tracer
+}
+
+// provider gives a service its own resource; all providers share one processor.
+func (t *Telemetry) provider(service string) trace.TracerProvider {
+	name := t.config.ServiceName
+	if service != "" && service != name {
+		name += "-" + service
+	}
+	return sdktrace.NewTracerProvider(
+		sdktrace.WithSpanProcessor(t.processor),
+		sdktrace.WithSampler(t.sampler),
+		sdktrace.WithResource(resource.NewSchemaless(attribute.String("service.name", name))),
+	)
+}
+
+// Start starts a span, and with it a trace if ctx has none.
+func (t *Tracer) Start(ctx context.Context, name string, opts ...trace.SpanStartOption) (context.Context, trace.Span) {
+	if t == nil {
+		return ctx, noop.Span{}
+	}
+	return t.tracer.Start(ctx, name, opts...)
+}
+
+// Child starts a span within the trace of ctx; when there is none, or it is
+// not sampled, Child does nothing. Hot paths use it.
+func (t *Tracer) Child(ctx context.Context, name string, opts ...trace.SpanStartOption) (context.Context, trace.Span) {
+	if t == nil || !(Propagator{}).Sampled(ctx) {
+		return ctx, noop.Span{}
+	}
+	return t.tracer.Start(ctx, name, opts...)
+}
+
+// Propagator carries the trace of a context in message headers, as W3C Trace
+// Context. It costs nothing for what is not sampled.
+type Propagator struct{}
+
+var w3c propagation.TraceContext
+
+// Sampled says whether ctx belongs to a trace that is kept. A message of one
+// that is not needs no headers.
+func (Propagator) Sampled(ctx context.Context) bool {
+	return trace.SpanContextFromContext(ctx).IsSampled()
+}
+
+// Inject writes the trace of ctx to h if it is sampled and h is not nil.
+func (p Propagator) Inject(ctx context.Context, h nats.Header) {
+	if h != nil && p.Sampled(ctx) {
+		w3c.Inject(ctx, carrier(h))
+	}
+}
+
+// Extract returns ctx with the trace of h, if h has one.
+func (Propagator) Extract(ctx context.Context, h nats.Header) context.Context {
+	if len(h["traceparent"]) == 0 {
+		return ctx
+	}
+	return w3c.Extract(ctx, carrier(h))
+}
+
+// carrier is a NATS header; unlike HTTP's its keys keep their case, and
+// Trace Context's are lower case.
+type carrier nats.Header
+
+func (c carrier) Get(key string) string { return nats.Header(c).Get(key) }
+func (c carrier) Set(key, value string) { nats.Header(c).Set(key, value) }
+
+func (c carrier) Keys() []string {
+	keys := make([]string, 0, len(c))
+	for key := range c {
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+func newExporter(ctx context.Context, text string) (*otlptrace.Exporter, error) {
+	e, err := parseEndpoint(text)
+	if err != nil {
+		return nil, err
+	}
+	if e.http {
+		return otlptracehttp.New(ctx, e.httpOptions()...)
+	}
+	opts := []otlptracegrpc.Option{otlptracegrpc.WithEndpoint(e.host)}
+	if !e.secure {
+		opts = append(opts, otlptracegrpc.WithInsecure())
+	}
+	return otlptracegrpc.New(ctx, opts...)
+}
+
+func (e endpoint) httpOptions() []otlptracehttp.Option {
+	opts := []otlptracehttp.Option{otlptracehttp.WithEndpoint(e.host)}
+	if !e.secure {
+		opts = append(opts, otlptracehttp.WithInsecure())
+	}
+	if e.path != "" {
+		opts = append(opts, otlptracehttp.WithURLPath(e.path))
+	}
+	return opts
+}
