@@ -1,0 +1,186 @@
+// Package client is the producer's side of Switchyard: it publishes a prompt
+// and streams the answer without a gap and without a duplicate, whatever
+// happens to connections and services on the way. It needs nats.go and the
+// schemas only.
+//
+//	stream, err := client.New(nc, client.Settings{}).Prompt(ctx, &pb.Prompt{Text: "Once"})
+//	…
+//	for chunk, err := range stream.Chunks() {
+//
+// Chunks travel on core NATS, which may lose them, and are sent again after
+// failures. A chunk carries the index of its newest token, and the same index
+// always carries the same bytes; so the client drops what it has seen, and
+// asks the replay service for what it misses.
+package client
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// DefaultModel is the model that is asked when none is named.
+const DefaultModel = "demo"
+
+// Settings are what code that uses a Client can choose.
+type Settings struct {
+	// Prefix of all subjects; empty: schemas.DefaultPrefix.
+	Prefix string
+	// Model to ask; empty: DefaultModel.
+	Model string
+	// Silence is how long no chunk may come before a replay is asked for; 0: two seconds.
+	Silence time.Duration
+	// Patience is how long nobody may answer replays before the stream counts
+	// as interrupted, and how long a prompt may wait for its acceptance; 0: half a minute.
+	Patience time.Duration
+	// Inject writes the trace of a context to a message's headers; nil: none.
+	Inject func(context.Context, nats.Header)
+}
+
+func (s Settings) withDefaults() Settings {
+	if s.Prefix == "" {
+		s.Prefix = schemas.DefaultPrefix
+	}
+	if s.Model == "" {
+		s.Model = DefaultModel
+	}
+	if s.Silence == 0 {
+		s.Silence = 2 * time.Second
+	}
+	if s.Patience == 0 {
+		s.Patience = 30 * time.Second
+	}
+	return s
+}
+
+// Client sends prompts for one model. Its methods may be called at once from
+// many goroutines; the connection stays the caller's.
+type Client struct {
+	nc       *nats.Conn
+	settings Settings
+	subjects schemas.Subjects
+}
+
+// New returns a client on a connection, which should reconnect forever.
+func New(nc *nats.Conn, s Settings) *Client {
+	s = s.withDefaults()
+	return &Client{nc: nc, settings: s, subjects: schemas.NewSubjects(s.Prefix, s.Model)}
+}
+
+// Prompt publishes p and returns once it is accepted: from then on it ends in
+// a full answer or in one error, even if this process dies. The end of ctx
+// cancels the request. An error is an *Error.
+func (c *Client) Prompt(ctx context.Context, p *pb.Prompt) (*Stream, error) {
+	p = proto.CloneOf(p)
+	if p.RequestId == "" {
+		p.RequestId = nuid.Next()
+	}
+	s, err := c.open(ctx, p.RequestId, p.FromIndex, p.Score != "")
+	if err != nil {
+		return nil, err
+	}
+	p.ReplyTo = s.inbox.Subject
+	if err := c.publish(ctx, p); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Resume streams a request that was accepted before, from a token index on.
+// The end of ctx cancels the request.
+func (c *Client) Resume(ctx context.Context, request string, fromIndex int32) (*Stream, error) {
+	s, err := c.open(ctx, request, fromIndex, false)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.replay(); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Cancel ends a request early, whoever streams it.
+func (c *Client) Cancel(request string) error {
+	body, err := proto.Marshal(&pb.Cancel{RequestId: request, Reason: "cancelled"})
+	if err != nil {
+		return fmt.Errorf("encoding the cancellation of %s: %w", request, err)
+	}
+	msg := protobufMsg(c.subjects.Cancel(request), body)
+	if err := c.nc.PublishMsg(msg); err != nil {
+		return fmt.Errorf("publishing the cancellation of %s: %w", request, err)
+	}
+	if err := c.nc.FlushTimeout(c.settings.Silence); err != nil {
+		return fmt.Errorf("waiting until the cancellation of %s is on its way: %w", request, err)
+	}
+	return nil
+}
+
+// publish sends the prompt until it is acknowledged. Sending it twice is
+// harmless: the same request_id is the same request.
+func (c *Client) publish(ctx context.Context, p *pb.Prompt) error {
+	body, err := proto.Marshal(p)
+	if err != nil {
+		return &Error{Code: CodeBadRequest, Message: "the prompt cannot be encoded", Cause: err}
+	}
+	msg := protobufMsg(c.subjects.Prompt(), body)
+	if c.settings.Inject != nil {
+		c.settings.Inject(ctx, msg.Header)
+	}
+	if size, limit := int64(msg.Size()-len(msg.Subject)), c.nc.MaxPayload(); size > limit {
+		return tooLarge(size, limit)
+	}
+	js, err := jetstream.New(c.nc)
+	if err != nil {
+		return &Error{Code: CodeInternal, Message: "JetStream cannot be used on this connection", Cause: err}
+	}
+	return c.untilAccepted(ctx, js, msg, p.RequestId)
+}
+
+func (c *Client) untilAccepted(ctx context.Context, js jetstream.JetStream, msg *nats.Msg, request string) error {
+	patient, cancel := context.WithTimeout(ctx, c.settings.Patience)
+	defer cancel()
+	for {
+		attempt, cancelAttempt := context.WithTimeout(patient, c.settings.Silence)
+		_, err := js.PublishMsg(attempt, msg)
+		cancelAttempt()
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			// It may have been accepted all the same.
+			return c.cancelled(request, ctx)
+		case patient.Err() != nil || !mayPass(err):
+			return acceptError(err, c.settings.Model, c.nc.ConnectedUrlRedacted())
+		}
+		select { // a broken connection refuses at once
+		case <-patient.Done():
+		case <-time.After(c.settings.Silence / 10):
+		}
+	}
+}
+
+// cancelled cancels a request at the end of its context and says so.
+func (c *Client) cancelled(request string, ctx context.Context) *Error {
+	e := &Error{Code: CodeCancelled, Message: "the request was cancelled by its producer", Cause: context.Cause(ctx)}
+	if err := c.Cancel(request); err != nil {
+		e.Message += "; telling the server failed, so that it may go on: " + err.Error()
+	}
+	return e
+}
+
+func protobufMsg(subject string, body []byte) *nats.Msg {
+	return &nats.Msg{
+		Subject: subject, Data: body,
+		Header: nats.Header{schemas.HeaderContentType: {schemas.ContentProtobuf}},
+	}
+}

@@ -1,0 +1,335 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/goleak"
+
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var fast = Settings{Silence: 100 * time.Millisecond, Patience: time.Second}
+
+// read collects a stream: its text, its terminal chunk, and its error.
+func read(s *Stream) (text string, last *pb.Chunk, err error) {
+	for c, err := range s.Chunks() {
+		if err != nil {
+			return text, last, err
+		}
+		if text += c.Text; c.FinishReason != "" {
+			last = c
+		}
+	}
+	return text, last, nil
+}
+
+func ask(t *testing.T, s *server.Server, p *pb.Prompt) *Stream {
+	t.Helper()
+	stream, err := New(connect(t, s), fast).Prompt(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stream
+}
+
+// TestWhole wants the whole answer whatever happens to its chunks.
+func TestWhole(t *testing.T) {
+	const n = 6
+	restFrom := func(f *fake, to string, r *pb.Replay) { f.rest(to, r.RequestId, n, r.FromIndex) }
+	tests := []struct {
+		name    string
+		sent    []int32 // -1: the end
+		again   func(*fake, string, *pb.Replay)
+		replays bool
+	}{
+		{"in order", []int32{0, 1, 2, 3, 4, 5, -1}, nil, false},
+		{"repeated", []int32{0, 0, 1, 2, 1, 2, 3, 0, 4, 5, 5, -1, -1}, nil, false},
+		{"swapped", []int32{1, 0, 3, 2, 5, 4, -1}, nil, false},
+		{"end first", []int32{-1, 5, 4, 3, 2, 1, 0}, nil, false},
+		{"one dropped", []int32{0, 1, 3, 4, 5, -1}, restFrom, true},
+		{"first dropped", []int32{1, 2, 3, 4, 5, -1}, restFrom, true},
+		{"last dropped", []int32{0, 1, 2, 3, 4, -1}, restFrom, true},
+		{"end dropped", []int32{0, 1, 2, 3, 4, 5}, restFrom, true},
+		{"all dropped", nil, restFrom, true},
+		{"replay drops too", []int32{0, 5}, func(f *fake, to string, r *pb.Replay) {
+			f.send(to, r.RequestId, n, r.FromIndex, 4, -1)
+		}, true},
+		{"replay from the start", []int32{0, 1, 2}, func(f *fake, to string, r *pb.Replay) {
+			f.rest(to, r.RequestId, n, 0)
+		}, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			server := startServer(t)
+			f := startFake(t, server, func(f *fake, p *pb.Prompt) { f.send(p.ReplyTo, p.RequestId, n, tt.sent...) }, tt.again)
+			text, last, err := read(ask(t, server, &pb.Prompt{Text: "hi"}))
+			if err != nil || text != "0 1 2 3 4 5 " || last.GetFinishReason() != "length" {
+				t.Fatalf("got %q, end %v, error %v", text, last, err)
+			}
+			if _, replays, _ := f.counts(); (replays > 0) != tt.replays {
+				t.Errorf("asked for %d replays", replays)
+			}
+		})
+	}
+}
+
+func TestScores(t *testing.T) {
+	server := startServer(t)
+	all := func(f *fake, to, request string, positions ...int32) {
+		for _, i := range positions {
+			f.chunk(to, scoreOf(request, i))
+		}
+		f.send(to, request, 1, 0, -1)
+	}
+	startFake(t, server,
+		func(f *fake, p *pb.Prompt) { all(f, p.ReplyTo, p.RequestId, 0, 2) },
+		func(f *fake, to string, r *pb.Replay) { all(f, to, r.RequestId, 0, 1, 2) })
+	var positions []int32
+	for c, err := range ask(t, server, &pb.Prompt{Text: "hi", Score: "logprobs"}).Chunks() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Score != nil {
+			positions = append(positions, c.Score.Position)
+		}
+	}
+	if len(positions) != 3 || positions[0] != 0 || positions[1] != 1 || positions[2] != 2 {
+		t.Errorf("positions are %v", positions)
+	}
+}
+
+func TestErrorChunkEnds(t *testing.T) {
+	server := startServer(t)
+	startFake(t, server, func(f *fake, p *pb.Prompt) {
+		f.send(p.ReplyTo, p.RequestId, 9, 0)
+		f.chunk(p.ReplyTo, &pb.Chunk{
+			RequestId: p.RequestId, Index: -1, FinishReason: "error",
+			Error: &pb.Error{Code: CodeOverloaded, Message: "no pages", RetryAfter: 1.5},
+		})
+	}, nil)
+	text, last, err := read(ask(t, server, &pb.Prompt{Text: "hi"}))
+	var typed *Error
+	if err != nil || text != "0 " || !errors.As(Failure(last), &typed) {
+		t.Fatalf("got %q, end %v, error %v", text, last, err)
+	}
+	if typed.Code != CodeOverloaded || typed.RetryAfter != 1500*time.Millisecond {
+		t.Errorf("got %v", typed)
+	}
+}
+
+// TestNeverACleanEnd wants an error when the missing chunk cannot be had.
+func TestNeverACleanEnd(t *testing.T) {
+	server := startServer(t)
+	f := startFake(t, server, func(f *fake, p *pb.Prompt) { f.send(p.ReplyTo, p.RequestId, 3, 0, 2, -1) }, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	stream, err := New(connect(t, server), fast).Prompt(ctx, &pb.Prompt{Text: "hi"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		await(t, func() bool { _, replays, _ := f.counts(); return replays >= 2 })
+		cancel()
+	}()
+	text, last, err := read(stream)
+	if text != "0 " || last != nil || code(err) != CodeCancelled {
+		t.Errorf("got %q, end %v, error %v", text, last, err)
+	}
+}
+
+func TestServiceGone(t *testing.T) {
+	server := startServer(t)
+	startFake(t, server, func(f *fake, p *pb.Prompt) {
+		f.send(p.ReplyTo, p.RequestId, 3, 0)
+		if err := f.nc.Flush(); err != nil {
+			t.Error(err)
+		}
+		f.nc.Close()
+	}, nil)
+	text, last, err := read(ask(t, server, &pb.Prompt{Text: "hi"}))
+	if text != "0 " || last != nil || code(err) != CodeInterrupted || !strings.Contains(err.Error(), "before token 1") {
+		t.Errorf("got %q, end %v, error %v", text, last, err)
+	}
+}
+
+func TestConnectionClosed(t *testing.T) {
+	server := startServer(t)
+	nc := connect(t, server)
+	startFake(t, server, func(f *fake, _ *pb.Prompt) {}, nil)
+	stream, err := New(nc, fast).Prompt(t.Context(), &pb.Prompt{Text: "hi"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc.Close()
+	if _, _, err := read(stream); code(err) != CodeInterrupted {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestReconnect breaks the client's connection while chunks are sent.
+func TestReconnect(t *testing.T) {
+	server := startServer(t)
+	const n = 50
+	f := startFake(t, server, func(f *fake, p *pb.Prompt) { f.send(p.ReplyTo, p.RequestId, n, 0) },
+		func(f *fake, to string, r *pb.Replay) { f.rest(to, r.RequestId, n, r.FromIndex) })
+	nc := connect(t, server)
+	patient := Settings{Silence: time.Minute} // only the reconnection can ask for the replay
+	stream, err := New(nc, patient).Prompt(t.Context(), &pb.Prompt{Text: "hi"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.ForceReconnect(); err != nil {
+		t.Fatal(err)
+	}
+	text, last, err := read(stream)
+	if err != nil || last == nil || strings.Count(text, " ") != n {
+		t.Fatalf("got %q, end %v, error %v", text, last, err)
+	}
+	if _, replays, _ := f.counts(); replays == 0 {
+		t.Error("no replay was asked for")
+	}
+}
+
+func TestCancel(t *testing.T) {
+	server := startServer(t)
+	f := startFake(t, server, func(f *fake, p *pb.Prompt) { f.send(p.ReplyTo, p.RequestId, 9, 0) }, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	stream, err := New(connect(t, server), fast).Prompt(ctx, &pb.Prompt{Text: "hi", RequestId: "one"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for c, err := range stream.Chunks() {
+		if err != nil {
+			if code(err) != CodeCancelled || !errors.Is(err, context.Canceled) {
+				t.Errorf("got %v", err)
+			}
+			continue
+		}
+		if c.Index == 0 {
+			cancel()
+		}
+	}
+	await(t, func() bool { _, _, cancelled := f.counts(); return cancelled == 1 })
+	if f.cancelled[0] != "one" {
+		t.Errorf("cancelled %v", f.cancelled)
+	}
+}
+
+func TestResume(t *testing.T) {
+	server := startServer(t)
+	startFake(t, server, nil, func(f *fake, to string, r *pb.Replay) { f.rest(to, r.RequestId, 6, r.FromIndex) })
+	stream, err := New(connect(t, server), fast).Resume(t.Context(), "one", 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, _, err := read(stream); err != nil || text != "4 5 " || stream.RequestID() != "one" {
+		t.Errorf("got %q, error %v", text, err)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	long := strings.Repeat("x", 70<<10)
+	tests := []struct {
+		name   string
+		model  string
+		prompt *pb.Prompt
+		code   string
+		want   string
+	}{
+		{"too large", "demo", &pb.Prompt{Text: long}, CodePayloadTooLarge, "takes at most 65536"},
+		{"no such model", "other", &pb.Prompt{Text: "hi"}, CodeModelNotFound, `nobody serves model "other"`},
+		{"unusable id", "demo", &pb.Prompt{Text: "hi", RequestId: "a.b"}, CodeBadRequest, "request_id"},
+		{"queue is full", "full", &pb.Prompt{Text: "hi"}, CodeOverloaded, "full"},
+		{"answered with a code", "busy", &pb.Prompt{Text: "hi"}, CodeModelNotReady, "layer 3 is cold"},
+	}
+	server := startServer(t)
+	f := startFake(t, server, nil, nil)
+	js, err := jetstream.New(f.nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
+		Name: "FULL", Subjects: []string{"switchyard.prompt.full"}, Discard: jetstream.DiscardNew, MaxBytes: 1,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	f.subscribe("switchyard.prompt.busy", func(m *nats.Msg) {
+		if err := m.Respond([]byte(`{"error":{"code":503,"description":"model_not_ready: layer 3 is cold"}}`)); err != nil {
+			t.Error(err)
+		}
+	})
+	nc := connect(t, server)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			settings := fast
+			settings.Model = tt.model
+			settings.Silence = time.Second
+			_, err := New(nc, settings).Prompt(t.Context(), tt.prompt)
+			if code(err) != tt.code || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %s with %q", err, tt.code, tt.want)
+			}
+		})
+	}
+	if prompts, _, _ := f.counts(); prompts != 0 {
+		t.Errorf("%d prompts arrived", prompts)
+	}
+}
+
+func TestUnreadableChunk(t *testing.T) {
+	server := startServer(t)
+	startFake(t, server, func(f *fake, p *pb.Prompt) {
+		if err := f.nc.Publish(p.ReplyTo, []byte("\xff\xff")); err != nil {
+			t.Error(err)
+		}
+	}, nil)
+	if _, _, err := read(ask(t, server, &pb.Prompt{Text: "hi"})); code(err) != CodeInternal {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestTrace wants the trace on the prompt's message.
+func TestTrace(t *testing.T) {
+	server := startServer(t)
+	f := startFake(t, server, func(f *fake, p *pb.Prompt) { f.rest(p.ReplyTo, p.RequestId, 1, 0) }, nil)
+	got := make(chan string, 1)
+	f.subscribe(f.subjects.Prompt(), func(m *nats.Msg) { got <- m.Header.Get("traceparent") })
+	if err := f.nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	settings := fast
+	settings.Inject = func(_ context.Context, h nats.Header) { h.Set("traceparent", "00-1-2-01") }
+	stream, err := New(connect(t, server), settings).Prompt(t.Context(), &pb.Prompt{Text: "hi"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := read(stream); err != nil || <-got != "00-1-2-01" {
+		t.Errorf("no trace, error %v", err)
+	}
+}
+
+func code(err error) string {
+	var typed *Error
+	if errors.As(err, &typed) {
+		return typed.Code
+	}
+	return ""
+}
+
+func await(t *testing.T, cond func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); !cond(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Error("it did not happen in 5 s")
+			return
+		}
+	}
+}

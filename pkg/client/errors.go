@@ -1,0 +1,122 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// Codes of errors. All but the last come from the server, too.
+const (
+	CodeBadRequest       = "bad_request"
+	CodeBadPrompt        = "bad_prompt"
+	CodePayloadTooLarge  = "payload_too_large"
+	CodeModelNotFound    = "model_not_found"
+	CodeModelNotReady    = "model_not_ready"
+	CodeOverloaded       = "overloaded"
+	CodeDeadlineExceeded = "deadline_exceeded"
+	CodeCancelled        = "cancelled"
+	CodeInternal         = "internal"
+	// CodeInterrupted is the client's own: it lost the server. The request may
+	// go on; Resume continues the stream.
+	CodeInterrupted = "interrupted"
+)
+
+var codes = []string{
+	CodeBadRequest, CodeBadPrompt, CodePayloadTooLarge, CodeModelNotFound, CodeModelNotReady,
+	CodeOverloaded, CodeDeadlineExceeded, CodeCancelled, CodeInternal,
+}
+
+// Error is why a request has no full answer.
+type Error struct {
+	Code    string
+	Message string
+	// RetryAfter is how long to wait before trying again; with CodeOverloaded.
+	RetryAfter time.Duration
+	// Cause is what the client saw, if anything.
+	Cause error
+}
+
+// Error says the code, what happened, and the cause.
+func (e *Error) Error() string {
+	text := e.Code + ": " + e.Message
+	if e.Cause != nil {
+		text += ": " + e.Cause.Error()
+	}
+	return text
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// Failure returns the error of a terminal chunk as an *Error; nil if the
+// answer is whole.
+func Failure(c *pb.Chunk) error {
+	switch {
+	case c.GetError() != nil:
+		seconds := c.Error.RetryAfter * float64(time.Second)
+		return &Error{Code: c.Error.Code, Message: c.Error.Message, RetryAfter: time.Duration(seconds)}
+	case c.GetFinishReason() == "cancelled":
+		return &Error{Code: CodeCancelled, Message: "the request was cancelled"}
+	case c.GetFinishReason() == "error":
+		return &Error{Code: CodeInternal, Message: "the server ended the request with an error that it did not name"}
+	}
+	return nil
+}
+
+func tooLarge(size, limit int64) *Error {
+	return &Error{Code: CodePayloadTooLarge, Message: fmt.Sprintf(
+		"the prompt's message has %d bytes and the server takes at most %d; shorten the prompt, or raise max_payload on the server",
+		size, limit)}
+}
+
+// streamFull is JetStream's error code for a stream that refuses new messages
+// because of its size; nats.go has no name for these.
+var streamFull = []jetstream.ErrorCode{10077, 10023, 10047}
+
+// mayPass says whether publishing again may help: the message or its
+// acknowledgement got lost. An answer of the server is final, and so is that
+// nobody listens; nats.go has asked twice by then.
+func mayPass(err error) bool {
+	var api *jetstream.APIError
+	return !errors.As(err, &api) && !errors.Is(err, jetstream.ErrNoStreamResponse) &&
+		!errors.Is(err, nats.ErrNoResponders) && !errors.Is(err, nats.ErrConnectionClosed) &&
+		!errors.Is(err, nats.ErrMaxPayload)
+}
+
+// acceptError makes a typed error of why a prompt was not accepted.
+func acceptError(err error, model, url string) *Error {
+	var api *jetstream.APIError
+	switch {
+	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders):
+		return &Error{Code: CodeModelNotFound, Message: fmt.Sprintf(
+			"nobody serves model %q at %s; check --model, or start it with `switchyard up`", model, url)}
+	case errors.As(err, &api):
+		return apiError(api, err)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrTimeout):
+		return &Error{Code: CodeInterrupted, Cause: err,
+			Message: "the server did not acknowledge the prompt; sending it again under the same request_id is safe"}
+	}
+	return &Error{Code: CodeInternal, Message: "publishing the prompt", Cause: err}
+}
+
+// apiError reads an answer to a publish that is not an acceptance: JetStream's
+// own, or one of Switchyard's as "code: message".
+func apiError(api *jetstream.APIError, err error) *Error {
+	if code, message, ok := strings.Cut(api.Description, ": "); ok && slices.Contains(codes, code) {
+		return &Error{Code: code, Message: message}
+	}
+	if slices.Contains(streamFull, api.ErrorCode) {
+		return &Error{Code: CodeOverloaded, RetryAfter: time.Second, Cause: err,
+			Message: "the queue of prompts is full; try again later"}
+	}
+	return &Error{Code: CodeInternal, Message: "the server refused the prompt", Cause: err}
+}

@@ -1,0 +1,178 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+const (
+	// inboxSize is how many chunks may wait for a slow reader; a replay brings
+	// again what is beyond it.
+	inboxSize = 4096
+	// gapDelay lets chunks that overtook each other arrive before a gap counts as one.
+	gapDelay = 20 * time.Millisecond
+	// maxSilence bounds the pause between replays that bring nothing.
+	maxSilence = 30 * time.Second
+
+	statusNoResponders = "503"
+)
+
+// Stream is the answer to one request.
+type Stream struct {
+	client  *Client
+	ctx     context.Context
+	request string
+	inbox   *nats.Subscription
+	msgs    chan *nats.Msg
+	status  chan nats.Status
+	order   *order
+
+	pause    time.Duration // until the next replay
+	deserted time.Time     // since when replays find nobody; zero: they do
+}
+
+// open subscribes to a new inbox before anything can be sent to it.
+func (c *Client) open(ctx context.Context, request string, from int32, scored bool) (*Stream, error) {
+	if err := schemas.CheckRequestID(request); err != nil {
+		return nil, &Error{Code: CodeBadRequest, Message: err.Error()}
+	}
+	s := &Stream{
+		client: c, ctx: ctx, request: request,
+		msgs: make(chan *nats.Msg, inboxSize), order: newOrder(from, scored), pause: c.settings.Silence,
+	}
+	var err error
+	if s.inbox, err = c.nc.ChanSubscribe(c.nc.NewInbox(), s.msgs); err != nil {
+		return nil, &Error{Code: CodeInterrupted, Message: "subscribing to the answer's inbox", Cause: err}
+	}
+	s.status = c.nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
+	return s, nil
+}
+
+// RequestID is the request's id: the one given, or the one made for it.
+func (s *Stream) RequestID() string { return s.request }
+
+// Close stops streaming; an accepted request goes on without it.
+func (s *Stream) Close() {
+	s.client.nc.RemoveStatusListener(s.status)
+	_ = s.inbox.Unsubscribe() // only a closed connection has none to end
+}
+
+// Chunks yields the chunks in order, each once, and ends after the terminal
+// one, which has a finish_reason; Failure tells whether the answer is whole.
+// Without a terminal chunk it ends with an *Error. Leaving the loop early does
+// not end the request, the end of its context does. Use it once.
+func (s *Stream) Chunks() iter.Seq2[*pb.Chunk, error] {
+	return func(yield func(*pb.Chunk, error) bool) {
+		defer s.Close()
+		timer := time.NewTimer(s.pause)
+		defer timer.Stop()
+		for !s.order.ended {
+			chunks, err := s.await(timer)
+			for _, c := range chunks {
+				if !yield(c, nil) {
+					return
+				}
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+		}
+	}
+}
+
+// await waits for the next thing to happen and returns the chunks that are due.
+func (s *Stream) await(timer *time.Timer) ([]*pb.Chunk, error) {
+	select {
+	case <-s.ctx.Done():
+		return nil, s.client.cancelled(s.request, s.ctx)
+	case msg := <-s.msgs:
+		return s.receive(msg, timer)
+	case status := <-s.status:
+		if status == nats.CLOSED {
+			return nil, s.interrupted("the connection was closed", nats.ErrConnectionClosed)
+		}
+		timer.Reset(0) // chunks sent meanwhile are lost
+		return nil, nil
+	case <-timer.C:
+		err := s.replay()
+		timer.Reset(s.pause)
+		s.pause = min(2*s.pause, maxSilence)
+		return nil, err
+	}
+}
+
+// receive takes a message in, and sets the timer for what it tells.
+func (s *Stream) receive(msg *nats.Msg, timer *time.Timer) ([]*pb.Chunk, error) {
+	if msg.Header.Get("Status") == statusNoResponders && len(msg.Data) == 0 {
+		return nil, s.nobody(timer)
+	}
+	s.deserted = time.Time{}
+	c := &pb.Chunk{}
+	if err := proto.Unmarshal(msg.Data, c); err != nil {
+		return nil, &Error{Code: CodeInternal, Message: "reading a chunk of the answer", Cause: err}
+	}
+	if c.RequestId != s.request {
+		return nil, nil
+	}
+	hadGap := s.order.gap()
+	chunks, err := s.order.add(c)
+	if err != nil {
+		return nil, &Error{Code: CodeInternal, Message: "putting the answer in order", Cause: err}
+	}
+	switch {
+	case s.order.gap() && !hadGap:
+		timer.Reset(gapDelay)
+	case len(chunks) > 0:
+		s.pause = s.client.settings.Silence
+		timer.Reset(s.pause)
+	}
+	return chunks, nil
+}
+
+// nobody notes that no service answered a replay, and asks again soon.
+func (s *Stream) nobody(timer *time.Timer) error {
+	if s.deserted.IsZero() {
+		s.deserted = time.Now()
+	}
+	if waited := time.Since(s.deserted); waited >= s.client.settings.Patience {
+		return s.interrupted(fmt.Sprintf("nobody has served the model for %s", waited.Round(time.Millisecond)), nil)
+	}
+	s.pause = s.client.settings.Silence
+	timer.Reset(s.pause / 4)
+	return nil
+}
+
+func (s *Stream) interrupted(what string, cause error) *Error {
+	return &Error{Code: CodeInterrupted, Cause: cause, Message: fmt.Sprintf(
+		"%s before token %d of request %s came; the request may go on: resume it from there",
+		what, s.order.tokens.next, s.request)}
+}
+
+// replay asks for everything from the first missing chunk on. The answer goes
+// to the same inbox, so that the service can tell that it is the same reader.
+func (s *Stream) replay() error {
+	if !s.client.nc.IsConnected() {
+		return nil // the reconnection asks again
+	}
+	body, err := proto.Marshal(&pb.Replay{RequestId: s.request, FromIndex: s.order.from()})
+	if err != nil {
+		return &Error{Code: CodeInternal, Message: "encoding a replay request", Cause: err}
+	}
+	msg := protobufMsg(s.client.subjects.Replay(), body)
+	msg.Reply = s.inbox.Subject
+	// A connection that breaks now is noticed by its status, and the timer asks again.
+	if err := s.client.nc.PublishMsg(msg); errors.Is(err, nats.ErrConnectionClosed) {
+		return s.interrupted("the connection was closed", err)
+	}
+	return nil
+}
