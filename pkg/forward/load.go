@@ -5,6 +5,7 @@ import (
 
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/model"
+	"github.com/switchyard/switchyard/pkg/safetensors"
 )
 
 // loadMatrix packs the tensors of refs, one below the other, as one matrix:
@@ -15,7 +16,7 @@ func loadMatrix(m *model.Model, refs ...model.Ref) (*cpu.Matrix, error) {
 		if err != nil {
 			return nil, fmt.Errorf("loading weights: %w", err)
 		}
-		if t.DType == model.BF16 {
+		if t.DType == safetensors.BF16 {
 			return cpu.PackBF16(t.Data, t.Shape[0], t.Shape[1]), nil
 		}
 	}
@@ -32,7 +33,7 @@ func stackMatrix(m *model.Model, refs []model.Ref) (*cpu.Matrix, error) {
 			return nil, fmt.Errorf("loading weights: %w", err)
 		}
 		tensors[i] = t
-		n, k, bf16 = n+t.Shape[0], t.Shape[1], bf16 && t.DType == model.BF16
+		n, k, bf16 = n+t.Shape[0], t.Shape[1], bf16 && t.DType == safetensors.BF16
 	}
 	if !bf16 {
 		return stackFloats(m, refs, n, k)

@@ -8,6 +8,7 @@ import (
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/kvcache"
 	"github.com/switchyard/switchyard/pkg/model"
+	"github.com/switchyard/switchyard/pkg/safetensors"
 )
 
 // Trunk is everything of a model but its gates and routed experts.
@@ -145,7 +146,7 @@ func loadEmbedding(m *model.Model) (embedding, error) {
 	if err != nil {
 		return e, fmt.Errorf("loading weights: %w", err)
 	}
-	if t.DType == model.BF16 {
+	if t.DType == safetensors.BF16 {
 		e.raw = t.Data
 		return e, nil
 	}

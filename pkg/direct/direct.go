@@ -1,0 +1,127 @@
+// Package direct runs requests through the layers by direct calls, without a
+// message. It is the oracle of the pipeline, which must give the same bits,
+// and the baseline of what messages cost.
+package direct
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/pkg/forward"
+	"github.com/switchyard/switchyard/pkg/kvcache"
+	"github.com/switchyard/switchyard/pkg/model"
+	"github.com/switchyard/switchyard/pkg/sampling"
+)
+
+// Runner runs batches of sequences. One goroutine uses it.
+type Runner struct {
+	step    forward.Step
+	kv      *kvcache.Pool
+	sampler sampling.Sampler
+	rows    []forward.Row
+	vocab   int
+}
+
+// Settings of a runner.
+type Settings struct {
+	Wire         forward.Wire
+	MaxPositions int
+	// KVBytes is the memory for keys and values.
+	KVBytes int64
+}
+
+// New loads a whole model.
+func New(m *model.Model, p *pool.Pool, s Settings) (*Runner, error) {
+	trunk, err := forward.LoadTrunk(m, p, s.MaxPositions)
+	if err != nil {
+		return nil, fmt.Errorf("loading the trunk: %w", err)
+	}
+	router, err := forward.LoadRouter(m)
+	if err != nil {
+		return nil, fmt.Errorf("loading the gates: %w", err)
+	}
+	bank := forward.NewBank(m, p)
+	if err := loadAll(bank, m.Spec); err != nil {
+		return nil, err
+	}
+	return Assemble(m.Spec.Vocab, trunk, router, bank, s)
+}
+
+func loadAll(bank *forward.Bank, spec model.Spec) error {
+	for l := range spec.Layer {
+		for e := 0; spec.Layer[l].MoE && e < spec.Experts; e++ {
+			if err := bank.Load(forward.ExpertID{Layer: l, Expert: e}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Assemble makes a runner of parts that are already loaded.
+func Assemble(vocab int, trunk *forward.Trunk, router *forward.Router, bank *forward.Bank, s Settings) (*Runner, error) {
+	kv, err := kvcache.NewPool(trunk.Shape(), s.KVBytes)
+	if err != nil {
+		return nil, err
+	}
+	local := &forward.Local{Router: router, Bank: bank, Wire: s.Wire}
+	return &Runner{step: forward.Step{Trunk: trunk, MoE: local}, kv: kv, vocab: vocab}, nil
+}
+
+// Sequence is one request on its way.
+type Sequence struct {
+	IDs    []uint32 // prompt and generated
+	Params sampling.Params
+	prompt int
+	done   int
+	table  *kvcache.Table
+}
+
+// Add makes room for a prompt and what will be generated.
+func (r *Runner) Add(prompt []uint32, maxTokens int, p sampling.Params) (*Sequence, error) {
+	table, err := r.kv.Reserve(len(prompt) + maxTokens)
+	if err != nil {
+		return nil, err
+	}
+	return &Sequence{IDs: slices.Clone(prompt), Params: p, prompt: len(prompt), table: table}, nil
+}
+
+// Generated is what came after the prompt.
+func (s *Sequence) Generated() []uint32 { return s.IDs[s.prompt:] }
+
+// Close frees the sequence's memory.
+func (s *Sequence) Close() { s.table.Release() }
+
+// Step computes all pending rows of the sequences together and appends one
+// token to each.
+func (r *Runner) Step(ctx context.Context, seqs []*Sequence) error {
+	logits, err := r.forward(ctx, seqs, false)
+	if err != nil {
+		return err
+	}
+	for i, s := range seqs {
+		c := r.sampler.Next(logits[i*r.vocab:(i+1)*r.vocab], s.Params, s.IDs, len(s.IDs)-s.prompt)
+		s.IDs = append(s.IDs, c.ID)
+	}
+	return nil
+}
+
+// Logits computes the pending rows of one sequence and returns their logits
+// (rows, V), valid until the next call.
+func (r *Runner) Logits(ctx context.Context, s *Sequence) ([]float32, error) {
+	return r.forward(ctx, []*Sequence{s}, true)
+}
+
+func (r *Runner) forward(ctx context.Context, seqs []*Sequence, all bool) ([]float32, error) {
+	r.rows = r.rows[:0]
+	for _, s := range seqs {
+		for pos := s.done; pos < len(s.IDs); pos++ {
+			last := pos == len(s.IDs)-1
+			r.rows = append(r.rows, forward.Row{Table: s.table, ID: s.IDs[pos], Position: pos, Logits: all || last})
+		}
+		s.done = len(s.IDs)
+	}
+	return r.step.Run(ctx, r.rows)
+}

@@ -1,0 +1,161 @@
+// Package edge is what producers meet: it reads prompts in their three
+// encodings, checks and completes them, and writes chunks.
+package edge
+
+import (
+	"bytes"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// encodingOf says how a body is encoded: by its header, else by its first byte.
+func encodingOf(h nats.Header, body []byte) pb.Encoding {
+	switch {
+	case h.Get(schemas.HeaderContentType) == schemas.ContentProtobuf:
+		return pb.Encoding_ENCODING_PROTOBUF
+	case bytes.HasPrefix(body, []byte("{")):
+		return pb.Encoding_ENCODING_JSON
+	}
+	return pb.Encoding_ENCODING_TEXT
+}
+
+// DecodePrompt reads the body of a prompt. With text, a body that is neither
+// protobuf nor JSON is the prompt itself. The encoding is right even with an
+// error, which is an *Error.
+func DecodePrompt(h nats.Header, body []byte, text bool) (*pb.Prompt, pb.Encoding, error) {
+	enc := encodingOf(h, body)
+	if enc == pb.Encoding_ENCODING_TEXT {
+		if !text {
+			return nil, pb.Encoding_ENCODING_JSON, Errorf(BadRequest,
+				"the body is neither JSON (it does not begin with '{') nor marked as protobuf by header Content-Type: application/protobuf")
+		}
+		return &pb.Prompt{Text: string(body)}, enc, nil
+	}
+	p := &pb.Prompt{}
+	return p, enc, decode(enc, body, p)
+}
+
+// DecodeReplay reads the body of a replay request.
+func DecodeReplay(h nats.Header, body []byte) (*pb.Replay, pb.Encoding, error) {
+	enc := encodingOf(h, body)
+	r := &pb.Replay{}
+	if enc == pb.Encoding_ENCODING_TEXT {
+		return r, pb.Encoding_ENCODING_JSON, Errorf(BadRequest, `the body of a replay is JSON such as {"request_id": "…", "from_index": 0}, or protobuf`)
+	}
+	return r, enc, decode(enc, body, r)
+}
+
+func decode(enc pb.Encoding, body []byte, m proto.Message) error {
+	if enc == pb.Encoding_ENCODING_PROTOBUF {
+		if err := proto.Unmarshal(body, m); err != nil {
+			return Errorf(BadRequest, "malformed protobuf body: %v", err)
+		}
+		return nil
+	}
+	if !utf8.Valid(body) {
+		return Errorf(BadPrompt, "the body is not UTF-8: byte %d is invalid", invalidAt(body))
+	}
+	if err := protojson.Unmarshal(body, m); err != nil {
+		return Errorf(BadRequest, "malformed JSON body: %v", err)
+	}
+	return nil
+}
+
+func invalidAt(b []byte) int {
+	for i := 0; i < len(b); {
+		r, n := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && n == 1 {
+			return i
+		}
+		i += n
+	}
+	return len(b)
+}
+
+var jsonOut = protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}
+
+// EncodeChunk makes a chunk a message for its reply subject. In text the last
+// chunk is an empty body, so a chunk that has text and ends the stream becomes
+// two messages.
+func EncodeChunk(enc pb.Encoding, subject string, c *pb.Chunk) ([]*nats.Msg, error) {
+	msg := &nats.Msg{Subject: subject, Header: nats.Header{}}
+	var err error
+	switch enc {
+	case pb.Encoding_ENCODING_TEXT:
+		return textMessages(subject, c), nil
+	case pb.Encoding_ENCODING_PROTOBUF:
+		msg.Header.Set(schemas.HeaderContentType, schemas.ContentProtobuf)
+		msg.Data, err = proto.Marshal(c)
+	default:
+		msg.Header.Set(schemas.HeaderContentType, schemas.ContentJSON)
+		msg.Data, err = jsonOut.Marshal(c)
+	}
+	return []*nats.Msg{msg}, err
+}
+
+// Headers of the text encoding's last message, beside Switchyard-Index.
+const (
+	headerRequest      = "Switchyard-Request-Id"
+	headerFinishReason = "Switchyard-Finish-Reason"
+	headerPrompt       = "Switchyard-Prompt-Tokens"
+	headerCompletion   = "Switchyard-Completion-Tokens"
+	headerSeed         = "Switchyard-Seed"
+	headerQueue        = "Switchyard-Queue-Seconds"
+	headerTTFT         = "Switchyard-Ttft-Seconds"
+	headerTotal        = "Switchyard-Total-Seconds"
+	headerErrorCode    = "Switchyard-Error-Code"
+	headerError        = "Switchyard-Error"
+	headerRetryAfter   = "Switchyard-Retry-After"
+)
+
+func textMessages(subject string, c *pb.Chunk) (out []*nats.Msg) {
+	index := strconv.Itoa(int(c.Index))
+	if c.Text != "" {
+		out = append(out, &nats.Msg{
+			Subject: subject, Data: []byte(c.Text),
+			Header: nats.Header{schemas.HeaderIndex: {index}, headerRequest: {c.RequestId}},
+		})
+	}
+	if c.FinishReason != "" {
+		out = append(out, &nats.Msg{Subject: subject, Header: lastHeaders(index, c)})
+	}
+	return out
+}
+
+func lastHeaders(index string, c *pb.Chunk) nats.Header {
+	seconds := func(s float64) []string { return []string{strconv.FormatFloat(s, 'f', 6, 64)} }
+	h := nats.Header{
+		schemas.HeaderIndex: {index}, headerRequest: {c.RequestId},
+		headerFinishReason: {c.FinishReason},
+		headerPrompt:       {strconv.Itoa(int(c.GetUsage().GetPromptTokens()))},
+		headerCompletion:   {strconv.Itoa(int(c.GetUsage().GetCompletionTokens()))},
+		headerSeed:         {strconv.FormatUint(uint64(c.Seed), 10)},
+		headerQueue:        seconds(c.GetTimings().GetQueue()),
+		headerTTFT:         seconds(c.GetTimings().GetTtft()),
+		headerTotal:        seconds(c.GetTimings().GetTotal()),
+	}
+	if e := c.Error; e != nil {
+		h[headerErrorCode], h[headerError] = []string{e.Code}, []string{oneLine(e.Message)}
+		if e.RetryAfter > 0 {
+			h[headerRetryAfter] = seconds(e.RetryAfter)
+		}
+	}
+	return h
+}
+
+// oneLine makes a message fit for a header.
+func oneLine(s string) string {
+	return string(bytes.Map(func(r rune) rune {
+		if r == '\r' || r == '\n' {
+			return ' '
+		}
+		return r
+	}, []byte(s)))
+}

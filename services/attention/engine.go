@@ -1,0 +1,313 @@
+package attention
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/batching"
+	"github.com/switchyard/switchyard/pkg/tokenlog"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// engine owns the sequences: one goroutine decides what steps next, lanes
+// compute, and what they made goes to the token log.
+//
+//	admitted ──▶ ready ──launch──▶ in flight ──settle──▶ ready … ──▶ ended
+type engine struct {
+	policy batching.Policy
+	log    *slog.Logger
+	stats  *stats
+
+	admitted chan *sequence
+	finished chan *microbatch
+	cancels  chan *pb.Cancel
+	lost     chan lostLog
+
+	sequences map[string]*sequence
+	order     []*sequence // oldest served first
+	lanes     []*lane
+	idle      []*lane
+	busy      map[*microbatch]*lane
+	stepped   bool // since the last heartbeat
+
+	items []batching.Item
+	ready []*sequence
+	takes []batching.Take
+}
+
+// lostLog says that a sequence's log is no longer ours to write.
+type lostLog struct {
+	request string
+	writer  logWriter
+	err     error
+}
+
+// heartbeatEvery renews the claims on work in hand, well under the ack wait.
+const heartbeatEvery = 400 * time.Millisecond
+
+func newEngine(policy batching.Policy, lanes []*lane, log *slog.Logger, st *stats) *engine {
+	return &engine{
+		policy: policy, lanes: lanes, log: log, stats: st, idle: append([]*lane(nil), lanes...),
+		admitted: make(chan *sequence), finished: make(chan *microbatch, len(lanes)),
+		cancels: make(chan *pb.Cancel, 64), lost: make(chan lostLog, 64),
+		sequences: map[string]*sequence{}, busy: map[*microbatch]*lane{},
+	}
+}
+
+// run drives the engine until the context ends; then it hands over what it has.
+func (e *engine) run(ctx context.Context) {
+	tick := time.NewTicker(heartbeatEvery)
+	defer tick.Stop()
+	for {
+		e.launch()
+		select {
+		case <-ctx.Done():
+			e.handOver()
+			return
+		case s := <-e.admitted:
+			e.add(s)
+		case mb := <-e.finished:
+			e.settle(mb)
+		case c := <-e.cancels:
+			e.cancel(c)
+		case l := <-e.lost:
+			e.drop(l)
+		case now := <-tick.C:
+			e.heartbeat(now)
+		}
+	}
+}
+
+func (e *engine) add(s *sequence) {
+	id := s.seq.RequestId
+	if old := e.sequences[id]; old != nil {
+		// Our own work came back, because its acknowledgement was late: go on
+		// with it under the new delivery.
+		old.delivery = s.delivery
+		s.release()
+		return
+	}
+	e.sequences[id] = s
+	e.order = append(e.order, s)
+	e.stats.active(len(e.sequences))
+	if s.end != nil {
+		e.finish(s)
+	}
+}
+
+// launch fills idle lanes with what is ready.
+func (e *engine) launch() {
+	for len(e.idle) > 0 {
+		e.collect()
+		e.takes = e.policy.Next(e.items, e.decoding(), e.takes)
+		if len(e.takes) == 0 {
+			return
+		}
+		mb := newMicrobatch(e.ready, e.takes)
+		e.rotate(mb)
+		l := e.idle[len(e.idle)-1]
+		e.idle = e.idle[:len(e.idle)-1]
+		e.busy[mb] = l
+		l.in <- mb
+	}
+}
+
+func (e *engine) collect() {
+	e.items, e.ready = e.items[:0], e.ready[:0]
+	for _, s := range e.order {
+		if s.inFlight || s.ended {
+			continue
+		}
+		it := batching.Item{}
+		if !s.decoding() {
+			it.Prefill = s.pending()
+		}
+		e.items, e.ready = append(e.items, it), append(e.ready, s)
+	}
+}
+
+func (e *engine) decoding() (n int) {
+	for _, s := range e.order {
+		if !s.ended && s.decoding() {
+			n++
+		}
+	}
+	return n
+}
+
+// rotate moves the chosen to the end of the order, so that all get their turn.
+func (e *engine) rotate(mb *microbatch) {
+	kept := e.order[:0]
+	for _, s := range e.order {
+		if !inMicrobatch(mb, s) {
+			kept = append(kept, s)
+		}
+	}
+	for i := range mb.parts {
+		kept = append(kept, mb.parts[i].s)
+	}
+	e.order = kept
+}
+
+func inMicrobatch(mb *microbatch, s *sequence) bool {
+	for i := range mb.parts {
+		if mb.parts[i].s == s {
+			return true
+		}
+	}
+	return false
+}
+
+// settle takes a microbatch's results in.
+func (e *engine) settle(mb *microbatch) {
+	e.idle = append(e.idle, e.busy[mb])
+	delete(e.busy, mb)
+	e.stepped = true
+	for i := range mb.parts {
+		p := &mb.parts[i]
+		p.s.inFlight = false
+		switch {
+		case p.s.ended:
+			e.remove(p.s) // ended while it was in flight
+		case mb.err != nil:
+			e.stepFailed(p.s, mb.err)
+		default:
+			e.advance(p)
+		}
+	}
+}
+
+func (e *engine) stepFailed(s *sequence, err error) {
+	e.log.Error("step abandoned", "request", s.seq.RequestId, "error", err)
+	s.end = errorEnd("internal", err.Error())
+	e.finish(s)
+}
+
+func errorEnd(code, message string) *pb.Terminal {
+	return &pb.Terminal{FinishReason: "error", Error: &pb.Error{Code: code, Message: message}}
+}
+
+// advance writes what a step made of a sequence to its log.
+func (e *engine) advance(p *part) {
+	s := p.s
+	s.done += p.rows
+	for _, sc := range p.scores {
+		s.scored++
+		e.append(s, &pb.Record{Kind: &pb.Record_Score{Score: sc}})
+	}
+	e.stats.rows(p)
+	if p.sampled {
+		if s.generated() == 0 {
+			s.first = time.Now()
+			e.stats.firstToken(s)
+		}
+		e.append(s, &pb.Record{Kind: &pb.Record_Token{Token: s.take(p.choice)}})
+	} else if s.done == len(s.ids) {
+		s.end = &pb.Terminal{FinishReason: "length"} // nothing but scores was asked for
+	}
+	if s.end != nil {
+		e.finish(s)
+	}
+}
+
+func (e *engine) append(s *sequence, r *pb.Record) {
+	if err := s.writer.Append(r); err != nil {
+		e.log.Debug("log is not ours any more", "request", s.seq.RequestId, "error", err)
+	}
+}
+
+// finish queues the terminal record. The work is acknowledged when the record
+// is in the log (see admit.go).
+func (e *engine) finish(s *sequence) {
+	s.end.Timings = s.timings(time.Now())
+	s.ended = true
+	e.append(s, &pb.Record{Kind: &pb.Record_Terminal{Terminal: s.end}})
+	e.stats.finished(s)
+	if !s.inFlight {
+		e.remove(s)
+	}
+}
+
+// remove frees what the sequence held. It must not be in flight.
+func (e *engine) remove(s *sequence) {
+	s.table.Release()
+	s.release()
+	delete(e.sequences, s.seq.RequestId)
+	kept := e.order[:0]
+	for _, o := range e.order {
+		if o != s {
+			kept = append(kept, o)
+		}
+	}
+	e.order = kept
+	e.stats.active(len(e.sequences))
+}
+
+func (e *engine) cancel(c *pb.Cancel) {
+	s := e.sequences[c.RequestId]
+	if s == nil || s.ended {
+		return
+	}
+	s.end = &pb.Terminal{FinishReason: c.Reason}
+	e.finish(s)
+}
+
+// drop forgets a sequence whose log another writer has ended or claimed.
+func (e *engine) drop(l lostLog) {
+	s := e.sequences[l.request]
+	if s == nil || s.writer != l.writer {
+		return
+	}
+	if errors.Is(l.err, tokenlog.ErrFinished) {
+		if err := s.delivery.Ack(); err != nil {
+			e.log.Debug("acknowledging a finished sequence", "request", l.request, "error", err)
+		}
+	}
+	s.ended = true
+	if !s.inFlight {
+		e.remove(s)
+	}
+}
+
+// heartbeat keeps the claim on sequences while steps advance, and ends those
+// that are late. A replica that hangs stops renewing and loses them.
+func (e *engine) heartbeat(now time.Time) {
+	alive := e.stepped || len(e.busy) == 0 || e.waiting()
+	e.stepped = false
+	for _, s := range e.order {
+		if alive {
+			if err := s.delivery.InProgress(); err != nil {
+				e.log.Debug("renewing a claim", "request", s.seq.RequestId, "error", err)
+			}
+		}
+		if !s.ended && !s.deadline.IsZero() && now.After(s.deadline) {
+			s.end = errorEnd("deadline_exceeded", fmt.Sprintf("the deadline passed after %d tokens", s.generated()))
+			e.finish(s)
+		}
+	}
+}
+
+// waiting says that a lane waits for others' answers and issues them again: a
+// long layer is no hang.
+func (e *engine) waiting() bool {
+	for _, l := range e.busy {
+		if l.remote.waiting() {
+			return true
+		}
+	}
+	return false
+}
+
+// handOver lets another replica go on at once.
+func (e *engine) handOver() {
+	for _, s := range e.sequences {
+		if !s.ended {
+			if err := s.delivery.Nak(0); err != nil {
+				e.log.Debug("handing over", "request", s.seq.RequestId, "error", err)
+			}
+		}
+	}
+}

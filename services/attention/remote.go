@@ -1,0 +1,285 @@
+package attention
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/forward"
+	"github.com/switchyard/switchyard/pkg/wire"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// sender is bus.Hop's part that publishing tensors needs.
+type sender interface {
+	Send(ctx context.Context, subject string, m proto.Message) error
+}
+
+// remote is a layer's routed experts behind messages: it publishes hidden rows
+// and waits for their blocks, and issues them again when they are late. One
+// lane uses it, one layer at a time.
+type remote struct {
+	*exchange
+	waitingFlag atomic.Bool
+
+	microbatch uint64
+	layer      int
+	x          []float32 // (R, D), the caller's
+	buf        []byte
+
+	mu      sync.Mutex
+	out     []float32 // (R, D)
+	parts   []rowsPart
+	missing int
+	whole   chan struct{}
+	failure *pb.Error
+}
+
+// rowsPart is what one Hidden message carries.
+type rowsPart struct {
+	first, rows int
+	arrived     bool
+}
+
+// exchange is what the lanes of a replica share: where blocks are awaited.
+type exchange struct {
+	subjects   schemas.Subjects
+	identity   wire.Identity
+	hop        sender
+	wire       forward.Wire
+	d          int
+	maxPayload func() int
+	owner      string
+	epoch      uint64
+	// shard names a live aggregator; another one for another attempt, if there is one.
+	shard func(microbatch uint64, attempt uint32) (string, bool)
+	stats *stats
+	tr    tracer
+
+	next    atomic.Uint64
+	latency latency
+
+	mu      sync.Mutex
+	waiters map[uint64]*remote
+}
+
+func (x *exchange) lane() *remote {
+	return &remote{exchange: x, whole: make(chan struct{}, 1)}
+}
+
+// Start publishes the rows of x (R, D) for the layer's gate.
+func (r *remote) Start(ctx context.Context, layer int, x []float32) (forward.Pending, error) {
+	r.prepare(layer, x)
+	for i := range r.parts {
+		if err := r.send(ctx, r.parts[i], 0); err != nil {
+			r.forget()
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+func (r *remote) prepare(layer int, x []float32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.microbatch, r.layer, r.x = r.next.Add(1), layer, x
+	rows := len(x) / r.d
+	r.out = resize(r.out, len(x))
+	r.parts = split(r.parts[:0], rows, r.rowsPerMessage())
+	r.missing, r.failure = len(r.parts), nil
+	select {
+	case <-r.whole:
+	default:
+	}
+	r.exchange.mu.Lock()
+	r.waiters[r.microbatch] = r
+	r.exchange.mu.Unlock()
+}
+
+// headroom is what a message carries beside its rows: key, routing and headers.
+const headroom = 4096
+
+// rowsPerMessage leaves room for routing numbers, some forty bytes a row and slot.
+func (r *remote) rowsPerMessage() int {
+	return max(1, (r.maxPayload()-headroom)/(r.d*r.wire.ElementBytes()+routingBytes))
+}
+
+const routingBytes = 256
+
+func split(parts []rowsPart, rows, limit int) []rowsPart {
+	n := (rows + limit - 1) / limit
+	for i := range n {
+		first := i * rows / n
+		parts = append(parts, rowsPart{first: first, rows: (i+1)*rows/n - first})
+	}
+	return parts
+}
+
+func resize(s []float32, n int) []float32 {
+	if cap(s) < n {
+		return make([]float32, n)
+	}
+	return s[:n]
+}
+
+func (r *remote) send(ctx context.Context, p rowsPart, attempt uint32) error {
+	shard, ok := r.shard(r.microbatch, attempt)
+	if !ok {
+		return nil // nobody to collect yet: the next attempt asks again
+	}
+	x := r.x[p.first*r.d : (p.first+p.rows)*r.d]
+	t := wire.Encode(r.wire, x, r.d, r.buf)
+	r.buf = t.Data
+	h := &pb.Hidden{Tensor: t, Key: &pb.Key{
+		Version: schemas.Version, Model: r.identity.Model, Owner: r.owner, Epoch: r.epoch,
+		Microbatch: r.microbatch, Layer: uint32(r.layer), FirstRow: uint32(p.first), Rows: uint32(p.rows),
+		Attempt: attempt, Shard: shard,
+	}}
+	if err := r.hop.Send(ctx, r.subjects.Hidden(r.layer), h); err != nil {
+		return fmt.Errorf("publishing hidden rows: %w", err)
+	}
+	return nil
+}
+
+// Wait fills out (R, D) when all parts have come back. Late parts are issued
+// again with growing pauses: whoever had them may be gone.
+func (r *remote) Wait(ctx context.Context, out []float32) error {
+	defer r.forget()
+	began, attempt := time.Now(), uint32(0)
+	timer := time.NewTimer(r.latency.patience())
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-r.whole:
+			if r.failure != nil {
+				return fmt.Errorf("layer %d could not be computed: %s", r.layer, r.failure.Message)
+			}
+			copy(out, r.out)
+			r.latency.observe(time.Since(began), attempt)
+			r.stats.hop(time.Since(began))
+			r.waitingFlag.Store(false)
+			return nil
+		case <-timer.C:
+			attempt++
+			if attempt > maxAttempts {
+				return fmt.Errorf("no answer from layer %d's experts after %d attempts in %v", r.layer, maxAttempts, time.Since(began).Round(time.Second))
+			}
+			r.waitingFlag.Store(true)
+			if err := r.reissue(ctx, attempt); err != nil {
+				return err
+			}
+			timer.Reset(r.latency.patience() << min(attempt, 3))
+		}
+	}
+}
+
+// maxAttempts bounds how often a part is issued again: with doubling pauses,
+// at least half a minute.
+const maxAttempts = 8
+
+func (r *remote) reissue(ctx context.Context, attempt uint32) error {
+	r.mu.Lock()
+	late := make([]rowsPart, 0, len(r.parts))
+	for _, p := range r.parts {
+		if !p.arrived {
+			late = append(late, p)
+		}
+	}
+	r.mu.Unlock()
+	r.stats.reissued(len(late))
+	for _, p := range late {
+		if err := r.send(ctx, p, attempt); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *remote) waiting() bool { return r.waitingFlag.Load() }
+
+func (r *remote) forget() {
+	r.exchange.mu.Lock()
+	defer r.exchange.mu.Unlock()
+	delete(r.waiters, r.microbatch)
+}
+
+// receive takes a block in. Repeats and blocks nobody waits for change nothing.
+func (x *exchange) receive(b *pb.Block) error {
+	if err := x.identity.CheckKey(b.Key); err != nil {
+		return err
+	}
+	if b.Key.Owner != x.owner || b.Key.Epoch != x.epoch {
+		return nil // meant for an earlier life of this replica
+	}
+	x.mu.Lock()
+	r := x.waiters[b.Key.Microbatch]
+	x.mu.Unlock()
+	if r == nil {
+		return nil
+	}
+	return r.take(b)
+}
+
+func (r *remote) take(b *pb.Block) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if b.Key.Microbatch != r.microbatch || int(b.Key.Layer) != r.layer || r.missing == 0 {
+		return nil
+	}
+	for i := range r.parts {
+		p := &r.parts[i]
+		if p.first != int(b.Key.FirstRow) || p.arrived {
+			continue
+		}
+		if err := r.fill(p, b); err != nil {
+			return err
+		}
+		if r.missing == 0 {
+			r.whole <- struct{}{}
+		}
+	}
+	return nil
+}
+
+func (r *remote) fill(p *rowsPart, b *pb.Block) error {
+	if b.Error != nil {
+		r.failure, r.missing = b.Error, 0
+		return nil
+	}
+	if err := wire.Decode(r.out[p.first*r.d:(p.first+p.rows)*r.d], b.Tensor, r.d); err != nil {
+		return err
+	}
+	p.arrived = true
+	r.missing--
+	return nil
+}
+
+// latency follows how long layers take, to know when one is late.
+type latency struct {
+	slow atomic.Int64 // nanoseconds; rises at once, falls slowly
+}
+
+// Bounds of the patience before a first re-issue.
+const (
+	minPatience = 800 * time.Millisecond
+	maxPatience = 10 * time.Second
+)
+
+func (l *latency) observe(took time.Duration, attempts uint32) {
+	if attempts > 0 {
+		return // says how long somebody was gone, not how long a layer takes
+	}
+	old := l.slow.Load()
+	l.slow.Store(max(int64(took), old-old/64))
+}
+
+func (l *latency) patience() time.Duration {
+	return min(max(minPatience, 8*time.Duration(l.slow.Load())), maxPatience)
+}

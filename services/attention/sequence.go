@@ -1,0 +1,136 @@
+package attention
+
+import (
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/kvcache"
+	"github.com/switchyard/switchyard/pkg/sampling"
+	"github.com/switchyard/switchyard/pkg/tokenlog"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// sequence is a request that this replica owns. The engine's goroutine changes
+// it, but for ids, done and table while a lane has it (inFlight).
+type sequence struct {
+	seq   *pb.Sequence
+	ids   []uint32 // prompt and generated tokens
+	done  int      // positions in the KV cache
+	table *kvcache.Table
+
+	params   sampling.Params
+	writer   logWriter
+	delivery delivery
+	release  func() // gives the admission slot back
+
+	scored   int // prompt positions whose scores are in the log
+	inFlight bool
+	// ended is set once a terminal record is queued; why is it for an early end.
+	ended bool
+	end   *pb.Terminal
+
+	accepted time.Time // this host's clock, corrected by the log's timestamps
+	queued   time.Duration
+	first    time.Time
+	deadline time.Time // zero: none
+}
+
+// logWriter is tokenlog.Writer's part that a sequence needs.
+type logWriter interface {
+	Append(*pb.Record) error
+}
+
+// delivery is bus.Delivery's part that a sequence needs.
+type delivery interface {
+	Ack() error
+	Nak(delay time.Duration) error
+	InProgress() error
+}
+
+func newSequence(seq *pb.Sequence) *sequence {
+	s := seq.Sampling
+	return &sequence{
+		seq: seq, ids: append([]uint32(nil), seq.PromptIds...),
+		params: sampling.Params{
+			Temperature: s.GetTemperature(), TopP: s.GetTopP(), TopK: int(s.GetTopK()),
+			RepetitionPenalty: s.GetRepetitionPenalty(), Seed: s.GetSeed(), Logprobs: int(s.GetLogprobs()),
+		},
+	}
+}
+
+// restore takes in what the log already has, so that the sequence goes on
+// where its last owner stopped. now is this host's time of the newest entry.
+func (s *sequence) restore(history []tokenlog.Entry, now time.Time) {
+	newest := history[len(history)-1].Time
+	local := func(t time.Time) time.Time { return now.Add(t.Sub(newest)) }
+	claimed := false
+	for _, e := range history {
+		switch k := e.Record.Kind.(type) {
+		case *pb.Record_Accept:
+			s.accepted = local(e.Time)
+			if ms := k.Accept.DeadlineMs; ms > 0 {
+				s.deadline = s.accepted.Add(time.Duration(ms) * time.Millisecond)
+			}
+		case *pb.Record_Claim:
+			if !claimed {
+				s.queued, claimed = e.Time.Sub(history[0].Time), true
+			}
+		case *pb.Record_Score:
+			s.scored++
+		case *pb.Record_Token:
+			if s.generated() == 0 {
+				s.first = local(e.Time)
+			}
+			s.ids = append(s.ids, k.Token.Id)
+			s.finishIfLast(k.Token)
+		}
+	}
+}
+
+func (s *sequence) prompt() int    { return len(s.seq.PromptIds) }
+func (s *sequence) generated() int { return len(s.ids) - s.prompt() }
+func (s *sequence) pending() int   { return len(s.ids) - s.done }
+func (s *sequence) decoding() bool { return s.pending() == 1 }
+func (s *sequence) scores() bool   { return s.seq.Score != "" }
+
+// positions is the most that the sequence will ever need in the KV cache.
+func (s *sequence) positions() int { return s.prompt() + int(s.seq.MaxTokens) }
+
+// take adds a generated token and returns its record.
+func (s *sequence) take(c sampling.Choice) *pb.Token {
+	t := &pb.Token{Index: int32(s.generated()), Id: c.ID, Logprobs: logprobsOf(c, s.params, s.generated())}
+	for _, id := range s.seq.StopTokenIds {
+		t.Stop = t.Stop || id == c.ID
+	}
+	s.ids = append(s.ids, c.ID)
+	s.finishIfLast(t)
+	return t
+}
+
+func (s *sequence) finishIfLast(t *pb.Token) {
+	switch {
+	case t.Stop:
+		s.end = &pb.Terminal{FinishReason: "stop"}
+	case s.generated() >= int(s.seq.MaxTokens):
+		s.end = &pb.Terminal{FinishReason: "length"}
+	}
+}
+
+func logprobsOf(c sampling.Choice, p sampling.Params, index int) *pb.TokenLogprobs {
+	if p.Logprobs < 0 {
+		return nil
+	}
+	out := &pb.TokenLogprobs{Index: int32(index), Chosen: &pb.TokenLogprob{Id: c.ID, Logprob: c.Logprob}}
+	for _, t := range c.Top {
+		out.Top = append(out.Top, &pb.TokenLogprob{Id: t.ID, Logprob: t.Logprob})
+	}
+	return out
+}
+
+// timings are in seconds since acceptance.
+func (s *sequence) timings(now time.Time) *pb.Timings {
+	t := &pb.Timings{Queue: s.queued.Seconds(), Total: now.Sub(s.accepted).Seconds()}
+	if !s.first.IsZero() {
+		t.Ttft = s.first.Sub(s.accepted).Seconds()
+	}
+	return t
+}

@@ -1,0 +1,129 @@
+package gate
+
+import (
+	"fmt"
+
+	"github.com/switchyard/switchyard/pkg/forward"
+	"github.com/switchyard/switchyard/pkg/plan"
+	"github.com/switchyard/switchyard/pkg/wire"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// splitter turns hidden rows and their routes into one message a function and
+// warm replica. It keeps its buffers; one goroutine uses it.
+type splitter struct {
+	d   int
+	out []*pb.Dispatch
+	// shares[f][r] collects the routed rows of replica r of function f.
+	shares map[target]*share
+	order  []target
+}
+
+// target is one message: a part of a function's rows.
+type target struct{ function, part int }
+
+// share is the routing of one message under construction.
+type share struct {
+	dispatch *pb.Dispatch
+	rows     []int32 // token rows in the tensor, in order
+	lastRow  int32
+}
+
+func newSplitter(d int) *splitter {
+	return &splitter{d: d, shares: map[target]*share{}}
+}
+
+// split makes the dispatches of hidden rows. parts says into how many messages
+// a function's rows are split: as many as it has warm replicas. A token row
+// goes into a message once, whatever number of its experts are there.
+func (s *splitter) split(h *pb.Hidden, routes *forward.Routes, layer *plan.Layer, parts func(*pb.Function) int) []*pb.Dispatch {
+	s.begin()
+	for row := range routes.Rows() {
+		for slot := range routes.K {
+			at := row*routes.K + slot
+			f := layer.FunctionOf(routes.Expert[at])
+			fn := layer.Functions[f]
+			sh := s.share(target{f, s.part(row, parts(fn))}, h, fn, routes.K)
+			sh.add(int32(row), slot, routes.Expert[at], routes.Weight[at])
+		}
+	}
+	return s.finish(h.Tensor)
+}
+
+func (s *splitter) begin() {
+	clear(s.shares)
+	s.order = s.order[:0]
+	s.out = s.out[:0]
+}
+
+// part spreads rows over replicas; a row's experts in one function stay together.
+func (s *splitter) part(row, parts int) int {
+	if parts <= 1 {
+		return 0
+	}
+	return row % parts
+}
+
+func (s *splitter) share(t target, h *pb.Hidden, fn *pb.Function, k int) *share {
+	if sh := s.shares[t]; sh != nil {
+		return sh
+	}
+	sh := &share{lastRow: -1, dispatch: &pb.Dispatch{Key: h.Key, Function: fn.Id, TopK: uint32(k)}}
+	s.shares[t] = sh
+	s.order = append(s.order, t)
+	return sh
+}
+
+func (sh *share) add(row int32, slot int, expert int32, weight float32) {
+	if row != sh.lastRow {
+		sh.rows = append(sh.rows, row)
+		sh.lastRow = row
+	}
+	d := sh.dispatch
+	d.Source = append(d.Source, uint32(len(sh.rows)-1))
+	d.Row = append(d.Row, uint32(row))
+	d.Slot = append(d.Slot, uint32(slot))
+	d.Expert = append(d.Expert, uint32(expert))
+	d.Weight = append(d.Weight, weight)
+}
+
+// finish cuts the rows out of the tensor; a message with all rows shares it.
+func (s *splitter) finish(t *pb.Tensor) []*pb.Dispatch {
+	stride := len(t.Data) / int(t.Rows)
+	for _, to := range s.order {
+		sh := s.shares[to]
+		sh.dispatch.Tensor = t
+		if len(sh.rows) < int(t.Rows) {
+			sh.dispatch.Tensor = cut(t, sh.rows, stride)
+		}
+		s.out = append(s.out, sh.dispatch)
+	}
+	return s.out
+}
+
+func cut(t *pb.Tensor, rows []int32, stride int) *pb.Tensor {
+	data := make([]byte, 0, len(rows)*stride)
+	for _, r := range rows {
+		data = append(data, t.Data[int(r)*stride:(int(r)+1)*stride]...)
+	}
+	return &pb.Tensor{Dtype: t.Dtype, Rows: uint32(len(rows)), Cols: t.Cols, Data: data}
+}
+
+// decode checks hidden rows and returns them as (R, D) in buf's memory.
+func decode(id wire.Identity, h *pb.Hidden, d int, buf []float32) ([]float32, error) {
+	if err := id.CheckKey(h.Key); err != nil {
+		return nil, err
+	}
+	rows, err := wire.Rows(h.Tensor, d)
+	if err != nil {
+		return nil, err
+	}
+	if rows != int(h.Key.Rows) {
+		return nil, fmt.Errorf("%w: key of %d rows, tensor of %d", wire.ErrMalformed, h.Key.Rows, rows)
+	}
+	if cap(buf) < rows*d {
+		buf = make([]float32, rows*d)
+	}
+	buf = buf[:rows*d]
+	return buf, wire.Decode(buf, h.Tensor, d)
+}
