@@ -326,7 +326,9 @@ type Accept struct {
 	// Milliseconds the request may take from this record's server timestamp; 0: no limit.
 	DeadlineMs uint32 `protobuf:"varint,10,opt,name=deadline_ms,json=deadlineMs,proto3" json:"deadline_ms,omitempty"`
 	// The caller waits on an inbox; when that is gone the request is cancelled.
-	Interactive   bool `protobuf:"varint,11,opt,name=interactive,proto3" json:"interactive,omitempty"`
+	Interactive bool `protobuf:"varint,11,opt,name=interactive,proto3" json:"interactive,omitempty"`
+	// W3C trace context of the request, if it is sampled.
+	Traceparent   string `protobuf:"bytes,12,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -436,6 +438,13 @@ func (x *Accept) GetInteractive() bool {
 		return x.Interactive
 	}
 	return false
+}
+
+func (x *Accept) GetTraceparent() string {
+	if x != nil {
+		return x.Traceparent
+	}
+	return ""
 }
 
 // Claim makes an attention replica the sequence's owner.
@@ -840,7 +849,7 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\n" +
 	"max_tokens\x18\x05 \x01(\x05R\tmaxTokens\x12$\n" +
 	"\x0estop_token_ids\x18\x06 \x03(\rR\fstopTokenIds\x12\x14\n" +
-	"\x05score\x18\a \x01(\tR\x05score\"\x82\x03\n" +
+	"\x05score\x18\a \x01(\tR\x05score\"\xa4\x03\n" +
 	"\x06Accept\x123\n" +
 	"\bidentity\x18\x01 \x01(\v2\x17.switchyard.v1.IdentityR\bidentity\x12\x1b\n" +
 	"\tbody_hash\x18\x02 \x01(\fR\bbodyHash\x12'\n" +
@@ -855,7 +864,8 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\vdeadline_ms\x18\n" +
 	" \x01(\rR\n" +
 	"deadlineMs\x12 \n" +
-	"\vinteractive\x18\v \x01(\bR\vinteractive\"3\n" +
+	"\vinteractive\x18\v \x01(\bR\vinteractive\x12 \n" +
+	"\vtraceparent\x18\f \x01(\tR\vtraceparent\"3\n" +
 	"\x05Claim\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"\x91\x01\n" +
