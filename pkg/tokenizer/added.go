@@ -1,0 +1,122 @@
+package tokenizer
+
+import (
+	"unicode"
+	"unicode/utf8"
+)
+
+// addedToken is an entry of added_tokens: text that is one token wherever it
+// stands, cut out before the words are.
+type addedToken struct {
+	ID         uint32 `json:"id"`
+	Content    string `json:"content"`
+	SingleWord bool   `json:"single_word"` // only between characters that are no word's
+	LStrip     bool   `json:"lstrip"`      // takes the white space before it
+	RStrip     bool   `json:"rstrip"`      // takes the white space after it
+	Normalized bool   `json:"normalized"`  // looked for after normalising
+	Special    bool   `json:"special"`
+}
+
+// trie finds the longest added token at a position.
+type trie struct {
+	next  map[byte]*trie
+	token *addedToken
+}
+
+func (t *trie) add(content string, token *addedToken) {
+	for i := range len(content) {
+		if t.next == nil {
+			t.next = map[byte]*trie{}
+		}
+		child := t.next[content[i]]
+		if child == nil {
+			child = &trie{}
+			t.next[content[i]] = child
+		}
+		t = child
+	}
+	t.token = token
+}
+
+// longest returns the longest token that text begins with and its length, or
+// nil.
+func (t *trie) longest(text string) (token *addedToken, n int) {
+	for i := range len(text) {
+		if t = t.next[text[i]]; t == nil {
+			break
+		}
+		if t.token != nil {
+			token, n = t.token, i+1
+		}
+	}
+	return token, n
+}
+
+// segment is a part of a text: an added token, or text that none was found in.
+type segment struct {
+	text  string
+	token *addedToken
+}
+
+// cut splits text at added tokens as AddedVocabulary::find_matches does. With
+// special false, special tokens are text.
+func (t *trie) cut(text string, special bool) []segment {
+	if t.next == nil {
+		return []segment{{text: text}}
+	}
+	var out []segment
+	done := 0 // text before it is in out
+	for at := 0; at < len(text); {
+		token, n := t.longest(text[at:])
+		if token == nil {
+			at++
+			continue
+		}
+		start, end := at, at+n
+		at = end
+		if token.Special && !special || token.SingleWord && !standsAlone(text, start, end) {
+			continue
+		}
+		start, end = token.strip(text, start, end, done)
+		if done < start {
+			out = append(out, segment{text: text[done:start]})
+		}
+		out = append(out, segment{token: token})
+		done, at = end, max(at, end)
+	}
+	if done < len(text) {
+		out = append(out, segment{text: text[done:]})
+	}
+	return out
+}
+
+// strip widens a match over the white space that it takes, not before floor.
+func (a *addedToken) strip(text string, start, end, floor int) (int, int) {
+	for a.LStrip && start > floor {
+		r, n := utf8.DecodeLastRuneInString(text[:start])
+		if !unicode.IsSpace(r) {
+			break
+		}
+		start -= n
+	}
+	for a.RStrip && end < len(text) {
+		r, n := utf8.DecodeRuneInString(text[end:])
+		if !unicode.IsSpace(r) {
+			break
+		}
+		end += n
+	}
+	return max(start, floor), end
+}
+
+// standsAlone reports whether no word character touches text[start:end].
+func standsAlone(text string, start, end int) bool {
+	before, _ := utf8.DecodeLastRuneInString(text[:start])
+	after, _ := utf8.DecodeRuneInString(text[end:])
+	return (start == 0 || !wordChar(before)) && (end == len(text) || !wordChar(after))
+}
+
+// wordChar is \w of UTS 18, which Rust's regex crate has.
+func wordChar(r rune) bool {
+	return unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic, unicode.Join_Control)
+}

@@ -1,0 +1,30 @@
+package tokenizer
+
+// Detokenizer turns a stream of ids into a stream of text. Its pieces joined
+// are what Decode makes of all ids. It is not safe for concurrent use.
+type Detokenizer struct {
+	t           *Tokenizer
+	skipSpecial bool
+	rest        []byte // may still become a character; at most three bytes
+}
+
+// NewDetokenizer begins a text; with skipSpecial, special tokens have none.
+func (t *Tokenizer) NewDetokenizer(skipSpecial bool) *Detokenizer {
+	return &Detokenizer{t: t, skipSpecial: skipSpecial}
+}
+
+// Push takes the next id and returns the text that became complete: never a
+// part of a character, and nothing while one is incomplete.
+func (d *Detokenizer) Push(id uint32) string {
+	text, rest := decided(append(d.rest, d.t.tokenBytes(id, d.skipSpecial)...))
+	d.rest = append([]byte(nil), rest...)
+	return text
+}
+
+// Flush ends the text and returns what is left: U+FFFD if it ends within a
+// character, else nothing.
+func (d *Detokenizer) Flush() string {
+	rest := d.rest
+	d.rest = nil
+	return lossy(rest)
+}
