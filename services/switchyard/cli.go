@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/switchyard/switchyard/schemas"
+)
+
+// CLI is the command line: flags of all commands, and the commands.
+type CLI struct {
+	Globals
+
+	Prompt  PromptCmd  `cmd:"" help:"Send a prompt and stream the answer."`
+	Top     TopCmd     `cmd:"" help:"Show live replicas, queues and every expert's load."`
+	Version VersionCmd `cmd:"" help:"Print the version."`
+}
+
+// Globals are the flags that every command has.
+type Globals struct {
+	Config    string `help:"YAML file with flags' values; a command's flags stand under its name." placeholder:"FILE"`
+	NATS      string `name:"nats" default:"nats://127.0.0.1:4222" help:"NATS URL, or the name of a NATS context." placeholder:"URL"`
+	Creds     string `help:"NATS credentials file." placeholder:"FILE"`
+	TLSCA     string `name:"tls-ca" help:"PEM file with the authority that signed the server's certificate." placeholder:"FILE"`
+	TLSCert   string `name:"tls-cert" help:"PEM file with the client's certificate." placeholder:"FILE"`
+	TLSKey    string `name:"tls-key" help:"PEM file with the client's key." placeholder:"FILE"`
+	Insecure  bool   `help:"Allow plain nats:// off the loopback."`
+	Prefix    string `default:"${prefix}" help:"First token of every subject." placeholder:"NAME"`
+	LogLevel  string `default:"info" enum:"debug,info,warn,error" help:"Least level logged: debug, info, warn or error." placeholder:"LEVEL"`
+	LogFormat string `default:"text" enum:"text,json" help:"Form of log lines on stderr: text or json." placeholder:"FORMAT"`
+}
+
+// stdio is where a command reads and writes: data to out, the rest to err.
+type stdio struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// env is what a command gets beside its own flags.
+type env struct {
+	Globals
+	stdio
+	log *slog.Logger
+}
+
+// run runs the command line and returns the exit code.
+func run(args []string, std stdio) (code int) {
+	defer exitByPanic(&code)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// A second signal kills: the first one asked nicely.
+	defer context.AfterFunc(ctx, stop)()
+
+	var cli CLI
+	parsed, err := parse(&cli, args, std)
+	if err == nil {
+		e := &env{Globals: cli.Globals, stdio: std, log: cli.logger(std.err)}
+		parsed.BindTo(ctx, (*context.Context)(nil))
+		err = parsed.Run(e)
+	}
+	return report(std.err, err)
+}
+
+// parse reads flags, then SWITCHYARD_* variables, then the configuration file, then defaults.
+func parse(cli *CLI, args []string, std stdio) (*kong.Context, error) {
+	options := []kong.Option{
+		kong.Name("switchyard"),
+		kong.Description("Serves Mixture-of-Experts language models as a message pipeline over NATS JetStream.\n\n" +
+			"Each flag can also be set as SWITCHYARD_<FLAG>, or in a YAML file named by --config."),
+		kong.Writers(std.out, std.err),
+		kong.Exit(func(code int) { panic(exitNow(code)) }),
+		kong.DefaultEnvars("SWITCHYARD"),
+		kong.Vars{"prefix": schemas.DefaultPrefix},
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+	}
+	file, err := loadConfig(configPath(args))
+	if err != nil {
+		return nil, usage(err)
+	}
+	if file != nil {
+		options = append(options, kong.Resolvers(file))
+	}
+	parser, err := kong.New(cli, options...)
+	if err != nil {
+		return nil, fmt.Errorf("building the command line: %w", err)
+	}
+	parsed, err := parser.Parse(args)
+	if err != nil {
+		return nil, usage(err)
+	}
+	return parsed, nil
+}
+
+// exitNow is how kong's --help ends a run without ending the process.
+type exitNow int
+
+func exitByPanic(code *int) {
+	switch r := recover().(type) {
+	case nil:
+	case exitNow:
+		*code = int(r)
+	default:
+		panic(r)
+	}
+}
+
+// report writes an error for people and returns its exit code.
+func report(w io.Writer, err error) int {
+	code := exitCode(err)
+	if err != nil && !errors.Is(err, errQuiet) {
+		_, _ = fmt.Fprintf(w, "switchyard: %v\n", err) // nowhere left to complain
+	}
+	return code
+}
+
+func (g Globals) logger(w io.Writer) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(g.LogLevel)); err != nil {
+		level = slog.LevelInfo // the parser lets only levels through
+	}
+	options := &slog.HandlerOptions{Level: level}
+	if g.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}

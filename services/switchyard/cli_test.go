@@ -1,0 +1,108 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestUsage(t *testing.T) {
+	tests := []struct {
+		name string
+		args []string
+		code int
+		want string // on stdout for code 0, else on stderr
+	}{
+		{"help", []string{"--help"}, 0, "--log-level"},
+		{"command's help", []string{"prompt", "--help"}, 0, "SWITCHYARD_MAX_TOKENS"},
+		{"version", []string{"version"}, 0, "switchyard dev"},
+		{"nothing", nil, 2, "expected one of"},
+		{"no such command", []string{"fly"}, 2, "fly"},
+		{"no such flag", []string{"version", "--fast"}, 2, "unknown flag --fast"},
+		{"not a number", []string{"prompt", "hi", "--max-tokens", "x"}, 2, "--max-tokens"},
+		{"no such level", []string{"version", "--log-level", "loud"}, 2, "--log-level"},
+		{"no config file", []string{"version", "--config", "/nonexistent.yaml"}, 2, "reading the configuration"},
+		{"empty stdin", []string{"prompt"}, 2, "stdin is empty"},
+		{"no server", []string{"prompt", "hi", "--nats", "nats://127.0.0.1:1"}, 3, "no connection"},
+		{"plain off the loopback", []string{"prompt", "hi", "--nats", "nats://192.0.2.1"}, 2, "--insecure"},
+		{"no such context", []string{"top", "--nats", "nowhere"}, 2, "nowhere"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.code == 3 && testing.Short() {
+				t.Skip("waits for a connection")
+			}
+			got := invoke("", tt.args...)
+			text := got.err
+			if tt.code == 0 {
+				text = got.out
+			}
+			if got.code != tt.code || !strings.Contains(text, tt.want) {
+				t.Errorf("got %+v, want code %d and %q", got, tt.code, tt.want)
+			}
+		})
+	}
+}
+
+// TestPrecedence wants flags before the environment before the file before defaults.
+func TestPrecedence(t *testing.T) {
+	const file = "nats: nats://file\nlog: {level: warn}\nprompt:\n  max-tokens: 3\n  stop: [a, b]\n  temperature: 0.5\n"
+	tests := []struct {
+		name string
+		args []string
+		env  map[string]string
+		want string
+	}{
+		{"file", nil, nil, "nats://file"},
+		{"environment", nil, map[string]string{"SWITCHYARD_NATS": "nats://env"}, "nats://env"},
+		{"flag", []string{"--nats", "nats://flag"}, map[string]string{"SWITCHYARD_NATS": "nats://env"}, "nats://flag"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Setenv("SWITCHYARD_CONFIG", write(t, file))
+			for key, value := range tt.env {
+				t.Setenv(key, value)
+			}
+			var cli CLI
+			if _, err := parse(&cli, append(tt.args, "prompt", "hi"), stdio{}); err != nil {
+				t.Fatal(err)
+			}
+			if cli.NATS != tt.want || cli.LogLevel != "warn" || cli.LogFormat != "text" {
+				t.Errorf("got %+v", cli.Globals)
+			}
+			p := cli.Prompt
+			if p.MaxTokens == nil || *p.MaxTokens != 3 || len(p.Stop) != 2 || *p.Temperature != 0.5 || p.TopK != nil {
+				t.Errorf("got %+v", p)
+			}
+		})
+	}
+}
+
+func TestBadConfig(t *testing.T) {
+	tests := []struct{ name, file, want string }{
+		{"unknown key", "natz: x\n", `"natz" is no flag`},
+		{"command's flag at the top", "max-tokens: 3\n", `"max-tokens" is no flag`},
+		{"unknown nested key", "prompt: {max-token: 3}\n", `"prompt-max-token" is no flag`},
+		{"no YAML", "a: [", "reading the configuration"},
+		{"wrong type", "prompt: {max-tokens: many}\n", "--max-tokens"},
+		{"twice", "nats: a\nnats: b\n", "already defined"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := invoke("", "prompt", "hi", "--config="+write(t, tt.file))
+			if got.code != 2 || !strings.Contains(got.err, tt.want) {
+				t.Errorf("got %+v, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "switchyard.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/switchyard/switchyard/pkg/bus"
+	"github.com/switchyard/switchyard/pkg/client"
+)
+
+// Exit codes that scripts rely on.
+const (
+	exitDone        = 0
+	exitFailed      = 1 // the request or check failed
+	exitUsage       = 2 // wrong usage or unusable input
+	exitNoServer    = 3 // no connection
+	exitInterrupted = 130
+)
+
+// exitError is an error with the code to exit with.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+// usage marks an error as wrong usage or unusable input.
+func usage(err error) error { return &exitError{exitUsage, err} }
+
+// errQuiet is in errors that have been told already, or need no words.
+var errQuiet = errors.New("told already")
+
+// quietly ends with a code and no further words.
+func quietly(code int) error { return &exitError{code, errQuiet} }
+
+// errInterrupted is how a command ends that a signal kept from its result. A
+// service that was asked to stop and has drained returns nil instead.
+var errInterrupted = &exitError{exitInterrupted, errors.New("interrupted")}
+
+// exitCode maps an error to the code to exit with.
+func exitCode(err error) int {
+	var withCode *exitError
+	var answer *client.Error
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &withCode):
+		return withCode.code
+	case errors.As(err, &answer):
+		return codeOf(answer)
+	case errors.Is(err, bus.ErrNoConnection):
+		return exitNoServer
+	case errors.Is(err, bus.ErrInsecure):
+		return exitUsage
+	case errors.Is(err, context.Canceled):
+		return exitInterrupted
+	}
+	return exitFailed
+}
+
+// codeOf is the exit code of a request without a full answer.
+func codeOf(e *client.Error) int {
+	switch e.Code {
+	case client.CodeBadRequest, client.CodeBadPrompt, client.CodePayloadTooLarge:
+		return exitUsage
+	case client.CodeInterrupted:
+		return exitNoServer
+	}
+	return exitFailed
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fake is a NATS server with a service that answers prompts with the words of
+// the prompt itself.
+type fake struct {
+	url string
+	nc  *nats.Conn
+	js  jetstream.JetStream
+
+	mu        sync.Mutex
+	prompt    *pb.Prompt // the last one
+	cancelled bool
+}
+
+// startFake serves model demo. A prompt that begins with "fail" ends in an
+// error after its first word, and one that begins with "hang" does not end.
+func startFake(t *testing.T) *fake {
+	t.Helper()
+	s, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(10 * time.Second) {
+		t.Fatal("the NATS server is not ready after 10 s")
+	}
+	f := &fake{url: s.ClientURL()}
+	if f.nc, err = nats.Connect(f.url); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.nc.Close)
+	if f.js, err = jetstream.New(f.nc); err != nil {
+		t.Fatal(err)
+	}
+	subjects := schemas.NewSubjects(schemas.DefaultPrefix, "demo")
+	f.stream(t, "switchyard_PROMPTS_demo", subjects.Prompt())
+	f.subscribe(t, subjects.Prompt(), f.answer)
+	f.subscribe(t, subjects.AnyCancel(), func(*nats.Msg) { f.note(func() { f.cancelled = true }) })
+	return f
+}
+
+func (f *fake) stream(t *testing.T, name, subject string) {
+	t.Helper()
+	config := jetstream.StreamConfig{Name: name, Subjects: []string{subject}, Storage: jetstream.MemoryStorage}
+	if _, err := f.js.CreateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (f *fake) subscribe(t *testing.T, subject string, handle nats.MsgHandler) {
+	t.Helper()
+	if _, err := f.nc.Subscribe(subject, handle); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (f *fake) note(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
+
+func (f *fake) last() *pb.Prompt {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.prompt
+}
+
+func (f *fake) wasCancelled() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.cancelled
+}
+
+func (f *fake) answer(m *nats.Msg) {
+	p := &pb.Prompt{}
+	if proto.Unmarshal(m.Data, p) != nil {
+		return
+	}
+	f.note(func() { f.prompt = p })
+	words := strings.SplitAfter(p.Text, " ")
+	switch {
+	case strings.HasPrefix(p.Text, "hang"):
+		f.send(p, &pb.Chunk{Text: words[0]})
+		return
+	case strings.HasPrefix(p.Text, "fail"):
+		f.send(p, &pb.Chunk{Text: words[0]})
+		f.send(p, &pb.Chunk{Index: -1, FinishReason: "error", Error: &pb.Error{Code: "deadline_exceeded", Message: "too slow"}})
+		return
+	}
+	for i, word := range words {
+		f.send(p, &pb.Chunk{Index: int32(i), Text: word, TokenIds: []uint32{uint32(i)}})
+	}
+	n := int32(len(words))
+	f.send(p, &pb.Chunk{Index: n - 1, FinishReason: "length", Usage: &pb.Usage{CompletionTokens: n}})
+}
+
+func (f *fake) send(p *pb.Prompt, c *pb.Chunk) {
+	c.RequestId = p.RequestId
+	body, err := proto.Marshal(c)
+	if err == nil {
+		_ = f.nc.Publish(p.ReplyTo, body) // what is lost fails the test
+	}
+}
+
+// result is what a command did.
+type result struct {
+	code     int
+	out, err string
+}
+
+// invoke runs a command line against the fake.
+func (f *fake) invoke(stdin string, args ...string) result {
+	return invoke(stdin, append([]string{"--nats", f.url}, args...)...)
+}
+
+func invoke(stdin string, args ...string) result {
+	var out, errOut bytes.Buffer
+	code := run(args, stdio{in: strings.NewReader(stdin), out: &out, err: &errOut})
+	return result{code, out.String(), errOut.String()}
+}
+
+func await(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); !cond(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s did not happen in 5 s", what)
+		}
+	}
+}

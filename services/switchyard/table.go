@@ -1,0 +1,161 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// table draws a snapshot for people. With the one before it shows rates, else
+// totals since each replica's start.
+func (s *snapshot) table(before *snapshot) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "model %s   %s   requests active %.0f   total %.0f   tokens %.0f%s\n\n",
+		s.Model, s.Time.Format("15:04:05"), s.sum(statActive), s.sum(statRequests), s.sum(statTokens), s.tokenRate(before))
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	s.drawMembers(w)
+	s.drawQueues(w)
+	s.drawLayers(w, before)
+	_ = w.Flush() // a strings.Builder takes everything
+	return b.String()
+}
+
+// sum adds up one stat over all members.
+func (s *snapshot) sum(stat string) (total float64) {
+	for _, m := range s.Members {
+		total += m.Stats[stat]
+	}
+	return total
+}
+
+func (s *snapshot) tokenRate(before *snapshot) string {
+	seconds := s.since(before)
+	if seconds <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%.1f/s)", max(0, s.sum(statTokens)-before.sum(statTokens))/seconds)
+}
+
+// since is the seconds from one snapshot to the next; 0 without one.
+func (s *snapshot) since(before *snapshot) float64 {
+	if before == nil {
+		return 0
+	}
+	return s.Time.Sub(before.Time).Seconds()
+}
+
+func (s *snapshot) drawMembers(w *tabwriter.Writer) {
+	fmt.Fprintln(w, "SERVICE\tREPLICA\tSTATE\tPLAN\tREQUESTS\tTOKENS\tROWS")
+	for _, m := range s.Members {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%.0f\t%.0f\t%.0f\n",
+			m.Service, m.ID, m.state(), m.PlanVersion, m.Stats[statRequests], m.Stats[statTokens], m.rows())
+	}
+	if len(s.Members) == 0 {
+		fmt.Fprintln(w, "(no replica is alive)")
+	}
+	fmt.Fprintln(w)
+}
+
+func (m *member) state() string {
+	switch {
+	case m.Draining:
+		return "draining"
+	case m.Ready:
+		return "ready"
+	}
+	return "not ready"
+}
+
+// rows is how many routed rows a member has computed.
+func (m *member) rows() (total float64) {
+	for name, n := range m.Stats {
+		if strings.HasPrefix(name, statRows) {
+			total += n
+		}
+	}
+	return total
+}
+
+// drawQueues shows a line a stage; the layers of EXPERT are one line.
+func (s *snapshot) drawQueues(w *tabwriter.Writer) {
+	fmt.Fprintln(w, "QUEUE\tWAITING\tBYTES\tDEEPEST LAYER")
+	for _, stage := range stages {
+		var total queue
+		deepest, name, found := uint64(0), "", false
+		for _, q := range s.Queues {
+			kind, _, _ := strings.Cut(q.Stage, "-")
+			if kind != stage {
+				continue
+			}
+			found = true
+			total.Messages += q.Messages
+			total.Bytes += q.Bytes
+			if stage == "EXPERT" && q.Messages > deepest {
+				deepest, name = q.Messages, fmt.Sprintf("%s: %d", q.Stage, q.Messages)
+			}
+		}
+		if found {
+			fmt.Fprintf(w, "%s\t%d\t%d\t%s\n", stage, total.Messages, total.Bytes, name)
+		}
+	}
+	fmt.Fprintln(w)
+}
+
+// drawLayers shows how even each layer's load is, and a bar an expert.
+func (s *snapshot) drawLayers(w *tabwriter.Writer, before *snapshot) {
+	if len(s.Layers) == 0 {
+		return
+	}
+	unit := "ROWS"
+	if s.since(before) > 0 {
+		unit = "ROWS/S"
+	}
+	fmt.Fprintf(w, "LAYER\t%s\tHOTTEST\tMEAN/MAX\tEXPERTS\n", unit)
+	for _, l := range s.Layers {
+		rows := l.rate(before, s.since(before))
+		total, hottest := 0.0, 0
+		for i, n := range rows {
+			total += n
+			if n > rows[hottest] {
+				hottest = i
+			}
+		}
+		even := 1.0
+		if rows[hottest] > 0 {
+			even = total / float64(len(rows)) / rows[hottest]
+		}
+		fmt.Fprintf(w, "%d\t%.0f\t%d: %.0f\t%.2f\t%s\n", l.Layer, total, hottest, rows[hottest], even, bars(rows))
+	}
+}
+
+// rate is the rows a second since the snapshot before, or the totals without one.
+func (l layerLoads) rate(before *snapshot, seconds float64) []float64 {
+	rows := slices.Clone(l.Rows)
+	if seconds <= 0 {
+		return rows
+	}
+	i := slices.IndexFunc(before.Layers, func(b layerLoads) bool { return b.Layer == l.Layer })
+	for expert := range rows {
+		if i >= 0 && expert < len(before.Layers[i].Rows) {
+			rows[expert] = max(0, rows[expert]-before.Layers[i].Rows[expert]) // a replica may have left
+		}
+		rows[expert] /= seconds
+	}
+	return rows
+}
+
+var barRunes = []rune("▁▂▃▄▅▆▇█")
+
+// bars draws a rune an expert, scaled to the largest; a blank for none.
+func bars(rows []float64) string {
+	top := slices.Max(rows)
+	out := make([]rune, len(rows))
+	for i, n := range rows {
+		out[i] = '·'
+		if n > 0 {
+			out[i] = barRunes[int(n/top*float64(len(barRunes)-1))]
+		}
+	}
+	return string(out)
+}
