@@ -1,0 +1,162 @@
+package bus
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// ackTable matches the acknowledgements of asynchronous publishes with their
+// callbacks: one subscription and one ticker for all of a connection, where the
+// client library spends two channels and a timer on each.
+type ackTable struct {
+	sub    *nats.Subscription
+	prefix string
+
+	mu      sync.Mutex
+	next    uint64
+	waiting map[uint64]waiter
+	closed  bool
+}
+
+type waiter struct {
+	done  func(seq uint64, err error)
+	since time.Time
+}
+
+func newAckTable(c *Conn) (*ackTable, error) {
+	t := &ackTable{prefix: c.nc.NewInbox() + ".", waiting: map[uint64]waiter{}}
+	sub, err := c.nc.Subscribe(t.prefix+"*", t.handle)
+	if err != nil {
+		return nil, fmt.Errorf("subscribing to acknowledgements: %w", err)
+	}
+	// A burst is bounded by its publishers, not here.
+	_ = sub.SetPendingLimits(-1, -1) // fails on a closed subscription only
+	t.sub = sub
+	return t, nil
+}
+
+// add returns an id and the reply subject for one publish.
+func (t *ackTable) add(done func(uint64, error)) (id uint64, reply string, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return 0, "", fmt.Errorf("publishing: %w", nats.ErrConnectionClosed)
+	}
+	t.next++
+	t.waiting[t.next] = waiter{done: done, since: time.Now()}
+	return t.next, t.prefix + strconv.FormatUint(t.next, 36), nil
+}
+
+func (t *ackTable) take(id uint64) (func(uint64, error), bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w, ok := t.waiting[id]
+	delete(t.waiting, id)
+	return w.done, ok
+}
+
+func (t *ackTable) drop(id uint64) bool {
+	_, ok := t.take(id)
+	return ok
+}
+
+func (t *ackTable) handle(m *nats.Msg) {
+	id, err := strconv.ParseUint(strings.TrimPrefix(m.Subject, t.prefix), 36, 64)
+	if err != nil {
+		return // not one of ours
+	}
+	if done, ok := t.take(id); ok {
+		done(parseAck(m))
+	}
+}
+
+// parseAck reads a stream's answer to a publish.
+func parseAck(m *nats.Msg) (seq uint64, err error) {
+	if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
+		return 0, jetstream.ErrNoStreamResponse
+	}
+	if seq, ok := quickAck(m.Data); ok {
+		return seq, nil
+	}
+	var ack struct {
+		Error *jetstream.APIError `json:"error"`
+		Seq   uint64              `json:"seq"`
+	}
+	if err := json.Unmarshal(m.Data, &ack); err != nil {
+		return 0, fmt.Errorf("reading an acknowledgement: %w", err)
+	}
+	if ack.Error != nil {
+		return 0, ack.Error
+	}
+	if ack.Seq == 0 {
+		return 0, errors.New("acknowledgement without a sequence")
+	}
+	return ack.Seq, nil
+}
+
+// quickAck reads the form that nearly every acknowledgement has,
+// {"stream":"NAME", "seq":123}, without the cost of a JSON decoder.
+func quickAck(data []byte) (seq uint64, ok bool) {
+	rest, ok := bytes.CutPrefix(data, []byte(`{"stream":"`))
+	if !ok {
+		return 0, false
+	}
+	_, rest, ok = bytes.Cut(rest, []byte(`"seq":`))
+	if !ok || len(rest) < 2 || rest[len(rest)-1] != '}' {
+		return 0, false
+	}
+	for _, d := range rest[:len(rest)-1] {
+		if d < '0' || d > '9' {
+			return 0, false
+		}
+		seq = seq*10 + uint64(d-'0')
+	}
+	return seq, seq > 0
+}
+
+// failAll ends every wait: after a disconnect no acknowledgement comes.
+func (t *ackTable) failAll(err error) {
+	t.mu.Lock()
+	failed := t.waiting
+	t.waiting = map[uint64]waiter{}
+	t.mu.Unlock()
+	for _, w := range failed {
+		w.done(0, err)
+	}
+}
+
+// expire ends waits that took too long, which a dead server or a stream
+// without a leader causes.
+func (t *ackTable) expire(now time.Time) {
+	for _, w := range t.expired(now) {
+		w.done(0, ErrAckLost)
+	}
+}
+
+func (t *ackTable) expired(now time.Time) (late []waiter) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id, w := range t.waiting {
+		if now.Sub(w.since) > ackTimeout {
+			late = append(late, w)
+			delete(t.waiting, id)
+		}
+	}
+	return late
+}
+
+func (t *ackTable) close() {
+	t.mu.Lock()
+	t.closed = true
+	t.mu.Unlock()
+	t.failAll(nats.ErrConnectionClosed)
+}

@@ -1,0 +1,103 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+)
+
+// Outcome is what becomes of a message after its handler.
+type Outcome uint8
+
+// The outcomes.
+const (
+	// Done: handled, or not needed any more.
+	Done Outcome = iota
+	// Retried: delivered again, perhaps to a sibling.
+	Retried
+	// Poisoned: never delivered again.
+	Poisoned
+	// Late: dropped because its deadline has passed.
+	Late
+)
+
+// String is the outcome as a metric's label.
+func (o Outcome) String() string {
+	return [...]string{"done", "retried", "poisoned", "late"}[o]
+}
+
+// ErrLate is returned by handlers for a message whose deadline has passed.
+var ErrLate = errors.New("deadline passed")
+
+type poisonError struct{ error }
+
+func (p poisonError) Unwrap() error { return p.error }
+
+// Poison marks an error that every further attempt would meet again: a body
+// that cannot be read, a message for another model.
+func Poison(err error) error { return poisonError{err} }
+
+type retryError struct {
+	error
+	after time.Duration
+}
+
+func (r retryError) Unwrap() error { return r.error }
+
+// RetryAfter marks an error that another attempt may not meet.
+func RetryAfter(after time.Duration, err error) error { return retryError{err, after} }
+
+const (
+	// maxDeliveries bounds attempts at a message whose handler fails with an
+	// error of unknown class: it may be what kills its handlers.
+	maxDeliveries = 8
+	// retryDelay lets a passing cause pass; it doubles with each delivery.
+	retryDelay    = 50 * time.Millisecond
+	maxRetryDelay = 2 * time.Second
+)
+
+// classify is the one place that decides what a handler's error means.
+// delivered counts from 1.
+func classify(err error, delivered int) (o Outcome, after time.Duration) {
+	var poison poisonError
+	var retry retryError
+	switch {
+	case err == nil:
+		return Done, 0
+	case errors.As(err, &poison):
+		// The handler knows that no attempt, here or elsewhere, can succeed.
+		return Poisoned, 0
+	case errors.Is(err, ErrLate), errors.Is(err, context.DeadlineExceeded):
+		// Nobody waits for the result; its sender has given up or issued the
+		// work again, so another attempt only takes room from live work.
+		return Late, 0
+	case errors.As(err, &retry):
+		// The handler knows when it makes sense again, so it is not bounded.
+		return Retried, retry.after
+	case errors.Is(err, context.Canceled):
+		// This replica is stopping: a sibling can take it at once.
+		return Retried, 0
+	case delivered >= maxDeliveries:
+		// Every attempt failed without a known reason.
+		return Poisoned, 0
+	default:
+		// Unknown: most likely a neighbour is away for a moment.
+		return Retried, min(retryDelay<<min(delivered, 10), maxRetryDelay)
+	}
+}
+
+// levelOf keeps what is expected while neighbours come and go out of the log.
+func levelOf(o Outcome) slog.Level {
+	if o == Poisoned {
+		return slog.LevelWarn
+	}
+	return slog.LevelDebug
+}
+
+func reason(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

@@ -1,0 +1,247 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Settings are what code sets.
+type Settings struct {
+	// Name is seen in the server's monitoring.
+	Name string
+	// InProcess connects to a server in this process, whatever Config.URL says.
+	InProcess nats.InProcessConnProvider
+	// Propagator carries trace context in headers; nil carries none.
+	Propagator Propagator
+	// Observer counts; nil counts nothing.
+	Observer Observer
+	// Logger gets lost and regained connections; nil is slog's default.
+	Logger *slog.Logger
+}
+
+const (
+	firstRetry = 100 * time.Millisecond
+	lastRetry  = 2 * time.Second
+	// reconnectWait is short: a stalled step waits for it.
+	reconnectWait = 100 * time.Millisecond
+	dialTimeout   = 3 * time.Second
+	watchInterval = 250 * time.Millisecond
+	// writeThreshold is the size from which a publish writes by itself and does
+	// not wake the client's flusher first. See BenchmarkHop.
+	writeThreshold = 4 << 10
+)
+
+// Conn is a connection. Its methods may be called from several goroutines.
+type Conn struct {
+	nc       *nats.Conn
+	js       jetstream.JetStream
+	prop     Propagator
+	obs      Observer
+	log      *slog.Logger
+	limit    atomic.Int64 // the server's max payload
+	replicas atomic.Int64 // what Ensure was last asked for
+	acks     *ackTable
+
+	mu          sync.Mutex
+	reconnected chan struct{} // closed and replaced at each reconnect
+	pullers     map[*puller]struct{}
+	stopping    atomic.Bool
+	closed      chan struct{}
+	watched     chan struct{} // closed when watch has ended
+}
+
+// Connect tries until a server answers or ctx ends, and says so once. Being
+// refused (wrong credentials, no TLS) ends it at once.
+func Connect(ctx context.Context, cfg Config, s Settings) (*Conn, error) {
+	c := newConn(s)
+	servers, opts, err := cfg.resolve()
+	if s.InProcess != nil {
+		servers, opts, err = "", []nats.Option{nats.InProcessServer(s.InProcess)}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("connecting to NATS: %w", err)
+	}
+	if err := c.dial(ctx, servers, append(opts, c.options(s.Name)...)); err != nil {
+		return nil, err
+	}
+	c.limit.Store(c.nc.MaxPayload())
+	if c.js, err = jetstream.New(c.nc); err != nil {
+		c.nc.Close()
+		return nil, fmt.Errorf("preparing JetStream: %w", err)
+	}
+	if c.acks, err = newAckTable(c); err != nil {
+		c.nc.Close()
+		return nil, err
+	}
+	// Not options of the dialling: these handlers use what was made since.
+	c.nc.SetDisconnectErrHandler(func(_ *nats.Conn, err error) { c.lost(err) })
+	c.nc.SetReconnectHandler(func(*nats.Conn) { c.regained() })
+	go c.watch()
+	return c, nil
+}
+
+// watch looks after what is overdue: acknowledgements and heartbeats. One
+// ticker for all of them, since a host has hundreds of receivers.
+func (c *Conn) watch() {
+	defer close(c.watched)
+	tick := time.NewTicker(watchInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-c.closed:
+			return
+		case now := <-tick.C:
+			c.acks.expire(now)
+			for _, p := range c.allPullers() {
+				p.check(now)
+			}
+		}
+	}
+}
+
+func (c *Conn) allPullers() []*puller {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Keys(c.pullers))
+}
+
+func newConn(s Settings) *Conn {
+	c := &Conn{
+		prop: s.Propagator, obs: s.Observer, log: s.Logger,
+		reconnected: make(chan struct{}), pullers: map[*puller]struct{}{},
+		closed: make(chan struct{}), watched: make(chan struct{}),
+	}
+	if c.obs == nil {
+		c.obs = NoObserver{}
+	}
+	if c.log == nil {
+		c.log = slog.Default()
+	}
+	return c
+}
+
+func (c *Conn) options(name string) []nats.Option {
+	return []nats.Option{
+		nats.Name(name),
+		nats.Timeout(dialTimeout),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(reconnectWait),
+		nats.ReconnectJitter(reconnectWait, reconnectWait),
+		// What is published while disconnected would arrive late and out of
+		// place; every sender here has a way to try again.
+		nats.ReconnectBufSize(-1),
+		nats.WriteBufferSize(writeThreshold),
+		// A server that hangs is noticed after two of these.
+		nats.PingInterval(5 * time.Second),
+		nats.MaxPingsOutstanding(2),
+		nats.IgnoreAuthErrorAbort(),
+		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) { c.complained(sub, err) }),
+		nats.ClosedHandler(func(*nats.Conn) { close(c.closed) }),
+	}
+}
+
+func (c *Conn) dial(ctx context.Context, servers string, opts []nats.Option) (err error) {
+	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
+		if c.nc, err = nats.Connect(servers, opts...); err == nil {
+			return nil
+		}
+		if refused(err) {
+			return fmt.Errorf("%w: %s refused it: %w", ErrNoConnection, servers, err)
+		}
+		if wait == firstRetry {
+			c.log.Warn("no NATS server answers yet; still trying", "url", servers, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w at %s: %w", ErrNoConnection, servers, err)
+		case <-time.After(wait):
+		}
+	}
+}
+
+// refused says whether a server answered and does not want this client.
+func refused(err error) bool {
+	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) ||
+		errors.Is(err, nats.ErrSecureConnRequired) || errors.Is(err, nats.ErrSecureConnWanted)
+}
+
+func (c *Conn) lost(err error) {
+	if c.stopping.Load() {
+		return
+	}
+	c.log.Warn("lost the NATS connection; reconnecting", "error", err)
+	c.acks.failAll(nats.ErrDisconnected)
+}
+
+func (c *Conn) regained() {
+	c.log.Info("NATS connection is back", "url", c.nc.ConnectedUrlRedacted())
+	c.limit.Store(c.nc.MaxPayload())
+	c.mu.Lock()
+	close(c.reconnected)
+	c.reconnected = make(chan struct{})
+	c.mu.Unlock()
+	for _, p := range c.allPullers() {
+		p.rebuild()
+	}
+}
+
+// complained reports what the client could not attribute to a call: slow
+// consumers and missing permissions.
+func (c *Conn) complained(sub *nats.Subscription, err error) {
+	if c.stopping.Load() {
+		return
+	}
+	subject := ""
+	if sub != nil {
+		subject = sub.Subject
+	}
+	c.log.Warn("NATS reports a problem", "subject", subject, "error", err)
+}
+
+// reconnection returns a channel that is closed at the next reconnect.
+func (c *Conn) reconnection() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.reconnected
+}
+
+// Close flushes, closes the connection and waits until its goroutines are
+// gone. Receivings and Queues are to be stopped before.
+func (c *Conn) Close() {
+	if c.stopping.Swap(true) {
+		<-c.closed
+		return
+	}
+	if c.nc.IsConnected() {
+		_ = c.nc.FlushTimeout(time.Second) // the best that can be done for what nobody waits for
+	}
+	c.nc.Close()
+	<-c.closed
+	<-c.watched
+	c.acks.close()
+}
+
+// Connected says whether a server can be reached now.
+func (c *Conn) Connected() bool { return c.nc.IsConnected() }
+
+// Closed is closed when the connection is, for good.
+func (c *Conn) Closed() <-chan struct{} { return c.closed }
+
+// NATS is the client connection, for what this package does not cover.
+func (c *Conn) NATS() *nats.Conn { return c.nc }
+
+// JetStream is the JetStream client, for what this package does not cover.
+func (c *Conn) JetStream() jetstream.JetStream { return c.js }
+
+// MaxPayload is the largest message in bytes that the server takes.
+func (c *Conn) MaxPayload() int64 { return c.limit.Load() }

@@ -1,0 +1,131 @@
+package bus
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/switchyard/switchyard/schemas"
+)
+
+func TestConfigRefusesPlain(t *testing.T) {
+	cases := map[string]struct {
+		cfg     Config
+		refused bool
+	}{
+		"default":       {Config{}, false},
+		"loopback":      {Config{URL: "nats://127.0.0.1:4222"}, false},
+		"loopback six":  {Config{URL: "nats://[::1]:4222,localhost:1"}, false},
+		"plain":         {Config{URL: "nats://example.org"}, true},
+		"no scheme":     {Config{URL: "10.0.0.1:4222"}, true},
+		"web socket":    {Config{URL: "ws://example.org"}, true},
+		"one of them":   {Config{URL: "nats://localhost:1,nats://10.0.0.1:4222"}, true},
+		"only creds":    {Config{URL: "nats://example.org", Creds: "x.creds"}, true},
+		"tls":           {Config{URL: "tls://example.org"}, false},
+		"own authority": {Config{URL: "nats://example.org", TLSCA: "ca.pem"}, false},
+		"insecure":      {Config{URL: "nats://example.org", Insecure: true}, false},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := c.cfg.resolve()
+			if errors.Is(err, ErrInsecure) != c.refused || !c.refused && err != nil {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
+
+func TestConfigContext(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("XDG_CONFIG_HOME", dir)
+	if err := os.MkdirAll(filepath.Join(dir, "nats", "context"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := `{"url": "tls://yard.example.org:4222", "user": "u", "password": "p", "ca": "", "description": "x"}`
+	if err := os.WriteFile(filepath.Join(dir, "nats", "context", "yard.json"), []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	servers, opts, err := Config{URL: "yard"}.resolve()
+	if err != nil || servers != "tls://yard.example.org:4222" {
+		t.Fatalf("servers %q, error %v", servers, err)
+	}
+	var o nats.Options
+	for _, set := range opts {
+		if err := set(&o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if o.User != "u" || o.Password != "p" {
+		t.Errorf("user %q", o.User)
+	}
+	if _, _, err := (Config{URL: "other"}).resolve(); err == nil || !strings.Contains(err.Error(), "other.json") {
+		t.Errorf("error %v does not name the file", err)
+	}
+}
+
+func TestConnectWaitsAndSaysSoOnce(t *testing.T) {
+	r := newRig(t)
+	url := r.srv.URL()
+	r.srv.Shutdown()
+	var logged bytes.Buffer
+	started := make(chan struct{})
+	time.AfterFunc(400*time.Millisecond, func() { r.startServer(); close(started) })
+	c, err := Connect(r.ctx(), Config{URL: url}, Settings{Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-started
+	c.Close()
+	c.Close()
+	if n := strings.Count(logged.String(), "\n"); n != 1 {
+		t.Errorf("%d lines logged: %s", n, logged.String())
+	}
+}
+
+func TestConnectGivesUp(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	_, err := Connect(ctx, Config{URL: "127.0.0.1:1"}, Settings{Logger: quiet()})
+	if !errors.Is(err, ErrNoConnection) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestEnsureReportsDifferences(t *testing.T) {
+	r := newRig(t)
+	s := names(schemas.HopsAcked)
+	specs := append(s.Durable(), s.Tensors([]int{0, 1})...)
+	for range 2 {
+		if err := r.conn.Ensure(r.ctx(), 0, specs...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := s.Tokens()
+	other.MaxAge = time.Minute
+	var mismatch *MismatchError
+	if err := r.conn.Ensure(r.ctx(), 0, other); !errors.As(err, &mismatch) || mismatch.Field != "maximum age" ||
+		mismatch.Have != "2h0m0s" || mismatch.Want != "1m0s" || mismatch.Stream != "test_TOKENS_m" {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestFullStreamSaysSo(t *testing.T) {
+	r := newRig(t)
+	s := names(schemas.HopsAcked)
+	small := s.Prompts()
+	small.MaxBytes = 1000
+	if err := r.conn.Ensure(r.ctx(), 1, small); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.conn.Store(r.ctx(), s.Prompt(), hidden(2000), nil); !IsFull(err) {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,80 @@
+package bus
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// ErrNoConnection says that no server could be reached, or that it refused
+// this client (exit code 3 of commands).
+var ErrNoConnection = errors.New("no connection to NATS")
+
+// ErrInsecure says that a connection was refused because it would cross a
+// network unencrypted.
+var ErrInsecure = errors.New("unencrypted NATS connection beyond the loopback")
+
+// ErrStopped is what a Queue or Receiving answers after it was stopped.
+var ErrStopped = errors.New("stopped")
+
+// ErrAckLost says that no acknowledgement came: the message may be stored or not.
+var ErrAckLost = errors.New("no acknowledgement from the stream")
+
+// TooLargeError says that a message exceeds the server's limit. It is found
+// before publishing, and splitting the message is the way out.
+type TooLargeError struct {
+	Subject string
+	// Size and Limit are in bytes, headers included.
+	Size, Limit int64
+}
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("message for %s has %d bytes and the NATS server takes %d: split it, or raise max_payload", e.Subject, e.Size, e.Limit)
+}
+
+// MismatchError says that a stream exists with another configuration.
+type MismatchError struct {
+	Stream, Field, Have, Want string
+}
+
+func (e *MismatchError) Error() string {
+	return fmt.Sprintf("stream %s has %s %s where %s is wanted: change it with `nats stream edit %s`, or delete it when it holds nothing of worth",
+		e.Stream, e.Field, e.Have, e.Want, e.Stream)
+}
+
+const (
+	codeStreamStoreFailed jetstream.ErrorCode = 10077
+	codeNoResources       jetstream.ErrorCode = 10023
+)
+
+// IsFull says whether a publish was refused because the stream has reached its
+// bounds: the moment to answer "overloaded".
+func IsFull(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && (api.ErrorCode == codeStreamStoreFailed || api.ErrorCode == codeNoResources)
+}
+
+// IsWrongSequence says whether a publish was refused because the subject's
+// last sequence is another one than expected.
+func IsWrongSequence(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
+		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
+}
+
+// transient says whether trying the same again can succeed without anybody
+// changing anything.
+func transient(err error) bool {
+	for _, t := range []error{
+		ErrAckLost, nats.ErrNoResponders, nats.ErrTimeout, nats.ErrDisconnected, nats.ErrConnectionReconnecting,
+		nats.ErrReconnectBufExceeded, jetstream.ErrNoStreamResponse, jetstream.ErrServerShutdown, jetstream.ErrNoHeartbeat,
+	} {
+		if errors.Is(err, t) {
+			return true
+		}
+	}
+	var api *jetstream.APIError
+	return errors.As(err, &api) && api.Code == 503 && !IsFull(err)
+}

@@ -1,0 +1,120 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/schemas"
+)
+
+// outstandingAcks bounds how many published tensors a Hop has unacknowledged.
+const outstandingAcks = 1024
+
+// Hop sends and receives tensors. The mode decides what a message costs and
+// what becomes of it when its receiver dies; senders and receivers do not see
+// which one it is:
+//
+//	acked    stored in memory; the publish and the handling are acknowledged,
+//	         so a dead receiver's messages go to a sibling
+//	unacked  stored in memory until delivered
+//	core     not stored: nobody there, nothing kept
+type Hop struct {
+	conn *Conn
+	mode schemas.Hops
+	out  chan struct{} // a token for each unacknowledged message; nil unless acked
+}
+
+// NewHop returns a hop. It owns nothing that needs closing.
+func NewHop(c *Conn, mode schemas.Hops) *Hop {
+	h := &Hop{conn: c, mode: mode}
+	if mode == schemas.HopsAcked {
+		h.out = make(chan struct{}, outstandingAcks)
+	}
+	return h
+}
+
+// Mode is how this hop works.
+func (h *Hop) Mode() schemas.Hops { return h.mode }
+
+// Send publishes a tensor. It does not wait for the message to be stored; with
+// acked hops it waits for room among the unacknowledged ones, and failures are
+// counted by the Observer. Who owns the step issues lost tensors again.
+func (h *Hop) Send(ctx context.Context, subject string, msg proto.Message) error {
+	if h.out == nil {
+		return h.conn.Send(ctx, subject, msg, nil)
+	}
+	select {
+	case h.out <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for room to publish to %s: %w", subject, ctx.Err())
+	}
+	err := h.sendAcked(ctx, subject, msg)
+	if err != nil {
+		<-h.out
+	}
+	return err
+}
+
+func (h *Hop) sendAcked(ctx context.Context, subject string, msg proto.Message) error {
+	buf := buffers.Get().(*[]byte)
+	defer putBuffer(buf)
+	data, err := proto.MarshalOptions{}.MarshalAppend((*buf)[:0], msg)
+	if err != nil {
+		return fmt.Errorf("encoding a message for %s: %w", subject, err)
+	}
+	*buf = data
+	return h.conn.StoreAsync(ctx, subject, data, nil, func(_ uint64, err error) {
+		<-h.out
+		if err != nil {
+			h.conn.obs.PublishFailed(subject, err)
+		}
+	})
+}
+
+// Flush waits until everything sent is acknowledged (acked), or has reached the server.
+func (h *Hop) Flush(ctx context.Context) error {
+	for range cap(h.out) {
+		select {
+		case h.out <- struct{}{}:
+			defer func() { <-h.out }()
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for acknowledgements: %w", ctx.Err())
+		}
+	}
+	if h.out != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, ackTimeout)
+	defer cancel()
+	if err := h.conn.nc.FlushWithContext(ctx); err != nil {
+		return fmt.Errorf("flushing: %w", err)
+	}
+	return nil
+}
+
+// Receive starts calling handler for the messages of r. When it returns, the
+// consumer exists, so that nothing published from now on is missed. ctx bounds
+// the setup; handlers get its values and a context that ends with Stop. A
+// handler owns its message's data. What its error leads to is in classify.go.
+func (h *Hop) Receive(ctx context.Context, r Receiver, handler Handler) (*Receiving, error) {
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	if h.mode == schemas.HopsCore {
+		return h.conn.subscribe(ctx, r.withDefaults(), handler)
+	}
+	return h.conn.consume(ctx, r.withDefaults(), h.mode == schemas.HopsAcked, handler)
+}
+
+func (r Receiver) check() error {
+	var errs []error
+	for _, f := range []struct{ name, value string }{{"Name", r.Name}, {"Subject", r.Subject}} {
+		if f.value == "" {
+			errs = append(errs, fmt.Errorf("receiver without a %s", f.name))
+		}
+	}
+	return errors.Join(errs...)
+}

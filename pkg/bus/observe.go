@@ -1,0 +1,45 @@
+package bus
+
+import (
+	"context"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Propagator carries trace context in headers.
+type Propagator interface {
+	// Inject adds to header what ctx carries; nothing added means that the
+	// message needs no header.
+	Inject(ctx context.Context, header nats.Header)
+	// Extract returns ctx with what header carries.
+	Extract(ctx context.Context, header nats.Header) context.Context
+}
+
+// Observer counts. Its methods are called on hot paths and must not block.
+type Observer interface {
+	Published(subject string, bytes int)
+	PublishFailed(subject string, err error)
+	Handled(subject string, bytes int, outcome Outcome)
+	// Redelivered is called before the handler when a message comes again.
+	Redelivered(subject string, delivered int)
+	// Rebuilt says that a receiver created its lost stream or consumer anew.
+	Rebuilt(stream, consumer string)
+}
+
+// NoObserver counts nothing; embed it to implement part of Observer.
+type NoObserver struct{}
+
+// Published does nothing.
+func (NoObserver) Published(string, int) {}
+
+// PublishFailed does nothing.
+func (NoObserver) PublishFailed(string, error) {}
+
+// Handled does nothing.
+func (NoObserver) Handled(string, int, Outcome) {}
+
+// Redelivered does nothing.
+func (NoObserver) Redelivered(string, int) {}
+
+// Rebuilt does nothing.
+func (NoObserver) Rebuilt(string, string) {}

@@ -1,0 +1,253 @@
+package bus
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/switchyard/switchyard/schemas"
+)
+
+const (
+	pullExpires = 30 * time.Second
+	// heartbeat is how often the server says that a waiting pull is alive;
+	// silentAfter is when a receiver believes that it is not. Deleted consumers
+	// and restarted servers are noticed at once, so this is for what is left.
+	heartbeat   = time.Second
+	silentAfter = 2500 * time.Millisecond
+	firstWait   = 20 * time.Millisecond
+	lastWait    = 500 * time.Millisecond
+	// createWithin bounds an attempt at creating a stream and a consumer. The
+	// first ones after a reconnect are shorter: a server that just started
+	// drops requests until its JetStream is up.
+	createWithin = 5 * time.Second
+	firstAttempt = 200 * time.Millisecond
+)
+
+// puller keeps a bounded number of messages of one consumer asked for, and
+// creates stream and consumer anew when they are gone. It speaks JetStream's
+// pull protocol itself: the client library's Consume spends six goroutines on
+// a consumer and refills over one of them, which a tensor hop feels.
+//
+//	asked ≤ want     messages requested and not handled yet
+//	message          asked-1; at want/2 another request tops it up
+//	408              a request expired: what it had left is asked again
+//	409, silence     consumer or stream gone: create both, ask again
+//	reconnect        the same: a pull for a consumer that a restarted server
+//	                 has not is not answered at all
+type puller struct {
+	c      *Conn
+	spec   schemas.StreamSpec
+	config jetstream.ConsumerConfig
+	next   string // subject of pull requests
+	inbox  string
+	want   int
+	handle func(*nats.Msg)
+
+	ctx        context.Context // ends when the puller stops
+	sub        *nats.Subscription
+	heard      atomic.Int64 // Unix nanoseconds of the last sign of life
+	busy       atomic.Bool  // in handle
+	rebuilding atomic.Bool
+
+	mu    sync.Mutex
+	asked int
+	tasks sync.WaitGroup // a rebuild under way
+}
+
+// start creates what is missing and asks for the first messages. closed is
+// called when no further message will be handled.
+func (p *puller) start(ctx context.Context, closed func()) error {
+	if err := p.create(ctx, createWithin); err != nil {
+		return err
+	}
+	p.next = apiPrefix(p.c.js) + "CONSUMER.MSG.NEXT." + p.spec.Name + "." + p.config.Durable
+	p.inbox = p.c.nc.NewInbox()
+	sub, err := p.c.nc.Subscribe(p.inbox, p.receive)
+	if err != nil {
+		return fmt.Errorf("subscribing to the inbox of consumer %s: %w", p.config.Durable, err)
+	}
+	_ = sub.SetPendingLimits(-1, -1) // bounded by want; fails on a closed subscription only
+	sub.SetClosedHandler(func(string) { closed() })
+	p.sub = sub
+	p.c.mu.Lock()
+	p.c.pullers[p] = struct{}{}
+	p.c.mu.Unlock()
+	p.reset()
+	return nil
+}
+
+// apiPrefix honours a JetStream domain.
+func apiPrefix(js jetstream.JetStream) string {
+	switch o := js.Options(); {
+	case o.APIPrefix != "":
+		return o.APIPrefix
+	case o.Domain != "":
+		return "$JS." + o.Domain + ".API."
+	}
+	return jetstream.DefaultAPIPrefix
+}
+
+// forget ends watching and asking after a reconnect; the subscription is the
+// caller's to end.
+func (p *puller) forget() {
+	p.c.mu.Lock()
+	delete(p.c.pullers, p)
+	p.c.mu.Unlock()
+}
+
+// end forgets and waits for a rebuild that is under way; p.ctx has ended.
+func (p *puller) end() {
+	p.forget()
+	p.mu.Lock() // a rebuild that begins now sees that p.ctx has ended
+	p.mu.Unlock()
+	p.tasks.Wait()
+}
+
+func (p *puller) create(ctx context.Context, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	if err := p.c.ensure(ctx, p.spec); err != nil {
+		return err
+	}
+	if _, err := p.c.js.CreateOrUpdateConsumer(ctx, p.spec.Name, p.config); err != nil {
+		return fmt.Errorf("creating consumer %s of stream %s: %w", p.config.Durable, p.spec.Name, err)
+	}
+	return nil
+}
+
+func (p *puller) receive(m *nats.Msg) {
+	p.heard.Store(time.Now().UnixNano())
+	if status := statusOf(m); status != "" {
+		p.onStatus(status, m)
+		return
+	}
+	p.busy.Store(true)
+	p.handle(m)
+	p.busy.Store(false)
+	p.credit(1)
+}
+
+// statusOf returns the status of what the server says by itself, empty for a
+// stream's message.
+func statusOf(m *nats.Msg) string {
+	if len(m.Data) > 0 || len(m.Header) == 0 {
+		return ""
+	}
+	return m.Header.Get("Status")
+}
+
+func (p *puller) onStatus(status string, m *nats.Msg) {
+	switch status {
+	case "100": // heartbeat
+	case "404", "408":
+		left, _ := strconv.Atoi(m.Header.Get("Nats-Pending-Messages")) // absent: none
+		p.credit(left)
+	default: // 409: deleted, moved or shut down
+		p.rebuild()
+	}
+}
+
+// credit notes that n messages less are asked for, and asks again.
+func (p *puller) credit(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked = max(p.asked-n, 0)
+	if p.asked <= p.want/2 {
+		p.ask()
+	}
+}
+
+// reset starts counting anew: the server has forgotten all requests.
+func (p *puller) reset() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.heard.Store(time.Now().UnixNano())
+	p.asked = 0
+	p.ask()
+}
+
+// ask requests what is missing; p.mu is held. A request that cannot be sent is
+// made up for by reset after the reconnect.
+func (p *puller) ask() {
+	if p.ctx.Err() != nil {
+		return
+	}
+	if err := p.c.pull(p.next, p.inbox, pullRequest{batch: p.want - p.asked, expires: pullExpires}); err == nil {
+		p.asked = p.want
+	}
+}
+
+// check is called by the connection's watch. A busy handler explains silence.
+func (p *puller) check(now time.Time) {
+	quiet := now.UnixNano() - p.heard.Load()
+	if quiet < int64(silentAfter) || p.busy.Load() || !p.c.nc.IsConnected() {
+		return
+	}
+	if pending, _, err := p.sub.Pending(); err == nil && pending == 0 {
+		p.rebuild()
+	}
+}
+
+// rebuild creates stream and consumer again, until that works, and goes on.
+func (p *puller) rebuild() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ctx.Err() != nil || !p.rebuilding.CompareAndSwap(false, true) {
+		return
+	}
+	p.tasks.Add(1)
+	go func() {
+		defer p.tasks.Done()
+		defer p.rebuilding.Store(false)
+		p.createUntilDone()
+	}()
+}
+
+func (p *puller) createUntilDone() {
+	within := firstAttempt
+	for wait := firstWait; p.ctx.Err() == nil; wait = min(2*wait, lastWait) {
+		err := p.create(p.ctx, within)
+		within = min(2*within, createWithin)
+		if err == nil {
+			p.c.obs.Rebuilt(p.spec.Name, p.config.Durable)
+			p.reset()
+			return
+		}
+		if wait == lastWait && p.ctx.Err() == nil {
+			p.c.log.Warn("cannot create a consumer again; still trying", "error", err)
+		}
+		select {
+		case <-p.ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+}
+
+// pullRequest asks a consumer for messages.
+type pullRequest struct {
+	batch   int
+	expires time.Duration
+	noWait  bool
+}
+
+func (c *Conn) pull(next, inbox string, r pullRequest) error {
+	body := make([]byte, 0, 96)
+	body = append(body, `{"batch":`...)
+	body = strconv.AppendInt(body, int64(r.batch), 10)
+	if r.noWait {
+		body = append(body, `,"no_wait":true`...)
+	} else {
+		body = append(body, `,"expires":`...)
+		body = strconv.AppendInt(body, int64(r.expires), 10)
+		body = append(body, `,"idle_heartbeat":`...)
+		body = strconv.AppendInt(body, int64(min(heartbeat, r.expires/2)), 10)
+	}
+	return c.nc.PublishRequest(next, inbox, append(body, '}'))
+}

@@ -1,0 +1,214 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/switchyard/switchyard/schemas"
+)
+
+// QueueSettings name a durable work queue and a consumer of it.
+type QueueSettings struct {
+	Stream schemas.StreamSpec
+	// Name is the durable consumer; replicas with the same name share the work.
+	Name string
+	// Subject filters the stream; empty takes all of it.
+	Subject string
+	// AckWait is when work without an Ack or InProgress goes to a sibling.
+	AckWait time.Duration
+	// MaxAckPending bounds what all replicas together hold. Default 4096.
+	MaxAckPending int
+}
+
+// Queue takes work from a stream, and only as much as is asked for: what one
+// replica holds beyond its room, its siblings would lack.
+type Queue struct {
+	c      *Conn
+	s      QueueSettings
+	config jetstream.ConsumerConfig
+	next   string
+	inbox  string
+	sub    *nats.Subscription
+
+	pulling sync.Mutex // one Pull at a time
+
+	mu      sync.Mutex
+	arrived chan *nats.Msg // of the current request; nil without one
+
+	stop sync.Once
+	quit chan struct{}
+}
+
+// Queue creates what is missing of the stream and the consumer.
+func (c *Conn) Queue(ctx context.Context, s QueueSettings) (*Queue, error) {
+	q := &Queue{c: c, s: s, inbox: c.nc.NewInbox(), quit: make(chan struct{})}
+	q.config = jetstream.ConsumerConfig{
+		Durable: s.Name, FilterSubject: s.Subject, AckPolicy: jetstream.AckExplicitPolicy,
+		AckWait:       orDefault(s.AckWait, defaultAckWait),
+		MaxAckPending: orDefault(s.MaxAckPending, defaultMaxAckPending),
+	}
+	q.next = apiPrefix(c.js) + "CONSUMER.MSG.NEXT." + s.Stream.Name + "." + s.Name
+	if err := q.create(ctx, createWithin); err != nil {
+		return nil, err
+	}
+	sub, err := c.nc.Subscribe(q.inbox, q.receive)
+	if err != nil {
+		return nil, fmt.Errorf("subscribing to the inbox of consumer %s: %w", s.Name, err)
+	}
+	q.sub = sub
+	return q, nil
+}
+
+func (q *Queue) create(ctx context.Context, within time.Duration) error {
+	p := puller{c: q.c, spec: q.s.Stream, config: q.config}
+	return p.create(ctx, within)
+}
+
+// receive passes messages on to the current request. What comes when nobody
+// asks any more, or is more than was asked for, goes back at once: a sibling
+// would wait for AckWait otherwise.
+func (q *Queue) receive(m *nats.Msg) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	select {
+	case q.arrived <- m: // never, when nil
+	default:
+		q.giveBack(m)
+	}
+}
+
+func (q *Queue) giveBack(m *nats.Msg) {
+	if statusOf(m) == "" {
+		_ = q.c.answer(m.Reply, Retried, 0, "") // lost: a redelivery after AckWait
+	}
+}
+
+// Pull waits until there is work and returns up to limit of it, what is there
+// and no more. It bears restarts of the server. Its error is ctx's or ErrStopped.
+func (q *Queue) Pull(ctx context.Context, limit int) ([]*Delivery, error) {
+	q.pulling.Lock()
+	defer q.pulling.Unlock()
+	for wait := firstWait; ; {
+		// What is there comes first; the second request waits for one message,
+		// so that nothing can arrive that nobody expects any more.
+		out, err := q.request(ctx, pullRequest{batch: limit, noWait: true})
+		if len(out) == 0 && err == nil {
+			out, err = q.request(ctx, pullRequest{batch: 1, expires: pullExpires})
+		}
+		if len(out) > 0 {
+			return out, nil
+		}
+		if ctx.Err() != nil || errors.Is(err, ErrStopped) {
+			return nil, fmt.Errorf("pulling from %s: %w", q.s.Stream.Name, errors.Join(ctx.Err(), err))
+		}
+		if err == nil {
+			wait = firstWait
+			continue
+		}
+		q.recover(ctx, wait)
+		wait = min(2*wait, lastWait)
+	}
+}
+
+// recover waits a little and creates stream and consumer if they are gone.
+func (q *Queue) recover(ctx context.Context, wait time.Duration) {
+	again := q.c.reconnection()
+	select {
+	case <-again:
+	case <-ctx.Done():
+		return
+	case <-time.After(wait):
+	}
+	if !q.c.nc.IsConnected() {
+		return
+	}
+	if err := q.create(ctx, max(firstAttempt, 4*wait)); err != nil && ctx.Err() == nil && wait == lastWait {
+		q.c.log.Warn("cannot pull work; still trying", "stream", q.s.Stream.Name, "error", err)
+	}
+}
+
+// request makes one pull request and collects its messages. No error and no
+// message says that there was none in time.
+func (q *Queue) request(ctx context.Context, r pullRequest) ([]*Delivery, error) {
+	arrived, err := q.begin(r.batch)
+	if err != nil {
+		return nil, err
+	}
+	defer q.end()
+	reconnected := q.c.reconnection()
+	if err := q.c.pull(q.next, q.inbox, r); err != nil {
+		return nil, fmt.Errorf("asking for work: %w", err)
+	}
+	return q.collect(ctx, arrived, reconnected, r.batch)
+}
+
+func (q *Queue) begin(batch int) (<-chan *nats.Msg, error) {
+	select {
+	case <-q.quit:
+		return nil, ErrStopped
+	default:
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	// Room for every message, and for statuses before anybody reads them.
+	q.arrived = make(chan *nats.Msg, batch+4)
+	return q.arrived, nil
+}
+
+// end gives back what arrived and was not collected.
+func (q *Queue) end() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	close(q.arrived)
+	for m := range q.arrived {
+		q.giveBack(m)
+	}
+	q.arrived = nil
+}
+
+func (q *Queue) collect(ctx context.Context, arrived <-chan *nats.Msg, reconnected <-chan struct{}, batch int) (out []*Delivery, err error) {
+	silence := time.NewTimer(silentAfter)
+	defer silence.Stop()
+	for len(out) < batch {
+		select {
+		case m := <-arrived:
+			if status := statusOf(m); status == "100" {
+				silence.Reset(silentAfter)
+			} else if status != "" {
+				return out, statusError(status, m)
+			} else if d, err := q.delivery(m); err == nil {
+				out = append(out, d)
+			}
+		case <-silence.C:
+			return out, jetstream.ErrNoHeartbeat
+		case <-reconnected:
+			return out, nats.ErrDisconnected
+		case <-q.quit:
+			return out, ErrStopped
+		case <-q.c.closed:
+			return out, fmt.Errorf("%w: %w", ErrStopped, nats.ErrConnectionClosed)
+		case <-ctx.Done():
+			return out, nil
+		}
+	}
+	return out, nil
+}
+
+func statusError(status string, m *nats.Msg) error {
+	if status == "404" || status == "408" {
+		return nil // none, or no more
+	}
+	return fmt.Errorf("server status %s %s", status, m.Header.Get("Description"))
+}
+
+// Stop ends the current Pull and all later ones. Deliveries remain valid.
+func (q *Queue) Stop() {
+	q.stop.Do(func() { close(q.quit) })
+	_ = q.sub.Unsubscribe() // fails when it is already gone
+}

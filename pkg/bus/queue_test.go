@@ -1,0 +1,151 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/switchyard/switchyard/schemas"
+)
+
+func (r *rig) queue(s schemas.Streams, wait time.Duration) *Queue {
+	r.t.Helper()
+	q, err := r.conn.Queue(r.ctx(), QueueSettings{Stream: s.Sequences(), Name: "attention", AckWait: wait})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(q.Stop)
+	return q
+}
+
+func (r *rig) store(s schemas.Streams, n int) {
+	r.t.Helper()
+	for i := range n {
+		if seq, err := r.conn.Store(r.ctx(), s.Sequence(), hidden(10), nil); err != nil || seq != uint64(i+1) {
+			r.t.Fatalf("stored as %d, error %v", seq, err)
+		}
+	}
+}
+
+func (r *rig) pull(q *Queue, limit, want int) []*Delivery {
+	r.t.Helper()
+	ds, err := q.Pull(r.ctx(), limit)
+	if err != nil || len(ds) != want {
+		r.t.Fatalf("pulled %d of %d, error %v", len(ds), want, err)
+	}
+	return ds
+}
+
+func TestQueueTakesOnlyWhatItAsksFor(t *testing.T) {
+	r := newRig(t)
+	s := names(schemas.HopsCore)
+	a, b := r.queue(s, time.Minute), r.queue(s, time.Minute)
+	r.store(s, 5)
+	ds := append(r.pull(a, 2, 2), r.pull(b, 10, 3)...)
+	for i, d := range ds {
+		if d.Sequence != uint64(i+1) || d.Delivered != 1 || time.Since(d.Timestamp) > time.Minute {
+			t.Errorf("delivery %d: %+v", i, d)
+		}
+		if err := d.Ack(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestQueueRedelivers(t *testing.T) {
+	r := newRig(t)
+	s := names(schemas.HopsCore)
+	q := r.queue(s, 200*time.Millisecond)
+	r.store(s, 1)
+	r.pull(q, 1, 1) // and forgotten
+	d := r.pull(q, 1, 1)[0]
+	if d.Delivered != 2 || r.obs.redelivered.Load() != 1 {
+		t.Errorf("delivered %d times", d.Delivered)
+	}
+	for range 4 { // longer than AckWait, with signs of life
+		time.Sleep(100 * time.Millisecond)
+		if err := d.InProgress(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.Nak(0); err != nil {
+		t.Fatal(err)
+	}
+	if d = r.pull(q, 1, 1)[0]; d.Delivered != 3 {
+		t.Errorf("delivered %d times", d.Delivered)
+	}
+	if err := d.End(Poison(errors.New("unreadable"))); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(r.ctx(), 400*time.Millisecond)
+	defer cancel()
+	if ds, err := q.Pull(ctx, 1); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, error %v", ds, err)
+	}
+}
+
+// What arrives after its Pull was cancelled is for the next one at once.
+func TestQueueCancelledPull(t *testing.T) {
+	r := newRig(t)
+	s := names(schemas.HopsCore)
+	q := r.queue(s, time.Minute)
+	ctx, cancel := context.WithCancel(r.ctx())
+	pulled := make(chan error)
+	go func() { _, err := q.Pull(ctx, 4); pulled <- err }()
+	eventually(t, "a pull waits", func() bool {
+		c, err := r.conn.js.Consumer(r.ctx(), s.Sequences().Name, "attention")
+		return err == nil && c.CachedInfo().NumWaiting == 1
+	})
+	cancel()
+	if err := <-pulled; !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	r.store(s, 1)
+	r.pull(q, 1, 1)
+}
+
+func TestQueueSurvivesRestart(t *testing.T) {
+	r := newRig(t)
+	s := names(schemas.HopsCore)
+	q := r.queue(s, time.Minute)
+	pulled := make(chan []*Delivery)
+	go func() {
+		ds, _ := q.Pull(r.ctx(), 4)
+		pulled <- ds
+	}()
+	r.restart()
+	start := time.Now()
+	r.store(s, 1)
+	if ds := <-pulled; len(ds) != 1 {
+		t.Fatalf("pulled %d", len(ds))
+	}
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("pulled %v after the restart", took)
+	}
+}
+
+func TestQueueStop(t *testing.T) {
+	r := newRig(t)
+	q := r.queue(names(schemas.HopsCore), time.Minute)
+	time.AfterFunc(20*time.Millisecond, q.Stop)
+	if _, err := q.Pull(r.ctx(), 1); !errors.Is(err, ErrStopped) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestStoreOnce(t *testing.T) {
+	r := newRig(t)
+	s := names(schemas.HopsCore)
+	if err := r.conn.Ensure(r.ctx(), 0, s.Sequences()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		seq, err := r.conn.Store(r.ctx(), s.Sequence(), hidden(1), nats.Header{nats.MsgIdHdr: {"x"}})
+		if err != nil || seq != 1 {
+			t.Errorf("stored as %d, error %v", seq, err)
+		}
+	}
+}

@@ -1,0 +1,237 @@
+package bus
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/switchyard/switchyard/schemas"
+)
+
+// Receiver says what to receive, and how.
+type Receiver struct {
+	// Stream is created if it does not exist; core hops ignore it.
+	Stream schemas.StreamSpec
+	// Name is the durable consumer and the queue group. Replicas with the same
+	// name share the messages, each takes as fast as it can.
+	Name string
+	// Subject filters the stream.
+	Subject string
+	// MaxInFlight bounds the messages taken and not yet handled; what a replica
+	// holds, its siblings do not get. Default 16.
+	MaxInFlight int
+	// Concurrency is the number of handlers at a time, default 1: one after the
+	// other, in order, on the goroutine that takes messages in.
+	Concurrency int
+	// Private marks a consumer of this replica alone: it goes by itself when
+	// its replica is gone.
+	Private bool
+	// AckWait is when an unacknowledged message goes to a sibling; acked hops only. Default 5 s.
+	AckWait time.Duration
+	// MaxAckPending bounds the unacknowledged messages of all replicas; acked hops only. Default 4096.
+	MaxAckPending int
+}
+
+// Msg is a received message.
+type Msg struct {
+	Subject string
+	Header  nats.Header
+	Data    []byte
+	// Delivered counts deliveries from 1; only acked hops repeat any.
+	Delivered int
+}
+
+// Handler handles a message.
+type Handler func(ctx context.Context, m *Msg) error
+
+const (
+	defaultInFlight      = 16
+	defaultAckWait       = 5 * time.Second
+	defaultMaxAckPending = 4096
+	// privateFor is how long the server keeps a private consumer that nobody
+	// pulls from: longer than any reconnect that a step survives.
+	privateFor = 30 * time.Second
+	// coreBytes bounds what a core subscription buffers before it drops.
+	coreBytes = 256 << 20
+)
+
+func (r Receiver) withDefaults() Receiver {
+	r.MaxInFlight = orDefault(r.MaxInFlight, defaultInFlight)
+	r.Concurrency = orDefault(r.Concurrency, 1)
+	r.AckWait = orDefault(r.AckWait, defaultAckWait)
+	r.MaxAckPending = orDefault(r.MaxAckPending, defaultMaxAckPending)
+	return r
+}
+
+func orDefault[T int | time.Duration](v, otherwise T) T {
+	if v <= 0 {
+		return otherwise
+	}
+	return v
+}
+
+func (r Receiver) consumer(acked bool) jetstream.ConsumerConfig {
+	cfg := jetstream.ConsumerConfig{
+		Durable: r.Name, FilterSubject: r.Subject,
+		AckPolicy: jetstream.AckNonePolicy, MemoryStorage: r.Stream.Memory,
+	}
+	if acked {
+		cfg.AckPolicy, cfg.AckWait, cfg.MaxAckPending = jetstream.AckExplicitPolicy, r.AckWait, r.MaxAckPending
+	}
+	if r.Private {
+		cfg.InactiveThreshold = privateFor
+	}
+	return cfg
+}
+
+// Receiving is a running receiver.
+type Receiving struct {
+	c       *Conn
+	handler Handler
+	acked   bool
+	ctx     context.Context
+	cancel  context.CancelFunc
+	sub     *nats.Subscription
+	puller  *puller // nil with core hops
+	work    chan *nats.Msg
+	workers sync.WaitGroup
+	closed  chan struct{}
+}
+
+func (c *Conn) newReceiving(ctx context.Context, r Receiver, acked bool, h Handler) *Receiving {
+	out := &Receiving{c: c, handler: h, acked: acked, closed: make(chan struct{})}
+	out.ctx, out.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	if r.Concurrency == 1 {
+		return out
+	}
+	out.work = make(chan *nats.Msg)
+	for range r.Concurrency {
+		out.workers.Go(func() {
+			for m := range out.work {
+				out.run(m)
+			}
+		})
+	}
+	return out
+}
+
+// consume receives from a stream.
+func (c *Conn) consume(ctx context.Context, r Receiver, acked bool, h Handler) (*Receiving, error) {
+	out := c.newReceiving(ctx, r, acked, h)
+	out.puller = &puller{
+		c: c, spec: r.Stream, config: r.consumer(acked), want: r.MaxInFlight, handle: out.take, ctx: out.ctx,
+	}
+	if err := out.puller.start(ctx, out.finished); err != nil {
+		out.cancel()
+		out.endWorkers()
+		return nil, err
+	}
+	out.sub = out.puller.sub
+	return out, nil
+}
+
+// subscribe receives from core NATS.
+func (c *Conn) subscribe(ctx context.Context, r Receiver, h Handler) (*Receiving, error) {
+	out := c.newReceiving(ctx, r, false, h)
+	ctx, cancel := context.WithTimeout(ctx, createWithin)
+	defer cancel()
+	sub, err := c.nc.QueueSubscribe(r.Subject, r.Name, out.take)
+	if err == nil {
+		err = c.nc.FlushWithContext(ctx) // the server knows of it: nothing from now on is missed
+	}
+	if err != nil {
+		out.cancel()
+		out.endWorkers()
+		return nil, fmt.Errorf("subscribing to %s: %w", r.Subject, err)
+	}
+	_ = sub.SetPendingLimits(-1, coreBytes) // fails on a closed subscription only
+	sub.SetClosedHandler(func(string) { out.finished() })
+	out.sub = sub
+	return out, nil
+}
+
+// take runs on the subscription's goroutine.
+func (r *Receiving) take(m *nats.Msg) {
+	if r.work == nil {
+		r.run(m)
+		return
+	}
+	select {
+	case r.work <- m:
+	case <-r.ctx.Done():
+	}
+}
+
+func (r *Receiving) run(m *nats.Msg) {
+	msg := Msg{Subject: m.Subject, Header: m.Header, Data: m.Data, Delivered: 1}
+	if r.acked {
+		if msg.Delivered = deliveries(m.Reply); msg.Delivered > 1 {
+			r.c.obs.Redelivered(m.Subject, msg.Delivered)
+		}
+	}
+	ctx := r.ctx
+	if r.c.prop != nil && len(m.Header) > 0 {
+		ctx = r.c.prop.Extract(ctx, m.Header)
+	}
+	err := r.handler(ctx, &msg)
+	outcome, after := classify(err, msg.Delivered)
+	r.c.obs.Handled(m.Subject, len(m.Data), outcome)
+	if err != nil && r.ctx.Err() == nil {
+		r.c.log.Log(ctx, levelOf(outcome), "a message was not handled", "subject", m.Subject, "outcome", outcome, "error", err)
+	}
+	if r.acked {
+		_ = r.c.answer(m.Reply, outcome, after, reason(err)) // a lost answer is a redelivery
+	}
+}
+
+// Stop discards: no further handler starts, and the running ones' context
+// ends. It does not wait; Closed does. It may be called from a handler, and twice.
+func (r *Receiving) Stop() {
+	r.cancel()
+	if r.puller != nil {
+		r.puller.forget()
+	}
+	_ = r.sub.Unsubscribe() // fails when it is already gone
+}
+
+// Drain finishes: nothing new is taken, what was taken is handled. When ctx
+// ends before that, it stops and returns an error.
+func (r *Receiving) Drain(ctx context.Context) error {
+	if r.puller != nil {
+		r.puller.forget()
+	}
+	if err := r.sub.Drain(); err != nil {
+		r.Stop()
+	}
+	select {
+	case <-r.closed:
+		return nil
+	case <-ctx.Done():
+		r.Stop()
+		return fmt.Errorf("draining %s: %w", r.sub.Subject, ctx.Err())
+	}
+}
+
+// Closed is closed when no handler runs any more and none will.
+func (r *Receiving) Closed() <-chan struct{} { return r.closed }
+
+// finished is called after the last take.
+func (r *Receiving) finished() {
+	r.endWorkers()
+	r.cancel()
+	if r.puller != nil {
+		r.puller.end()
+	}
+	close(r.closed)
+}
+
+func (r *Receiving) endWorkers() {
+	if r.work != nil {
+		close(r.work)
+	}
+	r.workers.Wait()
+}

@@ -1,0 +1,157 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+)
+
+// buffers are for marshalling: the client copies what it publishes before it
+// returns, so a buffer can be used again at once. Larger ones than
+// keptBuffer are left to the collector.
+var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 16<<10); return &b }}
+
+const keptBuffer = 1 << 20
+
+func putBuffer(b *[]byte) {
+	if cap(*b) <= keptBuffer {
+		buffers.Put(b)
+	}
+}
+
+var headers = sync.Pool{New: func() any { return nats.Header{} }}
+
+// Send publishes a message without waiting for anything: whoever listens gets
+// it. header may be nil.
+func (c *Conn) Send(ctx context.Context, subject string, msg proto.Message, header nats.Header) error {
+	buf := buffers.Get().(*[]byte)
+	defer putBuffer(buf)
+	data, err := proto.MarshalOptions{}.MarshalAppend((*buf)[:0], msg)
+	if err != nil {
+		return fmt.Errorf("encoding a message for %s: %w", subject, err)
+	}
+	*buf = data
+	return c.SendBytes(ctx, subject, data, header)
+}
+
+// SendBytes publishes a body that is already encoded; it is copied.
+func (c *Conn) SendBytes(ctx context.Context, subject string, data []byte, header nats.Header) error {
+	return c.publish(ctx, subject, "", data, header)
+}
+
+func (c *Conn) publish(ctx context.Context, subject, reply string, data []byte, header nats.Header) error {
+	if c.prop != nil && header == nil {
+		pooled := headers.Get().(nats.Header)
+		defer func() { clear(pooled); headers.Put(pooled) }()
+		if c.prop.Inject(ctx, pooled); len(pooled) > 0 {
+			header = pooled
+		}
+	} else if c.prop != nil {
+		c.prop.Inject(ctx, header)
+	}
+	if err := c.checkSize(subject, data, header); err != nil {
+		return err
+	}
+	msg := nats.Msg{Subject: subject, Reply: reply, Data: data, Header: header}
+	if err := c.nc.PublishMsg(&msg); err != nil {
+		c.obs.PublishFailed(subject, err)
+		return fmt.Errorf("publishing to %s: %w", subject, err)
+	}
+	c.obs.Published(subject, len(data))
+	return nil
+}
+
+// checkSize finds a message that the server would answer by closing the connection.
+func (c *Conn) checkSize(subject string, data []byte, header nats.Header) error {
+	size := int64(len(data))
+	if len(header) > 0 {
+		size += int64(len("NATS/1.0\r\n\r\n"))
+	}
+	for key, values := range header {
+		for _, v := range values {
+			size += int64(len(key) + len(": \r\n") + len(v))
+		}
+	}
+	if limit := c.limit.Load(); size > limit {
+		return &TooLargeError{Subject: subject, Size: size, Limit: limit}
+	}
+	return nil
+}
+
+const (
+	// ackTimeout is how long one attempt waits for a stream's acknowledgement.
+	ackTimeout   = 2 * time.Second
+	storeRetry   = 50 * time.Millisecond
+	maxStoreWait = time.Second
+)
+
+// Store publishes into a stream and returns the message's sequence there. It
+// tries again after lost connections and acknowledgements until ctx ends, so
+// the message may be stored twice: a Nats-Msg-Id header prevents that for two
+// minutes. IsFull tells a full stream from other errors.
+func (c *Conn) Store(ctx context.Context, subject string, msg proto.Message, header nats.Header) (seq uint64, err error) {
+	data, err := proto.Marshal(msg)
+	if err != nil {
+		return 0, fmt.Errorf("encoding a message for %s: %w", subject, err)
+	}
+	for wait := storeRetry; ; wait = min(2*wait, maxStoreWait) {
+		if seq, err = c.storeOnce(ctx, subject, data, header); err == nil || !transient(err) || ctx.Err() != nil {
+			return seq, err
+		}
+		select {
+		case <-ctx.Done():
+			return 0, fmt.Errorf("storing a message in %s: %w (%w)", subject, ctx.Err(), err)
+		case <-time.After(wait):
+		}
+	}
+}
+
+type storeResult struct {
+	seq uint64
+	err error
+}
+
+func (c *Conn) storeOnce(ctx context.Context, subject string, data []byte, header nats.Header) (uint64, error) {
+	result := make(chan storeResult, 1)
+	err := c.StoreAsync(ctx, subject, data, header, func(seq uint64, err error) { result <- storeResult{seq, err} })
+	if err != nil {
+		return 0, err
+	}
+	select {
+	case r := <-result:
+		if r.err != nil {
+			return 0, fmt.Errorf("storing a message in %s: %w", subject, r.err)
+		}
+		return r.seq, nil
+	case <-ctx.Done():
+		return 0, fmt.Errorf("storing a message in %s: %w", subject, ctx.Err())
+	}
+}
+
+// StoreAsync publishes into a stream and returns; done is called once, on the
+// goroutine that takes in all acknowledgements, so it must not block. When
+// StoreAsync returns an error, done is not called. Without an acknowledgement
+// in time, or when the connection is lost, the error is transient and the
+// message may be stored or not. data is copied.
+func (c *Conn) StoreAsync(ctx context.Context, subject string, data []byte, header nats.Header, done func(seq uint64, err error)) error {
+	id, reply, err := c.acks.add(done)
+	if err != nil {
+		return err
+	}
+	if err := c.publish(ctx, subject, reply, data, header); err != nil {
+		if !c.acks.drop(id) {
+			return nil // failed by a disconnect meanwhile: done was called
+		}
+		return err
+	}
+	return nil
+}
+
+// Transient says whether trying the same again can succeed by itself: a lost
+// connection or acknowledgement, a server without a leader.
+func Transient(err error) bool { return transient(err) || errors.Is(err, nats.ErrConnectionClosed) }

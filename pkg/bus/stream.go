@@ -1,0 +1,123 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/switchyard/switchyard/schemas"
+)
+
+// clusterReplicas survive the loss of one server.
+const clusterReplicas = 3
+
+// Ensure creates streams that do not exist. One that exists with another
+// configuration is reported as a *MismatchError and not changed. replicas 0
+// means one on a single server and three on a cluster.
+func (c *Conn) Ensure(ctx context.Context, replicas int, specs ...schemas.StreamSpec) error {
+	c.replicas.Store(int64(replicas))
+	var errs []error
+	for _, spec := range specs {
+		errs = append(errs, c.ensure(ctx, spec))
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Conn) ensure(ctx context.Context, spec schemas.StreamSpec) error {
+	want := streamConfig(spec, c.streamReplicas())
+	stream, err := c.js.Stream(ctx, spec.Name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		stream, err = c.js.CreateStream(ctx, want)
+	}
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // created by a sibling meanwhile, otherwise than wanted
+		stream, err = c.js.Stream(ctx, spec.Name)
+	}
+	if err != nil {
+		return fmt.Errorf("creating stream %s: %w", spec.Name, err)
+	}
+	return compare(stream.CachedInfo().Config, want)
+}
+
+func (c *Conn) streamReplicas() int {
+	if n := int(c.replicas.Load()); n > 0 {
+		return n
+	}
+	if c.nc.ConnectedClusterName() != "" {
+		return clusterReplicas
+	}
+	return 1
+}
+
+func streamConfig(spec schemas.StreamSpec, replicas int) jetstream.StreamConfig {
+	cfg := jetstream.StreamConfig{
+		Name:     spec.Name,
+		Subjects: spec.Subjects,
+		MaxAge:   spec.MaxAge,
+		MaxBytes: spec.MaxBytes,
+		Replicas: replicas,
+		Storage:  jetstream.FileStorage,
+		// What is accepted is kept: a full queue must say no.
+		Discard: jetstream.DiscardNew,
+	}
+	if spec.Memory {
+		// Tensors can be computed again, and the newest are the ones still wanted.
+		cfg.Storage, cfg.Discard = jetstream.MemoryStorage, jetstream.DiscardOld
+	}
+	if spec.MaxBytes == 0 {
+		cfg.MaxBytes = -1
+	}
+	cfg.Retention = [...]jetstream.RetentionPolicy{
+		schemas.Limits: jetstream.LimitsPolicy, schemas.WorkQueue: jetstream.WorkQueuePolicy, schemas.Interest: jetstream.InterestPolicy,
+	}[spec.Retention]
+	return cfg
+}
+
+// compare reports the first field that matters and differs.
+func compare(have, want jetstream.StreamConfig) error {
+	for _, f := range []struct{ name, have, want string }{
+		{"subjects", fmt.Sprint(slices.Sorted(slices.Values(have.Subjects))), fmt.Sprint(slices.Sorted(slices.Values(want.Subjects)))},
+		{"retention", have.Retention.String(), want.Retention.String()},
+		{"storage", have.Storage.String(), want.Storage.String()},
+		{"discard policy", have.Discard.String(), want.Discard.String()},
+		{"maximum age", have.MaxAge.String(), want.MaxAge.String()},
+		{"maximum bytes", strconv.FormatInt(have.MaxBytes, 10), strconv.FormatInt(want.MaxBytes, 10)},
+		{"replicas", strconv.Itoa(have.Replicas), strconv.Itoa(want.Replicas)},
+	} {
+		if f.have != f.want {
+			return &MismatchError{Stream: want.Name, Field: f.name, Have: f.have, Want: f.want}
+		}
+	}
+	return nil
+}
+
+// EnsureBucket returns a key-value bucket and creates it if it does not exist.
+func (c *Conn) EnsureBucket(ctx context.Context, replicas int, name string) (jetstream.KeyValue, error) {
+	c.replicas.Store(int64(replicas))
+	kv, err := c.js.KeyValue(ctx, name)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		kv, err = c.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
+			Bucket: name, History: 1, Storage: jetstream.FileStorage, Replicas: c.streamReplicas(),
+		})
+		if errors.Is(err, jetstream.ErrBucketExists) {
+			kv, err = c.js.KeyValue(ctx, name)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("creating the key-value bucket %s: %w", name, err)
+	}
+	return kv, nil
+}
+
+// DeleteConsumer removes a consumer that no replica uses any more; one that is
+// already gone is no error.
+func (c *Conn) DeleteConsumer(ctx context.Context, stream, name string) error {
+	err := c.js.DeleteConsumer(ctx, stream, name)
+	if err == nil || errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil
+	}
+	return fmt.Errorf("deleting consumer %s of stream %s: %w", name, stream, err)
+}

@@ -1,0 +1,48 @@
+package natsserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+)
+
+// logAdapter turns the server's log into slog's. Notices are left out: a
+// server inside another program has nothing to announce.
+type logAdapter struct {
+	out   *slog.Logger
+	first atomic.Pointer[string]
+}
+
+func newLogAdapter(out *slog.Logger) *logAdapter {
+	if out == nil {
+		out = slog.New(slog.DiscardHandler)
+	}
+	return &logAdapter{out: out.With("part", "nats-server")}
+}
+
+// fatal returns the first fatal error; the server only logs those.
+func (l *logAdapter) fatal() error {
+	if text := l.first.Load(); text != nil {
+		return errors.New(*text)
+	}
+	return nil
+}
+
+func (l *logAdapter) Fatalf(format string, v ...any) {
+	text := fmt.Sprintf(format, v...)
+	l.first.CompareAndSwap(nil, &text)
+}
+
+func (l *logAdapter) Errorf(format string, v ...any) { l.log(slog.LevelError, format, v) }
+func (l *logAdapter) Warnf(format string, v ...any)  { l.log(slog.LevelWarn, format, v) }
+func (l *logAdapter) Noticef(string, ...any)         {}
+func (l *logAdapter) Debugf(string, ...any)          {}
+func (l *logAdapter) Tracef(string, ...any)          {}
+
+func (l *logAdapter) log(level slog.Level, format string, v []any) {
+	if ctx := context.Background(); l.out.Enabled(ctx, level) {
+		l.out.Log(ctx, level, fmt.Sprintf(format, v...))
+	}
+}

@@ -1,0 +1,180 @@
+package natsserver
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// DefaultMaxPayload is the largest message in bytes unless Settings say
+// otherwise: a microbatch's rows shall fit, and 8 MiB is what NATS advises at most.
+const DefaultMaxPayload = 8 << 20
+
+// unlimited is a bound that no stream reaches. Streams here have bounds of
+// their own, and the server's default (three quarters of memory and of the
+// free disk) counts those bounds as used, so that a deep model on a small
+// machine could not create its streams.
+const unlimited = 1 << 50
+
+const readyWithin = 15 * time.Second
+
+// ErrPublicListen refuses a listener that the network could use without a password.
+var ErrPublicListen = errors.New("listening beyond the loopback without TLS and authentication")
+
+// Settings are what code sets.
+type Settings struct {
+	// StoreDir keeps the file streams.
+	StoreDir string
+	// Listen is host:port; port 0 takes a free one. Empty: only this process can connect.
+	Listen string
+	// MaxPayload is in bytes; 0 means DefaultMaxPayload.
+	MaxPayload int
+	// Insecure allows a Listen address beyond the loopback.
+	Insecure bool
+	// SyncAlways writes through to the disk before anything is acknowledged:
+	// without it a power cut (not a crash) may lose the last two minutes.
+	SyncAlways bool
+	// Logger gets the server's warnings and errors; nil discards them.
+	Logger *slog.Logger
+}
+
+// Server is a running server.
+type Server struct {
+	inner *server.Server
+}
+
+// Start returns when clients can connect and JetStream works.
+func Start(s Settings) (*Server, error) {
+	if err := checkStoreDir(s.StoreDir); err != nil {
+		return nil, err
+	}
+	opts, err := s.options()
+	if err != nil {
+		return nil, err
+	}
+	inner, err := server.NewServer(opts)
+	if err != nil {
+		return nil, fmt.Errorf("configuring the NATS server: %w", err)
+	}
+	log := newLogAdapter(s.Logger)
+	inner.SetLoggerV2(log, false, false, false)
+	go inner.Start() // returns once it accepts connections, or after a fatal error
+	if err := awaitReady(inner, log); err != nil {
+		inner.Shutdown()
+		inner.WaitForShutdown()
+		return nil, fmt.Errorf("starting the NATS server: %w", err)
+	}
+	return &Server{inner: inner}, nil
+}
+
+// InProcessConn connects without a socket; nats.InProcessServer takes a Server.
+func (s *Server) InProcessConn() (net.Conn, error) { return s.inner.InProcessConn() }
+
+// URL is where clients of other processes connect; empty without Listen.
+func (s *Server) URL() string {
+	if s.inner.Addr() == nil {
+		return ""
+	}
+	return "nats://" + s.inner.Addr().String()
+}
+
+// Shutdown stops the server and waits until its stores are closed. It may be called twice.
+func (s *Server) Shutdown() {
+	s.inner.Shutdown()
+	s.inner.WaitForShutdown()
+}
+
+func (s Settings) options() (*server.Options, error) {
+	opts := &server.Options{
+		ServerName:         "switchyard-" + strconv.Itoa(os.Getpid()),
+		JetStream:          true,
+		StoreDir:           s.StoreDir,
+		JetStreamMaxMemory: unlimited,
+		JetStreamMaxStore:  unlimited,
+		SyncAlways:         s.SyncAlways,
+		MaxPayload:         int32(s.MaxPayload),
+		// Slow consumers are cut off at this many bytes; it must hold several of the largest messages.
+		MaxPending:            256 << 20,
+		NoSigs:                true, // the process's own handlers decide
+		NoSystemAccount:       true,
+		DisableShortFirstPing: true,
+	}
+	if s.MaxPayload == 0 {
+		opts.MaxPayload = DefaultMaxPayload
+	}
+	if s.Listen == "" {
+		opts.DontListen = true
+		return opts, nil
+	}
+	return opts, s.listenOn(opts)
+}
+
+func (s Settings) listenOn(opts *server.Options) error {
+	host, port, err := net.SplitHostPort(s.Listen)
+	if err != nil {
+		return fmt.Errorf("reading the listen address %q (it must be host:port): %w", s.Listen, err)
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return fmt.Errorf("reading the port of the listen address %q: %w", s.Listen, err)
+	}
+	if !s.Insecure && !loopback(host) {
+		return fmt.Errorf("%w: %s; use 127.0.0.1, run a NATS server with TLS beside it, or allow it with --insecure", ErrPublicListen, s.Listen)
+	}
+	opts.Host, opts.Port = host, int(number)
+	if number == 0 {
+		opts.Port = server.RANDOM_PORT
+	}
+	return checkPort(s.Listen)
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// checkPort finds a taken port before the server does, which would only log it.
+func checkPort(address string) error {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("listening on %s (is another server running there? choose another port): %w", address, err)
+	}
+	return l.Close()
+}
+
+// checkStoreDir creates the folder and writes to it once: the server would
+// otherwise fail later and say less.
+func checkStoreDir(dir string) error {
+	if dir == "" {
+		return errors.New("the NATS server needs a folder for its streams: set a data directory")
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("creating the data directory %s: %w", dir, err)
+	}
+	probe, err := os.CreateTemp(dir, ".writable-*")
+	if err != nil {
+		return fmt.Errorf("writing to the data directory %s (check its owner and mode): %w", dir, err)
+	}
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
+
+// awaitReady polls, because a fatal error is only logged and would otherwise
+// cost the whole wait.
+func awaitReady(inner *server.Server, log *logAdapter) error {
+	deadline := time.Now().Add(readyWithin)
+	for time.Now().Before(deadline) {
+		if inner.ReadyForConnections(20*time.Millisecond) && inner.JetStreamEnabled() {
+			return nil
+		}
+		if err := log.fatal(); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("not ready after %v", readyWithin)
+}

@@ -1,0 +1,102 @@
+package natsserver
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestStartInProcess(t *testing.T) {
+	s, err := Start(Settings{StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Shutdown()
+	nc, err := nats.Connect("", nats.InProcessServer(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if s.URL() != "" || nc.MaxPayload() != DefaultMaxPayload {
+		t.Errorf("URL %q, max payload %d", s.URL(), nc.MaxPayload())
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	// More than any machine has: reservations must not fail.
+	for _, storage := range []jetstream.StorageType{jetstream.MemoryStorage, jetstream.FileStorage} {
+		_, err := js.CreateStream(ctx, jetstream.StreamConfig{
+			Name: "S" + storage.String(), Subjects: []string{storage.String()}, Storage: storage, MaxBytes: 1 << 46,
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestStartRefuses(t *testing.T) {
+	taken, err := Start(Settings{StoreDir: t.TempDir(), Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Shutdown()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cases := map[string]struct {
+		s    Settings
+		says string
+	}{
+		"port taken":    {Settings{StoreDir: t.TempDir(), Listen: strings.TrimPrefix(taken.URL(), "nats://")}, "another server"},
+		"bad address":   {Settings{StoreDir: t.TempDir(), Listen: "4222"}, "host:port"},
+		"public":        {Settings{StoreDir: t.TempDir(), Listen: "0.0.0.0:0"}, "--insecure"},
+		"no folder":     {Settings{}, "data directory"},
+		"not a folder":  {Settings{StoreDir: filepath.Join(file, "x")}, "data directory"},
+		"huge messages": {Settings{StoreDir: t.TempDir(), MaxPayload: 1 << 30}, "max_payload"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s, err := Start(c.s)
+			if err == nil {
+				s.Shutdown()
+				t.Fatal("started")
+			}
+			if !strings.Contains(err.Error(), c.says) {
+				t.Errorf("error %q does not say %q", err, c.says)
+			}
+			if (name == "public") != errors.Is(err, ErrPublicListen) {
+				t.Errorf("wrong type: %v", err)
+			}
+		})
+	}
+}
+
+func TestShutdownTwiceAndRestart(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Start(Settings{StoreDir: dir, Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := strings.TrimPrefix(s.URL(), "nats://")
+	s.Shutdown()
+	s.Shutdown()
+	again, err := Start(Settings{StoreDir: dir, Listen: address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Shutdown()
+}
