@@ -158,7 +158,7 @@ func (c *Client) untilAccepted(ctx context.Context, js jetstream.JetStream, msg 
 			return nil
 		case ctx.Err() != nil:
 			// It may have been accepted all the same.
-			return c.cancelled(request, ctx)
+			return c.cancelled(ctx, request)
 		case patient.Err() != nil || !mayPass(err):
 			return acceptError(err, c.settings.Model, c.nc.ConnectedUrlRedacted())
 		}
@@ -170,7 +170,7 @@ func (c *Client) untilAccepted(ctx context.Context, js jetstream.JetStream, msg 
 }
 
 // cancelled cancels a request at the end of its context and says so.
-func (c *Client) cancelled(request string, ctx context.Context) *Error {
+func (c *Client) cancelled(ctx context.Context, request string) *Error {
 	e := &Error{Code: CodeCancelled, Message: "the request was cancelled by its producer", Cause: context.Cause(ctx)}
 	if err := c.Cancel(request); err != nil {
 		e.Message += "; telling the server failed, so that it may go on: " + err.Error()

@@ -94,7 +94,7 @@ func (s *Stream) Chunks() iter.Seq2[*pb.Chunk, error] {
 func (s *Stream) await(timer *time.Timer) ([]*pb.Chunk, error) {
 	select {
 	case <-s.ctx.Done():
-		return nil, s.client.cancelled(s.request, s.ctx)
+		return nil, s.client.cancelled(s.ctx, s.request)
 	case msg := <-s.msgs:
 		return s.receive(msg, timer)
 	case status := <-s.status:

@@ -152,7 +152,7 @@ func TestStartFails(t *testing.T) {
 	if err == nil || err.Error() != "starting b: no disk" {
 		t.Fatal(err)
 	}
-	if got := strings.Join(log.lines, ","); got != "start a,start b,stop b,stop a" {
+	if got := strings.Join(log.lines, ", "); got != "start a, start b, stop b, stop a" {
 		t.Errorf("went %s", got)
 	}
 }

@@ -29,11 +29,9 @@ func (e *exitError) Unwrap() error { return e.err }
 // usage marks an error as wrong usage or unusable input.
 func usage(err error) error { return &exitError{exitUsage, err} }
 
-// errQuiet is in errors that have been told already, or need no words.
+// errQuiet needs no words: what happened has been told on stdout. A check that
+// printed its result fails with &exitError{exitFailed, errQuiet}.
 var errQuiet = errors.New("told already")
-
-// quietly ends with a code and no further words.
-func quietly(code int) error { return &exitError{code, errQuiet} }
 
 // errInterrupted is how a command ends that a signal kept from its result. A
 // service that was asked to stop and has drained returns nil instead.

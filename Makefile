@@ -1,0 +1,84 @@
+# Building and testing need Go and make only; race tests need a C compiler too.
+# Other tools are installed into .cache by the targets that use them.
+
+GO       ?= go
+CACHE    := $(CURDIR)/.cache
+TOOLS    := $(CACHE)/bin
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS  := -s -w -X main.version=$(VERSION)
+FUZZTIME ?= 3s
+
+BUF_VERSION           := v1.70.0
+PROTOC_GEN_GO_VERSION := v1.36.12
+LINT_VERSION          := v2.15.0
+
+BUF           := $(TOOLS)/buf-$(BUF_VERSION)
+PROTOC_GEN_GO := $(TOOLS)/protoc-gen-go-$(PROTOC_GEN_GO_VERSION)/protoc-gen-go
+LINT          := $(TOOLS)/golangci-lint-$(LINT_VERSION)
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show this help
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build bin/switchyard, one static binary
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/switchyard ./services/switchyard
+
+.PHONY: demo
+demo: build ## Serve the demo model in one process and ask it something; opens no port
+	bin/switchyard demo
+
+.PHONY: test
+test: ## Run the tests
+	CGO_ENABLED=0 $(GO) test ./...
+
+.PHONY: race
+race: ## Run the tests with the race detector (needs a C compiler)
+	CGO_ENABLED=1 $(GO) test -race ./...
+
+.PHONY: lint
+lint: $(LINT) ## Check the style and for likely mistakes
+	$(LINT) run ./...
+
+.PHONY: bench
+bench: ## Run every benchmark once, so that none rots
+	CGO_ENABLED=0 $(GO) test -run '^$$' -bench . -benchtime 1x ./...
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME (3s)
+	@CGO_ENABLED=0 GO="$(GO)" .ci/fuzz $(FUZZTIME)
+
+.PHONY: generate
+generate: $(BUF) $(PROTOC_GEN_GO) ## Generate Go code from schemas/
+	cd schemas && PATH="$(dir $(PROTOC_GEN_GO)):$$PATH" $(BUF) generate
+
+.PHONY: check-generate
+check-generate: $(BUF) $(PROTOC_GEN_GO) ## Fail if schemas/ breaks its rules or the committed code is stale
+	cd schemas && $(BUF) lint
+	@BUF="$(BUF)" PLUGINS="$(dir $(PROTOC_GEN_GO))" .ci/check-generate
+
+.PHONY: cross
+cross: ## Build for the other systems: linux/arm64 and darwin/arm64
+	CGO_ENABLED=0 GOOS=linux  GOARCH=arm64 $(GO) build ./...
+	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build ./...
+
+.PHONY: ci
+ci: ## Everything that continuous integration runs
+	.ci/run
+
+.PHONY: clean
+clean: ## Remove what was built, tools included
+	rm -rf bin .cache
+
+# A tool's file name has its version, so that a new one is installed and an old
+# one is left alone.
+$(BUF):
+	@.ci/install github.com/bufbuild/buf/cmd/buf@$(BUF_VERSION) $@
+
+$(PROTOC_GEN_GO):
+	@.ci/install google.golang.org/protobuf/cmd/protoc-gen-go@$(PROTOC_GEN_GO_VERSION) $@
+
+$(LINT):
+	@.ci/install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION) $@
