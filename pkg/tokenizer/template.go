@@ -85,6 +85,9 @@ func (c *configJSON) template(files func(string) ([]byte, bool)) (string, error)
 // templates fall back to a date of their own.
 func NewTemplate(source string, variables map[string]any) (t *Template, err error) {
 	defer recovered(&err, "parsing chat template")
+	if err := checkSource(source); err != nil {
+		return nil, fmt.Errorf("parsing chat template: %w", err)
+	}
 	loader, err := loaders.NewMemoryLoader(map[string]string{templateFile: source})
 	if err != nil {
 		return nil, fmt.Errorf("parsing chat template: %w", err)
@@ -108,7 +111,7 @@ func environment() *exec.Environment {
 		Context:           globals,
 		Filters:           filters,
 		Tests:             builtins.Tests,
-		ControlStructures: builtins.ControlStructures,
+		ControlStructures: controlStructures(),
 		Methods:           methods(),
 	}
 }

@@ -112,7 +112,7 @@ TEMPLATES = {
     "range": "{% for i in range(3) %}{{ i }}{% endfor %}{% for i in range(6, 0, -2) %}{{ i }}{% endfor %}",
     "split-last": "{% for m in messages %}{{ m.content.split('</think>')[-1] }}/{{ m.content.split()[0] }}/{{ m.content.split(' ', 1)[-1] }}/{{ m.content.split(',')[1] }}{% endfor %}",
     "concat": "{% set all = [{'role': 'system', 'content': 'x'}] + messages %}{{ all | length }}{% for m in all[1:] %}{{ m['role'] }}{% endfor %}{% for m in messages[::-1] %}{{ m.role[0] }}{% endfor %}{% for m in messages if m.role == 'user' %}{{ loop.index }}{% if loop.index == 1 %}{% continue %}{% endif %}{{ m.content | trim | length }}{% endfor %}",
-    "macro": "{% macro turn(m, end) %}<{{ m.role }}>{{ m.content }}{{ end }}{% endmacro %}{% for m in messages %}{{ turn(m, '\n') }}{% endfor %}{{ messages | map(attribute='role') | join(',') }}{{ messages | selectattr('role', 'equalto', 'user') | list | length }}",
+    "macro": "{% macro turn(m, end='!', more=[]) %}<{{ m.role }}>{{ m.content }}{{ end }}{% endmacro %}{% for m in messages %}{{ turn(m, '\n') }}{{ turn(m) }}{% endfor %}{% macro down(n) %}{{ n }}{% if n > 0 %}{{ down(n - 1) }}{% endif %}{% endmacro %}{{ down(9) }}{{ messages | map(attribute='role') | join(',') }}{{ messages | selectattr('role', 'equalto', 'user') | list | length }}",
     "split": "{% for m in messages %}{{ m.content.split(' ')[0] }}{{ m.content.startswith('B') }}{{ 'a' in m.content }}{% if m.foo is defined %}!{% endif %}{% endfor %}",
 }
 
