@@ -71,7 +71,7 @@ func match(pattern, pkg string) bool {
 }
 
 // roots are the top folders of this module that have packages.
-var roots = []string{"internal", "kernels", "loadtest", "models", "pkg", "schemas", "services"}
+var roots = []string{"deploy", "internal", "kernels", "loadtest", "models", "pkg", "schemas", "services"}
 
 func inModule(pkg string) bool {
 	root, _, _ := strings.Cut(pkg, "/")
