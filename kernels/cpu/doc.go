@@ -1,0 +1,30 @@
+// Package cpu holds the kernels that compute on the processor.
+//
+// # Numeric contract
+//
+// Every kernel has one order of operations, whatever the number of rows, the
+// tiling, the threads and the variant; the class of that contract is Class.
+// fma(a, b, c) is a·b+c rounded once to float32.
+//
+//   - MatMul: y[r,n] = Σ_k x[r,k]·w[n,k] is one chain acc = fma(x[k], w[n,k], acc)
+//     over ascending k from +0. Vector lanes run over n, never over k.
+//   - Sums over a vector (RMSNorm, Softmax) run over 16 lanes: lane i mod 16,
+//     ascending, then l[i] += l[i+8], l[i] += l[i+4], l[i] += l[i+2], l[0]+l[1].
+//   - Attend: a score is a chain over the head's dimensions, then times scale;
+//     the exponentials' sum runs over 16 lanes by absolute position; an output
+//     is a chain over ascending positions, then times 1/sum.
+//   - exp is one polynomial of explicit FMAs (exp32).
+//
+// The variants "avx512", "avx2" and "generic" (plain Go, any architecture) all
+// give the same bits, except for the payload of a NaN: generic computes an
+// exact float32 FMA through float64. It is slow, and meant for machines
+// without AVX2 and for tests.
+//
+// # Shapes
+//
+// R rows, K inputs, N outputs, C head size, G query heads that share one KV
+// head. Tensors are row-major float32; a leading dimension counts floats.
+//
+// No single call into assembly runs longer than about 200 µs on the shapes of
+// known models, because Go cannot preempt it.
+package cpu

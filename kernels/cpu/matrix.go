@@ -1,0 +1,104 @@
+package cpu
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+)
+
+// PanelWidth is the number of outputs in a panel of a Matrix.
+const PanelWidth = 32
+
+// Matrix holds weights (N, K) packed in panels of PanelWidth outputs, padded
+// with zeros. A panel is laid out (K, PanelWidth), so that one step of the
+// chain over k reads consecutive memory. It is immutable and safe to share.
+type Matrix struct {
+	N, K int // outputs, inputs
+
+	// One of them is set. In bf16, a 32-bit word holds outputs j (low half)
+	// and j+16 (high half): one load and a shift or a mask give 16 floats.
+	bf  []uint16
+	f32 []float32
+}
+
+// PackBF16 packs src, row-major (n, k) little-endian bf16.
+func PackBF16(src []byte, n, k int) *Matrix {
+	mustHold("PackBF16", len(src), n, k, 2)
+	m := &Matrix{N: n, K: k}
+	m.bf = aligned[uint16](m.Panels() * k * PanelWidth)
+	packEach(n, k, func(row, col, at int) {
+		i := (row*k + col) * 2
+		m.bf[interleaved(at)] = uint16(src[i]) | uint16(src[i+1])<<8
+	})
+	return m
+}
+
+// PackF32 packs src, row-major (n, k).
+func PackF32(src []float32, n, k int) *Matrix {
+	mustHold("PackF32", len(src), n, k, 1)
+	m := &Matrix{N: n, K: k}
+	m.f32 = aligned[float32](m.Panels() * k * PanelWidth)
+	packEach(n, k, func(row, col, at int) { m.f32[at] = src[row*k+col] })
+	return m
+}
+
+func mustHold(what string, got, n, k, size int) {
+	if n < 0 || k < 0 || got != n*k*size {
+		panic(fmt.Sprintf("cpu.%s: %d values given for a (%d, %d) matrix", what, got, n, k))
+	}
+}
+
+// packBlock columns of a panel are packed at a time, to stay within the L1 cache.
+const packBlock = 64
+
+// packEach calls put for every weight with its place in panel order.
+func packEach(n, k int, put func(row, col, at int)) {
+	for p := 0; p*PanelWidth < n; p++ {
+		for from := 0; from < k; from += packBlock {
+			to := min(from+packBlock, k)
+			for row := p * PanelWidth; row < min(n, (p+1)*PanelWidth); row++ {
+				for col := from; col < to; col++ {
+					put(row, col, (p*k+col)*PanelWidth+row%PanelWidth)
+				}
+			}
+		}
+	}
+}
+
+// interleaved is the place in a bf16 panel of what sits at the place at in an f32 panel.
+func interleaved(at int) int {
+	j := at % PanelWidth
+	return at - j + j%16*2 + j/16
+}
+
+// aligned returns n zeros that start at a cache line.
+func aligned[T uint16 | float32](n int) []T {
+	var zero T
+	size := int(unsafe.Sizeof(zero))
+	pad := 64 / size
+	s := make([]T, n+pad)
+	skip := (64 - int(uintptr(unsafe.Pointer(unsafe.SliceData(s)))%64)) % 64 / size
+	return s[skip : skip+n : skip+n]
+}
+
+// Panels is the number of panels, the last one perhaps padded.
+func (m *Matrix) Panels() int { return (m.N + PanelWidth - 1) / PanelWidth }
+
+// Bytes is the memory that the weights take.
+func (m *Matrix) Bytes() int64 { return int64(len(m.bf))*2 + int64(len(m.f32))*4 }
+
+// Row unpacks the weights of output n into dst (K): an embedding, when the
+// packed matrix is a tied head.
+func (m *Matrix) Row(dst []float32, n int) {
+	at := n/PanelWidth*m.K*PanelWidth + n%PanelWidth
+	if m.bf == nil {
+		for i := range dst[:m.K] {
+			dst[i] = m.f32[at+i*PanelWidth]
+		}
+		return
+	}
+	at = interleaved(at)
+	for i := range dst[:m.K] {
+		dst[i] = math.Float32frombits(uint32(m.bf[at+i*PanelWidth]) << 16)
+	}
+}

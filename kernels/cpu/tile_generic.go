@@ -1,0 +1,55 @@
+package cpu
+
+import "math"
+
+// A tile is the work of one call of a kernel: dst (rows, 32·panels) from
+// x (rows, k) and panels of weights. Strides count elements.
+type tile struct {
+	ldDst, ldX  int
+	rows, k     int
+	step        int // from one k to the next within a panel
+	panels      int
+	panelStride int
+	add         bool // go on from dst's values rather than from 0
+}
+
+// tileF32Generic computes a tile with float32 weights in plain Go.
+func tileF32Generic(dst, x, w []float32, t tile) {
+	for r := range t.rows {
+		for p := range t.panels {
+			out := dst[r*t.ldDst+p*PanelWidth:][:PanelWidth]
+			var acc [PanelWidth]float32
+			if t.add {
+				copy(acc[:], out)
+			}
+			for i, v := range x[r*t.ldX:][:t.k] {
+				row := w[p*t.panelStride+i*t.step:][:PanelWidth]
+				for j := range acc {
+					acc[j] = fma32(v, row[j], acc[j])
+				}
+			}
+			copy(out, acc[:])
+		}
+	}
+}
+
+// tileBF16Generic computes a tile with interleaved bf16 weights in plain Go.
+func tileBF16Generic(dst, x []float32, w []uint16, t tile) {
+	for r := range t.rows {
+		for p := range t.panels {
+			out := dst[r*t.ldDst+p*PanelWidth:][:PanelWidth]
+			var acc [PanelWidth]float32
+			if t.add {
+				copy(acc[:], out)
+			}
+			for i, v := range x[r*t.ldX:][:t.k] {
+				row := w[p*t.panelStride+i*t.step:][:PanelWidth]
+				for j := range 16 {
+					acc[j] = fma32(v, math.Float32frombits(uint32(row[2*j])<<16), acc[j])
+					acc[j+16] = fma32(v, math.Float32frombits(uint32(row[2*j+1])<<16), acc[j+16])
+				}
+			}
+			copy(out, acc[:])
+		}
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !amd64 || amd64
+
+package cpu
+
+func supported(v int) bool { return v == generic }

@@ -1,0 +1,41 @@
+package cpu
+
+import (
+	"strings"
+	"testing"
+)
+
+func env(pairs ...string) func(string) string {
+	return func(key string) string {
+		for i := 0; i < len(pairs); i += 2 {
+			if pairs[i] == key {
+				return pairs[i+1]
+			}
+		}
+		return ""
+	}
+}
+
+func TestChoose(t *testing.T) {
+	best := generic
+	for v := range variantNames {
+		if supported(v) {
+			best = v
+		}
+	}
+	if v, err := choose(env()); v != best || err != nil {
+		t.Errorf("chose %d, %v; the best is %d", v, err, best)
+	}
+	if v, err := choose(env("SWITCHYARD_KERNEL", "generic")); v != generic || err != nil {
+		t.Errorf("chose %d, %v", v, err)
+	}
+	if v, err := choose(env("SWITCHYARD_NO_AVX512", "1", "SWITCHYARD_NO_AVX2", "1")); v != generic || err != nil {
+		t.Errorf("chose %d, %v", v, err)
+	}
+	if _, err := choose(env("SWITCHYARD_KERNEL", "sse9")); err == nil || !strings.Contains(err.Error(), "avx512") {
+		t.Errorf("an unknown name gives %v", err)
+	}
+	if _, err := choose(env("SWITCHYARD_KERNEL", "avx2", "SWITCHYARD_NO_AVX2", "1")); err == nil {
+		t.Error("a variant that is switched off is accepted")
+	}
+}

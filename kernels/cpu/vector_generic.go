@@ -1,0 +1,70 @@
+package cpu
+
+import "math"
+
+// lanes is the number of lanes that sums run over.
+const lanes = 16
+
+// The kernels below work on vectors of a multiple of lanes values.
+
+// sumSquaresGeneric adds the squares of x to acc, lane by lane.
+func sumSquaresGeneric(acc *[lanes]float32, x []float32) {
+	for i, v := range x {
+		acc[i%lanes] = fma32(v, v, acc[i%lanes])
+	}
+}
+
+// normGeneric is dst = weight · (x · inv).
+func normGeneric(dst, x, weight []float32, inv float32) {
+	for i, v := range x {
+		dst[i] = weight[i] * (v * inv)
+	}
+}
+
+// scaleMaxGeneric is x *= a; it returns the largest product.
+func scaleMaxGeneric(x []float32, a float32) float32 {
+	top := float32(math.Inf(-1))
+	for i := range x {
+		x[i] *= a
+		if x[i] > top {
+			top = x[i]
+		}
+	}
+	return top
+}
+
+// expSumGeneric is x = e^(x-top); the results are added to acc, lane by lane.
+func expSumGeneric(acc *[lanes]float32, x []float32, top float32) {
+	for i, v := range x {
+		x[i] = exp32(v - top)
+		acc[i%lanes] += x[i]
+	}
+}
+
+// swiGLUGeneric is dst = (gate / (1 + e^-gate)) · up.
+func swiGLUGeneric(dst, gate, up []float32) {
+	for i, v := range gate {
+		dst[i] = v / (1 + exp32(-v)) * up[i]
+	}
+}
+
+// addGeneric is dst += a.
+func addGeneric(dst, a []float32) {
+	for i, v := range a {
+		dst[i] += v
+	}
+}
+
+// axpyGeneric is dst = fma(a, x, dst).
+func axpyGeneric(dst []float32, a float32, x []float32) {
+	for i, v := range x {
+		dst[i] = fma32(a, v, dst[i])
+	}
+}
+
+// scaleGeneric is x *= a.
+func scaleGeneric(x []float32, a float32) {
+	for i := range x {
+		x[i] *= a
+	}
+}

@@ -1,0 +1,16 @@
+//go:build !amd64 || amd64
+
+package cpu
+
+func tileF32(dst, x, w []float32, t tile)                { tileF32Generic(dst, x, w, t) }
+func tileBF16(dst, x []float32, w []uint16, t tile)      { tileBF16Generic(dst, x, w, t) }
+func sumSquares(acc *[lanes]float32, x []float32)        { sumSquaresGeneric(acc, x) }
+func norm(dst, x, weight []float32, inv float32)         { normGeneric(dst, x, weight, inv) }
+func scaleMax(x []float32, a float32) float32            { return scaleMaxGeneric(x, a) }
+func expSum(acc *[lanes]float32, x []float32, t float32) { expSumGeneric(acc, x, t) }
+func swiGLU(dst, gate, up []float32)                     { swiGLUGeneric(dst, gate, up) }
+func add(dst, a []float32)                               { addGeneric(dst, a) }
+func axpy(dst []float32, a float32, x []float32)         { axpyGeneric(dst, a, x) }
+func scale(x []float32, a float32)                       { scaleGeneric(x, a) }
+func toBF16(dst []byte, src []float32)                   { toBF16Generic(dst, src) }
+func fromBF16(dst []float32, src []byte)                 { fromBF16Generic(dst, src) }

@@ -1,0 +1,121 @@
+// Package pool runs pieces of work on a bounded set of threads.
+//
+// An item should take at most about 200 µs: Go cannot preempt assembly, so a
+// long item delays the messages that the same process handles.
+package pool
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// Pool is a fixed set of workers. It is safe for concurrent use: callers work
+// on their own items, so each makes progress even when all workers are busy.
+type Pool struct {
+	threads int
+	offers  chan *job
+	jobs    sync.Pool
+	workers sync.WaitGroup
+	closing sync.Once
+	done    chan struct{}
+}
+
+// job is one call of Run.
+type job struct {
+	f       func(int)
+	n       int64
+	next    atomic.Int64 // the next item that is free
+	pending atomic.Int64 // items not finished
+	users   atomic.Int32 // the caller and the workers that may look at the job
+	ready   chan struct{}
+}
+
+// New starts threads-1 workers; the caller of Run is the last thread.
+func New(threads int) *Pool {
+	threads = max(threads, 1)
+	p := &Pool{threads: threads, offers: make(chan *job, 4*threads), done: make(chan struct{})}
+	p.jobs.New = func() any { return &job{ready: make(chan struct{}, 1)} }
+	for range threads - 1 {
+		p.workers.Go(p.work)
+	}
+	return p
+}
+
+// Threads is the number of threads that one Run uses at most.
+func (p *Pool) Threads() int { return p.threads }
+
+// Close stops the workers after their current items. Run still works, on its
+// caller alone.
+func (p *Pool) Close() {
+	p.closing.Do(func() { close(p.done) })
+	p.workers.Wait()
+}
+
+// Run calls f(0) to f(n-1) and returns when all have returned. An f must not panic.
+func (p *Pool) Run(n int, f func(i int)) {
+	if n <= 1 || p.threads == 1 {
+		for i := range n {
+			f(i)
+		}
+		return
+	}
+	j := p.jobs.Get().(*job)
+	j.f, j.n = f, int64(n)
+	j.next.Store(0)
+	j.pending.Store(int64(n))
+	j.users.Store(1)
+	p.offer(j, min(n, p.threads)-1)
+	if !j.drain() {
+		<-j.ready
+	}
+	p.release(j)
+}
+
+// offer invites workers. When the queue is full they are all busy, and the caller does it alone.
+func (p *Pool) offer(j *job, helpers int) {
+	for range helpers {
+		j.users.Add(1)
+		select {
+		case p.offers <- j:
+		default:
+			j.users.Add(-1)
+			return
+		}
+	}
+}
+
+func (p *Pool) work() {
+	for {
+		select {
+		case j := <-p.offers:
+			if j.drain() {
+				j.ready <- struct{}{}
+			}
+			p.release(j)
+		case <-p.done:
+			return
+		}
+	}
+}
+
+// drain runs items until none is free. It reports whether it finished the last one.
+func (j *job) drain() bool {
+	last := false
+	for {
+		i := j.next.Add(1) - 1
+		if i >= j.n {
+			return last
+		}
+		j.f(int(i))
+		last = j.pending.Add(-1) == 0
+	}
+}
+
+// release returns the job for reuse when its last user lets go: a worker may
+// take a stale offer long after the work is done.
+func (p *Pool) release(j *job) {
+	if j.users.Add(-1) == 0 {
+		j.f = nil
+		p.jobs.Put(j)
+	}
+}

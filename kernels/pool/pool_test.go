@@ -1,0 +1,114 @@
+package pool
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestRun(t *testing.T) {
+	for _, threads := range []int{0, 1, 2, 5} {
+		p := New(threads)
+		for _, n := range []int{0, 1, 2, 3, 100} {
+			seen := make([]atomic.Int32, n)
+			p.Run(n, func(i int) { seen[i].Add(1) })
+			for i := range seen {
+				if c := seen[i].Load(); c != 1 {
+					t.Errorf("%d threads: item %d of %d ran %d times", threads, i, n, c)
+				}
+			}
+		}
+		p.Close()
+		p.Close()
+	}
+}
+
+func TestBound(t *testing.T) {
+	p := New(3)
+	defer p.Close()
+	var now, most atomic.Int32
+	p.Run(500, func(int) {
+		n := now.Add(1)
+		for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+		}
+		now.Add(-1)
+	})
+	if most.Load() > 3 {
+		t.Errorf("%d items at once", most.Load())
+	}
+}
+
+// A caller makes progress while the workers and other callers are stuck.
+func TestBusyWorkers(t *testing.T) {
+	p := New(2)
+	defer p.Close()
+	block, stuck := make(chan struct{}), make(chan struct{}, 2)
+	var wg sync.WaitGroup
+	wg.Go(func() { p.Run(2, func(int) { stuck <- struct{}{}; <-block }) })
+	<-stuck
+	<-stuck
+	for range 100 {
+		var sum atomic.Int64
+		p.Run(10, func(i int) { sum.Add(int64(i)) })
+		if sum.Load() != 45 {
+			t.Fatalf("sum is %d", sum.Load())
+		}
+	}
+	close(block)
+	wg.Wait()
+}
+
+func TestManyCallers(t *testing.T) {
+	p := New(4)
+	defer p.Close()
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for n := range 200 {
+				var sum atomic.Int64
+				p.Run(n, func(i int) { sum.Add(int64(i)) })
+				if int(sum.Load()) != n*(n-1)/2 {
+					t.Errorf("%d items sum to %d", n, sum.Load())
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestAfterClose(t *testing.T) {
+	p := New(2)
+	p.Close()
+	for range 50 {
+		n := 0
+		p.Run(1, func(int) { n++ })
+		var many atomic.Int32
+		p.Run(4, func(int) { many.Add(1) })
+		if n != 1 || many.Load() != 4 {
+			t.Fatal("items were lost")
+		}
+	}
+}
+
+func TestAllocations(t *testing.T) {
+	p := New(2)
+	defer p.Close()
+	f := func(int) {}
+	if n := testing.AllocsPerRun(200, func() { p.Run(4, f) }); n > 0.5 {
+		t.Errorf("%v allocations a run", n)
+	}
+}
+
+func BenchmarkRun(b *testing.B) {
+	p := New(2)
+	defer p.Close()
+	f := func(int) {}
+	b.ReportAllocs()
+	for b.Loop() {
+		p.Run(2, f)
+	}
+}

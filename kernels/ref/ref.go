@@ -1,0 +1,102 @@
+// Package ref is the plain, readable form of the kernels: the oracle that every
+// variant of package cpu is tested against. It sums in float64.
+//
+// Shapes: R rows, K inputs, N outputs, C head size, G query heads of one KV
+// head, P positions. Tensors are row-major.
+package ref
+
+import "math"
+
+// MatMul returns y (R, N) = x (R, K) · wᵀ for w (N, K).
+func MatMul(x, w []float32, rows, n, k int) []float32 {
+	y := make([]float32, rows*n)
+	for r := range rows {
+		for j := range n {
+			y[r*n+j] = float32(dot(x[r*k:(r+1)*k], w[j*k:(j+1)*k]))
+		}
+	}
+	return y
+}
+
+func dot(a, b []float32) float64 {
+	sum := 0.0
+	for i := range a {
+		sum += float64(a[i]) * float64(b[i])
+	}
+	return sum
+}
+
+// RMSNorm returns weight · x / sqrt(mean(x²) + eps).
+func RMSNorm(x, weight []float32, eps float32) []float32 {
+	inv := 1 / math.Sqrt(dot(x, x)/float64(len(x))+float64(eps))
+	y := make([]float32, len(x))
+	for i, v := range x {
+		y[i] = float32(float64(weight[i]) * float64(v) * inv)
+	}
+	return y
+}
+
+// Sigmoid is 1 / (1 + e^-x).
+func Sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+
+// SwiGLU returns silu(gate) · up.
+func SwiGLU(gate, up []float32) []float32 {
+	y := make([]float32, len(gate))
+	for i, g := range gate {
+		y[i] = float32(float64(g) * Sigmoid(float64(g)) * float64(up[i]))
+	}
+	return y
+}
+
+// Softmax returns e^x / Σ e^x.
+func Softmax(x []float64) []float64 {
+	top, sum := math.Inf(-1), 0.0
+	for _, v := range x {
+		top = max(top, v)
+	}
+	y := make([]float64, len(x))
+	for i, v := range x {
+		y[i] = math.Exp(v - top)
+		sum += y[i]
+	}
+	for i := range y {
+		y[i] /= sum
+	}
+	return y
+}
+
+// Rotate returns the head x (C) rotated by angles (C/2), pairing x[i] with x[i+C/2].
+func Rotate(x, angles []float32) []float32 {
+	half := len(x) / 2
+	y := make([]float32, len(x))
+	for i := range half {
+		sin, cos := math.Sincos(float64(angles[i]))
+		a, b := float64(x[i]), float64(x[i+half])
+		y[i], y[i+half] = float32(a*cos-b*sin), float32(b*cos+a*sin)
+	}
+	return y
+}
+
+// Attend returns out (G, C) for the queries q (G, C) of one position over keys
+// and values (P, C).
+func Attend(q, keys, values []float32, g, c int, scale float32) []float32 {
+	out := make([]float32, g*c)
+	scores := make([]float64, len(keys)/c)
+	for h := range g {
+		for p := range scores {
+			scores[p] = dot(q[h*c:(h+1)*c], keys[p*c:(p+1)*c]) * float64(scale)
+		}
+		mix(out[h*c:(h+1)*c], Softmax(scores), values)
+	}
+	return out
+}
+
+func mix(out []float32, weights []float64, values []float32) {
+	for i := range out {
+		sum := 0.0
+		for p, w := range weights {
+			sum += w * float64(values[p*len(out)+i])
+		}
+		out[i] = float32(sum)
+	}
+}
