@@ -94,24 +94,6 @@ func compare(have, want jetstream.StreamConfig) error {
 	return nil
 }
 
-// EnsureBucket returns a key-value bucket and creates it if it does not exist.
-func (c *Conn) EnsureBucket(ctx context.Context, replicas int, name string) (jetstream.KeyValue, error) {
-	c.replicas.Store(int64(replicas))
-	kv, err := c.js.KeyValue(ctx, name)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		kv, err = c.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
-			Bucket: name, History: 1, Storage: jetstream.FileStorage, Replicas: c.streamReplicas(),
-		})
-		if errors.Is(err, jetstream.ErrBucketExists) {
-			kv, err = c.js.KeyValue(ctx, name)
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("creating the key-value bucket %s: %w", name, err)
-	}
-	return kv, nil
-}
-
 // DeleteConsumer removes a consumer that no replica uses any more; one that is
 // already gone is no error.
 func (c *Conn) DeleteConsumer(ctx context.Context, stream, name string) error {

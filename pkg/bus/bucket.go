@@ -1,0 +1,72 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Bucket is a key-value bucket that knows its connection.
+type Bucket struct {
+	jetstream.KeyValue
+	conn *Conn
+}
+
+// EnsureBucket returns a key-value bucket, a *Bucket, and creates it if it does
+// not exist. With a ttl, keys go by themselves when they have not been written
+// for so long.
+func (c *Conn) EnsureBucket(ctx context.Context, replicas int, name string, ttl time.Duration) (jetstream.KeyValue, error) {
+	c.replicas.Store(int64(replicas))
+	kv, err := c.js.KeyValue(ctx, name)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		kv, err = c.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
+			Bucket: name, History: 1, TTL: ttl, Storage: jetstream.FileStorage, Replicas: c.streamReplicas(),
+		})
+		if errors.Is(err, jetstream.ErrBucketExists) {
+			kv, err = c.js.KeyValue(ctx, name)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("creating the key-value bucket %s: %w", name, err)
+	}
+	return &Bucket{KeyValue: kv, conn: c}, nil
+}
+
+// AsBucket returns the Bucket behind what EnsureBucket returned.
+func AsBucket(kv jetstream.KeyValue) (*Bucket, error) {
+	if b, ok := kv.(*Bucket); ok {
+		return b, nil
+	}
+	return nil, fmt.Errorf("bucket %s is a %T; open it with bus.EnsureBucket", kv.Bucket(), kv)
+}
+
+// Conn is the bucket's connection.
+func (b *Bucket) Conn() *Conn { return b.conn }
+
+// KeySubject is the subject that writes of a key are published on; key may be
+// ">" for all. A message sent there is a write that nobody waits for.
+func KeySubject(bucket, key string) string { return "$KV." + bucket + "." + key }
+
+// EraseKey deletes a key and does not wait for it.
+func (c *Conn) EraseKey(ctx context.Context, bucket, key string) error {
+	return c.SendBytes(ctx, KeySubject(bucket, key), nil, nats.Header{"KV-Operation": {"DEL"}})
+}
+
+// FollowKeys calls handler, one call at a time, for every write of a key from
+// now on; key may be ">" for all. deleted says that the write is a deletion.
+// Unlike a watcher it has no state in the server that a restart could lose,
+// and sees writes at once; whether they were stored is not known here.
+func (c *Conn) FollowKeys(bucket, key string, handler func(key string, value []byte, deleted bool)) (stop func(), err error) {
+	prefix := len(KeySubject(bucket, ""))
+	sub, err := c.nc.Subscribe(KeySubject(bucket, key), func(m *nats.Msg) {
+		handler(m.Subject[prefix:], m.Data, m.Header.Get("KV-Operation") != "")
+	})
+	if err != nil {
+		return nil, fmt.Errorf("following key %s of bucket %s: %w", key, bucket, err)
+	}
+	return func() { _ = sub.Unsubscribe() }, nil // fails when the connection is closed
+}

@@ -1,0 +1,200 @@
+// Package lease gives a duty to one replica at a time.
+//
+//	                 revision moves: somebody renews
+//	                        ┌────┐
+//	        get             ▼    │    unchanged for TTL, released, or absent
+//	start ───────▶ waiting ──────┴───────────────▶ compare and set ──▶ held
+//	                  ▲                                  │ lost            │ renew
+//	                  └──────────────────────────────────┘                 │ each TTL/3
+//	                  ▲                                                    │
+//	                  └──────── another's revision, no renewal in time ────┘
+//
+// Time is each replica's own: a candidate waits until the key has not changed
+// for TTL on its clock, and a holder gives up earlier than that on its own. A
+// holder that was suspended may still believe that it holds: what it writes
+// must carry the epoch, which grows with every owner.
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/bus"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// TTL is how long a lease without renewals lasts, unless Options say otherwise.
+const TTL = 1500 * time.Millisecond
+
+// ErrLost is the cause of a holder's ended context when somebody else may hold
+// the lease now.
+var ErrLost = errors.New("lease lost")
+
+// Options are what a caller may set.
+type Options struct {
+	// TTL is the same for all who want the lease. 0 means TTL.
+	TTL time.Duration
+}
+
+// Hold waits for the lease and calls fn while it holds it, again and again
+// when the lease is lost, until fn returns by itself or ctx ends. fn's context
+// ends with the lease; fn must return then. What fn returns while it holds is
+// Hold's result. The lease is released before Hold returns, so that a
+// candidate takes over at once. owner is unique to this run of this process.
+func Hold(ctx context.Context, kv jetstream.KeyValue, key, owner string, o Options, fn func(context.Context, *Held) error) error {
+	b, err := bus.AsBucket(kv)
+	if err != nil {
+		return err
+	}
+	if o.TTL <= 0 {
+		o.TTL = TTL
+	}
+	c := &candidate{kv: b, key: key, owner: owner, ttl: o.TTL, moved: make(chan struct{}, 1)}
+	stop, err := b.Conn().FollowKeys(b.Bucket(), key, func(string, []byte, bool) { c.wake() })
+	if err != nil {
+		return err
+	}
+	defer stop()
+	for {
+		held, err := c.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		if again, err := held.run(ctx, fn); !again {
+			return err
+		}
+	}
+}
+
+// candidate waits for a lease.
+type candidate struct {
+	kv    *bus.Bucket
+	key   string
+	owner string
+	ttl   time.Duration
+	moved chan struct{} // the key was written
+
+	seen  uint64 // revision
+	since time.Time
+}
+
+func (c *candidate) wake() {
+	select {
+	case c.moved <- struct{}{}:
+	default:
+	}
+}
+
+// acquire returns when the lease is held, or an error when ctx ends.
+func (c *candidate) acquire(ctx context.Context) (*Held, error) {
+	for {
+		held, wait := c.attempt(ctx)
+		if held != nil {
+			return held, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("waiting for lease %s: %w", c.key, ctx.Err())
+		case <-c.kv.Conn().Closed():
+			return nil, fmt.Errorf("waiting for lease %s: %w", c.key, bus.ErrNoConnection)
+		case <-c.moved:
+		case <-time.After(wait):
+		}
+	}
+}
+
+// attempt tries once, and says how long to wait when that was in vain.
+func (c *candidate) attempt(ctx context.Context) (held *Held, wait time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, c.ttl)
+	defer cancel()
+	before := time.Now() // the lease is counted from before the write
+	old, revision, err := c.read(ctx)
+	if err != nil {
+		return nil, c.ttl / 3
+	}
+	if revision != c.seen {
+		c.seen, c.since = revision, time.Now()
+	}
+	if silent := time.Since(c.since); old.GetOwner() != "" && silent < c.ttl {
+		return nil, c.ttl - silent
+	}
+	// A lease whose key was deleted goes on from the revision, never from 1.
+	mine := &pb.Lease{Owner: c.owner, Epoch: max(old.GetEpoch(), revision) + 1, Position: old.GetPosition()}
+	revision, err = c.write(ctx, mine, revision)
+	if err != nil {
+		return nil, c.ttl / 10 // somebody else was quicker, or no answer: look again
+	}
+	return &Held{candidate: c, lease: mine, revision: revision, renewed: before}, 0
+}
+
+// read returns the key's value and revision; 0 for one that does not exist.
+func (c *candidate) read(ctx context.Context) (*pb.Lease, uint64, error) {
+	entry, err := c.kv.Get(ctx, c.key)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return &pb.Lease{}, 0, nil
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("reading lease %s: %w", c.key, err)
+	}
+	l := &pb.Lease{}
+	if proto.Unmarshal(entry.Value(), l) != nil {
+		l = &pb.Lease{} // what is not a lease is nobody's
+	}
+	return l, entry.Revision(), nil
+}
+
+func (c *candidate) write(ctx context.Context, l *pb.Lease, revision uint64) (uint64, error) {
+	data, err := proto.Marshal(l)
+	if err != nil {
+		return 0, fmt.Errorf("encoding lease %s: %w", c.key, err)
+	}
+	if revision == 0 {
+		return c.kv.Create(ctx, c.key, data)
+	}
+	return c.kv.Update(ctx, c.key, data, revision)
+}
+
+// Held is a lease while it is held.
+type Held struct {
+	*candidate
+	revision uint64
+	renewed  time.Time // from before the write that was acknowledged last
+
+	mu       sync.Mutex
+	lease    *pb.Lease
+	released bool
+	cancel   context.CancelCauseFunc
+}
+
+// Epoch grows with every owner of the lease.
+func (h *Held) Epoch() uint64 { return h.lease.Epoch }
+
+// Position is where the last owner stopped, or what was set since.
+func (h *Held) Position() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lease.Position
+}
+
+// SetPosition says where the next owner shall go on; the next renewal or the
+// release carries it, so the next owner may see an older one.
+func (h *Held) SetPosition(position uint64) {
+	h.mu.Lock()
+	h.lease.Position = position
+	h.mu.Unlock()
+}
+
+// Release gives the lease up for others: fn's context ends, and this replica
+// waits for TTL before it wants it again.
+func (h *Held) Release() {
+	h.mu.Lock()
+	h.released = true
+	h.mu.Unlock()
+	h.cancel(context.Canceled)
+}

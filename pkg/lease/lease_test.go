@@ -1,0 +1,216 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/goleak"
+
+	"github.com/switchyard/switchyard/pkg/bus"
+	"github.com/switchyard/switchyard/pkg/natsserver"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const ttl = 600 * time.Millisecond
+
+type rig struct {
+	t    *testing.T
+	dir  string
+	addr string
+	srv  *natsserver.Server
+	// events is what happened, in order: "a+" took it, "a-" lost or left it.
+	mu     sync.Mutex
+	events []string
+	held   int
+	epoch  uint64
+}
+
+func newRig(t *testing.T) *rig {
+	r := &rig{t: t, dir: t.TempDir(), addr: "127.0.0.1:0"}
+	r.start()
+	r.addr = strings.TrimPrefix(r.srv.URL(), "nats://")
+	t.Cleanup(func() { r.srv.Shutdown() })
+	return r
+}
+
+func (r *rig) start() {
+	srv, err := natsserver.Start(natsserver.Settings{StoreDir: r.dir, Listen: r.addr})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.srv = srv
+}
+
+func (r *rig) bucket() jetstream.KeyValue {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	c, err := bus.Connect(ctx, bus.Config{URL: r.srv.URL()}, bus.Settings{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(c.Close)
+	kv, err := c.EnsureBucket(ctx, 1, "leases", 0)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return kv
+}
+
+func (r *rig) note(format string, v ...any) {
+	r.mu.Lock()
+	r.events = append(r.events, fmt.Sprintf(format, v...))
+	r.mu.Unlock()
+}
+
+func (r *rig) history() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Join(r.events, " ")
+}
+
+func (r *rig) await(want string) {
+	r.t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); r.history() != want; time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			r.t.Fatalf("history %q, want %q", r.history(), want)
+		}
+	}
+}
+
+// contend wants the lease until stop; use sees every tenure's lease.
+func (r *rig) contend(owner string, kv jetstream.KeyValue, use func(*Held)) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = Hold(ctx, kv, "duty", owner, Options{TTL: ttl}, func(ctx context.Context, h *Held) error {
+			r.enter(h)
+			defer r.leave()
+			r.note("%s+", owner)
+			if use != nil {
+				use(h)
+			}
+			<-ctx.Done()
+			r.note("%s-", owner)
+			return ctx.Err()
+		})
+	}()
+	stop = func() { cancel(); <-done }
+	r.t.Cleanup(stop)
+	return stop
+}
+
+func (r *rig) enter(h *Held) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.held++; r.held > 1 {
+		r.t.Error("two hold the lease")
+	}
+	if h.Epoch() <= r.epoch {
+		r.t.Errorf("epoch %d after %d", h.Epoch(), r.epoch)
+	}
+	r.epoch = h.Epoch()
+}
+
+func (r *rig) leave() {
+	r.mu.Lock()
+	r.held--
+	r.mu.Unlock()
+}
+
+func TestReleaseHandsOverAtOnce(t *testing.T) {
+	r := newRig(t)
+	stop := r.contend("a", r.bucket(), func(h *Held) { h.SetPosition(41); h.SetPosition(42) })
+	r.await("a+")
+	position := make(chan uint64, 1)
+	r.contend("b", r.bucket(), func(h *Held) { position <- h.Position() })
+	time.Sleep(ttl) // b must not take what a renews
+	start := time.Now()
+	stop()
+	r.await("a+ a- b+")
+	if took := time.Since(start); took > ttl/2 {
+		t.Errorf("handed over after %v", took)
+	}
+	if p := <-position; p != 42 {
+		t.Errorf("position %d", p)
+	}
+}
+
+func TestDeadHolderIsReplaced(t *testing.T) {
+	r := newRig(t)
+	dying := r.bucket()
+	r.contend("a", dying, nil)
+	r.await("a+")
+	r.contend("b", r.bucket(), nil)
+	b, err := bus.AsBucket(dying)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Conn().NATS().Close()
+	r.await("a+ a- b+") // in this order: the holder gives up first
+}
+
+func TestServerRestart(t *testing.T) {
+	r := newRig(t)
+	r.contend("a", r.bucket(), nil)
+	r.await("a+")
+	r.srv.Shutdown()
+	r.await("a+ a-") // it cannot renew
+	r.start()
+	r.await("a+ a- a+")
+}
+
+func TestStolenKeyIsNoticed(t *testing.T) {
+	r := newRig(t)
+	kv := r.bucket()
+	r.contend("a", kv, nil)
+	r.await("a+")
+	if _, err := kv.Put(context.Background(), "duty", nil); err != nil { // nobody's
+		t.Fatal(err)
+	}
+	r.await("a+ a- a+")
+}
+
+func TestYieldLetsOthersIn(t *testing.T) {
+	r := newRig(t)
+	yield := make(chan *Held, 4)
+	r.contend("a", r.bucket(), func(h *Held) { yield <- h })
+	r.await("a+")
+	r.contend("b", r.bucket(), nil)
+	(<-yield).Release()
+	r.await("a+ a- b+")
+}
+
+func TestResultOfTheDuty(t *testing.T) {
+	r := newRig(t)
+	kv, broken := r.bucket(), errors.New("broken")
+	for range 2 {
+		err := Hold(context.Background(), kv, "duty", "a", Options{TTL: ttl}, func(context.Context, *Held) error { return broken })
+		if !errors.Is(err, broken) {
+			t.Errorf("error %v", err)
+		}
+	}
+}
+
+func TestManyContendersOneHolder(t *testing.T) {
+	r := newRig(t)
+	var stops []func()
+	for i := range 5 {
+		stops = append(stops, r.contend(fmt.Sprint(i), r.bucket(), nil))
+	}
+	for n, stop := range stops {
+		for deadline := time.Now().Add(5 * time.Second); strings.Count(r.history(), "+") <= n && time.Now().Before(deadline); {
+			time.Sleep(2 * time.Millisecond)
+		}
+		stop()
+	}
+}

@@ -1,0 +1,37 @@
+package members
+
+import (
+	"context"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/bus"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+const (
+	// Interval is how often a member renews its key.
+	Interval = 400 * time.Millisecond
+	// TTL is how long a key may stay unchanged: more than three renewals.
+	TTL = 1500 * time.Millisecond
+	// BucketTTL is the bucket's own, which clears away the keys of the killed.
+	BucketTTL = time.Minute
+)
+
+// Announce writes what member returns under its id every interval, until ctx
+// ends; then it deletes the key. An id is a subject token. Writes are not
+// waited for: one that is lost is made up for by the next.
+func Announce(ctx context.Context, c *bus.Conn, bucket string, member func() *pb.Member, interval time.Duration) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		m := member()
+		// An error here means disconnected, which the connection reports.
+		_ = c.Send(ctx, bus.KeySubject(bucket, m.GetId()), m, nil)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			_ = c.EraseKey(context.WithoutCancel(ctx), bucket, m.GetId()) // else the key ages
+			return
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package members
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/switchyard/switchyard/pkg/bus"
+	"github.com/switchyard/switchyard/pkg/natsserver"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const bucket = "members"
+
+func start(t *testing.T, dir, addr string) *natsserver.Server {
+	t.Helper()
+	srv, err := natsserver.Start(natsserver.Settings{StoreDir: dir, Listen: addr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return srv
+}
+
+func connect(t *testing.T, srv *natsserver.Server) *bus.Conn {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	c, err := bus.Connect(ctx, bus.Config{URL: srv.URL()}, bus.Settings{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	if _, err := c.EnsureBucket(ctx, 1, bucket, BucketTTL); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// announce returns what ends it by deregistering.
+func announce(c *bus.Conn, member func() *pb.Member) (leave func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { Announce(ctx, c, bucket, member, Interval); close(done) }()
+	return func() { cancel(); <-done }
+}
+
+func view(t *testing.T, c *bus.Conn) *View {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	v, err := Watch(ctx, c, bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cancel(); <-v.Done() })
+	return v
+}
+
+func await(t *testing.T, v *View, within time.Duration, want string) {
+	t.Helper()
+	for deadline := time.Now().Add(within); ; time.Sleep(2 * time.Millisecond) {
+		if ids(v) == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("members %q, want %q", ids(v), want)
+		}
+	}
+}
+
+func ids(v *View) string {
+	var out []string
+	for _, m := range v.Snapshot() {
+		out = append(out, m.GetId())
+	}
+	return strings.Join(out, " ")
+}
+
+func named(id string) func() *pb.Member { return func() *pb.Member { return &pb.Member{Id: id} } }
+
+func TestMembersComeAndGo(t *testing.T) {
+	srv := start(t, t.TempDir(), "127.0.0.1:0")
+	t.Cleanup(srv.Shutdown)
+	watching, dying := connect(t, srv), connect(t, srv)
+	v := view(t, watching)
+	var ready atomic.Bool
+	leave := announce(watching, func() *pb.Member {
+		return &pb.Member{Id: "a", Ready: ready.Load(), Stats: map[string]float64{"t": float64(time.Now().UnixNano())}}
+	})
+	killed := announce(dying, named("b"))
+	defer killed()
+	await(t, v, time.Second, "a b")
+
+	changed := v.Changed()
+	ready.Store(true)
+	<-changed
+	if !v.Get("a").GetReady() || v.Get("c") != nil {
+		t.Error("view does not follow")
+	}
+	dying.NATS().Close() // no farewell
+	await(t, v, TTL+time.Second, "a")
+	leave()
+	await(t, v, 200*time.Millisecond, "") // at once, long before TTL
+}
+
+func TestList(t *testing.T) {
+	srv := start(t, t.TempDir(), "127.0.0.1:0")
+	t.Cleanup(srv.Shutdown)
+	c := connect(t, srv)
+	defer announce(c, func() *pb.Member { return &pb.Member{Id: "a", Service: "gate"} })()
+	defer announce(c, named("b"))()
+	all, err := List(context.Background(), c, bucket)
+	if err != nil || len(all) != 2 || len(OfService(all, "gate")) != 1 {
+		t.Errorf("members %v, error %v", all, err)
+	}
+}
+
+func TestOutageBlamesNobody(t *testing.T) {
+	dir := t.TempDir()
+	srv := start(t, dir, "127.0.0.1:0")
+	addr := strings.TrimPrefix(srv.URL(), "nats://")
+	c := connect(t, srv)
+	v := view(t, c)
+	leave := announce(c, named("a"))
+	defer leave()
+	await(t, v, time.Second, "a")
+	changed := v.Changed()
+	srv.Shutdown()
+	time.Sleep(TTL + 200*time.Millisecond) // the outage is longer than a member may be silent
+	srv = start(t, dir, addr)
+	defer srv.Shutdown()
+	for deadline := time.Now().Add(TTL); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if ids(v) != "a" {
+			t.Fatal("the member was blamed for the outage")
+		}
+	}
+	select {
+	case <-changed:
+		t.Error("a change was reported")
+	default:
+	}
+}
+
+func TestForgedKeysAreIgnored(t *testing.T) {
+	srv := start(t, t.TempDir(), "127.0.0.1:0")
+	t.Cleanup(srv.Shutdown)
+	c := connect(t, srv)
+	v := view(t, c)
+	for subject, body := range map[string]string{"x": "no protobuf", "y": "\x0a\x01z"} {
+		if err := c.SendBytes(context.Background(), bus.KeySubject(bucket, subject), []byte(body), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer announce(c, named("a"))()
+	await(t, v, time.Second, "a")
+}

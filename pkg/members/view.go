@@ -1,0 +1,189 @@
+package members
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/bus"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+const (
+	// tick is how often silence is judged.
+	tick = 50 * time.Millisecond
+	// maxTick is the most that one tick counts: a watcher that was suspended
+	// heard nobody and must not blame them.
+	maxTick = 2 * tick
+)
+
+// View is a live view of the members.
+type View struct {
+	conn *bus.Conn
+	stop func()
+	done chan struct{}
+
+	mu      sync.Mutex
+	changed chan struct{} // closed and replaced at each change
+	members map[string]*entry
+}
+
+type entry struct {
+	member *pb.Member
+	// silent counts only while this watcher is connected.
+	silent time.Duration
+}
+
+// Watch follows the members until ctx ends. It starts empty and has everybody
+// after one Interval: what the bucket holds might be long dead.
+func Watch(ctx context.Context, c *bus.Conn, bucket string) (v *View, err error) {
+	v = &View{conn: c, changed: make(chan struct{}), done: make(chan struct{}), members: map[string]*entry{}}
+	if v.stop, err = c.FollowKeys(bucket, ">", v.receive); err != nil {
+		return nil, err
+	}
+	go v.age(ctx)
+	return v, nil
+}
+
+// List returns the members after listening for as long as it takes to hear them all.
+func List(ctx context.Context, c *bus.Conn, bucket string) ([]*pb.Member, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	v, err := Watch(ctx, c, bucket)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-time.After(Interval + Interval/4):
+		return v.Snapshot(), nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("listening for members: %w", ctx.Err())
+	}
+}
+
+// OfService returns those of one service.
+func OfService(all []*pb.Member, service string) (out []*pb.Member) {
+	for _, m := range all {
+		if m.GetService() == service {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// Snapshot returns the members, by id. They are not to be changed.
+func (v *View) Snapshot() []*pb.Member {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	out := make([]*pb.Member, 0, len(v.members))
+	for _, e := range v.members {
+		out = append(out, e.member)
+	}
+	slices.SortFunc(out, func(a, b *pb.Member) int { return cmp.Compare(a.GetId(), b.GetId()) })
+	return out
+}
+
+// Get returns a member, nil when it is not here.
+func (v *View) Get(id string) *pb.Member {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if e := v.members[id]; e != nil {
+		return e.member
+	}
+	return nil
+}
+
+// Changed returns a channel that is closed when members come, go or say
+// something new; changed stats do not count. Get it before the Snapshot that
+// is to be renewed.
+func (v *View) Changed() <-chan struct{} {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.changed
+}
+
+// Done is closed when the view is no longer kept up.
+func (v *View) Done() <-chan struct{} { return v.done }
+
+func (v *View) receive(id string, value []byte, deleted bool) {
+	if deleted {
+		v.remove(id)
+		return
+	}
+	var member pb.Member
+	if proto.Unmarshal(value, &member) != nil || member.GetId() != id {
+		return // not a member's; anybody with the permission can write here
+	}
+	v.put(&member)
+}
+
+func (v *View) put(m *pb.Member) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	before := v.members[m.GetId()]
+	v.members[m.GetId()] = &entry{member: m}
+	if before == nil || !same(before.member, m) {
+		v.notify()
+	}
+}
+
+func (v *View) remove(id string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.members[id] != nil {
+		delete(v.members, id)
+		v.notify()
+	}
+}
+
+// same compares everything but the stats, which change all the time.
+func same(a, b *pb.Member) bool {
+	return a.GetService() == b.GetService() && a.GetModel() == b.GetModel() && a.GetModelHash() == b.GetModelHash() &&
+		a.GetNumericClass() == b.GetNumericClass() && a.GetWire() == b.GetWire() &&
+		a.GetReady() == b.GetReady() && a.GetDraining() == b.GetDraining() &&
+		a.GetPlanVersion() == b.GetPlanVersion() && a.GetMemoryBudgetBytes() == b.GetMemoryBudgetBytes()
+}
+
+// notify wakes who waits; v.mu is held.
+func (v *View) notify() {
+	close(v.changed)
+	v.changed = make(chan struct{})
+}
+
+func (v *View) age(ctx context.Context) {
+	defer close(v.done)
+	defer v.stop()
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for last := time.Now(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-v.conn.Closed():
+			return
+		case <-ticker.C:
+			now := time.Now()
+			if v.conn.Connected() {
+				v.expire(min(now.Sub(last), maxTick))
+			}
+			last = now
+		}
+	}
+}
+
+// expire removes who has been silent for TTL.
+func (v *View) expire(passed time.Duration) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for id, e := range v.members {
+		if e.silent += passed; e.silent >= TTL {
+			delete(v.members, id)
+			v.notify()
+		}
+	}
+}
