@@ -1,0 +1,19 @@
+// Command _asm writes the amd64 kernels of package cpu with avo. Run it with
+// "go generate ./kernels/cpu"; the output is checked in.
+package main
+
+import . "github.com/mmcloughlin/avo/build"
+
+func main() {
+	ConstraintExpr("amd64")
+	for _, m := range []machine{wide, narrow} {
+		for _, w := range []weights{bf16, f32} {
+			for _, s := range m.shapes {
+				tileKernel(m, w, s.rows, s.groups)
+			}
+		}
+		vectorKernels(m)
+	}
+	writeDispatch("../tile_dispatch_amd64.go")
+	Generate()
+}

@@ -1,0 +1,293 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+type weights string
+
+const (
+	bf16 weights = "BF16"
+	f32  weights = "F32"
+)
+
+// Offsets of the fields of tileArgs in package cpu.
+const (
+	argDst = 8 * iota
+	argX
+	argW
+	argLdDst
+	argLdX
+	argStep
+	argStride
+	argK
+	argAdd
+)
+
+// unroll is the number of steps of k in a turn of the main loop.
+const unroll = 4
+
+// prefetchAhead is how far before its use a line of weights is asked for.
+const prefetchAhead = 2048
+
+type tileGen struct {
+	machine
+	w            weights
+	rows, groups int
+	acc          [][][2]reg.VecPhysical // row, group, half
+	spare        []reg.VecPhysical
+
+	wp, step, k     reg.GPVirtual
+	stride, stride3 reg.GPVirtual
+	ldX, ldX3       reg.GPVirtual
+	x               []reg.GPVirtual // every fourth row
+	mask            reg.VecPhysical
+	lo, hi          reg.VecPhysical
+	broadcast       []reg.VecPhysical // one a row, or one for all
+}
+
+func tileName(m machine, w weights, rows, groups int) string {
+	return fmt.Sprintf("%s%sR%dG%d", m.name, w, rows, groups)
+}
+
+// tileKernel writes one tile: rows × groups pairs of accumulators stay in
+// registers for the whole chain over k.
+func tileKernel(m machine, w weights, rows, groups int) {
+	TEXT(tileName(m, w, rows, groups), NOSPLIT, "func(a *byte)")
+	Pragma("noescape")
+	g := &tileGen{machine: m, w: w, rows: rows, groups: groups}
+	g.assign()
+	args := Load(Param("a"), GP64()).(reg.GPVirtual)
+	g.loadArgs(args)
+	g.begin(args)
+	g.loop()
+	g.store(args)
+	VZEROUPPER()
+	RET()
+}
+
+func (g *tileGen) assign() {
+	free := g.vector
+	take := func() (v reg.VecPhysical) { v, free = free[0], free[1:]; return v }
+	for range g.rows {
+		var row [][2]reg.VecPhysical
+		for range g.groups {
+			row = append(row, [2]reg.VecPhysical{take(), take()})
+		}
+		g.acc = append(g.acc, row)
+	}
+	g.lo, g.hi = take(), take()
+	if g.w == bf16 {
+		g.mask = take()
+	}
+	if g.groups > 1 && len(free) >= g.rows {
+		g.broadcast = free[:g.rows]
+		return
+	}
+	g.broadcast = free[:1]
+}
+
+func field(args reg.GPVirtual, at int) reg.GPVirtual {
+	v := GP64()
+	MOVQ(Mem{Base: args, Disp: at}, v)
+	return v
+}
+
+func (g *tileGen) loadArgs(args reg.GPVirtual) {
+	g.wp, g.step, g.k = field(args, argW), field(args, argStep), field(args, argK)
+	if g.panels() > 1 {
+		g.stride = field(args, argStride)
+	}
+	if g.panels() > 3 {
+		g.stride3 = GP64()
+		LEAQ(Mem{Base: g.stride, Index: g.stride, Scale: 2}, g.stride3)
+	}
+	if g.rows > 1 {
+		g.ldX = field(args, argLdX)
+	}
+	if g.rows > 3 {
+		g.ldX3 = GP64()
+		LEAQ(Mem{Base: g.ldX, Index: g.ldX, Scale: 2}, g.ldX3)
+	}
+	g.x = []reg.GPVirtual{field(args, argX)}
+	for r := 4; r < g.rows; r += 4 {
+		next := GP64()
+		LEAQ(Mem{Base: g.x[len(g.x)-1], Index: g.ldX, Scale: 4}, next)
+		g.x = append(g.x, next)
+	}
+	if g.w == bf16 {
+		bits := GP32()
+		MOVL(U32(0xffff0000), bits)
+		VMOVD(bits, g.mask.AsX())
+		VPBROADCASTD(g.mask.AsX(), g.mask)
+	}
+}
+
+func (g *tileGen) panels() int { return (g.groups*g.width + 63) / 64 }
+
+// place is a group's panel and its offset in bytes within a row of 32 floats.
+func (g *tileGen) place(group int) (panel, offset int) {
+	at := group * g.width
+	return at / 64, at % 64
+}
+
+func (g *tileGen) eachAcc(dst reg.GPVirtual, ld reg.GPVirtual, f func(m Mem, v reg.VecPhysical)) {
+	for r, row := range g.acc {
+		if r > 0 {
+			ADDQ(ld, dst)
+		}
+		for i, pair := range row {
+			panel, offset := g.place(i)
+			f(Mem{Base: dst, Disp: panel*128 + offset}, pair[0])
+			f(Mem{Base: dst, Disp: panel*128 + offset + 64}, pair[1])
+		}
+	}
+}
+
+// begin sets the accumulators to zero, or to what dst holds.
+func (g *tileGen) begin(args reg.GPVirtual) {
+	flag := field(args, argAdd)
+	TESTQ(flag, flag)
+	JZ(LabelRef("fresh"))
+	dst, ld := field(args, argDst), field(args, argLdDst)
+	g.eachAcc(dst, ld, func(m Mem, v reg.VecPhysical) { VMOVUPS(m, v) })
+	JMP(LabelRef("start"))
+	Label("fresh")
+	for _, row := range g.acc {
+		for _, pair := range row {
+			g.zero(pair[0])
+			g.zero(pair[1])
+		}
+	}
+	Label("start")
+}
+
+func (g *tileGen) store(args reg.GPVirtual) {
+	dst, ld := field(args, argDst), field(args, argLdDst)
+	g.eachAcc(dst, ld, func(m Mem, v reg.VecPhysical) { VMOVUPS(v, m) })
+}
+
+func (g *tileGen) loop() {
+	SUBQ(U8(unroll), g.k)
+	JL(LabelRef("rest"))
+	Label("turn")
+	for u := range unroll {
+		g.stepK(u)
+	}
+	g.advance(unroll)
+	SUBQ(U8(unroll), g.k)
+	JGE(LabelRef("turn"))
+	Label("rest")
+	ADDQ(U8(unroll), g.k)
+	JZ(LabelRef("done"))
+	Label("one")
+	g.stepK(0)
+	g.advance(1)
+	DECQ(g.k)
+	JNZ(LabelRef("one"))
+	Label("done")
+}
+
+func (g *tileGen) advance(n int) {
+	for _, x := range g.x {
+		ADDQ(U8(4*n), x)
+	}
+}
+
+// stepK adds one k to all chains.
+func (g *tileGen) stepK(u int) {
+	perRow := len(g.broadcast) > 1
+	if perRow {
+		for r := range g.rows {
+			VBROADCASTSS(g.xAt(r, u), g.broadcast[r])
+		}
+	}
+	for i := range g.groups {
+		g.loadWeights(i)
+		for r := range g.rows {
+			b := g.broadcast[0]
+			if perRow {
+				b = g.broadcast[r]
+			} else {
+				VBROADCASTSS(g.xAt(r, u), b)
+			}
+			VFMADD231PS(b, g.lo, g.acc[r][i][0])
+			VFMADD231PS(b, g.hi, g.acc[r][i][1])
+		}
+	}
+	ADDQ(g.step, g.wp)
+}
+
+func (g *tileGen) xAt(r, u int) Mem {
+	m := Mem{Base: g.x[r/4], Disp: 4 * u}
+	switch r % 4 {
+	case 1:
+		m.Index, m.Scale = g.ldX, 1
+	case 2:
+		m.Index, m.Scale = g.ldX, 2
+	case 3:
+		m.Index, m.Scale = g.ldX3, 1
+		if g.rows <= 3 {
+			panic("row 3 of a tile of 3")
+		}
+	}
+	return m
+}
+
+func (g *tileGen) wAt(panel, disp int) Mem {
+	m := Mem{Base: g.wp, Disp: disp}
+	switch panel {
+	case 1:
+		m.Index, m.Scale = g.stride, 1
+	case 2:
+		m.Index, m.Scale = g.stride, 2
+	case 3:
+		m.Index, m.Scale = g.stride3, 1
+	}
+	return m
+}
+
+// loadWeights fills lo and hi: outputs 0..15 and 16..31 of a panel, or the
+// group's half of each.
+func (g *tileGen) loadWeights(i int) {
+	panel, offset := g.place(i)
+	if g.w == f32 {
+		VMOVUPS(g.wAt(panel, offset), g.lo)
+		VMOVUPS(g.wAt(panel, offset+64), g.hi)
+		return
+	}
+	if g.rows <= 2 && offset == 0 {
+		PREFETCHT0(g.wAt(panel, prefetchAhead))
+	}
+	// AVX2 groups of a bf16 panel lie 32 bytes apart, as its floats do.
+	g.load(g.wAt(panel, offset), g.hi)
+	VPSLLD(U8(16), g.hi, g.lo)
+	g.and(g.mask, g.hi, g.hi)
+}
+
+func (g *tileGen) load(m Mem, v reg.VecPhysical) { VMOVUPS(m, v) }
+
+// writeDispatch writes the Go switch from shapes to kernels: direct calls, so
+// that the arguments stay on the stack.
+func writeDispatch(path string) {
+	var b strings.Builder
+	b.WriteString("// Code generated by _asm. DO NOT EDIT.\n\npackage cpu\n\nimport \"unsafe\"\n")
+	for _, m := range []machine{wide, narrow} {
+		for _, w := range []weights{bf16, f32} {
+			fmt.Fprintf(&b, "\nfunc %s%s(rows, groups int, args *tileArgs) {\n\ta := (*byte)(unsafe.Pointer(args))\n\tswitch rows<<4 | groups {\n", m.name, w)
+			for _, s := range m.shapes {
+				fmt.Fprintf(&b, "\tcase %d<<4 | %d:\n\t\t%s(a)\n", s.rows, s.groups, tileName(m, w, s.rows, s.groups))
+			}
+			b.WriteString("\tdefault:\n\t\tpanic(\"cpu: no kernel of this shape\")\n\t}\n}\n")
+		}
+	}
+	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,299 @@
+package main
+
+import (
+	"math"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// constants of exp32 in package cpu, each filling a vector.
+var constants = map[string]uint32{
+	"low": bits(-87.33), "high": bits(88), "magic": bits(0x1.8p23), "log2e": bits(0x1.715476p+0),
+	"ln2High": bits(0x1.62e4p-1), "ln2Low": bits(0x1.7f7d1cp-20), "one": bits(1), "sign": 1 << 31,
+	"c5": bits(1.9875691500e-4), "c4": bits(1.3981999507e-3), "c3": bits(8.3334519073e-3),
+	"c2": bits(4.1665795894e-2), "c1": bits(1.6666665459e-1), "c0": bits(5.0000001201e-1),
+	"bit": 1, "half": 0x7fff, "quiet": 0x40, "inf": 0x7f800000, "abs": 0x7fffffff,
+}
+
+var placed = map[string]Mem{}
+
+func bits(f float32) uint32 { return math.Float32bits(f) }
+
+func constant(name string) Mem {
+	m, ok := placed[name]
+	if !ok {
+		value, known := constants[name]
+		if !known {
+			panic(name)
+		}
+		m = GLOBL("fill_"+name, RODATA|NOPTR)
+		for i := range 16 {
+			DATA(4*i, U32(value))
+		}
+		placed[name] = m
+	}
+	return m
+}
+
+// vectorKernels writes the kernels on vectors of a multiple of 16 values. A
+// block of 16 is one wide or two narrow registers.
+func vectorKernels(m machine) {
+	v := vec{machine: m, parts: 64 / m.width}
+	v.sumSquares()
+	v.norm()
+	v.scaleMax()
+	v.expSum()
+	v.swiGLU()
+	v.add()
+	v.axpy()
+	v.scale()
+	v.toBF16()
+	v.fromBF16()
+}
+
+type vec struct {
+	machine
+	parts int
+	used  int
+}
+
+// reg takes the next register of the kernel being written.
+func (v *vec) reg() reg.VecPhysical {
+	v.used++
+	return v.vector[v.used-1]
+}
+
+// begin starts a kernel over n values whose pointers advance by bytes a block.
+func (v *vec) kernel(name, signature string, setup func(), body func(part int, p func(name string) Mem), finish func(), pointers map[string]int) {
+	TEXT(v.name+name, NOSPLIT, signature)
+	Pragma("noescape")
+	at := map[string]reg.Register{}
+	for _, p := range []string{"dst", "x", "y", "w"} {
+		if pointers[p] != 0 {
+			at[p] = Load(Param(p), GP64())
+		}
+	}
+	n := Load(Param("n"), GP64())
+	v.used = 0
+	setup()
+	start := v.used
+	SHRQ(U8(4), n)
+	JZ(LabelRef("done"))
+	Label("turn")
+	for part := range v.parts {
+		v.used = start
+		body(part, func(p string) Mem {
+			return Mem{Base: at[p], Disp: part * pointers[p] / v.parts}
+		})
+	}
+	for _, p := range []string{"dst", "x", "y", "w"} {
+		if pointers[p] != 0 {
+			ADDQ(U8(pointers[p]), at[p])
+		}
+	}
+	DECQ(n)
+	JNZ(LabelRef("turn"))
+	Label("done")
+	finish()
+	VZEROUPPER()
+	RET()
+}
+
+func (v *vec) fill(param string) reg.VecPhysical {
+	r := v.reg()
+	a, err := Param(param).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	VBROADCASTSS(a.Addr, r)
+	return r
+}
+
+// lanesOf loads the sixteen running sums at the parameter acc.
+func (v *vec) lanesOf() (sums []reg.VecPhysical, put func()) {
+	acc := Load(Param("acc"), GP64())
+	for part := range v.parts {
+		sums = append(sums, v.reg())
+		VMOVUPS(Mem{Base: acc, Disp: part * v.width}, sums[part])
+	}
+	return sums, func() {
+		for part, s := range sums {
+			VMOVUPS(s, Mem{Base: acc, Disp: part * v.width})
+		}
+	}
+}
+
+func nothing() {}
+
+func (v *vec) sumSquares() {
+	var sums []reg.VecPhysical
+	var put func()
+	v.kernel("SumSquares", "func(acc, x *float32, n int)", func() { sums, put = v.lanesOf() },
+		func(part int, p func(string) Mem) {
+			x := v.reg()
+			VMOVUPS(p("x"), x)
+			VFMADD231PS(x, x, sums[part])
+		}, func() { put() }, map[string]int{"x": 64})
+}
+
+func (v *vec) norm() {
+	var inv reg.VecPhysical
+	v.kernel("Norm", "func(dst, x, w *float32, n int, inv float32)", func() { inv = v.fill("inv") },
+		func(_ int, p func(string) Mem) {
+			x := v.reg()
+			VMULPS(p("x"), inv, x)
+			VMULPS(p("w"), x, x)
+			VMOVUPS(x, p("dst"))
+		}, nothing, map[string]int{"dst": 64, "x": 64, "w": 64})
+}
+
+// scaleMax keeps the maximum of each lane; a NaN loses against what was there.
+func (v *vec) scaleMax() {
+	var tops []reg.VecPhysical
+	var put func()
+	var a reg.VecPhysical
+	v.kernel("ScaleMax", "func(acc, dst *float32, n int, a float32)",
+		func() { tops, put = v.lanesOf(); a = v.fill("a") },
+		func(part int, p func(string) Mem) {
+			x := v.reg()
+			VMULPS(p("dst"), a, x)
+			VMOVUPS(x, p("dst"))
+			VMAXPS(tops[part], x, tops[part])
+		}, func() { put() }, map[string]int{"dst": 64})
+}
+
+// exp turns x into e^x by the steps of exp32 in package cpu.
+func (v *vec) exp(x reg.VecPhysical) {
+	t, n, p := v.reg(), v.reg(), v.reg()
+	low := v.below(x)
+	VMOVUPS(constant("high"), n)
+	VMINPS(x, n, x) // a NaN in x stays
+	VMOVUPS(constant("log2e"), t)
+	VFMADD213PS(constant("magic"), x, t)
+	VSUBPS(constant("magic"), t, n)
+	VFNMADD231PS(constant("ln2High"), n, x)
+	VFNMADD231PS(constant("ln2Low"), n, x)
+	VMOVUPS(constant("c5"), p)
+	for _, c := range []string{"c4", "c3", "c2", "c1", "c0", "one", "one"} {
+		VFMADD213PS(constant(c), x, p)
+	}
+	VPSLLD(U8(23), t, t)
+	VPADDD(constant("one"), t, t)
+	if v.is512() {
+		VMULPS_Z(t, p, low.(reg.OpmaskPhysical), x)
+		return
+	}
+	VMULPS(t, p, x)
+	VANDNPS(x, low.(reg.VecPhysical), x)
+}
+
+// below compares x with the least argument: the lanes to clear (AVX2), or to keep (AVX-512).
+func (v *vec) below(x reg.VecPhysical) reg.Register {
+	if v.is512() {
+		VCMPPS(U8(5), constant("low"), x, reg.K1) // not less than, or unordered
+		return reg.K1
+	}
+	low := v.reg()
+	VCMPPS(U8(1), constant("low"), x, low)
+	return low
+}
+
+func (v *vec) expSum() {
+	var sums []reg.VecPhysical
+	var put func()
+	var top reg.VecPhysical
+	v.kernel("ExpSum", "func(acc, dst *float32, n int, top float32)",
+		func() { sums, put = v.lanesOf(); top = v.fill("top") },
+		func(part int, p func(string) Mem) {
+			x := v.reg()
+			VMOVUPS(p("dst"), x)
+			VSUBPS(top, x, x)
+			v.exp(x)
+			VMOVUPS(x, p("dst"))
+			VADDPS(x, sums[part], sums[part])
+		}, func() { put() }, map[string]int{"dst": 64})
+}
+
+func (v *vec) swiGLU() {
+	v.kernel("SwiGLU", "func(dst, x, y *float32, n int)", nothing,
+		func(_ int, p func(string) Mem) {
+			e, gate := v.reg(), v.reg()
+			VMOVUPS(p("x"), gate)
+			v.xor(constant("sign"), gate, e)
+			v.exp(e)
+			VADDPS(constant("one"), e, e)
+			VDIVPS(e, gate, gate)
+			VMULPS(p("y"), gate, gate)
+			VMOVUPS(gate, p("dst"))
+		}, nothing, map[string]int{"dst": 64, "x": 64, "y": 64})
+}
+
+func (v *vec) add() {
+	v.kernel("Add", "func(dst, x *float32, n int)", nothing,
+		func(_ int, p func(string) Mem) {
+			x := v.reg()
+			VMOVUPS(p("dst"), x)
+			VADDPS(p("x"), x, x)
+			VMOVUPS(x, p("dst"))
+		}, nothing, map[string]int{"dst": 64, "x": 64})
+}
+
+func (v *vec) axpy() {
+	var a reg.VecPhysical
+	v.kernel("AXPY", "func(dst, x *float32, n int, a float32)", func() { a = v.fill("a") },
+		func(_ int, p func(string) Mem) {
+			y := v.reg()
+			VMOVUPS(p("dst"), y)
+			VFMADD231PS(p("x"), a, y)
+			VMOVUPS(y, p("dst"))
+		}, nothing, map[string]int{"dst": 64, "x": 64})
+}
+
+func (v *vec) scale() {
+	var a reg.VecPhysical
+	v.kernel("Scale", "func(dst *float32, n int, a float32)", func() { a = v.fill("a") },
+		func(_ int, p func(string) Mem) {
+			x := v.reg()
+			VMULPS(p("dst"), a, x)
+			VMOVUPS(x, p("dst"))
+		}, nothing, map[string]int{"dst": 64})
+}
+
+// toBF16 rounds to nearest even by adding half of the last place that stays,
+// less one if that place is even. A NaN becomes quiet instead.
+func (v *vec) toBF16() {
+	v.kernel("ToBF16", "func(dst *byte, x *float32, n int)", nothing,
+		func(_ int, p func(string) Mem) {
+			x, r, nan := v.reg(), v.reg(), v.reg()
+			VMOVUPS(p("x"), x)
+			VPSRLD(U8(16), x, nan)
+			v.and(constant("bit"), nan, r)
+			VPADDD(constant("half"), r, r)
+			VPADDD(x, r, r)
+			VPSRLD(U8(16), r, r)
+			v.or(constant("quiet"), nan, nan)
+			if v.is512() {
+				VCMPPS(U8(3), x, x, reg.K1)
+				VPBLENDMD(nan, r, reg.K1, r)
+				VPMOVDW(r, p("dst"))
+				return
+			}
+			VCMPPS(U8(3), x, x, x)
+			VBLENDVPS(x, nan, r, r)
+			VPACKUSDW(r, r, r)
+			VPERMQ(U8(8), r, r)
+			VMOVUPS(r.AsX(), p("dst"))
+		}, nothing, map[string]int{"dst": 32, "x": 64})
+}
+
+func (v *vec) fromBF16() {
+	v.kernel("FromBF16", "func(dst *float32, x *byte, n int)", nothing,
+		func(_ int, p func(string) Mem) {
+			x := v.reg()
+			VPMOVZXWD(p("x"), x)
+			VPSLLD(U8(16), x, x)
+			VMOVUPS(x, p("dst"))
+		}, nothing, map[string]int{"dst": 64, "x": 32})
+}

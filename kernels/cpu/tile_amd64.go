@@ -1,0 +1,156 @@
+package cpu
+
+import "unsafe"
+
+//go:generate sh -c "cd _asm && go run . -out ../kernels_amd64.s -stubs ../kernels_amd64.go -pkg cpu"
+
+// tileArgs is what a tile kernel reads. Strides count bytes; the generator
+// knows the offsets of the fields.
+type tileArgs struct {
+	dst, x, w         unsafe.Pointer
+	ldDst, ldX        int
+	step, panelStride int
+	k, add            int
+}
+
+func tileF32(dst, x, w []float32, t tile) {
+	if active == generic || t.k == 0 {
+		tileF32Generic(dst, x, w, t)
+		return
+	}
+	t.run(dst, x, unsafe.Pointer(unsafe.SliceData(w)), 4)
+}
+
+func tileBF16(dst, x []float32, w []uint16, t tile) {
+	if active == generic || t.k == 0 {
+		tileBF16Generic(dst, x, w, t)
+		return
+	}
+	t.run(dst, x, unsafe.Pointer(unsafe.SliceData(w)), 2)
+}
+
+// run cuts the tile into the kernels' shapes. Groups of panels that fit into
+// the L2 cache meet all rows before the next group is read.
+func (t tile) run(dst, x []float32, w unsafe.Pointer, size int) {
+	a := tileArgs{
+		ldDst: t.ldDst * 4, ldX: t.ldX * 4,
+		step: t.step * size, panelStride: t.panelStride * size, k: t.k,
+	}
+	if t.add {
+		a.add = 1
+	}
+	from := unsafe.Pointer(unsafe.SliceData(dst))
+	tall := tallest(t.rows)
+	group := panelsInCache(t.k*PanelWidth*size, tall)
+	for p := 0; p < t.panels; p += group {
+		n := min(group, t.panels-p)
+		for r := 0; r < t.rows; {
+			rows := nextRows(t.rows-r, tall)
+			a.x = unsafe.Pointer(unsafe.SliceData(x[r*t.ldX:]))
+			a.dst = unsafe.Add(from, r*a.ldDst+p*PanelWidth*4)
+			a.w = unsafe.Add(w, p*a.panelStride)
+			a.strip(rows, n, size)
+			r += rows
+		}
+	}
+}
+
+// cacheBytes is how much of the L2 cache a group of panels may take.
+const cacheBytes = 384 << 10
+
+// panelsInCache is the number of panels that are kept while all rows pass.
+func panelsInCache(bytes, tall int) int {
+	return max(4, cacheBytes/max(bytes, 1)&^3)
+}
+
+// Most rows of a kernel, by variant.
+const (
+	tallAVX512 = 12
+	tallAVX2   = 6
+)
+
+func tallest(rows int) int {
+	if active == avx512 {
+		return tallAVX512
+	}
+	return tallAVX2
+}
+
+// nextRows cuts rows into the fewest parts of nearly equal height: a short
+// last part would keep too few accumulators busy.
+func nextRows(rows, tall int) int {
+	parts := (rows + tall - 1) / tall
+	return (rows + parts - 1) / parts
+}
+
+// strip computes rows × n panels with calls of one kernel after another.
+func (a *tileArgs) strip(rows, n, size int) {
+	if active == avx512 {
+		a.strip512(rows, n, size)
+		return
+	}
+	a.strip2(rows, n, size)
+}
+
+// strip512 takes as many panels a call as the registers hold for so many rows.
+func (a *tileArgs) strip512(rows, n, size int) {
+	for n > 0 {
+		panels := 1
+		switch {
+		case rows <= 3 && n >= 4:
+			panels = 4
+		case rows <= 6 && n >= 2:
+			panels = 2
+		}
+		if size == 2 {
+			avx512BF16(rows, panels, a)
+		} else {
+			avx512F32(rows, panels, a)
+		}
+		if n -= panels; n > 0 {
+			a.next(panels)
+		}
+	}
+}
+
+// strip2 takes two panels, one, or half of one a call.
+func (a *tileArgs) strip2(rows, n, size int) {
+	for n > 0 {
+		panels := 1
+		if rows == 1 && n >= 2 {
+			panels = 2
+		}
+		if rows <= 3 {
+			a.call2(rows, 2*panels, size)
+		} else {
+			a.halves(rows, size)
+		}
+		if n -= panels; n > 0 {
+			a.next(panels)
+		}
+	}
+}
+
+func (a *tileArgs) call2(rows, groups, size int) {
+	if size == 2 {
+		avx2BF16(rows, groups, a)
+	} else {
+		avx2F32(rows, groups, a)
+	}
+}
+
+// halves computes a panel in two calls: outputs 0–7 and 16–23, then the others.
+func (a *tileArgs) halves(rows, size int) {
+	const half = 32 // bytes of eight floats, and of eight interleaved pairs of bf16
+	a.call2(rows, 1, size)
+	a.dst, a.w = unsafe.Add(a.dst, half), unsafe.Add(a.w, half)
+	a.call2(rows, 1, size)
+	a.dst, a.w = unsafe.Add(a.dst, -half), unsafe.Add(a.w, -half)
+}
+
+// next moves on. It must not move past the last panel: the collector would
+// take the pointer for one to the neighbouring object.
+func (a *tileArgs) next(panels int) {
+	a.dst = unsafe.Add(a.dst, panels*PanelWidth*4)
+	a.w = unsafe.Add(a.w, panels*a.panelStride)
+}

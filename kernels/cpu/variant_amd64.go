@@ -1,0 +1,17 @@
+package cpu
+
+import "golang.org/x/sys/cpu"
+
+// supported says whether this processor can run a variant.
+func supported(v int) bool {
+	narrow := cpu.X86.HasAVX2 && cpu.X86.HasFMA
+	switch v {
+	case generic:
+		return true
+	case avx2:
+		return narrow
+	case avx512:
+		return narrow && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512DQ
+	}
+	return false
+}
