@@ -1,0 +1,6 @@
+//go:build !amd64
+
+package ceiling
+
+func fmaLoop(turns int) (width int) { return fmaGeneric(turns) }
+func readLoop(b []byte)             { readGeneric(b) }

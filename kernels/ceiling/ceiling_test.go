@@ -1,0 +1,33 @@
+package ceiling
+
+import "testing"
+
+func TestCeilings(t *testing.T) {
+	if f := FMA(); f < 1e8 || f > 1e13 {
+		t.Errorf("%.3g operations a second", f)
+	}
+	for threads := range 3 {
+		if b := Bandwidth(4<<20, threads); b < 1e8 || b > 1e13 {
+			t.Errorf("%d threads: %.3g bytes a second", threads, b)
+		}
+	}
+}
+
+func BenchmarkFMA(b *testing.B) {
+	for b.Loop() {
+		b.ReportMetric(FMA()/1e9, "GFLOP/s")
+	}
+}
+
+func BenchmarkBandwidth(b *testing.B) {
+	for _, c := range []struct {
+		name           string
+		bytes, threads int
+	}{{"memory/1", 256 << 20, 1}, {"memory/2", 256 << 20, 2}, {"cache/1", 8 << 20, 1}} {
+		b.Run(c.name, func(b *testing.B) {
+			for b.Loop() {
+				b.ReportMetric(Bandwidth(c.bytes, c.threads)/1e9, "GB/s")
+			}
+		})
+	}
+}

@@ -1,0 +1,139 @@
+package cpu
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/switchyard/switchyard/kernels/ceiling"
+)
+
+// The machine's ceilings, measured once in the run that uses them.
+var (
+	peakFLOPS = sync.OnceValue(ceiling.FMA)
+	peakRead  = sync.OnceValue(func() float64 { return ceiling.Bandwidth(256<<20, 1) })
+)
+
+// report adds the rates of an operation, and their share of the ceilings.
+func report(b *testing.B, flops, bytes float64, memory bool) {
+	rate := float64(b.N) / b.Elapsed().Seconds()
+	b.ReportMetric(flops*rate/1e9, "GFLOP/s")
+	b.ReportMetric(flops*rate/peakFLOPS(), "flops_ratio")
+	b.ReportMetric(bytes*rate/1e9, "GB/s")
+	if memory {
+		b.ReportMetric(bytes*rate/peakRead(), "bandwidth_ratio")
+	}
+}
+
+// benchVariants runs f with every variant, leaving the slow one out with -short.
+func benchVariants(b *testing.B, f func(b *testing.B)) {
+	for _, name := range Available() {
+		if name == "generic" && testing.Short() {
+			continue
+		}
+		b.Run("variant="+name, func(b *testing.B) {
+			restore, err := Use(name)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer restore()
+			f(b)
+		})
+	}
+}
+
+func BenchmarkMatMul(b *testing.B) {
+	for _, s := range []struct {
+		n, k int
+		rows []int
+	}{
+		{128, 256, []int{1, 2, 4, 8, 16, 32}},
+		{256, 128, []int{1, 2, 4, 8, 16, 32}},
+		{512, 256, []int{1, 4, 8, 32}},
+		{8192, 256, []int{1, 8, 32}},
+		{4096, 2048, []int{1, 3, 6, 8, 12, 32, 128, 512}},
+		{2048, 4096, []int{1, 8, 32, 128}},
+		{32000, 2048, []int{1, 32}},
+	} {
+		w := PackBF16(make([]byte, 2*s.n*s.k), s.n, s.k)
+		for _, rows := range s.rows {
+			b.Run(fmt.Sprintf("n=%d/k=%d/rows=%d", s.n, s.k, rows), func(b *testing.B) {
+				benchVariants(b, func(b *testing.B) { benchMatMul(b, rows, w) })
+			})
+		}
+	}
+}
+
+func benchMatMul(b *testing.B, rows int, ws ...*Matrix) {
+	n, k := ws[0].N, ws[0].K
+	x, y := floats(1, rows*k), make([]float32, rows*n)
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		w := ws[i%len(ws)]
+		MatMul(y, n, x, k, rows, w, 0, w.Panels())
+		i++
+	}
+	report(b, float64(2*rows)*float64(n*k), float64(ws[0].Bytes()), len(ws) > 1 || ws[0].Bytes() > 100<<20)
+}
+
+// BenchmarkMatMulFromMemory turns over more weights than the caches hold.
+func BenchmarkMatMulFromMemory(b *testing.B) {
+	const n, k = 4096, 2048
+	bf := []*Matrix{PackBF16(make([]byte, 2*n*k), n, k)}
+	for len(bf) < 16 {
+		bf = append(bf, &Matrix{N: n, K: k, bf: slices.Clone(bf[0].bf)})
+	}
+	for _, rows := range []int{1, 2, 4, 8, 16} {
+		b.Run(fmt.Sprintf("rows=%d", rows), func(b *testing.B) {
+			benchVariants(b, func(b *testing.B) { benchMatMul(b, rows, bf...) })
+		})
+	}
+}
+
+func BenchmarkAttend(b *testing.B) {
+	for _, s := range []struct{ g, c, positions int }{{4, 32, 64}, {4, 32, 1024}, {2, 32, 1024}, {1, 64, 1024}, {8, 128, 1024}} {
+		kb, vb := pages(floats(1, s.positions*s.c), floats(2, s.positions*s.c), s.c)
+		q, out := floats(3, s.g*s.c), make([]float32, s.g*s.c)
+		scratch := make([]float32, AttendScratch(s.g, s.positions))
+		b.Run(fmt.Sprintf("g=%d/c=%d/positions=%d", s.g, s.c, s.positions), func(b *testing.B) {
+			benchVariants(b, func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					Attend(out, q, s.g, s.c, kb, vb, 0, s.positions, 0.2, scratch)
+				}
+				report(b, float64(4*s.g*s.c*s.positions), float64(8*s.c*s.positions), false)
+			})
+		})
+	}
+}
+
+func BenchmarkVector(b *testing.B) {
+	const n = 2048
+	x, y, z := floats(1, n), floats(2, n), make([]float32, n)
+	raw := make([]byte, 2*n)
+	for name, f := range map[string]func(){
+		"norm": func() { RMSNorm(z, x, y, 1e-6) }, "swiglu": func() { SwiGLU(z, x, y) },
+		"softmax": func() { Softmax(z) }, "add": func() { Add(z, x) }, "tobf16": func() { ToBF16(raw, x) },
+		"roundbf16": func() { RoundBF16(z) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			benchVariants(b, func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					f()
+				}
+			})
+		})
+	}
+}
+
+func BenchmarkPack(b *testing.B) {
+	const n, k = 1024, 1024
+	src := make([]byte, 2*n*k)
+	b.SetBytes(2 * n * k)
+	for b.Loop() {
+		PackBF16(src, n, k)
+	}
+}
