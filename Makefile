@@ -64,6 +64,11 @@ cross: ## Build for the other systems: linux/arm64 and darwin/arm64
 	CGO_ENABLED=0 GOOS=linux  GOARCH=arm64 $(GO) build ./...
 	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build ./...
 
+.PHONY: trace-test
+trace-test: build ## Build a real Jaeger (minutes, once) and find a request's trace in it
+	loadtest/jaeger/build
+	CGO_ENABLED=0 $(GO) test -count=1 -v ./loadtest/jaeger
+
 .PHONY: ci
 ci: ## Everything that continuous integration runs
 	.ci/run
