@@ -18,7 +18,7 @@ func FromBF16(dst []float32, src []byte) {
 
 // RoundBF16 rounds x in place to what ToBF16 and FromBF16 make of it.
 func RoundBF16(x []float32) {
-	var block [64]byte
+	var block [512]byte // large, so that no load waits for a store just made
 	for len(x) > 0 {
 		n := min(len(x), len(block)/2)
 		ToBF16(block[:2*n], x[:n])

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"unsafe"
@@ -26,9 +27,11 @@ func PackBF16(src []byte, n, k int) *Matrix {
 	mustHold("PackBF16", len(src), n, k, 2)
 	m := &Matrix{N: n, K: k}
 	m.bf = aligned[uint16](m.Panels() * k * PanelWidth)
-	packEach(n, k, func(row, col, at int) {
-		i := (row*k + col) * 2
-		m.bf[interleaved(at)] = uint16(src[i]) | uint16(src[i+1])<<8
+	packEach(n, k, func(row, from, to, at int) {
+		dst := m.bf[interleaved(at):]
+		for i, s := 0, src[(row*k+from)*2:(row*k+to)*2]; len(s) >= 2; i, s = i+PanelWidth, s[2:] {
+			dst[i] = binary.LittleEndian.Uint16(s)
+		}
 	})
 	return m
 }
@@ -38,7 +41,11 @@ func PackF32(src []float32, n, k int) *Matrix {
 	mustHold("PackF32", len(src), n, k, 1)
 	m := &Matrix{N: n, K: k}
 	m.f32 = aligned[float32](m.Panels() * k * PanelWidth)
-	packEach(n, k, func(row, col, at int) { m.f32[at] = src[row*k+col] })
+	packEach(n, k, func(row, from, to, at int) {
+		for i, v := range src[row*k+from : row*k+to] {
+			m.f32[at+i*PanelWidth] = v
+		}
+	})
 	return m
 }
 
@@ -51,15 +58,13 @@ func mustHold(what string, got, n, k, size int) {
 // packBlock columns of a panel are packed at a time, to stay within the L1 cache.
 const packBlock = 64
 
-// packEach calls put for every weight with its place in panel order.
-func packEach(n, k int, put func(row, col, at int)) {
+// packEach calls put for the columns [from, to) of every row of weights, block
+// by block; at is the place of column from in panel order.
+func packEach(n, k int, put func(row, from, to, at int)) {
 	for p := 0; p*PanelWidth < n; p++ {
 		for from := 0; from < k; from += packBlock {
-			to := min(from+packBlock, k)
 			for row := p * PanelWidth; row < min(n, (p+1)*PanelWidth); row++ {
-				for col := from; col < to; col++ {
-					put(row, col, (p*k+col)*PanelWidth+row%PanelWidth)
-				}
+				put(row, from, min(from+packBlock, k), (p*k+from)*PanelWidth+row%PanelWidth)
 			}
 		}
 	}

@@ -1,6 +1,9 @@
 package cpu
 
-import "unsafe"
+import (
+	"sync"
+	"unsafe"
+)
 
 //go:generate sh -c "cd _asm && go run . -out ../kernels_amd64.s -stubs ../kernels_amd64.go -pkg cpu"
 
@@ -29,9 +32,52 @@ func tileBF16(dst, x []float32, w []uint16, t tile) {
 	t.run(dst, x, unsafe.Pointer(unsafe.SliceData(w)), 2)
 }
 
-// run cuts the tile into the kernels' shapes. Groups of panels that fit into
-// the L2 cache meet all rows before the next group is read.
+// run computes the tile in chunks of rows that stay in the L2 cache while the
+// panels pass.
 func (t tile) run(dst, x []float32, w unsafe.Pointer, size int) {
+	for r := 0; r < t.rows; r += chunkRows {
+		part := t
+		part.rows = min(chunkRows, t.rows-r)
+		part.runChunk(dst[r*t.ldDst:], x[r*t.ldX:], w, size)
+	}
+}
+
+// chunkRows rows of 2048 inputs are 384 KiB.
+const chunkRows = 48
+
+// Rows at a multiple of this stride (4 KiB) fall into the same sets of the L1
+// cache; more than a few of them at once evict each other.
+const (
+	aliasFloats = 1024
+	aliasRows   = 7
+	aliasPad    = 16
+)
+
+var spreads = sync.Pool{New: func() any { return new([]float32) }}
+
+// runChunk first copies rows that would evict each other, if enough panels follow to pay for it.
+func (t tile) runChunk(dst, x []float32, w unsafe.Pointer, size int) {
+	if t.rows < aliasRows || t.panels < 4 || t.ldX%aliasFloats != 0 {
+		t.runRows(dst, x, w, size)
+		return
+	}
+	buffer := spreads.Get().(*[]float32)
+	ld := t.k + aliasPad
+	if cap(*buffer) < t.rows*ld {
+		*buffer = make([]float32, t.rows*ld)
+	}
+	spread := (*buffer)[:t.rows*ld]
+	for r := range t.rows {
+		copy(spread[r*ld:][:t.k], x[r*t.ldX:])
+	}
+	t.ldX = ld
+	t.runRows(dst, spread, w, size)
+	spreads.Put(buffer)
+}
+
+// runRows cuts a chunk into the kernels' shapes. Every few panels meet all
+// rows before the next panels are read.
+func (t tile) runRows(dst, x []float32, w unsafe.Pointer, size int) {
 	a := tileArgs{
 		ldDst: t.ldDst * 4, ldX: t.ldX * 4,
 		step: t.step * size, panelStride: t.panelStride * size, k: t.k,
@@ -40,40 +86,27 @@ func (t tile) run(dst, x []float32, w unsafe.Pointer, size int) {
 		a.add = 1
 	}
 	from := unsafe.Pointer(unsafe.SliceData(dst))
-	tall := tallest(t.rows)
-	group := panelsInCache(t.k*PanelWidth*size, tall)
-	for p := 0; p < t.panels; p += group {
-		n := min(group, t.panels-p)
+	for p := 0; p < t.panels; p += mostPanels {
 		for r := 0; r < t.rows; {
-			rows := nextRows(t.rows-r, tall)
+			rows := nextRows(t.rows-r, tallest())
 			a.x = unsafe.Pointer(unsafe.SliceData(x[r*t.ldX:]))
 			a.dst = unsafe.Add(from, r*a.ldDst+p*PanelWidth*4)
 			a.w = unsafe.Add(w, p*a.panelStride)
-			a.strip(rows, n, size)
+			a.strip(rows, min(mostPanels, t.panels-p), size)
 			r += rows
 		}
 	}
 }
 
-// cacheBytes is how much of the L2 cache a group of panels may take.
-const cacheBytes = 384 << 10
+// mostPanels is the most that one call of a kernel takes.
+const mostPanels = 4
 
-// panelsInCache is the number of panels that are kept while all rows pass.
-func panelsInCache(bytes, tall int) int {
-	return max(4, cacheBytes/max(bytes, 1)&^3)
-}
-
-// Most rows of a kernel, by variant.
-const (
-	tallAVX512 = 12
-	tallAVX2   = 6
-)
-
-func tallest(rows int) int {
+// tallest is the most rows that one call of a kernel takes.
+func tallest() int {
 	if active == avx512 {
-		return tallAVX512
+		return 12
 	}
-	return tallAVX2
+	return 6
 }
 
 // nextRows cuts rows into the fewest parts of nearly equal height: a short

@@ -262,7 +262,7 @@ func (g *tileGen) loadWeights(i int) {
 		VMOVUPS(g.wAt(panel, offset+64), g.hi)
 		return
 	}
-	if g.rows <= 2 && offset == 0 {
+	if offset == 0 {
 		PREFETCHT0(g.wAt(panel, prefetchAhead))
 	}
 	// AVX2 groups of a bf16 panel lie 32 bytes apart, as its floats do.
