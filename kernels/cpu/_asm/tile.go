@@ -31,7 +31,7 @@ const (
 )
 
 // unroll is the number of steps of k in a turn of the main loop.
-const unroll = 4
+const unroll = 2
 
 // prefetchAhead is how far before its use a line of weights is asked for.
 const prefetchAhead = 2048
