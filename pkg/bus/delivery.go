@@ -15,6 +15,7 @@ import (
 type origin struct {
 	delivered int
 	sequence  uint64
+	consumer  uint64 // the consumer's own count of deliveries
 	stored    time.Time
 }
 
@@ -37,7 +38,7 @@ func parseOrigin(reply string) (o origin, err error) {
 			return o, fmt.Errorf("reading reply subject %q: %w", reply, err)
 		}
 	}
-	return origin{delivered: int(numbers[0]), sequence: numbers[1], stored: time.Unix(0, int64(numbers[3]))}, nil
+	return origin{delivered: int(numbers[0]), sequence: numbers[1], consumer: numbers[2], stored: time.Unix(0, int64(numbers[3]))}, nil
 }
 
 // deliveries returns how often a message was delivered, 1 if that is unknown,

@@ -147,11 +147,16 @@ func (p *puller) onStatus(status string, m *nats.Msg) {
 	switch status {
 	case "100": // heartbeat
 	case "404", "408":
-		left, _ := strconv.Atoi(m.Header.Get("Nats-Pending-Messages")) // absent: none
-		p.credit(left)
+		p.credit(pendingOf(m))
 	default: // 409: deleted, moved or shut down
 		p.rebuild()
 	}
+}
+
+// pendingOf is how many messages an expired pull had left.
+func pendingOf(m *nats.Msg) int {
+	left, _ := strconv.Atoi(m.Header.Get("Nats-Pending-Messages")) // absent: none
+	return left
 }
 
 // credit notes that n messages less are asked for, and asks again.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/switchyard/switchyard/pkg/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -18,20 +20,25 @@ const (
 )
 
 // Announce writes what member returns under its id every interval, until ctx
-// ends; then it deletes the key. An id is a subject token. Writes are not
-// waited for: one that is lost is made up for by the next.
-func Announce(ctx context.Context, c *bus.Conn, bucket string, member func() *pb.Member, interval time.Duration) {
+// ends; then it deletes the key and returns nil. An id is a subject token.
+// Writes are not waited for: one that is lost is made up for by the next. kv is
+// from bus.EnsureBucket.
+func Announce(ctx context.Context, kv jetstream.KeyValue, member func() *pb.Member, interval time.Duration) error {
+	b, err := bus.AsBucket(kv)
+	if err != nil {
+		return err
+	}
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
 		m := member()
 		// An error here means disconnected, which the connection reports.
-		_ = c.Send(ctx, bus.KeySubject(bucket, m.GetId()), m, nil)
+		_ = b.Conn().Send(ctx, bus.KeySubject(b.Bucket(), m.GetId()), m, nil)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			_ = c.EraseKey(context.WithoutCancel(ctx), bucket, m.GetId()) // else the key ages
-			return
+			_ = b.Conn().EraseKey(context.WithoutCancel(ctx), b.Bucket(), m.GetId()) // else the key ages
+			return nil
 		}
 	}
 }

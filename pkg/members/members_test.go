@@ -28,7 +28,7 @@ func start(t *testing.T, dir, addr string) *natsserver.Server {
 	return srv
 }
 
-func connect(t *testing.T, srv *natsserver.Server) *bus.Conn {
+func connect(t *testing.T, srv *natsserver.Server) *bus.Bucket {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -37,24 +37,29 @@ func connect(t *testing.T, srv *natsserver.Server) *bus.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	if _, err := c.EnsureBucket(ctx, 1, bucket, BucketTTL); err != nil {
+	kv, err := c.EnsureBucket(ctx, 1, bucket, BucketTTL)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return c
+	b, err := bus.AsBucket(kv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 // announce returns what ends it by deregistering.
-func announce(c *bus.Conn, member func() *pb.Member) (leave func()) {
+func announce(kv *bus.Bucket, member func() *pb.Member) (leave func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { Announce(ctx, c, bucket, member, Interval); close(done) }()
+	go func() { _ = Announce(ctx, kv, member, Interval); close(done) }()
 	return func() { cancel(); <-done }
 }
 
-func view(t *testing.T, c *bus.Conn) *View {
+func view(t *testing.T, kv *bus.Bucket) *View {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	v, err := Watch(ctx, c, bucket)
+	v, err := Watch(ctx, kv)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +108,7 @@ func TestMembersComeAndGo(t *testing.T) {
 	if !v.Get("a").GetReady() || v.Get("c") != nil {
 		t.Error("view does not follow")
 	}
-	dying.NATS().Close() // no farewell
+	dying.Conn().NATS().Close() // no farewell
 	await(t, v, TTL+time.Second, "a")
 	leave()
 	await(t, v, 200*time.Millisecond, "") // at once, long before TTL
@@ -112,10 +117,10 @@ func TestMembersComeAndGo(t *testing.T) {
 func TestList(t *testing.T) {
 	srv := start(t, t.TempDir(), "127.0.0.1:0")
 	t.Cleanup(srv.Shutdown)
-	c := connect(t, srv)
-	defer announce(c, func() *pb.Member { return &pb.Member{Id: "a", Service: "gate"} })()
-	defer announce(c, named("b"))()
-	all, err := List(context.Background(), c, bucket)
+	kv := connect(t, srv)
+	defer announce(kv, func() *pb.Member { return &pb.Member{Id: "a", Service: "gate"} })()
+	defer announce(kv, named("b"))()
+	all, err := List(context.Background(), kv)
 	if err != nil || len(all) != 2 || len(OfService(all, "gate")) != 1 {
 		t.Errorf("members %v, error %v", all, err)
 	}
@@ -125,9 +130,9 @@ func TestOutageBlamesNobody(t *testing.T) {
 	dir := t.TempDir()
 	srv := start(t, dir, "127.0.0.1:0")
 	addr := strings.TrimPrefix(srv.URL(), "nats://")
-	c := connect(t, srv)
-	v := view(t, c)
-	leave := announce(c, named("a"))
+	kv := connect(t, srv)
+	v := view(t, kv)
+	leave := announce(kv, named("a"))
 	defer leave()
 	await(t, v, time.Second, "a")
 	changed := v.Changed()
@@ -150,13 +155,13 @@ func TestOutageBlamesNobody(t *testing.T) {
 func TestForgedKeysAreIgnored(t *testing.T) {
 	srv := start(t, t.TempDir(), "127.0.0.1:0")
 	t.Cleanup(srv.Shutdown)
-	c := connect(t, srv)
-	v := view(t, c)
+	kv := connect(t, srv)
+	v := view(t, kv)
 	for subject, body := range map[string]string{"x": "no protobuf", "y": "\x0a\x01z"} {
-		if err := c.SendBytes(context.Background(), bus.KeySubject(bucket, subject), []byte(body), nil); err != nil {
+		if err := kv.Conn().SendBytes(context.Background(), bus.KeySubject(bucket, subject), []byte(body), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	defer announce(c, named("a"))()
+	defer announce(kv, named("a"))()
 	await(t, v, time.Second, "a")
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/pkg/bus"
@@ -41,9 +42,14 @@ type entry struct {
 
 // Watch follows the members until ctx ends. It starts empty and has everybody
 // after one Interval: what the bucket holds might be long dead.
-func Watch(ctx context.Context, c *bus.Conn, bucket string) (v *View, err error) {
-	v = &View{conn: c, changed: make(chan struct{}), done: make(chan struct{}), members: map[string]*entry{}}
-	if v.stop, err = c.FollowKeys(bucket, ">", v.receive); err != nil {
+// kv is from bus.EnsureBucket.
+func Watch(ctx context.Context, kv jetstream.KeyValue) (*View, error) {
+	b, err := bus.AsBucket(kv)
+	if err != nil {
+		return nil, err
+	}
+	v := &View{conn: b.Conn(), changed: make(chan struct{}), done: make(chan struct{}), members: map[string]*entry{}}
+	if v.stop, err = v.conn.FollowKeys(b.Bucket(), ">", v.receive); err != nil {
 		return nil, err
 	}
 	go v.age(ctx)
@@ -51,10 +57,10 @@ func Watch(ctx context.Context, c *bus.Conn, bucket string) (v *View, err error)
 }
 
 // List returns the members after listening for as long as it takes to hear them all.
-func List(ctx context.Context, c *bus.Conn, bucket string) ([]*pb.Member, error) {
+func List(ctx context.Context, kv jetstream.KeyValue) ([]*pb.Member, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	v, err := Watch(ctx, c, bucket)
+	v, err := Watch(ctx, kv)
 	if err != nil {
 		return nil, err
 	}

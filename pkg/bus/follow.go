@@ -1,0 +1,146 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+)
+
+const (
+	// followBatch is how many messages a Follow has asked for.
+	followBatch = 256
+	// followIdle is how long the server keeps a Follow's consumer without it.
+	followIdle = 10 * time.Second
+)
+
+// Follow calls fn for the messages of a stream that match subject, in order
+// and without a gap, from a sequence on and then live, until fn returns false
+// or ctx ends (an error then). It goes on after reconnects and restarts: the
+// consumer is made anew behind the last message that fn saw. fn runs on the
+// caller's goroutine.
+func (c *Conn) Follow(ctx context.Context, stream, subject string, from uint64, fn func(Stored) (more bool)) error {
+	f := &follower{c: c, stream: stream, subject: subject, next: max(from, 1), fn: fn}
+	for wait := firstWait; ; wait = min(2*wait, lastWait) {
+		before := f.next
+		done, err := f.follow(ctx)
+		if done {
+			return nil
+		}
+		if ctx.Err() != nil || c.nc.IsClosed() {
+			return fmt.Errorf("following %s: %w", subject, errors.Join(ctx.Err(), err))
+		}
+		if f.next > before {
+			wait = firstWait
+		}
+		if wait == lastWait {
+			c.log.Warn("cannot follow a stream; still trying", "stream", stream, "subject", subject, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+}
+
+type follower struct {
+	c       *Conn
+	stream  string
+	subject string
+	next    uint64 // stream sequence to go on from
+	fn      func(Stored) bool
+
+	delivered uint64 // by the current consumer
+	asked     int
+}
+
+// follow reads through one consumer until that fails.
+func (f *follower) follow(ctx context.Context) (done bool, err error) {
+	reconnected := f.c.reconnection()
+	arrived := make(chan *nats.Msg, 2*followBatch)
+	inbox := f.c.nc.NewInbox()
+	sub, err := f.c.nc.ChanSubscribe(inbox, arrived)
+	if err != nil {
+		return false, fmt.Errorf("subscribing: %w", err)
+	}
+	defer func() { _ = sub.Unsubscribe() }() // fails when the connection is closed
+	name, err := f.create(ctx)
+	if err != nil {
+		return false, err
+	}
+	api := apiPrefix(f.c.js)
+	defer func() { _ = f.c.nc.Publish(api+"CONSUMER.DELETE."+f.stream+"."+name, nil) }() // else it ages
+	return f.take(ctx, arrived, reconnected, api+"CONSUMER.MSG.NEXT."+f.stream+"."+name, inbox)
+}
+
+func (f *follower) create(ctx context.Context) (name string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, createWithin)
+	defer cancel()
+	name = "follow-" + nuid.Next()
+	_, err = f.c.js.CreateConsumer(ctx, f.stream, jetstream.ConsumerConfig{
+		Name: name, FilterSubject: f.subject, AckPolicy: jetstream.AckNonePolicy,
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: f.next,
+		InactiveThreshold: followIdle, MemoryStorage: true, Replicas: 1,
+	})
+	f.delivered, f.asked = 0, 0
+	return name, wrap("creating a consumer", err)
+}
+
+func (f *follower) take(ctx context.Context, arrived <-chan *nats.Msg, reconnected <-chan struct{}, next, inbox string) (done bool, err error) {
+	silence := time.NewTimer(silentAfter)
+	defer silence.Stop()
+	for {
+		if f.asked <= followBatch/2 {
+			if err := f.c.pull(next, inbox, pullRequest{batch: followBatch - f.asked, expires: pullExpires}); err != nil {
+				return false, fmt.Errorf("asking for messages: %w", err)
+			}
+			f.asked = followBatch
+		}
+		select {
+		case m := <-arrived:
+			silence.Reset(silentAfter)
+			if done, err := f.receive(m); done || err != nil {
+				return done, err
+			}
+		case <-silence.C:
+			if len(arrived) > 0 { // fn took long
+				silence.Reset(silentAfter)
+				continue
+			}
+			return false, jetstream.ErrNoHeartbeat
+		case <-reconnected:
+			return false, nats.ErrDisconnected // what was on its way is lost
+		case <-f.c.closed:
+			return false, nats.ErrConnectionClosed
+		case <-ctx.Done():
+			return false, nil
+		}
+	}
+}
+
+func (f *follower) receive(m *nats.Msg) (done bool, err error) {
+	switch status := statusOf(m); status {
+	case "":
+	case "100":
+		return false, nil
+	case "404", "408":
+		f.asked -= pendingOf(m)
+		return false, nil
+	default:
+		return false, statusError(status, m)
+	}
+	o, err := parseOrigin(m.Reply)
+	if err != nil {
+		return false, err
+	}
+	if f.delivered++; o.consumer != f.delivered {
+		return false, fmt.Errorf("message %d of consumer came as number %d", o.consumer, f.delivered)
+	}
+	f.asked--
+	f.next = o.sequence + 1
+	return !f.fn(Stored{Subject: m.Subject, Data: m.Data, Sequence: o.sequence, Time: o.stored}), nil
+}
