@@ -5,6 +5,8 @@ import (
 	"hash/fnv"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // DefaultPrefix is the first token of every subject unless configured otherwise.
@@ -163,17 +165,29 @@ func isTokenRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-'
 }
 
+// MaxReplyTo bounds the length of a reply subject, in bytes: a server closes
+// the connection of whoever publishes with a subject of its line limit, which
+// is 4096 bytes unless configured otherwise.
+const MaxReplyTo = 1024
+
 // CheckReplyTo says why a subject cannot receive chunks.
 func (s Subjects) CheckReplyTo(subject string) error {
 	switch {
 	case subject == "":
 		return fmt.Errorf("reply_to is empty")
+	case len(subject) > MaxReplyTo:
+		return fmt.Errorf("reply_to has %d bytes; at most %d are allowed", len(subject), MaxReplyTo)
 	case strings.ContainsAny(subject, "*>"):
 		return fmt.Errorf("reply_to %q has a wildcard; it must be one subject", subject)
-	case strings.ContainsAny(subject, " \t\r\n") || strings.Contains("."+subject+".", ".."):
-		return fmt.Errorf("reply_to %q is not a subject: it has white space or an empty token", subject)
+	case strings.ContainsFunc(subject, notPrintable) || strings.Contains("."+subject+".", ".."):
+		return fmt.Errorf("reply_to %q is not a subject: it has white space, unprintable characters or an empty token", subject)
 	case s.Internal(subject):
 		return fmt.Errorf("reply_to %q is an internal subject; use one outside %s.> and $", subject, s.Prefix)
 	}
 	return nil
+}
+
+// notPrintable is true of white space, control characters and what is not UTF-8.
+func notPrintable(r rune) bool {
+	return unicode.IsSpace(r) || !unicode.IsPrint(r) || r == utf8.RuneError
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"math"
 	"slices"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -47,7 +48,8 @@ type Static struct {
 	Experts     int
 	ExpertBytes uint64
 	Grouping    Grouping
-	// Replicas is how many hosts run each function, bounded by the hosts there are.
+	// Replicas is how many hosts run each function, bounded by the hosts there
+	// are and by what their budgets leave once every expert has one.
 	Replicas int
 }
 
@@ -62,7 +64,7 @@ func (s Static) Plan(hosts []Host) ([]*pb.LayerPlan, error) {
 		return nil, errors.New("no expert host is present")
 	}
 	hosts = slices.SortedFunc(slices.Values(hosts), func(a, b Host) int { return cmp.Compare(a.ID, b.ID) })
-	room := newRoom(hosts, s.ExpertBytes)
+	room := newRoom(hosts, s.ExpertBytes, len(s.MoELayers)*s.Experts)
 	layers := make([]*pb.LayerPlan, 0, len(s.MoELayers))
 	for _, l := range s.MoELayers {
 		fs, err := s.layer(l, room)
@@ -82,7 +84,7 @@ func (s Static) layer(l int, room *room) ([]*pb.Function, error) {
 		if err != nil {
 			return nil, fmt.Errorf("layer %d, expert %d: %w", l, e, err)
 		}
-		key := fmt.Sprint(on)
+		key := fmt.Sprintf("%q", on)
 		if s.Grouping == ByExpert {
 			key = fmt.Sprint(e)
 		}
@@ -110,12 +112,18 @@ type room struct {
 	hosts []Host
 	left  []uint64
 	bytes uint64
+	// spare is how many replicas fit beside the first one of every expert.
+	spare int
 }
 
-func newRoom(hosts []Host, expertBytes uint64) *room {
-	r := &room{hosts: hosts, bytes: expertBytes}
+func newRoom(hosts []Host, expertBytes uint64, experts int) *room {
+	r := &room{hosts: hosts, bytes: max(1, expertBytes), spare: -experts}
 	for _, h := range hosts {
 		r.left = append(r.left, h.Budget)
+		if h.Budget == 0 {
+			r.spare = math.MaxInt / 2
+		}
+		r.spare += int(min(h.Budget/r.bytes, math.MaxInt32))
 	}
 	return r
 }
@@ -123,13 +131,14 @@ func newRoom(hosts []Host, expertBytes uint64) *room {
 func (r *room) take(expert, replicas int) ([]string, error) {
 	var on []string
 	for i := range r.hosts {
+		if len(on) > 0 && (len(on) >= replicas || r.spare <= 0) {
+			break
+		}
 		at := (expert + i) % len(r.hosts)
 		if h := r.hosts[at]; h.Budget == 0 || r.left[at] >= r.bytes {
 			r.left[at] -= min(r.left[at], r.bytes)
+			r.spare -= min(len(on), 1)
 			on = append(on, h.ID)
-		}
-		if len(on) == max(1, replicas) {
-			break
 		}
 	}
 	if len(on) == 0 {

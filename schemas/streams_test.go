@@ -1,0 +1,72 @@
+package schemas
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestStreams(t *testing.T) {
+	for _, tc := range []struct {
+		hops      Hops
+		tensors   int
+		retention Retention
+	}{
+		{HopsAcked, 5, WorkQueue},
+		{HopsUnacked, 5, Interest},
+		{HopsCore, 0, 0},
+	} {
+		s := Streams{Subjects: subjects, Hops: tc.hops}
+		specs := s.Tensors([]int{1, 3})
+		if len(specs) != tc.tensors {
+			t.Errorf("%s: %d tensor streams, want %d", tc.hops, len(specs), tc.tensors)
+		}
+		for _, spec := range specs {
+			if !spec.Memory || spec.Retention != tc.retention || spec.MaxAge != TensorAge || spec.MaxBytes == 0 {
+				t.Errorf("%s: %+v", tc.hops, spec)
+			}
+		}
+		for _, spec := range s.Durable() {
+			if spec.Memory || spec.MaxBytes == 0 {
+				t.Errorf("%s: what must survive is in %+v", tc.hops, spec)
+			}
+		}
+	}
+}
+
+// No two streams of a model share a name or a subject: a server refuses that.
+func TestStreamsApart(t *testing.T) {
+	s := Streams{Subjects: subjects, Hops: HopsAcked}
+	names, filters := map[string]bool{}, map[string]bool{}
+	for _, spec := range append(s.Durable(), s.Tensors([]int{0, 1, 10})...) {
+		if names[spec.Name] || strings.ContainsAny(spec.Name, ". *>") {
+			t.Errorf("stream name %q", spec.Name)
+		}
+		names[spec.Name] = true
+		for _, f := range spec.Subjects {
+			if filters[f] {
+				t.Errorf("subject %q is in two streams", f)
+			}
+			filters[f] = true
+		}
+	}
+}
+
+// The log outlives the time in which its request can be asked for again.
+func TestAges(t *testing.T) {
+	if LogAge <= MaxDeadline {
+		t.Errorf("log age %v, longest deadline %v", LogAge, MaxDeadline)
+	}
+}
+
+func TestParseHops(t *testing.T) {
+	for _, h := range []Hops{HopsAcked, HopsUnacked, HopsCore} {
+		if got, err := ParseHops(string(h)); got != h || err != nil {
+			t.Errorf("%s: %s, %v", h, got, err)
+		}
+	}
+	for _, bad := range []string{"", "ACKED", "none"} {
+		if _, err := ParseHops(bad); err == nil || !strings.Contains(err.Error(), "acked, unacked, core") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}

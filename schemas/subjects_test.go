@@ -1,0 +1,179 @@
+package schemas
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+var subjects = NewSubjects(DefaultPrefix, "demo")
+
+func TestSubjects(t *testing.T) {
+	s := NewSubjects("yard", "a b.c")
+	for _, tc := range []struct{ got, want string }{
+		{s.Ask(), "yard.ask.a_b_c"},
+		{s.Prompt(), "yard.prompt.a_b_c"},
+		{s.AnyPrompt(), "yard.prompt.*"},
+		{s.Replay(), "yard.replay.a_b_c"},
+		{s.Rejected(), "yard.rejected.a_b_c"},
+		{s.Sequence(), "yard.sequence.a_b_c"},
+		{s.Cancel("r1"), "yard.cancel.a_b_c.r1"},
+		{s.AnyCancel(), "yard.cancel.a_b_c.*"},
+		{s.TokenShard(3), "yard.token.a_b_c.3.*"},
+		{s.AnyToken(), "yard.token.a_b_c.*.*"},
+		{s.Hidden(7), "yard.hidden.a_b_c.7"},
+		{s.Expert(7, "f0"), "yard.expert.a_b_c.7.f0"},
+		{s.AnyExpert(7), "yard.expert.a_b_c.7.*"},
+		{s.Partial("g"), "yard.partial.a_b_c.g"},
+		{s.Block("at"), "yard.block.a_b_c.at"},
+		{s.Probe("tk", "r1"), "yard.probe.a_b_c.tk.r1"},
+		{s.AnyProbe("tk"), "yard.probe.a_b_c.tk.*"},
+	} {
+		if tc.got != tc.want {
+			t.Errorf("%s, want %s", tc.got, tc.want)
+		}
+	}
+}
+
+func TestCheckReplyTo(t *testing.T) {
+	for _, tc := range []struct {
+		subject string
+		problem string // empty: none
+	}{
+		{"_INBOX.abc.1", ""},
+		{"answers", ""},
+		{"team.answers.7", ""},
+		{"switchyards.mine", ""},
+		{"straße.7", ""},
+		{"", "empty"},
+		{"answers.*", "wildcard"},
+		{"answers.>", "wildcard"},
+		{">", "wildcard"},
+		{"an swer", "white space"},
+		{"answer\r\nPUB x 0", "white space"},
+		{"a\x00b", "unprintable"},
+		{"a\xffb", "unprintable"},
+		{"a..b", "empty token"},
+		{".a", "empty token"},
+		{"a.", "empty token"},
+		{"switchyard", "internal"},
+		{"switchyard.token.demo.0.r", "internal"},
+		{"$JS.API.STREAM.DELETE.x", "internal"},
+		{"$SYS.REQ", "internal"},
+		{strings.Repeat("a", MaxReplyTo), ""},
+		{strings.Repeat("a", MaxReplyTo+1), "at most 1024"},
+	} {
+		err := subjects.CheckReplyTo(tc.subject)
+		switch {
+		case tc.problem == "" && err != nil:
+			t.Errorf("%q: %v", tc.subject, err)
+		case tc.problem != "" && err == nil:
+			t.Errorf("%q was taken, want an error about %s", tc.subject, tc.problem)
+		case err != nil && (!strings.Contains(err.Error(), tc.problem) || !strings.Contains(err.Error(), "reply_to")):
+			t.Errorf("%q: %v; want reply_to and %q in it", tc.subject, err, tc.problem)
+		}
+	}
+}
+
+func TestCheckRequestID(t *testing.T) {
+	for id, good := range map[string]bool{
+		"a": true, "A-z_09": true, strings.Repeat("x", MaxRequestID): true,
+		"": false, "a.b": false, "a b": false, "*": false, ">": false, "ä": false, "a\x00": false, "\xff": false,
+		strings.Repeat("x", MaxRequestID+1): false,
+	} {
+		err := CheckRequestID(id)
+		if (err == nil) != good {
+			t.Errorf("%q: %v, want good %v", id, err, good)
+		}
+		if err != nil && !strings.Contains(err.Error(), "request_id") {
+			t.Errorf("%q: %v does not name the field", id, err)
+		}
+	}
+}
+
+func TestParseHidden(t *testing.T) {
+	for subject, want := range map[string]int{
+		"switchyard.hidden.demo.0": 0, "switchyard.hidden.demo.31": 31,
+		"switchyard.hidden.demo.-1": -1, "switchyard.hidden.demo.+1": -1, "switchyard.hidden.demo.01": -1,
+		"switchyard.hidden.other.1": -1, "switchyard.hidden.demo": -1, "": -1, "7": -1,
+		"switchyard.hidden.demo.99999999999999999999": -1,
+	} {
+		got, err := subjects.ParseHidden(subject)
+		if want < 0 && err == nil || want >= 0 && (err != nil || got != want) {
+			t.Errorf("%q: %d, %v; want %d", subject, got, err, want)
+		}
+	}
+}
+
+func TestModelToken(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.String().Draw(t, "name")
+		token := ModelToken(name)
+		if strings.ContainsFunc(token, func(r rune) bool { return !isTokenRune(r) }) {
+			t.Fatalf("%q became %q", name, token)
+		}
+		if ModelToken(token) != token {
+			t.Fatalf("%q changed again", token)
+		}
+	})
+}
+
+// Every request has one shard, its log subject is matched by that shard's
+// filter, and the shards share the requests.
+func TestShards(t *testing.T) {
+	used := map[int]int{}
+	for i := range 400 {
+		id := "request-" + strings.Repeat("x", i%7) + string(rune('a'+i%26)) + strings.Repeat("y", i/26)
+		shard := ShardOf(id)
+		used[shard]++
+		if want := strings.TrimSuffix(subjects.TokenShard(shard), "*") + id; subjects.Token(id) != want {
+			t.Fatalf("%s, want %s", subjects.Token(id), want)
+		}
+	}
+	if len(used) != LogShards {
+		t.Errorf("shards %v, want %d of them", used, LogShards)
+	}
+}
+
+// What passes the check is one publishable subject outside the system's own.
+func FuzzCheckReplyTo(f *testing.F) {
+	for _, s := range []string{"_INBOX.x", "a..b", "switchyard.ask", "$JS", "a.*", "a\tb", "\xff"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, subject string) {
+		if subjects.CheckReplyTo(subject) != nil {
+			return
+		}
+		for token := range strings.SplitSeq(subject, ".") {
+			if token == "" || strings.ContainsAny(token, "*> \t\r\n\v\f\x00") {
+				t.Errorf("token %q of %q was taken", token, subject)
+			}
+		}
+		if strings.HasPrefix(subject, "$") || subject == DefaultPrefix || strings.HasPrefix(subject, DefaultPrefix+".") {
+			t.Errorf("%q is internal", subject)
+		}
+	})
+}
+
+func FuzzCheckRequestID(f *testing.F) {
+	for _, s := range []string{"abc", "a.b", "", "é"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, id string) {
+		if CheckRequestID(id) == nil && (ModelToken(id) != id || id == "" || len(id) > MaxRequestID) {
+			t.Errorf("%q was taken", id)
+		}
+	})
+}
+
+func FuzzParseHidden(f *testing.F) {
+	for _, s := range []string{"switchyard.hidden.demo.3", "switchyard.hidden.demo.x", ".", ""} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, subject string) {
+		if layer, err := subjects.ParseHidden(subject); err == nil && subjects.Hidden(layer) != subject {
+			t.Errorf("%q is layer %d, whose subject is %q", subject, layer, subjects.Hidden(layer))
+		}
+	})
+}
