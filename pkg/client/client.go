@@ -88,7 +88,7 @@ func (c *Client) Prompt(ctx context.Context, p *pb.Prompt) (*Stream, error) {
 		return nil, err
 	}
 	p.ReplyTo = s.inbox.Subject
-	if err := c.publish(ctx, p); err != nil {
+	if s.prompt, err = c.publish(ctx, p); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -125,25 +125,25 @@ func (c *Client) Cancel(request string) error {
 	return nil
 }
 
-// publish sends the prompt until it is acknowledged. Sending it twice is
-// harmless: the same request_id is the same request.
-func (c *Client) publish(ctx context.Context, p *pb.Prompt) error {
+// publish sends the prompt until it is acknowledged, and returns its message.
+// Sending it twice is harmless: the same request_id is the same request.
+func (c *Client) publish(ctx context.Context, p *pb.Prompt) (*nats.Msg, error) {
 	body, err := proto.Marshal(p)
 	if err != nil {
-		return &Error{Code: CodeBadRequest, Message: "the prompt cannot be encoded", Cause: err}
+		return nil, &Error{Code: CodeBadRequest, Message: "the prompt cannot be encoded", Cause: err}
 	}
 	msg := protobufMsg(c.subjects.Prompt(), body)
 	if c.settings.Inject != nil {
 		c.settings.Inject(ctx, msg.Header)
 	}
 	if size, limit := int64(msg.Size()-len(msg.Subject)), c.nc.MaxPayload(); size > limit {
-		return tooLarge(size, limit)
+		return nil, tooLarge(size, limit)
 	}
 	js, err := jetstream.New(c.nc)
 	if err != nil {
-		return &Error{Code: CodeInternal, Message: "JetStream cannot be used on this connection", Cause: err}
+		return nil, &Error{Code: CodeInternal, Message: "JetStream cannot be used on this connection", Cause: err}
 	}
-	return c.untilAccepted(ctx, js, msg, p.RequestId)
+	return msg, c.untilAccepted(ctx, js, msg, p.RequestId)
 }
 
 func (c *Client) untilAccepted(ctx context.Context, js jetstream.JetStream, msg *nats.Msg, request string) error {

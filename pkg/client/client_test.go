@@ -107,6 +107,42 @@ func TestScores(t *testing.T) {
 	}
 }
 
+// refuse answers as a server that does not know the request, or does not like it.
+func refuse(f *fake, to, request string) {
+	f.chunk(to, &pb.Chunk{RequestId: request, Index: -1, FinishReason: "error", Error: &pb.Error{Code: CodeBadRequest, Message: "no"}})
+}
+
+// TestNotTakenInYet wants an accepted prompt that replays do not know yet to be waited for.
+func TestNotTakenInYet(t *testing.T) {
+	server := startServer(t)
+	startFake(t, server, func(f *fake, p *pb.Prompt) {
+		if prompts, _, _ := f.counts(); prompts == 3 {
+			f.rest(p.ReplyTo, p.RequestId, 2, 0)
+		}
+	}, func(f *fake, to string, r *pb.Replay) { refuse(f, to, r.RequestId) })
+	text, _, err := read(ask(t, server, &pb.Prompt{Text: "hi"}))
+	if err != nil || text != "0 1 " {
+		t.Errorf("got %q, error %v", text, err)
+	}
+}
+
+// TestRefusedLate wants a refusal that comes after a replay request to end the request.
+func TestRefusedLate(t *testing.T) {
+	server := startServer(t)
+	f := startFake(t, server, func(f *fake, p *pb.Prompt) {
+		if prompts, _, _ := f.counts(); prompts > 1 {
+			refuse(f, p.ReplyTo, p.RequestId)
+		}
+	}, func(f *fake, to string, r *pb.Replay) { refuse(f, to, r.RequestId) })
+	_, last, err := read(ask(t, server, &pb.Prompt{Text: "hi"}))
+	if err != nil || code(Failure(last)) != CodeBadRequest {
+		t.Errorf("end %v, error %v", last, err)
+	}
+	if prompts, _, _ := f.counts(); prompts != 2 {
+		t.Errorf("%d prompts were sent", prompts)
+	}
+}
+
 func TestErrorChunkEnds(t *testing.T) {
 	server := startServer(t)
 	startFake(t, server, func(f *fake, p *pb.Prompt) {

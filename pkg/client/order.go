@@ -72,18 +72,20 @@ func first(c *pb.Chunk) int32 {
 	return c.Index - int32(max(1, len(c.TokenIds))) + 1
 }
 
-// complete says whether nothing is missing before the terminal chunk c. A chunk
-// that brings tokens lists their ids; without ids c's index is that of the
-// token before it, or -1, and then the number of tokens in its usage decides.
+// complete says whether nothing is missing before the terminal chunk c. One
+// that brings tokens lists their ids. Without ids its index is the one after
+// the last token, or none (-1), and its usage counts the tokens.
 func (o *order) complete(c *pb.Chunk) bool {
-	before := c.Index + 1 // tokens that must have come
-	switch {
-	case len(c.TokenIds) > 0:
+	before := max(c.Index, c.GetUsage().GetCompletionTokens()) // tokens that must have come
+	if len(c.TokenIds) > 0 {
 		before = first(c)
-	case c.Index < 0:
-		before = c.GetUsage().GetCompletionTokens()
 	}
 	return o.tokens.next >= before && !o.lacksScores()
+}
+
+// untouched says whether no chunk has come yet.
+func (o *order) untouched() bool {
+	return o.tokens.count == 0 && o.scores.count == 0 && o.last == nil
 }
 
 // lacksScores says whether the terminal chunk has come and not all scores.
@@ -109,6 +111,7 @@ func (o *order) from() int32 {
 // lane puts chunks of one kind in the order of their indices.
 type lane struct {
 	next  int32
+	count int                 // chunks that came, repeats too
 	early map[int32]*pb.Chunk // by first index
 }
 
@@ -116,6 +119,7 @@ func newLane(from int32) lane { return lane{next: from, early: map[int32]*pb.Chu
 
 // add takes a chunk with the indices from first to last, and returns those that are due.
 func (l *lane) add(c *pb.Chunk, first, last int32) (ready []*pb.Chunk, err error) {
+	l.count++
 	switch {
 	case last < l.next:
 		return nil, nil

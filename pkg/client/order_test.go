@@ -50,11 +50,13 @@ func answer(t *rapid.T) []*pb.Chunk {
 		chunks = append(chunks, &pb.Chunk{Index: next - 1, TokenIds: make([]uint32, size)})
 	}
 	last := &pb.Chunk{FinishReason: "stop", Usage: &pb.Usage{CompletionTokens: next}}
-	switch rapid.SampledFrom([]string{"none", "same", "own"}).Draw(t, "end") {
+	switch rapid.SampledFrom([]string{"none", "same", "after", "own"}).Draw(t, "end") {
 	case "none":
 		last.Index = -1
 	case "same":
 		last.Index = next - 1
+	case "after":
+		last.Index = next
 	case "own":
 		last.Index, last.TokenIds = next+1, make([]uint32, 2)
 	}

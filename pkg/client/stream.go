@@ -36,6 +36,8 @@ type Stream struct {
 	status  chan nats.Status
 	order   *order
 
+	prompt   *nats.Msg     // nil when resumed
+	replayed bool          // the last thing sent was a replay request
 	pause    time.Duration // until the next replay
 	deserted time.Time     // since when replays find nobody; zero: they do
 }
@@ -124,6 +126,9 @@ func (s *Stream) receive(msg *nats.Msg, timer *time.Timer) ([]*pb.Chunk, error) 
 	if c.RequestId != s.request {
 		return nil, nil
 	}
+	if s.unknown(c) {
+		return nil, s.again()
+	}
 	hadGap := s.order.gap()
 	chunks, err := s.order.add(c)
 	if err != nil {
@@ -137,6 +142,24 @@ func (s *Stream) receive(msg *nats.Msg, timer *time.Timer) ([]*pb.Chunk, error) 
 		timer.Reset(s.pause)
 	}
 	return chunks, nil
+}
+
+// unknown says whether a replay was refused because no service has taken the
+// accepted prompt in yet. A refusal of the prompt itself looks the same, but
+// comes again when the prompt was sent again.
+func (s *Stream) unknown(c *pb.Chunk) bool {
+	return c.GetError().GetCode() == CodeBadRequest && s.replayed && s.prompt != nil && s.order.untouched()
+}
+
+// again publishes the prompt once more, which starts nothing new. Nobody waits
+// for its acknowledgement: the timer asks for a replay when nothing comes.
+func (s *Stream) again() error {
+	s.replayed = false
+	err := s.client.nc.PublishMsg(&nats.Msg{Subject: s.prompt.Subject, Header: s.prompt.Header, Data: s.prompt.Data})
+	if errors.Is(err, nats.ErrConnectionClosed) {
+		return s.interrupted("the connection was closed", err)
+	}
+	return nil
 }
 
 // nobody notes that no service answered a replay, and asks again soon.
@@ -170,6 +193,7 @@ func (s *Stream) replay() error {
 	}
 	msg := protobufMsg(s.client.subjects.Replay(), body)
 	msg.Reply = s.inbox.Subject
+	s.replayed = true
 	// A connection that breaks now is noticed by its status, and the timer asks again.
 	if err := s.client.nc.PublishMsg(msg); errors.Is(err, nats.ErrConnectionClosed) {
 		return s.interrupted("the connection was closed", err)
