@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
@@ -36,8 +38,16 @@ func (p *Plan) Version() uint64 {
 	return p.Head.Version
 }
 
-// Read returns the newest plan, or nil if there is none yet. Layers that a
-// planner left half written make it an error.
+// RevisionOf is what Write wants to replace this plan; a nil one can be replaced, too.
+func (p *Plan) RevisionOf() uint64 {
+	if p == nil {
+		return 0
+	}
+	return p.Revision
+}
+
+// Read returns the newest plan, or nil if there is none yet. Layers that
+// a planner left half written make it an error, beside the head that was read.
 func Read(ctx context.Context, kv jetstream.KeyValue) (*Plan, error) {
 	entry, err := kv.Get(ctx, HeadKey)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
@@ -54,7 +64,7 @@ func Read(ctx context.Context, kv jetstream.KeyValue) (*Plan, error) {
 	for _, l := range head.Layers {
 		layer, err := readLayer(ctx, kv, l, head.Version)
 		if err != nil {
-			return nil, err
+			return p, err
 		}
 		p.Layers = append(p.Layers, layer)
 	}
@@ -112,31 +122,62 @@ func writeHead(ctx context.Context, kv jetstream.KeyValue, head *pb.PlanHead, re
 	return nil
 }
 
-// Watch calls got with every new plan until the context ends, beginning with
-// the one that is there. It survives the server's absence.
-func Watch(ctx context.Context, kv jetstream.KeyValue, got func(*Plan)) error {
-	watcher, err := kv.Watch(ctx, HeadKey)
+// Follow calls got with every new plan until ctx ends, beginning with the one
+// that is there. It begins again when the watch breaks.
+func Follow(ctx context.Context, kv jetstream.KeyValue, log *slog.Logger, got func(*Plan)) {
+	f := follower{kv: kv, got: got}
+	for ctx.Err() == nil {
+		if err := f.watch(ctx); err != nil && ctx.Err() == nil {
+			log.Warn("following the plan; trying again", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(retryEvery):
+		}
+	}
+}
+
+// retryEvery is the pause before a broken watch begins again, and before a
+// plan that was being replaced is read again.
+const retryEvery = 300 * time.Millisecond
+
+type follower struct {
+	kv   jetstream.KeyValue
+	got  func(*Plan)
+	last uint64
+}
+
+func (f *follower) watch(ctx context.Context) error {
+	watcher, err := f.kv.Watch(ctx, HeadKey)
 	if err != nil {
 		return fmt.Errorf("watching the plan: %w", err)
 	}
 	defer func() { _ = watcher.Stop() }()
-	last := uint64(0)
+	// A watch does not tell when its server lost it, so the head is read from
+	// time to time as well.
+	again := time.NewTicker(5 * time.Second)
+	defer again.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case entry, open := <-watcher.Updates():
+		case _, open := <-watcher.Updates():
 			if !open {
 				return errors.New("watching the plan: the server ended the watch")
 			}
-			if entry == nil || entry.Operation() != jetstream.KeyValuePut {
-				continue
-			}
-			// A newer head follows if this one's layers are already replaced.
-			if p, err := Read(ctx, kv); err == nil && p.Version() > last {
-				last = p.Version()
-				got(p)
-			}
+		case <-again.C:
+		}
+		if err := f.read(ctx); err != nil {
+			return err
 		}
 	}
+}
+
+func (f *follower) read(ctx context.Context) error {
+	p, err := Read(ctx, f.kv)
+	if err == nil && p.Version() > f.last {
+		f.last = p.Version()
+		f.got(p)
+	}
+	return err
 }

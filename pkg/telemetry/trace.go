@@ -156,3 +156,13 @@ func (e endpoint) httpOptions() []otlptracehttp.Option {
 	}
 	return opts
 }
+
+// Layer is the attribute of a layer's spans.
+func Layer(layer uint32) trace.SpanStartEventOption {
+	return trace.WithAttributes(AttrLayer.Int64(int64(layer)))
+}
+
+// Function is the attribute of an expert's spans.
+func Function(id string) trace.SpanStartEventOption {
+	return trace.WithAttributes(AttrFunction.String(id))
+}

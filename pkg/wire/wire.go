@@ -53,8 +53,12 @@ func (id Identity) CheckKey(k *pb.Key) error {
 	if err := id.Check(k.Version, k.Model); err != nil {
 		return err
 	}
-	if k.Owner == "" || k.Rows == 0 {
-		return fmt.Errorf("%w: key without owner or rows", ErrMalformed)
+	// Both become part of a subject.
+	if k.Owner == "" || schemas.ModelToken(k.Owner) != k.Owner || schemas.ModelToken(k.Shard) != k.Shard {
+		return fmt.Errorf("%w: key of owner %q and shard %q, which are not replicas' ids", ErrMalformed, k.Owner, k.Shard)
+	}
+	if k.Rows == 0 || k.Rows > MaxRows {
+		return fmt.Errorf("%w: key of %d rows", ErrMalformed, k.Rows)
 	}
 	return nil
 }

@@ -163,19 +163,6 @@ func (gs *groups) finish(id groupID, now time.Time) {
 	gs.done[id] = now
 }
 
-// fail ends a group early; the first failure is the one to report.
-func (gs *groups) fail(k *pb.Key, now time.Time) (first bool) {
-	id := idOf(k)
-	if _, ok := gs.done[id]; ok {
-		return false
-	}
-	if g := gs.open[id]; g != nil {
-		gs.release(g)
-	}
-	gs.finish(id, now)
-	return true
-}
-
 // sum is the block (rows, d) of a whole group.
 func (gs *groups) sum(g *group, out []float32) []float32 {
 	out = resize(out, int(g.key.Rows)*gs.d)

@@ -198,11 +198,9 @@ func (e *engine) advance(p *part) {
 		s.scored++
 		e.append(s, &pb.Record{Kind: &pb.Record_Score{Score: sc}})
 	}
-	e.stats.rows(p)
 	if p.sampled {
 		if s.generated() == 0 {
 			s.first = time.Now()
-			e.stats.firstToken(s)
 		}
 		e.append(s, &pb.Record{Kind: &pb.Record_Token{Token: s.take(p.choice)}})
 	} else if s.done == len(s.ids) {

@@ -2,10 +2,12 @@ package attention
 
 import (
 	"context"
+	"time"
 
 	"github.com/switchyard/switchyard/pkg/batching"
 	"github.com/switchyard/switchyard/pkg/forward"
 	"github.com/switchyard/switchyard/pkg/sampling"
+	"github.com/switchyard/switchyard/pkg/telemetry"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -30,6 +32,8 @@ type part struct {
 type lane struct {
 	step    forward.Step
 	remote  *remote
+	tracer  *telemetry.Tracer
+	stats   *stats
 	sampler sampling.Sampler
 	rows    []forward.Row
 	in      chan *microbatch
@@ -52,8 +56,10 @@ func (l *lane) run(ctx context.Context, finished chan<- *microbatch) {
 }
 
 func (l *lane) forward(ctx context.Context, mb *microbatch) error {
-	ctx, end := l.remote.beginStep(ctx, mb)
+	began := time.Now()
+	ctx, watch, end := beginStep(ctx, l.tracer, mb)
 	defer end()
+	l.step.Watch = watch
 	l.rows = l.rows[:0]
 	for i := range mb.parts {
 		l.rows = appendRows(l.rows, &mb.parts[i])
@@ -66,6 +72,7 @@ func (l *lane) forward(ctx context.Context, mb *microbatch) error {
 	for i := range mb.parts {
 		logits = l.settle(&mb.parts[i], logits, vocab)
 	}
+	l.stats.step(mb, time.Since(began))
 	return nil
 }
 

@@ -59,7 +59,6 @@ type exchange struct {
 	// shard names a live aggregator; another one for another attempt, if there is one.
 	shard func(microbatch uint64, attempt uint32) (string, bool)
 	stats *stats
-	tr    tracer
 
 	next    atomic.Uint64
 	latency latency

@@ -28,10 +28,11 @@ type sequence struct {
 	ended bool
 	end   *pb.Terminal
 
-	accepted time.Time // this host's clock, corrected by the log's timestamps
-	queued   time.Duration
-	first    time.Time
-	deadline time.Time // zero: none
+	traceparent string    // empty: not sampled
+	accepted    time.Time // this host's clock, corrected by the log's timestamps
+	queued      time.Duration
+	first       time.Time
+	deadline    time.Time // zero: none
 }
 
 // logWriter is tokenlog.Writer's part that a sequence needs.
@@ -66,7 +67,7 @@ func (s *sequence) restore(history []tokenlog.Entry, now time.Time) {
 	for _, e := range history {
 		switch k := e.Record.Kind.(type) {
 		case *pb.Record_Accept:
-			s.accepted = local(e.Time)
+			s.accepted, s.traceparent = local(e.Time), k.Accept.Traceparent
 			if ms := k.Accept.DeadlineMs; ms > 0 {
 				s.deadline = s.accepted.Add(time.Duration(ms) * time.Millisecond)
 			}

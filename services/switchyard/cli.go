@@ -19,8 +19,17 @@ import (
 type CLI struct {
 	Globals
 
-	Prompt  PromptCmd  `cmd:"" help:"Send a prompt and stream the answer."`
-	Top     TopCmd     `cmd:"" help:"Show live replicas, queues and every expert's load."`
+	Up     UpCmd     `cmd:"" help:"Run all services and a NATS server in one process."`
+	Demo   DemoCmd   `cmd:"" help:"Start everything in one process, stream one answer, and stop; opens no port."`
+	Prompt PromptCmd `cmd:"" help:"Send a prompt and stream the answer."`
+	Top    TopCmd    `cmd:"" help:"Show live replicas, queues and every expert's load."`
+
+	Tokenizer  TokenizerCmd  `cmd:"" help:"Run a tokenizer: prompts in, sequences and chunks out."`
+	Attention  AttentionCmd  `cmd:"" help:"Run an attention replica: it owns the steps of its sequences."`
+	Gate       GateCmd       `cmd:"" help:"Run a gate: it routes rows to experts."`
+	Expert     ExpertCmd     `cmd:"" help:"Run an expert host."`
+	Aggregator AggregatorCmd `cmd:"" help:"Run an aggregator: it sums the experts' outputs."`
+
 	Version VersionCmd `cmd:"" help:"Print the version."`
 }
 
@@ -131,4 +140,17 @@ func (g Globals) logger(w io.Writer) *slog.Logger {
 		return slog.New(slog.NewJSONHandler(w, options))
 	}
 	return slog.New(slog.NewTextHandler(w, options))
+}
+
+// fillDefaults sets a command's flags to their defaults, for commands that run
+// another one.
+func fillDefaults(cmd any) error {
+	parser, err := kong.New(cmd, kong.Name("defaults"), kong.Exit(func(int) {}))
+	if err == nil {
+		_, err = parser.Parse(nil)
+	}
+	if err != nil {
+		return fmt.Errorf("reading a command's defaults: %w", err)
+	}
+	return nil
 }

@@ -328,7 +328,9 @@ type Accept struct {
 	// The caller waits on an inbox; when that is gone the request is cancelled.
 	Interactive bool `protobuf:"varint,11,opt,name=interactive,proto3" json:"interactive,omitempty"`
 	// W3C trace context of the request, if it is sampled.
-	Traceparent   string `protobuf:"bytes,12,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	Traceparent string `protobuf:"bytes,12,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	// The last token's index is max_tokens - 1, unless the sequence stops before.
+	MaxTokens     int32 `protobuf:"varint,13,opt,name=max_tokens,json=maxTokens,proto3" json:"max_tokens,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -445,6 +447,13 @@ func (x *Accept) GetTraceparent() string {
 		return x.Traceparent
 	}
 	return ""
+}
+
+func (x *Accept) GetMaxTokens() int32 {
+	if x != nil {
+		return x.MaxTokens
+	}
+	return 0
 }
 
 // Claim makes an attention replica the sequence's owner.
@@ -849,7 +858,7 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\n" +
 	"max_tokens\x18\x05 \x01(\x05R\tmaxTokens\x12$\n" +
 	"\x0estop_token_ids\x18\x06 \x03(\rR\fstopTokenIds\x12\x14\n" +
-	"\x05score\x18\a \x01(\tR\x05score\"\xa4\x03\n" +
+	"\x05score\x18\a \x01(\tR\x05score\"\xc3\x03\n" +
 	"\x06Accept\x123\n" +
 	"\bidentity\x18\x01 \x01(\v2\x17.switchyard.v1.IdentityR\bidentity\x12\x1b\n" +
 	"\tbody_hash\x18\x02 \x01(\fR\bbodyHash\x12'\n" +
@@ -865,7 +874,9 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	" \x01(\rR\n" +
 	"deadlineMs\x12 \n" +
 	"\vinteractive\x18\v \x01(\bR\vinteractive\x12 \n" +
-	"\vtraceparent\x18\f \x01(\tR\vtraceparent\"3\n" +
+	"\vtraceparent\x18\f \x01(\tR\vtraceparent\x12\x1d\n" +
+	"\n" +
+	"max_tokens\x18\r \x01(\x05R\tmaxTokens\"3\n" +
 	"\x05Claim\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"\x91\x01\n" +

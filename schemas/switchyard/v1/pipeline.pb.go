@@ -161,9 +161,7 @@ type Key struct {
 	// Counts re-issues; any attempt's answer is as good as another's.
 	Attempt uint32 `protobuf:"varint,9,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// The aggregator's shard that collects this group.
-	Shard string `protobuf:"bytes,10,opt,name=shard,proto3" json:"shard,omitempty"`
-	// Milliseconds that this work may still take when it is sent.
-	RemainingMs   uint32 `protobuf:"varint,11,opt,name=remaining_ms,json=remainingMs,proto3" json:"remaining_ms,omitempty"`
+	Shard         string `protobuf:"bytes,10,opt,name=shard,proto3" json:"shard,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -266,13 +264,6 @@ func (x *Key) GetShard() string {
 		return x.Shard
 	}
 	return ""
-}
-
-func (x *Key) GetRemainingMs() uint32 {
-	if x != nil {
-		return x.RemainingMs
-	}
-	return 0
 }
 
 // Hidden is what enters a layer's gate: (rows, d).
@@ -440,14 +431,12 @@ func (x *Dispatch) GetTensor() *Tensor {
 
 // Partial is one weighted expert output per (token row, slot).
 type Partial struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Key    *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	TopK   uint32                 `protobuf:"varint,2,opt,name=top_k,json=topK,proto3" json:"top_k,omitempty"`
-	Row    []uint32               `protobuf:"varint,3,rep,packed,name=row,proto3" json:"row,omitempty"`
-	Slot   []uint32               `protobuf:"varint,4,rep,packed,name=slot,proto3" json:"slot,omitempty"`
-	Tensor *Tensor                `protobuf:"bytes,5,opt,name=tensor,proto3" json:"tensor,omitempty"`
-	// Set instead of the tensor when the rows could not be computed.
-	Error         *Error `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	TopK          uint32                 `protobuf:"varint,2,opt,name=top_k,json=topK,proto3" json:"top_k,omitempty"`
+	Row           []uint32               `protobuf:"varint,3,rep,packed,name=row,proto3" json:"row,omitempty"`
+	Slot          []uint32               `protobuf:"varint,4,rep,packed,name=slot,proto3" json:"slot,omitempty"`
+	Tensor        *Tensor                `protobuf:"bytes,5,opt,name=tensor,proto3" json:"tensor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -517,14 +506,8 @@ func (x *Partial) GetTensor() *Tensor {
 	return nil
 }
 
-func (x *Partial) GetError() *Error {
-	if x != nil {
-		return x.Error
-	}
-	return nil
-}
-
-// Block is the sum over slots of a group's partials: (rows, d), or an error.
+// Block is the sum over slots of a group's partials: (rows, d). A service that
+// can never compute the rows sends the error in its place.
 type Block struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Key           *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
@@ -594,7 +577,7 @@ const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	"\x05dtype\x18\x01 \x01(\x0e2\x14.switchyard.v1.DtypeR\x05dtype\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\rR\x04rows\x12\x12\n" +
 	"\x04cols\x18\x03 \x01(\rR\x04cols\x12\x12\n" +
-	"\x04data\x18\x04 \x01(\fR\x04data\"\x9b\x02\n" +
+	"\x04data\x18\x04 \x01(\fR\x04data\"\xf8\x01\n" +
 	"\x03Key\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\x06R\x05model\x12\x14\n" +
@@ -608,8 +591,7 @@ const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	"\x04rows\x18\b \x01(\rR\x04rows\x12\x18\n" +
 	"\aattempt\x18\t \x01(\rR\aattempt\x12\x14\n" +
 	"\x05shard\x18\n" +
-	" \x01(\tR\x05shard\x12!\n" +
-	"\fremaining_ms\x18\v \x01(\rR\vremainingMs\"]\n" +
+	" \x01(\tR\x05shard\"]\n" +
 	"\x06Hidden\x12$\n" +
 	"\x03key\x18\x01 \x01(\v2\x12.switchyard.v1.KeyR\x03key\x12-\n" +
 	"\x06tensor\x18\x02 \x01(\v2\x15.switchyard.v1.TensorR\x06tensor\"\xfe\x01\n" +
@@ -622,14 +604,13 @@ const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	"\x04slot\x18\x06 \x03(\rR\x04slot\x12\x16\n" +
 	"\x06expert\x18\a \x03(\rR\x06expert\x12\x16\n" +
 	"\x06weight\x18\b \x03(\x02R\x06weight\x12-\n" +
-	"\x06tensor\x18\t \x01(\v2\x15.switchyard.v1.TensorR\x06tensor\"\xc5\x01\n" +
+	"\x06tensor\x18\t \x01(\v2\x15.switchyard.v1.TensorR\x06tensor\"\x99\x01\n" +
 	"\aPartial\x12$\n" +
 	"\x03key\x18\x01 \x01(\v2\x12.switchyard.v1.KeyR\x03key\x12\x13\n" +
 	"\x05top_k\x18\x02 \x01(\rR\x04topK\x12\x10\n" +
 	"\x03row\x18\x03 \x03(\rR\x03row\x12\x12\n" +
 	"\x04slot\x18\x04 \x03(\rR\x04slot\x12-\n" +
-	"\x06tensor\x18\x05 \x01(\v2\x15.switchyard.v1.TensorR\x06tensor\x12*\n" +
-	"\x05error\x18\x06 \x01(\v2\x14.switchyard.v1.ErrorR\x05error\"\x88\x01\n" +
+	"\x06tensor\x18\x05 \x01(\v2\x15.switchyard.v1.TensorR\x06tensor\"\x88\x01\n" +
 	"\x05Block\x12$\n" +
 	"\x03key\x18\x01 \x01(\v2\x12.switchyard.v1.KeyR\x03key\x12-\n" +
 	"\x06tensor\x18\x02 \x01(\v2\x15.switchyard.v1.TensorR\x06tensor\x12*\n" +
@@ -672,15 +653,14 @@ var file_switchyard_v1_pipeline_proto_depIdxs = []int32{
 	1,  // 4: switchyard.v1.Dispatch.tensor:type_name -> switchyard.v1.Tensor
 	2,  // 5: switchyard.v1.Partial.key:type_name -> switchyard.v1.Key
 	1,  // 6: switchyard.v1.Partial.tensor:type_name -> switchyard.v1.Tensor
-	7,  // 7: switchyard.v1.Partial.error:type_name -> switchyard.v1.Error
-	2,  // 8: switchyard.v1.Block.key:type_name -> switchyard.v1.Key
-	1,  // 9: switchyard.v1.Block.tensor:type_name -> switchyard.v1.Tensor
-	7,  // 10: switchyard.v1.Block.error:type_name -> switchyard.v1.Error
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	2,  // 7: switchyard.v1.Block.key:type_name -> switchyard.v1.Key
+	1,  // 8: switchyard.v1.Block.tensor:type_name -> switchyard.v1.Tensor
+	7,  // 9: switchyard.v1.Block.error:type_name -> switchyard.v1.Error
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_v1_pipeline_proto_init() }

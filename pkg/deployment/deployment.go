@@ -1,0 +1,176 @@
+// Package deployment is what all services of one model share: the connection,
+// the names, the model, and what tells them from strangers.
+package deployment
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+
+	"github.com/switchyard/switchyard/kernels/cpu"
+	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/pkg/bus"
+	"github.com/switchyard/switchyard/pkg/forward"
+	"github.com/switchyard/switchyard/pkg/members"
+	"github.com/switchyard/switchyard/pkg/model"
+	"github.com/switchyard/switchyard/pkg/planstore"
+	"github.com/switchyard/switchyard/pkg/telemetry"
+	"github.com/switchyard/switchyard/pkg/wire"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// Settings are what code sets.
+type Settings struct {
+	Conn   *bus.Conn
+	Model  *model.Model
+	Pool   *pool.Pool
+	Prefix string
+	// Name of the model in subjects; the model's own if empty.
+	Name string
+	Hops schemas.Hops
+	Wire forward.Wire
+	// Replicas of the streams; 0 is one on one server, three on a cluster.
+	Replicas  int
+	Telemetry *telemetry.Telemetry
+	Logger    *slog.Logger
+}
+
+// Deployment is one model's place on one NATS system.
+type Deployment struct {
+	Settings
+	Subjects schemas.Subjects
+	Streams  schemas.Streams
+	Hop      *bus.Hop
+	Identity wire.Identity
+
+	Members jetstream.KeyValue
+	Plans   jetstream.KeyValue
+	Leases  jetstream.KeyValue
+}
+
+// Open creates what is missing of streams and buckets. It waits until the
+// server has JetStream ready or ctx ends.
+func Open(ctx context.Context, s Settings) (*Deployment, error) {
+	if s.Name == "" {
+		s.Name = s.Model.Name
+	}
+	id, err := identity(s.Model)
+	if err != nil {
+		return nil, err
+	}
+	d := &Deployment{Settings: s, Identity: id, Subjects: schemas.NewSubjects(s.Prefix, s.Name), Hop: bus.NewHop(s.Conn, s.Hops)}
+	d.Streams = schemas.Streams{Subjects: d.Subjects, Hops: s.Hops}
+	if err := d.create(ctx); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+func identity(m *model.Model) (wire.Identity, error) {
+	sum, err := hex.DecodeString(m.Hash)
+	if err != nil || len(sum) < 8 {
+		return wire.Identity{}, fmt.Errorf("model %s has no usable hash %q", m.Name, m.Hash)
+	}
+	return wire.Identity{Model: binary.BigEndian.Uint64(sum)}, nil
+}
+
+func (d *Deployment) create(ctx context.Context) (err error) {
+	specs := append(d.Streams.Durable(), d.Streams.Tensors(d.MoELayers())...)
+	if err := d.Conn.Ensure(ctx, d.Replicas, specs...); err != nil {
+		return fmt.Errorf("creating streams: %w", err)
+	}
+	if d.Members, err = d.Conn.EnsureBucket(ctx, d.Replicas, d.Streams.Bucket("members"), members.BucketTTL); err != nil {
+		return fmt.Errorf("creating the members' bucket: %w", err)
+	}
+	if d.Plans, err = d.Conn.EnsureBucket(ctx, d.Replicas, d.Streams.Bucket("plans"), 0); err != nil {
+		return fmt.Errorf("creating the plans' bucket: %w", err)
+	}
+	if d.Leases, err = d.Conn.EnsureBucket(ctx, d.Replicas, d.Streams.Bucket("leases"), 0); err != nil {
+		return fmt.Errorf("creating the leases' bucket: %w", err)
+	}
+	return nil
+}
+
+// MoELayers lists the layers that have experts.
+func (d *Deployment) MoELayers() (layers []int) {
+	for l, spec := range d.Model.Spec.Layer {
+		if spec.MoE {
+			layers = append(layers, l)
+		}
+	}
+	return layers
+}
+
+// NewID makes a replica's id, which is fit for subjects.
+func NewID(service string) string {
+	id := nuid.Next()
+	return service + "-" + id[len(id)-8:]
+}
+
+// Class is the numeric class of this process: what must be equal for equal bits.
+func (d *Deployment) Class() string { return cpu.Class() }
+
+// ClassError says that a replica would not give the bits of those that are here.
+type ClassError struct {
+	Here, There string
+	Member      string
+}
+
+func (e *ClassError) Error() string {
+	return fmt.Sprintf("this replica would compute as %q, %s does as %q: answers would differ. Give all the same --model, --wire and SWITCHYARD_KERNEL, or remove the others",
+		e.Here, e.Member, e.There)
+}
+
+// CheckPeers refuses to join members whose answers would differ from ours. A
+// plan of another kind makes it look who is here; a plan that everybody has
+// left says nothing.
+func (d *Deployment) CheckPeers(ctx context.Context) error {
+	here := signature(d.Identity.Model, d.Class(), string(d.Wire))
+	p, err := planstore.Read(ctx, d.Plans)
+	if p == nil {
+		return err
+	}
+	if signature(p.Head.ModelHash, p.Head.NumericClass, p.Head.Wire) == here {
+		return nil
+	}
+	present, err := members.List(ctx, d.Members)
+	if err != nil {
+		return fmt.Errorf("reading the members: %w", err)
+	}
+	for _, m := range present {
+		if there := signature(m.ModelHash, m.NumericClass, m.Wire); there != here {
+			return &ClassError{Here: here, There: there, Member: m.Id}
+		}
+	}
+	return nil
+}
+
+func signature(model uint64, class, wire string) string {
+	return fmt.Sprintf("model %016x, kernels %s, wire %s", model, class, wire)
+}
+
+// Refuse answers work that nobody here can ever do, so that its owner need not
+// wait for it, and returns the error that takes the message off its queue.
+func (d *Deployment) Refuse(ctx context.Context, key *pb.Key, cause error) error {
+	if owner := key.GetOwner(); owner != "" && schemas.ModelToken(owner) == owner {
+		block := &pb.Block{Key: key, Error: &pb.Error{Code: "internal", Message: cause.Error()}}
+		if err := d.Hop.Send(ctx, d.Subjects.Block(owner), block); err != nil {
+			cause = fmt.Errorf("%w (and telling its owner: %w)", cause, err)
+		}
+	}
+	return bus.Poison(cause)
+}
+
+// DeleteGroup removes a function's consumer group once nobody is in it.
+func (d *Deployment) DeleteGroup(ctx context.Context, layer int, function string) error {
+	if d.Hops == schemas.HopsCore {
+		return nil
+	}
+	return d.Conn.DeleteConsumer(ctx, d.Streams.Expert(layer).Name, function)
+}

@@ -1,0 +1,100 @@
+package deployment
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"github.com/switchyard/switchyard/pkg/bus"
+	"github.com/switchyard/switchyard/pkg/members"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// Presence is a replica's entry among the members, and its counters.
+type Presence struct {
+	d       *Deployment
+	id      string
+	service string
+
+	ready    atomic.Bool
+	draining atomic.Bool
+	plan     atomic.Uint64
+	// Budget is the bytes of expert weights that the replica may hold; 0 is no limit.
+	Budget uint64
+
+	mu    sync.Mutex
+	stats map[string]float64
+	// Fill, if set, adds to the stats whenever they are announced.
+	Fill func(stats map[string]float64)
+}
+
+// NewPresence prepares a replica's entry.
+func (d *Deployment) NewPresence(id, service string) *Presence {
+	return &Presence{d: d, id: id, service: service, stats: map[string]float64{}}
+}
+
+// Add counts.
+func (p *Presence) Add(name string, n float64) {
+	p.mu.Lock()
+	p.stats[name] += n
+	p.mu.Unlock()
+}
+
+// Set sets a gauge.
+func (p *Presence) Set(name string, v float64) {
+	p.mu.Lock()
+	p.stats[name] = v
+	p.mu.Unlock()
+}
+
+// SetReady says whether the replica can work.
+func (p *Presence) SetReady(ready bool) {
+	if p.ready.Swap(ready) != ready {
+		p.tell()
+	}
+}
+
+// Ready is what SetReady said last.
+func (p *Presence) Ready() bool { return p.ready.Load() }
+
+// Drain says that the replica takes nothing new.
+func (p *Presence) Drain() {
+	if !p.draining.Swap(true) {
+		p.tell()
+	}
+}
+
+// SetPlan says which plan version the replica has applied.
+func (p *Presence) SetPlan(version uint64) {
+	if p.plan.Swap(version) != version {
+		p.tell()
+	}
+}
+
+// tell does not wait for the next renewal: others wait for such news.
+func (p *Presence) tell() {
+	m := p.member()
+	// An error means disconnected; the next renewal makes up for it.
+	_ = p.d.Conn.Send(context.Background(), bus.KeySubject(p.d.Members.Bucket(), m.Id), m, nil)
+}
+
+// Announce renews the entry until ctx ends, and then removes it.
+func (p *Presence) Announce(ctx context.Context) error {
+	members.Announce(ctx, p.d.Members, p.member, members.Interval)
+	return nil
+}
+
+func (p *Presence) member() *pb.Member {
+	p.mu.Lock()
+	stats := maps.Clone(p.stats)
+	p.mu.Unlock()
+	if p.Fill != nil {
+		p.Fill(stats)
+	}
+	return &pb.Member{
+		Id: p.id, Service: p.service, Model: p.d.Subjects.Model, ModelHash: p.d.Identity.Model,
+		NumericClass: p.d.Class(), Wire: string(p.d.Wire), Ready: p.ready.Load(), Draining: p.draining.Load(),
+		PlanVersion: p.plan.Load(), Stats: stats, MemoryBudgetBytes: p.Budget,
+	}
+}

@@ -1,0 +1,136 @@
+package aggregator
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/bus"
+	"github.com/switchyard/switchyard/pkg/deployment"
+	"github.com/switchyard/switchyard/pkg/telemetry"
+	"github.com/switchyard/switchyard/pkg/wire"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// Service is one aggregator replica.
+type Service struct {
+	d        *deployment.Deployment
+	id       string
+	presence *deployment.Presence
+	tracer   *telemetry.Tracer
+	metrics  *telemetry.Metrics
+	partials *bus.Receiving
+
+	mu     sync.Mutex
+	groups *groups
+	sum    []float32
+}
+
+const (
+	// inFlight is generous: a partial that waits here delays its group.
+	inFlight = 64
+	// groupAge is how long an incomplete group is kept; attention has issued it again long before.
+	groupAge    = 20 * time.Second
+	expireEvery = 5 * time.Second
+)
+
+// New returns a replica that is not started.
+func New(d *deployment.Deployment) *Service {
+	id := deployment.NewID("aggregator")
+	return &Service{
+		d: d, id: id, presence: d.NewPresence(id, "aggregator"), groups: newGroups(d.Model.Spec.Hidden),
+		tracer: d.Telemetry.Tracer("aggregator"), metrics: d.Telemetry.Metrics,
+	}
+}
+
+// Name is the replica's id.
+func (s *Service) Name() string { return s.id }
+
+// Start begins to receive.
+func (s *Service) Start(ctx context.Context) (err error) {
+	if err := s.d.CheckPeers(ctx); err != nil {
+		return err
+	}
+	s.partials, err = s.d.Hop.Receive(ctx, bus.Receiver{
+		Stream: s.d.Streams.Partial(), Name: s.id, Subject: s.d.Subjects.Partial(s.id), MaxInFlight: inFlight, Private: true,
+	}, s.receive)
+	if err != nil {
+		return fmt.Errorf("receiving partials: %w", err)
+	}
+	s.presence.SetReady(true)
+	return nil
+}
+
+// Run announces the replica and forgets old groups until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	go s.expire(ctx)
+	return s.presence.Announce(ctx)
+}
+
+func (s *Service) expire(ctx context.Context) {
+	tick := time.NewTicker(expireEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			s.mu.Lock()
+			n := s.groups.expire(now, groupAge)
+			s.mu.Unlock()
+			s.presence.Add("groups_expired", float64(n))
+		}
+	}
+}
+
+// Stop finishes what has arrived.
+func (s *Service) Stop(ctx context.Context) error {
+	if s.partials == nil {
+		return nil
+	}
+	return s.partials.Drain(ctx)
+}
+
+// receive handles one partial.
+func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
+	p := &pb.Partial{}
+	if err := proto.Unmarshal(m.Data, p); err != nil {
+		return bus.Poison(fmt.Errorf("%w: decoding a partial: %w", wire.ErrMalformed, err))
+	}
+	if err := s.d.Identity.CheckKey(p.Key); err != nil {
+		s.metrics.Strangers.Inc()
+		return bus.Poison(err)
+	}
+	block, err := s.add(p)
+	if err != nil {
+		return bus.Poison(err)
+	}
+	if block == nil {
+		return nil
+	}
+	ctx, span := s.tracer.Child(ctx, telemetry.SpanAggregate, telemetry.Layer(p.Key.Layer))
+	defer span.End()
+	return s.d.Hop.Send(ctx, s.d.Subjects.Block(p.Key.Owner), block)
+}
+
+// add takes a partial in and returns the block if its group is done.
+func (s *Service) add(p *pb.Partial) (*pb.Block, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g, what, err := s.groups.add(p, time.Now())
+	if err != nil || what == waiting {
+		return nil, err
+	}
+	if what == repeated {
+		s.metrics.Repeats.Inc()
+		return nil, nil
+	}
+	s.sum = s.groups.sum(g, s.sum)
+	s.groups.release(g)
+	s.presence.Add("groups_total", 1)
+	// The tensor is encoded into a buffer of its own: it is sent after the lock is gone.
+	return &pb.Block{Key: p.Key, Tensor: wire.Encode(s.d.Wire, s.sum, s.d.Model.Spec.Hidden, nil)}, nil
+}

@@ -1,0 +1,189 @@
+package attention
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/bus"
+	"github.com/switchyard/switchyard/pkg/kvcache"
+	"github.com/switchyard/switchyard/pkg/tokenlog"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// sequenceAckWait is how long a dead owner's sequences wait for the next one.
+const sequenceAckWait = 1500 * time.Millisecond
+
+// takeWork pulls sequences while there is room for them, until ctx ends.
+func (s *Service) takeWork(ctx context.Context) {
+	for {
+		// Pull only what there is room for: what this replica holds, its
+		// siblings cannot serve.
+		if !s.slots.wait(ctx) {
+			return
+		}
+		deliveries, err := s.queue.Pull(ctx, s.slots.free())
+		if err != nil {
+			return // stopped
+		}
+		for _, d := range deliveries {
+			s.slots.take()
+			s.tasks.Go(func() { s.admit(ctx, d) })
+		}
+	}
+}
+
+// admit claims a sequence's log and hands it to the engine.
+func (s *Service) admit(ctx context.Context, d *bus.Delivery) {
+	seq, err := s.prepare(ctx, d)
+	if err == nil {
+		select {
+		case s.engine.admitted <- seq:
+			return
+		case <-ctx.Done():
+			seq.table.Release()
+			err = ctx.Err()
+		}
+	}
+	s.slots.release()
+	if errors.Is(err, tokenlog.ErrFinished) {
+		err = nil // ended already: cancelled while it waited, or its acknowledgement was lost
+	}
+	if err != nil && ctx.Err() == nil {
+		s.d.Logger.Warn("sequence not admitted", "error", err)
+	}
+	if err := d.End(err); err != nil {
+		s.d.Logger.Debug("settling a sequence", "error", err)
+	}
+}
+
+func (s *Service) prepare(ctx context.Context, d *bus.Delivery) (*sequence, error) {
+	msg := &pb.Sequence{}
+	if err := proto.Unmarshal(d.Data, msg); err != nil {
+		return nil, bus.Poison(fmt.Errorf("decoding a sequence: %w", err))
+	}
+	if err := s.checkSequence(msg); err != nil {
+		s.metrics.Strangers.Inc()
+		return nil, bus.Poison(err)
+	}
+	seq := newSequence(msg)
+	table, err := s.reserve(ctx, d, seq)
+	if err != nil {
+		return nil, err
+	}
+	seq.table, seq.delivery, seq.release = table, d, s.slots.release
+	if err := s.claim(ctx, seq); err != nil {
+		table.Release()
+		return nil, err
+	}
+	return seq, nil
+}
+
+func (s *Service) checkSequence(m *pb.Sequence) error {
+	if err := s.d.Identity.Check(m.GetIdentity().GetVersion(), m.GetIdentity().GetModel()); err != nil {
+		return err
+	}
+	if err := schemas.CheckRequestID(m.RequestId); err != nil {
+		return err
+	}
+	if len(m.PromptIds) == 0 || m.MaxTokens < 0 || len(m.PromptIds)+int(m.MaxTokens) > s.maxLen() {
+		return fmt.Errorf("sequence %s: %d prompt and %d new tokens do not fit this replica's context of %d: give all services the same --max-model-len",
+			m.RequestId, len(m.PromptIds), m.MaxTokens, s.maxLen())
+	}
+	for _, id := range m.PromptIds {
+		if int64(id) >= int64(s.d.Model.Spec.Vocab) {
+			return fmt.Errorf("sequence %s: token %d is outside the vocabulary of %d", m.RequestId, id, s.d.Model.Spec.Vocab)
+		}
+	}
+	return nil
+}
+
+// reserve waits for free pages, and keeps the work while it waits.
+func (s *Service) reserve(ctx context.Context, d *bus.Delivery, seq *sequence) (*kvcache.Table, error) {
+	if kvcache.PagesFor(seq.positions()) > s.kv.Capacity() {
+		return nil, bus.Poison(fmt.Errorf("sequence %s needs %d KV pages, this replica has %d: raise --kv-memory",
+			seq.seq.RequestId, kvcache.PagesFor(seq.positions()), s.kv.Capacity()))
+	}
+	tick := time.NewTicker(reservePoll)
+	defer tick.Stop()
+	last := time.Now()
+	for {
+		table, err := s.kv.Reserve(seq.positions())
+		if err == nil {
+			return table, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case now := <-tick.C:
+			if now.Sub(last) > heartbeatEvery {
+				last = now
+				if err := d.InProgress(); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+}
+
+// reservePoll is how often a waiting sequence looks for free pages.
+const reservePoll = 10 * time.Millisecond
+
+// claim makes this replica the owner, and takes in what the log has.
+func (s *Service) claim(ctx context.Context, seq *sequence) error {
+	request := seq.seq.RequestId
+	writer, history, err := s.log.Claim(ctx, request, s.id, tokenlog.WriterSettings{
+		Lost: func(w *tokenlog.Writer, err error) {
+			select {
+			case s.engine.lost <- lostLog{request, w, err}:
+			case <-s.ctx.Done():
+			}
+		},
+		Finished: func() { s.finished(seq) },
+	})
+	if err != nil {
+		return fmt.Errorf("claiming the log of %s: %w", request, err)
+	}
+	seq.writer = writer
+	seq.restore(history, time.Now())
+	return nil
+}
+
+// finished acknowledges a sequence whose terminal record is in the log.
+func (s *Service) finished(seq *sequence) {
+	if err := seq.delivery.Ack(); err != nil {
+		s.d.Logger.Debug("acknowledging a sequence", "request", seq.seq.RequestId, "error", err)
+	}
+}
+
+// slots counts how many more sequences a replica takes.
+type slots struct {
+	tokens chan struct{}
+}
+
+func newSlots(n int) *slots {
+	s := &slots{tokens: make(chan struct{}, n)}
+	for range n {
+		s.tokens <- struct{}{}
+	}
+	return s
+}
+
+// wait returns when a slot is free; false when ctx ended before.
+func (s *slots) wait(ctx context.Context) bool {
+	select {
+	case t := <-s.tokens:
+		s.tokens <- t
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (s *slots) free() int { return max(1, len(s.tokens)) }
+func (s *slots) take()     { <-s.tokens }
+func (s *slots) release()  { s.tokens <- struct{}{} }

@@ -1,0 +1,8 @@
+// Package attention owns the steps: it takes sequences, batches their rows
+// continuously, runs everything of a layer but its routed experts, has those
+// computed by messages, and writes the tokens to the log.
+//
+//	SEQUENCES ─▶ admit ─claim─▶ engine ─microbatch─▶ lane ─hidden─▶ gate …
+//	                              │                   ▲ └──────────── block
+//	token log ◀──── writer ◀──────┘
+package attention

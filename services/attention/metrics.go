@@ -1,0 +1,67 @@
+package attention
+
+import (
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/deployment"
+	"github.com/switchyard/switchyard/pkg/kvcache"
+	"github.com/switchyard/switchyard/pkg/telemetry"
+)
+
+// stats is what a replica tells of its work: metrics, and counters among the members.
+type stats struct {
+	metrics  *telemetry.Metrics
+	presence *deployment.Presence
+	kv       *kvcache.Pool
+	model    string
+}
+
+func (s *stats) active(n int) {
+	s.metrics.Sequences("active").Set(float64(n))
+	s.presence.Set("requests_active", float64(n))
+	used := s.kv.Used()
+	s.metrics.KVPages(used, s.kv.Capacity()-used)
+	s.presence.Set("kv_pages_used", float64(used))
+	s.presence.Set("kv_pages", float64(s.kv.Capacity()))
+}
+
+// step counts a microbatch that went through the layers.
+func (s *stats) step(mb *microbatch, took time.Duration) {
+	rows, tokens := 0, 0
+	for i := range mb.parts {
+		rows += mb.parts[i].rows
+		if mb.parts[i].sampled {
+			tokens++
+		}
+	}
+	s.metrics.Step().Observe(took.Seconds())
+	s.metrics.BatchRows().Observe(float64(rows))
+	s.metrics.CompletionTokens().Add(float64(tokens))
+	s.presence.Add("steps_total", 1)
+	s.presence.Add("step_rows_total", float64(rows))
+	s.presence.Add("tokens_total", float64(tokens))
+}
+
+func (s *stats) hop(took time.Duration) { s.metrics.LayerHop().Observe(took.Seconds()) }
+
+func (s *stats) reissued(n int) {
+	s.metrics.Reissues.Add(float64(n))
+	s.presence.Add("reissues_total", float64(n))
+}
+
+func (s *stats) redelivered() { s.presence.Add("redeliveries_total", 1) }
+
+// finished counts a request that ended, however it did.
+func (s *stats) finished(q *sequence) {
+	outcome, code := q.end.FinishReason, ""
+	if q.end.Error != nil {
+		outcome, code = q.end.Error.Code, q.end.Error.Code
+	}
+	s.metrics.Outcome(outcome).Inc()
+	s.presence.Add("requests_finished_total", 1)
+	seconds := func(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
+	s.metrics.Answered(telemetry.Answer{
+		Operation: "text_completion", Model: s.model, ErrorCode: code,
+		Total: seconds(q.end.Timings.Total), FirstToken: seconds(q.end.Timings.Ttft), Tokens: q.generated(),
+	})
+}

@@ -1,0 +1,107 @@
+package attention
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/switchyard/switchyard/pkg/members"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// peers is what a replica knows of the services behind it.
+type peers struct {
+	mu          sync.RWMutex
+	aggregators []string
+	gates       int
+	allReady    chan struct{}
+}
+
+// followPeers keeps the peers up to date until ctx ends.
+func (s *Service) followPeers(ctx context.Context) {
+	for {
+		s.peers.update(s.view.Snapshot())
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.view.Changed():
+		}
+	}
+}
+
+func (p *peers) update(all []*pb.Member) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.aggregators, p.gates = p.aggregators[:0], 0
+	for _, m := range members.OfService(all, "aggregator") {
+		if m.Ready && !m.Draining {
+			p.aggregators = append(p.aggregators, m.Id)
+		}
+	}
+	for _, m := range members.OfService(all, "gate") {
+		if m.Ready && !m.Draining {
+			p.gates++
+		}
+	}
+	if p.ok() == nil {
+		p.announce()
+	}
+}
+
+// announce wakes waitReady; p.mu is held.
+func (p *peers) announce() {
+	if p.allReady == nil {
+		p.allReady = make(chan struct{})
+	}
+	select {
+	case <-p.allReady:
+	default:
+		close(p.allReady)
+	}
+}
+
+// waitReady returns when a token could flow for the first time; false when ctx
+// ended before.
+func (p *peers) waitReady(ctx context.Context) bool {
+	p.mu.Lock()
+	if p.allReady == nil {
+		p.allReady = make(chan struct{})
+	}
+	ready := p.allReady
+	p.mu.Unlock()
+	select {
+	case <-ready:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// ok says what is missing; p.mu is held.
+func (p *peers) ok() error {
+	switch {
+	case len(p.aggregators) == 0:
+		return errors.New("no aggregator is ready")
+	case p.gates == 0:
+		return errors.New("no gate is ready: none has a plan whose functions are all warm")
+	}
+	return nil
+}
+
+func (p *peers) ready() error {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.ok()
+}
+
+// shard chooses the aggregator of a group of rows: any live one, and another
+// one for another attempt.
+func (p *peers) shard(microbatch uint64, attempt uint32) (string, bool) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	n := uint64(len(p.aggregators))
+	if n == 0 {
+		return "", false
+	}
+	return p.aggregators[(microbatch+uint64(attempt))%n], true
+}

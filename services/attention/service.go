@@ -1,0 +1,195 @@
+package attention
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/batching"
+	"github.com/switchyard/switchyard/pkg/bus"
+	"github.com/switchyard/switchyard/pkg/deployment"
+	"github.com/switchyard/switchyard/pkg/forward"
+	"github.com/switchyard/switchyard/pkg/kvcache"
+	"github.com/switchyard/switchyard/pkg/members"
+	"github.com/switchyard/switchyard/pkg/telemetry"
+	"github.com/switchyard/switchyard/pkg/tokenlog"
+	"github.com/switchyard/switchyard/pkg/wire"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// Service is one attention replica.
+type Service struct {
+	d        *deployment.Deployment
+	config   Config
+	id       string
+	presence *deployment.Presence
+	tracer   *telemetry.Tracer
+	metrics  *telemetry.Metrics
+
+	trunk    *forward.Trunk
+	kv       *kvcache.Pool
+	log      *tokenlog.Log
+	view     *members.View
+	peers    peers
+	exchange *exchange
+	engine   *engine
+	slots    *slots
+	queue    *bus.Queue
+	blocks   *bus.Receiving
+	cancels  *nats.Subscription
+
+	// tasks are admissions under way; ctx ends what Start began.
+	tasks sync.WaitGroup
+	ctx   context.Context
+	stop  context.CancelFunc
+}
+
+// blocksInFlight is generous: a block that waits delays its lane.
+const blocksInFlight = 64
+
+// New returns a replica that is not started.
+func New(d *deployment.Deployment, c Config) *Service {
+	id := deployment.NewID("attention")
+	return &Service{
+		d: d, config: c, id: id, presence: d.NewPresence(id, "attention"),
+		tracer: d.Telemetry.Tracer("attention"), metrics: d.Telemetry.Metrics,
+		log: tokenlog.New(d.Conn, d.Streams), slots: newSlots(c.MaxSequences),
+	}
+}
+
+// Name is the replica's id.
+func (s *Service) Name() string { return s.id }
+
+// Start loads the weights and begins to listen, but takes no work yet.
+func (s *Service) Start(ctx context.Context) (err error) {
+	if err := s.d.CheckPeers(ctx); err != nil {
+		return err
+	}
+	if s.trunk, err = forward.LoadTrunk(s.d.Model, s.d.Pool, s.maxLen()); err != nil {
+		return fmt.Errorf("loading attention's weights: %w", err)
+	}
+	if s.kv, err = kvcache.NewPool(s.trunk.Shape(), s.config.KVBytes); err != nil {
+		return err
+	}
+	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	if s.view, err = members.Watch(s.ctx, s.d.Members); err != nil {
+		return err
+	}
+	s.build()
+	return s.listen(ctx)
+}
+
+func (s *Service) maxLen() int {
+	if n := s.config.MaxModelLen; n > 0 {
+		return min(n, s.d.Model.Spec.MaxPositions)
+	}
+	return s.d.Model.Spec.MaxPositions
+}
+
+// build puts the engine and its lanes together.
+func (s *Service) build() {
+	st := &stats{metrics: s.metrics, presence: s.presence, kv: s.kv, model: s.d.Subjects.Model}
+	s.exchange = &exchange{
+		subjects: s.d.Subjects, identity: s.d.Identity, hop: s.d.Hop, wire: s.d.Wire, d: s.d.Model.Spec.Hidden,
+		maxPayload: func() int { return int(s.d.Conn.MaxPayload()) }, owner: s.id, epoch: rand.Uint64(),
+		shard: s.peers.shard, stats: st, waiters: map[uint64]*remote{},
+	}
+	lanes := make([]*lane, s.config.Lanes)
+	for i := range lanes {
+		r := s.exchange.lane()
+		lanes[i] = &lane{
+			step: forward.Step{Trunk: s.trunk, MoE: r}, remote: r, tracer: s.tracer, stats: st, in: make(chan *microbatch, 1),
+		}
+	}
+	policy := batching.Policy{Lanes: s.config.Lanes, MinRows: s.config.MinRows, MaxRows: s.config.MaxRows}
+	s.engine = newEngine(policy, lanes, s.d.Logger, st)
+}
+
+func (s *Service) listen(ctx context.Context) (err error) {
+	s.blocks, err = s.d.Hop.Receive(ctx, bus.Receiver{
+		Stream: s.d.Streams.Block(), Name: s.id, Subject: s.d.Subjects.Block(s.id), MaxInFlight: blocksInFlight, Private: true,
+	}, s.onBlock)
+	if err != nil {
+		return fmt.Errorf("receiving blocks: %w", err)
+	}
+	if s.cancels, err = s.d.Conn.NATS().Subscribe(s.d.Subjects.AnyCancel(), s.onCancel); err != nil {
+		return fmt.Errorf("listening for cancellations: %w", err)
+	}
+	s.queue, err = s.d.Conn.Queue(ctx, bus.QueueSettings{
+		Stream: s.d.Streams.Sequences(), Name: "attention", Subject: s.d.Subjects.Sequence(), AckWait: sequenceAckWait,
+	})
+	if err != nil {
+		return fmt.Errorf("taking sequences: %w", err)
+	}
+	return nil
+}
+
+// Run steps sequences until ctx ends; what is not finished then goes to a sibling.
+func (s *Service) Run(ctx context.Context) error {
+	var running sync.WaitGroup
+	defer running.Wait()
+	for _, l := range s.engine.lanes {
+		running.Go(func() { l.run(ctx, s.engine.finished) })
+	}
+	running.Go(func() { s.engine.run(ctx) })
+	running.Go(func() { s.followPeers(ctx) })
+	running.Go(func() {
+		if s.peers.waitReady(ctx) {
+			s.presence.SetReady(true)
+			s.takeWork(ctx)
+		}
+	})
+	return s.presence.Announce(ctx)
+}
+
+// Stop ends what Start began, after Run has returned.
+func (s *Service) Stop(ctx context.Context) error {
+	if s.stop == nil {
+		return nil
+	}
+	defer s.stop()
+	if s.queue != nil {
+		s.queue.Stop()
+	}
+	if s.cancels != nil {
+		_ = s.cancels.Unsubscribe() // fails when it is already gone
+	}
+	s.tasks.Wait()
+	if s.blocks == nil {
+		return nil
+	}
+	return s.blocks.Drain(ctx)
+}
+
+// Ready says whether a token can flow through this replica.
+func (s *Service) Ready() error { return s.peers.ready() }
+
+func (s *Service) onBlock(_ context.Context, m *bus.Msg) error {
+	b := &pb.Block{}
+	if err := proto.Unmarshal(m.Data, b); err != nil {
+		return bus.Poison(fmt.Errorf("%w: decoding a block: %w", wire.ErrMalformed, err))
+	}
+	if err := s.exchange.receive(b); err != nil {
+		s.metrics.Strangers.Inc()
+		return bus.Poison(err)
+	}
+	return nil
+}
+
+func (s *Service) onCancel(m *nats.Msg) {
+	c := &pb.Cancel{}
+	typed := m.Header.Get(schemas.HeaderContentType) == schemas.ContentProtobuf
+	if !typed || proto.Unmarshal(m.Data, c) != nil || c.Reason != "stop" {
+		c.Reason = "cancelled"
+	}
+	c.RequestId = schemas.LastToken(m.Subject)
+	select {
+	case s.engine.cancels <- c:
+	case <-s.ctx.Done():
+	}
+}

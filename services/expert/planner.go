@@ -1,0 +1,116 @@
+package expert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/lease"
+	"github.com/switchyard/switchyard/pkg/members"
+	"github.com/switchyard/switchyard/pkg/plan"
+	"github.com/switchyard/switchyard/pkg/planstore"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// Pauses of the planner: members that come together get one plan together.
+const (
+	settle    = 150 * time.Millisecond
+	replanAll = 2 * time.Second
+)
+
+// keepPlan contends for the planner's lease, and plans while it holds it,
+// until ctx ends.
+func (s *Service) keepPlan(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := lease.Hold(ctx, s.d.Leases, "planner", s.id, lease.Options{}, s.planWhileHeld)
+		if err != nil && ctx.Err() == nil {
+			s.d.Logger.Warn("planner's lease; trying again", "error", err)
+			pause(ctx, settle)
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// planWhileHeld plans anew whenever the hosts change.
+func (s *Service) planWhileHeld(ctx context.Context, held *lease.Held) error {
+	for {
+		changed := s.view.Changed()
+		if err := s.replan(ctx, held.Epoch()); err != nil && ctx.Err() == nil {
+			s.d.Logger.Error("no new plan", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+			pause(ctx, settle)
+		case <-time.After(replanAll):
+		}
+	}
+}
+
+// replan writes the plan for the hosts that are present, if it is another one.
+func (s *Service) replan(ctx context.Context, epoch uint64) error {
+	hosts := planHosts(s.view.Snapshot())
+	if len(hosts) == 0 {
+		return nil // not even this one is seen yet
+	}
+	layers, err := s.static().Plan(hosts)
+	if err != nil {
+		return fmt.Errorf("planning for %s: %w", names(hosts), err)
+	}
+	old, err := planstore.Read(ctx, s.d.Plans)
+	if old == nil && err != nil {
+		return err
+	}
+	if err == nil && old != nil && plan.Same(old.Layers, layers) {
+		return nil
+	}
+	head := &pb.PlanHead{
+		Version: old.Version() + 1, Model: s.d.Subjects.Model, ModelHash: s.d.Identity.Model,
+		NumericClass: s.d.Class(), Wire: string(s.d.Wire), WriterEpoch: epoch,
+		Reason: "static, round robin over " + names(hosts),
+	}
+	err = planstore.Write(ctx, s.d.Plans, head, layers, old.RevisionOf())
+	if errors.Is(err, planstore.ErrConflict) {
+		return nil // the next look sees the other's plan
+	}
+	return err
+}
+
+func (s *Service) static() plan.Static {
+	bytes := uint64(0)
+	if layers := s.d.MoELayers(); len(layers) > 0 {
+		if n, err := s.d.Model.ExpertBytes(layers[0], 0); err == nil {
+			bytes = uint64(n)
+		}
+	}
+	return plan.Static{
+		MoELayers: s.d.MoELayers(), Experts: s.d.Model.Spec.Experts, ExpertBytes: bytes,
+		Grouping: s.config.Grouping, Replicas: s.config.Replicas,
+	}
+}
+
+func planHosts(all []*pb.Member) (hosts []plan.Host) {
+	for _, m := range members.OfService(all, "expert") {
+		if !m.Draining {
+			hosts = append(hosts, plan.Host{ID: m.Id, Budget: m.MemoryBudgetBytes})
+		}
+	}
+	return hosts
+}
+
+func names(hosts []plan.Host) string {
+	ids := make([]string, len(hosts))
+	for i, h := range hosts {
+		ids[i] = h.ID
+	}
+	return strings.Join(ids, ", ")
+}

@@ -1,0 +1,156 @@
+package expert
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/bus"
+	"github.com/switchyard/switchyard/pkg/deployment"
+	"github.com/switchyard/switchyard/pkg/forward"
+	"github.com/switchyard/switchyard/pkg/members"
+	"github.com/switchyard/switchyard/pkg/telemetry"
+	"github.com/switchyard/switchyard/pkg/wire"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// Service is one expert host.
+type Service struct {
+	d        *deployment.Deployment
+	config   Config
+	id       string
+	presence *deployment.Presence
+	tracer   *telemetry.Tracer
+	metrics  *telemetry.Metrics
+	bank     *forward.Bank
+	view     *members.View
+	ctx      context.Context // of what Start began, until Stop
+	stop     context.CancelFunc
+
+	mu        sync.Mutex // guards functions and what follows from them
+	functions map[string]*function
+}
+
+// inFlight bounds the dispatches of one function that a host holds: what it
+// holds, its siblings do not get.
+const inFlight = 4
+
+// New returns a host that is not started.
+func New(d *deployment.Deployment, c Config) *Service {
+	id := deployment.NewID("expert")
+	s := &Service{
+		d: d, config: c, id: id, presence: d.NewPresence(id, "expert"), bank: forward.NewBank(d.Model, d.Pool),
+		tracer: d.Telemetry.Tracer("expert"), metrics: d.Telemetry.Metrics, functions: map[string]*function{},
+	}
+	s.presence.Budget = c.MemoryBudget
+	s.presence.Fill = func(stats map[string]float64) { stats["expert_bytes"] = float64(s.bank.Bytes()) }
+	return s
+}
+
+// Name is the host's id.
+func (s *Service) Name() string { return s.id }
+
+// Start joins the members; functions come with the plan.
+func (s *Service) Start(ctx context.Context) (err error) {
+	if err := s.d.CheckPeers(ctx); err != nil {
+		return err
+	}
+	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	if s.view, err = members.Watch(s.ctx, s.d.Members); err != nil {
+		return fmt.Errorf("watching the members: %w", err)
+	}
+	return nil
+}
+
+// Run follows the plan, and keeps it while it holds the planner's lease, until
+// ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	tasks.Go(func() { s.followPlan(ctx) })
+	tasks.Go(func() { s.retire(ctx) })
+	tasks.Go(func() { s.keepPlan(ctx) })
+	return s.presence.Announce(ctx)
+}
+
+// Stop finishes what the host has taken.
+func (s *Service) Stop(ctx context.Context) error {
+	if s.view == nil {
+		return nil
+	}
+	defer s.stop()
+	return s.drainAll(ctx)
+}
+
+// Ready says whether the host serves a plan.
+func (s *Service) Ready() error {
+	if !s.presence.Ready() {
+		return fmt.Errorf("no plan applied yet")
+	}
+	return nil
+}
+
+// receiver returns the handler of one function's dispatches.
+func (s *Service) receiver(f *function) bus.Handler {
+	c := &computer{bank: s.bank, identity: s.d.Identity, wire: s.d.Wire, d: s.d.Model.Spec.Hidden}
+	return func(ctx context.Context, m *bus.Msg) error {
+		d := &pb.Dispatch{}
+		if err := proto.Unmarshal(m.Data, d); err != nil {
+			return bus.Poison(fmt.Errorf("%w: decoding a dispatch: %w", wire.ErrMalformed, err))
+		}
+		ctx, span := s.tracer.Child(ctx, telemetry.SpanExpert,
+			telemetry.Layer(d.GetKey().GetLayer()), telemetry.Function(f.spec.Id))
+		defer span.End()
+		return s.handle(ctx, c, f, d)
+	}
+}
+
+func (s *Service) handle(ctx context.Context, c *computer, f *function, d *pb.Dispatch) error {
+	began := time.Now()
+	p, err := c.compute(d)
+	switch {
+	case isPermanent(err):
+		s.metrics.Strangers.Inc()
+		return s.d.Refuse(ctx, d.Key, err)
+	case err != nil:
+		return err
+	}
+	s.metrics.ExpertCompute().Observe(time.Since(began).Seconds())
+	f.count(s, d)
+	limit := int(s.d.Conn.MaxPayload()-headroom) / (c.d*s.d.Wire.ElementBytes() + routingBytes)
+	for _, part := range cut(p, max(1, limit)) {
+		if err := s.d.Hop.Send(ctx, s.d.Subjects.Partial(d.Key.Shard), part); err != nil {
+			return fmt.Errorf("publishing a partial: %w", err)
+		}
+	}
+	return nil
+}
+
+// What a message carries beside its rows: once, and a row.
+const (
+	headroom     = 4096
+	routingBytes = 16
+)
+
+// count adds a dispatch's rows to the experts' loads.
+func (f *function) count(s *Service, d *pb.Dispatch) {
+	layer := int(d.Key.Layer)
+	for _, e := range d.Expert {
+		if l := f.loads[e]; l != nil {
+			l.n++
+			l.rows.Inc()
+			continue
+		}
+		f.loads[e] = &load{
+			n: 1, rows: s.metrics.ExpertRows(layer, int(e)),
+			name: "expert_rows." + strconv.Itoa(layer) + "." + strconv.Itoa(int(e)),
+		}
+		f.loads[e].rows.Inc()
+	}
+	s.presence.Add("dispatches_total", 1)
+	s.presence.Add("rows_total", float64(len(d.Expert)))
+}

@@ -1,0 +1,119 @@
+package gate
+
+import (
+	"context"
+	"sync"
+
+	"github.com/switchyard/switchyard/pkg/members"
+	"github.com/switchyard/switchyard/pkg/plan"
+	"github.com/switchyard/switchyard/pkg/planstore"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// planSwitch holds the plan in use and the newest one, and goes over to that
+// when all its functions are warm: load, then switch.
+type planSwitch struct {
+	mu     sync.RWMutex
+	used   *plan.Table
+	newest *plan.Table
+	warm   map[string]uint64 // host → plan version it has applied
+}
+
+func (p *planSwitch) current() *plan.Table {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.used
+}
+
+func (p *planSwitch) offer(t *plan.Table) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.newest = t
+	p.advance()
+}
+
+func (p *planSwitch) hosts(warm map[string]uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.warm = warm
+	p.advance()
+}
+
+// advance uses the newest plan if all hosts in it that live have applied it
+// and none of its functions is without one. p.mu is held.
+func (p *planSwitch) advance() {
+	if p.newest == nil || p.newest == p.used {
+		return
+	}
+	for host := range p.newest.Hosts() {
+		if version, alive := p.warm[host]; alive && version < p.newest.Version {
+			return
+		}
+	}
+	if p.newest.Usable(func(h string) bool { return p.warm[h] >= p.newest.Version }) {
+		p.used = p.newest
+	}
+}
+
+// warmReplicas is the number of live hosts of a function, at least one.
+func (p *planSwitch) warmReplicas(f *pb.Function) int {
+	if len(f.Hosts) == 1 {
+		return 1
+	}
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	n := 0
+	for _, h := range f.Hosts {
+		if p.warm[h] > 0 {
+			n++
+		}
+	}
+	return max(1, n)
+}
+
+// followPlan takes new plans in until ctx ends.
+func (s *Service) followPlan(ctx context.Context) {
+	spec := s.d.Model.Spec
+	planstore.Follow(ctx, s.d.Plans, s.d.Logger, func(p *planstore.Plan) {
+		t, err := plan.NewTable(p.Version(), p.Layers, s.d.MoELayers(), spec.Experts)
+		if err != nil {
+			s.d.Logger.Error("plan refused", "version", p.Version(), "error", err)
+			return
+		}
+		s.plan.offer(t)
+		s.acknowledge()
+	})
+}
+
+// followMembers keeps track of the hosts until ctx ends.
+func (s *Service) followMembers(ctx context.Context) {
+	for {
+		changed := s.view.Changed()
+		s.plan.hosts(WarmHosts(s.view.Snapshot()))
+		s.acknowledge()
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+	}
+}
+
+// acknowledge tells which plan is in use, so that hosts can drop what is older.
+func (s *Service) acknowledge() {
+	if t := s.plan.current(); t != nil {
+		s.presence.SetPlan(t.Version)
+		s.presence.SetReady(true)
+	}
+}
+
+// WarmHosts lists the expert hosts that serve, with the plan each has applied.
+func WarmHosts(all []*pb.Member) map[string]uint64 {
+	warm := map[string]uint64{}
+	for _, m := range members.OfService(all, "expert") {
+		if !m.Draining {
+			warm[m.Id] = m.PlanVersion
+		}
+	}
+	return warm
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/client"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// DemoCmd shows the main job on embedded defaults. It opens no port.
+type DemoCmd struct {
+	MaxTokens int32  `default:"96" help:"Most tokens to generate." placeholder:"N"`
+	Text      string `arg:"" optional:"" default:"Once upon a time" help:"The prompt."`
+}
+
+// Run starts everything in this process, streams one answer, and stops.
+func (c *DemoCmd) Run(ctx context.Context, e *env) (err error) {
+	began := time.Now()
+	up := UpCmd{}
+	if err := fillDefaults(&up); err != nil {
+		return err
+	}
+	up.Listen = ""
+	settings, err := up.settings(ctx, e)
+	if err != nil {
+		return err
+	}
+	y, err := openYard(ctx, settings)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, y.close()) }()
+	if err := y.ready(ctx); err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintf(e.err, "ready in %v: NATS, tokenizer, attention, gate, expert host and aggregator in one process\n\n", time.Since(began).Round(time.Millisecond))
+	conn, err := y.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	producer := client.New(conn.NATS(), client.Settings{Prefix: e.Prefix, Model: y.settings.node.modelName()})
+	return c.ask(ctx, e, producer)
+}
+
+func (c *DemoCmd) ask(ctx context.Context, e *env, producer *client.Client) error {
+	temperature, topP, seed := 0.7, 0.95, uint32(7)
+	stream, err := producer.Prompt(ctx, &pb.Prompt{
+		Text: c.Text, MaxTokens: &c.MaxTokens, Temperature: &temperature, TopP: &topP, Seed: &seed,
+	})
+	if err != nil {
+		return err
+	}
+	_, _ = fmt.Fprint(e.out, c.Text)
+	for chunk, err := range stream.Chunks() {
+		if err != nil {
+			return err
+		}
+		_, _ = fmt.Fprint(e.out, chunk.Text)
+		if chunk.FinishReason != "" {
+			_, _ = fmt.Fprint(e.out, "\n\n")
+			u, t := chunk.Usage, chunk.Timings
+			_, _ = fmt.Fprintf(e.err, "%s after %d tokens: first token in %.0f ms, %.0f tokens/s\n",
+				chunk.FinishReason, u.CompletionTokens, 1000*t.Ttft, float64(u.CompletionTokens-1)/(t.Total-t.Ttft))
+			return client.Failure(chunk)
+		}
+	}
+	return errors.New("the answer ended without a last chunk")
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+
+	"github.com/switchyard/switchyard/pkg/forward"
+	"github.com/switchyard/switchyard/pkg/model"
+	"github.com/switchyard/switchyard/pkg/plan"
+	"github.com/switchyard/switchyard/pkg/telemetry"
+	"github.com/switchyard/switchyard/schemas"
+	"github.com/switchyard/switchyard/services/attention"
+	"github.com/switchyard/switchyard/services/expert"
+	"github.com/switchyard/switchyard/services/tokenizer"
+)
+
+// ModelFlags name the model and what its pipeline agrees on; all services of
+// one model need the same ones.
+type ModelFlags struct {
+	Model       string `help:"Hugging Face model directory; without it the demo model in this binary." placeholder:"DIR"`
+	Name        string `help:"The model's name in subjects; default is the directory's name." placeholder:"NAME"`
+	MaxModelLen int    `help:"Most tokens of a sequence, prompt and answer together; 0 is the model's limit." placeholder:"N"`
+	Hops        string `default:"unacked" enum:"acked,unacked,core" help:"How tensors travel: acked (JetStream work queues), unacked (JetStream, no acknowledgements) or core (plain NATS)." placeholder:"KIND"`
+	Wire        string `default:"bf16" enum:"bf16,f32" help:"Element type of rows between services: bf16 or f32." placeholder:"TYPE"`
+	Replicas    int    `default:"0" help:"Replicas of each stream on the NATS cluster; 0 is 1 on one server and 3 on a cluster." placeholder:"N"`
+	Threads     int    `default:"0" help:"Threads that compute; 0 is one a core." placeholder:"N"`
+}
+
+func (f ModelFlags) open() (*model.Model, error) {
+	if f.Model == "" {
+		return model.Demo()
+	}
+	m, err := model.Open(f.Model)
+	if err != nil {
+		return nil, usage(err)
+	}
+	return m, nil
+}
+
+func (f ModelFlags) threads() int {
+	if f.Threads > 0 {
+		return f.Threads
+	}
+	return runtime.NumCPU()
+}
+
+func (f ModelFlags) check() error {
+	if f.MaxModelLen < 0 || f.Threads < 0 || f.Replicas < 0 {
+		return usage(errors.New("--max-model-len, --threads and --replicas cannot be negative"))
+	}
+	return nil
+}
+
+func (f ModelFlags) wire() forward.Wire { return forward.Wire(f.Wire) }
+func (f ModelFlags) hops() schemas.Hops { return schemas.Hops(f.Hops) }
+
+// TelemetryFlags say where a process tells about itself.
+type TelemetryFlags struct {
+	MetricsAddr  string  `help:"host:port for /metrics, /healthz and /readyz; empty is nowhere." placeholder:"ADDR"`
+	OtlpEndpoint string  `name:"otlp-endpoint" help:"Where traces go: grpc://host:4317 or http://host:4318; empty is nowhere." placeholder:"URL"`
+	TraceSample  float64 `default:"1" help:"Share of requests that are traced, 0 to 1." placeholder:"RATIO"`
+}
+
+func (f TelemetryFlags) config(name string) telemetry.Config {
+	return telemetry.Config{OTLPEndpoint: f.OtlpEndpoint, TraceSample: f.TraceSample, MetricsAddr: f.MetricsAddr, ServiceName: name}
+}
+
+// AttentionFlags are attention's own.
+type AttentionFlags struct {
+	KVMemory     string `name:"kv-memory" default:"64MiB" help:"Memory for keys and values, such as 64MiB or 4GiB." placeholder:"BYTES"`
+	MaxSequences int    `default:"256" help:"Most sequences at once; more wait." placeholder:"N"`
+	MaxRows      int    `default:"256" help:"Most rows of one microbatch, prompt and answer tokens together." placeholder:"N"`
+	Lanes        int    `default:"2" help:"Microbatches in flight at once." placeholder:"N"`
+	MinRows      int    `default:"8" help:"Fewest answer tokens a step for which another lane is used." placeholder:"N"`
+}
+
+func (f AttentionFlags) config(m ModelFlags) (attention.Config, error) {
+	kv, err := parseBytes("kv-memory", f.KVMemory)
+	if err != nil {
+		return attention.Config{}, err
+	}
+	for name, v := range map[string]int{"max-sequences": f.MaxSequences, "max-rows": f.MaxRows, "lanes": f.Lanes, "min-rows": f.MinRows} {
+		if v < 1 {
+			return attention.Config{}, usage(fmt.Errorf("--%s is %d; it must be at least 1", name, v))
+		}
+	}
+	return attention.Config{
+		MaxModelLen: m.MaxModelLen, KVBytes: kv, MaxSequences: f.MaxSequences, MaxRows: f.MaxRows, Lanes: f.Lanes, MinRows: f.MinRows,
+	}, nil
+}
+
+// ExpertFlags are the expert host's own.
+type ExpertFlags struct {
+	ExpertMemory string `default:"0" help:"Memory for expert weights on this host, such as 8GiB; 0 is no limit." placeholder:"BYTES"`
+	Grouping     string `default:"planner" enum:"planner,expert" help:"Experts of one function: planner (all of a layer on one host) or expert (one each)." placeholder:"KIND"`
+	Replication  int    `default:"1" help:"Hosts that run each function." placeholder:"N"`
+}
+
+func (f ExpertFlags) config() (expert.Config, error) {
+	budget, err := parseBytes("expert-memory", f.ExpertMemory)
+	if err != nil {
+		return expert.Config{}, err
+	}
+	if f.Replication < 1 {
+		return expert.Config{}, usage(fmt.Errorf("--replication is %d; it must be at least 1", f.Replication))
+	}
+	return expert.Config{MemoryBudget: uint64(budget), Grouping: plan.Grouping(f.Grouping), Replicas: f.Replication}, nil
+}
+
+// TokenizerFlags are the tokenizer's own.
+type TokenizerFlags struct {
+	MaxQueued int `default:"1024" help:"Sequences that may wait before prompts are refused as overload." placeholder:"N"`
+}
+
+func (f TokenizerFlags) config(m ModelFlags) (tokenizer.Config, error) {
+	if f.MaxQueued < 1 {
+		return tokenizer.Config{}, usage(fmt.Errorf("--max-queued is %d; it must be at least 1", f.MaxQueued))
+	}
+	return tokenizer.Config{MaxModelLen: m.MaxModelLen, MaxQueued: f.MaxQueued}, nil
+}
+
+// units are the suffixes of byte counts, longest first.
+var units = []struct {
+	suffix string
+	shift  uint
+}{{"KiB", 10}, {"MiB", 20}, {"GiB", 30}, {"TiB", 40}, {"B", 0}, {"", 0}}
+
+// parseBytes reads a count of bytes such as 64MiB.
+func parseBytes(flag, text string) (int64, error) {
+	for _, u := range units {
+		digits, ok := strings.CutSuffix(text, u.suffix)
+		var n int64
+		if !ok {
+			continue
+		}
+		if used, err := fmt.Sscanf(digits+" ", "%d ", &n); err != nil || used != 1 || fmt.Sprint(n) != digits || n < 0 || n > 1<<(62-u.shift) {
+			break
+		}
+		return n << u.shift, nil
+	}
+	return 0, usage(fmt.Errorf("--%s is %q; it must be a number of bytes such as 67108864, 64MiB or 4GiB", flag, text))
+}

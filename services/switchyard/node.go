@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/pkg/bus"
+	"github.com/switchyard/switchyard/pkg/deployment"
+	"github.com/switchyard/switchyard/pkg/lifecycle"
+	"github.com/switchyard/switchyard/pkg/model"
+	"github.com/switchyard/switchyard/pkg/telemetry"
+	"github.com/switchyard/switchyard/schemas"
+	"github.com/switchyard/switchyard/services/aggregator"
+	"github.com/switchyard/switchyard/services/attention"
+	"github.com/switchyard/switchyard/services/expert"
+	"github.com/switchyard/switchyard/services/gate"
+	"github.com/switchyard/switchyard/services/tokenizer"
+)
+
+// node is one process's share of a model: the model itself, the cores, and
+// how to reach the server.
+type node struct {
+	model     *model.Model
+	pool      *pool.Pool
+	telemetry *telemetry.Telemetry
+	log       *slog.Logger
+	flags     ModelFlags
+	prefix    string
+	bus       bus.Config
+	inProcess nats.InProcessConnProvider
+
+	conns []*bus.Conn
+}
+
+// tune sets what the runtime's defaults are wrong for: messages and compute
+// share the cores, so a message must find a processor while kernels run, and
+// tensors make short-lived garbage.
+func tune() {
+	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), 2*runtime.NumCPU()))
+	debug.SetGCPercent(400)
+}
+
+// deployment opens a connection of its own for a service.
+func (n *node) deployment(ctx context.Context, service string) (*deployment.Deployment, error) {
+	conn, err := bus.Connect(ctx, n.bus, bus.Settings{
+		Name: "switchyard " + service, InProcess: n.inProcess, Propagator: n.propagator(), Logger: n.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	n.conns = append(n.conns, conn)
+	return deployment.Open(ctx, deployment.Settings{
+		Conn: conn, Model: n.model, Pool: n.pool, Prefix: n.prefix, Name: n.flags.Name, Hops: n.flags.hops(),
+		Wire: n.flags.wire(), Replicas: n.flags.Replicas, Telemetry: n.telemetry, Logger: n.log.With("service", service),
+	})
+}
+
+// propagator is nil without tracing, so that no message pays for it.
+func (n *node) propagator() bus.Propagator {
+	if n.telemetry.Tracer("bus") == nil {
+		return nil
+	}
+	return n.telemetry.Propagator
+}
+
+// close closes what the node opened.
+func (n *node) close() error {
+	for _, c := range n.conns {
+		c.Close()
+	}
+	n.pool.Close()
+	if err := n.model.Close(); err != nil {
+		return fmt.Errorf("closing the model: %w", err)
+	}
+	return nil
+}
+
+// makers make the services by name.
+type makers struct {
+	attention attention.Config
+	expert    expert.Config
+	tokenizer tokenizer.Config
+}
+
+// serviceNames is the order of starting: who is sent to comes before who sends.
+var serviceNames = []string{"aggregator", "expert", "gate", "attention", "tokenizer"}
+
+func (m makers) make(name string, d *deployment.Deployment) lifecycle.Service {
+	switch name {
+	case "aggregator":
+		return aggregator.New(d)
+	case "expert":
+		return expert.New(d, m.expert)
+	case "gate":
+		return gate.New(d)
+	case "attention":
+		return attention.New(d, m.attention)
+	}
+	return tokenizer.New(d, m.tokenizer)
+}
+
+// services makes count replicas of each named service.
+func (n *node) services(ctx context.Context, m makers, count map[string]int) ([]lifecycle.Service, error) {
+	var out []lifecycle.Service
+	for _, name := range serviceNames {
+		for range count[name] {
+			d, err := n.deployment(ctx, name)
+			if err != nil {
+				return nil, fmt.Errorf("preparing %s: %w", name, err)
+			}
+			out = append(out, m.make(name, d))
+		}
+	}
+	return out, nil
+}
+
+// modelName is the model's name in subjects.
+func (n *node) modelName() string {
+	if n.flags.Name != "" {
+		return schemas.ModelToken(n.flags.Name)
+	}
+	return schemas.ModelToken(n.model.Name)
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/bus"
+	"github.com/switchyard/switchyard/pkg/lifecycle"
+	"github.com/switchyard/switchyard/pkg/natsserver"
+)
+
+// yardSettings are a whole pipeline in one process.
+type yardSettings struct {
+	node *node
+	makers
+	// count is the replicas of each service.
+	count map[string]int
+	// listen is the server's address; empty: only this process reaches it.
+	listen string
+	// data is the server's folder; empty: a temporary one.
+	data     string
+	insecure bool
+}
+
+// one replica of each service.
+func one() map[string]int {
+	count := map[string]int{}
+	for _, name := range serviceNames {
+		count[name] = 1
+	}
+	return count
+}
+
+// yard is a running pipeline in one process: server, services and all.
+type yard struct {
+	settings yardSettings
+	server   *natsserver.Server
+	group    *lifecycle.Group
+	temp     string
+	stop     context.CancelFunc
+	ended    chan error
+}
+
+// openYard starts everything and returns at once; ready waits for it.
+func openYard(ctx context.Context, s yardSettings) (*yard, error) {
+	y := &yard{settings: s, ended: make(chan error, 1)}
+	if err := y.startServer(); err != nil {
+		return nil, errors.Join(err, y.cleanUp())
+	}
+	s.node.inProcess = y.server
+	services, err := s.node.services(ctx, s.makers, s.count)
+	if err != nil {
+		return nil, errors.Join(err, y.cleanUp())
+	}
+	y.group = lifecycle.NewGroup("switchyard", append([]lifecycle.Service{s.node.telemetry}, services...)...)
+	s.node.telemetry.Watch(y.group)
+	ctx, y.stop = context.WithCancel(ctx)
+	go func() { y.ended <- lifecycle.Run(ctx, y.group, drainTime) }()
+	return y, nil
+}
+
+func (y *yard) startServer() (err error) {
+	dir := y.settings.data
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "switchyard-"); err != nil {
+			return fmt.Errorf("making a temporary data folder: %w", err)
+		}
+		y.temp = dir
+	}
+	y.server, err = natsserver.Start(natsserver.Settings{
+		StoreDir: dir, Listen: y.settings.listen, Insecure: y.settings.insecure, Logger: y.settings.node.log,
+	})
+	if err != nil {
+		return usage(err)
+	}
+	return nil
+}
+
+// readyWithin bounds the wait for a pipeline in one process; loading a large
+// model is most of it.
+const readyWithin = 10 * time.Minute
+
+// ready waits until a token can flow.
+func (y *yard) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
+	waiting := make(chan error, 1)
+	go func() { waiting <- awaitReady(ctx, y.group) }()
+	select {
+	case err := <-waiting:
+		return err
+	case err := <-y.ended:
+		y.ended <- err
+		return errors.Join(errors.New("the pipeline ended before it was ready"), err)
+	}
+}
+
+// connect opens a client's connection into the yard.
+func (y *yard) connect(ctx context.Context) (*bus.Conn, error) {
+	return bus.Connect(ctx, bus.Config{}, bus.Settings{Name: "switchyard client", InProcess: y.server, Logger: y.settings.node.log})
+}
+
+// wait returns when the pipeline has ended by itself or by a signal.
+func (y *yard) wait() error {
+	err := <-y.ended
+	y.ended <- err
+	return err
+}
+
+// close stops everything and removes a temporary folder.
+func (y *yard) close() error {
+	y.stop()
+	return errors.Join(y.wait(), y.cleanUp())
+}
+
+func (y *yard) cleanUp() error {
+	for _, c := range y.settings.node.conns {
+		c.Close()
+	}
+	if y.server != nil {
+		y.server.Shutdown()
+	}
+	var err error
+	if y.temp != "" {
+		err = os.RemoveAll(y.temp)
+	}
+	return errors.Join(err, y.settings.node.close())
+}

@@ -1,0 +1,117 @@
+package tokenizer
+
+import (
+	"github.com/switchyard/switchyard/pkg/tokenizer"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// answer turns the records of one request into its chunks. It is a pure
+// function of the records in their order; nothing else decides what a chunk
+// contains.
+type answer struct {
+	request string
+	accept  *pb.Accept
+	detok   detokenizer
+	stops   *tokenizer.StopMatcher
+
+	tokens   int32 // taken in
+	last     *pb.Chunk
+	stopped  bool // by a stop string: what follows is not shown
+	finished bool
+}
+
+// detokenizer is tokenizer.Detokenizer's part that is needed; a model without
+// a tokenizer has none.
+type detokenizer interface {
+	Push(id uint32) string
+	Flush() string
+}
+
+type noText struct{}
+
+func (noText) Push(uint32) string { return "" }
+func (noText) Flush() string      { return "" }
+
+func newAnswer(request string, accept *pb.Accept, d detokenizer) *answer {
+	return &answer{request: request, accept: accept, detok: d, stops: tokenizer.NewStopMatcher(accept.Stop)}
+}
+
+// push takes the next record in and returns the chunk that it completes, or nil.
+func (a *answer) push(r *pb.Record) *pb.Chunk {
+	if a.finished {
+		return nil
+	}
+	switch k := r.Kind.(type) {
+	case *pb.Record_Score:
+		return a.score(k.Score)
+	case *pb.Record_Token:
+		return a.token(k.Token)
+	case *pb.Record_Terminal:
+		a.finished = true
+		return a.end(k.Terminal)
+	}
+	return nil
+}
+
+func (a *answer) chunk(index int32) *pb.Chunk {
+	return &pb.Chunk{RequestId: a.request, Index: index, Seed: a.accept.Seed}
+}
+
+// score chunks come before token 0: position p of a prompt of n tokens has the
+// index p-n, so that every chunk has an index of its own.
+func (a *answer) score(s *pb.Score) *pb.Chunk {
+	c := a.chunk(s.Position - a.accept.PromptTokens)
+	c.Score = s
+	return c
+}
+
+func (a *answer) token(t *pb.Token) *pb.Chunk {
+	if a.stopped || t.Index != a.tokens {
+		return nil
+	}
+	a.tokens++
+	c := a.chunk(t.Index)
+	c.TokenIds = []uint32{t.Id}
+	if t.Logprobs != nil {
+		c.Logprobs = []*pb.TokenLogprobs{t.Logprobs}
+	}
+	if !t.Stop {
+		c.Text, a.stopped = a.stops.Push(a.detok.Push(t.Id))
+	}
+	// The last token's chunk is the last chunk: it waits for the terminal
+	// record, so that its index never carries two different contents.
+	if t.Stop || a.stopped || a.tokens == a.accept.MaxTokens {
+		a.last = c
+		return nil
+	}
+	return c
+}
+
+// end makes the last chunk. A request that ended early has no token for it; it
+// then has the index after the last one.
+func (a *answer) end(t *pb.Terminal) *pb.Chunk {
+	c := a.last
+	if c == nil {
+		c = a.chunk(a.tokens)
+	}
+	c.FinishReason, c.Error, c.Timings = t.FinishReason, t.Error, t.Timings
+	if a.stopped {
+		c.FinishReason, c.Error = "stop", nil
+	} else {
+		text, stopped := a.stops.Push(a.detok.Flush())
+		c.Text += text
+		if !stopped {
+			c.Text += a.stops.Flush()
+		}
+	}
+	c.Usage = &pb.Usage{PromptTokens: a.accept.PromptTokens, CompletionTokens: a.tokens}
+	if c.Timings == nil {
+		c.Timings = &pb.Timings{}
+	}
+	return c
+}
+
+// wants says whether a producer that asked to begin at from gets the chunk.
+func wants(c *pb.Chunk, from int32) bool {
+	return c.Index >= from || c.FinishReason != "" || (c.Score != nil && from == 0)
+}

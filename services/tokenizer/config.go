@@ -1,0 +1,12 @@
+package tokenizer
+
+// Config is what an operator sets.
+type Config struct {
+	// MaxModelLen bounds a sequence, prompt and generated tokens together; 0 is the model's limit.
+	MaxModelLen int
+	// MaxQueued is how many sequences may wait for attention before prompts are refused as overload.
+	MaxQueued int
+}
+
+// DefaultMaxQueued keeps the wait within what a producer bears.
+const DefaultMaxQueued = 1024

@@ -1,0 +1,177 @@
+package tokenizer
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/switchyard/switchyard/pkg/bus"
+	"github.com/switchyard/switchyard/pkg/deployment"
+	"github.com/switchyard/switchyard/pkg/edge"
+	"github.com/switchyard/switchyard/pkg/members"
+	"github.com/switchyard/switchyard/pkg/telemetry"
+	"github.com/switchyard/switchyard/pkg/tokenizer"
+	"github.com/switchyard/switchyard/pkg/tokenlog"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// Service is one tokenizer replica.
+type Service struct {
+	d        *deployment.Deployment
+	config   Config
+	id       string
+	presence *deployment.Presence
+	tracer   *telemetry.Tracer
+	metrics  *telemetry.Metrics
+
+	text    *tokenizer.Tokenizer // nil if the model has none
+	model   edge.Model
+	log     *tokenlog.Log
+	view    *members.View
+	prompts *bus.Queue
+	api     micro.Service
+	subs    []*nats.Subscription
+	shards  shardSet
+
+	// tasks are replays and cancellations under way; ctx ends them.
+	tasks sync.WaitGroup
+	ctx   context.Context
+	stop  context.CancelFunc
+}
+
+const (
+	// promptAckWait is when another replica takes over a prompt.
+	promptAckWait = 3 * time.Second
+	// promptsAtOnce bounds the prompts that a replica takes at once.
+	promptsAtOnce = 16
+)
+
+// New returns a replica that is not started.
+func New(d *deployment.Deployment, c Config) *Service {
+	id := deployment.NewID("tokenizer")
+	return &Service{
+		d: d, config: c, id: id, presence: d.NewPresence(id, "tokenizer"),
+		tracer: d.Telemetry.Tracer("tokenizer"), metrics: d.Telemetry.Metrics,
+		log: tokenlog.New(d.Conn, d.Streams),
+	}
+}
+
+// Name is the replica's id.
+func (s *Service) Name() string { return s.id }
+
+// Start loads the tokenizer and begins to listen.
+func (s *Service) Start(ctx context.Context) (err error) {
+	if err := s.d.CheckPeers(ctx); err != nil {
+		return err
+	}
+	if err := s.load(); err != nil {
+		return err
+	}
+	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	if s.view, err = members.Watch(s.ctx, s.d.Members); err != nil {
+		return fmt.Errorf("watching the members: %w", err)
+	}
+	s.prompts, err = s.d.Conn.Queue(ctx, bus.QueueSettings{
+		Stream: s.d.Streams.Prompts(), Name: "tokenizer", Subject: s.d.Subjects.Prompt(), AckWait: promptAckWait,
+	})
+	if err != nil {
+		return fmt.Errorf("taking prompts: %w", err)
+	}
+	if err := s.listen(); err != nil {
+		return err
+	}
+	s.presence.SetReady(true)
+	return nil
+}
+
+// load prepares text and chat encoding as far as the model has them.
+func (s *Service) load() error {
+	m := s.d.Model
+	s.model = edge.Model{Vocab: m.Spec.Vocab, MaxLen: s.maxLen(), EOS: m.Spec.EOS, Generation: m.Generation}
+	if _, ok := m.File("tokenizer.json"); !ok {
+		return nil
+	}
+	t, err := tokenizer.Open(m.File)
+	if err != nil {
+		return fmt.Errorf("loading the tokenizer: %w", err)
+	}
+	s.text, s.model.EncodeText = t, t.EncodePrompt
+	template, err := t.ChatTemplate(m.File)
+	if err != nil {
+		return fmt.Errorf("loading the chat template: %w", err)
+	}
+	if template != nil {
+		s.model.EncodeChat = func(messages []*pb.ChatMessage) ([]uint32, error) { return encodeChat(t, template, messages) }
+	}
+	return nil
+}
+
+func encodeChat(t *tokenizer.Tokenizer, template *tokenizer.Template, messages []*pb.ChatMessage) ([]uint32, error) {
+	turns := make([]tokenizer.Message, len(messages))
+	for i, m := range messages {
+		turns[i] = tokenizer.Message{Role: m.Role, Content: m.Content}
+	}
+	text, err := template.Render(turns, true)
+	if err != nil {
+		return nil, err
+	}
+	return t.Encode(text, true)
+}
+
+func (s *Service) maxLen() int {
+	if n := s.config.MaxModelLen; n > 0 {
+		return min(n, s.d.Model.Spec.MaxPositions)
+	}
+	return s.d.Model.Spec.MaxPositions
+}
+
+func (s *Service) newDetokenizer() detokenizer {
+	if s.text == nil {
+		return noText{}
+	}
+	return s.text.NewDetokenizer(true)
+}
+
+// Run takes prompts and serves shards until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { s.intake(ctx) })
+	running.Go(func() { s.serveShards(ctx) })
+	return s.presence.Announce(ctx)
+}
+
+// Stop ends listening and what is under way; another replica goes on with it.
+func (s *Service) Stop(ctx context.Context) error {
+	if s.stop == nil {
+		return nil
+	}
+	if s.api != nil {
+		if err := s.api.Stop(); err != nil {
+			s.d.Logger.Debug("stopping the services", "error", err)
+		}
+	}
+	for _, sub := range s.subs {
+		_ = sub.Unsubscribe() // fails when it is already gone
+	}
+	if s.prompts != nil {
+		s.prompts.Stop()
+	}
+	s.stop()
+	return wait(ctx, &s.tasks)
+}
+
+func wait(ctx context.Context, tasks *sync.WaitGroup) error {
+	done := make(chan struct{})
+	go func() { tasks.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for replays to end: %w", ctx.Err())
+	}
+}

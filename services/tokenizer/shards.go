@@ -1,0 +1,198 @@
+package tokenizer
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/switchyard/switchyard/pkg/lease"
+	"github.com/switchyard/switchyard/pkg/members"
+	"github.com/switchyard/switchyard/pkg/telemetry"
+	"github.com/switchyard/switchyard/pkg/tokenlog"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// shardSet counts the shards of the token log that this replica serves.
+type shardSet struct {
+	mu   sync.Mutex
+	held map[int]bool
+}
+
+func (h *shardSet) set(shard int, held bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.held == nil {
+		h.held = map[int]bool{}
+	}
+	if held {
+		h.held[shard] = true
+	} else {
+		delete(h.held, shard)
+	}
+}
+
+func (h *shardSet) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.held)
+}
+
+// serveShards contends for every shard of the token log until ctx ends.
+func (s *Service) serveShards(ctx context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	for shard := range schemas.LogShards {
+		running.Go(func() { s.contend(ctx, shard) })
+	}
+}
+
+// yieldPause leaves a shard that was given up to others.
+const yieldPause = 3 * time.Second
+
+func (s *Service) contend(ctx context.Context, shard int) {
+	for ctx.Err() == nil {
+		err := lease.Hold(ctx, s.d.Leases, "shard-"+strconv.Itoa(shard), s.id, lease.Options{}, func(ctx context.Context, held *lease.Held) error {
+			s.shards.set(shard, true)
+			defer s.shards.set(shard, false)
+			return s.serveShard(ctx, shard, held)
+		})
+		pause := 100 * time.Millisecond
+		if errors.Is(err, errYield) {
+			pause = yieldPause
+		} else if err != nil && ctx.Err() == nil {
+			s.d.Logger.Warn("serving a shard; trying again", "shard", shard, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// errYield says that a shard was given up for the sake of balance.
+var errYield = errors.New("this replica has more than its share of shards")
+
+// fairEvery is how often a replica looks whether it has more than its share.
+const fairEvery = time.Second
+
+// serveShard makes chunks of a shard's records while the lease is held.
+func (s *Service) serveShard(ctx context.Context, shard int, held *lease.Held) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go s.yieldWhenUnfair(ctx, cancel)
+	start := held.Position() + 1
+	sh := &ownedShard{s: s, start: start, answers: map[string]*answer{}}
+	err := s.log.FollowShard(ctx, shard, start, func(request string, e tokenlog.Entry) {
+		sh.take(ctx, request, e)
+		held.SetPosition(e.Seq)
+	})
+	if cause := context.Cause(ctx); errors.Is(cause, errYield) {
+		return cause
+	}
+	return err
+}
+
+// yieldWhenUnfair gives a shard up when siblings should have it.
+func (s *Service) yieldWhenUnfair(ctx context.Context, giveUp context.CancelCauseFunc) {
+	tick := time.NewTicker(fairEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if s.overShare() {
+				giveUp(errYield)
+			}
+		}
+	}
+}
+
+// overShare says whether siblings should have some of this replica's shards.
+func (s *Service) overShare() bool {
+	siblings := 0
+	for _, m := range members.OfService(s.view.Snapshot(), "tokenizer") {
+		if !m.Draining {
+			siblings++
+		}
+	}
+	return siblings > 0 && s.shards.count() > (schemas.LogShards+siblings-1)/siblings
+}
+
+// ownedShard is the answers under way in one shard.
+type ownedShard struct {
+	s       *Service
+	start   uint64 // what lies before was delivered by an earlier owner
+	answers map[string]*answer
+}
+
+func (sh *ownedShard) take(ctx context.Context, request string, e tokenlog.Entry) {
+	if k, ok := e.Record.Kind.(*pb.Record_Accept); ok {
+		sh.answers[request] = newAnswer(request, k.Accept, sh.s.newDetokenizer())
+		return
+	}
+	a := sh.answers[request]
+	if a == nil {
+		if a = sh.rebuild(ctx, request, e.Seq); a == nil {
+			return
+		}
+		sh.answers[request] = a
+	}
+	sh.advance(ctx, a, e.Record)
+}
+
+// rebuild makes the answer of a request whose beginning an earlier owner served.
+func (sh *ownedShard) rebuild(ctx context.Context, request string, before uint64) *answer {
+	history, err := sh.s.log.Read(ctx, request)
+	if err != nil || len(history) == 0 {
+		sh.s.d.Logger.Warn("reading a request's log", "request", request, "error", err)
+		return nil
+	}
+	k, ok := history[0].Record.Kind.(*pb.Record_Accept)
+	if !ok {
+		sh.s.d.Logger.Warn("a request's log does not begin with its acceptance", "request", request)
+		return nil
+	}
+	a := newAnswer(request, k.Accept, sh.s.newDetokenizer())
+	for _, e := range history[1:] {
+		if e.Seq < before {
+			a.push(e.Record)
+		}
+	}
+	return a
+}
+
+func (sh *ownedShard) advance(ctx context.Context, a *answer, r *pb.Record) {
+	s := sh.s
+	c := a.push(r)
+	if c != nil {
+		ctx, span := s.chunkSpan(ctx, a.accept, c)
+		if err := s.deliver(ctx, destinationOf(a.accept), c); err != nil {
+			s.d.Logger.Warn("delivering a chunk", "request", a.request, "error", err)
+		}
+		span.End()
+	}
+	if r.GetToken() != nil {
+		s.presence.Add("chunks_total", 1)
+		if a.stopped {
+			s.cancel(a.request, "stop") // again with every further token, should it get lost
+		}
+	}
+	if a.finished {
+		delete(sh.answers, a.request)
+	}
+}
+
+func (s *Service) chunkSpan(ctx context.Context, accept *pb.Accept, c *pb.Chunk) (context.Context, trace.Span) {
+	if s.tracer == nil || accept.Traceparent == "" {
+		return ctx, trace.SpanFromContext(context.Background())
+	}
+	ctx = telemetry.Propagator{}.Extract(ctx, nats.Header{"traceparent": {accept.Traceparent}})
+	return s.tracer.Child(ctx, telemetry.SpanChunk, trace.WithAttributes(telemetry.AttrRequest.String(c.RequestId)))
+}
