@@ -1,0 +1,216 @@
+package kvcache
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/switchyard/switchyard/kernels/cpu"
+)
+
+var shape = Shape{Layers: 2, KVHeads: 3, HeadDim: 4}
+
+func pool(t testing.TB, pages int64) *Pool {
+	t.Helper()
+	p, err := NewPool(shape, pages*shape.PageBytes()+shape.PageBytes()-1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestPages(t *testing.T) {
+	if got, want := shape.PageBytes(), int64(2*3*2*4*cpu.PagePositions*4); got != want {
+		t.Errorf("a page of %d bytes, want %d", got, want)
+	}
+	for positions, want := range map[int]int{0: 0, 1: 1, cpu.PagePositions: 1, cpu.PagePositions + 1: 2, 10 * cpu.PagePositions: 10} {
+		if got := PagesFor(positions); got != want {
+			t.Errorf("%d positions: %d pages, want %d", positions, got, want)
+		}
+	}
+}
+
+func TestBudgetBelowOnePage(t *testing.T) {
+	if _, err := NewPool(shape, shape.PageBytes()-1); err == nil || !strings.Contains(err.Error(), "raise it") {
+		t.Errorf("%v, want what to do", err)
+	}
+}
+
+// books is a pool beside what it should have given out.
+type books struct {
+	pool   *Pool
+	tables []*Table
+	pages  int
+}
+
+func (b *books) reserve(t *rapid.T) {
+	positions := rapid.IntRange(0, 6*cpu.PagePositions).Draw(t, "positions")
+	table, err := b.pool.Reserve(positions)
+	if fits := b.pages+PagesFor(positions) <= b.pool.Capacity(); fits != (err == nil) || !fits && !errors.Is(err, ErrFull) {
+		t.Fatalf("%d positions with %d of %d pages taken: %v", positions, b.pages, b.pool.Capacity(), err)
+	}
+	if err != nil {
+		return
+	}
+	if table.Positions() < positions || table.Positions() >= positions+cpu.PagePositions {
+		t.Fatalf("%d positions got room for %d", positions, table.Positions())
+	}
+	b.tables, b.pages = append(b.tables, table), b.pages+PagesFor(positions)
+}
+
+func (b *books) release(t *rapid.T) {
+	if len(b.tables) == 0 {
+		t.Skip("nothing to release")
+	}
+	i := rapid.IntRange(0, len(b.tables)-1).Draw(t, "table")
+	b.pages -= len(b.tables[i].pages)
+	b.tables[i].Release()
+	b.tables[i].Release() // once more changes nothing
+	b.tables = slices.Delete(b.tables, i, i+1)
+}
+
+func (b *books) check(t *rapid.T) {
+	if b.pool.Used() != b.pages || b.pages > b.pool.Capacity() {
+		t.Fatalf("%d pages used, want %d of %d", b.pool.Used(), b.pages, b.pool.Capacity())
+	}
+	owner := map[*page]int{}
+	for i, table := range b.tables {
+		for _, p := range table.pages {
+			if other, taken := owner[p]; taken {
+				t.Fatalf("tables %d and %d share a page", i, other)
+			}
+			owner[p] = i
+		}
+	}
+	for _, p := range b.pool.free {
+		if _, taken := owner[p]; taken {
+			t.Fatal("a page in use is free, too")
+		}
+	}
+	if made := len(b.pool.free) + b.pages; made > b.pool.Capacity() {
+		t.Fatalf("%d pages exist, the budget is %d", made, b.pool.Capacity())
+	}
+}
+
+func TestReserveAndRelease(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, err := NewPool(shape, rapid.Int64Range(1, 12).Draw(t, "pages")*shape.PageBytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := &books{pool: p}
+		t.Repeat(map[string]func(*rapid.T){"reserve": b.reserve, "release": b.release, "": b.check})
+	})
+}
+
+// number is a value that belongs to one place alone.
+func number(seq, layer, head, pos, dim int, value bool) float32 {
+	n := (((seq*shape.Layers+layer)*shape.KVHeads+head)*1000+pos)*shape.HeadDim + dim
+	if value {
+		return -float32(n) - 1
+	}
+	return float32(n) + 1
+}
+
+func vectors(seq, layer, head, pos int) (k, v []float32) {
+	for dim := range shape.HeadDim {
+		k = append(k, number(seq, layer, head, pos, dim, false))
+		v = append(v, number(seq, layer, head, pos, dim, true))
+	}
+	return k, v
+}
+
+func store(t *Table, seq, length int) {
+	for pos := range length {
+		for layer := range shape.Layers {
+			for head := range shape.KVHeads {
+				k, v := vectors(seq, layer, head, pos)
+				t.Store(layer, head, pos, k, v)
+			}
+		}
+	}
+}
+
+func checkStored(t testing.TB, table *Table, seq, length int) {
+	t.Helper()
+	for layer := range shape.Layers {
+		for head := range shape.KVHeads {
+			keys, values := table.Blocks(nil, nil, layer, head, length)
+			if len(keys) != PagesFor(length) || len(values) != len(keys) {
+				t.Fatalf("%d and %d blocks for %d positions", len(keys), len(values), length)
+			}
+			for pos := range length {
+				k, v := vectors(seq, layer, head, pos)
+				page, slot := pos/cpu.PagePositions, pos%cpu.PagePositions
+				for dim := range shape.HeadDim {
+					gotK := keys[page][dim*cpu.PagePositions+slot]
+					gotV := values[page][slot*shape.HeadDim+dim]
+					if gotK != k[dim] || gotV != v[dim] {
+						t.Fatalf("sequence %d, layer %d, head %d, position %d: %v and %v, want %v and %v",
+							seq, layer, head, pos, gotK, gotV, k[dim], v[dim])
+					}
+				}
+			}
+		}
+	}
+}
+
+// What one sequence stores is what it finds, whatever others store, and in
+// pages that others had before.
+func TestStoreAndBlocks(t *testing.T) {
+	p := pool(t, 8)
+	lengths := []int{1, cpu.PagePositions, 2*cpu.PagePositions + 5}
+	for round := range 2 {
+		var tables []*Table
+		for seq, n := range lengths {
+			table, err := p.Reserve(n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			store(table, 10*round+seq, n)
+			tables = append(tables, table)
+		}
+		for seq, n := range lengths {
+			checkStored(t, tables[seq], 10*round+seq, n)
+			tables[seq].Release()
+		}
+	}
+}
+
+// Blocks appends, so that callers reuse their slices.
+func TestBlocksAppends(t *testing.T) {
+	table, err := pool(t, 4).Reserve(40)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := []float32{1}
+	keys, values := table.Blocks([][]float32{before}, nil, 0, 0, 33)
+	if len(keys) != 3 || &keys[0][0] != &before[0] || len(values) != 2 {
+		t.Errorf("%d keys, %d values", len(keys), len(values))
+	}
+	if cap(keys[1]) != len(keys[1]) {
+		t.Error("an append to a block would reach into the next")
+	}
+}
+
+func TestConcurrent(t *testing.T) {
+	p := pool(t, 6)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for i := range 200 {
+				if table, err := p.Reserve(1 + i%(3*cpu.PagePositions)); err == nil {
+					table.Release()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if p.Used() != 0 {
+		t.Errorf("%d pages are lost", p.Used())
+	}
+}
