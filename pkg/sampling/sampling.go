@@ -13,7 +13,8 @@ import (
 
 // Params is a request's resolved sampling.
 type Params struct {
-	// Temperature divides the logits; 0 is greedy.
+	// Temperature divides the logits; 0 is greedy, and so is what is so small
+	// that the quotient could overflow.
 	Temperature float32
 	// TopP keeps the smallest set of tokens with at least this probability, in (0, 1].
 	TopP float32
@@ -42,6 +43,9 @@ type Choice struct {
 	Top     []Candidate
 }
 
+// minTemperature is where sampling begins, as in vLLM.
+const minTemperature = 1e-5
+
 // Sampler holds buffers for one goroutine's use.
 type Sampler struct {
 	probs []float32
@@ -55,7 +59,7 @@ func (s *Sampler) Next(logits []float32, p Params, history []uint32, index int) 
 		penalise(logits, history, p.RepetitionPenalty)
 	}
 	var c Choice
-	if p.Temperature == 0 {
+	if p.Temperature < minTemperature {
 		c.ID = uint32(Argmax(logits))
 	} else {
 		c.ID = s.sample(logits, p, index)
@@ -101,6 +105,9 @@ func (s *Sampler) sample(logits []float32, p Params, index int) uint32 {
 		return drawAll(s.probs, u)
 	}
 	s.rank(p)
+	if len(s.order) == 0 {
+		return uint32(Argmax(logits)) // not a number is among them: nothing ranks
+	}
 	return s.drawRanked(p, u)
 }
 
