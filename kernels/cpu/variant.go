@@ -16,7 +16,12 @@ const (
 var variantNames = []string{"generic", "avx2", "avx512"}
 
 // active is the variant in use. It is set at start and by Use.
-var active = mustChoose(os.Getenv)
+var active, startError = choose(os.Getenv)
+
+// Check explains what is wrong with the choice of SWITCHYARD_KERNEL, or
+// returns nil. A program should call it at start and end on an error; until it
+// does, the plain Go kernels run.
+func Check() error { return startError }
 
 // Name is the variant in use: "avx512", "avx2" or "generic".
 func Name() string { return variantNames[active] }
@@ -47,21 +52,12 @@ func Use(name string) (restore func(), err error) {
 	return func() { active = old }, nil
 }
 
-func mustChoose(getenv func(string) string) int {
-	v, err := choose(getenv)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "switchyard:", err)
-		os.Exit(2)
-	}
-	return v
-}
-
 // choose takes the variant that SWITCHYARD_KERNEL names, else the fastest usable one.
 func choose(getenv func(string) string) (int, error) {
 	if name := getenv("SWITCHYARD_KERNEL"); name != "" {
 		v, err := parse(name, getenv)
 		if err != nil {
-			return 0, fmt.Errorf("SWITCHYARD_KERNEL: %w", err)
+			return generic, fmt.Errorf("SWITCHYARD_KERNEL: %w", err)
 		}
 		return v, nil
 	}

@@ -35,6 +35,9 @@ func TestChoose(t *testing.T) {
 	if _, err := choose(env("SWITCHYARD_KERNEL", "sse9")); err == nil || !strings.Contains(err.Error(), "avx512") {
 		t.Errorf("an unknown name gives %v", err)
 	}
+	if err := Check(); err != nil {
+		t.Error(err)
+	}
 	if _, err := choose(env("SWITCHYARD_KERNEL", "avx2", "SWITCHYARD_NO_AVX2", "1")); err == nil {
 		t.Error("a variant that is switched off is accepted")
 	}

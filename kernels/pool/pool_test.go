@@ -1,9 +1,11 @@
 package pool
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -110,5 +112,33 @@ func BenchmarkRun(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		p.Run(2, f)
+	}
+}
+
+// BenchmarkSpeedup reports how much faster two threads are on items of the usual size.
+func BenchmarkSpeedup(b *testing.B) {
+	item := func(int) {
+		for start := time.Now(); time.Since(start) < 40*time.Microsecond; {
+		}
+	}
+	p := New(2)
+	defer p.Close()
+	for _, n := range []int{2, 4, 16} {
+		b.Run(fmt.Sprintf("items=%d", n), func(b *testing.B) {
+			for b.Loop() {
+				p.Run(n, item)
+			}
+			b.ReportMetric(float64(n)*40e-6*float64(b.N)/b.Elapsed().Seconds(), "speedup")
+		})
+		b.Run(fmt.Sprintf("rested/items=%d", n), func(b *testing.B) {
+			var spent time.Duration
+			for b.Loop() {
+				time.Sleep(time.Millisecond)
+				start := time.Now()
+				p.Run(n, item)
+				spent += time.Since(start)
+			}
+			b.ReportMetric(float64(n)*40e-6*float64(b.N)/spent.Seconds(), "speedup")
+		})
 	}
 }

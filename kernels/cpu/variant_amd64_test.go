@@ -1,0 +1,27 @@
+package cpu
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What the kernel of the system lists must be found: a variant that is missing
+// by mistake would pass every test unseen.
+func TestNoVariantIsMissing(t *testing.T) {
+	text, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		t.Skip("no list of the processor's features")
+	}
+	flags := strings.Fields(string(text))
+	has := func(names ...string) bool {
+		return !slices.ContainsFunc(names, func(n string) bool { return !slices.Contains(flags, n) })
+	}
+	if has("avx2", "fma") && !supported(avx2) {
+		t.Error("avx2 is missing")
+	}
+	if has("avx2", "fma", "avx512f", "avx512bw", "avx512vl", "avx512dq") && !supported(avx512) {
+		t.Error("avx512 is missing")
+	}
+}
