@@ -108,8 +108,9 @@ func startJaeger(t *testing.T) (otlp, query string) {
 	t.Helper()
 	program := path(t, "SWITCHYARD_JAEGER", builtJaeger, "loadtest/jaeger/build")
 	t.Setenv("SPAN_STORAGE_TYPE", "memory")
+	t.Setenv("OTEL_TRACES_SAMPLER", "always_off") // Jaeger would trace itself; Switchyard has its own flag
 	otlp, query = freeAddr(t), freeAddr(t)
-	// Killed, as it takes ten seconds to end by itself, and has nothing to lose.
+	// Killed, as it has nothing to lose.
 	start(t, os.Kill, program,
 		"--collector.otlp.grpc.host-port="+otlp, "--query.http-server.host-port="+query,
 		"--collector.otlp.http.host-port="+freeAddr(t), "--query.grpc-server.host-port="+freeAddr(t),
