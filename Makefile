@@ -67,7 +67,7 @@ cross: ## Build for the other systems: linux/arm64 and darwin/arm64
 .PHONY: trace-test
 trace-test: build ## Build a real Jaeger (minutes, once) and find a request's trace in it
 	loadtest/jaeger/build
-	CGO_ENABLED=0 $(GO) test -count=1 -v ./loadtest/jaeger
+	CGO_ENABLED=0 SWITCHYARD_JAEGER=1 $(GO) test -count=1 -v ./loadtest/jaeger
 
 .PHONY: ci
 ci: ## Everything that continuous integration runs

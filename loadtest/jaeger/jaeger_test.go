@@ -3,9 +3,9 @@
 //
 //	loadtest/jaeger/build        # minutes, once
 //	make build
-//	go test ./loadtest/jaeger
+//	SWITCHYARD_JAEGER=1 go test ./loadtest/jaeger
 //
-// SWITCHYARD_JAEGER names the Jaeger to use, if it is not the built one.
+// SWITCHYARD_JAEGER can also name the Jaeger to use, and SWITCHYARD_BIN the binary.
 package jaeger
 
 import (
@@ -39,7 +39,7 @@ const (
 func path(t *testing.T, variable, built, how string) string {
 	t.Helper()
 	program := built
-	if named := os.Getenv(variable); named != "" {
+	if named := os.Getenv(variable); named != "" && named != "1" {
 		program = named
 	}
 	abs, err := filepath.Abs(program)
@@ -106,6 +106,9 @@ func freeAddr(t *testing.T) string {
 // startJaeger runs Jaeger in memory, and returns where traces go and where they are asked for.
 func startJaeger(t *testing.T) (otlp, query string) {
 	t.Helper()
+	if os.Getenv("SWITCHYARD_JAEGER") == "" {
+		t.Skip("SWITCHYARD_JAEGER is not set: a real Jaeger takes minutes to build; make trace-test does it all")
+	}
 	program := path(t, "SWITCHYARD_JAEGER", builtJaeger, "loadtest/jaeger/build")
 	t.Setenv("SPAN_STORAGE_TYPE", "memory")
 	t.Setenv("OTEL_TRACES_SAMPLER", "always_off") // Jaeger would trace itself; Switchyard has its own flag
@@ -260,11 +263,11 @@ func TestJaegerStarts(t *testing.T) {
 // TestRequestIsOneTrace sends a request through every service and wants one
 // trace with every hop of it.
 func TestRequestIsOneTrace(t *testing.T) {
+	otlp, query := startJaeger(t)
 	binary := path(t, "SWITCHYARD_BIN", builtBinary, "make build")
 	if out, err := exec.Command(binary, "up", "--help").CombinedOutput(); err != nil {
 		t.Skipf("this binary has no `up`: %s", out)
 	}
-	otlp, query := startJaeger(t)
 	nats := freeAddr(t)
 	awaitLine(t, start(t, syscall.SIGTERM, binary, "up", "--listen", nats, "--otlp-endpoint", "grpc://"+otlp, "--trace-sample", "1"), "ready")
 	prompt := exec.Command(binary, "prompt", "--nats", "nats://"+nats, "--max-tokens", "3", "--json", "Once upon a time")
