@@ -24,7 +24,7 @@ const (
 // consumer is made anew behind the last message that fn saw. fn runs on the
 // caller's goroutine.
 func (c *Conn) Follow(ctx context.Context, stream, subject string, from uint64, fn func(Stored) (more bool)) error {
-	f := &follower{c: c, stream: stream, subject: subject, next: max(from, 1), fn: fn}
+	f := &follower{c: c, stream: stream, subject: subject, next: max(from, 1), fn: fn, within: firstAttempt}
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
 		before := f.next
 		done, err := f.follow(ctx)
@@ -35,7 +35,7 @@ func (c *Conn) Follow(ctx context.Context, stream, subject string, from uint64, 
 			return fmt.Errorf("following %s: %w", subject, errors.Join(ctx.Err(), err))
 		}
 		if f.next > before {
-			wait = firstWait
+			wait, f.within = firstWait, firstAttempt
 		}
 		if wait == lastWait {
 			c.log.Warn("cannot follow a stream; still trying", "stream", stream, "subject", subject, "error", err)
@@ -56,6 +56,7 @@ type follower struct {
 
 	delivered uint64 // by the current consumer
 	asked     int
+	within    time.Duration // bounds the next attempt at creating one
 }
 
 // follow reads through one consumer until that fails.
@@ -78,8 +79,9 @@ func (f *follower) follow(ctx context.Context) (done bool, err error) {
 }
 
 func (f *follower) create(ctx context.Context) (name string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, createWithin)
+	ctx, cancel := context.WithTimeout(ctx, f.within)
 	defer cancel()
+	f.within = min(2*f.within, createWithin)
 	name = "follow-" + nuid.Next()
 	_, err = f.c.js.CreateConsumer(ctx, f.stream, jetstream.ConsumerConfig{
 		Name: name, FilterSubject: f.subject, AckPolicy: jetstream.AckNonePolicy,

@@ -1,0 +1,294 @@
+package tokenlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+func kind(r *pb.Record) string {
+	switch k := r.Kind.(type) {
+	case *pb.Record_Accept:
+		return "A"
+	case *pb.Record_Claim:
+		return fmt.Sprintf("C%d", k.Claim.Epoch)
+	case *pb.Record_Token:
+		return fmt.Sprint(k.Token.Index)
+	case *pb.Record_Terminal:
+		return "T"
+	}
+	return "?"
+}
+
+func TestLifeOfARequest(t *testing.T) {
+	r := newRig(t)
+	r.accept("r")
+	finished := make(chan struct{})
+	w, history := r.claim(r.log, "r", "a", WriterSettings{Finished: func() { close(finished) }})
+	if kinds(history) != "A C1" || time.Since(history[1].Time).Abs() > time.Minute {
+		t.Errorf("history %s", kinds(history))
+	}
+	appendAll(t, w, token(0), token(1), terminal("stop"))
+	r.flush(w)
+	<-finished
+	<-w.Done()
+	all := r.read("r")
+	if kinds(all) != "A C1 0 1 T" || all[2].Record.GetToken().Epoch != 1 {
+		t.Errorf("log %s", kinds(all))
+	}
+	if err := w.Append(token(2)); !errors.Is(err, ErrFinished) {
+		t.Errorf("append after the end: %v", err)
+	}
+	if _, err := r.log.Finish(r.ctx(), "r", &pb.Terminal{}); !errors.Is(err, ErrFinished) {
+		t.Errorf("second end: %v", err)
+	}
+	if _, _, err := r.log.Claim(r.ctx(), "r", "b", WriterSettings{}); !errors.Is(err, ErrFinished) {
+		t.Errorf("claim after the end: %v", err)
+	}
+}
+
+func TestAcceptTwice(t *testing.T) {
+	r := newRig(t)
+	first := &pb.Accept{ReplyTo: "one", PromptSequence: 7}
+	seq, _, err := r.log.Accept(r.ctx(), "r", first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.claim(r.log, "r", "a", WriterSettings{})
+	again, existing, err := r.log.Accept(r.ctx(), "r", &pb.Accept{ReplyTo: "two", PromptSequence: 8})
+	if err != nil || again != seq || existing.GetReplyTo() != "one" {
+		t.Errorf("sequence %d, existing %v, error %v", again, existing, err)
+	}
+}
+
+func TestUnknown(t *testing.T) {
+	r := newRig(t)
+	_, _, claiming := r.log.Claim(r.ctx(), "r", "a", WriterSettings{})
+	_, finishing := r.log.Finish(r.ctx(), "r", &pb.Terminal{})
+	following := r.log.FollowRequest(r.ctx(), "r", nil)
+	for _, err := range []error{claiming, finishing, following} {
+		if !errors.Is(err, ErrUnknown) {
+			t.Errorf("error %v", err)
+		}
+	}
+}
+
+// losing returns settings that pass on why a log was lost.
+func losing() (WriterSettings, <-chan error) {
+	lost := make(chan error, 1)
+	return WriterSettings{Lost: func(_ *Writer, err error) { lost <- err }}, lost
+}
+
+func TestStaleOwner(t *testing.T) {
+	for name, c := range map[string]struct {
+		meanwhile func(*rig)
+		want      error
+		log       string
+	}{
+		"claimed": {func(r *rig) { r.claim(r.log, "r", "b", WriterSettings{}) }, ErrStale, "A C1 0 C2"},
+		"claimed by a peer": {func(r *rig) {
+			w, _ := r.claim(r.log, "r", "b", WriterSettings{})
+			appendAll(r.t, w, token(1))
+			r.flush(w)
+		}, ErrStale, "A C1 0 C2 1"},
+		"cancelled": {func(r *rig) { _, _ = r.log.Finish(r.ctx(), "r", &pb.Terminal{FinishReason: "cancelled"}) }, ErrFinished, "A C1 0 T"},
+		"claimed, then done": {func(r *rig) {
+			w, _ := r.claim(r.log, "r", "b", WriterSettings{})
+			appendAll(r.t, w, terminal("x"))
+			r.flush(w)
+		}, ErrFinished, "A C1 0 C2 T"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.accept("r")
+			s, lost := losing()
+			w, _ := r.claim(r.log, "r", "a", s)
+			appendAll(t, w, token(0))
+			r.flush(w)
+			c.meanwhile(r)
+			for _, rec := range []*pb.Record{token(1), token(2), terminal("length")} {
+				_ = w.Append(rec) // fails once the loss is known
+			}
+			if err := <-lost; !errors.Is(err, c.want) || !errors.Is(w.Err(), c.want) {
+				t.Errorf("lost by %v", err)
+			}
+			if err := w.Flush(r.ctx()); !errors.Is(err, c.want) {
+				t.Errorf("flush: %v", err)
+			}
+			if err := w.Append(token(3)); !errors.Is(err, c.want) {
+				t.Errorf("append: %v", err)
+			}
+			if got := kinds(r.read("r")); got != c.log {
+				t.Errorf("log %s, want %s", got, c.log)
+			}
+		})
+	}
+}
+
+// The record is stored and its acknowledgement lost with the connection.
+func TestLostAck(t *testing.T) {
+	r := newRig(t)
+	p := newProxy(t, r.addr)
+	faulty := New(r.connect(p.listen.Addr().String()), names)
+	has := func(want string) func() bool {
+		return func() bool {
+			all, err := r.log.Read(r.ctx(), "r")
+			return err == nil && kinds(all) == want
+		}
+	}
+	lose := func(act func(), stored string) {
+		t.Helper()
+		p.loseAnswers()
+		done := make(chan struct{})
+		go func() { defer close(done); act() }()
+		r.eventually("stored: "+stored, has(stored))
+		p.cut()
+		<-done
+		if !has(stored)() {
+			t.Errorf("log %s, want %s", kinds(r.read("r")), stored)
+		}
+	}
+	lose(func() {
+		if _, existing, err := faulty.Accept(r.ctx(), "r", &pb.Accept{PromptSequence: 9}); existing != nil || err != nil {
+			t.Errorf("accepting: %v, error %v", existing, err)
+		}
+	}, "A")
+	w, _ := r.claim(faulty, "r", "a", WriterSettings{})
+	lose(func() { appendAll(t, w, token(0)); r.flush(w) }, "A C1 0")
+	lose(func() { appendAll(t, w, token(1)); r.flush(w) }, "A C1 0 1")
+	appendAll(t, w, token(2))
+	r.flush(w)
+	last := r.read("r")[4].Seq
+	lose(func() {
+		// What Finish does after reading, which would wait for its answer here.
+		if _, err := faulty.put(r.ctx(), "r", terminal("cancelled"), last); err != nil {
+			t.Errorf("finishing: %v", err)
+		}
+	}, "A C1 0 1 2 T")
+}
+
+func TestManyClaimers(t *testing.T) {
+	r := newRig(t)
+	r.accept("r")
+	var claiming sync.WaitGroup
+	var stale atomic.Int32
+	writers := make([]*Writer, 8)
+	for i := range writers {
+		claiming.Go(func() {
+			w, history, err := r.log.Claim(r.ctx(), "r", fmt.Sprint(i), WriterSettings{})
+			if err != nil || history[len(history)-1].Record.GetClaim().GetOwner() != fmt.Sprint(i) {
+				t.Errorf("history %s, error %v", kinds(history), err)
+				return
+			}
+			writers[i] = w
+		})
+	}
+	claiming.Wait()
+	for _, w := range writers {
+		_, _ = w.Append(token(0)), w.Append(terminal("stop")) // fails once the loss is known
+	}
+	for _, w := range writers {
+		if err := w.Flush(r.ctx()); err != nil {
+			stale.Add(1)
+		}
+	}
+	if got := kinds(r.read("r")); got != "A C1 C2 C3 C4 C5 C6 C7 C8 0 T" || stale.Load() != 7 {
+		t.Errorf("log %s, %d stale", got, stale.Load())
+	}
+}
+
+func TestRestartInTheMiddle(t *testing.T) {
+	r := newRig(t)
+	r.accept("r")
+	s, lost := losing()
+	w, _ := r.claim(r.log, "r", "a", s)
+	want := []string{"A", "C1"}
+	var followed atomic.Int32
+	following, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = r.log.FollowRequest(following, "r", func(Entry) bool { followed.Add(1); return true })
+	}()
+	defer func() { stop(); <-done }()
+	for i := range 300 {
+		if i%100 == 50 {
+			r.restart()
+		}
+		appendAll(t, w, token(i))
+		want = append(want, fmt.Sprint(i))
+	}
+	r.flush(w)
+	if got := kinds(r.read("r")); got != strings.Join(want, " ") {
+		t.Errorf("log %s", got)
+	}
+	r.eventually("followed through the restarts", func() bool { return followed.Load() == 302 })
+	select {
+	case err := <-lost:
+		t.Error(err)
+	default:
+	}
+}
+
+func TestFollowShard(t *testing.T) {
+	r := newRig(t)
+	r.accept("r")
+	shard := -1
+	for i := range 8 {
+		if strings.Contains(names.Token("r"), fmt.Sprintf(".%d.", i)) {
+			shard = i
+		}
+	}
+	w, _ := r.claim(r.log, "r", "a", WriterSettings{})
+	appendAll(t, w, token(0), token(1))
+	r.flush(w)
+	from := r.read("r")[2].Seq
+	ctx, cancel := context.WithCancel(r.ctx())
+	defer cancel()
+	var got []Entry
+	var n atomic.Int32
+	done := make(chan error)
+	go func() {
+		done <- r.log.FollowShard(ctx, shard, from, func(request string, e Entry) {
+			if request != "r" {
+				t.Errorf("record of %s", request)
+			}
+			got = append(got, e)
+			n.Add(1)
+		})
+	}()
+	r.eventually("the old records", func() bool { return n.Load() == 2 })
+	r.restart()
+	appendAll(t, w, token(2), terminal("stop"))
+	r.eventually("the new records", func() bool { return n.Load() == 4 })
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) || kinds(got) != "0 1 2 T" {
+		t.Errorf("followed %s, error %v", kinds(got), err)
+	}
+}
+
+func TestBacklogIsBounded(t *testing.T) {
+	r := newRig(t)
+	r.accept("r")
+	w, _ := r.claim(r.log, "r", "a", WriterSettings{})
+	r.srv.Shutdown()
+	var err error
+	for i := 0; err == nil && i < 2*maxBacklog; i++ {
+		err = w.Append(token(i))
+	}
+	if !errors.Is(err, ErrBacklog) {
+		t.Errorf("error %v", err)
+	}
+	r.start()
+	r.flush(w)
+	if n := len(r.read("r")); n != 2+maxBacklog {
+		t.Errorf("%d records", n)
+	}
+}
