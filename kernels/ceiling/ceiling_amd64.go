@@ -14,13 +14,14 @@ func read512(b *byte, n int)
 //go:noescape
 func read256(b *byte, n int)
 
-// fmaLoop runs turns of fmaPerTurn vector FMAs; it returns the vector's width.
-func fmaLoop(turns int) (width int) {
+// fmaLoop runs turns of fmaPerTurn FMAs on vectors of at most so many floats;
+// it returns the vector's width.
+func fmaLoop(turns, most int) (width int) {
 	switch {
-	case cpu.X86.HasAVX512F:
+	case cpu.X86.HasAVX512F && most >= 16:
 		fma512(turns)
 		return 16
-	case cpu.X86.HasAVX2 && cpu.X86.HasFMA:
+	case cpu.X86.HasAVX2 && cpu.X86.HasFMA && most >= 8:
 		fma256(turns)
 		return 8
 	}

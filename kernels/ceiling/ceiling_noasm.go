@@ -2,5 +2,5 @@
 
 package ceiling
 
-func fmaLoop(turns int) (width int) { return fmaGeneric(turns) }
-func readLoop(b []byte)             { readGeneric(b) }
+func fmaLoop(turns, _ int) (width int) { return fmaGeneric(turns) }
+func readLoop(b []byte)                { readGeneric(b) }

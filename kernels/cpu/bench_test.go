@@ -2,18 +2,28 @@ package cpu
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
 
 	"github.com/switchyard/switchyard/kernels/ceiling"
+	"github.com/switchyard/switchyard/kernels/pool"
 )
 
 // The machine's ceilings, measured once in the run that uses them.
 var (
-	peakFLOPS = sync.OnceValue(ceiling.FMA)
-	peakRead  = sync.OnceValue(func() float64 { return ceiling.Bandwidth(256<<20, 1) })
+	peakWide   = sync.OnceValue(ceiling.FMA)
+	peakNarrow = sync.OnceValue(func() float64 { return ceiling.FMAWithin(8) })
+	peakRead   = sync.OnceValue(func() float64 { return ceiling.Bandwidth(256<<20, 1) })
 )
+
+func peakFLOPS() float64 {
+	if active == avx2 {
+		return peakNarrow()
+	}
+	return peakWide()
+}
 
 // report adds the rates of an operation, and their share of the ceilings.
 func report(b *testing.B, flops, bytes float64, memory bool) {
@@ -78,16 +88,47 @@ func benchMatMul(b *testing.B, rows int, ws ...*Matrix) {
 	report(b, float64(2*rows)*float64(n*k), float64(ws[0].Bytes()), len(ws) > 1 || ws[0].Bytes() > 100<<20)
 }
 
-// BenchmarkMatMulFromMemory turns over more weights than the caches hold.
-func BenchmarkMatMulFromMemory(b *testing.B) {
-	const n, k = 4096, 2048
-	bf := []*Matrix{PackBF16(make([]byte, 2*n*k), n, k)}
-	for len(bf) < 16 {
-		bf = append(bf, &Matrix{N: n, K: k, bf: slices.Clone(bf[0].bf)})
+// memoryMatrices returns more weights than the caches hold.
+func memoryMatrices(n, k int) []*Matrix {
+	ws := []*Matrix{PackBF16(make([]byte, 2*n*k), n, k)}
+	for len(ws) < 16 {
+		ws = append(ws, &Matrix{N: n, K: k, bf: slices.Clone(ws[0].bf)})
 	}
+	return ws
+}
+
+func BenchmarkMatMulFromMemory(b *testing.B) {
+	ws := memoryMatrices(4096, 2048)
 	for _, rows := range []int{1, 2, 4, 8, 16} {
 		b.Run(fmt.Sprintf("rows=%d", rows), func(b *testing.B) {
-			benchVariants(b, func(b *testing.B) { benchMatMul(b, rows, bf...) })
+			benchVariants(b, func(b *testing.B) { benchMatMul(b, rows, ws...) })
+		})
+	}
+}
+
+// BenchmarkMatMulThreads shares the work as a step of a model does.
+func BenchmarkMatMulThreads(b *testing.B) {
+	const parts = 16
+	threads := runtime.GOMAXPROCS(0)
+	p := pool.New(threads)
+	defer p.Close()
+	read := ceiling.Bandwidth(256<<20, threads)
+	ws := memoryMatrices(4096, 2048)
+	for _, rows := range []int{1, 8, 32} {
+		x, y := floats(1, rows*2048), make([]float32, rows*4096)
+		b.Run(fmt.Sprintf("rows=%d/threads=%d", rows, threads), func(b *testing.B) {
+			i := 0
+			for b.Loop() {
+				w := ws[i%len(ws)]
+				i++
+				p.Run(parts, func(j int) {
+					MatMul(y, w.N, x, w.K, rows, w, j*w.Panels()/parts, (j+1)*w.Panels()/parts)
+				})
+			}
+			rate := float64(b.N) / b.Elapsed().Seconds()
+			b.ReportMetric(float64(ws[0].Bytes())*rate/1e9, "GB/s")
+			b.ReportMetric(float64(ws[0].Bytes())*rate/read, "bandwidth_ratio")
+			b.ReportMetric(float64(2*rows*4096*2048)*rate/1e9, "GFLOP/s")
 		})
 	}
 }

@@ -116,8 +116,11 @@ func nextRows(rows, tall int) int {
 	return (rows + parts - 1) / parts
 }
 
+// The methods below take a by value: a pointer would make the compiler move
+// every caller's vectors to the heap.
+
 // strip computes rows × n panels with calls of one kernel after another.
-func (a *tileArgs) strip(rows, n, size int) {
+func (a tileArgs) strip(rows, n, size int) {
 	if active == avx512 {
 		a.strip512(rows, n, size)
 		return
@@ -126,7 +129,7 @@ func (a *tileArgs) strip(rows, n, size int) {
 }
 
 // strip512 takes as many panels a call as the registers hold for so many rows.
-func (a *tileArgs) strip512(rows, n, size int) {
+func (a tileArgs) strip512(rows, n, size int) {
 	for n > 0 {
 		panels := 1
 		switch {
@@ -136,18 +139,18 @@ func (a *tileArgs) strip512(rows, n, size int) {
 			panels = 2
 		}
 		if size == 2 {
-			avx512BF16(rows, panels, a)
+			avx512BF16(rows, panels, &a)
 		} else {
-			avx512F32(rows, panels, a)
+			avx512F32(rows, panels, &a)
 		}
 		if n -= panels; n > 0 {
-			a.next(panels)
+			a = a.next(panels)
 		}
 	}
 }
 
 // strip2 takes two panels, one, or half of one a call.
-func (a *tileArgs) strip2(rows, n, size int) {
+func (a tileArgs) strip2(rows, n, size int) {
 	for n > 0 {
 		panels := 1
 		if rows == 1 && n >= 2 {
@@ -159,31 +162,31 @@ func (a *tileArgs) strip2(rows, n, size int) {
 			a.halves(rows, size)
 		}
 		if n -= panels; n > 0 {
-			a.next(panels)
+			a = a.next(panels)
 		}
 	}
 }
 
-func (a *tileArgs) call2(rows, groups, size int) {
+func (a tileArgs) call2(rows, groups, size int) {
 	if size == 2 {
-		avx2BF16(rows, groups, a)
+		avx2BF16(rows, groups, &a)
 	} else {
-		avx2F32(rows, groups, a)
+		avx2F32(rows, groups, &a)
 	}
 }
 
 // halves computes a panel in two calls: outputs 0–7 and 16–23, then the others.
-func (a *tileArgs) halves(rows, size int) {
+func (a tileArgs) halves(rows, size int) {
 	const half = 32 // bytes of eight floats, and of eight interleaved pairs of bf16
 	a.call2(rows, 1, size)
 	a.dst, a.w = unsafe.Add(a.dst, half), unsafe.Add(a.w, half)
 	a.call2(rows, 1, size)
-	a.dst, a.w = unsafe.Add(a.dst, -half), unsafe.Add(a.w, -half)
 }
 
 // next moves on. It must not move past the last panel: the collector would
 // take the pointer for one to the neighbouring object.
-func (a *tileArgs) next(panels int) {
+func (a tileArgs) next(panels int) tileArgs {
 	a.dst = unsafe.Add(a.dst, panels*PanelWidth*4)
 	a.w = unsafe.Add(a.w, panels*a.panelStride)
+	return a
 }

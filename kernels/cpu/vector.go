@@ -79,7 +79,8 @@ func SwiGLU(dst, gate, up []float32) {
 func RoPE(x, cos, sin []float32) {
 	half := len(x) / 2
 	mustMatch("RoPE", half, len(cos), len(sin))
-	low, high := x[:half], x[half:]
+	low, high := x[:half], x[half:][:half]
+	cos, sin = cos[:half], sin[:half]
 	for i, a := range low {
 		b := high[i]
 		low[i] = float32(a*cos[i]) - float32(b*sin[i])
