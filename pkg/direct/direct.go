@@ -18,6 +18,9 @@ import (
 // Runner runs batches of sequences. One goroutine uses it.
 type Runner struct {
 	step    forward.Step
+	local   *forward.Local
+	trunk   *forward.Trunk
+	steps   int64
 	kv      *kvcache.Pool
 	sampler sampling.Sampler
 	rows    []forward.Row
@@ -67,7 +70,7 @@ func Assemble(vocab int, trunk *forward.Trunk, router *forward.Router, bank *for
 		return nil, err
 	}
 	local := &forward.Local{Router: router, Bank: bank, Wire: s.Wire}
-	return &Runner{step: forward.Step{Trunk: trunk, MoE: local}, kv: kv, vocab: vocab}, nil
+	return &Runner{step: forward.Step{Trunk: trunk, MoE: local}, local: local, trunk: trunk, kv: kv, vocab: vocab}, nil
 }
 
 // Sequence is one request on its way.
@@ -123,5 +126,9 @@ func (r *Runner) forward(ctx context.Context, seqs []*Sequence, all bool) ([]flo
 		}
 		s.done = len(s.IDs)
 	}
+	r.steps++
 	return r.step.Run(ctx, r.rows)
 }
+
+// WeightBytes is how many bytes of weights all steps so far have read.
+func (r *Runner) WeightBytes() int64 { return r.steps*r.trunk.Bytes() + r.local.Read() }

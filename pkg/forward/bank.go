@@ -99,6 +99,8 @@ type BankScratch struct {
 	groups []group
 	x, y   []float32
 	inner  []float32
+	// Read counts the bytes of weights that computing took.
+	Read int64
 }
 
 // group is the entries order[from:to], all of one expert.
@@ -161,6 +163,7 @@ func (b *Bank) group(in Routed, s *BankScratch) error {
 func (b *Bank) run(s *BankScratch, d int) {
 	total, longest := 0, 0
 	for _, g := range s.groups {
+		s.Read += g.f.bytes()
 		cost := g.f.nanos(g.to - g.from)
 		total, longest = total+cost, max(longest, cost)
 	}

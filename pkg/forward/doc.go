@@ -26,8 +26,8 @@ const (
 	itemNanos   = 40_000
 	inlineNanos = 50_000
 	// Conservative speeds of one core on the kernels.
-	flopsPerNano = 60
-	bytesPerNano = 20
+	flopsPerNano = 150
+	bytesPerNano = 40
 )
 
 // matMul is dst (rows, N) = x (rows, K) · wᵀ, cut over the pool by panels.

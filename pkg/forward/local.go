@@ -50,3 +50,6 @@ func (m *Local) Wait(_ context.Context, out []float32) error {
 	m.Wire.Round(out)
 	return nil
 }
+
+// Read is the bytes of expert weights that computing has taken so far.
+func (m *Local) Read() int64 { return m.scratch.Read }

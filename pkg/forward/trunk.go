@@ -64,6 +64,21 @@ func (t *Trunk) loadEnds(m *model.Model) (err error) {
 	return err
 }
 
+// Bytes is the memory of the weights that every step reads.
+func (t *Trunk) Bytes() int64 {
+	n := t.head.Bytes()
+	for i := range t.layers {
+		tl := &t.layers[i]
+		n += tl.qkv.Bytes() + tl.o.Bytes()
+		for _, f := range []*ffn{tl.dense, tl.shared} {
+			if f != nil {
+				n += f.bytes()
+			}
+		}
+	}
+	return n
+}
+
 // Shape is what a position needs of the KV cache.
 func (t *Trunk) Shape() kvcache.Shape {
 	return kvcache.Shape{Layers: t.spec.Layers, KVHeads: t.spec.KVHeads, HeadDim: t.spec.HeadDim}

@@ -24,6 +24,7 @@ type CLI struct {
 	Prompt PromptCmd `cmd:"" help:"Send a prompt and stream the answer."`
 	Top    TopCmd    `cmd:"" help:"Show live replicas, queues and every expert's load."`
 	Verify VerifyCmd `cmd:"" help:"Compare checkpoints, run through the message pipeline, with the outputs of transformers."`
+	Bench  BenchCmd  `cmd:"" help:"Measure what messages cost: the pipeline beside the same layers by direct calls."`
 
 	Tokenizer  TokenizerCmd  `cmd:"" help:"Run a tokenizer: prompts in, sequences and chunks out."`
 	Attention  AttentionCmd  `cmd:"" help:"Run an attention replica: it owns the steps of its sequences."`

@@ -34,6 +34,8 @@ type node struct {
 	prefix    string
 	bus       bus.Config
 	inProcess nats.InProcessConnProvider
+	// keepModel leaves the model open when the node closes: it is shared.
+	keepModel bool
 
 	conns []*bus.Conn
 }
@@ -75,6 +77,9 @@ func (n *node) close() error {
 		c.Close()
 	}
 	n.pool.Close()
+	if n.keepModel {
+		return nil
+	}
 	if err := n.model.Close(); err != nil {
 		return fmt.Errorf("closing the model: %w", err)
 	}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/forward"
+	"github.com/switchyard/switchyard/pkg/wire"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// breakdown tells what a step's time goes to. Compute is the direct path's
+// step and serialising is measured alone; the rest are differences between
+// pipelines that differ in one thing, so noise can make a small one negative.
+func (b *bench) breakdown(ctx context.Context, batch, tokens int, r *benchResult) ([]part, error) {
+	step := map[string]float64{r.Hops: float64(batch) / r.Pipeline}
+	for _, hops := range []schemas.Hops{schemas.HopsCore, schemas.HopsUnacked, schemas.HopsAcked} {
+		if string(hops) == r.Hops {
+			continue
+		}
+		b.line.Set("batch %d: with %s hops…", batch, hops)
+		rate, err := b.other(ctx, string(hops), batch, tokens)
+		if err != nil {
+			return nil, err
+		}
+		step[string(hops)] = float64(batch) / rate
+	}
+	compute := float64(batch) / r.Direct
+	serialise := b.serialise(batch)
+	core := step[string(schemas.HopsCore)]
+	return []part{
+		{"compute (the direct path's step)", compute},
+		{"serialise (encode and decode all messages)", serialise},
+		{"publish, deliver, token log, wait (core hops)", core - compute - serialise},
+		{"store (unacked hops - core hops)", step[string(schemas.HopsUnacked)] - core},
+		{"acknowledge (acked hops - unacked hops)", step[string(schemas.HopsAcked)] - step[string(schemas.HopsUnacked)]},
+	}, nil
+}
+
+func (b *bench) other(ctx context.Context, hops string, batch, tokens int) (float64, error) {
+	side, err := b.cmd.openPipeline(ctx, b.env, b.model, hops)
+	if err != nil {
+		return 0, err
+	}
+	var rates []float64
+	for range b.cmd.Rounds {
+		rate, err := side.decode(ctx, batch, tokens)
+		if err != nil {
+			_ = side.close() // the first error says more
+			return 0, err
+		}
+		rates = append(rates, rate)
+	}
+	return median(rates), side.close()
+}
+
+// serialise is the time a step's messages take to be encoded and decoded:
+// hidden, dispatch, partial and block of every layer, for one function a layer.
+func (b *bench) serialise(batch int) float64 {
+	const repeats = 50
+	d, k := b.model.Spec.Hidden, b.model.Spec.TopK
+	rows, routed := make([]float32, batch*d), make([]float32, batch*k*d)
+	numbers := make([]uint32, batch*k)
+	weights := make([]float32, batch*k)
+	w := forward.Wire(b.cmd.Wire)
+	key := &pb.Key{Owner: "attention-12345678", Epoch: 1 << 60, Rows: uint32(batch), Shard: "aggregator-12345678"}
+	began := time.Now()
+	for range repeats {
+		roundTrip(&pb.Hidden{Key: key, Tensor: wire.Encode(w, rows, d, nil)}, &pb.Hidden{})
+		roundTrip(&pb.Dispatch{
+			Key: key, Source: numbers, Row: numbers, Slot: numbers, Expert: numbers, Weight: weights, Tensor: wire.Encode(w, rows, d, nil),
+		}, &pb.Dispatch{})
+		roundTrip(&pb.Partial{Key: key, Row: numbers, Slot: numbers, Tensor: wire.Encode(w, routed, d, nil)}, &pb.Partial{})
+		roundTrip(&pb.Block{Key: key, Tensor: wire.Encode(w, rows, d, nil)}, &pb.Block{})
+		for _, x := range [][]float32{rows, rows, routed, rows} {
+			if err := wire.Decode(x, wire.Encode(w, x, d, nil), d); err != nil {
+				panic(fmt.Sprintf("decoding what was just encoded: %v", err))
+			}
+		}
+	}
+	return since(began) / repeats * float64(b.model.Spec.MoELayers())
+}
+
+func roundTrip(from, to proto.Message) {
+	body, err := proto.Marshal(from)
+	if err == nil {
+		err = proto.Unmarshal(body, to)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("encoding and decoding a message: %v", err))
+	}
+}
