@@ -5,6 +5,7 @@ package edge
 import (
 	"bytes"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/nats-io/nats.go"
@@ -54,10 +55,14 @@ func DecodeReplay(h nats.Header, body []byte) (*pb.Replay, pb.Encoding, error) {
 
 func decode(enc pb.Encoding, body []byte, m proto.Message) error {
 	if enc == pb.Encoding_ENCODING_PROTOBUF {
-		if err := proto.Unmarshal(body, m); err != nil {
-			return Errorf(BadRequest, "malformed protobuf body: %v", err)
+		err := proto.Unmarshal(body, m)
+		switch {
+		case err == nil:
+			return nil
+		case strings.Contains(err.Error(), "invalid UTF-8"): // it names the field, and has no type
+			return Errorf(BadPrompt, "the body is not UTF-8: %v", err)
 		}
-		return nil
+		return Errorf(BadRequest, "malformed protobuf body: %v", err)
 	}
 	if !utf8.Valid(body) {
 		return Errorf(BadPrompt, "the body is not UTF-8: byte %d is invalid", invalidAt(body))

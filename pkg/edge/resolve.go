@@ -21,6 +21,7 @@ const DefaultMaxTokens = 128
 const (
 	maxStops       = 16
 	maxStopBytes   = 1024
+	maxStopIDs     = 1024
 	maxLogprobs    = 20
 	maxTemperature = 100
 	maxPenalty     = 100
@@ -123,6 +124,9 @@ func checkStops(p *pb.Prompt) error {
 	if len(p.Stop) > maxStops {
 		return Errorf(BadRequest, "stop has %d strings; at most %d are allowed", len(p.Stop), maxStops)
 	}
+	if len(p.StopTokenIds) > maxStopIDs {
+		return Errorf(BadRequest, "stop_token_ids has %d ids; at most %d are allowed", len(p.StopTokenIds), maxStopIDs)
+	}
 	for i, s := range p.Stop {
 		if s == "" || len(s) > maxStopBytes {
 			return Errorf(BadRequest, "stop[%d] has %d bytes; it must have 1 to %d", i, len(s), maxStopBytes)
@@ -201,11 +205,12 @@ func parseDeadline(text string, now time.Time) (time.Duration, error) {
 	left := at.Sub(now)
 	switch {
 	case left <= 0:
-		return 0, Errorf(DeadlineExceeded, "the deadline %s passed %v ago", text, -left.Round(time.Millisecond))
+		return 0, Errorf(DeadlineExceeded, "the deadline %s has passed: it is %s here", text, now.UTC().Format(time.RFC3339Nano))
 	case left > schemas.MaxDeadline:
 		return 0, Errorf(BadRequest, "the deadline %s is %v away; at most %v are allowed", text, left.Round(time.Second), schemas.MaxDeadline)
 	}
-	return left, nil
+	// It travels in milliseconds, of which none would mean no limit.
+	return max(left, time.Millisecond), nil
 }
 
 // sampling resolves the request's settings over the model's over greedy.

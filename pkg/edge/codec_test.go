@@ -1,0 +1,234 @@
+package edge
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+var protobuf = nats.Header{schemas.HeaderContentType: {schemas.ContentProtobuf}}
+
+func marshal(t testing.TB, m proto.Message) []byte {
+	t.Helper()
+	body, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+func TestDecodePrompt(t *testing.T) {
+	seed := uint32(7)
+	want := &pb.Prompt{Text: "Once", RequestId: "r1", Seed: &seed, Stop: []string{"."}}
+	for _, tc := range []struct {
+		name     string
+		header   nats.Header
+		body     string
+		text     bool
+		want     *pb.Prompt
+		encoding pb.Encoding
+	}{
+		{"json", nil, `{"text": "Once", "request_id": "r1", "seed": 7, "stop": ["."]}`, true, want, pb.Encoding_ENCODING_JSON},
+		{"protobuf", protobuf, string(marshal(t, want)), true, want, pb.Encoding_ENCODING_PROTOBUF},
+		{"text", nil, "Once", true, &pb.Prompt{Text: "Once"}, pb.Encoding_ENCODING_TEXT},
+		{"text after space", nil, " {", true, &pb.Prompt{Text: " {"}, pb.Encoding_ENCODING_TEXT},
+		{"no text", nil, "", true, &pb.Prompt{}, pb.Encoding_ENCODING_TEXT},
+		{"header wins", protobuf, "", false, &pb.Prompt{}, pb.Encoding_ENCODING_PROTOBUF},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, encoding, err := DecodePrompt(tc.header, []byte(tc.body), tc.text)
+			if err != nil || encoding != tc.encoding || !proto.Equal(got, tc.want) {
+				t.Errorf("%v, %v, %v", got, encoding, err)
+			}
+		})
+	}
+}
+
+func TestDecodePromptErrors(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		header   nats.Header
+		body     string
+		encoding pb.Encoding
+		code     Code
+		says     string
+	}{
+		{"text where none is taken", nil, "Once", pb.Encoding_ENCODING_JSON, BadRequest, "application/protobuf"},
+		{"empty where no text is taken", nil, "", pb.Encoding_ENCODING_JSON, BadRequest, "JSON"},
+		{"cut JSON", nil, `{"text": "On`, pb.Encoding_ENCODING_JSON, BadRequest, "malformed JSON"},
+		{"more after JSON", nil, `{} {}`, pb.Encoding_ENCODING_JSON, BadRequest, "malformed JSON"},
+		{"unknown field", nil, `{"text": "a", "max_token": 3}`, pb.Encoding_ENCODING_JSON, BadRequest, `"max_token"`},
+		{"wrong type", nil, `{"max_tokens": "many"}`, pb.Encoding_ENCODING_JSON, BadRequest, "maxTokens"},
+		{"fraction", nil, `{"max_tokens": 1.5}`, pb.Encoding_ENCODING_JSON, BadRequest, "1.5"},
+		{"above 32 bits", nil, `{"max_tokens": 4294967296}`, pb.Encoding_ENCODING_JSON, BadRequest, "4294967296"},
+		{"negative id", nil, `{"input_ids": [-1]}`, pb.Encoding_ENCODING_JSON, BadRequest, "-1"},
+		{"twice", nil, `{"seed": 1, "seed": 2}`, pb.Encoding_ENCODING_JSON, BadRequest, "seed"},
+		{"JSON not UTF-8", nil, "{\"text\": \"a\xff\"}", pb.Encoding_ENCODING_JSON, BadPrompt, "byte 11"},
+		{"malformed protobuf", protobuf, "\xff\xff", pb.Encoding_ENCODING_PROTOBUF, BadRequest, "protobuf"},
+		{"cut protobuf", protobuf, "\x0a\x7fabc", pb.Encoding_ENCODING_PROTOBUF, BadRequest, "protobuf"},
+		{"protobuf not UTF-8", protobuf, "\x0a\x02a\xff", pb.Encoding_ENCODING_PROTOBUF, BadPrompt, "UTF-8"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, encoding, err := DecodePrompt(tc.header, []byte(tc.body), false)
+			check(t, err, tc.code, tc.says)
+			if encoding != tc.encoding {
+				t.Errorf("encoding %v, want %v", encoding, tc.encoding)
+			}
+		})
+	}
+}
+
+// check wants a typed error of a code whose message has says in it.
+func check(t *testing.T, err error, code Code, says string) {
+	t.Helper()
+	var e *Error
+	if !errors.As(err, &e) {
+		t.Fatalf("%v is no typed error, want %s", err, code)
+	}
+	if e.Code != code || !strings.Contains(e.Message, says) {
+		t.Errorf("%v; want %s and %q", e, code, says)
+	}
+}
+
+func TestDecodeReplay(t *testing.T) {
+	want := &pb.Replay{RequestId: "r", FromIndex: 3}
+	for _, tc := range []struct {
+		header nats.Header
+		body   string
+	}{{nil, `{"request_id": "r", "from_index": 3}`}, {protobuf, string(marshal(t, want))}} {
+		if got, _, err := DecodeReplay(tc.header, []byte(tc.body)); err != nil || !proto.Equal(got, want) {
+			t.Errorf("%v, %v", got, err)
+		}
+	}
+	_, encoding, err := DecodeReplay(nil, []byte("r"))
+	check(t, err, BadRequest, "request_id")
+	if encoding != pb.Encoding_ENCODING_JSON {
+		t.Errorf("encoding %v", encoding)
+	}
+}
+
+func last() *pb.Chunk {
+	return &pb.Chunk{
+		RequestId: "r", Index: 4, Text: "end", FinishReason: "error", Seed: 4294967295,
+		Usage:   &pb.Usage{PromptTokens: 3, CompletionTokens: 5},
+		Timings: &pb.Timings{Queue: 0.25, Ttft: 0.5, Total: 2},
+		Error:   &pb.Error{Code: "overloaded", Message: "come\r\nback", RetryAfter: 2},
+	}
+}
+
+func encode(t *testing.T, enc pb.Encoding, c *pb.Chunk) []*nats.Msg {
+	t.Helper()
+	msgs, err := EncodeChunk(enc, "inbox", c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range msgs {
+		if m.Subject != "inbox" {
+			t.Errorf("subject %q", m.Subject)
+		}
+	}
+	return msgs
+}
+
+// JSON has snake_case names, zeros where nothing is set, and numbers for
+// numbers: the edge's messages have no 64-bit integers.
+func TestChunkJSON(t *testing.T) {
+	msgs := encode(t, pb.Encoding_ENCODING_JSON, &pb.Chunk{Usage: &pb.Usage{}, Timings: &pb.Timings{}})
+	var zero map[string]any
+	if err := json.Unmarshal(msgs[0].Data, &zero); err != nil || len(msgs) != 1 {
+		t.Fatalf("%d messages, %v", len(msgs), err)
+	}
+	for name, want := range map[string]any{"request_id": "", "index": 0.0, "text": "", "finish_reason": "", "seed": 0.0, "error": nil} {
+		if got, ok := zero[name]; !ok || got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	if u, _ := zero["usage"].(map[string]any); u["prompt_tokens"] != 0.0 || u["completion_tokens"] != 0.0 {
+		t.Errorf("usage %v", u)
+	}
+	body := encode(t, pb.Encoding_ENCODING_JSON, last())[0]
+	var full map[string]any
+	if err := json.Unmarshal(body.Data, &full); err != nil {
+		t.Fatal(err)
+	}
+	if full["seed"] != 4294967295.0 || full["index"] != 4.0 {
+		t.Errorf("seed %v, index %v", full["seed"], full["index"])
+	}
+	if got := body.Header.Get(schemas.HeaderContentType); got != schemas.ContentJSON {
+		t.Errorf("content type %q", got)
+	}
+	back := &pb.Chunk{}
+	if err := protojson.Unmarshal(body.Data, back); err != nil || !proto.Equal(back, last()) {
+		t.Errorf("%v, %v", back, err)
+	}
+}
+
+// No field at the edge is a 64-bit integer, which JSON would carry as a string.
+func TestNo64BitIntegers(t *testing.T) {
+	fields := pb.File_switchyard_v1_edge_proto.Messages()
+	for i := range fields.Len() {
+		m := fields.Get(i).Fields()
+		for j := range m.Len() {
+			if kind := m.Get(j).Kind().String(); strings.HasSuffix(kind, "64") {
+				t.Errorf("%s is an %s", m.Get(j).FullName(), kind)
+			}
+		}
+	}
+}
+
+func TestChunkProtobuf(t *testing.T) {
+	m := encode(t, pb.Encoding_ENCODING_PROTOBUF, last())[0]
+	back := &pb.Chunk{}
+	if err := proto.Unmarshal(m.Data, back); err != nil || !proto.Equal(back, last()) {
+		t.Errorf("%v, %v", back, err)
+	}
+	if got := m.Header.Get(schemas.HeaderContentType); got != schemas.ContentProtobuf {
+		t.Errorf("content type %q", got)
+	}
+}
+
+// In text the body is the text and nothing else; the stream ends with an empty
+// body whose headers carry the rest.
+func TestChunkText(t *testing.T) {
+	msgs := encode(t, pb.Encoding_ENCODING_TEXT, &pb.Chunk{RequestId: "r", Index: 3, Text: "häl"})
+	if len(msgs) != 1 || string(msgs[0].Data) != "häl" || msgs[0].Header.Get(schemas.HeaderIndex) != "3" {
+		t.Fatalf("%+v", msgs)
+	}
+	if msgs := encode(t, pb.Encoding_ENCODING_TEXT, &pb.Chunk{Index: 3}); len(msgs) != 0 {
+		t.Errorf("an empty body before the end: %+v", msgs)
+	}
+	msgs = encode(t, pb.Encoding_ENCODING_TEXT, last())
+	if len(msgs) != 2 || string(msgs[0].Data) != "end" || len(msgs[1].Data) != 0 {
+		t.Fatalf("%+v", msgs)
+	}
+	for name, want := range map[string]string{
+		schemas.HeaderIndex: "4", headerRequest: "r", headerFinishReason: "error", headerPrompt: "3",
+		headerCompletion: "5", headerSeed: "4294967295", headerQueue: "0.250000", headerTTFT: "0.500000", headerTotal: "2.000000",
+		headerErrorCode: "overloaded", headerError: "come  back", headerRetryAfter: "2.000000",
+	} {
+		if got := msgs[1].Header.Get(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	if got := msgs[0].Header.Get(headerFinishReason); got != "" {
+		t.Errorf("the text's message ends the stream: %q", got)
+	}
+}
+
+func TestRefusal(t *testing.T) {
+	c := Refusal("r", errors.Join(&Error{Code: Overloaded, Message: "full", RetryAfter: 2e9}))
+	if c.Index != -1 || c.FinishReason != "error" || c.Error.Code != "overloaded" || c.Error.RetryAfter != 2 || c.Usage == nil || c.Timings == nil {
+		t.Errorf("%v", c)
+	}
+	if c := Refusal("r", errors.New("disk")); c.Error.Code != string(Internal) || c.Error.Message != "disk" {
+		t.Errorf("%v", c)
+	}
+}

@@ -1,0 +1,75 @@
+package edge
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+func seeds(f *testing.F) {
+	temperature := 0.5
+	f.Add("", []byte(`{"text": "a", "temperature": "NaN"}`), true)
+	f.Add("", []byte(`{"messages": [{"role": "user", "content": "hi"}], "deadline": "2030-01-02T03:04:09Z"}`), false)
+	f.Add("", []byte(`{"input_ids": [1, 2], "score": "logits", "max_tokens": 0}`), false)
+	f.Add("", []byte("Once upon a time"), true)
+	f.Add("", []byte("\xff"), true)
+	f.Add(schemas.ContentProtobuf, marshal(f, &pb.Prompt{Text: "a", Temperature: &temperature, Stop: []string{"b"}}), false)
+	f.Add(schemas.ContentProtobuf, []byte("\x0a\x02a\xff"), false)
+}
+
+// Whatever comes in is a servable request or a typed error that can be told in
+// every encoding.
+func FuzzPrompt(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, contentType string, body []byte, text bool) {
+		header := nats.Header{}
+		if contentType != "" {
+			header.Set(schemas.HeaderContentType, contentType)
+		}
+		p, encoding, err := DecodePrompt(header, body, text)
+		if encoding == pb.Encoding_ENCODING_UNSPECIFIED || encoding == pb.Encoding_ENCODING_TEXT && !text {
+			t.Errorf("encoding %v", encoding)
+		}
+		if err == nil {
+			req, failed := demo().Resolve(p, now, 1)
+			if err = failed; err == nil {
+				checkServable(t, req.Sequence)
+				if _, err := BodyHash(p); err != nil {
+					t.Errorf("hashing: %v", err)
+				}
+				return
+			}
+		}
+		tell(t, err)
+	})
+}
+
+func tell(t *testing.T, err error) {
+	t.Helper()
+	var e *Error
+	if !errors.As(err, &e) || e.Message == "" {
+		t.Fatalf("%v is no typed error", err)
+	}
+	for _, enc := range []pb.Encoding{pb.Encoding_ENCODING_TEXT, pb.Encoding_ENCODING_JSON, pb.Encoding_ENCODING_PROTOBUF} {
+		if _, failed := EncodeChunk(enc, "inbox", Refusal("r", err)); failed != nil {
+			t.Errorf("telling %q: %v", e.Message, failed)
+		}
+	}
+}
+
+func FuzzReplay(f *testing.F) {
+	f.Add("", []byte(`{"request_id": "r", "from_index": 2}`))
+	f.Add(schemas.ContentProtobuf, marshal(f, &pb.Replay{RequestId: "r"}))
+	f.Fuzz(func(t *testing.T, contentType string, body []byte) {
+		r, _, err := DecodeReplay(nats.Header{schemas.HeaderContentType: {contentType}}, body)
+		if err != nil {
+			tell(t, err)
+		} else if r == nil {
+			t.Error("neither a request nor an error")
+		}
+	})
+}
