@@ -40,12 +40,13 @@ func (h *Held) yielded() bool {
 	return h.released
 }
 
-// rest leaves the lease to others for a while.
+// rest leaves the lease to others for a while: longer than a candidate waits
+// that has missed the release.
 func (h *Held) rest(ctx context.Context) (again bool) {
 	select {
 	case <-ctx.Done():
 		return false
-	case <-time.After(h.ttl):
+	case <-time.After(2 * h.ttl):
 		return true
 	}
 }

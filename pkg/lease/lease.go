@@ -191,7 +191,7 @@ func (h *Held) SetPosition(position uint64) {
 }
 
 // Release gives the lease up for others: fn's context ends, and this replica
-// waits for TTL before it wants it again.
+// waits for twice TTL before it wants it again.
 func (h *Held) Release() {
 	h.mu.Lock()
 	h.released = true

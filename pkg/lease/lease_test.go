@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -79,9 +81,14 @@ func (r *rig) history() string {
 
 func (r *rig) await(want string) {
 	r.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); r.history() != want; time.Sleep(2 * time.Millisecond) {
+	r.eventually(want, func() bool { return r.history() == want })
+}
+
+func (r *rig) eventually(what string, ok func() bool) {
+	r.t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			r.t.Fatalf("history %q, want %q", r.history(), want)
+			r.t.Fatalf("never: %s; history %q", what, r.history())
 		}
 	}
 }
@@ -203,14 +210,24 @@ func TestResultOfTheDuty(t *testing.T) {
 
 func TestManyContendersOneHolder(t *testing.T) {
 	r := newRig(t)
-	var stops []func()
-	for i := range 5 {
-		stops = append(stops, r.contend(fmt.Sprint(i), r.bucket(), nil))
+	const n = 5
+	var stops [n]func()
+	for i := range n {
+		stops[i] = r.contend(fmt.Sprint(i), r.bucket(), nil)
 	}
-	for n, stop := range stops {
-		for deadline := time.Now().Add(5 * time.Second); strings.Count(r.history(), "+") <= n && time.Now().Before(deadline); {
-			time.Sleep(2 * time.Millisecond)
+	var order []string
+	for range n {
+		r.eventually("somebody holds it", func() bool { return strings.HasSuffix(r.history(), "+") })
+		events := strings.Fields(r.history())
+		holder := strings.TrimSuffix(events[len(events)-1], "+")
+		order = append(order, holder)
+		i, err := strconv.Atoi(holder)
+		if err != nil {
+			t.Fatal(err)
 		}
-		stop()
+		stops[i]()
+	}
+	if slices.Sort(order); !slices.Equal(order, []string{"0", "1", "2", "3", "4"}) {
+		t.Errorf("held by %v", order)
 	}
 }
