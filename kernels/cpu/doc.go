@@ -17,8 +17,8 @@
 //
 // The variants "avx512", "avx2" and "generic" (plain Go, any architecture) all
 // give the same bits, except for the payload of a NaN: generic computes an
-// exact float32 FMA through float64. It is slow, and meant for machines
-// without AVX2 and for tests.
+// exact float32 FMA through float64, or by the instruction on arm64. It is
+// slow, and meant for machines without AVX2 and for tests.
 //
 // # Shapes
 //

@@ -23,10 +23,7 @@ func tileF32Generic(dst, x, w []float32, t tile) {
 				copy(acc[:], out)
 			}
 			for i, v := range x[r*t.ldX:][:t.k] {
-				row := w[p*t.panelStride+i*t.step:][:PanelWidth]
-				for j := range acc {
-					acc[j] = fma32(v, row[j], acc[j])
-				}
+				fmaPanel(&acc, (*[PanelWidth]float32)(w[p*t.panelStride+i*t.step:]), v)
 			}
 			copy(out, acc[:])
 		}
@@ -43,13 +40,19 @@ func tileBF16Generic(dst, x []float32, w []uint16, t tile) {
 				copy(acc[:], out)
 			}
 			for i, v := range x[r*t.ldX:][:t.k] {
-				row := w[p*t.panelStride+i*t.step:][:PanelWidth]
-				for j := range 16 {
-					acc[j] = fma32(v, math.Float32frombits(uint32(row[2*j])<<16), acc[j])
-					acc[j+16] = fma32(v, math.Float32frombits(uint32(row[2*j+1])<<16), acc[j+16])
-				}
+				row := widen((*[PanelWidth]uint16)(w[p*t.panelStride+i*t.step:]))
+				fmaPanel(&acc, &row, v)
 			}
 			copy(out, acc[:])
 		}
 	}
+}
+
+// widen undoes the interleaving of bf16 weights.
+func widen(w *[PanelWidth]uint16) (row [PanelWidth]float32) {
+	for j := range PanelWidth / 2 {
+		row[j] = math.Float32frombits(uint32(w[2*j]) << 16)
+		row[j+PanelWidth/2] = math.Float32frombits(uint32(w[2*j+1]) << 16)
+	}
+	return row
 }

@@ -266,12 +266,10 @@ func (g *tileGen) loadWeights(i int) {
 		PREFETCHT0(g.wAt(panel, prefetchAhead))
 	}
 	// AVX2 groups of a bf16 panel lie 32 bytes apart, as its floats do.
-	g.load(g.wAt(panel, offset), g.hi)
+	VMOVUPS(g.wAt(panel, offset), g.hi)
 	VPSLLD(U8(16), g.hi, g.lo)
 	g.and(g.mask, g.hi, g.hi)
 }
-
-func (g *tileGen) load(m Mem, v reg.VecPhysical) { VMOVUPS(m, v) }
 
 // writeDispatch writes the Go switch from shapes to kernels: direct calls, so
 // that the arguments stay on the stack.

@@ -65,8 +65,10 @@ func (v *vec) reg() reg.VecPhysical {
 	return v.vector[v.used-1]
 }
 
-// begin starts a kernel over n values whose pointers advance by bytes a block.
-func (v *vec) kernel(name, signature string, setup func(), body func(part int, p func(name string) Mem), finish func(), pointers map[string]int) {
+// kernel writes a loop over n values: setup, then body for every part of every
+// block, then finish. pointers says by how many bytes each pointer advances a block.
+func (v *vec) kernel(name, signature string, setup func(), body func(part int, p func(name string) Mem),
+	finish func(), pointers map[string]int) {
 	TEXT(v.name+name, NOSPLIT, signature)
 	Pragma("noescape")
 	at := map[string]reg.Register{}
