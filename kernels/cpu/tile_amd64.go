@@ -53,7 +53,7 @@ const (
 	aliasPad    = 16
 )
 
-var spreads = sync.Pool{New: func() any { return new([]float32) }}
+var spreads sync.Pool // of *[]float32
 
 // runChunk first copies rows that would evict each other, if enough panels follow to pay for it.
 func (t tile) runChunk(dst, x []float32, w unsafe.Pointer, size int) {
@@ -61,7 +61,10 @@ func (t tile) runChunk(dst, x []float32, w unsafe.Pointer, size int) {
 		t.runRows(dst, x, w, size)
 		return
 	}
-	buffer := spreads.Get().(*[]float32)
+	buffer, ok := spreads.Get().(*[]float32)
+	if !ok {
+		buffer = new([]float32)
+	}
 	ld := t.k + aliasPad
 	if cap(*buffer) < t.rows*ld {
 		*buffer = make([]float32, t.rows*ld)

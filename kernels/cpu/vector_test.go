@@ -114,8 +114,8 @@ func TestFMA(t *testing.T) {
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		any := rapid.Float32()
-		check(t, any.Draw(t, "a"), any.Draw(t, "b"), any.Draw(t, "c"))
+		all := rapid.Float32()
+		check(t, all.Draw(t, "a"), all.Draw(t, "b"), all.Draw(t, "c"))
 		// Few bits far apart land on ties often.
 		few := rapid.Custom(func(t *rapid.T) float32 {
 			return float32(math.Ldexp(float64(rapid.IntRange(-4097, 4097).Draw(t, "m")), rapid.IntRange(-80, 20).Draw(t, "e")))

@@ -16,7 +16,7 @@ import (
 type Pool struct {
 	threads int
 	offers  chan *job
-	jobs    sync.Pool
+	jobs    sync.Pool // of *job
 	workers sync.WaitGroup
 	closing sync.Once
 	done    chan struct{}
@@ -36,7 +36,6 @@ type job struct {
 func New(threads int) *Pool {
 	threads = max(threads, 1)
 	p := &Pool{threads: threads, offers: make(chan *job, 4*threads), done: make(chan struct{})}
-	p.jobs.New = func() any { return &job{ready: make(chan struct{}, 1)} }
 	for range threads - 1 {
 		p.workers.Go(p.work)
 	}
@@ -61,7 +60,10 @@ func (p *Pool) Run(n int, f func(i int)) {
 		}
 		return
 	}
-	j := p.jobs.Get().(*job)
+	j, ok := p.jobs.Get().(*job)
+	if !ok {
+		j = &job{ready: make(chan struct{}, 1)}
+	}
 	j.f, j.n = f, int64(n)
 	j.next.Store(0)
 	j.pending.Store(int64(n))
