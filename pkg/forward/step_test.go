@@ -1,0 +1,229 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/switchyard/switchyard/pkg/kvcache"
+)
+
+var wires = []Wire{WireF32, WireBF16}
+
+// The layer of many rows is the layer of each row, whatever the wire.
+func TestLocalRowInvariant(t *testing.T) {
+	r := newRig(t, tiny(t))
+	d, ctx := r.m.Spec.Hidden, context.Background()
+	const rows = 40
+	x := noise(4, rows*d)
+	var outs [][]float32
+	for _, w := range wires {
+		local := &Local{Router: r.router, Bank: r.bank, Wire: w}
+		all, before := run(ctx, t, local, x), slices.Clone(x)
+		for i := range rows {
+			if !same(run(ctx, t, local, x[i*d:(i+1)*d]), all[i*d:(i+1)*d]) {
+				t.Fatalf("wire %s: row %d differs alone", w, i)
+			}
+		}
+		if !same(before, x) {
+			t.Errorf("wire %s: the input changed", w)
+		}
+		outs = append(outs, all)
+	}
+	rounded := slices.Clone(outs[1])
+	if WireBF16.Round(rounded); !same(rounded, outs[1]) {
+		t.Error("the block did not cross the wire")
+	}
+	if same(outs[0], outs[1]) {
+		t.Error("both wires gave the same bits")
+	}
+}
+
+func run(ctx context.Context, t testing.TB, moe MoE, x []float32) []float32 {
+	t.Helper()
+	pending, err := moe.Start(ctx, 0, x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make([]float32, len(x))
+	if err := pending.Wait(ctx, out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// Sums are in slot order: another order would give other bits.
+func TestCombine(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rows, k, d := rapid.IntRange(0, 5).Draw(t, "rows"), rapid.IntRange(1, 6).Draw(t, "k"), rapid.IntRange(1, 40).Draw(t, "d")
+		x := noise(rapid.Uint64().Draw(t, "seed"), rows*k*d)
+		got := noise(1, rows*d) // what was there before does not count
+		Combine(got, x, k, d)
+		want := make([]float32, rows*d)
+		for r := range rows {
+			for i := range d {
+				sum := x[r*k*d+i]
+				for s := 1; s < k; s++ {
+					sum += x[(r*k+s)*d+i]
+				}
+				want[r*d+i] = sum
+			}
+		}
+		if !same(got, want) {
+			t.Fatalf("%v, want %v", got, want)
+		}
+	})
+}
+
+func ids(n, vocab int) []uint32 {
+	out := make([]uint32, n)
+	for i := range out {
+		out[i] = uint32((17*i*i + 5*i + 3) % vocab)
+	}
+	return out
+}
+
+// prefill takes a prompt through the layers in pieces and returns the logits
+// of all positions.
+func prefill(t testing.TB, s *Step, table *kvcache.Table, prompt []uint32, pieces []int) (out []float32) {
+	t.Helper()
+	pos := 0
+	for _, n := range pieces {
+		var rows []Row
+		for range n {
+			rows = append(rows, Row{Table: table, ID: prompt[pos], Position: pos, Logits: true})
+			pos++
+		}
+		logits, err := s.Run(context.Background(), rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, logits...)
+	}
+	if pos != len(prompt) {
+		t.Fatalf("%d of %d positions", pos, len(prompt))
+	}
+	return out
+}
+
+// A prompt gives the same bits in pieces of any size: a resumed request's
+// prefill repeats what decoding made.
+func TestPrefillInPieces(t *testing.T) {
+	for _, name := range []string{"tiny", "mixtral-window", "qwen2_moe", "qwen2_moe-mixed"} {
+		for _, w := range wires {
+			t.Run(name+"/"+string(w), func(t *testing.T) {
+				m := tiny(t)
+				if name != "tiny" {
+					m = small(t, name)
+				}
+				r := newRig(t, m)
+				const n = 75 // three pages
+				prompt := ids(n, m.Spec.Vocab)
+				want := prefill(t, r.step(w), r.table(t, n), prompt, slices.Repeat([]int{1}, n))
+				for _, pieces := range [][]int{{n}, {1, n - 1}, {32, 32, 11}, {40, 1, 1, 33}} {
+					if got := prefill(t, r.step(w), r.table(t, n), prompt, pieces); !same(got, want) {
+						t.Errorf("pieces %v differ from one by one", pieces)
+					}
+				}
+			})
+		}
+	}
+}
+
+// A sequence's logits are the same beside others, in any place among the rows.
+func TestCompany(t *testing.T) {
+	r := newRig(t, tiny(t))
+	vocab := r.m.Spec.Vocab
+	lengths := []int{40, 1, 33, 7}
+	step, ctx := r.step(WireBF16), context.Background()
+	var want []float32
+	var rows []Row
+	for i, n := range lengths {
+		prompt := ids(n+i, vocab)[i:]
+		alone := prefill(t, step, r.table(t, n), prompt, []int{n})
+		want = append(want, alone[(n-1)*vocab:]...)
+		table := r.table(t, n)
+		for pos, id := range prompt {
+			rows = append(rows, Row{Table: table, ID: id, Position: pos, Logits: pos == n-1})
+		}
+	}
+	got, err := step.Run(ctx, rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !same(got, want) {
+		t.Error("logits beside others differ from those alone")
+	}
+}
+
+func TestNoLogitsWanted(t *testing.T) {
+	r := newRig(t, tiny(t))
+	got, err := r.step(WireF32).Run(context.Background(), []Row{{Table: r.table(t, 1), ID: 5}})
+	if err != nil || len(got) != 0 {
+		t.Errorf("%d logits, %v", len(got), err)
+	}
+}
+
+// failing is routed experts that cannot be reached.
+type failing struct{ start, wait error }
+
+func (f failing) Start(context.Context, int, []float32) (Pending, error) { return f, f.start }
+func (f failing) Wait(context.Context, []float32) error                  { return f.wait }
+
+func TestStepFails(t *testing.T) {
+	r := newRig(t, tiny(t))
+	gone := errors.New("gone")
+	cancelled, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, tc := range []struct {
+		name string
+		ctx  context.Context
+		moe  failing
+		want error
+	}{
+		{"at the start", context.Background(), failing{start: gone}, gone},
+		{"in the wait", context.Background(), failing{wait: gone}, gone},
+		{"cancelled", cancelled, failing{}, context.Canceled},
+	} {
+		s := &Step{Trunk: r.trunk, MoE: tc.moe}
+		if _, err := s.Run(tc.ctx, []Row{{Table: r.table(t, 1), ID: 5}}); !errors.Is(err, tc.want) {
+			t.Errorf("%s: %v, want %v", tc.name, err, tc.want)
+		}
+	}
+}
+
+// watching writes down a step's parts.
+type watching struct{ begun, ended []string }
+
+func (w *watching) Begin(ctx context.Context, part string, _ int) (context.Context, func()) {
+	w.begun = append(w.begun, part)
+	return ctx, func() { w.ended = append(w.ended, part) }
+}
+
+func TestWatched(t *testing.T) {
+	r := newRig(t, tiny(t))
+	s, w := r.step(WireF32), &watching{}
+	s.Watch = w
+	if _, err := s.Run(context.Background(), []Row{{Table: r.table(t, 1), ID: 5}}); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(w.begun, []string{"layer", "attention", "layer", "attention"}) ||
+		!slices.Equal(w.ended, []string{"attention", "layer", "attention", "layer"}) {
+		t.Errorf("begun %v, ended %v", w.begun, w.ended)
+	}
+}
+
+func TestParseWire(t *testing.T) {
+	for text, want := range map[string]Wire{"f32": WireF32, "bf16": WireBF16, "": "", "fp16": ""} {
+		got, err := ParseWire(text)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("%q: %q, %v", text, got, err)
+		}
+	}
+	if WireF32.ElementBytes() != 4 || WireBF16.ElementBytes() != 2 {
+		t.Error("element sizes")
+	}
+}
