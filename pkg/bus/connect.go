@@ -36,9 +36,6 @@ const (
 	reconnectWait = 100 * time.Millisecond
 	dialTimeout   = 3 * time.Second
 	watchInterval = 250 * time.Millisecond
-	// writeThreshold is the size from which a publish writes by itself and does
-	// not wake the client's flusher first. See BenchmarkHop.
-	writeThreshold = 4 << 10
 )
 
 // Conn is a connection. Its methods may be called from several goroutines.
@@ -140,7 +137,6 @@ func (c *Conn) options(name string) []nats.Option {
 		// What is published while disconnected would arrive late and out of
 		// place; every sender here has a way to try again.
 		nats.ReconnectBufSize(-1),
-		nats.WriteBufferSize(writeThreshold),
 		// A server that hangs is noticed after two of these.
 		nats.PingInterval(5 * time.Second),
 		nats.MaxPingsOutstanding(2),
