@@ -28,7 +28,7 @@ func load(t testing.TB, dir string, wire forward.Wire) (*Runner, *model.Model) {
 	}
 	p := pool.New(2)
 	t.Cleanup(func() { p.Close(); _ = m.Close() })
-	r, err := New(m, p, Settings{Wire: wire, MaxPositions: 512, KVBytes: 64 << 20})
+	r, err := New(m, p, Settings{Wire: wire, MaxPositions: 512, KVBytes: 256 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,11 +11,14 @@ import (
 )
 
 // watcher makes spans of a step's parts.
-type watcher struct{ tracer *telemetry.Tracer }
+type watcher struct {
+	tracer *telemetry.Tracer
+	step   int
+}
 
 // Begin implements forward.Watcher.
 func (w watcher) Begin(ctx context.Context, part string, layer int) (context.Context, func()) {
-	ctx, span := w.tracer.Child(ctx, part, telemetry.Layer(uint32(layer)))
+	ctx, span := w.tracer.Child(ctx, part, telemetry.Layer(uint32(layer)), trace.WithAttributes(telemetry.AttrStep.Int(w.step)))
 	return ctx, func() { span.End() }
 }
 
@@ -47,5 +50,5 @@ func beginStep(ctx context.Context, tracer *telemetry.Tracer, mb *microbatch) (c
 	}
 	first, span := tracer.Child(first, telemetry.SpanStep, trace.WithLinks(links...), trace.WithAttributes(
 		telemetry.AttrRows.Int(rows), telemetry.AttrStep.Int(mb.parts[0].s.generated())))
-	return first, watcher{tracer}, func() { span.End() }
+	return first, watcher{tracer, mb.parts[0].s.generated()}, func() { span.End() }
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,11 +29,19 @@ type function struct {
 	loads     map[uint32]*load
 }
 
-// load counts an expert's rows. The function's receiver alone changes it.
+// load counts an expert's rows.
 type load struct {
-	name string
-	n    float64
+	name string // in the host's stats
+	n    atomic.Int64
 	rows prometheus.Counter
+}
+
+func (s *Service) newFunction(layer int, spec *pb.Function) *function {
+	f := &function{layer: layer, spec: spec, loads: map[uint32]*load{}}
+	for _, e := range spec.Experts {
+		f.loads[e] = &load{name: fmt.Sprintf("expert_rows.%d.%d", layer, e), rows: s.metrics.ExpertRows(layer, int(e))}
+	}
+	return f
 }
 
 func isPermanent(err error) bool {
@@ -102,7 +111,7 @@ func (s *Service) serve(ctx context.Context, layer int, spec *pb.Function) error
 			return err
 		}
 	}
-	f = &function{layer: layer, spec: spec, loads: map[uint32]*load{}}
+	f = s.newFunction(layer, spec)
 	var err error
 	f.receiving, err = s.d.Hop.Receive(ctx, bus.Receiver{
 		Stream: s.d.Streams.Expert(layer), Name: spec.Id, Subject: s.d.Subjects.Expert(layer, spec.Id), MaxInFlight: inFlight,

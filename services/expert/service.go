@@ -3,7 +3,6 @@ package expert
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"sync"
 	"time"
 
@@ -47,7 +46,7 @@ func New(d *deployment.Deployment, c Config) *Service {
 		tracer: d.Telemetry.Tracer("expert"), metrics: d.Telemetry.Metrics, functions: map[string]*function{},
 	}
 	s.presence.Budget = c.MemoryBudget
-	s.presence.Fill = func(stats map[string]float64) { stats["expert_bytes"] = float64(s.bank.Bytes()) }
+	s.presence.Fill = s.fill
 	return s
 }
 
@@ -138,19 +137,24 @@ const (
 
 // count adds a dispatch's rows to the experts' loads.
 func (f *function) count(s *Service, d *pb.Dispatch) {
-	layer := int(d.Key.Layer)
 	for _, e := range d.Expert {
 		if l := f.loads[e]; l != nil {
-			l.n++
+			l.n.Add(1)
 			l.rows.Inc()
-			continue
 		}
-		f.loads[e] = &load{
-			n: 1, rows: s.metrics.ExpertRows(layer, int(e)),
-			name: "expert_rows." + strconv.Itoa(layer) + "." + strconv.Itoa(int(e)),
-		}
-		f.loads[e].rows.Inc()
 	}
 	s.presence.Add("dispatches_total", 1)
 	s.presence.Add("rows_total", float64(len(d.Expert)))
+}
+
+// fill adds what the host holds and has computed to its stats.
+func (s *Service) fill(stats map[string]float64) {
+	stats["expert_bytes"] = float64(s.bank.Bytes())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.functions {
+		for _, l := range f.loads {
+			stats[l.name] += float64(l.n.Load())
+		}
+	}
 }
