@@ -59,7 +59,7 @@ func (h *Hop) Send(ctx context.Context, subject string, msg proto.Message) error
 }
 
 func (h *Hop) sendAcked(ctx context.Context, subject string, msg proto.Message) error {
-	buf := buffers.Get().(*[]byte)
+	buf := getBuffer()
 	defer putBuffer(buf)
 	data, err := proto.MarshalOptions{}.MarshalAppend((*buf)[:0], msg)
 	if err != nil {

@@ -58,6 +58,7 @@ type puller struct {
 
 	mu    sync.Mutex
 	asked int
+	ended bool
 	tasks sync.WaitGroup // a rebuild under way
 }
 
@@ -105,7 +106,8 @@ func (p *puller) forget() {
 // end forgets and waits for a rebuild that is under way; p.ctx has ended.
 func (p *puller) end() {
 	p.forget()
-	p.mu.Lock() // a rebuild that begins now sees that p.ctx has ended
+	p.mu.Lock()
+	p.ended = true // no rebuild begins from now on
 	p.mu.Unlock()
 	p.tasks.Wait()
 }
@@ -204,7 +206,7 @@ func (p *puller) check(now time.Time) {
 func (p *puller) rebuild() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.ctx.Err() != nil || !p.rebuilding.CompareAndSwap(false, true) {
+	if p.ended || p.ctx.Err() != nil || !p.rebuilding.CompareAndSwap(false, true) {
 		return
 	}
 	p.tasks.Add(1)

@@ -110,7 +110,7 @@ func (c *Conn) newReceiving(ctx context.Context, r Receiver, acked bool, h Handl
 	}
 	out.work = make(chan *nats.Msg)
 	for range r.Concurrency {
-		out.workers.Go(func() {
+		out.workers.Go(func() { //nolint:contextcheck // handlers get the receiving's own, which outlives the setup's
 			for m := range out.work {
 				out.run(m)
 			}

@@ -14,9 +14,16 @@ import (
 // buffers are for marshalling: the client copies what it publishes before it
 // returns, so a buffer can be used again at once. Larger ones than
 // keptBuffer are left to the collector.
-var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 16<<10); return &b }}
+var buffers sync.Pool // of *[]byte
 
 const keptBuffer = 1 << 20
+
+func getBuffer() *[]byte {
+	if b, ok := buffers.Get().(*[]byte); ok {
+		return b
+	}
+	return new([]byte)
+}
 
 func putBuffer(b *[]byte) {
 	if cap(*b) <= keptBuffer {
@@ -24,12 +31,19 @@ func putBuffer(b *[]byte) {
 	}
 }
 
-var headers = sync.Pool{New: func() any { return nats.Header{} }}
+var headers sync.Pool // of nats.Header
+
+func getHeader() nats.Header {
+	if h, ok := headers.Get().(nats.Header); ok {
+		return h
+	}
+	return nats.Header{}
+}
 
 // Send publishes a message without waiting for anything: whoever listens gets
 // it. header may be nil.
 func (c *Conn) Send(ctx context.Context, subject string, msg proto.Message, header nats.Header) error {
-	buf := buffers.Get().(*[]byte)
+	buf := getBuffer()
 	defer putBuffer(buf)
 	data, err := proto.MarshalOptions{}.MarshalAppend((*buf)[:0], msg)
 	if err != nil {
@@ -46,7 +60,7 @@ func (c *Conn) SendBytes(ctx context.Context, subject string, data []byte, heade
 
 func (c *Conn) publish(ctx context.Context, subject, reply string, data []byte, header nats.Header) error {
 	if c.prop != nil && header == nil {
-		pooled := headers.Get().(nats.Header)
+		pooled := getHeader()
 		defer func() { clear(pooled); headers.Put(pooled) }()
 		if c.prop.Inject(ctx, pooled); len(pooled) > 0 {
 			header = pooled

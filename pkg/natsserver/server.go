@@ -1,6 +1,7 @@
 package natsserver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -141,7 +142,7 @@ func loopback(host string) bool {
 
 // checkPort finds a taken port before the server does, which would only log it.
 func checkPort(address string) error {
-	l, err := net.Listen("tcp", address)
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", address)
 	if err != nil {
 		return fmt.Errorf("listening on %s (is another server running there? choose another port): %w", address, err)
 	}

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"testing"
 
-	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"pgregory.net/rapid"
+
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
 // owner is an attention replica as the log sees it.
