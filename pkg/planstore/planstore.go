@@ -62,7 +62,7 @@ func Read(ctx context.Context, kv jetstream.KeyValue) (*Plan, error) {
 	}
 	p := &Plan{Head: head, Revision: entry.Revision()}
 	for _, l := range head.Layers {
-		layer, err := readLayer(ctx, kv, l, head.Version)
+		layer, err := readLayer(ctx, kv, l, head)
 		if err != nil {
 			return p, err
 		}
@@ -71,7 +71,7 @@ func Read(ctx context.Context, kv jetstream.KeyValue) (*Plan, error) {
 	return p, nil
 }
 
-func readLayer(ctx context.Context, kv jetstream.KeyValue, layer uint32, version uint64) (*pb.LayerPlan, error) {
+func readLayer(ctx context.Context, kv jetstream.KeyValue, layer uint32, head *pb.PlanHead) (*pb.LayerPlan, error) {
 	entry, err := kv.Get(ctx, layerKey(layer))
 	if err != nil {
 		return nil, fmt.Errorf("reading the plan of layer %d: %w", layer, err)
@@ -80,9 +80,9 @@ func readLayer(ctx context.Context, kv jetstream.KeyValue, layer uint32, version
 	if err := proto.Unmarshal(entry.Value(), lp); err != nil {
 		return nil, fmt.Errorf("decoding the plan of layer %d: %w", layer, err)
 	}
-	if lp.Version != version {
-		return nil, fmt.Errorf("reading the plan of layer %d: it has version %d, the head %d: a new plan is being written",
-			layer, lp.Version, version)
+	if lp.Version != head.Version || lp.WriterEpoch != head.WriterEpoch {
+		return nil, fmt.Errorf("reading the plan of layer %d: it has version %d of writer %d, the head %d of %d: a new plan is being written",
+			layer, lp.Version, lp.WriterEpoch, head.Version, head.WriterEpoch)
 	}
 	return lp, nil
 }
@@ -90,11 +90,13 @@ func readLayer(ctx context.Context, kv jetstream.KeyValue, layer uint32, version
 func layerKey(layer uint32) string { return strconv.FormatUint(uint64(layer), 10) }
 
 // Write makes layers the plan. The head must still be at revision (0: there is
-// none); ErrConflict says that it is not.
+// none); ErrConflict says that it is not. A writer that lost may have replaced
+// layers by then; the writer's epoch lets readers see that, and the next plan
+// mends it.
 func Write(ctx context.Context, kv jetstream.KeyValue, head *pb.PlanHead, layers []*pb.LayerPlan, revision uint64) error {
 	head.Layers = head.Layers[:0]
 	for _, l := range layers {
-		l.Version = head.Version
+		l.Version, l.WriterEpoch = head.Version, head.WriterEpoch
 		head.Layers = append(head.Layers, l.Layer)
 		body, err := proto.Marshal(l)
 		if err != nil {

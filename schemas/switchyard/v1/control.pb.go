@@ -217,10 +217,12 @@ func (x *Function) GetHosts() []string {
 
 // LayerPlan is the desired state of one layer; its key in `plans` is the layer's number.
 type LayerPlan struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Version       uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
-	Layer         uint32                 `protobuf:"varint,2,opt,name=layer,proto3" json:"layer,omitempty"`
-	Functions     []*Function            `protobuf:"bytes,3,rep,name=functions,proto3" json:"functions,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Version   uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	Layer     uint32                 `protobuf:"varint,2,opt,name=layer,proto3" json:"layer,omitempty"`
+	Functions []*Function            `protobuf:"bytes,3,rep,name=functions,proto3" json:"functions,omitempty"`
+	// The head's: two writers may have the same version for a while.
+	WriterEpoch   uint64 `protobuf:"varint,4,opt,name=writer_epoch,json=writerEpoch,proto3" json:"writer_epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -274,6 +276,13 @@ func (x *LayerPlan) GetFunctions() []*Function {
 		return x.Functions
 	}
 	return nil
+}
+
+func (x *LayerPlan) GetWriterEpoch() uint64 {
+	if x != nil {
+		return x.WriterEpoch
+	}
+	return 0
 }
 
 // PlanHead is the key `head` in `plans`, written after all of its layers.
@@ -467,11 +476,12 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\bFunction\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aexperts\x18\x02 \x03(\rR\aexperts\x12\x14\n" +
-	"\x05hosts\x18\x03 \x03(\tR\x05hosts\"r\n" +
+	"\x05hosts\x18\x03 \x03(\tR\x05hosts\"\x95\x01\n" +
 	"\tLayerPlan\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x14\n" +
 	"\x05layer\x18\x02 \x01(\rR\x05layer\x125\n" +
-	"\tfunctions\x18\x03 \x03(\v2\x17.switchyard.v1.FunctionR\tfunctions\"\xe5\x01\n" +
+	"\tfunctions\x18\x03 \x03(\v2\x17.switchyard.v1.FunctionR\tfunctions\x12!\n" +
+	"\fwriter_epoch\x18\x04 \x01(\x04R\vwriterEpoch\"\xe5\x01\n" +
 	"\bPlanHead\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x1d\n" +
