@@ -3,7 +3,9 @@ package attention
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
+	"time"
 
 	"github.com/switchyard/switchyard/pkg/members"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -15,6 +17,8 @@ type peers struct {
 	aggregators []string
 	gates       int
 	allReady    chan struct{}
+	// suspects are aggregators that did not answer, until when.
+	suspects map[string]time.Time
 }
 
 // followPeers keeps the peers up to date until ctx ends.
@@ -94,8 +98,25 @@ func (p *peers) ready() error {
 	return p.ok()
 }
 
+// suspicion is how long an aggregator that did not answer is avoided: by then
+// a dead one is no member any more.
+const suspicion = 2 * time.Second
+
+// suspect avoids an aggregator for a while. It may be innocent, but another one
+// does as well.
+func (p *peers) suspect(shard string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.suspects == nil {
+		p.suspects = map[string]time.Time{}
+	}
+	now := time.Now()
+	maps.DeleteFunc(p.suspects, func(_ string, until time.Time) bool { return now.After(until) })
+	p.suspects[shard] = now.Add(suspicion)
+}
+
 // shard chooses the aggregator of a group of rows: any live one, and another
-// one for another attempt.
+// one for another attempt. One that is suspected is the last choice.
 func (p *peers) shard(microbatch uint64, attempt uint32) (string, bool) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -103,5 +124,13 @@ func (p *peers) shard(microbatch uint64, attempt uint32) (string, bool) {
 	if n == 0 {
 		return "", false
 	}
-	return p.aggregators[(microbatch+uint64(attempt))%n], true
+	at := microbatch + uint64(attempt)
+	if len(p.suspects) > 0 {
+		for i := range n {
+			if id := p.aggregators[(at+i)%n]; time.Now().After(p.suspects[id]) {
+				return id, true
+			}
+		}
+	}
+	return p.aggregators[at%n], true
 }

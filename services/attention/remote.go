@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/pkg/bus"
 	"github.com/switchyard/switchyard/pkg/forward"
 	"github.com/switchyard/switchyard/pkg/wire"
 	"github.com/switchyard/switchyard/schemas"
@@ -31,6 +32,7 @@ type remote struct {
 	layer      int
 	x          []float32 // (R, D), the caller's
 	buf        []byte
+	collector  string // the aggregator that was named last
 
 	mu      sync.Mutex
 	out     []float32 // (R, D)
@@ -58,7 +60,9 @@ type exchange struct {
 	epoch      uint64
 	// shard names a live aggregator; another one for another attempt, if there is one.
 	shard func(microbatch uint64, attempt uint32) (string, bool)
-	stats *stats
+	// suspect says that an aggregator may be gone: others are preferred for a while.
+	suspect func(shard string)
+	stats   *stats
 
 	next    atomic.Uint64
 	latency latency
@@ -75,7 +79,7 @@ func (x *exchange) lane() *remote {
 func (r *remote) Start(ctx context.Context, layer int, x []float32) (forward.Pending, error) {
 	r.prepare(layer, x)
 	for i := range r.parts {
-		if err := r.send(ctx, r.parts[i], 0); err != nil {
+		if err := r.send(ctx, r.parts[i], 0); err != nil && !passes(ctx, err) {
 			r.forget()
 			return nil, err
 		}
@@ -131,6 +135,7 @@ func (r *remote) send(ctx context.Context, p rowsPart, attempt uint32) error {
 	if !ok {
 		return nil // nobody to collect yet: the next attempt asks again
 	}
+	r.collector = shard
 	x := r.x[p.first*r.d : (p.first+p.rows)*r.d]
 	t := wire.Encode(r.wire, x, r.d, r.buf)
 	r.buf = t.Data
@@ -144,6 +149,10 @@ func (r *remote) send(ctx context.Context, p rowsPart, attempt uint32) error {
 	}
 	return nil
 }
+
+// passes says whether an error of sending is as good as a loss on the way,
+// which the next attempt makes up for: the server is away.
+func passes(ctx context.Context, err error) bool { return ctx.Err() == nil && bus.Transient(err) }
 
 // Wait fills out (R, D) when all parts have come back. Late parts are issued
 // again with growing pauses: whoever had them may be gone.
@@ -171,17 +180,29 @@ func (r *remote) Wait(ctx context.Context, out []float32) error {
 				return fmt.Errorf("no answer from layer %d's experts after %d attempts in %v", r.layer, maxAttempts, time.Since(began).Round(time.Second))
 			}
 			r.waitingFlag.Store(true)
-			if err := r.reissue(ctx, attempt); err != nil {
+			if err := r.reissue(ctx, attempt); passes(ctx, err) {
+				attempt-- // nobody can be blamed for it
+			} else if err != nil {
 				return err
 			}
-			timer.Reset(r.latency.patience() << min(attempt, 3))
+			timer.Reset(r.latency.patience() << pauses(attempt))
 		}
 	}
 }
 
-// maxAttempts bounds how often a part is issued again: with doubling pauses,
-// at least half a minute.
-const maxAttempts = 8
+// maxAttempts bounds how often a part is issued again: at least half a minute.
+const maxAttempts = 11
+
+// pauses is how often the patience is doubled after an attempt. The first ones
+// come in an even pace: they bridge the time until a dead neighbour is missed
+// and replaced, and the answer is to come soon after that.
+func pauses(attempt uint32) uint32 {
+	const even = 5
+	if attempt <= even {
+		return 0
+	}
+	return min(attempt-even, 3)
+}
 
 func (r *remote) reissue(ctx context.Context, attempt uint32) error {
 	r.mu.Lock()
@@ -192,12 +213,13 @@ func (r *remote) reissue(ctx context.Context, attempt uint32) error {
 		}
 	}
 	r.mu.Unlock()
-	r.stats.reissued(len(late))
+	r.suspect(r.collector)
 	for _, p := range late {
 		if err := r.send(ctx, p, attempt); err != nil {
 			return err
 		}
 	}
+	r.stats.reissued(len(late))
 	return nil
 }
 

@@ -97,7 +97,7 @@ func (s *Service) build() {
 	s.exchange = &exchange{
 		subjects: s.d.Subjects, identity: s.d.Identity, hop: s.d.Hop, wire: s.d.Wire, d: s.d.Model.Spec.Hidden,
 		maxPayload: func() int { return int(s.d.Conn.MaxPayload()) }, owner: s.id, epoch: rand.Uint64(),
-		shard: s.peers.shard, stats: st, waiters: map[uint64]*remote{},
+		shard: s.peers.shard, suspect: s.peers.suspect, stats: st, waiters: map[uint64]*remote{},
 	}
 	lanes := make([]*lane, s.config.Lanes)
 	for i := range lanes {

@@ -1,0 +1,180 @@
+// Package chaos kills processes. It runs the services as processes of their
+// own beside a real NATS server, sends the same seeded requests again and
+// again while something goes wrong, and wants the same tokens every time.
+//
+//	SWITCHYARD_CHAOS=1 go test -v ./loadtest/chaos       # the table below
+//	SWITCHYARD_CHAOS=long go test -v ./loadtest/chaos    # lone processes that are killed and started again, too
+package chaos
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+)
+
+// yard is everything that a scenario needs.
+type yard struct {
+	*fleet
+	load  *load
+	stats *stats
+	want  []answer
+	rows  []row
+}
+
+// row is a scenario's line in the table of results.
+type row struct {
+	scenario string
+	open     int
+	stall    time.Duration
+	counters
+	repeats int
+	took    time.Duration
+}
+
+func TestTheSameTokensWhateverIsKilled(t *testing.T) {
+	mode := os.Getenv("SWITCHYARD_CHAOS")
+	if mode == "" || testing.Short() {
+		t.Skip("SWITCHYARD_CHAOS is not set, or -short is: this takes minutes; set it to 1, or to long for more scenarios")
+	}
+	y := &yard{fleet: newFleet(t)}
+	y.load, y.stats = newLoad(t, y.url()), listenStats(t, connect(t, y.url()))
+	defer func() { t.Log("\n" + y.table()) }()
+
+	y.scale(1, 1)
+	y.alone()
+	y.batch("batch", nil)
+	if mode == "long" {
+		y.killLone()
+	}
+	y.scale(2, 2)
+	y.batch("two-of-each", nil)
+	y.killEach()
+	y.killServer()
+	y.drainEach()
+	y.scale(2, 4)
+	y.batch("four-experts", nil)
+	y.batch("four-experts-kill", func() { y.kill("expert") })
+}
+
+// alone makes the answers that all others must equal.
+func (y *yard) alone() {
+	start := time.Now()
+	y.want = y.load.alone("alone")
+	y.load.raw.check(y.t, "alone", false)
+	y.rows = append(y.rows, row{scenario: "alone", stall: longest(y.want), took: time.Since(start), open: 1})
+}
+
+// batch runs a scenario: all requests at once, and trouble in the middle.
+func (y *yard) batch(name string, trouble func()) row {
+	y.t.Helper()
+	if y.t.Failed() {
+		y.t.FailNow() // what comes after the first failure would only hide it
+	}
+	if trouble == nil {
+		trouble = func() {}
+	}
+	before, repeats, start := y.stats.total(), y.load.raw.repeated(), time.Now()
+	got, open := y.load.batch(name, trouble)
+	r := row{scenario: name, open: open, stall: longest(got), took: time.Since(start)}
+	y.load.raw.check(y.t, name, strings.HasPrefix(name, "kill-nats"))
+	r.repeats, r.counters = y.load.raw.repeated()-repeats, y.stats.since(before)
+	y.rows = append(y.rows, r)
+	y.compare(name, got)
+	return r
+}
+
+func (y *yard) compare(name string, got []answer) {
+	y.t.Helper()
+	for i := range got {
+		if !slices.Equal(got[i].ids, y.want[i].ids) || got[i].text != y.want[i].text {
+			y.t.Errorf("%s, request %d: %v\n%q\nalone it was %v\n%q", name, i, got[i].ids, got[i].text, y.want[i].ids, y.want[i].text)
+		}
+	}
+}
+
+func longest(all []answer) (stall time.Duration) {
+	for _, a := range all {
+		stall = max(stall, a.stall)
+	}
+	return stall
+}
+
+func (y *yard) kill(kind string) {
+	p := y.first(kind)
+	p.kill()
+	y.forget(kind, p)
+}
+
+// killEach kills one of two processes of each kind.
+func (y *yard) killEach() {
+	for _, kind := range kinds {
+		r := y.batch("kill-"+kind, func() { y.kill(kind) })
+		y.judge(kind, r)
+		y.scale(2, 2)
+	}
+}
+
+// killLone kills the only process of each kind, and starts it again.
+func (y *yard) killLone() {
+	for _, kind := range kinds {
+		r := y.batch("kill-lone-"+kind, func() {
+			y.kill(kind)
+			y.add(kind)
+		})
+		y.judge(kind, r)
+	}
+}
+
+// judge wants to see that the kill met work in hand.
+func (y *yard) judge(kind string, r row) {
+	y.t.Helper()
+	if r.open < half {
+		y.t.Errorf("%s: only %d streams were open", r.scenario, r.open)
+	}
+	counted := r.reissues
+	switch kind {
+	case "attention":
+		counted = r.redeliveries
+	case "tokenizer":
+		counted = r.redeliveries + r.takeovers
+	}
+	if counted <= 0 {
+		y.t.Errorf("%s: nothing was issued or delivered again: %+v", r.scenario, r.counters)
+	}
+}
+
+// killServer kills the NATS server and starts it again with the same store.
+func (y *yard) killServer() {
+	y.batch("kill-nats", func() {
+		y.nats.kill()
+		y.startServer()
+	})
+}
+
+// drainEach ends one of two processes of each kind by SIGTERM.
+func (y *yard) drainEach() {
+	for _, kind := range kinds {
+		y.batch("drain-"+kind, func() {
+			p := y.first(kind)
+			p.drain(y.t)
+			y.forget(kind, p)
+		})
+		y.scale(2, 2)
+	}
+}
+
+func (y *yard) table() string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "scenario\topen\tstall s\tre-issues\tredeliveries\ttakeovers\trepeats\ttook s")
+	for _, r := range y.rows {
+		fmt.Fprintf(w, "%s\t%d\t%.2f\t%.0f\t%.0f\t%.0f\t%d\t%.1f\n",
+			r.scenario, r.open, r.stall.Seconds(), r.reissues, r.redeliveries, r.takeovers, r.repeats, r.took.Seconds())
+	}
+	w.Flush()
+	return b.String()
+}
