@@ -38,7 +38,9 @@ type Settings struct {
 	// Replicas of the streams; 0 is one on one server, three on a cluster.
 	Replicas  int
 	Telemetry *telemetry.Telemetry
-	Logger    *slog.Logger
+	// Traffic is Conn's observer; nil counts nothing.
+	Traffic *Traffic
+	Logger  *slog.Logger
 }
 
 // Deployment is one model's place on one NATS system.

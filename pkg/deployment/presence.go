@@ -92,6 +92,7 @@ func (p *Presence) member() *pb.Member {
 	if p.Fill != nil {
 		p.Fill(stats)
 	}
+	stats["redeliveries_total"] = float64(p.d.Traffic.Redeliveries())
 	return &pb.Member{
 		Id: p.id, Service: p.service, Model: p.d.Subjects.Model, ModelHash: p.d.Identity.Model,
 		NumericClass: p.d.Class(), Wire: string(p.d.Wire), Ready: p.ready.Load(), Draining: p.draining.Load(),

@@ -49,8 +49,6 @@ func (s *stats) reissued(n int) {
 	s.presence.Add("reissues_total", float64(n))
 }
 
-func (s *stats) redelivered() { s.presence.Add("redeliveries_total", 1) }
-
 // finished counts a request that ended, however it did.
 func (s *stats) finished(q *sequence) {
 	outcome, code := q.end.FinishReason, ""

@@ -50,8 +50,9 @@ func tune() {
 
 // deployment opens a connection of its own for a service.
 func (n *node) deployment(ctx context.Context, service string) (*deployment.Deployment, error) {
+	traffic := deployment.NewTraffic(n.prefix, n.telemetry.Metrics)
 	conn, err := bus.Connect(ctx, n.bus, bus.Settings{
-		Name: "switchyard " + service, InProcess: n.inProcess, Propagator: n.propagator(), Logger: n.log,
+		Name: "switchyard " + service, InProcess: n.inProcess, Propagator: n.propagator(), Observer: traffic, Logger: n.log,
 	})
 	if err != nil {
 		return nil, err
@@ -59,7 +60,7 @@ func (n *node) deployment(ctx context.Context, service string) (*deployment.Depl
 	n.conns = append(n.conns, conn)
 	return deployment.Open(ctx, deployment.Settings{
 		Conn: conn, Model: n.model, Pool: n.pool, Prefix: n.prefix, Name: n.flags.Name, Hops: n.flags.hops(),
-		Wire: n.flags.wire(), Replicas: n.flags.Replicas, Telemetry: n.telemetry, Logger: n.log.With("service", service),
+		Wire: n.flags.wire(), Replicas: n.flags.Replicas, Telemetry: n.telemetry, Traffic: traffic, Logger: n.log.With("service", service),
 	})
 }
 
