@@ -58,8 +58,13 @@ func newGroups(d int) *groups {
 	return &groups{d: d, open: map[groupID]*group{}, done: map[groupID]time.Time{}}
 }
 
-// maxTopK bounds what a message may claim.
-const maxTopK = 256
+// Bounds of what a message may claim: a group takes memory as soon as its
+// first partial is in. maxElements is a gigabyte, what a server's largest
+// message and a top-k of eight can need.
+const (
+	maxTopK     = 256
+	maxElements = 1 << 28
+)
 
 // add takes a partial's rows in. The group is returned when it is whole; the
 // caller gives it back with release.
@@ -94,9 +99,9 @@ func (gs *groups) check(p *pb.Partial) (rows int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if len(p.Row) != rows || len(p.Slot) != rows || p.TopK == 0 || p.TopK > maxTopK || p.Key.Rows > wire.MaxRows {
-		return 0, fmt.Errorf("%w: partial of %d rows with %d row and %d slot numbers, top-k %d",
-			wire.ErrMalformed, rows, len(p.Row), len(p.Slot), p.TopK)
+	if len(p.Row) != rows || len(p.Slot) != rows || p.TopK == 0 || p.TopK > maxTopK || uint64(p.Key.Rows)*uint64(p.TopK)*uint64(gs.d) > maxElements {
+		return 0, fmt.Errorf("%w: partial of %d rows with %d row and %d slot numbers for a group of (%d, %d)",
+			wire.ErrMalformed, rows, len(p.Row), len(p.Slot), p.Key.Rows, p.TopK)
 	}
 	for i := range p.Row {
 		if p.Row[i] >= p.Key.Rows || p.Slot[i] >= p.TopK {

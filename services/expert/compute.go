@@ -41,6 +41,9 @@ func (c *computer) compute(d *pb.Dispatch) (*pb.Partial, error) {
 	return &pb.Partial{Key: d.Key, TopK: d.TopK, Row: d.Row, Slot: d.Slot, Tensor: t}, nil
 }
 
+// maxTopK bounds what a message may claim, and so the memory that it takes.
+const maxTopK = 256
+
 // check refuses strangers and routing that points outside the message, and
 // makes room for its rows.
 func (c *computer) check(d *pb.Dispatch) error {
@@ -55,6 +58,9 @@ func (c *computer) check(d *pb.Dispatch) error {
 	if n == 0 || len(d.Source) != n || len(d.Row) != n || len(d.Slot) != n || len(d.Weight) != n {
 		return fmt.Errorf("%w: dispatch with %d experts, %d sources, %d rows, %d slots, %d weights",
 			wire.ErrMalformed, n, len(d.Source), len(d.Row), len(d.Slot), len(d.Weight))
+	}
+	if n > rows*int(min(d.TopK, maxTopK)) {
+		return fmt.Errorf("%w: dispatch of %d rows with %d routed rows, top-k %d", wire.ErrMalformed, rows, n, d.TopK)
 	}
 	for _, s := range d.Source {
 		if int(s) >= rows {

@@ -1,0 +1,231 @@
+package aggregator
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"github.com/switchyard/switchyard/pkg/forward"
+	"github.com/switchyard/switchyard/pkg/wire"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+const width = 3
+
+var (
+	now = time.Unix(1000, 0)
+	ids = wire.Identity{Model: 7}
+)
+
+func key(rows int) *pb.Key {
+	return &pb.Key{Version: schemas.Version, Model: 7, Owner: "attention-1", Epoch: 1, Microbatch: 5, Layer: 2, Rows: uint32(rows), Shard: "a"}
+}
+
+// partial is the outputs at these places of a group (rows, k), out of x (rows, k, width).
+func partial(k *pb.Key, topK int, x []float32, places []int) *pb.Partial {
+	p := &pb.Partial{Key: k, TopK: uint32(topK)}
+	var data []float32
+	for _, at := range places {
+		p.Row = append(p.Row, uint32(at/topK))
+		p.Slot = append(p.Slot, uint32(at%topK))
+		data = append(data, x[at*width:(at+1)*width]...)
+	}
+	p.Tensor = wire.Encode(forward.WireF32, data, width, nil)
+	return p
+}
+
+func noise(seed uint64, n int) []float32 {
+	g, x := rand.New(rand.NewPCG(seed, 1)), make([]float32, n)
+	for i := range x {
+		x[i] = float32(g.NormFloat64())
+	}
+	return x
+}
+
+// drawPartials cuts a group's places into messages, some of them sent twice,
+// in any order.
+func drawPartials(t *rapid.T, k *pb.Key, topK int, x []float32) (out []*pb.Partial) {
+	places := rapid.Permutation(slices.Collect(seq(int(k.Rows)*topK))).Draw(t, "places")
+	for len(places) > 0 {
+		n := rapid.IntRange(1, len(places)).Draw(t, "n")
+		p := partial(k, topK, x, places[:n])
+		out, places = append(out, p), places[n:]
+		if rapid.Bool().Draw(t, "again") {
+			out = append(out, p)
+		}
+	}
+	return rapid.Permutation(out).Draw(t, "order")
+}
+
+func seq(n int) func(func(int) bool) {
+	return func(yield func(int) bool) {
+		for i := range n {
+			if !yield(i) {
+				return
+			}
+		}
+	}
+}
+
+// Any cut, any order and any repetition of partials give one block with the
+// bits of the sum in slot order.
+func TestOneBlock(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		gs := newGroups(width)
+		for round := range 3 { // groups reuse each other's memory
+			rows, topK := rapid.IntRange(1, 5).Draw(t, "rows"), rapid.IntRange(1, 4).Draw(t, "k")
+			k := key(rows)
+			k.Microbatch = uint64(round)
+			x := noise(rapid.Uint64().Draw(t, "seed"), rows*topK*width)
+			want := make([]float32, rows*width)
+			forward.Combine(want, x, topK, width)
+			var blocks [][]float32
+			for _, p := range drawPartials(t, k, topK, x) {
+				g, what, err := gs.add(p, now)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if (g != nil) != (what == whole) {
+					t.Fatalf("group %v with outcome %d", g, what)
+				}
+				if g != nil {
+					blocks = append(blocks, gs.sum(g, nil))
+					gs.release(g)
+				}
+			}
+			if len(blocks) != 1 {
+				t.Fatalf("%d blocks", len(blocks))
+			}
+			if !slices.EqualFunc(blocks[0], want, func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }) {
+				t.Fatalf("%v, want %v", blocks[0], want)
+			}
+		}
+	})
+}
+
+// Parts, layers and attempts are collected apart.
+func TestGroupsApart(t *testing.T) {
+	x := noise(1, 2*width)
+	for name, change := range map[string]func(*pb.Key){
+		"owner": func(k *pb.Key) { k.Owner = "b" }, "epoch": func(k *pb.Key) { k.Epoch++ },
+		"microbatch": func(k *pb.Key) { k.Microbatch++ }, "layer": func(k *pb.Key) { k.Layer++ },
+		"part": func(k *pb.Key) { k.FirstRow++ }, "attempt": func(k *pb.Key) { k.Attempt++ },
+	} {
+		gs, other := newGroups(width), key(1)
+		change(other)
+		for _, p := range []*pb.Partial{partial(key(1), 2, x, []int{0}), partial(other, 2, x, []int{1})} {
+			if _, what, err := gs.add(p, now); what != waiting || err != nil {
+				t.Errorf("%s: outcome %d, %v", name, what, err)
+			}
+		}
+		if len(gs.open) != 2 {
+			t.Errorf("%s: %d groups", name, len(gs.open))
+		}
+	}
+}
+
+func TestRepeats(t *testing.T) {
+	gs, x := newGroups(width), noise(1, 2*width)
+	steps := []struct {
+		places []int
+		want   outcome
+	}{{[]int{0}, waiting}, {[]int{0}, repeated}, {[]int{0, 1}, whole}, {[]int{1}, repeated}, {[]int{0, 1}, repeated}}
+	for i, s := range steps {
+		if _, what, err := gs.add(partial(key(1), 2, x, s.places), now); what != s.want || err != nil {
+			t.Errorf("step %d: outcome %d, %v; want %d", i, what, err, s.want)
+		}
+	}
+	if len(gs.open) != 0 {
+		t.Errorf("a repeat opened %d groups", len(gs.open))
+	}
+}
+
+func TestExpire(t *testing.T) {
+	gs, x := newGroups(width), noise(1, 2*width)
+	add := func(microbatch uint64, places []int, at time.Time) {
+		k := key(1)
+		k.Microbatch = microbatch
+		if _, _, err := gs.add(partial(k, 2, x, places), at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(1, []int{0}, now)
+	add(2, []int{0, 1}, now)
+	add(3, []int{0}, now.Add(time.Minute))
+	add(4, []int{0, 1}, now.Add(time.Minute))
+	if n := gs.expire(now.Add(time.Minute), 20*time.Second); n != 1 {
+		t.Errorf("%d incomplete groups expired, want 1", n)
+	}
+	if len(gs.open) != 1 || len(gs.done) != 1 {
+		t.Errorf("%d open and %d done groups are left, want 1 and 1", len(gs.open), len(gs.done))
+	}
+}
+
+func TestMalformed(t *testing.T) {
+	x := noise(1, 4*width)
+	for name, change := range map[string]func(*pb.Partial){
+		"no tensor":     func(p *pb.Partial) { p.Tensor = nil },
+		"fewer rows":    func(p *pb.Partial) { p.Row = p.Row[:1] },
+		"fewer slots":   func(p *pb.Partial) { p.Slot = p.Slot[:1] },
+		"row outside":   func(p *pb.Partial) { p.Row[1] = 2 },
+		"slot outside":  func(p *pb.Partial) { p.Slot[1] = 2 },
+		"no top-k":      func(p *pb.Partial) { p.TopK = 0 },
+		"huge top-k":    func(p *pb.Partial) { p.TopK = 1 << 20 },
+		"huge group":    func(p *pb.Partial) { p.TopK, p.Key.Rows = 256, wire.MaxRows },
+		"another group": func(p *pb.Partial) { p.TopK = 3 },
+		"other width":   func(p *pb.Partial) { p.Tensor.Cols = 2 },
+	} {
+		gs := newGroups(width)
+		if _, _, err := gs.add(partial(key(2), 2, x, []int{0}), now); err != nil {
+			t.Fatal(err)
+		}
+		p := partial(key(2), 2, x, []int{1, 2})
+		change(p)
+		if _, _, err := gs.add(p, now); !errors.Is(err, wire.ErrMalformed) {
+			t.Errorf("%s: %v, want ErrMalformed", name, err)
+		}
+		// The group is as good as before.
+		if _, what, err := gs.add(partial(key(2), 2, x, []int{1, 2, 3}), now); what != whole || err != nil {
+			t.Errorf("after %s: outcome %d, %v", name, what, err)
+		}
+	}
+}
+
+// Bytes from outside never panic, and what they open is bounded by what they claim.
+func FuzzAdd(f *testing.F) {
+	x := noise(1, 4*width)
+	for _, p := range []*pb.Partial{
+		partial(key(2), 2, x, []int{0, 3}), partial(key(1), 1, x, []int{0}), {Key: key(1), TopK: 1, Row: []uint32{9}},
+	} {
+		body, err := proto.Marshal(p)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(body)
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		p := &pb.Partial{}
+		if proto.Unmarshal(body, p) != nil || ids.CheckKey(p.Key) != nil || uint64(p.Key.Rows)*uint64(p.TopK) > 1<<16 {
+			return
+		}
+		gs := newGroups(width)
+		for range 2 {
+			g, what, err := gs.add(p, now)
+			if err != nil && !errors.Is(err, wire.ErrMalformed) {
+				t.Errorf("%v is not ErrMalformed", err)
+			}
+			if what == whole {
+				if out := gs.sum(g, nil); len(out) != int(p.Key.Rows)*width {
+					t.Errorf("a block of %d numbers for %d rows", len(out), p.Key.Rows)
+				}
+			}
+		}
+	})
+}
