@@ -1,0 +1,173 @@
+package expert
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/pkg/forward"
+	"github.com/switchyard/switchyard/pkg/model"
+	"github.com/switchyard/switchyard/pkg/wire"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// newComputer has experts 0 to 2 of layer 0 of the synthetic model.
+func newComputer(t testing.TB, w forward.Wire) *computer {
+	t.Helper()
+	m, err := model.Synthetic("tiny", 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := pool.New(1)
+	t.Cleanup(p.Close)
+	bank := forward.NewBank(m, p)
+	for e := range 3 {
+		if err := bank.Load(forward.ExpertID{Expert: e}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &computer{bank: bank, identity: wire.Identity{Model: 7}, wire: w, d: m.Spec.Hidden}
+}
+
+// dispatch sends each of rows token rows to experts[i%rows…] in order.
+func dispatch(w forward.Wire, d, rows int, experts ...uint32) *pb.Dispatch {
+	x := make([]float32, rows*d)
+	for i := range x {
+		x[i] = float32(i%13) - 6
+	}
+	out := &pb.Dispatch{
+		Key:      &pb.Key{Version: schemas.Version, Model: 7, Owner: "attention-1", Rows: uint32(rows), Shard: "a"},
+		Function: "f", TopK: 2, Tensor: wire.Encode(w, x, d, nil),
+	}
+	for i, e := range experts {
+		out.Source = append(out.Source, uint32(i%rows))
+		out.Row = append(out.Row, uint32(i%rows))
+		out.Slot = append(out.Slot, uint32(i/rows))
+		out.Expert = append(out.Expert, e)
+		out.Weight = append(out.Weight, 0.25+float32(i))
+	}
+	return out
+}
+
+// A partial has the dispatch's places and, whatever the order and company of
+// the rows, the same bytes for the same routed row.
+func TestCompute(t *testing.T) {
+	for _, w := range []forward.Wire{forward.WireF32, forward.WireBF16} {
+		c := newComputer(t, w)
+		d := dispatch(w, c.d, 3, 0, 1, 2, 1, 1, 0)
+		all, err := c.compute(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all.Key != d.Key || all.TopK != 2 || !slices.Equal(all.Row, d.Row) || !slices.Equal(all.Slot, d.Slot) {
+			t.Errorf("%v", all)
+		}
+		stride := c.d * w.ElementBytes()
+		want := slices.Clone(all.Tensor.Data) // valid until the next call
+		for i := range d.Expert {
+			one := &pb.Dispatch{
+				Key: d.Key, Function: "f", TopK: 2, Tensor: d.Tensor, Source: d.Source[i : i+1], Row: d.Row[i : i+1],
+				Slot: d.Slot[i : i+1], Expert: d.Expert[i : i+1], Weight: d.Weight[i : i+1],
+			}
+			p, err := c.compute(one)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(p.Tensor.Data, want[i*stride:(i+1)*stride]) {
+				t.Errorf("wire %s: routed row %d differs alone", w, i)
+			}
+		}
+	}
+}
+
+func TestComputeErrors(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		change    func(*pb.Dispatch)
+		permanent bool
+	}{
+		{"no key", func(d *pb.Dispatch) { d.Key = nil }, true},
+		{"stranger", func(d *pb.Dispatch) { d.Key.Model = 8 }, true},
+		{"no tensor", func(d *pb.Dispatch) { d.Tensor = nil }, true},
+		{"other width", func(d *pb.Dispatch) { d.Tensor.Cols, d.Tensor.Rows = 32, 4 }, true},
+		{"no rows", func(d *pb.Dispatch) { d.Expert, d.Source, d.Row, d.Slot, d.Weight = nil, nil, nil, nil, nil }, true},
+		{"fewer weights", func(d *pb.Dispatch) { d.Weight = d.Weight[:1] }, true},
+		{"fewer slots", func(d *pb.Dispatch) { d.Slot = d.Slot[:1] }, true},
+		{"fewer sources", func(d *pb.Dispatch) { d.Source = d.Source[:1] }, true},
+		{"source outside", func(d *pb.Dispatch) { d.Source[1] = 2 }, true},
+		{"more rows than slots", func(d *pb.Dispatch) { d.TopK = 0 }, true},
+		{"an expert that is not here", func(d *pb.Dispatch) { d.Expert[0] = 3 }, false},
+		{"another layer", func(d *pb.Dispatch) { d.Key.Layer = 1 }, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := newComputer(t, forward.WireF32)
+			d := dispatch(forward.WireF32, c.d, 2, 0, 1)
+			tc.change(d)
+			_, err := c.compute(d)
+			if err == nil || isPermanent(err) != tc.permanent {
+				t.Errorf("%v, want permanent %v", err, tc.permanent)
+			}
+			if !tc.permanent && !errors.Is(err, forward.ErrNotWarm) {
+				t.Errorf("%v, want ErrNotWarm", err)
+			}
+		})
+	}
+}
+
+// The parts of a cut partial hold its rows once, in order, none too many.
+func TestCut(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rows, limit := rapid.IntRange(1, 30).Draw(t, "rows"), rapid.IntRange(1, 30).Draw(t, "limit")
+		whole := &pb.Partial{Key: &pb.Key{Owner: "a"}, TopK: 2, Tensor: wire.Encode(forward.WireBF16, make([]float32, rows*3), 3, nil)}
+		for i := range rows {
+			whole.Row, whole.Slot = append(whole.Row, uint32(i)), append(whole.Slot, uint32(i%2))
+			whole.Tensor.Data[i*6] = byte(i + 1)
+		}
+		got := &pb.Partial{Key: whole.Key, TopK: 2, Tensor: &pb.Tensor{Dtype: whole.Tensor.Dtype, Cols: 3}}
+		for _, p := range cut(whole, limit) {
+			n, err := wire.Rows(p.Tensor, 3)
+			if err != nil || n != len(p.Row) || n > limit || n == 0 {
+				t.Fatalf("a part of %d rows, %v", n, err)
+			}
+			if p.Key != whole.Key || p.TopK != 2 {
+				t.Fatalf("%v", p)
+			}
+			got.Row, got.Slot = append(got.Row, p.Row...), append(got.Slot, p.Slot...)
+			got.Tensor.Rows += p.Tensor.Rows
+			got.Tensor.Data = append(got.Tensor.Data, p.Tensor.Data...)
+		}
+		if !proto.Equal(got, whole) {
+			t.Fatalf("%v, want %v", got, whole)
+		}
+	})
+}
+
+// Bytes from outside are a partial of as many rows as were asked, or an error.
+func FuzzCompute(f *testing.F) {
+	c := newComputer(f, forward.WireF32)
+	for _, experts := range [][]uint32{{0}, {0, 1, 2}, {3}, nil} {
+		body, err := proto.Marshal(dispatch(forward.WireF32, c.d, 2, experts...))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(body)
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		d := &pb.Dispatch{}
+		if proto.Unmarshal(body, d) != nil {
+			return
+		}
+		p, err := c.compute(d)
+		switch {
+		case err != nil && !isPermanent(err) && !errors.Is(err, forward.ErrNotWarm):
+			t.Errorf("%v has no class", err)
+		case err == nil && int(p.Tensor.Rows) != len(d.Expert):
+			t.Errorf("%d rows for %d", p.Tensor.Rows, len(d.Expert))
+		}
+	})
+}

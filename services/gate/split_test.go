@@ -1,0 +1,192 @@
+package gate
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"github.com/switchyard/switchyard/pkg/forward"
+	"github.com/switchyard/switchyard/pkg/plan"
+	"github.com/switchyard/switchyard/pkg/wire"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+const width = 4
+
+var ids = wire.Identity{Model: 7}
+
+// hidden is rows whose numbers tell them apart.
+func hidden(rows int) *pb.Hidden {
+	x := make([]float32, rows*width)
+	for i := range x {
+		x[i] = float32(i)
+	}
+	return &pb.Hidden{
+		Key:    &pb.Key{Version: schemas.Version, Model: 7, Owner: "attention-1", Rows: uint32(rows), Shard: "a"},
+		Tensor: wire.Encode(forward.WireF32, x, width, nil),
+	}
+}
+
+// layerOf is a plan of one layer whose experts are spread over hosts.
+func layerOf(t *rapid.T, experts int, grouping plan.Grouping) *plan.Layer {
+	s := plan.Static{MoELayers: []int{0}, Experts: experts, ExpertBytes: 1, Grouping: grouping, Replicas: 2}
+	layers, err := s.Plan([]plan.Host{{ID: "a"}, {ID: "b"}, {ID: "c"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := plan.NewTable(1, layers, []int{0}, experts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table.Layer(0)
+}
+
+func drawRoutes(t *rapid.T, rows, k, experts int) *forward.Routes {
+	r := &forward.Routes{K: k}
+	for range rows {
+		all := rapid.Permutation(slices.Collect(func(yield func(int32) bool) {
+			for e := range int32(experts) {
+				if !yield(e) {
+					return
+				}
+			}
+		})).Draw(t, "experts")
+		r.Expert = append(r.Expert, all[:k]...)
+		for range k {
+			r.Weight = append(r.Weight, rapid.Float32Range(0, 1).Draw(t, "weight"))
+		}
+	}
+	return r
+}
+
+// Every (row, slot) is in exactly one message: its function's, with its
+// expert, its weight and its row's bytes.
+func TestSplit(t *testing.T) {
+	s := newSplitter(width)
+	rapid.Check(t, func(t *rapid.T) {
+		experts := rapid.IntRange(1, 8).Draw(t, "experts")
+		rows, k := rapid.IntRange(1, 9).Draw(t, "rows"), rapid.IntRange(1, experts).Draw(t, "k")
+		layer := layerOf(t, experts, rapid.SampledFrom([]plan.Grouping{plan.ByHost, plan.ByExpert}).Draw(t, "grouping"))
+		parts := rapid.IntRange(0, 4).Draw(t, "parts")
+		h, routes := hidden(rows), drawRoutes(t, rows, k, experts)
+		seen := map[[2]uint32]bool{}
+		messages := map[string]int{}
+		for _, d := range s.split(h, routes, layer, func(*pb.Function) int { return parts }) {
+			messages[d.Function]++
+			checkDispatch(t, d, h, routes, layer)
+			for i := range d.Row {
+				at := [2]uint32{d.Row[i], d.Slot[i]}
+				if seen[at] {
+					t.Fatalf("row %d, slot %d is in two messages", at[0], at[1])
+				}
+				seen[at] = true
+			}
+		}
+		if len(seen) != rows*k {
+			t.Fatalf("%d of %d routed rows", len(seen), rows*k)
+		}
+		for f, n := range messages {
+			if n > max(1, parts) || n > rows {
+				t.Fatalf("%d messages for function %s, %d replicas", n, f, parts)
+			}
+		}
+	})
+}
+
+func checkDispatch(t *rapid.T, d *pb.Dispatch, h *pb.Hidden, routes *forward.Routes, layer *plan.Layer) {
+	if d.Key != h.Key || int(d.TopK) != routes.K {
+		t.Fatalf("key %v, top-k %d", d.Key, d.TopK)
+	}
+	n, err := wire.Rows(d.Tensor, width)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := make([]float32, n*width)
+	if err := wire.Decode(x, d.Tensor, width); err != nil {
+		t.Fatal(err)
+	}
+	used := map[uint32]bool{}
+	for i, row := range d.Row {
+		at := int(row)*routes.K + int(d.Slot[i])
+		if d.Expert[i] != uint32(routes.Expert[at]) || d.Weight[i] != routes.Weight[at] {
+			t.Fatalf("row %d, slot %d went to expert %d", row, d.Slot[i], d.Expert[i])
+		}
+		if f := layer.Functions[layer.FunctionOf(routes.Expert[at])]; f.Id != d.Function {
+			t.Fatalf("expert %d is in function %s, sent to %s", d.Expert[i], f.Id, d.Function)
+		}
+		src := int(d.Source[i]) * width
+		if x[src] != float32(int(row)*width) || x[src+width-1] != float32(int(row)*width+width-1) {
+			t.Fatalf("row %d carries %v", row, x[src:src+width])
+		}
+		used[d.Source[i]] = true
+	}
+	if len(used) != n && n != int(h.Key.Rows) {
+		t.Fatalf("%d rows are sent, %d used", n, len(used))
+	}
+}
+
+// A message with all rows shares the tensor: one replica, one function.
+func TestSplitSharesTheTensor(t *testing.T) {
+	table, err := plan.NewTable(1, []*pb.LayerPlan{{Functions: []*pb.Function{{Id: "f", Experts: []uint32{0}, Hosts: []string{"a"}}}}}, []int{0}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := hidden(3)
+	routes := &forward.Routes{K: 1, Expert: []int32{0, 0, 0}, Weight: []float32{1, 1, 1}}
+	out := newSplitter(width).split(h, routes, table.Layer(0), func(*pb.Function) int { return 1 })
+	if len(out) != 1 || out[0].Tensor != h.Tensor {
+		t.Errorf("%d messages", len(out))
+	}
+}
+
+func TestDecode(t *testing.T) {
+	for name, change := range map[string]func(*pb.Hidden){
+		"no key":     func(h *pb.Hidden) { h.Key = nil },
+		"no tensor":  func(h *pb.Hidden) { h.Tensor = nil },
+		"fewer rows": func(h *pb.Hidden) { h.Key.Rows = 1 },
+		"more rows":  func(h *pb.Hidden) { h.Key.Rows = 3 },
+		"stranger":   func(h *pb.Hidden) { h.Key.Model = 8 },
+	} {
+		h := hidden(2)
+		change(h)
+		_, err := decode(ids, h, width, nil)
+		var stranger *wire.StrangerError
+		if !errors.Is(err, wire.ErrMalformed) && !errors.As(err, &stranger) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	buf := make([]float32, 100)
+	x, err := decode(ids, hidden(2), width, buf)
+	if err != nil || len(x) != 2*width || x[5] != 5 || &x[0] != &buf[0] {
+		t.Errorf("%v, %v", x, err)
+	}
+}
+
+// Bytes from outside are rows or an error.
+func FuzzDecode(f *testing.F) {
+	for rows := range 3 {
+		body, err := proto.Marshal(hidden(rows))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(body)
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		h := &pb.Hidden{}
+		if proto.Unmarshal(body, h) != nil {
+			return
+		}
+		x, err := decode(ids, h, width, nil)
+		if err == nil && (len(x) == 0 || len(x) != int(h.Key.Rows)*width) {
+			t.Errorf("%d numbers for %d rows", len(x), h.Key.Rows)
+		}
+		if err != nil && fmt.Sprint(err) == "" {
+			t.Error("an error that says nothing")
+		}
+	})
+}
