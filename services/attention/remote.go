@@ -158,6 +158,7 @@ func passes(ctx context.Context, err error) bool { return ctx.Err() == nil && bu
 // again with growing pauses: whoever had them may be gone.
 func (r *remote) Wait(ctx context.Context, out []float32) error {
 	defer r.forget()
+	defer r.waitingFlag.Store(false)
 	began, attempt := time.Now(), uint32(0)
 	timer := time.NewTimer(r.latency.patience())
 	defer timer.Stop()
@@ -172,7 +173,6 @@ func (r *remote) Wait(ctx context.Context, out []float32) error {
 			copy(out, r.out)
 			r.latency.observe(time.Since(began), attempt)
 			r.stats.hop(time.Since(began))
-			r.waitingFlag.Store(false)
 			return nil
 		case <-timer.C:
 			attempt++

@@ -1,0 +1,320 @@
+package attention
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/bus"
+	"github.com/switchyard/switchyard/pkg/deployment"
+	"github.com/switchyard/switchyard/pkg/forward"
+	"github.com/switchyard/switchyard/pkg/kvcache"
+	"github.com/switchyard/switchyard/pkg/telemetry"
+	"github.com/switchyard/switchyard/pkg/wire"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const width = 4
+
+func testStats(t testing.TB, shape kvcache.Shape) *stats {
+	t.Helper()
+	kv, err := kvcache.NewPool(shape, 64*shape.PageBytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	presence := (&deployment.Deployment{}).NewPresence("attention-1", "attention")
+	return &stats{metrics: telemetry.NewMetrics(prometheus.NewRegistry()), presence: presence, kv: kv, model: "demo"}
+}
+
+// yard is everything behind the hop: it answers each hidden message with twice
+// its rows, unless fault says what happens instead.
+type yard struct {
+	x     *exchange
+	fault func(h *pb.Hidden) (answers []*pb.Block, err error, handled bool)
+
+	mu   sync.Mutex
+	sent []*pb.Hidden
+}
+
+func (y *yard) Send(_ context.Context, subject string, m proto.Message) error {
+	h, _ := proto.Clone(m).(*pb.Hidden) // the sender uses its buffer again
+	if want := "switchyard.hidden.demo.3"; subject != want {
+		return errors.New(subject + " is not " + want)
+	}
+	y.mu.Lock()
+	y.sent = append(y.sent, h)
+	y.mu.Unlock()
+	if y.fault != nil {
+		if answers, err, handled := y.fault(h); handled {
+			return errors.Join(err, y.deliver(answers...))
+		}
+	}
+	return y.deliver(twice(h))
+}
+
+func (y *yard) deliver(blocks ...*pb.Block) error {
+	for _, b := range blocks {
+		if err := y.x.receive(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (y *yard) count() int {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return len(y.sent)
+}
+
+// twice is the block of a hidden message.
+func twice(h *pb.Hidden) *pb.Block {
+	x := make([]float32, int(h.Key.Rows)*width)
+	if err := wire.Decode(x, h.Tensor, width); err != nil {
+		panic(err)
+	}
+	for i := range x {
+		x[i] *= 2
+	}
+	return &pb.Block{Key: h.Key, Tensor: wire.Encode(forward.WireF32, x, width, nil)}
+}
+
+// change is a block with another key.
+func change(b *pb.Block, f func(*pb.Key)) *pb.Block {
+	c, _ := proto.Clone(b).(*pb.Block)
+	f(c.Key)
+	return c
+}
+
+func newYard(t *testing.T, rowsPerMessage int) (*yard, *remote) {
+	t.Helper()
+	x := &exchange{
+		subjects: schemas.NewSubjects("switchyard", "demo"), identity: wire.Identity{Model: 7}, wire: forward.WireF32, d: width,
+		maxPayload: func() int { return headroom + rowsPerMessage*(width*4+routingBytes) }, owner: "attention-1", epoch: 9,
+		shard:   func(uint64, uint32) (string, bool) { return "aggregator-1", true },
+		suspect: func(string) {},
+		stats:   testStats(t, kvcache.Shape{Layers: 1, KVHeads: 1, HeadDim: 4}), waiters: map[uint64]*remote{},
+	}
+	y := &yard{x: x}
+	x.hop = y
+	return y, x.lane()
+}
+
+// layer takes rows through the fake layer.
+func layer(ctx context.Context, r *remote, rows int) (x, out []float32, err error) {
+	for i := range rows * width {
+		x = append(x, float32(i+1))
+	}
+	pending, err := r.Start(ctx, 3, x)
+	if err != nil {
+		return x, nil, err
+	}
+	out = make([]float32, len(x))
+	return x, out, pending.Wait(ctx, out)
+}
+
+func checkLayer(t *testing.T, r *remote, rows int) {
+	t.Helper()
+	x, out, err := layer(t.Context(), r, rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range x {
+		x[i] *= 2
+	}
+	if !slices.Equal(out, x) {
+		t.Errorf("%v, want %v", out, x)
+	}
+	if n := len(r.waiters); n != 0 {
+		t.Errorf("%d waiters are left", n)
+	}
+	if r.waiting() {
+		t.Error("nothing is awaited any more")
+	}
+}
+
+// Rows go out in as many messages as the payload asks for, each row once.
+func TestRemoteParts(t *testing.T) {
+	for rows, messages := range map[int]int{1: 1, 3: 1, 4: 2, 10: 4} {
+		y, r := newYard(t, 3)
+		checkLayer(t, r, rows)
+		sum := uint32(0)
+		for _, h := range y.sent {
+			if h.Key.FirstRow != sum || h.Key.Rows > 3 || h.Tensor.Rows != h.Key.Rows || h.Key.Shard != "aggregator-1" {
+				t.Errorf("key %v", h.Key)
+			}
+			sum += h.Key.Rows
+		}
+		if len(y.sent) != messages || int(sum) != rows {
+			t.Errorf("%d rows in %d messages, want %d in %d", sum, len(y.sent), rows, messages)
+		}
+	}
+}
+
+// Whatever is lost is issued again, and only that.
+func TestRemoteReissues(t *testing.T) {
+	away := 0
+	for _, tc := range []struct {
+		name  string
+		fault func(h *pb.Hidden) ([]*pb.Block, error, bool)
+		sent  int // of 3 parts
+	}{
+		{"all lost once", func(h *pb.Hidden) ([]*pb.Block, error, bool) { return nil, nil, h.Key.Attempt == 0 }, 6},
+		{"one part lost", func(h *pb.Hidden) ([]*pb.Block, error, bool) {
+			return nil, nil, h.Key.Attempt == 0 && h.Key.FirstRow == 2
+		}, 4},
+		{"lost four times", func(h *pb.Hidden) ([]*pb.Block, error, bool) { return nil, nil, h.Key.Attempt < 4 }, 15},
+		{"server away", func(h *pb.Hidden) ([]*pb.Block, error, bool) {
+			away++
+			return nil, fmt.Errorf("publishing: %w", nats.ErrReconnectBufExceeded), away <= 20
+		}, 23},
+		{"late answer", func(h *pb.Hidden) ([]*pb.Block, error, bool) {
+			if h.Key.Attempt == 0 {
+				return nil, nil, true
+			}
+			return []*pb.Block{change(twice(h), func(k *pb.Key) { k.Attempt = 0 })}, nil, true
+		}, 6},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				y, r := newYard(t, 2)
+				y.fault = tc.fault
+				checkLayer(t, r, 6)
+				if y.count() != tc.sent {
+					t.Errorf("%d messages, want %d", y.count(), tc.sent)
+				}
+				y.fault = nil
+				checkLayer(t, r, 6) // the lane is as good as new
+			})
+		})
+	}
+}
+
+// Until there is an aggregator nothing is sent, and then it is.
+func TestRemoteWithoutAggregator(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		y, r := newYard(t, 2)
+		asked := 0
+		r.shard = func(uint64, uint32) (string, bool) { asked++; return "aggregator-2", asked > 2 }
+		checkLayer(t, r, 2)
+		if y.count() != 1 || y.sent[0].Key.Shard != "aggregator-2" {
+			t.Errorf("%v", y.sent)
+		}
+	})
+}
+
+// Nothing but the block that is awaited changes the result.
+func TestRemoteForeignBlocks(t *testing.T) {
+	y, r := newYard(t, 2)
+	y.fault = func(h *pb.Hidden) ([]*pb.Block, error, bool) {
+		good := twice(h)
+		wrong, _ := proto.Clone(good).(*pb.Block)
+		wrong.Tensor.Data = make([]byte, len(wrong.Tensor.Data))
+		blocks := []*pb.Block{good, good, wrong}
+		for _, f := range []func(*pb.Key){
+			func(k *pb.Key) { k.Owner = "attention-2" }, func(k *pb.Key) { k.Epoch++ }, func(k *pb.Key) { k.Microbatch++ },
+			func(k *pb.Key) { k.Layer++ }, func(k *pb.Key) { k.FirstRow++ },
+		} {
+			blocks = slices.Insert(blocks, 0, change(wrong, f))
+		}
+		return blocks, nil, true
+	}
+	checkLayer(t, r, 6)
+	for _, h := range y.sent {
+		if err := y.x.receive(twice(h)); err != nil { // and nothing after the end
+			t.Error(err)
+		}
+	}
+}
+
+func TestRemoteRefuses(t *testing.T) {
+	y, r := newYard(t, 2)
+	for name, f := range map[string]func(*pb.Block){
+		"stranger": func(b *pb.Block) { b.Key.Model = 8 }, "no key": func(b *pb.Block) { b.Key = nil },
+		"fewer rows": func(b *pb.Block) { b.Tensor.Rows, b.Tensor.Data = 1, b.Tensor.Data[:16] }, "no tensor": func(b *pb.Block) { b.Tensor = nil },
+	} {
+		refused := false
+		y.fault = func(h *pb.Hidden) ([]*pb.Block, error, bool) {
+			b, _ := proto.Clone(twice(h)).(*pb.Block)
+			f(b)
+			refused = y.x.receive(b) != nil
+			return []*pb.Block{twice(h)}, nil, true
+		}
+		checkLayer(t, r, 2)
+		if !refused {
+			t.Errorf("%s: taken", name)
+		}
+	}
+}
+
+func TestRemoteFails(t *testing.T) {
+	cancelled, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, tc := range []struct {
+		name  string
+		ctx   context.Context
+		fault func(h *pb.Hidden) ([]*pb.Block, error, bool)
+		says  string
+	}{
+		{"refused by a service", context.Background(), func(h *pb.Hidden) ([]*pb.Block, error, bool) {
+			return []*pb.Block{{Key: h.Key, Error: &pb.Error{Message: "no such expert"}}}, nil, true
+		}, "no such expert"},
+		{"too large", context.Background(), func(*pb.Hidden) ([]*pb.Block, error, bool) { return nil, &bus.TooLargeError{Size: 9}, true }, "publishing"},
+		{"nobody answers", context.Background(), func(*pb.Hidden) ([]*pb.Block, error, bool) { return nil, nil, true }, "no answer"},
+		{"stopped", cancelled, func(*pb.Hidden) ([]*pb.Block, error, bool) { return nil, nil, true }, "canceled"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				y, r := newYard(t, 2)
+				y.fault = tc.fault
+				if _, _, err := layer(tc.ctx, r, 6); err == nil || !strings.Contains(err.Error(), tc.says) {
+					t.Errorf("%v, want %q", err, tc.says)
+				}
+				if len(r.waiters) != 0 || r.waiting() {
+					t.Errorf("%d waiters are left, waiting %v", len(r.waiters), r.waiting())
+				}
+				y.fault = nil
+				checkLayer(t, r, 6)
+			})
+		})
+	}
+}
+
+// Patience follows what layers take, within bounds; re-issues teach nothing.
+func TestPatience(t *testing.T) {
+	var l latency
+	if l.patience() != minPatience {
+		t.Errorf("%v at first", l.patience())
+	}
+	l.observe(maxPatience, 1)
+	if l.patience() != minPatience {
+		t.Errorf("%v after a re-issue", l.patience())
+	}
+	l.observe(minPatience, 0)
+	if l.patience() != 8*minPatience {
+		t.Errorf("%v after a slow layer", l.patience())
+	}
+	for range 1000 {
+		l.observe(0, 0)
+	}
+	if l.patience() != minPatience {
+		t.Errorf("%v after fast layers", l.patience())
+	}
+	l.observe(10*maxPatience, 0)
+	if l.patience() != maxPatience {
+		t.Errorf("%v at most", l.patience())
+	}
+}
