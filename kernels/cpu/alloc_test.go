@@ -7,12 +7,13 @@ func TestNoAllocations(t *testing.T) {
 	const rows, n, k, c = 5, 100, 64, 40
 	w := PackF32(floats(1, n*k), n, k)
 	x, y := floats(2, rows*k), make([]float32, rows*n)
-	kb, vb := pages(floats(3, 40*c), floats(4, 40*c), c)
-	q, out, scratch := floats(5, 2*c), make([]float32, 2*c), make([]float32, AttendScratch(2, 40))
+	h := Heads{KV: 5, Group: 2, Dim: c}
+	kv := pages(floats(3, 5*40*c), floats(4, 5*40*c), h.KV, c)
+	q, out, scratch := floats(5, 10*c), make([]float32, 10*c), make([]float32, AttendScratch(h, 40))
 	raw, row := make([]byte, 2*len(x)), make([]float32, len(x))
 	for name, f := range map[string]func(){
 		"matmul":  func() { MatMul(y, n, x, k, rows, w, 0, w.Panels()) },
-		"attend":  func() { Attend(out, q, 2, c, kb, vb, 3, 40, 0.2, scratch) },
+		"attend":  func() { Attend(out, q, h, kv, 3, 40, 0.2, scratch) },
 		"norm":    func() { RMSNorm(row, x, x, 1e-5) },
 		"swiglu":  func() { SwiGLU(row, x, x) },
 		"softmax": func() { Softmax(row[:33]) },

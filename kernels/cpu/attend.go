@@ -3,6 +3,7 @@ package cpu
 import (
 	"fmt"
 	"math"
+	"unsafe"
 )
 
 // PagePositions is the number of positions in a page of the KV cache.
@@ -23,71 +24,120 @@ func StoreKV(kblock, vblock []float32, slot int, k, v []float32) {
 	copy(vblock[slot*c:(slot+1)*c], v)
 }
 
-// AttendScratch is the length of the scratch that Attend needs for g query
-// heads over positions below end.
-func AttendScratch(g, end int) int {
+// Heads says which heads attention has: KV heads, each shared by Group query
+// heads, of Dim dimensions.
+type Heads struct{ KV, Group, Dim int }
+
+// together is how many KV heads a pass takes: a few query heads alone would
+// leave the processor waiting for each of their chains.
+func (h Heads) together() int {
+	if h.Group > mostPerHead {
+		return 1
+	}
+	return min(h.KV, mostHeads)
+}
+
+// A kernel takes at most this many KV heads, with this many query heads each.
+const (
+	mostHeads   = 4
+	mostPerHead = 3
+)
+
+// AttendScratch is the length of the scratch that Attend needs for positions below end.
+func AttendScratch(h Heads, end int) int {
 	positions := (end + PagePositions - 1) / PagePositions * PagePositions
-	return g*positions + g + g*PanelWidth + PagePositions*PanelWidth
+	return h.together()*h.Group*(positions+1) + h.Group*PanelWidth + PagePositions*PanelWidth
 }
 
-// Attend is attention of one position: out (g, C) from the query heads q (g, C)
-// that share one KV head, over the absolute positions [start, end). kblocks[i]
-// and vblocks[i] are the blocks of page i, with positions 32i to 32i+31; pages
-// before start's may be nil. What the pages hold outside [start, end) has no effect.
-func Attend(out, q []float32, g, headDim int, kblocks, vblocks [][]float32, start, end int, scale float32, scratch []float32) {
-	checkAttend(out, q, g, headDim, kblocks, vblocks, start, end, scratch)
-	a := attention{g: g, c: headDim, start: start, end: end, first: start / PagePositions, last: (end - 1) / PagePositions}
+// Attend is attention of one position: out (KV, Group, Dim) from the query
+// heads q (KV, Group, Dim), over the absolute positions [start, end). pages[i]
+// holds positions 32i to 32i+31: for each KV head its block of keys and then
+// its block of values, see StoreKV. Pages before start's may be nil. What the
+// pages hold outside [start, end) has no effect.
+func Attend(out, q []float32, h Heads, pages [][]float32, start, end int, scale float32, scratch []float32) {
+	checkAttend(out, q, h, pages, start, end, scratch)
+	a := attention{g: h.Group, c: h.Dim, start: start, end: end, first: start / PagePositions, last: (end - 1) / PagePositions}
 	a.ld = (a.last - a.first + 1) * PagePositions
-	a.scores, scratch = scratch[:g*a.ld], scratch[g*a.ld:]
-	a.sums, a.rest = scratch[:g], scratch[g:]
-	a.score(q, kblocks)
-	for h := range g {
-		a.weigh(h, scale)
-	}
-	a.mix(out, vblocks)
-	for h := range g {
-		Scale(out[h*headDim:(h+1)*headDim], 1/a.sums[h])
+	a.pages = pages
+	for a.head = 0; a.head < h.KV; a.head += a.heads {
+		a.heads = min(h.together(), h.KV-a.head)
+		at := a.head * h.Group * h.Dim
+		a.run(out[at:], q[at:], scale, scratch)
 	}
 }
 
-func checkAttend(out, q []float32, g, headDim int, kblocks, vblocks [][]float32, start, end int, scratch []float32) {
-	pages := (end + PagePositions - 1) / PagePositions
-	if g < 1 || headDim < 1 || start < 0 || start >= end || len(out) < g*headDim || len(q) < g*headDim ||
-		len(kblocks) < pages || len(vblocks) < pages || len(scratch) < AttendScratch(g, end) {
-		panic(fmt.Sprintf("cpu.Attend: out %d, q %d, %d heads of %d, %d and %d pages, positions [%d, %d), scratch %d",
-			len(out), len(q), g, headDim, len(kblocks), len(vblocks), start, end, len(scratch)))
+func checkAttend(out, q []float32, h Heads, pages [][]float32, start, end int, scratch []float32) {
+	count, width := (end+PagePositions-1)/PagePositions, h.KV*h.Group*h.Dim
+	if h.KV < 1 || h.Group < 1 || h.Dim < 1 || start < 0 || start >= end || len(out) < width || len(q) < width ||
+		len(pages) < count || len(scratch) < AttendScratch(h, end) {
+		panic(fmt.Sprintf("cpu.Attend: out %d, q %d, %+v, %d pages, positions [%d, %d), scratch %d",
+			len(out), len(q), h, len(pages), start, end, len(scratch)))
 	}
 }
 
-// attention is the state of one call of Attend.
+// attention is the state of one pass over some KV heads.
 type attention struct {
-	g, c        int
+	g, c        int // query heads of a KV head, dimensions
 	start, end  int
-	first, last int       // pages
+	first, last int // pages
+	pages       [][]float32
+	head, heads int       // the pass's first KV head, and how many
 	ld          int       // positions of those pages
-	scores      []float32 // (g, ld): position p at p - 32·first, so that lanes are anchored at absolute positions
-	sums        []float32 // (g)
+	scores      []float32 // (heads, g, ld): position p at p - 32·first, so that lanes are anchored at absolute positions
+	sums        []float32 // (heads, g)
 	rest        []float32 // what mixRest needs
 }
 
-// score fills the scores of whole pages; weigh masks what is outside.
-func (a *attention) score(q []float32, kblocks [][]float32) {
-	t := tile{ldDst: a.ld, ldX: a.c, rows: a.g, k: a.c, step: PagePositions, panels: 1}
-	for p := a.first; p <= a.last; p++ {
-		tileF32(a.scores[(p-a.first)*PagePositions:], q, kblocks[p][:a.c*PagePositions], t)
+func (a *attention) run(out, q []float32, scale float32, scratch []float32) {
+	rows := a.heads * a.g
+	a.scores, scratch = scratch[:rows*a.ld], scratch[rows*a.ld:]
+	a.sums, a.rest = scratch[:rows], scratch[rows:]
+	a.score(q)
+	for r := range rows {
+		a.weigh(r, scale)
+	}
+	a.mix(out)
+	for r := range rows {
+		Scale(out[r*a.c:(r+1)*a.c], 1/a.sums[r])
 	}
 }
 
-// weigh turns the scores of head h into e^(score·scale - max).
-func (a *attention) weigh(h int, scale float32) {
-	s := a.scores[h*a.ld : (h+1)*a.ld]
+// stride is the distance of two KV heads in a page.
+func (a *attention) stride() int { return 2 * a.c * PagePositions }
+
+// keys and values are page p's from the pass's first head on.
+func (a *attention) keys(p int) []float32   { return a.pages[p][a.head*a.stride():] }
+func (a *attention) values(p int) []float32 { return a.keys(p)[a.c*PagePositions:] }
+
+// score fills the scores of whole pages; weigh masks what is outside. The
+// processor does not foresee where the next page lies, so kernels ask for it.
+func (a *attention) score(q []float32) {
+	t := tile{ldDst: a.ld, ldX: a.c, rows: a.g, k: a.c, step: PagePositions, panels: 1}
+	for p := a.first; p <= a.last; p++ {
+		keys, soon := a.keys(p), a.values(a.first)
+		if p < a.last {
+			soon = a.keys(p + 1)
+		}
+		t.ahead = distance(keys, soon)
+		tileHeads(a.scores[(p-a.first)*PagePositions:], q, keys, a.heads, a.stride(), t)
+	}
+}
+
+// distance is how many bytes after w the values soon lie, in another object maybe.
+func distance(w, soon []float32) int {
+	return int(uintptr(unsafe.Pointer(unsafe.SliceData(soon))) - uintptr(unsafe.Pointer(unsafe.SliceData(w))))
+}
+
+// weigh turns the scores of row r into e^(score·scale - max).
+func (a *attention) weigh(r int, scale float32) {
+	s := a.scores[r*a.ld : (r+1)*a.ld]
 	from := a.first * PagePositions
 	mask(s[:a.start-from])
 	mask(s[a.end-from:])
 	top := scaleMax(s, scale)
 	var acc [lanes]float32
 	expSum(&acc, s, top)
-	a.sums[h] = tree(&acc)
+	a.sums[r] = tree(&acc)
 }
 
 func mask(s []float32) {
@@ -102,34 +152,41 @@ func (a *attention) inside(p int) (lo, hi int) {
 	return max(a.start-from, 0), min(a.end-from, PagePositions)
 }
 
-// mix sums the weighted values into out (g, C), before the division by the sum.
-func (a *attention) mix(out []float32, vblocks [][]float32) {
+// mix sums the weighted values into out (heads, g, C), before the division by the sum.
+func (a *attention) mix(out []float32) {
 	whole := a.c &^ (PanelWidth - 1)
 	for p := a.first; p <= a.last && whole > 0; p++ {
 		lo, hi := a.inside(p)
 		t := tile{ldDst: a.c, ldX: a.ld, rows: a.g, k: hi - lo, step: a.c,
 			panels: whole / PanelWidth, panelStride: PanelWidth, add: p > a.first}
-		tileF32(out, a.scores[(p-a.first)*PagePositions+lo:], vblocks[p][lo*a.c:hi*a.c], t)
+		values := a.values(p)
+		if p < a.last {
+			t.ahead = distance(values, a.values(p+1))
+		}
+		tileHeads(out, a.scores[(p-a.first)*PagePositions+lo:], values[lo*a.c:], a.heads, a.stride(), t)
 	}
 	if whole < a.c {
-		a.mixRest(out, vblocks, whole)
+		for h := range a.heads {
+			a.mixRest(out[h*a.g*a.c:], h, whole)
+		}
 	}
 }
 
-// mixRest does the dimensions from lane on, which do not fill a panel, on a padded copy.
-func (a *attention) mixRest(out []float32, vblocks [][]float32, lane int) {
+// mixRest does head h's dimensions from lane on, which do not fill a panel, on a padded copy.
+func (a *attention) mixRest(out []float32, h, lane int) {
 	width := a.c - lane
 	sums, block := a.rest[:a.g*PanelWidth], a.rest[a.g*PanelWidth:][:PagePositions*PanelWidth]
 	clear(block)
 	for p := a.first; p <= a.last; p++ {
 		lo, hi := a.inside(p)
+		values := a.values(p)[h*a.stride():]
 		for i := lo; i < hi; i++ {
-			copy(block[i*PanelWidth:][:width], vblocks[p][i*a.c+lane:])
+			copy(block[i*PanelWidth:][:width], values[i*a.c+lane:])
 		}
 		t := tile{ldDst: PanelWidth, ldX: a.ld, rows: a.g, k: hi - lo, step: PanelWidth, panels: 1, add: p > a.first}
-		tileF32(sums, a.scores[(p-a.first)*PagePositions+lo:], block[lo*PanelWidth:], t)
+		tileF32(sums, a.scores[h*a.g*a.ld+(p-a.first)*PagePositions+lo:], block[lo*PanelWidth:], t)
 	}
-	for h := range a.g {
-		copy(out[h*a.c+lane:][:width], sums[h*PanelWidth:])
+	for r := range a.g {
+		copy(out[r*a.c+lane:][:width], sums[r*PanelWidth:])
 	}
 }

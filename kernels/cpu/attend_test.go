@@ -11,41 +11,57 @@ import (
 	"github.com/switchyard/switchyard/kernels/ref"
 )
 
-// pages stores keys and values (P, C) and fills the free slots with NaN.
-func pages(keys, values []float32, c int) (kb, vb [][]float32) {
-	for p := range len(keys) / c {
-		slot := p % PagePositions
-		if slot == 0 {
-			nan := slices.Repeat([]float32{float32(math.NaN())}, c*PagePositions)
-			kb, vb = append(kb, nan), append(vb, slices.Clone(nan))
-		}
-		StoreKV(kb[len(kb)-1], vb[len(vb)-1], slot, keys[p*c:(p+1)*c], values[p*c:(p+1)*c])
+// pages stores keys and values (KV, P, C) and fills the free slots with NaN.
+func pages(keys, values []float32, kv, c int) [][]float32 {
+	size, length := c*PagePositions, len(keys)/kv/c
+	all := make([][]float32, (length+PagePositions-1)/PagePositions)
+	for p := range all {
+		all[p] = slices.Repeat([]float32{float32(math.NaN())}, 2*kv*size)
 	}
-	return kb, vb
+	for i := range kv * length {
+		block := all[i%length/PagePositions][i/length*2*size:]
+		StoreKV(block[:size], block[size:], i%length%PagePositions, keys[i*c:(i+1)*c], values[i*c:(i+1)*c])
+	}
+	return all
 }
 
-func attend(q []float32, g, c int, kb, vb [][]float32, start, end int) []float32 {
-	out := slices.Repeat([]float32{7}, g*c)
-	scratch := slices.Repeat([]float32{float32(math.NaN())}, AttendScratch(g, end))
-	Attend(out, q, g, c, kb, vb, start, end, 0.3, scratch)
+func attend(q []float32, h Heads, pages [][]float32, start, end int) []float32 {
+	out := slices.Repeat([]float32{7}, h.KV*h.Group*h.Dim)
+	scratch := slices.Repeat([]float32{float32(math.NaN())}, AttendScratch(h, end))
+	Attend(out, q, h, pages, start, end, 0.3, scratch)
 	return out
 }
 
+// wantAttend computes attention head by head.
+func wantAttend(q, keys, values []float32, h Heads, start int) (want []float32) {
+	group, length := h.Group*h.Dim, len(keys)/h.KV
+	for i := range h.KV {
+		k, v := keys[i*length:(i+1)*length], values[i*length:(i+1)*length]
+		one := ref.Attend(q[i*group:(i+1)*group], k[start*h.Dim:], v[start*h.Dim:], h.Group, h.Dim, 0.3)
+		want = append(want, one...)
+	}
+	return want
+}
+
 func TestAttend(t *testing.T) {
-	for _, s := range []struct{ g, c, start, end int }{
-		{1, 8, 0, 1}, {2, 16, 0, 31}, {4, 24, 0, 32}, {4, 32, 0, 33}, {1, 32, 5, 100}, {8, 64, 40, 70},
-		{3, 128, 0, 65}, {16, 32, 64, 96}, {2, 80, 31, 64}, {13, 40, 1, 2}, {1, 3, 10, 90},
+	for _, s := range []struct {
+		Heads
+		start, end int
+	}{
+		{Heads{1, 1, 8}, 0, 1}, {Heads{1, 2, 16}, 0, 31}, {Heads{2, 4, 24}, 0, 32}, {Heads{1, 4, 32}, 0, 33},
+		{Heads{3, 1, 32}, 5, 100}, {Heads{2, 8, 64}, 40, 70}, {Heads{7, 3, 128}, 0, 65}, {Heads{1, 16, 32}, 64, 96},
+		{Heads{5, 2, 80}, 31, 64}, {Heads{1, 13, 40}, 1, 2}, {Heads{4, 1, 3}, 10, 90}, {Heads{4, 2, 32}, 0, 200},
+		{Heads{6, 3, 64}, 33, 63},
 	} {
-		keys, values, q := floats(1, s.end*s.c), floats(2, s.end*s.c), floats(3, s.g*s.c)
-		want := ref.Attend(q, keys[s.start*s.c:], values[s.start*s.c:], s.g, s.c, 0.3)
-		kb, vb := pages(keys, values, s.c)
-		for p := range s.start / PagePositions {
-			kb[p], vb[p] = nil, nil
-		}
-		t.Run(fmt.Sprintf("g%d_c%d_%d-%d", s.g, s.c, s.start, s.end), func(t *testing.T) {
+		size := s.KV * s.end * s.Dim
+		keys, values, q := floats(1, size), floats(2, size), floats(3, s.KV*s.Group*s.Dim)
+		want := wantAttend(q, keys, values, s.Heads, s.start)
+		all := pages(keys, values, s.KV, s.Dim)
+		clear(all[:s.start/PagePositions])
+		t.Run(fmt.Sprintf("%dx%dx%d_%d-%d", s.KV, s.Group, s.Dim, s.start, s.end), func(t *testing.T) {
 			var first []float32
 			eachVariant(t, func(t *testing.T) {
-				got := attend(q, s.g, s.c, kb, vb, s.start, s.end)
+				got := attend(q, s.Heads, all, s.start, s.end)
 				near(t, "out", got, want, 1e-5, 1e-5)
 				if first == nil {
 					first = got
@@ -58,23 +74,25 @@ func TestAttend(t *testing.T) {
 	}
 }
 
-// A head has the same bits alone and in a group, with later positions stored
-// (prefill) or not (decode).
+// A query head has the same bits alone and beside others of its KV head and of
+// other KV heads, with later positions stored (prefill) or not (decode).
 func TestAttendInvariance(t *testing.T) {
 	eachVariant(t, func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
-			g := rapid.IntRange(1, 9).Draw(t, "g")
-			c := rapid.SampledFrom([]int{8, 16, 24, 32, 64}).Draw(t, "c")
+			h := Heads{
+				KV: rapid.IntRange(1, 9).Draw(t, "kv"), Group: rapid.IntRange(1, 9).Draw(t, "group"),
+				Dim: rapid.SampledFrom([]int{8, 16, 24, 32, 64}).Draw(t, "dim"),
+			}
 			total := rapid.IntRange(1, 90).Draw(t, "total")
 			end := rapid.IntRange(1, total).Draw(t, "end")
 			start := rapid.IntRange(0, end-1).Draw(t, "start")
-			h := rapid.IntRange(0, g-1).Draw(t, "head")
-			keys, values, q := floats(1, total*c), floats(2, total*c), floats(3, g*c)
-			kb, vb := pages(keys, values, c)
-			group := attend(q, g, c, kb, vb, start, end)
-			kb, vb = pages(keys[:end*c], values[:end*c], c)
-			alone := attend(q[h*c:(h+1)*c], 1, c, kb, vb, start, end)
-			if !sameBits(group[h*c:(h+1)*c], alone) {
+			head := rapid.IntRange(0, h.KV*h.Group-1).Draw(t, "head")
+			c, at := h.Dim, head/h.Group*total*h.Dim
+			keys, values, q := floats(1, h.KV*total*c), floats(2, h.KV*total*c), floats(3, h.KV*h.Group*c)
+			all := attend(q, h, pages(keys, values, h.KV, c), start, end)
+			short := pages(keys[at:at+end*c], values[at:at+end*c], 1, c)
+			alone := attend(q[head*c:(head+1)*c], Heads{1, 1, c}, short, start, end)
+			if !sameBits(all[head*c:(head+1)*c], alone) {
 				t.Fatal("differs")
 			}
 		})

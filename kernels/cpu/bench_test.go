@@ -134,20 +134,44 @@ func BenchmarkMatMulThreads(b *testing.B) {
 }
 
 func BenchmarkAttend(b *testing.B) {
-	for _, s := range []struct{ g, c, positions int }{{4, 32, 64}, {4, 32, 1024}, {2, 32, 1024}, {1, 64, 1024}, {8, 128, 1024}} {
-		kb, vb := pages(floats(1, s.positions*s.c), floats(2, s.positions*s.c), s.c)
-		q, out := floats(3, s.g*s.c), make([]float32, s.g*s.c)
-		scratch := make([]float32, AttendScratch(s.g, s.positions))
-		b.Run(fmt.Sprintf("g=%d/c=%d/positions=%d", s.g, s.c, s.positions), func(b *testing.B) {
-			benchVariants(b, func(b *testing.B) {
-				b.ReportAllocs()
-				for b.Loop() {
-					Attend(out, q, s.g, s.c, kb, vb, 0, s.positions, 0.2, scratch)
-				}
-				report(b, float64(4*s.g*s.c*s.positions), float64(8*s.c*s.positions), false)
-			})
+	for _, s := range []struct {
+		Heads
+		positions int
+	}{
+		{Heads{1, 4, 32}, 64}, {Heads{1, 4, 32}, 1024}, {Heads{1, 2, 32}, 1024}, {Heads{4, 2, 32}, 200},
+		{Heads{4, 1, 64}, 1024}, {Heads{4, 8, 128}, 1024},
+	} {
+		b.Run(fmt.Sprintf("kv=%d/g=%d/c=%d/positions=%d", s.KV, s.Group, s.Dim, s.positions), func(b *testing.B) {
+			benchVariants(b, func(b *testing.B) { benchAttend(b, s.Heads, s.positions, 1) })
 		})
 	}
+}
+
+// BenchmarkAttendFromMemory takes another sequence each time, as a decoding
+// batch does: their keys and values are more than the caches hold.
+func BenchmarkAttendFromMemory(b *testing.B) {
+	h := Heads{4, 2, 32}
+	b.Run(fmt.Sprintf("kv=%d/g=%d/c=%d/positions=200", h.KV, h.Group, h.Dim), func(b *testing.B) {
+		benchVariants(b, func(b *testing.B) { benchAttend(b, h, 200, 400) })
+	})
+}
+
+func benchAttend(b *testing.B, h Heads, positions, sequences int) {
+	n := h.KV * positions * h.Dim
+	keys, values := floats(1, n), floats(2, n)
+	all := make([][][]float32, sequences)
+	for i := range all {
+		all[i] = pages(keys, values, h.KV, h.Dim)
+	}
+	q, out := floats(3, h.KV*h.Group*h.Dim), make([]float32, h.KV*h.Group*h.Dim)
+	scratch := make([]float32, AttendScratch(h, positions))
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		Attend(out, q, h, all[i%sequences], 0, positions, 0.2, scratch)
+		i++
+	}
+	report(b, float64(4*h.Group*n), float64(8*n), sequences > 1)
 }
 
 func BenchmarkVector(b *testing.B) {

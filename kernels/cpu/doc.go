@@ -22,8 +22,8 @@
 //
 // # Shapes
 //
-// R rows, K inputs, N outputs, C head size, G query heads that share one KV
-// head. Tensors are row-major float32; a leading dimension counts floats.
+// R rows, K inputs, N outputs, C head size, G query heads that share one of KV
+// key-value heads. Tensors are row-major float32; a leading dimension counts floats.
 //
 // No single call into assembly runs longer than about 200 µs on the shapes of
 // known models, because Go cannot preempt it.

@@ -231,3 +231,21 @@ func avx2ToBF16(dst *byte, x *float32, n int)
 
 //go:noescape
 func avx2FromBF16(dst *float32, x *byte, n int)
+
+//go:noescape
+func avx512HeadsR1H4(a *byte)
+
+//go:noescape
+func avx512HeadsR1H2(a *byte)
+
+//go:noescape
+func avx512HeadsR2H4(a *byte)
+
+//go:noescape
+func avx512HeadsR2H2(a *byte)
+
+//go:noescape
+func avx512HeadsR3H4(a *byte)
+
+//go:noescape
+func avx512HeadsR3H2(a *byte)

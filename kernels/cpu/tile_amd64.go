@@ -14,6 +14,7 @@ type tileArgs struct {
 	ldDst, ldX        int
 	step, panelStride int
 	k, add            int
+	ahead             int
 }
 
 func tileF32(dst, x, w []float32, t tile) {
@@ -22,6 +23,40 @@ func tileF32(dst, x, w []float32, t tile) {
 		return
 	}
 	t.run(dst, x, unsafe.Pointer(unsafe.SliceData(w)), 4)
+}
+
+// headsAtOnce is how many of n heads one call of a kernel takes. AVX2 has too
+// few registers to gain from more than one head.
+func headsAtOnce(rows, n int) int {
+	switch {
+	case active != avx512 || rows > mostPerHead || n < 2:
+		return 1
+	case n < mostHeads:
+		return 2
+	}
+	return mostHeads
+}
+
+// tileF32Heads computes the tiles of some of n heads and returns of how many.
+func tileF32Heads(dst, x, w []float32, n, stride int, t tile) int {
+	heads := headsAtOnce(t.rows, n)
+	if heads == 1 || t.k == 0 {
+		tileF32(dst, x, w, t)
+		return 1
+	}
+	a := tileArgs{
+		x: unsafe.Pointer(unsafe.SliceData(x)), ldDst: t.ldDst * 4, ldX: t.ldX * 4,
+		step: t.step * 4, panelStride: stride * 4, k: t.k, ahead: t.ahead,
+	}
+	if t.add {
+		a.add = 1
+	}
+	for p := range t.panels {
+		a.dst = unsafe.Pointer(unsafe.SliceData(dst[p*PanelWidth:]))
+		a.w = unsafe.Pointer(unsafe.SliceData(w[p*t.panelStride:]))
+		avx512Heads(t.rows, heads, &a)
+	}
+	return heads
 }
 
 func tileBF16(dst, x []float32, w []uint16, t tile) {
@@ -83,7 +118,7 @@ func (t tile) runChunk(dst, x []float32, w unsafe.Pointer, size int) {
 func (t tile) runRows(dst, x []float32, w unsafe.Pointer, size int) {
 	a := tileArgs{
 		ldDst: t.ldDst * 4, ldX: t.ldX * 4,
-		step: t.step * size, panelStride: t.panelStride * size, k: t.k,
+		step: t.step * size, panelStride: t.panelStride * size, k: t.k, ahead: t.ahead,
 	}
 	if t.add {
 		a.add = 1

@@ -147,3 +147,23 @@ func avx2F32(rows, groups int, args *tileArgs) {
 		panic("cpu: no kernel of this shape")
 	}
 }
+
+func avx512Heads(rows, groups int, args *tileArgs) {
+	a := (*byte)(unsafe.Pointer(args))
+	switch rows<<4 | groups {
+	case 1<<4 | 4:
+		avx512HeadsR1H4(a)
+	case 1<<4 | 2:
+		avx512HeadsR1H2(a)
+	case 2<<4 | 4:
+		avx512HeadsR2H4(a)
+	case 2<<4 | 2:
+		avx512HeadsR2H2(a)
+	case 3<<4 | 4:
+		avx512HeadsR3H4(a)
+	case 3<<4 | 2:
+		avx512HeadsR3H2(a)
+	default:
+		panic("cpu: no kernel of this shape")
+	}
+}

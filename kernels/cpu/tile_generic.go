@@ -11,6 +11,15 @@ type tile struct {
 	panels      int
 	panelStride int
 	add         bool // go on from dst's values rather than from 0
+	ahead       int  // bytes from w to what will be read soon, for f32 kernels to ask for; 0 if unknown
+}
+
+// tileHeads computes a tile of t's rows for each of some heads, whose weights
+// are stride apart, and whose rows of x and dst follow each other.
+func tileHeads(dst, x, w []float32, heads, stride int, t tile) {
+	for h := 0; h < heads; {
+		h += tileF32Heads(dst[h*t.rows*t.ldDst:], x[h*t.rows*t.ldX:], w[h*stride:], heads-h, stride, t)
+	}
 }
 
 // tileF32Generic computes a tile with float32 weights in plain Go.

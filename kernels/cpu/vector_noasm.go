@@ -2,6 +2,11 @@
 
 package cpu
 
+func tileF32Heads(dst, x, w []float32, _, _ int, t tile) int {
+	tileF32Generic(dst, x, w, t)
+	return 1
+}
+
 func tileF32(dst, x, w []float32, t tile)                { tileF32Generic(dst, x, w, t) }
 func tileBF16(dst, x []float32, w []uint16, t tile)      { tileBF16Generic(dst, x, w, t) }
 func sumSquares(acc *[lanes]float32, x []float32)        { sumSquaresGeneric(acc, x) }

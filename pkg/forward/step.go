@@ -178,20 +178,17 @@ func (s *Step) attend(l int, tl *trunkLayer) {
 
 func (s *Step) attendRow(i, l, window int, scratch *attendScratch) {
 	sp, r := &s.Trunk.spec, s.rows[i]
-	c, g := sp.HeadDim, sp.Heads/sp.KVHeads
-	q := s.qkv[i*(sp.Heads+2*sp.KVHeads)*c:]
-	out := s.attn[i*sp.Heads*c:]
+	heads := cpu.Heads{KV: sp.KVHeads, Group: sp.Heads / sp.KVHeads, Dim: sp.HeadDim}
+	q := s.qkv[i*(sp.Heads+2*sp.KVHeads)*sp.HeadDim:]
+	out := s.attn[i*sp.Heads*sp.HeadDim:]
 	end, start := r.Position+1, 0
 	if window > 0 {
 		start = max(0, end-window)
 	}
-	scratch.floats = grow(scratch.floats, cpu.AttendScratch(g, end))
-	scale := float32(1 / math.Sqrt(float64(c)))
-	for h := range sp.KVHeads {
-		scratch.keys, scratch.values = r.Table.Blocks(scratch.keys[:0], scratch.values[:0], l, h, end)
-		heads := q[h*g*c : (h+1)*g*c]
-		cpu.Attend(out[h*g*c:(h+1)*g*c], heads, g, c, scratch.keys, scratch.values, start, end, scale, scratch.floats)
-	}
+	scratch.floats = grow(scratch.floats, cpu.AttendScratch(heads, end))
+	scratch.pages = r.Table.Layer(scratch.pages[:0], l, end)
+	scale := float32(1 / math.Sqrt(float64(sp.HeadDim)))
+	cpu.Attend(out, q, heads, scratch.pages, start, end, scale, scratch.floats)
 }
 
 func (s *Step) feed(f *ffn, dst []float32) {
@@ -229,8 +226,8 @@ func (s *Step) lmHead() []float32 {
 }
 
 type attendScratch struct {
-	keys, values [][]float32
-	floats       []float32
+	pages  [][]float32
+	floats []float32
 }
 
 type scratchPool struct{ pool sync.Pool }

@@ -114,23 +114,22 @@ func (t *Table) Release() {
 
 // Store writes one position's key and value of one KV head, (headDim) each.
 func (t *Table) Store(layer, head, position int, k, v []float32) {
-	kb, vb := t.blocks(t.pages[position/cpu.PagePositions], layer, head)
-	cpu.StoreKV(kb, vb, position%cpu.PagePositions, k, v)
+	size := t.pool.shape.block()
+	blocks := t.layer(t.pages[position/cpu.PagePositions], layer)[head*2*size:]
+	cpu.StoreKV(blocks[:size], blocks[size:2*size], position%cpu.PagePositions, k, v)
 }
 
-// Blocks appends the key and value blocks of a head, page by page, that cover
-// positions [0, end).
-func (t *Table) Blocks(ks, vs [][]float32, layer, head, end int) (keys, values [][]float32) {
+// Layer appends what the pages that cover positions [0, end) hold of a layer,
+// page by page, as cpu.Attend takes it.
+func (t *Table) Layer(dst [][]float32, layer, end int) [][]float32 {
 	for _, pg := range t.pages[:PagesFor(end)] {
-		k, v := t.blocks(pg, layer, head)
-		ks, vs = append(ks, k), append(vs, v)
+		dst = append(dst, t.layer(pg, layer))
 	}
-	return ks, vs
+	return dst
 }
 
-func (t *Table) blocks(pg *page, layer, head int) (k, v []float32) {
-	s := t.pool.shape
-	size := s.block()
-	at := (layer*s.KVHeads + head) * 2 * size
-	return pg.data[at : at+size : at+size], pg.data[at+size : at+2*size : at+2*size]
+func (t *Table) layer(pg *page, layer int) []float32 {
+	size := t.pool.shape.KVHeads * 2 * t.pool.shape.block()
+	at := layer * size
+	return pg.data[at : at+size : at+size]
 }

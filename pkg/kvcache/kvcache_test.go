@@ -138,17 +138,18 @@ func store(t *Table, seq, length int) {
 func checkStored(t testing.TB, table *Table, seq, length int) {
 	t.Helper()
 	for layer := range shape.Layers {
+		pages := table.Layer(nil, layer, length)
+		if len(pages) != PagesFor(length) {
+			t.Fatalf("%d pages for %d positions", len(pages), length)
+		}
 		for head := range shape.KVHeads {
-			keys, values := table.Blocks(nil, nil, layer, head, length)
-			if len(keys) != PagesFor(length) || len(values) != len(keys) {
-				t.Fatalf("%d and %d blocks for %d positions", len(keys), len(values), length)
-			}
 			for pos := range length {
 				k, v := vectors(seq, layer, head, pos)
-				page, slot := pos/cpu.PagePositions, pos%cpu.PagePositions
+				keys, slot := pages[pos/cpu.PagePositions][2*head*shape.block():], pos%cpu.PagePositions
+				values := keys[shape.block():]
 				for dim := range shape.HeadDim {
-					gotK := keys[page][dim*cpu.PagePositions+slot]
-					gotV := values[page][slot*shape.HeadDim+dim]
+					gotK := keys[dim*cpu.PagePositions+slot]
+					gotV := values[slot*shape.HeadDim+dim]
 					if gotK != k[dim] || gotV != v[dim] {
 						t.Fatalf("sequence %d, layer %d, head %d, position %d: %v and %v, want %v and %v",
 							seq, layer, head, pos, gotK, gotV, k[dim], v[dim])
@@ -161,7 +162,7 @@ func checkStored(t testing.TB, table *Table, seq, length int) {
 
 // What one sequence stores is what it finds, whatever others store, and in
 // pages that others had before.
-func TestStoreAndBlocks(t *testing.T) {
+func TestStoreAndLayer(t *testing.T) {
 	p := pool(t, 8)
 	lengths := []int{1, cpu.PagePositions, 2*cpu.PagePositions + 5}
 	for round := range 2 {
@@ -181,19 +182,19 @@ func TestStoreAndBlocks(t *testing.T) {
 	}
 }
 
-// Blocks appends, so that callers reuse their slices.
-func TestBlocksAppends(t *testing.T) {
+// Layer appends, so that callers reuse their slices.
+func TestLayerAppends(t *testing.T) {
 	table, err := pool(t, 4).Reserve(40)
 	if err != nil {
 		t.Fatal(err)
 	}
 	before := []float32{1}
-	keys, values := table.Blocks([][]float32{before}, nil, 0, 0, 33)
-	if len(keys) != 3 || &keys[0][0] != &before[0] || len(values) != 2 {
-		t.Errorf("%d keys, %d values", len(keys), len(values))
+	pages := table.Layer([][]float32{before}, 0, 33)
+	if len(pages) != 3 || &pages[0][0] != &before[0] {
+		t.Errorf("%d pages", len(pages))
 	}
-	if cap(keys[1]) != len(keys[1]) {
-		t.Error("an append to a block would reach into the next")
+	if cap(pages[1]) != len(pages[1]) {
+		t.Error("an append to a layer would reach into the next")
 	}
 }
 

@@ -29,6 +29,10 @@ var (
 	}}
 )
 
+// heads are tiles of rows for each of some heads (a head in place of a group),
+// each with its own panel of weights.
+var heads = []shape{{1, 4}, {1, 2}, {2, 4}, {2, 2}, {3, 4}, {3, 2}}
+
 func zs() []reg.VecPhysical {
 	return []reg.VecPhysical{reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7,
 		reg.Z8, reg.Z9, reg.Z10, reg.Z11, reg.Z12, reg.Z13, reg.Z14, reg.Z15,

@@ -14,6 +14,9 @@ func main() {
 		}
 		vectorKernels(m)
 	}
+	for _, s := range heads {
+		headsKernel(wide, s.rows, s.groups)
+	}
 	writeDispatch("../tile_dispatch_amd64.go")
 	Generate()
 }
