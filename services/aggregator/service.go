@@ -27,6 +27,7 @@ type Service struct {
 	mu     sync.Mutex
 	groups *groups
 	sum    []float32
+	last   time.Time // of the newest partial
 }
 
 const (
@@ -64,10 +65,42 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	return nil
 }
 
-// Run announces the replica and forgets old groups until ctx ends.
+// Run announces the replica and forgets old groups until ctx ends and what was
+// begun is finished.
 func (s *Service) Run(ctx context.Context) error {
-	go s.expire(ctx)
-	return s.presence.Announce(ctx)
+	serving, leave := context.WithCancel(context.WithoutCancel(ctx))
+	go s.expire(serving)
+	go func() {
+		defer leave()
+		<-ctx.Done()
+		s.finish()
+	}()
+	return s.presence.Announce(serving)
+}
+
+const (
+	// finishWithin bounds the wait for groups under way; attention issues those
+	// again that were not finished.
+	finishWithin = 3 * time.Second
+	finishPoll   = 20 * time.Millisecond
+	// quietFor is longer than rows are under way before their first partial is here.
+	quietFor = 300 * time.Millisecond
+)
+
+// finish says that this replica is leaving, so that no new groups come, and
+// waits for those that are under way.
+func (s *Service) finish() {
+	s.presence.Drain()
+	limit := time.Now().Add(finishWithin)
+	for now := time.Now(); now.Before(limit) && !s.quiet(now); now = time.Now() {
+		time.Sleep(finishPoll)
+	}
+}
+
+func (s *Service) quiet(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.groups.open) == 0 && now.Sub(s.last) > quietFor
 }
 
 func (s *Service) expire(ctx context.Context) {
@@ -120,7 +153,8 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 func (s *Service) add(p *pb.Partial) (*pb.Block, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g, what, err := s.groups.add(p, time.Now())
+	s.last = time.Now()
+	g, what, err := s.groups.add(p, s.last)
 	if err != nil || what == waiting {
 		return nil, err
 	}

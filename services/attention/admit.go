@@ -50,25 +50,67 @@ func (s *Service) admit(ctx context.Context, d *bus.Delivery) {
 		}
 	}
 	s.slots.release()
-	if errors.Is(err, tokenlog.ErrFinished) {
-		err = nil // ended already: cancelled while it waited, or its acknowledgement was lost
+	if errors.Is(err, errOurs) {
+		return // it goes on under its first delivery, which keeps it for us
 	}
-	if err != nil && ctx.Err() == nil {
-		s.d.Logger.Warn("sequence not admitted", "error", err)
-	}
-	if err := d.End(err); err != nil {
+	if err := d.End(s.unadmitted(ctx, err)); err != nil {
 		s.d.Logger.Debug("settling a sequence", "error", err)
 	}
 }
 
+// errOurs says that the work came again while it is being done here: a claim
+// was not renewed in time, as when the server was away.
+var errOurs = errors.New("this replica has the sequence")
+
+// refusedError is why a sequence can never be worked on.
+type refusedError struct {
+	request string
+	error
+}
+
+func (r *refusedError) Unwrap() error { return r.error }
+
+// admitRetry is the pause before a sequence whose admission failed comes again.
+const admitRetry = 500 * time.Millisecond
+
+// unadmitted decides what an error of admission means for the work: an accepted
+// request ends in an answer or in an error that its producer sees, so it comes
+// again as often as it takes, or its log is ended.
+func (s *Service) unadmitted(ctx context.Context, err error) error {
+	var refused *refusedError
+	if errors.As(err, &refused) {
+		s.d.Logger.Warn("sequence refused", "error", err)
+		_, err = s.log.Finish(ctx, refused.request, errorEnd("internal", refused.Error()))
+	}
+	switch {
+	case err == nil, errors.Is(err, tokenlog.ErrFinished):
+		return nil // or ended already: cancelled while it waited, or its acknowledgement was lost
+	case errors.Is(err, tokenlog.ErrUnknown):
+		return bus.Poison(err) // its log is too old to be kept
+	case errors.Is(err, context.Canceled), errors.Is(err, errUnreadable):
+		return err
+	}
+	s.d.Logger.Warn("sequence not admitted; it will come again", "error", err)
+	return bus.RetryAfter(admitRetry, err)
+}
+
+// errUnreadable says that a message is no sequence.
+var errUnreadable = errors.New("unreadable sequence")
+
 func (s *Service) prepare(ctx context.Context, d *bus.Delivery) (*sequence, error) {
 	msg := &pb.Sequence{}
 	if err := proto.Unmarshal(d.Data, msg); err != nil {
-		return nil, bus.Poison(fmt.Errorf("decoding a sequence: %w", err))
+		return nil, bus.Poison(fmt.Errorf("%w: %w", errUnreadable, err))
+	}
+	if err := schemas.CheckRequestID(msg.RequestId); err != nil {
+		return nil, bus.Poison(fmt.Errorf("%w: %w", errUnreadable, err))
 	}
 	if err := s.checkSequence(msg); err != nil {
 		s.metrics.Strangers.Inc()
-		return nil, bus.Poison(err)
+		return nil, &refusedError{msg.RequestId, err}
+	}
+	if s.engine.owns(ctx, msg.RequestId) {
+		return nil, errOurs
 	}
 	seq := newSequence(msg)
 	table, err := s.reserve(ctx, d, seq)
@@ -87,9 +129,6 @@ func (s *Service) checkSequence(m *pb.Sequence) error {
 	if err := s.d.Identity.Check(m.GetIdentity().GetVersion(), m.GetIdentity().GetModel()); err != nil {
 		return err
 	}
-	if err := schemas.CheckRequestID(m.RequestId); err != nil {
-		return err
-	}
 	if len(m.PromptIds) == 0 || m.MaxTokens < 0 || len(m.PromptIds)+int(m.MaxTokens) > s.maxLen() {
 		return fmt.Errorf("sequence %s: %d prompt and %d new tokens do not fit this replica's context of %d: give all services the same --max-model-len",
 			m.RequestId, len(m.PromptIds), m.MaxTokens, s.maxLen())
@@ -105,8 +144,8 @@ func (s *Service) checkSequence(m *pb.Sequence) error {
 // reserve waits for free pages, and keeps the work while it waits.
 func (s *Service) reserve(ctx context.Context, d *bus.Delivery, seq *sequence) (*kvcache.Table, error) {
 	if kvcache.PagesFor(seq.positions()) > s.kv.Capacity() {
-		return nil, bus.Poison(fmt.Errorf("sequence %s needs %d KV pages, this replica has %d: raise --kv-memory",
-			seq.seq.RequestId, kvcache.PagesFor(seq.positions()), s.kv.Capacity()))
+		return nil, &refusedError{seq.seq.RequestId, fmt.Errorf("sequence %s needs %d KV pages, this replica has %d: raise --kv-memory",
+			seq.seq.RequestId, kvcache.PagesFor(seq.positions()), s.kv.Capacity())}
 	}
 	tick := time.NewTicker(reservePoll)
 	defer tick.Stop()
@@ -148,7 +187,7 @@ func (s *Service) claim(ctx context.Context, seq *sequence) error {
 	if err != nil {
 		return fmt.Errorf("claiming the log of %s: %w", request, err)
 	}
-	seq.writer = writer
+	seq.writer, seq.epoch = writer, writer.Epoch()
 	seq.restore(history, time.Now())
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/batching"
@@ -25,6 +26,7 @@ type engine struct {
 	finished chan *microbatch
 	cancels  chan *pb.Cancel
 	lost     chan lostLog
+	asks     chan ownership
 
 	sequences map[string]*sequence
 	order     []*sequence // oldest served first
@@ -32,6 +34,8 @@ type engine struct {
 	idle      []*lane
 	busy      map[*microbatch]*lane
 	stepped   bool // since the last heartbeat
+	// closing are logs whose terminal record may not be stored yet.
+	closing []logWriter
 
 	items []batching.Item
 	ready []*sequence
@@ -52,7 +56,7 @@ func newEngine(policy batching.Policy, lanes []*lane, log *slog.Logger, st *stat
 	return &engine{
 		policy: policy, lanes: lanes, log: log, stats: st, idle: append([]*lane(nil), lanes...),
 		admitted: make(chan *sequence), finished: make(chan *microbatch, len(lanes)),
-		cancels: make(chan *pb.Cancel, 64), lost: make(chan lostLog, 64),
+		cancels: make(chan *pb.Cancel, 64), lost: make(chan lostLog, 64), asks: make(chan ownership),
 		sequences: map[string]*sequence{}, busy: map[*microbatch]*lane{},
 	}
 }
@@ -65,7 +69,7 @@ func (e *engine) run(ctx context.Context) {
 		e.launch()
 		select {
 		case <-ctx.Done():
-			e.handOver()
+			e.handOver(context.WithoutCancel(ctx))
 			return
 		case s := <-e.admitted:
 			e.add(s)
@@ -75,6 +79,8 @@ func (e *engine) run(ctx context.Context) {
 			e.cancel(c)
 		case l := <-e.lost:
 			e.drop(l)
+		case o := <-e.asks:
+			o.answer <- e.sequences[o.request] != nil
 		case now := <-tick.C:
 			e.heartbeat(now)
 		}
@@ -83,12 +89,12 @@ func (e *engine) run(ctx context.Context) {
 
 func (e *engine) add(s *sequence) {
 	id := s.seq.RequestId
-	if old := e.sequences[id]; old != nil {
-		// Our own work came back, because its acknowledgement was late: go on
-		// with it under the new delivery.
-		old.delivery = s.delivery
+	if old := e.sequences[id]; old != nil && old.epoch > s.epoch {
+		s.table.Release() // it waited for its admission while the request came again
 		s.release()
 		return
+	} else if old != nil {
+		e.abandon(old) // its log is s's now
 	}
 	e.sequences[id] = s
 	e.order = append(e.order, s)
@@ -172,6 +178,8 @@ func (e *engine) settle(mb *microbatch) {
 		switch {
 		case p.s.ended:
 			e.remove(p.s) // ended while it was in flight
+		case errors.Is(mb.err, context.Canceled):
+			// This replica stops, and hands the sequence over.
 		case mb.err != nil:
 			e.stepFailed(p.s, mb.err)
 		default:
@@ -223,6 +231,7 @@ func (e *engine) finish(s *sequence) {
 	s.end.Timings = s.timings(time.Now())
 	s.ended = true
 	e.append(s, &pb.Record{Kind: &pb.Record_Terminal{Terminal: s.end}})
+	e.closing = append(e.closing, s.writer)
 	e.stats.finished(s)
 	if !s.inFlight {
 		e.remove(s)
@@ -233,7 +242,9 @@ func (e *engine) finish(s *sequence) {
 func (e *engine) remove(s *sequence) {
 	s.table.Release()
 	s.release()
-	delete(e.sequences, s.seq.RequestId)
+	if e.sequences[s.seq.RequestId] == s {
+		delete(e.sequences, s.seq.RequestId)
+	}
 	kept := e.order[:0]
 	for _, o := range e.order {
 		if o != s {
@@ -264,10 +275,7 @@ func (e *engine) drop(l lostLog) {
 			e.log.Debug("acknowledging a finished sequence", "request", l.request, "error", err)
 		}
 	}
-	s.ended = true
-	if !s.inFlight {
-		e.remove(s)
-	}
+	e.abandon(s)
 }
 
 // heartbeat keeps the claim on sequences while steps advance, and ends those
@@ -275,7 +283,8 @@ func (e *engine) drop(l lostLog) {
 func (e *engine) heartbeat(now time.Time) {
 	alive := e.stepped || len(e.busy) == 0 || e.waiting()
 	e.stepped = false
-	for _, s := range e.order {
+	e.closing = slices.DeleteFunc(e.closing, isClosed)
+	for _, s := range slices.Clone(e.order) { // ending one changes the order
 		if alive {
 			if err := s.delivery.InProgress(); err != nil {
 				e.log.Debug("renewing a claim", "request", s.seq.RequestId, "error", err)
@@ -297,15 +306,4 @@ func (e *engine) waiting() bool {
 		}
 	}
 	return false
-}
-
-// handOver lets another replica go on at once.
-func (e *engine) handOver() {
-	for _, s := range e.sequences {
-		if !s.ended {
-			if err := s.delivery.Nak(0); err != nil {
-				e.log.Debug("handing over", "request", s.seq.RequestId, "error", err)
-			}
-		}
-	}
 }

@@ -1,6 +1,7 @@
 package attention
 
 import (
+	"context"
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/kvcache"
@@ -19,6 +20,7 @@ type sequence struct {
 
 	params   sampling.Params
 	writer   logWriter
+	epoch    uint64 // of the claim on the log
 	delivery delivery
 	release  func() // gives the admission slot back
 
@@ -38,6 +40,8 @@ type sequence struct {
 // logWriter is tokenlog.Writer's part that a sequence needs.
 type logWriter interface {
 	Append(*pb.Record) error
+	Flush(ctx context.Context) error
+	Done() <-chan struct{}
 }
 
 // delivery is bus.Delivery's part that a sequence needs.

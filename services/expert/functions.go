@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -51,17 +52,35 @@ func isPermanent(err error) bool {
 
 // followPlan applies new plans until ctx ends.
 func (s *Service) followPlan(ctx context.Context) {
-	planstore.Follow(ctx, s.d.Plans, s.d.Logger, func(p *planstore.Plan) {
-		if err := s.apply(ctx, p); err != nil && ctx.Err() == nil {
-			s.d.Logger.Error("plan not applied", "version", p.Version(), "error", err)
+	planstore.Follow(ctx, s.d.Plans, s.d.Logger, func(p *planstore.Plan) { s.applyUntilDone(ctx, p) })
+}
+
+// applyRetry is the pause before a plan that could not be applied is tried again.
+const applyRetry = 500 * time.Millisecond
+
+// applyUntilDone applies a plan, or the one that replaced it meanwhile: gates
+// wait for every host that is here.
+func (s *Service) applyUntilDone(ctx context.Context, p *planstore.Plan) {
+	for {
+		err := s.apply(ctx, p)
+		if err == nil || ctx.Err() != nil {
+			return
 		}
-	})
+		s.d.Logger.Error("plan not applied; trying again", "version", p.Version(), "error", err)
+		pause(ctx, applyRetry)
+		if newer, err := planstore.Read(ctx, s.d.Plans); err == nil && newer != nil {
+			p = newer
+		}
+	}
 }
 
 // apply makes this host's functions of a plan warm, joins their groups, and
 // only then announces the plan as applied.
 func (s *Service) apply(ctx context.Context, p *planstore.Plan) error {
 	wanted := map[string]bool{}
+	s.mu.Lock()
+	s.newest = p.Layers
+	s.mu.Unlock()
 	for _, lp := range p.Layers {
 		for _, f := range lp.Functions {
 			if !hosts(f, s.id) {
@@ -86,14 +105,7 @@ func (s *Service) apply(ctx context.Context, p *planstore.Plan) error {
 	return nil
 }
 
-func hosts(f *pb.Function, id string) bool {
-	for _, h := range f.Hosts {
-		if h == id {
-			return true
-		}
-	}
-	return false
-}
+func hosts(f *pb.Function, id string) bool { return slices.Contains(f.Hosts, id) }
 
 // serve loads a function's experts and begins to take its rows.
 func (s *Service) serve(ctx context.Context, layer int, spec *pb.Function) error {
@@ -112,9 +124,14 @@ func (s *Service) serve(ctx context.Context, layer int, spec *pb.Function) error
 		}
 	}
 	f = s.newFunction(layer, spec)
+	inFlight := inFlightShared
+	if len(spec.Hosts) == 1 {
+		inFlight = inFlightAlone
+	}
 	var err error
 	f.receiving, err = s.d.Hop.Receive(ctx, bus.Receiver{
 		Stream: s.d.Streams.Expert(layer), Name: spec.Id, Subject: s.d.Subjects.Expert(layer, spec.Id), MaxInFlight: inFlight,
+		Private: true, // so that the group of hosts that were killed goes by itself
 	}, s.receiver(f))
 	if err != nil {
 		return err
@@ -159,8 +176,8 @@ func (s *Service) retirable() (out []*function) {
 	return out
 }
 
-// drop finishes functions, removes their groups and frees experts that no
-// other function of this host has.
+// drop finishes functions, removes their groups and frees experts that are not
+// used here any more.
 func (s *Service) drop(ctx context.Context, fs []*function) {
 	for _, f := range fs {
 		drain, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -168,8 +185,10 @@ func (s *Service) drop(ctx context.Context, fs []*function) {
 			s.d.Logger.Warn("function did not drain", "function", f.spec.Id, "error", err)
 		}
 		cancel()
-		if err := s.d.DeleteGroup(ctx, f.layer, f.spec.Id); err != nil {
-			s.d.Logger.Debug("removing a consumer group", "function", f.spec.Id, "error", err)
+		if !s.planned(f.layer, f.spec.Id) { // else another host may be in the group
+			if err := s.d.DeleteGroup(ctx, f.layer, f.spec.Id); err != nil {
+				s.d.Logger.Debug("removing a consumer group", "function", f.spec.Id, "error", err)
+			}
 		}
 		for _, e := range f.spec.Experts {
 			if id := (forward.ExpertID{Layer: f.layer, Expert: int(e)}); !s.uses(id) {
@@ -179,20 +198,41 @@ func (s *Service) drop(ctx context.Context, fs []*function) {
 	}
 }
 
+// planned says whether the newest plan has a function, on whatever host.
+func (s *Service) planned(layer int, id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, lp := range s.newest {
+		named := func(f *pb.Function) bool { return f.Id == id }
+		if int(lp.Layer) == layer && slices.ContainsFunc(lp.Functions, named) {
+			return true
+		}
+	}
+	return false
+}
+
+// uses says whether a function needs an expert that this host runs, or is just
+// about to.
 func (s *Service) uses(id forward.ExpertID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range s.functions {
-		if f.layer != id.Layer {
-			continue
+		if f.layer == id.Layer && has(f.spec, id.Expert) {
+			return true
 		}
-		for _, e := range f.spec.Experts {
-			if int(e) == id.Expert {
+	}
+	for _, lp := range s.newest {
+		for _, f := range lp.Functions {
+			if int(lp.Layer) == id.Layer && hosts(f, s.id) && has(f, id.Expert) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+func has(f *pb.Function, expert int) bool {
+	return slices.Contains(f.Experts, uint32(expert))
 }
 
 // drainAll finishes what the host has taken in all functions.

@@ -32,11 +32,15 @@ type Service struct {
 
 	mu        sync.Mutex // guards functions and what follows from them
 	functions map[string]*function
+	newest    []*pb.LayerPlan // the plan that is or is being applied
 }
 
-// inFlight bounds the dispatches of one function that a host holds: what it
-// holds, its siblings do not get.
-const inFlight = 4
+// The dispatches of one function that a host holds at most. What it holds, its
+// siblings do not get; without siblings it need not ask for more so often.
+const (
+	inFlightShared = 4
+	inFlightAlone  = 32
+)
 
 // New returns a host that is not started.
 func New(d *deployment.Deployment, c Config) *Service {
@@ -66,14 +70,20 @@ func (s *Service) Start(ctx context.Context) (err error) {
 }
 
 // Run follows the plan, and keeps it while it holds the planner's lease, until
-// ctx ends.
+// ctx ends and others have taken over.
 func (s *Service) Run(ctx context.Context) error {
+	serving, leave := context.WithCancel(context.WithoutCancel(ctx))
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
-	tasks.Go(func() { s.followPlan(ctx) })
-	tasks.Go(func() { s.retire(ctx) })
+	tasks.Go(func() { s.followPlan(serving) })
+	tasks.Go(func() { s.retire(serving) })
 	tasks.Go(func() { s.keepPlan(ctx) })
-	return s.presence.Announce(ctx)
+	tasks.Go(func() {
+		defer leave()
+		<-ctx.Done()
+		s.handOver(serving)
+	})
+	return s.presence.Announce(serving)
 }
 
 // Stop finishes what the host has taken.

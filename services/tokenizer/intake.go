@@ -15,6 +15,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/bus"
 	"github.com/switchyard/switchyard/pkg/edge"
 	"github.com/switchyard/switchyard/pkg/telemetry"
+	"github.com/switchyard/switchyard/pkg/tokenlog"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -27,11 +28,24 @@ func (s *Service) intake(ctx context.Context) {
 			return // stopped
 		}
 		for _, d := range deliveries {
-			if err := d.End(s.takePrompt(d.Context(ctx), d)); err != nil {
+			if err := d.End(s.untilTaken(s.takePrompt(d.Context(ctx), d))); err != nil {
 				s.d.Logger.Debug("settling a prompt", "error", err)
 			}
 		}
 	}
+}
+
+// promptRetry is the pause before a prompt whose taking failed comes again.
+const promptRetry = 500 * time.Millisecond
+
+// untilTaken lets a prompt come again as often as it takes: it was accepted, so
+// that it must end in an answer or in an error that its producer sees.
+func (s *Service) untilTaken(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return err // the latter: this replica stops, and a sibling takes it at once
+	}
+	s.d.Logger.Warn("a prompt was not taken; it will come again", "error", err)
+	return bus.RetryAfter(promptRetry, err)
 }
 
 // takePrompt makes a prompt a sequence, or tells its producer why not. An
@@ -42,7 +56,9 @@ func (s *Service) takePrompt(ctx context.Context, d *bus.Delivery) error {
 	p, err := s.readPrompt(d)
 	if err == nil {
 		root.SetAttributes(telemetry.AttrRequest.String(p.prompt.RequestId))
-		err = s.admit(ctx, p)
+		if err = s.checkQueue(ctx, p.prompt.RequestId); err == nil {
+			err = s.admit(ctx, p)
+		}
 	}
 	var refused *edge.Error
 	if errors.As(err, &refused) {
@@ -119,6 +135,8 @@ func (s *Service) admit(ctx context.Context, in *incoming) error {
 	accept := s.acceptance(ctx, in, req, hash)
 	_, existing, err := s.log.Accept(ctx, in.prompt.RequestId, accept)
 	switch {
+	case bus.IsFull(err):
+		return edge.Errorf(edge.Overloaded, "the token log is full")
 	case err != nil:
 		return fmt.Errorf("opening the token log: %w", err)
 	case existing == nil:
@@ -160,14 +178,26 @@ func (s *Service) submit(ctx context.Context, in *incoming, seq *pb.Sequence) er
 	header := nats.Header{nats.MsgIdHdr: {in.prompt.RequestId}}
 	if _, err := s.d.Conn.Store(ctx, s.d.Subjects.Sequence(), seq, header); err != nil {
 		if bus.IsFull(err) {
-			return edge.Errorf(edge.Overloaded, "too many requests wait already")
+			return s.turnAway(ctx, in.prompt.RequestId)
 		}
 		return fmt.Errorf("handing the sequence to attention: %w", err)
 	}
+	s.backlog.add()
 	s.metrics.PromptTokens().Add(float64(len(seq.PromptIds)))
 	s.presence.Add("requests_total", 1)
 	s.presence.Add("prompt_tokens_total", float64(len(seq.PromptIds)))
 	return nil
+}
+
+// turnAway ends a request whose log is open already: who reads the log is told.
+func (s *Service) turnAway(ctx context.Context, request string) error {
+	_, err := s.log.Finish(ctx, request, &pb.Terminal{FinishReason: "error", Error: &pb.Error{
+		Code: string(edge.Overloaded), Message: "too many requests wait already", RetryAfter: overloadPause.Seconds(),
+	}})
+	if errors.Is(err, tokenlog.ErrFinished) {
+		return nil
+	}
+	return err
 }
 
 // repeat answers a request id that is in use: the same request is streamed

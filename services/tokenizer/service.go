@@ -36,6 +36,7 @@ type Service struct {
 	api     micro.Service
 	subs    []*nats.Subscription
 	shards  shardSet
+	backlog backlog
 
 	// tasks are replays and cancellations under way; ctx ends them.
 	tasks sync.WaitGroup

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/switchyard/switchyard/pkg/bus"
 	"github.com/switchyard/switchyard/pkg/lease"
 	"github.com/switchyard/switchyard/pkg/members"
 	"github.com/switchyard/switchyard/pkg/telemetry"
@@ -37,10 +38,16 @@ func (h *shardSet) set(shard int, held bool) {
 	}
 }
 
-func (h *shardSet) count() int {
+// spare takes a shard out if more than share are held. It decides for one
+// shard after the other, or all would be given up at once.
+func (h *shardSet) spare(shard, share int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.held)
+	if !h.held[shard] || len(h.held) <= share {
+		return false
+	}
+	delete(h.held, shard)
+	return true
 }
 
 // serveShards contends for every shard of the token log until ctx ends.
@@ -85,12 +92,16 @@ const fairEvery = time.Second
 func (s *Service) serveShard(ctx context.Context, shard int, held *lease.Held) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	go s.yieldWhenUnfair(ctx, cancel)
-	start := held.Position() + 1
-	sh := &ownedShard{s: s, start: start, answers: map[string]*answer{}}
-	err := s.log.FollowShard(ctx, shard, start, func(request string, e tokenlog.Entry) {
-		sh.take(ctx, request, e)
-		held.SetPosition(e.Seq)
+	go s.yieldWhenUnfair(ctx, shard, cancel)
+	if held.Epoch() > 1 {
+		s.presence.Add("shard_takeovers_total", 1)
+	}
+	sh := &ownedShard{s: s, answers: map[string]*answer{}}
+	err := s.log.FollowShard(ctx, shard, held.Position()+1, func(request string, e tokenlog.Entry) {
+		// The next owner begins behind the position: at what was not delivered.
+		if ctx.Err() == nil && sh.take(ctx, request, e) {
+			held.SetPosition(e.Seq)
+		}
 	})
 	if cause := context.Cause(ctx); errors.Is(cause, errYield) {
 		return cause
@@ -99,7 +110,7 @@ func (s *Service) serveShard(ctx context.Context, shard int, held *lease.Held) e
 }
 
 // yieldWhenUnfair gives a shard up when siblings should have it.
-func (s *Service) yieldWhenUnfair(ctx context.Context, giveUp context.CancelCauseFunc) {
+func (s *Service) yieldWhenUnfair(ctx context.Context, shard int, giveUp context.CancelCauseFunc) {
 	tick := time.NewTicker(fairEvery)
 	defer tick.Stop()
 	for {
@@ -107,44 +118,46 @@ func (s *Service) yieldWhenUnfair(ctx context.Context, giveUp context.CancelCaus
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if s.overShare() {
+			if s.shards.spare(shard, s.share()) {
 				giveUp(errYield)
 			}
 		}
 	}
 }
 
-// overShare says whether siblings should have some of this replica's shards.
-func (s *Service) overShare() bool {
+// share is how many shards this replica should have, to leave siblings theirs.
+func (s *Service) share() int {
 	siblings := 0
 	for _, m := range members.OfService(s.view.Snapshot(), "tokenizer") {
 		if !m.Draining {
 			siblings++
 		}
 	}
-	return siblings > 0 && s.shards.count() > (schemas.LogShards+siblings-1)/siblings
+	siblings = max(1, siblings)
+	return (schemas.LogShards + siblings - 1) / siblings
 }
 
 // ownedShard is the answers under way in one shard.
 type ownedShard struct {
 	s       *Service
-	start   uint64 // what lies before was delivered by an earlier owner
 	answers map[string]*answer
 }
 
-func (sh *ownedShard) take(ctx context.Context, request string, e tokenlog.Entry) {
+// take delivers what a record completes. It is false when ctx ended before
+// that was done: it is for the next owner then.
+func (sh *ownedShard) take(ctx context.Context, request string, e tokenlog.Entry) bool {
 	if k, ok := e.Record.Kind.(*pb.Record_Accept); ok {
 		sh.answers[request] = newAnswer(request, k.Accept, sh.s.newDetokenizer())
-		return
+		return true
 	}
 	a := sh.answers[request]
 	if a == nil {
 		if a = sh.rebuild(ctx, request, e.Seq); a == nil {
-			return
+			return ctx.Err() == nil
 		}
 		sh.answers[request] = a
 	}
-	sh.advance(ctx, a, e.Record)
+	return sh.advance(ctx, a, e.Record)
 }
 
 // rebuild makes the answer of a request whose beginning an earlier owner served.
@@ -168,15 +181,10 @@ func (sh *ownedShard) rebuild(ctx context.Context, request string, before uint64
 	return a
 }
 
-func (sh *ownedShard) advance(ctx context.Context, a *answer, r *pb.Record) {
+func (sh *ownedShard) advance(ctx context.Context, a *answer, r *pb.Record) (delivered bool) {
 	s := sh.s
-	c := a.push(r)
-	if c != nil {
-		ctx, span := s.chunkSpan(ctx, a.accept, c)
-		if err := s.deliver(ctx, destinationOf(a.accept), c); err != nil {
-			s.d.Logger.Warn("delivering a chunk", "request", a.request, "error", err)
-		}
-		span.End()
+	if c := a.push(r); c != nil && !sh.deliver(ctx, a, c) {
+		return false
 	}
 	if r.GetToken() != nil {
 		s.presence.Add("chunks_total", 1)
@@ -186,6 +194,33 @@ func (sh *ownedShard) advance(ctx context.Context, a *answer, r *pb.Record) {
 	}
 	if a.finished {
 		delete(sh.answers, a.request)
+	}
+	return true
+}
+
+// deliverRetry is the pause while the server is away.
+const deliverRetry = 50 * time.Millisecond
+
+// deliver sends a chunk; while the server is away it waits for it, or until
+// ctx ends.
+func (sh *ownedShard) deliver(ctx context.Context, a *answer, c *pb.Chunk) bool {
+	s := sh.s
+	spanned, span := s.chunkSpan(ctx, a.accept, c)
+	defer span.End()
+	for {
+		err := s.deliver(spanned, destinationOf(a.accept), c)
+		if err == nil {
+			return true
+		}
+		if !bus.Transient(err) {
+			s.d.Logger.Warn("delivering a chunk", "request", a.request, "error", err)
+			return true // nor would the next owner have more success
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(deliverRetry):
+		}
 	}
 }
 

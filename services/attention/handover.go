@@ -1,0 +1,74 @@
+package attention
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// ownership asks whether a request is being worked on here.
+type ownership struct {
+	request string
+	answer  chan<- bool
+}
+
+// owns asks the engine; false also when ctx ends.
+func (e *engine) owns(ctx context.Context, request string) bool {
+	answer := make(chan bool, 1)
+	select {
+	case e.asks <- ownership{request, answer}:
+		return <-answer
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// abandon frees a sequence whose log another claim has, as soon as its lane is done.
+func (e *engine) abandon(s *sequence) {
+	s.ended = true
+	if !s.inFlight {
+		e.remove(s)
+	}
+}
+
+// handOverWithin bounds the wait for the logs of a replica that stops.
+const handOverWithin = 2 * time.Second
+
+// handOver lets another replica go on at once, and from where this one stopped.
+func (e *engine) handOver(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, handOverWithin)
+	defer cancel()
+	var flushing sync.WaitGroup
+	for _, w := range e.closing {
+		flushing.Go(func() { e.flush(ctx, w) })
+	}
+	for _, s := range e.sequences {
+		if s.ended {
+			continue
+		}
+		flushing.Go(func() {
+			e.flush(ctx, s.writer)
+			if err := s.delivery.Nak(0); err != nil {
+				e.log.Debug("handing over", "request", s.seq.RequestId, "error", err)
+			}
+		})
+	}
+	flushing.Wait()
+}
+
+// flush waits for a log's records. What is not stored in time is lost, and the
+// next owner makes it again.
+func (e *engine) flush(ctx context.Context, w logWriter) {
+	if err := w.Flush(ctx); err != nil {
+		e.log.Debug("handing over a log", "error", err)
+	}
+}
+
+func isClosed(w logWriter) bool {
+	select {
+	case <-w.Done():
+		return true
+	default:
+		return false
+	}
+}

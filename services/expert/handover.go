@@ -1,0 +1,42 @@
+package expert
+
+import (
+	"context"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/members"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+const (
+	// handOverWithin bounds the wait for other hosts to take over.
+	handOverWithin = 5 * time.Second
+	handOverPoll   = 20 * time.Millisecond
+)
+
+// handOver serves on until no gate sends here any more: the planner makes a
+// plan without this host, others load its experts, and the gates switch.
+func (s *Service) handOver(ctx context.Context) {
+	s.presence.Drain()
+	limit := time.After(handOverWithin)
+	tick := time.NewTicker(handOverPoll)
+	defer tick.Stop()
+	for s.needed(s.view.Snapshot()) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-limit:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// needed says whether somebody still sends here who will have another host to
+// send to.
+func (s *Service) needed(all []*pb.Member) bool {
+	s.mu.Lock()
+	serves := len(s.functions) > 0
+	s.mu.Unlock()
+	return serves && len(planHosts(all)) > 0 && len(members.OfService(all, "gate")) > 0
+}

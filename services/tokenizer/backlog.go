@@ -1,0 +1,89 @@
+package tokenizer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/switchyard/switchyard/pkg/edge"
+	"github.com/switchyard/switchyard/pkg/tokenlog"
+)
+
+const (
+	// sequenceGroup is the consumer that attention's replicas share.
+	sequenceGroup = "attention"
+	// backlogAge is how long a look at the queue lasts; what this replica adds
+	// meanwhile counts at once.
+	backlogAge = 250 * time.Millisecond
+)
+
+// backlog is how many sequences wait for attention, as far as this replica
+// knows. Asking the server for every prompt would cost more than taking it.
+type backlog struct {
+	mu      sync.Mutex
+	looked  time.Time
+	waiting int
+}
+
+// add counts a sequence that this replica has queued.
+func (b *backlog) add() {
+	b.mu.Lock()
+	b.waiting++
+	b.mu.Unlock()
+}
+
+// size is how many wait; look counts them, when the last look is too old. When
+// that fails, the last one still counts.
+func (b *backlog) size(now time.Time, look func() (int, error)) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if now.Sub(b.looked) < backlogAge {
+		return b.waiting
+	}
+	b.looked = now
+	if n, err := look(); err == nil {
+		b.waiting = n
+	}
+	return b.waiting
+}
+
+// checkQueue refuses a new request when too many wait already. One that was
+// accepted before is not new, however its prompt comes again.
+func (s *Service) checkQueue(ctx context.Context, request string) error {
+	waiting := s.backlog.size(time.Now(), func() (int, error) { return s.countWaiting(ctx) })
+	s.metrics.QueueDepth("sequence").Set(float64(waiting))
+	if waiting < s.config.MaxQueued {
+		return nil
+	}
+	_, err := s.log.Last(ctx, request)
+	if errors.Is(err, tokenlog.ErrUnknown) {
+		return edge.Errorf(edge.Overloaded, "%d requests wait already, and %d may (--max-queued)", waiting, s.config.MaxQueued)
+	}
+	return err
+}
+
+// countWaiting asks how many sequences no attention replica has taken yet.
+func (s *Service) countWaiting(ctx context.Context) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookWithin)
+	defer cancel()
+	js, stream := s.d.Conn.JetStream(), s.d.Streams.Sequences().Name
+	c, err := js.Consumer(ctx, stream, sequenceGroup)
+	if err == nil {
+		return int(c.CachedInfo().NumPending), nil
+	}
+	if !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return 0, fmt.Errorf("looking at the queue of sequences: %w", err)
+	}
+	all, err := js.Stream(ctx, stream) // attention was never here: all of them wait
+	if err != nil {
+		return 0, fmt.Errorf("looking at the queue of sequences: %w", err)
+	}
+	return int(all.CachedInfo().State.Msgs), nil
+}
+
+// lookWithin bounds a look at the queue, which every prompt waits for.
+const lookWithin = time.Second
