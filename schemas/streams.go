@@ -44,16 +44,16 @@ type StreamSpec struct {
 
 // Ages and sizes of the streams.
 const (
-	// LogAge is how long a request can be asked for again: an hour is
+	// DefaultLogAge is how long a request can be asked for again: an hour is
 	// promised, and the longest deadline lies beneath it.
-	LogAge = 2 * time.Hour
+	DefaultLogAge = 2 * time.Hour
 	// MaxDeadline is the longest that a request may take.
 	MaxDeadline = time.Hour
 	// TensorAge bounds how long a lost consumer's tensors stay; attention issues them again well before.
 	TensorAge = 30 * time.Second
 
 	promptBytes = 1 << 30
-	logBytes    = 4 << 30
+	logBytes    = 16 << 30
 	tensorBytes = 256 << 20
 )
 
@@ -61,6 +61,8 @@ const (
 type Streams struct {
 	Subjects
 	Hops Hops
+	// LogAge is how long token logs are kept; 0 is DefaultLogAge.
+	LogAge time.Duration
 }
 
 func (s Streams) name(kind string) string { return s.Prefix + "_" + kind + "_" + s.Model }
@@ -77,7 +79,11 @@ func (s Streams) Sequences() StreamSpec {
 
 // Tokens is the token log.
 func (s Streams) Tokens() StreamSpec {
-	return StreamSpec{Name: s.name("TOKENS"), Subjects: []string{s.AnyToken()}, Retention: Limits, MaxAge: LogAge, MaxBytes: logBytes}
+	age := s.LogAge
+	if age == 0 {
+		age = DefaultLogAge
+	}
+	return StreamSpec{Name: s.name("TOKENS"), Subjects: []string{s.AnyToken()}, Retention: Limits, MaxAge: age, MaxBytes: logBytes}
 }
 
 // Hidden carries rows to the gates.

@@ -53,8 +53,8 @@ func TestStreamsApart(t *testing.T) {
 
 // The log outlives the time in which its request can be asked for again.
 func TestAges(t *testing.T) {
-	if LogAge <= MaxDeadline {
-		t.Errorf("log age %v, longest deadline %v", LogAge, MaxDeadline)
+	if DefaultLogAge <= MaxDeadline {
+		t.Errorf("log age %v, longest deadline %v", DefaultLogAge, MaxDeadline)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
@@ -35,6 +36,8 @@ type Settings struct {
 	Name string
 	Hops schemas.Hops
 	Wire forward.Wire
+	// LogAge is how long token logs are kept; 0 is the default.
+	LogAge time.Duration
 	// Replicas of the streams; 0 is one on one server, three on a cluster.
 	Replicas  int
 	Telemetry *telemetry.Telemetry
@@ -67,7 +70,7 @@ func Open(ctx context.Context, s Settings) (*Deployment, error) {
 		return nil, err
 	}
 	d := &Deployment{Settings: s, Identity: id, Subjects: schemas.NewSubjects(s.Prefix, s.Name), Hop: bus.NewHop(s.Conn, s.Hops)}
-	d.Streams = schemas.Streams{Subjects: d.Subjects, Hops: s.Hops}
+	d.Streams = schemas.Streams{Subjects: d.Subjects, Hops: s.Hops, LogAge: s.LogAge}
 	if err := d.create(ctx); err != nil {
 		return nil, err
 	}

@@ -73,6 +73,8 @@ func (p *Presence) SetPlan(version uint64) {
 }
 
 // tell does not wait for the next renewal: others wait for such news.
+//
+//nolint:contextcheck // the news is true whether or not its caller goes on, and sending does not wait
 func (p *Presence) tell() {
 	m := p.member()
 	// An error means disconnected; the next renewal makes up for it.
@@ -81,8 +83,7 @@ func (p *Presence) tell() {
 
 // Announce renews the entry until ctx ends, and then removes it.
 func (p *Presence) Announce(ctx context.Context) error {
-	members.Announce(ctx, p.d.Members, p.member, members.Interval)
-	return nil
+	return members.Announce(ctx, p.d.Members, p.member, members.Interval)
 }
 
 func (p *Presence) member() *pb.Member {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"google.golang.org/protobuf/proto"
 
@@ -35,7 +34,6 @@ type Service struct {
 	routes forward.Routes
 	split  *splitter
 	x      []float32
-	warned atomic.Bool
 }
 
 // inFlight bounds the hidden messages that a replica holds.

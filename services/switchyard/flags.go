@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/switchyard/switchyard/pkg/forward"
 	"github.com/switchyard/switchyard/pkg/model"
@@ -19,13 +20,14 @@ import (
 // ModelFlags name the model and what its pipeline agrees on; all services of
 // one model need the same ones.
 type ModelFlags struct {
-	Model       string `help:"Hugging Face model directory; without it the demo model in this binary." placeholder:"DIR"`
-	Name        string `help:"The model's name in subjects; default is the directory's name." placeholder:"NAME"`
-	MaxModelLen int    `help:"Most tokens of a sequence, prompt and answer together; 0 is the model's limit." placeholder:"N"`
-	Hops        string `default:"unacked" enum:"acked,unacked,core" help:"How tensors travel: acked (JetStream work queues), unacked (JetStream, no acknowledgements) or core (plain NATS)." placeholder:"KIND"`
-	Wire        string `default:"bf16" enum:"bf16,f32" help:"Element type of rows between services: bf16 or f32." placeholder:"TYPE"`
-	Replicas    int    `default:"0" help:"Replicas of each stream on the NATS cluster; 0 is 1 on one server and 3 on a cluster." placeholder:"N"`
-	Threads     int    `default:"0" help:"Threads that compute; 0 is one a core." placeholder:"N"`
+	Model       string        `help:"Hugging Face model directory; without it the demo model in this binary." placeholder:"DIR"`
+	Name        string        `help:"The model's name in subjects; default is the directory's name." placeholder:"NAME"`
+	MaxModelLen int           `help:"Most tokens of a sequence, prompt and answer together; 0 is the model's limit." placeholder:"N"`
+	Hops        string        `default:"unacked" enum:"acked,unacked,core" help:"How tensors travel: acked (JetStream work queues), unacked (JetStream, no acknowledgements) or core (plain NATS)." placeholder:"KIND"`
+	Wire        string        `default:"bf16" enum:"bf16,f32" help:"Element type of rows between services: bf16 or f32." placeholder:"TYPE"`
+	Replicas    int           `default:"0" help:"Replicas of each stream on the NATS cluster; 0 is 1 on one server and 3 on a cluster." placeholder:"N"`
+	LogAge      time.Duration `default:"2h" help:"How long answers are kept for repeats and replays; the longest deadline must fit." placeholder:"TIME"`
+	Threads     int           `default:"0" help:"Threads that compute; 0 is one a core." placeholder:"N"`
 }
 
 func (f ModelFlags) open() (*model.Model, error) {
@@ -47,6 +49,9 @@ func (f ModelFlags) threads() int {
 }
 
 func (f ModelFlags) check() error {
+	if f.LogAge < time.Minute {
+		return usage(fmt.Errorf("--log-age is %v; it must be at least a minute", f.LogAge))
+	}
 	if f.MaxModelLen < 0 || f.Threads < 0 || f.Replicas < 0 {
 		return usage(errors.New("--max-model-len, --threads and --replicas cannot be negative"))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"runtime"
 	"runtime/debug"
 
@@ -40,12 +41,16 @@ type node struct {
 	conns []*bus.Conn
 }
 
-// tune sets what the runtime's defaults are wrong for: messages and compute
-// share the cores, so a message must find a processor while kernels run, and
-// tensors make short-lived garbage.
+// tune sets what the runtime's defaults are wrong for, unless the environment
+// says otherwise: messages and compute share the cores, so a message must find
+// a processor while kernels run, and tensors make short-lived garbage.
 func tune() {
-	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), 2*runtime.NumCPU()))
-	debug.SetGCPercent(400)
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(2 * runtime.NumCPU())
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400)
+	}
 }
 
 // deployment opens a connection of its own for a service.
@@ -60,7 +65,7 @@ func (n *node) deployment(ctx context.Context, service string) (*deployment.Depl
 	n.conns = append(n.conns, conn)
 	return deployment.Open(ctx, deployment.Settings{
 		Conn: conn, Model: n.model, Pool: n.pool, Prefix: n.prefix, Name: n.flags.Name, Hops: n.flags.hops(),
-		Wire: n.flags.wire(), Replicas: n.flags.Replicas, Telemetry: n.telemetry, Traffic: traffic, Logger: n.log.With("service", service),
+		Wire: n.flags.wire(), Replicas: n.flags.Replicas, LogAge: n.flags.LogAge, Telemetry: n.telemetry, Traffic: traffic, Logger: n.log.With("service", service),
 	})
 }
 

@@ -32,20 +32,22 @@ const serviceVersion = "1.0.0"
 // listen opens what producers reach without JetStream.
 func (s *Service) listen() (err error) {
 	nc := s.d.Conn.NATS()
-	s.api, err = micro.AddService(nc, micro.Config{
-		Name: s.d.Subjects.Prefix + "-ask", Version: serviceVersion,
-		Description: "asks model " + s.d.Subjects.Model + ": text or JSON in, a stream of chunks out",
-	})
-	if err != nil {
-		return fmt.Errorf("offering the ask service: %w", err)
-	}
-	for _, e := range []struct {
-		name, subject string
-		handler       micro.HandlerFunc
-	}{{"ask", s.d.Subjects.Ask(), s.onAsk}, {"replay", s.d.Subjects.Replay(), s.onReplay}} {
-		if err := s.api.AddEndpoint(e.name, e.handler, micro.WithEndpointSubject(e.subject)); err != nil {
-			return fmt.Errorf("offering %s: %w", e.subject, err)
+	for _, o := range []struct {
+		name, subject, what string
+		handler             micro.HandlerFunc
+	}{
+		{"ask", s.d.Subjects.Ask(), "text or JSON in, a stream of chunks out", s.onAsk},
+		{"replay", s.d.Subjects.Replay(), "the chunks of a request again, from an index on", s.onReplay},
+	} {
+		api, err := micro.AddService(nc, micro.Config{
+			Name: s.d.Subjects.Prefix + "-" + o.name, Version: serviceVersion,
+			Description: "model " + s.d.Subjects.Model + ": " + o.what,
+			Endpoint:    &micro.EndpointConfig{Subject: o.subject, Handler: o.handler},
+		})
+		if err != nil {
+			return fmt.Errorf("offering %s: %w", o.subject, err)
 		}
+		s.apis = append(s.apis, api)
 	}
 	for _, l := range []struct {
 		subject, group string

@@ -33,7 +33,7 @@ type Service struct {
 	log     *tokenlog.Log
 	view    *members.View
 	prompts *bus.Queue
-	api     micro.Service
+	apis    []micro.Service
 	subs    []*nats.Subscription
 	shards  shardSet
 	backlog backlog
@@ -151,8 +151,8 @@ func (s *Service) Stop(ctx context.Context) error {
 	if s.stop == nil {
 		return nil
 	}
-	if s.api != nil {
-		if err := s.api.Stop(); err != nil {
+	for _, api := range s.apis {
+		if err := api.Stop(); err != nil {
 			s.d.Logger.Debug("stopping the services", "error", err)
 		}
 	}

@@ -1,0 +1,136 @@
+package attention
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/batching"
+	"github.com/switchyard/switchyard/pkg/kvcache"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// logbook is a token log in memory. With err set nothing more can be written.
+type logbook struct {
+	records []*pb.Record
+	err     error
+	flushed int
+}
+
+func (l *logbook) Append(r *pb.Record) error {
+	if l.err != nil {
+		return l.err
+	}
+	c, _ := proto.Clone(r).(*pb.Record)
+	l.records = append(l.records, c)
+	return nil
+}
+
+func (l *logbook) Flush(context.Context) error { l.flushed++; return l.err }
+func (l *logbook) Done() <-chan struct{}       { return nil }
+
+// end is the terminal record, nil if there is none.
+func (l *logbook) end() (t *pb.Terminal) {
+	for _, r := range l.records {
+		if r.GetTerminal() != nil {
+			t = r.GetTerminal()
+		}
+	}
+	return t
+}
+
+func (l *logbook) tokens() (ids []uint32) {
+	for _, r := range l.records {
+		if t := r.GetToken(); t != nil {
+			ids = append(ids, t.Id)
+		}
+	}
+	return ids
+}
+
+// parcel is a delivery that counts what becomes of it.
+type parcel struct{ acks, naks, renewals int }
+
+func (p *parcel) Ack() error              { p.acks++; return nil }
+func (p *parcel) Nak(time.Duration) error { p.naks++; return nil }
+func (p *parcel) InProgress() error       { p.renewals++; return nil }
+
+// bench is an engine whose lanes are the test: it takes what they get and
+// settles it when it likes.
+type bench struct {
+	*engine
+	t               testing.TB
+	kv              *kvcache.Pool
+	taken, released int
+	flying          []*microbatch
+}
+
+var oneHead = kvcache.Shape{Layers: 1, KVHeads: 1, HeadDim: 4}
+
+func newBench(t testing.TB, lanes, maxRows int) *bench {
+	t.Helper()
+	st := testStats(t, oneHead)
+	ls := make([]*lane, lanes)
+	for i := range ls {
+		ls[i] = &lane{in: make(chan *microbatch, 1), remote: &remote{}}
+	}
+	policy := batching.Policy{Lanes: lanes, MinRows: 2, MaxRows: maxRows}
+	return &bench{engine: newEngine(policy, ls, slog.New(slog.DiscardHandler), st), t: t, kv: st.kv}
+}
+
+// request makes an admitted sequence; 9 is its end-of-sequence token.
+func (b *bench) request(id string, prompt, maxTokens int) *sequence {
+	s := newSequence(&pb.Sequence{
+		RequestId: id, PromptIds: make([]uint32, prompt), MaxTokens: int32(maxTokens), StopTokenIds: []uint32{9},
+		Sampling: &pb.Sampling{Logprobs: -1},
+	})
+	table, err := b.kv.Reserve(s.positions())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.taken++
+	s.table, s.writer, s.delivery, s.accepted = table, &logbook{}, &parcel{}, time.Now()
+	s.release = func() { b.released++ }
+	return s
+}
+
+// start launches what can be, and takes it off the lanes.
+func (b *bench) start() {
+	b.launch()
+	for _, l := range b.lanes {
+		select {
+		case mb := <-l.in:
+			b.flying = append(b.flying, mb)
+		default:
+		}
+	}
+}
+
+// land settles a microbatch in flight: each sequence whose rows are all in
+// gets the token, or the step failed.
+func (b *bench) land(i int, token uint32, err error) {
+	mb := b.flying[i]
+	b.flying = append(b.flying[:i], b.flying[i+1:]...)
+	mb.err = err
+	for j := range mb.parts {
+		p := &mb.parts[j]
+		if p.s.done+p.rows == len(p.s.ids) {
+			p.sampled, p.choice.ID = true, token
+		}
+	}
+	b.settle(mb)
+}
+
+// step is one start and the landing of all that is in flight.
+func (b *bench) step(token uint32) {
+	b.start()
+	for len(b.flying) > 0 {
+		b.land(0, token, nil)
+	}
+}
+
+func book(s *sequence) *logbook     { l, _ := s.writer.(*logbook); return l }
+func delivered(s *sequence) *parcel { p, _ := s.delivery.(*parcel); return p }
