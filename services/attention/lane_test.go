@@ -1,0 +1,189 @@
+package attention
+
+import (
+	"context"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/pkg/forward"
+	"github.com/switchyard/switchyard/pkg/kvcache"
+	"github.com/switchyard/switchyard/pkg/model"
+	"github.com/switchyard/switchyard/pkg/sampling"
+	"github.com/switchyard/switchyard/pkg/tokenlog"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// realBench is a bench whose only lane computes the synthetic model, with the
+// experts by direct calls.
+func realBench(t *testing.T, maxRows int) *bench {
+	t.Helper()
+	m, err := model.Synthetic("tiny", 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := pool.New(1)
+	t.Cleanup(p.Close)
+	trunk, err := forward.LoadTrunk(m, p, 128)
+	if err != nil {
+		t.Fatal(err)
+	}
+	router, err := forward.LoadRouter(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bank := forward.NewBank(m, p)
+	for l := range m.Spec.Layers {
+		for e := range m.Spec.Experts {
+			if err := bank.Load(forward.ExpertID{Layer: l, Expert: e}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	b := newBench(t, 1, maxRows)
+	if b.kv, err = kvcache.NewPool(trunk.Shape(), 8<<20); err != nil {
+		t.Fatal(err)
+	}
+	b.stats.kv = b.kv
+	b.lanes[0].stats = b.stats
+	b.lanes[0].step = forward.Step{Trunk: trunk, MoE: &forward.Local{Router: router, Bank: bank, Wire: forward.WireBF16}}
+	return b
+}
+
+// compute takes one microbatch through the real lane; false: there was none.
+func (b *bench) compute() bool {
+	b.start()
+	if len(b.flying) == 0 {
+		return false
+	}
+	mb := b.flying[0]
+	b.flying = nil
+	mb.err = b.lanes[0].forward(b.t.Context(), mb)
+	b.settle(mb)
+	return true
+}
+
+// ask is a sampled request with scores and log-probabilities.
+func (b *bench) ask(id string, prompt, maxTokens int, score string) *sequence {
+	s := b.request(id, prompt, maxTokens)
+	for i := range s.seq.PromptIds {
+		s.seq.PromptIds[i] = uint32((i*i + 7*i + len(id)) % 320)
+	}
+	copy(s.ids, s.seq.PromptIds)
+	s.seq.StopTokenIds, s.seq.Score = nil, score
+	s.params = sampling.Params{Temperature: 1, TopP: 0.95, RepetitionPenalty: 1.2, Seed: 11, Logprobs: 2}
+	return s
+}
+
+// run serves one request and returns its log.
+func serve(t *testing.T, maxRows, prompt, maxTokens int, score string) []*pb.Record {
+	t.Helper()
+	b := realBench(t, maxRows)
+	s := b.ask("r", prompt, maxTokens, score)
+	b.add(s)
+	for b.compute() {
+	}
+	return book(s).records
+}
+
+// strip leaves out what differs from run to run.
+func strip(records []*pb.Record) []*pb.Record {
+	for _, r := range records {
+		if end := r.GetTerminal(); end != nil {
+			end.Timings = nil
+		}
+	}
+	return records
+}
+
+func same(a, b []*pb.Record) bool {
+	return slices.EqualFunc(strip(a), strip(b), func(x, y *pb.Record) bool { return x.String() == y.String() })
+}
+
+// The log is the same however the prompt was cut, and beside others.
+func TestSameLog(t *testing.T) {
+	want := serve(t, 64, 40, 6, "logprobs")
+	if len(want) != 40+6+1 {
+		t.Fatalf("%d records, want a score a position, 6 tokens and an end", len(want))
+	}
+	for _, maxRows := range []int{1, 7, 39} {
+		if got := serve(t, maxRows, 40, 6, "logprobs"); !same(got, want) {
+			t.Errorf("with %d rows a microbatch: %v\nwant %v", maxRows, got, want)
+		}
+	}
+	b := realBench(t, 16)
+	s := b.ask("r", 40, 6, "logprobs")
+	b.add(b.ask("other", 25, 9, ""))
+	b.add(s)
+	b.add(b.ask("third one", 3, 12, "logits"))
+	for b.compute() {
+	}
+	if !same(book(s).records, want) {
+		t.Errorf("beside others: %v\nwant %v", book(s).records, want)
+	}
+}
+
+// An owner that takes over at any record writes what the first would have.
+func TestResume(t *testing.T) {
+	want := serve(t, 16, 12, 5, "logprobs")
+	began := time.Unix(1000, 0)
+	for n := range want {
+		history := []tokenlog.Entry{
+			{Record: &pb.Record{Kind: &pb.Record_Accept{Accept: &pb.Accept{DeadlineMs: 60_000}}}, Time: began},
+			{Record: &pb.Record{Kind: &pb.Record_Claim{Claim: &pb.Claim{Epoch: 1}}}, Time: began.Add(time.Second)},
+		}
+		for _, r := range want[:n] {
+			history = append(history, tokenlog.Entry{Record: r, Time: began.Add(2 * time.Second)})
+		}
+		history = append(history, tokenlog.Entry{Record: &pb.Record{Kind: &pb.Record_Claim{Claim: &pb.Claim{Epoch: 2}}}, Time: began.Add(3 * time.Second)})
+		b := realBench(t, 5)
+		s := b.ask("r", 12, 5, "logprobs")
+		now := time.Now()
+		s.restore(history, now)
+		if !s.accepted.Equal(now.Add(-3*time.Second)) || s.queued != time.Second || !s.deadline.Equal(now.Add(57*time.Second)) {
+			t.Fatalf("accepted %v before, queued %v, deadline in %v", now.Sub(s.accepted), s.queued, s.deadline.Sub(now))
+		}
+		b.add(s)
+		for b.compute() {
+		}
+		if got := append(slices.Clone(want[:n]), book(s).records...); !same(got, want) {
+			t.Errorf("taken over after %d records: %v\nwant %v", n, got, want)
+		}
+	}
+}
+
+// Scores are log-probabilities of the prompt's own next tokens.
+func TestScores(t *testing.T) {
+	for score, logits := range map[string]int{"logprobs": 0, "logits": 320} {
+		records := serve(t, 4, 9, 0, score)
+		if len(records) != 10 || records[9].GetTerminal().GetFinishReason() != "length" {
+			t.Fatalf("%s: %v", score, records)
+		}
+		for pos, r := range records[:9] {
+			s := r.GetScore()
+			if int(s.Position) != pos || len(s.Logits) != logits || (s.Logprob == nil) != (pos == 8) {
+				t.Fatalf("%s: position %d: %v", score, pos, s)
+			}
+			if logits > 0 && pos < 8 {
+				next := uint32(((pos+1)*(pos+1) + 7*(pos+1) + 1) % 320)
+				if want := s.Logits[next] - sampling.LogSumExp(s.Logits); math.Abs(float64(want-*s.Logprob)) > 1e-6 {
+					t.Errorf("position %d: %v, want %v", pos, *s.Logprob, want)
+				}
+			}
+		}
+	}
+}
+
+// A lane ends with its context, also while nobody takes its result.
+func TestLaneStops(t *testing.T) {
+	b := realBench(t, 8)
+	b.add(b.ask("r", 3, 2, ""))
+	b.launch()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { b.lanes[0].run(ctx, make(chan *microbatch)); close(done) }()
+	cancel()
+	<-done
+}
