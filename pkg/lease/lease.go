@@ -93,10 +93,14 @@ func (c *candidate) wake() {
 
 // acquire returns when the lease is held, or an error when ctx ends.
 func (c *candidate) acquire(ctx context.Context) (*Held, error) {
-	for {
+	for early := 0; ; early-- {
+		before := c.seen
 		held, wait := c.attempt(ctx)
 		if held != nil {
 			return held, nil
+		}
+		if early > 0 && c.seen == before {
+			wait = min(wait, c.ttl/100)
 		}
 		select {
 		case <-ctx.Done():
@@ -104,10 +108,15 @@ func (c *candidate) acquire(ctx context.Context) (*Held, error) {
 		case <-c.kv.Conn().Closed():
 			return nil, fmt.Errorf("waiting for lease %s: %w", c.key, bus.ErrNoConnection)
 		case <-c.moved:
+			early = maxEarly
 		case <-time.After(wait):
 		}
 	}
 }
+
+// maxEarly is how often a candidate looks for a write that it heard of: it may
+// hear of it before it is stored.
+const maxEarly = 5
 
 // attempt tries once, and says how long to wait when that was in vain.
 func (c *candidate) attempt(ctx context.Context) (held *Held, wait time.Duration) {
