@@ -77,7 +77,7 @@ func (b *bench) ask(id string, prompt, maxTokens int, score string) *sequence {
 	return s
 }
 
-// run serves one request and returns its log.
+// serve serves one request and returns its log.
 func serve(t *testing.T, maxRows, prompt, maxTokens int, score string) []*pb.Record {
 	t.Helper()
 	b := realBench(t, maxRows)
