@@ -12,6 +12,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/schemas"
 )
 
@@ -65,6 +66,9 @@ type env struct {
 // run runs the command line and returns the exit code.
 func run(args []string, std stdio) (code int) {
 	defer exitByPanic(&code)
+	if err := cpu.Check(); err != nil {
+		return report(std.err, usage(err))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// A second signal kills: the first one asked nicely.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -42,6 +43,21 @@ func TestUsage(t *testing.T) {
 				t.Errorf("got %+v, want code %d and %q", got, tt.code, tt.want)
 			}
 		})
+	}
+}
+
+// TestBadKernel runs itself again, because the choice is read at start.
+func TestBadKernel(t *testing.T) {
+	if os.Getenv("SWITCHYARD_KERNEL") != "fastest" {
+		again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestBadKernel$")
+		again.Env = append(os.Environ(), "SWITCHYARD_KERNEL=fastest")
+		if out, err := again.CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+		return
+	}
+	if got := invoke("", "version"); got.code != 2 || !strings.Contains(got.err, `SWITCHYARD_KERNEL: unknown kernel variant "fastest"`) {
+		t.Errorf("got %+v", got)
 	}
 }
 

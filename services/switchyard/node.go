@@ -43,14 +43,33 @@ type node struct {
 
 // tune sets what the runtime's defaults are wrong for, unless the environment
 // says otherwise: messages and compute share the cores, so a message must find
-// a processor while kernels run, and tensors make short-lived garbage.
+// a processor while kernels run.
 func tune() {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(2 * runtime.NumCPU())
 	}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400)
+}
+
+// How the collector is set. Tensors make about 60 KB of garbage a hop, so Go's
+// default, as much garbage as lives, collects a small model's process too often
+// and lets a large one's grow for nothing.
+const (
+	// garbage is how many bytes may gather between two collections.
+	garbage = 96 << 20
+	// working is what comes to live beside the weights under load: KV pages,
+	// the server's buffers.
+	working = 64 << 20
+)
+
+// tuneCollector is called when the weights are loaded: they are what lives.
+func tuneCollector() {
+	if os.Getenv("GOGC") != "" {
+		return
 	}
+	debug.FreeOSMemory()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	debug.SetGCPercent(int(min(max(100*garbage/(m.HeapAlloc+working), 10), 400)))
 }
 
 // deployment opens a connection of its own for a service.

@@ -148,6 +148,7 @@ func awaitReady(ctx context.Context, group *lifecycle.Group) error {
 // sayReady prints `ready` once a token can flow.
 func sayReady(ctx context.Context, e *env, group *lifecycle.Group) {
 	if awaitReady(ctx, group) == nil {
+		tuneCollector()
 		_, _ = fmt.Fprintln(e.err, "ready") // nowhere to complain
 	}
 }

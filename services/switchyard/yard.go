@@ -91,6 +91,7 @@ func (y *yard) ready(ctx context.Context) error {
 	go func() { waiting <- awaitReady(ctx, y.group) }()
 	select {
 	case err := <-waiting:
+		tuneCollector()
 		return err
 	case err := <-y.ended:
 		y.ended <- err
