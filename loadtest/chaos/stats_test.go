@@ -17,7 +17,6 @@ import (
 type stats struct {
 	mu      sync.Mutex
 	members map[string]map[string]float64
-	heard   int // since the last total
 }
 
 // listenStats follows the members' keys, as any client could.

@@ -72,9 +72,8 @@ func (p *Presence) SetPlan(version uint64) {
 	}
 }
 
-// tell does not wait for the next renewal: others wait for such news.
-//
-//nolint:contextcheck // the news is true whether or not its caller goes on, and sending does not wait
+// tell does not wait for the next renewal: others wait for such news,
+// which is true whether or not the caller goes on.
 func (p *Presence) tell() {
 	m := p.member()
 	// An error means disconnected; the next renewal makes up for it.

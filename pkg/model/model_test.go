@@ -2,6 +2,7 @@ package model
 
 import (
 	"encoding/json"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -24,6 +25,15 @@ func openGolden(t *testing.T, name string) *Model {
 		}
 	})
 	return m
+}
+
+func closeAfter(t *testing.T, c io.Closer) {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestGoldenSpecs(t *testing.T) {
@@ -85,7 +95,7 @@ func TestDemo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer m.Close()
+	closeAfter(t, m)
 	checkTensors(t, m)
 	if p := m.Spec.Parameters(); p.Total/1e5 != 178 && p.Total/1e5 != 179 || p.Active/1e5 != 68 {
 		t.Errorf("%+v, the card says 17.9 M and 6.8 M", p)
@@ -100,7 +110,7 @@ func TestDemo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer disk.Close()
+	closeAfter(t, disk)
 	if disk.Hash != m.Hash {
 		t.Errorf("hash embedded %s, mapped %s", m.Hash, disk.Hash)
 	}
@@ -223,7 +233,9 @@ func TestConfigTolerates(t *testing.T) {
 		if m.Spec.RopeTheta != 1e6 || len(m.Spec.EOS) != 1 {
 			t.Errorf("%v: %+v", change, m.Spec)
 		}
-		m.Close()
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

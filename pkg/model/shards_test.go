@@ -20,7 +20,7 @@ func shard(t *testing.T, rename func(string) string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
+	closeAfter(t, f)
 	names := []string{"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"}
 	parts := make([][]safetensors.Tensor, 2)
 	weightMap := map[string]string{}
@@ -51,7 +51,7 @@ func TestShards(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer m.Close()
+	closeAfter(t, m)
 	whole := openGolden(t, "qwen2_moe-mixed")
 	for ref := range m.Spec.Refs() {
 		a, _ := m.Tensor(ref)
@@ -64,7 +64,7 @@ func TestShards(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer again.Close()
+	closeAfter(t, again)
 	if m.Hash != again.Hash || m.Hash == whole.Hash {
 		t.Error("the hash depends on the path, or not on the files")
 	}
@@ -119,7 +119,7 @@ func TestDTypeRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
+	closeAfter(t, f)
 	var all []safetensors.Tensor
 	for _, name := range f.Names() {
 		x, _ := f.Tensor(name)

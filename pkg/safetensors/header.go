@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -71,7 +72,10 @@ func (f *File) parseEntry(dec *json.Decoder) error {
 	if err != nil {
 		return jsonError(dec, err)
 	}
-	name := t.(string) // the decoder yields nothing else as an object's key
+	name, ok := t.(string)
+	if !ok {
+		return jsonError(dec, fmt.Errorf("%v is not a name", t))
+	}
 	if name == metadataKey {
 		return f.parseMetadata(dec)
 	}
@@ -173,7 +177,7 @@ func (f *File) checkLayout() error {
 
 // jsonError says where in the file the header's JSON went wrong.
 func jsonError(dec *json.Decoder, err error) error {
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
 	return fmt.Errorf("reading the header's JSON near byte %d: %w", prefixBytes+dec.InputOffset(), err)

@@ -115,7 +115,7 @@ func (s *Sampler) sample(logits []float32, p Params, index int) uint32 {
 // to the lower id), and leaves their probabilities in s.probs.
 func (s *Sampler) rank(p Params) {
 	s.order = s.order[:0]
-	floor := float32(math.Inf(-1))
+	var floor float32
 	if p.TopK > 0 && p.TopK < len(s.probs) {
 		floor = s.kthLargest(p.TopK)
 	} else {

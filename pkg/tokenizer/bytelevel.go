@@ -13,7 +13,8 @@ func init() {
 	next := rune(256)
 	for b := range 256 {
 		c := rune(b)
-		if !(b >= '!' && b <= '~' || b >= 0xa1 && b <= 0xac || b >= 0xae) {
+		visible := b >= '!' && b <= '~' || b >= 0xa1 && b <= 0xac || b >= 0xae
+		if !visible {
 			c = next
 			next++
 		}

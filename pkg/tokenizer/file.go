@@ -109,14 +109,14 @@ func (m *modelJSON) build() (*bpe, error) {
 	return b, nil
 }
 
-func (b *bpe) addMerge(vocab map[string]uint32, rank uint32, pair pairJSON) error {
+func (m *bpe) addMerge(vocab map[string]uint32, rank uint32, pair pairJSON) error {
 	left, ok1 := vocab[pair[0]]
 	right, ok2 := vocab[pair[1]]
 	whole, ok3 := vocab[pair[0]+pair[1]]
 	if !ok1 || !ok2 || !ok3 {
 		return fmt.Errorf("model: merge %d, %q and %q: one of them or both joined is not in vocab", rank, pair[0], pair[1])
 	}
-	b.merges[pairKey(left, right)] = merge{rank, whole}
+	m.merges[pairKey(left, right)] = merge{rank, whole}
 	return nil
 }
 

@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -110,12 +111,12 @@ func (s *stageJSON) build() ([]stage, error) {
 
 func (s *stageJSON) buildSplit() ([]stage, error) {
 	keepMatch, keepRest := true, true
-	switch {
-	case s.Behavior == "Isolated":
-	case s.Behavior == "Removed":
+	switch s.Behavior {
+	case "Isolated":
+	case "Removed":
 		keepMatch, keepRest = s.Invert, !s.Invert
 	default:
-		return nil, fmt.Errorf("Split: behavior %q is not supported; supported are Isolated and Removed", s.Behavior)
+		return nil, fmt.Errorf("a Split's behavior %q is not supported; supported are Isolated and Removed", s.Behavior)
 	}
 	switch p := s.Pattern; {
 	case p.Regex != nil:
@@ -124,7 +125,7 @@ func (s *stageJSON) buildSplit() ([]stage, error) {
 		}
 		re, err := regexp2.Compile(*p.Regex, regexp2.None)
 		if err != nil {
-			return nil, fmt.Errorf("Split: compiling pattern %q: %w", *p.Regex, err)
+			return nil, fmt.Errorf("compiling a Split's pattern %q: %w", *p.Regex, err)
 		}
 		re.MatchTimeout = matchTimeout
 		return []stage{splitRegex(re, keepMatch, keepRest)}, nil
@@ -132,7 +133,7 @@ func (s *stageJSON) buildSplit() ([]stage, error) {
 		re := regexp.MustCompile(regexp.QuoteMeta(*p.String))
 		return []stage{splitLiteral(re, keepMatch, keepRest)}, nil
 	}
-	return nil, fmt.Errorf("Split: pattern is neither a Regex nor a String")
+	return nil, errors.New("a Split's pattern is neither a Regex nor a String")
 }
 
 // each applies a split of one piece to all.

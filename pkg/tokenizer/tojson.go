@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/nikolalohinski/gonja/v2/exec"
@@ -44,7 +45,7 @@ func (w *jsonWriter) value(v *exec.Value, depth int) error {
 	case v.IsNil():
 		w.WriteString("null")
 	case v.IsBool():
-		fmt.Fprint(w, v.Bool())
+		w.WriteString(strconv.FormatBool(v.Bool()))
 	case v.IsNumber():
 		w.WriteString(v.String())
 	case v.IsString():

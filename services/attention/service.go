@@ -76,8 +76,9 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if s.kv, err = kvcache.NewPool(s.trunk.Shape(), s.config.KVBytes); err != nil {
 		return err
 	}
-	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
-	if s.view, err = members.Watch(s.ctx, s.d.Members); err != nil {
+	own, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s.ctx, s.stop = own, stop
+	if s.view, err = members.Watch(own, s.d.Members); err != nil {
 		return err
 	}
 	s.build()

@@ -62,8 +62,9 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if err := s.d.CheckPeers(ctx); err != nil {
 		return err
 	}
-	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
-	if s.view, err = members.Watch(s.ctx, s.d.Members); err != nil {
+	own, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s.ctx, s.stop = own, stop
+	if s.view, err = members.Watch(own, s.d.Members); err != nil {
 		return fmt.Errorf("watching the members: %w", err)
 	}
 	return nil

@@ -59,8 +59,9 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if s.router, err = forward.LoadRouter(s.d.Model); err != nil {
 		return fmt.Errorf("loading the gates: %w", err)
 	}
-	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
-	if s.view, err = members.Watch(s.ctx, s.d.Members); err != nil {
+	own, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s.ctx, s.stop = own, stop
+	if s.view, err = members.Watch(own, s.d.Members); err != nil {
 		return fmt.Errorf("watching the members: %w", err)
 	}
 	s.hidden, err = s.d.Hop.Receive(ctx, bus.Receiver{

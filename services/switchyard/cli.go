@@ -160,3 +160,11 @@ func fillDefaults(cmd any) error {
 	}
 	return nil
 }
+
+// Validate is called by the parser.
+func (g Globals) Validate() error {
+	if g.Prefix == "" || schemas.ModelToken(g.Prefix) != g.Prefix {
+		return fmt.Errorf("--prefix is %q; it must be one subject token of letters, digits, '_' and '-'", g.Prefix)
+	}
+	return nil
+}
