@@ -58,18 +58,32 @@ func (l *Log) Accept(ctx context.Context, request string, accept *pb.Accept) (se
 	if !errors.Is(err, errConflict) {
 		return seq, nil, err
 	}
-	first, err := l.conn.Next(ctx, l.stream, l.names.Token(request), 0)
-	if err != nil {
-		return 0, nil, fmt.Errorf("reading how %s was opened: %w", request, err)
-	}
-	e, err := decode(first)
+	e, err := l.first(ctx, request)
 	if err != nil {
 		return 0, nil, err
 	}
-	if e.Record.GetAccept() == nil {
-		return 0, nil, fmt.Errorf("log of %s begins with a %T", request, e.Record.Kind)
-	}
 	return e.Seq, e.Record.GetAccept(), nil
+}
+
+// Opening is what a request's log was opened with; ErrUnknown if it was not.
+func (l *Log) Opening(ctx context.Context, request string) (*pb.Accept, error) {
+	e, err := l.first(ctx, request)
+	if errors.Is(err, bus.ErrNoMessage) {
+		return nil, fmt.Errorf("%w: %s", ErrUnknown, request)
+	}
+	return e.Record.GetAccept(), err
+}
+
+func (l *Log) first(ctx context.Context, request string) (Entry, error) {
+	m, err := l.conn.Next(ctx, l.stream, l.names.Token(request), 0)
+	if err != nil {
+		return Entry{}, fmt.Errorf("reading how %s was opened: %w", request, err)
+	}
+	e, err := decode(m)
+	if err == nil && e.Record.GetAccept() == nil {
+		err = fmt.Errorf("log of %s begins with a %T", request, e.Record.Kind)
+	}
+	return e, err
 }
 
 // Last returns a log's newest record, from the stream's leader.

@@ -70,19 +70,24 @@ func (s *Service) replan(ctx context.Context, epoch uint64) error {
 	if old == nil && err != nil {
 		return err
 	}
-	if err == nil && old != nil && plan.Same(old.Layers, layers) {
-		return nil
-	}
 	head := &pb.PlanHead{
 		Version: old.Version() + 1, Model: s.d.Subjects.Model, ModelHash: s.d.Identity.Model,
 		NumericClass: s.d.Class(), Wire: string(s.d.Wire), WriterEpoch: epoch,
 		Reason: "static, round robin over " + names(hosts),
+	}
+	if err == nil && old != nil && sameKind(old.Head, head) && plan.Same(old.Layers, layers) {
+		return nil
 	}
 	err = planstore.Write(ctx, s.d.Plans, head, layers, old.RevisionOf())
 	if errors.Is(err, planstore.ErrConflict) {
 		return nil // the next look sees the other's plan
 	}
 	return err
+}
+
+// sameKind says whether two plans are for replicas that compute the same bits.
+func sameKind(a, b *pb.PlanHead) bool {
+	return a.ModelHash == b.ModelHash && a.NumericClass == b.NumericClass && a.Wire == b.Wire
 }
 
 func (s *Service) static() plan.Static {

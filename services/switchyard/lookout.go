@@ -40,6 +40,8 @@ type member struct {
 	Draining    bool               `json:"draining"`
 	PlanVersion uint64             `json:"plan_version"`
 	Stats       map[string]float64 `json:"stats"`
+
+	renewed time.Time // the server's
 }
 
 // queue is a stage's stream.
@@ -61,6 +63,9 @@ const (
 	statTokens   = "tokens_total"
 	statRows     = "expert_rows."
 )
+
+// silentTooLong is when a replica that others outlive counts as gone.
+const silentTooLong = 3 * time.Second
 
 func (l *lookout) snapshot(ctx context.Context) (*snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, topPatience)
@@ -90,6 +95,7 @@ func (l *lookout) members(ctx context.Context) ([]member, error) {
 		return nil, fmt.Errorf("listing live replicas: %w", err)
 	}
 	list := []member{}
+	newest := time.Time{}
 	for _, key := range keys {
 		m, err := readMember(ctx, bucket, key)
 		if err != nil {
@@ -97,8 +103,13 @@ func (l *lookout) members(ctx context.Context) ([]member, error) {
 		}
 		if m != nil {
 			list = append(list, *m)
+			if m.renewed.After(newest) {
+				newest = m.renewed
+			}
 		}
 	}
+	// The killed leave their entries behind for a while. Both times are the server's.
+	list = slices.DeleteFunc(list, func(m member) bool { return newest.Sub(m.renewed) > silentTooLong })
 	slices.SortFunc(list, func(a, b member) int { return cmp.Or(cmp.Compare(a.Service, b.Service), cmp.Compare(a.ID, b.ID)) })
 	return list, nil
 }
@@ -118,6 +129,7 @@ func readMember(ctx context.Context, bucket jetstream.KeyValue, key string) (*me
 	}
 	return &member{
 		ID: m.Id, Service: m.Service, Ready: m.Ready, Draining: m.Draining, PlanVersion: m.PlanVersion, Stats: m.Stats,
+		renewed: entry.Created(),
 	}, nil
 }
 

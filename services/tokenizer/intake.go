@@ -124,11 +124,14 @@ func (s *Service) nameRequest(in *incoming) error {
 func (s *Service) admit(ctx context.Context, in *incoming) error {
 	ctx, span := s.tracer.Child(ctx, telemetry.SpanTokenize)
 	defer span.End()
-	req, err := s.model.Resolve(in.prompt, time.Now(), rand.Uint32())
+	hash, err := edge.BodyHash(in.prompt)
 	if err != nil {
 		return err
 	}
-	hash, err := edge.BodyHash(in.prompt)
+	req, err := s.model.Resolve(in.prompt, time.Now(), rand.Uint32())
+	if isLate(err) {
+		return s.admitLate(ctx, in, hash, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -146,6 +149,30 @@ func (s *Service) admit(ctx context.Context, in *incoming) error {
 		return s.repeat(in, existing, hash)
 	}
 	return s.submit(ctx, in, req.Sequence)
+}
+
+func isLate(err error) bool {
+	var refused *edge.Error
+	return errors.As(err, &refused) && refused.Code == edge.DeadlineExceeded
+}
+
+// admitLate handles a prompt whose deadline has passed: a request that was
+// accepted in time has its answer, or is ended by us if it never got further.
+func (s *Service) admitLate(ctx context.Context, in *incoming, hash []byte, late error) error {
+	existing, err := s.log.Opening(ctx, in.prompt.RequestId)
+	switch {
+	case errors.Is(err, tokenlog.ErrUnknown):
+		return late
+	case err != nil:
+		return err
+	case existing.PromptSequence != in.sequence:
+		return s.repeat(in, existing, hash)
+	}
+	_, err = s.log.Finish(ctx, in.prompt.RequestId, &pb.Terminal{FinishReason: "error", Error: edge.Proto(late)})
+	if errors.Is(err, tokenlog.ErrFinished) {
+		return nil
+	}
+	return err
 }
 
 func (s *Service) acceptance(ctx context.Context, in *incoming, req *edge.Request, hash []byte) *pb.Accept {
