@@ -69,6 +69,10 @@ trace-test: build ## Build a real Jaeger (minutes, once) and find a request's tr
 	loadtest/jaeger/build
 	CGO_ENABLED=0 SWITCHYARD_JAEGER=1 $(GO) test -count=1 -v ./loadtest/jaeger
 
+.PHONY: chaos
+chaos: ## Kill services and the NATS server in the middle of requests, and want the same tokens (2 minutes)
+	SWITCHYARD_CHAOS=$${SWITCHYARD_CHAOS:-1} $(GO) test -count=1 -v ./loadtest/chaos
+
 .PHONY: ci
 ci: ## Everything that continuous integration runs
 	.ci/run

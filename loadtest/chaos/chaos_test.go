@@ -53,7 +53,11 @@ func TestTheSameTokensWhateverIsKilled(t *testing.T) {
 	y.scale(2, 2)
 	y.batch("two-of-each", nil)
 	y.killEach()
-	y.killServer()
+	y.killEarly()
+	y.killServer("kill-nats", 0)
+	if mode == "long" {
+		y.killServer("kill-nats-for-5s", 5*time.Second)
+	}
 	y.drainEach()
 	y.scale(2, 4)
 	y.batch("four-experts", nil)
@@ -71,6 +75,11 @@ func (y *yard) alone() {
 // batch runs a scenario: all requests at once, and trouble in the middle.
 func (y *yard) batch(name string, trouble func()) row {
 	y.t.Helper()
+	return y.scenario(name, false, trouble)
+}
+
+func (y *yard) scenario(name string, early bool, trouble func()) row {
+	y.t.Helper()
 	if y.t.Failed() {
 		y.t.FailNow() // what comes after the first failure would only hide it
 	}
@@ -78,12 +87,13 @@ func (y *yard) batch(name string, trouble func()) row {
 		trouble = func() {}
 	}
 	before, repeats, start := y.stats.total(), y.load.raw.repeated(), time.Now()
-	got, open := y.load.batch(name, trouble)
+	got, open := y.load.batch(name, early, trouble)
 	r := row{scenario: name, open: open, stall: longest(got), took: time.Since(start)}
 	y.load.raw.check(y.t, name, strings.HasPrefix(name, "kill-nats"))
 	r.repeats, r.counters = y.load.raw.repeated()-repeats, y.stats.since(before)
 	y.rows = append(y.rows, r)
 	y.compare(name, got)
+	y.checkAlive()
 	return r
 }
 
@@ -147,10 +157,19 @@ func (y *yard) judge(kind string, r row) {
 	}
 }
 
+// killEarly kills who takes requests in, while they come in.
+func (y *yard) killEarly() {
+	for _, kind := range []string{"tokenizer", "attention"} {
+		y.scenario("kill-early-"+kind, true, func() { y.kill(kind) })
+		y.scale(2, 2)
+	}
+}
+
 // killServer kills the NATS server and starts it again with the same store.
-func (y *yard) killServer() {
-	y.batch("kill-nats", func() {
+func (y *yard) killServer(name string, pause time.Duration) {
+	y.batch(name, func() {
 		y.nats.kill()
+		time.Sleep(pause)
 		y.startServer()
 	})
 }

@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
 	"net"
 	"os"
@@ -110,6 +109,20 @@ func (f *fleet) forget(kind string, p *process) {
 	f.procs[kind] = slices.DeleteFunc(f.procs[kind], func(o *process) bool { return o == p })
 }
 
+// checkAlive wants every process that nobody ended to run.
+func (f *fleet) checkAlive() {
+	f.t.Helper()
+	for _, kind := range kinds {
+		for _, p := range f.procs[kind] {
+			select {
+			case <-p.done:
+				f.t.Errorf("%s ended by itself: %v\n%s", p.name, p.err, p.tail())
+			default:
+			}
+		}
+	}
+}
+
 // process is a running program.
 type process struct {
 	name string
@@ -207,9 +220,4 @@ func (p *process) drain(t *testing.T) {
 	if p.err != nil {
 		t.Errorf("%s ended with %v:\n%s", p.name, p.err, p.tail())
 	}
-}
-
-// panicked finds Go's own reports of a crash in the logs.
-func (p *process) panicked() bool {
-	return bytes.Contains([]byte(p.tail()), []byte("goroutine "))
 }

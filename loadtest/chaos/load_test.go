@@ -119,26 +119,29 @@ func (l *load) alone(scenario string) []answer {
 	return out
 }
 
-// enough tokens of half the requests let the trouble begin, in the middle of
-// at least so many streams.
+// When trouble begins: when half of the requests have so many tokens, so that
+// at least half of the streams are open; or while the prompts come in.
 const (
 	enough = tokens / 8
 	half   = requests / 2
 )
 
-// batch sends the requests at once. When at least half of them stream it calls
-// trouble, and says how many were open then.
-func (l *load) batch(scenario string, trouble func()) (out []answer, open int) {
+// batch sends the requests at once, and calls trouble in the middle of half of
+// them, or early. It says how many were open then.
+func (l *load) batch(scenario string, early bool, trouble func()) (out []answer, open int) {
 	var streaming, ended atomic.Int32
 	var running sync.WaitGroup
 	middle := make(chan struct{})
+	if early {
+		close(middle)
+	}
 	out = make([]answer, requests)
 	for i := range out {
 		running.Go(func() {
 			defer ended.Add(1)
 			var err error
 			out[i], err = l.run(scenario, i, func(n int) {
-				if n == enough && streaming.Add(1) == half {
+				if n == enough && streaming.Add(1) == half && !early {
 					close(middle)
 				}
 			})
