@@ -55,7 +55,7 @@ func tune() {
 // and lets a large one's grow for nothing.
 const (
 	// garbage is how many bytes may gather between two collections.
-	garbage = 96 << 20
+	garbage = 64 << 20
 	// working is what comes to live beside the weights under load: KV pages,
 	// the server's buffers.
 	working = 64 << 20
