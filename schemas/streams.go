@@ -52,9 +52,9 @@ const (
 	// TensorAge bounds how long a lost consumer's tensors stay; attention issues them again well before.
 	TensorAge = 30 * time.Second
 
-	promptBytes = 1 << 30
-	logBytes    = 16 << 30
-	tensorBytes = 256 << 20
+	promptBytes = 256 << 20
+	logBytes    = 4 << 30
+	tensorBytes = 64 << 20
 )
 
 // Streams are the names and definitions of a model's streams.

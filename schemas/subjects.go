@@ -35,6 +35,9 @@ func (s Subjects) join(parts ...string) string {
 // Ask is the request–reply service subject.
 func (s Subjects) Ask() string { return s.join("ask", s.Model) }
 
+// AnyAsk matches the requests of every model, served or not.
+func (s Subjects) AnyAsk() string { return s.join("ask", "*") }
+
 // Prompt is the subject whose acknowledgement is the acceptance.
 func (s Subjects) Prompt() string { return s.join("prompt", s.Model) }
 

@@ -166,3 +166,12 @@ func Layer(layer uint32) trace.SpanStartEventOption {
 func Function(id string) trace.SpanStartEventOption {
 	return trace.WithAttributes(AttrFunction.String(id))
 }
+
+// Attempt is the attribute of spans of work that was issued again; absent for a
+// first attempt.
+func Attempt(n uint32) trace.SpanStartEventOption {
+	if n == 0 {
+		return trace.WithAttributes()
+	}
+	return trace.WithAttributes(AttrAttempt.Int64(int64(n)))
+}

@@ -144,7 +144,7 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 	if block == nil {
 		return nil
 	}
-	ctx, span := s.tracer.Child(ctx, telemetry.SpanAggregate, telemetry.Layer(p.Key.Layer))
+	ctx, span := s.tracer.Child(ctx, telemetry.SpanAggregate, telemetry.Layer(p.Key.Layer), telemetry.Attempt(p.Key.Attempt))
 	defer span.End()
 	return s.d.Hop.Send(ctx, s.d.Subjects.Block(p.Key.Owner), block)
 }

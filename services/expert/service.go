@@ -113,7 +113,7 @@ func (s *Service) receiver(f *function) bus.Handler {
 			return bus.Poison(fmt.Errorf("%w: decoding a dispatch: %w", wire.ErrMalformed, err))
 		}
 		ctx, span := s.tracer.Child(ctx, telemetry.SpanExpert,
-			telemetry.Layer(d.GetKey().GetLayer()), telemetry.Function(f.spec.Id))
+			telemetry.Layer(d.GetKey().GetLayer()), telemetry.Attempt(d.GetKey().GetAttempt()), telemetry.Function(f.spec.Id))
 		defer span.End()
 		return s.handle(ctx, c, f, d)
 	}

@@ -109,7 +109,7 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 	if table == nil {
 		return fmt.Errorf("layer %d: no plan is usable yet", h.GetKey().GetLayer())
 	}
-	ctx, span := s.tracer.Child(ctx, telemetry.SpanGate, telemetry.Layer(h.GetKey().GetLayer()))
+	ctx, span := s.tracer.Child(ctx, telemetry.SpanGate, telemetry.Layer(h.GetKey().GetLayer()), telemetry.Attempt(h.GetKey().GetAttempt()))
 	defer span.End()
 	s.mu.Lock()
 	defer s.mu.Unlock()

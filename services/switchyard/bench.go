@@ -59,6 +59,7 @@ type part struct {
 
 // Run measures every batch size.
 func (c *BenchCmd) Run(ctx context.Context, e *env) error {
+	e.quiet()
 	if err := c.check(); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -95,6 +96,7 @@ func parse(cli *CLI, args []string, std stdio) (*kong.Context, error) {
 		kong.DefaultEnvars("SWITCHYARD"),
 		kong.Vars{"prefix": schemas.DefaultPrefix},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.ValueFormatter(helpWithDefault),
 	}
 	file, err := loadConfig(configPath(args))
 	if err != nil {
@@ -112,6 +114,15 @@ func parse(cli *CLI, args []string, std stdio) (*kong.Context, error) {
 		return nil, usage(err)
 	}
 	return parsed, nil
+}
+
+// helpWithDefault adds what kong leaves out beside a placeholder.
+func helpWithDefault(v *kong.Value) string {
+	text := strings.TrimSuffix(v.Help, ".")
+	if v.HasDefault && v.Default != "" {
+		text += " (default " + v.Default + ")"
+	}
+	return text + "."
 }
 
 // exitNow is how kong's --help ends a run without ending the process.
@@ -167,4 +178,13 @@ func (g Globals) Validate() error {
 		return fmt.Errorf("--prefix is %q; it must be one subject token of letters, digits, '_' and '-'", g.Prefix)
 	}
 	return nil
+}
+
+// quiet keeps the services of a command that is none itself from logging what
+// only operators want to know.
+func (e *env) quiet() {
+	if e.LogLevel == "info" {
+		e.LogLevel = "warn"
+		e.log = e.logger(e.err)
+	}
 }

@@ -18,6 +18,7 @@ type DemoCmd struct {
 
 // Run starts everything in this process, streams one answer, and stops.
 func (c *DemoCmd) Run(ctx context.Context, e *env) (err error) {
+	e.quiet()
 	began := time.Now()
 	up := UpCmd{}
 	if err := fillDefaults(&up); err != nil {

@@ -15,6 +15,7 @@ type UpCmd struct {
 	TelemetryFlags `embed:""`
 
 	Data   string `help:"Folder that keeps accepted requests over restarts; without it a temporary one that is removed." placeholder:"DIR"`
+	Sync   bool   `help:"Write through to the disk before anything is acknowledged, so that a power cut loses nothing either; slower."`
 	Listen string `default:"127.0.0.1:4222" help:"host:port where clients reach the embedded NATS server." placeholder:"ADDR"`
 }
 
@@ -42,7 +43,7 @@ func (c *UpCmd) settings(ctx context.Context, e *env) (s yardSettings, err error
 	}
 	tune()
 	s.node, err = newNode(ctx, e, c.ModelFlags, c.TelemetryFlags.config("switchyard"))
-	s.count, s.listen, s.data, s.insecure = one(), c.Listen, c.Data, e.Insecure
+	s.count, s.listen, s.data, s.insecure, s.sync = one(), c.Listen, c.Data, e.Insecure, c.Sync
 	return s, err
 }
 

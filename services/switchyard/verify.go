@@ -39,6 +39,7 @@ type verdict struct {
 
 // Run verifies every directory; one that differs makes the command fail.
 func (c *VerifyCmd) Run(ctx context.Context, e *env) error {
+	e.quiet()
 	failed := false
 	for _, dir := range c.Dirs {
 		v, err := c.verify(ctx, e, dir)

@@ -23,6 +23,8 @@ type yardSettings struct {
 	// data is the server's folder; empty: a temporary one.
 	data     string
 	insecure bool
+	// sync writes through to the disk before anything is acknowledged.
+	sync bool
 }
 
 // one replica of each service.
@@ -71,7 +73,7 @@ func (y *yard) startServer() (err error) {
 		y.temp = dir
 	}
 	y.server, err = natsserver.Start(natsserver.Settings{
-		StoreDir: dir, Listen: y.settings.listen, Insecure: y.settings.insecure, Logger: y.settings.node.log,
+		StoreDir: dir, Listen: y.settings.listen, Insecure: y.settings.insecure, SyncAlways: y.settings.sync, Logger: y.settings.node.log,
 	})
 	if err != nil {
 		return usage(err)
@@ -94,8 +96,8 @@ func (y *yard) ready(ctx context.Context) error {
 		tuneCollector()
 		return err
 	case err := <-y.ended:
-		y.ended <- err
-		return errors.Join(errors.New("the pipeline ended before it was ready"), err)
+		y.ended <- err // close tells it
+		return errors.New("the pipeline ended before it was ready")
 	}
 }
 

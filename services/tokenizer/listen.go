@@ -56,6 +56,7 @@ func (s *Service) listen() (err error) {
 		{s.d.Subjects.AnyCancel(), "tokenizer", s.onCancel},
 		{s.d.Subjects.AnyProbe(s.id), "", s.onProbe},
 		{s.d.Subjects.AnyPrompt(), "prompt-guard", s.onAnyPrompt},
+		{s.d.Subjects.AnyAsk(), "ask-guard", s.onAnyAsk},
 	} {
 		sub, err := nc.QueueSubscribe(l.subject, l.group, l.handler)
 		if err != nil {
@@ -276,6 +277,19 @@ func (s *Service) onAnyPrompt(m *nats.Msg) {
 	}
 	if m.Reply != "" {
 		_ = m.Respond(refusedAck(refusal)) // the publisher is told as well if it can be
+	}
+}
+
+// onAnyAsk tells callers that nobody serves the model they ask.
+func (s *Service) onAnyAsk(m *nats.Msg) {
+	token := schemas.LastToken(m.Subject)
+	if m.Reply == "" || token == s.d.Subjects.Model || s.served(token) {
+		return
+	}
+	prompt, encoding, _ := edge.DecodePrompt(m.Header, m.Data, true)
+	refusal := edge.Refusal(prompt.GetRequestId(), edge.Errorf(edge.ModelNotFound, "no model %q is served here", token))
+	if err := s.deliver(s.ctx, destination{subject: m.Reply, encoding: encoding}, refusal); err != nil {
+		s.d.Logger.Debug("refusing an ask", "error", err)
 	}
 }
 
