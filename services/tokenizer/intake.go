@@ -148,7 +148,30 @@ func (s *Service) admit(ctx context.Context, in *incoming) error {
 	default:
 		return s.repeat(in, existing, hash)
 	}
-	return s.submit(ctx, in, req.Sequence)
+	return s.submit(ctx, in, req.Sequence, req.Deadline)
+}
+
+// deadlineGrace is how long an attention replica has to end a late request itself.
+const deadlineGrace = 600 * time.Millisecond
+
+// guardDeadline ends a request that waits for attention past its deadline. An
+// attention replica that has it, or gets it later, sees to that itself.
+func (s *Service) guardDeadline(request string, left time.Duration) {
+	if left == 0 {
+		return
+	}
+	s.tasks.Go(func() {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-time.After(left + deadlineGrace):
+		}
+		late := edge.Errorf(edge.DeadlineExceeded, "the deadline passed while the request waited")
+		_, err := s.log.Finish(s.ctx, request, &pb.Terminal{FinishReason: "error", Error: edge.Proto(late)})
+		if err != nil && !errors.Is(err, tokenlog.ErrFinished) && s.ctx.Err() == nil {
+			s.d.Logger.Warn("ending a late request", "request", request, "error", err)
+		}
+	})
 }
 
 func isLate(err error) bool {
@@ -198,7 +221,7 @@ func (s *Service) identity() *pb.Identity {
 	return &pb.Identity{Version: schemas.Version, Model: s.d.Identity.Model}
 }
 
-func (s *Service) submit(ctx context.Context, in *incoming, seq *pb.Sequence) error {
+func (s *Service) submit(ctx context.Context, in *incoming, seq *pb.Sequence, left time.Duration) error {
 	seq.Identity = s.identity()
 	// Within the stream's window a redelivered prompt gives no second sequence;
 	// beyond it the token log has only one owner all the same.
@@ -210,6 +233,7 @@ func (s *Service) submit(ctx context.Context, in *incoming, seq *pb.Sequence) er
 		return fmt.Errorf("handing the sequence to attention: %w", err)
 	}
 	s.backlog.add()
+	s.guardDeadline(in.prompt.RequestId, left)
 	s.metrics.PromptTokens().Add(float64(len(seq.PromptIds)))
 	s.presence.Add("requests_total", 1)
 	s.presence.Add("prompt_tokens_total", float64(len(seq.PromptIds)))
