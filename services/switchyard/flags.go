@@ -63,7 +63,7 @@ func (f ModelFlags) hops() schemas.Hops { return schemas.Hops(f.Hops) }
 
 // TelemetryFlags say where a process tells about itself.
 type TelemetryFlags struct {
-	MetricsAddr  string  `help:"host:port for /metrics, /healthz and /readyz; empty is nowhere." placeholder:"ADDR"`
+	MetricsAddr  string  `help:"host:port for /metrics, /healthz, /readyz and /debug/pprof; empty is nowhere." placeholder:"ADDR"`
 	OtlpEndpoint string  `name:"otlp-endpoint" help:"Where traces go: grpc://host:4317 or http://host:4318; empty is nowhere." placeholder:"URL"`
 	TraceSample  float64 `default:"1" help:"Share of requests that are traced, 0 to 1." placeholder:"RATIO"`
 }
