@@ -48,3 +48,24 @@ func benchSteps(b *testing.B, r *Runner, batch int) {
 	}
 	b.ReportMetric(float64(batch*b.N)/b.Elapsed().Seconds(), "tokens/s")
 }
+
+// BenchmarkPrefill is a prompt of 500 tokens in one step on the demo model.
+func BenchmarkPrefill(b *testing.B) {
+	r, _ := load(b, "../../models/demo", forward.WireBF16)
+	const tokens = 500
+	ids := make([]uint32, tokens)
+	for i := range ids {
+		ids[i] = uint32(100 + 13*i%8000)
+	}
+	for range b.N {
+		s, err := r.Add(ids, 1, greedy)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := r.Step(context.Background(), []*Sequence{s}); err != nil {
+			b.Fatal(err)
+		}
+		s.Close()
+	}
+	b.ReportMetric(float64(tokens*b.N)/b.Elapsed().Seconds(), "tokens/s")
+}

@@ -41,7 +41,7 @@ func New(m *model.Model, p *pool.Pool, s Settings) (*Runner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("loading the trunk: %w", err)
 	}
-	router, err := forward.LoadRouter(m)
+	router, err := forward.LoadRouter(m, p)
 	if err != nil {
 		return nil, fmt.Errorf("loading the gates: %w", err)
 	}

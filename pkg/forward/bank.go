@@ -117,15 +117,20 @@ func (b *Bank) Compute(in Routed, out []float32, s *BankScratch) error {
 	}
 	d, n := b.m.Spec.Hidden, len(in.Expert)
 	s.x, s.y = grow(s.x, n*d), grow(s.y, n*d)
-	for at, entry := range s.order {
-		src := int(in.Source[entry])
-		copy(s.x[at*d:(at+1)*d], in.X[src*d:(src+1)*d])
-	}
+	eachRow(b.p, n, d/8, func(from, to int) {
+		for at := from; at < to; at++ {
+			src := int(in.Source[s.order[at]])
+			copy(s.x[at*d:(at+1)*d], in.X[src*d:(src+1)*d])
+		}
+	})
 	s.inner = grow(s.inner, 3*b.m.Spec.ExpertWidth*n)
 	b.run(s, d)
-	for at, entry := range s.order {
-		scaleInto(out[int(entry)*d:(int(entry)+1)*d], s.y[at*d:(at+1)*d], in.Weight[entry])
-	}
+	eachRow(b.p, n, d/2, func(from, to int) {
+		for at := from; at < to; at++ {
+			entry := int(s.order[at])
+			scaleInto(out[entry*d:(entry+1)*d], s.y[at*d:(at+1)*d], in.Weight[entry])
+		}
+	})
 	return nil
 }
 

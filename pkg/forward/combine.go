@@ -4,7 +4,11 @@ import "github.com/switchyard/switchyard/kernels/cpu"
 
 // Combine is out (R, D) = Σ over slots of partials (R, K, D), in slot order.
 func Combine(out, partials []float32, k, d int) {
-	for r := range len(out) / d {
+	combineRows(out, partials, k, d, 0, len(out)/d)
+}
+
+func combineRows(out, partials []float32, k, d, first, end int) {
+	for r := first; r < end; r++ {
 		dst := out[r*d : (r+1)*d]
 		from := partials[r*k*d:]
 		copy(dst, from[:d])

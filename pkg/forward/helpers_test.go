@@ -58,7 +58,7 @@ func newRig(t testing.TB, m *model.Model) *rig {
 	if r.trunk, err = LoadTrunk(m, p, 256); err != nil {
 		t.Fatal(err)
 	}
-	if r.router, err = LoadRouter(m); err != nil {
+	if r.router, err = LoadRouter(m, p); err != nil {
 		t.Fatal(err)
 	}
 	if r.kv, err = kvcache.NewPool(r.trunk.Shape(), 32<<20); err != nil {

@@ -21,7 +21,7 @@ type Local struct {
 // Start computes the layer at once; the result is kept for Wait.
 func (m *Local) Start(_ context.Context, layer int, x []float32) (Pending, error) {
 	m.x = append(m.x[:0], x...)
-	m.Wire.Round(m.x)
+	m.round(m.x)
 	if err := m.Router.Route(layer, m.x, &m.routes); err != nil {
 		return nil, err
 	}
@@ -30,7 +30,7 @@ func (m *Local) Start(_ context.Context, layer int, x []float32) (Pending, error
 	if err := m.Bank.Compute(m.routed, m.partials, &m.scratch); err != nil {
 		return nil, err
 	}
-	m.Wire.Round(m.partials)
+	m.round(m.partials)
 	return m, nil
 }
 
@@ -46,9 +46,18 @@ func (m *Local) fill(layer int) {
 
 // Wait combines the partials.
 func (m *Local) Wait(_ context.Context, out []float32) error {
-	Combine(out, m.partials, m.routes.K, m.Bank.m.Spec.Hidden)
-	m.Wire.Round(out)
+	d := m.Bank.m.Spec.Hidden
+	eachRow(m.Bank.p, len(out)/d, m.routes.K*d/8, func(from, to int) {
+		combineRows(out, m.partials, m.routes.K, d, from, to)
+		m.Wire.Round(out[from*d : to*d])
+	})
 	return nil
+}
+
+// round is what the wire does to rows (…, D).
+func (m *Local) round(x []float32) {
+	d := m.Bank.m.Spec.Hidden
+	eachRow(m.Bank.p, len(x)/d, d/8, func(from, to int) { m.Wire.Round(x[from*d : to*d]) })
 }
 
 // Read is the bytes of expert weights that computing has taken so far.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
+	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/model"
 )
 
@@ -23,12 +24,13 @@ func (r *Routes) Rows() int { return len(r.Expert) / r.K }
 // Router is the gates of all MoE layers.
 type Router struct {
 	spec   model.Spec
+	p      *pool.Pool
 	layers []*cpu.Matrix // (E, D); nil for dense layers
 }
 
 // LoadRouter reads the gates' weights.
-func LoadRouter(m *model.Model) (*Router, error) {
-	r := &Router{spec: m.Spec, layers: make([]*cpu.Matrix, m.Spec.Layers)}
+func LoadRouter(m *model.Model, p *pool.Pool) (*Router, error) {
+	r := &Router{spec: m.Spec, p: p, layers: make([]*cpu.Matrix, m.Spec.Layers)}
 	for l := range r.layers {
 		if !m.Spec.Layer[l].MoE {
 			continue
@@ -49,19 +51,28 @@ func (r *Router) Route(layer int, x []float32, out *Routes) error {
 	}
 	w, rows := r.layers[layer], len(x)/r.spec.Hidden
 	out.resize(rows, r.spec.TopK, w.N)
-	logits := out.scratch
-	cpu.MatMul(logits, w.N, x, w.K, rows, w, 0, w.Panels())
-	for i := range rows {
-		probs := logits[i*w.N : (i+1)*w.N]
-		cpu.Softmax(probs)
-		at := i * out.K
-		weights := out.Weight[at : at+out.K]
-		cpu.TopK(out.Expert[at:at+out.K], weights, probs)
-		if r.spec.NormTopK {
-			normalise(weights)
+	matMul(r.p, out.scratch, x, rows, w)
+	eachRow(r.p, rows, rowNanos, func(from, to int) {
+		for i := from; i < to; i++ {
+			r.choose(out, i, w.N)
 		}
-	}
+	})
 	return nil
+}
+
+// rowNanos is about what choosing a row's experts takes.
+const rowNanos = 200
+
+// choose makes the routes of row i of its logits.
+func (r *Router) choose(out *Routes, i, experts int) {
+	probs := out.scratch[i*experts : (i+1)*experts]
+	cpu.Softmax(probs)
+	at := i * out.K
+	weights := out.Weight[at : at+out.K]
+	cpu.TopK(out.Expert[at:at+out.K], weights, probs)
+	if r.spec.NormTopK {
+		normalise(weights)
+	}
 }
 
 func normalise(w []float32) {

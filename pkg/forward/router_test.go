@@ -12,7 +12,7 @@ import (
 
 func loadRouter(t *testing.T, m *model.Model) *Router {
 	t.Helper()
-	r, err := LoadRouter(m)
+	r, err := LoadRouter(m, threads(t))
 	if err != nil {
 		t.Fatal(err)
 	}

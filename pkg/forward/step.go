@@ -140,20 +140,27 @@ func (s *Step) normalise(weight []float32) {
 // storeKV adds biases, rotates queries and keys, and writes keys and values.
 func (s *Step) storeKV(l int, tl *trunkLayer) {
 	sp := &s.Trunk.spec
+	eachRow(s.Trunk.p, len(s.rows), 2*(sp.Heads+2*sp.KVHeads)*sp.HeadDim, func(from, to int) {
+		for i := from; i < to; i++ {
+			s.storeRow(i, l, tl)
+		}
+	})
+}
+
+func (s *Step) storeRow(i, l int, tl *trunkLayer) {
+	sp, r := &s.Trunk.spec, s.rows[i]
 	c, width := sp.HeadDim, (sp.Heads+2*sp.KVHeads)*sp.HeadDim
-	for i, r := range s.rows {
-		row := s.qkv[i*width : (i+1)*width]
-		if tl.qkvBias != nil {
-			cpu.Add(row, tl.qkvBias)
-		}
-		cos, sin := s.Trunk.rotation(r.Position)
-		for h := range sp.Heads + sp.KVHeads {
-			cpu.RoPE(row[h*c:(h+1)*c], cos, sin)
-		}
-		k, v := row[sp.Heads*c:], row[(sp.Heads+sp.KVHeads)*c:]
-		for g := range sp.KVHeads {
-			r.Table.Store(l, g, r.Position, k[g*c:(g+1)*c], v[g*c:(g+1)*c])
-		}
+	row := s.qkv[i*width : (i+1)*width]
+	if tl.qkvBias != nil {
+		cpu.Add(row, tl.qkvBias)
+	}
+	cos, sin := s.Trunk.rotation(r.Position)
+	for h := range sp.Heads + sp.KVHeads {
+		cpu.RoPE(row[h*c:(h+1)*c], cos, sin)
+	}
+	k, v := row[sp.Heads*c:], row[(sp.Heads+sp.KVHeads)*c:]
+	for g := range sp.KVHeads {
+		r.Table.Store(l, g, r.Position, k[g*c:(g+1)*c], v[g*c:(g+1)*c])
 	}
 }
 

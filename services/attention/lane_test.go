@@ -30,7 +30,7 @@ func realBench(t *testing.T, maxRows int) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	router, err := forward.LoadRouter(m)
+	router, err := forward.LoadRouter(m, p)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ type Service struct {
 }
 
 // inFlight bounds the hidden messages that a replica holds.
-const inFlight = 16
+const inFlight = 64
 
 // New returns a replica that is not started.
 func New(d *deployment.Deployment) *Service {
@@ -56,7 +56,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if err := s.d.CheckPeers(ctx); err != nil {
 		return err
 	}
-	if s.router, err = forward.LoadRouter(s.d.Model); err != nil {
+	if s.router, err = forward.LoadRouter(s.d.Model, s.d.Pool); err != nil {
 		return fmt.Errorf("loading the gates: %w", err)
 	}
 	own, stop := context.WithCancel(context.WithoutCancel(ctx))

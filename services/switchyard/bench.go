@@ -63,7 +63,6 @@ func (c *BenchCmd) Run(ctx context.Context, e *env) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	tune()
 	line := e.progress()
 	defer line.Clear()
 	line.Set("loading the model…")
@@ -185,12 +184,19 @@ func (b *bench) measure(ctx context.Context, batch int) (*benchResult, error) {
 		Pipeline: median(pipeline), Direct: median(direct), Ratio: median(ratios), Bandwidth: median(bytes) / b.bandwidth,
 		Prefill: b.prefill,
 	}
-	perToken := 2 * float64(b.model.Spec.Parameters().ActiveWithoutInput)
-	r.Flops, r.PrefillFlops = r.Direct*perToken/b.flops, b.prefill*perToken/b.flops
+	r.Flops = r.Direct * b.flopsPerToken(benchPrompt+tokens/2) / b.flops
+	r.PrefillFlops = b.prefill * b.flopsPerToken(benchPrefill/2) / b.flops
 	if b.cmd.Breakdown {
 		r.Parts, err = b.breakdown(ctx, batch, tokens, r)
 	}
 	return r, err
+}
+
+// flopsPerToken is what a token takes behind a context of so many: two for each
+// weight that it uses, four for each element of the queries and position.
+func (b *bench) flopsPerToken(context int) float64 {
+	spec := &b.model.Spec
+	return 2*float64(spec.Parameters().ActiveWithoutInput) + 4*float64(spec.Layers*spec.Heads*spec.HeadDim*context)
 }
 
 // tokens is how many a turn generates for each sequence: about Seconds' worth

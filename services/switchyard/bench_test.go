@@ -22,7 +22,6 @@ func BenchmarkPipeline(b *testing.B) {
 
 func benchPipeline(b *testing.B, hops schemas.Hops, batch int) {
 	ctx := context.Background()
-	tune()
 	cmd := &BenchCmd{}
 	if err := fillDefaults(cmd); err != nil {
 		b.Fatal(err)

@@ -41,15 +41,6 @@ type node struct {
 	conns []*bus.Conn
 }
 
-// tune sets what the runtime's defaults are wrong for, unless the environment
-// says otherwise: messages and compute share the cores, so a message must find
-// a processor while kernels run.
-func tune() {
-	if os.Getenv("GOMAXPROCS") == "" {
-		runtime.GOMAXPROCS(2 * runtime.NumCPU())
-	}
-}
-
 // How the collector is set. Tensors make about 60 KB of garbage a hop, so Go's
 // default, as much garbage as lives, collects a small model's process too often
 // and lets a large one's grow for nothing.

@@ -82,7 +82,6 @@ func serve(ctx context.Context, e *env, name string, mf ModelFlags, tf Telemetry
 	if err := errors.Join(flagErr, mf.check()); err != nil {
 		return err
 	}
-	tune()
 	n, err := newNode(ctx, e, mf, tf.config("switchyard-"+name))
 	if err != nil {
 		return err

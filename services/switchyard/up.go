@@ -41,7 +41,6 @@ func (c *UpCmd) settings(ctx context.Context, e *env) (s yardSettings, err error
 	if s.makers, err = c.makers(); err != nil {
 		return s, err
 	}
-	tune()
 	s.node, err = newNode(ctx, e, c.ModelFlags, c.TelemetryFlags.config("switchyard"))
 	s.count, s.listen, s.data, s.insecure, s.sync = one(), c.Listen, c.Data, e.Insecure, c.Sync
 	return s, err
