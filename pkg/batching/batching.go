@@ -28,11 +28,16 @@ type Take struct {
 
 // Next chooses from ready, in their order, given how many sequences decode in
 // all, in flight ones included. Decode rows come first, so that a long prompt
-// never stops what is streaming; prefill fills what is left.
+// never stops what is streaming; prefill fills what is left. Decode rows wait for
+// those in flight rather than go with fewer than their share: sequences that
+// once went apart would stay apart, and read the weights twice a step.
 func (p Policy) Next(ready []Item, decoding int, out []Take) []Take {
 	out = out[:0]
 	room := p.MaxRows
 	share := min(p.share(decoding), room)
+	if n := decodeRows(ready); n < share && n < decoding {
+		share = 0
+	}
 	for i, it := range ready {
 		if it.Prefill == 0 && len(out) < share {
 			out = append(out, Take{i, 1})
@@ -47,6 +52,15 @@ func (p Policy) Next(ready []Item, decoding int, out []Take) []Take {
 		}
 	}
 	return out
+}
+
+func decodeRows(ready []Item) (n int) {
+	for _, it := range ready {
+		if it.Prefill == 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // share is how many decode rows one microbatch takes, so that the lanes are

@@ -22,6 +22,9 @@ func TestNext(t *testing.T) {
 		{"many are shared", decode(8), 8, []Take{{0, 1}, {1, 1}, {2, 1}, {3, 1}}},
 		{"prompt is cut", []Item{{100}}, 0, []Take{{0, 64}}},
 		{"decode goes first", []Item{{100}, {0}}, 1, []Take{{1, 1}, {0, 63}}},
+		{"late ones wait for company", decode(3), 16, nil},
+		{"a full share goes", decode(8), 16, []Take{{0, 1}, {1, 1}, {2, 1}, {3, 1}, {4, 1}, {5, 1}, {6, 1}, {7, 1}}},
+		{"prompts do not wait", []Item{{0}, {10}}, 16, []Take{{1, 10}}},
 		{"prompts share", []Item{{10}, {100}}, 0, []Take{{0, 10}, {1, 54}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -58,7 +61,7 @@ func TestNextBounds(t *testing.T) {
 		if rows > p.MaxRows {
 			t.Fatalf("%d rows, at most %d", rows, p.MaxRows)
 		}
-		if len(ready) > 0 && len(takes) == 0 {
+		if len(ready) > 0 && len(takes) == 0 { // nothing is in flight that it could wait for
 			t.Fatal("nothing taken of what is ready")
 		}
 	})

@@ -12,6 +12,6 @@ type Config struct {
 	MaxRows int
 	// Lanes is how many microbatches are in flight at once.
 	Lanes int
-	// MinRows is the fewest decode rows for which another lane is used.
+	// MinRows is the fewest decode rows for which another lane is used; 0 is by the model's size.
 	MinRows int
 }

@@ -107,8 +107,29 @@ func (s *Service) build() {
 			step: forward.Step{Trunk: s.trunk, MoE: r}, remote: r, tracer: s.tracer, stats: st, in: make(chan *microbatch, 1),
 		}
 	}
-	policy := batching.Policy{Lanes: s.config.Lanes, MinRows: s.config.MinRows, MaxRows: s.config.MaxRows}
+	policy := batching.Policy{Lanes: s.config.Lanes, MinRows: s.minRows(), MaxRows: s.config.MaxRows}
 	s.engine = newEngine(policy, lanes, s.d.Logger, st)
+}
+
+// What decides alone how many decode rows are worth another lane.
+const (
+	fewRows = 8
+	// cheapLayer is how many bytes of weights take about as long to read as a
+	// layer's messages take to travel.
+	cheapLayer = 32 << 20
+)
+
+// minRows is the fewest decode rows for which another lane is used. Each lane
+// reads the weights anew, so lanes that hide a small model's messages cost a
+// large one more than its messages do.
+func (s *Service) minRows() int {
+	switch {
+	case s.config.MinRows > 0:
+		return s.config.MinRows
+	case s.d.Model.Bytes/int64(s.d.Model.Spec.Layers) <= cheapLayer:
+		return fewRows
+	}
+	return s.config.MaxRows
 }
 
 func (s *Service) listen(ctx context.Context) (err error) {

@@ -24,7 +24,7 @@ type BenchCmd struct {
 	Hops      string  `default:"unacked" enum:"acked,unacked,core" help:"How tensors travel: acked, unacked or core." placeholder:"KIND"`
 	Threads   int     `default:"0" help:"Threads that compute, on both sides; 0 is one a core." placeholder:"N"`
 	Lanes     int     `default:"2" help:"Microbatches in flight at once." placeholder:"N"`
-	MinRows   int     `default:"8" help:"Fewest answer tokens a step for which another lane is used." placeholder:"N"`
+	MinRows   int     `default:"0" help:"Fewest answer tokens a step for which another lane is used; 0 is by the size of a layer." placeholder:"N"`
 	Rounds    int     `default:"5" help:"Turns of direct and pipeline; the medians count." placeholder:"N"`
 	Seconds   float64 `default:"1" help:"About how many seconds a turn of either takes." placeholder:"S"`
 	Breakdown bool    `help:"Also measure the other kinds of hops, and tell what a step's time goes to."`

@@ -78,7 +78,7 @@ type AttentionFlags struct {
 	MaxSequences int    `default:"256" help:"Most sequences at once; more wait." placeholder:"N"`
 	MaxRows      int    `default:"256" help:"Most rows of one microbatch, prompt and answer tokens together." placeholder:"N"`
 	Lanes        int    `default:"2" help:"Microbatches in flight at once." placeholder:"N"`
-	MinRows      int    `default:"8" help:"Fewest answer tokens a step for which another lane is used." placeholder:"N"`
+	MinRows      int    `default:"0" help:"Fewest answer tokens a step for which another lane is used; 0 is by the size of a layer." placeholder:"N"`
 }
 
 func (f AttentionFlags) config(m ModelFlags) (attention.Config, error) {
@@ -86,10 +86,13 @@ func (f AttentionFlags) config(m ModelFlags) (attention.Config, error) {
 	if err != nil {
 		return attention.Config{}, err
 	}
-	for name, v := range map[string]int{"max-sequences": f.MaxSequences, "max-rows": f.MaxRows, "lanes": f.Lanes, "min-rows": f.MinRows} {
+	for name, v := range map[string]int{"max-sequences": f.MaxSequences, "max-rows": f.MaxRows, "lanes": f.Lanes} {
 		if v < 1 {
 			return attention.Config{}, usage(fmt.Errorf("--%s is %d; it must be at least 1", name, v))
 		}
+	}
+	if f.MinRows < 0 {
+		return attention.Config{}, usage(errors.New("--min-rows cannot be negative"))
 	}
 	return attention.Config{
 		MaxModelLen: m.MaxModelLen, KVBytes: kv, MaxSequences: f.MaxSequences, MaxRows: f.MaxRows, Lanes: f.Lanes, MinRows: f.MinRows,
