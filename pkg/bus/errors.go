@@ -3,6 +3,8 @@ package bus
 import (
 	"errors"
 	"fmt"
+	"io"
+	"net"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -74,6 +76,11 @@ func transient(err error) bool {
 		if errors.Is(err, t) {
 			return true
 		}
+	}
+	// A publish writes by itself, so it may meet the connection's end first.
+	var network net.Error
+	if errors.As(err, &network) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, io.EOF) {
+		return true
 	}
 	var api *jetstream.APIError
 	return errors.As(err, &api) && api.Code == 503 && !IsFull(err)

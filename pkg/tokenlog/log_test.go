@@ -215,7 +215,9 @@ func TestRestartInTheMiddle(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = r.log.FollowRequest(following, "r", func(Entry) bool { followed.Add(1); return true })
+		if err := r.log.FollowRequest(following, "r", func(Entry) bool { followed.Add(1); return true }); following.Err() == nil {
+			t.Errorf("following ended early: %v", err)
+		}
 	}()
 	defer func() { stop(); <-done }()
 	for i := range 300 {

@@ -116,11 +116,21 @@ func parse(cli *CLI, args []string, std stdio) (*kong.Context, error) {
 	return parsed, nil
 }
 
-// helpWithDefault adds what kong leaves out beside a placeholder.
+// helpWithDefault adds what kong leaves out beside a placeholder: the default,
+// and the variable that sets the flag.
 func helpWithDefault(v *kong.Value) string {
-	text := strings.TrimSuffix(v.Help, ".")
+	var more []string
 	if v.HasDefault && v.Default != "" {
-		text += " (default " + v.Default + ")"
+		more = append(more, "default "+v.Default)
+	}
+	if v.Flag != nil {
+		for _, name := range v.Flag.Envs {
+			more = append(more, "$"+name)
+		}
+	}
+	text := strings.TrimSuffix(v.Help, ".")
+	if len(more) > 0 {
+		text += " (" + strings.Join(more, ", ") + ")"
 	}
 	return text + "."
 }
