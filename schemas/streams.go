@@ -1,7 +1,6 @@
 package schemas
 
 import (
-	"fmt"
 	"strconv"
 	"time"
 )
@@ -131,12 +130,3 @@ func (s Streams) Tensors(moeLayers []int) []StreamSpec {
 
 // Bucket names a key-value bucket of the model: "plans", "members" or "leases".
 func (s Streams) Bucket(kind string) string { return s.name(kind) }
-
-// ParseHops reads the value of --hops.
-func ParseHops(text string) (Hops, error) {
-	switch h := Hops(text); h {
-	case HopsAcked, HopsUnacked, HopsCore:
-		return h, nil
-	}
-	return "", fmt.Errorf("hops %q is none of acked, unacked, core", text)
-}

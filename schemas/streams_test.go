@@ -57,16 +57,3 @@ func TestAges(t *testing.T) {
 		t.Errorf("log age %v, longest deadline %v", DefaultLogAge, MaxDeadline)
 	}
 }
-
-func TestParseHops(t *testing.T) {
-	for _, h := range []Hops{HopsAcked, HopsUnacked, HopsCore} {
-		if got, err := ParseHops(string(h)); got != h || err != nil {
-			t.Errorf("%s: %s, %v", h, got, err)
-		}
-	}
-	for _, bad := range []string{"", "ACKED", "none"} {
-		if _, err := ParseHops(bad); err == nil || !strings.Contains(err.Error(), "acked, unacked, core") {
-			t.Errorf("%q: %v", bad, err)
-		}
-	}
-}

@@ -116,14 +116,14 @@ func (b *Bank) Compute(in Routed, out []float32, s *BankScratch) error {
 		return err
 	}
 	d, n := b.m.Spec.Hidden, len(in.Expert)
-	s.x, s.y = grow(s.x, n*d), grow(s.y, n*d)
+	s.x, s.y = Resize(s.x, n*d), Resize(s.y, n*d)
 	eachRow(b.p, n, d/8, func(from, to int) {
 		for at := from; at < to; at++ {
 			src := int(in.Source[s.order[at]])
 			copy(s.x[at*d:(at+1)*d], in.X[src*d:(src+1)*d])
 		}
 	})
-	s.inner = grow(s.inner, 3*b.m.Spec.ExpertWidth*n)
+	s.inner = Resize(s.inner, 3*b.m.Spec.ExpertWidth*n)
 	b.run(s, d)
 	eachRow(b.p, n, d/2, func(from, to int) {
 		for at := from; at < to; at++ {

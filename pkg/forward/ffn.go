@@ -1,8 +1,6 @@
 package forward
 
 import (
-	"slices"
-
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/model"
@@ -65,6 +63,3 @@ func activate(act, inner []float32, from, to, w int) {
 		cpu.SwiGLU(act[r*w:(r+1)*w], g[:w], g[w:])
 	}
 }
-
-// grow returns a slice of n elements that reuses s's memory if it can.
-func grow(s []float32, n int) []float32 { return slices.Grow(s[:0], n)[:n] }

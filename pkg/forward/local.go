@@ -26,7 +26,7 @@ func (m *Local) Start(_ context.Context, layer int, x []float32) (Pending, error
 		return nil, err
 	}
 	m.fill(layer)
-	m.partials = grow(m.partials, m.routes.K*len(x))
+	m.partials = Resize(m.partials, m.routes.K*len(x))
 	if err := m.Bank.Compute(m.routed, m.partials, &m.scratch); err != nil {
 		return nil, err
 	}

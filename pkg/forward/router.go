@@ -2,7 +2,6 @@ package forward
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/kernels/pool"
@@ -87,7 +86,7 @@ func normalise(w []float32) {
 
 func (r *Routes) resize(rows, k, experts int) {
 	r.K = k
-	r.Expert = slices.Grow(r.Expert[:0], rows*k)[:rows*k]
-	r.Weight = slices.Grow(r.Weight[:0], rows*k)[:rows*k]
-	r.scratch = slices.Grow(r.scratch[:0], rows*experts)[:rows*experts]
+	r.Expert = Resize(r.Expert, rows*k)
+	r.Weight = Resize(r.Weight, rows*k)
+	r.scratch = Resize(r.scratch, rows*experts)
 }

@@ -67,10 +67,10 @@ func (s *Step) prepare(rows []Row) {
 	t, n := s.Trunk, len(rows)
 	d := t.spec.Hidden
 	s.rows = rows
-	s.x, s.norm = grow(s.x, n*d), grow(s.norm, n*d)
-	s.block, s.shared = grow(s.block, n*d), grow(s.shared, n*d)
-	s.qkv = grow(s.qkv, n*(t.spec.Heads+2*t.spec.KVHeads)*t.spec.HeadDim)
-	s.attn = grow(s.attn, n*t.spec.Heads*t.spec.HeadDim)
+	s.x, s.norm = Resize(s.x, n*d), Resize(s.norm, n*d)
+	s.block, s.shared = Resize(s.block, n*d), Resize(s.shared, n*d)
+	s.qkv = Resize(s.qkv, n*(t.spec.Heads+2*t.spec.KVHeads)*t.spec.HeadDim)
+	s.attn = Resize(s.attn, n*t.spec.Heads*t.spec.HeadDim)
 	for i, r := range rows {
 		t.embed.row(s.x[i*d:(i+1)*d], r.ID)
 	}
@@ -192,7 +192,7 @@ func (s *Step) attendRow(i, l, window int, scratch *attendScratch) {
 	if window > 0 {
 		start = max(0, end-window)
 	}
-	scratch.floats = grow(scratch.floats, cpu.AttendScratch(heads, end))
+	scratch.floats = Resize(scratch.floats, cpu.AttendScratch(heads, end))
 	scratch.pages = r.Table.Layer(scratch.pages[:0], l, end)
 	scale := float32(1 / math.Sqrt(float64(sp.HeadDim)))
 	cpu.Attend(out, q, heads, scratch.pages, start, end, scale, scratch.floats)
@@ -200,7 +200,7 @@ func (s *Step) attendRow(i, l, window int, scratch *attendScratch) {
 
 func (s *Step) feed(f *ffn, dst []float32) {
 	n := len(s.rows)
-	s.inner = grow(s.inner, f.floatsFor(n))
+	s.inner = Resize(s.inner, f.floatsFor(n))
 	f.run(s.Trunk.p, dst, s.norm, n, s.inner)
 }
 
@@ -208,7 +208,7 @@ func (s *Step) feed(f *ffn, dst []float32) {
 func (s *Step) sharedExpert(tl *trunkLayer) {
 	s.feed(tl.shared, s.shared)
 	n, d := len(s.rows), s.Trunk.spec.Hidden
-	gate := grow(s.inner, n)
+	gate := Resize(s.inner, n)
 	cpu.MatMul(gate, 1, s.norm, d, n, tl.sharedGate, 0, tl.sharedGate.Panels())
 	for r := range n {
 		cpu.Scale(s.shared[r*d:(r+1)*d], cpu.Sigmoid(gate[r]))
@@ -225,7 +225,7 @@ func (s *Step) lmHead() []float32 {
 			n++
 		}
 	}
-	s.logits = grow(s.logits, n*t.head.N)
+	s.logits = Resize(s.logits, n*t.head.N)
 	if n > 0 {
 		matMul(t.p, s.logits, s.norm[:n*d], n, t.head)
 	}

@@ -216,13 +216,7 @@ func TestWatched(t *testing.T) {
 	}
 }
 
-func TestParseWire(t *testing.T) {
-	for text, want := range map[string]Wire{"f32": WireF32, "bf16": WireBF16, "": "", "fp16": ""} {
-		got, err := ParseWire(text)
-		if got != want || (err == nil) != (want != "") {
-			t.Errorf("%q: %q, %v", text, got, err)
-		}
-	}
+func TestElementBytes(t *testing.T) {
 	if WireF32.ElementBytes() != 4 || WireBF16.ElementBytes() != 2 {
 		t.Error("element sizes")
 	}

@@ -1,10 +1,6 @@
 package forward
 
-import (
-	"fmt"
-
-	"github.com/switchyard/switchyard/kernels/cpu"
-)
+import "github.com/switchyard/switchyard/kernels/cpu"
 
 // Wire is the element type of rows between services. The direct path rounds at
 // the same places, so that it has the pipeline's bits.
@@ -15,15 +11,6 @@ const (
 	WireF32  Wire = "f32"
 	WireBF16 Wire = "bf16"
 )
-
-// ParseWire reads the value of --wire.
-func ParseWire(text string) (Wire, error) {
-	switch w := Wire(text); w {
-	case WireF32, WireBF16:
-		return w, nil
-	}
-	return "", fmt.Errorf("wire %q is neither f32 nor bf16", text)
-}
 
 // Round rounds x to what survives the wire, in place.
 func (w Wire) Round(x []float32) {

@@ -27,15 +27,6 @@ const (
 	ByExpert Grouping = "expert"
 )
 
-// ParseGrouping reads the value of --grouping.
-func ParseGrouping(text string) (Grouping, error) {
-	switch g := Grouping(text); g {
-	case ByHost, ByExpert:
-		return g, nil
-	}
-	return "", fmt.Errorf("grouping %q is neither planner nor expert", text)
-}
-
 // Host is a place for experts. Budget is bytes; 0 is no limit.
 type Host struct {
 	ID     string

@@ -226,12 +226,3 @@ func TestSame(t *testing.T) {
 		}
 	}
 }
-
-func TestParseGrouping(t *testing.T) {
-	for text, want := range map[string]Grouping{"planner": ByHost, "expert": ByExpert, "host": "", "": ""} {
-		got, err := ParseGrouping(text)
-		if got != want || (err == nil) != (want != "") {
-			t.Errorf("%q: %q, %v", text, got, err)
-		}
-	}
-}

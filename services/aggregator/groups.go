@@ -122,8 +122,8 @@ func (gs *groups) openGroup(id groupID, p *pb.Partial, now time.Time) (*group, e
 	}
 	g := gs.reuse()
 	g.key, g.topK, g.began, g.missing = p.Key, int(p.TopK), now, size
-	g.x = resize(g.x, size*gs.d)
-	g.seen = resize(g.seen, size)
+	g.x = forward.Resize(g.x, size*gs.d)
+	g.seen = forward.Resize(g.seen, size)
 	clear(g.seen)
 	gs.open[id] = g
 	return g, nil
@@ -138,16 +138,9 @@ func (gs *groups) reuse() *group {
 	return &group{}
 }
 
-func resize[T any](s []T, n int) []T {
-	if cap(s) < n {
-		return make([]T, n)
-	}
-	return s[:n]
-}
-
 // fill decodes the rows into their places.
 func (gs *groups) fill(g *group, p *pb.Partial, n int) (fresh bool, err error) {
-	gs.row = resize(gs.row, n*gs.d)
+	gs.row = forward.Resize(gs.row, n*gs.d)
 	if err := wire.Decode(gs.row, p.Tensor, gs.d); err != nil {
 		return false, err
 	}
@@ -170,7 +163,7 @@ func (gs *groups) finish(id groupID, now time.Time) {
 
 // sum is the block (rows, d) of a whole group.
 func (gs *groups) sum(g *group, out []float32) []float32 {
-	out = resize(out, int(g.key.Rows)*gs.d)
+	out = forward.Resize(out, int(g.key.Rows)*gs.d)
 	forward.Combine(out, g.x, g.topK, gs.d)
 	return out
 }

@@ -92,7 +92,7 @@ func (r *remote) prepare(layer int, x []float32) {
 	defer r.mu.Unlock()
 	r.microbatch, r.layer, r.x = r.next.Add(1), layer, x
 	rows := len(x) / r.d
-	r.out = resize(r.out, len(x))
+	r.out = forward.Resize(r.out, len(x))
 	r.parts = split(r.parts[:0], rows, r.rowsPerMessage())
 	r.missing, r.failure = len(r.parts), nil
 	select {
@@ -121,13 +121,6 @@ func split(parts []rowsPart, rows, limit int) []rowsPart {
 		parts = append(parts, rowsPart{first: first, rows: (i+1)*rows/n - first})
 	}
 	return parts
-}
-
-func resize(s []float32, n int) []float32 {
-	if cap(s) < n {
-		return make([]float32, n)
-	}
-	return s[:n]
 }
 
 func (r *remote) send(ctx context.Context, p rowsPart, attempt uint32) error {

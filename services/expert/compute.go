@@ -31,7 +31,7 @@ func (c *computer) compute(d *pb.Dispatch) (*pb.Partial, error) {
 		return nil, err
 	}
 	n := len(d.Expert)
-	c.out = resize(c.out, n*c.d)
+	c.out = forward.Resize(c.out, n*c.d)
 	routed := forward.Routed{Layer: int(d.Key.Layer), X: c.x, Source: d.Source, Expert: d.Expert, Weight: d.Weight}
 	if err := c.bank.Compute(routed, c.out, &c.scratch); err != nil {
 		return nil, fmt.Errorf("computing rows of function %s: %w", d.Function, err)
@@ -67,15 +67,8 @@ func (c *computer) check(d *pb.Dispatch) error {
 			return fmt.Errorf("%w: dispatch of %d rows uses row %d", wire.ErrMalformed, rows, s)
 		}
 	}
-	c.x = resize(c.x, rows*c.d)
+	c.x = forward.Resize(c.x, rows*c.d)
 	return nil
-}
-
-func resize(s []float32, n int) []float32 {
-	if cap(s) < n {
-		return make([]float32, n)
-	}
-	return s[:n]
 }
 
 // cut makes several partials of one that is over the payload limit.

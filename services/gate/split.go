@@ -121,9 +121,6 @@ func decode(id wire.Identity, h *pb.Hidden, d int, buf []float32) ([]float32, er
 	if rows != int(h.Key.Rows) {
 		return nil, fmt.Errorf("%w: key of %d rows, tensor of %d", wire.ErrMalformed, h.Key.Rows, rows)
 	}
-	if cap(buf) < rows*d {
-		buf = make([]float32, rows*d)
-	}
-	buf = buf[:rows*d]
+	buf = forward.Resize(buf, rows*d)
 	return buf, wire.Decode(buf, h.Tensor, d)
 }
