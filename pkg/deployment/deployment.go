@@ -53,6 +53,8 @@ type Deployment struct {
 	Streams  schemas.Streams
 	Hop      *bus.Hop
 	Identity wire.Identity
+	// Shape is what messages may claim.
+	Shape *wire.Shape
 
 	Members jetstream.KeyValue
 	Plans   jetstream.KeyValue
@@ -70,11 +72,23 @@ func Open(ctx context.Context, s Settings) (*Deployment, error) {
 		return nil, err
 	}
 	d := &Deployment{Settings: s, Identity: id, Subjects: schemas.NewSubjects(s.Prefix, s.Name), Hop: bus.NewHop(s.Conn, s.Hops)}
+	d.Shape = d.shape()
 	d.Streams = schemas.Streams{Subjects: d.Subjects, Hops: s.Hops, LogAge: s.LogAge}
 	if err := d.create(ctx); err != nil {
 		return nil, err
 	}
 	return d, nil
+}
+
+func (d *Deployment) shape() *wire.Shape {
+	spec := d.Model.Spec
+	s := &wire.Shape{Identity: d.Identity, Hidden: spec.Hidden, Experts: spec.Experts, TopK: spec.TopK, MoE: make([]bool, len(spec.Layer))}
+	for _, l := range d.MoELayers() {
+		s.MoE[l] = true
+	}
+	row := spec.Hidden * d.Wire.ElementBytes()
+	s.MaxRows = func() int { return int(d.Conn.MaxPayload()) / row }
+	return s
 }
 
 func identity(m *model.Model) (wire.Identity, error) {

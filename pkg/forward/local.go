@@ -48,7 +48,7 @@ func (m *Local) fill(layer int) {
 func (m *Local) Wait(_ context.Context, out []float32) error {
 	d := m.Bank.m.Spec.Hidden
 	eachRow(m.Bank.p, len(out)/d, m.routes.K*d/8, func(from, to int) {
-		combineRows(out, m.partials, m.routes.K, d, from, to)
+		combineRows(out, m.partials, nil, m.routes.K, d, from, to)
 		m.Wire.Round(out[from*d : to*d])
 	})
 	return nil

@@ -61,7 +61,7 @@ func TestCombine(t *testing.T) {
 		rows, k, d := rapid.IntRange(0, 5).Draw(t, "rows"), rapid.IntRange(1, 6).Draw(t, "k"), rapid.IntRange(1, 40).Draw(t, "d")
 		x := noise(rapid.Uint64().Draw(t, "seed"), rows*k*d)
 		got := noise(1, rows*d) // what was there before does not count
-		Combine(got, x, k, d)
+		Combine(got, x, nil, k, d)
 		want := make([]float32, rows*d)
 		for r := range rows {
 			for i := range d {
@@ -75,7 +75,26 @@ func TestCombine(t *testing.T) {
 		if !same(got, want) {
 			t.Fatalf("%v, want %v", got, want)
 		}
+		shuffled, at := shuffle(t, x, rows*k, d)
+		if Combine(got, shuffled, at, k, d); !same(got, want) {
+			t.Fatalf("in another order %v, want %v", got, want)
+		}
 	})
+}
+
+// shuffle puts n rows of x in another order; at says where each has gone.
+func shuffle(t *rapid.T, x []float32, n, d int) (shuffled []float32, at []int32) {
+	shuffled, at = make([]float32, n*d), make([]int32, n)
+	for i := range at {
+		at[i] = int32(i)
+	}
+	if n > 0 {
+		at = rapid.Permutation(at).Draw(t, "at")
+	}
+	for i, to := range at {
+		copy(shuffled[int(to)*d:], x[i*d:(i+1)*d])
+	}
+	return shuffled, at
 }
 
 func ids(n, vocab int) []uint32 {

@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"container/list"
 	"fmt"
 	"time"
 
@@ -25,15 +26,31 @@ func idOf(k *pb.Key) groupID {
 	return groupID{k.Owner, k.Epoch, k.Microbatch, k.Layer, k.FirstRow, k.Attempt}
 }
 
-// group is the partials of one groupID, (rows, k, d).
+// group is the partials of one groupID. It has memory for what has arrived,
+// and a bit for each row and slot that is claimed.
 type group struct {
-	key     *pb.Key
-	topK    int
-	x       []float32
-	seen    []bool
-	missing int
-	began   time.Time
+	id    groupID
+	key   *pb.Key
+	x     []float32 // (arrived, d)
+	place []int32   // row·k + slot of each
+	seen  []uint64  // a bit a place
+	began time.Time
+	age   *list.Element // in groups.byAge
+	bytes int           // as counted in groups.bytes
 }
+
+// mark says whether a place is taken for the first time.
+func (g *group) mark(place int) bool {
+	word, bit := place/64, uint64(1)<<(place%64)
+	fresh := g.seen[word]&bit == 0
+	g.seen[word] |= bit
+	return fresh
+}
+
+// groupBytes is about what a group takes beside its slices.
+const groupBytes = 512
+
+func (g *group) size() int { return groupBytes + 4*cap(g.x) + 4*cap(g.place) + 8*cap(g.seen) }
 
 // outcome says what a partial did.
 type outcome uint8
@@ -46,87 +63,66 @@ const (
 
 // groups collects partials. It is a pure state machine; the time is an argument.
 type groups struct {
-	d    int
-	open map[groupID]*group
+	shape *wire.Shape
+	// limit bounds the bytes of open groups: the oldest goes first.
+	limit int
+	bytes int
+	open  map[groupID]*group
+	byAge *list.List // of *group
 	// done remembers finished groups, so that a late repeat does not open one again.
-	done map[groupID]time.Time
-	free []*group
-	row  []float32
+	done    graves
+	free    []*group
+	row     []float32
+	at      []int32
+	evicted int // since the last call of expire
 }
 
-func newGroups(d int) *groups {
-	return &groups{d: d, open: map[groupID]*group{}, done: map[groupID]time.Time{}}
+func newGroups(shape *wire.Shape, limit int) *groups {
+	return &groups{shape: shape, limit: limit, open: map[groupID]*group{}, byAge: list.New(), done: graves{of: map[groupID]bool{}}}
 }
-
-// Bounds of what a message may claim: a group takes memory as soon as its
-// first partial is in. maxElements is a gigabyte, what a server's largest
-// message and a top-k of eight can need.
-const (
-	maxTopK     = 256
-	maxElements = 1 << 28
-)
 
 // add takes a partial's rows in. The group is returned when it is whole; the
 // caller gives it back with release.
 func (gs *groups) add(p *pb.Partial, now time.Time) (*group, outcome, error) {
-	n, err := gs.check(p)
+	n, err := gs.shape.CheckPartial(p)
 	if err != nil {
 		return nil, waiting, err
 	}
 	id := idOf(p.Key)
-	if _, ok := gs.done[id]; ok {
+	if gs.done.of[id] {
 		return nil, repeated, nil
 	}
-	g, err := gs.openGroup(id, p, now)
-	if err != nil {
-		return nil, waiting, err
+	g := gs.open[id]
+	if g == nil {
+		g = gs.openGroup(id, p.Key, now)
+	}
+	if g.key.Rows != p.Key.Rows {
+		return nil, waiting, fmt.Errorf("%w: partials of one group disagree on its size", wire.ErrMalformed)
 	}
 	fresh, err := gs.fill(g, p, n)
 	switch {
 	case err != nil:
 		return nil, waiting, err
-	case g.missing == 0:
-		gs.finish(id, now)
+	case len(g.place) == int(g.key.Rows)*gs.shape.TopK:
+		gs.shut(g)
+		gs.done.add(id, now)
 		return g, whole, nil
 	case !fresh:
 		return nil, repeated, nil
 	}
+	gs.evict(g)
 	return nil, waiting, nil
 }
 
-func (gs *groups) check(p *pb.Partial) (rows int, err error) {
-	rows, err = wire.Rows(p.Tensor, gs.d)
-	if err != nil {
-		return 0, err
-	}
-	if len(p.Row) != rows || len(p.Slot) != rows || p.TopK == 0 || p.TopK > maxTopK || uint64(p.Key.Rows)*uint64(p.TopK)*uint64(gs.d) > maxElements {
-		return 0, fmt.Errorf("%w: partial of %d rows with %d row and %d slot numbers for a group of (%d, %d)",
-			wire.ErrMalformed, rows, len(p.Row), len(p.Slot), p.Key.Rows, p.TopK)
-	}
-	for i := range p.Row {
-		if p.Row[i] >= p.Key.Rows || p.Slot[i] >= p.TopK {
-			return 0, fmt.Errorf("%w: partial for row %d, slot %d of (%d, %d)",
-				wire.ErrMalformed, p.Row[i], p.Slot[i], p.Key.Rows, p.TopK)
-		}
-	}
-	return rows, nil
-}
-
-func (gs *groups) openGroup(id groupID, p *pb.Partial, now time.Time) (*group, error) {
-	size := int(p.Key.Rows) * int(p.TopK)
-	if g := gs.open[id]; g != nil {
-		if len(g.seen) != size || g.topK != int(p.TopK) {
-			return nil, fmt.Errorf("%w: partials of one group disagree on its size", wire.ErrMalformed)
-		}
-		return g, nil
-	}
+func (gs *groups) openGroup(id groupID, k *pb.Key, now time.Time) *group {
 	g := gs.reuse()
-	g.key, g.topK, g.began, g.missing = p.Key, int(p.TopK), now, size
-	g.x = forward.Resize(g.x, size*gs.d)
-	g.seen = forward.Resize(g.seen, size)
+	g.id, g.key, g.began = id, k, now
+	g.x, g.place = g.x[:0], g.place[:0]
+	g.seen = forward.Resize(g.seen, (int(k.Rows)*gs.shape.TopK+63)/64)
 	clear(g.seen)
 	gs.open[id] = g
-	return g, nil
+	g.age = gs.byAge.PushBack(g)
+	return g
 }
 
 func (gs *groups) reuse() *group {
@@ -138,59 +134,130 @@ func (gs *groups) reuse() *group {
 	return &group{}
 }
 
-// fill decodes the rows into their places.
+// fill takes the rows that are new.
 func (gs *groups) fill(g *group, p *pb.Partial, n int) (fresh bool, err error) {
-	gs.row = forward.Resize(gs.row, n*gs.d)
-	if err := wire.Decode(gs.row, p.Tensor, gs.d); err != nil {
+	d := gs.shape.Hidden
+	gs.row = forward.Resize(gs.row, n*d)
+	if err := wire.Decode(gs.row, p.Tensor, d); err != nil {
 		return false, err
 	}
 	for i := range n {
-		at := int(p.Row[i])*g.topK + int(p.Slot[i])
-		if g.seen[at] {
+		place := int(p.Row[i])*gs.shape.TopK + int(p.Slot[i])
+		if !g.mark(place) {
 			continue
 		}
-		g.seen[at], fresh = true, true
-		g.missing--
-		copy(g.x[at*gs.d:(at+1)*gs.d], gs.row[i*gs.d:(i+1)*gs.d])
+		fresh = true
+		g.place = append(g.place, int32(place))
+		g.x = append(g.x, gs.row[i*d:(i+1)*d]...)
 	}
+	gs.bytes += g.size() - g.bytes
+	g.bytes = g.size()
 	return fresh, nil
 }
 
-func (gs *groups) finish(id groupID, now time.Time) {
-	delete(gs.open, id)
-	gs.done[id] = now
+// shut takes a group out of the open ones.
+func (gs *groups) shut(g *group) {
+	delete(gs.open, g.id)
+	gs.byAge.Remove(g.age)
+	gs.bytes -= g.bytes
+	g.bytes = 0
+}
+
+// evict makes room for the newest group: what was issued again is in another
+// one by now, and what nobody completes is worth nothing.
+func (gs *groups) evict(newest *group) {
+	for gs.bytes > gs.limit {
+		oldest := gs.oldest()
+		if oldest == newest {
+			return
+		}
+		gs.shut(oldest)
+		gs.release(oldest)
+		gs.evicted++
+	}
+}
+
+// oldest is nil without open groups.
+func (gs *groups) oldest() *group {
+	if e := gs.byAge.Front(); e != nil {
+		g, _ := e.Value.(*group)
+		return g
+	}
+	return nil
 }
 
 // sum is the block (rows, d) of a whole group.
 func (gs *groups) sum(g *group, out []float32) []float32 {
-	out = forward.Resize(out, int(g.key.Rows)*gs.d)
-	forward.Combine(out, g.x, g.topK, gs.d)
+	gs.at = forward.Resize(gs.at, len(g.place))
+	for i, place := range g.place {
+		gs.at[place] = int32(i)
+	}
+	out = forward.Resize(out, int(g.key.Rows)*gs.shape.Hidden)
+	forward.Combine(out, g.x, gs.at, gs.shape.TopK, gs.shape.Hidden)
 	return out
 }
 
-// maxFree bounds the groups that are kept for their memory.
-const maxFree = 16
+// Bounds of the groups that are kept for their memory.
+const (
+	maxFree      = 16
+	maxFreeBytes = 16 << 20 // each
+)
 
 func (gs *groups) release(g *group) {
-	if len(gs.free) < maxFree {
+	if len(gs.free) < maxFree && g.size() <= maxFreeBytes {
 		gs.free = append(gs.free, g)
 	}
 }
 
 // expire forgets tombstones and incomplete groups that are older than age, and
-// says how many of the latter there were.
+// says how many of the latter there were, with those that were evicted since
+// the last call.
 func (gs *groups) expire(now time.Time, age time.Duration) (incomplete int) {
-	for id, at := range gs.done {
-		if now.Sub(at) > age {
-			delete(gs.done, id)
-		}
-	}
-	for id, g := range gs.open {
-		if now.Sub(g.began) > age {
-			delete(gs.open, id)
-			gs.release(g)
-			incomplete++
-		}
+	gs.done.expire(now.Add(-age))
+	incomplete, gs.evicted = gs.evicted, 0
+	for g := gs.oldest(); g != nil && now.Sub(g.began) > age; g = gs.oldest() {
+		gs.shut(g)
+		gs.release(g)
+		incomplete++
 	}
 	return incomplete
+}
+
+// maxGraves bounds the finished groups that are remembered: more than a
+// service finishes in the time that repeats take.
+const maxGraves = 1 << 17
+
+// graves remembers finished groups, the oldest first.
+type graves struct {
+	of    map[groupID]bool
+	order []grave
+}
+
+type grave struct {
+	id groupID
+	at time.Time
+}
+
+func (gr *graves) add(id groupID, now time.Time) {
+	if len(gr.order) >= maxGraves {
+		gr.drop(maxGraves / 4)
+	}
+	gr.of[id] = true
+	gr.order = append(gr.order, grave{id, now})
+}
+
+// expire forgets those from before a time.
+func (gr *graves) expire(before time.Time) {
+	n := 0
+	for n < len(gr.order) && gr.order[n].at.Before(before) {
+		n++
+	}
+	gr.drop(n)
+}
+
+func (gr *graves) drop(n int) {
+	for _, old := range gr.order[:n] {
+		delete(gr.of, old.id)
+	}
+	gr.order = append(gr.order[:0], gr.order[n:]...)
 }

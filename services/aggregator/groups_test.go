@@ -21,8 +21,17 @@ const width = 3
 
 var (
 	now = time.Unix(1000, 0)
-	ids = wire.Identity{Model: 7}
 )
+
+// shape is of a model with this top-k.
+func shape(topK int) *wire.Shape {
+	return &wire.Shape{
+		Identity: wire.Identity{Model: 7}, Hidden: width, Experts: 8, TopK: topK, MoE: []bool{false, false, true, true},
+		MaxRows: func() int { return 1000 },
+	}
+}
+
+const room = 1 << 20
 
 func key(rows int) *pb.Key {
 	return &pb.Key{Version: schemas.Version, Model: 7, Owner: "attention-1", Epoch: 1, Microbatch: 5, Layer: 2, Rows: uint32(rows), Shard: "a"}
@@ -78,14 +87,15 @@ func seq(n int) func(func(int) bool) {
 // bits of the sum in slot order.
 func TestOneBlock(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		gs := newGroups(width)
+		topK := rapid.IntRange(1, 4).Draw(t, "k")
+		gs := newGroups(shape(topK), room)
 		for round := range 3 { // groups reuse each other's memory
-			rows, topK := rapid.IntRange(1, 5).Draw(t, "rows"), rapid.IntRange(1, 4).Draw(t, "k")
+			rows := rapid.IntRange(1, 5).Draw(t, "rows")
 			k := key(rows)
 			k.Microbatch = uint64(round)
 			x := noise(rapid.Uint64().Draw(t, "seed"), rows*topK*width)
 			want := make([]float32, rows*width)
-			forward.Combine(want, x, topK, width)
+			forward.Combine(want, x, nil, topK, width)
 			var blocks [][]float32
 			for _, p := range drawPartials(t, k, topK, x) {
 				g, what, err := gs.add(p, now)
@@ -118,7 +128,7 @@ func TestGroupsApart(t *testing.T) {
 		"microbatch": func(k *pb.Key) { k.Microbatch++ }, "layer": func(k *pb.Key) { k.Layer++ },
 		"part": func(k *pb.Key) { k.FirstRow++ }, "attempt": func(k *pb.Key) { k.Attempt++ },
 	} {
-		gs, other := newGroups(width), key(1)
+		gs, other := newGroups(shape(2), room), key(1)
 		change(other)
 		for _, p := range []*pb.Partial{partial(key(1), 2, x, []int{0}), partial(other, 2, x, []int{1})} {
 			if _, what, err := gs.add(p, now); what != waiting || err != nil {
@@ -132,7 +142,7 @@ func TestGroupsApart(t *testing.T) {
 }
 
 func TestRepeats(t *testing.T) {
-	gs, x := newGroups(width), noise(1, 2*width)
+	gs, x := newGroups(shape(2), room), noise(1, 2*width)
 	steps := []struct {
 		places []int
 		want   outcome
@@ -148,7 +158,7 @@ func TestRepeats(t *testing.T) {
 }
 
 func TestExpire(t *testing.T) {
-	gs, x := newGroups(width), noise(1, 2*width)
+	gs, x := newGroups(shape(2), room), noise(1, 2*width)
 	add := func(microbatch uint64, places []int, at time.Time) {
 		k := key(1)
 		k.Microbatch = microbatch
@@ -163,8 +173,8 @@ func TestExpire(t *testing.T) {
 	if n := gs.expire(now.Add(time.Minute), 20*time.Second); n != 1 {
 		t.Errorf("%d incomplete groups expired, want 1", n)
 	}
-	if len(gs.open) != 1 || len(gs.done) != 1 {
-		t.Errorf("%d open and %d done groups are left, want 1 and 1", len(gs.open), len(gs.done))
+	if len(gs.open) != 1 || len(gs.done.of) != 1 {
+		t.Errorf("%d open and %d done groups are left, want 1 and 1", len(gs.open), len(gs.done.of))
 	}
 }
 
@@ -178,23 +188,87 @@ func TestMalformed(t *testing.T) {
 		"slot outside":  func(p *pb.Partial) { p.Slot[1] = 2 },
 		"no top-k":      func(p *pb.Partial) { p.TopK = 0 },
 		"huge top-k":    func(p *pb.Partial) { p.TopK = 1 << 20 },
-		"huge group":    func(p *pb.Partial) { p.TopK, p.Key.Rows = 256, wire.MaxRows },
-		"another group": func(p *pb.Partial) { p.TopK = 3 },
+		"huge group":    func(p *pb.Partial) { p.Key.Rows = wire.MaxRows },
+		"another group": func(p *pb.Partial) { p.Key.Rows = 3 },
+		"another top-k": func(p *pb.Partial) { p.TopK = 3 },
+		"no experts":    func(p *pb.Partial) { p.Key.Layer = 1 },
+		"no such layer": func(p *pb.Partial) { p.Key.Layer = 1 << 31 },
+		"no key":        func(p *pb.Partial) { p.Key = nil },
+		"stranger":      func(p *pb.Partial) { p.Key.Version++ },
 		"other width":   func(p *pb.Partial) { p.Tensor.Cols = 2 },
 	} {
-		gs := newGroups(width)
+		gs := newGroups(shape(2), room)
 		if _, _, err := gs.add(partial(key(2), 2, x, []int{0}), now); err != nil {
 			t.Fatal(err)
 		}
 		p := partial(key(2), 2, x, []int{1, 2})
 		change(p)
-		if _, _, err := gs.add(p, now); !errors.Is(err, wire.ErrMalformed) {
-			t.Errorf("%s: %v, want ErrMalformed", name, err)
+		var stranger *wire.StrangerError
+		if _, _, err := gs.add(p, now); !errors.Is(err, wire.ErrMalformed) && !errors.As(err, &stranger) {
+			t.Errorf("%s: %v, want ErrMalformed or a StrangerError", name, err)
 		}
 		// The group is as good as before.
 		if _, what, err := gs.add(partial(key(2), 2, x, []int{1, 2, 3}), now); what != whole || err != nil {
 			t.Errorf("after %s: outcome %d, %v", name, what, err)
 		}
+	}
+}
+
+// What a message claims costs a bit a place, what has arrived its bytes.
+func TestClaimsTakeNoMemory(t *testing.T) {
+	gs, x := newGroups(shape(2), room), noise(1, 2*width)
+	const groups = 500
+	for i := range groups {
+		k := key(1000) // 24 KB of partials
+		k.Microbatch = uint64(i)
+		if _, _, err := gs.add(partial(k, 2, x, []int{1}), now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(gs.open) != groups || gs.bytes > groups*1024 {
+		t.Errorf("%d groups take %d bytes", len(gs.open), gs.bytes)
+	}
+}
+
+// Groups that nobody completes make room, the oldest first, and are counted;
+// the newest has all that there is.
+func TestEviction(t *testing.T) {
+	const limit = 10 * 1024
+	gs, x := newGroups(shape(2), limit), noise(1, 1000*width)
+	for i := range 100 {
+		k := key(1000)
+		k.Microbatch = uint64(i)
+		if _, _, err := gs.add(partial(k, 2, x, []int{0}), now); err != nil {
+			t.Fatal(err)
+		}
+		if gs.bytes > limit {
+			t.Fatalf("%d bytes are open, %d allowed", gs.bytes, limit)
+		}
+		if g := gs.open[idOf(k)]; g == nil || gs.byAge.Back().Value != any(g) {
+			t.Fatal("the newest group is not there")
+		}
+	}
+	last := key(500)
+	last.Microbatch = 100
+	if _, what, err := gs.add(partial(last, 2, x, slices.Collect(seq(999))), now); what != waiting || err != nil || len(gs.open) != 1 {
+		t.Errorf("outcome %d, %v with %d groups open; the large one alone is wanted", what, err, len(gs.open))
+	}
+	if _, what, err := gs.add(partial(last, 2, x, []int{999}), now); what != whole || err != nil {
+		t.Errorf("outcome %d, %v", what, err)
+	}
+	if n := gs.expire(now, time.Minute); n != 100 || gs.bytes != 0 {
+		t.Errorf("%d evicted groups were counted, %d bytes are left; want 100 and none", n, gs.bytes)
+	}
+}
+
+// Tombstones are bounded, too.
+func TestGraves(t *testing.T) {
+	gr := graves{of: map[groupID]bool{}}
+	for i := range uint64(2 * maxGraves) {
+		gr.add(groupID{microbatch: i}, now)
+	}
+	if n := len(gr.of); n > maxGraves || n != len(gr.order) || !gr.of[groupID{microbatch: 2*maxGraves - 1}] {
+		t.Errorf("%d and %d graves", n, len(gr.order))
 	}
 }
 
@@ -212,14 +286,15 @@ func FuzzAdd(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		p := &pb.Partial{}
-		if proto.Unmarshal(body, p) != nil || ids.CheckKey(p.Key) != nil || uint64(p.Key.Rows)*uint64(p.TopK) > 1<<16 {
+		if proto.Unmarshal(body, p) != nil {
 			return
 		}
-		gs := newGroups(width)
+		gs := newGroups(shape(2), room)
 		for range 2 {
 			g, what, err := gs.add(p, now)
-			if err != nil && !errors.Is(err, wire.ErrMalformed) {
-				t.Errorf("%v is not ErrMalformed", err)
+			var stranger *wire.StrangerError
+			if err != nil && !errors.Is(err, wire.ErrMalformed) && !errors.As(err, &stranger) {
+				t.Errorf("%v has no class", err)
 			}
 			if what == whole {
 				if out := gs.sum(g, nil); len(out) != int(p.Key.Rows)*width {

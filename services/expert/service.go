@@ -19,16 +19,17 @@ import (
 
 // Service is one expert host.
 type Service struct {
-	d        *deployment.Deployment
-	config   Config
-	id       string
-	presence *deployment.Presence
-	tracer   *telemetry.Tracer
-	metrics  *telemetry.Metrics
-	bank     *forward.Bank
-	view     *members.View
-	ctx      context.Context // of what Start began, until Stop
-	stop     context.CancelFunc
+	d         *deployment.Deployment
+	config    Config
+	id        string
+	presence  *deployment.Presence
+	tracer    *telemetry.Tracer
+	metrics   *telemetry.Metrics
+	bank      *forward.Bank
+	computers computers
+	view      *members.View
+	ctx       context.Context // of what Start began, until Stop
+	stop      context.CancelFunc
 
 	mu        sync.Mutex // guards functions and what follows from them
 	functions map[string]*function
@@ -49,6 +50,7 @@ func New(d *deployment.Deployment, c Config) *Service {
 		d: d, config: c, id: id, presence: d.NewPresence(id, "expert"), bank: forward.NewBank(d.Model, d.Pool),
 		tracer: d.Telemetry.Tracer("expert"), metrics: d.Telemetry.Metrics, functions: map[string]*function{},
 	}
+	s.computers = newComputers(func() *computer { return &computer{bank: s.bank, shape: d.Shape, wire: d.Wire} })
 	s.presence.Budget = c.MemoryBudget
 	s.presence.Fill = s.fill
 	return s
@@ -106,7 +108,6 @@ func (s *Service) Ready() error {
 
 // receiver returns the handler of one function's dispatches.
 func (s *Service) receiver(f *function) bus.Handler {
-	c := &computer{bank: s.bank, identity: s.d.Identity, wire: s.d.Wire, d: s.d.Model.Spec.Hidden}
 	return func(ctx context.Context, m *bus.Msg) error {
 		d := &pb.Dispatch{}
 		if err := proto.Unmarshal(m.Data, d); err != nil {
@@ -115,11 +116,13 @@ func (s *Service) receiver(f *function) bus.Handler {
 		ctx, span := s.tracer.Child(ctx, telemetry.SpanExpert,
 			telemetry.Layer(d.GetKey().GetLayer()), telemetry.Attempt(d.GetKey().GetAttempt()), telemetry.Function(f.spec.Id))
 		defer span.End()
-		return s.handle(ctx, c, f, d)
+		return s.handle(ctx, f, d)
 	}
 }
 
-func (s *Service) handle(ctx context.Context, c *computer, f *function, d *pb.Dispatch) error {
+func (s *Service) handle(ctx context.Context, f *function, d *pb.Dispatch) error {
+	c := s.computers.take()
+	defer s.computers.give(c)
 	began := time.Now()
 	p, err := c.compute(d)
 	switch {
@@ -131,7 +134,7 @@ func (s *Service) handle(ctx context.Context, c *computer, f *function, d *pb.Di
 	}
 	s.metrics.ExpertCompute().Observe(time.Since(began).Seconds())
 	f.count(s, d)
-	limit := int(s.d.Conn.MaxPayload()-headroom) / (c.d*s.d.Wire.ElementBytes() + routingBytes)
+	limit := int(s.d.Conn.MaxPayload()-headroom) / (s.d.Shape.Hidden*s.d.Wire.ElementBytes() + routingBytes)
 	for _, part := range cut(p, max(1, limit)) {
 		if err := s.d.Hop.Send(ctx, s.d.Subjects.Partial(d.Key.Shard), part); err != nil {
 			return fmt.Errorf("publishing a partial: %w", err)

@@ -126,7 +126,7 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 }
 
 func (s *Service) route(h *pb.Hidden) (err error) {
-	if s.x, err = decode(s.d.Identity, h, s.d.Model.Spec.Hidden, s.x); err != nil {
+	if s.x, err = decode(s.d.Shape, h, s.x); err != nil {
 		return err
 	}
 	return s.router.Route(int(h.Key.Layer), s.x, &s.routes)

@@ -1,8 +1,6 @@
 package gate
 
 import (
-	"fmt"
-
 	"github.com/switchyard/switchyard/pkg/forward"
 	"github.com/switchyard/switchyard/pkg/plan"
 	"github.com/switchyard/switchyard/pkg/wire"
@@ -110,17 +108,11 @@ func cut(t *pb.Tensor, rows []int32, stride int) *pb.Tensor {
 }
 
 // decode checks hidden rows and returns them as (R, D) in buf's memory.
-func decode(id wire.Identity, h *pb.Hidden, d int, buf []float32) ([]float32, error) {
-	if err := id.CheckKey(h.Key); err != nil {
-		return nil, err
-	}
-	rows, err := wire.Rows(h.Tensor, d)
+func decode(shape *wire.Shape, h *pb.Hidden, buf []float32) ([]float32, error) {
+	rows, err := shape.CheckHidden(h)
 	if err != nil {
 		return nil, err
 	}
-	if rows != int(h.Key.Rows) {
-		return nil, fmt.Errorf("%w: key of %d rows, tensor of %d", wire.ErrMalformed, h.Key.Rows, rows)
-	}
-	buf = forward.Resize(buf, rows*d)
-	return buf, wire.Decode(buf, h.Tensor, d)
+	buf = forward.Resize(buf, rows*shape.Hidden)
+	return buf, wire.Decode(buf, h.Tensor, shape.Hidden)
 }

@@ -18,7 +18,9 @@ import (
 
 const width = 4
 
-var ids = wire.Identity{Model: 7}
+var shape = &wire.Shape{
+	Identity: wire.Identity{Model: 7}, Hidden: width, Experts: 8, TopK: 2, MoE: []bool{true, false}, MaxRows: func() int { return 100 },
+}
 
 // hidden is rows whose numbers tell them apart.
 func hidden(rows int) *pb.Hidden {
@@ -151,17 +153,18 @@ func TestDecode(t *testing.T) {
 		"fewer rows": func(h *pb.Hidden) { h.Key.Rows = 1 },
 		"more rows":  func(h *pb.Hidden) { h.Key.Rows = 3 },
 		"stranger":   func(h *pb.Hidden) { h.Key.Model = 8 },
+		"no experts": func(h *pb.Hidden) { h.Key.Layer = 1 },
 	} {
 		h := hidden(2)
 		change(h)
-		_, err := decode(ids, h, width, nil)
+		_, err := decode(shape, h, nil)
 		var stranger *wire.StrangerError
 		if !errors.Is(err, wire.ErrMalformed) && !errors.As(err, &stranger) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	buf := make([]float32, 100)
-	x, err := decode(ids, hidden(2), width, buf)
+	x, err := decode(shape, hidden(2), buf)
 	if err != nil || len(x) != 2*width || x[5] != 5 || &x[0] != &buf[0] {
 		t.Errorf("%v, %v", x, err)
 	}
@@ -181,7 +184,7 @@ func FuzzDecode(f *testing.F) {
 		if proto.Unmarshal(body, h) != nil {
 			return
 		}
-		x, err := decode(ids, h, width, nil)
+		x, err := decode(shape, h, nil)
 		if err == nil && (len(x) == 0 || len(x) != int(h.Key.Rows)*width) {
 			t.Errorf("%d numbers for %d rows", len(x), h.Key.Rows)
 		}

@@ -1,0 +1,98 @@
+package wire
+
+import (
+	"fmt"
+
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// Shape is what the model and the server let a message claim. Memory, names
+// and loops follow a message's numbers only after they were held against it.
+type Shape struct {
+	Identity
+	// Hidden is the width of rows.
+	Hidden, Experts, TopK int
+	// MoE says of each layer whether it has experts.
+	MoE []bool
+	// MaxRows is how many rows a message can carry.
+	MaxRows func() int
+}
+
+// CheckKey refuses a stranger's key, and one of a layer or of rows that
+// cannot be.
+func (s *Shape) CheckKey(k *pb.Key) error {
+	if err := s.Identity.CheckKey(k); err != nil {
+		return err
+	}
+	if uint64(k.Layer) >= uint64(len(s.MoE)) || !s.MoE[k.Layer] {
+		return fmt.Errorf("%w: layer %d has no experts in this model", ErrMalformed, k.Layer)
+	}
+	if most := s.MaxRows(); uint64(k.Rows) > uint64(most) {
+		return fmt.Errorf("%w: key of %d rows; a message carries at most %d", ErrMalformed, k.Rows, most)
+	}
+	return nil
+}
+
+// CheckHidden returns the number of rows.
+func (s *Shape) CheckHidden(h *pb.Hidden) (rows int, err error) {
+	if err := s.CheckKey(h.Key); err != nil {
+		return 0, err
+	}
+	if rows, err = Rows(h.Tensor, s.Hidden); err != nil {
+		return 0, err
+	}
+	if rows != int(h.Key.Rows) {
+		return 0, fmt.Errorf("%w: key of %d rows, tensor of %d", ErrMalformed, h.Key.Rows, rows)
+	}
+	return rows, nil
+}
+
+// CheckDispatch returns the number of token rows in the tensor; the routed
+// rows are at most as many times the model's top-k.
+func (s *Shape) CheckDispatch(d *pb.Dispatch) (rows int, err error) {
+	if err := s.CheckKey(d.Key); err != nil {
+		return 0, err
+	}
+	if rows, err = Rows(d.Tensor, s.Hidden); err != nil {
+		return 0, err
+	}
+	n := len(d.Expert)
+	if n == 0 || len(d.Source) != n || len(d.Row) != n || len(d.Slot) != n || len(d.Weight) != n {
+		return 0, fmt.Errorf("%w: dispatch with %d experts, %d sources, %d rows, %d slots, %d weights",
+			ErrMalformed, n, len(d.Source), len(d.Row), len(d.Slot), len(d.Weight))
+	}
+	if int(d.TopK) != s.TopK || rows > int(d.Key.Rows) || n > rows*s.TopK {
+		return 0, fmt.Errorf("%w: dispatch of %d rows with %d routed rows, top-k %d, for a group of %d rows; the model's top-k is %d",
+			ErrMalformed, rows, n, d.TopK, d.Key.Rows, s.TopK)
+	}
+	for i, from := range d.Source {
+		if int(from) >= rows || int(d.Expert[i]) >= s.Experts {
+			return 0, fmt.Errorf("%w: dispatch sends row %d of %d to expert %d of %d", ErrMalformed, from, rows, d.Expert[i], s.Experts)
+		}
+	}
+	return rows, s.checkPlaces(d.Key, d.Row, d.Slot)
+}
+
+// CheckPartial returns the number of routed rows.
+func (s *Shape) CheckPartial(p *pb.Partial) (rows int, err error) {
+	if err := s.CheckKey(p.Key); err != nil {
+		return 0, err
+	}
+	if rows, err = Rows(p.Tensor, s.Hidden); err != nil {
+		return 0, err
+	}
+	if rows == 0 || len(p.Row) != rows || len(p.Slot) != rows || int(p.TopK) != s.TopK {
+		return 0, fmt.Errorf("%w: partial of %d rows with %d row and %d slot numbers, top-k %d; the model's is %d",
+			ErrMalformed, rows, len(p.Row), len(p.Slot), p.TopK, s.TopK)
+	}
+	return rows, s.checkPlaces(p.Key, p.Row, p.Slot)
+}
+
+func (s *Shape) checkPlaces(k *pb.Key, row, slot []uint32) error {
+	for i := range row {
+		if row[i] >= k.Rows || int(slot[i]) >= s.TopK {
+			return fmt.Errorf("%w: row %d, slot %d in a group of (%d, %d)", ErrMalformed, row[i], slot[i], k.Rows, s.TopK)
+		}
+	}
+	return nil
+}
