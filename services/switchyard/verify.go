@@ -30,10 +30,7 @@ type verdict struct {
 	Tolerance   float64 `json:"tolerance"`
 	GreedyEqual bool    `json:"greedy_equal"`
 	// GreedyCompared is how many ids count: up to the first near tie.
-	GreedyCompared int `json:"greedy_compared"`
-	// PaddingLeftOut says that the ids agree with id 0 taken for padding, as
-	// transformers' generate does when it is told so and given no mask.
-	PaddingLeftOut bool   `json:"padding_left_out"`
+	GreedyCompared int    `json:"greedy_compared"`
 	Messages       uint64 `json:"messages"`
 }
 
@@ -201,41 +198,23 @@ func (q *questioner) compareLogits(ctx context.Context, g *golden, v *verdict) e
 	return nil
 }
 
-// compareGreedy takes the prompt as it is and, if that fails, without id 0:
-// the golden ids were made with id 0 as padding and no attention mask, so that
-// transformers masked it wherever it stood.
+// compareGreedy compares the ids that greedy decoding chooses.
 func (q *questioner) compareGreedy(ctx context.Context, g *golden, v *verdict) error {
 	prompt, want := g.greedy[:g.GreedyPrompt], g.greedy[g.GreedyPrompt:]
-	unpadded := slices.DeleteFunc(slices.Clone(prompt), func(id uint32) bool { return id == 0 })
-	compared, err := q.compareIDs(ctx, prompt, want, g, v)
-	if err != nil {
-		return err
-	}
-	if !v.GreedyEqual && len(unpadded) > 0 && len(unpadded) < len(prompt) {
-		if compared, err = q.compareIDs(ctx, unpadded, want, g, v); err != nil {
-			return err
-		}
-		v.PaddingLeftOut = v.GreedyEqual
-	}
-	v.GreedyCompared = compared
-	return nil
-}
-
-func (q *questioner) compareIDs(ctx context.Context, prompt, want []uint32, g *golden, v *verdict) (compared int, err error) {
 	n := int32(len(want))
 	chunks, err := q.ask(ctx, &pb.Prompt{InputIds: prompt, MaxTokens: &n})
 	if err != nil {
-		return 0, err
+		return err
 	}
 	var got []uint32
 	for _, c := range chunks {
 		got = append(got, c.TokenIds...)
 	}
-	if compared, err = q.decided(ctx, prompt, want, g); err != nil {
-		return 0, err
+	if v.GreedyCompared, err = q.decided(ctx, prompt, want, g); err != nil {
+		return err
 	}
-	v.GreedyEqual = len(got) == len(want) && slices.Equal(got[:compared], want[:compared])
-	return compared, nil
+	v.GreedyEqual = len(got) == len(want) && slices.Equal(got[:v.GreedyCompared], want[:v.GreedyCompared])
+	return nil
 }
 
 // nearTie is the margin of the two best logits under which either may win.
