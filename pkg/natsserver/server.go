@@ -48,13 +48,29 @@ type Settings struct {
 // Server is a running server.
 type Server struct {
 	inner *server.Server
+	lock  *storeLock
 }
 
-// Start returns when clients can connect and JetStream works.
+// Start returns when clients can connect and JetStream works. The folder is
+// this server's until Shutdown: a second one on it is refused with ErrInUse.
 func Start(s Settings) (*Server, error) {
 	if err := checkStoreDir(s.StoreDir); err != nil {
 		return nil, err
 	}
+	lock, err := lockStore(s.StoreDir)
+	if err != nil {
+		return nil, err
+	}
+	inner, err := s.run()
+	if err != nil {
+		lock.release()
+		return nil, err
+	}
+	return &Server{inner: inner, lock: lock}, nil
+}
+
+// run starts the server on a folder that is ours.
+func (s Settings) run() (*server.Server, error) {
 	opts, err := s.options()
 	if err != nil {
 		return nil, err
@@ -71,7 +87,7 @@ func Start(s Settings) (*Server, error) {
 		inner.WaitForShutdown()
 		return nil, fmt.Errorf("starting the NATS server: %w", err)
 	}
-	return &Server{inner: inner}, nil
+	return inner, nil
 }
 
 // InProcessConn connects without a socket; nats.InProcessServer takes a Server.
@@ -89,6 +105,7 @@ func (s *Server) URL() string {
 func (s *Server) Shutdown() {
 	s.inner.Shutdown()
 	s.inner.WaitForShutdown()
+	s.lock.release()
 }
 
 func (s Settings) options() (*server.Options, error) {

@@ -1,9 +1,13 @@
 package natsserver
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -99,4 +103,73 @@ func TestShutdownTwiceAndRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	again.Shutdown()
+}
+
+// A folder has one server at a time, and is free when that one is gone.
+func TestOneServerAFolder(t *testing.T) {
+	dir := t.TempDir()
+	first, err := Start(Settings{StoreDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := Start(Settings{StoreDir: dir})
+	if err == nil {
+		second.Shutdown()
+		first.Shutdown()
+		t.Fatal("two servers use one folder")
+	}
+	host, _ := os.Hostname()
+	for _, want := range []string{dir, fmt.Sprintf("process %d on %s, since 2", os.Getpid(), host)} {
+		if !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %q does not say %q", err, want)
+		}
+	}
+	first.Shutdown()
+	again, err := Start(Settings{StoreDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Shutdown()
+}
+
+// A process that is killed leaves no lock behind.
+func TestKilledServerLeavesNoLock(t *testing.T) {
+	const variable = "NATSSERVER_TEST_HOLD"
+	if dir := os.Getenv(variable); dir != "" {
+		if _, err := lockStore(dir); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = os.Stdout.WriteString("locked\n")
+		_, _ = io.Copy(io.Discard, os.Stdin) // until killed, or the test is gone
+		return
+	}
+	dir := t.TempDir()
+	holder := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKilledServerLeavesNoLock$")
+	holder.Env = append(os.Environ(), variable+"="+dir)
+	out, err := holder.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := holder.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := holder.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "locked\n" {
+		t.Fatalf("the holder says %q: %v", line, err)
+	}
+	_, err = lockStore(dir)
+	if want := fmt.Sprintf("process %d", holder.Process.Pid); !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v does not say %q", err, want)
+	}
+	if err := holder.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = holder.Wait() // killed is how it is meant to end
+	lock, err := lockStore(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock.release()
 }

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/switchyard/switchyard/pkg/natsserver"
 )
 
 func TestUsage(t *testing.T) {
@@ -121,4 +124,19 @@ func write(t *testing.T, text string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// A second `up` on a folder is refused, and told who has it.
+func TestUpOnFolderInUse(t *testing.T) {
+	dir := t.TempDir()
+	first, err := natsserver.Start(natsserver.Settings{StoreDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Shutdown()
+	got := invoke("", "up", "--data", dir, "--listen", "127.0.0.1:0")
+	want := fmt.Sprintf("%s belongs to process %d on ", dir, os.Getpid())
+	if line, _, _ := strings.Cut(got.err, "\n"); got.code != exitUsage || !strings.Contains(line, want) {
+		t.Errorf("got %+v, want %q", got, want)
+	}
 }
