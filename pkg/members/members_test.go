@@ -152,6 +152,24 @@ func TestOutageBlamesNobody(t *testing.T) {
 	}
 }
 
+// A change during the call leads to another call.
+func TestFollow(t *testing.T) {
+	v := &View{changed: make(chan struct{}), members: map[string]*entry{}}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	calls := 0
+	v.Follow(ctx, func(all []*pb.Member) {
+		if calls++; len(all) == 2 {
+			cancel()
+			return
+		}
+		v.put(&pb.Member{Id: string(rune('a' + len(all)))})
+	})
+	if calls != 3 {
+		t.Errorf("%d calls, want one for each of 0, 1 and 2 members", calls)
+	}
+}
+
 func TestForgedKeysAreIgnored(t *testing.T) {
 	srv := start(t, t.TempDir(), "127.0.0.1:0")
 	t.Cleanup(srv.Shutdown)

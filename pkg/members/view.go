@@ -113,6 +113,19 @@ func (v *View) Changed() <-chan struct{} {
 	return v.changed
 }
 
+// Follow calls fn with the members, and again at each change, until ctx ends.
+func (v *View) Follow(ctx context.Context, fn func([]*pb.Member)) {
+	for {
+		changed := v.Changed() // before the Snapshot: what comes between wakes us
+		fn(v.Snapshot())
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+	}
+}
+
 // Done is closed when the view is no longer kept up.
 func (v *View) Done() <-chan struct{} { return v.done }
 

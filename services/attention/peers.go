@@ -23,14 +23,7 @@ type peers struct {
 
 // followPeers keeps the peers up to date until ctx ends.
 func (s *Service) followPeers(ctx context.Context) {
-	for {
-		s.peers.update(s.view.Snapshot())
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.view.Changed():
-		}
-	}
+	s.view.Follow(ctx, s.peers.update)
 }
 
 func (p *peers) update(all []*pb.Member) {

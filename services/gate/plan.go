@@ -87,16 +87,10 @@ func (s *Service) followPlan(ctx context.Context) {
 
 // followMembers keeps track of the hosts until ctx ends.
 func (s *Service) followMembers(ctx context.Context) {
-	for {
-		changed := s.view.Changed()
-		s.plan.hosts(WarmHosts(s.view.Snapshot()))
+	s.view.Follow(ctx, func(all []*pb.Member) {
+		s.plan.hosts(WarmHosts(all))
 		s.acknowledge()
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed:
-		}
-	}
+	})
 }
 
 // acknowledge tells which plan is in use, so that hosts can drop what is older.
