@@ -1,0 +1,256 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/pkg/bus"
+	"github.com/switchyard/switchyard/pkg/client"
+	"github.com/switchyard/switchyard/pkg/direct"
+	"github.com/switchyard/switchyard/pkg/forward"
+	"github.com/switchyard/switchyard/pkg/members"
+	"github.com/switchyard/switchyard/pkg/model"
+	"github.com/switchyard/switchyard/pkg/planstore"
+	"github.com/switchyard/switchyard/pkg/sampling"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// The models of TestPipelineIsDirect: the demo; experts in every layer; dense
+// layers between, and a shared expert.
+var pipelineModels = []string{
+	"../../models/demo", "../../pkg/model/testdata/golden/mixtral", "../../pkg/model/testdata/golden/qwen2_moe-mixed",
+}
+
+// TestPipelineIsDirect starts the five services and a NATS server, and wants
+// from messages the bits that direct calls give.
+func TestPipelineIsDirect(t *testing.T) {
+	for _, dir := range pipelineModels {
+		for _, wire := range []forward.Wire{forward.WireF32, forward.WireBF16} {
+			want := directAnswers(t, dir, wire)
+			for _, hops := range []schemas.Hops{schemas.HopsAcked, schemas.HopsUnacked, schemas.HopsCore} {
+				for _, hosts := range []int{1, 2} {
+					name := fmt.Sprintf("%s/%s/%s/hosts=%d", filepath.Base(dir), wire, hops, hosts)
+					t.Run(name, func(t *testing.T) { comparePipeline(t, dir, wire, hops, hosts, want) })
+				}
+			}
+		}
+	}
+}
+
+// Sizes of the comparison.
+const (
+	comparedPrompt  = 11
+	comparedTokens  = 6
+	comparedAtOnce  = 4
+	comparedContext = 64
+)
+
+// answers are what both sides compute: the logits of prompt 0's positions, and
+// the sampled tokens of all prompts.
+type answers struct {
+	logits []float32
+	tokens [][]uint32
+}
+
+func directAnswers(t *testing.T, dir string, wire forward.Wire) answers {
+	t.Helper()
+	m, err := model.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := pool.New(1)
+	defer func() { p.Close(); _ = m.Close() }() // it is only read
+	r, err := direct.New(m, p, direct.Settings{Wire: wire, MaxPositions: comparedContext, KVBytes: 64 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answers{directLogits(t, r, m.Spec.Vocab), directTokens(t, r, m.Spec.Vocab)}
+}
+
+func directLogits(t *testing.T, r *direct.Runner, vocab int) []float32 {
+	t.Helper()
+	s, err := r.Add(benchIDs(0, comparedPrompt, vocab), 0, benchGreedy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	logits, err := r.Logits(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Clone(logits)
+}
+
+// directTokens runs one sequence after the other: the pipeline batches them,
+// which must not show.
+func directTokens(t *testing.T, r *direct.Runner, vocab int) (tokens [][]uint32) {
+	t.Helper()
+	for i := range comparedAtOnce {
+		s, err := r.Add(benchIDs(i, comparedPrompt, vocab), comparedTokens, sampling.Params{Temperature: 0.9, TopP: 0.95, Seed: uint32(i), Logprobs: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range comparedTokens {
+			if err := r.Step(t.Context(), []*direct.Sequence{s}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		tokens = append(tokens, slices.Clone(s.Generated()))
+		s.Close()
+	}
+	return tokens
+}
+
+func comparePipeline(t *testing.T, dir string, wire forward.Wire, hops schemas.Hops, hosts int, want answers) {
+	t.Parallel() // most of a pipeline's start and end is waiting
+	y := startYard(t, dir, wire, hops, hosts)
+	conn, err := y.connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	n := y.settings.node
+	awaitHosts(t, conn, schemas.Streams{Subjects: schemas.NewSubjects(n.prefix, n.modelName())}, hosts)
+	q := &questioner{client: client.New(conn.NATS(), client.Settings{Prefix: n.prefix, Model: n.modelName()}), vocab: n.model.Spec.Vocab}
+	logits, err := q.logits(t.Context(), benchIDs(0, comparedPrompt, q.vocab))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at, a, b := firstDifference(logits, want.logits); at >= 0 {
+		t.Errorf("logit %d is %v, %v by direct calls", at, a, b)
+	}
+	if got := pipelineTokens(t, q); !slices.EqualFunc(got, want.tokens, slices.Equal) {
+		t.Errorf("tokens\n got %v\nwant %v", got, want.tokens)
+	}
+}
+
+// startYard is a pipeline with so many expert hosts, in this process.
+func startYard(t *testing.T, dir string, wire forward.Wire, hops schemas.Hops, hosts int) *yard {
+	t.Helper()
+	up := UpCmd{}
+	if err := fillDefaults(&up); err != nil {
+		t.Fatal(err)
+	}
+	up.Listen, up.ModelFlags.Model, up.Wire, up.Hops = "", dir, string(wire), string(hops)
+	up.Threads, up.MaxModelLen, up.KVMemory = 1, comparedContext, "64MiB"
+	e := &env{Globals: Globals{Prefix: schemas.DefaultPrefix}, stdio: stdio{out: io.Discard, err: io.Discard}, log: slog.New(slog.DiscardHandler)}
+	settings, err := up.settings(t.Context(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings.count["expert"] = hosts
+	y, err := openYard(context.Background(), settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := y.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := y.ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return y
+}
+
+// awaitHosts waits until the gates use a plan that has all hosts.
+func awaitHosts(t *testing.T, conn *bus.Conn, names schemas.Streams, hosts int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	plans, err := conn.EnsureBucket(ctx, 1, names.Bucket("plans"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	present, err := conn.EnsureBucket(ctx, 1, names.Bucket("members"), members.BucketTTL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, err := members.Watch(ctx, present)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		p, err := planstore.Read(ctx, plans)
+		if ctx.Err() != nil {
+			t.Fatalf("the gates use no plan with %d hosts: %v", hosts, err)
+		}
+		if err == nil && len(hostsOf(p)) == hosts && gatesFollow(view.Snapshot(), p) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func hostsOf(p *planstore.Plan) map[string]bool {
+	hosts := map[string]bool{}
+	if p == nil {
+		return hosts
+	}
+	for _, l := range p.Layers {
+		for _, f := range l.Functions {
+			for _, h := range f.Hosts {
+				hosts[h] = true
+			}
+		}
+	}
+	return hosts
+}
+
+func gatesFollow(all []*pb.Member, p *planstore.Plan) bool {
+	gates := members.OfService(all, "gate")
+	return len(gates) > 0 && !slices.ContainsFunc(gates, func(m *pb.Member) bool { return m.PlanVersion != p.Version() })
+}
+
+// pipelineTokens asks for all prompts at once.
+func pipelineTokens(t *testing.T, q *questioner) [][]uint32 {
+	t.Helper()
+	tokens, errs := make([][]uint32, comparedAtOnce), make([]error, comparedAtOnce)
+	var all sync.WaitGroup
+	for i := range comparedAtOnce {
+		all.Go(func() { tokens[i], errs[i] = q.sampled(t.Context(), i) })
+	}
+	all.Wait()
+	for _, err := range errs {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return tokens
+}
+
+// sampled generates with the settings of directTokens.
+func (q *questioner) sampled(ctx context.Context, i int) (tokens []uint32, err error) {
+	n, temperature, topP, seed := int32(comparedTokens), 0.9, 0.95, uint32(i)
+	chunks, err := q.ask(ctx, &pb.Prompt{
+		InputIds: benchIDs(i, comparedPrompt, q.vocab), MaxTokens: &n, Temperature: &temperature, TopP: &topP, Seed: &seed,
+	})
+	for _, c := range chunks {
+		tokens = append(tokens, c.TokenIds...)
+	}
+	return tokens, err
+}
+
+// firstDifference is where two vectors have different bits, -1 for nowhere.
+func firstDifference(a, b []float32) (at int, left, right float32) {
+	if len(a) != len(b) {
+		return min(len(a), len(b)), float32(len(a)), float32(len(b))
+	}
+	for i := range a {
+		if math.Float32bits(a[i]) != math.Float32bits(b[i]) {
+			return i, a[i], b[i]
+		}
+	}
+	return -1, 0, 0
+}
