@@ -207,6 +207,12 @@ func (c *Conn) complained(sub *nats.Subscription, err error) {
 	c.log.Warn("NATS reports a problem", "subject", subject, "error", err)
 }
 
+// refuse drops a message of nobody who may send it, and answers nothing.
+func (c *Conn) refuse(m *nats.Msg, why error) {
+	c.obs.Refused(m.Subject)
+	c.log.Warn("a message was refused", "subject", m.Subject, "error", why)
+}
+
 // reconnection returns a channel that is closed at the next reconnect.
 func (c *Conn) reconnection() <-chan struct{} {
 	c.mu.Lock()

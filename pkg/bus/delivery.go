@@ -3,61 +3,11 @@ package bus
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 )
-
-// origin is what JetStream tells about a delivered message, in the tokens of
-// its reply subject.
-type origin struct {
-	delivered int
-	sequence  uint64
-	consumer  uint64 // the consumer's own count of deliveries
-	stored    time.Time
-}
-
-// parseOrigin reads "$JS.ACK.<stream>.<consumer>.<delivered>.<sseq>.<cseq>.<ns>.<pending>",
-// or the same with domain and account before the stream.
-func parseOrigin(reply string) (o origin, err error) {
-	if !strings.HasPrefix(reply, "$JS.ACK.") {
-		return o, fmt.Errorf("reply subject %q is not one of a stream's messages", reply)
-	}
-	tokens := strings.Split(reply, ".")
-	at := 4
-	if len(tokens) >= 11 {
-		at = 6
-	} else if len(tokens) != 9 {
-		return o, fmt.Errorf("reply subject %q has %d tokens", reply, len(tokens))
-	}
-	var numbers [4]uint64
-	for i := range numbers {
-		if numbers[i], err = strconv.ParseUint(tokens[at+i], 10, 64); err != nil {
-			return o, fmt.Errorf("reading reply subject %q: %w", reply, err)
-		}
-	}
-	return origin{delivered: int(numbers[0]), sequence: numbers[1], consumer: numbers[2], stored: time.Unix(0, int64(numbers[3]))}, nil
-}
-
-// deliveries returns how often a message was delivered, 1 if that is unknown,
-// without the allocations of parseOrigin.
-func deliveries(reply string) int {
-	n := strings.Count(reply, ".") + 1
-	skip := 4
-	if n >= 11 {
-		skip = 6
-	}
-	for ; skip > 0; skip-- {
-		_, reply, _ = strings.Cut(reply, ".")
-	}
-	token, _, _ := strings.Cut(reply, ".")
-	if count, err := strconv.Atoi(token); err == nil {
-		return count
-	}
-	return 1
-}
 
 var (
 	bodyAck      = []byte("+ACK")
@@ -102,19 +52,15 @@ type Delivery struct {
 	reply string
 }
 
-func (q *Queue) delivery(m *nats.Msg) (*Delivery, error) {
-	o, err := parseOrigin(m.Reply)
-	if err != nil {
-		return nil, err
-	}
-	if o.delivered > 1 {
-		q.c.obs.Redelivered(m.Subject, o.delivered)
+func (q *Queue) delivery(a arrival) *Delivery {
+	if a.origin.delivered > 1 {
+		q.c.obs.Redelivered(a.msg.Subject, a.origin.delivered)
 	}
 	return &Delivery{
-		Data: m.Data, Headers: m.Header, Subject: m.Subject,
-		Sequence: o.sequence, Delivered: o.delivered, Timestamp: o.stored,
-		c: q.c, reply: m.Reply,
-	}, nil
+		Data: a.msg.Data, Headers: a.msg.Header, Subject: a.msg.Subject,
+		Sequence: a.origin.sequence, Delivered: a.origin.delivered, Timestamp: a.origin.stored,
+		c: q.c, reply: a.msg.Reply,
+	}
 }
 
 // Context returns ctx with the trace context that the message carries.

@@ -54,7 +54,8 @@ type follower struct {
 	next    uint64 // stream sequence to go on from
 	fn      func(Stored) bool
 
-	delivered uint64 // by the current consumer
+	name      string // of the current consumer
+	delivered uint64 // by it
 	asked     int
 	within    time.Duration // bounds the next attempt at creating one
 }
@@ -69,27 +70,26 @@ func (f *follower) follow(ctx context.Context) (done bool, err error) {
 		return false, fmt.Errorf("subscribing: %w", err)
 	}
 	defer func() { _ = sub.Unsubscribe() }() // fails when the connection is closed
-	name, err := f.create(ctx)
-	if err != nil {
+	if err := f.create(ctx); err != nil {
 		return false, err
 	}
 	api := apiPrefix(f.c.js)
-	defer func() { _ = f.c.nc.Publish(api+"CONSUMER.DELETE."+f.stream+"."+name, nil) }() // else it ages
-	return f.take(ctx, arrived, reconnected, api+"CONSUMER.MSG.NEXT."+f.stream+"."+name, inbox)
+	defer func() { _ = f.c.nc.Publish(api+"CONSUMER.DELETE."+f.stream+"."+f.name, nil) }() // else it ages
+	return f.take(ctx, arrived, reconnected, api+"CONSUMER.MSG.NEXT."+f.stream+"."+f.name, inbox)
 }
 
-func (f *follower) create(ctx context.Context) (name string, err error) {
+func (f *follower) create(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, f.within)
 	defer cancel()
 	f.within = min(2*f.within, createWithin)
-	name = "follow-" + nuid.Next()
-	_, err = f.c.js.CreateConsumer(ctx, f.stream, jetstream.ConsumerConfig{
-		Name: name, FilterSubject: f.subject, AckPolicy: jetstream.AckNonePolicy,
+	f.name = "follow-" + nuid.Next()
+	_, err := f.c.js.CreateConsumer(ctx, f.stream, jetstream.ConsumerConfig{
+		Name: f.name, FilterSubject: f.subject, AckPolicy: jetstream.AckNonePolicy,
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: f.next,
 		InactiveThreshold: followIdle, MemoryStorage: true, Replicas: 1,
 	})
 	f.delivered, f.asked = 0, 0
-	return name, wrap("creating a consumer", err)
+	return wrap("creating a consumer", err)
 }
 
 func (f *follower) take(ctx context.Context, arrived <-chan *nats.Msg, reconnected <-chan struct{}, next, inbox string) (done bool, err error) {
@@ -125,24 +125,29 @@ func (f *follower) take(ctx context.Context, arrived <-chan *nats.Msg, reconnect
 }
 
 func (f *follower) receive(m *nats.Msg) (done bool, err error) {
-	switch status := statusOf(m); status {
-	case "":
-	case "100":
+	a, err := consumerRef{f.stream, f.name}.arrival(m)
+	if err != nil {
+		f.c.refuse(m, err)
 		return false, nil
+	}
+	switch a.status {
+	case "":
+		return f.deliver(a)
+	case "100":
 	case "404", "408":
 		f.asked -= pendingOf(m)
-		return false, nil
 	default:
-		return false, statusError(status, m)
+		err = statusError(a)
 	}
-	o, err := parseOrigin(m.Reply)
-	if err != nil {
-		return false, err
-	}
-	if f.delivered++; o.consumer != f.delivered {
-		return false, fmt.Errorf("message %d of consumer came as number %d", o.consumer, f.delivered)
+	return false, err
+}
+
+// deliver passes a message on; a gap in the consumer's numbers ends it.
+func (f *follower) deliver(a arrival) (done bool, err error) {
+	if f.delivered++; a.origin.number != f.delivered {
+		return false, fmt.Errorf("message %d of consumer came as number %d", a.origin.number, f.delivered)
 	}
 	f.asked--
-	f.next = o.sequence + 1
-	return !f.fn(Stored{Subject: m.Subject, Data: m.Data, Sequence: o.sequence, Time: o.stored}), nil
+	f.next = a.origin.sequence + 1
+	return !f.fn(Stored{Subject: a.msg.Subject, Data: a.msg.Data, Sequence: a.origin.sequence, Time: a.origin.stored}), nil
 }

@@ -24,6 +24,9 @@ type Observer interface {
 	Redelivered(subject string, delivered int)
 	// Rebuilt says that a receiver created its lost stream or consumer anew.
 	Rebuilt(stream, consumer string)
+	// Refused says that a message was dropped because it is not one that may
+	// come on its subject.
+	Refused(subject string)
 }
 
 // NoObserver counts nothing; embed it to implement part of Observer.
@@ -43,3 +46,6 @@ func (NoObserver) Redelivered(string, int) {}
 
 // Rebuilt does nothing.
 func (NoObserver) Rebuilt(string, string) {}
+
+// Refused does nothing.
+func (NoObserver) Refused(string) {}

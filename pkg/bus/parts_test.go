@@ -41,35 +41,6 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-func TestParseOrigin(t *testing.T) {
-	for name, c := range map[string]struct {
-		reply string
-		ok    bool
-	}{
-		"short":       {"$JS.ACK.S.C.3.70.5.1700000000000000000.9", true},
-		"domain":      {"$JS.ACK.hub.acc.S.C.3.70.5.1700000000000000000.9", true},
-		"with token":  {"$JS.ACK.hub.acc.S.C.3.70.5.1700000000000000000.9.x", true},
-		"truncated":   {"$JS.ACK.S.C.3.70", false},
-		"no number":   {"$JS.ACK.S.C.x.70.5.1700000000000000000.9", false},
-		"of somebody": {"_INBOX.a", false},
-		"none":        {"", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			o, err := parseOrigin(c.reply)
-			if (err == nil) != c.ok {
-				t.Fatalf("error %v", err)
-			}
-			want := origin{delivered: 3, sequence: 70, consumer: 5, stored: time.Unix(1700000000, 0)}
-			if c.ok && (o.delivered != 3 || o.sequence != 70 || o.consumer != 5 || !o.stored.Equal(want.stored)) {
-				t.Errorf("got %+v", o)
-			}
-			if c.ok && deliveries(c.reply) != 3 {
-				t.Errorf("%d deliveries", deliveries(c.reply))
-			}
-		})
-	}
-}
-
 func TestParseAck(t *testing.T) {
 	var api *jetstream.APIError
 	for name, c := range map[string]struct {

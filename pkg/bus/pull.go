@@ -48,7 +48,7 @@ type puller struct {
 	next   string // subject of pull requests
 	inbox  string
 	want   int
-	handle func(*nats.Msg)
+	handle func(arrival)
 
 	ctx        context.Context // ends when the puller stops
 	sub        *nats.Subscription
@@ -124,32 +124,30 @@ func (p *puller) create(ctx context.Context, within time.Duration) error {
 	return nil
 }
 
+func (p *puller) consumer() consumerRef { return consumerRef{p.spec.Name, p.config.Durable} }
+
 func (p *puller) receive(m *nats.Msg) {
+	a, err := p.consumer().arrival(m)
+	if err != nil {
+		p.c.refuse(m, err)
+		return
+	}
 	p.heard.Store(time.Now().UnixNano())
-	if status := statusOf(m); status != "" {
-		p.onStatus(status, m)
+	if a.status != "" {
+		p.onStatus(a)
 		return
 	}
 	p.busy.Store(true)
-	p.handle(m)
+	p.handle(a)
 	p.busy.Store(false)
 	p.credit(1)
 }
 
-// statusOf returns the status of what the server says by itself, empty for a
-// stream's message.
-func statusOf(m *nats.Msg) string {
-	if len(m.Data) > 0 || len(m.Header) == 0 {
-		return ""
-	}
-	return m.Header.Get("Status")
-}
-
-func (p *puller) onStatus(status string, m *nats.Msg) {
-	switch status {
+func (p *puller) onStatus(a arrival) {
+	switch a.status {
 	case "100": // heartbeat
 	case "404", "408":
-		p.credit(pendingOf(m))
+		p.credit(pendingOf(a.msg))
 	default: // 409: deleted, moved or shut down
 		p.rebuild()
 	}

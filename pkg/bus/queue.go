@@ -39,7 +39,7 @@ type Queue struct {
 	pulling sync.Mutex // one Pull at a time
 
 	mu      sync.Mutex
-	arrived chan *nats.Msg // of the current request; nil without one
+	arrived chan arrival // of the current request; nil without one
 
 	stop sync.Once
 	quit chan struct{}
@@ -74,18 +74,23 @@ func (q *Queue) create(ctx context.Context, within time.Duration) error {
 // asks any more, or is more than was asked for, goes back at once: a sibling
 // would wait for AckWait otherwise.
 func (q *Queue) receive(m *nats.Msg) {
+	a, err := consumerRef{q.s.Stream.Name, q.s.Name}.arrival(m)
+	if err != nil {
+		q.c.refuse(m, err)
+		return
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	select {
-	case q.arrived <- m: // never, when nil
+	case q.arrived <- a: // never, when nil
 	default:
-		q.giveBack(m)
+		q.giveBack(a)
 	}
 }
 
-func (q *Queue) giveBack(m *nats.Msg) {
-	if statusOf(m) == "" {
-		_ = q.c.answer(m.Reply, Retried, 0, "") // lost: a redelivery after AckWait
+func (q *Queue) giveBack(a arrival) {
+	if a.status == "" {
+		_ = q.c.answer(a.msg.Reply, Retried, 0, "") // lost: a redelivery after AckWait
 	}
 }
 
@@ -148,7 +153,7 @@ func (q *Queue) request(ctx context.Context, r pullRequest) ([]*Delivery, error)
 	return q.collect(ctx, arrived, reconnected, r.batch)
 }
 
-func (q *Queue) begin(batch int) (<-chan *nats.Msg, error) {
+func (q *Queue) begin(batch int) (<-chan arrival, error) {
 	select {
 	case <-q.quit:
 		return nil, ErrStopped
@@ -157,7 +162,7 @@ func (q *Queue) begin(batch int) (<-chan *nats.Msg, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	// Room for every message, and for statuses before anybody reads them.
-	q.arrived = make(chan *nats.Msg, batch+4)
+	q.arrived = make(chan arrival, batch+4)
 	return q.arrived, nil
 }
 
@@ -166,24 +171,25 @@ func (q *Queue) end() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	close(q.arrived)
-	for m := range q.arrived {
-		q.giveBack(m)
+	for a := range q.arrived {
+		q.giveBack(a)
 	}
 	q.arrived = nil
 }
 
-func (q *Queue) collect(ctx context.Context, arrived <-chan *nats.Msg, reconnected <-chan struct{}, batch int) (out []*Delivery, err error) {
+func (q *Queue) collect(ctx context.Context, arrived <-chan arrival, reconnected <-chan struct{}, batch int) (out []*Delivery, err error) {
 	silence := time.NewTimer(silentAfter)
 	defer silence.Stop()
 	for len(out) < batch {
 		select {
-		case m := <-arrived:
-			if status := statusOf(m); status == "100" {
+		case a := <-arrived:
+			switch a.status {
+			case "":
+				out = append(out, q.delivery(a))
+			case "100":
 				silence.Reset(silentAfter)
-			} else if status != "" {
-				return out, statusError(status, m)
-			} else if d, err := q.delivery(m); err == nil {
-				out = append(out, d)
+			default:
+				return out, statusError(a)
 			}
 		case <-silence.C:
 			return out, jetstream.ErrNoHeartbeat
@@ -200,11 +206,11 @@ func (q *Queue) collect(ctx context.Context, arrived <-chan *nats.Msg, reconnect
 	return out, nil
 }
 
-func statusError(status string, m *nats.Msg) error {
-	if status == "404" || status == "408" {
+func statusError(a arrival) error {
+	if a.status == "404" || a.status == "408" {
 		return nil // none, or no more
 	}
-	return fmt.Errorf("server status %s %s", status, m.Header.Get("Description"))
+	return fmt.Errorf("server status %s %s", a.status, a.msg.Header.Get("Description"))
 }
 
 // Stop ends the current Pull and all later ones. Deliveries remain valid.

@@ -97,7 +97,7 @@ type Receiving struct {
 	cancel  context.CancelFunc
 	sub     *nats.Subscription
 	puller  *puller // nil with core hops
-	work    chan *nats.Msg
+	work    chan arrival
 	workers sync.WaitGroup
 	closed  chan struct{}
 }
@@ -108,11 +108,11 @@ func (c *Conn) newReceiving(ctx context.Context, r Receiver, acked bool, h Handl
 	if r.Concurrency == 1 {
 		return out
 	}
-	out.work = make(chan *nats.Msg)
+	out.work = make(chan arrival)
 	for range r.Concurrency {
 		out.workers.Go(func() { //nolint:contextcheck // handlers get the receiving's own, which outlives the setup's
-			for m := range out.work {
-				out.run(m)
+			for a := range out.work {
+				out.run(a)
 			}
 		})
 	}
@@ -139,7 +139,7 @@ func (c *Conn) subscribe(ctx context.Context, r Receiver, h Handler) (*Receiving
 	out := c.newReceiving(ctx, r, false, h)
 	ctx, cancel := context.WithTimeout(ctx, createWithin)
 	defer cancel()
-	sub, err := c.nc.QueueSubscribe(r.Subject, r.Name, out.take)
+	sub, err := c.nc.QueueSubscribe(r.Subject, r.Name, func(m *nats.Msg) { out.take(arrival{msg: m}) })
 	if err == nil {
 		err = c.nc.FlushWithContext(ctx) // the server knows of it: nothing from now on is missed
 	}
@@ -155,21 +155,22 @@ func (c *Conn) subscribe(ctx context.Context, r Receiver, h Handler) (*Receiving
 }
 
 // take runs on the subscription's goroutine.
-func (r *Receiving) take(m *nats.Msg) {
+func (r *Receiving) take(a arrival) {
 	if r.work == nil {
-		r.run(m)
+		r.run(a)
 		return
 	}
 	select {
-	case r.work <- m:
+	case r.work <- a:
 	case <-r.ctx.Done():
 	}
 }
 
-func (r *Receiving) run(m *nats.Msg) {
+func (r *Receiving) run(a arrival) {
+	m := a.msg
 	msg := Msg{Subject: m.Subject, Header: m.Header, Data: m.Data, Delivered: 1}
 	if r.acked {
-		if msg.Delivered = deliveries(m.Reply); msg.Delivered > 1 {
+		if msg.Delivered = a.origin.delivered; msg.Delivered > 1 {
 			r.c.obs.Redelivered(m.Subject, msg.Delivered)
 		}
 	}
