@@ -65,16 +65,18 @@ func classify(err error, delivered int) (o Outcome, after time.Duration) {
 	switch {
 	case err == nil:
 		return Done, 0
-	case errors.As(err, &poison):
-		// The handler knows that no attempt, here or elsewhere, can succeed.
+	case errors.As(err, &poison), IsPanic(err):
+		// No attempt, here or elsewhere, can succeed.
 		return Poisoned, 0
+	case errors.As(err, &retry):
+		// The handler knows when it makes sense again, so it is not bounded. What
+		// lies beneath does not count: a timeout of the handler's own is an error
+		// to try again after, and not the message's deadline.
+		return Retried, retry.after
 	case errors.Is(err, ErrLate), errors.Is(err, context.DeadlineExceeded):
 		// Nobody waits for the result; its sender has given up or issued the
 		// work again, so another attempt only takes room from live work.
 		return Late, 0
-	case errors.As(err, &retry):
-		// The handler knows when it makes sense again, so it is not bounded.
-		return Retried, retry.after
 	case errors.Is(err, context.Canceled):
 		// This replica is stopping: a sibling can take it at once.
 		return Retried, 0

@@ -48,8 +48,9 @@ type Delivery struct {
 	// Timestamp is the server's, from when the message was stored.
 	Timestamp time.Time
 
-	c     *Conn
-	reply string
+	c       *Conn
+	reply   string
+	ackWait time.Duration
 }
 
 func (q *Queue) delivery(a arrival) *Delivery {
@@ -59,7 +60,7 @@ func (q *Queue) delivery(a arrival) *Delivery {
 	return &Delivery{
 		Data: a.msg.Data, Headers: a.msg.Header, Subject: a.msg.Subject,
 		Sequence: a.origin.sequence, Delivered: a.origin.delivered, Timestamp: a.origin.stored,
-		c: q.c, reply: a.msg.Reply,
+		c: q.c, reply: a.msg.Reply, ackWait: q.config.AckWait,
 	}
 }
 

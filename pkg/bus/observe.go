@@ -27,6 +27,8 @@ type Observer interface {
 	// Refused says that a message was dropped because it is not one that may
 	// come on its subject.
 	Refused(subject string)
+	// Panicked says that a message's handler panicked.
+	Panicked(subject string)
 }
 
 // NoObserver counts nothing; embed it to implement part of Observer.
@@ -49,3 +51,6 @@ func (NoObserver) Rebuilt(string, string) {}
 
 // Refused does nothing.
 func (NoObserver) Refused(string) {}
+
+// Panicked does nothing.
+func (NoObserver) Panicked(string) {}

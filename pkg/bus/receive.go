@@ -178,7 +178,7 @@ func (r *Receiving) run(a arrival) {
 	if r.c.prop != nil && len(m.Header) > 0 {
 		ctx = r.c.prop.Extract(ctx, m.Header)
 	}
-	err := r.handler(ctx, &msg)
+	err := r.handle(ctx, &msg)
 	outcome, after := classify(err, msg.Delivered)
 	r.c.obs.Handled(m.Subject, len(m.Data), outcome)
 	if err != nil && r.ctx.Err() == nil {
@@ -187,6 +187,12 @@ func (r *Receiving) run(a arrival) {
 	if r.acked {
 		_ = r.c.answer(m.Reply, outcome, after, reason(err)) // a lost answer is a redelivery
 	}
+}
+
+// handle calls the handler and bears its panic.
+func (r *Receiving) handle(ctx context.Context, m *Msg) (err error) {
+	defer r.c.catch(m.Subject, &err)
+	return r.handler(ctx, m)
 }
 
 // Stop discards: no further handler starts, and the running ones' context

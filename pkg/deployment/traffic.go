@@ -53,10 +53,19 @@ func (t *Traffic) Handled(subject string, bytes int, outcome bus.Outcome) {
 	if in, ok := t.in[t.kind(subject)]; ok {
 		in.Add(bytes)
 	}
-	if outcome == bus.Late {
+	switch outcome {
+	case bus.Late:
 		t.metrics.Late.Inc()
+	case bus.Poisoned:
+		t.metrics.Poisoned.Inc()
 	}
 }
+
+// Refused counts a message that came where it may not.
+func (t *Traffic) Refused(string) { t.metrics.Strangers.Inc() }
+
+// Panicked counts a handler's panic.
+func (t *Traffic) Panicked(string) { t.metrics.Panics.Inc() }
 
 // Redelivered counts a message that came again.
 func (t *Traffic) Redelivered(subject string, _ int) {

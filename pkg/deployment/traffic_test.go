@@ -17,11 +17,17 @@ func TestTrafficByKindOfStream(t *testing.T) {
 	traffic.Published("yardstick.hidden.demo.3", 99)
 	traffic.Handled("yard.hidden.demo.4", 20, bus.Late)
 	traffic.Redelivered("yard.sequence.demo", 2)
+	traffic.Handled("yard.hidden.demo.4", 0, bus.Poisoned)
+	traffic.Refused("_INBOX.x")
+	traffic.Panicked("yard.hidden.demo.4")
 	for name, want := range map[string]float64{
-		"switchyard_bus_messages_total":      2,
+		"switchyard_bus_messages_total":      3,
 		"switchyard_bus_payload_bytes_total": 30,
 		"switchyard_late_total":              1,
 		"switchyard_redeliveries_total":      1,
+		"switchyard_poisoned_total":          1,
+		"switchyard_strangers_total":         1,
+		"switchyard_panics_total":            1,
 	} {
 		if got := total(t, registry, name); got != want {
 			t.Errorf("%s is %v, want %v", name, got, want)

@@ -31,6 +31,10 @@ type Metrics struct {
 	Repeats prometheus.Counter
 	// Strangers counts messages refused: another version, model or numeric class, or unreadable.
 	Strangers prometheus.Counter
+	// Poisoned counts messages that no attempt can handle, and that were taken off their queue.
+	Poisoned prometheus.Counter
+	// Panics counts handlers' panics that were recovered.
+	Panics prometheus.Counter
 
 	genAI genAI
 }
@@ -55,12 +59,14 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Late:         counter("late_total", "Messages dropped because their deadline had passed."),
 		Repeats:      counter("repeats_total", "Messages whose key had been handled before."),
 		Strangers:    counter("strangers_total", "Messages refused: unreadable, or of another version, model or numeric class."),
+		Poisoned:     counter("poisoned_total", "Messages that no attempt can handle, taken off their queue."),
+		Panics:       counter("panics_total", "Handlers' panics that were recovered; each is a fault of the program."),
 		genAI:        newGenAI(),
 	}
 	r.MustRegister(
 		m.requests, m.tokens, m.stepDuration, m.layerHop, m.expertRows, m.expertTime, m.batchRows,
 		m.redeliveries, m.kvPages, m.queueDepth, m.busMessages, m.busBytes, m.sequences,
-		m.Reissues, m.Late, m.Repeats, m.Strangers,
+		m.Reissues, m.Late, m.Repeats, m.Strangers, m.Poisoned, m.Panics,
 		m.genAI.request, m.genAI.firstToken, m.genAI.perToken,
 	)
 	return m

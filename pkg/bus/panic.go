@@ -1,0 +1,52 @@
+package bus
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+)
+
+// PanicError is what a handler's panic becomes at the message's border, so that
+// one message does not take down the process, and its siblings after it.
+type PanicError struct {
+	Value any
+}
+
+func (e *PanicError) Error() string {
+	return fmt.Sprintf("panic while handling a message: %v", e.Value)
+}
+
+// Try calls handle for a message. A panic is counted, logged with its stack,
+// and returned as a *PanicError, which classify.go takes for poison: the same
+// message would lead to it again.
+func (c *Conn) Try(subject string, handle func() error) (err error) {
+	defer c.catch(subject, &err)
+	return handle()
+}
+
+// Recover ends a panic of a handler that returns nothing: defer it at the
+// handler's beginning, and at that of every goroutine that the handler starts.
+func (c *Conn) Recover(subject string) {
+	if value := recover(); value != nil {
+		c.panicked(subject, value)
+	}
+}
+
+// catch is deferred; a panic becomes *err.
+func (c *Conn) catch(subject string, err *error) {
+	if value := recover(); value != nil {
+		c.panicked(subject, value)
+		*err = &PanicError{value}
+	}
+}
+
+func (c *Conn) panicked(subject string, value any) {
+	c.obs.Panicked(subject)
+	c.log.Error("a message's handler panicked; the message is given up", "subject", subject, "panic", value, "stack", string(debug.Stack()))
+}
+
+// IsPanic says whether an error is a handler's panic.
+func IsPanic(err error) bool {
+	var p *PanicError
+	return errors.As(err, &p)
+}

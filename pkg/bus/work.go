@@ -1,0 +1,62 @@
+package bus
+
+import (
+	"context"
+	"time"
+)
+
+// MaxDeliveries bounds how many replicas may go away with a delivery that is
+// done by Work: it may be what makes them go.
+const MaxDeliveries = 10
+
+// TooOften says that so many replicas took this delivery and went away without
+// settling it that it must be ended rather than done.
+func (d *Delivery) TooOften() bool { return d.Delivered > MaxDeliveries }
+
+// Pauses between attempts of Work at something that fails for an unknown reason.
+const (
+	firstPause = 100 * time.Millisecond
+	lastPause  = 2 * time.Second
+)
+
+// Work does a delivery's work and settles it; what do's error leads to is in
+// classify.go. Unlike with End, what is to be tried again is tried again here,
+// without a bound, while the delivery is renewed. It goes to another replica
+// only when ctx ends, or when this one is gone. So the count of its deliveries
+// says how many replicas had it, and nothing about how often it failed. The
+// returned error is about settling it: the delivery may come again then.
+func (d *Delivery) Work(ctx context.Context, do func() error) error {
+	defer d.renew()()
+	for wait := firstPause; ; wait = min(2*wait, lastPause) {
+		err := d.c.Try(d.Subject, do)
+		outcome, after := classify(err, 1)
+		if outcome != Retried {
+			return d.end(outcome, 0, reason(err))
+		}
+		select {
+		case <-ctx.Done():
+			return d.Nak(0)
+		case <-time.After(max(wait, after)):
+		}
+	}
+}
+
+// renew keeps the delivery from coming again until stop is called, by three
+// signs of life each AckWait.
+func (d *Delivery) renew() (stop func()) {
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(d.ackWait / 3)
+		defer tick.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-tick.C:
+				_ = d.InProgress() // disconnected: it comes again, and is done twice
+			}
+		}
+	}()
+	return func() { close(quit); <-done }
+}

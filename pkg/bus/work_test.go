@@ -1,0 +1,117 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/switchyard/switchyard/schemas"
+)
+
+// unsettled is how many messages a work queue still has.
+func (r *rig) unsettled(s schemas.Streams) uint64 {
+	info, err := r.conn.js.Stream(r.ctx(), s.Sequences().Name)
+	if err != nil {
+		return 1
+	}
+	return info.CachedInfo().State.Msgs
+}
+
+// Errors are tried again by the same replica, which keeps the delivery longer
+// than AckWait: its count stays 1, and nobody else gets it.
+func TestWorkKeepsItsDelivery(t *testing.T) {
+	r := newRig(t)
+	s := names(schemas.HopsCore)
+	q := r.queue(s, 200*time.Millisecond)
+	r.store(s, 1)
+	d := r.pull(q, 1, 1)[0]
+	attempts := 0
+	err := d.Work(r.ctx(), func() error {
+		if attempts++; attempts > 4 {
+			return nil
+		}
+		return []error{errors.New("unknown"), context.Canceled, RetryAfter(300*time.Millisecond, context.DeadlineExceeded)}[attempts%3]
+	})
+	if err != nil || attempts != 5 {
+		t.Errorf("%d attempts, error %v", attempts, err)
+	}
+	eventually(t, "it is settled", func() bool { return r.unsettled(s) == 0 })
+	if n := r.obs.redelivered.Load(); n != 0 {
+		t.Errorf("%d redeliveries", n)
+	}
+}
+
+func TestWorkEnds(t *testing.T) {
+	r := newRig(t)
+	s := names(schemas.HopsCore)
+	q := r.queue(s, time.Minute)
+	r.store(s, 2)
+	for i, do := range []func() error{
+		func() error { return Poison(errors.New("unreadable")) },
+		func() error { panic("index out of range") },
+	} {
+		d := r.pull(q, 1, 1)[0]
+		if err := d.Work(r.ctx(), do); err != nil {
+			t.Error(err)
+		}
+		eventually(t, "it is settled", func() bool { return r.unsettled(s) == uint64(1-i) })
+	}
+	if n := r.obs.panicked.Load(); n != 1 {
+		t.Errorf("%d panics counted", n)
+	}
+}
+
+// A replica that stops gives its work to the next one at once, and the count
+// tells how many had it.
+func TestTooOften(t *testing.T) {
+	r := newRig(t)
+	s := names(schemas.HopsCore)
+	q := r.queue(s, time.Minute)
+	r.store(s, 1)
+	for n := 1; n <= MaxDeliveries+1; n++ {
+		d := r.pull(q, 1, 1)[0]
+		if d.Delivered != n || d.TooOften() != (n > MaxDeliveries) {
+			t.Errorf("delivery %d: %+v", n, d)
+		}
+		ctx, cancel := context.WithCancel(r.ctx())
+		if err := d.Work(ctx, func() error { cancel(); return ctx.Err() }); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A message whose handler panics is settled, and the next one is handled.
+func TestPanickingHandler(t *testing.T) {
+	for _, mode := range allHops {
+		for _, concurrency := range []int{1, 3} {
+			t.Run(string(mode), func(t *testing.T) {
+				r := newRig(t)
+				s, h := names(mode), NewHop(r.conn, mode)
+				rc := receiver(s)
+				rc.Concurrency = concurrency
+				var calls atomic.Int64
+				running, err := h.Receive(r.ctx(), rc, func(context.Context, *Msg) error {
+					if calls.Add(1) <= 3 {
+						panic("index out of range")
+					}
+					return nil
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer running.Stop()
+				for range 5 {
+					if err := h.Send(r.ctx(), s.Subjects.Hidden(0), hidden(1)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				eventually(t, "all handled", func() bool { return r.obs.handled[Done].Load() == 2 })
+				if n, poisoned := r.obs.panicked.Load(), r.obs.handled[Poisoned].Load(); n != 3 || poisoned != 3 {
+					t.Errorf("%d panics, %d poisoned", n, poisoned)
+				}
+			})
+		}
+	}
+}
