@@ -88,6 +88,12 @@ func (s Streams) Tokens() StreamSpec {
 // Hidden carries rows to the gates.
 func (s Streams) Hidden() StreamSpec { return s.tensor("HIDDEN", s.AnyHidden()) }
 
+// Gate carries rows to gates by name.
+func (s Streams) Gate() StreamSpec { return s.tensor("GATE", s.AnyGate()) }
+
+// Host carries routed rows to expert hosts by name.
+func (s Streams) Host() StreamSpec { return s.tensor("HOST", s.AnyHost()) }
+
 // Expert carries one layer's routed rows: a server takes about a thousand
 // consumers a stream, so each layer has its own.
 func (s Streams) Expert(layer int) StreamSpec {
@@ -121,7 +127,7 @@ func (s Streams) Tensors(moeLayers []int) []StreamSpec {
 	if s.Hops == HopsCore {
 		return nil
 	}
-	specs := []StreamSpec{s.Hidden(), s.Partial(), s.Block()}
+	specs := []StreamSpec{s.Hidden(), s.Gate(), s.Host(), s.Partial(), s.Block()}
 	for _, layer := range moeLayers {
 		specs = append(specs, s.Expert(layer))
 	}

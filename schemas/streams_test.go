@@ -11,8 +11,8 @@ func TestStreams(t *testing.T) {
 		tensors   int
 		retention Retention
 	}{
-		{HopsAcked, 5, WorkQueue},
-		{HopsUnacked, 5, Interest},
+		{HopsAcked, 7, WorkQueue},
+		{HopsUnacked, 7, Interest},
 		{HopsCore, 0, 0},
 	} {
 		s := Streams{Subjects: subjects, Hops: tc.hops}

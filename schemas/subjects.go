@@ -78,6 +78,19 @@ func (s Subjects) Hidden(layer int) string { return s.join("hidden", s.Model, st
 // AnyHidden matches the rows of every layer.
 func (s Subjects) AnyHidden() string { return s.join("hidden", s.Model, "*") }
 
+// Gate carries rows to one gate replica, when not any one may have them.
+func (s Subjects) Gate(replica string) string { return s.join("gate", s.Model, replica) }
+
+// AnyGate matches the rows for every gate replica.
+func (s Subjects) AnyGate() string { return s.join("gate", s.Model, "*") }
+
+// Host carries routed rows to one expert host, when not any one of a
+// function's hosts may have them.
+func (s Subjects) Host(host string) string { return s.join("host", s.Model, host) }
+
+// AnyHost matches the routed rows for every expert host.
+func (s Subjects) AnyHost() string { return s.join("host", s.Model, "*") }
+
 // Expert carries routed rows to one function.
 func (s Subjects) Expert(layer int, function string) string {
 	return s.join("expert", s.Model, strconv.Itoa(layer), function)

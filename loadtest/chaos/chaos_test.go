@@ -7,6 +7,7 @@
 package chaos
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -29,19 +30,16 @@ type yard struct {
 type row struct {
 	scenario string
 	open     int
-	stall    time.Duration
+	// first is the longest wait for a first chunk, stall the longest pause after one.
+	first, stall time.Duration
 	counters
 	repeats int
 	took    time.Duration
 }
 
 func TestTheSameTokensWhateverIsKilled(t *testing.T) {
-	mode := os.Getenv("SWITCHYARD_CHAOS")
-	if mode == "" || testing.Short() {
-		t.Skip("SWITCHYARD_CHAOS is not set, or -short is: this takes minutes; set it to 1, or to long for more scenarios")
-	}
-	y := &yard{fleet: newFleet(t)}
-	y.load, y.stats = newLoad(t, y.url()), listenStats(t, connect(t, y.url()))
+	mode := wanted(t)
+	y := newYard(t, buildPrograms(t), cmp.Or(os.Getenv("SWITCHYARD_HOPS"), "unacked"))
 	defer func() { t.Log("\n" + y.table()) }()
 
 	y.scale(1, 1)
@@ -64,12 +62,29 @@ func TestTheSameTokensWhateverIsKilled(t *testing.T) {
 	y.batch("four-experts-kill", func() { y.kill("expert") })
 }
 
+// wanted is what SWITCHYARD_CHAOS says, and skips the test without it.
+func wanted(t *testing.T) string {
+	t.Helper()
+	mode := os.Getenv("SWITCHYARD_CHAOS")
+	if mode == "" || testing.Short() {
+		t.Skip("SWITCHYARD_CHAOS is not set, or -short is: this takes minutes; set it to 1, or to long for more scenarios")
+	}
+	return mode
+}
+
+func newYard(t *testing.T, programs, hops string) *yard {
+	t.Helper()
+	y := &yard{fleet: newFleet(t, programs, hops)}
+	y.load, y.stats = newLoad(t, y.url()), listenStats(t, connect(t, y.url()))
+	return y
+}
+
 // alone makes the answers that all others must equal.
 func (y *yard) alone() {
 	start := time.Now()
 	y.want = y.load.alone("alone")
 	y.load.raw.check(y.t, "alone", false)
-	y.rows = append(y.rows, row{scenario: "alone", stall: longest(y.want), took: time.Since(start), open: 1})
+	y.rows = append(y.rows, row{scenario: "alone", stall: longest(y.want, stallOf), took: time.Since(start), open: 1})
 }
 
 // batch runs a scenario: all requests at once, and trouble in the middle.
@@ -88,7 +103,7 @@ func (y *yard) scenario(name string, early bool, trouble func()) row {
 	}
 	before, repeats, start := y.stats.total(), y.load.raw.repeated(), time.Now()
 	got, open := y.load.batch(name, early, trouble)
-	r := row{scenario: name, open: open, stall: longest(got), took: time.Since(start)}
+	r := row{scenario: name, open: open, first: longest(got, firstOf), stall: longest(got, stallOf), took: time.Since(start)}
 	y.load.raw.check(y.t, name, strings.HasPrefix(name, "kill-nats"))
 	r.repeats, r.counters = y.load.raw.repeated()-repeats, y.stats.since(before)
 	y.rows = append(y.rows, r)
@@ -106,12 +121,15 @@ func (y *yard) compare(name string, got []answer) {
 	}
 }
 
-func longest(all []answer) (stall time.Duration) {
+func longest(all []answer, of func(answer) time.Duration) (d time.Duration) {
 	for _, a := range all {
-		stall = max(stall, a.stall)
+		d = max(d, of(a))
 	}
-	return stall
+	return d
 }
+
+func firstOf(a answer) time.Duration { return a.first }
+func stallOf(a answer) time.Duration { return a.stall }
 
 func (y *yard) kill(kind string) {
 	p := y.first(kind)

@@ -30,23 +30,33 @@ var kinds = []string{"aggregator", "expert", "gate", "attention", "tokenizer"}
 
 // fleet is a NATS server and the services' processes.
 type fleet struct {
-	t     *testing.T
-	dir   string
-	addr  string
-	nats  *process
-	procs map[string][]*process
+	t        *testing.T
+	programs string // the folder that they are in
+	hops     string // --hops of every service
+	store    string
+	addr     string
+	nats     *process
+	procs    map[string][]*process
 }
 
-// newFleet builds the programs and starts the server.
-func newFleet(t *testing.T) *fleet {
-	f := &fleet{t: t, dir: t.TempDir(), addr: freeAddr(t), procs: map[string][]*process{}}
+// buildPrograms returns the folder of the programs.
+func buildPrograms(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
 	for name, path := range map[string]string{"nats-server": natsServer, "switchyard": switchyard} {
-		build := exec.Command("go", "build", "-o", filepath.Join(f.dir, name), path)
+		build := exec.Command("go", "build", "-o", filepath.Join(dir, name), path)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("building %s: %v\n%s", name, err, out)
 		}
 	}
+	return dir
+}
+
+// newFleet starts the server.
+func newFleet(t *testing.T, programs, hops string) *fleet {
+	t.Helper()
+	f := &fleet{t: t, programs: programs, hops: hops, store: t.TempDir(), addr: freeAddr(t), procs: map[string][]*process{}}
 	f.startServer()
 	return f
 }
@@ -70,8 +80,8 @@ func (f *fleet) startServer() {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	f.nats = launch(f.t, "nats-server", filepath.Join(f.dir, "nats-server"),
-		"-a", host, "-p", port, "-js", "-sd", filepath.Join(f.dir, "store"))
+	f.nats = launch(f.t, "nats-server", filepath.Join(f.programs, "nats-server"),
+		"-a", host, "-p", port, "-js", "-sd", f.store)
 	f.nats.await(f.t, "Server is ready")
 }
 
@@ -96,7 +106,7 @@ func (f *fleet) scale(count, experts int) {
 // add starts a process and does not wait until it is ready.
 func (f *fleet) add(kind string) *process {
 	f.t.Helper()
-	p := launch(f.t, kind, filepath.Join(f.dir, "switchyard"), kind, "--nats", f.url())
+	p := launch(f.t, kind, filepath.Join(f.programs, "switchyard"), kind, "--nats", f.url(), "--hops", f.hops)
 	f.procs[kind] = append(f.procs[kind], p)
 	return p
 }
@@ -205,12 +215,24 @@ func (p *process) kill() {
 	<-p.done
 }
 
+// hang stops a program where it is: it keeps its connections and what it has
+// asked for, and answers nothing.
+func (p *process) hang(t *testing.T) { p.signal(t, syscall.SIGSTOP) }
+
+// wake lets a hung program go on.
+func (p *process) wake(t *testing.T) { p.signal(t, syscall.SIGCONT) }
+
+func (p *process) signal(t *testing.T, s syscall.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		t.Errorf("sending %v to %s: %v", s, p.name, err)
+	}
+}
+
 // drain asks a program to end and wants it to do so cleanly.
 func (p *process) drain(t *testing.T) {
 	t.Helper()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Errorf("asking %s to end: %v", p.name, err)
-	}
+	p.signal(t, syscall.SIGTERM)
 	select {
 	case <-p.done:
 	case <-time.After(endTime):

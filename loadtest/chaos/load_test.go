@@ -42,8 +42,8 @@ func prompt(scenario string, i int) *pb.Prompt {
 type answer struct {
 	ids  []uint32
 	text string
-	// stall is the longest pause between two of its chunks.
-	stall time.Duration
+	// first is how long its first chunk took, stall the longest pause after it.
+	first, stall time.Duration
 }
 
 // load sends requests through pkg/client and watches them from beside.
@@ -95,10 +95,13 @@ func collect(stream *client.Stream, progress func(tokens int)) (a answer, err er
 		}
 		a.ids = append(a.ids, c.TokenIds...)
 		a.text += c.Text
-		if now := time.Now(); len(a.ids) > 1 {
-			a.stall = max(a.stall, now.Sub(last))
+		now := time.Now()
+		if pause := now.Sub(last); a.first == 0 {
+			a.first = pause
+		} else {
+			a.stall = max(a.stall, pause)
 		}
-		last = time.Now()
+		last = now
 		progress(len(a.ids))
 	}
 	if len(a.ids) != tokens {

@@ -13,6 +13,9 @@ import (
 const (
 	// Interval is how often a member renews its key.
 	Interval = 400 * time.Millisecond
+	// QuietAfter is the silence from which on a member may hang: two renewals
+	// and what a busy machine delays one.
+	QuietAfter = 2*Interval + Interval/4
 	// TTL is how long a key may stay unchanged: more than three renewals.
 	TTL = 1500 * time.Millisecond
 	// BucketTTL is the bucket's own, which clears away the keys of the killed.

@@ -32,6 +32,8 @@ type View struct {
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced at each change
 	members map[string]*entry
+	missing []missed // went without a farewell, the newest last
+	rosters []*Roster
 }
 
 type entry struct {
@@ -104,8 +106,8 @@ func (v *View) Get(id string) *pb.Member {
 	return nil
 }
 
-// Changed returns a channel that is closed when members come, go or say
-// something new; changed stats do not count. Get it before the Snapshot that
+// Changed returns a channel that is closed when members come, fall silent, go
+// or say something new; changed stats do not count. Get it before the Snapshot that
 // is to be renewed.
 func (v *View) Changed() <-chan struct{} {
 	v.mu.Lock()
@@ -146,6 +148,7 @@ func (v *View) put(m *pb.Member) {
 	defer v.mu.Unlock()
 	before := v.members[m.GetId()]
 	v.members[m.GetId()] = &entry{member: m}
+	v.found(m.GetId())
 	if before == nil || !same(before.member, m) {
 		v.notify()
 	}
@@ -154,6 +157,7 @@ func (v *View) put(m *pb.Member) {
 func (v *View) remove(id string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.found(id)
 	if v.members[id] != nil {
 		delete(v.members, id)
 		v.notify()
@@ -200,9 +204,18 @@ func (v *View) expire(passed time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for id, e := range v.members {
-		if e.silent += passed; e.silent >= TTL {
+		before := e.silent
+		e.silent += passed
+		if before < QuietAfter && e.silent >= QuietAfter {
+			v.quieted(e.member)
+			v.notify()
+		}
+		if e.silent >= TTL {
 			delete(v.members, id)
+			v.miss(e.member)
 			v.notify()
 		}
 	}
+	v.forget(passed)
+	v.judge()
 }

@@ -16,34 +16,60 @@ type peers struct {
 	mu          sync.RWMutex
 	aggregators []string
 	gates       int
+	plan        uint64 // the newest plan that a gate uses
 	allReady    chan struct{}
 	// suspects are aggregators that did not answer, until when.
 	suspects map[string]time.Time
+
+	// Set before the first use: how to address the stages behind.
+	gateRoster, aggregatorRoster, expertRoster roster
+}
+
+// roster is members.Roster's part that addressing needs.
+type roster interface {
+	Doubt()
+	Steady() bool
+	Silences() uint64
+	Heard() []*pb.Member
 }
 
 // followPeers keeps the peers up to date until ctx ends.
 func (s *Service) followPeers(ctx context.Context) {
-	s.view.Follow(ctx, s.peers.update)
+	silences := uint64(0)
+	s.view.Follow(ctx, func(all []*pb.Member) {
+		replanned, before := s.peers.update(all), silences
+		// Rows may be with a replica that has just fallen silent, or with a
+		// host whose functions the gates have just found elsewhere.
+		if silences = s.peers.silences(); silences > before || replanned {
+			s.exchange.hurry()
+		}
+	})
 }
 
-func (p *peers) update(all []*pb.Member) {
+// update takes the members in, and says whether gates have gone over to a newer plan.
+func (p *peers) update(all []*pb.Member) (replanned bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.aggregators, p.gates = p.aggregators[:0], 0
 	for _, m := range members.OfService(all, "aggregator") {
-		if m.Ready && !m.Draining {
+		if usable(m) {
 			p.aggregators = append(p.aggregators, m.Id)
 		}
 	}
+	before := p.plan
 	for _, m := range members.OfService(all, "gate") {
-		if m.Ready && !m.Draining {
+		if usable(m) {
 			p.gates++
+			p.plan = max(p.plan, m.PlanVersion)
 		}
 	}
 	if p.ok() == nil {
 		p.announce()
 	}
+	return p.plan > before
 }
+
+func usable(m *pb.Member) bool { return m.Ready && !m.Draining }
 
 // announce wakes waitReady; p.mu is held.
 func (p *peers) announce() {
@@ -91,13 +117,20 @@ func (p *peers) ready() error {
 	return p.ok()
 }
 
+// silences counts how often a replica behind this one has fallen silent.
+func (p *peers) silences() uint64 {
+	return p.gateRoster.Silences() + p.aggregatorRoster.Silences() + p.expertRoster.Silences()
+}
+
 // suspicion is how long an aggregator that did not answer is avoided: by then
 // a dead one is no member any more.
 const suspicion = 2 * time.Second
 
-// suspect avoids an aggregator for a while. It may be innocent, but another one
-// does as well.
+// suspect is told when rows that an aggregator was to collect did not come
+// back. It may be innocent, and so may be the gates, but others do as well.
 func (p *peers) suspect(shard string) {
+	p.gateRoster.Doubt()
+	p.aggregatorRoster.Doubt()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.suspects == nil {
@@ -111,19 +144,58 @@ func (p *peers) suspect(shard string) {
 // shard chooses the aggregator of a group of rows: any live one, and another
 // one for another attempt. One that is suspected is the last choice.
 func (p *peers) shard(microbatch uint64, attempt uint32) (string, bool) {
+	heard := p.heardAggregators()
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	n := uint64(len(p.aggregators))
+	from := p.aggregators
+	if len(heard) > 0 {
+		from = heard
+	}
+	n := uint64(len(from))
 	if n == 0 {
 		return "", false
 	}
 	at := microbatch + uint64(attempt)
 	if len(p.suspects) > 0 {
 		for i := range n {
-			if id := p.aggregators[(at+i)%n]; time.Now().After(p.suspects[id]) {
+			if id := from[(at+i)%n]; time.Now().After(p.suspects[id]) {
 				return id, true
 			}
 		}
 	}
-	return p.aggregators[at%n], true
+	return from[at%n], true
+}
+
+// heardAggregators are those that surely live; none while all are steady.
+func (p *peers) heardAggregators() []string {
+	if p.aggregatorRoster.Steady() {
+		return nil
+	}
+	return usableIDs(p.aggregatorRoster.Heard())
+}
+
+// gate names the gate for some rows; empty is any gate. Rows that were lost go
+// to the one that was heard last, and to another one with each attempt.
+func (p *peers) gate(microbatch uint64, attempt uint32) string {
+	if attempt == 0 && p.gateRoster.Steady() {
+		return ""
+	}
+	heard := usableIDs(p.gateRoster.Heard())
+	at := microbatch
+	if attempt > 0 {
+		at = uint64(attempt - 1)
+	}
+	if len(heard) == 0 {
+		return ""
+	}
+	return heard[at%uint64(len(heard))]
+}
+
+func usableIDs(all []*pb.Member) (ids []string) {
+	for _, m := range all {
+		if usable(m) {
+			ids = append(ids, m.Id)
+		}
+	}
+	return ids
 }

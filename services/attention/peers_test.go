@@ -11,11 +11,12 @@ import (
 	"github.com/switchyard/switchyard/pkg/bus"
 	"github.com/switchyard/switchyard/pkg/deployment"
 	"github.com/switchyard/switchyard/pkg/tokenlog"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
 // An aggregator that did not answer is the last choice, but a choice.
 func TestSuspects(t *testing.T) {
-	p := peers{aggregators: []string{"a", "b"}}
+	p := peers{aggregators: []string{"a", "b"}, gateRoster: &fakeRoster{steady: true}, aggregatorRoster: &fakeRoster{steady: true}}
 	for mb, want := range []string{"a", "b", "a"} {
 		if got, _ := p.shard(uint64(mb), 0); got != want {
 			t.Errorf("microbatch %d: %s", mb, got)
@@ -72,5 +73,80 @@ func TestUnadmitted(t *testing.T) {
 	}
 	if got := s.unadmitted(t.Context(), errors.New("no answer")); fmt.Sprintf("%T", got) != fmt.Sprintf("%T", again) {
 		t.Errorf("an unknown error became %T", got)
+	}
+}
+
+// fakeRoster is a roster that the test decides on.
+type fakeRoster struct {
+	steady   bool
+	doubts   int
+	silences uint64
+	heard    []*pb.Member
+}
+
+func (f *fakeRoster) Doubt()              { f.doubts++ }
+func (f *fakeRoster) Steady() bool        { return f.steady }
+func (f *fakeRoster) Silences() uint64    { return f.silences }
+func (f *fakeRoster) Heard() []*pb.Member { return f.heard }
+
+func ready(ids ...string) (all []*pb.Member) {
+	for _, id := range ids {
+		all = append(all, &pb.Member{Id: id, Ready: true})
+	}
+	return all
+}
+
+// Rows go to any gate while all are heard, else to one that is, and lost ones
+// to another one with each attempt.
+func TestGate(t *testing.T) {
+	leaving := &pb.Member{Id: "c", Ready: true, Draining: true}
+	for _, tc := range []struct {
+		name       string
+		steady     bool
+		heard      []*pb.Member
+		microbatch uint64
+		attempt    uint32
+		want       string
+	}{
+		{"all are heard", true, ready("a", "b"), 1, 0, ""},
+		{"one is quiet", false, ready("a", "b"), 2, 0, "a"},
+		{"and other rows", false, ready("a", "b"), 3, 0, "b"},
+		{"all are quiet", false, nil, 3, 0, ""},
+		{"lost", true, ready("a", "b"), 3, 1, "a"},
+		{"lost again", true, ready("a", "b"), 3, 2, "b"},
+		{"lost thrice", true, ready("a", "b"), 3, 3, "a"},
+		{"one is leaving", true, append(ready("a"), leaving), 3, 2, "a"},
+	} {
+		p := peers{gateRoster: &fakeRoster{steady: tc.steady, heard: tc.heard}}
+		if got := p.gate(tc.microbatch, tc.attempt); got != tc.want {
+			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
+		}
+	}
+}
+
+// While an aggregator may hang, only those that are heard collect.
+func TestShardWhileOneHangs(t *testing.T) {
+	p := peers{aggregators: []string{"a", "b", "c"}, aggregatorRoster: &fakeRoster{heard: ready("c", "a")}}
+	for mb := range uint64(6) {
+		if got, ok := p.shard(mb, 0); !ok || got == "b" {
+			t.Errorf("microbatch %d: %q", mb, got)
+		}
+	}
+	p.aggregatorRoster = &fakeRoster{}
+	if _, ok := p.shard(0, 0); !ok {
+		t.Error("nobody collects while all are quiet")
+	}
+}
+
+// Gates that go over to a newer plan are news, and nothing else is.
+func TestReplanned(t *testing.T) {
+	gate := func(plan uint64) []*pb.Member {
+		return []*pb.Member{{Id: "g", Service: "gate", Ready: true, PlanVersion: plan}}
+	}
+	p := peers{}
+	for i, want := range []bool{true, false, true, false} {
+		if got := p.update(gate([]uint64{1, 1, 2, 1}[i])); got != want {
+			t.Errorf("step %d: %v", i, got)
+		}
 	}
 }

@@ -39,6 +39,7 @@ type remote struct {
 	parts   []rowsPart
 	missing int
 	whole   chan struct{}
+	hurried chan struct{}
 	failure *pb.Error
 }
 
@@ -60,7 +61,9 @@ type exchange struct {
 	epoch      uint64
 	// shard names a live aggregator; another one for another attempt, if there is one.
 	shard func(microbatch uint64, attempt uint32) (string, bool)
-	// suspect says that an aggregator may be gone: others are preferred for a while.
+	// gate names a live gate, or nobody while any gate may have the rows.
+	gate func(microbatch uint64, attempt uint32) string
+	// suspect says that an aggregator or a gate may be gone: others are preferred for a while.
 	suspect func(shard string)
 	stats   *stats
 
@@ -72,7 +75,7 @@ type exchange struct {
 }
 
 func (x *exchange) lane() *remote {
-	return &remote{exchange: x, whole: make(chan struct{}, 1)}
+	return &remote{exchange: x, whole: make(chan struct{}, 1), hurried: make(chan struct{}, 1)}
 }
 
 // Start publishes the rows of x (R, D) for the layer's gate.
@@ -95,9 +98,11 @@ func (r *remote) prepare(layer int, x []float32) {
 	r.out = forward.Resize(r.out, len(x))
 	r.parts = split(r.parts[:0], rows, r.rowsPerMessage())
 	r.missing, r.failure = len(r.parts), nil
-	select {
-	case <-r.whole:
-	default:
+	for _, old := range []chan struct{}{r.whole, r.hurried} {
+		select {
+		case <-old:
+		default:
+		}
 	}
 	r.exchange.mu.Lock()
 	r.waiters[r.microbatch] = r
@@ -137,10 +142,17 @@ func (r *remote) send(ctx context.Context, p rowsPart, attempt uint32) error {
 		Microbatch: r.microbatch, Layer: uint32(r.layer), FirstRow: uint32(p.first), Rows: uint32(p.rows),
 		Attempt: attempt, Shard: shard,
 	}}
-	if err := r.hop.Send(ctx, r.subjects.Hidden(r.layer), h); err != nil {
+	if err := r.hop.Send(ctx, r.subject(attempt), h); err != nil {
 		return fmt.Errorf("publishing hidden rows: %w", err)
 	}
 	return nil
+}
+
+func (r *remote) subject(attempt uint32) string {
+	if gate := r.gate(r.microbatch, attempt); gate != "" {
+		return r.subjects.Gate(gate)
+	}
+	return r.subjects.Hidden(r.layer)
 }
 
 // passes says whether an error of sending is as good as a loss on the way,
@@ -152,9 +164,8 @@ func passes(ctx context.Context, err error) bool { return ctx.Err() == nil && bu
 func (r *remote) Wait(ctx context.Context, out []float32) error {
 	defer r.forget()
 	defer r.waitingFlag.Store(false)
-	began, attempt := time.Now(), uint32(0)
-	timer := time.NewTimer(r.latency.patience())
-	defer timer.Stop()
+	w := newWait(r.latency.patience())
+	defer w.timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -164,37 +175,39 @@ func (r *remote) Wait(ctx context.Context, out []float32) error {
 				return fmt.Errorf("layer %d could not be computed: %s", r.layer, r.failure.Message)
 			}
 			copy(out, r.out)
-			r.latency.observe(time.Since(began), attempt)
-			r.stats.hop(time.Since(began))
+			r.latency.observe(time.Since(w.began), w.attempt)
+			r.stats.hop(time.Since(w.began))
 			return nil
-		case <-timer.C:
-			attempt++
-			if attempt > maxAttempts {
-				return fmt.Errorf("no answer from layer %d's experts after %d attempts in %v", r.layer, maxAttempts, time.Since(began).Round(time.Second))
-			}
-			r.waitingFlag.Store(true)
-			if err := r.reissue(ctx, attempt); passes(ctx, err) {
-				attempt-- // nobody can be blamed for it
-			} else if err != nil {
+		case <-r.hurried:
+			w.hurry(r.latency.late())
+		case <-w.timer.C:
+			if err := r.again(ctx, w); err != nil {
 				return err
 			}
-			timer.Reset(r.latency.patience() << pauses(attempt))
 		}
 	}
 }
 
-// maxAttempts bounds how often a part is issued again: at least half a minute.
-const maxAttempts = 11
-
-// pauses is how often the patience is doubled after an attempt. The first ones
-// come in an even pace: they bridge the time until a dead neighbour is missed
-// and replaced, and the answer is to come soon after that.
-func pauses(attempt uint32) uint32 {
-	const even = 5
-	if attempt <= even {
-		return 0
+// again issues what is late once more, and sets the time of the next one.
+func (r *remote) again(ctx context.Context, w *wait) error {
+	if !w.hurried {
+		w.late++
 	}
-	return min(attempt-even, 3)
+	if w.late > maxAttempts {
+		return fmt.Errorf("no answer from layer %d's experts after %d attempts in %v", r.layer, maxAttempts, time.Since(w.began).Round(time.Second))
+	}
+	r.waitingFlag.Store(true)
+	err := r.reissue(ctx, w.attempt+1)
+	switch {
+	case err == nil:
+		w.attempt++
+	case !passes(ctx, err):
+		return err
+	case !w.hurried:
+		w.late-- // nobody can be blamed for it
+	}
+	w.next(r.latency.patience() << pauses(w.late))
+	return nil
 }
 
 func (r *remote) reissue(ctx context.Context, attempt uint32) error {
@@ -214,6 +227,19 @@ func (r *remote) reissue(ctx context.Context, attempt uint32) error {
 	}
 	r.stats.reissued(len(late))
 	return nil
+}
+
+// hurry lets all lanes issue again what may be lost: somebody who may have it
+// has fallen silent, or was replaced.
+func (x *exchange) hurry() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, r := range x.waiters {
+		select {
+		case r.hurried <- struct{}{}:
+		default:
+		}
+	}
 }
 
 func (r *remote) waiting() bool { return r.waitingFlag.Load() }
@@ -273,27 +299,4 @@ func (r *remote) fill(p *rowsPart, b *pb.Block) error {
 	p.arrived = true
 	r.missing--
 	return nil
-}
-
-// latency follows how long layers take, to know when one is late.
-type latency struct {
-	slow atomic.Int64 // nanoseconds; rises at once, falls slowly
-}
-
-// Bounds of the patience before a first re-issue.
-const (
-	minPatience = 800 * time.Millisecond
-	maxPatience = 10 * time.Second
-)
-
-func (l *latency) observe(took time.Duration, attempts uint32) {
-	if attempts > 0 {
-		return // says how long somebody was gone, not how long a layer takes
-	}
-	old := l.slow.Load()
-	l.slow.Store(max(int64(took), old-old/64))
-}
-
-func (l *latency) patience() time.Duration {
-	return min(max(minPatience, 8*time.Duration(l.slow.Load())), maxPatience)
 }

@@ -105,8 +105,8 @@ func newYard(t *testing.T, rowsPerMessage int) (*yard, *remote) {
 		subjects: schemas.NewSubjects("switchyard", "demo"), identity: wire.Identity{Model: 7}, wire: forward.WireF32, d: width,
 		maxPayload: func() int { return headroom + rowsPerMessage*(width*4+routingBytes) }, owner: "attention-1", epoch: 9,
 		shard:   func(uint64, uint32) (string, bool) { return "aggregator-1", true },
-		suspect: func(string) {},
-		stats:   testStats(t, kvcache.Shape{Layers: 1, KVHeads: 1, HeadDim: 4}), waiters: map[uint64]*remote{},
+		suspect: func(string) {}, gate: func(uint64, uint32) string { return "" },
+		stats: testStats(t, kvcache.Shape{Layers: 1, KVHeads: 1, HeadDim: 4}), waiters: map[uint64]*remote{},
 	}
 	y := &yard{x: x}
 	x.hop = y
@@ -290,31 +290,5 @@ func TestRemoteFails(t *testing.T) {
 				checkLayer(t, r, 6)
 			})
 		})
-	}
-}
-
-// Patience follows what layers take, within bounds; re-issues teach nothing.
-func TestPatience(t *testing.T) {
-	var l latency
-	if l.patience() != minPatience {
-		t.Errorf("%v at first", l.patience())
-	}
-	l.observe(maxPatience, 1)
-	if l.patience() != minPatience {
-		t.Errorf("%v after a re-issue", l.patience())
-	}
-	l.observe(minPatience, 0)
-	if l.patience() != 8*minPatience {
-		t.Errorf("%v after a slow layer", l.patience())
-	}
-	for range 1000 {
-		l.observe(0, 0)
-	}
-	if l.patience() != minPatience {
-		t.Errorf("%v after fast layers", l.patience())
-	}
-	l.observe(10*maxPatience, 0)
-	if l.patience() != maxPatience {
-		t.Errorf("%v at most", l.patience())
 	}
 }

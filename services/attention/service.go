@@ -81,6 +81,8 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if s.view, err = members.Watch(own, s.d.Members); err != nil {
 		return err
 	}
+	s.peers.gateRoster, s.peers.aggregatorRoster = s.view.Roster("gate"), s.view.Roster("aggregator")
+	s.peers.expertRoster = s.view.Roster("expert")
 	s.build()
 	return s.listen(ctx)
 }
@@ -98,7 +100,7 @@ func (s *Service) build() {
 	s.exchange = &exchange{
 		subjects: s.d.Subjects, identity: s.d.Identity, hop: s.d.Hop, wire: s.d.Wire, d: s.d.Model.Spec.Hidden,
 		maxPayload: func() int { return int(s.d.Conn.MaxPayload()) }, owner: s.id, epoch: rand.Uint64(),
-		shard: s.peers.shard, suspect: s.peers.suspect, stats: st, waiters: map[uint64]*remote{},
+		shard: s.peers.shard, gate: s.peers.gate, suspect: s.peers.suspect, stats: st, waiters: map[uint64]*remote{},
 	}
 	lanes := make([]*lane, s.config.Lanes)
 	for i := range lanes {

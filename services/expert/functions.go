@@ -132,7 +132,7 @@ func (s *Service) serve(ctx context.Context, layer int, spec *pb.Function) error
 	f.receiving, err = s.d.Hop.Receive(ctx, bus.Receiver{
 		Stream: s.d.Streams.Expert(layer), Name: spec.Id, Subject: s.d.Subjects.Expert(layer, spec.Id), MaxInFlight: inFlight,
 		Private: true, // so that the group of hosts that were killed goes by itself
-	}, s.receiver(f))
+	}, func(ctx context.Context, m *bus.Msg) error { return s.receive(ctx, m, f) })
 	if err != nil {
 		return err
 	}
@@ -237,9 +237,12 @@ func has(f *pb.Function, expert int) bool {
 
 // drainAll finishes what the host has taken in all functions.
 func (s *Service) drainAll(ctx context.Context) error {
+	var errs []error
+	if s.own != nil {
+		errs = append(errs, s.own.Drain(ctx)) // before the lock, which its handlers take
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var errs []error
 	for _, f := range s.functions {
 		errs = append(errs, f.receiving.Drain(ctx))
 	}

@@ -28,6 +28,7 @@ type Service struct {
 	bank      *forward.Bank
 	computers computers
 	view      *members.View
+	own       *bus.Receiving  // rows for this host by name
 	ctx       context.Context // of what Start began, until Stop
 	stop      context.CancelFunc
 
@@ -41,6 +42,9 @@ type Service struct {
 const (
 	inFlightShared = 4
 	inFlightAlone  = 32
+	// ownAtOnce is how many of a host's functions compute at a time what came
+	// to the host by name; usually nothing does.
+	ownAtOnce = 4
 )
 
 // New returns a host that is not started.
@@ -68,6 +72,12 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	s.ctx, s.stop = own, stop
 	if s.view, err = members.Watch(own, s.d.Members); err != nil {
 		return fmt.Errorf("watching the members: %w", err)
+	}
+	s.own, err = s.d.Hop.Receive(ctx, bus.Receiver{
+		Stream: s.d.Streams.Host(), Name: s.id, Subject: s.d.Subjects.Host(s.id), MaxInFlight: inFlightAlone, Concurrency: ownAtOnce, Private: true,
+	}, func(ctx context.Context, m *bus.Msg) error { return s.receive(ctx, m, nil) })
+	if err != nil {
+		return fmt.Errorf("receiving this host's rows: %w", err)
 	}
 	return nil
 }
@@ -106,18 +116,31 @@ func (s *Service) Ready() error {
 	return nil
 }
 
-// receiver returns the handler of one function's dispatches.
-func (s *Service) receiver(f *function) bus.Handler {
-	return func(ctx context.Context, m *bus.Msg) error {
-		d := &pb.Dispatch{}
-		if err := proto.Unmarshal(m.Data, d); err != nil {
-			return bus.Poison(fmt.Errorf("%w: decoding a dispatch: %w", wire.ErrMalformed, err))
-		}
-		ctx, span := s.tracer.Child(ctx, telemetry.SpanExpert,
-			telemetry.Layer(d.GetKey().GetLayer()), telemetry.Attempt(d.GetKey().GetAttempt()), telemetry.Function(f.spec.Id))
-		defer span.End()
-		return s.handle(ctx, f, d)
+// receive computes a dispatch: one from the group of f, or, when f is nil, one
+// that was sent to this host by name.
+func (s *Service) receive(ctx context.Context, m *bus.Msg, f *function) error {
+	d := &pb.Dispatch{}
+	if err := proto.Unmarshal(m.Data, d); err != nil {
+		return bus.Poison(fmt.Errorf("%w: decoding a dispatch: %w", wire.ErrMalformed, err))
 	}
+	if f == nil {
+		f = s.function(d.Function)
+	}
+	if f == nil {
+		s.presence.Add("dispatches_not_warm_total", 1)
+		return nil // its owner issues it again, to others
+	}
+	ctx, span := s.tracer.Child(ctx, telemetry.SpanExpert,
+		telemetry.Layer(d.GetKey().GetLayer()), telemetry.Attempt(d.GetKey().GetAttempt()), telemetry.Function(f.spec.Id))
+	defer span.End()
+	return s.handle(ctx, f, d)
+}
+
+// function is a function that is warm here, nil if it is not.
+func (s *Service) function(id string) *function {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.functions[id]
 }
 
 func (s *Service) handle(ctx context.Context, f *function, d *pb.Dispatch) error {

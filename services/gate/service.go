@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/deployment"
 	"github.com/switchyard/switchyard/pkg/forward"
 	"github.com/switchyard/switchyard/pkg/members"
+	"github.com/switchyard/switchyard/pkg/plan"
 	"github.com/switchyard/switchyard/pkg/telemetry"
 	"github.com/switchyard/switchyard/pkg/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -27,12 +29,14 @@ type Service struct {
 	view     *members.View
 	ctx      context.Context // of what Start began, until Stop
 	stop     context.CancelFunc
-	hidden   *bus.Receiving
+	hidden   *bus.Receiving // rows for any gate
+	own      *bus.Receiving // rows for this one
 	plan     planSwitch
 
 	mu     sync.Mutex
 	routes forward.Routes
 	split  *splitter
+	to     addresses
 	x      []float32
 }
 
@@ -64,6 +68,17 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if s.view, err = members.Watch(own, s.d.Members); err != nil {
 		return fmt.Errorf("watching the members: %w", err)
 	}
+	s.to = addresses{subjects: s.d.Subjects, plan: &s.plan, hosts: s.view.Roster("expert")}
+	return s.listen(ctx)
+}
+
+func (s *Service) listen(ctx context.Context) (err error) {
+	s.own, err = s.d.Hop.Receive(ctx, bus.Receiver{
+		Stream: s.d.Streams.Gate(), Name: s.id, Subject: s.d.Subjects.Gate(s.id), MaxInFlight: inFlight, Private: true,
+	}, s.receive)
+	if err != nil {
+		return fmt.Errorf("receiving this gate's hidden rows: %w", err)
+	}
 	s.hidden, err = s.d.Hop.Receive(ctx, bus.Receiver{
 		Stream: s.d.Streams.Hidden(), Name: "gate", Subject: s.d.Subjects.AnyHidden(), MaxInFlight: inFlight,
 	}, s.receive)
@@ -84,11 +99,17 @@ func (s *Service) Run(ctx context.Context) error {
 
 // Stop finishes what has arrived.
 func (s *Service) Stop(ctx context.Context) error {
-	if s.hidden == nil {
+	if s.stop == nil {
 		return nil
 	}
 	defer s.stop()
-	return s.hidden.Drain(ctx)
+	var errs []error
+	for _, r := range []*bus.Receiving{s.hidden, s.own} {
+		if r != nil {
+			errs = append(errs, r.Drain(ctx))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Ready says whether rows can be routed.
@@ -117,9 +138,15 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 		s.metrics.Strangers.Inc()
 		return s.d.Refuse(ctx, h.Key, err)
 	}
-	for _, d := range s.split.split(h, &s.routes, table.Layer(int(h.Key.Layer)), s.plan.warmReplicas) {
-		if err := s.d.Hop.Send(ctx, s.d.Subjects.Expert(int(h.Key.Layer), d.Function), d); err != nil {
-			return fmt.Errorf("dispatching to function %s of layer %d: %w", d.Function, h.Key.Layer, err)
+	return s.dispatch(ctx, h, table.Layer(int(h.Key.Layer)))
+}
+
+// dispatch sends the rows that route has routed.
+func (s *Service) dispatch(ctx context.Context, h *pb.Hidden, layer *plan.Layer) error {
+	s.to.choose(h.Key)
+	for _, out := range s.split.split(h, &s.routes, layer, s.to.parts) {
+		if err := s.d.Hop.Send(ctx, s.to.subject(out), out.Dispatch); err != nil {
+			return fmt.Errorf("dispatching to function %s of layer %d: %w", out.Function, h.Key.Layer, err)
 		}
 	}
 	return nil

@@ -11,10 +11,16 @@ import (
 // warm replica. It keeps its buffers; one goroutine uses it.
 type splitter struct {
 	d   int
-	out []*pb.Dispatch
+	out []outgoing
 	// shares[f][r] collects the routed rows of replica r of function f.
 	shares map[target]*share
 	order  []target
+}
+
+// outgoing is a dispatch and which part of its function's rows it has.
+type outgoing struct {
+	*pb.Dispatch
+	part int
 }
 
 // target is one message: a part of a function's rows.
@@ -34,7 +40,7 @@ func newSplitter(d int) *splitter {
 // split makes the dispatches of hidden rows. parts says into how many messages
 // a function's rows are split: as many as it has warm replicas. A token row
 // goes into a message once, whatever number of its experts are there.
-func (s *splitter) split(h *pb.Hidden, routes *forward.Routes, layer *plan.Layer, parts func(*pb.Function) int) []*pb.Dispatch {
+func (s *splitter) split(h *pb.Hidden, routes *forward.Routes, layer *plan.Layer, parts func(*pb.Function) int) []outgoing {
 	s.begin()
 	for row := range routes.Rows() {
 		for slot := range routes.K {
@@ -86,7 +92,7 @@ func (sh *share) add(row int32, slot int, expert int32, weight float32) {
 }
 
 // finish cuts the rows out of the tensor; a message with all rows shares it.
-func (s *splitter) finish(t *pb.Tensor) []*pb.Dispatch {
+func (s *splitter) finish(t *pb.Tensor) []outgoing {
 	stride := len(t.Data) / int(t.Rows)
 	for _, to := range s.order {
 		sh := s.shares[to]
@@ -94,7 +100,7 @@ func (s *splitter) finish(t *pb.Tensor) []*pb.Dispatch {
 		if len(sh.rows) < int(t.Rows) {
 			sh.dispatch.Tensor = cut(t, sh.rows, stride)
 		}
-		s.out = append(s.out, sh.dispatch)
+		s.out = append(s.out, outgoing{sh.dispatch, to.part})
 	}
 	return s.out
 }

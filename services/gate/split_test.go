@@ -80,7 +80,7 @@ func TestSplit(t *testing.T) {
 		messages := map[string]int{}
 		for _, d := range s.split(h, routes, layer, func(*pb.Function) int { return parts }) {
 			messages[d.Function]++
-			checkDispatch(t, d, h, routes, layer)
+			checkDispatch(t, d.Dispatch, h, routes, layer)
 			for i := range d.Row {
 				at := [2]uint32{d.Row[i], d.Slot[i]}
 				if seen[at] {

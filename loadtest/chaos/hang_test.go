@@ -1,0 +1,91 @@
+package chaos
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+)
+
+// What a hung replica may cost on a busy machine: a pause when it hangs, and
+// nothing from then on. The figures in the table are what matters.
+const (
+	costOnce  = 4 * time.Second
+	costAfter = 2 * time.Second
+	// settled is when everybody should know of a replica that hangs, or that is back.
+	settled = 2 * time.Second
+)
+
+// hangRow is what a hung replica of a kind cost.
+type hangRow struct {
+	hops, kind string
+	// during has the requests in the middle of which it hung, still those that
+	// began when it had hung for a while, woken those in which it woke up.
+	during, still, woken row
+}
+
+// One of two processes of each kind stops where it is, with its connections
+// open and with what it has asked the server for.
+func TestHungReplicas(t *testing.T) {
+	wanted(t)
+	programs := buildPrograms(t)
+	var want []answer
+	var rows []hangRow
+	defer func() { t.Log("\n" + hangTable(rows)) }()
+	for _, hops := range []string{"unacked", "acked", "core"} {
+		t.Run(hops, func(t *testing.T) {
+			y := newYard(t, programs, hops)
+			y.scale(2, 2)
+			if y.want = want; want == nil {
+				y.alone()
+				want = y.want
+			}
+			for _, kind := range kinds {
+				rows = append(rows, y.hang(kind))
+			}
+		})
+	}
+	for _, r := range rows {
+		r.check(t)
+	}
+}
+
+// hang stops the process of a kind that has run longest, and wakes it up later.
+func (y *yard) hang(kind string) hangRow {
+	y.t.Helper()
+	p := y.first(kind)
+	r := hangRow{hops: y.hops, kind: kind}
+	r.during = y.batch("hang-"+kind, func() { p.hang(y.t) })
+	time.Sleep(settled)
+	r.still = y.batch("hung-"+kind, nil)
+	r.woken = y.batch("wake-"+kind, func() { p.wake(y.t) })
+	time.Sleep(settled)
+	return r
+}
+
+func (r hangRow) check(t *testing.T) {
+	t.Helper()
+	for _, c := range []struct {
+		of    row
+		limit time.Duration
+	}{{r.during, costOnce}, {r.still, costAfter}, {r.woken, costAfter}} {
+		if c.of.stall > c.limit || c.of.first > c.limit {
+			t.Errorf("%s, %s: a pause of %v, first chunks after %v; at most %v is allowed",
+				r.hops, c.of.scenario, c.of.stall, c.of.first, c.limit)
+		}
+	}
+}
+
+func hangTable(rows []hangRow) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "hops\thung\tstall s\tre-issues\tstill hung: first s\tstall s\tre-issues\twoken: stall s\tre-issues")
+	for _, r := range rows {
+		fmt.Fprintf(w, "%s\t%s\t%.2f\t%.0f\t%.2f\t%.2f\t%.0f\t%.2f\t%.0f\n", r.hops, r.kind,
+			r.during.stall.Seconds(), r.during.reissues, r.still.first.Seconds(), r.still.stall.Seconds(), r.still.reissues,
+			r.woken.stall.Seconds(), r.woken.reissues)
+	}
+	w.Flush()
+	return b.String()
+}

@@ -1,0 +1,83 @@
+package gate
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// fakeRoster is a roster that the test decides on.
+type fakeRoster struct {
+	steady bool
+	doubts int
+	heard  []*pb.Member
+}
+
+func (f *fakeRoster) Doubt()              { f.doubts++; f.steady = false }
+func (f *fakeRoster) Steady() bool        { return f.steady }
+func (f *fakeRoster) Heard() []*pb.Member { return f.heard }
+
+func warm(ids ...string) (all []*pb.Member) {
+	for _, id := range ids {
+		all = append(all, &pb.Member{Id: id, PlanVersion: 1})
+	}
+	return all
+}
+
+// A function's rows go to its group while all hosts are heard, else to its
+// hosts that are; lost ones to one of them, and to another one with each attempt.
+func TestAddresses(t *testing.T) {
+	const group = "yard.expert.demo.2.f"
+	host := func(id string) string { return "yard.host.demo." + id }
+	cold, leaving := &pb.Member{Id: "b"}, &pb.Member{Id: "b", PlanVersion: 1, Draining: true}
+	for _, tc := range []struct {
+		name    string
+		steady  bool
+		heard   []*pb.Member
+		hosts   []string
+		attempt uint32
+		want    []string
+	}{
+		{"all are heard", true, warm("a", "b"), []string{"a", "b"}, 0, []string{group, group}},
+		{"a lone host", true, warm("a", "b"), []string{"a"}, 0, []string{group}},
+		{"one is quiet", false, warm("b", "a"), []string{"a", "b", "c"}, 0, []string{host("b"), host("a")}},
+		{"the only one is quiet", false, warm("b"), []string{"a"}, 0, []string{group}},
+		{"all are quiet", false, nil, []string{"a", "b"}, 0, []string{group, group}},
+		{"another one is quiet", false, warm("a", "b"), []string{"a"}, 0, []string{host("a")}},
+		{"lost", true, warm("b", "a"), []string{"a", "b"}, 1, []string{host("b")}},
+		{"lost again", true, warm("b", "a"), []string{"a", "b"}, 2, []string{host("a")}},
+		{"lost thrice", true, warm("b", "a"), []string{"a", "b"}, 3, []string{host("b")}},
+		{"one is cold", false, append(warm("a"), cold), []string{"a", "b"}, 0, []string{host("a")}},
+		{"one is leaving", false, append(warm("a"), leaving), []string{"a", "b"}, 0, []string{host("a")}},
+	} {
+		p := &planSwitch{}
+		p.hosts(map[string]uint64{"a": 1, "b": 1})
+		a := addresses{subjects: schemas.NewSubjects("yard", "demo"), plan: p, hosts: &fakeRoster{steady: tc.steady, heard: tc.heard}}
+		a.choose(&pb.Key{Layer: 2, Attempt: tc.attempt})
+		f := &pb.Function{Id: "f", Hosts: tc.hosts}
+		var got []string
+		for part := range a.parts(f) {
+			got = append(got, a.subject(outgoing{&pb.Dispatch{Function: "f"}, part}))
+		}
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
+		}
+	}
+}
+
+// What held for one message does not for the next.
+func TestAddressesForget(t *testing.T) {
+	hosts := &fakeRoster{heard: warm("a")}
+	a := addresses{plan: &planSwitch{}, hosts: hosts}
+	f := &pb.Function{Id: "f", Hosts: []string{"a", "b"}}
+	a.choose(&pb.Key{})
+	a.parts(f)
+	hosts.steady = true
+	a.choose(&pb.Key{Layer: 1})
+	a.parts(f)
+	if got := a.subject(outgoing{&pb.Dispatch{Function: "f"}, 0}); got != a.subjects.Expert(1, "f") {
+		t.Errorf("sent to %s", got)
+	}
+}

@@ -1,0 +1,274 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/pkg/bus"
+	"github.com/switchyard/switchyard/pkg/client"
+	"github.com/switchyard/switchyard/pkg/deployment"
+	"github.com/switchyard/switchyard/pkg/members"
+	"github.com/switchyard/switchyard/pkg/model"
+	"github.com/switchyard/switchyard/pkg/planstore"
+	"github.com/switchyard/switchyard/pkg/telemetry"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+const (
+	hungTokens = 160
+	// hungReissues is how often rows may be issued again because of one hung
+	// replica: once a lane, and once more when it is missed or replaced.
+	hungReissues = 6
+)
+
+// A hung replica keeps what it has asked for, and in a queue group its place,
+// while its sibling is healthy. It costs one re-issue or a few, not one for
+// every message that it gets.
+func TestHungReplica(t *testing.T) {
+	for _, hops := range []schemas.Hops{schemas.HopsUnacked, schemas.HopsAcked, schemas.HopsCore} {
+		for kind, hang := range map[string]func(*sham){"gate": (*sham).hangGate, "expert": (*sham).hangExpert} {
+			t.Run(fmt.Sprintf("%s/%s", hops, kind), func(t *testing.T) {
+				t.Parallel()
+				y := openTestYard(t, func(up *UpCmd) { up.Hops, up.Replication = string(hops), 2 })
+				s := newSham(t, y, kind)
+				s.awaitSeen()
+				reissues := y.countReissues(t)
+				tokens := 0
+				for c, err := range y.stream(t, hungTokens) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					if tokens += len(c.TokenIds); c.Index == hungTokens/8 {
+						s.silence()
+						hang(s)
+					}
+				}
+				if n := reissues.Load(); tokens != hungTokens || n > hungReissues {
+					t.Errorf("%d tokens, and rows were issued again %d times", tokens, n)
+				}
+			})
+		}
+	}
+}
+
+// testYard is a whole pipeline for a test.
+type testYard struct{ *yard }
+
+func openTestYard(t *testing.T, set func(*UpCmd)) testYard {
+	t.Helper()
+	up := UpCmd{}
+	if err := fillDefaults(&up); err != nil {
+		t.Fatal(err)
+	}
+	set(&up)
+	made, err := up.makers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := model.Demo()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tel, err := telemetry.Setup(t.Context(), telemetry.Config{ServiceName: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{model: m, pool: pool.New(1), telemetry: tel, log: slog.New(slog.DiscardHandler), flags: up.ModelFlags, prefix: schemas.DefaultPrefix}
+	y, err := openYard(context.Background(), yardSettings{node: n, makers: made, count: one()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := y.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := y.ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return testYard{y}
+}
+
+func (y testYard) connect(t *testing.T) *bus.Conn {
+	t.Helper()
+	c, err := y.yard.connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// stream asks for so many tokens.
+func (y testYard) stream(t *testing.T, tokens int32) func(func(*pb.Chunk, error) bool) {
+	t.Helper()
+	c := client.New(y.connect(t).NATS(), client.Settings{Prefix: schemas.DefaultPrefix, Model: "demo"})
+	s, err := c.Prompt(t.Context(), &pb.Prompt{Text: "Once upon a time", MaxTokens: &tokens, IgnoreEos: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Chunks()
+}
+
+// countReissues counts hidden rows of later attempts than the first.
+func (y testYard) countReissues(t *testing.T) *atomic.Int64 {
+	t.Helper()
+	n := &atomic.Int64{}
+	nc, s := y.connect(t).NATS(), schemas.NewSubjects(schemas.DefaultPrefix, "demo")
+	for _, subject := range []string{s.AnyHidden(), s.AnyGate()} {
+		_, err := nc.Subscribe(subject, func(m *nats.Msg) {
+			if h := (&pb.Hidden{}); proto.Unmarshal(m.Data, h) == nil && h.Key.GetAttempt() > 0 {
+				n.Add(1)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// sham is a replica that is nothing but its entry among the members, until it
+// hangs: then it is nothing but what the server thinks that it wants.
+type sham struct {
+	t      *testing.T
+	d      *deployment.Deployment
+	view   *members.View
+	mu     sync.Mutex
+	member *pb.Member
+	quiet  func()
+}
+
+func newSham(t *testing.T, y testYard, service string) *sham {
+	t.Helper()
+	d, err := y.settings.node.deployment(t.Context(), service)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &sham{t: t, d: d, member: &pb.Member{
+		Id: deployment.NewID(service), Service: service, Model: d.Subjects.Model, ModelHash: d.Identity.Model,
+		NumericClass: d.Class(), Wire: string(d.Wire), Ready: true,
+	}}
+	ctx, stop := context.WithCancel(context.Background())
+	if s.view, err = members.Watch(ctx, d.Members); err != nil {
+		t.Fatal(err)
+	}
+	announcing, quiet := context.WithCancel(ctx)
+	s.quiet = quiet
+	var tasks sync.WaitGroup
+	tasks.Go(func() { s.announce(announcing) })
+	tasks.Go(func() {
+		planstore.Follow(announcing, d.Plans, d.Logger, func(p *planstore.Plan) { s.applied(p.Version()) })
+	})
+	t.Cleanup(func() { stop(); tasks.Wait(); <-s.view.Done() })
+	return s
+}
+
+// applied says that a plan is, at once: this replica loads nothing.
+func (s *sham) applied(version uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.member.PlanVersion = version
+}
+
+// announce renews the entry until ctx ends, and says no farewell.
+func (s *sham) announce(ctx context.Context) {
+	tick := time.NewTicker(members.Interval / 8)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		s.mu.Lock()
+		err := s.d.Conn.Send(ctx, bus.KeySubject(s.d.Members.Bucket(), s.member.Id), s.member, nil)
+		s.mu.Unlock()
+		if err != nil {
+			s.t.Error(err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+}
+
+// silence ends the announcing.
+func (s *sham) silence() { s.quiet() }
+
+// awaitSeen waits until the gate uses a plan that was made with this replica
+// among the members.
+func (s *sham) awaitSeen() {
+	s.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		p, err := planstore.Read(s.t.Context(), s.d.Plans)
+		planned := s.member.Service != "expert" || err == nil && hasHost(p, s.member.Id)
+		if planned && s.gateUses(p.Version()) && s.view.Get(s.member.Id) != nil {
+			return
+		}
+	}
+	s.t.Fatal("the replica was never taken up")
+}
+
+func hasHost(p *planstore.Plan, host string) bool {
+	for _, l := range p.Layers {
+		for _, f := range l.Functions {
+			for _, h := range f.Hosts {
+				if h == host {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func (s *sham) gateUses(version uint64) bool {
+	for _, m := range members.OfService(s.view.Snapshot(), "gate") {
+		if m.Id != s.member.Id && m.PlanVersion >= version {
+			return true
+		}
+	}
+	return false
+}
+
+// hangGate takes a gate's share of all rows.
+func (s *sham) hangGate() {
+	s.swallow(bus.Receiver{Stream: s.d.Streams.Hidden(), Name: "gate", Subject: s.d.Subjects.AnyHidden(), MaxInFlight: 64})
+}
+
+// hangExpert takes a host's share of the rows of all functions.
+func (s *sham) hangExpert() {
+	p, err := planstore.Read(s.t.Context(), s.d.Plans)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, l := range p.Layers {
+		for _, f := range l.Functions {
+			s.swallow(bus.Receiver{
+				Stream: s.d.Streams.Expert(int(l.Layer)), Name: f.Id, Subject: s.d.Subjects.Expert(int(l.Layer), f.Id), MaxInFlight: 16, Private: true,
+			})
+		}
+	}
+}
+
+// swallow takes messages and is never done with them.
+func (s *sham) swallow(r bus.Receiver) {
+	running, err := s.d.Hop.Receive(s.t.Context(), r, func(ctx context.Context, _ *bus.Msg) error {
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { running.Stop(); <-running.Closed() })
+}
