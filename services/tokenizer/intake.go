@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -28,11 +29,26 @@ func (s *Service) intake(ctx context.Context) {
 			return // stopped
 		}
 		for _, d := range deliveries {
-			if err := d.End(s.untilTaken(s.takePrompt(d.Context(ctx), d))); err != nil {
-				s.d.Logger.Debug("settling a prompt", "error", err)
-			}
+			s.takeFirst(ctx, d)
 		}
 	}
+}
+
+// takeFirst returns after the first attempt at taking a prompt; others go on
+// beside the prompts behind it, and the delivery is kept meanwhile.
+func (s *Service) takeFirst(ctx context.Context, d *bus.Delivery) {
+	tried := make(chan struct{})
+	once := sync.OnceFunc(func() { close(tried) })
+	s.tasks.Go(func() {
+		err := d.Work(ctx, func() error {
+			defer once()
+			return s.untilTaken(s.takePrompt(d.Context(ctx), d))
+		})
+		if err != nil {
+			s.d.Logger.Debug("settling a prompt", "error", err)
+		}
+	})
+	<-tried
 }
 
 // promptRetry is the pause before a prompt whose taking failed comes again.
@@ -56,9 +72,7 @@ func (s *Service) takePrompt(ctx context.Context, d *bus.Delivery) error {
 	p, err := s.readPrompt(d)
 	if err == nil {
 		root.SetAttributes(telemetry.AttrRequest.String(p.prompt.RequestId))
-		if err = s.checkQueue(ctx, p.prompt.RequestId); err == nil {
-			err = s.admit(ctx, p)
-		}
+		err = s.process(ctx, d, p)
 	}
 	var refused *edge.Error
 	if errors.As(err, &refused) {
@@ -67,6 +81,32 @@ func (s *Service) takePrompt(ctx context.Context, d *bus.Delivery) error {
 		return s.refuse(ctx, p, refused)
 	}
 	return err
+}
+
+// process admits a prompt, or ends one that would break every replica in turn.
+func (s *Service) process(ctx context.Context, d *bus.Delivery, p *incoming) error {
+	if d.TooOften() {
+		return s.giveUp(ctx, p, fmt.Sprintf("the prompt was given up: %d replicas that had it went away", d.Delivered-1))
+	}
+	err := s.d.Conn.Try(d.Subject, func() error {
+		if err := s.checkQueue(ctx, p.prompt.RequestId); err != nil {
+			return err
+		}
+		return s.admit(ctx, p)
+	})
+	if bus.IsPanic(err) {
+		return s.giveUp(ctx, p, "the prompt was given up: the service has a fault that it meets")
+	}
+	return err
+}
+
+// giveUp ends a prompt as an error of ours.
+func (s *Service) giveUp(ctx context.Context, p *incoming, why string) error {
+	hash, err := edge.BodyHash(p.prompt)
+	if err != nil {
+		return err
+	}
+	return s.endUntaken(ctx, p, hash, edge.Errorf(edge.Internal, "%s", why))
 }
 
 // incoming is a prompt with where its answer goes.
@@ -130,7 +170,7 @@ func (s *Service) admit(ctx context.Context, in *incoming) error {
 	}
 	req, err := s.model.Resolve(in.prompt, time.Now(), rand.Uint32())
 	if isLate(err) {
-		return s.admitLate(ctx, in, hash, err)
+		return s.endUntaken(ctx, in, hash, err)
 	}
 	if err != nil {
 		return err
@@ -179,19 +219,20 @@ func isLate(err error) bool {
 	return errors.As(err, &refused) && refused.Code == edge.DeadlineExceeded
 }
 
-// admitLate handles a prompt whose deadline has passed: a request that was
-// accepted in time has its answer, or is ended by us if it never got further.
-func (s *Service) admitLate(ctx context.Context, in *incoming, hash []byte, late error) error {
+// endUntaken handles a prompt that is not to be taken any more, as when its
+// deadline has passed: a request that was accepted before has its answer, or is
+// ended by us if it never got further; else why is what is told to its producer.
+func (s *Service) endUntaken(ctx context.Context, in *incoming, hash []byte, why error) error {
 	existing, err := s.log.Opening(ctx, in.prompt.RequestId)
 	switch {
 	case errors.Is(err, tokenlog.ErrUnknown):
-		return late
+		return why
 	case err != nil:
 		return err
 	case existing.PromptSequence != in.sequence:
 		return s.repeat(in, existing, hash)
 	}
-	_, err = s.log.Finish(ctx, in.prompt.RequestId, &pb.Terminal{FinishReason: "error", Error: edge.Proto(late)})
+	_, err = s.log.Finish(ctx, in.prompt.RequestId, &pb.Terminal{FinishReason: "error", Error: edge.Proto(why)})
 	if errors.Is(err, tokenlog.ErrFinished) {
 		return nil
 	}
