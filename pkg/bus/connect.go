@@ -45,8 +45,9 @@ type Conn struct {
 	prop     Propagator
 	obs      Observer
 	log      *slog.Logger
-	limit    atomic.Int64 // the server's max payload
-	replicas atomic.Int64 // what Ensure was last asked for
+	limit    atomic.Int64              // the server's max payload
+	lostAt   atomic.Pointer[time.Time] // nil while connected
+	replicas atomic.Int64              // what Ensure was last asked for
 	acks     *ackTable
 
 	mu          sync.Mutex
@@ -175,6 +176,8 @@ func refused(err error) bool {
 }
 
 func (c *Conn) lost(err error) {
+	now := time.Now()
+	c.lostAt.Store(&now)
 	if c.stopping.Load() {
 		return
 	}
@@ -185,6 +188,7 @@ func (c *Conn) lost(err error) {
 func (c *Conn) regained() {
 	c.log.Info("NATS connection is back", "url", c.nc.ConnectedUrlRedacted())
 	c.limit.Store(c.nc.MaxPayload())
+	c.lostAt.Store(nil)
 	c.mu.Lock()
 	close(c.reconnected)
 	c.reconnected = make(chan struct{})

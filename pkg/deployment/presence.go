@@ -5,6 +5,7 @@ import (
 	"maps"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/switchyard/switchyard/pkg/bus"
 	"github.com/switchyard/switchyard/pkg/members"
@@ -20,6 +21,8 @@ type Presence struct {
 	ready    atomic.Bool
 	draining atomic.Bool
 	plan     atomic.Uint64
+	// heard is when the replica's own entry came back last; nil: never.
+	heard atomic.Pointer[time.Time]
 	// Budget is the bytes of expert weights that the replica may hold; 0 is no limit.
 	Budget uint64
 
@@ -82,6 +85,11 @@ func (p *Presence) tell() {
 
 // Announce renews the entry until ctx ends, and then removes it.
 func (p *Presence) Announce(ctx context.Context) error {
+	stop, err := p.listen()
+	if err != nil {
+		return err
+	}
+	defer stop()
 	return members.Announce(ctx, p.d.Members, p.member, members.Interval)
 }
 

@@ -18,6 +18,7 @@ type Group struct {
 
 	mu      sync.Mutex
 	state   state
+	current string // the service that was asked to start last
 	members map[Service]*member
 	failed  chan error // the first error of any Run
 	stopErr error
@@ -209,6 +210,7 @@ func (g *Group) enter(s Service) bool {
 		return false
 	}
 	g.members[s] = &member{done: make(chan struct{})}
+	g.current = s.Name()
 	return true
 }
 

@@ -15,11 +15,13 @@ var (
 // is ready; else everything that is missing, a line each.
 func (g *Group) Ready() error {
 	g.mu.Lock()
-	state := g.state
+	state, current := g.state, g.current
 	g.mu.Unlock()
 	switch {
 	case state == isStopping:
 		return fmt.Errorf("%s: %w", g.name, errStopping)
+	case state == isStarting:
+		return fmt.Errorf("%s: %w %s", g.name, errStarting, current)
 	case state != isRunning:
 		return fmt.Errorf("%s: %w", g.name, errStarting)
 	}

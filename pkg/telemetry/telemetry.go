@@ -1,8 +1,8 @@
 // Package telemetry is what a process tells about itself: traces over OTLP,
 // metrics for Prometheus, and whether it is alive and ready.
 //
-// A Telemetry is a lifecycle service that starts first and stops last, so that
-// everything else can be seen, its end included.
+// A Telemetry works from Setup on, and is a lifecycle service that stops last,
+// so that everything else can be seen: what it waits for at its start, and its end.
 package telemetry
 
 import (
@@ -39,16 +39,21 @@ type Telemetry struct {
 	processor sdktrace.SpanProcessor // nil: no traces
 	sampler   sdktrace.Sampler
 
-	mu       sync.Mutex
-	tracers  map[string]*Tracer
-	health   Health
-	listener net.Listener
+	listener net.Listener // nil: no port
 	server   *http.Server
-	stopped  bool
+	served   chan error // gets why the server has ended
+
+	mu      sync.Mutex
+	tracers map[string]*Tracer
+	health  Health
+	stopped bool
 }
 
-// Setup returns the telemetry that c asks for. It opens no port yet; ctx
-// bounds the making of the exporter, which connects when it first sends.
+// ErrListen is that MetricsAddr cannot be opened.
+var ErrListen = errors.New("listening on metrics-addr")
+
+// Setup returns the telemetry that c asks for, and serves MetricsAddr until
+// Stop. ctx bounds the making of the exporter, which connects when it first sends.
 func Setup(ctx context.Context, c Config) (*Telemetry, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -56,17 +61,26 @@ func Setup(ctx context.Context, c Config) (*Telemetry, error) {
 	registry := newRegistry()
 	t := &Telemetry{
 		Metrics: NewMetrics(registry), Registry: registry,
-		config: c, tracers: map[string]*Tracer{},
+		config: c, tracers: map[string]*Tracer{}, served: make(chan error, 1),
 	}
+	if err := t.export(ctx); err != nil {
+		return nil, err
+	}
+	return t, t.listen(ctx)
+}
+
+// export makes traces, if there is somewhere to send them.
+func (t *Telemetry) export(ctx context.Context) error {
+	c := t.config
 	if c.OTLPEndpoint == "" {
-		return t, nil
+		return nil
 	}
 	exporter, err := newExporter(ctx, c.OTLPEndpoint)
 	if err != nil {
-		return nil, fmt.Errorf("making the trace exporter for %s: %w", c.OTLPEndpoint, err)
+		return fmt.Errorf("making the trace exporter for %s: %w", c.OTLPEndpoint, err)
 	}
 	t.trace(sdktrace.NewBatchSpanProcessor(exporter, sdktrace.WithBatchTimeout(time.Second)))
-	return t, nil
+	return nil
 }
 
 // trace sends spans to p from now on.
@@ -85,72 +99,61 @@ func (t *Telemetry) Watch(h Health) {
 // Name returns the service's name in its group.
 func (t *Telemetry) Name() string { return "telemetry" }
 
-// Start opens MetricsAddr.
-func (t *Telemetry) Start(ctx context.Context) error {
+// listen opens MetricsAddr and serves it.
+func (t *Telemetry) listen(ctx context.Context) (err error) {
 	if t.config.MetricsAddr == "" {
 		return nil
 	}
 	var lc net.ListenConfig
-	listener, err := lc.Listen(ctx, "tcp", t.config.MetricsAddr)
-	if err != nil {
-		return fmt.Errorf("listening on metrics-addr %s: %w", t.config.MetricsAddr, err)
+	if t.listener, err = lc.Listen(ctx, "tcp", t.config.MetricsAddr); err != nil {
+		return fmt.Errorf("%w %s (is another process there? choose another port): %w", ErrListen, t.config.MetricsAddr, err)
 	}
-	server := &http.Server{Handler: t.Handler(), ReadHeaderTimeout: 5 * time.Second}
-	t.mu.Lock()
-	t.listener, t.server = listener, server
-	t.mu.Unlock()
+	t.server = &http.Server{Handler: t.Handler(), ReadHeaderTimeout: 5 * time.Second}
+	go func() { t.served <- t.server.Serve(t.listener) }()
 	return nil
 }
 
-// Addr is the address that MetricsAddr became, once started; empty without one.
+// Start has nothing left to do: Setup has begun.
+func (t *Telemetry) Start(context.Context) error { return nil }
+
+// Addr is the address that MetricsAddr became; empty without one.
 func (t *Telemetry) Addr() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if t.listener == nil {
 		return ""
 	}
 	return t.listener.Addr().String()
 }
 
-// Run serves until ctx ends. It goes on serving then: Stop ends it.
+// Run watches over the server until ctx ends. The server goes on then: Stop ends it.
 func (t *Telemetry) Run(ctx context.Context) error {
-	t.mu.Lock()
-	listener, server := t.listener, t.server
-	t.mu.Unlock()
-	if server == nil {
-		<-ctx.Done()
-		return nil
-	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
 	select {
 	case <-ctx.Done():
 		return nil
-	case err := <-served:
+	case err := <-t.served:
 		if errors.Is(err, http.ErrServerClosed) {
 			return nil
 		}
-		return fmt.Errorf("serving metrics on %s: %w", listener.Addr(), err)
+		return fmt.Errorf("serving metrics on %s: %w", t.Addr(), err)
 	}
 }
 
 // Stop sends the spans that are left and closes the port.
 func (t *Telemetry) Stop(ctx context.Context) error {
 	t.mu.Lock()
-	server, listener, processor, again := t.server, t.listener, t.processor, t.stopped
+	again := t.stopped
 	t.stopped = true
 	t.mu.Unlock()
 	if again {
 		return nil
 	}
 	var errs []error
-	if processor != nil {
-		if err := processor.Shutdown(ctx); err != nil {
+	if t.processor != nil {
+		if err := t.processor.Shutdown(ctx); err != nil {
 			errs = append(errs, fmt.Errorf("sending the last spans to %s: %w", t.config.OTLPEndpoint, err))
 		}
 	}
-	if server != nil {
-		errs = append(errs, closing(server.Shutdown(ctx)), closing(listener.Close()))
+	if t.server != nil {
+		errs = append(errs, closing(t.server.Shutdown(ctx)), closing(t.listener.Close()))
 	}
 	return errors.Join(errs...)
 }

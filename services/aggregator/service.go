@@ -74,6 +74,9 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	return nil
 }
 
+// Ready says whether partials can reach this replica.
+func (s *Service) Ready() error { return s.presence.Reachable() }
+
 // Run announces the replica and forgets old groups until ctx ends and what was
 // begun is finished.
 func (s *Service) Run(ctx context.Context) error {

@@ -191,7 +191,12 @@ func (s *Service) Stop(ctx context.Context) error {
 }
 
 // Ready says whether a token can flow through this replica.
-func (s *Service) Ready() error { return s.peers.ready() }
+func (s *Service) Ready() error {
+	if err := s.presence.Reachable(); err != nil {
+		return err
+	}
+	return s.peers.ready()
+}
 
 func (s *Service) onBlock(_ context.Context, m *bus.Msg) error {
 	b := &pb.Block{}

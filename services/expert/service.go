@@ -110,6 +110,9 @@ func (s *Service) Stop(ctx context.Context) error {
 
 // Ready says whether the host serves a plan.
 func (s *Service) Ready() error {
+	if err := s.presence.Reachable(); err != nil {
+		return err
+	}
 	if !s.presence.Ready() {
 		return fmt.Errorf("no plan applied yet")
 	}

@@ -2,6 +2,8 @@ package gate
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/switchyard/switchyard/pkg/members"
@@ -23,6 +25,20 @@ func (p *planSwitch) current() *plan.Table {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.used
+}
+
+// ready says whether every row can be routed to a live host.
+func (p *planSwitch) ready() error {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if p.used == nil {
+		return errors.New("no plan whose functions are all warm")
+	}
+	alive := func(host string) bool { _, here := p.warm[host]; return here }
+	if !p.used.Usable(alive) {
+		return fmt.Errorf("plan %d has functions without a live expert host", p.used.Version)
+	}
+	return nil
 }
 
 func (p *planSwitch) offer(t *plan.Table) {

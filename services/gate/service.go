@@ -114,10 +114,10 @@ func (s *Service) Stop(ctx context.Context) error {
 
 // Ready says whether rows can be routed.
 func (s *Service) Ready() error {
-	if s.plan.current() == nil {
-		return fmt.Errorf("no plan whose functions are all warm")
+	if err := s.presence.Reachable(); err != nil {
+		return err
 	}
-	return nil
+	return s.plan.ready()
 }
 
 // receive routes the rows of one message.

@@ -66,15 +66,19 @@ type env struct {
 
 // run runs the command line and returns the exit code.
 func run(args []string, std stdio) (code int) {
-	defer exitByPanic(&code)
-	if err := cpu.Check(); err != nil {
-		return report(std.err, usage(err))
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// A second signal kills: the first one asked nicely.
 	defer context.AfterFunc(ctx, stop)()
+	return runUntil(ctx, args, std)
+}
 
+// runUntil runs the command line; the end of ctx is what a signal is.
+func runUntil(ctx context.Context, args []string, std stdio) (code int) {
+	defer exitByPanic(&code)
+	if err := cpu.Check(); err != nil {
+		return report(std.err, usage(err))
+	}
 	var cli CLI
 	parsed, err := parse(&cli, args, std)
 	if err == nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -37,8 +38,6 @@ type node struct {
 	inProcess nats.InProcessConnProvider
 	// keepModel leaves the model open when the node closes: it is shared.
 	keepModel bool
-
-	conns []*bus.Conn
 }
 
 // How the collector is set. Tensors make about 60 KB of garbage a hop, so Go's
@@ -63,16 +62,17 @@ func tuneCollector() {
 	debug.SetGCPercent(int(min(max(100*garbage/(m.HeapAlloc+working), 10), 400)))
 }
 
-// deployment opens a connection of its own for a service.
-func (n *node) deployment(ctx context.Context, service string) (*deployment.Deployment, error) {
+// connect opens a connection of its own for a service, and what counts on it.
+func (n *node) connect(ctx context.Context, service string) (*bus.Conn, *deployment.Traffic, error) {
 	traffic := deployment.NewTraffic(n.prefix, n.telemetry.Metrics)
 	conn, err := bus.Connect(ctx, n.bus, bus.Settings{
 		Name: "switchyard " + service, InProcess: n.inProcess, Propagator: n.propagator(), Observer: traffic, Logger: n.log,
 	})
-	if err != nil {
-		return nil, err
-	}
-	n.conns = append(n.conns, conn)
+	return conn, traffic, err
+}
+
+// deploy gives a service its place in the model's pipeline.
+func (n *node) deploy(ctx context.Context, service string, conn *bus.Conn, traffic *deployment.Traffic) (*deployment.Deployment, error) {
 	return deployment.Open(ctx, deployment.Settings{
 		Conn: conn, Model: n.model, Pool: n.pool, Prefix: n.prefix, Name: n.flags.Name, Hops: n.flags.hops(),
 		Wire: n.flags.wire(), Replicas: n.flags.Replicas, LogAge: n.flags.LogAge, Telemetry: n.telemetry, Traffic: traffic, Logger: n.log.With("service", service),
@@ -89,17 +89,22 @@ func (n *node) propagator() bus.Propagator {
 
 // close closes what the node opened.
 func (n *node) close() error {
-	for _, c := range n.conns {
-		c.Close()
-	}
 	n.pool.Close()
+	err := stopTelemetry(n.telemetry)
 	if n.keepModel {
-		return nil
+		return err
 	}
-	if err := n.model.Close(); err != nil {
-		return fmt.Errorf("closing the model: %w", err)
+	if e := n.model.Close(); e != nil {
+		err = errors.Join(err, fmt.Errorf("closing the model: %w", e))
 	}
-	return nil
+	return err
+}
+
+// stopTelemetry is for what did not get as far as to run.
+func stopTelemetry(t *telemetry.Telemetry) error {
+	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+	defer cancel()
+	return t.Stop(ctx)
 }
 
 // makers make the services by name.
@@ -124,21 +129,6 @@ func (m makers) make(name string, d *deployment.Deployment) lifecycle.Service {
 		return attention.New(d, m.attention)
 	}
 	return tokenizer.New(d, m.tokenizer)
-}
-
-// services makes count replicas of each named service.
-func (n *node) services(ctx context.Context, m makers, count map[string]int) ([]lifecycle.Service, error) {
-	var out []lifecycle.Service
-	for _, name := range serviceNames {
-		for range count[name] {
-			d, err := n.deployment(ctx, name)
-			if err != nil {
-				return nil, fmt.Errorf("preparing %s: %w", name, err)
-			}
-			out = append(out, m.make(name, d))
-		}
-	}
-	return out, nil
 }
 
 // modelName is the model's name in subjects.

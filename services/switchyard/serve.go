@@ -88,14 +88,10 @@ func serve(ctx context.Context, e *env, name string, mf ModelFlags, tf Telemetry
 	}
 	defer func() { err = errors.Join(err, n.close()) }()
 	n.bus = e.busConfig()
-	services, err := n.services(ctx, m, map[string]int{name: 1})
-	if err != nil {
-		return stopped(ctx, err)
-	}
-	group := lifecycle.NewGroup("switchyard", append([]lifecycle.Service{n.telemetry}, services...)...)
-	n.telemetry.Watch(group)
-	go sayReady(ctx, e, group)
-	return stopped(ctx, lifecycle.Run(ctx, group, drainTime))
+	p := &pipeline{node: n, make: m, count: map[string]int{name: 1}}
+	n.telemetry.Watch(p)
+	go sayReady(ctx, e, p)
+	return stopped(ctx, lifecycle.Run(ctx, lifecycle.NewGroup("switchyard", n.telemetry, p), drainTime))
 }
 
 // stopped turns the end that a signal asked for into success.
@@ -110,16 +106,16 @@ func newNode(ctx context.Context, e *env, mf ModelFlags, tc telemetry.Config) (*
 	if err := tc.Validate(); err != nil {
 		return nil, usage(err)
 	}
+	t, err := telemetry.Setup(ctx, tc)
+	if err != nil {
+		return nil, usage(err)
+	}
 	line := e.progress()
 	line.Set("opening the model…")
 	defer line.Clear()
 	m, err := mf.open()
 	if err != nil {
-		return nil, err
-	}
-	t, err := telemetry.Setup(ctx, tc)
-	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, stopTelemetry(t))
 	}
 	return &node{model: m, pool: pool.New(mf.threads()), telemetry: t, log: e.log, flags: mf, prefix: e.Prefix}, nil
 }
@@ -127,12 +123,12 @@ func newNode(ctx context.Context, e *env, mf ModelFlags, tc telemetry.Config) (*
 // readyPoll is how often readiness is looked at.
 const readyPoll = 5 * time.Millisecond
 
-// awaitReady returns when the group is ready, or ctx's error with what was missing.
-func awaitReady(ctx context.Context, group *lifecycle.Group) error {
+// awaitReady returns when all is ready, or ctx's error with what was missing.
+func awaitReady(ctx context.Context, all lifecycle.Readier) error {
 	tick := time.NewTicker(readyPoll)
 	defer tick.Stop()
 	for {
-		missing := group.Ready()
+		missing := all.Ready()
 		if missing == nil {
 			return nil
 		}
@@ -145,8 +141,8 @@ func awaitReady(ctx context.Context, group *lifecycle.Group) error {
 }
 
 // sayReady prints `ready` once a token can flow.
-func sayReady(ctx context.Context, e *env, group *lifecycle.Group) {
-	if awaitReady(ctx, group) == nil {
+func sayReady(ctx context.Context, e *env, all lifecycle.Readier) {
+	if awaitReady(ctx, all) == nil {
 		tuneCollector()
 		_, _ = fmt.Fprintln(e.err, "ready") // nowhere to complain
 	}

@@ -121,7 +121,7 @@ func (c *VerifyCmd) open(ctx context.Context, e *env, dir string) (*yard, error)
 
 // messages is how many messages the yard's services have published and received.
 func (y *yard) messages() (n uint64) {
-	for _, c := range y.settings.node.conns {
+	for _, c := range y.pipeline.connections() {
 		n += c.NATS().Stats().OutMsgs
 	}
 	return n

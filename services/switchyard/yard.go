@@ -40,7 +40,7 @@ func one() map[string]int {
 type yard struct {
 	settings yardSettings
 	server   *natsserver.Server
-	group    *lifecycle.Group
+	pipeline *pipeline
 	temp     string
 	stop     context.CancelFunc
 	ended    chan error
@@ -53,14 +53,11 @@ func openYard(ctx context.Context, s yardSettings) (*yard, error) {
 		return nil, errors.Join(err, y.cleanUp())
 	}
 	s.node.inProcess = y.server
-	services, err := s.node.services(ctx, s.makers, s.count)
-	if err != nil {
-		return nil, errors.Join(err, y.cleanUp())
-	}
-	y.group = lifecycle.NewGroup("switchyard", append([]lifecycle.Service{s.node.telemetry}, services...)...)
-	s.node.telemetry.Watch(y.group)
+	y.pipeline = &pipeline{node: s.node, make: s.makers, count: s.count}
+	s.node.telemetry.Watch(y.pipeline)
 	ctx, y.stop = context.WithCancel(ctx)
-	go func() { y.ended <- lifecycle.Run(ctx, y.group, drainTime) }()
+	group := lifecycle.NewGroup("switchyard", s.node.telemetry, y.pipeline)
+	go func() { y.ended <- lifecycle.Run(ctx, group, drainTime) }()
 	return y, nil
 }
 
@@ -90,14 +87,17 @@ func (y *yard) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
 	waiting := make(chan error, 1)
-	go func() { waiting <- awaitReady(ctx, y.group) }()
+	go func() { waiting <- awaitReady(ctx, y.pipeline) }()
 	select {
 	case err := <-waiting:
 		tuneCollector()
 		return err
 	case err := <-y.ended:
-		y.ended <- err // close tells it
-		return errors.New("the pipeline ended before it was ready")
+		y.ended <- nil // told here, so that close does not tell it again
+		if err == nil {
+			err = errors.New("the pipeline ended before it was ready")
+		}
+		return err
 	}
 }
 
@@ -120,9 +120,6 @@ func (y *yard) close() error {
 }
 
 func (y *yard) cleanUp() error {
-	for _, c := range y.settings.node.conns {
-		c.Close()
-	}
 	if y.server != nil {
 		y.server.Shutdown()
 	}

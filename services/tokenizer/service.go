@@ -147,6 +147,17 @@ func (s *Service) Run(ctx context.Context) error {
 	return s.presence.Announce(ctx)
 }
 
+// Ready says whether a prompt that comes now can become tokens.
+func (s *Service) Ready() error {
+	if err := s.presence.Reachable(); err != nil {
+		return err
+	}
+	if missing := s.notReady(); missing != nil {
+		return missing
+	}
+	return nil
+}
+
 // Stop ends listening and what is under way; another replica goes on with it.
 func (s *Service) Stop(ctx context.Context) error {
 	if s.stop == nil {

@@ -1,0 +1,30 @@
+package bus
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrClosed is what a connection that is closed for good reports: the server
+// has refused to go on with it, or Close was called.
+var ErrClosed = errors.New("the NATS connection is closed for good")
+
+// Ready returns nil, or since when nothing can be sent.
+func (c *Conn) Ready() error {
+	if err := c.Live(); err != nil {
+		return err
+	}
+	if at := c.lostAt.Load(); at != nil {
+		return fmt.Errorf("no NATS connection for %v", time.Since(*at).Round(100*time.Millisecond))
+	}
+	return nil
+}
+
+// Live returns nil, or that only a new connection can help.
+func (c *Conn) Live() error {
+	if c.nc.IsClosed() {
+		return ErrClosed
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/natsserver"
+)
+
+// freeAddress is one that nobody listens on for the moment.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }() // all that matters is its address
+	return l.Addr().String()
+}
+
+// probed is a service that runs as a process of its own would, with its port
+// for metrics and health.
+type probed struct {
+	address string
+	stop    func()
+}
+
+// startProbed starts a service that looks for NATS at an address.
+func startProbed(t *testing.T, service, nats string) *probed {
+	t.Helper()
+	p := &probed{address: freeAddress(t)}
+	args := []string{service, "--nats", nats, "--metrics-addr", p.address, "--log-level", "error"}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan int, 1)
+	go func() { ended <- runUntil(ctx, args, stdio{in: strings.NewReader(""), out: io.Discard, err: io.Discard}) }()
+	p.stop = func() {
+		cancel()
+		if code := <-ended; code != exitDone {
+			t.Errorf("%s exited with %d", service, code)
+		}
+		ended <- exitDone // for who stops it again
+	}
+	t.Cleanup(p.stop)
+	return p
+}
+
+// get asks for a page; status 0 while the port is closed.
+func (p *probed) get(t *testing.T, path string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.address+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return resp.StatusCode, string(body)
+}
+
+// await waits until /readyz answers so, for no longer than within.
+func (p *probed) await(t *testing.T, within time.Duration, status int, says string) {
+	t.Helper()
+	code, body := 0, ""
+	for deadline := time.Now().Add(within); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if code, body = p.get(t, "/readyz"); code == status && strings.Contains(body, says) {
+			return
+		}
+	}
+	t.Errorf("after %v /readyz says %d %q, want %d %q", within, code, body, status, says)
+}
+
+func (p *probed) alive(t *testing.T) {
+	t.Helper()
+	if code, body := p.get(t, "/healthz"); code != http.StatusOK {
+		t.Errorf("/healthz says %d %q", code, body)
+	}
+}
+
+const (
+	// soon is how fast readiness must follow what is lost.
+	soon = 2 * time.Second
+	// patient is for what a busy machine may delay.
+	patient = 20 * time.Second
+)
+
+// TestReadiness follows the connection, the plan and the neighbours, down and up.
+func TestReadiness(t *testing.T) {
+	defer http.DefaultClient.CloseIdleConnections()
+	dir, address := t.TempDir(), freeAddress(t)
+	gate := startProbed(t, "gate", "nats://"+address)
+	gate.await(t, patient, 503, "gate: no NATS server has answered at nats://"+address+" for ")
+	gate.alive(t)
+
+	server := startServer(t, dir, address)
+	gate.await(t, patient, 503, "no plan whose functions are all warm")
+	all := map[string]*probed{"gate": gate}
+	for _, name := range []string{"attention", "tokenizer"} {
+		all[name] = startProbed(t, name, "nats://"+address)
+	}
+	all["attention"].await(t, patient, 503, "no aggregator is ready")
+	all["tokenizer"].await(t, patient, 503, "no attention replica of model demo is ready")
+	for _, name := range []string{"expert", "aggregator"} {
+		all[name] = startProbed(t, name, "nats://"+address)
+	}
+	for _, p := range all {
+		p.await(t, patient, 200, "ready")
+	}
+
+	server.Shutdown()
+	for _, p := range all {
+		p.await(t, soon, 503, "no NATS connection for ")
+		p.alive(t)
+	}
+	startServer(t, dir, address)
+	for _, p := range all {
+		p.await(t, patient, 200, "ready")
+	}
+	all["expert"].stop()
+	gate.await(t, soon, 503, "has functions without a live expert host")
+	all["aggregator"].stop()
+	all["attention"].await(t, soon, 503, "no aggregator is ready")
+}
+
+func startServer(t *testing.T, dir, address string) *natsserver.Server {
+	t.Helper()
+	s, err := natsserver.Start(natsserver.Settings{StoreDir: dir, Listen: address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Shutdown)
+	return s
+}
+
+// TestReadinessWithHungServer puts something between the service and NATS that
+// stops to pass on, and closes nothing.
+func TestReadinessWithHungServer(t *testing.T) {
+	defer http.DefaultClient.CloseIdleConnections()
+	server := startServer(t, t.TempDir(), freeAddress(t))
+	between := startProxy(t, strings.TrimPrefix(server.URL(), "nats://"))
+	aggregator := startProbed(t, "aggregator", "nats://"+between.address)
+	aggregator.await(t, patient, 200, "ready")
+	between.hang()
+	aggregator.await(t, soon, 503, "NATS has been silent for ")
+	aggregator.alive(t)
+	between.goOn()
+	aggregator.await(t, patient, 200, "ready")
+}
