@@ -154,7 +154,12 @@ type sham struct {
 
 func newSham(t *testing.T, y testYard, service string) *sham {
 	t.Helper()
-	d, err := y.settings.node.deployment(t.Context(), service)
+	conn, traffic, err := y.settings.node.connect(t.Context(), service)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	d, err := y.settings.node.deploy(t.Context(), service, conn, traffic)
 	if err != nil {
 		t.Fatal(err)
 	}
