@@ -65,7 +65,7 @@ func classify(err error, delivered int) (o Outcome, after time.Duration) {
 	switch {
 	case err == nil:
 		return Done, 0
-	case errors.As(err, &poison), IsPanic(err):
+	case errors.As(err, &poison), unpublishable(err), IsPanic(err):
 		// No attempt, here or elsewhere, can succeed.
 		return Poisoned, 0
 	case errors.As(err, &retry):
@@ -87,6 +87,13 @@ func classify(err error, delivered int) (o Outcome, after time.Duration) {
 		// Unknown: most likely a neighbour is away for a moment.
 		return Retried, min(retryDelay<<min(delivered, 10), maxRetryDelay)
 	}
+}
+
+// unpublishable says whether a server would take no message like this, whenever.
+func unpublishable(err error) bool {
+	var subject *SubjectError
+	var large *TooLargeError
+	return errors.As(err, &subject) || errors.As(err, &large)
 }
 
 // levelOf keeps what is expected while neighbours come and go out of the log.

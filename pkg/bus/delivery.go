@@ -25,7 +25,7 @@ func (c *Conn) answer(reply string, o Outcome, after time.Duration, reason strin
 	case Poisoned:
 		body = []byte(strings.TrimSpace("+TERM " + reason))
 	}
-	return c.nc.Publish(reply, body)
+	return c.post(reply, "", body)
 }
 
 func nakBody(after time.Duration) []byte {
@@ -90,7 +90,7 @@ func (d *Delivery) End(err error) error {
 
 // InProgress says that the work goes on: AckWait starts again.
 func (d *Delivery) InProgress() error {
-	if err := d.c.nc.Publish(d.reply, bodyProgress); err != nil {
+	if err := d.c.post(d.reply, "", bodyProgress); err != nil {
 		return fmt.Errorf("reporting progress on %s: %w", d.Subject, err)
 	}
 	return nil

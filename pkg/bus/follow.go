@@ -74,7 +74,7 @@ func (f *follower) follow(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	api := apiPrefix(f.c.js)
-	defer func() { _ = f.c.nc.Publish(api+"CONSUMER.DELETE."+f.stream+"."+f.name, nil) }() // else it ages
+	defer func() { _ = f.c.post(api+"CONSUMER.DELETE."+f.stream+"."+f.name, "", nil) }() // else it ages
 	return f.take(ctx, arrived, reconnected, api+"CONSUMER.MSG.NEXT."+f.stream+"."+f.name, inbox)
 }
 

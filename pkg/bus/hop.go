@@ -2,7 +2,6 @@ package bus
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"google.golang.org/protobuf/proto"
@@ -110,11 +109,8 @@ func (h *Hop) Receive(ctx context.Context, r Receiver, handler Handler) (*Receiv
 }
 
 func (r Receiver) check() error {
-	var errs []error
-	for _, f := range []struct{ name, value string }{{"Name", r.Name}, {"Subject", r.Subject}} {
-		if f.value == "" {
-			errs = append(errs, fmt.Errorf("receiver without a %s", f.name))
-		}
+	if r.Subject == "" || len(r.Subject) > maxSubject {
+		return fmt.Errorf("receiver %.80q of subject %.80q: it must have 1 to %d bytes", r.Name, r.Subject, maxSubject)
 	}
-	return errors.Join(errs...)
+	return checkName(r.Name)
 }

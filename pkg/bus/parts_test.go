@@ -30,6 +30,8 @@ func TestClassify(t *testing.T) {
 		"retry later":     {RetryAfter(time.Second, fmt.Errorf("asking: %w", context.DeadlineExceeded)), 1, Retried, time.Second},
 		"retry, late":     {RetryAfter(time.Second, ErrLate), 1, Retried, time.Second},
 		"poison, retry":   {RetryAfter(time.Second, Poison(other)), 1, Poisoned, 0},
+		"bad subject":     {fmt.Errorf("answering: %w", &SubjectError{}), 1, Poisoned, 0},
+		"too large":       {fmt.Errorf("answering: %w", &TooLargeError{}), 1, Poisoned, 0},
 		"panic":           {fmt.Errorf("step: %w", &PanicError{"index"}), 1, Poisoned, 0},
 		"stopping":        {context.Canceled, 100, Retried, 0},
 		"unknown":         {other, 1, Retried, 100 * time.Millisecond},

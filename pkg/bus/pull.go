@@ -254,5 +254,5 @@ func (c *Conn) pull(next, inbox string, r pullRequest) error {
 		body = append(body, `,"idle_heartbeat":`...)
 		body = strconv.AppendInt(body, int64(min(heartbeat, r.expires/2)), 10)
 	}
-	return c.nc.PublishRequest(next, inbox, append(body, '}'))
+	return c.post(next, inbox, append(body, '}'))
 }

@@ -47,6 +47,9 @@ type Queue struct {
 
 // Queue creates what is missing of the stream and the consumer.
 func (c *Conn) Queue(ctx context.Context, s QueueSettings) (*Queue, error) {
+	if err := checkName(s.Name); err != nil {
+		return nil, err
+	}
 	q := &Queue{c: c, s: s, inbox: c.nc.NewInbox(), quit: make(chan struct{})}
 	q.config = jetstream.ConsumerConfig{
 		Durable: s.Name, FilterSubject: s.Subject, AckPolicy: jetstream.AckExplicitPolicy,

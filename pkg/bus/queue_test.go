@@ -30,11 +30,16 @@ func (r *rig) store(s schemas.Streams, n int) {
 	}
 }
 
-func (r *rig) pull(q *Queue, limit, want int) []*Delivery {
+// pull takes what is wanted, by as many pulls as that needs: a message that was
+// just stored may not be there for the first.
+func (r *rig) pull(q *Queue, limit, want int) (ds []*Delivery) {
 	r.t.Helper()
-	ds, err := q.Pull(r.ctx(), limit)
-	if err != nil || len(ds) != want {
-		r.t.Fatalf("pulled %d of %d, error %v", len(ds), want, err)
+	for len(ds) < want {
+		more, err := q.Pull(r.ctx(), limit-len(ds))
+		if err != nil {
+			r.t.Fatalf("pulled %d of %d, error %v", len(ds), want, err)
+		}
+		ds = append(ds, more...)
 	}
 	return ds
 }

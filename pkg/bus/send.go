@@ -68,7 +68,8 @@ func (c *Conn) publish(ctx context.Context, subject, reply string, data []byte, 
 	} else if c.prop != nil {
 		c.prop.Inject(ctx, header)
 	}
-	if err := c.checkSize(subject, data, header); err != nil {
+	if err := c.check(subject, reply, data, header); err != nil {
+		c.obs.PublishFailed(subject, err)
 		return err
 	}
 	msg := nats.Msg{Subject: subject, Reply: reply, Data: data, Header: header}
@@ -80,7 +81,23 @@ func (c *Conn) publish(ctx context.Context, subject, reply string, data []byte, 
 	return nil
 }
 
-// checkSize finds a message that the server would answer by closing the connection.
+// check finds what the server would answer by closing the connection.
+func (c *Conn) check(subject, reply string, data []byte, header nats.Header) error {
+	if err := checkSubject(subject, reply); err != nil {
+		return err
+	}
+	return c.checkSize(subject, data, header)
+}
+
+// post publishes what belongs to JetStream's protocol, which is not counted.
+func (c *Conn) post(subject, reply string, data []byte) error {
+	if err := checkSubject(subject, reply); err != nil {
+		return err
+	}
+	return c.nc.PublishMsg(&nats.Msg{Subject: subject, Reply: reply, Data: data})
+}
+
+// checkSize finds a message that is larger than the server takes.
 func (c *Conn) checkSize(subject string, data []byte, header nats.Header) error {
 	size := int64(len(data))
 	if len(header) > 0 {

@@ -97,6 +97,9 @@ func compare(have, want jetstream.StreamConfig) error {
 // DeleteConsumer removes a consumer that no replica uses any more; one that is
 // already gone is no error.
 func (c *Conn) DeleteConsumer(ctx context.Context, stream, name string) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
 	err := c.js.DeleteConsumer(ctx, stream, name)
 	if err == nil || errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil
