@@ -88,7 +88,7 @@ func Connect(ctx context.Context, cfg Config, s Settings) (*Conn, error) {
 	return c, nil
 }
 
-// watch looks after what is overdue: acknowledgements and heartbeats. One
+// watch looks after what is overdue: acknowledgements and signs of life. One
 // ticker for all of them, since a host has hundreds of receivers.
 func (c *Conn) watch() {
 	defer close(c.watched)

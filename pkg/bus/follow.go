@@ -133,7 +133,6 @@ func (f *follower) receive(m *nats.Msg) (done bool, err error) {
 	switch a.status {
 	case "":
 		return f.deliver(a)
-	case "100":
 	case "404", "408":
 		f.asked -= pendingOf(m)
 	default:

@@ -15,11 +15,14 @@ import (
 )
 
 const (
-	pullExpires = 30 * time.Second
-	// heartbeat is how often the server says that a waiting pull is alive;
-	// silentAfter is when a receiver believes that it is not. Deleted consumers
-	// and restarted servers are noticed at once, so this is for what is left.
-	heartbeat   = time.Second
+	// pullExpires is short: a server goes on giving a replica that hangs what
+	// that has asked for. The end of a request is a sign of life, too, so that
+	// no heartbeats are needed and an idle receiver costs one message a second
+	// each way.
+	pullExpires = time.Second
+	// silentAfter is when a receiver believes that nobody serves its requests.
+	// Deleted consumers and restarted servers are noticed at once, so this is
+	// for what is left.
 	silentAfter = 2500 * time.Millisecond
 	firstWait   = 20 * time.Millisecond
 	lastWait    = 500 * time.Millisecond
@@ -145,7 +148,6 @@ func (p *puller) receive(m *nats.Msg) {
 
 func (p *puller) onStatus(a arrival) {
 	switch a.status {
-	case "100": // heartbeat
 	case "404", "408":
 		p.credit(pendingOf(a.msg))
 	default: // 409: deleted, moved or shut down
@@ -251,8 +253,6 @@ func (c *Conn) pull(next, inbox string, r pullRequest) error {
 	} else {
 		body = append(body, `,"expires":`...)
 		body = strconv.AppendInt(body, int64(r.expires), 10)
-		body = append(body, `,"idle_heartbeat":`...)
-		body = strconv.AppendInt(body, int64(min(heartbeat, r.expires/2)), 10)
 	}
 	return c.post(next, inbox, append(body, '}'))
 }

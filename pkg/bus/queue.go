@@ -189,8 +189,6 @@ func (q *Queue) collect(ctx context.Context, arrived <-chan arrival, reconnected
 			switch a.status {
 			case "":
 				out = append(out, q.delivery(a))
-			case "100":
-				silence.Reset(silentAfter)
 			default:
 				return out, statusError(a)
 			}

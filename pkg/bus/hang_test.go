@@ -1,0 +1,97 @@
+package bus
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/switchyard/switchyard/schemas"
+)
+
+// waiting is how many pull requests a consumer has that nothing came for.
+func (r *rig) waiting(stream, consumer string) int {
+	c, err := r.conn.js.Consumer(r.ctx(), stream, consumer)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return c.CachedInfo().NumWaiting
+}
+
+// A replica that hangs gets nothing for long: what it has asked for expires.
+func TestHungReceiverStarvesNobody(t *testing.T) {
+	for _, mode := range []schemas.Hops{schemas.HopsAcked, schemas.HopsUnacked} {
+		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			s, h := names(mode), NewHop(r.conn, mode)
+			hung := make(chan struct{})
+			sibling := r.connect(nil)
+			t.Cleanup(sibling.Close)
+			first, err := NewHop(sibling, mode).Receive(r.ctx(), receiver(s), func(ctx context.Context, _ *Msg) error {
+				close(hung)
+				<-ctx.Done()
+				return ctx.Err()
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { first.Stop(); <-first.Closed() })
+			send := func() {
+				if err := h.Send(r.ctx(), s.Subjects.Hidden(0), hidden(10)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			send()
+			<-hung
+			eventually(t, "no request of the hung one is left", func() bool { return r.waiting(s.Hidden().Name, "gate") == 0 })
+			var got atomic.Int64
+			running, err := h.Receive(r.ctx(), receiver(s), func(context.Context, *Msg) error { got.Add(1); return nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer running.Stop()
+			for range 100 {
+				send()
+			}
+			eventually(t, "the healthy one has all", func() bool { return got.Load() == 100 })
+		})
+	}
+}
+
+// So does work: a replica that hangs while it waits for some keeps none for long.
+func TestHungQueueStarvesNobody(t *testing.T) {
+	r := newRig(t)
+	s := names(schemas.HopsCore)
+	hung := r.queue(s, time.Minute)
+	inbox, err := r.conn.nc.SubscribeSync(r.conn.nc.NewInbox())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.conn.pull(hung.next, inbox.Subject, pullRequest{batch: 1, expires: pullExpires}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it has asked", func() bool { return r.waiting(s.Sequences().Name, hung.s.Name) == 1 })
+	eventually(t, "its request has expired", func() bool { return r.waiting(s.Sequences().Name, hung.s.Name) == 0 })
+}
+
+// An idle receiver renews its requests, and is not taken for one without a server.
+func TestIdleReceiverIsServed(t *testing.T) {
+	r := newRig(t)
+	s, h := names(schemas.HopsUnacked), NewHop(r.conn, schemas.HopsUnacked)
+	got := make(chan string, 1)
+	running, err := h.Receive(r.ctx(), receiver(s), func(context.Context, *Msg) error { got <- "it"; return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer running.Stop()
+	began := running.puller.heard.Load()
+	eventually(t, "it has renewed twice", func() bool { return running.puller.heard.Load()-began > int64(pullExpires) })
+	if err := h.Send(r.ctx(), s.Subjects.Hidden(0), hidden(10)); err != nil {
+		t.Fatal(err)
+	}
+	r.expect(got, "it")
+	if n := r.obs.rebuilt.Load(); n != 0 {
+		t.Errorf("rebuilt %d times", n)
+	}
+}
