@@ -3,6 +3,7 @@ package schemas
 import (
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -113,19 +114,51 @@ func (s Subjects) Block(replica string) string { return s.join("block", s.Model,
 // AnyBlock matches the blocks of every attention replica.
 func (s Subjects) AnyBlock() string { return s.join("block", s.Model, "*") }
 
-// Probe is where the server says that nobody listens to a request's reply subject any more.
-func (s Subjects) Probe(replica, request string) string {
-	return s.join("probe", s.Model, replica, request)
+// Stop ends a request whose answer has one of its stop strings. Only tokenizers
+// publish it: an answer that is cut looks complete then.
+func (s Subjects) Stop(request string) string { return s.join("stop", s.Model, request) }
+
+// AnyStop matches the stops of every request.
+func (s Subjects) AnyStop() string { return s.join("stop", s.Model, "*") }
+
+// Probe is where the server says that nobody listens any more to a stream of
+// chunks that one tokenizer replica sends.
+func (s Subjects) Probe(replica, request string, stream uint64) string {
+	return s.join("probe", s.Model, replica, request, strconv.FormatUint(stream, 10))
 }
 
 // AnyProbe matches the probes of one tokenizer replica.
-func (s Subjects) AnyProbe(replica string) string { return s.join("probe", s.Model, replica, "*") }
+func (s Subjects) AnyProbe(replica string) string { return s.join("probe", s.Model, replica, "*", "*") }
+
+// ParseProbe returns what a Probe subject names.
+func (s Subjects) ParseProbe(subject string) (request string, stream uint64, err error) {
+	tokens := strings.Split(strings.TrimPrefix(subject, s.join("probe", s.Model)+"."), ".")
+	if len(tokens) != 3 {
+		return "", 0, fmt.Errorf("subject %q is not %s", subject, s.AnyProbe("*"))
+	}
+	if stream, err = strconv.ParseUint(tokens[2], 10, 64); err != nil {
+		return "", 0, fmt.Errorf("subject %q is not %s: %w", subject, s.AnyProbe("*"), err)
+	}
+	return tokens[1], stream, CheckRequestID(tokens[1])
+}
+
+// Interest is what tokenizers tell each other about who waits for a request.
+func (s Subjects) Interest(kind, request string) string {
+	return s.join("interest", s.Model, kind, request)
+}
+
+// AnyInterest matches what is told about every request.
+func (s Subjects) AnyInterest(kind string) string { return s.join("interest", s.Model, kind, "*") }
+
+// reserved begin the subjects of NATS itself: JetStream, key-value and object
+// stores, system events, and replies that servers route and map.
+var reserved = []string{"$", "_GR_", "_R_", "_nats"}
 
 // Internal says whether a subject belongs to the system, so that no producer
 // may have it as its reply subject.
 func (s Subjects) Internal(subject string) bool {
 	return subject == s.Prefix || strings.HasPrefix(subject, s.Prefix+".") ||
-		strings.HasPrefix(subject, "$")
+		slices.ContainsFunc(reserved, func(prefix string) bool { return strings.HasPrefix(subject, prefix) })
 }
 
 // LastToken is the last token of a subject: the model of a prompt, the request
@@ -186,19 +219,57 @@ func isTokenRune(r rune) bool {
 // is 4096 bytes unless configured otherwise.
 const MaxReplyTo = 1024
 
-// CheckReplyTo says why a subject cannot receive chunks.
+// CheckReplyTo says why the subject that a prompt names cannot receive chunks.
 func (s Subjects) CheckReplyTo(subject string) error {
+	if err := checkSubject("reply_to", subject); err != nil {
+		return err
+	}
+	if s.Internal(subject) {
+		return fmt.Errorf("reply_to %q is an internal subject; use one outside %s.> and $", subject, s.Prefix)
+	}
+	return nil
+}
+
+// DefaultInboxPrefix begins the inboxes that NATS's clients make.
+const DefaultInboxPrefix = "_INBOX."
+
+// CheckInbox says why a message's reply subject is no inbox. Whoever may
+// publish a request may give it any reply subject, also ones that he may not
+// publish to himself; so a service answers to inboxes only.
+func (s Subjects) CheckInbox(subject string, prefixes []string) error {
+	if err := checkSubject("the reply subject", subject); err != nil {
+		return err
+	}
+	within := func(prefix string) bool { return strings.HasPrefix(subject, prefix) }
+	if !slices.ContainsFunc(prefixes, within) {
+		return fmt.Errorf("the reply subject %q is no inbox; those begin with %s", subject, strings.Join(prefixes, " or "))
+	}
+	return nil
+}
+
+// CheckInboxPrefix says why subjects that begin so cannot be inboxes.
+func (s Subjects) CheckInboxPrefix(prefix string) error {
+	if err := checkSubject("the inbox prefix", strings.TrimSuffix(prefix, ".")); err != nil {
+		return err
+	}
+	// A reply that the server mapped ("_R_.") can be one: clients cannot give such.
+	if s.Internal(prefix) && !strings.HasPrefix(prefix, "_R_.") || strings.HasPrefix(s.Prefix+".", prefix) {
+		return fmt.Errorf("the inbox prefix %q takes internal subjects in; use one outside %s.> and $", prefix, s.Prefix)
+	}
+	return nil
+}
+
+// checkSubject says why a text is not one subject.
+func checkSubject(what, subject string) error {
 	switch {
 	case subject == "":
-		return fmt.Errorf("reply_to is empty")
+		return fmt.Errorf("%s is empty", what)
 	case len(subject) > MaxReplyTo:
-		return fmt.Errorf("reply_to has %d bytes; at most %d are allowed", len(subject), MaxReplyTo)
+		return fmt.Errorf("%s has %d bytes; at most %d are allowed", what, len(subject), MaxReplyTo)
 	case strings.ContainsAny(subject, "*>"):
-		return fmt.Errorf("reply_to %q has a wildcard; it must be one subject", subject)
+		return fmt.Errorf("%s %q has a wildcard; it must be one subject", what, subject)
 	case strings.ContainsFunc(subject, notPrintable) || strings.Contains("."+subject+".", ".."):
-		return fmt.Errorf("reply_to %q is not a subject: it has white space, unprintable characters or an empty token", subject)
-	case s.Internal(subject):
-		return fmt.Errorf("reply_to %q is an internal subject; use one outside %s.> and $", subject, s.Prefix)
+		return fmt.Errorf("%s %q is not a subject: it has white space, unprintable characters or an empty token", what, subject)
 	}
 	return nil
 }

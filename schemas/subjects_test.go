@@ -31,8 +31,12 @@ func TestSubjects(t *testing.T) {
 		{s.AnyExpert(7), "yard.expert.a_b_c.7.*"},
 		{s.Partial("g"), "yard.partial.a_b_c.g"},
 		{s.Block("at"), "yard.block.a_b_c.at"},
-		{s.Probe("tk", "r1"), "yard.probe.a_b_c.tk.r1"},
-		{s.AnyProbe("tk"), "yard.probe.a_b_c.tk.*"},
+		{s.Stop("r1"), "yard.stop.a_b_c.r1"},
+		{s.AnyStop(), "yard.stop.a_b_c.*"},
+		{s.Probe("tk", "r1", 7), "yard.probe.a_b_c.tk.r1.7"},
+		{s.AnyProbe("tk"), "yard.probe.a_b_c.tk.*.*"},
+		{s.Interest("held", "r1"), "yard.interest.a_b_c.held.r1"},
+		{s.AnyInterest("held"), "yard.interest.a_b_c.held.*"},
 	} {
 		if tc.got != tc.want {
 			t.Errorf("%s, want %s", tc.got, tc.want)
@@ -65,6 +69,12 @@ func TestCheckReplyTo(t *testing.T) {
 		{"switchyard.token.demo.0.r", "internal"},
 		{"$JS.API.STREAM.DELETE.x", "internal"},
 		{"$SYS.REQ", "internal"},
+		{"$KV.bucket.key", "internal"},
+		{"$O.bucket.M.x", "internal"},
+		{"_GR_.abcdef.abcdef.$JS.API.STREAM.DELETE.x", "internal"},
+		{"_R_.x.y", "internal"},
+		{"switchyard.prompt.other", "internal"},
+		{"switchyards.answers", ""},
 		{strings.Repeat("a", MaxReplyTo), ""},
 		{strings.Repeat("a", MaxReplyTo+1), "at most 1024"},
 	} {
@@ -76,6 +86,44 @@ func TestCheckReplyTo(t *testing.T) {
 			t.Errorf("%q was taken, want an error about %s", tc.subject, tc.problem)
 		case err != nil && (!strings.Contains(err.Error(), tc.problem) || !strings.Contains(err.Error(), "reply_to")):
 			t.Errorf("%q: %v; want reply_to and %q in it", tc.subject, err, tc.problem)
+		}
+	}
+}
+
+func TestCheckInbox(t *testing.T) {
+	prefixes := []string{DefaultInboxPrefix, "_INBOX_alice."}
+	for subject, problem := range map[string]string{
+		"_INBOX.abc": "", "_INBOX.abc.1": "", "_INBOX_alice.x": "",
+		"": "empty", "_INBOX": "no inbox", "_INBOX.": "empty token", "_INBOX.>": "wildcard", "_INBOX.a b": "white space",
+		"$JS.API.STREAM.DELETE.x": "no inbox", "switchyard.token.demo.0.r": "no inbox", "answers.1": "no inbox", "_INBOX_bob.x": "no inbox",
+		"_INBOX." + strings.Repeat("a", MaxReplyTo): "at most",
+	} {
+		err := subjects.CheckInbox(subject, prefixes)
+		if (err == nil) != (problem == "") || err != nil && !strings.Contains(err.Error(), problem) {
+			t.Errorf("%q: %v, want %q", subject, err, problem)
+		}
+	}
+}
+
+func TestCheckInboxPrefix(t *testing.T) {
+	for prefix, good := range map[string]bool{
+		"_INBOX.": true, "_INBOX_bob.": true, "replies": true, "_R_.": true,
+		"": false, ".": false, "$": false, "$JS.": false, "switchyard.": false, "switchyard.ask": false, "s": false, "_GR_.": false, "a..": false, "*.": false,
+	} {
+		if err := subjects.CheckInboxPrefix(prefix); (err == nil) != good {
+			t.Errorf("%q: %v, want good %v", prefix, err, good)
+		}
+	}
+}
+
+func TestParseProbe(t *testing.T) {
+	request, stream, err := subjects.ParseProbe(subjects.Probe("tk", "r-1", 42))
+	if request != "r-1" || stream != 42 || err != nil {
+		t.Errorf("%s, %d, %v", request, stream, err)
+	}
+	for _, subject := range []string{"", "switchyard.probe.demo.tk.r", "switchyard.probe.demo.tk.r.x", "switchyard.probe.demo.tk.*.1", "switchyard.probe.demo.tk.r.1.2", "other.probe.demo.tk.r.1"} {
+		if _, _, err := subjects.ParseProbe(subject); err == nil {
+			t.Errorf("%q was taken", subject)
 		}
 	}
 }

@@ -4,13 +4,16 @@ package edge
 
 import (
 	"bytes"
+	"io"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -37,7 +40,7 @@ func DecodePrompt(h nats.Header, body []byte, text bool) (*pb.Prompt, pb.Encodin
 			return nil, pb.Encoding_ENCODING_JSON, Errorf(BadRequest,
 				"the body is neither JSON (it does not begin with '{') nor marked as protobuf by header Content-Type: application/protobuf")
 		}
-		return &pb.Prompt{Text: string(body)}, enc, nil
+		return &pb.Prompt{Text: string(body)}, enc, checkUTF8(invalidAt(body))
 	}
 	p := &pb.Prompt{}
 	return p, enc, decode(enc, body, p)
@@ -55,33 +58,82 @@ func DecodeReplay(h nats.Header, body []byte) (*pb.Replay, pb.Encoding, error) {
 
 func decode(enc pb.Encoding, body []byte, m proto.Message) error {
 	if enc == pb.Encoding_ENCODING_PROTOBUF {
-		err := proto.Unmarshal(body, m)
-		switch {
-		case err == nil:
-			return nil
-		case strings.Contains(err.Error(), "invalid UTF-8"): // it names the field, and has no type
-			return Errorf(BadPrompt, "the body is not UTF-8: %v", err)
+		if err := checkUTF8(invalidIn(m.ProtoReflect().Descriptor(), body)); err != nil {
+			return err
 		}
-		return Errorf(BadRequest, "malformed protobuf body: %v", err)
+		return malformed("protobuf", proto.Unmarshal(body, m))
 	}
-	if !utf8.Valid(body) {
-		return Errorf(BadPrompt, "the body is not UTF-8: byte %d is invalid", invalidAt(body))
+	if err := checkUTF8(invalidAt(body)); err != nil {
+		return err
 	}
-	if err := protojson.Unmarshal(body, m); err != nil {
-		return Errorf(BadRequest, "malformed JSON body: %v", err)
-	}
-	return nil
+	return malformed("JSON", protojson.Unmarshal(body, m))
 }
 
+// checkUTF8 makes an error of the place of a byte that is not UTF-8; -1: there is none.
+func checkUTF8(at int) error {
+	if at < 0 {
+		return nil
+	}
+	return Errorf(BadPrompt, "the body is not UTF-8: byte %d is invalid", at)
+}
+
+// malformed says what is wrong with a body in words of its own encoding.
+func malformed(encoding string, err error) error {
+	if err == nil {
+		return nil
+	}
+	// The library begins with its name, and writes some spaces as U+00A0.
+	what := strings.TrimSpace(strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\u00a0", " "), "proto:"))
+	if strings.HasSuffix(what, io.ErrUnexpectedEOF.Error()) {
+		what = "it ends too early"
+	}
+	return Errorf(BadRequest, "malformed %s body: %s", encoding, what)
+}
+
+// invalidAt is the place of the first byte that is not UTF-8, or -1.
 func invalidAt(b []byte) int {
-	for i := 0; i < len(b); {
+	if utf8.Valid(b) {
+		return -1
+	}
+	for i := 0; ; {
 		r, n := utf8.DecodeRune(b[i:])
-		if r == utf8.RuneError && n == 1 {
+		if r == utf8.RuneError && n <= 1 {
 			return i
 		}
 		i += n
 	}
-	return len(b)
+}
+
+// invalidIn is the place of the first byte of a protobuf message's strings that
+// is not UTF-8, or -1. What is malformed otherwise is left to the decoder.
+func invalidIn(d protoreflect.MessageDescriptor, body []byte) int {
+	for at := 0; at < len(body); {
+		number, kind, head := protowire.ConsumeTag(body[at:])
+		size := protowire.ConsumeFieldValue(number, kind, body[at+max(head, 0):])
+		if head < 0 || size < 0 {
+			return -1
+		}
+		if kind == protowire.BytesType {
+			value, _ := protowire.ConsumeBytes(body[at+head:])
+			if bad := invalidField(d.Fields().ByNumber(number), value); bad >= 0 {
+				return at + head + size - len(value) + bad
+			}
+		}
+		at += head + size
+	}
+	return -1
+}
+
+func invalidField(f protoreflect.FieldDescriptor, value []byte) int {
+	switch {
+	case f == nil:
+		return -1
+	case f.Kind() == protoreflect.StringKind:
+		return invalidAt(value)
+	case f.Kind() == protoreflect.MessageKind:
+		return invalidIn(f.Message(), value)
+	}
+	return -1
 }
 
 var jsonOut = protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}

@@ -63,18 +63,20 @@ func TestDecodePromptErrors(t *testing.T) {
 	}{
 		{"text where none is taken", nil, "Once", pb.Encoding_ENCODING_JSON, BadRequest, "application/protobuf"},
 		{"empty where no text is taken", nil, "", pb.Encoding_ENCODING_JSON, BadRequest, "JSON"},
-		{"cut JSON", nil, `{"text": "On`, pb.Encoding_ENCODING_JSON, BadRequest, "malformed JSON"},
+		{"cut JSON", nil, `{"text": "On`, pb.Encoding_ENCODING_JSON, BadRequest, "malformed JSON body: it ends too early"},
 		{"more after JSON", nil, `{} {}`, pb.Encoding_ENCODING_JSON, BadRequest, "malformed JSON"},
-		{"unknown field", nil, `{"text": "a", "max_token": 3}`, pb.Encoding_ENCODING_JSON, BadRequest, `"max_token"`},
+		{"unknown field", nil, `{"text": "a", "max_token": 3}`, pb.Encoding_ENCODING_JSON, BadRequest, `body: (line 1:15): unknown field "max_token"`},
 		{"wrong type", nil, `{"max_tokens": "many"}`, pb.Encoding_ENCODING_JSON, BadRequest, "maxTokens"},
 		{"fraction", nil, `{"max_tokens": 1.5}`, pb.Encoding_ENCODING_JSON, BadRequest, "1.5"},
 		{"above 32 bits", nil, `{"max_tokens": 4294967296}`, pb.Encoding_ENCODING_JSON, BadRequest, "4294967296"},
 		{"negative id", nil, `{"input_ids": [-1]}`, pb.Encoding_ENCODING_JSON, BadRequest, "-1"},
 		{"twice", nil, `{"seed": 1, "seed": 2}`, pb.Encoding_ENCODING_JSON, BadRequest, "seed"},
-		{"JSON not UTF-8", nil, "{\"text\": \"a\xff\"}", pb.Encoding_ENCODING_JSON, BadPrompt, "byte 11"},
-		{"malformed protobuf", protobuf, "\xff\xff", pb.Encoding_ENCODING_PROTOBUF, BadRequest, "protobuf"},
+		{"JSON not UTF-8", nil, "{\"text\": \"a\xff\"}", pb.Encoding_ENCODING_JSON, BadPrompt, "the body is not UTF-8: byte 11 is invalid"},
+		{"long name", nil, `{"` + strings.Repeat("x", 5000) + `": 1}`, pb.Encoding_ENCODING_JSON, BadRequest, "…"},
+		{"malformed protobuf", protobuf, "\xff\xff", pb.Encoding_ENCODING_PROTOBUF, BadRequest, "malformed protobuf body: "},
 		{"cut protobuf", protobuf, "\x0a\x7fabc", pb.Encoding_ENCODING_PROTOBUF, BadRequest, "protobuf"},
-		{"protobuf not UTF-8", protobuf, "\x0a\x02a\xff", pb.Encoding_ENCODING_PROTOBUF, BadPrompt, "UTF-8"},
+		{"protobuf not UTF-8", protobuf, "\x0a\x02a\xff", pb.Encoding_ENCODING_PROTOBUF, BadPrompt, "the body is not UTF-8: byte 3 is invalid"},
+		{"within a message", protobuf, "\x12\x06\x0a\x01u\x12\x01\xff", pb.Encoding_ENCODING_PROTOBUF, BadPrompt, "the body is not UTF-8: byte 7 is invalid"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, encoding, err := DecodePrompt(tc.header, []byte(tc.body), false)
@@ -86,6 +88,12 @@ func TestDecodePromptErrors(t *testing.T) {
 	}
 }
 
+// The same bytes are refused in the same words, whatever the encoding.
+func TestTextNotUTF8(t *testing.T) {
+	_, _, err := DecodePrompt(nil, []byte("ab\xff"), true)
+	check(t, err, BadPrompt, "the body is not UTF-8: byte 2 is invalid")
+}
+
 // check wants a typed error of a code whose message has says in it.
 func check(t *testing.T, err error, code Code, says string) {
 	t.Helper()
@@ -93,7 +101,7 @@ func check(t *testing.T, err error, code Code, says string) {
 	if !errors.As(err, &e) {
 		t.Fatalf("%v is no typed error, want %s", err, code)
 	}
-	if e.Code != code || !strings.Contains(e.Message, says) {
+	if e.Code != code || !strings.Contains(e.Message, says) || strings.Contains(e.Message, "\u00a0") || len(e.Message) > 2*maxMessage {
 		t.Errorf("%v; want %s and %q", e, code, says)
 	}
 }

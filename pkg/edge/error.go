@@ -3,6 +3,7 @@ package edge
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -33,9 +34,17 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s", e.Code, e.Message) }
 
+// maxMessage bounds a message in bytes: it may quote what a producer sent, and
+// has to fit into a header.
+const maxMessage = 1024
+
 // Errorf makes a typed error.
 func Errorf(code Code, format string, args ...any) *Error {
-	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+	message := fmt.Sprintf(format, args...)
+	if len(message) > maxMessage {
+		message = strings.ToValidUTF8(message[:maxMessage], "") + "…"
+	}
+	return &Error{Code: code, Message: message}
 }
 
 // Proto is the error as a message; an error without a code is internal.

@@ -2,11 +2,13 @@ package edge
 
 import (
 	"crypto/sha256"
+	"errors"
+	"fmt"
 	"math"
 	"time"
-	"unicode/utf8"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/switchyard/switchyard/pkg/model"
 	"github.com/switchyard/switchyard/schemas"
@@ -34,6 +36,8 @@ type Model struct {
 	MaxLen     int
 	EOS        []uint32
 	Generation model.Generation
+	// MaxTokenBytes is the most bytes of a prompt's text that one token stands for; 0: unknown.
+	MaxTokenBytes int
 	// EncodeText and EncodeChat make ids; nil if the model has no tokenizer or no chat template.
 	EncodeText func(text string) ([]uint32, error)
 	EncodeChat func(messages []*pb.ChatMessage) ([]uint32, error)
@@ -50,10 +54,8 @@ type Request struct {
 // Resolve checks a prompt and fills in what it leaves open, but for a missing
 // seed, which is seed. Errors are *Error.
 func (m Model) Resolve(p *pb.Prompt, now time.Time, seed uint32) (*Request, error) {
-	for _, check := range []func(*pb.Prompt) error{checkOneInput, checkSampling, checkStops, m.checkIDs} {
-		if err := check(p); err != nil {
-			return nil, err
-		}
+	if err := m.Check(p); err != nil {
+		return nil, err
 	}
 	ids, err := m.encode(p)
 	if err != nil {
@@ -73,6 +75,38 @@ func (m Model) Resolve(p *pb.Prompt, now time.Time, seed uint32) (*Request, erro
 	}}, nil
 }
 
+// Check finds what is wrong with a prompt as far as its tokens need not be
+// known. It takes much less time than making them. The error is an *Error.
+func (m Model) Check(p *pb.Prompt) error {
+	for _, check := range []func(*pb.Prompt) error{checkOneInput, m.checkSize, checkSampling, checkStops, m.checkIDs} {
+		if err := check(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkSize finds what is too long whatever its tokens are, before any work is
+// spent on it.
+func (m Model) checkSize(p *pb.Prompt) error {
+	switch {
+	case len(p.InputIds) > m.MaxLen:
+		return Errorf(BadPrompt, "the prompt has %d tokens; the context holds %d", len(p.InputIds), m.MaxLen)
+	case len(p.Messages) > m.MaxLen:
+		return Errorf(BadPrompt, "the prompt has %d messages; the context holds %d tokens", len(p.Messages), m.MaxLen)
+	}
+	return m.CheckText(p.Text)
+}
+
+// CheckText finds a text that has more bytes than as many tokens as the context
+// holds can stand for.
+func (m Model) CheckText(text string) error {
+	if most := m.MaxLen * m.MaxTokenBytes; m.MaxTokenBytes > 0 && len(text) > most {
+		return Errorf(BadPrompt, "the prompt has %d bytes; the context holds %d tokens of at most %d bytes, which is %d bytes", len(text), m.MaxLen, m.MaxTokenBytes, most)
+	}
+	return nil
+}
+
 func checkOneInput(p *pb.Prompt) error {
 	n := 0
 	for _, given := range []bool{p.Text != "", len(p.Messages) > 0, len(p.InputIds) > 0} {
@@ -85,8 +119,6 @@ func checkOneInput(p *pb.Prompt) error {
 		return Errorf(BadPrompt, "the prompt is empty: set text, messages or input_ids")
 	case n > 1:
 		return Errorf(BadRequest, "text, messages and input_ids exclude each other; %d of them are set", n)
-	case !utf8.ValidString(p.Text):
-		return Errorf(BadPrompt, "text is not UTF-8: byte %d is invalid", invalidAt([]byte(p.Text)))
 	}
 	return nil
 }
@@ -97,20 +129,32 @@ type number struct {
 	set      bool
 	value    float64
 	min, max float64
+	above    bool // min itself is too small
+}
+
+// holds is false of NaN. What must be above a bound is that in the precision it is used in.
+func (n number) holds() bool {
+	return n.value >= n.min && n.value <= n.max && (!n.above || float32(n.value) > float32(n.min))
+}
+
+func (n number) bounds() string {
+	if n.above {
+		return fmt.Sprintf("above %.10g and at most %.10g", n.min, n.max)
+	}
+	return fmt.Sprintf("from %.10g to %.10g", n.min, n.max)
 }
 
 func checkSampling(p *pb.Prompt) error {
 	for _, n := range []number{
-		{"temperature", p.Temperature != nil, p.GetTemperature(), 0, maxTemperature},
-		{"top_p", p.TopP != nil, p.GetTopP(), math.SmallestNonzeroFloat32, 1},
-		{"top_k", p.TopK != nil, float64(p.GetTopK()), 0, math.MaxInt32},
-		{"repetition_penalty", p.RepetitionPenalty != nil, p.GetRepetitionPenalty(), 1.0 / maxPenalty, maxPenalty},
-		{"logprobs", p.Logprobs != nil, float64(p.GetLogprobs()), 0, maxLogprobs},
-		{"from_index", true, float64(p.FromIndex), 0, math.MaxInt32},
+		{name: "temperature", set: p.Temperature != nil, value: p.GetTemperature(), max: maxTemperature},
+		{name: "top_p", set: p.TopP != nil, value: p.GetTopP(), max: 1, above: true},
+		{name: "top_k", set: p.TopK != nil, value: float64(p.GetTopK()), max: math.MaxInt32},
+		{name: "repetition_penalty", set: p.RepetitionPenalty != nil, value: p.GetRepetitionPenalty(), min: 1.0 / maxPenalty, max: maxPenalty},
+		{name: "logprobs", set: p.Logprobs != nil, value: float64(p.GetLogprobs()), max: maxLogprobs},
+		{name: "from_index", set: true, value: float64(p.FromIndex), max: math.MaxInt32},
 	} {
-		// Written so that NaN fails.
-		if n.set && !(n.value >= n.min && n.value <= n.max) {
-			return Errorf(BadRequest, "%s is %v; it must be a number from %.4g to %.10g", n.name, n.value, n.min, n.max)
+		if n.set && !n.holds() {
+			return Errorf(BadRequest, "%s is %v; it must be a number %s", n.name, n.value, n.bounds())
 		}
 	}
 	switch p.Score {
@@ -162,7 +206,11 @@ func (m Model) encode(p *pb.Prompt) (ids []uint32, err error) {
 	default:
 		ids, err = m.EncodeChat(p.Messages)
 	}
-	if err != nil {
+	var typed *Error
+	switch {
+	case errors.As(err, &typed):
+		return nil, typed
+	case err != nil:
 		return nil, Errorf(BadPrompt, "the prompt cannot be tokenized: %v", err)
 	}
 	if len(ids) == 0 {
@@ -252,7 +300,11 @@ func (m Model) stopIDs(p *pb.Prompt) []uint32 {
 // BodyHash is what makes two prompts under one id the same request: everything
 // but where and from which index the answer goes.
 func BodyHash(p *pb.Prompt) ([]byte, error) {
-	c, _ := proto.Clone(p).(*pb.Prompt)
+	c := &pb.Prompt{} // shares p's fields: they may be large
+	p.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		c.ProtoReflect().Set(field, v)
+		return true
+	})
 	c.RequestId, c.ReplyTo, c.FromIndex = "", "", 0
 	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(c)
 	if err != nil {

@@ -33,7 +33,7 @@ func demo() Model {
 		return ids, nil
 	}
 	return Model{
-		Vocab: 256, MaxLen: 64, EOS: []uint32{2}, Generation: model.DefaultGeneration(), EncodeText: encode,
+		Vocab: 256, MaxLen: 64, MaxTokenBytes: 3, EOS: []uint32{2}, Generation: model.DefaultGeneration(), EncodeText: encode,
 		EncodeChat: func(messages []*pb.ChatMessage) ([]uint32, error) {
 			ids := []uint32{1}
 			for _, m := range messages {
@@ -66,7 +66,6 @@ func TestRefused(t *testing.T) {
 	}{
 		{"empty", func(p *pb.Prompt) { p.Text = "" }, BadPrompt, "empty"},
 		{"two inputs", func(p *pb.Prompt) { p.InputIds = []uint32{1} }, BadRequest, "exclude"},
-		{"not UTF-8", func(p *pb.Prompt) { p.Text = "ab\xff" }, BadPrompt, "text is not UTF-8: byte 2"},
 		{"no tokens", func(p *pb.Prompt) { p.Text = "  " }, BadPrompt, "no tokens"},
 		{"untokenizable", func(p *pb.Prompt) { p.Text = "!" }, BadPrompt, "tokenized"},
 		{"over the context", func(p *pb.Prompt) { p.Text = strings.Repeat("a", 65) }, BadPrompt, "65 tokens"},
@@ -82,7 +81,11 @@ func TestRefused(t *testing.T) {
 		{"temperature NaN", func(p *pb.Prompt) { p.Temperature = double(math.NaN()) }, BadRequest, "temperature is NaN"},
 		{"temperature negative", func(p *pb.Prompt) { p.Temperature = double(-0.1) }, BadRequest, "temperature is -0.1"},
 		{"temperature infinite", func(p *pb.Prompt) { p.Temperature = double(math.Inf(1)) }, BadRequest, "temperature"},
-		{"top_p 0", func(p *pb.Prompt) { p.TopP = double(0) }, BadRequest, "top_p"},
+		{"more bytes than fit", func(p *pb.Prompt) { p.Text = strings.Repeat("ab", 97) }, BadPrompt, "194 bytes; the context holds 64 tokens of at most 3 bytes, which is 192"},
+		{"more ids than fit", func(p *pb.Prompt) { p.Text, p.InputIds = "", make([]uint32, 65) }, BadPrompt, "65 tokens; the context holds 64"},
+		{"more messages than fit", func(p *pb.Prompt) { p.Text, p.Messages = "", make([]*pb.ChatMessage, 65) }, BadPrompt, "65 messages"},
+		{"top_p 0", func(p *pb.Prompt) { p.TopP = double(0) }, BadRequest, "top_p is 0; it must be a number above 0 and at most 1"},
+		{"top_p 0 when rounded", func(p *pb.Prompt) { p.TopP = double(1e-60) }, BadRequest, "top_p"},
 		{"top_p above 1", func(p *pb.Prompt) { p.TopP = double(1.01) }, BadRequest, "top_p"},
 		{"top_p NaN", func(p *pb.Prompt) { p.TopP = double(math.NaN()) }, BadRequest, "top_p"},
 		{"top_k negative", func(p *pb.Prompt) { p.TopK = integer(-1) }, BadRequest, "top_k"},

@@ -35,6 +35,8 @@ type Metrics struct {
 	Poisoned prometheus.Counter
 	// Panics counts handlers' panics that were recovered.
 	Panics prometheus.Counter
+	// RefusedReplies counts messages whose reply subject may not be published to.
+	RefusedReplies prometheus.Counter
 
 	genAI genAI
 }
@@ -42,31 +44,32 @@ type Metrics struct {
 // NewMetrics declares every metric and registers them.
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
-		requests:     counters("requests_total", "Requests that ended, by how: stop, length, cancelled or an error code.", "outcome"),
-		tokens:       counters("tokens_total", "Tokens taken in (prompt) and made (completion).", "kind"),
-		stepDuration: histogram("step_duration_seconds", "Time of one forward pass of a microbatch.", fineBuckets),
-		layerHop:     histogram("layer_hop_seconds", "Time from a layer's hidden rows leaving attention to their block's return.", fineBuckets),
-		expertRows:   counters("expert_rows_total", "Routed rows computed, by layer and expert.", "layer", "expert"),
-		expertTime:   histogram("expert_compute_seconds", "Time an expert host computes one dispatch.", fineBuckets),
-		batchRows:    histogram("batch_rows", "Rows of a microbatch.", prometheus.ExponentialBuckets(1, 2, 12)),
-		redeliveries: counters("redeliveries_total", "Messages that JetStream delivered more than once, by stream kind.", "stream"),
-		kvPages:      gauges("kv_pages", "Pages of the KV cache, by state: used or free.", "state"),
-		queueDepth:   gauges("queue_depth", "Messages that wait, by stream kind.", "stream"),
-		busMessages:  counters("bus_messages_total", "Messages, by stream kind and direction: in or out.", "stream", "direction"),
-		busBytes:     counters("bus_payload_bytes_total", "Payload bytes, by stream kind and direction.", "stream", "direction"),
-		sequences:    gauges("sequences", "Sequences that an attention replica has, by state: waiting, active or stalled.", "state"),
-		Reissues:     counter("reissues_total", "Groups of rows sent again because their block was late."),
-		Late:         counter("late_total", "Messages dropped because their deadline had passed."),
-		Repeats:      counter("repeats_total", "Messages whose key had been handled before."),
-		Strangers:    counter("strangers_total", "Messages refused: unreadable, or of another version, model or numeric class."),
-		Poisoned:     counter("poisoned_total", "Messages that no attempt can handle, taken off their queue."),
-		Panics:       counter("panics_total", "Handlers' panics that were recovered; each is a fault of the program."),
-		genAI:        newGenAI(),
+		requests:       counters("requests_total", "Requests that ended, by how: stop, length, cancelled or an error code.", "outcome"),
+		tokens:         counters("tokens_total", "Tokens taken in (prompt) and made (completion).", "kind"),
+		stepDuration:   histogram("step_duration_seconds", "Time of one forward pass of a microbatch.", fineBuckets),
+		layerHop:       histogram("layer_hop_seconds", "Time from a layer's hidden rows leaving attention to their block's return.", fineBuckets),
+		expertRows:     counters("expert_rows_total", "Routed rows computed, by layer and expert.", "layer", "expert"),
+		expertTime:     histogram("expert_compute_seconds", "Time an expert host computes one dispatch.", fineBuckets),
+		batchRows:      histogram("batch_rows", "Rows of a microbatch.", prometheus.ExponentialBuckets(1, 2, 12)),
+		redeliveries:   counters("redeliveries_total", "Messages that JetStream delivered more than once, by stream kind.", "stream"),
+		kvPages:        gauges("kv_pages", "Pages of the KV cache, by state: used or free.", "state"),
+		queueDepth:     gauges("queue_depth", "Messages that wait, by stream kind.", "stream"),
+		busMessages:    counters("bus_messages_total", "Messages, by stream kind and direction: in or out.", "stream", "direction"),
+		busBytes:       counters("bus_payload_bytes_total", "Payload bytes, by stream kind and direction.", "stream", "direction"),
+		sequences:      gauges("sequences", "Sequences that an attention replica has, by state: waiting, active or stalled.", "state"),
+		Reissues:       counter("reissues_total", "Groups of rows sent again because their block was late."),
+		Late:           counter("late_total", "Messages dropped because their deadline had passed."),
+		Repeats:        counter("repeats_total", "Messages whose key had been handled before."),
+		Strangers:      counter("strangers_total", "Messages refused: unreadable, or of another version, model or numeric class."),
+		Poisoned:       counter("poisoned_total", "Messages that no attempt can handle, taken off their queue."),
+		Panics:         counter("panics_total", "Handlers' panics that were recovered; each is a fault of the program."),
+		RefusedReplies: counter("refused_replies_total", "Messages from outside whose reply subject may not be published to."),
+		genAI:          newGenAI(),
 	}
 	r.MustRegister(
 		m.requests, m.tokens, m.stepDuration, m.layerHop, m.expertRows, m.expertTime, m.batchRows,
 		m.redeliveries, m.kvPages, m.queueDepth, m.busMessages, m.busBytes, m.sequences,
-		m.Reissues, m.Late, m.Repeats, m.Strangers, m.Poisoned, m.Panics,
+		m.Reissues, m.Late, m.Repeats, m.Strangers, m.Poisoned, m.Panics, m.RefusedReplies,
 		m.genAI.request, m.genAI.firstToken, m.genAI.perToken,
 	)
 	return m

@@ -41,7 +41,7 @@ type Service struct {
 	slots    *slots
 	queue    *bus.Queue
 	blocks   *bus.Receiving
-	cancels  *nats.Subscription
+	cancels  []*nats.Subscription
 
 	// tasks are admissions under way; ctx ends what Start began.
 	tasks sync.WaitGroup
@@ -141,8 +141,12 @@ func (s *Service) listen(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("receiving blocks: %w", err)
 	}
-	if s.cancels, err = s.d.Conn.NATS().Subscribe(s.d.Subjects.AnyCancel(), s.onCancel); err != nil {
-		return fmt.Errorf("listening for cancellations: %w", err)
+	for subject, reason := range map[string]string{s.d.Subjects.AnyCancel(): "cancelled", s.d.Subjects.AnyStop(): "stop"} {
+		sub, err := s.d.Conn.NATS().Subscribe(subject, func(m *nats.Msg) { s.onEnd(m, reason) })
+		if err != nil {
+			return fmt.Errorf("listening for cancellations: %w", err)
+		}
+		s.cancels = append(s.cancels, sub)
 	}
 	s.queue, err = s.d.Conn.Queue(ctx, bus.QueueSettings{
 		Stream: s.d.Streams.Sequences(), Name: "attention", Subject: s.d.Subjects.Sequence(), AckWait: sequenceAckWait,
@@ -180,8 +184,8 @@ func (s *Service) Stop(ctx context.Context) error {
 	if s.queue != nil {
 		s.queue.Stop()
 	}
-	if s.cancels != nil {
-		_ = s.cancels.Unsubscribe() // fails when it is already gone
+	for _, sub := range s.cancels {
+		_ = sub.Unsubscribe() // fails when it is already gone
 	}
 	s.tasks.Wait()
 	if s.blocks == nil {
@@ -210,15 +214,15 @@ func (s *Service) onBlock(_ context.Context, m *bus.Msg) error {
 	return nil
 }
 
-func (s *Service) onCancel(m *nats.Msg) {
-	c := &pb.Cancel{}
-	typed := m.Header.Get(schemas.HeaderContentType) == schemas.ContentProtobuf
-	if !typed || proto.Unmarshal(m.Data, c) != nil || c.Reason != "stop" {
-		c.Reason = "cancelled"
+// onEnd takes a request to end early. Its subject says which and why; a
+// producer may publish anything as the body of a cancellation.
+func (s *Service) onEnd(m *nats.Msg, reason string) {
+	request := schemas.LastToken(m.Subject)
+	if schemas.CheckRequestID(request) != nil {
+		return
 	}
-	c.RequestId = schemas.LastToken(m.Subject)
 	select {
-	case s.engine.cancels <- c:
+	case s.engine.cancels <- &pb.Cancel{RequestId: request, Reason: reason}:
 	case <-s.ctx.Done():
 	}
 }

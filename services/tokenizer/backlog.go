@@ -52,14 +52,15 @@ func (b *backlog) size(now time.Time, look func() (int, error)) int {
 }
 
 // checkQueue refuses a new request when too many wait already. One that was
-// accepted before is not new, however its prompt comes again.
-func (s *Service) checkQueue(ctx context.Context, request string) error {
+// accepted before is not new, however its prompt comes again; and one that was
+// delivered before may be in another replica's hands.
+func (s *Service) checkQueue(ctx context.Context, in *incoming) error {
 	waiting := s.backlog.size(time.Now(), func() (int, error) { return s.countWaiting(ctx) })
 	s.metrics.QueueDepth("sequence").Set(float64(waiting))
-	if waiting < s.config.MaxQueued {
+	if waiting < s.config.MaxQueued || in.again {
 		return nil
 	}
-	_, err := s.log.Last(ctx, request)
+	_, err := s.log.Last(ctx, in.prompt.RequestId)
 	if errors.Is(err, tokenlog.ErrUnknown) {
 		return edge.Errorf(edge.Overloaded, "%d requests wait already, and %d may (--max-queued)", waiting, s.config.MaxQueued)
 	}

@@ -6,6 +6,9 @@ type Config struct {
 	MaxModelLen int
 	// MaxQueued is how many sequences may wait for attention before prompts are refused as overload.
 	MaxQueued int
+	// InboxPrefixes begin the reply subjects that ask and replay answer to;
+	// none is NATS's default, schemas.DefaultInboxPrefix.
+	InboxPrefixes []string
 }
 
 // DefaultMaxQueued keeps the wait within what a producer bears.

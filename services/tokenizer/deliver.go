@@ -2,56 +2,63 @@ package tokenizer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"github.com/switchyard/switchyard/pkg/bus"
 	"github.com/switchyard/switchyard/pkg/edge"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
 // destination is where and how chunks go.
 type destination struct {
-	subject     string
-	encoding    pb.Encoding
-	from        int32
-	interactive bool
+	subject  string
+	origin   origin
+	encoding pb.Encoding
+	from     int32
+	// probed asks the server to tell when nobody listens any more, and stream
+	// says whose reader that is: 0 is the request's own.
+	probed bool
+	stream uint64
 }
 
+// destinationOf is where the producer of a request gets its chunks.
 func destinationOf(a *pb.Accept) destination {
-	return destination{subject: a.ReplyTo, encoding: a.Encoding, from: a.FromIndex, interactive: a.Interactive}
+	to := destination{subject: a.ReplyTo, encoding: a.Encoding, from: a.FromIndex, probed: a.Interactive}
+	if a.Interactive {
+		to.origin = inbox
+	}
+	return to
 }
 
-// deliver publishes a chunk if the destination wants it. For an interactive
-// request the server is asked to tell when nobody listens any more.
-func (s *Service) deliver(ctx context.Context, to destination, c *pb.Chunk) error {
+// deliver publishes a chunk if the destination wants it.
+func (s *Service) deliver(_ context.Context, to destination, c *pb.Chunk) error {
 	if to.subject == "" || !wants(c, to.from) {
 		return nil
 	}
+	err := s.send(to, c)
+	var large *bus.TooLargeError
+	if !errors.As(err, &large) {
+		return err
+	}
+	small := edge.Refusal(c.RequestId, edge.Errorf(edge.PayloadTooLarge,
+		"chunk %d does not fit the server's limit of %d bytes; ask for less (score logprobs instead of logits), or use protobuf", c.Index, large.Limit))
+	small.Index = c.Index
+	return s.send(to, small)
+}
+
+func (s *Service) send(to destination, c *pb.Chunk) error {
 	msgs, err := edge.EncodeChunk(to.encoding, to.subject, c)
 	if err != nil {
 		return fmt.Errorf("encoding a chunk: %w", err)
 	}
 	for _, m := range msgs {
-		if to.interactive && c.FinishReason == "" {
-			m.Reply = s.d.Subjects.Probe(s.id, c.RequestId)
+		if to.probed && c.FinishReason == "" {
+			m.Reply = s.d.Subjects.Probe(s.id, c.RequestId, to.stream)
 		}
-		if int64(len(m.Data)) > s.d.Conn.MaxPayload()-headerRoom {
-			return s.tooLarge(ctx, to, c)
-		}
-		if err := s.d.Conn.NATS().PublishMsg(m); err != nil {
-			return fmt.Errorf("publishing a chunk to %s: %w", to.subject, err)
+		if err := s.publish(to, m); err != nil {
+			return err
 		}
 	}
 	return nil
-}
-
-// headerRoom is left for a message's headers.
-const headerRoom = 4096
-
-// tooLarge replaces a chunk that the server would not take.
-func (s *Service) tooLarge(ctx context.Context, to destination, c *pb.Chunk) error {
-	err := edge.Errorf(edge.PayloadTooLarge, "chunk %d does not fit the server's limit of %d bytes; ask for less (score logprobs instead of logits), or use protobuf",
-		c.Index, s.d.Conn.MaxPayload())
-	small := edge.Refusal(c.RequestId, err)
-	small.Index = c.Index
-	return s.deliver(ctx, to, small)
 }

@@ -21,34 +21,65 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// intake takes prompts until ctx ends.
+// intake takes prompts until ctx ends, several at once.
 func (s *Service) intake(ctx context.Context) {
+	room, line := newRoom(promptsAtOnce), newTurns()
 	for {
-		deliveries, err := s.prompts.Pull(ctx, promptsAtOnce)
+		n := room.take(ctx)
+		deliveries, err := s.prompts.Pull(ctx, n)
 		if err != nil {
 			return // stopped
 		}
+		room.give(n - len(deliveries))
 		for _, d := range deliveries {
-			s.takeFirst(ctx, d)
+			place := line.enter()
+			tried := sync.OnceFunc(func() { place.leave(); room.give(1) })
+			s.tasks.Go(func() { s.settle(ctx, d, place, tried) })
 		}
 	}
 }
 
-// takeFirst returns after the first attempt at taking a prompt; others go on
-// beside the prompts behind it, and the delivery is kept meanwhile.
-func (s *Service) takeFirst(ctx context.Context, d *bus.Delivery) {
-	tried := make(chan struct{})
-	once := sync.OnceFunc(func() { close(tried) })
-	s.tasks.Go(func() {
-		err := d.Work(ctx, func() error {
-			defer once()
-			return s.untilTaken(s.takePrompt(d.Context(ctx), d))
-		})
-		if err != nil {
-			s.d.Logger.Debug("settling a prompt", "error", err)
+// room counts free places.
+type room chan struct{}
+
+func newRoom(n int) room {
+	r := make(room, n)
+	r.give(n)
+	return r
+}
+
+func (r room) give(n int) {
+	for range n {
+		r <- struct{}{}
+	}
+}
+
+// take waits for a free place and takes all there are.
+func (r room) take(ctx context.Context) (n int) {
+	select {
+	case <-r:
+	case <-ctx.Done():
+	}
+	for n = 1; ; n++ {
+		select {
+		case <-r:
+		default:
+			return n
 		}
+	}
+}
+
+// settle takes a prompt in and tells the queue what became of it. After the
+// first attempt, others go on beside the prompts behind it.
+func (s *Service) settle(ctx context.Context, d *bus.Delivery, place *turn, tried func()) {
+	defer tried()
+	err := d.Work(ctx, func() error {
+		defer tried()
+		return s.untilTaken(s.takePrompt(d.Context(ctx), d, place))
 	})
-	<-tried
+	if err != nil {
+		s.d.Logger.Debug("settling a prompt", "error", err)
+	}
 }
 
 // promptRetry is the pause before a prompt whose taking failed comes again.
@@ -66,30 +97,33 @@ func (s *Service) untilTaken(err error) error {
 
 // takePrompt makes a prompt a sequence, or tells its producer why not. An
 // error means that the prompt is to be tried again.
-func (s *Service) takePrompt(ctx context.Context, d *bus.Delivery) error {
+func (s *Service) takePrompt(ctx context.Context, d *bus.Delivery, place *turn) error {
 	ctx, root := s.tracer.Start(ctx, telemetry.SpanPrompt)
 	defer root.End()
 	p, err := s.readPrompt(d)
 	if err == nil {
 		root.SetAttributes(telemetry.AttrRequest.String(p.prompt.RequestId))
-		err = s.process(ctx, d, p)
+		err = s.process(ctx, d, p, place)
 	}
 	var refused *edge.Error
 	if errors.As(err, &refused) {
-		s.metrics.Outcome(string(refused.Code)).Inc()
-		s.presence.Add("refused_total", 1)
+		s.count(refused)
 		return s.refuse(ctx, p, refused)
 	}
 	return err
 }
 
-// process admits a prompt, or ends one that would break every replica in turn.
-func (s *Service) process(ctx context.Context, d *bus.Delivery, p *incoming) error {
+// process admits a prompt when it is its turn, or ends one that would break
+// every replica in turn.
+func (s *Service) process(ctx context.Context, d *bus.Delivery, p *incoming, place *turn) error {
+	if err := place.await(ctx, p.prompt.RequestId); err != nil {
+		return err
+	}
 	if d.TooOften() {
 		return s.giveUp(ctx, p, fmt.Sprintf("the prompt was given up: %d replicas that had it went away", d.Delivered-1))
 	}
 	err := s.d.Conn.Try(d.Subject, func() error {
-		if err := s.checkQueue(ctx, p.prompt.RequestId); err != nil {
+		if err := s.checkQueue(ctx, p); err != nil {
 			return err
 		}
 		return s.admit(ctx, p)
@@ -111,16 +145,25 @@ func (s *Service) giveUp(ctx context.Context, p *incoming, why string) error {
 
 // incoming is a prompt with where its answer goes.
 type incoming struct {
-	prompt      *pb.Prompt
-	encoding    pb.Encoding
-	reply       string // "": nowhere, or nowhere usable
-	interactive bool
-	sequence    uint64 // in PROMPTS
-	arrived     time.Time
+	prompt   *pb.Prompt
+	encoding pb.Encoding
+	reply    string // "": nowhere, or nowhere usable
+	ask      string // names the ask that it came by; "": it did not
+	sequence uint64 // in PROMPTS
+	arrived  time.Time
+	// again says that it was delivered before: another replica may have, or
+	// may still be about to, take it in.
+	again bool
 }
 
-// Headers that ask sets when it hands a request to the durable path.
-const headerAsk = "Switchyard-Ask"
+// destination is where its answer goes.
+func (in *incoming) destination() destination {
+	to := destination{subject: in.reply, encoding: in.encoding, from: in.prompt.GetFromIndex()}
+	if in.ask != "" {
+		to.origin = inbox
+	}
+	return to
+}
 
 func (s *Service) readPrompt(d *bus.Delivery) (*incoming, error) {
 	ask := d.Headers.Get(headerAsk)
@@ -128,16 +171,16 @@ func (s *Service) readPrompt(d *bus.Delivery) (*incoming, error) {
 	if ask == askText {
 		encoding = pb.Encoding_ENCODING_TEXT
 	}
-	in := &incoming{prompt: prompt, encoding: encoding, interactive: ask != "", sequence: d.Sequence, arrived: d.Timestamp}
-	reply := d.Headers.Get(schemas.HeaderReplyTo)
-	if reply == "" && prompt != nil {
-		reply = prompt.ReplyTo
+	in := &incoming{prompt: prompt, encoding: encoding, sequence: d.Sequence, arrived: d.Timestamp, again: d.Delivered > 1}
+	if id := d.Headers.Get(nats.MsgIdHdr); ask != "" && schemas.CheckRequestID(id) == nil {
+		in.ask = id
 	}
-	if reply != "" {
-		if bad := s.d.Subjects.CheckReplyTo(reply); bad != nil {
-			return in, edge.Errorf(edge.BadRequest, "%v", bad)
+	if in.reply = replyOf(d.Headers, prompt); in.reply != "" {
+		if bad := s.mayReply(in.destination()); bad != nil {
+			s.metrics.RefusedReplies.Inc()
+			in.reply = ""
+			return in, badRequest(bad)
 		}
-		in.reply = reply
 	}
 	if err != nil {
 		return in, err
@@ -155,6 +198,10 @@ func (s *Service) nameRequest(in *incoming) error {
 		}
 		return nil
 	}
+	if in.ask != "" {
+		in.prompt.RequestId = in.ask
+		return nil
+	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %d", s.d.Subjects.Model, in.sequence, in.arrived.UnixNano()))
 	in.prompt.RequestId = hex.EncodeToString(sum[:10])
 	return nil
@@ -164,21 +211,21 @@ func (s *Service) nameRequest(in *incoming) error {
 func (s *Service) admit(ctx context.Context, in *incoming) error {
 	ctx, span := s.tracer.Child(ctx, telemetry.SpanTokenize)
 	defer span.End()
-	hash, err := edge.BodyHash(in.prompt)
-	if err != nil {
+	req, err := s.model.Resolve(in.prompt, time.Now(), rand.Uint32())
+	late := isLate(err)
+	if err != nil && !late {
 		return err
 	}
-	req, err := s.model.Resolve(in.prompt, time.Now(), rand.Uint32())
-	if isLate(err) {
+	hash, hashing := edge.BodyHash(in.prompt)
+	switch {
+	case hashing != nil:
+		return hashing
+	case late:
 		return s.endUntaken(ctx, in, hash, err)
 	}
-	if err != nil {
-		return err
-	}
-	accept := s.acceptance(ctx, in, req, hash)
-	_, existing, err := s.log.Accept(ctx, in.prompt.RequestId, accept)
+	_, existing, err := s.log.Accept(ctx, in.prompt.RequestId, s.acceptance(ctx, in, req, hash))
 	switch {
-	case bus.IsFull(err):
+	case bus.IsFull(err) && !in.again:
 		return edge.Errorf(edge.Overloaded, "the token log is full")
 	case err != nil:
 		return fmt.Errorf("opening the token log: %w", err)
@@ -186,7 +233,10 @@ func (s *Service) admit(ctx context.Context, in *incoming) error {
 	case existing.PromptSequence == in.sequence:
 		req.Sequence.Sampling.Seed = existing.Seed // our own prompt again: go on with it
 	default:
-		return s.repeat(in, existing, hash)
+		return s.repeat(ctx, in, existing, hash)
+	}
+	if s.cancelled.has(in.prompt.RequestId, time.Now()) {
+		return s.end(ctx, in.prompt.RequestId, &pb.Terminal{FinishReason: "cancelled"})
 	}
 	return s.submit(ctx, in, req.Sequence, req.Deadline)
 }
@@ -200,17 +250,9 @@ func (s *Service) guardDeadline(request string, left time.Duration) {
 	if left == 0 {
 		return
 	}
-	s.tasks.Go(func() {
-		select {
-		case <-s.ctx.Done():
-			return
-		case <-time.After(left + deadlineGrace):
-		}
+	s.late.note(request, left+deadlineGrace, func(ctx context.Context) {
 		late := edge.Errorf(edge.DeadlineExceeded, "the deadline passed while the request waited")
-		_, err := s.log.Finish(s.ctx, request, &pb.Terminal{FinishReason: "error", Error: edge.Proto(late)})
-		if err != nil && !errors.Is(err, tokenlog.ErrFinished) && s.ctx.Err() == nil {
-			s.d.Logger.Warn("ending a late request", "request", request, "error", err)
-		}
+		s.finish(ctx, request, &pb.Terminal{FinishReason: "error", Error: edge.Proto(late)})
 	})
 }
 
@@ -230,13 +272,9 @@ func (s *Service) endUntaken(ctx context.Context, in *incoming, hash []byte, why
 	case err != nil:
 		return err
 	case existing.PromptSequence != in.sequence:
-		return s.repeat(in, existing, hash)
+		return s.repeat(ctx, in, existing, hash)
 	}
-	_, err = s.log.Finish(ctx, in.prompt.RequestId, &pb.Terminal{FinishReason: "error", Error: edge.Proto(why)})
-	if errors.Is(err, tokenlog.ErrFinished) {
-		return nil
-	}
-	return err
+	return s.end(ctx, in.prompt.RequestId, &pb.Terminal{FinishReason: "error", Error: edge.Proto(why)})
 }
 
 func (s *Service) acceptance(ctx context.Context, in *incoming, req *edge.Request, hash []byte) *pb.Accept {
@@ -246,7 +284,7 @@ func (s *Service) acceptance(ctx context.Context, in *incoming, req *edge.Reques
 		Identity: s.identity(), BodyHash: hash, PromptSequence: in.sequence, ReplyTo: in.reply,
 		Encoding: in.encoding, FromIndex: in.prompt.FromIndex, Stop: req.Stop,
 		PromptTokens: int32(len(req.Sequence.PromptIds)), Seed: req.Sequence.Sampling.Seed,
-		DeadlineMs: uint32(req.Deadline.Milliseconds()), Interactive: in.interactive,
+		DeadlineMs: uint32(req.Deadline.Milliseconds()), Interactive: in.ask != "", Ask: in.ask,
 		MaxTokens: req.Sequence.MaxTokens, Traceparent: first(header["traceparent"]),
 	}
 }
@@ -283,9 +321,14 @@ func (s *Service) submit(ctx context.Context, in *incoming, seq *pb.Sequence, le
 
 // turnAway ends a request whose log is open already: who reads the log is told.
 func (s *Service) turnAway(ctx context.Context, request string) error {
-	_, err := s.log.Finish(ctx, request, &pb.Terminal{FinishReason: "error", Error: &pb.Error{
+	return s.end(ctx, request, &pb.Terminal{FinishReason: "error", Error: &pb.Error{
 		Code: string(edge.Overloaded), Message: "too many requests wait already", RetryAfter: overloadPause.Seconds(),
 	}})
+}
+
+// end ends a request unless it has ended.
+func (s *Service) end(ctx context.Context, request string, end *pb.Terminal) error {
+	_, err := s.log.Finish(ctx, request, end)
 	if errors.Is(err, tokenlog.ErrFinished) {
 		return nil
 	}
@@ -293,15 +336,18 @@ func (s *Service) turnAway(ctx context.Context, request string) error {
 }
 
 // repeat answers a request id that is in use: the same request is streamed
-// again, another one is refused.
-func (s *Service) repeat(in *incoming, existing *pb.Accept, hash []byte) error {
-	if !bytes.Equal(existing.BodyHash, hash) {
+// again, another one is refused. A copy of the same ask is nothing new.
+func (s *Service) repeat(ctx context.Context, in *incoming, existing *pb.Accept, hash []byte) error {
+	switch {
+	case in.ask != "" && existing.Ask == in.ask && existing.PromptSequence == 0:
+		return s.end(ctx, in.prompt.RequestId, notStored(bus.ErrAckLost)) // it was withdrawn
+	case in.ask != "" && existing.Ask == in.ask:
+		return nil
+	case !bytes.Equal(existing.BodyHash, hash):
 		return edge.Errorf(edge.BadRequest, "request_id %q was used within the hour for another prompt; choose a new one", in.prompt.RequestId)
 	}
 	if in.reply != "" {
-		s.replay(in.prompt.RequestId, destination{
-			subject: in.reply, encoding: in.encoding, from: in.prompt.FromIndex, interactive: in.interactive,
-		})
+		s.replay(in.prompt.RequestId, in.destination(), in.ask != "")
 	}
 	return nil
 }
@@ -309,14 +355,12 @@ func (s *Service) repeat(in *incoming, existing *pb.Accept, hash []byte) error {
 // refuse tells the producer, or, where it cannot be told, whoever watches the
 // subject of rejected prompts.
 func (s *Service) refuse(ctx context.Context, in *incoming, cause *edge.Error) error {
-	if cause.Code == edge.Overloaded {
-		cause.RetryAfter = overloadPause
+	to := in.destination()
+	to.from = 0
+	if to.subject == "" {
+		to = s.rejected(s.d.Subjects.Model)
 	}
-	subject, encoding := in.reply, in.encoding
-	if subject == "" {
-		subject, encoding = s.d.Subjects.Rejected(), pb.Encoding_ENCODING_JSON
-	}
-	return s.deliver(ctx, destination{subject: subject, encoding: encoding}, edge.Refusal(in.prompt.GetRequestId(), cause))
+	return s.deliver(ctx, to, edge.Refusal(usableID(in.prompt.GetRequestId()), retryLater(cause)))
 }
 
 // overloadPause is how long an overloaded producer should wait.

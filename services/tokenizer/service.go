@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/micro"
 
 	"github.com/switchyard/switchyard/pkg/bus"
 	"github.com/switchyard/switchyard/pkg/deployment"
@@ -16,6 +15,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/telemetry"
 	"github.com/switchyard/switchyard/pkg/tokenizer"
 	"github.com/switchyard/switchyard/pkg/tokenlog"
+	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -33,12 +33,18 @@ type Service struct {
 	log     *tokenlog.Log
 	view    *members.View
 	prompts *bus.Queue
-	apis    []micro.Service
 	subs    []*nats.Subscription
 	shards  shardSet
 	backlog backlog
 
-	// tasks are replays and cancellations under way; ctx ends them.
+	asks      chan struct{} // one for each ask that is being handed over
+	streams   *streams
+	cancelled *recently
+	// Requests that end soon unless attention ends them; whose caller seems to
+	// be gone; and whose deadline passes.
+	ending, lonely, late *agenda
+
+	// tasks are replays, asks and what is noted; ctx ends them.
 	tasks sync.WaitGroup
 	ctx   context.Context
 	stop  context.CancelFunc
@@ -49,15 +55,22 @@ const (
 	promptAckWait = 3 * time.Second
 	// promptsAtOnce bounds the prompts that a replica takes at once.
 	promptsAtOnce = 16
+	// maxDeadlines bounds the deadlines that a replica watches for requests that wait.
+	maxDeadlines = 100_000
 )
 
 // New returns a replica that is not started.
 func New(d *deployment.Deployment, c Config) *Service {
 	id := deployment.NewID("tokenizer")
+	if len(c.InboxPrefixes) == 0 {
+		c.InboxPrefixes = []string{schemas.DefaultInboxPrefix}
+	}
 	return &Service{
 		d: d, config: c, id: id, presence: d.NewPresence(id, "tokenizer"),
 		tracer: d.Telemetry.Tracer("tokenizer"), metrics: d.Telemetry.Metrics,
-		log: tokenlog.New(d.Conn, d.Streams),
+		log:  tokenlog.New(d.Conn, d.Streams),
+		asks: make(chan struct{}, asksAtOnce), streams: newStreams(), cancelled: newRecently(maxCancelled, cancelledFor),
+		ending: newAgenda(maxEnding, endingAtOnce), lonely: newAgenda(maxEnding, endingAtOnce), late: newAgenda(maxDeadlines, endingAtOnce),
 	}
 }
 
@@ -74,6 +87,9 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	}
 	own, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.ctx, s.stop = own, stop
+	for _, a := range []*agenda{s.ending, s.lonely, s.late} {
+		s.tasks.Go(func() { a.run(own) })
+	}
 	if s.view, err = members.Watch(own, s.d.Members); err != nil {
 		return fmt.Errorf("watching the members: %w", err)
 	}
@@ -119,7 +135,7 @@ func encodeChat(t *tokenizer.Tokenizer, template *tokenizer.Template, messages [
 	}
 	text, err := template.Render(turns, true)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("rendering the chat: %w", err)
 	}
 	return t.Encode(text, true)
 }
@@ -162,11 +178,6 @@ func (s *Service) Ready() error {
 func (s *Service) Stop(ctx context.Context) error {
 	if s.stop == nil {
 		return nil
-	}
-	for _, api := range s.apis {
-		if err := api.Stop(); err != nil {
-			s.d.Logger.Debug("stopping the services", "error", err)
-		}
 	}
 	for _, sub := range s.subs {
 		_ = sub.Unsubscribe() // fails when it is already gone

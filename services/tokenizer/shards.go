@@ -189,7 +189,7 @@ func (sh *ownedShard) advance(ctx context.Context, a *answer, r *pb.Record) (del
 	if r.GetToken() != nil {
 		s.presence.Add("chunks_total", 1)
 		if a.stopped {
-			s.cancel(a.request, "stop") // again with every further token, should it get lost
+			s.foundStop(a.request) // again with every further token, should it get lost
 		}
 	}
 	if a.finished {

@@ -330,7 +330,9 @@ type Accept struct {
 	// W3C trace context of the request, if it is sampled.
 	Traceparent string `protobuf:"bytes,12,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
 	// The last token's index is max_tokens - 1, unless the sequence stops before.
-	MaxTokens     int32 `protobuf:"varint,13,opt,name=max_tokens,json=maxTokens,proto3" json:"max_tokens,omitempty"`
+	MaxTokens int32 `protobuf:"varint,13,opt,name=max_tokens,json=maxTokens,proto3" json:"max_tokens,omitempty"`
+	// Names the ask that the prompt came by; a copy of it is the same request.
+	Ask           string `protobuf:"bytes,14,opt,name=ask,proto3" json:"ask,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -454,6 +456,13 @@ func (x *Accept) GetMaxTokens() int32 {
 		return x.MaxTokens
 	}
 	return 0
+}
+
+func (x *Accept) GetAsk() string {
+	if x != nil {
+		return x.Ask
+	}
+	return ""
 }
 
 // Claim makes an attention replica the sequence's owner.
@@ -779,11 +788,11 @@ func (*Record_Score) isRecord_Kind() {}
 
 func (*Record_Terminal) isRecord_Kind() {}
 
-// Cancel ends a request early. The tokenizer sends one with a stop index when it found a stop string.
+// Cancel ends a request early; its subject names the request.
 type Cancel struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	RequestId string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// "cancelled" or "stop".
+	// For who watches; it changes nothing.
 	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -858,7 +867,7 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\n" +
 	"max_tokens\x18\x05 \x01(\x05R\tmaxTokens\x12$\n" +
 	"\x0estop_token_ids\x18\x06 \x03(\rR\fstopTokenIds\x12\x14\n" +
-	"\x05score\x18\a \x01(\tR\x05score\"\xc3\x03\n" +
+	"\x05score\x18\a \x01(\tR\x05score\"\xd5\x03\n" +
 	"\x06Accept\x123\n" +
 	"\bidentity\x18\x01 \x01(\v2\x17.switchyard.v1.IdentityR\bidentity\x12\x1b\n" +
 	"\tbody_hash\x18\x02 \x01(\fR\bbodyHash\x12'\n" +
@@ -876,7 +885,8 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\vinteractive\x18\v \x01(\bR\vinteractive\x12 \n" +
 	"\vtraceparent\x18\f \x01(\tR\vtraceparent\x12\x1d\n" +
 	"\n" +
-	"max_tokens\x18\r \x01(\x05R\tmaxTokens\"3\n" +
+	"max_tokens\x18\r \x01(\x05R\tmaxTokens\x12\x10\n" +
+	"\x03ask\x18\x0e \x01(\tR\x03ask\"3\n" +
 	"\x05Claim\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"\x91\x01\n" +

@@ -1,0 +1,202 @@
+package tokenizer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nuid"
+
+	"github.com/switchyard/switchyard/pkg/bus"
+	"github.com/switchyard/switchyard/pkg/edge"
+	"github.com/switchyard/switchyard/pkg/members"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// headerAsk says that a prompt in the queue came by ask, and in which form.
+// Its Nats-Msg-Id names the ask then: copies of it are one.
+const headerAsk = "Switchyard-Ask"
+
+// Values of headerAsk.
+const (
+	askText  = "text"
+	askTyped = "typed"
+)
+
+const (
+	// asksAtOnce bounds the asks that a replica is handing over.
+	asksAtOnce = 256
+	// storeWithin is how long an ask is tried to be stored. It is less than the
+	// time within which JetStream recognises a copy by its Nats-Msg-Id.
+	storeWithin = 10 * time.Second
+	storePause  = 50 * time.Millisecond
+)
+
+// asking is an ask on its way to the durable path.
+type asking struct {
+	id       string
+	prompt   *pb.Prompt
+	encoding pb.Encoding
+	to       destination
+	msg      *nats.Msg
+}
+
+// onAsk hands a request to the durable path, with the caller's inbox as its
+// reply subject.
+func (s *Service) onAsk(m *nats.Msg) {
+	to := destination{subject: m.Reply, origin: inbox, encoding: pb.Encoding_ENCODING_JSON}
+	if !s.answerable(to) {
+		return
+	}
+	select {
+	case s.asks <- struct{}{}:
+		s.tasks.Go(func() { defer func() { <-s.asks }(); s.ask(to, m) })
+	default:
+		s.tell(to, edge.Refusal("", retryLater(edge.Errorf(edge.Overloaded, "%d asks are being taken in already, and %d may", asksAtOnce, asksAtOnce))))
+	}
+}
+
+// ask refuses what can be refused at once, and hands the rest over.
+func (s *Service) ask(to destination, m *nats.Msg) {
+	p, encoding, err := edge.DecodePrompt(m.Header, m.Data, true)
+	to.encoding = encoding
+	if err == nil && p.RequestId != "" {
+		err = badRequest(schemas.CheckRequestID(p.RequestId))
+	}
+	if err == nil {
+		err = s.model.Check(p)
+	}
+	if err == nil {
+		err = s.notReady()
+	}
+	if err == nil {
+		err = s.handOver(&asking{id: nuid.Next(), prompt: p, encoding: encoding, to: to, msg: m})
+	}
+	var refused *edge.Error
+	if errors.As(err, &refused) {
+		s.count(refused)
+		s.tell(to, edge.Refusal(usableID(p.GetRequestId()), retryLater(refused)))
+	} else if err != nil && s.ctx.Err() == nil {
+		s.d.Logger.Warn("an ask was not answered", "error", err)
+	}
+}
+
+// handOver stores an ask among the prompts, once. A typed error says that it
+// is not stored.
+func (s *Service) handOver(a *asking) error {
+	ctx, cancel := context.WithTimeout(s.ctx, storeWithin)
+	defer cancel()
+	for {
+		err := s.storeAsk(ctx, a)
+		switch {
+		case err == nil:
+			return nil
+		case s.ctx.Err() != nil:
+			return err
+		case ctx.Err() != nil:
+			return s.withdraw(s.ctx, a, err)
+		case !bus.Transient(err) && !errors.Is(err, context.DeadlineExceeded):
+			return refusalOf(err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(storePause):
+		}
+	}
+}
+
+// storeAsk stores an ask and waits for the acknowledgement. A copy of what was
+// stored before gets the first one's.
+func (s *Service) storeAsk(ctx context.Context, a *asking) error {
+	done := make(chan error, 1)
+	err := s.d.Conn.StoreAsync(ctx, s.d.Subjects.Prompt(), a.msg.Data, a.header(), func(_ uint64, err error) { done <- err })
+	if err == nil {
+		err = <-done // comes: the bus bounds the wait
+	}
+	return err
+}
+
+func (a *asking) header() nats.Header {
+	kind := askTyped
+	if a.encoding == pb.Encoding_ENCODING_TEXT {
+		kind = askText
+	}
+	h := nats.Header{headerAsk: {kind}, schemas.HeaderReplyTo: {a.to.subject}, nats.MsgIdHdr: {a.id}}
+	for _, name := range []string{schemas.HeaderContentType, "traceparent"} {
+		if values := a.msg.Header[name]; len(values) > 0 {
+			h[name] = values[:1]
+		}
+	}
+	return h
+}
+
+// withdraw ends an ask of which nobody can tell whether it is stored. Its token
+// log decides: who opens it first has the request. If that is us, a copy that
+// is taken in later finds the request ended; if not, the request goes on. It
+// tries as long as it takes: nobody else can tell the caller.
+func (s *Service) withdraw(ctx context.Context, a *asking, cause error) error {
+	in := a.incoming()
+	hash, err := edge.BodyHash(in.prompt)
+	if err != nil {
+		return err
+	}
+	accept := &pb.Accept{
+		Identity: s.identity(), BodyHash: hash, ReplyTo: in.reply, Encoding: in.encoding, FromIndex: in.prompt.FromIndex,
+		Interactive: true, Ask: a.id,
+	}
+	_, existing, err := s.log.Accept(ctx, in.prompt.RequestId, accept)
+	switch {
+	case err != nil:
+		return fmt.Errorf("withdrawing an ask: %w", err)
+	case existing == nil || existing.Ask == a.id && existing.PromptSequence == 0:
+		s.finish(ctx, in.prompt.RequestId, notStored(cause))
+		return nil
+	case existing.Ask == a.id:
+		return nil // it was stored and taken in
+	}
+	return s.repeat(ctx, in, existing, hash)
+}
+
+// notStored is the end of an ask that was withdrawn.
+func notStored(cause error) *pb.Terminal {
+	return &pb.Terminal{FinishReason: "error", Error: edge.Proto(refusalOf(cause))}
+}
+
+// incoming is the ask as intake would take it in.
+func (a *asking) incoming() *incoming {
+	p := a.prompt
+	if p.RequestId == "" {
+		p.RequestId = a.id
+	}
+	return &incoming{prompt: p, encoding: a.encoding, reply: a.to.subject, ask: a.id}
+}
+
+func refusalOf(err error) *edge.Error {
+	var large *bus.TooLargeError
+	switch {
+	case errors.As(err, &large):
+		return edge.Errorf(edge.PayloadTooLarge, "%v", large)
+	case bus.IsFull(err):
+		return edge.Errorf(edge.Overloaded, "too many prompts wait already")
+	}
+	return edge.Errorf(edge.Internal, "the prompt could not be stored: %v", err)
+}
+
+// notReady says why a caller who waits would wait in vain.
+func (s *Service) notReady() error {
+	for _, m := range members.OfService(s.view.Snapshot(), "attention") {
+		if m.Ready && !m.Draining {
+			return nil
+		}
+	}
+	return edge.Errorf(edge.ModelNotReady, "no attention replica of model %s is ready", s.d.Subjects.Model)
+}
+
+// count counts a refusal.
+func (s *Service) count(refused *edge.Error) {
+	s.metrics.Outcome(string(refused.Code)).Inc()
+	s.presence.Add("refused_total", 1)
+}

@@ -1,0 +1,115 @@
+package tokenizer
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// prompt stores a prompt as a producer does.
+func (r *rig) prompt(body string) {
+	r.t.Helper()
+	if _, err := r.d.Conn.JetStream().Publish(r.ctx(), r.d.Subjects.Prompt(), []byte(body)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// Only the system's own stop is "stop": a cut answer would look complete.
+func TestCancelledByStrangers(t *testing.T) {
+	r := newRig(t, 1)
+	body, _ := proto.Marshal(&pb.Cancel{RequestId: "one", Reason: "stop"})
+	protobuf := nats.Header{schemas.HeaderContentType: {schemas.ContentProtobuf}}
+	for request, c := range map[string]struct{ subject, want string }{
+		"one": {r.d.Subjects.Cancel("one"), "cancelled"}, "two": {r.d.Subjects.Stop("two"), "stop"},
+	} {
+		r.prompt(`{"text":"hi","request_id":"` + request + `"}`)
+		r.append(r.claim(request), token(0))
+		r.send(c.subject, "", body, protobuf)
+		r.eventually("the end of "+request, func() bool { return r.terminal(request) != nil })
+		if got := r.terminal(request).FinishReason; got != c.want {
+			t.Errorf("%s ended by %q, want %q", request, got, c.want)
+		}
+	}
+}
+
+// A cancellation of what is no id touches nothing.
+func TestCancelledByWildcard(t *testing.T) {
+	r := newRig(t, 1)
+	r.prompt(`{"text":"hi","request_id":"other"}`)
+	r.append(r.claim("other"), token(0))
+	before := r.records()
+	for _, id := range []string{"*", ">", "ä"} {
+		// No client publishes to such subjects; the protocol does.
+		r.raw("PUB " + r.d.Subjects.Cancel(id) + " 0\r\n\r\n")
+	}
+	r.prompt(`{"text":"hi","request_id":"last"}`)
+	r.opened("last")
+	r.send(r.d.Subjects.Cancel("last"), "", nil, nil)
+	r.eventually("the end of what came last", func() bool { return r.terminal("last") != nil })
+	if r.terminal("other") != nil {
+		t.Error("the other request was ended")
+	}
+	if got := r.records(); got != before+2 {
+		t.Errorf("%d records, want the %d before and 2", got, before)
+	}
+}
+
+// records counts those of all token logs.
+func (r *rig) records() uint64 {
+	r.t.Helper()
+	s, err := r.d.Conn.JetStream().Stream(r.ctx(), r.d.Streams.Tokens().Name)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return s.CachedInfo().State.Msgs
+}
+
+// A request that was cancelled before it was accepted is accepted, and ends.
+func TestCancelledBeforeAccepted(t *testing.T) {
+	r := newRig(t, 2)
+	for i := range 6 { // whichever replica takes it
+		id := fmt.Sprintf("early-%d", i)
+		r.send(r.d.Subjects.Cancel(id), "", nil, nil)
+		time.Sleep(2 * cancelGrace / 6) // some are handled, some wait
+		got := r.inbox()
+		r.prompt(`{"text":"hi","request_id":"` + id + `","reply_to":"` + got.subject + `"}`)
+		if c := got.end(); c.FinishReason != "cancelled" || c.RequestId != id {
+			t.Errorf("%s ended by %q: %v", id, c.FinishReason, c.Error)
+		}
+		again := r.inbox()
+		r.prompt(`{"text":"hi","request_id":"` + id + `","reply_to":"` + again.subject + `"}`)
+		if c := again.end(); c.FinishReason != "cancelled" {
+			t.Errorf("the repeat of %s ended by %q: %v", id, c.FinishReason, c.Error)
+		}
+	}
+}
+
+// However many cancellations come, little work is under way at once.
+func TestManyCancellations(t *testing.T) {
+	r := newRig(t, 1)
+	before, most := runtime.NumGoroutine(), 0
+	for i := range 10_000 {
+		if err := r.nc.Publish(r.d.Subjects.Cancel(fmt.Sprintf("none-%d", i)), nil); err != nil {
+			t.Fatal(err)
+		}
+		if i%100 == 0 {
+			most = max(most, runtime.NumGoroutine())
+		}
+	}
+	r.prompt(`{"text":"hi","request_id":"none-9999"}`)
+	r.eventually("the end of the last one", func() bool {
+		most = max(most, runtime.NumGoroutine())
+		return r.terminal("none-9999") != nil
+	})
+	if most > before+100 {
+		t.Errorf("%d goroutines, %d before", most, before)
+	}
+}

@@ -1,0 +1,111 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/switchyard/switchyard/pkg/edge"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// The guards refuse what is for models that nobody serves.
+
+// onAnyPrompt refuses prompts for such models: no stream takes them, so the
+// publisher would wait for nothing.
+func (s *Service) onAnyPrompt(m *nats.Msg) {
+	token, unserved := s.unserved(m.Subject)
+	if !unserved {
+		return
+	}
+	cause := edge.Errorf(edge.ModelNotFound, "no model %q is served here", token)
+	p, encoding, _ := edge.DecodePrompt(m.Header, m.Data, false)
+	refusal := edge.Refusal(usableID(p.GetRequestId()), cause)
+	to := destination{subject: replyOf(m.Header, p), encoding: encoding}
+	if s.mayReply(to) != nil {
+		to = s.rejected(token)
+	}
+	s.tell(to, refusal)
+	if ack := (destination{subject: m.Reply, origin: inbox}); m.Reply != "" && s.answerable(ack) {
+		// The publisher is told as well.
+		if err := s.publish(ack, &nats.Msg{Data: refusedAck(cause)}); err != nil {
+			s.d.Logger.Debug("refusing a prompt", "error", err)
+		}
+	}
+}
+
+// onAnyAsk tells callers that nobody serves the model they ask.
+func (s *Service) onAnyAsk(m *nats.Msg) {
+	to := destination{subject: m.Reply, origin: inbox}
+	token, unserved := s.unserved(m.Subject)
+	if !unserved || !s.answerable(to) {
+		return
+	}
+	var p *pb.Prompt
+	p, to.encoding, _ = edge.DecodePrompt(m.Header, m.Data, true)
+	s.tell(to, edge.Refusal(usableID(p.GetRequestId()), edge.Errorf(edge.ModelNotFound, "no model %q is served here", token)))
+}
+
+// maxModelToken bounds the names that are looked for: they become part of
+// subjects, and the server closes the connection of who publishes to a long one.
+const maxModelToken = 256
+
+// unserved is the model that a subject names, and whether nobody serves it.
+func (s *Service) unserved(subject string) (model string, unserved bool) {
+	model = schemas.LastToken(subject)
+	if model == s.d.Subjects.Model || len(model) > maxModelToken {
+		return "", false
+	}
+	if schemas.ModelToken(model) != model {
+		return schemas.ModelToken(model), true // no service can have such a name
+	}
+	return model, !s.served(model)
+}
+
+// served says whether another model's stream takes the prompt.
+func (s *Service) served(model string) bool {
+	name, err := s.d.Conn.JetStream().StreamNameBySubject(s.ctx, schemas.NewSubjects(s.d.Subjects.Prefix, model).Prompt())
+	return err == nil && strings.HasSuffix(name, "_"+model)
+}
+
+// rejected is where errors go that cannot be told to a producer.
+func (s *Service) rejected(model string) destination {
+	subject := schemas.NewSubjects(s.d.Subjects.Prefix, model).Rejected()
+	return destination{subject: subject, origin: rejected, encoding: pb.Encoding_ENCODING_JSON}
+}
+
+// tell delivers a refusal, of which nobody hears when that fails.
+func (s *Service) tell(to destination, refusal *pb.Chunk) {
+	if err := s.deliver(s.ctx, to, refusal); err != nil {
+		s.d.Logger.Debug("refusing a request", "error", err)
+	}
+}
+
+// usableID is a request's id as a refusal may repeat it.
+func usableID(id string) string {
+	if schemas.CheckRequestID(id) != nil {
+		return ""
+	}
+	return id
+}
+
+// replyOf is the reply subject that a prompt names; its header wins.
+func replyOf(h nats.Header, p *pb.Prompt) string {
+	if subject := h.Get(schemas.HeaderReplyTo); subject != "" {
+		return subject
+	}
+	return p.GetReplyTo()
+}
+
+// refusedAck is what a JetStream publish gets in place of its acknowledgement.
+func refusedAck(e *edge.Error) []byte {
+	body, err := json.Marshal(map[string]any{
+		"stream": "", "error": map[string]any{"code": 404, "err_code": 10059, "description": e.Error()},
+	})
+	if err != nil {
+		return []byte(`{"error":{"code":404,"description":"model_not_found"}}`)
+	}
+	return body
+}

@@ -1,0 +1,80 @@
+package tokenizer
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/switchyard/switchyard/schemas"
+)
+
+// What tokenizers tell each other about a request's readers.
+const (
+	// interestAsked: does anybody stream this request to a caller who waits?
+	interestAsked = "asked"
+	// interestHeld: yes.
+	interestHeld = "held"
+	// interestTaken: the sender streams this request to this reader from now on.
+	interestTaken = "taken"
+)
+
+// heldWithin is how long the others have to say that a caller waits.
+const heldWithin = 250 * time.Millisecond
+
+const noResponders = "503"
+
+// onProbe hears from the server that nobody listens to a stream's subject any more.
+func (s *Service) onProbe(m *nats.Msg) {
+	if m.Header.Get("Status") != noResponders {
+		return
+	}
+	request, stream, err := s.d.Subjects.ParseProbe(m.Subject)
+	switch {
+	case err != nil:
+		s.metrics.Strangers.Inc()
+	case stream == 0:
+		s.deserted(request)
+	default:
+		s.streams.stop(stream)
+	}
+}
+
+// deserted cancels a request whose caller is gone, unless another caller has
+// asked for it, too, and waits. Every further token comes here again, so
+// that it is cancelled when the last one goes.
+func (s *Service) deserted(request string) {
+	noted := s.lonely.note(request, heldWithin, func(context.Context) { s.cancel(request) })
+	if noted {
+		s.signal(s.d.Subjects.Interest(interestAsked, request))
+	}
+}
+
+func (s *Service) onInterestAsked(m *nats.Msg) {
+	if request := schemas.LastToken(m.Subject); s.streams.asked(request) {
+		s.signal(s.d.Subjects.Interest(interestHeld, request))
+	}
+}
+
+func (s *Service) onInterestHeld(m *nats.Msg) { s.lonely.forget(schemas.LastToken(m.Subject)) }
+
+// takeOver has other replicas end their streams of a request to the same reader.
+func (s *Service) takeOver(st *stream) {
+	body := strings.Join([]string{strconv.FormatInt(st.begun.UnixNano(), 10), s.id, st.subject}, " ")
+	if err := s.d.Conn.NATS().Publish(s.d.Subjects.Interest(interestTaken, st.request), []byte(body)); err != nil {
+		s.d.Logger.Debug("taking a reader over", "request", st.request, "error", err)
+	}
+}
+
+func (s *Service) onInterestTaken(m *nats.Msg) {
+	parts := strings.Split(string(m.Data), " ")
+	if len(parts) != 3 || parts[1] == s.id {
+		return
+	}
+	// Both could take over at once: the later one stays, by their clocks.
+	if ns, err := strconv.ParseInt(parts[0], 10, 64); err == nil {
+		s.streams.takenOver(schemas.LastToken(m.Subject), parts[2], time.Unix(0, ns))
+	}
+}

@@ -1,0 +1,302 @@
+package tokenizer
+
+import (
+	"bufio"
+	"context"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/bus"
+	"github.com/switchyard/switchyard/pkg/deployment"
+	"github.com/switchyard/switchyard/pkg/forward"
+	"github.com/switchyard/switchyard/pkg/model"
+	"github.com/switchyard/switchyard/pkg/natsserver"
+	"github.com/switchyard/switchyard/pkg/telemetry"
+	"github.com/switchyard/switchyard/pkg/tokenlog"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var demo = sync.OnceValues(model.Demo)
+
+// rig is a real server with tokenizer replicas. The test plays attention: it
+// takes sequences and writes token logs.
+type rig struct {
+	t   testing.TB
+	srv *natsserver.Server
+	d   *deployment.Deployment
+	log *tokenlog.Log
+	nc  *nats.Conn // a producer's
+}
+
+// newRig starts a server and a number of replicas, and seems to have attention.
+func newRig(t testing.TB, replicas int, change ...func(*Config)) *rig {
+	t.Helper()
+	srv, err := natsserver.Start(natsserver.Settings{StoreDir: t.TempDir(), Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.Shutdown)
+	r := &rig{t: t, srv: srv}
+	r.d = r.deployment()
+	r.log = tokenlog.New(r.d.Conn, r.d.Streams)
+	if r.nc, err = nats.Connect(srv.URL()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.nc.Close)
+	attention := r.d.NewPresence("attention-1", "attention")
+	attention.SetReady(true)
+	r.run(attention.Announce)
+	for range replicas {
+		r.replica(change...)
+	}
+	return r
+}
+
+// run calls fn until the test ends.
+func (r *rig) run(fn func(context.Context) error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = fn(ctx) }()
+	r.t.Cleanup(func() { cancel(); <-done })
+}
+
+func (r *rig) deployment() *deployment.Deployment {
+	r.t.Helper()
+	tel, err := telemetry.Setup(r.t.Context(), telemetry.Config{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	m, err := demo()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	traffic := deployment.NewTraffic(schemas.DefaultPrefix, tel.Metrics)
+	conn, err := bus.Connect(r.t.Context(), bus.Config{URL: r.srv.URL()}, bus.Settings{Observer: traffic, Logger: log})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(conn.Close)
+	d, err := deployment.Open(r.t.Context(), deployment.Settings{
+		Conn: conn, Model: m, Prefix: schemas.DefaultPrefix, Hops: schemas.HopsCore, Wire: forward.WireF32,
+		Telemetry: tel, Traffic: traffic, Logger: log,
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return d
+}
+
+// replica starts one more tokenizer.
+func (r *rig) replica(change ...func(*Config)) *Service {
+	r.t.Helper()
+	c := Config{MaxQueued: DefaultMaxQueued}
+	for _, f := range change {
+		f(&c)
+	}
+	s := New(r.deployment(), c)
+	if err := s.Start(r.t.Context()); err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := s.Stop(ctx); err != nil {
+			r.t.Error(err)
+		}
+	})
+	r.run(s.Run)
+	r.eventually("the replica sees attention", func() bool { return s.notReady() == nil })
+	return s
+}
+
+func (r *rig) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	r.t.Cleanup(cancel)
+	return ctx
+}
+
+func (r *rig) eventually(what string, cond func() bool) {
+	r.t.Helper()
+	for deadline := time.Now().Add(15 * time.Second); !cond(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			r.t.Fatalf("%s: not in 15 s", what)
+		}
+	}
+}
+
+// send publishes as a producer; the server has it when send returns.
+func (r *rig) send(subject, reply string, body []byte, header nats.Header) {
+	r.t.Helper()
+	if err := r.nc.PublishMsg(&nats.Msg{Subject: subject, Reply: reply, Data: body, Header: header}); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := r.nc.Flush(); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// listen collects what comes to a subject.
+func (r *rig) listen(subject string) *reader {
+	r.t.Helper()
+	got := &reader{r: r, subject: subject}
+	sub, err := r.nc.Subscribe(subject, got.take)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	got.sub = sub
+	if err := r.nc.Flush(); err != nil {
+		r.t.Fatal(err)
+	}
+	return got
+}
+
+// reader is one who waits for an answer in JSON or protobuf.
+type reader struct {
+	r       *rig
+	subject string
+	sub     *nats.Subscription
+
+	mu   sync.Mutex
+	msgs []*nats.Msg
+}
+
+func (g *reader) take(m *nats.Msg) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.msgs = append(g.msgs, m)
+}
+
+func (g *reader) all() []*nats.Msg {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return append([]*nats.Msg(nil), g.msgs...)
+}
+
+func (g *reader) chunks() (out []*pb.Chunk) {
+	for _, m := range g.all() {
+		c := &pb.Chunk{}
+		if m.Header.Get(schemas.HeaderContentType) == schemas.ContentProtobuf {
+			_ = proto.Unmarshal(m.Data, c)
+		} else {
+			_ = fromJSON(m.Data, c)
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// ends are the chunks that end an answer.
+func (g *reader) ends() (out []*pb.Chunk) {
+	for _, c := range g.chunks() {
+		if c.FinishReason != "" {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// end waits for the first end.
+func (g *reader) end() *pb.Chunk {
+	g.r.t.Helper()
+	g.r.eventually("an end on "+g.subject, func() bool { return len(g.ends()) > 0 })
+	return g.ends()[0]
+}
+
+// leave ends the reader's interest.
+func (g *reader) leave() {
+	g.r.t.Helper()
+	_ = g.sub.Unsubscribe()
+	if err := g.r.nc.Flush(); err != nil {
+		g.r.t.Fatal(err)
+	}
+}
+
+func (r *rig) inbox() *reader { return r.listen(r.nc.NewInbox()) }
+
+// opened waits until a request's log is there.
+func (r *rig) opened(request string) *pb.Accept {
+	r.t.Helper()
+	var accept *pb.Accept
+	r.eventually("the acceptance of "+request, func() bool {
+		a, err := r.log.Opening(r.ctx(), request)
+		accept = a
+		return err == nil
+	})
+	return accept
+}
+
+// claim makes the test the owner of a request.
+func (r *rig) claim(request string) *tokenlog.Writer {
+	r.t.Helper()
+	r.opened(request)
+	w, _, err := r.log.Claim(r.ctx(), request, "attention-1", tokenlog.WriterSettings{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return w
+}
+
+func (r *rig) append(w *tokenlog.Writer, records ...*pb.Record) {
+	r.t.Helper()
+	for _, rec := range records {
+		if err := w.Append(rec); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	if err := w.Flush(r.ctx()); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// terminal is the end of a request, nil if it has none.
+func (r *rig) terminal(request string) *pb.Terminal {
+	last, err := r.log.Last(r.ctx(), request)
+	if err != nil {
+		return nil
+	}
+	return last.Record.GetTerminal()
+}
+
+func token(i int) *pb.Record {
+	return &pb.Record{Kind: &pb.Record_Token{Token: &pb.Token{Index: int32(i), Id: uint32(300 + i)}}}
+}
+
+func ending(reason string) *pb.Record {
+	return &pb.Record{Kind: &pb.Record_Terminal{Terminal: &pb.Terminal{FinishReason: reason}}}
+}
+
+// raw writes protocol that no client library would, and waits until the server
+// has it.
+func (r *rig) raw(lines string) {
+	r.t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(r.srv.URL(), "nats://"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := conn.Write([]byte("CONNECT {\"verbose\":false,\"pedantic\":false}\r\n" + lines + "PING\r\n")); err != nil {
+		r.t.Fatal(err)
+	}
+	in := bufio.NewReader(conn)
+	for {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			r.t.Fatalf("the server: %v", err)
+		}
+		if strings.HasPrefix(line, "PONG") {
+			return
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package tokenizer
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/edge"
+)
+
+// Bounds of the streams that a replica sends beside those of its shards: each
+// is a consumer of the token log until the request ends or its reader goes.
+const (
+	maxStreams           = 1024
+	maxStreamsPerRequest = 16
+)
+
+// stream is a request's chunks on their way to one more reader.
+type stream struct {
+	id      uint64
+	request string
+	subject string
+	asked   bool // its reader waits as the one of an ask
+	begun   time.Time
+	cancel  context.CancelFunc
+}
+
+// streams are those under way: one for each request and reader.
+type streams struct {
+	mu   sync.Mutex
+	last uint64
+	byID map[uint64]*stream
+	// readers of each request, by their subject.
+	readers map[string]map[string]*stream
+}
+
+func newStreams() *streams {
+	return &streams{byID: map[uint64]*stream{}, readers: map[string]map[string]*stream{}}
+}
+
+// open begins a stream. One to the same reader ends: its reader asked again.
+func (t *streams) open(ctx context.Context, request string, to destination, asked bool) (context.Context, *stream, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if before := t.readers[request][to.subject]; before != nil {
+		t.remove(before)
+	}
+	switch {
+	case len(t.readers[request]) >= maxStreamsPerRequest:
+		return nil, nil, edge.Errorf(edge.Overloaded, "request %q has %d readers already, and %d may", request, len(t.readers[request]), maxStreamsPerRequest)
+	case len(t.byID) >= maxStreams:
+		return nil, nil, edge.Errorf(edge.Overloaded, "%d answers are streamed again already, and %d may", len(t.byID), maxStreams)
+	}
+	t.last++
+	st := &stream{id: t.last, request: request, subject: to.subject, asked: asked, begun: time.Now()}
+	ctx, st.cancel = context.WithCancel(ctx)
+	t.byID[st.id] = st
+	if t.readers[request] == nil {
+		t.readers[request] = map[string]*stream{}
+	}
+	t.readers[request][to.subject] = st
+	return ctx, st, nil
+}
+
+// close ends a stream; it may have been ended before.
+func (t *streams) close(st *stream) { t.stop(st.id) }
+
+// stop ends a stream whose reader is gone.
+func (t *streams) stop(id uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if st := t.byID[id]; st != nil {
+		t.remove(st)
+	}
+}
+
+// takenOver ends a stream whose reader another replica serves since then.
+func (t *streams) takenOver(request, subject string, since time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if st := t.readers[request][subject]; st != nil && st.begun.Before(since) {
+		t.remove(st)
+	}
+}
+
+func (t *streams) remove(st *stream) {
+	st.cancel()
+	delete(t.byID, st.id)
+	delete(t.readers[st.request], st.subject)
+	if len(t.readers[st.request]) == 0 {
+		delete(t.readers, st.request)
+	}
+}
+
+// asked says whether a caller of ask reads one of a request's streams.
+func (t *streams) asked(request string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, st := range t.readers[request] {
+		if st.asked {
+			return true
+		}
+	}
+	return false
+}
