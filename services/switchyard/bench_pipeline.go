@@ -32,7 +32,7 @@ func (c *BenchCmd) openPipeline(ctx context.Context, e *env, m *model.Model, hop
 	}
 	up.Wire, up.Hops, up.Grouping, up.Lanes, up.MinRows = c.Wire, hops, c.Grouping, c.Lanes, c.MinRows
 	up.Threads, up.MaxModelLen, up.KVMemory = c.Threads, min(benchContext, m.Spec.MaxPositions), fmt.Sprint(benchKV)
-	made, err := up.makers()
+	made, err := up.makers(e.Prefix)
 	if err != nil {
 		return nil, err
 	}

@@ -119,14 +119,20 @@ func (f ExpertFlags) config() (expert.Config, error) {
 
 // TokenizerFlags are the tokenizer's own.
 type TokenizerFlags struct {
-	MaxQueued int `default:"1024" help:"Sequences that may wait before prompts are refused as overload." placeholder:"N"`
+	MaxQueued     int      `default:"1024" help:"Sequences that may wait before prompts are refused as overload." placeholder:"N"`
+	InboxPrefixes []string `default:"_INBOX." help:"What the reply subjects of ask and replay begin with; others are not answered." placeholder:"PREFIX,…"`
 }
 
-func (f TokenizerFlags) config(m ModelFlags) (tokenizer.Config, error) {
+func (f TokenizerFlags) config(m ModelFlags, prefix string) (tokenizer.Config, error) {
 	if f.MaxQueued < 1 {
 		return tokenizer.Config{}, usage(fmt.Errorf("--max-queued is %d; it must be at least 1", f.MaxQueued))
 	}
-	return tokenizer.Config{MaxModelLen: m.MaxModelLen, MaxQueued: f.MaxQueued}, nil
+	for _, inbox := range f.InboxPrefixes {
+		if err := (schemas.Subjects{Prefix: prefix}).CheckInboxPrefix(inbox); err != nil {
+			return tokenizer.Config{}, usage(fmt.Errorf("--inbox-prefixes: %w", err))
+		}
+	}
+	return tokenizer.Config{MaxModelLen: m.MaxModelLen, MaxQueued: f.MaxQueued, InboxPrefixes: f.InboxPrefixes}, nil
 }
 
 // units are the suffixes of byte counts, longest first.

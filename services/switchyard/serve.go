@@ -48,7 +48,7 @@ type AggregatorCmd struct {
 
 // Run serves until a signal.
 func (c *TokenizerCmd) Run(ctx context.Context, e *env) error {
-	cfg, err := c.TokenizerFlags.config(c.ModelFlags)
+	cfg, err := c.TokenizerFlags.config(c.ModelFlags, e.Prefix)
 	return serve(ctx, e, "tokenizer", c.ModelFlags, c.TelemetryFlags, makers{tokenizer: cfg}, err)
 }
 

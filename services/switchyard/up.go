@@ -38,7 +38,7 @@ func (c *UpCmd) Run(ctx context.Context, e *env) (err error) {
 }
 
 func (c *UpCmd) settings(ctx context.Context, e *env) (s yardSettings, err error) {
-	if s.makers, err = c.makers(); err != nil {
+	if s.makers, err = c.makers(e.Prefix); err != nil {
 		return s, err
 	}
 	s.node, err = newNode(ctx, e, c.ModelFlags, c.TelemetryFlags.config("switchyard"))
@@ -46,11 +46,11 @@ func (c *UpCmd) settings(ctx context.Context, e *env) (s yardSettings, err error
 	return s, err
 }
 
-func (c *UpCmd) makers() (m makers, err error) {
+func (c *UpCmd) makers(prefix string) (m makers, err error) {
 	var errs [4]error
 	m.attention, errs[0] = c.AttentionFlags.config(c.ModelFlags)
 	m.expert, errs[1] = c.ExpertFlags.config()
-	m.tokenizer, errs[2] = c.TokenizerFlags.config(c.ModelFlags)
+	m.tokenizer, errs[2] = c.TokenizerFlags.config(c.ModelFlags, prefix)
 	errs[3] = c.ModelFlags.check()
 	return m, errors.Join(errs[:]...)
 }
