@@ -71,7 +71,7 @@ func openTestYard(t *testing.T, set func(*UpCmd)) testYard {
 		t.Fatal(err)
 	}
 	set(&up)
-	made, err := up.makers()
+	made, err := up.makers(schemas.DefaultPrefix)
 	if err != nil {
 		t.Fatal(err)
 	}
