@@ -194,6 +194,14 @@ func ModelToken(name string) string {
 	}, name)
 }
 
+// MaxReplicaID bounds the length of a replica's id, in bytes.
+const MaxReplicaID = 64
+
+// IsReplicaID says whether an id can be a replica's: it is part of subjects and keys.
+func IsReplicaID(id string) bool {
+	return id != "" && len(id) <= MaxReplicaID && ModelToken(id) == id
+}
+
 // MaxRequestID bounds the length of a request id, in bytes.
 const MaxRequestID = 128
 

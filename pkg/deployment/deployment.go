@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -57,7 +58,7 @@ type Deployment struct {
 	Shape *wire.Shape
 
 	Members jetstream.KeyValue
-	Plans   jetstream.KeyValue
+	Plans   *planstore.Store
 	Leases  jetstream.KeyValue
 }
 
@@ -107,9 +108,11 @@ func (d *Deployment) create(ctx context.Context) (err error) {
 	if d.Members, err = d.Conn.EnsureBucket(ctx, d.Replicas, d.Streams.Bucket("members"), members.BucketTTL); err != nil {
 		return fmt.Errorf("creating the members' bucket: %w", err)
 	}
-	if d.Plans, err = d.Conn.EnsureBucket(ctx, d.Replicas, d.Streams.Bucket("plans"), 0); err != nil {
+	plans, err := d.Conn.EnsureBucket(ctx, d.Replicas, d.Streams.Bucket("plans"), 0)
+	if err != nil {
 		return fmt.Errorf("creating the plans' bucket: %w", err)
 	}
+	d.Plans = planstore.New(plans, planstore.Settings{Kind: d.Kind(), MoELayers: d.MoELayers(), Experts: d.Model.Spec.Experts})
 	if d.Leases, err = d.Conn.EnsureBucket(ctx, d.Replicas, d.Streams.Bucket("leases"), 0); err != nil {
 		return fmt.Errorf("creating the leases' bucket: %w", err)
 	}
@@ -132,17 +135,19 @@ func NewID(service string) string {
 	return service + "-" + id[len(id)-8:]
 }
 
-// Class is the numeric class of this process: what must be equal for equal bits.
-func (d *Deployment) Class() string { return cpu.Class() }
+// Kind is what must be equal of all replicas.
+func (d *Deployment) Kind() schemas.Kind {
+	return schemas.Kind{ModelHash: d.Identity.Model, NumericClass: cpu.Class(), Wire: string(d.Wire)}
+}
 
 // ClassError says that a replica would not give the bits of those that are here.
 type ClassError struct {
-	Here, There string
+	Here, There schemas.Kind
 	Member      string
 }
 
 func (e *ClassError) Error() string {
-	return fmt.Sprintf("this replica would compute as %q, %s does as %q: answers would differ. Give all the same --model, --wire and SWITCHYARD_KERNEL, or remove the others",
+	return fmt.Sprintf("this replica would compute as \"%v\", %s does as \"%v\": answers would differ. Give all the same --model, --wire and SWITCHYARD_KERNEL, or remove the others",
 		e.Here, e.Member, e.There)
 }
 
@@ -150,12 +155,12 @@ func (e *ClassError) Error() string {
 // plan of another kind makes it look who is here; a plan that everybody has
 // left says nothing.
 func (d *Deployment) CheckPeers(ctx context.Context) error {
-	here := signature(d.Identity.Model, d.Class(), string(d.Wire))
-	p, err := planstore.Read(ctx, d.Plans)
-	if p == nil {
+	here := d.Kind()
+	p, err := d.Plans.Read(ctx)
+	if err != nil && !errors.Is(err, planstore.ErrIllegal) {
 		return err
 	}
-	if signature(p.Head.ModelHash, p.Head.NumericClass, p.Head.Wire) == here {
+	if p == nil || p.Head == nil || schemas.KindOf(p.Head) == here {
 		return nil
 	}
 	present, err := members.List(ctx, d.Members)
@@ -163,15 +168,11 @@ func (d *Deployment) CheckPeers(ctx context.Context) error {
 		return fmt.Errorf("reading the members: %w", err)
 	}
 	for _, m := range present {
-		if there := signature(m.ModelHash, m.NumericClass, m.Wire); there != here {
+		if there := schemas.KindOf(m); there != here {
 			return &ClassError{Here: here, There: there, Member: m.Id}
 		}
 	}
 	return nil
-}
-
-func signature(model uint64, class, wire string) string {
-	return fmt.Sprintf("model %016x, kernels %s, wire %s", model, class, wire)
 }
 
 // Refuse answers work that nobody here can ever do, so that its owner need not

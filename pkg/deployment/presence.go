@@ -101,9 +101,10 @@ func (p *Presence) member() *pb.Member {
 		p.Fill(stats)
 	}
 	stats["redeliveries_total"] = float64(p.d.Traffic.Redeliveries())
+	kind := p.d.Kind()
 	return &pb.Member{
-		Id: p.id, Service: p.service, Model: p.d.Subjects.Model, ModelHash: p.d.Identity.Model,
-		NumericClass: p.d.Class(), Wire: string(p.d.Wire), Ready: p.ready.Load(), Draining: p.draining.Load(),
+		Id: p.id, Service: p.service, Model: p.d.Subjects.Model, ModelHash: kind.ModelHash,
+		NumericClass: kind.NumericClass, Wire: kind.Wire, Ready: p.ready.Load(), Draining: p.draining.Load(),
 		PlanVersion: p.plan.Load(), Stats: stats, MemoryBudgetBytes: p.Budget,
 	}
 }

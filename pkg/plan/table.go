@@ -2,7 +2,9 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -22,15 +24,20 @@ type Layer struct {
 func (l *Layer) FunctionOf(expert int32) int { return int(l.of[expert]) }
 
 // NewTable checks that every expert of every MoE layer is in exactly one
-// function that has a host.
+// function, which is named after its experts and has hosts, and that there is
+// nothing else: names become subjects, and layers streams.
 func NewTable(version uint64, layers []*pb.LayerPlan, moeLayers []int, experts int) (*Table, error) {
 	t := &Table{Version: version, layers: map[int]*Layer{}}
 	for _, lp := range layers {
+		number := int(lp.GetLayer())
+		if !slices.Contains(moeLayers, number) || t.layers[number] != nil {
+			return nil, fmt.Errorf("plan %d has layer %d, which has no experts in this model or is there twice", version, number)
+		}
 		l, err := newLayer(lp, experts)
 		if err != nil {
-			return nil, fmt.Errorf("plan %d, layer %d: %w", version, lp.Layer, err)
+			return nil, fmt.Errorf("plan %d, layer %d: %w", version, number, err)
 		}
-		t.layers[int(lp.Layer)] = l
+		t.layers[number] = l
 	}
 	for _, l := range moeLayers {
 		if t.layers[l] == nil {
@@ -45,15 +52,21 @@ func newLayer(lp *pb.LayerPlan, experts int) (*Layer, error) {
 	for e := range l.of {
 		l.of[e] = -1
 	}
+	if len(lp.Functions) > experts {
+		return nil, fmt.Errorf("%d functions for %d experts", len(lp.Functions), experts)
+	}
 	for i, f := range lp.Functions {
-		if len(f.Hosts) == 0 {
-			return nil, fmt.Errorf("function %s has no host", f.Id)
+		if err := checkHosts(f); err != nil {
+			return nil, err
 		}
 		for _, e := range f.Experts {
 			if int(e) >= experts || l.of[e] >= 0 {
-				return nil, fmt.Errorf("expert %d of function %s does not exist or is in two functions", e, f.Id)
+				return nil, fmt.Errorf("expert %d of function %.64q does not exist or is in two functions", e, f.Id)
 			}
 			l.of[e] = int32(i)
+		}
+		if id := FunctionID(int(lp.Layer), f.Experts); f.Id != id {
+			return nil, fmt.Errorf("function %.64q of experts %v is called %s", f.Id, f.Experts, id)
 		}
 	}
 	for e, f := range l.of {
@@ -62,6 +75,20 @@ func newLayer(lp *pb.LayerPlan, experts int) (*Layer, error) {
 		}
 	}
 	return l, nil
+}
+
+func checkHosts(f *pb.Function) error {
+	if len(f.Hosts) == 0 || len(f.Experts) == 0 {
+		return fmt.Errorf("function %.64q has %d experts and %d hosts; it needs both", f.Id, len(f.Experts), len(f.Hosts))
+	}
+	seen := make(map[string]bool, len(f.Hosts))
+	for _, h := range f.Hosts {
+		if !schemas.IsReplicaID(h) || seen[h] {
+			return fmt.Errorf("host %.64q of function %.64q is no replica's id or there twice", h, f.Id)
+		}
+		seen[h] = true
+	}
+	return nil
 }
 
 // Layer is the plan of one layer, nil if it has none.

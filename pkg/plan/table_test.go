@@ -6,18 +6,22 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-func fn(id string, hosts []string, experts ...uint32) *pb.Function {
-	return &pb.Function{Id: id, Hosts: hosts, Experts: experts}
+// fn is a function of layer 1.
+func fn(hosts []string, experts ...uint32) *pb.Function {
+	return &pb.Function{Id: FunctionID(1, experts), Hosts: hosts, Experts: experts}
 }
+
+func named1(id string, f *pb.Function) *pb.Function { f.Id = id; return f }
 
 func TestNewTable(t *testing.T) {
 	a := []string{"a"}
-	whole := &pb.LayerPlan{Layer: 1, Functions: []*pb.Function{fn("f", a, 0, 2), fn("g", a, 1)}}
+	whole := &pb.LayerPlan{Layer: 1, Functions: []*pb.Function{fn(a, 0, 2), fn(a, 1)}}
 	layer := func(fs ...*pb.Function) []*pb.LayerPlan { return []*pb.LayerPlan{{Layer: 1, Functions: fs}} }
 	for _, tc := range []struct {
 		name    string
@@ -26,13 +30,21 @@ func TestNewTable(t *testing.T) {
 	}{
 		{"whole", []*pb.LayerPlan{whole}, ""},
 		{"no layer", nil, "no layer 1"},
-		{"other layer", []*pb.LayerPlan{{Layer: 0, Functions: whole.Functions}}, "no layer 1"},
-		{"missing expert", layer(fn("f", a, 0, 2)), "expert 1 is in no function"},
-		{"expert twice", layer(fn("f", a, 0, 2), fn("g", a, 1, 2)), "expert 2 of function g"},
-		{"expert twice in one", layer(fn("f", a, 0, 0, 1, 2)), "expert 0 of function f"},
-		{"unknown expert", layer(fn("f", a, 0, 1, 2, 3)), "expert 3 of function f"},
-		{"huge expert", layer(fn("f", a, 0, 1, 2, 1<<31)), "expert 2147483648"},
-		{"no host", layer(fn("f", nil, 0, 1, 2)), "function f has no host"},
+		{"other layer", []*pb.LayerPlan{{Layer: 0, Functions: whole.Functions}}, "layer 0, which has no experts"},
+		{"one layer more", []*pb.LayerPlan{whole, {Layer: 60}}, "layer 60, which has no experts"},
+		{"a layer twice", []*pb.LayerPlan{whole, whole}, "layer 1, which has no experts in this model or is there twice"},
+		{"many functions", layer(fn(a, 0), fn(a, 1), fn(a, 2), fn(a)), "4 functions for 3 experts"},
+		{"no experts", layer(fn(a, 0, 1, 2), fn(a)), "0 experts"},
+		{"another name", layer(named1("a.b", fn(a, 0, 1, 2))), `function "a.b" of experts`},
+		{"a host twice", layer(fn([]string{"a", "a"}, 0, 1, 2)), `host "a" of`},
+		{"a host that is no token", layer(fn([]string{"a.>"}, 0, 1, 2)), `host "a.>" of`},
+		{"a long host", layer(fn([]string{strings.Repeat("a", 65)}, 0, 1, 2)), "is no replica's id"},
+		{"missing expert", layer(fn(a, 0, 2)), "expert 1 is in no function"},
+		{"expert twice", layer(fn(a, 0, 2), fn(a, 1, 2)), "expert 2 of function"},
+		{"expert twice in one", layer(fn(a, 0, 0, 1, 2)), "expert 0 of function"},
+		{"unknown expert", layer(fn(a, 0, 1, 2, 3)), "expert 3 of function"},
+		{"huge expert", layer(fn(a, 0, 1, 2, 1<<31)), "expert 2147483648"},
+		{"no host", layer(fn(nil, 0, 1, 2)), "3 experts and 0 hosts"},
 		{"no functions", layer(), "expert 0 is in no function"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -80,8 +92,8 @@ func TestFunctionOf(t *testing.T) {
 }
 
 func TestUsable(t *testing.T) {
-	layers := []*pb.LayerPlan{{Layer: 0, Functions: []*pb.Function{fn("f", []string{"a", "b"}, 0), fn("g", []string{"b", "c"}, 1)}}}
-	table, err := NewTable(1, layers, []int{0}, 2)
+	layers := []*pb.LayerPlan{{Layer: 1, Functions: []*pb.Function{fn([]string{"a", "b"}, 0), fn([]string{"b", "c"}, 1)}}}
+	table, err := NewTable(1, layers, []int{1}, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,4 +102,28 @@ func TestUsable(t *testing.T) {
 			t.Errorf("with %q warm: %v", warm, got)
 		}
 	}
+}
+
+// A plan from outside is a table that routes every expert, or an error.
+func FuzzNewTable(f *testing.F) {
+	body, err := proto.Marshal(&pb.LayerPlan{Layer: 1, Functions: []*pb.Function{fn([]string{"a"}, 0, 2), fn([]string{"b"}, 1)}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(body)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		lp := &pb.LayerPlan{}
+		if proto.Unmarshal(body, lp) != nil {
+			return
+		}
+		table, err := NewTable(1, []*pb.LayerPlan{lp}, []int{1}, 3)
+		if err != nil {
+			return
+		}
+		for e := range int32(3) {
+			if fn := table.Layer(1).Functions[table.Layer(1).FunctionOf(e)]; len(fn.Hosts) == 0 || len(fn.Id) != 16 {
+				t.Errorf("expert %d is in %v", e, fn)
+			}
+		}
+	})
 }

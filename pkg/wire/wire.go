@@ -54,8 +54,8 @@ func (id Identity) CheckKey(k *pb.Key) error {
 		return err
 	}
 	// Both become part of a subject.
-	if k.Owner == "" || schemas.ModelToken(k.Owner) != k.Owner || schemas.ModelToken(k.Shard) != k.Shard {
-		return fmt.Errorf("%w: key of owner %q and shard %q, which are not replicas' ids", ErrMalformed, k.Owner, k.Shard)
+	if !schemas.IsReplicaID(k.Owner) || k.Shard != "" && !schemas.IsReplicaID(k.Shard) {
+		return fmt.Errorf("%w: key of owner %.64q and shard %.64q, which are not replicas' ids", ErrMalformed, k.Owner, k.Shard)
 	}
 	if k.Rows == 0 || k.Rows > MaxRows {
 		return fmt.Errorf("%w: key of %d rows", ErrMalformed, k.Rows)

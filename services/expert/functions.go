@@ -52,23 +52,24 @@ func isPermanent(err error) bool {
 
 // followPlan applies new plans until ctx ends.
 func (s *Service) followPlan(ctx context.Context) {
-	planstore.Follow(ctx, s.d.Plans, s.d.Logger, func(p *planstore.Plan) { s.applyUntilDone(ctx, p) })
+	s.d.Plans.Follow(ctx, s.d.Logger, func(p *planstore.Plan) { s.applyUntilDone(ctx, p) })
 }
 
 // applyRetry is the pause before a plan that could not be applied is tried again.
 const applyRetry = 500 * time.Millisecond
 
 // applyUntilDone applies a plan, or the one that replaced it meanwhile: gates
-// wait for every host that is here.
+// wait for its functions.
 func (s *Service) applyUntilDone(ctx context.Context, p *planstore.Plan) {
+	var said news
 	for {
 		err := s.apply(ctx, p)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		s.d.Logger.Error("plan not applied; trying again", "version", p.Version(), "error", err)
+		said.error(s.d.Logger, "plan not applied; trying again", err)
 		pause(ctx, applyRetry)
-		if newer, err := planstore.Read(ctx, s.d.Plans); err == nil && newer != nil {
+		if newer, err := s.d.Plans.Read(ctx); err == nil && newer.Version() > p.Version() {
 			p = newer
 		}
 	}
@@ -78,9 +79,7 @@ func (s *Service) applyUntilDone(ctx context.Context, p *planstore.Plan) {
 // only then announces the plan as applied.
 func (s *Service) apply(ctx context.Context, p *planstore.Plan) error {
 	wanted := map[string]bool{}
-	s.mu.Lock()
-	s.newest = p.Layers
-	s.mu.Unlock()
+	s.expect(p.Layers)
 	for _, lp := range p.Layers {
 		for _, f := range lp.Functions {
 			if !hosts(f, s.id) {
@@ -88,7 +87,7 @@ func (s *Service) apply(ctx context.Context, p *planstore.Plan) error {
 			}
 			wanted[f.Id] = true
 			if err := s.serve(ctx, int(lp.Layer), f); err != nil {
-				return fmt.Errorf("serving function %s of layer %d: %w", f.Id, lp.Layer, err)
+				return fmt.Errorf("plan %d: serving function %s of layer %d: %w", p.Version(), f.Id, lp.Layer, err)
 			}
 		}
 	}
@@ -103,6 +102,13 @@ func (s *Service) apply(ctx context.Context, p *planstore.Plan) error {
 	s.presence.SetReady(true)
 	s.d.Logger.Info("plan applied", "version", p.Version(), "functions", len(wanted), "reason", p.Head.Reason)
 	return nil
+}
+
+// expect says what the newest plan is, before anything of it is loaded.
+func (s *Service) expect(layers []*pb.LayerPlan) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.newest = layers
 }
 
 func hosts(f *pb.Function, id string) bool { return slices.Contains(f.Hosts, id) }
@@ -124,22 +130,28 @@ func (s *Service) serve(ctx context.Context, layer int, spec *pb.Function) error
 		}
 	}
 	f = s.newFunction(layer, spec)
-	inFlight := inFlightShared
-	if len(spec.Hosts) == 1 {
-		inFlight = inFlightAlone
-	}
-	var err error
-	f.receiving, err = s.d.Hop.Receive(ctx, bus.Receiver{
-		Stream: s.d.Streams.Expert(layer), Name: spec.Id, Subject: s.d.Subjects.Expert(layer, spec.Id), MaxInFlight: inFlight,
-		Private: true, // so that the group of hosts that were killed goes by itself
-	}, func(ctx context.Context, m *bus.Msg) error { return s.receive(ctx, m, f) })
-	if err != nil {
+	if err := s.join(ctx, f); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	s.functions[spec.Id] = f
 	s.mu.Unlock()
 	return nil
+}
+
+// join begins to take a function's rows.
+func (s *Service) join(ctx context.Context, f *function) (err error) {
+	inFlight := inFlightShared
+	if len(f.spec.Hosts) == 1 {
+		inFlight = inFlightAlone
+	}
+	s.joining.Lock()
+	defer s.joining.Unlock()
+	f.receiving, err = s.d.Hop.Receive(ctx, bus.Receiver{
+		Stream: s.d.Streams.Expert(f.layer), Name: f.spec.Id, Subject: s.d.Subjects.Expert(f.layer, f.spec.Id), MaxInFlight: inFlight,
+		Private: true, // so that the group of hosts that were killed goes by itself
+	}, func(ctx context.Context, m *bus.Msg) error { return s.receive(ctx, m, f) })
+	return err
 }
 
 // retireEvery is how often retired functions are looked at.
@@ -185,15 +197,33 @@ func (s *Service) drop(ctx context.Context, fs []*function) {
 			s.d.Logger.Warn("function did not drain", "function", f.spec.Id, "error", err)
 		}
 		cancel()
-		if !s.planned(f.layer, f.spec.Id) { // else another host may be in the group
-			if err := s.d.DeleteGroup(ctx, f.layer, f.spec.Id); err != nil {
-				s.d.Logger.Debug("removing a consumer group", "function", f.spec.Id, "error", err)
-			}
+		if err := s.dropGroup(ctx, f); err != nil {
+			s.d.Logger.Debug("removing a consumer group", "function", f.spec.Id, "error", err)
 		}
-		for _, e := range f.spec.Experts {
-			if id := (forward.ExpertID{Layer: f.layer, Expert: int(e)}); !s.uses(id) {
-				s.bank.Evict(id)
-			}
+		s.evict(f)
+	}
+}
+
+// dropGroup removes the group of a function that the newest plan has on no
+// host: else another one may be in it. This host joins none meanwhile.
+func (s *Service) dropGroup(ctx context.Context, f *function) error {
+	s.joining.Lock()
+	defer s.joining.Unlock()
+	if s.planned(f.layer, f.spec.Id) {
+		return nil
+	}
+	return s.d.DeleteGroup(ctx, f.layer, f.spec.Id)
+}
+
+// evict frees the experts of a function that nothing else here needs. A new
+// plan cannot come between the look and the deed: it is set under the same
+// lock, before anything of it is loaded.
+func (s *Service) evict(f *function) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range f.spec.Experts {
+		if id := (forward.ExpertID{Layer: f.layer, Expert: int(e)}); !s.uses(id) {
+			s.bank.Evict(id)
 		}
 	}
 }
@@ -212,10 +242,8 @@ func (s *Service) planned(layer int, id string) bool {
 }
 
 // uses says whether a function needs an expert that this host runs, or is just
-// about to.
+// about to. s.mu is held.
 func (s *Service) uses(id forward.ExpertID) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, f := range s.functions {
 		if f.layer == id.Layer && has(f.spec, id.Expert) {
 			return true

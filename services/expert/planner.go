@@ -18,16 +18,18 @@ import (
 const (
 	settle    = 150 * time.Millisecond
 	replanAll = 2 * time.Second
+	lastPause = 5 * time.Second
 )
 
 // keepPlan contends for the planner's lease, and plans while it holds it,
 // until ctx ends.
 func (s *Service) keepPlan(ctx context.Context) {
-	for ctx.Err() == nil {
+	var said news
+	for wait := settle; ctx.Err() == nil; wait = min(2*wait, lastPause) {
 		err := lease.Hold(ctx, s.d.Leases, "planner", s.id, lease.Options{}, s.planWhileHeld)
 		if err != nil && ctx.Err() == nil {
-			s.d.Logger.Warn("planner's lease; trying again", "error", err)
-			pause(ctx, settle)
+			said.error(s.d.Logger, "planner's lease; trying again", err)
+			pause(ctx, wait)
 		}
 	}
 }
@@ -41,10 +43,11 @@ func pause(ctx context.Context, d time.Duration) {
 
 // planWhileHeld plans anew whenever the hosts change.
 func (s *Service) planWhileHeld(ctx context.Context, held *lease.Held) error {
+	var said news
 	for {
 		changed := s.view.Changed()
 		if err := s.replan(ctx, held.Epoch()); err != nil && ctx.Err() == nil {
-			s.d.Logger.Error("no new plan", "error", err)
+			said.error(s.d.Logger, "no new plan", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -66,28 +69,19 @@ func (s *Service) replan(ctx context.Context, epoch uint64) error {
 	if err != nil {
 		return fmt.Errorf("planning for %s: %w", names(hosts), err)
 	}
-	old, err := planstore.Read(ctx, s.d.Plans)
-	if old == nil && err != nil {
+	old, err := s.d.Plans.Read(ctx)
+	if err != nil && !errors.Is(err, planstore.ErrIllegal) {
 		return err
 	}
-	head := &pb.PlanHead{
-		Version: old.Version() + 1, Model: s.d.Subjects.Model, ModelHash: s.d.Identity.Model,
-		NumericClass: s.d.Class(), Wire: string(s.d.Wire), WriterEpoch: epoch,
-		Reason: "static, round robin over " + names(hosts),
-	}
-	if err == nil && old != nil && sameKind(old.Head, head) && plan.Same(old.Layers, layers) {
+	if err == nil && old != nil && plan.Same(old.Layers, layers) {
 		return nil
 	}
-	err = planstore.Write(ctx, s.d.Plans, head, layers, old.RevisionOf())
+	head := &pb.PlanHead{Model: s.d.Subjects.Model, WriterEpoch: epoch, Reason: "static, round robin over " + names(hosts)}
+	err = s.d.Plans.Write(ctx, head, layers, old)
 	if errors.Is(err, planstore.ErrConflict) {
 		return nil // the next look sees the other's plan
 	}
 	return err
-}
-
-// sameKind says whether two plans are for replicas that compute the same bits.
-func sameKind(a, b *pb.PlanHead) bool {
-	return a.ModelHash == b.ModelHash && a.NumericClass == b.NumericClass && a.Wire == b.Wire
 }
 
 func (s *Service) static() plan.Static {

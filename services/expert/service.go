@@ -35,6 +35,8 @@ type Service struct {
 	mu        sync.Mutex // guards functions and what follows from them
 	functions map[string]*function
 	newest    []*pb.LayerPlan // the plan that is or is being applied
+
+	joining sync.Mutex // a group is joined or removed
 }
 
 // The dispatches of one function that a host holds at most. What it holds, its

@@ -55,16 +55,11 @@ func (p *planSwitch) hosts(warm map[string]uint64) {
 	p.advance()
 }
 
-// advance uses the newest plan if all hosts in it that live have applied it
-// and none of its functions is without one. p.mu is held.
+// advance uses the newest plan once each of its functions has a live host that
+// has applied it: others of its hosts may take their time. p.mu is held.
 func (p *planSwitch) advance() {
 	if p.newest == nil || p.newest == p.used {
 		return
-	}
-	for host := range p.newest.Hosts() {
-		if version, alive := p.warm[host]; alive && version < p.newest.Version {
-			return
-		}
 	}
 	if p.newest.Usable(func(h string) bool { return p.warm[h] >= p.newest.Version }) {
 		p.used = p.newest
@@ -89,14 +84,8 @@ func (p *planSwitch) warmReplicas(f *pb.Function) int {
 
 // followPlan takes new plans in until ctx ends.
 func (s *Service) followPlan(ctx context.Context) {
-	spec := s.d.Model.Spec
-	planstore.Follow(ctx, s.d.Plans, s.d.Logger, func(p *planstore.Plan) {
-		t, err := plan.NewTable(p.Version(), p.Layers, s.d.MoELayers(), spec.Experts)
-		if err != nil {
-			s.d.Logger.Error("plan refused", "version", p.Version(), "error", err)
-			return
-		}
-		s.plan.offer(t)
+	s.d.Plans.Follow(ctx, s.d.Logger, func(p *planstore.Plan) {
+		s.plan.offer(p.Table)
 		s.acknowledge()
 	})
 }

@@ -12,7 +12,7 @@ func table(t *testing.T, version uint64, hosts ...[]string) *plan.Table {
 	t.Helper()
 	lp := &pb.LayerPlan{}
 	for i, on := range hosts {
-		lp.Functions = append(lp.Functions, &pb.Function{Id: string(rune('f' + i)), Experts: []uint32{uint32(i)}, Hosts: on})
+		lp.Functions = append(lp.Functions, &pb.Function{Id: plan.FunctionID(0, []uint32{uint32(i)}), Experts: []uint32{uint32(i)}, Hosts: on})
 	}
 	out, err := plan.NewTable(version, []*pb.LayerPlan{lp}, []int{0}, len(hosts))
 	if err != nil {
@@ -45,7 +45,8 @@ func TestPlanSwitch(t *testing.T) {
 		{"cold", []any{table(t, 1, a), warm{"a": 0}}, 0},
 		{"one function cold", []any{table(t, 1, a, b), warm{"a": 1, "b": 0}}, 0},
 		{"one function dead", []any{table(t, 1, a, b), warm{"a": 1}}, 0},
-		{"a replica warms", []any{table(t, 1, ab), warm{"a": 1, "b": 0}}, 0},
+		{"a replica warms", []any{table(t, 1, ab), warm{"a": 1, "b": 0}}, 1},
+		{"a host without functions is slow", []any{table(t, 1, a), warm{"a": 1}, table(t, 2, a, ab), warm{"a": 2, "b": 1}}, 2},
 		{"a replica is dead", []any{table(t, 1, ab), warm{"a": 1}}, 1},
 		{"load, then switch", []any{table(t, 1, a), warm{"a": 1}, table(t, 2, a, b), warm{"a": 2, "b": 1}}, 1},
 		{"switched", []any{table(t, 1, a), warm{"a": 1}, table(t, 2, a, b), warm{"a": 2, "b": 1}, warm{"a": 2, "b": 2}}, 2},

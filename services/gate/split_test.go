@@ -134,7 +134,7 @@ func checkDispatch(t *rapid.T, d *pb.Dispatch, h *pb.Hidden, routes *forward.Rou
 
 // A message with all rows shares the tensor: one replica, one function.
 func TestSplitSharesTheTensor(t *testing.T) {
-	table, err := plan.NewTable(1, []*pb.LayerPlan{{Functions: []*pb.Function{{Id: "f", Experts: []uint32{0}, Hosts: []string{"a"}}}}}, []int{0}, 1)
+	table, err := plan.NewTable(1, []*pb.LayerPlan{{Functions: []*pb.Function{{Id: plan.FunctionID(0, []uint32{0}), Experts: []uint32{0}, Hosts: []string{"a"}}}}}, []int{0}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

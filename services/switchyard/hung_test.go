@@ -165,7 +165,7 @@ func newSham(t *testing.T, y testYard, service string) *sham {
 	}
 	s := &sham{t: t, d: d, member: &pb.Member{
 		Id: deployment.NewID(service), Service: service, Model: d.Subjects.Model, ModelHash: d.Identity.Model,
-		NumericClass: d.Class(), Wire: string(d.Wire), Ready: true,
+		NumericClass: d.Kind().NumericClass, Wire: string(d.Wire), Ready: true,
 	}}
 	ctx, stop := context.WithCancel(context.Background())
 	if s.view, err = members.Watch(ctx, d.Members); err != nil {
@@ -176,7 +176,7 @@ func newSham(t *testing.T, y testYard, service string) *sham {
 	var tasks sync.WaitGroup
 	tasks.Go(func() { s.announce(announcing) })
 	tasks.Go(func() {
-		planstore.Follow(announcing, d.Plans, d.Logger, func(p *planstore.Plan) { s.applied(p.Version()) })
+		d.Plans.Follow(announcing, d.Logger, func(p *planstore.Plan) { s.applied(p.Version()) })
 	})
 	t.Cleanup(func() { stop(); tasks.Wait(); <-s.view.Done() })
 	return s
@@ -215,26 +215,13 @@ func (s *sham) silence() { s.quiet() }
 func (s *sham) awaitSeen() {
 	s.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		p, err := planstore.Read(s.t.Context(), s.d.Plans)
-		planned := s.member.Service != "expert" || err == nil && hasHost(p, s.member.Id)
+		p, err := s.d.Plans.Read(s.t.Context())
+		planned := s.member.Service != "expert" || err == nil && p != nil && p.Table.Hosts()[s.member.Id]
 		if planned && s.gateUses(p.Version()) && s.view.Get(s.member.Id) != nil {
 			return
 		}
 	}
 	s.t.Fatal("the replica was never taken up")
-}
-
-func hasHost(p *planstore.Plan, host string) bool {
-	for _, l := range p.Layers {
-		for _, f := range l.Functions {
-			for _, h := range f.Hosts {
-				if h == host {
-					return true
-				}
-			}
-		}
-	}
-	return false
 }
 
 func (s *sham) gateUses(version uint64) bool {
@@ -253,7 +240,7 @@ func (s *sham) hangGate() {
 
 // hangExpert takes a host's share of the rows of all functions.
 func (s *sham) hangExpert() {
-	p, err := planstore.Read(s.t.Context(), s.d.Plans)
+	p, err := s.d.Plans.Read(s.t.Context())
 	if err != nil {
 		s.t.Fatal(err)
 	}

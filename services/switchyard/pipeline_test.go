@@ -120,7 +120,7 @@ func comparePipeline(t *testing.T, dir string, wire forward.Wire, hops schemas.H
 	}
 	defer conn.Close()
 	n := y.settings.node
-	awaitHosts(t, conn, schemas.Streams{Subjects: schemas.NewSubjects(n.prefix, n.modelName())}, hosts)
+	awaitHosts(t, conn, schemas.Streams{Subjects: schemas.NewSubjects(n.prefix, n.modelName())}, n.model, hosts)
 	q := &questioner{client: client.New(conn.NATS(), client.Settings{Prefix: n.prefix, Model: n.modelName()}), vocab: n.model.Spec.Vocab}
 	logits, err := q.logits(t.Context(), benchIDs(0, comparedPrompt, q.vocab))
 	if err != nil {
@@ -165,7 +165,7 @@ func startYard(t *testing.T, dir string, wire forward.Wire, hops schemas.Hops, h
 }
 
 // awaitHosts waits until the gates use a plan that has all hosts.
-func awaitHosts(t *testing.T, conn *bus.Conn, names schemas.Streams, hosts int) {
+func awaitHosts(t *testing.T, conn *bus.Conn, names schemas.Streams, m *model.Model, hosts int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -182,30 +182,29 @@ func awaitHosts(t *testing.T, conn *bus.Conn, names schemas.Streams, hosts int) 
 		t.Fatal(err)
 	}
 	for {
-		p, err := planstore.Read(ctx, plans)
+		p, err := planstore.New(plans, legalPlans(m, view.Snapshot())).Read(ctx)
 		if ctx.Err() != nil {
 			t.Fatalf("the gates use no plan with %d hosts: %v", hosts, err)
 		}
-		if err == nil && len(hostsOf(p)) == hosts && gatesFollow(view.Snapshot(), p) {
+		if err == nil && p != nil && len(p.Table.Hosts()) == hosts && gatesFollow(view.Snapshot(), p) {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
 }
 
-func hostsOf(p *planstore.Plan) map[string]bool {
-	hosts := map[string]bool{}
-	if p == nil {
-		return hosts
+// legalPlans says what a legal plan of a model is to a member that is here.
+func legalPlans(m *model.Model, all []*pb.Member) planstore.Settings {
+	s := planstore.Settings{Experts: m.Spec.Experts}
+	if len(all) > 0 {
+		s.Kind = schemas.KindOf(all[0])
 	}
-	for _, l := range p.Layers {
-		for _, f := range l.Functions {
-			for _, h := range f.Hosts {
-				hosts[h] = true
-			}
+	for l, spec := range m.Spec.Layer {
+		if spec.MoE {
+			s.MoELayers = append(s.MoELayers, l)
 		}
 	}
-	return hosts
+	return s
 }
 
 func gatesFollow(all []*pb.Member, p *planstore.Plan) bool {
