@@ -70,8 +70,16 @@ trace-test: build ## Build a real Jaeger (minutes, once) and find a request's tr
 	CGO_ENABLED=0 SWITCHYARD_JAEGER=1 $(GO) test -count=1 -v ./loadtest/jaeger
 
 .PHONY: chaos
-chaos: ## Kill services and the NATS server in the middle of requests, and want the same tokens (2 minutes)
-	SWITCHYARD_CHAOS=$${SWITCHYARD_CHAOS:-1} $(GO) test -count=1 -v ./loadtest/chaos
+chaos: ## Kill and suspend services and the NATS server in the middle of requests, and want the same tokens (8 minutes)
+	SWITCHYARD_CHAOS=$${SWITCHYARD_CHAOS:-1} $(GO) test -count=1 -timeout 30m -v ./loadtest/chaos
+
+.PHONY: soak
+soak: ## Kill services while the token log passes its bound again and again (20 minutes)
+	SWITCHYARD_SOAK_LOG=$${SWITCHYARD_SOAK_LOG:-20m} $(GO) test -count=1 -timeout 2h -v -run TestFullLog ./loadtest/soak
+
+.PHONY: soak-short
+soak-short: ## The same for 90 seconds
+	SWITCHYARD_SOAK_LOG=90s $(GO) test -count=1 -v -run TestFullLog ./loadtest/soak
 
 .PHONY: ci
 ci: ## Everything that continuous integration runs

@@ -15,11 +15,14 @@ import (
 	"testing"
 	"text/tabwriter"
 	"time"
+
+	"github.com/switchyard/switchyard/loadtest/fleet"
 )
 
 // yard is everything that a scenario needs.
 type yard struct {
-	*fleet
+	*fleet.Fleet
+	hops  string
 	load  *load
 	stats *stats
 	want  []answer
@@ -39,16 +42,16 @@ type row struct {
 
 func TestTheSameTokensWhateverIsKilled(t *testing.T) {
 	mode := wanted(t)
-	y := newYard(t, buildPrograms(t), cmp.Or(os.Getenv("SWITCHYARD_HOPS"), "unacked"))
+	y := newYard(t, fleet.Build(t), cmp.Or(os.Getenv("SWITCHYARD_HOPS"), "unacked"))
 	defer func() { t.Log("\n" + y.table()) }()
 
-	y.scale(1, 1)
+	y.Scale(1, 1)
 	y.alone()
 	y.batch("batch", nil)
 	if mode == "long" {
 		y.killLone()
 	}
-	y.scale(2, 2)
+	y.Scale(2, 2)
 	y.batch("two-of-each", nil)
 	y.killEach()
 	y.killEarly()
@@ -57,9 +60,9 @@ func TestTheSameTokensWhateverIsKilled(t *testing.T) {
 		y.killServer("kill-nats-for-5s", 5*time.Second)
 	}
 	y.drainEach()
-	y.scale(2, 4)
+	y.Scale(2, 4)
 	y.batch("four-experts", nil)
-	y.batch("four-experts-kill", func() { y.kill("expert") })
+	y.batch("four-experts-kill", func() { y.Kill("expert") })
 }
 
 // wanted is what SWITCHYARD_CHAOS says, and skips the test without it.
@@ -74,8 +77,8 @@ func wanted(t *testing.T) string {
 
 func newYard(t *testing.T, programs, hops string) *yard {
 	t.Helper()
-	y := &yard{fleet: newFleet(t, programs, hops)}
-	y.load, y.stats = newLoad(t, y.url()), listenStats(t, connect(t, y.url()))
+	y := &yard{Fleet: fleet.New(t, fleet.Settings{Programs: programs, Flags: []string{"--hops", hops}}), hops: hops}
+	y.load, y.stats = newLoad(t, y.URL()), listenStats(t, connect(t, y.URL()))
 	return y
 }
 
@@ -83,20 +86,20 @@ func newYard(t *testing.T, programs, hops string) *yard {
 func (y *yard) alone() {
 	start := time.Now()
 	y.want = y.load.alone("alone")
-	y.load.raw.check(y.t, "alone", false)
+	y.load.raw.check(y.T, "alone", false)
 	y.rows = append(y.rows, row{scenario: "alone", stall: longest(y.want, stallOf), took: time.Since(start), open: 1})
 }
 
 // batch runs a scenario: all requests at once, and trouble in the middle.
 func (y *yard) batch(name string, trouble func()) row {
-	y.t.Helper()
+	y.T.Helper()
 	return y.scenario(name, false, trouble)
 }
 
 func (y *yard) scenario(name string, early bool, trouble func()) row {
-	y.t.Helper()
-	if y.t.Failed() {
-		y.t.FailNow() // what comes after the first failure would only hide it
+	y.T.Helper()
+	if y.T.Failed() {
+		y.T.FailNow() // what comes after the first failure would only hide it
 	}
 	if trouble == nil {
 		trouble = func() {}
@@ -104,19 +107,19 @@ func (y *yard) scenario(name string, early bool, trouble func()) row {
 	before, repeats, start := y.stats.total(), y.load.raw.repeated(), time.Now()
 	got, open := y.load.batch(name, early, trouble)
 	r := row{scenario: name, open: open, first: longest(got, firstOf), stall: longest(got, stallOf), took: time.Since(start)}
-	y.load.raw.check(y.t, name, strings.HasPrefix(name, "kill-nats"))
+	y.load.raw.check(y.T, name, strings.HasPrefix(name, "kill-nats"))
 	r.repeats, r.counters = y.load.raw.repeated()-repeats, y.stats.since(before)
 	y.rows = append(y.rows, r)
 	y.compare(name, got)
-	y.checkAlive()
+	y.CheckAlive()
 	return r
 }
 
 func (y *yard) compare(name string, got []answer) {
-	y.t.Helper()
+	y.T.Helper()
 	for i := range got {
 		if !slices.Equal(got[i].ids, y.want[i].ids) || got[i].text != y.want[i].text {
-			y.t.Errorf("%s, request %d: %v\n%q\nalone it was %v\n%q", name, i, got[i].ids, got[i].text, y.want[i].ids, y.want[i].text)
+			y.T.Errorf("%s, request %d: %v\n%q\nalone it was %v\n%q", name, i, got[i].ids, got[i].text, y.want[i].ids, y.want[i].text)
 		}
 	}
 }
@@ -131,25 +134,19 @@ func longest(all []answer, of func(answer) time.Duration) (d time.Duration) {
 func firstOf(a answer) time.Duration { return a.first }
 func stallOf(a answer) time.Duration { return a.stall }
 
-func (y *yard) kill(kind string) {
-	p := y.first(kind)
-	p.kill()
-	y.forget(kind, p)
-}
-
 // killEach kills one of two processes of each kind.
 func (y *yard) killEach() {
-	for _, kind := range kinds {
-		y.untilMet(kind, "kill-"+kind, func() { y.kill(kind) })
+	for _, kind := range fleet.Kinds {
+		y.untilMet(kind, "kill-"+kind, func() { y.Kill(kind) })
 	}
 }
 
 // killLone kills the only process of each kind, and starts it again.
 func (y *yard) killLone() {
-	for _, kind := range kinds {
+	for _, kind := range fleet.Kinds {
 		y.untilMet(kind, "kill-lone-"+kind, func() {
-			y.kill(kind)
-			y.add(kind)
+			y.Kill(kind)
+			y.Add(kind)
 		})
 	}
 }
@@ -161,23 +158,23 @@ const tries = 4
 // untilMet repeats a scenario until its kill has met work in hand, which was
 // then issued or delivered again.
 func (y *yard) untilMet(kind, name string, kill func()) {
-	y.t.Helper()
-	count, experts := len(y.procs["gate"]), len(y.procs["expert"])
+	y.T.Helper()
+	count, experts := y.Count("gate"), y.Count("expert")
 	for try := range tries {
 		scenario := name
 		if try > 0 {
 			scenario = fmt.Sprintf("%s-%d", name, try+1)
 		}
 		r := y.batch(scenario, kill)
-		y.scale(count, experts)
+		y.Scale(count, experts)
 		if r.open < half {
-			y.t.Errorf("%s: only %d streams were open", r.scenario, r.open)
+			y.T.Errorf("%s: only %d streams were open", r.scenario, r.open)
 		}
 		if r.again(kind) > 0 {
 			return
 		}
 	}
-	y.t.Errorf("%s: nothing was issued or delivered again in %d tries", name, tries)
+	y.T.Errorf("%s: nothing was issued or delivered again in %d tries", name, tries)
 }
 
 // again counts what the end of one of a kind makes others do again.
@@ -194,29 +191,29 @@ func (r row) again(kind string) float64 {
 // killEarly kills who takes requests in, while they come in.
 func (y *yard) killEarly() {
 	for _, kind := range []string{"tokenizer", "attention"} {
-		y.scenario("kill-early-"+kind, true, func() { y.kill(kind) })
-		y.scale(2, 2)
+		y.scenario("kill-early-"+kind, true, func() { y.Kill(kind) })
+		y.Scale(2, 2)
 	}
 }
 
 // killServer kills the NATS server and starts it again with the same store.
 func (y *yard) killServer(name string, pause time.Duration) {
 	y.batch(name, func() {
-		y.nats.kill()
+		y.NATS.Kill()
 		time.Sleep(pause)
-		y.startServer()
+		y.StartServer()
 	})
 }
 
 // drainEach ends one of two processes of each kind by SIGTERM.
 func (y *yard) drainEach() {
-	for _, kind := range kinds {
+	for _, kind := range fleet.Kinds {
 		y.batch("drain-"+kind, func() {
-			p := y.first(kind)
-			p.drain(y.t)
-			y.forget(kind, p)
+			p := y.First(kind)
+			p.Drain(y.T)
+			y.Forget(kind, p)
 		})
-		y.scale(2, 2)
+		y.Scale(2, 2)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"text/tabwriter"
 	"time"
+
+	"github.com/switchyard/switchyard/loadtest/fleet"
 )
 
 // What a hung replica may cost on a busy machine: a pause when it hangs, and
@@ -29,19 +31,19 @@ type hangRow struct {
 // open and with what it has asked the server for.
 func TestHungReplicas(t *testing.T) {
 	wanted(t)
-	programs := buildPrograms(t)
+	programs := fleet.Build(t)
 	var want []answer
 	var rows []hangRow
 	defer func() { t.Log("\n" + hangTable(rows)) }()
 	for _, hops := range []string{"unacked", "acked", "core"} {
 		t.Run(hops, func(t *testing.T) {
 			y := newYard(t, programs, hops)
-			y.scale(2, 2)
+			y.Scale(2, 2)
 			if y.want = want; want == nil {
 				y.alone()
 				want = y.want
 			}
-			for _, kind := range kinds {
+			for _, kind := range fleet.Kinds {
 				rows = append(rows, y.hang(kind))
 			}
 		})
@@ -53,13 +55,13 @@ func TestHungReplicas(t *testing.T) {
 
 // hang stops the process of a kind that has run longest, and wakes it up later.
 func (y *yard) hang(kind string) hangRow {
-	y.t.Helper()
-	p := y.first(kind)
+	y.T.Helper()
+	p := y.First(kind)
 	r := hangRow{hops: y.hops, kind: kind}
-	r.during = y.batch("hang-"+kind, func() { p.hang(y.t) })
+	r.during = y.batch("hang-"+kind, func() { p.Hang(y.T) })
 	time.Sleep(settled)
 	r.still = y.batch("hung-"+kind, nil)
-	r.woken = y.batch("wake-"+kind, func() { p.wake(y.t) })
+	r.woken = y.batch("wake-"+kind, func() { p.Wake(y.T) })
 	time.Sleep(settled)
 	return r
 }

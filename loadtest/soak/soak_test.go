@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -21,6 +20,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/switchyard/switchyard/loadtest/fleet"
 	"github.com/switchyard/switchyard/pkg/client"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -80,13 +80,8 @@ type yard struct {
 
 func startYard(t *testing.T) *yard {
 	t.Helper()
-	bin := filepath.Join(t.TempDir(), "switchyard")
-	build := exec.Command("go", "build", "-o", bin, "github.com/switchyard/switchyard/services/switchyard")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building: %v\n%s", err, out)
-	}
-	listen, metrics := freeAddr(t), freeAddr(t)
+	bin := filepath.Join(fleet.Build(t), "switchyard")
+	listen, metrics := fleet.FreeAddr(t), fleet.FreeAddr(t)
 	up := exec.Command(bin, "up", "--listen", listen, "--metrics-addr", metrics, "--log-age", logAge.String(), "--log-level", "warn")
 	up.Stderr = os.Stderr
 	if err := up.Start(); err != nil {
@@ -102,16 +97,6 @@ func startYard(t *testing.T) *yard {
 	y.connect("nats://" + listen)
 	y.awaitReady("http://" + metrics + "/readyz")
 	return y
-}
-
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }
 
 func (y *yard) connect(url string) {

@@ -1,0 +1,37 @@
+package chaos
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/switchyard/switchyard/loadtest/fleet"
+)
+
+// The NATS server dies while the services start, at another moment each time.
+// They wait for it, for as long as it takes, and then serve.
+func TestServerDiesDuringStart(t *testing.T) {
+	wanted(t)
+	y := newYard(t, fleet.Build(t), "unacked")
+	defer func() { t.Log("\n" + y.table()) }()
+	y.Scale(1, 1)
+	y.alone()
+	for _, c := range []struct{ after, away time.Duration }{
+		{20 * time.Millisecond, time.Second},
+		{100 * time.Millisecond, time.Second},
+		{200 * time.Millisecond, 8 * time.Second},
+		{400 * time.Millisecond, time.Second},
+		{800 * time.Millisecond, 8 * time.Second},
+	} {
+		y.Clear()
+		started := y.Launch(2, 2)
+		time.Sleep(c.after)
+		y.NATS.Kill()
+		time.Sleep(c.away)
+		y.StartServer()
+		for _, p := range started {
+			p.Await(t, "ready")
+		}
+		y.batch(fmt.Sprintf("nats-dies-%v-into-start-for-%v", c.after, c.away), nil)
+	}
+}

@@ -1,0 +1,132 @@
+package fleet
+
+import (
+	"bufio"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	// startTime and endTime bound a program's start and its end on a busy machine.
+	startTime = 60 * time.Second
+	endTime   = 30 * time.Second
+	// keptLines of a program's log are shown when the test fails.
+	keptLines = 40
+)
+
+// Process is a running program.
+type Process struct {
+	name string
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it has ended
+	err  error         // of Wait; valid after done
+
+	mu    sync.Mutex
+	lines []string
+	seen  chan struct{} // closed and replaced at each line
+}
+
+// Launch starts a program that is killed when the test ends.
+func Launch(t *testing.T, name, program string, args ...string) *Process {
+	t.Helper()
+	p := &Process{name: name, cmd: exec.Command(program, args...), done: make(chan struct{}), seen: make(chan struct{})}
+	stderr, err := p.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p.name = fmt.Sprintf("%s %d", name, p.cmd.Process.Pid)
+	go func() {
+		defer close(p.done)
+		for scanner := bufio.NewScanner(stderr); scanner.Scan(); {
+			p.note(scanner.Text())
+		}
+		p.err = p.cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		p.Kill()
+		if t.Failed() {
+			t.Logf("%s:\n%s", p.name, p.tail())
+		}
+	})
+	return p
+}
+
+func (p *Process) note(line string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lines = append(p.lines, line)
+	close(p.seen)
+	p.seen = make(chan struct{})
+}
+
+func (p *Process) tail() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.lines[max(0, len(p.lines)-keptLines):], "\n")
+}
+
+// Await waits for a line that ends with text.
+func (p *Process) Await(t *testing.T, text string) {
+	t.Helper()
+	limit := time.After(startTime)
+	for {
+		p.mu.Lock()
+		found := slices.ContainsFunc(p.lines, func(l string) bool { return strings.HasSuffix(l, text) })
+		seen := p.seen
+		p.mu.Unlock()
+		if found {
+			return
+		}
+		select {
+		case <-seen:
+		case <-p.done:
+			t.Fatalf("%s ended (%v) before it said %q:\n%s", p.name, p.err, text, p.tail())
+		case <-limit:
+			t.Fatalf("%s did not say %q:\n%s", p.name, text, p.tail())
+		}
+	}
+}
+
+// Kill ends a program as kill -9 does, and waits for its end.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill() // it may have ended
+	<-p.done
+}
+
+// Hang stops a program where it is: it keeps its connections and what it has
+// asked for, and answers nothing.
+func (p *Process) Hang(t *testing.T) { p.signal(t, syscall.SIGSTOP) }
+
+// Wake lets a hung program go on.
+func (p *Process) Wake(t *testing.T) { p.signal(t, syscall.SIGCONT) }
+
+func (p *Process) signal(t *testing.T, s syscall.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		t.Errorf("sending %v to %s: %v", s, p.name, err)
+	}
+}
+
+// Drain asks a program to end and wants it to do so cleanly.
+func (p *Process) Drain(t *testing.T) {
+	t.Helper()
+	p.signal(t, syscall.SIGTERM)
+	select {
+	case <-p.done:
+	case <-time.After(endTime):
+		t.Errorf("%s did not end on SIGTERM", p.name)
+		p.Kill()
+	}
+	if p.err != nil {
+		t.Errorf("%s ended with %v:\n%s", p.name, p.err, p.tail())
+	}
+}
