@@ -5,7 +5,9 @@
 package pool
 
 import (
+	"fmt"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,7 +32,16 @@ type job struct {
 	pending atomic.Int64 // items not finished
 	users   atomic.Int32 // the caller and the workers that may look at the job
 	ready   chan struct{}
+	failed  atomic.Pointer[Panic] // the first item's
 }
+
+// Panic is what Run panics with when an item did.
+type Panic struct {
+	Value any
+	Stack []byte // of the item
+}
+
+func (p *Panic) Error() string { return fmt.Sprintf("panic in a pool's item: %v", p.Value) }
 
 // New starts threads-1 workers; the caller of Run is the last thread.
 func New(threads int) *Pool {
@@ -52,7 +63,8 @@ func (p *Pool) Close() {
 	p.workers.Wait()
 }
 
-// Run calls f(0) to f(n-1) and returns when all have returned. An f must not panic.
+// Run calls f(0) to f(n-1) and returns when all have returned. When one
+// panics, Run does on its caller's goroutine: with a *Panic, where it had threads.
 func (p *Pool) Run(n int, f func(i int)) {
 	if n <= 1 || p.threads == 1 {
 		for i := range n {
@@ -73,7 +85,11 @@ func (p *Pool) Run(n int, f func(i int)) {
 		look(func() bool { return len(j.ready) > 0 })
 		<-j.ready
 	}
+	failed := j.failed.Swap(nil)
 	p.release(j)
+	if failed != nil {
+		panic(failed)
+	}
 }
 
 // offer invites workers. When the queue is full they are all busy, and the caller does it alone.
@@ -124,9 +140,20 @@ func (j *job) drain() bool {
 		if i >= j.n {
 			return last
 		}
-		j.f(int(i))
+		j.call(int(i))
 		last = j.pending.Add(-1) == 0
 	}
+}
+
+// call runs an item. Its panic must not end the process from a worker, where
+// nobody can recover, nor keep Run's caller waiting for good.
+func (j *job) call(i int) {
+	defer func() {
+		if v := recover(); v != nil {
+			j.failed.CompareAndSwap(nil, &Panic{v, debug.Stack()})
+		}
+	}()
+	j.f(i)
 }
 
 // release returns the job for reuse when its last user lets go: a worker may

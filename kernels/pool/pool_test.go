@@ -44,6 +44,28 @@ func TestBound(t *testing.T) {
 	}
 }
 
+// An item's panic reaches the caller of Run, whoever ran it, and nobody else.
+func TestPanic(t *testing.T) {
+	for _, threads := range []int{1, 2, 4} {
+		p := New(threads)
+		for range 50 {
+			if caught := panicOf(func() { p.Run(20, func(i int) { _ = []int{}[i] }) }); caught == nil {
+				t.Fatalf("%d threads: no panic", threads)
+			}
+			if caught := panicOf(func() { p.Run(20, func(int) {}) }); caught != nil {
+				t.Fatalf("%d threads: the next run got %v", threads, caught)
+			}
+		}
+		p.Close()
+	}
+}
+
+func panicOf(f func()) (caught any) {
+	defer func() { caught = recover() }()
+	f()
+	return nil
+}
+
 // A caller makes progress while the workers and other callers are stuck.
 func TestBusyWorkers(t *testing.T) {
 	p := New(2)
