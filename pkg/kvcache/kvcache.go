@@ -60,6 +60,9 @@ func NewPool(shape Shape, budget int64) (*Pool, error) {
 // Capacity is the number of pages of the pool, Used how many are taken.
 func (p *Pool) Capacity() int { return p.capacity }
 
+// Free is the number of pages that nobody holds.
+func (p *Pool) Free() int { return p.capacity - p.Used() }
+
 // Used is the number of pages that sequences hold.
 func (p *Pool) Used() int {
 	p.mu.Lock()
