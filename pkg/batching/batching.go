@@ -13,12 +13,22 @@ type Policy struct {
 	MinRows int
 	// MaxRows bounds the rows of a microbatch, decode and prefill together.
 	MaxRows int
+	// MaxSeconds is about how long a microbatch with prefill may take; 0 is no
+	// bound. Whatever waits for a lane waits for that.
+	MaxSeconds float64
+	// MinPrefill is how many rows are taken of a prompt however long they take:
+	// fewer would take nearly as long, because the weights are read for them, too.
+	MinPrefill int
 }
 
 // Item is a sequence that is in no microbatch.
 type Item struct {
 	// Prefill is the number of prompt rows that are not in the KV cache yet; 0 when decoding.
 	Prefill int
+	// Scored is how many of them, the last ones, have logits.
+	Scored int
+	// Alone says that it shares a microbatch with nobody.
+	Alone bool
 }
 
 // Take is one sequence's share of a microbatch: Rows rows of item Index.
@@ -28,11 +38,17 @@ type Take struct {
 
 // Next chooses from ready, in their order, given how many sequences decode in
 // all, in flight ones included. Decode rows come first, so that a long prompt
-// never stops what is streaming; prefill fills what is left. Decode rows wait for
+// never stops what is streaming; prefill fills what is left of rows and, as the
+// pace says, of time. Decode rows wait for
 // those in flight rather than go with fewer than their share: sequences that
 // once went apart would stay apart, and read the weights twice a step.
-func (p Policy) Next(ready []Item, decoding int, out []Take) []Take {
+func (p Policy) Next(ready []Item, decoding int, pace *Pace, out []Take) []Take {
 	out = out[:0]
+	for i, it := range ready {
+		if it.Alone {
+			return append(out, Take{i, max(1, p.rows(it, p.MaxRows, pace.budget(p.MaxSeconds, 0)))})
+		}
+	}
 	room := p.MaxRows
 	share := min(p.share(decoding), room)
 	if n := decodeRows(ready); n < share && n < decoding {
@@ -44,14 +60,32 @@ func (p Policy) Next(ready []Item, decoding int, out []Take) []Take {
 			room--
 		}
 	}
+	return p.prefill(ready, room, pace.budget(p.MaxSeconds, len(out)), out)
+}
+
+func (p Policy) prefill(ready []Item, room int, b budget, out []Take) []Take {
+	first := true
 	for i, it := range ready {
-		if it.Prefill > 0 && room > 0 {
-			n := min(it.Prefill, room)
+		if it.Prefill == 0 || room == 0 {
+			continue
+		}
+		n := min(b.rows(it), room)
+		if first { // it advances, whatever the time
+			n = p.rows(it, room, b)
+		}
+		if n > 0 {
 			out = append(out, Take{i, n})
 			room -= n
+			b.take(it, n)
+			first = false
 		}
 	}
 	return out
+}
+
+// rows is how many of an item's prefill rows go as the first of a microbatch.
+func (p Policy) rows(it Item, room int, b budget) int {
+	return min(it.Prefill, room, max(1, p.MinPrefill, b.rows(it)))
 }
 
 func decodeRows(ready []Item) (n int) {

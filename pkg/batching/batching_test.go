@@ -20,15 +20,17 @@ func TestNext(t *testing.T) {
 		{"one", decode(1), 1, []Take{{0, 1}}},
 		{"few stay together", decode(3), 3, []Take{{0, 1}, {1, 1}, {2, 1}}},
 		{"many are shared", decode(8), 8, []Take{{0, 1}, {1, 1}, {2, 1}, {3, 1}}},
-		{"prompt is cut", []Item{{100}}, 0, []Take{{0, 64}}},
-		{"decode goes first", []Item{{100}, {0}}, 1, []Take{{1, 1}, {0, 63}}},
+		{"prompt is cut", []Item{{Prefill: 100}}, 0, []Take{{0, 64}}},
+		{"decode goes first", []Item{{Prefill: 100}, {}}, 1, []Take{{1, 1}, {0, 63}}},
 		{"late ones wait for company", decode(3), 16, nil},
 		{"a full share goes", decode(8), 16, []Take{{0, 1}, {1, 1}, {2, 1}, {3, 1}, {4, 1}, {5, 1}, {6, 1}, {7, 1}}},
-		{"prompts do not wait", []Item{{0}, {10}}, 16, []Take{{1, 10}}},
-		{"prompts share", []Item{{10}, {100}}, 0, []Take{{0, 10}, {1, 54}}},
+		{"prompts do not wait", []Item{{}, {Prefill: 10}}, 16, []Take{{1, 10}}},
+		{"one goes alone", []Item{{}, {Prefill: 10}, {Alone: true}, {}}, 3, []Take{{2, 1}}},
+		{"one prompt does", []Item{{}, {Prefill: 100, Alone: true}}, 1, []Take{{1, 64}}},
+		{"prompts share", []Item{{Prefill: 10}, {Prefill: 100}}, 0, []Take{{0, 10}, {1, 54}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := p.Next(tc.ready, tc.decoding, nil); !slices.Equal(got, tc.want) {
+			if got := p.Next(tc.ready, tc.decoding, &Pace{}, nil); !slices.Equal(got, tc.want) {
 				t.Errorf("got %v, want %v", got, tc.want)
 			}
 		})
@@ -39,18 +41,24 @@ func TestNextBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := Policy{
 			Lanes: rapid.IntRange(1, 4).Draw(t, "lanes"), MinRows: rapid.IntRange(1, 16).Draw(t, "min"),
-			MaxRows: rapid.IntRange(1, 100).Draw(t, "max"),
+			MaxRows: rapid.IntRange(1, 100).Draw(t, "max"), MaxSeconds: rapid.Float64Range(0, 1).Draw(t, "seconds"),
+			MinPrefill: rapid.IntRange(0, 20).Draw(t, "min prefill"),
+		}
+		pace := &Pace{}
+		for range rapid.IntRange(0, 5).Draw(t, "seen") {
+			seconds := rapid.Float64Range(0, 10)
+			pace.Observe(rapid.IntRange(1, 100).Draw(t, "rows"), seconds.Draw(t, "layers"), rapid.IntRange(0, 100).Draw(t, "logits"), seconds.Draw(t, "head"))
 		}
 		prefills := rapid.SliceOfN(rapid.IntRange(0, 200), 0, 50).Draw(t, "ready")
 		ready, decoding := make([]Item, len(prefills)), 0
 		for i, n := range prefills {
-			ready[i].Prefill = n
+			ready[i].Prefill, ready[i].Scored = n, rapid.IntRange(0, n).Draw(t, "scored")
 			if n == 0 {
 				decoding++
 			}
 		}
 		rows, seen := 0, map[int]bool{}
-		takes := p.Next(ready, decoding, nil)
+		takes := p.Next(ready, decoding, pace, nil)
 		for _, k := range takes {
 			if seen[k.Index] || k.Rows < 1 || k.Rows > max(1, ready[k.Index].Prefill) {
 				t.Fatalf("take %v of %v", k, ready[k.Index])

@@ -24,7 +24,6 @@ type Runner struct {
 	kv      *kvcache.Pool
 	sampler sampling.Sampler
 	rows    []forward.Row
-	vocab   int
 }
 
 // Settings of a runner.
@@ -49,7 +48,7 @@ func New(m *model.Model, p *pool.Pool, s Settings) (*Runner, error) {
 	if err := loadAll(bank, m.Spec); err != nil {
 		return nil, err
 	}
-	return Assemble(m.Spec.Vocab, trunk, router, bank, s)
+	return Assemble(trunk, router, bank, s)
 }
 
 func loadAll(bank *forward.Bank, spec model.Spec) error {
@@ -64,13 +63,13 @@ func loadAll(bank *forward.Bank, spec model.Spec) error {
 }
 
 // Assemble makes a runner of parts that are already loaded.
-func Assemble(vocab int, trunk *forward.Trunk, router *forward.Router, bank *forward.Bank, s Settings) (*Runner, error) {
+func Assemble(trunk *forward.Trunk, router *forward.Router, bank *forward.Bank, s Settings) (*Runner, error) {
 	kv, err := kvcache.NewPool(trunk.Shape(), s.KVBytes)
 	if err != nil {
 		return nil, err
 	}
 	local := &forward.Local{Router: router, Bank: bank, Wire: s.Wire}
-	return &Runner{step: forward.Step{Trunk: trunk, MoE: local}, local: local, trunk: trunk, kv: kv, vocab: vocab}, nil
+	return &Runner{step: forward.Step{Trunk: trunk, MoE: local}, local: local, trunk: trunk, kv: kv}, nil
 }
 
 // Sequence is one request on its way.
@@ -100,24 +99,24 @@ func (s *Sequence) Close() { s.table.Release() }
 // Step computes all pending rows of the sequences together and appends one
 // token to each.
 func (r *Runner) Step(ctx context.Context, seqs []*Sequence) error {
-	logits, err := r.forward(ctx, seqs, false)
-	if err != nil {
-		return err
-	}
-	for i, s := range seqs {
-		c := r.sampler.Next(logits[i*r.vocab:(i+1)*r.vocab], s.Params, s.IDs, len(s.IDs)-s.prompt)
+	next := 0 // one row of each sequence has logits, in their order
+	return r.forward(ctx, seqs, false, func(_ int, logits []float32) {
+		s := seqs[next]
+		next++
+		c := r.sampler.Next(logits, s.Params, s.IDs, len(s.IDs)-s.prompt)
 		s.IDs = append(s.IDs, c.ID)
-	}
-	return nil
+	})
 }
 
-// Logits computes the pending rows of one sequence and returns their logits
-// (rows, V), valid until the next call.
-func (r *Runner) Logits(ctx context.Context, s *Sequence) ([]float32, error) {
-	return r.forward(ctx, []*Sequence{s}, true)
+// Logits computes the pending rows of one sequence and returns their logits (rows, V).
+func (r *Runner) Logits(ctx context.Context, s *Sequence) (out []float32, err error) {
+	err = r.forward(ctx, []*Sequence{s}, true, func(_ int, logits []float32) { out = append(out, logits...) })
+	return out, err
 }
 
-func (r *Runner) forward(ctx context.Context, seqs []*Sequence, all bool) ([]float32, error) {
+// forward takes the pending rows through the layers and hands on the logits of
+// all, or of each sequence's last.
+func (r *Runner) forward(ctx context.Context, seqs []*Sequence, all bool, each func(row int, logits []float32)) error {
 	r.rows = r.rows[:0]
 	for _, s := range seqs {
 		for pos := s.done; pos < len(s.IDs); pos++ {
@@ -127,7 +126,10 @@ func (r *Runner) forward(ctx context.Context, seqs []*Sequence, all bool) ([]flo
 		s.done = len(s.IDs)
 	}
 	r.steps++
-	return r.step.Run(ctx, r.rows)
+	if err := r.step.Run(ctx, r.rows); err != nil {
+		return err
+	}
+	return r.step.Logits(ctx, each)
 }
 
 // WeightBytes is how many bytes of weights all steps so far have read.

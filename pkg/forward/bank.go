@@ -117,7 +117,7 @@ func (b *Bank) Compute(in Routed, out []float32, s *BankScratch) error {
 	}
 	d, n := b.m.Spec.Hidden, len(in.Expert)
 	s.x, s.y = Resize(s.x, n*d), Resize(s.y, n*d)
-	eachRow(b.p, n, d/8, func(from, to int) {
+	eachRow(workers{Pool: b.p}, n, d/8, func(from, to int) {
 		for at := from; at < to; at++ {
 			src := int(in.Source[s.order[at]])
 			copy(s.x[at*d:(at+1)*d], in.X[src*d:(src+1)*d])
@@ -125,7 +125,7 @@ func (b *Bank) Compute(in Routed, out []float32, s *BankScratch) error {
 	})
 	s.inner = Resize(s.inner, 3*b.m.Spec.ExpertWidth*n)
 	b.run(s, d)
-	eachRow(b.p, n, d/2, func(from, to int) {
+	eachRow(workers{Pool: b.p}, n, d/2, func(from, to int) {
 		for at := from; at < to; at++ {
 			entry := int(s.order[at])
 			scaleInto(out[entry*d:(entry+1)*d], s.y[at*d:(at+1)*d], in.Weight[entry])
@@ -176,7 +176,7 @@ func (b *Bank) run(s *BankScratch, d int) {
 	case longest > 4*itemNanos:
 		for _, g := range s.groups {
 			x, y, inner := s.slices(g, d)
-			g.f.run(b.p, y, x, g.to-g.from, inner)
+			g.f.run(workers{Pool: b.p}, y, x, g.to-g.from, inner)
 		}
 	case total < inlineNanos:
 		for i := range s.groups {

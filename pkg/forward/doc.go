@@ -16,6 +16,8 @@
 package forward
 
 import (
+	"sync/atomic"
+
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/kernels/pool"
 )
@@ -30,16 +32,38 @@ const (
 	bytesPerNano = 40
 )
 
+// Progress counts the pieces of work that are done, so that others can tell a
+// long step from one that hangs. A nil one counts nothing.
+type Progress struct{ done atomic.Uint64 }
+
+// Tick counts a piece.
+func (p *Progress) Tick() {
+	if p != nil {
+		p.done.Add(1)
+	}
+}
+
+// Done is how many pieces there were.
+func (p *Progress) Done() uint64 { return p.done.Load() }
+
+// workers is where work is computed and counted.
+type workers struct {
+	*pool.Pool
+	progress *Progress
+}
+
 // matMul is dst (rows, N) = x (rows, K) · wᵀ, cut over the pool by panels.
-func matMul(p *pool.Pool, dst, x []float32, rows int, w *cpu.Matrix) {
+func matMul(p workers, dst, x []float32, rows int, w *cpu.Matrix) {
 	panels := w.Panels()
 	parts := min(partsOf(matMulNanos(rows, w)), panels)
 	if parts <= 1 {
 		cpu.MatMul(dst, w.N, x, w.K, rows, w, 0, panels)
+		p.progress.Tick()
 		return
 	}
 	p.Run(parts, func(i int) {
 		cpu.MatMul(dst, w.N, x, w.K, rows, w, i*panels/parts, (i+1)*panels/parts)
+		p.progress.Tick()
 	})
 }
 
@@ -56,11 +80,15 @@ func partsOf(nanos int) int {
 }
 
 // eachRow runs f on ranges of rows, cut by what a row costs.
-func eachRow(p *pool.Pool, rows, nanosPerRow int, f func(from, to int)) {
+func eachRow(p workers, rows, nanosPerRow int, f func(from, to int)) {
 	parts := min(partsOf(rows*nanosPerRow), rows)
 	if parts <= 1 {
 		f(0, rows)
+		p.progress.Tick()
 		return
 	}
-	p.Run(parts, func(i int) { f(i*rows/parts, (i+1)*rows/parts) })
+	p.Run(parts, func(i int) {
+		f(i*rows/parts, (i+1)*rows/parts)
+		p.progress.Tick()
+	})
 }

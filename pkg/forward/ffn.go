@@ -2,7 +2,6 @@ package forward
 
 import (
 	"github.com/switchyard/switchyard/kernels/cpu"
-	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/model"
 )
 
@@ -35,7 +34,7 @@ func (f *ffn) nanos(rows int) int {
 func (f *ffn) floatsFor(rows int) int { return 3 * f.width() * rows }
 
 // run is dst (rows, D) of x (rows, D). scratch has floatsFor(rows) elements.
-func (f *ffn) run(p *pool.Pool, dst, x []float32, rows int, scratch []float32) {
+func (f *ffn) run(p workers, dst, x []float32, rows int, scratch []float32) {
 	w := f.width()
 	inner, act := scratch[:rows*2*w], scratch[rows*2*w:rows*3*w]
 	matMul(p, inner, x, rows, f.gateUp)
@@ -53,7 +52,7 @@ func (f *ffn) runInline(dst, x []float32, rows int, scratch []float32) {
 }
 
 // swiGLU is act (rows, F) of inner (rows, 2F).
-func swiGLU(p *pool.Pool, act, inner []float32, rows, w int) {
+func swiGLU(p workers, act, inner []float32, rows, w int) {
 	eachRow(p, rows, w, func(from, to int) { activate(act, inner, from, to, w) })
 }
 

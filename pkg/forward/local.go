@@ -47,7 +47,7 @@ func (m *Local) fill(layer int) {
 // Wait combines the partials.
 func (m *Local) Wait(_ context.Context, out []float32) error {
 	d := m.Bank.m.Spec.Hidden
-	eachRow(m.Bank.p, len(out)/d, m.routes.K*d/8, func(from, to int) {
+	eachRow(workers{Pool: m.Bank.p}, len(out)/d, m.routes.K*d/8, func(from, to int) {
 		combineRows(out, m.partials, nil, m.routes.K, d, from, to)
 		m.Wire.Round(out[from*d : to*d])
 	})
@@ -57,7 +57,7 @@ func (m *Local) Wait(_ context.Context, out []float32) error {
 // round is what the wire does to rows (…, D).
 func (m *Local) round(x []float32) {
 	d := m.Bank.m.Spec.Hidden
-	eachRow(m.Bank.p, len(x)/d, d/8, func(from, to int) { m.Wire.Round(x[from*d : to*d]) })
+	eachRow(workers{Pool: m.Bank.p}, len(x)/d, d/8, func(from, to int) { m.Wire.Round(x[from*d : to*d]) })
 }
 
 // Read is the bytes of expert weights that computing has taken so far.

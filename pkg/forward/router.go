@@ -50,8 +50,8 @@ func (r *Router) Route(layer int, x []float32, out *Routes) error {
 	}
 	w, rows := r.layers[layer], len(x)/r.spec.Hidden
 	out.resize(rows, r.spec.TopK, w.N)
-	matMul(r.p, out.scratch, x, rows, w)
-	eachRow(r.p, rows, rowNanos, func(from, to int) {
+	matMul(workers{Pool: r.p}, out.scratch, x, rows, w)
+	eachRow(workers{Pool: r.p}, rows, rowNanos, func(from, to int) {
 		for i := from; i < to; i++ {
 			r.choose(out, i, w.N)
 		}

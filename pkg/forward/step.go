@@ -1,9 +1,11 @@
 package forward
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
@@ -42,26 +44,59 @@ type Step struct {
 	Trunk *Trunk
 	MoE   MoE
 	Watch Watcher // nil: nobody watches
+	// Progress counts each piece of a layer and of the logits; nil: nobody looks.
+	Progress *Progress
 
 	rows                 []Row
 	x, norm, qkv, attn   []float32
 	block, shared, inner []float32
+	wanted               []int // rows that want logits
+	atOnce               int   // logits; 0 is logitsAtOnce
 	logits               []float32
 }
 
-// Run takes rows through all layers and returns the logits (L, V) of the rows
-// that want them, in order. They are valid until the next Run. Rows of one
+// Run takes rows through all layers; Logits is what comes of it. Rows of one
 // sequence must be in the order of their positions, and all positions before
 // them must be in the cache.
-func (s *Step) Run(ctx context.Context, rows []Row) ([]float32, error) {
+func (s *Step) Run(ctx context.Context, rows []Row) error {
 	s.prepare(rows)
 	for l := range s.Trunk.layers {
 		if err := s.layer(ctx, l); err != nil {
-			return nil, fmt.Errorf("layer %d: %w", l, err)
+			return fmt.Errorf("layer %d: %w", l, err)
 		}
 	}
-	return s.lmHead(), nil
+	return nil
 }
+
+// logitsAtOnce bounds the logits that are in memory: 64 MiB, which holds a batch
+// of answer tokens of any usual vocabulary, so that each slice's read of the LM
+// head's weights is shared by many rows.
+const logitsAtOnce = 16 << 20
+
+// Logits calls each for the rows of the last Run that want logits, in their
+// order, with the row's index and its logits (V), which are valid, and each's
+// to change, until it returns.
+func (s *Step) Logits(ctx context.Context, each func(row int, logits []float32)) error {
+	s.wanted = s.wanted[:0]
+	for i, r := range s.rows {
+		if r.Logits {
+			s.wanted = append(s.wanted, i)
+		}
+	}
+	for rows := range slices.Chunk(s.wanted, max(1, cmp.Or(s.atOnce, logitsAtOnce)/s.Trunk.head.N)) {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("logits: %w", err)
+		}
+		s.lmHead(rows)
+		for i, row := range rows {
+			each(row, s.logits[i*s.Trunk.head.N:(i+1)*s.Trunk.head.N])
+			s.Progress.Tick()
+		}
+	}
+	return nil
+}
+
+func (s *Step) workers() workers { return workers{s.Trunk.p, s.Progress} }
 
 func (s *Step) prepare(rows []Row) {
 	t, n := s.Trunk, len(rows)
@@ -118,19 +153,19 @@ func (s *Step) layer(ctx context.Context, l int) error {
 // attention adds the attention block to x and leaves norm = RMSNorm(x) for
 // what follows.
 func (s *Step) attention(l int) {
-	t, tl, n := s.Trunk, &s.Trunk.layers[l], len(s.rows)
+	tl, n := &s.Trunk.layers[l], len(s.rows)
 	s.normalise(tl.inputNorm)
-	matMul(t.p, s.qkv, s.norm, n, tl.qkv)
+	matMul(s.workers(), s.qkv, s.norm, n, tl.qkv)
 	s.storeKV(l, tl)
 	s.attend(l, tl)
-	matMul(t.p, s.block, s.attn, n, tl.o)
+	matMul(s.workers(), s.block, s.attn, n, tl.o)
 	cpu.Add(s.x, s.block)
 	s.normalise(tl.postNorm)
 }
 
 func (s *Step) normalise(weight []float32) {
 	d := s.Trunk.spec.Hidden
-	eachRow(s.Trunk.p, len(s.rows), d, func(from, to int) {
+	eachRow(s.workers(), len(s.rows), d, func(from, to int) {
 		for r := from; r < to; r++ {
 			cpu.RMSNorm(s.norm[r*d:(r+1)*d], s.x[r*d:(r+1)*d], weight, s.Trunk.spec.NormEps)
 		}
@@ -140,7 +175,7 @@ func (s *Step) normalise(weight []float32) {
 // storeKV adds biases, rotates queries and keys, and writes keys and values.
 func (s *Step) storeKV(l int, tl *trunkLayer) {
 	sp := &s.Trunk.spec
-	eachRow(s.Trunk.p, len(s.rows), 2*(sp.Heads+2*sp.KVHeads)*sp.HeadDim, func(from, to int) {
+	eachRow(s.workers(), len(s.rows), 2*(sp.Heads+2*sp.KVHeads)*sp.HeadDim, func(from, to int) {
 		for i := from; i < to; i++ {
 			s.storeRow(i, l, tl)
 		}
@@ -174,7 +209,7 @@ func (s *Step) attend(l int, tl *trunkLayer) {
 	sp := &s.Trunk.spec
 	last := s.rows[len(s.rows)-1].Position + 1
 	nanos := sp.Heads * sp.HeadDim * last * 4 / flopsPerNano
-	eachRow(s.Trunk.p, len(s.rows), nanos, func(from, to int) {
+	eachRow(s.workers(), len(s.rows), nanos, func(from, to int) {
 		scratch := s.Trunk.scratches.get()
 		for r := from; r < to; r++ {
 			s.attendRow(r, l, tl.window, scratch)
@@ -201,7 +236,7 @@ func (s *Step) attendRow(i, l, window int, scratch *attendScratch) {
 func (s *Step) feed(f *ffn, dst []float32) {
 	n := len(s.rows)
 	s.inner = Resize(s.inner, f.floatsFor(n))
-	f.run(s.Trunk.p, dst, s.norm, n, s.inner)
+	f.run(s.workers(), dst, s.norm, n, s.inner)
 }
 
 // sharedExpert fills shared (R, D), scaled by its sigmoid gate.
@@ -215,21 +250,14 @@ func (s *Step) sharedExpert(tl *trunkLayer) {
 	}
 }
 
-// lmHead computes the logits of the rows that want them.
-func (s *Step) lmHead() []float32 {
-	t := s.Trunk
-	d, n := t.spec.Hidden, 0
-	for i, r := range s.rows {
-		if r.Logits {
-			cpu.RMSNorm(s.norm[n*d:(n+1)*d], s.x[i*d:(i+1)*d], t.finalNorm, t.spec.NormEps)
-			n++
-		}
+// lmHead fills logits (len(rows), V).
+func (s *Step) lmHead(rows []int) {
+	t, d := s.Trunk, s.Trunk.spec.Hidden
+	for n, i := range rows {
+		cpu.RMSNorm(s.norm[n*d:(n+1)*d], s.x[i*d:(i+1)*d], t.finalNorm, t.spec.NormEps)
 	}
-	s.logits = Resize(s.logits, n*t.head.N)
-	if n > 0 {
-		matMul(t.p, s.logits, s.norm[:n*d], n, t.head)
-	}
-	return s.logits
+	s.logits = Resize(s.logits, len(rows)*t.head.N)
+	matMul(s.workers(), s.logits, s.norm[:len(rows)*d], len(rows), t.head)
 }
 
 type attendScratch struct {

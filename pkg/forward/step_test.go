@@ -105,6 +105,15 @@ func ids(n, vocab int) []uint32 {
 	return out
 }
 
+// logitsOf takes rows through the layers and returns the logits (L, V) of those
+// that want them.
+func logitsOf(s *Step, rows []Row) (out []float32, err error) {
+	if err := s.Run(context.Background(), rows); err != nil {
+		return nil, err
+	}
+	return out, s.Logits(context.Background(), func(_ int, logits []float32) { out = append(out, logits...) })
+}
+
 // prefill takes a prompt through the layers in pieces and returns the logits
 // of all positions.
 func prefill(t testing.TB, s *Step, table *kvcache.Table, prompt []uint32, pieces []int) (out []float32) {
@@ -116,7 +125,7 @@ func prefill(t testing.TB, s *Step, table *kvcache.Table, prompt []uint32, piece
 			rows = append(rows, Row{Table: table, ID: prompt[pos], Position: pos, Logits: true})
 			pos++
 		}
-		logits, err := s.Run(context.Background(), rows)
+		logits, err := logitsOf(s, rows)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,7 +166,7 @@ func TestCompany(t *testing.T) {
 	r := newRig(t, tiny(t))
 	vocab := r.m.Spec.Vocab
 	lengths := []int{40, 1, 33, 7}
-	step, ctx := r.step(WireBF16), context.Background()
+	step := r.step(WireBF16)
 	var want []float32
 	var rows []Row
 	for i, n := range lengths {
@@ -169,7 +178,7 @@ func TestCompany(t *testing.T) {
 			rows = append(rows, Row{Table: table, ID: id, Position: pos, Logits: pos == n-1})
 		}
 	}
-	got, err := step.Run(ctx, rows)
+	got, err := logitsOf(step, rows)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,9 +187,62 @@ func TestCompany(t *testing.T) {
 	}
 }
 
+// Logits are the same in slices of rows, no matter how many, and no slice is
+// larger than it may be.
+func TestLogitsInSlices(t *testing.T) {
+	r := newRig(t, tiny(t))
+	vocab, prompt := r.m.Spec.Vocab, ids(9, r.m.Spec.Vocab)
+	want := prefill(t, r.step(WireBF16), r.table(t, 9), prompt, []int{9})
+	for _, rows := range []int{0, 1, 2, 4, 9, 100} {
+		s := r.step(WireBF16)
+		s.atOnce = max(1, rows*vocab)
+		if got := prefill(t, s, r.table(t, 9), prompt, []int{9}); !same(got, want) {
+			t.Errorf("%d rows at once: other logits", rows)
+		}
+		if limit := max(1, rows) * vocab; len(s.logits) > limit {
+			t.Errorf("%d logits in memory, at most %d are allowed", len(s.logits), limit)
+		}
+	}
+}
+
+// A step says that it gets on while it is in a layer, and with each row's logits.
+func TestProgress(t *testing.T) {
+	r := newRig(t, tiny(t))
+	s := r.step(WireBF16)
+	s.Progress = &Progress{}
+	rows := []Row{{Table: r.table(t, 2), ID: 5, Logits: true}, {Table: r.table(t, 2), ID: 6, Logits: true}}
+	var seen []uint64
+	s.MoE = watchedMoE{s.MoE, func() { seen = append(seen, s.Progress.Done()) }}
+	if err := s.Run(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Logits(t.Context(), func(int, []float32) { seen = append(seen, s.Progress.Done()) }); err != nil {
+		t.Fatal(err)
+	}
+	if len(seen) != 4 || seen[0] == 0 {
+		t.Fatalf("%v, want counts of 2 layers and 2 rows", seen)
+	}
+	for i, n := range seen[1:] {
+		if n <= seen[i] {
+			t.Errorf("no progress between two looks: %v", seen)
+		}
+	}
+}
+
+// watchedMoE tells when a layer's experts begin.
+type watchedMoE struct {
+	MoE
+	begins func()
+}
+
+func (w watchedMoE) Start(ctx context.Context, layer int, x []float32) (Pending, error) {
+	w.begins()
+	return w.MoE.Start(ctx, layer, x)
+}
+
 func TestNoLogitsWanted(t *testing.T) {
 	r := newRig(t, tiny(t))
-	got, err := r.step(WireF32).Run(context.Background(), []Row{{Table: r.table(t, 1), ID: 5}})
+	got, err := logitsOf(r.step(WireF32), []Row{{Table: r.table(t, 1), ID: 5}})
 	if err != nil || len(got) != 0 {
 		t.Errorf("%d logits, %v", len(got), err)
 	}
@@ -208,7 +270,7 @@ func TestStepFails(t *testing.T) {
 		{"cancelled", cancelled, failing{}, context.Canceled},
 	} {
 		s := &Step{Trunk: r.trunk, MoE: tc.moe}
-		if _, err := s.Run(tc.ctx, []Row{{Table: r.table(t, 1), ID: 5}}); !errors.Is(err, tc.want) {
+		if err := s.Run(tc.ctx, []Row{{Table: r.table(t, 1), ID: 5}}); !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v, want %v", tc.name, err, tc.want)
 		}
 	}
@@ -226,7 +288,7 @@ func TestWatched(t *testing.T) {
 	r := newRig(t, tiny(t))
 	s, w := r.step(WireF32), &watching{}
 	s.Watch = w
-	if _, err := s.Run(context.Background(), []Row{{Table: r.table(t, 1), ID: 5}}); err != nil {
+	if err := s.Run(context.Background(), []Row{{Table: r.table(t, 1), ID: 5}}); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(w.begun, []string{"layer", "attention", "layer", "attention"}) ||

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/pkg/bus"
-	"github.com/switchyard/switchyard/pkg/kvcache"
+	"github.com/switchyard/switchyard/pkg/edge"
 	"github.com/switchyard/switchyard/pkg/tokenlog"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -17,6 +17,9 @@ import (
 
 // sequenceAckWait is how long a dead owner's sequences wait for the next one.
 const sequenceAckWait = 1500 * time.Millisecond
+
+// renewals are how often work in hand is renewed within that time.
+const renewals = 4
 
 // takeWork pulls sequences while there is room for them, until ctx ends.
 func (s *Service) takeWork(ctx context.Context) {
@@ -39,21 +42,22 @@ func (s *Service) takeWork(ctx context.Context) {
 
 // admit claims a sequence's log and hands it to the engine.
 func (s *Service) admit(ctx context.Context, d *bus.Delivery) {
-	seq, err := s.prepare(ctx, d)
+	h := s.engine.keeper.keep(d)
+	seq, err := s.prepare(ctx, d, h)
 	if err == nil {
 		select {
 		case s.engine.admitted <- seq:
 			return
 		case <-ctx.Done():
-			seq.table.Release()
 			err = ctx.Err()
 		}
 	}
 	s.slots.release()
 	if errors.Is(err, errOurs) {
-		return // it goes on under its first delivery, which keeps it for us
+		h.drop() // it goes on under its first delivery, which keeps it for us
+		return
 	}
-	if err := d.End(s.unadmitted(ctx, err)); err != nil {
+	if err := h.End(s.unadmitted(ctx, err)); err != nil {
 		s.d.Logger.Debug("settling a sequence", "error", err)
 	}
 }
@@ -65,6 +69,7 @@ var errOurs = errors.New("this replica has the sequence")
 // refusedError is why a sequence can never be worked on.
 type refusedError struct {
 	request string
+	code    string
 	error
 }
 
@@ -80,14 +85,14 @@ func (s *Service) unadmitted(ctx context.Context, err error) error {
 	var refused *refusedError
 	if errors.As(err, &refused) {
 		s.d.Logger.Warn("sequence refused", "error", err)
-		_, err = s.log.Finish(ctx, refused.request, errorEnd("internal", refused.Error()))
+		_, err = s.log.Finish(ctx, refused.request, errorEnd(refused.code, refused.Error()))
 	}
 	switch {
 	case err == nil, errors.Is(err, tokenlog.ErrFinished):
 		return nil // or ended already: cancelled while it waited, or its acknowledgement was lost
 	case errors.Is(err, tokenlog.ErrUnknown):
 		return bus.Poison(err) // its log is too old to be kept
-	case errors.Is(err, context.Canceled), errors.Is(err, errUnreadable):
+	case errors.Is(err, context.Canceled), errors.Is(err, errUnreadable), errors.Is(err, errElsewhere):
 		return err
 	}
 	s.d.Logger.Warn("sequence not admitted; it will come again", "error", err)
@@ -97,7 +102,7 @@ func (s *Service) unadmitted(ctx context.Context, err error) error {
 // errUnreadable says that a message is no sequence.
 var errUnreadable = errors.New("unreadable sequence")
 
-func (s *Service) prepare(ctx context.Context, d *bus.Delivery) (*sequence, error) {
+func (s *Service) prepare(ctx context.Context, d *bus.Delivery, h *hold) (seq *sequence, err error) {
 	msg := &pb.Sequence{}
 	if err := proto.Unmarshal(d.Data, msg); err != nil {
 		return nil, bus.Poison(fmt.Errorf("%w: %w", errUnreadable, err))
@@ -105,80 +110,52 @@ func (s *Service) prepare(ctx context.Context, d *bus.Delivery) (*sequence, erro
 	if err := schemas.CheckRequestID(msg.RequestId); err != nil {
 		return nil, bus.Poison(fmt.Errorf("%w: %w", errUnreadable, err))
 	}
+	err = s.d.Conn.Try(d.Subject, func() (err error) {
+		seq, err = s.own(ctx, d, msg, h)
+		return err
+	})
+	if bus.IsPanic(err) {
+		err = &refusedError{msg.RequestId, "internal", err}
+	}
+	return seq, err
+}
+
+// own makes the message's request a sequence of this replica.
+func (s *Service) own(ctx context.Context, d *bus.Delivery, msg *pb.Sequence, h *hold) (*sequence, error) {
 	if err := s.checkSequence(msg); err != nil {
 		s.metrics.Strangers.Inc()
-		return nil, &refusedError{msg.RequestId, err}
+		return nil, &refusedError{msg.RequestId, "internal", err}
 	}
 	if s.engine.owns(ctx, msg.RequestId) {
 		return nil, errOurs
 	}
 	seq := newSequence(msg)
-	table, err := s.reserve(ctx, d, seq)
-	if err != nil {
+	seq.delivery, seq.release = h, s.slots.release
+	if err := s.checkCapacity(ctx, seq, d.Delivered); err != nil {
 		return nil, err
 	}
-	seq.table, seq.delivery, seq.release = table, d, s.slots.release
-	if err := s.claim(ctx, seq); err != nil {
-		table.Release()
-		return nil, err
-	}
-	return seq, nil
+	return seq, s.claim(ctx, seq)
 }
 
 func (s *Service) checkSequence(m *pb.Sequence) error {
-	if err := s.d.Identity.Check(m.GetIdentity().GetVersion(), m.GetIdentity().GetModel()); err != nil {
-		return err
+	err := s.d.Identity.Check(m.GetIdentity().GetVersion(), m.GetIdentity().GetModel())
+	if err == nil {
+		err = edge.CheckSequence(m, s.d.Model.Spec.Vocab, s.maxLen())
 	}
-	if len(m.PromptIds) == 0 || m.MaxTokens < 0 || len(m.PromptIds)+int(m.MaxTokens) > s.maxLen() {
-		return fmt.Errorf("sequence %s: %d prompt and %d new tokens do not fit this replica's context of %d: give all services the same --max-model-len",
-			m.RequestId, len(m.PromptIds), m.MaxTokens, s.maxLen())
-	}
-	for _, id := range m.PromptIds {
-		if int64(id) >= int64(s.d.Model.Spec.Vocab) {
-			return fmt.Errorf("sequence %s: token %d is outside the vocabulary of %d", m.RequestId, id, s.d.Model.Spec.Vocab)
-		}
+	if err != nil {
+		return fmt.Errorf("sequence %s: %w", m.RequestId, err)
 	}
 	return nil
 }
-
-// reserve waits for free pages, and keeps the work while it waits.
-func (s *Service) reserve(ctx context.Context, d *bus.Delivery, seq *sequence) (*kvcache.Table, error) {
-	if kvcache.PagesFor(seq.positions()) > s.kv.Capacity() {
-		return nil, &refusedError{seq.seq.RequestId, fmt.Errorf("sequence %s needs %d KV pages, this replica has %d: raise --kv-memory",
-			seq.seq.RequestId, kvcache.PagesFor(seq.positions()), s.kv.Capacity())}
-	}
-	tick := time.NewTicker(reservePoll)
-	defer tick.Stop()
-	last := time.Now()
-	for {
-		table, err := s.kv.Reserve(seq.positions())
-		if err == nil {
-			return table, nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case now := <-tick.C:
-			if now.Sub(last) > heartbeatEvery {
-				last = now
-				if err := d.InProgress(); err != nil {
-					return nil, err
-				}
-			}
-		}
-	}
-}
-
-// reservePoll is how often a waiting sequence looks for free pages.
-const reservePoll = 10 * time.Millisecond
 
 // claim makes this replica the owner, and takes in what the log has.
 func (s *Service) claim(ctx context.Context, seq *sequence) error {
 	request := seq.seq.RequestId
 	writer, history, err := s.log.Claim(ctx, request, s.id, tokenlog.WriterSettings{
 		Lost: func(w *tokenlog.Writer, err error) {
+			s.lost(seq, err)
 			select {
-			case s.engine.lost <- lostLog{request, w, err}:
+			case s.engine.lost <- lostLog{request, w}:
 			case <-s.ctx.Done():
 			}
 		},
@@ -197,6 +174,16 @@ func (s *Service) finished(seq *sequence) {
 	if err := seq.delivery.Ack(); err != nil {
 		s.d.Logger.Debug("acknowledging a sequence", "request", seq.seq.RequestId, "error", err)
 	}
+}
+
+// lost settles a sequence whose log is not ours to write any more. Another
+// owner has the work, or its end is stored.
+func (s *Service) lost(seq *sequence, err error) {
+	if errors.Is(err, tokenlog.ErrFinished) {
+		s.finished(seq)
+		return
+	}
+	seq.delivery.drop()
 }
 
 // slots counts how many more sequences a replica takes.

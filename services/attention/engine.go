@@ -9,18 +9,21 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/batching"
-	"github.com/switchyard/switchyard/pkg/tokenlog"
+	"github.com/switchyard/switchyard/pkg/kvcache"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
 // engine owns the sequences: one goroutine decides what steps next, lanes
 // compute, and what they made goes to the token log.
 //
-//	admitted ──▶ ready ──launch──▶ in flight ──settle──▶ ready … ──▶ ended
+//	admitted ──▶ in line for pages ──▶ ready ──launch──▶ in flight ──settle──▶ ready … ──▶ ended
 type engine struct {
 	policy batching.Policy
+	pace   batching.Pace
 	log    *slog.Logger
 	stats  *stats
+	pulse  pulse
+	keeper *keeper
 
 	admitted chan *sequence
 	finished chan *microbatch
@@ -30,10 +33,10 @@ type engine struct {
 
 	sequences map[string]*sequence
 	order     []*sequence // oldest served first
+	line      kvcache.Line[*sequence]
 	lanes     []*lane
 	idle      []*lane
 	busy      map[*microbatch]*lane
-	stepped   bool // since the last heartbeat
 	// closing are logs whose terminal record may not be stored yet.
 	closing []logWriter
 
@@ -46,27 +49,30 @@ type engine struct {
 type lostLog struct {
 	request string
 	writer  logWriter
-	err     error
 }
 
-// heartbeatEvery renews the claims on work in hand, well under the ack wait.
+// heartbeatEvery is how often deadlines are looked at.
 const heartbeatEvery = 400 * time.Millisecond
 
 func newEngine(policy batching.Policy, lanes []*lane, log *slog.Logger, st *stats) *engine {
-	return &engine{
+	e := &engine{
 		policy: policy, lanes: lanes, log: log, stats: st, idle: append([]*lane(nil), lanes...),
 		admitted: make(chan *sequence), finished: make(chan *microbatch, len(lanes)),
 		cancels: make(chan *pb.Cancel, 64), lost: make(chan lostLog, 64), asks: make(chan ownership),
 		sequences: map[string]*sequence{}, busy: map[*microbatch]*lane{},
 	}
+	e.keeper = newKeeper(log, &e.pulse, lanes)
+	return e
 }
 
 // run drives the engine until the context ends; then it hands over what it has.
 func (e *engine) run(ctx context.Context) {
 	tick := time.NewTicker(heartbeatEvery)
 	defer tick.Stop()
+	e.pulse.begin()
 	for {
 		e.launch()
+		e.pulse.progress.Tick()
 		select {
 		case <-ctx.Done():
 			e.handOver(context.WithoutCancel(ctx))
@@ -90,8 +96,8 @@ func (e *engine) run(ctx context.Context) {
 func (e *engine) add(s *sequence) {
 	id := s.seq.RequestId
 	if old := e.sequences[id]; old != nil && old.epoch > s.epoch {
-		s.table.Release() // it waited for its admission while the request came again
-		s.release()
+		s.delivery.drop() // its claim took long, and the request came again
+		s.free()
 		return
 	} else if old != nil {
 		e.abandon(old) // its log is s's now
@@ -101,6 +107,26 @@ func (e *engine) add(s *sequence) {
 	e.stats.active(len(e.sequences))
 	if s.end != nil {
 		e.finish(s)
+		return
+	}
+	e.line.Join(s, kvcache.PagesFor(s.positions()))
+	e.serve()
+}
+
+// serve gives free pages to those who wait for them.
+func (e *engine) serve() {
+	for {
+		s, ok := e.line.Next(e.stats.kv.Free())
+		if !ok {
+			return
+		}
+		table, err := e.stats.kv.Reserve(s.positions())
+		if err != nil {
+			e.stepFailed(s, err) // cannot be: nobody else takes pages
+			return
+		}
+		s.seat(table, time.Now())
+		e.stats.active(len(e.sequences))
 	}
 }
 
@@ -108,7 +134,7 @@ func (e *engine) add(s *sequence) {
 func (e *engine) launch() {
 	for len(e.idle) > 0 {
 		e.collect()
-		e.takes = e.policy.Next(e.items, e.decoding(), e.takes)
+		e.takes = e.policy.Next(e.items, e.decoding(), &e.pace, e.takes)
 		if len(e.takes) == 0 {
 			return
 		}
@@ -116,20 +142,33 @@ func (e *engine) launch() {
 		e.rotate(mb)
 		l := e.idle[len(e.idle)-1]
 		e.idle = e.idle[:len(e.idle)-1]
-		e.busy[mb] = l
+		e.assign(mb, l)
 		l.in <- mb
+	}
+}
+
+// assign says which lane has a microbatch; nil: it is back.
+func (e *engine) assign(mb *microbatch, l *lane) {
+	if l == nil {
+		e.idle = append(e.idle, e.busy[mb])
+		delete(e.busy, mb)
+	} else {
+		e.busy[mb] = l
+	}
+	for i := range mb.parts {
+		mb.parts[i].s.delivery.lane.Store(l)
 	}
 }
 
 func (e *engine) collect() {
 	e.items, e.ready = e.items[:0], e.ready[:0]
 	for _, s := range e.order {
-		if s.inFlight || s.ended {
+		if s.inFlight || s.ended || s.table == nil {
 			continue
 		}
-		it := batching.Item{}
+		it := batching.Item{Alone: s.suspect}
 		if !s.decoding() {
-			it.Prefill = s.pending()
+			it.Prefill, it.Scored = s.pending(), s.withLogits()
 		}
 		e.items, e.ready = append(e.items, it), append(e.ready, s)
 	}
@@ -137,7 +176,7 @@ func (e *engine) collect() {
 
 func (e *engine) decoding() (n int) {
 	for _, s := range e.order {
-		if !s.ended && s.decoding() {
+		if !s.ended && s.table != nil && s.decoding() {
 			n++
 		}
 	}
@@ -169,9 +208,11 @@ func inMicrobatch(mb *microbatch, s *sequence) bool {
 
 // settle takes a microbatch's results in.
 func (e *engine) settle(mb *microbatch) {
-	e.idle = append(e.idle, e.busy[mb])
-	delete(e.busy, mb)
-	e.stepped = true
+	e.assign(mb, nil)
+	if mb.prefill && mb.err == nil {
+		e.pace.Observe(mb.rows, mb.layers.Seconds(), mb.wanted, mb.heads.Seconds())
+	}
+	var fault *panicError
 	for i := range mb.parts {
 		p := &mb.parts[i]
 		p.s.inFlight = false
@@ -180,9 +221,12 @@ func (e *engine) settle(mb *microbatch) {
 			e.remove(p.s) // ended while it was in flight
 		case errors.Is(mb.err, context.Canceled):
 			// This replica stops, and hands the sequence over.
+		case errors.As(mb.err, &fault) && len(mb.parts) > 1:
+			p.s.suspect = true // one of them did it: each is tried alone
 		case mb.err != nil:
 			e.stepFailed(p.s, mb.err)
 		default:
+			p.s.suspect = false
 			e.advance(p)
 		}
 	}
@@ -220,6 +264,7 @@ func (e *engine) advance(p *part) {
 }
 
 func (e *engine) append(s *sequence, r *pb.Record) {
+	e.pulse.progress.Tick()
 	if err := s.writer.Append(r); err != nil {
 		e.log.Debug("log is not ours any more", "request", s.seq.RequestId, "error", err)
 	}
@@ -240,8 +285,8 @@ func (e *engine) finish(s *sequence) {
 
 // remove frees what the sequence held. It must not be in flight.
 func (e *engine) remove(s *sequence) {
-	s.table.Release()
-	s.release()
+	e.line.Leave(s)
+	s.free()
 	if e.sequences[s.seq.RequestId] == s {
 		delete(e.sequences, s.seq.RequestId)
 	}
@@ -253,6 +298,7 @@ func (e *engine) remove(s *sequence) {
 	}
 	e.order = kept
 	e.stats.active(len(e.sequences))
+	e.serve()
 }
 
 func (e *engine) cancel(c *pb.Cancel) {
@@ -266,44 +312,18 @@ func (e *engine) cancel(c *pb.Cancel) {
 
 // drop forgets a sequence whose log another writer has ended or claimed.
 func (e *engine) drop(l lostLog) {
-	s := e.sequences[l.request]
-	if s == nil || s.writer != l.writer {
-		return
+	if s := e.sequences[l.request]; s != nil && s.writer == l.writer {
+		e.abandon(s)
 	}
-	if errors.Is(l.err, tokenlog.ErrFinished) {
-		if err := s.delivery.Ack(); err != nil {
-			e.log.Debug("acknowledging a finished sequence", "request", l.request, "error", err)
-		}
-	}
-	e.abandon(s)
 }
 
-// heartbeat keeps the claim on sequences while steps advance, and ends those
-// that are late. A replica that hangs stops renewing and loses them.
+// heartbeat ends the sequences that are late.
 func (e *engine) heartbeat(now time.Time) {
-	alive := e.stepped || len(e.busy) == 0 || e.waiting()
-	e.stepped = false
 	e.closing = slices.DeleteFunc(e.closing, isClosed)
 	for _, s := range slices.Clone(e.order) { // ending one changes the order
-		if alive {
-			if err := s.delivery.InProgress(); err != nil {
-				e.log.Debug("renewing a claim", "request", s.seq.RequestId, "error", err)
-			}
-		}
 		if !s.ended && !s.deadline.IsZero() && now.After(s.deadline) {
 			s.end = errorEnd("deadline_exceeded", fmt.Sprintf("the deadline passed after %d tokens", s.generated()))
 			e.finish(s)
 		}
 	}
-}
-
-// waiting says that a lane waits for others' answers and issues them again: a
-// long layer is no hang.
-func (e *engine) waiting() bool {
-	for _, l := range e.busy {
-		if l.remote.waiting() {
-			return true
-		}
-	}
-	return false
 }

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"github.com/switchyard/switchyard/pkg/kvcache"
 	"github.com/switchyard/switchyard/pkg/sampling"
 	"github.com/switchyard/switchyard/pkg/tokenlog"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -96,6 +98,56 @@ func TestFailedStep(t *testing.T) {
 	}
 }
 
+// A fault in a microbatch of several ends only the request that has it again when
+// each is tried alone; the others have the tokens they would have had.
+func TestFaultySequence(t *testing.T) {
+	b := realBench(t, 16)
+	alone := serve(t, 16, 5, 4, "")
+	good, bad, also := b.ask("r", 5, 4, ""), b.ask("bad", 6, 4, ""), b.ask("a", 5, 4, "")
+	bad.ids[3] = 1 << 30 // its embedding is far outside the memory
+	for _, s := range []*sequence{good, bad, also} {
+		b.add(s)
+	}
+	for b.compute() {
+	}
+	if e := book(bad).end().GetError(); e.GetCode() != "internal" || !strings.Contains(e.GetMessage(), "panic") {
+		t.Errorf("the faulty one ended with %v", e)
+	}
+	for _, s := range []*sequence{good, also} {
+		if !same(book(s).records, alone) {
+			t.Errorf("%s: %v\nwant %v", s.seq.RequestId, book(s).records, alone)
+		}
+	}
+	if b.kv.Used() != 0 || len(b.order) != 0 {
+		t.Errorf("%d pages, %d sequences are left", b.kv.Used(), len(b.order))
+	}
+}
+
+// One that needs all pages is served under a stream of small ones without end,
+// and those that wait leave at once when they are cancelled or late.
+func TestLargeAmongSmall(t *testing.T) {
+	b := newBench(t, 1, 64)
+	b.hasPages(4)
+	b.add(b.request("small", 2, 2))
+	large, gone, late := b.request("large", 4*32-2, 2), b.request("gone", 2*32, 1), b.request("late", 3*32, 1)
+	late.deadline = time.Now()
+	for _, s := range []*sequence{large, gone, late} {
+		b.add(s)
+	}
+	b.cancel(&pb.Cancel{RequestId: "gone", Reason: "cancelled"})
+	b.heartbeat(time.Now().Add(time.Second))
+	if b.line.Len() != 1 || book(gone).end().GetFinishReason() != "cancelled" || book(late).end().GetError().GetCode() != "deadline_exceeded" {
+		t.Fatalf("%d wait; ended: %v, %v", b.line.Len(), book(gone).end(), book(late).end())
+	}
+	for i := 0; book(large).end() == nil; i++ {
+		if i > 4*kvcache.MaxPassed {
+			t.Fatalf("%d small ones were served before the large one", i)
+		}
+		b.add(b.request(fmt.Sprint(i), 2, 2))
+		b.step(5)
+	}
+}
+
 // A step that a stopping replica gave up ends no request.
 func TestStoppedStep(t *testing.T) {
 	b := newBench(t, 1, 8)
@@ -113,7 +165,7 @@ func TestStoppedStep(t *testing.T) {
 }
 
 // A log that is lost ends the work on it without a word; one that another
-// ended takes the work off the queue, too.
+// ended takes the work off the queue, too. Neither is renewed any more.
 func TestLost(t *testing.T) {
 	for _, tc := range []struct {
 		err  error
@@ -123,15 +175,16 @@ func TestLost(t *testing.T) {
 		s := b.request("r", 2, 10)
 		b.add(s)
 		b.start()
-		b.drop(lostLog{"r", &logbook{}, tc.err}) // an earlier writer's
-		b.drop(lostLog{"unknown", s.writer, tc.err})
-		if s.ended || delivered(s).acks != 0 {
+		b.drop(lostLog{"r", &logbook{}}) // an earlier writer's
+		b.drop(lostLog{"unknown", s.writer})
+		if s.ended || len(b.keeper.held) != 1 {
 			t.Fatal("another's loss counted")
 		}
-		b.drop(lostLog{"r", s.writer, tc.err})
+		(&Service{}).lost(s, tc.err)
+		b.drop(lostLog{"r", s.writer})
 		b.land(0, 5, nil)
-		if len(book(s).records) != 0 || delivered(s).acks != tc.acks || delivered(s).naks != 0 || b.released != 1 {
-			t.Errorf("%v: %v, %+v, %d released", tc.err, book(s).records, delivered(s), b.released)
+		if len(book(s).records) != 0 || delivered(s).acks != tc.acks || delivered(s).naks != 0 || b.released != 1 || len(b.keeper.held) != 0 {
+			t.Errorf("%v: %v, %+v, %d released, %d held", tc.err, book(s).records, delivered(s), b.released, len(b.keeper.held))
 		}
 	}
 }
@@ -182,28 +235,50 @@ func TestHeartbeat(t *testing.T) {
 		if code := book(s).end().GetError().GetCode(); (code == "deadline_exceeded") != (i%3 < 2) {
 			t.Errorf("sequence %d ended with %q", i, code)
 		}
-		if delivered(s).renewals != 1 {
-			t.Errorf("sequence %d was renewed %d times", i, delivered(s).renewals)
-		}
 	}
 }
 
-// A replica whose lanes hang lets its claims run out.
+// Work is renewed while its lane gets on or waits for others, and while the
+// engine turns: a lane that hangs loses what it has, an engine that hangs all.
 func TestHang(t *testing.T) {
-	b := newBench(t, 1, 8)
-	s := b.request("r", 2, 10)
+	b := newBench(t, 2, 8)
+	s, other, waiting := b.request("r", 2, 10), b.request("other", 2, 10), b.request("waits", 40*32, 1000)
 	b.add(s)
-	b.step(5)
 	b.start()
-	b.heartbeat(time.Now()) // the first step counts
-	b.heartbeat(time.Now()) // nothing since
-	if n := delivered(s).renewals; n != 1 {
-		t.Errorf("%d renewals, want 1", n)
+	b.add(other)
+	b.start()
+	b.add(waiting) // for more pages than there are
+	lane := s.delivery.lane.Load()
+	if lane == nil || lane == other.delivery.lane.Load() {
+		t.Fatal("each is to have a lane")
 	}
-	b.busy[b.flying[0]].remote.waitingFlag.Store(true) // it is others that are slow
-	b.heartbeat(time.Now())
-	if n := delivered(s).renewals; n != 2 {
-		t.Errorf("%d renewals, want 2", n)
+	lane.pulse.begin()
+	b.pulse.begin()
+	renewed := func() (n [3]int) {
+		for i, q := range []*sequence{s, other, waiting} {
+			n[i], delivered(q).renewals = delivered(q).renewals, 0
+		}
+		return n
+	}
+	for _, tc := range []struct {
+		name   string
+		before func()
+		want   [3]int
+	}{
+		{"just begun", func() {}, [3]int{1, 1, 1}},
+		{"stuck lane", func() {}, [3]int{0, 1, 1}},
+		{"others are slow", func() { lane.remote.waitingFlag.Store(true) }, [3]int{1, 1, 1}},
+		{"still they are", func() { b.pulse.progress.Tick() }, [3]int{1, 1, 1}},
+		{"a piece is done", func() { lane.remote.waitingFlag.Store(false); lane.pulse.progress.Tick() }, [3]int{1, 1, 1}},
+		{"the engine is slow", func() { lane.pulse.progress.Tick() }, [3]int{1, 1, 1}},
+		{"the engine is stuck", func() { lane.pulse.progress.Tick() }, [3]int{0, 0, 0}},
+		{"it was not", func() { lane.pulse.progress.Tick(); b.append(s, &pb.Record{}) }, [3]int{1, 1, 1}},
+	} {
+		tc.before()
+		b.keeper.renew()
+		if got := renewed(); got != tc.want {
+			t.Errorf("%s: renewed %v, want %v", tc.name, got, tc.want)
+		}
 	}
 }
 
@@ -253,6 +328,7 @@ func TestRunHandsOver(t *testing.T) {
 func TestAnyOrder(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		b := newBench(t, rapid.IntRange(1, 3).Draw(rt, "lanes"), rapid.IntRange(1, 20).Draw(rt, "rows"))
+		b.hasPages(rapid.IntRange(2, 12).Draw(rt, "pages"))
 		var all []*sequence
 		pick := func(rt *rapid.T) *sequence {
 			if len(all) == 0 {
@@ -276,14 +352,15 @@ func TestAnyOrder(t *testing.T) {
 				if len(b.flying) == 0 {
 					rt.Skip("nothing in flight")
 				}
-				err := rapid.SampledFrom([]error{nil, nil, nil, errors.New("failed"), context.Canceled}).Draw(rt, "error")
+				errs := []error{nil, nil, nil, errors.New("failed"), context.Canceled, &panicError{"fault"}}
+				err := rapid.SampledFrom(errs).Draw(rt, "error")
 				b.land(rapid.IntRange(0, len(b.flying)-1).Draw(rt, "which"), rapid.SampledFrom([]uint32{5, 9}).Draw(rt, "token"), err)
 			},
 			"cancel": func(rt *rapid.T) { b.cancel(&pb.Cancel{RequestId: pick(rt).seq.RequestId, Reason: "cancelled"}) },
 			"lose": func(rt *rapid.T) {
 				s := pick(rt)
 				book(s).err = tokenlog.ErrStale
-				b.drop(lostLog{s.seq.RequestId, s.writer, tokenlog.ErrStale})
+				b.drop(lostLog{s.seq.RequestId, s.writer})
 			},
 			"beat": func(rt *rapid.T) {
 				pick(rt).deadline = time.Now()
@@ -291,7 +368,7 @@ func TestAnyOrder(t *testing.T) {
 			},
 			"": func(rt *rapid.T) { checkBooks(rt, b, all) },
 		})
-		for range 200 {
+		for steps := 0; len(b.order) > 0 && steps < 2000; steps++ {
 			b.step(9)
 		}
 		checkBooks(rt, b, all)
@@ -330,5 +407,16 @@ func checkBooks(t *rapid.T, b *bench, all []*sequence) {
 	}
 	if held := b.taken - b.released; held != len(b.order) {
 		t.Fatalf("%d slots are held by %d sequences", held, len(b.order))
+	}
+	pages, waiting := 0, 0
+	for _, s := range b.order {
+		if s.table == nil {
+			waiting++
+		} else {
+			pages += kvcache.PagesFor(s.positions())
+		}
+	}
+	if pages != b.kv.Used() || waiting != b.line.Len() {
+		t.Fatalf("%d pages are held and %d used; %d sequences wait, %d in line", pages, b.kv.Used(), waiting, b.line.Len())
 	}
 }

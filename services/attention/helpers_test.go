@@ -56,6 +56,7 @@ type parcel struct{ acks, naks, renewals int }
 
 func (p *parcel) Ack() error              { p.acks++; return nil }
 func (p *parcel) Nak(time.Duration) error { p.naks++; return nil }
+func (p *parcel) End(error) error         { return nil }
 func (p *parcel) InProgress() error       { p.renewals++; return nil }
 
 // bench is an engine whose lanes are the test: it takes what they get and
@@ -75,10 +76,19 @@ func newBench(t testing.TB, lanes, maxRows int) *bench {
 	st := testStats(t, oneHead)
 	ls := make([]*lane, lanes)
 	for i := range ls {
-		ls[i] = &lane{in: make(chan *microbatch, 1), remote: &remote{}}
+		ls[i] = newLane(nil, &remote{}, nil, st)
 	}
 	policy := batching.Policy{Lanes: lanes, MinRows: 2, MaxRows: maxRows}
 	return &bench{engine: newEngine(policy, ls, slog.New(slog.DiscardHandler), st), t: t, kv: st.kv}
+}
+
+// hasPages gives the engine another number of KV pages.
+func (b *bench) hasPages(n int) {
+	kv, err := kvcache.NewPool(oneHead, int64(n)*oneHead.PageBytes())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.kv, b.stats.kv = kv, kv
 }
 
 // request makes an admitted sequence; 9 is its end-of-sequence token.
@@ -87,12 +97,8 @@ func (b *bench) request(id string, prompt, maxTokens int) *sequence {
 		RequestId: id, PromptIds: make([]uint32, prompt), MaxTokens: int32(maxTokens), StopTokenIds: []uint32{9},
 		Sampling: &pb.Sampling{Logprobs: -1},
 	})
-	table, err := b.kv.Reserve(s.positions())
-	if err != nil {
-		b.t.Fatal(err)
-	}
 	b.taken++
-	s.table, s.writer, s.delivery, s.accepted = table, &logbook{}, &parcel{}, time.Now()
+	s.writer, s.delivery, s.accepted = &logbook{}, b.keeper.keep(&parcel{}), time.Now()
 	s.release = func() { b.released++ }
 	return s
 }
@@ -133,4 +139,4 @@ func (b *bench) step(token uint32) {
 }
 
 func book(s *sequence) *logbook     { l, _ := s.writer.(*logbook); return l }
-func delivered(s *sequence) *parcel { p, _ := s.delivery.(*parcel); return p }
+func delivered(s *sequence) *parcel { p, _ := s.delivery.delivery.(*parcel); return p }

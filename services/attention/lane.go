@@ -2,6 +2,8 @@ package attention
 
 import (
 	"context"
+	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/batching"
@@ -15,6 +17,10 @@ import (
 type microbatch struct {
 	parts []part
 	err   error
+	// What the pace of later ones is made of.
+	prefill       bool
+	rows, wanted  int // wanted: those with logits
+	layers, heads time.Duration
 }
 
 // part is one sequence's rows in a microbatch.
@@ -34,9 +40,18 @@ type lane struct {
 	remote  *remote
 	tracer  *telemetry.Tracer
 	stats   *stats
+	pulse   pulse
 	sampler sampling.Sampler
 	rows    []forward.Row
+	owners  []*part // of the rows
 	in      chan *microbatch
+}
+
+func newLane(trunk *forward.Trunk, r *remote, tracer *telemetry.Tracer, st *stats) *lane {
+	l := &lane{remote: r, tracer: tracer, stats: st, in: make(chan *microbatch, 1)}
+	l.step = forward.Step{Trunk: trunk, MoE: r, Progress: &l.pulse.progress}
+	r.progress = &l.pulse.progress
+	return l
 }
 
 func (l *lane) run(ctx context.Context, finished chan<- *microbatch) {
@@ -45,7 +60,9 @@ func (l *lane) run(ctx context.Context, finished chan<- *microbatch) {
 		case <-ctx.Done():
 			return
 		case mb := <-l.in:
+			l.pulse.begin()
 			mb.err = l.forward(ctx, mb)
+			l.pulse.rest()
 			select {
 			case finished <- mb:
 			case <-ctx.Done():
@@ -55,73 +72,82 @@ func (l *lane) run(ctx context.Context, finished chan<- *microbatch) {
 	}
 }
 
-func (l *lane) forward(ctx context.Context, mb *microbatch) error {
-	began := time.Now()
+// panicError is a fault that a microbatch met.
+type panicError struct{ value any }
+
+func (p *panicError) Error() string { return fmt.Sprintf("panic in a step: %v", p.value) }
+
+// forward takes a microbatch through the layers. What panics in it, because of
+// a message that said what nobody foresaw, fails these rows and nothing else.
+func (l *lane) forward(ctx context.Context, mb *microbatch) (err error) {
 	ctx, watch, end := beginStep(ctx, l.tracer, mb)
 	defer end()
+	defer func() {
+		if v := recover(); v != nil {
+			err = &panicError{v}
+			l.stats.panicked(v, debug.Stack())
+		}
+	}()
 	l.step.Watch = watch
-	l.rows = l.rows[:0]
+	l.rows, l.owners = l.rows[:0], l.owners[:0]
 	for i := range mb.parts {
-		l.rows = appendRows(l.rows, &mb.parts[i])
+		l.appendRows(&mb.parts[i])
 	}
-	logits, err := l.step.Run(ctx, l.rows)
+	return l.compute(ctx, mb)
+}
+
+func (l *lane) compute(ctx context.Context, mb *microbatch) error {
+	began := time.Now()
+	if err := l.step.Run(ctx, l.rows); err != nil {
+		return err
+	}
+	mb.rows, mb.layers = len(l.rows), time.Since(began)
+	err := l.step.Logits(ctx, func(row int, logits []float32) {
+		mb.wanted++
+		l.settle(l.owners[row], l.rows[row].Position, logits)
+	})
 	if err != nil {
 		return err
 	}
-	vocab := len(logits) / max(1, wanted(l.rows))
-	for i := range mb.parts {
-		logits = l.settle(&mb.parts[i], logits, vocab)
-	}
-	l.stats.step(mb, time.Since(began))
+	mb.heads = time.Since(began) - mb.layers
+	l.stats.step(mb)
 	return nil
 }
 
-func appendRows(rows []forward.Row, p *part) []forward.Row {
+func (l *lane) appendRows(p *part) {
 	s := p.s
 	for i := range p.rows {
 		pos := s.done + i
 		last := pos == len(s.ids)-1
-		rows = append(rows, forward.Row{
+		l.rows = append(l.rows, forward.Row{
 			Table: s.table, ID: s.ids[pos], Position: pos, Logits: last || s.wantsScore(pos),
 		})
+		l.owners = append(l.owners, p)
 	}
-	return rows
 }
 
 func (s *sequence) wantsScore(pos int) bool {
 	return s.scores() && pos < s.prompt() && pos >= s.scored
 }
 
-func wanted(rows []forward.Row) (n int) {
-	for _, r := range rows {
-		if r.Logits {
-			n++
-		}
+// withLogits is how many of the pending rows want logits; they are the last ones.
+func (s *sequence) withLogits() int {
+	if !s.scores() {
+		return 1
 	}
-	return n
+	return max(1, s.prompt()-max(s.done, s.scored))
 }
 
-// settle uses up the part's logits (those of its rows that wanted them, (n,
-// vocab)) and returns the rest.
-func (l *lane) settle(p *part, logits []float32, vocab int) []float32 {
+// settle uses a row's logits (vocab).
+func (l *lane) settle(p *part, pos int, logits []float32) {
 	s := p.s
-	for i := range p.rows {
-		pos := s.done + i
-		last := pos == len(s.ids)-1
-		if !last && !s.wantsScore(pos) {
-			continue
-		}
-		row := logits[:vocab]
-		if s.wantsScore(pos) {
-			p.scores = append(p.scores, score(s, pos, row))
-		}
-		if last && s.generated() < int(s.seq.MaxTokens) {
-			p.sampled = true
-			p.choice = l.sampler.Next(row, s.params, s.ids, s.generated())
-		}
-		logits = logits[vocab:]
+	if s.wantsScore(pos) {
+		p.scores = append(p.scores, score(s, pos, logits))
 	}
-	return logits
+	if pos == len(s.ids)-1 && s.generated() < int(s.seq.MaxTokens) {
+		p.sampled = true
+		p.choice = l.sampler.Next(logits, s.params, s.ids, s.generated())
+	}
 }
 
 func score(s *sequence, pos int, logits []float32) *pb.Score {
@@ -142,6 +168,7 @@ func newMicrobatch(ready []*sequence, takes []batching.Take) *microbatch {
 	for i, t := range takes {
 		s := ready[t.Index]
 		s.inFlight = true
+		mb.prefill = mb.prefill || !s.decoding()
 		mb.parts[i] = part{s: s, rows: t.Rows}
 	}
 	return mb

@@ -47,8 +47,8 @@ func realBench(t *testing.T, maxRows int) *bench {
 		t.Fatal(err)
 	}
 	b.stats.kv = b.kv
-	b.lanes[0].stats = b.stats
-	b.lanes[0].step = forward.Step{Trunk: trunk, MoE: &forward.Local{Router: router, Bank: bank, Wire: forward.WireBF16}}
+	l := b.lanes[0]
+	l.step.Trunk, l.step.MoE = trunk, &forward.Local{Router: router, Bank: bank, Wire: forward.WireBF16}
 	return b
 }
 

@@ -1,6 +1,7 @@
 package attention
 
 import (
+	"log/slog"
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/deployment"
@@ -14,6 +15,7 @@ type stats struct {
 	presence *deployment.Presence
 	kv       *kvcache.Pool
 	model    string
+	log      *slog.Logger
 }
 
 func (s *stats) active(n int) {
@@ -22,24 +24,29 @@ func (s *stats) active(n int) {
 	used := s.kv.Used()
 	s.metrics.KVPages(used, s.kv.Capacity()-used)
 	s.presence.Set("kv_pages_used", float64(used))
-	s.presence.Set("kv_pages", float64(s.kv.Capacity()))
+	s.presence.Set(deployment.KVPages, float64(s.kv.Capacity()))
 }
 
 // step counts a microbatch that went through the layers.
-func (s *stats) step(mb *microbatch, took time.Duration) {
-	rows, tokens := 0, 0
+func (s *stats) step(mb *microbatch) {
+	tokens := 0
 	for i := range mb.parts {
-		rows += mb.parts[i].rows
 		if mb.parts[i].sampled {
 			tokens++
 		}
 	}
-	s.metrics.Step().Observe(took.Seconds())
-	s.metrics.BatchRows().Observe(float64(rows))
+	s.metrics.Step().Observe((mb.layers + mb.heads).Seconds())
+	s.metrics.BatchRows().Observe(float64(mb.rows))
 	s.metrics.CompletionTokens().Add(float64(tokens))
 	s.presence.Add("steps_total", 1)
-	s.presence.Add("step_rows_total", float64(rows))
+	s.presence.Add("step_rows_total", float64(mb.rows))
 	s.presence.Add("tokens_total", float64(tokens))
+}
+
+// panicked reports a fault of the program that a step met.
+func (s *stats) panicked(value any, stack []byte) {
+	s.metrics.Panics.Inc()
+	s.log.Error("a step panicked", "panic", value, "stack", string(stack))
 }
 
 func (s *stats) hop(took time.Duration) { s.metrics.LayerHop().Observe(took.Seconds()) }

@@ -26,7 +26,8 @@ type sender interface {
 // lane uses it, one layer at a time.
 type remote struct {
 	*exchange
-	waitingFlag atomic.Bool
+	waitingFlag atomic.Bool // others have the rows
+	progress    *forward.Progress
 
 	microbatch uint64
 	layer      int
@@ -145,6 +146,7 @@ func (r *remote) send(ctx context.Context, p rowsPart, attempt uint32) error {
 	if err := r.hop.Send(ctx, r.subject(attempt), h); err != nil {
 		return fmt.Errorf("publishing hidden rows: %w", err)
 	}
+	r.progress.Tick()
 	return nil
 }
 
@@ -163,6 +165,7 @@ func passes(ctx context.Context, err error) bool { return ctx.Err() == nil && bu
 // again with growing pauses: whoever had them may be gone.
 func (r *remote) Wait(ctx context.Context, out []float32) error {
 	defer r.forget()
+	r.waitingFlag.Store(true)
 	defer r.waitingFlag.Store(false)
 	w := newWait(r.latency.patience())
 	defer w.timer.Stop()
@@ -196,7 +199,6 @@ func (r *remote) again(ctx context.Context, w *wait) error {
 	if w.late > maxAttempts {
 		return fmt.Errorf("no answer from layer %d's experts after %d attempts in %v", r.layer, maxAttempts, time.Since(w.began).Round(time.Second))
 	}
-	r.waitingFlag.Store(true)
 	err := r.reissue(ctx, w.attempt+1)
 	switch {
 	case err == nil:
@@ -242,6 +244,8 @@ func (x *exchange) hurry() {
 	}
 }
 
+// waiting says that others have the rows: a long layer of theirs is no hang, and
+// the wait has its own end.
 func (r *remote) waiting() bool { return r.waitingFlag.Load() }
 
 func (r *remote) forget() {

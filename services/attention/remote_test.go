@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -36,7 +37,7 @@ func testStats(t testing.TB, shape kvcache.Shape) *stats {
 		t.Fatal(err)
 	}
 	presence := (&deployment.Deployment{}).NewPresence("attention-1", "attention")
-	return &stats{metrics: telemetry.NewMetrics(prometheus.NewRegistry()), presence: presence, kv: kv, model: "demo"}
+	return &stats{metrics: telemetry.NewMetrics(prometheus.NewRegistry()), presence: presence, kv: kv, model: "demo", log: slog.New(slog.DiscardHandler)}
 }
 
 // yard is everything behind the hop: it answers each hidden message with twice

@@ -14,18 +14,20 @@ import (
 // it, but for ids, done and table while a lane has it (inFlight).
 type sequence struct {
 	seq   *pb.Sequence
-	ids   []uint32 // prompt and generated tokens
-	done  int      // positions in the KV cache
-	table *kvcache.Table
+	ids   []uint32       // prompt and generated tokens
+	done  int            // positions in the KV cache
+	table *kvcache.Table // nil while it waits for pages
 
 	params   sampling.Params
 	writer   logWriter
 	epoch    uint64 // of the claim on the log
-	delivery delivery
+	delivery *hold
 	release  func() // gives the admission slot back
 
 	scored   int // prompt positions whose scores are in the log
 	inFlight bool
+	// suspect was in a microbatch that panicked.
+	suspect bool
 	// ended is set once a terminal record is queued; why is it for an early end.
 	ended bool
 	end   *pb.Terminal
@@ -48,6 +50,7 @@ type logWriter interface {
 type delivery interface {
 	Ack() error
 	Nak(delay time.Duration) error
+	End(err error) error
 	InProgress() error
 }
 
@@ -96,6 +99,22 @@ func (s *sequence) generated() int { return len(s.ids) - s.prompt() }
 func (s *sequence) pending() int   { return len(s.ids) - s.done }
 func (s *sequence) decoding() bool { return s.pending() == 1 }
 func (s *sequence) scores() bool   { return s.seq.Score != "" }
+
+// seat gives it its pages.
+func (s *sequence) seat(t *kvcache.Table, now time.Time) {
+	s.table = t
+	if s.epoch == 1 { // as for later ones, whose first owner's wait is not known
+		s.queued = now.Sub(s.accepted)
+	}
+}
+
+// free gives back what it holds.
+func (s *sequence) free() {
+	if s.table != nil {
+		s.table.Release()
+	}
+	s.release()
+}
 
 // positions is the most that the sequence will ever need in the KV cache.
 func (s *sequence) positions() int { return s.prompt() + int(s.seq.MaxTokens) }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
@@ -43,6 +44,8 @@ type Service struct {
 	blocks   *bus.Receiving
 	cancels  []*nats.Subscription
 
+	ackWait, largerWithin time.Duration // constants but in tests
+
 	// tasks are admissions under way; ctx ends what Start began.
 	tasks sync.WaitGroup
 	ctx   context.Context
@@ -59,6 +62,7 @@ func New(d *deployment.Deployment, c Config) *Service {
 		d: d, config: c, id: id, presence: d.NewPresence(id, "attention"),
 		tracer: d.Telemetry.Tracer("attention"), metrics: d.Telemetry.Metrics,
 		log: tokenlog.New(d.Conn, d.Streams), slots: newSlots(c.MaxSequences),
+		ackWait: sequenceAckWait, largerWithin: largerWithin,
 	}
 }
 
@@ -96,7 +100,7 @@ func (s *Service) maxLen() int {
 
 // build puts the engine and its lanes together.
 func (s *Service) build() {
-	st := &stats{metrics: s.metrics, presence: s.presence, kv: s.kv, model: s.d.Subjects.Model}
+	st := &stats{metrics: s.metrics, presence: s.presence, kv: s.kv, model: s.d.Subjects.Model, log: s.d.Logger}
 	s.exchange = &exchange{
 		subjects: s.d.Subjects, identity: s.d.Identity, hop: s.d.Hop, wire: s.d.Wire, d: s.d.Model.Spec.Hidden,
 		maxPayload: func() int { return int(s.d.Conn.MaxPayload()) }, owner: s.id, epoch: rand.Uint64(),
@@ -104,13 +108,26 @@ func (s *Service) build() {
 	}
 	lanes := make([]*lane, s.config.Lanes)
 	for i := range lanes {
-		r := s.exchange.lane()
-		lanes[i] = &lane{
-			step: forward.Step{Trunk: s.trunk, MoE: r}, remote: r, tracer: s.tracer, stats: st, in: make(chan *microbatch, 1),
-		}
+		lanes[i] = newLane(s.trunk, s.exchange.lane(), s.tracer, st)
 	}
-	policy := batching.Policy{Lanes: s.config.Lanes, MinRows: s.minRows(), MaxRows: s.config.MaxRows}
+	policy := batching.Policy{
+		Lanes: s.config.Lanes, MinRows: s.minRows(), MaxRows: s.config.MaxRows,
+		MaxSeconds: maxStep.Seconds(), MinPrefill: s.minPrefill(),
+	}
 	s.engine = newEngine(policy, lanes, s.d.Logger, st)
+	st.active(0)
+}
+
+// maxStep is about how long prefill may hold a lane: what streams, and what is
+// cancelled, waits for that.
+const maxStep = 250 * time.Millisecond
+
+// minPrefill is for how many rows reading the weights takes as long as
+// computing them: each expert's share of that many rows is a few.
+func (s *Service) minPrefill() int {
+	const few = 4
+	sp := s.d.Model.Spec
+	return few * max(1, sp.Experts/max(1, sp.TopK))
 }
 
 // What decides alone how many decode rows are worth another lane.
@@ -149,7 +166,7 @@ func (s *Service) listen(ctx context.Context) (err error) {
 		s.cancels = append(s.cancels, sub)
 	}
 	s.queue, err = s.d.Conn.Queue(ctx, bus.QueueSettings{
-		Stream: s.d.Streams.Sequences(), Name: "attention", Subject: s.d.Subjects.Sequence(), AckWait: sequenceAckWait,
+		Stream: s.d.Streams.Sequences(), Name: "attention", Subject: s.d.Subjects.Sequence(), AckWait: s.ackWait,
 	})
 	if err != nil {
 		return fmt.Errorf("taking sequences: %w", err)
@@ -164,7 +181,12 @@ func (s *Service) Run(ctx context.Context) error {
 	for _, l := range s.engine.lanes {
 		running.Go(func() { l.run(ctx, s.engine.finished) })
 	}
-	running.Go(func() { s.engine.run(ctx) })
+	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
+	running.Go(func() { s.engine.keeper.run(keeping, s.ackWait/renewals) })
+	running.Go(func() {
+		defer stop()
+		s.engine.run(ctx)
+	})
 	running.Go(func() { s.followPeers(ctx) })
 	running.Go(func() {
 		if s.peers.waitReady(ctx) {

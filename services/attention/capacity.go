@@ -1,0 +1,60 @@
+package attention
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/bus"
+	"github.com/switchyard/switchyard/pkg/kvcache"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// errElsewhere says that a sequence is too large for this replica and is given
+// back for a sibling.
+var errElsewhere = errors.New("a larger replica is to take it")
+
+const (
+	// elsewherePause is the pause before a sequence that was given back comes
+	// again, perhaps to the same replica: it grows with each time.
+	elsewherePause    = 50 * time.Millisecond
+	maxElsewherePause = time.Second
+	// largerWithin is how long a sequence that only a replica that is gone could
+	// hold waits for one to come back.
+	largerWithin = 10 * time.Second
+)
+
+// checkCapacity leaves a sequence that this replica can never hold to a live one
+// that can. When there is none for a while, it is refused: the tokenizer took
+// it in when there was one.
+func (s *Service) checkCapacity(ctx context.Context, seq *sequence, delivered int) error {
+	need := kvcache.PagesFor(seq.positions())
+	if need <= s.kv.Capacity() {
+		return nil
+	}
+	largest, ok := s.awaitLarger(ctx, need)
+	switch {
+	case ok:
+		return bus.RetryAfter(min(elsewherePause*time.Duration(delivered), maxElsewherePause), errElsewhere)
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return &refusedError{seq.seq.RequestId, "model_not_ready", fmt.Errorf(
+		"the request needs %d KV pages, and the largest live attention replica has %d: ask for fewer tokens, or start a replica with more --kv-memory",
+		need, int(largest))}
+}
+
+// awaitLarger waits for a live replica with as many pages; largest is what the
+// largest has that is there.
+func (s *Service) awaitLarger(ctx context.Context, need int) (largest float64, ok bool) {
+	ctx, cancel := context.WithTimeout(ctx, s.largerWithin)
+	defer cancel()
+	s.view.Follow(ctx, func(all []*pb.Member) {
+		if largest = s.d.LargestKV(all); largest >= float64(need) {
+			ok = true
+			cancel()
+		}
+	})
+	return max(largest, float64(s.kv.Capacity())), ok
+}

@@ -1,0 +1,138 @@
+package attention
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/forward"
+)
+
+// pulse tells from outside whether a goroutine gets on with its work, however
+// long that takes.
+type pulse struct {
+	progress forward.Progress
+	busy     atomic.Bool // who has no work cannot hang
+	// The keeper's: the progress at its last look, and how many looks ago it moved.
+	seen  uint64
+	still int
+}
+
+func (p *pulse) begin() {
+	p.progress.Tick()
+	p.busy.Store(true)
+}
+
+func (p *pulse) rest() { p.busy.Store(false) }
+
+// beats says whether there was progress in the last few looks, or need not be.
+func (p *pulse) beats(looks int) bool {
+	if done := p.progress.Done(); done != p.seen {
+		p.seen, p.still = done, 0
+	} else {
+		p.still++
+	}
+	return p.still < looks || !p.busy.Load()
+}
+
+// In how many looks there has to be progress: a lane counts the smallest pieces
+// of its work, the engine its turns, of which there is one each heartbeat.
+const (
+	laneLooks   = 1
+	engineLooks = 3
+)
+
+// keeper renews this replica's claims on its work, from a goroutine of its own:
+// a sequence stays here while the engine gets on and so does the lane that has
+// it. A replica that hangs stops renewing and loses its sequences.
+type keeper struct {
+	log    *slog.Logger
+	engine *pulse
+	lanes  []*lane
+
+	mu   sync.Mutex
+	held map[*hold]struct{}
+}
+
+// hold is work that is renewed until it is settled.
+type hold struct {
+	delivery
+	keeper *keeper
+	lane   atomic.Pointer[lane] // that computes it now, or nil
+}
+
+func newKeeper(log *slog.Logger, engine *pulse, lanes []*lane) *keeper {
+	return &keeper{log: log, engine: engine, lanes: lanes, held: map[*hold]struct{}{}}
+}
+
+// keep renews work from now on.
+func (k *keeper) keep(d delivery) *hold {
+	h := &hold{delivery: d, keeper: k}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.held[h] = struct{}{}
+	return h
+}
+
+// drop lets go of work without settling it.
+func (h *hold) drop() {
+	h.keeper.mu.Lock()
+	defer h.keeper.mu.Unlock()
+	delete(h.keeper.held, h)
+}
+
+// Ack, Nak and End settle work as the delivery's own do.
+
+func (h *hold) Ack() error {
+	h.drop()
+	return h.delivery.Ack()
+}
+
+func (h *hold) Nak(delay time.Duration) error {
+	h.drop()
+	return h.delivery.Nak(delay)
+}
+
+func (h *hold) End(err error) error {
+	h.drop()
+	return h.delivery.End(err)
+}
+
+// run renews until ctx ends.
+func (k *keeper) run(ctx context.Context, every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			k.renew()
+		}
+	}
+}
+
+func (k *keeper) renew() {
+	engine, stuck := k.engine.beats(engineLooks), map[*lane]bool{}
+	for _, l := range k.lanes {
+		stuck[l] = !l.pulse.beats(laneLooks) && !l.remote.waiting()
+	}
+	for _, h := range k.all() {
+		if l := h.lane.Load(); !engine || l != nil && stuck[l] {
+			continue
+		}
+		if err := h.InProgress(); err != nil {
+			k.log.Debug("renewing a claim", "error", err)
+		}
+	}
+}
+
+func (k *keeper) all() []*hold {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Collect(maps.Keys(k.held))
+}
