@@ -17,23 +17,33 @@ type Bucket struct {
 }
 
 // EnsureBucket returns a key-value bucket, a *Bucket, and creates it if it does
-// not exist. With a ttl, keys go by themselves when they have not been written
+// not exist, as Persist does. With a ttl, keys go by themselves when they have not been written
 // for so long.
 func (c *Conn) EnsureBucket(ctx context.Context, replicas int, name string, ttl time.Duration) (jetstream.KeyValue, error) {
 	c.replicas.Store(int64(replicas))
-	kv, err := c.js.KeyValue(ctx, name)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		kv, err = c.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
-			Bucket: name, History: 1, TTL: ttl, Storage: jetstream.FileStorage, Replicas: c.streamReplicas(),
-		})
-		if errors.Is(err, jetstream.ErrBucketExists) {
-			kv, err = c.js.KeyValue(ctx, name)
-		}
-	}
+	b := &Bucket{conn: c}
+	err := c.Persist(ctx, "creating the key-value bucket "+name, func(ctx context.Context) (err error) {
+		b.KeyValue, err = c.ensureBucket(ctx, name, ttl)
+		return err
+	})
 	if err != nil {
-		return nil, fmt.Errorf("creating the key-value bucket %s: %w", name, err)
+		return nil, err
 	}
-	return &Bucket{KeyValue: kv, conn: c}, nil
+	return b, nil
+}
+
+func (c *Conn) ensureBucket(ctx context.Context, name string, ttl time.Duration) (jetstream.KeyValue, error) {
+	kv, err := c.js.KeyValue(ctx, name)
+	if !errors.Is(err, jetstream.ErrBucketNotFound) {
+		return kv, err
+	}
+	kv, err = c.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
+		Bucket: name, History: 1, TTL: ttl, Storage: jetstream.FileStorage, Replicas: c.streamReplicas(),
+	})
+	if errors.Is(err, jetstream.ErrBucketExists) {
+		return c.js.KeyValue(ctx, name)
+	}
+	return kv, err
 }
 
 // AsBucket returns the Bucket behind what EnsureBucket returned.
@@ -63,6 +73,7 @@ func (c *Conn) EraseKey(ctx context.Context, bucket, key string) error {
 func (c *Conn) FollowKeys(bucket, key string, handler func(key string, value []byte, deleted bool)) (stop func(), err error) {
 	prefix := len(KeySubject(bucket, ""))
 	sub, err := c.nc.Subscribe(KeySubject(bucket, key), func(m *nats.Msg) {
+		defer c.Recover(m.Subject)
 		handler(m.Subject[prefix:], m.Data, m.Header.Get("KV-Operation") != "")
 	})
 	if err != nil {

@@ -16,7 +16,12 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// A server that is stopped while it creates a stream forgets two goroutines.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreTopFunction("github.com/nats-io/nats-server/v2/server.(*fileStore).flushStreamStateLoop"),
+		goleak.IgnoreTopFunction("github.com/nats-io/nats-server/v2/server/ats.Register.func1"))
+}
 
 // rig is a server on a port, so that it can be restarted, and a connection.
 type rig struct {

@@ -54,6 +54,7 @@ type Conn struct {
 	reconnected chan struct{} // closed and replaced at each reconnect
 	pullers     map[*puller]struct{}
 	stopping    atomic.Bool
+	denied      atomic.Pointer[error] // the last missing permission
 	closed      chan struct{}
 	watched     chan struct{} // closed when watch has ended
 }
@@ -203,6 +204,9 @@ func (c *Conn) regained() {
 func (c *Conn) complained(sub *nats.Subscription, err error) {
 	if c.stopping.Load() {
 		return
+	}
+	if errors.Is(err, nats.ErrPermissionViolation) {
+		c.denied.Store(&err)
 	}
 	subject := ""
 	if sub != nil {

@@ -49,6 +49,11 @@ func (e *MismatchError) Error() string {
 const (
 	codeStreamStoreFailed jetstream.ErrorCode = 10077
 	codeNoResources       jetstream.ErrorCode = 10023
+	codeNoStorage         jetstream.ErrorCode = 10047
+	codeNoMemory          jetstream.ErrorCode = 10028
+	codeNoCluster         jetstream.ErrorCode = 10074
+	codeNoPeers           jetstream.ErrorCode = 10005
+	codeMaxConsumers      jetstream.ErrorCode = 10026
 )
 
 // IsFull says whether a publish was refused because the stream has reached its

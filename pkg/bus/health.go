@@ -23,8 +23,11 @@ func (c *Conn) Ready() error {
 
 // Live returns nil, or that only a new connection can help.
 func (c *Conn) Live() error {
-	if c.nc.IsClosed() {
-		return ErrClosed
+	if !c.nc.IsClosed() {
+		return nil
 	}
-	return nil
+	if why := c.nc.LastError(); why != nil && !c.stopping.Load() {
+		return fmt.Errorf("%w: %w", ErrClosed, why)
+	}
+	return ErrClosed
 }

@@ -14,6 +14,11 @@ import (
 // consumerRef names a consumer: whose messages are expected on an inbox.
 type consumerRef struct{ stream, name string }
 
+// creating is for people.
+func (r consumerRef) creating() string {
+	return "creating consumer " + r.name + " of stream " + r.stream
+}
+
 // arrival is what came on a consumer's inbox: either a stream's message with
 // its origin, or a status of the server.
 type arrival struct {

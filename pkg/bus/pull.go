@@ -26,9 +26,8 @@ const (
 	silentAfter = 2500 * time.Millisecond
 	firstWait   = 20 * time.Millisecond
 	lastWait    = 500 * time.Millisecond
-	// createWithin bounds an attempt at creating a stream and a consumer. The
-	// first ones after a reconnect are shorter: a server that just started
-	// drops requests until its JetStream is up.
+	// createWithin bounds an attempt at creating something. The first ones are
+	// shorter: a server that just started drops requests until its JetStream is up.
 	createWithin = 5 * time.Second
 	firstAttempt = 200 * time.Millisecond
 )
@@ -68,7 +67,7 @@ type puller struct {
 // start creates what is missing and asks for the first messages. closed is
 // called when no further message will be handled.
 func (p *puller) start(ctx context.Context, closed func()) error {
-	if err := p.create(ctx, createWithin); err != nil {
+	if err := p.c.Persist(ctx, p.consumer().creating(), p.create); err != nil {
 		return err
 	}
 	p.next = apiPrefix(p.c.js) + "CONSUMER.MSG.NEXT." + p.spec.Name + "." + p.config.Durable
@@ -115,16 +114,15 @@ func (p *puller) end() {
 	p.tasks.Wait()
 }
 
-func (p *puller) create(ctx context.Context, within time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	if err := p.c.ensure(ctx, p.spec); err != nil {
-		return err
+func (p *puller) create(ctx context.Context) error { return p.c.createConsumer(ctx, p.spec, p.config) }
+
+// createConsumer creates what is missing of a stream and a consumer of it.
+func (c *Conn) createConsumer(ctx context.Context, spec schemas.StreamSpec, config jetstream.ConsumerConfig) error {
+	err := c.ensure(ctx, spec)
+	if err == nil {
+		_, err = c.js.CreateOrUpdateConsumer(ctx, spec.Name, config)
 	}
-	if _, err := p.c.js.CreateOrUpdateConsumer(ctx, p.spec.Name, p.config); err != nil {
-		return fmt.Errorf("creating consumer %s of stream %s: %w", p.config.Durable, p.spec.Name, err)
-	}
-	return nil
+	return err
 }
 
 func (p *puller) consumer() consumerRef { return consumerRef{p.spec.Name, p.config.Durable} }
@@ -213,28 +211,11 @@ func (p *puller) rebuild() {
 	go func() {
 		defer p.tasks.Done()
 		defer p.rebuilding.Store(false)
-		p.createUntilDone()
-	}()
-}
-
-func (p *puller) createUntilDone() {
-	within := firstAttempt
-	for wait := firstWait; p.ctx.Err() == nil; wait = min(2*wait, lastWait) {
-		err := p.create(p.ctx, within)
-		within = min(2*within, createWithin)
-		if err == nil {
+		if p.c.persistAlways(p.ctx, p.consumer().creating(), p.create) == nil { // else it stops
 			p.c.obs.Rebuilt(p.spec.Name, p.config.Durable)
 			p.reset()
-			return
 		}
-		if wait == lastWait && p.ctx.Err() == nil {
-			p.c.log.Warn("cannot create a consumer again; still trying", "error", err)
-		}
-		select {
-		case <-p.ctx.Done():
-		case <-time.After(wait):
-		}
-	}
+	}()
 }
 
 // pullRequest asks a consumer for messages.

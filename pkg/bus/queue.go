@@ -41,8 +41,8 @@ type Queue struct {
 	mu      sync.Mutex
 	arrived chan arrival // of the current request; nil without one
 
-	stop sync.Once
-	quit chan struct{}
+	ctx  context.Context // ends with Stop
+	stop context.CancelFunc
 }
 
 // Queue creates what is missing of the stream and the consumer.
@@ -50,14 +50,15 @@ func (c *Conn) Queue(ctx context.Context, s QueueSettings) (*Queue, error) {
 	if err := checkName(s.Name); err != nil {
 		return nil, err
 	}
-	q := &Queue{c: c, s: s, inbox: c.nc.NewInbox(), quit: make(chan struct{})}
+	q := &Queue{c: c, s: s, inbox: c.nc.NewInbox()}
+	q.ctx, q.stop = context.WithCancel(context.WithoutCancel(ctx))
 	q.config = jetstream.ConsumerConfig{
 		Durable: s.Name, FilterSubject: s.Subject, AckPolicy: jetstream.AckExplicitPolicy,
 		AckWait:       orDefault(s.AckWait, defaultAckWait),
 		MaxAckPending: orDefault(s.MaxAckPending, defaultMaxAckPending),
 	}
 	q.next = apiPrefix(c.js) + "CONSUMER.MSG.NEXT." + s.Stream.Name + "." + s.Name
-	if err := q.create(ctx, createWithin); err != nil {
+	if err := c.Persist(ctx, q.consumer().creating(), q.create); err != nil {
 		return nil, err
 	}
 	sub, err := c.nc.Subscribe(q.inbox, q.receive)
@@ -68,16 +69,17 @@ func (c *Conn) Queue(ctx context.Context, s QueueSettings) (*Queue, error) {
 	return q, nil
 }
 
-func (q *Queue) create(ctx context.Context, within time.Duration) error {
-	p := puller{c: q.c, spec: q.s.Stream, config: q.config}
-	return p.create(ctx, within)
+func (q *Queue) create(ctx context.Context) error {
+	return q.c.createConsumer(ctx, q.s.Stream, q.config)
 }
+
+func (q *Queue) consumer() consumerRef { return consumerRef{q.s.Stream.Name, q.s.Name} }
 
 // receive passes messages on to the current request. What comes when nobody
 // asks any more, or is more than was asked for, goes back at once: a sibling
 // would wait for AckWait otherwise.
 func (q *Queue) receive(m *nats.Msg) {
-	a, err := consumerRef{q.s.Stream.Name, q.s.Name}.arrival(m)
+	a, err := q.consumer().arrival(m)
 	if err != nil {
 		q.c.refuse(m, err)
 		return
@@ -102,6 +104,7 @@ func (q *Queue) giveBack(a arrival) {
 func (q *Queue) Pull(ctx context.Context, limit int) ([]*Delivery, error) {
 	q.pulling.Lock()
 	defer q.pulling.Unlock()
+	t := trouble{log: q.c.log, what: "pulling from " + q.s.Stream.Name}
 	for wait := firstWait; ; {
 		// What is there comes first; the second request waits for one message,
 		// so that nothing can arrive that nobody expects any more.
@@ -110,15 +113,21 @@ func (q *Queue) Pull(ctx context.Context, limit int) ([]*Delivery, error) {
 			out, err = q.request(ctx, pullRequest{batch: 1, expires: pullExpires})
 		}
 		if len(out) > 0 {
+			t.over()
 			return out, nil
+		}
+		if q.c.nc.IsClosed() {
+			err = errors.Join(err, ErrStopped)
 		}
 		if ctx.Err() != nil || errors.Is(err, ErrStopped) {
 			return nil, fmt.Errorf("pulling from %s: %w", q.s.Stream.Name, errors.Join(ctx.Err(), err))
 		}
 		if err == nil {
+			t.over()
 			wait = firstWait
 			continue
 		}
+		t.is(err)
 		q.recover(ctx, wait)
 		wait = min(2*wait, lastWait)
 	}
@@ -126,18 +135,11 @@ func (q *Queue) Pull(ctx context.Context, limit int) ([]*Delivery, error) {
 
 // recover waits a little and creates stream and consumer if they are gone.
 func (q *Queue) recover(ctx context.Context, wait time.Duration) {
-	again := q.c.reconnection()
-	select {
-	case <-again:
-	case <-ctx.Done():
-		return
-	case <-time.After(wait):
-	}
-	if !q.c.nc.IsConnected() {
-		return
-	}
-	if err := q.create(ctx, max(firstAttempt, 4*wait)); err != nil && ctx.Err() == nil && wait == lastWait {
-		q.c.log.Warn("cannot pull work; still trying", "stream", q.s.Stream.Name, "error", err)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(q.ctx, cancel)()
+	if q.c.pause(ctx, wait) == nil {
+		_ = q.c.persistAlways(ctx, q.consumer().creating(), q.create) // fails when nobody needs it any more
 	}
 }
 
@@ -157,10 +159,8 @@ func (q *Queue) request(ctx context.Context, r pullRequest) ([]*Delivery, error)
 }
 
 func (q *Queue) begin(batch int) (<-chan arrival, error) {
-	select {
-	case <-q.quit:
+	if q.ctx.Err() != nil {
 		return nil, ErrStopped
-	default:
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -196,7 +196,7 @@ func (q *Queue) collect(ctx context.Context, arrived <-chan arrival, reconnected
 			return out, jetstream.ErrNoHeartbeat
 		case <-reconnected:
 			return out, nats.ErrDisconnected
-		case <-q.quit:
+		case <-q.ctx.Done():
 			return out, ErrStopped
 		case <-q.c.closed:
 			return out, fmt.Errorf("%w: %w", ErrStopped, nats.ErrConnectionClosed)
@@ -216,6 +216,6 @@ func statusError(a arrival) error {
 
 // Stop ends the current Pull and all later ones. Deliveries remain valid.
 func (q *Queue) Stop() {
-	q.stop.Do(func() { close(q.quit) })
+	q.stop()
 	_ = q.sub.Unsubscribe() // fails when it is already gone
 }

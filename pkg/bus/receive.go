@@ -137,16 +137,17 @@ func (c *Conn) consume(ctx context.Context, r Receiver, acked bool, h Handler) (
 // subscribe receives from core NATS.
 func (c *Conn) subscribe(ctx context.Context, r Receiver, h Handler) (*Receiving, error) {
 	out := c.newReceiving(ctx, r, false, h)
-	ctx, cancel := context.WithTimeout(ctx, createWithin)
-	defer cancel()
 	sub, err := c.nc.QueueSubscribe(r.Subject, r.Name, func(m *nats.Msg) { out.take(arrival{msg: m}) })
 	if err == nil {
-		err = c.nc.FlushWithContext(ctx) // the server knows of it: nothing from now on is missed
+		// Then the server knows of it: nothing from now on is missed.
+		if err = c.Persist(ctx, "subscribing to "+r.Subject, c.nc.FlushWithContext); err != nil {
+			_ = sub.Unsubscribe() // fails when the connection is closed
+		}
 	}
 	if err != nil {
 		out.cancel()
 		out.endWorkers()
-		return nil, fmt.Errorf("subscribing to %s: %w", r.Subject, err)
+		return nil, err
 	}
 	_ = sub.SetPendingLimits(-1, coreBytes) // fails on a closed subscription only
 	sub.SetClosedHandler(func(string) { out.finished() })

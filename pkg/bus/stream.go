@@ -15,21 +15,24 @@ import (
 // clusterReplicas survive the loss of one server.
 const clusterReplicas = 3
 
-// Ensure creates streams that do not exist. One that exists with another
+// Ensure creates streams that do not exist, as Persist does. One that exists with another
 // configuration is reported as a *MismatchError and not changed. replicas 0
 // means one on a single server and three on a cluster.
 func (c *Conn) Ensure(ctx context.Context, replicas int, specs ...schemas.StreamSpec) error {
 	c.replicas.Store(int64(replicas))
 	var errs []error
 	for _, spec := range specs {
-		errs = append(errs, c.ensure(ctx, spec))
+		err := c.Persist(ctx, "creating stream "+spec.Name, func(ctx context.Context) error { return c.ensure(ctx, spec) })
+		if errs = append(errs, err); ctx.Err() != nil || c.nc.IsClosed() {
+			break
+		}
 	}
 	return errors.Join(errs...)
 }
 
 func (c *Conn) ensure(ctx context.Context, spec schemas.StreamSpec) error {
-	want := streamConfig(spec, c.streamReplicas())
 	stream, err := c.js.Stream(ctx, spec.Name)
+	want := streamConfig(spec, c.streamReplicas()) // after an answer: only then the cluster is known
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		stream, err = c.js.CreateStream(ctx, want)
 	}
@@ -37,7 +40,7 @@ func (c *Conn) ensure(ctx context.Context, spec schemas.StreamSpec) error {
 		stream, err = c.js.Stream(ctx, spec.Name)
 	}
 	if err != nil {
-		return fmt.Errorf("creating stream %s: %w", spec.Name, err)
+		return err
 	}
 	return compare(stream.CachedInfo().Config, want)
 }

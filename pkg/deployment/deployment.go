@@ -156,8 +156,14 @@ func (e *ClassError) Error() string {
 // left says nothing.
 func (d *Deployment) CheckPeers(ctx context.Context) error {
 	here := d.Kind()
-	p, err := d.Plans.Read(ctx)
-	if err != nil && !errors.Is(err, planstore.ErrIllegal) {
+	var p *planstore.Plan
+	err := d.Conn.Persist(ctx, "looking at the plan", func(ctx context.Context) (err error) {
+		if p, err = d.Plans.Read(ctx); errors.Is(err, planstore.ErrIllegal) {
+			return nil // its head may say enough
+		}
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	if p == nil || p.Head == nil || schemas.KindOf(p.Head) == here {

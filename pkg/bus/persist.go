@@ -1,0 +1,145 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// quietFor is how long something may fail before it is worth a line in the log:
+// servers restart, and leaders change.
+const quietFor = time.Second
+
+// Persist does what a service cannot go on without: it tries until that works,
+// ctx ends, or the error is one that waiting cannot mend. what says for people
+// what is being done. Each attempt gets a context that ends after a while.
+func (c *Conn) Persist(ctx context.Context, what string, do func(context.Context) error) error {
+	return c.persist(ctx, what, lasts, do)
+}
+
+// persistAlways does it for what runs already, where somebody may change what
+// keeps it from going on.
+func (c *Conn) persistAlways(ctx context.Context, what string, do func(context.Context) error) error {
+	return c.persist(ctx, what, func(error) bool { return c.nc.IsClosed() }, do)
+}
+
+func (c *Conn) persist(ctx context.Context, what string, lasts func(error) bool, do func(context.Context) error) error {
+	t := trouble{log: c.log, what: what}
+	within := firstAttempt
+	for wait := firstWait; ; wait = min(2*wait, lastRetry) {
+		err := c.attempt(ctx, within, do)
+		switch {
+		case err == nil:
+			t.over()
+			return nil
+		case lasts(err):
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		t.is(err)
+		if end := c.pause(ctx, wait); end != nil {
+			return fmt.Errorf("%s: %w (%w)", what, end, err)
+		}
+		within = min(2*within, createWithin)
+	}
+}
+
+// attempt tells a missing permission from silence, which is all that the
+// caller of a request sees of it.
+func (c *Conn) attempt(ctx context.Context, within time.Duration, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	before := c.denied.Load()
+	err := do(ctx)
+	if denied := c.denied.Load(); err != nil && denied != before {
+		return fmt.Errorf("%w (%w)", *denied, err)
+	}
+	return err
+}
+
+// pause waits between attempts, for the connection too when there is none. Its
+// error is ctx's, or that the connection is closed for good.
+func (c *Conn) pause(ctx context.Context, wait time.Duration) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	back := c.reconnection()
+	passed := time.After(wait)
+	if !c.nc.IsConnected() {
+		passed = nil // nothing can work before
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-c.closed:
+		return c.Live()
+	case <-back:
+	case <-passed:
+	}
+	return nil
+}
+
+// lasts says whether waiting cannot mend an error: somebody has to change
+// something first.
+func lasts(err error) bool {
+	var mismatch *MismatchError
+	if errors.As(err, &mismatch) || unpublishable(err) {
+		return true
+	}
+	for _, e := range []error{ErrClosed, ErrStopped, nats.ErrConnectionClosed, nats.ErrPermissionViolation} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	var fixed permanentError
+	var api *jetstream.APIError
+	return errors.As(err, &fixed) || errors.As(err, &api) && refusedForGood(api)
+}
+
+// refusedForGood says whether a server's refusal does not depend on the moment.
+func refusedForGood(e *jetstream.APIError) bool {
+	switch e.ErrorCode {
+	case codeNoStorage, codeNoMemory, codeNoResources, codeNoCluster:
+		return true // its limits are too low, or there are too few of them
+	case codeNoPeers, codeMaxConsumers:
+		return false // servers come back, and consumers go that nobody uses
+	}
+	return e.Code == 400 || e.Code == 401 || e.Code == 403
+}
+
+type permanentError struct{ error }
+
+func (p permanentError) Unwrap() error { return p.error }
+
+// Permanent marks an error that Persist does not try again after.
+func Permanent(err error) error { return permanentError{err} }
+
+// trouble is something that may fail again and again: that is told once, and
+// when it is over.
+type trouble struct {
+	log   *slog.Logger
+	what  string
+	since time.Time // of the first failure; zero: it works
+	told  bool
+}
+
+func (t *trouble) is(err error) {
+	if t.since.IsZero() {
+		t.since = time.Now()
+	}
+	if !t.told && time.Since(t.since) >= quietFor {
+		t.told = true
+		t.log.Warn("still trying", "what", t.what, "error", err)
+	}
+}
+
+func (t *trouble) over() {
+	if t.told {
+		t.log.Info("works again", "what", t.what, "after", time.Since(t.since).Round(time.Millisecond))
+	}
+	t.since, t.told = time.Time{}, false
+}

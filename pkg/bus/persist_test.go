@@ -1,0 +1,190 @@
+package bus
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/switchyard/switchyard/schemas"
+)
+
+func TestLasts(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"timeout":           {context.DeadlineExceeded, false},
+		"disconnected":      {nats.ErrReconnectBufExceeded, false},
+		"nobody answers":    {jetstream.ErrJetStreamNotEnabled, false},
+		"stream is gone":    {fmt.Errorf("reading: %w", jetstream.ErrStreamNotFound), false},
+		"server stops":      {&jetstream.APIError{Code: 503, ErrorCode: 10008}, false},
+		"peers are away":    {&jetstream.APIError{Code: 400, ErrorCode: codeNoPeers}, false},
+		"storage is small":  {&jetstream.APIError{Code: 500, ErrorCode: codeNoStorage}, true},
+		"bad configuration": {&jetstream.APIError{Code: 400, ErrorCode: 10052}, true},
+		"mismatch":          {fmt.Errorf("creating: %w", &MismatchError{}), true},
+		"permission":        {fmt.Errorf("%w: x", nats.ErrPermissionViolation), true},
+		"closed":            {ErrClosed, true},
+		"marked":            {Permanent(errors.New("other")), true},
+		"unknown":           {errors.New("other"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := lasts(c.err); got != c.want {
+				t.Errorf("lasts: %v", got)
+			}
+		})
+	}
+}
+
+// flap takes the server away and brings it back, at random moments.
+func (r *rig) flap(random *rand.Rand, times int) {
+	for range times {
+		time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)
+		r.srv.Shutdown()
+		time.Sleep(time.Duration(random.IntN(150)) * time.Millisecond)
+		r.startServer()
+	}
+}
+
+// begin is everything that services do on NATS before they run.
+func begin(ctx context.Context, c *Conn, s schemas.Streams) error {
+	if err := c.Ensure(ctx, 1, append(s.Durable(), s.Tensors([]int{0, 1})...)...); err != nil {
+		return err
+	}
+	for _, kind := range []string{"members", "plans", "leases"} {
+		if _, err := c.EnsureBucket(ctx, 1, s.Bucket(kind), 0); err != nil {
+			return err
+		}
+	}
+	for _, mode := range allHops {
+		rc := receiver(s)
+		rc.Name = string(mode)
+		rc.Stream = names(mode).Hidden()
+		rc.Stream.Name, rc.Subject = string(mode), "test."+string(mode)
+		rc.Stream.Subjects = []string{rc.Subject}
+		running, err := NewHop(c, mode).Receive(ctx, rc, func(context.Context, *Msg) error { return nil })
+		if err != nil {
+			return err
+		}
+		defer func() { running.Stop(); <-running.Closed() }()
+	}
+	q, err := c.Queue(ctx, QueueSettings{Stream: s.Sequences(), Name: "attention"})
+	if err == nil {
+		q.Stop()
+	}
+	return err
+}
+
+func TestBeginWhileTheServerRestarts(t *testing.T) {
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			r := newRig(t)
+			random := rand.New(rand.NewPCG(seed, 1))
+			flapping := make(chan struct{})
+			go func() { defer close(flapping); r.flap(random, 3) }()
+			defer func() { <-flapping }()
+			if err := begin(r.ctx(), r.conn, names(schemas.HopsAcked)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestPersistSaysOnceWhatItWaitsFor(t *testing.T) {
+	r := newRig(t)
+	var logged bytes.Buffer
+	r.conn.log = slog.New(slog.NewTextHandler(&logged, nil))
+	began := time.Now()
+	err := r.conn.Persist(r.ctx(), "creating everything", func(context.Context) error {
+		if time.Since(began) < quietFor+500*time.Millisecond {
+			return nats.ErrTimeout
+		}
+		return nil
+	})
+	lines := strings.Split(strings.TrimSpace(logged.String()), "\n")
+	if err != nil || len(lines) != 2 || !strings.Contains(lines[0], "creating everything") || !strings.Contains(lines[0], "timeout") {
+		t.Errorf("error %v, logged %q", err, lines)
+	}
+}
+
+func TestPersistEnds(t *testing.T) {
+	never := func(context.Context) error { return nats.ErrTimeout }
+	t.Run("context", func(t *testing.T) {
+		r := newRig(t)
+		ctx, cancel := context.WithCancel(r.ctx())
+		time.AfterFunc(20*time.Millisecond, cancel)
+		if err := r.conn.Persist(ctx, "waiting", never); !errors.Is(err, context.Canceled) || !errors.Is(err, nats.ErrTimeout) {
+			t.Errorf("error %v", err)
+		}
+	})
+	t.Run("disconnected", func(t *testing.T) {
+		r := newRig(t)
+		r.srv.Shutdown()
+		eventually(t, "the connection is lost", func() bool { return !r.conn.Connected() })
+		ctx, cancel := context.WithCancel(r.ctx())
+		time.AfterFunc(20*time.Millisecond, cancel)
+		if err := begin(ctx, r.conn, names(schemas.HopsAcked)); !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v", err)
+		}
+	})
+	t.Run("closed", func(t *testing.T) {
+		r := newRig(t)
+		time.AfterFunc(20*time.Millisecond, func() { _ = r.conn.nc.Publish(strings.Repeat("x", 5000), nil) })
+		err := r.conn.Persist(r.ctx(), "waiting", never)
+		if !errors.Is(err, ErrClosed) || !strings.Contains(err.Error(), "maximum control line") {
+			t.Errorf("error %v", err)
+		}
+		<-r.conn.Closed()
+	})
+	t.Run("mismatch", func(t *testing.T) {
+		r := newRig(t)
+		s := names(schemas.HopsAcked).Tokens()
+		if err := r.conn.Ensure(r.ctx(), 1, s); err != nil {
+			t.Fatal(err)
+		}
+		s.MaxAge *= 2
+		var mismatch *MismatchError
+		if err := r.conn.Ensure(r.ctx(), 1, s); !errors.As(err, &mismatch) {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+// A missing permission ends the start, although the server does not answer
+// what it does not allow.
+func TestPersistSeesMissingPermissions(t *testing.T) {
+	srv, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(),
+		Users: []*server.User{{Username: "u", Password: "p", Permissions: &server.Permissions{
+			Publish: &server.SubjectPermission{Deny: []string{"$JS.API.STREAM.CREATE.>"}},
+		}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Start()
+	defer func() { srv.Shutdown(); srv.WaitForShutdown() }()
+	if !srv.ReadyForConnections(5 * time.Second) {
+		t.Fatal("the server does not start")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	c, err := Connect(ctx, Config{URL: strings.Replace(srv.ClientURL(), "//", "//u:p@", 1)}, Settings{Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	err = c.Ensure(ctx, 1, names(schemas.HopsAcked).Tokens())
+	if !errors.Is(err, nats.ErrPermissionViolation) || ctx.Err() != nil || !strings.Contains(err.Error(), "STREAM.CREATE.test_TOKENS_m") {
+		t.Errorf("error %v", err)
+	}
+}
