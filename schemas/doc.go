@@ -7,6 +7,10 @@ package schemas
 // Version is the version of the messages; a message of another is refused.
 const Version = 1
 
+// RecordFormat marks the records of token logs and names their form; readers
+// pass over whatever lacks it. ("SYL1")
+const RecordFormat = 0x314c5953
+
 // Headers that outsiders see.
 const (
 	// HeaderReplyTo overrides reply_to in the body of a prompt.

@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"cmp"
 	"strconv"
 	"time"
 )
@@ -39,6 +40,8 @@ type StreamSpec struct {
 	MaxAge time.Duration
 	// MaxBytes bounds the stream; a full one refuses publishing (file) or drops the oldest (memory).
 	MaxBytes int64
+	// Rollup lets one message take the place of all others of its subject.
+	Rollup bool
 }
 
 // Ages and sizes of the streams.
@@ -51,8 +54,11 @@ const (
 	// TensorAge bounds how long a lost consumer's tensors stay; attention issues them again well before.
 	TensorAge = 30 * time.Second
 
+	// DefaultLogBytes bounds a model's token logs: about 140 bytes a token while
+	// a request runs, and about 6 once it has ended.
+	DefaultLogBytes = 4 << 30
+
 	promptBytes = 256 << 20
-	logBytes    = 4 << 30
 	tensorBytes = 64 << 20
 )
 
@@ -62,6 +68,8 @@ type Streams struct {
 	Hops Hops
 	// LogAge is how long token logs are kept; 0 is DefaultLogAge.
 	LogAge time.Duration
+	// LogBytes bounds them; 0 is DefaultLogBytes.
+	LogBytes int64
 }
 
 func (s Streams) name(kind string) string { return s.Prefix + "_" + kind + "_" + s.Model }
@@ -78,11 +86,10 @@ func (s Streams) Sequences() StreamSpec {
 
 // Tokens is the token log.
 func (s Streams) Tokens() StreamSpec {
-	age := s.LogAge
-	if age == 0 {
-		age = DefaultLogAge
+	return StreamSpec{
+		Name: s.name("TOKENS"), Subjects: []string{s.AnyToken()}, Retention: Limits, Rollup: true,
+		MaxAge: cmp.Or(s.LogAge, DefaultLogAge), MaxBytes: cmp.Or(s.LogBytes, DefaultLogBytes),
 	}
-	return StreamSpec{Name: s.name("TOKENS"), Subjects: []string{s.AnyToken()}, Retention: Limits, MaxAge: age, MaxBytes: logBytes}
 }
 
 // Hidden carries rows to the gates.

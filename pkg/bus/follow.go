@@ -19,17 +19,21 @@ const (
 )
 
 // Follow calls fn for the messages of a stream that match subject, in order
-// and without a gap, from a sequence on and then live, until fn returns false
-// or ctx ends (an error then). It goes on after reconnects and restarts: the
-// consumer is made anew behind the last message that fn saw. fn runs on the
-// caller's goroutine.
-func (c *Conn) Follow(ctx context.Context, stream, subject string, from uint64, fn func(Stored) (more bool)) error {
-	f := &follower{c: c, stream: stream, subject: subject, next: max(from, 1), fn: fn, within: firstAttempt}
+// and without a gap, from behind a place on and then live, until fn returns
+// false or ctx ends (an error then). It goes on after reconnects and restarts:
+// the consumer is made anew behind the last message that fn saw. In a stream
+// that was made anew there is no such message: that is ErrReplaced. fn runs on
+// the caller's goroutine.
+func (c *Conn) Follow(ctx context.Context, stream, subject string, after Place, fn func(Stored) (more bool)) error {
+	f := &follower{c: c, stream: stream, subject: subject, incarnation: after.Incarnation, next: after.Sequence + 1, fn: fn, within: firstAttempt}
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
 		before := f.next
 		done, err := f.follow(ctx)
 		if done {
 			return nil
+		}
+		if errors.Is(err, ErrReplaced) {
+			return fmt.Errorf("following %s: %w", subject, err)
 		}
 		if ctx.Err() != nil || c.nc.IsClosed() {
 			return fmt.Errorf("following %s: %w", subject, errors.Join(ctx.Err(), err))
@@ -52,7 +56,9 @@ type follower struct {
 	stream  string
 	subject string
 	next    uint64 // stream sequence to go on from
-	fn      func(Stored) bool
+	// incarnation is the stream's that next belongs to; 0 before the first one.
+	incarnation uint64
+	fn          func(Stored) bool
 
 	name      string // of the current consumer
 	delivered uint64 // by it
@@ -89,7 +95,24 @@ func (f *follower) create(ctx context.Context) error {
 		InactiveThreshold: followIdle, MemoryStorage: true, Replicas: 1,
 	})
 	f.delivered, f.asked = 0, 0
-	return wrap("creating a consumer", err)
+	if err != nil {
+		return fmt.Errorf("creating a consumer: %w", err)
+	}
+	return f.recognise(ctx)
+}
+
+// recognise looks, once the consumer is there, whether it is one of the stream
+// that was followed so far.
+func (f *follower) recognise(ctx context.Context) error {
+	state, err := f.c.State(ctx, f.stream)
+	if err != nil {
+		return err
+	}
+	if !state.Holds(Place{f.incarnation, f.next - 1}) {
+		return ErrReplaced
+	}
+	f.incarnation = state.Incarnation
+	return nil
 }
 
 func (f *follower) take(ctx context.Context, arrived <-chan *nats.Msg, reconnected <-chan struct{}, next, inbox string) (done bool, err error) {
@@ -148,5 +171,5 @@ func (f *follower) deliver(a arrival) (done bool, err error) {
 	}
 	f.asked--
 	f.next = a.origin.sequence + 1
-	return !f.fn(Stored{Subject: a.msg.Subject, Data: a.msg.Data, Sequence: a.origin.sequence, Time: a.origin.stored}), nil
+	return !f.fn(Stored{Subject: a.msg.Subject, Data: a.msg.Data, Sequence: a.origin.sequence, Incarnation: f.incarnation, Time: a.origin.stored}), nil
 }

@@ -124,7 +124,7 @@ func TestStatusHeaderOfAMessage(t *testing.T) {
 		}
 		r.publishStatuses(s.Token("r"))
 		n := 0
-		err := r.conn.Follow(r.ctx(), s.Tokens().Name, s.AnyToken(), 0, func(Stored) bool {
+		err := r.conn.Follow(r.ctx(), s.Tokens().Name, s.AnyToken(), Place{}, func(Stored) bool {
 			n++
 			return n <= len(statuses)
 		})

@@ -145,7 +145,7 @@ func TestFollowHasNoGaps(t *testing.T) {
 	var last atomic.Uint64
 	done := make(chan error)
 	go func() {
-		done <- r.conn.Follow(ctx, s.Tokens().Name, s.AnyToken(), 0, func(m Stored) bool {
+		done <- r.conn.Follow(ctx, s.Tokens().Name, s.AnyToken(), Place{}, func(m Stored) bool {
 			if !last.CompareAndSwap(m.Sequence-1, m.Sequence) {
 				t.Errorf("message %d after %d", m.Sequence, last.Load())
 			}

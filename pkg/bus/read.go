@@ -19,6 +19,8 @@ type Stored struct {
 	Subject  string
 	Data     []byte
 	Sequence uint64
+	// Incarnation is the stream's, where Follow read it.
+	Incarnation uint64
 	// Time is the server's, from when the message was stored.
 	Time time.Time
 }

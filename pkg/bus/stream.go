@@ -64,7 +64,8 @@ func streamConfig(spec schemas.StreamSpec, replicas int) jetstream.StreamConfig 
 		Replicas: replicas,
 		Storage:  jetstream.FileStorage,
 		// What is accepted is kept: a full queue must say no.
-		Discard: jetstream.DiscardNew,
+		Discard:     jetstream.DiscardNew,
+		AllowRollup: spec.Rollup,
 	}
 	if spec.Memory {
 		// Tensors can be computed again, and the newest are the ones still wanted.
@@ -88,6 +89,7 @@ func compare(have, want jetstream.StreamConfig) error {
 		{"discard policy", have.Discard.String(), want.Discard.String()},
 		{"maximum age", have.MaxAge.String(), want.MaxAge.String()},
 		{"maximum bytes", strconv.FormatInt(have.MaxBytes, 10), strconv.FormatInt(want.MaxBytes, 10)},
+		{"rollups allowed:", strconv.FormatBool(have.AllowRollup), strconv.FormatBool(want.AllowRollup)},
 		{"replicas", strconv.Itoa(have.Replicas), strconv.Itoa(want.Replicas)},
 	} {
 		if f.have != f.want {

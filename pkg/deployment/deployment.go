@@ -39,6 +39,8 @@ type Settings struct {
 	Wire forward.Wire
 	// LogAge is how long token logs are kept; 0 is the default.
 	LogAge time.Duration
+	// LogBytes bounds them; 0 is the default.
+	LogBytes int64
 	// Replicas of the streams; 0 is one on one server, three on a cluster.
 	Replicas  int
 	Telemetry *telemetry.Telemetry
@@ -74,7 +76,7 @@ func Open(ctx context.Context, s Settings) (*Deployment, error) {
 	}
 	d := &Deployment{Settings: s, Identity: id, Subjects: schemas.NewSubjects(s.Prefix, s.Name), Hop: bus.NewHop(s.Conn, s.Hops)}
 	d.Shape = d.shape()
-	d.Streams = schemas.Streams{Subjects: d.Subjects, Hops: s.Hops, LogAge: s.LogAge}
+	d.Streams = schemas.Streams{Subjects: d.Subjects, Hops: s.Hops, LogAge: s.LogAge, LogBytes: s.LogBytes}
 	if err := d.create(ctx); err != nil {
 		return nil, err
 	}

@@ -134,7 +134,7 @@ func (c *candidate) attempt(ctx context.Context) (held *Held, wait time.Duration
 		return nil, c.ttl - silent
 	}
 	// A lease whose key was deleted goes on from the revision, never from 1.
-	mine := &pb.Lease{Owner: c.owner, Epoch: max(old.GetEpoch(), revision) + 1, Position: old.GetPosition()}
+	mine := &pb.Lease{Owner: c.owner, Epoch: max(old.GetEpoch(), revision) + 1, Position: old.GetPosition(), Incarnation: old.GetIncarnation()}
 	revision, err = c.write(ctx, mine, revision)
 	if err != nil {
 		return nil, c.ttl / 10 // somebody else was quicker, or no answer: look again
@@ -185,17 +185,17 @@ type Held struct {
 func (h *Held) Epoch() uint64 { return h.lease.Epoch }
 
 // Position is where the last owner stopped, or what was set since.
-func (h *Held) Position() uint64 {
+func (h *Held) Position() bus.Place {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.lease.Position
+	return bus.Place{Incarnation: h.lease.Incarnation, Sequence: h.lease.Position}
 }
 
 // SetPosition says where the next owner shall go on; the next renewal or the
 // release carries it, so the next owner may see an older one.
-func (h *Held) SetPosition(position uint64) {
+func (h *Held) SetPosition(p bus.Place) {
 	h.mu.Lock()
-	h.lease.Position = position
+	h.lease.Incarnation, h.lease.Position = p.Incarnation, p.Sequence
 	h.mu.Unlock()
 }
 

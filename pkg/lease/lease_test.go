@@ -135,10 +135,10 @@ func (r *rig) leave() {
 }
 
 func TestReleaseHandsOverAtOnce(t *testing.T) {
-	r := newRig(t)
-	stop := r.contend("a", r.bucket(), func(h *Held) { h.SetPosition(41); h.SetPosition(42) })
+	r, place := newRig(t), bus.Place{Incarnation: 7, Sequence: 42}
+	stop := r.contend("a", r.bucket(), func(h *Held) { h.SetPosition(bus.Place{Incarnation: 7, Sequence: 41}); h.SetPosition(place) })
 	r.await("a+")
-	position := make(chan uint64, 1)
+	position := make(chan bus.Place, 1)
 	r.contend("b", r.bucket(), func(h *Held) { position <- h.Position() })
 	time.Sleep(ttl) // b must not take what a renews
 	start := time.Now()
@@ -147,8 +147,8 @@ func TestReleaseHandsOverAtOnce(t *testing.T) {
 	if took := time.Since(start); took > ttl/2 {
 		t.Errorf("handed over after %v", took)
 	}
-	if p := <-position; p != 42 {
-		t.Errorf("position %d", p)
+	if p := <-position; p != place {
+		t.Errorf("position %v", p)
 	}
 }
 

@@ -33,6 +33,8 @@ type Metrics struct {
 	Strangers prometheus.Counter
 	// Poisoned counts messages that no attempt can handle, and that were taken off their queue.
 	Poisoned prometheus.Counter
+	// LogNoise counts messages in token logs that readers passed over.
+	LogNoise prometheus.Counter
 	// Panics counts handlers' panics that were recovered.
 	Panics prometheus.Counter
 	// RefusedReplies counts messages whose reply subject may not be published to.
@@ -62,6 +64,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Repeats:        counter("repeats_total", "Messages whose key had been handled before."),
 		Strangers:      counter("strangers_total", "Messages refused: unreadable, or of another version, model or numeric class."),
 		Poisoned:       counter("poisoned_total", "Messages that no attempt can handle, taken off their queue."),
+		LogNoise:       counter("log_noise_total", "Messages in token logs that readers passed over: unreadable, or out of place."),
 		Panics:         counter("panics_total", "Handlers' panics that were recovered; each is a fault of the program."),
 		RefusedReplies: counter("refused_replies_total", "Messages from outside whose reply subject may not be published to."),
 		genAI:          newGenAI(),
@@ -69,7 +72,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	r.MustRegister(
 		m.requests, m.tokens, m.stepDuration, m.layerHop, m.expertRows, m.expertTime, m.batchRows,
 		m.redeliveries, m.kvPages, m.queueDepth, m.busMessages, m.busBytes, m.sequences,
-		m.Reissues, m.Late, m.Repeats, m.Strangers, m.Poisoned, m.Panics, m.RefusedReplies,
+		m.Reissues, m.Late, m.Repeats, m.Strangers, m.Poisoned, m.LogNoise, m.Panics, m.RefusedReplies,
 		m.genAI.request, m.genAI.firstToken, m.genAI.perToken,
 	)
 	return m

@@ -18,7 +18,7 @@ func BenchmarkAppend(b *testing.B) {
 			for i := range writers {
 				request := fmt.Sprint("r", i)
 				r.accept(request)
-				writers[i], _ = r.claim(r.log, request, "a", WriterSettings{})
+				writers[i], _ = r.claim(r.log, request, WriterSettings{})
 			}
 			b.ReportAllocs()
 			n := 0
@@ -42,7 +42,7 @@ func BenchmarkAppend(b *testing.B) {
 func BenchmarkRead(b *testing.B) {
 	r := newRig(b)
 	r.accept("r")
-	w, _ := r.claim(r.log, "r", "a", WriterSettings{})
+	w, _ := r.claim(r.log, "r", WriterSettings{})
 	for i := range 500 {
 		appendAll(b, w, token(i))
 	}

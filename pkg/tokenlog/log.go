@@ -23,17 +23,33 @@ var (
 	ErrFinished = errors.New("the request has ended")
 	// ErrUnknown says that there is no such log, or not any more.
 	ErrUnknown = errors.New("unknown request")
-	// ErrBacklog says that too many records wait for the stream.
-	ErrBacklog = errors.New("too many unwritten records")
+	// ErrNotWhole says that records of the log are gone, so that nobody may go on with it.
+	ErrNotWhole = errors.New("the request's token log is not whole")
+	// ErrForeign says that the log is of another request that had the same id.
+	ErrForeign = errors.New("the id belongs to another request")
 
 	errConflict = errors.New("another record came between")
 )
+
+// Settings are what code sets.
+type Settings struct {
+	Rules Rules
+	// Writer names this replica in what it writes.
+	Writer string
+	// Passed is told of each message that a reader passed over; first says
+	// whether it is the reader's first one in that log. nil: nobody is told.
+	Passed func(request string, err error, first bool)
+}
 
 // Entry is a record in the log.
 type Entry struct {
 	Record *pb.Record
 	// Seq is the record's sequence in the stream.
 	Seq uint64
+	// Incarnation is the stream's, for who follows it.
+	Incarnation uint64
+	// Packed says that the record was unfolded: it has the sequence of all others.
+	Packed bool
 	// Time is the server's; deadlines are judged by it.
 	Time time.Time
 }
@@ -43,134 +59,274 @@ type Log struct {
 	conn   *bus.Conn
 	names  schemas.Streams
 	stream string
+	s      Settings
 }
 
 // New returns the logs of a model; their stream exists.
-func New(c *bus.Conn, names schemas.Streams) *Log {
-	return &Log{conn: c, names: names, stream: names.Tokens().Name}
+func New(c *bus.Conn, names schemas.Streams, s Settings) *Log {
+	if s.Passed == nil {
+		s.Passed = func(string, error, bool) {}
+	}
+	return &Log{conn: c, names: names, stream: names.Tokens().Name, s: s}
 }
 
+// NewChain returns the chain of a log that is read from its beginning.
+func (l *Log) NewChain() Chain { return NewChain(l.s.Rules) }
+
 // Accept opens a request's log. When it was opened before, existing is what it
-// was opened with, and seq is where.
-func (l *Log) Accept(ctx context.Context, request string, accept *pb.Accept) (seq uint64, existing *pb.Accept, err error) {
+// was opened with; when that is gone and later records are not, the error is
+// ErrNotWhole.
+func (l *Log) Accept(ctx context.Context, request string, accept *pb.Accept) (existing *pb.Accept, err error) {
 	record := &pb.Record{Kind: &pb.Record_Accept{Accept: accept}}
-	seq, err = l.put(ctx, request, record, 0)
-	if !errors.Is(err, errConflict) {
-		return seq, nil, err
+	for after := uint64(0); ; {
+		_, err = l.put(ctx, request, record, after)
+		if !errors.Is(err, errConflict) {
+			return nil, err
+		}
+		h, err := l.read(ctx, request)
+		switch {
+		case errors.Is(err, ErrUnknown):
+			after = 0 // it went between the two looks
+		case err != nil:
+			return nil, err
+		case h.chain.accept != nil:
+			return h.chain.accept, nil
+		case h.chain.broken != nil || h.chain.end != nil:
+			return nil, fmt.Errorf("%w: %s has no acceptance", ErrNotWhole, request)
+		default:
+			after = h.tail // nothing but noise
+		}
 	}
-	e, err := l.first(ctx, request)
-	if err != nil {
-		return 0, nil, err
-	}
-	return e.Seq, e.Record.GetAccept(), nil
 }
 
 // Opening is what a request's log was opened with; ErrUnknown if it was not.
 func (l *Log) Opening(ctx context.Context, request string) (*pb.Accept, error) {
-	e, err := l.first(ctx, request)
-	if errors.Is(err, bus.ErrNoMessage) {
-		return nil, fmt.Errorf("%w: %s", ErrUnknown, request)
-	}
-	return e.Record.GetAccept(), err
-}
-
-func (l *Log) first(ctx context.Context, request string) (Entry, error) {
-	m, err := l.conn.Next(ctx, l.stream, l.names.Token(request), 0)
+	h, err := l.read(ctx, request)
 	if err != nil {
-		return Entry{}, fmt.Errorf("reading how %s was opened: %w", request, err)
+		return nil, err
 	}
-	e, err := decode(m)
-	if err == nil && e.Record.GetAccept() == nil {
-		err = fmt.Errorf("log of %s begins with a %T", request, e.Record.Kind)
+	if h.chain.accept == nil {
+		return nil, fmt.Errorf("%w: %s has no acceptance", ErrUnknown, request)
 	}
-	return e, err
+	return h.chain.accept, nil
 }
 
-// Last returns a log's newest record, from the stream's leader.
-func (l *Log) Last(ctx context.Context, request string) (Entry, error) {
+// Last is the sequence of a log's newest message, whatever that is.
+func (l *Log) Last(ctx context.Context, request string) (seq uint64, err error) {
+	m, err := l.last(ctx, request)
+	return m.Sequence, err
+}
+
+// last is a log's newest message, from the stream's leader.
+func (l *Log) last(ctx context.Context, request string) (bus.Stored, error) {
 	m, err := l.conn.Last(ctx, l.stream, l.names.Token(request))
 	if errors.Is(err, bus.ErrNoMessage) {
-		return Entry{}, fmt.Errorf("%w: %s", ErrUnknown, request)
+		return m, fmt.Errorf("%w: %s", ErrUnknown, request)
 	}
 	if err != nil {
-		return Entry{}, fmt.Errorf("reading the log of %s: %w", request, err)
+		return m, fmt.Errorf("reading the log of %s: %w", request, err)
 	}
-	return decode(m)
+	return m, nil
+}
+
+// history is a log as far as it was read.
+type history struct {
+	entries []Entry // those that follow
+	chain   Chain
+	passed  bool   // over noise
+	tail    uint64 // sequence of the newest message, noise or not
 }
 
 // Read returns all records of a request that were there when it began.
 func (l *Log) Read(ctx context.Context, request string) ([]Entry, error) {
-	last, err := l.Last(ctx, request)
+	h, err := l.read(ctx, request)
 	if err != nil {
 		return nil, err
 	}
-	if last.Record.GetAccept() != nil {
-		return []Entry{last}, nil // the usual claim finds just this
-	}
-	var all []Entry
-	err = l.follow(ctx, request, func(e Entry) bool {
-		all = append(all, e)
-		return e.Seq < last.Seq
-	})
-	return all, err
+	return h.entries, nil
 }
 
-func (l *Log) follow(ctx context.Context, request string, fn func(Entry) bool) (err error) {
-	followed := l.conn.Follow(ctx, l.stream, l.names.Token(request), 1, func(m bus.Stored) bool {
-		var e Entry
-		if e, err = decode(m); err != nil {
+// readWithin bounds the reading of one log: its records may go meanwhile.
+const readWithin = 30 * time.Second
+
+func (l *Log) read(ctx context.Context, request string) (*history, error) {
+	ctx, cancel := context.WithTimeout(ctx, readWithin)
+	defer cancel()
+	last, err := l.last(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	h := &history{chain: l.NewChain()}
+	first, err := l.conn.Next(ctx, l.stream, l.names.Token(request), 1)
+	if err == nil && first.Sequence == last.Sequence {
+		l.take(request, h, last) // the usual claim finds just its acceptance
+		return h, nil
+	}
+	err = l.conn.Follow(ctx, l.stream, l.names.Token(request), bus.Place{}, func(m bus.Stored) bool {
+		l.take(request, h, m)
+		return m.Sequence < last.Sequence
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading the log of %s: %w", request, err)
+	}
+	return h, nil
+}
+
+func (l *Log) take(request string, h *history, m bus.Stored) {
+	h.tail = m.Sequence
+	l.each(request, &h.chain, &h.passed, m, func(e Entry) bool {
+		h.entries = append(h.entries, e)
+		return true
+	})
+}
+
+// each calls fn for the records that a message adds to a log, and counts it
+// when it is noise.
+func (l *Log) each(request string, c *Chain, passed *bool, m bus.Stored, fn func(Entry) bool) (more bool) {
+	e, err := decode(m)
+	var records []*pb.Record
+	if err == nil {
+		records, err = c.Take(e.Record)
+	}
+	if err != nil {
+		l.Pass(request, e, err, passed)
+	}
+	for _, r := range records {
+		if !fn(Entry{Record: r, Seq: m.Sequence, Time: m.Time, Packed: r != e.Record}) {
 			return false
 		}
-		return fn(e)
-	})
-	return errors.Join(err, followed)
+	}
+	return true
+}
+
+// Pass says that a reader passes over an entry; passed is its own, of one log.
+func (l *Log) Pass(request string, e Entry, err error, passed *bool) {
+	l.s.Passed(request, fmt.Errorf("record %d of %s: %w", e.Seq, request, err), !*passed)
+	*passed = true
 }
 
 // FollowRequest calls fn for a request's records from the first on, then live,
 // until fn returns false or ctx ends.
 func (l *Log) FollowRequest(ctx context.Context, request string, fn func(Entry) (more bool)) error {
-	if _, err := l.Last(ctx, request); err != nil {
+	if _, err := l.last(ctx, request); err != nil {
 		return err
 	}
-	return l.follow(ctx, request, fn)
+	chain, passed := l.NewChain(), false
+	for {
+		err := l.conn.Follow(ctx, l.stream, l.names.Token(request), bus.Place{}, func(m bus.Stored) bool {
+			return l.each(request, &chain, &passed, m, fn)
+		})
+		if !errors.Is(err, bus.ErrReplaced) {
+			return err
+		}
+		// The stream is a new one: what it will have of this log is its end.
+	}
 }
 
-// FollowShard calls fn for the records of all requests of a shard, from a
-// stream sequence on, then live, until ctx ends. What cannot be decoded is
-// passed over: it is nobody's token.
-func (l *Log) FollowShard(ctx context.Context, shard int, from uint64, fn func(request string, e Entry)) error {
-	return l.conn.Follow(ctx, l.stream, l.names.TokenShard(shard), from, func(m bus.Stored) bool {
-		if e, err := decode(m); err == nil {
-			fn(schemas.LastToken(m.Subject), e)
-		}
+// FollowShard calls fn for the records of all requests of a shard, from behind
+// a place on, then live, until ctx ends or the stream is made anew, which is
+// bus.ErrReplaced. Whether a record follows is for its request's chain to say;
+// err says that a message is no record at all.
+func (l *Log) FollowShard(ctx context.Context, shard int, after bus.Place, fn func(request string, e Entry, err error)) error {
+	return l.conn.Follow(ctx, l.stream, l.names.TokenShard(shard), after, func(m bus.Stored) bool {
+		e, err := decode(m)
+		fn(schemas.LastToken(m.Subject), e, err)
 		return true
 	})
 }
 
 // Finish ends a request, whoever owns it: its terminal record comes next.
-func (l *Log) Finish(ctx context.Context, request string, t *pb.Terminal) (seq uint64, err error) {
-	record := &pb.Record{Kind: &pb.Record_Terminal{Terminal: t}}
+func (l *Log) Finish(ctx context.Context, request string, t *pb.Terminal) error {
 	for {
-		last, err := l.Last(ctx, request)
+		h, err := l.read(ctx, request)
 		if err != nil {
-			return 0, err
+			return err
 		}
-		if last.Record.GetTerminal() != nil {
-			return 0, fmt.Errorf("%w: %s", ErrFinished, request)
-		}
-		if seq, err = l.put(ctx, request, record, last.Seq); !errors.Is(err, errConflict) {
-			return seq, err
+		if err := l.finish(ctx, request, h, t); !errors.Is(err, errConflict) {
+			return err
 		}
 	}
 }
 
-func decode(m bus.Stored) (Entry, error) {
-	r := &pb.Record{}
-	if err := proto.Unmarshal(m.Data, r); err != nil {
-		return Entry{}, fmt.Errorf("decoding record %d of %s: %w", m.Sequence, m.Subject, err)
+// End ends a request whose log may be gone, in whole or in its beginning: what
+// it was opened with is written again before its end, so that its producer is
+// told.
+func (l *Log) End(ctx context.Context, request string, opened *pb.Accept, t *pb.Terminal) error {
+	for {
+		h, err := l.read(ctx, request)
+		if errors.Is(err, ErrUnknown) {
+			h, err = &history{chain: l.NewChain()}, nil
+		}
+		if err == nil {
+			err = l.reopen(ctx, request, h, opened)
+		}
+		if err == nil {
+			err = l.finish(ctx, request, h, t)
+		}
+		if !errors.Is(err, errConflict) {
+			return err
+		}
 	}
-	return Entry{Record: r, Seq: m.Sequence, Time: m.Time}, nil
 }
+
+// reopen writes the acceptance of a log that has lost it.
+func (l *Log) reopen(ctx context.Context, request string, h *history, opened *pb.Accept) error {
+	switch {
+	case opened == nil:
+		return nil // nobody knows whom to tell
+	case h.chain.accept != nil && !SameOpening(h.chain.accept, opened):
+		return fmt.Errorf("%w: %s", ErrForeign, request)
+	case h.chain.accept != nil || h.chain.end != nil:
+		return nil
+	}
+	again := proto.CloneOf(opened)
+	again.Lost = true
+	seq, err := l.put(ctx, request, &pb.Record{Kind: &pb.Record_Accept{Accept: again}}, h.tail)
+	h.tail = seq
+	return err
+}
+
+func (l *Log) finish(ctx context.Context, request string, h *history, t *pb.Terminal) error {
+	if h.chain.end != nil {
+		return fmt.Errorf("%w: %s", ErrFinished, request)
+	}
+	_, err := l.put(ctx, request, &pb.Record{Kind: &pb.Record_Terminal{Terminal: t}}, h.tail)
+	return err
+}
+
+// decode reads a message that may be anything.
+func decode(m bus.Stored) (Entry, error) {
+	e := Entry{Record: &pb.Record{}, Seq: m.Sequence, Incarnation: m.Incarnation, Time: m.Time}
+	if err := proto.Unmarshal(m.Data, e.Record); err != nil {
+		return e, fmt.Errorf("%w: %w", ErrNoise, err)
+	}
+	if e.Record.Format != schemas.RecordFormat || e.Record.Kind == nil {
+		return e, fmt.Errorf("%w: %d bytes of another kind or version", ErrNoise, len(m.Data))
+	}
+	return e, nil
+}
+
+// encode completes a record and checks that the server will take it.
+func (l *Log) encode(subject string, r *pb.Record) ([]byte, error) {
+	r.Format = schemas.RecordFormat
+	if r.GetToken() == nil && r.GetScore() == nil {
+		r.Writer = l.s.Writer
+	}
+	data, err := proto.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a record for %s: %w", subject, err)
+	}
+	if size, limit := int64(len(data)), l.MaxRecord(); size > limit {
+		return nil, &bus.TooLargeError{Subject: subject, Size: size, Limit: limit}
+	}
+	return data, nil
+}
+
+// headerRoom is more than a record's headers need.
+const headerRoom = 512
+
+// MaxRecord is the most bytes of a record that the server takes.
+func (l *Log) MaxRecord() int64 { return l.conn.MaxPayload() - headerRoom }
 
 const (
 	firstRetry = 20 * time.Millisecond
@@ -178,15 +334,15 @@ const (
 )
 
 // put appends a record behind the sequence `after` and waits for it; it tries
-// until ctx ends. errConflict says that another record came there.
+// until ctx ends. errConflict says that another message came there.
 func (l *Log) put(ctx context.Context, request string, r *pb.Record, after uint64) (seq uint64, err error) {
-	data, err := proto.Marshal(r)
-	if err != nil {
-		return 0, fmt.Errorf("encoding a record of %s: %w", request, err)
-	}
 	subject := l.names.Token(request)
+	data, err := l.encode(subject, r)
+	if err != nil {
+		return 0, err
+	}
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
-		seq, err = l.putOnce(ctx, subject, data, after)
+		seq, err = l.putOnce(ctx, subject, data, header(r, after))
 		if bus.IsWrongSequence(err) {
 			return l.recognise(ctx, subject, data, after)
 		}
@@ -201,13 +357,13 @@ func (l *Log) put(ctx context.Context, request string, r *pb.Record, after uint6
 	}
 }
 
-func (l *Log) putOnce(ctx context.Context, subject string, data []byte, after uint64) (uint64, error) {
+func (l *Log) putOnce(ctx context.Context, subject string, data []byte, h nats.Header) (uint64, error) {
 	type result struct {
 		seq uint64
 		err error
 	}
 	out := make(chan result, 1)
-	err := l.conn.StoreAsync(ctx, subject, data, expect(after), func(seq uint64, err error) { out <- result{seq, err} })
+	err := l.conn.StoreAsync(ctx, subject, data, h, func(seq uint64, err error) { out <- result{seq, err} })
 	if err != nil {
 		return 0, err
 	}
@@ -215,7 +371,16 @@ func (l *Log) putOnce(ctx context.Context, subject string, data []byte, after ui
 	return r.seq, r.err
 }
 
-// expect is the header that lets a record only come behind a sequence.
+// header lets a record only come behind a sequence; a packed log takes the
+// place of all before it.
+func header(r *pb.Record, after uint64) nats.Header {
+	h := expect(after)
+	if r.GetPacked() != nil {
+		h["Nats-Rollup"] = []string{"sub"}
+	}
+	return h
+}
+
 func expect(after uint64) nats.Header {
 	return nats.Header{nats.ExpectedLastSubjSeqHdr: {strconv.FormatUint(after, 10)}}
 }

@@ -10,17 +10,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
 func kind(r *pb.Record) string {
 	switch k := r.Kind.(type) {
 	case *pb.Record_Accept:
-		return "A"
+		return map[bool]string{true: "L", false: "A"}[k.Accept.Lost]
 	case *pb.Record_Claim:
-		return fmt.Sprintf("C%d", k.Claim.Epoch)
+		return fmt.Sprintf("C%d", r.Epoch)
 	case *pb.Record_Token:
 		return fmt.Sprint(k.Token.Index)
+	case *pb.Record_Score:
+		return fmt.Sprintf("S%d", k.Score.Position)
 	case *pb.Record_Terminal:
 		return "T"
 	}
@@ -31,7 +34,7 @@ func TestLifeOfARequest(t *testing.T) {
 	r := newRig(t)
 	r.accept("r")
 	finished := make(chan struct{})
-	w, history := r.claim(r.log, "r", "a", WriterSettings{Finished: func() { close(finished) }})
+	w, history := r.claim(r.log, "r", WriterSettings{Finished: func() { close(finished) }})
 	if kinds(history) != "A C1" || time.Since(history[1].Time).Abs() > time.Minute {
 		t.Errorf("history %s", kinds(history))
 	}
@@ -40,38 +43,42 @@ func TestLifeOfARequest(t *testing.T) {
 	<-finished
 	<-w.Done()
 	all := r.read("r")
-	if kinds(all) != "A C1 0 1 T" || all[2].Record.GetToken().Epoch != 1 {
+	if kinds(all) != "A C1 0 1 T" || all[2].Record.Epoch != 1 {
 		t.Errorf("log %s", kinds(all))
 	}
 	if err := w.Append(token(2)); !errors.Is(err, ErrFinished) {
 		t.Errorf("append after the end: %v", err)
 	}
-	if _, err := r.log.Finish(r.ctx(), "r", &pb.Terminal{}); !errors.Is(err, ErrFinished) {
+	if err := r.log.Finish(r.ctx(), "r", &pb.Terminal{FinishReason: "cancelled"}); !errors.Is(err, ErrFinished) {
 		t.Errorf("second end: %v", err)
 	}
-	if _, _, err := r.log.Claim(r.ctx(), "r", "b", WriterSettings{}); !errors.Is(err, ErrFinished) {
+	if _, _, err := r.log.Claim(r.ctx(), "r", opening(0), WriterSettings{}); !errors.Is(err, ErrFinished) {
 		t.Errorf("claim after the end: %v", err)
 	}
 }
 
 func TestAcceptTwice(t *testing.T) {
 	r := newRig(t)
-	first := &pb.Accept{ReplyTo: "one", PromptSequence: 7}
-	seq, _, err := r.log.Accept(r.ctx(), "r", first)
+	if existing, err := r.log.Accept(r.ctx(), "r", opening(7)); existing != nil || err != nil {
+		t.Fatal(existing, err)
+	}
+	_, _, err := r.log.Claim(r.ctx(), "r", opening(7), WriterSettings{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.claim(r.log, "r", "a", WriterSettings{})
-	again, existing, err := r.log.Accept(r.ctx(), "r", &pb.Accept{ReplyTo: "two", PromptSequence: 8})
-	if err != nil || again != seq || existing.GetReplyTo() != "one" {
-		t.Errorf("sequence %d, existing %v, error %v", again, existing, err)
+	existing, err := r.log.Accept(r.ctx(), "r", opening(8))
+	if err != nil || existing.GetPromptSequence() != 7 {
+		t.Errorf("existing %v, error %v", existing, err)
+	}
+	if opened, err := r.log.Opening(r.ctx(), "r"); err != nil || opened.GetPromptSequence() != 7 {
+		t.Errorf("opened with %v, error %v", opened, err)
 	}
 }
 
 func TestUnknown(t *testing.T) {
 	r := newRig(t)
-	_, _, claiming := r.log.Claim(r.ctx(), "r", "a", WriterSettings{})
-	_, finishing := r.log.Finish(r.ctx(), "r", &pb.Terminal{})
+	_, _, claiming := r.log.Claim(r.ctx(), "r", opening(0), WriterSettings{})
+	finishing := r.log.Finish(r.ctx(), "r", &pb.Terminal{FinishReason: "cancelled"})
 	following := r.log.FollowRequest(r.ctx(), "r", nil)
 	for _, err := range []error{claiming, finishing, following} {
 		if !errors.Is(err, ErrUnknown) {
@@ -92,28 +99,28 @@ func TestStaleOwner(t *testing.T) {
 		want      error
 		log       string
 	}{
-		"claimed": {func(r *rig) { r.claim(r.log, "r", "b", WriterSettings{}) }, ErrStale, "A C1 0 C2"},
+		"claimed": {func(r *rig) { r.claim(r.log, "r", WriterSettings{}) }, ErrStale, "A C1 0 C2"},
 		"claimed by a peer": {func(r *rig) {
-			w, _ := r.claim(r.log, "r", "b", WriterSettings{})
+			w, _ := r.claim(r.log, "r", WriterSettings{})
 			appendAll(r.t, w, token(1))
 			r.flush(w)
 		}, ErrStale, "A C1 0 C2 1"},
-		"cancelled": {func(r *rig) { _, _ = r.log.Finish(r.ctx(), "r", &pb.Terminal{FinishReason: "cancelled"}) }, ErrFinished, "A C1 0 T"},
+		"cancelled": {func(r *rig) { _ = r.log.Finish(r.ctx(), "r", &pb.Terminal{FinishReason: "cancelled"}) }, ErrFinished, "A C1 0 T"},
 		"claimed, then done": {func(r *rig) {
-			w, _ := r.claim(r.log, "r", "b", WriterSettings{})
-			appendAll(r.t, w, terminal("x"))
+			w, _ := r.claim(r.log, "r", WriterSettings{})
+			appendAll(r.t, w, terminal("cancelled"))
 			r.flush(w)
-		}, ErrFinished, "A C1 0 C2 T"},
+		}, ErrStale, "A C1 0 C2 T"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
 			r.accept("r")
 			s, lost := losing()
-			w, _ := r.claim(r.log, "r", "a", s)
+			w, _ := r.claim(r.log, "r", s)
 			appendAll(t, w, token(0))
 			r.flush(w)
 			c.meanwhile(r)
-			for _, rec := range []*pb.Record{token(1), token(2), terminal("length")} {
+			for _, rec := range []*pb.Record{token(1), token(2), terminal("stop")} {
 				_ = w.Append(rec) // fails once the loss is known
 			}
 			if err := <-lost; !errors.Is(err, c.want) || !errors.Is(w.Err(), c.want) {
@@ -136,7 +143,7 @@ func TestStaleOwner(t *testing.T) {
 func TestLostAck(t *testing.T) {
 	r := newRig(t)
 	p := newProxy(t, r.addr)
-	faulty := New(r.connect(p.listen.Addr().String()), names)
+	faulty := New(r.connect(p.listen.Addr().String()), names, r.as("a"))
 	has := func(want string) func() bool {
 		return func() bool {
 			all, err := r.log.Read(r.ctx(), "r")
@@ -156,11 +163,11 @@ func TestLostAck(t *testing.T) {
 		}
 	}
 	lose(func() {
-		if _, existing, err := faulty.Accept(r.ctx(), "r", &pb.Accept{PromptSequence: 9}); existing != nil || err != nil {
+		if existing, err := faulty.Accept(r.ctx(), "r", opening(0)); existing != nil || err != nil {
 			t.Errorf("accepting: %v, error %v", existing, err)
 		}
 	}, "A")
-	w, _ := r.claim(faulty, "r", "a", WriterSettings{})
+	w, _ := r.claim(faulty, "r", WriterSettings{})
 	lose(func() { appendAll(t, w, token(0)); r.flush(w) }, "A C1 0")
 	lose(func() { appendAll(t, w, token(1)); r.flush(w) }, "A C1 0 1")
 	appendAll(t, w, token(2))
@@ -182,8 +189,9 @@ func TestManyClaimers(t *testing.T) {
 	writers := make([]*Writer, 8)
 	for i := range writers {
 		claiming.Go(func() {
-			w, history, err := r.log.Claim(r.ctx(), "r", fmt.Sprint(i), WriterSettings{})
-			if err != nil || history[len(history)-1].Record.GetClaim().GetOwner() != fmt.Sprint(i) {
+			l := New(r.log.conn, names, r.as(fmt.Sprint(i)))
+			w, history, err := l.Claim(r.ctx(), "r", opening(0), WriterSettings{})
+			if err != nil || history[len(history)-1].Record.Writer != fmt.Sprint(i) {
 				t.Errorf("history %s, error %v", kinds(history), err)
 				return
 			}
@@ -208,7 +216,7 @@ func TestRestartInTheMiddle(t *testing.T) {
 	r := newRig(t)
 	r.accept("r")
 	s, lost := losing()
-	w, _ := r.claim(r.log, "r", "a", s)
+	w, _ := r.claim(r.log, "r", s)
 	want := []string{"A", "C1"}
 	var followed atomic.Int32
 	following, stop := context.WithCancel(context.Background())
@@ -248,7 +256,7 @@ func TestFollowShard(t *testing.T) {
 			shard = i
 		}
 	}
-	w, _ := r.claim(r.log, "r", "a", WriterSettings{})
+	w, _ := r.claim(r.log, "r", WriterSettings{})
 	appendAll(t, w, token(0), token(1))
 	r.flush(w)
 	from := r.read("r")[2].Seq
@@ -258,9 +266,9 @@ func TestFollowShard(t *testing.T) {
 	var n atomic.Int32
 	done := make(chan error)
 	go func() {
-		done <- r.log.FollowShard(ctx, shard, from, func(request string, e Entry) {
-			if request != "r" {
-				t.Errorf("record of %s", request)
+		done <- r.log.FollowShard(ctx, shard, bus.Place{Sequence: from - 1}, func(request string, e Entry, err error) {
+			if request != "r" || err != nil {
+				t.Errorf("record of %s, error %v", request, err)
 			}
 			got = append(got, e)
 			n.Add(1)
@@ -276,21 +284,23 @@ func TestFollowShard(t *testing.T) {
 	}
 }
 
-func TestBacklogIsBounded(t *testing.T) {
+// Nothing is dropped while the server is away: the writer says that it is full,
+// and when there is room again.
+func TestFull(t *testing.T) {
 	r := newRig(t)
 	r.accept("r")
-	w, _ := r.claim(r.log, "r", "a", WriterSettings{})
+	room := make(chan struct{}, 8)
+	w, _ := r.claim(r.log, "r", WriterSettings{Room: func() { room <- struct{}{} }})
 	r.srv.Shutdown()
-	var err error
-	for i := 0; err == nil && i < 2*maxBacklog; i++ {
-		err = w.Append(token(i))
+	n := 0
+	for ; !w.Full(); n++ {
+		appendAll(t, w, token(n))
 	}
-	if !errors.Is(err, ErrBacklog) {
-		t.Errorf("error %v", err)
-	}
+	appendAll(t, w, token(n), terminal("stop")) // what was under way, and the end, still fit
 	r.start()
+	<-room
 	r.flush(w)
-	if n := len(r.read("r")); n != 2+maxBacklog {
-		t.Errorf("%d records", n)
+	if got := len(r.read("r")); n != MaxUnwritten || w.Full() || got != 2+n+2 {
+		t.Errorf("full after %d, still %v; %d records", n, w.Full(), got)
 	}
 }

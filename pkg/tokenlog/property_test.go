@@ -36,9 +36,9 @@ func TestAnyInterleaving(t *testing.T) {
 			case "flush":
 				o.flush(r)
 			case "end":
-				o.append(terminal("length"))
+				o.append(terminal("stop"))
 			case "cancel":
-				_, err := r.log.Finish(r.ctx(), request, &pb.Terminal{FinishReason: "cancelled"})
+				err := r.log.Finish(r.ctx(), request, &pb.Terminal{FinishReason: "cancelled"})
 				if err != nil && !errors.Is(err, ErrFinished) {
 					t.Fatal(err)
 				}
@@ -52,7 +52,7 @@ func TestAnyInterleaving(t *testing.T) {
 }
 
 func (o *owner) claim(t *rapid.T, r *rig, request string) {
-	w, history, err := r.log.Claim(r.ctx(), request, "x", WriterSettings{})
+	w, history, err := r.log.Claim(r.ctx(), request, opening(0), WriterSettings{})
 	if errors.Is(err, ErrFinished) {
 		return
 	}
@@ -84,13 +84,13 @@ func check(t *rapid.T, log []Entry) {
 	for i, e := range log {
 		switch k := e.Record.Kind.(type) {
 		case *pb.Record_Claim:
-			if k.Claim.Epoch != epoch+1 {
-				t.Fatalf("epoch %d after %d", k.Claim.Epoch, epoch)
+			if e.Record.Epoch != epoch+1 {
+				t.Fatalf("epoch %d after %d", e.Record.Epoch, epoch)
 			}
 			epoch++
 		case *pb.Record_Token:
-			if k.Token.Index != next || k.Token.Epoch != epoch {
-				t.Fatalf("log %s: token %d of epoch %d in epoch %d", kinds(log), k.Token.Index, k.Token.Epoch, epoch)
+			if k.Token.Index != next || e.Record.Epoch != epoch {
+				t.Fatalf("log %s: token %d of epoch %d in epoch %d", kinds(log), k.Token.Index, e.Record.Epoch, epoch)
 			}
 			next++
 		case *pb.Record_Terminal:

@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,6 +29,8 @@ type rig struct {
 	addr string
 	srv  *natsserver.Server
 	log  *Log
+
+	passed atomic.Int32
 }
 
 func newRig(t testing.TB) *rig {
@@ -40,7 +43,7 @@ func newRig(t testing.TB) *rig {
 	if err := conn.Ensure(r.ctx(), 1, names.Tokens()); err != nil {
 		t.Fatal(err)
 	}
-	r.log = New(conn, names)
+	r.log = New(conn, names, r.as("a"))
 	return r
 }
 
@@ -71,16 +74,30 @@ func (r *rig) ctx() context.Context {
 	return ctx
 }
 
+// as are the settings of a replica; what it passes over is counted.
+func (r *rig) as(writer string) Settings {
+	return Settings{Rules: rules, Writer: writer, Passed: func(string, error, bool) { r.passed.Add(1) }}
+}
+
+var rules = Rules{Model: 7, Vocab: 10_000, Positions: 10_000}
+
+// opening is what requests here are opened with.
+func opening(promptSequence uint64) *pb.Accept {
+	return &pb.Accept{
+		Identity: &pb.Identity{Version: schemas.Version, Model: 7}, PromptSequence: promptSequence, PromptTokens: 5, MaxTokens: 5000,
+	}
+}
+
 func (r *rig) accept(request string) {
 	r.t.Helper()
-	if _, existing, err := r.log.Accept(r.ctx(), request, &pb.Accept{}); err != nil || existing != nil {
+	if existing, err := r.log.Accept(r.ctx(), request, opening(0)); err != nil || existing != nil {
 		r.t.Fatalf("accepting %s: %v, error %v", request, existing, err)
 	}
 }
 
-func (r *rig) claim(l *Log, request, owner string, s WriterSettings) (*Writer, []Entry) {
+func (r *rig) claim(l *Log, request string, s WriterSettings) (*Writer, []Entry) {
 	r.t.Helper()
-	w, history, err := l.Claim(r.ctx(), request, owner, s)
+	w, history, err := l.Claim(r.ctx(), request, opening(0), s)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package tokenlog
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,17 +9,17 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/pkg/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// maxBacklog bounds the records of one request that wait in memory: a server
-// that is away for long must not fill it.
-const maxBacklog = 4096
+// MaxUnwritten is how many records of one request may wait in memory before its
+// owner makes no more: a stream that is full or away must not fill the memory,
+// and what waits is lost with this process.
+const MaxUnwritten = 32
 
-// WriterSettings are what code sets. Both functions are called at most once,
+// WriterSettings are what code sets. Lost and Finished are called at most once,
 // and only one of them.
 type WriterSettings struct {
 	// Lost is told that the log is not ours to write any more: ErrStale,
@@ -27,6 +28,8 @@ type WriterSettings struct {
 	Lost func(w *Writer, err error)
 	// Finished is told that the terminal record is stored. It must not block.
 	Finished func()
+	// Room is told that Full has become false. It must not block.
+	Room func()
 }
 
 // Writer appends to a request's log as its owner. One append at a time is
@@ -35,6 +38,7 @@ type WriterSettings struct {
 //	idle ──Append──▶ flying ──ack──▶ next in the queue, or idle
 //	                  │  ▲
 //	                  │  └─ stored after all, or a transient error: again
+//	                  ├─ noise came between ─▶ again, behind it
 //	                  ├─ another record came between ─▶ lost (stale, finished)
 //	                  └─ ack of the terminal record ──▶ finished
 type Writer struct {
@@ -45,19 +49,27 @@ type Writer struct {
 	settings WriterSettings
 
 	mu     sync.Mutex
-	last   uint64   // sequence of the newest record known to be stored
-	queue  [][]byte // the first one is under way
-	closed bool     // a terminal record is in the queue
-	tries  int      // of the first one
+	last   uint64 // sequence of the newest message known to be stored, noise or not
+	queue  []unwritten
+	stored Chain // as far as it is stored
+	queued Chain // with what is in the queue
+	tries  int   // of the first one
+	full   bool
 	err    error
 	done   chan struct{} // closed when nothing more will be written
 	idle   chan struct{} // closed when the queue is empty; nil when nobody waits
 }
 
-func newWriter(l *Log, request string, epoch, last uint64, s WriterSettings) *Writer {
+// unwritten is a record that waits; the queue's first one is under way.
+type unwritten struct {
+	record *pb.Record
+	data   []byte
+}
+
+func newWriter(l *Log, request string, last uint64, c Chain, s WriterSettings) *Writer {
 	return &Writer{
-		log: l, request: request, subject: l.names.Token(request),
-		epoch: epoch, last: last, settings: s, done: make(chan struct{}),
+		log: l, request: request, subject: l.names.Token(request), epoch: c.epoch,
+		last: last, stored: c, queued: c, settings: s, done: make(chan struct{}),
 	}
 }
 
@@ -74,29 +86,36 @@ func (w *Writer) Err() error {
 	return w.err
 }
 
-// Append adds a record. A token gets the claim's epoch. It returns an error
-// when nothing more can be written; whether the record is stored is for Flush,
+// Full says that the owner shall make no more records until Room is called.
+func (w *Writer) Full() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.full
+}
+
+// Append adds a record; it gets the claim's epoch. It returns an error when the
+// record cannot be written: it does not follow those before, the server would
+// not take its size, or the log is lost. Whether it is stored is for Flush,
 // Finished and Lost to tell.
 func (w *Writer) Append(r *pb.Record) error {
-	if t := r.GetToken(); t != nil {
-		t.Epoch = w.epoch
-	}
-	data, err := proto.Marshal(r)
+	r.Epoch = w.epoch
+	data, err := w.log.encode(w.subject, r)
 	if err != nil {
-		return fmt.Errorf("encoding a record of %s: %w", w.request, err)
+		return err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
 	case w.err != nil:
 		return w.err
-	case w.closed:
+	case w.queued.end != nil:
 		return fmt.Errorf("%w: %s", ErrFinished, w.request)
-	case len(w.queue) >= maxBacklog:
-		return fmt.Errorf("%w: %d of %s", ErrBacklog, len(w.queue), w.request)
 	}
-	w.closed = r.GetTerminal() != nil
-	w.queue = append(w.queue, data)
+	if _, err := w.queued.Take(r); err != nil {
+		return fmt.Errorf("appending to the log of %s: %w", w.request, err)
+	}
+	w.queue = append(w.queue, unwritten{r, data})
+	w.full = len(w.queue) >= MaxUnwritten
 	if len(w.queue) == 1 {
 		w.launch()
 	}
@@ -126,7 +145,7 @@ func (w *Writer) Flush(ctx context.Context) error {
 // launch sends the first record of the queue; w.mu is held.
 func (w *Writer) launch() {
 	w.tries++
-	err := w.log.conn.StoreAsync(context.Background(), w.subject, w.queue[0], expect(w.last), w.landed)
+	err := w.log.conn.StoreAsync(context.Background(), w.subject, w.queue[0].data, expect(w.last), w.landed)
 	if err != nil {
 		w.failed(err)
 	}
@@ -143,21 +162,28 @@ func (w *Writer) landed(seq uint64, err error) {
 		w.failed(err)
 		return
 	}
-	w.stored(seq)
+	w.advance(seq)
 }
 
-// stored goes on behind a record that is in the log; w.mu is held.
-func (w *Writer) stored(seq uint64) {
+// advance goes on behind a record that is in the log; w.mu is held.
+func (w *Writer) advance(seq uint64) {
 	w.last, w.tries = seq, 0
-	w.queue[0] = nil // or the array keeps it
+	_, _ = w.stored.Take(w.queue[0].record) // did when it was queued
+	w.queue[0] = unwritten{}                // or the array keeps it
 	w.queue = w.queue[1:]
+	if w.full && len(w.queue) <= MaxUnwritten/2 {
+		w.full = false
+		if w.settings.Room != nil {
+			w.settings.Room()
+		}
+	}
 	if len(w.queue) > 0 {
 		w.launch()
 		return
 	}
 	w.queue = nil
 	w.wake()
-	if w.closed {
+	if w.stored.end != nil {
 		close(w.done)
 		if w.settings.Finished != nil {
 			w.settings.Finished()
@@ -199,22 +225,23 @@ func (w *Writer) relaunch() {
 // resolveWithin bounds one attempt to find out about a conflict.
 const resolveWithin = 5 * time.Second
 
-// resolve finds out after a conflict whether our record is stored, and who came between.
+// resolve finds out after a conflict whether our record is stored, who came
+// between, or behind which noise to go on.
 func (w *Writer) resolve() {
 	ctx, cancel := context.WithTimeout(context.Background(), resolveWithin)
 	defer cancel()
 	w.mu.Lock()
-	data, after := w.queue[0], w.last
+	data, behind, chain := w.queue[0].data, w.last, w.stored
 	w.mu.Unlock()
-	seq, err := w.log.recognise(ctx, w.subject, data, after)
-	if errors.Is(err, errConflict) {
-		err = w.usurper(ctx)
-	}
+	ours, behind, err := w.log.between(ctx, w.request, &chain, data, behind)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
+	case err == nil && ours:
+		w.advance(behind)
 	case err == nil:
-		w.stored(seq)
+		w.last = behind
+		w.launch()
 	case errors.Is(err, ErrStale), errors.Is(err, ErrFinished), errors.Is(err, ErrUnknown):
 		w.lose(err)
 	case errors.Is(err, context.DeadlineExceeded):
@@ -224,16 +251,36 @@ func (w *Writer) resolve() {
 	}
 }
 
-// usurper says what another's record means to us.
-func (w *Writer) usurper(ctx context.Context) error {
-	last, err := w.log.Last(ctx, w.request)
-	if err != nil {
-		return err
+// between looks at what lies behind a writer's last record: its next one (ours,
+// and where), another's, which is an error, or noise only, and up to where.
+func (l *Log) between(ctx context.Context, request string, c *Chain, data []byte, behind uint64) (ours bool, at uint64, err error) {
+	for at = behind; ; {
+		next, err := l.conn.Next(ctx, l.stream, l.names.Token(request), at+1)
+		switch {
+		case errors.Is(err, bus.ErrNoMessage) && at == behind:
+			return false, 0, fmt.Errorf("%w: %s", ErrUnknown, request) // what it built upon is gone
+		case errors.Is(err, bus.ErrNoMessage):
+			return false, at, nil
+		case err != nil:
+			return false, 0, err
+		case bytes.Equal(next.Data, data):
+			return true, next.Sequence, nil
+		}
+		at = next.Sequence
+		passed := at > behind
+		l.each(request, c, &passed, next, func(Entry) bool { err = usurped(request, c); return false })
+		if err != nil {
+			return false, 0, err
+		}
 	}
-	if last.Record.GetTerminal() != nil {
-		return fmt.Errorf("%w: %s", ErrFinished, w.request)
+}
+
+// usurped says what another's record means to a writer.
+func usurped(request string, c *Chain) error {
+	if c.end != nil {
+		return fmt.Errorf("%w: %s", ErrFinished, request)
 	}
-	return fmt.Errorf("%w: %s", ErrStale, w.request)
+	return fmt.Errorf("%w: %s", ErrStale, request)
 }
 
 // lose ends writing; w.mu is held.

@@ -68,8 +68,8 @@ var errOurs = errors.New("this replica has the sequence")
 
 // refusedError is why a sequence can never be worked on.
 type refusedError struct {
-	request string
-	code    string
+	seq  *pb.Sequence
+	code string
 	error
 }
 
@@ -85,13 +85,13 @@ func (s *Service) unadmitted(ctx context.Context, err error) error {
 	var refused *refusedError
 	if errors.As(err, &refused) {
 		s.d.Logger.Warn("sequence refused", "error", err)
-		_, err = s.log.Finish(ctx, refused.request, errorEnd(refused.code, refused.Error()))
+		err = s.log.End(ctx, refused.seq.RequestId, refused.seq.Accept, errorEnd(refused.code, refused.Error()))
 	}
 	switch {
 	case err == nil, errors.Is(err, tokenlog.ErrFinished):
 		return nil // or ended already: cancelled while it waited, or its acknowledgement was lost
-	case errors.Is(err, tokenlog.ErrUnknown):
-		return bus.Poison(err) // its log is too old to be kept
+	case errors.Is(err, tokenlog.ErrForeign):
+		return bus.Poison(err) // its id is another request's by now
 	case errors.Is(err, context.Canceled), errors.Is(err, errUnreadable), errors.Is(err, errElsewhere):
 		return err
 	}
@@ -110,21 +110,25 @@ func (s *Service) prepare(ctx context.Context, d *bus.Delivery, h *hold) (seq *s
 	if err := schemas.CheckRequestID(msg.RequestId); err != nil {
 		return nil, bus.Poison(fmt.Errorf("%w: %w", errUnreadable, err))
 	}
+	if err := s.checkOrigin(msg); err != nil {
+		s.metrics.Strangers.Inc()
+		return nil, bus.Poison(fmt.Errorf("%w: %w", errUnreadable, err))
+	}
 	err = s.d.Conn.Try(d.Subject, func() (err error) {
 		seq, err = s.own(ctx, d, msg, h)
 		return err
 	})
 	if bus.IsPanic(err) {
-		err = &refusedError{msg.RequestId, "internal", err}
+		err = &refusedError{msg, "internal", err}
 	}
 	return seq, err
 }
 
 // own makes the message's request a sequence of this replica.
 func (s *Service) own(ctx context.Context, d *bus.Delivery, msg *pb.Sequence, h *hold) (*sequence, error) {
-	if err := s.checkSequence(msg); err != nil {
+	if err := edge.CheckSequence(msg, s.d.Model.Spec.Vocab, s.maxLen()); err != nil {
 		s.metrics.Strangers.Inc()
-		return nil, &refusedError{msg.RequestId, "internal", err}
+		return nil, &refusedError{msg, "internal", fmt.Errorf("sequence %s: %w", msg.RequestId, err)}
 	}
 	if s.engine.owns(ctx, msg.RequestId) {
 		return nil, errOurs
@@ -137,13 +141,14 @@ func (s *Service) own(ctx context.Context, d *bus.Delivery, msg *pb.Sequence, h 
 	return seq, s.claim(ctx, seq)
 }
 
-func (s *Service) checkSequence(m *pb.Sequence) error {
-	err := s.d.Identity.Check(m.GetIdentity().GetVersion(), m.GetIdentity().GetModel())
-	if err == nil {
-		err = edge.CheckSequence(m, s.d.Model.Spec.Vocab, s.maxLen())
+// checkOrigin refuses what was made for another version or model, or by nobody
+// who accepted it: it says nothing about any request here and touches no log.
+func (s *Service) checkOrigin(m *pb.Sequence) error {
+	if err := s.d.Identity.Check(m.GetIdentity().GetVersion(), m.GetIdentity().GetModel()); err != nil {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("sequence %s: %w", m.RequestId, err)
+	if a := m.GetAccept(); int(a.GetPromptTokens()) != len(m.PromptIds) || a.GetMaxTokens() != m.MaxTokens {
+		return errors.New("it does not carry its own acceptance")
 	}
 	return nil
 }
@@ -151,7 +156,7 @@ func (s *Service) checkSequence(m *pb.Sequence) error {
 // claim makes this replica the owner, and takes in what the log has.
 func (s *Service) claim(ctx context.Context, seq *sequence) error {
 	request := seq.seq.RequestId
-	writer, history, err := s.log.Claim(ctx, request, s.id, tokenlog.WriterSettings{
+	writer, history, err := s.log.Claim(ctx, request, seq.seq.Accept, tokenlog.WriterSettings{
 		Lost: func(w *tokenlog.Writer, err error) {
 			s.lost(seq, err)
 			select {
@@ -160,14 +165,35 @@ func (s *Service) claim(ctx context.Context, seq *sequence) error {
 			}
 		},
 		Finished: func() { s.finished(seq) },
+		Room:     s.engine.haveRoom,
 	})
+	if gone := unresumable(err); gone != nil {
+		return &refusedError{seq.seq, "internal", gone}
+	}
 	if err != nil {
 		return fmt.Errorf("claiming the log of %s: %w", request, err)
 	}
 	seq.writer, seq.epoch = writer, writer.Epoch()
 	seq.restore(history, time.Now())
+	seq.endBefore(s.longest())
 	return nil
 }
+
+// unresumable is what the producer is told of a log that nobody can go on with;
+// nil for all other errors.
+func unresumable(err error) error {
+	switch {
+	case errors.Is(err, tokenlog.ErrUnknown):
+		return fmt.Errorf("the request's token log is gone: it waited for longer than logs are kept (--log-age), or their stream was deleted (%w)", err)
+	case errors.Is(err, tokenlog.ErrNotWhole), errors.Is(err, tokenlog.ErrFruitless):
+		return err
+	}
+	return nil
+}
+
+// longest is how long a request may take: it must not outlive its log, which
+// begins to go with its first record.
+func (s *Service) longest() time.Duration { return s.d.Streams.Tokens().MaxAge / 4 * 3 }
 
 // finished acknowledges a sequence whose terminal record is in the log.
 func (s *Service) finished(seq *sequence) {

@@ -40,7 +40,7 @@ func (s *Service) checkCapacity(ctx context.Context, seq *sequence, delivered in
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
-	return &refusedError{seq.seq.RequestId, "model_not_ready", fmt.Errorf(
+	return &refusedError{seq.seq, "model_not_ready", fmt.Errorf(
 		"the request needs %d KV pages, and the largest live attention replica has %d: ask for fewer tokens, or start a replica with more --kv-memory",
 		need, int(largest))}
 }

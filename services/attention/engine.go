@@ -3,13 +3,14 @@ package attention
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/batching"
+	"github.com/switchyard/switchyard/pkg/bus"
 	"github.com/switchyard/switchyard/pkg/kvcache"
+	"github.com/switchyard/switchyard/pkg/tokenlog"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -30,6 +31,7 @@ type engine struct {
 	cancels  chan *pb.Cancel
 	lost     chan lostLog
 	asks     chan ownership
+	room     chan struct{}
 
 	sequences map[string]*sequence
 	order     []*sequence // oldest served first
@@ -58,7 +60,7 @@ func newEngine(policy batching.Policy, lanes []*lane, log *slog.Logger, st *stat
 	e := &engine{
 		policy: policy, lanes: lanes, log: log, stats: st, idle: append([]*lane(nil), lanes...),
 		admitted: make(chan *sequence), finished: make(chan *microbatch, len(lanes)),
-		cancels: make(chan *pb.Cancel, 64), lost: make(chan lostLog, 64), asks: make(chan ownership),
+		cancels: make(chan *pb.Cancel, 64), lost: make(chan lostLog, 64), asks: make(chan ownership), room: make(chan struct{}, 1),
 		sequences: map[string]*sequence{}, busy: map[*microbatch]*lane{},
 	}
 	e.keeper = newKeeper(log, &e.pulse, lanes)
@@ -87,6 +89,7 @@ func (e *engine) run(ctx context.Context) {
 			e.drop(l)
 		case o := <-e.asks:
 			o.answer <- e.sequences[o.request] != nil
+		case <-e.room: // a log takes records again
 		case now := <-tick.C:
 			e.heartbeat(now)
 		}
@@ -163,7 +166,7 @@ func (e *engine) assign(mb *microbatch, l *lane) {
 func (e *engine) collect() {
 	e.items, e.ready = e.items[:0], e.ready[:0]
 	for _, s := range e.order {
-		if s.inFlight || s.ended || s.table == nil {
+		if s.inFlight || s.ended || s.table == nil || s.writer.Full() {
 			continue
 		}
 		it := batching.Item{Alone: s.suspect}
@@ -176,7 +179,7 @@ func (e *engine) collect() {
 
 func (e *engine) decoding() (n int) {
 	for _, s := range e.order {
-		if !s.ended && s.table != nil && s.decoding() {
+		if !s.ended && s.table != nil && s.decoding() && (s.inFlight || !s.writer.Full()) {
 			n++
 		}
 	}
@@ -246,16 +249,18 @@ func errorEnd(code, message string) *pb.Terminal {
 func (e *engine) advance(p *part) {
 	s := p.s
 	s.done += p.rows
-	for _, sc := range p.scores {
+	for i := 0; i < len(p.scores) && s.end == nil; i++ {
 		s.scored++
-		e.append(s, &pb.Record{Kind: &pb.Record_Score{Score: sc}})
+		e.append(s, &pb.Record{Kind: &pb.Record_Score{Score: p.scores[i]}})
 	}
-	if p.sampled {
+	switch {
+	case s.end != nil: // a record could not be written; what comes behind it would leave a gap
+	case p.sampled:
 		if s.generated() == 0 {
 			s.first = time.Now()
 		}
 		e.append(s, &pb.Record{Kind: &pb.Record_Token{Token: s.take(p.choice)}})
-	} else if s.done == len(s.ids) {
+	case s.done == len(s.ids):
 		s.end = &pb.Terminal{FinishReason: "length"} // nothing but scores was asked for
 	}
 	if s.end != nil {
@@ -263,10 +268,29 @@ func (e *engine) advance(p *part) {
 	}
 }
 
+// append queues a record. One that cannot be written ends its sequence.
 func (e *engine) append(s *sequence, r *pb.Record) {
 	e.pulse.progress.Tick()
-	if err := s.writer.Append(r); err != nil {
-		e.log.Debug("log is not ours any more", "request", s.seq.RequestId, "error", err)
+	err := s.writer.Append(r)
+	var large *bus.TooLargeError
+	switch {
+	case err == nil:
+	case errors.Is(err, tokenlog.ErrStale), errors.Is(err, tokenlog.ErrFinished):
+		// Another owner makes this record, or nobody needs it; drop follows.
+		e.log.Info("log is not ours any more", "request", s.seq.RequestId, "error", err)
+	case errors.As(err, &large):
+		s.end = errorEnd("payload_too_large", err.Error())
+	default:
+		e.log.Error("a record cannot be written", "request", s.seq.RequestId, "error", err)
+		s.end = errorEnd("internal", err.Error())
+	}
+}
+
+// haveRoom wakes the engine: a sequence that was passed over may step again.
+func (e *engine) haveRoom() {
+	select {
+	case e.room <- struct{}{}:
+	default: // it will look anyway
 	}
 }
 
@@ -322,7 +346,7 @@ func (e *engine) heartbeat(now time.Time) {
 	e.closing = slices.DeleteFunc(e.closing, isClosed)
 	for _, s := range slices.Clone(e.order) { // ending one changes the order
 		if !s.ended && !s.deadline.IsZero() && now.After(s.deadline) {
-			s.end = errorEnd("deadline_exceeded", fmt.Sprintf("the deadline passed after %d tokens", s.generated()))
+			s.end = s.late()
 			e.finish(s)
 		}
 	}

@@ -61,7 +61,7 @@ func (e *engine) handOver(ctx context.Context) {
 // next owner makes it again.
 func (e *engine) flush(ctx context.Context, w logWriter) {
 	if err := w.Flush(ctx); err != nil {
-		e.log.Debug("handing over a log", "error", err)
+		e.log.Info("handing over a log", "error", err)
 	}
 }
 

@@ -18,6 +18,7 @@ type logbook struct {
 	records []*pb.Record
 	err     error
 	flushed int
+	full    bool
 }
 
 func (l *logbook) Append(r *pb.Record) error {
@@ -29,6 +30,7 @@ func (l *logbook) Append(r *pb.Record) error {
 	return nil
 }
 
+func (l *logbook) Full() bool                  { return l.full }
 func (l *logbook) Flush(context.Context) error { l.flushed++; return l.err }
 func (l *logbook) Done() <-chan struct{}       { return nil }
 

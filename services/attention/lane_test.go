@@ -132,12 +132,12 @@ func TestResume(t *testing.T) {
 	for n := range want {
 		history := []tokenlog.Entry{
 			{Record: &pb.Record{Kind: &pb.Record_Accept{Accept: &pb.Accept{DeadlineMs: 60_000}}}, Time: began},
-			{Record: &pb.Record{Kind: &pb.Record_Claim{Claim: &pb.Claim{Epoch: 1}}}, Time: began.Add(time.Second)},
+			{Record: &pb.Record{Epoch: 1, Kind: &pb.Record_Claim{}}, Time: began.Add(time.Second)},
 		}
 		for _, r := range want[:n] {
 			history = append(history, tokenlog.Entry{Record: r, Time: began.Add(2 * time.Second)})
 		}
-		history = append(history, tokenlog.Entry{Record: &pb.Record{Kind: &pb.Record_Claim{Claim: &pb.Claim{Epoch: 2}}}, Time: began.Add(3 * time.Second)})
+		history = append(history, tokenlog.Entry{Record: &pb.Record{Epoch: 2, Kind: &pb.Record_Claim{}}, Time: began.Add(3 * time.Second)})
 		b := realBench(t, 5)
 		s := b.ask("r", 12, 5, "logprobs")
 		now := time.Now()

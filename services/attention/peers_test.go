@@ -65,7 +65,7 @@ func TestUnadmitted(t *testing.T) {
 		{fmt.Errorf("claiming: %w", tokenlog.ErrFinished), nil},
 		{fmt.Errorf("stopping: %w", context.Canceled), context.Canceled},
 		{bus.Poison(errUnreadable), errUnreadable},
-		{fmt.Errorf("claiming: %w", tokenlog.ErrUnknown), tokenlog.ErrUnknown},
+		{fmt.Errorf("claiming: %w", tokenlog.ErrForeign), tokenlog.ErrForeign},
 	} {
 		if got := s.unadmitted(t.Context(), c.err); !errors.Is(got, c.want) {
 			t.Errorf("%v became %v", c.err, got)

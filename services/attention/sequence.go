@@ -2,6 +2,7 @@ package attention
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/kvcache"
@@ -37,11 +38,13 @@ type sequence struct {
 	queued      time.Duration
 	first       time.Time
 	deadline    time.Time // zero: none
+	limited     bool      // the deadline is the log's age
 }
 
 // logWriter is tokenlog.Writer's part that a sequence needs.
 type logWriter interface {
 	Append(*pb.Record) error
+	Full() bool
 	Flush(ctx context.Context) error
 	Done() <-chan struct{}
 }
@@ -92,6 +95,22 @@ func (s *sequence) restore(history []tokenlog.Entry, now time.Time) {
 			s.finishIfLast(k.Token)
 		}
 	}
+}
+
+// endBefore gives a sequence a deadline of its own where its producer set none,
+// or a later one.
+func (s *sequence) endBefore(longest time.Duration) {
+	if latest := s.accepted.Add(longest); s.deadline.IsZero() || latest.Before(s.deadline) {
+		s.deadline, s.limited = latest, true
+	}
+}
+
+// late is the end of a sequence whose deadline has passed.
+func (s *sequence) late() *pb.Terminal {
+	if s.limited {
+		return errorEnd("deadline_exceeded", fmt.Sprintf("the request took longer than its log is sure to last; it ended after %d tokens (raise --log-age)", s.generated()))
+	}
+	return errorEnd("deadline_exceeded", fmt.Sprintf("the deadline passed after %d tokens", s.generated()))
 }
 
 func (s *sequence) prompt() int    { return len(s.seq.PromptIds) }

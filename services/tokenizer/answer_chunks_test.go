@@ -48,7 +48,7 @@ func drawLog(t *rapid.T, accept *pb.Accept) (records []*pb.Record) {
 	n := rapid.Int32Range(0, accept.MaxTokens).Draw(t, "tokens")
 	for i := range n {
 		if rapid.Bool().Draw(t, "claim") {
-			records = append(records, &pb.Record{Kind: &pb.Record_Claim{Claim: &pb.Claim{Epoch: uint64(i)}}})
+			records = append(records, &pb.Record{Epoch: uint64(i), Kind: &pb.Record_Claim{}})
 		}
 		tok := &pb.Token{Index: i, Id: rapid.Uint32Range(0, 3).Draw(t, "id")}
 		records = append(records, &pb.Record{Kind: &pb.Record_Token{Token: tok}})

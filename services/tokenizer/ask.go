@@ -147,7 +147,7 @@ func (s *Service) withdraw(ctx context.Context, a *asking, cause error) error {
 		Identity: s.identity(), BodyHash: hash, ReplyTo: in.reply, Encoding: in.encoding, FromIndex: in.prompt.FromIndex,
 		Interactive: true, Ask: a.id,
 	}
-	_, existing, err := s.log.Accept(ctx, in.prompt.RequestId, accept)
+	existing, err := s.log.Accept(ctx, in.prompt.RequestId, accept)
 	switch {
 	case err != nil:
 		return fmt.Errorf("withdrawing an ask: %w", err)

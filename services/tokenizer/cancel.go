@@ -51,7 +51,7 @@ func (s *Service) endSoon(request, reason string) {
 
 // finish ends a request that may have ended, or may never have been.
 func (s *Service) finish(ctx context.Context, request string, end *pb.Terminal) {
-	_, err := s.log.Finish(ctx, request, end)
+	err := s.log.Finish(ctx, request, end)
 	if err != nil && !errors.Is(err, tokenlog.ErrFinished) && !errors.Is(err, tokenlog.ErrUnknown) && ctx.Err() == nil {
 		s.d.Logger.Warn("ending a request", "request", request, "reason", end.FinishReason, "error", err)
 	}

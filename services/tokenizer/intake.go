@@ -223,21 +223,26 @@ func (s *Service) admit(ctx context.Context, in *incoming) error {
 	case late:
 		return s.endUntaken(ctx, in, hash, err)
 	}
-	_, existing, err := s.log.Accept(ctx, in.prompt.RequestId, s.acceptance(ctx, in, req, hash))
+	accept := s.acceptance(ctx, in, req, hash)
+	existing, err := s.log.Accept(ctx, in.prompt.RequestId, accept)
 	switch {
 	case bus.IsFull(err) && !in.again:
 		return edge.Errorf(edge.Overloaded, "the token log is full")
+	case errors.Is(err, tokenlog.ErrNotWhole):
+		return edge.Errorf(edge.BadRequest, "request_id %q was used before, and the beginning of its answer is gone; choose a new one", in.prompt.RequestId)
 	case err != nil:
 		return fmt.Errorf("opening the token log: %w", err)
 	case existing == nil:
-	case existing.PromptSequence == in.sequence:
-		req.Sequence.Sampling.Seed = existing.Seed // our own prompt again: go on with it
+	case tokenlog.SameOpening(existing, accept):
+		accept = existing // our own prompt again: go on with it
+		req.Sequence.Sampling.Seed = existing.Seed
 	default:
 		return s.repeat(ctx, in, existing, hash)
 	}
 	if s.cancelled.has(in.prompt.RequestId, time.Now()) {
 		return s.end(ctx, in.prompt.RequestId, &pb.Terminal{FinishReason: "cancelled"})
 	}
+	req.Sequence.Accept = accept
 	return s.submit(ctx, in, req.Sequence, req.Deadline)
 }
 
@@ -271,7 +276,7 @@ func (s *Service) endUntaken(ctx context.Context, in *incoming, hash []byte, why
 		return why
 	case err != nil:
 		return err
-	case existing.PromptSequence != in.sequence:
+	case !tokenlog.SameOpening(existing, &pb.Accept{PromptSequence: in.sequence, BodyHash: hash}):
 		return s.repeat(ctx, in, existing, hash)
 	}
 	return s.end(ctx, in.prompt.RequestId, &pb.Terminal{FinishReason: "error", Error: edge.Proto(why)})
@@ -328,7 +333,7 @@ func (s *Service) turnAway(ctx context.Context, request string) error {
 
 // end ends a request unless it has ended.
 func (s *Service) end(ctx context.Context, request string, end *pb.Terminal) error {
-	_, err := s.log.Finish(ctx, request, end)
+	err := s.log.Finish(ctx, request, end)
 	if errors.Is(err, tokenlog.ErrFinished) {
 		return nil
 	}

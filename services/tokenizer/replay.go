@@ -92,7 +92,7 @@ func (s *Service) stream(ctx context.Context, request string, to destination) er
 		} else if a != nil {
 			s.pass(ctx, to, a.push(e.Record))
 		}
-		return (live || e.Seq < last.Seq) && (a == nil || !a.finished)
+		return (live || e.Packed || e.Seq < last) && (a == nil || !a.finished)
 	})
 }
 
@@ -113,12 +113,12 @@ const (
 	firstLook, laterLook = 20 * time.Millisecond, 500 * time.Millisecond
 )
 
-// awaitLog returns the last record of a request. One that is unknown may be
+// awaitLog returns the sequence of a request's last record. One that is unknown may be
 // accepted and not yet taken in, as long as prompts wait.
-func (s *Service) awaitLog(ctx context.Context, request string) (tokenlog.Entry, error) {
+func (s *Service) awaitLog(ctx context.Context, request string) (last uint64, err error) {
 	waiting := true
 	for pause, begun := firstLook, time.Now(); ; pause = min(2*pause, laterLook) {
-		last, err := s.log.Last(ctx, request)
+		last, err = s.log.Last(ctx, request)
 		switch {
 		case !errors.Is(err, tokenlog.ErrUnknown):
 			return last, err

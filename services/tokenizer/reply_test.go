@@ -66,7 +66,7 @@ func TestStrangersReplySubjects(t *testing.T) {
 	text, json := []byte("hi"), []byte(`{"text":"hi","request_id":"known","max_tokens":4}`)
 	seen := r.inbox()
 	r.send(r.d.Subjects.Ask(), seen.subject, json, nil)
-	r.append(r.claim("known"), token(0), ending("length"))
+	r.append(r.claim("known"), token(0), ending("stop"))
 	seen.end()
 	targets := []string{
 		"$KV.vault.key", "$JS.API.STREAM.DELETE.SAFE", "$JS.API.STREAM.PURGE.SAFE", "$JS.API.STREAM.DELETE.KV_vault",

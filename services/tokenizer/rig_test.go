@@ -49,7 +49,7 @@ func newRig(t testing.TB, replicas int, change ...func(*Config)) *rig {
 	t.Cleanup(srv.Shutdown)
 	r := &rig{t: t, srv: srv}
 	r.d = r.deployment()
-	r.log = tokenlog.New(r.d.Conn, r.d.Streams)
+	r.log = r.d.TokenLog("attention-1")
 	if r.nc, err = nats.Connect(srv.URL()); err != nil {
 		t.Fatal(err)
 	}
@@ -240,8 +240,7 @@ func (r *rig) opened(request string) *pb.Accept {
 // claim makes the test the owner of a request.
 func (r *rig) claim(request string) *tokenlog.Writer {
 	r.t.Helper()
-	r.opened(request)
-	w, _, err := r.log.Claim(r.ctx(), request, "attention-1", tokenlog.WriterSettings{})
+	w, _, err := r.log.Claim(r.ctx(), request, r.opened(request), tokenlog.WriterSettings{})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -262,11 +261,11 @@ func (r *rig) append(w *tokenlog.Writer, records ...*pb.Record) {
 
 // terminal is the end of a request, nil if it has none.
 func (r *rig) terminal(request string) *pb.Terminal {
-	last, err := r.log.Last(r.ctx(), request)
-	if err != nil {
+	all, err := r.log.Read(r.ctx(), request)
+	if err != nil || len(all) == 0 {
 		return nil
 	}
-	return last.Record.GetTerminal()
+	return all[len(all)-1].Record.GetTerminal()
 }
 
 func token(i int) *pb.Record {

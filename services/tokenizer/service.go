@@ -36,6 +36,7 @@ type Service struct {
 	subs    []*nats.Subscription
 	shards  shardSet
 	backlog backlog
+	packing packing
 
 	asks      chan struct{} // one for each ask that is being handed over
 	streams   *streams
@@ -68,7 +69,7 @@ func New(d *deployment.Deployment, c Config) *Service {
 	return &Service{
 		d: d, config: c, id: id, presence: d.NewPresence(id, "tokenizer"),
 		tracer: d.Telemetry.Tracer("tokenizer"), metrics: d.Telemetry.Metrics,
-		log:  tokenlog.New(d.Conn, d.Streams),
+		log: d.TokenLog(id), packing: newPacking(),
 		asks: make(chan struct{}, asksAtOnce), streams: newStreams(), cancelled: newRecently(maxCancelled, cancelledFor),
 		ending: newAgenda(maxEnding, endingAtOnce), lonely: newAgenda(maxEnding, endingAtOnce), late: newAgenda(maxDeadlines, endingAtOnce),
 	}
@@ -160,6 +161,7 @@ func (s *Service) Run(ctx context.Context) error {
 	defer running.Wait()
 	running.Go(func() { s.intake(ctx) })
 	running.Go(func() { s.serveShards(ctx) })
+	running.Go(func() { s.pack(ctx) })
 	return s.presence.Announce(ctx)
 }
 

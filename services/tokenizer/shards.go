@@ -14,7 +14,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/lease"
 	"github.com/switchyard/switchyard/pkg/members"
 	"github.com/switchyard/switchyard/pkg/telemetry"
-	"github.com/switchyard/switchyard/pkg/tokenlog"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -96,13 +95,8 @@ func (s *Service) serveShard(ctx context.Context, shard int, held *lease.Held) e
 	if held.Epoch() > 1 {
 		s.presence.Add("shard_takeovers_total", 1)
 	}
-	sh := &ownedShard{s: s, answers: map[string]*answer{}}
-	err := s.log.FollowShard(ctx, shard, held.Position()+1, func(request string, e tokenlog.Entry) {
-		// The next owner begins behind the position: at what was not delivered.
-		if ctx.Err() == nil && sh.take(ctx, request, e) {
-			held.SetPosition(e.Seq)
-		}
-	})
+	sh := &ownedShard{s: s, shard: shard, held: held, requests: map[string]*served{}}
+	err := sh.follow(ctx)
 	if cause := context.Cause(ctx); errors.Is(cause, errYield) {
 		return cause
 	}
@@ -135,67 +129,6 @@ func (s *Service) share() int {
 	}
 	siblings = max(1, siblings)
 	return (schemas.LogShards + siblings - 1) / siblings
-}
-
-// ownedShard is the answers under way in one shard.
-type ownedShard struct {
-	s       *Service
-	answers map[string]*answer
-}
-
-// take delivers what a record completes. It is false when ctx ended before
-// that was done: it is for the next owner then.
-func (sh *ownedShard) take(ctx context.Context, request string, e tokenlog.Entry) bool {
-	if k, ok := e.Record.Kind.(*pb.Record_Accept); ok {
-		sh.answers[request] = newAnswer(request, k.Accept, sh.s.newDetokenizer())
-		return true
-	}
-	a := sh.answers[request]
-	if a == nil {
-		if a = sh.rebuild(ctx, request, e.Seq); a == nil {
-			return ctx.Err() == nil
-		}
-		sh.answers[request] = a
-	}
-	return sh.advance(ctx, a, e.Record)
-}
-
-// rebuild makes the answer of a request whose beginning an earlier owner served.
-func (sh *ownedShard) rebuild(ctx context.Context, request string, before uint64) *answer {
-	history, err := sh.s.log.Read(ctx, request)
-	if err != nil || len(history) == 0 {
-		sh.s.d.Logger.Warn("reading a request's log", "request", request, "error", err)
-		return nil
-	}
-	k, ok := history[0].Record.Kind.(*pb.Record_Accept)
-	if !ok {
-		sh.s.d.Logger.Warn("a request's log does not begin with its acceptance", "request", request)
-		return nil
-	}
-	a := newAnswer(request, k.Accept, sh.s.newDetokenizer())
-	for _, e := range history[1:] {
-		if e.Seq < before {
-			a.push(e.Record)
-		}
-	}
-	return a
-}
-
-func (sh *ownedShard) advance(ctx context.Context, a *answer, r *pb.Record) (delivered bool) {
-	s := sh.s
-	if c := a.push(r); c != nil && !sh.deliver(ctx, a, c) {
-		return false
-	}
-	if r.GetToken() != nil {
-		s.presence.Add("chunks_total", 1)
-		if a.stopped {
-			s.foundStop(a.request) // again with every further token, should it get lost
-		}
-	}
-	if a.finished {
-		delete(sh.answers, a.request)
-	}
-	return true
 }
 
 // deliverRetry is the pause while the server is away.

@@ -394,7 +394,10 @@ type Lease struct {
 	Owner string                 `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
 	Epoch uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// Where the next owner goes on (a stream sequence), if the duty has a position.
-	Position      uint64 `protobuf:"varint,3,opt,name=position,proto3" json:"position,omitempty"`
+	Position uint64 `protobuf:"varint,3,opt,name=position,proto3" json:"position,omitempty"`
+	// When that stream was created (Unix nanoseconds): one that was made anew has
+	// other messages at the same positions. 0: unknown.
+	Incarnation   uint64 `protobuf:"fixed64,4,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -450,6 +453,13 @@ func (x *Lease) GetPosition() uint64 {
 	return 0
 }
 
+func (x *Lease) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
 var File_switchyard_v1_control_proto protoreflect.FileDescriptor
 
 const file_switchyard_v1_control_proto_rawDesc = "" +
@@ -491,11 +501,12 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\x04wire\x18\x05 \x01(\tR\x04wire\x12\x16\n" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12!\n" +
 	"\fwriter_epoch\x18\a \x01(\x04R\vwriterEpoch\x12\x16\n" +
-	"\x06layers\x18\b \x03(\rR\x06layers\"O\n" +
+	"\x06layers\x18\b \x03(\rR\x06layers\"q\n" +
 	"\x05Lease\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x1a\n" +
-	"\bposition\x18\x03 \x01(\x04R\bpositionBEZCgithub.com/switchyard/switchyard/schemas/switchyard/v1;switchyardv1b\x06proto3"
+	"\bposition\x18\x03 \x01(\x04R\bposition\x12 \n" +
+	"\vincarnation\x18\x04 \x01(\x06R\vincarnationBEZCgithub.com/switchyard/switchyard/schemas/switchyard/v1;switchyardv1b\x06proto3"
 
 var (
 	file_switchyard_v1_control_proto_rawDescOnce sync.Once

@@ -225,7 +225,10 @@ type Sequence struct {
 	// Token ids that end the sequence with "stop"; already without end-of-sequence if it is ignored.
 	StopTokenIds []uint32 `protobuf:"varint,6,rep,packed,name=stop_token_ids,json=stopTokenIds,proto3" json:"stop_token_ids,omitempty"`
 	// "", "logprobs" or "logits".
-	Score         string `protobuf:"bytes,7,opt,name=score,proto3" json:"score,omitempty"`
+	Score string `protobuf:"bytes,7,opt,name=score,proto3" json:"score,omitempty"`
+	// What its log was opened with: whose log it may claim, and how its producer
+	// is told when that log is gone.
+	Accept        *Accept `protobuf:"bytes,8,opt,name=accept,proto3" json:"accept,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -309,6 +312,13 @@ func (x *Sequence) GetScore() string {
 	return ""
 }
 
+func (x *Sequence) GetAccept() *Accept {
+	if x != nil {
+		return x.Accept
+	}
+	return nil
+}
+
 // Accept opens a request's token log. Chunks are a function of it and what follows.
 type Accept struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -332,7 +342,10 @@ type Accept struct {
 	// The last token's index is max_tokens - 1, unless the sequence stops before.
 	MaxTokens int32 `protobuf:"varint,13,opt,name=max_tokens,json=maxTokens,proto3" json:"max_tokens,omitempty"`
 	// Names the ask that the prompt came by; a copy of it is the same request.
-	Ask           string `protobuf:"bytes,14,opt,name=ask,proto3" json:"ask,omitempty"`
+	Ask string `protobuf:"bytes,14,opt,name=ask,proto3" json:"ask,omitempty"`
+	// Stands in for an acceptance that is gone, so that the request can be ended
+	// where its producer hears of it; nobody goes on with such a log.
+	Lost          bool `protobuf:"varint,15,opt,name=lost,proto3" json:"lost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -465,11 +478,17 @@ func (x *Accept) GetAsk() string {
 	return ""
 }
 
-// Claim makes an attention replica the sequence's owner.
+func (x *Accept) GetLost() bool {
+	if x != nil {
+		return x.Lost
+	}
+	return false
+}
+
+// Claim makes the record's writer, an attention replica, the sequence's owner
+// under the record's epoch.
 type Claim struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Owner         string                 `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
-	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -504,20 +523,6 @@ func (*Claim) Descriptor() ([]byte, []int) {
 	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{4}
 }
 
-func (x *Claim) GetOwner() string {
-	if x != nil {
-		return x.Owner
-	}
-	return ""
-}
-
-func (x *Claim) GetEpoch() uint64 {
-	if x != nil {
-		return x.Epoch
-	}
-	return 0
-}
-
 // Token is one generated token.
 type Token struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -525,8 +530,7 @@ type Token struct {
 	Id       uint32                 `protobuf:"varint,2,opt,name=id,proto3" json:"id,omitempty"`
 	Logprobs *TokenLogprobs         `protobuf:"bytes,3,opt,name=logprobs,proto3" json:"logprobs,omitempty"`
 	// Ends the sequence and shows no text (end of sequence, or a stop token id).
-	Stop          bool   `protobuf:"varint,4,opt,name=stop,proto3" json:"stop,omitempty"`
-	Epoch         uint64 `protobuf:"varint,5,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Stop          bool `protobuf:"varint,4,opt,name=stop,proto3" json:"stop,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -587,13 +591,6 @@ func (x *Token) GetStop() bool {
 		return x.Stop
 	}
 	return false
-}
-
-func (x *Token) GetEpoch() uint64 {
-	if x != nil {
-		return x.Epoch
-	}
-	return 0
 }
 
 // Terminal ends a request, once.
@@ -657,9 +654,106 @@ func (x *Terminal) GetTimings() *Timings {
 	return nil
 }
 
-// Record is one message of a request's token log.
+// Packed is all that remains of a log whose end was delivered: one record in
+// place of the others, which unfolds into them.
+type Packed struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Accept   *Accept                `protobuf:"bytes,1,opt,name=accept,proto3" json:"accept,omitempty"`
+	Scores   []*Score               `protobuf:"bytes,2,rep,name=scores,proto3" json:"scores,omitempty"`
+	TokenIds []uint32               `protobuf:"varint,3,rep,packed,name=token_ids,json=tokenIds,proto3" json:"token_ids,omitempty"`
+	// One for each token, or none at all.
+	Logprobs []*TokenLogprobs `protobuf:"bytes,4,rep,name=logprobs,proto3" json:"logprobs,omitempty"`
+	// The last token's "stop".
+	Stop          bool      `protobuf:"varint,5,opt,name=stop,proto3" json:"stop,omitempty"`
+	Terminal      *Terminal `protobuf:"bytes,6,opt,name=terminal,proto3" json:"terminal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Packed) Reset() {
+	*x = Packed{}
+	mi := &file_switchyard_v1_log_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Packed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Packed) ProtoMessage() {}
+
+func (x *Packed) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_v1_log_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Packed.ProtoReflect.Descriptor instead.
+func (*Packed) Descriptor() ([]byte, []int) {
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Packed) GetAccept() *Accept {
+	if x != nil {
+		return x.Accept
+	}
+	return nil
+}
+
+func (x *Packed) GetScores() []*Score {
+	if x != nil {
+		return x.Scores
+	}
+	return nil
+}
+
+func (x *Packed) GetTokenIds() []uint32 {
+	if x != nil {
+		return x.TokenIds
+	}
+	return nil
+}
+
+func (x *Packed) GetLogprobs() []*TokenLogprobs {
+	if x != nil {
+		return x.Logprobs
+	}
+	return nil
+}
+
+func (x *Packed) GetStop() bool {
+	if x != nil {
+		return x.Stop
+	}
+	return false
+}
+
+func (x *Packed) GetTerminal() *Terminal {
+	if x != nil {
+		return x.Terminal
+	}
+	return nil
+}
+
+// Record is one message of a request's token log. Its field numbers are those
+// of no other message here, so that none of them, sent to a log by mistake or
+// on purpose, reads as a record.
 type Record struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
+	// Always schemas.RecordFormat.
+	Format uint32 `protobuf:"fixed32,1000,opt,name=format,proto3" json:"format,omitempty"`
+	// The replica that wrote it; a token's and a score's is that of their claim.
+	Writer string `protobuf:"bytes,1001,opt,name=writer,proto3" json:"writer,omitempty"`
+	// Counts the request's owners: a claim's own, and that of the claim under
+	// which tokens and scores were written.
+	Epoch uint64 `protobuf:"varint,1002,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// Types that are valid to be assigned to Kind:
 	//
 	//	*Record_Accept
@@ -667,6 +761,7 @@ type Record struct {
 	//	*Record_Token
 	//	*Record_Score
 	//	*Record_Terminal
+	//	*Record_Packed
 	Kind          isRecord_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -674,7 +769,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[7]
+	mi := &file_switchyard_v1_log_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -686,7 +781,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[7]
+	mi := &file_switchyard_v1_log_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -699,7 +794,28 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{7}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Record) GetFormat() uint32 {
+	if x != nil {
+		return x.Format
+	}
+	return 0
+}
+
+func (x *Record) GetWriter() string {
+	if x != nil {
+		return x.Writer
+	}
+	return ""
+}
+
+func (x *Record) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
 }
 
 func (x *Record) GetKind() isRecord_Kind {
@@ -754,28 +870,41 @@ func (x *Record) GetTerminal() *Terminal {
 	return nil
 }
 
+func (x *Record) GetPacked() *Packed {
+	if x != nil {
+		if x, ok := x.Kind.(*Record_Packed); ok {
+			return x.Packed
+		}
+	}
+	return nil
+}
+
 type isRecord_Kind interface {
 	isRecord_Kind()
 }
 
 type Record_Accept struct {
-	Accept *Accept `protobuf:"bytes,1,opt,name=accept,proto3,oneof"`
+	Accept *Accept `protobuf:"bytes,1010,opt,name=accept,proto3,oneof"`
 }
 
 type Record_Claim struct {
-	Claim *Claim `protobuf:"bytes,2,opt,name=claim,proto3,oneof"`
+	Claim *Claim `protobuf:"bytes,1011,opt,name=claim,proto3,oneof"`
 }
 
 type Record_Token struct {
-	Token *Token `protobuf:"bytes,3,opt,name=token,proto3,oneof"`
+	Token *Token `protobuf:"bytes,1012,opt,name=token,proto3,oneof"`
 }
 
 type Record_Score struct {
-	Score *Score `protobuf:"bytes,4,opt,name=score,proto3,oneof"`
+	Score *Score `protobuf:"bytes,1013,opt,name=score,proto3,oneof"`
 }
 
 type Record_Terminal struct {
-	Terminal *Terminal `protobuf:"bytes,5,opt,name=terminal,proto3,oneof"`
+	Terminal *Terminal `protobuf:"bytes,1014,opt,name=terminal,proto3,oneof"`
+}
+
+type Record_Packed struct {
+	Packed *Packed `protobuf:"bytes,1015,opt,name=packed,proto3,oneof"`
 }
 
 func (*Record_Accept) isRecord_Kind() {}
@@ -787,6 +916,8 @@ func (*Record_Token) isRecord_Kind() {}
 func (*Record_Score) isRecord_Kind() {}
 
 func (*Record_Terminal) isRecord_Kind() {}
+
+func (*Record_Packed) isRecord_Kind() {}
 
 // Cancel ends a request early; its subject names the request.
 type Cancel struct {
@@ -800,7 +931,7 @@ type Cancel struct {
 
 func (x *Cancel) Reset() {
 	*x = Cancel{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[8]
+	mi := &file_switchyard_v1_log_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -812,7 +943,7 @@ func (x *Cancel) String() string {
 func (*Cancel) ProtoMessage() {}
 
 func (x *Cancel) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[8]
+	mi := &file_switchyard_v1_log_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -825,7 +956,7 @@ func (x *Cancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cancel.ProtoReflect.Descriptor instead.
 func (*Cancel) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{8}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Cancel) GetRequestId() string {
@@ -856,7 +987,7 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\blogprobs\x18\x06 \x01(\x05R\blogprobs\":\n" +
 	"\bIdentity\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x14\n" +
-	"\x05model\x18\x02 \x01(\x06R\x05model\"\x8d\x02\n" +
+	"\x05model\x18\x02 \x01(\x06R\x05model\"\xbc\x02\n" +
 	"\bSequence\x123\n" +
 	"\bidentity\x18\x01 \x01(\v2\x17.switchyard.v1.IdentityR\bidentity\x12\x1d\n" +
 	"\n" +
@@ -867,7 +998,8 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\n" +
 	"max_tokens\x18\x05 \x01(\x05R\tmaxTokens\x12$\n" +
 	"\x0estop_token_ids\x18\x06 \x03(\rR\fstopTokenIds\x12\x14\n" +
-	"\x05score\x18\a \x01(\tR\x05score\"\xd5\x03\n" +
+	"\x05score\x18\a \x01(\tR\x05score\x12-\n" +
+	"\x06accept\x18\b \x01(\v2\x15.switchyard.v1.AcceptR\x06accept\"\xe9\x03\n" +
 	"\x06Accept\x123\n" +
 	"\bidentity\x18\x01 \x01(\v2\x17.switchyard.v1.IdentityR\bidentity\x12\x1b\n" +
 	"\tbody_hash\x18\x02 \x01(\fR\bbodyHash\x12'\n" +
@@ -886,26 +1018,35 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\vtraceparent\x18\f \x01(\tR\vtraceparent\x12\x1d\n" +
 	"\n" +
 	"max_tokens\x18\r \x01(\x05R\tmaxTokens\x12\x10\n" +
-	"\x03ask\x18\x0e \x01(\tR\x03ask\"3\n" +
-	"\x05Claim\x12\x14\n" +
-	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"\x91\x01\n" +
+	"\x03ask\x18\x0e \x01(\tR\x03ask\x12\x12\n" +
+	"\x04lost\x18\x0f \x01(\bR\x04lost\"\a\n" +
+	"\x05Claim\"\x88\x01\n" +
 	"\x05Token\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\rR\x02id\x128\n" +
 	"\blogprobs\x18\x03 \x01(\v2\x1c.switchyard.v1.TokenLogprobsR\blogprobs\x12\x12\n" +
-	"\x04stop\x18\x04 \x01(\bR\x04stop\x12\x14\n" +
-	"\x05epoch\x18\x05 \x01(\x04R\x05epoch\"\x8d\x01\n" +
+	"\x04stop\x18\x04 \x01(\bR\x04stopJ\x04\b\x05\x10\x06R\x05epoch\"\x8d\x01\n" +
 	"\bTerminal\x12#\n" +
 	"\rfinish_reason\x18\x01 \x01(\tR\ffinishReason\x12*\n" +
 	"\x05error\x18\x02 \x01(\v2\x14.switchyard.v1.ErrorR\x05error\x120\n" +
-	"\atimings\x18\x03 \x01(\v2\x16.switchyard.v1.TimingsR\atimings\"\x82\x02\n" +
-	"\x06Record\x12/\n" +
-	"\x06accept\x18\x01 \x01(\v2\x15.switchyard.v1.AcceptH\x00R\x06accept\x12,\n" +
-	"\x05claim\x18\x02 \x01(\v2\x14.switchyard.v1.ClaimH\x00R\x05claim\x12,\n" +
-	"\x05token\x18\x03 \x01(\v2\x14.switchyard.v1.TokenH\x00R\x05token\x12,\n" +
-	"\x05score\x18\x04 \x01(\v2\x14.switchyard.v1.ScoreH\x00R\x05score\x125\n" +
-	"\bterminal\x18\x05 \x01(\v2\x17.switchyard.v1.TerminalH\x00R\bterminalB\x06\n" +
+	"\atimings\x18\x03 \x01(\v2\x16.switchyard.v1.TimingsR\atimings\"\x85\x02\n" +
+	"\x06Packed\x12-\n" +
+	"\x06accept\x18\x01 \x01(\v2\x15.switchyard.v1.AcceptR\x06accept\x12,\n" +
+	"\x06scores\x18\x02 \x03(\v2\x14.switchyard.v1.ScoreR\x06scores\x12\x1b\n" +
+	"\ttoken_ids\x18\x03 \x03(\rR\btokenIds\x128\n" +
+	"\blogprobs\x18\x04 \x03(\v2\x1c.switchyard.v1.TokenLogprobsR\blogprobs\x12\x12\n" +
+	"\x04stop\x18\x05 \x01(\bR\x04stop\x123\n" +
+	"\bterminal\x18\x06 \x01(\v2\x17.switchyard.v1.TerminalR\bterminal\"\x82\x03\n" +
+	"\x06Record\x12\x17\n" +
+	"\x06format\x18\xe8\a \x01(\aR\x06format\x12\x17\n" +
+	"\x06writer\x18\xe9\a \x01(\tR\x06writer\x12\x15\n" +
+	"\x05epoch\x18\xea\a \x01(\x04R\x05epoch\x120\n" +
+	"\x06accept\x18\xf2\a \x01(\v2\x15.switchyard.v1.AcceptH\x00R\x06accept\x12-\n" +
+	"\x05claim\x18\xf3\a \x01(\v2\x14.switchyard.v1.ClaimH\x00R\x05claim\x12-\n" +
+	"\x05token\x18\xf4\a \x01(\v2\x14.switchyard.v1.TokenH\x00R\x05token\x12-\n" +
+	"\x05score\x18\xf5\a \x01(\v2\x14.switchyard.v1.ScoreH\x00R\x05score\x126\n" +
+	"\bterminal\x18\xf6\a \x01(\v2\x17.switchyard.v1.TerminalH\x00R\bterminal\x120\n" +
+	"\x06packed\x18\xf7\a \x01(\v2\x15.switchyard.v1.PackedH\x00R\x06packedB\x06\n" +
 	"\x04kind\"?\n" +
 	"\x06Cancel\x12\x1d\n" +
 	"\n" +
@@ -930,7 +1071,7 @@ func file_switchyard_v1_log_proto_rawDescGZIP() []byte {
 }
 
 var file_switchyard_v1_log_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_switchyard_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_switchyard_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_switchyard_v1_log_proto_goTypes = []any{
 	(Encoding)(0),         // 0: switchyard.v1.Encoding
 	(*Sampling)(nil),      // 1: switchyard.v1.Sampling
@@ -940,31 +1081,38 @@ var file_switchyard_v1_log_proto_goTypes = []any{
 	(*Claim)(nil),         // 5: switchyard.v1.Claim
 	(*Token)(nil),         // 6: switchyard.v1.Token
 	(*Terminal)(nil),      // 7: switchyard.v1.Terminal
-	(*Record)(nil),        // 8: switchyard.v1.Record
-	(*Cancel)(nil),        // 9: switchyard.v1.Cancel
-	(*TokenLogprobs)(nil), // 10: switchyard.v1.TokenLogprobs
-	(*Error)(nil),         // 11: switchyard.v1.Error
-	(*Timings)(nil),       // 12: switchyard.v1.Timings
-	(*Score)(nil),         // 13: switchyard.v1.Score
+	(*Packed)(nil),        // 8: switchyard.v1.Packed
+	(*Record)(nil),        // 9: switchyard.v1.Record
+	(*Cancel)(nil),        // 10: switchyard.v1.Cancel
+	(*TokenLogprobs)(nil), // 11: switchyard.v1.TokenLogprobs
+	(*Error)(nil),         // 12: switchyard.v1.Error
+	(*Timings)(nil),       // 13: switchyard.v1.Timings
+	(*Score)(nil),         // 14: switchyard.v1.Score
 }
 var file_switchyard_v1_log_proto_depIdxs = []int32{
 	2,  // 0: switchyard.v1.Sequence.identity:type_name -> switchyard.v1.Identity
 	1,  // 1: switchyard.v1.Sequence.sampling:type_name -> switchyard.v1.Sampling
-	2,  // 2: switchyard.v1.Accept.identity:type_name -> switchyard.v1.Identity
-	0,  // 3: switchyard.v1.Accept.encoding:type_name -> switchyard.v1.Encoding
-	10, // 4: switchyard.v1.Token.logprobs:type_name -> switchyard.v1.TokenLogprobs
-	11, // 5: switchyard.v1.Terminal.error:type_name -> switchyard.v1.Error
-	12, // 6: switchyard.v1.Terminal.timings:type_name -> switchyard.v1.Timings
-	4,  // 7: switchyard.v1.Record.accept:type_name -> switchyard.v1.Accept
-	5,  // 8: switchyard.v1.Record.claim:type_name -> switchyard.v1.Claim
-	6,  // 9: switchyard.v1.Record.token:type_name -> switchyard.v1.Token
-	13, // 10: switchyard.v1.Record.score:type_name -> switchyard.v1.Score
-	7,  // 11: switchyard.v1.Record.terminal:type_name -> switchyard.v1.Terminal
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	4,  // 2: switchyard.v1.Sequence.accept:type_name -> switchyard.v1.Accept
+	2,  // 3: switchyard.v1.Accept.identity:type_name -> switchyard.v1.Identity
+	0,  // 4: switchyard.v1.Accept.encoding:type_name -> switchyard.v1.Encoding
+	11, // 5: switchyard.v1.Token.logprobs:type_name -> switchyard.v1.TokenLogprobs
+	12, // 6: switchyard.v1.Terminal.error:type_name -> switchyard.v1.Error
+	13, // 7: switchyard.v1.Terminal.timings:type_name -> switchyard.v1.Timings
+	4,  // 8: switchyard.v1.Packed.accept:type_name -> switchyard.v1.Accept
+	14, // 9: switchyard.v1.Packed.scores:type_name -> switchyard.v1.Score
+	11, // 10: switchyard.v1.Packed.logprobs:type_name -> switchyard.v1.TokenLogprobs
+	7,  // 11: switchyard.v1.Packed.terminal:type_name -> switchyard.v1.Terminal
+	4,  // 12: switchyard.v1.Record.accept:type_name -> switchyard.v1.Accept
+	5,  // 13: switchyard.v1.Record.claim:type_name -> switchyard.v1.Claim
+	6,  // 14: switchyard.v1.Record.token:type_name -> switchyard.v1.Token
+	14, // 15: switchyard.v1.Record.score:type_name -> switchyard.v1.Score
+	7,  // 16: switchyard.v1.Record.terminal:type_name -> switchyard.v1.Terminal
+	8,  // 17: switchyard.v1.Record.packed:type_name -> switchyard.v1.Packed
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_v1_log_proto_init() }
@@ -973,12 +1121,13 @@ func file_switchyard_v1_log_proto_init() {
 		return
 	}
 	file_switchyard_v1_edge_proto_init()
-	file_switchyard_v1_log_proto_msgTypes[7].OneofWrappers = []any{
+	file_switchyard_v1_log_proto_msgTypes[8].OneofWrappers = []any{
 		(*Record_Accept)(nil),
 		(*Record_Claim)(nil),
 		(*Record_Token)(nil),
 		(*Record_Score)(nil),
 		(*Record_Terminal)(nil),
+		(*Record_Packed)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -986,7 +1135,7 @@ func file_switchyard_v1_log_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_v1_log_proto_rawDesc), len(file_switchyard_v1_log_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   9,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

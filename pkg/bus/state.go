@@ -1,0 +1,53 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrReplaced says that a stream is not the one that a Place belongs to: it was
+// deleted and made again, or it has lost its end.
+var ErrReplaced = errors.New("the stream was made anew")
+
+// Place is where somebody stopped reading a stream.
+type Place struct {
+	// Incarnation tells a stream from one of the same name that was there
+	// before; 0: whichever there is.
+	Incarnation uint64
+	// Sequence is that of the last message read; 0: none.
+	Sequence uint64
+}
+
+// StreamState is what a stream's leader says of it.
+type StreamState struct {
+	Incarnation uint64
+	First, Last uint64 // sequences
+	Bytes       uint64
+	MaxBytes    int64 // -1: no bound
+}
+
+// stateWithin bounds one question for a stream's state.
+const stateWithin = 2 * time.Second
+
+// State asks for a stream's state once; a stream that is not there is
+// jetstream.ErrStreamNotFound.
+func (c *Conn) State(ctx context.Context, stream string) (StreamState, error) {
+	ctx, cancel := context.WithTimeout(ctx, stateWithin)
+	defer cancel()
+	s, err := c.js.Stream(ctx, stream)
+	if err != nil {
+		return StreamState{}, fmt.Errorf("looking at stream %s: %w", stream, err)
+	}
+	info := s.CachedInfo()
+	return StreamState{
+		Incarnation: uint64(info.Created.UnixNano()), First: info.State.FirstSeq, Last: info.State.LastSeq,
+		Bytes: info.State.Bytes, MaxBytes: info.Config.MaxBytes,
+	}, nil
+}
+
+// Holds says whether a place is one of this stream.
+func (s StreamState) Holds(p Place) bool {
+	return (p.Incarnation == 0 || p.Incarnation == s.Incarnation) && p.Sequence <= s.Last
+}

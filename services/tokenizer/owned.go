@@ -1,0 +1,178 @@
+package tokenizer
+
+import (
+	"context"
+	"errors"
+
+	"github.com/switchyard/switchyard/pkg/bus"
+	"github.com/switchyard/switchyard/pkg/edge"
+	"github.com/switchyard/switchyard/pkg/lease"
+	"github.com/switchyard/switchyard/pkg/tokenlog"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// ownedShard is the requests under way in a shard while its lease is held.
+type ownedShard struct {
+	s        *Service
+	shard    int
+	held     *lease.Held
+	requests map[string]*served
+}
+
+// served is one request that is under way.
+type served struct {
+	request string
+	chain   tokenlog.Chain
+	passed  bool // over a message that is no record of it
+	ending  bool // because its log is not whole
+	answer  *answer
+	packer  tokenlog.Packer
+}
+
+// follow makes chunks of the shard's records until ctx ends. In a stream that
+// was made anew it begins with the first one, and what was under way ends.
+func (sh *ownedShard) follow(ctx context.Context) error {
+	for place := sh.held.Position(); ; place = (bus.Place{}) {
+		err := sh.s.log.FollowShard(ctx, sh.shard, place, func(request string, e tokenlog.Entry, err error) {
+			// The next owner begins behind the position: at what was not delivered.
+			if ctx.Err() == nil && sh.take(ctx, request, e, err) {
+				sh.held.SetPosition(bus.Place{Incarnation: e.Incarnation, Sequence: e.Seq})
+			}
+		})
+		if !errors.Is(err, bus.ErrReplaced) {
+			return err
+		}
+		sh.s.d.Logger.Warn("the stream of token logs is not the one that was followed; beginning with its first record",
+			"shard", sh.shard, "position", place.Sequence, "requests", len(sh.requests))
+		sh.endAll(ctx)
+	}
+}
+
+// endAll ends the requests whose records are gone.
+func (sh *ownedShard) endAll(ctx context.Context) {
+	gone := edge.Errorf(edge.Internal, "the request's token log is gone: its stream was made anew")
+	opened := map[string]*pb.Accept{}
+	for request, r := range sh.requests {
+		opened[request] = r.chain.Accept()
+	}
+	sh.s.tasks.Go(func() {
+		for request, accept := range opened {
+			sh.s.endBroken(ctx, request, accept, gone)
+		}
+	})
+}
+
+// take delivers what a message completes. It is false when ctx ended before
+// that was done: it is for the next owner then.
+func (sh *ownedShard) take(ctx context.Context, request string, e tokenlog.Entry, unreadable error) bool {
+	r := sh.requests[request]
+	if r == nil {
+		if unreadable == nil && e.Record.GetPacked() != nil {
+			return true // who packed a log had delivered it
+		}
+		if r = sh.begin(ctx, request, e); r == nil {
+			return ctx.Err() == nil
+		}
+	}
+	var records []*pb.Record
+	err := unreadable
+	if err == nil {
+		records, err = r.chain.Take(e.Record)
+	}
+	if err != nil {
+		sh.s.log.Pass(request, e, err, &r.passed)
+		sh.mend(ctx, r)
+	}
+	for _, record := range records {
+		if !sh.advance(ctx, r, record) {
+			return false
+		}
+	}
+	sh.close(r, e.Seq)
+	return true
+}
+
+// begin takes up a request whose record comes first, or whose beginning an
+// earlier owner served.
+func (sh *ownedShard) begin(ctx context.Context, request string, e tokenlog.Entry) *served {
+	r := &served{request: request, chain: sh.s.log.NewChain(), packer: tokenlog.Packer{Limit: sh.s.packLimit()}}
+	if e.Record.GetAccept() == nil && !sh.rebuild(ctx, r, e.Seq) {
+		return nil
+	}
+	if r.chain.End() == nil {
+		sh.requests[request] = r
+	}
+	return r
+}
+
+// rebuild takes in what of a request lies before a message.
+func (sh *ownedShard) rebuild(ctx context.Context, r *served, before uint64) bool {
+	history, err := sh.s.log.Read(ctx, r.request)
+	if err != nil {
+		if ctx.Err() == nil {
+			sh.s.d.Logger.Warn("reading a request's log", "request", r.request, "error", err)
+		}
+		return false
+	}
+	for _, e := range history {
+		if e.Seq >= before {
+			break
+		}
+		if records, err := r.chain.Take(e.Record); err == nil {
+			for _, record := range records {
+				sh.push(r, record)
+			}
+		}
+	}
+	return true
+}
+
+// push takes a record in and returns the chunk that it completes, or nil.
+func (sh *ownedShard) push(r *served, record *pb.Record) *pb.Chunk {
+	r.packer.Add(record)
+	if a := record.GetAccept(); a != nil {
+		r.answer = newAnswer(r.request, a, sh.s.newDetokenizer())
+		return nil
+	}
+	if r.answer == nil {
+		return nil
+	}
+	return r.answer.push(record)
+}
+
+func (sh *ownedShard) advance(ctx context.Context, r *served, record *pb.Record) (delivered bool) {
+	s := sh.s
+	if c := sh.push(r, record); c != nil && !sh.deliver(ctx, r.answer, c) {
+		return false
+	}
+	if record.GetToken() != nil && r.answer != nil {
+		s.presence.Add("chunks_total", 1)
+		if r.answer.stopped {
+			s.foundStop(r.request) // again with every further token, should it get lost
+		}
+	}
+	return true
+}
+
+// close lets go of a request that has ended and was delivered. end is the
+// sequence of its last record.
+func (sh *ownedShard) close(r *served, end uint64) {
+	if r.chain.End() == nil {
+		return
+	}
+	if sh.requests[r.request] == r {
+		delete(sh.requests, r.request)
+		sh.s.packing.add(packJob{r.request, r.packer.Packed(), end})
+	}
+}
+
+// mend ends a request whose log is not whole, once.
+func (sh *ownedShard) mend(ctx context.Context, r *served) {
+	if r.chain.Broken() == nil || r.chain.End() != nil || r.ending {
+		return
+	}
+	r.ending = true
+	broken := edge.Errorf(edge.Internal, "the request's token log is not whole: %v", r.chain.Broken())
+	request, opened := r.request, r.chain.Accept()
+	sh.s.tasks.Go(func() { sh.s.endBroken(ctx, request, opened, broken) })
+}
