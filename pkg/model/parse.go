@@ -6,46 +6,38 @@ import "fmt"
 // (else nil). It checks all that can be known without the weights; the error
 // names the key and its value.
 func ParseSpec(configJSON, generationJSON []byte) (Spec, Generation, error) {
-	p, err := parse(configJSON, generationJSON)
-	return p.spec, p.generation, err
+	s, _, g, err := parseSpec(configJSON, generationJSON)
+	return s, g, err
 }
 
-// parsed is what the two files say.
-type parsed struct {
-	spec       Spec
-	family     *family
-	generation Generation
-	unknown    []string // keys of config.json that nothing here knows
-}
-
-func parse(configJSON, generationJSON []byte) (parsed, error) {
+func parseSpec(configJSON, generationJSON []byte) (Spec, *family, Generation, error) {
 	c, err := parseConfig("config.json", configJSON)
 	if err != nil {
-		return parsed{}, err
+		return Spec{}, nil, Generation{}, err
 	}
 	var architectures []string
 	c.get("architectures", &architectures)
 	f, err := findFamily(c.stringOr("model_type", ""), architectures)
 	if err != nil {
-		return parsed{}, err
+		return Spec{}, nil, Generation{}, err
 	}
 	s := Spec{Family: f.modelType}
 	s.readCommon(c)
 	if c.err != nil { // the layers must be known before a family fills them
-		return parsed{}, c.err
+		return Spec{}, nil, Generation{}, c.err
 	}
 	f.read(c, &s)
 	c.checkKnown()
 	c.checkLayerTypes(&s)
-	unknown := c.checkRest()
+	c.checkRest()
 	if c.err != nil {
-		return parsed{}, c.err
+		return Spec{}, nil, Generation{}, c.err
 	}
 	g, err := parseGeneration(generationJSON, &s)
 	if err != nil {
-		return parsed{}, err
+		return Spec{}, nil, Generation{}, err
 	}
-	return parsed{s, f, g, unknown}, s.check()
+	return s, f, g, s.check()
 }
 
 // readCommon reads the keys that mean the same in every family.

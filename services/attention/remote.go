@@ -175,7 +175,7 @@ func (r *remote) Wait(ctx context.Context, out []float32) error {
 			return ctx.Err()
 		case <-r.whole:
 			if r.failure != nil {
-				return fmt.Errorf("layer %d could not be computed: %s", r.layer, r.failure.Message)
+				return fmt.Errorf("layer %d could not be computed: %.*s", r.layer, maxReason, r.failure.Message)
 			}
 			copy(out, r.out)
 			r.latency.observe(time.Since(w.began), w.attempt)
@@ -190,6 +190,9 @@ func (r *remote) Wait(ctx context.Context, out []float32) error {
 		}
 	}
 }
+
+// maxReason bounds, in characters, what is quoted of another service's error.
+const maxReason = 1000
 
 // again issues what is late once more, and sets the time of the next one.
 func (r *remote) again(ctx context.Context, w *wait) error {
@@ -293,6 +296,9 @@ func (r *remote) take(b *pb.Block) error {
 }
 
 func (r *remote) fill(p *rowsPart, b *pb.Block) error {
+	if int(b.Key.Rows) != p.rows {
+		return fmt.Errorf("%w: a block of %d rows from row %d, which were sent as %d", wire.ErrMalformed, b.Key.Rows, p.first, p.rows)
+	}
 	if b.Error != nil {
 		r.failure, r.missing = b.Error, 0
 		return nil

@@ -246,6 +246,7 @@ func TestRemoteRefuses(t *testing.T) {
 	for name, f := range map[string]func(*pb.Block){
 		"stranger": func(b *pb.Block) { b.Key.Model = 8 }, "no key": func(b *pb.Block) { b.Key = nil },
 		"fewer rows": func(b *pb.Block) { b.Tensor.Rows, b.Tensor.Data = 1, b.Tensor.Data[:16] }, "no tensor": func(b *pb.Block) { b.Tensor = nil },
+		"other rows": func(b *pb.Block) { b.Key.Rows++ }, "other rows' error": func(b *pb.Block) { b.Key.Rows, b.Error = 1<<20, &pb.Error{} },
 	} {
 		refused := false
 		y.fault = func(h *pb.Hidden) ([]*pb.Block, error, bool) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"runtime"
 	"slices"
 	"time"
@@ -67,7 +66,7 @@ func (c *BenchCmd) Run(ctx context.Context, e *env) error {
 	line := e.progress()
 	defer line.Clear()
 	line.Set("loading the model…")
-	m, err := c.open(e.log)
+	m, err := c.open()
 	if err != nil {
 		return err
 	}
@@ -107,9 +106,9 @@ func (c *BenchCmd) check() error {
 // maxBatch is what a replica takes by default.
 const maxBatch = 256
 
-func (c *BenchCmd) open(log *slog.Logger) (*model.Model, error) {
+func (c *BenchCmd) open() (*model.Model, error) {
 	if c.Synthetic == "" {
-		return ModelFlags{Model: c.Model}.open(log)
+		return ModelFlags{Model: c.Model}.open()
 	}
 	m, err := model.Synthetic(c.Synthetic, benchSeed)
 	if err != nil {

@@ -66,6 +66,16 @@ type testYard struct{ *yard }
 
 func openTestYard(t *testing.T, set func(*UpCmd)) testYard {
 	t.Helper()
+	m, err := model.Demo()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return openYardOf(t, m, one(), set)
+}
+
+// openYardOf has count replicas of each service of m.
+func openYardOf(t *testing.T, m *model.Model, count map[string]int, set func(*UpCmd)) testYard {
+	t.Helper()
 	up := UpCmd{}
 	if err := fillDefaults(&up); err != nil {
 		t.Fatal(err)
@@ -75,16 +85,12 @@ func openTestYard(t *testing.T, set func(*UpCmd)) testYard {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := model.Demo()
-	if err != nil {
-		t.Fatal(err)
-	}
 	tel, err := telemetry.Setup(t.Context(), telemetry.Config{ServiceName: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := &node{model: m, pool: pool.New(1), telemetry: tel, log: slog.New(slog.DiscardHandler), flags: up.ModelFlags, prefix: schemas.DefaultPrefix}
-	y, err := openYard(context.Background(), yardSettings{node: n, makers: made, count: one()})
+	y, err := openYard(context.Background(), yardSettings{node: n, makers: made, count: count})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,6 @@ type TopCmd struct {
 	Model string `default:"demo" help:"Model to show." placeholder:"NAME"`
 	Once  bool   `help:"Print one snapshot and end, as in a pipe."`
 	JSON  bool   `name:"json" help:"Print one snapshot as a JSON object and end."`
-
-	ConnectFlags `embed:""`
 }
 
 const (
@@ -28,7 +26,7 @@ const (
 
 // Run shows snapshots each second on a terminal, else one. It reads NATS only.
 func (c *TopCmd) Run(ctx context.Context, e *env) error {
-	conn, err := e.connect(ctx, "top", c.ConnectFlags)
+	conn, err := e.connect(ctx, "top")
 	if err != nil {
 		return err
 	}

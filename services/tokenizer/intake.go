@@ -15,6 +15,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/bus"
 	"github.com/switchyard/switchyard/pkg/edge"
+	"github.com/switchyard/switchyard/pkg/kvcache"
 	"github.com/switchyard/switchyard/pkg/telemetry"
 	"github.com/switchyard/switchyard/pkg/tokenlog"
 	"github.com/switchyard/switchyard/schemas"
@@ -211,17 +212,18 @@ func (s *Service) nameRequest(in *incoming) error {
 func (s *Service) admit(ctx context.Context, in *incoming) error {
 	ctx, span := s.tracer.Child(ctx, telemetry.SpanTokenize)
 	defer span.End()
-	req, err := s.model.Resolve(in.prompt, time.Now(), rand.Uint32())
-	late := isLate(err)
-	if err != nil && !late {
-		return err
+	req, why := s.model.Resolve(in.prompt, time.Now(), rand.Uint32())
+	if why == nil {
+		why = s.checkCapacity(req.Sequence)
+	} else if !isLate(why) {
+		return why
 	}
-	hash, hashing := edge.BodyHash(in.prompt)
+	hash, err := edge.BodyHash(in.prompt)
 	switch {
-	case hashing != nil:
-		return hashing
-	case late:
-		return s.endUntaken(ctx, in, hash, err)
+	case err != nil:
+		return err
+	case why != nil:
+		return s.endUntaken(ctx, in, hash, why)
 	}
 	accept := s.acceptance(ctx, in, req, hash)
 	existing, err := s.log.Accept(ctx, in.prompt.RequestId, accept)
@@ -259,6 +261,17 @@ func (s *Service) guardDeadline(request string, left time.Duration) {
 		late := edge.Errorf(edge.DeadlineExceeded, "the deadline passed while the request waited")
 		s.finish(ctx, request, &pb.Terminal{FinishReason: "error", Error: edge.Proto(late)})
 	})
+}
+
+// checkCapacity refuses what no live attention replica can hold.
+func (s *Service) checkCapacity(seq *pb.Sequence) error {
+	need := kvcache.PagesFor(len(seq.PromptIds) + int(seq.MaxTokens))
+	largest := s.d.LargestKV(s.view.Snapshot())
+	if largest == 0 || float64(need) <= largest {
+		return nil // 0: none has said; the one that takes it will
+	}
+	return edge.Errorf(edge.BadRequest, "%d prompt and %d new tokens need %d KV pages; the largest attention replica has %.0f: ask for fewer, or raise its --kv-memory",
+		len(seq.PromptIds), seq.MaxTokens, need, largest)
 }
 
 func isLate(err error) bool {

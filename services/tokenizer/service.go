@@ -53,7 +53,7 @@ type Service struct {
 
 const (
 	// promptAckWait is when another replica takes over a prompt.
-	promptAckWait = 1500 * time.Millisecond
+	promptAckWait = 3 * time.Second
 	// promptsAtOnce bounds the prompts that a replica takes at once.
 	promptsAtOnce = 16
 	// maxDeadlines bounds the deadlines that a replica watches for requests that wait.

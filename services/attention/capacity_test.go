@@ -1,0 +1,107 @@
+package attention
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/bus"
+	"github.com/switchyard/switchyard/pkg/deployment"
+	"github.com/switchyard/switchyard/pkg/kvcache"
+	"github.com/switchyard/switchyard/pkg/members"
+	"github.com/switchyard/switchyard/pkg/natsserver"
+	"github.com/switchyard/switchyard/pkg/wire"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// membersOf watches a bucket of a real server.
+func membersOf(t *testing.T) (*bus.Bucket, *members.View) {
+	t.Helper()
+	srv, err := natsserver.Start(natsserver.Settings{StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.Shutdown)
+	conn, err := bus.Connect(t.Context(), bus.Config{}, bus.Settings{InProcess: srv, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	kv, err := conn.EnsureBucket(t.Context(), 1, "members", members.BucketTTL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := bus.AsBucket(kv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	v, err := members.Watch(ctx, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stop(); <-v.Done() })
+	return b, v
+}
+
+// What a replica cannot hold it gives back while a live replica of this model
+// can hold it, also if that comes a little later; else it is an error.
+func TestCheckCapacity(t *testing.T) {
+	kv, err := kvcache.NewPool(oneHead, 2*oneHead.PageBytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	seq := newSequence(&pb.Sequence{RequestId: "r", PromptIds: make([]uint32, 3*32), MaxTokens: 1})
+	large := &pb.Member{
+		Id: "attention-2", Service: "attention", ModelHash: 7, Ready: true, Stats: map[string]float64{deployment.KVPages: 4},
+	}
+	for _, tc := range []struct {
+		name   string
+		change func(*pb.Member)
+		after  time.Duration
+		fits   bool
+	}{
+		{"there is one", func(*pb.Member) {}, 0, true},
+		{"there will be one", func(*pb.Member) {}, 100 * time.Millisecond, true},
+		{"of another model", func(m *pb.Member) { m.ModelHash = 8 }, 0, false},
+		{"as small", func(m *pb.Member) { m.Stats = map[string]float64{deployment.KVPages: 3} }, 0, false},
+		{"draining", func(m *pb.Member) { m.Draining = true }, 0, false},
+		{"not ready", func(m *pb.Member) { m.Ready = false }, 0, false},
+		{"no attention", func(m *pb.Member) { m.Service = "gate" }, 0, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			bucket, view := membersOf(t)
+			s := &Service{d: &deployment.Deployment{Identity: wire.Identity{Model: 7}}, kv: kv, view: view, largerWithin: 10 * time.Second}
+			if !tc.fits {
+				s.largerWithin = 300 * time.Millisecond
+			}
+			m, _ := proto.Clone(large).(*pb.Member)
+			tc.change(m)
+			ctx, stop := context.WithCancel(context.Background())
+			var announcing sync.WaitGroup
+			defer announcing.Wait()
+			defer stop()
+			announcing.Go(func() {
+				time.Sleep(tc.after)
+				_ = members.Announce(ctx, bucket, func() *pb.Member { return m }, members.Interval)
+			})
+			err := s.checkCapacity(t.Context(), seq, 1)
+			var refused *refusedError
+			switch {
+			case tc.fits && !errors.Is(err, errElsewhere):
+				t.Errorf("%v, want that it is given back", err)
+			case !tc.fits && (!errors.As(err, &refused) || refused.code != "model_not_ready"):
+				t.Errorf("%v, want a refusal", err)
+			case !tc.fits && !strings.Contains(err.Error(), "needs 4 KV pages"):
+				t.Errorf("%v does not say what it needs", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/kernels/cpu"
+	"github.com/switchyard/switchyard/pkg/client"
+	"github.com/switchyard/switchyard/pkg/kvcache"
+	"github.com/switchyard/switchyard/pkg/model"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/attention"
+)
+
+// A prefill that takes longer than a sequence's claim lasts stays with its
+// owner while siblings have nothing to do: its progress renews the claim.
+func TestSlowPrefillStays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for seconds")
+	}
+	t.Parallel()
+	m, err := model.Synthetic("tiny", 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Spec.Vocab = 200_000 // scores are what takes long
+	count := one()
+	count["attention"] = 3
+	y := openYardOf(t, m, count, func(up *UpCmd) { up.MaxRows = 2048 })
+	claims := y.watchClaims(t)
+	none, scores := int32(0), 0
+	prompt := &pb.Prompt{RequestId: "slow", InputIds: make([]uint32, 500), MaxTokens: &none, Score: "logprobs"}
+	for c, err := range y.ask(t, prompt) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Score != nil {
+			scores++
+		}
+	}
+	if n := claims("slow"); n != 1 || scores != 500 {
+		t.Errorf("%d claims and %d scores, want 1 and 500", n, scores)
+	}
+}
+
+// watchClaims returns how often a request was claimed.
+func (y testYard) watchClaims(t *testing.T) func(request string) int {
+	t.Helper()
+	var mu sync.Mutex
+	claims := map[string]int{}
+	nc := y.connect(t).NATS()
+	_, err := nc.Subscribe(schemas.NewSubjects(schemas.DefaultPrefix, y.name()).AnyToken(), func(m *nats.Msg) {
+		if r := (&pb.Record{}); proto.Unmarshal(m.Data, r) == nil && r.GetClaim() != nil {
+			mu.Lock()
+			claims[schemas.LastToken(m.Subject)]++
+			mu.Unlock()
+		}
+	})
+	if err == nil {
+		err = nc.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(request string) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return claims[request]
+	}
+}
+
+func (y testYard) name() string { return y.settings.node.modelName() }
+
+// ask streams the answer to a prompt.
+func (y testYard) ask(t *testing.T, p *pb.Prompt) func(func(*pb.Chunk, error) bool) {
+	t.Helper()
+	c := client.New(y.connect(t).NATS(), client.Settings{Prefix: schemas.DefaultPrefix, Model: y.name()})
+	s, err := c.Prompt(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Chunks()
+}
+
+// answer waits for the end of a prompt's answer, and returns the error that it ends in.
+func (y testYard) answer(t *testing.T, p *pb.Prompt) (err error) {
+	t.Helper()
+	for c, failed := range y.ask(t, p) {
+		if failed != nil {
+			return failed
+		}
+		if e := c.GetError(); e != nil {
+			err = &client.Error{Code: e.Code, Message: e.Message}
+		}
+	}
+	return err
+}
+
+// pages is a --kv-memory of so many KV pages.
+func pages(m *model.Model, n int) string {
+	shape := kvcache.Shape{Layers: m.Spec.Layers, KVHeads: m.Spec.KVHeads, HeadDim: m.Spec.HeadDim}
+	return fmt.Sprint(int64(n) * shape.PageBytes())
+}
+
+// filling is a prompt that needs so many pages.
+func filling(id string, n int) *pb.Prompt {
+	one := int32(1)
+	return &pb.Prompt{RequestId: id, InputIds: slices.Repeat([]uint32{5}, n*cpu.PagePositions-1), MaxTokens: &one, IgnoreEos: true}
+}
+
+// A request that needs all pages is served under a stream of small ones.
+func TestLargeRequestAmongSmall(t *testing.T) {
+	t.Parallel()
+	m, err := model.Demo()
+	if err != nil {
+		t.Fatal(err)
+	}
+	y := openYardOf(t, m, one(), func(up *UpCmd) { up.KVMemory = pages(m, 4) })
+	const limit = 200
+	small, stop := make(chan error, limit), make(chan struct{})
+	var clients sync.WaitGroup
+	for i := range 8 {
+		clients.Go(func() {
+			for n := 0; n < limit/8; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+					small <- y.answer(t, filling(fmt.Sprintf("small-%d-%d", i, n), 1))
+				}
+			}
+		})
+	}
+	<-small // they are under way
+	if err := y.answer(t, filling("large", 4)); err != nil {
+		t.Error(err)
+	}
+	served := len(small)
+	close(stop)
+	clients.Wait()
+	if served > limit/2 {
+		t.Errorf("%d of %d small ones were served before it", served, limit)
+	}
+}
+
+// What a replica cannot hold it leaves to one that can; what none can hold is
+// refused at acceptance; what none can hold any more ends after a while.
+func TestCapacity(t *testing.T) {
+	t.Parallel()
+	m, err := model.Demo()
+	if err != nil {
+		t.Fatal(err)
+	}
+	y := openYardOf(t, m, one(), func(up *UpCmd) { up.KVMemory = pages(m, 2) })
+	wantRefused(t, y.answer(t, filling("early", 3)), client.CodeBadRequest, "need 3 KV pages", "has 2")
+	leave := y.addAttention(t, 6)
+	y.awaitAnswer(t, true)
+	for i := range 4 { // each may come to either of them first
+		if err := y.answer(t, filling(fmt.Sprint("held-", i), 3)); err != nil {
+			t.Error(err)
+		}
+	}
+	wantRefused(t, y.answer(t, filling("too-large", 7)), client.CodeBadRequest, "need 7 KV pages", "has 6")
+	leave()
+	y.awaitAnswer(t, false)
+}
+
+func wantRefused(t *testing.T, err error, code string, says ...string) {
+	t.Helper()
+	var refused *client.Error
+	if !errors.As(err, &refused) || refused.Code != code {
+		t.Errorf("%v, want code %s", err, code)
+		return
+	}
+	for _, s := range says {
+		if !strings.Contains(refused.Message, s) {
+			t.Errorf("%q does not say %q", refused.Message, s)
+		}
+	}
+}
+
+// awaitAnswer asks for 3 pages until that is answered, or refused.
+func (y testYard) awaitAnswer(t *testing.T, answered bool) {
+	t.Helper()
+	for i := range 200 {
+		if err := y.answer(t, filling(fmt.Sprintf("await-%v-%d", answered, i), 3)); (err == nil) == answered {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("answered: want %v", answered)
+}
+
+// addAttention starts another replica with so many KV pages; leave stops it.
+func (y testYard) addAttention(t *testing.T, n int) (leave func()) {
+	t.Helper()
+	conn, traffic, err := y.settings.node.connect(t.Context(), "attention")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	d, err := y.settings.node.deploy(t.Context(), "attention", conn, traffic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shape := kvcache.Shape{Layers: d.Model.Spec.Layers, KVHeads: d.Model.Spec.KVHeads, HeadDim: d.Model.Spec.HeadDim}
+	s := attention.New(d, attention.Config{KVBytes: int64(n) * shape.PageBytes(), MaxSequences: 8, MaxRows: 64, Lanes: 1})
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	leave = sync.OnceFunc(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if err := s.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(leave)
+	return leave
+}
