@@ -38,6 +38,19 @@ func (t *trie) add(content string, token *addedToken) {
 	t.token = token
 }
 
+// strips says that some token takes white space away, however much of it.
+func (t *trie) strips() bool {
+	if a := t.token; a != nil && (a.LStrip || a.RStrip) {
+		return true
+	}
+	for _, child := range t.next {
+		if child.strips() {
+			return true
+		}
+	}
+	return false
+}
+
 // longest returns the longest token that text begins with and its length, or
 // nil.
 func (t *trie) longest(text string) (token *addedToken, n int) {

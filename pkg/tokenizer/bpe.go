@@ -2,13 +2,14 @@ package tokenizer
 
 import (
 	"math"
+	"slices"
 	"sync"
 )
 
 const (
 	noID = math.MaxUint32
 	// shortWord is up to how many symbols a word is merged by looking at all
-	// pairs each time, which beats a heap; longer ones would be quadratic.
+	// pairs each time; longer ones would be quadratic, and longword.go merges them.
 	shortWord = 48
 	// A word of up to cachedWord bytes is kept, cacheWords of them.
 	cachedWord, cacheWords = 64, 1 << 16
@@ -74,12 +75,15 @@ func (m *bpe) symbols(word string) []uint32 {
 	return ids
 }
 
+// drops says that some bytes leave no id.
+func (m *bpe) drops() bool { return m.unk == noID && slices.Contains(m.byteID[:], noID) }
+
 func (m *bpe) merge(word string) []uint32 {
 	ids := m.symbols(word)
 	if len(ids) <= shortWord {
 		return m.mergeShort(ids)
 	}
-	return m.mergeLong(ids)
+	return newLongWord(m, ids).merge()
 }
 
 // rank is the rank of a pair, noID if it does not merge.
@@ -117,114 +121,5 @@ func (m *bpe) mergeShort(ids []uint32) []uint32 {
 		if at < len(ranks) {
 			ranks[at] = m.rank(ids[at], ids[at+1])
 		}
-	}
-}
-
-// chain is a word under merging as a linked list: next and prev are indices,
-// -1 at the ends, and a symbol that was merged into its left neighbour has
-// id noID.
-type chain struct {
-	id         []uint32
-	next, prev []int32
-}
-
-func newChain(ids []uint32) *chain {
-	c := &chain{id: ids, next: make([]int32, len(ids)), prev: make([]int32, len(ids))}
-	for i := range ids {
-		c.next[i], c.prev[i] = int32(i+1), int32(i-1)
-	}
-	c.next[len(ids)-1] = -1
-	return c
-}
-
-// absorb makes symbol i swallow its right neighbour and become id.
-func (c *chain) absorb(i int32, id uint32) {
-	j := c.next[i]
-	c.id[i], c.id[j] = id, noID
-	c.next[i] = c.next[j]
-	if k := c.next[i]; k >= 0 {
-		c.prev[k] = i
-	}
-}
-
-// compact drops the swallowed symbols.
-func (c *chain) compact() []uint32 {
-	out := c.id[:0]
-	for _, id := range c.id {
-		if id != noID {
-			out = append(out, id)
-		}
-	}
-	return out
-}
-
-// mergeLong does what mergeShort does in n·log n: a heap holds rank and
-// position of pairs, and entries that later merges made stale are skipped.
-func (m *bpe) mergeLong(ids []uint32) []uint32 {
-	c := newChain(ids)
-	var h heap
-	push := func(i int32) {
-		if i < 0 || c.next[i] < 0 {
-			return
-		}
-		if r := m.rank(c.id[i], c.id[c.next[i]]); r != noID {
-			h.push(uint64(r)<<32 | uint64(i))
-		}
-	}
-	for i := range ids {
-		push(int32(i))
-	}
-	for len(h) > 0 {
-		top := h.pop()
-		i := int32(uint32(top))
-		if c.id[i] == noID || c.next[i] < 0 {
-			continue
-		}
-		x, ok := m.merges[pairKey(c.id[i], c.id[c.next[i]])]
-		if !ok || uint64(x.rank) != top>>32 {
-			continue
-		}
-		c.absorb(i, x.id)
-		push(c.prev[i])
-		push(i)
-	}
-	return c.compact()
-}
-
-// heap is a binary min-heap of plain numbers; container/heap would box each.
-type heap []uint64
-
-func (h *heap) push(x uint64) {
-	*h = append(*h, x)
-	s := *h
-	for i := len(s) - 1; i > 0; {
-		up := (i - 1) / 2
-		if s[up] <= s[i] {
-			return
-		}
-		s[up], s[i] = s[i], s[up]
-		i = up
-	}
-}
-
-func (h *heap) pop() uint64 {
-	s := *h
-	top, last := s[0], len(s)-1
-	s[0] = s[last]
-	s = s[:last]
-	*h = s
-	for i := 0; ; {
-		small := 2*i + 1
-		if small >= last {
-			return top
-		}
-		if small+1 < last && s[small+1] < s[small] {
-			small++
-		}
-		if s[i] <= s[small] {
-			return top
-		}
-		s[i], s[small] = s[small], s[i]
-		i = small
 	}
 }

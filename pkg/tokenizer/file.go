@@ -156,13 +156,12 @@ func typeOf(step map[string]json.RawMessage) string {
 }
 
 // parseNormalizer reads the steps that texts go through before splitting.
-func parseNormalizer(raw json.RawMessage) (func(string) string, error) {
+func parseNormalizer(raw json.RawMessage) (chosen []norm.Form, err error) {
 	steps, err := typed(raw, "normalizers")
 	if err != nil {
 		return nil, fmt.Errorf("normalizer: %w", err)
 	}
 	forms := map[string]norm.Form{"NFC": norm.NFC, "NFD": norm.NFD, "NFKC": norm.NFKC, "NFKD": norm.NFKD}
-	var chosen []norm.Form
 	for _, step := range steps {
 		form, ok := forms[typeOf(step)]
 		if !ok {
@@ -170,12 +169,17 @@ func parseNormalizer(raw json.RawMessage) (func(string) string, error) {
 		}
 		chosen = append(chosen, form)
 	}
+	return chosen, nil
+}
+
+// normalizer brings a text into one normal form after the other.
+func normalizer(forms []norm.Form) func(string) string {
 	return func(s string) string {
-		for _, form := range chosen {
+		for _, form := range forms {
 			s = form.String(s)
 		}
 		return s
-	}, nil
+	}
 }
 
 // checkDecoder takes ByteLevel only.

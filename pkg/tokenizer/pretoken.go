@@ -20,8 +20,17 @@ const (
 	splitTimeout = 10 * time.Second
 )
 
-// stage splits pieces of text into smaller ones.
-type stage func(pieces []string) ([]string, error)
+// stage splits a piece of text and passes each part on, so that the parts of a
+// large text are never all in memory.
+type stage func(piece string, next func(part string) error) error
+
+// split passes a piece of text through stages.
+func split(stages []stage, piece string, next func(part string) error) error {
+	if len(stages) == 0 {
+		return next(piece)
+	}
+	return stages[0](piece, func(part string) error { return split(stages[1:], part, next) })
+}
 
 // stageJSON is any pre_tokenizer of tokenizer.json.
 type stageJSON struct {
@@ -40,28 +49,29 @@ type patternJSON struct {
 	String *string `json:"String"`
 }
 
-// parseStages reads a pre_tokenizer into a list of stages. The last one must
-// be ByteLevel: without it the vocabulary is not one of bytes.
-func parseStages(raw json.RawMessage) ([]stage, error) {
+// parseStages reads a pre_tokenizer into a list of stages, and whether they
+// leave parts of a text out. The last one must be ByteLevel: without it the
+// vocabulary is not one of bytes.
+func parseStages(raw json.RawMessage) (stages []stage, removes bool, err error) {
 	flat, err := flatten(raw, 0)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	var stages []stage
 	for i, s := range flat {
 		if last := i == len(flat)-1; last != (s.Type == "ByteLevel") {
-			return nil, fmt.Errorf("pre_tokenizer: %q as step %d of %d is not supported: ByteLevel must be the last step and only that", s.Type, i+1, len(flat))
+			return nil, false, fmt.Errorf("pre_tokenizer: %q as step %d of %d is not supported: ByteLevel must be the last step and only that", s.Type, i+1, len(flat))
 		}
 		built, err := s.build()
 		if err != nil {
-			return nil, fmt.Errorf("pre_tokenizer: %w", err)
+			return nil, false, fmt.Errorf("pre_tokenizer: %w", err)
 		}
 		stages = append(stages, built...)
+		removes = removes || s.Type == "Split" && s.Behavior == "Removed"
 	}
 	if len(stages) == 0 && len(flat) == 0 {
-		return nil, fmt.Errorf("pre_tokenizer: none is given, but only byte-level models (ByteLevel) are supported")
+		return nil, false, fmt.Errorf("pre_tokenizer: none is given, but only byte-level models (ByteLevel) are supported")
 	}
-	return stages, nil
+	return stages, removes, nil
 }
 
 // flatten unrolls nested Sequences.
@@ -136,36 +146,25 @@ func (s *stageJSON) buildSplit() ([]stage, error) {
 	return nil, errors.New("a Split's pattern is neither a Regex nor a String")
 }
 
-// each applies a split of one piece to all.
-func each(split func(out []string, piece string) ([]string, error)) stage {
-	return func(pieces []string) (out []string, err error) {
-		for _, piece := range pieces {
-			if out, err = split(out, piece); err != nil {
-				return nil, err
-			}
-		}
-		return out, nil
+func prefixSpace(piece string, next func(string) error) error {
+	if !strings.HasPrefix(piece, " ") {
+		piece = " " + piece
 	}
+	return next(piece)
 }
 
-func prefixSpace(pieces []string) ([]string, error) {
-	for i, piece := range pieces {
-		if !strings.HasPrefix(piece, " ") {
-			pieces[i] = " " + piece
-		}
-	}
-	return pieces, nil
-}
-
+// scanWith cuts a piece into parts whose lengths scan tells.
 func scanWith(scan func(string) int) stage {
-	return each(func(out []string, piece string) ([]string, error) {
+	return func(piece string, next func(string) error) error {
 		for piece != "" {
 			n := scan(piece)
-			out = append(out, piece[:n])
+			if err := next(piece[:n]); err != nil {
+				return err
+			}
 			piece = piece[n:]
 		}
-		return out, nil
-	})
+		return nil
+	}
 }
 
 func splitDigits(individual bool) stage {
@@ -173,16 +172,11 @@ func splitDigits(individual bool) stage {
 	if individual {
 		limit = 1
 	}
-	return each(func(out []string, piece string) ([]string, error) {
-		for piece != "" {
-			n := runOf(piece, unicode.IsNumber, limit)
-			if n == 0 {
-				n = runOf(piece, func(r rune) bool { return !unicode.IsNumber(r) }, unlimited)
-			}
-			out = append(out, piece[:n])
-			piece = piece[n:]
+	return scanWith(func(piece string) int {
+		if n := runOf(piece, unicode.IsNumber, limit); n > 0 {
+			return n
 		}
-		return out, nil
+		return runOf(piece, func(r rune) bool { return !unicode.IsNumber(r) }, unlimited)
 	})
 }
 
@@ -200,58 +194,65 @@ func runOf(s string, is func(rune) bool, limit int) int {
 	return at
 }
 
-// cutter collects what lies in and between the matches of one piece.
+// cutter passes on what lies in and between the matches of one piece.
 type cutter struct {
-	out                 []string
+	next                func(string) error
 	piece               string
 	done                int
 	keepMatch, keepRest bool
 }
 
-func (c *cutter) match(start, end int) {
+func (c *cutter) match(start, end int) error {
 	if c.keepRest && c.done < start {
-		c.out = append(c.out, c.piece[c.done:start])
-	}
-	if c.keepMatch && start < end {
-		c.out = append(c.out, c.piece[start:end])
+		if err := c.next(c.piece[c.done:start]); err != nil {
+			return err
+		}
 	}
 	c.done = end
+	if c.keepMatch && start < end {
+		return c.next(c.piece[start:end])
+	}
+	return nil
 }
 
-func (c *cutter) finish() []string {
+func (c *cutter) finish() error {
 	if c.keepRest && c.done < len(c.piece) {
-		c.out = append(c.out, c.piece[c.done:])
+		return c.next(c.piece[c.done:])
 	}
-	return c.out
+	return nil
 }
 
 func splitLiteral(re *regexp.Regexp, keepMatch, keepRest bool) stage {
-	return each(func(out []string, piece string) ([]string, error) {
-		c := cutter{out: out, piece: piece, keepMatch: keepMatch, keepRest: keepRest}
+	return func(piece string, next func(string) error) error {
+		c := cutter{next: next, piece: piece, keepMatch: keepMatch, keepRest: keepRest}
 		for _, m := range re.FindAllStringIndex(piece, -1) {
-			c.match(m[0], m[1])
+			if err := c.match(m[0], m[1]); err != nil {
+				return err
+			}
 		}
-		return c.finish(), nil
-	})
+		return c.finish()
+	}
 }
 
 func splitRegex(re *regexp2.Regexp, keepMatch, keepRest bool) stage {
-	return each(func(out []string, piece string) ([]string, error) {
+	return func(piece string, next func(string) error) error {
 		begun := time.Now()
 		runes, offsets := runesOf(piece)
-		c := cutter{out: out, piece: piece, keepMatch: keepMatch, keepRest: keepRest}
+		c := cutter{next: next, piece: piece, keepMatch: keepMatch, keepRest: keepRest}
 		m, err := re.FindRunesMatch(runes)
 		for ; err == nil && m != nil; m, err = re.FindNextMatch(m) {
-			c.match(offsets[m.Index], offsets[m.Index+m.Length])
+			if err := c.match(offsets[m.Index], offsets[m.Index+m.Length]); err != nil {
+				return err
+			}
 			if time.Since(begun) > splitTimeout {
-				return nil, fmt.Errorf("splitting %d bytes of text took more than %v", len(piece), splitTimeout)
+				return fmt.Errorf("splitting %d bytes of text took more than %v", len(piece), splitTimeout)
 			}
 		}
 		if err != nil {
-			return nil, fmt.Errorf("splitting %d bytes of text: %w", len(piece), err)
+			return fmt.Errorf("splitting %d bytes of text: %w", len(piece), err)
 		}
-		return c.finish(), nil
-	})
+		return c.finish()
+	}
 }
 
 // runesOf returns the characters of s and each one's byte offset, with the

@@ -12,7 +12,9 @@ import (
 type Tokenizer struct {
 	raw, normalized *trie // added tokens looked for before and after normalising
 	normalize       func(string) string
+	normalizes      bool // normalize changes anything
 	stages          []stage
+	removes         bool // stages leave parts of a text out
 	model           *bpe
 	bytes           [][]byte // of each id; nil where there is none
 	special         map[uint32]bool
@@ -47,11 +49,12 @@ func parse(data []byte) (*Tokenizer, *fileJSON, error) {
 		return nil, nil, fmt.Errorf("reading JSON: %w", err)
 	}
 	t := &Tokenizer{}
-	var err error
-	if t.normalize, err = parseNormalizer(file.Normalizer); err != nil {
+	forms, err := parseNormalizer(file.Normalizer)
+	if err != nil {
 		return nil, nil, err
 	}
-	if t.stages, err = parseStages(file.PreTokenizer); err != nil {
+	t.normalize, t.normalizes = normalizer(forms), len(forms) > 0
+	if t.stages, t.removes, err = parseStages(file.PreTokenizer); err != nil {
 		return nil, nil, err
 	}
 	if err = checkDecoder(file.Decoder); err != nil {
@@ -150,17 +153,11 @@ func (t *Tokenizer) encodeText(ids []uint32, text string) ([]uint32, error) {
 	if text == "" {
 		return ids, nil
 	}
-	pieces := []string{text}
-	for _, s := range t.stages {
-		var err error
-		if pieces, err = s(pieces); err != nil {
-			return nil, err
-		}
-	}
-	for _, piece := range pieces {
-		ids = t.model.encode(ids, piece)
-	}
-	return ids, nil
+	err := split(t.stages, text, func(word string) error {
+		ids = t.model.encode(ids, word)
+		return nil
+	})
+	return ids, err
 }
 
 // EncodePrompt encodes the text of a prompt as the model expects it: special
@@ -211,6 +208,25 @@ func (t *Tokenizer) tokenBytes(id uint32, skipSpecial bool) []byte {
 
 // Vocab is one more than the highest id, added tokens included.
 func (t *Tokenizer) Vocab() int { return len(t.bytes) }
+
+// maxShrink is how many times fewer bytes a text has in a normal form at most:
+// letters of four bytes become ASCII, and what follows is composed with them.
+const maxShrink = 4
+
+// MaxTokenBytes is the most bytes of a text that one id stands for; 0 if there
+// is no such bound, because some bytes or spaces of a text leave no id.
+func (t *Tokenizer) MaxTokenBytes() (most int) {
+	if t.removes || t.model.drops() || t.raw.strips() || t.normalized.strips() {
+		return 0
+	}
+	for _, b := range t.bytes {
+		most = max(most, len(b))
+	}
+	if t.normalizes {
+		return most * maxShrink
+	}
+	return most
+}
 
 // IsSpecial reports whether id is a special token.
 func (t *Tokenizer) IsSpecial(id uint32) bool { return t.special[id] }

@@ -24,15 +24,19 @@ func TestScannersMatchTheirPatterns(t *testing.T) {
 			// The engine knows no ſ as an S of any case; tokenizers does, and
 			// the golden texts cover it.
 			text := strings.ReplaceAll(texts.Draw(t, "text"), "'ſ", "ſ")
-			want, err := splitRegex(re, true, true)([]string{text})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got, _ := scanWith(scan)([]string{text}); !slices.Equal(got, want) {
+			want, got := parts(t, splitRegex(re, true, true), text), parts(t, scanWith(scan), text)
+			if !slices.Equal(got, want) {
 				t.Fatalf("%q with %s:\ngot  %q\nwant %q", text, pattern, got, want)
 			}
 		})
 	}
+}
+
+func parts(t *rapid.T, s stage, text string) (out []string) {
+	if err := s(text, func(part string) error { out = append(out, part); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
 
 func TestBytesRoundTrip(t *testing.T) {
@@ -79,10 +83,46 @@ func TestLongWordsMergeLikeShortOnes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		word := rapid.StringOfN(rapid.SampledFrom([]rune("aehinorst e'é")), 1, shortWord, shortWord).Draw(t, "word")
 		short := m.mergeShort(m.symbols(word))
-		if long := m.mergeLong(m.symbols(word)); !slices.Equal(short, long) {
+		if long := newLongWord(m, m.symbols(word)).merge(); !slices.Equal(short, long) {
 			t.Fatalf("%q: short %v, long %v", word, short, long)
 		}
 	})
+}
+
+// A merge may lead to pairs that come before the rest of its rank, and to ones
+// of the same rank; published vocabularies have no such merges.
+func TestMergesOutOfOrder(t *testing.T) {
+	m := &bpe{unk: noID, merges: map[uint64]merge{}}
+	for i := range m.byteID {
+		m.byteID[i] = uint32(i % 4)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		clear(m.merges)
+		for rank := range rapid.IntRange(1, 12).Draw(t, "merges") {
+			key := pairKey(rapid.Uint32Range(0, 8).Draw(t, "left"), rapid.Uint32Range(0, 8).Draw(t, "right"))
+			m.merges[key] = merge{rank: uint32(rank), id: rapid.Uint32Range(0, 8).Draw(t, "whole")}
+		}
+		word := string(rapid.SliceOfN(rapid.Byte(), 1, shortWord).Draw(t, "word"))
+		short := m.mergeShort(m.symbols(word))
+		if long := newLongWord(m, m.symbols(word)).merge(); !slices.Equal(short, long) {
+			t.Fatalf("%v: short %v, long %v", m.symbols(word), short, long)
+		}
+	})
+}
+
+// Twice the text takes twice the work, not more.
+func TestLongWordsTakeLinearTime(t *testing.T) {
+	m := openTest(t, "demo").model
+	for _, unit := range []string{" ", "\n", "a", "=", "ab", "the", "é", "abcdefghij"} {
+		looks := func(size int) int {
+			w := newLongWord(m, m.symbols(strings.Repeat(unit, size/len(unit))))
+			w.merge()
+			return w.looks
+		}
+		if one, two := looks(1<<19), looks(1<<20); two > 2*one+1000 || two > 8<<20 {
+			t.Errorf("%q: %d looks at 512 KiB, %d at 1 MiB", unit, one, two)
+		}
+	}
 }
 
 func TestCacheStartsOver(t *testing.T) {
@@ -114,6 +154,26 @@ func TestAdversarialTexts(t *testing.T) {
 				t.Errorf("%s, %q took %v", name, unit, took)
 			}
 		}
+	}
+}
+
+// No text has more bytes than the bound allows its ids.
+func TestMaxTokenBytes(t *testing.T) {
+	for name, want := range map[string]int{"demo": 32, "removed": 0, "qwen2-added": 0} {
+		if got := openTest(t, name).MaxTokenBytes(); got != want {
+			t.Errorf("%s: %d", name, got)
+		}
+	}
+	hard := []string{"\u1112\u1161\u11ab", "\U0001d42e\u0308\u0304", "\U0001d400", "u\u0308\u0304", "\u03b1\u0313\u0300\u0345", "\uff21", " ", "the"}
+	for _, name := range []string{"demo", "gpt2", "o200k-bos", "digits", "literal", "prefix-space", "removed"} {
+		tok := openTest(t, name)
+		most := tok.MaxTokenBytes()
+		rapid.Check(t, func(t *rapid.T) {
+			text := strings.Join(rapid.SliceOf(rapid.SampledFrom(hard)).Draw(t, "text"), "")
+			if ids, err := tok.Encode(text, true); err != nil || most > 0 && len(text) > most*len(ids) {
+				t.Fatalf("%s: %d bytes became %d ids of at most %d bytes, %v", name, len(text), len(ids), most, err)
+			}
+		})
 	}
 }
 
@@ -207,7 +267,7 @@ func TestSlowPatternsAreCutOff(t *testing.T) {
 	re := regexp2.MustCompile(`(a+)+$`, regexp2.None)
 	re.MatchTimeout = 50 * time.Millisecond
 	begun := time.Now()
-	_, err := splitRegex(re, true, true)([]string{strings.Repeat("a", 40) + "b"})
+	err := splitRegex(re, true, true)(strings.Repeat("a", 40)+"b", func(string) error { return nil })
 	if err == nil || time.Since(begun) > 5*time.Second {
 		t.Errorf("%v after %v", err, time.Since(begun))
 	}

@@ -87,7 +87,7 @@ func (s *Service) ask(to destination, m *nats.Msg) {
 // handOver stores an ask among the prompts, once. A typed error says that it
 // is not stored.
 func (s *Service) handOver(a *asking) error {
-	ctx, cancel := context.WithTimeout(s.ctx, storeWithin)
+	ctx, cancel := context.WithTimeout(s.ctx, s.storeWithin)
 	defer cancel()
 	for {
 		err := s.storeAsk(ctx, a)
@@ -98,7 +98,7 @@ func (s *Service) handOver(a *asking) error {
 			return err
 		case ctx.Err() != nil:
 			return s.withdraw(s.ctx, a, err)
-		case !bus.Transient(err) && !errors.Is(err, context.DeadlineExceeded):
+		case !bus.Transient(err):
 			return refusalOf(err)
 		}
 		select {
@@ -113,8 +113,13 @@ func (s *Service) handOver(a *asking) error {
 func (s *Service) storeAsk(ctx context.Context, a *asking) error {
 	done := make(chan error, 1)
 	err := s.d.Conn.StoreAsync(ctx, s.d.Subjects.Prompt(), a.msg.Data, a.header(), func(_ uint64, err error) { done <- err })
-	if err == nil {
-		err = <-done // comes: the bus bounds the wait
+	if err != nil {
+		return err
+	}
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		err = bus.ErrAckLost
 	}
 	return err
 }

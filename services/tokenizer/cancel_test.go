@@ -24,6 +24,7 @@ func (r *rig) prompt(body string) {
 
 // Only the system's own stop is "stop": a cut answer would look complete.
 func TestCancelledByStrangers(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, 1)
 	body, _ := proto.Marshal(&pb.Cancel{RequestId: "one", Reason: "stop"})
 	protobuf := nats.Header{schemas.HeaderContentType: {schemas.ContentProtobuf}}
@@ -42,6 +43,7 @@ func TestCancelledByStrangers(t *testing.T) {
 
 // A cancellation of what is no id touches nothing.
 func TestCancelledByWildcard(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, 1)
 	r.prompt(`{"text":"hi","request_id":"other"}`)
 	r.append(r.claim("other"), token(0))
@@ -73,6 +75,7 @@ func (r *rig) logs() uint64 {
 
 // A request that was cancelled before it was accepted is accepted, and ends.
 func TestCancelledBeforeAccepted(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, 2)
 	for i := range 6 { // whichever replica takes it
 		id := fmt.Sprintf("early-%d", i)

@@ -61,6 +61,7 @@ func (v *vault) check() {
 // Whoever may publish to a service's subject gets it to publish nowhere that
 // is not an inbox, whatever the service answers.
 func TestStrangersReplySubjects(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, 0)
 	s, v := r.replica(), newVault(r)
 	text, json := []byte("hi"), []byte(`{"text":"hi","request_id":"known","max_tokens":4}`)
@@ -100,6 +101,7 @@ func TestStrangersReplySubjects(t *testing.T) {
 // A prompt names its reply subject in a header or in its body; neither is
 // published to when it is not the producer's, refusals included.
 func TestStrangersReplyTo(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, 1)
 	v := newVault(r)
 	for _, subject := range []string{"switchyard.prompt.demo", "switchyard.prompt.nosuch"} {

@@ -38,9 +38,10 @@ type Service struct {
 	backlog backlog
 	packing packing
 
-	asks      chan struct{} // one for each ask that is being handed over
-	streams   *streams
-	cancelled *recently
+	asks        chan struct{} // one for each ask that is being handed over
+	storeWithin time.Duration // for tests
+	streams     *streams
+	cancelled   *recently
 	// Requests that end soon unless attention ends them; whose caller seems to
 	// be gone; and whose deadline passes.
 	ending, lonely, late *agenda
@@ -70,7 +71,7 @@ func New(d *deployment.Deployment, c Config) *Service {
 		d: d, config: c, id: id, presence: d.NewPresence(id, "tokenizer"),
 		tracer: d.Telemetry.Tracer("tokenizer"), metrics: d.Telemetry.Metrics,
 		log: d.TokenLog(id), packing: newPacking(),
-		asks: make(chan struct{}, asksAtOnce), streams: newStreams(), cancelled: newRecently(maxCancelled, cancelledFor),
+		asks: make(chan struct{}, asksAtOnce), storeWithin: storeWithin, streams: newStreams(), cancelled: newRecently(maxCancelled, cancelledFor),
 		ending: newAgenda(maxEnding, endingAtOnce), lonely: newAgenda(maxEnding, endingAtOnce), late: newAgenda(maxDeadlines, endingAtOnce),
 	}
 }
@@ -118,27 +119,30 @@ func (s *Service) load() error {
 	if err != nil {
 		return fmt.Errorf("loading the tokenizer: %w", err)
 	}
-	s.text, s.model.EncodeText = t, t.EncodePrompt
+	s.text, s.model.EncodeText, s.model.MaxTokenBytes = t, t.EncodePrompt, t.MaxTokenBytes()
 	template, err := t.ChatTemplate(m.File)
 	if err != nil {
 		return fmt.Errorf("loading the chat template: %w", err)
 	}
 	if template != nil {
-		s.model.EncodeChat = func(messages []*pb.ChatMessage) ([]uint32, error) { return encodeChat(t, template, messages) }
+		s.model.EncodeChat = func(messages []*pb.ChatMessage) ([]uint32, error) { return s.encodeChat(template, messages) }
 	}
 	return nil
 }
 
-func encodeChat(t *tokenizer.Tokenizer, template *tokenizer.Template, messages []*pb.ChatMessage) ([]uint32, error) {
+func (s *Service) encodeChat(template *tokenizer.Template, messages []*pb.ChatMessage) ([]uint32, error) {
 	turns := make([]tokenizer.Message, len(messages))
 	for i, m := range messages {
 		turns[i] = tokenizer.Message{Role: m.Role, Content: m.Content}
 	}
 	text, err := template.Render(turns, true)
-	if err != nil {
-		return nil, fmt.Errorf("rendering the chat: %w", err)
+	if err == nil {
+		err = s.model.CheckText(text)
 	}
-	return t.Encode(text, true)
+	if err != nil {
+		return nil, err
+	}
+	return s.text.Encode(text, true)
 }
 
 func (s *Service) maxLen() int {

@@ -1,0 +1,176 @@
+package tokenizer
+
+import "slices"
+
+// longWord is a word under merging as a linked list, and where in it the pairs
+// of each rank are. Each symbol is looked at a bounded number of times, so that
+// merging takes linear time, but for sorting the few ranks that are met.
+type longWord struct {
+	bpe *bpe
+	// next and prev are indices, -1 at the ends; a symbol that was merged into
+	// its left neighbour has id noID.
+	id         []uint32
+	next, prev []int32
+
+	pairs map[uint32]*places // by rank
+	ranks heap               // those in pairs
+
+	lastKey  uint64 // the pair looked up last: long words repeat themselves
+	last     merge
+	known    bool
+	lastSeen bool
+
+	looks int // at pairs, for tests
+}
+
+// places are where pairs of one rank are, or were when they were noted.
+type places struct {
+	at       []int32
+	unsorted bool
+}
+
+func (p *places) add(i int32) {
+	p.unsorted = p.unsorted || len(p.at) > 0 && p.at[len(p.at)-1] > i
+	p.at = append(p.at, i)
+}
+
+func newLongWord(m *bpe, ids []uint32) *longWord {
+	w := &longWord{bpe: m, id: ids, next: make([]int32, len(ids)), prev: make([]int32, len(ids)), pairs: map[uint32]*places{}}
+	for i := range ids {
+		w.next[i], w.prev[i] = int32(i+1), int32(i-1)
+	}
+	w.next[len(ids)-1] = -1
+	for i := range ids {
+		w.note(int32(i))
+	}
+	return w
+}
+
+// merge does what mergeShort does: lowest rank first, and of one rank leftmost first.
+func (w *longWord) merge() []uint32 {
+	for len(w.ranks) > 0 {
+		rank := uint32(w.ranks.pop())
+		found := w.pairs[rank]
+		delete(w.pairs, rank)
+		if found.unsorted {
+			slices.Sort(found.at)
+		}
+		w.mergeRank(rank, found.at)
+	}
+	return w.compact()
+}
+
+// mergeRank merges the pairs of a rank, until one leads to a pair that comes
+// before the rest of them.
+func (w *longWord) mergeRank(rank uint32, at []int32) {
+	for k, i := range at {
+		if !w.mergeAt(rank, i) || len(w.ranks) == 0 || w.ranks[0] > uint64(rank) {
+			continue
+		}
+		rest := &places{at: at[k+1:]}
+		if same := w.pairs[rank]; same != nil {
+			rest.at, rest.unsorted = append(rest.at, same.at...), true
+		} else {
+			w.ranks.push(uint64(rank))
+		}
+		w.pairs[rank] = rest
+		return
+	}
+}
+
+// mergeAt merges symbol i with its right neighbour, if they still are a pair of this rank.
+func (w *longWord) mergeAt(rank uint32, i int32) bool {
+	x, ok := w.pair(i)
+	if !ok || x.rank != rank {
+		return false
+	}
+	j := w.next[i]
+	w.id[i], w.id[j] = x.id, noID
+	w.next[i] = w.next[j]
+	if k := w.next[i]; k >= 0 {
+		w.prev[k] = i
+	}
+	if w.prev[i] >= 0 {
+		w.note(w.prev[i])
+	}
+	w.note(i)
+	return true
+}
+
+// note remembers the pair that begins at i.
+func (w *longWord) note(i int32) {
+	x, ok := w.pair(i)
+	if !ok {
+		return
+	}
+	found := w.pairs[x.rank]
+	if found == nil {
+		found = &places{}
+		w.pairs[x.rank] = found
+		w.ranks.push(uint64(x.rank))
+	}
+	found.add(i)
+}
+
+// pair is what symbol i and its right neighbour become.
+func (w *longWord) pair(i int32) (merge, bool) {
+	w.looks++
+	if w.id[i] == noID || w.next[i] < 0 {
+		return merge{}, false
+	}
+	key := pairKey(w.id[i], w.id[w.next[i]])
+	if !w.lastSeen || key != w.lastKey {
+		w.last, w.known = w.bpe.merges[key]
+		w.lastKey, w.lastSeen = key, true
+	}
+	return w.last, w.known
+}
+
+// compact drops the swallowed symbols.
+func (w *longWord) compact() []uint32 {
+	out := w.id[:0]
+	for _, id := range w.id {
+		if id != noID {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// heap is a binary min-heap of plain numbers; container/heap would box each.
+type heap []uint64
+
+func (h *heap) push(x uint64) {
+	*h = append(*h, x)
+	s := *h
+	for i := len(s) - 1; i > 0; {
+		up := (i - 1) / 2
+		if s[up] <= s[i] {
+			return
+		}
+		s[up], s[i] = s[i], s[up]
+		i = up
+	}
+}
+
+func (h *heap) pop() uint64 {
+	s := *h
+	top, last := s[0], len(s)-1
+	s[0] = s[last]
+	s = s[:last]
+	*h = s
+	for i := 0; ; {
+		small := 2*i + 1
+		if small >= last {
+			return top
+		}
+		if small+1 < last && s[small+1] < s[small] {
+			small++
+		}
+		if s[i] <= s[small] {
+			return top
+		}
+		s[i], s[small] = s[small], s[i]
+		i = small
+	}
+}

@@ -1,0 +1,175 @@
+package tokenizer
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const askBody = `{"request_id":"one","text":"hi","max_tokens":400}`
+
+// mute makes the stream of prompts store without acknowledging.
+func (r *rig) mute() {
+	r.t.Helper()
+	js := r.d.Conn.JetStream()
+	s, err := js.Stream(r.ctx(), r.d.Streams.Prompts().Name)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	config := s.CachedInfo().Config
+	config.NoAck = true
+	if _, err := js.UpdateStream(r.ctx(), config); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// An ask whose storing is not acknowledged has one end: its answer, if it was
+// taken in; else an error, also when the stored copy comes to be taken in.
+func TestUnacknowledgedAsk(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string]string{"named": askBody, "nameless": `{"text":"hi","max_tokens":400}`} {
+		for _, taken := range []bool{true, false} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t, 0)
+				s := r.replica()
+				s.storeWithin = 200 * time.Millisecond
+				r.mute()
+				text, hold := s.model.EncodeText, make(chan struct{})
+				s.model.EncodeText = func(p string) ([]uint32, error) { <-hold; return text(p) }
+				got := r.inbox()
+				r.send(r.d.Subjects.Ask(), got.subject, []byte(body), nil)
+				want := "internal"
+				if taken {
+					close(hold)
+					time.Sleep(2 * s.storeWithin)
+					r.append(r.claim(r.someone()), token(0), ending("stop"))
+					want = ""
+				}
+				if c := got.end(); c.Error.GetCode() != want {
+					t.Errorf("ended by %v", c)
+				}
+				if !taken {
+					close(hold)
+				}
+				r.eventually("the prompt is settled", func() bool { return !s.promptsWait(r.ctx()) })
+				time.Sleep(100 * time.Millisecond)
+				if ends := got.ends(); len(ends) != 1 {
+					t.Errorf("%d ends: %v", len(ends), ends)
+				}
+			})
+		}
+	}
+}
+
+// someone is the only request there is, when it is accepted.
+func (r *rig) someone() (request string) {
+	r.t.Helper()
+	stream, err := r.d.Conn.JetStream().Stream(r.ctx(), r.d.Streams.Tokens().Name)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.eventually("a token log", func() bool {
+		info, err := stream.Info(r.ctx(), jetstream.WithSubjectFilter(">"))
+		if err != nil {
+			return false
+		}
+		for subject := range info.State.Subjects {
+			request = subject[strings.LastIndexByte(subject, '.')+1:]
+		}
+		return request != ""
+	})
+	return request
+}
+
+// Bad asks are refused without the durable path.
+func TestAskRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	before := r.stored()
+	for body, code := range map[string]string{
+		"{": "bad_request", "{}": "bad_prompt", "\xff": "bad_prompt", `{"text":"x","request_id":"a.b"}`: "bad_request",
+		`{"text":"x","top_p":2}`: "bad_request",
+	} {
+		got := r.inbox()
+		r.send(r.d.Subjects.Ask(), got.subject, []byte(body), map[string][]string{"Content-Type": {"application/json"}})
+		r.eventually("an answer to "+body, func() bool { return len(got.all()) > 0 })
+		m := got.all()[0]
+		if !strings.Contains(string(m.Data)+m.Header.Get("Switchyard-Error-Code"), code) {
+			t.Errorf("%q: %s %v, want %s", body, m.Data, m.Header, code)
+		}
+	}
+	if n := r.stored() - before; n != 0 {
+		t.Errorf("%d were stored", n)
+	}
+}
+
+func (r *rig) stored() uint64 {
+	r.t.Helper()
+	s, err := r.d.Conn.JetStream().Stream(r.ctx(), r.d.Streams.Prompts().Name)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return s.CachedInfo().State.LastSeq
+}
+
+// A prompt is not cancelled by a repeated ask that goes away.
+func TestRepeatDoesNotCancelPrompt(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 2)
+	r.prompt(askBody)
+	w := r.claim("one")
+	r.append(w, token(0))
+	again := r.inbox()
+	r.send(r.d.Subjects.Ask(), again.subject, []byte(askBody), nil)
+	r.eventually("the repeat's first chunk", func() bool { return len(again.chunks()) > 0 })
+	again.leave()
+	for i := 1; i < 10; i++ {
+		r.append(w, token(i))
+		time.Sleep(heldWithin / 5)
+	}
+	time.Sleep(2 * cancelGrace)
+	if end := r.terminal("one"); end != nil {
+		t.Errorf("ended by %v", end)
+	}
+	r.append(w, ending("length"))
+}
+
+// An ask lives while one of its callers waits, and no longer.
+func TestAskLivesWhileAnyoneWaits(t *testing.T) {
+	t.Parallel()
+	for name, order := range map[string][]int{"first leaves first": {0, 1, 2}, "first leaves last": {2, 1, 0}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, 2)
+			var readers []*reader
+			for range order {
+				reader := r.inbox()
+				r.send(r.d.Subjects.Ask(), reader.subject, []byte(askBody), nil)
+				readers = append(readers, reader)
+				r.opened("one")
+			}
+			w, i := r.claim("one"), 0
+			step := func() {
+				_ = w.Append(token(i)) // fails when the request is cancelled
+				i++
+				time.Sleep(heldWithin / 5)
+			}
+			for _, who := range order {
+				last := readers[who]
+				before := len(last.chunks())
+				r.eventually("chunks for the one who stays", func() bool { step(); return len(last.chunks()) > before+5 })
+				if r.terminal("one") != nil {
+					t.Fatalf("ended while reader %d waits", who)
+				}
+				last.leave()
+			}
+			r.eventually("the end", func() bool { step(); return r.terminal("one") != nil })
+			if end := r.terminal("one"); end.FinishReason != "cancelled" {
+				t.Errorf("ended by %v", end)
+			}
+		})
+	}
+}

@@ -1,0 +1,162 @@
+package tokenizer
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/tokenlog"
+)
+
+// running is a request under way with some tokens.
+func (r *rig) running(tokens int) *tokenlog.Writer {
+	r.t.Helper()
+	r.prompt(askBody)
+	w := r.claim("one")
+	for i := range tokens {
+		r.append(w, token(i))
+	}
+	return w
+}
+
+func (r *rig) replay(to *reader, from int) {
+	r.t.Helper()
+	r.send(r.d.Subjects.Replay(), to.subject, fmt.Appendf(nil, `{"request_id":"one","from_index":%d}`, from), nil)
+}
+
+// followers counts the consumers of the token log beside those of the shards.
+func (r *rig) followers() int {
+	r.t.Helper()
+	s, err := r.d.Conn.JetStream().Stream(r.ctx(), r.d.Streams.Tokens().Name)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	n := 0
+	for c := range s.ListConsumers(r.ctx()).Info() {
+		if f := c.Config.FilterSubject; !strings.HasSuffix(f, "*") {
+			n++
+		}
+	}
+	return n
+}
+
+// However often a reader asks, there is one stream to him, on one replica.
+func TestReplaysToOneReader(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 2)
+	w := r.running(3)
+	got := r.inbox()
+	for range 40 {
+		r.replay(got, 1)
+	}
+	r.eventually("one stream", func() bool { return len(got.chunks()) >= 2 && r.followers() == 1 })
+	before := len(got.chunks())
+	r.append(w, token(3))
+	r.eventually("the live chunk", func() bool { return len(got.chunks()) > before })
+	r.append(w, ending("length"))
+	got.end()
+	r.eventually("no stream", func() bool { return r.followers() == 0 })
+	if chunks := got.chunks(); len(chunks) != before+2 || chunks[before].Index != 3 {
+		t.Errorf("%d chunks after %d: %v", len(chunks), before, chunks[before:])
+	}
+}
+
+// A reader that goes away takes his stream along, and more than a bound of
+// them are refused.
+func TestManyReaders(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	w := r.running(1)
+	var readers []*reader
+	refused := 0
+	for range 3 * maxStreamsPerRequest {
+		got := r.inbox()
+		r.replay(got, 0)
+		r.eventually("a chunk", func() bool { return len(got.chunks()) > 0 })
+		if c := got.chunks()[0]; c.Error.GetCode() == "overloaded" && c.Error.RetryAfter > 0 && strings.Contains(c.Error.Message, "16 may") {
+			refused++
+		} else if c.Index == 0 {
+			readers = append(readers, got)
+		}
+	}
+	if len(readers) != maxStreamsPerRequest || refused != 2*maxStreamsPerRequest {
+		t.Errorf("%d are served, %d refused", len(readers), refused)
+	}
+	for _, got := range readers[1:] {
+		got.leave()
+	}
+	i := 1
+	r.eventually("the streams of those who left end", func() bool {
+		r.append(w, token(i))
+		i++
+		return r.followers() == 1
+	})
+	r.append(w, ending("length"))
+	if c := readers[0].end(); c.FinishReason != "length" {
+		t.Errorf("who stayed got %v", c)
+	}
+}
+
+// The producer who asks for a replay gets what was, and goes on with the stream
+// that he has: nothing comes twice from then on.
+func TestReplayToTheProducer(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	got := r.inbox()
+	r.prompt(strings.Replace(askBody, "{", `{"reply_to":"`+got.subject+`",`, 1))
+	w := r.claim("one")
+	r.append(w, token(0), token(1))
+	r.eventually("the live chunks", func() bool { return len(got.chunks()) == 2 })
+	r.replay(got, 1)
+	r.eventually("the repeat", func() bool { return len(got.chunks()) == 3 })
+	r.eventually("no stream", func() bool { return r.followers() == 0 })
+	r.append(w, token(2), ending("length"))
+	got.end()
+	if n := len(got.chunks()); n != 5 {
+		t.Errorf("%d chunks: %v", n, got.chunks())
+	}
+}
+
+// A replay of a prompt that is accepted and not yet taken in waits for it; one
+// of an unknown request is told so when no prompt waits.
+func TestReplayBeforeIntake(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 0)
+	s := r.replica()
+	text, hold := s.model.EncodeText, make(chan struct{})
+	s.model.EncodeText = func(p string) ([]uint32, error) { <-hold; return text(p) }
+	r.prompt(askBody)
+	got := r.inbox()
+	r.replay(got, 0)
+	time.Sleep(200 * time.Millisecond)
+	if n := len(got.all()); n > 0 {
+		t.Fatalf("answered with %v", got.chunks())
+	}
+	close(hold)
+	r.append(r.claim("one"), token(0), ending("length"))
+	if c := got.end(); c.FinishReason != "length" {
+		t.Errorf("ended by %v", c)
+	}
+	none := r.inbox()
+	r.send(r.d.Subjects.Replay(), none.subject, []byte(`{"request_id":"none"}`), nil)
+	if c := none.end(); c.Error.GetCode() != "bad_request" || !strings.Contains(c.Error.Message, "unknown") {
+		t.Errorf("ended by %v", c)
+	}
+}
+
+// A replay that asks for nothing usable costs nothing.
+func TestBadReplays(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	for _, body := range []string{
+		`{"request_id":"*"}`, `{"request_id":">"}`, `{"request_id":""}`, `{"request_id":"a","from_index":-1}`, "{", "text",
+		`{"request_id":"` + strings.Repeat("\\u0001", 1<<20) + `"}`,
+	} {
+		got := r.inbox()
+		r.send(r.d.Subjects.Replay(), got.subject, []byte(body), nil)
+		if c := got.end(); c.Error.GetCode() != "bad_request" || len(c.RequestId) > 1 {
+			t.Errorf("%.40s: %v", body, c)
+		}
+	}
+}
