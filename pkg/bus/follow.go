@@ -76,11 +76,13 @@ func (f *follower) follow(ctx context.Context) (done bool, err error) {
 		return false, fmt.Errorf("subscribing: %w", err)
 	}
 	defer func() { _ = sub.Unsubscribe() }() // fails when the connection is closed
+	f.name = "follow-" + nuid.Next()
+	api := apiPrefix(f.c.js)
+	// Also one that is made after nobody waited for it any more; else it ages.
+	defer func() { _ = f.c.post(api+"CONSUMER.DELETE."+f.stream+"."+f.name, "", nil) }()
 	if err := f.create(ctx); err != nil {
 		return false, err
 	}
-	api := apiPrefix(f.c.js)
-	defer func() { _ = f.c.post(api+"CONSUMER.DELETE."+f.stream+"."+f.name, "", nil) }() // else it ages
 	return f.take(ctx, arrived, reconnected, api+"CONSUMER.MSG.NEXT."+f.stream+"."+f.name, inbox)
 }
 
@@ -88,7 +90,6 @@ func (f *follower) create(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, f.within)
 	defer cancel()
 	f.within = min(2*f.within, createWithin)
-	f.name = "follow-" + nuid.Next()
 	_, err := f.c.js.CreateConsumer(ctx, f.stream, jetstream.ConsumerConfig{
 		Name: f.name, FilterSubject: f.subject, AckPolicy: jetstream.AckNonePolicy,
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: f.next,
