@@ -145,10 +145,11 @@ func (s *Stream) receive(msg *nats.Msg, timer *time.Timer) ([]*pb.Chunk, error) 
 }
 
 // unknown says whether a replay was refused because no service has taken the
-// accepted prompt in yet. A refusal of the prompt itself looks the same, but
-// comes again when the prompt was sent again.
+// accepted prompt in yet, even after a while. A refusal of the prompt itself
+// looks the same, but comes again when the prompt was sent again.
 func (s *Stream) unknown(c *pb.Chunk) bool {
-	return c.GetError().GetCode() == CodeBadRequest && s.replayed && s.prompt != nil && s.order.untouched()
+	code := c.GetError().GetCode()
+	return (code == CodeBadRequest || code == CodeOverloaded) && s.replayed && s.prompt != nil && s.order.untouched()
 }
 
 // again publishes the prompt once more, which starts nothing new. Nobody waits

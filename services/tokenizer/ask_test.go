@@ -134,7 +134,7 @@ func TestRepeatDoesNotCancelPrompt(t *testing.T) {
 	if end := r.terminal("one"); end != nil {
 		t.Errorf("ended by %v", end)
 	}
-	r.append(w, ending("length"))
+	r.append(w, ending("stop"))
 }
 
 // An ask lives while one of its callers waits, and no longer.

@@ -54,7 +54,7 @@ func TestReplaysToOneReader(t *testing.T) {
 	before := len(got.chunks())
 	r.append(w, token(3))
 	r.eventually("the live chunk", func() bool { return len(got.chunks()) > before })
-	r.append(w, ending("length"))
+	r.append(w, ending("stop"))
 	got.end()
 	r.eventually("no stream", func() bool { return r.followers() == 0 })
 	if chunks := got.chunks(); len(chunks) != before+2 || chunks[before].Index != 3 {
@@ -92,8 +92,8 @@ func TestManyReaders(t *testing.T) {
 		i++
 		return r.followers() == 1
 	})
-	r.append(w, ending("length"))
-	if c := readers[0].end(); c.FinishReason != "length" {
+	r.append(w, ending("stop"))
+	if c := readers[0].end(); c.FinishReason != "stop" {
 		t.Errorf("who stayed got %v", c)
 	}
 }
@@ -111,7 +111,7 @@ func TestReplayToTheProducer(t *testing.T) {
 	r.replay(got, 1)
 	r.eventually("the repeat", func() bool { return len(got.chunks()) == 3 })
 	r.eventually("no stream", func() bool { return r.followers() == 0 })
-	r.append(w, token(2), ending("length"))
+	r.append(w, token(2), ending("stop"))
 	got.end()
 	if n := len(got.chunks()); n != 5 {
 		t.Errorf("%d chunks: %v", n, got.chunks())
@@ -134,8 +134,8 @@ func TestReplayBeforeIntake(t *testing.T) {
 		t.Fatalf("answered with %v", got.chunks())
 	}
 	close(hold)
-	r.append(r.claim("one"), token(0), ending("length"))
-	if c := got.end(); c.FinishReason != "length" {
+	r.append(r.claim("one"), token(0), ending("stop"))
+	if c := got.end(); c.FinishReason != "stop" {
 		t.Errorf("ended by %v", c)
 	}
 	none := r.inbox()
