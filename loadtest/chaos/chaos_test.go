@@ -118,9 +118,14 @@ func (y *yard) scenario(name string, early bool, trouble func()) row {
 func (y *yard) compare(name string, got []answer) {
 	y.T.Helper()
 	for i := range got {
-		if !slices.Equal(got[i].ids, y.want[i].ids) || got[i].text != y.want[i].text {
-			y.T.Errorf("%s, request %d: %v\n%q\nalone it was %v\n%q", name, i, got[i].ids, got[i].text, y.want[i].ids, y.want[i].text)
-		}
+		y.compareOne(name, i, got[i])
+	}
+}
+
+func (y *yard) compareOne(name string, i int, got answer) {
+	y.T.Helper()
+	if want := y.want[i]; !slices.Equal(got.ids, want.ids) || got.text != want.text {
+		y.T.Errorf("%s, request %d: %v\n%q\nalone it was %v\n%q", name, i, got.ids, got.text, want.ids, want.text)
 	}
 }
 

@@ -63,7 +63,22 @@ func (y *yard) hang(kind string) hangRow {
 	r.still = y.batch("hung-"+kind, nil)
 	r.woken = y.batch("wake-"+kind, func() { p.Wake(y.T) })
 	time.Sleep(settled)
+	y.replayed("hang-" + kind) // what the woken one still wrote changed nothing
+	y.replayed("wake-" + kind)
 	return r
+}
+
+// replayed wants a scenario's answers again, from their logs.
+func (y *yard) replayed(scenario string) {
+	y.T.Helper()
+	for i := range requests {
+		a, err := y.load.again(scenario, i)
+		if err != nil {
+			y.T.Errorf("%s, request %d, replayed: %v", scenario, i, err)
+		} else {
+			y.compareOne(scenario+", replayed", i, a)
+		}
+	}
 }
 
 func (r hangRow) check(t *testing.T) {

@@ -54,7 +54,7 @@ type load struct {
 }
 
 func newLoad(t *testing.T, url string) *load {
-	prefix := "chaos"
+	prefix := "_INBOX.chaos"
 	c := connect(t, url, nats.CustomInboxPrefix(prefix))
 	return &load{t: t, client: client.New(c, client.Settings{}), raw: listen(t, connect(t, url), prefix)}
 }
@@ -78,6 +78,17 @@ func (l *load) run(scenario string, i int, progress func(tokens int)) (answer, e
 		return answer{}, err
 	}
 	return collect(stream, progress)
+}
+
+// again streams the i-th request of a scenario once more, from its log.
+func (l *load) again(scenario string, i int) (answer, error) {
+	ctx, cancel := context.WithTimeout(l.t.Context(), hang)
+	defer cancel()
+	stream, err := l.client.Resume(ctx, prompt(scenario, i).RequestId, 0)
+	if err != nil {
+		return answer{}, err
+	}
+	return collect(stream, func(int) {})
 }
 
 // collect reads a stream and wants its chunks without a gap and without a duplicate.

@@ -140,12 +140,20 @@ func TestNatsPy(t *testing.T) {
 	}
 }
 
-// TestNatsCLIAsk is the one line of the documentation.
+// TestNatsCLIAsk is the one line of the documentation. An answer that pauses
+// for longer than the tool waits by itself (0.3 s) must come whole, too.
 func TestNatsCLIAsk(t *testing.T) {
 	url, nats := setup(t, "SWITCHYARD_NATS_CLI", "nats")
-	out := output(t, nats, "--server", url, "req", "switchyard.ask."+model(), text, "--wait-for-empty", "--raw", "--timeout", "60s")
-	if strings.TrimSpace(out) == "" {
-		t.Errorf("the answer is %q", out)
+	ask := func(url string) string {
+		return output(t, nats, "--server", url, "req", "switchyard.ask."+model(), text,
+			"--wait-for-empty", "--raw", "--timeout", "60s", "--reply-timeout", "60s")
+	}
+	straight := ask(url)
+	if !strings.HasSuffix(strings.TrimSpace(straight), "nil body") {
+		t.Errorf("the answer %q has no end", straight)
+	}
+	if paused := ask(startPausing(t, url)); paused != straight {
+		t.Errorf("with a pause the answer is %q, without %q", paused, straight)
 	}
 }
 

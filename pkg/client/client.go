@@ -41,6 +41,9 @@ type Settings struct {
 	// Patience is how long nobody may answer replays before the stream counts
 	// as interrupted, and how long a prompt may wait for its acceptance; 0: half a minute.
 	Patience time.Duration
+	// Away is how long the connection may be broken before the stream counts as
+	// interrupted; 0: as Patience.
+	Away time.Duration
 	// Inject writes the trace of a context to a message's headers; nil: none.
 	Inject func(context.Context, nats.Header)
 }
@@ -57,6 +60,9 @@ func (s Settings) withDefaults() Settings {
 	}
 	if s.Patience == 0 {
 		s.Patience = 30 * time.Second
+	}
+	if s.Away == 0 {
+		s.Away = s.Patience
 	}
 	return s
 }
@@ -149,6 +155,7 @@ func (c *Client) publish(ctx context.Context, p *pb.Prompt) (*nats.Msg, error) {
 func (c *Client) untilAccepted(ctx context.Context, js jetstream.JetStream, msg *nats.Msg, request string) error {
 	patient, cancel := context.WithTimeout(ctx, c.settings.Patience)
 	defer cancel()
+	var lost time.Time
 	for {
 		attempt, cancelAttempt := context.WithTimeout(patient, c.settings.Silence)
 		_, err := js.PublishMsg(attempt, msg)
@@ -159,6 +166,8 @@ func (c *Client) untilAccepted(ctx context.Context, js jetstream.JetStream, msg 
 		case ctx.Err() != nil:
 			// It may have been accepted all the same.
 			return c.cancelled(ctx, request)
+		case c.away(&lost) && (patient.Err() != nil || time.Since(lost) >= c.settings.Away):
+			return outage(lost, "the prompt was acknowledged; sending it again under the same request_id is safe", err)
 		case patient.Err() != nil || !mayPass(err):
 			return acceptError(err, c.settings.Model, c.nc.ConnectedUrlRedacted())
 		}
@@ -167,6 +176,16 @@ func (c *Client) untilAccepted(ctx context.Context, js jetstream.JetStream, msg 
 		case <-time.After(c.settings.Silence / 10):
 		}
 	}
+}
+
+// away says whether the connection is broken, and notes since when; zero: it is not.
+func (c *Client) away(lost *time.Time) bool {
+	if c.nc.IsConnected() {
+		*lost = time.Time{}
+	} else if lost.IsZero() {
+		*lost = time.Now()
+	}
+	return !lost.IsZero()
 }
 
 // cancelled cancels a request at the end of its context and says so.

@@ -234,6 +234,25 @@ func TestReconnect(t *testing.T) {
 	}
 }
 
+// A connection that is away for longer than allowed ends what waits for it.
+func TestOutage(t *testing.T) {
+	server := startServer(t)
+	startFake(t, server, func(f *fake, p *pb.Prompt) { f.send(p.ReplyTo, p.RequestId, 3, 0) }, nil)
+	nc := connect(t, server)
+	c := New(nc, Settings{Silence: 20 * time.Millisecond, Away: 50 * time.Millisecond})
+	stream, err := c.Prompt(t.Context(), &pb.Prompt{Text: "hi"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Shutdown()
+	if _, _, err := read(stream); code(err) != CodeInterrupted || !strings.Contains(err.Error(), "NATS has been away for") {
+		t.Errorf("the stream ends with %v", err)
+	}
+	if _, err := c.Prompt(t.Context(), &pb.Prompt{Text: "hi"}); code(err) != CodeInterrupted || !strings.Contains(err.Error(), "NATS has been away for") {
+		t.Errorf("the prompt ends with %v", err)
+	}
+}
+
 func TestCancel(t *testing.T) {
 	server := startServer(t)
 	f := startFake(t, server, func(f *fake, p *pb.Prompt) { f.send(p.ReplyTo, p.RequestId, 9, 0) }, nil)

@@ -72,6 +72,12 @@ func Failure(c *pb.Chunk) error {
 	return nil
 }
 
+// outage is the error of a connection that has been broken for too long.
+func outage(lost time.Time, before string, cause error) *Error {
+	return &Error{Code: CodeInterrupted, Cause: cause, Message: fmt.Sprintf(
+		"NATS has been away for %v before %s", time.Since(lost).Round(100*time.Millisecond), before)}
+}
+
 func tooLarge(size, limit int64) *Error {
 	return &Error{Code: CodePayloadTooLarge, Message: fmt.Sprintf(
 		"the prompt's message has %d bytes and the server takes at most %d; shorten the prompt, or raise max_payload on the server",

@@ -40,6 +40,7 @@ type Stream struct {
 	replayed bool          // the last thing sent was a replay request
 	pause    time.Duration // until the next replay
 	deserted time.Time     // since when replays find nobody; zero: they do
+	lost     time.Time     // since when the connection is broken; zero: it is not
 }
 
 // open subscribes to a new inbox before anything can be sent to it.
@@ -55,7 +56,7 @@ func (c *Client) open(ctx context.Context, request string, from int32, scored bo
 	if s.inbox, err = c.nc.ChanSubscribe(c.nc.NewInbox(), s.msgs); err != nil {
 		return nil, &Error{Code: CodeInterrupted, Message: "subscribing to the answer's inbox", Cause: err}
 	}
-	s.status = c.nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
+	s.status = c.nc.StatusChanged(nats.CONNECTED, nats.RECONNECTING, nats.CLOSED)
 	return s, nil
 }
 
@@ -103,9 +104,12 @@ func (s *Stream) await(timer *time.Timer) ([]*pb.Chunk, error) {
 		if status == nats.CLOSED {
 			return nil, s.interrupted("the connection was closed", nats.ErrConnectionClosed)
 		}
-		timer.Reset(0) // chunks sent meanwhile are lost
+		timer.Reset(0) // when it is back: chunks sent meanwhile are lost
 		return nil, nil
 	case <-timer.C:
+		if s.client.away(&s.lost) {
+			return nil, s.outage(timer)
+		}
 		err := s.replay()
 		timer.Reset(s.pause)
 		s.pause = min(2*s.pause, maxSilence)
@@ -163,6 +167,16 @@ func (s *Stream) again() error {
 	return nil
 }
 
+// outage waits for the connection, for as long as it may be away.
+func (s *Stream) outage(timer *time.Timer) error {
+	left := s.client.settings.Away - time.Since(s.lost)
+	if left > 0 {
+		timer.Reset(left)
+		return nil
+	}
+	return s.interrupted(fmt.Sprintf("NATS has been away for %v", time.Since(s.lost).Round(100*time.Millisecond)), nil)
+}
+
 // nobody notes that no service answered a replay, and asks again soon.
 func (s *Stream) nobody(timer *time.Timer) error {
 	if s.deserted.IsZero() {
@@ -185,9 +199,6 @@ func (s *Stream) interrupted(what string, cause error) *Error {
 // replay asks for everything from the first missing chunk on. The answer goes
 // to the same inbox, so that the service can tell that it is the same reader.
 func (s *Stream) replay() error {
-	if !s.client.nc.IsConnected() {
-		return nil // the reconnection asks again
-	}
 	body, err := proto.Marshal(&pb.Replay{RequestId: s.request, FromIndex: s.order.from()})
 	if err != nil {
 		return &Error{Code: CodeInternal, Message: "encoding a replay request", Cause: err}

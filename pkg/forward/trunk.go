@@ -81,7 +81,12 @@ func (t *Trunk) Bytes() int64 {
 
 // Shape is what a position needs of the KV cache.
 func (t *Trunk) Shape() kvcache.Shape {
-	return kvcache.Shape{Layers: t.spec.Layers, KVHeads: t.spec.KVHeads, HeadDim: t.spec.HeadDim}
+	return CacheShape(&t.spec)
+}
+
+// CacheShape is what a model's KV cache needs for a position.
+func CacheShape(s *model.Spec) kvcache.Shape {
+	return kvcache.Shape{Layers: s.Layers, KVHeads: s.KVHeads, HeadDim: s.HeadDim}
 }
 
 func (tl *trunkLayer) load(m *model.Model, l int) (err error) {

@@ -169,19 +169,32 @@ var trainingOnly = regexp.MustCompile(`dropout|pdrop|_loss|initializer|jitter_no
 // the model computes.
 var changesNumbers = regexp.MustCompile(`(?i)quant|rope|rotary|attn|attention|window|chunk|norm|bias|scal|softcap|logit|act|expert|mlp|moe|rout|shared|gate|sink|clip|alibi|lora|mup|multiplier|mamba|latent|layer_types|linear|residual|partial|embedding|group|sparse|is_encoder|encoder|cross|vision|adapter`)
 
-// checkRest refuses keys that nobody read, that sound as if they changed the
-// numbers, and that are not null, false or empty.
-func (c *config) checkRest() {
-	var rest []string
+// irrelevant matches names of keys that every checkpoint may have and that
+// change nothing here: names, storage, padding, classification.
+var irrelevant = regexp.MustCompile(`^(_.*|transformers_version|torch_dtype|dtype|auto_map|use_cache|pad_token_id|sep_token_id|` +
+	`unk_token_id|decoder_start_token_id|use_return_dict|return_dict|torchscript|problem_type|finetuning_task|id2label|label2id|` +
+	`num_labels|tokenizer_class)$`)
+
+// checkRest judges the keys that nobody read and that are not null, false or
+// empty. It refuses those that sound as if they changed the numbers, and
+// returns, sorted, those that say nothing to it.
+func (c *config) checkRest() (unknown []string) {
+	var felt []string
 	for key, value := range c.raw {
-		if !c.used[key] && !neutral(key, value) && changesNumbers.MatchString(key) && !trainingOnly.MatchString(key) {
-			rest = append(rest, key)
+		switch {
+		case c.used[key] || neutral(key, value) || trainingOnly.MatchString(key) || irrelevant.MatchString(key):
+		case changesNumbers.MatchString(key):
+			felt = append(felt, key)
+		default:
+			unknown = append(unknown, key)
 		}
 	}
-	sort.Strings(rest) // one message whatever the map's order
-	if len(rest) > 0 {
-		c.refuse(rest[0], shorten(c.raw[rest[0]]), "is not supported")
+	sort.Strings(felt) // one message whatever the map's order
+	sort.Strings(unknown)
+	if len(felt) > 0 {
+		c.refuse(felt[0], shorten(c.raw[felt[0]]), "is not supported")
 	}
+	return unknown
 }
 
 // checkLayerTypes compares an explicit list of attention kinds with the windows

@@ -66,8 +66,8 @@ func TestGoldenSpecs(t *testing.T) {
 			if p := s.Parameters(); p.Total != tt.parameters || m.Bytes != 2*tt.parameters {
 				t.Errorf("parameters %+v in %d bytes, want %d", p, m.Bytes, tt.parameters)
 			}
-			if s.BOS != 1 || !slices.Equal(s.EOS, []uint32{2}) || m.Generation != DefaultGeneration() || len(m.Unused) > 0 {
-				t.Errorf("BOS %d, EOS %v, %+v, unused %v", s.BOS, s.EOS, m.Generation, m.Unused)
+			if s.BOS != 1 || !slices.Equal(s.EOS, []uint32{2}) || m.Generation != DefaultGeneration() || len(m.Unused)+len(m.Unknown) > 0 {
+				t.Errorf("BOS %d, EOS %v, %+v, unused %v, unknown %v", s.BOS, s.EOS, m.Generation, m.Unused, m.Unknown)
 			}
 			checkTensors(t, m)
 		})
@@ -164,6 +164,22 @@ func write(t *testing.T, dir, name string, data []byte) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Keys that say nothing to anybody are named, so that they can be told; known
+// ones that change nothing are not.
+func TestUnknownKeys(t *testing.T) {
+	m, err := Open(copyGolden(t, "mixtral", map[string]any{
+		"zeta": 1, "frobnicate": "yes", "off": false, "none": nil,
+		"transformers_version": "5.0", "_name_or_path": "x", "hidden_dropout": 0.1,
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAfter(t, m)
+	if want := []string{"frobnicate", "zeta"}; !slices.Equal(m.Unknown, want) {
+		t.Errorf("unknown are %q, want %q", m.Unknown, want)
 	}
 }
 

@@ -66,7 +66,7 @@ func open(name string, side fs.FS, weights func() (*checkpoint, error)) (*Model,
 	if err != nil {
 		return nil, err
 	}
-	s, f, g, err := parseSpec(config, generation)
+	p, err := parse(config, generation)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func open(name string, side fs.FS, weights func() (*checkpoint, error)) (*Model,
 		return nil, err
 	}
 	c.side = side
-	m := &Model{Name: name, Spec: s, Generation: g, family: f, source: c}
+	m := &Model{Name: name, Spec: p.spec, Generation: p.generation, Unknown: p.unknown, family: p.family, source: c}
 	if err := m.validate(); err != nil {
 		return nil, errors.Join(err, c.close())
 	}

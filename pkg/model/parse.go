@@ -6,38 +6,46 @@ import "fmt"
 // (else nil). It checks all that can be known without the weights; the error
 // names the key and its value.
 func ParseSpec(configJSON, generationJSON []byte) (Spec, Generation, error) {
-	s, _, g, err := parseSpec(configJSON, generationJSON)
-	return s, g, err
+	p, err := parse(configJSON, generationJSON)
+	return p.spec, p.generation, err
 }
 
-func parseSpec(configJSON, generationJSON []byte) (Spec, *family, Generation, error) {
+// parsed is what the two files say.
+type parsed struct {
+	spec       Spec
+	family     *family
+	generation Generation
+	unknown    []string // keys of config.json that nothing here knows
+}
+
+func parse(configJSON, generationJSON []byte) (parsed, error) {
 	c, err := parseConfig("config.json", configJSON)
 	if err != nil {
-		return Spec{}, nil, Generation{}, err
+		return parsed{}, err
 	}
 	var architectures []string
 	c.get("architectures", &architectures)
 	f, err := findFamily(c.stringOr("model_type", ""), architectures)
 	if err != nil {
-		return Spec{}, nil, Generation{}, err
+		return parsed{}, err
 	}
 	s := Spec{Family: f.modelType}
 	s.readCommon(c)
 	if c.err != nil { // the layers must be known before a family fills them
-		return Spec{}, nil, Generation{}, c.err
+		return parsed{}, c.err
 	}
 	f.read(c, &s)
 	c.checkKnown()
 	c.checkLayerTypes(&s)
-	c.checkRest()
+	unknown := c.checkRest()
 	if c.err != nil {
-		return Spec{}, nil, Generation{}, c.err
+		return parsed{}, c.err
 	}
 	g, err := parseGeneration(generationJSON, &s)
 	if err != nil {
-		return Spec{}, nil, Generation{}, err
+		return parsed{}, err
 	}
-	return s, f, g, s.check()
+	return parsed{s, f, g, unknown}, s.check()
 }
 
 // readCommon reads the keys that mean the same in every family.

@@ -37,6 +37,7 @@ var qwen2MoE = &family{
 func qwenLayers(c *config, s *Spec) {
 	step := c.sizeOr("decoder_sparse_step", 1, maxLayers)
 	dense := c.ints("mlp_only_layers")
+	c.ignore("intermediate_size") // unless a layer is dense
 	for i := range s.Layer {
 		if step > 0 && (i+1)%step == 0 && !slices.Contains(dense, i) {
 			s.Layer[i] = LayerSpec{MoE: true}

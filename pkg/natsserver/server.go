@@ -122,6 +122,10 @@ func (s Settings) options() (*server.Options, error) {
 		NoSigs:                true, // the process's own handlers decide
 		NoSystemAccount:       true,
 		DisableShortFirstPing: true,
+		// A client that hangs keeps its share of queue groups until it is cut
+		// off, in the third interval; the default is two minutes each.
+		PingInterval: 2 * time.Second,
+		MaxPingsOut:  2,
 	}
 	if s.MaxPayload == 0 {
 		opts.MaxPayload = DefaultMaxPayload

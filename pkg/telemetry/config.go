@@ -56,13 +56,14 @@ var endpointSchemes = map[string]endpoint{
 }
 
 func parseEndpoint(text string) (endpoint, error) {
+	full := text
 	scheme, _, found := strings.Cut(text, "://")
 	if !found {
-		scheme, text = "grpc", "grpc://"+text
+		scheme, full = "grpc", "grpc://"+text
 	}
 	e, known := endpointSchemes[scheme]
-	u, err := url.Parse(text)
-	if !known || err != nil || u.Host == "" {
+	u, err := url.Parse(full)
+	if !known || err != nil || u.Hostname() == "" || !e.http && u.Port() == "" {
 		return e, fmt.Errorf("otlp-endpoint %q is none of http://host:4318, https://host:4318, grpc://host:4317, grpcs://host:4317", text)
 	}
 	e.host, e.path = u.Host, strings.TrimSuffix(u.Path, "/")

@@ -143,6 +143,9 @@ func TestValidate(t *testing.T) {
 		{"http with path", Config{OTLPEndpoint: "https://host:4318/v1/traces"}, ""},
 		{"other scheme", Config{OTLPEndpoint: "ftp://host"}, "otlp-endpoint"},
 		{"no host", Config{OTLPEndpoint: "http://"}, "otlp-endpoint"},
+		{"a word", Config{OTLPEndpoint: "foo"}, `otlp-endpoint "foo" is none of`},
+		{"grpc without port", Config{OTLPEndpoint: "grpc://host"}, "otlp-endpoint"},
+		{"http without port", Config{OTLPEndpoint: "http://host"}, ""},
 		{"sample", Config{TraceSample: 1.5}, "ratio from 0 to 1"},
 		{"addr", Config{MetricsAddr: "9090"}, "not host:port"},
 	}

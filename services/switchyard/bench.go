@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"slices"
 	"time"
@@ -66,7 +67,7 @@ func (c *BenchCmd) Run(ctx context.Context, e *env) error {
 	line := e.progress()
 	defer line.Clear()
 	line.Set("loading the model…")
-	m, err := c.open()
+	m, err := c.open(e.log)
 	if err != nil {
 		return err
 	}
@@ -106,9 +107,9 @@ func (c *BenchCmd) check() error {
 // maxBatch is what a replica takes by default.
 const maxBatch = 256
 
-func (c *BenchCmd) open() (*model.Model, error) {
+func (c *BenchCmd) open(log *slog.Logger) (*model.Model, error) {
 	if c.Synthetic == "" {
-		return ModelFlags{Model: c.Model}.open()
+		return ModelFlags{Model: c.Model}.open(log)
 	}
 	m, err := model.Synthetic(c.Synthetic, benchSeed)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 
@@ -20,6 +21,7 @@ import (
 // CLI is the command line: flags of all commands, and the commands.
 type CLI struct {
 	Globals
+	ShowVersion versionFlag `name:"version" env:"-" help:"Print the version and end."`
 
 	Up     UpCmd     `cmd:"" help:"Run all services and a NATS server in one process."`
 	Demo   DemoCmd   `cmd:"" help:"Start everything in one process, stream one answer, and stop; opens no port."`
@@ -70,6 +72,10 @@ func run(args []string, std stdio) (code int) {
 	defer stop()
 	// A second signal kills: the first one asked nicely.
 	defer context.AfterFunc(ctx, stop)()
+	if len(args) == 0 { // nothing was asked for: that is no success
+		runUntil(ctx, []string{"--help"}, stdio{in: std.in, out: std.err, err: std.err})
+		return exitUsage
+	}
 	return runUntil(ctx, args, std)
 }
 
@@ -79,14 +85,40 @@ func runUntil(ctx context.Context, args []string, std stdio) (code int) {
 	if err := cpu.Check(); err != nil {
 		return report(std.err, usage(err))
 	}
+	if err := checkUTF8(args); err != nil {
+		return report(std.err, usage(err))
+	}
 	var cli CLI
 	parsed, err := parse(&cli, args, std)
 	if err == nil {
 		e := &env{Globals: cli.Globals, stdio: std, log: cli.logger(std.err)}
+		if stray := strayVariables(parsed.Model); len(stray) > 0 {
+			e.log.Warn("variables are set that nothing reads", "names", strings.Join(stray, ", "))
+		}
 		parsed.BindTo(ctx, (*context.Context)(nil))
 		err = parsed.Run(e)
 	}
 	return report(std.err, err)
+}
+
+// checkUTF8 refuses arguments that are not: the parser would change them in silence.
+func checkUTF8(args []string) error {
+	for i, arg := range args {
+		if at := firstInvalid(arg); at >= 0 {
+			return fmt.Errorf("argument %d (%q) is not UTF-8: byte %d is invalid", i+1, arg, at)
+		}
+	}
+	return nil
+}
+
+// firstInvalid is the index of the first byte that is not UTF-8, or -1.
+func firstInvalid(text string) int {
+	for i, r := range text {
+		if r == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError)) {
+			return i
+		}
+	}
+	return -1
 }
 
 // parse reads flags, then SWITCHYARD_* variables, then the configuration file, then defaults.
@@ -155,7 +187,7 @@ func exitByPanic(code *int) {
 // report writes an error for people and returns its exit code.
 func report(w io.Writer, err error) int {
 	code := exitCode(err)
-	if err != nil && !errors.Is(err, errQuiet) {
+	if err != nil && !errors.Is(err, errQuiet) && !errors.Is(err, syscall.EPIPE) { // a reader that went away has enough
 		_, _ = fmt.Fprintf(w, "switchyard: %v\n", err) // nowhere left to complain
 	}
 	return code

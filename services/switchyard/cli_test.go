@@ -21,22 +21,25 @@ func TestUsage(t *testing.T) {
 		{"help", []string{"--help"}, 0, "--log-level"},
 		{"command's help", []string{"prompt", "--help"}, 0, "SWITCHYARD_MAX_TOKENS"},
 		{"version", []string{"version"}, 0, "switchyard dev"},
-		{"nothing", nil, 2, "expected one of"},
+		{"--version", []string{"--version"}, 0, "switchyard dev"},
+		{"nothing", nil, 2, "Usage: switchyard <command>"},
 		{"no such command", []string{"fly"}, 2, "fly"},
 		{"no such flag", []string{"version", "--fast"}, 2, "unknown flag --fast"},
 		{"not a number", []string{"prompt", "hi", "--max-tokens", "x"}, 2, "--max-tokens"},
 		{"no such level", []string{"version", "--log-level", "loud"}, 2, "--log-level"},
 		{"no config file", []string{"version", "--config", "/nonexistent.yaml"}, 2, "reading the configuration"},
 		{"empty stdin", []string{"prompt"}, 2, "stdin is empty"},
-		{"no server", []string{"prompt", "hi", "--nats", "nats://127.0.0.1:1"}, 3, "no connection"},
+		{"no server", []string{"prompt", "hi", "--nats", "nats://127.0.0.1:1", "--connect-timeout", "200ms"}, 3, "no connection"},
+		{"no patience", []string{"top", "--connect-timeout", "0s"}, 2, "--connect-timeout is 0s"},
+		{"KV below a page", []string{"up", "--kv-memory", "1KiB"}, 2, "switchyard: --kv-memory is 1024 bytes; a page of model demo has 262144"},
+		{"beyond the model", []string{"up", "--max-model-len", "513"}, 2, "switchyard: --max-model-len is 513; model demo was made for at most 512 positions"},
+		{"traces to a word", []string{"gate", "--otlp-endpoint", "foo"}, 2, `otlp-endpoint "foo"`},
+		{"no such model", []string{"gate", "--model", "/nonexistent"}, 2, "opening model /nonexistent"},
 		{"plain off the loopback", []string{"prompt", "hi", "--nats", "nats://192.0.2.1"}, 2, "--insecure"},
 		{"no such context", []string{"top", "--nats", "nowhere"}, 2, "nowhere"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if tt.code == 3 && testing.Short() {
-				t.Skip("waits for a connection")
-			}
 			got := invoke("", tt.args...)
 			text := got.err
 			if tt.code == 0 {
@@ -100,12 +103,19 @@ func TestPrecedence(t *testing.T) {
 
 func TestBadConfig(t *testing.T) {
 	tests := []struct{ name, file, want string }{
-		{"unknown key", "natz: x\n", `"natz" is no flag`},
-		{"command's flag at the top", "max-tokens: 3\n", `"max-tokens" is no flag`},
-		{"unknown nested key", "prompt: {max-token: 3}\n", `"prompt-max-token" is no flag`},
-		{"no YAML", "a: [", "reading the configuration"},
-		{"wrong type", "prompt: {max-tokens: many}\n", "--max-tokens"},
-		{"twice", "nats: a\nnats: b\n", "already defined"},
+		{"unknown key", "\n\nnatz: x\n", `yaml:3: "natz" is no flag`},
+		{"command's flag at the top", "max-tokens: 3\n", `yaml:1: "max-tokens" is no flag`},
+		{"unknown nested key", "prompt:\n  temperature: 1\n  max-token: 3\n", `yaml:3: "prompt: max-token" is no flag`},
+		{"unknown mapping", "promt:\n  temperature: 1\n", `yaml:1: "promt" is no flag`},
+		{"no YAML", "nats: x\na: [", "yaml: line 2"},
+		{"no mapping", "nats\n", "yaml:1: the file must have flags' names"},
+		{"wrong type", "prompt:\n  max-tokens: many\n", `--max-tokens: `},
+		{"wrong type's line", "prompt:\n  max-tokens: many\n", `yaml:2: expected a valid 32 bit int but got "many"`},
+		{"mapping for a value", "nats:\n  url: x\n", `yaml:1: "nats" has keys of its own`},
+		{"mapping for a number", "prompt:\n  max-tokens: {a: 1}\n", `yaml:2: "prompt: max-tokens" has keys of its own`},
+		{"list for a value", "nats: [a, b]\n", "yaml:1: "},
+		{"none of a set", "log-level: loud\n", `yaml:1: "loud" is none of debug,info,warn,error`},
+		{"twice", "nats: a\nnats: b\n", `yaml:2: "nats" is already defined in line 1`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -114,6 +124,18 @@ func TestBadConfig(t *testing.T) {
 				t.Errorf("got %+v, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+func TestStrayVariables(t *testing.T) {
+	t.Setenv("SWITCHYARD_KV_MEMROY", "1GiB")
+	t.Setenv("SWITCHYARD_KV_MEMORY", "1GiB")
+	t.Setenv("SWITCHYARD_KERNEL", "")
+	t.Setenv("SWITCHYARD_GATE_SERVICE_HOST", "10.0.0.1")
+	t.Setenv("SWITCHYARD_PORT_4222_TCP_ADDR", "10.0.0.1")
+	got := invoke("", "version")
+	if got.code != 0 || !strings.Contains(got.err, "names=SWITCHYARD_KV_MEMROY\n") {
+		t.Errorf("got %+v", got)
 	}
 }
 

@@ -3,14 +3,25 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/bus"
 )
 
-// clientPatience is how long a command that is no service tries to connect. A
-// service waits for its server as long as it takes.
-const clientPatience = 5 * time.Second
+// ConnectFlags are those of commands that are no service: a service waits for
+// its server as long as it takes.
+type ConnectFlags struct {
+	ConnectTimeout time.Duration `default:"10s" help:"How long NATS may be away, at the start or later, before this gives up and exits with 3." placeholder:"TIME"`
+}
+
+// Validate is called by the parser.
+func (f ConnectFlags) Validate() error {
+	if f.ConnectTimeout <= 0 {
+		return fmt.Errorf("--connect-timeout is %v; it must be above 0", f.ConnectTimeout)
+	}
+	return nil
+}
 
 // busConfig is the connection that the flags ask for.
 func (g Globals) busConfig() bus.Config {
@@ -20,8 +31,8 @@ func (g Globals) busConfig() bus.Config {
 }
 
 // connect connects a command that is no service.
-func (e *env) connect(ctx context.Context, name string) (*bus.Conn, error) {
-	dialing, cancel := context.WithTimeout(ctx, clientPatience)
+func (e *env) connect(ctx context.Context, name string, f ConnectFlags) (*bus.Conn, error) {
+	dialing, cancel := context.WithTimeout(ctx, f.ConnectTimeout)
 	defer cancel()
 	conn, err := bus.Connect(dialing, e.busConfig(), bus.Settings{Name: "switchyard " + name, Logger: e.log})
 	switch {
@@ -33,4 +44,37 @@ func (e *env) connect(ctx context.Context, name string) (*bus.Conn, error) {
 		return nil, err
 	}
 	return nil, usage(err) // nothing was dialled: the flags do not fit together
+}
+
+const (
+	// tellAfter is how long an outage lasts before it is worth a word, and then
+	// before it is worth another.
+	tellAfter = 3 * time.Second
+	tellPoll  = 100 * time.Millisecond
+)
+
+// tellOutages says on stderr what is waited for while the connection is away,
+// until stop is called.
+func tellOutages(e *env, conn *bus.Conn, limit time.Duration) (stop func()) {
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(tellPoll)
+		defer tick.Stop()
+		told := time.Now()
+		for {
+			select {
+			case <-quit:
+				return
+			case now := <-tick.C:
+				if err := conn.Ready(); err == nil {
+					told = now
+				} else if now.Sub(told) >= tellAfter {
+					told = now
+					_, _ = fmt.Fprintf(e.err, "switchyard: %v; waiting for %s, for %v at most (--connect-timeout)\n", err, e.NATS, limit) // nowhere left to complain
+				}
+			}
+		}
+	}()
+	return func() { close(quit); <-done }
 }

@@ -22,9 +22,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // fake is a NATS server with a service that answers prompts with the words of
 // the prompt itself.
 type fake struct {
-	url string
-	nc  *nats.Conn
-	js  jetstream.JetStream
+	url    string
+	server *server.Server
+	nc     *nats.Conn
+	js     jetstream.JetStream
 
 	mu        sync.Mutex
 	prompt    *pb.Prompt // the last one
@@ -46,7 +47,7 @@ func startFake(t *testing.T) *fake {
 	if !s.ReadyForConnections(10 * time.Second) {
 		t.Fatal("the NATS server is not ready after 10 s")
 	}
-	f := &fake{url: s.ClientURL()}
+	f := &fake{url: s.ClientURL(), server: s}
 	if f.nc, err = nats.Connect(f.url); err != nil {
 		t.Fatal(err)
 	}
@@ -103,6 +104,10 @@ func (f *fake) answer(m *nats.Msg) {
 		return
 	}
 	f.note(func() { f.prompt = p })
+	if len(p.InputIds) > 0 {
+		f.send(p, &pb.Chunk{TokenIds: p.InputIds, FinishReason: "length"})
+		return
+	}
 	words := strings.SplitAfter(p.Text, " ")
 	switch {
 	case strings.HasPrefix(p.Text, "hang"):

@@ -14,6 +14,7 @@ import (
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/bus"
 	"github.com/switchyard/switchyard/pkg/deployment"
+	"github.com/switchyard/switchyard/pkg/forward"
 	"github.com/switchyard/switchyard/pkg/lifecycle"
 	"github.com/switchyard/switchyard/pkg/model"
 	"github.com/switchyard/switchyard/pkg/telemetry"
@@ -116,6 +117,17 @@ type makers struct {
 
 // serviceNames is the order of starting: who is sent to comes before who sends.
 var serviceNames = []string{"aggregator", "expert", "gate", "attention", "tokenizer"}
+
+// check refuses what the model makes impossible.
+func (m makers) check(of *model.Model, count map[string]int) error {
+	if count["attention"] == 0 {
+		return nil
+	}
+	if page := forward.CacheShape(&of.Spec).PageBytes(); m.attention.KVBytes < page {
+		return usage(fmt.Errorf("--kv-memory is %d bytes; a page of model %s has %d: give at least as much", m.attention.KVBytes, of.Name, page))
+	}
+	return nil
+}
 
 func (m makers) make(name string, d *deployment.Deployment) lifecycle.Service {
 	switch name {

@@ -1,16 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"time"
-
-	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/switchyard/switchyard/pkg/client"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -20,17 +16,25 @@ import (
 type PromptCmd struct {
 	Text []string `arg:"" optional:"" help:"The prompt; without it stdin is read."`
 
-	Model       string        `default:"demo" help:"Model to ask." placeholder:"NAME"`
-	MaxTokens   *int32        `help:"Most tokens to generate." placeholder:"N"`
-	Temperature *float64      `help:"Sampling temperature; 0 is greedy." placeholder:"T"`
-	TopP        *float64      `help:"Sample from the likeliest tokens with this probability mass, 0 to 1." placeholder:"P"`
-	TopK        *int32        `help:"Sample from this many likeliest tokens; 0 is all." placeholder:"K"`
-	Seed        *uint32       `help:"Seed of the sampling; the same seed gives the same answer." placeholder:"N"`
-	Stop        []string      `sep:"none" help:"Stop before this text; may be given several times." placeholder:"TEXT"`
-	Chat        bool          `help:"Send the prompt as a user's message through the model's chat template."`
-	JSON        bool          `name:"json" help:"Print one JSON chunk a line."`
-	Deadline    time.Duration `help:"Give up after this time, such as 30s; 0 is never." placeholder:"TIME"`
-	RequestID   string        `help:"Name of the request; the same id again streams the same answer." placeholder:"ID"`
+	Model             string        `default:"demo" help:"Model to ask." placeholder:"NAME"`
+	IDs               []uint32      `name:"ids" help:"Token ids in place of text, such as 1,15,7; may be given several times." placeholder:"ID,..."`
+	Chat              bool          `help:"Send the prompt as a user's message through the model's chat template."`
+	System            *string       `help:"Message of the system before the user's; with --chat." placeholder:"TEXT"`
+	MaxTokens         *int32        `help:"Most tokens to generate." placeholder:"N"`
+	Temperature       *float64      `help:"Sampling temperature; 0 is greedy." placeholder:"T"`
+	TopP              *float64      `help:"Sample from the likeliest tokens with this probability mass, 0 to 1." placeholder:"P"`
+	TopK              *int32        `help:"Sample from this many likeliest tokens; 0 is all." placeholder:"K"`
+	RepetitionPenalty *float64      `help:"Divide the logits of tokens that are there already by this; 1 is off." placeholder:"R"`
+	Seed              *uint32       `help:"Seed of the sampling; the same seed gives the same answer." placeholder:"N"`
+	Stop              []string      `sep:"none" help:"Stop before this text; may be given several times." placeholder:"TEXT"`
+	StopTokenID       []uint32      `help:"Stop at this token; may be given several times." placeholder:"ID"`
+	IgnoreEOS         bool          `name:"ignore-eos" help:"Go on after the token that ends a text."`
+	Logprobs          *int32        `help:"Report each token's log-probability and this many best ones; with --json." placeholder:"N"`
+	JSON              bool          `name:"json" help:"Print one JSON chunk a line."`
+	Stats             bool          `help:"Tell on stderr how it ended, how long it took and the seed, as on a terminal."`
+	Deadline          time.Duration `help:"End the request after this time, such as 30s; 0 is never." placeholder:"TIME"`
+	RequestID         string        `help:"Name of the request; the same id again streams the same answer." placeholder:"ID"`
+	ConnectFlags      `embed:""`
 }
 
 // maxStdin bounds what is read from stdin, in bytes; no server takes more in one message.
@@ -38,22 +42,23 @@ const maxStdin = 64 << 20
 
 // Run streams the answer to stdout as it comes. A signal cancels the request.
 func (c *PromptCmd) Run(ctx context.Context, e *env) error {
-	text, err := c.text(e)
+	prompt, err := c.prompt(e)
 	if err != nil {
 		return err
 	}
-	conn, err := e.connect(ctx, "prompt")
+	conn, err := e.connect(ctx, "prompt", c.ConnectFlags)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
+	defer tellOutages(e, conn, c.ConnectTimeout)()
 	line := e.progress()
 	line.Set("waiting for the first token…")
 	defer line.Clear()
-	producer := client.New(conn.NATS(), client.Settings{Prefix: e.Prefix, Model: c.Model})
-	stream, err := producer.Prompt(asking, c.prompt(text))
+	producer := client.New(conn.NATS(), client.Settings{Prefix: e.Prefix, Model: c.Model, Away: c.ConnectTimeout})
+	stream, err := producer.Prompt(asking, prompt)
 	if err == nil {
 		err = c.stream(stream, cancel, e, line)
 	}
@@ -61,6 +66,52 @@ func (c *PromptCmd) Run(ctx context.Context, e *env) error {
 		return errInterrupted
 	}
 	return err
+}
+
+// prompt is what the flags, the arguments and stdin ask for.
+func (c *PromptCmd) prompt(e *env) (*pb.Prompt, error) {
+	if err := c.check(); err != nil {
+		return nil, usage(err)
+	}
+	p := &pb.Prompt{
+		RequestId: c.RequestID, InputIds: c.IDs, MaxTokens: c.MaxTokens, Temperature: c.Temperature, TopP: c.TopP, TopK: c.TopK,
+		RepetitionPenalty: c.RepetitionPenalty, Seed: c.Seed, Stop: c.Stop, StopTokenIds: c.StopTokenID, IgnoreEos: c.IgnoreEOS,
+		Logprobs: c.Logprobs,
+	}
+	if c.Deadline > 0 {
+		p.Deadline = time.Now().Add(c.Deadline).Format(time.RFC3339Nano)
+	}
+	if len(c.IDs) > 0 {
+		return p, nil
+	}
+	text, err := c.text(e)
+	if err != nil {
+		return nil, err
+	}
+	if !c.Chat {
+		p.Text = text
+		return p, nil
+	}
+	if c.System != nil {
+		p.Messages = append(p.Messages, &pb.ChatMessage{Role: "system", Content: *c.System})
+	}
+	p.Messages = append(p.Messages, &pb.ChatMessage{Role: "user", Content: text})
+	return p, nil
+}
+
+// check refuses flags that do not go together.
+func (c *PromptCmd) check() error {
+	switch {
+	case len(c.IDs) > 0 && (len(c.Text) > 0 || c.Chat):
+		return errors.New("--ids takes the place of a text: give one of them, and no --chat")
+	case c.System != nil && !c.Chat:
+		return errors.New("--system needs --chat")
+	case c.Logprobs != nil && !c.JSON:
+		return errors.New("--logprobs needs --json, which shows them")
+	case c.Deadline < 0:
+		return fmt.Errorf("--deadline is %v; it must be a time to come, or 0 for never", c.Deadline)
+	}
+	return nil
 }
 
 // text is the prompt from the arguments or from stdin.
@@ -80,97 +131,50 @@ func (c *PromptCmd) text(e *env) (string, error) {
 	case len(data) == 0:
 		return "", usage(errors.New("the prompt on stdin is empty"))
 	}
+	if at := firstInvalid(string(data)); at >= 0 {
+		return "", usage(fmt.Errorf("the prompt on stdin is not UTF-8: byte %d is invalid", at))
+	}
 	return string(data), nil
 }
 
-func (c *PromptCmd) prompt(text string) *pb.Prompt {
-	p := &pb.Prompt{
-		RequestId: c.RequestID, MaxTokens: c.MaxTokens, Temperature: c.Temperature,
-		TopP: c.TopP, TopK: c.TopK, Seed: c.Seed, Stop: c.Stop,
-	}
-	if c.Chat {
-		p.Messages = []*pb.ChatMessage{{Role: "user", Content: text}}
-	} else {
-		p.Text = text
-	}
-	if c.Deadline > 0 {
-		p.Deadline = time.Now().Add(c.Deadline).Format(time.RFC3339Nano)
-	}
-	return p
-}
-
 // stream prints the chunks. When they cannot be printed the request is
-// cancelled: nobody reads it.
+// cancelled: nobody reads it, and how it ends is no news.
 func (c *PromptCmd) stream(s *client.Stream, cancel context.CancelFunc, e *env, line *progress) (err error) {
 	out := &chunkPrinter{w: e.out, json: c.JSON}
+	var last *pb.Chunk
 	for chunk, streamErr := range s.Chunks() {
 		line.Clear()
 		switch {
+		case out.broken != nil:
 		case streamErr != nil:
-			err = errors.Join(err, streamErr)
-		case err == nil:
-			if err = out.print(chunk); err != nil {
+			err = streamErr
+		default:
+			if out.print(chunk); out.broken != nil {
 				cancel()
 			} else if chunk.FinishReason != "" {
-				err = client.Failure(chunk)
+				last, err = chunk, client.Failure(chunk)
 			}
 		}
 	}
-	return errors.Join(err, out.finish())
+	out.finish()
+	if last != nil && (c.Stats || isTerminal(e.err)) {
+		_, _ = fmt.Fprintln(e.err, statistics(last)) // only for looking at
+	}
+	return errors.Join(err, out.broken)
+}
+
+// statistics says how a request went.
+func statistics(last *pb.Chunk) string {
+	u, t := last.GetUsage(), last.GetTimings()
+	text := fmt.Sprintf("%s after %d tokens (prompt %d): first token in %.0f ms", last.FinishReason, u.GetCompletionTokens(), u.GetPromptTokens(), 1000*t.GetTtft())
+	if took := t.GetTotal() - t.GetTtft(); took > 0 && u.GetCompletionTokens() > 1 {
+		text += fmt.Sprintf(", %.0f tokens/s", float64(u.GetCompletionTokens()-1)/took)
+	}
+	return fmt.Sprintf("%s, seed %d, request %s", text, last.Seed, last.RequestId)
 }
 
 // isCancelled says whether a request ended because it was cancelled.
 func isCancelled(err error) bool {
 	var e *client.Error
 	return errors.As(err, &e) && e.Code == client.CodeCancelled
-}
-
-// chunkPrinter writes an answer as text or as JSON lines.
-type chunkPrinter struct {
-	w    io.Writer
-	json bool
-	last byte // of the text so far
-}
-
-var chunkJSON = protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}
-
-func (p *chunkPrinter) print(c *pb.Chunk) error {
-	if p.json {
-		return p.printJSON(c)
-	}
-	if c.Text == "" {
-		return nil
-	}
-	p.last = c.Text[len(c.Text)-1]
-	if _, err := io.WriteString(p.w, c.Text); err != nil {
-		return fmt.Errorf("writing the answer: %w", err)
-	}
-	return nil
-}
-
-func (p *chunkPrinter) printJSON(c *pb.Chunk) error {
-	data, err := chunkJSON.Marshal(c)
-	if err != nil {
-		return fmt.Errorf("encoding a chunk: %w", err)
-	}
-	var line bytes.Buffer // protojson varies its white space on purpose
-	if err := json.Compact(&line, data); err != nil {
-		return fmt.Errorf("encoding a chunk: %w", err)
-	}
-	line.WriteByte('\n')
-	if _, err := p.w.Write(line.Bytes()); err != nil {
-		return fmt.Errorf("writing the answer: %w", err)
-	}
-	return nil
-}
-
-// finish ends the last line of text.
-func (p *chunkPrinter) finish() error {
-	if p.last == 0 || p.last == '\n' {
-		return nil
-	}
-	if _, err := io.WriteString(p.w, "\n"); err != nil {
-		return fmt.Errorf("writing the answer: %w", err)
-	}
-	return nil
 }

@@ -24,6 +24,15 @@ func TestPrompt(t *testing.T) {
 		{"no such model", "", []string{"prompt", "hi", "--model", "other"}, result{1, "", "model_not_found"}},
 		{"error at the end", "", []string{"prompt", "fail now"}, result{1, "fail \n", "deadline_exceeded: too slow"}},
 		{"unusable id", "", []string{"prompt", "hi", "--request-id", "a.b"}, result{2, "", "bad_request"}},
+		{"token ids", "", []string{"prompt", "--ids", "5,6", "--ids", "7"}, result{0, "5 6 7\n", ""}},
+		{"ids and text", "", []string{"prompt", "hi", "--ids", "5"}, result{2, "", "--ids takes the place of a text"}},
+		{"not UTF-8", "", []string{"prompt", "a\xff"}, result{2, "", `switchyard: argument 4 ("a\xff") is not UTF-8: byte 1 is invalid`}},
+		{"stdin not UTF-8", "a\xff", []string{"prompt"}, result{2, "", "the prompt on stdin is not UTF-8: byte 1"}},
+		{"stop not UTF-8", "", []string{"prompt", "hi", "--stop", "\xff"}, result{2, "", "is not UTF-8: byte 0"}},
+		{"system without chat", "", []string{"prompt", "hi", "--system", "be brief"}, result{2, "", "--system needs --chat"}},
+		{"logprobs without JSON", "", []string{"prompt", "hi", "--logprobs", "2"}, result{2, "", "--logprobs needs --json"}},
+		{"deadline gone by", "", []string{"prompt", "hi", "--deadline=-1s"}, result{2, "", "--deadline is -1s"}},
+		{"statistics", "", []string{"prompt", "a b", "--stats"}, result{0, "a b\n", "length after 2 tokens (prompt 0): first token in 0 ms, seed 0, request "}},
 		{"too large", strings.Repeat("x", 2<<20), []string{"prompt"}, result{2, "", "payload_too_large"}},
 	}
 	for _, tt := range tests {
@@ -42,12 +51,16 @@ func TestPrompt(t *testing.T) {
 func TestPromptFlags(t *testing.T) {
 	f := startFake(t)
 	got := f.invoke("", "prompt", "a b", "--max-tokens=5", "--temperature=0.5", "--top-p=0.9", "--top-k=3",
-		"--seed=7", "--stop", "x,y", "--stop", "z", "--deadline=1m", "--request-id=one")
+		"--seed=7", "--stop", "x,y", "--stop", "z", "--deadline=1m", "--request-id=one",
+		"--ignore-eos", "--repetition-penalty=1.1", "--stop-token-id=3,4", "--logprobs=2", "--json")
 	if got.code != 0 {
 		t.Fatalf("got %+v", got)
 	}
 	p := f.last()
 	if *p.MaxTokens != 5 || *p.Temperature != 0.5 || *p.TopP != 0.9 || *p.TopK != 3 || *p.Seed != 7 || p.RequestId != "one" {
+		t.Errorf("sent %v", p)
+	}
+	if !p.IgnoreEos || *p.RepetitionPenalty != 1.1 || len(p.StopTokenIds) != 2 || *p.Logprobs != 2 {
 		t.Errorf("sent %v", p)
 	}
 	if len(p.Stop) != 2 || p.Stop[0] != "x,y" || p.Stop[1] != "z" {
@@ -60,9 +73,26 @@ func TestPromptFlags(t *testing.T) {
 }
 
 func TestPromptChat(t *testing.T) {
-	c := PromptCmd{Chat: true}
-	if p := c.prompt("hi"); p.Text != "" || len(p.Messages) != 1 || p.Messages[0].Role != "user" || p.Messages[0].Content != "hi" {
-		t.Errorf("got %v", p)
+	system := "be brief"
+	for name, tt := range map[string]struct {
+		system *string
+		want   string
+	}{
+		"user":   {nil, "user:hi"},
+		"system": {&system, "system:be brief user:hi"},
+	} {
+		c := PromptCmd{Chat: true, Text: []string{"hi"}, System: tt.system}
+		p, err := c.prompt(&env{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, m := range p.Messages {
+			got = append(got, m.Role+":"+m.Content)
+		}
+		if p.Text != "" || strings.Join(got, " ") != tt.want {
+			t.Errorf("%s: got %q and text %q", name, got, p.Text)
+		}
 	}
 }
 
@@ -107,17 +137,42 @@ func TestPromptInterrupted(t *testing.T) {
 	await(t, "the cancellation", f.wasCancelled)
 }
 
-// brokenPipe is a stdout whose reader has gone.
-type brokenPipe struct{}
+// brokenPipe is a stdout that fails.
+type brokenPipe struct{ err error }
 
-func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+func (b brokenPipe) Write([]byte) (int, error) { return 0, b.err }
 
+// A stdout that takes no more cancels the request. A reader that went away, as
+// head does, is no news.
 func TestPromptReaderGone(t *testing.T) {
-	f := startFake(t)
-	var errOut strings.Builder
-	code := run([]string{"--nats", f.url, "prompt", "hang forever"}, stdio{in: strings.NewReader(""), out: brokenPipe{}, err: &errOut})
-	if code != exitFailed || !strings.Contains(errOut.String(), "broken pipe") {
-		t.Errorf("got %d %q", code, errOut.String())
+	for _, tt := range []struct {
+		name string
+		err  error
+		want string
+	}{
+		{"full disk", errors.New("no space"), "switchyard: writing the answer: no space\n"},
+		{"reader gone", &os.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.EPIPE}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := startFake(t)
+			var errOut strings.Builder
+			code := run([]string{"--nats", f.url, "prompt", "hang forever"}, stdio{in: strings.NewReader(""), out: brokenPipe{tt.err}, err: &errOut})
+			if code != exitFailed || errOut.String() != tt.want {
+				t.Errorf("got %d %q", code, errOut.String())
+			}
+			await(t, "the cancellation", f.wasCancelled)
+		})
 	}
-	await(t, "the cancellation", f.wasCancelled)
+}
+
+// TestPromptOutage takes NATS away under a prompt.
+func TestPromptOutage(t *testing.T) {
+	f := startFake(t)
+	done := make(chan result, 1)
+	go func() { done <- f.invoke("", "prompt", "hang forever", "--connect-timeout", "100ms") }()
+	await(t, "the prompt's arrival", func() bool { return f.last() != nil })
+	f.server.Shutdown()
+	if got := <-done; got.code != exitNoServer || !strings.Contains(got.err, "NATS has been away for") {
+		t.Errorf("got %+v", got)
+	}
 }

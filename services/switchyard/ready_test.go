@@ -37,7 +37,9 @@ func startProbed(t *testing.T, service, nats string) *probed {
 	args := []string{service, "--nats", nats, "--metrics-addr", p.address, "--log-level", "error"}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan int, 1)
-	go func() { ended <- runUntil(ctx, args, stdio{in: strings.NewReader(""), out: io.Discard, err: io.Discard}) }()
+	go func() {
+		ended <- runUntil(ctx, args, stdio{in: strings.NewReader(""), out: io.Discard, err: io.Discard})
+	}()
 	p.stop = func() {
 		cancel()
 		if code := <-ended; code != exitDone {

@@ -88,7 +88,11 @@ func serve(ctx context.Context, e *env, name string, mf ModelFlags, tf Telemetry
 	}
 	defer func() { err = errors.Join(err, n.close()) }()
 	n.bus = e.busConfig()
-	p := &pipeline{node: n, make: m, count: map[string]int{name: 1}}
+	count := map[string]int{name: 1}
+	if err := m.check(n.model, count); err != nil {
+		return err
+	}
+	p := &pipeline{node: n, make: m, count: count}
 	n.telemetry.Watch(p)
 	go sayReady(ctx, e, p)
 	return stopped(ctx, lifecycle.Run(ctx, lifecycle.NewGroup("switchyard", n.telemetry, p), drainTime))
@@ -113,7 +117,7 @@ func newNode(ctx context.Context, e *env, mf ModelFlags, tc telemetry.Config) (*
 	line := e.progress()
 	line.Set("opening the model…")
 	defer line.Clear()
-	m, err := mf.open()
+	m, err := mf.open(e.log)
 	if err != nil {
 		return nil, errors.Join(err, stopTelemetry(t))
 	}

@@ -14,6 +14,8 @@ type TopCmd struct {
 	Model string `default:"demo" help:"Model to show." placeholder:"NAME"`
 	Once  bool   `help:"Print one snapshot and end, as in a pipe."`
 	JSON  bool   `name:"json" help:"Print one snapshot as a JSON object and end."`
+
+	ConnectFlags `embed:""`
 }
 
 const (
@@ -26,7 +28,7 @@ const (
 
 // Run shows snapshots each second on a terminal, else one. It reads NATS only.
 func (c *TopCmd) Run(ctx context.Context, e *env) error {
-	conn, err := e.connect(ctx, "top")
+	conn, err := e.connect(ctx, "top", c.ConnectFlags)
 	if err != nil {
 		return err
 	}

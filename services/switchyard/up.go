@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/switchyard/switchyard/schemas"
 )
 
 // UpCmd runs everything in one process.
@@ -41,9 +43,14 @@ func (c *UpCmd) settings(ctx context.Context, e *env) (s yardSettings, err error
 	if s.makers, err = c.makers(e.Prefix); err != nil {
 		return s, err
 	}
-	s.node, err = newNode(ctx, e, c.ModelFlags, c.TelemetryFlags.config("switchyard"))
 	s.count, s.listen, s.data, s.insecure, s.sync = one(), c.Listen, c.Data, e.Insecure, c.Sync
-	return s, err
+	if s.node, err = newNode(ctx, e, c.ModelFlags, c.TelemetryFlags.config("switchyard")); err != nil {
+		return s, err
+	}
+	if err := s.check(s.node.model, s.count); err != nil {
+		return s, errors.Join(err, s.node.close())
+	}
+	return s, nil
 }
 
 func (c *UpCmd) makers(prefix string) (m makers, err error) {
@@ -57,12 +64,29 @@ func (c *UpCmd) makers(prefix string) (m makers, err error) {
 
 // greet says how to talk to what runs.
 func (c *UpCmd) greet(e *env, y *yard) {
-	name := y.settings.node.modelName()
-	_, _ = fmt.Fprintf(e.err, `ready
+	n := y.settings.node
+	_, text := n.model.File("tokenizer.json")
+	_, _ = fmt.Fprint(e.err, greeting(y.server.URL(), e.Prefix, n.modelName(), text)) // nowhere to complain
+}
+
+// greeting has commands that work as they stand. A model without a tokenizer
+// is asked with token ids.
+func greeting(url, prefix, model string, text bool) string {
+	common := "--nats " + url + " --model " + model
+	if prefix != schemas.DefaultPrefix {
+		common += " --prefix " + prefix
+	}
+	// A text answer ends with an empty message; a JSON one does not, so that the
+	// tool ends by its own clock.
+	prompt, ask, pause := `"Once upon a time"`, "'Once upon a time'", "60s"
+	if !text {
+		prompt, ask, pause = "--ids 1,2,3", `'{"input_ids":[1,2,3]}'`, "5s"
+	}
+	return fmt.Sprintf(`ready
 model %s is served at %s
 
-  switchyard prompt --nats %s --model %s "Once upon a time"
-  nats req -s %s %s.ask.%s 'Once upon a time' --wait-for-empty --raw --timeout 60s
-  switchyard top --nats %s
-`, name, y.server.URL(), y.server.URL(), name, y.server.URL(), e.Prefix, name, y.server.URL())
+  switchyard prompt %s %s
+  nats req -s %s %s.ask.%s %s --wait-for-empty --raw --timeout 60s --reply-timeout %s
+  switchyard top %s
+`, model, url, common, prompt, url, prefix, model, ask, pause, common)
 }

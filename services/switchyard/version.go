@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/switchyard/switchyard/schemas"
 )
 
@@ -21,6 +23,18 @@ func (VersionCmd) Run(e *env) error {
 	if err != nil {
 		return fmt.Errorf("writing the version: %w", err)
 	}
+	return nil
+}
+
+// versionFlag is --version, which is the command version.
+type versionFlag bool
+
+// BeforeReset prints the version in place of what else was asked for.
+func (versionFlag) BeforeReset(app *kong.Kong) error {
+	if err := (VersionCmd{}).Run(&env{stdio: stdio{out: app.Stdout}}); err != nil {
+		return err
+	}
+	app.Exit(exitDone)
 	return nil
 }
 

@@ -54,7 +54,7 @@ type Service struct {
 
 const (
 	// promptAckWait is when another replica takes over a prompt.
-	promptAckWait = 3 * time.Second
+	promptAckWait = 1500 * time.Millisecond
 	// promptsAtOnce bounds the prompts that a replica takes at once.
 	promptsAtOnce = 16
 	// maxDeadlines bounds the deadlines that a replica watches for requests that wait.
