@@ -22,6 +22,7 @@ type Metrics struct {
 	busMessages  *prometheus.CounterVec
 	busBytes     *prometheus.CounterVec
 	sequences    *prometheus.GaugeVec
+	streamFill   *prometheus.GaugeVec
 
 	// Reissues counts rows' groups that attention sent again because they were late.
 	Reissues prometheus.Counter
@@ -67,11 +68,12 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		LogNoise:       counter("log_noise_total", "Messages in token logs that readers passed over: unreadable, or out of place."),
 		Panics:         counter("panics_total", "Handlers' panics that were recovered; each is a fault of the program."),
 		RefusedReplies: counter("refused_replies_total", "Messages from outside whose reply subject may not be published to."),
+		streamFill:     gauges("stream_fill_ratio", "How full a durable stream is, of its bound in bytes.", "stream"),
 		genAI:          newGenAI(),
 	}
 	r.MustRegister(
 		m.requests, m.tokens, m.stepDuration, m.layerHop, m.expertRows, m.expertTime, m.batchRows,
-		m.redeliveries, m.kvPages, m.queueDepth, m.busMessages, m.busBytes, m.sequences,
+		m.redeliveries, m.kvPages, m.queueDepth, m.busMessages, m.busBytes, m.sequences, m.streamFill,
 		m.Reissues, m.Late, m.Repeats, m.Strangers, m.Poisoned, m.LogNoise, m.Panics, m.RefusedReplies,
 		m.genAI.request, m.genAI.firstToken, m.genAI.perToken,
 	)
@@ -143,6 +145,11 @@ func (m *Metrics) QueueDepth(stream string) prometheus.Gauge {
 // Sequences is how many sequences are "waiting", "active" or "stalled".
 func (m *Metrics) Sequences(state string) prometheus.Gauge {
 	return m.sequences.WithLabelValues(state)
+}
+
+// StreamFill is the share of its bytes that a durable stream holds.
+func (m *Metrics) StreamFill(stream string) prometheus.Gauge {
+	return m.streamFill.WithLabelValues(stream)
 }
 
 // Traffic counts the messages and bytes of one stream kind in one direction.

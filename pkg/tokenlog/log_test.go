@@ -304,3 +304,50 @@ func TestFull(t *testing.T) {
 		t.Errorf("full after %d, still %v; %d records", n, w.Full(), got)
 	}
 }
+
+// At the stream's bound nothing is dropped either: what is written afterwards
+// follows what was written before.
+func TestFullStream(t *testing.T) {
+	r := newRig(t)
+	small := names
+	small.LogBytes = 64 << 10
+	js := r.log.conn.JetStream()
+	if err := js.DeleteStream(r.ctx(), names.Tokens().Name); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.log.conn.Ensure(r.ctx(), 1, small.Tokens()); err != nil {
+		t.Fatal(err)
+	}
+	r.accept("r")
+	w, _ := r.claim(r.log, "r", WriterSettings{})
+	r.put("ballast", make([]byte, 60<<10))
+	n := 0
+	for ; !w.Full(); n++ {
+		appendAll(t, w, token(n))
+		_ = w.Flush(r.short()) // at the bound it does not come back
+	}
+	appendAll(t, w, terminal("stop"))
+	last, err := r.log.Last(r.ctx(), "ballast")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.Stream(r.ctx(), small.Tokens().Name)
+	if err == nil {
+		err = stream.DeleteMsg(r.ctx(), last)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.flush(w)
+	all := r.read("r")
+	if len(all) != n+3 || kind(all[n+1].Record) != fmt.Sprint(n-1) || kind(all[n+2].Record) != "T" {
+		t.Errorf("%d tokens were made; log %s", n, kinds(all))
+	}
+}
+
+// short ends soon.
+func (r *rig) short() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	r.t.Cleanup(cancel)
+	return ctx
+}

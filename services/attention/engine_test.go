@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/switchyard/switchyard/pkg/bus"
 	"github.com/switchyard/switchyard/pkg/kvcache"
 	"github.com/switchyard/switchyard/pkg/sampling"
 	"github.com/switchyard/switchyard/pkg/tokenlog"
@@ -290,6 +291,61 @@ func TestRestoredAtTheEnd(t *testing.T) {
 	b.add(s)
 	if l := book(s); len(l.records) != 1 || l.end().GetFinishReason() != "length" || b.released != 1 {
 		t.Errorf("%v, %d released", l.records, b.released)
+	}
+}
+
+// A sequence whose log takes no records does not step, and does not keep others
+// from it; it can be ended, and its pages are free at once.
+func TestFullLog(t *testing.T) {
+	for name, end := range map[string]func(*bench, *sequence){
+		"cancelled": func(b *bench, s *sequence) { b.cancel(&pb.Cancel{RequestId: s.seq.RequestId, Reason: "cancelled"}) },
+		"late": func(b *bench, s *sequence) {
+			s.endBefore(0)
+			b.heartbeat(time.Now().Add(time.Minute))
+		},
+		"room again": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, 1, 8)
+			s, other := b.request("r", 2, 10), b.request("other", 2, 4)
+			b.add(s)
+			b.add(other)
+			b.step(5)
+			book(s).full = true
+			for range 5 {
+				b.step(5)
+			}
+			if len(book(s).tokens()) != 1 || len(book(other).tokens()) != 4 {
+				t.Errorf("%d tokens, the other has %d", len(book(s).tokens()), len(book(other).tokens()))
+			}
+			if end == nil {
+				book(s).full = false
+				b.haveRoom()
+				b.step(9)
+			} else {
+				end(b, s)
+			}
+			if b.kv.Used() != 0 || b.released != 2 || book(s).end() == nil {
+				t.Errorf("%d pages used, %d slots given back, end %v", b.kv.Used(), b.released, book(s).end())
+			}
+		})
+	}
+}
+
+// A record that cannot be written ends its sequence; nothing comes behind a gap.
+func TestUnwritableRecord(t *testing.T) {
+	for want, err := range map[string]error{
+		"payload_too_large": &bus.TooLargeError{Size: 9, Limit: 8}, "internal": errors.New("no"),
+	} {
+		b := newBench(t, 1, 8)
+		s := b.request("r", 2, 10)
+		b.add(s)
+		b.start()
+		book(s).refused = err
+		b.land(0, 5, nil)
+		if e := book(s).end().GetError(); e.GetCode() != want || len(book(s).tokens()) != 0 || b.released != 1 {
+			t.Errorf("%v, %v", e, book(s).records)
+		}
 	}
 }
 

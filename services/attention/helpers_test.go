@@ -19,11 +19,16 @@ type logbook struct {
 	err     error
 	flushed int
 	full    bool
+	refused error // of the next record
 }
 
 func (l *logbook) Append(r *pb.Record) error {
 	if l.err != nil {
 		return l.err
+	}
+	if err := l.refused; err != nil {
+		l.refused = nil
+		return err
 	}
 	c, _ := proto.Clone(r).(*pb.Record)
 	l.records = append(l.records, c)

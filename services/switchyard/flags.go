@@ -28,6 +28,7 @@ type ModelFlags struct {
 	Wire        string        `default:"bf16" enum:"bf16,f32" help:"Element type of rows between services: bf16 or f32." placeholder:"TYPE"`
 	Replicas    int           `default:"0" help:"Replicas of each stream on the NATS cluster; 0 is 1 on one server and 3 on a cluster." placeholder:"N"`
 	LogAge      time.Duration `default:"2h" help:"How long answers are kept for repeats and replays; the longest deadline must fit." placeholder:"TIME"`
+	LogBytes    string        `default:"4GiB" help:"Most bytes that answers take in the token log; near it new requests are refused." placeholder:"BYTES"`
 	Threads     int           `default:"0" help:"Threads that compute; 0 is one a core." placeholder:"N"`
 }
 
@@ -72,7 +73,23 @@ func (f ModelFlags) check() error {
 	if f.MaxModelLen < 0 || f.Threads < 0 || f.Replicas < 0 {
 		return usage(errors.New("--max-model-len, --threads and --replicas cannot be negative"))
 	}
-	return nil
+	_, err := f.logBytes()
+	return err
+}
+
+// leastLog is the smallest bound of the token log that is of use.
+const leastLog = 1 << 20
+
+// logBytes is 0 for the default.
+func (f ModelFlags) logBytes() (int64, error) {
+	if f.LogBytes == "" {
+		return 0, nil
+	}
+	n, err := parseBytes("log-bytes", f.LogBytes)
+	if err == nil && n < leastLog {
+		err = usage(fmt.Errorf("--log-bytes is %s; it must be at least 1MiB", f.LogBytes))
+	}
+	return n, err
 }
 
 func (f ModelFlags) wire() forward.Wire { return forward.Wire(f.Wire) }

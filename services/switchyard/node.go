@@ -74,9 +74,14 @@ func (n *node) connect(ctx context.Context, service string) (*bus.Conn, *deploym
 
 // deploy gives a service its place in the model's pipeline.
 func (n *node) deploy(ctx context.Context, service string, conn *bus.Conn, traffic *deployment.Traffic) (*deployment.Deployment, error) {
+	logBytes, err := n.flags.logBytes()
+	if err != nil {
+		return nil, err
+	}
 	return deployment.Open(ctx, deployment.Settings{
 		Conn: conn, Model: n.model, Pool: n.pool, Prefix: n.prefix, Name: n.flags.Name, Hops: n.flags.hops(),
-		Wire: n.flags.wire(), Replicas: n.flags.Replicas, LogAge: n.flags.LogAge, Telemetry: n.telemetry, Traffic: traffic, Logger: n.log.With("service", service),
+		Wire: n.flags.wire(), Replicas: n.flags.Replicas, LogAge: n.flags.LogAge, LogBytes: logBytes,
+		Telemetry: n.telemetry, Traffic: traffic, Logger: n.log.With("service", service),
 	})
 }
 

@@ -18,6 +18,7 @@ type answer struct {
 	last     *pb.Chunk
 	stopped  bool // by a stop string: what follows is not shown
 	finished bool
+	cut      bool // its producer's stream ended early: a chunk was too large
 }
 
 // detokenizer is tokenizer.Detokenizer's part that is needed; a model without

@@ -73,6 +73,9 @@ func (s *Service) ask(to destination, m *nats.Msg) {
 		err = s.notReady()
 	}
 	if err == nil {
+		err = s.levels.check(s.d.Streams.Prompts())
+	}
+	if err == nil {
 		err = s.handOver(&asking{id: nuid.Next(), prompt: p, encoding: encoding, to: to, msg: m})
 	}
 	var refused *edge.Error

@@ -51,18 +51,23 @@ func (b *backlog) size(now time.Time, look func() (int, error)) int {
 	return b.waiting
 }
 
-// checkQueue refuses a new request when too many wait already. One that was
+// checkQueue refuses a new request when too many wait already, or its streams
+// are nearly full. One that was
 // accepted before is not new, however its prompt comes again; and one that was
 // delivered before may be in another replica's hands.
 func (s *Service) checkQueue(ctx context.Context, in *incoming) error {
 	waiting := s.backlog.size(time.Now(), func() (int, error) { return s.countWaiting(ctx) })
 	s.metrics.QueueDepth("sequence").Set(float64(waiting))
-	if waiting < s.config.MaxQueued || in.again {
+	refused := s.levels.check(s.d.Streams.Tokens(), s.d.Streams.Sequences())
+	if waiting >= s.config.MaxQueued {
+		refused = edge.Errorf(edge.Overloaded, "%d requests wait already, and %d may (--max-queued)", waiting, s.config.MaxQueued)
+	}
+	if refused == nil || in.again {
 		return nil
 	}
 	_, err := s.log.Last(ctx, in.prompt.RequestId)
 	if errors.Is(err, tokenlog.ErrUnknown) {
-		return edge.Errorf(edge.Overloaded, "%d requests wait already, and %d may (--max-queued)", waiting, s.config.MaxQueued)
+		return refused
 	}
 	return err
 }

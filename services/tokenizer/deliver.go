@@ -31,6 +31,10 @@ func destinationOf(a *pb.Accept) destination {
 	return to
 }
 
+// errCut says that a stream was ended by an error, because a chunk of it does
+// not fit a message: nothing comes after that.
+var errCut = errors.New("a chunk is too large for a message")
+
 // deliver publishes a chunk if the destination wants it.
 func (s *Service) deliver(_ context.Context, to destination, c *pb.Chunk) error {
 	if to.subject == "" || !wants(c, to.from) {
@@ -44,7 +48,7 @@ func (s *Service) deliver(_ context.Context, to destination, c *pb.Chunk) error 
 	small := edge.Refusal(c.RequestId, edge.Errorf(edge.PayloadTooLarge,
 		"chunk %d does not fit the server's limit of %d bytes; ask for less (score logprobs instead of logits), or use protobuf", c.Index, large.Limit))
 	small.Index = c.Index
-	return s.send(to, small)
+	return errors.Join(errCut, s.send(to, small))
 }
 
 func (s *Service) send(to destination, c *pb.Chunk) error {

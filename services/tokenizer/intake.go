@@ -225,11 +225,17 @@ func (s *Service) admit(ctx context.Context, in *incoming) error {
 	case why != nil:
 		return s.endUntaken(ctx, in, hash, why)
 	}
+	if err := s.checkSizes(req.Sequence, in.encoding); err != nil {
+		return err
+	}
 	accept := s.acceptance(ctx, in, req, hash)
 	existing, err := s.log.Accept(ctx, in.prompt.RequestId, accept)
+	var large *bus.TooLargeError
 	switch {
 	case bus.IsFull(err) && !in.again:
 		return edge.Errorf(edge.Overloaded, "the token log is full")
+	case errors.As(err, &large):
+		return edge.Errorf(edge.PayloadTooLarge, "what the token log keeps of the request is too large: %v", large)
 	case errors.Is(err, tokenlog.ErrNotWhole):
 		return edge.Errorf(edge.BadRequest, "request_id %q was used before, and the beginning of its answer is gone; choose a new one", in.prompt.RequestId)
 	case err != nil:
@@ -324,8 +330,12 @@ func (s *Service) submit(ctx context.Context, in *incoming, seq *pb.Sequence, le
 	// beyond it the token log has only one owner all the same.
 	header := nats.Header{nats.MsgIdHdr: {in.prompt.RequestId}}
 	if _, err := s.d.Conn.Store(ctx, s.d.Subjects.Sequence(), seq, header); err != nil {
-		if bus.IsFull(err) {
-			return s.turnAway(ctx, in.prompt.RequestId)
+		var large *bus.TooLargeError
+		switch {
+		case bus.IsFull(err):
+			return s.turnAway(ctx, in.prompt.RequestId, edge.Errorf(edge.Overloaded, "too many requests wait already"))
+		case errors.As(err, &large):
+			return s.turnAway(ctx, in.prompt.RequestId, edge.Errorf(edge.PayloadTooLarge, "the tokens of the prompt: %v", large))
 		}
 		return fmt.Errorf("handing the sequence to attention: %w", err)
 	}
@@ -338,10 +348,8 @@ func (s *Service) submit(ctx context.Context, in *incoming, seq *pb.Sequence, le
 }
 
 // turnAway ends a request whose log is open already: who reads the log is told.
-func (s *Service) turnAway(ctx context.Context, request string) error {
-	return s.end(ctx, request, &pb.Terminal{FinishReason: "error", Error: &pb.Error{
-		Code: string(edge.Overloaded), Message: "too many requests wait already", RetryAfter: overloadPause.Seconds(),
-	}})
+func (s *Service) turnAway(ctx context.Context, request string, why error) error {
+	return s.end(ctx, request, &pb.Terminal{FinishReason: "error", Error: edge.Proto(retryLater(why))})
 }
 
 // end ends a request unless it has ended.

@@ -90,20 +90,25 @@ func (s *Service) stream(ctx context.Context, request string, to destination) er
 			// The owner of its shard sends the producer what comes from now on.
 			live = k.Accept.ReplyTo != to.subject
 		} else if a != nil {
-			s.pass(ctx, to, a.push(e.Record))
+			if !s.pass(ctx, to, a.push(e.Record)) {
+				return false
+			}
 		}
 		return (live || e.Packed || e.Seq < last) && (a == nil || !a.finished)
 	})
 }
 
-// pass delivers a chunk, if there is one. A reader who misses it asks again.
-func (s *Service) pass(ctx context.Context, to destination, c *pb.Chunk) {
+// pass delivers a chunk, if there is one. A reader who misses it asks again;
+// more is false when the stream has ended with it.
+func (s *Service) pass(ctx context.Context, to destination, c *pb.Chunk) (more bool) {
 	if c == nil {
-		return
+		return true
 	}
-	if err := s.deliver(ctx, to, c); err != nil {
+	err := s.deliver(ctx, to, c)
+	if err != nil {
 		s.d.Logger.Debug("replaying", "request", c.RequestId, "error", err)
 	}
+	return !errors.Is(err, errCut)
 }
 
 const (

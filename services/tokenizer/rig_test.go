@@ -37,17 +37,30 @@ type rig struct {
 	d   *deployment.Deployment
 	log *tokenlog.Log
 	nc  *nats.Conn // a producer's
+
+	bounds bounds
+}
+
+// bounds are small ones in place of the defaults.
+type bounds struct {
+	maxPayload int
+	logBytes   int64
 }
 
 // newRig starts a server and a number of replicas, and seems to have attention.
 func newRig(t testing.TB, replicas int, change ...func(*Config)) *rig {
 	t.Helper()
-	srv, err := natsserver.Start(natsserver.Settings{StoreDir: t.TempDir(), Listen: "127.0.0.1:0"})
+	return newBoundedRig(t, bounds{}, replicas, change...)
+}
+
+func newBoundedRig(t testing.TB, b bounds, replicas int, change ...func(*Config)) *rig {
+	t.Helper()
+	srv, err := natsserver.Start(natsserver.Settings{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", MaxPayload: b.maxPayload})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(srv.Shutdown)
-	r := &rig{t: t, srv: srv}
+	r := &rig{t: t, srv: srv, bounds: b}
 	r.d = r.deployment()
 	r.log = r.d.TokenLog("attention-1")
 	if r.nc, err = nats.Connect(srv.URL()); err != nil {
@@ -90,7 +103,7 @@ func (r *rig) deployment() *deployment.Deployment {
 	r.t.Cleanup(conn.Close)
 	d, err := deployment.Open(r.t.Context(), deployment.Settings{
 		Conn: conn, Model: m, Prefix: schemas.DefaultPrefix, Hops: schemas.HopsCore, Wire: forward.WireF32,
-		Telemetry: tel, Traffic: traffic, Logger: log,
+		LogBytes: r.bounds.logBytes, Telemetry: tel, Traffic: traffic, Logger: log,
 	})
 	if err != nil {
 		r.t.Fatal(err)

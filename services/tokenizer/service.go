@@ -37,6 +37,7 @@ type Service struct {
 	shards  shardSet
 	backlog backlog
 	packing packing
+	levels  levels
 
 	asks        chan struct{} // one for each ask that is being handed over
 	storeWithin time.Duration // for tests
@@ -166,6 +167,7 @@ func (s *Service) Run(ctx context.Context) error {
 	running.Go(func() { s.intake(ctx) })
 	running.Go(func() { s.serveShards(ctx) })
 	running.Go(func() { s.pack(ctx) })
+	running.Go(func() { s.watchStreams(ctx) })
 	return s.presence.Announce(ctx)
 }
 

@@ -138,6 +138,9 @@ const deliverRetry = 50 * time.Millisecond
 // ctx ends.
 func (sh *ownedShard) deliver(ctx context.Context, a *answer, c *pb.Chunk) bool {
 	s := sh.s
+	if a.cut {
+		return true
+	}
 	spanned, span := s.chunkSpan(ctx, a.accept, c)
 	defer span.End()
 	for {
@@ -145,7 +148,7 @@ func (sh *ownedShard) deliver(ctx context.Context, a *answer, c *pb.Chunk) bool 
 		if err == nil {
 			return true
 		}
-		if !bus.Transient(err) {
+		if a.cut = errors.Is(err, errCut); a.cut || !bus.Transient(err) {
 			s.d.Logger.Warn("delivering a chunk", "request", a.request, "error", err)
 			return true // nor would the next owner have more success
 		}

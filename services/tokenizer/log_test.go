@@ -1,0 +1,234 @@
+package tokenizer
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/bus"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// begin has a request of max tokens running, and its producer listening.
+func (r *rig) begin(request string, max int) *reader {
+	r.t.Helper()
+	got := r.inbox()
+	r.prompt(fmt.Sprintf(`{"text":"hi","request_id":%q,"max_tokens":%d,"reply_to":%q}`, request, max, got.subject))
+	return got
+}
+
+// intoLog puts anything into a request's log, as an insider may.
+func (r *rig) intoLog(request string, data []byte, header nats.Header) {
+	r.t.Helper()
+	m := &nats.Msg{Subject: r.d.Subjects.Token(request), Data: data, Header: header}
+	if _, err := r.d.Conn.JetStream().PublishMsg(r.ctx(), m); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// whole checks that an answer has its tokens once and in order, and one end.
+func (g *reader) whole(tokens int, reason string) {
+	g.r.t.Helper()
+	end := g.end()
+	var ids []uint32
+	for _, c := range g.chunks() {
+		ids = append(ids, c.TokenIds...)
+	}
+	if len(ids) != tokens || end.FinishReason != reason || len(g.ends()) != 1 || end.Usage.CompletionTokens != int32(tokens) {
+		g.r.t.Errorf("tokens %v, %d ends, the first by %q of %d tokens; want %d by %q",
+			ids, len(g.ends()), end.FinishReason, end.Usage.GetCompletionTokens(), tokens, reason)
+	}
+}
+
+// What others write into a log neither ends nor changes nor blocks its answer.
+func TestAnswerAmongNoise(t *testing.T) {
+	r := newRig(t, 0)
+	s := r.replica()
+	forged, err := proto.Marshal(&pb.Chunk{RequestId: "r", Index: 3, Text: "x", FinishReason: "stop", Usage: &pb.Usage{PromptTokens: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign, err := proto.Marshal(&pb.Record{Format: schemas.RecordFormat, Epoch: 1, Kind: &pb.Record_Token{Token: &pb.Token{Index: 1, Id: 1 << 30}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := r.begin("r", 5)
+	w := r.claim("r")
+	for i, data := range [][]byte{forged, {0xff, 0xff}, foreign, nil} {
+		r.append(w, token(i))
+		r.intoLog("r", data, nil)
+	}
+	r.intoLog("r", nil, nats.Header{"Status": {"100"}})
+	r.append(w, token(4), ending("length"))
+	got.whole(5, "length")
+	if n := r.counter(s, "log_noise_total"); n < 5 {
+		t.Errorf("%v messages were counted as noise", n)
+	}
+}
+
+// A log that has a gap ends its request with an error at once.
+func TestAnswerWithAGap(t *testing.T) {
+	r := newRig(t, 1)
+	got := r.begin("r", 9)
+	r.append(r.claim("r"), token(0), token(1))
+	gap := token(5)
+	gap.Format, gap.Epoch = schemas.RecordFormat, 1
+	data, err := proto.Marshal(gap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.intoLog("r", data, nil)
+	if end := got.end(); end.Error.GetCode() != "internal" || end.Index != 2 || !strings.Contains(end.Error.Message, "not whole") {
+		t.Errorf("%v", end)
+	}
+}
+
+// A delivered answer takes one record, from which a replay makes the same bytes.
+func TestPackedAnswer(t *testing.T) {
+	r := newRig(t, 2)
+	live := r.begin("r", 4)
+	w := r.claim("r")
+	r.append(w, token(0), token(1), token(2), token(3), ending("length"))
+	live.whole(4, "length")
+	r.eventually("the log is one record", func() bool {
+		s, err := r.d.Conn.State(r.ctx(), r.d.Streams.Tokens().Name)
+		return err == nil && s.First == s.Last
+	})
+	for _, body := range []string{`{"request_id":"r"}`, `{"request_id":"r","from_index":2}`} {
+		again := r.inbox()
+		r.send(r.d.Subjects.Replay(), again.subject, []byte(body), nil)
+		again.end()
+		all, want := again.all(), live.all()
+		want = want[len(want)-len(all):]
+		for i := range all {
+			if !bytes.Equal(all[i].Data, want[i].Data) {
+				t.Errorf("%s: chunk %d is\n%s\nand was\n%s", body, i, all[i].Data, want[i].Data)
+			}
+		}
+		if len(all) < 2 {
+			t.Errorf("%s: %d chunks", body, len(all))
+		}
+	}
+	repeat := r.begin("r", 4)
+	repeat.whole(4, "length")
+	if len(live.ends()) != 1 {
+		t.Errorf("%d ends for the first reader", len(live.ends()))
+	}
+}
+
+// A lease's position that no message of the stream has is not used.
+func TestPositionBeyondTheStream(t *testing.T) {
+	for name, place := range map[string]bus.Place{
+		"beyond": {Sequence: 1 << 40}, "of another stream": {Incarnation: 99, Sequence: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, 0)
+			value, err := proto.Marshal(&pb.Lease{Epoch: 1, Position: place.Sequence, Incarnation: place.Incarnation})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for shard := range schemas.LogShards {
+				if _, err := r.d.Leases.Put(r.ctx(), fmt.Sprint("shard-", shard), value); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.replica()
+			got := r.begin("r", 2)
+			r.append(r.claim("r"), token(0), token(1), ending("length"))
+			got.whole(2, "length")
+		})
+	}
+}
+
+// The stream of token logs is deleted under a running request: it ends with an
+// error, once, and the next one is served.
+func TestTokensDeleted(t *testing.T) {
+	r := newRig(t, 1) // two share the shards out anew, and forget what was under way
+	got := r.begin("r", 9)
+	w := r.claim("r")
+	r.append(w, token(0), token(1))
+	r.eventually("two chunks", func() bool { return len(got.chunks()) == 2 })
+	if err := r.d.Conn.JetStream().DeleteStream(r.ctx(), r.d.Streams.Tokens().Name); err != nil {
+		t.Fatal(err)
+	}
+	_ = w.Append(token(2)) // an error is one of the outcomes
+	if end := got.end(); end.Error.GetCode() != "internal" || end.Index != 2 {
+		t.Errorf("%v", end)
+	}
+	<-w.Done()
+	next := r.begin("next", 1)
+	r.append(r.claim("next"), token(0), ending("length"))
+	next.whole(1, "length")
+	if len(got.ends()) != 1 {
+		t.Errorf("it ended %d times", len(got.ends()))
+	}
+}
+
+// Near the log's bound new requests are refused, and those that run go on.
+func TestNearlyFullLog(t *testing.T) {
+	r := newBoundedRig(t, bounds{logBytes: 1 << 20}, 1)
+	running := r.begin("running", 3)
+	w := r.claim("running")
+	r.append(w, token(0))
+	r.intoLog("ballast", make([]byte, 1<<20-1<<16), nil)
+	refused := &pb.Chunk{}
+	for i := 0; refused.GetError().GetCode() != "overloaded"; i++ {
+		got := r.begin(fmt.Sprint("new", i), 3)
+		r.eventually("an answer or a log", func() bool {
+			_, err := r.log.Last(r.ctx(), fmt.Sprint("new", i))
+			return len(got.ends()) > 0 || err == nil
+		})
+		if len(got.ends()) > 0 {
+			refused = got.ends()[0]
+		}
+		time.Sleep(20 * time.Millisecond) // the streams are looked at each second
+	}
+	if e := refused.Error; e.RetryAfter == 0 || !strings.Contains(e.Message, "TOKENS") || !strings.Contains(e.Message, "of its 1048576 bytes") {
+		t.Errorf("%v", e)
+	}
+	r.append(w, token(1), token(2), ending("length"))
+	running.whole(3, "length")
+}
+
+// What cannot fit a message is refused before anything is computed, with both
+// numbers; a reader who wants a larger form is told once.
+func TestTooLargeForAMessage(t *testing.T) {
+	r := newBoundedRig(t, bounds{maxPayload: 64 << 10}, 1)
+	got := r.inbox()
+	r.prompt(`{"text":"hi","request_id":"json","max_tokens":1,"score":"logits","reply_to":"` + got.subject + `"}`)
+	if e := got.end().Error; e.GetCode() != "payload_too_large" || !strings.Contains(e.Message, "65536") || !strings.Contains(e.Message, "135") {
+		t.Errorf("%v", e)
+	}
+	body, err := proto.Marshal(&pb.Prompt{InputIds: []uint32{1, 2, 3}, RequestId: "protobuf", MaxTokens: proto.Int32(0), Score: "logits"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &nats.Msg{Subject: r.d.Subjects.Prompt(), Data: body, Header: nats.Header{schemas.HeaderContentType: {schemas.ContentProtobuf}}}
+	if _, err := r.d.Conn.JetStream().PublishMsg(r.ctx(), m); err != nil {
+		t.Fatal(err)
+	}
+	w := r.claim("protobuf")
+	for p := range 3 {
+		logits := make([]float32, 8192)
+		for i := range logits {
+			logits[i] = -1.2345678e-9
+		}
+		r.append(w, &pb.Record{Kind: &pb.Record_Score{Score: &pb.Score{Position: int32(p), Logits: logits}}})
+	}
+	r.append(w, ending("length"))
+	json := r.inbox()
+	r.send(r.d.Subjects.Replay(), json.subject, []byte(`{"request_id":"protobuf"}`), nil)
+	if e := json.end().Error; e.GetCode() != "payload_too_large" {
+		t.Errorf("%v", e)
+	}
+	r.settle()
+	if n := len(json.all()); n != 1 {
+		t.Errorf("%d chunks came", n)
+	}
+}
