@@ -48,7 +48,7 @@ func exitCode(err error) int {
 		return withCode.code
 	case errors.As(err, &answer):
 		return codeOf(answer)
-	case errors.Is(err, bus.ErrNoConnection):
+	case errors.Is(err, bus.ErrNoConnection), errors.Is(err, bus.ErrClosed):
 		return exitNoServer
 	case errors.Is(err, bus.ErrInsecure):
 		return exitUsage

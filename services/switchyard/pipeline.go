@@ -66,8 +66,26 @@ func (p *pipeline) connect(ctx context.Context, name string) (lifecycle.Service,
 	return p.make.make(name, d), nil
 }
 
-// Run runs the services.
-func (p *pipeline) Run(ctx context.Context) error { return p.started().Run(ctx) }
+// Run runs the services. A connection that is closed for good ends it: its
+// service can do nothing any more, and only a new process helps.
+func (p *pipeline) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	for _, c := range p.connections() {
+		go func() {
+			select {
+			case <-ctx.Done():
+			case <-c.Closed():
+				cancel(c.Live())
+			}
+		}()
+	}
+	err := p.started().Run(ctx)
+	if cause := context.Cause(ctx); errors.Is(cause, bus.ErrClosed) {
+		return errors.Join(cause, err)
+	}
+	return err
+}
 
 // Stop drains the services, as far as they have started, and disconnects.
 func (p *pipeline) Stop(ctx context.Context) (err error) {

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/bus"
+	"github.com/switchyard/switchyard/pkg/forward"
+	"github.com/switchyard/switchyard/pkg/members"
+	"github.com/switchyard/switchyard/pkg/wire"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// A connection that the server closes for good ends the process: its service
+// could do nothing any more, and whoever keeps processes alive would not see it.
+func TestClosedConnectionEndsTheProcess(t *testing.T) {
+	for i, service := range serviceNames {
+		t.Run(service, func(t *testing.T) {
+			t.Parallel()
+			y := startYard(t, "../../pkg/model/testdata/golden/mixtral", forward.WireBF16, schemas.HopsUnacked, 1)
+			conn := y.pipeline.connections()[i]
+			if err := conn.NATS().Publish(strings.Repeat("x", 5000), nil); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case err := <-y.ended:
+				y.ended <- nil // what was asked for
+				if !errors.Is(err, bus.ErrClosed) || !strings.Contains(err.Error(), "maximum control line") || exitCode(err) != exitNoServer {
+					t.Errorf("ended with %d: %v", exitCode(err), err)
+				}
+			case <-time.After(drainTime):
+				t.Fatal("it goes on")
+			}
+			if err := y.pipeline.Live(); !errors.Is(err, bus.ErrClosed) {
+				t.Errorf("alive: %v", err)
+			}
+		})
+	}
+}
+
+// Names that messages claim do not become subjects that cost a connection.
+func TestLongNames(t *testing.T) {
+	s := besiege(t, 1)
+	good := &pb.Key{Version: schemas.Version, Model: s.head().ModelHash, Owner: "a", Epoch: 1, Microbatch: 1, Rows: 1, Shard: "s"}
+	aggregator := members.OfService(s.members(), "aggregator")[0].Id
+	for _, spoil := range []func(*pb.Key, string){
+		func(k *pb.Key, name string) { k.Owner = name },
+		func(k *pb.Key, name string) { k.Shard = name },
+	} {
+		for _, name := range []string{strings.Repeat("x", 5000), "*", "a b", "a\r\nPING", "a..b"} {
+			key := proto.CloneOf(good)
+			spoil(key, name)
+			s.sendRows(key, aggregator)
+		}
+	}
+	s.answers()
+	for i, c := range s.y.pipeline.connections() {
+		if err := c.Live(); err != nil {
+			t.Errorf("%s: %v", serviceNames[i], err)
+		}
+	}
+}
+
+// sendRows publishes a key to every service that names subjects by keys, with
+// rows that can be worked on and with none.
+func (s *siege) sendRows(key *pb.Key, aggregator string) {
+	s.t.Helper()
+	hidden := s.y.settings.node.model.Spec.Hidden
+	one := wire.Encode(forward.WireBF16, make([]float32, hidden), hidden, nil)
+	for _, rows := range []*pb.Tensor{one, nil} {
+		for subject, m := range map[string]proto.Message{
+			s.names.Subjects.Hidden(0):                            &pb.Hidden{Key: key, Tensor: rows},
+			s.names.Subjects.Expert(0, s.layer().Functions[0].Id): &pb.Dispatch{Key: key, TopK: 1, Source: []uint32{0}, Row: []uint32{0}, Slot: []uint32{0}, Expert: []uint32{0}, Weight: []float32{1}, Tensor: rows},
+			s.names.Subjects.Partial(aggregator):                  &pb.Partial{Key: key, TopK: 1, Row: []uint32{0}, Slot: []uint32{0}, Tensor: rows},
+		} {
+			if err := s.conn.Send(s.t.Context(), subject, m, nil); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+	}
+}
+
+func (s *siege) members() []*pb.Member {
+	s.t.Helper()
+	kv, err := s.conn.EnsureBucket(s.t.Context(), 1, s.names.Bucket("members"), members.BucketTTL)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	all, err := members.List(s.t.Context(), kv)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return all
+}
+
+// layer is the plan of layer 0.
+func (s *siege) layer() *pb.LayerPlan {
+	s.t.Helper()
+	entry, err := s.plans.Get(s.t.Context(), "0")
+	lp := &pb.LayerPlan{}
+	if err != nil || proto.Unmarshal(entry.Value(), lp) != nil {
+		s.t.Fatalf("no plan of layer 0: %v", err)
+	}
+	return lp
+}
