@@ -57,6 +57,20 @@ func AsBucket(kv jetstream.KeyValue) (*Bucket, error) {
 // Conn is the bucket's connection.
 func (b *Bucket) Conn() *Conn { return b.conn }
 
+// LastRevision is the revision of the newest write to the bucket, whatever
+// became of the key.
+func (b *Bucket) LastRevision(ctx context.Context) (uint64, error) {
+	status, err := b.Status(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("reading the state of bucket %s: %w", b.Bucket(), err)
+	}
+	s, ok := status.(*jetstream.KeyValueBucketStatus)
+	if !ok {
+		return 0, fmt.Errorf("the state of bucket %s is a %T", b.Bucket(), status)
+	}
+	return s.StreamInfo().State.LastSeq, nil
+}
+
 // KeySubject is the subject that writes of a key are published on; key may be
 // ">" for all. A message sent there is a write that nobody waits for.
 func KeySubject(bucket, key string) string { return "$KV." + bucket + "." + key }

@@ -2,7 +2,9 @@ package deployment
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +23,8 @@ type Presence struct {
 	ready    atomic.Bool
 	draining atomic.Bool
 	plan     atomic.Uint64
+	calling  atomic.Bool
+	view     *members.View
 	// heard is when the replica's own entry came back last; nil: never.
 	heard atomic.Pointer[time.Time]
 	// Budget is the bytes of expert weights that the replica may hold; 0 is no limit.
@@ -75,6 +79,27 @@ func (p *Presence) SetPlan(version uint64) {
 	}
 }
 
+// Watch follows the members of this replica's kind until ctx ends, and lets the
+// replica answer the planner's calls.
+func (p *Presence) Watch(ctx context.Context) (*members.View, error) {
+	v, err := members.WatchKind(ctx, p.d.Members, p.d.Kind())
+	if err != nil {
+		return nil, fmt.Errorf("watching the members: %w", err)
+	}
+	p.view = v
+	return v, nil
+}
+
+// SetCalling makes each renewal a call that all members answer, or ends that.
+func (p *Presence) SetCalling(calling bool) {
+	if p.calling.Swap(calling) != calling && calling {
+		p.tell()
+	}
+}
+
+// Call calls the members without waiting for the next renewal.
+func (p *Presence) Call() { p.tell() }
+
 // tell does not wait for the next renewal: others wait for such news,
 // which is true whether or not the caller goes on.
 func (p *Presence) tell() {
@@ -90,7 +115,23 @@ func (p *Presence) Announce(ctx context.Context) error {
 		return err
 	}
 	defer stop()
-	return members.Announce(ctx, p.d.Members, p.member, members.Interval)
+	return members.Announce(ctx, p.d.Members, p.member, members.Interval, p.asked())
+}
+
+// answer and asked are of a replica that watches; others count only while
+// nobody calls.
+func (p *Presence) answer() uint64 {
+	if p.view == nil {
+		return 0
+	}
+	return p.view.Answer()
+}
+
+func (p *Presence) asked() <-chan struct{} {
+	if p.view == nil {
+		return nil
+	}
+	return p.view.Asked()
 }
 
 func (p *Presence) member() *pb.Member {
@@ -102,9 +143,14 @@ func (p *Presence) member() *pb.Member {
 	}
 	stats["redeliveries_total"] = float64(p.d.Traffic.Redeliveries())
 	kind := p.d.Kind()
-	return &pb.Member{
+	m := &pb.Member{
 		Id: p.id, Service: p.service, Model: p.d.Subjects.Model, ModelHash: kind.ModelHash,
 		NumericClass: kind.NumericClass, Wire: kind.Wire, Ready: p.ready.Load(), Draining: p.draining.Load(),
 		PlanVersion: p.plan.Load(), Stats: stats, MemoryBudgetBytes: p.Budget,
+		Answer: p.answer(),
 	}
+	if p.calling.Load() {
+		m.Call = max(1, rand.Uint64())
+	}
+	return m
 }

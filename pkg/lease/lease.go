@@ -133,13 +133,27 @@ func (c *candidate) attempt(ctx context.Context) (held *Held, wait time.Duration
 	if silent := time.Since(c.since); old.GetOwner() != "" && silent < c.ttl {
 		return nil, c.ttl - silent
 	}
-	// A lease whose key was deleted goes on from the revision, never from 1.
-	mine := &pb.Lease{Owner: c.owner, Epoch: max(old.GetEpoch(), revision) + 1, Position: old.GetPosition(), Incarnation: old.GetIncarnation()}
+	epoch, err := c.after(ctx, revision)
+	if err != nil {
+		return nil, c.ttl / 3
+	}
+	mine := &pb.Lease{Owner: c.owner, Epoch: epoch, Position: old.GetPosition(), Incarnation: old.GetIncarnation()}
 	revision, err = c.write(ctx, mine, revision)
 	if err != nil {
 		return nil, c.ttl / 10 // somebody else was quicker, or no answer: look again
 	}
-	return &Held{candidate: c, lease: mine, revision: revision, renewed: before}, 0
+	return &Held{candidate: c, lease: mine, revision: revision, renewed: before, inherited: old.GetEpoch() > 0}, 0
+}
+
+// after is the epoch behind those of all earlier owners, none of which was
+// larger than its key's revision. A key that was deleted goes on from the
+// bucket's.
+func (c *candidate) after(ctx context.Context, revision uint64) (uint64, error) {
+	if revision > 0 {
+		return revision + 1, nil
+	}
+	last, err := c.kv.LastRevision(ctx)
+	return last + 1, err
 }
 
 // read returns the key's value and revision; 0 for one that does not exist.
@@ -151,11 +165,16 @@ func (c *candidate) read(ctx context.Context) (*pb.Lease, uint64, error) {
 	if err != nil {
 		return nil, 0, fmt.Errorf("reading lease %s: %w", c.key, err)
 	}
+	return decode(entry.Value(), entry.Revision()), entry.Revision(), nil
+}
+
+// decode returns a lease of nobody for what no owner can have written.
+func decode(value []byte, revision uint64) *pb.Lease {
 	l := &pb.Lease{}
-	if proto.Unmarshal(entry.Value(), l) != nil {
-		l = &pb.Lease{} // what is not a lease is nobody's
+	if proto.Unmarshal(value, l) != nil || l.Epoch > revision {
+		return &pb.Lease{}
 	}
-	return l, entry.Revision(), nil
+	return l
 }
 
 func (c *candidate) write(ctx context.Context, l *pb.Lease, revision uint64) (uint64, error) {
@@ -174,6 +193,8 @@ type Held struct {
 	*candidate
 	revision uint64
 	renewed  time.Time // from before the write that was acknowledged last
+	// inherited says that somebody held it before.
+	inherited bool
 
 	mu       sync.Mutex
 	lease    *pb.Lease
@@ -183,6 +204,9 @@ type Held struct {
 
 // Epoch grows with every owner of the lease.
 func (h *Held) Epoch() uint64 { return h.lease.Epoch }
+
+// Inherited says that the lease had an owner before.
+func (h *Held) Inherited() bool { return h.inherited }
 
 // Position is where the last owner stopped, or what was set since.
 func (h *Held) Position() bus.Place {

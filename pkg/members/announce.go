@@ -16,17 +16,19 @@ const (
 	// QuietAfter is the silence from which on a member may hang: two renewals
 	// and what a busy machine delays one.
 	QuietAfter = 2*Interval + Interval/4
+	// Hearing is how long it takes to hear everybody: a renewal of each.
+	Hearing = Interval + Interval/4
 	// TTL is how long a key may stay unchanged: more than three renewals.
 	TTL = 1500 * time.Millisecond
 	// BucketTTL is the bucket's own, which clears away the keys of the killed.
 	BucketTTL = time.Minute
 )
 
-// Announce writes what member returns under its id every interval, until ctx
-// ends; then it deletes the key and returns nil. An id is a subject token.
-// Writes are not waited for: one that is lost is made up for by the next. kv is
+// Announce writes what member returns under its id every interval, and when
+// asked, until ctx ends; then it says that it leaves, deletes the key and
+// returns nil. An id is a subject token. Writes are not waited for: one that is lost is made up for by the next. kv is
 // from bus.EnsureBucket.
-func Announce(ctx context.Context, kv jetstream.KeyValue, member func() *pb.Member, interval time.Duration) error {
+func Announce(ctx context.Context, kv jetstream.KeyValue, member func() *pb.Member, interval time.Duration, asked <-chan struct{}) error {
 	b, err := bus.AsBucket(kv)
 	if err != nil {
 		return err
@@ -39,9 +41,18 @@ func Announce(ctx context.Context, kv jetstream.KeyValue, member func() *pb.Memb
 		_ = b.Conn().Send(ctx, bus.KeySubject(b.Bucket(), m.GetId()), m, nil)
 		select {
 		case <-tick.C:
+		case <-asked:
 		case <-ctx.Done():
-			_ = b.Conn().EraseKey(context.WithoutCancel(ctx), b.Bucket(), m.GetId()) // else the key ages
+			leave(context.WithoutCancel(ctx), b, member())
 			return nil
 		}
 	}
+}
+
+// leave is a farewell: an erased key alone could be anybody's deed. What gets
+// lost makes the key age.
+func leave(ctx context.Context, b *bus.Bucket, m *pb.Member) {
+	m.Draining = true
+	_ = b.Conn().Send(ctx, bus.KeySubject(b.Bucket(), m.GetId()), m, nil)
+	_ = b.Conn().EraseKey(ctx, b.Bucket(), m.GetId())
 }

@@ -52,7 +52,7 @@ func connect(t *testing.T, srv *natsserver.Server) *bus.Bucket {
 func announce(kv *bus.Bucket, member func() *pb.Member) (leave func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { _ = Announce(ctx, kv, member, Interval); close(done) }()
+	go func() { _ = Announce(ctx, kv, member, Interval, nil); close(done) }()
 	return func() { cancel(); <-done }
 }
 
@@ -175,7 +175,10 @@ func TestForgedKeysAreIgnored(t *testing.T) {
 	t.Cleanup(srv.Shutdown)
 	kv := connect(t, srv)
 	v := view(t, kv)
-	for subject, body := range map[string]string{"x": "no protobuf", "y": "\x0a\x01z"} {
+	for subject, body := range map[string]string{
+		"x": "no protobuf", "y": "\x0a\x01z", "z.a": "\x0a\x03z.a", strings.Repeat("l", 65): "\x0a\x41" + strings.Repeat("l", 65),
+		"s": "\x0a\x01s\x12\x41" + strings.Repeat("s", 65), "h": "\x0a\x01h" + strings.Repeat("\x0a\x01h", maxRecord/3),
+	} {
 		if err := kv.Conn().SendBytes(context.Background(), bus.KeySubject(bucket, subject), []byte(body), nil); err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 
 // still is a view that hears and ages only what the test says.
 func still() *View {
-	return &View{changed: make(chan struct{}), members: map[string]*entry{}}
+	return &View{changed: make(chan struct{}), members: map[string]*entry{}, roll: newRollCall()}
 }
 
 // pass lets time go by in which nobody is heard but those named.
@@ -23,6 +23,11 @@ func (v *View) pass(d time.Duration, beating ...string) {
 			v.put(&pb.Member{Id: id, Service: service(id)})
 		}
 	}
+}
+
+func (v *View) farewell(id string) {
+	v.put(&pb.Member{Id: id, Service: service(id), Draining: true})
+	v.remove(id)
 }
 
 // service of "gate-1" is "gate".
@@ -56,8 +61,8 @@ func TestRoster(t *testing.T) {
 		{"gone without a farewell", func(v *View, r *Roster) { v.pass(3*TTL, a) }, false, []string{a}, 1},
 		{"gone and back", func(v *View, r *Roster) { v.pass(3*TTL, a); v.pass(2*tick, a, b) }, true, []string{a, b}, 1},
 		{"gone for long", func(v *View, r *Roster) { v.pass(TTL+missFor+tick, a) }, true, []string{a}, 1},
-		{"gone with a farewell", func(v *View, r *Roster) { v.remove(b); v.pass(TTL, a) }, true, []string{a}, 0},
-		{"a farewell of one that is missing", func(v *View, r *Roster) { v.pass(2*TTL, a); v.remove(b); v.pass(tick, a) }, true, []string{a}, 1},
+		{"gone with a farewell", func(v *View, r *Roster) { v.farewell(b); v.pass(TTL, a) }, true, []string{a}, 0},
+		{"a farewell of one that is missing", func(v *View, r *Roster) { v.pass(2*TTL, a); v.farewell(b); v.pass(tick, a) }, true, []string{a}, 1},
 		{"another service's", func(v *View, r *Roster) { v.pass(tick, "expert-c"); v.pass(2*TTL, a, b) }, true, []string{a, b}, 0},
 		{"all are quiet", func(v *View, r *Roster) { v.pass(QuietAfter) }, false, nil, 2},
 		{"doubted", func(v *View, r *Roster) { r.Doubt() }, false, []string{a, b}, 0},

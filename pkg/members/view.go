@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/pkg/bus"
+	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -34,23 +37,39 @@ type View struct {
 	members map[string]*entry
 	missing []missed // went without a farewell, the newest last
 	rosters []*Roster
+	roll    rollCall
+	kind    *schemas.Kind // nil: members of every kind count
+	settled time.Duration // heard so far
 }
 
 type entry struct {
 	member *pb.Member
 	// silent counts only while this watcher is connected.
 	silent time.Duration
+	// answered says that it has answered a call, unanswered for how long it has not.
+	answered   bool
+	unanswered time.Duration
 }
 
 // Watch follows the members until ctx ends. It starts empty and has everybody
 // after one Interval: what the bucket holds might be long dead.
 // kv is from bus.EnsureBucket.
-func Watch(ctx context.Context, kv jetstream.KeyValue) (*View, error) {
+func Watch(ctx context.Context, kv jetstream.KeyValue) (*View, error) { return watch(ctx, kv, nil) }
+
+// WatchKind follows the members of one kind: others are nobody's peers.
+func WatchKind(ctx context.Context, kv jetstream.KeyValue, kind schemas.Kind) (*View, error) {
+	return watch(ctx, kv, &kind)
+}
+
+func watch(ctx context.Context, kv jetstream.KeyValue, kind *schemas.Kind) (*View, error) {
 	b, err := bus.AsBucket(kv)
 	if err != nil {
 		return nil, err
 	}
-	v := &View{conn: b.Conn(), changed: make(chan struct{}), done: make(chan struct{}), members: map[string]*entry{}}
+	v := &View{
+		conn: b.Conn(), changed: make(chan struct{}), done: make(chan struct{}), members: map[string]*entry{},
+		kind: kind, roll: newRollCall(),
+	}
 	if v.stop, err = v.conn.FollowKeys(b.Bucket(), ">", v.receive); err != nil {
 		return nil, err
 	}
@@ -67,7 +86,7 @@ func List(ctx context.Context, kv jetstream.KeyValue) ([]*pb.Member, error) {
 		return nil, err
 	}
 	select {
-	case <-time.After(Interval + Interval/4):
+	case <-time.After(Hearing):
 		return v.Snapshot(), nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("listening for members: %w", ctx.Err())
@@ -136,32 +155,72 @@ func (v *View) receive(id string, value []byte, deleted bool) {
 		v.remove(id)
 		return
 	}
-	var member pb.Member
-	if proto.Unmarshal(value, &member) != nil || member.GetId() != id {
-		return // not a member's; anybody with the permission can write here
+	if member := decode(id, value); member != nil && (v.kind == nil || schemas.KindOf(member) == *v.kind) {
+		v.put(member)
 	}
-	v.put(&member)
+}
+
+// Bounds of a record. The counters of a host with thousands of experts fit, but
+// are left out of what is kept: no peer needs those that have a dot.
+const (
+	maxRecord = 512 << 10
+	maxName   = 64
+	maxStats  = 256
+)
+
+// decode returns nil for what is not a member's: anybody with the permission
+// can write here.
+func decode(id string, value []byte) *pb.Member {
+	m := &pb.Member{}
+	if len(value) > maxRecord || proto.Unmarshal(value, m) != nil || m.GetId() != id || !schemas.IsReplicaID(id) {
+		return nil
+	}
+	for _, name := range []string{m.GetService(), m.GetModel(), m.GetNumericClass(), m.GetWire()} {
+		if len(name) > maxName {
+			return nil
+		}
+	}
+	maps.DeleteFunc(m.Stats, func(name string, _ float64) bool { return strings.Contains(name, ".") })
+	if len(m.Stats) > maxStats {
+		return nil
+	}
+	return m
 }
 
 func (v *View) put(m *pb.Member) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	before := v.members[m.GetId()]
-	v.members[m.GetId()] = &entry{member: m}
+	now := v.admit(m, before)
+	if now == nil {
+		return
+	}
+	v.members[m.GetId()] = now
+	v.hear(m)
 	v.found(m.GetId())
-	if before == nil || !same(before.member, m) {
+	if before == nil || !same(before.member, m) || before.answered != now.answered {
 		v.notify()
 	}
 }
 
+// remove takes out who has said that it leaves. A key that somebody else has
+// erased comes back with the next renewal, or expires.
 func (v *View) remove(id string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.found(id)
-	if v.members[id] != nil {
+	if e := v.members[id]; e != nil && e.member.GetDraining() {
+		v.found(id)
 		delete(v.members, id)
 		v.notify()
 	}
+}
+
+// Settled says that the view has listened for so long that it has heard all
+// who are here.
+func (v *View) Settled() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.settled >= Hearing
 }
 
 // same compares everything but the stats, which change all the time.
@@ -203,6 +262,11 @@ func (v *View) age(ctx context.Context) {
 func (v *View) expire(passed time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.settled += passed
+	for _, id := range v.passRoll(passed) {
+		delete(v.members, id)
+		v.notify()
+	}
 	for id, e := range v.members {
 		before := e.silent
 		e.silent += passed

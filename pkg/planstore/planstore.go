@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/pkg/bus"
 	"github.com/switchyard/switchyard/pkg/plan"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -174,15 +175,12 @@ func (s *Store) after(ctx context.Context, old *Plan) (uint64, error) {
 	if v := old.Version(); v > 0 {
 		return v + 1, nil
 	}
-	status, err := s.kv.Status(ctx)
+	b, err := bus.AsBucket(s.kv)
 	if err != nil {
-		return 0, fmt.Errorf("reading the state of the plans' bucket: %w", err)
+		return 0, err
 	}
-	b, ok := status.(*jetstream.KeyValueBucketStatus)
-	if !ok {
-		return 0, fmt.Errorf("the state of the plans' bucket is a %T", status)
-	}
-	return b.StreamInfo().State.LastSeq + 1, nil
+	last, err := b.LastRevision(ctx)
+	return last + 1, err
 }
 
 func (s *Store) writeHead(ctx context.Context, head *pb.PlanHead, old *Plan) error {

@@ -23,6 +23,7 @@ type Service struct {
 	tracer   *telemetry.Tracer
 	metrics  *telemetry.Metrics
 	partials *bus.Receiving
+	stop     context.CancelFunc // ends the view
 
 	mu     sync.Mutex
 	groups *groups
@@ -62,6 +63,11 @@ func (s *Service) Name() string { return s.id }
 // Start begins to receive.
 func (s *Service) Start(ctx context.Context) (err error) {
 	if err := s.d.CheckPeers(ctx); err != nil {
+		return err
+	}
+	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s.stop = stop
+	if _, err := s.presence.Watch(watching); err != nil {
 		return err
 	}
 	s.partials, err = s.d.Hop.Receive(ctx, bus.Receiver{
@@ -133,6 +139,10 @@ func (s *Service) expire(ctx context.Context) {
 
 // Stop finishes what has arrived.
 func (s *Service) Stop(ctx context.Context) error {
+	if s.stop == nil {
+		return nil
+	}
+	defer s.stop()
 	if s.partials == nil {
 		return nil
 	}

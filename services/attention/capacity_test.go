@@ -90,7 +90,7 @@ func TestCheckCapacity(t *testing.T) {
 			defer stop()
 			announcing.Go(func() {
 				time.Sleep(tc.after)
-				_ = members.Announce(ctx, bucket, func() *pb.Member { return m }, members.Interval)
+				_ = members.Announce(ctx, bucket, func() *pb.Member { return m }, members.Interval, nil)
 			})
 			err := s.checkCapacity(t.Context(), seq, 1)
 			var refused *refusedError

@@ -82,7 +82,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	}
 	own, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.ctx, s.stop = own, stop
-	if s.view, err = members.Watch(own, s.d.Members); err != nil {
+	if s.view, err = s.presence.Watch(own); err != nil {
 		return err
 	}
 	s.peers.gateRoster, s.peers.aggregatorRoster = s.view.Roster("gate"), s.view.Roster("aggregator")

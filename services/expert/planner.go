@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/lease"
@@ -19,6 +20,10 @@ const (
 	settle    = 150 * time.Millisecond
 	replanAll = 2 * time.Second
 	lastPause = 5 * time.Second
+	// musterPoll is how often the planner looks whether all have answered, and
+	// callPause the least time between two calls for newcomers.
+	musterPoll = 2 * time.Millisecond
+	callPause  = 100 * time.Millisecond
 )
 
 // keepPlan contends for the planner's lease, and plans while it holds it,
@@ -43,6 +48,12 @@ func pause(ctx context.Context, d time.Duration) {
 
 // planWhileHeld plans anew whenever the hosts change.
 func (s *Service) planWhileHeld(ctx context.Context, held *lease.Held) error {
+	s.presence.SetCalling(true)
+	defer s.presence.SetCalling(false)
+	var calling sync.WaitGroup
+	defer calling.Wait()
+	calling.Go(func() { s.callNewcomers(ctx) })
+	s.muster(ctx)
 	var said news
 	for {
 		changed := s.view.Changed()
@@ -59,9 +70,56 @@ func (s *Service) planWhileHeld(ctx context.Context, held *lease.Held) error {
 	}
 }
 
-// replan writes the plan for the hosts that are present, if it is another one.
+// callNewcomers lets those answer soon who are heard for the first time.
+func (s *Service) callNewcomers(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.view.Newcomers():
+			s.presence.Call()
+			pause(ctx, callPause)
+		}
+	}
+}
+
+// muster waits until the first plan would leave out nobody who is here: until
+// all hosts that were heard have answered, and all have been heard whom the
+// plan in force names. Both take one renewal at most.
+func (s *Service) muster(ctx context.Context) {
+	old, _ := s.d.Plans.Read(ctx) // what is not legal names nobody
+	tick := time.NewTicker(musterPoll)
+	defer tick.Stop()
+	for limit := time.Now().Add(members.Hearing); time.Now().Before(limit); {
+		those, all := s.view.Answered("expert")
+		if len(those) > 0 && all && (s.view.Settled() || present(old, those)) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// present says whether all hosts of a plan are among the members.
+func present(p *planstore.Plan, all []*pb.Member) bool {
+	if p == nil || p.Table == nil {
+		return true
+	}
+	hosts := p.Table.Hosts()
+	for _, m := range all {
+		delete(hosts, m.Id)
+	}
+	return len(hosts) == 0
+}
+
+// replan writes the plan for the hosts that answer, if it is another one. While
+// none does, as when the members' bucket is disturbed, the old one stays.
 func (s *Service) replan(ctx context.Context, epoch uint64) error {
-	hosts := planHosts(s.view.Snapshot())
+	those, _ := s.view.Answered("expert")
+	hosts := planHosts(those)
 	if len(hosts) == 0 {
 		return nil // not even this one is seen yet
 	}

@@ -72,8 +72,8 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	}
 	own, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.ctx, s.stop = own, stop
-	if s.view, err = members.Watch(own, s.d.Members); err != nil {
-		return fmt.Errorf("watching the members: %w", err)
+	if s.view, err = s.presence.Watch(own); err != nil {
+		return err
 	}
 	s.own, err = s.d.Hop.Receive(ctx, bus.Receiver{
 		Stream: s.d.Streams.Host(), Name: s.id, Subject: s.d.Subjects.Host(s.id), MaxInFlight: inFlightAlone, Concurrency: ownAtOnce, Private: true,

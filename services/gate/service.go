@@ -65,8 +65,8 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	}
 	own, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.ctx, s.stop = own, stop
-	if s.view, err = members.Watch(own, s.d.Members); err != nil {
-		return fmt.Errorf("watching the members: %w", err)
+	if s.view, err = s.presence.Watch(own); err != nil {
+		return err
 	}
 	s.to = addresses{subjects: s.d.Subjects, plan: &s.plan, hosts: s.view.Roster("expert")}
 	return s.listen(ctx)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/bus"
 	"github.com/switchyard/switchyard/pkg/client"
 	"github.com/switchyard/switchyard/pkg/forward"
+	"github.com/switchyard/switchyard/pkg/members"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -180,4 +182,113 @@ func (s *siege) streams() (n int) {
 		n++
 	}
 	return n
+}
+
+// crowd renews records of members that are none, until the test ends.
+func (s *siege) crowd(n int, make1 func(i int) *pb.Member) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var renewing sync.WaitGroup
+	renewing.Go(func() {
+		for ctx.Err() == nil {
+			for i := range n {
+				m := make1(i)
+				_ = s.conn.Send(ctx, bus.KeySubject(s.names.Bucket("members"), m.Id), m, nil)
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(members.Interval / 2):
+			}
+		}
+	})
+	s.t.Cleanup(func() { cancel(); renewing.Wait() })
+}
+
+// peer is a record like that of a real replica of a service.
+func (s *siege) peer(service, id string) *pb.Member {
+	var real []*pb.Member
+	s.until("a "+service+" is heard", func() bool {
+		real = members.OfService(s.present(), service)
+		return len(real) > 0
+	})
+	c := proto.CloneOf(real[0])
+	c.Id, c.Ready, c.PlanVersion, c.Call, c.Answer = id, true, math.MaxUint64, 0, 99
+	return c
+}
+
+func (s *siege) present() []*pb.Member {
+	bucket, err := s.conn.EnsureBucket(s.t.Context(), 1, s.names.Bucket("members"), members.BucketTTL)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	all, err := members.List(s.t.Context(), bucket)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return all
+}
+
+// Records that nobody stands behind change no plan, and take no rows.
+func TestForgedMembers(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		forge func(s *siege) (n int, one func(i int) *pb.Member)
+	}{
+		{"a host", func(s *siege) (int, func(int) *pb.Member) {
+			host := s.peer("expert", "expert-forged")
+			return 1, func(int) *pb.Member { return host }
+		}},
+		{"another model's host", func(s *siege) (int, func(int) *pb.Member) {
+			host := s.peer("expert", "expert-forged")
+			host.ModelHash++
+			return 1, func(int) *pb.Member { return host }
+		}},
+		{"thousands of everything", func(s *siege) (int, func(int) *pb.Member) {
+			var like []*pb.Member
+			for _, service := range []string{"expert", "gate", "aggregator", "attention", "tokenizer"} {
+				like = append(like, s.peer(service, ""))
+			}
+			return 5000, func(i int) *pb.Member {
+				m := proto.CloneOf(like[i%len(like)])
+				m.Id = m.Service + "-" + strconv.Itoa(i)
+				return m
+			}
+		}},
+		{"an old gate", func(s *siege) (int, func(int) *pb.Member) {
+			gate := s.peer("gate", "gate-forged")
+			gate.PlanVersion = 0
+			return 1, func(int) *pb.Member { return gate }
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel() // most of it is waiting
+			s := besiege(t, 2)
+			before := s.head()
+			s.crowd(tc.forge(s))
+			for range 10 {
+				s.answers()
+				time.Sleep(members.Interval / 2)
+			}
+			if after := s.head(); after.GetVersion() != before.Version {
+				t.Errorf("plan %d has become %d: %s", before.Version, after.GetVersion(), after.GetReason())
+			}
+		})
+	}
+}
+
+// Keys that somebody erases all the time make no member leave.
+func TestErasedMembers(t *testing.T) {
+	s := besiege(t, 2)
+	before, all := s.head(), s.present()
+	for range 50 {
+		for _, m := range all {
+			if err := s.conn.EraseKey(t.Context(), s.names.Bucket("members"), m.Id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(members.Interval / 20)
+		s.answers()
+	}
+	if after := s.head(); after.GetVersion() != before.Version {
+		t.Errorf("plan %d has become %d: %s", before.Version, after.GetVersion(), after.GetReason())
+	}
 }

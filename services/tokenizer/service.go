@@ -93,8 +93,8 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	for _, a := range []*agenda{s.ending, s.lonely, s.late} {
 		s.tasks.Go(func() { a.run(own) })
 	}
-	if s.view, err = members.Watch(own, s.d.Members); err != nil {
-		return fmt.Errorf("watching the members: %w", err)
+	if s.view, err = s.presence.Watch(own); err != nil {
+		return err
 	}
 	s.prompts, err = s.d.Conn.Queue(ctx, bus.QueueSettings{
 		Stream: s.d.Streams.Prompts(), Name: "tokenizer", Subject: s.d.Subjects.Prompt(), AckWait: promptAckWait,

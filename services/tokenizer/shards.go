@@ -92,7 +92,7 @@ func (s *Service) serveShard(ctx context.Context, shard int, held *lease.Held) e
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go s.yieldWhenUnfair(ctx, shard, cancel)
-	if held.Epoch() > 1 {
+	if held.Inherited() {
 		s.presence.Add("shard_takeovers_total", 1)
 	}
 	sh := &ownedShard{s: s, shard: shard, held: held, requests: map[string]*served{}}

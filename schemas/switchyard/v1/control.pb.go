@@ -41,8 +41,12 @@ type Member struct {
 	Stats map[string]float64 `protobuf:"bytes,10,rep,name=stats,proto3" json:"stats,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
 	// Bytes of expert weights that it may hold; 0: no limit.
 	MemoryBudgetBytes uint64 `protobuf:"varint,11,opt,name=memory_budget_bytes,json=memoryBudgetBytes,proto3" json:"memory_budget_bytes,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// A number that the planner's host makes for each renewal; 0 of others.
+	Call uint64 `protobuf:"fixed64,12,opt,name=call,proto3" json:"call,omitempty"`
+	// The newest call that it has heard: a record without it is stale, or nobody's.
+	Answer        uint64 `protobuf:"fixed64,13,opt,name=answer,proto3" json:"answer,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Member) Reset() {
@@ -148,6 +152,20 @@ func (x *Member) GetStats() map[string]float64 {
 func (x *Member) GetMemoryBudgetBytes() uint64 {
 	if x != nil {
 		return x.MemoryBudgetBytes
+	}
+	return 0
+}
+
+func (x *Member) GetCall() uint64 {
+	if x != nil {
+		return x.Call
+	}
+	return 0
+}
+
+func (x *Member) GetAnswer() uint64 {
+	if x != nil {
+		return x.Answer
 	}
 	return 0
 }
@@ -464,7 +482,7 @@ var File_switchyard_v1_control_proto protoreflect.FileDescriptor
 
 const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"\x1bswitchyard/v1/control.proto\x12\rswitchyard.v1\"\x97\x03\n" +
+	"\x1bswitchyard/v1/control.proto\x12\rswitchyard.v1\"\xc3\x03\n" +
 	"\x06Member\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aservice\x18\x02 \x01(\tR\aservice\x12\x14\n" +
@@ -478,7 +496,9 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\fplan_version\x18\t \x01(\x04R\vplanVersion\x126\n" +
 	"\x05stats\x18\n" +
 	" \x03(\v2 .switchyard.v1.Member.StatsEntryR\x05stats\x12.\n" +
-	"\x13memory_budget_bytes\x18\v \x01(\x04R\x11memoryBudgetBytes\x1a8\n" +
+	"\x13memory_budget_bytes\x18\v \x01(\x04R\x11memoryBudgetBytes\x12\x12\n" +
+	"\x04call\x18\f \x01(\x06R\x04call\x12\x16\n" +
+	"\x06answer\x18\r \x01(\x06R\x06answer\x1a8\n" +
 	"\n" +
 	"StatsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +

@@ -1,0 +1,152 @@
+package members
+
+import (
+	"maps"
+	"sync/atomic"
+	"time"
+
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// The roll call tells replicas from records that only claim to be one. The
+// planner's host puts a new number, the call, into each of its renewals;
+// everybody repeats the newest call in the next own one. Who has never
+// answered is no member, and who stops answering is none any more:
+//
+//	unknown ──answers──▶ member ──no answer for answerWithin, or silent──▶ unknown
+//
+// Without a planner nobody calls, and every record counts, as it does for a
+// view that has just begun.
+const (
+	// callFor is how long after a call answers are wanted.
+	callFor = 5 * time.Second
+	// validFor is how long a call may be answered: each of the two renewals may
+	// come as late as a member may be silent.
+	validFor = 2*TTL + time.Second
+	// answerWithin is how long a member may stay without a valid answer.
+	answerWithin = 3 * time.Second
+	// maxCalls is far more than are made in validFor. More are somebody's noise,
+	// with which answers mean nothing.
+	maxCalls = 256
+	// caller is the service among whose replicas the planner is.
+	caller = "expert"
+)
+
+// rollCall is a view's side of it; the view's lock guards all but newest.
+type rollCall struct {
+	calls  map[uint64]time.Duration // age of each
+	last   time.Duration            // since the last one
+	newest atomic.Uint64            // what it answers
+	// asked and newcomers hold one note each: answer at once; an unknown
+	// record has no valid answer.
+	asked, newcomers chan struct{}
+}
+
+func newRollCall() rollCall {
+	return rollCall{
+		calls: map[uint64]time.Duration{}, last: callFor,
+		asked: make(chan struct{}, 1), newcomers: make(chan struct{}, 1),
+	}
+}
+
+// Answer is the newest call, for the replica's own renewal.
+func (v *View) Answer() uint64 { return v.roll.newest.Load() }
+
+// Asked gets a note when this replica should not wait with its answer.
+func (v *View) Asked() <-chan struct{} { return v.roll.asked }
+
+// Newcomers gets a note when somebody is heard who has not answered: a new
+// call finds out sooner who it is.
+func (v *View) Newcomers() <-chan struct{} { return v.roll.newcomers }
+
+// Answered lists the members of a service that have answered a call, and says
+// whether those are all.
+func (v *View) Answered(service string) (those []*pb.Member, all bool) {
+	answered := v.answered()
+	everybody := OfService(v.Snapshot(), service)
+	for _, m := range everybody {
+		if answered[m.GetId()] {
+			those = append(those, m)
+		}
+	}
+	return those, len(those) == len(everybody)
+}
+
+func (v *View) answered() map[string]bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	ids := make(map[string]bool, len(v.members))
+	for id, e := range v.members {
+		ids[id] = e.answered
+	}
+	return ids
+}
+
+func note(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// wanted says whether only who answers is a member; v.mu is held.
+func (v *View) wanted() bool {
+	if v.roll.last >= callFor || len(v.roll.calls) > maxCalls {
+		return false
+	}
+	for _, e := range v.members {
+		if e.member.GetService() == caller {
+			return true
+		}
+	}
+	return false // nobody is left who could call
+}
+
+// admit makes the entry of a renewal, nil for who is unknown; v.mu is held.
+func (v *View) admit(m *pb.Member, before *entry) *entry {
+	_, valid := v.roll.calls[m.GetAnswer()]
+	e := &entry{member: m, answered: valid}
+	switch {
+	case before == nil && !valid && v.wanted():
+		note(v.roll.newcomers)
+		return nil
+	case before != nil && !valid:
+		e.answered, e.unanswered = before.answered, before.unanswered
+	}
+	return e
+}
+
+// hear takes a member's call; v.mu is held.
+func (v *View) hear(m *pb.Member) {
+	call := m.GetCall()
+	if call == 0 || m.GetService() != caller {
+		return
+	}
+	if _, again := v.roll.calls[call]; again || len(v.roll.calls) > maxCalls {
+		return
+	}
+	v.roll.calls[call] = 0
+	v.roll.newest.Store(call)
+	if v.roll.last >= 2*Interval { // a first call, or a new planner's
+		note(v.roll.asked)
+	}
+	v.roll.last = 0
+}
+
+// passRoll ages the calls and says who has not answered for too long; v.mu is held.
+func (v *View) passRoll(passed time.Duration) (mute []string) {
+	v.roll.last += passed
+	maps.DeleteFunc(v.roll.calls, func(call uint64, age time.Duration) bool {
+		v.roll.calls[call] = age + passed
+		return age+passed >= validFor
+	})
+	wanted := v.wanted()
+	for id, e := range v.members {
+		if !wanted {
+			e.unanswered = 0
+		} else if e.unanswered += passed; e.unanswered >= answerWithin {
+			mute = append(mute, id)
+		}
+	}
+	return mute
+}

@@ -1,0 +1,115 @@
+package expert
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/pkg/bus"
+	"github.com/switchyard/switchyard/pkg/deployment"
+	"github.com/switchyard/switchyard/pkg/forward"
+	"github.com/switchyard/switchyard/pkg/members"
+	"github.com/switchyard/switchyard/pkg/model"
+	"github.com/switchyard/switchyard/pkg/natsserver"
+	"github.com/switchyard/switchyard/pkg/plan"
+	"github.com/switchyard/switchyard/pkg/planstore"
+	"github.com/switchyard/switchyard/pkg/telemetry"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// open is a deployment of the synthetic model on a server of the test's own.
+func open(t *testing.T) *deployment.Deployment {
+	t.Helper()
+	srv, err := natsserver.Start(natsserver.Settings{StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.Shutdown)
+	quiet := slog.New(slog.DiscardHandler)
+	conn, err := bus.Connect(t.Context(), bus.Config{}, bus.Settings{InProcess: srv, Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	m, err := model.Synthetic("tiny", 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tel, err := telemetry.Setup(t.Context(), telemetry.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := pool.New(1)
+	t.Cleanup(p.Close)
+	d, err := deployment.Open(t.Context(), deployment.Settings{
+		Conn: conn, Model: m, Pool: p, Prefix: "switchyard", Hops: schemas.HopsUnacked, Wire: forward.WireBF16, Telemetry: tel, Logger: quiet,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// run lets something run until the test ends.
+func run(t *testing.T, f func(ctx context.Context)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { f(ctx) })
+	t.Cleanup(func() { cancel(); running.Wait() })
+}
+
+// A planner that has just begun to listen leaves nobody out who is here.
+func TestPlannerHearsEverybody(t *testing.T) {
+	d := open(t)
+	var hosts []plan.Host
+	for _, id := range []string{"expert-a", "expert-b", "expert-c"} {
+		p := d.NewPresence(id, "expert")
+		run(t, func(ctx context.Context) {
+			if _, err := p.Watch(ctx); err != nil {
+				t.Error(err)
+			}
+			if err := p.Announce(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		hosts = append(hosts, plan.Host{ID: id})
+	}
+	s := New(d, Config{Grouping: plan.ByHost, Replicas: 1})
+	layers, err := s.static().Plan(hosts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Plans.Write(t.Context(), &pb.PlanHead{}, layers, nil); err != nil {
+		t.Fatal(err)
+	}
+	plans := make(chan *planstore.Plan, 16)
+	run(t, func(ctx context.Context) { d.Plans.Follow(ctx, d.Logger, func(p *planstore.Plan) { plans <- p }) })
+	<-plans
+	if all, err := members.List(t.Context(), d.Members); err != nil || len(all) != len(hosts) {
+		t.Fatalf("%v, %v", all, err)
+	}
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	run(t, func(ctx context.Context) { s.keepPlan(ctx) })
+	run(t, func(ctx context.Context) { _ = s.presence.Announce(ctx) })
+	select {
+	case p := <-plans:
+		want := []string{"expert-a", "expert-b", "expert-c", s.id}
+		slices.Sort(want)
+		if got := slices.Sorted(maps.Keys(p.Table.Hosts())); !slices.Equal(got, want) {
+			t.Errorf("the first plan is for %v, want %v", got, want)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("no plan was made")
+	}
+	if err := s.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
