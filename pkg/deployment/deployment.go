@@ -37,6 +37,8 @@ type Settings struct {
 	Name string
 	Hops schemas.Hops
 	Wire forward.Wire
+	// Version of the build, as semantic versioning writes it.
+	Version string
 	// LogAge is how long token logs are kept; 0 is the default.
 	LogAge time.Duration
 	// LogBytes bounds them; 0 is the default.

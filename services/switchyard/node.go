@@ -80,7 +80,7 @@ func (n *node) deploy(ctx context.Context, service string, conn *bus.Conn, traff
 	}
 	return deployment.Open(ctx, deployment.Settings{
 		Conn: conn, Model: n.model, Pool: n.pool, Prefix: n.prefix, Name: n.flags.Name, Hops: n.flags.hops(),
-		Wire: n.flags.wire(), Replicas: n.flags.Replicas, LogAge: n.flags.LogAge, LogBytes: logBytes,
+		Wire: n.flags.wire(), Replicas: n.flags.Replicas, LogAge: n.flags.LogAge, LogBytes: logBytes, Version: semver(version),
 		Telemetry: n.telemetry, Traffic: traffic, Logger: n.log.With("service", service),
 	})
 }

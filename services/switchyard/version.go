@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"regexp"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -36,6 +38,23 @@ func (versionFlag) BeforeReset(app *kong.Kong) error {
 	}
 	app.Exit(exitDone)
 	return nil
+}
+
+// Semantic versioning's own pattern, and what build metadata cannot have.
+// https://semver.org/#is-there-a-suggested-regular-expression-regex-to-check-a-semver-string
+var (
+	semantic = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)` +
+		`(-(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(\.(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*)?(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?$`)
+	noMetadata = regexp.MustCompile(`[^0-9a-zA-Z-]+`)
+)
+
+// semver is a version as NATS services must have it: a release's as it is, and
+// any other build as metadata of 0.0.0.
+func semver(version string) string {
+	if v := strings.TrimPrefix(version, "v"); semantic.MatchString(v) {
+		return v
+	}
+	return "0.0.0+" + noMetadata.ReplaceAllString(version, "-")
 }
 
 // commit is the revision that the binary was built from, if the build knew it.

@@ -6,9 +6,6 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// serviceVersion is what `nats micro` shows.
-const serviceVersion = "1.0.0"
-
 // listen opens what producers reach without JetStream, and what tokenizers
 // hear from each other.
 func (s *Service) listen() error {

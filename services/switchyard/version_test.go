@@ -1,0 +1,20 @@
+package main
+
+import "testing"
+
+func TestSemver(t *testing.T) {
+	for version, want := range map[string]string{
+		"v1.2.3":              "1.2.3",
+		"v1.2.3-4-gabc1234":   "1.2.3-4-gabc1234",
+		"1.2.3-rc.1":          "1.2.3-rc.1",
+		"dev":                 "0.0.0+dev",
+		"0abc123":             "0.0.0+0abc123",
+		"abc123-dirty":        "0.0.0+abc123-dirty",
+		"v1.2":                "0.0.0+v1-2",
+		"feature/x-3-gabc123": "0.0.0+feature-x-3-gabc123",
+	} {
+		if got := semver(version); got != want || !semantic.MatchString(got) {
+			t.Errorf("%s becomes %s, want %s", version, got, want)
+		}
+	}
+}
