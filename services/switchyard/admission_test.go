@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -232,4 +233,67 @@ func (y testYard) addAttention(t *testing.T, n int) (leave func()) {
 	})
 	t.Cleanup(leave)
 	return leave
+}
+
+// Numbers that no tokenizer writes are bounded before anything follows them, and
+// end the request that they are of and nothing else.
+func TestForgedSequences(t *testing.T) {
+	t.Parallel()
+	y := openTestYard(t, func(*UpCmd) {})
+	conn := y.connect(t)
+	subjects := schemas.NewSubjects(schemas.DefaultPrefix, y.name())
+	ends := make(chan string, 100)
+	_, err := conn.NATS().Subscribe(subjects.AnyToken(), func(m *nats.Msg) {
+		if r := (&pb.Record{}); proto.Unmarshal(m.Data, r) == nil && r.GetTerminal().GetError() != nil {
+			ends <- schemas.LastToken(m.Subject)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, change := range map[string]func(*pb.Sequence){
+		"logprobs": func(s *pb.Sequence) { s.Sampling.Logprobs = math.MaxInt32 },
+		"max":      func(s *pb.Sequence) { s.MaxTokens, s.Accept.MaxTokens = math.MaxInt32, math.MaxInt32 },
+		"ids":      func(s *pb.Sequence) { s.PromptIds[0] = math.MaxUint32 },
+		"stop":     func(s *pb.Sequence) { s.StopTokenIds = make([]uint32, 1<<20) },
+		"score":    func(s *pb.Sequence) { s.Score = "everything" },
+		"top_p":    func(s *pb.Sequence) { s.Sampling.TopP = float32(math.NaN()) },
+	} {
+		s := y.sequence(t, id)
+		change(s)
+		if _, err := conn.Store(t.Context(), subjects.Sequence(), s, nil); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case got := <-ends:
+			if got != id {
+				t.Errorf("%s ended, want %s", got, id)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%s did not end", id)
+		}
+	}
+	if err := y.answer(t, filling("honest", 1)); err != nil {
+		t.Error(err)
+	}
+}
+
+// sequence is one as a tokenizer writes it.
+func (y testYard) sequence(t *testing.T, id string) *pb.Sequence {
+	t.Helper()
+	conn, traffic, err := y.settings.node.connect(t.Context(), "attention")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	d, err := y.settings.node.deploy(t.Context(), "attention", conn, traffic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	who := &pb.Identity{Version: schemas.Version, Model: d.Identity.Model}
+	return &pb.Sequence{
+		Identity: who, RequestId: id, PromptIds: []uint32{1, 2, 3}, MaxTokens: 4,
+		Sampling: &pb.Sampling{TopP: 1, RepetitionPenalty: 1, Logprobs: -1},
+		Accept:   &pb.Accept{Identity: who, PromptTokens: 3, MaxTokens: 4},
+	}
 }
