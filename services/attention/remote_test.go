@@ -204,6 +204,26 @@ func TestRemoteReissues(t *testing.T) {
 	}
 }
 
+// A lane that waits for its first answer waits for others: it does not hang.
+func TestRemoteWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		y, r := newYard(t, 2)
+		answer := make(chan *pb.Block, 1)
+		y.fault = func(h *pb.Hidden) ([]*pb.Block, error, bool) { answer <- twice(h); return nil, nil, true }
+		go func() {
+			b := <-answer
+			synctest.Wait()
+			if !r.waiting() {
+				t.Error("it waits, and does not say so")
+			}
+			if err := y.deliver(b); err != nil {
+				t.Error(err)
+			}
+		}()
+		checkLayer(t, r, 2)
+	})
+}
+
 // Until there is an aggregator nothing is sent, and then it is.
 func TestRemoteWithoutAggregator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
