@@ -15,6 +15,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
+	"github.com/switchyard/switchyard/pkg/telemetry"
 	"github.com/switchyard/switchyard/schemas"
 )
 
@@ -200,9 +201,9 @@ func (g Globals) logger(w io.Writer) *slog.Logger {
 	}
 	options := &slog.HandlerOptions{Level: level}
 	if g.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(w, options))
+		return slog.New(telemetry.LimitLog(slog.NewJSONHandler(w, options)))
 	}
-	return slog.New(slog.NewTextHandler(w, options))
+	return slog.New(telemetry.LimitLog(slog.NewTextHandler(w, options)))
 }
 
 // fillDefaults sets a command's flags to their defaults, for commands that run
