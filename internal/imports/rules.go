@@ -66,6 +66,18 @@ var Rules = []Rule{
 		Bad:    [2]string{"pkg/scale", "time"},
 	},
 	{
+		Of:     []string{"pkg/device/..."},
+		Only:   []string{"std", "kernels/...", "pkg/device/...", "pkg/forward", "pkg/model", "pgregory.net/rapid"},
+		Reason: "a device holds and computes what it is told to; who wants what, and why, is decided above it",
+		Bad:    [2]string{"pkg/device", "pkg/plan"},
+	},
+	{
+		Of:     []string{"pkg/forward/..."},
+		Never:  []string{"pkg/device/..."},
+		Reason: "forward computes with weights that are lent to it; where they are held is a device's matter",
+		Bad:    [2]string{"pkg/forward", "pkg/device"},
+	},
+	{
 		Of:     []string{"pkg/client/..."},
 		Only:   []string{"std", "schemas/...", "github.com/nats-io/...", "google.golang.org/protobuf/..."},
 		Reason: "producers take this package into their programs: it must not bring a model server along",

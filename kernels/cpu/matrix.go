@@ -92,6 +92,15 @@ func (m *Matrix) Panels() int { return (m.N + PanelWidth - 1) / PanelWidth }
 // Bytes is the memory that the weights take.
 func (m *Matrix) Bytes() int64 { return int64(len(m.bf))*2 + int64(len(m.f32))*4 }
 
+// PackedBytes is what Bytes of a packed (n, k) matrix will be.
+func PackedBytes(n, k int, bf16 bool) int64 {
+	size := int64(4)
+	if bf16 {
+		size = 2
+	}
+	return int64((&Matrix{N: n}).Panels()) * int64(k) * PanelWidth * size
+}
+
 // Row unpacks the weights of output n into dst (K): an embedding, when the
 // packed matrix is a tied head.
 func (m *Matrix) Row(dst []float32, n int) {

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/pkg/device"
 	"github.com/switchyard/switchyard/pkg/forward"
 	"github.com/switchyard/switchyard/pkg/kvcache"
 	"github.com/switchyard/switchyard/pkg/model"
@@ -44,31 +45,15 @@ func New(m *model.Model, p *pool.Pool, s Settings) (*Runner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("loading the gates: %w", err)
 	}
-	bank := forward.NewBank(m, p)
-	if err := loadAll(bank, m.Spec); err != nil {
-		return nil, err
+	cpu := device.NewCPU(m, p, device.Settings{})
+	if err := device.LoadAll(context.Background(), cpu, m.Spec); err != nil {
+		return nil, fmt.Errorf("loading the experts: %w", err)
 	}
-	return Assemble(trunk, router, bank, s)
-}
-
-func loadAll(bank *forward.Bank, spec model.Spec) error {
-	for l := range spec.Layer {
-		for e := 0; spec.Layer[l].MoE && e < spec.Experts; e++ {
-			if err := bank.Load(forward.ExpertID{Layer: l, Expert: e}); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// Assemble makes a runner of parts that are already loaded.
-func Assemble(trunk *forward.Trunk, router *forward.Router, bank *forward.Bank, s Settings) (*Runner, error) {
 	kv, err := kvcache.NewPool(trunk.Shape(), s.KVBytes)
 	if err != nil {
 		return nil, err
 	}
-	local := &forward.Local{Router: router, Bank: bank, Wire: s.Wire}
+	local := &forward.Local{Router: router, Experts: cpu, Wire: s.Wire}
 	return &Runner{step: forward.Step{Trunk: trunk, MoE: local}, local: local, trunk: trunk, kv: kv}, nil
 }
 

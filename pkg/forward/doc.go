@@ -3,7 +3,7 @@
 //
 //	Trunk   embedding, attention, norms, shared and dense experts, LM head  (attention service)
 //	Router  logits, top-k, routing weights                                  (gate service)
-//	Bank    the routed experts that are loaded                              (expert hosts)
+//	Expert  a routed expert's weights; rows computed with loaded ones       (expert hosts)
 //	Combine the sum of a row's expert outputs in slot order                 (aggregator)
 //
 // Services call these with messages between them; Local calls them one after

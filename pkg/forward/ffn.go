@@ -1,6 +1,8 @@
 package forward
 
 import (
+	"context"
+
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/model"
 )
@@ -11,19 +13,41 @@ type ffn struct {
 	down   *cpu.Matrix // (D, F)
 }
 
-func loadFFN(m *model.Model, layer, expert int, gate, up, down model.Role) (*ffn, error) {
+// ffnRefs names the tensors of an ffn.
+type ffnRefs struct{ gate, up, down model.Ref }
+
+func refsOf(layer, expert int, gate, up, down model.Role) ffnRefs {
 	ref := func(r model.Role) model.Ref { return model.Ref{Role: r, Layer: layer, Expert: expert} }
-	gateUp, err := loadMatrix(m, ref(gate), ref(up))
-	if err != nil {
-		return nil, err
-	}
-	d, err := loadMatrix(m, ref(down))
-	if err != nil {
-		return nil, err
-	}
-	return &ffn{gateUp: gateUp, down: d}, nil
+	return ffnRefs{ref(gate), ref(up), ref(down)}
 }
 
+// loadFFN stops between the two matrices when ctx ends.
+func loadFFN(ctx context.Context, m *model.Model, refs ffnRefs) (*ffn, error) {
+	gateUp, err := loadMatrix(m, refs.gate, refs.up)
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	down, err := loadMatrix(m, refs.down)
+	if err != nil {
+		return nil, err
+	}
+	return &ffn{gateUp: gateUp, down: down}, nil
+}
+
+// bytes is what the loaded network's bytes will be.
+func (r ffnRefs) bytes(m *model.Model) (int64, error) {
+	gateUp, err := layoutOf(m, r.gate, r.up)
+	if err != nil {
+		return 0, err
+	}
+	down, err := layoutOf(m, r.down)
+	return gateUp.bytes() + down.bytes(), err
+}
+
+func (f *ffn) hidden() int  { return f.down.N }
 func (f *ffn) width() int   { return f.down.K }
 func (f *ffn) bytes() int64 { return f.gateUp.Bytes() + f.down.Bytes() }
 func (f *ffn) nanos(rows int) int {

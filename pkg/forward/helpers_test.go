@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/switchyard/switchyard/kernels/pool"
@@ -46,14 +47,14 @@ type rig struct {
 	m      *model.Model
 	trunk  *Trunk
 	router *Router
-	bank   *Bank
+	loaded *loaded
 	kv     *kvcache.Pool
 }
 
 func newRig(t testing.TB, m *model.Model) *rig {
 	t.Helper()
 	p := threads(t)
-	r := &rig{m: m, bank: warm(t, m, p)}
+	r := &rig{m: m, loaded: warm(t, m, p)}
 	var err error
 	if r.trunk, err = LoadTrunk(m, p, 256); err != nil {
 		t.Fatal(err)
@@ -67,22 +68,51 @@ func newRig(t testing.TB, m *model.Model) *rig {
 	return r
 }
 
-// warm is a bank with all experts.
-func warm(t testing.TB, m *model.Model, p *pool.Pool) *Bank {
+// loaded are experts that stay; lent counts those that are borrowed.
+type loaded struct {
+	p       *pool.Pool
+	spec    model.Spec
+	experts map[ExpertID]*Expert
+	lent    atomic.Int64
+}
+
+func (l *loaded) Borrow(id ExpertID) *Expert {
+	e := l.experts[id]
+	if e != nil {
+		l.lent.Add(1)
+	}
+	return e
+}
+
+func (l *loaded) GiveBack(ExpertID) { l.lent.Add(-1) }
+
+func (l *loaded) Compute(in Routed, out []float32, s *ExpertScratch) error {
+	return ComputeExperts(l.p, l, in, out, s)
+}
+
+// warm loads all experts.
+func warm(t testing.TB, m *model.Model, p *pool.Pool) *loaded {
 	t.Helper()
-	b := NewBank(m, p)
+	out := &loaded{p: p, spec: m.Spec, experts: map[ExpertID]*Expert{}}
 	for l, spec := range m.Spec.Layer {
 		for e := 0; spec.MoE && e < m.Spec.Experts; e++ {
-			if err := b.Load(ExpertID{l, e}); err != nil {
+			expert, err := LoadExpert(t.Context(), m, ExpertID{l, e})
+			if err != nil {
 				t.Fatal(err)
 			}
+			out.experts[ExpertID{l, e}] = expert
 		}
 	}
-	return b
+	t.Cleanup(func() {
+		if n := out.lent.Load(); n != 0 {
+			t.Errorf("%d experts were not given back", n)
+		}
+	})
+	return out
 }
 
 func (r *rig) step(w Wire) *Step {
-	return &Step{Trunk: r.trunk, MoE: &Local{Router: r.router, Bank: r.bank, Wire: w}}
+	return &Step{Trunk: r.trunk, MoE: &Local{Router: r.router, Experts: r.loaded, Wire: w}}
 }
 
 func (r *rig) table(t testing.TB, positions int) *kvcache.Table {

@@ -4,15 +4,21 @@ import (
 	"context"
 )
 
+// Experts computes routed rows with experts that are loaded. See
+// ComputeExperts for the arguments.
+type Experts interface {
+	Compute(in Routed, out []float32, s *ExpertScratch) error
+}
+
 // Local is the routed experts of a model by direct calls: what gate, expert
 // hosts and aggregator do together, with the wire's rounding between them.
 type Local struct {
-	Router *Router
-	Bank   *Bank
-	Wire   Wire
+	Router  *Router
+	Experts Experts
+	Wire    Wire
 
 	routes   Routes
-	scratch  BankScratch
+	scratch  ExpertScratch
 	x        []float32
 	partials []float32
 	routed   Routed
@@ -27,7 +33,7 @@ func (m *Local) Start(_ context.Context, layer int, x []float32) (Pending, error
 	}
 	m.fill(layer)
 	m.partials = Resize(m.partials, m.routes.K*len(x))
-	if err := m.Bank.Compute(m.routed, m.partials, &m.scratch); err != nil {
+	if err := m.Experts.Compute(m.routed, m.partials, &m.scratch); err != nil {
 		return nil, err
 	}
 	m.round(m.partials)
@@ -46,8 +52,8 @@ func (m *Local) fill(layer int) {
 
 // Wait combines the partials.
 func (m *Local) Wait(_ context.Context, out []float32) error {
-	d := m.Bank.m.Spec.Hidden
-	eachRow(workers{Pool: m.Bank.p}, len(out)/d, m.routes.K*d/8, func(from, to int) {
+	d := m.Router.spec.Hidden
+	eachRow(workers{Pool: m.Router.p}, len(out)/d, m.routes.K*d/8, func(from, to int) {
 		combineRows(out, m.partials, nil, m.routes.K, d, from, to)
 		m.Wire.Round(out[from*d : to*d])
 	})
@@ -56,8 +62,8 @@ func (m *Local) Wait(_ context.Context, out []float32) error {
 
 // round is what the wire does to rows (…, D).
 func (m *Local) round(x []float32) {
-	d := m.Bank.m.Spec.Hidden
-	eachRow(workers{Pool: m.Bank.p}, len(x)/d, d/8, func(from, to int) { m.Wire.Round(x[from*d : to*d]) })
+	d := m.Router.spec.Hidden
+	eachRow(workers{Pool: m.Router.p}, len(x)/d, d/8, func(from, to int) { m.Wire.Round(x[from*d : to*d]) })
 }
 
 // Read is the bytes of expert weights that computing has taken so far.

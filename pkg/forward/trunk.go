@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"context"
 	"fmt"
 	"math"
 
@@ -125,13 +126,13 @@ func (tl *trunkLayer) loadBias(m *model.Model, at func(model.Role) model.Ref) er
 
 func (tl *trunkLayer) loadFFNs(m *model.Model, l int) (err error) {
 	if !m.Spec.Layer[l].MoE {
-		tl.dense, err = loadFFN(m, l, 0, model.DenseGate, model.DenseUp, model.DenseDown)
+		tl.dense, err = loadFFN(context.Background(), m, refsOf(l, 0, model.DenseGate, model.DenseUp, model.DenseDown))
 		return err
 	}
 	if m.Spec.SharedWidth == 0 {
 		return nil
 	}
-	if tl.shared, err = loadFFN(m, l, 0, model.SharedGate, model.SharedUp, model.SharedDown); err != nil {
+	if tl.shared, err = loadFFN(context.Background(), m, refsOf(l, 0, model.SharedGate, model.SharedUp, model.SharedDown)); err != nil {
 		return err
 	}
 	tl.sharedGate, err = loadMatrix(m, model.Ref{Role: model.SharedRouter, Layer: l})

@@ -32,6 +32,8 @@ type Model struct {
 type source interface {
 	// tensor finds a tensor by the family's name for it.
 	tensor(name string) (Tensor, bool)
+	// stat is tensor, perhaps without Data.
+	stat(name string) (Tensor, bool)
 	file(name string) ([]byte, bool)
 	close() error
 }
@@ -39,14 +41,22 @@ type source interface {
 // Tensor returns a view of one tensor, its shape as Spec.Shape says. It fails
 // only for a ref that the spec does not have. A tied head is the embedding.
 func (m *Model) Tensor(ref Ref) (Tensor, error) {
+	t, err := m.lookUp(ref, m.source.tensor)
+	return aligned(t), err
+}
+
+// Stat describes a tensor as Tensor does, without making its Data.
+func (m *Model) Stat(ref Ref) (Tensor, error) { return m.lookUp(ref, m.source.stat) }
+
+func (m *Model) lookUp(ref Ref, in func(name string) (Tensor, bool)) (Tensor, error) {
 	if !m.Spec.Has(ref) {
 		return Tensor{}, fmt.Errorf("model %s has no tensor %v", m.Name, ref)
 	}
-	t, ok := m.source.tensor(m.tensorName(ref))
+	t, ok := in(m.tensorName(ref))
 	if !ok {
 		return Tensor{}, fmt.Errorf("model %s lost tensor %q", m.Name, m.tensorName(ref))
 	}
-	return aligned(t), nil
+	return t, nil
 }
 
 // Floats returns one tensor converted to float32, as a copy.
@@ -62,7 +72,7 @@ func (m *Model) Floats(ref Ref) ([]float32, error) {
 func (m *Model) ExpertBytes(layer, expert int) (int64, error) {
 	var n int64
 	for _, role := range ExpertRoles {
-		t, err := m.stat(Ref{role, layer, expert})
+		t, err := m.Stat(Ref{role, layer, expert})
 		if err != nil {
 			return 0, err
 		}
@@ -84,14 +94,6 @@ func (m *Model) tensorName(ref Ref) string {
 		ref.Role = Embed
 	}
 	return m.family.tensorName(ref)
-}
-
-// stat is Tensor without the promise of Data, for sources that make it.
-func (m *Model) stat(ref Ref) (Tensor, error) {
-	if s, ok := m.source.(*synthetic); ok && m.Spec.Has(ref) {
-		return s.stat(m.tensorName(ref))
-	}
-	return m.Tensor(ref)
 }
 
 // validate checks that every tensor that the spec needs is there, in the right

@@ -199,6 +199,9 @@ func (c *checkpoint) tensor(name string) (Tensor, bool) {
 	return f.Tensor(name)
 }
 
+// stat is tensor: a view costs nothing.
+func (c *checkpoint) stat(name string) (Tensor, bool) { return c.tensor(name) }
+
 func (c *checkpoint) file(name string) ([]byte, bool) {
 	if !plainName(name) {
 		return nil, false

@@ -61,17 +61,17 @@ type synthetic struct {
 }
 
 // stat describes a tensor without making it.
-func (s *synthetic) stat(name string) (Tensor, error) {
+func (s *synthetic) stat(name string) (Tensor, bool) {
 	ref, ok := s.refs[name]
 	if !ok {
-		return Tensor{}, fmt.Errorf("no synthetic tensor is called %q", name)
+		return Tensor{}, false
 	}
-	return Tensor{Name: name, DType: safetensors.BF16, Shape: s.spec.Shape(ref)}, nil
+	return Tensor{Name: name, DType: safetensors.BF16, Shape: s.spec.Shape(ref)}, true
 }
 
 func (s *synthetic) tensor(name string) (Tensor, bool) {
-	t, err := s.stat(name)
-	if err != nil {
+	t, ok := s.stat(name)
+	if !ok {
 		return Tensor{}, false
 	}
 	t.Data = make([]byte, 2*t.Len())

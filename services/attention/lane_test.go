@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/pkg/device"
 	"github.com/switchyard/switchyard/pkg/forward"
 	"github.com/switchyard/switchyard/pkg/kvcache"
 	"github.com/switchyard/switchyard/pkg/model"
@@ -34,13 +35,9 @@ func realBench(t *testing.T, maxRows int) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bank := forward.NewBank(m, p)
-	for l := range m.Spec.Layers {
-		for e := range m.Spec.Experts {
-			if err := bank.Load(forward.ExpertID{Layer: l, Expert: e}); err != nil {
-				t.Fatal(err)
-			}
-		}
+	cpu := device.NewCPU(m, p, device.Settings{})
+	if err := device.LoadAll(t.Context(), cpu, m.Spec); err != nil {
+		t.Fatal(err)
 	}
 	b := newBench(t, 1, maxRows)
 	if b.kv, err = kvcache.NewPool(trunk.Shape(), 8<<20); err != nil {
@@ -48,7 +45,7 @@ func realBench(t *testing.T, maxRows int) *bench {
 	}
 	b.stats.kv = b.kv
 	l := b.lanes[0]
-	l.step.Trunk, l.step.MoE = trunk, &forward.Local{Router: router, Bank: bank, Wire: forward.WireBF16}
+	l.step.Trunk, l.step.MoE = trunk, &forward.Local{Router: router, Experts: cpu, Wire: forward.WireBF16}
 	return b
 }
 

@@ -1,11 +1,14 @@
 package forward
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/switchyard/switchyard/pkg/model"
 )
 
 // entries draws work: rows of X in any order, each for any expert.
@@ -20,10 +23,10 @@ func entries(seed uint64, n, rows, experts int) Routed {
 	return in
 }
 
-func compute(t testing.TB, b *Bank, in Routed) []float32 {
+func compute(t testing.TB, b *loaded, in Routed) []float32 {
 	t.Helper()
-	out := make([]float32, len(in.Expert)*b.m.Spec.Hidden)
-	if err := b.Compute(in, out, &BankScratch{}); err != nil {
+	out := make([]float32, len(in.Expert)*b.spec.Hidden)
+	if err := b.Compute(in, out, &ExpertScratch{}); err != nil {
 		t.Fatal(err)
 	}
 	return out
@@ -77,12 +80,12 @@ func TestComputeRowInvariant(t *testing.T) {
 func TestComputeReusesScratch(t *testing.T) {
 	m := tiny(t)
 	b, d := warm(t, m, threads(t)), m.Spec.Hidden
-	var s BankScratch
+	var s ExpertScratch
 	rapid.Check(t, func(t *rapid.T) {
 		in := entries(rapid.Uint64().Draw(t, "seed"), rapid.IntRange(0, 40).Draw(t, "n"), 6, 4)
 		in.X = noise(9, 6*d)
 		fresh, reused := make([]float32, len(in.Expert)*d), make([]float32, len(in.Expert)*d)
-		if err := b.Compute(in, fresh, &BankScratch{}); err != nil {
+		if err := b.Compute(in, fresh, &ExpertScratch{}); err != nil {
 			t.Fatal(err)
 		}
 		if err := b.Compute(in, reused, &s); err != nil {
@@ -112,74 +115,55 @@ func TestComputeWeights(t *testing.T) {
 	}
 }
 
+// One expert that is missing is an error, and the others are given back.
 func TestNotWarm(t *testing.T) {
-	b := NewBank(tiny(t), threads(t))
-	if err := b.Load(ExpertID{0, 1}); err != nil {
-		t.Fatal(err)
-	}
+	b := warm(t, tiny(t), threads(t))
+	delete(b.experts, ExpertID{0, 2})
 	for _, in := range []Routed{
-		{Layer: 0, Expert: []uint32{1, 2}}, {Layer: 1, Expert: []uint32{1}}, {Layer: 0, Expert: []uint32{1 << 31}},
+		{Layer: 0, Expert: []uint32{1, 2}}, {Layer: 2, Expert: []uint32{1}}, {Layer: 0, Expert: []uint32{0, 1 << 31}},
 	} {
 		n := len(in.Expert)
 		in.X, in.Source, in.Weight = make([]float32, 64), make([]uint32, n), make([]float32, n)
-		if err := b.Compute(in, make([]float32, n*64), &BankScratch{}); !errors.Is(err, ErrNotWarm) {
+		if err := b.Compute(in, make([]float32, n*64), &ExpertScratch{}); !errors.Is(err, ErrNotWarm) {
 			t.Errorf("%v: %v, want ErrNotWarm", in.Expert, err)
 		}
 	}
 }
 
-// Warm and Bytes are what loads and evictions in any order leave.
-func TestLoadAndEvict(t *testing.T) {
-	m, p := tiny(t), threads(t)
-	lone := NewBank(m, p)
-	if err := lone.Load(ExpertID{0, 0}); err != nil {
-		t.Fatal(err)
-	}
-	size := lone.Bytes()
-	if want := m.Spec.ExpertParameters() * 2; size < want || size > want*3/2 {
-		t.Errorf("an expert takes %d bytes, its bf16 weights %d", size, want)
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		b, want := NewBank(m, p), map[ExpertID]bool{}
-		id := rapid.Custom(func(t *rapid.T) ExpertID {
-			return ExpertID{rapid.IntRange(0, 1).Draw(t, "layer"), rapid.IntRange(0, 3).Draw(t, "expert")}
-		})
-		t.Repeat(map[string]func(*rapid.T){
-			"load": func(t *rapid.T) {
-				x := id.Draw(t, "id")
-				if err := b.Load(x); err != nil {
-					t.Fatal(err)
-				}
-				want[x] = true
-			},
-			"evict": func(t *rapid.T) {
-				x := id.Draw(t, "id")
-				b.Evict(x)
-				delete(want, x)
-			},
-			"": func(t *rapid.T) {
-				got := b.Warm()
-				for _, x := range got {
-					if !want[x] {
-						t.Fatalf("%v is warm", x)
-					}
-				}
-				if len(got) != len(want) || b.Bytes() != int64(len(want))*size {
-					t.Fatalf("%v warm in %d bytes, want %v", got, b.Bytes(), want)
-				}
-			},
-		})
-	})
-}
-
-func TestLoadUnknownExpert(t *testing.T) {
-	b := NewBank(tiny(t), threads(t))
-	for _, id := range []ExpertID{{0, 4}, {2, 0}, {-1, 0}, {0, -1}} {
-		if err := b.Load(id); err == nil {
-			t.Errorf("%v was loaded", id)
+// ExpertBytes knows the bytes before the expert is loaded, in every type.
+func TestExpertBytes(t *testing.T) {
+	for _, m := range []*model.Model{tiny(t), small(t, "mixtral"), small(t, "qwen2_moe-mixed")} {
+		last := ExpertID{Expert: m.Spec.Experts - 1}
+		for !m.Spec.Layer[last.Layer].MoE {
+			last.Layer++
+		}
+		e, err := LoadExpert(t.Context(), m, last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := ExpertBytes(m, last)
+		if err != nil || n != e.Bytes() || n < 2*m.Spec.ExpertParameters() {
+			t.Errorf("%s: %v takes %d bytes, %d foreseen, %v", m.Name, last, e.Bytes(), n, err)
 		}
 	}
-	if len(b.Warm()) != 0 || b.Bytes() != 0 {
-		t.Errorf("%v, %d bytes", b.Warm(), b.Bytes())
+}
+
+func TestUnknownExpert(t *testing.T) {
+	m := tiny(t)
+	for _, id := range []ExpertID{{0, 4}, {2, 0}, {-1, 0}, {0, -1}} {
+		if _, err := LoadExpert(t.Context(), m, id); err == nil {
+			t.Errorf("%v was loaded", id)
+		}
+		if _, err := ExpertBytes(m, id); err == nil {
+			t.Errorf("%v has a size", id)
+		}
+	}
+}
+
+func TestLoadExpertCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := LoadExpert(ctx, tiny(t), ExpertID{}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }
