@@ -135,7 +135,7 @@ func comparePipeline(t *testing.T, dir string, wire forward.Wire, hops schemas.H
 }
 
 // startYard is a pipeline with so many expert hosts, in this process.
-func startYard(t *testing.T, dir string, wire forward.Wire, hops schemas.Hops, hosts int) *yard {
+func startYard(t *testing.T, dir string, wire forward.Wire, hops schemas.Hops, hosts int, change ...func(*UpCmd)) *yard {
 	t.Helper()
 	up := UpCmd{}
 	if err := fillDefaults(&up); err != nil {
@@ -143,6 +143,9 @@ func startYard(t *testing.T, dir string, wire forward.Wire, hops schemas.Hops, h
 	}
 	up.Listen, up.ModelFlags.Model, up.Wire, up.Hops = "", dir, string(wire), string(hops)
 	up.Threads, up.MaxModelLen, up.KVMemory = 1, comparedContext, "64MiB"
+	for _, c := range change {
+		c(&up)
+	}
 	e := &env{Globals: Globals{Prefix: schemas.DefaultPrefix}, stdio: stdio{out: io.Discard, err: io.Discard}, log: slog.New(slog.DiscardHandler)}
 	settings, err := up.settings(t.Context(), e)
 	if err != nil {
