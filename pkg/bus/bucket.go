@@ -86,8 +86,7 @@ func (c *Conn) EraseKey(ctx context.Context, bucket, key string) error {
 // and sees writes at once; whether they were stored is not known here.
 func (c *Conn) FollowKeys(bucket, key string, handler func(key string, value []byte, deleted bool)) (stop func(), err error) {
 	prefix := len(KeySubject(bucket, ""))
-	sub, err := c.nc.Subscribe(KeySubject(bucket, key), func(m *nats.Msg) {
-		defer c.Recover(m.Subject)
+	sub, err := c.Subscribe(KeySubject(bucket, key), "", func(m *nats.Msg) {
 		handler(m.Subject[prefix:], m.Data, m.Header.Get("KV-Operation") != "")
 	})
 	if err != nil {

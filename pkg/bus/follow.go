@@ -26,8 +26,9 @@ const (
 // the caller's goroutine.
 func (c *Conn) Follow(ctx context.Context, stream, subject string, after Place, fn func(Stored) (more bool)) error {
 	f := &follower{c: c, stream: stream, subject: subject, incarnation: after.Incarnation, next: after.Sequence + 1, fn: fn, within: firstAttempt}
+	t := trouble{log: c.log, what: "following " + subject}
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
-		before := f.next
+		before, begun := f.next, time.Now()
 		done, err := f.follow(ctx)
 		if done {
 			return nil
@@ -38,16 +39,12 @@ func (c *Conn) Follow(ctx context.Context, stream, subject string, after Place, 
 		if ctx.Err() != nil || c.nc.IsClosed() {
 			return fmt.Errorf("following %s: %w", subject, errors.Join(ctx.Err(), err))
 		}
-		if f.next > before {
+		if f.next > before || time.Since(begun) > createWithin { // it had worked
 			wait, f.within = firstWait, firstAttempt
+			t.over()
 		}
-		if wait == lastWait {
-			c.log.Warn("cannot follow a stream; still trying", "stream", stream, "subject", subject, "error", err)
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(wait):
-		}
+		t.is(err)
+		_ = c.pause(ctx, wait) // what ends it ends the next attempt, too
 	}
 }
 
@@ -172,5 +169,13 @@ func (f *follower) deliver(a arrival) (done bool, err error) {
 	}
 	f.asked--
 	f.next = a.origin.sequence + 1
-	return !f.fn(Stored{Subject: a.msg.Subject, Data: a.msg.Data, Sequence: a.origin.sequence, Incarnation: f.incarnation, Time: a.origin.stored}), nil
+	m := Stored{Subject: a.msg.Subject, Data: a.msg.Data, Sequence: a.origin.sequence, Incarnation: f.incarnation, Time: a.origin.stored}
+	return !f.call(m), nil
+}
+
+// call passes a message to fn. One that makes it panic is passed over.
+func (f *follower) call(m Stored) (more bool) {
+	more = true
+	_ = f.c.Try(m.Subject, func() error { more = f.fn(m); return nil }) // counted and logged there
+	return more
 }

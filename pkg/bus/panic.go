@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+
+	"github.com/nats-io/nats.go"
 )
 
 // PanicError is what a handler's panic becomes at the message's border, so that
@@ -30,6 +32,19 @@ func (c *Conn) Recover(subject string) {
 	if value := recover(); value != nil {
 		c.panicked(subject, value)
 	}
+}
+
+// Subscribe calls handle for what comes on a subject of core NATS, and bears its
+// panics. Who subscribes with the same group shares the messages; "" is none.
+func (c *Conn) Subscribe(subject, group string, handle nats.MsgHandler) (*nats.Subscription, error) {
+	sub, err := c.nc.QueueSubscribe(subject, group, func(m *nats.Msg) {
+		defer c.Recover(m.Subject)
+		handle(m)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("subscribing to %s: %w", subject, err)
+	}
+	return sub, nil
 }
 
 // catch is deferred; a panic becomes *err.

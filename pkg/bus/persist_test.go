@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -187,4 +189,48 @@ func TestPersistSeesMissingPermissions(t *testing.T) {
 	if !errors.Is(err, nats.ErrPermissionViolation) || ctx.Err() != nil || !strings.Contains(err.Error(), "STREAM.CREATE.test_TOKENS_m") {
 		t.Errorf("error %v", err)
 	}
+}
+
+// While the server is away the log says so once, however much waits for it.
+func TestAwayIsToldOnce(t *testing.T) {
+	r := newRig(t)
+	var logged lines
+	r.conn.log = slog.New(slog.NewTextHandler(&logged, nil))
+	s := names(schemas.HopsUnacked)
+	for layer := range 20 {
+		running, err := NewHop(r.conn, schemas.HopsUnacked).Receive(r.ctx(), Receiver{
+			Stream: s.Expert(layer), Name: "f", Subject: s.Subjects.Expert(layer, "f"),
+		}, func(context.Context, *Msg) error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { running.Stop(); <-running.Closed() }()
+	}
+	if err := r.conn.Ensure(r.ctx(), 1, s.Tokens()); err != nil {
+		t.Fatal(err)
+	}
+	q := r.queue(s, time.Minute)
+	ctx, cancel := context.WithCancel(r.ctx())
+	var waiting sync.WaitGroup
+	waiting.Go(func() { _, _ = q.Pull(ctx, 1) })
+	waiting.Go(func() {
+		_ = r.conn.Follow(ctx, s.Tokens().Name, s.AnyToken(), Place{}, func(Stored) bool { return true })
+	})
+	defer waiting.Wait()
+	defer cancel()
+	r.srv.Shutdown()
+	time.Sleep(1500 * time.Millisecond)
+	r.startServer()
+	eventually(t, "all are back", func() bool { return r.obs.rebuilt.Load() == 20 })
+	if n := logged.count.Load(); n != 2 {
+		t.Errorf("%d lines", n)
+	}
+}
+
+// lines counts what is written.
+type lines struct{ count atomic.Int64 }
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.count.Add(1)
+	return len(b), nil
 }

@@ -68,25 +68,31 @@ func (c *Conn) publish(ctx context.Context, subject, reply string, data []byte, 
 	} else if c.prop != nil {
 		c.prop.Inject(ctx, header)
 	}
-	if err := c.check(subject, reply, data, header); err != nil {
-		c.obs.PublishFailed(subject, err)
+	return c.SendMsg(&nats.Msg{Subject: subject, Reply: reply, Data: data, Header: header})
+}
+
+// SendMsg publishes a message as it is, without a trace. The message is copied.
+func (c *Conn) SendMsg(m *nats.Msg) error {
+	err := c.check(m)
+	if err == nil {
+		if err = c.nc.PublishMsg(m); err != nil {
+			err = fmt.Errorf("publishing to %s: %w", m.Subject, err)
+		}
+	}
+	if err != nil {
+		c.obs.PublishFailed(m.Subject, err)
 		return err
 	}
-	msg := nats.Msg{Subject: subject, Reply: reply, Data: data, Header: header}
-	if err := c.nc.PublishMsg(&msg); err != nil {
-		c.obs.PublishFailed(subject, err)
-		return fmt.Errorf("publishing to %s: %w", subject, err)
-	}
-	c.obs.Published(subject, len(data))
+	c.obs.Published(m.Subject, len(m.Data))
 	return nil
 }
 
 // check finds what the server would answer by closing the connection.
-func (c *Conn) check(subject, reply string, data []byte, header nats.Header) error {
-	if err := checkSubject(subject, reply); err != nil {
+func (c *Conn) check(m *nats.Msg) error {
+	if err := checkSubject(m.Subject, m.Reply); err != nil {
 		return err
 	}
-	return c.checkSize(subject, data, header)
+	return c.checkSize(m.Subject, m.Data, m.Header)
 }
 
 // post publishes what belongs to JetStream's protocol, which is not counted.

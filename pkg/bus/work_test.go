@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/switchyard/switchyard/schemas"
 )
 
@@ -113,5 +115,51 @@ func TestPanickingHandler(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// What comes on a subscription, from a bucket or in a stream that is followed
+// ends no process either.
+func TestPanickingListeners(t *testing.T) {
+	r := newRig(t)
+	s := names(schemas.HopsCore)
+	if err := r.conn.Ensure(r.ctx(), 1, s.Tokens()); err != nil {
+		t.Fatal(err)
+	}
+	var calls atomic.Int64
+	oncePanic := func() bool {
+		if calls.Add(1)%2 == 1 {
+			panic("index out of range")
+		}
+		return false
+	}
+	sub, err := r.conn.Subscribe("a", "", func(*nats.Msg) { oncePanic() })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	stop, err := r.conn.FollowKeys("b", "k", func(string, []byte, bool) { oncePanic() })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	for i, subject := range []string{"a", KeySubject("b", "k")} {
+		for n := range int64(2) {
+			if err := r.conn.SendMsg(&nats.Msg{Subject: subject}); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "handled", func() bool { return calls.Load() == int64(2*i)+n+1 })
+		}
+	}
+	for range 2 {
+		if _, err := r.conn.Store(r.ctx(), s.Token("r"), hidden(1), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.conn.Follow(r.ctx(), s.Tokens().Name, s.AnyToken(), Place{}, func(Stored) bool { return oncePanic() }); err != nil {
+		t.Error(err)
+	}
+	if n := r.obs.panicked.Load(); calls.Load() != 6 || n != 3 {
+		t.Errorf("%d calls, %d panics", calls.Load(), n)
 	}
 }

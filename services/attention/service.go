@@ -159,7 +159,7 @@ func (s *Service) listen(ctx context.Context) (err error) {
 		return fmt.Errorf("receiving blocks: %w", err)
 	}
 	for subject, reason := range map[string]string{s.d.Subjects.AnyCancel(): "cancelled", s.d.Subjects.AnyStop(): "stop"} {
-		sub, err := s.d.Conn.NATS().Subscribe(subject, func(m *nats.Msg) { s.onEnd(m, reason) })
+		sub, err := s.d.Conn.Subscribe(subject, "", func(m *nats.Msg) { s.onEnd(m, reason) })
 		if err != nil {
 			return fmt.Errorf("listening for cancellations: %w", err)
 		}

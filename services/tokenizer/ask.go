@@ -53,7 +53,11 @@ func (s *Service) onAsk(m *nats.Msg) {
 	}
 	select {
 	case s.asks <- struct{}{}:
-		s.tasks.Go(func() { defer func() { <-s.asks }(); s.ask(to, m) })
+		s.tasks.Go(func() {
+			defer s.d.Conn.Recover(m.Subject)
+			defer func() { <-s.asks }()
+			s.ask(to, m)
+		})
 	default:
 		s.tell(to, edge.Refusal("", retryLater(edge.Errorf(edge.Overloaded, "%d asks are being taken in already, and %d may", asksAtOnce, asksAtOnce))))
 	}

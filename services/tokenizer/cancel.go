@@ -65,7 +65,7 @@ func (s *Service) foundStop(request string) { s.signal(s.d.Subjects.Stop(request
 
 // signal sends a message whose subject says all.
 func (s *Service) signal(subject string) {
-	if err := s.d.Conn.NATS().Publish(subject, nil); err != nil {
+	if err := s.d.Conn.SendMsg(&nats.Msg{Subject: subject}); err != nil {
 		s.d.Logger.Warn("sending a signal", "subject", subject, "error", err)
 	}
 }

@@ -63,7 +63,7 @@ func (s *Service) onInterestHeld(m *nats.Msg) { s.lonely.forget(schemas.LastToke
 // takeOver has other replicas end their streams of a request to the same reader.
 func (s *Service) takeOver(st *stream) {
 	body := strings.Join([]string{strconv.FormatInt(st.begun.UnixNano(), 10), s.id, st.subject}, " ")
-	if err := s.d.Conn.NATS().Publish(s.d.Subjects.Interest(interestTaken, st.request), []byte(body)); err != nil {
+	if err := s.d.Conn.SendMsg(&nats.Msg{Subject: s.d.Subjects.Interest(interestTaken, st.request), Data: []byte(body)}); err != nil {
 		s.d.Logger.Debug("taking a reader over", "request", st.request, "error", err)
 	}
 }

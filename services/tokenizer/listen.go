@@ -1,10 +1,6 @@
 package tokenizer
 
-import (
-	"fmt"
-
-	"github.com/nats-io/nats.go"
-)
+import "github.com/nats-io/nats.go"
 
 // listen opens what producers reach without JetStream, and what tokenizers
 // hear from each other.
@@ -38,9 +34,9 @@ func (s *Service) listen() error {
 }
 
 func (s *Service) subscribe(subject, group string, handle nats.MsgHandler) error {
-	sub, err := s.d.Conn.NATS().QueueSubscribe(subject, group, handle)
+	sub, err := s.d.Conn.Subscribe(subject, group, handle)
 	if err != nil {
-		return fmt.Errorf("subscribing to %s: %w", subject, err)
+		return err
 	}
 	s.subs = append(s.subs, sub)
 	return nil

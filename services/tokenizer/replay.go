@@ -62,6 +62,7 @@ func (s *Service) replay(request string, to destination, asked bool) {
 	to.probed, to.stream = true, st.id
 	s.takeOver(st)
 	s.tasks.Go(func() {
+		defer s.d.Conn.Recover(s.d.Subjects.Replay())
 		defer s.streams.close(st)
 		err := s.stream(ctx, request, to)
 		if errors.Is(err, tokenlog.ErrUnknown) {

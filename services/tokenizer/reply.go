@@ -4,8 +4,6 @@ import (
 	"fmt"
 
 	"github.com/nats-io/nats.go"
-
-	"github.com/switchyard/switchyard/pkg/bus"
 )
 
 // origin is how a subject that answers go to came here, and so what it may be.
@@ -39,20 +37,9 @@ func (s *Service) publish(to destination, m *nats.Msg) error {
 		s.metrics.RefusedReplies.Inc()
 		return fmt.Errorf("not answering: %w", err)
 	}
-	limit := s.d.Conn.MaxPayload()
-	if int64(len(m.Data))+headerRoom > limit && int64(m.Size()) > limit {
-		return &bus.TooLargeError{Subject: to.subject, Size: int64(m.Size()), Limit: limit}
-	}
 	m.Subject = to.subject
-	if err := s.d.Conn.NATS().PublishMsg(m); err != nil {
-		return fmt.Errorf("publishing to %s: %w", to.subject, err)
-	}
-	return nil
+	return s.d.Conn.SendMsg(m)
 }
-
-// headerRoom is more than a chunk's headers need, so that they are not counted
-// for chunks that are far from the limit.
-const headerRoom = 8192
 
 // answerable says whether a request's reply subject can be answered to; one
 // that cannot is counted, and nothing is done for it.
