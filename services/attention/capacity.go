@@ -58,3 +58,20 @@ func (s *Service) awaitLarger(ctx context.Context, need int) (largest float64, o
 	})
 	return max(largest, float64(s.kv.Capacity())), ok
 }
+
+// serve gives free pages to those who wait for them.
+func (e *engine) serve() {
+	for {
+		s, ok := e.line.Next(e.stats.kv.Free())
+		if !ok {
+			return
+		}
+		table, err := e.stats.kv.Reserve(s.positions())
+		if err != nil {
+			e.stepFailed(s, err) // cannot be: nobody else takes pages
+			return
+		}
+		s.seat(table, time.Now())
+		e.stats.active(len(e.sequences))
+	}
+}

@@ -3,6 +3,7 @@ package attention
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -103,5 +104,30 @@ func TestCheckCapacity(t *testing.T) {
 				t.Errorf("%v does not say what it needs", err)
 			}
 		})
+	}
+}
+
+// One that needs all pages is served under a stream of small ones without end,
+// and those that wait leave at once when they are cancelled or late.
+func TestLargeAmongSmall(t *testing.T) {
+	b := newBench(t, 1, 64)
+	b.hasPages(4)
+	b.add(b.request("small", 2, 2))
+	large, gone, late := b.request("large", 4*32-2, 2), b.request("gone", 2*32, 1), b.request("late", 3*32, 1)
+	late.deadline = time.Now()
+	for _, s := range []*sequence{large, gone, late} {
+		b.add(s)
+	}
+	b.cancel(&pb.Cancel{RequestId: "gone", Reason: "cancelled"})
+	b.heartbeat(time.Now().Add(time.Second))
+	if b.line.Len() != 1 || book(gone).end().GetFinishReason() != "cancelled" || book(late).end().GetError().GetCode() != "deadline_exceeded" {
+		t.Fatalf("%d wait; ended: %v, %v", b.line.Len(), book(gone).end(), book(late).end())
+	}
+	for i := 0; book(large).end() == nil; i++ {
+		if i > 20 {
+			t.Fatalf("%d small ones were served before the large one", i)
+		}
+		b.add(b.request(fmt.Sprint(i), 2, 2))
+		b.step(5)
 	}
 }

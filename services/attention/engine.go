@@ -116,23 +116,6 @@ func (e *engine) add(s *sequence) {
 	e.serve()
 }
 
-// serve gives free pages to those who wait for them.
-func (e *engine) serve() {
-	for {
-		s, ok := e.line.Next(e.stats.kv.Free())
-		if !ok {
-			return
-		}
-		table, err := e.stats.kv.Reserve(s.positions())
-		if err != nil {
-			e.stepFailed(s, err) // cannot be: nobody else takes pages
-			return
-		}
-		s.seat(table, time.Now())
-		e.stats.active(len(e.sequences))
-	}
-}
-
 // launch fills idle lanes with what is ready.
 func (e *engine) launch() {
 	for len(e.idle) > 0 {

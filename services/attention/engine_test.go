@@ -5,15 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/switchyard/switchyard/pkg/bus"
-	"github.com/switchyard/switchyard/pkg/kvcache"
 	"github.com/switchyard/switchyard/pkg/sampling"
 	"github.com/switchyard/switchyard/pkg/tokenlog"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -96,56 +92,6 @@ func TestFailedStep(t *testing.T) {
 	}
 	if b.released != 1 {
 		t.Error("not released")
-	}
-}
-
-// A fault in a microbatch of several ends only the request that has it again when
-// each is tried alone; the others have the tokens they would have had.
-func TestFaultySequence(t *testing.T) {
-	b := realBench(t, 16)
-	alone := serve(t, 16, 5, 4, "")
-	good, bad, also := b.ask("r", 5, 4, ""), b.ask("bad", 6, 4, ""), b.ask("a", 5, 4, "")
-	bad.ids[3] = 1 << 30 // its embedding is far outside the memory
-	for _, s := range []*sequence{good, bad, also} {
-		b.add(s)
-	}
-	for b.compute() {
-	}
-	if e := book(bad).end().GetError(); e.GetCode() != "internal" || !strings.Contains(e.GetMessage(), "panic") {
-		t.Errorf("the faulty one ended with %v", e)
-	}
-	for _, s := range []*sequence{good, also} {
-		if !same(book(s).records, alone) {
-			t.Errorf("%s: %v\nwant %v", s.seq.RequestId, book(s).records, alone)
-		}
-	}
-	if b.kv.Used() != 0 || len(b.order) != 0 {
-		t.Errorf("%d pages, %d sequences are left", b.kv.Used(), len(b.order))
-	}
-}
-
-// One that needs all pages is served under a stream of small ones without end,
-// and those that wait leave at once when they are cancelled or late.
-func TestLargeAmongSmall(t *testing.T) {
-	b := newBench(t, 1, 64)
-	b.hasPages(4)
-	b.add(b.request("small", 2, 2))
-	large, gone, late := b.request("large", 4*32-2, 2), b.request("gone", 2*32, 1), b.request("late", 3*32, 1)
-	late.deadline = time.Now()
-	for _, s := range []*sequence{large, gone, late} {
-		b.add(s)
-	}
-	b.cancel(&pb.Cancel{RequestId: "gone", Reason: "cancelled"})
-	b.heartbeat(time.Now().Add(time.Second))
-	if b.line.Len() != 1 || book(gone).end().GetFinishReason() != "cancelled" || book(late).end().GetError().GetCode() != "deadline_exceeded" {
-		t.Fatalf("%d wait; ended: %v, %v", b.line.Len(), book(gone).end(), book(late).end())
-	}
-	for i := 0; book(large).end() == nil; i++ {
-		if i > 20 {
-			t.Fatalf("%d small ones were served before the large one", i)
-		}
-		b.add(b.request(fmt.Sprint(i), 2, 2))
-		b.step(5)
 	}
 }
 
@@ -235,50 +181,6 @@ func TestHeartbeat(t *testing.T) {
 	for i, s := range all {
 		if code := book(s).end().GetError().GetCode(); (code == "deadline_exceeded") != (i%3 < 2) {
 			t.Errorf("sequence %d ended with %q", i, code)
-		}
-	}
-}
-
-// Work is renewed while its lane gets on or waits for others, and while the
-// engine turns: a lane that hangs loses what it has, an engine that hangs all.
-func TestHang(t *testing.T) {
-	b := newBench(t, 2, 8)
-	s, other, waiting := b.request("r", 2, 10), b.request("other", 2, 10), b.request("waits", 40*32, 1000)
-	b.add(s)
-	b.start()
-	b.add(other)
-	b.start()
-	b.add(waiting) // for more pages than there are
-	lane := s.delivery.lane.Load()
-	if lane == nil || lane == other.delivery.lane.Load() {
-		t.Fatal("each is to have a lane")
-	}
-	lane.pulse.begin()
-	b.pulse.begin()
-	renewed := func() (n [3]int) {
-		for i, q := range []*sequence{s, other, waiting} {
-			n[i], delivered(q).renewals = delivered(q).renewals, 0
-		}
-		return n
-	}
-	for _, tc := range []struct {
-		name   string
-		before func()
-		want   [3]int
-	}{
-		{"just begun", func() {}, [3]int{1, 1, 1}},
-		{"stuck lane", func() {}, [3]int{0, 1, 1}},
-		{"others are slow", func() { lane.remote.waitingFlag.Store(true) }, [3]int{1, 1, 1}},
-		{"still they are", func() { b.pulse.progress.Tick() }, [3]int{1, 1, 1}},
-		{"a piece is done", func() { lane.remote.waitingFlag.Store(false); lane.pulse.progress.Tick() }, [3]int{1, 1, 1}},
-		{"the engine is slow", func() { lane.pulse.progress.Tick() }, [3]int{1, 1, 1}},
-		{"the engine is stuck", func() { lane.pulse.progress.Tick() }, [3]int{0, 0, 0}},
-		{"it was not", func() { lane.pulse.progress.Tick(); b.append(s, &pb.Record{}) }, [3]int{1, 1, 1}},
-	} {
-		tc.before()
-		b.keeper.renew()
-		if got := renewed(); got != tc.want {
-			t.Errorf("%s: renewed %v, want %v", tc.name, got, tc.want)
 		}
 	}
 }
@@ -377,102 +279,4 @@ func TestRunHandsOver(t *testing.T) {
 			t.Error("a stopped engine owns nothing")
 		}
 	})
-}
-
-// Whatever happens in whatever order: a log has one end and nothing after it,
-// its tokens are numbered, and pages and slots are freed once.
-func TestAnyOrder(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		b := newBench(t, rapid.IntRange(1, 3).Draw(rt, "lanes"), rapid.IntRange(1, 20).Draw(rt, "rows"))
-		b.hasPages(rapid.IntRange(2, 12).Draw(rt, "pages"))
-		var all []*sequence
-		pick := func(rt *rapid.T) *sequence {
-			if len(all) == 0 {
-				rt.Skip("no sequence")
-			}
-			return all[rapid.IntRange(0, len(all)-1).Draw(rt, "sequence")]
-		}
-		rt.Repeat(map[string]func(*rapid.T){
-			"add": func(rt *rapid.T) {
-				if len(all) == 20 {
-					rt.Skip("enough")
-				}
-				id := fmt.Sprint(rapid.IntRange(0, 6).Draw(rt, "id"))
-				s := b.request(id, rapid.IntRange(1, 30).Draw(rt, "prompt"), rapid.IntRange(1, 4).Draw(rt, "max"))
-				s.epoch = uint64(rapid.IntRange(0, 30).Draw(rt, "epoch"))
-				b.add(s)
-				all = append(all, s)
-			},
-			"start": func(*rapid.T) { b.start() },
-			"land": func(rt *rapid.T) {
-				if len(b.flying) == 0 {
-					rt.Skip("nothing in flight")
-				}
-				errs := []error{nil, nil, nil, errors.New("failed"), context.Canceled, &panicError{"fault"}}
-				err := rapid.SampledFrom(errs).Draw(rt, "error")
-				b.land(rapid.IntRange(0, len(b.flying)-1).Draw(rt, "which"), rapid.SampledFrom([]uint32{5, 9}).Draw(rt, "token"), err)
-			},
-			"cancel": func(rt *rapid.T) { b.cancel(&pb.Cancel{RequestId: pick(rt).seq.RequestId, Reason: "cancelled"}) },
-			"lose": func(rt *rapid.T) {
-				s := pick(rt)
-				book(s).err = tokenlog.ErrStale
-				b.drop(lostLog{s.seq.RequestId, s.writer})
-			},
-			"beat": func(rt *rapid.T) {
-				pick(rt).deadline = time.Now()
-				b.heartbeat(time.Now().Add(time.Second))
-			},
-			"": func(rt *rapid.T) { checkBooks(rt, b, all) },
-		})
-		for steps := 0; len(b.order) > 0 && steps < 2000; steps++ {
-			b.step(9)
-		}
-		checkBooks(rt, b, all)
-		if b.released != b.taken || b.kv.Used() != 0 || len(b.sequences)+len(b.order)+len(b.busy) != 0 {
-			rt.Fatalf("%d of %d slots, %d pages, %d sequences are left", b.taken-b.released, b.taken, b.kv.Used(), len(b.sequences))
-		}
-	})
-}
-
-func checkBooks(t *rapid.T, b *bench, all []*sequence) {
-	for _, s := range all {
-		tokens := 0
-		for i, r := range book(s).records {
-			if r.GetTerminal() != nil && i != len(book(s).records)-1 {
-				t.Fatalf("%s: records after the end: %v", s.seq.RequestId, book(s).records)
-			}
-			if tok := r.GetToken(); tok != nil {
-				if tok.Index != int32(tokens) {
-					t.Fatalf("%s: index %d, want %d", s.seq.RequestId, tok.Index, tokens)
-				}
-				tokens++
-			}
-		}
-		if tokens > int(s.seq.MaxTokens) {
-			t.Fatalf("%s: %d tokens of %d", s.seq.RequestId, tokens, s.seq.MaxTokens)
-		}
-	}
-	flying := map[*sequence]bool{}
-	for _, mb := range b.flying {
-		for _, p := range mb.parts {
-			if flying[p.s] {
-				t.Fatalf("%s is in two microbatches", p.s.seq.RequestId)
-			}
-			flying[p.s] = true
-		}
-	}
-	if held := b.taken - b.released; held != len(b.order) {
-		t.Fatalf("%d slots are held by %d sequences", held, len(b.order))
-	}
-	pages, waiting := 0, 0
-	for _, s := range b.order {
-		if s.table == nil {
-			waiting++
-		} else {
-			pages += kvcache.PagesFor(s.positions())
-		}
-	}
-	if pages != b.kv.Used() || waiting != b.line.Len() {
-		t.Fatalf("%d pages are held and %d used; %d sequences wait, %d in line", pages, b.kv.Used(), waiting, b.line.Len())
-	}
 }

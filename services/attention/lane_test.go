@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -183,4 +184,29 @@ func TestLaneStops(t *testing.T) {
 	go func() { b.lanes[0].run(ctx, make(chan *microbatch)); close(done) }()
 	cancel()
 	<-done
+}
+
+// A fault in a microbatch of several ends only the request that has it again when
+// each is tried alone; the others have the tokens they would have had.
+func TestFaultySequence(t *testing.T) {
+	b := realBench(t, 16)
+	alone := serve(t, 16, 5, 4, "")
+	good, bad, also := b.ask("r", 5, 4, ""), b.ask("bad", 6, 4, ""), b.ask("a", 5, 4, "")
+	bad.ids[3] = 1 << 30 // its embedding is far outside the memory
+	for _, s := range []*sequence{good, bad, also} {
+		b.add(s)
+	}
+	for b.compute() {
+	}
+	if e := book(bad).end().GetError(); e.GetCode() != "internal" || !strings.Contains(e.GetMessage(), "panic") {
+		t.Errorf("the faulty one ended with %v", e)
+	}
+	for _, s := range []*sequence{good, also} {
+		if !same(book(s).records, alone) {
+			t.Errorf("%s: %v\nwant %v", s.seq.RequestId, book(s).records, alone)
+		}
+	}
+	if b.kv.Used() != 0 || len(b.order) != 0 {
+		t.Errorf("%d pages, %d sequences are left", b.kv.Used(), len(b.order))
+	}
 }
