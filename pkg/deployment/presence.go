@@ -124,7 +124,7 @@ func (p *Presence) answer() uint64 {
 	if p.view == nil {
 		return 0
 	}
-	return p.view.Answer()
+	return p.view.Answer(p.id)
 }
 
 func (p *Presence) asked() <-chan struct{} {

@@ -1,6 +1,8 @@
 package members
 
 import (
+	"encoding/binary"
+	"hash/fnv"
 	"maps"
 	"sync/atomic"
 	"time"
@@ -10,8 +12,10 @@ import (
 
 // The roll call tells replicas from records that only claim to be one. The
 // planner's host puts a new number, the call, into each of its renewals;
-// everybody repeats the newest call in the next own one. Who has never
-// answered is no member, and who stops answering is none any more:
+// everybody answers the newest call in the next own one, with a number that
+// follows from the call and the own id: a copy of another's record answers
+// nothing. Who has never answered is no member, and who stops answering is none
+// any more:
 //
 //	unknown ──answers──▶ member ──no answer for answerWithin, or silent──▶ unknown
 //
@@ -49,8 +53,35 @@ func newRollCall() rollCall {
 	}
 }
 
-// Answer is the newest call, for the replica's own renewal.
-func (v *View) Answer() uint64 { return v.roll.newest.Load() }
+// Answer is what a replica of this id says to the newest call in its own
+// renewal, 0 if none was heard.
+func (v *View) Answer(id string) uint64 {
+	if call := v.roll.newest.Load(); call != 0 {
+		return answerOf(call, id)
+	}
+	return 0
+}
+
+// answerOf mixes a call and an id.
+func answerOf(call uint64, id string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(id)) // never fails
+	_, _ = h.Write(binary.LittleEndian.AppendUint64(nil, call))
+	return h.Sum64()
+}
+
+// answers says whether a record answers a call that is valid; v.mu is held.
+func (v *View) answers(m *pb.Member) bool {
+	if m.GetAnswer() == 0 {
+		return false
+	}
+	for call := range v.roll.calls {
+		if answerOf(call, m.GetId()) == m.GetAnswer() {
+			return true
+		}
+	}
+	return false
+}
 
 // Asked gets a note when this replica should not wait with its answer.
 func (v *View) Asked() <-chan struct{} { return v.roll.asked }
@@ -104,7 +135,7 @@ func (v *View) wanted() bool {
 
 // admit makes the entry of a renewal, nil for who is unknown; v.mu is held.
 func (v *View) admit(m *pb.Member, before *entry) *entry {
-	_, valid := v.roll.calls[m.GetAnswer()]
+	valid := v.answers(m)
 	e := &entry{member: m, answered: valid}
 	switch {
 	case before == nil && !valid && v.wanted():

@@ -19,7 +19,7 @@ type stage struct {
 	*View
 	// call is what the planner's host, expert-p, calls in each renewal; 0: it does not.
 	call uint64
-	// honest repeat the call; liars and old renew their records without.
+	// honest answer the call; liars say what the planner's host says.
 	honest, liars []string
 }
 
@@ -28,13 +28,13 @@ func (s *stage) play(d time.Duration) {
 	for ; d > 0; d -= Interval {
 		if s.call != 0 {
 			s.call++
-			s.put(&pb.Member{Id: "expert-p", Service: "expert", Call: s.call, Answer: s.Answer()})
+			s.put(&pb.Member{Id: "expert-p", Service: "expert", Call: s.call, Answer: s.Answer("expert-p")})
 		}
 		for _, id := range s.honest {
-			s.put(&pb.Member{Id: id, Service: service(id), Answer: s.Answer()})
+			s.put(&pb.Member{Id: id, Service: service(id), Answer: s.Answer(id)})
 		}
 		for _, id := range s.liars {
-			s.put(&pb.Member{Id: id, Service: service(id), PlanVersion: 1 << 60, Answer: 77})
+			s.put(&pb.Member{Id: id, Service: service(id), PlanVersion: 1 << 60, Answer: s.Answer("expert-p")})
 		}
 		for range Interval / tick {
 			s.expire(tick)
@@ -121,8 +121,8 @@ func TestAskedAndNewcomers(t *testing.T) {
 			s.expire(tick)
 		}
 		s.put(&pb.Member{Id: "expert-p", Service: "expert", Call: call})
-		if asked, want := len(s.Asked()) == 1, i == 0 || i == 3; asked != want || s.Answer() != call {
-			t.Errorf("call %d: asked %v, want %v; the answer is %d", i, asked, want, s.Answer())
+		if asked, want := len(s.Asked()) == 1, i == 0 || i == 3; asked != want || s.Answer("a") != answerOf(call, "a") {
+			t.Errorf("call %d: asked %v, want %v; the answer is %d", i, asked, want, s.Answer("a"))
 		}
 		for len(s.Asked()) > 0 {
 			<-s.Asked()
@@ -135,7 +135,7 @@ func TestAskedAndNewcomers(t *testing.T) {
 	if len(s.Newcomers()) != 1 || s.Get("expert-n") != nil {
 		t.Error("a newcomer is not noted, or believed")
 	}
-	s.put(&pb.Member{Id: "expert-n", Service: "expert", Answer: s.Answer()})
+	s.put(&pb.Member{Id: "expert-n", Service: "expert", Answer: s.Answer("expert-n")})
 	those, all := s.Answered("expert")
 	if len(those) != 1 || those[0].Id != "expert-n" || all {
 		t.Errorf("%v have answered, all %v; the planner's host has not", those, all)

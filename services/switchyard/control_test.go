@@ -203,7 +203,7 @@ func (s *siege) crowd(n int, make1 func(i int) *pb.Member) {
 	s.t.Cleanup(func() { cancel(); renewing.Wait() })
 }
 
-// peer is a record like that of a real replica of a service.
+// peer is a copy of the record of a real replica of a service, with another id.
 func (s *siege) peer(service, id string) *pb.Member {
 	var real []*pb.Member
 	s.until("a "+service+" is heard", func() bool {
@@ -211,7 +211,7 @@ func (s *siege) peer(service, id string) *pb.Member {
 		return len(real) > 0
 	})
 	c := proto.CloneOf(real[0])
-	c.Id, c.Ready, c.PlanVersion, c.Call, c.Answer = id, true, math.MaxUint64, 0, 99
+	c.Id, c.Ready, c.PlanVersion, c.Call = id, true, math.MaxUint64, 0
 	return c
 }
 
@@ -278,15 +278,22 @@ func TestForgedMembers(t *testing.T) {
 // Keys that somebody erases all the time make no member leave.
 func TestErasedMembers(t *testing.T) {
 	s := besiege(t, 2)
-	before, all := s.head(), s.present()
-	for range 50 {
+	before, all, notReady := s.head(), s.present(), 0
+	const times = 50
+	for range times {
 		for _, m := range all {
 			if err := s.conn.EraseKey(t.Context(), s.names.Bucket("members"), m.Id); err != nil {
 				t.Fatal(err)
 			}
 		}
 		time.Sleep(members.Interval / 20)
+		if s.y.pipeline.Ready() != nil {
+			notReady++
+		}
 		s.answers()
+	}
+	if notReady > times/2 { // a busy machine may well be late with a renewal
+		t.Errorf("not ready %d of %d times", notReady, times)
 	}
 	if after := s.head(); after.GetVersion() != before.Version {
 		t.Errorf("plan %d has become %d: %s", before.Version, after.GetVersion(), after.GetReason())

@@ -201,7 +201,7 @@ func (s *sham) announce(ctx context.Context) {
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		s.mu.Lock()
-		s.member.Answer = s.view.Answer()
+		s.member.Answer = s.view.Answer(s.member.Id)
 		err := s.d.Conn.Send(ctx, bus.KeySubject(s.d.Members.Bucket(), s.member.Id), s.member, nil)
 		s.mu.Unlock()
 		if err != nil {

@@ -43,7 +43,8 @@ type Member struct {
 	MemoryBudgetBytes uint64 `protobuf:"varint,11,opt,name=memory_budget_bytes,json=memoryBudgetBytes,proto3" json:"memory_budget_bytes,omitempty"`
 	// A number that the planner's host makes for each renewal; 0 of others.
 	Call uint64 `protobuf:"fixed64,12,opt,name=call,proto3" json:"call,omitempty"`
-	// The newest call that it has heard: a record without it is stale, or nobody's.
+	// What follows from the newest call that it has heard and its id: a record
+	// without it is stale, a copy, or nobody's.
 	Answer        uint64 `protobuf:"fixed64,13,opt,name=answer,proto3" json:"answer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
