@@ -32,6 +32,9 @@ type Presence struct {
 
 	mu    sync.Mutex
 	stats map[string]float64
+	// Stuck, if set, says that the replica does not get on with its work: it
+	// then answers no call, and is no member soon.
+	Stuck func() bool
 	// Fill, if set, adds to the stats whenever they are announced.
 	Fill func(stats map[string]float64)
 }
@@ -121,7 +124,7 @@ func (p *Presence) Announce(ctx context.Context) error {
 // answer and asked are of a replica that watches; others count only while
 // nobody calls.
 func (p *Presence) answer() uint64 {
-	if p.view == nil {
+	if p.view == nil || p.Stuck != nil && p.Stuck() {
 		return 0
 	}
 	return p.view.Answer(p.id)

@@ -28,6 +28,7 @@ type function struct {
 	// retiredBy is the plan that no longer has the function; 0 while it serves.
 	retiredBy uint64
 	loads     map[uint32]*load
+	began     atomic.Int64 // when the dispatch came that is being computed, Unix nanoseconds; 0: none is
 }
 
 // load counts an expert's rows.

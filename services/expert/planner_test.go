@@ -64,6 +64,41 @@ func run(t *testing.T, f func(ctx context.Context)) {
 	t.Cleanup(func() { cancel(); running.Wait() })
 }
 
+// A host that does not get on answers no call, so the plan is soon without it.
+func TestStuckHostIsMute(t *testing.T) {
+	d := open(t)
+	s := New(d, Config{})
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f := &function{}
+	s.functions["f"] = f
+	run(t, func(ctx context.Context) { _ = s.presence.Announce(ctx) })
+	s.presence.SetCalling(true)
+	answers := func(want bool) {
+		t.Helper()
+		for limit := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			if those, _ := s.view.Answered("expert"); (len(those) > 0) == want {
+				return
+			}
+			if time.Now().After(limit) {
+				t.Fatalf("answers: never %v", want)
+			}
+		}
+	}
+	answers(true)
+	f.began.Store(time.Now().Add(-stuckAfter).UnixNano())
+	answers(false)
+	f.began.Store(0)
+	answers(true)
+	s.mu.Lock()
+	s.functions = nil // it has no group to drain
+	s.mu.Unlock()
+	if err := s.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // A planner that has just begun to listen leaves nobody out who is here.
 func TestPlannerHearsEverybody(t *testing.T) {
 	d := open(t)

@@ -58,7 +58,7 @@ func New(d *deployment.Deployment, c Config) *Service {
 	}
 	s.computers = newComputers(func() *computer { return &computer{bank: s.bank, shape: d.Shape, wire: d.Wire} })
 	s.presence.Budget = c.MemoryBudget
-	s.presence.Fill = s.fill
+	s.presence.Fill, s.presence.Stuck = s.fill, s.stuck
 	return s
 }
 
@@ -152,6 +152,8 @@ func (s *Service) handle(ctx context.Context, f *function, d *pb.Dispatch) error
 	c := s.computers.take()
 	defer s.computers.give(c)
 	began := time.Now()
+	f.began.Store(began.UnixNano())
+	defer f.began.Store(0)
 	p, err := c.compute(d)
 	switch {
 	case isPermanent(err):
@@ -169,6 +171,22 @@ func (s *Service) handle(ctx context.Context, f *function, d *pb.Dispatch) error
 		}
 	}
 	return nil
+}
+
+// stuckAfter is longer than any dispatch takes, and leaves attention the time
+// to have its rows computed elsewhere.
+const stuckAfter = 10 * time.Second
+
+// stuck says whether a dispatch does not come to its end.
+func (s *Service) stuck() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.functions {
+		if began := f.began.Load(); began != 0 && time.Since(time.Unix(0, began)) > stuckAfter {
+			return true
+		}
+	}
+	return false
 }
 
 // What a message carries beside its rows: once, and a row.
