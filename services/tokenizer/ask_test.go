@@ -37,13 +37,12 @@ func TestUnacknowledgedAsk(t *testing.T) {
 				s := r.replica()
 				s.storeWithin = 200 * time.Millisecond
 				r.mute()
-				text, hold := s.model.EncodeText, make(chan struct{})
-				s.model.EncodeText = func(p string) ([]uint32, error) { <-hold; return text(p) }
+				release := r.hold(s, "")
 				got := r.inbox()
 				r.send(r.d.Subjects.Ask(), got.subject, []byte(body), nil)
 				want := "internal"
 				if taken {
-					close(hold)
+					release()
 					time.Sleep(2 * s.storeWithin)
 					r.append(r.claim(r.someone()), token(0), ending("stop"))
 					want = ""
@@ -52,7 +51,7 @@ func TestUnacknowledgedAsk(t *testing.T) {
 					t.Errorf("ended by %v", c)
 				}
 				if !taken {
-					close(hold)
+					release()
 				}
 				r.eventually("the prompt is settled", func() bool { return !s.promptsWait(r.ctx()) })
 				time.Sleep(100 * time.Millisecond)

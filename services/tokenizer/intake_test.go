@@ -33,14 +33,7 @@ func TestIntakeGoesOnBesideLargePrompts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 0)
 	s := r.replica()
-	text := s.model.EncodeText
-	hold := make(chan struct{})
-	s.model.EncodeText = func(p string) ([]uint32, error) {
-		if strings.HasPrefix(p, "slow") {
-			<-hold
-		}
-		return text(p)
-	}
+	release := r.hold(s, "slow")
 	r.prompt(`{"request_id":"slow","text":"slow"}`)
 	second := r.inbox()
 	r.prompt(`{"request_id":"slow","text":"another","reply_to":"` + second.subject + `"}`)
@@ -53,7 +46,7 @@ func TestIntakeGoesOnBesideLargePrompts(t *testing.T) {
 	if len(second.all()) > 0 {
 		t.Error("the second prompt of an id overtook the first")
 	}
-	close(hold)
+	release()
 	r.opened("slow")
 	if c := second.end(); c.Error.GetCode() != "bad_request" {
 		t.Errorf("the other prompt under the same id ended in %v", c)

@@ -124,8 +124,7 @@ func TestReplayBeforeIntake(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 0)
 	s := r.replica()
-	text, hold := s.model.EncodeText, make(chan struct{})
-	s.model.EncodeText = func(p string) ([]uint32, error) { <-hold; return text(p) }
+	release := r.hold(s, "")
 	r.prompt(askBody)
 	got := r.inbox()
 	r.replay(got, 0)
@@ -133,7 +132,7 @@ func TestReplayBeforeIntake(t *testing.T) {
 	if n := len(got.all()); n > 0 {
 		t.Fatalf("answered with %v", got.chunks())
 	}
-	close(hold)
+	release()
 	r.append(r.claim("one"), token(0), ending("stop"))
 	if c := got.end(); c.FinishReason != "stop" {
 		t.Errorf("ended by %v", c)
@@ -156,7 +155,7 @@ func TestBadReplays(t *testing.T) {
 		got := r.inbox()
 		r.send(r.d.Subjects.Replay(), got.subject, []byte(body), nil)
 		if c := got.end(); c.Error.GetCode() != "bad_request" || len(c.RequestId) > 1 {
-			t.Errorf("%.40s: %v", body, c)
+			t.Errorf("%.40s: %.200s", body, c.String())
 		}
 	}
 }

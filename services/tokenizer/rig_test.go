@@ -134,6 +134,20 @@ func (r *rig) replica(change ...func(*Config)) *Service {
 	return s
 }
 
+// hold keeps a replica busy with texts that begin so, until release is called.
+func (r *rig) hold(s *Service, prefix string) (release func()) {
+	encode, gate := s.model.EncodeText, make(chan struct{})
+	s.model.EncodeText = func(text string) ([]uint32, error) {
+		if strings.HasPrefix(text, prefix) {
+			<-gate
+		}
+		return encode(text)
+	}
+	release = sync.OnceFunc(func() { close(gate) })
+	r.t.Cleanup(release)
+	return release
+}
+
 func (r *rig) ctx() context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	r.t.Cleanup(cancel)
