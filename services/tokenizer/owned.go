@@ -162,6 +162,7 @@ func (sh *ownedShard) close(r *served, end uint64) {
 	}
 	if sh.requests[r.request] == r {
 		delete(sh.requests, r.request)
+		sh.s.late.forget(r.request)
 		sh.s.packing.add(packJob{r.request, r.packer.Packed(), end})
 	}
 }

@@ -1,0 +1,204 @@
+package tokenizer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/switchyard/switchyard/pkg/bus"
+	"github.com/switchyard/switchyard/pkg/edge"
+	"github.com/switchyard/switchyard/pkg/kvcache"
+	"github.com/switchyard/switchyard/pkg/telemetry"
+	"github.com/switchyard/switchyard/pkg/tokenlog"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// admit opens the request's log and hands its sequence to attention.
+func (s *Service) admit(ctx context.Context, in *incoming) error {
+	ctx, span := s.tracer.Child(ctx, telemetry.SpanTokenize)
+	defer span.End()
+	req, why := s.model.Resolve(in.prompt, time.Now(), rand.Uint32())
+	if why == nil {
+		why = s.checkCapacity(req.Sequence)
+	} else if !isLate(why) {
+		return why
+	}
+	hash, err := edge.BodyHash(in.prompt)
+	switch {
+	case err != nil:
+		return err
+	case why != nil:
+		return s.endUntaken(ctx, in, hash, why)
+	}
+	if err := s.checkSizes(req.Sequence, in.encoding); err != nil {
+		return err
+	}
+	accept := s.acceptance(ctx, in, req, hash)
+	existing, err := s.log.Accept(ctx, in.prompt.RequestId, accept)
+	var large *bus.TooLargeError
+	switch {
+	case bus.IsFull(err) && !in.again:
+		return edge.Errorf(edge.Overloaded, "the token log is full")
+	case errors.As(err, &large):
+		return edge.Errorf(edge.PayloadTooLarge, "what the token log keeps of the request is too large: %v", large)
+	case errors.Is(err, tokenlog.ErrNotWhole):
+		return edge.Errorf(edge.BadRequest, "request_id %q was used before, and the beginning of its answer is gone; choose a new one", in.prompt.RequestId)
+	case err != nil:
+		return fmt.Errorf("opening the token log: %w", err)
+	case existing == nil:
+	case tokenlog.SameOpening(existing, accept):
+		accept = existing // our own prompt again: go on with it
+		req.Sequence.Sampling.Seed = existing.Seed
+	default:
+		return s.repeat(ctx, in, existing, hash)
+	}
+	if s.cancelled.has(in.prompt.RequestId, time.Now()) {
+		return s.end(ctx, in.prompt.RequestId, &pb.Terminal{FinishReason: "cancelled"})
+	}
+	req.Sequence.Accept = accept
+	return s.submit(ctx, in, req.Sequence, req.Deadline)
+}
+
+// deadlineGrace is how long an attention replica has to end a late request itself.
+const deadlineGrace = 600 * time.Millisecond
+
+// guardDeadline ends a request that waits for attention past its deadline. An
+// attention replica that has it, or gets it later, sees to that itself.
+func (s *Service) guardDeadline(request string, left time.Duration) {
+	if left == 0 {
+		return
+	}
+	s.late.note(request, left+deadlineGrace, func(ctx context.Context) {
+		late := edge.Errorf(edge.DeadlineExceeded, "the deadline passed while the request waited")
+		s.finish(ctx, request, &pb.Terminal{FinishReason: "error", Error: edge.Proto(late)})
+	})
+}
+
+// checkCapacity refuses what no live attention replica can hold.
+func (s *Service) checkCapacity(seq *pb.Sequence) error {
+	need := kvcache.PagesFor(len(seq.PromptIds) + int(seq.MaxTokens))
+	largest := s.d.LargestKV(s.view.Snapshot())
+	if largest == 0 || float64(need) <= largest {
+		return nil // 0: none has said; the one that takes it will
+	}
+	return edge.Errorf(edge.BadRequest, "%d prompt and %d new tokens need %d KV pages; the largest attention replica has %.0f: ask for fewer, or raise its --kv-memory",
+		len(seq.PromptIds), seq.MaxTokens, need, largest)
+}
+
+func isLate(err error) bool {
+	var refused *edge.Error
+	return errors.As(err, &refused) && refused.Code == edge.DeadlineExceeded
+}
+
+// endUntaken handles a prompt that is not to be taken any more, as when its
+// deadline has passed: a request that was accepted before has its answer, or is
+// ended by us if it never got further; else why is what is told to its producer.
+func (s *Service) endUntaken(ctx context.Context, in *incoming, hash []byte, why error) error {
+	existing, err := s.log.Opening(ctx, in.prompt.RequestId)
+	switch {
+	case errors.Is(err, tokenlog.ErrUnknown):
+		return why
+	case err != nil:
+		return err
+	case !tokenlog.SameOpening(existing, &pb.Accept{PromptSequence: in.sequence, BodyHash: hash}):
+		return s.repeat(ctx, in, existing, hash)
+	}
+	return s.end(ctx, in.prompt.RequestId, &pb.Terminal{FinishReason: "error", Error: edge.Proto(why)})
+}
+
+func (s *Service) acceptance(ctx context.Context, in *incoming, req *edge.Request, hash []byte) *pb.Accept {
+	header := nats.Header{}
+	telemetry.Propagator{}.Inject(ctx, header)
+	return &pb.Accept{
+		Identity: s.identity(), BodyHash: hash, PromptSequence: in.sequence, ReplyTo: in.reply,
+		Encoding: in.encoding, FromIndex: in.prompt.FromIndex, Stop: req.Stop,
+		PromptTokens: int32(len(req.Sequence.PromptIds)), Seed: req.Sequence.Sampling.Seed,
+		DeadlineMs: uint32(req.Deadline.Milliseconds()), Interactive: in.ask != "", Ask: in.ask,
+		MaxTokens: req.Sequence.MaxTokens, Traceparent: first(header["traceparent"]),
+	}
+}
+
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}
+
+func (s *Service) identity() *pb.Identity {
+	return &pb.Identity{Version: schemas.Version, Model: s.d.Identity.Model}
+}
+
+func (s *Service) submit(ctx context.Context, in *incoming, seq *pb.Sequence, left time.Duration) error {
+	seq.Identity = s.identity()
+	// Within the stream's window a redelivered prompt gives no second sequence;
+	// beyond it the token log has only one owner all the same.
+	header := nats.Header{nats.MsgIdHdr: {in.prompt.RequestId}}
+	if _, err := s.d.Conn.Store(ctx, s.d.Subjects.Sequence(), seq, header); err != nil {
+		var large *bus.TooLargeError
+		switch {
+		case bus.IsFull(err):
+			return s.turnAway(ctx, in.prompt.RequestId, edge.Errorf(edge.Overloaded, "too many requests wait already"))
+		case errors.As(err, &large):
+			return s.turnAway(ctx, in.prompt.RequestId, edge.Errorf(edge.PayloadTooLarge, "the tokens of the prompt: %v", large))
+		}
+		return fmt.Errorf("handing the sequence to attention: %w", err)
+	}
+	s.backlog.add()
+	s.guardDeadline(in.prompt.RequestId, left)
+	s.metrics.PromptTokens().Add(float64(len(seq.PromptIds)))
+	s.presence.Add("requests_total", 1)
+	s.presence.Add("prompt_tokens_total", float64(len(seq.PromptIds)))
+	return nil
+}
+
+// turnAway ends a request whose log is open already: who reads the log is told.
+func (s *Service) turnAway(ctx context.Context, request string, why error) error {
+	return s.end(ctx, request, &pb.Terminal{FinishReason: "error", Error: edge.Proto(retryLater(why))})
+}
+
+// end ends a request unless it has ended.
+func (s *Service) end(ctx context.Context, request string, end *pb.Terminal) error {
+	err := s.log.Finish(ctx, request, end)
+	if errors.Is(err, tokenlog.ErrFinished) {
+		return nil
+	}
+	return err
+}
+
+// repeat answers a request id that is in use: the same request is streamed
+// again, another one is refused. A copy of the same ask is nothing new.
+func (s *Service) repeat(ctx context.Context, in *incoming, existing *pb.Accept, hash []byte) error {
+	switch {
+	case in.ask != "" && existing.Ask == in.ask && existing.PromptSequence == 0:
+		return s.end(ctx, in.prompt.RequestId, notStored(bus.ErrAckLost)) // it was withdrawn
+	case in.ask != "" && existing.Ask == in.ask:
+		return nil
+	case !bytes.Equal(existing.BodyHash, hash):
+		return edge.Errorf(edge.BadRequest, "request_id %q was used within the hour for another prompt; choose a new one", in.prompt.RequestId)
+	}
+	if in.reply != "" {
+		s.replay(in.prompt.RequestId, in.destination(), in.ask != "")
+	}
+	return nil
+}
+
+// refuse tells the producer, or, where it cannot be told, whoever watches the
+// subject of rejected prompts.
+func (s *Service) refuse(ctx context.Context, in *incoming, cause *edge.Error) error {
+	to := in.destination()
+	to.from = 0
+	if to.subject == "" {
+		to = s.rejected(s.d.Subjects.Model)
+	}
+	return s.deliver(ctx, to, edge.Refusal(usableID(in.prompt.GetRequestId()), retryLater(cause)))
+}
+
+// overloadPause is how long an overloaded producer should wait.
+const overloadPause = 2 * time.Second

@@ -1,0 +1,38 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/micro"
+)
+
+// `nats micro` finds the services, and what they say is in its form.
+func TestDiscovery(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	describe := func(subject string, into any) {
+		t.Helper()
+		m, err := r.nc.Request(subject, nil, 5*time.Second)
+		if err != nil || json.Unmarshal(m.Data, into) != nil {
+			t.Fatalf("%s: %v", subject, err)
+		}
+	}
+	var ping micro.Ping
+	describe("$SRV.PING.switchyard-ask", &ping)
+	if ping.Type != micro.PingResponseType || ping.Name != "switchyard-ask" || ping.ID == "" {
+		t.Errorf("ping %+v", ping)
+	}
+	r.send(r.d.Subjects.Ask(), r.inbox().subject, []byte("{"), nil)
+	var info micro.Info
+	describe("$SRV.INFO.switchyard-ask."+ping.ID, &info)
+	if len(info.Endpoints) != 1 || info.Endpoints[0].Subject != r.d.Subjects.Ask() {
+		t.Errorf("info %+v", info)
+	}
+	var stats micro.Stats
+	r.eventually("the request is counted", func() bool {
+		describe("$SRV.STATS.switchyard-ask."+ping.ID, &stats)
+		return len(stats.Endpoints) == 1 && stats.Endpoints[0].NumRequests == 1
+	})
+}
