@@ -36,7 +36,7 @@ const (
 	// longRun has a larger bound than a short one.
 	longRun = 10 * time.Minute
 	// keepLog is short, so that age makes room as well.
-	keepLog = 30 * time.Second
+	keepLog = time.Minute
 )
 
 // TestFullLog keeps a pipeline busy whose token log is small, and kills parts
