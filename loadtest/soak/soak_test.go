@@ -185,7 +185,7 @@ func (y *yard) look(before []sample) sample {
 	m := y.scrape()
 	s := sample{
 		at: time.Since(y.began), goroutines: m["go_goroutines"], rss: m["process_resident_memory_bytes"],
-		kvPages: m[`switchyard_kv_pages{state="used"}`], reissues: m["switchyard_reissues_total"],
+		kvPages: m[`switchyard_kv_pages{model="demo",state="used"}`], reissues: m[`switchyard_reissues_total{model="demo"}`],
 		requests: y.requests.Load(), tokens: y.tokens.Load(),
 	}
 	if len(before) > 0 {

@@ -27,6 +27,7 @@ func NewTraffic(prefix string, m *telemetry.Metrics) *Traffic {
 	t := &Traffic{prefix: prefix + ".", metrics: m, in: map[string]telemetry.Traffic{}, out: map[string]telemetry.Traffic{}}
 	for _, kind := range kinds {
 		t.in[kind], t.out[kind] = m.In(kind), m.Out(kind)
+		m.Redeliveries(kind) // at 0
 	}
 	return t
 }

@@ -135,8 +135,8 @@ var unfit = regexp.MustCompile(`[^A-Za-z0-9_-]`)
 // letters, digits, _ and - become _.
 func CleanName(name string) string { return unfit.ReplaceAllString(name, "_") }
 
-// nameOf is the name of the folder.
-func nameOf(dir string) string {
+// NameOf is the name of the model in a folder: the folder's.
+func NameOf(dir string) string {
 	if abs, err := filepath.Abs(dir); err == nil {
 		dir = abs
 	}

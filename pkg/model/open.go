@@ -26,12 +26,15 @@ const (
 // Open opens a checkpoint folder and checks all of it against its config.json
 // before returning. The error names the folder and the file, key or tensor.
 func Open(dir string) (*Model, error) {
-	m, err := open(nameOf(dir), os.DirFS(dir), func() (*checkpoint, error) { return openWeights(dir) })
+	m, err := open(NameOf(dir), os.DirFS(dir), func() (*checkpoint, error) { return openWeights(dir) })
 	if err != nil {
 		return nil, fmt.Errorf("opening model %s: %w", dir, err)
 	}
 	return m, nil
 }
+
+// DemoName is the name of the model in this binary.
+const DemoName = "demo"
 
 // Demo opens the demo model that is part of the binary.
 func Demo() (*Model, error) {
@@ -39,7 +42,7 @@ func Demo() (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening demo model: %w", err)
 	}
-	m, err := open("demo", side, demoWeights)
+	m, err := open(DemoName, side, demoWeights)
 	if err != nil {
 		return nil, fmt.Errorf("opening demo model: %w", err)
 	}

@@ -20,6 +20,10 @@ type Config struct {
 	MetricsAddr string
 	// ServiceName is the process's name in traces and metrics.
 	ServiceName string
+	// Model is the model's name, a label of every metric; empty: no label.
+	Model string
+	// Version and NumericClass tell builds apart.
+	Version, NumericClass string
 }
 
 // Validate says how to fix what cannot work.

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"runtime"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,12 +18,17 @@ type Metrics struct {
 	expertTime   prometheus.Histogram
 	batchRows    prometheus.Histogram
 	redeliveries *prometheus.CounterVec
-	kvPages      *prometheus.GaugeVec
-	queueDepth   *prometheus.GaugeVec
 	busMessages  *prometheus.CounterVec
 	busBytes     *prometheus.CounterVec
-	sequences    *prometheus.GaugeVec
-	streamFill   *prometheus.GaugeVec
+
+	// KVPages are the pages of attention's KV cache, "used" and "free".
+	KVPages *Mirror
+	// Sequences are those that attention has, "active".
+	Sequences *Mirror
+	// QueueDepth is how many messages wait for a service, by kind of stream.
+	QueueDepth *Mirror
+	// StreamFill is the share of its bound that a durable stream holds, by kind.
+	StreamFill *Mirror
 
 	// Reissues counts rows' groups that attention sent again because they were late.
 	Reissues prometheus.Counter
@@ -55,11 +61,11 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		expertTime:     histogram("expert_compute_seconds", "Time an expert host computes one dispatch.", fineBuckets),
 		batchRows:      histogram("batch_rows", "Rows of a microbatch.", prometheus.ExponentialBuckets(1, 2, 12)),
 		redeliveries:   counters("redeliveries_total", "Messages that JetStream delivered more than once, by stream kind.", "stream"),
-		kvPages:        gauges("kv_pages", "Pages of the KV cache, by state: used or free.", "state"),
-		queueDepth:     gauges("queue_depth", "Messages that wait, by stream kind.", "stream"),
+		KVPages:        newMirror("kv_pages", "Pages of the KV cache, by state: used or free.", "state"),
+		QueueDepth:     newMirror("queue_depth", "Messages that no replica has taken yet, by stream kind: prompt or sequence.", "stream"),
 		busMessages:    counters("bus_messages_total", "Messages, by stream kind and direction: in or out.", "stream", "direction"),
 		busBytes:       counters("bus_payload_bytes_total", "Payload bytes, by stream kind and direction.", "stream", "direction"),
-		sequences:      gauges("sequences", "Sequences that an attention replica has, by state: waiting, active or stalled.", "state"),
+		Sequences:      newMirror("sequences", "Sequences that an attention replica has.", "state"),
 		Reissues:       counter("reissues_total", "Groups of rows sent again because their block was late."),
 		Late:           counter("late_total", "Messages dropped because their deadline had passed."),
 		Repeats:        counter("repeats_total", "Messages whose key had been handled before."),
@@ -68,16 +74,33 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		LogNoise:       counter("log_noise_total", "Messages in token logs that readers passed over: unreadable, or out of place."),
 		Panics:         counter("panics_total", "Handlers' panics that were recovered; each is a fault of the program."),
 		RefusedReplies: counter("refused_replies_total", "Messages from outside whose reply subject may not be published to."),
-		streamFill:     gauges("stream_fill_ratio", "How full a durable stream is, of its bound in bytes.", "stream"),
+		StreamFill:     newMirror("stream_fill_ratio", "Share of its bound in bytes that a durable stream holds, by kind: prompt, sequence or token.", "stream"),
 		genAI:          newGenAI(),
 	}
 	r.MustRegister(
 		m.requests, m.tokens, m.stepDuration, m.layerHop, m.expertRows, m.expertTime, m.batchRows,
-		m.redeliveries, m.kvPages, m.queueDepth, m.busMessages, m.busBytes, m.sequences, m.streamFill,
+		m.redeliveries, m.KVPages, m.QueueDepth, m.busMessages, m.busBytes, m.Sequences, m.StreamFill,
 		m.Reissues, m.Late, m.Repeats, m.Strangers, m.Poisoned, m.LogNoise, m.Panics, m.RefusedReplies,
 		m.genAI.request, m.genAI.firstToken, m.genAI.perToken,
 	)
+	m.begin()
 	return m
+}
+
+// outcomes are how a request can end: finish reasons, and the codes of errors.
+var outcomes = []string{
+	"stop", "length", "cancelled", "bad_request", "bad_prompt", "payload_too_large", "model_not_found", "model_not_ready",
+	"overloaded", "deadline_exceeded", "internal",
+}
+
+// begin makes the counters whose labels are known, at 0: one that is not there
+// cannot be told from one that did not count, and its first step is no increase.
+func (m *Metrics) begin() {
+	for _, outcome := range outcomes {
+		m.Outcome(outcome)
+	}
+	m.PromptTokens()
+	m.CompletionTokens()
 }
 
 // fineBuckets reach from 50 µs, a small model's layer, to about 13 s.
@@ -131,27 +154,6 @@ func (m *Metrics) Redeliveries(stream string) prometheus.Counter {
 	return m.redeliveries.WithLabelValues(stream)
 }
 
-// KVPages sets how many pages of the KV cache are used and free.
-func (m *Metrics) KVPages(used, free int) {
-	m.kvPages.WithLabelValues("used").Set(float64(used))
-	m.kvPages.WithLabelValues("free").Set(float64(free))
-}
-
-// QueueDepth is how many messages wait in a kind of stream.
-func (m *Metrics) QueueDepth(stream string) prometheus.Gauge {
-	return m.queueDepth.WithLabelValues(stream)
-}
-
-// Sequences is how many sequences are "waiting", "active" or "stalled".
-func (m *Metrics) Sequences(state string) prometheus.Gauge {
-	return m.sequences.WithLabelValues(state)
-}
-
-// StreamFill is the share of its bytes that a durable stream holds.
-func (m *Metrics) StreamFill(stream string) prometheus.Gauge {
-	return m.streamFill.WithLabelValues(stream)
-}
-
 // Traffic counts the messages and bytes of one stream kind in one direction.
 type Traffic struct {
 	Messages, Bytes prometheus.Counter
@@ -183,12 +185,23 @@ func counters(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
 }
 
-func gauges(name, help string, labels ...string) *prometheus.GaugeVec {
-	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, labels)
-}
-
 func histogram(name, help string, buckets []float64) prometheus.Histogram {
 	return prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets})
+}
+
+// labelled registers metrics with what is the same for a whole process, and the
+// build's own.
+func labelled(r prometheus.Registerer, c Config) prometheus.Registerer {
+	if c.Model != "" {
+		r = prometheus.WrapRegistererWith(prometheus.Labels{"model": c.Model}, r)
+	}
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: namespace, Name: "build_info", Help: "Always 1; what was built, and which bits it computes.",
+		ConstLabels: prometheus.Labels{"version": c.Version, "goversion": runtime.Version(), "numeric_class": c.NumericClass},
+	})
+	build.Set(1)
+	r.MustRegister(build)
+	return r
 }
 
 // newRegistry returns a registry with what Go and the process tell by themselves.

@@ -60,7 +60,7 @@ func Setup(ctx context.Context, c Config) (*Telemetry, error) {
 	}
 	registry := newRegistry()
 	t := &Telemetry{
-		Metrics: NewMetrics(registry), Registry: registry,
+		Metrics: NewMetrics(labelled(registry, c)), Registry: registry,
 		config: c, tracers: map[string]*Tracer{}, served: make(chan error, 1),
 	}
 	if err := t.export(ctx); err != nil {

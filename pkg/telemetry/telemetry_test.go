@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -70,12 +71,15 @@ func get(t *testing.T, url string) (int, string) {
 }
 
 func TestEndpoints(t *testing.T) {
-	tel := setup(t, Config{MetricsAddr: "127.0.0.1:0"})
+	tel := setup(t, Config{MetricsAddr: "127.0.0.1:0", Model: "demo", Version: "v1", NumericClass: "fma32"})
 	serve(t, tel)
 	tel.Metrics.Outcome("stop").Inc()
 	tel.Metrics.ExpertRows(3, 1<<20).Inc()
 	tel.Metrics.Out("hidden").Add(512)
-	tel.Metrics.KVPages(3, 5)
+	read := func() map[string]float64 { return map[string]float64{"used": 3, "free": 5} }
+	tel.Metrics.KVPages.Follow(read)
+	stop := tel.Metrics.KVPages.Follow(read)
+	tel.Metrics.QueueDepth.Follow(func() map[string]float64 { return nil })
 	tel.Metrics.Answered(Answer{Operation: "chat", Model: "demo", Total: time.Second, FirstToken: time.Second / 2, Tokens: 6})
 	missing := errors.New("layer 2: no warm replica of function 17")
 	tests := []struct {
@@ -89,11 +93,13 @@ func TestEndpoints(t *testing.T) {
 		{"ready", "/readyz", health{}, 200, "ready\n"},
 		{"not ready", "/readyz", health{ready: missing}, 503, "not ready:\nlayer 2: no warm replica of function 17\n"},
 		{"dead", "/healthz", health{live: missing}, 503, "not live:\n"},
-		{"requests", "/metrics", nil, 200, `switchyard_requests_total{outcome="stop"} 1`},
-		{"experts", "/metrics", nil, 200, `switchyard_expert_rows_total{expert="other",layer="3"} 1`},
-		{"bytes", "/metrics", nil, 200, `switchyard_bus_payload_bytes_total{direction="out",stream="hidden"} 512`},
-		{"pages", "/metrics", nil, 200, `switchyard_kv_pages{state="used"} 3`},
-		{"conventions", "/metrics", nil, 200, `gen_ai_server_time_per_output_token_seconds_sum{error_type="",gen_ai_operation_name="chat",gen_ai_provider_name="switchyard",gen_ai_request_model="demo",gen_ai_response_model="demo"} 0.1`},
+		{"requests", "/metrics", nil, 200, `switchyard_requests_total{model="demo",outcome="stop"} 1`},
+		{"experts", "/metrics", nil, 200, `switchyard_expert_rows_total{expert="other",layer="3",model="demo"} 1`},
+		{"bytes", "/metrics", nil, 200, `switchyard_bus_payload_bytes_total{direction="out",model="demo",stream="hidden"} 512`},
+		{"pages of all replicas", "/metrics", nil, 200, `switchyard_kv_pages{model="demo",state="used"} 6`},
+		{"from the start", "/metrics", nil, 200, `switchyard_requests_total{model="demo",outcome="model_not_found"} 0`},
+		{"build", "/metrics", nil, 200, `switchyard_build_info{goversion="` + runtime.Version() + `",model="demo",numeric_class="fma32",version="v1"} 1`},
+		{"conventions", "/metrics", nil, 200, `gen_ai_server_time_per_output_token_seconds_sum{error_type="",gen_ai_operation_name="chat",gen_ai_provider_name="switchyard",gen_ai_request_model="demo",gen_ai_response_model="demo",model="demo"} 0.1`},
 		{"go", "/metrics", nil, 200, "go_goroutines"},
 		{"elsewhere", "/", nil, 404, ""},
 	}
@@ -105,6 +111,10 @@ func TestEndpoints(t *testing.T) {
 				t.Errorf("got %d %q, want %d %q", code, body, tt.code, tt.want)
 			}
 		})
+	}
+	stop()
+	if _, body := get(t, "http://"+tel.Addr()+"/metrics"); !strings.Contains(body, `kv_pages{model="demo",state="used"} 3`) || strings.Contains(body, "queue_depth{") {
+		t.Errorf("what has stopped, or is not known, is shown:\n%s", body)
 	}
 }
 

@@ -30,6 +30,7 @@ type Message struct {
 // Template writes chats as the model was taught to read them. It is safe for
 // concurrent use.
 type Template struct {
+	source string
 	parsed *exec.Template
 	tokens map[string]any // bos_token and its like
 }
@@ -98,7 +99,7 @@ func NewTemplate(source string, variables map[string]any) (t *Template, err erro
 	if err != nil {
 		return nil, fmt.Errorf("parsing chat template: %w", err)
 	}
-	return &Template{parsed, maps.Clone(variables)}, nil
+	return &Template{source, parsed, maps.Clone(variables)}, nil
 }
 
 // environment is Jinja's with transformers' changes.

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -110,4 +111,17 @@ func FuzzTemplate(f *testing.F) {
 		}
 		_, _ = template.Render([]Message{{"user", "hi"}}, true)
 	})
+}
+
+func TestCheckRoles(t *testing.T) {
+	template, err := NewTemplate(`{% for m in messages %}{% if m.role == 'ipython' %}tool{% else %}{{ m.role }}{% endif %}{% endfor %}`, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for role, known := range map[string]bool{"user": true, "system": true, "ipython": true, "usr": false, "": false, "python": false} {
+		err := template.CheckRoles([]Message{{Role: "user"}, {Role: role}})
+		if (err == nil) != known || !known && !strings.Contains(err.Error(), fmt.Sprintf("messages[1] has role %q", role)) {
+			t.Errorf("%q: %v", role, err)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package attention
 
 import (
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/deployment"
@@ -16,13 +17,26 @@ type stats struct {
 	kv       *kvcache.Pool
 	model    string
 	log      *slog.Logger
+
+	sequences atomic.Int64
+}
+
+// mirror shows pages and sequences as they are whenever metrics are read.
+func (s *stats) mirror() (stop func()) {
+	pages := s.metrics.KVPages.Follow(func() map[string]float64 {
+		used := s.kv.Used()
+		return map[string]float64{"used": float64(used), "free": float64(s.kv.Capacity() - used)}
+	})
+	active := s.metrics.Sequences.Follow(func() map[string]float64 {
+		return map[string]float64{"active": float64(s.sequences.Load())}
+	})
+	return func() { pages(); active() }
 }
 
 func (s *stats) active(n int) {
-	s.metrics.Sequences("active").Set(float64(n))
+	s.sequences.Store(int64(n))
 	s.presence.Set("requests_active", float64(n))
 	used := s.kv.Used()
-	s.metrics.KVPages(used, s.kv.Capacity()-used)
 	s.presence.Set("kv_pages_used", float64(used))
 	s.presence.Set(deployment.KVPages, float64(s.kv.Capacity()))
 }
@@ -64,6 +78,14 @@ func (s *stats) finished(q *sequence) {
 	}
 	s.metrics.Outcome(outcome).Inc()
 	s.presence.Add("requests_finished_total", 1)
+	s.presence.Add("request_seconds_total", q.end.Timings.Total)
+	if code != "" {
+		s.presence.Add("requests_failed_total", 1)
+	}
+	if q.generated() > 0 {
+		s.presence.Add("first_tokens_total", 1)
+		s.presence.Add("first_token_seconds_total", q.end.Timings.Ttft)
+	}
 	seconds := func(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
 	s.metrics.Answered(telemetry.Answer{
 		Operation: "text_completion", Model: s.model, ErrorCode: code,

@@ -176,6 +176,7 @@ func (s *Service) listen(ctx context.Context) (err error) {
 
 // Run steps sequences until ctx ends; what is not finished then goes to a sibling.
 func (s *Service) Run(ctx context.Context) error {
+	defer s.engine.stats.mirror()()
 	var running sync.WaitGroup
 	defer running.Wait()
 	for _, l := range s.engine.lanes {

@@ -36,7 +36,7 @@ func (c *BenchCmd) openPipeline(ctx context.Context, e *env, m *model.Model, hop
 	if err != nil {
 		return nil, err
 	}
-	t, err := telemetry.Setup(ctx, up.TelemetryFlags.config("switchyard-bench"))
+	t, err := telemetry.Setup(ctx, up.TelemetryFlags.config("switchyard-bench", up.ModelFlags))
 	if err != nil {
 		return nil, err
 	}

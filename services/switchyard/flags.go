@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/forward"
 	"github.com/switchyard/switchyard/pkg/model"
 	"github.com/switchyard/switchyard/pkg/plan"
@@ -50,6 +51,17 @@ func (f ModelFlags) open(log *slog.Logger) (*model.Model, error) {
 			f.MaxModelLen, m.Name, m.Spec.MaxPositions)), m.Close())
 	}
 	return m, nil
+}
+
+// token is the model's name in subjects, known before it is opened.
+func (f ModelFlags) token() string {
+	switch {
+	case f.Name != "":
+		return schemas.ModelToken(f.Name)
+	case f.Model != "":
+		return schemas.ModelToken(model.NameOf(f.Model))
+	}
+	return model.DemoName
 }
 
 func (f ModelFlags) find() (*model.Model, error) {
@@ -102,8 +114,11 @@ type TelemetryFlags struct {
 	TraceSample  float64 `default:"1" help:"Share of requests that are traced, 0 to 1." placeholder:"RATIO"`
 }
 
-func (f TelemetryFlags) config(name string) telemetry.Config {
-	return telemetry.Config{OTLPEndpoint: f.OtlpEndpoint, TraceSample: f.TraceSample, MetricsAddr: f.MetricsAddr, ServiceName: name}
+func (f TelemetryFlags) config(name string, m ModelFlags) telemetry.Config {
+	return telemetry.Config{
+		OTLPEndpoint: f.OtlpEndpoint, TraceSample: f.TraceSample, MetricsAddr: f.MetricsAddr, ServiceName: name,
+		Model: m.token(), Version: version, NumericClass: cpu.Class(),
+	}
 }
 
 // AttentionFlags are attention's own.

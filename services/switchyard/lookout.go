@@ -62,6 +62,15 @@ const (
 	statActive   = "requests_active"
 	statTokens   = "tokens_total"
 	statRows     = "expert_rows."
+
+	statFinished     = "requests_finished_total"
+	statSeconds      = "request_seconds_total"
+	statFirstTokens  = "first_tokens_total"
+	statFirstSeconds = "first_token_seconds_total"
+	statFailed       = "requests_failed_total" // by attention
+	statRefused      = "refused_total"         // by tokenizers
+	statPages        = "kv_pages"
+	statPagesUsed    = "kv_pages_used"
 )
 
 // silentTooLong is when a replica that others outlive counts as gone.

@@ -89,6 +89,17 @@ func (p *probed) alive(t *testing.T) {
 	}
 }
 
+// counts wants metrics to begin a line so.
+func (p *probed) counts(t *testing.T, lines ...string) {
+	t.Helper()
+	_, body := p.get(t, "/metrics")
+	for _, want := range lines {
+		if !strings.Contains(body, "\n"+want) {
+			t.Errorf("no metric %s in\n%s", want, body)
+		}
+	}
+}
+
 const (
 	// soon is how fast readiness must follow what is lost.
 	soon = 2 * time.Second
@@ -103,6 +114,7 @@ func TestReadiness(t *testing.T) {
 	gate := startProbed(t, "gate", "nats://"+address)
 	gate.await(t, patient, 503, "gate: no NATS server has answered at nats://"+address+" for ")
 	gate.alive(t)
+	gate.counts(t, `switchyard_build_info{`, `switchyard_requests_total{model="demo",outcome="model_not_found"} 0`)
 
 	server := startServer(t, dir, address)
 	gate.await(t, patient, 503, "no plan whose functions are all warm")
@@ -117,7 +129,10 @@ func TestReadiness(t *testing.T) {
 	}
 	for _, p := range all {
 		p.await(t, patient, 200, "ready")
+		p.counts(t, `switchyard_redeliveries_total{model="demo",stream="sequence"} `)
 	}
+	all["attention"].counts(t, `switchyard_kv_pages{model="demo",state="used"} 0`)
+	all["tokenizer"].counts(t, `switchyard_queue_depth{model="demo",stream="prompt"} 0`, `switchyard_stream_fill_ratio{model="demo",stream="token"} 0`)
 
 	server.Shutdown()
 	for _, p := range all {

@@ -82,7 +82,7 @@ func serve(ctx context.Context, e *env, name string, mf ModelFlags, tf Telemetry
 	if err := errors.Join(flagErr, mf.check()); err != nil {
 		return err
 	}
-	n, err := newNode(ctx, e, mf, tf.config("switchyard-"+name))
+	n, err := newNode(ctx, e, mf, tf.config("switchyard-"+name, mf))
 	if err != nil {
 		return err
 	}

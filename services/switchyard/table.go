@@ -11,8 +11,10 @@ import (
 // totals since each replica's start.
 func (s *snapshot) table(before *snapshot) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "model %s   %s   requests active %.0f   total %.0f   tokens %.0f%s\n\n",
+	fmt.Fprintf(&b, "model %s   %s   requests active %.0f   total %.0f   tokens %.0f%s\n",
 		s.Model, s.Time.Format("15:04:05"), s.sum(statActive), s.sum(statRequests), s.sum(statTokens), s.tokenRate(before))
+	fmt.Fprintf(&b, "errors %.0f   first token %s   whole answer %s   KV pages %s\n\n", s.sum(statFailed)+s.sum(statRefused),
+		s.mean(before, statFirstSeconds, statFirstTokens), s.mean(before, statSeconds, statFinished), share(s.sum(statPagesUsed), s.sum(statPages)))
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	s.drawMembers(w)
 	s.drawQueues(w)
@@ -37,6 +39,30 @@ func (s *snapshot) tokenRate(before *snapshot) string {
 	return fmt.Sprintf(" (%.1f/s)", max(0, s.sum(statTokens)-before.sum(statTokens))/seconds)
 }
 
+// mean is the mean of a sum of seconds over its count: of what ended since the
+// snapshot before or, without one or when nothing did, since each replica's start.
+func (s *snapshot) mean(before *snapshot, seconds, count string) string {
+	sum, n := s.sum(seconds), s.sum(count)
+	if before != nil && n > before.sum(count) {
+		sum, n = sum-before.sum(seconds), n-before.sum(count)
+	}
+	switch {
+	case n <= 0:
+		return "-"
+	case sum/n < 1:
+		return fmt.Sprintf("%.0f ms", 1000*sum/n)
+	}
+	return fmt.Sprintf("%.1f s", sum/n)
+}
+
+// share shows how much of something is used.
+func share(used, of float64) string {
+	if of <= 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f of %.0f (%.0f%%)", used, of, 100*used/of)
+}
+
 // since is the seconds from one snapshot to the next; 0 without one.
 func (s *snapshot) since(before *snapshot) float64 {
 	if before == nil {
@@ -46,10 +72,11 @@ func (s *snapshot) since(before *snapshot) float64 {
 }
 
 func (s *snapshot) drawMembers(w *tabwriter.Writer) {
-	fmt.Fprintln(w, "SERVICE\tREPLICA\tSTATE\tPLAN\tREQUESTS\tTOKENS\tROWS")
+	fmt.Fprintln(w, "SERVICE\tREPLICA\tSTATE\tPLAN\tREQUESTS\tTOKENS\tROWS\tERRORS\tKV PAGES")
 	for _, m := range s.Members {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%.0f\t%.0f\t%.0f\n",
-			m.Service, m.ID, m.state(), m.PlanVersion, m.Stats[statRequests], m.Stats[statTokens], m.rows())
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%.0f\t%.0f\t%.0f\t%.0f\t%s\n",
+			m.Service, m.ID, m.state(), m.PlanVersion, m.Stats[statRequests], m.Stats[statTokens], m.rows(),
+			m.Stats[statFailed]+m.Stats[statRefused], share(m.Stats[statPagesUsed], m.Stats[statPages]))
 	}
 	if len(s.Members) == 0 {
 		fmt.Fprintln(w, "(no replica is alive)")

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/switchyard/switchyard/schemas"
@@ -37,7 +39,13 @@ func (c *TopCmd) Run(ctx context.Context, e *env) error {
 	if c.Once || c.JSON || !isTerminal(e.out) {
 		return c.once(ctx, e, look)
 	}
-	return c.live(ctx, e, look)
+	ctx, quit := context.WithCancel(ctx)
+	defer quit()
+	restore, err := rawKeys(e, quit)
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.live(ctx, e, look), restore())
 }
 
 func (c *TopCmd) once(ctx context.Context, e *env, look *lookout) error {
@@ -51,7 +59,7 @@ func (c *TopCmd) once(ctx context.Context, e *env, look *lookout) error {
 	return show(e, now.table(nil))
 }
 
-// live redraws until a signal, which is how it is meant to end.
+// live redraws until q or a signal, which is how it is meant to end.
 func (c *TopCmd) live(ctx context.Context, e *env, look *lookout) error {
 	tick := time.NewTicker(topPause)
 	defer tick.Stop()
@@ -64,9 +72,9 @@ func (c *TopCmd) live(ctx context.Context, e *env, look *lookout) error {
 		case err != nil && before == nil:
 			return err
 		case err != nil: // the next one may work
-			err = show(e, clearScreen+"no news: "+err.Error()+"\n\n"+before.table(nil))
+			err = show(e, screen("no news: "+err.Error()+"\n\n"+before.table(nil)))
 		default:
-			err = show(e, clearScreen+now.table(before))
+			err = show(e, screen(now.table(before)))
 			before = now
 		}
 		if err != nil {
@@ -78,6 +86,11 @@ func (c *TopCmd) live(ctx context.Context, e *env, look *lookout) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// screen is a whole page of the terminal. In raw mode it needs returns, too.
+func screen(text string) string {
+	return clearScreen + strings.ReplaceAll(text+"\nq quits\n", "\n", "\r\n")
 }
 
 func show(e *env, text string) error {

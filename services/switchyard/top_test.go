@@ -33,7 +33,11 @@ func populate(t *testing.T, f *fake) {
 			"expert_rows.0.0": 10, "expert_rows.0.2": 30, "expert_rows.10.0": 5, "expert_rows.0.99999999": 1, "expert_rows.x.1": 1,
 		}},
 		{Id: "e2", Service: "expert", Draining: true, Stats: map[string]float64{"expert_rows.0.0": 20}},
-		{Id: "a1", Service: "attention", Ready: true, Stats: map[string]float64{"requests_active": 2, "requests_total": 7, "tokens_total": 99}},
+		{Id: "a1", Service: "attention", Ready: true, Stats: map[string]float64{
+			"requests_active": 2, "requests_total": 7, "tokens_total": 99, "kv_pages": 256, "kv_pages_used": 64, "requests_failed_total": 2,
+			"first_tokens_total": 4, "first_token_seconds_total": 0.1, "requests_finished_total": 4, "request_seconds_total": 6,
+		}},
+		{Id: "t1", Service: "tokenizer", Ready: true, Stats: map[string]float64{"refused_total": 3}},
 	} {
 		body, err := proto.Marshal(m)
 		if err != nil {
@@ -61,9 +65,10 @@ func TestTopTable(t *testing.T) {
 	}
 	for key, want := range map[string]string{
 		"model demo":   "requests active 2 total 7 tokens 99",
+		"errors 5":     "first token 25 ms whole answer 1.5 s KV pages 64 of 256 (25%)",
 		"expert e1":    "expert e1 ready 4 0 0",
-		"expert e2":    "expert e2 draining 0 0 0 20",
-		"attention a1": "attention a1 ready 0 7 99 0",
+		"expert e2":    "expert e2 draining 0 0 0 20 0 -",
+		"attention a1": "attention a1 ready 0 7 99 0 2 64 of 256 (25%)",
 		"EXPERT 3":     "EXPERT-10: 3",
 		"0 60":         "0 60 0: 30 0.67 █·█",
 		"10 5":         "10 5 0: 5 1.00 █",
@@ -85,7 +90,7 @@ func TestTopJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.out), &s); err != nil || got.code != 0 {
 		t.Fatalf("got %+v: %v", got, err)
 	}
-	if len(s.Members) != 3 || s.Members[0].ID != "a1" || len(s.Layers) != 2 || s.Layers[0].Rows[0] != 30 {
+	if len(s.Members) != 4 || s.Members[0].ID != "a1" || len(s.Layers) != 2 || s.Layers[0].Rows[0] != 30 {
 		t.Errorf("got %s", got.out)
 	}
 	var stages []string
@@ -102,6 +107,38 @@ func TestTopNobody(t *testing.T) {
 	got := f.invoke("", "top")
 	if got.code != 1 || !strings.Contains(got.err, `nobody has served model "demo"`) {
 		t.Errorf("got %+v", got)
+	}
+}
+
+func TestQuitKeys(t *testing.T) {
+	for keys, want := range map[string]bool{"xq": true, "Q": true, "\x03": true, "xyz": false, "": false} {
+		got := false
+		awaitQuit(strings.NewReader(keys), func() { got = true })
+		if got != want {
+			t.Errorf("%q quits: %v", keys, got)
+		}
+	}
+}
+
+// Means are those of what ended between two looks, as far as anything did.
+func TestTopMeans(t *testing.T) {
+	look := func(seconds, count float64) *snapshot {
+		return &snapshot{Members: []member{{Stats: map[string]float64{statSeconds: seconds, statFinished: count}}}}
+	}
+	for _, tt := range []struct {
+		name        string
+		before, now *snapshot
+		want        string
+	}{
+		{"none yet", nil, look(0, 0), "-"},
+		{"since the start", nil, look(6, 4), "1.5 s"},
+		{"between", look(6, 4), look(6.4, 8), "100 ms"},
+		{"nothing new", look(6, 4), look(6, 4), "1.5 s"},
+		{"a replica left", look(6, 4), look(1, 2), "500 ms"},
+	} {
+		if got := tt.now.mean(tt.before, statSeconds, statFinished); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
 	}
 }
 

@@ -44,7 +44,7 @@ func (c *UpCmd) settings(ctx context.Context, e *env) (s yardSettings, err error
 		return s, err
 	}
 	s.count, s.listen, s.data, s.insecure, s.sync = one(), c.Listen, c.Data, e.Insecure, c.Sync
-	if s.node, err = newNode(ctx, e, c.ModelFlags, c.TelemetryFlags.config("switchyard")); err != nil {
+	if s.node, err = newNode(ctx, e, c.ModelFlags, c.TelemetryFlags.config("switchyard", c.ModelFlags)); err != nil {
 		return s, err
 	}
 	if err := s.check(s.node.model, s.count); err != nil {

@@ -3,23 +3,16 @@ package tokenizer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/switchyard/switchyard/pkg/edge"
 	"github.com/switchyard/switchyard/pkg/tokenlog"
 )
 
-const (
-	// sequenceGroup is the consumer that attention's replicas share.
-	sequenceGroup = "attention"
-	// backlogAge is how long a look at the queue lasts; what this replica adds
-	// meanwhile counts at once.
-	backlogAge = 250 * time.Millisecond
-)
+// backlogAge is how long a look at the queue lasts; what this replica adds
+// meanwhile counts at once.
+const backlogAge = 250 * time.Millisecond
 
 // backlog is how many sequences wait for attention, as far as this replica
 // knows. Asking the server for every prompt would cost more than taking it.
@@ -52,12 +45,10 @@ func (b *backlog) size(now time.Time, look func() (int, error)) int {
 }
 
 // checkQueue refuses a new request when too many wait already, or its streams
-// are nearly full. One that was
-// accepted before is not new, however its prompt comes again; and one that was
-// delivered before may be in another replica's hands.
+// are nearly full. One that was accepted before is not new, however its prompt
+// comes again; and one that was delivered before may be in another replica's hands.
 func (s *Service) checkQueue(ctx context.Context, in *incoming) error {
 	waiting := s.backlog.size(time.Now(), func() (int, error) { return s.countWaiting(ctx) })
-	s.metrics.QueueDepth("sequence").Set(float64(waiting))
 	refused := s.levels.check(s.d.Streams.Tokens(), s.d.Streams.Sequences())
 	if waiting >= s.config.MaxQueued {
 		refused = edge.Errorf(edge.Overloaded, "%d requests wait already, and %d may (--max-queued)", waiting, s.config.MaxQueued)
@@ -76,19 +67,7 @@ func (s *Service) checkQueue(ctx context.Context, in *incoming) error {
 func (s *Service) countWaiting(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
-	js, stream := s.d.Conn.JetStream(), s.d.Streams.Sequences().Name
-	c, err := js.Consumer(ctx, stream, sequenceGroup)
-	if err == nil {
-		return int(c.CachedInfo().NumPending), nil
-	}
-	if !errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return 0, fmt.Errorf("looking at the queue of sequences: %w", err)
-	}
-	all, err := js.Stream(ctx, stream) // attention was never here: all of them wait
-	if err != nil {
-		return 0, fmt.Errorf("looking at the queue of sequences: %w", err)
-	}
-	return int(all.CachedInfo().State.Msgs), nil
+	return s.pending(ctx, s.d.Streams.Sequences().Name, sequenceGroup)
 }
 
 // lookWithin bounds a look at the queue, which every prompt waits for.

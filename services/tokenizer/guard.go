@@ -20,7 +20,7 @@ func (s *Service) onAnyPrompt(m *nats.Msg) {
 	if !unserved {
 		return
 	}
-	cause := edge.Errorf(edge.ModelNotFound, "no model %q is served here", token)
+	cause := s.notFound(token)
 	p, encoding, _ := edge.DecodePrompt(m.Header, m.Data, false)
 	refusal := edge.Refusal(usableID(p.GetRequestId()), cause)
 	to := destination{subject: replyOf(m.Header, p), encoding: encoding}
@@ -45,7 +45,14 @@ func (s *Service) onAnyAsk(m *nats.Msg) {
 	}
 	var p *pb.Prompt
 	p, to.encoding, _ = edge.DecodePrompt(m.Header, m.Data, true)
-	s.tell(to, edge.Refusal(usableID(p.GetRequestId()), edge.Errorf(edge.ModelNotFound, "no model %q is served here", token)))
+	s.tell(to, edge.Refusal(usableID(p.GetRequestId()), s.notFound(token)))
+}
+
+// notFound is the refusal of a request for a model that nobody serves.
+func (s *Service) notFound(model string) *edge.Error {
+	cause := edge.Errorf(edge.ModelNotFound, "no model %q is served here", model)
+	s.count(cause)
+	return cause
 }
 
 // maxModelToken bounds the names that are looked for: they become part of

@@ -22,18 +22,30 @@ const (
 	fullShare = 0.9
 )
 
-// levels says which durable streams are nearly full.
+// levels says how full the durable streams are.
 type levels struct {
 	mu   sync.Mutex
-	full map[string]string // by stream: how full it is
+	full map[string]string // nearly full ones: how full
+	seen map[string]level
 }
 
-func (l *levels) set(stream string, s bus.StreamState) (share float64) {
+// level is the share of its bound that a stream was seen to hold.
+type level struct {
+	share float64
+	at    time.Time
+}
+
+func (l *levels) set(stream string, s bus.StreamState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	share := 0.0
 	if s.MaxBytes > 0 {
 		share = float64(s.Bytes) / float64(s.MaxBytes)
 	}
+	if l.seen == nil {
+		l.seen = map[string]level{}
+	}
+	l.seen[stream] = level{share, time.Now()}
 	delete(l.full, stream)
 	if share >= fullShare {
 		if l.full == nil {
@@ -41,7 +53,27 @@ func (l *levels) set(stream string, s bus.StreamState) (share float64) {
 		}
 		l.full[stream] = fmt.Sprintf("stream %s holds %d of its %d bytes", stream, s.Bytes, s.MaxBytes)
 	}
-	return share
+}
+
+// share of a stream's bound, unless the last look at it is too old to tell.
+func (l *levels) share(stream string) (share float64, known bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	seen := l.seen[stream]
+	return seen.share, time.Since(seen.at) < 3*levelEvery
+}
+
+// streamFill is how full the durable streams are, by kind, as metrics show it.
+func (s *Service) streamFill() map[string]float64 {
+	fill := map[string]float64{}
+	for kind, spec := range map[string]schemas.StreamSpec{
+		"prompt": s.d.Streams.Prompts(), "sequence": s.d.Streams.Sequences(), "token": s.d.Streams.Tokens(),
+	} {
+		if share, known := s.levels.share(spec.Name); known {
+			fill[kind] = share
+		}
+	}
+	return fill
 }
 
 // check refuses what would need room in streams that are nearly full.
@@ -88,5 +120,5 @@ func (s *Service) lookAt(ctx context.Context, spec schemas.StreamSpec) {
 		}
 		return
 	}
-	s.metrics.StreamFill(spec.Name).Set(s.levels.set(spec.Name, state))
+	s.levels.set(spec.Name, state)
 }

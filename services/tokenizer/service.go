@@ -36,6 +36,7 @@ type Service struct {
 	subs    []*nats.Subscription
 	shards  shardSet
 	backlog backlog
+	depths  depths
 	packing packing
 	levels  levels
 
@@ -97,7 +98,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 		return err
 	}
 	s.prompts, err = s.d.Conn.Queue(ctx, bus.QueueSettings{
-		Stream: s.d.Streams.Prompts(), Name: "tokenizer", Subject: s.d.Subjects.Prompt(), AckWait: promptAckWait,
+		Stream: s.d.Streams.Prompts(), Name: promptGroup, Subject: s.d.Subjects.Prompt(), AckWait: promptAckWait,
 	})
 	if err != nil {
 		return fmt.Errorf("taking prompts: %w", err)
@@ -136,6 +137,9 @@ func (s *Service) encodeChat(template *tokenizer.Template, messages []*pb.ChatMe
 	for i, m := range messages {
 		turns[i] = tokenizer.Message{Role: m.Role, Content: m.Content}
 	}
+	if err := template.CheckRoles(turns); err != nil {
+		return nil, edge.Errorf(edge.BadRequest, "%v", err)
+	}
 	text, err := template.Render(turns, true)
 	if err == nil {
 		err = s.model.CheckText(text)
@@ -162,6 +166,8 @@ func (s *Service) newDetokenizer() detokenizer {
 
 // Run takes prompts and serves shards until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
+	defer s.metrics.QueueDepth.Follow(s.queueDepths)()
+	defer s.metrics.StreamFill.Follow(s.streamFill)()
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { s.intake(ctx) })

@@ -1,0 +1,74 @@
+package tokenizer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/switchyard/switchyard/schemas"
+)
+
+// The consumers that replicas share.
+const (
+	promptGroup   = "tokenizer"
+	sequenceGroup = "attention"
+)
+
+const (
+	// depthAge is how long a look at the queues for metrics lasts.
+	depthAge = time.Second
+	// depthWithin bounds such a look: whoever reads metrics waits for it.
+	depthWithin = 500 * time.Millisecond
+)
+
+// depths is how many messages wait in the durable queues, as metrics show it.
+type depths struct {
+	mu     sync.Mutex
+	looked time.Time
+	seen   map[string]float64
+}
+
+// queueDepths asks for the queues' depths, at most once in depthAge. What the
+// server does not tell is not in them.
+func (s *Service) queueDepths() map[string]float64 {
+	d := &s.depths
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if time.Since(d.looked) < depthAge {
+		return d.seen
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, depthWithin)
+	defer cancel()
+	d.seen = map[string]float64{}
+	for _, q := range []struct {
+		kind, group string
+		spec        schemas.StreamSpec
+	}{{"prompt", promptGroup, s.d.Streams.Prompts()}, {"sequence", sequenceGroup, s.d.Streams.Sequences()}} {
+		if n, err := s.pending(ctx, q.spec.Name, q.group); err == nil {
+			d.seen[q.kind] = float64(n)
+		}
+	}
+	d.looked = time.Now()
+	return d.seen
+}
+
+// pending asks how many messages of a stream no replica of a group has taken yet.
+func (s *Service) pending(ctx context.Context, stream, group string) (int, error) {
+	js := s.d.Conn.JetStream()
+	c, err := js.Consumer(ctx, stream, group)
+	if err == nil {
+		return int(c.CachedInfo().NumPending), nil
+	}
+	if !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return 0, fmt.Errorf("looking at the queue in %s: %w", stream, err)
+	}
+	all, err := js.Stream(ctx, stream) // the group was never here: all of them wait
+	if err != nil {
+		return 0, fmt.Errorf("looking at the queue in %s: %w", stream, err)
+	}
+	return int(all.CachedInfo().State.Msgs), nil
+}
