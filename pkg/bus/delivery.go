@@ -53,14 +53,14 @@ type Delivery struct {
 	ackWait time.Duration
 }
 
-func (q *Queue) delivery(a arrival) *Delivery {
-	if a.origin.delivered > 1 {
-		q.c.obs.Redelivered(a.msg.Subject, a.origin.delivered)
+func (q *Queue) delivery(m *nats.Msg, o origin) *Delivery {
+	if o.delivered > 1 {
+		q.c.obs.Redelivered(m.Subject, o.delivered)
 	}
 	return &Delivery{
-		Data: a.msg.Data, Headers: a.msg.Header, Subject: a.msg.Subject,
-		Sequence: a.origin.sequence, Delivered: a.origin.delivered, Timestamp: a.origin.stored,
-		c: q.c, reply: a.msg.Reply, ackWait: q.config.AckWait,
+		Data: m.Data, Headers: m.Header, Subject: m.Subject,
+		Sequence: o.sequence, Delivered: o.delivered, Timestamp: o.stored,
+		c: q.c, reply: m.Reply, ackWait: q.config.AckWait,
 	}
 }
 

@@ -57,8 +57,8 @@ type follower struct {
 	incarnation uint64
 	fn          func(Stored) bool
 
-	name      string // of the current consumer
-	delivered uint64 // by it
+	ref       consumerRef // the current consumer
+	delivered uint64      // by it
 	asked     int
 	within    time.Duration // bounds the next attempt at creating one
 }
@@ -73,14 +73,14 @@ func (f *follower) follow(ctx context.Context) (done bool, err error) {
 		return false, fmt.Errorf("subscribing: %w", err)
 	}
 	defer func() { _ = sub.Unsubscribe() }() // fails when the connection is closed
-	f.name = "follow-" + nuid.Next()
+	f.ref = refTo(f.stream, "follow-"+nuid.Next())
 	api := apiPrefix(f.c.js)
 	// Also one that is made after nobody waited for it any more; else it ages.
-	defer func() { _ = f.c.post(api+"CONSUMER.DELETE."+f.stream+"."+f.name, "", nil) }()
+	defer func() { _ = f.c.post(api+"CONSUMER.DELETE."+f.stream+"."+f.ref.name, "", nil) }()
 	if err := f.create(ctx); err != nil {
 		return false, err
 	}
-	return f.take(ctx, arrived, reconnected, api+"CONSUMER.MSG.NEXT."+f.stream+"."+f.name, inbox)
+	return f.take(ctx, arrived, reconnected, api+"CONSUMER.MSG.NEXT."+f.stream+"."+f.ref.name, inbox)
 }
 
 func (f *follower) create(ctx context.Context) error {
@@ -88,7 +88,7 @@ func (f *follower) create(ctx context.Context) error {
 	defer cancel()
 	f.within = min(2*f.within, createWithin)
 	_, err := f.c.js.CreateConsumer(ctx, f.stream, jetstream.ConsumerConfig{
-		Name: f.name, FilterSubject: f.subject, AckPolicy: jetstream.AckNonePolicy,
+		Name: f.ref.name, FilterSubject: f.subject, AckPolicy: jetstream.AckNonePolicy,
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: f.next,
 		InactiveThreshold: followIdle, MemoryStorage: true, Replicas: 1,
 	})
@@ -146,7 +146,7 @@ func (f *follower) take(ctx context.Context, arrived <-chan *nats.Msg, reconnect
 }
 
 func (f *follower) receive(m *nats.Msg) (done bool, err error) {
-	a, err := consumerRef{f.stream, f.name}.arrival(m)
+	a, err := f.ref.arrival(m)
 	if err != nil {
 		f.c.refuse(m, err)
 		return false, nil
@@ -164,12 +164,17 @@ func (f *follower) receive(m *nats.Msg) (done bool, err error) {
 
 // deliver passes a message on; a gap in the consumer's numbers ends it.
 func (f *follower) deliver(a arrival) (done bool, err error) {
-	if f.delivered++; a.origin.number != f.delivered {
-		return false, fmt.Errorf("message %d of consumer came as number %d", a.origin.number, f.delivered)
+	o, err := a.origin()
+	if err != nil {
+		f.c.refuse(a.msg, err)
+		return false, nil
+	}
+	if f.delivered++; o.number != f.delivered {
+		return false, fmt.Errorf("message %d of consumer came as number %d", o.number, f.delivered)
 	}
 	f.asked--
-	f.next = a.origin.sequence + 1
-	m := Stored{Subject: a.msg.Subject, Data: a.msg.Data, Sequence: a.origin.sequence, Incarnation: f.incarnation, Time: a.origin.stored}
+	f.next = o.sequence + 1
+	m := Stored{Subject: a.msg.Subject, Data: a.msg.Data, Sequence: o.sequence, Incarnation: f.incarnation, Time: o.stored}
 	return !f.call(m), nil
 }
 

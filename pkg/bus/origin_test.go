@@ -13,51 +13,70 @@ import (
 	"github.com/switchyard/switchyard/schemas"
 )
 
-func TestParseOrigin(t *testing.T) {
+func TestArrival(t *testing.T) {
 	for name, c := range map[string]struct {
-		reply string
-		ok    bool
+		reply      string
+		ours, good bool
 	}{
-		"short":         {"$JS.ACK.S.C.3.70.5.1700000000000000000.9", true},
-		"domain":        {"$JS.ACK.hub.acc.S.C.3.70.5.1700000000000000000.9", true},
-		"with token":    {"$JS.ACK.hub.acc.S.C.3.70.5.1700000000000000000.9.x", true},
-		"truncated":     {"$JS.ACK.S.C.3.70", false},
-		"between":       {"$JS.ACK.acc.S.C.3.70.5.1700000000000000000.9", false},
-		"no number":     {"$JS.ACK.S.C.x.70.5.1700000000000000000.9", false},
-		"negative":      {"$JS.ACK.S.C.-3.70.5.1700000000000000000.9", false},
-		"beyond 63 bit": {"$JS.ACK.S.C.3.9223372036854775808.5.1700000000000000000.9", false},
-		"of somebody":   {"_INBOX.a", false},
-		"of the API":    {"$JS.API.STREAM.DELETE.S.C.3.70.5", false},
-		"none":          {"", false},
+		"short":            {"$JS.ACK.S.C.3.70.5.1700000000000000000.9", true, true},
+		"domain":           {"$JS.ACK.hub.acc.S.C.3.70.5.1700000000000000000.9", true, true},
+		"with token":       {"$JS.ACK.hub.acc.S.C.3.70.5.1700000000000000000.9.x", true, true},
+		"truncated":        {"$JS.ACK.S.C.3.70", true, false},
+		"no number":        {"$JS.ACK.S.C.3.x.5.1700000000000000000.9", true, false},
+		"negative":         {"$JS.ACK.S.C.3.-70.5.1700000000000000000.9", true, false},
+		"beyond 63 bit":    {"$JS.ACK.S.C.3.9223372036854775808.5.1700000000000000000.9", true, false},
+		"other consumer":   {"$JS.ACK.S.CC.3.70.5.1700000000000000000.9", false, false},
+		"other stream":     {"$JS.ACK.T.C.3.70.5.1700000000000000000.9", false, false},
+		"other, elsewhere": {"$JS.ACK.hub.acc.S.D.3.70.5.1700000000000000000.9", false, false},
+		"between":          {"$JS.ACK.acc.S.C.3.70.5.1700000000000000000.9", false, false},
+		"of somebody":      {"_INBOX.a", false, false},
+		"of the API":       {"$JS.API.STREAM.DELETE.S.C.3.70.5", false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o, err := parseOrigin(c.reply)
-			if (err == nil) != c.ok {
+			a, err := refTo("S", "C").arrival(&nats.Msg{Reply: c.reply})
+			if (err == nil) != c.ours {
 				t.Fatalf("error %v", err)
 			}
-			want := origin{consumerRef{"S", "C"}, 3, 70, 5, time.Unix(1700000000, 0)}
-			if c.ok && o != want {
+			if !c.ours {
+				return
+			}
+			o, err := a.origin()
+			if (err == nil) != c.good {
+				t.Fatalf("error %v", err)
+			}
+			if want := (origin{3, 70, 5, time.Unix(1700000000, 0)}); c.good && o != want {
 				t.Errorf("got %+v", o)
+			}
+			if n := a.deliveries(); n != 3 {
+				t.Errorf("%d deliveries", n)
 			}
 		})
 	}
 }
 
-func FuzzOrigin(f *testing.F) {
+func FuzzArrival(f *testing.F) {
 	f.Add("$JS.ACK.S.C.3.70.5.1700000000000000000.9")
 	f.Add("$JS.ACK.hub.acc.S.C.3.70.5.1700000000000000000.9.x")
 	f.Add("$JS.ACK.........")
 	f.Fuzz(func(t *testing.T, reply string) {
-		if o, err := parseOrigin(reply); err == nil && o.delivered < 0 {
+		a, err := refTo("S", "C").arrival(&nats.Msg{Reply: reply})
+		if err != nil {
+			return
+		}
+		if o, err := a.origin(); a.deliveries() < 1 || err == nil && (o.delivered < 1 || o.sequence < 1) {
 			t.Errorf("%q: %+v", reply, o)
 		}
 	})
 }
 
-func TestOriginAllocatesNothing(t *testing.T) {
-	m := &nats.Msg{Reply: "$JS.ACK.S.C.3.70.5.1700000000000000000.9"}
+func TestArrivalAllocatesNothing(t *testing.T) {
+	m, ref := &nats.Msg{Reply: "$JS.ACK.S.C.3.70.5.1700000000000000000.9"}, refTo("S", "C")
 	n := testing.AllocsPerRun(100, func() {
-		if _, err := (consumerRef{"S", "C"}).arrival(m); err != nil {
+		a, err := ref.arrival(m)
+		if err == nil {
+			_, err = a.origin()
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 	})

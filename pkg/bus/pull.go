@@ -47,6 +47,7 @@ type puller struct {
 	c      *Conn
 	spec   schemas.StreamSpec
 	config jetstream.ConsumerConfig
+	ref    consumerRef
 	next   string // subject of pull requests
 	inbox  string
 	want   int
@@ -67,7 +68,7 @@ type puller struct {
 // start creates what is missing and asks for the first messages. closed is
 // called when no further message will be handled.
 func (p *puller) start(ctx context.Context, closed func()) error {
-	if err := p.c.Persist(ctx, p.consumer().creating(), p.create); err != nil {
+	if err := p.c.Persist(ctx, p.ref.creating(), p.create); err != nil {
 		return err
 	}
 	p.next = apiPrefix(p.c.js) + "CONSUMER.MSG.NEXT." + p.spec.Name + "." + p.config.Durable
@@ -125,10 +126,8 @@ func (c *Conn) createConsumer(ctx context.Context, spec schemas.StreamSpec, conf
 	return err
 }
 
-func (p *puller) consumer() consumerRef { return consumerRef{p.spec.Name, p.config.Durable} }
-
 func (p *puller) receive(m *nats.Msg) {
-	a, err := p.consumer().arrival(m)
+	a, err := p.ref.arrival(m)
 	if err != nil {
 		p.c.refuse(m, err)
 		return
@@ -211,7 +210,7 @@ func (p *puller) rebuild() {
 	go func() {
 		defer p.tasks.Done()
 		defer p.rebuilding.Store(false)
-		if p.c.persistAlways(p.ctx, p.consumer().creating(), p.create) == nil { // else it stops
+		if p.c.persistAlways(p.ctx, p.ref.creating(), p.create) == nil { // else it stops
 			p.c.obs.Rebuilt(p.spec.Name, p.config.Durable)
 			p.reset()
 		}

@@ -32,6 +32,7 @@ type Queue struct {
 	c      *Conn
 	s      QueueSettings
 	config jetstream.ConsumerConfig
+	ref    consumerRef
 	next   string
 	inbox  string
 	sub    *nats.Subscription
@@ -50,7 +51,7 @@ func (c *Conn) Queue(ctx context.Context, s QueueSettings) (*Queue, error) {
 	if err := checkName(s.Name); err != nil {
 		return nil, err
 	}
-	q := &Queue{c: c, s: s, inbox: c.nc.NewInbox()}
+	q := &Queue{c: c, s: s, ref: refTo(s.Stream.Name, s.Name), inbox: c.nc.NewInbox()}
 	q.ctx, q.stop = context.WithCancel(context.WithoutCancel(ctx))
 	q.config = jetstream.ConsumerConfig{
 		Durable: s.Name, FilterSubject: s.Subject, AckPolicy: jetstream.AckExplicitPolicy,
@@ -58,7 +59,7 @@ func (c *Conn) Queue(ctx context.Context, s QueueSettings) (*Queue, error) {
 		MaxAckPending: orDefault(s.MaxAckPending, defaultMaxAckPending),
 	}
 	q.next = apiPrefix(c.js) + "CONSUMER.MSG.NEXT." + s.Stream.Name + "." + s.Name
-	if err := c.Persist(ctx, q.consumer().creating(), q.create); err != nil {
+	if err := c.Persist(ctx, q.ref.creating(), q.create); err != nil {
 		return nil, err
 	}
 	sub, err := c.nc.Subscribe(q.inbox, q.receive)
@@ -73,13 +74,11 @@ func (q *Queue) create(ctx context.Context) error {
 	return q.c.createConsumer(ctx, q.s.Stream, q.config)
 }
 
-func (q *Queue) consumer() consumerRef { return consumerRef{q.s.Stream.Name, q.s.Name} }
-
 // receive passes messages on to the current request. What comes when nobody
 // asks any more, or is more than was asked for, goes back at once: a sibling
 // would wait for AckWait otherwise.
 func (q *Queue) receive(m *nats.Msg) {
-	a, err := q.consumer().arrival(m)
+	a, err := q.ref.arrival(m)
 	if err != nil {
 		q.c.refuse(m, err)
 		return
@@ -139,7 +138,7 @@ func (q *Queue) recover(ctx context.Context, wait time.Duration) {
 	defer cancel()
 	defer context.AfterFunc(q.ctx, cancel)()
 	if q.c.pause(ctx, wait) == nil {
-		_ = q.c.persistAlways(ctx, q.consumer().creating(), q.create) // fails when nobody needs it any more
+		_ = q.c.persistAlways(ctx, q.ref.creating(), q.create) // fails when nobody needs it any more
 	}
 }
 
@@ -186,12 +185,15 @@ func (q *Queue) collect(ctx context.Context, arrived <-chan arrival, reconnected
 	for len(out) < batch {
 		select {
 		case a := <-arrived:
-			switch a.status {
-			case "":
-				out = append(out, q.delivery(a))
-			default:
+			if a.status != "" {
 				return out, statusError(a)
 			}
+			o, err := a.origin()
+			if err != nil {
+				q.c.refuse(a.msg, err)
+				continue
+			}
+			out = append(out, q.delivery(a.msg, o))
 		case <-silence.C:
 			return out, jetstream.ErrNoHeartbeat
 		case <-reconnected:

@@ -123,7 +123,7 @@ func (c *Conn) newReceiving(ctx context.Context, r Receiver, acked bool, h Handl
 func (c *Conn) consume(ctx context.Context, r Receiver, acked bool, h Handler) (*Receiving, error) {
 	out := c.newReceiving(ctx, r, acked, h)
 	out.puller = &puller{
-		c: c, spec: r.Stream, config: r.consumer(acked), want: r.MaxInFlight, handle: out.take, ctx: out.ctx,
+		c: c, spec: r.Stream, config: r.consumer(acked), ref: refTo(r.Stream.Name, r.Name), want: r.MaxInFlight, handle: out.take, ctx: out.ctx,
 	}
 	if err := out.puller.start(ctx, out.finished); err != nil {
 		out.cancel()
@@ -171,7 +171,7 @@ func (r *Receiving) run(a arrival) {
 	m := a.msg
 	msg := Msg{Subject: m.Subject, Header: m.Header, Data: m.Data, Delivered: 1}
 	if r.acked {
-		if msg.Delivered = a.origin.delivered; msg.Delivered > 1 {
+		if msg.Delivered = a.deliveries(); msg.Delivered > 1 {
 			r.c.obs.Redelivered(m.Subject, msg.Delivered)
 		}
 	}

@@ -1,6 +1,9 @@
 package bus
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // maxSubject bounds a subject with its reply subject, in bytes. A server closes
 // the connection of whoever sends a line above its limit, for good; the line is
@@ -40,19 +43,29 @@ func checkSubject(subject, reply string) error {
 	return nil
 }
 
+// plain are the bytes that may stand anywhere in a subject.
+var plain = func() (plain [256]bool) {
+	for c := range plain {
+		plain[c] = c > ' ' && !strings.ContainsRune(".*>\x7f", rune(c))
+	}
+	return plain
+}()
+
 // flaw says why a subject is none, "" if it is one.
 func flaw(subject string) string {
 	before := byte('.')
 	for i := range len(subject) {
-		switch c := subject[i]; {
-		case c == '.' && before == '.':
-			return "has an empty token"
+		c := subject[i]
+		switch {
+		case plain[c]:
 		case c == '*' || c == '>':
 			return "has a wildcard"
-		case c <= ' ' || c == 0x7f:
+		case c != '.':
 			return "has white space or control characters"
+		case before == '.':
+			return "has an empty token"
 		}
-		before = subject[i]
+		before = c
 	}
 	if before == '.' {
 		return "has an empty token"
