@@ -31,7 +31,7 @@ func (c *Conn) persistAlways(ctx context.Context, what string, do func(context.C
 func (c *Conn) persist(ctx context.Context, what string, lasts func(error) bool, do func(context.Context) error) error {
 	t := trouble{log: c.log, what: what}
 	within := firstAttempt
-	for wait := firstWait; ; wait = min(2*wait, lastRetry) {
+	for wait := firstWait; ; wait = min(2*wait, lastWait) {
 		err := c.attempt(ctx, within, do)
 		switch {
 		case err == nil:
