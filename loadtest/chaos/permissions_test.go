@@ -1,0 +1,310 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/switchyard/switchyard/pkg/client"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+const (
+	permissions = "../../deploy/permissions.conf"
+	password    = "s3cret"
+	producer    = "producer"
+)
+
+// guarded is a server with the users of deploy/permissions.conf.
+type guarded struct {
+	*fleet
+	js jetstream.JetStream // of an administrator, to see what was harmed
+}
+
+// The services work with the rights of deploy/permissions.conf, a producer
+// with its rights can do what docs/api.md says, and nothing that it may not do
+// itself can it make a service do.
+func TestPermissions(t *testing.T) {
+	wanted(t)
+	g := newGuarded(t)
+	t.Run("a producer's rights", g.useRights)
+	t.Run("the services' answers", g.abuseServices)
+	t.Run("the server's acknowledgements", g.abuseServer)
+	t.Run("denied", g.denied)
+	g.checkAlive()
+	g.checkLogs()
+}
+
+func newGuarded(t *testing.T) *guarded {
+	t.Helper()
+	f := &fleet{t: t, programs: buildPrograms(t), addr: freeAddr(t), store: t.TempDir(), procs: map[string][]*process{}}
+	f.nats = launch(t, "nats-server", filepath.Join(f.programs, "nats-server"), "-c", f.configure())
+	f.nats.await(t, "Server is ready")
+	for _, kind := range kinds {
+		f.procs[kind] = append(f.procs[kind], launch(t, kind, filepath.Join(f.programs, "switchyard"), kind, "--nats", kind))
+	}
+	for _, kind := range kinds {
+		f.first(kind).await(t, "ready")
+	}
+	g := &guarded{fleet: f}
+	js, err := jetstream.New(g.user("admin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.js = js
+	return g
+}
+
+// configure writes the server's settings, with an administrator beside the
+// users of the file, and each service's NATS context with inboxes of its own.
+func (f *fleet) configure() (path string) {
+	f.t.Helper()
+	text, err := os.ReadFile(permissions)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, user := range append(slices.Clone(kinds), producer) {
+		f.t.Setenv(strings.ToUpper(user)+"_PASSWORD", password)
+	}
+	_, port, err := net.SplitHostPort(f.addr)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	settings := strings.NewReplacer(
+		"port: 4222", "listen: 127.0.0.1:"+port, "/data", filepath.Join(f.store, "js"),
+		"users = [", "users = [ {user: admin, password: "+password+"}",
+	).Replace(string(text))
+	path = filepath.Join(f.store, "nats.conf")
+	f.write(path, settings)
+	f.t.Setenv("XDG_CONFIG_HOME", f.store)
+	for _, kind := range kinds {
+		f.write(filepath.Join(f.store, "nats", "context", kind+".json"), fmt.Sprintf(
+			`{"url": %q, "user": %q, "password": %q, "inbox_prefix": "_INBOX_%s"}`, f.url(), kind, password, kind))
+	}
+	return path
+}
+
+func (f *fleet) write(path, text string) {
+	f.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		f.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// user connects as one of the file's users.
+func (g *guarded) user(name string, opts ...nats.Option) *nats.Conn {
+	g.t.Helper()
+	nc, err := nats.Connect(g.url(), append(opts, nats.UserInfo(name, password))...)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.t.Cleanup(nc.Close)
+	return nc
+}
+
+func (g *guarded) producer() *nats.Conn {
+	return g.user(producer, nats.CustomInboxPrefix("_INBOX."+producer), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+}
+
+// useRights does all that a producer may do.
+func (g *guarded) useRights(t *testing.T) {
+	nc := g.producer()
+	g.complete(t, nc, "rights-1", 8)
+	for _, ask := range []struct{ subject, body string }{
+		{"switchyard.ask.demo", texts[1]}, {"switchyard.replay.demo", `{"request_id": "rights-1"}`},
+		{"switchyard.ask.nosuch", texts[1]},
+	} {
+		if _, err := nc.Request(ask.subject, []byte(ask.body), patience); err != nil {
+			t.Errorf("%s: %v", ask.subject, err)
+		}
+	}
+	if err := errors.Join(nc.Publish("switchyard.cancel.demo.rights-1", nil), nc.Flush(), nc.LastError()); err != nil {
+		t.Errorf("a producer lacks a right: %v", err)
+	}
+}
+
+// complete wants the whole answer to a prompt.
+func (g *guarded) complete(t *testing.T, nc *nats.Conn, id string, tokens int32) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), hang)
+	defer cancel()
+	stream, err := client.New(nc, client.Settings{}).Prompt(ctx, &pb.Prompt{Text: texts[0], RequestId: id, MaxTokens: &tokens, IgnoreEos: true})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	seen := 0
+	for chunk, err := range stream.Chunks() {
+		if err = errors.Join(err, client.Failure(chunk)); err != nil {
+			t.Errorf("%s: %v", id, err)
+			return
+		}
+		seen += len(chunk.TokenIds)
+	}
+	if seen != int(tokens) {
+		t.Errorf("%s: %d tokens of %d", id, seen, tokens)
+	}
+}
+
+// patience is when an answer of a few tokens counts as never coming.
+const patience = 20 * time.Second
+
+// internal are subjects that a producer has no right for, with what belongs to
+// a request.
+func internal(request string) []string {
+	shard := strconv.Itoa(schemas.ShardOf(request))
+	return []string{
+		"$JS.API.STREAM.DELETE.switchyard_TOKENS_demo", "$JS.API.STREAM.PURGE.switchyard_TOKENS_demo",
+		"$JS.API.STREAM.DELETE.KV_switchyard_plans_demo", "$KV.switchyard_plans_demo.head", "$KV.switchyard_plans_demo.0",
+		"$KV.switchyard_leases_demo.planner", "$KV.switchyard_leases_demo.shard-" + shard, "$KV.switchyard_members_demo.nobody",
+		"switchyard.token.demo." + shard + "." + request, "switchyard.sequence.demo", "switchyard.stop.demo." + request,
+		"switchyard.interest.demo.ask." + request, "switchyard.rejected.demo",
+	}
+}
+
+// abuseServices lets the services answer where only they may publish.
+func (g *guarded) abuseServices(t *testing.T) {
+	nc, before := g.producer(), g.state(t)
+	for _, victim := range internal("rights-1") {
+		for _, m := range []nats.Msg{
+			{Subject: "switchyard.ask.demo", Data: []byte("Once"), Reply: victim},
+			{Subject: "switchyard.ask.demo", Data: []byte("{"), Reply: victim},
+			{Subject: "switchyard.ask.nosuch", Data: []byte("Once"), Reply: victim},
+			{Subject: "switchyard.prompt.nosuch", Data: []byte("Once"), Reply: victim},
+			{Subject: "switchyard.replay.demo", Data: []byte(`{"request_id": "rights-1"}`), Reply: victim},
+			{Subject: "switchyard.replay.demo", Data: []byte(`{"request_id": "*"}`), Reply: victim},
+			{Subject: "switchyard.prompt.demo", Data: []byte(`{"text": "Once", "reply_to": "` + victim + `"}`)},
+			{Subject: "switchyard.prompt.demo", Data: []byte("garbage"), Header: nats.Header{"Switchyard-Reply-To": {victim}}},
+		} {
+			if err := nc.PublishMsg(&m); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	g.complete(t, nc, "rights-2", 8) // everything before it has been handled by then
+	if after := g.state(t); after != before {
+		t.Errorf("before: %s\nafter: %s", before, after)
+	}
+}
+
+// abuseServer has the server acknowledge prompts where the producer may not
+// publish: JetStream sends its acknowledgement to whatever reply subject a
+// publisher names. What comes of it is garbage in shared state, and requests
+// under way must bear it.
+func (g *guarded) abuseServer(t *testing.T) {
+	nc := g.producer()
+	var running sync.WaitGroup
+	running.Go(func() { g.complete(t, nc, "victim", 300) })
+	for range 10 {
+		for _, victim := range internal("victim") {
+			if err := nc.PublishRequest("switchyard.prompt.demo", victim, []byte("garbage")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(20 * time.Millisecond) // through the whole of the answer
+	}
+	running.Wait()
+	g.complete(t, nc, "after-it", 8)
+}
+
+// state is what a stranger must not change: the streams, the plan, and the log of a request.
+func (g *guarded) state(t *testing.T) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var names []string
+	infos := g.js.ListStreams(ctx)
+	for info := range infos.Info() {
+		names = append(names, info.Config.Name+" "+info.Created.String())
+	}
+	slices.Sort(names)
+	plans, err := g.js.KeyValue(ctx, "switchyard_plans_demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, err := plans.Get(ctx, "head")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens, err := g.js.Stream(ctx, "switchyard_TOKENS_demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := tokens.Info(ctx, jetstream.WithSubjectFilter(schemas.NewSubjects("switchyard", "demo").Token("rights-1")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%s; plan %d; log %v", strings.Join(names, ", "), head.Revision(), log.State.Subjects)
+}
+
+// denied publishes as each user what it has no right to.
+func (g *guarded) denied(t *testing.T) {
+	for _, user := range append(slices.Clone(kinds), producer) {
+		nc := g.user(user)
+		for _, subject := range []string{
+			"$JS.API.STREAM.DELETE.switchyard_TOKENS_demo", "$JS.API.STREAM.PURGE.switchyard_TOKENS_demo",
+			"$JS.API.STREAM.UPDATE.switchyard_TOKENS_demo", "$JS.API.STREAM.MSG.DELETE.switchyard_TOKENS_demo",
+			"$JS.API.STREAM.CREATE.mine", "$SYS.REQ.SERVER.PING", "orders.new",
+		} {
+			wantDenied(t, nc, user, subject)
+		}
+	}
+	for user, subjects := range map[string][]string{
+		producer:     {"switchyard.stop.demo.x", "switchyard.token.demo.0.x", "switchyard.sequence.demo", "_INBOX.x"},
+		"tokenizer":  {"switchyard.hidden.demo.0", "switchyard.block.demo.x", "$KV.switchyard_plans_demo.head"},
+		"attention":  {"switchyard.prompt.demo", "switchyard.block.demo.x", "$KV.switchyard_leases_demo.planner", "_INBOX.x"},
+		"gate":       {"switchyard.token.demo.0.x", "switchyard.partial.demo.x", "$KV.switchyard_plans_demo.head", "_INBOX.x"},
+		"expert":     {"switchyard.token.demo.0.x", "switchyard.hidden.demo.0", "$KV.switchyard_leases_demo.shard-0", "_INBOX.x"},
+		"aggregator": {"switchyard.token.demo.0.x", "switchyard.partial.demo.x", "$KV.switchyard_plans_demo.head", "_INBOX.x"},
+	} {
+		nc := g.user(user)
+		for _, subject := range subjects {
+			wantDenied(t, nc, user, subject)
+		}
+	}
+}
+
+// wantDenied publishes, and wants the server to refuse it.
+func wantDenied(t *testing.T, nc *nats.Conn, user, subject string) {
+	t.Helper()
+	refused := make(chan error, 8)
+	nc.SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err })
+	if err := errors.Join(nc.Publish(subject, nil), nc.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-refused:
+		if !errors.Is(err, nats.ErrPermissionViolation) || !strings.Contains(err.Error(), `"`+subject+`"`) {
+			t.Errorf("%s on %s: %v", user, subject, err)
+		}
+	case <-time.After(patience):
+		t.Errorf("%s may publish on %s", user, subject)
+	}
+}
+
+// checkLogs wants that no service met a right that it lacks.
+func (g *guarded) checkLogs() {
+	g.t.Helper()
+	for _, kind := range kinds {
+		p := g.first(kind)
+		if tail := strings.ToLower(p.tail()); strings.Contains(tail, "permissions violation") || strings.Contains(tail, "permission denied") {
+			g.t.Errorf("%s lacks a right:\n%s", p.name, tail)
+		}
+	}
+}
