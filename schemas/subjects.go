@@ -121,6 +121,14 @@ func (s Subjects) Stop(request string) string { return s.join("stop", s.Model, r
 // AnyStop matches the stops of every request.
 func (s Subjects) AnyStop() string { return s.join("stop", s.Model, "*") }
 
+// SignalBody is the body of a message between services whose subject says all:
+// the subject again. Whoever may publish to a stream can have the server's
+// acknowledgement sent to any subject, so arriving there proves nothing.
+func SignalBody(subject string) []byte { return []byte(subject) }
+
+// IsSignal says whether a message was meant for its subject.
+func IsSignal(subject string, body []byte) bool { return string(body) == subject }
+
 // Probe is where the server says that nobody listens any more to a stream of
 // chunks that one tokenizer replica sends.
 func (s Subjects) Probe(replica, request string, stream uint64) string {

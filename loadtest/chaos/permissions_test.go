@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/switchyard/switchyard/loadtest/fleet"
 	"github.com/switchyard/switchyard/pkg/client"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -28,10 +28,13 @@ const (
 	producer    = "producer"
 )
 
-// guarded is a server with the users of deploy/permissions.conf.
+// guarded is a server with the users of deploy/permissions.conf, and a process
+// of each service.
 type guarded struct {
-	*fleet
-	js jetstream.JetStream // of an administrator, to see what was harmed
+	t     *testing.T
+	url   string
+	procs map[string]*fleet.Process
+	js    jetstream.JetStream // of an administrator, to see what was harmed
 }
 
 // The services work with the rights of deploy/permissions.conf, a producer
@@ -44,22 +47,21 @@ func TestPermissions(t *testing.T) {
 	t.Run("the services' answers", g.abuseServices)
 	t.Run("the server's acknowledgements", g.abuseServer)
 	t.Run("denied", g.denied)
-	g.checkAlive()
 	g.checkLogs()
 }
 
 func newGuarded(t *testing.T) *guarded {
 	t.Helper()
-	f := &fleet{t: t, programs: buildPrograms(t), addr: freeAddr(t), store: t.TempDir(), procs: map[string][]*process{}}
-	f.nats = launch(t, "nats-server", filepath.Join(f.programs, "nats-server"), "-c", f.configure())
-	f.nats.await(t, "Server is ready")
-	for _, kind := range kinds {
-		f.procs[kind] = append(f.procs[kind], launch(t, kind, filepath.Join(f.programs, "switchyard"), kind, "--nats", kind))
+	addr, programs := fleet.FreeAddr(t), fleet.Build(t)
+	g := &guarded{t: t, url: "nats://" + addr, procs: map[string]*fleet.Process{}}
+	server := fleet.Launch(t, "nats-server", filepath.Join(programs, "nats-server"), "-c", g.configure(addr))
+	server.Await(t, "Server is ready")
+	for _, kind := range fleet.Kinds {
+		g.procs[kind] = fleet.Launch(t, kind, filepath.Join(programs, "switchyard"), kind, "--nats", kind)
 	}
-	for _, kind := range kinds {
-		f.first(kind).await(t, "ready")
+	for _, kind := range fleet.Kinds {
+		g.procs[kind].Await(t, "ready")
 	}
-	g := &guarded{fleet: f}
 	js, err := jetstream.New(g.user("admin"))
 	if err != nil {
 		t.Fatal(err)
@@ -70,47 +72,44 @@ func newGuarded(t *testing.T) *guarded {
 
 // configure writes the server's settings, with an administrator beside the
 // users of the file, and each service's NATS context with inboxes of its own.
-func (f *fleet) configure() (path string) {
-	f.t.Helper()
+func (g *guarded) configure(addr string) (path string) {
+	g.t.Helper()
 	text, err := os.ReadFile(permissions)
 	if err != nil {
-		f.t.Fatal(err)
+		g.t.Fatal(err)
 	}
-	for _, user := range append(slices.Clone(kinds), producer) {
-		f.t.Setenv(strings.ToUpper(user)+"_PASSWORD", password)
+	for _, user := range append(slices.Clone(fleet.Kinds), producer) {
+		g.t.Setenv(strings.ToUpper(user)+"_PASSWORD", password)
 	}
-	_, port, err := net.SplitHostPort(f.addr)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	dir := g.t.TempDir()
 	settings := strings.NewReplacer(
-		"port: 4222", "listen: 127.0.0.1:"+port, "/data", filepath.Join(f.store, "js"),
+		"port: 4222", "listen: "+addr, "/data", filepath.Join(dir, "store"),
 		"users = [", "users = [ {user: admin, password: "+password+"}",
 	).Replace(string(text))
-	path = filepath.Join(f.store, "nats.conf")
-	f.write(path, settings)
-	f.t.Setenv("XDG_CONFIG_HOME", f.store)
-	for _, kind := range kinds {
-		f.write(filepath.Join(f.store, "nats", "context", kind+".json"), fmt.Sprintf(
-			`{"url": %q, "user": %q, "password": %q, "inbox_prefix": "_INBOX_%s"}`, f.url(), kind, password, kind))
+	path = filepath.Join(dir, "nats.conf")
+	g.write(path, settings)
+	g.t.Setenv("XDG_CONFIG_HOME", dir)
+	for _, kind := range fleet.Kinds {
+		g.write(filepath.Join(dir, "nats", "context", kind+".json"), fmt.Sprintf(
+			`{"url": %q, "user": %q, "password": %q, "inbox_prefix": "_INBOX_%s"}`, g.url, kind, password, kind))
 	}
 	return path
 }
 
-func (f *fleet) write(path, text string) {
-	f.t.Helper()
+func (g *guarded) write(path, text string) {
+	g.t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		f.t.Fatal(err)
+		g.t.Fatal(err)
 	}
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		f.t.Fatal(err)
+		g.t.Fatal(err)
 	}
 }
 
 // user connects as one of the file's users.
 func (g *guarded) user(name string, opts ...nats.Option) *nats.Conn {
 	g.t.Helper()
-	nc, err := nats.Connect(g.url(), append(opts, nats.UserInfo(name, password))...)
+	nc, err := nats.Connect(g.url, append(opts, nats.UserInfo(name, password))...)
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -255,7 +254,7 @@ func (g *guarded) state(t *testing.T) string {
 
 // denied publishes as each user what it has no right to.
 func (g *guarded) denied(t *testing.T) {
-	for _, user := range append(slices.Clone(kinds), producer) {
+	for _, user := range append(slices.Clone(fleet.Kinds), producer) {
 		nc := g.user(user)
 		for _, subject := range []string{
 			"$JS.API.STREAM.DELETE.switchyard_TOKENS_demo", "$JS.API.STREAM.PURGE.switchyard_TOKENS_demo",
@@ -298,13 +297,16 @@ func wantDenied(t *testing.T, nc *nats.Conn, user, subject string) {
 	}
 }
 
-// checkLogs wants that no service met a right that it lacks.
+// checkLogs wants every service to run, and none to have met a right that it lacks.
 func (g *guarded) checkLogs() {
 	g.t.Helper()
-	for _, kind := range kinds {
-		p := g.first(kind)
-		if tail := strings.ToLower(p.tail()); strings.Contains(tail, "permissions violation") || strings.Contains(tail, "permission denied") {
-			g.t.Errorf("%s lacks a right:\n%s", p.name, tail)
+	for _, kind := range fleet.Kinds {
+		p := g.procs[kind]
+		if p.Ended() {
+			g.t.Errorf("%s ended by itself", kind)
+		}
+		if log := strings.ToLower(p.Tail()); strings.Contains(log, "permissions violation") {
+			g.t.Errorf("%s lacks a right:\n%s", kind, log)
 		}
 	}
 }

@@ -153,10 +153,8 @@ func (f *Fleet) CheckAlive() {
 	f.T.Helper()
 	for _, kind := range Kinds {
 		for _, p := range f.procs[kind] {
-			select {
-			case <-p.done:
-				f.T.Errorf("%s ended by itself: %v\n%s", p.name, p.err, p.tail())
-			default:
+			if p.Ended() {
+				f.T.Errorf("%s ended by itself: %v\n%s", p.name, p.err, p.Tail())
 			}
 		}
 	}

@@ -54,7 +54,7 @@ func Launch(t *testing.T, name, program string, args ...string) *Process {
 	t.Cleanup(func() {
 		p.Kill()
 		if t.Failed() {
-			t.Logf("%s:\n%s", p.name, p.tail())
+			t.Logf("%s:\n%s", p.name, p.Tail())
 		}
 	})
 	return p
@@ -68,10 +68,21 @@ func (p *Process) note(line string) {
 	p.seen = make(chan struct{})
 }
 
-func (p *Process) tail() string {
+// Tail is the last lines of the program's log.
+func (p *Process) Tail() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return strings.Join(p.lines[max(0, len(p.lines)-keptLines):], "\n")
+}
+
+// Ended says whether the program runs no more.
+func (p *Process) Ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // Await waits for a line that ends with text.
@@ -89,9 +100,9 @@ func (p *Process) Await(t *testing.T, text string) {
 		select {
 		case <-seen:
 		case <-p.done:
-			t.Fatalf("%s ended (%v) before it said %q:\n%s", p.name, p.err, text, p.tail())
+			t.Fatalf("%s ended (%v) before it said %q:\n%s", p.name, p.err, text, p.Tail())
 		case <-limit:
-			t.Fatalf("%s did not say %q:\n%s", p.name, text, p.tail())
+			t.Fatalf("%s did not say %q:\n%s", p.name, text, p.Tail())
 		}
 	}
 }
@@ -127,6 +138,6 @@ func (p *Process) Drain(t *testing.T) {
 		p.Kill()
 	}
 	if p.err != nil {
-		t.Errorf("%s ended with %v:\n%s", p.name, p.err, p.tail())
+		t.Errorf("%s ended with %v:\n%s", p.name, p.err, p.Tail())
 	}
 }

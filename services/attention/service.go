@@ -158,8 +158,8 @@ func (s *Service) listen(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("receiving blocks: %w", err)
 	}
-	for subject, reason := range map[string]string{s.d.Subjects.AnyCancel(): "cancelled", s.d.Subjects.AnyStop(): "stop"} {
-		sub, err := s.d.Conn.Subscribe(subject, "", func(m *nats.Msg) { s.onEnd(m, reason) })
+	for subject, handler := range map[string]nats.MsgHandler{s.d.Subjects.AnyCancel(): s.onCancel, s.d.Subjects.AnyStop(): s.onStop} {
+		sub, err := s.d.Conn.Subscribe(subject, "", handler)
 		if err != nil {
 			return fmt.Errorf("listening for cancellations: %w", err)
 		}
@@ -237,10 +237,20 @@ func (s *Service) onBlock(_ context.Context, m *bus.Msg) error {
 	return nil
 }
 
-// onEnd takes a request to end early. Its subject says which and why; a
-// producer may publish anything as the body of a cancellation.
-func (s *Service) onEnd(m *nats.Msg, reason string) {
-	request := schemas.LastToken(m.Subject)
+// onCancel ends a request whatever the message says: it comes from a producer.
+func (s *Service) onCancel(m *nats.Msg) { s.endEarly(schemas.LastToken(m.Subject), "cancelled") }
+
+// onStop ends a request whose answer has its stop string. The answer looks
+// complete then, so it must be a tokenizer that says so.
+func (s *Service) onStop(m *nats.Msg) {
+	if !schemas.IsSignal(m.Subject, m.Data) {
+		s.metrics.Strangers.Inc()
+		return
+	}
+	s.endEarly(schemas.LastToken(m.Subject), "stop")
+}
+
+func (s *Service) endEarly(request, reason string) {
 	if schemas.CheckRequestID(request) != nil {
 		return
 	}

@@ -35,7 +35,13 @@ func (s *Service) onCancelled(m *nats.Msg) {
 func (s *Service) onCancel(m *nats.Msg) { s.endSoon(schemas.LastToken(m.Subject), "cancelled") }
 
 // onStop ends a request that has its stop string, if attention lost the message.
-func (s *Service) onStop(m *nats.Msg) { s.endSoon(schemas.LastToken(m.Subject), "stop") }
+func (s *Service) onStop(m *nats.Msg) {
+	if !schemas.IsSignal(m.Subject, m.Data) {
+		s.metrics.Strangers.Inc()
+		return
+	}
+	s.endSoon(schemas.LastToken(m.Subject), "stop")
+}
 
 // endSoon ends a request unless attention does it before.
 func (s *Service) endSoon(request, reason string) {
@@ -65,7 +71,7 @@ func (s *Service) foundStop(request string) { s.signal(s.d.Subjects.Stop(request
 
 // signal sends a message whose subject says all.
 func (s *Service) signal(subject string) {
-	if err := s.d.Conn.SendMsg(&nats.Msg{Subject: subject}); err != nil {
+	if err := s.d.Conn.SendMsg(&nats.Msg{Subject: subject, Data: schemas.SignalBody(subject)}); err != nil {
 		s.d.Logger.Warn("sending a signal", "subject", subject, "error", err)
 	}
 }

@@ -53,12 +53,16 @@ func (s *Service) deserted(request string) {
 }
 
 func (s *Service) onInterestAsked(m *nats.Msg) {
-	if request := schemas.LastToken(m.Subject); s.streams.asked(request) {
+	if request := schemas.LastToken(m.Subject); schemas.IsSignal(m.Subject, m.Data) && s.streams.asked(request) {
 		s.signal(s.d.Subjects.Interest(interestHeld, request))
 	}
 }
 
-func (s *Service) onInterestHeld(m *nats.Msg) { s.lonely.forget(schemas.LastToken(m.Subject)) }
+func (s *Service) onInterestHeld(m *nats.Msg) {
+	if schemas.IsSignal(m.Subject, m.Data) {
+		s.lonely.forget(schemas.LastToken(m.Subject))
+	}
+}
 
 // takeOver has other replicas end their streams of a request to the same reader.
 func (s *Service) takeOver(st *stream) {
