@@ -47,7 +47,7 @@ func TestClosedConnectionEndsTheProcess(t *testing.T) {
 func TestLongNames(t *testing.T) {
 	s := besiege(t, 1)
 	good := &pb.Key{Version: schemas.Version, Model: s.head().ModelHash, Owner: "a", Epoch: 1, Microbatch: 1, Rows: 1, Shard: "s"}
-	aggregator := members.OfService(s.members(), "aggregator")[0].Id
+	aggregator := s.anyOf("aggregator")
 	for _, spoil := range []func(*pb.Key, string){
 		func(k *pb.Key, name string) { k.Owner = name },
 		func(k *pb.Key, name string) { k.Shard = name },
@@ -96,6 +96,18 @@ func (s *siege) members() []*pb.Member {
 		s.t.Fatal(err)
 	}
 	return all
+}
+
+// anyOf waits until a replica of a service is heard, and returns its id.
+func (s *siege) anyOf(service string) string {
+	s.t.Helper()
+	for s.t.Context().Err() == nil {
+		if found := members.OfService(s.members(), service); len(found) > 0 {
+			return found[0].Id
+		}
+	}
+	s.t.Fatalf("no %s is heard", service)
+	return ""
 }
 
 // layer is the plan of layer 0.

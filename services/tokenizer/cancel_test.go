@@ -28,12 +28,18 @@ func TestCancelledByStrangers(t *testing.T) {
 	r := newRig(t, 1)
 	body, _ := proto.Marshal(&pb.Cancel{RequestId: "one", Reason: "stop"})
 	protobuf := nats.Header{schemas.HeaderContentType: {schemas.ContentProtobuf}}
-	for request, c := range map[string]struct{ subject, want string }{
-		"one": {r.d.Subjects.Cancel("one"), "cancelled"}, "two": {r.d.Subjects.Stop("two"), "stop"},
+	stop := r.d.Subjects.Stop
+	for request, c := range map[string]struct {
+		subject string
+		body    []byte
+		want    string
+	}{
+		"one": {r.d.Subjects.Cancel("one"), body, "cancelled"}, "two": {stop("two"), schemas.SignalBody(stop("two")), "stop"},
 	} {
 		r.prompt(`{"text":"hi","request_id":"` + request + `"}`)
 		r.append(r.claim(request), token(0))
-		r.send(c.subject, "", body, protobuf)
+		r.send(stop(request), "", []byte(`{"stream":"S","seq":1}`), nil) // the server's acknowledgement of something else
+		r.send(c.subject, "", c.body, protobuf)
 		r.eventually("the end of "+request, func() bool { return r.terminal(request) != nil })
 		if got := r.terminal(request).FinishReason; got != c.want {
 			t.Errorf("%s ended by %q, want %q", request, got, c.want)
