@@ -55,9 +55,6 @@ func (c *Chain) Accept() *pb.Accept { return c.accept }
 // End is the terminal record; nil while there is none.
 func (c *Chain) End() *pb.Terminal { return c.end }
 
-// Epoch is the newest claim's.
-func (c *Chain) Epoch() uint64 { return c.epoch }
-
 // Tokens is how many tokens have come.
 func (c *Chain) Tokens() int32 { return c.tokens }
 

@@ -23,6 +23,8 @@ var ErrFruitless = errors.New("the request was taken up again and again without 
 // ErrFruitless or ErrForeign.
 func (l *Log) Claim(ctx context.Context, request string, opened *pb.Accept, s WriterSettings) (*Writer, []Entry, error) {
 	for {
+		// All of it, each time: a claim whose epoch is in the log already would
+		// be taken for one of ours whose acknowledgement was lost.
 		h, err := l.read(ctx, request)
 		if err != nil {
 			return nil, nil, err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -47,6 +48,8 @@ type Writer struct {
 	subject  string
 	epoch    uint64
 	settings WriterSettings
+	// full is looked at for every step, also while w.mu is held for a publish.
+	full atomic.Bool
 
 	mu     sync.Mutex
 	last   uint64 // sequence of the newest message known to be stored, noise or not
@@ -54,7 +57,6 @@ type Writer struct {
 	stored Chain // as far as it is stored
 	queued Chain // with what is in the queue
 	tries  int   // of the first one
-	full   bool
 	err    error
 	done   chan struct{} // closed when nothing more will be written
 	idle   chan struct{} // closed when the queue is empty; nil when nobody waits
@@ -87,11 +89,7 @@ func (w *Writer) Err() error {
 }
 
 // Full says that the owner shall make no more records until Room is called.
-func (w *Writer) Full() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.full
-}
+func (w *Writer) Full() bool { return w.full.Load() }
 
 // Append adds a record; it gets the claim's epoch. It returns an error when the
 // record cannot be written: it does not follow those before, the server would
@@ -115,7 +113,7 @@ func (w *Writer) Append(r *pb.Record) error {
 		return fmt.Errorf("appending to the log of %s: %w", w.request, err)
 	}
 	w.queue = append(w.queue, unwritten{r, data})
-	w.full = len(w.queue) >= MaxUnwritten
+	w.full.Store(len(w.queue) >= MaxUnwritten)
 	if len(w.queue) == 1 {
 		w.launch()
 	}
@@ -171,8 +169,8 @@ func (w *Writer) advance(seq uint64) {
 	_, _ = w.stored.Take(w.queue[0].record) // did when it was queued
 	w.queue[0] = unwritten{}                // or the array keeps it
 	w.queue = w.queue[1:]
-	if w.full && len(w.queue) <= MaxUnwritten/2 {
-		w.full = false
+	if w.full.Load() && len(w.queue) <= MaxUnwritten/2 {
+		w.full.Store(false)
 		if w.settings.Room != nil {
 			w.settings.Room()
 		}
