@@ -136,7 +136,7 @@ func (q *Queue) Pull(ctx context.Context, limit int) ([]*Delivery, error) {
 func (q *Queue) recover(ctx context.Context, wait time.Duration) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(q.ctx, cancel)()
+	defer context.AfterFunc(q.ctx, cancel)() //nolint:contextcheck // Stop ends it, too
 	if q.c.pause(ctx, wait) == nil {
 		_ = q.c.persistAlways(ctx, q.ref.creating(), q.create) // fails when nobody needs it any more
 	}

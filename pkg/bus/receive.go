@@ -137,7 +137,7 @@ func (c *Conn) consume(ctx context.Context, r Receiver, acked bool, h Handler) (
 // subscribe receives from core NATS.
 func (c *Conn) subscribe(ctx context.Context, r Receiver, h Handler) (*Receiving, error) {
 	out := c.newReceiving(ctx, r, false, h)
-	sub, err := c.nc.QueueSubscribe(r.Subject, r.Name, func(m *nats.Msg) { out.take(arrival{msg: m}) })
+	sub, err := c.nc.QueueSubscribe(r.Subject, r.Name, func(m *nats.Msg) { out.take(arrival{msg: m}) }) //nolint:contextcheck // handlers get the receiving's own
 	if err == nil {
 		// Then the server knows of it: nothing from now on is missed.
 		if err = c.Persist(ctx, "subscribing to "+r.Subject, c.nc.FlushWithContext); err != nil {
