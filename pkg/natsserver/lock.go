@@ -28,7 +28,7 @@ type storeLock struct {
 // lockStore takes the folder's lock, and writes into the lock's file who holds it.
 func lockStore(dir string) (*storeLock, error) {
 	path := filepath.Join(dir, lockName)
-	file, err := openLock(path)
+	file, err := awaitLock(path)
 	if errors.Is(err, errHeld) {
 		return nil, fmt.Errorf("%w: %s belongs to %s; stop that one, or choose another folder", ErrInUse, dir, holder(path))
 	}
@@ -41,6 +41,21 @@ func lockStore(dir string) (*storeLock, error) {
 		return nil, fmt.Errorf("writing who holds %s: %w", path, err)
 	}
 	return l, nil
+}
+
+// A process that was just killed holds its lock for as long as it takes the
+// kernel to bury it.
+const (
+	lockWithin = time.Second
+	lockPoll   = 10 * time.Millisecond
+)
+
+func awaitLock(path string) (file *os.File, err error) {
+	for deadline := time.Now().Add(lockWithin); ; time.Sleep(lockPoll) {
+		if file, err = openLock(path); !errors.Is(err, errHeld) || time.Now().After(deadline) {
+			return file, err
+		}
+	}
 }
 
 // sign replaces what the last holder wrote.

@@ -166,8 +166,8 @@ func TestKilledServerLeavesNoLock(t *testing.T) {
 	if err := holder.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = holder.Wait() // killed is how it is meant to end
-	lock, err := lockStore(dir)
+	lock, err := lockStore(dir) // while it still dies
+	_ = holder.Wait()           // killed is how it is meant to end
 	if err != nil {
 		t.Fatal(err)
 	}
