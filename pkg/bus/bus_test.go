@@ -321,6 +321,25 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
+// A receiver that is drained while NATS is away does not wait for it.
+func TestDrainWithoutServer(t *testing.T) {
+	for _, mode := range allHops {
+		t.Run(string(mode), func(t *testing.T) {
+			r := newRig(t)
+			running, err := NewHop(r.conn, mode).Receive(r.ctx(), receiver(names(mode)), func(context.Context, *Msg) error { return nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.srv.Shutdown()
+			ctx, cancel := context.WithTimeout(r.ctx(), 5*time.Second) // the client would wait for ten
+			defer cancel()
+			if err := running.Drain(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func TestStopAndDrain(t *testing.T) {
 	for _, mode := range allHops {
 		for _, drain := range []bool{true, false} {

@@ -206,8 +206,13 @@ func (r *Receiving) Stop() {
 	_ = r.sub.Unsubscribe() // fails when it is already gone
 }
 
+// drainPoll is how often Drain looks whether there is a connection.
+const drainPoll = 50 * time.Millisecond
+
 // Drain finishes: nothing new is taken, what was taken is handled. When ctx
-// ends before that, it stops and returns an error.
+// ends before that, it stops and returns an error. Without a connection it
+// stops at once: what is done now cannot be sent, and the server cannot say
+// that nothing more comes.
 func (r *Receiving) Drain(ctx context.Context) error {
 	if r.puller != nil {
 		r.puller.forget()
@@ -215,12 +220,20 @@ func (r *Receiving) Drain(ctx context.Context) error {
 	if err := r.sub.Drain(); err != nil {
 		r.Stop()
 	}
-	select {
-	case <-r.closed:
-		return nil
-	case <-ctx.Done():
-		r.Stop()
-		return fmt.Errorf("draining %s: %w", r.sub.Subject, ctx.Err())
+	tick := time.NewTicker(drainPoll)
+	defer tick.Stop()
+	for {
+		if !r.c.Connected() {
+			r.Stop()
+		}
+		select {
+		case <-r.closed:
+			return nil
+		case <-ctx.Done():
+			r.Stop()
+			return fmt.Errorf("draining %s: %w", r.sub.Subject, ctx.Err())
+		case <-tick.C:
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +24,24 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
+// sharedText is what several goroutines write.
+type sharedText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (s *sharedText) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *sharedText) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
 // probed is a service that runs as a process of its own would, with its port
 // for metrics and health.
 type probed struct {
@@ -37,13 +56,14 @@ func startProbed(t *testing.T, service, nats string) *probed {
 	args := []string{service, "--nats", nats, "--metrics-addr", p.address, "--log-level", "error"}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan int, 1)
+	says := &sharedText{}
 	go func() {
-		ended <- runUntil(ctx, args, stdio{in: strings.NewReader(""), out: io.Discard, err: io.Discard})
+		ended <- runUntil(ctx, args, stdio{in: strings.NewReader(""), out: io.Discard, err: says})
 	}()
 	p.stop = func() {
 		cancel()
 		if code := <-ended; code != exitDone {
-			t.Errorf("%s exited with %d", service, code)
+			t.Errorf("%s exited with %d:\n%s", service, code, says)
 		}
 		ended <- exitDone // for who stops it again
 	}
