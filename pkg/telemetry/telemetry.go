@@ -158,6 +158,19 @@ func (t *Telemetry) Stop(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// Close closes the port of a process that did not get as far as to run; after
+// Stop it has nothing to do.
+func (t *Telemetry) Close() error {
+	t.mu.Lock()
+	again := t.stopped
+	t.stopped = true
+	t.mu.Unlock()
+	if again || t.server == nil {
+		return nil
+	}
+	return errors.Join(closing(t.server.Close()), closing(t.listener.Close()))
+}
+
 // closing leaves out the error of a listener that is closed already.
 func closing(err error) error {
 	if err == nil || errors.Is(err, net.ErrClosed) {

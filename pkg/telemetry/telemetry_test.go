@@ -255,3 +255,14 @@ func TestPortTaken(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Close frees the port, and leaves Stop nothing to do.
+func TestClose(t *testing.T) {
+	tel := setup(t, Config{MetricsAddr: "127.0.0.1:0"})
+	if err := errors.Join(tel.Close(), tel.Close(), tel.Stop(t.Context())); err != nil {
+		t.Error(err)
+	}
+	if err := setup(t, Config{MetricsAddr: tel.Addr()}).Close(); err != nil {
+		t.Error(err)
+	}
+}

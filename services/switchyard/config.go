@@ -162,7 +162,8 @@ func (f *configFile) Validate(app *kong.Application) error {
 	collect(flags, groups, app.Node)
 	var first *entry
 	for name, e := range f.entries {
-		if !flags[name] && !(e.node.Kind == yaml.MappingNode && groups[name]) && (first == nil || e.line < first.line) {
+		above := e.node.Kind == yaml.MappingNode && groups[name]
+		if !flags[name] && !above && (first == nil || e.line < first.line) {
 			first = &e
 		}
 	}

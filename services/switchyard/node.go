@@ -96,7 +96,7 @@ func (n *node) propagator() bus.Propagator {
 // close closes what the node opened.
 func (n *node) close() error {
 	n.pool.Close()
-	err := stopTelemetry(n.telemetry)
+	err := n.telemetry.Close()
 	if n.keepModel {
 		return err
 	}
@@ -104,13 +104,6 @@ func (n *node) close() error {
 		err = errors.Join(err, fmt.Errorf("closing the model: %w", e))
 	}
 	return err
-}
-
-// stopTelemetry is for what did not get as far as to run.
-func stopTelemetry(t *telemetry.Telemetry) error {
-	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
-	defer cancel()
-	return t.Stop(ctx)
 }
 
 // makers make the services by name.

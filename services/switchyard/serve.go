@@ -119,7 +119,7 @@ func newNode(ctx context.Context, e *env, mf ModelFlags, tc telemetry.Config) (*
 	defer line.Clear()
 	m, err := mf.open(e.log)
 	if err != nil {
-		return nil, errors.Join(err, stopTelemetry(t))
+		return nil, errors.Join(err, t.Close())
 	}
 	return &node{model: m, pool: pool.New(mf.threads()), telemetry: t, log: e.log, flags: mf, prefix: e.Prefix}, nil
 }
