@@ -31,3 +31,17 @@ func (c *Conn) Live() error {
 	}
 	return ErrClosed
 }
+
+// Gap begins to look after the connection; what it returns says whether there
+// was a moment without one since.
+func (c *Conn) Gap() func() bool {
+	back, whole := c.reconnection(), c.nc.IsConnected()
+	return func() bool {
+		select {
+		case <-back:
+			return true
+		default:
+			return !whole || !c.nc.IsConnected()
+		}
+	}
+}

@@ -186,3 +186,31 @@ func TestForgedKeysAreIgnored(t *testing.T) {
 	defer announce(kv, named("a"))()
 	await(t, v, time.Second, "a")
 }
+
+// Who listens while the server is away has not heard that nobody is here.
+func TestListWaitsForTheServer(t *testing.T) {
+	dir := t.TempDir()
+	srv := start(t, dir, "127.0.0.1:0")
+	addr := strings.TrimPrefix(srv.URL(), "nats://")
+	kv := connect(t, srv)
+	defer announce(connect(t, srv), func() *pb.Member { return &pb.Member{Id: "gate-1", Service: "gate"} })()
+	srv.Shutdown()
+	defer func() { srv.Shutdown() }()
+	listed := make(chan int, 1)
+	go func() {
+		all, err := List(t.Context(), kv)
+		if err != nil {
+			t.Error(err)
+		}
+		listed <- len(all)
+	}()
+	select {
+	case n := <-listed:
+		t.Fatalf("%d members are here without a server", n)
+	case <-time.After(2 * Hearing):
+	}
+	srv = start(t, dir, addr)
+	if n := <-listed; n != 1 {
+		t.Errorf("%d members", n)
+	}
+}

@@ -77,7 +77,9 @@ func watch(ctx context.Context, kv jetstream.KeyValue, kind *schemas.Kind) (*Vie
 	return v, nil
 }
 
-// List returns the members after listening for as long as it takes to hear them all.
+// List returns the members after listening for as long as it takes to hear them
+// all, with a connection that held for so long: without one nobody is heard, and
+// that does not say that nobody is here.
 func List(ctx context.Context, kv jetstream.KeyValue) ([]*pb.Member, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -85,12 +87,18 @@ func List(ctx context.Context, kv jetstream.KeyValue) ([]*pb.Member, error) {
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case <-time.After(Hearing):
-		return v.Snapshot(), nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("listening for members: %w", ctx.Err())
+	for heard := false; !heard; {
+		gap := v.conn.Gap()
+		select {
+		case <-time.After(Hearing):
+			heard = !gap()
+		case <-v.conn.Closed():
+			return nil, fmt.Errorf("listening for members: %w", v.conn.Live())
+		case <-ctx.Done():
+			return nil, fmt.Errorf("listening for members: %w", ctx.Err())
+		}
 	}
+	return v.Snapshot(), nil
 }
 
 // OfService returns those of one service.

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/switchyard/switchyard/pkg/bus"
 )
 
@@ -69,4 +71,26 @@ func TestPromptThatPanics(t *testing.T) {
 	if n := len(got.ends()); n != 1 {
 		t.Errorf("%d ends", n)
 	}
+}
+
+// A prompt that looks like a server's status is refused as any other without a
+// text, and costs those behind it nothing.
+func TestPromptsWithStatusHeaders(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	rejected := r.listen(r.d.Subjects.Rejected())
+	statuses := []string{"100", "404", "408", "409", "503"}
+	for _, status := range statuses {
+		m := &nats.Msg{Subject: r.d.Subjects.Prompt(), Header: nats.Header{"Status": {status}}}
+		if _, err := r.d.Conn.JetStream().PublishMsg(r.ctx(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.eventually("all are refused", func() bool { return len(rejected.ends()) == len(statuses) })
+	r.prompt(`{"request_id":"b","text":"harmless"}`)
+	r.opened("b")
+	r.eventually("all are settled", func() bool {
+		info, err := r.d.Conn.JetStream().Stream(r.ctx(), r.d.Streams.Prompts().Name)
+		return err == nil && info.CachedInfo().State.Msgs == 0
+	})
 }
