@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/switchyard/switchyard/pkg/bus"
 	"github.com/switchyard/switchyard/pkg/members"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -24,6 +26,7 @@ type Presence struct {
 	draining atomic.Bool
 	plan     atomic.Uint64
 	calling  atomic.Bool
+	refused  atomic.Pointer[pb.Refusal]
 	view     *members.View
 	// heard is when the replica's own entry came back last; nil: never.
 	heard atomic.Pointer[time.Time]
@@ -80,6 +83,16 @@ func (p *Presence) SetPlan(version uint64) {
 	if p.plan.Swap(version) != version {
 		p.tell()
 	}
+}
+
+// SetRefused tells the planner what does not fit here, and says whether that is
+// news. It stands until the replica ends: its memory stays what it is.
+func (p *Presence) SetRefused(r *pb.Refusal) bool {
+	if proto.Equal(p.refused.Swap(r), r) {
+		return false
+	}
+	p.tell()
+	return true
 }
 
 // Watch follows the members of this replica's kind until ctx ends, and lets the
@@ -149,7 +162,7 @@ func (p *Presence) member() *pb.Member {
 	m := &pb.Member{
 		Id: p.id, Service: p.service, Model: p.d.Subjects.Model, ModelHash: kind.ModelHash,
 		NumericClass: kind.NumericClass, Wire: kind.Wire, Ready: p.ready.Load(), Draining: p.draining.Load(),
-		PlanVersion: p.plan.Load(), Stats: stats, MemoryBudgetBytes: p.Budget,
+		PlanVersion: p.plan.Load(), Stats: stats, MemoryBudgetBytes: p.Budget, Refused: p.refused.Load(),
 		Answer: p.answer(),
 	}
 	if p.calling.Load() {

@@ -2,6 +2,7 @@ package device
 
 import (
 	"context"
+	"iter"
 
 	"github.com/switchyard/switchyard/pkg/forward"
 	"github.com/switchyard/switchyard/pkg/model"
@@ -18,10 +19,8 @@ func LoadAll(ctx context.Context, d Device, spec model.Spec) (err error) {
 			}
 		}
 	}()
-	for l := range spec.Layer {
-		for e := 0; spec.Layer[l].MoE && e < spec.Experts; e++ {
-			tickets = append(tickets, d.Load(ctx, forward.ExpertID{Layer: l, Expert: e}, 0))
-		}
+	for id := range all(spec) {
+		tickets = append(tickets, d.Load(ctx, id, 0))
 	}
 	for _, t := range tickets {
 		<-t.Done()
@@ -30,4 +29,29 @@ func LoadAll(ctx context.Context, d Device, spec model.Spec) (err error) {
 		}
 	}
 	return nil
+}
+
+// Largest is the bytes of a model's largest routed expert.
+func Largest(spec model.Spec, size func(forward.ExpertID) (int64, error)) (most int64, err error) {
+	for id := range all(spec) {
+		n, err := size(id)
+		if err != nil {
+			return 0, err
+		}
+		most = max(most, n)
+	}
+	return most, nil
+}
+
+// all are the routed experts of a model.
+func all(spec model.Spec) iter.Seq[forward.ExpertID] {
+	return func(yield func(forward.ExpertID) bool) {
+		for l := range spec.Layer {
+			for e := 0; spec.Layer[l].MoE && e < spec.Experts; e++ {
+				if !yield(forward.ExpertID{Layer: l, Expert: e}) {
+					return
+				}
+			}
+		}
+	}
 }

@@ -79,6 +79,39 @@ func TestAllocated(t *testing.T) {
 	})
 }
 
+// What computes with an expert keeps it, without a ticket: it is neither evicted
+// nor room for a load.
+func TestBorrowed(t *testing.T) {
+	m, p := tiny(t)
+	first, other := forward.ExpertID{}, forward.ExpertID{Expert: 1}
+	size, err := forward.ExpertBytes(m, first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := device.NewCPU(m, p, device.Settings{Budget: size})
+	defer d.Close()
+	ticket := d.Load(t.Context(), first, 0)
+	if err := ticket.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if d.Borrow(first) == nil || d.Borrow(other) != nil {
+		t.Fatal("an expert is lent that is not warm, or not the one that is")
+	}
+	ticket.Release()
+	var held *device.HeldError
+	if err := d.Evict(first); !errors.As(err, &held) || held.Tickets != 0 {
+		t.Fatalf("evicting while computing: %v", err)
+	}
+	var refused *device.RefusedError
+	if err := d.Load(t.Context(), other, 0).Err(); !errors.As(err, &refused) || refused.Room != 0 {
+		t.Fatalf("loading while computing: %v", err)
+	}
+	d.GiveBack(first)
+	if err := d.Load(t.Context(), other, 0).Wait(t.Context()); err != nil || d.Borrow(first) != nil {
+		t.Fatalf("the expert stays though nothing uses it: %v", err)
+	}
+}
+
 // A load with a failing expert holds nothing.
 func TestLoadAll(t *testing.T) {
 	m, p := tiny(t)

@@ -68,19 +68,6 @@ func (m *Model) Floats(ref Ref) ([]float32, error) {
 	return t.Floats()
 }
 
-// ExpertBytes is the size of one expert's three tensors in layer.
-func (m *Model) ExpertBytes(layer, expert int) (int64, error) {
-	var n int64
-	for _, role := range ExpertRoles {
-		t, err := m.Stat(Ref{role, layer, expert})
-		if err != nil {
-			return 0, err
-		}
-		n += int64(t.Len() * t.DType.Size())
-	}
-	return n, nil
-}
-
 // File returns a file beside the weights, such as tokenizer.json. Only plain
 // names are looked up.
 func (m *Model) File(name string) ([]byte, bool) { return m.source.file(name) }

@@ -119,8 +119,12 @@ func TestDemo(t *testing.T) {
 	if &head.Data[0] != &embed.Data[0] {
 		t.Error("the tied head is not the embedding")
 	}
-	if n, err := m.ExpertBytes(3, 5); err != nil || n != 2*3*128*256 {
-		t.Errorf("expert has %d bytes, %v", n, err)
+	up := Ref{Role: ExpertUp, Layer: 3, Expert: 5}
+	if s, err := m.Stat(up); err != nil || s.Len() != 128*256 || !slices.Equal(s.Shape, m.Spec.Shape(up)) {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if s, err := m.Stat(Ref{Role: ExpertUp, Layer: 3, Expert: 50}); err == nil {
+		t.Errorf("%+v", s)
 	}
 }
 

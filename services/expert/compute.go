@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 
+	"github.com/switchyard/switchyard/pkg/device"
 	"github.com/switchyard/switchyard/pkg/forward"
 	"github.com/switchyard/switchyard/pkg/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -12,12 +13,12 @@ import (
 // computer computes dispatches. It keeps its buffers; one goroutine at a time
 // uses it.
 type computer struct {
-	bank  *forward.Bank
-	shape *wire.Shape
-	wire  forward.Wire
+	device device.Device
+	shape  *wire.Shape
+	wire   forward.Wire
 
 	x, out  []float32
-	scratch forward.BankScratch
+	scratch forward.ExpertScratch
 	buf     []byte
 }
 
@@ -62,7 +63,7 @@ func (c *computer) compute(d *pb.Dispatch) (*pb.Partial, error) {
 	}
 	c.out = forward.Resize(c.out, len(d.Expert)*width)
 	routed := forward.Routed{Layer: int(d.Key.Layer), X: c.x, Source: d.Source, Expert: d.Expert, Weight: d.Weight}
-	if err := c.bank.Compute(routed, c.out, &c.scratch); err != nil {
+	if err := c.device.Compute(routed, c.out, &c.scratch); err != nil {
 		return nil, fmt.Errorf("computing rows of function %s: %w", d.Function, err)
 	}
 	t := wire.Encode(c.wire, c.out, width, c.buf)

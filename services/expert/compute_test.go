@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/pkg/device"
 	"github.com/switchyard/switchyard/pkg/forward"
 	"github.com/switchyard/switchyard/pkg/model"
 	"github.com/switchyard/switchyard/pkg/wire"
@@ -25,13 +26,14 @@ func newComputer(t testing.TB, w forward.Wire) *computer {
 	}
 	p := pool.New(1)
 	t.Cleanup(p.Close)
-	bank := forward.NewBank(m, p)
+	cpu := device.NewCPU(m, p, device.Settings{})
+	t.Cleanup(cpu.Close)
 	for e := range 3 {
-		if err := bank.Load(forward.ExpertID{Expert: e}); err != nil {
+		if err := cpu.Load(t.Context(), forward.ExpertID{Expert: e}, 0).Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return &computer{bank: bank, wire: w, shape: &wire.Shape{
+	return &computer{device: cpu, wire: w, shape: &wire.Shape{
 		Identity: wire.Identity{Model: 7}, Hidden: m.Spec.Hidden, Experts: m.Spec.Experts, TopK: m.Spec.TopK, MoE: []bool{true, true},
 		MaxRows: func() int { return 4096 },
 	}}

@@ -1,6 +1,11 @@
 package expert
 
 import (
+	"fmt"
+
+	"github.com/switchyard/switchyard/pkg/device"
+	"github.com/switchyard/switchyard/pkg/forward"
+	"github.com/switchyard/switchyard/pkg/model"
 	"github.com/switchyard/switchyard/pkg/plan"
 )
 
@@ -12,4 +17,16 @@ type Config struct {
 	Grouping plan.Grouping
 	// Replicas is how many hosts run each function.
 	Replicas int
+}
+
+// Check refuses a budget that does not hold one expert of a model.
+func (c Config) Check(m *model.Model) error {
+	one, err := device.Largest(m.Spec, func(id forward.ExpertID) (int64, error) { return forward.ExpertBytes(m, id) })
+	if err != nil {
+		return err
+	}
+	if c.MemoryBudget > 0 && c.MemoryBudget < uint64(one) {
+		return fmt.Errorf("--expert-memory is %d bytes; an expert of model %s has %d: give at least as much, or 0 for no limit", c.MemoryBudget, m.Name, one)
+	}
+	return nil
 }

@@ -2,6 +2,7 @@ package expert
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/members"
@@ -38,5 +39,5 @@ func (s *Service) needed(all []*pb.Member) bool {
 	s.mu.Lock()
 	serves := len(s.functions) > 0
 	s.mu.Unlock()
-	return serves && len(planHosts(all)) > 0 && len(members.OfService(all, "gate")) > 0
+	return serves && slices.ContainsFunc(members.OfService(all, "expert"), func(m *pb.Member) bool { return !m.Draining }) && len(members.OfService(all, "gate")) > 0
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"math/bits"
 	"strings"
 	"sync"
 	"time"
@@ -119,7 +121,7 @@ func present(p *planstore.Plan, all []*pb.Member) bool {
 // none does, as when the members' bucket is disturbed, the old one stays.
 func (s *Service) replan(ctx context.Context, epoch uint64) error {
 	those, _ := s.view.Answered("expert")
-	hosts := planHosts(those)
+	hosts := planHosts(those, s.expertBytes)
 	if len(hosts) == 0 {
 		return nil // not even this one is seen yet
 	}
@@ -143,25 +145,42 @@ func (s *Service) replan(ctx context.Context, epoch uint64) error {
 }
 
 func (s *Service) static() plan.Static {
-	bytes := uint64(0)
-	if layers := s.d.MoELayers(); len(layers) > 0 {
-		if n, err := s.d.Model.ExpertBytes(layers[0], 0); err == nil {
-			bytes = uint64(n)
-		}
-	}
 	return plan.Static{
-		MoELayers: s.d.MoELayers(), Experts: s.d.Model.Spec.Experts, ExpertBytes: bytes,
+		MoELayers: s.d.MoELayers(), Experts: s.d.Model.Spec.Experts, ExpertBytes: s.expertBytes,
 		Grouping: s.config.Grouping, Replicas: s.config.Replicas,
 	}
 }
 
-func planHosts(all []*pb.Member) (hosts []plan.Host) {
+// planHosts are the hosts that may be given experts of so many bytes.
+func planHosts(all []*pb.Member, expertBytes uint64) (hosts []plan.Host) {
 	for _, m := range members.OfService(all, "expert") {
-		if !m.Draining {
-			hosts = append(hosts, plan.Host{ID: m.Id, Budget: m.MemoryBudgetBytes})
+		if budget, some := budgetOf(m, expertBytes); some && !m.Draining {
+			hosts = append(hosts, plan.Host{ID: m.Id, Budget: budget})
 		}
 	}
 	return hosts
+}
+
+// budgetOf is the budget of a host as plans count it, 0 for no limit; false if
+// it holds no expert. What it has refused counts for less than what it has said
+// that it may hold.
+func budgetOf(m *pb.Member, expertBytes uint64) (budget uint64, some bool) {
+	r := m.Refused
+	if r.GetNeedBytes() == 0 {
+		return m.MemoryBudgetBytes, true
+	}
+	high, low := bits.Mul64(uint64(r.Experts), min(r.RoomBytes, r.NeedBytes))
+	held, _ := bits.Div64(high, low, r.NeedBytes) // experts that have room: at most those asked for
+	if held == 0 {
+		return 0, false
+	}
+	if high, budget = bits.Mul64(held, expertBytes); high > 0 {
+		budget = math.MaxUint64
+	}
+	if said := m.MemoryBudgetBytes; said > 0 {
+		budget = min(budget, said)
+	}
+	return budget, true
 }
 
 func names(hosts []plan.Host) string {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/bus"
 	"github.com/switchyard/switchyard/pkg/deployment"
-	"github.com/switchyard/switchyard/pkg/forward"
+	"github.com/switchyard/switchyard/pkg/device"
 	"github.com/switchyard/switchyard/pkg/members"
 	"github.com/switchyard/switchyard/pkg/telemetry"
 	"github.com/switchyard/switchyard/pkg/wire"
@@ -25,16 +25,20 @@ type Service struct {
 	presence  *deployment.Presence
 	tracer    *telemetry.Tracer
 	metrics   *telemetry.Metrics
-	bank      *forward.Bank
+	device    device.Device
 	computers computers
 	view      *members.View
 	own       *bus.Receiving  // rows for this host by name
 	ctx       context.Context // of what Start began, until Stop
 	stop      context.CancelFunc
+	// expertBytes is what an expert takes at most.
+	expertBytes uint64
 
-	mu        sync.Mutex // guards functions and what follows from them
-	functions map[string]*function
-	newest    []*pb.LayerPlan // the plan that is or is being applied
+	mu        sync.Mutex           // guards functions and what follows from them
+	functions map[string]*function // warm, by id
+	coming    map[string]*function // wanted and not warm yet
+	newest    []*pb.LayerPlan      // the plan that is or is being applied
+	wanted    map[string]bool      // its functions on this host
 
 	joining sync.Mutex // a group is joined or removed
 }
@@ -49,14 +53,22 @@ const (
 	ownAtOnce = 4
 )
 
-// New returns a host that is not started.
+// New returns a host that is not started and computes on the CPU.
 func New(d *deployment.Deployment, c Config) *Service {
+	return newOn(device.NewCPU(d.Model, d.Pool, device.Settings{Budget: int64(c.MemoryBudget)}), d, c)
+}
+
+func newOn(on device.Device, d *deployment.Deployment, c Config) *Service {
 	id := deployment.NewID("expert")
 	s := &Service{
-		d: d, config: c, id: id, presence: d.NewPresence(id, "expert"), bank: forward.NewBank(d.Model, d.Pool),
-		tracer: d.Telemetry.Tracer("expert"), metrics: d.Telemetry.Metrics, functions: map[string]*function{},
+		d: d, config: c, id: id, presence: d.NewPresence(id, "expert"), device: on,
+		tracer: d.Telemetry.Tracer("expert"), metrics: d.Telemetry.Metrics,
+		functions: map[string]*function{}, coming: map[string]*function{},
 	}
-	s.computers = newComputers(func() *computer { return &computer{bank: s.bank, shape: d.Shape, wire: d.Wire} })
+	if n, err := device.Largest(d.Model.Spec, on.Size); err == nil {
+		s.expertBytes = uint64(n)
+	}
+	s.computers = newComputers(func() *computer { return &computer{device: on, shape: d.Shape, wire: d.Wire} })
 	s.presence.Budget = c.MemoryBudget
 	s.presence.Fill, s.presence.Stuck = s.fill, s.stuck
 	return s
@@ -209,7 +221,7 @@ func (f *function) count(s *Service, d *pb.Dispatch) {
 
 // fill adds what the host holds and has computed to its stats.
 func (s *Service) fill(stats map[string]float64) {
-	stats["expert_bytes"] = float64(s.bank.Bytes())
+	stats["expert_bytes"] = float64(s.device.Memory().Used)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range s.functions {

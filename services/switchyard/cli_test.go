@@ -32,6 +32,7 @@ func TestUsage(t *testing.T) {
 		{"no server", []string{"prompt", "hi", "--nats", "nats://127.0.0.1:1", "--connect-timeout", "200ms"}, 3, "no connection"},
 		{"no patience", []string{"top", "--connect-timeout", "0s"}, 2, "--connect-timeout is 0s"},
 		{"KV below a page", []string{"up", "--kv-memory", "1KiB"}, 2, "switchyard: --kv-memory is 1024 bytes; a page of model demo has 262144"},
+		{"memory below an expert", []string{"up", "--expert-memory", "1KiB"}, 2, "switchyard: --expert-memory is 1024 bytes; an expert of model demo has 196608"},
 		{"beyond the model", []string{"up", "--max-model-len", "513"}, 2, "switchyard: --max-model-len is 513; model demo was made for at most 512 positions"},
 		{"traces to a word", []string{"gate", "--otlp-endpoint", "foo"}, 2, `otlp-endpoint "foo"`},
 		{"no such model", []string{"gate", "--model", "/nonexistent"}, 2, "opening model /nonexistent"},

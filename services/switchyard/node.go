@@ -118,11 +118,13 @@ var serviceNames = []string{"aggregator", "expert", "gate", "attention", "tokeni
 
 // check refuses what the model makes impossible.
 func (m makers) check(of *model.Model, count map[string]int) error {
-	if count["attention"] == 0 {
-		return nil
-	}
-	if page := forward.CacheShape(&of.Spec).PageBytes(); m.attention.KVBytes < page {
+	if page := forward.CacheShape(&of.Spec).PageBytes(); count["attention"] > 0 && m.attention.KVBytes < page {
 		return usage(fmt.Errorf("--kv-memory is %d bytes; a page of model %s has %d: give at least as much", m.attention.KVBytes, of.Name, page))
+	}
+	if count["expert"] > 0 {
+		if err := m.expert.Check(of); err != nil {
+			return usage(err)
+		}
 	}
 	return nil
 }

@@ -45,7 +45,9 @@ type Member struct {
 	Call uint64 `protobuf:"fixed64,12,opt,name=call,proto3" json:"call,omitempty"`
 	// What follows from the newest call that it has heard and its id: a record
 	// without it is stale, a copy, or nobody's.
-	Answer        uint64 `protobuf:"fixed64,13,opt,name=answer,proto3" json:"answer,omitempty"`
+	Answer uint64 `protobuf:"fixed64,13,opt,name=answer,proto3" json:"answer,omitempty"`
+	// The last plan that did not fit on this expert host; a smaller share may.
+	Refused       *Refusal `protobuf:"bytes,14,opt,name=refused,proto3" json:"refused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -171,6 +173,83 @@ func (x *Member) GetAnswer() uint64 {
 	return 0
 }
 
+func (x *Member) GetRefused() *Refusal {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
+// Refusal says how many experts a plan gave to a host, what they need there,
+// and what room it has for them.
+type Refusal struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	PlanVersion   uint64                 `protobuf:"varint,1,opt,name=plan_version,json=planVersion,proto3" json:"plan_version,omitempty"`
+	Experts       uint32                 `protobuf:"varint,2,opt,name=experts,proto3" json:"experts,omitempty"`
+	NeedBytes     uint64                 `protobuf:"varint,3,opt,name=need_bytes,json=needBytes,proto3" json:"need_bytes,omitempty"`
+	RoomBytes     uint64                 `protobuf:"varint,4,opt,name=room_bytes,json=roomBytes,proto3" json:"room_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Refusal) Reset() {
+	*x = Refusal{}
+	mi := &file_switchyard_v1_control_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Refusal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Refusal) ProtoMessage() {}
+
+func (x *Refusal) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_v1_control_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
+func (*Refusal) Descriptor() ([]byte, []int) {
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Refusal) GetPlanVersion() uint64 {
+	if x != nil {
+		return x.PlanVersion
+	}
+	return 0
+}
+
+func (x *Refusal) GetExperts() uint32 {
+	if x != nil {
+		return x.Experts
+	}
+	return 0
+}
+
+func (x *Refusal) GetNeedBytes() uint64 {
+	if x != nil {
+		return x.NeedBytes
+	}
+	return 0
+}
+
+func (x *Refusal) GetRoomBytes() uint64 {
+	if x != nil {
+		return x.RoomBytes
+	}
+	return 0
+}
+
 // Function is a set of experts of one layer that is addressed as one.
 type Function struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -185,7 +264,7 @@ type Function struct {
 
 func (x *Function) Reset() {
 	*x = Function{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[1]
+	mi := &file_switchyard_v1_control_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -197,7 +276,7 @@ func (x *Function) String() string {
 func (*Function) ProtoMessage() {}
 
 func (x *Function) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[1]
+	mi := &file_switchyard_v1_control_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -210,7 +289,7 @@ func (x *Function) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Function.ProtoReflect.Descriptor instead.
 func (*Function) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{1}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Function) GetId() string {
@@ -248,7 +327,7 @@ type LayerPlan struct {
 
 func (x *LayerPlan) Reset() {
 	*x = LayerPlan{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[2]
+	mi := &file_switchyard_v1_control_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -260,7 +339,7 @@ func (x *LayerPlan) String() string {
 func (*LayerPlan) ProtoMessage() {}
 
 func (x *LayerPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[2]
+	mi := &file_switchyard_v1_control_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -273,7 +352,7 @@ func (x *LayerPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LayerPlan.ProtoReflect.Descriptor instead.
 func (*LayerPlan) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{2}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *LayerPlan) GetVersion() uint64 {
@@ -323,7 +402,7 @@ type PlanHead struct {
 
 func (x *PlanHead) Reset() {
 	*x = PlanHead{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[3]
+	mi := &file_switchyard_v1_control_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -335,7 +414,7 @@ func (x *PlanHead) String() string {
 func (*PlanHead) ProtoMessage() {}
 
 func (x *PlanHead) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[3]
+	mi := &file_switchyard_v1_control_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -348,7 +427,7 @@ func (x *PlanHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanHead.ProtoReflect.Descriptor instead.
 func (*PlanHead) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{3}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *PlanHead) GetVersion() uint64 {
@@ -423,7 +502,7 @@ type Lease struct {
 
 func (x *Lease) Reset() {
 	*x = Lease{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[4]
+	mi := &file_switchyard_v1_control_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -435,7 +514,7 @@ func (x *Lease) String() string {
 func (*Lease) ProtoMessage() {}
 
 func (x *Lease) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[4]
+	mi := &file_switchyard_v1_control_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -448,7 +527,7 @@ func (x *Lease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lease.ProtoReflect.Descriptor instead.
 func (*Lease) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{4}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Lease) GetOwner() string {
@@ -483,7 +562,7 @@ var File_switchyard_v1_control_proto protoreflect.FileDescriptor
 
 const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"\x1bswitchyard/v1/control.proto\x12\rswitchyard.v1\"\xc3\x03\n" +
+	"\x1bswitchyard/v1/control.proto\x12\rswitchyard.v1\"\xf5\x03\n" +
 	"\x06Member\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aservice\x18\x02 \x01(\tR\aservice\x12\x14\n" +
@@ -499,11 +578,19 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	" \x03(\v2 .switchyard.v1.Member.StatsEntryR\x05stats\x12.\n" +
 	"\x13memory_budget_bytes\x18\v \x01(\x04R\x11memoryBudgetBytes\x12\x12\n" +
 	"\x04call\x18\f \x01(\x06R\x04call\x12\x16\n" +
-	"\x06answer\x18\r \x01(\x06R\x06answer\x1a8\n" +
+	"\x06answer\x18\r \x01(\x06R\x06answer\x120\n" +
+	"\arefused\x18\x0e \x01(\v2\x16.switchyard.v1.RefusalR\arefused\x1a8\n" +
 	"\n" +
 	"StatsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"J\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\x84\x01\n" +
+	"\aRefusal\x12!\n" +
+	"\fplan_version\x18\x01 \x01(\x04R\vplanVersion\x12\x18\n" +
+	"\aexperts\x18\x02 \x01(\rR\aexperts\x12\x1d\n" +
+	"\n" +
+	"need_bytes\x18\x03 \x01(\x04R\tneedBytes\x12\x1d\n" +
+	"\n" +
+	"room_bytes\x18\x04 \x01(\x04R\troomBytes\"J\n" +
 	"\bFunction\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aexperts\x18\x02 \x03(\rR\aexperts\x12\x14\n" +
@@ -541,23 +628,25 @@ func file_switchyard_v1_control_proto_rawDescGZIP() []byte {
 	return file_switchyard_v1_control_proto_rawDescData
 }
 
-var file_switchyard_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_switchyard_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_switchyard_v1_control_proto_goTypes = []any{
 	(*Member)(nil),    // 0: switchyard.v1.Member
-	(*Function)(nil),  // 1: switchyard.v1.Function
-	(*LayerPlan)(nil), // 2: switchyard.v1.LayerPlan
-	(*PlanHead)(nil),  // 3: switchyard.v1.PlanHead
-	(*Lease)(nil),     // 4: switchyard.v1.Lease
-	nil,               // 5: switchyard.v1.Member.StatsEntry
+	(*Refusal)(nil),   // 1: switchyard.v1.Refusal
+	(*Function)(nil),  // 2: switchyard.v1.Function
+	(*LayerPlan)(nil), // 3: switchyard.v1.LayerPlan
+	(*PlanHead)(nil),  // 4: switchyard.v1.PlanHead
+	(*Lease)(nil),     // 5: switchyard.v1.Lease
+	nil,               // 6: switchyard.v1.Member.StatsEntry
 }
 var file_switchyard_v1_control_proto_depIdxs = []int32{
-	5, // 0: switchyard.v1.Member.stats:type_name -> switchyard.v1.Member.StatsEntry
-	1, // 1: switchyard.v1.LayerPlan.functions:type_name -> switchyard.v1.Function
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	6, // 0: switchyard.v1.Member.stats:type_name -> switchyard.v1.Member.StatsEntry
+	1, // 1: switchyard.v1.Member.refused:type_name -> switchyard.v1.Refusal
+	2, // 2: switchyard.v1.LayerPlan.functions:type_name -> switchyard.v1.Function
+	3, // [3:3] is the sub-list for method output_type
+	3, // [3:3] is the sub-list for method input_type
+	3, // [3:3] is the sub-list for extension type_name
+	3, // [3:3] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_v1_control_proto_init() }
@@ -571,7 +660,7 @@ func file_switchyard_v1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_v1_control_proto_rawDesc), len(file_switchyard_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
