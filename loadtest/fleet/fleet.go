@@ -45,7 +45,7 @@ func Build(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, path := range map[string]string{"nats-server": natsServer, "switchyard": switchyard} {
-		build := exec.Command("go", "build", "-o", filepath.Join(dir, name), path)
+		build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, name), path)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("building %s: %v\n%s", name, err, out)
@@ -65,7 +65,7 @@ func New(t *testing.T, s Settings) *Fleet {
 // FreeAddr is an address that nobody listens on.
 func FreeAddr(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"os/exec"
 	"slices"
@@ -35,7 +36,7 @@ type Process struct {
 // Launch starts a program that is killed when the test ends.
 func Launch(t *testing.T, name, program string, args ...string) *Process {
 	t.Helper()
-	p := &Process{name: name, cmd: exec.Command(program, args...), done: make(chan struct{}), seen: make(chan struct{})}
+	p := &Process{name: name, cmd: exec.CommandContext(context.WithoutCancel(t.Context()), program, args...), done: make(chan struct{}), seen: make(chan struct{})}
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

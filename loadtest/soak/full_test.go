@@ -89,7 +89,7 @@ func newFullYard(t *testing.T) *fullYard {
 	t.Helper()
 	flags := []string{"--log-bytes", fmt.Sprint(logBound), "--log-age", keepLog.String(), "--log-level", "warn"}
 	y := &fullYard{
-		Fleet: fleet.New(t, fleet.Settings{Programs: fleet.Build(t), Flags: flags}),
+		Fleet:    fleet.New(t, fleet.Settings{Programs: fleet.Build(t), Flags: flags}),
 		outcomes: map[string]int{}, began: time.Now(),
 	}
 	y.Scale(2, 2)

@@ -161,6 +161,8 @@ func byRank[E any](a, b *slot[E]) int {
 }
 
 // start begins as many loads as may run.
+//
+//nolint:contextcheck,nolintlint // a load outlives the call that asks for it; it has a context of its own
 func (s *Store[E]) start() {
 	for s.running < s.settings.Loads && len(s.queue) > 0 {
 		sl := s.queue[len(s.queue)-1]

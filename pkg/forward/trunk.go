@@ -124,6 +124,7 @@ func (tl *trunkLayer) loadBias(m *model.Model, at func(model.Role) model.Ref) er
 	return nil
 }
 
+//nolint:contextcheck,nolintlint // the trunk is loaded whole, before anybody waits for a request
 func (tl *trunkLayer) loadFFNs(m *model.Model, l int) (err error) {
 	if !m.Spec.Layer[l].MoE {
 		tl.dense, err = loadFFN(context.Background(), m, refsOf(l, 0, model.DenseGate, model.DenseUp, model.DenseDown))

@@ -142,7 +142,9 @@ func TestLargeRequestAmongSmall(t *testing.T) {
 			}
 		})
 	}
-	<-small // they are under way
+	if err := <-small; err != nil { // they are under way
+		t.Error(err)
+	}
 	if err := y.answer(t, filling("large", 4)); err != nil {
 		t.Error(err)
 	}

@@ -205,12 +205,12 @@ func (s *siege) crowd(n int, make1 func(i int) *pb.Member) {
 
 // peer is a copy of the record of a real replica of a service, with another id.
 func (s *siege) peer(service, id string) *pb.Member {
-	var real []*pb.Member
+	var found []*pb.Member
 	s.until("a "+service+" is heard", func() bool {
-		real = members.OfService(s.present(), service)
-		return len(real) > 0
+		found = members.OfService(s.present(), service)
+		return len(found) > 0
 	})
-	c := proto.CloneOf(real[0])
+	c := proto.CloneOf(found[0])
 	c.Id, c.Ready, c.PlanVersion, c.Call = id, true, math.MaxUint64, 0
 	return c
 }

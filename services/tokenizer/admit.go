@@ -184,7 +184,7 @@ func (s *Service) repeat(ctx context.Context, in *incoming, existing *pb.Accept,
 		return edge.Errorf(edge.BadRequest, "request_id %q was used within the hour for another prompt; choose a new one", in.prompt.RequestId)
 	}
 	if in.reply != "" {
-		s.replay(in.prompt.RequestId, in.destination(), in.ask != "")
+		s.replay(in.prompt.RequestId, in.destination(), in.ask != "") //nolint:contextcheck // it outlives the prompt's handling
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func TestAgendaAtOnce(t *testing.T) {
 
 func TestRecently(t *testing.T) {
 	r, now := newRecently(4, time.Minute), time.Now()
-	at := func(d time.Duration) time.Time { return now.Add(d) }
+	at := now.Add
 	r.add("a", at(0))
 	r.add("b", at(50*time.Second))
 	for _, c := range []struct {

@@ -15,11 +15,11 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// begin has a request of max tokens running, and its producer listening.
-func (r *rig) begin(request string, max int) *reader {
+// begin has a request of so many tokens running, and its producer listening.
+func (r *rig) begin(request string, tokens int) *reader {
 	r.t.Helper()
 	got := r.inbox()
-	r.prompt(fmt.Sprintf(`{"text":"hi","request_id":%q,"max_tokens":%d,"reply_to":%q}`, request, max, got.subject))
+	r.prompt(fmt.Sprintf(`{"text":"hi","request_id":%q,"max_tokens":%d,"reply_to":%q}`, request, tokens, got.subject))
 	return got
 }
 

@@ -23,12 +23,12 @@ const (
 // that decides it, for every answer and every refusal.
 func (s *Service) mayReply(to destination) error {
 	switch to.origin {
+	case named:
+		return s.d.Subjects.CheckReplyTo(to.subject)
 	case rejected:
 		return nil
-	case inbox:
-		return s.d.Subjects.CheckInbox(to.subject, s.config.InboxPrefixes)
 	}
-	return s.d.Subjects.CheckReplyTo(to.subject)
+	return s.d.Subjects.CheckInbox(to.subject, s.config.InboxPrefixes)
 }
 
 // publish is the only way to a subject that came from outside.

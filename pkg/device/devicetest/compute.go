@@ -29,8 +29,8 @@ func compute(d device.Device, in forward.Routed) ([]float32, error) {
 
 // Rows have the same bits alone and together; all experts must be warm; and
 // computing leaves nothing behind that keeps an expert from being evicted.
-func testCompute(t *testing.T, make New) {
-	d, _ := make(t, device.Settings{})
+func testCompute(t *testing.T, create New) {
+	d, _ := create(t, device.Settings{})
 	defer d.Close()
 	held := warm(t, d, 0, 2, 3)
 	in := work(3, 0, 2, 0)

@@ -14,7 +14,7 @@ type New func(t testing.TB, s device.Settings) (device.Device, *Faults)
 const Hidden = 64
 
 // Conform runs the tests that every device must pass.
-func Conform(t *testing.T, make New) {
+func Conform(t *testing.T, create New) {
 	for _, tc := range []struct {
 		name string
 		run  func(*testing.T, New)
@@ -42,6 +42,6 @@ func Conform(t *testing.T, make New) {
 		{"any order", testAnyOrder},
 		{"at once", testAtOnce},
 	} {
-		t.Run(tc.name, func(t *testing.T) { tc.run(t, make) })
+		t.Run(tc.name, func(t *testing.T) { tc.run(t, create) })
 	}
 }

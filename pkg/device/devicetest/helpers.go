@@ -24,11 +24,11 @@ func size(t testing.TB, d device.Device) int64 {
 
 // limited makes a device with room for so many experts and one byte less than
 // another one.
-func limited(t testing.TB, make New, s device.Settings, experts int) (device.Device, *Faults) {
+func limited(t testing.TB, create New, s device.Settings, experts int) (device.Device, *Faults) {
 	t.Helper()
-	d, _ := make(t, device.Settings{})
+	d, _ := create(t, device.Settings{})
 	s.Budget = int64(experts+1)*size(t, d) - 1
-	return make(t, s)
+	return create(t, s)
 }
 
 // warm loads experts, one after the other.

@@ -11,8 +11,8 @@ import (
 	"github.com/switchyard/switchyard/pkg/forward"
 )
 
-func testLoad(t *testing.T, make New) {
-	d, f := make(t, device.Settings{})
+func testLoad(t *testing.T, create New) {
+	d, f := create(t, device.Settings{})
 	defer d.Close()
 	if st := d.State(expert(1)); st != (device.State{}) || d.Pin(expert(1)) != nil {
 		t.Fatalf("an expert of a new device is %+v", st)
@@ -39,8 +39,8 @@ func testLoad(t *testing.T, make New) {
 
 // The expert wanted last begins first; the same expert wanted again moves up,
 // and never down.
-func testPriority(t *testing.T, make New) {
-	d, f := make(t, device.Settings{Loads: 1})
+func testPriority(t *testing.T, create New) {
+	d, f := create(t, device.Settings{Loads: 1})
 	defer d.Close()
 	let := f.Hold(expert(0))
 	defer let()
@@ -62,8 +62,8 @@ func testPriority(t *testing.T, make New) {
 	wantBegun(t, f, 0, 2, 1, 3)
 }
 
-func testMovesUp(t *testing.T, make New) {
-	d, f := make(t, device.Settings{Loads: 1})
+func testMovesUp(t *testing.T, create New) {
+	d, f := create(t, device.Settings{Loads: 1})
 	defer d.Close()
 	let := f.Hold(expert(0))
 	defer let()
@@ -79,9 +79,9 @@ func testMovesUp(t *testing.T, make New) {
 	wantBegun(t, f, 0, 2, 1, 3)
 }
 
-func testAtATime(t *testing.T, make New) {
+func testAtATime(t *testing.T, create New) {
 	for _, loads := range []int{1, 2, 3} {
-		d, f := make(t, device.Settings{Loads: loads})
+		d, f := create(t, device.Settings{Loads: loads})
 		var tickets []*device.Ticket
 		var lets []func()
 		for e := range 4 {
@@ -111,10 +111,10 @@ var cancellers = []struct {
 	{"by context", func(_ *device.Ticket, endContext func()) { endContext() }},
 }
 
-func testCancelWaiting(t *testing.T, make New) {
+func testCancelWaiting(t *testing.T, create New) {
 	for _, by := range cancellers {
 		t.Run(by.name, func(t *testing.T) {
-			d, f := limited(t, make, device.Settings{Loads: 1}, 2)
+			d, f := limited(t, create, device.Settings{Loads: 1}, 2)
 			defer d.Close()
 			defer f.Hold(expert(0))()
 			d.Load(t.Context(), expert(0), 0)
@@ -134,10 +134,10 @@ func testCancelWaiting(t *testing.T, make New) {
 }
 
 // The ticket ends at once, the bytes are free when the loader has returned.
-func testCancelRunning(t *testing.T, make New) {
+func testCancelRunning(t *testing.T, create New) {
 	for _, by := range cancellers {
 		t.Run(by.name, func(t *testing.T) {
-			d, f := make(t, device.Settings{})
+			d, f := create(t, device.Settings{})
 			defer d.Close()
 			defer f.Hold(expert(0))()
 			ctx, end := context.WithCancel(t.Context())
@@ -154,8 +154,8 @@ func testCancelRunning(t *testing.T, make New) {
 
 // A loader that does not see that it is cancelled may leave a warm expert, which
 // nobody holds.
-func testCancelTooLate(t *testing.T, make New) {
-	d, f := make(t, device.Settings{})
+func testCancelTooLate(t *testing.T, create New) {
+	d, f := create(t, device.Settings{})
 	defer d.Close()
 	let := f.Hold(expert(0))
 	defer let()
@@ -174,8 +174,8 @@ func testCancelTooLate(t *testing.T, make New) {
 }
 
 // The context means nothing to a warm expert, and everything before it.
-func testContext(t *testing.T, make New) {
-	d, _ := make(t, device.Settings{})
+func testContext(t *testing.T, create New) {
+	d, _ := create(t, device.Settings{})
 	defer d.Close()
 	ctx, end := context.WithCancel(t.Context())
 	ticket := d.Load(ctx, expert(0), 0)
@@ -189,8 +189,8 @@ func testContext(t *testing.T, make New) {
 }
 
 // An expert that is wanted again while its cancelled load still ends is loaded.
-func testWantAgain(t *testing.T, make New) {
-	d, f := limited(t, make, device.Settings{}, 1)
+func testWantAgain(t *testing.T, create New) {
+	d, f := limited(t, create, device.Settings{}, 1)
 	defer d.Close()
 	let := f.Hold(expert(0))
 	defer let()
@@ -207,8 +207,8 @@ func testWantAgain(t *testing.T, make New) {
 	}
 }
 
-func testShare(t *testing.T, make New) {
-	d, f := make(t, device.Settings{})
+func testShare(t *testing.T, create New) {
+	d, f := create(t, device.Settings{})
 	defer d.Close()
 	let := f.Hold(expert(0))
 	defer let()
@@ -224,8 +224,8 @@ func testShare(t *testing.T, make New) {
 	}
 }
 
-func testFail(t *testing.T, make New) {
-	d, f := limited(t, make, device.Settings{}, 1)
+func testFail(t *testing.T, create New) {
+	d, f := limited(t, create, device.Settings{}, 1)
 	defer d.Close()
 	f.Fail(expert(0), device.ErrOutOfMemory)
 	wantEnd(t, d.Load(t.Context(), expert(0), 0), device.ErrOutOfMemory)
@@ -242,8 +242,8 @@ func testFail(t *testing.T, make New) {
 	}
 }
 
-func testUnknown(t *testing.T, make New) {
-	d, f := make(t, device.Settings{})
+func testUnknown(t *testing.T, create New) {
+	d, f := create(t, device.Settings{})
 	defer d.Close()
 	for _, id := range []forward.ExpertID{{Layer: 0, Expert: -1}, {Layer: -1}, {Layer: 0, Expert: 1 << 20}, {Layer: 1 << 20}} {
 		ticket := d.Load(t.Context(), id, 0)
@@ -280,9 +280,9 @@ func (e *ended) all() []device.Ended {
 }
 
 // Each load is told once, by how it ended; tickets of a warm expert are no loads.
-func testEnded(t *testing.T, make New) {
+func testEnded(t *testing.T, create New) {
 	var got ended
-	d, f := limited(t, make, device.Settings{Ended: got.add}, 2)
+	d, f := limited(t, create, device.Settings{Ended: got.add}, 2)
 	defer d.Close()
 	f.Fail(expert(1), device.ErrOutOfMemory)
 	defer f.Hold(expert(2))()
@@ -302,8 +302,8 @@ func testEnded(t *testing.T, make New) {
 }
 
 // Close ends all loads and keeps what is held.
-func testClose(t *testing.T, make New) {
-	d, f := make(t, device.Settings{Loads: 1})
+func testClose(t *testing.T, create New) {
+	d, f := create(t, device.Settings{Loads: 1})
 	held := warm(t, d, 0, 1)
 	held[0].Release()
 	defer f.Hold(expert(2))()

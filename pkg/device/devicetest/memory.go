@@ -7,8 +7,8 @@ import (
 	"github.com/switchyard/switchyard/pkg/device"
 )
 
-func testRefuse(t *testing.T, make New) {
-	d, f := limited(t, make, device.Settings{}, 2)
+func testRefuse(t *testing.T, create New) {
+	d, f := limited(t, create, device.Settings{}, 2)
 	defer d.Close()
 	held := warm(t, d, 0)
 	defer f.Hold(expert(1))()
@@ -23,8 +23,8 @@ func testRefuse(t *testing.T, make New) {
 	wantUsed(t, d, 2)
 }
 
-func testBelowOneExpert(t *testing.T, make New) {
-	d, f := limited(t, make, device.Settings{}, 0)
+func testBelowOneExpert(t *testing.T, create New) {
+	d, f := limited(t, create, device.Settings{}, 0)
 	defer d.Close()
 	budget := size(t, d) - 1
 	wantRefusal(t, d, d.Load(t.Context(), expert(0), 0), budget)
@@ -33,8 +33,8 @@ func testBelowOneExpert(t *testing.T, make New) {
 	}
 }
 
-func testEvict(t *testing.T, make New) {
-	d, _ := make(t, device.Settings{})
+func testEvict(t *testing.T, create New) {
+	d, _ := create(t, device.Settings{})
 	defer d.Close()
 	first := warm(t, d, 0)[0]
 	second := d.Pin(expert(0))
@@ -58,8 +58,8 @@ func testEvict(t *testing.T, make New) {
 }
 
 // Of those without tickets, the one released first goes; held ones never do.
-func testEvictForLoad(t *testing.T, make New) {
-	d, _ := limited(t, make, device.Settings{}, 3)
+func testEvictForLoad(t *testing.T, create New) {
+	d, _ := limited(t, create, device.Settings{}, 3)
 	defer d.Close()
 	held := warm(t, d, 0, 1, 2)
 	held[1].Release()
@@ -74,9 +74,9 @@ func testEvictForLoad(t *testing.T, make New) {
 	wantRefusal(t, d, d.Load(t.Context(), expert(1), 0), size(t, d)-1)
 }
 
-func testEvictFirst(t *testing.T, make New) {
+func testEvictFirst(t *testing.T, create New) {
 	highest := func(a, b device.Idle) int { return b.ID.Expert - a.ID.Expert }
-	d, _ := limited(t, make, device.Settings{EvictFirst: highest}, 3)
+	d, _ := limited(t, create, device.Settings{EvictFirst: highest}, 3)
 	defer d.Close()
 	for _, ticket := range warm(t, d, 0, 2, 1) {
 		ticket.Release()

@@ -136,9 +136,9 @@ func isEnd(err error) bool {
 	return err == nil || errors.Is(err, device.ErrCancelled) || errors.As(err, &refused) || errors.As(err, &failed)
 }
 
-func testAnyOrder(t *testing.T, make New) {
+func testAnyOrder(t *testing.T, create New) {
 	rapid.Check(t, func(rt *rapid.T) {
-		d, f := limited(t, make, device.Settings{Loads: rapid.IntRange(1, 3).Draw(rt, "loads")}, rapid.IntRange(0, 4).Draw(rt, "room"))
+		d, f := limited(t, create, device.Settings{Loads: rapid.IntRange(1, 3).Draw(rt, "loads")}, rapid.IntRange(0, 4).Draw(rt, "room"))
 		m := &machine{d: d, f: f, lets: map[forward.ExpertID]func(){}}
 		defer d.Close()
 		defer m.let(rt)
@@ -152,8 +152,8 @@ func testAnyOrder(t *testing.T, make New) {
 
 // Who holds an expert can compute with it, whatever others do at the same
 // time, and the budget is never exceeded.
-func testAtOnce(t *testing.T, make New) {
-	d, _ := limited(t, make, device.Settings{Loads: 3}, 2)
+func testAtOnce(t *testing.T, create New) {
+	d, _ := limited(t, create, device.Settings{Loads: 3}, 2)
 	var users sync.WaitGroup
 	for seed := range uint64(6) {
 		users.Go(func() { useAtRandom(t, d, rand.New(rand.NewPCG(seed, 1))) })
