@@ -36,6 +36,8 @@ type Settings struct {
 }
 
 // New loads a whole model.
+//
+//nolint:contextcheck,nolintlint // a model is loaded whole
 func New(m *model.Model, p *pool.Pool, s Settings) (*Runner, error) {
 	trunk, err := forward.LoadTrunk(m, p, s.MaxPositions)
 	if err != nil {
