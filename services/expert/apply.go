@@ -162,7 +162,7 @@ func (s *Service) warmUp(ctx context.Context) (cold []notWarm) {
 // error of a load it has none, and the next call begins anew.
 func (s *Service) warm(ctx context.Context, f *function) error {
 	if f.experts == nil {
-		f.load(s.ctx, s.device)
+		f.load(s.ctx, s.device) //nolint:contextcheck // a load outlives the plan that asked for it
 	}
 	if err := f.loaded(ctx); err != nil {
 		if ctx.Err() == nil {
