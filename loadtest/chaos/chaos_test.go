@@ -2,6 +2,7 @@
 // own beside a real NATS server, sends the same seeded requests again and
 // again while something goes wrong, and wants the same tokens every time.
 //
+//	SWITCHYARD_CHAOS=short go test -v ./loadtest/chaos   # one hop mode for hung replicas, two deaths of the server
 //	SWITCHYARD_CHAOS=1 go test -v ./loadtest/chaos       # the table below
 //	SWITCHYARD_CHAOS=long go test -v ./loadtest/chaos    # lone processes that are killed and started again, too
 package chaos
@@ -65,12 +66,15 @@ func TestTheSameTokensWhateverIsKilled(t *testing.T) {
 	y.batch("four-experts-kill", func() { y.Kill("expert") })
 }
 
+// short is the mode of continuous integration.
+const short = "short"
+
 // wanted is what SWITCHYARD_CHAOS says, and skips the test without it.
 func wanted(t *testing.T) string {
 	t.Helper()
 	mode := os.Getenv("SWITCHYARD_CHAOS")
 	if mode == "" || testing.Short() {
-		t.Skip("SWITCHYARD_CHAOS is not set, or -short is: this takes minutes; set it to 1, or to long for more scenarios")
+		t.Skip("SWITCHYARD_CHAOS is not set, or -short is: this takes minutes; set it to 1, to short for fewer scenarios, or to long for more")
 	}
 	return mode
 }
