@@ -2,12 +2,12 @@ package tokenizer
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nuid"
 
 	"github.com/switchyard/switchyard/pkg/bus"
 	"github.com/switchyard/switchyard/pkg/edge"
@@ -37,6 +37,8 @@ const (
 
 // asking is an ask on its way to the durable path.
 type asking struct {
+	// id names the ask, and the request if its caller does not. Nobody may guess
+	// it: who knows it can read the answer, or have the ask taken for a copy.
 	id       string
 	prompt   *pb.Prompt
 	encoding pb.Encoding
@@ -80,7 +82,7 @@ func (s *Service) ask(to destination, m *nats.Msg) {
 		err = s.levels.check(s.d.Streams.Prompts())
 	}
 	if err == nil {
-		err = s.handOver(&asking{id: nuid.Next(), prompt: p, encoding: encoding, to: to, msg: m})
+		err = s.handOver(&asking{id: rand.Text(), prompt: p, encoding: encoding, to: to, msg: m})
 	}
 	var refused *edge.Error
 	if errors.As(err, &refused) {

@@ -83,6 +83,25 @@ func (r *rig) someone() (request string) {
 	return request
 }
 
+// The ids that nameless asks get say nothing of each other: who knows one could
+// read the others' answers, or have them taken for copies that were stored before.
+func TestNamelessAsksAreUnrelated(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	before := map[string]bool{}
+	for range 3 {
+		got := r.inbox()
+		r.send(r.d.Subjects.Ask(), got.subject, []byte(`{"text":"hi","deadline":"2020-01-01T00:00:00Z"}`), nil)
+		id := got.end().RequestId
+		for other := range before {
+			if len(id) < 20 || id[:6] == other[:6] {
+				t.Errorf("%q and %q", other, id)
+			}
+		}
+		before[id] = true
+	}
+}
+
 // Bad asks are refused without the durable path.
 func TestAskRefusedAtOnce(t *testing.T) {
 	t.Parallel()
