@@ -30,9 +30,12 @@ build: ## Build bin/switchyard, one static binary
 demo: build ## Serve the demo model in one process and ask it something; opens no port
 	bin/switchyard demo
 
+# More tests at a time than cores: most of a pipeline's test is waiting.
+PARALLEL ?= 4
+
 .PHONY: test
 test: ## Run the tests
-	CGO_ENABLED=0 $(GO) test ./...
+	CGO_ENABLED=0 $(GO) test -parallel $(PARALLEL) ./...
 
 .PHONY: race
 race: ## Run the tests with the race detector (needs a C compiler)

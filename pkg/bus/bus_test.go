@@ -179,6 +179,7 @@ func TestHopOrder(t *testing.T) {
 }
 
 func TestReplicasShare(t *testing.T) {
+	t.Parallel()
 	for _, mode := range allHops {
 		t.Run(string(mode), func(t *testing.T) {
 			r := newRig(t)
@@ -214,6 +215,7 @@ func TestReplicasShare(t *testing.T) {
 }
 
 func TestHopSurvivesRestart(t *testing.T) {
+	t.Parallel()
 	for _, mode := range allHops {
 		t.Run(string(mode), func(t *testing.T) {
 			r := newRig(t)

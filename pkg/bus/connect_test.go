@@ -72,6 +72,7 @@ func TestConfigContext(t *testing.T) {
 }
 
 func TestConnectWaitsAndSaysSoOnce(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	url := r.srv.URL()
 	r.srv.Shutdown()

@@ -61,6 +61,7 @@ func TestHungReceiverStarvesNobody(t *testing.T) {
 
 // So does work: a replica that hangs while it waits for some keeps none for long.
 func TestHungQueueStarvesNobody(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	s := names(schemas.HopsCore)
 	hung := r.queue(s, time.Minute)
@@ -77,6 +78,7 @@ func TestHungQueueStarvesNobody(t *testing.T) {
 
 // An idle receiver renews its requests, and is not taken for one without a server.
 func TestIdleReceiverIsServed(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	s, h := names(schemas.HopsUnacked), NewHop(r.conn, schemas.HopsUnacked)
 	got := make(chan string, 1)

@@ -87,6 +87,7 @@ func begin(ctx context.Context, c *Conn, s schemas.Streams) error {
 }
 
 func TestBeginWhileTheServerRestarts(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := newRig(t)
@@ -102,6 +103,7 @@ func TestBeginWhileTheServerRestarts(t *testing.T) {
 }
 
 func TestPersistSaysOnceWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	var logged bytes.Buffer
 	r.conn.log = slog.New(slog.NewTextHandler(&logged, nil))
@@ -193,6 +195,7 @@ func TestPersistSeesMissingPermissions(t *testing.T) {
 
 // While the server is away the log says so once, however much waits for it.
 func TestAwayIsToldOnce(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	var logged lines
 	r.conn.log = slog.New(slog.NewTextHandler(&logged, nil))

@@ -61,6 +61,7 @@ func TestQueueTakesOnlyWhatItAsksFor(t *testing.T) {
 }
 
 func TestQueueRedelivers(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	s := names(schemas.HopsCore)
 	q := r.queue(s, 200*time.Millisecond)

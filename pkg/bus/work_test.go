@@ -24,6 +24,7 @@ func (r *rig) unsettled(s schemas.Streams) uint64 {
 // Errors are tried again by the same replica, which keeps the delivery longer
 // than AckWait: its count stays 1, and nobody else gets it.
 func TestWorkKeepsItsDelivery(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	s := names(schemas.HopsCore)
 	q := r.queue(s, 200*time.Millisecond)

@@ -214,6 +214,7 @@ func TestOvertake(t *testing.T) {
 // An expert that moves from one function to another is never loaded again, and
 // the old function's end does not take it away.
 func TestExpertStays(t *testing.T) {
+	t.Parallel()
 	h := startHost(t, 0)
 	h.awaitApplied(h.plan([]uint32{0, 1}))
 	h.awaitApplied(h.plan([]uint32{1, 2}))
@@ -225,6 +226,7 @@ func TestExpertStays(t *testing.T) {
 
 // A function goes when every gate uses a plan without it.
 func TestDrop(t *testing.T) {
+	t.Parallel()
 	h := startHost(t, 0)
 	gate := h.d.NewPresence("gate-1", "gate")
 	first := h.plan([]uint32{0})
@@ -299,6 +301,7 @@ func TestOutOfMemory(t *testing.T) {
 
 // A load that fails is tried again; it is no refusal.
 func TestFailedLoad(t *testing.T) {
+	t.Parallel()
 	h := startHost(t, 0)
 	broken := forward.ExpertID{Expert: 1}
 	h.fake.Faults.Fail(broken, fmt.Errorf("a broken disk"))

@@ -66,6 +66,7 @@ func run(t *testing.T, f func(ctx context.Context)) {
 
 // A host that does not get on answers no call, so the plan is soon without it.
 func TestStuckHostIsMute(t *testing.T) {
+	t.Parallel()
 	d := open(t)
 	s := New(d, Config{})
 	if err := s.Start(t.Context()); err != nil {

@@ -247,7 +247,7 @@ func TestForgedMembers(t *testing.T) {
 			for _, service := range []string{"expert", "gate", "aggregator", "attention", "tokenizer"} {
 				like = append(like, s.peer(service, ""))
 			}
-			return 5000, func(i int) *pb.Member {
+			return 2000, func(i int) *pb.Member {
 				m := proto.CloneOf(like[i%len(like)])
 				m.Id = m.Service + "-" + strconv.Itoa(i)
 				return m
