@@ -1,6 +1,7 @@
 package tokenlog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,8 @@ type Settings struct {
 	// Passed is told of each message that a reader passed over; first says
 	// whether it is the reader's first one in that log. nil: nobody is told.
 	Passed func(request string, err error, first bool)
+	// RoomWithin is how long a request waits for room in its log; 0: the usual time.
+	RoomWithin time.Duration
 }
 
 // Entry is a record in the log.
@@ -56,6 +59,7 @@ type Log struct {
 	conn   *bus.Conn
 	names  schemas.Streams
 	stream string
+	room   room
 	s      Settings
 }
 
@@ -64,7 +68,9 @@ func New(c *bus.Conn, names schemas.Streams, s Settings) *Log {
 	if s.Passed == nil {
 		s.Passed = func(string, error, bool) {}
 	}
-	return &Log{conn: c, names: names, stream: names.Tokens().Name, s: s}
+	s.RoomWithin = cmp.Or(s.RoomWithin, roomWithin)
+	stream := names.Tokens().Name
+	return &Log{conn: c, names: names, stream: stream, s: s, room: room{stream: stream, soon: make(chan struct{}, 1)}}
 }
 
 // NewChain returns the chain of a log that is read from its beginning.

@@ -31,6 +31,10 @@ type WriterSettings struct {
 	Finished func()
 	// Room is told that Full has become false. It must not block.
 	Room func()
+	// Cut makes the end of a request whose log has had no room for too long;
+	// what was not written by then is dropped, and Finished or Lost follows. It
+	// must not block. nil: the records wait for as long as it takes.
+	Cut func(w *Writer, why error) *pb.Terminal
 }
 
 // Writer appends to a request's log as its owner. One append at a time is
@@ -41,6 +45,7 @@ type WriterSettings struct {
 //	                  │  └─ stored after all, or a transient error: again
 //	                  ├─ noise came between ─▶ again, behind it
 //	                  ├─ another record came between ─▶ lost (stale, finished)
+//	                  ├─ no room ─▶ again later; for too long ─▶ the end in place of the queue
 //	                  └─ ack of the terminal record ──▶ finished
 type Writer struct {
 	log      *Log
@@ -54,9 +59,11 @@ type Writer struct {
 	mu     sync.Mutex
 	last   uint64 // sequence of the newest message known to be stored, noise or not
 	queue  []unwritten
-	stored Chain // as far as it is stored
-	queued Chain // with what is in the queue
-	tries  int   // of the first one
+	stored Chain     // as far as it is stored
+	queued Chain     // with what is in the queue
+	tries  int       // of the first one
+	doubt  bool      // an attempt at it had no answer: it may be stored
+	waits  time.Time // since when there is no room for what is queued; zero: there is
 	err    error
 	done   chan struct{} // closed when nothing more will be written
 	idle   chan struct{} // closed when the queue is empty; nil when nobody waits
@@ -140,17 +147,32 @@ func (w *Writer) Flush(ctx context.Context) error {
 	}
 }
 
-// launch sends the first record of the queue; w.mu is held.
+// launch sends the first record of the queue; w.mu is held. What may be stored
+// already is sent whatever room there is: the answer tells.
 func (w *Writer) launch() {
+	first := w.queue[0]
+	if w.doubt || !needsRoom(first.record) {
+		w.log.room.force(w.size(first))
+	} else if err := w.log.room.take(w.size(first)); err != nil {
+		w.await(err)
+		return
+	}
 	w.tries++
-	err := w.log.conn.StoreAsync(context.Background(), w.subject, w.queue[0].data, expect(w.last), w.landed)
+	err := w.log.conn.StoreAsync(context.Background(), w.subject, first.data, expect(w.last), func(seq uint64, err error) {
+		w.landed(w.size(first), seq, err)
+	})
 	if err != nil {
+		w.log.room.landed(w.size(first), true)
 		w.failed(err)
 	}
 }
 
+// size is what a record takes in the stream.
+func (w *Writer) size(u unwritten) int64 { return int64(len(u.data)+len(w.subject)) + storedRoom }
+
 // landed is called with the acknowledgement, on the bus's goroutine.
-func (w *Writer) landed(seq uint64, err error) {
+func (w *Writer) landed(size int64, seq uint64, err error) {
+	w.log.room.landed(size, bus.IsFull(err) || bus.IsWrongSequence(err))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err != nil {
@@ -165,7 +187,7 @@ func (w *Writer) landed(seq uint64, err error) {
 
 // advance goes on behind a record that is in the log; w.mu is held.
 func (w *Writer) advance(seq uint64) {
-	w.last, w.tries = seq, 0
+	w.last, w.tries, w.doubt = seq, 0, false
 	_, _ = w.stored.Take(w.queue[0].record) // did when it was queued
 	w.queue[0] = unwritten{}                // or the array keeps it
 	w.queue = w.queue[1:]
@@ -179,7 +201,7 @@ func (w *Writer) advance(seq uint64) {
 		w.launch()
 		return
 	}
-	w.queue = nil
+	w.queue, w.waits = nil, time.Time{}
 	w.wake()
 	if w.stored.end != nil {
 		close(w.done)
@@ -203,13 +225,53 @@ func (w *Writer) failed(err error) {
 		go w.resolve() // reads from the server, so not on the bus's goroutine
 	case errors.Is(err, nats.ErrConnectionClosed):
 		w.lose(err) // this process is stopping
-	case bus.Transient(err), bus.IsFull(err):
-		// The request must not be lost for what passes; a full stream empties
-		// as records age.
+	case bus.IsFull(err):
+		w.doubt = false // an attempt that had been stored before would be in its way
+		w.await(w.log.room.refused())
+	case bus.Transient(err):
+		w.doubt = true // the request must not be lost for what passes
 		time.AfterFunc(min(firstRetry<<min(w.tries-1, 10), lastRetry), w.relaunch)
 	default:
 		w.lose(fmt.Errorf("appending to the log of %s: %w", w.request, err))
 	}
+}
+
+const (
+	// roomWithin is how long a request waits for room in its log: what was
+	// delivered is packed, and what is old goes, meanwhile.
+	roomWithin = 10 * time.Second
+	// roomRetry is the pause between two looks.
+	roomRetry = 100 * time.Millisecond
+)
+
+// await waits for room, or ends the request when that took too long: what it
+// holds keeps others from getting on. w.mu is held.
+func (w *Writer) await(why error) {
+	if w.waits.IsZero() {
+		w.waits = time.Now()
+	}
+	if w.settings.Cut == nil || !needsRoom(w.queue[0].record) || time.Since(w.waits) < w.log.s.RoomWithin {
+		time.AfterFunc(roomRetry, w.relaunch)
+		return
+	}
+	w.cut(why)
+}
+
+// cut puts an end in place of what could not be written; w.mu is held.
+func (w *Writer) cut(why error) {
+	end := &pb.Record{Epoch: w.epoch, Kind: &pb.Record_Terminal{Terminal: w.settings.Cut(w, why)}}
+	data, err := w.log.encode(w.subject, end)
+	w.queued = w.stored
+	if err == nil {
+		_, err = w.queued.Take(end)
+	}
+	if err != nil {
+		w.lose(fmt.Errorf("ending %s, whose log has no room: %w", w.request, err))
+		return
+	}
+	w.queue, w.tries = []unwritten{{end, data}}, 0
+	w.full.Store(false)
+	w.launch()
 }
 
 func (w *Writer) relaunch() {

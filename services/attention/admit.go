@@ -159,10 +159,11 @@ func (s *Service) claim(ctx context.Context, seq *sequence) error {
 	writer, history, err := s.log.Claim(ctx, request, seq.seq.Accept, tokenlog.WriterSettings{
 		Lost: func(w *tokenlog.Writer, err error) {
 			s.lost(seq, err)
-			select {
-			case s.engine.lost <- lostLog{request, w}:
-			case <-s.ctx.Done():
-			}
+			s.tell(lostLog{request: request, writer: w})
+		},
+		Cut: func(w *tokenlog.Writer, why error) *pb.Terminal {
+			go s.tell(lostLog{request: request, writer: w, full: why})
+			return noRoom(why)
 		},
 		Finished: func() { s.finished(seq) },
 		Room:     s.engine.haveRoom,
@@ -177,6 +178,14 @@ func (s *Service) claim(ctx context.Context, seq *sequence) error {
 	seq.restore(history, time.Now())
 	seq.endBefore(s.longest())
 	return nil
+}
+
+// tell lets the engine know what became of a log.
+func (s *Service) tell(l lostLog) {
+	select {
+	case s.engine.lost <- l:
+	case <-s.ctx.Done():
+	}
 }
 
 // unresumable is what the producer is told of a log that nobody can go on with;

@@ -47,10 +47,11 @@ type engine struct {
 	takes []batching.Take
 }
 
-// lostLog says that a sequence's log is no longer ours to write.
+// lostLog says that a sequence's log takes no more of it.
 type lostLog struct {
 	request string
 	writer  logWriter
+	full    error // its end is queued, since there was no room; nil: it is not ours to write
 }
 
 // heartbeatEvery is how often deadlines are looked at.
@@ -281,8 +282,13 @@ func (e *engine) haveRoom() {
 // is in the log (see admit.go).
 func (e *engine) finish(s *sequence) {
 	s.end.Timings = s.timings(time.Now())
-	s.ended = true
 	e.append(s, &pb.Record{Kind: &pb.Record_Terminal{Terminal: s.end}})
+	e.close(s)
+}
+
+// close lets go of a sequence whose terminal record is queued.
+func (e *engine) close(s *sequence) {
+	s.ended = true
 	e.closing = append(e.closing, s.writer)
 	e.stats.finished(s)
 	if !s.inFlight {
@@ -315,13 +321,6 @@ func (e *engine) cancel(c *pb.Cancel) {
 	}
 	s.end = &pb.Terminal{FinishReason: c.Reason}
 	e.finish(s)
-}
-
-// drop forgets a sequence whose log another writer has ended or claimed.
-func (e *engine) drop(l lostLog) {
-	if s := e.sequences[l.request]; s != nil && s.writer == l.writer {
-		e.abandon(s)
-	}
 }
 
 // heartbeat ends the sequences that are late.

@@ -51,7 +51,7 @@ func TestAnyOrder(t *testing.T) {
 			"lose": func(rt *rapid.T) {
 				s := pick(rt)
 				book(s).err = tokenlog.ErrStale
-				b.drop(lostLog{s.seq.RequestId, s.writer})
+				b.drop(lostLog{request: s.seq.RequestId, writer: s.writer})
 			},
 			"beat": func(rt *rapid.T) {
 				pick(rt).deadline = time.Now()

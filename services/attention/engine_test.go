@@ -122,13 +122,13 @@ func TestLost(t *testing.T) {
 		s := b.request("r", 2, 10)
 		b.add(s)
 		b.start()
-		b.drop(lostLog{"r", &logbook{}}) // an earlier writer's
-		b.drop(lostLog{"unknown", s.writer})
+		b.drop(lostLog{request: "r", writer: &logbook{}}) // an earlier writer's
+		b.drop(lostLog{request: "unknown", writer: s.writer})
 		if s.ended || len(b.keeper.held) != 1 {
 			t.Fatal("another's loss counted")
 		}
 		(&Service{}).lost(s, tc.err)
-		b.drop(lostLog{"r", s.writer})
+		b.drop(lostLog{request: "r", writer: s.writer})
 		b.land(0, 5, nil)
 		if len(book(s).records) != 0 || delivered(s).acks != tc.acks || delivered(s).naks != 0 || b.released != 1 || len(b.keeper.held) != 0 {
 			t.Errorf("%v: %v, %+v, %d released, %d held", tc.err, book(s).records, delivered(s), b.released, len(b.keeper.held))

@@ -2,8 +2,11 @@ package attention
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
+
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
 // ownership asks whether a request is being worked on here.
@@ -30,6 +33,32 @@ func (e *engine) abandon(s *sequence) {
 	if !s.inFlight {
 		e.remove(s)
 	}
+}
+
+// drop forgets a sequence whose log another writer has ended or claimed, or has
+// no room for it.
+func (e *engine) drop(l lostLog) {
+	s := e.sequences[l.request]
+	switch {
+	case s == nil || s.writer != l.writer:
+	case l.full != nil && !s.ended:
+		e.log.Warn("a request was ended: its log takes no more", "request", l.request, "tokens", s.generated(), "error", l.full)
+		s.end = noRoom(l.full)
+		s.end.Timings = s.timings(time.Now())
+		e.close(s)
+	case l.full == nil:
+		e.abandon(s)
+	}
+}
+
+// roomPause is how long a producer should wait whose request found the log full.
+const roomPause = 2 * time.Second
+
+// noRoom is the end of a sequence whose log is full.
+func noRoom(why error) *pb.Terminal {
+	end := errorEnd("overloaded", fmt.Sprintf("the rest of the answer could not be written: %v", why))
+	end.Error.RetryAfter = roomPause.Seconds()
+	return end
 }
 
 // handOverWithin bounds the wait for the logs of a replica that stops.

@@ -189,6 +189,7 @@ func (s *Service) Run(ctx context.Context) error {
 		s.engine.run(ctx)
 	})
 	running.Go(func() { s.followPeers(ctx) })
+	running.Go(func() { s.log.WatchRoom(keeping, s.replicas) })
 	running.Go(func() {
 		if s.peers.waitReady(ctx) {
 			s.presence.SetReady(true)
@@ -197,6 +198,9 @@ func (s *Service) Run(ctx context.Context) error {
 	})
 	return s.presence.Announce(ctx)
 }
+
+// replicas is how many attention replicas write to the token log, this one too.
+func (s *Service) replicas() int { return len(members.OfService(s.view.Snapshot(), "attention")) }
 
 // Stop ends what Start began, after Run has returned.
 func (s *Service) Stop(ctx context.Context) error {
