@@ -50,6 +50,8 @@ type Entry struct {
 	Incarnation uint64
 	// Packed says that the record was unfolded: it has the sequence of all others.
 	Packed bool
+	// Size is what its message takes in the stream.
+	Size int64
 	// Time is the server's; deadlines are judged by it.
 	Time time.Time
 }
@@ -299,7 +301,7 @@ func (l *Log) finish(ctx context.Context, request string, h *history, t *pb.Term
 
 // decode reads a message that may be anything.
 func decode(m bus.Stored) (Entry, error) {
-	e := Entry{Record: &pb.Record{}, Seq: m.Sequence, Incarnation: m.Incarnation, Time: m.Time}
+	e := Entry{Record: &pb.Record{}, Seq: m.Sequence, Incarnation: m.Incarnation, Time: m.Time, Size: StoredSize(m.Subject, int64(len(m.Data)))}
 	if err := proto.Unmarshal(m.Data, e.Record); err != nil {
 		return e, fmt.Errorf("%w: %w", ErrNoise, err)
 	}

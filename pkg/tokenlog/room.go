@@ -15,7 +15,7 @@ const (
 	// rest is for the small records that end requests, hand them over and pack
 	// them, which give room back.
 	writableShare = 0.95
-	// storedRoom is more than what the server stores with a record's subject and data.
+	// storedRoom is a little more than what the server stores with a record's subject and data.
 	storedRoom = 128
 
 	// A look at the stream comes after a while, or soon when that may change something.
@@ -47,7 +47,7 @@ func (r *room) take(size int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.bound > 0 {
-		left := r.writable() - r.bytes
+		left := Writable(r.bound) - r.bytes
 		mine := (r.flying + r.stored + size) * r.sharer
 		if mine > left/2 {
 			r.lookSoon()
@@ -105,10 +105,14 @@ func (r *room) storedSoFar() int64 {
 func (r *room) near() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.bound > 0 && float64(r.bytes) > nearShare*float64(r.writable())
+	return r.bound > 0 && float64(r.bytes) > nearShare*float64(Writable(r.bound))
 }
 
-func (r *room) writable() int64 { return int64(writableShare * float64(r.bound)) }
+// Writable is how much of a stream's bound tokens and scores may use.
+func Writable(bound int64) int64 { return int64(writableShare * float64(bound)) }
+
+// StoredSize is what a record of so many bytes takes in the stream, or little less.
+func StoredSize(subject string, record int64) int64 { return record + int64(len(subject)) + storedRoom }
 
 func (r *room) full() error {
 	return fmt.Errorf("%w: stream %s holds %d of its %d bytes, and the rest is for what ends requests (--log-bytes, --log-age)",

@@ -167,8 +167,7 @@ func (w *Writer) launch() {
 	}
 }
 
-// size is what a record takes in the stream.
-func (w *Writer) size(u unwritten) int64 { return int64(len(u.data)+len(w.subject)) + storedRoom }
+func (w *Writer) size(u unwritten) int64 { return StoredSize(w.subject, int64(len(u.data))) }
 
 // landed is called with the acknowledgement, on the bus's goroutine.
 func (w *Writer) landed(size int64, seq uint64, err error) {

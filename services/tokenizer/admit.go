@@ -40,6 +40,9 @@ func (s *Service) admit(ctx context.Context, in *incoming) error {
 		return err
 	}
 	accept := s.acceptance(ctx, in, req, hash)
+	if err := s.promise(ctx, in, int64(accept.LogBytes)); err != nil {
+		return err
+	}
 	existing, err := s.log.Accept(ctx, in.prompt.RequestId, accept)
 	var large *bus.TooLargeError
 	switch {
@@ -121,6 +124,7 @@ func (s *Service) acceptance(ctx context.Context, in *incoming, req *edge.Reques
 		PromptTokens: int32(len(req.Sequence.PromptIds)), Seed: req.Sequence.Sampling.Seed,
 		DeadlineMs: uint32(req.Deadline.Milliseconds()), Interactive: in.ask != "", Ask: in.ask,
 		MaxTokens: req.Sequence.MaxTokens, Traceparent: first(header["traceparent"]),
+		LogBytes: uint64(logBytes(s.d.Streams.Token(in.prompt.RequestId), req.Sequence, s.d.Model.Spec.Vocab)),
 	}
 }
 

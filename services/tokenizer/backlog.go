@@ -45,14 +45,20 @@ func (b *backlog) size(now time.Time, look func() (int, error)) int {
 }
 
 // checkQueue refuses a new request when too many wait already, or its streams
-// are nearly full. One that was accepted before is not new, however its prompt
-// comes again; and one that was delivered before may be in another replica's hands.
+// are nearly full.
 func (s *Service) checkQueue(ctx context.Context, in *incoming) error {
 	waiting := s.backlog.size(time.Now(), func() (int, error) { return s.countWaiting(ctx) })
 	refused := s.levels.check(s.d.Streams.Tokens(), s.d.Streams.Sequences())
 	if waiting >= s.config.MaxQueued {
 		refused = edge.Errorf(edge.Overloaded, "%d requests wait already, and %d may (--max-queued)", waiting, s.config.MaxQueued)
 	}
+	return s.unlessTaken(ctx, in, refused)
+}
+
+// unlessTaken refuses a request if it is new. One that was accepted before is
+// not, however its prompt comes again; and one that was delivered before may be
+// in another replica's hands.
+func (s *Service) unlessTaken(ctx context.Context, in *incoming, refused error) error {
 	if refused == nil || in.again {
 		return nil
 	}

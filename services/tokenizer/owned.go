@@ -27,6 +27,8 @@ type served struct {
 	ending  bool // because its log is not whole
 	answer  *answer
 	packer  tokenlog.Packer
+
+	written, left int64 // bytes of its log, and those that it was promised besides
 }
 
 // follow makes chunks of the shard's records until ctx ends. In a stream that
@@ -83,6 +85,7 @@ func (sh *ownedShard) take(ctx context.Context, request string, e tokenlog.Entry
 		sh.s.log.Pass(request, e, err, &r.passed)
 		sh.mend(ctx, r)
 	}
+	sh.account(r, e.Size)
 	for _, record := range records {
 		if !sh.advance(ctx, r, record) {
 			return false
@@ -118,6 +121,7 @@ func (sh *ownedShard) rebuild(ctx context.Context, r *served, before uint64) boo
 		if e.Seq >= before {
 			break
 		}
+		r.written += e.Size
 		if records, err := r.chain.Take(e.Record); err == nil {
 			for _, record := range records {
 				sh.push(r, record)

@@ -65,7 +65,11 @@ func (s *Service) packOne(ctx context.Context, j packJob) {
 	}
 }
 
-func (s *Service) packLimit() int { return int(min(maxPacked, s.log.MaxRecord())) }
+// packLimit leaves room for several packed logs in what a full stream has for them.
+func (s *Service) packLimit() int {
+	bound := s.d.Streams.Tokens().MaxBytes
+	return int(min(maxPacked, s.log.MaxRecord(), (bound-tokenlog.Writable(bound))/8))
+}
 
 // endBroken ends a request whose log nobody can go on with. It tries until ctx
 // ends: the stream may be full.

@@ -29,25 +29,30 @@ type levels struct {
 	seen map[string]level
 }
 
-// level is the share of its bound that a stream was seen to hold.
+// level is how full a stream was seen to be.
 type level struct {
-	share float64
-	at    time.Time
+	stream       string
+	bytes, bound int64 // bound 0: none, or nobody knows
+	at           time.Time
+}
+
+func (l level) share() float64 {
+	if l.bound == 0 {
+		return 0
+	}
+	return float64(l.bytes) / float64(l.bound)
 }
 
 func (l *levels) set(stream string, s bus.StreamState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	share := 0.0
-	if s.MaxBytes > 0 {
-		share = float64(s.Bytes) / float64(s.MaxBytes)
-	}
+	now := level{stream, int64(s.Bytes), max(0, s.MaxBytes), time.Now()}
 	if l.seen == nil {
 		l.seen = map[string]level{}
 	}
-	l.seen[stream] = level{share, time.Now()}
+	l.seen[stream] = now
 	delete(l.full, stream)
-	if share >= fullShare {
+	if now.share() >= fullShare {
 		if l.full == nil {
 			l.full = map[string]string{}
 		}
@@ -60,7 +65,14 @@ func (l *levels) share(stream string) (share float64, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	seen := l.seen[stream]
-	return seen.share, time.Since(seen.at) < 3*levelEvery
+	return seen.share(), time.Since(seen.at) < 3*levelEvery
+}
+
+// level of a stream at the last look.
+func (l *levels) level(stream string) level {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.seen[stream]
 }
 
 // streamFill is how full the durable streams are, by kind, as metrics show it.
@@ -108,6 +120,7 @@ func (s *Service) watchStreams(ctx context.Context) {
 // lookAt makes a stream again that was deleted: everybody who follows it waits
 // for that, and ends what it had.
 func (s *Service) lookAt(ctx context.Context, spec schemas.StreamSpec) {
+	written := s.promises.written()
 	state, err := s.d.Conn.State(ctx, spec.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		s.d.Logger.Warn("a stream is gone; making it again", "stream", spec.Name)
@@ -121,4 +134,7 @@ func (s *Service) lookAt(ctx context.Context, spec schemas.StreamSpec) {
 		return
 	}
 	s.levels.set(spec.Name, state)
+	if spec.Name == s.d.Streams.Tokens().Name {
+		s.promises.looked(written)
+	}
 }

@@ -28,17 +28,18 @@ type Service struct {
 	tracer   *telemetry.Tracer
 	metrics  *telemetry.Metrics
 
-	text    *tokenizer.Tokenizer // nil if the model has none
-	model   edge.Model
-	log     *tokenlog.Log
-	view    *members.View
-	prompts *bus.Queue
-	subs    []*nats.Subscription
-	shards  shardSet
-	backlog backlog
-	depths  depths
-	packing packing
-	levels  levels
+	text     *tokenizer.Tokenizer // nil if the model has none
+	model    edge.Model
+	log      *tokenlog.Log
+	view     *members.View
+	prompts  *bus.Queue
+	subs     []*nats.Subscription
+	shards   shardSet
+	backlog  backlog
+	depths   depths
+	packing  packing
+	levels   levels
+	promises promises
 
 	asks        chan struct{} // one for each ask that is being handed over
 	storeWithin time.Duration // for tests
@@ -89,6 +90,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if err := s.load(); err != nil {
 		return err
 	}
+	s.presence.Fill = func(stats map[string]float64) { stats[statPromised] = float64(s.promises.announced()) }
 	own, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.ctx, s.stop = own, stop
 	for _, a := range []*agenda{s.ending, s.lonely, s.late} {

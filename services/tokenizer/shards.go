@@ -96,6 +96,7 @@ func (s *Service) serveShard(ctx context.Context, shard int, held *lease.Held) e
 		s.presence.Add("shard_takeovers_total", 1)
 	}
 	sh := &ownedShard{s: s, shard: shard, held: held, requests: map[string]*served{}}
+	defer sh.letGo()
 	err := sh.follow(ctx)
 	if cause := context.Cause(ctx); errors.Is(cause, errYield) {
 		return cause

@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"github.com/switchyard/switchyard/pkg/edge"
+	"github.com/switchyard/switchyard/pkg/tokenlog"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -12,8 +13,10 @@ const (
 	logitBytes      = 4
 	jsonLogitBytes  = 16 // such as -1.17549435e-38 and a comma
 	candidateBytes  = 16
-	jsonCandidate   = 64 // such as {"id":4294967295,"logprob":-1.17549435e-38},
-	candidatesExtra = 1  // the chosen one
+	jsonCandidate   = 64   // such as {"id":4294967295,"logprob":-1.17549435e-38},
+	candidatesExtra = 1    // the chosen one
+	recordRoom      = 32   // the rest of a token's or score's record
+	logRoom         = 2048 // the records of a log that are neither
 )
 
 // largestChunk bounds the bytes of a chunk, or of its record in the token log.
@@ -27,6 +30,23 @@ func largestChunk(seq *pb.Sequence, encoding pb.Encoding, vocab int) int64 {
 		size += logit * int64(vocab)
 	}
 	return size
+}
+
+// logBytes bounds what a request's log takes, under its subject.
+func logBytes(subject string, seq *pb.Sequence, vocab int) int64 {
+	record := int64(recordRoom)
+	if n := seq.GetSampling().GetLogprobs(); n >= 0 {
+		record += candidateBytes * int64(n+candidatesExtra)
+	}
+	size := logRoom + int64(seq.MaxTokens)*tokenlog.StoredSize(subject, record)
+	if seq.Score == "" {
+		return size
+	}
+	score := int64(recordRoom)
+	if seq.Score == "logits" {
+		score += logitBytes * int64(vocab)
+	}
+	return size + int64(len(seq.PromptIds))*tokenlog.StoredSize(subject, score)
 }
 
 // checkSizes refuses a request whose chunks or records the server would not

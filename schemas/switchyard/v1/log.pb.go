@@ -345,7 +345,10 @@ type Accept struct {
 	Ask string `protobuf:"bytes,14,opt,name=ask,proto3" json:"ask,omitempty"`
 	// Stands in for an acceptance that is gone, so that the request can be ended
 	// where its producer hears of it; nobody goes on with such a log.
-	Lost          bool `protobuf:"varint,15,opt,name=lost,proto3" json:"lost,omitempty"`
+	Lost bool `protobuf:"varint,15,opt,name=lost,proto3" json:"lost,omitempty"`
+	// The most bytes that the request's log may take; tokenizers keep room for
+	// what is not written of them.
+	LogBytes      uint64 `protobuf:"varint,16,opt,name=log_bytes,json=logBytes,proto3" json:"log_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -483,6 +486,13 @@ func (x *Accept) GetLost() bool {
 		return x.Lost
 	}
 	return false
+}
+
+func (x *Accept) GetLogBytes() uint64 {
+	if x != nil {
+		return x.LogBytes
+	}
+	return 0
 }
 
 // Claim makes the record's writer, an attention replica, the sequence's owner
@@ -999,7 +1009,7 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"max_tokens\x18\x05 \x01(\x05R\tmaxTokens\x12$\n" +
 	"\x0estop_token_ids\x18\x06 \x03(\rR\fstopTokenIds\x12\x14\n" +
 	"\x05score\x18\a \x01(\tR\x05score\x12-\n" +
-	"\x06accept\x18\b \x01(\v2\x15.switchyard.v1.AcceptR\x06accept\"\xe9\x03\n" +
+	"\x06accept\x18\b \x01(\v2\x15.switchyard.v1.AcceptR\x06accept\"\x86\x04\n" +
 	"\x06Accept\x123\n" +
 	"\bidentity\x18\x01 \x01(\v2\x17.switchyard.v1.IdentityR\bidentity\x12\x1b\n" +
 	"\tbody_hash\x18\x02 \x01(\fR\bbodyHash\x12'\n" +
@@ -1019,7 +1029,8 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\n" +
 	"max_tokens\x18\r \x01(\x05R\tmaxTokens\x12\x10\n" +
 	"\x03ask\x18\x0e \x01(\tR\x03ask\x12\x12\n" +
-	"\x04lost\x18\x0f \x01(\bR\x04lost\"\a\n" +
+	"\x04lost\x18\x0f \x01(\bR\x04lost\x12\x1b\n" +
+	"\tlog_bytes\x18\x10 \x01(\x04R\blogBytes\"\a\n" +
 	"\x05Claim\"\x88\x01\n" +
 	"\x05Token\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x0e\n" +

@@ -1,0 +1,144 @@
+package tokenizer
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/edge"
+	"github.com/switchyard/switchyard/pkg/members"
+	"github.com/switchyard/switchyard/pkg/tokenlog"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// statPromised is the name under which a replica announces what the token log
+// must still take of the requests in its shards.
+const statPromised = "log_promised_bytes"
+
+// announcedWithin is when the owner of a shard has surely announced a request
+// that was accepted elsewhere.
+const announcedWithin = time.Second
+
+// promises are the bytes that the token log must still take of requests that
+// were accepted.
+type promises struct {
+	mu    sync.Mutex
+	own   int64 // of the requests in the shards served here: not written yet
+	spent int64 // written of them since the last look at the stream
+	fresh map[string]fresh
+}
+
+// fresh is a promise made here that the shard's owner may not know of.
+type fresh struct {
+	bytes int64
+	until time.Time
+}
+
+// add makes a promise if there is room for it beside all others.
+func (p *promises) add(request string, need, others int64, l level, now time.Time) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	promised := p.own + p.spent + others
+	for id, f := range p.fresh {
+		if now.After(f.until) {
+			delete(p.fresh, id)
+		} else {
+			promised += f.bytes
+		}
+	}
+	if err := l.hold(promised, need); err != nil {
+		return err
+	}
+	if p.fresh == nil {
+		p.fresh = map[string]fresh{}
+	}
+	p.fresh[request] = fresh{need, now.Add(announcedWithin)}
+	return nil
+}
+
+// change says what is left of a request's promise in a shard served here, and
+// how much of it was written.
+func (p *promises) change(request string, before, left, written int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.fresh, request)
+	p.own += left - before
+	p.spent += written
+}
+
+// announced is what this replica knows from its shards.
+func (p *promises) announced() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.own + p.spent
+}
+
+func (p *promises) written() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.spent
+}
+
+// looked takes out what a look at the stream found there.
+func (p *promises) looked(written int64) {
+	p.mu.Lock()
+	p.spent -= written
+	p.mu.Unlock()
+}
+
+// hold refuses a request whose log would not fit the stream beside what others
+// were promised.
+func (l level) hold(promised, need int64) error {
+	writable := tokenlog.Writable(l.bound)
+	switch {
+	case l.bound <= 0:
+		return nil // it has no bound, or nobody knows how full it is
+	case need > writable:
+		return edge.Errorf(edge.PayloadTooLarge, "the answer may take %d bytes in the token log, and requests may use %d of its %d: ask for fewer tokens or scores, or raise --log-bytes",
+			need, writable, l.bound)
+	case l.bytes+promised+need > writable:
+		return edge.Errorf(edge.Overloaded, "stream %s holds %d of its %d bytes, requests under way may need %d more, and this one %d: records leave it with their age (--log-bytes, --log-age)",
+			l.stream, l.bytes, l.bound, promised, need)
+	}
+	return nil
+}
+
+// promise keeps room in the token log for a request that is new.
+func (s *Service) promise(ctx context.Context, in *incoming, need int64) error {
+	l := s.levels.level(s.d.Streams.Tokens().Name)
+	refused := s.promises.add(in.prompt.RequestId, need, s.promisedElsewhere(), l, time.Now())
+	return s.unlessTaken(ctx, in, refused)
+}
+
+// promisedElsewhere is what the other replicas have announced.
+func (s *Service) promisedElsewhere() (bytes int64) {
+	for _, m := range members.OfService(s.view.Snapshot(), "tokenizer") {
+		if n := m.Stats[statPromised]; m.Id != s.id && n > 0 {
+			bytes += int64(min(n, float64(s.d.Streams.Tokens().MaxBytes)))
+		}
+	}
+	return bytes
+}
+
+// account notes that a request's log has taken a message of it.
+func (sh *ownedShard) account(r *served, size int64) {
+	r.written += size
+	left := int64(0)
+	if r.chain.End() == nil {
+		left = max(0, sh.s.promised(r.chain.Accept())-r.written)
+	}
+	sh.s.promises.change(r.request, r.left, left, size)
+	r.left = left
+}
+
+// letGo forgets the promises of a shard that is served no more.
+func (sh *ownedShard) letGo() {
+	for _, r := range sh.requests {
+		sh.s.promises.change(r.request, r.left, 0, 0)
+	}
+}
+
+// promised is what a request was promised when it was accepted.
+func (s *Service) promised(a *pb.Accept) int64 {
+	return int64(min(a.GetLogBytes(), uint64(s.d.Streams.Tokens().MaxBytes)))
+}
