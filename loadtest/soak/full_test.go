@@ -77,6 +77,7 @@ type fullYard struct {
 	mu       sync.Mutex
 	outcomes map[string]int // "whole", or an error's code
 	longest  time.Duration
+	slowest  string // what became of the one that took longest
 }
 
 // answer is the tokens and the text of a stream.
@@ -194,7 +195,9 @@ func (y *fullYard) note(v int, got answer, err error, took time.Duration) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	y.outcomes[outcome]++
-	y.longest = max(y.longest, took)
+	if took > y.longest {
+		y.longest, y.slowest = took, fmt.Sprintf("variant %d, %d tokens, error %v", v, len(got.ids), err)
+	}
 }
 
 // trouble kills, suspends and restarts one process after the other until ctx ends.
@@ -277,8 +280,8 @@ func (y *fullYard) String() string {
 	for _, outcome := range slices.Sorted(maps.Keys(y.outcomes)) {
 		ends = append(ends, fmt.Sprintf("%d %s", y.outcomes[outcome], outcome))
 	}
-	return fmt.Sprintf("%v: %s; the longest took %v; the log has taken its bound in %.1f times",
-		time.Since(y.began).Round(time.Second), strings.Join(ends, ", "), y.longest.Round(10*time.Millisecond), y.passed())
+	return fmt.Sprintf("%v: %s; the longest took %v (%s); the log has taken its bound in %.1f times",
+		time.Since(y.began).Round(time.Second), strings.Join(ends, ", "), y.longest.Round(10*time.Millisecond), y.slowest, y.passed())
 }
 
 // settle waits until nothing is under way any more.

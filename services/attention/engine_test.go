@@ -205,6 +205,10 @@ func TestFullLog(t *testing.T) {
 			s.endBefore(0)
 			b.heartbeat(time.Now().Add(time.Minute))
 		},
+		"no room for too long": func(b *bench, s *sequence) {
+			_ = s.writer.Append(&pb.Record{Kind: &pb.Record_Terminal{Terminal: noRoom(tokenlog.ErrNoRoom)}}) // as the writer does
+			b.drop(lostLog{request: "r", writer: s.writer, full: tokenlog.ErrNoRoom})
+		},
 		"room again": nil,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -189,4 +193,62 @@ func TestSequenceOutlivesItsLog(t *testing.T) {
 	if ends := chunksUntilQuiet(t, sub); len(ends) != 1 || ends[0].Error.GetCode() != "internal" {
 		t.Errorf("ends %v", ends)
 	}
+}
+
+// More requests with large scores come at once than a small token log can take.
+// Each is answered whole or refused before anything is computed for it.
+func TestSmallLog(t *testing.T) {
+	t.Parallel()
+	s := besiegeLogs(t, func(up *UpCmd) { up.LogBytes = "1MiB" })
+	if err := s.score("alone", 40); err == nil || err.Code != "payload_too_large" || !strings.Contains(err.Message, "1048576") {
+		t.Errorf("more than the bound: %v", err)
+	}
+	var work sync.WaitGroup
+	var refused, whole atomic.Int32
+	for i := range 16 {
+		work.Go(func() {
+			switch err := s.score(fmt.Sprint("r", i), 3); {
+			case err == nil:
+				whole.Add(1)
+			case err.Code == "overloaded" && strings.Contains(err.Message, s.names.Tokens().Name) && strings.Contains(err.Message, "1048576"):
+				refused.Add(1)
+			default:
+				t.Errorf("r%d: %v", i, err)
+			}
+		})
+	}
+	work.Wait()
+	if refused.Load() == 0 || whole.Load() < 6 {
+		t.Errorf("%d refused, %d answered", refused.Load(), whole.Load())
+	}
+}
+
+// score asks for the logits of a prompt and two tokens. A refusal is returned; an
+// answer that is cut off, or has records that are gone, is a fault.
+func (s *logSiege) score(request string, prompt int) *client.Error {
+	s.t.Helper()
+	c := client.New(s.conn.NATS(), client.Settings{Prefix: s.names.Prefix, Model: s.names.Model})
+	n := int32(2)
+	stream, err := c.Prompt(s.t.Context(), &pb.Prompt{RequestId: request, InputIds: benchIDs(1, prompt, 8192), MaxTokens: &n, Score: "logits", IgnoreEos: true})
+	chunks := 0
+	if err == nil {
+		for chunk, failed := range stream.Chunks() {
+			if err = failed; err == nil {
+				err = client.Failure(chunk)
+			}
+			if err != nil {
+				break
+			}
+			chunks++
+		}
+	}
+	var refused *client.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &refused) && chunks == 0:
+		return refused
+	}
+	s.t.Errorf("%s ended with %v after %d chunks", request, err, chunks)
+	return nil
 }

@@ -196,6 +196,51 @@ func TestNearlyFullLog(t *testing.T) {
 	running.whole(3, "length")
 }
 
+// Room that running requests may need is not given to others before they end,
+// whichever replica accepted them.
+func TestPromisedRoom(t *testing.T) {
+	r := newBoundedRig(t, bounds{logBytes: 256 << 10}, 0)
+	replicas := []*Service{r.replica(), r.replica()}
+	for _, s := range replicas {
+		r.eventually("a look at the stream, and its share of shards", func() bool {
+			return s.levels.level(r.d.Streams.Tokens().Name).bound > 0 && s.shards.count() == schemas.LogShards/2
+		})
+	}
+	first, second := r.begin("first", 500), r.begin("second", 500)
+	w, other := r.claim("first"), r.claim("second")
+	for _, s := range replicas {
+		r.eventually("both promises", func() bool { return s.promises.announced()+s.promisedElsewhere() > 180_000 })
+	}
+	tries := 0
+	again := func() *pb.Error {
+		tries++
+		return r.refusal(fmt.Sprint("next", tries), 500)
+	}
+	refused := again()
+	if refused.GetCode() != "overloaded" || refused.RetryAfter == 0 || !strings.Contains(refused.Message, "of its 262144 bytes") {
+		t.Errorf("%v", refused)
+	}
+	r.append(w, token(0), ending("stop"))
+	first.whole(1, "stop")
+	r.eventually("room again", func() bool { return again() == nil })
+	r.append(other, token(0), ending("stop"))
+	second.whole(1, "stop")
+}
+
+// refusal sends a request and says why it was refused; nil: it was accepted.
+func (r *rig) refusal(request string, tokens int) *pb.Error {
+	r.t.Helper()
+	got := r.begin(request, tokens)
+	r.eventually("an answer or a log", func() bool {
+		_, err := r.log.Last(r.ctx(), request)
+		return len(got.ends()) > 0 || err == nil
+	})
+	if ends := got.ends(); len(ends) > 0 {
+		return ends[0].Error
+	}
+	return nil
+}
+
 // What cannot fit a message is refused before anything is computed, with both
 // numbers; a reader who wants a larger form is told once.
 func TestTooLargeForAMessage(t *testing.T) {
