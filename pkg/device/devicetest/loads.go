@@ -56,7 +56,7 @@ func testPriority(t *testing.T, create New) {
 	want(3, 1)
 	want(1, 5)
 	want(2, 5)
-	want(1, 4)
+	want(2, 4)
 	let()
 	wantEnd(t, last, nil)
 	wantBegun(t, f, 0, 2, 1, 3)
