@@ -167,3 +167,41 @@ func (l *Log) pause(ctx context.Context) bool {
 
 // needsRoom says whether a record is one that stops before the stream's bound.
 func needsRoom(r *pb.Record) bool { return r.GetToken() != nil || r.GetScore() != nil }
+
+const (
+	// roomWithin is how long a request waits for room in its log: what was
+	// delivered is packed, and what is old goes, meanwhile.
+	roomWithin = 10 * time.Second
+	// roomRetry is the pause between two looks.
+	roomRetry = 100 * time.Millisecond
+)
+
+// await waits for room, or ends the request when that took too long: what it
+// holds keeps others from getting on. w.mu is held.
+func (w *Writer) await(why error) {
+	if w.waits.IsZero() {
+		w.waits = time.Now()
+	}
+	if w.settings.Cut == nil || !needsRoom(w.queue[0].record) || time.Since(w.waits) < w.log.s.RoomWithin {
+		time.AfterFunc(roomRetry, w.relaunch)
+		return
+	}
+	w.cut(why)
+}
+
+// cut puts an end in place of what could not be written; w.mu is held.
+func (w *Writer) cut(why error) {
+	end := &pb.Record{Epoch: w.epoch, Kind: &pb.Record_Terminal{Terminal: w.settings.Cut(w, why)}}
+	data, err := w.log.encode(w.subject, end)
+	w.queued = w.stored
+	if err == nil {
+		_, err = w.queued.Take(end)
+	}
+	if err != nil {
+		w.lose(fmt.Errorf("ending %s, whose log has no room: %w", w.request, err))
+		return
+	}
+	w.queue, w.tries = []unwritten{{end, data}}, 0
+	w.full.Store(false)
+	w.launch()
+}
