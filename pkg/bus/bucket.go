@@ -34,8 +34,14 @@ func (c *Conn) EnsureBucket(ctx context.Context, replicas int, name string, ttl 
 
 func (c *Conn) ensureBucket(ctx context.Context, name string, ttl time.Duration) (jetstream.KeyValue, error) {
 	kv, err := c.js.KeyValue(ctx, name)
+	if err == nil {
+		c.foundStream(name)
+	}
 	if !errors.Is(err, jetstream.ErrBucketNotFound) {
 		return kv, err
+	}
+	if err := c.missingStream(name); err != nil {
+		return nil, err
 	}
 	kv, err = c.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
 		Bucket: name, History: 1, TTL: ttl, Storage: jetstream.FileStorage, Replicas: c.streamReplicas(),

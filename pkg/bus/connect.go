@@ -53,6 +53,7 @@ type Conn struct {
 	mu          sync.Mutex
 	reconnected chan struct{} // closed and replaced at each reconnect
 	pullers     map[*puller]struct{}
+	deletions   deletions
 	stopping    atomic.Bool
 	denied      atomic.Pointer[error] // the last missing permission
 	closed      chan struct{}

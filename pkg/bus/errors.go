@@ -49,6 +49,7 @@ func (e *MismatchError) Error() string {
 const (
 	codeStreamStoreFailed jetstream.ErrorCode = 10077
 	codeNoResources       jetstream.ErrorCode = 10023
+	codeHeaderTooLarge    jetstream.ErrorCode = 10097
 	codeNoStorage         jetstream.ErrorCode = 10047
 	codeNoMemory          jetstream.ErrorCode = 10028
 	codeNoCluster         jetstream.ErrorCode = 10074
@@ -61,6 +62,13 @@ const (
 func IsFull(err error) bool {
 	var api *jetstream.APIError
 	return errors.As(err, &api) && (api.ErrorCode == codeStreamStoreFailed || api.ErrorCode == codeNoResources)
+}
+
+// IsHeaderTooLarge says whether a publish was refused because its headers are
+// larger than a stream takes (64 KiB).
+func IsHeaderTooLarge(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && api.ErrorCode == codeHeaderTooLarge
 }
 
 // IsWrongSequence says whether a publish was refused because the subject's

@@ -34,7 +34,9 @@ func (c *Conn) ensure(ctx context.Context, spec schemas.StreamSpec) error {
 	stream, err := c.js.Stream(ctx, spec.Name)
 	want := streamConfig(spec, c.streamReplicas()) // after an answer: only then the cluster is known
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		stream, err = c.js.CreateStream(ctx, want)
+		if stream, err = nil, c.missingStream(spec.Name); err == nil || spec.Memory {
+			stream, err = c.js.CreateStream(ctx, want)
+		}
 	}
 	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // created by a sibling meanwhile, otherwise than wanted
 		stream, err = c.js.Stream(ctx, spec.Name)
@@ -42,6 +44,7 @@ func (c *Conn) ensure(ctx context.Context, spec schemas.StreamSpec) error {
 	if err != nil {
 		return err
 	}
+	c.foundStream(spec.Name)
 	return compare(stream.CachedInfo().Config, want)
 }
 

@@ -109,16 +109,38 @@ func (d *Deployment) create(ctx context.Context) (err error) {
 	if err := d.Conn.Ensure(ctx, d.Replicas, specs...); err != nil {
 		return fmt.Errorf("creating streams: %w", err)
 	}
-	if d.Members, err = d.Conn.EnsureBucket(ctx, d.Replicas, d.Streams.Bucket("members"), members.BucketTTL); err != nil {
-		return fmt.Errorf("creating the members' bucket: %w", err)
+	if d.Members, err = d.bucket(ctx, "members"); err != nil {
+		return err
 	}
-	plans, err := d.Conn.EnsureBucket(ctx, d.Replicas, d.Streams.Bucket("plans"), 0)
+	plans, err := d.bucket(ctx, "plans")
 	if err != nil {
-		return fmt.Errorf("creating the plans' bucket: %w", err)
+		return err
 	}
 	d.Plans = planstore.New(plans, planstore.Settings{Kind: d.Kind(), MoELayers: d.MoELayers(), Experts: d.Model.Spec.Experts})
-	if d.Leases, err = d.Conn.EnsureBucket(ctx, d.Replicas, d.Streams.Bucket("leases"), 0); err != nil {
-		return fmt.Errorf("creating the leases' bucket: %w", err)
+	d.Leases, err = d.bucket(ctx, "leases")
+	return err
+}
+
+// bucketTTL are the buckets, with how long a key stays that is not renewed; 0
+// is for ever.
+var bucketTTL = map[string]time.Duration{"members": members.BucketTTL, "plans": 0, "leases": 0}
+
+// bucket opens a bucket, and creates it if it does not exist.
+func (d *Deployment) bucket(ctx context.Context, kind string) (jetstream.KeyValue, error) {
+	kv, err := d.Conn.EnsureBucket(ctx, d.Replicas, d.Streams.Bucket(kind), bucketTTL[kind])
+	if err != nil {
+		return nil, fmt.Errorf("creating the bucket of %s: %w", kind, err)
+	}
+	return kv, nil
+}
+
+// EnsureBuckets creates the buckets that somebody has deleted. What lies in them
+// is written again by its owners.
+func (d *Deployment) EnsureBuckets(ctx context.Context) error {
+	for kind := range bucketTTL {
+		if _, err := d.bucket(ctx, kind); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -299,3 +299,21 @@ func TestErasedMembers(t *testing.T) {
 		t.Errorf("plan %d has become %d: %s", before.Version, after.GetVersion(), after.GetReason())
 	}
 }
+
+// A bucket that somebody deletes is made again, and requests are served.
+func TestDeletedBuckets(t *testing.T) {
+	t.Parallel()
+	s := besiege(t, 1)
+	for _, kind := range []string{"leases", "members", "plans"} {
+		if err := s.conn.JetStream().DeleteKeyValue(t.Context(), s.names.Bucket(kind)); err != nil {
+			t.Fatal(err)
+		}
+		s.until(kind+" is made again", func() bool {
+			_, err := s.conn.JetStream().KeyValue(t.Context(), s.names.Bucket(kind))
+			return err == nil
+		})
+		s.answers()
+	}
+	s.until("there is a plan again", func() bool { return s.head() != nil })
+	s.answers()
+}

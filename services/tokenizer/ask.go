@@ -193,6 +193,8 @@ func refusalOf(err error) *edge.Error {
 	switch {
 	case errors.As(err, &large):
 		return edge.Errorf(edge.PayloadTooLarge, "%v", large)
+	case bus.IsHeaderTooLarge(err):
+		return edge.Errorf(edge.PayloadTooLarge, "the headers are larger than 64 KiB")
 	case bus.IsFull(err):
 		return edge.Errorf(edge.Overloaded, "too many prompts wait already")
 	}

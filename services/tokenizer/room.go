@@ -101,13 +101,16 @@ func (l *levels) check(specs ...schemas.StreamSpec) error {
 }
 
 // watchStreams looks at the durable streams until ctx ends: how full they are,
-// and whether they are there at all.
+// and whether they, and the buckets, are there at all.
 func (s *Service) watchStreams(ctx context.Context) {
 	tick := time.NewTicker(levelEvery)
 	defer tick.Stop()
 	for {
 		for _, spec := range s.d.Streams.Durable() {
 			s.lookAt(ctx, spec)
+		}
+		if err := s.d.EnsureBuckets(ctx); err != nil && ctx.Err() == nil {
+			s.d.Logger.Warn("a bucket is gone and cannot be made again", "error", err)
 		}
 		select {
 		case <-ctx.Done():
