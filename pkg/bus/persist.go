@@ -95,9 +95,8 @@ func lasts(err error) bool {
 			return true
 		}
 	}
-	var fixed permanentError
 	var api *jetstream.APIError
-	return errors.As(err, &fixed) || errors.As(err, &api) && refusedForGood(api)
+	return errors.As(err, &api) && refusedForGood(api)
 }
 
 // refusedForGood says whether a server's refusal does not depend on the moment.
@@ -110,13 +109,6 @@ func refusedForGood(e *jetstream.APIError) bool {
 	}
 	return e.Code == 400 || e.Code == 401 || e.Code == 403
 }
-
-type permanentError struct{ error }
-
-func (p permanentError) Unwrap() error { return p.error }
-
-// Permanent marks an error that Persist does not try again after.
-func Permanent(err error) error { return permanentError{err} }
 
 // trouble is something that may fail again and again: that is told once, and
 // when it is over.

@@ -36,7 +36,6 @@ func TestLasts(t *testing.T) {
 		"mismatch":          {fmt.Errorf("creating: %w", &MismatchError{}), true},
 		"permission":        {fmt.Errorf("%w: x", nats.ErrPermissionViolation), true},
 		"closed":            {ErrClosed, true},
-		"marked":            {Permanent(errors.New("other")), true},
 		"unknown":           {errors.New("other"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
