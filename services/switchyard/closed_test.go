@@ -10,7 +10,6 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/bus"
 	"github.com/switchyard/switchyard/pkg/forward"
-	"github.com/switchyard/switchyard/pkg/members"
 	"github.com/switchyard/switchyard/pkg/wire"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -47,7 +46,7 @@ func TestClosedConnectionEndsTheProcess(t *testing.T) {
 func TestLongNames(t *testing.T) {
 	s := besiege(t, 1)
 	good := &pb.Key{Version: schemas.Version, Model: s.head().ModelHash, Owner: "a", Epoch: 1, Microbatch: 1, Rows: 1, Shard: "s"}
-	aggregator := s.anyOf("aggregator")
+	aggregator := s.anyOf("aggregator").Id
 	for _, spoil := range []func(*pb.Key, string){
 		func(k *pb.Key, name string) { k.Owner = name },
 		func(k *pb.Key, name string) { k.Shard = name },
@@ -83,31 +82,6 @@ func (s *siege) sendRows(key *pb.Key, aggregator string) {
 			}
 		}
 	}
-}
-
-func (s *siege) members() []*pb.Member {
-	s.t.Helper()
-	kv, err := s.conn.EnsureBucket(s.t.Context(), 1, s.names.Bucket("members"), members.BucketTTL)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	all, err := members.List(s.t.Context(), kv)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return all
-}
-
-// anyOf waits until a replica of a service is heard, and returns its id.
-func (s *siege) anyOf(service string) string {
-	s.t.Helper()
-	for s.t.Context().Err() == nil {
-		if found := members.OfService(s.members(), service); len(found) > 0 {
-			return found[0].Id
-		}
-	}
-	s.t.Fatalf("no %s is heard", service)
-	return ""
 }
 
 // layer is the plan of layer 0.

@@ -203,14 +203,20 @@ func (s *siege) crowd(n int, make1 func(i int) *pb.Member) {
 	s.t.Cleanup(func() { cancel(); renewing.Wait() })
 }
 
-// peer is a copy of the record of a real replica of a service, with another id.
-func (s *siege) peer(service, id string) *pb.Member {
+// anyOf waits until a replica of a service is heard, and returns its record.
+func (s *siege) anyOf(service string) *pb.Member {
+	s.t.Helper()
 	var found []*pb.Member
 	s.until("a "+service+" is heard", func() bool {
 		found = members.OfService(s.present(), service)
 		return len(found) > 0
 	})
-	c := proto.CloneOf(found[0])
+	return found[0]
+}
+
+// peer is a copy of the record of a real replica of a service, with another id.
+func (s *siege) peer(service, id string) *pb.Member {
+	c := proto.CloneOf(s.anyOf(service))
 	c.Id, c.Ready, c.PlanVersion, c.Call = id, true, math.MaxUint64, 0
 	return c
 }
