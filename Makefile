@@ -81,8 +81,8 @@ soak: ## Kill services while the token log passes its bound again and again (20 
 	SWITCHYARD_SOAK_LOG=$${SWITCHYARD_SOAK_LOG:-20m} $(GO) test -count=1 -timeout 2h -v -run TestFullLog ./loadtest/soak
 
 .PHONY: soak-short
-soak-short: ## The same for three minutes
-	SWITCHYARD_SOAK_LOG=3m $(GO) test -count=1 -v -run TestFullLog ./loadtest/soak
+soak-short: ## The same for four minutes
+	SWITCHYARD_SOAK_LOG=4m $(GO) test -count=1 -v -run TestFullLog ./loadtest/soak
 
 .PHONY: ci
 ci: ## Everything that continuous integration runs

@@ -254,11 +254,10 @@ func (y *fullYard) watch(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		s, err := y.js.Stream(ctx, logName)
+		size, err := y.logSize(ctx)
 		if err != nil {
 			continue // the server is away
 		}
-		size := s.CachedInfo().State.Bytes
 		if size > logBound {
 			y.T.Errorf("the log has %d bytes, its bound is %d", size, logBound)
 		}
@@ -267,6 +266,17 @@ func (y *fullYard) watch(ctx context.Context) {
 			y.T.Logf("%s; %d KiB in the log", y, size>>10)
 		}
 	}
+}
+
+// logSize asks for the log's bytes. A server that is killed meanwhile answers never.
+func (y *fullYard) logSize(ctx context.Context) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	s, err := y.js.Stream(ctx, logName)
+	if err != nil {
+		return 0, err
+	}
+	return s.CachedInfo().State.Bytes, nil
 }
 
 // passed is how often the log has taken its bound in.
