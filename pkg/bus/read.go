@@ -61,17 +61,12 @@ func (c *Conn) get(ctx context.Context, stream string, r getRequest) (Stored, er
 		return Stored{}, fmt.Errorf("encoding a request to stream %s: %w", stream, err)
 	}
 	subject := apiPrefix(c.js) + "STREAM.MSG.GET." + stream
-	for wait := storeRetry; ; wait = min(2*wait, maxStoreWait) {
-		out, err := c.getOnce(ctx, subject, body)
-		if err == nil || errors.Is(err, ErrNoMessage) || ctx.Err() == nil && !transient(err) {
-			return out, wrap("reading stream "+stream, err)
-		}
-		select {
-		case <-ctx.Done():
-			return out, fmt.Errorf("reading stream %s: %w (%w)", stream, ctx.Err(), err)
-		case <-time.After(wait):
-		}
-	}
+	var out Stored
+	err = insist(ctx, "reading stream "+stream, func() (err error) {
+		out, err = c.getOnce(ctx, subject, body)
+		return err
+	})
+	return out, err
 }
 
 // wrap adds the act to an error, and nothing to success.

@@ -136,13 +136,29 @@ func (c *Conn) Store(ctx context.Context, subject string, msg proto.Message, hea
 	if err != nil {
 		return 0, fmt.Errorf("encoding a message for %s: %w", subject, err)
 	}
+	return c.StoreBytes(ctx, subject, data, header)
+}
+
+// StoreBytes is Store for what is encoded already.
+func (c *Conn) StoreBytes(ctx context.Context, subject string, data []byte, header nats.Header) (seq uint64, err error) {
+	err = insist(ctx, "storing a message in "+subject, func() (err error) {
+		seq, err = c.storeOnce(ctx, subject, data, header)
+		return err
+	})
+	return seq, err
+}
+
+// insist tries what passing errors end again, with growing pauses, until it
+// works, meets another error, or ctx ends. Its error begins with the act.
+func insist(ctx context.Context, act string, try func() error) error {
 	for wait := storeRetry; ; wait = min(2*wait, maxStoreWait) {
-		if seq, err = c.storeOnce(ctx, subject, data, header); err == nil || !transient(err) || ctx.Err() != nil {
-			return seq, err
+		err := try()
+		if err == nil || ctx.Err() == nil && !transient(err) {
+			return wrap(act, err)
 		}
 		select {
 		case <-ctx.Done():
-			return 0, fmt.Errorf("storing a message in %s: %w (%w)", subject, ctx.Err(), err)
+			return fmt.Errorf("%s: %w (%w)", act, ctx.Err(), err)
 		case <-time.After(wait):
 		}
 	}
@@ -161,12 +177,9 @@ func (c *Conn) storeOnce(ctx context.Context, subject string, data []byte, heade
 	}
 	select {
 	case r := <-result:
-		if r.err != nil {
-			return 0, fmt.Errorf("storing a message in %s: %w", subject, r.err)
-		}
-		return r.seq, nil
+		return r.seq, r.err
 	case <-ctx.Done():
-		return 0, fmt.Errorf("storing a message in %s: %w", subject, ctx.Err())
+		return 0, ErrAckLost
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
@@ -38,11 +37,6 @@ const headerRoom = 512
 // MaxRecord is the most bytes of a record that the server takes.
 func (l *Log) MaxRecord() int64 { return l.conn.MaxPayload() - headerRoom }
 
-const (
-	firstRetry = 20 * time.Millisecond
-	lastRetry  = time.Second
-)
-
 // put appends a record behind the sequence `after` and waits for it; it tries
 // until ctx ends. errConflict says that another message came there.
 func (l *Log) put(ctx context.Context, request string, r *pb.Record, after uint64) (seq uint64, err error) {
@@ -51,34 +45,14 @@ func (l *Log) put(ctx context.Context, request string, r *pb.Record, after uint6
 	if err != nil {
 		return 0, err
 	}
-	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
-		seq, err = l.putOnce(ctx, subject, data, header(r, after))
-		if bus.IsWrongSequence(err) {
-			return l.recognise(ctx, subject, data, after)
-		}
-		if err == nil || !bus.Transient(err) || errors.Is(err, nats.ErrConnectionClosed) {
-			return seq, err
-		}
-		select {
-		case <-ctx.Done():
-			return 0, fmt.Errorf("appending to the log of %s: %w (%w)", request, ctx.Err(), err)
-		case <-time.After(wait):
-		}
+	seq, err = l.conn.StoreBytes(ctx, subject, data, header(r, after))
+	if bus.IsWrongSequence(err) {
+		return l.recognise(ctx, subject, data, after)
 	}
-}
-
-func (l *Log) putOnce(ctx context.Context, subject string, data []byte, h nats.Header) (uint64, error) {
-	type result struct {
-		seq uint64
-		err error
-	}
-	out := make(chan result, 1)
-	err := l.conn.StoreAsync(ctx, subject, data, h, func(seq uint64, err error) { out <- result{seq, err} })
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("appending to the log of %s: %w", request, err)
 	}
-	r := <-out // comes: the bus bounds the wait
-	return r.seq, r.err
+	return seq, nil
 }
 
 // header lets a record only come behind a sequence; a packed log takes the

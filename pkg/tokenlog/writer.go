@@ -217,6 +217,11 @@ func (w *Writer) wake() {
 	}
 }
 
+const (
+	firstRetry = 20 * time.Millisecond
+	lastRetry  = time.Second
+)
+
 // failed decides what an error of the first record means; w.mu is held.
 func (w *Writer) failed(err error) {
 	switch {

@@ -101,6 +101,14 @@ func Decode(dst []float32, t *pb.Tensor, cols int) error {
 	return nil
 }
 
+// Headroom is the bytes of a message that are kept for what it carries beside
+// its rows: key and headers.
+const Headroom = 4096
+
+// RowsPerMessage is how many rows of so many bytes, routing included, fit a
+// message of payload bytes; at least one.
+func RowsPerMessage(payload, rowBytes int) int { return max(1, (payload-Headroom)/rowBytes) }
+
 // MaxRows bounds the rows of one message, far above what fits a payload.
 const MaxRows = 1 << 20
 

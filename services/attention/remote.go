@@ -110,14 +110,12 @@ func (r *remote) prepare(layer int, x []float32) {
 	r.exchange.mu.Unlock()
 }
 
-// headroom is what a message carries beside its rows: key, routing and headers.
-const headroom = 4096
-
-// rowsPerMessage leaves room for routing numbers, some forty bytes a row and slot.
+// rowsPerMessage leaves room for what the gate adds.
 func (r *remote) rowsPerMessage() int {
-	return max(1, (r.maxPayload()-headroom)/(r.d*r.wire.ElementBytes()+routingBytes))
+	return wire.RowsPerMessage(r.maxPayload(), r.d*r.wire.ElementBytes()+routingBytes)
 }
 
+// routingBytes is for the routing numbers of a row's slots.
 const routingBytes = 256
 
 func split(parts []rowsPart, rows, limit int) []rowsPart {

@@ -104,7 +104,7 @@ func newYard(t *testing.T, rowsPerMessage int) (*yard, *remote) {
 	t.Helper()
 	x := &exchange{
 		subjects: schemas.NewSubjects("switchyard", "demo"), identity: wire.Identity{Model: 7}, wire: forward.WireF32, d: width,
-		maxPayload: func() int { return headroom + rowsPerMessage*(width*4+routingBytes) }, owner: "attention-1", epoch: 9,
+		maxPayload: func() int { return wire.Headroom + rowsPerMessage*(width*4+routingBytes) }, owner: "attention-1", epoch: 9,
 		shard:   func(uint64, uint32) (string, bool) { return "aggregator-1", true },
 		suspect: func(string) {}, gate: func(uint64, uint32) string { return "" },
 		stats: testStats(t, kvcache.Shape{Layers: 1, KVHeads: 1, HeadDim: 4}), waiters: map[uint64]*remote{},

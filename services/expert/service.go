@@ -176,8 +176,8 @@ func (s *Service) handle(ctx context.Context, f *function, d *pb.Dispatch) error
 	}
 	s.metrics.ExpertCompute().Observe(time.Since(began).Seconds())
 	f.count(s, d)
-	limit := int(s.d.Conn.MaxPayload()-headroom) / (s.d.Shape.Hidden*s.d.Wire.ElementBytes() + routingBytes)
-	for _, part := range cut(p, max(1, limit)) {
+	limit := wire.RowsPerMessage(int(s.d.Conn.MaxPayload()), s.d.Shape.Hidden*s.d.Wire.ElementBytes()+routingBytes)
+	for _, part := range cut(p, limit) {
 		if err := s.d.Hop.Send(ctx, s.d.Subjects.Partial(d.Key.Shard), part); err != nil {
 			return fmt.Errorf("publishing a partial: %w", err)
 		}
@@ -201,11 +201,8 @@ func (s *Service) stuck() bool {
 	return false
 }
 
-// What a message carries beside its rows: once, and a row.
-const (
-	headroom     = 4096
-	routingBytes = 16
-)
+// routingBytes is for a partial row's own row and slot.
+const routingBytes = 16
 
 // count adds a dispatch's rows to the experts' loads.
 func (f *function) count(s *Service, d *pb.Dispatch) {
