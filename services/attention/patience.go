@@ -33,6 +33,13 @@ func (w *wait) hurry(late time.Duration) {
 	}
 }
 
+// maxHurried bounds the re-issues that do not count: replicas that seem to come
+// and go without end must not keep a layer waiting for as long.
+const maxHurried = 100
+
+// blames says whether the next re-issue counts against the layer.
+func (w *wait) blames() bool { return !w.hurried || w.attempt >= maxHurried }
+
 // maxAttempts bounds how often a part is issued again: at least half a minute.
 const maxAttempts = 11
 

@@ -1,6 +1,9 @@
 package attention
 
 import (
+	"context"
+	"math"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,7 +17,7 @@ func lost(attempts uint32) func(*pb.Hidden) ([]*pb.Block, error, bool) {
 }
 
 // When somebody falls silent, what may be with it goes out again at once, but
-// not before a layer can be late, and however often that happens nobody gives up.
+// not before a layer can be late, and forty times are no reason to give up.
 func TestHurry(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
@@ -55,6 +58,27 @@ func TestHurry(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A layer that never answers is given up, however often somebody falls silent.
+func TestHurryEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		y, r := newYard(t, 8)
+		y.fault = lost(math.MaxUint32)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		var flapping sync.WaitGroup
+		defer flapping.Wait()
+		defer cancel()
+		flapping.Go(func() {
+			for ctx.Err() == nil {
+				time.Sleep(200 * time.Millisecond)
+				y.x.hurry()
+			}
+		})
+		if _, _, err := layer(ctx, r, 2); err == nil || ctx.Err() != nil {
+			t.Errorf("%v after an hour or less, want no answer", err)
+		}
+	})
 }
 
 // Patience follows what layers take, within bounds; re-issues teach nothing.

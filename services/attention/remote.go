@@ -194,7 +194,7 @@ const maxReason = 1000
 
 // again issues what is late once more, and sets the time of the next one.
 func (r *remote) again(ctx context.Context, w *wait) error {
-	if !w.hurried {
+	if w.blames() {
 		w.late++
 	}
 	if w.late > maxAttempts {
@@ -206,7 +206,7 @@ func (r *remote) again(ctx context.Context, w *wait) error {
 		w.attempt++
 	case !passes(ctx, err):
 		return err
-	case !w.hurried:
+	case w.blames():
 		w.late-- // nobody can be blamed for it
 	}
 	w.next(r.latency.patience() << pauses(w.late))

@@ -33,7 +33,10 @@ const (
 func (s *Service) keepPlan(ctx context.Context) {
 	var said news
 	for wait := settle; ctx.Err() == nil; wait = min(2*wait, lastPause) {
-		err := lease.Hold(ctx, s.d.Leases, "planner", s.id, lease.Options{}, s.planWhileHeld)
+		err := lease.Hold(ctx, s.d.Leases, "planner", s.id, lease.Options{}, func(ctx context.Context, held *lease.Held) error {
+			wait = settle // for what comes after
+			return s.planWhileHeld(ctx, held)
+		})
 		if err != nil && ctx.Err() == nil {
 			said.error(s.d.Logger, "planner's lease; trying again", err)
 			pause(ctx, wait)
