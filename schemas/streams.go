@@ -30,7 +30,7 @@ const (
 	Interest
 )
 
-// StreamSpec is a stream as data; pkg/bus turns it into a server's configuration.
+// StreamSpec is a stream as data; pkg/transport/bus turns it into a server's configuration.
 type StreamSpec struct {
 	Name      string
 	Subjects  []string

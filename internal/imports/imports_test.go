@@ -40,17 +40,17 @@ func TestRulesCanFail(t *testing.T) {
 func TestReadFinds(t *testing.T) {
 	dir := t.TempDir()
 	files := map[string]string{
-		"services/gate/gate.go":        "//go:build cuda\n\npackage gate\n\nimport _ \"" + Module + "/services/expert\"\n",
-		"services/gate/gate_test.go":   "package gate_test\n\nimport _ \"" + Module + "/services/gate\"\n",
-		"services/switchyard/main.go":  "package main\n\nimport _ \"" + Module + "/services/gate\"\n",
-		"services/tool/go.mod":         "module tool\n",
-		"services/tool/main.go":        "package main\n\nimport _ \"" + Module + "/services/gate\"\n",
-		"services/gate/testdata/x.go":  "package x\n\nimport _ \"" + Module + "/services/gate\"\n",
-		"pkg/scale/scale.go":           "package scale\n\nimport _ \"time\"\n",
-		"pkg/scale/scale_test.go":      "package scale\n\nimport _ \"time\"\n",
-		"kernels/cpu/kernel.go":        "package cpu\n\nimport _ \"math/bits\"\n",
-		"kernels/cpu/kernel_test.go":   "package cpu\n\nimport _ \"pgregory.net/rapid\"\n",
-		"pkg/forward/forward_amd64.go": "package forward\n\nimport _ \"" + Module + "/kernels/cpu\"\n",
+		"services/gate/gate.go":                "//go:build cuda\n\npackage gate\n\nimport _ \"" + Module + "/services/expert\"\n",
+		"services/gate/gate_test.go":           "package gate_test\n\nimport _ \"" + Module + "/services/gate\"\n",
+		"services/switchyard/main.go":          "package main\n\nimport _ \"" + Module + "/services/gate\"\n",
+		"services/tool/go.mod":                 "module tool\n",
+		"services/tool/main.go":                "package main\n\nimport _ \"" + Module + "/services/gate\"\n",
+		"services/gate/testdata/x.go":          "package x\n\nimport _ \"" + Module + "/services/gate\"\n",
+		"pkg/scale/scale.go":                   "package scale\n\nimport _ \"time\"\n",
+		"pkg/scale/scale_test.go":              "package scale\n\nimport _ \"time\"\n",
+		"kernels/cpu/kernel.go":                "package cpu\n\nimport _ \"math/bits\"\n",
+		"kernels/cpu/kernel_test.go":           "package cpu\n\nimport _ \"pgregory.net/rapid\"\n",
+		"pkg/compute/forward/forward_amd64.go": "package forward\n\nimport _ \"" + Module + "/kernels/cpu\"\n",
 	}
 	for name, text := range files {
 		path := filepath.Join(dir, name)
@@ -96,13 +96,13 @@ func TestMatch(t *testing.T) {
 		want         bool
 	}{
 		{"std", "net/http", true},
-		{"std", "pkg/bus", false},
+		{"std", "pkg/transport/bus", false},
 		{"std", "github.com/x/y", false},
-		{"module", "pkg/bus", true},
+		{"module", "pkg/transport/bus", true},
 		{"module", "net/http", false},
 		{"pkg/...", "pkg", true},
 		{"pkg/...", "pkgs/x", false},
-		{"pkg/bus", "pkg/bus/inner", false},
+		{"pkg/transport/bus", "pkg/transport/bus/inner", false},
 		{"net/...", "net", true},
 	}
 	for _, tt := range tests {

@@ -7,7 +7,7 @@ package imports
 
 // Rule says what some packages may import.
 //
-// Patterns are paths within this module ("pkg/bus"), import paths of others
+// Patterns are paths within this module ("pkg/transport/bus"), import paths of others
 // ("github.com/nats-io/nats.go"), "std", or "module" for every path of this
 // module. A path ending in "/..." stands for everything beneath it and itself.
 type Rule struct {
@@ -32,7 +32,7 @@ var Rules = []Rule{
 		Of:     []string{"kernels/..."},
 		Only:   []string{"std", "kernels/...", "golang.org/x/sys/...", "gorgonia.org/cu"},
 		Reason: "kernels are the bottom: they are tested, and can be replaced, without anything above them",
-		Bad:    [2]string{"kernels/cpu", "pkg/model"},
+		Bad:    [2]string{"kernels/cpu", "pkg/compute/model"},
 	},
 	{
 		Of:     []string{"schemas/..."},
@@ -44,7 +44,7 @@ var Rules = []Rule{
 		Of: []string{"pkg/...", "models/..."}, AndTests: true,
 		Never:  []string{"services/...", "loadtest/..."},
 		Reason: "libraries are below services; what both need belongs into pkg",
-		Bad:    [2]string{"pkg/bus", "services/gate"},
+		Bad:    [2]string{"pkg/transport/bus", "services/gate"},
 	},
 	{
 		Of: []string{"services/..."}, Except: []string{"services/switchyard"}, AndTests: true,
@@ -55,51 +55,51 @@ var Rules = []Rule{
 	{
 		Of: []string{
 			"pkg/predict/...", "pkg/scale/...", "pkg/place/...", "pkg/brownout/...", "pkg/expertmap/...",
-			"pkg/cache/...", "pkg/deployplan/...", "pkg/cost/...", "pkg/batching/...", "pkg/plan/...", "pkg/sampling/...",
+			"pkg/cache/...", "pkg/deployplan/...", "pkg/cost/...", "pkg/policy/batching/...", "pkg/control/plan/...", "pkg/request/sampling/...",
 		},
 		Never: []string{
 			"context", "time", "net/...", "os/...", "log/...", "math/rand", "math/rand/v2",
-			"pkg/bus/...", "pkg/telemetry/...", "pkg/lifecycle/...", "github.com/nats-io/...", "go.opentelemetry.io/...",
+			"pkg/transport/bus/...", "pkg/process/telemetry/...", "pkg/process/lifecycle/...", "github.com/nats-io/...", "go.opentelemetry.io/...",
 			"github.com/prometheus/...",
 		},
 		Reason: "policies are pure: the runtime and the simulator call the same functions, and the same input gives the same decision",
 		Bad:    [2]string{"pkg/scale", "time"},
 	},
 	{
-		Of:     []string{"pkg/device/..."},
-		Only:   []string{"std", "kernels/...", "pkg/device/...", "pkg/forward", "pkg/model", "pgregory.net/rapid"},
+		Of:     []string{"pkg/compute/device/..."},
+		Only:   []string{"std", "kernels/...", "pkg/compute/device/...", "pkg/compute/forward", "pkg/compute/model", "pgregory.net/rapid"},
 		Reason: "a device holds and computes what it is told to; who wants what, and why, is decided above it",
-		Bad:    [2]string{"pkg/device", "pkg/plan"},
+		Bad:    [2]string{"pkg/compute/device", "pkg/control/plan"},
 	},
 	{
-		Of:     []string{"pkg/forward/..."},
-		Never:  []string{"pkg/device/..."},
+		Of:     []string{"pkg/compute/forward/..."},
+		Never:  []string{"pkg/compute/device/..."},
 		Reason: "forward computes with weights that are lent to it; where they are held is a device's matter",
-		Bad:    [2]string{"pkg/forward", "pkg/device"},
+		Bad:    [2]string{"pkg/compute/forward", "pkg/compute/device"},
 	},
 	{
-		Of:     []string{"pkg/client/..."},
+		Of:     []string{"pkg/request/client/..."},
 		Only:   []string{"std", "schemas/...", "github.com/nats-io/...", "google.golang.org/protobuf/..."},
 		Reason: "producers take this package into their programs: it must not bring a model server along",
-		Bad:    [2]string{"pkg/client", "pkg/bus"},
+		Bad:    [2]string{"pkg/request/client", "pkg/transport/bus"},
 	},
 	{
 		Of: []string{"loadtest/..."}, AndTests: true,
 		Only: []string{
-			"std", "schemas/...", "pkg/client", "loadtest/...", "github.com/nats-io/nats.go/...",
+			"std", "schemas/...", "pkg/request/client", "loadtest/...", "github.com/nats-io/nats.go/...",
 			"google.golang.org/protobuf/...", "gonum.org/v1/...", "go.uber.org/goleak",
 		},
-		Reason: "load tests measure what strangers get, so they use public endpoints only; pkg/client is one, being bound to schemas itself",
-		Bad:    [2]string{"loadtest/report", "pkg/forward"},
+		Reason: "load tests measure what strangers get, so they use public endpoints only; pkg/request/client is one, being bound to schemas itself",
+		Bad:    [2]string{"loadtest/report", "pkg/compute/forward"},
 	},
 	{
 		Of: []string{"module"}, Except: []string{"kernels/cuda/..."},
 		Never:  []string{"gorgonia.org/cu/..."},
 		Reason: "importing it ends the process on a machine without a GPU; only the binary built with tag cuda may",
-		Bad:    [2]string{"pkg/forward", "gorgonia.org/cu"},
+		Bad:    [2]string{"pkg/compute/forward", "gorgonia.org/cu"},
 	},
 	{
-		Of: []string{"module"}, Except: []string{"pkg/natsserver"},
+		Of: []string{"module"}, Except: []string{"pkg/transport/natsserver"},
 		Never:  []string{"github.com/nats-io/nats-server/v2/..."},
 		Reason: "services talk to a server over a connection, wherever it runs; one package knows how to run one",
 		Bad:    [2]string{"services/gate", "github.com/nats-io/nats-server/v2/server"},

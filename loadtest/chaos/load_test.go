@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/switchyard/switchyard/pkg/client"
+	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -46,7 +46,7 @@ type answer struct {
 	first, stall time.Duration
 }
 
-// load sends requests through pkg/client and watches them from beside.
+// load sends requests through pkg/request/client and watches them from beside.
 type load struct {
 	t      *testing.T
 	client *client.Client

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/forward"
-	"github.com/switchyard/switchyard/pkg/wire"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 

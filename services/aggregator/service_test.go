@@ -8,13 +8,13 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/switchyard/switchyard/pkg/bus"
-	"github.com/switchyard/switchyard/pkg/deployment"
-	"github.com/switchyard/switchyard/pkg/forward"
-	"github.com/switchyard/switchyard/pkg/model"
-	"github.com/switchyard/switchyard/pkg/natsserver"
-	"github.com/switchyard/switchyard/pkg/telemetry"
-	"github.com/switchyard/switchyard/pkg/wire"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/pkg/transport/natsserver"
+	"github.com/switchyard/switchyard/pkg/transport/wire"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )

@@ -6,10 +6,10 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/batching"
-	"github.com/switchyard/switchyard/pkg/forward"
-	"github.com/switchyard/switchyard/pkg/sampling"
-	"github.com/switchyard/switchyard/pkg/telemetry"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/policy/batching"
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
+	"github.com/switchyard/switchyard/pkg/request/sampling"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 

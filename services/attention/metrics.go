@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/deployment"
-	"github.com/switchyard/switchyard/pkg/kvcache"
-	"github.com/switchyard/switchyard/pkg/telemetry"
+	"github.com/switchyard/switchyard/pkg/compute/kvcache"
+	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
 )
 
 // stats is what a replica tells of its work: metrics, and counters among the members.

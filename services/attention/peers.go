@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/members"
+	"github.com/switchyard/switchyard/pkg/control/members"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 

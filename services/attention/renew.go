@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/forward"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
 )
 
 // pulse tells from outside whether a goroutine gets on with its work, however

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/kvcache"
-	"github.com/switchyard/switchyard/pkg/sampling"
-	"github.com/switchyard/switchyard/pkg/tokenlog"
+	"github.com/switchyard/switchyard/pkg/compute/kvcache"
+	"github.com/switchyard/switchyard/pkg/request/sampling"
+	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 

@@ -15,10 +15,10 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/switchyard/switchyard/pkg/device"
-	"github.com/switchyard/switchyard/pkg/device/devicetest"
-	"github.com/switchyard/switchyard/pkg/forward"
-	"github.com/switchyard/switchyard/pkg/plan"
+	"github.com/switchyard/switchyard/pkg/compute/device"
+	"github.com/switchyard/switchyard/pkg/compute/device/devicetest"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/control/plan"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 

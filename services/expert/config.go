@@ -3,10 +3,10 @@ package expert
 import (
 	"fmt"
 
-	"github.com/switchyard/switchyard/pkg/device"
-	"github.com/switchyard/switchyard/pkg/forward"
-	"github.com/switchyard/switchyard/pkg/model"
-	"github.com/switchyard/switchyard/pkg/plan"
+	"github.com/switchyard/switchyard/pkg/compute/device"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/control/plan"
 )
 
 // Config is what an operator sets.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/members"
+	"github.com/switchyard/switchyard/pkg/control/members"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 

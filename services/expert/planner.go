@@ -10,10 +10,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/lease"
-	"github.com/switchyard/switchyard/pkg/members"
-	"github.com/switchyard/switchyard/pkg/plan"
-	"github.com/switchyard/switchyard/pkg/planstore"
+	"github.com/switchyard/switchyard/pkg/control/lease"
+	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/control/planstore"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 

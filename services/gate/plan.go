@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/switchyard/switchyard/pkg/members"
-	"github.com/switchyard/switchyard/pkg/plan"
-	"github.com/switchyard/switchyard/pkg/planstore"
+	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/control/planstore"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 

@@ -3,7 +3,7 @@ package gate
 import (
 	"testing"
 
-	"github.com/switchyard/switchyard/pkg/plan"
+	"github.com/switchyard/switchyard/pkg/control/plan"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 

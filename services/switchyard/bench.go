@@ -11,7 +11,7 @@ import (
 
 	"github.com/switchyard/switchyard/kernels/ceiling"
 	"github.com/switchyard/switchyard/kernels/pool"
-	"github.com/switchyard/switchyard/pkg/model"
+	"github.com/switchyard/switchyard/pkg/compute/model"
 )
 
 // BenchCmd measures what messages cost: the pipeline's tokens a second beside

@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/kernels/pool"
-	"github.com/switchyard/switchyard/pkg/direct"
-	"github.com/switchyard/switchyard/pkg/forward"
-	"github.com/switchyard/switchyard/pkg/model"
-	"github.com/switchyard/switchyard/pkg/sampling"
+	"github.com/switchyard/switchyard/pkg/compute/direct"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/request/sampling"
 )
 
 // Lengths of prompts and contexts in benchmarks.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/switchyard/switchyard/pkg/natsserver"
+	"github.com/switchyard/switchyard/pkg/transport/natsserver"
 )
 
 func TestUsage(t *testing.T) {

@@ -8,9 +8,9 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/switchyard/switchyard/pkg/bus"
-	"github.com/switchyard/switchyard/pkg/forward"
-	"github.com/switchyard/switchyard/pkg/wire"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/pkg/transport/wire"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -21,7 +21,7 @@ func TestClosedConnectionEndsTheProcess(t *testing.T) {
 	for i, service := range serviceNames {
 		t.Run(service, func(t *testing.T) {
 			t.Parallel()
-			y := startYard(t, "../../pkg/model/testdata/golden/mixtral", forward.WireBF16, schemas.HopsUnacked, 1)
+			y := startYard(t, "../../pkg/compute/model/testdata/golden/mixtral", forward.WireBF16, schemas.HopsUnacked, 1)
 			conn := y.pipeline.connections()[i]
 			if err := conn.NATS().Publish(strings.Repeat("x", 5000), nil); err != nil {
 				t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/bus"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
 )
 
 // ConnectFlags are those of commands that are no service: a service waits for

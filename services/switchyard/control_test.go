@@ -11,10 +11,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/switchyard/switchyard/pkg/bus"
-	"github.com/switchyard/switchyard/pkg/client"
-	"github.com/switchyard/switchyard/pkg/forward"
-	"github.com/switchyard/switchyard/pkg/members"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/request/client"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -31,7 +31,7 @@ type siege struct {
 
 func besiege(t *testing.T, hosts int) *siege {
 	t.Helper()
-	y := startYard(t, "../../pkg/model/testdata/golden/mixtral", forward.WireBF16, schemas.HopsUnacked, hosts)
+	y := startYard(t, "../../pkg/compute/model/testdata/golden/mixtral", forward.WireBF16, schemas.HopsUnacked, hosts)
 	conn, err := y.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/switchyard/switchyard/pkg/bus"
-	"github.com/switchyard/switchyard/pkg/client"
+	"github.com/switchyard/switchyard/pkg/request/client"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
 )
 
 // Exit codes that scripts rely on.

@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/switchyard/switchyard/pkg/safetensors"
+	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
 
 // golden is what transformers computes on a checkpoint.

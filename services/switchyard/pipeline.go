@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/bus"
-	"github.com/switchyard/switchyard/pkg/lifecycle"
+	"github.com/switchyard/switchyard/pkg/process/lifecycle"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
 )
 
 // pipeline is this process's services as one. It connects them when it is

@@ -13,14 +13,14 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/kernels/pool"
-	"github.com/switchyard/switchyard/pkg/bus"
-	"github.com/switchyard/switchyard/pkg/client"
-	"github.com/switchyard/switchyard/pkg/direct"
-	"github.com/switchyard/switchyard/pkg/forward"
-	"github.com/switchyard/switchyard/pkg/members"
-	"github.com/switchyard/switchyard/pkg/model"
-	"github.com/switchyard/switchyard/pkg/planstore"
-	"github.com/switchyard/switchyard/pkg/sampling"
+	"github.com/switchyard/switchyard/pkg/compute/direct"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/control/planstore"
+	"github.com/switchyard/switchyard/pkg/request/client"
+	"github.com/switchyard/switchyard/pkg/request/sampling"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -28,7 +28,7 @@ import (
 // The models of TestPipelineIsDirect: the demo; experts in every layer; dense
 // layers between, and a shared expert.
 var pipelineModels = []string{
-	"../../models/demo", "../../pkg/model/testdata/golden/mixtral", "../../pkg/model/testdata/golden/qwen2_moe-mixed",
+	"../../models/demo", "../../pkg/compute/model/testdata/golden/mixtral", "../../pkg/compute/model/testdata/golden/qwen2_moe-mixed",
 }
 
 // TestPipelineIsDirect starts the five services and a NATS server, and wants

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/client"
+	"github.com/switchyard/switchyard/pkg/request/client"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/natsserver"
+	"github.com/switchyard/switchyard/pkg/transport/natsserver"
 )
 
 // freeAddress is one that nobody listens on for the moment.

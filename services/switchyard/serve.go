@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/kernels/pool"
-	"github.com/switchyard/switchyard/pkg/lifecycle"
-	"github.com/switchyard/switchyard/pkg/telemetry"
+	"github.com/switchyard/switchyard/pkg/process/lifecycle"
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
 )
 
 // The five services as commands: one service a process, many replicas of each.

@@ -7,8 +7,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/switchyard/switchyard/pkg/client"
-	"github.com/switchyard/switchyard/pkg/forward"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/request/client"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 

@@ -7,9 +7,9 @@ import (
 	"os"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/bus"
-	"github.com/switchyard/switchyard/pkg/lifecycle"
-	"github.com/switchyard/switchyard/pkg/natsserver"
+	"github.com/switchyard/switchyard/pkg/process/lifecycle"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/pkg/transport/natsserver"
 )
 
 // yardSettings are a whole pipeline in one process.

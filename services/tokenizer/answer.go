@@ -1,7 +1,7 @@
 package tokenizer
 
 import (
-	"github.com/switchyard/switchyard/pkg/tokenizer"
+	"github.com/switchyard/switchyard/pkg/request/tokenizer"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 

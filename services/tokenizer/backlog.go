@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/edge"
-	"github.com/switchyard/switchyard/pkg/tokenlog"
+	"github.com/switchyard/switchyard/pkg/request/edge"
+	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 )
 
 // backlogAge is how long a look at the queue lasts; what this replica adds

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/switchyard/switchyard/pkg/bus"
-	"github.com/switchyard/switchyard/pkg/edge"
+	"github.com/switchyard/switchyard/pkg/request/edge"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/switchyard/switchyard/pkg/bus"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
 )
 
 // What cannot fit is refused for its size, with both numbers, by ask and by prompt.

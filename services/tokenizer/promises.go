@@ -5,9 +5,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/edge"
-	"github.com/switchyard/switchyard/pkg/members"
-	"github.com/switchyard/switchyard/pkg/tokenlog"
+	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/request/edge"
+	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 

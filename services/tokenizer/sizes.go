@@ -1,8 +1,8 @@
 package tokenizer
 
 import (
-	"github.com/switchyard/switchyard/pkg/edge"
-	"github.com/switchyard/switchyard/pkg/tokenlog"
+	"github.com/switchyard/switchyard/pkg/request/edge"
+	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 

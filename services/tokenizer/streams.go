@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/edge"
+	"github.com/switchyard/switchyard/pkg/request/edge"
 )
 
 // Bounds of the streams that a replica sends beside those of its shards: each

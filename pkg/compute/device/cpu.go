@@ -1,0 +1,42 @@
+package device
+
+import (
+	"context"
+
+	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+)
+
+// CPU holds experts in this process's memory and computes on its pool.
+type CPU struct {
+	*Store[*forward.Expert]
+	p *pool.Pool
+}
+
+var _ Device = (*CPU)(nil)
+
+// NewCPU returns a device for a model's experts that computes on p. Both are
+// the caller's and outlive it.
+func NewCPU(m *model.Model, p *pool.Pool, s Settings) *CPU { return newCPU(m, p, packer{m}, s) }
+
+func newCPU(m *model.Model, p *pool.Pool, l Loader[*forward.Expert], s Settings) *CPU {
+	return &CPU{NewStore(m.Spec.Layers, m.Spec.Experts, l, s), p}
+}
+
+// Compute computes at once, on the caller and the pool.
+func (c *CPU) Compute(in forward.Routed, out []float32, s *forward.ExpertScratch) error {
+	return forward.ComputeExperts(c.p, c, in, out, s)
+}
+
+// packer loads a model's experts as kernels want them.
+type packer struct{ m *model.Model }
+
+func (p packer) Size(id forward.ExpertID) (int64, error) { return forward.ExpertBytes(p.m, id) }
+
+func (p packer) Load(ctx context.Context, id forward.ExpertID) (*forward.Expert, error) {
+	return forward.LoadExpert(ctx, p.m, id)
+}
+
+// Free does nothing: the collector has it.
+func (packer) Free(*forward.Expert) {}

@@ -1,0 +1,95 @@
+package device
+
+import (
+	"context"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+)
+
+// Device holds experts and computes with them. It is safe for concurrent use.
+type Device interface {
+	// Load makes an expert warm and holds it. It returns at once; the ticket says
+	// when and how the load ended. Loads of a higher priority begin first; of the
+	// same priority, the one wanted last. Wanting an expert that waits already
+	// moves it to the place of the new want. The end of ctx cancels the load if it
+	// has not ended before, and means nothing afterwards.
+	Load(ctx context.Context, id forward.ExpertID, priority int64) *Ticket
+	// Pin holds an expert that is warm; nil if it is not.
+	Pin(id forward.ExpertID) *Ticket
+	// Evict frees an expert that nobody holds and nothing computes with; else it
+	// returns *HeldError. A cold expert is no error.
+	Evict(id forward.ExpertID) error
+	// State is what the device knows of an expert.
+	State(id forward.ExpertID) State
+	// Size is the bytes that an expert takes on this device.
+	Size(id forward.ExpertID) (int64, error)
+	// Memory is the bytes of all experts.
+	Memory() Memory
+	// Compute fills out (entries, D), entry by entry, and keeps the experts that
+	// it needs from being evicted until it returns. A row's result does not depend
+	// on the other entries. One call at a time uses s; calls with different
+	// scratch run side by side.
+	Compute(in forward.Routed, out []float32, s *forward.ExpertScratch) error
+	// Close cancels all loads, waits until the loader has returned, and frees what
+	// nobody holds. Loads are cancelled from then on.
+	Close()
+}
+
+// Phase is where an expert is in its life.
+type Phase int
+
+// The phases. A cold expert whose last load failed is Failed until it is loaded again.
+const (
+	Cold Phase = iota
+	Loading
+	Warm
+	Failed
+)
+
+var phaseNames = [...]string{"cold", "loading", "warm", "failed"}
+
+// String is the phase in lower case.
+func (p Phase) String() string { return phaseNames[p] }
+
+// State of an expert.
+type State struct {
+	Phase Phase
+	// Err is why it failed.
+	Err error
+	// Bytes are those that it takes or that are reserved for it; 0 if it is cold.
+	Bytes int64
+	// Tickets is how many tickets hold it or wait for it.
+	Tickets int
+}
+
+// Memory of a device in bytes. Used is of warm experts and of loads that wait or
+// run. A Budget of 0 is no limit.
+type Memory struct{ Used, Budget int64 }
+
+// Settings of a device.
+type Settings struct {
+	// Budget bounds the bytes of experts; 0 is no limit.
+	Budget int64
+	// Loads is how many loads run at a time; 0 is DefaultLoads.
+	Loads int
+	// EvictFirst says which of two experts that nobody holds is evicted first:
+	// a, if it is negative. The default is LeastRecentlyReleased.
+	EvictFirst func(a, b Idle) int
+	// Ended, if set, is called when a load ends, a refused one included. It is
+	// called without a lock; calls may overlap.
+	Ended func(Ended)
+}
+
+// DefaultLoads lets one slow load pass without holding up the others.
+const DefaultLoads = 2
+
+// Ended tells of a load's end.
+type Ended struct {
+	ID    forward.ExpertID
+	Bytes int64
+	// Waited is the time from the want to the begin of the load; Took from there on.
+	Waited, Took time.Duration
+	// Err is nil, *RefusedError, *FailedError or ErrCancelled.
+	Err error
+}

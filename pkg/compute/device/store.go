@@ -1,0 +1,188 @@
+package device
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+)
+
+// Loader brings weights into a device's memory. E is a pointer to them.
+type Loader[E any] interface {
+	// Size is the bytes of an expert's weights on the device, known before they
+	// are loaded. It fails only for an expert that the model does not have.
+	Size(id forward.ExpertID) (int64, error)
+	// Load allocates and fills the weights. It returns early when ctx ends, and
+	// what it has allocated is free when it returns an error.
+	Load(ctx context.Context, id forward.ExpertID) (E, error)
+	// Free gives the memory back. It does not wait.
+	Free(weights E)
+}
+
+// Store is what all devices share: which experts are there, who uses them, and
+// which are loaded next.
+type Store[E any] struct {
+	loader          Loader[E]
+	settings        Settings
+	layers, experts int
+	slots           []slot[E] // (layers, experts)
+
+	mu      sync.Mutex
+	used    int64                 // bytes of all slots
+	clock   uint64                // orders wants and releases
+	queue   []*slot[E]            // waiting loads in ascending rank: the next one is last
+	running int                   // loads
+	idle    map[*slot[E]]struct{} // warm and without tickets
+	told    []Ended               // what unlock has to tell
+	closed  bool
+	loads   sync.WaitGroup
+}
+
+// slot is the place of one expert.
+type slot[E any] struct {
+	id forward.ExpertID
+	// uses is 0 without weights; else 1, and 1 more for each ticket and each
+	// computation. Only who takes it from 1 to 0 may free the weights, so looking
+	// and evicting are one step, and computations need no lock.
+	uses    atomic.Int64
+	weights E
+
+	// The rest is guarded by the store's mu.
+	phase    slotPhase
+	bytes    int64     // reserved or taken
+	waiting  []*Ticket // for the load
+	holds    int       // tickets of the warm expert
+	failure  error     // of the last load
+	priority int64
+	order    uint64 // of the newest want
+	released uint64 // when the last ticket was
+	wanted   time.Time
+	began    time.Time
+	cancel   context.CancelFunc // of the load that runs
+}
+
+type slotPhase uint8
+
+const (
+	slotCold slotPhase = iota
+	slotQueued
+	slotLoading
+	slotWarm
+)
+
+// NewStore is an empty store for a model of so many layers, each with so many experts.
+func NewStore[E any](layers, experts int, l Loader[E], s Settings) *Store[E] {
+	if s.Loads <= 0 {
+		s.Loads = DefaultLoads
+	}
+	if s.EvictFirst == nil {
+		s.EvictFirst = LeastRecentlyReleased
+	}
+	st := &Store[E]{
+		loader: l, settings: s, layers: layers, experts: experts,
+		slots: make([]slot[E], layers*experts), idle: map[*slot[E]]struct{}{},
+	}
+	for i := range st.slots {
+		st.slots[i].id = forward.ExpertID{Layer: i / experts, Expert: i % experts}
+	}
+	return st
+}
+
+// slot is nil for an expert that the model does not have.
+func (s *Store[E]) slot(id forward.ExpertID) *slot[E] {
+	if uint(id.Layer) >= uint(s.layers) || uint(id.Expert) >= uint(s.experts) {
+		return nil
+	}
+	return &s.slots[id.Layer*s.experts+id.Expert]
+}
+
+// Borrow returns the weights of a warm expert, which stay until GiveBack; the
+// zero E if it is not warm. It is for computing: it takes no lock.
+func (s *Store[E]) Borrow(id forward.ExpertID) (weights E) {
+	if sl := s.slot(id); sl != nil && sl.use() {
+		return sl.weights
+	}
+	return weights
+}
+
+// GiveBack ends a Borrow that returned weights.
+func (s *Store[E]) GiveBack(id forward.ExpertID) { s.slot(id).uses.Add(-1) }
+
+// use counts one more use of weights, if there are any.
+func (sl *slot[E]) use() bool {
+	for {
+		n := sl.uses.Load()
+		if n == 0 {
+			return false
+		}
+		if sl.uses.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// Size is the bytes that an expert takes.
+func (s *Store[E]) Size(id forward.ExpertID) (int64, error) {
+	if s.slot(id) == nil {
+		return 0, fmt.Errorf("%w: %v; there are %d in each of %d layers", ErrUnknown, id, s.experts, s.layers)
+	}
+	n, err := s.loader.Size(id)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
+	return n, nil
+}
+
+// State is what the store knows of an expert.
+func (s *Store[E]) State(id forward.ExpertID) State {
+	sl := s.slot(id)
+	if sl == nil {
+		return State{}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := State{Err: sl.failure, Bytes: sl.bytes, Tickets: sl.holds + len(sl.waiting)}
+	switch {
+	case sl.phase == slotWarm:
+		st.Phase = Warm
+	case sl.phase != slotCold:
+		st.Phase = Loading
+	case sl.failure != nil:
+		st.Phase = Failed
+	}
+	return st
+}
+
+// Memory is the bytes of all experts.
+func (s *Store[E]) Memory() Memory {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Memory{Used: s.used, Budget: s.settings.Budget}
+}
+
+// tell notes a load's end for unlock.
+func (s *Store[E]) tell(sl *slot[E], bytes int64, err error) {
+	if s.settings.Ended == nil {
+		return
+	}
+	e := Ended{ID: sl.id, Bytes: bytes, Err: err}
+	if !sl.began.IsZero() {
+		e.Waited, e.Took = sl.began.Sub(sl.wanted), time.Since(sl.began)
+	} else if !sl.wanted.IsZero() {
+		e.Waited = time.Since(sl.wanted)
+	}
+	s.told = append(s.told, e)
+}
+
+// unlock frees mu and tells what ended under it.
+func (s *Store[E]) unlock() {
+	told := s.told
+	s.told = nil
+	s.mu.Unlock()
+	for _, e := range told {
+		s.settings.Ended(e)
+	}
+}

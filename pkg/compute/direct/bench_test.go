@@ -1,0 +1,71 @@
+package direct
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+)
+
+// BenchmarkDecode is one step of a batch on the demo model.
+func BenchmarkDecode(b *testing.B) {
+	for _, batch := range []int{1, 8, 32} {
+		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {
+			r, _ := load(b, "../../../models/demo", forward.WireBF16)
+			benchSteps(b, r, batch)
+		})
+	}
+}
+
+func benchSteps(b *testing.B, r *Runner, batch int) {
+	const tokens = 400
+	var seqs []*Sequence
+	begin := func() {
+		for _, s := range seqs {
+			s.Close()
+		}
+		seqs = seqs[:0]
+		for i := range batch {
+			s, err := r.Add([]uint32{0, uint32(100 + i), 200, 300}, tokens, greedy)
+			if err != nil {
+				b.Fatal(err)
+			}
+			seqs = append(seqs, s)
+		}
+	}
+	begin()
+	b.ResetTimer()
+	for range b.N {
+		if len(seqs[0].IDs) >= tokens {
+			b.StopTimer()
+			begin()
+			b.StartTimer()
+		}
+		if err := r.Step(context.Background(), seqs); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(batch*b.N)/b.Elapsed().Seconds(), "tokens/s")
+}
+
+// BenchmarkPrefill is a prompt of 500 tokens in one step on the demo model.
+func BenchmarkPrefill(b *testing.B) {
+	r, _ := load(b, "../../../models/demo", forward.WireBF16)
+	const tokens = 500
+	ids := make([]uint32, tokens)
+	for i := range ids {
+		ids[i] = uint32(100 + 13*i%8000)
+	}
+	for range b.N {
+		s, err := r.Add(ids, 1, greedy)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := r.Step(context.Background(), []*Sequence{s}); err != nil {
+			b.Fatal(err)
+		}
+		s.Close()
+	}
+	b.ReportMetric(float64(tokens*b.N)/b.Elapsed().Seconds(), "tokens/s")
+}

@@ -1,0 +1,186 @@
+package direct
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/safetensors"
+	"github.com/switchyard/switchyard/pkg/request/sampling"
+)
+
+const goldenRoot = "../model/testdata/golden"
+
+var greedy = sampling.Params{TopP: 1, Logprobs: -1}
+
+func load(t testing.TB, dir string, wire forward.Wire) (*Runner, *model.Model) {
+	t.Helper()
+	m, err := model.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := pool.New(2)
+	t.Cleanup(func() { p.Close(); _ = m.Close() })
+	r, err := New(m, p, Settings{Wire: wire, MaxPositions: 512, KVBytes: 256 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, m
+}
+
+func golden(t *testing.T, dir, name string) (shape []int, floats []float32, ints []uint32) {
+	t.Helper()
+	f, err := safetensors.Open(filepath.Join(dir, "golden.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	x, ok := f.Tensor(name)
+	if !ok {
+		t.Fatalf("no %s", name)
+	}
+	if x.DType == safetensors.F32 {
+		floats, err = x.Floats()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x.Shape, floats, nil
+	}
+	for i := 0; i < len(x.Data); i += 4 {
+		ints = append(ints, uint32(x.Data[i])|uint32(x.Data[i+1])<<8)
+	}
+	return x.Shape, nil, ints
+}
+
+func TestGolden(t *testing.T) {
+	for _, dir := range []string{
+		goldenRoot + "/mixtral", goldenRoot + "/mixtral-window", goldenRoot + "/qwen2_moe",
+		goldenRoot + "/qwen2_moe-mixed", "../../../models/demo",
+	} {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			r, m := load(t, dir, forward.WireF32)
+			checkLogits(t, r, dir, m.Spec.Vocab)
+			checkGreedy(t, r, dir)
+		})
+	}
+}
+
+func checkLogits(t *testing.T, r *Runner, dir string, vocab int) {
+	shape, _, ids := golden(t, dir, "input_ids")
+	_, want, _ := golden(t, dir, "logits")
+	tolerance := 2e-3 * max(1, deviation(want))
+	n := shape[1]
+	for row := range shape[0] {
+		s, err := r.Add(ids[row*n:(row+1)*n], 0, greedy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := r.Logits(context.Background(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := maxDiff(got, want[row*n*vocab:(row+1)*n*vocab]); d > tolerance || math.IsNaN(d) {
+			t.Errorf("sequence %d: logits differ by %g, tolerance %g", row, d, tolerance)
+		}
+		s.Close()
+	}
+}
+
+func checkGreedy(t *testing.T, r *Runner, dir string) {
+	_, _, want := golden(t, dir, "greedy_ids")
+	var facts struct {
+		GreedyPrompt int `json:"greedy_prompt"`
+	}
+	body, err := os.ReadFile(filepath.Join(dir, "golden.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(body, &facts); err != nil {
+		t.Fatal(err)
+	}
+	s, err := r.Add(want[:facts.GreedyPrompt], len(want), greedy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	want = want[facts.GreedyPrompt:]
+	for len(s.Generated()) < len(want) {
+		if err := r.Step(context.Background(), []*Sequence{s}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := s.Generated(); !slices.Equal(got, want) {
+		t.Errorf("greedy ids\n got %v\nwant %v", got, want)
+	}
+}
+
+func deviation(x []float32) float64 {
+	sum, squares := 0.0, 0.0
+	for _, v := range x {
+		sum += float64(v)
+		squares += float64(v) * float64(v)
+	}
+	n := float64(len(x))
+	return math.Sqrt(squares/n - sum/n*sum/n)
+}
+
+func maxDiff(a, b []float32) (d float64) {
+	for i := range a {
+		d = max(d, math.Abs(float64(a[i]-b[i])))
+	}
+	return d
+}
+
+// Any batch, any split of a prompt, with or without messages' rounding: a
+// sequence's tokens do not depend on its company.
+func TestBatchInvariant(t *testing.T) {
+	for _, wire := range []forward.Wire{forward.WireF32, forward.WireBF16} {
+		t.Run(string(wire), func(t *testing.T) {
+			r, _ := load(t, "../../../models/demo", wire)
+			const n, tokens = 9, 12
+			var alone [][]uint32
+			for i := range n {
+				alone = append(alone, generate(t, r, tokens, []int{i})[0])
+			}
+			all := generate(t, r, tokens, []int{0, 1, 2, 3, 4, 5, 6, 7, 8})
+			for i := range alone {
+				if !slices.Equal(alone[i], all[i]) {
+					t.Errorf("sequence %d: alone %v, in a batch %v", i, alone[i], all[i])
+				}
+			}
+		})
+	}
+}
+
+func generate(t *testing.T, r *Runner, tokens int, which []int) (out [][]uint32) {
+	t.Helper()
+	var seqs []*Sequence
+	for _, i := range which {
+		prompt := []uint32{0}
+		for k := range 3 + 5*i {
+			prompt = append(prompt, uint32(100+37*i+11*k))
+		}
+		s, err := r.Add(prompt, tokens, sampling.Params{Temperature: 0.9, TopP: 0.95, Seed: uint32(i), Logprobs: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		seqs = append(seqs, s)
+	}
+	for range tokens {
+		if err := r.Step(context.Background(), seqs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range seqs {
+		out = append(out, slices.Clone(s.Generated()))
+	}
+	return out
+}

@@ -1,0 +1,204 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+)
+
+// ErrNotWarm says that an expert's weights are not loaded here.
+var ErrNotWarm = errors.New("expert is not loaded on this host")
+
+// ExpertID names a routed expert.
+type ExpertID struct{ Layer, Expert int }
+
+// String reads like "expert 7 of layer 3".
+func (id ExpertID) String() string { return fmt.Sprintf("expert %d of layer %d", id.Expert, id.Layer) }
+
+// Expert is the packed weights of one routed expert. It is immutable.
+type Expert struct{ ffn }
+
+// LoadExpert packs an expert's weights. It allocates ExpertBytes, and while it
+// packs a copy of at most the gate and up tensors beside. When ctx ends it stops
+// before the next matrix.
+func LoadExpert(ctx context.Context, m *model.Model, id ExpertID) (*Expert, error) {
+	f, err := loadFFN(ctx, m, expertRefs(id))
+	if err != nil {
+		return nil, fmt.Errorf("loading %v: %w", id, err)
+	}
+	return &Expert{*f}, nil
+}
+
+// ExpertBytes is what Expert.Bytes will be. It reads no weights.
+func ExpertBytes(m *model.Model, id ExpertID) (int64, error) {
+	n, err := expertRefs(id).bytes(m)
+	if err != nil {
+		return 0, fmt.Errorf("sizing %v: %w", id, err)
+	}
+	return n, nil
+}
+
+func expertRefs(id ExpertID) ffnRefs {
+	return refsOf(id.Layer, id.Expert, model.ExpertGate, model.ExpertUp, model.ExpertDown)
+}
+
+// Bytes is the memory of the weights.
+func (e *Expert) Bytes() int64 { return e.bytes() }
+
+// Lender has loaded experts. It is safe for concurrent use.
+type Lender interface {
+	// Borrow returns an expert that stays loaded until it is given back; nil if
+	// it is not loaded. Any id may be asked for.
+	Borrow(id ExpertID) *Expert
+	GiveBack(id ExpertID)
+}
+
+// Routed is work for experts of one layer. Entry i sends row Source[i] of X
+// to Expert[i] and scales the result by Weight[i].
+type Routed struct {
+	Layer  int
+	X      []float32 // (S, D)
+	Source []uint32
+	Expert []uint32
+	Weight []float32
+}
+
+// ExpertScratch holds the buffers of one ComputeExperts at a time.
+type ExpertScratch struct {
+	order  []int32
+	groups []group
+	x, y   []float32
+	inner  []float32
+	// Read counts the bytes of weights that computing took.
+	Read int64
+}
+
+// group is the entries order[from:to], all of one expert.
+type group struct {
+	id       ExpertID
+	expert   *Expert
+	from, to int
+}
+
+// ComputeExperts fills out (entries, D), entry by entry in the order given. A
+// row's result does not depend on the other entries. The experts that it needs
+// are borrowed until it returns; one that is not loaded is ErrNotWarm.
+func ComputeExperts(p *pool.Pool, from Lender, in Routed, out []float32, s *ExpertScratch) error {
+	s.group(in)
+	if len(s.groups) == 0 {
+		return nil
+	}
+	if err := s.borrow(from); err != nil {
+		return err
+	}
+	defer s.giveBack(from)
+	s.compute(p, in, out)
+	return nil
+}
+
+// group sorts the entries by expert.
+func (s *ExpertScratch) group(in Routed) {
+	s.order = s.order[:0]
+	for i := range in.Expert {
+		s.order = append(s.order, int32(i))
+	}
+	slices.SortStableFunc(s.order, func(x, y int32) int { return int(in.Expert[x]) - int(in.Expert[y]) })
+	s.groups = s.groups[:0]
+	for from := 0; from < len(s.order); {
+		e, to := in.Expert[s.order[from]], from+1
+		for to < len(s.order) && in.Expert[s.order[to]] == e {
+			to++
+		}
+		s.groups = append(s.groups, group{id: ExpertID{in.Layer, int(e)}, from: from, to: to})
+		from = to
+	}
+}
+
+// borrow looks the groups' experts up. It keeps all of them or none.
+func (s *ExpertScratch) borrow(from Lender) error {
+	for i := range s.groups {
+		g := &s.groups[i]
+		if g.expert = from.Borrow(g.id); g.expert == nil {
+			id := g.id
+			s.groups = s.groups[:i]
+			s.giveBack(from)
+			return fmt.Errorf("%w: %v", ErrNotWarm, id)
+		}
+	}
+	return nil
+}
+
+// giveBack also forgets the weights, so that scratch does not keep an expert in
+// memory that was evicted since.
+func (s *ExpertScratch) giveBack(from Lender) {
+	for i := range s.groups {
+		s.groups[i].expert = nil
+		from.GiveBack(s.groups[i].id)
+	}
+	s.groups = s.groups[:0]
+}
+
+func (s *ExpertScratch) compute(p *pool.Pool, in Routed, out []float32) {
+	first := s.groups[0].expert
+	d, n := first.hidden(), len(in.Expert)
+	s.x, s.y = Resize(s.x, n*d), Resize(s.y, n*d)
+	eachRow(workers{Pool: p}, n, d/8, func(from, to int) {
+		for at := from; at < to; at++ {
+			src := int(in.Source[s.order[at]])
+			copy(s.x[at*d:(at+1)*d], in.X[src*d:(src+1)*d])
+		}
+	})
+	s.inner = Resize(s.inner, first.floatsFor(n))
+	s.run(p, d)
+	eachRow(workers{Pool: p}, n, d/2, func(from, to int) {
+		for at := from; at < to; at++ {
+			entry := int(s.order[at])
+			scaleInto(out[entry*d:(entry+1)*d], s.y[at*d:(at+1)*d], in.Weight[entry])
+		}
+	})
+}
+
+func scaleInto(dst, x []float32, w float32) {
+	for i, v := range x {
+		dst[i] = v * w
+	}
+}
+
+// run computes all groups: side by side when each is short, each one cut over
+// the pool when they are long.
+func (s *ExpertScratch) run(p *pool.Pool, d int) {
+	total, longest := 0, 0
+	for _, g := range s.groups {
+		s.Read += g.expert.bytes()
+		cost := g.expert.nanos(g.to - g.from)
+		total, longest = total+cost, max(longest, cost)
+	}
+	switch {
+	case longest > 4*itemNanos:
+		for _, g := range s.groups {
+			x, y, inner := s.slices(g, d)
+			g.expert.run(workers{Pool: p}, y, x, g.to-g.from, inner)
+		}
+	case total < inlineNanos:
+		for i := range s.groups {
+			s.runGroup(i, d)
+		}
+	default:
+		p.Run(len(s.groups), func(i int) { s.runGroup(i, d) })
+	}
+}
+
+func (s *ExpertScratch) runGroup(i, d int) {
+	g := s.groups[i]
+	x, y, inner := s.slices(g, d)
+	g.expert.runInline(y, x, g.to-g.from, inner)
+}
+
+func (s *ExpertScratch) slices(g group, d int) (x, y, inner []float32) {
+	w := g.expert.floatsFor(1)
+	return s.x[g.from*d : g.to*d], s.y[g.from*d : g.to*d], s.inner[g.from*w : g.to*w]
+}

@@ -1,0 +1,131 @@
+package model
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"unsafe"
+
+	"github.com/switchyard/switchyard/pkg/compute/safetensors"
+)
+
+// Tensor is a view of one tensor; see safetensors.Tensor. Data is aligned to
+// the size of its elements and must not be written to.
+type Tensor = safetensors.Tensor
+
+// Model is an open checkpoint. It is safe for concurrent use until Close.
+type Model struct {
+	Name       string // fit for a subject: letters, digits, _ and -
+	Spec       Spec
+	Hash       string // hex SHA-256 of config and weights, wherever they lie
+	Generation Generation
+	Bytes      int64    // of all weights that the spec needs
+	Unused     []string // tensors in the files that the family has no role for
+	Unknown    []string // keys of config.json that nothing here knows, without a name that sounds of numbers
+
+	family *family
+	source source
+}
+
+// source is where tensors and the files beside them come from.
+type source interface {
+	// tensor finds a tensor by the family's name for it.
+	tensor(name string) (Tensor, bool)
+	// stat is tensor, perhaps without Data.
+	stat(name string) (Tensor, bool)
+	file(name string) ([]byte, bool)
+	close() error
+}
+
+// Tensor returns a view of one tensor, its shape as Spec.Shape says. It fails
+// only for a ref that the spec does not have. A tied head is the embedding.
+func (m *Model) Tensor(ref Ref) (Tensor, error) {
+	t, err := m.lookUp(ref, m.source.tensor)
+	return aligned(t), err
+}
+
+// Stat describes a tensor as Tensor does, without making its Data.
+func (m *Model) Stat(ref Ref) (Tensor, error) { return m.lookUp(ref, m.source.stat) }
+
+func (m *Model) lookUp(ref Ref, in func(name string) (Tensor, bool)) (Tensor, error) {
+	if !m.Spec.Has(ref) {
+		return Tensor{}, fmt.Errorf("model %s has no tensor %v", m.Name, ref)
+	}
+	t, ok := in(m.tensorName(ref))
+	if !ok {
+		return Tensor{}, fmt.Errorf("model %s lost tensor %q", m.Name, m.tensorName(ref))
+	}
+	return t, nil
+}
+
+// Floats returns one tensor converted to float32, as a copy.
+func (m *Model) Floats(ref Ref) ([]float32, error) {
+	t, err := m.Tensor(ref)
+	if err != nil {
+		return nil, err
+	}
+	return t.Floats()
+}
+
+// File returns a file beside the weights, such as tokenizer.json. Only plain
+// names are looked up.
+func (m *Model) File(name string) ([]byte, bool) { return m.source.file(name) }
+
+// Close gives the mappings back; tensors are invalid from then on. It may be
+// called again.
+func (m *Model) Close() error { return m.source.close() }
+
+func (m *Model) tensorName(ref Ref) string {
+	if ref.Role == Head && m.Spec.TiedEmbeddings {
+		ref.Role = Embed
+	}
+	return m.family.tensorName(ref)
+}
+
+// validate checks that every tensor that the spec needs is there, in the right
+// shape and in a dtype that kernels take.
+func (m *Model) validate() error {
+	m.Bytes = 0
+	for ref := range m.Spec.Refs() {
+		name := m.tensorName(ref)
+		t, ok := m.source.tensor(name)
+		if !ok {
+			return fmt.Errorf("tensor %q (%v) is missing", name, ref)
+		}
+		if want := m.Spec.Shape(ref); !slices.Equal(t.Shape, want) {
+			return fmt.Errorf("tensor %q (%v) has shape %v, config.json makes it %v", name, ref, t.Shape, want)
+		}
+		switch t.DType {
+		case safetensors.BF16, safetensors.F16, safetensors.F32:
+		default:
+			return fmt.Errorf("tensor %q (%v) is %s; supported are BF16, F16 and F32", name, ref, t.DType)
+		}
+		m.Bytes += int64(len(t.Data))
+	}
+	return nil
+}
+
+// aligned copies a view that does not begin on a multiple of its element size,
+// which the format permits, so that kernels may read whole elements.
+func aligned(t Tensor) Tensor {
+	size := uintptr(t.DType.Size())
+	if len(t.Data) > 0 && uintptr(unsafe.Pointer(unsafe.SliceData(t.Data)))%size != 0 {
+		t.Data = slices.Clone(t.Data) // the allocator aligns to eight bytes and more
+	}
+	return t
+}
+
+var unfit = regexp.MustCompile(`[^A-Za-z0-9_-]`)
+
+// CleanName makes a model's name fit for a subject: other characters than
+// letters, digits, _ and - become _.
+func CleanName(name string) string { return unfit.ReplaceAllString(name, "_") }
+
+// NameOf is the name of the model in a folder: the folder's.
+func NameOf(dir string) string {
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	return CleanName(filepath.Base(dir))
+}

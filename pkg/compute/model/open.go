@@ -1,0 +1,236 @@
+package model
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"github.com/switchyard/switchyard/models"
+	"github.com/switchyard/switchyard/pkg/compute/safetensors"
+)
+
+const (
+	singleFile = "model.safetensors"
+	indexFile  = "model.safetensors.index.json"
+	// maxSide bounds the files beside the weights, in bytes.
+	maxSide = 256 << 20
+)
+
+// Open opens a checkpoint folder and checks all of it against its config.json
+// before returning. The error names the folder and the file, key or tensor.
+func Open(dir string) (*Model, error) {
+	m, err := open(NameOf(dir), os.DirFS(dir), func() (*checkpoint, error) { return openWeights(dir) })
+	if err != nil {
+		return nil, fmt.Errorf("opening model %s: %w", dir, err)
+	}
+	return m, nil
+}
+
+// DemoName is the name of the model in this binary.
+const DemoName = "demo"
+
+// Demo opens the demo model that is part of the binary.
+func Demo() (*Model, error) {
+	side, err := fs.Sub(models.Demo, "demo")
+	if err != nil {
+		return nil, fmt.Errorf("opening demo model: %w", err)
+	}
+	m, err := open(DemoName, side, demoWeights)
+	if err != nil {
+		return nil, fmt.Errorf("opening demo model: %w", err)
+	}
+	return m, nil
+}
+
+func demoWeights() (*checkpoint, error) {
+	data := models.DemoWeights()
+	if uintptr(unsafe.Pointer(unsafe.SliceData(data)))%8 != 0 {
+		data = slices.Clone(data) // the linker promises no alignment; one copy now saves one a tensor
+	}
+	f, err := safetensors.Parse(data)
+	if err != nil {
+		return nil, err
+	}
+	c := &checkpoint{home: map[string]*safetensors.File{}}
+	c.add(singleFile, f)
+	return c, nil
+}
+
+// open joins the configs in side with the weights.
+func open(name string, side fs.FS, weights func() (*checkpoint, error)) (*Model, error) {
+	config, generation, err := readConfigs(side)
+	if err != nil {
+		return nil, err
+	}
+	p, err := parse(config, generation)
+	if err != nil {
+		return nil, err
+	}
+	c, err := weights()
+	if err != nil {
+		return nil, err
+	}
+	c.side = side
+	m := &Model{Name: name, Spec: p.spec, Generation: p.generation, Unknown: p.unknown, family: p.family, source: c}
+	if err := m.validate(); err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	m.Unused = c.unused(m)
+	m.Hash = c.hash(config)
+	return m, nil
+}
+
+// readConfigs returns config.json and generation_config.json, the latter nil
+// where there is none.
+func readConfigs(side fs.FS) (config, generation []byte, err error) {
+	if config, err = fs.ReadFile(side, "config.json"); err != nil {
+		return nil, nil, fmt.Errorf("reading config.json: %w", err)
+	}
+	generation, err = fs.ReadFile(side, "generation_config.json")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, fmt.Errorf("reading generation_config.json: %w", err)
+	}
+	return config, generation, nil
+}
+
+// checkpoint is one or several safetensors files.
+type checkpoint struct {
+	side  fs.FS
+	files []namedFile                  // in order of their names
+	home  map[string]*safetensors.File // tensor name → file
+}
+
+type namedFile struct {
+	name string
+	*safetensors.File
+}
+
+// add takes a file with all of its tensors.
+func (c *checkpoint) add(name string, f *safetensors.File) {
+	c.files = append(c.files, namedFile{name, f})
+	for _, tensor := range f.Names() {
+		c.home[tensor] = f
+	}
+}
+
+// openWeights maps model.safetensors or else the shards of the index.
+func openWeights(dir string) (*checkpoint, error) {
+	c := &checkpoint{home: map[string]*safetensors.File{}}
+	f, err := safetensors.Open(filepath.Join(dir, singleFile))
+	if err == nil {
+		c.add(singleFile, f)
+		return c, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	index, err := os.ReadFile(filepath.Join(dir, indexFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("neither %s nor %s is there", singleFile, indexFile)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading index: %w", err)
+	}
+	if err := c.openShards(dir, index); err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	return c, nil
+}
+
+// openShards maps every shard that the index names, and checks that each holds
+// what the index says.
+func (c *checkpoint) openShards(dir string, index []byte) error {
+	weightMap, err := parseIndex(index)
+	if err != nil {
+		return err
+	}
+	shards := map[string]*safetensors.File{}
+	for _, shard := range slices.Compact(slices.Sorted(maps.Values(weightMap))) {
+		f, err := safetensors.Open(filepath.Join(dir, shard))
+		if err != nil {
+			return fmt.Errorf("opening shard %q of %s: %w", shard, indexFile, err)
+		}
+		shards[shard] = f
+		c.files = append(c.files, namedFile{shard, f})
+	}
+	for tensor, shard := range weightMap {
+		if _, ok := shards[shard].Tensor(tensor); !ok {
+			return fmt.Errorf("%s says that shard %q holds tensor %q, but it does not", indexFile, shard, tensor)
+		}
+		c.home[tensor] = shards[shard]
+	}
+	return nil
+}
+
+// parseIndex reads the map of tensor names to shards. A shard must be a plain
+// file name: an index is no way to read elsewhere.
+func parseIndex(index []byte) (map[string]string, error) {
+	var parsed struct {
+		WeightMap map[string]string `json:"weight_map"`
+	}
+	if err := json.Unmarshal(index, &parsed); err != nil {
+		return nil, fmt.Errorf("%s: reading JSON: %w", indexFile, err)
+	}
+	if len(parsed.WeightMap) == 0 {
+		return nil, fmt.Errorf("%s: weight_map is missing or empty", indexFile)
+	}
+	for tensor, shard := range parsed.WeightMap {
+		if !plainName(shard) || !strings.HasSuffix(shard, ".safetensors") {
+			return nil, fmt.Errorf("%s: shard %q of tensor %q is not the name of a .safetensors file in the same folder", indexFile, shard, tensor)
+		}
+	}
+	return parsed.WeightMap, nil
+}
+
+// plainName reports whether name is a file name without any path.
+func plainName(name string) bool {
+	return fs.ValidPath(name) && name != "." && !strings.ContainsAny(name, `/\:`)
+}
+
+func (c *checkpoint) tensor(name string) (Tensor, bool) {
+	f, ok := c.home[name]
+	if !ok {
+		return Tensor{}, false
+	}
+	return f.Tensor(name)
+}
+
+// stat is tensor: a view costs nothing.
+func (c *checkpoint) stat(name string) (Tensor, bool) { return c.tensor(name) }
+
+func (c *checkpoint) file(name string) ([]byte, bool) {
+	if !plainName(name) {
+		return nil, false
+	}
+	info, err := fs.Stat(c.side, name)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxSide {
+		return nil, false
+	}
+	data, err := fs.ReadFile(c.side, name)
+	return data, err == nil
+}
+
+func (c *checkpoint) close() error {
+	var errs []error
+	for _, f := range c.files {
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// unused lists tensors without a role, sorted: transformers ignores them, and
+// a caller may want to say so.
+func (c *checkpoint) unused(m *Model) []string {
+	rest := maps.Clone(c.home)
+	for ref := range m.Spec.Refs() {
+		delete(rest, m.tensorName(ref))
+	}
+	return slices.Sorted(maps.Keys(rest))
+}

@@ -1,0 +1,163 @@
+package model
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/switchyard/switchyard/pkg/compute/safetensors"
+)
+
+// syntheticSpecs are the shapes that Synthetic knows, all of the mixtral
+// family.
+var syntheticSpecs = map[string]Spec{
+	"mixtral-1b": {
+		Layers: 8, Hidden: 2048, Heads: 16, KVHeads: 4, HeadDim: 128, Vocab: 32000, MaxPositions: 32768,
+		Experts: 8, TopK: 2, ExpertWidth: 4096,
+	},
+	"tiny": {
+		Layers: 2, Hidden: 64, Heads: 4, KVHeads: 2, HeadDim: 16, Vocab: 320, MaxPositions: 4096,
+		Experts: 4, TopK: 2, ExpertWidth: 96,
+	},
+}
+
+// Synthetic is a model with random bf16 weights that are made when asked for:
+// nothing is stored, each call of Tensor makes the same tensor anew. It is for
+// measuring, and has no tokenizer. The names are "mixtral-1b" (1.6 G weights)
+// and "tiny".
+func Synthetic(name string, seed uint64) (*Model, error) {
+	s, ok := syntheticSpecs[name]
+	if !ok {
+		known := slices.Sorted(maps.Keys(syntheticSpecs))
+		return nil, fmt.Errorf("no synthetic model is called %q; there are %s", name, strings.Join(known, ", "))
+	}
+	s.Family, s.NormTopK, s.NormEps, s.RopeTheta = mixtral.modelType, true, 1e-5, 1e6
+	s.BOS, s.EOS = 1, []uint32{2}
+	s.Layer = slices.Repeat([]LayerSpec{{MoE: true}}, s.Layers)
+	m := &Model{Name: CleanName(name), Spec: s, Generation: DefaultGeneration(), family: mixtral}
+	src := &synthetic{seed: seed, refs: map[string]Ref{}, spec: &m.Spec}
+	for ref := range s.Refs() {
+		src.refs[mixtral.tensorName(ref)] = ref
+		m.Bytes += 2 * s.elements(ref)
+	}
+	m.source = src
+	sum := sha256.Sum256(fmt.Appendf(nil, "switchyard synthetic 1 %s %d", name, seed))
+	m.Hash = hex.EncodeToString(sum[:])
+	return m, nil
+}
+
+// synthetic makes tensors from the seed and their names.
+type synthetic struct {
+	seed uint64
+	refs map[string]Ref
+	spec *Spec
+}
+
+// stat describes a tensor without making it.
+func (s *synthetic) stat(name string) (Tensor, bool) {
+	ref, ok := s.refs[name]
+	if !ok {
+		return Tensor{}, false
+	}
+	return Tensor{Name: name, DType: safetensors.BF16, Shape: s.spec.Shape(ref)}, true
+}
+
+func (s *synthetic) tensor(name string) (Tensor, bool) {
+	t, ok := s.stat(name)
+	if !ok {
+		return Tensor{}, false
+	}
+	t.Data = make([]byte, 2*t.Len())
+	ref := s.refs[name]
+	if len(t.Shape) == 1 { // norms
+		fillOnes(t.Data)
+		return t, true
+	}
+	fillGaussian(t.Data, s.stream(name), s.spec.deviation(ref))
+	return t, true
+}
+
+func (s *synthetic) file(string) ([]byte, bool) { return nil, false }
+func (s *synthetic) close() error               { return nil }
+
+// stream keys a tensor's numbers by seed and name.
+func (s *synthetic) stream(name string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	return h.Sum64() ^ s.seed*0x9e3779b97f4a7c15
+}
+
+// deviation is the standard deviation of a tensor's weights: 1/√inputs keeps a
+// row's scale, and the matrices that write to the residual stream are smaller
+// by √(2·layers), as in GPT-2, so that it does not grow with depth.
+func (s *Spec) deviation(ref Ref) float64 {
+	inputs := s.Shape(ref)[1]
+	scale := 1 / math.Sqrt(float64(inputs))
+	switch ref.Role {
+	case O, ExpertDown:
+		scale /= math.Sqrt(2 * float64(s.Layers))
+	case Embed:
+		scale = 0.02
+	}
+	return scale
+}
+
+func fillOnes(data []byte) {
+	for i := 0; i < len(data); i += 2 {
+		binary.LittleEndian.PutUint16(data[i:], 0x3f80)
+	}
+}
+
+// gaussTable is a power of two so that twelve random bits choose an entry; it
+// stays in the first-level cache.
+const gaussTable = 4096
+
+// quantiles are the middle of gaussTable equal slices of the normal
+// distribution.
+var quantiles = sync.OnceValue(func() *[gaussTable]float64 {
+	var q [gaussTable]float64
+	for i := range q {
+		p := (float64(i) + 0.5) / gaussTable
+		q[i] = math.Sqrt2 * math.Erfinv(2*p-1)
+	}
+	return &q
+})
+
+// fillGaussian fills data with bf16 normal numbers, four of each 64-bit word of
+// a counter-based generator (splitmix64). len(data) is even.
+func fillGaussian(data []byte, stream uint64, deviation float64) {
+	var table [gaussTable]uint16
+	for i, q := range quantiles() {
+		table[i] = toBF16(float32(q * deviation))
+	}
+	for ; len(data) >= 8; data = data[8:] {
+		r := splitmix(&stream)
+		lo := uint64(table[r&4095]) | uint64(table[r>>12&4095])<<16
+		hi := uint64(table[r>>24&4095])<<32 | uint64(table[r>>36&4095])<<48
+		binary.LittleEndian.PutUint64(data, lo|hi)
+	}
+	for ; len(data) >= 2; data = data[2:] {
+		binary.LittleEndian.PutUint16(data, table[splitmix(&stream)&4095])
+	}
+}
+
+func splitmix(state *uint64) uint64 {
+	*state += 0x9e3779b97f4a7c15
+	z := *state
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// toBF16 rounds to nearest, ties to even; x is finite.
+func toBF16(x float32) uint16 {
+	b := math.Float32bits(x)
+	return uint16((b + 0x7fff + b>>16&1) >> 16)
+}

@@ -1,0 +1,103 @@
+package model
+
+import (
+	"crypto/sha256"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/switchyard/switchyard/pkg/compute/safetensors"
+)
+
+func TestSynthetic(t *testing.T) {
+	if _, err := Synthetic("nothing", 1); err == nil || !strings.Contains(err.Error(), "mixtral-1b, tiny") {
+		t.Error(err)
+	}
+	m, err := Synthetic("tiny", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkTensors(t, m)
+	again, _ := Synthetic("tiny", 1)
+	other, _ := Synthetic("tiny", 2)
+	ref := Ref{ExpertUp, 1, 3}
+	a, _ := m.Floats(ref)
+	b, _ := again.Floats(ref)
+	c, _ := other.Floats(ref)
+	if !slices.Equal(a, b) || slices.Equal(a, c) || m.Hash != again.Hash || m.Hash == other.Hash {
+		t.Error("weights do not follow the seed")
+	}
+	var sum, squares float64
+	for _, x := range a {
+		sum += float64(x)
+		squares += float64(x) * float64(x)
+	}
+	n := float64(len(a))
+	if mean, dev := sum/n, math.Sqrt(squares/n); math.Abs(mean) > 0.01 || math.Abs(dev*8-1) > 0.05 {
+		t.Errorf("mean %v, deviation %v, want 0 and 1/8", mean, dev)
+	}
+	if norm, err := m.Floats(Ref{Role: FinalNorm}); err != nil || norm[0] != 1 {
+		t.Errorf("norm %v, %v", norm[0], err)
+	}
+}
+
+func TestSynthetic1B(t *testing.T) {
+	m, err := Synthetic("mixtral-1b", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := m.Stat(Ref{Role: ExpertDown}); err != nil || !slices.Equal(s.Shape, []int{2048, 4096}) || s.Data != nil {
+		t.Errorf("%v with %d bytes, %v", s.Shape, len(s.Data), err)
+	}
+	if p := m.Spec.Parameters(); m.Bytes != 2*p.Total || p.Total < 1.7e9 {
+		t.Errorf("%d bytes, %+v", m.Bytes, p)
+	}
+}
+
+func TestUnalignedViewsAreCopied(t *testing.T) {
+	words := make([]uint64, 2)
+	buffer := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 16)
+	x := Tensor{DType: safetensors.F32, Shape: []int{2}, Data: buffer[1:9]}
+	if y := aligned(x); &y.Data[0] == &x.Data[0] || len(y.Data) != 8 {
+		t.Error("an unaligned view was passed on")
+	}
+	x.Data = buffer[:8]
+	if y := aligned(x); &y.Data[0] != &x.Data[0] {
+		t.Error("an aligned view was copied")
+	}
+}
+
+func BenchmarkSynthetic(b *testing.B) {
+	m, err := Synthetic("mixtral-1b", 1)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(2 * 2048 * 4096)
+	for b.Loop() {
+		if _, err := m.Tensor(Ref{ExpertUp, 0, 0}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func TestSampleTakesBothEnds(t *testing.T) {
+	body := make([]byte, 3*hashBlocks*hashBlock)
+	sum := func() string {
+		h := sha256.New()
+		sample(h, body)
+		return string(h.Sum(nil))
+	}
+	before := sum()
+	for _, at := range []int{0, len(body) - 1} {
+		body[at]++
+		if after := sum(); after == before {
+			t.Errorf("byte %d is not sampled", at)
+		}
+		body[at]--
+	}
+	if sum() != before {
+		t.Error("the sample changes by itself")
+	}
+}

@@ -1,0 +1,130 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// run calls fn and renews the lease meanwhile. again says that Hold shall wait
+// for the lease anew.
+func (h *Held) run(ctx context.Context, fn func(context.Context, *Held) error) (again bool, err error) {
+	tenure, cancel := context.WithCancelCause(ctx)
+	h.cancel = cancel
+	renewing := make(chan struct{})
+	go func() {
+		defer close(renewing)
+		h.renewUntilDone(tenure)
+	}()
+	err = fn(tenure, h)
+	lost := errors.Is(context.Cause(tenure), ErrLost)
+	cancel(nil)
+	<-renewing
+	if !lost {
+		h.giveBack(ctx)
+	}
+	if h.yielded() {
+		return h.rest(ctx), nil
+	}
+	return lost && ctx.Err() == nil, err
+}
+
+func (h *Held) yielded() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.released
+}
+
+// rest leaves the lease to others for a while: longer than a candidate waits
+// that has missed the release.
+func (h *Held) rest(ctx context.Context) (again bool) {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(2 * h.ttl):
+		return true
+	}
+}
+
+// giveUpAfter is when a holder without renewals stops: earlier than a
+// candidate begins, so that its work has ended by then.
+func (h *Held) giveUpAfter() time.Duration { return h.ttl * 4 / 5 }
+
+func (h *Held) renewUntilDone(ctx context.Context) {
+	wait := h.ttl / 3
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		err := h.renew(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			wait = h.ttl / 3
+		case errors.Is(err, ErrLost) || time.Since(h.renewed) >= h.giveUpAfter():
+			h.cancel(ErrLost)
+			return
+		default:
+			wait = h.ttl / 15 // no answer: there is still time
+		}
+	}
+}
+
+// renew writes the lease again. An attempt must not outlast the lease.
+func (h *Held) renew(ctx context.Context) error {
+	within := min(h.ttl/3, h.giveUpAfter()-time.Since(h.renewed))
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	before := time.Now()
+	revision, err := h.write(ctx, h.current(), h.revision)
+	if bus.IsWrongSequence(err) {
+		revision, err = h.recognise(ctx)
+	}
+	if err == nil {
+		h.revision, h.renewed = revision, before
+	}
+	return err
+}
+
+// recognise looks whether the newer revision is our own: its acknowledgement
+// was lost then.
+func (h *Held) recognise(ctx context.Context) (uint64, error) {
+	now, revision, err := h.read(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if now.GetOwner() != h.owner || now.GetEpoch() != h.Epoch() {
+		return 0, ErrLost
+	}
+	return revision, nil
+}
+
+func (h *Held) current() *pb.Lease {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return proto.CloneOf(h.lease)
+}
+
+// giveBack writes the lease without an owner. When that fails, candidates wait
+// for TTL, so it is not tried again.
+func (h *Held) giveBack(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.ttl)
+	defer cancel()
+	free := h.current()
+	free.Owner = ""
+	_, err := h.write(ctx, free, h.revision)
+	if !bus.IsWrongSequence(err) {
+		return
+	}
+	if revision, err := h.recognise(ctx); err == nil {
+		_, _ = h.write(ctx, free, revision) // as above
+	}
+}

@@ -1,0 +1,233 @@
+// Package lease gives a duty to one replica at a time.
+//
+//	                 revision moves: somebody renews
+//	                        ┌────┐
+//	        get             ▼    │    unchanged for TTL, released, or absent
+//	start ───────▶ waiting ──────┴───────────────▶ compare and set ──▶ held
+//	                  ▲                                  │ lost            │ renew
+//	                  └──────────────────────────────────┘                 │ each TTL/3
+//	                  ▲                                                    │
+//	                  └──────── another's revision, no renewal in time ────┘
+//
+// Time is each replica's own: a candidate waits until the key has not changed
+// for TTL on its clock, and a holder gives up earlier than that on its own. A
+// holder that was suspended may still believe that it holds: what it writes
+// must carry the epoch, which grows with every owner.
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// TTL is how long a lease without renewals lasts, unless Options say otherwise.
+const TTL = 1500 * time.Millisecond
+
+// ErrLost is the cause of a holder's ended context when somebody else may hold
+// the lease now.
+var ErrLost = errors.New("lease lost")
+
+// Options are what a caller may set.
+type Options struct {
+	// TTL is the same for all who want the lease. 0 means TTL.
+	TTL time.Duration
+}
+
+// Hold waits for the lease and calls fn while it holds it, again and again
+// when the lease is lost, until fn returns by itself or ctx ends. fn's context
+// ends with the lease; fn must return then. What fn returns while it holds is
+// Hold's result. The lease is released before Hold returns, so that a
+// candidate takes over at once. owner is unique to this run of this process.
+func Hold(ctx context.Context, kv jetstream.KeyValue, key, owner string, o Options, fn func(context.Context, *Held) error) error {
+	b, err := bus.AsBucket(kv)
+	if err != nil {
+		return err
+	}
+	if o.TTL <= 0 {
+		o.TTL = TTL
+	}
+	c := &candidate{kv: b, key: key, owner: owner, ttl: o.TTL, moved: make(chan struct{}, 1)}
+	stop, err := b.Conn().FollowKeys(b.Bucket(), key, func(string, []byte, bool) { c.wake() })
+	if err != nil {
+		return err
+	}
+	defer stop()
+	for {
+		held, err := c.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		if again, err := held.run(ctx, fn); !again {
+			return err
+		}
+	}
+}
+
+// candidate waits for a lease.
+type candidate struct {
+	kv    *bus.Bucket
+	key   string
+	owner string
+	ttl   time.Duration
+	moved chan struct{} // the key was written
+
+	seen  uint64 // revision
+	since time.Time
+}
+
+func (c *candidate) wake() {
+	select {
+	case c.moved <- struct{}{}:
+	default:
+	}
+}
+
+// acquire returns when the lease is held, or an error when ctx ends.
+func (c *candidate) acquire(ctx context.Context) (*Held, error) {
+	for early := 0; ; early-- {
+		before := c.seen
+		held, wait := c.attempt(ctx)
+		if held != nil {
+			return held, nil
+		}
+		if early > 0 && c.seen == before {
+			wait = min(wait, c.ttl/100)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("waiting for lease %s: %w", c.key, ctx.Err())
+		case <-c.kv.Conn().Closed():
+			return nil, fmt.Errorf("waiting for lease %s: %w", c.key, bus.ErrNoConnection)
+		case <-c.moved:
+			early = maxEarly
+		case <-time.After(wait):
+		}
+	}
+}
+
+// maxEarly is how often a candidate looks for a write that it heard of: it may
+// hear of it before it is stored.
+const maxEarly = 5
+
+// attempt tries once, and says how long to wait when that was in vain.
+func (c *candidate) attempt(ctx context.Context) (held *Held, wait time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, c.ttl)
+	defer cancel()
+	before := time.Now() // the lease is counted from before the write
+	old, revision, err := c.read(ctx)
+	if err != nil {
+		return nil, c.ttl / 3
+	}
+	if revision != c.seen {
+		c.seen, c.since = revision, time.Now()
+	}
+	if silent := time.Since(c.since); old.GetOwner() != "" && silent < c.ttl {
+		return nil, c.ttl - silent
+	}
+	epoch, err := c.after(ctx, revision)
+	if err != nil {
+		return nil, c.ttl / 3
+	}
+	mine := &pb.Lease{Owner: c.owner, Epoch: epoch, Position: old.GetPosition(), Incarnation: old.GetIncarnation()}
+	revision, err = c.write(ctx, mine, revision)
+	if err != nil {
+		return nil, c.ttl / 10 // somebody else was quicker, or no answer: look again
+	}
+	return &Held{candidate: c, lease: mine, revision: revision, renewed: before, inherited: old.GetEpoch() > 0}, 0
+}
+
+// after is the epoch behind those of all earlier owners, none of which was
+// larger than its key's revision. A key that was deleted goes on from the
+// bucket's.
+func (c *candidate) after(ctx context.Context, revision uint64) (uint64, error) {
+	if revision > 0 {
+		return revision + 1, nil
+	}
+	last, err := c.kv.LastRevision(ctx)
+	return last + 1, err
+}
+
+// read returns the key's value and revision; 0 for one that does not exist.
+func (c *candidate) read(ctx context.Context) (*pb.Lease, uint64, error) {
+	entry, err := c.kv.Get(ctx, c.key)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return &pb.Lease{}, 0, nil
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("reading lease %s: %w", c.key, err)
+	}
+	return decode(entry.Value(), entry.Revision()), entry.Revision(), nil
+}
+
+// decode returns a lease of nobody for what no owner can have written.
+func decode(value []byte, revision uint64) *pb.Lease {
+	l := &pb.Lease{}
+	if proto.Unmarshal(value, l) != nil || l.Epoch > revision {
+		return &pb.Lease{}
+	}
+	return l
+}
+
+func (c *candidate) write(ctx context.Context, l *pb.Lease, revision uint64) (uint64, error) {
+	data, err := proto.Marshal(l)
+	if err != nil {
+		return 0, fmt.Errorf("encoding lease %s: %w", c.key, err)
+	}
+	if revision == 0 {
+		return c.kv.Create(ctx, c.key, data)
+	}
+	return c.kv.Update(ctx, c.key, data, revision)
+}
+
+// Held is a lease while it is held.
+type Held struct {
+	*candidate
+	revision uint64
+	renewed  time.Time // from before the write that was acknowledged last
+	// inherited says that somebody held it before.
+	inherited bool
+
+	mu       sync.Mutex
+	lease    *pb.Lease
+	released bool
+	cancel   context.CancelCauseFunc
+}
+
+// Epoch grows with every owner of the lease.
+func (h *Held) Epoch() uint64 { return h.lease.Epoch }
+
+// Inherited says that the lease had an owner before.
+func (h *Held) Inherited() bool { return h.inherited }
+
+// Position is where the last owner stopped, or what was set since.
+func (h *Held) Position() bus.Place {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return bus.Place{Incarnation: h.lease.Incarnation, Sequence: h.lease.Position}
+}
+
+// SetPosition says where the next owner shall go on; the next renewal or the
+// release carries it, so the next owner may see an older one.
+func (h *Held) SetPosition(p bus.Place) {
+	h.mu.Lock()
+	h.lease.Incarnation, h.lease.Position = p.Incarnation, p.Sequence
+	h.mu.Unlock()
+}
+
+// Release gives the lease up for others: fn's context ends, and this replica
+// waits for twice TTL before it wants it again.
+func (h *Held) Release() {
+	h.mu.Lock()
+	h.released = true
+	h.mu.Unlock()
+	h.cancel(context.Canceled)
+}

@@ -1,0 +1,216 @@
+package members
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/pkg/transport/natsserver"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const bucket = "members"
+
+func start(t *testing.T, dir, addr string) *natsserver.Server {
+	t.Helper()
+	srv, err := natsserver.Start(natsserver.Settings{StoreDir: dir, Listen: addr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return srv
+}
+
+func connect(t *testing.T, srv *natsserver.Server) *bus.Bucket {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	c, err := bus.Connect(ctx, bus.Config{URL: srv.URL()}, bus.Settings{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	kv, err := c.EnsureBucket(ctx, 1, bucket, BucketTTL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := bus.AsBucket(kv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// announce returns what ends it by deregistering.
+func announce(kv *bus.Bucket, member func() *pb.Member) (leave func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { _ = Announce(ctx, kv, member, Interval, nil); close(done) }()
+	return func() { cancel(); <-done }
+}
+
+func view(t *testing.T, kv *bus.Bucket) *View {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	v, err := Watch(ctx, kv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cancel(); <-v.Done() })
+	return v
+}
+
+func await(t *testing.T, v *View, within time.Duration, want string) {
+	t.Helper()
+	for deadline := time.Now().Add(within); ; time.Sleep(2 * time.Millisecond) {
+		if ids(v) == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("members %q, want %q", ids(v), want)
+		}
+	}
+}
+
+func ids(v *View) string {
+	var out []string
+	for _, m := range v.Snapshot() {
+		out = append(out, m.GetId())
+	}
+	return strings.Join(out, " ")
+}
+
+func named(id string) func() *pb.Member { return func() *pb.Member { return &pb.Member{Id: id} } }
+
+func TestMembersComeAndGo(t *testing.T) {
+	srv := start(t, t.TempDir(), "127.0.0.1:0")
+	t.Cleanup(srv.Shutdown)
+	watching, dying := connect(t, srv), connect(t, srv)
+	v := view(t, watching)
+	var ready atomic.Bool
+	leave := announce(watching, func() *pb.Member {
+		return &pb.Member{Id: "a", Ready: ready.Load(), Stats: map[string]float64{"t": float64(time.Now().UnixNano())}}
+	})
+	killed := announce(dying, named("b"))
+	defer killed()
+	await(t, v, time.Second, "a b")
+
+	changed := v.Changed()
+	ready.Store(true)
+	<-changed
+	if !v.Get("a").GetReady() || v.Get("c") != nil {
+		t.Error("view does not follow")
+	}
+	dying.Conn().NATS().Close() // no farewell
+	await(t, v, TTL+time.Second, "a")
+	leave()
+	await(t, v, 200*time.Millisecond, "") // at once, long before TTL
+}
+
+func TestList(t *testing.T) {
+	srv := start(t, t.TempDir(), "127.0.0.1:0")
+	t.Cleanup(srv.Shutdown)
+	kv := connect(t, srv)
+	defer announce(kv, func() *pb.Member { return &pb.Member{Id: "a", Service: "gate"} })()
+	defer announce(kv, named("b"))()
+	all, err := List(context.Background(), kv)
+	if err != nil || len(all) != 2 || len(OfService(all, "gate")) != 1 {
+		t.Errorf("members %v, error %v", all, err)
+	}
+}
+
+func TestOutageBlamesNobody(t *testing.T) {
+	dir := t.TempDir()
+	srv := start(t, dir, "127.0.0.1:0")
+	addr := strings.TrimPrefix(srv.URL(), "nats://")
+	kv := connect(t, srv)
+	v := view(t, kv)
+	leave := announce(kv, named("a"))
+	defer leave()
+	await(t, v, time.Second, "a")
+	changed := v.Changed()
+	srv.Shutdown()
+	time.Sleep(TTL + 200*time.Millisecond) // the outage is longer than a member may be silent
+	srv = start(t, dir, addr)
+	defer srv.Shutdown()
+	for deadline := time.Now().Add(TTL); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if ids(v) != "a" {
+			t.Fatal("the member was blamed for the outage")
+		}
+	}
+	select {
+	case <-changed:
+		t.Error("a change was reported")
+	default:
+	}
+}
+
+// A change during the call leads to another call.
+func TestFollow(t *testing.T) {
+	v := &View{changed: make(chan struct{}), members: map[string]*entry{}}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	calls := 0
+	v.Follow(ctx, func(all []*pb.Member) {
+		if calls++; len(all) == 2 {
+			cancel()
+			return
+		}
+		v.put(&pb.Member{Id: string(rune('a' + len(all)))})
+	})
+	if calls != 3 {
+		t.Errorf("%d calls, want one for each of 0, 1 and 2 members", calls)
+	}
+}
+
+func TestForgedKeysAreIgnored(t *testing.T) {
+	srv := start(t, t.TempDir(), "127.0.0.1:0")
+	t.Cleanup(srv.Shutdown)
+	kv := connect(t, srv)
+	v := view(t, kv)
+	for subject, body := range map[string]string{
+		"x": "no protobuf", "y": "\x0a\x01z", "z.a": "\x0a\x03z.a", strings.Repeat("l", 65): "\x0a\x41" + strings.Repeat("l", 65),
+		"s": "\x0a\x01s\x12\x41" + strings.Repeat("s", 65), "h": "\x0a\x01h" + strings.Repeat("\x0a\x01h", maxRecord/3),
+	} {
+		if err := kv.Conn().SendBytes(context.Background(), bus.KeySubject(bucket, subject), []byte(body), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer announce(kv, named("a"))()
+	await(t, v, time.Second, "a")
+}
+
+// Who listens while the server is away has not heard that nobody is here.
+func TestListWaitsForTheServer(t *testing.T) {
+	dir := t.TempDir()
+	srv := start(t, dir, "127.0.0.1:0")
+	addr := strings.TrimPrefix(srv.URL(), "nats://")
+	kv := connect(t, srv)
+	defer announce(connect(t, srv), func() *pb.Member { return &pb.Member{Id: "gate-1", Service: "gate"} })()
+	srv.Shutdown()
+	defer func() { srv.Shutdown() }()
+	listed := make(chan int, 1)
+	go func() {
+		all, err := List(t.Context(), kv)
+		if err != nil {
+			t.Error(err)
+		}
+		listed <- len(all)
+	}()
+	select {
+	case n := <-listed:
+		t.Fatalf("%d members are here without a server", n)
+	case <-time.After(2 * Hearing):
+	}
+	srv = start(t, dir, addr)
+	if n := <-listed; n != 1 {
+		t.Errorf("%d members", n)
+	}
+}

@@ -1,0 +1,294 @@
+package members
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+const (
+	// tick is how often silence is judged.
+	tick = 50 * time.Millisecond
+	// maxTick is the most that one tick counts: a watcher that was suspended
+	// heard nobody and must not blame them.
+	maxTick = 2 * tick
+)
+
+// View is a live view of the members.
+type View struct {
+	conn *bus.Conn
+	stop func()
+	done chan struct{}
+
+	mu      sync.Mutex
+	changed chan struct{} // closed and replaced at each change
+	members map[string]*entry
+	missing []missed // went without a farewell, the newest last
+	rosters []*Roster
+	roll    rollCall
+	kind    *schemas.Kind // nil: members of every kind count
+	settled time.Duration // heard so far
+}
+
+type entry struct {
+	member *pb.Member
+	// silent counts only while this watcher is connected.
+	silent time.Duration
+	// answered says that it has answered a call, unanswered for how long it has not.
+	answered   bool
+	unanswered time.Duration
+}
+
+// Watch follows the members until ctx ends. It starts empty and has everybody
+// after one Interval: what the bucket holds might be long dead.
+// kv is from bus.EnsureBucket.
+func Watch(ctx context.Context, kv jetstream.KeyValue) (*View, error) { return watch(ctx, kv, nil) }
+
+// WatchKind follows the members of one kind: others are nobody's peers.
+func WatchKind(ctx context.Context, kv jetstream.KeyValue, kind schemas.Kind) (*View, error) {
+	return watch(ctx, kv, &kind)
+}
+
+func watch(ctx context.Context, kv jetstream.KeyValue, kind *schemas.Kind) (*View, error) {
+	b, err := bus.AsBucket(kv)
+	if err != nil {
+		return nil, err
+	}
+	v := &View{
+		conn: b.Conn(), changed: make(chan struct{}), done: make(chan struct{}), members: map[string]*entry{},
+		kind: kind, roll: newRollCall(),
+	}
+	if v.stop, err = v.conn.FollowKeys(b.Bucket(), ">", v.receive); err != nil {
+		return nil, err
+	}
+	go v.age(ctx)
+	return v, nil
+}
+
+// List returns the members after listening for as long as it takes to hear them
+// all, with a connection that held for so long: without one nobody is heard, and
+// that does not say that nobody is here.
+func List(ctx context.Context, kv jetstream.KeyValue) ([]*pb.Member, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	v, err := Watch(ctx, kv)
+	if err != nil {
+		return nil, err
+	}
+	for heard := false; !heard; {
+		gap := v.conn.Gap()
+		select {
+		case <-time.After(Hearing):
+			heard = !gap()
+		case <-v.conn.Closed():
+			return nil, fmt.Errorf("listening for members: %w", v.conn.Live())
+		case <-ctx.Done():
+			return nil, fmt.Errorf("listening for members: %w", ctx.Err())
+		}
+	}
+	return v.Snapshot(), nil
+}
+
+// OfService returns those of one service.
+func OfService(all []*pb.Member, service string) (out []*pb.Member) {
+	for _, m := range all {
+		if m.GetService() == service {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// Snapshot returns the members, by id. They are not to be changed.
+func (v *View) Snapshot() []*pb.Member {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	out := make([]*pb.Member, 0, len(v.members))
+	for _, e := range v.members {
+		out = append(out, e.member)
+	}
+	slices.SortFunc(out, func(a, b *pb.Member) int { return cmp.Compare(a.GetId(), b.GetId()) })
+	return out
+}
+
+// Get returns a member, nil when it is not here.
+func (v *View) Get(id string) *pb.Member {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if e := v.members[id]; e != nil {
+		return e.member
+	}
+	return nil
+}
+
+// Changed returns a channel that is closed when members come, fall silent, go
+// or say something new; changed stats do not count. Get it before the Snapshot that
+// is to be renewed.
+func (v *View) Changed() <-chan struct{} {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.changed
+}
+
+// Follow calls fn with the members, and again at each change, until ctx ends.
+func (v *View) Follow(ctx context.Context, fn func([]*pb.Member)) {
+	for {
+		changed := v.Changed() // before the Snapshot: what comes between wakes us
+		fn(v.Snapshot())
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+	}
+}
+
+// Done is closed when the view is no longer kept up.
+func (v *View) Done() <-chan struct{} { return v.done }
+
+func (v *View) receive(id string, value []byte, deleted bool) {
+	if deleted {
+		v.remove(id)
+		return
+	}
+	if member := decode(id, value); member != nil && (v.kind == nil || schemas.KindOf(member) == *v.kind) {
+		v.put(member)
+	}
+}
+
+// Bounds of a record. The counters of a host with thousands of experts fit, but
+// are left out of what is kept: no peer needs those that have a dot.
+const (
+	maxRecord = 512 << 10
+	maxName   = 64
+	maxStats  = 256
+)
+
+// decode returns nil for what is not a member's: anybody with the permission
+// can write here.
+func decode(id string, value []byte) *pb.Member {
+	m := &pb.Member{}
+	if len(value) > maxRecord || proto.Unmarshal(value, m) != nil || m.GetId() != id || !schemas.IsReplicaID(id) {
+		return nil
+	}
+	for _, name := range []string{m.GetService(), m.GetModel(), m.GetNumericClass(), m.GetWire()} {
+		if len(name) > maxName {
+			return nil
+		}
+	}
+	maps.DeleteFunc(m.Stats, func(name string, _ float64) bool { return strings.Contains(name, ".") })
+	if len(m.Stats) > maxStats {
+		return nil
+	}
+	return m
+}
+
+func (v *View) put(m *pb.Member) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	before := v.members[m.GetId()]
+	now := v.admit(m, before)
+	if now == nil {
+		return
+	}
+	v.members[m.GetId()] = now
+	v.hear(m)
+	v.found(m.GetId())
+	if before == nil || !same(before.member, m) || before.answered != now.answered {
+		v.notify()
+	}
+}
+
+// remove takes out who has said that it leaves. A key that somebody else has
+// erased comes back with the next renewal, or expires.
+func (v *View) remove(id string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if e := v.members[id]; e != nil && e.member.GetDraining() {
+		v.found(id)
+		delete(v.members, id)
+		v.notify()
+	}
+}
+
+// Settled says that the view has listened for so long that it has heard all
+// who are here.
+func (v *View) Settled() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.settled >= Hearing
+}
+
+// same compares everything but the stats, which change all the time.
+func same(a, b *pb.Member) bool {
+	return a.GetService() == b.GetService() && a.GetModel() == b.GetModel() && a.GetModelHash() == b.GetModelHash() &&
+		a.GetNumericClass() == b.GetNumericClass() && a.GetWire() == b.GetWire() &&
+		a.GetReady() == b.GetReady() && a.GetDraining() == b.GetDraining() &&
+		a.GetPlanVersion() == b.GetPlanVersion() && a.GetMemoryBudgetBytes() == b.GetMemoryBudgetBytes() &&
+		proto.Equal(a.GetRefused(), b.GetRefused())
+}
+
+// notify wakes who waits; v.mu is held.
+func (v *View) notify() {
+	close(v.changed)
+	v.changed = make(chan struct{})
+}
+
+func (v *View) age(ctx context.Context) {
+	defer close(v.done)
+	defer v.stop()
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for last := time.Now(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-v.conn.Closed():
+			return
+		case <-ticker.C:
+			now := time.Now()
+			if v.conn.Connected() {
+				v.expire(min(now.Sub(last), maxTick))
+			}
+			last = now
+		}
+	}
+}
+
+// expire removes who has been silent for TTL.
+func (v *View) expire(passed time.Duration) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.settled += passed
+	for _, id := range v.passRoll(passed) {
+		delete(v.members, id)
+		v.notify()
+	}
+	for id, e := range v.members {
+		before := e.silent
+		e.silent += passed
+		if before < QuietAfter && e.silent >= QuietAfter {
+			v.quieted(e.member)
+			v.notify()
+		}
+		if e.silent >= TTL {
+			delete(v.members, id)
+			v.miss(e.member)
+			v.notify()
+		}
+	}
+	v.forget(passed)
+	v.judge()
+}

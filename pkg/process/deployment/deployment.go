@@ -1,0 +1,228 @@
+// Package deployment is what all services of one model share: the connection,
+// the names, the model, and what tells them from strangers.
+package deployment
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+
+	"github.com/switchyard/switchyard/kernels/cpu"
+	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/control/planstore"
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/pkg/transport/wire"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// Settings are what code sets.
+type Settings struct {
+	Conn   *bus.Conn
+	Model  *model.Model
+	Pool   *pool.Pool
+	Prefix string
+	// Name of the model in subjects; the model's own if empty.
+	Name string
+	Hops schemas.Hops
+	Wire forward.Wire
+	// Version of the build, as semantic versioning writes it.
+	Version string
+	// LogAge is how long token logs are kept; 0 is the default.
+	LogAge time.Duration
+	// LogBytes bounds them; 0 is the default.
+	LogBytes int64
+	// Replicas of the streams; 0 is one on one server, three on a cluster.
+	Replicas  int
+	Telemetry *telemetry.Telemetry
+	// Traffic is Conn's observer; nil counts nothing.
+	Traffic *Traffic
+	Logger  *slog.Logger
+}
+
+// Deployment is one model's place on one NATS system.
+type Deployment struct {
+	Settings
+	Subjects schemas.Subjects
+	Streams  schemas.Streams
+	Hop      *bus.Hop
+	Identity wire.Identity
+	// Shape is what messages may claim.
+	Shape *wire.Shape
+
+	Members jetstream.KeyValue
+	Plans   *planstore.Store
+	Leases  jetstream.KeyValue
+}
+
+// Open creates what is missing of streams and buckets. It waits until the
+// server has JetStream ready or ctx ends.
+func Open(ctx context.Context, s Settings) (*Deployment, error) {
+	if s.Name == "" {
+		s.Name = s.Model.Name
+	}
+	id, err := identity(s.Model)
+	if err != nil {
+		return nil, err
+	}
+	d := &Deployment{Settings: s, Identity: id, Subjects: schemas.NewSubjects(s.Prefix, s.Name), Hop: bus.NewHop(s.Conn, s.Hops)}
+	d.Shape = d.shape()
+	d.Streams = schemas.Streams{Subjects: d.Subjects, Hops: s.Hops, LogAge: s.LogAge, LogBytes: s.LogBytes}
+	if err := d.create(ctx); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *Deployment) shape() *wire.Shape {
+	spec := d.Model.Spec
+	s := &wire.Shape{Identity: d.Identity, Hidden: spec.Hidden, Experts: spec.Experts, TopK: spec.TopK, MoE: make([]bool, len(spec.Layer))}
+	for _, l := range d.MoELayers() {
+		s.MoE[l] = true
+	}
+	row := spec.Hidden * d.Wire.ElementBytes()
+	s.MaxRows = func() int { return int(d.Conn.MaxPayload()) / row }
+	return s
+}
+
+func identity(m *model.Model) (wire.Identity, error) {
+	sum, err := hex.DecodeString(m.Hash)
+	if err != nil || len(sum) < 8 {
+		return wire.Identity{}, fmt.Errorf("model %s has no usable hash %q", m.Name, m.Hash)
+	}
+	return wire.Identity{Model: binary.BigEndian.Uint64(sum)}, nil
+}
+
+func (d *Deployment) create(ctx context.Context) (err error) {
+	specs := append(d.Streams.Durable(), d.Streams.Tensors(d.MoELayers())...)
+	if err := d.Conn.Ensure(ctx, d.Replicas, specs...); err != nil {
+		return fmt.Errorf("creating streams: %w", err)
+	}
+	if d.Members, err = d.bucket(ctx, "members"); err != nil {
+		return err
+	}
+	plans, err := d.bucket(ctx, "plans")
+	if err != nil {
+		return err
+	}
+	d.Plans = planstore.New(plans, planstore.Settings{Kind: d.Kind(), MoELayers: d.MoELayers(), Experts: d.Model.Spec.Experts})
+	d.Leases, err = d.bucket(ctx, "leases")
+	return err
+}
+
+// bucketTTL are the buckets, with how long a key stays that is not renewed; 0
+// is for ever.
+var bucketTTL = map[string]time.Duration{"members": members.BucketTTL, "plans": 0, "leases": 0}
+
+// bucket opens a bucket, and creates it if it does not exist.
+func (d *Deployment) bucket(ctx context.Context, kind string) (jetstream.KeyValue, error) {
+	kv, err := d.Conn.EnsureBucket(ctx, d.Replicas, d.Streams.Bucket(kind), bucketTTL[kind])
+	if err != nil {
+		return nil, fmt.Errorf("creating the bucket of %s: %w", kind, err)
+	}
+	return kv, nil
+}
+
+// EnsureBuckets creates the buckets that somebody has deleted. What lies in them
+// is written again by its owners.
+func (d *Deployment) EnsureBuckets(ctx context.Context) error {
+	for kind := range bucketTTL {
+		if _, err := d.bucket(ctx, kind); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// MoELayers lists the layers that have experts.
+func (d *Deployment) MoELayers() (layers []int) {
+	for l, spec := range d.Model.Spec.Layer {
+		if spec.MoE {
+			layers = append(layers, l)
+		}
+	}
+	return layers
+}
+
+// NewID makes a replica's id, which is fit for subjects.
+func NewID(service string) string {
+	id := nuid.Next()
+	return service + "-" + id[len(id)-8:]
+}
+
+// Kind is what must be equal of all replicas.
+func (d *Deployment) Kind() schemas.Kind {
+	return schemas.Kind{ModelHash: d.Identity.Model, NumericClass: cpu.Class(), Wire: string(d.Wire)}
+}
+
+// ClassError says that a replica would not give the bits of those that are here.
+type ClassError struct {
+	Here, There schemas.Kind
+	Member      string
+}
+
+func (e *ClassError) Error() string {
+	return fmt.Sprintf("this replica would compute as \"%v\", %s does as \"%v\": answers would differ. Give all the same --model, --wire and SWITCHYARD_KERNEL, or remove the others",
+		e.Here, e.Member, e.There)
+}
+
+// CheckPeers refuses to join members whose answers would differ from ours. A
+// plan of another kind makes it look who is here; a plan that everybody has
+// left says nothing.
+func (d *Deployment) CheckPeers(ctx context.Context) error {
+	here := d.Kind()
+	var p *planstore.Plan
+	err := d.Conn.Persist(ctx, "looking at the plan", func(ctx context.Context) (err error) {
+		if p, err = d.Plans.Read(ctx); errors.Is(err, planstore.ErrIllegal) {
+			return nil // its head may say enough
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if p == nil || p.Head == nil || schemas.KindOf(p.Head) == here {
+		return nil
+	}
+	present, err := members.List(ctx, d.Members)
+	if err != nil {
+		return fmt.Errorf("reading the members: %w", err)
+	}
+	for _, m := range present {
+		if there := schemas.KindOf(m); there != here {
+			return &ClassError{Here: here, There: there, Member: m.Id}
+		}
+	}
+	return nil
+}
+
+// Refuse answers work that nobody here can ever do, so that its owner need not
+// wait for it, and returns the error that takes the message off its queue.
+func (d *Deployment) Refuse(ctx context.Context, key *pb.Key, cause error) error {
+	if owner := key.GetOwner(); owner != "" && schemas.ModelToken(owner) == owner {
+		block := &pb.Block{Key: key, Error: &pb.Error{Code: "internal", Message: cause.Error()}}
+		if err := d.Hop.Send(ctx, d.Subjects.Block(owner), block); err != nil {
+			cause = fmt.Errorf("%w (and telling its owner: %w)", cause, err)
+		}
+	}
+	return bus.Poison(cause)
+}
+
+// DeleteGroup removes a function's consumer group once nobody is in it.
+func (d *Deployment) DeleteGroup(ctx context.Context, layer int, function string) error {
+	if d.Hops == schemas.HopsCore {
+		return nil
+	}
+	return d.Conn.DeleteConsumer(ctx, d.Streams.Expert(layer).Name, function)
+}

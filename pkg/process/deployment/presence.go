@@ -1,0 +1,172 @@
+package deployment
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// Presence is a replica's entry among the members, and its counters.
+type Presence struct {
+	d       *Deployment
+	id      string
+	service string
+
+	ready    atomic.Bool
+	draining atomic.Bool
+	plan     atomic.Uint64
+	calling  atomic.Bool
+	refused  atomic.Pointer[pb.Refusal]
+	view     *members.View
+	// heard is when the replica's own entry came back last; nil: never.
+	heard atomic.Pointer[time.Time]
+	// Budget is the bytes of expert weights that the replica may hold; 0 is no limit.
+	Budget uint64
+
+	mu    sync.Mutex
+	stats map[string]float64
+	// Stuck, if set, says that the replica does not get on with its work: it
+	// then answers no call, and is no member soon.
+	Stuck func() bool
+	// Fill, if set, adds to the stats whenever they are announced.
+	Fill func(stats map[string]float64)
+}
+
+// NewPresence prepares a replica's entry.
+func (d *Deployment) NewPresence(id, service string) *Presence {
+	return &Presence{d: d, id: id, service: service, stats: map[string]float64{}}
+}
+
+// Add counts.
+func (p *Presence) Add(name string, n float64) {
+	p.mu.Lock()
+	p.stats[name] += n
+	p.mu.Unlock()
+}
+
+// Set sets a gauge.
+func (p *Presence) Set(name string, v float64) {
+	p.mu.Lock()
+	p.stats[name] = v
+	p.mu.Unlock()
+}
+
+// SetReady says whether the replica can work.
+func (p *Presence) SetReady(ready bool) {
+	if p.ready.Swap(ready) != ready {
+		p.tell()
+	}
+}
+
+// Ready is what SetReady said last.
+func (p *Presence) Ready() bool { return p.ready.Load() }
+
+// Drain says that the replica takes nothing new.
+func (p *Presence) Drain() {
+	if !p.draining.Swap(true) {
+		p.tell()
+	}
+}
+
+// SetPlan says which plan version the replica has applied.
+func (p *Presence) SetPlan(version uint64) {
+	if p.plan.Swap(version) != version {
+		p.tell()
+	}
+}
+
+// SetRefused tells the planner what does not fit here, and says whether that is
+// news. It stands until the replica ends: its memory stays what it is.
+func (p *Presence) SetRefused(r *pb.Refusal) bool {
+	if proto.Equal(p.refused.Swap(r), r) {
+		return false
+	}
+	p.tell()
+	return true
+}
+
+// Watch follows the members of this replica's kind until ctx ends, and lets the
+// replica answer the planner's calls.
+func (p *Presence) Watch(ctx context.Context) (*members.View, error) {
+	v, err := members.WatchKind(ctx, p.d.Members, p.d.Kind())
+	if err != nil {
+		return nil, fmt.Errorf("watching the members: %w", err)
+	}
+	p.view = v
+	return v, nil
+}
+
+// SetCalling makes each renewal a call that all members answer, or ends that.
+func (p *Presence) SetCalling(calling bool) {
+	if p.calling.Swap(calling) != calling && calling {
+		p.tell()
+	}
+}
+
+// Call calls the members without waiting for the next renewal.
+func (p *Presence) Call() { p.tell() }
+
+// tell does not wait for the next renewal: others wait for such news,
+// which is true whether or not the caller goes on.
+func (p *Presence) tell() {
+	m := p.member()
+	// An error means disconnected; the next renewal makes up for it.
+	_ = p.d.Conn.Send(context.Background(), bus.KeySubject(p.d.Members.Bucket(), m.Id), m, nil)
+}
+
+// Announce renews the entry until ctx ends, and then removes it.
+func (p *Presence) Announce(ctx context.Context) error {
+	stop, err := p.listen()
+	if err != nil {
+		return err
+	}
+	defer stop()
+	return members.Announce(ctx, p.d.Members, p.member, members.Interval, p.asked())
+}
+
+// answer and asked are of a replica that watches; others count only while
+// nobody calls.
+func (p *Presence) answer() uint64 {
+	if p.view == nil || p.Stuck != nil && p.Stuck() {
+		return 0
+	}
+	return p.view.Answer(p.id)
+}
+
+func (p *Presence) asked() <-chan struct{} {
+	if p.view == nil {
+		return nil
+	}
+	return p.view.Asked()
+}
+
+func (p *Presence) member() *pb.Member {
+	p.mu.Lock()
+	stats := maps.Clone(p.stats)
+	p.mu.Unlock()
+	if p.Fill != nil {
+		p.Fill(stats)
+	}
+	stats["redeliveries_total"] = float64(p.d.Traffic.Redeliveries())
+	kind := p.d.Kind()
+	m := &pb.Member{
+		Id: p.id, Service: p.service, Model: p.d.Subjects.Model, ModelHash: kind.ModelHash,
+		NumericClass: kind.NumericClass, Wire: kind.Wire, Ready: p.ready.Load(), Draining: p.draining.Load(),
+		PlanVersion: p.plan.Load(), Stats: stats, MemoryBudgetBytes: p.Budget, Refused: p.refused.Load(),
+		Answer: p.answer(),
+	}
+	if p.calling.Load() {
+		m.Call = max(1, rand.Uint64())
+	}
+	return m
+}

@@ -1,0 +1,85 @@
+package deployment
+
+import (
+	"strings"
+	"sync/atomic"
+
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+)
+
+// kinds are the streams whose traffic is counted, by the token of their
+// subjects behind the prefix.
+var kinds = []string{"prompt", "sequence", "token", "hidden", "gate", "expert", "host", "partial", "block"}
+
+// Traffic counts what a connection carries, by kind of stream: for Prometheus,
+// and its redeliveries for the members. It is a bus.Observer.
+type Traffic struct {
+	bus.NoObserver
+	prefix      string
+	metrics     *telemetry.Metrics
+	in, out     map[string]telemetry.Traffic // found beforehand: hot paths only add
+	redelivered atomic.Uint64
+}
+
+// NewTraffic counts the subjects under a prefix.
+func NewTraffic(prefix string, m *telemetry.Metrics) *Traffic {
+	t := &Traffic{prefix: prefix + ".", metrics: m, in: map[string]telemetry.Traffic{}, out: map[string]telemetry.Traffic{}}
+	for _, kind := range kinds {
+		t.in[kind], t.out[kind] = m.In(kind), m.Out(kind)
+		m.Redeliveries(kind) // at 0
+	}
+	return t
+}
+
+// kind is the subject's token behind the prefix, empty for a subject of others.
+func (t *Traffic) kind(subject string) string {
+	rest, ours := strings.CutPrefix(subject, t.prefix)
+	if !ours {
+		return ""
+	}
+	kind, _, _ := strings.Cut(rest, ".")
+	return kind
+}
+
+// Published counts a message that was sent.
+func (t *Traffic) Published(subject string, bytes int) {
+	if out, ok := t.out[t.kind(subject)]; ok {
+		out.Add(bytes)
+	}
+}
+
+// Handled counts a message that was received.
+func (t *Traffic) Handled(subject string, bytes int, outcome bus.Outcome) {
+	if in, ok := t.in[t.kind(subject)]; ok {
+		in.Add(bytes)
+	}
+	switch outcome {
+	case bus.Late:
+		t.metrics.Late.Inc()
+	case bus.Poisoned:
+		t.metrics.Poisoned.Inc()
+	}
+}
+
+// Refused counts a message that came where it may not.
+func (t *Traffic) Refused(string) { t.metrics.Strangers.Inc() }
+
+// Panicked counts a handler's panic.
+func (t *Traffic) Panicked(string) { t.metrics.Panics.Inc() }
+
+// Redelivered counts a message that came again.
+func (t *Traffic) Redelivered(subject string, _ int) {
+	t.redelivered.Add(1)
+	if kind := t.kind(subject); kind != "" {
+		t.metrics.Redeliveries(kind).Inc()
+	}
+}
+
+// Redeliveries is how many messages came again.
+func (t *Traffic) Redeliveries() uint64 {
+	if t == nil {
+		return 0
+	}
+	return t.redelivered.Load()
+}

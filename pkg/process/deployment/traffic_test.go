@@ -1,0 +1,57 @@
+package deployment
+
+import (
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+)
+
+func TestTrafficByKindOfStream(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	traffic := NewTraffic("yard", telemetry.NewMetrics(registry))
+	traffic.Published("yard.hidden.demo.3", 10)
+	traffic.Published("$KV.members.x", 99) // nobody's
+	traffic.Published("yardstick.hidden.demo.3", 99)
+	traffic.Handled("yard.hidden.demo.4", 20, bus.Late)
+	traffic.Redelivered("yard.sequence.demo", 2)
+	traffic.Handled("yard.hidden.demo.4", 0, bus.Poisoned)
+	traffic.Refused("_INBOX.x")
+	traffic.Panicked("yard.hidden.demo.4")
+	for name, want := range map[string]float64{
+		"switchyard_bus_messages_total":      3,
+		"switchyard_bus_payload_bytes_total": 30,
+		"switchyard_late_total":              1,
+		"switchyard_redeliveries_total":      1,
+		"switchyard_poisoned_total":          1,
+		"switchyard_strangers_total":         1,
+		"switchyard_panics_total":            1,
+	} {
+		if got := total(t, registry, name); got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	if n := traffic.Redeliveries(); n != 1 {
+		t.Errorf("%d redeliveries", n)
+	}
+}
+
+// total adds up a counter over its labels.
+func total(t *testing.T, registry *prometheus.Registry, name string) (sum float64) {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, m := range f.Metric {
+			sum += m.GetCounter().GetValue()
+		}
+	}
+	return sum
+}

@@ -1,0 +1,268 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.uber.org/goleak"
+
+	"github.com/switchyard/switchyard/pkg/process/lifecycle"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// health is a fake whose answers can be set.
+type health struct{ ready, live error }
+
+func (h health) Ready() error { return h.ready }
+func (h health) Live() error  { return h.live }
+
+func setup(t *testing.T, c Config) *Telemetry {
+	t.Helper()
+	c.ServiceName = "switchyard"
+	tel, err := Setup(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tel
+}
+
+// serve runs tel until the test ends.
+func serve(t *testing.T, tel *Telemetry) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- lifecycle.Run(ctx, tel, time.Second) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		http.DefaultClient.CloseIdleConnections()
+	})
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+func TestEndpoints(t *testing.T) {
+	tel := setup(t, Config{MetricsAddr: "127.0.0.1:0", Model: "demo", Version: "v1", NumericClass: "fma32"})
+	serve(t, tel)
+	tel.Metrics.Outcome("stop").Inc()
+	tel.Metrics.ExpertRows(3, 1<<20).Inc()
+	tel.Metrics.Out("hidden").Add(512)
+	read := func() map[string]float64 { return map[string]float64{"used": 3, "free": 5} }
+	tel.Metrics.KVPages.Follow(read)
+	stop := tel.Metrics.KVPages.Follow(read)
+	tel.Metrics.QueueDepth.Follow(func() map[string]float64 { return nil })
+	tel.Metrics.Answered(Answer{Operation: "chat", Model: "demo", Total: time.Second, FirstToken: time.Second / 2, Tokens: 6})
+	missing := errors.New("layer 2: no warm replica of function 17")
+	tests := []struct {
+		name, path string
+		health     Health
+		code       int
+		want       string
+	}{
+		{"unknown is live", "/healthz", nil, 200, "live\n"},
+		{"unknown is not ready", "/readyz", nil, 503, "not ready:\nthe process is still being put together\n"},
+		{"ready", "/readyz", health{}, 200, "ready\n"},
+		{"not ready", "/readyz", health{ready: missing}, 503, "not ready:\nlayer 2: no warm replica of function 17\n"},
+		{"dead", "/healthz", health{live: missing}, 503, "not live:\n"},
+		{"requests", "/metrics", nil, 200, `switchyard_requests_total{model="demo",outcome="stop"} 1`},
+		{"experts", "/metrics", nil, 200, `switchyard_expert_rows_total{expert="other",layer="3",model="demo"} 1`},
+		{"bytes", "/metrics", nil, 200, `switchyard_bus_payload_bytes_total{direction="out",model="demo",stream="hidden"} 512`},
+		{"pages of all replicas", "/metrics", nil, 200, `switchyard_kv_pages{model="demo",state="used"} 6`},
+		{"from the start", "/metrics", nil, 200, `switchyard_requests_total{model="demo",outcome="model_not_found"} 0`},
+		{"build", "/metrics", nil, 200, `switchyard_build_info{goversion="` + runtime.Version() + `",model="demo",numeric_class="fma32",version="v1"} 1`},
+		{"conventions", "/metrics", nil, 200, `gen_ai_server_time_per_output_token_seconds_sum{error_type="",gen_ai_operation_name="chat",gen_ai_provider_name="switchyard",gen_ai_request_model="demo",gen_ai_response_model="demo",model="demo"} 0.1`},
+		{"go", "/metrics", nil, 200, "go_goroutines"},
+		{"elsewhere", "/", nil, 404, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tel.Watch(tt.health)
+			code, body := get(t, "http://"+tel.Addr()+tt.path)
+			if code != tt.code || !strings.Contains(body, tt.want) {
+				t.Errorf("got %d %q, want %d %q", code, body, tt.code, tt.want)
+			}
+		})
+	}
+	stop()
+	if _, body := get(t, "http://"+tel.Addr()+"/metrics"); !strings.Contains(body, `kv_pages{model="demo",state="used"} 3`) || strings.Contains(body, "queue_depth{") {
+		t.Errorf("what has stopped, or is not known, is shown:\n%s", body)
+	}
+}
+
+// TestNames keeps every name in the namespace, and with a unit or a count.
+func TestNames(t *testing.T) {
+	descs := make(chan *prometheus.Desc, 100)
+	collect := registerer{func(c prometheus.Collector) { c.Describe(descs) }}
+	NewMetrics(collect)
+	close(descs)
+	for d := range descs {
+		name := strings.Split(d.String(), `"`)[1]
+		if !strings.HasPrefix(name, "switchyard_") && !strings.HasPrefix(name, "gen_ai_server_") {
+			t.Errorf("%s is outside the namespace", name)
+		}
+	}
+}
+
+type registerer struct{ each func(prometheus.Collector) }
+
+func (r registerer) Register(c prometheus.Collector) error { r.each(c); return nil }
+func (r registerer) Unregister(prometheus.Collector) bool  { return true }
+func (r registerer) MustRegister(all ...prometheus.Collector) {
+	for _, c := range all {
+		r.each(c)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	tests := []struct {
+		name   string
+		config Config
+		want   string
+	}{
+		{"empty", Config{}, ""},
+		{"grpc without scheme", Config{OTLPEndpoint: "localhost:4317"}, ""},
+		{"http with path", Config{OTLPEndpoint: "https://host:4318/v1/traces"}, ""},
+		{"other scheme", Config{OTLPEndpoint: "ftp://host"}, "otlp-endpoint"},
+		{"no host", Config{OTLPEndpoint: "http://"}, "otlp-endpoint"},
+		{"a word", Config{OTLPEndpoint: "foo"}, `otlp-endpoint "foo" is none of`},
+		{"grpc without port", Config{OTLPEndpoint: "grpc://host"}, "otlp-endpoint"},
+		{"http without port", Config{OTLPEndpoint: "http://host"}, ""},
+		{"sample", Config{TraceSample: 1.5}, "ratio from 0 to 1"},
+		{"addr", Config{MetricsAddr: "9090"}, "not host:port"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			err := tt.config.Validate()
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// traced returns telemetry that keeps its spans in memory.
+func traced(t *testing.T, sample float64) (*Telemetry, *tracetest.InMemoryExporter) {
+	t.Helper()
+	tel := setup(t, Config{TraceSample: sample})
+	exporter := tracetest.NewInMemoryExporter()
+	tel.trace(sdktrace.NewSimpleSpanProcessor(exporter))
+	t.Cleanup(func() {
+		if err := tel.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return tel, exporter
+}
+
+func TestTraceCrossesMessages(t *testing.T) {
+	tel, exporter := traced(t, 1)
+	ctx, prompt := tel.Tracer("tokenizer").Start(t.Context(), SpanPrompt)
+	h := nats.Header{}
+	tel.Propagator.Inject(ctx, h)
+	if len(h["traceparent"]) != 1 {
+		t.Fatalf("headers are %v", h)
+	}
+	remote := tel.Propagator.Extract(t.Context(), h)
+	_, gate := tel.Tracer("gate").Child(remote, SpanGate)
+	gate.End()
+	prompt.End()
+	spans := exporter.GetSpans()
+	if len(spans) != 2 || spans[0].Parent.SpanID() != spans[1].SpanContext.SpanID() {
+		t.Fatalf("spans are %v", spans)
+	}
+	if got := spans[0].Resource.String(); got != "service.name=switchyard-gate" {
+		t.Errorf("resource is %s", got)
+	}
+}
+
+func TestUnsampledCostsNothing(t *testing.T) {
+	sampled, exporter := traced(t, 0)
+	off := setup(t, Config{})
+	ctx, span := sampled.Tracer("tokenizer").Start(t.Context(), SpanPrompt)
+	span.End()
+	h := nats.Header{}
+	for name, tel := range map[string]*Telemetry{"unsampled": sampled, "off": off} {
+		tracer := tel.Tracer("gate")
+		allocs := testing.AllocsPerRun(100, func() {
+			_, span := tracer.Child(ctx, SpanGate)
+			tel.Propagator.Inject(ctx, h)
+			tel.Propagator.Inject(ctx, nil)
+			_ = tel.Propagator.Extract(ctx, nil)
+			span.End()
+		})
+		if allocs != 0 {
+			t.Errorf("%s: %g allocations, want 0", name, allocs)
+		}
+	}
+	if len(h) != 0 || len(exporter.GetSpans()) != 0 {
+		t.Errorf("headers %v, spans %v", h, exporter.GetSpans())
+	}
+}
+
+func TestStopFlushes(t *testing.T) {
+	for _, scheme := range []string{"http://", "grpc://"} {
+		t.Run(scheme, func(t *testing.T) {
+			got, addr := collector(t, scheme)
+			tel := setup(t, Config{OTLPEndpoint: scheme + addr, TraceSample: 1})
+			_, span := tel.Tracer("gate").Start(t.Context(), SpanGate)
+			span.End()
+			for range 2 {
+				if err := tel.Stop(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := got(); n != 1 {
+				t.Errorf("%d exports arrived, want 1", n)
+			}
+		})
+	}
+}
+
+func TestPortTaken(t *testing.T) {
+	first := setup(t, Config{MetricsAddr: "127.0.0.1:0"})
+	serve(t, first)
+	_, err := Setup(t.Context(), Config{MetricsAddr: first.Addr()})
+	if !errors.Is(err, ErrListen) || !strings.Contains(err.Error(), "metrics-addr "+first.Addr()) {
+		t.Error(err)
+	}
+}
+
+// Close frees the port, and leaves Stop nothing to do.
+func TestClose(t *testing.T) {
+	tel := setup(t, Config{MetricsAddr: "127.0.0.1:0"})
+	if err := errors.Join(tel.Close(), tel.Close(), tel.Stop(t.Context())); err != nil {
+		t.Error(err)
+	}
+	if err := setup(t, Config{MetricsAddr: tel.Addr()}).Close(); err != nil {
+		t.Error(err)
+	}
+}

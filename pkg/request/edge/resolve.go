@@ -1,0 +1,315 @@
+package edge
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// DefaultMaxTokens is how many tokens are generated when neither the request
+// nor the model says; less when the context ends before.
+const DefaultMaxTokens = 128
+
+// Bounds of what a request may ask for.
+const (
+	maxStops       = 16
+	maxStopBytes   = 1024
+	maxStopIDs     = 1024
+	maxLogprobs    = 20
+	maxTemperature = 100
+	maxPenalty     = 100
+)
+
+// Model is what checking a request needs to know.
+type Model struct {
+	Vocab int
+	// MaxLen bounds prompt and generated tokens together.
+	MaxLen     int
+	EOS        []uint32
+	Generation model.Generation
+	// MaxTokenBytes is the most bytes of a prompt's text that one token stands for; 0: unknown.
+	MaxTokenBytes int
+	// EncodeText and EncodeChat make ids; nil if the model has no tokenizer or no chat template.
+	EncodeText func(text string) ([]uint32, error)
+	EncodeChat func(messages []*pb.ChatMessage) ([]uint32, error)
+}
+
+// Request is a checked and completed prompt.
+type Request struct {
+	Sequence *pb.Sequence
+	Stop     []string
+	// Deadline is what remains of the time that the request may take; 0: no limit.
+	Deadline time.Duration
+}
+
+// Resolve checks a prompt and fills in what it leaves open, but for a missing
+// seed, which is seed. Errors are *Error.
+func (m Model) Resolve(p *pb.Prompt, now time.Time, seed uint32) (*Request, error) {
+	if err := m.Check(p); err != nil {
+		return nil, err
+	}
+	ids, err := m.encode(p)
+	if err != nil {
+		return nil, err
+	}
+	maxTokens, err := m.maxTokens(p, len(ids))
+	if err != nil {
+		return nil, err
+	}
+	deadline, err := parseDeadline(p.Deadline, now)
+	if err != nil {
+		return nil, err
+	}
+	return &Request{Stop: p.Stop, Deadline: deadline, Sequence: &pb.Sequence{
+		RequestId: p.RequestId, PromptIds: ids, Sampling: m.sampling(p, seed), MaxTokens: int32(maxTokens),
+		StopTokenIds: m.stopIDs(p), Score: p.Score,
+	}}, nil
+}
+
+// Check finds what is wrong with a prompt as far as its tokens need not be
+// known. It takes much less time than making them. The error is an *Error.
+func (m Model) Check(p *pb.Prompt) error {
+	for _, check := range []func(*pb.Prompt) error{checkOneInput, m.checkSize, checkSampling, checkStops, m.checkIDs} {
+		if err := check(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkSize finds what is too long whatever its tokens are, before any work is
+// spent on it.
+func (m Model) checkSize(p *pb.Prompt) error {
+	switch {
+	case len(p.InputIds) > m.MaxLen:
+		return Errorf(BadPrompt, "the prompt has %d tokens; the context holds %d", len(p.InputIds), m.MaxLen)
+	case len(p.Messages) > m.MaxLen:
+		return Errorf(BadPrompt, "the prompt has %d messages; the context holds %d tokens", len(p.Messages), m.MaxLen)
+	}
+	return m.CheckText(p.Text)
+}
+
+// CheckText finds a text that has more bytes than as many tokens as the context
+// holds can stand for.
+func (m Model) CheckText(text string) error {
+	if most := m.MaxLen * m.MaxTokenBytes; m.MaxTokenBytes > 0 && len(text) > most {
+		return Errorf(BadPrompt, "the prompt has %d bytes; the context holds %d tokens of at most %d bytes, which is %d bytes", len(text), m.MaxLen, m.MaxTokenBytes, most)
+	}
+	return nil
+}
+
+func checkOneInput(p *pb.Prompt) error {
+	n := 0
+	for _, given := range []bool{p.Text != "", len(p.Messages) > 0, len(p.InputIds) > 0} {
+		if given {
+			n++
+		}
+	}
+	switch {
+	case n == 0:
+		return Errorf(BadPrompt, "the prompt is empty: set text, messages or input_ids")
+	case n > 1:
+		return Errorf(BadRequest, "text, messages and input_ids exclude each other; %d of them are set", n)
+	}
+	return nil
+}
+
+// number is a field that has to lie within bounds.
+type number struct {
+	name     string
+	set      bool
+	value    float64
+	min, max float64
+	above    bool // min itself is too small
+}
+
+// holds is false of NaN. What must be above a bound is that in the precision it is used in.
+func (n number) holds() bool {
+	return n.value >= n.min && n.value <= n.max && (!n.above || float32(n.value) > float32(n.min))
+}
+
+func (n number) bounds() string {
+	if n.above {
+		return fmt.Sprintf("above %.10g and at most %.10g", n.min, n.max)
+	}
+	return fmt.Sprintf("from %.10g to %.10g", n.min, n.max)
+}
+
+func checkSampling(p *pb.Prompt) error {
+	for _, n := range []number{
+		{name: "temperature", set: p.Temperature != nil, value: p.GetTemperature(), max: maxTemperature},
+		{name: "top_p", set: p.TopP != nil, value: p.GetTopP(), max: 1, above: true},
+		{name: "top_k", set: p.TopK != nil, value: float64(p.GetTopK()), max: math.MaxInt32},
+		{name: "repetition_penalty", set: p.RepetitionPenalty != nil, value: p.GetRepetitionPenalty(), min: 1.0 / maxPenalty, max: maxPenalty},
+		{name: "logprobs", set: p.Logprobs != nil, value: float64(p.GetLogprobs()), max: maxLogprobs},
+		{name: "from_index", set: true, value: float64(p.FromIndex), max: math.MaxInt32},
+	} {
+		if n.set && !n.holds() {
+			return Errorf(BadRequest, "%s is %v; it must be a number %s", n.name, n.value, n.bounds())
+		}
+	}
+	switch p.Score {
+	case "", "logprobs", "logits":
+		return nil
+	}
+	return Errorf(BadRequest, `score is %q; it must be "logprobs" or "logits"`, p.Score)
+}
+
+func checkStops(p *pb.Prompt) error {
+	if len(p.Stop) > maxStops {
+		return Errorf(BadRequest, "stop has %d strings; at most %d are allowed", len(p.Stop), maxStops)
+	}
+	if len(p.StopTokenIds) > maxStopIDs {
+		return Errorf(BadRequest, "stop_token_ids has %d ids; at most %d are allowed", len(p.StopTokenIds), maxStopIDs)
+	}
+	for i, s := range p.Stop {
+		if s == "" || len(s) > maxStopBytes {
+			return Errorf(BadRequest, "stop[%d] has %d bytes; it must have 1 to %d", i, len(s), maxStopBytes)
+		}
+	}
+	return nil
+}
+
+func (m Model) checkIDs(p *pb.Prompt) error {
+	for _, list := range []struct {
+		name string
+		ids  []uint32
+	}{{"input_ids", p.InputIds}, {"stop_token_ids", p.StopTokenIds}} {
+		for i, id := range list.ids {
+			if int64(id) >= int64(m.Vocab) {
+				return Errorf(BadRequest, "%s[%d] is %d; the vocabulary has %d tokens", list.name, i, id, m.Vocab)
+			}
+		}
+	}
+	return nil
+}
+
+func (m Model) encode(p *pb.Prompt) (ids []uint32, err error) {
+	switch {
+	case len(p.InputIds) > 0:
+		return p.InputIds, nil
+	case m.EncodeText == nil:
+		return nil, Errorf(BadRequest, "the model has no tokenizer; send input_ids")
+	case len(p.Messages) == 0:
+		ids, err = m.EncodeText(p.Text)
+	case m.EncodeChat == nil:
+		return nil, Errorf(BadRequest, "the model has no chat template; send text instead of messages")
+	default:
+		ids, err = m.EncodeChat(p.Messages)
+	}
+	var typed *Error
+	switch {
+	case errors.As(err, &typed):
+		return nil, typed
+	case err != nil:
+		return nil, Errorf(BadPrompt, "the prompt cannot be tokenized: %v", err)
+	}
+	if len(ids) == 0 {
+		return nil, Errorf(BadPrompt, "the prompt has no tokens")
+	}
+	return ids, nil
+}
+
+func (m Model) maxTokens(p *pb.Prompt, prompt int) (int, error) {
+	least, room := 1, m.MaxLen-prompt
+	if p.Score != "" {
+		least = 0
+	}
+	if room < least {
+		return 0, Errorf(BadPrompt, "the prompt has %d tokens; the context holds %d with at least %d to generate", prompt, m.MaxLen, least)
+	}
+	if p.MaxTokens == nil {
+		want := DefaultMaxTokens
+		if m.Generation.MaxNewTokens > 0 {
+			want = m.Generation.MaxNewTokens
+		}
+		return min(want, room), nil
+	}
+	n := int(*p.MaxTokens)
+	if n < least || n > room {
+		return 0, Errorf(BadRequest, "max_tokens is %d; with a prompt of %d tokens in a context of %d it must be %d to %d",
+			n, prompt, m.MaxLen, least, room)
+	}
+	return n, nil
+}
+
+func parseDeadline(text string, now time.Time) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return 0, Errorf(BadRequest, "deadline %q is not RFC 3339, such as 2030-01-02T15:04:05Z", text)
+	}
+	left := at.Sub(now)
+	switch {
+	case left <= 0:
+		return 0, Errorf(DeadlineExceeded, "the deadline %s has passed: it is %s here", text, now.UTC().Format(time.RFC3339Nano))
+	case left > schemas.MaxDeadline:
+		return 0, Errorf(BadRequest, "the deadline %s is %v away; at most %v are allowed", text, left.Round(time.Second), schemas.MaxDeadline)
+	}
+	// It travels in milliseconds, of which none would mean no limit.
+	return max(left, time.Millisecond), nil
+}
+
+// sampling resolves the request's settings over the model's over greedy.
+func (m Model) sampling(p *pb.Prompt, seed uint32) *pb.Sampling {
+	g := m.Generation
+	s := &pb.Sampling{TopP: float32(g.TopP), TopK: int32(g.TopK), RepetitionPenalty: float32(g.RepetitionPenalty), Logprobs: -1, Seed: seed}
+	if g.DoSample {
+		s.Temperature = float32(g.Temperature)
+	}
+	if p.Temperature != nil {
+		s.Temperature = float32(*p.Temperature)
+	}
+	if p.TopP != nil {
+		s.TopP = float32(*p.TopP)
+	}
+	if p.TopK != nil {
+		s.TopK = *p.TopK
+	}
+	if p.RepetitionPenalty != nil {
+		s.RepetitionPenalty = float32(*p.RepetitionPenalty)
+	}
+	if p.Logprobs != nil {
+		s.Logprobs = *p.Logprobs
+	}
+	if p.Seed != nil {
+		s.Seed = *p.Seed
+	}
+	return s
+}
+
+func (m Model) stopIDs(p *pb.Prompt) []uint32 {
+	ids := append([]uint32(nil), p.StopTokenIds...)
+	if !p.IgnoreEos {
+		ids = append(ids, m.EOS...)
+	}
+	return ids
+}
+
+// BodyHash is what makes two prompts under one id the same request: everything
+// but where and from which index the answer goes.
+func BodyHash(p *pb.Prompt) ([]byte, error) {
+	c := &pb.Prompt{} // shares p's fields: they may be large
+	p.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		c.ProtoReflect().Set(field, v)
+		return true
+	})
+	c.RequestId, c.ReplyTo, c.FromIndex = "", "", 0
+	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(c)
+	if err != nil {
+		return nil, Errorf(BadRequest, "the prompt cannot be encoded: %v", err)
+	}
+	sum := sha256.Sum256(body)
+	return sum[:], nil
+}

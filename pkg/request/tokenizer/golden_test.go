@@ -1,0 +1,159 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"testing"
+)
+
+// golden is testdata/golden.json; see make.py there.
+type golden struct {
+	Texts      []string
+	Tokenizers map[string]struct {
+		Special, Plain, Prompts [][]uint32
+		Decoded, Skipped, Mixed []string
+		MixedIDs                [][]uint32 `json:"mixed_ids"`
+	}
+	Chats     [][]Message
+	DemoChats []struct {
+		Text string
+		IDs  []uint32
+	} `json:"demo_chats"`
+	Templates map[string]struct {
+		Source   string
+		Rendered [][2]*string
+	}
+}
+
+func readGolden(t testing.TB) (g golden) {
+	t.Helper()
+	data, err := os.ReadFile("testdata/golden.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &g); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func demoFiles(name string) ([]byte, bool) {
+	data, err := os.ReadFile("../../../models/demo/" + name)
+	return data, err == nil
+}
+
+// only serves one file as tokenizer.json.
+func only(path string) func(string) ([]byte, bool) {
+	return func(name string) ([]byte, bool) {
+		data, err := os.ReadFile(path)
+		return data, name == "tokenizer.json" && err == nil
+	}
+}
+
+func openTest(t testing.TB, name string) *Tokenizer {
+	t.Helper()
+	files := only("testdata/" + name + ".json")
+	if name == "demo" {
+		files = demoFiles
+	}
+	tok, err := Open(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tok
+}
+
+func TestGoldenTokenizers(t *testing.T) {
+	g := readGolden(t)
+	for name, want := range g.Tokenizers {
+		t.Run(name, func(t *testing.T) {
+			tok := openTest(t, name)
+			for i, text := range g.Texts {
+				checkIDs(t, tok, text, true, want.Special[i])
+				checkIDs(t, tok, text, false, want.Plain[i])
+				checkText(t, tok, want.Special[i], false, want.Decoded[i])
+				checkText(t, tok, want.Special[i], true, want.Skipped[i])
+			}
+			for i, ids := range want.MixedIDs {
+				checkText(t, tok, ids, false, want.Mixed[i])
+			}
+		})
+	}
+}
+
+func checkIDs(t *testing.T, tok *Tokenizer, text string, special bool, want []uint32) {
+	t.Helper()
+	if got, err := tok.Encode(text, special); err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q, special %v:\ngot  %v, %v\nwant %v", text, special, got, err, want)
+	}
+}
+
+func checkText(t *testing.T, tok *Tokenizer, ids []uint32, skip bool, want string) {
+	t.Helper()
+	if got := tok.Decode(ids, skip); got != want {
+		t.Errorf("%v, skip %v:\ngot  %q\nwant %q", ids, skip, got, want)
+	}
+	d, got := tok.NewDetokenizer(skip), ""
+	for _, id := range ids {
+		got += d.Push(id)
+	}
+	if got += d.Flush(); got != want {
+		t.Errorf("%v, skip %v, one by one:\ngot  %q\nwant %q", ids, skip, got, want)
+	}
+}
+
+func TestGoldenPrompts(t *testing.T) {
+	g := readGolden(t)
+	tok := openTest(t, "o200k-bos")
+	for i, text := range g.Texts {
+		want := g.Tokenizers["o200k-bos"].Prompts[i]
+		if len(want) > 1 && want[1] == want[0] {
+			want = want[1:] // unlike Hugging Face, one BOS is enough
+		}
+		if got, err := tok.EncodePrompt(text); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: got %v, %v, want %v", text, got, err, want)
+		}
+	}
+}
+
+func TestGoldenTemplates(t *testing.T) {
+	g := readGolden(t)
+	for name, want := range g.Templates {
+		t.Run(name, func(t *testing.T) {
+			template, err := NewTemplate(want.Source, map[string]any{"bos_token": "<s>", "eos_token": "</s>"})
+			if err != nil {
+				if want.Rendered[0][0] == nil {
+					return
+				}
+				t.Fatal(err)
+			}
+			for i, chat := range g.Chats {
+				for j, text := range want.Rendered[i] {
+					got, err := template.Render(chat, j == 1)
+					if text == nil && err == nil {
+						t.Errorf("%v: got %q, want an error", chat, got)
+					} else if text != nil && (err != nil || got != *text) {
+						t.Errorf("%v:\ngot  %q, %v\nwant %q", chat, got, err, *text)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestGoldenChats(t *testing.T) {
+	g := readGolden(t)
+	tok := openTest(t, "demo")
+	template, err := tok.ChatTemplate(demoFiles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, chat := range g.Chats {
+		text, err := template.Render(chat, true)
+		if err != nil || text != g.DemoChats[i].Text {
+			t.Errorf("got %q, %v, want %q", text, err, g.DemoChats[i].Text)
+		}
+		checkIDs(t, tok, text, true, g.DemoChats[i].IDs)
+	}
+}

@@ -1,0 +1,312 @@
+package tokenlog
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+var (
+	// ErrStale says that another owner has claimed the log.
+	ErrStale = errors.New("another replica has claimed the request")
+	// ErrFinished says that the log has its terminal record.
+	ErrFinished = errors.New("the request has ended")
+	// ErrUnknown says that there is no such log, or not any more.
+	ErrUnknown = errors.New("unknown request")
+	// ErrNotWhole says that records of the log are gone, so that nobody may go on with it.
+	ErrNotWhole = errors.New("the request's token log is not whole")
+	// ErrForeign says that the log is of another request that had the same id.
+	ErrForeign = errors.New("the id belongs to another request")
+
+	errConflict = errors.New("another record came between")
+)
+
+// Settings are what code sets.
+type Settings struct {
+	Rules Rules
+	// Writer names this replica in what it writes.
+	Writer string
+	// Passed is told of each message that a reader passed over; first says
+	// whether it is the reader's first one in that log. nil: nobody is told.
+	Passed func(request string, err error, first bool)
+	// RoomWithin is how long a request waits for room in its log; 0: the usual time.
+	RoomWithin time.Duration
+}
+
+// Entry is a record in the log.
+type Entry struct {
+	Record *pb.Record
+	// Seq is the record's sequence in the stream.
+	Seq uint64
+	// Incarnation is the stream's, for who follows it.
+	Incarnation uint64
+	// Packed says that the record was unfolded: it has the sequence of all others.
+	Packed bool
+	// Size is what its message takes in the stream.
+	Size int64
+	// Time is the server's; deadlines are judged by it.
+	Time time.Time
+}
+
+// Log reads and writes the token logs of one model.
+type Log struct {
+	conn   *bus.Conn
+	names  schemas.Streams
+	stream string
+	room   room
+	s      Settings
+}
+
+// New returns the logs of a model; their stream exists.
+func New(c *bus.Conn, names schemas.Streams, s Settings) *Log {
+	if s.Passed == nil {
+		s.Passed = func(string, error, bool) {}
+	}
+	s.RoomWithin = cmp.Or(s.RoomWithin, roomWithin)
+	stream := names.Tokens().Name
+	return &Log{conn: c, names: names, stream: stream, s: s, room: room{stream: stream, soon: make(chan struct{}, 1)}}
+}
+
+// NewChain returns the chain of a log that is read from its beginning.
+func (l *Log) NewChain() Chain { return NewChain(l.s.Rules) }
+
+// Accept opens a request's log. When it was opened before, existing is what it
+// was opened with; when that is gone and later records are not, the error is
+// ErrNotWhole.
+func (l *Log) Accept(ctx context.Context, request string, accept *pb.Accept) (existing *pb.Accept, err error) {
+	record := &pb.Record{Kind: &pb.Record_Accept{Accept: accept}}
+	for after := uint64(0); ; {
+		_, err = l.put(ctx, request, record, after)
+		if !errors.Is(err, errConflict) {
+			return nil, err
+		}
+		h, err := l.read(ctx, request)
+		switch {
+		case errors.Is(err, ErrUnknown):
+			after = 0 // it went between the two looks
+		case err != nil:
+			return nil, err
+		case h.chain.accept != nil:
+			return h.chain.accept, nil
+		case h.chain.broken != nil || h.chain.end != nil:
+			return nil, fmt.Errorf("%w: %s has no acceptance", ErrNotWhole, request)
+		default:
+			after = h.tail // nothing but noise
+		}
+	}
+}
+
+// Opening is what a request's log was opened with; ErrUnknown if it was not.
+func (l *Log) Opening(ctx context.Context, request string) (*pb.Accept, error) {
+	h, err := l.read(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	if h.chain.accept == nil {
+		return nil, fmt.Errorf("%w: %s has no acceptance", ErrUnknown, request)
+	}
+	return h.chain.accept, nil
+}
+
+// Last is the sequence of a log's newest message, whatever that is.
+func (l *Log) Last(ctx context.Context, request string) (seq uint64, err error) {
+	m, err := l.last(ctx, request)
+	return m.Sequence, err
+}
+
+// last is a log's newest message, from the stream's leader.
+func (l *Log) last(ctx context.Context, request string) (bus.Stored, error) {
+	m, err := l.conn.Last(ctx, l.stream, l.names.Token(request))
+	if errors.Is(err, bus.ErrNoMessage) {
+		return m, fmt.Errorf("%w: %s", ErrUnknown, request)
+	}
+	if err != nil {
+		return m, fmt.Errorf("reading the log of %s: %w", request, err)
+	}
+	return m, nil
+}
+
+// history is a log as far as it was read.
+type history struct {
+	entries []Entry // those that follow
+	chain   Chain
+	passed  bool   // over noise
+	tail    uint64 // sequence of the newest message, noise or not
+}
+
+// Read returns all records of a request that were there when it began.
+func (l *Log) Read(ctx context.Context, request string) ([]Entry, error) {
+	h, err := l.read(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	return h.entries, nil
+}
+
+// readWithin bounds the reading of one log: its records may go meanwhile.
+const readWithin = 30 * time.Second
+
+func (l *Log) read(ctx context.Context, request string) (*history, error) {
+	ctx, cancel := context.WithTimeout(ctx, readWithin)
+	defer cancel()
+	last, err := l.last(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	h := &history{chain: l.NewChain()}
+	first, err := l.conn.Next(ctx, l.stream, l.names.Token(request), 1)
+	if err == nil && first.Sequence == last.Sequence {
+		l.take(request, h, last) // the usual claim finds just its acceptance
+		return h, nil
+	}
+	err = l.conn.Follow(ctx, l.stream, l.names.Token(request), bus.Place{}, func(m bus.Stored) bool {
+		l.take(request, h, m)
+		return m.Sequence < last.Sequence
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading the log of %s: %w", request, err)
+	}
+	return h, nil
+}
+
+func (l *Log) take(request string, h *history, m bus.Stored) {
+	h.tail = m.Sequence
+	l.each(request, &h.chain, &h.passed, m, func(e Entry) bool {
+		h.entries = append(h.entries, e)
+		return true
+	})
+}
+
+// each calls fn for the records that a message adds to a log, and counts it
+// when it is noise.
+func (l *Log) each(request string, c *Chain, passed *bool, m bus.Stored, fn func(Entry) bool) (more bool) {
+	e, err := decode(m)
+	var records []*pb.Record
+	if err == nil {
+		records, err = c.Take(e.Record)
+	}
+	if err != nil {
+		l.Pass(request, e, err, passed)
+	}
+	for _, r := range records {
+		if !fn(Entry{Record: r, Seq: m.Sequence, Time: m.Time, Packed: r != e.Record}) {
+			return false
+		}
+	}
+	return true
+}
+
+// Pass says that a reader passes over an entry; passed is its own, of one log.
+func (l *Log) Pass(request string, e Entry, err error, passed *bool) {
+	l.s.Passed(request, fmt.Errorf("record %d of %s: %w", e.Seq, request, err), !*passed)
+	*passed = true
+}
+
+// FollowRequest calls fn for a request's records from the first on, then live,
+// until fn returns false or ctx ends.
+func (l *Log) FollowRequest(ctx context.Context, request string, fn func(Entry) (more bool)) error {
+	if _, err := l.last(ctx, request); err != nil {
+		return err
+	}
+	chain, passed := l.NewChain(), false
+	for {
+		err := l.conn.Follow(ctx, l.stream, l.names.Token(request), bus.Place{}, func(m bus.Stored) bool {
+			return l.each(request, &chain, &passed, m, fn)
+		})
+		if !errors.Is(err, bus.ErrReplaced) {
+			return err
+		}
+		// The stream is a new one: what it will have of this log is its end.
+	}
+}
+
+// FollowShard calls fn for the records of all requests of a shard, from behind
+// a place on, then live, until ctx ends or the stream is made anew, which is
+// bus.ErrReplaced. Whether a record follows is for its request's chain to say;
+// err says that a message is no record at all.
+func (l *Log) FollowShard(ctx context.Context, shard int, after bus.Place, fn func(request string, e Entry, err error)) error {
+	return l.conn.Follow(ctx, l.stream, l.names.TokenShard(shard), after, func(m bus.Stored) bool {
+		e, err := decode(m)
+		fn(schemas.LastToken(m.Subject), e, err)
+		return true
+	})
+}
+
+// Finish ends a request, whoever owns it: its terminal record comes next.
+func (l *Log) Finish(ctx context.Context, request string, t *pb.Terminal) error {
+	for {
+		h, err := l.read(ctx, request)
+		if err != nil {
+			return err
+		}
+		if err := l.finish(ctx, request, h, t); !errors.Is(err, errConflict) {
+			return err
+		}
+	}
+}
+
+// End ends a request whose log may be gone, in whole or in its beginning: what
+// it was opened with is written again before its end, so that its producer is
+// told.
+func (l *Log) End(ctx context.Context, request string, opened *pb.Accept, t *pb.Terminal) error {
+	for {
+		h, err := l.read(ctx, request)
+		if errors.Is(err, ErrUnknown) {
+			h, err = &history{chain: l.NewChain()}, nil
+		}
+		if err == nil {
+			err = l.reopen(ctx, request, h, opened)
+		}
+		if err == nil {
+			err = l.finish(ctx, request, h, t)
+		}
+		if !errors.Is(err, errConflict) {
+			return err
+		}
+	}
+}
+
+// reopen writes the acceptance of a log that has lost it.
+func (l *Log) reopen(ctx context.Context, request string, h *history, opened *pb.Accept) error {
+	switch {
+	case opened == nil:
+		return nil // nobody knows whom to tell
+	case h.chain.accept != nil && !SameOpening(h.chain.accept, opened):
+		return fmt.Errorf("%w: %s", ErrForeign, request)
+	case h.chain.accept != nil || h.chain.end != nil:
+		return nil
+	}
+	again := proto.CloneOf(opened)
+	again.Lost = true
+	seq, err := l.put(ctx, request, &pb.Record{Kind: &pb.Record_Accept{Accept: again}}, h.tail)
+	h.tail = seq
+	return err
+}
+
+func (l *Log) finish(ctx context.Context, request string, h *history, t *pb.Terminal) error {
+	if h.chain.end != nil {
+		return fmt.Errorf("%w: %s", ErrFinished, request)
+	}
+	_, err := l.put(ctx, request, &pb.Record{Kind: &pb.Record_Terminal{Terminal: t}}, h.tail)
+	return err
+}
+
+// decode reads a message that may be anything.
+func decode(m bus.Stored) (Entry, error) {
+	e := Entry{Record: &pb.Record{}, Seq: m.Sequence, Incarnation: m.Incarnation, Time: m.Time, Size: StoredSize(m.Subject, int64(len(m.Data)))}
+	if err := proto.Unmarshal(m.Data, e.Record); err != nil {
+		return e, fmt.Errorf("%w: %w", ErrNoise, err)
+	}
+	if e.Record.Format != schemas.RecordFormat || e.Record.Kind == nil {
+		return e, fmt.Errorf("%w: %d bytes of another kind or version", ErrNoise, len(m.Data))
+	}
+	return e, nil
+}
