@@ -89,7 +89,7 @@ var Rules = []Rule{
 			"std", "schemas/...", "pkg/request/client", "loadtest/...", "github.com/nats-io/nats.go/...",
 			"google.golang.org/protobuf/...", "gonum.org/v1/...", "go.uber.org/goleak",
 		},
-		Reason: "load tests measure what strangers get, so they use public endpoints only; pkg/request/client is one, being bound to schemas itself",
+		Reason: "load tests measure what outsiders get, so they use public endpoints only; pkg/request/client is one, being bound to schemas itself",
 		Bad:    [2]string{"loadtest/report", "pkg/compute/forward"},
 	},
 	{

@@ -43,7 +43,7 @@ type row struct {
 
 func TestTheSameTokensWhateverIsKilled(t *testing.T) {
 	mode := wanted(t)
-	y := newYard(t, fleet.Build(t), cmp.Or(os.Getenv("SWITCHYARD_HOPS"), "unacked"))
+	y := newFakeLayer(t, fleet.Build(t), cmp.Or(os.Getenv("SWITCHYARD_HOPS"), "unacked"))
 	defer func() { t.Log("\n" + y.table()) }()
 
 	y.Scale(1, 1)
@@ -79,7 +79,7 @@ func wanted(t *testing.T) string {
 	return mode
 }
 
-func newYard(t *testing.T, programs, hops string) *yard {
+func newFakeLayer(t *testing.T, programs, hops string) *yard {
 	t.Helper()
 	y := &yard{Fleet: fleet.New(t, fleet.Settings{Programs: programs, Flags: []string{"--hops", hops}}), hops: hops}
 	y.load, y.stats = newLoad(t, y.URL()), listenStats(t, connect(t, y.URL()))

@@ -40,7 +40,7 @@ func TestHungReplicas(t *testing.T) {
 	defer func() { t.Log("\n" + hangTable(rows)) }()
 	for _, hops := range modes {
 		t.Run(hops, func(t *testing.T) {
-			y := newYard(t, programs, hops)
+			y := newFakeLayer(t, programs, hops)
 			y.Scale(2, 2)
 			if y.want = want; want == nil {
 				y.alone()

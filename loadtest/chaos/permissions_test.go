@@ -222,7 +222,7 @@ func (g *guarded) abuseServer(t *testing.T) {
 	g.complete(t, nc, "after-it", 8)
 }
 
-// state is what a stranger must not change: the streams, the plan, and the log of a request.
+// state is what a producer must not change: the streams, the plan, and the log of a request.
 func (g *guarded) state(t *testing.T) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

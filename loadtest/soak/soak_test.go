@@ -52,7 +52,7 @@ func TestSoak(t *testing.T) {
 	if err != nil {
 		t.Skip("set SWITCHYARD_SOAK to a duration such as 1h to run it")
 	}
-	y := startYard(t)
+	y := startPipeline(t)
 	load, stop := context.WithTimeout(t.Context(), length)
 	defer stop()
 	var work sync.WaitGroup
@@ -66,8 +66,8 @@ func TestSoak(t *testing.T) {
 	y.check(t, samples, end)
 }
 
-// yard is the pipeline under load.
-type yard struct {
+// pipeline is the pipeline under load.
+type pipeline struct {
 	t        *testing.T
 	metrics  string
 	nc       *nats.Conn
@@ -78,7 +78,7 @@ type yard struct {
 	failures atomic.Int64
 }
 
-func startYard(t *testing.T) *yard {
+func startPipeline(t *testing.T) *pipeline {
 	t.Helper()
 	bin := filepath.Join(fleet.Build(t), "switchyard")
 	listen, metrics := fleet.FreeAddr(t), fleet.FreeAddr(t)
@@ -93,13 +93,13 @@ func startYard(t *testing.T) *yard {
 			t.Errorf("up ended with %v", err)
 		}
 	})
-	y := &yard{t: t, metrics: "http://" + metrics + "/metrics", began: time.Now()}
+	y := &pipeline{t: t, metrics: "http://" + metrics + "/metrics", began: time.Now()}
 	y.connect("nats://" + listen)
 	y.awaitReady("http://" + metrics + "/readyz")
 	return y
 }
 
-func (y *yard) connect(url string) {
+func (y *pipeline) connect(url string) {
 	y.t.Helper()
 	var err error
 	for range 100 {
@@ -117,7 +117,7 @@ func (y *yard) connect(url string) {
 	}
 }
 
-func (y *yard) awaitReady(url string) {
+func (y *pipeline) awaitReady(url string) {
 	y.t.Helper()
 	for range 400 {
 		if r, err := http.Get(url); err == nil {
@@ -133,7 +133,7 @@ func (y *yard) awaitReady(url string) {
 
 // prompts sends one request after the other, of many lengths; every ninth is
 // cancelled on its way.
-func (y *yard) prompts(ctx context.Context, worker int) {
+func (y *pipeline) prompts(ctx context.Context, worker int) {
 	c := client.New(y.nc, client.Settings{Prefix: "switchyard", Model: "demo"})
 	for n := worker; ctx.Err() == nil; n++ {
 		if err := y.prompt(ctx, c, n); err != nil && ctx.Err() == nil {
@@ -143,7 +143,7 @@ func (y *yard) prompts(ctx context.Context, worker int) {
 	}
 }
 
-func (y *yard) prompt(ctx context.Context, c *client.Client, n int) error {
+func (y *pipeline) prompt(ctx context.Context, c *client.Client, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	tokens, temperature, seed := int32(8+(n*37)%240), 0.8, uint32(n)
@@ -166,7 +166,7 @@ func (y *yard) prompt(ctx context.Context, c *client.Client, n int) error {
 }
 
 // watch samples until ctx ends.
-func (y *yard) watch(ctx context.Context, length time.Duration) (out []sample) {
+func (y *pipeline) watch(ctx context.Context, length time.Duration) (out []sample) {
 	tick := time.NewTicker(max(length/60, time.Second))
 	defer tick.Stop()
 	for {
@@ -181,7 +181,7 @@ func (y *yard) watch(ctx context.Context, length time.Duration) (out []sample) {
 	}
 }
 
-func (y *yard) look(before []sample) sample {
+func (y *pipeline) look(before []sample) sample {
 	m := y.scrape()
 	s := sample{
 		at: time.Since(y.began), goroutines: m["go_goroutines"], rss: m["process_resident_memory_bytes"],
@@ -204,7 +204,7 @@ func (y *yard) look(before []sample) sample {
 }
 
 // scrape reads the metrics without labels, and those with, under their full name.
-func (y *yard) scrape() map[string]float64 {
+func (y *pipeline) scrape() map[string]float64 {
 	out := map[string]float64{}
 	r, err := http.Get(y.metrics)
 	if err != nil {
@@ -222,7 +222,7 @@ func (y *yard) scrape() map[string]float64 {
 }
 
 // settle waits until nothing is under way any more.
-func (y *yard) settle(t *testing.T) sample {
+func (y *pipeline) settle(t *testing.T) sample {
 	t.Helper()
 	var s sample
 	for range 300 {
@@ -237,7 +237,7 @@ func (y *yard) settle(t *testing.T) sample {
 
 // check compares the second quarter of the run with the last one: by then
 // everything that has a steady size has reached it.
-func (y *yard) check(t *testing.T, samples []sample, end sample) {
+func (y *pipeline) check(t *testing.T, samples []sample, end sample) {
 	t.Helper()
 	if len(samples) < 8 {
 		t.Fatalf("only %d samples", len(samples))

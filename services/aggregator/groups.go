@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -118,7 +119,7 @@ func (gs *groups) openGroup(id groupID, k *pb.Key, now time.Time) *group {
 	g := gs.reuse()
 	g.id, g.key, g.began = id, k, now
 	g.x, g.place = g.x[:0], g.place[:0]
-	g.seen = forward.Resize(g.seen, (int(k.Rows)*gs.shape.TopK+63)/64)
+	g.seen = tensor.Resize(g.seen, (int(k.Rows)*gs.shape.TopK+63)/64)
 	clear(g.seen)
 	gs.open[id] = g
 	g.age = gs.byAge.PushBack(g)
@@ -137,8 +138,8 @@ func (gs *groups) reuse() *group {
 // fill takes the rows that are new.
 func (gs *groups) fill(g *group, p *pb.Partial, n int) (fresh bool, err error) {
 	d := gs.shape.Hidden
-	gs.row = forward.Resize(gs.row, n*d)
-	if err := wire.Decode(gs.row, p.Tensor, d); err != nil {
+	gs.row = tensor.Resize(gs.row, n*d)
+	if err := tensor.Decode(gs.row, p.Tensor, d); err != nil {
 		return false, err
 	}
 	for i := range n {
@@ -188,11 +189,11 @@ func (gs *groups) oldest() *group {
 
 // sum is the block (rows, d) of a whole group.
 func (gs *groups) sum(g *group, out []float32) []float32 {
-	gs.at = forward.Resize(gs.at, len(g.place))
+	gs.at = tensor.Resize(gs.at, len(g.place))
 	for i, place := range g.place {
 		gs.at[place] = int32(i)
 	}
-	out = forward.Resize(out, int(g.key.Rows)*gs.shape.Hidden)
+	out = tensor.Resize(out, int(g.key.Rows)*gs.shape.Hidden)
 	forward.Combine(out, g.x, gs.at, gs.shape.TopK, gs.shape.Hidden)
 	return out
 }

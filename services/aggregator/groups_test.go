@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -46,7 +47,7 @@ func partial(k *pb.Key, topK int, x []float32, places []int) *pb.Partial {
 		p.Slot = append(p.Slot, uint32(at%topK))
 		data = append(data, x[at*width:(at+1)*width]...)
 	}
-	p.Tensor = wire.Encode(forward.WireF32, data, width, nil)
+	p.Tensor = tensor.Encode(tensor.F32, data, width, nil)
 	return p
 }
 
@@ -188,13 +189,13 @@ func TestMalformed(t *testing.T) {
 		"slot outside":  func(p *pb.Partial) { p.Slot[1] = 2 },
 		"no top-k":      func(p *pb.Partial) { p.TopK = 0 },
 		"huge top-k":    func(p *pb.Partial) { p.TopK = 1 << 20 },
-		"huge group":    func(p *pb.Partial) { p.Key.Rows = wire.MaxRows },
+		"huge group":    func(p *pb.Partial) { p.Key.Rows = tensor.MaxRows },
 		"another group": func(p *pb.Partial) { p.Key.Rows = 3 },
 		"another top-k": func(p *pb.Partial) { p.TopK = 3 },
 		"no experts":    func(p *pb.Partial) { p.Key.Layer = 1 },
 		"no such layer": func(p *pb.Partial) { p.Key.Layer = 1 << 31 },
 		"no key":        func(p *pb.Partial) { p.Key = nil },
-		"stranger":      func(p *pb.Partial) { p.Key.Version++ },
+		"another model": func(p *pb.Partial) { p.Key.Version++ },
 		"other width":   func(p *pb.Partial) { p.Tensor.Cols = 2 },
 	} {
 		gs := newGroups(shape(2), room)
@@ -203,9 +204,9 @@ func TestMalformed(t *testing.T) {
 		}
 		p := partial(key(2), 2, x, []int{1, 2})
 		change(p)
-		var stranger *wire.StrangerError
-		if _, _, err := gs.add(p, now); !errors.Is(err, wire.ErrMalformed) && !errors.As(err, &stranger) {
-			t.Errorf("%s: %v, want ErrMalformed or a StrangerError", name, err)
+		var mismatch *wire.IdentityError
+		if _, _, err := gs.add(p, now); !errors.Is(err, wire.ErrMalformed) && !errors.As(err, &mismatch) {
+			t.Errorf("%s: %v, want ErrMalformed or an IdentityError", name, err)
 		}
 		// The group is as good as before.
 		if _, what, err := gs.add(partial(key(2), 2, x, []int{1, 2, 3}), now); what != whole || err != nil {
@@ -292,8 +293,8 @@ func FuzzAdd(f *testing.F) {
 		gs := newGroups(shape(2), room)
 		for range 2 {
 			g, what, err := gs.add(p, now)
-			var stranger *wire.StrangerError
-			if err != nil && !errors.Is(err, wire.ErrMalformed) && !errors.As(err, &stranger) {
+			var mismatch *wire.IdentityError
+			if err != nil && !errors.Is(err, wire.ErrMalformed) && !errors.As(err, &mismatch) {
 				t.Errorf("%v has no class", err)
 			}
 			if what == whole {

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -157,7 +158,7 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 	}
 	block, err := s.add(p)
 	if err != nil {
-		s.metrics.Strangers.Inc()
+		s.metrics.Refused.Inc()
 		return bus.Poison(err)
 	}
 	if block == nil {
@@ -185,5 +186,5 @@ func (s *Service) add(p *pb.Partial) (*pb.Block, error) {
 	s.groups.release(g)
 	s.presence.Add("groups_total", 1)
 	// The tensor is encoded into a buffer of its own: it is sent after the lock is gone.
-	return &pb.Block{Key: p.Key, Tensor: wire.Encode(s.d.Wire, s.sum, s.d.Model.Spec.Hidden, nil)}, nil
+	return &pb.Block{Key: p.Key, Tensor: tensor.Encode(s.d.Wire, s.sum, s.d.Model.Spec.Hidden, nil)}, nil
 }

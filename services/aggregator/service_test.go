@@ -8,13 +8,12 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
-	"github.com/switchyard/switchyard/pkg/transport/wire"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -44,7 +43,7 @@ func open(t *testing.T) *deployment.Deployment {
 		t.Fatal(err)
 	}
 	d, err := deployment.Open(t.Context(), deployment.Settings{
-		Conn: conn, Model: m, Prefix: "switchyard", Hops: schemas.HopsUnacked, Wire: forward.WireBF16, Telemetry: tel, Logger: quiet,
+		Conn: conn, Model: m, Prefix: "switchyard", Hops: schemas.HopsUnacked, Wire: tensor.BF16, Telemetry: tel, Logger: quiet,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +60,7 @@ func TestClaimsOverTheWire(t *testing.T) {
 	}
 	before := heap()
 	const messages = 300
-	row := wire.Encode(forward.WireBF16, make([]float32, d.Model.Spec.Hidden), d.Model.Spec.Hidden, nil)
+	row := tensor.Encode(tensor.BF16, make([]float32, d.Model.Spec.Hidden), d.Model.Spec.Hidden, nil)
 	for i := range messages {
 		p := &pb.Partial{TopK: 2, Row: []uint32{0}, Slot: []uint32{0}, Tensor: row, Key: &pb.Key{
 			Version: schemas.Version, Model: d.Identity.Model, Owner: "attention-1", Microbatch: uint64(i), Rows: 8192, Shard: s.id,

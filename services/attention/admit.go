@@ -111,7 +111,7 @@ func (s *Service) prepare(ctx context.Context, d *bus.Delivery, h *hold) (seq *s
 		return nil, bus.Poison(fmt.Errorf("%w: %w", errUnreadable, err))
 	}
 	if err := s.checkOrigin(msg); err != nil {
-		s.metrics.Strangers.Inc()
+		s.metrics.Refused.Inc()
 		return nil, bus.Poison(fmt.Errorf("%w: %w", errUnreadable, err))
 	}
 	err = s.d.Conn.Try(d.Subject, func() (err error) {
@@ -127,7 +127,7 @@ func (s *Service) prepare(ctx context.Context, d *bus.Delivery, h *hold) (seq *s
 // own makes the message's request a sequence of this replica.
 func (s *Service) own(ctx context.Context, d *bus.Delivery, msg *pb.Sequence, h *hold) (*sequence, error) {
 	if err := edge.CheckSequence(msg, s.d.Model.Spec.Vocab, s.maxLen()); err != nil {
-		s.metrics.Strangers.Inc()
+		s.metrics.Refused.Inc()
 		return nil, &refusedError{msg, "internal", fmt.Errorf("sequence %s: %w", msg.RequestId, err)}
 	}
 	if s.engine.owns(ctx, msg.RequestId) {

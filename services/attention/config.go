@@ -10,8 +10,8 @@ type Config struct {
 	MaxSequences int
 	// MaxRows bounds the rows of a microbatch.
 	MaxRows int
-	// Lanes is how many microbatches are in flight at once.
-	Lanes int
-	// MinRows is the fewest decode rows for which another lane is used; 0 is by the model's size.
+	// Microbatches is how many microbatches are in flight at once.
+	Microbatches int
+	// MinRows is the fewest decode rows for which another worker is used; 0 is by the model's size.
 	MinRows int
 }

@@ -2,7 +2,7 @@
 // continuously, runs everything of a layer but its routed experts, has those
 // computed by messages, and writes the tokens to the log.
 //
-//	SEQUENCES ─▶ admit ─claim─▶ engine ─microbatch─▶ lane ─hidden─▶ gate …
+//	SEQUENCES ─▶ admit ─claim─▶ engine ─microbatch─▶ worker ─hidden─▶ gate …
 //	                              │                   ▲ └──────────── block
 //	token log ◀──── writer ◀──────┘
 package attention

@@ -14,7 +14,7 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// engine owns the sequences: one goroutine decides what steps next, lanes
+// engine owns the sequences: one goroutine decides what steps next, workers
 // compute, and what they made goes to the token log.
 //
 //	admitted ──▶ in line for pages ──▶ ready ──launch──▶ in flight ──settle──▶ ready … ──▶ ended
@@ -36,9 +36,9 @@ type engine struct {
 	sequences map[string]*sequence
 	order     []*sequence // oldest served first
 	line      kvcache.Line[*sequence]
-	lanes     []*lane
-	idle      []*lane
-	busy      map[*microbatch]*lane
+	workers   []*worker
+	idle      []*worker
+	busy      map[*microbatch]*worker
 	// closing are logs whose terminal record may not be stored yet.
 	closing []logWriter
 
@@ -57,14 +57,14 @@ type lostLog struct {
 // heartbeatEvery is how often deadlines are looked at.
 const heartbeatEvery = 400 * time.Millisecond
 
-func newEngine(policy batching.Policy, lanes []*lane, log *slog.Logger, st *stats) *engine {
+func newEngine(policy batching.Policy, workers []*worker, log *slog.Logger, st *stats) *engine {
 	e := &engine{
-		policy: policy, lanes: lanes, log: log, stats: st, idle: append([]*lane(nil), lanes...),
-		admitted: make(chan *sequence), finished: make(chan *microbatch, len(lanes)),
+		policy: policy, workers: workers, log: log, stats: st, idle: append([]*worker(nil), workers...),
+		admitted: make(chan *sequence), finished: make(chan *microbatch, len(workers)),
 		cancels: make(chan *pb.Cancel, 64), lost: make(chan lostLog, 64), asks: make(chan ownership), room: make(chan struct{}, 1),
-		sequences: map[string]*sequence{}, busy: map[*microbatch]*lane{},
+		sequences: map[string]*sequence{}, busy: map[*microbatch]*worker{},
 	}
-	e.keeper = newKeeper(log, &e.pulse, lanes)
+	e.keeper = newKeeper(log, &e.pulse, workers)
 	return e
 }
 
@@ -117,7 +117,7 @@ func (e *engine) add(s *sequence) {
 	e.serve()
 }
 
-// launch fills idle lanes with what is ready.
+// launch fills idle workers with what is ready.
 func (e *engine) launch() {
 	for len(e.idle) > 0 {
 		e.collect()
@@ -134,8 +134,8 @@ func (e *engine) launch() {
 	}
 }
 
-// assign says which lane has a microbatch; nil: it is back.
-func (e *engine) assign(mb *microbatch, l *lane) {
+// assign says which worker has a microbatch; nil: it is back.
+func (e *engine) assign(mb *microbatch, l *worker) {
 	if l == nil {
 		e.idle = append(e.idle, e.busy[mb])
 		delete(e.busy, mb)
@@ -143,7 +143,7 @@ func (e *engine) assign(mb *microbatch, l *lane) {
 		e.busy[mb] = l
 	}
 	for i := range mb.parts {
-		mb.parts[i].s.delivery.lane.Store(l)
+		mb.parts[i].s.delivery.worker.Store(l)
 	}
 }
 

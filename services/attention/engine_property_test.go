@@ -18,7 +18,7 @@ import (
 // its tokens are numbered, and pages and slots are freed once.
 func TestAnyOrder(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		b := newBench(t, rapid.IntRange(1, 3).Draw(rt, "lanes"), rapid.IntRange(1, 20).Draw(rt, "rows"))
+		b := newBench(t, rapid.IntRange(1, 3).Draw(rt, "workers"), rapid.IntRange(1, 20).Draw(rt, "rows"))
 		b.hasPages(rapid.IntRange(2, 12).Draw(rt, "pages"))
 		var all []*sequence
 		pick := func(rt *rapid.T) *sequence {

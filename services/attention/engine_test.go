@@ -52,7 +52,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// A cancelled sequence ends at once in its log; its pages stay until its lane is done.
+// A cancelled sequence ends at once in its log; its pages stay until its worker is done.
 func TestCancel(t *testing.T) {
 	b := newBench(t, 1, 8)
 	s, other := b.request("r", 2, 10), b.request("other", 2, 2)
@@ -66,7 +66,7 @@ func TestCancel(t *testing.T) {
 		t.Errorf("ended with %q", got)
 	}
 	if b.released != 0 {
-		t.Error("freed under its lane")
+		t.Error("freed under its worker")
 	}
 	b.land(0, 5, nil)
 	if b.released != 1 || len(book(s).records) != 1 {
@@ -137,7 +137,7 @@ func TestLost(t *testing.T) {
 }
 
 // Work that came again goes on under the newest claim, and what the older one
-// held is freed, also while a lane has it.
+// held is freed, also while a worker has it.
 func TestOwnWorkAgain(t *testing.T) {
 	for _, flying := range []bool{false, true} {
 		b := newBench(t, 1, 8)
@@ -264,13 +264,13 @@ func TestRunHandsOver(t *testing.T) {
 		go func() { b.run(ctx); close(done) }()
 		s := b.request("r", 2, 10)
 		b.admitted <- s
-		mb := <-b.lanes[0].in
+		mb := <-b.workers[0].in
 		if !b.owns(ctx, "r") || b.owns(ctx, "other") {
 			t.Error("the engine does not know what it has")
 		}
 		mb.parts[0].sampled, mb.parts[0].choice.ID = true, 5
 		b.finished <- mb
-		<-b.lanes[0].in // the next step is under way
+		<-b.workers[0].in // the next step is under way
 		cancel()
 		<-done
 		if got := book(s).tokens(); !slices.Equal(got, []uint32{5}) || book(s).end() != nil {

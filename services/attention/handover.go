@@ -26,7 +26,7 @@ func (e *engine) owns(ctx context.Context, request string) bool {
 	}
 }
 
-// abandon frees a sequence whose log another claim has, as soon as its lane is done.
+// abandon frees a sequence whose log another claim has, as soon as its worker is done.
 func (e *engine) abandon(s *sequence) {
 	s.ended = true
 	s.delivery.drop()

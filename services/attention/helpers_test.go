@@ -66,7 +66,7 @@ func (p *parcel) Nak(time.Duration) error { p.naks++; return nil }
 func (p *parcel) End(error) error         { return nil }
 func (p *parcel) InProgress() error       { p.renewals++; return nil }
 
-// bench is an engine whose lanes are the test: it takes what they get and
+// bench is an engine whose workers are the test: it takes what they get and
 // settles it when it likes.
 type bench struct {
 	*engine
@@ -78,14 +78,14 @@ type bench struct {
 
 var oneHead = kvcache.Shape{Layers: 1, KVHeads: 1, HeadDim: 4}
 
-func newBench(t testing.TB, lanes, maxRows int) *bench {
+func newBench(t testing.TB, workers, maxRows int) *bench {
 	t.Helper()
 	st := testStats(t, oneHead)
-	ls := make([]*lane, lanes)
+	ls := make([]*worker, workers)
 	for i := range ls {
-		ls[i] = newLane(nil, &remote{}, nil, st)
+		ls[i] = newWorker(nil, &remote{}, nil, st)
 	}
-	policy := batching.Policy{Lanes: lanes, MinRows: 2, MaxRows: maxRows}
+	policy := batching.Policy{Microbatches: workers, MinRows: 2, MaxRows: maxRows}
 	return &bench{engine: newEngine(policy, ls, slog.New(slog.DiscardHandler), st), t: t, kv: st.kv}
 }
 
@@ -110,10 +110,10 @@ func (b *bench) request(id string, prompt, maxTokens int) *sequence {
 	return s
 }
 
-// start launches what can be, and takes it off the lanes.
+// start launches what can be, and takes it off the workers.
 func (b *bench) start() {
 	b.launch()
-	for _, l := range b.lanes {
+	for _, l := range b.workers {
 		select {
 		case mb := <-l.in:
 			b.flying = append(b.flying, mb)

@@ -38,7 +38,7 @@ func TestHurry(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				y, r := newYard(t, 8)
+				y, r := newFakeLayer(t, 8)
 				y.fault = lost(tc.lost)
 				y.x.latency.slow.Store(int64(tc.slow))
 				began := time.Now()
@@ -63,7 +63,7 @@ func TestHurry(t *testing.T) {
 // A layer that never answers is given up, however often somebody falls silent.
 func TestHurryEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		y, r := newYard(t, 8)
+		y, r := newFakeLayer(t, 8)
 		y.fault = lost(math.MaxUint32)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		var flapping sync.WaitGroup

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	"github.com/switchyard/switchyard/schemas"
@@ -23,7 +24,7 @@ type sender interface {
 
 // remote is a layer's routed experts behind messages: it publishes hidden rows
 // and waits for their blocks, and issues them again when they are late. One
-// lane uses it, one layer at a time.
+// worker uses it, one layer at a time.
 type remote struct {
 	*exchange
 	waitingFlag atomic.Bool // others have the rows
@@ -50,12 +51,12 @@ type rowsPart struct {
 	arrived     bool
 }
 
-// exchange is what the lanes of a replica share: where blocks are awaited.
+// exchange is what the workers of a replica share: where blocks are awaited.
 type exchange struct {
 	subjects   schemas.Subjects
 	identity   wire.Identity
 	hop        sender
-	wire       forward.Wire
+	wire       tensor.Wire
 	d          int
 	maxPayload func() int
 	owner      string
@@ -75,7 +76,7 @@ type exchange struct {
 	waiters map[uint64]*remote
 }
 
-func (x *exchange) lane() *remote {
+func (x *exchange) worker() *remote {
 	return &remote{exchange: x, whole: make(chan struct{}, 1), hurried: make(chan struct{}, 1)}
 }
 
@@ -96,7 +97,7 @@ func (r *remote) prepare(layer int, x []float32) {
 	defer r.mu.Unlock()
 	r.microbatch, r.layer, r.x = r.next.Add(1), layer, x
 	rows := len(x) / r.d
-	r.out = forward.Resize(r.out, len(x))
+	r.out = tensor.Resize(r.out, len(x))
 	r.parts = split(r.parts[:0], rows, r.rowsPerMessage())
 	r.missing, r.failure = len(r.parts), nil
 	for _, old := range []chan struct{}{r.whole, r.hurried} {
@@ -134,7 +135,7 @@ func (r *remote) send(ctx context.Context, p rowsPart, attempt uint32) error {
 	}
 	r.collector = shard
 	x := r.x[p.first*r.d : (p.first+p.rows)*r.d]
-	t := wire.Encode(r.wire, x, r.d, r.buf)
+	t := tensor.Encode(r.wire, x, r.d, r.buf)
 	r.buf = t.Data
 	h := &pb.Hidden{Tensor: t, Key: &pb.Key{
 		Version: schemas.Version, Model: r.identity.Model, Owner: r.owner, Epoch: r.epoch,
@@ -232,7 +233,7 @@ func (r *remote) reissue(ctx context.Context, attempt uint32) error {
 	return nil
 }
 
-// hurry lets all lanes issue again what may be lost: somebody who may have it
+// hurry lets all workers issue again what may be lost: somebody who may have it
 // has fallen silent, or was replaced.
 func (x *exchange) hurry() {
 	x.mu.Lock()
@@ -301,7 +302,7 @@ func (r *remote) fill(p *rowsPart, b *pb.Block) error {
 		r.failure, r.missing = b.Error, 0
 		return nil
 	}
-	if err := wire.Decode(r.out[p.first*r.d:(p.first+p.rows)*r.d], b.Tensor, r.d); err != nil {
+	if err := tensor.Decode(r.out[p.first*r.d:(p.first+p.rows)*r.d], b.Tensor, r.d); err != nil {
 		return err
 	}
 	p.arrived = true

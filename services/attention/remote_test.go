@@ -16,8 +16,8 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -40,9 +40,9 @@ func testStats(t testing.TB, shape kvcache.Shape) *stats {
 	return &stats{metrics: telemetry.NewMetrics(prometheus.NewRegistry()), presence: presence, kv: kv, model: "demo", log: slog.New(slog.DiscardHandler)}
 }
 
-// yard is everything behind the hop: it answers each hidden message with twice
+// fakeLayer is everything behind the hop: it answers each hidden message with twice
 // its rows, unless fault says what happens instead.
-type yard struct {
+type fakeLayer struct {
 	x     *exchange
 	fault func(h *pb.Hidden) (answers []*pb.Block, err error, handled bool)
 
@@ -50,7 +50,7 @@ type yard struct {
 	sent []*pb.Hidden
 }
 
-func (y *yard) Send(_ context.Context, subject string, m proto.Message) error {
+func (y *fakeLayer) Send(_ context.Context, subject string, m proto.Message) error {
 	h, _ := proto.Clone(m).(*pb.Hidden) // the sender uses its buffer again
 	if want := "switchyard.hidden.demo.3"; subject != want {
 		return errors.New(subject + " is not " + want)
@@ -66,7 +66,7 @@ func (y *yard) Send(_ context.Context, subject string, m proto.Message) error {
 	return y.deliver(twice(h))
 }
 
-func (y *yard) deliver(blocks ...*pb.Block) error {
+func (y *fakeLayer) deliver(blocks ...*pb.Block) error {
 	for _, b := range blocks {
 		if err := y.x.receive(b); err != nil {
 			return err
@@ -75,7 +75,7 @@ func (y *yard) deliver(blocks ...*pb.Block) error {
 	return nil
 }
 
-func (y *yard) count() int {
+func (y *fakeLayer) count() int {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	return len(y.sent)
@@ -84,13 +84,13 @@ func (y *yard) count() int {
 // twice is the block of a hidden message.
 func twice(h *pb.Hidden) *pb.Block {
 	x := make([]float32, int(h.Key.Rows)*width)
-	if err := wire.Decode(x, h.Tensor, width); err != nil {
+	if err := tensor.Decode(x, h.Tensor, width); err != nil {
 		panic(err)
 	}
 	for i := range x {
 		x[i] *= 2
 	}
-	return &pb.Block{Key: h.Key, Tensor: wire.Encode(forward.WireF32, x, width, nil)}
+	return &pb.Block{Key: h.Key, Tensor: tensor.Encode(tensor.F32, x, width, nil)}
 }
 
 // change is a block with another key.
@@ -100,18 +100,18 @@ func change(b *pb.Block, f func(*pb.Key)) *pb.Block {
 	return c
 }
 
-func newYard(t *testing.T, rowsPerMessage int) (*yard, *remote) {
+func newFakeLayer(t *testing.T, rowsPerMessage int) (*fakeLayer, *remote) {
 	t.Helper()
 	x := &exchange{
-		subjects: schemas.NewSubjects("switchyard", "demo"), identity: wire.Identity{Model: 7}, wire: forward.WireF32, d: width,
+		subjects: schemas.NewSubjects("switchyard", "demo"), identity: wire.Identity{Model: 7}, wire: tensor.F32, d: width,
 		maxPayload: func() int { return wire.Headroom + rowsPerMessage*(width*4+routingBytes) }, owner: "attention-1", epoch: 9,
 		shard:   func(uint64, uint32) (string, bool) { return "aggregator-1", true },
 		suspect: func(string) {}, gate: func(uint64, uint32) string { return "" },
 		stats: testStats(t, kvcache.Shape{Layers: 1, KVHeads: 1, HeadDim: 4}), waiters: map[uint64]*remote{},
 	}
-	y := &yard{x: x}
+	y := &fakeLayer{x: x}
 	x.hop = y
-	return y, x.lane()
+	return y, x.worker()
 }
 
 // layer takes rows through the fake layer.
@@ -150,7 +150,7 @@ func checkLayer(t *testing.T, r *remote, rows int) {
 // Rows go out in as many messages as the payload asks for, each row once.
 func TestRemoteParts(t *testing.T) {
 	for rows, messages := range map[int]int{1: 1, 3: 1, 4: 2, 10: 4} {
-		y, r := newYard(t, 3)
+		y, r := newFakeLayer(t, 3)
 		checkLayer(t, r, rows)
 		sum := uint32(0)
 		for _, h := range y.sent {
@@ -191,23 +191,23 @@ func TestRemoteReissues(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				y, r := newYard(t, 2)
+				y, r := newFakeLayer(t, 2)
 				y.fault = tc.fault
 				checkLayer(t, r, 6)
 				if y.count() != tc.sent {
 					t.Errorf("%d messages, want %d", y.count(), tc.sent)
 				}
 				y.fault = nil
-				checkLayer(t, r, 6) // the lane is as good as new
+				checkLayer(t, r, 6) // the worker is as good as new
 			})
 		})
 	}
 }
 
-// A lane that waits for its first answer waits for others: it does not hang.
+// A worker that waits for its first answer waits for others: it does not hang.
 func TestRemoteWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		y, r := newYard(t, 2)
+		y, r := newFakeLayer(t, 2)
 		answer := make(chan *pb.Block, 1)
 		y.fault = func(h *pb.Hidden) ([]*pb.Block, error, bool) { answer <- twice(h); return nil, nil, true }
 		go func() {
@@ -227,7 +227,7 @@ func TestRemoteWaits(t *testing.T) {
 // Until there is an aggregator nothing is sent, and then it is.
 func TestRemoteWithoutAggregator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		y, r := newYard(t, 2)
+		y, r := newFakeLayer(t, 2)
 		asked := 0
 		r.shard = func(uint64, uint32) (string, bool) { asked++; return "aggregator-2", asked > 2 }
 		checkLayer(t, r, 2)
@@ -239,7 +239,7 @@ func TestRemoteWithoutAggregator(t *testing.T) {
 
 // Nothing but the block that is awaited changes the result.
 func TestRemoteForeignBlocks(t *testing.T) {
-	y, r := newYard(t, 2)
+	y, r := newFakeLayer(t, 2)
 	y.fault = func(h *pb.Hidden) ([]*pb.Block, error, bool) {
 		good := twice(h)
 		wrong, _ := proto.Clone(good).(*pb.Block)
@@ -262,9 +262,9 @@ func TestRemoteForeignBlocks(t *testing.T) {
 }
 
 func TestRemoteRefuses(t *testing.T) {
-	y, r := newYard(t, 2)
+	y, r := newFakeLayer(t, 2)
 	for name, f := range map[string]func(*pb.Block){
-		"stranger": func(b *pb.Block) { b.Key.Model = 8 }, "no key": func(b *pb.Block) { b.Key = nil },
+		"another model": func(b *pb.Block) { b.Key.Model = 8 }, "no key": func(b *pb.Block) { b.Key = nil },
 		"fewer rows": func(b *pb.Block) { b.Tensor.Rows, b.Tensor.Data = 1, b.Tensor.Data[:16] }, "no tensor": func(b *pb.Block) { b.Tensor = nil },
 		"other rows": func(b *pb.Block) { b.Key.Rows++ }, "other rows' error": func(b *pb.Block) { b.Key.Rows, b.Error = 1<<20, &pb.Error{} },
 	} {
@@ -300,7 +300,7 @@ func TestRemoteFails(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				y, r := newYard(t, 2)
+				y, r := newFakeLayer(t, 2)
 				y.fault = tc.fault
 				if _, _, err := layer(tc.ctx, r, 6); err == nil || !strings.Contains(err.Error(), tc.says) {
 					t.Errorf("%v, want %q", err, tc.says)

@@ -39,20 +39,20 @@ func (p *pulse) beats(looks int) bool {
 	return p.still < looks || !p.busy.Load()
 }
 
-// In how many looks there has to be progress: a lane counts the smallest pieces
+// In how many looks there has to be progress: a worker counts the smallest pieces
 // of its work, the engine its turns, of which there is one each heartbeat.
 const (
-	laneLooks   = 1
+	workerLooks = 1
 	engineLooks = 3
 )
 
 // keeper renews this replica's claims on its work, from a goroutine of its own:
-// a sequence stays here while the engine gets on and so does the lane that has
+// a sequence stays here while the engine gets on and so does the worker that has
 // it. A replica that hangs stops renewing and loses its sequences.
 type keeper struct {
-	log    *slog.Logger
-	engine *pulse
-	lanes  []*lane
+	log     *slog.Logger
+	engine  *pulse
+	workers []*worker
 
 	mu   sync.Mutex
 	held map[*hold]struct{}
@@ -62,11 +62,11 @@ type keeper struct {
 type hold struct {
 	delivery
 	keeper *keeper
-	lane   atomic.Pointer[lane] // that computes it now, or nil
+	worker atomic.Pointer[worker] // that computes it now, or nil
 }
 
-func newKeeper(log *slog.Logger, engine *pulse, lanes []*lane) *keeper {
-	return &keeper{log: log, engine: engine, lanes: lanes, held: map[*hold]struct{}{}}
+func newKeeper(log *slog.Logger, engine *pulse, workers []*worker) *keeper {
+	return &keeper{log: log, engine: engine, workers: workers, held: map[*hold]struct{}{}}
 }
 
 // keep renews work from now on.
@@ -117,12 +117,12 @@ func (k *keeper) run(ctx context.Context, every time.Duration) {
 }
 
 func (k *keeper) renew() {
-	engine, stuck := k.engine.beats(engineLooks), map[*lane]bool{}
-	for _, l := range k.lanes {
-		stuck[l] = !l.pulse.beats(laneLooks) && !l.remote.waiting()
+	engine, stuck := k.engine.beats(engineLooks), map[*worker]bool{}
+	for _, l := range k.workers {
+		stuck[l] = !l.pulse.beats(workerLooks) && !l.remote.waiting()
 	}
 	for _, h := range k.all() {
-		if l := h.lane.Load(); !engine || l != nil && stuck[l] {
+		if l := h.worker.Load(); !engine || l != nil && stuck[l] {
 			continue
 		}
 		if err := h.InProgress(); err != nil {

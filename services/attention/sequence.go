@@ -12,7 +12,7 @@ import (
 )
 
 // sequence is a request that this replica owns. The engine's goroutine changes
-// it, but for ids, done and table while a lane has it (inFlight).
+// it, but for ids, done and table while a worker has it (inFlight).
 type sequence struct {
 	seq   *pb.Sequence
 	ids   []uint32       // prompt and generated tokens

@@ -32,7 +32,7 @@ type Service struct {
 	tracer   *telemetry.Tracer
 	metrics  *telemetry.Metrics
 
-	trunk    *forward.Trunk
+	backbone *forward.Backbone
 	kv       *kvcache.Pool
 	log      *tokenlog.Log
 	view     *members.View
@@ -52,7 +52,7 @@ type Service struct {
 	stop  context.CancelFunc
 }
 
-// blocksInFlight is generous: a block that waits delays its lane.
+// blocksInFlight is generous: a block that waits delays its worker.
 const blocksInFlight = 64
 
 // New returns a replica that is not started.
@@ -74,10 +74,10 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if err := s.d.CheckPeers(ctx); err != nil {
 		return err
 	}
-	if s.trunk, err = forward.LoadTrunk(s.d.Model, s.d.Pool, s.maxLen()); err != nil {
+	if s.backbone, err = forward.LoadBackbone(s.d.Model, s.d.Pool, s.maxLen()); err != nil {
 		return fmt.Errorf("loading attention's weights: %w", err)
 	}
-	if s.kv, err = kvcache.NewPool(s.trunk.Shape(), s.config.KVBytes); err != nil {
+	if s.kv, err = kvcache.NewPool(s.backbone.Shape(), s.config.KVBytes); err != nil {
 		return err
 	}
 	own, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -98,7 +98,7 @@ func (s *Service) maxLen() int {
 	return s.d.Model.Spec.MaxPositions
 }
 
-// build puts the engine and its lanes together.
+// build puts the engine and its workers together.
 func (s *Service) build() {
 	st := &stats{metrics: s.metrics, presence: s.presence, kv: s.kv, model: s.d.Subjects.Model, log: s.d.Logger}
 	s.exchange = &exchange{
@@ -106,19 +106,19 @@ func (s *Service) build() {
 		maxPayload: func() int { return int(s.d.Conn.MaxPayload()) }, owner: s.id, epoch: rand.Uint64(),
 		shard: s.peers.shard, gate: s.peers.gate, suspect: s.peers.suspect, stats: st, waiters: map[uint64]*remote{},
 	}
-	lanes := make([]*lane, s.config.Lanes)
-	for i := range lanes {
-		lanes[i] = newLane(s.trunk, s.exchange.lane(), s.tracer, st)
+	workers := make([]*worker, s.config.Microbatches)
+	for i := range workers {
+		workers[i] = newWorker(s.backbone, s.exchange.worker(), s.tracer, st)
 	}
 	policy := batching.Policy{
-		Lanes: s.config.Lanes, MinRows: s.minRows(), MaxRows: s.config.MaxRows,
+		Microbatches: s.config.Microbatches, MinRows: s.minRows(), MaxRows: s.config.MaxRows,
 		MaxSeconds: maxStep.Seconds(), MinPrefill: s.minPrefill(),
 	}
-	s.engine = newEngine(policy, lanes, s.d.Logger, st)
+	s.engine = newEngine(policy, workers, s.d.Logger, st)
 	st.active(0)
 }
 
-// maxStep is about how long prefill may hold a lane: what streams, and what is
+// maxStep is about how long prefill may hold a worker: what streams, and what is
 // cancelled, waits for that.
 const maxStep = 250 * time.Millisecond
 
@@ -130,7 +130,7 @@ func (s *Service) minPrefill() int {
 	return few * max(1, sp.Experts/max(1, sp.TopK))
 }
 
-// What decides alone how many decode rows are worth another lane.
+// What decides alone how many decode rows are worth another worker.
 const (
 	fewRows = 8
 	// cheapLayer is how many bytes of weights take about as long to read as a
@@ -138,8 +138,8 @@ const (
 	cheapLayer = 32 << 20
 )
 
-// minRows is the fewest decode rows for which another lane is used. Each lane
-// reads the weights anew, so lanes that hide a small model's messages cost a
+// minRows is the fewest decode rows for which another worker is used. Each worker
+// reads the weights anew, so workers that hide a small model's messages cost a
 // large one more than its messages do.
 func (s *Service) minRows() int {
 	switch {
@@ -179,7 +179,7 @@ func (s *Service) Run(ctx context.Context) error {
 	defer s.engine.stats.mirror()()
 	var running sync.WaitGroup
 	defer running.Wait()
-	for _, l := range s.engine.lanes {
+	for _, l := range s.engine.workers {
 		running.Go(func() { l.run(ctx, s.engine.finished) })
 	}
 	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -235,7 +235,7 @@ func (s *Service) onBlock(_ context.Context, m *bus.Msg) error {
 		return bus.Poison(fmt.Errorf("%w: decoding a block: %w", wire.ErrMalformed, err))
 	}
 	if err := s.exchange.receive(b); err != nil {
-		s.metrics.Strangers.Inc()
+		s.metrics.Refused.Inc()
 		return bus.Poison(err)
 	}
 	return nil
@@ -248,7 +248,7 @@ func (s *Service) onCancel(m *nats.Msg) { s.endEarly(schemas.LastToken(m.Subject
 // complete then, so it must be a tokenizer that says so.
 func (s *Service) onStop(m *nats.Msg) {
 	if !schemas.IsSignal(m.Subject, m.Data) {
-		s.metrics.Strangers.Inc()
+		s.metrics.Refused.Inc()
 		return
 	}
 	s.endEarly(schemas.LastToken(m.Subject), "stop")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -15,7 +16,7 @@ import (
 type computer struct {
 	device device.Device
 	shape  *wire.Shape
-	wire   forward.Wire
+	wire   tensor.Wire
 
 	x, out  []float32
 	scratch forward.ExpertScratch
@@ -57,16 +58,16 @@ func (c *computer) compute(d *pb.Dispatch) (*pb.Partial, error) {
 		return nil, err
 	}
 	width := c.shape.Hidden
-	c.x = forward.Resize(c.x, rows*width)
-	if err := wire.Decode(c.x, d.Tensor, width); err != nil {
+	c.x = tensor.Resize(c.x, rows*width)
+	if err := tensor.Decode(c.x, d.Tensor, width); err != nil {
 		return nil, err
 	}
-	c.out = forward.Resize(c.out, len(d.Expert)*width)
+	c.out = tensor.Resize(c.out, len(d.Expert)*width)
 	routed := forward.Routed{Layer: int(d.Key.Layer), X: c.x, Source: d.Source, Expert: d.Expert, Weight: d.Weight}
 	if err := c.device.Compute(routed, c.out, &c.scratch); err != nil {
 		return nil, fmt.Errorf("computing rows of function %s: %w", d.Function, err)
 	}
-	t := wire.Encode(c.wire, c.out, width, c.buf)
+	t := tensor.Encode(c.wire, c.out, width, c.buf)
 	c.buf = t.Data
 	return &pb.Partial{Key: d.Key, TopK: d.TopK, Row: d.Row, Slot: d.Slot, Tensor: t}, nil
 }

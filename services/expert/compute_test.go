@@ -12,13 +12,14 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
 // newComputer has experts 0 to 2 of layer 0 of the synthetic model.
-func newComputer(t testing.TB, w forward.Wire) *computer {
+func newComputer(t testing.TB, w tensor.Wire) *computer {
 	t.Helper()
 	m, err := model.Synthetic("tiny", 7)
 	if err != nil {
@@ -40,14 +41,14 @@ func newComputer(t testing.TB, w forward.Wire) *computer {
 }
 
 // dispatch sends each of rows token rows to experts[i%rows…] in order.
-func dispatch(w forward.Wire, d, rows int, experts ...uint32) *pb.Dispatch {
+func dispatch(w tensor.Wire, d, rows int, experts ...uint32) *pb.Dispatch {
 	x := make([]float32, rows*d)
 	for i := range x {
 		x[i] = float32(i%13) - 6
 	}
 	out := &pb.Dispatch{
 		Key:      &pb.Key{Version: schemas.Version, Model: 7, Owner: "attention-1", Rows: uint32(rows), Shard: "a"},
-		Function: "f", TopK: 2, Tensor: wire.Encode(w, x, d, nil),
+		Function: "f", TopK: 2, Tensor: tensor.Encode(w, x, d, nil),
 	}
 	for i, e := range experts {
 		out.Source = append(out.Source, uint32(i%rows))
@@ -62,7 +63,7 @@ func dispatch(w forward.Wire, d, rows int, experts ...uint32) *pb.Dispatch {
 // A partial has the dispatch's places and, whatever the order and company of
 // the rows, the same bytes for the same routed row.
 func TestCompute(t *testing.T) {
-	for _, w := range []forward.Wire{forward.WireF32, forward.WireBF16} {
+	for _, w := range []tensor.Wire{tensor.F32, tensor.BF16} {
 		c := newComputer(t, w)
 		d := dispatch(w, c.shape.Hidden, 3, 0, 1, 2, 1, 1, 0)
 		all, err := c.compute(d)
@@ -97,7 +98,7 @@ func TestComputeErrors(t *testing.T) {
 		permanent bool
 	}{
 		{"no key", func(d *pb.Dispatch) { d.Key = nil }, true},
-		{"stranger", func(d *pb.Dispatch) { d.Key.Model = 8 }, true},
+		{"another model", func(d *pb.Dispatch) { d.Key.Model = 8 }, true},
 		{"no tensor", func(d *pb.Dispatch) { d.Tensor = nil }, true},
 		{"other width", func(d *pb.Dispatch) { d.Tensor.Cols, d.Tensor.Rows = 32, 4 }, true},
 		{"no rows", func(d *pb.Dispatch) { d.Expert, d.Source, d.Row, d.Slot, d.Weight = nil, nil, nil, nil, nil }, true},
@@ -115,8 +116,8 @@ func TestComputeErrors(t *testing.T) {
 		{"another layer", func(d *pb.Dispatch) { d.Key.Layer = 1 }, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := newComputer(t, forward.WireF32)
-			d := dispatch(forward.WireF32, c.shape.Hidden, 2, 0, 1)
+			c := newComputer(t, tensor.F32)
+			d := dispatch(tensor.F32, c.shape.Hidden, 2, 0, 1)
 			tc.change(d)
 			_, err := c.compute(d)
 			if err == nil || isPermanent(err) != tc.permanent {
@@ -133,14 +134,14 @@ func TestComputeErrors(t *testing.T) {
 func TestCut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows, limit := rapid.IntRange(1, 30).Draw(t, "rows"), rapid.IntRange(1, 30).Draw(t, "limit")
-		whole := &pb.Partial{Key: &pb.Key{Owner: "a"}, TopK: 2, Tensor: wire.Encode(forward.WireBF16, make([]float32, rows*3), 3, nil)}
+		whole := &pb.Partial{Key: &pb.Key{Owner: "a"}, TopK: 2, Tensor: tensor.Encode(tensor.BF16, make([]float32, rows*3), 3, nil)}
 		for i := range rows {
 			whole.Row, whole.Slot = append(whole.Row, uint32(i)), append(whole.Slot, uint32(i%2))
 			whole.Tensor.Data[i*6] = byte(i + 1)
 		}
 		got := &pb.Partial{Key: whole.Key, TopK: 2, Tensor: &pb.Tensor{Dtype: whole.Tensor.Dtype, Cols: 3}}
 		for _, p := range cut(whole, limit) {
-			n, err := wire.Rows(p.Tensor, 3)
+			n, err := tensor.Rows(p.Tensor, 3)
 			if err != nil || n != len(p.Row) || n > limit || n == 0 {
 				t.Fatalf("a part of %d rows, %v", n, err)
 			}
@@ -159,9 +160,9 @@ func TestCut(t *testing.T) {
 
 // Bytes from outside are a partial of as many rows as were asked, or an error.
 func FuzzCompute(f *testing.F) {
-	c := newComputer(f, forward.WireF32)
+	c := newComputer(f, tensor.F32)
 	for _, experts := range [][]uint32{{0}, {0, 1, 2}, {3}, nil} {
-		body, err := proto.Marshal(dispatch(forward.WireF32, c.shape.Hidden, 2, experts...))
+		body, err := proto.Marshal(dispatch(tensor.F32, c.shape.Hidden, 2, experts...))
 		if err != nil {
 			f.Fatal(err)
 		}

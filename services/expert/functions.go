@@ -51,8 +51,8 @@ func (s *Service) newFunction(layer int, spec *pb.Function, version uint64) *fun
 }
 
 func isPermanent(err error) bool {
-	var stranger *wire.StrangerError
-	return errors.As(err, &stranger) || errors.Is(err, wire.ErrMalformed)
+	var mismatch *wire.IdentityError
+	return errors.As(err, &mismatch) || errors.Is(err, wire.ErrMalformed)
 }
 
 // load wants the function's experts on a device until ctx ends.

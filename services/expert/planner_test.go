@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/kernels/pool"
-	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
@@ -48,7 +48,7 @@ func open(t *testing.T) *deployment.Deployment {
 	p := pool.New(1)
 	t.Cleanup(p.Close)
 	d, err := deployment.Open(t.Context(), deployment.Settings{
-		Conn: conn, Model: m, Pool: p, Prefix: "switchyard", Hops: schemas.HopsUnacked, Wire: forward.WireBF16, Telemetry: tel, Logger: quiet,
+		Conn: conn, Model: m, Pool: p, Prefix: "switchyard", Hops: schemas.HopsUnacked, Wire: tensor.BF16, Telemetry: tel, Logger: quiet,
 	})
 	if err != nil {
 		t.Fatal(err)

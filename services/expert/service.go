@@ -169,7 +169,7 @@ func (s *Service) handle(ctx context.Context, f *function, d *pb.Dispatch) error
 	p, err := c.compute(d)
 	switch {
 	case isPermanent(err):
-		s.metrics.Strangers.Inc()
+		s.metrics.Refused.Inc()
 		return s.d.Refuse(ctx, d.Key, err)
 	case err != nil:
 		return err

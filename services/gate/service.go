@@ -135,7 +135,7 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.route(h); err != nil {
-		s.metrics.Strangers.Inc()
+		s.metrics.Refused.Inc()
 		return s.d.Refuse(ctx, h.Key, err)
 	}
 	return s.dispatch(ctx, h, table.Layer(int(h.Key.Layer)))

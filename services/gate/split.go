@@ -2,6 +2,7 @@ package gate
 
 import (
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -119,6 +120,6 @@ func decode(shape *wire.Shape, h *pb.Hidden, buf []float32) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	buf = forward.Resize(buf, rows*shape.Hidden)
-	return buf, wire.Decode(buf, h.Tensor, shape.Hidden)
+	buf = tensor.Resize(buf, rows*shape.Hidden)
+	return buf, tensor.Decode(buf, h.Tensor, shape.Hidden)
 }

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	"github.com/switchyard/switchyard/schemas"
@@ -30,7 +31,7 @@ func hidden(rows int) *pb.Hidden {
 	}
 	return &pb.Hidden{
 		Key:    &pb.Key{Version: schemas.Version, Model: 7, Owner: "attention-1", Rows: uint32(rows), Shard: "a"},
-		Tensor: wire.Encode(forward.WireF32, x, width, nil),
+		Tensor: tensor.Encode(tensor.F32, x, width, nil),
 	}
 }
 
@@ -104,12 +105,12 @@ func checkDispatch(t *rapid.T, d *pb.Dispatch, h *pb.Hidden, routes *forward.Rou
 	if d.Key != h.Key || int(d.TopK) != routes.K {
 		t.Fatalf("key %v, top-k %d", d.Key, d.TopK)
 	}
-	n, err := wire.Rows(d.Tensor, width)
+	n, err := tensor.Rows(d.Tensor, width)
 	if err != nil {
 		t.Fatal(err)
 	}
 	x := make([]float32, n*width)
-	if err := wire.Decode(x, d.Tensor, width); err != nil {
+	if err := tensor.Decode(x, d.Tensor, width); err != nil {
 		t.Fatal(err)
 	}
 	used := map[uint32]bool{}
@@ -148,18 +149,18 @@ func TestSplitSharesTheTensor(t *testing.T) {
 
 func TestDecode(t *testing.T) {
 	for name, change := range map[string]func(*pb.Hidden){
-		"no key":     func(h *pb.Hidden) { h.Key = nil },
-		"no tensor":  func(h *pb.Hidden) { h.Tensor = nil },
-		"fewer rows": func(h *pb.Hidden) { h.Key.Rows = 1 },
-		"more rows":  func(h *pb.Hidden) { h.Key.Rows = 3 },
-		"stranger":   func(h *pb.Hidden) { h.Key.Model = 8 },
-		"no experts": func(h *pb.Hidden) { h.Key.Layer = 1 },
+		"no key":        func(h *pb.Hidden) { h.Key = nil },
+		"no tensor":     func(h *pb.Hidden) { h.Tensor = nil },
+		"fewer rows":    func(h *pb.Hidden) { h.Key.Rows = 1 },
+		"more rows":     func(h *pb.Hidden) { h.Key.Rows = 3 },
+		"another model": func(h *pb.Hidden) { h.Key.Model = 8 },
+		"no experts":    func(h *pb.Hidden) { h.Key.Layer = 1 },
 	} {
 		h := hidden(2)
 		change(h)
 		_, err := decode(shape, h, nil)
-		var stranger *wire.StrangerError
-		if !errors.Is(err, wire.ErrMalformed) && !errors.As(err, &stranger) {
+		var mismatch *wire.IdentityError
+		if !errors.Is(err, wire.ErrMalformed) && !errors.As(err, &mismatch) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -217,7 +217,7 @@ func (y testYard) addAttention(t *testing.T, n int) (leave func()) {
 		t.Fatal(err)
 	}
 	shape := kvcache.Shape{Layers: d.Model.Spec.Layers, KVHeads: d.Model.Spec.KVHeads, HeadDim: d.Model.Spec.HeadDim}
-	s := attention.New(d, attention.Config{KVBytes: int64(n) * shape.PageBytes(), MaxSequences: 8, MaxRows: 64, Lanes: 1})
+	s := attention.New(d, attention.Config{KVBytes: int64(n) * shape.PageBytes(), MaxSequences: 8, MaxRows: 64, Microbatches: 1})
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

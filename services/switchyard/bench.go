@@ -17,19 +17,19 @@ import (
 // BenchCmd measures what messages cost: the pipeline's tokens a second beside
 // those of the same layers by direct calls, in turns.
 type BenchCmd struct {
-	Model     string  `help:"Hugging Face model directory; without it the demo model in this binary." placeholder:"DIR"`
-	Synthetic string  `help:"Random weights in the shape of a model instead: mixtral-1b or tiny." placeholder:"NAME"`
-	Batch     []int   `default:"1,8,32" help:"Sequences decoded together; several are measured one after the other." placeholder:"N,..."`
-	Grouping  string  `default:"planner" enum:"planner,expert" help:"Experts of one function: planner (all of a layer) or expert (one each)." placeholder:"KIND"`
-	Wire      string  `default:"bf16" enum:"bf16,f32" help:"Element type of rows between services: bf16 or f32." placeholder:"TYPE"`
-	Hops      string  `default:"unacked" enum:"acked,unacked,core" help:"How tensors travel: acked, unacked or core." placeholder:"KIND"`
-	Threads   int     `default:"0" help:"Threads that compute, on both sides; 0 is one a core." placeholder:"N"`
-	Lanes     int     `default:"2" help:"Microbatches in flight at once." placeholder:"N"`
-	MinRows   int     `default:"0" help:"Fewest answer tokens a step for which another lane is used; 0 is by the size of a layer." placeholder:"N"`
-	Rounds    int     `default:"5" help:"Turns of direct and pipeline; the medians count." placeholder:"N"`
-	Seconds   float64 `default:"1" help:"About how many seconds a turn of either takes." placeholder:"S"`
-	Breakdown bool    `help:"Also measure the other kinds of hops, and tell what a step's time goes to."`
-	JSON      bool    `name:"json" help:"Print one JSON object a batch size."`
+	Model        string  `help:"Hugging Face model directory; without it the demo model in this binary." placeholder:"DIR"`
+	Synthetic    string  `help:"Random weights in the shape of a model instead: mixtral-1b or tiny." placeholder:"NAME"`
+	Batch        []int   `default:"1,8,32" help:"Sequences decoded together; several are measured one after the other." placeholder:"N,..."`
+	Grouping     string  `default:"planner" enum:"planner,expert" help:"Experts of one function: planner (all of a layer) or expert (one each)." placeholder:"KIND"`
+	Wire         string  `default:"bf16" enum:"bf16,f32" help:"Element type of rows between services: bf16 or f32." placeholder:"TYPE"`
+	Hops         string  `default:"unacked" enum:"acked,unacked,core" help:"How tensors travel: acked, unacked or core." placeholder:"KIND"`
+	Threads      int     `default:"0" help:"Threads that compute, on both sides; 0 is one a core." placeholder:"N"`
+	Microbatches int     `default:"2" help:"Microbatches in flight at once." placeholder:"N"`
+	MinRows      int     `default:"0" help:"Fewest answer tokens a step for which another microbatch is used; 0 is by the size of a layer." placeholder:"N"`
+	Rounds       int     `default:"5" help:"Turns of direct and pipeline; the medians count." placeholder:"N"`
+	Seconds      float64 `default:"1" help:"About how many seconds a turn of either takes." placeholder:"S"`
+	Breakdown    bool    `help:"Also measure the other kinds of hops, and tell what a step's time goes to."`
+	JSON         bool    `name:"json" help:"Print one JSON object a batch size."`
 }
 
 // benchResult is one batch size's figures; the device is cpu.

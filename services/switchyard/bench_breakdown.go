@@ -7,8 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/switchyard/switchyard/pkg/compute/forward"
-	"github.com/switchyard/switchyard/pkg/transport/wire"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -66,18 +65,18 @@ func (b *bench) serialise(batch int) float64 {
 	rows, routed := make([]float32, batch*d), make([]float32, batch*k*d)
 	numbers := make([]uint32, batch*k)
 	weights := make([]float32, batch*k)
-	w := forward.Wire(b.cmd.Wire)
+	w := tensor.Wire(b.cmd.Wire)
 	key := &pb.Key{Owner: "attention-12345678", Epoch: 1 << 60, Rows: uint32(batch), Shard: "aggregator-12345678"}
 	began := time.Now()
 	for range repeats {
-		roundTrip(&pb.Hidden{Key: key, Tensor: wire.Encode(w, rows, d, nil)}, &pb.Hidden{})
+		roundTrip(&pb.Hidden{Key: key, Tensor: tensor.Encode(w, rows, d, nil)}, &pb.Hidden{})
 		roundTrip(&pb.Dispatch{
-			Key: key, Source: numbers, Row: numbers, Slot: numbers, Expert: numbers, Weight: weights, Tensor: wire.Encode(w, rows, d, nil),
+			Key: key, Source: numbers, Row: numbers, Slot: numbers, Expert: numbers, Weight: weights, Tensor: tensor.Encode(w, rows, d, nil),
 		}, &pb.Dispatch{})
-		roundTrip(&pb.Partial{Key: key, Row: numbers, Slot: numbers, Tensor: wire.Encode(w, routed, d, nil)}, &pb.Partial{})
-		roundTrip(&pb.Block{Key: key, Tensor: wire.Encode(w, rows, d, nil)}, &pb.Block{})
+		roundTrip(&pb.Partial{Key: key, Row: numbers, Slot: numbers, Tensor: tensor.Encode(w, routed, d, nil)}, &pb.Partial{})
+		roundTrip(&pb.Block{Key: key, Tensor: tensor.Encode(w, rows, d, nil)}, &pb.Block{})
 		for _, x := range [][]float32{rows, rows, routed, rows} {
-			if err := wire.Decode(x, wire.Encode(w, x, d, nil), d); err != nil {
+			if err := tensor.Decode(x, tensor.Encode(w, x, d, nil), d); err != nil {
 				panic(fmt.Sprintf("decoding what was just encoded: %v", err))
 			}
 		}

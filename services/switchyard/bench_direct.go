@@ -7,8 +7,8 @@ import (
 
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/direct"
-	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/request/sampling"
 )
 
@@ -29,7 +29,7 @@ type directSide struct {
 }
 
 func newDirectSide(m *model.Model, p *pool.Pool, wire string) (*directSide, error) {
-	r, err := direct.New(m, p, direct.Settings{Wire: forward.Wire(wire), MaxPositions: benchContext, KVBytes: benchKV})
+	r, err := direct.New(m, p, direct.Settings{Wire: tensor.Wire(wire), MaxPositions: benchContext, KVBytes: benchKV})
 	if err != nil {
 		return nil, err
 	}

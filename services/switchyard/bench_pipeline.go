@@ -18,11 +18,11 @@ import (
 
 // pipelineSide is the message pipeline under measurement, in this process.
 type pipelineSide struct {
-	name   string
-	yard   *yard
-	conn   *bus.Conn
-	client *client.Client
-	vocab  int
+	name    string
+	cluster *cluster
+	conn    *bus.Conn
+	client  *client.Client
+	vocab   int
 }
 
 func (c *BenchCmd) openPipeline(ctx context.Context, e *env, m *model.Model, hops string) (*pipelineSide, error) {
@@ -30,7 +30,7 @@ func (c *BenchCmd) openPipeline(ctx context.Context, e *env, m *model.Model, hop
 	if err := fillDefaults(&up); err != nil {
 		return nil, err
 	}
-	up.Wire, up.Hops, up.Grouping, up.Lanes, up.MinRows = c.Wire, hops, c.Grouping, c.Lanes, c.MinRows
+	up.Wire, up.Hops, up.Grouping, up.Microbatches, up.MinRows = c.Wire, hops, c.Grouping, c.Microbatches, c.MinRows
 	up.Threads, up.MaxModelLen, up.KVMemory = c.Threads, min(benchContext, m.Spec.MaxPositions), fmt.Sprint(benchKV)
 	made, err := up.makers(e.Prefix)
 	if err != nil {
@@ -42,11 +42,11 @@ func (c *BenchCmd) openPipeline(ctx context.Context, e *env, m *model.Model, hop
 	}
 	n := &node{model: m, pool: pool.New(up.threads()), telemetry: t, log: e.log, flags: up.ModelFlags, prefix: e.Prefix}
 	n.keepModel = true
-	y, err := openYard(ctx, yardSettings{node: n, makers: made, count: one()})
+	y, err := openCluster(ctx, clusterSettings{node: n, makers: made, count: one()})
 	if err != nil {
 		return nil, err
 	}
-	s := &pipelineSide{name: n.modelName(), yard: y, vocab: m.Spec.Vocab}
+	s := &pipelineSide{name: n.modelName(), cluster: y, vocab: m.Spec.Vocab}
 	if err := s.connect(ctx, e); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
@@ -54,10 +54,10 @@ func (c *BenchCmd) openPipeline(ctx context.Context, e *env, m *model.Model, hop
 }
 
 func (s *pipelineSide) connect(ctx context.Context, e *env) (err error) {
-	if err := s.yard.ready(ctx); err != nil {
+	if err := s.cluster.ready(ctx); err != nil {
 		return err
 	}
-	if s.conn, err = s.yard.connect(ctx); err != nil {
+	if s.conn, err = s.cluster.connect(ctx); err != nil {
 		return err
 	}
 	s.client = client.New(s.conn.NATS(), client.Settings{Prefix: e.Prefix, Model: s.name})
@@ -68,7 +68,7 @@ func (s *pipelineSide) close() error {
 	if s.conn != nil {
 		s.conn.Close()
 	}
-	return s.yard.close()
+	return s.cluster.close()
 }
 
 // decode generates tokens for a batch of requests and returns tokens a second

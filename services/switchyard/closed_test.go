@@ -8,9 +8,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
-	"github.com/switchyard/switchyard/pkg/transport/wire"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -21,7 +20,7 @@ func TestClosedConnectionEndsTheProcess(t *testing.T) {
 	for i, service := range serviceNames {
 		t.Run(service, func(t *testing.T) {
 			t.Parallel()
-			y := startYard(t, "../../pkg/compute/model/testdata/golden/mixtral", forward.WireBF16, schemas.HopsUnacked, 1)
+			y := startPipeline(t, "../../pkg/compute/model/testdata/golden/mixtral", tensor.BF16, schemas.HopsUnacked, 1)
 			conn := y.pipeline.connections()[i]
 			if err := conn.NATS().Publish(strings.Repeat("x", 5000), nil); err != nil {
 				t.Fatal(err)
@@ -70,7 +69,7 @@ func TestLongNames(t *testing.T) {
 func (s *siege) sendRows(key *pb.Key, aggregator string) {
 	s.t.Helper()
 	hidden := s.y.settings.node.model.Spec.Hidden
-	one := wire.Encode(forward.WireBF16, make([]float32, hidden), hidden, nil)
+	one := tensor.Encode(tensor.BF16, make([]float32, hidden), hidden, nil)
 	for _, rows := range []*pb.Tensor{one, nil} {
 		for subject, m := range map[string]proto.Message{
 			s.names.Subjects.Hidden(0):                            &pb.Hidden{Key: key, Tensor: rows},

@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -23,7 +23,7 @@ import (
 type siege struct {
 	*questioner
 	t     *testing.T
-	y     *yard
+	y     *cluster
 	conn  *bus.Conn
 	names schemas.Streams
 	plans jetstream.KeyValue
@@ -31,7 +31,7 @@ type siege struct {
 
 func besiege(t *testing.T, hosts int) *siege {
 	t.Helper()
-	y := startYard(t, "../../pkg/compute/model/testdata/golden/mixtral", forward.WireBF16, schemas.HopsUnacked, hosts)
+	y := startPipeline(t, "../../pkg/compute/model/testdata/golden/mixtral", tensor.BF16, schemas.HopsUnacked, hosts)
 	conn, err := y.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -29,7 +29,7 @@ func (c *DemoCmd) Run(ctx context.Context, e *env) (err error) {
 	if err != nil {
 		return err
 	}
-	y, err := openYard(ctx, settings)
+	y, err := openCluster(ctx, settings)
 	if err != nil {
 		return err
 	}

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
-	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/schemas"
@@ -104,7 +104,7 @@ func (f ModelFlags) logBytes() (int64, error) {
 	return n, err
 }
 
-func (f ModelFlags) wire() forward.Wire { return forward.Wire(f.Wire) }
+func (f ModelFlags) wire() tensor.Wire  { return tensor.Wire(f.Wire) }
 func (f ModelFlags) hops() schemas.Hops { return schemas.Hops(f.Hops) }
 
 // TelemetryFlags say where a process tells about itself.
@@ -126,8 +126,8 @@ type AttentionFlags struct {
 	KVMemory     string `name:"kv-memory" default:"64MiB" help:"Memory for keys and values, such as 64MiB or 4GiB." placeholder:"BYTES"`
 	MaxSequences int    `default:"256" help:"Most sequences at once; more wait." placeholder:"N"`
 	MaxRows      int    `default:"256" help:"Most rows of one microbatch, prompt and answer tokens together." placeholder:"N"`
-	Lanes        int    `default:"2" help:"Microbatches in flight at once." placeholder:"N"`
-	MinRows      int    `default:"0" help:"Fewest answer tokens a step for which another lane is used; 0 is by the size of a layer." placeholder:"N"`
+	Microbatches int    `default:"2" help:"Microbatches in flight at once." placeholder:"N"`
+	MinRows      int    `default:"0" help:"Fewest answer tokens a step for which another microbatch is used; 0 is by the size of a layer." placeholder:"N"`
 }
 
 func (f AttentionFlags) config(m ModelFlags) (attention.Config, error) {
@@ -135,7 +135,7 @@ func (f AttentionFlags) config(m ModelFlags) (attention.Config, error) {
 	if err != nil {
 		return attention.Config{}, err
 	}
-	for name, v := range map[string]int{"max-sequences": f.MaxSequences, "max-rows": f.MaxRows, "lanes": f.Lanes} {
+	for name, v := range map[string]int{"max-sequences": f.MaxSequences, "max-rows": f.MaxRows, "microbatches": f.Microbatches} {
 		if v < 1 {
 			return attention.Config{}, usage(fmt.Errorf("--%s is %d; it must be at least 1", name, v))
 		}
@@ -144,7 +144,7 @@ func (f AttentionFlags) config(m ModelFlags) (attention.Config, error) {
 		return attention.Config{}, usage(errors.New("--min-rows cannot be negative"))
 	}
 	return attention.Config{
-		MaxModelLen: m.MaxModelLen, KVBytes: kv, MaxSequences: f.MaxSequences, MaxRows: f.MaxRows, Lanes: f.Lanes, MinRows: f.MinRows,
+		MaxModelLen: m.MaxModelLen, KVBytes: kv, MaxSequences: f.MaxSequences, MaxRows: f.MaxRows, Microbatches: f.Microbatches, MinRows: f.MinRows,
 	}, nil
 }
 

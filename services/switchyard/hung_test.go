@@ -27,7 +27,7 @@ import (
 const (
 	hungTokens = 160
 	// hungReissues is how often rows may be issued again because of one hung
-	// replica: once a lane, and once more when it is missed or replaced.
+	// replica: once a microbatch, and once more when it is missed or replaced.
 	hungReissues = 6
 )
 
@@ -62,7 +62,7 @@ func TestHungReplica(t *testing.T) {
 }
 
 // testYard is a whole pipeline for a test.
-type testYard struct{ *yard }
+type testYard struct{ *cluster }
 
 func openTestYard(t *testing.T, set func(*UpCmd)) testYard {
 	t.Helper()
@@ -90,7 +90,7 @@ func openYardOf(t *testing.T, m *model.Model, count map[string]int, set func(*Up
 		t.Fatal(err)
 	}
 	n := &node{model: m, pool: pool.New(1), telemetry: tel, log: slog.New(slog.DiscardHandler), flags: up.ModelFlags, prefix: schemas.DefaultPrefix}
-	y, err := openYard(context.Background(), yardSettings{node: n, makers: made, count: count})
+	y, err := openCluster(context.Background(), clusterSettings{node: n, makers: made, count: count})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func openYardOf(t *testing.T, m *model.Model, count map[string]int, set func(*Up
 
 func (y testYard) connect(t *testing.T) *bus.Conn {
 	t.Helper()
-	c, err := y.yard.connect(t.Context())
+	c, err := y.cluster.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

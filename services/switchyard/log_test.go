@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -25,7 +25,7 @@ import (
 // logSiege is a pipeline of the demo model whose token logs others write to.
 type logSiege struct {
 	t     *testing.T
-	y     *yard
+	y     *cluster
 	conn  *bus.Conn
 	names schemas.Streams
 	log   *tokenlog.Log
@@ -34,7 +34,7 @@ type logSiege struct {
 func besiegeLogs(t *testing.T, change ...func(*UpCmd)) *logSiege {
 	t.Helper()
 	change = append([]func(*UpCmd){func(up *UpCmd) { up.MaxModelLen = 512 }}, change...)
-	y := startYard(t, "../../models/demo", forward.WireBF16, schemas.HopsUnacked, 1, change...)
+	y := startPipeline(t, "../../models/demo", tensor.BF16, schemas.HopsUnacked, 1, change...)
 	conn, err := y.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func besiegeLogs(t *testing.T, change ...func(*UpCmd)) *logSiege {
 	s := &logSiege{t: t, y: y, conn: conn, names: schemas.Streams{Subjects: schemas.NewSubjects(n.prefix, n.modelName())}}
 	spec := n.model.Spec
 	s.log = tokenlog.New(conn, s.names, tokenlog.Settings{
-		Writer: "stranger", Rules: tokenlog.Rules{Model: s.model(), Vocab: spec.Vocab, Positions: spec.MaxPositions},
+		Writer: "other-writer", Rules: tokenlog.Rules{Model: s.model(), Vocab: spec.Vocab, Positions: spec.MaxPositions},
 	})
 	return s
 }

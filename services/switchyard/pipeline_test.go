@@ -14,8 +14,8 @@ import (
 
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/direct"
-	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/request/client"
@@ -35,7 +35,7 @@ var pipelineModels = []string{
 // from messages the bits that direct calls give.
 func TestPipelineIsDirect(t *testing.T) {
 	for _, dir := range pipelineModels {
-		for _, wire := range []forward.Wire{forward.WireF32, forward.WireBF16} {
+		for _, wire := range []tensor.Wire{tensor.F32, tensor.BF16} {
 			want := directAnswers(t, dir, wire)
 			for _, hops := range []schemas.Hops{schemas.HopsAcked, schemas.HopsUnacked, schemas.HopsCore} {
 				for _, hosts := range []int{1, 2} {
@@ -62,7 +62,7 @@ type answers struct {
 	tokens [][]uint32
 }
 
-func directAnswers(t *testing.T, dir string, wire forward.Wire) answers {
+func directAnswers(t *testing.T, dir string, wire tensor.Wire) answers {
 	t.Helper()
 	m, err := model.Open(dir)
 	if err != nil {
@@ -111,9 +111,9 @@ func directTokens(t *testing.T, r *direct.Runner, vocab int) (tokens [][]uint32)
 	return tokens
 }
 
-func comparePipeline(t *testing.T, dir string, wire forward.Wire, hops schemas.Hops, hosts int, want answers) {
+func comparePipeline(t *testing.T, dir string, wire tensor.Wire, hops schemas.Hops, hosts int, want answers) {
 	t.Parallel() // most of a pipeline's start and end is waiting
-	y := startYard(t, dir, wire, hops, hosts)
+	y := startPipeline(t, dir, wire, hops, hosts)
 	conn, err := y.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -134,8 +134,8 @@ func comparePipeline(t *testing.T, dir string, wire forward.Wire, hops schemas.H
 	}
 }
 
-// startYard is a pipeline with so many expert hosts, in this process.
-func startYard(t *testing.T, dir string, wire forward.Wire, hops schemas.Hops, hosts int, change ...func(*UpCmd)) *yard {
+// startPipeline is a pipeline with so many expert hosts, in this process.
+func startPipeline(t *testing.T, dir string, wire tensor.Wire, hops schemas.Hops, hosts int, change ...func(*UpCmd)) *cluster {
 	t.Helper()
 	up := UpCmd{}
 	if err := fillDefaults(&up); err != nil {
@@ -152,7 +152,7 @@ func startYard(t *testing.T, dir string, wire forward.Wire, hops schemas.Hops, h
 		t.Fatal(err)
 	}
 	settings.count["expert"] = hosts
-	y, err := openYard(context.Background(), settings)
+	y, err := openCluster(context.Background(), settings)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func (c *UpCmd) Run(ctx context.Context, e *env) (err error) {
 	if err != nil {
 		return err
 	}
-	y, err := openYard(ctx, settings)
+	y, err := openCluster(ctx, settings)
 	if err != nil {
 		return stopped(ctx, err)
 	}
@@ -39,7 +39,7 @@ func (c *UpCmd) Run(ctx context.Context, e *env) (err error) {
 	return stopped(ctx, y.wait())
 }
 
-func (c *UpCmd) settings(ctx context.Context, e *env) (s yardSettings, err error) {
+func (c *UpCmd) settings(ctx context.Context, e *env) (s clusterSettings, err error) {
 	if s.makers, err = c.makers(e.Prefix); err != nil {
 		return s, err
 	}
@@ -63,7 +63,7 @@ func (c *UpCmd) makers(prefix string) (m makers, err error) {
 }
 
 // greet says how to talk to what runs.
-func (c *UpCmd) greet(e *env, y *yard) {
+func (c *UpCmd) greet(e *env, y *cluster) {
 	n := y.settings.node
 	_, text := n.model.File("tokenizer.json")
 	_, _ = fmt.Fprint(e.err, greeting(y.server.URL(), e.Prefix, n.modelName(), text)) // nowhere to complain

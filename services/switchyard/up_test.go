@@ -20,7 +20,7 @@ func TestGreeting(t *testing.T) {
 			`switchyard prompt --nats nats://x:1 --model m --ids 1,2,3` + "\n",
 			`switchyard.ask.m '{"input_ids":[1,2,3]}' --wait-for-empty`,
 		}},
-		{"prefix", "yard", true, []string{"top --nats nats://x:1 --model m --prefix yard\n", "yard.ask.m"}},
+		{"prefix", "cluster", true, []string{"top --nats nats://x:1 --model m --prefix cluster\n", "cluster.ask.m"}},
 	} {
 		got := greeting("nats://x:1", tt.prefix, "m", tt.text)
 		for _, want := range tt.want {

@@ -7,7 +7,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/request/client"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -93,7 +93,7 @@ func (c *VerifyCmd) verify(ctx context.Context, e *env, dir string) (v *verdict,
 	}
 	defer conn.Close()
 	q := &questioner{client: client.New(conn.NATS(), client.Settings{Prefix: e.Prefix, Model: y.settings.node.modelName()}), vocab: y.settings.node.model.Spec.Vocab}
-	v = &verdict{Dir: dir, Judged: c.Wire == string(forward.WireF32), Tolerance: g.tolerance()}
+	v = &verdict{Dir: dir, Judged: c.Wire == string(tensor.F32), Tolerance: g.tolerance()}
 	line.Set("comparing %s…", dir)
 	if err := q.compareLogits(ctx, g, v); err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (c *VerifyCmd) verify(ctx context.Context, e *env, dir string) (v *verdict,
 	return v, nil
 }
 
-func (c *VerifyCmd) open(ctx context.Context, e *env, dir string) (*yard, error) {
+func (c *VerifyCmd) open(ctx context.Context, e *env, dir string) (*cluster, error) {
 	up := UpCmd{}
 	if err := fillDefaults(&up); err != nil {
 		return nil, err
@@ -116,11 +116,11 @@ func (c *VerifyCmd) open(ctx context.Context, e *env, dir string) (*yard, error)
 	if err != nil {
 		return nil, err
 	}
-	return openYard(ctx, settings)
+	return openCluster(ctx, settings)
 }
 
-// messages is how many messages the yard's services have published and received.
-func (y *yard) messages() (n uint64) {
+// messages is how many messages the cluster's services have published and received.
+func (y *cluster) messages() (n uint64) {
 	for _, c := range y.pipeline.connections() {
 		n += c.NATS().Stats().OutMsgs
 	}

@@ -37,7 +37,7 @@ func (s *Service) onCancel(m *nats.Msg) { s.endSoon(schemas.LastToken(m.Subject)
 // onStop ends a request that has its stop string, if attention lost the message.
 func (s *Service) onStop(m *nats.Msg) {
 	if !schemas.IsSignal(m.Subject, m.Data) {
-		s.metrics.Strangers.Inc()
+		s.metrics.Refused.Inc()
 		return
 	}
 	s.endSoon(schemas.LastToken(m.Subject), "stop")
@@ -46,7 +46,7 @@ func (s *Service) onStop(m *nats.Msg) {
 // endSoon ends a request unless attention does it before.
 func (s *Service) endSoon(request, reason string) {
 	if err := schemas.CheckRequestID(request); err != nil {
-		s.metrics.Strangers.Inc()
+		s.metrics.Refused.Inc()
 		s.d.Logger.Debug("not ending a request", "error", err)
 		return
 	}

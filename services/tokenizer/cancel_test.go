@@ -23,7 +23,7 @@ func (r *rig) prompt(body string) {
 }
 
 // Only the system's own stop is "stop": a cut answer would look complete.
-func TestCancelledByStrangers(t *testing.T) {
+func TestCancelledByProducers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
 	body, _ := proto.Marshal(&pb.Cancel{RequestId: "one", Reason: "stop"})

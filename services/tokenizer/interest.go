@@ -34,7 +34,7 @@ func (s *Service) onProbe(m *nats.Msg) {
 	request, stream, err := s.d.Subjects.ParseProbe(m.Subject)
 	switch {
 	case err != nil:
-		s.metrics.Strangers.Inc()
+		s.metrics.Refused.Inc()
 	case stream == 0:
 		s.deserted(request)
 	default:

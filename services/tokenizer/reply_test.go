@@ -14,7 +14,7 @@ import (
 
 func fromJSON(data []byte, m proto.Message) error { return protojson.Unmarshal(data, m) }
 
-// vault is what strangers must not reach: a bucket and a stream.
+// vault is what producers must not reach: a bucket and a stream.
 type vault struct {
 	r  *rig
 	kv jetstream.KeyValue
@@ -40,7 +40,7 @@ func newVault(r *rig) *vault {
 	return v
 }
 
-// check finds what a stranger did.
+// check finds what a producer did.
 func (v *vault) check() {
 	v.r.t.Helper()
 	if e, err := v.kv.Get(v.r.ctx(), "key"); err != nil || string(e.Value()) != "untouched" {
@@ -54,13 +54,13 @@ func (v *vault) check() {
 		v.r.t.Errorf("the stream has %d messages", n)
 	}
 	if _, err := v.r.log.Last(v.r.ctx(), "victim"); err == nil {
-		v.r.t.Errorf("a stranger wrote a token log")
+		v.r.t.Errorf("a producer wrote a token log")
 	}
 }
 
 // Whoever may publish to a service's subject gets it to publish nowhere that
 // is not an inbox, whatever the service answers.
-func TestStrangersReplySubjects(t *testing.T) {
+func TestForbiddenReplySubjects(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 0)
 	s, v := r.replica(), newVault(r)
@@ -100,7 +100,7 @@ func TestStrangersReplySubjects(t *testing.T) {
 
 // A prompt names its reply subject in a header or in its body; neither is
 // published to when it is not the producer's, refusals included.
-func TestStrangersReplyTo(t *testing.T) {
+func TestForbiddenReplyTo(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
 	v := newVault(r)

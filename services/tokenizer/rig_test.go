@@ -14,8 +14,8 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
@@ -102,7 +102,7 @@ func (r *rig) deployment() *deployment.Deployment {
 	}
 	r.t.Cleanup(conn.Close)
 	d, err := deployment.Open(r.t.Context(), deployment.Settings{
-		Conn: conn, Model: m, Prefix: schemas.DefaultPrefix, Hops: schemas.HopsCore, Wire: forward.WireF32,
+		Conn: conn, Model: m, Prefix: schemas.DefaultPrefix, Hops: schemas.HopsCore, Wire: tensor.F32,
 		LogBytes: r.bounds.logBytes, Telemetry: tel, Traffic: traffic, Logger: log,
 	})
 	if err != nil {

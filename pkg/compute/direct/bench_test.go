@@ -5,14 +5,14 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
 
 // BenchmarkDecode is one step of a batch on the demo model.
 func BenchmarkDecode(b *testing.B) {
 	for _, batch := range []int{1, 8, 32} {
 		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {
-			r, _ := load(b, "../../../models/demo", forward.WireBF16)
+			r, _ := load(b, "../../../models/demo", tensor.BF16)
 			benchSteps(b, r, batch)
 		})
 	}
@@ -51,7 +51,7 @@ func benchSteps(b *testing.B, r *Runner, batch int) {
 
 // BenchmarkPrefill is a prompt of 500 tokens in one step on the demo model.
 func BenchmarkPrefill(b *testing.B) {
-	r, _ := load(b, "../../../models/demo", forward.WireBF16)
+	r, _ := load(b, "../../../models/demo", tensor.BF16)
 	const tokens = 500
 	ids := make([]uint32, tokens)
 	for i := range ids {

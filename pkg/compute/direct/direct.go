@@ -13,23 +13,24 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/request/sampling"
 )
 
 // Runner runs batches of sequences. One goroutine uses it.
 type Runner struct {
-	step    forward.Step
-	local   *forward.Local
-	trunk   *forward.Trunk
-	steps   int64
-	kv      *kvcache.Pool
-	sampler sampling.Sampler
-	rows    []forward.Row
+	step     forward.Step
+	local    *forward.Local
+	backbone *forward.Backbone
+	steps    int64
+	kv       *kvcache.Pool
+	sampler  sampling.Sampler
+	rows     []forward.Row
 }
 
 // Settings of a runner.
 type Settings struct {
-	Wire         forward.Wire
+	Wire         tensor.Wire
 	MaxPositions int
 	// KVBytes is the memory for keys and values.
 	KVBytes int64
@@ -39,9 +40,9 @@ type Settings struct {
 //
 //nolint:contextcheck,nolintlint // a model is loaded whole
 func New(m *model.Model, p *pool.Pool, s Settings) (*Runner, error) {
-	trunk, err := forward.LoadTrunk(m, p, s.MaxPositions)
+	backbone, err := forward.LoadBackbone(m, p, s.MaxPositions)
 	if err != nil {
-		return nil, fmt.Errorf("loading the trunk: %w", err)
+		return nil, fmt.Errorf("loading the backbone: %w", err)
 	}
 	router, err := forward.LoadRouter(m, p)
 	if err != nil {
@@ -51,12 +52,12 @@ func New(m *model.Model, p *pool.Pool, s Settings) (*Runner, error) {
 	if err := device.LoadAll(context.Background(), cpu, m.Spec); err != nil {
 		return nil, fmt.Errorf("loading the experts: %w", err)
 	}
-	kv, err := kvcache.NewPool(trunk.Shape(), s.KVBytes)
+	kv, err := kvcache.NewPool(backbone.Shape(), s.KVBytes)
 	if err != nil {
 		return nil, err
 	}
 	local := &forward.Local{Router: router, Experts: cpu, Wire: s.Wire}
-	return &Runner{step: forward.Step{Trunk: trunk, MoE: local}, local: local, trunk: trunk, kv: kv}, nil
+	return &Runner{step: forward.Step{Backbone: backbone, MoE: local}, local: local, backbone: backbone, kv: kv}, nil
 }
 
 // Sequence is one request on its way.
@@ -120,4 +121,4 @@ func (r *Runner) forward(ctx context.Context, seqs []*Sequence, all bool, each f
 }
 
 // WeightBytes is how many bytes of weights all steps so far have read.
-func (r *Runner) WeightBytes() int64 { return r.steps*r.trunk.Bytes() + r.local.Read() }
+func (r *Runner) WeightBytes() int64 { return r.steps*r.backbone.Bytes() + r.local.Read() }

@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/switchyard/switchyard/kernels/pool"
-	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/request/sampling"
 )
 
@@ -20,7 +20,7 @@ const goldenRoot = "../model/testdata/golden"
 
 var greedy = sampling.Params{TopP: 1, Logprobs: -1}
 
-func load(t testing.TB, dir string, wire forward.Wire) (*Runner, *model.Model) {
+func load(t testing.TB, dir string, wire tensor.Wire) (*Runner, *model.Model) {
 	t.Helper()
 	m, err := model.Open(dir)
 	if err != nil {
@@ -65,7 +65,7 @@ func TestGolden(t *testing.T) {
 		goldenRoot + "/qwen2_moe-mixed", "../../../models/demo",
 	} {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
-			r, m := load(t, dir, forward.WireF32)
+			r, m := load(t, dir, tensor.F32)
 			checkLogits(t, r, dir, m.Spec.Vocab)
 			checkGreedy(t, r, dir)
 		})
@@ -141,7 +141,7 @@ func maxDiff(a, b []float32) (d float64) {
 // Any batch, any split of a prompt, with or without messages' rounding: a
 // sequence's tokens do not depend on its company.
 func TestBatchInvariant(t *testing.T) {
-	for _, wire := range []forward.Wire{forward.WireF32, forward.WireBF16} {
+	for _, wire := range []tensor.Wire{tensor.F32, tensor.BF16} {
 		t.Run(string(wire), func(t *testing.T) {
 			r, _ := load(t, "../../../models/demo", wire)
 			const n, tokens = 9, 12

@@ -1,7 +1,7 @@
 // Package forward is the computation of a Mixture-of-Experts model, cut where
 // the pipeline cuts it:
 //
-//	Trunk   embedding, attention, norms, shared and dense experts, LM head  (attention service)
+//	Backbone   embedding, attention, norms, shared and dense experts, LM head  (attention service)
 //	Router  logits, top-k, routing weights                                  (gate service)
 //	Expert  a routed expert's weights; rows computed with loaded ones       (expert hosts)
 //	Combine the sum of a row's expert outputs in slot order                 (aggregator)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
 
 // ErrNotWarm says that an expert's weights are not loaded here.
@@ -145,14 +146,14 @@ func (s *ExpertScratch) giveBack(from Lender) {
 func (s *ExpertScratch) compute(p *pool.Pool, in Routed, out []float32) {
 	first := s.groups[0].expert
 	d, n := first.hidden(), len(in.Expert)
-	s.x, s.y = Resize(s.x, n*d), Resize(s.y, n*d)
+	s.x, s.y = tensor.Resize(s.x, n*d), tensor.Resize(s.y, n*d)
 	eachRow(workers{Pool: p}, n, d/8, func(from, to int) {
 		for at := from; at < to; at++ {
 			src := int(in.Source[s.order[at]])
 			copy(s.x[at*d:(at+1)*d], in.X[src*d:(src+1)*d])
 		}
 	})
-	s.inner = Resize(s.inner, first.floatsFor(n))
+	s.inner = tensor.Resize(s.inner, first.floatsFor(n))
 	s.run(p, d)
 	eachRow(workers{Pool: p}, n, d/2, func(from, to int) {
 		for at := from; at < to; at++ {

@@ -11,6 +11,7 @@ import (
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
 
 // tiny is a synthetic model: 2 MoE layers, 4 experts, 2 of them a token.
@@ -44,11 +45,11 @@ func threads(t testing.TB) *pool.Pool {
 
 // rig is everything of a model in one place.
 type rig struct {
-	m      *model.Model
-	trunk  *Trunk
-	router *Router
-	loaded *loaded
-	kv     *kvcache.Pool
+	m        *model.Model
+	backbone *Backbone
+	router   *Router
+	loaded   *loaded
+	kv       *kvcache.Pool
 }
 
 func newRig(t testing.TB, m *model.Model) *rig {
@@ -56,13 +57,13 @@ func newRig(t testing.TB, m *model.Model) *rig {
 	p := threads(t)
 	r := &rig{m: m, loaded: warm(t, m, p)}
 	var err error
-	if r.trunk, err = LoadTrunk(m, p, 256); err != nil {
+	if r.backbone, err = LoadBackbone(m, p, 256); err != nil {
 		t.Fatal(err)
 	}
 	if r.router, err = LoadRouter(m, p); err != nil {
 		t.Fatal(err)
 	}
-	if r.kv, err = kvcache.NewPool(r.trunk.Shape(), 32<<20); err != nil {
+	if r.kv, err = kvcache.NewPool(r.backbone.Shape(), 32<<20); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -111,8 +112,8 @@ func warm(t testing.TB, m *model.Model, p *pool.Pool) *loaded {
 	return out
 }
 
-func (r *rig) step(w Wire) *Step {
-	return &Step{Trunk: r.trunk, MoE: &Local{Router: r.router, Experts: r.loaded, Wire: w}}
+func (r *rig) step(w tensor.Wire) *Step {
+	return &Step{Backbone: r.backbone, MoE: &Local{Router: r.router, Experts: r.loaded, Wire: w}}
 }
 
 func (r *rig) table(t testing.TB, positions int) *kvcache.Table {

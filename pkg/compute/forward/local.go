@@ -2,6 +2,8 @@ package forward
 
 import (
 	"context"
+
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
 
 // Experts computes routed rows with experts that are loaded. See
@@ -15,7 +17,7 @@ type Experts interface {
 type Local struct {
 	Router  *Router
 	Experts Experts
-	Wire    Wire
+	Wire    tensor.Wire
 
 	routes   Routes
 	scratch  ExpertScratch
@@ -32,7 +34,7 @@ func (m *Local) Start(_ context.Context, layer int, x []float32) (Pending, error
 		return nil, err
 	}
 	m.fill(layer)
-	m.partials = Resize(m.partials, m.routes.K*len(x))
+	m.partials = tensor.Resize(m.partials, m.routes.K*len(x))
 	if err := m.Experts.Compute(m.routed, m.partials, &m.scratch); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
 
 // Routes are the chosen experts of R rows: (R, K) ids and weights. The column
@@ -86,7 +87,7 @@ func normalise(w []float32) {
 
 func (r *Routes) resize(rows, k, experts int) {
 	r.K = k
-	r.Expert = Resize(r.Expert, rows*k)
-	r.Weight = Resize(r.Weight, rows*k)
-	r.scratch = Resize(r.scratch, rows*experts)
+	r.Expert = tensor.Resize(r.Expert, rows*k)
+	r.Weight = tensor.Resize(r.Weight, rows*k)
+	r.scratch = tensor.Resize(r.scratch, rows*experts)
 }

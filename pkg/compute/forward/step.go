@@ -10,6 +10,7 @@ import (
 
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
 
 // Row is one token of a step.
@@ -41,9 +42,9 @@ type Watcher interface {
 // Step is the state of one microbatch in its way through the layers. It is
 // reused; one step at a time.
 type Step struct {
-	Trunk *Trunk
-	MoE   MoE
-	Watch Watcher // nil: nobody watches
+	Backbone *Backbone
+	MoE      MoE
+	Watch    Watcher // nil: nobody watches
 	// Progress counts each piece of a layer and of the logits; nil: nobody looks.
 	Progress *Progress
 
@@ -60,7 +61,7 @@ type Step struct {
 // them must be in the cache.
 func (s *Step) Run(ctx context.Context, rows []Row) error {
 	s.prepare(rows)
-	for l := range s.Trunk.layers {
+	for l := range s.Backbone.layers {
 		if err := s.layer(ctx, l); err != nil {
 			return fmt.Errorf("layer %d: %w", l, err)
 		}
@@ -83,29 +84,29 @@ func (s *Step) Logits(ctx context.Context, each func(row int, logits []float32))
 			s.wanted = append(s.wanted, i)
 		}
 	}
-	for rows := range slices.Chunk(s.wanted, max(1, cmp.Or(s.atOnce, logitsAtOnce)/s.Trunk.head.N)) {
+	for rows := range slices.Chunk(s.wanted, max(1, cmp.Or(s.atOnce, logitsAtOnce)/s.Backbone.head.N)) {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("logits: %w", err)
 		}
 		s.lmHead(rows)
 		for i, row := range rows {
-			each(row, s.logits[i*s.Trunk.head.N:(i+1)*s.Trunk.head.N])
+			each(row, s.logits[i*s.Backbone.head.N:(i+1)*s.Backbone.head.N])
 			s.Progress.Tick()
 		}
 	}
 	return nil
 }
 
-func (s *Step) workers() workers { return workers{s.Trunk.p, s.Progress} }
+func (s *Step) workers() workers { return workers{s.Backbone.p, s.Progress} }
 
 func (s *Step) prepare(rows []Row) {
-	t, n := s.Trunk, len(rows)
+	t, n := s.Backbone, len(rows)
 	d := t.spec.Hidden
 	s.rows = rows
-	s.x, s.norm = Resize(s.x, n*d), Resize(s.norm, n*d)
-	s.block, s.shared = Resize(s.block, n*d), Resize(s.shared, n*d)
-	s.qkv = Resize(s.qkv, n*(t.spec.Heads+2*t.spec.KVHeads)*t.spec.HeadDim)
-	s.attn = Resize(s.attn, n*t.spec.Heads*t.spec.HeadDim)
+	s.x, s.norm = tensor.Resize(s.x, n*d), tensor.Resize(s.norm, n*d)
+	s.block, s.shared = tensor.Resize(s.block, n*d), tensor.Resize(s.shared, n*d)
+	s.qkv = tensor.Resize(s.qkv, n*(t.spec.Heads+2*t.spec.KVHeads)*t.spec.HeadDim)
+	s.attn = tensor.Resize(s.attn, n*t.spec.Heads*t.spec.HeadDim)
 	for i, r := range rows {
 		t.embed.row(s.x[i*d:(i+1)*d], r.ID)
 	}
@@ -127,7 +128,7 @@ func (s *Step) layer(ctx context.Context, l int) error {
 	_, endAttention := s.begin(ctx, "attention", l)
 	s.attention(l)
 	endAttention()
-	tl := &s.Trunk.layers[l]
+	tl := &s.Backbone.layers[l]
 	if tl.dense != nil {
 		s.feed(tl.dense, s.block)
 		cpu.Add(s.x, s.block)
@@ -153,7 +154,7 @@ func (s *Step) layer(ctx context.Context, l int) error {
 // attention adds the attention block to x and leaves norm = RMSNorm(x) for
 // what follows.
 func (s *Step) attention(l int) {
-	tl, n := &s.Trunk.layers[l], len(s.rows)
+	tl, n := &s.Backbone.layers[l], len(s.rows)
 	s.normalise(tl.inputNorm)
 	matMul(s.workers(), s.qkv, s.norm, n, tl.qkv)
 	s.storeKV(l, tl)
@@ -164,17 +165,17 @@ func (s *Step) attention(l int) {
 }
 
 func (s *Step) normalise(weight []float32) {
-	d := s.Trunk.spec.Hidden
+	d := s.Backbone.spec.Hidden
 	eachRow(s.workers(), len(s.rows), d, func(from, to int) {
 		for r := from; r < to; r++ {
-			cpu.RMSNorm(s.norm[r*d:(r+1)*d], s.x[r*d:(r+1)*d], weight, s.Trunk.spec.NormEps)
+			cpu.RMSNorm(s.norm[r*d:(r+1)*d], s.x[r*d:(r+1)*d], weight, s.Backbone.spec.NormEps)
 		}
 	})
 }
 
 // storeKV adds biases, rotates queries and keys, and writes keys and values.
-func (s *Step) storeKV(l int, tl *trunkLayer) {
-	sp := &s.Trunk.spec
+func (s *Step) storeKV(l int, tl *backboneLayer) {
+	sp := &s.Backbone.spec
 	eachRow(s.workers(), len(s.rows), 2*(sp.Heads+2*sp.KVHeads)*sp.HeadDim, func(from, to int) {
 		for i := from; i < to; i++ {
 			s.storeRow(i, l, tl)
@@ -182,14 +183,14 @@ func (s *Step) storeKV(l int, tl *trunkLayer) {
 	})
 }
 
-func (s *Step) storeRow(i, l int, tl *trunkLayer) {
-	sp, r := &s.Trunk.spec, s.rows[i]
+func (s *Step) storeRow(i, l int, tl *backboneLayer) {
+	sp, r := &s.Backbone.spec, s.rows[i]
 	c, width := sp.HeadDim, (sp.Heads+2*sp.KVHeads)*sp.HeadDim
 	row := s.qkv[i*width : (i+1)*width]
 	if tl.qkvBias != nil {
 		cpu.Add(row, tl.qkvBias)
 	}
-	cos, sin := s.Trunk.rotation(r.Position)
+	cos, sin := s.Backbone.rotation(r.Position)
 	for h := range sp.Heads + sp.KVHeads {
 		cpu.RoPE(row[h*c:(h+1)*c], cos, sin)
 	}
@@ -199,27 +200,27 @@ func (s *Step) storeRow(i, l int, tl *trunkLayer) {
 	}
 }
 
-func (t *Trunk) rotation(position int) (cos, sin []float32) {
+func (t *Backbone) rotation(position int) (cos, sin []float32) {
 	half := t.spec.HeadDim / 2
 	at := position * half
 	return t.cos[at : at+half], t.sin[at : at+half]
 }
 
-func (s *Step) attend(l int, tl *trunkLayer) {
-	sp := &s.Trunk.spec
+func (s *Step) attend(l int, tl *backboneLayer) {
+	sp := &s.Backbone.spec
 	last := s.rows[len(s.rows)-1].Position + 1
 	nanos := sp.Heads * sp.HeadDim * last * 4 / flopsPerNano
 	eachRow(s.workers(), len(s.rows), nanos, func(from, to int) {
-		scratch := s.Trunk.scratches.get()
+		scratch := s.Backbone.scratches.get()
 		for r := from; r < to; r++ {
 			s.attendRow(r, l, tl.window, scratch)
 		}
-		s.Trunk.scratches.put(scratch)
+		s.Backbone.scratches.put(scratch)
 	})
 }
 
 func (s *Step) attendRow(i, l, window int, scratch *attendScratch) {
-	sp, r := &s.Trunk.spec, s.rows[i]
+	sp, r := &s.Backbone.spec, s.rows[i]
 	heads := cpu.Heads{KV: sp.KVHeads, Group: sp.Heads / sp.KVHeads, Dim: sp.HeadDim}
 	q := s.qkv[i*(sp.Heads+2*sp.KVHeads)*sp.HeadDim:]
 	out := s.attn[i*sp.Heads*sp.HeadDim:]
@@ -227,7 +228,7 @@ func (s *Step) attendRow(i, l, window int, scratch *attendScratch) {
 	if window > 0 {
 		start = max(0, end-window)
 	}
-	scratch.floats = Resize(scratch.floats, cpu.AttendScratch(heads, end))
+	scratch.floats = tensor.Resize(scratch.floats, cpu.AttendScratch(heads, end))
 	scratch.pages = r.Table.Layer(scratch.pages[:0], l, end)
 	scale := float32(1 / math.Sqrt(float64(sp.HeadDim)))
 	cpu.Attend(out, q, heads, scratch.pages, start, end, scale, scratch.floats)
@@ -235,15 +236,15 @@ func (s *Step) attendRow(i, l, window int, scratch *attendScratch) {
 
 func (s *Step) feed(f *ffn, dst []float32) {
 	n := len(s.rows)
-	s.inner = Resize(s.inner, f.floatsFor(n))
+	s.inner = tensor.Resize(s.inner, f.floatsFor(n))
 	f.run(s.workers(), dst, s.norm, n, s.inner)
 }
 
 // sharedExpert fills shared (R, D), scaled by its sigmoid gate.
-func (s *Step) sharedExpert(tl *trunkLayer) {
+func (s *Step) sharedExpert(tl *backboneLayer) {
 	s.feed(tl.shared, s.shared)
-	n, d := len(s.rows), s.Trunk.spec.Hidden
-	gate := Resize(s.inner, n)
+	n, d := len(s.rows), s.Backbone.spec.Hidden
+	gate := tensor.Resize(s.inner, n)
 	cpu.MatMul(gate, 1, s.norm, d, n, tl.sharedGate, 0, tl.sharedGate.Panels())
 	for r := range n {
 		cpu.Scale(s.shared[r*d:(r+1)*d], cpu.Sigmoid(gate[r]))
@@ -252,11 +253,11 @@ func (s *Step) sharedExpert(tl *trunkLayer) {
 
 // lmHead fills logits (len(rows), V).
 func (s *Step) lmHead(rows []int) {
-	t, d := s.Trunk, s.Trunk.spec.Hidden
+	t, d := s.Backbone, s.Backbone.spec.Hidden
 	for n, i := range rows {
 		cpu.RMSNorm(s.norm[n*d:(n+1)*d], s.x[i*d:(i+1)*d], t.finalNorm, t.spec.NormEps)
 	}
-	s.logits = Resize(s.logits, len(rows)*t.head.N)
+	s.logits = tensor.Resize(s.logits, len(rows)*t.head.N)
 	matMul(s.workers(), s.logits, s.norm[:len(rows)*d], len(rows), t.head)
 }
 

@@ -9,9 +9,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
 
-var wires = []Wire{WireF32, WireBF16}
+var wires = []tensor.Wire{tensor.F32, tensor.BF16}
 
 // The layer of many rows is the layer of each row, whatever the wire.
 func TestLocalRowInvariant(t *testing.T) {
@@ -34,7 +35,7 @@ func TestLocalRowInvariant(t *testing.T) {
 		outs = append(outs, all)
 	}
 	rounded := slices.Clone(outs[1])
-	if WireBF16.Round(rounded); !same(rounded, outs[1]) {
+	if tensor.BF16.Round(rounded); !same(rounded, outs[1]) {
 		t.Error("the block did not cross the wire")
 	}
 	if same(outs[0], outs[1]) {
@@ -166,7 +167,7 @@ func TestCompany(t *testing.T) {
 	r := newRig(t, tiny(t))
 	vocab := r.m.Spec.Vocab
 	lengths := []int{40, 1, 33, 7}
-	step := r.step(WireBF16)
+	step := r.step(tensor.BF16)
 	var want []float32
 	var rows []Row
 	for i, n := range lengths {
@@ -192,9 +193,9 @@ func TestCompany(t *testing.T) {
 func TestLogitsInSlices(t *testing.T) {
 	r := newRig(t, tiny(t))
 	vocab, prompt := r.m.Spec.Vocab, ids(9, r.m.Spec.Vocab)
-	want := prefill(t, r.step(WireBF16), r.table(t, 9), prompt, []int{9})
+	want := prefill(t, r.step(tensor.BF16), r.table(t, 9), prompt, []int{9})
 	for _, rows := range []int{0, 1, 2, 4, 9, 100} {
-		s := r.step(WireBF16)
+		s := r.step(tensor.BF16)
 		s.atOnce = max(1, rows*vocab)
 		if got := prefill(t, s, r.table(t, 9), prompt, []int{9}); !same(got, want) {
 			t.Errorf("%d rows at once: other logits", rows)
@@ -208,7 +209,7 @@ func TestLogitsInSlices(t *testing.T) {
 // A step says that it gets on while it is in a layer, and with each row's logits.
 func TestProgress(t *testing.T) {
 	r := newRig(t, tiny(t))
-	s := r.step(WireBF16)
+	s := r.step(tensor.BF16)
 	s.Progress = &Progress{}
 	rows := []Row{{Table: r.table(t, 2), ID: 5, Logits: true}, {Table: r.table(t, 2), ID: 6, Logits: true}}
 	var seen []uint64
@@ -242,7 +243,7 @@ func (w watchedMoE) Start(ctx context.Context, layer int, x []float32) (Pending,
 
 func TestNoLogitsWanted(t *testing.T) {
 	r := newRig(t, tiny(t))
-	got, err := logitsOf(r.step(WireF32), []Row{{Table: r.table(t, 1), ID: 5}})
+	got, err := logitsOf(r.step(tensor.F32), []Row{{Table: r.table(t, 1), ID: 5}})
 	if err != nil || len(got) != 0 {
 		t.Errorf("%d logits, %v", len(got), err)
 	}
@@ -269,7 +270,7 @@ func TestStepFails(t *testing.T) {
 		{"in the wait", context.Background(), failing{wait: gone}, gone},
 		{"cancelled", cancelled, failing{}, context.Canceled},
 	} {
-		s := &Step{Trunk: r.trunk, MoE: tc.moe}
+		s := &Step{Backbone: r.backbone, MoE: tc.moe}
 		if err := s.Run(tc.ctx, []Row{{Table: r.table(t, 1), ID: 5}}); !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v, want %v", tc.name, err, tc.want)
 		}
@@ -286,7 +287,7 @@ func (w *watching) Begin(ctx context.Context, part string, _ int) (context.Conte
 
 func TestWatched(t *testing.T) {
 	r := newRig(t, tiny(t))
-	s, w := r.step(WireF32), &watching{}
+	s, w := r.step(tensor.F32), &watching{}
 	s.Watch = w
 	if err := s.Run(context.Background(), []Row{{Table: r.table(t, 1), ID: 5}}); err != nil {
 		t.Fatal(err)
@@ -298,7 +299,7 @@ func TestWatched(t *testing.T) {
 }
 
 func TestElementBytes(t *testing.T) {
-	if WireF32.ElementBytes() != 4 || WireBF16.ElementBytes() != 2 {
+	if tensor.F32.ElementBytes() != 4 || tensor.BF16.ElementBytes() != 2 {
 		t.Error("element sizes")
 	}
 }

@@ -6,15 +6,15 @@ package batching
 
 // Policy bounds microbatches.
 type Policy struct {
-	// Lanes is how many microbatches may be in flight at once, so that one's
+	// Microbatches is how many microbatches may be in flight at once, so that one's
 	// messages hide behind another's compute.
-	Lanes int
-	// MinRows is the fewest decode rows for which another lane is worth its messages.
+	Microbatches int
+	// MinRows is the fewest decode rows for which another worker is worth its messages.
 	MinRows int
 	// MaxRows bounds the rows of a microbatch, decode and prefill together.
 	MaxRows int
 	// MaxSeconds is about how long a microbatch with prefill may take; 0 is no
-	// bound. Whatever waits for a lane waits for that.
+	// bound. Whatever waits for a worker waits for that.
 	MaxSeconds float64
 	// MinPrefill is how many rows are taken of a prompt however long they take:
 	// fewer would take nearly as long, because the weights are read for them, too.
@@ -97,9 +97,9 @@ func decodeRows(ready []Item) (n int) {
 	return n
 }
 
-// share is how many decode rows one microbatch takes, so that the lanes are
+// share is how many decode rows one microbatch takes, so that the workers are
 // evenly filled.
 func (p Policy) share(decoding int) int {
-	lanes := max(1, min(p.Lanes, decoding/max(1, p.MinRows)))
-	return (decoding + lanes - 1) / lanes
+	workers := max(1, min(p.Microbatches, decoding/max(1, p.MinRows)))
+	return (decoding + workers - 1) / workers
 }

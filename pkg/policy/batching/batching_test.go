@@ -8,7 +8,7 @@ import (
 )
 
 func TestNext(t *testing.T) {
-	p := Policy{Lanes: 2, MinRows: 4, MaxRows: 64}
+	p := Policy{Microbatches: 2, MinRows: 4, MaxRows: 64}
 	decode := func(n int) []Item { return make([]Item, n) }
 	for _, tc := range []struct {
 		name     string
@@ -40,7 +40,7 @@ func TestNext(t *testing.T) {
 func TestNextBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := Policy{
-			Lanes: rapid.IntRange(1, 4).Draw(t, "lanes"), MinRows: rapid.IntRange(1, 16).Draw(t, "min"),
+			Microbatches: rapid.IntRange(1, 4).Draw(t, "workers"), MinRows: rapid.IntRange(1, 16).Draw(t, "min"),
 			MaxRows: rapid.IntRange(1, 100).Draw(t, "max"), MaxSeconds: rapid.Float64Range(0, 1).Draw(t, "seconds"),
 			MinPrefill: rapid.IntRange(0, 20).Draw(t, "min prefill"),
 		}

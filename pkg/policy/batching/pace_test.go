@@ -22,7 +22,7 @@ func (m machine) run(p Policy, pace *Pace, it Item) (rows []int, seconds []float
 }
 
 func TestPaceBoundsTime(t *testing.T) {
-	p := Policy{Lanes: 1, MinRows: 8, MaxRows: 256, MaxSeconds: 0.25, MinPrefill: 4}
+	p := Policy{Microbatches: 1, MinRows: 8, MaxRows: 256, MaxSeconds: 0.25, MinPrefill: 4}
 	for _, tc := range []struct {
 		name   string
 		m      machine
@@ -55,7 +55,7 @@ func TestPaceBoundsTime(t *testing.T) {
 
 // One microbatch that somebody's death made slow does not count for long.
 func TestPaceForgets(t *testing.T) {
-	p, pace := Policy{Lanes: 1, MaxRows: 256, MaxSeconds: 0.25}, &Pace{}
+	p, pace := Policy{Microbatches: 1, MaxRows: 256, MaxSeconds: 0.25}, &Pace{}
 	m := machine{base: 0.005, row: 0.0005}
 	m.run(p, pace, Item{Prefill: 2000})
 	pace.Observe(256, 4, 0, 0)

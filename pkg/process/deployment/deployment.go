@@ -1,5 +1,5 @@
 // Package deployment is what all services of one model share: the connection,
-// the names, the model, and what tells them from strangers.
+// the names, the model, and what tells them from others.
 package deployment
 
 import (
@@ -16,8 +16,8 @@ import (
 
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/kernels/pool"
-	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
@@ -36,7 +36,7 @@ type Settings struct {
 	// Name of the model in subjects; the model's own if empty.
 	Name string
 	Hops schemas.Hops
-	Wire forward.Wire
+	Wire tensor.Wire
 	// Version of the build, as semantic versioning writes it.
 	Version string
 	// LogAge is how long token logs are kept; 0 is the default.

@@ -63,7 +63,7 @@ func (t *Traffic) Handled(subject string, bytes int, outcome bus.Outcome) {
 }
 
 // Refused counts a message that came where it may not.
-func (t *Traffic) Refused(string) { t.metrics.Strangers.Inc() }
+func (t *Traffic) Refused(string) { t.metrics.Refused.Inc() }
 
 // Panicked counts a handler's panic.
 func (t *Traffic) Panicked(string) { t.metrics.Panics.Inc() }

@@ -26,7 +26,7 @@ func TestTrafficByKindOfStream(t *testing.T) {
 		"switchyard_late_total":              1,
 		"switchyard_redeliveries_total":      1,
 		"switchyard_poisoned_total":          1,
-		"switchyard_strangers_total":         1,
+		"switchyard_refused_messages_total":  1,
 		"switchyard_panics_total":            1,
 	} {
 		if got := total(t, registry, name); got != want {

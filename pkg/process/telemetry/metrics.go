@@ -36,8 +36,8 @@ type Metrics struct {
 	Late prometheus.Counter
 	// Repeats counts messages whose key had been handled before.
 	Repeats prometheus.Counter
-	// Strangers counts messages refused: another version, model or numeric class, or unreadable.
-	Strangers prometheus.Counter
+	// Refused counts messages refused: another version, model or numeric class, or unreadable.
+	Refused prometheus.Counter
 	// Poisoned counts messages that no attempt can handle, and that were taken off their queue.
 	Poisoned prometheus.Counter
 	// LogNoise counts messages in token logs that readers passed over.
@@ -69,7 +69,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Reissues:       counter("reissues_total", "Groups of rows sent again because their block was late."),
 		Late:           counter("late_total", "Messages dropped because their deadline had passed."),
 		Repeats:        counter("repeats_total", "Messages whose key had been handled before."),
-		Strangers:      counter("strangers_total", "Messages refused: unreadable, or of another version, model or numeric class."),
+		Refused:        counter("refused_messages_total", "Messages refused: unreadable, or of another version, model or numeric class."),
 		Poisoned:       counter("poisoned_total", "Messages that no attempt can handle, taken off their queue."),
 		LogNoise:       counter("log_noise_total", "Messages in token logs that readers passed over: unreadable, or out of place."),
 		Panics:         counter("panics_total", "Handlers' panics that were recovered; each is a fault of the program."),
@@ -80,7 +80,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	r.MustRegister(
 		m.requests, m.tokens, m.stepDuration, m.layerHop, m.expertRows, m.expertTime, m.batchRows,
 		m.redeliveries, m.KVPages, m.QueueDepth, m.busMessages, m.busBytes, m.Sequences, m.StreamFill,
-		m.Reissues, m.Late, m.Repeats, m.Strangers, m.Poisoned, m.LogNoise, m.Panics, m.RefusedReplies,
+		m.Reissues, m.Late, m.Repeats, m.Refused, m.Poisoned, m.LogNoise, m.Panics, m.RefusedReplies,
 		m.genAI.request, m.genAI.firstToken, m.genAI.perToken,
 	)
 	m.begin()

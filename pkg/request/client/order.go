@@ -18,7 +18,7 @@ const maxEnds = 10
 // Tokens and scores count separately. A terminal chunk is last: it waits for
 // everything before it, so that a stream with a hole has no end.
 type order struct {
-	tokens, scores lane
+	tokens, scores series
 	scored         bool // scores were asked for
 	last           *pb.Chunk
 	ends           int // how often the terminal chunk came
@@ -27,7 +27,7 @@ type order struct {
 
 // newOrder expects tokens from an index on.
 func newOrder(from int32, scored bool) *order {
-	return &order{tokens: newLane(from), scores: newLane(0), scored: scored}
+	return &order{tokens: newSeries(from), scores: newSeries(0), scored: scored}
 }
 
 // add returns the chunks that are due after c has come. None comes after the terminal one.
@@ -108,17 +108,17 @@ func (o *order) from() int32 {
 	return o.tokens.next
 }
 
-// lane puts chunks of one kind in the order of their indices.
-type lane struct {
+// series puts chunks of one kind in the order of their indices.
+type series struct {
 	next  int32
 	count int                 // chunks that came, repeats too
 	early map[int32]*pb.Chunk // by first index
 }
 
-func newLane(from int32) lane { return lane{next: from, early: map[int32]*pb.Chunk{}} }
+func newSeries(from int32) series { return series{next: from, early: map[int32]*pb.Chunk{}} }
 
 // add takes a chunk with the indices from first to last, and returns those that are due.
-func (l *lane) add(c *pb.Chunk, first, last int32) (ready []*pb.Chunk, err error) {
+func (l *series) add(c *pb.Chunk, first, last int32) (ready []*pb.Chunk, err error) {
 	l.count++
 	switch {
 	case last < l.next:

@@ -16,9 +16,9 @@ func (r *rig) put(request string, data []byte) {
 	}
 }
 
-// strangers are messages that have nothing to do in a log; the first once ended
+// foreign are messages that have nothing to do in a log; the first once ended
 // a request as its terminal record, the second made its log unreadable.
-func strangers(t testing.TB) [][]byte {
+func foreign(t testing.TB) [][]byte {
 	return [][]byte{
 		bytesOf(t, &pb.Chunk{RequestId: "r", Index: 4, Text: "x", FinishReason: "stop", Usage: &pb.Usage{PromptTokens: 1}}),
 		{0xff, 0xff},
@@ -34,7 +34,7 @@ func TestNoiseInALog(t *testing.T) {
 	r.put("r", []byte("before the acceptance"))
 	r.accept("r")
 	w, _ := r.claim(r.log, "r", WriterSettings{})
-	for i, data := range strangers(t) {
+	for i, data := range foreign(t) {
 		r.put("r", data)
 		appendAll(t, w, token(i))
 		r.flush(w)

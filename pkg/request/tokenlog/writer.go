@@ -294,15 +294,15 @@ func (l *Log) between(ctx context.Context, request string, c *Chain, data []byte
 		}
 		at = next.Sequence
 		passed := at > behind
-		l.each(request, c, &passed, next, func(Entry) bool { err = usurped(request, c); return false })
+		l.each(request, c, &passed, next, func(Entry) bool { err = overtaken(request, c); return false })
 		if err != nil {
 			return false, 0, err
 		}
 	}
 }
 
-// usurped says what another's record means to a writer.
-func usurped(request string, c *Chain) error {
+// overtaken says what another's record means to a writer.
+func overtaken(request string, c *Chain) error {
 	if c.end != nil {
 		return fmt.Errorf("%w: %s", ErrFinished, request)
 	}

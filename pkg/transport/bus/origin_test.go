@@ -166,7 +166,7 @@ func (r *rig) expect(got <-chan string, want string) {
 }
 
 // Who may publish to an inbox cannot make its owner publish somewhere.
-func TestStrangersAreNotAnswered(t *testing.T) {
+func TestForgedOriginIsNotAnswered(t *testing.T) {
 	r := newRig(t)
 	s := names(schemas.HopsAcked)
 	got := make(chan string, 10)

@@ -3,6 +3,7 @@ package wire
 import (
 	"fmt"
 
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -18,7 +19,7 @@ type Shape struct {
 	MaxRows func() int
 }
 
-// CheckKey refuses a stranger's key, and one of a layer or of rows that
+// CheckKey refuses the key of another version or model, and one of a layer or of rows that
 // cannot be.
 func (s *Shape) CheckKey(k *pb.Key) error {
 	if err := s.Identity.CheckKey(k); err != nil {
@@ -38,7 +39,7 @@ func (s *Shape) CheckHidden(h *pb.Hidden) (rows int, err error) {
 	if err := s.CheckKey(h.Key); err != nil {
 		return 0, err
 	}
-	if rows, err = Rows(h.Tensor, s.Hidden); err != nil {
+	if rows, err = tensor.Rows(h.Tensor, s.Hidden); err != nil {
 		return 0, err
 	}
 	if rows != int(h.Key.Rows) {
@@ -53,7 +54,7 @@ func (s *Shape) CheckDispatch(d *pb.Dispatch) (rows int, err error) {
 	if err := s.CheckKey(d.Key); err != nil {
 		return 0, err
 	}
-	if rows, err = Rows(d.Tensor, s.Hidden); err != nil {
+	if rows, err = tensor.Rows(d.Tensor, s.Hidden); err != nil {
 		return 0, err
 	}
 	n := len(d.Expert)
@@ -78,7 +79,7 @@ func (s *Shape) CheckPartial(p *pb.Partial) (rows int, err error) {
 	if err := s.CheckKey(p.Key); err != nil {
 		return 0, err
 	}
-	if rows, err = Rows(p.Tensor, s.Hidden); err != nil {
+	if rows, err = tensor.Rows(p.Tensor, s.Hidden); err != nil {
 		return 0, err
 	}
 	if rows == 0 || len(p.Row) != rows || len(p.Slot) != rows || int(p.TopK) != s.TopK {

@@ -161,7 +161,7 @@ func (x *Sampling) GetLogprobs() int32 {
 	return 0
 }
 
-// Identity says what a message was made for; a stranger is refused.
+// Identity says what a message was made for; another is refused.
 type Identity struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Version       uint32                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`

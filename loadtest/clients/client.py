@@ -4,7 +4,7 @@ It streams the same prompt twice, through `ask` as text and through `prompt`
 as JSON, and prints what it got as one JSON object.
 
     pip install nats-py
-    python stranger.py nats://127.0.0.1:4222 demo 'Once upon a time'
+    python client.py nats://127.0.0.1:4222 demo 'Once upon a time'
 """
 
 import asyncio

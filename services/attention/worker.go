@@ -13,7 +13,7 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// microbatch is what a lane takes through the layers, and what came of it.
+// microbatch is what a worker takes through the layers, and what came of it.
 type microbatch struct {
 	parts []part
 	err   error
@@ -27,15 +27,15 @@ type microbatch struct {
 type part struct {
 	s    *sequence
 	rows int
-	// Filled by the lane: the next token if the sequence's last row was in it,
+	// Filled by the worker: the next token if the sequence's last row was in it,
 	// and the scores of prompt positions.
 	sampled bool
 	choice  sampling.Choice
 	scores  []*pb.Score
 }
 
-// lane runs one microbatch at a time.
-type lane struct {
+// worker runs one microbatch at a time.
+type worker struct {
 	step    forward.Step
 	remote  *remote
 	tracer  *telemetry.Tracer
@@ -47,22 +47,22 @@ type lane struct {
 	in      chan *microbatch
 }
 
-func newLane(trunk *forward.Trunk, r *remote, tracer *telemetry.Tracer, st *stats) *lane {
-	l := &lane{remote: r, tracer: tracer, stats: st, in: make(chan *microbatch, 1)}
-	l.step = forward.Step{Trunk: trunk, MoE: r, Progress: &l.pulse.progress}
-	r.progress = &l.pulse.progress
-	return l
+func newWorker(backbone *forward.Backbone, r *remote, tracer *telemetry.Tracer, st *stats) *worker {
+	w := &worker{remote: r, tracer: tracer, stats: st, in: make(chan *microbatch, 1)}
+	w.step = forward.Step{Backbone: backbone, MoE: r, Progress: &w.pulse.progress}
+	r.progress = &w.pulse.progress
+	return w
 }
 
-func (l *lane) run(ctx context.Context, finished chan<- *microbatch) {
+func (w *worker) run(ctx context.Context, finished chan<- *microbatch) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case mb := <-l.in:
-			l.pulse.begin()
-			mb.err = l.forward(ctx, mb)
-			l.pulse.rest()
+		case mb := <-w.in:
+			w.pulse.begin()
+			mb.err = w.forward(ctx, mb)
+			w.pulse.rest()
 			select {
 			case finished <- mb:
 			case <-ctx.Done():
@@ -79,50 +79,50 @@ func (p *panicError) Error() string { return fmt.Sprintf("panic in a step: %v", 
 
 // forward takes a microbatch through the layers. What panics in it, because of
 // a message that said what nobody foresaw, fails these rows and nothing else.
-func (l *lane) forward(ctx context.Context, mb *microbatch) (err error) {
-	ctx, watch, end := beginStep(ctx, l.tracer, mb)
+func (w *worker) forward(ctx context.Context, mb *microbatch) (err error) {
+	ctx, watch, end := beginStep(ctx, w.tracer, mb)
 	defer end()
 	defer func() {
 		if v := recover(); v != nil {
 			err = &panicError{v}
-			l.stats.panicked(v, debug.Stack())
+			w.stats.panicked(v, debug.Stack())
 		}
 	}()
-	l.step.Watch = watch
-	l.rows, l.owners = l.rows[:0], l.owners[:0]
+	w.step.Watch = watch
+	w.rows, w.owners = w.rows[:0], w.owners[:0]
 	for i := range mb.parts {
-		l.appendRows(&mb.parts[i])
+		w.appendRows(&mb.parts[i])
 	}
-	return l.compute(ctx, mb)
+	return w.compute(ctx, mb)
 }
 
-func (l *lane) compute(ctx context.Context, mb *microbatch) error {
+func (w *worker) compute(ctx context.Context, mb *microbatch) error {
 	began := time.Now()
-	if err := l.step.Run(ctx, l.rows); err != nil {
+	if err := w.step.Run(ctx, w.rows); err != nil {
 		return err
 	}
-	mb.rows, mb.layers = len(l.rows), time.Since(began)
-	err := l.step.Logits(ctx, func(row int, logits []float32) {
+	mb.rows, mb.layers = len(w.rows), time.Since(began)
+	err := w.step.Logits(ctx, func(row int, logits []float32) {
 		mb.wanted++
-		l.settle(l.owners[row], l.rows[row].Position, logits)
+		w.settle(w.owners[row], w.rows[row].Position, logits)
 	})
 	if err != nil {
 		return err
 	}
 	mb.heads = time.Since(began) - mb.layers
-	l.stats.step(mb)
+	w.stats.step(mb)
 	return nil
 }
 
-func (l *lane) appendRows(p *part) {
+func (w *worker) appendRows(p *part) {
 	s := p.s
 	for i := range p.rows {
 		pos := s.done + i
 		last := pos == len(s.ids)-1
-		l.rows = append(l.rows, forward.Row{
+		w.rows = append(w.rows, forward.Row{
 			Table: s.table, ID: s.ids[pos], Position: pos, Logits: last || s.wantsScore(pos),
 		})
-		l.owners = append(l.owners, p)
+		w.owners = append(w.owners, p)
 	}
 }
 
@@ -139,14 +139,14 @@ func (s *sequence) withLogits() int {
 }
 
 // settle uses a row's logits (vocab).
-func (l *lane) settle(p *part, pos int, logits []float32) {
+func (w *worker) settle(p *part, pos int, logits []float32) {
 	s := p.s
 	if s.wantsScore(pos) {
 		p.scores = append(p.scores, score(s, pos, logits))
 	}
 	if pos == len(s.ids)-1 && s.generated() < int(s.seq.MaxTokens) {
 		p.sampled = true
-		p.choice = l.sampler.Next(logits, s.params, s.ids, s.generated())
+		p.choice = w.sampler.Next(logits, s.params, s.ids, s.generated())
 	}
 }
 

@@ -12,19 +12,19 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
 
-// Trunk is everything of a model but its gates and routed experts.
-type Trunk struct {
+// Backbone is everything of a model but its gates and routed experts.
+type Backbone struct {
 	spec      model.Spec
 	p         *pool.Pool
 	embed     embedding
-	layers    []trunkLayer
+	layers    []backboneLayer
 	finalNorm []float32
 	head      *cpu.Matrix // (V, D)
 	cos, sin  []float32   // (positions, C/2)
 	scratches scratchPool
 }
 
-type trunkLayer struct {
+type backboneLayer struct {
 	inputNorm, postNorm []float32   // (D)
 	qkv                 *cpu.Matrix // ((H+2G)·C, D)
 	qkvBias             []float32   // ((H+2G)·C), or nil
@@ -34,10 +34,10 @@ type trunkLayer struct {
 	sharedGate          *cpu.Matrix // (1, D), or nil
 }
 
-// LoadTrunk reads and packs the trunk's weights. maxPositions bounds the
+// LoadBackbone reads and packs the backbone's weights. maxPositions bounds the
 // length of a sequence.
-func LoadTrunk(m *model.Model, p *pool.Pool, maxPositions int) (*Trunk, error) {
-	t := &Trunk{spec: m.Spec, p: p, layers: make([]trunkLayer, m.Spec.Layers)}
+func LoadBackbone(m *model.Model, p *pool.Pool, maxPositions int) (*Backbone, error) {
+	t := &Backbone{spec: m.Spec, p: p, layers: make([]backboneLayer, m.Spec.Layers)}
 	for l := range t.layers {
 		if err := t.layers[l].load(m, l); err != nil {
 			return nil, fmt.Errorf("layer %d: %w", l, err)
@@ -50,7 +50,7 @@ func LoadTrunk(m *model.Model, p *pool.Pool, maxPositions int) (*Trunk, error) {
 	return t, nil
 }
 
-func (t *Trunk) loadEnds(m *model.Model) (err error) {
+func (t *Backbone) loadEnds(m *model.Model) (err error) {
 	if t.embed, err = loadEmbedding(m); err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (t *Trunk) loadEnds(m *model.Model) (err error) {
 }
 
 // Bytes is the memory of the weights that every step reads.
-func (t *Trunk) Bytes() int64 {
+func (t *Backbone) Bytes() int64 {
 	n := t.head.Bytes()
 	for i := range t.layers {
 		tl := &t.layers[i]
@@ -81,7 +81,7 @@ func (t *Trunk) Bytes() int64 {
 }
 
 // Shape is what a position needs of the KV cache.
-func (t *Trunk) Shape() kvcache.Shape {
+func (t *Backbone) Shape() kvcache.Shape {
 	return CacheShape(&t.spec)
 }
 
@@ -90,7 +90,7 @@ func CacheShape(s *model.Spec) kvcache.Shape {
 	return kvcache.Shape{Layers: s.Layers, KVHeads: s.KVHeads, HeadDim: s.HeadDim}
 }
 
-func (tl *trunkLayer) load(m *model.Model, l int) (err error) {
+func (tl *backboneLayer) load(m *model.Model, l int) (err error) {
 	at := func(r model.Role) model.Ref { return model.Ref{Role: r, Layer: l} }
 	if tl.inputNorm, err = m.Floats(at(model.InputNorm)); err != nil {
 		return err
@@ -113,7 +113,7 @@ func (tl *trunkLayer) load(m *model.Model, l int) (err error) {
 	return tl.loadFFNs(m, l)
 }
 
-func (tl *trunkLayer) loadBias(m *model.Model, at func(model.Role) model.Ref) error {
+func (tl *backboneLayer) loadBias(m *model.Model, at func(model.Role) model.Ref) error {
 	for _, role := range []model.Role{model.QBias, model.KBias, model.VBias} {
 		b, err := m.Floats(at(role))
 		if err != nil {
@@ -124,8 +124,8 @@ func (tl *trunkLayer) loadBias(m *model.Model, at func(model.Role) model.Ref) er
 	return nil
 }
 
-//nolint:contextcheck,nolintlint // the trunk is loaded whole, before anybody waits for a request
-func (tl *trunkLayer) loadFFNs(m *model.Model, l int) (err error) {
+//nolint:contextcheck,nolintlint // the backbone is loaded whole, before anybody waits for a request
+func (tl *backboneLayer) loadFFNs(m *model.Model, l int) (err error) {
 	if !m.Spec.Layer[l].MoE {
 		tl.dense, err = loadFFN(context.Background(), m, refsOf(l, 0, model.DenseGate, model.DenseUp, model.DenseDown))
 		return err
@@ -142,7 +142,7 @@ func (tl *trunkLayer) loadFFNs(m *model.Model, l int) (err error) {
 
 // makeRotations fills the rotary tables. Frequencies and angles are rounded to
 // float32 as transformers computes them.
-func (t *Trunk) makeRotations(positions int) {
+func (t *Backbone) makeRotations(positions int) {
 	half := t.spec.HeadDim / 2
 	t.cos, t.sin = make([]float32, positions*half), make([]float32, positions*half)
 	for i := range half {

@@ -1,14 +1,14 @@
-// Package strangers lets clients that we did not write stream answers from a
+// Package clients lets clients that we did not write stream answers from a
 // running server: nats-py and the nats command line. They know the contract
 // and nothing else of ours.
 //
 //	pip install nats-py
 //	go install github.com/nats-io/natscli/nats@v0.4.0
-//	SWITCHYARD_URL=nats://127.0.0.1:4222 go test ./loadtest/strangers
+//	SWITCHYARD_URL=nats://127.0.0.1:4222 go test ./loadtest/clients
 //
 // SWITCHYARD_PYTHON and SWITCHYARD_NATS_CLI name the programs if they are not
 // python3 and nats; SWITCHYARD_MODEL the model if it is not demo.
-package strangers
+package clients
 
 import (
 	"bufio"
@@ -73,7 +73,7 @@ func output(t *testing.T, path string, args ...string) string {
 	return string(out)
 }
 
-// chunk is what a stranger reads of a JSON chunk. Pointers tell a missing
+// chunk is what a client reads of a JSON chunk. Pointers tell a missing
 // field from a zero.
 type chunk struct {
 	RequestID    string `json:"request_id"`
@@ -121,7 +121,7 @@ func TestNatsPy(t *testing.T) {
 			Last         chunk
 		}
 	}
-	out := output(t, python, "stranger.py", url, model(), text)
+	out := output(t, python, "client.py", url, model(), text)
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatalf("reading %q: %v", out, err)
 	}
@@ -161,7 +161,7 @@ func TestNatsCLIAsk(t *testing.T) {
 // answer goes to reply_to, whoever listens there.
 func TestNatsCLIPrompt(t *testing.T) {
 	url, nats := setup(t, "SWITCHYARD_NATS_CLI", "nats")
-	inbox := fmt.Sprintf("strangers.%d", time.Now().UnixNano())
+	inbox := fmt.Sprintf("clients.%d", time.Now().UnixNano())
 	lines := subscribe(t, url, nats, inbox)
 	body := fmt.Sprintf(`{"text": %q, "reply_to": %q, "max_tokens": 8}`, text, inbox)
 	ack := output(t, nats, "--server", url, "req", "switchyard.prompt."+model(), body, "--raw", "--timeout", "10s")

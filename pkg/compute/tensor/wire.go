@@ -1,4 +1,6 @@
-package forward
+// Package tensor is rows of float32 in memory and in messages: their element type
+// between services, the rounding that it means, and their encoding.
+package tensor
 
 import "github.com/switchyard/switchyard/kernels/cpu"
 
@@ -8,20 +10,20 @@ type Wire string
 
 // The wire types.
 const (
-	WireF32  Wire = "f32"
-	WireBF16 Wire = "bf16"
+	F32  Wire = "f32"
+	BF16 Wire = "bf16"
 )
 
 // Round rounds x to what survives the wire, in place.
 func (w Wire) Round(x []float32) {
-	if w == WireBF16 {
+	if w == BF16 {
 		cpu.RoundBF16(x)
 	}
 }
 
 // ElementBytes is the size of one element on the wire.
 func (w Wire) ElementBytes() int {
-	if w == WireBF16 {
+	if w == BF16 {
 		return 2
 	}
 	return 4

@@ -12,8 +12,8 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
 )
 
-// yardSettings are a whole pipeline in one process.
-type yardSettings struct {
+// clusterSettings are a whole pipeline in one process.
+type clusterSettings struct {
 	node *node
 	makers
 	// count is the replicas of each service.
@@ -36,9 +36,9 @@ func one() map[string]int {
 	return count
 }
 
-// yard is a running pipeline in one process: server, services and all.
-type yard struct {
-	settings yardSettings
+// cluster is a running pipeline in one process: server, services and all.
+type cluster struct {
+	settings clusterSettings
 	server   *natsserver.Server
 	pipeline *pipeline
 	temp     string
@@ -46,9 +46,9 @@ type yard struct {
 	ended    chan error
 }
 
-// openYard starts everything and returns at once; ready waits for it.
-func openYard(ctx context.Context, s yardSettings) (*yard, error) {
-	y := &yard{settings: s, ended: make(chan error, 1)}
+// openCluster starts everything and returns at once; ready waits for it.
+func openCluster(ctx context.Context, s clusterSettings) (*cluster, error) {
+	y := &cluster{settings: s, ended: make(chan error, 1)}
 	if err := y.startServer(); err != nil {
 		return nil, errors.Join(err, y.cleanUp())
 	}
@@ -61,7 +61,7 @@ func openYard(ctx context.Context, s yardSettings) (*yard, error) {
 	return y, nil
 }
 
-func (y *yard) startServer() (err error) {
+func (y *cluster) startServer() (err error) {
 	dir := y.settings.data
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "switchyard-"); err != nil {
@@ -83,7 +83,7 @@ func (y *yard) startServer() (err error) {
 const readyWithin = 10 * time.Minute
 
 // ready waits until a token can flow.
-func (y *yard) ready(ctx context.Context) error {
+func (y *cluster) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
 	waiting := make(chan error, 1)
@@ -101,25 +101,25 @@ func (y *yard) ready(ctx context.Context) error {
 	}
 }
 
-// connect opens a client's connection into the yard.
-func (y *yard) connect(ctx context.Context) (*bus.Conn, error) {
+// connect opens a client's connection into the cluster.
+func (y *cluster) connect(ctx context.Context) (*bus.Conn, error) {
 	return bus.Connect(ctx, bus.Config{}, bus.Settings{Name: "switchyard client", InProcess: y.server, Logger: y.settings.node.log})
 }
 
 // wait returns when the pipeline has ended by itself or by a signal.
-func (y *yard) wait() error {
+func (y *cluster) wait() error {
 	err := <-y.ended
 	y.ended <- err
 	return err
 }
 
 // close stops everything and removes a temporary folder.
-func (y *yard) close() error {
+func (y *cluster) close() error {
 	y.stop()
 	return errors.Join(y.wait(), y.cleanUp())
 }
 
-func (y *yard) cleanUp() error {
+func (y *cluster) cleanUp() error {
 	if y.server != nil {
 		y.server.Shutdown()
 	}

@@ -13,12 +13,13 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/request/sampling"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// realBench is a bench whose only lane computes the synthetic model, with the
+// realBench is a bench whose only worker computes the synthetic model, with the
 // experts by direct calls.
 func realBench(t *testing.T, maxRows int) *bench {
 	t.Helper()
@@ -28,7 +29,7 @@ func realBench(t *testing.T, maxRows int) *bench {
 	}
 	p := pool.New(1)
 	t.Cleanup(p.Close)
-	trunk, err := forward.LoadTrunk(m, p, 128)
+	backbone, err := forward.LoadBackbone(m, p, 128)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,16 +42,16 @@ func realBench(t *testing.T, maxRows int) *bench {
 		t.Fatal(err)
 	}
 	b := newBench(t, 1, maxRows)
-	if b.kv, err = kvcache.NewPool(trunk.Shape(), 8<<20); err != nil {
+	if b.kv, err = kvcache.NewPool(backbone.Shape(), 8<<20); err != nil {
 		t.Fatal(err)
 	}
 	b.stats.kv = b.kv
-	l := b.lanes[0]
-	l.step.Trunk, l.step.MoE = trunk, &forward.Local{Router: router, Experts: cpu, Wire: forward.WireBF16}
+	l := b.workers[0]
+	l.step.Backbone, l.step.MoE = backbone, &forward.Local{Router: router, Experts: cpu, Wire: tensor.BF16}
 	return b
 }
 
-// compute takes one microbatch through the real lane; false: there was none.
+// compute takes one microbatch through the real worker; false: there was none.
 func (b *bench) compute() bool {
 	b.start()
 	if len(b.flying) == 0 {
@@ -58,7 +59,7 @@ func (b *bench) compute() bool {
 	}
 	mb := b.flying[0]
 	b.flying = nil
-	mb.err = b.lanes[0].forward(b.t.Context(), mb)
+	mb.err = b.workers[0].forward(b.t.Context(), mb)
 	b.settle(mb)
 	return true
 }
@@ -174,14 +175,14 @@ func TestScores(t *testing.T) {
 	}
 }
 
-// A lane ends with its context, also while nobody takes its result.
-func TestLaneStops(t *testing.T) {
+// A worker ends with its context, also while nobody takes its result.
+func TestWorkerStops(t *testing.T) {
 	b := realBench(t, 8)
 	b.add(b.ask("r", 3, 2, ""))
 	b.launch()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
-	go func() { b.lanes[0].run(ctx, make(chan *microbatch)); close(done) }()
+	go func() { b.workers[0].run(ctx, make(chan *microbatch)); close(done) }()
 	cancel()
 	<-done
 }
