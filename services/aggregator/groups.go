@@ -24,7 +24,7 @@ type groupID struct {
 }
 
 func idOf(k *pb.Key) groupID {
-	return groupID{k.Owner, k.Epoch, k.Microbatch, k.Layer, k.FirstRow, k.Attempt}
+	return groupID{k.Owner, k.Epoch, k.Step, k.Layer, k.Part, k.Attempt}
 }
 
 // group is the partials of one groupID. It has memory for what has arrived,

@@ -35,7 +35,7 @@ func shape(topK int) *wire.Shape {
 const room = 1 << 20
 
 func key(rows int) *pb.Key {
-	return &pb.Key{Version: schemas.Version, Model: 7, Owner: "attention-1", Epoch: 1, Microbatch: 5, Layer: 2, Rows: uint32(rows), Shard: "a"}
+	return &pb.Key{Version: schemas.Version, Model: 7, Owner: "attention-1", Epoch: 1, Step: 5, Layer: 2, Rows: uint32(rows), Shard: "a"}
 }
 
 // partial is the outputs at these places of a group (rows, k), out of x (rows, k, width).
@@ -93,7 +93,7 @@ func TestOneBlock(t *testing.T) {
 		for round := range 3 { // groups reuse each other's memory
 			rows := rapid.IntRange(1, 5).Draw(t, "rows")
 			k := key(rows)
-			k.Microbatch = uint64(round)
+			k.Step = uint64(round)
 			x := noise(rapid.Uint64().Draw(t, "seed"), rows*topK*width)
 			want := make([]float32, rows*width)
 			forward.Combine(want, x, nil, topK, width)
@@ -126,8 +126,8 @@ func TestGroupsApart(t *testing.T) {
 	x := noise(1, 2*width)
 	for name, change := range map[string]func(*pb.Key){
 		"owner": func(k *pb.Key) { k.Owner = "b" }, "epoch": func(k *pb.Key) { k.Epoch++ },
-		"microbatch": func(k *pb.Key) { k.Microbatch++ }, "layer": func(k *pb.Key) { k.Layer++ },
-		"part": func(k *pb.Key) { k.FirstRow++ }, "attempt": func(k *pb.Key) { k.Attempt++ },
+		"microbatch": func(k *pb.Key) { k.Step++ }, "layer": func(k *pb.Key) { k.Layer++ },
+		"part": func(k *pb.Key) { k.Part++ }, "attempt": func(k *pb.Key) { k.Attempt++ },
 	} {
 		gs, other := newGroups(shape(2), room), key(1)
 		change(other)
@@ -162,7 +162,7 @@ func TestExpire(t *testing.T) {
 	gs, x := newGroups(shape(2), room), noise(1, 2*width)
 	add := func(microbatch uint64, places []int, at time.Time) {
 		k := key(1)
-		k.Microbatch = microbatch
+		k.Step = microbatch
 		if _, _, err := gs.add(partial(k, 2, x, places), at); err != nil {
 			t.Fatal(err)
 		}
@@ -221,7 +221,7 @@ func TestClaimsTakeNoMemory(t *testing.T) {
 	const groups = 500
 	for i := range groups {
 		k := key(1000) // 24 KB of partials
-		k.Microbatch = uint64(i)
+		k.Step = uint64(i)
 		if _, _, err := gs.add(partial(k, 2, x, []int{1}), now); err != nil {
 			t.Fatal(err)
 		}
@@ -238,7 +238,7 @@ func TestEviction(t *testing.T) {
 	gs, x := newGroups(shape(2), limit), noise(1, 1000*width)
 	for i := range 100 {
 		k := key(1000)
-		k.Microbatch = uint64(i)
+		k.Step = uint64(i)
 		if _, _, err := gs.add(partial(k, 2, x, []int{0}), now); err != nil {
 			t.Fatal(err)
 		}
@@ -250,7 +250,7 @@ func TestEviction(t *testing.T) {
 		}
 	}
 	last := key(500)
-	last.Microbatch = 100
+	last.Step = 100
 	if _, what, err := gs.add(partial(last, 2, x, slices.Collect(seq(999))), now); what != waiting || err != nil || len(gs.open) != 1 {
 		t.Errorf("outcome %d, %v with %d groups open; the large one alone is wanted", what, err, len(gs.open))
 	}

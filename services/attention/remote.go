@@ -139,7 +139,7 @@ func (r *remote) send(ctx context.Context, p rowsPart, attempt uint32) error {
 	r.buf = t.Data
 	h := &pb.Hidden{Tensor: t, Key: &pb.Key{
 		Version: schemas.Version, Model: r.identity.Model, Owner: r.owner, Epoch: r.epoch,
-		Microbatch: r.microbatch, Layer: uint32(r.layer), FirstRow: uint32(p.first), Rows: uint32(p.rows),
+		Step: r.microbatch, Layer: uint32(r.layer), Part: uint32(p.first), Rows: uint32(p.rows),
 		Attempt: attempt, Shard: shard,
 	}}
 	if err := r.hop.Send(ctx, r.subject(attempt), h); err != nil {
@@ -265,7 +265,7 @@ func (x *exchange) receive(b *pb.Block) error {
 		return nil // meant for an earlier life of this replica
 	}
 	x.mu.Lock()
-	r := x.waiters[b.Key.Microbatch]
+	r := x.waiters[b.Key.Step]
 	x.mu.Unlock()
 	if r == nil {
 		return nil
@@ -276,12 +276,12 @@ func (x *exchange) receive(b *pb.Block) error {
 func (r *remote) take(b *pb.Block) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if b.Key.Microbatch != r.microbatch || int(b.Key.Layer) != r.layer || r.missing == 0 {
+	if b.Key.Step != r.microbatch || int(b.Key.Layer) != r.layer || r.missing == 0 {
 		return nil
 	}
 	for i := range r.parts {
 		p := &r.parts[i]
-		if p.first != int(b.Key.FirstRow) || p.arrived {
+		if p.first != int(b.Key.Part) || p.arrived {
 			continue
 		}
 		if err := r.fill(p, b); err != nil {

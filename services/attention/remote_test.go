@@ -154,7 +154,7 @@ func TestRemoteParts(t *testing.T) {
 		checkLayer(t, r, rows)
 		sum := uint32(0)
 		for _, h := range y.sent {
-			if h.Key.FirstRow != sum || h.Key.Rows > 3 || h.Tensor.Rows != h.Key.Rows || h.Key.Shard != "aggregator-1" {
+			if h.Key.Part != sum || h.Key.Rows > 3 || h.Tensor.Rows != h.Key.Rows || h.Key.Shard != "aggregator-1" {
 				t.Errorf("key %v", h.Key)
 			}
 			sum += h.Key.Rows
@@ -175,7 +175,7 @@ func TestRemoteReissues(t *testing.T) {
 	}{
 		{"all lost once", func(h *pb.Hidden) ([]*pb.Block, error, bool) { return nil, nil, h.Key.Attempt == 0 }, 6},
 		{"one part lost", func(h *pb.Hidden) ([]*pb.Block, error, bool) {
-			return nil, nil, h.Key.Attempt == 0 && h.Key.FirstRow == 2
+			return nil, nil, h.Key.Attempt == 0 && h.Key.Part == 2
 		}, 4},
 		{"lost four times", func(h *pb.Hidden) ([]*pb.Block, error, bool) { return nil, nil, h.Key.Attempt < 4 }, 15},
 		{"server away", func(h *pb.Hidden) ([]*pb.Block, error, bool) {
@@ -246,8 +246,8 @@ func TestRemoteForeignBlocks(t *testing.T) {
 		wrong.Tensor.Data = make([]byte, len(wrong.Tensor.Data))
 		blocks := []*pb.Block{good, good, wrong}
 		for _, f := range []func(*pb.Key){
-			func(k *pb.Key) { k.Owner = "attention-2" }, func(k *pb.Key) { k.Epoch++ }, func(k *pb.Key) { k.Microbatch++ },
-			func(k *pb.Key) { k.Layer++ }, func(k *pb.Key) { k.FirstRow++ },
+			func(k *pb.Key) { k.Owner = "attention-2" }, func(k *pb.Key) { k.Epoch++ }, func(k *pb.Key) { k.Step++ },
+			func(k *pb.Key) { k.Layer++ }, func(k *pb.Key) { k.Part++ },
 		} {
 			blocks = slices.Insert(blocks, 0, change(wrong, f))
 		}

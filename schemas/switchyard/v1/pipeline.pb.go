@@ -73,6 +73,56 @@ func (Dtype) EnumDescriptor() ([]byte, []int) {
 	return file_switchyard_v1_pipeline_proto_rawDescGZIP(), []int{0}
 }
 
+// Phase is what rows are for.
+type Phase int32
+
+const (
+	Phase_PHASE_UNSPECIFIED Phase = 0
+	Phase_PHASE_PREFILL     Phase = 1
+	Phase_PHASE_DECODE      Phase = 2
+)
+
+// Enum value maps for Phase.
+var (
+	Phase_name = map[int32]string{
+		0: "PHASE_UNSPECIFIED",
+		1: "PHASE_PREFILL",
+		2: "PHASE_DECODE",
+	}
+	Phase_value = map[string]int32{
+		"PHASE_UNSPECIFIED": 0,
+		"PHASE_PREFILL":     1,
+		"PHASE_DECODE":      2,
+	}
+)
+
+func (x Phase) Enum() *Phase {
+	p := new(Phase)
+	*p = x
+	return p
+}
+
+func (x Phase) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Phase) Descriptor() protoreflect.EnumDescriptor {
+	return file_switchyard_v1_pipeline_proto_enumTypes[1].Descriptor()
+}
+
+func (Phase) Type() protoreflect.EnumType {
+	return &file_switchyard_v1_pipeline_proto_enumTypes[1]
+}
+
+func (x Phase) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Phase.Descriptor instead.
+func (Phase) EnumDescriptor() ([]byte, []int) {
+	return file_switchyard_v1_pipeline_proto_rawDescGZIP(), []int{1}
+}
+
 // Tensor is row-major, little-endian: (rows, cols).
 type Tensor struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -150,18 +200,21 @@ type Key struct {
 	Version uint32                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
 	Model   uint64                 `protobuf:"fixed64,2,opt,name=model,proto3" json:"model,omitempty"`
 	// The attention replica that owns the step, and its incarnation.
-	Owner      string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
-	Epoch      uint64 `protobuf:"fixed64,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Microbatch uint64 `protobuf:"varint,5,opt,name=microbatch,proto3" json:"microbatch,omitempty"`
-	Layer      uint32 `protobuf:"varint,6,opt,name=layer,proto3" json:"layer,omitempty"`
-	// First row of this part: large microbatches are split by rows.
-	FirstRow uint32 `protobuf:"varint,7,opt,name=first_row,json=firstRow,proto3" json:"first_row,omitempty"`
+	Owner string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
+	Epoch uint64 `protobuf:"fixed64,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// Counts the owner's passes of rows through all layers; each has one number.
+	Step  uint64 `protobuf:"varint,5,opt,name=step,proto3" json:"step,omitempty"`
+	Layer uint32 `protobuf:"varint,6,opt,name=layer,proto3" json:"layer,omitempty"`
+	// A large microbatch is split by rows: the first row of this part.
+	Part uint32 `protobuf:"varint,7,opt,name=part,proto3" json:"part,omitempty"`
 	// Rows of this part.
 	Rows uint32 `protobuf:"varint,8,opt,name=rows,proto3" json:"rows,omitempty"`
 	// Counts re-issues; any attempt's answer is as good as another's.
 	Attempt uint32 `protobuf:"varint,9,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// The aggregator's shard that collects this group.
-	Shard         string `protobuf:"bytes,10,opt,name=shard,proto3" json:"shard,omitempty"`
+	// The aggregator that collects this group.
+	Shard string `protobuf:"bytes,10,opt,name=shard,proto3" json:"shard,omitempty"`
+	// Which of the microbatches that the owner has in flight; one step each at a time.
+	Microbatch    uint32 `protobuf:"varint,11,opt,name=microbatch,proto3" json:"microbatch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -224,9 +277,9 @@ func (x *Key) GetEpoch() uint64 {
 	return 0
 }
 
-func (x *Key) GetMicrobatch() uint64 {
+func (x *Key) GetStep() uint64 {
 	if x != nil {
-		return x.Microbatch
+		return x.Step
 	}
 	return 0
 }
@@ -238,9 +291,9 @@ func (x *Key) GetLayer() uint32 {
 	return 0
 }
 
-func (x *Key) GetFirstRow() uint32 {
+func (x *Key) GetPart() uint32 {
 	if x != nil {
-		return x.FirstRow
+		return x.Part
 	}
 	return 0
 }
@@ -266,18 +319,290 @@ func (x *Key) GetShard() string {
 	return ""
 }
 
+func (x *Key) GetMicrobatch() uint32 {
+	if x != nil {
+		return x.Microbatch
+	}
+	return 0
+}
+
+// Step announces a step's rows before its first layer, once, on core NATS: it may
+// be lost. Runs and their tokens are in the order of the step's rows.
+type Step struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Version       uint32                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	Model         uint64                 `protobuf:"fixed64,2,opt,name=model,proto3" json:"model,omitempty"`
+	Owner         string                 `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
+	Epoch         uint64                 `protobuf:"fixed64,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Step          uint64                 `protobuf:"varint,5,opt,name=step,proto3" json:"step,omitempty"`
+	Microbatch    uint32                 `protobuf:"varint,6,opt,name=microbatch,proto3" json:"microbatch,omitempty"`
+	Runs          []*Run                 `protobuf:"bytes,7,rep,name=runs,proto3" json:"runs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Step) Reset() {
+	*x = Step{}
+	mi := &file_switchyard_v1_pipeline_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Step) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Step) ProtoMessage() {}
+
+func (x *Step) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_v1_pipeline_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Step.ProtoReflect.Descriptor instead.
+func (*Step) Descriptor() ([]byte, []int) {
+	return file_switchyard_v1_pipeline_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Step) GetVersion() uint32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Step) GetModel() uint64 {
+	if x != nil {
+		return x.Model
+	}
+	return 0
+}
+
+func (x *Step) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *Step) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Step) GetStep() uint64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *Step) GetMicrobatch() uint32 {
+	if x != nil {
+		return x.Microbatch
+	}
+	return 0
+}
+
+func (x *Step) GetRuns() []*Run {
+	if x != nil {
+		return x.Runs
+	}
+	return nil
+}
+
+// Run is rows of one sequence at consecutive positions, one token each.
+type Run struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The request's id.
+	Sequence      string   `protobuf:"bytes,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	FirstPosition uint32   `protobuf:"varint,2,opt,name=first_position,json=firstPosition,proto3" json:"first_position,omitempty"`
+	Tokens        []uint32 `protobuf:"varint,3,rep,packed,name=tokens,proto3" json:"tokens,omitempty"`
+	Phase         Phase    `protobuf:"varint,4,opt,name=phase,proto3,enum=switchyard.v1.Phase" json:"phase,omitempty"`
+	Tenant        string   `protobuf:"bytes,5,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Run) Reset() {
+	*x = Run{}
+	mi := &file_switchyard_v1_pipeline_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Run) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Run) ProtoMessage() {}
+
+func (x *Run) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_v1_pipeline_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Run.ProtoReflect.Descriptor instead.
+func (*Run) Descriptor() ([]byte, []int) {
+	return file_switchyard_v1_pipeline_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Run) GetSequence() string {
+	if x != nil {
+		return x.Sequence
+	}
+	return ""
+}
+
+func (x *Run) GetFirstPosition() uint32 {
+	if x != nil {
+		return x.FirstPosition
+	}
+	return 0
+}
+
+func (x *Run) GetTokens() []uint32 {
+	if x != nil {
+		return x.Tokens
+	}
+	return nil
+}
+
+func (x *Run) GetPhase() Phase {
+	if x != nil {
+		return x.Phase
+	}
+	return Phase_PHASE_UNSPECIFIED
+}
+
+func (x *Run) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+// PhaseRange is so many rows of one phase.
+type PhaseRange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Phase         Phase                  `protobuf:"varint,1,opt,name=phase,proto3,enum=switchyard.v1.Phase" json:"phase,omitempty"`
+	Rows          uint32                 `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PhaseRange) Reset() {
+	*x = PhaseRange{}
+	mi := &file_switchyard_v1_pipeline_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PhaseRange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PhaseRange) ProtoMessage() {}
+
+func (x *PhaseRange) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_v1_pipeline_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PhaseRange.ProtoReflect.Descriptor instead.
+func (*PhaseRange) Descriptor() ([]byte, []int) {
+	return file_switchyard_v1_pipeline_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *PhaseRange) GetPhase() Phase {
+	if x != nil {
+		return x.Phase
+	}
+	return Phase_PHASE_UNSPECIFIED
+}
+
+func (x *PhaseRange) GetRows() uint32 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+// Stamp is what attention sets for a step and gates obey.
+type Stamp struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Stamp) Reset() {
+	*x = Stamp{}
+	mi := &file_switchyard_v1_pipeline_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Stamp) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Stamp) ProtoMessage() {}
+
+func (x *Stamp) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_v1_pipeline_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Stamp.ProtoReflect.Descriptor instead.
+func (*Stamp) Descriptor() ([]byte, []int) {
+	return file_switchyard_v1_pipeline_proto_rawDescGZIP(), []int{5}
+}
+
 // Hidden is what enters a layer's gate: (rows, d).
 type Hidden struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Tensor        *Tensor                `protobuf:"bytes,2,opt,name=tensor,proto3" json:"tensor,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Key    *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Tensor *Tensor                `protobuf:"bytes,2,opt,name=tensor,proto3" json:"tensor,omitempty"`
+	// The rows' phases, in their order; together key.rows.
+	Phases        []*PhaseRange `protobuf:"bytes,3,rep,name=phases,proto3" json:"phases,omitempty"`
+	Stamp         *Stamp        `protobuf:"bytes,4,opt,name=stamp,proto3" json:"stamp,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Hidden) Reset() {
 	*x = Hidden{}
-	mi := &file_switchyard_v1_pipeline_proto_msgTypes[2]
+	mi := &file_switchyard_v1_pipeline_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -289,7 +614,7 @@ func (x *Hidden) String() string {
 func (*Hidden) ProtoMessage() {}
 
 func (x *Hidden) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_pipeline_proto_msgTypes[2]
+	mi := &file_switchyard_v1_pipeline_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -302,7 +627,7 @@ func (x *Hidden) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hidden.ProtoReflect.Descriptor instead.
 func (*Hidden) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_pipeline_proto_rawDescGZIP(), []int{2}
+	return file_switchyard_v1_pipeline_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Hidden) GetKey() *Key {
@@ -319,26 +644,44 @@ func (x *Hidden) GetTensor() *Tensor {
 	return nil
 }
 
+func (x *Hidden) GetPhases() []*PhaseRange {
+	if x != nil {
+		return x.Phases
+	}
+	return nil
+}
+
+func (x *Hidden) GetStamp() *Stamp {
+	if x != nil {
+		return x.Stamp
+	}
+	return nil
+}
+
 // Dispatch is routed rows for one function. Row i of the routing lists says:
 // tensor row source[i] goes to expert[i] as slot[i] of token row row[i], with weight[i].
 type Dispatch struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Function      string                 `protobuf:"bytes,2,opt,name=function,proto3" json:"function,omitempty"`
-	TopK          uint32                 `protobuf:"varint,3,opt,name=top_k,json=topK,proto3" json:"top_k,omitempty"`
-	Source        []uint32               `protobuf:"varint,4,rep,packed,name=source,proto3" json:"source,omitempty"`
-	Row           []uint32               `protobuf:"varint,5,rep,packed,name=row,proto3" json:"row,omitempty"`
-	Slot          []uint32               `protobuf:"varint,6,rep,packed,name=slot,proto3" json:"slot,omitempty"`
-	Expert        []uint32               `protobuf:"varint,7,rep,packed,name=expert,proto3" json:"expert,omitempty"`
-	Weight        []float32              `protobuf:"fixed32,8,rep,packed,name=weight,proto3" json:"weight,omitempty"`
-	Tensor        *Tensor                `protobuf:"bytes,9,opt,name=tensor,proto3" json:"tensor,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Key      *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Function string                 `protobuf:"bytes,2,opt,name=function,proto3" json:"function,omitempty"`
+	TopK     uint32                 `protobuf:"varint,3,opt,name=top_k,json=topK,proto3" json:"top_k,omitempty"`
+	Source   []uint32               `protobuf:"varint,4,rep,packed,name=source,proto3" json:"source,omitempty"`
+	Row      []uint32               `protobuf:"varint,5,rep,packed,name=row,proto3" json:"row,omitempty"`
+	Slot     []uint32               `protobuf:"varint,6,rep,packed,name=slot,proto3" json:"slot,omitempty"`
+	Expert   []uint32               `protobuf:"varint,7,rep,packed,name=expert,proto3" json:"expert,omitempty"`
+	Weight   []float32              `protobuf:"fixed32,8,rep,packed,name=weight,proto3" json:"weight,omitempty"`
+	Tensor   *Tensor                `protobuf:"bytes,9,opt,name=tensor,proto3" json:"tensor,omitempty"`
+	// The (row, slot)s that the gate has dispatched of the group: bit row·top_k + slot,
+	// the lowest bit of a byte first. Empty: all.
+	Awaits        []byte    `protobuf:"bytes,10,opt,name=awaits,proto3" json:"awaits,omitempty"`
+	Gate          *GateTime `protobuf:"bytes,11,opt,name=gate,proto3" json:"gate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Dispatch) Reset() {
 	*x = Dispatch{}
-	mi := &file_switchyard_v1_pipeline_proto_msgTypes[3]
+	mi := &file_switchyard_v1_pipeline_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -350,7 +693,7 @@ func (x *Dispatch) String() string {
 func (*Dispatch) ProtoMessage() {}
 
 func (x *Dispatch) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_pipeline_proto_msgTypes[3]
+	mi := &file_switchyard_v1_pipeline_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -363,7 +706,7 @@ func (x *Dispatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dispatch.ProtoReflect.Descriptor instead.
 func (*Dispatch) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_pipeline_proto_rawDescGZIP(), []int{3}
+	return file_switchyard_v1_pipeline_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Dispatch) GetKey() *Key {
@@ -429,7 +772,22 @@ func (x *Dispatch) GetTensor() *Tensor {
 	return nil
 }
 
-// Partial is one weighted expert output per (token row, slot).
+func (x *Dispatch) GetAwaits() []byte {
+	if x != nil {
+		return x.Awaits
+	}
+	return nil
+}
+
+func (x *Dispatch) GetGate() *GateTime {
+	if x != nil {
+		return x.Gate
+	}
+	return nil
+}
+
+// Partial is one weighted expert output per (token row, slot). What a group
+// awaits is in each of its partials; a slot that nobody was asked for adds nothing.
 type Partial struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Key           *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
@@ -437,13 +795,16 @@ type Partial struct {
 	Row           []uint32               `protobuf:"varint,3,rep,packed,name=row,proto3" json:"row,omitempty"`
 	Slot          []uint32               `protobuf:"varint,4,rep,packed,name=slot,proto3" json:"slot,omitempty"`
 	Tensor        *Tensor                `protobuf:"bytes,5,opt,name=tensor,proto3" json:"tensor,omitempty"`
+	Awaits        []byte                 `protobuf:"bytes,6,opt,name=awaits,proto3" json:"awaits,omitempty"` // the dispatch's
+	Gate          *GateTime              `protobuf:"bytes,7,opt,name=gate,proto3" json:"gate,omitempty"`     // the dispatch's
+	Function      *FunctionTime          `protobuf:"bytes,8,opt,name=function,proto3" json:"function,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Partial) Reset() {
 	*x = Partial{}
-	mi := &file_switchyard_v1_pipeline_proto_msgTypes[4]
+	mi := &file_switchyard_v1_pipeline_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -455,7 +816,7 @@ func (x *Partial) String() string {
 func (*Partial) ProtoMessage() {}
 
 func (x *Partial) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_pipeline_proto_msgTypes[4]
+	mi := &file_switchyard_v1_pipeline_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -468,7 +829,7 @@ func (x *Partial) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Partial.ProtoReflect.Descriptor instead.
 func (*Partial) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_pipeline_proto_rawDescGZIP(), []int{4}
+	return file_switchyard_v1_pipeline_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Partial) GetKey() *Key {
@@ -506,20 +867,45 @@ func (x *Partial) GetTensor() *Tensor {
 	return nil
 }
 
+func (x *Partial) GetAwaits() []byte {
+	if x != nil {
+		return x.Awaits
+	}
+	return nil
+}
+
+func (x *Partial) GetGate() *GateTime {
+	if x != nil {
+		return x.Gate
+	}
+	return nil
+}
+
+func (x *Partial) GetFunction() *FunctionTime {
+	if x != nil {
+		return x.Function
+	}
+	return nil
+}
+
 // Block is the sum over slots of a group's partials: (rows, d). A service that
 // can never compute the rows sends the error in its place.
 type Block struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Tensor        *Tensor                `protobuf:"bytes,2,opt,name=tensor,proto3" json:"tensor,omitempty"`
-	Error         *Error                 `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Key       *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Tensor    *Tensor                `protobuf:"bytes,2,opt,name=tensor,proto3" json:"tensor,omitempty"`
+	Error     *Error                 `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	Gate      *GateTime              `protobuf:"bytes,4,opt,name=gate,proto3" json:"gate,omitempty"`
+	Functions []*FunctionTime        `protobuf:"bytes,5,rep,name=functions,proto3" json:"functions,omitempty"`
+	// Nanoseconds from the group's first partial to its last.
+	WaitNs        uint64 `protobuf:"varint,6,opt,name=wait_ns,json=waitNs,proto3" json:"wait_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Block) Reset() {
 	*x = Block{}
-	mi := &file_switchyard_v1_pipeline_proto_msgTypes[5]
+	mi := &file_switchyard_v1_pipeline_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -531,7 +917,7 @@ func (x *Block) String() string {
 func (*Block) ProtoMessage() {}
 
 func (x *Block) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_pipeline_proto_msgTypes[5]
+	mi := &file_switchyard_v1_pipeline_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -544,7 +930,7 @@ func (x *Block) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Block.ProtoReflect.Descriptor instead.
 func (*Block) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_pipeline_proto_rawDescGZIP(), []int{5}
+	return file_switchyard_v1_pipeline_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Block) GetKey() *Key {
@@ -568,6 +954,267 @@ func (x *Block) GetError() *Error {
 	return nil
 }
 
+func (x *Block) GetGate() *GateTime {
+	if x != nil {
+		return x.Gate
+	}
+	return nil
+}
+
+func (x *Block) GetFunctions() []*FunctionTime {
+	if x != nil {
+		return x.Functions
+	}
+	return nil
+}
+
+func (x *Block) GetWaitNs() uint64 {
+	if x != nil {
+		return x.WaitNs
+	}
+	return 0
+}
+
+// GateTime is how long a gate had rows, in nanoseconds: durations, no times of day.
+type GateTime struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// From the message's arrival at the process until its turn.
+	QueueNs uint64 `protobuf:"varint,1,opt,name=queue_ns,json=queueNs,proto3" json:"queue_ns,omitempty"`
+	// Decoding, routing and splitting.
+	ComputeNs     uint64 `protobuf:"varint,2,opt,name=compute_ns,json=computeNs,proto3" json:"compute_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GateTime) Reset() {
+	*x = GateTime{}
+	mi := &file_switchyard_v1_pipeline_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GateTime) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GateTime) ProtoMessage() {}
+
+func (x *GateTime) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_v1_pipeline_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GateTime.ProtoReflect.Descriptor instead.
+func (*GateTime) Descriptor() ([]byte, []int) {
+	return file_switchyard_v1_pipeline_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *GateTime) GetQueueNs() uint64 {
+	if x != nil {
+		return x.QueueNs
+	}
+	return 0
+}
+
+func (x *GateTime) GetComputeNs() uint64 {
+	if x != nil {
+		return x.ComputeNs
+	}
+	return 0
+}
+
+// FunctionTime is how long a function had one dispatch, in nanoseconds.
+type FunctionTime struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The function's id.
+	Function uint64 `protobuf:"fixed64,1,opt,name=function,proto3" json:"function,omitempty"`
+	Rows     uint32 `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"` // routed rows
+	// From the message's arrival at the process until its turn.
+	QueueNs uint64 `protobuf:"varint,3,opt,name=queue_ns,json=queueNs,proto3" json:"queue_ns,omitempty"`
+	// Waiting for weights that were not there.
+	StallNs   uint64 `protobuf:"varint,4,opt,name=stall_ns,json=stallNs,proto3" json:"stall_ns,omitempty"`
+	ComputeNs uint64 `protobuf:"varint,5,opt,name=compute_ns,json=computeNs,proto3" json:"compute_ns,omitempty"`
+	// Rows into the device and out of it: decoding and encoding on a CPU.
+	TransferNs    uint64 `protobuf:"varint,6,opt,name=transfer_ns,json=transferNs,proto3" json:"transfer_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FunctionTime) Reset() {
+	*x = FunctionTime{}
+	mi := &file_switchyard_v1_pipeline_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FunctionTime) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FunctionTime) ProtoMessage() {}
+
+func (x *FunctionTime) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_v1_pipeline_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FunctionTime.ProtoReflect.Descriptor instead.
+func (*FunctionTime) Descriptor() ([]byte, []int) {
+	return file_switchyard_v1_pipeline_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *FunctionTime) GetFunction() uint64 {
+	if x != nil {
+		return x.Function
+	}
+	return 0
+}
+
+func (x *FunctionTime) GetRows() uint32 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *FunctionTime) GetQueueNs() uint64 {
+	if x != nil {
+		return x.QueueNs
+	}
+	return 0
+}
+
+func (x *FunctionTime) GetStallNs() uint64 {
+	if x != nil {
+		return x.StallNs
+	}
+	return 0
+}
+
+func (x *FunctionTime) GetComputeNs() uint64 {
+	if x != nil {
+		return x.ComputeNs
+	}
+	return 0
+}
+
+func (x *FunctionTime) GetTransferNs() uint64 {
+	if x != nil {
+		return x.TransferNs
+	}
+	return 0
+}
+
+// LoadSample says how many rows each expert of a layer has computed on one host
+// within a span of time.
+type LoadSample struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Version uint32                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	Model   uint64                 `protobuf:"fixed64,2,opt,name=model,proto3" json:"model,omitempty"`
+	Host    string                 `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"`
+	Layer   uint32                 `protobuf:"varint,4,opt,name=layer,proto3" json:"layer,omitempty"`
+	// Milliseconds since the host's sample before.
+	SpanMs uint32 `protobuf:"varint,5,opt,name=span_ms,json=spanMs,proto3" json:"span_ms,omitempty"`
+	// Experts with rows, ascending, and the routed rows of each.
+	Expert        []uint32 `protobuf:"varint,6,rep,packed,name=expert,proto3" json:"expert,omitempty"`
+	Rows          []uint64 `protobuf:"varint,7,rep,packed,name=rows,proto3" json:"rows,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LoadSample) Reset() {
+	*x = LoadSample{}
+	mi := &file_switchyard_v1_pipeline_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LoadSample) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LoadSample) ProtoMessage() {}
+
+func (x *LoadSample) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_v1_pipeline_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LoadSample.ProtoReflect.Descriptor instead.
+func (*LoadSample) Descriptor() ([]byte, []int) {
+	return file_switchyard_v1_pipeline_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *LoadSample) GetVersion() uint32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *LoadSample) GetModel() uint64 {
+	if x != nil {
+		return x.Model
+	}
+	return 0
+}
+
+func (x *LoadSample) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *LoadSample) GetLayer() uint32 {
+	if x != nil {
+		return x.Layer
+	}
+	return 0
+}
+
+func (x *LoadSample) GetSpanMs() uint32 {
+	if x != nil {
+		return x.SpanMs
+	}
+	return 0
+}
+
+func (x *LoadSample) GetExpert() []uint32 {
+	if x != nil {
+		return x.Expert
+	}
+	return nil
+}
+
+func (x *LoadSample) GetRows() []uint64 {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
 var File_switchyard_v1_pipeline_proto protoreflect.FileDescriptor
 
 const file_switchyard_v1_pipeline_proto_rawDesc = "" +
@@ -577,24 +1224,48 @@ const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	"\x05dtype\x18\x01 \x01(\x0e2\x14.switchyard.v1.DtypeR\x05dtype\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\rR\x04rows\x12\x12\n" +
 	"\x04cols\x18\x03 \x01(\rR\x04cols\x12\x12\n" +
-	"\x04data\x18\x04 \x01(\fR\x04data\"\xf8\x01\n" +
+	"\x04data\x18\x04 \x01(\fR\x04data\"\x83\x02\n" +
 	"\x03Key\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\x06R\x05model\x12\x14\n" +
 	"\x05owner\x18\x03 \x01(\tR\x05owner\x12\x14\n" +
-	"\x05epoch\x18\x04 \x01(\x06R\x05epoch\x12\x1e\n" +
-	"\n" +
-	"microbatch\x18\x05 \x01(\x04R\n" +
-	"microbatch\x12\x14\n" +
-	"\x05layer\x18\x06 \x01(\rR\x05layer\x12\x1b\n" +
-	"\tfirst_row\x18\a \x01(\rR\bfirstRow\x12\x12\n" +
+	"\x05epoch\x18\x04 \x01(\x06R\x05epoch\x12\x12\n" +
+	"\x04step\x18\x05 \x01(\x04R\x04step\x12\x14\n" +
+	"\x05layer\x18\x06 \x01(\rR\x05layer\x12\x12\n" +
+	"\x04part\x18\a \x01(\rR\x04part\x12\x12\n" +
 	"\x04rows\x18\b \x01(\rR\x04rows\x12\x18\n" +
 	"\aattempt\x18\t \x01(\rR\aattempt\x12\x14\n" +
 	"\x05shard\x18\n" +
-	" \x01(\tR\x05shard\"]\n" +
+	" \x01(\tR\x05shard\x12\x1e\n" +
+	"\n" +
+	"microbatch\x18\v \x01(\rR\n" +
+	"microbatch\"\xbe\x01\n" +
+	"\x04Step\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\rR\aversion\x12\x14\n" +
+	"\x05model\x18\x02 \x01(\x06R\x05model\x12\x14\n" +
+	"\x05owner\x18\x03 \x01(\tR\x05owner\x12\x14\n" +
+	"\x05epoch\x18\x04 \x01(\x06R\x05epoch\x12\x12\n" +
+	"\x04step\x18\x05 \x01(\x04R\x04step\x12\x1e\n" +
+	"\n" +
+	"microbatch\x18\x06 \x01(\rR\n" +
+	"microbatch\x12&\n" +
+	"\x04runs\x18\a \x03(\v2\x12.switchyard.v1.RunR\x04runs\"\xa4\x01\n" +
+	"\x03Run\x12\x1a\n" +
+	"\bsequence\x18\x01 \x01(\tR\bsequence\x12%\n" +
+	"\x0efirst_position\x18\x02 \x01(\rR\rfirstPosition\x12\x16\n" +
+	"\x06tokens\x18\x03 \x03(\rR\x06tokens\x12*\n" +
+	"\x05phase\x18\x04 \x01(\x0e2\x14.switchyard.v1.PhaseR\x05phase\x12\x16\n" +
+	"\x06tenant\x18\x05 \x01(\tR\x06tenant\"L\n" +
+	"\n" +
+	"PhaseRange\x12*\n" +
+	"\x05phase\x18\x01 \x01(\x0e2\x14.switchyard.v1.PhaseR\x05phase\x12\x12\n" +
+	"\x04rows\x18\x02 \x01(\rR\x04rows\"\a\n" +
+	"\x05Stamp\"\xbc\x01\n" +
 	"\x06Hidden\x12$\n" +
 	"\x03key\x18\x01 \x01(\v2\x12.switchyard.v1.KeyR\x03key\x12-\n" +
-	"\x06tensor\x18\x02 \x01(\v2\x15.switchyard.v1.TensorR\x06tensor\"\xfe\x01\n" +
+	"\x06tensor\x18\x02 \x01(\v2\x15.switchyard.v1.TensorR\x06tensor\x121\n" +
+	"\x06phases\x18\x03 \x03(\v2\x19.switchyard.v1.PhaseRangeR\x06phases\x12*\n" +
+	"\x05stamp\x18\x04 \x01(\v2\x14.switchyard.v1.StampR\x05stamp\"\xc3\x02\n" +
 	"\bDispatch\x12$\n" +
 	"\x03key\x18\x01 \x01(\v2\x12.switchyard.v1.KeyR\x03key\x12\x1a\n" +
 	"\bfunction\x18\x02 \x01(\tR\bfunction\x12\x13\n" +
@@ -604,22 +1275,57 @@ const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	"\x04slot\x18\x06 \x03(\rR\x04slot\x12\x16\n" +
 	"\x06expert\x18\a \x03(\rR\x06expert\x12\x16\n" +
 	"\x06weight\x18\b \x03(\x02R\x06weight\x12-\n" +
-	"\x06tensor\x18\t \x01(\v2\x15.switchyard.v1.TensorR\x06tensor\"\x99\x01\n" +
+	"\x06tensor\x18\t \x01(\v2\x15.switchyard.v1.TensorR\x06tensor\x12\x16\n" +
+	"\x06awaits\x18\n" +
+	" \x01(\fR\x06awaits\x12+\n" +
+	"\x04gate\x18\v \x01(\v2\x17.switchyard.v1.GateTimeR\x04gate\"\x97\x02\n" +
 	"\aPartial\x12$\n" +
 	"\x03key\x18\x01 \x01(\v2\x12.switchyard.v1.KeyR\x03key\x12\x13\n" +
 	"\x05top_k\x18\x02 \x01(\rR\x04topK\x12\x10\n" +
 	"\x03row\x18\x03 \x03(\rR\x03row\x12\x12\n" +
 	"\x04slot\x18\x04 \x03(\rR\x04slot\x12-\n" +
-	"\x06tensor\x18\x05 \x01(\v2\x15.switchyard.v1.TensorR\x06tensor\"\x88\x01\n" +
+	"\x06tensor\x18\x05 \x01(\v2\x15.switchyard.v1.TensorR\x06tensor\x12\x16\n" +
+	"\x06awaits\x18\x06 \x01(\fR\x06awaits\x12+\n" +
+	"\x04gate\x18\a \x01(\v2\x17.switchyard.v1.GateTimeR\x04gate\x127\n" +
+	"\bfunction\x18\b \x01(\v2\x1b.switchyard.v1.FunctionTimeR\bfunction\"\x89\x02\n" +
 	"\x05Block\x12$\n" +
 	"\x03key\x18\x01 \x01(\v2\x12.switchyard.v1.KeyR\x03key\x12-\n" +
 	"\x06tensor\x18\x02 \x01(\v2\x15.switchyard.v1.TensorR\x06tensor\x12*\n" +
-	"\x05error\x18\x03 \x01(\v2\x14.switchyard.v1.ErrorR\x05error*=\n" +
+	"\x05error\x18\x03 \x01(\v2\x14.switchyard.v1.ErrorR\x05error\x12+\n" +
+	"\x04gate\x18\x04 \x01(\v2\x17.switchyard.v1.GateTimeR\x04gate\x129\n" +
+	"\tfunctions\x18\x05 \x03(\v2\x1b.switchyard.v1.FunctionTimeR\tfunctions\x12\x17\n" +
+	"\await_ns\x18\x06 \x01(\x04R\x06waitNs\"D\n" +
+	"\bGateTime\x12\x19\n" +
+	"\bqueue_ns\x18\x01 \x01(\x04R\aqueueNs\x12\x1d\n" +
+	"\n" +
+	"compute_ns\x18\x02 \x01(\x04R\tcomputeNs\"\xb4\x01\n" +
+	"\fFunctionTime\x12\x1a\n" +
+	"\bfunction\x18\x01 \x01(\x06R\bfunction\x12\x12\n" +
+	"\x04rows\x18\x02 \x01(\rR\x04rows\x12\x19\n" +
+	"\bqueue_ns\x18\x03 \x01(\x04R\aqueueNs\x12\x19\n" +
+	"\bstall_ns\x18\x04 \x01(\x04R\astallNs\x12\x1d\n" +
+	"\n" +
+	"compute_ns\x18\x05 \x01(\x04R\tcomputeNs\x12\x1f\n" +
+	"\vtransfer_ns\x18\x06 \x01(\x04R\n" +
+	"transferNs\"\xab\x01\n" +
+	"\n" +
+	"LoadSample\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\rR\aversion\x12\x14\n" +
+	"\x05model\x18\x02 \x01(\x06R\x05model\x12\x12\n" +
+	"\x04host\x18\x03 \x01(\tR\x04host\x12\x14\n" +
+	"\x05layer\x18\x04 \x01(\rR\x05layer\x12\x17\n" +
+	"\aspan_ms\x18\x05 \x01(\rR\x06spanMs\x12\x16\n" +
+	"\x06expert\x18\x06 \x03(\rR\x06expert\x12\x12\n" +
+	"\x04rows\x18\a \x03(\x04R\x04rows*=\n" +
 	"\x05Dtype\x12\x15\n" +
 	"\x11DTYPE_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tDTYPE_F32\x10\x01\x12\x0e\n" +
 	"\n" +
-	"DTYPE_BF16\x10\x02BEZCgithub.com/switchyard/switchyard/schemas/switchyard/v1;switchyardv1b\x06proto3"
+	"DTYPE_BF16\x10\x02*C\n" +
+	"\x05Phase\x12\x15\n" +
+	"\x11PHASE_UNSPECIFIED\x10\x00\x12\x11\n" +
+	"\rPHASE_PREFILL\x10\x01\x12\x10\n" +
+	"\fPHASE_DECODE\x10\x02BEZCgithub.com/switchyard/switchyard/schemas/switchyard/v1;switchyardv1b\x06proto3"
 
 var (
 	file_switchyard_v1_pipeline_proto_rawDescOnce sync.Once
@@ -633,34 +1339,52 @@ func file_switchyard_v1_pipeline_proto_rawDescGZIP() []byte {
 	return file_switchyard_v1_pipeline_proto_rawDescData
 }
 
-var file_switchyard_v1_pipeline_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_switchyard_v1_pipeline_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_switchyard_v1_pipeline_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_switchyard_v1_pipeline_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_switchyard_v1_pipeline_proto_goTypes = []any{
-	(Dtype)(0),       // 0: switchyard.v1.Dtype
-	(*Tensor)(nil),   // 1: switchyard.v1.Tensor
-	(*Key)(nil),      // 2: switchyard.v1.Key
-	(*Hidden)(nil),   // 3: switchyard.v1.Hidden
-	(*Dispatch)(nil), // 4: switchyard.v1.Dispatch
-	(*Partial)(nil),  // 5: switchyard.v1.Partial
-	(*Block)(nil),    // 6: switchyard.v1.Block
-	(*Error)(nil),    // 7: switchyard.v1.Error
+	(Dtype)(0),           // 0: switchyard.v1.Dtype
+	(Phase)(0),           // 1: switchyard.v1.Phase
+	(*Tensor)(nil),       // 2: switchyard.v1.Tensor
+	(*Key)(nil),          // 3: switchyard.v1.Key
+	(*Step)(nil),         // 4: switchyard.v1.Step
+	(*Run)(nil),          // 5: switchyard.v1.Run
+	(*PhaseRange)(nil),   // 6: switchyard.v1.PhaseRange
+	(*Stamp)(nil),        // 7: switchyard.v1.Stamp
+	(*Hidden)(nil),       // 8: switchyard.v1.Hidden
+	(*Dispatch)(nil),     // 9: switchyard.v1.Dispatch
+	(*Partial)(nil),      // 10: switchyard.v1.Partial
+	(*Block)(nil),        // 11: switchyard.v1.Block
+	(*GateTime)(nil),     // 12: switchyard.v1.GateTime
+	(*FunctionTime)(nil), // 13: switchyard.v1.FunctionTime
+	(*LoadSample)(nil),   // 14: switchyard.v1.LoadSample
+	(*Error)(nil),        // 15: switchyard.v1.Error
 }
 var file_switchyard_v1_pipeline_proto_depIdxs = []int32{
 	0,  // 0: switchyard.v1.Tensor.dtype:type_name -> switchyard.v1.Dtype
-	2,  // 1: switchyard.v1.Hidden.key:type_name -> switchyard.v1.Key
-	1,  // 2: switchyard.v1.Hidden.tensor:type_name -> switchyard.v1.Tensor
-	2,  // 3: switchyard.v1.Dispatch.key:type_name -> switchyard.v1.Key
-	1,  // 4: switchyard.v1.Dispatch.tensor:type_name -> switchyard.v1.Tensor
-	2,  // 5: switchyard.v1.Partial.key:type_name -> switchyard.v1.Key
-	1,  // 6: switchyard.v1.Partial.tensor:type_name -> switchyard.v1.Tensor
-	2,  // 7: switchyard.v1.Block.key:type_name -> switchyard.v1.Key
-	1,  // 8: switchyard.v1.Block.tensor:type_name -> switchyard.v1.Tensor
-	7,  // 9: switchyard.v1.Block.error:type_name -> switchyard.v1.Error
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	5,  // 1: switchyard.v1.Step.runs:type_name -> switchyard.v1.Run
+	1,  // 2: switchyard.v1.Run.phase:type_name -> switchyard.v1.Phase
+	1,  // 3: switchyard.v1.PhaseRange.phase:type_name -> switchyard.v1.Phase
+	3,  // 4: switchyard.v1.Hidden.key:type_name -> switchyard.v1.Key
+	2,  // 5: switchyard.v1.Hidden.tensor:type_name -> switchyard.v1.Tensor
+	6,  // 6: switchyard.v1.Hidden.phases:type_name -> switchyard.v1.PhaseRange
+	7,  // 7: switchyard.v1.Hidden.stamp:type_name -> switchyard.v1.Stamp
+	3,  // 8: switchyard.v1.Dispatch.key:type_name -> switchyard.v1.Key
+	2,  // 9: switchyard.v1.Dispatch.tensor:type_name -> switchyard.v1.Tensor
+	12, // 10: switchyard.v1.Dispatch.gate:type_name -> switchyard.v1.GateTime
+	3,  // 11: switchyard.v1.Partial.key:type_name -> switchyard.v1.Key
+	2,  // 12: switchyard.v1.Partial.tensor:type_name -> switchyard.v1.Tensor
+	12, // 13: switchyard.v1.Partial.gate:type_name -> switchyard.v1.GateTime
+	13, // 14: switchyard.v1.Partial.function:type_name -> switchyard.v1.FunctionTime
+	3,  // 15: switchyard.v1.Block.key:type_name -> switchyard.v1.Key
+	2,  // 16: switchyard.v1.Block.tensor:type_name -> switchyard.v1.Tensor
+	15, // 17: switchyard.v1.Block.error:type_name -> switchyard.v1.Error
+	12, // 18: switchyard.v1.Block.gate:type_name -> switchyard.v1.GateTime
+	13, // 19: switchyard.v1.Block.functions:type_name -> switchyard.v1.FunctionTime
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_v1_pipeline_proto_init() }
@@ -674,8 +1398,8 @@ func file_switchyard_v1_pipeline_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_v1_pipeline_proto_rawDesc), len(file_switchyard_v1_pipeline_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   6,
+			NumEnums:      2,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
