@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/process/pause"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
@@ -110,10 +111,7 @@ func (s *Service) handOver(a *asking) error {
 		case !bus.Transient(err):
 			return refusalOf(err)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(storePause):
-		}
+		_ = pause.For(ctx, storePause) // a late attempt says what failed last
 	}
 }
 

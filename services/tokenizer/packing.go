@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/process/pause"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -83,10 +84,8 @@ func (s *Service) endBroken(ctx context.Context, request string, opened *pb.Acce
 		case !bus.IsFull(err):
 			s.d.Logger.Warn("ending a request whose log is not whole; trying again", "request", request, "error", err)
 		}
-		select {
-		case <-ctx.Done():
+		if pause.For(ctx, time.Second) != nil {
 			return
-		case <-time.After(time.Second):
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/switchyard/switchyard/pkg/process/pause"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/schemas"
@@ -123,7 +124,7 @@ const (
 // accepted and not yet taken in, as long as prompts wait.
 func (s *Service) awaitLog(ctx context.Context, request string) (last uint64, err error) {
 	waiting := true
-	for pause, begun := firstLook, time.Now(); ; pause = min(2*pause, laterLook) {
+	for pauses, begun := pause.Between(firstLook, laterLook), time.Now(); ; {
 		last, err = s.log.Last(ctx, request)
 		switch {
 		case !errors.Is(err, tokenlog.ErrUnknown):
@@ -139,10 +140,8 @@ func (s *Service) awaitLog(ctx context.Context, request string) (last uint64, er
 		if waiting = s.promptsWait(ctx); !waiting {
 			continue
 		}
-		select {
-		case <-ctx.Done():
-			return last, fmt.Errorf("waiting for request %s: %w", request, ctx.Err())
-		case <-time.After(pause):
+		if err := pauses.Wait(ctx); err != nil {
+			return last, fmt.Errorf("waiting for request %s: %w", request, err)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/control/lease"
 	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/process/pause"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
@@ -68,16 +69,13 @@ func (s *Service) contend(ctx context.Context, shard int) {
 			defer s.shards.set(shard, false)
 			return s.serveShard(ctx, shard, held)
 		})
-		pause := 100 * time.Millisecond
+		wait := 100 * time.Millisecond
 		if errors.Is(err, errYield) {
-			pause = yieldPause
+			wait = yieldPause
 		} else if err != nil && ctx.Err() == nil {
 			s.d.Logger.Warn("serving a shard; trying again", "shard", shard, "error", err)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		_ = pause.For(ctx, wait) // the loop sees the end of ctx
 	}
 }
 
@@ -153,10 +151,8 @@ func (sh *ownedShard) deliver(ctx context.Context, a *answer, c *pb.Chunk) bool 
 			s.d.Logger.Warn("delivering a chunk", "request", a.request, "error", err)
 			return true // nor would the next owner have more success
 		}
-		select {
-		case <-ctx.Done():
+		if pause.For(ctx, deliverRetry) != nil {
 			return false
-		case <-time.After(deliverRetry):
 		}
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/switchyard/switchyard/internal/splitmix"
+	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
 
@@ -91,7 +93,7 @@ func (s *synthetic) close() error               { return nil }
 func (s *synthetic) stream(name string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(name))
-	return h.Sum64() ^ s.seed*0x9e3779b97f4a7c15
+	return h.Sum64() ^ s.seed*splitmix.Gamma
 }
 
 // deviation is the standard deviation of a tensor's weights: 1/√inputs keeps a
@@ -130,34 +132,31 @@ var quantiles = sync.OnceValue(func() *[gaussTable]float64 {
 	return &q
 })
 
+// gaussian is the quantiles times a deviation, as bf16.
+func gaussian(deviation float64) (table [gaussTable]uint16) {
+	var x [gaussTable]float32
+	for i, q := range quantiles() {
+		x[i] = float32(q * deviation)
+	}
+	var raw [2 * gaussTable]byte
+	cpu.ToBF16(raw[:], x[:])
+	for i := range table {
+		table[i] = binary.LittleEndian.Uint16(raw[2*i:])
+	}
+	return table
+}
+
 // fillGaussian fills data with bf16 normal numbers, four of each 64-bit word of
 // a counter-based generator (splitmix64). len(data) is even.
 func fillGaussian(data []byte, stream uint64, deviation float64) {
-	var table [gaussTable]uint16
-	for i, q := range quantiles() {
-		table[i] = toBF16(float32(q * deviation))
-	}
+	table := gaussian(deviation)
 	for ; len(data) >= 8; data = data[8:] {
-		r := splitmix(&stream)
+		r := splitmix.Next(&stream)
 		lo := uint64(table[r&4095]) | uint64(table[r>>12&4095])<<16
 		hi := uint64(table[r>>24&4095])<<32 | uint64(table[r>>36&4095])<<48
 		binary.LittleEndian.PutUint64(data, lo|hi)
 	}
 	for ; len(data) >= 2; data = data[2:] {
-		binary.LittleEndian.PutUint16(data, table[splitmix(&stream)&4095])
+		binary.LittleEndian.PutUint16(data, table[splitmix.Next(&stream)&4095])
 	}
-}
-
-func splitmix(state *uint64) uint64 {
-	*state += 0x9e3779b97f4a7c15
-	z := *state
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return z ^ z>>31
-}
-
-// toBF16 rounds to nearest, ties to even; x is finite.
-func toBF16(x float32) uint16 {
-	b := math.Float32bits(x)
-	return uint16((b + 0x7fff + b>>16&1) >> 16)
 }

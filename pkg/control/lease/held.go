@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/pkg/process/pause"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -43,12 +44,7 @@ func (h *Held) yielded() bool {
 // rest leaves the lease to others for a while: longer than a candidate waits
 // that has missed the release.
 func (h *Held) rest(ctx context.Context) (again bool) {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(2 * h.ttl):
-		return true
-	}
+	return pause.For(ctx, 2*h.ttl) == nil
 }
 
 // giveUpAfter is when a holder without renewals stops: earlier than a
@@ -58,10 +54,8 @@ func (h *Held) giveUpAfter() time.Duration { return h.ttl * 4 / 5 }
 func (h *Held) renewUntilDone(ctx context.Context) {
 	wait := h.ttl / 3
 	for {
-		select {
-		case <-ctx.Done():
+		if pause.For(ctx, wait) != nil {
 			return
-		case <-time.After(wait):
 		}
 		err := h.renew(ctx)
 		switch {

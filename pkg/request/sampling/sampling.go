@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/switchyard/switchyard/internal/splitmix"
 	"github.com/switchyard/switchyard/kernels/cpu"
 )
 
@@ -263,12 +264,6 @@ func LogSumExp(x []float32) float32 {
 // Uniform is a number in [0, 1) keyed by (seed, index): two rounds of the
 // SplitMix64 finaliser over both (Steele et al. 2014, figure 15).
 func Uniform(seed uint32, index int) float64 {
-	x := mix(uint64(seed)+0x9e3779b97f4a7c15) ^ uint64(index)
-	return float64(mix(x+0x9e3779b97f4a7c15)>>11) / (1 << 53)
-}
-
-func mix(z uint64) uint64 {
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return z ^ z>>31
+	x := splitmix.Mix(uint64(seed)+splitmix.Gamma) ^ uint64(index)
+	return float64(splitmix.Mix(x+splitmix.Gamma)>>11) / (1 << 53)
 }

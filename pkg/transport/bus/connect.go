@@ -13,6 +13,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/switchyard/switchyard/pkg/process/pause"
 )
 
 // Settings are what code sets.
@@ -153,20 +155,19 @@ func (c *Conn) options(name string) []nats.Option {
 }
 
 func (c *Conn) dial(ctx context.Context, servers string, opts []nats.Option) (err error) {
-	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
+	pauses := pause.Between(firstRetry, lastRetry)
+	for first := true; ; first = false {
 		if c.nc, err = nats.Connect(servers, opts...); err == nil {
 			return nil
 		}
 		if refused(err) {
 			return fmt.Errorf("%w: %s refused it: %w", ErrNoConnection, servers, err)
 		}
-		if wait == firstRetry {
+		if first {
 			c.log.Warn("no NATS server answers yet; still trying", "url", servers, "error", err)
 		}
-		select {
-		case <-ctx.Done():
+		if pauses.Wait(ctx) != nil {
 			return fmt.Errorf("%w at %s: %w", ErrNoConnection, servers, err)
-		case <-time.After(wait):
 		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
+
+	"github.com/switchyard/switchyard/pkg/process/pause"
 )
 
 const (
@@ -27,7 +29,7 @@ const (
 func (c *Conn) Follow(ctx context.Context, stream, subject string, after Place, fn func(Stored) (more bool)) error {
 	f := &follower{c: c, stream: stream, subject: subject, incarnation: after.Incarnation, next: after.Sequence + 1, fn: fn, within: firstAttempt}
 	t := trouble{log: c.log, what: "following " + subject}
-	for wait := firstWait; ; wait = min(2*wait, lastWait) {
+	for pauses := pause.Between(firstWait, lastWait); ; {
 		before, begun := f.next, time.Now()
 		done, err := f.follow(ctx)
 		if done {
@@ -40,11 +42,12 @@ func (c *Conn) Follow(ctx context.Context, stream, subject string, after Place, 
 			return fmt.Errorf("following %s: %w", subject, errors.Join(ctx.Err(), err))
 		}
 		if f.next > before || time.Since(begun) > createWithin { // it had worked
-			wait, f.within = firstWait, firstAttempt
+			f.within = firstAttempt
+			pauses.Reset()
 			t.over()
 		}
 		t.is(err)
-		_ = c.pause(ctx, wait) // what ends it ends the next attempt, too
+		_ = c.pause(ctx, pauses.Next()) // what ends it ends the next attempt, too
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/switchyard/switchyard/pkg/process/pause"
 )
 
 // quietFor is how long something may fail before it is worth a line in the log:
@@ -31,7 +33,7 @@ func (c *Conn) persistAlways(ctx context.Context, what string, do func(context.C
 func (c *Conn) persist(ctx context.Context, what string, lasts func(error) bool, do func(context.Context) error) error {
 	t := trouble{log: c.log, what: what}
 	within := firstAttempt
-	for wait := firstWait; ; wait = min(2*wait, lastWait) {
+	for pauses := pause.Between(firstWait, lastWait); ; {
 		err := c.attempt(ctx, within, do)
 		switch {
 		case err == nil:
@@ -41,7 +43,7 @@ func (c *Conn) persist(ctx context.Context, what string, lasts func(error) bool,
 			return fmt.Errorf("%s: %w", what, err)
 		}
 		t.is(err)
-		if end := c.pause(ctx, wait); end != nil {
+		if end := c.pause(ctx, pauses.Next()); end != nil {
 			return fmt.Errorf("%s: %w (%w)", what, end, err)
 		}
 		within = min(2*within, createWithin)

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/switchyard/switchyard/pkg/process/pause"
 	"github.com/switchyard/switchyard/schemas"
 )
 
@@ -104,7 +105,7 @@ func (q *Queue) Pull(ctx context.Context, limit int) ([]*Delivery, error) {
 	q.pulling.Lock()
 	defer q.pulling.Unlock()
 	t := trouble{log: q.c.log, what: "pulling from " + q.s.Stream.Name}
-	for wait := firstWait; ; {
+	for pauses := pause.Between(firstWait, lastWait); ; {
 		// What is there comes first; the second request waits for one message,
 		// so that nothing can arrive that nobody expects any more.
 		out, err := q.request(ctx, pullRequest{batch: limit, noWait: true})
@@ -123,12 +124,11 @@ func (q *Queue) Pull(ctx context.Context, limit int) ([]*Delivery, error) {
 		}
 		if err == nil {
 			t.over()
-			wait = firstWait
+			pauses.Reset()
 			continue
 		}
 		t.is(err)
-		q.recover(ctx, wait)
-		wait = min(2*wait, lastWait)
+		q.recover(ctx, pauses.Next())
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/process/pause"
 )
 
 // buffers are for marshalling: the client copies what it publishes before it
@@ -151,15 +153,13 @@ func (c *Conn) StoreBytes(ctx context.Context, subject string, data []byte, head
 // insist tries what passing errors end again, with growing pauses, until it
 // works, meets another error, or ctx ends. Its error begins with the act.
 func insist(ctx context.Context, act string, try func() error) error {
-	for wait := storeRetry; ; wait = min(2*wait, maxStoreWait) {
+	for pauses := pause.Between(storeRetry, maxStoreWait); ; {
 		err := try()
 		if err == nil || ctx.Err() == nil && !transient(err) {
 			return wrap(act, err)
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%s: %w (%w)", act, ctx.Err(), err)
-		case <-time.After(wait):
+		if end := pauses.Wait(ctx); end != nil {
+			return fmt.Errorf("%s: %w (%w)", act, end, err)
 		}
 	}
 }

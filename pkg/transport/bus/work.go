@@ -3,6 +3,8 @@ package bus
 import (
 	"context"
 	"time"
+
+	"github.com/switchyard/switchyard/pkg/process/pause"
 )
 
 // MaxDeliveries bounds how many replicas may go away with a delivery that is
@@ -27,16 +29,14 @@ const (
 // returned error is about settling it: the delivery may come again then.
 func (d *Delivery) Work(ctx context.Context, do func() error) error {
 	defer d.renew()()
-	for wait := firstPause; ; wait = min(2*wait, lastPause) {
+	for pauses := pause.Between(firstPause, lastPause); ; {
 		err := d.c.Try(d.Subject, do)
 		outcome, after := classify(err, 1)
 		if outcome != Retried {
 			return d.end(outcome, 0, reason(err))
 		}
-		select {
-		case <-ctx.Done():
+		if pause.For(ctx, max(pauses.Next(), after)) != nil {
 			return d.Nak(0)
-		case <-time.After(max(wait, after)):
 		}
 	}
 }
