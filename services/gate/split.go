@@ -1,6 +1,8 @@
 package gate
 
 import (
+	"slices"
+
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/plan"
@@ -13,9 +15,19 @@ import (
 type splitter struct {
 	d   int
 	out []outgoing
+	// spreads[f] says how the rows of function f are shared among messages.
+	spreads []spread
 	// shares[f][r] collects the routed rows of replica r of function f.
 	shares map[target]*share
 	order  []target
+}
+
+// spread deals a function's rows out to its parts in turn: no part gets two
+// rows more than another.
+type spread struct {
+	parts int // 0: not asked for yet
+	rows  int // so far
+	last  int // the newest row
 }
 
 // outgoing is a dispatch and which part of its function's rows it has.
@@ -39,34 +51,43 @@ func newSplitter(d int) *splitter {
 }
 
 // split makes the dispatches of hidden rows. parts says into how many messages
-// a function's rows are split: as many as it has warm replicas. A token row
+// a function's rows are split: as many as it has warm replicas; it is called once
+// a function. A token row
 // goes into a message once, whatever number of its experts are there.
 func (s *splitter) split(h *pb.Hidden, routes *forward.Routes, layer *plan.Layer, parts func(*pb.Function) int) []outgoing {
-	s.begin()
+	s.begin(len(layer.Functions))
 	for row := range routes.Rows() {
 		for slot := range routes.K {
 			at := row*routes.K + slot
 			f := layer.FunctionOf(routes.Expert[at])
 			fn := layer.Functions[f]
-			sh := s.share(target{f, s.part(row, parts(fn))}, h, fn, routes.K)
+			part := s.spreads[f].part(row, func() int { return parts(fn) })
+			sh := s.share(target{f, part}, h, fn, routes.K)
 			sh.add(int32(row), slot, routes.Expert[at], routes.Weight[at])
 		}
 	}
 	return s.finish(h.Tensor)
 }
 
-func (s *splitter) begin() {
+func (s *splitter) begin(functions int) {
+	s.spreads = slices.Grow(s.spreads[:0], functions)[:functions]
+	clear(s.spreads)
 	clear(s.shares)
 	s.order = s.order[:0]
 	s.out = s.out[:0]
 }
 
-// part spreads rows over replicas; a row's experts in one function stay together.
-func (s *splitter) part(row, parts int) int {
-	if parts <= 1 {
-		return 0
+// part is where a row goes; rows come in ascending order. A row's experts in one
+// function stay together. The number of parts is asked for once a message.
+func (s *spread) part(row int, parts func() int) int {
+	if s.parts == 0 {
+		s.parts, s.last = max(1, parts()), -1
 	}
-	return row % parts
+	if row != s.last {
+		s.last = row
+		s.rows++
+	}
+	return (s.rows - 1) % s.parts
 }
 
 func (s *splitter) share(t target, h *pb.Hidden, fn *pb.Function, k int) *share {

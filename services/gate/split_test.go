@@ -78,9 +78,9 @@ func TestSplit(t *testing.T) {
 		parts := rapid.IntRange(0, 4).Draw(t, "parts")
 		h, routes := hidden(rows), drawRoutes(t, rows, k, experts)
 		seen := map[[2]uint32]bool{}
-		messages := map[string]int{}
-		for _, d := range s.split(h, routes, layer, func(*pb.Function) int { return parts }) {
-			messages[d.Function]++
+		messages, asked := map[string][]int{}, map[string]int{}
+		for _, d := range s.split(h, routes, layer, func(f *pb.Function) int { asked[f.Id]++; return parts }) {
+			messages[d.Function] = append(messages[d.Function], rowsOf(d.Dispatch))
 			checkDispatch(t, d.Dispatch, h, routes, layer)
 			for i := range d.Row {
 				at := [2]uint32{d.Row[i], d.Slot[i]}
@@ -93,13 +93,19 @@ func TestSplit(t *testing.T) {
 		if len(seen) != rows*k {
 			t.Fatalf("%d of %d routed rows", len(seen), rows*k)
 		}
-		for f, n := range messages {
-			if n > max(1, parts) || n > rows {
-				t.Fatalf("%d messages for function %s, %d replicas", n, f, parts)
+		for f, shares := range messages {
+			if n := len(shares); n > max(1, parts) || asked[f] != 1 {
+				t.Fatalf("%d messages for function %s, %d replicas counted %d times", n, f, parts, asked[f])
+			}
+			if slices.Max(shares)-slices.Min(shares) > 1 || len(shares) < parts && slices.Max(shares) > 1 {
+				t.Fatalf("function %s is split %v among %d replicas", f, shares, parts)
 			}
 		}
 	})
 }
+
+// rowsOf counts the token rows of a dispatch.
+func rowsOf(d *pb.Dispatch) int { return len(slices.Compact(slices.Clone(d.Row))) }
 
 func checkDispatch(t *rapid.T, d *pb.Dispatch, h *pb.Hidden, routes *forward.Routes, layer *plan.Layer) {
 	if d.Key != h.Key || int(d.TopK) != routes.K {
