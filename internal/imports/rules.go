@@ -55,7 +55,7 @@ var Rules = []Rule{
 	{
 		Of: []string{
 			"pkg/predict/...", "pkg/scale/...", "pkg/place/...", "pkg/brownout/...", "pkg/expertmap/...",
-			"pkg/cache/...", "pkg/deployplan/...", "pkg/cost/...", "pkg/policy/batching/...", "pkg/control/plan/...", "pkg/request/sampling/...",
+			"pkg/cache/...", "pkg/deployplan/...", "pkg/cost/...", "pkg/policy/...", "pkg/control/plan/...", "pkg/request/sampling/...",
 		},
 		Never: []string{
 			"context", "time", "net/...", "os/...", "log/...", "math/rand", "math/rand/v2",

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/control/planstore"
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -79,14 +80,17 @@ const applyRetry = 500 * time.Millisecond
 
 // applyUntilDone applies an adopted plan, or tries until ctx ends.
 func (s *Service) applyUntilDone(ctx context.Context, p *planstore.Plan) {
-	var said news
+	var said telemetry.Unrepeated
 	for {
 		err := s.apply(ctx, p)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		said.error(s.d.Logger, "plan not applied; trying again", err)
-		pause(ctx, applyRetry)
+		said.Error(s.d.Logger, "plan not applied; trying again", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(applyRetry):
+		}
 	}
 }
 

@@ -317,8 +317,7 @@ func TestFailedLoad(t *testing.T) {
 	h.awaitApplied(version)
 }
 
-// The planner gives a host that has refused what it has room for, and does not
-// ask for more again.
+// The planner gives a host that has refused what it has room for.
 func TestPlanAfterRefusal(t *testing.T) {
 	h := startHost(t, 3) // and says that it has no limit
 	other := h.d.NewPresence("expert-other", "expert")
@@ -329,7 +328,7 @@ func TestPlanAfterRefusal(t *testing.T) {
 		_ = other.Announce(ctx)
 	})
 	h.await("the other host", func() bool { return len(h.view.Snapshot()) == 2 })
-	run(t, h.keepPlan)
+	run(t, h.planner().Run)
 	h.await("the refusal", func() bool { return h.member().GetRefused() != nil })
 	h.await("a plan applied", func() bool { return h.member().PlanVersion > h.member().Refused.PlanVersion })
 	p, err := h.d.Plans.Read(t.Context())
@@ -338,39 +337,6 @@ func TestPlanAfterRefusal(t *testing.T) {
 	}
 	if n, need := h.needs(p); n != 3 || need > h.fake.Memory().Budget {
 		t.Errorf("plan %d wants %d experts of %d bytes here", p.Version(), n, need)
-	}
-	if err := h.replan(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
-	if again, err := h.d.Plans.Read(t.Context()); err != nil || again.Version() != p.Version() {
-		t.Errorf("plan %d follows %d, %v", again.Version(), p.Version(), err)
-	}
-}
-
-func TestBudgetOf(t *testing.T) {
-	const one = 100
-	for _, tc := range []struct {
-		name    string
-		said    uint64
-		refused *pb.Refusal
-		want    uint64
-		none    bool
-	}{
-		{name: "no limit"},
-		{name: "budget", said: 250, want: 250},
-		{name: "some fit", refused: &pb.Refusal{Experts: 4, NeedBytes: 40, RoomBytes: 39}, want: 3 * one},
-		{name: "less than said", said: 400, refused: &pb.Refusal{Experts: 4, NeedBytes: 40, RoomBytes: 20}, want: 2 * one},
-		{name: "more than said", said: 150, refused: &pb.Refusal{Experts: 4, NeedBytes: 40, RoomBytes: 20}, want: 150},
-		{name: "none fits", said: 400, refused: &pb.Refusal{Experts: 4, NeedBytes: 40, RoomBytes: 9}, none: true},
-		{name: "no numbers", said: 400, refused: &pb.Refusal{}, want: 400},
-		{name: "forged", refused: &pb.Refusal{Experts: 1 << 31, NeedBytes: 1, RoomBytes: 1 << 63}, want: 1 << 31 * one},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			got, some := budgetOf(&pb.Member{MemoryBudgetBytes: tc.said, Refused: tc.refused}, one)
-			if got != tc.want || some == tc.none {
-				t.Errorf("%d, %v", got, some)
-			}
-		})
 	}
 }
 

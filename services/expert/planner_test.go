@@ -15,6 +15,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
+	"github.com/switchyard/switchyard/pkg/policy/static"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -117,11 +118,11 @@ func TestPlannerHearsEverybody(t *testing.T) {
 		hosts = append(hosts, plan.Host{ID: id})
 	}
 	s := New(d, Config{Grouping: plan.ByHost, Replicas: 1})
-	layers, err := s.static().Plan(hosts)
+	first, err := static.Plan(plan.Known{Model: s.planner().Model, Settings: s.planner().Wanted, Hosts: hosts})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Plans.Write(t.Context(), &pb.PlanHead{}, layers, nil); err != nil {
+	if err := d.Plans.Write(t.Context(), &pb.PlanHead{}, first.Layers, nil); err != nil {
 		t.Fatal(err)
 	}
 	plans := make(chan *planstore.Plan, 16)
@@ -133,7 +134,7 @@ func TestPlannerHearsEverybody(t *testing.T) {
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	run(t, func(ctx context.Context) { s.keepPlan(ctx) })
+	run(t, s.planner().Run)
 	run(t, func(ctx context.Context) { _ = s.presence.Announce(ctx) })
 	select {
 	case p := <-plans:

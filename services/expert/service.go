@@ -96,15 +96,15 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	return nil
 }
 
-// Run follows the plan, and keeps it while it holds the planner's lease, until
-// ctx ends and others have taken over.
+// Run follows the plan, and runs a planner, until ctx ends and others have
+// taken over.
 func (s *Service) Run(ctx context.Context) error {
 	serving, leave := context.WithCancel(context.WithoutCancel(ctx))
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
 	tasks.Go(func() { s.followPlan(serving) })
 	tasks.Go(func() { s.retire(serving) })
-	tasks.Go(func() { s.keepPlan(ctx) })
+	tasks.Go(func() { s.planner().Run(ctx) })
 	tasks.Go(func() {
 		defer leave()
 		<-ctx.Done()

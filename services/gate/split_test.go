@@ -12,6 +12,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/policy/static"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -37,12 +38,15 @@ func hidden(rows int) *pb.Hidden {
 
 // layerOf is a plan of one layer whose experts are spread over hosts.
 func layerOf(t *rapid.T, experts int, grouping plan.Grouping) *plan.Layer {
-	s := plan.Static{MoELayers: []int{0}, Experts: experts, ExpertBytes: 1, Grouping: grouping, Replicas: 2}
-	layers, err := s.Plan([]plan.Host{{ID: "a"}, {ID: "b"}, {ID: "c"}})
+	d, err := static.Plan(plan.Known{
+		Model:    plan.Model{MoELayers: []int{0}, Experts: experts, ExpertBytes: 1},
+		Settings: plan.Settings{Grouping: grouping, Replicas: 2},
+		Hosts:    []plan.Host{{ID: "a"}, {ID: "b"}, {ID: "c"}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, err := plan.NewTable(1, layers, []int{0}, experts)
+	table, err := plan.NewTable(1, d.Layers, []int{0}, experts)
 	if err != nil {
 		t.Fatal(err)
 	}

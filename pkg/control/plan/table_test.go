@@ -62,28 +62,50 @@ func TestNewTable(t *testing.T) {
 	}
 }
 
+// drawLayers draws a plan of functions with any experts and hosts.
+func drawLayers(t *rapid.T, moeLayers []int, experts int) (layers []*pb.LayerPlan) {
+	for _, l := range moeLayers {
+		functions := map[int]*pb.Function{}
+		for e := range experts {
+			at := rapid.IntRange(0, 3).Draw(t, "function")
+			if functions[at] == nil {
+				functions[at] = &pb.Function{Hosts: rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c"}), 1, 3, rapid.ID).Draw(t, "hosts")}
+			}
+			functions[at].Experts = append(functions[at].Experts, uint32(e))
+		}
+		for _, f := range functions {
+			f.Id = FunctionID(l, f.Experts)
+		}
+		layers = append(layers, &pb.LayerPlan{Layer: uint32(l), Functions: slices.Collect(maps.Values(functions))})
+	}
+	return layers
+}
+
 // The table finds each expert in the function that has it.
 func TestFunctionOf(t *testing.T) {
+	moeLayers := []int{1, 4}
 	rapid.Check(t, func(t *rapid.T) {
-		s, hosts := drawStatic(t)
-		layers, err := s.Plan(hosts)
-		if err != nil {
-			return
-		}
-		table, err := NewTable(1, layers, s.MoELayers, s.Experts)
+		experts := rapid.IntRange(1, 12).Draw(t, "experts")
+		layers := drawLayers(t, moeLayers, experts)
+		table, err := NewTable(1, layers, moeLayers, experts)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, l := range s.MoELayers {
-			layer := table.Layer(l)
-			for e := range s.Experts {
-				if f := layer.Functions[layer.FunctionOf(int32(e))]; !slices.Contains(f.Experts, uint32(e)) {
+		hosts := map[string]bool{}
+		for _, lp := range layers {
+			layer := table.Layer(int(lp.Layer))
+			for e := range experts {
+				f := layer.Functions[layer.FunctionOf(int32(e))]
+				if !slices.Contains(f.Experts, uint32(e)) {
 					t.Fatalf("expert %d in %v", e, f)
+				}
+				for _, h := range f.Hosts {
+					hosts[h] = true
 				}
 			}
 		}
-		if got, want := slices.Sorted(maps.Keys(table.Hosts())), slices.Sorted(maps.Keys(held(layers))); !slices.Equal(got, want) {
-			t.Fatalf("hosts %v, want %v", got, want)
+		if !maps.Equal(table.Hosts(), hosts) {
+			t.Fatalf("hosts %v, want %v", table.Hosts(), hosts)
 		}
 		if table.Layer(99) != nil {
 			t.Fatal("a layer that is not there")

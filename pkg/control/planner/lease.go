@@ -1,0 +1,33 @@
+package planner
+
+import (
+	"context"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/switchyard/switchyard/pkg/control/lease"
+)
+
+// Lease is the duty of planning, which one candidate has at a time.
+type Lease interface {
+	// Hold calls fn while the lease is held, as lease.Hold does.
+	Hold(ctx context.Context, fn func(ctx context.Context, epoch uint64) error) error
+}
+
+// leaseKey is the lease's name in its bucket.
+const leaseKey = "planner"
+
+// InBucket returns the lease of a model, for a candidate of a unique name.
+func InBucket(kv jetstream.KeyValue, owner string) Lease { return inBucket{kv, owner} }
+
+type inBucket struct {
+	kv    jetstream.KeyValue
+	owner string
+}
+
+// Hold implements Lease.
+func (l inBucket) Hold(ctx context.Context, fn func(context.Context, uint64) error) error {
+	return lease.Hold(ctx, l.kv, leaseKey, l.owner, lease.Options{}, func(ctx context.Context, held *lease.Held) error {
+		return fn(ctx, held.Epoch())
+	})
+}

@@ -1,0 +1,62 @@
+package planner
+
+import (
+	"context"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/control/planstore"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+const (
+	// musterPoll is how often a new planner looks whether all have answered.
+	musterPoll = 2 * time.Millisecond
+	// callPause is the least time between two calls for newcomers.
+	callPause = 100 * time.Millisecond
+)
+
+// callNewcomers lets those answer soon who are heard for the first time.
+func (p *Planner) callNewcomers(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.Members.Newcomers():
+			p.Caller.Call()
+			pause(ctx, callPause)
+		}
+	}
+}
+
+// muster waits until the first plan would leave out nobody who is here: until
+// all hosts that were heard have answered, and all have been heard whom the
+// plan in force names. Both take one renewal at most.
+func (p *Planner) muster(ctx context.Context) {
+	old, _ := p.Plans.Read(ctx) // what is not legal names nobody
+	tick := time.NewTicker(musterPoll)
+	defer tick.Stop()
+	for limit := time.Now().Add(members.Hearing); time.Now().Before(limit); {
+		those, all := p.Members.Answered("expert")
+		if len(those) > 0 && all && (p.Members.Settled() || present(old, those)) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// present says whether all hosts of a plan are among the members.
+func present(p *planstore.Plan, all []*pb.Member) bool {
+	if p == nil || p.Table == nil {
+		return true
+	}
+	hosts := p.Table.Hosts()
+	for _, m := range all {
+		delete(hosts, m.Id)
+	}
+	return len(hosts) == 0
+}

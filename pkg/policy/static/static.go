@@ -1,0 +1,131 @@
+// Package static is the policy without a control loop: every layer's experts
+// spread over the hosts round robin, whatever their load.
+package static
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/switchyard/switchyard/pkg/control/plan"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// Name is the policy's name in settings.
+const Name = "static"
+
+// ErrNoRoom says that the hosts' budgets do not hold all experts.
+var ErrNoRoom = errors.New("the expert hosts' memory budgets do not hold the model")
+
+// Plan spreads every layer's experts over the hosts round robin, skipping
+// hosts that are full. The same hosts give the same plan in whatever order
+// they are named.
+func Plan(k plan.Known) (*plan.Decision, error) {
+	room := newRoom(k)
+	if len(room.places) == 0 {
+		return nil, fmt.Errorf("%w: none of %d hosts holds an expert of %d bytes", ErrNoRoom, len(k.Hosts), k.Model.ExpertBytes)
+	}
+	d := &plan.Decision{Reason: "static, round robin over " + room.names()}
+	for _, l := range k.Model.MoELayers {
+		fs, err := layer(k, l, room)
+		if err != nil {
+			return nil, err
+		}
+		d.Layers = append(d.Layers, &pb.LayerPlan{Layer: uint32(l), Functions: fs})
+	}
+	return d, nil
+}
+
+// layer places each expert on as many hosts as it is to have replicas, and
+// groups experts with the same hosts.
+func layer(k plan.Known, l int, room *room) ([]*pb.Function, error) {
+	groups := map[string]*pb.Function{}
+	for e := range k.Model.Experts {
+		on := room.take(e, k.Settings.Replicas)
+		if len(on) == 0 {
+			return nil, fmt.Errorf("layer %d, expert %d: %w", l, e, ErrNoRoom)
+		}
+		key := fmt.Sprintf("%q", on)
+		if k.Settings.Grouping == plan.ByExpert {
+			key = fmt.Sprint(e)
+		}
+		f := groups[key]
+		if f == nil {
+			f = &pb.Function{Hosts: on}
+			groups[key] = f
+		}
+		f.Experts = append(f.Experts, uint32(e))
+	}
+	return named(l, groups), nil
+}
+
+func named(layer int, groups map[string]*pb.Function) []*pb.Function {
+	fs := slices.Collect(maps.Values(groups))
+	slices.SortFunc(fs, func(a, b *pb.Function) int { return cmp.Compare(a.Experts[0], b.Experts[0]) })
+	for _, f := range fs {
+		f.Id = plan.FunctionID(layer, f.Experts)
+	}
+	return fs
+}
+
+// room counts what hosts still hold.
+type room struct {
+	places []place
+	bytes  uint64 // an expert's
+	// spare is how many replicas fit beside the first one of every expert.
+	spare int
+}
+
+// place is a host that holds experts.
+type place struct {
+	id      string
+	bounded bool
+	left    uint64
+}
+
+func newRoom(k plan.Known) *room {
+	r := &room{bytes: max(1, k.Model.ExpertBytes), spare: -len(k.Model.MoELayers) * k.Model.Experts}
+	hosts := slices.SortedFunc(slices.Values(k.Hosts), func(a, b plan.Host) int { return cmp.Compare(a.ID, b.ID) })
+	for _, h := range hosts {
+		budget, some := h.Room(r.bytes)
+		if !some {
+			continue
+		}
+		r.places = append(r.places, place{id: h.ID, bounded: budget > 0, left: budget})
+		if budget == 0 {
+			r.spare = math.MaxInt / 2
+		}
+		r.spare += int(min(budget/r.bytes, math.MaxInt32))
+	}
+	return r
+}
+
+// take gives an expert to the next hosts that have room for it, none if there
+// are none.
+func (r *room) take(expert, replicas int) (on []string) {
+	for i := range r.places {
+		if len(on) > 0 && (len(on) >= replicas || r.spare <= 0) {
+			break
+		}
+		p := &r.places[(expert+i)%len(r.places)]
+		if !p.bounded || p.left >= r.bytes {
+			p.left -= min(p.left, r.bytes)
+			r.spare -= min(len(on), 1)
+			on = append(on, p.id)
+		}
+	}
+	slices.Sort(on)
+	return on
+}
+
+func (r *room) names() string {
+	ids := make([]string, len(r.places))
+	for i, p := range r.places {
+		ids[i] = p.id
+	}
+	return strings.Join(ids, ", ")
+}

@@ -1,0 +1,209 @@
+package static
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/switchyard/switchyard/pkg/control/plan"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// draw draws what is known; the hosts may have too little room.
+func draw(t *rapid.T) plan.Known {
+	k := plan.Known{
+		Model: plan.Model{
+			MoELayers:   rapid.SliceOfNDistinct(rapid.IntRange(0, 9), 1, 4, rapid.ID).Draw(t, "layers"),
+			Experts:     rapid.IntRange(1, 12).Draw(t, "experts"),
+			ExpertBytes: rapid.Uint64Range(1, 1000).Draw(t, "bytes"),
+		},
+		Settings: plan.Settings{
+			Grouping: rapid.SampledFrom([]plan.Grouping{plan.ByHost, plan.ByExpert}).Draw(t, "grouping"),
+			Replicas: rapid.IntRange(0, 4).Draw(t, "replicas"),
+		},
+	}
+	for i := range rapid.IntRange(1, 6).Draw(t, "hosts") {
+		h := plan.Host{ID: fmt.Sprintf("host-%d", i), Budget: rapid.Uint64Range(0, 40_000).Draw(t, "budget")}
+		if rapid.IntRange(0, 3).Draw(t, "refused") == 0 {
+			h.Refused = &pb.Refusal{Experts: 10, NeedBytes: 100, RoomBytes: rapid.Uint64Range(0, 110).Draw(t, "room")}
+		}
+		k.Hosts = append(k.Hosts, h)
+	}
+	return k
+}
+
+// some are ids as hosts without a limit.
+func some(ids ...string) (hosts []plan.Host) {
+	for _, id := range ids {
+		hosts = append(hosts, plan.Host{ID: id})
+	}
+	return hosts
+}
+
+// fits says whether the hosts have room for one replica of every expert.
+func fits(k plan.Known) bool {
+	slots := 0
+	for _, h := range k.Hosts {
+		room, some := h.Room(k.Model.ExpertBytes)
+		if some && room == 0 {
+			return true
+		}
+		slots += int(room / k.Model.ExpertBytes)
+	}
+	return slots >= k.Model.Experts*len(k.Model.MoELayers)
+}
+
+// held is how many experts each host has to hold.
+func held(layers []*pb.LayerPlan) map[string]int {
+	n := map[string]int{}
+	for _, l := range layers {
+		for _, f := range l.Functions {
+			for _, h := range f.Hosts {
+				n[h] += len(f.Experts)
+			}
+		}
+	}
+	return n
+}
+
+// A plan exists just when one replica of every expert fits; then it is whole
+// and no host holds more than it has room for.
+func TestPlan(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		k := draw(t)
+		d, err := Plan(k)
+		if !fits(k) {
+			if !errors.Is(err, ErrNoRoom) {
+				t.Fatalf("%v, want ErrNoRoom", err)
+			}
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := plan.NewTable(1, d.Layers, k.Model.MoELayers, k.Model.Experts); err != nil {
+			t.Fatal(err)
+		}
+		checkRoom(t, k, held(d.Layers))
+		checkFunctions(t, k, d.Layers)
+	})
+}
+
+func checkRoom(t *rapid.T, k plan.Known, counts map[string]int) {
+	for _, h := range k.Hosts {
+		room, some := h.Room(k.Model.ExpertBytes)
+		n := uint64(counts[h.ID])
+		if !some && n > 0 || room > 0 && n*k.Model.ExpertBytes > room {
+			t.Fatalf("%s holds %d experts of %d bytes in %d bytes", h.ID, n, k.Model.ExpertBytes, room)
+		}
+	}
+}
+
+func checkFunctions(t *rapid.T, k plan.Known, layers []*pb.LayerPlan) {
+	for i, l := range layers {
+		if int(l.Layer) != k.Model.MoELayers[i] {
+			t.Fatalf("layer %d is at place %d", l.Layer, i)
+		}
+		for _, f := range l.Functions {
+			if f.Id != plan.FunctionID(int(l.Layer), f.Experts) {
+				t.Fatalf("function %s of experts %v has another id", f.Id, f.Experts)
+			}
+			if !slices.IsSorted(f.Hosts) || len(slices.Compact(slices.Clone(f.Hosts))) != len(f.Hosts) {
+				t.Fatalf("hosts %v", f.Hosts)
+			}
+			if n := len(f.Hosts); n < 1 || n > max(1, k.Settings.Replicas) || n > len(k.Hosts) {
+				t.Fatalf("%d replicas asked of %d hosts, got %d", k.Settings.Replicas, len(k.Hosts), n)
+			}
+			if k.Settings.Grouping == plan.ByExpert && len(f.Experts) != 1 {
+				t.Fatalf("function of experts %v", f.Experts)
+			}
+		}
+	}
+}
+
+func mustPlan(t *testing.T, k plan.Known) []*pb.LayerPlan {
+	t.Helper()
+	d, err := Plan(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.Layers
+}
+
+// By host, no two functions of a layer have the same hosts: they would be one.
+func TestGroupedByHost(t *testing.T) {
+	k := plan.Known{
+		Model:    plan.Model{MoELayers: []int{0}, Experts: 8, ExpertBytes: 1},
+		Settings: plan.Settings{Grouping: plan.ByHost, Replicas: 1},
+		Hosts:    some("a", "b", "c"),
+	}
+	if n := len(mustPlan(t, k)[0].Functions); n != 3 {
+		t.Errorf("%d functions, want one a host", n)
+	}
+	// One host named "a b" is not the two hosts a and b.
+	k.Settings.Replicas, k.Hosts = 2, some("a", "b", "a b", "b a")
+	seen := map[string]bool{}
+	for _, f := range mustPlan(t, k)[0].Functions {
+		key := fmt.Sprintf("%q", f.Hosts)
+		if seen[key] {
+			t.Errorf("two functions on %s", key)
+		}
+		seen[key] = true
+	}
+}
+
+// Replicas take only what the first replica of every expert leaves.
+func TestReplicasYield(t *testing.T) {
+	n := held(mustPlan(t, plan.Known{
+		Model:    plan.Model{MoELayers: []int{0, 1}, Experts: 4, ExpertBytes: 10},
+		Settings: plan.Settings{Grouping: plan.ByExpert, Replicas: 2},
+		Hosts:    []plan.Host{{ID: "a", Budget: 50}, {ID: "b", Budget: 55}},
+	}))
+	if n["a"] != 5 || n["b"] != 5 {
+		t.Errorf("held %v, want 5 each", n)
+	}
+}
+
+func TestSameHostsSamePlan(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		k := draw(t)
+		a, errA := Plan(k)
+		k.Hosts = rapid.Permutation(k.Hosts).Draw(t, "order")
+		b, errB := Plan(k)
+		if (errA == nil) != (errB == nil) || errA == nil && !plan.Same(a.Layers, b.Layers) {
+			t.Fatalf("%v, %v; %v, %v", a, errA, b, errB)
+		}
+	})
+}
+
+// As long as a layer has more experts than hosts, one more host gets some.
+func TestAnotherHostChangesThePlan(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		k := draw(t)
+		for i, h := range k.Hosts {
+			k.Hosts[i] = plan.Host{ID: h.ID}
+		}
+		k.Model.Experts = len(k.Hosts) + 1
+		a, err := Plan(k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.Hosts = append(k.Hosts, plan.Host{ID: rapid.SampledFrom([]string{"a", "host-0a", "z"}).Draw(t, "new")})
+		b, err := Plan(k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if plan.Same(a.Layers, b.Layers) {
+			t.Fatalf("%v", a)
+		}
+	})
+}
+
+func TestNoHosts(t *testing.T) {
+	if _, err := Plan(plan.Known{Model: plan.Model{MoELayers: []int{0}, Experts: 1}}); !errors.Is(err, ErrNoRoom) {
+		t.Error(err)
+	}
+}
