@@ -5,7 +5,7 @@ package schemas
 //go:generate go run github.com/bufbuild/buf/cmd/buf@v1.70.0 generate
 
 // Version is the version of the messages; a message of another is refused.
-const Version = 1
+const Version = 2
 
 // RecordFormat marks the records of token logs and names their form; readers
 // pass over whatever lacks it. ("SYL1")

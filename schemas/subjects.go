@@ -73,6 +73,10 @@ func (s Subjects) TokenShard(shard int) string {
 // AnyToken matches all token logs.
 func (s Subjects) AnyToken() string { return s.join("token", s.Model, "*", "*") }
 
+// Step is where attention announces each step's rows before its first layer, on
+// core NATS: whoever listens may miss some.
+func (s Subjects) Step() string { return s.join("step", s.Model) }
+
 // Hidden carries rows to the gate of a layer.
 func (s Subjects) Hidden(layer int) string { return s.join("hidden", s.Model, strconv.Itoa(layer)) }
 

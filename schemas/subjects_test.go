@@ -22,6 +22,7 @@ func TestSubjects(t *testing.T) {
 		{s.AnyCancel(), "yard.cancel.a_b_c.*"},
 		{s.TokenShard(3), "yard.token.a_b_c.3.*"},
 		{s.AnyToken(), "yard.token.a_b_c.*.*"},
+		{s.Step(), "yard.step.a_b_c"},
 		{s.Hidden(7), "yard.hidden.a_b_c.7"},
 		{s.Gate("g"), "yard.gate.a_b_c.g"},
 		{s.AnyGate(), "yard.gate.a_b_c.*"},

@@ -11,20 +11,21 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// groupID names the rows that are summed together: a part of one microbatch
-// at one layer, in one attempt. Attempts are collected apart: a re-issue then
+// groupID names the rows that are summed together: a part of a step's rows at
+// one layer, in one attempt. Attempts are collected apart: a re-issue then
 // needs nothing that an earlier aggregator or host may have lost.
 type groupID struct {
 	owner      string
 	epoch      uint64
-	microbatch uint64
+	step       uint64
+	microbatch uint32
 	layer      uint32
 	firstRow   uint32
 	attempt    uint32
 }
 
 func idOf(k *pb.Key) groupID {
-	return groupID{k.Owner, k.Epoch, k.Step, k.Layer, k.Part, k.Attempt}
+	return groupID{k.Owner, k.Epoch, k.Step, k.Microbatch, k.Layer, k.Part, k.Attempt}
 }
 
 // group is the partials of one groupID. It has memory for what has arrived,

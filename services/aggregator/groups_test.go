@@ -126,7 +126,7 @@ func TestGroupsApart(t *testing.T) {
 	x := noise(1, 2*width)
 	for name, change := range map[string]func(*pb.Key){
 		"owner": func(k *pb.Key) { k.Owner = "b" }, "epoch": func(k *pb.Key) { k.Epoch++ },
-		"microbatch": func(k *pb.Key) { k.Step++ }, "layer": func(k *pb.Key) { k.Layer++ },
+		"step": func(k *pb.Key) { k.Step++ }, "microbatch": func(k *pb.Key) { k.Microbatch++ }, "layer": func(k *pb.Key) { k.Layer++ },
 		"part": func(k *pb.Key) { k.Part++ }, "attempt": func(k *pb.Key) { k.Attempt++ },
 	} {
 		gs, other := newGroups(shape(2), room), key(1)
@@ -160,9 +160,9 @@ func TestRepeats(t *testing.T) {
 
 func TestExpire(t *testing.T) {
 	gs, x := newGroups(shape(2), room), noise(1, 2*width)
-	add := func(microbatch uint64, places []int, at time.Time) {
+	add := func(step uint64, places []int, at time.Time) {
 		k := key(1)
-		k.Step = microbatch
+		k.Step = step
 		if _, _, err := gs.add(partial(k, 2, x, places), at); err != nil {
 			t.Fatal(err)
 		}
@@ -266,9 +266,9 @@ func TestEviction(t *testing.T) {
 func TestGraves(t *testing.T) {
 	gr := graves{of: map[groupID]bool{}}
 	for i := range uint64(2 * maxGraves) {
-		gr.add(groupID{microbatch: i}, now)
+		gr.add(groupID{step: i}, now)
 	}
-	if n := len(gr.of); n > maxGraves || n != len(gr.order) || !gr.of[groupID{microbatch: 2*maxGraves - 1}] {
+	if n := len(gr.of); n > maxGraves || n != len(gr.order) || !gr.of[groupID{step: 2*maxGraves - 1}] {
 		t.Errorf("%d and %d graves", n, len(gr.order))
 	}
 }

@@ -81,9 +81,10 @@ var oneHead = kvcache.Shape{Layers: 1, KVHeads: 1, HeadDim: 4}
 func newBench(t testing.TB, workers, maxRows int) *bench {
 	t.Helper()
 	st := testStats(t, oneHead)
+	unheard := &exchange{announce: func(context.Context, *pb.Step) error { return nil }, stats: st}
 	ls := make([]*worker, workers)
 	for i := range ls {
-		ls[i] = newWorker(nil, &remote{}, nil, st)
+		ls[i] = newWorker(nil, unheard.worker(i), nil, st)
 	}
 	policy := batching.Policy{Microbatches: workers, MinRows: 2, MaxRows: maxRows}
 	return &bench{engine: newEngine(policy, ls, slog.New(slog.DiscardHandler), st), t: t, kv: st.kv}

@@ -57,6 +57,9 @@ func (s *stats) step(mb *microbatch) {
 	s.presence.Add("tokens_total", float64(tokens))
 }
 
+// unannounced counts a step whose announcement was not sent.
+func (s *stats) unannounced() { s.metrics.UnannouncedSteps.Inc() }
+
 // panicked reports a fault of the program that a step met.
 func (s *stats) panicked(value any, stack []byte) {
 	s.metrics.Panics.Inc()

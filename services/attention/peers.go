@@ -141,9 +141,9 @@ func (p *peers) suspect(shard string) {
 	p.suspects[shard] = now.Add(suspicion)
 }
 
-// shard chooses the aggregator of a group of rows: any live one, and another
+// shard chooses the aggregator of a group of rows: each in its turn, and another
 // one for another attempt. One that is suspected is the last choice.
-func (p *peers) shard(microbatch uint64, attempt uint32) (string, bool) {
+func (p *peers) shard(turn uint64, attempt uint32) (string, bool) {
 	heard := p.heardAggregators()
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -155,7 +155,7 @@ func (p *peers) shard(microbatch uint64, attempt uint32) (string, bool) {
 	if n == 0 {
 		return "", false
 	}
-	at := microbatch + uint64(attempt)
+	at := turn + uint64(attempt)
 	if len(p.suspects) > 0 {
 		for i := range n {
 			if id := from[(at+i)%n]; time.Now().After(p.suspects[id]) {
@@ -176,12 +176,12 @@ func (p *peers) heardAggregators() []string {
 
 // gate names the gate for some rows; empty is any gate. Rows that were lost go
 // to the one that was heard last, and to another one with each attempt.
-func (p *peers) gate(microbatch uint64, attempt uint32) string {
+func (p *peers) gate(turn uint64, attempt uint32) string {
 	if attempt == 0 && p.gateRoster.Steady() {
 		return ""
 	}
 	heard := usableIDs(p.gateRoster.Heard())
-	at := microbatch
+	at := turn
 	if attempt > 0 {
 		at = uint64(attempt - 1)
 	}

@@ -30,7 +30,8 @@ type remote struct {
 	waitingFlag atomic.Bool // others have the rows
 	progress    *forward.Progress
 
-	microbatch uint64
+	microbatch uint32 // which of the replica's that are in flight at once
+	pass              // of the step that it computes
 	layer      int
 	x          []float32 // (R, D), the caller's
 	buf        []byte
@@ -61,10 +62,13 @@ type exchange struct {
 	maxPayload func() int
 	owner      string
 	epoch      uint64
-	// shard names a live aggregator; another one for another attempt, if there is one.
-	shard func(microbatch uint64, attempt uint32) (string, bool)
+	// announce tells who listens of a step. It returns at once.
+	announce func(context.Context, *pb.Step) error
+	// shard names a live aggregator: each in its turn, and another one for
+	// another attempt, if there is one.
+	shard func(turn uint64, attempt uint32) (string, bool)
 	// gate names a live gate, or nobody while any gate may have the rows.
-	gate func(microbatch uint64, attempt uint32) string
+	gate func(turn uint64, attempt uint32) string
 	// suspect says that an aggregator or a gate may be gone: others are preferred for a while.
 	suspect func(shard string)
 	stats   *stats
@@ -73,11 +77,12 @@ type exchange struct {
 	latency latency
 
 	mu      sync.Mutex
-	waiters map[uint64]*remote
+	waiters map[uint64]*remote // by step
 }
 
-func (x *exchange) worker() *remote {
-	return &remote{exchange: x, whole: make(chan struct{}, 1), hurried: make(chan struct{}, 1)}
+// worker makes the replica's way out for one microbatch at a time.
+func (x *exchange) worker(microbatch int) *remote {
+	return &remote{exchange: x, microbatch: uint32(microbatch), whole: make(chan struct{}, 1), hurried: make(chan struct{}, 1)}
 }
 
 // Start publishes the rows of x (R, D) for the layer's gate.
@@ -95,7 +100,7 @@ func (r *remote) Start(ctx context.Context, layer int, x []float32) (forward.Pen
 func (r *remote) prepare(layer int, x []float32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.microbatch, r.layer, r.x = r.next.Add(1), layer, x
+	r.layer, r.x = layer, x
 	rows := len(x) / r.d
 	r.out = tensor.Resize(r.out, len(x))
 	r.parts = split(r.parts[:0], rows, r.rowsPerMessage())
@@ -107,7 +112,7 @@ func (r *remote) prepare(layer int, x []float32) {
 		}
 	}
 	r.exchange.mu.Lock()
-	r.waiters[r.microbatch] = r
+	r.waiters[r.step] = r
 	r.exchange.mu.Unlock()
 }
 
@@ -129,7 +134,7 @@ func split(parts []rowsPart, rows, limit int) []rowsPart {
 }
 
 func (r *remote) send(ctx context.Context, p rowsPart, attempt uint32) error {
-	shard, ok := r.shard(r.microbatch, attempt)
+	shard, ok := r.shard(r.turn(), attempt)
 	if !ok {
 		return nil // nobody to collect yet: the next attempt asks again
 	}
@@ -137,9 +142,9 @@ func (r *remote) send(ctx context.Context, p rowsPart, attempt uint32) error {
 	x := r.x[p.first*r.d : (p.first+p.rows)*r.d]
 	t := tensor.Encode(r.wire, x, r.d, r.buf)
 	r.buf = t.Data
-	h := &pb.Hidden{Tensor: t, Key: &pb.Key{
+	h := &pb.Hidden{Tensor: t, Phases: cutPhases(r.phases, p.first, p.rows), Stamp: r.stamp, Key: &pb.Key{
 		Version: schemas.Version, Model: r.identity.Model, Owner: r.owner, Epoch: r.epoch,
-		Step: r.microbatch, Layer: uint32(r.layer), Part: uint32(p.first), Rows: uint32(p.rows),
+		Step: r.step, Microbatch: r.microbatch, Layer: uint32(r.layer), Part: uint32(p.first), Rows: uint32(p.rows),
 		Attempt: attempt, Shard: shard,
 	}}
 	if err := r.hop.Send(ctx, r.subject(attempt), h); err != nil {
@@ -149,8 +154,11 @@ func (r *remote) send(ctx context.Context, p rowsPart, attempt uint32) error {
 	return nil
 }
 
+// turn counts on with each layer and step, so that all replicas behind get work.
+func (r *remote) turn() uint64 { return r.step + uint64(r.layer) }
+
 func (r *remote) subject(attempt uint32) string {
-	if gate := r.gate(r.microbatch, attempt); gate != "" {
+	if gate := r.gate(r.turn(), attempt); gate != "" {
 		return r.subjects.Gate(gate)
 	}
 	return r.subjects.Hidden(r.layer)
@@ -253,7 +261,7 @@ func (r *remote) waiting() bool { return r.waitingFlag.Load() }
 func (r *remote) forget() {
 	r.exchange.mu.Lock()
 	defer r.exchange.mu.Unlock()
-	delete(r.waiters, r.microbatch)
+	delete(r.waiters, r.step)
 }
 
 // receive takes a block in. Repeats and blocks nobody waits for change nothing.
@@ -276,7 +284,7 @@ func (x *exchange) receive(b *pb.Block) error {
 func (r *remote) take(b *pb.Block) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if b.Key.Step != r.microbatch || int(b.Key.Layer) != r.layer || r.missing == 0 {
+	if b.Key.Step != r.step || int(b.Key.Layer) != r.layer || r.missing == 0 {
 		return nil
 	}
 	for i := range r.parts {

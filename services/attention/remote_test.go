@@ -105,13 +105,16 @@ func newFakeLayer(t *testing.T, rowsPerMessage int) (*fakeLayer, *remote) {
 	x := &exchange{
 		subjects: schemas.NewSubjects("switchyard", "demo"), identity: wire.Identity{Model: 7}, wire: tensor.F32, d: width,
 		maxPayload: func() int { return wire.Headroom + rowsPerMessage*(width*4+routingBytes) }, owner: "attention-1", epoch: 9,
-		shard:   func(uint64, uint32) (string, bool) { return "aggregator-1", true },
-		suspect: func(string) {}, gate: func(uint64, uint32) string { return "" },
+		announce: func(context.Context, *pb.Step) error { return nil },
+		shard:    func(uint64, uint32) (string, bool) { return "aggregator-1", true },
+		suspect:  func(string) {}, gate: func(uint64, uint32) string { return "" },
 		stats: testStats(t, kvcache.Shape{Layers: 1, KVHeads: 1, HeadDim: 4}), waiters: map[uint64]*remote{},
 	}
 	y := &fakeLayer{x: x}
 	x.hop = y
-	return y, x.worker()
+	r := x.worker(1)
+	r.begin(t.Context(), nil, nil)
+	return y, r
 }
 
 // layer takes rows through the fake layer.
@@ -247,7 +250,7 @@ func TestRemoteForeignBlocks(t *testing.T) {
 		blocks := []*pb.Block{good, good, wrong}
 		for _, f := range []func(*pb.Key){
 			func(k *pb.Key) { k.Owner = "attention-2" }, func(k *pb.Key) { k.Epoch++ }, func(k *pb.Key) { k.Step++ },
-			func(k *pb.Key) { k.Layer++ }, func(k *pb.Key) { k.Part++ },
+			func(k *pb.Key) { k.Step-- }, func(k *pb.Key) { k.Layer++ }, func(k *pb.Key) { k.Layer-- }, func(k *pb.Key) { k.Part++ },
 		} {
 			blocks = slices.Insert(blocks, 0, change(wrong, f))
 		}

@@ -20,6 +20,7 @@ type sequence struct {
 	table *kvcache.Table // nil while it waits for pages
 
 	params   sampling.Params
+	tenant   string // empty: accepted requests name none yet
 	writer   logWriter
 	epoch    uint64 // of the claim on the log
 	delivery *hold

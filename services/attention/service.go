@@ -104,11 +104,11 @@ func (s *Service) build() {
 	s.exchange = &exchange{
 		subjects: s.d.Subjects, identity: s.d.Identity, hop: s.d.Hop, wire: s.d.Wire, d: s.d.Model.Spec.Hidden,
 		maxPayload: func() int { return int(s.d.Conn.MaxPayload()) }, owner: s.id, epoch: rand.Uint64(),
-		shard: s.peers.shard, gate: s.peers.gate, suspect: s.peers.suspect, stats: st, waiters: map[uint64]*remote{},
+		announce: s.announce, shard: s.peers.shard, gate: s.peers.gate, suspect: s.peers.suspect, stats: st, waiters: map[uint64]*remote{},
 	}
 	workers := make([]*worker, s.config.Microbatches)
 	for i := range workers {
-		workers[i] = newWorker(s.backbone, s.exchange.worker(), s.tracer, st)
+		workers[i] = newWorker(s.backbone, s.exchange.worker(i), s.tracer, st)
 	}
 	policy := batching.Policy{
 		Microbatches: s.config.Microbatches, MinRows: s.minRows(), MaxRows: s.config.MaxRows,
@@ -116,6 +116,11 @@ func (s *Service) build() {
 	}
 	s.engine = newEngine(policy, workers, s.d.Logger, st)
 	st.active(0)
+}
+
+// announce publishes a step's rows on core NATS, for whoever listens.
+func (s *Service) announce(ctx context.Context, step *pb.Step) error {
+	return s.d.Conn.Send(ctx, s.d.Subjects.Step(), step, nil)
 }
 
 // maxStep is about how long prefill may hold a worker: what streams, and what is

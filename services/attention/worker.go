@@ -16,6 +16,7 @@ import (
 // microbatch is what a worker takes through the layers, and what came of it.
 type microbatch struct {
 	parts []part
+	stamp *pb.Stamp // what gates obey in this step; nil: nothing
 	err   error
 	// What the pace of later ones is made of.
 	prefill       bool
@@ -93,6 +94,7 @@ func (w *worker) forward(ctx context.Context, mb *microbatch) (err error) {
 	for i := range mb.parts {
 		w.appendRows(&mb.parts[i])
 	}
+	w.remote.begin(ctx, runsOf(mb), mb.stamp)
 	return w.compute(ctx, mb)
 }
 

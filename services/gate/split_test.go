@@ -33,6 +33,7 @@ func hidden(rows int) *pb.Hidden {
 	return &pb.Hidden{
 		Key:    &pb.Key{Version: schemas.Version, Model: 7, Owner: "attention-1", Rows: uint32(rows), Shard: "a"},
 		Tensor: tensor.Encode(tensor.F32, x, width, nil),
+		Phases: []*pb.PhaseRange{{Phase: pb.Phase_PHASE_PREFILL, Rows: uint32(rows)}},
 	}
 }
 
@@ -165,6 +166,11 @@ func TestDecode(t *testing.T) {
 		"more rows":     func(h *pb.Hidden) { h.Key.Rows = 3 },
 		"another model": func(h *pb.Hidden) { h.Key.Model = 8 },
 		"no experts":    func(h *pb.Hidden) { h.Key.Layer = 1 },
+		"no phases":     func(h *pb.Hidden) { h.Phases = nil },
+		"many phases":   func(h *pb.Hidden) { h.Phases = append(h.Phases, h.Phases...) },
+		"huge phase":    func(h *pb.Hidden) { h.Phases[0].Rows = 1<<32 - 1 },
+		"empty phase":   func(h *pb.Hidden) { h.Phases = append(h.Phases, &pb.PhaseRange{Phase: 2}) },
+		"no such phase": func(h *pb.Hidden) { h.Phases[0].Phase = 7 },
 	} {
 		h := hidden(2)
 		change(h)

@@ -32,6 +32,8 @@ type Metrics struct {
 
 	// Reissues counts rows' groups that attention sent again because they were late.
 	Reissues prometheus.Counter
+	// UnannouncedSteps counts steps whose rows attention did not announce.
+	UnannouncedSteps prometheus.Counter
 	// Late counts messages dropped because their deadline had passed.
 	Late prometheus.Counter
 	// Repeats counts messages whose key had been handled before.
@@ -53,34 +55,35 @@ type Metrics struct {
 // NewMetrics declares every metric and registers them.
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
-		requests:       counters("requests_total", "Requests that ended, by how: stop, length, cancelled or an error code.", "outcome"),
-		tokens:         counters("tokens_total", "Tokens taken in (prompt) and made (completion).", "kind"),
-		stepDuration:   histogram("step_duration_seconds", "Time of one forward pass of a microbatch.", fineBuckets),
-		layerHop:       histogram("layer_hop_seconds", "Time from a layer's hidden rows leaving attention to their block's return.", fineBuckets),
-		expertRows:     counters("expert_rows_total", "Routed rows computed, by layer and expert.", "layer", "expert"),
-		expertTime:     histogram("expert_compute_seconds", "Time an expert host computes one dispatch.", fineBuckets),
-		batchRows:      histogram("batch_rows", "Rows of a microbatch.", prometheus.ExponentialBuckets(1, 2, 12)),
-		redeliveries:   counters("redeliveries_total", "Messages that JetStream delivered more than once, by stream kind.", "stream"),
-		KVPages:        newMirror("kv_pages", "Pages of the KV cache, by state: used or free.", "state"),
-		QueueDepth:     newMirror("queue_depth", "Messages that no replica has taken yet, by stream kind: prompt or sequence.", "stream"),
-		busMessages:    counters("bus_messages_total", "Messages, by stream kind and direction: in or out.", "stream", "direction"),
-		busBytes:       counters("bus_payload_bytes_total", "Payload bytes, by stream kind and direction.", "stream", "direction"),
-		Sequences:      newMirror("sequences", "Sequences that an attention replica has.", "state"),
-		Reissues:       counter("reissues_total", "Groups of rows sent again because their block was late."),
-		Late:           counter("late_total", "Messages dropped because their deadline had passed."),
-		Repeats:        counter("repeats_total", "Messages whose key had been handled before."),
-		Refused:        counter("refused_messages_total", "Messages refused: unreadable, or of another version, model or numeric class."),
-		Poisoned:       counter("poisoned_total", "Messages that no attempt can handle, taken off their queue."),
-		LogNoise:       counter("log_noise_total", "Messages in token logs that readers passed over: unreadable, or out of place."),
-		Panics:         counter("panics_total", "Handlers' panics that were recovered; each is a fault of the program."),
-		RefusedReplies: counter("refused_replies_total", "Messages from outside whose reply subject may not be published to."),
-		StreamFill:     newMirror("stream_fill_ratio", "Share of its bound in bytes that a durable stream holds, by kind: prompt, sequence or token.", "stream"),
-		genAI:          newGenAI(),
+		requests:         counters("requests_total", "Requests that ended, by how: stop, length, cancelled or an error code.", "outcome"),
+		tokens:           counters("tokens_total", "Tokens taken in (prompt) and made (completion).", "kind"),
+		stepDuration:     histogram("step_duration_seconds", "Time of one forward pass of a microbatch.", fineBuckets),
+		layerHop:         histogram("layer_hop_seconds", "Time from a layer's hidden rows leaving attention to their block's return.", fineBuckets),
+		expertRows:       counters("expert_rows_total", "Routed rows computed, by layer and expert.", "layer", "expert"),
+		expertTime:       histogram("expert_compute_seconds", "Time an expert host computes one dispatch.", fineBuckets),
+		batchRows:        histogram("batch_rows", "Rows of a microbatch.", prometheus.ExponentialBuckets(1, 2, 12)),
+		redeliveries:     counters("redeliveries_total", "Messages that JetStream delivered more than once, by stream kind.", "stream"),
+		KVPages:          newMirror("kv_pages", "Pages of the KV cache, by state: used or free.", "state"),
+		QueueDepth:       newMirror("queue_depth", "Messages that no replica has taken yet, by stream kind: prompt or sequence.", "stream"),
+		busMessages:      counters("bus_messages_total", "Messages, by stream kind and direction: in or out.", "stream", "direction"),
+		busBytes:         counters("bus_payload_bytes_total", "Payload bytes, by stream kind and direction.", "stream", "direction"),
+		Sequences:        newMirror("sequences", "Sequences that an attention replica has.", "state"),
+		Reissues:         counter("reissues_total", "Groups of rows sent again because their block was late."),
+		UnannouncedSteps: counter("unannounced_steps_total", "Steps whose rows were not announced: they do not fit one message, or NATS was away."),
+		Late:             counter("late_total", "Messages dropped because their deadline had passed."),
+		Repeats:          counter("repeats_total", "Messages whose key had been handled before."),
+		Refused:          counter("refused_messages_total", "Messages refused: unreadable, or of another version, model or numeric class."),
+		Poisoned:         counter("poisoned_total", "Messages that no attempt can handle, taken off their queue."),
+		LogNoise:         counter("log_noise_total", "Messages in token logs that readers passed over: unreadable, or out of place."),
+		Panics:           counter("panics_total", "Handlers' panics that were recovered; each is a fault of the program."),
+		RefusedReplies:   counter("refused_replies_total", "Messages from outside whose reply subject may not be published to."),
+		StreamFill:       newMirror("stream_fill_ratio", "Share of its bound in bytes that a durable stream holds, by kind: prompt, sequence or token.", "stream"),
+		genAI:            newGenAI(),
 	}
 	r.MustRegister(
 		m.requests, m.tokens, m.stepDuration, m.layerHop, m.expertRows, m.expertTime, m.batchRows,
 		m.redeliveries, m.KVPages, m.QueueDepth, m.busMessages, m.busBytes, m.Sequences, m.StreamFill,
-		m.Reissues, m.Late, m.Repeats, m.Refused, m.Poisoned, m.LogNoise, m.Panics, m.RefusedReplies,
+		m.Reissues, m.UnannouncedSteps, m.Late, m.Repeats, m.Refused, m.Poisoned, m.LogNoise, m.Panics, m.RefusedReplies,
 		m.genAI.request, m.genAI.firstToken, m.genAI.perToken,
 	)
 	m.begin()

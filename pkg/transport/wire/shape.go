@@ -45,8 +45,26 @@ func (s *Shape) CheckHidden(h *pb.Hidden) (rows int, err error) {
 	if rows != int(h.Key.Rows) {
 		return 0, fmt.Errorf("%w: key of %d rows, tensor of %d", ErrMalformed, h.Key.Rows, rows)
 	}
-	return rows, nil
+	return rows, checkPhases(h)
 }
+
+// checkPhases wants one phase for each row.
+func checkPhases(h *pb.Hidden) error {
+	rows := uint64(0)
+	for _, p := range h.Phases {
+		if p.GetRows() == 0 || !KnownPhase(p.GetPhase()) {
+			return fmt.Errorf("%w: %d rows of phase %d", ErrMalformed, p.GetRows(), p.GetPhase())
+		}
+		rows += uint64(p.Rows)
+	}
+	if rows != uint64(h.Key.Rows) {
+		return fmt.Errorf("%w: key of %d rows, phases of %d", ErrMalformed, h.Key.Rows, rows)
+	}
+	return nil
+}
+
+// KnownPhase says whether rows can be of a phase.
+func KnownPhase(p pb.Phase) bool { return p == pb.Phase_PHASE_PREFILL || p == pb.Phase_PHASE_DECODE }
 
 // CheckDispatch returns the number of token rows in the tensor; the routed
 // rows are at most as many times the model's top-k.
