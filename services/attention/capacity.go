@@ -60,18 +60,18 @@ func (s *Service) awaitLarger(ctx context.Context, need int) (largest float64, o
 }
 
 // serve gives free pages to those who wait for them.
-func (e *engine) serve() {
+func (d *scheduler) serve() {
 	for {
-		s, ok := e.line.Next(e.stats.kv.Free())
+		s, ok := d.line.Next(d.stats.kv.Free())
 		if !ok {
 			return
 		}
-		table, err := e.stats.kv.Reserve(s.positions())
+		table, err := d.stats.kv.Reserve(s.positions())
 		if err != nil {
-			e.stepFailed(s, err) // cannot be: nobody else takes pages
+			d.stepFailed(s, err) // cannot be: nobody else takes pages
 			return
 		}
-		s.seat(table, time.Now())
-		e.stats.active(len(e.sequences))
+		s.seat(table, d.now())
+		d.stats.active(len(d.sequences))
 	}
 }

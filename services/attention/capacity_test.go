@@ -114,12 +114,12 @@ func TestLargeAmongSmall(t *testing.T) {
 	b.hasPages(4)
 	b.add(b.request("small", 2, 2))
 	large, gone, late := b.request("large", 4*32-2, 2), b.request("gone", 2*32, 1), b.request("late", 3*32, 1)
-	late.deadline = time.Now()
+	late.deadline = b.clock
 	for _, s := range []*sequence{large, gone, late} {
 		b.add(s)
 	}
 	b.cancel(&pb.Cancel{RequestId: "gone", Reason: "cancelled"})
-	b.heartbeat(time.Now().Add(time.Second))
+	b.later(time.Second)
 	if b.line.Len() != 1 || book(gone).end().GetFinishReason() != "cancelled" || book(late).end().GetError().GetCode() != "deadline_exceeded" {
 		t.Fatalf("%d wait; ended: %v, %v", b.line.Len(), book(gone).end(), book(late).end())
 	}

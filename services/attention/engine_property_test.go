@@ -14,13 +14,16 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// Whatever happens in whatever order: a log has one end and nothing after it,
-// its tokens are numbered, and pages and slots are freed once.
+// Whatever happens in whatever order: no sequence is lost and no position is
+// stepped again once it was computed, a log has one end and nothing after it, its
+// tokens are numbered, and pages and slots are freed once.
 func TestAnyOrder(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		b := newBench(t, rapid.IntRange(1, 3).Draw(rt, "workers"), rapid.IntRange(1, 20).Draw(rt, "rows"))
 		b.hasPages(rapid.IntRange(2, 12).Draw(rt, "pages"))
 		var all []*sequence
+		others := map[*sequence]bool{} // whose logs others write
+		steps := positions{t: rt, bench: b, computed: map[*sequence]int{}}
 		pick := func(rt *rapid.T) *sequence {
 			if len(all) == 0 {
 				rt.Skip("no sequence")
@@ -34,39 +37,97 @@ func TestAnyOrder(t *testing.T) {
 				}
 				id := fmt.Sprint(rapid.IntRange(0, 6).Draw(rt, "id"))
 				s := b.request(id, rapid.IntRange(1, 30).Draw(rt, "prompt"), rapid.IntRange(1, 4).Draw(rt, "max"))
-				s.epoch = uint64(rapid.IntRange(0, 30).Draw(rt, "epoch"))
+				s.epoch = uint64(rapid.IntRange(0, 30).Draw(rt, "epoch")*100 + len(all)) // no two are the same
 				b.add(s)
 				all = append(all, s)
 			},
-			"start": func(*rapid.T) { b.start() },
+			"start": func(*rapid.T) { steps.start() },
 			"land": func(rt *rapid.T) {
 				if len(b.flying) == 0 {
 					rt.Skip("nothing in flight")
 				}
 				errs := []error{nil, nil, nil, errors.New("failed"), context.Canceled, &panicError{"fault"}}
 				err := rapid.SampledFrom(errs).Draw(rt, "error")
-				b.land(rapid.IntRange(0, len(b.flying)-1).Draw(rt, "which"), rapid.SampledFrom([]uint32{5, 9}).Draw(rt, "token"), err)
+				steps.land(rapid.IntRange(0, len(b.flying)-1).Draw(rt, "which"), rapid.SampledFrom([]uint32{5, 9}).Draw(rt, "token"), err)
 			},
 			"cancel": func(rt *rapid.T) { b.cancel(&pb.Cancel{RequestId: pick(rt).seq.RequestId, Reason: "cancelled"}) },
 			"lose": func(rt *rapid.T) {
 				s := pick(rt)
-				book(s).err = tokenlog.ErrStale
+				others[s], book(s).err = true, tokenlog.ErrStale
 				b.drop(lostLog{request: s.seq.RequestId, writer: s.writer})
 			},
 			"beat": func(rt *rapid.T) {
-				pick(rt).deadline = time.Now()
-				b.heartbeat(time.Now().Add(time.Second))
+				pick(rt).deadline = b.clock
+				b.later(time.Second)
+			},
+			"full": func(rt *rapid.T) { book(pick(rt)).full = true },
+			"room": func(rt *rapid.T) { book(pick(rt)).full = false },
+			"cut": func(rt *rapid.T) {
+				if s := pick(rt); book(s).err == nil && book(s).end() == nil {
+					_ = s.writer.Append(&pb.Record{Kind: &pb.Record_Terminal{Terminal: noRoom(tokenlog.ErrNoRoom)}})
+					b.drop(lostLog{request: s.seq.RequestId, writer: s.writer, full: tokenlog.ErrNoRoom})
+				}
 			},
 			"": func(rt *rapid.T) { checkBooks(rt, b, all) },
 		})
-		for steps := 0; len(b.order) > 0 && steps < 2000; steps++ {
-			b.step(9)
+		for _, s := range all {
+			book(s).full = false
+		}
+		for n := 0; len(b.order) > 0 && n < 2000; n++ {
+			steps.start()
+			for len(b.flying) > 0 {
+				steps.land(0, 9, nil)
+			}
 		}
 		checkBooks(rt, b, all)
+		checkEnds(rt, all, others)
 		if b.released != b.taken || b.kv.Used() != 0 || len(b.sequences)+len(b.order)+len(b.busy) != 0 {
 			rt.Fatalf("%d of %d slots, %d pages, %d sequences are left", b.taken-b.released, b.taken, b.kv.Used(), len(b.sequences))
 		}
 	})
+}
+
+// positions are what was computed of each sequence.
+type positions struct {
+	*bench
+	t        *rapid.T
+	computed map[*sequence]int
+}
+
+func (c *positions) start() {
+	before := len(c.flying)
+	c.bench.start()
+	for _, mb := range c.flying[before:] {
+		for _, p := range mb.parts {
+			if p.s.done != c.computed[p.s] || p.rows < 1 || p.s.done+p.rows > len(p.s.ids) {
+				c.t.Fatalf("%s steps at %d by %d; %d of %d positions are computed", p.s.seq.RequestId, p.s.done, p.rows, c.computed[p.s], len(p.s.ids))
+			}
+		}
+	}
+}
+
+func (c *positions) land(i int, token uint32, err error) {
+	if err == nil {
+		for _, p := range c.flying[i].parts {
+			c.computed[p.s] += p.rows
+		}
+	}
+	c.bench.land(i, token, err)
+}
+
+// checkEnds wants an end of every request, by its newest claim if the log is ours.
+func checkEnds(t *rapid.T, all []*sequence, others map[*sequence]bool) {
+	newest := map[string]*sequence{}
+	for _, s := range all {
+		if n := newest[s.seq.RequestId]; n == nil || n.epoch < s.epoch {
+			newest[s.seq.RequestId] = s
+		}
+	}
+	for id, s := range newest {
+		if !others[s] && book(s).end() == nil {
+			t.Fatalf("%s (epoch %d) has no end: %v", id, s.epoch, book(s).records)
+		}
+	}
 }
 
 func checkBooks(t *rapid.T, b *bench, all []*sequence) {

@@ -167,17 +167,16 @@ func TestOwnWorkAgain(t *testing.T) {
 // All that are late end in one heartbeat, all others keep their claims.
 func TestHeartbeat(t *testing.T) {
 	b := newBench(t, 1, 8)
-	now := time.Now()
 	var all []*sequence
 	for i := range 6 {
 		s := b.request(fmt.Sprint(i), 2, 10)
 		if i%3 < 2 {
-			s.deadline = now
+			s.deadline = b.clock
 		}
 		b.add(s)
 		all = append(all, s)
 	}
-	b.heartbeat(now.Add(time.Millisecond))
+	b.later(time.Millisecond)
 	for i, s := range all {
 		if code := book(s).end().GetError().GetCode(); (code == "deadline_exceeded") != (i%3 < 2) {
 			t.Errorf("sequence %d ended with %q", i, code)
@@ -203,7 +202,7 @@ func TestFullLog(t *testing.T) {
 		"cancelled": func(b *bench, s *sequence) { b.cancel(&pb.Cancel{RequestId: s.seq.RequestId, Reason: "cancelled"}) },
 		"late": func(b *bench, s *sequence) {
 			s.endBefore(0)
-			b.heartbeat(time.Now().Add(time.Minute))
+			b.later(time.Minute)
 		},
 		"no room for too long": func(b *bench, s *sequence) {
 			_ = s.writer.Append(&pb.Record{Kind: &pb.Record_Terminal{Terminal: noRoom(tokenlog.ErrNoRoom)}}) // as the writer does

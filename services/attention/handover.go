@@ -27,27 +27,27 @@ func (e *engine) owns(ctx context.Context, request string) bool {
 }
 
 // abandon frees a sequence whose log another claim has, as soon as its worker is done.
-func (e *engine) abandon(s *sequence) {
+func (d *scheduler) abandon(s *sequence) {
 	s.ended = true
 	s.delivery.drop()
 	if !s.inFlight {
-		e.remove(s)
+		d.remove(s)
 	}
 }
 
 // drop forgets a sequence whose log another writer has ended or claimed, or has
 // no room for it.
-func (e *engine) drop(l lostLog) {
-	s := e.sequences[l.request]
+func (d *scheduler) drop(l lostLog) {
+	s := d.sequences[l.request]
 	switch {
 	case s == nil || s.writer != l.writer:
 	case l.full != nil && !s.ended:
-		e.log.Warn("a request was ended: its log takes no more", "request", l.request, "tokens", s.generated(), "error", l.full)
+		d.log.Warn("a request was ended: its log takes no more", "request", l.request, "tokens", s.generated(), "error", l.full)
 		s.end = noRoom(l.full)
-		s.end.Timings = s.timings(time.Now())
-		e.close(s)
+		s.end.Timings = s.timings(d.now())
+		d.close(s)
 	case l.full == nil:
-		e.abandon(s)
+		d.abandon(s)
 	}
 }
 
@@ -64,18 +64,27 @@ func noRoom(why error) *pb.Terminal {
 // handOverWithin bounds the wait for the logs of a replica that stops.
 const handOverWithin = 2 * time.Second
 
+// leave is what a replica that stops leaves to another: logs to be written to
+// their end, and sequences to go on with from there.
+func (d *scheduler) leave() (closing []logWriter, open []*sequence) {
+	for _, s := range d.order {
+		if !s.ended {
+			open = append(open, s)
+		}
+	}
+	return d.closing, open
+}
+
 // handOver lets another replica go on at once, and from where this one stopped.
 func (e *engine) handOver(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, handOverWithin)
 	defer cancel()
 	var flushing sync.WaitGroup
-	for _, w := range e.closing {
+	closing, open := e.leave()
+	for _, w := range closing {
 		flushing.Go(func() { e.flush(ctx, w) })
 	}
-	for _, s := range e.sequences {
-		if s.ended {
-			continue
-		}
+	for _, s := range open {
 		flushing.Go(func() {
 			e.flush(ctx, s.writer)
 			if err := s.delivery.Nak(0); err != nil {

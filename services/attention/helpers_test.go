@@ -74,6 +74,7 @@ type bench struct {
 	kv              *kvcache.Pool
 	taken, released int
 	flying          []*microbatch
+	clock           time.Time
 }
 
 var oneHead = kvcache.Shape{Layers: 1, KVHeads: 1, HeadDim: 4}
@@ -87,7 +88,15 @@ func newBench(t testing.TB, workers, maxRows int) *bench {
 		ls[i] = newWorker(nil, unheard.worker(i), nil, st)
 	}
 	policy := batching.Policy{Microbatches: workers, MinRows: 2, MaxRows: maxRows}
-	return &bench{engine: newEngine(policy, ls, slog.New(slog.DiscardHandler), st), t: t, kv: st.kv}
+	b := &bench{engine: newEngine(policy, ls, slog.New(slog.DiscardHandler), st), t: t, kv: st.kv, clock: time.Now()}
+	b.now = func() time.Time { return b.clock }
+	return b
+}
+
+// later lets time pass, and the scheduler look at it.
+func (b *bench) later(d time.Duration) {
+	b.clock = b.clock.Add(d)
+	b.tick()
 }
 
 // hasPages gives the engine another number of KV pages.
@@ -106,20 +115,15 @@ func (b *bench) request(id string, prompt, maxTokens int) *sequence {
 		Sampling: &pb.Sampling{Logprobs: -1},
 	})
 	b.taken++
-	s.writer, s.delivery, s.accepted = &logbook{}, b.keeper.keep(&parcel{}), time.Now()
+	s.writer, s.delivery, s.accepted = &logbook{}, b.keeper.keep(&parcel{}), b.clock
 	s.release = func() { b.released++ }
 	return s
 }
 
-// start launches what can be, and takes it off the workers.
+// start takes what the scheduler has for idle workers.
 func (b *bench) start() {
-	b.launch()
-	for _, l := range b.workers {
-		select {
-		case mb := <-l.in:
-			b.flying = append(b.flying, mb)
-		default:
-		}
+	for mb, _ := b.next(); mb != nil; mb, _ = b.next() {
+		b.flying = append(b.flying, mb)
 	}
 }
 

@@ -1,0 +1,284 @@
+package attention
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/kvcache"
+	"github.com/switchyard/switchyard/pkg/policy/batching"
+	"github.com/switchyard/switchyard/pkg/request/tokenlog"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// scheduler owns the sequences and decides what becomes of them. Time and results
+// are handed to it: it waits for nothing, and starts nothing but records of the
+// token log, which it queues. engine drives it.
+//
+//	admitted ──▶ in line for pages ──▶ ready ──next──▶ in flight ──settle──▶ ready … ──▶ ended
+type scheduler struct {
+	policy   batching.Policy
+	pace     batching.Pace
+	now      func() time.Time
+	log      *slog.Logger
+	stats    *stats
+	progress *forward.Progress // counts records
+
+	sequences map[string]*sequence
+	order     []*sequence // oldest served first
+	line      kvcache.Line[*sequence]
+	idle      []*worker
+	busy      map[*microbatch]*worker
+	// closing are logs whose terminal record may not be stored yet.
+	closing []logWriter
+
+	items []batching.Item
+	ready []*sequence
+	takes []batching.Take
+}
+
+func newScheduler(policy batching.Policy, workers []*worker, now func() time.Time, log *slog.Logger, st *stats) *scheduler {
+	return &scheduler{
+		policy: policy, now: now, log: log, stats: st, idle: slices.Clone(workers),
+		sequences: map[string]*sequence{}, busy: map[*microbatch]*worker{},
+	}
+}
+
+// holds says whether a request is being worked on here.
+func (d *scheduler) holds(request string) bool { return d.sequences[request] != nil }
+
+func (d *scheduler) add(s *sequence) {
+	id := s.seq.RequestId
+	if old := d.sequences[id]; old != nil && old.epoch > s.epoch {
+		s.delivery.drop() // its claim took long, and the request came again
+		s.free()
+		return
+	} else if old != nil {
+		d.abandon(old) // its log is s's now
+	}
+	d.sequences[id] = s
+	d.order = append(d.order, s)
+	d.stats.active(len(d.sequences))
+	if s.end != nil {
+		d.finish(s)
+		return
+	}
+	d.line.Join(s, kvcache.PagesFor(s.positions()))
+	d.serve()
+}
+
+// next is the next microbatch and the idle worker that takes it; nil, nil: there is
+// none for now.
+func (d *scheduler) next() (*microbatch, *worker) {
+	if len(d.idle) == 0 {
+		return nil, nil
+	}
+	d.collect()
+	d.takes = d.policy.Next(d.items, d.decoding(), &d.pace, d.takes)
+	if len(d.takes) == 0 {
+		return nil, nil
+	}
+	mb := newMicrobatch(d.ready, d.takes)
+	d.rotate(mb)
+	w := d.idle[len(d.idle)-1]
+	d.idle = d.idle[:len(d.idle)-1]
+	d.assign(mb, w)
+	return mb, w
+}
+
+// assign says which worker has a microbatch; nil: it is back.
+func (d *scheduler) assign(mb *microbatch, w *worker) {
+	if w == nil {
+		d.idle = append(d.idle, d.busy[mb])
+		delete(d.busy, mb)
+	} else {
+		d.busy[mb] = w
+	}
+	for i := range mb.parts {
+		mb.parts[i].s.delivery.worker.Store(w)
+	}
+}
+
+func (d *scheduler) collect() {
+	d.items, d.ready = d.items[:0], d.ready[:0]
+	for _, s := range d.order {
+		if s.inFlight || s.ended || s.table == nil || s.writer.Full() {
+			continue
+		}
+		it := batching.Item{Alone: s.suspect}
+		if !s.decoding() {
+			it.Prefill, it.Scored = s.pending(), s.withLogits()
+		}
+		d.items, d.ready = append(d.items, it), append(d.ready, s)
+	}
+}
+
+func (d *scheduler) decoding() (n int) {
+	for _, s := range d.order {
+		if !s.ended && s.table != nil && s.decoding() && (s.inFlight || !s.writer.Full()) {
+			n++
+		}
+	}
+	return n
+}
+
+// rotate moves the chosen to the end of the order, so that all get their turn.
+func (d *scheduler) rotate(mb *microbatch) {
+	kept := d.order[:0]
+	for _, s := range d.order {
+		if !inMicrobatch(mb, s) {
+			kept = append(kept, s)
+		}
+	}
+	for i := range mb.parts {
+		kept = append(kept, mb.parts[i].s)
+	}
+	d.order = kept
+}
+
+func inMicrobatch(mb *microbatch, s *sequence) bool {
+	for i := range mb.parts {
+		if mb.parts[i].s == s {
+			return true
+		}
+	}
+	return false
+}
+
+// settle takes a microbatch's results in.
+func (d *scheduler) settle(mb *microbatch) {
+	d.assign(mb, nil)
+	if mb.prefill && mb.err == nil {
+		d.pace.Observe(mb.rows, mb.layers.Seconds(), mb.wanted, mb.heads.Seconds())
+	}
+	var fault *panicError
+	for i := range mb.parts {
+		p := &mb.parts[i]
+		p.s.inFlight = false
+		switch {
+		case p.s.ended:
+			d.remove(p.s) // ended while it was in flight
+		case errors.Is(mb.err, context.Canceled):
+			// This replica stops, and hands the sequence over.
+		case errors.As(mb.err, &fault) && len(mb.parts) > 1:
+			p.s.suspect = true // one of them did it: each is tried alone
+		case mb.err != nil:
+			d.stepFailed(p.s, mb.err)
+		default:
+			p.s.suspect = false
+			d.advance(p)
+		}
+	}
+}
+
+func (d *scheduler) stepFailed(s *sequence, err error) {
+	d.log.Error("step abandoned", "request", s.seq.RequestId, "error", err)
+	s.end = errorEnd("internal", err.Error())
+	d.finish(s)
+}
+
+func errorEnd(code, message string) *pb.Terminal {
+	return &pb.Terminal{FinishReason: "error", Error: &pb.Error{Code: code, Message: message}}
+}
+
+// advance writes what a step made of a sequence to its log.
+func (d *scheduler) advance(p *part) {
+	s := p.s
+	s.done += p.rows
+	for i := 0; i < len(p.scores) && s.end == nil; i++ {
+		s.scored++
+		d.append(s, &pb.Record{Kind: &pb.Record_Score{Score: p.scores[i]}})
+	}
+	switch {
+	case s.end != nil: // a record could not be written; what comes behind it would leave a gap
+	case p.sampled:
+		if s.generated() == 0 {
+			s.first = d.now()
+		}
+		d.append(s, &pb.Record{Kind: &pb.Record_Token{Token: s.take(p.choice)}})
+	case s.done == len(s.ids):
+		s.end = &pb.Terminal{FinishReason: "length"} // nothing but scores was asked for
+	}
+	if s.end != nil {
+		d.finish(s)
+	}
+}
+
+// append queues a record. One that cannot be written ends its sequence.
+func (d *scheduler) append(s *sequence, r *pb.Record) {
+	d.progress.Tick()
+	err := s.writer.Append(r)
+	var large *bus.TooLargeError
+	switch {
+	case err == nil:
+	case errors.Is(err, tokenlog.ErrStale), errors.Is(err, tokenlog.ErrFinished):
+		// Another owner makes this record, or nobody needs it; drop follows.
+		d.log.Info("log is not ours any more", "request", s.seq.RequestId, "error", err)
+	case errors.As(err, &large):
+		s.end = errorEnd("payload_too_large", err.Error())
+	default:
+		d.log.Error("a record cannot be written", "request", s.seq.RequestId, "error", err)
+		s.end = errorEnd("internal", err.Error())
+	}
+}
+
+// finish queues the terminal record. The work is acknowledged when the record
+// is in the log (see admit.go).
+func (d *scheduler) finish(s *sequence) {
+	s.end.Timings = s.timings(d.now())
+	d.append(s, &pb.Record{Kind: &pb.Record_Terminal{Terminal: s.end}})
+	d.close(s)
+}
+
+// close lets go of a sequence whose terminal record is queued.
+func (d *scheduler) close(s *sequence) {
+	s.ended = true
+	d.closing = append(d.closing, s.writer)
+	d.stats.finished(s)
+	if !s.inFlight {
+		d.remove(s)
+	}
+}
+
+// remove frees what the sequence held. It must not be in flight.
+func (d *scheduler) remove(s *sequence) {
+	d.line.Leave(s)
+	s.free()
+	if d.sequences[s.seq.RequestId] == s {
+		delete(d.sequences, s.seq.RequestId)
+	}
+	kept := d.order[:0]
+	for _, o := range d.order {
+		if o != s {
+			kept = append(kept, o)
+		}
+	}
+	d.order = kept
+	d.stats.active(len(d.sequences))
+	d.serve()
+}
+
+func (d *scheduler) cancel(c *pb.Cancel) {
+	s := d.sequences[c.RequestId]
+	if s == nil || s.ended {
+		return
+	}
+	s.end = &pb.Terminal{FinishReason: c.Reason}
+	d.finish(s)
+}
+
+// tick ends the sequences that are late.
+func (d *scheduler) tick() {
+	now := d.now()
+	d.closing = slices.DeleteFunc(d.closing, isClosed)
+	for _, s := range slices.Clone(d.order) { // ending one changes the order
+		if !s.ended && !s.deadline.IsZero() && now.After(s.deadline) {
+			s.end = s.late()
+			d.finish(s)
+		}
+	}
+}
