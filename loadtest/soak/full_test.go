@@ -244,11 +244,13 @@ func (y *fullYard) readLog() {
 	y.T.Cleanup(reading.Stop)
 }
 
-// watch tells of the log, and wants it within its bound, until ctx ends.
+// watch tells of the log, and wants it within its bound, until ctx ends. A server
+// that was killed may count what it had removed and not noted yet a second time
+// (3.3 % of the bound, once in 40 minutes): it must take nothing in meanwhile.
 func (y *fullYard) watch(ctx context.Context) {
 	tick, told := time.NewTicker(time.Second), time.Now()
 	defer tick.Stop()
-	for {
+	for before := uint64(0); ; {
 		select {
 		case <-ctx.Done():
 			return
@@ -258,9 +260,10 @@ func (y *fullYard) watch(ctx context.Context) {
 		if err != nil {
 			continue // the server is away
 		}
-		if size > logBound {
-			y.T.Errorf("the log has %d bytes, its bound is %d", size, logBound)
+		if size > logBound+logBound/20 || before > logBound && size > before {
+			y.T.Errorf("the log has %d bytes, after %d; its bound is %d", size, before, logBound)
 		}
+		before = size
 		if time.Since(told) > 10*time.Second {
 			told = time.Now()
 			y.T.Logf("%s; %d KiB in the log", y, size>>10)
