@@ -63,6 +63,8 @@ type Log struct {
 	stream string
 	room   room
 	s      Settings
+
+	reads, follows turnstile
 }
 
 // New returns the logs of a model; their stream exists.
@@ -72,7 +74,10 @@ func New(c *bus.Conn, names schemas.Streams, s Settings) *Log {
 	}
 	s.RoomWithin = cmp.Or(s.RoomWithin, roomWithin)
 	stream := names.Tokens().Name
-	return &Log{conn: c, names: names, stream: stream, s: s, room: room{stream: stream, soon: make(chan struct{}, 1)}}
+	return &Log{
+		conn: c, names: names, stream: stream, s: s, room: room{stream: stream, soon: make(chan struct{}, 1)},
+		reads: newTurnstile(readsAtOnce), follows: newTurnstile(followsAtOnce),
+	}
 }
 
 // NewChain returns the chain of a log that is read from its beginning.
@@ -167,6 +172,11 @@ func (l *Log) read(ctx context.Context, request string) (*history, error) {
 		l.take(request, h, last) // the usual claim finds just its acceptance
 		return h, nil
 	}
+	leave, err := l.reads.enter(ctx, first)
+	if err != nil {
+		return nil, fmt.Errorf("reading the log of %s: %w", request, err)
+	}
+	defer leave()
 	err = l.conn.Follow(ctx, l.stream, l.names.Token(request), bus.Place{}, func(m bus.Stored) bool {
 		l.take(request, h, m)
 		return m.Sequence < last.Sequence
@@ -213,12 +223,26 @@ func (l *Log) Pass(request string, e Entry, err error, passed *bool) {
 // FollowRequest calls fn for a request's records from the first on, then live,
 // until fn returns false or ctx ends.
 func (l *Log) FollowRequest(ctx context.Context, request string, fn func(Entry) (more bool)) error {
-	if _, err := l.last(ctx, request); err != nil {
+	last, err := l.last(ctx, request)
+	if err != nil {
 		return err
 	}
+	first, err := l.conn.Next(ctx, l.stream, l.names.Token(request), 1)
+	if err != nil && !errors.Is(err, bus.ErrNoMessage) {
+		return fmt.Errorf("following the log of %s: %w", request, err)
+	}
+	caughtUp, err := l.follows.enter(ctx, first)
+	if err != nil {
+		return fmt.Errorf("following the log of %s: %w", request, err)
+	}
+	defer caughtUp()
+	defer time.AfterFunc(readWithin, caughtUp).Stop() // its last record may be gone
 	chain, passed := l.NewChain(), false
 	for {
 		err := l.conn.Follow(ctx, l.stream, l.names.Token(request), bus.Place{}, func(m bus.Stored) bool {
+			if m.Sequence >= last.Sequence {
+				caughtUp()
+			}
 			return l.each(request, &chain, &passed, m, fn)
 		})
 		if !errors.Is(err, bus.ErrReplaced) {

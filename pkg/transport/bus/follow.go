@@ -121,7 +121,7 @@ func (f *follower) take(ctx context.Context, arrived <-chan *nats.Msg, reconnect
 	defer silence.Stop()
 	for {
 		if f.asked <= followBatch/2 {
-			if err := f.c.pull(next, inbox, pullRequest{batch: followBatch - f.asked, expires: pullExpires}); err != nil {
+			if err := f.c.pull(next, inbox, pullRequest{batch: followBatch - f.asked, expires: pullExpires, bytes: f.c.pullBytes()}); err != nil {
 				return false, fmt.Errorf("asking for messages: %w", err)
 			}
 			f.asked = followBatch
@@ -154,10 +154,10 @@ func (f *follower) receive(m *nats.Msg) (done bool, err error) {
 		f.c.refuse(m, err)
 		return false, nil
 	}
-	switch a.status {
-	case "":
+	switch {
+	case a.status == "":
 		return f.deliver(a)
-	case "404", "408":
+	case a.status == "404", a.status == "408", hadItsBytes(a), hadItsMessages(a):
 		f.asked -= pendingOf(m)
 	default:
 		err = statusError(a)

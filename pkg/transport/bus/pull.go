@@ -222,12 +222,17 @@ type pullRequest struct {
 	batch   int
 	expires time.Duration
 	noWait  bool
+	bytes   int64 // 0: no bound
 }
 
 func (c *Conn) pull(next, inbox string, r pullRequest) error {
 	body := make([]byte, 0, 96)
 	body = append(body, `{"batch":`...)
 	body = strconv.AppendInt(body, int64(r.batch), 10)
+	if r.bytes > 0 {
+		body = append(body, `,"max_bytes":`...)
+		body = strconv.AppendInt(body, r.bytes, 10)
+	}
 	if r.noWait {
 		body = append(body, `,"no_wait":true`...)
 	} else {

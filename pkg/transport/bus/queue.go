@@ -84,6 +84,9 @@ func (q *Queue) receive(m *nats.Msg) {
 		q.c.refuse(m, err)
 		return
 	}
+	if hadItsMessages(a) {
+		return // which collect knows, and the next request may have begun
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	select {
@@ -108,7 +111,7 @@ func (q *Queue) Pull(ctx context.Context, limit int) ([]*Delivery, error) {
 	for pauses := pause.Between(firstWait, lastWait); ; {
 		// What is there comes first; the second request waits for one message,
 		// so that nothing can arrive that nobody expects any more.
-		out, err := q.request(ctx, pullRequest{batch: limit, noWait: true})
+		out, err := q.request(ctx, pullRequest{batch: limit, noWait: true, bytes: q.c.pullBytes()})
 		if len(out) == 0 && err == nil {
 			out, err = q.request(ctx, pullRequest{batch: 1, expires: pullExpires})
 		}
@@ -210,7 +213,7 @@ func (q *Queue) collect(ctx context.Context, arrived <-chan arrival, reconnected
 }
 
 func statusError(a arrival) error {
-	if a.status == "404" || a.status == "408" {
+	if a.status == "404" || a.status == "408" || hadItsBytes(a) {
 		return nil // none, or no more
 	}
 	return fmt.Errorf("server status %s %s", a.status, a.msg.Header.Get("Description"))

@@ -1,0 +1,79 @@
+package bus
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/switchyard/switchyard/schemas"
+)
+
+// large messages, of which a hundred would have a server close the connection
+// of a client that is slow to read.
+const (
+	large  = 700 << 10
+	larges = 60
+)
+
+func (r *rig) storeLarge(subject string) {
+	r.t.Helper()
+	for range larges {
+		if _, err := r.conn.Store(r.ctx(), subject, hidden(large), nil); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+// bytesIn is what a connection gets of the server in half a second.
+func bytesIn(nc *nats.Conn) int {
+	before := nc.Stats().InBytes
+	time.Sleep(500 * time.Millisecond)
+	return int(nc.Stats().InBytes - before)
+}
+
+// Who reads one message is not sent all that there are, but what two requests
+// may bring, and gets all of them in the end.
+func TestFollowAsksForBytes(t *testing.T) {
+	r := newRig(t)
+	s := names(schemas.HopsCore)
+	if err := r.conn.Ensure(r.ctx(), 1, s.Tokens()); err != nil {
+		t.Fatal(err)
+	}
+	r.storeLarge(s.Token("r"))
+	n := 0
+	err := r.conn.Follow(r.ctx(), s.Tokens().Name, s.Token("r"), Place{}, func(Stored) bool {
+		if n++; n == 1 {
+			if got := bytesIn(r.conn.nc); got > 2*pullBytes {
+				t.Errorf("%d bytes came while the first message was read", got)
+			}
+		}
+		return n < larges
+	})
+	if err != nil || n != larges {
+		t.Errorf("%d of %d messages, error %v", n, larges, err)
+	}
+}
+
+func TestQueueAsksForBytes(t *testing.T) {
+	r := newRig(t)
+	s := names(schemas.HopsCore)
+	q := r.queue(s, time.Minute)
+	r.storeLarge(s.Sequence())
+	for n := 0; n < larges; {
+		before := r.conn.nc.Stats().InBytes
+		ds, err := q.Pull(r.ctx(), larges)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.conn.nc.Stats().InBytes - before; got > pullBytes+1<<20 {
+			t.Errorf("a pull of %d messages brought %d bytes", len(ds), got)
+		}
+		for _, d := range ds {
+			if err := d.Ack(); err != nil {
+				t.Error(err)
+			}
+		}
+		n += len(ds)
+	}
+}
