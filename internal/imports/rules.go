@@ -47,7 +47,7 @@ var Rules = []Rule{
 		Bad:    [2]string{"pkg/transport/bus", "services/gate"},
 	},
 	{
-		Of: []string{"services/..."}, Except: []string{"services/switchyard"}, AndTests: true,
+		Of: []string{"services/..."}, Except: []string{"services/switchyard/..."}, AndTests: true,
 		Never:  []string{"services/..."},
 		Reason: "messages are the only interface between services, so that each can run, scale and fail alone",
 		Bad:    [2]string{"services/gate", "services/expert"},
@@ -106,8 +106,20 @@ var Rules = []Rule{
 	},
 	{
 		Of: []string{"module"}, Except: []string{"services/switchyard"},
-		Never:  []string{"github.com/alecthomas/...", "golang.org/x/term"},
-		Reason: "the command line is services/switchyard's; a service gets a Config",
-		Bad:    [2]string{"services/expert", "github.com/alecthomas/kong"},
+		Never:  []string{"github.com/alecthomas/..."},
+		Reason: "flags are read in services/switchyard alone; everything else gets settings",
+		Bad:    [2]string{"services/switchyard/bench", "github.com/alecthomas/kong"},
+	},
+	{
+		Of: []string{"module"}, Except: []string{"services/switchyard/terminal"},
+		Never:  []string{"golang.org/x/term"},
+		Reason: "one package knows terminals; what runs without one does not ask",
+		Bad:    [2]string{"services/expert", "golang.org/x/term"},
+	},
+	{
+		Of:     []string{"services/switchyard/top/..."},
+		Never:  []string{"services/...", "pkg/compute/...", "pkg/process/..."},
+		Reason: "the live view needs nothing but a connection: it runs where no model is",
+		Bad:    [2]string{"services/switchyard/top", "services/switchyard/cluster"},
 	},
 }

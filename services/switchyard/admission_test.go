@@ -21,6 +21,7 @@ import (
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/attention"
+	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
 // A prefill that takes longer than a sequence's claim lasts stays with its
@@ -35,7 +36,7 @@ func TestSlowPrefillStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Spec.Vocab = 200_000 // scores are what takes long
-	count := one()
+	count := cluster.OneEach()
 	count["attention"] = 3
 	y := openYardOf(t, m, count, func(up *UpCmd) { up.MaxRows = 2048 })
 	claims := y.watchClaims(t)
@@ -80,7 +81,7 @@ func (y testYard) watchClaims(t *testing.T) func(request string) int {
 	}
 }
 
-func (y testYard) name() string { return y.settings.node.modelName() }
+func (y testYard) name() string { return y.Settings.Node.ModelName() }
 
 // ask streams the answer to a prompt.
 func (y testYard) ask(t *testing.T, p *pb.Prompt) func(func(*pb.Chunk, error) bool) {
@@ -126,7 +127,7 @@ func TestLargeRequestAmongSmall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	y := openYardOf(t, m, one(), func(up *UpCmd) { up.KVMemory = pages(m, 4) })
+	y := openYardOf(t, m, cluster.OneEach(), func(up *UpCmd) { up.KVMemory = pages(m, 4) })
 	const limit = 200
 	small, stop := make(chan error, limit), make(chan struct{})
 	var clients sync.WaitGroup
@@ -164,7 +165,7 @@ func TestCapacity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	y := openYardOf(t, m, one(), func(up *UpCmd) { up.KVMemory = pages(m, 2) })
+	y := openYardOf(t, m, cluster.OneEach(), func(up *UpCmd) { up.KVMemory = pages(m, 2) })
 	wantRefused(t, y.answer(t, filling("early", 3)), client.CodeBadRequest, "need 3 KV pages", "has 2")
 	leave := y.addAttention(t, 6)
 	y.awaitAnswer(t, true)
@@ -207,12 +208,12 @@ func (y testYard) awaitAnswer(t *testing.T, answered bool) {
 // addAttention starts another replica with so many KV pages; leave stops it.
 func (y testYard) addAttention(t *testing.T, n int) (leave func()) {
 	t.Helper()
-	conn, traffic, err := y.settings.node.connect(t.Context(), "attention")
+	conn, traffic, err := y.Settings.Node.Connect(t.Context(), "attention")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	d, err := y.settings.node.deploy(t.Context(), "attention", conn, traffic)
+	d, err := y.Settings.Node.Deploy(t.Context(), "attention", conn, traffic)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,12 +284,12 @@ func TestForgedSequences(t *testing.T) {
 // sequence is one as a tokenizer writes it.
 func (y testYard) sequence(t *testing.T, id string) *pb.Sequence {
 	t.Helper()
-	conn, traffic, err := y.settings.node.connect(t.Context(), "attention")
+	conn, traffic, err := y.Settings.Node.Connect(t.Context(), "attention")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	d, err := y.settings.node.deploy(t.Context(), "attention", conn, traffic)
+	d, err := y.Settings.Node.Deploy(t.Context(), "attention", conn, traffic)
 	if err != nil {
 		t.Fatal(err)
 	}

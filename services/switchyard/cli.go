@@ -17,6 +17,7 @@ import (
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/schemas"
+	"github.com/switchyard/switchyard/services/switchyard/terminal"
 )
 
 // CLI is the command line: flags of all commands, and the commands.
@@ -59,6 +60,8 @@ type stdio struct {
 	in       io.Reader
 	out, err io.Writer
 }
+
+func (s stdio) progress() *terminal.Progress { return terminal.NewProgress(s.err) }
 
 // env is what a command gets beside its own flags.
 type env struct {

@@ -12,29 +12,31 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
 // A connection that the server closes for good ends the process: its service
 // could do nothing any more, and whoever keeps processes alive would not see it.
 func TestClosedConnectionEndsTheProcess(t *testing.T) {
-	for i, service := range serviceNames {
+	for i, service := range cluster.Names {
 		t.Run(service, func(t *testing.T) {
 			t.Parallel()
 			y := startPipeline(t, "../../pkg/compute/model/testdata/golden/mixtral", tensor.BF16, schemas.HopsUnacked, 1)
-			conn := y.pipeline.connections()[i]
+			conn := y.Pipeline.Connections()[i]
 			if err := conn.NATS().Publish(strings.Repeat("x", 5000), nil); err != nil {
 				t.Fatal(err)
 			}
+			ended := make(chan error, 1)
+			go func() { ended <- y.Wait() }()
 			select {
-			case err := <-y.ended:
-				y.ended <- nil // what was asked for
+			case err := <-ended:
 				if !errors.Is(err, bus.ErrClosed) || !strings.Contains(err.Error(), "maximum control line") || exitCode(err) != exitNoServer {
 					t.Errorf("ended with %d: %v", exitCode(err), err)
 				}
-			case <-time.After(drainTime):
+			case <-time.After(cluster.DrainTime):
 				t.Fatal("it goes on")
 			}
-			if err := y.pipeline.Live(); !errors.Is(err, bus.ErrClosed) {
+			if err := y.Pipeline.Live(); !errors.Is(err, bus.ErrClosed) {
 				t.Errorf("alive: %v", err)
 			}
 		})
@@ -57,9 +59,9 @@ func TestLongNames(t *testing.T) {
 		}
 	}
 	s.answers()
-	for i, c := range s.y.pipeline.connections() {
+	for i, c := range s.y.Pipeline.Connections() {
 		if err := c.Live(); err != nil {
-			t.Errorf("%s: %v", serviceNames[i], err)
+			t.Errorf("%s: %v", cluster.Names[i], err)
 		}
 	}
 }
@@ -68,7 +70,7 @@ func TestLongNames(t *testing.T) {
 // rows that can be worked on and with none.
 func (s *siege) sendRows(key *pb.Key, aggregator string) {
 	s.t.Helper()
-	hidden := s.y.settings.node.model.Spec.Hidden
+	hidden := s.y.Settings.Node.Shared.Model.Spec.Hidden
 	one := tensor.Encode(tensor.BF16, make([]float32, hidden), hidden, nil)
 	for _, rows := range []*pb.Tensor{one, nil} {
 		for subject, m := range map[string]proto.Message{

@@ -17,13 +17,15 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/switchyard/cluster"
+	"github.com/switchyard/switchyard/services/switchyard/verify"
 )
 
 // siege is a pipeline whose shared state somebody with too many rights writes to.
 type siege struct {
-	*questioner
+	*verify.Asker
 	t     *testing.T
-	y     *cluster
+	y     *cluster.Cluster
 	conn  *bus.Conn
 	names schemas.Streams
 	plans jetstream.KeyValue
@@ -32,18 +34,18 @@ type siege struct {
 func besiege(t *testing.T, hosts int) *siege {
 	t.Helper()
 	y := startPipeline(t, "../../pkg/compute/model/testdata/golden/mixtral", tensor.BF16, schemas.HopsUnacked, hosts)
-	conn, err := y.connect(t.Context())
+	conn, err := y.Connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	n := y.settings.node
-	s := &siege{t: t, y: y, conn: conn, names: schemas.Streams{Subjects: schemas.NewSubjects(n.prefix, n.modelName())}}
-	s.questioner = &questioner{client: client.New(conn.NATS(), client.Settings{Prefix: n.prefix, Model: n.modelName()}), vocab: n.model.Spec.Vocab}
+	n := y.Settings.Node
+	s := &siege{t: t, y: y, conn: conn, names: n.Names()}
+	s.Asker = &verify.Asker{Client: client.New(conn.NATS(), client.Settings{Prefix: n.Shared.Prefix, Model: n.ModelName()}), Vocab: n.Shared.Model.Spec.Vocab}
 	if s.plans, err = conn.EnsureBucket(t.Context(), 1, s.names.Bucket("plans"), 0); err != nil {
 		t.Fatal(err)
 	}
-	awaitHosts(t, conn, s.names, n.model, hosts)
+	awaitHosts(t, conn, s.names, n.Shared.Model, hosts)
 	return s
 }
 
@@ -71,7 +73,7 @@ func (s *siege) put(key string, m proto.Message) {
 // answers wants an answer.
 func (s *siege) answers() {
 	s.t.Helper()
-	if _, err := s.sampled(s.t.Context(), 1); err != nil {
+	if _, err := sampled(s.t.Context(), s.Asker, 1); err != nil {
 		s.t.Error(err)
 	}
 }
@@ -81,17 +83,17 @@ func (s *siege) join(service string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
 	defer cancel()
-	n := s.y.settings.node
-	conn, traffic, err := n.connect(ctx, service)
+	n := s.y.Settings.Node
+	conn, traffic, err := n.Connect(ctx, service)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	defer conn.Close()
-	d, err := n.deploy(ctx, service, conn, traffic)
+	d, err := n.Deploy(ctx, service, conn, traffic)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	one := s.y.settings.make(service, d)
+	one := s.y.Settings.Services.Make(service, d)
 	if err := one.Start(ctx); err != nil {
 		s.t.Errorf("another %s does not start: %v", service, err)
 	}
@@ -293,7 +295,7 @@ func TestErasedMembers(t *testing.T) {
 			}
 		}
 		time.Sleep(members.Interval / 20)
-		if s.y.pipeline.Ready() != nil {
+		if s.y.Pipeline.Ready() != nil {
 			notReady++
 		}
 		s.answers()

@@ -20,12 +20,7 @@ type DemoCmd struct {
 func (c *DemoCmd) Run(ctx context.Context, e *env) (err error) {
 	e.quiet()
 	began := time.Now()
-	up := UpCmd{}
-	if err := fillDefaults(&up); err != nil {
-		return err
-	}
-	up.Listen = ""
-	settings, err := up.settings(ctx, e)
+	settings, err := inProcess(ctx, e, func(*UpCmd) {})
 	if err != nil {
 		return err
 	}
@@ -33,17 +28,16 @@ func (c *DemoCmd) Run(ctx context.Context, e *env) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, y.close()) }()
-	if err := y.ready(ctx); err != nil {
+	defer func() { err = errors.Join(err, y.Close()) }()
+	if err := y.Ready(ctx); err != nil {
 		return err
 	}
 	_, _ = fmt.Fprintf(e.err, "ready in %v: NATS, tokenizer, attention, gate, expert host and aggregator in one process\n\n", time.Since(began).Round(time.Millisecond))
-	conn, err := y.connect(ctx)
+	producer, stop, err := y.Client(ctx)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
-	producer := client.New(conn.NATS(), client.Settings{Prefix: e.Prefix, Model: y.settings.node.modelName()})
+	defer stop()
 	return c.ask(ctx, e, producer)
 }
 

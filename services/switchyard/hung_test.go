@@ -12,7 +12,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
@@ -22,6 +21,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
 const (
@@ -62,7 +62,7 @@ func TestHungReplica(t *testing.T) {
 }
 
 // testYard is a whole pipeline for a test.
-type testYard struct{ *cluster }
+type testYard struct{ *cluster.Cluster }
 
 func openTestYard(t *testing.T, set func(*UpCmd)) testYard {
 	t.Helper()
@@ -70,7 +70,7 @@ func openTestYard(t *testing.T, set func(*UpCmd)) testYard {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return openYardOf(t, m, one(), set)
+	return openYardOf(t, m, cluster.OneEach(), set)
 }
 
 // openYardOf has count replicas of each service of m.
@@ -81,7 +81,7 @@ func openYardOf(t *testing.T, m *model.Model, count map[string]int, set func(*Up
 		t.Fatal(err)
 	}
 	set(&up)
-	made, err := up.makers(schemas.DefaultPrefix)
+	made, err := up.services(schemas.DefaultPrefix)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,17 +89,19 @@ func openYardOf(t *testing.T, m *model.Model, count map[string]int, set func(*Up
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &node{model: m, pool: pool.New(1), telemetry: tel, log: slog.New(slog.DiscardHandler), flags: up.ModelFlags, prefix: schemas.DefaultPrefix}
-	y, err := openCluster(context.Background(), clusterSettings{node: n, makers: made, count: count})
+	e := &env{Globals: Globals{Prefix: schemas.DefaultPrefix}, log: slog.New(slog.DiscardHandler)}
+	up.Threads = 1
+	n := nodeOf(e, up.ModelFlags, m, tel)
+	y, err := openCluster(context.Background(), cluster.Settings{Node: n, Services: made, Count: count})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := y.close(); err != nil {
+		if err := y.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := y.ready(t.Context()); err != nil {
+	if err := y.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return testYard{y}
@@ -107,7 +109,7 @@ func openYardOf(t *testing.T, m *model.Model, count map[string]int, set func(*Up
 
 func (y testYard) connect(t *testing.T) *bus.Conn {
 	t.Helper()
-	c, err := y.cluster.connect(t.Context())
+	c, err := y.Cluster.Connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,12 +162,12 @@ type sham struct {
 
 func newSham(t *testing.T, y testYard, service string) *sham {
 	t.Helper()
-	conn, traffic, err := y.settings.node.connect(t.Context(), service)
+	conn, traffic, err := y.Settings.Node.Connect(t.Context(), service)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	d, err := y.settings.node.deploy(t.Context(), service, conn, traffic)
+	d, err := y.Settings.Node.Deploy(t.Context(), service, conn, traffic)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,12 +20,13 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
 // logSiege is a pipeline of the demo model whose token logs others write to.
 type logSiege struct {
 	t     *testing.T
-	y     *cluster
+	y     *cluster.Cluster
 	conn  *bus.Conn
 	names schemas.Streams
 	log   *tokenlog.Log
@@ -35,14 +36,14 @@ func besiegeLogs(t *testing.T, change ...func(*UpCmd)) *logSiege {
 	t.Helper()
 	change = append([]func(*UpCmd){func(up *UpCmd) { up.MaxModelLen = 512 }}, change...)
 	y := startPipeline(t, "../../models/demo", tensor.BF16, schemas.HopsUnacked, 1, change...)
-	conn, err := y.connect(t.Context())
+	conn, err := y.Connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	n := y.settings.node
-	s := &logSiege{t: t, y: y, conn: conn, names: schemas.Streams{Subjects: schemas.NewSubjects(n.prefix, n.modelName())}}
-	spec := n.model.Spec
+	n := y.Settings.Node
+	s := &logSiege{t: t, y: y, conn: conn, names: n.Names()}
+	spec := n.Shared.Model.Spec
 	s.log = tokenlog.New(conn, s.names, tokenlog.Settings{
 		Writer: "other-writer", Rules: tokenlog.Rules{Model: s.model(), Vocab: spec.Vocab, Positions: spec.MaxPositions},
 	})
@@ -51,7 +52,7 @@ func besiegeLogs(t *testing.T, change ...func(*UpCmd)) *logSiege {
 
 // model is the model's part of the identity.
 func (s *logSiege) model() (id uint64) {
-	_, _ = fmt.Sscanf(s.y.settings.node.model.Hash[:16], "%x", &id)
+	_, _ = fmt.Sscanf(s.y.Settings.Node.Shared.Model.Hash[:16], "%x", &id)
 	return id
 }
 
@@ -80,7 +81,7 @@ func (s *logSiege) ask(request string, during func()) (ids []uint32, end *pb.Chu
 	c := client.New(s.conn.NATS(), client.Settings{Prefix: s.names.Prefix, Model: s.names.Model})
 	n, temperature, seed := int32(300), 0.8, uint32(7)
 	stream, err := c.Prompt(s.t.Context(), &pb.Prompt{
-		RequestId: request, InputIds: benchIDs(1, 11, 8192), MaxTokens: &n, Temperature: &temperature, Seed: &seed, IgnoreEos: true,
+		RequestId: request, InputIds: promptIDs(1, 11, 8192), MaxTokens: &n, Temperature: &temperature, Seed: &seed, IgnoreEos: true,
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -229,7 +230,7 @@ func (s *logSiege) score(request string, prompt int) *client.Error {
 	s.t.Helper()
 	c := client.New(s.conn.NATS(), client.Settings{Prefix: s.names.Prefix, Model: s.names.Model})
 	n := int32(2)
-	stream, err := c.Prompt(s.t.Context(), &pb.Prompt{RequestId: request, InputIds: benchIDs(1, prompt, 8192), MaxTokens: &n, Score: "logits", IgnoreEos: true})
+	stream, err := c.Prompt(s.t.Context(), &pb.Prompt{RequestId: request, InputIds: promptIDs(1, prompt, 8192), MaxTokens: &n, Score: "logits", IgnoreEos: true})
 	chunks := 0
 	if err == nil {
 		for chunk, failed := range stream.Chunks() {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"math"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -23,6 +24,8 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/switchyard/cluster"
+	"github.com/switchyard/switchyard/services/switchyard/verify"
 )
 
 // The models of TestPipelineIsDirect: the demo; experts in every layer; dense
@@ -79,7 +82,7 @@ func directAnswers(t *testing.T, dir string, wire tensor.Wire) answers {
 
 func directLogits(t *testing.T, r *direct.Runner, vocab int) []float32 {
 	t.Helper()
-	s, err := r.Add(benchIDs(0, comparedPrompt, vocab), 0, benchGreedy)
+	s, err := r.Add(promptIDs(0, comparedPrompt, vocab), 0, greedy)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +99,7 @@ func directLogits(t *testing.T, r *direct.Runner, vocab int) []float32 {
 func directTokens(t *testing.T, r *direct.Runner, vocab int) (tokens [][]uint32) {
 	t.Helper()
 	for i := range comparedAtOnce {
-		s, err := r.Add(benchIDs(i, comparedPrompt, vocab), comparedTokens, sampling.Params{Temperature: 0.9, TopP: 0.95, Seed: uint32(i), Logprobs: -1})
+		s, err := r.Add(promptIDs(i, comparedPrompt, vocab), comparedTokens, sampling.Params{Temperature: 0.9, TopP: 0.95, Seed: uint32(i), Logprobs: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,15 +117,15 @@ func directTokens(t *testing.T, r *direct.Runner, vocab int) (tokens [][]uint32)
 func comparePipeline(t *testing.T, dir string, wire tensor.Wire, hops schemas.Hops, hosts int, want answers) {
 	t.Parallel() // most of a pipeline's start and end is waiting
 	y := startPipeline(t, dir, wire, hops, hosts)
-	conn, err := y.connect(t.Context())
+	conn, err := y.Connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	n := y.settings.node
-	awaitHosts(t, conn, schemas.Streams{Subjects: schemas.NewSubjects(n.prefix, n.modelName())}, n.model, hosts)
-	q := &questioner{client: client.New(conn.NATS(), client.Settings{Prefix: n.prefix, Model: n.modelName()}), vocab: n.model.Spec.Vocab}
-	logits, err := q.logits(t.Context(), benchIDs(0, comparedPrompt, q.vocab))
+	n := y.Settings.Node
+	awaitHosts(t, conn, n.Names(), n.Shared.Model, hosts)
+	q := &verify.Asker{Client: client.New(conn.NATS(), client.Settings{Prefix: n.Shared.Prefix, Model: n.ModelName()}), Vocab: n.Shared.Model.Spec.Vocab}
+	logits, err := q.Logits(t.Context(), promptIDs(0, comparedPrompt, q.Vocab))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +138,7 @@ func comparePipeline(t *testing.T, dir string, wire tensor.Wire, hops schemas.Ho
 }
 
 // startPipeline is a pipeline with so many expert hosts, in this process.
-func startPipeline(t *testing.T, dir string, wire tensor.Wire, hops schemas.Hops, hosts int, change ...func(*UpCmd)) *cluster {
+func startPipeline(t *testing.T, dir string, wire tensor.Wire, hops schemas.Hops, hosts int, change ...func(*UpCmd)) *cluster.Cluster {
 	t.Helper()
 	up := UpCmd{}
 	if err := fillDefaults(&up); err != nil {
@@ -151,17 +154,17 @@ func startPipeline(t *testing.T, dir string, wire tensor.Wire, hops schemas.Hops
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings.count["expert"] = hosts
+	settings.Count["expert"] = hosts
 	y, err := openCluster(context.Background(), settings)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := y.close(); err != nil {
+		if err := y.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := y.ready(t.Context()); err != nil {
+	if err := y.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return y
@@ -216,12 +219,12 @@ func gatesFollow(all []*pb.Member, p *planstore.Plan) bool {
 }
 
 // pipelineTokens asks for all prompts at once.
-func pipelineTokens(t *testing.T, q *questioner) [][]uint32 {
+func pipelineTokens(t *testing.T, q *verify.Asker) [][]uint32 {
 	t.Helper()
 	tokens, errs := make([][]uint32, comparedAtOnce), make([]error, comparedAtOnce)
 	var all sync.WaitGroup
 	for i := range comparedAtOnce {
-		all.Go(func() { tokens[i], errs[i] = q.sampled(t.Context(), i) })
+		all.Go(func() { tokens[i], errs[i] = sampled(t.Context(), q, i) })
 	}
 	all.Wait()
 	for _, err := range errs {
@@ -233,15 +236,27 @@ func pipelineTokens(t *testing.T, q *questioner) [][]uint32 {
 }
 
 // sampled generates with the settings of directTokens.
-func (q *questioner) sampled(ctx context.Context, i int) (tokens []uint32, err error) {
+func sampled(ctx context.Context, q *verify.Asker, i int) (tokens []uint32, err error) {
 	n, temperature, topP, seed := int32(comparedTokens), 0.9, 0.95, uint32(i)
-	chunks, err := q.ask(ctx, &pb.Prompt{
-		InputIds: benchIDs(i, comparedPrompt, q.vocab), MaxTokens: &n, Temperature: &temperature, TopP: &topP, Seed: &seed,
+	chunks, err := q.Ask(ctx, &pb.Prompt{
+		InputIds: promptIDs(i, comparedPrompt, q.Vocab), MaxTokens: &n, Temperature: &temperature, TopP: &topP, Seed: &seed,
 	})
 	for _, c := range chunks {
 		tokens = append(tokens, c.TokenIds...)
 	}
 	return tokens, err
+}
+
+var greedy = sampling.Params{TopP: 1, Logprobs: -1}
+
+// promptIDs are a prompt of n tokens, another for each i.
+func promptIDs(i, n, vocab int) []uint32 {
+	r := rand.New(rand.NewPCG(1, uint64(i)))
+	ids := make([]uint32, n)
+	for k := range ids {
+		ids[k] = uint32(r.IntN(vocab))
+	}
+	return ids
 }
 
 // firstDifference is where two vectors have different bits, -1 for nowhere.

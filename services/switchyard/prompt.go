@@ -10,6 +10,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/request/client"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/switchyard/terminal"
 )
 
 // PromptCmd sends one prompt.
@@ -119,7 +120,7 @@ func (c *PromptCmd) text(e *env) (string, error) {
 	if len(c.Text) > 0 {
 		return strings.Join(c.Text, " "), nil
 	}
-	if isTerminal(e.in) {
+	if terminal.Is(e.in) {
 		return "", usage(errors.New("no prompt: give it as an argument, such as switchyard prompt 'Once upon a time', or on stdin"))
 	}
 	data, err := io.ReadAll(io.LimitReader(e.in, maxStdin+1))
@@ -139,7 +140,7 @@ func (c *PromptCmd) text(e *env) (string, error) {
 
 // stream prints the chunks. When they cannot be printed the request is
 // cancelled: nobody reads it, and how it ends is no news.
-func (c *PromptCmd) stream(s *client.Stream, cancel context.CancelFunc, e *env, line *progress) (err error) {
+func (c *PromptCmd) stream(s *client.Stream, cancel context.CancelFunc, e *env, line *terminal.Progress) (err error) {
 	out := &chunkPrinter{w: e.out, json: c.JSON}
 	var last *pb.Chunk
 	for chunk, streamErr := range s.Chunks() {
@@ -157,7 +158,7 @@ func (c *PromptCmd) stream(s *client.Stream, cancel context.CancelFunc, e *env, 
 		}
 	}
 	out.finish()
-	if last != nil && (c.Stats || isTerminal(e.err)) {
+	if last != nil && (c.Stats || terminal.Is(e.err)) {
 		_, _ = fmt.Fprintln(e.err, statistics(last)) // only for looking at
 	}
 	return errors.Join(err, out.broken)

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/switchyard/switchyard/kernels/pool"
-	"github.com/switchyard/switchyard/pkg/process/lifecycle"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
+	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
 // The five services as commands: one service a process, many replicas of each.
@@ -49,36 +50,33 @@ type AggregatorCmd struct {
 // Run serves until a signal.
 func (c *TokenizerCmd) Run(ctx context.Context, e *env) error {
 	cfg, err := c.TokenizerFlags.config(c.ModelFlags, e.Prefix)
-	return serve(ctx, e, "tokenizer", c.ModelFlags, c.TelemetryFlags, makers{tokenizer: cfg}, err)
+	return serve(ctx, e, "tokenizer", c.ModelFlags, c.TelemetryFlags, cluster.Services{Tokenizer: cfg}, err)
 }
 
 // Run serves until a signal.
 func (c *AttentionCmd) Run(ctx context.Context, e *env) error {
 	cfg, err := c.AttentionFlags.config(c.ModelFlags)
-	return serve(ctx, e, "attention", c.ModelFlags, c.TelemetryFlags, makers{attention: cfg}, err)
+	return serve(ctx, e, "attention", c.ModelFlags, c.TelemetryFlags, cluster.Services{Attention: cfg}, err)
 }
 
 // Run serves until a signal.
 func (c *GateCmd) Run(ctx context.Context, e *env) error {
-	return serve(ctx, e, "gate", c.ModelFlags, c.TelemetryFlags, makers{}, nil)
+	return serve(ctx, e, "gate", c.ModelFlags, c.TelemetryFlags, cluster.Services{}, nil)
 }
 
 // Run serves until a signal.
 func (c *ExpertCmd) Run(ctx context.Context, e *env) error {
 	cfg, err := c.ExpertFlags.config()
-	return serve(ctx, e, "expert", c.ModelFlags, c.TelemetryFlags, makers{expert: cfg}, err)
+	return serve(ctx, e, "expert", c.ModelFlags, c.TelemetryFlags, cluster.Services{Expert: cfg}, err)
 }
 
 // Run serves until a signal.
 func (c *AggregatorCmd) Run(ctx context.Context, e *env) error {
-	return serve(ctx, e, "aggregator", c.ModelFlags, c.TelemetryFlags, makers{}, nil)
+	return serve(ctx, e, "aggregator", c.ModelFlags, c.TelemetryFlags, cluster.Services{}, nil)
 }
 
-// drainTime is how long a stopping process may take to finish or hand over.
-const drainTime = 10 * time.Second
-
 // serve runs one service as this process.
-func serve(ctx context.Context, e *env, name string, mf ModelFlags, tf TelemetryFlags, m makers, flagErr error) (err error) {
+func serve(ctx context.Context, e *env, name string, mf ModelFlags, tf TelemetryFlags, s cluster.Services, flagErr error) (err error) {
 	if err := errors.Join(flagErr, mf.check()); err != nil {
 		return err
 	}
@@ -86,16 +84,15 @@ func serve(ctx context.Context, e *env, name string, mf ModelFlags, tf Telemetry
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, n.close()) }()
-	n.bus = e.busConfig()
+	defer func() { err = errors.Join(err, n.Close()) }()
+	n.Bus = e.busConfig()
 	count := map[string]int{name: 1}
-	if err := m.check(n.model, count); err != nil {
-		return err
+	if err := s.Check(n.Shared.Model, count); err != nil {
+		return usage(err)
 	}
-	p := &pipeline{node: n, make: m, count: count}
-	n.telemetry.Watch(p)
+	p := cluster.NewPipeline(n, s, count)
 	go sayReady(ctx, e, p)
-	return stopped(ctx, lifecycle.Run(ctx, lifecycle.NewGroup("switchyard", n.telemetry, p), drainTime))
+	return stopped(ctx, p.Serve(ctx))
 }
 
 // stopped turns the end that a signal asked for into success.
@@ -106,7 +103,8 @@ func stopped(ctx context.Context, err error) error {
 	return err
 }
 
-func newNode(ctx context.Context, e *env, mf ModelFlags, tc telemetry.Config) (*node, error) {
+// newNode opens the model and what this process tells about itself.
+func newNode(ctx context.Context, e *env, mf ModelFlags, tc telemetry.Config) (*cluster.Node, error) {
 	if err := tc.Validate(); err != nil {
 		return nil, usage(err)
 	}
@@ -121,33 +119,21 @@ func newNode(ctx context.Context, e *env, mf ModelFlags, tc telemetry.Config) (*
 	if err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
-	return &node{model: m, pool: pool.New(mf.threads()), telemetry: t, log: e.log, flags: mf, prefix: e.Prefix}, nil
+	return nodeOf(e, mf, m, t), nil
 }
 
-// readyPoll is how often readiness is looked at.
-const readyPoll = 5 * time.Millisecond
-
-// awaitReady returns when all is ready, or ctx's error with what was missing.
-func awaitReady(ctx context.Context, all lifecycle.Readier) error {
-	tick := time.NewTicker(readyPoll)
-	defer tick.Stop()
-	for {
-		missing := all.Ready()
-		if missing == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w; not ready yet: %w", ctx.Err(), missing)
-		case <-tick.C:
-		}
-	}
+// nodeOf is this process's share of an open model.
+func nodeOf(e *env, mf ModelFlags, m *model.Model, t *telemetry.Telemetry) *cluster.Node {
+	logBytes, _ := mf.logBytes() // checked with the other flags
+	return &cluster.Node{Shared: deployment.Settings{
+		Model: m, Pool: pool.New(mf.threads()), Prefix: e.Prefix, Name: mf.Name, Hops: mf.hops(), Wire: mf.wire(),
+		Replicas: mf.Replicas, LogAge: mf.LogAge, LogBytes: logBytes, Version: semver(version), Telemetry: t, Logger: e.log,
+	}}
 }
 
 // sayReady prints `ready` once a token can flow.
-func sayReady(ctx context.Context, e *env, all lifecycle.Readier) {
-	if awaitReady(ctx, all) == nil {
-		tuneCollector()
+func sayReady(ctx context.Context, e *env, p *cluster.Pipeline) {
+	if p.AwaitReady(ctx) == nil {
 		_, _ = fmt.Fprintln(e.err, "ready") // nowhere to complain
 	}
 }

@@ -2,13 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/switchyard/switchyard/schemas"
+	"github.com/switchyard/switchyard/services/switchyard/terminal"
+	"github.com/switchyard/switchyard/services/switchyard/top"
 )
 
 // TopCmd shows what a model's services do.
@@ -20,13 +19,7 @@ type TopCmd struct {
 	ConnectFlags `embed:""`
 }
 
-const (
-	topPause = time.Second
-	// topPatience bounds the wait for one snapshot.
-	topPatience = 5 * time.Second
-
-	clearScreen = "\x1b[H\x1b[2J"
-)
+const topPause = time.Second
 
 // Run shows snapshots each second on a terminal, else one. It reads NATS only.
 func (c *TopCmd) Run(ctx context.Context, e *env) error {
@@ -35,46 +28,43 @@ func (c *TopCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	defer conn.Close()
-	look := &lookout{js: conn.JetStream(), streams: schemas.Streams{Subjects: schemas.NewSubjects(e.Prefix, c.Model)}}
-	if c.Once || c.JSON || !isTerminal(e.out) {
-		return c.once(ctx, e, look)
+	r := top.NewReader(conn.JetStream(), schemas.Streams{Subjects: schemas.NewSubjects(e.Prefix, c.Model)})
+	if c.Once || c.JSON || !terminal.Is(e.out) {
+		return c.once(ctx, e, r)
 	}
 	ctx, quit := context.WithCancel(ctx)
 	defer quit()
-	restore, err := rawKeys(e, quit)
+	restore, err := terminal.Keys(e.in, quit)
 	if err != nil {
 		return err
 	}
-	return errors.Join(c.live(ctx, e, look), restore())
+	return errors.Join(live(ctx, e, r), restore())
 }
 
-func (c *TopCmd) once(ctx context.Context, e *env, look *lookout) error {
-	now, err := look.snapshot(ctx)
+func (c *TopCmd) once(ctx context.Context, e *env, r *top.Reader) error {
+	now, err := r.Snapshot(ctx)
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return writeJSON(e, now)
-	}
-	return show(e, now.table(nil))
+	return show(e, c.JSON, now, now.View(nil))
 }
 
 // live redraws until q or a signal, which is how it is meant to end.
-func (c *TopCmd) live(ctx context.Context, e *env, look *lookout) error {
+func live(ctx context.Context, e *env, r *top.Reader) error {
 	tick := time.NewTicker(topPause)
 	defer tick.Stop()
-	var before *snapshot
+	var before *top.Snapshot
 	for {
-		now, err := look.snapshot(ctx)
+		now, err := r.Snapshot(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && before == nil:
 			return err
 		case err != nil: // the next one may work
-			err = show(e, screen("no news: "+err.Error()+"\n\n"+before.table(nil)))
+			err = draw(e, "reading failed: "+err.Error()+"\n\n"+before.View(nil))
 		default:
-			err = show(e, screen(now.table(before)))
+			err = draw(e, now.View(before))
 			before = now
 		}
 		if err != nil {
@@ -88,22 +78,6 @@ func (c *TopCmd) live(ctx context.Context, e *env, look *lookout) error {
 	}
 }
 
-// screen is a whole page of the terminal. In raw mode it needs returns, too.
-func screen(text string) string {
-	return clearScreen + strings.ReplaceAll(text+"\nq quits\n", "\n", "\r\n")
-}
-
-func show(e *env, text string) error {
-	if _, err := fmt.Fprint(e.out, text); err != nil {
-		return fmt.Errorf("writing the table: %w", err)
-	}
-	return nil
-}
-
-// writeJSON prints one object on a line.
-func writeJSON(e *env, v any) error {
-	if err := json.NewEncoder(e.out).Encode(v); err != nil {
-		return fmt.Errorf("writing JSON: %w", err)
-	}
-	return nil
+func draw(e *env, text string) error {
+	return show(e, false, nil, terminal.Page(text+"\nq quits\n"))
 }

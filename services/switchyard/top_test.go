@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/switchyard/top"
 )
 
 // populate makes the streams and the live replicas of a model with two layers.
@@ -86,7 +86,7 @@ func TestTopJSON(t *testing.T) {
 	f := startFake(t)
 	populate(t, f)
 	got := f.invoke("", "top", "--json")
-	var s snapshot
+	var s top.Snapshot
 	if err := json.Unmarshal([]byte(got.out), &s); err != nil || got.code != 0 {
 		t.Fatalf("got %+v: %v", got, err)
 	}
@@ -107,50 +107,5 @@ func TestTopNobody(t *testing.T) {
 	got := f.invoke("", "top")
 	if got.code != 1 || !strings.Contains(got.err, `nobody has served model "demo"`) {
 		t.Errorf("got %+v", got)
-	}
-}
-
-func TestQuitKeys(t *testing.T) {
-	for keys, want := range map[string]bool{"xq": true, "Q": true, "\x03": true, "xyz": false, "": false} {
-		got := false
-		awaitQuit(strings.NewReader(keys), func() { got = true })
-		if got != want {
-			t.Errorf("%q quits: %v", keys, got)
-		}
-	}
-}
-
-// Means are those of what ended between two looks, as far as anything did.
-func TestTopMeans(t *testing.T) {
-	look := func(seconds, count float64) *snapshot {
-		return &snapshot{Members: []member{{Stats: map[string]float64{statSeconds: seconds, statFinished: count}}}}
-	}
-	for _, tt := range []struct {
-		name        string
-		before, now *snapshot
-		want        string
-	}{
-		{"none yet", nil, look(0, 0), "-"},
-		{"since the start", nil, look(6, 4), "1.5 s"},
-		{"between", look(6, 4), look(6.4, 8), "100 ms"},
-		{"nothing new", look(6, 4), look(6, 4), "1.5 s"},
-		{"a replica left", look(6, 4), look(1, 2), "500 ms"},
-	} {
-		if got := tt.now.mean(tt.before, statSeconds, statFinished); got != tt.want {
-			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
-		}
-	}
-}
-
-func TestTopRates(t *testing.T) {
-	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	before := &snapshot{Time: at, Layers: []layerLoads{{0, []float64{10, 50}}}}
-	now := &snapshot{Time: at.Add(2 * time.Second), Layers: []layerLoads{{0, []float64{30, 20, 8}}}}
-	got := now.Layers[0].rate(before, now.since(before))
-	if got[0] != 10 || got[1] != 0 || got[2] != 4 {
-		t.Errorf("got %v, want [10 0 4]", got)
-	}
-	if text := now.table(before); !strings.Contains(text, "ROWS/S") || !strings.Contains(text, "(no replica is alive)") {
-		t.Errorf("got\n%s", text)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/switchyard/switchyard/schemas"
+	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
 // UpCmd runs everything in one process.
@@ -31,42 +32,63 @@ func (c *UpCmd) Run(ctx context.Context, e *env) (err error) {
 	if err != nil {
 		return stopped(ctx, err)
 	}
-	defer func() { err = errors.Join(err, stopped(ctx, y.close())) }()
-	if err := y.ready(ctx); err != nil {
+	defer func() { err = errors.Join(err, stopped(ctx, y.Close())) }()
+	if err := y.Ready(ctx); err != nil {
 		return stopped(ctx, err)
 	}
 	c.greet(e, y)
-	return stopped(ctx, y.wait())
+	return stopped(ctx, y.Wait())
 }
 
-func (c *UpCmd) settings(ctx context.Context, e *env) (s clusterSettings, err error) {
-	if s.makers, err = c.makers(e.Prefix); err != nil {
+// openCluster fails for an address or a folder that cannot be used.
+func openCluster(ctx context.Context, s cluster.Settings) (*cluster.Cluster, error) {
+	y, err := cluster.Open(ctx, s)
+	if err != nil {
+		return nil, usage(err)
+	}
+	return y, nil
+}
+
+func (c *UpCmd) settings(ctx context.Context, e *env) (s cluster.Settings, err error) {
+	if s.Services, err = c.services(e.Prefix); err != nil {
 		return s, err
 	}
-	s.count, s.listen, s.data, s.insecure, s.sync = one(), c.Listen, c.Data, e.Insecure, c.Sync
-	if s.node, err = newNode(ctx, e, c.ModelFlags, c.TelemetryFlags.config("switchyard", c.ModelFlags)); err != nil {
+	s.Count, s.Listen, s.Data, s.Insecure, s.Sync = cluster.OneEach(), c.Listen, c.Data, e.Insecure, c.Sync
+	if s.Node, err = newNode(ctx, e, c.ModelFlags, c.TelemetryFlags.config("switchyard", c.ModelFlags)); err != nil {
 		return s, err
 	}
-	if err := s.check(s.node.model, s.count); err != nil {
-		return s, errors.Join(err, s.node.close())
+	if err := s.Services.Check(s.Node.Shared.Model, s.Count); err != nil {
+		return s, errors.Join(usage(err), s.Node.Close())
 	}
 	return s, nil
 }
 
-func (c *UpCmd) makers(prefix string) (m makers, err error) {
+// inProcess is the settings of commands that run everything for themselves:
+// the defaults, no port, and what set changes.
+func inProcess(ctx context.Context, e *env, set func(*UpCmd)) (s cluster.Settings, err error) {
+	up := UpCmd{}
+	if err := fillDefaults(&up); err != nil {
+		return s, err
+	}
+	up.Listen = ""
+	set(&up)
+	return up.settings(ctx, e)
+}
+
+func (c *UpCmd) services(prefix string) (s cluster.Services, err error) {
 	var errs [4]error
-	m.attention, errs[0] = c.AttentionFlags.config(c.ModelFlags)
-	m.expert, errs[1] = c.ExpertFlags.config()
-	m.tokenizer, errs[2] = c.TokenizerFlags.config(c.ModelFlags, prefix)
+	s.Attention, errs[0] = c.AttentionFlags.config(c.ModelFlags)
+	s.Expert, errs[1] = c.ExpertFlags.config()
+	s.Tokenizer, errs[2] = c.TokenizerFlags.config(c.ModelFlags, prefix)
 	errs[3] = c.ModelFlags.check()
-	return m, errors.Join(errs[:]...)
+	return s, errors.Join(errs[:]...)
 }
 
 // greet says how to talk to what runs.
-func (c *UpCmd) greet(e *env, y *cluster) {
-	n := y.settings.node
-	_, text := n.model.File("tokenizer.json")
-	_, _ = fmt.Fprint(e.err, greeting(y.server.URL(), e.Prefix, n.modelName(), text)) // nowhere to complain
+func (c *UpCmd) greet(e *env, y *cluster.Cluster) {
+	n := y.Settings.Node
+	_, text := n.Shared.Model.File("tokenizer.json")
+	_, _ = fmt.Fprint(e.err, greeting(y.URL(), e.Prefix, n.ModelName(), text)) // nowhere to complain
 }
 
 // greeting has commands that work as they stand. A model without a tokenizer

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -15,13 +15,13 @@ import (
 // breakdown tells what a step's time goes to. Compute is the direct path's
 // step and serialising is measured alone; the rest are differences between
 // pipelines that differ in one thing, so noise can make a small one negative.
-func (b *bench) breakdown(ctx context.Context, batch, tokens int, r *benchResult) ([]part, error) {
+func (b *Bench) breakdown(ctx context.Context, batch, tokens int, r *Result) ([]Part, error) {
 	step := map[string]float64{r.Hops: float64(batch) / r.Pipeline}
 	for _, hops := range []schemas.Hops{schemas.HopsCore, schemas.HopsUnacked, schemas.HopsAcked} {
 		if string(hops) == r.Hops {
 			continue
 		}
-		b.line.Set("batch %d: with %s hops…", batch, hops)
+		b.settings.Progress("batch %d: with %s hops…", batch, hops)
 		rate, err := b.other(ctx, string(hops), batch, tokens)
 		if err != nil {
 			return nil, err
@@ -31,7 +31,7 @@ func (b *bench) breakdown(ctx context.Context, batch, tokens int, r *benchResult
 	compute := float64(batch) / r.Direct
 	serialise := b.serialise(batch)
 	core := step[string(schemas.HopsCore)]
-	return []part{
+	return []Part{
 		{"compute (the direct path's step)", compute},
 		{"serialise (encode and decode all messages)", serialise},
 		{"publish, deliver, token log, wait (core hops)", core - compute - serialise},
@@ -40,13 +40,13 @@ func (b *bench) breakdown(ctx context.Context, batch, tokens int, r *benchResult
 	}, nil
 }
 
-func (b *bench) other(ctx context.Context, hops string, batch, tokens int) (float64, error) {
-	side, err := b.cmd.openPipeline(ctx, b.env, b.model, hops)
+func (b *Bench) other(ctx context.Context, hops string, batch, tokens int) (float64, error) {
+	side, err := b.openPipeline(ctx, hops)
 	if err != nil {
 		return 0, err
 	}
 	var rates []float64
-	for range b.cmd.Rounds {
+	for range b.settings.Rounds {
 		rate, err := side.decode(ctx, batch, tokens)
 		if err != nil {
 			_ = side.close() // the first error says more
@@ -59,13 +59,13 @@ func (b *bench) other(ctx context.Context, hops string, batch, tokens int) (floa
 
 // serialise is the time a step's messages take to be encoded and decoded:
 // hidden, dispatch, partial and block of every layer, for one function a layer.
-func (b *bench) serialise(batch int) float64 {
+func (b *Bench) serialise(batch int) float64 {
 	const repeats = 50
-	d, k := b.model.Spec.Hidden, b.model.Spec.TopK
+	d, k := b.settings.Model.Spec.Hidden, b.settings.Model.Spec.TopK
 	rows, routed := make([]float32, batch*d), make([]float32, batch*k*d)
 	numbers := make([]uint32, batch*k)
 	weights := make([]float32, batch*k)
-	w := tensor.Wire(b.cmd.Wire)
+	w := tensor.Wire(b.settings.Wire)
 	key := &pb.Key{Owner: "attention-12345678", Epoch: 1 << 60, Rows: uint32(batch), Shard: "aggregator-12345678"}
 	began := time.Now()
 	for range repeats {
@@ -81,7 +81,7 @@ func (b *bench) serialise(batch int) float64 {
 			}
 		}
 	}
-	return since(began) / repeats * float64(b.model.Spec.MoELayers())
+	return since(began) / repeats * float64(b.settings.Model.Spec.MoELayers())
 }
 
 func roundTrip(from, to proto.Message) {

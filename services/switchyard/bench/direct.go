@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -14,13 +14,17 @@ import (
 
 // Lengths of prompts and contexts in benchmarks.
 const (
-	benchPrompt  = 16
-	benchPrefill = 512
-	benchContext = 512
+	promptLength  = 16
+	prefillLength = 512
+	// Context is how many tokens a sequence may have.
+	Context = 512
 )
 
-// benchKV is the memory for keys and values on either side.
-const benchKV = 2 << 30
+// KVBytes is the memory for keys and values on either side.
+const KVBytes = 2 << 30
+
+// Seed is that of the prompts and of synthetic weights.
+const Seed = 1
 
 // directSide is the direct path under measurement.
 type directSide struct {
@@ -29,20 +33,20 @@ type directSide struct {
 }
 
 func newDirectSide(m *model.Model, p *pool.Pool, wire string) (*directSide, error) {
-	r, err := direct.New(m, p, direct.Settings{Wire: tensor.Wire(wire), MaxPositions: benchContext, KVBytes: benchKV})
+	r, err := direct.New(m, p, direct.Settings{Wire: tensor.Wire(wire), MaxPositions: Context, KVBytes: KVBytes})
 	if err != nil {
 		return nil, err
 	}
 	return &directSide{runner: r, spec: m.Spec}, nil
 }
 
-func (s *directSide) maxTokens() int { return min(benchContext, s.spec.MaxPositions) - benchPrompt }
+func (s *directSide) maxTokens() int { return min(Context, s.spec.MaxPositions) - promptLength }
 
-var benchGreedy = sampling.Params{TopP: 1, Logprobs: -1}
+var greedy = sampling.Params{TopP: 1, Logprobs: -1}
 
-// benchIDs are the prompt of sequence i.
-func benchIDs(i, n, vocab int) []uint32 {
-	r := rand.New(rand.NewPCG(benchSeed, uint64(i)))
+// promptIDs are the prompt of sequence i.
+func promptIDs(i, n, vocab int) []uint32 {
+	r := rand.New(rand.NewPCG(Seed, uint64(i)))
 	ids := make([]uint32, n)
 	for k := range ids {
 		ids[k] = uint32(r.IntN(vocab))
@@ -58,7 +62,7 @@ type speed struct {
 
 // decode generates tokens for a batch of sequences; prefill does not count.
 func (s *directSide) decode(ctx context.Context, batch, tokens int) (speed, error) {
-	seqs, err := s.add(batch, benchPrompt, tokens)
+	seqs, err := s.add(batch, promptLength, tokens)
 	if err != nil {
 		return speed{}, err
 	}
@@ -80,7 +84,7 @@ func (s *directSide) add(batch, prompt, tokens int) ([]*direct.Sequence, error) 
 	seqs := make([]*direct.Sequence, batch)
 	for i := range seqs {
 		var err error
-		if seqs[i], err = s.runner.Add(benchIDs(i, prompt, s.spec.Vocab), tokens, benchGreedy); err != nil {
+		if seqs[i], err = s.runner.Add(promptIDs(i, prompt, s.spec.Vocab), tokens, greedy); err != nil {
 			closeAll(seqs[:i])
 			return nil, err
 		}
@@ -98,7 +102,7 @@ func closeAll(seqs []*direct.Sequence) {
 func (s *directSide) prefill(ctx context.Context) (float64, error) {
 	var rates []float64
 	for range 5 {
-		n := min(benchPrefill, s.spec.MaxPositions)
+		n := min(prefillLength, s.spec.MaxPositions)
 		seqs, err := s.add(1, n, 0)
 		if err != nil {
 			return 0, err

@@ -1,74 +1,52 @@
-package main
+package bench
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/switchyard/switchyard/kernels/pool"
-	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/request/client"
-	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
 // pipelineSide is the message pipeline under measurement, in this process.
 type pipelineSide struct {
 	name    string
-	cluster *cluster
-	conn    *bus.Conn
+	cluster *cluster.Cluster
 	client  *client.Client
+	stop    func() // closes the client
 	vocab   int
 }
 
-func (c *BenchCmd) openPipeline(ctx context.Context, e *env, m *model.Model, hops string) (*pipelineSide, error) {
-	up := UpCmd{}
-	if err := fillDefaults(&up); err != nil {
-		return nil, err
-	}
-	up.Wire, up.Hops, up.Grouping, up.Microbatches, up.MinRows = c.Wire, hops, c.Grouping, c.Microbatches, c.MinRows
-	up.Threads, up.MaxModelLen, up.KVMemory = c.Threads, min(benchContext, m.Spec.MaxPositions), fmt.Sprint(benchKV)
-	made, err := up.makers(e.Prefix)
+func (b *Bench) openPipeline(ctx context.Context, hops string) (*pipelineSide, error) {
+	y, err := b.settings.Open(ctx, hops)
 	if err != nil {
 		return nil, err
 	}
-	t, err := telemetry.Setup(ctx, up.TelemetryFlags.config("switchyard-bench", up.ModelFlags))
-	if err != nil {
-		return nil, err
-	}
-	n := &node{model: m, pool: pool.New(up.threads()), telemetry: t, log: e.log, flags: up.ModelFlags, prefix: e.Prefix}
-	n.keepModel = true
-	y, err := openCluster(ctx, clusterSettings{node: n, makers: made, count: one()})
-	if err != nil {
-		return nil, err
-	}
-	s := &pipelineSide{name: n.modelName(), cluster: y, vocab: m.Spec.Vocab}
-	if err := s.connect(ctx, e); err != nil {
+	s := &pipelineSide{name: y.Settings.Node.ModelName(), cluster: y, stop: func() {}, vocab: b.settings.Model.Spec.Vocab}
+	if err := s.connect(ctx); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
 }
 
-func (s *pipelineSide) connect(ctx context.Context, e *env) (err error) {
-	if err := s.cluster.ready(ctx); err != nil {
+func (s *pipelineSide) connect(ctx context.Context) (err error) {
+	if err := s.cluster.Ready(ctx); err != nil {
 		return err
 	}
-	if s.conn, err = s.cluster.connect(ctx); err != nil {
-		return err
+	client, stop, err := s.cluster.Client(ctx)
+	if err == nil {
+		s.client, s.stop = client, stop
 	}
-	s.client = client.New(s.conn.NATS(), client.Settings{Prefix: e.Prefix, Model: s.name})
-	return nil
+	return err
 }
 
 func (s *pipelineSide) close() error {
-	if s.conn != nil {
-		s.conn.Close()
-	}
-	return s.cluster.close()
+	s.stop()
+	return s.cluster.Close()
 }
 
 // decode generates tokens for a batch of requests and returns tokens a second
@@ -86,7 +64,7 @@ func (s *pipelineSide) decode(ctx context.Context, batch, tokens int) (float64, 
 
 func (s *pipelineSide) request(ctx context.Context, i, tokens int, w *window) error {
 	n := int32(tokens)
-	stream, err := s.client.Prompt(ctx, &pb.Prompt{InputIds: benchIDs(i, benchPrompt, s.vocab), MaxTokens: &n, IgnoreEos: true})
+	stream, err := s.client.Prompt(ctx, &pb.Prompt{InputIds: promptIDs(i, promptLength, s.vocab), MaxTokens: &n, IgnoreEos: true})
 	if err != nil {
 		w.ended()
 		return err

@@ -1,4 +1,7 @@
-package main
+// Package cluster runs a model's services in this process: some of them as one
+// process of a deployment, or all of them with a NATS server (the in-process
+// cluster).
+package cluster
 
 import (
 	"context"
@@ -7,62 +10,57 @@ import (
 	"os"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/process/lifecycle"
+	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
 )
 
-// clusterSettings are a whole pipeline in one process.
-type clusterSettings struct {
-	node *node
-	makers
-	// count is the replicas of each service.
-	count map[string]int
-	// listen is the server's address; empty: only this process reaches it.
-	listen string
-	// data is the server's folder; empty: a temporary one.
-	data     string
-	insecure bool
-	// sync writes through to the disk before anything is acknowledged.
-	sync bool
+// Settings are a whole pipeline in one process.
+type Settings struct {
+	Node     *Node
+	Services Services
+	// Count is the replicas of each service.
+	Count map[string]int
+	// Listen is the server's address; empty: only this process reaches it.
+	Listen string
+	// Data is the server's folder; empty: a temporary one.
+	Data string
+	// Insecure allows an address off the loopback.
+	Insecure bool
+	// Sync writes through to the disk before anything is acknowledged.
+	Sync bool
 }
 
-// one replica of each service.
-func one() map[string]int {
-	count := map[string]int{}
-	for _, name := range serviceNames {
-		count[name] = 1
-	}
-	return count
+// DrainTime is how long a stopping process may take to finish or hand over.
+const DrainTime = 10 * time.Second
+
+// Cluster is a running pipeline in one process: server, services and all.
+type Cluster struct {
+	Settings Settings
+	Pipeline *Pipeline
+
+	server *natsserver.Server
+	temp   string
+	stop   context.CancelFunc
+	ended  chan error
 }
 
-// cluster is a running pipeline in one process: server, services and all.
-type cluster struct {
-	settings clusterSettings
-	server   *natsserver.Server
-	pipeline *pipeline
-	temp     string
-	stop     context.CancelFunc
-	ended    chan error
-}
-
-// openCluster starts everything and returns at once; ready waits for it.
-func openCluster(ctx context.Context, s clusterSettings) (*cluster, error) {
-	y := &cluster{settings: s, ended: make(chan error, 1)}
+// Open starts everything and returns at once; Ready waits for it. An error is
+// of the server: its address or folder cannot be used. The node is closed then.
+func Open(ctx context.Context, s Settings) (*Cluster, error) {
+	y := &Cluster{Settings: s, ended: make(chan error, 1)}
 	if err := y.startServer(); err != nil {
 		return nil, errors.Join(err, y.cleanUp())
 	}
-	s.node.inProcess = y.server
-	y.pipeline = &pipeline{node: s.node, make: s.makers, count: s.count}
-	s.node.telemetry.Watch(y.pipeline)
+	s.Node.inProcess = y.server
+	y.Pipeline = NewPipeline(s.Node, s.Services, s.Count)
 	ctx, y.stop = context.WithCancel(ctx)
-	group := lifecycle.NewGroup("switchyard", s.node.telemetry, y.pipeline)
-	go func() { y.ended <- lifecycle.Run(ctx, group, drainTime) }()
+	go func() { y.ended <- y.Pipeline.Serve(ctx) }()
 	return y, nil
 }
 
-func (y *cluster) startServer() (err error) {
-	dir := y.settings.data
+func (y *Cluster) startServer() (err error) {
+	dir := y.Settings.Data
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "switchyard-"); err != nil {
 			return fmt.Errorf("making a temporary data folder: %w", err)
@@ -70,30 +68,26 @@ func (y *cluster) startServer() (err error) {
 		y.temp = dir
 	}
 	y.server, err = natsserver.Start(natsserver.Settings{
-		StoreDir: dir, Listen: y.settings.listen, Insecure: y.settings.insecure, SyncAlways: y.settings.sync, Logger: y.settings.node.log,
+		StoreDir: dir, Listen: y.Settings.Listen, Insecure: y.Settings.Insecure, SyncAlways: y.Settings.Sync, Logger: y.Settings.Node.Shared.Logger,
 	})
-	if err != nil {
-		return usage(err)
-	}
-	return nil
+	return err
 }
 
 // readyWithin bounds the wait for a pipeline in one process; loading a large
 // model is most of it.
 const readyWithin = 10 * time.Minute
 
-// ready waits until a token can flow.
-func (y *cluster) ready(ctx context.Context) error {
+// Ready waits until a token can flow.
+func (y *Cluster) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
 	waiting := make(chan error, 1)
-	go func() { waiting <- awaitReady(ctx, y.pipeline) }()
+	go func() { waiting <- y.Pipeline.AwaitReady(ctx) }()
 	select {
 	case err := <-waiting:
-		tuneCollector()
 		return err
 	case err := <-y.ended:
-		y.ended <- nil // told here, so that close does not tell it again
+		y.ended <- nil // said once, as by Wait
 		if err == nil {
 			err = errors.New("the pipeline ended before it was ready")
 		}
@@ -101,25 +95,47 @@ func (y *cluster) ready(ctx context.Context) error {
 	}
 }
 
-// connect opens a client's connection into the cluster.
-func (y *cluster) connect(ctx context.Context) (*bus.Conn, error) {
-	return bus.Connect(ctx, bus.Config{}, bus.Settings{Name: "switchyard client", InProcess: y.server, Logger: y.settings.node.log})
+// Connect opens a client's connection into the cluster.
+func (y *Cluster) Connect(ctx context.Context) (*bus.Conn, error) {
+	return bus.Connect(ctx, bus.Config{}, bus.Settings{Name: "switchyard client", InProcess: y.server, Logger: y.Settings.Node.Shared.Logger})
 }
 
-// wait returns when the pipeline has ended by itself or by a signal.
-func (y *cluster) wait() error {
+// Client returns a client with a connection of its own, which stop closes.
+func (y *Cluster) Client(ctx context.Context) (c *client.Client, stop func(), err error) {
+	conn, err := y.Connect(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	n := y.Settings.Node
+	return client.New(conn.NATS(), client.Settings{Prefix: n.Shared.Prefix, Model: n.ModelName()}), conn.Close, nil
+}
+
+// URL is where clients reach the server.
+func (y *Cluster) URL() string { return y.server.URL() }
+
+// Messages is how many messages the services have published.
+func (y *Cluster) Messages() (n uint64) {
+	for _, c := range y.Pipeline.Connections() {
+		n += c.NATS().Stats().OutMsgs
+	}
+	return n
+}
+
+// Wait returns when the pipeline has ended by itself or by a signal, and says
+// once why.
+func (y *Cluster) Wait() error {
 	err := <-y.ended
-	y.ended <- err
+	y.ended <- nil
 	return err
 }
 
-// close stops everything and removes a temporary folder.
-func (y *cluster) close() error {
+// Close stops everything and removes a temporary folder.
+func (y *Cluster) Close() error {
 	y.stop()
-	return errors.Join(y.wait(), y.cleanUp())
+	return errors.Join(y.Wait(), y.cleanUp())
 }
 
-func (y *cluster) cleanUp() error {
+func (y *Cluster) cleanUp() error {
 	if y.server != nil {
 		y.server.Shutdown()
 	}
@@ -127,5 +143,5 @@ func (y *cluster) cleanUp() error {
 	if y.temp != "" {
 		err = os.RemoveAll(y.temp)
 	}
-	return errors.Join(err, y.settings.node.close())
+	return errors.Join(err, y.Settings.Node.Close())
 }

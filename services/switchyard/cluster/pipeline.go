@@ -1,4 +1,4 @@
-package main
+package cluster
 
 import (
 	"context"
@@ -12,12 +12,12 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 )
 
-// pipeline is this process's services as one. It connects them when it is
+// Pipeline is this process's services as one. It connects them when it is
 // started: until then the process can be asked what it waits for.
-type pipeline struct {
-	node  *node
-	make  makers
-	count map[string]int
+type Pipeline struct {
+	node     *Node
+	services Services
+	count    map[string]int
 
 	mu     sync.Mutex
 	began  time.Time
@@ -26,13 +26,47 @@ type pipeline struct {
 	group  *lifecycle.Group // nil until all are connected
 }
 
+// NewPipeline prepares so many replicas of each service.
+func NewPipeline(n *Node, s Services, count map[string]int) *Pipeline {
+	return &Pipeline{node: n, services: s, count: count}
+}
+
+// Serve runs the services, and what the process tells about itself, until ctx
+// ends or they do.
+func (p *Pipeline) Serve(ctx context.Context) error {
+	t := p.node.Shared.Telemetry
+	t.Watch(p)
+	return lifecycle.Run(ctx, lifecycle.NewGroup("switchyard", t, p), DrainTime)
+}
+
+// readyPoll is how often readiness is looked at.
+const readyPoll = 5 * time.Millisecond
+
+// AwaitReady returns when a token can flow, or ctx's error with what was missing.
+func (p *Pipeline) AwaitReady(ctx context.Context) error {
+	tick := time.NewTicker(readyPoll)
+	defer tick.Stop()
+	for {
+		missing := p.Ready()
+		if missing == nil {
+			tuneCollector()
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w; not ready yet: %w", ctx.Err(), missing)
+		case <-tick.C:
+		}
+	}
+}
+
 // Name is for errors and readiness.
-func (p *pipeline) Name() string { return "services" }
+func (p *Pipeline) Name() string { return "services" }
 
 // Start connects to NATS, for as long as that takes, and starts the services.
-func (p *pipeline) Start(ctx context.Context) error {
+func (p *Pipeline) Start(ctx context.Context) error {
 	var services []lifecycle.Service
-	for _, name := range serviceNames {
+	for _, name := range Names {
 		for range p.count[name] {
 			s, err := p.connect(ctx, name)
 			if err != nil {
@@ -48,30 +82,30 @@ func (p *pipeline) Start(ctx context.Context) error {
 	return group.Start(ctx)
 }
 
-func (p *pipeline) connect(ctx context.Context, name string) (lifecycle.Service, error) {
+func (p *Pipeline) connect(ctx context.Context, name string) (lifecycle.Service, error) {
 	p.mu.Lock()
 	p.making, p.began = name, time.Now()
 	p.mu.Unlock()
-	conn, traffic, err := p.node.connect(ctx, name)
+	conn, traffic, err := p.node.Connect(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	p.mu.Lock()
 	p.conns = append(p.conns, conn)
 	p.mu.Unlock()
-	d, err := p.node.deploy(ctx, name, conn, traffic)
+	d, err := p.node.Deploy(ctx, name, conn, traffic)
 	if err != nil {
 		return nil, err
 	}
-	return p.make.make(name, d), nil
+	return p.services.Make(name, d), nil
 }
 
 // Run runs the services. A connection that is closed for good ends it: its
 // service can do nothing any more, and only a new process helps.
-func (p *pipeline) Run(ctx context.Context) error {
+func (p *Pipeline) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	for _, c := range p.connections() {
+	for _, c := range p.Connections() {
 		go func() {
 			select {
 			case <-ctx.Done():
@@ -88,30 +122,31 @@ func (p *pipeline) Run(ctx context.Context) error {
 }
 
 // Stop drains the services, as far as they have started, and disconnects.
-func (p *pipeline) Stop(ctx context.Context) (err error) {
+func (p *Pipeline) Stop(ctx context.Context) (err error) {
 	if group := p.started(); group != nil {
 		err = group.Stop(ctx)
 	}
-	for _, c := range p.connections() {
+	for _, c := range p.Connections() {
 		c.Close()
 	}
 	return err
 }
 
-func (p *pipeline) connections() []*bus.Conn {
+// Connections are those of the services, in the order of starting.
+func (p *Pipeline) Connections() []*bus.Conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.conns)
 }
 
-func (p *pipeline) started() *lifecycle.Group {
+func (p *Pipeline) started() *lifecycle.Group {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.group
 }
 
 // Ready says why no token can flow, replica by replica.
-func (p *pipeline) Ready() error {
+func (p *Pipeline) Ready() error {
 	if group := p.started(); group != nil {
 		return group.Ready()
 	}
@@ -121,7 +156,7 @@ func (p *pipeline) Ready() error {
 		return errors.New("starting")
 	}
 	if len(p.conns) == 0 {
-		return fmt.Errorf("%s: no NATS server has answered at %s for %v", p.making, p.node.bus.URL, p.waiting())
+		return fmt.Errorf("%s: no NATS server has answered at %s for %v", p.making, p.node.Bus.URL, p.waiting())
 	}
 	err := p.conns[len(p.conns)-1].Ready()
 	if err == nil {
@@ -130,12 +165,12 @@ func (p *pipeline) Ready() error {
 	return fmt.Errorf("%s: %w", p.making, err)
 }
 
-func (p *pipeline) waiting() time.Duration { return time.Since(p.began).Round(100 * time.Millisecond) }
+func (p *Pipeline) waiting() time.Duration { return time.Since(p.began).Round(100 * time.Millisecond) }
 
 // Live says what only a new process can help.
-func (p *pipeline) Live() error {
+func (p *Pipeline) Live() error {
 	var errs []error
-	for _, c := range p.connections() {
+	for _, c := range p.Connections() {
 		errs = append(errs, c.Live())
 	}
 	if group := p.started(); group != nil {

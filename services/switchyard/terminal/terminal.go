@@ -1,24 +1,27 @@
-package main
+// Package terminal knows what a terminal is: keys one by one, a page that is
+// drawn again, a line of progress.
+package terminal
 
 import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"golang.org/x/term"
 )
 
-// isTerminal says whether a person looks at w, or types into it.
-func isTerminal(w any) bool {
+// Is says whether a person looks at w, or types into it.
+func Is(w any) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// rawKeys calls quit when q is typed, or what interrupts; the terminal hands on
+// Keys calls quit when q is typed, or what interrupts; the terminal hands on
 // each key at once until restore is called. Without a terminal nobody types.
-func rawKeys(e *env, quit func()) (restore func() error, err error) {
-	f, ok := e.in.(*os.File)
-	if !ok || !isTerminal(f) {
+func Keys(in io.Reader, quit func()) (restore func() error, err error) {
+	f, ok := in.(*os.File)
+	if !ok || !Is(f) {
 		return func() error { return nil }, nil
 	}
 	fd := int(f.Fd())
@@ -52,22 +55,30 @@ func awaitQuit(keys io.Reader, quit func()) {
 	}
 }
 
-// progress tells a person how things go: on a terminal only, so that pipes
+// Page is text as a whole page of the terminal. In raw mode it needs returns, too.
+func Page(text string) string {
+	return clearScreen + strings.ReplaceAll(text, "\n", "\r\n")
+}
+
+const clearScreen = "\x1b[H\x1b[2J"
+
+// Progress tells a person how things go: on a terminal only, so that pipes
 // and logs stay quiet.
-type progress struct {
+type Progress struct {
 	w    io.Writer // nil: quiet
 	open bool      // a line that may be overwritten stands on the terminal
 }
 
-func (s stdio) progress() *progress {
-	if !isTerminal(s.err) {
-		return &progress{}
+// NewProgress is quiet if nobody looks at w.
+func NewProgress(w io.Writer) *Progress {
+	if !Is(w) {
+		return &Progress{}
 	}
-	return &progress{w: s.err}
+	return &Progress{w: w}
 }
 
 // Set replaces the line of progress.
-func (p *progress) Set(format string, args ...any) {
+func (p *Progress) Set(format string, args ...any) {
 	if p.w == nil {
 		return
 	}
@@ -76,7 +87,7 @@ func (p *progress) Set(format string, args ...any) {
 }
 
 // Clear removes the line of progress.
-func (p *progress) Clear() {
+func (p *Progress) Clear() {
 	if p.open {
 		_, _ = fmt.Fprint(p.w, "\r\x1b[K") // only for looking at
 		p.open = false

@@ -1,4 +1,5 @@
-package main
+// Package top reads from NATS what a model's services do, and shows it.
+package top
 
 import (
 	"cmp"
@@ -17,23 +18,29 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// lookout reads from NATS what a model's services do: the live replicas from
-// their bucket, the queues from the streams.
-type lookout struct {
+// Reader reads what a model's services do: the live replicas from their bucket,
+// the queues from the streams.
+type Reader struct {
 	js      jetstream.JetStream
 	streams schemas.Streams
 }
 
-// snapshot is one look. Its JSON form is what `top --json` prints.
-type snapshot struct {
-	Time    time.Time    `json:"time"`
-	Model   string       `json:"model"`
-	Members []member     `json:"members"`
-	Queues  []queue      `json:"queues"`
-	Layers  []layerLoads `json:"layers"`
+// NewReader reads the state of the model that names are of.
+func NewReader(js jetstream.JetStream, names schemas.Streams) *Reader {
+	return &Reader{js: js, streams: names}
 }
 
-type member struct {
+// Snapshot is one look. Its JSON form is what `top --json` prints.
+type Snapshot struct {
+	Time    time.Time `json:"time"`
+	Model   string    `json:"model"`
+	Members []Member  `json:"members"`
+	Queues  []Queue   `json:"queues"`
+	Layers  []Layer   `json:"layers"`
+}
+
+// Member is a live replica.
+type Member struct {
 	ID          string             `json:"id"`
 	Service     string             `json:"service"`
 	Ready       bool               `json:"ready"`
@@ -44,15 +51,15 @@ type member struct {
 	renewed time.Time // the server's
 }
 
-// queue is a stage's stream.
-type queue struct {
+// Queue is a stage's stream.
+type Queue struct {
 	Stage    string `json:"stage"`
 	Messages uint64 `json:"messages"`
 	Bytes    uint64 `json:"bytes"`
 }
 
-// layerLoads are the rows that each expert of a layer has computed so far, by expert id.
-type layerLoads struct {
+// Layer has the rows that each expert of a layer has computed so far, by expert id.
+type Layer struct {
 	Layer int       `json:"layer"`
 	Rows  []float64 `json:"rows"`
 }
@@ -73,28 +80,32 @@ const (
 	statPagesUsed    = "kv_pages_used"
 )
 
+// patience bounds the wait for one snapshot.
+const patience = 5 * time.Second
+
 // silentTooLong is when a replica that others outlive counts as gone.
 const silentTooLong = 3 * time.Second
 
-func (l *lookout) snapshot(ctx context.Context) (*snapshot, error) {
-	ctx, cancel := context.WithTimeout(ctx, topPatience)
+// Snapshot looks once.
+func (r *Reader) Snapshot(ctx context.Context) (*Snapshot, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	members, err := l.members(ctx)
+	members, err := r.members(ctx)
 	if err != nil {
 		return nil, err
 	}
-	queues, err := l.queues(ctx)
+	queues, err := r.queues(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &snapshot{Time: time.Now().UTC(), Model: l.streams.Model, Members: members, Queues: queues, Layers: loads(members)}, nil
+	return &Snapshot{Time: time.Now().UTC(), Model: r.streams.Model, Members: members, Queues: queues, Layers: loads(members)}, nil
 }
 
-func (l *lookout) members(ctx context.Context) ([]member, error) {
-	bucket, err := l.js.KeyValue(ctx, l.streams.Bucket("members"))
+func (r *Reader) members(ctx context.Context) ([]Member, error) {
+	bucket, err := r.js.KeyValue(ctx, r.streams.Bucket("members"))
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		return nil, fmt.Errorf("nobody has served model %q here under prefix %q; check --model, or start it with `switchyard up`",
-			l.streams.Model, l.streams.Prefix)
+			r.streams.Model, r.streams.Prefix)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the bucket of live replicas: %w", err)
@@ -103,7 +114,7 @@ func (l *lookout) members(ctx context.Context) ([]member, error) {
 	if err != nil && !errors.Is(err, jetstream.ErrNoKeysFound) {
 		return nil, fmt.Errorf("listing live replicas: %w", err)
 	}
-	list := []member{}
+	list := []Member{}
 	newest := time.Time{}
 	for _, key := range keys {
 		m, err := readMember(ctx, bucket, key)
@@ -118,13 +129,13 @@ func (l *lookout) members(ctx context.Context) ([]member, error) {
 		}
 	}
 	// The killed leave their entries behind for a while. Both times are the server's.
-	list = slices.DeleteFunc(list, func(m member) bool { return newest.Sub(m.renewed) > silentTooLong })
-	slices.SortFunc(list, func(a, b member) int { return cmp.Or(cmp.Compare(a.Service, b.Service), cmp.Compare(a.ID, b.ID)) })
+	list = slices.DeleteFunc(list, func(m Member) bool { return newest.Sub(m.renewed) > silentTooLong })
+	slices.SortFunc(list, func(a, b Member) int { return cmp.Or(cmp.Compare(a.Service, b.Service), cmp.Compare(a.ID, b.ID)) })
 	return list, nil
 }
 
 // readMember returns nil for one that has gone meanwhile.
-func readMember(ctx context.Context, bucket jetstream.KeyValue, key string) (*member, error) {
+func readMember(ctx context.Context, bucket jetstream.KeyValue, key string) (*Member, error) {
 	entry, err := bucket.Get(ctx, key)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		return nil, nil
@@ -136,33 +147,33 @@ func readMember(ctx context.Context, bucket jetstream.KeyValue, key string) (*me
 	if err := proto.Unmarshal(entry.Value(), m); err != nil {
 		return nil, fmt.Errorf("reading live replica %s: %w", key, err)
 	}
-	return &member{
+	return &Member{
 		ID: m.Id, Service: m.Service, Ready: m.Ready, Draining: m.Draining, PlanVersion: m.PlanVersion, Stats: m.Stats,
 		renewed: entry.Created(),
 	}, nil
 }
 
 // queues reads the streams of the model's stages, in the order of a token's path.
-func (l *lookout) queues(ctx context.Context) ([]queue, error) {
-	list := []queue{}
-	infos := l.js.ListStreams(ctx, jetstream.WithStreamListSubject(l.streams.Prefix+".>"))
+func (r *Reader) queues(ctx context.Context) ([]Queue, error) {
+	list := []Queue{}
+	infos := r.js.ListStreams(ctx, jetstream.WithStreamListSubject(r.streams.Prefix+".>"))
 	for info := range infos.Info() {
-		if stage, ok := l.stage(info.Config.Name); ok {
-			list = append(list, queue{Stage: stage, Messages: info.State.Msgs, Bytes: info.State.Bytes})
+		if stage, ok := r.stage(info.Config.Name); ok {
+			list = append(list, Queue{Stage: stage, Messages: info.State.Msgs, Bytes: info.State.Bytes})
 		}
 	}
 	if err := infos.Err(); err != nil {
 		return nil, fmt.Errorf("listing the streams: %w", err)
 	}
-	slices.SortFunc(list, func(a, b queue) int { return cmp.Compare(stageRank(a.Stage), stageRank(b.Stage)) })
+	slices.SortFunc(list, func(a, b Queue) int { return cmp.Compare(stageRank(a.Stage), stageRank(b.Stage)) })
 	return list, nil
 }
 
 // stage is the kind of a stream of this model that is a queue.
-func (l *lookout) stage(stream string) (string, bool) {
-	kind, ok := strings.CutPrefix(stream, l.streams.Prefix+"_")
+func (r *Reader) stage(stream string) (string, bool) {
+	kind, ok := strings.CutPrefix(stream, r.streams.Prefix+"_")
 	if ok {
-		kind, ok = strings.CutSuffix(kind, "_"+l.streams.Model)
+		kind, ok = strings.CutSuffix(kind, "_"+r.streams.Model)
 	}
 	return kind, ok && stageRank(kind) >= 0
 }
@@ -193,7 +204,7 @@ const (
 )
 
 // loads adds up the rows that members say they have computed.
-func loads(members []member) []layerLoads {
+func loads(members []Member) []Layer {
 	byLayer := map[int][]float64{}
 	for _, m := range members {
 		for name, rows := range m.Stats {
@@ -207,11 +218,11 @@ func loads(members []member) []layerLoads {
 			}
 		}
 	}
-	list := make([]layerLoads, 0, len(byLayer))
+	list := make([]Layer, 0, len(byLayer))
 	for layer, rows := range byLayer {
-		list = append(list, layerLoads{layer, rows})
+		list = append(list, Layer{layer, rows})
 	}
-	slices.SortFunc(list, func(a, b layerLoads) int { return cmp.Compare(a.Layer, b.Layer) })
+	slices.SortFunc(list, func(a, b Layer) int { return cmp.Compare(a.Layer, b.Layer) })
 	return list
 }
 

@@ -1,4 +1,4 @@
-package main
+package top
 
 import (
 	"fmt"
@@ -7,9 +7,9 @@ import (
 	"text/tabwriter"
 )
 
-// table draws a snapshot for people. With the one before it shows rates, else
+// View draws a snapshot for people. With the one before it shows rates, else
 // totals since each replica's start.
-func (s *snapshot) table(before *snapshot) string {
+func (s *Snapshot) View(before *Snapshot) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "model %s   %s   requests active %.0f   total %.0f   tokens %.0f%s\n",
 		s.Model, s.Time.Format("15:04:05"), s.sum(statActive), s.sum(statRequests), s.sum(statTokens), s.tokenRate(before))
@@ -24,14 +24,14 @@ func (s *snapshot) table(before *snapshot) string {
 }
 
 // sum adds up one stat over all members.
-func (s *snapshot) sum(stat string) (total float64) {
+func (s *Snapshot) sum(stat string) (total float64) {
 	for _, m := range s.Members {
 		total += m.Stats[stat]
 	}
 	return total
 }
 
-func (s *snapshot) tokenRate(before *snapshot) string {
+func (s *Snapshot) tokenRate(before *Snapshot) string {
 	seconds := s.since(before)
 	if seconds <= 0 {
 		return ""
@@ -41,7 +41,7 @@ func (s *snapshot) tokenRate(before *snapshot) string {
 
 // mean is the mean of a sum of seconds over its count: of what ended since the
 // snapshot before or, without one or when nothing did, since each replica's start.
-func (s *snapshot) mean(before *snapshot, seconds, count string) string {
+func (s *Snapshot) mean(before *Snapshot, seconds, count string) string {
 	sum, n := s.sum(seconds), s.sum(count)
 	if before != nil && n > before.sum(count) {
 		sum, n = sum-before.sum(seconds), n-before.sum(count)
@@ -64,14 +64,14 @@ func share(used, of float64) string {
 }
 
 // since is the seconds from one snapshot to the next; 0 without one.
-func (s *snapshot) since(before *snapshot) float64 {
+func (s *Snapshot) since(before *Snapshot) float64 {
 	if before == nil {
 		return 0
 	}
 	return s.Time.Sub(before.Time).Seconds()
 }
 
-func (s *snapshot) drawMembers(w *tabwriter.Writer) {
+func (s *Snapshot) drawMembers(w *tabwriter.Writer) {
 	fmt.Fprintln(w, "SERVICE\tREPLICA\tSTATE\tPLAN\tREQUESTS\tTOKENS\tROWS\tERRORS\tKV PAGES")
 	for _, m := range s.Members {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%.0f\t%.0f\t%.0f\t%.0f\t%s\n",
@@ -84,7 +84,7 @@ func (s *snapshot) drawMembers(w *tabwriter.Writer) {
 	fmt.Fprintln(w)
 }
 
-func (m *member) state() string {
+func (m *Member) state() string {
 	switch {
 	case m.Draining:
 		return "draining"
@@ -95,7 +95,7 @@ func (m *member) state() string {
 }
 
 // rows is how many routed rows a member has computed.
-func (m *member) rows() (total float64) {
+func (m *Member) rows() (total float64) {
 	for name, n := range m.Stats {
 		if strings.HasPrefix(name, statRows) {
 			total += n
@@ -105,10 +105,10 @@ func (m *member) rows() (total float64) {
 }
 
 // drawQueues shows a line a stage; the layers of EXPERT are one line.
-func (s *snapshot) drawQueues(w *tabwriter.Writer) {
+func (s *Snapshot) drawQueues(w *tabwriter.Writer) {
 	fmt.Fprintln(w, "QUEUE\tWAITING\tBYTES\tDEEPEST LAYER")
 	for _, stage := range stages {
-		var total queue
+		var total Queue
 		deepest, name, found := uint64(0), "", false
 		for _, q := range s.Queues {
 			kind, _, _ := strings.Cut(q.Stage, "-")
@@ -130,7 +130,7 @@ func (s *snapshot) drawQueues(w *tabwriter.Writer) {
 }
 
 // drawLayers shows how even each layer's load is, and a bar an expert.
-func (s *snapshot) drawLayers(w *tabwriter.Writer, before *snapshot) {
+func (s *Snapshot) drawLayers(w *tabwriter.Writer, before *Snapshot) {
 	if len(s.Layers) == 0 {
 		return
 	}
@@ -157,12 +157,12 @@ func (s *snapshot) drawLayers(w *tabwriter.Writer, before *snapshot) {
 }
 
 // rate is the rows a second since the snapshot before, or the totals without one.
-func (l layerLoads) rate(before *snapshot, seconds float64) []float64 {
+func (l Layer) rate(before *Snapshot, seconds float64) []float64 {
 	rows := slices.Clone(l.Rows)
 	if seconds <= 0 {
 		return rows
 	}
-	i := slices.IndexFunc(before.Layers, func(b layerLoads) bool { return b.Layer == l.Layer })
+	i := slices.IndexFunc(before.Layers, func(b Layer) bool { return b.Layer == l.Layer })
 	for expert := range rows {
 		if i >= 0 && expert < len(before.Layers[i].Rows) {
 			rows[expert] = max(0, rows[expert]-before.Layers[i].Rows[expert]) // a replica may have left

@@ -1,4 +1,4 @@
-package main
+package verify
 
 import (
 	"encoding/json"
@@ -10,8 +10,9 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
 
-// golden is what transformers computes on a checkpoint.
-type golden struct {
+// Golden is what transformers computes on a checkpoint.
+type Golden struct {
+	Dir                  string  `json:"-"`
 	GreedyPrompt         int     `json:"greedy_prompt"`
 	SmallestGreedyMargin float64 `json:"smallest_greedy_margin"`
 
@@ -23,8 +24,9 @@ type golden struct {
 	greedy []uint32
 }
 
-func readGolden(dir string) (*golden, error) {
-	g := &golden{}
+// ReadGolden reads golden.json and golden.safetensors in a checkpoint's folder.
+func ReadGolden(dir string) (*Golden, error) {
+	g := &Golden{Dir: dir}
 	facts, err := os.ReadFile(filepath.Join(dir, "golden.json"))
 	if err != nil {
 		return nil, fmt.Errorf("reading the golden facts: %w", err)
@@ -43,7 +45,7 @@ func readGolden(dir string) (*golden, error) {
 	return g, nil
 }
 
-func (g *golden) read(f *safetensors.File) (err error) {
+func (g *Golden) read(f *safetensors.File) (err error) {
 	shape, ids, err := ints(f, "input_ids", 2)
 	if err != nil {
 		return err
@@ -94,7 +96,7 @@ type goldenPart struct {
 	logits []float32
 }
 
-func (g *golden) parts() (parts []goldenPart) {
+func (g *Golden) parts() (parts []goldenPart) {
 	n := g.length
 	for i := range len(g.ids) / n {
 		parts = append(parts, goldenPart{g.ids[i*n : (i+1)*n], g.logits[i*n*g.vocab : (i+1)*n*g.vocab]})
@@ -103,7 +105,7 @@ func (g *golden) parts() (parts []goldenPart) {
 }
 
 // tolerance is 2e-3 of the golden logits' spread, and no less than 2e-3.
-func (g *golden) tolerance() float64 {
+func (g *Golden) tolerance() float64 {
 	sum, squares := 0.0, 0.0
 	for _, x := range g.logits {
 		sum += float64(x)

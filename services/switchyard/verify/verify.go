@@ -1,28 +1,20 @@
-package main
+// Package verify compares a checkpoint, run through the message pipeline, with
+// outputs of Hugging Face transformers.
+package verify
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
 
-	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/request/client"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
-// VerifyCmd compares a checkpoint, run through the message pipeline, with
-// outputs of Hugging Face transformers.
-type VerifyCmd struct {
-	Dirs []string `arg:"" name:"dir" help:"Model directories with golden.safetensors and golden.json beside the weights."`
-	Wire string   `default:"f32" enum:"f32,bf16" help:"Element type of rows between services; bf16 reports and does not judge." placeholder:"TYPE"`
-	Hops string   `default:"unacked" enum:"acked,unacked,core" help:"How tensors travel: acked, unacked or core." placeholder:"KIND"`
-	JSON bool     `name:"json" help:"Print one JSON object a directory."`
-}
-
-// verdict is the result for one directory.
-type verdict struct {
+// Verdict is the result for one checkpoint.
+type Verdict struct {
 	Dir         string  `json:"dir"`
 	Pass        bool    `json:"pass"`
 	Judged      bool    `json:"judged"`
@@ -34,122 +26,60 @@ type verdict struct {
 	Messages       uint64 `json:"messages"`
 }
 
-// Run verifies every directory; one that differs makes the command fail.
-func (c *VerifyCmd) Run(ctx context.Context, e *env) error {
-	e.quiet()
-	failed := false
-	for _, dir := range c.Dirs {
-		v, err := c.verify(ctx, e, dir)
-		if err != nil {
-			return fmt.Errorf("verifying %s: %w", dir, err)
-		}
-		if err := c.show(e, v); err != nil {
-			return err
-		}
-		failed = failed || !v.Pass
-	}
-	if failed {
-		return &exitError{exitFailed, errQuiet}
-	}
-	return nil
-}
-
-func (c *VerifyCmd) show(e *env, v *verdict) error {
-	if c.JSON {
-		return writeJSON(e, v)
-	}
+// String is the verdict for people.
+func (v *Verdict) String() string {
 	word := map[bool]string{true: "pass", false: "FAIL"}[v.Pass]
 	if !v.Judged {
 		word = "seen"
 	}
-	_, err := fmt.Fprintf(e.out, "%s  %s  logits differ by at most %.3g (tolerance %.3g), greedy ids equal: %v (%d compared), %d messages\n",
+	return fmt.Sprintf("%s  %s  logits differ by at most %.3g (tolerance %.3g), greedy ids equal: %v (%d compared), %d messages",
 		word, v.Dir, v.MaxAbsDiff, v.Tolerance, v.GreedyEqual, v.GreedyCompared, v.Messages)
-	if err != nil {
-		return fmt.Errorf("writing the verdict: %w", err)
-	}
-	return nil
 }
 
-// verify runs one checkpoint through a pipeline of its own.
-func (c *VerifyCmd) verify(ctx context.Context, e *env, dir string) (v *verdict, err error) {
-	g, err := readGolden(dir)
-	if err != nil {
-		return nil, usage(err)
-	}
-	line := e.progress()
-	defer line.Clear()
-	line.Set("starting a pipeline for %s…", dir)
-	y, err := c.open(ctx, e, dir)
+// Compare asks a pipeline that is ready what the golden file has the answers
+// to. A difference counts against the checkpoint if it is judged.
+func Compare(ctx context.Context, y *cluster.Cluster, g *Golden, judged bool) (*Verdict, error) {
+	c, stop, err := y.Client(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, y.close()) }()
-	if err := y.ready(ctx); err != nil {
-		return nil, err
-	}
-	conn, err := y.connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	q := &questioner{client: client.New(conn.NATS(), client.Settings{Prefix: e.Prefix, Model: y.settings.node.modelName()}), vocab: y.settings.node.model.Spec.Vocab}
-	v = &verdict{Dir: dir, Judged: c.Wire == string(tensor.F32), Tolerance: g.tolerance()}
-	line.Set("comparing %s…", dir)
+	defer stop()
+	q := &Asker{Client: c, Vocab: y.Settings.Node.Shared.Model.Spec.Vocab}
+	v := &Verdict{Dir: g.Dir, Judged: judged, Tolerance: g.tolerance()}
 	if err := q.compareLogits(ctx, g, v); err != nil {
 		return nil, err
 	}
 	if err := q.compareGreedy(ctx, g, v); err != nil {
 		return nil, err
 	}
-	v.Messages = y.messages()
+	v.Messages = y.Messages()
 	v.Pass = !v.Judged || v.MaxAbsDiff <= v.Tolerance && v.GreedyEqual
 	return v, nil
 }
 
-func (c *VerifyCmd) open(ctx context.Context, e *env, dir string) (*cluster, error) {
-	up := UpCmd{}
-	if err := fillDefaults(&up); err != nil {
-		return nil, err
-	}
-	up.Listen, up.ModelFlags.Model, up.Wire, up.Hops = "", dir, c.Wire, c.Hops
-	settings, err := up.settings(ctx, e)
-	if err != nil {
-		return nil, err
-	}
-	return openCluster(ctx, settings)
+// Asker asks a pipeline with token ids.
+type Asker struct {
+	Client *client.Client
+	Vocab  int
 }
 
-// messages is how many messages the cluster's services have published and received.
-func (y *cluster) messages() (n uint64) {
-	for _, c := range y.pipeline.connections() {
-		n += c.NATS().Stats().OutMsgs
-	}
-	return n
-}
-
-// questioner asks a pipeline what the golden file has the answers to.
-type questioner struct {
-	client *client.Client
-	vocab  int
-}
-
-// logits are those of all positions of ids, (positions, vocab).
-func (q *questioner) logits(ctx context.Context, ids []uint32) ([]float32, error) {
+// Logits are those of all positions of ids, (positions, vocab).
+func (q *Asker) Logits(ctx context.Context, ids []uint32) ([]float32, error) {
 	none := int32(0)
-	chunks, err := q.ask(ctx, &pb.Prompt{InputIds: ids, Score: "logits", MaxTokens: &none})
+	chunks, err := q.Ask(ctx, &pb.Prompt{InputIds: ids, Score: "logits", MaxTokens: &none})
 	if err != nil {
 		return nil, err
 	}
-	out := make([]float32, len(ids)*q.vocab)
+	out := make([]float32, len(ids)*q.Vocab)
 	seen := 0
 	for _, c := range chunks {
 		if c.Score == nil {
 			continue
 		}
-		if int(c.Score.Position) >= len(ids) || len(c.Score.Logits) != q.vocab {
+		if int(c.Score.Position) >= len(ids) || len(c.Score.Logits) != q.Vocab {
 			return nil, fmt.Errorf("the pipeline sent %d logits for position %d", len(c.Score.Logits), c.Score.Position)
 		}
-		copy(out[int(c.Score.Position)*q.vocab:], c.Score.Logits)
+		copy(out[int(c.Score.Position)*q.Vocab:], c.Score.Logits)
 		seen++
 	}
 	if seen != len(ids) {
@@ -158,9 +88,10 @@ func (q *questioner) logits(ctx context.Context, ids []uint32) ([]float32, error
 	return out, nil
 }
 
-func (q *questioner) ask(ctx context.Context, p *pb.Prompt) (chunks []*pb.Chunk, err error) {
+// Ask returns the chunks of an answer; an end of sequence does not end it.
+func (q *Asker) Ask(ctx context.Context, p *pb.Prompt) (chunks []*pb.Chunk, err error) {
 	p.IgnoreEos = true
-	stream, err := q.client.Prompt(ctx, p)
+	stream, err := q.Client.Prompt(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -176,9 +107,9 @@ func (q *questioner) ask(ctx context.Context, p *pb.Prompt) (chunks []*pb.Chunk,
 	return chunks, nil
 }
 
-func (q *questioner) compareLogits(ctx context.Context, g *golden, v *verdict) error {
+func (q *Asker) compareLogits(ctx context.Context, g *Golden, v *Verdict) error {
 	for _, part := range g.parts() {
-		got, err := q.logits(ctx, part.ids)
+		got, err := q.Logits(ctx, part.ids)
 		if err != nil {
 			return err
 		}
@@ -199,10 +130,10 @@ func (q *questioner) compareLogits(ctx context.Context, g *golden, v *verdict) e
 }
 
 // compareGreedy compares the ids that greedy decoding chooses.
-func (q *questioner) compareGreedy(ctx context.Context, g *golden, v *verdict) error {
+func (q *Asker) compareGreedy(ctx context.Context, g *Golden, v *Verdict) error {
 	prompt, want := g.greedy[:g.GreedyPrompt], g.greedy[g.GreedyPrompt:]
 	n := int32(len(want))
-	chunks, err := q.ask(ctx, &pb.Prompt{InputIds: prompt, MaxTokens: &n})
+	chunks, err := q.Ask(ctx, &pb.Prompt{InputIds: prompt, MaxTokens: &n})
 	if err != nil {
 		return err
 	}
@@ -221,16 +152,16 @@ func (q *questioner) compareGreedy(ctx context.Context, g *golden, v *verdict) e
 const nearTie = 1e-3
 
 // decided is how many of the wanted ids come before the first near tie.
-func (q *questioner) decided(ctx context.Context, prompt, want []uint32, g *golden) (int, error) {
+func (q *Asker) decided(ctx context.Context, prompt, want []uint32, g *Golden) (int, error) {
 	if g.SmallestGreedyMargin >= nearTie {
 		return len(want), nil
 	}
-	logits, err := q.logits(ctx, slices.Concat(prompt, want))
+	logits, err := q.Logits(ctx, slices.Concat(prompt, want))
 	if err != nil {
 		return 0, err
 	}
 	for i := range want {
-		row := logits[(len(prompt)+i-1)*q.vocab:][:q.vocab]
+		row := logits[(len(prompt)+i-1)*q.Vocab:][:q.Vocab]
 		if margin(row) < nearTie {
 			return i, nil
 		}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
+	"github.com/switchyard/switchyard/services/switchyard/bench"
+	"github.com/switchyard/switchyard/services/switchyard/cluster"
+)
+
+// BenchCmd measures what messages cost.
+type BenchCmd struct {
+	Model        string  `help:"Hugging Face model directory; without it the demo model in this binary." placeholder:"DIR"`
+	Synthetic    string  `help:"Random weights in the shape of a model instead: mixtral-1b or tiny." placeholder:"NAME"`
+	Batch        []int   `default:"1,8,32" help:"Sequences decoded together; several are measured one after the other." placeholder:"N,..."`
+	Grouping     string  `default:"planner" enum:"planner,expert" help:"Experts of one function: planner (all of a layer) or expert (one each)." placeholder:"KIND"`
+	Wire         string  `default:"bf16" enum:"bf16,f32" help:"Element type of rows between services: bf16 or f32." placeholder:"TYPE"`
+	Hops         string  `default:"unacked" enum:"acked,unacked,core" help:"How tensors travel: acked, unacked or core." placeholder:"KIND"`
+	Threads      int     `default:"0" help:"Threads that compute, on both sides; 0 is one a core." placeholder:"N"`
+	Microbatches int     `default:"2" help:"Microbatches in flight at once." placeholder:"N"`
+	MinRows      int     `default:"0" help:"Fewest answer tokens a step for which another microbatch is used; 0 is by the size of a layer." placeholder:"N"`
+	Rounds       int     `default:"5" help:"Turns of direct and pipeline; the medians count." placeholder:"N"`
+	Seconds      float64 `default:"1" help:"About how many seconds a turn of either takes." placeholder:"S"`
+	Breakdown    bool    `help:"Also measure the other kinds of hops, and tell what a step's time goes to."`
+	JSON         bool    `name:"json" help:"Print one JSON object a batch size."`
+}
+
+// Run measures every batch size.
+func (c *BenchCmd) Run(ctx context.Context, e *env) (err error) {
+	e.quiet()
+	if err := c.check(); err != nil {
+		return err
+	}
+	line := e.progress()
+	defer line.Clear()
+	line.Set("loading the model…")
+	m, err := c.open(e.log)
+	if err != nil {
+		return err
+	}
+	threads := pool.New(ModelFlags{Threads: c.Threads}.threads())
+	defer threads.Close()
+	b, err := bench.Open(ctx, bench.Settings{
+		Model: m, Pool: threads, Grouping: c.Grouping, Wire: c.Wire, Hops: c.Hops, Rounds: c.Rounds, Seconds: c.Seconds, Breakdown: c.Breakdown,
+		Open: func(ctx context.Context, hops string) (*cluster.Cluster, error) { return c.pipeline(ctx, e, m, hops) }, Progress: line.Set,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	for _, n := range c.Batch {
+		r, err := b.Measure(ctx, n)
+		if err != nil {
+			return err
+		}
+		line.Clear()
+		if err := show(e, c.JSON, r, r.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *BenchCmd) check() error {
+	switch {
+	case c.Model != "" && c.Synthetic != "":
+		return usage(errors.New("--model and --synthetic exclude each other"))
+	case c.Rounds < 1 || !(c.Seconds > 0):
+		return usage(errors.New("--rounds and --seconds must be above 0"))
+	}
+	for _, n := range c.Batch {
+		if n < 1 || n > maxBatch {
+			return usage(fmt.Errorf("--batch has %d; it must be 1 to %d", n, maxBatch))
+		}
+	}
+	return nil
+}
+
+// maxBatch is what a replica takes by default.
+const maxBatch = 256
+
+func (c *BenchCmd) open(log *slog.Logger) (*model.Model, error) {
+	if c.Synthetic == "" {
+		return ModelFlags{Model: c.Model}.open(log)
+	}
+	m, err := model.Synthetic(c.Synthetic, bench.Seed)
+	if err != nil {
+		return nil, usage(err)
+	}
+	return m, nil
+}
+
+// pipeline starts the message pipeline of a model that stays open.
+func (c *BenchCmd) pipeline(ctx context.Context, e *env, m *model.Model, hops string) (*cluster.Cluster, error) {
+	up := UpCmd{}
+	if err := fillDefaults(&up); err != nil {
+		return nil, err
+	}
+	up.Wire, up.Hops, up.Grouping, up.Microbatches, up.MinRows = c.Wire, hops, c.Grouping, c.Microbatches, c.MinRows
+	up.Threads, up.MaxModelLen, up.KVMemory = c.Threads, min(bench.Context, m.Spec.MaxPositions), fmt.Sprint(bench.KVBytes)
+	services, err := up.services(e.Prefix)
+	if err != nil {
+		return nil, err
+	}
+	t, err := telemetry.Setup(ctx, up.TelemetryFlags.config("switchyard-bench", up.ModelFlags))
+	if err != nil {
+		return nil, err
+	}
+	n := nodeOf(e, up.ModelFlags, m, t)
+	n.KeepModel = true
+	return openCluster(ctx, cluster.Settings{Node: n, Services: services, Count: cluster.OneEach()})
+}

@@ -1,0 +1,60 @@
+package cluster
+
+import (
+	"fmt"
+
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/process/lifecycle"
+	"github.com/switchyard/switchyard/services/aggregator"
+	"github.com/switchyard/switchyard/services/attention"
+	"github.com/switchyard/switchyard/services/expert"
+	"github.com/switchyard/switchyard/services/gate"
+	"github.com/switchyard/switchyard/services/tokenizer"
+)
+
+// Services are the settings of those services that have any.
+type Services struct {
+	Attention attention.Config
+	Expert    expert.Config
+	Tokenizer tokenizer.Config
+}
+
+// Names of the services in the order of starting: who is sent to comes before who sends.
+var Names = []string{"aggregator", "expert", "gate", "attention", "tokenizer"}
+
+// OneEach is one replica of each service.
+func OneEach() map[string]int {
+	count := map[string]int{}
+	for _, name := range Names {
+		count[name] = 1
+	}
+	return count
+}
+
+// Check refuses what the model makes impossible for the services that run.
+func (s Services) Check(of *model.Model, count map[string]int) error {
+	if page := forward.CacheShape(&of.Spec).PageBytes(); count["attention"] > 0 && s.Attention.KVBytes < page {
+		return fmt.Errorf("--kv-memory is %d bytes; a page of model %s has %d: give at least as much", s.Attention.KVBytes, of.Name, page)
+	}
+	if count["expert"] > 0 {
+		return s.Expert.Check(of)
+	}
+	return nil
+}
+
+// Make makes one replica of the named service.
+func (s Services) Make(name string, d *deployment.Deployment) lifecycle.Service {
+	switch name {
+	case "aggregator":
+		return aggregator.New(d)
+	case "expert":
+		return expert.New(d, s.Expert)
+	case "gate":
+		return gate.New(d)
+	case "attention":
+		return attention.New(d, s.Attention)
+	}
+	return tokenizer.New(d, s.Tokenizer)
+}

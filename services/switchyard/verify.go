@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/services/switchyard/verify"
+)
+
+// VerifyCmd compares checkpoints with outputs of Hugging Face transformers.
+type VerifyCmd struct {
+	Dirs []string `arg:"" name:"dir" help:"Model directories with golden.safetensors and golden.json beside the weights."`
+	Wire string   `default:"f32" enum:"f32,bf16" help:"Element type of rows between services; bf16 reports and does not judge." placeholder:"TYPE"`
+	Hops string   `default:"unacked" enum:"acked,unacked,core" help:"How tensors travel: acked, unacked or core." placeholder:"KIND"`
+	JSON bool     `name:"json" help:"Print one JSON object a directory."`
+}
+
+// Run verifies every directory; one that differs makes the command fail.
+func (c *VerifyCmd) Run(ctx context.Context, e *env) error {
+	e.quiet()
+	failed := false
+	for _, dir := range c.Dirs {
+		v, err := c.verify(ctx, e, dir)
+		if err != nil {
+			return fmt.Errorf("verifying %s: %w", dir, err)
+		}
+		if err := show(e, c.JSON, v, v.String()+"\n"); err != nil {
+			return err
+		}
+		failed = failed || !v.Pass
+	}
+	if failed {
+		return &exitError{exitFailed, errQuiet}
+	}
+	return nil
+}
+
+// verify runs one checkpoint through a pipeline of its own.
+func (c *VerifyCmd) verify(ctx context.Context, e *env, dir string) (v *verify.Verdict, err error) {
+	g, err := verify.ReadGolden(dir)
+	if err != nil {
+		return nil, usage(err)
+	}
+	line := e.progress()
+	defer line.Clear()
+	line.Set("starting a pipeline for %s…", dir)
+	settings, err := inProcess(ctx, e, func(up *UpCmd) { up.ModelFlags.Model, up.Wire, up.Hops = dir, c.Wire, c.Hops })
+	if err != nil {
+		return nil, err
+	}
+	y, err := openCluster(ctx, settings)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, y.Close()) }()
+	if err := y.Ready(ctx); err != nil {
+		return nil, err
+	}
+	line.Set("comparing %s…", dir)
+	return verify.Compare(ctx, y, g, c.Wire == string(tensor.F32))
+}
