@@ -29,16 +29,18 @@ func idOf(k *pb.Key) groupID {
 }
 
 // group is the partials of one groupID. It has memory for what has arrived,
-// and a bit for each row and slot that is claimed.
+// and two bits for each row and slot that is claimed.
 type group struct {
-	id    groupID
-	key   *pb.Key
-	x     []float32 // (arrived, d)
-	place []int32   // row·k + slot of each
-	seen  []uint64  // a bit a place
-	began time.Time
-	age   *list.Element // in groups.byAge
-	bytes int           // as counted in groups.bytes
+	id     groupID
+	key    *pb.Key
+	awaits wire.Awaits
+	wanted int       // places that are awaited
+	x      []float32 // (arrived, d)
+	place  []int32   // row·k + slot of each
+	seen   []uint64  // a bit a place
+	began  time.Time
+	age    *list.Element // in groups.byAge
+	bytes  int           // as counted in groups.bytes
 }
 
 // mark says whether a place is taken for the first time.
@@ -52,7 +54,9 @@ func (g *group) mark(place int) bool {
 // groupBytes is about what a group takes beside its slices.
 const groupBytes = 512
 
-func (g *group) size() int { return groupBytes + 4*cap(g.x) + 4*cap(g.place) + 8*cap(g.seen) }
+func (g *group) size() int {
+	return groupBytes + 4*cap(g.x) + 4*cap(g.place) + 8*cap(g.seen) + len(g.awaits)
+}
 
 // outcome says what a partial did.
 type outcome uint8
@@ -96,16 +100,16 @@ func (gs *groups) add(p *pb.Partial, now time.Time) (*group, outcome, error) {
 	}
 	g := gs.open[id]
 	if g == nil {
-		g = gs.openGroup(id, p.Key, now)
+		g = gs.openGroup(id, p, now)
 	}
-	if g.key.Rows != p.Key.Rows {
-		return nil, waiting, fmt.Errorf("%w: partials of one group disagree on its size", wire.ErrMalformed)
+	if g.key.Rows != p.Key.Rows || !g.awaits.Equal(p.Awaits) {
+		return nil, waiting, fmt.Errorf("%w: partials of one group disagree on its size or on what it awaits", wire.ErrMalformed)
 	}
 	fresh, err := gs.fill(g, p, n)
 	switch {
 	case err != nil:
 		return nil, waiting, err
-	case len(g.place) == int(g.key.Rows)*gs.shape.TopK:
+	case len(g.place) == g.wanted:
 		gs.shut(g)
 		gs.done.add(id, now)
 		return g, whole, nil
@@ -116,11 +120,12 @@ func (gs *groups) add(p *pb.Partial, now time.Time) (*group, outcome, error) {
 	return nil, waiting, nil
 }
 
-func (gs *groups) openGroup(id groupID, k *pb.Key, now time.Time) *group {
-	g := gs.reuse()
-	g.id, g.key, g.began = id, k, now
+func (gs *groups) openGroup(id groupID, p *pb.Partial, now time.Time) *group {
+	g, places := gs.reuse(), int(p.Key.Rows)*gs.shape.TopK
+	g.id, g.key, g.awaits, g.began = id, p.Key, p.Awaits, now
+	g.wanted = g.awaits.Count(places)
 	g.x, g.place = g.x[:0], g.place[:0]
-	g.seen = tensor.Resize(g.seen, (int(k.Rows)*gs.shape.TopK+63)/64)
+	g.seen = tensor.Resize(g.seen, (places+63)/64)
 	clear(g.seen)
 	gs.open[id] = g
 	g.age = gs.byAge.PushBack(g)
@@ -188,9 +193,14 @@ func (gs *groups) oldest() *group {
 	return nil
 }
 
-// sum is the block (rows, d) of a whole group.
+// sum is the block (rows, d) of a whole group: what is not awaited adds nothing.
 func (gs *groups) sum(g *group, out []float32) []float32 {
-	gs.at = tensor.Resize(gs.at, len(g.place))
+	gs.at = tensor.Resize(gs.at, int(g.key.Rows)*gs.shape.TopK)
+	if g.wanted < len(gs.at) {
+		for place := range gs.at {
+			gs.at[place] = -1
+		}
+	}
 	for i, place := range g.place {
 		gs.at[place] = int32(i)
 	}

@@ -11,7 +11,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
-	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	"github.com/switchyard/switchyard/schemas"
@@ -59,19 +58,57 @@ func noise(seed uint64, n int) []float32 {
 	return x
 }
 
-// drawPartials cuts a group's places into messages, some of them sent twice,
-// in any order.
-func drawPartials(t *rapid.T, k *pb.Key, topK int, x []float32) (out []*pb.Partial) {
-	places := rapid.Permutation(slices.Collect(seq(int(k.Rows)*topK))).Draw(t, "places")
+// drawAwaits draws the places that a group awaits, and how its messages say so.
+func drawAwaits(t *rapid.T, n int) (places []int, awaits wire.Awaits) {
+	places = rapid.Permutation(slices.Collect(seq(n))).Draw(t, "places")
+	if rapid.Bool().Draw(t, "all") {
+		return places, nil
+	}
+	places = places[:rapid.IntRange(1, n).Draw(t, "awaited")]
+	if len(places) == n {
+		return places, nil
+	}
+	awaits = wire.NewAwaits(n)
+	for _, at := range places {
+		awaits.Add(at)
+	}
+	return places, awaits
+}
+
+// drawPartials cuts a group's places into messages, some of them sent twice.
+func drawPartials(t *rapid.T, k *pb.Key, topK int, x []float32, places []int, awaits wire.Awaits) (out []*pb.Partial) {
 	for len(places) > 0 {
 		n := rapid.IntRange(1, len(places)).Draw(t, "n")
 		p := partial(k, topK, x, places[:n])
+		p.Awaits = awaits
 		out, places = append(out, p), places[n:]
 		if rapid.Bool().Draw(t, "again") {
 			out = append(out, p)
 		}
 	}
-	return rapid.Permutation(out).Draw(t, "order")
+	return out
+}
+
+// directSum adds up the awaited slots of each row, in their order.
+func directSum(x []float32, rows, topK int, places []int) []float32 {
+	out := make([]float32, rows*width)
+	for r := range rows {
+		begun := false
+		for at := r * topK; at < (r+1)*topK; at++ {
+			if !slices.Contains(places, at) {
+				continue
+			}
+			for i := range width {
+				if v := x[at*width+i]; begun {
+					out[r*width+i] += v
+				} else {
+					out[r*width+i] = v
+				}
+			}
+			begun = true
+		}
+	}
+	return out
 }
 
 func seq(n int) func(func(int) bool) {
@@ -84,42 +121,58 @@ func seq(n int) func(func(int) bool) {
 	}
 }
 
-// Any cut, any order and any repetition of partials give one block with the
-// bits of the sum in slot order.
+// Any split, order and repetition of partials, whatever is awaited and however
+// many attempts are under way at once, give one block an attempt, with the bits
+// of the direct sum over the awaited slots.
 func TestOneBlock(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		topK := rapid.IntRange(1, 4).Draw(t, "k")
 		gs := newGroups(shape(topK), room)
 		for round := range 3 { // groups reuse each other's memory
 			rows := rapid.IntRange(1, 5).Draw(t, "rows")
-			k := key(rows)
-			k.Step = uint64(round)
 			x := noise(rapid.Uint64().Draw(t, "seed"), rows*topK*width)
-			want := make([]float32, rows*width)
-			forward.Combine(want, x, nil, topK, width)
-			var blocks [][]float32
-			for _, p := range drawPartials(t, k, topK, x) {
-				g, what, err := gs.add(p, now)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if (g != nil) != (what == whole) {
-					t.Fatalf("group %v with outcome %d", g, what)
-				}
-				if g != nil {
-					blocks = append(blocks, gs.sum(g, nil))
-					gs.release(g)
-				}
+			var partials []*pb.Partial
+			want := map[uint32][]float32{}
+			for attempt := range uint32(rapid.IntRange(1, 3).Draw(t, "attempts")) {
+				k := key(rows)
+				k.Step, k.Attempt = uint64(round), attempt
+				places, awaits := drawAwaits(t, rows*topK)
+				partials = append(partials, drawPartials(t, k, topK, x, places, awaits)...)
+				want[attempt] = directSum(x, rows, topK, places)
 			}
-			if len(blocks) != 1 {
-				t.Fatalf("%d blocks", len(blocks))
-			}
-			if !slices.EqualFunc(blocks[0], want, func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }) {
-				t.Fatalf("%v, want %v", blocks[0], want)
-			}
+			checkBlocks(t, gs, rapid.Permutation(partials).Draw(t, "order"), want)
 		}
 	})
 }
+
+// checkBlocks wants partials to give each attempt's block once.
+func checkBlocks(t *rapid.T, gs *groups, partials []*pb.Partial, want map[uint32][]float32) {
+	blocks := map[uint32]int{}
+	for _, p := range partials {
+		g, what, err := gs.add(p, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (g != nil) != (what == whole) {
+			t.Fatalf("group %v with outcome %d", g, what)
+		}
+		if g == nil {
+			continue
+		}
+		blocks[p.Key.Attempt]++
+		if got := gs.sum(g, nil); !slices.EqualFunc(got, want[p.Key.Attempt], sameBits) {
+			t.Fatalf("%v, want %v", got, want[p.Key.Attempt])
+		}
+		gs.release(g)
+	}
+	for attempt := range want {
+		if blocks[attempt] != 1 {
+			t.Fatalf("%d blocks of attempt %d", blocks[attempt], attempt)
+		}
+	}
+}
+
+func sameBits(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }
 
 // Parts, layers and attempts are collected apart.
 func TestGroupsApart(t *testing.T) {
@@ -197,6 +250,11 @@ func TestMalformed(t *testing.T) {
 		"no key":        func(p *pb.Partial) { p.Key = nil },
 		"another model": func(p *pb.Partial) { p.Key.Version++ },
 		"other width":   func(p *pb.Partial) { p.Tensor.Cols = 2 },
+		"other awaits":  func(p *pb.Partial) { p.Awaits = []byte{0b1110} },
+		"awaits none":   func(p *pb.Partial) { p.Awaits = []byte{0} },
+		"not awaited":   func(p *pb.Partial) { p.Awaits = []byte{0b0011} },
+		"long awaits":   func(p *pb.Partial) { p.Awaits = []byte{0b1110, 0} },
+		"bits beyond":   func(p *pb.Partial) { p.Awaits = []byte{0b11110} },
 	} {
 		gs := newGroups(shape(2), room)
 		if _, _, err := gs.add(partial(key(2), 2, x, []int{0}), now); err != nil {
@@ -273,11 +331,33 @@ func TestGraves(t *testing.T) {
 	}
 }
 
+func awaiting(p *pb.Partial, awaits ...byte) *pb.Partial { p.Awaits = awaits; return p }
+
+// One partial answers two slots of a row: the gate awaits only the one. A row of
+// which nothing is awaited is zeros.
+func TestSharedSlots(t *testing.T) {
+	gs, x := newGroups(shape(2), room), noise(1, 6*width)
+	k := key(3)
+	first, last := awaiting(partial(k, 2, x, []int{0}), 0b100001), awaiting(partial(k, 2, x, []int{5}), 0b100001)
+	if _, what, err := gs.add(first, now); what != waiting || err != nil {
+		t.Fatalf("outcome %d, %v", what, err)
+	}
+	g, what, err := gs.add(last, now)
+	if what != whole || err != nil {
+		t.Fatalf("outcome %d, %v", what, err)
+	}
+	want := slices.Concat(x[:width], make([]float32, width), x[5*width:])
+	if got := gs.sum(g, noise(2, 3*width)); !slices.EqualFunc(got, want, sameBits) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
 // Bytes from outside never panic, and what they open is bounded by what they claim.
 func FuzzAdd(f *testing.F) {
 	x := noise(1, 4*width)
 	for _, p := range []*pb.Partial{
 		partial(key(2), 2, x, []int{0, 3}), partial(key(1), 1, x, []int{0}), {Key: key(1), TopK: 1, Row: []uint32{9}},
+		awaiting(partial(key(2), 2, x, []int{0, 3}), 0b1001), awaiting(partial(key(2), 2, x, []int{0, 3}), 0b1011),
 	} {
 		body, err := proto.Marshal(p)
 		if err != nil {

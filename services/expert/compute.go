@@ -69,7 +69,7 @@ func (c *computer) compute(d *pb.Dispatch) (*pb.Partial, error) {
 	}
 	t := tensor.Encode(c.wire, c.out, width, c.buf)
 	c.buf = t.Data
-	return &pb.Partial{Key: d.Key, TopK: d.TopK, Row: d.Row, Slot: d.Slot, Tensor: t}, nil
+	return &pb.Partial{Key: d.Key, TopK: d.TopK, Row: d.Row, Slot: d.Slot, Tensor: t, Awaits: d.Awaits}, nil
 }
 
 // cut makes several partials of one that is over the payload limit.
@@ -83,7 +83,7 @@ func cut(p *pb.Partial, maxRows int) []*pb.Partial {
 	for from := 0; from < n; from += maxRows {
 		to := min(from+maxRows, n)
 		out = append(out, &pb.Partial{
-			Key: p.Key, TopK: p.TopK, Row: p.Row[from:to], Slot: p.Slot[from:to],
+			Key: p.Key, TopK: p.TopK, Row: p.Row[from:to], Slot: p.Slot[from:to], Awaits: p.Awaits,
 			Tensor: &pb.Tensor{
 				Dtype: p.Tensor.Dtype, Rows: uint32(to - from), Cols: p.Tensor.Cols,
 				Data: p.Tensor.Data[from*stride : to*stride],

@@ -66,11 +66,12 @@ func TestCompute(t *testing.T) {
 	for _, w := range []tensor.Wire{tensor.F32, tensor.BF16} {
 		c := newComputer(t, w)
 		d := dispatch(w, c.shape.Hidden, 3, 0, 1, 2, 1, 1, 0)
+		d.Key.Rows, d.Awaits = 4, []byte{0b00111111}
 		all, err := c.compute(d)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if all.Key != d.Key || all.TopK != 2 || !slices.Equal(all.Row, d.Row) || !slices.Equal(all.Slot, d.Slot) {
+		if all.Key != d.Key || !slices.Equal(all.Awaits, d.Awaits) || all.TopK != 2 || !slices.Equal(all.Row, d.Row) || !slices.Equal(all.Slot, d.Slot) {
 			t.Errorf("%v", all)
 		}
 		stride := c.shape.Hidden * w.ElementBytes()
@@ -78,7 +79,7 @@ func TestCompute(t *testing.T) {
 		for i := range d.Expert {
 			one := &pb.Dispatch{
 				Key: d.Key, Function: "f", TopK: 2, Tensor: d.Tensor, Source: d.Source[i : i+1], Row: d.Row[i : i+1],
-				Slot: d.Slot[i : i+1], Expert: d.Expert[i : i+1], Weight: d.Weight[i : i+1],
+				Slot: d.Slot[i : i+1], Expert: d.Expert[i : i+1], Weight: d.Weight[i : i+1], Awaits: d.Awaits,
 			}
 			p, err := c.compute(one)
 			if err != nil {
@@ -110,6 +111,8 @@ func TestComputeErrors(t *testing.T) {
 		{"another model's top-k", func(d *pb.Dispatch) { d.TopK = 256 }, true},
 		{"an expert that the model lacks", func(d *pb.Dispatch) { d.Expert[0] = 4 }, true},
 		{"a layer that the model lacks", func(d *pb.Dispatch) { d.Key.Layer = 2 }, true},
+		{"a place that is not awaited", func(d *pb.Dispatch) { d.Awaits = []byte{0b1010} }, true},
+		{"awaits beyond the group", func(d *pb.Dispatch) { d.Awaits = []byte{0b10111} }, true},
 		{"a place outside the group", func(d *pb.Dispatch) { d.Slot[0] = 2 }, true},
 		{"more rows than the group", func(d *pb.Dispatch) { d.Key.Rows = 1 }, true},
 		{"an expert that is not here", func(d *pb.Dispatch) { d.Expert[0] = 3 }, false},
@@ -134,18 +137,18 @@ func TestComputeErrors(t *testing.T) {
 func TestCut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows, limit := rapid.IntRange(1, 30).Draw(t, "rows"), rapid.IntRange(1, 30).Draw(t, "limit")
-		whole := &pb.Partial{Key: &pb.Key{Owner: "a"}, TopK: 2, Tensor: tensor.Encode(tensor.BF16, make([]float32, rows*3), 3, nil)}
+		whole := &pb.Partial{Key: &pb.Key{Owner: "a"}, TopK: 2, Awaits: []byte{5}, Tensor: tensor.Encode(tensor.BF16, make([]float32, rows*3), 3, nil)}
 		for i := range rows {
 			whole.Row, whole.Slot = append(whole.Row, uint32(i)), append(whole.Slot, uint32(i%2))
 			whole.Tensor.Data[i*6] = byte(i + 1)
 		}
-		got := &pb.Partial{Key: whole.Key, TopK: 2, Tensor: &pb.Tensor{Dtype: whole.Tensor.Dtype, Cols: 3}}
+		got := &pb.Partial{Key: whole.Key, TopK: 2, Awaits: whole.Awaits, Tensor: &pb.Tensor{Dtype: whole.Tensor.Dtype, Cols: 3}}
 		for _, p := range cut(whole, limit) {
 			n, err := tensor.Rows(p.Tensor, 3)
 			if err != nil || n != len(p.Row) || n > limit || n == 0 {
 				t.Fatalf("a part of %d rows, %v", n, err)
 			}
-			if p.Key != whole.Key || p.TopK != 2 {
+			if p.Key != whole.Key || p.TopK != 2 || !slices.Equal(p.Awaits, whole.Awaits) {
 				t.Fatalf("%v", p)
 			}
 			got.Row, got.Slot = append(got.Row, p.Row...), append(got.Slot, p.Slot...)

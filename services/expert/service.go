@@ -176,7 +176,7 @@ func (s *Service) handle(ctx context.Context, f *function, d *pb.Dispatch) error
 	}
 	s.metrics.ExpertCompute().Observe(time.Since(began).Seconds())
 	f.count(s, d)
-	limit := wire.RowsPerMessage(int(s.d.Conn.MaxPayload()), s.d.Shape.Hidden*s.d.Wire.ElementBytes()+routingBytes)
+	limit := wire.RowsPerMessage(int(s.d.Conn.MaxPayload())-len(d.Awaits), s.d.Shape.Hidden*s.d.Wire.ElementBytes()+routingBytes)
 	for _, part := range cut(p, limit) {
 		if err := s.d.Hop.Send(ctx, s.d.Subjects.Partial(d.Key.Shard), part); err != nil {
 			return fmt.Errorf("publishing a partial: %w", err)

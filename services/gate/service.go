@@ -141,10 +141,15 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 	return s.dispatch(ctx, h, table.Layer(int(h.Key.Layer)))
 }
 
-// dispatch sends the rows that route has routed.
+// dispatch sends the rows that route has routed. If nobody is to compute any, it
+// answers itself: a gate may send blocks anyway, and the rows need no aggregator.
 func (s *Service) dispatch(ctx context.Context, h *pb.Hidden, layer *plan.Layer) error {
 	s.to.choose(h.Key)
-	for _, out := range s.split.split(h, &s.routes, layer, s.to.parts) {
+	all := s.split.split(h, &s.routes, layer, s.to.parts)
+	if len(all) == 0 {
+		return s.d.Hop.Send(ctx, s.d.Subjects.Block(h.Key.Owner), zeros(s.d.Wire, h.Key, s.d.Shape.Hidden))
+	}
+	for _, out := range all {
 		if err := s.d.Hop.Send(ctx, s.to.subject(out), out.Dispatch); err != nil {
 			return fmt.Errorf("dispatching to function %s of layer %d: %w", out.Function, h.Key.Layer, err)
 		}

@@ -20,6 +20,7 @@ type splitter struct {
 	// shares[f][r] collects the routed rows of replica r of function f.
 	shares map[target]*share
 	order  []target
+	routed int // rows and slots in all shares
 }
 
 // spread deals a function's rows out to its parts in turn: no part gets two
@@ -59,14 +60,18 @@ func (s *splitter) split(h *pb.Hidden, routes *forward.Routes, layer *plan.Layer
 	for row := range routes.Rows() {
 		for slot := range routes.K {
 			at := row*routes.K + slot
+			if routes.Expert[at] == forward.NoExpert {
+				continue
+			}
 			f := layer.FunctionOf(routes.Expert[at])
 			fn := layer.Functions[f]
 			part := s.spreads[f].part(row, func() int { return parts(fn) })
 			sh := s.share(target{f, part}, h, fn, routes.K)
 			sh.add(int32(row), slot, routes.Expert[at], routes.Weight[at])
+			s.routed++
 		}
 	}
-	return s.finish(h.Tensor)
+	return s.finish(h.Tensor, s.awaits(routes))
 }
 
 func (s *splitter) begin(functions int) {
@@ -75,6 +80,21 @@ func (s *splitter) begin(functions int) {
 	clear(s.shares)
 	s.order = s.order[:0]
 	s.out = s.out[:0]
+	s.routed = 0
+}
+
+// awaits says what the group is made of; nothing if that is all, as usual.
+func (s *splitter) awaits(routes *forward.Routes) wire.Awaits {
+	if s.routed == len(routes.Expert) {
+		return nil
+	}
+	a := wire.NewAwaits(len(routes.Expert))
+	for at, e := range routes.Expert {
+		if e != forward.NoExpert {
+			a.Add(at)
+		}
+	}
+	return a
 }
 
 // part is where a row goes; rows come in ascending order. A row's experts in one
@@ -114,11 +134,11 @@ func (sh *share) add(row int32, slot int, expert int32, weight float32) {
 }
 
 // finish cuts the rows out of the tensor; a message with all rows shares it.
-func (s *splitter) finish(t *pb.Tensor) []outgoing {
+func (s *splitter) finish(t *pb.Tensor, awaits wire.Awaits) []outgoing {
 	stride := len(t.Data) / int(t.Rows)
 	for _, to := range s.order {
 		sh := s.shares[to]
-		sh.dispatch.Tensor = t
+		sh.dispatch.Tensor, sh.dispatch.Awaits = t, awaits
 		if len(sh.rows) < int(t.Rows) {
 			sh.dispatch.Tensor = cut(t, sh.rows, stride)
 		}
@@ -133,6 +153,11 @@ func cut(t *pb.Tensor, rows []int32, stride int) *pb.Tensor {
 		data = append(data, t.Data[int(r)*stride:(int(r)+1)*stride]...)
 	}
 	return &pb.Tensor{Dtype: t.Dtype, Rows: uint32(len(rows)), Cols: t.Cols, Data: data}
+}
+
+// zeros is the block of a group of which nothing is dispatched.
+func zeros(w tensor.Wire, k *pb.Key, d int) *pb.Block {
+	return &pb.Block{Key: k, Tensor: tensor.Encode(w, make([]float32, int(k.Rows)*d), d, nil)}
 }
 
 // decode checks hidden rows and returns them as (R, D) in buf's memory.

@@ -82,11 +82,13 @@ func TestSplit(t *testing.T) {
 		layer := layerOf(t, experts, rapid.SampledFrom([]plan.Grouping{plan.ByHost, plan.ByExpert}).Draw(t, "grouping"))
 		parts := rapid.IntRange(0, 4).Draw(t, "parts")
 		h, routes := hidden(rows), drawRoutes(t, rows, k, experts)
+		left := leaveOut(t, routes)
 		seen := map[[2]uint32]bool{}
 		messages, asked := map[string][]int{}, map[string]int{}
 		for _, d := range s.split(h, routes, layer, func(f *pb.Function) int { asked[f.Id]++; return parts }) {
 			messages[d.Function] = append(messages[d.Function], rowsOf(d.Dispatch))
 			checkDispatch(t, d.Dispatch, h, routes, layer)
+			checkAwaits(t, d.Awaits, routes, left)
 			for i := range d.Row {
 				at := [2]uint32{d.Row[i], d.Slot[i]}
 				if seen[at] {
@@ -95,8 +97,8 @@ func TestSplit(t *testing.T) {
 				seen[at] = true
 			}
 		}
-		if len(seen) != rows*k {
-			t.Fatalf("%d of %d routed rows", len(seen), rows*k)
+		if len(seen) != rows*k-left {
+			t.Fatalf("%d of %d routed rows, %d are left out", len(seen), rows*k, left)
 		}
 		for f, shares := range messages {
 			if n := len(shares); n > max(1, parts) || asked[f] != 1 {
@@ -107,6 +109,57 @@ func TestSplit(t *testing.T) {
 			}
 		}
 	})
+}
+
+// leaveOut has nobody compute some slots, and says how many.
+func leaveOut(t *rapid.T, r *forward.Routes) (left int) {
+	if rapid.Bool().Draw(t, "all") {
+		return 0
+	}
+	for at := range r.Expert {
+		if rapid.Bool().Draw(t, "none") {
+			r.Expert[at] = forward.NoExpert
+			left++
+		}
+	}
+	return left
+}
+
+// checkAwaits wants what is dispatched to be awaited, and not to be said if it is all.
+func checkAwaits(t *rapid.T, awaits wire.Awaits, r *forward.Routes, left int) {
+	if left == 0 && len(awaits) != 0 {
+		t.Fatalf("all are dispatched, and %v are awaited", awaits)
+	}
+	for at, e := range r.Expert {
+		if awaits.Has(at) != (e != forward.NoExpert) {
+			t.Fatalf("place %d has expert %d, awaited %v", at, e, awaits.Has(at))
+		}
+	}
+}
+
+// A group of which nothing is dispatched is answered with zeros.
+func TestNothingDispatched(t *testing.T) {
+	h := hidden(3)
+	routes := &forward.Routes{K: 1, Expert: []int32{-1, -1, -1}, Weight: make([]float32, 3)}
+	if out := newSplitter(width).split(h, routes, &plan.Layer{}, nil); len(out) != 0 {
+		t.Errorf("%d messages", len(out))
+	}
+	x := noise(3 * width)
+	b := zeros(tensor.BF16, h.Key, width)
+	if err := tensor.Decode(x, b.Tensor, width); err != nil || b.Key != h.Key {
+		t.Fatalf("key %v, %v", b.Key, err)
+	}
+	if slices.ContainsFunc(x, func(v float32) bool { return v != 0 }) {
+		t.Errorf("%v", x)
+	}
+}
+
+func noise(n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(i + 1)
+	}
+	return x
 }
 
 // rowsOf counts the token rows of a dispatch.

@@ -9,8 +9,12 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
 
+// NoExpert marks a slot that nobody computes: it adds nothing to its row.
+const NoExpert = -1
+
 // Routes are the chosen experts of R rows: (R, K) ids and weights. The column
-// is the slot.
+// is the slot. The router fills every slot; whoever changes routes may leave some
+// to NoExpert.
 type Routes struct {
 	K       int
 	Expert  []int32

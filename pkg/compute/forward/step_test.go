@@ -3,6 +3,7 @@ package forward
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"testing"
 
@@ -81,6 +82,24 @@ func TestCombine(t *testing.T) {
 			t.Fatalf("in another order %v, want %v", got, want)
 		}
 	})
+}
+
+// A slot without a partial adds nothing, and changes no bit: −0 stays −0.
+func TestCombineGaps(t *testing.T) {
+	zero, negative := float32(0), float32(math.Copysign(0, -1))
+	partials := []float32{negative, 2, 3}
+	for _, tc := range []struct {
+		at   []int32
+		want float32
+	}{
+		{[]int32{-1, -1, -1}, zero}, {[]int32{0, -1, -1}, negative}, {[]int32{-1, -1, 0}, negative},
+		{[]int32{-1, 2, 1}, 5}, {[]int32{1, -1, 2}, 5}, {[]int32{2, 1, 0}, 5},
+	} {
+		out := []float32{7}
+		if Combine(out, partials, tc.at, 3, 1); math.Float32bits(out[0]) != math.Float32bits(tc.want) {
+			t.Errorf("%v: %v, want %v", tc.at, out[0], tc.want)
+		}
+	}
 }
 
 // shuffle puts n rows of x in another order; at says where each has gone.

@@ -89,7 +89,7 @@ func (s *Shape) CheckDispatch(d *pb.Dispatch) (rows int, err error) {
 			return 0, fmt.Errorf("%w: dispatch sends row %d of %d to expert %d of %d", ErrMalformed, from, rows, d.Expert[i], s.Experts)
 		}
 	}
-	return rows, s.checkPlaces(d.Key, d.Row, d.Slot)
+	return rows, s.checkPlaces(d.Key, d.Awaits, d.Row, d.Slot)
 }
 
 // CheckPartial returns the number of routed rows.
@@ -104,14 +104,5 @@ func (s *Shape) CheckPartial(p *pb.Partial) (rows int, err error) {
 		return 0, fmt.Errorf("%w: partial of %d rows with %d row and %d slot numbers, top-k %d; the model's is %d",
 			ErrMalformed, rows, len(p.Row), len(p.Slot), p.TopK, s.TopK)
 	}
-	return rows, s.checkPlaces(p.Key, p.Row, p.Slot)
-}
-
-func (s *Shape) checkPlaces(k *pb.Key, row, slot []uint32) error {
-	for i := range row {
-		if row[i] >= k.Rows || int(slot[i]) >= s.TopK {
-			return fmt.Errorf("%w: row %d, slot %d in a group of (%d, %d)", ErrMalformed, row[i], slot[i], k.Rows, s.TopK)
-		}
-	}
-	return nil
+	return rows, s.checkPlaces(p.Key, p.Awaits, p.Row, p.Slot)
 }
