@@ -149,9 +149,6 @@ func avx512SwiGLU(dst *float32, x *float32, y *float32, n int)
 func avx512Add(dst *float32, x *float32, n int)
 
 //go:noescape
-func avx512AXPY(dst *float32, x *float32, n int, a float32)
-
-//go:noescape
 func avx512Scale(dst *float32, n int, a float32)
 
 //go:noescape
@@ -219,9 +216,6 @@ func avx2SwiGLU(dst *float32, x *float32, y *float32, n int)
 
 //go:noescape
 func avx2Add(dst *float32, x *float32, n int)
-
-//go:noescape
-func avx2AXPY(dst *float32, x *float32, n int, a float32)
 
 //go:noescape
 func avx2Scale(dst *float32, n int, a float32)

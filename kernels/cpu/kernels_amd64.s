@@ -7951,29 +7951,6 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512AXPY(dst *float32, x *float32, n int, a float32)
-// Requires: AVX, AVX512F
-TEXT ·avx512AXPY(SB), NOSPLIT, $0-28
-	MOVQ         dst+0(FP), AX
-	MOVQ         x+8(FP), CX
-	MOVQ         n+16(FP), DX
-	VBROADCASTSS a+24(FP), Z0
-	SHRQ         $0x04, DX
-	JZ           done
-
-turn:
-	VMOVUPS     (AX), Z1
-	VFMADD231PS (CX), Z0, Z1
-	VMOVUPS     Z1, (AX)
-	ADDQ        $0x40, AX
-	ADDQ        $0x40, CX
-	DECQ        DX
-	JNZ         turn
-
-done:
-	VZEROUPPER
-	RET
-
 // func avx512Scale(dst *float32, n int, a float32)
 // Requires: AVX, AVX512F
 TEXT ·avx512Scale(SB), NOSPLIT, $0-20
@@ -10293,32 +10270,6 @@ turn:
 	ADDQ    $0x40, CX
 	DECQ    DX
 	JNZ     turn
-
-done:
-	VZEROUPPER
-	RET
-
-// func avx2AXPY(dst *float32, x *float32, n int, a float32)
-// Requires: AVX, FMA3
-TEXT ·avx2AXPY(SB), NOSPLIT, $0-28
-	MOVQ         dst+0(FP), AX
-	MOVQ         x+8(FP), CX
-	MOVQ         n+16(FP), DX
-	VBROADCASTSS a+24(FP), Y0
-	SHRQ         $0x04, DX
-	JZ           done
-
-turn:
-	VMOVUPS     (AX), Y1
-	VFMADD231PS (CX), Y0, Y1
-	VMOVUPS     Y1, (AX)
-	VMOVUPS     32(AX), Y1
-	VFMADD231PS 32(CX), Y0, Y1
-	VMOVUPS     Y1, 32(AX)
-	ADDQ        $0x40, AX
-	ADDQ        $0x40, CX
-	DECQ        DX
-	JNZ         turn
 
 done:
 	VZEROUPPER

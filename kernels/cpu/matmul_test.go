@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -101,13 +102,29 @@ func TestMatMulPanics(t *testing.T) {
 	MatMul(make([]float32, 5), 6, make([]float32, 4), 4, 1, PackF32(make([]float32, 24), 6, 4), 0, 1)
 }
 
-func TestRow(t *testing.T) {
+// rowOf unpacks the weights of output n into dst (K).
+func rowOf(m *Matrix, dst []float32, n int) {
+	at := n/PanelWidth*m.K*PanelWidth + n%PanelWidth
+	if m.bf == nil {
+		for i := range dst[:m.K] {
+			dst[i] = m.f32[at+i*PanelWidth]
+		}
+		return
+	}
+	at = interleaved(at)
+	for i := range dst[:m.K] {
+		dst[i] = math.Float32frombits(uint32(m.bf[at+i*PanelWidth]) << 16)
+	}
+}
+
+// What is packed can be found again.
+func TestPacked(t *testing.T) {
 	const n, k = 70, 9
 	w := floats(6, n*k)
 	for kind, m := range packs(w, n, k) {
 		row := make([]float32, k)
 		for i := range n {
-			if m.Row(row, i); !sameBits(row, w[i*k:(i+1)*k]) {
+			if rowOf(m, row, i); !sameBits(row, w[i*k:(i+1)*k]) {
 				t.Fatalf("%s: row %d is %v", kind, i, row)
 			}
 		}

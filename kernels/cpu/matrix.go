@@ -3,7 +3,6 @@ package cpu
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 	"unsafe"
 )
 
@@ -99,20 +98,4 @@ func PackedBytes(n, k int, bf16 bool) int64 {
 		size = 2
 	}
 	return int64((&Matrix{N: n}).Panels()) * int64(k) * PanelWidth * size
-}
-
-// Row unpacks the weights of output n into dst (K): an embedding, when the
-// packed matrix is a tied head.
-func (m *Matrix) Row(dst []float32, n int) {
-	at := n/PanelWidth*m.K*PanelWidth + n%PanelWidth
-	if m.bf == nil {
-		for i := range dst[:m.K] {
-			dst[i] = m.f32[at+i*PanelWidth]
-		}
-		return
-	}
-	at = interleaved(at)
-	for i := range dst[:m.K] {
-		dst[i] = math.Float32frombits(uint32(m.bf[at+i*PanelWidth]) << 16)
-	}
 }

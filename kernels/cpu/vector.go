@@ -50,14 +50,6 @@ func Add(dst, a []float32) {
 	addGeneric(dst[n:], a[n:])
 }
 
-// AXPY is dst = fma(a, x, dst).
-func AXPY(dst []float32, a float32, x []float32) {
-	mustMatch("AXPY", len(x), len(dst))
-	n := whole(len(x))
-	axpy(dst[:n], a, x[:n])
-	axpyGeneric(dst[n:], a, x[n:])
-}
-
 // Scale is x *= a.
 func Scale(x []float32, a float32) {
 	n := whole(len(x))

@@ -72,17 +72,6 @@ func add(dst, a []float32) {
 	}
 }
 
-func axpy(dst []float32, a float32, x []float32) {
-	switch {
-	case active == generic || len(x) == 0:
-		axpyGeneric(dst, a, x)
-	case active == avx512:
-		avx512AXPY(&dst[0], &x[0], len(x), a)
-	default:
-		avx2AXPY(&dst[0], &x[0], len(x), a)
-	}
-}
-
 func scale(x []float32, a float32) {
 	switch {
 	case active == generic || len(x) == 0:

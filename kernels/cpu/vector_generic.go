@@ -55,13 +55,6 @@ func addGeneric(dst, a []float32) {
 	}
 }
 
-// axpyGeneric is dst = fma(a, x, dst).
-func axpyGeneric(dst []float32, a float32, x []float32) {
-	for i, v := range x {
-		dst[i] = fma32(a, v, dst[i])
-	}
-}
-
 // scaleGeneric is x *= a.
 func scaleGeneric(x []float32, a float32) {
 	for i := range x {

@@ -15,7 +15,6 @@ func scaleMax(x []float32, a float32) float32            { return scaleMaxGeneri
 func expSum(acc *[lanes]float32, x []float32, t float32) { expSumGeneric(acc, x, t) }
 func swiGLU(dst, gate, up []float32)                     { swiGLUGeneric(dst, gate, up) }
 func add(dst, a []float32)                               { addGeneric(dst, a) }
-func axpy(dst []float32, a float32, x []float32)         { axpyGeneric(dst, a, x) }
 func scale(x []float32, a float32)                       { scaleGeneric(x, a) }
 func toBF16(dst []byte, src []float32)                   { toBF16Generic(dst, src) }
 func fromBF16(dst []float32, src []byte)                 { fromBF16Generic(dst, src) }

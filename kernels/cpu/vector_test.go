@@ -162,7 +162,6 @@ func vectorKernels(x, y []float32) map[string][]float32 {
 	run("swiglu", func(d []float32) { SwiGLU(d, x, y) })
 	run("softmax", func(d []float32) { Softmax(d) })
 	run("add", func(d []float32) { Add(d, y) })
-	run("axpy", func(d []float32) { AXPY(d, 1.1, y) })
 	run("scale", func(d []float32) { Scale(d, 1.1) })
 	run("bf16", func(d []float32) { RoundBF16(d) })
 	return out

@@ -47,7 +47,7 @@ func membersOf(t *testing.T) (*bus.Bucket, *members.View) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { stop(); <-v.Done() })
+	t.Cleanup(stop)
 	return b, v
 }
 

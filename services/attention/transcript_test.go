@@ -53,7 +53,9 @@ type actor struct {
 	settled bool
 }
 
-func (g *stage) tell(format string, args ...any) { g.told = append(g.told, fmt.Sprintf(format, args...)) }
+func (g *stage) tell(format string, args ...any) {
+	g.told = append(g.told, fmt.Sprintf(format, args...))
+}
 
 func (g *stage) event(t testing.TB, e *transcript.Event) []string {
 	g.told = nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -186,7 +187,7 @@ func newSham(t *testing.T, y testYard, service string) *sham {
 	tasks.Go(func() {
 		d.Plans.Follow(announcing, d.Logger, func(p *planstore.Plan) { s.applied(p.Version()) })
 	})
-	t.Cleanup(func() { stop(); tasks.Wait(); <-s.view.Done() })
+	t.Cleanup(func() { stop(); tasks.Wait() })
 	return s
 }
 
@@ -226,7 +227,7 @@ func (s *sham) awaitSeen() {
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		p, err := s.d.Plans.Read(s.t.Context())
 		planned := s.member.Service != "expert" || err == nil && p != nil && p.Table.Hosts()[s.member.Id]
-		if planned && s.gateUses(p.Version()) && s.view.Get(s.member.Id) != nil {
+		if planned && s.gateUses(p.Version()) && slices.ContainsFunc(s.view.Snapshot(), func(m *pb.Member) bool { return m.Id == s.member.Id }) {
 			return
 		}
 	}

@@ -47,7 +47,6 @@ func vectorKernels(m machine) {
 	v.expSum()
 	v.swiGLU()
 	v.add()
-	v.axpy()
 	v.scale()
 	v.toBF16()
 	v.fromBF16()
@@ -239,17 +238,6 @@ func (v *vec) add() {
 			VMOVUPS(p("dst"), x)
 			VADDPS(p("x"), x, x)
 			VMOVUPS(x, p("dst"))
-		}, nothing, map[string]int{"dst": 64, "x": 64})
-}
-
-func (v *vec) axpy() {
-	var a reg.VecPhysical
-	v.kernel("AXPY", "func(dst, x *float32, n int, a float32)", func() { a = v.fill("a") },
-		func(_ int, p func(string) Mem) {
-			y := v.reg()
-			VMOVUPS(p("dst"), y)
-			VFMADD231PS(p("x"), a, y)
-			VMOVUPS(y, p("dst"))
 		}, nothing, map[string]int{"dst": 64, "x": 64})
 }
 

@@ -202,12 +202,6 @@ func (s *Spec) ExpertParameters() int64 {
 	return 3 * int64(s.ExpertWidth) * int64(s.Hidden)
 }
 
-// KVElements counts the numbers that the KV cache keeps for one token over all
-// layers: keys and values.
-func (s *Spec) KVElements() int64 {
-	return 2 * int64(s.Layers) * int64(s.KVHeads) * int64(s.HeadDim)
-}
-
 func (s *Spec) elements(ref Ref) int64 {
 	n := int64(1)
 	for _, dim := range s.Shape(ref) {

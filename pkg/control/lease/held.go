@@ -29,22 +29,7 @@ func (h *Held) run(ctx context.Context, fn func(context.Context, *Held) error) (
 	if !lost {
 		h.giveBack(ctx)
 	}
-	if h.yielded() {
-		return h.rest(ctx), nil
-	}
 	return lost && ctx.Err() == nil, err
-}
-
-func (h *Held) yielded() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.released
-}
-
-// rest leaves the lease to others for a while: longer than a candidate waits
-// that has missed the release.
-func (h *Held) rest(ctx context.Context) (again bool) {
-	return pause.For(ctx, 2*h.ttl) == nil
 }
 
 // giveUpAfter is when a holder without renewals stops: earlier than a

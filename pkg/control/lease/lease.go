@@ -196,10 +196,9 @@ type Held struct {
 	// inherited says that somebody held it before.
 	inherited bool
 
-	mu       sync.Mutex
-	lease    *pb.Lease
-	released bool
-	cancel   context.CancelCauseFunc
+	mu     sync.Mutex
+	lease  *pb.Lease
+	cancel context.CancelCauseFunc
 }
 
 // Epoch grows with every owner of the lease.
@@ -221,13 +220,4 @@ func (h *Held) SetPosition(p bus.Place) {
 	h.mu.Lock()
 	h.lease.Incarnation, h.lease.Position = p.Incarnation, p.Sequence
 	h.mu.Unlock()
-}
-
-// Release gives the lease up for others: fn's context ends, and this replica
-// waits for twice TTL before it wants it again.
-func (h *Held) Release() {
-	h.mu.Lock()
-	h.released = true
-	h.mu.Unlock()
-	h.cancel(context.Canceled)
 }

@@ -242,16 +242,6 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-func TestYieldLetsOthersIn(t *testing.T) {
-	r := newRig(t)
-	yield := make(chan *Held, 4)
-	r.contend("a", r.bucket(), func(h *Held) { yield <- h })
-	r.await("a+")
-	r.contend("b", r.bucket(), nil)
-	(<-yield).Release()
-	r.await("a+ a- b+")
-}
-
 func TestResultOfTheDuty(t *testing.T) {
 	r := newRig(t)
 	kv, broken := r.bucket(), errors.New("broken")

@@ -30,7 +30,6 @@ const (
 type View struct {
 	conn *bus.Conn
 	stop func()
-	done chan struct{}
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced at each change
@@ -67,7 +66,7 @@ func watch(ctx context.Context, kv jetstream.KeyValue, kind *schemas.Kind) (*Vie
 		return nil, err
 	}
 	v := &View{
-		conn: b.Conn(), changed: make(chan struct{}), done: make(chan struct{}), members: map[string]*entry{},
+		conn: b.Conn(), changed: make(chan struct{}), members: map[string]*entry{},
 		kind: kind, roll: newRollCall(),
 	}
 	if v.stop, err = v.conn.FollowKeys(b.Bucket(), ">", v.receive); err != nil {
@@ -123,16 +122,6 @@ func (v *View) Snapshot() []*pb.Member {
 	return out
 }
 
-// Get returns a member, nil when it is not here.
-func (v *View) Get(id string) *pb.Member {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if e := v.members[id]; e != nil {
-		return e.member
-	}
-	return nil
-}
-
 // Changed returns a channel that is closed when members come, fall silent, go
 // or say something new; changed stats do not count. Get it before the Snapshot that
 // is to be renewed.
@@ -154,9 +143,6 @@ func (v *View) Follow(ctx context.Context, fn func([]*pb.Member)) {
 		}
 	}
 }
-
-// Done is closed when the view is no longer kept up.
-func (v *View) Done() <-chan struct{} { return v.done }
 
 func (v *View) receive(id string, value []byte, deleted bool) {
 	if deleted {
@@ -247,7 +233,6 @@ func (v *View) notify() {
 }
 
 func (v *View) age(ctx context.Context) {
-	defer close(v.done)
 	defer v.stop()
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()

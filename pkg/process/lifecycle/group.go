@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -14,7 +15,6 @@ import (
 type Group struct {
 	name  string
 	start []Service
-	drain []Service
 
 	mu      sync.Mutex
 	state   state
@@ -46,31 +46,10 @@ type member struct {
 // NewGroup returns a group that starts these services in this order and stops
 // them in the reverse one: what others need comes first.
 func NewGroup(name string, services ...Service) *Group {
-	g := &Group{
+	return &Group{
 		name: name, start: services,
 		members: map[Service]*member{}, failed: make(chan error, len(services)), stopped: make(chan struct{}),
 	}
-	for i := len(services) - 1; i >= 0; i-- {
-		g.drain = append(g.drain, services[i])
-	}
-	return g
-}
-
-// DrainOrder replaces the order of stopping. Services that it leaves out are
-// stopped after it, in the reverse order of starting. Call it before Start.
-func (g *Group) DrainOrder(first ...Service) *Group {
-	listed := map[Service]bool{}
-	for _, s := range first {
-		listed[s] = true
-	}
-	order := append([]Service(nil), first...)
-	for _, s := range g.drain {
-		if !listed[s] {
-			order = append(order, s)
-		}
-	}
-	g.drain = order
-	return g
 }
 
 // Name returns the group's name.
@@ -152,7 +131,7 @@ func (g *Group) anyFailure() error {
 	}
 }
 
-// Stop ends the services in drain order, joins their errors, and returns the
+// Stop ends the services in the reverse order of starting, joins their errors, and returns the
 // same when called again. A Run's error that Run returned is not repeated.
 func (g *Group) Stop(ctx context.Context) error {
 	if !g.beginStop() {
@@ -161,7 +140,7 @@ func (g *Group) Stop(ctx context.Context) error {
 	}
 	defer close(g.stopped)
 	var errs []error
-	for _, s := range g.drain {
+	for _, s := range slices.Backward(g.start) {
 		if m := g.member(s); m != nil {
 			errs = append(errs, g.stopOne(ctx, s, m))
 		}

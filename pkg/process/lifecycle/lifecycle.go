@@ -64,39 +64,6 @@ func Run(ctx context.Context, s Service, drain time.Duration) error {
 	return errors.Join(err, s.Stop(stopping))
 }
 
-// Functions makes a Service of functions; each but Label may be nil. Use its address.
-type Functions struct {
-	Label   string
-	OnStart func(context.Context) error
-	OnRun   func(context.Context) error
-	OnStop  func(context.Context) error
-}
-
-// Name returns the label.
-func (f *Functions) Name() string { return f.Label }
-
-// Start calls OnStart.
-func (f *Functions) Start(ctx context.Context) error { return call(ctx, f.OnStart) }
-
-// Run calls OnRun; without one it waits for ctx to end.
-func (f *Functions) Run(ctx context.Context) error {
-	if f.OnRun == nil {
-		<-ctx.Done()
-		return nil
-	}
-	return f.OnRun(ctx)
-}
-
-// Stop calls OnStop.
-func (f *Functions) Stop(ctx context.Context) error { return call(ctx, f.OnStop) }
-
-func call(ctx context.Context, f func(context.Context) error) error {
-	if f == nil {
-		return nil
-	}
-	return f(ctx)
-}
-
 // named puts the service's name and what it did before an error.
 func named(s Service, act string, err error) error {
 	if err == nil {

@@ -98,35 +98,15 @@ func runUntilAll(t *testing.T, g *Group, log *journal) error {
 }
 
 func TestOrder(t *testing.T) {
-	tests := []struct {
-		name string
-		// first are the indices given to DrainOrder.
-		first []int
-		want  string
-	}{
-		{"reverse", nil, "end c,stop c,end b,stop b,end a,stop a"},
-		{"given", []int{1, 0, 2}, "end b,stop b,end a,stop a,end c,stop c"},
-		{"partly given", []int{0}, "end a,stop a,end c,stop c,end b,stop b"},
+	a, b, c, log := trio()
+	if err := runUntilAll(t, NewGroup("g", a, b, c), log); err != nil {
+		t.Fatal(err)
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			a, b, c, log := trio()
-			all := []Service{a, b, c}
-			g := NewGroup("g", all...)
-			var first []Service
-			for _, i := range tt.first {
-				first = append(first, all[i])
-			}
-			if err := runUntilAll(t, g.DrainOrder(first...), log); err != nil {
-				t.Fatal(err)
-			}
-			if got := strings.Join(log.lines[:3], ","); got != "start a,start b,start c" {
-				t.Errorf("started as %s", got)
-			}
-			if got := strings.Join(log.lines[6:], ","); got != tt.want {
-				t.Errorf("stopped as %s, want %s", got, tt.want)
-			}
-		})
+	if got := strings.Join(log.lines[:3], ","); got != "start a,start b,start c" {
+		t.Errorf("started as %s", got)
+	}
+	if got, want := strings.Join(log.lines[6:], ","), "end c,stop c,end b,stop b,end a,stop a"; got != want {
+		t.Errorf("stopped as %s, want %s", got, want)
 	}
 }
 
@@ -252,29 +232,5 @@ func TestLive(t *testing.T) {
 	}
 	if err := g.Live(); err == nil || err.Error() != "a: device lost\nrunning b: boom" {
 		t.Error(err)
-	}
-}
-
-func TestFunctions(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	var went []string
-	s := &Functions{
-		Label:   "f",
-		OnStart: func(context.Context) error { went = append(went, "start"); cancel(); return nil },
-		OnStop:  func(context.Context) error { went = append(went, "stop"); return nil },
-	}
-	if err := Run(ctx, s, time.Second); err != nil || s.Name() != "f" {
-		t.Fatal(err)
-	}
-	if !slices.Equal(went, []string{"start", "stop"}) {
-		t.Errorf("went %v", went)
-	}
-}
-
-func TestGroupOfFunctions(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	last := &Functions{Label: "last", OnRun: func(context.Context) error { cancel(); return nil }}
-	if err := Run(ctx, NewGroup("g", &Functions{Label: "first"}, last), time.Second); err != nil {
-		t.Fatal(err)
 	}
 }

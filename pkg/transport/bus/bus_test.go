@@ -90,6 +90,20 @@ func (r *rig) ctx() context.Context {
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
+// flush waits until all that a hop sent is acknowledged (acked), or has reached
+// the server.
+func flush(ctx context.Context, h *Hop) error {
+	for range cap(h.out) {
+		select {
+		case h.out <- struct{}{}:
+			defer func() { <-h.out }()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return h.conn.nc.FlushWithContext(ctx)
+}
+
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
@@ -136,7 +150,7 @@ func TestHopDelivers(t *testing.T) {
 					}
 				}
 				eventually(t, "all delivered", func() bool { return got.Load() == 500 })
-				if err := h.Flush(r.ctx()); err != nil {
+				if err := flush(r.ctx(), h); err != nil {
 					t.Error(err)
 				}
 				if err := running.Drain(r.ctx()); err != nil {
@@ -288,7 +302,7 @@ func TestHandlerErrors(t *testing.T) {
 	r := newRig(t)
 	s, h := names(schemas.HopsAcked), NewHop(r.conn, schemas.HopsAcked)
 	var calls atomic.Int64
-	answers := map[int64]error{1: RetryAfter(time.Millisecond, errors.New("later")), 2: nil, 3: ErrLate, 4: Poison(errors.New("bad"))}
+	answers := map[int64]error{1: RetryAfter(time.Millisecond, errors.New("later")), 2: nil, 3: context.DeadlineExceeded, 4: Poison(errors.New("bad"))}
 	running, err := h.Receive(r.ctx(), receiver(s), func(context.Context, *Msg) error { return answers[calls.Add(1)] })
 	if err != nil {
 		t.Fatal(err)

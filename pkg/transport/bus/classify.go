@@ -27,9 +27,6 @@ func (o Outcome) String() string {
 	return [...]string{"done", "retried", "poisoned", "late"}[o]
 }
 
-// ErrLate is returned by handlers for a message whose deadline has passed.
-var ErrLate = errors.New("deadline passed")
-
 type poisonError struct{ error }
 
 func (p poisonError) Unwrap() error { return p.error }
@@ -73,7 +70,7 @@ func classify(err error, delivered int) (o Outcome, after time.Duration) {
 		// lies beneath does not count: a timeout of the handler's own is an error
 		// to try again after, and not the message's deadline.
 		return Retried, retry.after
-	case errors.Is(err, ErrLate), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded):
 		// Nobody waits for the result; its sender has given up or issued the
 		// work again, so another attempt only takes room from live work.
 		return Late, 0

@@ -35,9 +35,6 @@ func NewHop(c *Conn, mode schemas.Hops) *Hop {
 	return h
 }
 
-// Mode is how this hop works.
-func (h *Hop) Mode() schemas.Hops { return h.mode }
-
 // Send publishes a tensor. It does not wait for the message to be stored; with
 // acked hops it waits for room among the unacknowledged ones, and failures are
 // counted by the Observer. Who owns the step issues lost tensors again.
@@ -71,27 +68,6 @@ func (h *Hop) sendAcked(ctx context.Context, subject string, msg proto.Message) 
 			h.conn.obs.PublishFailed(subject, err)
 		}
 	})
-}
-
-// Flush waits until everything sent is acknowledged (acked), or has reached the server.
-func (h *Hop) Flush(ctx context.Context) error {
-	for range cap(h.out) {
-		select {
-		case h.out <- struct{}{}:
-			defer func() { <-h.out }()
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for acknowledgements: %w", ctx.Err())
-		}
-	}
-	if h.out != nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, ackTimeout)
-	defer cancel()
-	if err := h.conn.nc.FlushWithContext(ctx); err != nil {
-		return fmt.Errorf("flushing: %w", err)
-	}
-	return nil
 }
 
 // Receive starts calling handler for the messages of r. When it returns, the

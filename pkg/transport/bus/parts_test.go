@@ -24,11 +24,11 @@ func TestClassify(t *testing.T) {
 	}{
 		"none":            {nil, 1, Done, 0},
 		"poison":          {fmt.Errorf("reading: %w", Poison(other)), 1, Poisoned, 0},
-		"late":            {fmt.Errorf("step: %w", ErrLate), 1, Late, 0},
+		"late":            {fmt.Errorf("step: %w", context.DeadlineExceeded), 1, Late, 0},
 		"deadline":        {context.DeadlineExceeded, 1, Late, 0},
 		"retry":           {RetryAfter(time.Second, other), 100, Retried, time.Second},
 		"retry later":     {RetryAfter(time.Second, fmt.Errorf("asking: %w", context.DeadlineExceeded)), 1, Retried, time.Second},
-		"retry, late":     {RetryAfter(time.Second, ErrLate), 1, Retried, time.Second},
+		"retry, late":     {RetryAfter(time.Second, context.DeadlineExceeded), 1, Retried, time.Second},
 		"poison, retry":   {RetryAfter(time.Second, Poison(other)), 1, Poisoned, 0},
 		"bad subject":     {fmt.Errorf("answering: %w", &SubjectError{}), 1, Poisoned, 0},
 		"too large":       {fmt.Errorf("answering: %w", &TooLargeError{}), 1, Poisoned, 0},
@@ -126,7 +126,7 @@ func TestAckedFailuresAreCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := h.Flush(r.ctx()); err != nil {
+	if err := flush(r.ctx(), h); err != nil {
 		t.Error(err)
 	}
 	if n := r.obs.failed.Load(); n != 10 {
