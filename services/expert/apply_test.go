@@ -56,7 +56,7 @@ func startHost(t *testing.T, room int) *host {
 	spec := d.Model.Spec
 	h := &host{t: t, fake: devicetest.NewFake(spec.Layers, spec.Experts, device.Settings{Budget: int64(room) * devicetest.Bytes})}
 	d.Logger = slog.New(slog.NewTextHandler(&h.log, nil))
-	h.Service = newOn(h.fake, d, Config{Grouping: plan.ByHost, Replicas: 1})
+	h.Service = newOn(h.fake, d, Config{})
 	if err := h.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -6,17 +6,12 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/control/plan"
 )
 
 // Config is what an operator sets.
 type Config struct {
 	// MemoryBudget bounds the bytes of expert weights on this host; 0 is no limit.
 	MemoryBudget uint64
-	// Grouping says which experts share a function.
-	Grouping plan.Grouping
-	// Replicas is how many hosts run each function.
-	Replicas int
 }
 
 // Check refuses a budget that does not hold one expert of a model.

@@ -117,8 +117,8 @@ func TestPlannerHearsEverybody(t *testing.T) {
 		})
 		hosts = append(hosts, plan.Host{ID: id})
 	}
-	s := New(d, Config{Grouping: plan.ByHost, Replicas: 1})
-	first, err := static.Plan(plan.Known{Model: s.planner().Model, Settings: s.planner().Wanted, Hosts: hosts})
+	s := New(d, Config{})
+	first, err := static.Plan(plan.Known{Model: s.planner().Model, Settings: plan.DefaultSettings(), Hosts: hosts})
 	if err != nil {
 		t.Fatal(err)
 	}

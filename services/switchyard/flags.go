@@ -151,8 +151,6 @@ func (f AttentionFlags) config(m ModelFlags) (attention.Config, error) {
 // ExpertFlags are the expert host's own.
 type ExpertFlags struct {
 	ExpertMemory string `default:"0" help:"Memory for expert weights on this host, such as 8GiB; 0 is no limit." placeholder:"BYTES"`
-	Grouping     string `default:"planner" enum:"planner,expert" help:"Experts of one function: planner (all of a layer on one host) or expert (one each)." placeholder:"KIND"`
-	Replication  int    `default:"1" help:"Hosts that run each function." placeholder:"N"`
 }
 
 func (f ExpertFlags) config() (expert.Config, error) {
@@ -160,10 +158,23 @@ func (f ExpertFlags) config() (expert.Config, error) {
 	if err != nil {
 		return expert.Config{}, err
 	}
-	if f.Replication < 1 {
-		return expert.Config{}, usage(fmt.Errorf("--replication is %d; it must be at least 1", f.Replication))
+	return expert.Config{MemoryBudget: uint64(budget)}, nil
+}
+
+// PlanFlags are settings of plans that are written at the start, so that they
+// stay for the next one; what is not given stays as it is.
+type PlanFlags struct {
+	Grouping    string `help:"Experts of one function: planner (all of a layer on one host) or expert (one each); without it as the deployment's settings say." placeholder:"KIND"`
+	Replication int    `default:"0" help:"Hosts that run each function; 0 is as the deployment's settings say." placeholder:"N"`
+}
+
+// settings are those that are given.
+func (f PlanFlags) settings() (plan.Settings, error) {
+	s := plan.Settings{Grouping: plan.Grouping(f.Grouping), Replicas: f.Replication}
+	if err := plan.DefaultSettings().With(s).Check(); err != nil {
+		return s, usage(fmt.Errorf("--grouping or --replication: %w", err))
 	}
-	return expert.Config{MemoryBudget: uint64(budget), Grouping: plan.Grouping(f.Grouping), Replicas: f.Replication}, nil
+	return s, nil
 }
 
 // TokenizerFlags are the tokenizer's own.

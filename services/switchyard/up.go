@@ -14,6 +14,7 @@ type UpCmd struct {
 	ModelFlags     `embed:""`
 	AttentionFlags `embed:""`
 	ExpertFlags    `embed:""`
+	PlanFlags      `embed:""`
 	TokenizerFlags `embed:""`
 	TelemetryFlags `embed:""`
 
@@ -76,11 +77,12 @@ func inProcess(ctx context.Context, e *env, set func(*UpCmd)) (s cluster.Setting
 }
 
 func (c *UpCmd) services(prefix string) (s cluster.Services, err error) {
-	var errs [4]error
+	var errs [5]error
 	s.Attention, errs[0] = c.AttentionFlags.config(c.ModelFlags)
 	s.Expert, errs[1] = c.ExpertFlags.config()
 	s.Tokenizer, errs[2] = c.TokenizerFlags.config(c.ModelFlags, prefix)
 	errs[3] = c.ModelFlags.check()
+	s.Plans, errs[4] = c.PlanFlags.settings()
 	return s, errors.Join(errs[:]...)
 }
 

@@ -32,9 +32,10 @@ const (
 	// maxCalls is far more than are made in validFor. More are somebody's noise,
 	// with which answers mean nothing.
 	maxCalls = 256
-	// caller is the service among whose replicas the planner is.
-	caller = "expert"
 )
+
+// calls says whether the planner may be among a service's replicas.
+func calls(service string) bool { return service == "expert" || service == "scaler" }
 
 // rollCall is a view's side of it; the view's lock guards all but newest.
 type rollCall struct {
@@ -126,7 +127,7 @@ func (v *View) wanted() bool {
 		return false
 	}
 	for _, e := range v.members {
-		if e.member.GetService() == caller {
+		if calls(e.member.GetService()) {
 			return true
 		}
 	}
@@ -150,7 +151,7 @@ func (v *View) admit(m *pb.Member, before *entry) *entry {
 // hear takes a member's call; v.mu is held.
 func (v *View) hear(m *pb.Member) {
 	call := m.GetCall()
-	if call == 0 || m.GetService() != caller {
+	if call == 0 || !calls(m.GetService()) {
 		return
 	}
 	if _, again := v.roll.calls[call]; again || len(v.roll.calls) > maxCalls {

@@ -7,18 +7,6 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// Grouping says which experts share a function.
-type Grouping string
-
-// The groupings.
-const (
-	// ByHost makes one function a layer and host: experts that share a host
-	// share their fate, and one message carries all their rows.
-	ByHost Grouping = "planner"
-	// ByExpert makes one function an expert.
-	ByExpert Grouping = "expert"
-)
-
 // Known is all that a policy decides by.
 type Known struct {
 	Model    Model
@@ -41,14 +29,6 @@ type Model struct {
 	Experts   int
 	// ExpertBytes is what an expert takes at most.
 	ExpertBytes uint64
-}
-
-// Settings are what an operator wants of plans.
-type Settings struct {
-	Grouping Grouping
-	// Replicas is how many hosts run each function, bounded by the hosts there
-	// are and by what their budgets leave once every expert has one.
-	Replicas int
 }
 
 // Host is a place for experts.

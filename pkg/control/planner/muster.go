@@ -6,6 +6,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
+	"github.com/switchyard/switchyard/pkg/process/pause"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -24,7 +25,7 @@ func (p *Planner) callNewcomers(ctx context.Context) {
 			return
 		case <-p.Members.Newcomers():
 			p.Caller.Call()
-			pause(ctx, callPause)
+			_ = pause.For(ctx, callPause) // the loop sees the end of ctx
 		}
 	}
 }
@@ -38,7 +39,8 @@ func (p *Planner) muster(ctx context.Context) {
 	defer tick.Stop()
 	for limit := time.Now().Add(members.Hearing); time.Now().Before(limit); {
 		those, all := p.Members.Answered("expert")
-		if len(those) > 0 && all && (p.Members.Settled() || present(old, those)) {
+		_, others := p.Members.Answered(p.YieldTo) // one of them may plan in our place
+		if len(those) > 0 && all && others && (p.Members.Settled() || present(old, those)) {
 			return
 		}
 		select {

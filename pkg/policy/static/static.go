@@ -15,9 +15,6 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// Name is the policy's name in settings.
-const Name = "static"
-
 // ErrNoRoom says that the hosts' budgets do not hold all experts.
 var ErrNoRoom = errors.New("the expert hosts' memory budgets do not hold the model")
 

@@ -486,6 +486,71 @@ func (x *PlanHead) GetLayers() []uint32 {
 	return nil
 }
 
+// PlanSettings is the key `settings` in `plans`: what an operator wants of plans.
+type PlanSettings struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The policy that plans, by name.
+	Policy string `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
+	// Which experts share a function: "planner" (all of a layer that share their
+	// hosts) or "expert" (one each).
+	Grouping string `protobuf:"bytes,2,opt,name=grouping,proto3" json:"grouping,omitempty"`
+	// How many hosts run each function, as far as there are so many with room.
+	Replicas      uint32 `protobuf:"varint,3,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanSettings) Reset() {
+	*x = PlanSettings{}
+	mi := &file_switchyard_v1_control_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanSettings) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanSettings) ProtoMessage() {}
+
+func (x *PlanSettings) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_v1_control_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanSettings.ProtoReflect.Descriptor instead.
+func (*PlanSettings) Descriptor() ([]byte, []int) {
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *PlanSettings) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *PlanSettings) GetGrouping() string {
+	if x != nil {
+		return x.Grouping
+	}
+	return ""
+}
+
+func (x *PlanSettings) GetReplicas() uint32 {
+	if x != nil {
+		return x.Replicas
+	}
+	return 0
+}
+
 // Lease says who owns a duty.
 type Lease struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -502,7 +567,7 @@ type Lease struct {
 
 func (x *Lease) Reset() {
 	*x = Lease{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[5]
+	mi := &file_switchyard_v1_control_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -514,7 +579,7 @@ func (x *Lease) String() string {
 func (*Lease) ProtoMessage() {}
 
 func (x *Lease) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[5]
+	mi := &file_switchyard_v1_control_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -527,7 +592,7 @@ func (x *Lease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lease.ProtoReflect.Descriptor instead.
 func (*Lease) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{5}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Lease) GetOwner() string {
@@ -609,7 +674,11 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\x04wire\x18\x05 \x01(\tR\x04wire\x12\x16\n" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12!\n" +
 	"\fwriter_epoch\x18\a \x01(\x04R\vwriterEpoch\x12\x16\n" +
-	"\x06layers\x18\b \x03(\rR\x06layers\"q\n" +
+	"\x06layers\x18\b \x03(\rR\x06layers\"^\n" +
+	"\fPlanSettings\x12\x16\n" +
+	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x1a\n" +
+	"\bgrouping\x18\x02 \x01(\tR\bgrouping\x12\x1a\n" +
+	"\breplicas\x18\x03 \x01(\rR\breplicas\"q\n" +
 	"\x05Lease\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x1a\n" +
@@ -628,18 +697,19 @@ func file_switchyard_v1_control_proto_rawDescGZIP() []byte {
 	return file_switchyard_v1_control_proto_rawDescData
 }
 
-var file_switchyard_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_switchyard_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_switchyard_v1_control_proto_goTypes = []any{
-	(*Member)(nil),    // 0: switchyard.v1.Member
-	(*Refusal)(nil),   // 1: switchyard.v1.Refusal
-	(*Function)(nil),  // 2: switchyard.v1.Function
-	(*LayerPlan)(nil), // 3: switchyard.v1.LayerPlan
-	(*PlanHead)(nil),  // 4: switchyard.v1.PlanHead
-	(*Lease)(nil),     // 5: switchyard.v1.Lease
-	nil,               // 6: switchyard.v1.Member.StatsEntry
+	(*Member)(nil),       // 0: switchyard.v1.Member
+	(*Refusal)(nil),      // 1: switchyard.v1.Refusal
+	(*Function)(nil),     // 2: switchyard.v1.Function
+	(*LayerPlan)(nil),    // 3: switchyard.v1.LayerPlan
+	(*PlanHead)(nil),     // 4: switchyard.v1.PlanHead
+	(*PlanSettings)(nil), // 5: switchyard.v1.PlanSettings
+	(*Lease)(nil),        // 6: switchyard.v1.Lease
+	nil,                  // 7: switchyard.v1.Member.StatsEntry
 }
 var file_switchyard_v1_control_proto_depIdxs = []int32{
-	6, // 0: switchyard.v1.Member.stats:type_name -> switchyard.v1.Member.StatsEntry
+	7, // 0: switchyard.v1.Member.stats:type_name -> switchyard.v1.Member.StatsEntry
 	1, // 1: switchyard.v1.Member.refused:type_name -> switchyard.v1.Refusal
 	2, // 2: switchyard.v1.LayerPlan.functions:type_name -> switchyard.v1.Function
 	3, // [3:3] is the sub-list for method output_type
@@ -660,7 +730,7 @@ func file_switchyard_v1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_v1_control_proto_rawDesc), len(file_switchyard_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

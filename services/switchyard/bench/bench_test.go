@@ -9,12 +9,10 @@ import (
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
-	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/attention"
-	"github.com/switchyard/switchyard/services/expert"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 	"github.com/switchyard/switchyard/services/tokenizer"
 )
@@ -74,7 +72,6 @@ func openDemo(ctx context.Context, m *model.Model, hops string) (*cluster.Cluste
 		}},
 		Services: cluster.Services{
 			Attention: attention.Config{MaxModelLen: Context, KVBytes: KVBytes, MaxSequences: 256, MaxRows: 256, Microbatches: 2},
-			Expert:    expert.Config{Grouping: plan.ByHost, Replicas: 1},
 			Tokenizer: tokenizer.Config{MaxModelLen: Context, MaxQueued: 1024, InboxPrefixes: []string{"_INBOX."}},
 		},
 		Count: cluster.OneEach(),

@@ -97,7 +97,7 @@ func (p *Pipeline) connect(ctx context.Context, name string) (lifecycle.Service,
 	if err != nil {
 		return nil, err
 	}
-	return p.services.Make(name, d), nil
+	return p.services.Make(name, d), p.services.prepare(ctx, name, d)
 }
 
 // Run runs the services. A connection that is closed for good ends it: its

@@ -1,10 +1,12 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 	"github.com/switchyard/switchyard/services/aggregator"
@@ -19,6 +21,9 @@ type Services struct {
 	Attention attention.Config
 	Expert    expert.Config
 	Tokenizer tokenizer.Config
+	// Plans are settings of plans that are written before an expert host starts;
+	// those that are empty or 0 stay as they are.
+	Plans plan.Settings
 }
 
 // Names of the services in the order of starting: who is sent to comes before who sends.
@@ -42,6 +47,15 @@ func (s Services) Check(of *model.Model, count map[string]int) error {
 		return s.Expert.Check(of)
 	}
 	return nil
+}
+
+// prepare writes what a service's deployment is to have before it starts.
+func (s Services) prepare(ctx context.Context, name string, d *deployment.Deployment) error {
+	if name != "expert" || s.Plans == (plan.Settings{}) {
+		return nil
+	}
+	_, err := d.Plans.ChangeSettings(ctx, s.Plans)
+	return err
 }
 
 // Make makes one replica of the named service.

@@ -1,0 +1,79 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// Grouping says which experts share a function.
+type Grouping string
+
+// The groupings.
+const (
+	// ByHost makes one function a layer and host: experts that share a host
+	// share their fate, and one message carries all their rows.
+	ByHost Grouping = "planner"
+	// ByExpert makes one function an expert.
+	ByExpert Grouping = "expert"
+)
+
+// Static is the policy that spreads experts whatever their load.
+const Static = "static"
+
+// What settings may name.
+var (
+	Policies  = []string{Static}
+	Groupings = []Grouping{ByHost, ByExpert}
+)
+
+// MaxReplicas bounds the replicas of a function.
+const MaxReplicas = 1024
+
+// Settings are what an operator wants of the plans of a deployment.
+type Settings struct {
+	Policy   string
+	Grouping Grouping
+	// Replicas is how many hosts run each function, bounded by the hosts there
+	// are and by what their budgets leave once every expert has one.
+	Replicas int
+}
+
+// DefaultSettings hold while nobody has set any.
+func DefaultSettings() Settings { return Settings{Policy: Static, Grouping: ByHost, Replicas: 1} }
+
+// SettingsOf reads what a bucket holds; Check says whether it is legal.
+func SettingsOf(p *pb.PlanSettings) Settings {
+	return Settings{Policy: p.GetPolicy(), Grouping: Grouping(p.GetGrouping()), Replicas: int(p.GetReplicas())}
+}
+
+// Proto is the settings' form in a bucket.
+func (s Settings) Proto() *pb.PlanSettings {
+	return &pb.PlanSettings{Policy: s.Policy, Grouping: string(s.Grouping), Replicas: uint32(s.Replicas)}
+}
+
+// Check refuses settings that no planner can follow, and says which there are.
+func (s Settings) Check() error {
+	switch {
+	case !slices.Contains(Policies, s.Policy):
+		return fmt.Errorf("there is no policy %.64q; there is: %s", s.Policy, strings.Join(Policies, ", "))
+	case !slices.Contains(Groupings, s.Grouping):
+		return fmt.Errorf("there is no grouping %.64q; there are: %s and %s", s.Grouping, ByHost, ByExpert)
+	case s.Replicas < 1 || s.Replicas > MaxReplicas:
+		return fmt.Errorf("replicas is %d; it must be 1 to %d", s.Replicas, MaxReplicas)
+	}
+	return nil
+}
+
+// With is the settings with those in their place that another one names; what
+// is empty or 0 there stays.
+func (s Settings) With(change Settings) Settings {
+	return Settings{
+		Policy:   cmp.Or(change.Policy, s.Policy),
+		Grouping: cmp.Or(change.Grouping, s.Grouping),
+		Replicas: cmp.Or(change.Replicas, s.Replicas),
+	}
+}

@@ -1,0 +1,54 @@
+package plan
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+func TestSettings(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change Settings
+		says   string // empty: legal
+	}{
+		{"none", Settings{}, ""},
+		{"all", Settings{Policy: Static, Grouping: ByExpert, Replicas: MaxReplicas}, ""},
+		{"policy", Settings{Policy: "magic"}, `no policy "magic"; there is: static`},
+		{"grouping", Settings{Grouping: "pair"}, `no grouping "pair"; there are: planner and expert`},
+		{"below", Settings{Replicas: -1}, "replicas is -1; it must be 1 to 1024"},
+		{"above", Settings{Replicas: MaxReplicas + 1}, "replicas is 1025"},
+		{"long", Settings{Policy: strings.Repeat("x", 1<<20)}, `xxx"; there is: static`},
+	} {
+		s := DefaultSettings().With(tc.change)
+		err := s.Check()
+		if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) || err != nil && len(err.Error()) > 200 {
+			t.Errorf("%s: %v, want %q", tc.name, err, tc.says)
+		}
+	}
+}
+
+// Settings from outside that are legal come back as they were.
+func FuzzSettings(f *testing.F) {
+	for _, p := range []*pb.PlanSettings{DefaultSettings().Proto(), {Policy: "magic"}, {Policy: Static, Grouping: "expert", Replicas: math.MaxUint32}} {
+		body, err := proto.Marshal(p)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(body)
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		p := &pb.PlanSettings{}
+		if proto.Unmarshal(body, p) != nil {
+			return
+		}
+		s := SettingsOf(p)
+		if s.Check() == nil && (SettingsOf(s.Proto()) != s || s.Replicas < 1) {
+			t.Errorf("%v", s)
+		}
+	})
+}

@@ -1,0 +1,117 @@
+package planner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/control/planstore"
+)
+
+// followed are the deployment's settings as far as this candidate knows. It
+// follows them also while another one plans, so that it knows the last legal
+// ones if what is there now is not.
+type followed struct {
+	changed signal // the key was written
+
+	mu    sync.Mutex
+	last  plan.Settings // the last legal ones; without a policy if there were none yet
+	fault string        // why those in the bucket are not legal; empty if they are
+}
+
+// signal wakes all who wait for it.
+type signal struct {
+	mu sync.Mutex
+	c  chan struct{}
+}
+
+// wait is closed when the signal fires the next time.
+func (s *signal) wait() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.c == nil {
+		s.c = make(chan struct{})
+	}
+	return s.c
+}
+
+func (s *signal) fire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.c != nil {
+		close(s.c)
+		s.c = nil
+	}
+}
+
+// followSettings keeps the settings up to date until ctx ends.
+func (p *Planner) followSettings(ctx context.Context) {
+	for {
+		changed, again := p.settings.changed.wait(), lookAgain
+		if err := p.readSettings(ctx); err != nil {
+			again = retry
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		case <-time.After(again):
+		}
+	}
+}
+
+// readSettings takes what the bucket holds, if it is legal. An error says that
+// it could not be read.
+func (p *Planner) readSettings(ctx context.Context) error {
+	s, err := p.Plans.Settings(ctx)
+	if err != nil && !errors.Is(err, planstore.ErrIllegalSettings) {
+		return fmt.Errorf("reading the settings of plans: %w", err)
+	}
+	p.settings.mu.Lock()
+	defer p.settings.mu.Unlock()
+	if err != nil {
+		p.refuse(err)
+		return nil
+	}
+	p.settings.fault = ""
+	if s != p.settings.last {
+		p.settings.last = s
+		p.written.fire()
+	}
+	return nil
+}
+
+// refuse keeps the last legal settings, the default ones if there were none,
+// and tells once why; p.settings.mu is held.
+func (p *Planner) refuse(err error) {
+	if p.settings.last.Policy == "" {
+		p.settings.last = plan.DefaultSettings()
+	}
+	if p.settings.fault == err.Error() {
+		return
+	}
+	p.settings.fault = err.Error()
+	p.Caller.Add("plan_settings_refused_total", 1)
+	p.Logger.Error("settings of plans refused; the last legal ones stay; mend them with `switchyard plan set`",
+		"error", err, "policy", p.settings.last.Policy, "grouping", p.settings.last.Grouping, "replicas", p.settings.last.Replicas)
+}
+
+// wanted is the settings to plan by.
+func (p *Planner) wanted(ctx context.Context) (plan.Settings, error) {
+	if s := p.lastSettings(); s.Policy != "" {
+		return s, nil
+	}
+	if err := p.readSettings(ctx); err != nil {
+		return plan.Settings{}, err
+	}
+	return p.lastSettings(), nil
+}
+
+func (p *Planner) lastSettings() plan.Settings {
+	p.settings.mu.Lock()
+	defer p.settings.mu.Unlock()
+	return p.settings.last
+}

@@ -1,0 +1,112 @@
+package planstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// SettingsKey is the key of the settings of plans.
+const SettingsKey = "settings"
+
+// ErrIllegalSettings says that what the bucket holds are no settings.
+var ErrIllegalSettings = errors.New("the bucket holds no legal settings of plans")
+
+// Settings reads the settings of the deployment's plans.
+func (s *Store) Settings(ctx context.Context) (plan.Settings, error) { return ReadSettings(ctx, s.kv) }
+
+// ChangeSettings is ChangeSettings in this store's bucket.
+func (s *Store) ChangeSettings(ctx context.Context, change plan.Settings) (plan.Settings, error) {
+	return ChangeSettings(ctx, s.kv, change)
+}
+
+// FollowKeys calls heard with every key of the bucket that is written, until
+// stop is called. What is written while the connection is away is not heard.
+func (s *Store) FollowKeys(heard func(key string)) (stop func(), err error) {
+	b, err := bus.AsBucket(s.kv)
+	if err != nil {
+		return nil, err
+	}
+	return b.Conn().FollowKeys(b.Bucket(), ">", func(key string, _ []byte, _ bool) { heard(key) })
+}
+
+// ReadSettings reads the settings in a bucket of plans: the default ones while
+// it has none.
+func ReadSettings(ctx context.Context, kv jetstream.KeyValue) (plan.Settings, error) {
+	s, _, err := readSettings(ctx, kv)
+	return s, err
+}
+
+func readSettings(ctx context.Context, kv jetstream.KeyValue) (s plan.Settings, revision uint64, err error) {
+	entry, err := kv.Get(ctx, SettingsKey)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return plan.DefaultSettings(), 0, nil
+	}
+	if err != nil {
+		return s, 0, fmt.Errorf("reading the settings of plans: %w", err)
+	}
+	s, err = DecodeSettings(entry.Value())
+	return s, entry.Revision(), err
+}
+
+// DecodeSettings reads the value of SettingsKey.
+func DecodeSettings(value []byte) (plan.Settings, error) {
+	p := &pb.PlanSettings{}
+	if err := proto.Unmarshal(value, p); err != nil {
+		return plan.Settings{}, fmt.Errorf("%w: decoding them: %w", ErrIllegalSettings, err)
+	}
+	s := plan.SettingsOf(p)
+	if err := s.Check(); err != nil {
+		return plan.Settings{}, fmt.Errorf("%w: %w", ErrIllegalSettings, err)
+	}
+	return s, nil
+}
+
+// changeTries is how often a change is tried that others' changes get before.
+const changeTries = 10
+
+// ChangeSettings replaces those settings that change names, and returns the new
+// ones; what is not legal in the bucket counts as the default ones.
+func ChangeSettings(ctx context.Context, kv jetstream.KeyValue, change plan.Settings) (plan.Settings, error) {
+	for range changeTries {
+		old, revision, err := readSettings(ctx, kv)
+		if err != nil && !errors.Is(err, ErrIllegalSettings) {
+			return old, err
+		}
+		if err != nil {
+			old = plan.DefaultSettings()
+		}
+		s := old.With(change)
+		if err := s.Check(); err != nil {
+			return s, err
+		}
+		err = writeSettings(ctx, kv, s, revision)
+		if !errors.Is(err, jetstream.ErrKeyExists) {
+			return s, err
+		}
+	}
+	return plan.Settings{}, fmt.Errorf("changing the settings of plans: others changed them meanwhile, %d times; try again", changeTries)
+}
+
+func writeSettings(ctx context.Context, kv jetstream.KeyValue, s plan.Settings, revision uint64) error {
+	body, err := proto.Marshal(s.Proto())
+	if err != nil {
+		return fmt.Errorf("encoding the settings of plans: %w", err)
+	}
+	if revision == 0 {
+		_, err = kv.Create(ctx, SettingsKey, body) // also behind a deletion
+	} else {
+		_, err = kv.Update(ctx, SettingsKey, body, revision)
+	}
+	if err != nil {
+		return fmt.Errorf("writing the settings of plans: %w", err)
+	}
+	return nil
+}

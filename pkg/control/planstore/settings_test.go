@@ -1,0 +1,84 @@
+package planstore
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/switchyard/switchyard/pkg/control/plan"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+func TestSettings(t *testing.T) {
+	kv := bucket(t)
+	read := func() plan.Settings {
+		t.Helper()
+		s, err := ReadSettings(t.Context(), kv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	change := func(by plan.Settings) {
+		t.Helper()
+		if s, err := ChangeSettings(t.Context(), kv, by); err != nil || s != read() {
+			t.Fatalf("%v, %v; want %v", s, err, read())
+		}
+	}
+	if s := read(); s != plan.DefaultSettings() {
+		t.Errorf("%v without any", s)
+	}
+	change(plan.Settings{Grouping: plan.ByExpert})
+	change(plan.Settings{Replicas: 3})
+	want := plan.Settings{Policy: plan.Static, Grouping: plan.ByExpert, Replicas: 3}
+	if s := read(); s != want {
+		t.Errorf("%v, want %v", s, want)
+	}
+	if _, err := ChangeSettings(t.Context(), kv, plan.Settings{Policy: "magic"}); err == nil || read() != want {
+		t.Errorf("%v; now %v", err, read())
+	}
+	erase(t, kv, SettingsKey)
+	change(plan.Settings{Replicas: 2})
+}
+
+// What is no settings is refused by name, and a change mends it.
+func TestIllegalSettings(t *testing.T) {
+	kv := bucket(t)
+	for says, spoil := range map[string]func(){
+		"decoding":       func() { putBytes(t, kv, SettingsKey, "\xff") },
+		`policy "magic"`: func() { put(t, kv, SettingsKey, &pb.PlanSettings{Policy: "magic"}) },
+		`no grouping ""`: func() { put(t, kv, SettingsKey, &pb.PlanSettings{Policy: "static"}) },
+		"replicas is 0":  func() { put(t, kv, SettingsKey, &pb.PlanSettings{Policy: "static", Grouping: "expert"}) },
+		"replicas is 99999": func() {
+			put(t, kv, SettingsKey, &pb.PlanSettings{Policy: "static", Grouping: "expert", Replicas: 99999})
+		},
+	} {
+		spoil()
+		if _, err := ReadSettings(t.Context(), kv); !errors.Is(err, ErrIllegalSettings) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %q", err, says)
+		}
+		s, err := ChangeSettings(t.Context(), kv, plan.Settings{Replicas: 2})
+		if want := plan.DefaultSettings().With(plan.Settings{Replicas: 2}); err != nil || s != want {
+			t.Errorf("%v, %v", s, err)
+		}
+	}
+}
+
+// Changes at the same time are all made.
+func TestSettingsConflict(t *testing.T) {
+	kv := bucket(t)
+	var changing sync.WaitGroup
+	for _, by := range []plan.Settings{{Grouping: plan.ByExpert}, {Replicas: 7}} {
+		changing.Go(func() {
+			if _, err := ChangeSettings(t.Context(), kv, by); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	changing.Wait()
+	s, err := ReadSettings(t.Context(), kv)
+	if want := (plan.Settings{Policy: plan.Static, Grouping: plan.ByExpert, Replicas: 7}); err != nil || s != want {
+		t.Errorf("%v, %v; want %v", s, err, want)
+	}
+}
