@@ -9,7 +9,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -26,7 +25,8 @@ func Plan(k plan.Known) (*plan.Decision, error) {
 	if len(room.places) == 0 {
 		return nil, fmt.Errorf("%w: none of %d hosts holds an expert of %d bytes", ErrNoRoom, len(k.Hosts), k.Model.ExpertBytes)
 	}
-	d := &plan.Decision{Reason: "static, round robin over " + room.names()}
+	d := &plan.Decision{Reason: fmt.Sprintf("static: round robin over %d hosts, grouping %s, replicas %d",
+		len(room.places), k.Settings.Grouping, k.Settings.Replicas)}
 	for _, l := range k.Model.MoELayers {
 		fs, err := layer(k, l, room)
 		if err != nil {
@@ -117,12 +117,4 @@ func (r *room) take(expert, replicas int) (on []string) {
 	}
 	slices.Sort(on)
 	return on
-}
-
-func (r *room) names() string {
-	ids := make([]string, len(r.places))
-	for i, p := range r.places {
-		ids[i] = p.id
-	}
-	return strings.Join(ids, ", ")
 }
