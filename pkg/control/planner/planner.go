@@ -109,7 +109,9 @@ func (p *Planner) Run(ctx context.Context) {
 	defer stop()
 	var following sync.WaitGroup
 	defer following.Wait()
-	following.Go(func() { p.followSettings(ctx) })
+	changed := p.settings.changed.wait()
+	_ = p.readSettings(ctx) // what fails is tried again
+	following.Go(func() { p.followSettings(ctx, changed) })
 	var said telemetry.Unrepeated
 	for pauses := pause.Between(settle, lastPause); p.awaitTurn(ctx); {
 		if err := p.contend(ctx, pauses); err != nil && ctx.Err() == nil {

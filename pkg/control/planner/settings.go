@@ -47,18 +47,19 @@ func (s *signal) fire() {
 	}
 }
 
-// followSettings keeps the settings up to date until ctx ends.
-func (p *Planner) followSettings(ctx context.Context) {
-	for {
-		changed, again := p.settings.changed.wait(), lookAgain
-		if err := p.readSettings(ctx); err != nil {
-			again = retry
-		}
+// followSettings keeps the settings up to date until ctx ends. changed is from
+// before they were read the first time.
+func (p *Planner) followSettings(ctx context.Context, changed <-chan struct{}) {
+	for again := retry; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-changed:
 		case <-time.After(again):
+		}
+		changed, again = p.settings.changed.wait(), lookAgain
+		if p.readSettings(ctx) != nil {
+			again = retry
 		}
 	}
 }

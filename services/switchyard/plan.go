@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/control/planstore"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/schemas"
+	"github.com/switchyard/switchyard/services/switchyard/plans"
+)
+
+// PlanCmd shows a model's plan and changes what plans are to be like.
+type PlanCmd struct {
+	Get   PlanGetCmd   `cmd:"" help:"Print the settings of plans and the plan: layers, functions, hosts."`
+	Set   PlanSetCmd   `cmd:"" help:"Change settings of plans; the planner follows at once."`
+	Watch PlanWatchCmd `cmd:"" help:"Print settings and layers, and each change with its reason as it comes."`
+}
+
+// PlanFrom says which model's plans.
+type PlanFrom struct {
+	Model string `default:"demo" help:"Model whose plans." placeholder:"NAME"`
+	JSON  bool   `name:"json" help:"Print JSON, one object a line."`
+
+	ConnectFlags `embed:""`
+}
+
+// PlanGetCmd prints the plan.
+type PlanGetCmd struct {
+	PlanFrom `embed:""`
+}
+
+// PlanSetCmd changes settings. Its flags are no variables: SWITCHYARD_REPLICAS
+// is of the streams.
+type PlanSetCmd struct {
+	PlanFrom `embed:""`
+
+	Policy   string `env:"-" help:"Who decides what is where: static." placeholder:"NAME"`
+	Grouping string `env:"-" help:"Experts of one function: planner (all of a layer on one host) or expert (one each)." placeholder:"KIND"`
+	Replicas *int   `env:"-" help:"Hosts that run each function, as far as there are so many with room." placeholder:"N"`
+}
+
+// PlanWatchCmd prints changes.
+type PlanWatchCmd struct {
+	PlanFrom `embed:""`
+}
+
+// open connects to the bucket of a model's plans.
+func (f PlanFrom) open(ctx context.Context, e *env) (*bus.Conn, jetstream.KeyValue, error) {
+	conn, err := e.connect(ctx, "plan", f.ConnectFlags)
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.ConnectTimeout)
+	defer cancel()
+	kv, err := plans.Open(ctx, conn.JetStream(), schemas.Streams{Subjects: schemas.NewSubjects(e.Prefix, f.Model)})
+	if err != nil {
+		conn.Close()
+		return nil, nil, err
+	}
+	return conn, kv, nil
+}
+
+// Run prints the plan.
+func (c *PlanGetCmd) Run(ctx context.Context, e *env) error {
+	conn, kv, err := c.open(ctx, e)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, c.ConnectTimeout)
+	defer cancel()
+	state, err := plans.Read(ctx, kv, c.Model)
+	if err != nil {
+		return err
+	}
+	return state.Print(e.out, c.JSON)
+}
+
+// Run changes settings and prints all of them.
+func (c *PlanSetCmd) Run(ctx context.Context, e *env) error {
+	change, err := c.change()
+	if err != nil {
+		return err
+	}
+	conn, kv, err := c.open(ctx, e)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, c.ConnectTimeout)
+	defer cancel()
+	now, err := planstore.ChangeSettings(ctx, kv, change)
+	if err != nil {
+		return err
+	}
+	return plans.FromPlan(now).Print(e.out, c.JSON)
+}
+
+// change is what the flags name, checked before anything is dialled.
+func (c *PlanSetCmd) change() (plan.Settings, error) {
+	change := plan.Settings{Policy: c.Policy, Grouping: plan.Grouping(c.Grouping)}
+	if c.Replicas != nil {
+		if change.Replicas = *c.Replicas; change.Replicas < 1 {
+			return change, usage(fmt.Errorf("--replicas is %d; it must be 1 to %d", change.Replicas, plan.MaxReplicas))
+		}
+	}
+	if change == (plan.Settings{}) {
+		return change, usage(errors.New("nothing to set; give --policy, --grouping or --replicas"))
+	}
+	if err := plan.DefaultSettings().With(change).Check(); err != nil {
+		return change, usage(fmt.Errorf("these settings cannot be set: %w", err))
+	}
+	return change, nil
+}
+
+// Run prints changes until a signal, which is how it is meant to end.
+func (c *PlanWatchCmd) Run(ctx context.Context, e *env) error {
+	conn, kv, err := c.open(ctx, e)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return plans.Watch{Conn: conn, KV: kv, Model: c.Model, Patience: c.ConnectTimeout, JSON: c.JSON}.Run(ctx, e.out)
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/transport/natsserver"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/switchyard/plans"
+)
+
+// planned is a server with expert hosts.
+type planned struct {
+	t   *testing.T
+	url string
+}
+
+func startPlanned(t *testing.T, hosts int) *planned {
+	t.Helper()
+	srv, err := natsserver.Start(natsserver.Settings{StoreDir: t.TempDir(), Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.Shutdown)
+	p := &planned{t, srv.URL()}
+	for range hosts {
+		startProbed(t, "expert", p.url)
+	}
+	return p
+}
+
+func (p *planned) plan(args ...string) result {
+	return invoke("", append([]string{"--nats", p.url, "plan"}, args...)...)
+}
+
+// get is the plan; without layers while there is none.
+func (p *planned) get() (s plans.State) {
+	p.t.Helper()
+	if got := p.plan("get", "--json"); got.code == 0 {
+		if err := json.Unmarshal([]byte(got.out), &s); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// await waits until all functions of all layers are as wanted.
+func (p *planned) await(what string, ok func(plans.Function) bool) plans.State {
+	p.t.Helper()
+	for limit := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		s := p.get()
+		bad := slices.ContainsFunc(s.Layers, func(l plans.Layer) bool {
+			return slices.ContainsFunc(l.Functions, func(f plans.Function) bool { return !ok(f) })
+		})
+		if len(s.Layers) > 0 && !bad {
+			return s
+		}
+		if time.Now().After(limit) {
+			p.t.Fatalf("never: %s; the plan is %+v", what, s)
+		}
+	}
+}
+
+// hosts are those of a state.
+func hosts(s plans.State) (all []string) {
+	for _, l := range s.Layers {
+		for _, f := range l.Functions {
+			all = append(all, f.Hosts...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Settings that the command line sets lead to another plan, whichever host plans.
+func TestPlanSet(t *testing.T) {
+	p := startPlanned(t, 2)
+	p.await("two hosts", func(plans.Function) bool { return len(hosts(p.get())) == 2 })
+	seen := &sharedText{}
+	ctx, stop := context.WithCancel(t.Context())
+	watching := make(chan int, 1)
+	go func() {
+		args := []string{"--nats", p.url, "plan", "watch", "--json"}
+		watching <- runUntil(ctx, args, stdio{in: strings.NewReader(""), out: seen, err: io.Discard})
+	}()
+	if got := p.plan("set", "--grouping", "expert", "--replicas", "2"); got.code != 0 || got.out != "policy static, grouping expert, replicas 2\n" {
+		t.Fatalf("%+v", got)
+	}
+	s := p.await("one function an expert", func(f plans.Function) bool { return len(f.Experts) == 1 && len(f.Hosts) == 2 })
+	if s.Settings.Grouping != "expert" || !strings.Contains(s.Layers[0].Reason, "grouping expert, replicas 2") {
+		t.Errorf("%+v", s)
+	}
+	p.until("a change of layer 7", func() bool {
+		return strings.Contains(seen.String(), `"layer":7`) && strings.Contains(seen.String(), "grouping expert, replicas 2")
+	})
+	stop()
+	if code := <-watching; code != exitDone {
+		t.Errorf("watching ended with %d:\n%s", code, seen)
+	}
+	if got := p.plan("get"); got.code != 0 || !strings.Contains(got.out, "layer 0, version ") || !strings.Contains(got.out, "  experts 0  on expert-") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func (p *planned) until(what string, ok func() bool) {
+	p.t.Helper()
+	for limit := time.Now().Add(30 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(limit) {
+			p.t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// Of the planners of several hosts one plans: its epoch is in all layers, and
+// the lease is of one of the hosts.
+func TestOnePlans(t *testing.T) {
+	p := startPlanned(t, 2)
+	s := p.await("two hosts", func(plans.Function) bool { return len(hosts(p.get())) == 2 })
+	nc, err := nats.Connect(p.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease := &pb.Lease{}
+	read(t, js, "switchyard_leases_demo", "planner", lease)
+	if !slices.Contains(hosts(s), lease.Owner) {
+		t.Errorf("%s has the lease; the hosts are %v", lease.Owner, hosts(s))
+	}
+	for _, key := range []string{"0", "7"} {
+		layer := &pb.LayerPlan{}
+		if read(t, js, "switchyard_plans_demo", key, layer); layer.WriterEpoch != lease.Epoch {
+			t.Errorf("layer %s was written in epoch %d; the lease's is %d", key, layer.WriterEpoch, lease.Epoch)
+		}
+	}
+}
+
+func read(t *testing.T, js jetstream.JetStream, bucket, key string, into proto.Message) {
+	t.Helper()
+	kv, err := js.KeyValue(t.Context(), bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry, err := kv.Get(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := proto.Unmarshal(entry.Value(), into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What cannot be set is refused before anything is dialled.
+func TestPlanUsage(t *testing.T) {
+	for says, args := range map[string][]string{
+		`there is no policy "magic"; there is: static`:               {"set", "--policy", "magic"},
+		`there is no grouping "pair"; there are: planner and expert`: {"set", "--grouping", "pair"},
+		"--replicas is 0; it must be 1 to 1024":                      {"set", "--replicas", "0"},
+		"replicas is 1025; it must be 1 to 1024":                     {"set", "--replicas", "1025"},
+		"nothing to set; give --policy, --grouping or --replicas":    {"set"},
+		`expected one of "get", "set", "watch"`:                      {},
+		`unexpected argument fly`:                                    {"fly"},
+		`--connect-timeout is 0s`:                                    {"watch", "--connect-timeout", "0s"},
+	} {
+		if got := invoke("", append([]string{"plan"}, args...)...); got.code != exitUsage || !strings.Contains(got.err, says) {
+			t.Errorf("%v: %+v, want %q", args, got, says)
+		}
+	}
+	if got := invoke("", "plan", "get", "--nats", "nats://127.0.0.1:1", "--connect-timeout", "200ms"); got.code != exitNoServer {
+		t.Errorf("%+v", got)
+	}
+	f := startFake(t)
+	if got := f.invoke("", "plan", "get"); got.code != exitFailed || !strings.Contains(got.err, `nobody has served model "demo"`) {
+		t.Errorf("%+v", got)
+	}
+	for flag, says := range map[string]string{"--grouping=pair": `no grouping "pair"`, "--replication=-1": "replicas is -1"} {
+		if got := invoke("", "up", flag); got.code != exitUsage || !strings.Contains(got.err, says) {
+			t.Errorf("%+v, want %q", got, says)
+		}
+	}
+	if got := invoke("", "expert", "--grouping=expert"); got.code != exitUsage || !strings.Contains(got.err, "unknown flag --grouping") {
+		t.Errorf("%+v", got)
+	}
+}

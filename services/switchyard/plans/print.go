@@ -1,0 +1,102 @@
+package plans
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Text is the state for people: the settings, and each layer with its functions.
+func (s *State) Text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "model %s: %s\n", s.Model, s.Settings.Text())
+	if len(s.Layers) == 0 {
+		b.WriteString("no plan is written yet\n")
+	}
+	for _, l := range s.Layers {
+		fmt.Fprintf(&b, "\n%s\n", l.Text())
+		for _, f := range l.Functions {
+			fmt.Fprintf(&b, "  %.64s  experts %s  on %s\n", f.ID, ranges(f.Experts), clean(strings.Join(f.Hosts, ", ")))
+		}
+	}
+	return b.String()
+}
+
+// Text is the settings on a line.
+func (s Settings) Text() string {
+	if s.Error != "" {
+		return "settings refused: " + clean(s.Error)
+	}
+	text := fmt.Sprintf("policy %s, grouping %s, replicas %d", s.Policy, s.Grouping, s.Replicas)
+	if s.Default {
+		text += " (the defaults; nobody has set any)"
+	}
+	return text
+}
+
+// Text is the layer on a line, without its functions.
+func (l Layer) Text() string {
+	if l.Error != "" {
+		return fmt.Sprintf("layer %d: %s", l.Layer, clean(l.Error))
+	}
+	text := fmt.Sprintf("layer %d, version %d, %d functions", l.Layer, l.Version, len(l.Functions))
+	if l.Reason != "" {
+		text += ": " + clean(l.Reason)
+	}
+	return text
+}
+
+// clean makes what others wrote fit for a terminal's line.
+func clean(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return '?'
+		}
+		return r
+	}, text)
+}
+
+// ranges writes ids in few words: 0-3,7.
+func ranges(ids []uint32) string {
+	var parts []string
+	for i := 0; i < len(ids); {
+		j := i
+		for j+1 < len(ids) && ids[j+1] == ids[j]+1 {
+			j++
+		}
+		part := fmt.Sprint(ids[i])
+		if j > i {
+			part += fmt.Sprintf("-%d", ids[j])
+		}
+		parts = append(parts, part)
+		i = j + 1
+	}
+	return strings.Join(parts, ",")
+}
+
+// printer writes texts or JSON lines.
+type printer struct {
+	w    io.Writer
+	json bool
+}
+
+func (p printer) print(v any, text string) (err error) {
+	if p.json {
+		err = json.NewEncoder(p.w).Encode(v)
+	} else {
+		_, err = fmt.Fprint(p.w, text)
+	}
+	if err != nil {
+		return fmt.Errorf("writing what there is: %w", err)
+	}
+	return nil
+}
+
+// Print writes the state, as one JSON object or for people.
+func (s *State) Print(w io.Writer, asJSON bool) error { return printer{w, asJSON}.print(s, s.Text()) }
+
+// Print writes the settings, as one JSON object or for people.
+func (s Settings) Print(w io.Writer, asJSON bool) error {
+	return printer{w, asJSON}.print(s, s.Text()+"\n")
+}

@@ -1,0 +1,148 @@
+// Package plans shows the settings of a model's plans and the plan itself as
+// they lie in their bucket, and changes the settings. It knows no model, so
+// what it shows is what is written, legal for the model or not.
+package plans
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/control/planstore"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// State is what the bucket holds. Its JSON form is what `plan get --json` prints.
+type State struct {
+	Model    string   `json:"model"`
+	Settings Settings `json:"settings"`
+	Layers   []Layer  `json:"layers"`
+}
+
+// Settings are what plans are to be like.
+type Settings struct {
+	Policy   string        `json:"policy"`
+	Grouping plan.Grouping `json:"grouping"`
+	Replicas int           `json:"replicas"`
+	// Default says that nobody has set any.
+	Default bool `json:"default,omitempty"`
+	// Error says why those in the bucket are refused; the others are 0 then.
+	Error string `json:"error,omitempty"`
+}
+
+// Layer is the plan of one layer.
+type Layer struct {
+	Layer     int        `json:"layer"`
+	Version   uint64     `json:"version"`
+	Reason    string     `json:"reason"`
+	Functions []Function `json:"functions"`
+	Error     string     `json:"error,omitempty"`
+}
+
+// Function is a set of experts and the hosts that are to run it.
+type Function struct {
+	ID      string   `json:"id"`
+	Experts []uint32 `json:"experts"`
+	Hosts   []string `json:"hosts"`
+}
+
+// Open returns a model's bucket of plans.
+func Open(ctx context.Context, js jetstream.JetStream, s schemas.Streams) (jetstream.KeyValue, error) {
+	kv, err := js.KeyValue(ctx, s.Bucket("plans"))
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		return nil, fmt.Errorf("nobody has served model %q here under prefix %q; check --model, or start it with `switchyard up`", s.Model, s.Prefix)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening the bucket of plans: %w", err)
+	}
+	return kv, nil
+}
+
+// Read returns what a model's bucket holds now.
+func Read(ctx context.Context, kv jetstream.KeyValue, model string) (*State, error) {
+	values, err := readAll(ctx, kv)
+	if err != nil {
+		return nil, fmt.Errorf("reading the plans of model %s: %w", model, err)
+	}
+	s := &State{Model: model, Settings: decodeSettings(values[planstore.SettingsKey])}
+	reason := decodeReason(values[planstore.HeadKey])
+	for key, body := range values {
+		if number, err := strconv.ParseUint(key, 10, 16); err == nil {
+			l := decodeLayer(int(number), body)
+			l.Reason = reason
+			s.Layers = append(s.Layers, l)
+		}
+	}
+	slices.SortFunc(s.Layers, func(a, b Layer) int { return cmp.Compare(a.Layer, b.Layer) })
+	return s, nil
+}
+
+// readAll returns the bucket's values by key.
+func readAll(ctx context.Context, kv jetstream.KeyValue) (map[string][]byte, error) {
+	watcher, err := kv.WatchAll(ctx, jetstream.IgnoreDeletes())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = watcher.Stop() }()
+	values := map[string][]byte{}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case entry, open := <-watcher.Updates():
+			switch {
+			case !open:
+				return nil, errors.New("the server ended the watch")
+			case entry == nil:
+				return values, nil
+			}
+			values[entry.Key()] = entry.Value()
+		}
+	}
+}
+
+func decodeSettings(body []byte) Settings {
+	if body == nil {
+		s := FromPlan(plan.DefaultSettings())
+		s.Default = true
+		return s
+	}
+	s, err := planstore.DecodeSettings(body)
+	if err != nil {
+		return Settings{Error: err.Error()}
+	}
+	return FromPlan(s)
+}
+
+// FromPlan is legal settings' form here.
+func FromPlan(s plan.Settings) Settings {
+	return Settings{Policy: s.Policy, Grouping: s.Grouping, Replicas: s.Replicas}
+}
+
+func decodeReason(body []byte) string {
+	head := &pb.PlanHead{}
+	if proto.Unmarshal(body, head) != nil {
+		return ""
+	}
+	return head.Reason
+}
+
+func decodeLayer(number int, body []byte) Layer {
+	lp := &pb.LayerPlan{}
+	if err := proto.Unmarshal(body, lp); err != nil {
+		return Layer{Layer: number, Error: fmt.Sprintf("what is written there is no plan: %v", err)}
+	}
+	l := Layer{Layer: number, Version: lp.Version, Functions: []Function{}}
+	for _, f := range lp.Functions {
+		l.Functions = append(l.Functions, Function{ID: f.Id, Experts: f.Experts, Hosts: f.Hosts})
+	}
+	return l
+}
