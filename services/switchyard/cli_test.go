@@ -33,6 +33,7 @@ func TestUsage(t *testing.T) {
 		{"no patience", []string{"top", "--connect-timeout", "0s"}, 2, "--connect-timeout is 0s"},
 		{"KV below a page", []string{"up", "--kv-memory", "1KiB"}, 2, "switchyard: --kv-memory is 1024 bytes; a page of model demo has 262144"},
 		{"memory below an expert", []string{"up", "--expert-memory", "1KiB"}, 2, "switchyard: --expert-memory is 1024 bytes; an expert of model demo has 196608"},
+		{"copies of a stream", []string{"up", "--replicas", "6"}, 2, "switchyard: --replicas is 6; NATS keeps at most 5 copies of a stream"},
 		{"beyond the model", []string{"up", "--max-model-len", "513"}, 2, "switchyard: --max-model-len is 513; model demo was made for at most 512 positions"},
 		{"traces to a word", []string{"gate", "--otlp-endpoint", "foo"}, 2, `otlp-endpoint "foo"`},
 		{"no such model", []string{"gate", "--model", "/nonexistent"}, 2, "opening model /nonexistent"},
@@ -114,7 +115,7 @@ func TestBadConfig(t *testing.T) {
 		{"wrong type's line", "prompt:\n  max-tokens: many\n", `yaml:2: expected a valid 32 bit int but got "many"`},
 		{"mapping for a value", "nats:\n  url: x\n", `yaml:1: "nats" has keys of its own`},
 		{"mapping for a number", "prompt:\n  max-tokens: {a: 1}\n", `yaml:2: "prompt: max-tokens" has keys of its own`},
-		{"list for a value", "nats: [a, b]\n", "yaml:1: "},
+		{"list for a value", "nats: [a, b]\n", "yaml:1: a list stands where one value is wanted"},
 		{"none of a set", "log-level: loud\n", `yaml:1: "loud" is none of debug,info,warn,error`},
 		{"twice", "nats: a\nnats: b\n", `yaml:2: "nats" is already defined in line 1`},
 	}

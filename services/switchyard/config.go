@@ -146,6 +146,9 @@ func try(flag *kong.Flag, value any) error {
 	if target.Kind() == reflect.Pointer {
 		target.Set(reflect.New(target.Type().Elem()))
 	}
+	if _, list := value.([]any); list && !flag.IsSlice() {
+		return errors.New("a list stands where one value is wanted")
+	}
 	scan := kong.Scan().PushTyped(value, kong.FlagValueToken)
 	if err := flag.Mapper.Decode(&kong.DecodeContext{Value: flag.Value, Scan: scan}, target); err != nil {
 		return err

@@ -85,9 +85,15 @@ func (f ModelFlags) check() error {
 	if f.MaxModelLen < 0 || f.Threads < 0 || f.Replicas < 0 {
 		return usage(errors.New("--max-model-len, --threads and --replicas cannot be negative"))
 	}
+	if f.Replicas > mostReplicas {
+		return usage(fmt.Errorf("--replicas is %d; NATS keeps at most %d copies of a stream", f.Replicas, mostReplicas))
+	}
 	_, err := f.logBytes()
 	return err
 }
+
+// mostReplicas is how many copies of a stream a NATS cluster keeps.
+const mostReplicas = 5
 
 // leastLog is the smallest bound of the token log that is of use.
 const leastLog = 1 << 20
