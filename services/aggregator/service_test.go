@@ -1,59 +1,23 @@
 package aggregator
 
 import (
-	"log/slog"
 	"runtime"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
-	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/internal/testkit/testdeployment"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
-	"github.com/switchyard/switchyard/pkg/process/deployment"
-	"github.com/switchyard/switchyard/pkg/process/telemetry"
-	"github.com/switchyard/switchyard/pkg/transport/bus"
-	"github.com/switchyard/switchyard/pkg/transport/natsserver"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// open is a deployment of the synthetic model on a server of the test's own.
-func open(t *testing.T) *deployment.Deployment {
-	t.Helper()
-	srv, err := natsserver.Start(natsserver.Settings{StoreDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(srv.Shutdown)
-	quiet := slog.New(slog.DiscardHandler)
-	conn, err := bus.Connect(t.Context(), bus.Config{}, bus.Settings{InProcess: srv, Logger: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	m, err := model.Synthetic("tiny", 7)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tel, err := telemetry.Setup(t.Context(), telemetry.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := deployment.Open(t.Context(), deployment.Settings{
-		Conn: conn, Model: m, Prefix: "switchyard", Hops: schemas.HopsUnacked, Wire: tensor.BF16, Telemetry: tel, Logger: quiet,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
-
 // Small partials that claim large groups cost what they carry.
 func TestClaimsOverTheWire(t *testing.T) {
-	d := open(t)
+	d := testdeployment.Open(t)
 	s := New(d)
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -69,9 +33,7 @@ func TestClaimsOverTheWire(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for limit := time.Now().Add(20 * time.Second); s.openGroups() < messages && time.Now().Before(limit); {
-		time.Sleep(time.Millisecond)
-	}
+	testkit.Eventually(t, "all groups", func() bool { return s.openGroups() == messages })
 	if n, grown := s.openGroups(), heap()-before; n != messages || grown > messages*16<<10 {
 		t.Errorf("%d open groups have taken %d bytes", n, grown)
 	}

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/internal/testkit/testdeployment"
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/device/devicetest"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
@@ -52,7 +53,7 @@ func (l *lockedBuffer) String() string {
 // startHost starts one with room for so many experts; 0 is no limit.
 func startHost(t *testing.T, room int) *host {
 	t.Helper()
-	d := open(t)
+	d := testdeployment.Open(t)
 	spec := d.Model.Spec
 	h := &host{t: t, fake: devicetest.NewFake(spec.Layers, spec.Experts, device.Settings{Budget: int64(room) * devicetest.Bytes})}
 	d.Logger = slog.New(slog.NewTextHandler(&h.log, nil))
@@ -341,7 +342,7 @@ func TestPlanAfterRefusal(t *testing.T) {
 }
 
 func TestBudgetBelowOneExpert(t *testing.T) {
-	d := open(t)
+	d := testdeployment.Open(t)
 	one := New(d, Config{}).expertBytes
 	for budget, says := range map[uint64]string{0: "", one: "", one - 1: fmt.Sprintf("is %d bytes; an expert of model tiny has %d", one-1, one)} {
 		err := Config{MemoryBudget: budget}.Check(d.Model)

@@ -2,60 +2,19 @@ package expert
 
 import (
 	"context"
-	"log/slog"
 	"maps"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/switchyard/switchyard/kernels/pool"
-	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/internal/testkit/testdeployment"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/policy/static"
-	"github.com/switchyard/switchyard/pkg/process/deployment"
-	"github.com/switchyard/switchyard/pkg/process/telemetry"
-	"github.com/switchyard/switchyard/pkg/transport/bus"
-	"github.com/switchyard/switchyard/pkg/transport/natsserver"
-	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
-
-// open is a deployment of the synthetic model on a server of the test's own.
-func open(t *testing.T) *deployment.Deployment {
-	t.Helper()
-	srv, err := natsserver.Start(natsserver.Settings{StoreDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(srv.Shutdown)
-	quiet := slog.New(slog.DiscardHandler)
-	conn, err := bus.Connect(t.Context(), bus.Config{}, bus.Settings{InProcess: srv, Logger: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	m, err := model.Synthetic("tiny", 7)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tel, err := telemetry.Setup(t.Context(), telemetry.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := pool.New(1)
-	t.Cleanup(p.Close)
-	d, err := deployment.Open(t.Context(), deployment.Settings{
-		Conn: conn, Model: m, Pool: p, Prefix: "switchyard", Hops: schemas.HopsUnacked, Wire: tensor.BF16, Telemetry: tel, Logger: quiet,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
 
 // run lets something run until the test ends.
 func run(t *testing.T, f func(ctx context.Context)) {
@@ -68,7 +27,7 @@ func run(t *testing.T, f func(ctx context.Context)) {
 // A host that does not get on answers no call, so the plan is soon without it.
 func TestStuckHostIsMute(t *testing.T) {
 	t.Parallel()
-	d := open(t)
+	d := testdeployment.Open(t)
 	s := New(d, Config{})
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -103,7 +62,7 @@ func TestStuckHostIsMute(t *testing.T) {
 
 // A planner that has just begun to listen leaves nobody out who is here.
 func TestPlannerHearsEverybody(t *testing.T) {
-	d := open(t)
+	d := testdeployment.Open(t)
 	var hosts []plan.Host
 	for _, id := range []string{"expert-a", "expert-b", "expert-c"} {
 		p := d.NewPresence(id, "expert")

@@ -13,16 +13,7 @@ const askBody = `{"request_id":"one","text":"hi","max_tokens":400}`
 // mute makes the stream of prompts store without acknowledging.
 func (r *rig) mute() {
 	r.t.Helper()
-	js := r.d.Conn.JetStream()
-	s, err := js.Stream(r.ctx(), r.d.Streams.Prompts().Name)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	config := s.CachedInfo().Config
-	config.NoAck = true
-	if _, err := js.UpdateStream(r.ctx(), config); err != nil {
-		r.t.Fatal(err)
-	}
+	r.alter(r.d.Streams.Prompts().Name, func(c *jetstream.StreamConfig) { c.NoAck = true })
 }
 
 // An ask whose storing is not acknowledged has one end: its answer, if it was
@@ -133,22 +124,28 @@ func (r *rig) stored() uint64 {
 	return s.CachedInfo().State.LastSeq
 }
 
-// A prompt is not cancelled by a repeated ask that goes away.
+// A prompt is not cancelled by a repeated ask that goes away, as an ask without a
+// prompt is.
 func TestRepeatDoesNotCancelPrompt(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 2)
 	r.prompt(askBody)
 	w := r.claim("one")
 	r.append(w, token(0))
-	again := r.inbox()
+	again, alone := r.inbox(), r.inbox()
 	r.send(r.d.Subjects.Ask(), again.subject, []byte(askBody), nil)
 	r.eventually("the repeat's first chunk", func() bool { return len(again.chunks()) > 0 })
 	again.leave()
-	for i := 1; i < 10; i++ {
-		r.append(w, token(i))
-		time.Sleep(heldWithin / 5)
-	}
-	time.Sleep(2 * cancelGrace)
+	r.append(w, token(1)) // finds nobody
+	r.send(r.d.Subjects.Ask(), alone.subject, []byte(`{"request_id":"two","text":"hi","max_tokens":400}`), nil)
+	other, i := r.claim("two"), 0
+	alone.leave()
+	r.eventually("the end of what only the ask wants", func() bool {
+		_ = other.Append(token(i)) // fails when the request is cancelled
+		i++
+		r.append(w, token(i+1))
+		return r.terminal("two") != nil
+	})
 	if end := r.terminal("one"); end != nil {
 		t.Errorf("ended by %v", end)
 	}

@@ -142,7 +142,9 @@ func TestReplayBeforeIntake(t *testing.T) {
 	r.prompt(askBody)
 	got := r.inbox()
 	r.replay(got, 0)
-	time.Sleep(200 * time.Millisecond)
+	bad := r.inbox()
+	r.send(r.d.Subjects.Replay(), bad.subject, []byte("{"), nil)
+	bad.end() // the replica has seen both
 	if n := len(got.all()); n > 0 {
 		t.Fatalf("answered with %v", got.chunks())
 	}

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
@@ -156,11 +157,7 @@ func (r *rig) ctx() context.Context {
 
 func (r *rig) eventually(what string, cond func() bool) {
 	r.t.Helper()
-	for deadline := time.Now().Add(15 * time.Second); !cond(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			r.t.Fatalf("%s: not in 15 s", what)
-		}
-	}
+	testkit.Eventually(r.t, what, cond)
 }
 
 // send publishes as a producer; the server has it when send returns.

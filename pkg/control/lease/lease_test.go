@@ -137,13 +137,28 @@ func (r *rig) leave() {
 	r.mu.Unlock()
 }
 
+// awaitRenewals waits until the lease was written n more times.
+func (r *rig) awaitRenewals(n uint64) {
+	r.t.Helper()
+	kv := r.bucket()
+	revision := func() uint64 {
+		e, err := kv.Get(r.t.Context(), "duty")
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		return e.Revision()
+	}
+	first := revision()
+	r.eventually("the lease is renewed", func() bool { return revision() >= first+n })
+}
+
 func TestReleaseHandsOverAtOnce(t *testing.T) {
 	r, place := newRig(t), bus.Place{Incarnation: 7, Sequence: 42}
 	stop := r.contend("a", r.bucket(), func(h *Held) { h.SetPosition(bus.Place{Incarnation: 7, Sequence: 41}); h.SetPosition(place) })
 	r.await("a+")
 	position := make(chan bus.Place, 1)
 	r.contend("b", r.bucket(), func(h *Held) { position <- h.Position() })
-	time.Sleep(ttl) // b must not take what a renews
+	r.awaitRenewals(4) // for longer than ttl: b must not take what a renews
 	start := time.Now()
 	stop()
 	r.await("a+ a- b+")

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -138,7 +139,10 @@ func TestOutageBlamesNobody(t *testing.T) {
 	await(t, v, time.Second, "a")
 	changed := v.Changed()
 	srv.Shutdown()
-	time.Sleep(TTL + 200*time.Millisecond) // the outage is longer than a member may be silent
+	testkit.Eventually(t, "the watcher is cut off", func() bool { return !v.conn.Connected() })
+	for range 2 * TTL / tick { // the outage is longer than a member may be silent
+		v.listen(tick)
+	}
 	srv = start(t, dir, addr)
 	defer srv.Shutdown()
 	for deadline := time.Now().Add(TTL); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {

@@ -244,11 +244,16 @@ func (v *View) age(ctx context.Context) {
 			return
 		case <-ticker.C:
 			now := time.Now()
-			if v.conn.Connected() {
-				v.expire(min(now.Sub(last), maxTick))
-			}
+			v.listen(now.Sub(last))
 			last = now
 		}
+	}
+}
+
+// listen counts the time that has passed, if anybody could be heard meanwhile.
+func (v *View) listen(passed time.Duration) {
+	if v.conn.Connected() {
+		v.expire(min(passed, maxTick))
 	}
 }
 

@@ -13,9 +13,8 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/internal/testkit/testserver"
 	"github.com/switchyard/switchyard/pkg/control/plan"
-	"github.com/switchyard/switchyard/pkg/transport/bus"
-	"github.com/switchyard/switchyard/pkg/transport/natsserver"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -25,17 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // bucket is an empty bucket on a server of the test's own.
 func bucket(t *testing.T) jetstream.KeyValue {
 	t.Helper()
-	srv, err := natsserver.Start(natsserver.Settings{StoreDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(srv.Shutdown)
-	conn, err := bus.Connect(t.Context(), bus.Config{}, bus.Settings{InProcess: srv, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	kv, err := conn.EnsureBucket(t.Context(), 1, "plans", 0)
+	kv, err := testserver.Connect(t).EnsureBucket(t.Context(), 1, "plans", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/switchyard/switchyard/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -76,15 +78,6 @@ func trio() (a, b, c *fake, log *journal) {
 	return &fake{name: "a", log: log}, &fake{name: "b", log: log}, &fake{name: "c", log: log}, log
 }
 
-func await(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); !cond(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s did not happen in 5 s", what)
-		}
-	}
-}
-
 // runUntilAll runs a group, ends its context once all its services run, and returns Run's result.
 func runUntilAll(t *testing.T, g *Group, log *journal) error {
 	t.Helper()
@@ -92,7 +85,7 @@ func runUntilAll(t *testing.T, g *Group, log *journal) error {
 	defer cancel()
 	result := make(chan error, 1)
 	go func() { result <- Run(ctx, g, time.Second) }()
-	await(t, "running", func() bool { return log.has("run a") && log.has("run b") && log.has("run c") })
+	testkit.Eventually(t, "running", func() bool { return log.has("run a") && log.has("run b") && log.has("run c") })
 	cancel()
 	return <-result
 }
@@ -164,7 +157,7 @@ func TestStopIsBounded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	result := make(chan error, 1)
 	go func() { result <- Run(ctx, g, 20*time.Millisecond) }()
-	await(t, "running", func() bool { return log.has("run b") })
+	testkit.Eventually(t, "running", func() bool { return log.has("run b") })
 	cancel()
 	err := <-result
 	if err == nil || !strings.Contains(err.Error(), "stopping b: its Run did not return") {
@@ -206,7 +199,7 @@ func TestReady(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	result := make(chan error, 1)
 	go func() { result <- Run(ctx, g, time.Second) }()
-	await(t, "running", func() bool { return log.has("run b") })
+	testkit.Eventually(t, "running", func() bool { return log.has("run b") })
 	if err := g.Ready(); err == nil || err.Error() != "b: layer 3 is cold" {
 		t.Error(err)
 	}

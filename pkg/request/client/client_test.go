@@ -13,6 +13,8 @@ import (
 	"go.uber.org/goleak"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+
+	"github.com/switchyard/switchyard/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -172,7 +174,7 @@ func TestNeverACleanEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	go func() {
-		await(t, func() bool { _, replays, _ := f.counts(); return replays >= 2 })
+		testkit.Eventually(t, "two replays", func() bool { _, replays, _ := f.counts(); return replays >= 2 })
 		cancel()
 	}()
 	text, last, err := read(stream)
@@ -273,7 +275,7 @@ func TestCancel(t *testing.T) {
 			cancel()
 		}
 	}
-	await(t, func() bool { _, _, cancelled := f.counts(); return cancelled == 1 })
+	testkit.Eventually(t, "a cancellation", func() bool { _, _, cancelled := f.counts(); return cancelled == 1 })
 	if f.cancelled[0] != "one" {
 		t.Errorf("cancelled %v", f.cancelled)
 	}
@@ -377,14 +379,4 @@ func code(err error) string {
 		return typed.Code
 	}
 	return ""
-}
-
-func await(t *testing.T, cond func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); !cond(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Error("it did not happen in 5 s")
-			return
-		}
-	}
 }

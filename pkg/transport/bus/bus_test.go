@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -104,16 +105,6 @@ func flush(ctx context.Context, h *Hop) error {
 	return h.conn.nc.FlushWithContext(ctx)
 }
 
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
-		if ok() {
-			return
-		}
-	}
-	t.Fatalf("never: %s", what)
-}
-
 func names(h schemas.Hops) schemas.Streams {
 	return schemas.Streams{Subjects: schemas.NewSubjects("test", "m"), Hops: h}
 }
@@ -149,7 +140,7 @@ func TestHopDelivers(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				eventually(t, "all delivered", func() bool { return got.Load() == 500 })
+				testkit.Eventually(t, "all delivered", func() bool { return got.Load() == 500 })
 				if err := flush(r.ctx(), h); err != nil {
 					t.Error(err)
 				}
@@ -220,7 +211,7 @@ func TestReplicasShare(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			eventually(t, "all handled", func() bool { return shares[0].Load()+shares[1].Load() == 400 })
+			testkit.Eventually(t, "all handled", func() bool { return shares[0].Load()+shares[1].Load() == 400 })
 			if a, b := shares[0].Load(), shares[1].Load(); min(a, b) < 100 {
 				t.Errorf("shares %d and %d", a, b)
 			}
@@ -246,7 +237,7 @@ func TestHopSurvivesRestart(t *testing.T) {
 			for range 2 {
 				r.restart()
 				back, before := time.Now(), got.Load()
-				eventually(t, "a message after the restart", func() bool {
+				testkit.Eventually(t, "a message after the restart", func() bool {
 					_ = h.Send(r.ctx(), s.Subjects.Hidden(0), hidden(10)) // may fail while disconnected
 					return got.Load() > before
 				})
@@ -283,17 +274,17 @@ func TestHopSurvivesDeletion(t *testing.T) {
 				}
 			}
 			send()
-			eventually(t, "delivered", func() bool { return got.Load() == 1 })
+			testkit.Eventually(t, "delivered", func() bool { return got.Load() == 1 })
 			start := time.Now()
 			if err := del(r); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "rebuilt", func() bool { return r.obs.rebuilt.Load() > 0 })
+			testkit.Eventually(t, "rebuilt", func() bool { return r.obs.rebuilt.Load() > 0 })
 			if took := time.Since(start); took > time.Second {
 				t.Errorf("rebuilt after %v", took)
 			}
 			send()
-			eventually(t, "delivered again", func() bool { return got.Load() == 2 })
+			testkit.Eventually(t, "delivered again", func() bool { return got.Load() == 2 })
 		})
 	}
 }
@@ -312,9 +303,9 @@ func TestHandlerErrors(t *testing.T) {
 		if err := h.Send(r.ctx(), s.Subjects.Hidden(0), hidden(10)); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "handled", func() bool { return calls.Load() == n+2 })
+		testkit.Eventually(t, "handled", func() bool { return calls.Load() == n+2 })
 	}
-	eventually(t, "the stream empty", func() bool {
+	testkit.Eventually(t, "the stream empty", func() bool {
 		info, err := r.conn.js.Stream(r.ctx(), s.Hidden().Name)
 		return err == nil && info.CachedInfo().State.Msgs == 0
 	})
@@ -379,7 +370,7 @@ func TestStopAndDrain(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				eventually(t, "messages buffered", func() bool {
+				testkit.Eventually(t, "messages buffered", func() bool {
 					n, _, _ := running.sub.Pending()
 					return got.Load() == 1 && n == 8 // with the one in the handler
 				})

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/schemas"
 )
 
@@ -44,7 +45,7 @@ func TestHungReceiverStarvesNobody(t *testing.T) {
 			}
 			send()
 			<-hung
-			eventually(t, "no request of the hung one is left", func() bool { return r.waiting(s.Hidden().Name, "gate") == 0 })
+			testkit.Eventually(t, "no request of the hung one is left", func() bool { return r.waiting(s.Hidden().Name, "gate") == 0 })
 			var got atomic.Int64
 			running, err := h.Receive(r.ctx(), receiver(s), func(context.Context, *Msg) error { got.Add(1); return nil })
 			if err != nil {
@@ -54,7 +55,7 @@ func TestHungReceiverStarvesNobody(t *testing.T) {
 			for range 100 {
 				send()
 			}
-			eventually(t, "the healthy one has all", func() bool { return got.Load() == 100 })
+			testkit.Eventually(t, "the healthy one has all", func() bool { return got.Load() == 100 })
 		})
 	}
 }
@@ -72,8 +73,8 @@ func TestHungQueueStarvesNobody(t *testing.T) {
 	if err := r.conn.pull(hung.next, inbox.Subject, pullRequest{batch: 1, expires: pullExpires}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it has asked", func() bool { return r.waiting(s.Sequences().Name, hung.s.Name) == 1 })
-	eventually(t, "its request has expired", func() bool { return r.waiting(s.Sequences().Name, hung.s.Name) == 0 })
+	testkit.Eventually(t, "it has asked", func() bool { return r.waiting(s.Sequences().Name, hung.s.Name) == 1 })
+	testkit.Eventually(t, "its request has expired", func() bool { return r.waiting(s.Sequences().Name, hung.s.Name) == 0 })
 }
 
 // An idle receiver renews its requests, and is not taken for one without a server.
@@ -88,7 +89,7 @@ func TestIdleReceiverIsServed(t *testing.T) {
 	}
 	defer running.Stop()
 	began := running.puller.heard.Load()
-	eventually(t, "it has renewed twice", func() bool { return running.puller.heard.Load()-began > int64(pullExpires) })
+	testkit.Eventually(t, "it has renewed twice", func() bool { return running.puller.heard.Load()-began > int64(pullExpires) })
 	if err := h.Send(r.ctx(), s.Subjects.Hidden(0), hidden(10)); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/schemas"
 )
 
@@ -130,7 +131,7 @@ func TestStatusHeaderOfAMessage(t *testing.T) {
 				t.Errorf("delivery %d: %+v", i, d)
 			}
 		}
-		eventually(t, "all settled", func() bool {
+		testkit.Eventually(t, "all settled", func() bool {
 			info, err := r.conn.js.Stream(r.ctx(), s.Sequences().Name)
 			return err == nil && info.CachedInfo().State.Msgs == 0
 		})

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/schemas"
 )
 
@@ -164,7 +165,7 @@ func TestFollowHasNoGaps(t *testing.T) {
 	if err != nil || stored.Sequence < 1500 {
 		t.Fatalf("stored %d, error %v", stored.Sequence, err)
 	}
-	eventually(t, "all followed", func() bool { return last.Load() == stored.Sequence })
+	testkit.Eventually(t, "all followed", func() bool { return last.Load() == stored.Sequence })
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)

@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/schemas"
 )
 
@@ -132,7 +133,7 @@ func TestPersistEnds(t *testing.T) {
 	t.Run("disconnected", func(t *testing.T) {
 		r := newRig(t)
 		r.srv.Shutdown()
-		eventually(t, "the connection is lost", func() bool { return !r.conn.Connected() })
+		testkit.Eventually(t, "the connection is lost", func() bool { return !r.conn.Connected() })
 		ctx, cancel := context.WithCancel(r.ctx())
 		time.AfterFunc(20*time.Millisecond, cancel)
 		if err := begin(ctx, r.conn, names(schemas.HopsAcked)); !errors.Is(err, context.Canceled) {
@@ -221,9 +222,9 @@ func TestAwayIsToldOnce(t *testing.T) {
 	defer waiting.Wait()
 	defer cancel()
 	r.srv.Shutdown()
-	time.Sleep(1500 * time.Millisecond)
+	time.Sleep(quietFor + quietFor/2) // from quietFor on, what is tried again is told
 	r.startServer()
-	eventually(t, "all are back", func() bool { return r.obs.rebuilt.Load() == 20 })
+	testkit.Eventually(t, "all are back", func() bool { return r.obs.rebuilt.Load() == 20 })
 	if n := logged.count.Load(); n != 2 {
 		t.Errorf("%d lines", n)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/schemas"
 )
 
@@ -101,7 +102,7 @@ func TestQueueCancelledPull(t *testing.T) {
 	ctx, cancel := context.WithCancel(r.ctx())
 	pulled := make(chan error)
 	go func() { _, err := q.Pull(ctx, 4); pulled <- err }()
-	eventually(t, "a pull waits", func() bool {
+	testkit.Eventually(t, "a pull waits", func() bool {
 		c, err := r.conn.js.Consumer(r.ctx(), s.Sequences().Name, "attention")
 		return err == nil && c.CachedInfo().NumWaiting == 1
 	})

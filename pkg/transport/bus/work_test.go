@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/schemas"
 )
 
@@ -40,7 +41,7 @@ func TestWorkKeepsItsDelivery(t *testing.T) {
 	if err != nil || attempts != 5 {
 		t.Errorf("%d attempts, error %v", attempts, err)
 	}
-	eventually(t, "it is settled", func() bool { return r.unsettled(s) == 0 })
+	testkit.Eventually(t, "it is settled", func() bool { return r.unsettled(s) == 0 })
 	if n := r.obs.redelivered.Load(); n != 0 {
 		t.Errorf("%d redeliveries", n)
 	}
@@ -59,7 +60,7 @@ func TestWorkEnds(t *testing.T) {
 		if err := d.Work(r.ctx(), do); err != nil {
 			t.Error(err)
 		}
-		eventually(t, "it is settled", func() bool { return r.unsettled(s) == uint64(1-i) })
+		testkit.Eventually(t, "it is settled", func() bool { return r.unsettled(s) == uint64(1-i) })
 	}
 	if n := r.obs.panicked.Load(); n != 1 {
 		t.Errorf("%d panics counted", n)
@@ -110,7 +111,7 @@ func TestPanickingHandler(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				eventually(t, "all handled", func() bool { return r.obs.handled[Done].Load() == 2 })
+				testkit.Eventually(t, "all handled", func() bool { return r.obs.handled[Done].Load() == 2 })
 				if n, poisoned := r.obs.panicked.Load(), r.obs.handled[Poisoned].Load(); n != 3 || poisoned != 3 {
 					t.Errorf("%d panics, %d poisoned", n, poisoned)
 				}
@@ -149,7 +150,7 @@ func TestPanickingListeners(t *testing.T) {
 			if err := r.conn.SendMsg(&nats.Msg{Subject: subject}); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "handled", func() bool { return calls.Load() == int64(2*i)+n+1 })
+			testkit.Eventually(t, "handled", func() bool { return calls.Load() == int64(2*i)+n+1 })
 		}
 	}
 	for range 2 {
