@@ -228,11 +228,20 @@ func (p *part) compute(pos int, token uint32) (wanted int) {
 func (g *stage) stop() {
 	closing, open := g.leave()
 	for _, w := range closing {
-		g.tell("to flush: the end of %s", w.(*actor).name)
+		g.tell("to flush: the end of %s", nameIn(w))
 	}
 	for _, s := range open {
-		g.tell("to give back: %s, with %d tokens", s.writer.(*actor).name, s.generated())
+		g.tell("to give back: %s, with %d tokens", nameIn(s.writer), s.generated())
 	}
+}
+
+// nameIn is whose log a writer writes.
+func nameIn(w logWriter) string {
+	a, ok := w.(*actor)
+	if !ok {
+		return "nobody"
+	}
+	return a.name
 }
 
 func (g *stage) nameOf(w *worker) string {
@@ -248,7 +257,7 @@ func rowsOf(mb *microbatch) string {
 	parts := make([]string, len(mb.parts))
 	for i, p := range mb.parts {
 		s := p.s
-		parts[i] = fmt.Sprintf("%s %d", s.writer.(*actor).name, s.done)
+		parts[i] = fmt.Sprintf("%s %d", nameIn(s.writer), s.done)
 		if p.rows > 1 {
 			parts[i] += fmt.Sprintf("..%d", s.done+p.rows-1)
 		}
