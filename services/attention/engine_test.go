@@ -9,48 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/request/sampling"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
-
-func TestLength(t *testing.T) {
-	b := newBench(t, 1, 8)
-	s := b.request("r", 20, 3)
-	b.add(s)
-	for range 3 { // 20 rows of prompt, 8 at a time
-		b.step(5)
-	}
-	if got := book(s).tokens(); !slices.Equal(got, []uint32{5}) {
-		t.Fatalf("tokens %v after the prompt", got)
-	}
-	b.step(6)
-	b.step(7)
-	l := book(s)
-	if !slices.Equal(l.tokens(), []uint32{5, 6, 7}) || l.end().GetFinishReason() != "length" {
-		t.Errorf("%v", l.records)
-	}
-	for i, r := range l.records[:3] {
-		if r.GetToken().Index != int32(i) {
-			t.Errorf("token %d has index %d", i, r.GetToken().Index)
-		}
-	}
-	if b.kv.Used() != 0 || b.released != 1 || len(b.sequences) != 0 || len(b.order) != 0 {
-		t.Errorf("%d pages, %d slots, %d sequences are left", b.kv.Used(), b.taken-b.released, len(b.sequences))
-	}
-}
-
-func TestStop(t *testing.T) {
-	b := newBench(t, 1, 8)
-	s := b.request("r", 2, 10)
-	b.add(s)
-	b.step(5)
-	b.step(9)
-	if l := book(s); l.end().GetFinishReason() != "stop" || !l.records[1].GetToken().Stop {
-		t.Errorf("%v", l.records)
-	}
-}
 
 // A cancelled sequence ends at once in its log; its pages stay until its worker is done.
 func TestCancel(t *testing.T) {
@@ -78,20 +40,6 @@ func TestCancel(t *testing.T) {
 	b.step(5)
 	if b.released != 2 || b.kv.Used() != 0 {
 		t.Errorf("%d released, %d pages used", b.released, b.kv.Used())
-	}
-}
-
-func TestFailedStep(t *testing.T) {
-	b := newBench(t, 1, 8)
-	s := b.request("r", 2, 10)
-	b.add(s)
-	b.start()
-	b.land(0, 5, errors.New("no such expert"))
-	if e := book(s).end(); e.GetFinishReason() != "error" || e.Error.Code != "internal" || e.Error.Message != "no such expert" {
-		t.Errorf("%v", e)
-	}
-	if b.released != 1 {
-		t.Error("not released")
 	}
 }
 
@@ -181,17 +129,6 @@ func TestHeartbeat(t *testing.T) {
 		if code := book(s).end().GetError().GetCode(); (code == "deadline_exceeded") != (i%3 < 2) {
 			t.Errorf("sequence %d ended with %q", i, code)
 		}
-	}
-}
-
-// A sequence whose last token is in the log already only ends.
-func TestRestoredAtTheEnd(t *testing.T) {
-	b := newBench(t, 1, 8)
-	s := b.request("r", 2, 1)
-	s.take(sampling.Choice{ID: 5})
-	b.add(s)
-	if l := book(s); len(l.records) != 1 || l.end().GetFinishReason() != "length" || b.released != 1 {
-		t.Errorf("%v, %d released", l.records, b.released)
 	}
 }
 

@@ -2,7 +2,6 @@ package tokenizer
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -87,56 +86,6 @@ func TestAnswerAgain(t *testing.T) {
 			}
 		}
 	})
-}
-
-// What a detokenizer or the search for stop strings keeps back comes with the end.
-func TestAnswerFlushes(t *testing.T) {
-	for _, tc := range []struct {
-		text   string
-		stop   []string
-		reason string
-		want   string
-	}{
-		{"abc", nil, "length", "abc"},
-		{"abc", nil, "cancelled", "abc"},
-		{"abc", []string{"cd"}, "error", "abc"},
-		{"abc", []string{"bc"}, "length", "a"},
-		{"abc", []string{"c"}, "length", "ab"},
-	} {
-		chunks := chunksOf(&pb.Accept{MaxTokens: 9, Stop: tc.stop}, &halves{}, append(tokens(tc.text), terminal(tc.reason)))
-		if got := textOf(chunks); got != tc.want {
-			t.Errorf("%+v: text %q", tc, got)
-		}
-	}
-}
-
-// Every chunk carries its tokens' ids and log-probabilities; a stop token has no text.
-func TestAnswerDetails(t *testing.T) {
-	lp := &pb.TokenLogprobs{Index: 1, Chosen: &pb.TokenLogprob{Id: 1, Logprob: -0.5}}
-	records := append(tokens("a"), &pb.Record{Kind: &pb.Record_Token{Token: &pb.Token{Index: 1, Id: 1, Stop: true, Logprobs: lp}}}, terminal("stop"))
-	chunks := chunksOf(&pb.Accept{MaxTokens: 9}, letters{}, records)
-	if len(chunks) != 2 {
-		t.Fatalf("%d chunks, want 2", len(chunks))
-	}
-	last := chunks[1]
-	if last.Index != 1 || last.Text != "" || !slices.Equal(last.TokenIds, []uint32{1}) || len(last.Logprobs) != 1 ||
-		last.Usage.CompletionTokens != 2 || last.FinishReason != "stop" {
-		t.Errorf("%v", last)
-	}
-}
-
-func TestAnswerError(t *testing.T) {
-	end := &pb.Record{Kind: &pb.Record_Terminal{Terminal: &pb.Terminal{FinishReason: "error", Error: &pb.Error{Code: "internal", Message: "gone"}}}}
-	chunks := chunksOf(&pb.Accept{MaxTokens: 9}, letters{}, append(tokens("ab"), end))
-	last := chunks[len(chunks)-1]
-	if last.Error.GetCode() != "internal" || last.FinishReason != "error" || last.Index != 2 || textOf(chunks) != "ab" {
-		t.Errorf("%v", last)
-	}
-	// A stop string was found before attention failed: the answer is whole.
-	chunks = chunksOf(&pb.Accept{MaxTokens: 9, Stop: []string{"b"}}, letters{}, append(tokens("abc"), end))
-	if last := chunks[len(chunks)-1]; last.FinishReason != "stop" || last.Error != nil || strings.Contains(textOf(chunks), "b") {
-		t.Errorf("%v", last)
-	}
 }
 
 func TestWants(t *testing.T) {

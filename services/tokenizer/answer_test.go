@@ -44,36 +44,6 @@ func textOf(chunks []*pb.Chunk) string {
 	return b.String()
 }
 
-func TestAnswer(t *testing.T) {
-	for _, tc := range []struct {
-		name    string
-		accept  *pb.Accept
-		records []*pb.Record
-		text    string
-		reason  string
-		tokens  int32
-	}{
-		{"plain", &pb.Accept{MaxTokens: 3}, append(tokens("abc"), terminal("length")), "abc", "length", 3},
-		{"stop string", &pb.Accept{MaxTokens: 9, Stop: []string{"cd"}}, append(tokens("abcdef"), terminal("length")), "ab", "stop", 4},
-		{"no stop string", &pb.Accept{MaxTokens: 3, Stop: []string{"cd"}}, append(tokens("abc"), terminal("length")), "abc", "length", 3},
-		{"cancelled", &pb.Accept{MaxTokens: 9}, append(tokens("ab"), terminal("cancelled")), "ab", "cancelled", 2},
-		{"at once", &pb.Accept{MaxTokens: 9}, []*pb.Record{terminal("cancelled")}, "", "cancelled", 0},
-		{"repeated record", &pb.Accept{MaxTokens: 9}, append(append(tokens("ab"), tokens("ab")...), terminal("cancelled")), "ab", "cancelled", 2},
-		{"after the end", &pb.Accept{MaxTokens: 9}, append([]*pb.Record{terminal("cancelled")}, tokens("ab")...), "", "cancelled", 0},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			chunks := collect(tc.accept, tc.records)
-			last := chunks[len(chunks)-1]
-			if got := textOf(chunks); got != tc.text {
-				t.Errorf("text %q, want %q", got, tc.text)
-			}
-			if last.FinishReason != tc.reason || last.Usage.CompletionTokens != tc.tokens {
-				t.Errorf("%s after %d tokens, want %s after %d", last.FinishReason, last.Usage.CompletionTokens, tc.reason, tc.tokens)
-			}
-		})
-	}
-}
-
 // Every index appears once, ascending, and only the last chunk ends the stream.
 func TestAnswerIndexes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
