@@ -36,6 +36,7 @@ type logReader struct {
 	next   int // token
 	chain  tokenlog.Chain
 	packer tokenlog.Packer
+	detok  *script
 	answer *answer
 }
 
@@ -120,8 +121,8 @@ func (g *logReader) token(e *transcript.Event) *pb.Record {
 	if index == g.next {
 		g.next++
 		g.texts = append(g.texts, e.Arg(g.t, 0))
-		if g.answer != nil {
-			g.answer.detok.(*script).texts = []string{e.Arg(g.t, 0)}
+		if g.detok != nil {
+			g.detok.texts = []string{e.Arg(g.t, 0)}
 		}
 	}
 	return &pb.Record{Epoch: g.epoch, Kind: &pb.Record_Token{Token: tok}}
@@ -135,7 +136,8 @@ func (g *logReader) take(r *pb.Record) (told []string) {
 	}
 	for _, r := range records {
 		if r.GetAccept() != nil {
-			g.answer = newAnswer("r", r.GetAccept(), &script{texts: g.texts, rest: g.rest})
+			g.detok = &script{texts: g.texts, rest: g.rest}
+			g.answer = newAnswer("r", r.GetAccept(), g.detok)
 		}
 		g.packer.Add(r)
 		if c := g.answer.push(r); c != nil {
