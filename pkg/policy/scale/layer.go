@@ -1,0 +1,125 @@
+package scale
+
+import (
+	"container/heap"
+	"fmt"
+	"math"
+)
+
+// mostReplicas bounds the replicas of a layer, so that no settings make a
+// decision endless: some threshold cannot be met, and an expert may be tiny.
+const mostReplicas = 1 << 20
+
+// layer is a layer while replicas are added to it.
+type layer struct {
+	Settings
+	experts  []Expert // by id
+	replicas []int    // of each expert, R(l,e)
+	each     []float64
+	heap     []int // experts that may get more, the straggler first
+	total    float64
+	count    int    // of all replicas
+	added    uint64 // bytes beyond each expert's first replica, M_alloc
+}
+
+// newLayer gives every expert one replica (algorithm 1, lines 1 and 2).
+func newLayer(experts []Expert, s Settings) *layer {
+	n := len(experts)
+	l := &layer{Settings: s, experts: byID(experts), replicas: make([]int, n), each: make([]float64, n), heap: make([]int, n), count: n}
+	for i, e := range l.experts {
+		l.replicas[i], l.each[i], l.heap[i] = 1, e.Load, i
+		l.total += e.Load
+	}
+	heap.Init(l)
+	return l
+}
+
+// add gives the straggler one replica more, which divides its load anew
+// (algorithm 1, lines 4 to 6).
+func (l *layer) add() {
+	e := l.straggler()
+	l.replicas[e]++
+	l.count++
+	l.added += l.experts[e].Bytes
+	l.each[e] = l.experts[e].Load / float64(l.replicas[e])
+	heap.Fix(l, 0)
+}
+
+// straggler is the expert whose replicas have most load, of several the one
+// with the lowest id.
+func (l *layer) straggler() int { return l.heap[0] }
+
+// full says why the straggler gets no replica more; it is empty if it may.
+func (l *layer) full() string {
+	e := l.experts[l.straggler()]
+	switch n := l.replicas[l.straggler()]; {
+	case l.MaxReplicas > 0 && n >= l.MaxReplicas:
+		return fmt.Sprintf("expert %d, the straggler, has all of %d replicas that one may have", e.ID, n)
+	case e.Bytes > l.MemoryCap-l.added:
+		return fmt.Sprintf("the next replica of expert %d, the straggler, takes %d bytes, and %d of the cap's %d are left",
+			e.ID, e.Bytes, l.MemoryCap-l.added, l.MemoryCap)
+	case l.count >= mostReplicas:
+		return fmt.Sprintf("the layer has %d replicas, the most that are decided on", l.count)
+	}
+	return ""
+}
+
+// fill adds replicas to the stragglers among the experts that want more, until
+// none does or can have it.
+func (l *layer) fill(wants func(expert int) bool) {
+	for len(l.heap) > 0 {
+		if !wants(l.straggler()) || l.full() != "" {
+			heap.Pop(l)
+			continue
+		}
+		l.add()
+	}
+}
+
+// cv is the coefficient of variation of the loads of all replicas of the layer
+// (population standard deviation by mean): 0 for a layer without load.
+func (l *layer) cv() float64 {
+	mean := l.total / float64(l.count)
+	if mean == 0 {
+		return 0
+	}
+	squares := 0.0
+	for i, each := range l.each {
+		squares += float64(l.replicas[i]) * (each - mean) * (each - mean)
+	}
+	return math.Sqrt(squares/float64(l.count)) / mean
+}
+
+func (l *layer) decision(reason string) Decision {
+	d := Decision{Experts: make([]Scaled, len(l.experts)), CV: l.cv(), AddedBytes: l.added, Reason: reason}
+	for i, e := range l.experts {
+		d.Experts[i] = Scaled{ID: e.ID, Replicas: l.replicas[i], LoadEach: l.each[i]}
+	}
+	return d
+}
+
+// Len is heap.Interface's.
+func (l *layer) Len() int { return len(l.heap) }
+
+// Less is heap.Interface's: the straggler is first.
+func (l *layer) Less(i, j int) bool {
+	a, b := l.heap[i], l.heap[j]
+	if l.each[a] != l.each[b] {
+		return l.each[a] > l.each[b]
+	}
+	return a < b
+}
+
+// Swap is heap.Interface's.
+func (l *layer) Swap(i, j int) { l.heap[i], l.heap[j] = l.heap[j], l.heap[i] }
+
+// Push is heap.Interface's; no expert comes back.
+func (l *layer) Push(any) {}
+
+// Pop is heap.Interface's.
+func (l *layer) Pop() any {
+	last := len(l.heap) - 1
+	e := l.heap[last]
+	l.heap = l.heap[:last]
+	return e
+}
