@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/switchyard/switchyard/internal/testkit/testdeployment"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/plan"
@@ -107,5 +109,47 @@ func TestPlannerHearsEverybody(t *testing.T) {
 	}
 	if err := s.Stop(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// While a scaler is ready, the hosts' planners leave the lease to it.
+func TestPlannerYields(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	s := New(d, Config{})
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	run(t, s.planner().Run)
+	run(t, func(ctx context.Context) { _ = s.presence.Announce(ctx) })
+	awaitOwner(t, d, s.id)
+	scaler := d.NewPresence("scaler-a", "scaler")
+	run(t, func(ctx context.Context) {
+		if _, err := scaler.Watch(ctx); err != nil {
+			t.Error(err)
+		}
+		_ = scaler.Announce(ctx)
+	})
+	scaler.SetReady(true)
+	awaitOwner(t, d, "")
+	scaler.Drain()
+	awaitOwner(t, d, s.id)
+	if err := s.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// awaitOwner waits until the planner's lease is somebody's, or nobody's.
+func awaitOwner(t *testing.T, d *deployment.Deployment, want string) {
+	t.Helper()
+	for limit := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		l := &pb.Lease{}
+		entry, err := d.Leases.Get(t.Context(), "planner")
+		if err == nil && proto.Unmarshal(entry.Value(), l) == nil && l.Owner == want {
+			return
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("%q has the planner's lease, never %q", l.Owner, want)
+		}
 	}
 }

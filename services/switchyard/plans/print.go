@@ -81,7 +81,7 @@ type printer struct {
 	json bool
 }
 
-func (p printer) print(v any, text string) (err error) {
+func (p printer) write(v any, text string) (err error) {
 	if p.json {
 		err = json.NewEncoder(p.w).Encode(v)
 	} else {
@@ -94,9 +94,9 @@ func (p printer) print(v any, text string) (err error) {
 }
 
 // Print writes the state, as one JSON object or for people.
-func (s *State) Print(w io.Writer, asJSON bool) error { return printer{w, asJSON}.print(s, s.Text()) }
+func (s *State) Print(w io.Writer, asJSON bool) error { return printer{w, asJSON}.write(s, s.Text()) }
 
 // Print writes the settings, as one JSON object or for people.
 func (s Settings) Print(w io.Writer, asJSON bool) error {
-	return printer{w, asJSON}.print(s, s.Text()+"\n")
+	return printer{w, asJSON}.write(s, s.Text()+"\n")
 }

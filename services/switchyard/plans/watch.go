@@ -112,7 +112,7 @@ func (p printer) changes(before, now *State) error {
 	at := time.Now()
 	clock := at.Format(time.TimeOnly) + "  "
 	if before == nil || before.Settings != now.Settings {
-		if err := p.print(change{Time: at.UTC(), Settings: &now.Settings}, clock+"settings: "+now.Settings.Text()+"\n"); err != nil {
+		if err := p.write(change{Time: at.UTC(), Settings: &now.Settings}, clock+"settings: "+now.Settings.Text()+"\n"); err != nil {
 			return err
 		}
 	}
@@ -128,7 +128,7 @@ func (p printer) changes(before, now *State) error {
 		if was && reflect.DeepEqual(there, l) {
 			continue
 		}
-		if err := p.print(change{Time: at.UTC(), Layer: &l}, clock+l.Text()+"\n"); err != nil {
+		if err := p.write(change{Time: at.UTC(), Layer: &l}, clock+l.Text()+"\n"); err != nil {
 			return err
 		}
 	}
@@ -139,7 +139,7 @@ func (p printer) changes(before, now *State) error {
 func (p printer) gone(at time.Time, layers map[int]Layer) error {
 	for _, number := range slices.Sorted(maps.Keys(layers)) {
 		l := Layer{Layer: number, Error: "deleted"}
-		if err := p.print(change{Time: at.UTC(), Layer: &l}, at.Format(time.TimeOnly)+"  "+l.Text()+"\n"); err != nil {
+		if err := p.write(change{Time: at.UTC(), Layer: &l}, at.Format(time.TimeOnly)+"  "+l.Text()+"\n"); err != nil {
 			return err
 		}
 	}
