@@ -111,6 +111,29 @@ func TestPlanSet(t *testing.T) {
 	}
 }
 
+// A watch whose server is gone gives up, for want of a connection.
+func TestPlanWatchLost(t *testing.T) {
+	srv, err := natsserver.Start(natsserver.Settings{StoreDir: t.TempDir(), Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &planned{t, srv.URL()}
+	host := startProbed(t, "expert", p.url)
+	p.await("a plan", func(plans.Function) bool { return true })
+	seen := &sharedText{}
+	ended := make(chan int, 1)
+	go func() {
+		args := []string{"--nats", p.url, "plan", "watch", "--connect-timeout", "1s"}
+		ended <- runUntil(t.Context(), args, stdio{in: strings.NewReader(""), out: seen, err: io.Discard})
+	}()
+	p.until("the plan", func() bool { return strings.Contains(seen.String(), "layer 7, version ") })
+	host.stop()
+	srv.Shutdown()
+	if code := <-ended; code != exitNoServer {
+		t.Errorf("exited with %d, want %d", code, exitNoServer)
+	}
+}
+
 func (p *planned) until(what string, ok func() bool) {
 	p.t.Helper()
 	for limit := time.Now().Add(30 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {

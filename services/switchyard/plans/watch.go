@@ -2,7 +2,6 @@ package plans
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"maps"
 	"reflect"
@@ -71,7 +70,7 @@ func (w Watch) Run(ctx context.Context, out io.Writer) error {
 			}
 			before, worked = now, time.Now()
 		case time.Since(worked) >= w.Patience:
-			return w.failure(err)
+			return err
 		default:
 			wait = retry
 		}
@@ -85,14 +84,6 @@ func (w Watch) read(ctx context.Context) (*State, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
 	return Read(ctx, w.KV, w.Model)
-}
-
-// failure says that there is no connection, where that is why.
-func (w Watch) failure(err error) error {
-	if !w.Conn.Connected() {
-		return fmt.Errorf("%w: %w", bus.ErrNoConnection, err)
-	}
-	return err
 }
 
 // await waits until something is heard, or for so long; false: ctx has ended.
