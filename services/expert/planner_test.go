@@ -14,6 +14,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
+	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/policy/static"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -115,7 +116,7 @@ func TestPlannerHearsEverybody(t *testing.T) {
 // While a scaler is ready, the hosts' planners leave the lease to it.
 func TestPlannerYields(t *testing.T) {
 	t.Parallel()
-	d := open(t)
+	d := testdeployment.Open(t)
 	s := New(d, Config{})
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
