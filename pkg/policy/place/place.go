@@ -1,0 +1,155 @@
+// Package place decides which host runs each replica of a layer's experts: the
+// Expert Placer of MoEless (arXiv:2603.06350, §4.3, algorithm 2) and the
+// baselines beside it.
+//
+// A load is a number of routed rows. Hosts are the paper's GPUs; one's capacity
+// is the memory that it has for this layer, and one's load the sum of its
+// replicas' loads, to which its time to compute and to communicate is
+// proportional (§3.3).
+package place
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// ErrNoRoom says that a replica fits on no host.
+var ErrNoRoom = errors.New("no host has room")
+
+// Expert is an expert whose replicas are to be placed; none of them is one
+// that is scaled to zero.
+type Expert struct {
+	ID       uint32
+	Replicas int
+	LoadEach float64 // rows of each replica
+	Bytes    uint64  // memory of each replica
+	// Node is for EPLB alone: whose hosts take the replicas.
+	Node int
+}
+
+// Host is a host that replicas can be placed on.
+type Host struct {
+	ID       string
+	Capacity uint64 // bytes
+	// Node is for EPLB alone: what the host is part of.
+	Node int
+}
+
+// Warm is an expert that a host holds, by the placement before.
+type Warm struct {
+	Expert uint32
+	Host   string
+}
+
+// State is what a placement is decided on. Hosts of Previous that are gone
+// count for nothing.
+type State struct {
+	Experts  []Expert
+	Hosts    []Host
+	Previous []Warm
+}
+
+// Replica is a replica with its host.
+type Replica struct {
+	Expert uint32
+	Host   string
+	Warm   bool // the host holds the expert already
+}
+
+// Filled is what a host has got.
+type Filled struct {
+	ID    string
+	Load  float64 // rows
+	Bytes uint64
+}
+
+// Placement is what is decided.
+type Placement struct {
+	Replicas []Replica // by expert, then host
+	Hosts    []Filled  // by id
+}
+
+// Policy places the replicas of one layer. The same state gives the same
+// placement, in whatever order its parts are named; it is one that Check
+// accepts. The error is ErrNoRoom.
+//
+// No policy puts a replica on a host that has one of the same expert while
+// another host can take it: there it would divide no work. Where none can, it
+// goes there all the same (the paper's intra-GPU scaling, §5).
+type Policy func(State) (Placement, error)
+
+// Policies are all policies by their names.
+var Policies = map[string]Policy{
+	"moeless":     MoEless,
+	"eplb":        EPLB,
+	"round-robin": RoundRobin,
+}
+
+// MostRows is the largest load that is believed, and MostReplicas how many
+// replicas are placed at once.
+const (
+	MostRows     = 1 << 53
+	MostReplicas = 1 << 20
+)
+
+// Check says what is wrong with a state.
+func Check(s State) error {
+	known := make(map[uint32]bool, len(s.Experts))
+	replicas := 0
+	for _, e := range s.Experts {
+		if known[e.ID] {
+			return fmt.Errorf("expert %d is named twice; an id stands for one expert", e.ID)
+		}
+		known[e.ID] = true
+		if err := e.check(); err != nil {
+			return fmt.Errorf("expert %d: %w", e.ID, err)
+		}
+		if replicas += e.Replicas; replicas > MostReplicas {
+			return fmt.Errorf("the experts up to %d have %d replicas; at most %d are placed", e.ID, replicas, MostReplicas)
+		}
+	}
+	return errors.Join(checkHosts(s.Hosts), checkPrevious(s.Previous, known))
+}
+
+func (e Expert) check() error {
+	if e.Replicas < 0 || e.Replicas > MostReplicas {
+		return fmt.Errorf("replicas is %d; it must be 0 to %d", e.Replicas, MostReplicas)
+	}
+	if !(e.LoadEach >= 0 && e.LoadEach <= MostRows) {
+		return fmt.Errorf("load_each is %g; it must be 0 to %d rows", e.LoadEach, int64(MostRows))
+	}
+	return nil
+}
+
+func checkHosts(hosts []Host) error {
+	seen := make(map[string]bool, len(hosts))
+	for _, h := range hosts {
+		if h.ID == "" {
+			return errors.New("a host has no id")
+		}
+		if seen[h.ID] {
+			return fmt.Errorf("host %q is named twice; an id stands for one host", h.ID)
+		}
+		seen[h.ID] = true
+	}
+	return nil
+}
+
+func checkPrevious(previous []Warm, known map[uint32]bool) error {
+	for _, w := range previous {
+		if !known[w.Expert] {
+			return fmt.Errorf("the previous placement has expert %d on host %q, and there is no such expert", w.Expert, w.Host)
+		}
+	}
+	return nil
+}
+
+// byLoad are the experts with most load a replica first, of several the lowest
+// id: so all replicas in the order of algorithm 2, line 4.
+func byLoad(experts []Expert) []Expert {
+	return slices.SortedFunc(slices.Values(experts), func(a, b Expert) int {
+		return cmp.Or(cmp.Compare(b.LoadEach, a.LoadEach), cmp.Compare(a.ID, b.ID))
+	})
+}
