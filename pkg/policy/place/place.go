@@ -91,7 +91,7 @@ var Policies = map[string]Policy{
 // replicas are placed at once.
 const (
 	MostRows     = 1 << 53
-	MostReplicas = 1 << 20
+	MostReplicas = 1 << 18
 )
 
 // Check says what is wrong with a state.

@@ -123,7 +123,7 @@ func TestCheck(t *testing.T) {
 		{"negative load", State{Experts: []Expert{expert(3, 1, -1)}}, "expert 3: load_each is -1"},
 		{"NaN", State{Experts: []Expert{expert(3, 1, math.NaN())}}, "load_each is NaN"},
 		{"negative replicas", State{Experts: []Expert{expert(3, -1, 1)}}, "replicas is -1"},
-		{"very many", State{Experts: []Expert{expert(3, MostReplicas, 1), expert(4, 1, 1)}}, "up to 4 have 1048577 replicas"},
+		{"very many", State{Experts: []Expert{expert(3, MostReplicas, 1), expert(4, 1, 1)}}, "up to 4 have 262145 replicas"},
 		{"host twice", State{Hosts: append(hosts(1), hosts(1)...)}, `host "a" is named twice`},
 		{"nameless host", State{Hosts: []Host{{}}}, "no id"},
 		{"unknown expert", State{Previous: []Warm{{9, "a"}}}, "expert 9"},

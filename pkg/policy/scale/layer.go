@@ -8,7 +8,7 @@ import (
 
 // mostReplicas bounds the replicas of a layer, so that no settings make a
 // decision endless: some threshold cannot be met, and an expert may be tiny.
-const mostReplicas = 1 << 20
+const mostReplicas = 1 << 18
 
 // layer is a layer while replicas are added to it.
 type layer struct {

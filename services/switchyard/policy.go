@@ -1,0 +1,51 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/switchyard/switchyard/services/switchyard/policy"
+)
+
+// PolicyCmd makes one decision of the control loop and does nothing else.
+type PolicyCmd struct {
+	Scale PolicyScaleCmd `cmd:"" help:"Decide how many replicas each expert of a layer has; JSON in on stdin, JSON out."`
+	Place PolicyPlaceCmd `cmd:"" help:"Decide which hosts run the replicas of a layer; JSON in on stdin, JSON out."`
+}
+
+// PolicyScaleCmd is a dry run of a scaling policy. Its name is no variable:
+// SWITCHYARD_NAME is the model's.
+type PolicyScaleCmd struct {
+	Name string `env:"-" required:"" enum:"moeless,eplb,static,reactive" help:"Policy: moeless, eplb, static or reactive." placeholder:"NAME"`
+}
+
+// PolicyPlaceCmd is a dry run of a placement policy.
+type PolicyPlaceCmd struct {
+	Name string `env:"-" required:"" enum:"moeless,eplb,round-robin" help:"Policy: moeless, eplb or round-robin." placeholder:"NAME"`
+}
+
+// Run reads a layer and prints its experts' replicas.
+func (c *PolicyScaleCmd) Run(e *env) error {
+	decision, err := policy.Scale(c.Name, e.in)
+	if err != nil {
+		return undecided(err)
+	}
+	return show(e, true, decision, "")
+}
+
+// Run reads a layer's replicas and prints where they are placed.
+func (c *PolicyPlaceCmd) Run(e *env) error {
+	decision, err := policy.Place(c.Name, e.in)
+	if err != nil {
+		return undecided(err)
+	}
+	return show(e, true, decision, "")
+}
+
+// undecided marks a state that is unusable as such; that replicas fit nowhere is
+// a result.
+func undecided(err error) error {
+	if errors.Is(err, policy.ErrState) {
+		return usage(err)
+	}
+	return err
+}
