@@ -39,6 +39,7 @@ type group struct {
 	place  []int32   // row·k + slot of each
 	seen   []uint64  // a bit a place
 	began  time.Time
+	times                // of what has arrived
 	age    *list.Element // in groups.byAge
 	bytes  int           // as counted in groups.bytes
 }
@@ -55,7 +56,7 @@ func (g *group) mark(place int) bool {
 const groupBytes = 512
 
 func (g *group) size() int {
-	return groupBytes + 4*cap(g.x) + 4*cap(g.place) + 8*cap(g.seen) + len(g.awaits)
+	return groupBytes + 4*cap(g.x) + 4*cap(g.place) + 8*cap(g.seen) + len(g.awaits) + functionBytes*cap(g.functions)
 }
 
 // outcome says what a partial did.
@@ -124,7 +125,7 @@ func (gs *groups) openGroup(id groupID, p *pb.Partial, now time.Time) *group {
 	g, places := gs.reuse(), int(p.Key.Rows)*gs.shape.TopK
 	g.id, g.key, g.awaits, g.began = id, p.Key, p.Awaits, now
 	g.wanted = g.awaits.Count(places)
-	g.x, g.place = g.x[:0], g.place[:0]
+	g.x, g.place, g.times = g.x[:0], g.place[:0], times{functions: g.functions[:0]}
 	g.seen = tensor.Resize(g.seen, (places+63)/64)
 	clear(g.seen)
 	gs.open[id] = g
@@ -148,14 +149,16 @@ func (gs *groups) fill(g *group, p *pb.Partial, n int) (fresh bool, err error) {
 	if err := tensor.Decode(gs.row, p.Tensor, d); err != nil {
 		return false, err
 	}
-	for i := range n {
-		place := int(p.Row[i])*gs.shape.TopK + int(p.Slot[i])
-		if !g.mark(place) {
+	for i, place := range p.Place {
+		if !g.mark(int(place)) {
 			continue
 		}
 		fresh = true
 		g.place = append(g.place, int32(place))
 		g.x = append(g.x, gs.row[i*d:(i+1)*d]...)
+	}
+	if fresh {
+		g.times.add(p)
 	}
 	gs.bytes += g.size() - g.bytes
 	g.bytes = g.size()

@@ -38,12 +38,11 @@ func key(rows int) *pb.Key {
 }
 
 // partial is the outputs at these places of a group (rows, k), out of x (rows, k, width).
-func partial(k *pb.Key, topK int, x []float32, places []int) *pb.Partial {
-	p := &pb.Partial{Key: k, TopK: uint32(topK)}
+func partial(k *pb.Key, x []float32, places []int) *pb.Partial {
+	p := &pb.Partial{Key: k}
 	var data []float32
 	for _, at := range places {
-		p.Row = append(p.Row, uint32(at/topK))
-		p.Slot = append(p.Slot, uint32(at%topK))
+		p.Place = append(p.Place, uint32(at))
 		data = append(data, x[at*width:(at+1)*width]...)
 	}
 	p.Tensor = tensor.Encode(tensor.F32, data, width, nil)
@@ -79,7 +78,7 @@ func drawAwaits(t *rapid.T, n int) (places []int, awaits wire.Awaits) {
 func drawPartials(t *rapid.T, k *pb.Key, topK int, x []float32, places []int, awaits wire.Awaits) (out []*pb.Partial) {
 	for len(places) > 0 {
 		n := rapid.IntRange(1, len(places)).Draw(t, "n")
-		p := partial(k, topK, x, places[:n])
+		p := partial(k, x, places[:n])
 		p.Awaits = awaits
 		out, places = append(out, p), places[n:]
 		if rapid.Bool().Draw(t, "again") {
@@ -184,7 +183,7 @@ func TestGroupsApart(t *testing.T) {
 	} {
 		gs, other := newGroups(shape(2), room), key(1)
 		change(other)
-		for _, p := range []*pb.Partial{partial(key(1), 2, x, []int{0}), partial(other, 2, x, []int{1})} {
+		for _, p := range []*pb.Partial{partial(key(1), x, []int{0}), partial(other, x, []int{1})} {
 			if _, what, err := gs.add(p, now); what != waiting || err != nil {
 				t.Errorf("%s: outcome %d, %v", name, what, err)
 			}
@@ -202,7 +201,7 @@ func TestRepeats(t *testing.T) {
 		want   outcome
 	}{{[]int{0}, waiting}, {[]int{0}, repeated}, {[]int{0, 1}, whole}, {[]int{1}, repeated}, {[]int{0, 1}, repeated}}
 	for i, s := range steps {
-		if _, what, err := gs.add(partial(key(1), 2, x, s.places), now); what != s.want || err != nil {
+		if _, what, err := gs.add(partial(key(1), x, s.places), now); what != s.want || err != nil {
 			t.Errorf("step %d: outcome %d, %v; want %d", i, what, err, s.want)
 		}
 	}
@@ -216,7 +215,7 @@ func TestExpire(t *testing.T) {
 	add := func(step uint64, places []int, at time.Time) {
 		k := key(1)
 		k.Step = step
-		if _, _, err := gs.add(partial(k, 2, x, places), at); err != nil {
+		if _, _, err := gs.add(partial(k, x, places), at); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -236,15 +235,12 @@ func TestMalformed(t *testing.T) {
 	x := noise(1, 4*width)
 	for name, change := range map[string]func(*pb.Partial){
 		"no tensor":     func(p *pb.Partial) { p.Tensor = nil },
-		"fewer rows":    func(p *pb.Partial) { p.Row = p.Row[:1] },
-		"fewer slots":   func(p *pb.Partial) { p.Slot = p.Slot[:1] },
-		"row outside":   func(p *pb.Partial) { p.Row[1] = 2 },
-		"slot outside":  func(p *pb.Partial) { p.Slot[1] = 2 },
-		"no top-k":      func(p *pb.Partial) { p.TopK = 0 },
-		"huge top-k":    func(p *pb.Partial) { p.TopK = 1 << 20 },
+		"fewer places":  func(p *pb.Partial) { p.Place = p.Place[:1] },
+		"more places":   func(p *pb.Partial) { p.Place = append(p.Place, 3) },
+		"place outside": func(p *pb.Partial) { p.Place[1] = 4 },
+		"huge place":    func(p *pb.Partial) { p.Place[1] = 1 << 31 },
 		"huge group":    func(p *pb.Partial) { p.Key.Rows = tensor.MaxRows },
 		"another group": func(p *pb.Partial) { p.Key.Rows = 3 },
-		"another top-k": func(p *pb.Partial) { p.TopK = 3 },
 		"no experts":    func(p *pb.Partial) { p.Key.Layer = 1 },
 		"no such layer": func(p *pb.Partial) { p.Key.Layer = 1 << 31 },
 		"no key":        func(p *pb.Partial) { p.Key = nil },
@@ -257,17 +253,17 @@ func TestMalformed(t *testing.T) {
 		"bits beyond":   func(p *pb.Partial) { p.Awaits = []byte{0b11110} },
 	} {
 		gs := newGroups(shape(2), room)
-		if _, _, err := gs.add(partial(key(2), 2, x, []int{0}), now); err != nil {
+		if _, _, err := gs.add(partial(key(2), x, []int{0}), now); err != nil {
 			t.Fatal(err)
 		}
-		p := partial(key(2), 2, x, []int{1, 2})
+		p := partial(key(2), x, []int{1, 2})
 		change(p)
 		var mismatch *wire.IdentityError
 		if _, _, err := gs.add(p, now); !errors.Is(err, wire.ErrMalformed) && !errors.As(err, &mismatch) {
 			t.Errorf("%s: %v, want ErrMalformed or an IdentityError", name, err)
 		}
 		// The group is as good as before.
-		if _, what, err := gs.add(partial(key(2), 2, x, []int{1, 2, 3}), now); what != whole || err != nil {
+		if _, what, err := gs.add(partial(key(2), x, []int{1, 2, 3}), now); what != whole || err != nil {
 			t.Errorf("after %s: outcome %d, %v", name, what, err)
 		}
 	}
@@ -280,7 +276,7 @@ func TestClaimsTakeNoMemory(t *testing.T) {
 	for i := range groups {
 		k := key(1000) // 24 KB of partials
 		k.Step = uint64(i)
-		if _, _, err := gs.add(partial(k, 2, x, []int{1}), now); err != nil {
+		if _, _, err := gs.add(partial(k, x, []int{1}), now); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -297,7 +293,7 @@ func TestEviction(t *testing.T) {
 	for i := range 100 {
 		k := key(1000)
 		k.Step = uint64(i)
-		if _, _, err := gs.add(partial(k, 2, x, []int{0}), now); err != nil {
+		if _, _, err := gs.add(partial(k, x, []int{0}), now); err != nil {
 			t.Fatal(err)
 		}
 		if gs.bytes > limit {
@@ -309,10 +305,10 @@ func TestEviction(t *testing.T) {
 	}
 	last := key(500)
 	last.Step = 100
-	if _, what, err := gs.add(partial(last, 2, x, slices.Collect(seq(999))), now); what != waiting || err != nil || len(gs.open) != 1 {
+	if _, what, err := gs.add(partial(last, x, slices.Collect(seq(999))), now); what != waiting || err != nil || len(gs.open) != 1 {
 		t.Errorf("outcome %d, %v with %d groups open; the large one alone is wanted", what, err, len(gs.open))
 	}
-	if _, what, err := gs.add(partial(last, 2, x, []int{999}), now); what != whole || err != nil {
+	if _, what, err := gs.add(partial(last, x, []int{999}), now); what != whole || err != nil {
 		t.Errorf("outcome %d, %v", what, err)
 	}
 	if n := gs.expire(now, time.Minute); n != 100 || gs.bytes != 0 {
@@ -338,7 +334,7 @@ func awaiting(p *pb.Partial, awaits ...byte) *pb.Partial { p.Awaits = awaits; re
 func TestSharedSlots(t *testing.T) {
 	gs, x := newGroups(shape(2), room), noise(1, 6*width)
 	k := key(3)
-	first, last := awaiting(partial(k, 2, x, []int{0}), 0b100001), awaiting(partial(k, 2, x, []int{5}), 0b100001)
+	first, last := awaiting(partial(k, x, []int{0}), 0b100001), awaiting(partial(k, x, []int{5}), 0b100001)
 	if _, what, err := gs.add(first, now); what != waiting || err != nil {
 		t.Fatalf("outcome %d, %v", what, err)
 	}
@@ -356,8 +352,8 @@ func TestSharedSlots(t *testing.T) {
 func FuzzAdd(f *testing.F) {
 	x := noise(1, 4*width)
 	for _, p := range []*pb.Partial{
-		partial(key(2), 2, x, []int{0, 3}), partial(key(1), 1, x, []int{0}), {Key: key(1), TopK: 1, Row: []uint32{9}},
-		awaiting(partial(key(2), 2, x, []int{0, 3}), 0b1001), awaiting(partial(key(2), 2, x, []int{0, 3}), 0b1011),
+		partial(key(2), x, []int{0, 3}), partial(key(1), x, []int{0}), {Key: key(1), Place: []uint32{9}},
+		awaiting(partial(key(2), x, []int{0, 3}), 0b1001), awaiting(partial(key(2), x, []int{0, 3}), 0b1011),
 	} {
 		body, err := proto.Marshal(p)
 		if err != nil {

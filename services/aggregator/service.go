@@ -3,6 +3,7 @@ package aggregator
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -153,7 +154,8 @@ func (s *Service) Stop(ctx context.Context) error {
 // receive handles one partial.
 func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 	p := &pb.Partial{}
-	if err := proto.Unmarshal(m.Data, p); err != nil {
+	// What groups keep of a partial is what is counted of it, so nothing unknown.
+	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(m.Data, p); err != nil {
 		return bus.Poison(fmt.Errorf("%w: decoding a partial: %w", wire.ErrMalformed, err))
 	}
 	block, err := s.add(p)
@@ -166,7 +168,7 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 	}
 	ctx, span := s.tracer.Child(ctx, telemetry.SpanAggregate, telemetry.Layer(p.Key.Layer), telemetry.Attempt(p.Key.Attempt))
 	defer span.End()
-	return s.d.Hop.Send(ctx, s.d.Subjects.Block(p.Key.Owner), block)
+	return s.d.SendBlock(ctx, block)
 }
 
 // add takes a partial in and returns the block if its group is done.
@@ -183,8 +185,12 @@ func (s *Service) add(p *pb.Partial) (*pb.Block, error) {
 		return nil, nil
 	}
 	s.sum = s.groups.sum(g, s.sum)
+	gate, functions, wait := g.gate, slices.Clone(g.functions), s.last.Sub(g.began)
 	s.groups.release(g)
 	s.presence.Add("groups_total", 1)
 	// The tensor is encoded into a buffer of its own: it is sent after the lock is gone.
-	return &pb.Block{Key: p.Key, Tensor: tensor.Encode(s.d.Wire, s.sum, s.d.Model.Spec.Hidden, nil)}, nil
+	return &pb.Block{
+		Key: p.Key, Tensor: tensor.Encode(s.d.Wire, s.sum, s.d.Model.Spec.Hidden, nil),
+		Gate: gate, Functions: functions, WaitNs: uint64(max(0, wait)),
+	}, nil
 }

@@ -26,7 +26,7 @@ func TestClaimsOverTheWire(t *testing.T) {
 	const messages = 300
 	row := tensor.Encode(tensor.BF16, make([]float32, d.Model.Spec.Hidden), d.Model.Spec.Hidden, nil)
 	for i := range messages {
-		p := &pb.Partial{TopK: 2, Row: []uint32{0}, Slot: []uint32{0}, Tensor: row, Key: &pb.Key{
+		p := &pb.Partial{Place: []uint32{0}, Tensor: row, Key: &pb.Key{
 			Version: schemas.Version, Model: d.Identity.Model, Owner: "attention-1", Step: uint64(i), Rows: 8192, Shard: s.id,
 		}}
 		if err := d.Hop.Send(t.Context(), d.Subjects.Partial(s.id), p); err != nil {

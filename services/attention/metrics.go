@@ -1,11 +1,15 @@
 package attention
 
 import (
+	"context"
 	"log/slog"
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
+	"github.com/switchyard/switchyard/pkg/control/ledger"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 )
@@ -17,6 +21,7 @@ type stats struct {
 	kv       *kvcache.Pool
 	model    string
 	log      *slog.Logger
+	observers
 
 	sequences atomic.Int64
 }
@@ -42,7 +47,7 @@ func (s *stats) active(n int) {
 }
 
 // step counts a microbatch that went through the layers.
-func (s *stats) step(mb *microbatch) {
+func (s *stats) step(mb *microbatch, times *ledger.Step) {
 	tokens := 0
 	for i := range mb.parts {
 		if mb.parts[i].sampled {
@@ -50,6 +55,7 @@ func (s *stats) step(mb *microbatch) {
 		}
 	}
 	s.metrics.Step().Observe((mb.layers + mb.heads).Seconds())
+	s.observe(times)
 	s.metrics.BatchRows().Observe(float64(mb.rows))
 	s.metrics.CompletionTokens().Add(float64(tokens))
 	s.presence.Add("steps_total", 1)
@@ -66,7 +72,14 @@ func (s *stats) panicked(value any, stack []byte) {
 	s.log.Error("a step panicked", "panic", value, "stack", string(stack))
 }
 
-func (s *stats) hop(took time.Duration) { s.metrics.LayerHop().Observe(took.Seconds()) }
+// hop counts a layer whose blocks are back, and tells its times to whoever traces it.
+func (s *stats) hop(ctx context.Context, took time.Duration, l *ledger.Layer) {
+	s.metrics.LayerHop().Observe(took.Seconds())
+	describe(trace.SpanFromContext(ctx), l)
+}
+
+// cut counts claims of time that could not be.
+func (s *stats) cut(n int) { s.metrics.TimeClaims.Add(float64(n)) }
 
 func (s *stats) reissued(n int) {
 	s.metrics.Reissues.Add(float64(n))

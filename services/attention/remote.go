@@ -11,6 +11,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/pkg/control/ledger"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	"github.com/switchyard/switchyard/schemas"
@@ -41,6 +42,8 @@ type remote struct {
 	out     []float32 // (R, D)
 	parts   []rowsPart
 	missing int
+	began   time.Time      // of Start
+	layers  []ledger.Layer // of the step
 	whole   chan struct{}
 	hurried chan struct{}
 	failure *pb.Error
@@ -58,7 +61,7 @@ type exchange struct {
 	identity   wire.Identity
 	hop        sender
 	wire       tensor.Wire
-	d          int
+	d, topK    int
 	maxPayload func() int
 	owner      string
 	epoch      uint64
@@ -104,7 +107,7 @@ func (r *remote) prepare(layer int, x []float32) {
 	rows := len(x) / r.d
 	r.out = tensor.Resize(r.out, len(x))
 	r.parts = split(r.parts[:0], rows, r.rowsPerMessage())
-	r.missing, r.failure = len(r.parts), nil
+	r.missing, r.failure, r.began = len(r.parts), nil, time.Now()
 	for _, old := range []chan struct{}{r.whole, r.hurried} {
 		select {
 		case <-old:
@@ -186,7 +189,7 @@ func (r *remote) Wait(ctx context.Context, out []float32) error {
 			}
 			copy(out, r.out)
 			r.latency.observe(time.Since(w.began), w.attempt)
-			r.stats.hop(time.Since(w.began))
+			r.stats.hop(ctx, time.Since(w.began), &r.layers[len(r.layers)-1])
 			return nil
 		case <-r.hurried:
 			w.hurry(r.latency.late())
@@ -266,10 +269,10 @@ func (r *remote) forget() {
 
 // receive takes a block in. Repeats and blocks nobody waits for change nothing.
 func (x *exchange) receive(b *pb.Block) error {
-	if err := x.identity.CheckKey(b.Key); err != nil {
+	if err := x.identity.CheckBlockKey(b.Key); err != nil {
 		return err
 	}
-	if b.Key.Owner != x.owner || b.Key.Epoch != x.epoch {
+	if b.Key.Epoch != x.epoch {
 		return nil // meant for an earlier life of this replica
 	}
 	x.mu.Lock()
@@ -296,10 +299,19 @@ func (r *remote) take(b *pb.Block) error {
 			return err
 		}
 		if r.missing == 0 {
+			r.account(b)
 			r.whole <- struct{}{}
 		}
 	}
 	return nil
+}
+
+// account writes down where the layer's time went, as its last block tells it:
+// that one's group is what the layer has waited for.
+func (r *remote) account(b *pb.Block) {
+	l, cut := ledger.Join(time.Since(r.began), b, int(b.Key.Rows)*r.topK)
+	r.layers = append(r.layers, l)
+	r.stats.cut(cut)
 }
 
 func (r *remote) fill(p *rowsPart, b *pb.Block) error {

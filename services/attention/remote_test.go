@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/pkg/control/ledger"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -103,7 +105,7 @@ func change(b *pb.Block, f func(*pb.Key)) *pb.Block {
 func newFakeLayer(t *testing.T, rowsPerMessage int) (*fakeLayer, *remote) {
 	t.Helper()
 	x := &exchange{
-		subjects: schemas.NewSubjects("switchyard", "demo"), identity: wire.Identity{Model: 7}, wire: tensor.F32, d: width,
+		subjects: schemas.NewSubjects("switchyard", "demo"), identity: wire.Identity{Model: 7}, wire: tensor.F32, d: width, topK: 2,
 		maxPayload: func() int { return wire.Headroom + rowsPerMessage*(width*4+routingBytes) }, owner: "attention-1", epoch: 9,
 		announce: func(context.Context, *pb.Step) error { return nil },
 		shard:    func(uint64, uint32) (string, bool) { return "aggregator-1", true },
@@ -249,7 +251,7 @@ func TestRemoteForeignBlocks(t *testing.T) {
 		wrong.Tensor.Data = make([]byte, len(wrong.Tensor.Data))
 		blocks := []*pb.Block{good, good, wrong}
 		for _, f := range []func(*pb.Key){
-			func(k *pb.Key) { k.Owner = "attention-2" }, func(k *pb.Key) { k.Epoch++ }, func(k *pb.Key) { k.Step++ },
+			func(k *pb.Key) { k.Epoch++ }, func(k *pb.Key) { k.Step++ },
 			func(k *pb.Key) { k.Step-- }, func(k *pb.Key) { k.Layer++ }, func(k *pb.Key) { k.Layer-- }, func(k *pb.Key) { k.Part++ },
 		} {
 			blocks = slices.Insert(blocks, 0, change(wrong, f))
@@ -316,4 +318,49 @@ func TestRemoteFails(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A layer's times are of the block that came last, and are believed as far as
+// the layer's own time allows.
+func TestRemoteTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		y, r := newFakeLayer(t, 4)
+		registry := prometheus.NewRegistry()
+		r.stats.metrics = telemetry.NewMetrics(registry)
+		y.fault = func(h *pb.Hidden) ([]*pb.Block, error, bool) {
+			b := twice(h)
+			b.Gate = &pb.GateTime{QueueNs: 1, ComputeNs: 2}
+			if h.Key.Part > 0 {
+				time.Sleep(time.Millisecond)
+				b.Gate.QueueNs = 1 << 60
+				b.Functions = []*pb.FunctionTime{{Function: 5, ComputeNs: 7}, {Function: 6}, {}, {}, {}, {}, {}, {}, {}}
+			}
+			return []*pb.Block{b}, nil, true
+		}
+		checkLayer(t, r, 8)
+		if len(r.layers) != 1 {
+			t.Fatalf("%d layers", len(r.layers))
+		}
+		l := r.layers[0]
+		if l.Layer != 3 || l.Total != time.Millisecond || l.By[ledger.GateQueue] != time.Millisecond || l.Critical != 5 || l.Functions != 4*2 {
+			t.Errorf("%+v", l)
+		}
+		if n := counted(t, registry, "switchyard_cut_time_claims_total"); n != 2 {
+			t.Errorf("%v claims were cut, want a time and the functions", n)
+		}
+	})
+}
+
+func counted(t *testing.T, registry *prometheus.Registry, name string) (sum float64) {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			sum += f.Metric[0].GetCounter().GetValue()
+		}
+	}
+	return sum
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/control/ledger"
 	"github.com/switchyard/switchyard/pkg/policy/batching"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/request/sampling"
@@ -50,7 +51,7 @@ type worker struct {
 
 func newWorker(backbone *forward.Backbone, r *remote, tracer *telemetry.Tracer, st *stats) *worker {
 	w := &worker{remote: r, tracer: tracer, stats: st, in: make(chan *microbatch, 1)}
-	w.step = forward.Step{Backbone: backbone, MoE: r, Progress: &w.pulse.progress}
+	w.step = forward.Step{Backbone: backbone, MoE: r, Progress: &w.pulse.progress, Clock: &forward.Clock{}}
 	r.progress = &w.pulse.progress
 	return w
 }
@@ -100,6 +101,7 @@ func (w *worker) forward(ctx context.Context, mb *microbatch) (err error) {
 
 func (w *worker) compute(ctx context.Context, mb *microbatch) error {
 	began := time.Now()
+	w.remote.layers = w.remote.layers[:0]
 	if err := w.step.Run(ctx, w.rows); err != nil {
 		return err
 	}
@@ -112,7 +114,7 @@ func (w *worker) compute(ctx context.Context, mb *microbatch) error {
 		return err
 	}
 	mb.heads = time.Since(began) - mb.layers
-	w.stats.step(mb)
+	w.stats.step(mb, &ledger.Step{Rows: mb.rows, Own: w.step.Clock.Spent, Layers: w.remote.layers})
 	return nil
 }
 

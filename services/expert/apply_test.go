@@ -164,16 +164,21 @@ func TestServe(t *testing.T) {
 	}
 	defer func() { _ = sub.Unsubscribe() }()
 	h.awaitApplied(h.plan([]uint32{0, 2}))
-	work := dispatch(h.d.Wire, h.d.Shape.Hidden, 2, 0, 2)
-	work.Key.Model, work.Function = h.d.Identity.Model, plan.FunctionID(0, []uint32{0, 2})
-	if err := h.d.Hop.Send(t.Context(), h.d.Subjects.Expert(0, work.Function), work); err != nil {
+	work := dispatch(h.d.Wire, h.d.Shape.Hidden, 0, 2)
+	work.Key.Model = h.d.Identity.Model
+	if err := h.d.Hop.Send(t.Context(), h.d.Subjects.Expert(0, plan.FunctionID(0, []uint32{0, 2})), work); err != nil {
 		t.Fatal(err)
 	}
 	select {
 	case m := <-partials:
 		p := &pb.Partial{}
+		work.Key.Shard = "" // it has brought the partial here
 		if err := proto.Unmarshal(m.Data, p); err != nil || !proto.Equal(p.Key, work.Key) || p.Tensor.Rows != 2 {
 			t.Errorf("%v, %v", p, err)
+		}
+		id := plan.FunctionID(0, []uint32{0, 2})
+		if f := p.Function; fmt.Sprintf("%016x", f.GetFunction()) != id || f.Rows != 2 || f.ComputeNs == 0 || f.TransferNs == 0 || f.StallNs != 0 {
+			t.Errorf("function %s says of its time: %v", id, f)
 		}
 	case <-time.After(20 * time.Second):
 		t.Fatal("no partial")

@@ -3,10 +3,12 @@ package expert
 import (
 	"fmt"
 	"runtime"
+	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/pkg/control/ledger"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -19,6 +21,7 @@ type computer struct {
 	wire   tensor.Wire
 
 	x, out  []float32
+	source  []uint32 // the tensor's row of each routed row
 	scratch forward.ExpertScratch
 	buf     []byte
 }
@@ -51,8 +54,10 @@ func (c computers) give(one *computer) {
 }
 
 // compute returns the partial of a dispatch: one weighted row per routed row,
-// in the dispatch's order. It is valid until the next call.
-func (c *computer) compute(d *pb.Dispatch) (*pb.Partial, error) {
+// in the dispatch's order. It is valid until the next call. The partial carries
+// took, to which compute adds its own time.
+func (c *computer) compute(d *pb.Dispatch, took *pb.FunctionTime) (*pb.Partial, error) {
+	watch := ledger.StartAt(time.Now())
 	rows, err := c.shape.CheckDispatch(d)
 	if err != nil {
 		return nil, err
@@ -63,18 +68,35 @@ func (c *computer) compute(d *pb.Dispatch) (*pb.Partial, error) {
 		return nil, err
 	}
 	c.out = tensor.Resize(c.out, len(d.Expert)*width)
-	routed := forward.Routed{Layer: int(d.Key.Layer), X: c.x, Source: d.Source, Expert: d.Expert, Weight: d.Weight}
+	routed := forward.Routed{Layer: int(d.Key.Layer), X: c.x, Source: c.sources(d.Place), Expert: d.Expert, Weight: d.Weight}
+	took.TransferNs += watch.Lap()
 	if err := c.device.Compute(routed, c.out, &c.scratch); err != nil {
-		return nil, fmt.Errorf("computing rows of function %s: %w", d.Function, err)
+		return nil, fmt.Errorf("computing rows of layer %d: %w", d.Key.Layer, err)
 	}
+	took.Rows, took.ComputeNs = uint32(len(d.Expert)), watch.Lap()
 	t := tensor.Encode(c.wire, c.out, width, c.buf)
 	c.buf = t.Data
-	return &pb.Partial{Key: d.Key, TopK: d.TopK, Row: d.Row, Slot: d.Slot, Tensor: t, Awaits: d.Awaits}, nil
+	took.TransferNs += watch.Lap()
+	return &pb.Partial{Key: d.Key, Place: d.Place, Tensor: t, Awaits: d.Awaits, Gate: d.Gate, Function: took}, nil
 }
 
-// cut makes several partials of one that is over the payload limit.
+// sources are the tensor's rows of places, which ascend.
+func (c *computer) sources(places []uint32) []uint32 {
+	c.source = c.source[:0]
+	at := uint32(0)
+	for i, place := range places {
+		if i > 0 && c.shape.Row(place) != c.shape.Row(places[i-1]) {
+			at++
+		}
+		c.source = append(c.source, at)
+	}
+	return c.source
+}
+
+// cut makes several partials of one that is over the payload limit; the first
+// carries the times.
 func cut(p *pb.Partial, maxRows int) []*pb.Partial {
-	n := len(p.Row)
+	n := len(p.Place)
 	if n <= maxRows {
 		return []*pb.Partial{p}
 	}
@@ -83,12 +105,13 @@ func cut(p *pb.Partial, maxRows int) []*pb.Partial {
 	for from := 0; from < n; from += maxRows {
 		to := min(from+maxRows, n)
 		out = append(out, &pb.Partial{
-			Key: p.Key, TopK: p.TopK, Row: p.Row[from:to], Slot: p.Slot[from:to], Awaits: p.Awaits,
+			Key: p.Key, Place: p.Place[from:to], Awaits: p.Awaits,
 			Tensor: &pb.Tensor{
 				Dtype: p.Tensor.Dtype, Rows: uint32(to - from), Cols: p.Tensor.Cols,
 				Data: p.Tensor.Data[from*stride : to*stride],
 			},
 		})
 	}
+	out[0].Gate, out[0].Function = p.Gate, p.Function
 	return out
 }

@@ -40,20 +40,19 @@ func newComputer(t testing.TB, w tensor.Wire) *computer {
 	}}
 }
 
-// dispatch sends each of rows token rows to experts[i%rows…] in order.
-func dispatch(w tensor.Wire, d, rows int, experts ...uint32) *pb.Dispatch {
+// dispatch sends token rows to experts, two a row: experts[i] has place i.
+func dispatch(w tensor.Wire, d int, experts ...uint32) *pb.Dispatch {
+	rows := max(1, (len(experts)+1)/2)
 	x := make([]float32, rows*d)
 	for i := range x {
 		x[i] = float32(i%13) - 6
 	}
 	out := &pb.Dispatch{
-		Key:      &pb.Key{Version: schemas.Version, Model: 7, Owner: "attention-1", Rows: uint32(rows), Shard: "a"},
-		Function: "f", TopK: 2, Tensor: tensor.Encode(w, x, d, nil),
+		Key:    &pb.Key{Version: schemas.Version, Model: 7, Owner: "attention-1", Rows: uint32(rows), Shard: "a"},
+		Tensor: tensor.Encode(w, x, d, nil),
 	}
 	for i, e := range experts {
-		out.Source = append(out.Source, uint32(i%rows))
-		out.Row = append(out.Row, uint32(i%rows))
-		out.Slot = append(out.Slot, uint32(i/rows))
+		out.Place = append(out.Place, uint32(i))
 		out.Expert = append(out.Expert, e)
 		out.Weight = append(out.Weight, 0.25+float32(i))
 	}
@@ -65,23 +64,24 @@ func dispatch(w tensor.Wire, d, rows int, experts ...uint32) *pb.Dispatch {
 func TestCompute(t *testing.T) {
 	for _, w := range []tensor.Wire{tensor.F32, tensor.BF16} {
 		c := newComputer(t, w)
-		d := dispatch(w, c.shape.Hidden, 3, 0, 1, 2, 1, 1, 0)
+		d := dispatch(w, c.shape.Hidden, 0, 1, 2, 1, 1, 0)
 		d.Key.Rows, d.Awaits = 4, []byte{0b00111111}
-		all, err := c.compute(d)
+		all, err := c.compute(d, &pb.FunctionTime{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if all.Key != d.Key || !slices.Equal(all.Awaits, d.Awaits) || all.TopK != 2 || !slices.Equal(all.Row, d.Row) || !slices.Equal(all.Slot, d.Slot) {
+		if all.Key != d.Key || !slices.Equal(all.Place, d.Place) || !slices.Equal(all.Awaits, d.Awaits) {
 			t.Errorf("%v", all)
 		}
 		stride := c.shape.Hidden * w.ElementBytes()
 		want := slices.Clone(all.Tensor.Data) // valid until the next call
 		for i := range d.Expert {
+			row, bytes := i/2, len(d.Tensor.Data)/3
 			one := &pb.Dispatch{
-				Key: d.Key, Function: "f", TopK: 2, Tensor: d.Tensor, Source: d.Source[i : i+1], Row: d.Row[i : i+1],
-				Slot: d.Slot[i : i+1], Expert: d.Expert[i : i+1], Weight: d.Weight[i : i+1], Awaits: d.Awaits,
+				Key: d.Key, Place: d.Place[i : i+1], Expert: d.Expert[i : i+1], Weight: d.Weight[i : i+1], Awaits: d.Awaits,
+				Tensor: &pb.Tensor{Dtype: d.Tensor.Dtype, Rows: 1, Cols: d.Tensor.Cols, Data: d.Tensor.Data[row*bytes:][:bytes]},
 			}
-			p, err := c.compute(one)
+			p, err := c.compute(one, &pb.FunctionTime{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,27 +102,27 @@ func TestComputeErrors(t *testing.T) {
 		{"another model", func(d *pb.Dispatch) { d.Key.Model = 8 }, true},
 		{"no tensor", func(d *pb.Dispatch) { d.Tensor = nil }, true},
 		{"other width", func(d *pb.Dispatch) { d.Tensor.Cols, d.Tensor.Rows = 32, 4 }, true},
-		{"no rows", func(d *pb.Dispatch) { d.Expert, d.Source, d.Row, d.Slot, d.Weight = nil, nil, nil, nil, nil }, true},
+		{"no rows", func(d *pb.Dispatch) { d.Expert, d.Place, d.Weight = nil, nil, nil }, true},
 		{"fewer weights", func(d *pb.Dispatch) { d.Weight = d.Weight[:1] }, true},
-		{"fewer slots", func(d *pb.Dispatch) { d.Slot = d.Slot[:1] }, true},
-		{"fewer sources", func(d *pb.Dispatch) { d.Source = d.Source[:1] }, true},
-		{"source outside", func(d *pb.Dispatch) { d.Source[1] = 2 }, true},
-		{"no top-k", func(d *pb.Dispatch) { d.TopK = 0 }, true},
-		{"another model's top-k", func(d *pb.Dispatch) { d.TopK = 256 }, true},
+		{"fewer places", func(d *pb.Dispatch) { d.Place = d.Place[:1] }, true},
+		{"more rows than the tensor", func(d *pb.Dispatch) { d.Place[1] = 2 }, true},
+		{"fewer rows than the tensor", func(d *pb.Dispatch) { d.Tensor.Rows = 2; d.Tensor.Data = make([]byte, 2*len(d.Tensor.Data)) }, true},
+		{"a place twice", func(d *pb.Dispatch) { d.Place[1] = 0 }, true},
+		{"places descend", func(d *pb.Dispatch) { d.Place[0], d.Place[1] = 1, 0 }, true},
 		{"an expert that the model lacks", func(d *pb.Dispatch) { d.Expert[0] = 4 }, true},
 		{"a layer that the model lacks", func(d *pb.Dispatch) { d.Key.Layer = 2 }, true},
-		{"a place that is not awaited", func(d *pb.Dispatch) { d.Awaits = []byte{0b1010} }, true},
-		{"awaits beyond the group", func(d *pb.Dispatch) { d.Awaits = []byte{0b10111} }, true},
-		{"a place outside the group", func(d *pb.Dispatch) { d.Slot[0] = 2 }, true},
-		{"more rows than the group", func(d *pb.Dispatch) { d.Key.Rows = 1 }, true},
+		{"a place that is not awaited", func(d *pb.Dispatch) { d.Awaits = []byte{0b10} }, true},
+		{"awaits beyond the group", func(d *pb.Dispatch) { d.Awaits = []byte{0b101} }, true},
+		{"a place outside the group", func(d *pb.Dispatch) { d.Place[1] = 1 << 31 }, true},
+		{"more rows than the group", func(d *pb.Dispatch) { d.Key.Rows, d.Place[0] = 1, 2 }, true},
 		{"an expert that is not here", func(d *pb.Dispatch) { d.Expert[0] = 3 }, false},
 		{"another layer", func(d *pb.Dispatch) { d.Key.Layer = 1 }, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := newComputer(t, tensor.F32)
-			d := dispatch(tensor.F32, c.shape.Hidden, 2, 0, 1)
+			d := dispatch(tensor.F32, c.shape.Hidden, 0, 1)
 			tc.change(d)
-			_, err := c.compute(d)
+			_, err := c.compute(d, &pb.FunctionTime{})
 			if err == nil || isPermanent(err) != tc.permanent {
 				t.Errorf("%v, want permanent %v", err, tc.permanent)
 			}
@@ -137,21 +137,21 @@ func TestComputeErrors(t *testing.T) {
 func TestCut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows, limit := rapid.IntRange(1, 30).Draw(t, "rows"), rapid.IntRange(1, 30).Draw(t, "limit")
-		whole := &pb.Partial{Key: &pb.Key{Owner: "a"}, TopK: 2, Awaits: []byte{5}, Tensor: tensor.Encode(tensor.BF16, make([]float32, rows*3), 3, nil)}
+		whole := &pb.Partial{Key: &pb.Key{Owner: "a"}, Awaits: []byte{5}, Tensor: tensor.Encode(tensor.BF16, make([]float32, rows*3), 3, nil)}
 		for i := range rows {
-			whole.Row, whole.Slot = append(whole.Row, uint32(i)), append(whole.Slot, uint32(i%2))
+			whole.Place = append(whole.Place, uint32(i))
 			whole.Tensor.Data[i*6] = byte(i + 1)
 		}
-		got := &pb.Partial{Key: whole.Key, TopK: 2, Awaits: whole.Awaits, Tensor: &pb.Tensor{Dtype: whole.Tensor.Dtype, Cols: 3}}
+		got := &pb.Partial{Key: whole.Key, Awaits: whole.Awaits, Tensor: &pb.Tensor{Dtype: whole.Tensor.Dtype, Cols: 3}}
 		for _, p := range cut(whole, limit) {
 			n, err := tensor.Rows(p.Tensor, 3)
-			if err != nil || n != len(p.Row) || n > limit || n == 0 {
+			if err != nil || n != len(p.Place) || n > limit || n == 0 {
 				t.Fatalf("a part of %d rows, %v", n, err)
 			}
-			if p.Key != whole.Key || p.TopK != 2 || !slices.Equal(p.Awaits, whole.Awaits) {
+			if p.Key != whole.Key || !slices.Equal(p.Awaits, whole.Awaits) {
 				t.Fatalf("%v", p)
 			}
-			got.Row, got.Slot = append(got.Row, p.Row...), append(got.Slot, p.Slot...)
+			got.Place = append(got.Place, p.Place...)
 			got.Tensor.Rows += p.Tensor.Rows
 			got.Tensor.Data = append(got.Tensor.Data, p.Tensor.Data...)
 		}
@@ -165,7 +165,7 @@ func TestCut(t *testing.T) {
 func FuzzCompute(f *testing.F) {
 	c := newComputer(f, tensor.F32)
 	for _, experts := range [][]uint32{{0}, {0, 1, 2}, {3}, nil} {
-		body, err := proto.Marshal(dispatch(tensor.F32, c.shape.Hidden, 2, experts...))
+		body, err := proto.Marshal(dispatch(tensor.F32, c.shape.Hidden, experts...))
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -176,7 +176,7 @@ func FuzzCompute(f *testing.F) {
 		if proto.Unmarshal(body, d) != nil {
 			return
 		}
-		p, err := c.compute(d)
+		p, err := c.compute(d, &pb.FunctionTime{})
 		switch {
 		case err != nil && !isPermanent(err) && !errors.Is(err, forward.ErrNotWarm):
 			t.Errorf("%v has no class", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,6 +24,7 @@ import (
 type function struct {
 	layer     int
 	spec      *pb.Function
+	number    uint64 // the id as times name it
 	receiving *bus.Receiving
 	// experts are tickets of the device, from when the function is wanted until
 	// it is dropped: nobody else's eviction takes an expert from it.
@@ -43,7 +45,8 @@ type load struct {
 }
 
 func (s *Service) newFunction(layer int, spec *pb.Function, version uint64) *function {
-	f := &function{layer: layer, spec: spec, priority: int64(version), loads: map[uint32]*load{}}
+	number, _ := strconv.ParseUint(spec.Id, 16, 64) // 0: an id of another form
+	f := &function{layer: layer, spec: spec, number: number, priority: int64(version), loads: map[uint32]*load{}}
 	for _, e := range spec.Experts {
 		f.loads[e] = &load{name: fmt.Sprintf("expert_rows.%d.%d", layer, e), rows: s.metrics.ExpertRows(layer, int(e))}
 	}

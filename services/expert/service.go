@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/pkg/compute/device"
+	"github.com/switchyard/switchyard/pkg/control/ledger"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
@@ -136,6 +137,8 @@ func (s *Service) Ready() error {
 // receive computes a dispatch: one from the group of f, or, when f is nil, one
 // that was sent to this host by name.
 func (s *Service) receive(ctx context.Context, m *bus.Msg, f *function) error {
+	watch := ledger.StartAt(m.Arrived)
+	took := &pb.FunctionTime{QueueNs: watch.Lap()}
 	d := &pb.Dispatch{}
 	if err := proto.Unmarshal(m.Data, d); err != nil {
 		return bus.Poison(fmt.Errorf("%w: decoding a dispatch: %w", wire.ErrMalformed, err))
@@ -150,7 +153,8 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg, f *function) error {
 	ctx, span := s.tracer.Child(ctx, telemetry.SpanExpert,
 		telemetry.Layer(d.GetKey().GetLayer()), telemetry.Attempt(d.GetKey().GetAttempt()), telemetry.Function(f.spec.Id))
 	defer span.End()
-	return s.handle(ctx, f, d)
+	took.Function, took.TransferNs = f.number, watch.Lap()
+	return s.handle(ctx, f, d, took)
 }
 
 // function is a function that is warm here, nil if it is not.
@@ -160,25 +164,27 @@ func (s *Service) function(id string) *function {
 	return s.functions[id]
 }
 
-func (s *Service) handle(ctx context.Context, f *function, d *pb.Dispatch) error {
+func (s *Service) handle(ctx context.Context, f *function, d *pb.Dispatch, took *pb.FunctionTime) error {
 	c := s.computers.take()
 	defer s.computers.give(c)
 	began := time.Now()
 	f.began.Store(began.UnixNano())
 	defer f.began.Store(0)
-	p, err := c.compute(d)
+	p, err := c.compute(d, took)
 	switch {
 	case isPermanent(err):
 		s.metrics.Refused.Inc()
 		return s.d.Refuse(ctx, d.Key, err)
 	case err != nil:
-		return err
+		return fmt.Errorf("function %s: %w", f.spec.Id, err)
 	}
 	s.metrics.ExpertCompute().Observe(time.Since(began).Seconds())
 	f.count(s, d)
+	to := s.d.Subjects.Partial(d.Key.Shard)
+	d.Key.Shard = "" // the partial's subject says it
 	limit := wire.RowsPerMessage(int(s.d.Conn.MaxPayload())-len(d.Awaits), s.d.Shape.Hidden*s.d.Wire.ElementBytes()+routingBytes)
 	for _, part := range cut(p, limit) {
-		if err := s.d.Hop.Send(ctx, s.d.Subjects.Partial(d.Key.Shard), part); err != nil {
+		if err := s.d.Hop.Send(ctx, to, part); err != nil {
 			return fmt.Errorf("publishing a partial: %w", err)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // A gate may send a host rows of a function that it does not have, or not any
 // more: they are counted and taken for lost, and harm nothing.
 func TestRowsOfAFunctionThatIsNotWarm(t *testing.T) {
-	body, err := proto.Marshal(dispatch(tensor.F32, 4, 1, 0))
+	body, err := proto.Marshal(dispatch(tensor.F32, 4, 0))
 	if err != nil {
 		t.Fatal(err)
 	}

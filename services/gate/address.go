@@ -81,10 +81,11 @@ func chosen(heard, hosts []string, attempt uint32) []string {
 	return live[at : at+1]
 }
 
-// subject is where a message goes.
-func (a *addresses) subject(out outgoing) string {
-	if hosts := a.named[out.Function]; out.part < len(hosts) {
+// address names the function in a message to a host, and returns the subject.
+func (a *addresses) address(out outgoing) string {
+	if hosts := a.named[out.function]; out.part < len(hosts) {
+		out.Function = out.function
 		return a.subjects.Host(hosts[out.part])
 	}
-	return a.subjects.Expert(int(a.key.Layer), out.Function)
+	return a.subjects.Expert(int(a.key.Layer), out.function)
 }

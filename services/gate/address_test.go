@@ -59,7 +59,12 @@ func TestAddresses(t *testing.T) {
 		f := &pb.Function{Id: "f", Hosts: tc.hosts}
 		var got []string
 		for part := range a.parts(f) {
-			got = append(got, a.subject(outgoing{&pb.Dispatch{Function: "f"}, part}))
+			out := outgoing{&pb.Dispatch{}, "f", part}
+			to := a.address(out)
+			if named := out.Function == "f"; named != (to != group) {
+				t.Errorf("%s: function %q in a message to %s", tc.name, out.Function, to)
+			}
+			got = append(got, to)
 		}
 		if !slices.Equal(got, tc.want) {
 			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
@@ -77,7 +82,7 @@ func TestAddressesForget(t *testing.T) {
 	hosts.steady = true
 	a.choose(&pb.Key{Layer: 1})
 	a.parts(f)
-	if got := a.subject(outgoing{&pb.Dispatch{Function: "f"}, 0}); got != a.subjects.Expert(1, "f") {
+	if got := a.address(outgoing{&pb.Dispatch{}, "f", 0}); got != a.subjects.Expert(1, "f") {
 		t.Errorf("sent to %s", got)
 	}
 }

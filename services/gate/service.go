@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/control/ledger"
 	"github.com/switchyard/switchyard/pkg/control/members"
-	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -122,6 +122,8 @@ func (s *Service) Ready() error {
 
 // receive routes the rows of one message.
 func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
+	watch := ledger.StartAt(m.Arrived)
+	took := &pb.GateTime{QueueNs: watch.Lap()}
 	h := &pb.Hidden{}
 	if err := proto.Unmarshal(m.Data, h); err != nil {
 		return bus.Poison(fmt.Errorf("%w: decoding hidden rows: %w", wire.ErrMalformed, err))
@@ -132,26 +134,32 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 	}
 	ctx, span := s.tracer.Child(ctx, telemetry.SpanGate, telemetry.Layer(h.GetKey().GetLayer()), telemetry.Attempt(h.GetKey().GetAttempt()))
 	defer span.End()
+	took.ComputeNs = watch.Lap()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	took.QueueNs += watch.Lap()
 	if err := s.route(h); err != nil {
 		s.metrics.Refused.Inc()
 		return s.d.Refuse(ctx, h.Key, err)
 	}
-	return s.dispatch(ctx, h, table.Layer(int(h.Key.Layer)))
+	s.to.choose(h.Key)
+	all := s.split.split(h, &s.routes, table.Layer(int(h.Key.Layer)), s.to.parts)
+	took.ComputeNs += watch.Lap()
+	return s.dispatch(ctx, h, all, took)
 }
 
 // dispatch sends the rows that route has routed. If nobody is to compute any, it
 // answers itself: a gate may send blocks anyway, and the rows need no aggregator.
-func (s *Service) dispatch(ctx context.Context, h *pb.Hidden, layer *plan.Layer) error {
-	s.to.choose(h.Key)
-	all := s.split.split(h, &s.routes, layer, s.to.parts)
+func (s *Service) dispatch(ctx context.Context, h *pb.Hidden, all []outgoing, took *pb.GateTime) error {
 	if len(all) == 0 {
-		return s.d.Hop.Send(ctx, s.d.Subjects.Block(h.Key.Owner), zeros(s.d.Wire, h.Key, s.d.Shape.Hidden))
+		block := zeros(s.d.Wire, h.Key, s.d.Shape.Hidden)
+		block.Gate = took
+		return s.d.SendBlock(ctx, block)
 	}
+	all[0].Gate = took
 	for _, out := range all {
-		if err := s.d.Hop.Send(ctx, s.to.subject(out), out.Dispatch); err != nil {
-			return fmt.Errorf("dispatching to function %s of layer %d: %w", out.Function, h.Key.Layer, err)
+		if err := s.d.Hop.Send(ctx, s.to.address(out), out.Dispatch); err != nil {
+			return fmt.Errorf("dispatching to function %s of layer %d: %w", out.function, h.Key.Layer, err)
 		}
 	}
 	return nil

@@ -34,7 +34,8 @@ type spread struct {
 // outgoing is a dispatch and which part of its function's rows it has.
 type outgoing struct {
 	*pb.Dispatch
-	part int
+	function string
+	part     int
 }
 
 // target is one message: a part of a function's rows.
@@ -43,8 +44,8 @@ type target struct{ function, part int }
 // share is the routing of one message under construction.
 type share struct {
 	dispatch *pb.Dispatch
+	function string
 	rows     []int32 // token rows in the tensor, in order
-	lastRow  int32
 }
 
 func newSplitter(d int) *splitter {
@@ -66,8 +67,8 @@ func (s *splitter) split(h *pb.Hidden, routes *forward.Routes, layer *plan.Layer
 			f := layer.FunctionOf(routes.Expert[at])
 			fn := layer.Functions[f]
 			part := s.spreads[f].part(row, func() int { return parts(fn) })
-			sh := s.share(target{f, part}, h, fn, routes.K)
-			sh.add(int32(row), slot, routes.Expert[at], routes.Weight[at])
+			sh := s.share(target{f, part}, h, fn)
+			sh.add(int32(row), at, routes.Expert[at], routes.Weight[at])
 			s.routed++
 		}
 	}
@@ -110,25 +111,22 @@ func (s *spread) part(row int, parts func() int) int {
 	return (s.rows - 1) % s.parts
 }
 
-func (s *splitter) share(t target, h *pb.Hidden, fn *pb.Function, k int) *share {
+func (s *splitter) share(t target, h *pb.Hidden, fn *pb.Function) *share {
 	if sh := s.shares[t]; sh != nil {
 		return sh
 	}
-	sh := &share{lastRow: -1, dispatch: &pb.Dispatch{Key: h.Key, Function: fn.Id, TopK: uint32(k)}}
+	sh := &share{function: fn.Id, dispatch: &pb.Dispatch{Key: h.Key}}
 	s.shares[t] = sh
 	s.order = append(s.order, t)
 	return sh
 }
 
-func (sh *share) add(row int32, slot int, expert int32, weight float32) {
-	if row != sh.lastRow {
+func (sh *share) add(row int32, place int, expert int32, weight float32) {
+	if n := len(sh.rows); n == 0 || row != sh.rows[n-1] {
 		sh.rows = append(sh.rows, row)
-		sh.lastRow = row
 	}
 	d := sh.dispatch
-	d.Source = append(d.Source, uint32(len(sh.rows)-1))
-	d.Row = append(d.Row, uint32(row))
-	d.Slot = append(d.Slot, uint32(slot))
+	d.Place = append(d.Place, uint32(place))
 	d.Expert = append(d.Expert, uint32(expert))
 	d.Weight = append(d.Weight, weight)
 }
@@ -142,7 +140,7 @@ func (s *splitter) finish(t *pb.Tensor, awaits wire.Awaits) []outgoing {
 		if len(sh.rows) < int(t.Rows) {
 			sh.dispatch.Tensor = cut(t, sh.rows, stride)
 		}
-		s.out = append(s.out, outgoing{sh.dispatch, to.part})
+		s.out = append(s.out, outgoing{sh.dispatch, sh.function, to.part})
 	}
 	return s.out
 }

@@ -83,18 +83,17 @@ func TestSplit(t *testing.T) {
 		parts := rapid.IntRange(0, 4).Draw(t, "parts")
 		h, routes := hidden(rows), drawRoutes(t, rows, k, experts)
 		left := leaveOut(t, routes)
-		seen := map[[2]uint32]bool{}
+		seen := map[uint32]bool{}
 		messages, asked := map[string][]int{}, map[string]int{}
 		for _, d := range s.split(h, routes, layer, func(f *pb.Function) int { asked[f.Id]++; return parts }) {
-			messages[d.Function] = append(messages[d.Function], rowsOf(d.Dispatch))
-			checkDispatch(t, d.Dispatch, h, routes, layer)
+			messages[d.function] = append(messages[d.function], int(d.Tensor.Rows))
+			checkDispatch(t, d, h, routes, layer)
 			checkAwaits(t, d.Awaits, routes, left)
-			for i := range d.Row {
-				at := [2]uint32{d.Row[i], d.Slot[i]}
-				if seen[at] {
-					t.Fatalf("row %d, slot %d is in two messages", at[0], at[1])
+			for _, place := range d.Place {
+				if seen[place] {
+					t.Fatalf("place %d is in two messages", place)
 				}
-				seen[at] = true
+				seen[place] = true
 			}
 		}
 		if len(seen) != rows*k-left {
@@ -162,12 +161,9 @@ func noise(n int) []float32 {
 	return x
 }
 
-// rowsOf counts the token rows of a dispatch.
-func rowsOf(d *pb.Dispatch) int { return len(slices.Compact(slices.Clone(d.Row))) }
-
-func checkDispatch(t *rapid.T, d *pb.Dispatch, h *pb.Hidden, routes *forward.Routes, layer *plan.Layer) {
-	if d.Key != h.Key || int(d.TopK) != routes.K {
-		t.Fatalf("key %v, top-k %d", d.Key, d.TopK)
+func checkDispatch(t *rapid.T, d outgoing, h *pb.Hidden, routes *forward.Routes, layer *plan.Layer) {
+	if d.Key != h.Key {
+		t.Fatalf("key %v", d.Key)
 	}
 	n, err := tensor.Rows(d.Tensor, width)
 	if err != nil {
@@ -177,22 +173,22 @@ func checkDispatch(t *rapid.T, d *pb.Dispatch, h *pb.Hidden, routes *forward.Rou
 	if err := tensor.Decode(x, d.Tensor, width); err != nil {
 		t.Fatal(err)
 	}
-	used := map[uint32]bool{}
-	for i, row := range d.Row {
-		at := int(row)*routes.K + int(d.Slot[i])
+	used := map[int]bool{} // token rows
+	for i, at := range d.Place {
+		row := int(at) / routes.K
+		used[row] = true
 		if d.Expert[i] != uint32(routes.Expert[at]) || d.Weight[i] != routes.Weight[at] {
-			t.Fatalf("row %d, slot %d went to expert %d", row, d.Slot[i], d.Expert[i])
+			t.Fatalf("place %d went to expert %d", at, d.Expert[i])
 		}
-		if f := layer.Functions[layer.FunctionOf(routes.Expert[at])]; f.Id != d.Function {
-			t.Fatalf("expert %d is in function %s, sent to %s", d.Expert[i], f.Id, d.Function)
+		if f := layer.Functions[layer.FunctionOf(routes.Expert[at])]; f.Id != d.function {
+			t.Fatalf("expert %d is in function %s, sent to %s", d.Expert[i], f.Id, d.function)
 		}
-		src := int(d.Source[i]) * width
-		if x[src] != float32(int(row)*width) || x[src+width-1] != float32(int(row)*width+width-1) {
-			t.Fatalf("row %d carries %v", row, x[src:src+width])
+		src := (len(used) - 1) * width
+		if src >= len(x) || x[src] != float32(row*width) || x[src+width-1] != float32(row*width+width-1) {
+			t.Fatalf("row %d is not the tensor's row %d", row, len(used)-1)
 		}
-		used[d.Source[i]] = true
 	}
-	if len(used) != n && n != int(h.Key.Rows) {
+	if len(used) != n {
 		t.Fatalf("%d rows are sent, %d used", n, len(used))
 	}
 }

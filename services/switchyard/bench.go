@@ -27,6 +27,7 @@ type BenchCmd struct {
 	Rounds       int     `default:"5" help:"Turns of direct and pipeline; the medians count." placeholder:"N"`
 	Seconds      float64 `default:"1" help:"About how many seconds a turn of either takes." placeholder:"S"`
 	Breakdown    bool    `help:"Also measure the other kinds of hops, and tell what a step's time goes to."`
+	Stages       bool    `help:"Also tell the time of a step by stage, as the services measure it."`
 	JSON         bool    `name:"json" help:"Print one JSON object a batch size."`
 }
 
@@ -46,7 +47,7 @@ func (c *BenchCmd) Run(ctx context.Context, e *env) (err error) {
 	threads := pool.New(ModelFlags{Threads: c.Threads}.threads())
 	defer threads.Close()
 	b, err := bench.Open(ctx, bench.Settings{
-		Model: m, Pool: threads, Grouping: c.Grouping, Wire: c.Wire, Hops: c.Hops, Rounds: c.Rounds, Seconds: c.Seconds, Breakdown: c.Breakdown,
+		Model: m, Pool: threads, Grouping: c.Grouping, Wire: c.Wire, Hops: c.Hops, Rounds: c.Rounds, Seconds: c.Seconds, Breakdown: c.Breakdown, Stages: c.Stages,
 		Open: func(ctx context.Context, hops string) (*cluster.Cluster, error) { return c.pipeline(ctx, e, m, hops) }, Progress: line.Set,
 	})
 	if err != nil {

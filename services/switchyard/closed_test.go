@@ -75,8 +75,8 @@ func (s *siege) sendRows(key *pb.Key, aggregator string) {
 	for _, rows := range []*pb.Tensor{one, nil} {
 		for subject, m := range map[string]proto.Message{
 			s.names.Subjects.Hidden(0):                            &pb.Hidden{Key: key, Tensor: rows, Phases: []*pb.PhaseRange{{Phase: pb.Phase_PHASE_DECODE, Rows: 1}}},
-			s.names.Subjects.Expert(0, s.layer().Functions[0].Id): &pb.Dispatch{Key: key, TopK: 1, Source: []uint32{0}, Row: []uint32{0}, Slot: []uint32{0}, Expert: []uint32{0}, Weight: []float32{1}, Tensor: rows},
-			s.names.Subjects.Partial(aggregator):                  &pb.Partial{Key: key, TopK: 1, Row: []uint32{0}, Slot: []uint32{0}, Tensor: rows},
+			s.names.Subjects.Expert(0, s.layer().Functions[0].Id): &pb.Dispatch{Key: key, Place: []uint32{0}, Expert: []uint32{0}, Weight: []float32{1}, Tensor: rows},
+			s.names.Subjects.Partial(aggregator):                  &pb.Partial{Key: key, Place: []uint32{0}, Tensor: rows},
 		} {
 			if err := s.conn.Send(s.t.Context(), subject, m, nil); err != nil {
 				s.t.Fatal(err)

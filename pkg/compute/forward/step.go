@@ -47,6 +47,7 @@ type Step struct {
 	Watch    Watcher // nil: nobody watches
 	// Progress counts each piece of a layer and of the logits; nil: nobody looks.
 	Progress *Progress
+	Clock    *Clock // nil: nobody looks
 
 	rows                 []Row
 	x, norm, qkv, attn   []float32
@@ -60,7 +61,9 @@ type Step struct {
 // sequence must be in the order of their positions, and all positions before
 // them must be in the cache.
 func (s *Step) Run(ctx context.Context, rows []Row) error {
+	s.Clock.begin()
 	s.prepare(rows)
+	s.Clock.lap(Embedding)
 	for l := range s.Backbone.layers {
 		if err := s.layer(ctx, l); err != nil {
 			return fmt.Errorf("layer %d: %w", l, err)
@@ -89,10 +92,12 @@ func (s *Step) Logits(ctx context.Context, each func(row int, logits []float32))
 			return fmt.Errorf("logits: %w", err)
 		}
 		s.lmHead(rows)
+		s.Clock.lap(Head)
 		for i, row := range rows {
 			each(row, s.logits[i*s.Backbone.head.N:(i+1)*s.Backbone.head.N])
 			s.Progress.Tick()
 		}
+		s.Clock.lap(Sampling)
 	}
 	return nil
 }
@@ -128,22 +133,27 @@ func (s *Step) layer(ctx context.Context, l int) error {
 	_, endAttention := s.begin(ctx, "attention", l)
 	s.attention(l)
 	endAttention()
+	s.Clock.lap(Attention)
 	tl := &s.Backbone.layers[l]
 	if tl.dense != nil {
 		s.feed(tl.dense, s.block)
 		cpu.Add(s.x, s.block)
+		s.Clock.lap(Dense)
 		return nil
 	}
 	pending, err := s.MoE.Start(ctx, l, s.norm)
 	if err != nil {
 		return err
 	}
+	s.Clock.lap(Waiting)
 	if tl.shared != nil {
 		s.sharedExpert(tl)
+		s.Clock.lap(Shared)
 	}
 	if err := pending.Wait(ctx, s.block); err != nil {
 		return err
 	}
+	s.Clock.lap(Waiting)
 	if tl.shared != nil {
 		cpu.Add(s.block, s.shared)
 	}

@@ -212,11 +212,19 @@ func (d *Deployment) CheckPeers(ctx context.Context) error {
 func (d *Deployment) Refuse(ctx context.Context, key *pb.Key, cause error) error {
 	if owner := key.GetOwner(); owner != "" && schemas.ModelToken(owner) == owner {
 		block := &pb.Block{Key: key, Error: &pb.Error{Code: "internal", Message: cause.Error()}}
-		if err := d.Hop.Send(ctx, d.Subjects.Block(owner), block); err != nil {
+		if err := d.SendBlock(ctx, block); err != nil {
 			cause = fmt.Errorf("%w (and telling its owner: %w)", cause, err)
 		}
 	}
 	return bus.Poison(cause)
+}
+
+// SendBlock sends a block to the owner that its key names, and takes from the key
+// what the subject says.
+func (d *Deployment) SendBlock(ctx context.Context, b *pb.Block) error {
+	to := d.Subjects.Block(b.Key.Owner)
+	b.Key.Owner, b.Key.Shard = "", ""
+	return d.Hop.Send(ctx, to, b)
 }
 
 // DeleteGroup removes a function's consumer group once nobody is in it.

@@ -17,6 +17,8 @@ type Metrics struct {
 	expertRows   *prometheus.CounterVec
 	expertTime   prometheus.Histogram
 	batchRows    prometheus.Histogram
+	stepPart     *prometheus.HistogramVec
+	layerStage   *prometheus.HistogramVec
 	redeliveries *prometheus.CounterVec
 	busMessages  *prometheus.CounterVec
 	busBytes     *prometheus.CounterVec
@@ -49,6 +51,9 @@ type Metrics struct {
 	// RefusedReplies counts messages whose reply subject may not be published to.
 	RefusedReplies prometheus.Counter
 
+	// TimeClaims counts times in blocks that cannot be, and that were cut.
+	TimeClaims prometheus.Counter
+
 	genAI genAI
 }
 
@@ -78,13 +83,16 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Panics:           counter("panics_total", "Handlers' panics that were recovered; each is a fault of the program."),
 		RefusedReplies:   counter("refused_replies_total", "Messages from outside whose reply subject may not be published to."),
 		StreamFill:       newMirror("stream_fill_ratio", "Share of its bound in bytes that a durable stream holds, by kind: prompt, sequence or token.", "stream"),
+		TimeClaims:       counter("cut_time_claims_total", "Durations in blocks that were longer than the layer took, or of too many functions."),
+		stepPart:         histograms("step_part_seconds", "Time of a step on attention's own clock, by part; they add up to the step.", stageBuckets, "part"),
+		layerStage:       histograms("layer_stage_seconds", "Time of a layer's routed experts, by layer and stage; a layer's stages add up to the layer.", stageBuckets, "layer", "stage"),
 		genAI:            newGenAI(),
 	}
 	r.MustRegister(
 		m.requests, m.tokens, m.stepDuration, m.layerHop, m.expertRows, m.expertTime, m.batchRows,
 		m.redeliveries, m.KVPages, m.QueueDepth, m.busMessages, m.busBytes, m.Sequences, m.StreamFill,
 		m.Reissues, m.UnannouncedSteps, m.Late, m.Repeats, m.Refused, m.Poisoned, m.LogNoise, m.Panics, m.RefusedReplies,
-		m.genAI.request, m.genAI.firstToken, m.genAI.perToken,
+		m.TimeClaims, m.stepPart, m.layerStage, m.genAI.request, m.genAI.firstToken, m.genAI.perToken,
 	)
 	m.begin()
 	return m
@@ -108,6 +116,10 @@ func (m *Metrics) begin() {
 
 // fineBuckets reach from 50 µs, a small model's layer, to about 13 s.
 var fineBuckets = prometheus.ExponentialBuckets(50e-6, 2, 19)
+
+// stageBuckets reach from 1 µs to about 17 s, coarse because there is a histogram
+// for each layer and stage.
+var stageBuckets = prometheus.ExponentialBuckets(1e-6, 4, 13)
 
 // Limits of what a label may hold; past them rows count under "other".
 const (
@@ -133,6 +145,22 @@ func (m *Metrics) Step() prometheus.Observer { return m.stepDuration }
 
 // LayerHop observes the seconds from hidden rows out to their block back.
 func (m *Metrics) LayerHop() prometheus.Observer { return m.layerHop }
+
+// StepParts observes the seconds of a step's parts, in the order of their names.
+func (m *Metrics) StepParts(parts []string) (all []prometheus.Observer) {
+	for _, part := range parts {
+		all = append(all, m.stepPart.WithLabelValues(part))
+	}
+	return all
+}
+
+// LayerStages observes the seconds of a layer's stages, in the order of their names.
+func (m *Metrics) LayerStages(layer int, stages []string) (all []prometheus.Observer) {
+	for _, stage := range stages {
+		all = append(all, m.layerStage.WithLabelValues(bounded(layer, maxLayers), stage))
+	}
+	return all
+}
 
 // ExpertCompute observes the seconds of one dispatch's computation.
 func (m *Metrics) ExpertCompute() prometheus.Observer { return m.expertTime }
@@ -190,6 +218,10 @@ func counters(name, help string, labels ...string) *prometheus.CounterVec {
 
 func histogram(name, help string, buckets []float64) prometheus.Histogram {
 	return prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets})
+}
+
+func histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets}, labels)
 }
 
 // labelled registers metrics with what is the same for a whole process, and the

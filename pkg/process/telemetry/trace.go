@@ -36,6 +36,10 @@ const (
 	AttrRows     = attribute.Key("rows")
 	AttrFunction = attribute.Key("function")
 	AttrAttempt  = attribute.Key("attempt")
+	// AttrFunctions is how many dispatches a layer's block speaks of, and
+	// AttrCritical the function that took longest of them.
+	AttrFunctions = attribute.Key("functions")
+	AttrCritical  = attribute.Key("critical_function")
 )
 
 // Tracer makes the spans of one service. A nil Tracer makes none and allocates nothing.

@@ -32,8 +32,9 @@ func (r consumerRef) creating() string {
 // status of the server.
 type arrival struct {
 	msg     *nats.Msg
-	status  string // "" for a stream's message
-	numbers string // of a stream's message: the end of its acknowledgement subject
+	status  string    // "" for a stream's message
+	numbers string    // of a stream's message: the end of its acknowledgement subject
+	at      time.Time // when it came into this process; only tensor hops know
 }
 
 // arrival tells a stream's message from a status of the server, and both from

@@ -52,6 +52,7 @@ type puller struct {
 	inbox  string
 	want   int
 	handle func(arrival)
+	times  arrivals
 
 	ctx        context.Context // ends when the puller stops
 	sub        *nats.Subscription
@@ -127,12 +128,16 @@ func (c *Conn) createConsumer(ctx context.Context, spec schemas.StreamSpec, conf
 }
 
 func (p *puller) receive(m *nats.Msg) {
+	now := time.Now()
+	arrived := p.times.next(now)
+	defer func() { p.times.handled(time.Now(), behind(m)) }()
 	a, err := p.ref.arrival(m)
 	if err != nil {
 		p.c.refuse(m, err)
 		return
 	}
-	p.heard.Store(time.Now().UnixNano())
+	a.at = arrived
+	p.heard.Store(now.UnixNano())
 	if a.status != "" {
 		p.onStatus(a)
 		return

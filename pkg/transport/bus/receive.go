@@ -43,6 +43,8 @@ type Msg struct {
 	Data    []byte
 	// Delivered counts deliveries from 1; only acked hops repeat any.
 	Delivered int
+	// Arrived is when the message came into this process; see arrivals.
+	Arrived time.Time
 }
 
 // Handler handles a message.
@@ -137,7 +139,11 @@ func (c *Conn) consume(ctx context.Context, r Receiver, acked bool, h Handler) (
 // subscribe receives from core NATS.
 func (c *Conn) subscribe(ctx context.Context, r Receiver, h Handler) (*Receiving, error) {
 	out := c.newReceiving(ctx, r, false, h)
-	sub, err := c.nc.QueueSubscribe(r.Subject, r.Name, func(m *nats.Msg) { out.take(arrival{msg: m}) }) //nolint:contextcheck // handlers get the receiving's own
+	var times arrivals
+	sub, err := c.nc.QueueSubscribe(r.Subject, r.Name, func(m *nats.Msg) { //nolint:contextcheck // handlers get the receiving's own
+		out.take(arrival{msg: m, at: times.next(time.Now())})
+		times.handled(time.Now(), behind(m))
+	})
 	if err == nil {
 		// Then the server knows of it: nothing from now on is missed.
 		if err = c.Persist(ctx, "subscribing to "+r.Subject, c.nc.FlushWithContext); err != nil {
@@ -169,7 +175,7 @@ func (r *Receiving) take(a arrival) {
 
 func (r *Receiving) run(a arrival) {
 	m := a.msg
-	msg := Msg{Subject: m.Subject, Header: m.Header, Data: m.Data, Delivered: 1}
+	msg := Msg{Subject: m.Subject, Header: m.Header, Data: m.Data, Delivered: 1, Arrived: a.at}
 	if r.acked {
 		if msg.Delivered = a.deliveries(); msg.Delivered > 1 {
 			r.c.obs.Redelivered(m.Subject, msg.Delivered)

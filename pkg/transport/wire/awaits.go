@@ -52,17 +52,18 @@ func (a Awaits) check(places int) error {
 	return nil
 }
 
-// checkPlaces wants the rows and slots of a message to be awaited places of its group.
-func (s *Shape) checkPlaces(k *pb.Key, awaits Awaits, row, slot []uint32) error {
-	if err := awaits.check(int(k.Rows) * s.TopK); err != nil {
+// checkPlaces wants the places of a message to be awaited ones of its group.
+func (s *Shape) checkPlaces(k *pb.Key, awaits Awaits, places []uint32) error {
+	all := int(k.Rows) * s.TopK
+	if err := awaits.check(all); err != nil {
 		return err
 	}
-	for i := range row {
-		if row[i] >= k.Rows || int(slot[i]) >= s.TopK {
-			return fmt.Errorf("%w: row %d, slot %d in a group of (%d, %d)", ErrMalformed, row[i], slot[i], k.Rows, s.TopK)
+	for _, place := range places {
+		if uint64(place) >= uint64(all) {
+			return fmt.Errorf("%w: place %d in a group of (%d, %d)", ErrMalformed, place, k.Rows, s.TopK)
 		}
-		if !awaits.Has(int(row[i])*s.TopK + int(slot[i])) {
-			return fmt.Errorf("%w: row %d, slot %d, which the group does not await", ErrMalformed, row[i], slot[i])
+		if !awaits.Has(int(place)) {
+			return fmt.Errorf("%w: place %d, which the group does not await", ErrMalformed, place)
 		}
 	}
 	return nil

@@ -42,23 +42,23 @@ func TestCheckPlaces(t *testing.T) {
 	s := &Shape{Identity: Identity{Model: 7}, Hidden: 1, Experts: 4, TopK: 2, MoE: []bool{true}, MaxRows: func() int { return 9 }}
 	k := &pb.Key{Version: schemas.Version, Model: 7, Owner: "a", Rows: 3}
 	for _, tc := range []struct {
-		name      string
-		awaits    Awaits
-		row, slot uint32
-		good      bool
+		name   string
+		awaits Awaits
+		place  uint32
+		good   bool
 	}{
-		{"all", nil, 2, 1, true},
-		{"awaited", Awaits{0b100000}, 2, 1, true},
-		{"not awaited", Awaits{0b011111}, 2, 1, false},
-		{"short", Awaits{}, 2, 1, true},
-		{"long", Awaits{0b100000, 0}, 2, 1, false},
-		{"a bit beyond", Awaits{0b1100000}, 2, 1, false},
-		{"none", Awaits{0}, 2, 1, false},
-		{"all by name", Awaits{0b111111}, 2, 1, false},
-		{"row outside", nil, 3, 0, false},
-		{"slot outside", nil, 0, 2, false},
+		{"all", nil, 5, true},
+		{"awaited", Awaits{0b100000}, 5, true},
+		{"not awaited", Awaits{0b011111}, 5, false},
+		{"short", Awaits{}, 5, true},
+		{"long", Awaits{0b100000, 0}, 5, false},
+		{"a bit beyond", Awaits{0b1100000}, 5, false},
+		{"none", Awaits{0}, 5, false},
+		{"all by name", Awaits{0b111111}, 5, false},
+		{"outside", nil, 6, false},
+		{"far outside", nil, 1 << 31, false},
 	} {
-		err := s.checkPlaces(k, tc.awaits, []uint32{tc.row}, []uint32{tc.slot})
+		err := s.checkPlaces(k, tc.awaits, []uint32{tc.place})
 		if (err == nil) != tc.good || err != nil && !errors.Is(err, ErrMalformed) {
 			t.Errorf("%s: %v, want good %v", tc.name, err, tc.good)
 		}

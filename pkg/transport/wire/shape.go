@@ -66,8 +66,8 @@ func checkPhases(h *pb.Hidden) error {
 // KnownPhase says whether rows can be of a phase.
 func KnownPhase(p pb.Phase) bool { return p == pb.Phase_PHASE_PREFILL || p == pb.Phase_PHASE_DECODE }
 
-// CheckDispatch returns the number of token rows in the tensor; the routed
-// rows are at most as many times the model's top-k.
+// CheckDispatch returns the number of token rows in the tensor, which are those
+// of the places; the routed rows are at most as many times the model's top-k.
 func (s *Shape) CheckDispatch(d *pb.Dispatch) (rows int, err error) {
 	if err := s.CheckKey(d.Key); err != nil {
 		return 0, err
@@ -76,21 +76,39 @@ func (s *Shape) CheckDispatch(d *pb.Dispatch) (rows int, err error) {
 		return 0, err
 	}
 	n := len(d.Expert)
-	if n == 0 || len(d.Source) != n || len(d.Row) != n || len(d.Slot) != n || len(d.Weight) != n {
-		return 0, fmt.Errorf("%w: dispatch with %d experts, %d sources, %d rows, %d slots, %d weights",
-			ErrMalformed, n, len(d.Source), len(d.Row), len(d.Slot), len(d.Weight))
+	if n == 0 || len(d.Place) != n || len(d.Weight) != n {
+		return 0, fmt.Errorf("%w: dispatch with %d experts, %d places, %d weights", ErrMalformed, n, len(d.Place), len(d.Weight))
 	}
-	if int(d.TopK) != s.TopK || rows > int(d.Key.Rows) || n > rows*s.TopK {
-		return 0, fmt.Errorf("%w: dispatch of %d rows with %d routed rows, top-k %d, for a group of %d rows; the model's top-k is %d",
-			ErrMalformed, rows, n, d.TopK, d.Key.Rows, s.TopK)
-	}
-	for i, from := range d.Source {
-		if int(from) >= rows || int(d.Expert[i]) >= s.Experts {
-			return 0, fmt.Errorf("%w: dispatch sends row %d of %d to expert %d of %d", ErrMalformed, from, rows, d.Expert[i], s.Experts)
+	for _, e := range d.Expert {
+		if int(e) >= s.Experts {
+			return 0, fmt.Errorf("%w: dispatch to expert %d of %d", ErrMalformed, e, s.Experts)
 		}
 	}
-	return rows, s.checkPlaces(d.Key, d.Awaits, d.Row, d.Slot)
+	return rows, s.checkAscending(d, rows)
 }
+
+// checkAscending wants places in ascending order that belong to so many rows.
+func (s *Shape) checkAscending(d *pb.Dispatch, rows int) error {
+	if err := s.checkPlaces(d.Key, d.Awaits, d.Place); err != nil {
+		return err
+	}
+	places, distinct := d.Place, 1
+	for i := 1; i < len(places); i++ {
+		if places[i] <= places[i-1] {
+			return fmt.Errorf("%w: place %d after place %d", ErrMalformed, places[i], places[i-1])
+		}
+		if s.Row(places[i]) != s.Row(places[i-1]) {
+			distinct++
+		}
+	}
+	if distinct != rows {
+		return fmt.Errorf("%w: places of %d rows, tensor of %d", ErrMalformed, distinct, rows)
+	}
+	return nil
+}
+
+// Row is the token row of a place.
+func (s *Shape) Row(place uint32) int { return int(place) / s.TopK }
 
 // CheckPartial returns the number of routed rows.
 func (s *Shape) CheckPartial(p *pb.Partial) (rows int, err error) {
@@ -100,9 +118,8 @@ func (s *Shape) CheckPartial(p *pb.Partial) (rows int, err error) {
 	if rows, err = tensor.Rows(p.Tensor, s.Hidden); err != nil {
 		return 0, err
 	}
-	if rows == 0 || len(p.Row) != rows || len(p.Slot) != rows || int(p.TopK) != s.TopK {
-		return 0, fmt.Errorf("%w: partial of %d rows with %d row and %d slot numbers, top-k %d; the model's is %d",
-			ErrMalformed, rows, len(p.Row), len(p.Slot), p.TopK, s.TopK)
+	if rows == 0 || len(p.Place) != rows {
+		return 0, fmt.Errorf("%w: partial of %d rows with %d places", ErrMalformed, rows, len(p.Place))
 	}
-	return rows, s.checkPlaces(p.Key, p.Awaits, p.Row, p.Slot)
+	return rows, s.checkPlaces(p.Key, p.Awaits, p.Place)
 }

@@ -43,15 +43,23 @@ func (id Identity) Check(version uint32, model uint64) error {
 
 // CheckKey refuses the key of another version or model and one that is incomplete.
 func (id Identity) CheckKey(k *pb.Key) error {
-	if k == nil {
-		return fmt.Errorf("%w: it has no key", ErrMalformed)
-	}
-	if err := id.Check(k.Version, k.Model); err != nil {
+	if err := id.CheckBlockKey(k); err != nil {
 		return err
 	}
 	// Both become part of a subject.
 	if !schemas.IsReplicaID(k.Owner) || k.Shard != "" && !schemas.IsReplicaID(k.Shard) {
 		return fmt.Errorf("%w: key of owner %.64q and shard %.64q, which are not replicas' ids", ErrMalformed, k.Owner, k.Shard)
+	}
+	return nil
+}
+
+// CheckBlockKey is CheckKey for blocks, whose keys name nobody.
+func (id Identity) CheckBlockKey(k *pb.Key) error {
+	if k == nil {
+		return fmt.Errorf("%w: it has no key", ErrMalformed)
+	}
+	if err := id.Check(k.Version, k.Model); err != nil {
+		return err
 	}
 	if k.Rows == 0 || k.Rows > tensor.MaxRows {
 		return fmt.Errorf("%w: key of %d rows", ErrMalformed, k.Rows)

@@ -199,7 +199,8 @@ type Key struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Version uint32                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
 	Model   uint64                 `protobuf:"fixed64,2,opt,name=model,proto3" json:"model,omitempty"`
-	// The attention replica that owns the step, and its incarnation.
+	// The attention replica that owns the step, and its incarnation. A block has
+	// no owner: its subject names it.
 	Owner string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
 	Epoch uint64 `protobuf:"fixed64,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// Counts the owner's passes of rows through all layers; each has one number.
@@ -211,7 +212,7 @@ type Key struct {
 	Rows uint32 `protobuf:"varint,8,opt,name=rows,proto3" json:"rows,omitempty"`
 	// Counts re-issues; any attempt's answer is as good as another's.
 	Attempt uint32 `protobuf:"varint,9,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// The aggregator that collects this group.
+	// The aggregator that collects this group; absent from what it has reached.
 	Shard string `protobuf:"bytes,10,opt,name=shard,proto3" json:"shard,omitempty"`
 	// Which of the microbatches that the owner has in flight; one step each at a time.
 	Microbatch    uint32 `protobuf:"varint,11,opt,name=microbatch,proto3" json:"microbatch,omitempty"`
@@ -658,22 +659,23 @@ func (x *Hidden) GetStamp() *Stamp {
 	return nil
 }
 
-// Dispatch is routed rows for one function. Row i of the routing lists says:
-// tensor row source[i] goes to expert[i] as slot[i] of token row row[i], with weight[i].
+// Dispatch is routed rows for one function. A place is row·top_k + slot, which
+// names a routed row of the group. Entry i of the lists says: place[i] goes to
+// expert[i], with weight[i]. Places ascend; the tensor has each of their token
+// rows once, in the same order.
 type Dispatch struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	Key      *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Function string                 `protobuf:"bytes,2,opt,name=function,proto3" json:"function,omitempty"`
-	TopK     uint32                 `protobuf:"varint,3,opt,name=top_k,json=topK,proto3" json:"top_k,omitempty"`
-	Source   []uint32               `protobuf:"varint,4,rep,packed,name=source,proto3" json:"source,omitempty"`
-	Row      []uint32               `protobuf:"varint,5,rep,packed,name=row,proto3" json:"row,omitempty"`
-	Slot     []uint32               `protobuf:"varint,6,rep,packed,name=slot,proto3" json:"slot,omitempty"`
-	Expert   []uint32               `protobuf:"varint,7,rep,packed,name=expert,proto3" json:"expert,omitempty"`
-	Weight   []float32              `protobuf:"fixed32,8,rep,packed,name=weight,proto3" json:"weight,omitempty"`
-	Tensor   *Tensor                `protobuf:"bytes,9,opt,name=tensor,proto3" json:"tensor,omitempty"`
-	// The (row, slot)s that the gate has dispatched of the group: bit row·top_k + slot,
-	// the lowest bit of a byte first. Empty: all.
-	Awaits        []byte    `protobuf:"bytes,10,opt,name=awaits,proto3" json:"awaits,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Key   *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// Set in what goes to a host by name; else the subject names the function.
+	Function string    `protobuf:"bytes,2,opt,name=function,proto3" json:"function,omitempty"`
+	Place    []uint32  `protobuf:"varint,5,rep,packed,name=place,proto3" json:"place,omitempty"`
+	Expert   []uint32  `protobuf:"varint,7,rep,packed,name=expert,proto3" json:"expert,omitempty"`
+	Weight   []float32 `protobuf:"fixed32,8,rep,packed,name=weight,proto3" json:"weight,omitempty"`
+	Tensor   *Tensor   `protobuf:"bytes,9,opt,name=tensor,proto3" json:"tensor,omitempty"`
+	// The places that the gate has dispatched of the group: a bit each, the lowest
+	// of a byte first. Empty: all.
+	Awaits []byte `protobuf:"bytes,10,opt,name=awaits,proto3" json:"awaits,omitempty"`
+	// In one dispatch of a group.
 	Gate          *GateTime `protobuf:"bytes,11,opt,name=gate,proto3" json:"gate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -723,30 +725,9 @@ func (x *Dispatch) GetFunction() string {
 	return ""
 }
 
-func (x *Dispatch) GetTopK() uint32 {
+func (x *Dispatch) GetPlace() []uint32 {
 	if x != nil {
-		return x.TopK
-	}
-	return 0
-}
-
-func (x *Dispatch) GetSource() []uint32 {
-	if x != nil {
-		return x.Source
-	}
-	return nil
-}
-
-func (x *Dispatch) GetRow() []uint32 {
-	if x != nil {
-		return x.Row
-	}
-	return nil
-}
-
-func (x *Dispatch) GetSlot() []uint32 {
-	if x != nil {
-		return x.Slot
+		return x.Place
 	}
 	return nil
 }
@@ -786,18 +767,17 @@ func (x *Dispatch) GetGate() *GateTime {
 	return nil
 }
 
-// Partial is one weighted expert output per (token row, slot). What a group
-// awaits is in each of its partials; a slot that nobody was asked for adds nothing.
+// Partial is one weighted expert output per place of its dispatch. What a group
+// awaits is in each of its partials; a place that nobody was asked for adds nothing.
 type Partial struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	TopK          uint32                 `protobuf:"varint,2,opt,name=top_k,json=topK,proto3" json:"top_k,omitempty"`
-	Row           []uint32               `protobuf:"varint,3,rep,packed,name=row,proto3" json:"row,omitempty"`
-	Slot          []uint32               `protobuf:"varint,4,rep,packed,name=slot,proto3" json:"slot,omitempty"`
-	Tensor        *Tensor                `protobuf:"bytes,5,opt,name=tensor,proto3" json:"tensor,omitempty"`
-	Awaits        []byte                 `protobuf:"bytes,6,opt,name=awaits,proto3" json:"awaits,omitempty"` // the dispatch's
-	Gate          *GateTime              `protobuf:"bytes,7,opt,name=gate,proto3" json:"gate,omitempty"`     // the dispatch's
-	Function      *FunctionTime          `protobuf:"bytes,8,opt,name=function,proto3" json:"function,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Key    *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Place  []uint32               `protobuf:"varint,3,rep,packed,name=place,proto3" json:"place,omitempty"`
+	Tensor *Tensor                `protobuf:"bytes,5,opt,name=tensor,proto3" json:"tensor,omitempty"`
+	Awaits []byte                 `protobuf:"bytes,6,opt,name=awaits,proto3" json:"awaits,omitempty"` // the dispatch's
+	Gate   *GateTime              `protobuf:"bytes,7,opt,name=gate,proto3" json:"gate,omitempty"`     // the dispatch's
+	// In one partial of a dispatch.
+	Function      *FunctionTime `protobuf:"bytes,8,opt,name=function,proto3" json:"function,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -839,23 +819,9 @@ func (x *Partial) GetKey() *Key {
 	return nil
 }
 
-func (x *Partial) GetTopK() uint32 {
+func (x *Partial) GetPlace() []uint32 {
 	if x != nil {
-		return x.TopK
-	}
-	return 0
-}
-
-func (x *Partial) GetRow() []uint32 {
-	if x != nil {
-		return x.Row
-	}
-	return nil
-}
-
-func (x *Partial) GetSlot() []uint32 {
-	if x != nil {
-		return x.Slot
+		return x.Place
 	}
 	return nil
 }
@@ -1265,25 +1231,20 @@ const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\v2\x12.switchyard.v1.KeyR\x03key\x12-\n" +
 	"\x06tensor\x18\x02 \x01(\v2\x15.switchyard.v1.TensorR\x06tensor\x121\n" +
 	"\x06phases\x18\x03 \x03(\v2\x19.switchyard.v1.PhaseRangeR\x06phases\x12*\n" +
-	"\x05stamp\x18\x04 \x01(\v2\x14.switchyard.v1.StampR\x05stamp\"\xc3\x02\n" +
+	"\x05stamp\x18\x04 \x01(\v2\x14.switchyard.v1.StampR\x05stamp\"\x86\x02\n" +
 	"\bDispatch\x12$\n" +
 	"\x03key\x18\x01 \x01(\v2\x12.switchyard.v1.KeyR\x03key\x12\x1a\n" +
-	"\bfunction\x18\x02 \x01(\tR\bfunction\x12\x13\n" +
-	"\x05top_k\x18\x03 \x01(\rR\x04topK\x12\x16\n" +
-	"\x06source\x18\x04 \x03(\rR\x06source\x12\x10\n" +
-	"\x03row\x18\x05 \x03(\rR\x03row\x12\x12\n" +
-	"\x04slot\x18\x06 \x03(\rR\x04slot\x12\x16\n" +
+	"\bfunction\x18\x02 \x01(\tR\bfunction\x12\x14\n" +
+	"\x05place\x18\x05 \x03(\rR\x05place\x12\x16\n" +
 	"\x06expert\x18\a \x03(\rR\x06expert\x12\x16\n" +
 	"\x06weight\x18\b \x03(\x02R\x06weight\x12-\n" +
 	"\x06tensor\x18\t \x01(\v2\x15.switchyard.v1.TensorR\x06tensor\x12\x16\n" +
 	"\x06awaits\x18\n" +
 	" \x01(\fR\x06awaits\x12+\n" +
-	"\x04gate\x18\v \x01(\v2\x17.switchyard.v1.GateTimeR\x04gate\"\x97\x02\n" +
+	"\x04gate\x18\v \x01(\v2\x17.switchyard.v1.GateTimeR\x04gate\"\xf2\x01\n" +
 	"\aPartial\x12$\n" +
-	"\x03key\x18\x01 \x01(\v2\x12.switchyard.v1.KeyR\x03key\x12\x13\n" +
-	"\x05top_k\x18\x02 \x01(\rR\x04topK\x12\x10\n" +
-	"\x03row\x18\x03 \x03(\rR\x03row\x12\x12\n" +
-	"\x04slot\x18\x04 \x03(\rR\x04slot\x12-\n" +
+	"\x03key\x18\x01 \x01(\v2\x12.switchyard.v1.KeyR\x03key\x12\x14\n" +
+	"\x05place\x18\x03 \x03(\rR\x05place\x12-\n" +
 	"\x06tensor\x18\x05 \x01(\v2\x15.switchyard.v1.TensorR\x06tensor\x12\x16\n" +
 	"\x06awaits\x18\x06 \x01(\fR\x06awaits\x12+\n" +
 	"\x04gate\x18\a \x01(\v2\x17.switchyard.v1.GateTimeR\x04gate\x127\n" +

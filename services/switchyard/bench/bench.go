@@ -28,6 +28,8 @@ type Settings struct {
 	Seconds float64
 	// Breakdown also tells what a step's time goes to.
 	Breakdown bool
+	// Stages also tells the time of a step by stage.
+	Stages bool
 	// Open starts a pipeline of the same model with such hops.
 	Open func(ctx context.Context, hops string) (*cluster.Cluster, error)
 	// Progress hears what is going on.
@@ -51,7 +53,13 @@ type Result struct {
 	Prefill      float64 `json:"direct_prefill_tokens_per_s"`
 	PrefillFlops float64 `json:"direct_prefill_flops_ratio"`
 
-	Parts []Part `json:"breakdown,omitempty"`
+	// Of the pipeline's tensors. A step has so many rows in the mean.
+	Rows     float64 `json:"rows_per_step"`
+	Messages float64 `json:"messages_per_step"`
+	Bytes    float64 `json:"payload_bytes_per_step"`
+
+	Parts  []Part  `json:"breakdown,omitempty"`
+	Stages *Stages `json:"stages,omitempty"`
 }
 
 // Part is a share of a step's time.
@@ -98,6 +106,10 @@ func (b *Bench) Measure(ctx context.Context, batch int) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	before, err := b.pipeline.read()
+	if err != nil {
+		return nil, err
+	}
 	var direct, pipeline, ratios, bytes []float64
 	for i := range b.settings.Rounds {
 		b.settings.Progress("batch %d: turn %d of %d, %d tokens a sequence…", batch, i+1, b.settings.Rounds, tokens)
@@ -121,10 +133,27 @@ func (b *Bench) Measure(ctx context.Context, batch int) (*Result, error) {
 	}
 	r.Flops = r.Direct * b.flopsPerToken(promptLength+tokens/2) / b.flops
 	r.PrefillFlops = b.prefill * b.flopsPerToken(prefillLength/2) / b.flops
-	if b.settings.Breakdown {
-		r.Parts, err = b.breakdown(ctx, batch, tokens, r)
+	return r, b.details(ctx, r, before, tokens)
+}
+
+// details adds what the pipeline's metrics tell, and what was asked for besides.
+func (b *Bench) details(ctx context.Context, r *Result, before readings, tokens int) error {
+	after, err := b.pipeline.read()
+	if err != nil {
+		return err
 	}
-	return r, err
+	gained := after.since(before)
+	r.Rows = gained["switchyard_batch_rows_sum"] / gained.steps()
+	r.Messages, r.Bytes = gained.traffic()
+	if b.settings.Stages {
+		if r.Stages, err = b.stages(ctx, r.Batch, tokens); err != nil {
+			return err
+		}
+	}
+	if b.settings.Breakdown {
+		r.Parts, err = b.breakdown(ctx, r.Batch, tokens, r)
+	}
+	return err
 }
 
 // flopsPerToken is what a token takes behind a context of so many: two for each
@@ -158,6 +187,10 @@ func (r *Result) String() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s  batch %d  grouping %s  wire %s  hops %s  cpu: pipeline %.0f tokens/s, direct %.0f, ratio %.2f; direct reads at %.2f of the machine's bandwidth and computes at %.2f of its FMA peak (prefill of 512: %.0f tokens/s, %.2f)\n",
 		r.Model, r.Batch, r.Grouping, r.Wire, r.Hops, r.Pipeline, r.Direct, r.Ratio, r.Bandwidth, r.Flops, r.Prefill, r.PrefillFlops)
+	fmt.Fprintf(&text, "    %.2f rows, %.1f messages and %.0f payload bytes a step\n", r.Rows, r.Messages, r.Bytes)
+	if r.Stages != nil {
+		text.WriteString(r.Stages.String())
+	}
 	for _, p := range r.Parts {
 		fmt.Fprintf(&text, "    %-44s %8.0f µs a step\n", p.Name, p.Seconds*1e6)
 	}

@@ -71,9 +71,9 @@ func (b *Bench) serialise(batch int) float64 {
 	for range repeats {
 		roundTrip(&pb.Hidden{Key: key, Tensor: tensor.Encode(w, rows, d, nil)}, &pb.Hidden{})
 		roundTrip(&pb.Dispatch{
-			Key: key, Source: numbers, Row: numbers, Slot: numbers, Expert: numbers, Weight: weights, Tensor: tensor.Encode(w, rows, d, nil),
+			Key: key, Place: numbers, Expert: numbers, Weight: weights, Tensor: tensor.Encode(w, rows, d, nil),
 		}, &pb.Dispatch{})
-		roundTrip(&pb.Partial{Key: key, Row: numbers, Slot: numbers, Tensor: tensor.Encode(w, routed, d, nil)}, &pb.Partial{})
+		roundTrip(&pb.Partial{Key: key, Place: numbers, Tensor: tensor.Encode(w, routed, d, nil)}, &pb.Partial{})
 		roundTrip(&pb.Block{Key: key, Tensor: tensor.Encode(w, rows, d, nil)}, &pb.Block{})
 		for _, x := range [][]float32{rows, rows, routed, rows} {
 			if err := tensor.Decode(x, tensor.Encode(w, x, d, nil), d); err != nil {

@@ -44,6 +44,10 @@ func (s *pipelineSide) connect(ctx context.Context) (err error) {
 	return err
 }
 
+func (s *pipelineSide) read() (readings, error) {
+	return read(s.cluster.Settings.Node.Shared.Telemetry.Registry)
+}
+
 func (s *pipelineSide) close() error {
 	s.stop()
 	return s.cluster.Close()
