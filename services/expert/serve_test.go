@@ -61,7 +61,7 @@ func (s *server) warm() {
 }
 
 func (s *server) rows(step uint64) *pb.Dispatch {
-	d := dispatch(tensor.BF16, s.d.Model.Spec.Hidden, 2, 0, 1, 1)
+	d := dispatch(tensor.BF16, s.d.Model.Spec.Hidden, 0, 1, 1)
 	d.Key.Model, d.Key.Step, d.Function = s.d.Identity.Model, step, s.f.spec.Id
 	return d
 }
@@ -86,7 +86,7 @@ func TestServeWithoutAnExpert(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := s.partials.Take(t, 1)
-	if len(got) != 1 || !slices.Equal(got[0].Slot, []uint32{0, 0, 1}) || !slices.Equal(got[0].Row, []uint32{0, 1, 0}) {
+	if len(got) != 1 || !slices.Equal(got[0].Place, []uint32{0, 1, 2}) {
 		t.Errorf("%v", got)
 	}
 	if refused := s.refusals.All(); len(refused) > 0 {
@@ -108,7 +108,7 @@ func TestServeRefuses(t *testing.T) {
 		"fewer weights":  func(d *pb.Dispatch) { d.Weight = d.Weight[:1] },
 		"no such expert": func(d *pb.Dispatch) { d.Expert[0] = 1 << 20 },
 		"no such layer":  func(d *pb.Dispatch) { d.Key.Layer = 1 << 20 },
-		"no such row":    func(d *pb.Dispatch) { d.Row[0] = 1 << 30 },
+		"no such row":    func(d *pb.Dispatch) { d.Place[2] = 1 << 30 },
 	} {
 		before := len(s.refusals.All())
 		d := s.rows(2)

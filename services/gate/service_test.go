@@ -61,13 +61,16 @@ func TestDispatchesNothing(t *testing.T) {
 	s := New(d)
 	s.to = addresses{subjects: d.Subjects, plan: &s.plan, hosts: &fakeRoster{steady: true}}
 	s.routes = forward.Routes{K: 2, Expert: []int32{-1, -1, -1, -1, -1, -1}}
-	if err := s.dispatch(t.Context(), hidden(3), &plan.Layer{}); err != nil {
+	took := &pb.GateTime{QueueNs: 1, ComputeNs: 2}
+	h := hidden(3)
+	if err := s.dispatch(t.Context(), h, s.split.split(h, &s.routes, &plan.Layer{}, nil), took); err != nil {
 		t.Fatal(err)
 	}
 	select {
 	case m := <-blocks:
-		b := &pb.Block{}
-		if err := proto.Unmarshal(m.Data, b); err != nil || !proto.Equal(b, zeros(tensor.BF16, hidden(3).Key, d.Model.Spec.Hidden)) {
+		b, want := &pb.Block{}, zeros(tensor.BF16, h.Key, d.Model.Spec.Hidden)
+		want.Gate = took
+		if err := proto.Unmarshal(m.Data, b); err != nil || !proto.Equal(b, want) {
 			t.Errorf("%v, %v", b, err)
 		}
 	case <-time.After(20 * time.Second):
