@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"github.com/switchyard/switchyard/internal/testkit"
 )
 
 // Each message is handled at a time, and so many wait when that ends.
@@ -50,7 +52,7 @@ func TestArrived(t *testing.T) {
 				}
 			}
 			first := <-waited
-			eventually(t, "two wait", func() bool { n, _, err := running.sub.Pending(); return err == nil && n == 3 })
+			testkit.Eventually(t, "two wait", func() bool { n, _, err := running.sub.Pending(); return err == nil && n == 3 })
 			close(block)
 			if second, third := <-waited, <-waited; first < 0 || second < 0 || third < second {
 				t.Errorf("waited %v, %v and %v", first, second, third)
