@@ -18,7 +18,7 @@ var _ Device = (*CPU)(nil)
 
 // NewCPU returns a device for a model's experts that computes on p. Both are
 // the caller's and outlive it.
-func NewCPU(m *model.Model, p *pool.Pool, s Settings) *CPU { return newCPU(m, p, packer{m}, s) }
+func NewCPU(m *model.Model, p *pool.Pool, s Settings) *CPU { return newCPU(m, p, Packed(m), s) }
 
 func newCPU(m *model.Model, p *pool.Pool, l Loader[*forward.Expert], s Settings) *CPU {
 	return &CPU{NewStore(m.Spec.Layers, m.Spec.Experts, l, s), p}
@@ -29,7 +29,12 @@ func (c *CPU) Compute(in forward.Routed, out []float32, s *forward.ExpertScratch
 	return forward.ComputeExperts(c.p, c, in, out, s)
 }
 
-// packer loads a model's experts as kernels want them.
+// Name is "cpu".
+func (c *CPU) Name() string { return "cpu" }
+
+// Packed loads a model's experts as kernels want them.
+func Packed(m *model.Model) Loader[*forward.Expert] { return packer{m} }
+
 type packer struct{ m *model.Model }
 
 func (p packer) Size(id forward.ExpertID) (int64, error) { return forward.ExpertBytes(p.m, id) }

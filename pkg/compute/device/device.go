@@ -9,6 +9,8 @@ import (
 
 // Device holds experts and computes with them. It is safe for concurrent use.
 type Device interface {
+	// Name says to people what computes, such as "cpu".
+	Name() string
 	// Load makes an expert warm and holds it. It returns at once; the ticket says
 	// when and how the load ended. Loads of a higher priority begin first; of the
 	// same priority, the one wanted last. Wanting an expert that waits already
@@ -34,6 +36,12 @@ type Device interface {
 	// Close cancels all loads, waits until the loader has returned, and frees what
 	// nobody holds. Loads are cancelled from then on.
 	Close()
+}
+
+// Reporter is a device with figures of its own.
+type Reporter interface {
+	// Report adds them to a host's stats.
+	Report(stats map[string]float64)
 }
 
 // Phase is where an expert is in its life.

@@ -1,5 +1,5 @@
-// Package device is what holds routed experts and computes with them: a CPU
-// today, paced and CUDA devices through the same interface.
+// Package device is what holds routed experts and computes with them: a CPU, or
+// a paced device (package paced), and CUDA devices through the same interface.
 //
 // # An expert's life
 //
@@ -35,9 +35,9 @@
 // Store is all of the above for any kind of weights; a device brings a Loader
 // and a Compute. What they have to keep:
 //
-//   - A paced device wraps the CPU: its Loader returns when the profile's
-//     transfer would be over, its Size is the profile's, and its Compute returns
-//     the CPU's result when the profile's device would have it.
+//   - A paced device loads and computes as the CPU does: its Loader returns when
+//     the profile's transfer would be over, its Size is the profile's, and its
+//     Compute returns the CPU's result when the profile's device would have it.
 //   - A CUDA device's Loader copies from pinned host memory on a copy stream and
 //     returns at the copy's event; loads at a time are its copy streams. Compute
 //     launches on a stream of its own for each caller, waits for the event behind

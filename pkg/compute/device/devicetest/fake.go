@@ -45,6 +45,9 @@ func NewSizedFake(layers, experts int, size func(forward.ExpertID) int64, s devi
 // Live is the bytes that are allocated and not freed.
 func (f *Fake) Live() int64 { return f.live.Load() }
 
+// Name is "fake".
+func (f *Fake) Name() string { return "fake" }
+
 // Compute multiplies.
 func (f *Fake) Compute(in forward.Routed, out []float32, _ *forward.ExpertScratch) error {
 	for i, e := range in.Expert {

@@ -1,0 +1,122 @@
+// Package paced has a device that computes real results on the CPU and releases
+// them, and counts memory, transfers and start-up, as the profile of another
+// device says. Eight of them on one small machine show what placement, stragglers
+// and cold starts cost on eight large ones. Every figure made so is the profile's.
+//
+//   - Rows take alpha each. The device computes one call after the other, so its
+//     time is that of all rows it gets, however they are divided into calls. A
+//     result is released when its rows have also been on the way, there and back.
+//   - A load waits for the cold start, and then for its transfer: there is one at a
+//     time. Without other settings the next load begins after it, so that
+//     transfers have the order of their priorities.
+//   - Memory is the profile's bytes for each expert, within the profile's memory or
+//     a smaller budget.
+//
+// The CPU must do in that time what the device would, for all paced devices of a
+// machine together. Where it cannot, results are released as soon as they are
+// there and counted as late (Report): with more than a few of them, a figure is
+// this machine's and not the profile's. Waiting for cores is not seen before
+// Compute is called, so watch the machine's load too.
+//
+// Nothing is released early. A release comes tens of microseconds after its time,
+// where the system has no precise alarm (wait_other.go) up to a millisecond.
+package paced
+
+import (
+	"context"
+	"time"
+
+	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/pkg/compute/device"
+	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+)
+
+// Device is a device as a profile describes it.
+type Device struct {
+	*device.Store[*forward.Expert]
+	profile *profiles.Profile
+	wait    waiter
+	counts  *counts
+	busy    timeline
+	// compute is what computes really, with experts that are lent to it.
+	compute func(from forward.Lender, in forward.Routed, out []float32, s *forward.ExpertScratch) error
+}
+
+var (
+	_ device.Device   = (*Device)(nil)
+	_ device.Reporter = (*Device)(nil)
+)
+
+// New returns a device for a model's experts that computes on p. The model and p
+// are the caller's and outlive it. A budget of 0 is the profile's memory.
+func New(m *model.Model, p *pool.Pool, profile *profiles.Profile, s device.Settings) *Device {
+	l := newLoader(profile, device.Packed(m), newWaiter())
+	return newOn(m, p, l, l, s)
+}
+
+// newOn returns a device whose experts come through from, which ends in l.
+func newOn(m *model.Model, p *pool.Pool, l *loader, from device.Loader[*forward.Expert], s device.Settings) *Device {
+	if s.Budget == 0 {
+		s.Budget = l.profile.Memory()
+	}
+	if s.Loads == 0 {
+		s.Loads = 1
+	}
+	return &Device{
+		Store:   device.NewStore(m.Spec.Layers, m.Spec.Experts, from, s),
+		profile: l.profile, wait: l.wait, counts: l.counts,
+		compute: func(from forward.Lender, in forward.Routed, out []float32, s *forward.ExpertScratch) error {
+			return forward.ComputeExperts(p, from, in, out, s)
+		},
+	}
+}
+
+// Name is "paced:" and the profile's name.
+func (d *Device) Name() string { return "paced:" + d.profile.Name }
+
+// Compute returns the CPU's result when the profile's device would have it, or
+// when it is there if that is later.
+func (d *Device) Compute(in forward.Routed, out []float32, s *forward.ExpertScratch) error {
+	came, rows := time.Now(), len(in.Expert)
+	lent := keeper{Store: d.Store}
+	defer lent.giveBack()
+	if err := d.compute(&lent, in, out, s); err != nil {
+		return err
+	}
+	done := d.busy.take(came, d.profile.Compute(rows))
+	due := done.Add(2 * d.profile.Communicate(rows))
+	d.counts.computed(time.Since(due))
+	return d.wait.until(context.Background(), due)
+}
+
+// Close ends the device; see device.Device.
+func (d *Device) Close() {
+	d.Store.Close()
+	d.wait.close()
+}
+
+// keeper lends experts of a store and keeps them until all are given back: the
+// profile's device computes with them for longer than the CPU.
+type keeper struct {
+	*device.Store[*forward.Expert]
+	lent []forward.ExpertID
+}
+
+func (k *keeper) Borrow(id forward.ExpertID) *forward.Expert {
+	e := k.Store.Borrow(id)
+	if e != nil {
+		k.lent = append(k.lent, id)
+	}
+	return e
+}
+
+// GiveBack does nothing yet.
+func (k *keeper) GiveBack(forward.ExpertID) {}
+
+func (k *keeper) giveBack() {
+	for _, id := range k.lent {
+		k.Store.GiveBack(id)
+	}
+}

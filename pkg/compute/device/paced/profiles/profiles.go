@@ -1,0 +1,79 @@
+// Package profiles says what other devices take for the experts of a model:
+// time, memory and transfers, each number with where it comes from.
+//
+// A profile is a YAML file. Those beside this file are in the binary; copy one to
+// calibrate it.
+package profiles
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// Profile is a device with the experts of a model.
+type Profile struct {
+	// Name is that of the file, without its folder and ending.
+	Name string
+	// Device and Experts are for people.
+	Device, Experts string
+
+	// Alpha is the seconds that computing a row with an expert takes, Beta those
+	// that a row takes to the device, and again those back.
+	Alpha, Beta Number
+	// ExpertBytes is an expert's memory on the device, MemoryBytes all that there
+	// is for experts.
+	ExpertBytes, MemoryBytes Number
+	// Bandwidth is the bytes a second from the machine's memory to the device's.
+	Bandwidth Number
+	// ColdStart is the seconds from the want of an expert to its transfer.
+	ColdStart Number
+}
+
+// Number is a figure and where it comes from: a source that others can look up,
+// or "assumed", and why so much.
+type Number struct {
+	Value  float64
+	Source string
+}
+
+func (n Number) duration() time.Duration { return time.Duration(n.Value * float64(time.Second)) }
+
+// Compute is the time of so many rows.
+func (p *Profile) Compute(rows int) time.Duration {
+	return time.Duration(float64(rows) * p.Alpha.Value * float64(time.Second))
+}
+
+// Communicate is the time of so many rows one way: to the device, or back.
+func (p *Profile) Communicate(rows int) time.Duration {
+	return time.Duration(float64(rows) * p.Beta.Value * float64(time.Second))
+}
+
+// Transfer is the time that an expert's weights take to the device.
+func (p *Profile) Transfer() time.Duration {
+	return time.Duration(p.ExpertBytes.Value / p.Bandwidth.Value * float64(time.Second))
+}
+
+// Start is the time before a cold expert's transfer.
+func (p *Profile) Start() time.Duration { return p.ColdStart.duration() }
+
+// Expert is an expert's bytes on the device.
+func (p *Profile) Expert() int64 { return int64(p.ExpertBytes.Value) }
+
+// Memory is the device's bytes for experts.
+func (p *Profile) Memory() int64 { return int64(p.MemoryBytes.Value) }
+
+// String is the profile for people: each number with its source.
+func (p *Profile) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "paced: experts take the time and memory of profile %s, not this machine's\n", p.Name)
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "  device\t%s\n  experts\t%s\n", p.Device, p.Experts)
+	for _, f := range fields {
+		n := f.of(p)
+		fmt.Fprintf(w, "  %s\t%.6g\t%s\n", f.key, n.Value, n.Source)
+	}
+	w.Flush() // a strings.Builder takes everything
+	return b.String()
+}

@@ -1,0 +1,152 @@
+package profiles
+
+import (
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// good is a profile that each case of TestRefused spoils in one place.
+const good = `device: a card
+experts: a model
+alpha_seconds: {value: 2e-3, source: assumed}
+beta_seconds: {value: 1e-3, source: assumed}
+expert_bytes: {value: 1000, source: counted}
+memory_bytes: {value: 4000, source: counted}
+bytes_per_second: {value: 500, source: assumed}
+cold_start_seconds: {value: 0.25, source: assumed}
+`
+
+func TestRead(t *testing.T) {
+	p, err := Read("dir/card.yaml", []byte(good))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []time.Duration{p.Compute(3), p.Communicate(2), p.Transfer(), p.Start()}
+	want := []time.Duration{6 * time.Millisecond, 2 * time.Millisecond, 2 * time.Second, 250 * time.Millisecond}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("%v, want %v", got, want)
+			break
+		}
+	}
+	if p.Name != "card" || p.Expert() != 1000 || p.Memory() != 4000 {
+		t.Errorf("%+v", p)
+	}
+	for _, f := range fields {
+		if n := f.of(p); !strings.Contains(p.String(), f.key) || !strings.Contains(p.String(), n.Source) {
+			t.Errorf("%s is not shown with its source in\n%s", f.key, p)
+		}
+	}
+}
+
+func TestRefused(t *testing.T) {
+	for _, tc := range []struct{ name, from, to, want string }{
+		{"unknown key", "beta_seconds:", "gamma_seconds:", `card.yaml:4: "gamma_seconds" is no key of the profile`},
+		{"unknown key of a number", "{value: 1000,", "{values: 1000,", `card.yaml:5: "values" is no key of expert_bytes`},
+		{"no number", "memory_bytes: {value: 4000, source: counted}\n", "", `card.yaml:1: "memory_bytes" is missing in the profile`},
+		{"no value", "{value: 500, source: assumed}", "{source: assumed}", `card.yaml:7: "value" is missing in bytes_per_second`},
+		{"no source", "{value: 500, source: assumed}", "{value: 500}", `card.yaml:7: "source" is missing in bytes_per_second`},
+		{"empty source", "source: counted}\nmemory", "source: ''}\nmemory", "card.yaml:5: the source of expert_bytes must be a text"},
+		{"bare number", "{value: 500, source: assumed}", "500", "card.yaml:7: bytes_per_second must be a mapping with source, value"},
+		{"text for a number", "value: 500,", "value: fast,", "card.yaml:7: the value of bytes_per_second must be a number"},
+		{"quoted number", "value: 500,", "value: '500',", "card.yaml:7: the value of bytes_per_second must be a number"},
+		{"negative", "value: 1e-3", "value: -1e-3", "card.yaml:4: beta_seconds is -0.001; it must be from 0 to 1"},
+		{"no time", "value: 2e-3", "value: 0", "card.yaml:3: alpha_seconds is 0; it must be from 1e-12 to 1"},
+		{"not a number", "value: 2e-3", "value: .nan", "card.yaml:3: alpha_seconds is NaN; it must be a finite number"},
+		{"infinite", "value: 500,", "value: .inf,", "card.yaml:7: bytes_per_second is +Inf; it must be a finite number"},
+		{"beyond float64", "value: 500,", "value: 1e999,", "card.yaml:7: "},
+		{"half a byte", "value: 1000,", "value: 1000.5,", "card.yaml:5: expert_bytes is 1000.5; it must be a whole number"},
+		{"expert above memory", "value: 1000,", "value: 4001,", "card.yaml:1: expert_bytes is 4001 and memory_bytes 4000; one expert must fit"},
+		{"slow", "value: 500,", "value: 1,", ""},
+		{
+			"hours of transfer", "value: 1000, source: counted}\nmemory_bytes: {value: 4000, source: counted}\nbytes_per_second: {value: 500,",
+			"value: 9000, source: counted}\nmemory_bytes: {value: 9000, source: counted}\nbytes_per_second: {value: 1,", "expert_bytes takes 9000 seconds",
+		},
+		{"twice", "beta_seconds:", "alpha_seconds:", `card.yaml:4: "alpha_seconds" is there twice`},
+		{"alias", "{value: 4000, source: counted}", "*x", "card.yaml"},
+		{"escape sequence", "device: a card", `device: "a\e[31mcard"`, "card.yaml:1: device has characters that cannot be shown"},
+		{"long text", "device: a card", "device: " + strings.Repeat("x", mostText+1), "card.yaml:1: device has 1001 bytes"},
+		{"two documents", "experts: a model\n", "experts: a model\n---\n", "card.yaml:1: a profile is one document"},
+		{"list", good, "- 1\n", "card.yaml:1: the profile must be a mapping"},
+		{"empty", good, "", "card.yaml: the profile is empty"},
+		{"too long", good, strings.Repeat("#", mostFile+1), "card.yaml: a profile has at most 65536 bytes"},
+		{"no YAML", good, "{", "card.yaml: yaml: "},
+	} {
+		if !strings.Contains(good, tc.from) {
+			t.Errorf("%s: %q is not there to be replaced", tc.name, tc.from)
+		}
+		_, err := Read("card.yaml", []byte(strings.Replace(good, tc.from, tc.to, 1)))
+		if tc.want == "" {
+			if err != nil {
+				t.Errorf("%s: %v", tc.name, err)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
+		}
+	}
+}
+
+func TestOpen(t *testing.T) {
+	if len(Names()) != 3 {
+		t.Errorf("the profiles are %v", Names())
+	}
+	for _, name := range Names() {
+		p, err := Open(name)
+		if err != nil {
+			t.Error(err)
+		} else if p.Name != name {
+			t.Errorf("%s is called %s", name, p.Name)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "mine.yaml")
+	if err := os.WriteFile(file, []byte(good), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := Open(file); err != nil || p.Name != "mine" {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if _, err := Open("a6000"); err == nil || !strings.Contains(err.Error(), `no file "a6000"; the profiles are a6000-llama-4-scout, a6000-mixtral`) {
+		t.Errorf("a profile that is not there: %v", err)
+	}
+	if _, err := Open(filepath.Dir(file)); err == nil || errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a folder: %v", err)
+	}
+}
+
+// FuzzRead wants an error or a profile whose times and bytes can be used.
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(good))
+	f.Add([]byte("device: &a [*a]\n"))
+	f.Add([]byte("a: &a {<<: *a}\n"))
+	f.Add([]byte("# nothing\n---\n...\n"))
+	for _, file := range Names() {
+		data, err := embedded.ReadFile(file + ".yaml")
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := Read("f.yaml", data)
+		if err != nil {
+			return
+		}
+		const rows = 1 << 20
+		for _, d := range []time.Duration{p.Compute(rows), p.Communicate(rows), p.Transfer(), p.Start()} {
+			if d < 0 || d == math.MaxInt64 {
+				t.Fatalf("%v in %+v", d, p)
+			}
+		}
+		if p.Expert() < 1 || p.Memory() < p.Expert() {
+			t.Fatalf("%+v", p)
+		}
+	})
+}

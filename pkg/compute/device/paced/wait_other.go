@@ -1,0 +1,5 @@
+//go:build !linux
+
+package paced
+
+func newWaiter() waiter { return timers{} }
