@@ -118,6 +118,9 @@ func (s Subjects) Block(replica string) string { return s.join("block", s.Model,
 // AnyBlock matches the blocks of every attention replica.
 func (s Subjects) AnyBlock() string { return s.join("block", s.Model, "*") }
 
+// Load carries what each expert has computed lately, from every expert host.
+func (s Subjects) Load() string { return s.join("load", s.Model) }
+
 // Stop ends a request whose answer has one of its stop strings. Only tokenizers
 // publish it: an answer that is cut looks complete then.
 func (s Subjects) Stop(request string) string { return s.join("stop", s.Model, request) }

@@ -268,7 +268,7 @@ func (g *guarded) denied(t *testing.T) {
 		producer:     {"switchyard.stop.demo.x", "switchyard.token.demo.0.x", "switchyard.sequence.demo", "_INBOX.x"},
 		"tokenizer":  {"switchyard.hidden.demo.0", "switchyard.block.demo.x", "$KV.switchyard_plans_demo.head"},
 		"attention":  {"switchyard.prompt.demo", "switchyard.block.demo.x", "$KV.switchyard_leases_demo.planner", "_INBOX.x"},
-		"gate":       {"switchyard.token.demo.0.x", "switchyard.step.demo", "switchyard.partial.demo.x", "$KV.switchyard_plans_demo.head", "_INBOX.x"},
+		"gate":       {"switchyard.token.demo.0.x", "switchyard.step.demo", "switchyard.load.demo", "switchyard.partial.demo.x", "$KV.switchyard_plans_demo.head", "_INBOX.x"},
 		"expert":     {"switchyard.token.demo.0.x", "switchyard.hidden.demo.0", "$KV.switchyard_leases_demo.shard-0", "_INBOX.x"},
 		"aggregator": {"switchyard.token.demo.0.x", "switchyard.partial.demo.x", "$KV.switchyard_plans_demo.head", "_INBOX.x"},
 	} {

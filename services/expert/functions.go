@@ -3,7 +3,6 @@ package expert
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"sync/atomic"
 
@@ -33,22 +32,16 @@ type function struct {
 	priority int64
 	// retiredBy is the plan that no longer has the function; 0 while it serves.
 	retiredBy uint64
-	loads     map[uint32]*load
-	began     atomic.Int64 // when the dispatch came that is being computed, Unix nanoseconds; 0: none is
-}
-
-// load counts an expert's rows.
-type load struct {
-	name string // in the host's stats
-	n    atomic.Int64
-	rows prometheus.Counter
+	// rows are the experts' counters in the metrics.
+	rows  map[uint32]prometheus.Counter
+	began atomic.Int64 // when the dispatch came that is being computed, Unix nanoseconds; 0: none is
 }
 
 func (s *Service) newFunction(layer int, spec *pb.Function, version uint64) *function {
 	number, _ := strconv.ParseUint(spec.Id, 16, 64) // 0: an id of another form
-	f := &function{layer: layer, spec: spec, number: number, priority: int64(version), loads: map[uint32]*load{}}
+	f := &function{layer: layer, spec: spec, number: number, priority: int64(version), rows: map[uint32]prometheus.Counter{}}
 	for _, e := range spec.Experts {
-		f.loads[e] = &load{name: fmt.Sprintf("expert_rows.%d.%d", layer, e), rows: s.metrics.ExpertRows(layer, int(e))}
+		f.rows[e] = s.metrics.ExpertRows(layer, int(e))
 	}
 	return f
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -92,8 +93,8 @@ func TestServeWithoutAnExpert(t *testing.T) {
 	if refused := s.refusals.All(); len(refused) > 0 {
 		t.Errorf("told %v", refused)
 	}
-	if n := s.f.loads[1].n.Load(); n != 2 {
-		t.Errorf("expert 1 has computed %d rows: what failed does not count", n)
+	if loads := s.loads.Take(time.Second); len(loads) != 1 || !slices.Equal(loads[0].Expert, []uint32{0, 1}) || !slices.Equal(loads[0].Rows, []uint64{1, 2}) {
+		t.Errorf("loads are %v: what failed does not count", loads)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/control/ledger"
+	"github.com/switchyard/switchyard/pkg/control/loads"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
@@ -28,6 +29,7 @@ type Service struct {
 	metrics   *telemetry.Metrics
 	device    device.Device
 	computers computers
+	loads     *loads.Counter
 	view      *members.View
 	own       *bus.Receiving  // rows for this host by name
 	ctx       context.Context // of what Start began, until Stop
@@ -64,6 +66,7 @@ func newOn(on device.Device, d *deployment.Deployment, c Config) *Service {
 	s := &Service{
 		d: d, config: c, id: id, presence: d.NewPresence(id, "expert"), device: on,
 		tracer: d.Telemetry.Tracer("expert"), metrics: d.Telemetry.Metrics,
+		loads:     loads.NewCounter(d.Identity.Model, id, d.Shape.MoE, d.Model.Spec.Experts),
 		functions: map[string]*function{}, coming: map[string]*function{},
 	}
 	if n, err := device.Largest(d.Model.Spec, on.Size); err == nil {
@@ -105,6 +108,7 @@ func (s *Service) Run(ctx context.Context) error {
 	defer tasks.Wait()
 	tasks.Go(func() { s.followPlan(serving) })
 	tasks.Go(func() { s.retire(serving) })
+	tasks.Go(func() { s.sendLoads(serving) })
 	tasks.Go(func() { s.planner().Run(ctx) })
 	tasks.Go(func() {
 		defer leave()
@@ -210,26 +214,20 @@ func (s *Service) stuck() bool {
 // routingBytes is for a partial row's own row and slot.
 const routingBytes = 16
 
-// count adds a dispatch's rows to the experts' loads.
+// count adds the rows of a dispatch that was computed to the experts' loads.
 func (f *function) count(s *Service, d *pb.Dispatch) {
 	for _, e := range d.Expert {
-		if l := f.loads[e]; l != nil {
-			l.n.Add(1)
-			l.rows.Inc()
+		if rows := f.rows[e]; rows != nil {
+			rows.Inc()
 		}
 	}
+	s.loads.Add(d.Key.Layer, d.Expert)
 	s.presence.Add("dispatches_total", 1)
 	s.presence.Add("rows_total", float64(len(d.Expert)))
 }
 
-// fill adds what the host holds and has computed to its stats.
+// fill adds what the host holds to its stats. Nothing here is an entry an
+// expert: all members are renewed every 0.4 s, and a model may have thousands.
 func (s *Service) fill(stats map[string]float64) {
 	stats["expert_bytes"] = float64(s.device.Memory().Used)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, f := range s.functions {
-		for _, l := range f.loads {
-			stats[l.name] += float64(l.n.Load())
-		}
-	}
 }

@@ -16,6 +16,8 @@ type TopCmd struct {
 	Once  bool   `help:"Print one snapshot and end, as in a pipe."`
 	JSON  bool   `name:"json" help:"Print one snapshot as a JSON object and end."`
 
+	Span time.Duration `default:"2s" help:"How long one snapshot listens to what the experts compute; hosts say it about once a second." placeholder:"TIME"`
+
 	ConnectFlags `embed:""`
 }
 
@@ -28,7 +30,8 @@ func (c *TopCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	defer conn.Close()
-	r := top.NewReader(conn.JetStream(), schemas.Streams{Subjects: schemas.NewSubjects(e.Prefix, c.Model)})
+	r := top.NewReader(conn.NATS(), conn.JetStream(), schemas.Streams{Subjects: schemas.NewSubjects(e.Prefix, c.Model)})
+	defer r.Close()
 	if c.Once || c.JSON || !terminal.Is(e.out) {
 		return c.once(ctx, e, r)
 	}
@@ -41,12 +44,22 @@ func (c *TopCmd) Run(ctx context.Context, e *env) error {
 	return errors.Join(live(ctx, e, r), restore())
 }
 
+// once looks twice: loads are known from the first look on.
 func (c *TopCmd) once(ctx context.Context, e *env, r *top.Reader) error {
+	before, err := r.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return errInterrupted
+	case <-time.After(c.Span):
+	}
 	now, err := r.Snapshot(ctx)
 	if err != nil {
 		return err
 	}
-	return show(e, c.JSON, now, now.View(nil))
+	return show(e, c.JSON, now, now.View(before))
 }
 
 // live redraws until q or a signal, which is how it is meant to end.

@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/switchyard/top"
 )
@@ -29,10 +31,8 @@ func populate(t *testing.T, f *fake) {
 		t.Fatal(err)
 	}
 	for _, m := range []*pb.Member{
-		{Id: "e1", Service: "expert", Ready: true, PlanVersion: 4, Stats: map[string]float64{
-			"expert_rows.0.0": 10, "expert_rows.0.2": 30, "expert_rows.10.0": 5, "expert_rows.0.99999999": 1, "expert_rows.x.1": 1,
-		}},
-		{Id: "e2", Service: "expert", Draining: true, Stats: map[string]float64{"expert_rows.0.0": 20}},
+		{Id: "e1", Service: "expert", Ready: true, PlanVersion: 4, ModelHash: 7, Stats: map[string]float64{"rows_total": 45}},
+		{Id: "e2", Service: "expert", Draining: true, ModelHash: 7, Stats: map[string]float64{"rows_total": 20}},
 		{Id: "a1", Service: "attention", Ready: true, Stats: map[string]float64{
 			"requests_active": 2, "requests_total": 7, "tokens_total": 99, "kv_pages": 256, "kv_pages_used": 64, "requests_failed_total": 2,
 			"first_tokens_total": 4, "first_token_seconds_total": 0.1, "requests_finished_total": 4, "request_seconds_total": 6,
@@ -49,10 +49,40 @@ func populate(t *testing.T, f *fake) {
 	}
 }
 
+// compute sends samples of two hosts' loads, and one that is refused, all the
+// time: top may begin to listen at any.
+func compute(t *testing.T, f *fake) {
+	t.Helper()
+	send := func(host string, layer uint32, experts []uint32, rows ...uint64) {
+		s := &pb.LoadSample{Version: schemas.Version, Model: 7, Host: host, Layer: layer, SpanMs: 1000, Expert: experts, Rows: rows}
+		if body, err := proto.Marshal(s); err == nil {
+			_ = f.nc.Publish("switchyard.load.demo", body) // what is lost fails the test
+		}
+	}
+	done, quit := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-tick.C:
+				send("e1", 0, []uint32{0, 2}, 10, 30)
+				send("e2", 10, []uint32{0}, 5)
+				send("e2", 0, []uint32{99999999}, 1)
+			}
+		}
+	}()
+	t.Cleanup(func() { close(quit); <-done })
+}
+
 func TestTopTable(t *testing.T) {
 	f := startFake(t)
 	populate(t, f)
-	got := f.invoke("", "top", "--once")
+	compute(t, f)
+	got := f.invoke("", "top", "--once", "--span", "500ms")
 	if got.code != 0 {
 		t.Fatalf("got %+v", got)
 	}
@@ -64,17 +94,21 @@ func TestTopTable(t *testing.T) {
 		}
 	}
 	for key, want := range map[string]string{
-		"model demo":   "requests active 2 total 7 tokens 99",
-		"errors 5":     "first token 25 ms whole answer 1.5 s KV pages 64 of 256 (25%)",
-		"expert e1":    "expert e1 ready 4 0 0",
-		"expert e2":    "expert e2 draining 0 0 0 20 0 -",
-		"attention a1": "attention a1 ready 0 7 99 0 2 64 of 256 (25%)",
-		"EXPERT 3":     "EXPERT-10: 3",
-		"0 60":         "0 60 0: 30 0.67 █·█",
-		"10 5":         "10 5 0: 5 1.00 █",
+		"model demo":     "requests active 2 total 7 tokens 99",
+		"errors 5":       "first token 25 ms whole answer 1.5 s KV pages 64 of 256 (25%)",
+		"expert e1":      "expert e1 ready 4 0 0 45 0 -",
+		"expert e2":      "expert e2 draining 0 0 0 20 0 -",
+		"attention a1":   "attention a1 ready 0 7 99 0 2 64 of 256 (25%)",
+		"EXPERT 3":       "EXPERT-10: 3",
+		"messages about": "no host of this model sent",
 	} {
 		if !strings.Contains(fields[key], want) {
 			t.Errorf("line %q is %q, want %q in\n%s", key, fields[key], want, got.out)
+		}
+	}
+	for layer, want := range map[string]string{"0": "0.44 ▃·█", "10": "1.00 █"} {
+		if line := lineOf(got.out, layer); !strings.HasSuffix(line, want) {
+			t.Errorf("layer %s is %q, want it to end with %q in\n%s", layer, line, want, got.out)
 		}
 	}
 	if strings.Contains(got.out, "TOKENS_") || strings.Contains(got.out, "other") {
@@ -82,15 +116,27 @@ func TestTopTable(t *testing.T) {
 	}
 }
 
+// lineOf is the line that begins with a word, its spaces made one each.
+func lineOf(text, first string) string {
+	for line := range strings.Lines(text) {
+		if words := strings.Fields(line); len(words) > 0 && words[0] == first {
+			return strings.Join(words, " ")
+		}
+	}
+	return ""
+}
+
 func TestTopJSON(t *testing.T) {
 	f := startFake(t)
 	populate(t, f)
-	got := f.invoke("", "top", "--json")
+	compute(t, f)
+	got := f.invoke("", "top", "--json", "--span", "500ms")
 	var s top.Snapshot
 	if err := json.Unmarshal([]byte(got.out), &s); err != nil || got.code != 0 {
 		t.Fatalf("got %+v: %v", got, err)
 	}
-	if len(s.Members) != 4 || s.Members[0].ID != "a1" || len(s.Layers) != 2 || s.Layers[0].Rows[0] != 30 {
+	if len(s.Members) != 4 || s.Members[0].ID != "a1" || len(s.Layers) != 2 || s.Layers[0].Layer != 0 || len(s.Layers[0].Rows) != 3 ||
+		s.Layers[0].Rows[2] == 0 || s.Layers[1].Layer != 10 || !(s.Seconds > 0) || s.RefusedSamples == 0 {
 		t.Errorf("got %s", got.out)
 	}
 	var stages []string

@@ -10,7 +10,7 @@ import (
 
 // kinds are the streams whose traffic is counted, by the token of their
 // subjects behind the prefix.
-var kinds = []string{"prompt", "sequence", "token", "step", "hidden", "gate", "expert", "host", "partial", "block"}
+var kinds = []string{"prompt", "sequence", "token", "step", "hidden", "gate", "expert", "host", "partial", "block", "load"}
 
 // Traffic counts what a connection carries, by kind of stream: for Prometheus,
 // and its redeliveries for the members. It is a bus.Observer.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
 
@@ -19,16 +20,21 @@ import (
 )
 
 // Reader reads what a model's services do: the live replicas from their bucket,
-// the queues from the streams.
+// the queues from the streams, and the experts' loads from what hosts send.
 type Reader struct {
-	js      jetstream.JetStream
-	streams schemas.Streams
+	nc    *nats.Conn
+	js    jetstream.JetStream
+	names schemas.Streams
+	loads listener
 }
 
 // NewReader reads the state of the model that names are of.
-func NewReader(js jetstream.JetStream, names schemas.Streams) *Reader {
-	return &Reader{js: js, streams: names}
+func NewReader(nc *nats.Conn, js jetstream.JetStream, names schemas.Streams) *Reader {
+	return &Reader{nc: nc, js: js, names: names}
 }
+
+// Close ends the listening to loads.
+func (r *Reader) Close() { r.loads.close() }
 
 // Snapshot is one look. Its JSON form is what `top --json` prints.
 type Snapshot struct {
@@ -36,7 +42,12 @@ type Snapshot struct {
 	Model   string    `json:"model"`
 	Members []Member  `json:"members"`
 	Queues  []Queue   `json:"queues"`
-	Layers  []Layer   `json:"layers"`
+	// Layers are what the experts computed since the reader's first snapshot,
+	// so many Seconds ago; later if no expert host was here then.
+	Layers  []Layer `json:"layers"`
+	Seconds float64 `json:"seconds"`
+	// RefusedSamples are messages about loads that nobody can have meant.
+	RefusedSamples uint64 `json:"refused_samples"`
 }
 
 // Member is a live replica.
@@ -48,6 +59,7 @@ type Member struct {
 	PlanVersion uint64             `json:"plan_version"`
 	Stats       map[string]float64 `json:"stats"`
 
+	model   uint64
 	renewed time.Time // the server's
 }
 
@@ -58,17 +70,17 @@ type Queue struct {
 	Bytes    uint64 `json:"bytes"`
 }
 
-// Layer has the rows that each expert of a layer has computed so far, by expert id.
+// Layer has the rows that each expert of a layer has computed, by expert id.
 type Layer struct {
-	Layer int       `json:"layer"`
-	Rows  []float64 `json:"rows"`
+	Layer int      `json:"layer"`
+	Rows  []uint64 `json:"rows"`
 }
 
 const (
 	statRequests = "requests_total"
 	statActive   = "requests_active"
 	statTokens   = "tokens_total"
-	statRows     = "expert_rows."
+	statRows     = "rows_total"
 
 	statFinished     = "requests_finished_total"
 	statSeconds      = "request_seconds_total"
@@ -98,14 +110,19 @@ func (r *Reader) Snapshot(ctx context.Context) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Snapshot{Time: time.Now().UTC(), Model: r.streams.Model, Members: members, Queues: queues, Layers: loads(members)}, nil
+	if err := r.loads.follow(r.nc, r.names.Load(), members); err != nil {
+		return nil, err
+	}
+	s := &Snapshot{Time: time.Now().UTC(), Model: r.names.Model, Members: members, Queues: queues}
+	r.loads.fill(s)
+	return s, nil
 }
 
 func (r *Reader) members(ctx context.Context) ([]Member, error) {
-	bucket, err := r.js.KeyValue(ctx, r.streams.Bucket("members"))
+	bucket, err := r.js.KeyValue(ctx, r.names.Bucket("members"))
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		return nil, fmt.Errorf("nobody has served model %q here under prefix %q; check --model, or start it with `switchyard up`",
-			r.streams.Model, r.streams.Prefix)
+			r.names.Model, r.names.Prefix)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the bucket of live replicas: %w", err)
@@ -149,14 +166,14 @@ func readMember(ctx context.Context, bucket jetstream.KeyValue, key string) (*Me
 	}
 	return &Member{
 		ID: m.Id, Service: m.Service, Ready: m.Ready, Draining: m.Draining, PlanVersion: m.PlanVersion, Stats: m.Stats,
-		renewed: entry.Created(),
+		model: m.ModelHash, renewed: entry.Created(),
 	}, nil
 }
 
 // queues reads the streams of the model's stages, in the order of a token's path.
 func (r *Reader) queues(ctx context.Context) ([]Queue, error) {
 	list := []Queue{}
-	infos := r.js.ListStreams(ctx, jetstream.WithStreamListSubject(r.streams.Prefix+".>"))
+	infos := r.js.ListStreams(ctx, jetstream.WithStreamListSubject(r.names.Prefix+".>"))
 	for info := range infos.Info() {
 		if stage, ok := r.stage(info.Config.Name); ok {
 			list = append(list, Queue{Stage: stage, Messages: info.State.Msgs, Bytes: info.State.Bytes})
@@ -171,9 +188,9 @@ func (r *Reader) queues(ctx context.Context) ([]Queue, error) {
 
 // stage is the kind of a stream of this model that is a queue.
 func (r *Reader) stage(stream string) (string, bool) {
-	kind, ok := strings.CutPrefix(stream, r.streams.Prefix+"_")
+	kind, ok := strings.CutPrefix(stream, r.names.Prefix+"_")
 	if ok {
-		kind, ok = strings.CutSuffix(kind, "_"+r.streams.Model)
+		kind, ok = strings.CutSuffix(kind, "_"+r.names.Model)
 	}
 	return kind, ok && stageRank(kind) >= 0
 }
@@ -195,46 +212,4 @@ func stageRank(kind string) int {
 		n = 0 // the only stream of its stage
 	}
 	return i*maxStreams + n
-}
-
-// Bounds of expert_rows.<layer>.<expert>: a member's word is not trusted with our memory.
-const (
-	maxLayers  = 1024
-	maxExperts = 4096
-)
-
-// loads adds up the rows that members say they have computed.
-func loads(members []Member) []Layer {
-	byLayer := map[int][]float64{}
-	for _, m := range members {
-		for name, rows := range m.Stats {
-			if layer, expert, ok := parseRows(name); ok {
-				all := byLayer[layer]
-				for len(all) <= expert {
-					all = append(all, 0)
-				}
-				all[expert] += rows
-				byLayer[layer] = all
-			}
-		}
-	}
-	list := make([]Layer, 0, len(byLayer))
-	for layer, rows := range byLayer {
-		list = append(list, Layer{layer, rows})
-	}
-	slices.SortFunc(list, func(a, b Layer) int { return cmp.Compare(a.Layer, b.Layer) })
-	return list
-}
-
-// parseRows reads the name of a counter of routed rows.
-func parseRows(name string) (layer, expert int, ok bool) {
-	rest, ok := strings.CutPrefix(name, statRows)
-	if !ok {
-		return 0, 0, false
-	}
-	l, x, ok := strings.Cut(rest, ".")
-	layer, err1 := strconv.Atoi(l)
-	expert, err2 := strconv.Atoi(x)
-	ok = ok && err1 == nil && err2 == nil && layer >= 0 && layer < maxLayers && expert >= 0 && expert < maxExperts
-	return layer, expert, ok
 }

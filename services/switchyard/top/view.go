@@ -8,13 +8,16 @@ import (
 )
 
 // View draws a snapshot for people. With the one before it shows rates, else
-// totals since each replica's start.
+// totals: of requests since each replica's start, of rows since the first look.
 func (s *Snapshot) View(before *Snapshot) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "model %s   %s   requests active %.0f   total %.0f   tokens %.0f%s\n",
 		s.Model, s.Time.Format("15:04:05"), s.sum(statActive), s.sum(statRequests), s.sum(statTokens), s.tokenRate(before))
 	fmt.Fprintf(&b, "errors %.0f   first token %s   whole answer %s   KV pages %s\n\n", s.sum(statFailed)+s.sum(statRefused),
 		s.mean(before, statFirstSeconds, statFirstTokens), s.mean(before, statSeconds, statFinished), share(s.sum(statPagesUsed), s.sum(statPages)))
+	if s.RefusedSamples > 0 {
+		fmt.Fprintf(&b, "messages about loads that no host of this model sent: %d\n\n", s.RefusedSamples)
+	}
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	s.drawMembers(w)
 	s.drawQueues(w)
@@ -75,7 +78,7 @@ func (s *Snapshot) drawMembers(w *tabwriter.Writer) {
 	fmt.Fprintln(w, "SERVICE\tREPLICA\tSTATE\tPLAN\tREQUESTS\tTOKENS\tROWS\tERRORS\tKV PAGES")
 	for _, m := range s.Members {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%.0f\t%.0f\t%.0f\t%.0f\t%s\n",
-			m.Service, m.ID, m.state(), m.PlanVersion, m.Stats[statRequests], m.Stats[statTokens], m.rows(),
+			m.Service, m.ID, m.state(), m.PlanVersion, m.Stats[statRequests], m.Stats[statTokens], m.Stats[statRows],
 			m.Stats[statFailed]+m.Stats[statRefused], share(m.Stats[statPagesUsed], m.Stats[statPages]))
 	}
 	if len(s.Members) == 0 {
@@ -92,16 +95,6 @@ func (m *Member) state() string {
 		return "ready"
 	}
 	return "not ready"
-}
-
-// rows is how many routed rows a member has computed.
-func (m *Member) rows() (total float64) {
-	for name, n := range m.Stats {
-		if strings.HasPrefix(name, statRows) {
-			total += n
-		}
-	}
-	return total
 }
 
 // drawQueues shows a line a stage; the layers of EXPERT are one line.
@@ -158,14 +151,17 @@ func (s *Snapshot) drawLayers(w *tabwriter.Writer, before *Snapshot) {
 
 // rate is the rows a second since the snapshot before, or the totals without one.
 func (l Layer) rate(before *Snapshot, seconds float64) []float64 {
-	rows := slices.Clone(l.Rows)
+	rows := make([]float64, len(l.Rows))
+	for expert, n := range l.Rows {
+		rows[expert] = float64(n)
+	}
 	if seconds <= 0 {
 		return rows
 	}
 	i := slices.IndexFunc(before.Layers, func(b Layer) bool { return b.Layer == l.Layer })
 	for expert := range rows {
 		if i >= 0 && expert < len(before.Layers[i].Rows) {
-			rows[expert] = max(0, rows[expert]-before.Layers[i].Rows[expert]) // a replica may have left
+			rows[expert] = max(0, rows[expert]-float64(before.Layers[i].Rows[expert])) // counted anew
 		}
 		rows[expert] /= seconds
 	}

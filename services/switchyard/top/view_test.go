@@ -30,8 +30,8 @@ func TestTopMeans(t *testing.T) {
 
 func TestTopRates(t *testing.T) {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	before := &Snapshot{Time: at, Layers: []Layer{{0, []float64{10, 50}}}}
-	now := &Snapshot{Time: at.Add(2 * time.Second), Layers: []Layer{{0, []float64{30, 20, 8}}}}
+	before := &Snapshot{Time: at, Layers: []Layer{{0, []uint64{10, 50}}}}
+	now := &Snapshot{Time: at.Add(2 * time.Second), Layers: []Layer{{0, []uint64{30, 20, 8}}}}
 	got := now.Layers[0].rate(before, now.since(before))
 	if got[0] != 10 || got[1] != 0 || got[2] != 4 {
 		t.Errorf("got %v, want [10 0 4]", got)
