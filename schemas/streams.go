@@ -64,54 +64,57 @@ const (
 
 // Streams are the names and definitions of a model's streams.
 type Streams struct {
-	Subjects
-	Hops Hops
+	// Subjects are what the streams hold.
+	Subjects Subjects
+	Hops     Hops
 	// LogAge is how long token logs are kept; 0 is DefaultLogAge.
 	LogAge time.Duration
 	// LogBytes bounds them; 0 is DefaultLogBytes.
 	LogBytes int64
 }
 
-func (s Streams) name(kind string) string { return s.Prefix + "_" + kind + "_" + s.Model }
+func (s Streams) name(kind string) string {
+	return s.Subjects.Prefix + "_" + kind + "_" + s.Subjects.Model
+}
 
 // Prompts holds accepted prompts until a tokenizer has made them sequences.
 func (s Streams) Prompts() StreamSpec {
-	return StreamSpec{Name: s.name("PROMPTS"), Subjects: []string{s.Prompt()}, Retention: WorkQueue, MaxBytes: promptBytes}
+	return StreamSpec{Name: s.name("PROMPTS"), Subjects: []string{s.Subjects.Prompt()}, Retention: WorkQueue, MaxBytes: promptBytes}
 }
 
 // Sequences holds requests until their last token is in the log.
 func (s Streams) Sequences() StreamSpec {
-	return StreamSpec{Name: s.name("SEQUENCES"), Subjects: []string{s.Sequence()}, Retention: WorkQueue, MaxBytes: promptBytes}
+	return StreamSpec{Name: s.name("SEQUENCES"), Subjects: []string{s.Subjects.Sequence()}, Retention: WorkQueue, MaxBytes: promptBytes}
 }
 
 // Tokens is the token log.
 func (s Streams) Tokens() StreamSpec {
 	return StreamSpec{
-		Name: s.name("TOKENS"), Subjects: []string{s.AnyToken()}, Retention: Limits, Rollup: true,
+		Name: s.name("TOKENS"), Subjects: []string{s.Subjects.AnyToken()}, Retention: Limits, Rollup: true,
 		MaxAge: cmp.Or(s.LogAge, DefaultLogAge), MaxBytes: cmp.Or(s.LogBytes, DefaultLogBytes),
 	}
 }
 
 // Hidden carries rows to the gates.
-func (s Streams) Hidden() StreamSpec { return s.tensor("HIDDEN", s.AnyHidden()) }
+func (s Streams) Hidden() StreamSpec { return s.tensor("HIDDEN", s.Subjects.AnyHidden()) }
 
 // Gate carries rows to gates by name.
-func (s Streams) Gate() StreamSpec { return s.tensor("GATE", s.AnyGate()) }
+func (s Streams) Gate() StreamSpec { return s.tensor("GATE", s.Subjects.AnyGate()) }
 
 // Host carries routed rows to expert hosts by name.
-func (s Streams) Host() StreamSpec { return s.tensor("HOST", s.AnyHost()) }
+func (s Streams) Host() StreamSpec { return s.tensor("HOST", s.Subjects.AnyHost()) }
 
 // Expert carries one layer's routed rows: a server takes about a thousand
 // consumers a stream, so each layer has its own.
 func (s Streams) Expert(layer int) StreamSpec {
-	return s.tensor("EXPERT-"+strconv.Itoa(layer), s.AnyExpert(layer))
+	return s.tensor("EXPERT-"+strconv.Itoa(layer), s.Subjects.AnyExpert(layer))
 }
 
 // Partial carries expert outputs to the aggregators.
-func (s Streams) Partial() StreamSpec { return s.tensor("PARTIAL", s.AnyPartial()) }
+func (s Streams) Partial() StreamSpec { return s.tensor("PARTIAL", s.Subjects.AnyPartial()) }
 
 // Block carries summed outputs to the attention replicas.
-func (s Streams) Block() StreamSpec { return s.tensor("BLOCK", s.AnyBlock()) }
+func (s Streams) Block() StreamSpec { return s.tensor("BLOCK", s.Subjects.AnyBlock()) }
 
 func (s Streams) tensor(kind, subject string) StreamSpec {
 	retention := Interest

@@ -72,13 +72,13 @@ func (s *logSiege) put(request string, m proto.Message) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.publish(s.names.Token(request), data, nil)
+	s.publish(s.names.Subjects.Token(request), data, nil)
 }
 
 // ask streams a seeded answer, and calls during once, early in it.
 func (s *logSiege) ask(request string, during func()) (ids []uint32, end *pb.Chunk) {
 	s.t.Helper()
-	c := client.New(s.conn.NATS(), client.Settings{Prefix: s.names.Prefix, Model: s.names.Model})
+	c := client.New(s.conn.NATS(), client.Settings{Prefix: s.names.Subjects.Prefix, Model: s.names.Subjects.Model})
 	n, temperature, seed := int32(300), 0.8, uint32(7)
 	stream, err := c.Prompt(s.t.Context(), &pb.Prompt{
 		RequestId: request, InputIds: promptIDs(1, 11, 8192), MaxTokens: &n, Temperature: &temperature, Seed: &seed, IgnoreEos: true,
@@ -108,11 +108,11 @@ func TestLogUnderAttack(t *testing.T) {
 	want, _ := s.ask("undisturbed", nil)
 	got, end := s.ask("victim", func() {
 		s.put("victim", &pb.Chunk{RequestId: "victim", Index: 3, Text: "x", FinishReason: "stop", Usage: &pb.Usage{PromptTokens: 1}})
-		s.publish(s.names.Token("victim"), []byte{0xff, 0xff}, nil)
-		s.publish(s.names.Token("victim"), nil, nats.Header{"Status": {"100"}})
+		s.publish(s.names.Subjects.Token("victim"), []byte{0xff, 0xff}, nil)
+		s.publish(s.names.Subjects.Token("victim"), nil, nats.Header{"Status": {"100"}})
 		s.put("victim", &pb.Record{Epoch: 1, Kind: &pb.Record_Token{Token: &pb.Token{Index: 3, Id: 1 << 30}}})
 		foreign, _ := proto.Marshal(&pb.Sequence{Identity: &pb.Identity{Version: 99}, RequestId: "victim", PromptIds: []uint32{1}, MaxTokens: 1})
-		s.publish(s.names.Sequence(), foreign, nil)
+		s.publish(s.names.Subjects.Sequence(), foreign, nil)
 		opened, err := s.log.Opening(t.Context(), "victim")
 		if err != nil {
 			t.Fatal(err)
@@ -138,7 +138,7 @@ func TestLogsDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	body := fmt.Sprintf(`{"input_ids":[5,6,7],"request_id":"r","max_tokens":500,"ignore_eos":true,"reply_to":%q}`, inbox)
-	s.publish(s.names.Prompt(), []byte(body), nil)
+	s.publish(s.names.Subjects.Prompt(), []byte(body), nil)
 	if _, err := sub.NextMsg(10 * time.Second); err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestSequenceOutlivesItsLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.publish(s.names.Sequence(), data, nil)
+	s.publish(s.names.Subjects.Sequence(), data, nil)
 	if ends := chunksUntilQuiet(t, sub); len(ends) != 1 || ends[0].Error.GetCode() != "internal" {
 		t.Errorf("ends %v", ends)
 	}
@@ -228,7 +228,7 @@ func TestSmallLog(t *testing.T) {
 // answer that is cut off, or has records that are gone, is a fault.
 func (s *logSiege) score(request string, prompt int) *client.Error {
 	s.t.Helper()
-	c := client.New(s.conn.NATS(), client.Settings{Prefix: s.names.Prefix, Model: s.names.Model})
+	c := client.New(s.conn.NATS(), client.Settings{Prefix: s.names.Subjects.Prefix, Model: s.names.Subjects.Model})
 	n := int32(2)
 	stream, err := c.Prompt(s.t.Context(), &pb.Prompt{RequestId: request, InputIds: promptIDs(1, prompt, 8192), MaxTokens: &n, Score: "logits", IgnoreEos: true})
 	chunks := 0

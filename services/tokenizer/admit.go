@@ -124,7 +124,7 @@ func (s *Service) acceptance(ctx context.Context, in *incoming, req *edge.Reques
 		PromptTokens: int32(len(req.Sequence.PromptIds)), Seed: req.Sequence.Sampling.Seed,
 		DeadlineMs: uint32(req.Deadline.Milliseconds()), Interactive: in.ask != "", Ask: in.ask,
 		MaxTokens: req.Sequence.MaxTokens, Traceparent: first(header["traceparent"]),
-		LogBytes: uint64(logBytes(s.d.Streams.Token(in.prompt.RequestId), req.Sequence, s.d.Model.Spec.Vocab)),
+		LogBytes: uint64(logBytes(s.d.Streams.Subjects.Token(in.prompt.RequestId), req.Sequence, s.d.Model.Spec.Vocab)),
 	}
 }
 

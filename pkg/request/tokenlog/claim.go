@@ -63,7 +63,7 @@ func (h *history) claimable(opened *pb.Accept) error {
 
 // claimed reads the claim for its time, which deadlines are judged by.
 func (l *Log) claimed(ctx context.Context, request string, record *pb.Record, seq uint64, h *history, s WriterSettings) (*Writer, []Entry, error) {
-	stored, err := l.conn.Next(ctx, l.stream, l.names.Token(request), seq)
+	stored, err := l.conn.Next(ctx, l.stream, l.names.Subjects.Token(request), seq)
 	if err != nil || stored.Sequence != seq {
 		return nil, nil, fmt.Errorf("reading the claim of %s: %w", request, errors.Join(err, missing(stored, seq)))
 	}

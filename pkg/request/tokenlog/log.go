@@ -129,7 +129,7 @@ func (l *Log) Last(ctx context.Context, request string) (seq uint64, err error) 
 
 // last is a log's newest message, from the stream's leader.
 func (l *Log) last(ctx context.Context, request string) (bus.Stored, error) {
-	m, err := l.conn.Last(ctx, l.stream, l.names.Token(request))
+	m, err := l.conn.Last(ctx, l.stream, l.names.Subjects.Token(request))
 	if errors.Is(err, bus.ErrNoMessage) {
 		return m, fmt.Errorf("%w: %s", ErrUnknown, request)
 	}
@@ -167,7 +167,7 @@ func (l *Log) read(ctx context.Context, request string) (*history, error) {
 		return nil, err
 	}
 	h := &history{chain: l.NewChain()}
-	first, err := l.conn.Next(ctx, l.stream, l.names.Token(request), 1)
+	first, err := l.conn.Next(ctx, l.stream, l.names.Subjects.Token(request), 1)
 	if err == nil && first.Sequence == last.Sequence {
 		l.take(request, h, last) // the usual claim finds just its acceptance
 		return h, nil
@@ -177,7 +177,7 @@ func (l *Log) read(ctx context.Context, request string) (*history, error) {
 		return nil, fmt.Errorf("reading the log of %s: %w", request, err)
 	}
 	defer leave()
-	err = l.conn.Follow(ctx, l.stream, l.names.Token(request), bus.Place{}, func(m bus.Stored) bool {
+	err = l.conn.Follow(ctx, l.stream, l.names.Subjects.Token(request), bus.Place{}, func(m bus.Stored) bool {
 		l.take(request, h, m)
 		return m.Sequence < last.Sequence
 	})
@@ -227,7 +227,7 @@ func (l *Log) FollowRequest(ctx context.Context, request string, fn func(Entry) 
 	if err != nil {
 		return err
 	}
-	first, err := l.conn.Next(ctx, l.stream, l.names.Token(request), 1)
+	first, err := l.conn.Next(ctx, l.stream, l.names.Subjects.Token(request), 1)
 	if err != nil && !errors.Is(err, bus.ErrNoMessage) {
 		return fmt.Errorf("following the log of %s: %w", request, err)
 	}
@@ -239,7 +239,7 @@ func (l *Log) FollowRequest(ctx context.Context, request string, fn func(Entry) 
 	defer time.AfterFunc(readWithin, caughtUp).Stop() // its last record may be gone
 	chain, passed := l.NewChain(), false
 	for {
-		err := l.conn.Follow(ctx, l.stream, l.names.Token(request), bus.Place{}, func(m bus.Stored) bool {
+		err := l.conn.Follow(ctx, l.stream, l.names.Subjects.Token(request), bus.Place{}, func(m bus.Stored) bool {
 			if m.Sequence >= last.Sequence {
 				caughtUp()
 			}
@@ -257,7 +257,7 @@ func (l *Log) FollowRequest(ctx context.Context, request string, fn func(Entry) 
 // bus.ErrReplaced. Whether a record follows is for its request's chain to say;
 // err says that a message is no record at all.
 func (l *Log) FollowShard(ctx context.Context, shard int, after bus.Place, fn func(request string, e Entry, err error)) error {
-	return l.conn.Follow(ctx, l.stream, l.names.TokenShard(shard), after, func(m bus.Stored) bool {
+	return l.conn.Follow(ctx, l.stream, l.names.Subjects.TokenShard(shard), after, func(m bus.Stored) bool {
 		e, err := decode(m)
 		fn(schemas.LastToken(m.Subject), e, err)
 		return true

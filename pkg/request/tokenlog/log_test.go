@@ -252,7 +252,7 @@ func TestFollowShard(t *testing.T) {
 	r.accept("r")
 	shard := -1
 	for i := range 8 {
-		if strings.Contains(names.Token("r"), fmt.Sprintf(".%d.", i)) {
+		if strings.Contains(names.Subjects.Token("r"), fmt.Sprintf(".%d.", i)) {
 			shard = i
 		}
 	}

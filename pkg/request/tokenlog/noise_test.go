@@ -11,7 +11,7 @@ import (
 // put stores any bytes in a request's log.
 func (r *rig) put(request string, data []byte) {
 	r.t.Helper()
-	if _, err := r.log.conn.JetStream().Publish(r.ctx(), names.Token(request), data); err != nil {
+	if _, err := r.log.conn.JetStream().Publish(r.ctx(), names.Subjects.Token(request), data); err != nil {
 		r.t.Fatal(err)
 	}
 }

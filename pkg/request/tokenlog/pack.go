@@ -94,7 +94,7 @@ func (l *Log) Pack(ctx context.Context, request string, p *pb.Packed, end uint64
 		if !errors.Is(err, errConflict) {
 			return err
 		}
-		next, err := l.conn.Next(ctx, l.stream, l.names.Token(request), after+1)
+		next, err := l.conn.Next(ctx, l.stream, l.names.Subjects.Token(request), after+1)
 		if errors.Is(err, bus.ErrNoMessage) {
 			return nil // gone, with all that could be packed
 		}

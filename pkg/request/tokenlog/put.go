@@ -40,7 +40,7 @@ func (l *Log) MaxRecord() int64 { return l.conn.MaxPayload() - headerRoom }
 // put appends a record behind the sequence `after` and waits for it; it tries
 // until ctx ends. errConflict says that another message came there.
 func (l *Log) put(ctx context.Context, request string, r *pb.Record, after uint64) (seq uint64, err error) {
-	subject := l.names.Token(request)
+	subject := l.names.Subjects.Token(request)
 	data, err := l.encode(subject, r)
 	if err != nil {
 		return 0, err

@@ -77,7 +77,7 @@ type unwritten struct {
 
 func newWriter(l *Log, request string, last uint64, c Chain, s WriterSettings) *Writer {
 	return &Writer{
-		log: l, request: request, subject: l.names.Token(request), epoch: c.epoch,
+		log: l, request: request, subject: l.names.Subjects.Token(request), epoch: c.epoch,
 		last: last, stored: c, queued: c, settings: s, done: make(chan struct{}),
 	}
 }
@@ -281,7 +281,7 @@ func (w *Writer) resolve() {
 // and where), another's, which is an error, or noise only, and up to where.
 func (l *Log) between(ctx context.Context, request string, c *Chain, data []byte, behind uint64) (ours bool, at uint64, err error) {
 	for at = behind; ; {
-		next, err := l.conn.Next(ctx, l.stream, l.names.Token(request), at+1)
+		next, err := l.conn.Next(ctx, l.stream, l.names.Subjects.Token(request), at+1)
 		switch {
 		case errors.Is(err, bus.ErrNoMessage) && at == behind:
 			return false, 0, fmt.Errorf("%w: %s", ErrUnknown, request) // what it built upon is gone

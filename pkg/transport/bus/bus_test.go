@@ -114,7 +114,7 @@ func hidden(n int) *pb.Hidden {
 }
 
 func receiver(s schemas.Streams) Receiver {
-	return Receiver{Stream: s.Hidden(), Name: "gate", Subject: s.AnyHidden()}
+	return Receiver{Stream: s.Hidden(), Name: "gate", Subject: s.Subjects.AnyHidden()}
 }
 
 var allHops = []schemas.Hops{schemas.HopsAcked, schemas.HopsUnacked, schemas.HopsCore}

@@ -40,9 +40,9 @@ func TestFollowAsksForBytes(t *testing.T) {
 	if err := r.conn.Ensure(r.ctx(), 1, s.Tokens()); err != nil {
 		t.Fatal(err)
 	}
-	r.storeLarge(s.Token("r"))
+	r.storeLarge(s.Subjects.Token("r"))
 	n := 0
-	err := r.conn.Follow(r.ctx(), s.Tokens().Name, s.Token("r"), Place{}, func(Stored) bool {
+	err := r.conn.Follow(r.ctx(), s.Tokens().Name, s.Subjects.Token("r"), Place{}, func(Stored) bool {
 		if n++; n == 1 {
 			if got := bytesIn(r.conn.nc); got > 2*pullBytes {
 				t.Errorf("%d bytes came while the first message was read", got)
@@ -59,7 +59,7 @@ func TestQueueAsksForBytes(t *testing.T) {
 	r := newRig(t)
 	s := names(schemas.HopsCore)
 	q := r.queue(s, time.Minute)
-	r.storeLarge(s.Sequence())
+	r.storeLarge(s.Subjects.Sequence())
 	for n := 0; n < larges; {
 		before := r.conn.nc.Stats().InBytes
 		ds, err := q.Pull(r.ctx(), larges)

@@ -126,7 +126,7 @@ func TestFullStreamSaysSo(t *testing.T) {
 	if err := r.conn.Ensure(r.ctx(), 1, small); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.conn.Store(r.ctx(), s.Prompt(), hidden(2000), nil); !IsFull(err) {
+	if _, err := r.conn.Store(r.ctx(), s.Subjects.Prompt(), hidden(2000), nil); !IsFull(err) {
 		t.Errorf("error %v", err)
 	}
 }

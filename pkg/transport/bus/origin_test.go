@@ -125,7 +125,7 @@ func TestStatusHeaderOfAMessage(t *testing.T) {
 		r := newRig(t)
 		s := names(schemas.HopsCore)
 		q := r.queue(s, time.Minute)
-		r.publishStatuses(s.Sequence())
+		r.publishStatuses(s.Subjects.Sequence())
 		for i, d := range r.pull(q, 10, len(statuses)+1) {
 			if d.Sequence != uint64(i+1) || d.Ack() != nil {
 				t.Errorf("delivery %d: %+v", i, d)
@@ -142,9 +142,9 @@ func TestStatusHeaderOfAMessage(t *testing.T) {
 		if err := r.conn.Ensure(r.ctx(), 1, s.Tokens()); err != nil {
 			t.Fatal(err)
 		}
-		r.publishStatuses(s.Token("r"))
+		r.publishStatuses(s.Subjects.Token("r"))
 		n := 0
-		err := r.conn.Follow(r.ctx(), s.Tokens().Name, s.AnyToken(), Place{}, func(Stored) bool {
+		err := r.conn.Follow(r.ctx(), s.Tokens().Name, s.Subjects.AnyToken(), Place{}, func(Stored) bool {
 			n++
 			return n <= len(statuses)
 		})

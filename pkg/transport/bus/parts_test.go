@@ -146,7 +146,7 @@ func TestFollowHasNoGaps(t *testing.T) {
 	var last atomic.Uint64
 	done := make(chan error)
 	go func() {
-		done <- r.conn.Follow(ctx, s.Tokens().Name, s.AnyToken(), Place{}, func(m Stored) bool {
+		done <- r.conn.Follow(ctx, s.Tokens().Name, s.Subjects.AnyToken(), Place{}, func(m Stored) bool {
 			if !last.CompareAndSwap(m.Sequence-1, m.Sequence) {
 				t.Errorf("message %d after %d", m.Sequence, last.Load())
 			}
@@ -157,11 +157,11 @@ func TestFollowHasNoGaps(t *testing.T) {
 		if i%500 == 250 {
 			r.restart()
 		}
-		if _, err := r.conn.Store(r.ctx(), s.Token("r"), hidden(10), nil); err != nil {
+		if _, err := r.conn.Store(r.ctx(), s.Subjects.Token("r"), hidden(10), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	stored, err := r.conn.Last(r.ctx(), s.Tokens().Name, s.Token("r"))
+	stored, err := r.conn.Last(r.ctx(), s.Tokens().Name, s.Subjects.Token("r"))
 	if err != nil || stored.Sequence < 1500 {
 		t.Fatalf("stored %d, error %v", stored.Sequence, err)
 	}
@@ -170,7 +170,7 @@ func TestFollowHasNoGaps(t *testing.T) {
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
-	if _, err := r.conn.Next(r.ctx(), s.Tokens().Name, s.Token("r"), stored.Sequence+1); !errors.Is(err, ErrNoMessage) {
+	if _, err := r.conn.Next(r.ctx(), s.Tokens().Name, s.Subjects.Token("r"), stored.Sequence+1); !errors.Is(err, ErrNoMessage) {
 		t.Errorf("error %v", err)
 	}
 }

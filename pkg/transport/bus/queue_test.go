@@ -25,7 +25,7 @@ func (r *rig) queue(s schemas.Streams, wait time.Duration) *Queue {
 func (r *rig) store(s schemas.Streams, n int) {
 	r.t.Helper()
 	for i := range n {
-		if seq, err := r.conn.Store(r.ctx(), s.Sequence(), hidden(10), nil); err != nil || seq != uint64(i+1) {
+		if seq, err := r.conn.Store(r.ctx(), s.Subjects.Sequence(), hidden(10), nil); err != nil || seq != uint64(i+1) {
 			r.t.Fatalf("stored as %d, error %v", seq, err)
 		}
 	}
@@ -150,7 +150,7 @@ func TestStoreOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		seq, err := r.conn.Store(r.ctx(), s.Sequence(), hidden(1), nats.Header{nats.MsgIdHdr: {"x"}})
+		seq, err := r.conn.Store(r.ctx(), s.Subjects.Sequence(), hidden(1), nats.Header{nats.MsgIdHdr: {"x"}})
 		if err != nil || seq != 1 {
 			t.Errorf("stored as %d, error %v", seq, err)
 		}

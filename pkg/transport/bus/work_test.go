@@ -154,11 +154,11 @@ func TestPanickingListeners(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if _, err := r.conn.Store(r.ctx(), s.Token("r"), hidden(1), nil); err != nil {
+		if _, err := r.conn.Store(r.ctx(), s.Subjects.Token("r"), hidden(1), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := r.conn.Follow(r.ctx(), s.Tokens().Name, s.AnyToken(), Place{}, func(Stored) bool { return oncePanic() }); err != nil {
+	if err := r.conn.Follow(r.ctx(), s.Tokens().Name, s.Subjects.AnyToken(), Place{}, func(Stored) bool { return oncePanic() }); err != nil {
 		t.Error(err)
 	}
 	if n := r.obs.panicked.Load(); calls.Load() != 6 || n != 3 {

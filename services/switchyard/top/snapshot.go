@@ -110,10 +110,10 @@ func (r *Reader) Snapshot(ctx context.Context) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.loads.follow(r.nc, r.names.Load(), members); err != nil {
+	if err := r.loads.follow(r.nc, r.names.Subjects.Load(), members); err != nil {
 		return nil, err
 	}
-	s := &Snapshot{Time: time.Now().UTC(), Model: r.names.Model, Members: members, Queues: queues}
+	s := &Snapshot{Time: time.Now().UTC(), Model: r.names.Subjects.Model, Members: members, Queues: queues}
 	r.loads.fill(s)
 	return s, nil
 }
@@ -122,7 +122,7 @@ func (r *Reader) members(ctx context.Context) ([]Member, error) {
 	bucket, err := r.js.KeyValue(ctx, r.names.Bucket("members"))
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		return nil, fmt.Errorf("nobody has served model %q here under prefix %q; check --model, or start it with `switchyard up`",
-			r.names.Model, r.names.Prefix)
+			r.names.Subjects.Model, r.names.Subjects.Prefix)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the bucket of live replicas: %w", err)
@@ -173,7 +173,7 @@ func readMember(ctx context.Context, bucket jetstream.KeyValue, key string) (*Me
 // queues reads the streams of the model's stages, in the order of a token's path.
 func (r *Reader) queues(ctx context.Context) ([]Queue, error) {
 	list := []Queue{}
-	infos := r.js.ListStreams(ctx, jetstream.WithStreamListSubject(r.names.Prefix+".>"))
+	infos := r.js.ListStreams(ctx, jetstream.WithStreamListSubject(r.names.Subjects.Prefix+".>"))
 	for info := range infos.Info() {
 		if stage, ok := r.stage(info.Config.Name); ok {
 			list = append(list, Queue{Stage: stage, Messages: info.State.Msgs, Bytes: info.State.Bytes})
@@ -188,9 +188,9 @@ func (r *Reader) queues(ctx context.Context) ([]Queue, error) {
 
 // stage is the kind of a stream of this model that is a queue.
 func (r *Reader) stage(stream string) (string, bool) {
-	kind, ok := strings.CutPrefix(stream, r.names.Prefix+"_")
+	kind, ok := strings.CutPrefix(stream, r.names.Subjects.Prefix+"_")
 	if ok {
-		kind, ok = strings.CutSuffix(kind, "_"+r.names.Model)
+		kind, ok = strings.CutSuffix(kind, "_"+r.names.Subjects.Model)
 	}
 	return kind, ok && stageRank(kind) >= 0
 }
