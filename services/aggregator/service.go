@@ -168,7 +168,7 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 	}
 	ctx, span := s.tracer.Child(ctx, telemetry.SpanAggregate, telemetry.Layer(p.Key.Layer), telemetry.Attempt(p.Key.Attempt))
 	defer span.End()
-	return s.d.SendBlock(ctx, block)
+	return wire.SendBlock(ctx, s.d.Hop, s.d.Subjects, block)
 }
 
 // add takes a partial in and returns the block if its group is done.

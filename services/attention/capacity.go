@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -51,7 +52,7 @@ func (s *Service) awaitLarger(ctx context.Context, need int) (largest float64, o
 	ctx, cancel := context.WithTimeout(ctx, s.largerWithin)
 	defer cancel()
 	s.view.Follow(ctx, func(all []*pb.Member) {
-		if largest = s.d.LargestKV(all); largest >= float64(need) {
+		if largest = members.LargestKV(all, s.d.Identity.Model); largest >= float64(need) {
 			ok = true
 			cancel()
 		}

@@ -49,7 +49,7 @@ func TestCheckCapacity(t *testing.T) {
 	}
 	seq := newSequence(&pb.Sequence{RequestId: "r", PromptIds: make([]uint32, 3*32), MaxTokens: 1})
 	large := &pb.Member{
-		Id: "attention-2", Service: "attention", ModelHash: 7, Ready: true, Stats: map[string]float64{deployment.KVPages: 4},
+		Id: "attention-2", Service: "attention", ModelHash: 7, Ready: true, Stats: map[string]float64{members.KVPages: 4},
 	}
 	for _, tc := range []struct {
 		name   string
@@ -60,7 +60,7 @@ func TestCheckCapacity(t *testing.T) {
 		{"there is one", func(*pb.Member) {}, 0, true},
 		{"there will be one", func(*pb.Member) {}, 100 * time.Millisecond, true},
 		{"of another model", func(m *pb.Member) { m.ModelHash = 8 }, 0, false},
-		{"as small", func(m *pb.Member) { m.Stats = map[string]float64{deployment.KVPages: 3} }, 0, false},
+		{"as small", func(m *pb.Member) { m.Stats = map[string]float64{members.KVPages: 3} }, 0, false},
 		{"draining", func(m *pb.Member) { m.Draining = true }, 0, false},
 		{"not ready", func(m *pb.Member) { m.Ready = false }, 0, false},
 		{"no attention", func(m *pb.Member) { m.Service = "gate" }, 0, false},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/control/ledger"
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 )
@@ -43,7 +44,7 @@ func (s *stats) active(n int) {
 	s.presence.Set("requests_active", float64(n))
 	used := s.kv.Used()
 	s.presence.Set("kv_pages_used", float64(used))
-	s.presence.Set(deployment.KVPages, float64(s.kv.Capacity()))
+	s.presence.Set(members.KVPages, float64(s.kv.Capacity()))
 }
 
 // step counts a microbatch that went through the layers.

@@ -56,7 +56,7 @@ func TestPauses(t *testing.T) {
 
 // What an accepted request's sequence meets never makes it vanish.
 func TestUnadmitted(t *testing.T) {
-	s := &Service{d: &deployment.Deployment{Settings: deployment.Settings{Logger: slog.New(slog.DiscardHandler)}}}
+	s := &Service{d: &deployment.Deployment{Logger: slog.New(slog.DiscardHandler)}}
 	again := bus.RetryAfter(admitRetry, nil)
 	for _, c := range []struct {
 		err, want error

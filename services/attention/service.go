@@ -61,7 +61,7 @@ func New(d *deployment.Deployment, c Config) *Service {
 	return &Service{
 		d: d, config: c, id: id, presence: d.NewPresence(id, "attention"),
 		tracer: d.Telemetry.Tracer("attention"), metrics: d.Telemetry.Metrics,
-		log: d.TokenLog(id), slots: newSlots(c.MaxSequences),
+		log: tokenlog.Of(d, id), slots: newSlots(c.MaxSequences),
 		ackWait: sequenceAckWait, largerWithin: largerWithin,
 	}
 }

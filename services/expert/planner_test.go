@@ -14,8 +14,8 @@ import (
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
-	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/policy/static"
+	"github.com/switchyard/switchyard/pkg/process/deployment"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -81,7 +82,7 @@ func (s *Service) dropGroup(ctx context.Context, f *function) error {
 	if s.planned(f.layer, f.spec.Id) {
 		return nil
 	}
-	return s.d.DeleteGroup(ctx, f.layer, f.spec.Id)
+	return s.deleteGroup(ctx, f)
 }
 
 // planned says whether the newest plan has a function, on whatever host.
@@ -114,4 +115,12 @@ func (s *Service) drainAll(ctx context.Context) error {
 	s.mu.Unlock()
 	s.device.Close() // waits for loads
 	return errors.Join(errs...)
+}
+
+// deleteGroup removes a function's consumer group once nobody is in it.
+func (s *Service) deleteGroup(ctx context.Context, f *function) error {
+	if s.d.Streams.Hops == schemas.HopsCore {
+		return nil
+	}
+	return s.d.Conn.DeleteConsumer(ctx, s.d.Streams.Expert(f.layer).Name, f.spec.Id)
 }

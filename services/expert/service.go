@@ -178,7 +178,7 @@ func (s *Service) handle(ctx context.Context, f *function, d *pb.Dispatch, took 
 	switch {
 	case isPermanent(err):
 		s.metrics.Refused.Inc()
-		return s.d.Refuse(ctx, d.Key, err)
+		return wire.Refuse(ctx, s.d.Hop, s.d.Subjects, d.Key, err)
 	case err != nil:
 		return fmt.Errorf("function %s: %w", f.spec.Id, err)
 	}

@@ -140,7 +140,7 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 	took.QueueNs += watch.Lap()
 	if err := s.route(h); err != nil {
 		s.metrics.Refused.Inc()
-		return s.d.Refuse(ctx, h.Key, err)
+		return wire.Refuse(ctx, s.d.Hop, s.d.Subjects, h.Key, err)
 	}
 	s.to.choose(h.Key)
 	all := s.split.split(h, &s.routes, table.Layer(int(h.Key.Layer)), s.to.parts)
@@ -154,7 +154,7 @@ func (s *Service) dispatch(ctx context.Context, h *pb.Hidden, all []outgoing, to
 	if len(all) == 0 {
 		block := zeros(s.d.Wire, h.Key, s.d.Shape.Hidden)
 		block.Gate = took
-		return s.d.SendBlock(ctx, block)
+		return wire.SendBlock(ctx, s.d.Hop, s.d.Subjects, block)
 	}
 	all[0].Gate = took
 	for _, out := range all {

@@ -198,7 +198,7 @@ func (f TokenizerFlags) config(m ModelFlags, prefix string) (tokenizer.Config, e
 			return tokenizer.Config{}, usage(fmt.Errorf("--inbox-prefixes: %w", err))
 		}
 	}
-	return tokenizer.Config{MaxModelLen: m.MaxModelLen, MaxQueued: f.MaxQueued, InboxPrefixes: f.InboxPrefixes}, nil
+	return tokenizer.Config{MaxModelLen: m.MaxModelLen, MaxQueued: f.MaxQueued, InboxPrefixes: f.InboxPrefixes, Version: semver(version)}, nil
 }
 
 // units are the suffixes of byte counts, longest first.

@@ -127,7 +127,7 @@ func nodeOf(e *env, mf ModelFlags, m *model.Model, t *telemetry.Telemetry) *clus
 	logBytes, _ := mf.logBytes() // checked with the other flags
 	return &cluster.Node{Shared: deployment.Settings{
 		Model: m, Pool: pool.New(mf.threads()), Prefix: e.Prefix, Name: mf.Name, Hops: mf.hops(), Wire: mf.wire(),
-		Replicas: mf.Replicas, LogAge: mf.LogAge, LogBytes: logBytes, Version: semver(version), Telemetry: t, Logger: e.log,
+		Replicas: mf.Replicas, LogAge: mf.LogAge, LogBytes: logBytes, Telemetry: t, Logger: e.log,
 	}}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
@@ -86,7 +87,7 @@ func (s *Service) guardDeadline(request string, left time.Duration) {
 // checkCapacity refuses what no live attention replica can hold.
 func (s *Service) checkCapacity(seq *pb.Sequence) error {
 	need := kvcache.PagesFor(len(seq.PromptIds) + int(seq.MaxTokens))
-	largest := s.d.LargestKV(s.view.Snapshot())
+	largest := members.LargestKV(s.view.Snapshot(), s.d.Identity.Model)
 	if largest == 0 || float64(need) <= largest {
 		return nil // 0: none has said; the one that takes it will
 	}

@@ -33,7 +33,7 @@ const endpointGroup = "q"
 func (s *Service) offer(name, subject, about string, handle nats.MsgHandler) error {
 	e := &endpoint{
 		s: s, about: "model " + s.d.Subjects.Model + ": " + about, subject: subject, handle: handle, started: time.Now().UTC(),
-		id: micro.ServiceIdentity{Name: s.d.Subjects.Prefix + "-" + name, ID: nuid.Next(), Version: s.d.Version, Metadata: map[string]string{}},
+		id: micro.ServiceIdentity{Name: s.d.Subjects.Prefix + "-" + name, ID: nuid.Next(), Version: s.config.Version, Metadata: map[string]string{}},
 	}
 	if err := s.subscribe(subject, endpointGroup, e.onRequest); err != nil {
 		return err

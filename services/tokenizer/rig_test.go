@@ -63,7 +63,7 @@ func newBoundedRig(t testing.TB, b bounds, replicas int, change ...func(*Config)
 	t.Cleanup(srv.Shutdown)
 	r := &rig{t: t, srv: srv, bounds: b}
 	r.d = r.deployment()
-	r.log = r.d.TokenLog("attention-1")
+	r.log = tokenlog.Of(r.d, "attention-1")
 	if r.nc, err = nats.Connect(srv.URL()); err != nil {
 		t.Fatal(err)
 	}

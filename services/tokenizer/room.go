@@ -127,7 +127,7 @@ func (s *Service) lookAt(ctx context.Context, spec schemas.StreamSpec) {
 	state, err := s.d.Conn.State(ctx, spec.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		s.d.Logger.Warn("a stream is gone; making it again", "stream", spec.Name)
-		err = s.d.Conn.Ensure(ctx, s.d.Replicas, spec)
+		err = s.d.EnsureStreams(ctx, spec)
 		state = bus.StreamState{}
 	}
 	if err != nil {

@@ -73,7 +73,7 @@ func New(d *deployment.Deployment, c Config) *Service {
 	return &Service{
 		d: d, config: c, id: id, presence: d.NewPresence(id, "tokenizer"),
 		tracer: d.Telemetry.Tracer("tokenizer"), metrics: d.Telemetry.Metrics,
-		log: d.TokenLog(id), packing: newPacking(),
+		log: tokenlog.Of(d, id), packing: newPacking(),
 		asks: make(chan struct{}, asksAtOnce), storeWithin: storeWithin, streams: newStreams(), cancelled: newRecently(maxCancelled, cancelledFor),
 		ending: newAgenda(maxEnding, endingAtOnce), lonely: newAgenda(maxEnding, endingAtOnce), late: newAgenda(maxDeadlines, endingAtOnce),
 	}

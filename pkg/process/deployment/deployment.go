@@ -24,7 +24,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	"github.com/switchyard/switchyard/schemas"
-	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
 // Settings are what code sets.
@@ -37,8 +36,6 @@ type Settings struct {
 	Name string
 	Hops schemas.Hops
 	Wire tensor.Wire
-	// Version of the build, as semantic versioning writes it.
-	Version string
 	// LogAge is how long token logs are kept; 0 is the default.
 	LogAge time.Duration
 	// LogBytes bounds them; 0 is the default.
@@ -53,17 +50,27 @@ type Settings struct {
 
 // Deployment is one model's place on one NATS system.
 type Deployment struct {
-	Settings
+	Conn     *bus.Conn
+	Hop      *bus.Hop
 	Subjects schemas.Subjects
 	Streams  schemas.Streams
-	Hop      *bus.Hop
+
+	Model *model.Model
+	Pool  *pool.Pool
+	Wire  tensor.Wire
+	// Identity and Shape are what messages carry, and what they may claim.
 	Identity wire.Identity
-	// Shape is what messages may claim.
-	Shape *wire.Shape
+	Shape    *wire.Shape
 
 	Members jetstream.KeyValue
 	Plans   *planstore.Store
 	Leases  jetstream.KeyValue
+
+	Telemetry *telemetry.Telemetry
+	Logger    *slog.Logger
+
+	traffic  *Traffic
+	replicas int // of the streams
 }
 
 // Open creates what is missing of streams and buckets. It waits until the
@@ -76,9 +83,14 @@ func Open(ctx context.Context, s Settings) (*Deployment, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Deployment{Settings: s, Identity: id, Subjects: schemas.NewSubjects(s.Prefix, s.Name), Hop: bus.NewHop(s.Conn, s.Hops)}
+	names := schemas.NewSubjects(s.Prefix, s.Name)
+	d := &Deployment{
+		Conn: s.Conn, Hop: bus.NewHop(s.Conn, s.Hops), Subjects: names,
+		Streams: schemas.Streams{Subjects: names, Hops: s.Hops, LogAge: s.LogAge, LogBytes: s.LogBytes},
+		Model:   s.Model, Pool: s.Pool, Wire: s.Wire, Identity: id,
+		Telemetry: s.Telemetry, Logger: s.Logger, traffic: s.Traffic, replicas: s.Replicas,
+	}
 	d.Shape = d.shape()
-	d.Streams = schemas.Streams{Subjects: d.Subjects, Hops: s.Hops, LogAge: s.LogAge, LogBytes: s.LogBytes}
 	if err := d.create(ctx); err != nil {
 		return nil, err
 	}
@@ -106,7 +118,7 @@ func identity(m *model.Model) (wire.Identity, error) {
 
 func (d *Deployment) create(ctx context.Context) (err error) {
 	specs := append(d.Streams.Durable(), d.Streams.Tensors(d.MoELayers())...)
-	if err := d.Conn.Ensure(ctx, d.Replicas, specs...); err != nil {
+	if err := d.EnsureStreams(ctx, specs...); err != nil {
 		return fmt.Errorf("creating streams: %w", err)
 	}
 	if d.Members, err = d.bucket(ctx, "members"); err != nil {
@@ -127,11 +139,16 @@ var bucketTTL = map[string]time.Duration{"members": members.BucketTTL, "plans": 
 
 // bucket opens a bucket, and creates it if it does not exist.
 func (d *Deployment) bucket(ctx context.Context, kind string) (jetstream.KeyValue, error) {
-	kv, err := d.Conn.EnsureBucket(ctx, d.Replicas, d.Streams.Bucket(kind), bucketTTL[kind])
+	kv, err := d.Conn.EnsureBucket(ctx, d.replicas, d.Streams.Bucket(kind), bucketTTL[kind])
 	if err != nil {
 		return nil, fmt.Errorf("creating the bucket of %s: %w", kind, err)
 	}
 	return kv, nil
+}
+
+// EnsureStreams creates the streams that are missing.
+func (d *Deployment) EnsureStreams(ctx context.Context, specs ...schemas.StreamSpec) error {
+	return d.Conn.Ensure(ctx, d.replicas, specs...)
 }
 
 // EnsureBuckets creates the buckets that somebody has deleted. What lies in them
@@ -205,32 +222,4 @@ func (d *Deployment) CheckPeers(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// Refuse answers work that nobody here can ever do, so that its owner need not
-// wait for it, and returns the error that takes the message off its queue.
-func (d *Deployment) Refuse(ctx context.Context, key *pb.Key, cause error) error {
-	if owner := key.GetOwner(); owner != "" && schemas.ModelToken(owner) == owner {
-		block := &pb.Block{Key: key, Error: &pb.Error{Code: "internal", Message: cause.Error()}}
-		if err := d.SendBlock(ctx, block); err != nil {
-			cause = fmt.Errorf("%w (and telling its owner: %w)", cause, err)
-		}
-	}
-	return bus.Poison(cause)
-}
-
-// SendBlock sends a block to the owner that its key names, and takes from the key
-// what the subject says.
-func (d *Deployment) SendBlock(ctx context.Context, b *pb.Block) error {
-	to := d.Subjects.Block(b.Key.Owner)
-	b.Key.Owner, b.Key.Shard = "", ""
-	return d.Hop.Send(ctx, to, b)
-}
-
-// DeleteGroup removes a function's consumer group once nobody is in it.
-func (d *Deployment) DeleteGroup(ctx context.Context, layer int, function string) error {
-	if d.Hops == schemas.HopsCore {
-		return nil
-	}
-	return d.Conn.DeleteConsumer(ctx, d.Streams.Expert(layer).Name, function)
 }

@@ -157,7 +157,7 @@ func (p *Presence) member() *pb.Member {
 	if p.Fill != nil {
 		p.Fill(stats)
 	}
-	stats["redeliveries_total"] = float64(p.d.Traffic.Redeliveries())
+	stats["redeliveries_total"] = float64(p.d.traffic.Redeliveries())
 	kind := p.d.Kind()
 	m := &pb.Member{
 		Id: p.id, Service: p.service, Model: p.d.Subjects.Model, ModelHash: kind.ModelHash,

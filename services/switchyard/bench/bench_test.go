@@ -68,7 +68,7 @@ func openDemo(ctx context.Context, m *model.Model, hops string) (*cluster.Cluste
 	return cluster.Open(ctx, cluster.Settings{
 		Node: &cluster.Node{Shared: deployment.Settings{
 			Model: m, Pool: pool.New(2), Prefix: schemas.DefaultPrefix, Hops: schemas.Hops(hops), Wire: tensor.BF16,
-			Version: "0.0.0", Telemetry: t, Logger: slog.New(slog.DiscardHandler),
+			Telemetry: t, Logger: slog.New(slog.DiscardHandler),
 		}},
 		Services: cluster.Services{
 			Attention: attention.Config{MaxModelLen: Context, KVBytes: KVBytes, MaxSequences: 256, MaxRows: 256, Microbatches: 2},

@@ -1,0 +1,30 @@
+package wire
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// Refuse answers rows that nobody here can ever compute, so that their owner need
+// not wait for them, and returns the error that takes the message off its queue.
+func Refuse(ctx context.Context, hop *bus.Hop, names schemas.Subjects, key *pb.Key, cause error) error {
+	if schemas.IsReplicaID(key.GetOwner()) {
+		block := &pb.Block{Key: key, Error: &pb.Error{Code: "internal", Message: cause.Error()}}
+		if err := SendBlock(ctx, hop, names, block); err != nil {
+			cause = fmt.Errorf("%w (and telling its owner: %w)", cause, err)
+		}
+	}
+	return bus.Poison(cause)
+}
+
+// SendBlock sends a block to the owner that its key names, and takes from the key
+// what the subject says.
+func SendBlock(ctx context.Context, hop *bus.Hop, names schemas.Subjects, b *pb.Block) error {
+	to := names.Block(b.Key.Owner)
+	b.Key.Owner, b.Key.Shard = "", ""
+	return hop.Send(ctx, to, b)
+}
