@@ -77,7 +77,7 @@ type groups struct {
 	open  map[groupID]*group
 	byAge *list.List // of *group
 	// done remembers finished groups, so that a late repeat does not open one again.
-	done    graves
+	done    tombstones
 	free    []*group
 	row     []float32
 	at      []int32
@@ -85,7 +85,7 @@ type groups struct {
 }
 
 func newGroups(shape *wire.Shape, limit int) *groups {
-	return &groups{shape: shape, limit: limit, open: map[groupID]*group{}, byAge: list.New(), done: graves{of: map[groupID]bool{}}}
+	return &groups{shape: shape, limit: limit, open: map[groupID]*group{}, byAge: list.New(), done: tombstones{of: map[groupID]bool{}}}
 }
 
 // add takes a partial's rows in. The group is returned when it is whole; the
@@ -238,41 +238,41 @@ func (gs *groups) expire(now time.Time, age time.Duration) (incomplete int) {
 	return incomplete
 }
 
-// maxGraves bounds the finished groups that are remembered: more than a
+// maxTombstones bounds the finished groups that are remembered: more than a
 // service finishes in the time that repeats take.
-const maxGraves = 1 << 17
+const maxTombstones = 1 << 17
 
-// graves remembers finished groups, the oldest first.
-type graves struct {
+// tombstones remembers finished groups, the oldest first.
+type tombstones struct {
 	of    map[groupID]bool
-	order []grave
+	order []tombstone
 }
 
-type grave struct {
+type tombstone struct {
 	id groupID
 	at time.Time
 }
 
-func (gr *graves) add(id groupID, now time.Time) {
-	if len(gr.order) >= maxGraves {
-		gr.drop(maxGraves / 4)
+func (ts *tombstones) add(id groupID, now time.Time) {
+	if len(ts.order) >= maxTombstones {
+		ts.drop(maxTombstones / 4)
 	}
-	gr.of[id] = true
-	gr.order = append(gr.order, grave{id, now})
+	ts.of[id] = true
+	ts.order = append(ts.order, tombstone{id, now})
 }
 
 // expire forgets those from before a time.
-func (gr *graves) expire(before time.Time) {
+func (ts *tombstones) expire(before time.Time) {
 	n := 0
-	for n < len(gr.order) && gr.order[n].at.Before(before) {
+	for n < len(ts.order) && ts.order[n].at.Before(before) {
 		n++
 	}
-	gr.drop(n)
+	ts.drop(n)
 }
 
-func (gr *graves) drop(n int) {
-	for _, old := range gr.order[:n] {
-		delete(gr.of, old.id)
+func (ts *tombstones) drop(n int) {
+	for _, old := range ts.order[:n] {
+		delete(ts.of, old.id)
 	}
-	gr.order = append(gr.order[:0], gr.order[n:]...)
+	ts.order = append(ts.order[:0], ts.order[n:]...)
 }

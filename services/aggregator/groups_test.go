@@ -317,13 +317,13 @@ func TestEviction(t *testing.T) {
 }
 
 // Tombstones are bounded, too.
-func TestGraves(t *testing.T) {
-	gr := graves{of: map[groupID]bool{}}
-	for i := range uint64(2 * maxGraves) {
-		gr.add(groupID{step: i}, now)
+func TestTombstones(t *testing.T) {
+	ts := tombstones{of: map[groupID]bool{}}
+	for i := range uint64(2 * maxTombstones) {
+		ts.add(groupID{step: i}, now)
 	}
-	if n := len(gr.of); n > maxGraves || n != len(gr.order) || !gr.of[groupID{step: 2*maxGraves - 1}] {
-		t.Errorf("%d and %d graves", n, len(gr.order))
+	if n := len(ts.of); n > maxTombstones || n != len(ts.order) || !ts.of[groupID{step: 2*maxTombstones - 1}] {
+		t.Errorf("%d and %d tombstones", n, len(ts.order))
 	}
 }
 

@@ -139,7 +139,7 @@ func (c *PromptCmd) text(e *env) (string, error) {
 }
 
 // stream prints the chunks. When they cannot be printed the request is
-// cancelled: nobody reads it, and how it ends is no news.
+// cancelled: nobody reads it, and nobody needs to know how it ends.
 func (c *PromptCmd) stream(s *client.Stream, cancel context.CancelFunc, e *env, line *terminal.Progress) (err error) {
 	out := &chunkPrinter{w: e.out, json: c.JSON}
 	var last *pb.Chunk

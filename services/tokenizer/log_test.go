@@ -198,7 +198,7 @@ func TestNearlyFullLog(t *testing.T) {
 
 // Room that running requests may need is not given to others before they end,
 // whichever replica accepted them.
-func TestPromisedRoom(t *testing.T) {
+func TestReservedRoom(t *testing.T) {
 	r := newBoundedRig(t, bounds{logBytes: 256 << 10}, 0)
 	replicas := []*Service{r.replica(), r.replica()}
 	for _, s := range replicas {
@@ -209,7 +209,7 @@ func TestPromisedRoom(t *testing.T) {
 	first, second := r.begin("first", 500), r.begin("second", 500)
 	w, other := r.claim("first"), r.claim("second")
 	for _, s := range replicas {
-		r.eventually("both promises", func() bool { return s.promises.announced()+s.promisedElsewhere() > 180_000 })
+		r.eventually("both reservations", func() bool { return s.reservations.announced()+s.reservedElsewhere() > 180_000 })
 	}
 	tries := 0
 	again := func() *pb.Error {

@@ -28,7 +28,7 @@ type served struct {
 	answer  *answer
 	packer  tokenlog.Packer
 
-	written, left int64 // bytes of its log, and those that it was promised besides
+	written, left int64 // bytes of its log, and those that are reserved for it besides
 }
 
 // follow makes chunks of the shard's records until ctx ends. In a stream that

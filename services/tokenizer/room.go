@@ -123,7 +123,7 @@ func (s *Service) watchStreams(ctx context.Context) {
 // lookAt makes a stream again that was deleted: everybody who follows it waits
 // for that, and ends what it had.
 func (s *Service) lookAt(ctx context.Context, spec schemas.StreamSpec) {
-	written := s.promises.written()
+	written := s.reservations.written()
 	state, err := s.d.Conn.State(ctx, spec.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		s.d.Logger.Warn("a stream is gone; making it again", "stream", spec.Name)
@@ -138,6 +138,6 @@ func (s *Service) lookAt(ctx context.Context, spec schemas.StreamSpec) {
 	}
 	s.levels.set(spec.Name, state)
 	if spec.Name == s.d.Streams.Tokens().Name {
-		s.promises.looked(written)
+		s.reservations.looked(written)
 	}
 }

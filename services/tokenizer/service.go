@@ -28,18 +28,18 @@ type Service struct {
 	tracer   *telemetry.Tracer
 	metrics  *telemetry.Metrics
 
-	text     *tokenizer.Tokenizer // nil if the model has none
-	model    edge.Model
-	log      *tokenlog.Log
-	view     *members.View
-	prompts  *bus.Queue
-	subs     []*nats.Subscription
-	shards   shardSet
-	backlog  backlog
-	depths   depths
-	packing  packing
-	levels   levels
-	promises promises
+	text         *tokenizer.Tokenizer // nil if the model has none
+	model        edge.Model
+	log          *tokenlog.Log
+	view         *members.View
+	prompts      *bus.Queue
+	subs         []*nats.Subscription
+	shards       shardSet
+	backlog      backlog
+	depths       depths
+	packing      packing
+	levels       levels
+	reservations reservations
 
 	asks        chan struct{} // one for each ask that is being handed over
 	storeWithin time.Duration // for tests
@@ -47,7 +47,7 @@ type Service struct {
 	cancelled   *recently
 	// Requests that end soon unless attention ends them; whose caller seems to
 	// be gone; and whose deadline passes.
-	ending, lonely, late *agenda
+	ending, lonely, late *timers
 
 	// tasks are replays, asks and what is noted; ctx ends them.
 	tasks sync.WaitGroup
@@ -75,7 +75,7 @@ func New(d *deployment.Deployment, c Config) *Service {
 		tracer: d.Telemetry.Tracer("tokenizer"), metrics: d.Telemetry.Metrics,
 		log: tokenlog.Of(d, id), packing: newPacking(),
 		asks: make(chan struct{}, asksAtOnce), storeWithin: storeWithin, streams: newStreams(), cancelled: newRecently(maxCancelled, cancelledFor),
-		ending: newAgenda(maxEnding, endingAtOnce), lonely: newAgenda(maxEnding, endingAtOnce), late: newAgenda(maxDeadlines, endingAtOnce),
+		ending: newTimers(maxEnding, endingAtOnce), lonely: newTimers(maxEnding, endingAtOnce), late: newTimers(maxDeadlines, endingAtOnce),
 	}
 }
 
@@ -90,10 +90,10 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if err := s.load(); err != nil {
 		return err
 	}
-	s.presence.Fill = func(stats map[string]float64) { stats[statPromised] = float64(s.promises.announced()) }
+	s.presence.Fill = func(stats map[string]float64) { stats[statReserved] = float64(s.reservations.announced()) }
 	own, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.ctx, s.stop = own, stop
-	for _, a := range []*agenda{s.ending, s.lonely, s.late} {
+	for _, a := range []*timers{s.ending, s.lonely, s.late} {
 		s.tasks.Go(func() { a.run(own) })
 	}
 	if s.view, err = s.presence.Watch(own); err != nil {

@@ -166,7 +166,7 @@ func (v *View) hear(m *pb.Member) {
 }
 
 // passRoll ages the calls and says who has not answered for too long; v.mu is held.
-func (v *View) passRoll(passed time.Duration) (mute []string) {
+func (v *View) passRoll(passed time.Duration) (unresponsive []string) {
 	v.roll.last += passed
 	maps.DeleteFunc(v.roll.calls, func(call uint64, age time.Duration) bool {
 		v.roll.calls[call] = age + passed
@@ -177,8 +177,8 @@ func (v *View) passRoll(passed time.Duration) (mute []string) {
 		if !wanted {
 			e.unanswered = 0
 		} else if e.unanswered += passed; e.unanswered >= answerWithin {
-			mute = append(mute, id)
+			unresponsive = append(unresponsive, id)
 		}
 	}
-	return mute
+	return unresponsive
 }

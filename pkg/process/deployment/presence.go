@@ -86,7 +86,7 @@ func (p *Presence) SetPlan(version uint64) {
 }
 
 // SetRefused tells the planner what does not fit here, and says whether that is
-// news. It stands until the replica ends: its memory stays what it is.
+// new. It stands until the replica ends: its memory stays what it is.
 func (p *Presence) SetRefused(r *pb.Refusal) bool {
 	if proto.Equal(p.refused.Swap(r), r) {
 		return false
@@ -116,7 +116,7 @@ func (p *Presence) SetCalling(calling bool) {
 // Call calls the members without waiting for the next renewal.
 func (p *Presence) Call() { p.tell() }
 
-// tell does not wait for the next renewal: others wait for such news,
+// tell does not wait for the next renewal: others wait for what it says,
 // which is true whether or not the caller goes on.
 func (p *Presence) tell() {
 	m := p.member()

@@ -64,7 +64,7 @@ type Log struct {
 	room   room
 	s      Settings
 
-	reads, follows turnstile
+	reads, follows semaphore
 }
 
 // New returns the logs of a model; their stream exists.
@@ -76,7 +76,7 @@ func New(c *bus.Conn, names schemas.Streams, s Settings) *Log {
 	stream := names.Tokens().Name
 	return &Log{
 		conn: c, names: names, stream: stream, s: s, room: room{stream: stream, soon: make(chan struct{}, 1)},
-		reads: newTurnstile(readsAtOnce), follows: newTurnstile(followsAtOnce),
+		reads: newSemaphore(readsAtOnce), follows: newSemaphore(followsAtOnce),
 	}
 }
 

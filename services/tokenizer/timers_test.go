@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-func runAgenda(t *testing.T, a *agenda) {
+func runTimers(t *testing.T, a *timers) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); a.run(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
 }
 
-func TestAgendaOnce(t *testing.T) {
-	a := newAgenda(3, 1)
+func TestTimersOnce(t *testing.T) {
+	a := newTimers(3, 1)
 	var done sync.Map
 	var count atomic.Int32
 	note := func(key string, after time.Duration) bool {
@@ -31,7 +31,7 @@ func TestAgendaOnce(t *testing.T) {
 	}
 	a.forget("gone")
 	a.forget("never")
-	runAgenda(t, a)
+	runTimers(t, a)
 	for count.Load() < 2 {
 		time.Sleep(time.Millisecond)
 	}
@@ -45,9 +45,9 @@ func TestAgendaOnce(t *testing.T) {
 	}
 }
 
-func TestAgendaAtOnce(t *testing.T) {
-	a := newAgenda(1000, 4)
-	runAgenda(t, a)
+func TestTimersAtOnce(t *testing.T) {
+	a := newTimers(1000, 4)
+	runTimers(t, a)
 	var under, most, count atomic.Int32
 	for i := range 200 {
 		a.note(fmt.Sprint(i), 0, func(context.Context) {

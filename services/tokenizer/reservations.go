@@ -11,42 +11,42 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// statPromised is the name under which a replica announces what the token log
+// statReserved is the name under which a replica announces what the token log
 // must still take of the requests in its shards.
-const statPromised = "log_promised_bytes"
+const statReserved = "log_reserved_bytes"
 
 // announcedWithin is when the owner of a shard has surely announced a request
 // that was accepted elsewhere.
 const announcedWithin = time.Second
 
-// promises are the bytes that the token log must still take of requests that
+// reservations are the bytes that the token log must still take of requests that
 // were accepted.
-type promises struct {
+type reservations struct {
 	mu    sync.Mutex
 	own   int64 // of the requests in the shards served here: not written yet
 	spent int64 // written of them since the last look at the stream
 	fresh map[string]fresh
 }
 
-// fresh is a promise made here that the shard's owner may not know of.
+// fresh is a reservation made here that the shard's owner may not know of.
 type fresh struct {
 	bytes int64
 	until time.Time
 }
 
-// add makes a promise if there is room for it beside all others.
-func (p *promises) add(request string, need, others int64, l level, now time.Time) error {
+// add makes a reservation if there is room for it beside all others.
+func (p *reservations) add(request string, need, others int64, l level, now time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	promised := p.own + p.spent + others
+	reserved := p.own + p.spent + others
 	for id, f := range p.fresh {
 		if now.After(f.until) {
 			delete(p.fresh, id)
 		} else {
-			promised += f.bytes
+			reserved += f.bytes
 		}
 	}
-	if err := l.hold(promised, need); err != nil {
+	if err := l.hold(reserved, need); err != nil {
 		return err
 	}
 	if p.fresh == nil {
@@ -56,9 +56,9 @@ func (p *promises) add(request string, need, others int64, l level, now time.Tim
 	return nil
 }
 
-// change says what is left of a request's promise in a shard served here, and
+// change says what is left of a request's reservation in a shard served here, and
 // how much of it was written.
-func (p *promises) change(request string, before, left, written int64) {
+func (p *reservations) change(request string, before, left, written int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.fresh, request)
@@ -67,28 +67,28 @@ func (p *promises) change(request string, before, left, written int64) {
 }
 
 // announced is what this replica knows from its shards.
-func (p *promises) announced() int64 {
+func (p *reservations) announced() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.own + p.spent
 }
 
-func (p *promises) written() int64 {
+func (p *reservations) written() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.spent
 }
 
 // looked takes out what a look at the stream found there.
-func (p *promises) looked(written int64) {
+func (p *reservations) looked(written int64) {
 	p.mu.Lock()
 	p.spent -= written
 	p.mu.Unlock()
 }
 
-// hold refuses a request whose log would not fit the stream beside what others
-// were promised.
-func (l level) hold(promised, need int64) error {
+// hold refuses a request whose log would not fit the stream beside what is
+// reserved for others.
+func (l level) hold(reserved, need int64) error {
 	writable := tokenlog.Writable(l.bound)
 	switch {
 	case l.bound <= 0:
@@ -96,24 +96,24 @@ func (l level) hold(promised, need int64) error {
 	case need > writable:
 		return edge.Errorf(edge.PayloadTooLarge, "the answer may take %d bytes in the token log, and requests may use %d of its %d: ask for fewer tokens or scores, or raise --log-bytes",
 			need, writable, l.bound)
-	case l.bytes+promised+need > writable:
+	case l.bytes+reserved+need > writable:
 		return edge.Errorf(edge.Overloaded, "stream %s holds %d of its %d bytes, requests under way may need %d more, and this one %d: records leave it with their age (--log-bytes, --log-age)",
-			l.stream, l.bytes, l.bound, promised, need)
+			l.stream, l.bytes, l.bound, reserved, need)
 	}
 	return nil
 }
 
-// promise keeps room in the token log for a request that is new.
-func (s *Service) promise(ctx context.Context, in *incoming, need int64) error {
+// reserve keeps room in the token log for a request that is new.
+func (s *Service) reserve(ctx context.Context, in *incoming, need int64) error {
 	l := s.levels.level(s.d.Streams.Tokens().Name)
-	refused := s.promises.add(in.prompt.RequestId, need, s.promisedElsewhere(), l, time.Now())
+	refused := s.reservations.add(in.prompt.RequestId, need, s.reservedElsewhere(), l, time.Now())
 	return s.unlessTaken(ctx, in, refused)
 }
 
-// promisedElsewhere is what the other replicas have announced.
-func (s *Service) promisedElsewhere() (bytes int64) {
+// reservedElsewhere is what the other replicas have announced.
+func (s *Service) reservedElsewhere() (bytes int64) {
 	for _, m := range members.OfService(s.view.Snapshot(), "tokenizer") {
-		if n := m.Stats[statPromised]; m.Id != s.id && n > 0 {
+		if n := m.Stats[statReserved]; m.Id != s.id && n > 0 {
 			bytes += int64(min(n, float64(s.d.Streams.Tokens().MaxBytes)))
 		}
 	}
@@ -125,20 +125,20 @@ func (sh *ownedShard) account(r *served, size int64) {
 	r.written += size
 	left := int64(0)
 	if r.chain.End() == nil {
-		left = max(0, sh.s.promised(r.chain.Accept())-r.written)
+		left = max(0, sh.s.reserved(r.chain.Accept())-r.written)
 	}
-	sh.s.promises.change(r.request, r.left, left, size)
+	sh.s.reservations.change(r.request, r.left, left, size)
 	r.left = left
 }
 
-// letGo forgets the promises of a shard that is served no more.
+// letGo forgets the reservations of a shard that is served no more.
 func (sh *ownedShard) letGo() {
 	for _, r := range sh.requests {
-		sh.s.promises.change(r.request, r.left, 0, 0)
+		sh.s.reservations.change(r.request, r.left, 0, 0)
 	}
 }
 
-// promised is what a request was promised when it was accepted.
-func (s *Service) promised(a *pb.Accept) int64 {
+// reserved is what was reserved for a request when it was accepted.
+func (s *Service) reserved(a *pb.Accept) int64 {
 	return int64(min(a.GetLogBytes(), uint64(s.d.Streams.Tokens().MaxBytes)))
 }

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// smallLog is what a log may take without waiting at a turnstile.
+	// smallLog is what a log may take without waiting for a place.
 	smallLog = 1 << 20
 	// How many large logs are read at once, and followed by who does not have
 	// yet what was there when he came: a server closes the connection of a
@@ -17,14 +17,14 @@ const (
 	followsAtOnce = 2
 )
 
-// turnstile lets a bounded number of readers of large logs be inside.
-type turnstile chan struct{}
+// semaphore lets a bounded number of readers of large logs be inside.
+type semaphore chan struct{}
 
-func newTurnstile(n int) turnstile { return make(turnstile, n) }
+func newSemaphore(n int) semaphore { return make(semaphore, n) }
 
 // enter waits for a place if the log that begins with first is large; leave
 // gives it back, the first time that it is called.
-func (t turnstile) enter(ctx context.Context, first bus.Stored) (leave func(), err error) {
+func (t semaphore) enter(ctx context.Context, first bus.Stored) (leave func(), err error) {
 	if isSmall(first) {
 		return func() {}, nil
 	}

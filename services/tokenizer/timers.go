@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// agenda is what is to be done about requests after a while. What is noted
+// timers are what is to be done about requests after a while. What is noted
 // again before it is due is noted once. A bounded number of entries waits and
 // a bounded number is worked on, however many messages ask for them.
-type agenda struct {
+type timers struct {
 	limit int
 	slots chan struct{}
 	wake  chan struct{}
@@ -27,13 +27,13 @@ type entry struct {
 	pos int // in the heap
 }
 
-func newAgenda(limit, atOnce int) *agenda {
-	return &agenda{limit: limit, slots: make(chan struct{}, atOnce), wake: make(chan struct{}, 1), byKey: map[string]*entry{}}
+func newTimers(limit, atOnce int) *timers {
+	return &timers{limit: limit, slots: make(chan struct{}, atOnce), wake: make(chan struct{}, 1), byKey: map[string]*entry{}}
 }
 
 // note has something done after a while. It is false when the same is noted
 // already, or when too much waits.
-func (a *agenda) note(key string, after time.Duration, do func(context.Context)) bool {
+func (a *timers) note(key string, after time.Duration, do func(context.Context)) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.byKey[key] != nil || len(a.due) >= a.limit {
@@ -52,7 +52,7 @@ func (a *agenda) note(key string, after time.Duration, do func(context.Context))
 }
 
 // forget takes out what is not due yet.
-func (a *agenda) forget(key string) {
+func (a *timers) forget(key string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if e := a.byKey[key]; e != nil {
@@ -62,7 +62,7 @@ func (a *agenda) forget(key string) {
 }
 
 // next takes out what is due, or says how long nothing is.
-func (a *agenda) next(now time.Time) (e *entry, wait time.Duration) {
+func (a *timers) next(now time.Time) (e *entry, wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.due) == 0 {
@@ -77,7 +77,7 @@ func (a *agenda) next(now time.Time) (e *entry, wait time.Duration) {
 }
 
 // run does what is due until ctx ends.
-func (a *agenda) run(ctx context.Context) {
+func (a *timers) run(ctx context.Context) {
 	var working sync.WaitGroup
 	defer working.Wait()
 	for {
