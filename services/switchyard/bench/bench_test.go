@@ -3,18 +3,15 @@ package bench
 import (
 	"context"
 	"fmt"
-	"log/slog"
+	"runtime"
 	"testing"
 
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
-	"github.com/switchyard/switchyard/pkg/process/deployment"
-	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/schemas"
-	"github.com/switchyard/switchyard/services/attention"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
-	"github.com/switchyard/switchyard/services/tokenizer"
+	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
 )
 
 // BenchmarkPipeline is one step of a batch on the demo model, through messages.
@@ -59,21 +56,14 @@ func benchPipeline(b *testing.B, hops string, batch int) {
 // benchTurn is the most tokens that a request of the benchmark asks for.
 const benchTurn = 400
 
-// openDemo has the command line's defaults.
+// openDemo opens a cluster with the memory and the threads of a benchmark.
 func openDemo(ctx context.Context, m *model.Model, hops string) (*cluster.Cluster, error) {
-	t, err := telemetry.Setup(ctx, telemetry.Config{ServiceName: "bench"})
+	s, err := clustertest.Settings(ctx, m, tensor.BF16, schemas.Hops(hops))
 	if err != nil {
 		return nil, err
 	}
-	return cluster.Open(ctx, cluster.Settings{
-		Node: &cluster.Node{Shared: deployment.Settings{
-			Model: m, Pool: pool.New(2), Prefix: schemas.DefaultPrefix, Hops: schemas.Hops(hops), Wire: tensor.BF16,
-			Telemetry: t, Logger: slog.New(slog.DiscardHandler),
-		}},
-		Services: cluster.Services{
-			Attention: attention.Config{MaxModelLen: Context, KVBytes: KVBytes, MaxSequences: 256, MaxRows: 256, Microbatches: 2},
-			Tokenizer: tokenizer.Config{MaxModelLen: Context, MaxQueued: 1024, InboxPrefixes: []string{"_INBOX."}},
-		},
-		Count: cluster.OneEach(),
-	})
+	s.Node.Shared.Pool.Close()
+	s.Node.Shared.Pool = pool.New(runtime.NumCPU())
+	s.Services.Attention.KVBytes, s.Services.Attention.MaxModelLen, s.Services.Tokenizer.MaxModelLen = KVBytes, Context, Context
+	return cluster.Open(ctx, s)
 }

@@ -1,0 +1,110 @@
+package verify
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/schemas"
+	"github.com/switchyard/switchyard/services/switchyard/cluster"
+	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const checkpoint = "../../../pkg/compute/model/testdata/golden/mixtral"
+
+func start(t *testing.T) *cluster.Cluster {
+	t.Helper()
+	m, err := model.Open(checkpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := clustertest.Settings(t.Context(), m, tensor.F32, schemas.HopsUnacked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := cluster.Open(context.Background(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := y.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := y.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return y
+}
+
+// The pipeline passes with the outputs of transformers, and with nothing else.
+func TestCompare(t *testing.T) {
+	y := start(t)
+	for _, tt := range []struct {
+		name   string
+		spoil  func(*Golden)
+		judged bool
+		pass   bool
+	}{
+		{"golden", func(*Golden) {}, true, true},
+		{"another logit", func(g *Golden) { g.logits[5]++ }, true, false},
+		{"another prefix", func(g *Golden) { g.prefix[5]++ }, true, false},
+		{"another id", func(g *Golden) { g.greedy[g.GreedyPrompt]++ }, true, false},
+		{"not judged", func(g *Golden) { g.logits[5]++ }, false, true},
+	} {
+		g, err := ReadGolden(checkpoint)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tt.spoil(g)
+		v, err := Compare(t.Context(), y, g, tt.judged)
+		if err != nil {
+			t.Fatalf("%s: %v", tt.name, err)
+		}
+		if v.Pass != tt.pass || v.Judged != tt.judged || v.Messages == 0 || v.GreedyCompared == 0 {
+			t.Errorf("%s: %v", tt.name, v)
+		}
+	}
+}
+
+// What lies in a checkpoint's folder may be anything.
+func TestReadGolden(t *testing.T) {
+	facts, err := os.ReadFile(filepath.Join(checkpoint, "golden.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, files := range map[string]map[string][]byte{
+		"nothing":     {},
+		"no JSON":     {"golden.json": []byte("golden")},
+		"no tensors":  {"golden.json": facts},
+		"bad tensors": {"golden.json": facts, "golden.safetensors": []byte("golden")},
+	} {
+		dir := t.TempDir()
+		for file, data := range files {
+			if err := os.WriteFile(filepath.Join(dir, file), data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := ReadGolden(dir); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func TestMargin(t *testing.T) {
+	for _, tt := range []struct {
+		row  []float32
+		want float32
+	}{{[]float32{1, 4, 2}, 2}, {[]float32{4, 4, 1}, 0}, {[]float32{-1, -3}, 2}} {
+		if got := margin(tt.row); got != tt.want {
+			t.Errorf("margin of %v is %v, want %v", tt.row, got, tt.want)
+		}
+	}
+}
