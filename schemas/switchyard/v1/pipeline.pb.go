@@ -1093,7 +1093,8 @@ type LoadSample struct {
 	Model   uint64                 `protobuf:"fixed64,2,opt,name=model,proto3" json:"model,omitempty"`
 	Host    string                 `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"`
 	Layer   uint32                 `protobuf:"varint,4,opt,name=layer,proto3" json:"layer,omitempty"`
-	// Milliseconds since the host's sample before.
+	// Milliseconds in which the rows were computed: about a second, without those
+	// before in which there was nothing to tell.
 	SpanMs uint32 `protobuf:"varint,5,opt,name=span_ms,json=spanMs,proto3" json:"span_ms,omitempty"`
 	// Experts with rows, ascending, and the routed rows of each.
 	Expert        []uint32 `protobuf:"varint,6,rep,packed,name=expert,proto3" json:"expert,omitempty"`
