@@ -97,7 +97,7 @@ func (f *fleet) indices() []int {
 }
 
 func (f *fleet) placement() Placement {
-	slices.SortFunc(f.placed, func(a, b placed) int {
+	slices.SortStableFunc(f.placed, func(a, b placed) int {
 		return cmp.Or(cmp.Compare(a.expert, b.expert), a.host-b.host)
 	})
 	p := Placement{Replicas: make([]Replica, len(f.placed)), Hosts: make([]Filled, len(f.hosts))}

@@ -46,6 +46,7 @@ func TestPolicies(t *testing.T) {
 		{"warm", MoEless, State{Experts: three, Hosts: roomy, Previous: []Warm{{1, "c"}, {0, "c"}}}, "0:c* 1:c* 2:a 3:b"},
 		{"least loaded of the warm", MoEless, State{Experts: three, Hosts: roomy, Previous: []Warm{{1, "a"}, {2, "a"}, {2, "b"}}}, "0:c 1:a* 2:b* 3:c"},
 		{"warm takes one", MoEless, State{Experts: []Expert{expert(0, 2, 5)}, Hosts: roomy, Previous: []Warm{{0, "b"}}}, "0:a 0:b*"},
+		{"warm, named twice", MoEless, State{Experts: []Expert{expert(0, 2, 5)}, Hosts: roomy, Previous: []Warm{{0, "b"}, {0, "b"}}}, "0:a 0:b*"},
 		{"warm without room", MoEless, State{Experts: []Expert{expert(0, 1, 5)}, Hosts: hosts(9, 10), Previous: []Warm{{0, "a"}}}, "0:b"},
 		{"warm on a host that went", MoEless, State{Experts: []Expert{expert(0, 1, 5)}, Hosts: roomy, Previous: []Warm{{0, "z"}}}, "0:a"},
 		{"full hosts", MoEless, State{Experts: three, Hosts: hosts(10, 10, 20)}, "0:c 1:a 2:b 3:c"},

@@ -109,6 +109,70 @@ func checkHostsOf(t *rapid.T, s State, p Placement) {
 	}
 }
 
+// MoEless, §4.3: algorithm 2, line by line over lists in place of the queue.
+func TestMoElessIsAlgorithm2(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := draw(t)
+		p, err := MoEless(s)
+		if want, ok := algorithm2(s); ok != (err == nil) || ok && !slices.Equal(p.Replicas, want) {
+			t.Fatalf("got %v, %v; want %v, %v", p.Replicas, err, want, ok)
+		}
+	})
+}
+
+// slow is a host of algorithm2.
+type slow struct {
+	Host
+	load  float64
+	left  uint64
+	holds map[uint32]bool
+}
+
+func algorithm2(s State) (p []Replica, ok bool) {
+	var all []*slow // line 1
+	for _, h := range s.Hosts {
+		all = append(all, &slow{Host: h, left: h.Capacity, holds: map[uint32]bool{}})
+	}
+	var rest []Expert // one for each replica
+	for _, e := range s.Experts {
+		for range e.Replicas {
+			rest = append(rest, e)
+		}
+	}
+	slices.SortStableFunc(rest, func(a, b Expert) int { return cmp.Compare(b.LoadEach, a.LoadEach) })
+	for _, e := range rest { // lines 3 and 4
+		warm := func(h *slow) bool { return slices.Contains(s.Previous, Warm{e.ID, h.ID}) && !h.holds[e.ID] }
+		g := leastLoaded(all, e, warm) // lines 5 and 6
+		r := Replica{Expert: e.ID, Warm: g != nil}
+		if g == nil { // lines 7 and 8
+			g = leastLoaded(all, e, func(h *slow) bool { return !h.holds[e.ID] })
+		}
+		if g == nil {
+			g = leastLoaded(all, e, func(*slow) bool { return true })
+		}
+		if g == nil {
+			return nil, false
+		}
+		r.Host = g.ID
+		p = append(p, r)
+		g.load, g.left, g.holds[e.ID] = g.load+e.LoadEach, g.left-e.Bytes, true // lines 9 and 10
+	}
+	slices.SortFunc(p, func(a, b Replica) int {
+		return cmp.Or(cmp.Compare(a.Expert, b.Expert), cmp.Compare(a.Host, b.Host), map[bool]int{true: -1, false: 1}[a.Warm])
+	})
+	return p, true
+}
+
+// leastLoaded is the first of the hosts with least load that have room and pass.
+func leastLoaded(all []*slow, e Expert, pass func(*slow) bool) (best *slow) {
+	for _, h := range all {
+		if h.left >= e.Bytes && pass(h) && (best == nil || h.load < best.load) {
+			best = h
+		}
+	}
+	return best
+}
+
 // MoEless, §4.3: function locality. What is placed stays where it is as long as
 // the plan is the same, also when loads have changed.
 func TestUnchangedPlanMovesNothing(t *testing.T) {

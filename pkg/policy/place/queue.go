@@ -70,12 +70,13 @@ func (q *queue) reuse(e Expert, warm []int) (placed int) {
 	return placed
 }
 
-// shortest sets hosts aside up to the first that takes the expert; -1 if none does.
+// shortest sets hosts aside up to the first that takes the expert; -1 if none
+// does. Those that have a replica of it are aside already.
 func (q *queue) shortest(e Expert) int {
 	for len(q.heap) > 0 {
 		h := q.heap[0]
 		q.setAside(h)
-		if q.open(h) && q.fits(h, e) && !q.holds(h, e) {
+		if q.open(h) && q.fits(h, e) {
 			return h
 		}
 	}
@@ -158,9 +159,10 @@ func (q *queue) Swap(i, j int) {
 }
 
 // Push is heap.Interface's.
-func (q *queue) Push(h any) {
-	q.at[h.(int)] = len(q.heap)
-	q.heap = append(q.heap, h.(int))
+func (q *queue) Push(x any) {
+	h, _ := x.(int) // package heap hands on what this package pushes
+	q.at[h] = len(q.heap)
+	q.heap = append(q.heap, h)
 }
 
 // Pop is heap.Interface's.

@@ -54,7 +54,7 @@ func TestPolicies(t *testing.T) {
 		{"eplb passes over", EPLB, loads(30, 10), Settings{MemoryCap: 30, MaxReplicas: 2}, []int{2, 2}, 0, ""},
 		{"reactive", Reactive, loads(30, 20, 10, 0), Settings{MemoryCap: 100}, []int{2, 2, 1, 1}, 0, "in proportion"},
 		{"reactive under a cap", Reactive, loads(30, 29, 0, 1), Settings{MemoryCap: 10}, []int{2, 1, 1, 1}, 0, ""},
-		{"reactive in balance", Reactive, loads(0.1, 0.1, 0.1), Settings{MemoryCap: 100}, []int{1, 1, 1}, 0, ""},
+		{"reactive in balance", Reactive, loads(0.7, 0.7, 0.7), Settings{MemoryCap: 100}, []int{1, 1, 1}, 0, ""},
 		{"oracle", Oracle, loads(30, 0), Settings{}, []int{1, 1}, 0, "against the gate's choice"},
 	}
 	for _, tt := range tests {
