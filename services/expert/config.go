@@ -4,24 +4,58 @@ import (
 	"fmt"
 
 	"github.com/switchyard/switchyard/pkg/compute/device"
+	"github.com/switchyard/switchyard/pkg/compute/device/paced"
+	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/process/deployment"
 )
 
 // Config is what an operator sets.
 type Config struct {
-	// MemoryBudget bounds the bytes of expert weights on this host; 0 is no limit.
+	// MemoryBudget bounds the bytes of expert weights on this host; 0 is no limit
+	// but a profile's.
 	MemoryBudget uint64
+	// Profile is of the device that the host is paced as; nil is the CPU as it is.
+	Profile *profiles.Profile
 }
 
-// Check refuses a budget that does not hold one expert of a model.
+// Check refuses a budget that does not hold one expert of a model, or that the
+// profile's device does not have.
 func (c Config) Check(m *model.Model) error {
-	one, err := device.Largest(m.Spec, func(id forward.ExpertID) (int64, error) { return forward.ExpertBytes(m, id) })
+	one, err := c.largest(m)
 	if err != nil {
 		return err
 	}
 	if c.MemoryBudget > 0 && c.MemoryBudget < uint64(one) {
-		return fmt.Errorf("--expert-memory is %d bytes; an expert of model %s has %d: give at least as much, or 0 for no limit", c.MemoryBudget, m.Name, one)
+		return fmt.Errorf("--expert-memory is %d bytes; an expert of %s has %d: give at least as much, or 0 for no limit", c.MemoryBudget, c.whose(m), one)
+	}
+	if c.Profile != nil && c.MemoryBudget > uint64(c.Profile.Memory()) {
+		return fmt.Errorf("--expert-memory is %d bytes; profile %s has %d: give at most as much, or 0 for all", c.MemoryBudget, c.Profile.Name, c.Profile.Memory())
 	}
 	return nil
+}
+
+// largest is the bytes that the budget counts for the largest expert.
+func (c Config) largest(m *model.Model) (int64, error) {
+	if c.Profile != nil {
+		return c.Profile.Expert(), nil
+	}
+	return device.Largest(m.Spec, func(id forward.ExpertID) (int64, error) { return forward.ExpertBytes(m, id) })
+}
+
+func (c Config) whose(m *model.Model) string {
+	if c.Profile != nil {
+		return "profile " + c.Profile.Name
+	}
+	return "model " + m.Name
+}
+
+// device is what the host computes on.
+func (c Config) device(d *deployment.Deployment) device.Device {
+	s := device.Settings{Budget: int64(c.MemoryBudget)}
+	if c.Profile != nil {
+		return paced.New(d.Model, d.Pool, c.Profile, s)
+	}
+	return device.NewCPU(d.Model, d.Pool, s)
 }

@@ -56,10 +56,8 @@ const (
 	ownAtOnce = 4
 )
 
-// New returns a host that is not started and computes on the CPU.
-func New(d *deployment.Deployment, c Config) *Service {
-	return newOn(device.NewCPU(d.Model, d.Pool, device.Settings{Budget: int64(c.MemoryBudget)}), d, c)
-}
+// New returns a host that is not started.
+func New(d *deployment.Deployment, c Config) *Service { return newOn(c.device(d), d, c) }
 
 func newOn(on device.Device, d *deployment.Deployment, c Config) *Service {
 	id := deployment.NewID("expert")
@@ -73,7 +71,7 @@ func newOn(on device.Device, d *deployment.Deployment, c Config) *Service {
 		s.expertBytes = uint64(n)
 	}
 	s.computers = newComputers(func() *computer { return &computer{device: on, shape: d.Shape, wire: d.Wire} })
-	s.presence.Budget = c.MemoryBudget
+	s.presence.Budget, s.presence.Device = uint64(on.Memory().Budget), on.Name()
 	s.presence.Fill, s.presence.Stuck = s.fill, s.stuck
 	return s
 }
@@ -230,4 +228,7 @@ func (f *function) count(s *Service, d *pb.Dispatch) {
 // expert: all members are renewed every 0.4 s, and a model may have thousands.
 func (s *Service) fill(stats map[string]float64) {
 	stats["expert_bytes"] = float64(s.device.Memory().Used)
+	if r, ok := s.device.(device.Reporter); ok {
+		r.Report(stats)
+	}
 }

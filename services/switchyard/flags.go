@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
+	"github.com/switchyard/switchyard/pkg/compute/device/paced"
+	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/plan"
@@ -156,15 +158,47 @@ func (f AttentionFlags) config(m ModelFlags) (attention.Config, error) {
 
 // ExpertFlags are the expert host's own.
 type ExpertFlags struct {
-	ExpertMemory string `default:"0" help:"Memory for expert weights on this host, such as 8GiB; 0 is no limit." placeholder:"BYTES"`
+	ExpertMemory string `default:"0" help:"Memory for expert weights on this host, such as 8GiB; 0 is no limit, or what the profile has." placeholder:"BYTES"`
+	Device       string `default:"cpu" enum:"cpu,paced" help:"What computes experts: cpu, or paced (the CPU, in the time and memory of another device)." placeholder:"KIND"`
+	Profile      string `help:"What a paced device takes: the name of a profile, or a YAML file." placeholder:"NAME|FILE"`
 }
 
-func (f ExpertFlags) config() (expert.Config, error) {
+func (f ExpertFlags) config() (c expert.Config, err error) {
 	budget, err := parseBytes("expert-memory", f.ExpertMemory)
 	if err != nil {
-		return expert.Config{}, err
+		return c, err
 	}
-	return expert.Config{MemoryBudget: uint64(budget)}, nil
+	c.MemoryBudget = uint64(budget)
+	c.Profile, err = f.profile()
+	return c, err
+}
+
+// profile is nil for a device that is not paced.
+func (f ExpertFlags) profile() (*profiles.Profile, error) {
+	switch {
+	case f.Device != "paced" && f.Profile == "":
+		return nil, nil
+	case f.Device != "paced":
+		return nil, usage(fmt.Errorf("--profile is %q; it is of --device paced only", f.Profile))
+	case f.Profile == "":
+		return nil, usage(fmt.Errorf("--device paced needs --profile: %s, or a file", strings.Join(profiles.Names(), ", ")))
+	}
+	p, err := profiles.Open(f.Profile)
+	if err != nil {
+		return nil, usage(fmt.Errorf("--profile: %w", err))
+	}
+	return p, nil
+}
+
+// tellPaced says of which device the figures of this process are: to people, in
+// the log, and with the figures themselves.
+func tellPaced(e *env, p *profiles.Profile, t *telemetry.Config) {
+	if p == nil {
+		return
+	}
+	_, _ = fmt.Fprint(e.err, p) // nowhere to complain
+	t.Device = paced.NameOf(p)
+	e.log.Info("expert hosts take the time and memory of another device", "device", t.Device, "is", p.Device, "experts", p.Experts)
 }
 
 // PlanFlags are settings of plans that are written at the start, so that they

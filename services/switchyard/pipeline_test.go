@@ -116,7 +116,12 @@ func directTokens(t *testing.T, r *direct.Runner, vocab int) (tokens [][]uint32)
 
 func comparePipeline(t *testing.T, dir string, wire tensor.Wire, hops schemas.Hops, hosts int, want answers) {
 	t.Parallel() // most of a pipeline's start and end is waiting
-	y := startPipeline(t, dir, wire, hops, hosts)
+	compareAnswers(t, startPipeline(t, dir, wire, hops, hosts), hosts, want)
+}
+
+// compareAnswers wants from a pipeline with so many hosts what direct calls gave.
+func compareAnswers(t *testing.T, y *cluster.Cluster, hosts int, want answers) {
+	t.Helper()
 	conn, err := y.Connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +150,7 @@ func startPipeline(t *testing.T, dir string, wire tensor.Wire, hops schemas.Hops
 		t.Fatal(err)
 	}
 	up.Listen, up.ModelFlags.Model, up.Wire, up.Hops = "", dir, string(wire), string(hops)
-	up.Threads, up.MaxModelLen, up.KVMemory = 1, comparedContext, "64MiB"
+	up.Hosts, up.Threads, up.MaxModelLen, up.KVMemory = hosts, 1, comparedContext, "64MiB"
 	for _, c := range change {
 		c(&up)
 	}
@@ -154,7 +159,6 @@ func startPipeline(t *testing.T, dir string, wire tensor.Wire, hops schemas.Hops
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings.Count["expert"] = hosts
 	y, err := openCluster(context.Background(), settings)
 	if err != nil {
 		t.Fatal(err)

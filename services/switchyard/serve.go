@@ -80,7 +80,9 @@ func serve(ctx context.Context, e *env, name string, mf ModelFlags, tf Telemetry
 	if err := errors.Join(flagErr, mf.check()); err != nil {
 		return err
 	}
-	n, err := newNode(ctx, e, mf, tf.config("switchyard-"+name, mf))
+	tc := tf.config("switchyard-"+name, mf)
+	tellPaced(e, s.Expert.Profile, &tc)
+	n, err := newNode(ctx, e, mf, tc)
 	if err != nil {
 		return err
 	}

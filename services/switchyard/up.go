@@ -18,6 +18,7 @@ type UpCmd struct {
 	TokenizerFlags `embed:""`
 	TelemetryFlags `embed:""`
 
+	Hosts  int    `default:"1" help:"Expert hosts in this process." placeholder:"N"`
 	Data   string `help:"Folder that keeps accepted requests over restarts; without it a temporary one that is removed." placeholder:"DIR"`
 	Sync   bool   `help:"Write through to the disk before anything is acknowledged, so that a power cut loses nothing either; slower."`
 	Listen string `default:"127.0.0.1:4222" help:"host:port where clients reach the embedded NATS server." placeholder:"ADDR"`
@@ -55,7 +56,10 @@ func (c *UpCmd) settings(ctx context.Context, e *env) (s cluster.Settings, err e
 		return s, err
 	}
 	s.Count, s.Listen, s.Data, s.Insecure, s.Sync = cluster.OneEach(), c.Listen, c.Data, e.Insecure, c.Sync
-	if s.Node, err = newNode(ctx, e, c.ModelFlags, c.TelemetryFlags.config("switchyard", c.ModelFlags)); err != nil {
+	s.Count["expert"] = c.Hosts
+	tc := c.TelemetryFlags.config("switchyard", c.ModelFlags)
+	tellPaced(e, s.Services.Expert.Profile, &tc)
+	if s.Node, err = newNode(ctx, e, c.ModelFlags, tc); err != nil {
 		return s, err
 	}
 	if err := s.Services.Check(s.Node.Shared.Model, s.Count); err != nil {
@@ -77,12 +81,15 @@ func inProcess(ctx context.Context, e *env, set func(*UpCmd)) (s cluster.Setting
 }
 
 func (c *UpCmd) services(prefix string) (s cluster.Services, err error) {
-	var errs [5]error
+	var errs [6]error
 	s.Attention, errs[0] = c.AttentionFlags.config(c.ModelFlags)
 	s.Expert, errs[1] = c.ExpertFlags.config()
 	s.Tokenizer, errs[2] = c.TokenizerFlags.config(c.ModelFlags, prefix)
 	errs[3] = c.ModelFlags.check()
 	s.Plans, errs[4] = c.PlanFlags.settings()
+	if c.Hosts < 1 {
+		errs[5] = usage(fmt.Errorf("--hosts is %d; it must be at least 1", c.Hosts))
+	}
 	return s, errors.Join(errs[:]...)
 }
 

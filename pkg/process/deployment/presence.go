@@ -32,6 +32,8 @@ type Presence struct {
 	heard atomic.Pointer[time.Time]
 	// Budget is the bytes of expert weights that the replica may hold; 0 is no limit.
 	Budget uint64
+	// Device is what the replica computes routed experts with; empty: it does not.
+	Device string
 
 	mu    sync.Mutex
 	stats map[string]float64
@@ -163,7 +165,7 @@ func (p *Presence) member() *pb.Member {
 		Id: p.id, Service: p.service, Model: p.d.Subjects.Model, ModelHash: kind.ModelHash,
 		NumericClass: kind.NumericClass, Wire: kind.Wire, Ready: p.ready.Load(), Draining: p.draining.Load(),
 		PlanVersion: p.plan.Load(), Stats: stats, MemoryBudgetBytes: p.Budget, Refused: p.refused.Load(),
-		Answer: p.answer(),
+		Answer: p.answer(), Device: p.Device,
 	}
 	if p.calling.Load() {
 		m.Call = max(1, rand.Uint64())

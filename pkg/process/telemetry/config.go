@@ -24,6 +24,9 @@ type Config struct {
 	Model string
 	// Version and NumericClass tell builds apart.
 	Version, NumericClass string
+	// Device is the paced device whose times this process's figures are: a label
+	// of every metric, and in traces; empty: none.
+	Device string
 }
 
 // Validate says how to fix what cannot work.

@@ -230,6 +230,9 @@ func labelled(r prometheus.Registerer, c Config) prometheus.Registerer {
 	if c.Model != "" {
 		r = prometheus.WrapRegistererWith(prometheus.Labels{"model": c.Model}, r)
 	}
+	if c.Device != "" {
+		r = prometheus.WrapRegistererWith(prometheus.Labels{"device": c.Device}, r)
+	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace: namespace, Name: "build_info", Help: "Always 1; what was built, and which bits it computes.",
 		ConstLabels: prometheus.Labels{"version": c.Version, "goversion": runtime.Version(), "numeric_class": c.NumericClass},

@@ -118,6 +118,22 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
+// Figures of a paced device say so, each of them.
+func TestDevice(t *testing.T) {
+	tel := setup(t, Config{MetricsAddr: "127.0.0.1:0", Model: "demo", Device: "paced:card"})
+	serve(t, tel)
+	tel.Metrics.ExpertCompute().Observe(0.1)
+	_, body := get(t, "http://"+tel.Addr()+"/metrics")
+	if !strings.Contains(body, `switchyard_expert_compute_seconds_count{device="paced:card",model="demo"} 1`) {
+		t.Errorf("the device is not with the time that is its own:\n%s", body)
+	}
+	for line := range strings.Lines(body) {
+		if strings.HasPrefix(line, "switchyard_") && !strings.Contains(line, `device="paced:card"`) {
+			t.Errorf("without the device: %s", line)
+		}
+	}
+}
+
 // TestNames keeps every name in the namespace, and with a unit or a count.
 func TestNames(t *testing.T) {
 	descs := make(chan *prometheus.Desc, 100)

@@ -69,10 +69,14 @@ func (t *Telemetry) provider(service string) trace.TracerProvider {
 	if service != "" && service != name {
 		name += "-" + service
 	}
+	about := []attribute.KeyValue{attribute.String("service.name", name)}
+	if t.config.Device != "" {
+		about = append(about, attribute.String("device", t.config.Device))
+	}
 	return sdktrace.NewTracerProvider(
 		sdktrace.WithSpanProcessor(t.processor),
 		sdktrace.WithSampler(t.sampler),
-		sdktrace.WithResource(resource.NewSchemaless(attribute.String("service.name", name))),
+		sdktrace.WithResource(resource.NewSchemaless(about...)),
 	)
 }
 

@@ -46,6 +46,9 @@ type Member struct {
 	// What follows from the newest call that it has heard and its id: a record
 	// without it is stale, a copy, or nobody's.
 	Answer uint64 `protobuf:"fixed64,13,opt,name=answer,proto3" json:"answer,omitempty"`
+	// What an expert host computes with: "cpu", or "paced:" and the profile whose
+	// times and memory its figures are then.
+	Device string `protobuf:"bytes,15,opt,name=device,proto3" json:"device,omitempty"`
 	// The last plan that did not fit on this expert host; a smaller share may.
 	Refused       *Refusal `protobuf:"bytes,14,opt,name=refused,proto3" json:"refused,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -171,6 +174,13 @@ func (x *Member) GetAnswer() uint64 {
 		return x.Answer
 	}
 	return 0
+}
+
+func (x *Member) GetDevice() string {
+	if x != nil {
+		return x.Device
+	}
+	return ""
 }
 
 func (x *Member) GetRefused() *Refusal {
@@ -627,7 +637,7 @@ var File_switchyard_v1_control_proto protoreflect.FileDescriptor
 
 const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"\x1bswitchyard/v1/control.proto\x12\rswitchyard.v1\"\xf5\x03\n" +
+	"\x1bswitchyard/v1/control.proto\x12\rswitchyard.v1\"\x8d\x04\n" +
 	"\x06Member\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aservice\x18\x02 \x01(\tR\aservice\x12\x14\n" +
@@ -643,7 +653,8 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	" \x03(\v2 .switchyard.v1.Member.StatsEntryR\x05stats\x12.\n" +
 	"\x13memory_budget_bytes\x18\v \x01(\x04R\x11memoryBudgetBytes\x12\x12\n" +
 	"\x04call\x18\f \x01(\x06R\x04call\x12\x16\n" +
-	"\x06answer\x18\r \x01(\x06R\x06answer\x120\n" +
+	"\x06answer\x18\r \x01(\x06R\x06answer\x12\x16\n" +
+	"\x06device\x18\x0f \x01(\tR\x06device\x120\n" +
 	"\arefused\x18\x0e \x01(\v2\x16.switchyard.v1.RefusalR\arefused\x1a8\n" +
 	"\n" +
 	"StatsEntry\x12\x10\n" +

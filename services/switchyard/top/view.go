@@ -13,11 +13,12 @@ func (s *Snapshot) View(before *Snapshot) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "model %s   %s   requests active %.0f   total %.0f   tokens %.0f%s\n",
 		s.Model, s.Time.Format("15:04:05"), s.sum(statActive), s.sum(statRequests), s.sum(statTokens), s.tokenRate(before))
-	fmt.Fprintf(&b, "errors %.0f   first token %s   whole answer %s   KV pages %s\n\n", s.sum(statFailed)+s.sum(statRefused),
+	fmt.Fprintf(&b, "errors %.0f   first token %s   whole answer %s   KV pages %s\n", s.sum(statFailed)+s.sum(statRefused),
 		s.mean(before, statFirstSeconds, statFirstTokens), s.mean(before, statSeconds, statFinished), share(s.sum(statPagesUsed), s.sum(statPages)))
 	if s.RefusedSamples > 0 {
-		fmt.Fprintf(&b, "messages about loads that no host of this model sent: %d\n\n", s.RefusedSamples)
+		fmt.Fprintf(&b, "messages about loads that no host of this model sent: %d\n", s.RefusedSamples)
 	}
+	b.WriteString(s.paced() + "\n")
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	s.drawMembers(w)
 	s.drawQueues(w)
@@ -75,11 +76,11 @@ func (s *Snapshot) since(before *Snapshot) float64 {
 }
 
 func (s *Snapshot) drawMembers(w *tabwriter.Writer) {
-	fmt.Fprintln(w, "SERVICE\tREPLICA\tSTATE\tPLAN\tREQUESTS\tTOKENS\tROWS\tERRORS\tKV PAGES")
+	fmt.Fprintln(w, "SERVICE\tREPLICA\tSTATE\tPLAN\tREQUESTS\tTOKENS\tROWS\tERRORS\tKV PAGES\tDEVICE")
 	for _, m := range s.Members {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%.0f\t%.0f\t%.0f\t%.0f\t%s\n",
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%.0f\t%.0f\t%.0f\t%.0f\t%s\t%s\n",
 			m.Service, m.ID, m.state(), m.PlanVersion, m.Stats[statRequests], m.Stats[statTokens], m.Stats[statRows],
-			m.Stats[statFailed]+m.Stats[statRefused], share(m.Stats[statPagesUsed], m.Stats[statPages]))
+			m.Stats[statFailed]+m.Stats[statRefused], share(m.Stats[statPagesUsed], m.Stats[statPages]), m.Device)
 	}
 	if len(s.Members) == 0 {
 		fmt.Fprintln(w, "(no replica is alive)")

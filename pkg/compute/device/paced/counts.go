@@ -9,6 +9,7 @@ import (
 type counts struct {
 	mu              sync.Mutex
 	computes, loads tally
+	busy            time.Duration // of the profile's device, computing
 }
 
 // tally counts what was to be there at a time.
@@ -26,9 +27,10 @@ func (t *tally) add(late time.Duration) {
 	}
 }
 
-func (c *counts) computed(late time.Duration) {
+func (c *counts) computed(took, late time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.busy += took
 	c.computes.add(late)
 }
 
@@ -39,7 +41,8 @@ func (c *counts) loaded(late time.Duration) {
 }
 
 // Report adds how many results and loads the device has released, how many of
-// them came late because the CPU did not keep up, and by how much together.
+// them came late because the CPU did not keep up, and by how much together; and how
+// long the profile's device has computed.
 func (d *Device) Report(stats map[string]float64) {
 	c := d.counts
 	c.mu.Lock()
@@ -47,4 +50,5 @@ func (d *Device) Report(stats map[string]float64) {
 	stats["paced_computes_total"], stats["paced_computes_late_total"] = float64(c.computes.all), float64(c.computes.late)
 	stats["paced_loads_total"], stats["paced_loads_late_total"] = float64(c.loads.all), float64(c.loads.late)
 	stats["paced_late_seconds_total"] = (c.computes.by + c.loads.by).Seconds()
+	stats["paced_busy_seconds_total"] = c.busy.Seconds()
 }

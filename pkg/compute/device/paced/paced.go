@@ -74,7 +74,10 @@ func newOn(m *model.Model, p *pool.Pool, l *loader, from device.Loader[*forward.
 }
 
 // Name is "paced:" and the profile's name.
-func (d *Device) Name() string { return "paced:" + d.profile.Name }
+func (d *Device) Name() string { return NameOf(d.profile) }
+
+// NameOf is the name of a device that is paced as a profile says.
+func NameOf(p *profiles.Profile) string { return "paced:" + p.Name }
 
 // Compute returns the CPU's result when the profile's device would have it, or
 // when it is there if that is later.
@@ -85,9 +88,9 @@ func (d *Device) Compute(in forward.Routed, out []float32, s *forward.ExpertScra
 	if err := d.compute(&lent, in, out, s); err != nil {
 		return err
 	}
-	done := d.busy.take(came, d.profile.Compute(rows))
-	due := done.Add(2 * d.profile.Communicate(rows))
-	d.counts.computed(time.Since(due))
+	took := d.profile.Compute(rows)
+	due := d.busy.take(came, took).Add(2 * d.profile.Communicate(rows))
+	d.counts.computed(took, time.Since(due))
 	return d.wait.until(context.Background(), due)
 }
 

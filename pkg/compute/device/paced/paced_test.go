@@ -308,7 +308,7 @@ func TestLate(t *testing.T) {
 		d.Report(stats)
 		want := map[string]float64{
 			"paced_computes_total": 2, "paced_computes_late_total": 1, "paced_loads_total": 2, "paced_loads_late_total": 1,
-			"paced_late_seconds_total": 0.058,
+			"paced_late_seconds_total": 0.058, "paced_busy_seconds_total": 0.03,
 		}
 		for name, n := range want {
 			if stats[name] != n {

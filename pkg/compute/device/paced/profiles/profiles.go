@@ -7,6 +7,7 @@ package profiles
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -40,6 +41,15 @@ type Number struct {
 
 func (n Number) duration() time.Duration { return time.Duration(n.Value * float64(time.Second)) }
 
+// String is the value, with all its digits.
+func (n Number) String() string {
+	format := byte('f')
+	if n.Value < 1 {
+		format = 'g'
+	}
+	return strconv.FormatFloat(n.Value, format, -1, 64)
+}
+
 // Compute is the time of so many rows.
 func (p *Profile) Compute(rows int) time.Duration {
 	return time.Duration(float64(rows) * p.Alpha.Value * float64(time.Second))
@@ -72,7 +82,7 @@ func (p *Profile) String() string {
 	fmt.Fprintf(w, "  device\t%s\n  experts\t%s\n", p.Device, p.Experts)
 	for _, f := range fields {
 		n := f.of(p)
-		fmt.Fprintf(w, "  %s\t%.6g\t%s\n", f.key, n.Value, n.Source)
+		fmt.Fprintf(w, "  %s\t%s\t%s\n", f.key, n, n.Source)
 	}
 	w.Flush() // a strings.Builder takes everything
 	return b.String()

@@ -39,7 +39,7 @@ func TestRead(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	for _, f := range fields {
-		if n := f.of(p); !strings.Contains(p.String(), f.key) || !strings.Contains(p.String(), n.Source) {
+		if n := f.of(p); !strings.Contains(p.String(), f.key) || !strings.Contains(p.String(), "  "+n.String()+"  ") || !strings.Contains(p.String(), n.Source) {
 			t.Errorf("%s is not shown with its source in\n%s", f.key, p)
 		}
 	}
