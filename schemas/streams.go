@@ -144,5 +144,5 @@ func (s Streams) Tensors(moeLayers []int) []StreamSpec {
 	return specs
 }
 
-// Bucket names a key-value bucket of the model: "plans", "members" or "leases".
+// Bucket names a key-value bucket of the model: "plans", "functions", "members" or "leases".
 func (s Streams) Bucket(kind string) string { return s.name(kind) }

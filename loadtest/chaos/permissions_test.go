@@ -170,7 +170,7 @@ func internal(request string) []string {
 	shard := strconv.Itoa(schemas.ShardOf(request))
 	return []string{
 		"$JS.API.STREAM.DELETE.switchyard_TOKENS_demo", "$JS.API.STREAM.PURGE.switchyard_TOKENS_demo",
-		"$JS.API.STREAM.DELETE.KV_switchyard_plans_demo", "$KV.switchyard_plans_demo.head", "$KV.switchyard_plans_demo.0",
+		"$JS.API.STREAM.DELETE.KV_switchyard_plans_demo", "$KV.switchyard_plans_demo.settings", "$KV.switchyard_plans_demo.0", "$KV.switchyard_functions_demo.gate.x",
 		"$KV.switchyard_leases_demo.planner", "$KV.switchyard_leases_demo.shard-" + shard, "$KV.switchyard_members_demo.nobody",
 		"switchyard.token.demo." + shard + "." + request, "switchyard.sequence.demo", "switchyard.stop.demo." + request,
 		"switchyard.interest.demo.ask." + request, "switchyard.rejected.demo",
@@ -237,7 +237,7 @@ func (g *guarded) state(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	head, err := plans.Get(ctx, "head")
+	layer, err := plans.Get(ctx, "0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +249,7 @@ func (g *guarded) state(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fmt.Sprintf("%s; plan %d; log %v", strings.Join(names, ", "), head.Revision(), log.State.Subjects)
+	return fmt.Sprintf("%s; plan %d; log %v", strings.Join(names, ", "), layer.Revision(), log.State.Subjects)
 }
 
 // denied publishes as each user what it has no right to.
@@ -266,11 +266,11 @@ func (g *guarded) denied(t *testing.T) {
 	}
 	for user, subjects := range map[string][]string{
 		producer:     {"switchyard.stop.demo.x", "switchyard.token.demo.0.x", "switchyard.sequence.demo", "_INBOX.x"},
-		"tokenizer":  {"switchyard.hidden.demo.0", "switchyard.block.demo.x", "$KV.switchyard_plans_demo.head"},
+		"tokenizer":  {"switchyard.hidden.demo.0", "switchyard.block.demo.x", "$KV.switchyard_plans_demo.0"},
 		"attention":  {"switchyard.prompt.demo", "switchyard.block.demo.x", "$KV.switchyard_leases_demo.planner", "_INBOX.x"},
-		"gate":       {"switchyard.token.demo.0.x", "switchyard.step.demo", "switchyard.load.demo", "switchyard.partial.demo.x", "$KV.switchyard_plans_demo.head", "_INBOX.x"},
+		"gate":       {"switchyard.token.demo.0.x", "switchyard.step.demo", "switchyard.load.demo", "switchyard.partial.demo.x", "$KV.switchyard_plans_demo.0", "_INBOX.x"},
 		"expert":     {"switchyard.token.demo.0.x", "switchyard.hidden.demo.0", "$KV.switchyard_leases_demo.shard-0", "_INBOX.x"},
-		"aggregator": {"switchyard.token.demo.0.x", "switchyard.partial.demo.x", "$KV.switchyard_plans_demo.head", "_INBOX.x"},
+		"aggregator": {"switchyard.token.demo.0.x", "switchyard.partial.demo.x", "$KV.switchyard_plans_demo.0", "_INBOX.x"},
 	} {
 		nc := g.user(user)
 		for _, subject := range subjects {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -16,7 +17,6 @@ type peers struct {
 	mu          sync.RWMutex
 	aggregators []string
 	gates       int
-	plan        uint64 // the newest plan that a gate uses
 	allReady    chan struct{}
 	// suspects are aggregators that did not answer, until when.
 	suspects map[string]time.Time
@@ -37,17 +37,46 @@ type roster interface {
 func (s *Service) followPeers(ctx context.Context) {
 	silences := uint64(0)
 	s.view.Follow(ctx, func(all []*pb.Member) {
-		replanned, before := s.peers.update(all), silences
-		// Rows may be with a replica that has just fallen silent, or with a
-		// host whose functions the gates have just found elsewhere.
-		if silences = s.peers.silences(); silences > before || replanned {
-			s.exchange.hurry()
+		s.peers.update(all)
+		before := silences
+		if silences = s.peers.silences(); silences > before {
+			s.exchange.hurry() // rows may be with the replica that has just fallen silent
 		}
 	})
 }
 
-// update takes the members in, and says whether gates have gone over to a newer plan.
-func (p *peers) update(all []*pb.Member) (replanned bool) {
+// followGates hurries, until ctx ends, what may be with a host whose functions the
+// gates have just found elsewhere.
+func (s *Service) followGates(ctx context.Context) error {
+	rules, newest := s.d.FunctionRules(), newestPlans{}
+	stop, err := s.d.Conn.FollowKeys(s.d.Functions.Bucket(), functions.GateKey("*"), func(key string, value []byte, deleted bool) {
+		if gate, err := rules.DecodeGate(key, value); err == nil && !deleted && newest.update(gate.Versions) {
+			s.exchange.hurry()
+		}
+	})
+	if err != nil {
+		return err
+	}
+	defer stop()
+	<-ctx.Done()
+	return nil
+}
+
+// newestPlans are the newest of each layer that a gate uses.
+type newestPlans map[uint32]uint64
+
+// update says whether a gate has gone over to a newer plan of a layer.
+func (n newestPlans) update(versions map[uint32]uint64) (newer bool) {
+	for l, v := range versions {
+		if v > n[l] {
+			n[l], newer = v, true
+		}
+	}
+	return newer
+}
+
+// update takes the members in.
+func (p *peers) update(all []*pb.Member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.aggregators, p.gates = p.aggregators[:0], 0
@@ -56,17 +85,14 @@ func (p *peers) update(all []*pb.Member) (replanned bool) {
 			p.aggregators = append(p.aggregators, m.Id)
 		}
 	}
-	before := p.plan
 	for _, m := range members.OfService(all, "gate") {
 		if usable(m) {
 			p.gates++
-			p.plan = max(p.plan, m.PlanVersion)
 		}
 	}
 	if p.ok() == nil {
 		p.announce()
 	}
-	return p.plan > before
 }
 
 func usable(m *pb.Member) bool { return m.Ready && !m.Draining }

@@ -140,12 +140,15 @@ func TestShardWhileOneHangs(t *testing.T) {
 
 // Gates that go over to a newer plan are news, and nothing else is.
 func TestReplanned(t *testing.T) {
-	gate := func(plan uint64) []*pb.Member {
-		return []*pb.Member{{Id: "g", Service: "gate", Ready: true, PlanVersion: plan}}
-	}
-	p := peers{}
-	for i, want := range []bool{true, false, true, false} {
-		if got := p.update(gate([]uint64{1, 1, 2, 1}[i])); got != want {
+	newest := newestPlans{}
+	for i, step := range []struct {
+		versions map[uint32]uint64
+		want     bool
+	}{
+		{map[uint32]uint64{0: 1}, true}, {map[uint32]uint64{0: 1}, false}, {map[uint32]uint64{0: 1, 3: 1}, true},
+		{map[uint32]uint64{0: 2, 3: 1}, true}, {map[uint32]uint64{0: 1, 3: 1}, false}, {nil, false},
+	} {
+		if got := newest.update(step.versions); got != step.want {
 			t.Errorf("step %d: %v", i, got)
 		}
 	}

@@ -195,6 +195,11 @@ func (s *Service) Run(ctx context.Context) error {
 		s.engine.run(ctx)
 	})
 	running.Go(func() { s.followPeers(ctx) })
+	running.Go(func() {
+		if err := s.followGates(ctx); err != nil {
+			s.d.Logger.Warn("gates that find functions elsewhere are not noticed", "error", err)
+		}
+	})
 	running.Go(func() { s.log.WatchRoom(keeping, s.replicas) })
 	running.Go(func() {
 		if s.peers.waitReady(ctx) {

@@ -3,198 +3,123 @@ package expert
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"iter"
-	"maps"
 	"slices"
-	"sync"
-	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/control/functions"
+	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
-	"github.com/switchyard/switchyard/pkg/process/telemetry"
-	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// followPlan applies new plans until ctx ends. A newer one overtakes the one
-// that is being applied: what both want goes on loading, the rest is cancelled.
-func (s *Service) followPlan(ctx context.Context) {
-	overtake := func() {}
-	s.d.Plans.Follow(ctx, s.d.Logger, func(p *planstore.Plan) {
-		overtake()
-		s.adopt(p)
-		overtake = s.begin(ctx, p)
+// followPlan adopts each layer's new plans until ctx ends. A newer one overtakes
+// the one that is being applied: what both want goes on loading, the rest is
+// cancelled.
+func (s *Service) followPlan(ctx context.Context) error {
+	return s.d.Plans.Follow(ctx, func(v planstore.Value) {
+		if v.Plan != nil {
+			s.adopt(v.Plan)
+		}
 	})
-	overtake()
 }
 
-// begin applies a plan until the returned function is called, which waits until
-// it has stopped.
-func (s *Service) begin(ctx context.Context, p *planstore.Plan) (overtake func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var applying sync.WaitGroup
-	applying.Go(func() { s.applyUntilDone(ctx, p) })
-	return func() { cancel(); applying.Wait() }
-}
-
-// adopt wants the experts of a plan's functions, and then gives back those that
-// only functions needed that were not warm yet and are not wanted any more.
-func (s *Service) adopt(p *planstore.Plan) {
+// adopt says of each function of a layer what is wanted of it from now on; their
+// keepers do it. It waits for nothing.
+func (s *Service) adopt(l *plan.Layer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.newest, s.wanted = p.Layers, map[string]bool{}
-	for layer, spec := range functionsOn(p.Layers, s.id) {
-		s.wanted[spec.Id] = true
-		if f := s.functions[spec.Id]; f != nil {
-			f.retiredBy = 0
-		} else if s.coming[spec.Id] == nil {
-			f := s.newFunction(layer, spec, p.Version())
-			f.load(s.ctx, s.device)
-			s.coming[spec.Id] = f
-		}
-	}
-	for id, f := range s.coming {
-		if !s.wanted[id] {
-			delete(s.coming, id)
-			f.release(s.device)
-		}
-	}
-}
-
-// functionsOn are the functions that a plan gives to a host, with their layers.
-func functionsOn(layers []*pb.LayerPlan, host string) iter.Seq2[int, *pb.Function] {
-	return func(yield func(int, *pb.Function) bool) {
-		for _, lp := range layers {
-			for _, f := range lp.Functions {
-				if slices.Contains(f.Hosts, host) && !yield(int(lp.Layer), f) {
-					return
-				}
+	layer := int(l.Layer)
+	s.plans[layer] = l
+	s.adopted++
+	wanted := wantedHere(l, s.id)
+	for id, w := range wanted {
+		f := s.functions[id]
+		if f == nil {
+			f = s.newFunction(layer, l.Function(id))
+			if s.functions[id] = f; w != cold { // before others let go of what it shares with them
+				f.load(s.ctx, s.device, s.adopted)
 			}
 		}
-	}
-}
-
-// applyRetry is the pause before a plan that could not be applied is tried again.
-const applyRetry = 500 * time.Millisecond
-
-// applyUntilDone applies an adopted plan, or tries until ctx ends.
-func (s *Service) applyUntilDone(ctx context.Context, p *planstore.Plan) {
-	var said telemetry.Unrepeated
-	for {
-		err := s.apply(ctx, p)
-		if err == nil || ctx.Err() != nil {
-			return
+		f.alone = len(l.Function(id).Placements) == 1
+		if f.want != w {
+			f.want, f.priority = w, s.adopted
+			s.kick(f)
 		}
-		said.Error(s.d.Logger, "plan not applied; trying again", err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(applyRetry):
-		}
+		f.retiredBy = 0
 	}
-}
-
-// apply makes this host's functions of a plan warm, each as soon as its experts
-// are loaded, and only when all are announces the plan as applied. Experts that
-// do not fit beside those of retired functions take their place, before gates
-// have gone over; if even that does not suffice, the planner is told.
-func (s *Service) apply(ctx context.Context, p *planstore.Plan) error {
-	cold := s.warmUp(ctx)
-	if slices.ContainsFunc(cold, lacksMemory) && s.fits(p) {
-		s.drop(ctx, s.takeUnwanted())
-		cold = s.warmUp(ctx)
-	}
-	if r := s.refusal(p, cold); r != nil {
-		s.refuse(r)
-		return fmt.Errorf("plan %d: %w", p.Version(), errNoFit)
-	}
-	if len(cold) > 0 {
-		f := cold[0].function
-		return fmt.Errorf("plan %d: %d functions are not warm, among them %s of layer %d: %w",
-			p.Version(), len(cold), f.spec.Id, f.layer, cold[0].err)
-	}
-	s.applied(p)
-	return nil
-}
-
-// errNoFit has no numbers: refuse has logged them.
-var errNoFit = errors.New("the host's memory budget does not hold its functions")
-
-func (s *Service) applied(p *planstore.Plan) {
-	s.mu.Lock()
 	for id, f := range s.functions {
-		if f.retiredBy == 0 && !s.wanted[id] {
-			f.retiredBy = p.Version()
+		if f.layer == layer && wanted[id] == nothing {
+			s.retireFunction(f, l.Version)
 		}
 	}
-	n := len(s.wanted)
-	s.mu.Unlock()
-	s.presence.SetPlan(p.Version())
-	s.presence.SetReady(true)
-	s.d.Logger.Info("plan applied", "version", p.Version(), "functions", n, "reason", p.Head.Reason)
+	s.retryRefused()
+	s.announce(layer)
 }
 
-// notWarm is a function that could not be made warm.
-type notWarm struct {
-	function *function
-	err      error
-}
-
-// warmUp waits for all functions that are coming, each on its own: one that is
-// slow or fails delays no other. It returns those that are not warm, in order.
-func (s *Service) warmUp(ctx context.Context) (cold []notWarm) {
-	s.mu.Lock()
-	coming := slices.SortedFunc(maps.Values(s.coming), func(a, b *function) int {
-		return cmp.Or(cmp.Compare(a.layer, b.layer), cmp.Compare(a.spec.Id, b.spec.Id))
-	})
-	s.mu.Unlock()
-	errs := make([]error, len(coming))
-	var waiting sync.WaitGroup
-	for i, f := range coming {
-		waiting.Go(func() { errs[i] = s.warm(ctx, f) })
+// retireFunction is for what a plan does not want here; s.mu is held. What gates
+// may use serves on; what they do not know of goes at once.
+func (s *Service) retireFunction(f *function, version uint64) {
+	if f.want != nothing || f.retiredBy > version { // or the versions have begun again
+		f.retiredBy = version
 	}
-	waiting.Wait()
-	for i, err := range errs {
-		if err != nil {
-			cold = append(cold, notWarm{coming[i], err})
+	f.want = nothing
+	if f.receiving == nil {
+		f.drop = true
+		f.interrupt()
+	}
+	s.kick(f)
+}
+
+// retryRefused lets functions try again whose memory may be free now; s.mu is held.
+func (s *Service) retryRefused() {
+	for _, f := range s.functions {
+		if f.state.Phase == isRefused {
+			s.kick(f)
 		}
 	}
-	return cold
 }
 
-// warm waits for a function's experts and begins to take its rows. After an
-// error of a load it has none, and the next call begins anew.
-func (s *Service) warm(ctx context.Context, f *function) error {
-	if f.experts == nil {
-		f.load(s.ctx, s.device) //nolint:contextcheck // a load outlives the plan that asked for it
-	}
-	if err := f.loaded(ctx); err != nil {
-		if ctx.Err() == nil {
-			f.release(s.device)
+// announce tells the others of a layer's functions here, and notes when the host
+// has begun to serve what is wanted of it; s.mu is held.
+func (s *Service) announce(layer int) {
+	r := &pb.HostLayer{Host: s.id, Layer: uint32(layer), PlanVersion: s.plans[layer].GetVersion()}
+	for _, f := range s.functions {
+		if f.layer == layer {
+			r.Functions = append(r.Functions, proto.CloneOf(f.state))
 		}
-		return err
 	}
-	if err := s.join(ctx, f); err != nil {
-		return err
+	slices.SortFunc(r.Functions, func(a, b *pb.FunctionState) int { return cmp.Compare(a.Id, b.Id) })
+	if said := s.said[layer]; !slices.EqualFunc(said, r.Functions, func(a, b *pb.FunctionState) bool { return proto.Equal(a, b) }) {
+		s.said[layer] = r.Functions
+		_ = s.announcer.Set(functions.HostKey(layer, s.id), r) // numbers and checked names can be encoded
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.coming, f.spec.Id)
-	s.functions[f.spec.Id] = f
-	return nil
+	if !s.serves && s.begun() {
+		s.serves = true
+		close(s.serving)
+	}
 }
 
-// join begins to take a function's rows.
-func (s *Service) join(ctx context.Context, f *function) (err error) {
-	inFlight := inFlightShared
-	if len(f.spec.Hosts) == 1 {
-		inFlight = inFlightAlone
+// awaitServing says that the host is ready when it serves, which is announced with
+// what mu guards, or returns when ctx ends.
+func (s *Service) awaitServing(ctx context.Context) {
+	select {
+	case <-s.serving:
+		s.presence.SetReady(true)
+	case <-ctx.Done():
 	}
-	s.joining.Lock()
-	defer s.joining.Unlock()
-	f.receiving, err = s.d.Hop.Receive(ctx, bus.Receiver{
-		Stream: s.d.Streams.Expert(f.layer), Name: f.spec.Id, Subject: s.d.Subjects.Expert(f.layer, f.spec.Id), MaxInFlight: inFlight,
-		Private: true, // so that the group of hosts that were killed goes by itself
-	}, func(ctx context.Context, m *bus.Msg) error { return s.receive(ctx, m, f) })
-	return err
+}
+
+// begun says whether each layer has a plan, and each function that is wanted here
+// is as it is wanted, or refused; s.mu is held.
+func (s *Service) begun() bool {
+	if len(s.plans) < len(s.d.MoELayers()) {
+		return false
+	}
+	for _, f := range s.functions {
+		if f.loads() && f.state.Phase != isWarm && f.state.Phase != isRefused {
+			return false
+		}
+	}
+	return true
 }

@@ -19,7 +19,9 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/device/devicetest"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/control/planstore"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -70,38 +72,90 @@ func startHost(t *testing.T, room int) *host {
 		}
 	})
 	run(t, func(ctx context.Context) { _ = h.presence.Announce(ctx) })
-	run(t, h.followPlan)
+	run(t, func(ctx context.Context) { _ = h.followPlan(ctx) })
+	run(t, func(ctx context.Context) { h.states.Follow(ctx, h.announcer, func(functions.Change) {}) })
+	run(t, h.announcer.Run)
 	run(t, h.retire)
+	run(t, h.awaitServing)
 	return h
 }
 
-// plan writes a plan that has functions of layer 0 on this host, and all other
-// experts elsewhere. It returns the plan's version.
+// plan writes plans that have functions of layer 0 warm on this host, and all other
+// experts elsewhere. It returns the version of layer 0's.
 func (h *host) plan(here ...[]uint32) uint64 {
 	h.t.Helper()
-	rest := []uint32{0, 1, 2, 3}
-	layers := []*pb.LayerPlan{{Layer: 0}, {Layer: 1, Functions: []*pb.Function{there(1, rest)}}}
+	var fs []*pb.Function
 	for _, experts := range here {
-		f := &pb.Function{Id: plan.FunctionID(0, experts), Experts: experts, Hosts: []string{h.id}}
-		layers[0].Functions = append(layers[0].Functions, f)
-		rest = slices.DeleteFunc(rest, func(e uint32) bool { return slices.Contains(experts, e) })
+		fs = append(fs, plan.Function(0, experts, h.id))
+	}
+	return h.planFunctions(fs...)
+}
+
+// planFunctions is plan with whatever functions.
+func (h *host) planFunctions(fs ...*pb.Function) uint64 {
+	h.t.Helper()
+	rest := []uint32{0, 1, 2, 3}
+	layers := []*pb.LayerPlan{{Layer: 0, Functions: fs}, {Layer: 1, Functions: []*pb.Function{plan.Function(1, slices.Clone(rest), "there")}}}
+	for _, f := range fs {
+		rest = slices.DeleteFunc(rest, func(e uint32) bool { return slices.Contains(f.Experts, e) })
 	}
 	if len(rest) > 0 {
-		layers[0].Functions = append(layers[0].Functions, there(0, rest))
+		layers[0].Functions = append(layers[0].Functions, plan.Function(0, rest, "there"))
 	}
 	old, err := h.d.Plans.Read(h.t.Context())
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	head := &pb.PlanHead{Reason: "test"}
-	if err := h.d.Plans.Write(h.t.Context(), head, layers, old); err != nil {
+	now, _, err := h.d.Plans.Write(h.t.Context(), old, layers, planstore.Writer{Epoch: 1})
+	if err != nil {
 		h.t.Fatal(err)
 	}
-	return head.Version
+	return now[0].Plan.Version
 }
 
-func there(layer int, experts []uint32) *pb.Function {
-	return &pb.Function{Id: plan.FunctionID(layer, experts), Experts: slices.Clone(experts), Hosts: []string{"there"}}
+// state is what the others see of a function of layer 0 here, nil for nothing.
+func (h *host) state(experts ...uint32) *pb.FunctionState {
+	id := plan.FunctionID(0, experts, plan.Routed)
+	for _, f := range h.states.Host(0, h.id).GetFunctions() {
+		if f.Id == id {
+			return f
+		}
+	}
+	return nil
+}
+
+func (h *host) awaitState(want pb.FunctionPhase, joined bool, experts ...uint32) {
+	h.t.Helper()
+	h.await(fmt.Sprintf("function %v %v, joined %v", experts, want, joined), func() bool {
+		f := h.state(experts...)
+		return f.GetPhase() == want && f.GetJoined() == joined
+	})
+}
+
+func (h *host) awaitWarm(experts ...uint32) { h.t.Helper(); h.awaitState(isWarm, true, experts...) }
+
+func (h *host) awaitGone(experts ...uint32) {
+	h.t.Helper()
+	h.await(fmt.Sprintf("function %v gone", experts), func() bool { return h.state(experts...) == nil })
+}
+
+// gate is a gate that acknowledges plans of layer 0.
+func (h *host) gate() (acknowledge func(version uint64)) {
+	h.t.Helper()
+	gate := h.d.NewPresence("gate-1", "gate")
+	run(h.t, func(ctx context.Context) { _ = gate.Announce(ctx) })
+	says, err := functions.NewAnnouncer(h.d.Functions)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	run(h.t, says.Run)
+	h.await("the gate", func() bool { return len(h.view.Snapshot()) == 2 })
+	return func(version uint64) {
+		if err := says.Set(functions.GateKey("gate-1"), &pb.GateLayers{Gate: "gate-1", Versions: map[uint32]uint64{0: version}}); err != nil {
+			h.t.Fatal(err)
+		}
+		h.await("the acknowledgement", func() bool { return h.states.Acknowledged("gate-1", 0) == version })
+	}
 }
 
 // await polls until ok.
@@ -133,16 +187,6 @@ func (h *host) member() *pb.Member {
 	return nil
 }
 
-func (h *host) awaitApplied(version uint64) {
-	h.t.Helper()
-	h.await(fmt.Sprintf("plan %d applied", version), func() bool { return h.member().GetPlanVersion() == version })
-}
-
-func (h *host) awaitServing(experts ...uint32) {
-	h.t.Helper()
-	h.await(fmt.Sprintf("experts %v served", experts), func() bool { return h.function(plan.FunctionID(0, experts)) != nil })
-}
-
 func (h *host) awaitPhase(e int, want device.Phase) {
 	h.t.Helper()
 	h.await(fmt.Sprintf("expert %d %v", e, want), func() bool { return h.phase(e) == want })
@@ -163,10 +207,11 @@ func TestServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	h.awaitApplied(h.plan([]uint32{0, 2}))
+	h.plan([]uint32{0, 2})
+	h.awaitWarm(0, 2)
 	work := dispatch(h.d.Wire, h.d.Shape.Hidden, 0, 2)
 	work.Key.Model = h.d.Identity.Model
-	if err := h.d.Hop.Send(t.Context(), h.d.Subjects.Expert(0, plan.FunctionID(0, []uint32{0, 2})), work); err != nil {
+	if err := h.d.Hop.Send(t.Context(), h.d.Subjects.Expert(0, plan.FunctionID(0, []uint32{0, 2}, plan.Routed)), work); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -176,7 +221,7 @@ func TestServe(t *testing.T) {
 		if err := proto.Unmarshal(m.Data, p); err != nil || !proto.Equal(p.Key, work.Key) || p.Tensor.Rows != 2 {
 			t.Errorf("%v, %v", p, err)
 		}
-		id := plan.FunctionID(0, []uint32{0, 2})
+		id := plan.FunctionID(0, []uint32{0, 2}, plan.Routed)
 		if f := p.Function; fmt.Sprintf("%016x", f.GetFunction()) != id || f.Rows != 2 || f.ComputeNs == 0 || f.TransferNs == 0 || f.StallNs != 0 {
 			t.Errorf("function %s says of its time: %v", id, f)
 		}
@@ -185,20 +230,20 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// A function is served as soon as its experts are loaded; the plan is applied
-// when all are.
+// A function is served as soon as its experts are loaded, whatever others take.
 func TestSlowFunction(t *testing.T) {
 	h := startHost(t, 0)
 	let := h.hold(1)
-	version := h.plan([]uint32{0, 1}, []uint32{2}, []uint32{3})
-	h.awaitServing(2)
-	h.awaitServing(3)
-	if h.function(plan.FunctionID(0, []uint32{0, 1})) != nil || h.member().GetPlanVersion() != 0 {
-		t.Error("the plan is applied without expert 1")
+	h.plan([]uint32{0, 1}, []uint32{2}, []uint32{3})
+	h.awaitWarm(2)
+	h.awaitWarm(3)
+	h.awaitState(isWarming, false, 0, 1)
+	if h.presence.Ready() {
+		t.Error("ready without expert 1")
 	}
 	let()
-	h.awaitApplied(version)
-	h.awaitServing(0, 1)
+	h.awaitWarm(0, 1)
+	h.await("ready", h.presence.Ready)
 }
 
 // A newer plan cancels the loads that it does not want and lets go on what it wants.
@@ -206,13 +251,13 @@ func TestOvertake(t *testing.T) {
 	h := startHost(t, 0)
 	defer h.hold(0)()
 	let := h.hold(1)
-	first := h.plan([]uint32{0}, []uint32{1})
+	h.plan([]uint32{0}, []uint32{1})
 	h.await("both loads", func() bool { return len(h.fake.Faults.Began()) == 2 })
-	second := h.plan([]uint32{1, 2})
+	h.plan([]uint32{1, 2})
 	h.awaitPhase(0, device.Cold)
 	let()
-	h.awaitApplied(second)
-	if began := h.fake.Faults.Began(); len(began) != 3 || h.member().GetPlanVersion() == first {
+	h.awaitWarm(1, 2)
+	if began := h.fake.Faults.Began(); len(began) != 3 || h.state(0) != nil {
 		t.Errorf("loads of %v began", began)
 	}
 }
@@ -222,87 +267,137 @@ func TestOvertake(t *testing.T) {
 func TestExpertStays(t *testing.T) {
 	t.Parallel()
 	h := startHost(t, 0)
-	h.awaitApplied(h.plan([]uint32{0, 1}))
-	h.awaitApplied(h.plan([]uint32{1, 2}))
+	h.plan([]uint32{0, 1})
+	h.awaitWarm(0, 1)
+	h.plan([]uint32{1, 2})
+	h.awaitWarm(1, 2)
 	h.awaitPhase(0, device.Cold) // no gate uses the old function
 	if h.phase(1) != device.Warm || len(h.fake.Faults.Began()) != 3 {
 		t.Errorf("experts %v, loads of %v began", h.phases(), h.fake.Faults.Began())
 	}
 }
 
-// A function goes when every gate uses a plan without it.
+// A function goes when every gate uses a plan of its layer without it.
 func TestDrop(t *testing.T) {
 	t.Parallel()
 	h := startHost(t, 0)
-	gate := h.d.NewPresence("gate-1", "gate")
-	first := h.plan([]uint32{0})
-	gate.SetPlan(first)
-	run(t, func(ctx context.Context) { _ = gate.Announce(ctx) })
-	h.await("the gate", func() bool { return len(h.view.Snapshot()) == 2 })
-	h.awaitApplied(first)
+	acknowledge := h.gate()
+	acknowledge(h.plan([]uint32{0}))
+	h.awaitWarm(0)
 	second := h.plan([]uint32{1})
-	h.awaitApplied(second)
-	if got := h.retirable(); len(got) > 0 || h.phase(0) != device.Warm {
-		t.Fatalf("%d functions may go, experts %v", len(got), h.phases())
+	h.awaitWarm(1)
+	h.dropRetired(h.view.Snapshot())
+	if h.phase(0) != device.Warm || h.state(0) == nil {
+		t.Fatalf("experts %v", h.phases())
 	}
-	gate.SetPlan(second)
+	acknowledge(second)
+	h.awaitGone(0)
 	h.awaitPhase(0, device.Cold)
 	if h.phase(1) != device.Warm {
 		t.Errorf("experts %v", h.phases())
 	}
 }
 
+// A function that moves to another host stays until it is warm there.
+func TestMove(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, 0)
+	h.plan([]uint32{0})
+	h.awaitWarm(0)
+	h.planFunctions(plan.Function(0, []uint32{0}, "there"))
+	h.await("retired", func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.functions[plan.FunctionID(0, []uint32{0}, plan.Routed)].want == nothing
+	})
+	h.dropRetired(h.view.Snapshot())
+	if h.state(0).GetPhase() != isWarm {
+		t.Fatal("it went before anybody else was warm")
+	}
+	there := h.d.NewPresence("there", "expert")
+	run(t, func(ctx context.Context) { _ = there.Announce(ctx) })
+	says, err := functions.NewAnnouncer(h.d.Functions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, says.Run)
+	f := &pb.FunctionState{Id: plan.FunctionID(0, []uint32{0}, plan.Routed), Phase: isWarm, Joined: true}
+	if err := says.Set(functions.HostKey(0, "there"), &pb.HostLayer{Host: "there", Functions: []*pb.FunctionState{f}}); err != nil {
+		t.Fatal(err)
+	}
+	h.awaitGone(0)
+}
+
+// What a plan wants kept is loaded and takes no rows; what it wants cold takes
+// rows, which load it.
+func TestKeptAndCold(t *testing.T) {
+	h := startHost(t, 0)
+	wanted := func(w pb.Want, experts ...uint32) *pb.Function {
+		f := plan.Function(0, experts)
+		f.Placements = []*pb.Placement{{Host: h.id, Want: w}}
+		return f
+	}
+	h.planFunctions(wanted(kept, 0), wanted(cold, 1))
+	h.awaitState(isWarm, false, 0)
+	h.awaitState(isCold, true, 1)
+	h.awaitPhase(1, device.Cold)
+	work := dispatch(h.d.Wire, h.d.Shape.Hidden, 1)
+	work.Key.Model = h.d.Identity.Model
+	if err := h.d.Hop.Send(t.Context(), h.d.Subjects.Expert(0, plan.FunctionID(0, []uint32{1}, plan.Routed)), work); err != nil {
+		t.Fatal(err)
+	}
+	h.awaitWarm(1)
+	h.planFunctions(wanted(warm, 0), wanted(kept, 1))
+	h.awaitWarm(0)
+	h.awaitState(isWarm, false, 1)
+}
+
 // What fits only without the functions that the plan does not want takes their
 // place, though a gate uses them still: else neither would ever go on.
 func TestMakeRoom(t *testing.T) {
 	h := startHost(t, 3)
-	gate := h.d.NewPresence("gate-1", "gate")
-	first := h.plan([]uint32{0, 1}, []uint32{2})
-	gate.SetPlan(first)
-	run(t, func(ctx context.Context) { _ = gate.Announce(ctx) })
-	h.awaitApplied(first)
-	h.awaitApplied(h.plan([]uint32{0, 3}, []uint32{2}))
+	acknowledge := h.gate()
+	acknowledge(h.plan([]uint32{0, 1}, []uint32{2}))
+	h.awaitWarm(0, 1)
+	h.awaitWarm(2)
+	h.plan([]uint32{0, 3}, []uint32{2})
+	h.awaitWarm(0, 3)
 	if want := []string{"warm", "cold", "warm", "warm"}; !slices.Equal(h.phases(), want) {
 		t.Errorf("experts %v", h.phases())
 	}
-	if h.member().Refused != nil {
-		t.Errorf("refused %v", h.member().Refused)
-	}
 }
 
-// What does not fit at all is told with both numbers and logged once, and what
-// was served before is served on.
+// What does not fit at all is told with both numbers and logged once; what fits is
+// served, and what was refused as soon as there is room.
 func TestRefuse(t *testing.T) {
 	h := startHost(t, 2)
-	first := h.plan([]uint32{0})
-	h.awaitApplied(first)
-	version := h.plan([]uint32{1, 2}, []uint32{3})
-	h.await("the refusal", func() bool { return h.member().GetRefused() != nil })
-	want := &pb.Refusal{PlanVersion: version, Experts: 3, NeedBytes: 3 * devicetest.Bytes, RoomBytes: 2 * devicetest.Bytes}
-	if got := h.member(); !proto.Equal(got.Refused, want) || got.PlanVersion != first {
-		t.Errorf("%v applied and refused %v, want %v", got.PlanVersion, got.Refused, want)
+	h.plan([]uint32{0})
+	h.awaitWarm(0)
+	h.plan([]uint32{0}, []uint32{1, 2})
+	h.awaitState(isRefused, false, 1, 2)
+	if f := h.state(1, 2); f.NeedBytes != 2*devicetest.Bytes || f.RoomBytes != devicetest.Bytes || f.Reason == "" {
+		t.Errorf("%v", f)
 	}
-	h.awaitServing(0)
-	h.await("another try", func() bool { return strings.Contains(h.log.String(), "trying again") })
-	if n := strings.Count(h.log.String(), "need_bytes=300 room_bytes=200"); n != 1 {
+	h.awaitWarm(0)
+	if n := strings.Count(h.log.String(), "need_bytes=200 room_bytes=100"); n != 1 {
 		t.Errorf("told %d times:\n%s", n, h.log.String())
 	}
-	last := h.plan([]uint32{3})
-	h.awaitApplied(last)
-	if !proto.Equal(h.member().Refused, want) { // the planner must not forget
-		t.Errorf("refused %v", h.member().Refused)
-	}
+	h.plan([]uint32{1, 2})
+	h.awaitWarm(1, 2)
 }
 
-// A device with less memory than its budget is a refusal, too.
+// A device with less memory than its budget says what it can hold.
 func TestOutOfMemory(t *testing.T) {
 	h := startHost(t, 0)
+	h.plan([]uint32{0})
+	h.awaitWarm(0)
 	h.fake.Faults.Fail(forward.ExpertID{Expert: 1}, device.ErrOutOfMemory)
 	h.plan([]uint32{0}, []uint32{1})
-	h.await("the refusal", func() bool { return h.member().GetRefused() != nil })
-	if r := h.member().Refused; r.Experts != 2 || r.NeedBytes != 2*devicetest.Bytes || r.RoomBytes != devicetest.Bytes {
-		t.Errorf("%v", r)
-	}
+	h.awaitState(isRefused, false, 1)
+	h.await("its budget", func() bool {
+		all := h.view.Snapshot()
+		return len(all) == 1 && all[0].MemoryBudgetBytes == devicetest.Bytes
+	})
 }
 
 // A load that fails is tried again; it is no refusal.
@@ -311,39 +406,17 @@ func TestFailedLoad(t *testing.T) {
 	h := startHost(t, 0)
 	broken := forward.ExpertID{Expert: 1}
 	h.fake.Faults.Fail(broken, fmt.Errorf("a broken disk"))
-	version := h.plan([]uint32{0}, []uint32{1})
+	h.plan([]uint32{0}, []uint32{1})
 	h.await("two tries", func() bool {
 		return 2 <= len(slices.DeleteFunc(h.fake.Faults.Began(), func(id forward.ExpertID) bool { return id != broken }))
 	})
-	if h.member().GetRefused() != nil || strings.Count(h.log.String(), "a broken disk") != 1 {
-		t.Errorf("refused %v:\n%s", h.member().GetRefused(), h.log.String())
+	h.awaitState(isWarming, false, 1)
+	if strings.Count(h.log.String(), "a broken disk") != 1 {
+		t.Errorf("%v:\n%s", h.state(1), h.log.String())
 	}
-	h.awaitServing(0)
+	h.awaitWarm(0)
 	h.fake.Faults.Fail(broken, nil)
-	h.awaitApplied(version)
-}
-
-// The planner gives a host that has refused what it has room for.
-func TestPlanAfterRefusal(t *testing.T) {
-	h := startHost(t, 3) // and says that it has no limit
-	other := h.d.NewPresence("expert-other", "expert")
-	run(t, func(ctx context.Context) {
-		if _, err := other.Watch(ctx); err != nil {
-			t.Error(err)
-		}
-		_ = other.Announce(ctx)
-	})
-	h.await("the other host", func() bool { return len(h.view.Snapshot()) == 2 })
-	run(t, h.planner().Run)
-	h.await("the refusal", func() bool { return h.member().GetRefused() != nil })
-	h.await("a plan applied", func() bool { return h.member().PlanVersion > h.member().Refused.PlanVersion })
-	p, err := h.d.Plans.Read(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n, need := h.needs(p); n != 3 || need > h.fake.Memory().Budget {
-		t.Errorf("plan %d wants %d experts of %d bytes here", p.Version(), n, need)
-	}
+	h.awaitWarm(1)
 }
 
 func TestBudgetBelowOneExpert(t *testing.T) {

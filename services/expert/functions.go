@@ -10,36 +10,70 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
+// Words of the schemas.
+const (
+	nothing = pb.Want_WANT_UNSPECIFIED
+	warm    = pb.Want_WANT_WARM
+	kept    = pb.Want_WANT_KEPT
+	cold    = pb.Want_WANT_COLD
+
+	isCold     = pb.FunctionPhase_FUNCTION_PHASE_COLD
+	isWarming  = pb.FunctionPhase_FUNCTION_PHASE_WARMING
+	isWarm     = pb.FunctionPhase_FUNCTION_PHASE_WARM
+	isDraining = pb.FunctionPhase_FUNCTION_PHASE_DRAINING
+	isRefused  = pb.FunctionPhase_FUNCTION_PHASE_REFUSED
+)
+
 // function is a replica of a function on this host.
 //
-//	                 ┌──────newer plan without it, cancelled──────┐
-//	wanted ──▶ coming ──loaded, joined──▶ warm ──▶ retired ──no gate uses it──▶ drained, released
-//	                                       └──newer plan without it
+//	wanted ─▶ warming ─loaded, joined─▶ warm ─▶ retired ─no gate uses it─▶ draining, gone
+//	   │         │  ▲                             └──────wanted again──▶ warm
+//	   │         ▼  │ room again
+//	   │       refused
+//	   └─wanted cold─▶ cold, joined ─first rows─▶ warming
+//
+// One that is wanted no more before it has joined goes at once, its loads are
+// cancelled. Whatever takes time is done by the function's own keeper (keep.go),
+// so that none waits for another.
 type function struct {
-	layer     int
-	spec      *pb.Function
-	number    uint64 // the id as times name it
-	receiving *bus.Receiving
-	// experts are tickets of the device, from when the function is wanted until
-	// it is dropped: nobody else's eviction takes an expert from it.
-	experts []*device.Ticket
-	// priority of the loads: a newer plan's are before an older one's.
-	priority int64
-	// retiredBy is the plan that no longer has the function; 0 while it serves.
-	retiredBy uint64
-	// rows are the experts' counters in the metrics.
-	rows  map[uint32]prometheus.Counter
-	began atomic.Int64 // when the dispatch came that is being computed, Unix nanoseconds; 0: none is
+	layer  int
+	spec   *pb.Function
+	number uint64                        // the id as times name it
+	began  atomic.Int64                  // when the dispatch came that is being computed, Unix nanoseconds; 0: none is
+	rows   map[uint32]prometheus.Counter // the experts' counters in the metrics
+
+	// Of the keeper alone.
+	experts []*device.Ticket // from when it is to be loaded until it is dropped
+	// roomless is since when the device had no room, in steps of the keeper.
+	roomless int
+
+	// Guarded by the service's mu.
+	want      pb.Want // nothing: retired
+	retiredBy uint64  // the first plan of the layer that does not want it here; 0 while it is wanted
+	alone     bool    // no other host is to have it
+	drop      bool    // no gate uses it, or its room is needed
+	roused    bool    // rows have come
+	priority  int64   // of the loads: a newer want's are before an older one's
+	state     *pb.FunctionState
+	receiving *bus.Receiving // nil: it is not in the group
+	running   bool           // the keeper
+	interrupt context.CancelFunc
+	wake      chan struct{} // a note for the keeper
+	warmed    chan struct{} // closed when it is warm
 }
 
-func (s *Service) newFunction(layer int, spec *pb.Function, version uint64) *function {
+func (s *Service) newFunction(layer int, spec *pb.Function) *function {
 	number, _ := strconv.ParseUint(spec.Id, 16, 64) // 0: an id of another form
-	f := &function{layer: layer, spec: spec, number: number, priority: int64(version), rows: map[uint32]prometheus.Counter{}}
+	f := &function{
+		layer: layer, spec: spec, number: number, rows: map[uint32]prometheus.Counter{}, state: &pb.FunctionState{Id: spec.Id, Phase: isCold},
+		interrupt: func() {}, wake: make(chan struct{}, 1), warmed: make(chan struct{}),
+	}
 	for _, e := range spec.Experts {
 		f.rows[e] = s.metrics.ExpertRows(layer, int(e))
 	}
@@ -52,9 +86,9 @@ func isPermanent(err error) bool {
 }
 
 // load wants the function's experts on a device until ctx ends.
-func (f *function) load(ctx context.Context, d device.Device) {
+func (f *function) load(ctx context.Context, d device.Device, priority int64) {
 	for _, e := range f.spec.Experts {
-		f.experts = append(f.experts, d.Load(ctx, forward.ExpertID{Layer: f.layer, Expert: int(e)}, f.priority))
+		f.experts = append(f.experts, d.Load(ctx, forward.ExpertID{Layer: f.layer, Expert: int(e)}, priority))
 	}
 }
 
@@ -75,4 +109,20 @@ func (f *function) release(d device.Device) {
 		_ = d.Evict(t.ID) // in use elsewhere is no error here
 	}
 	f.experts = nil
+}
+
+// loads says whether the function's experts are to be in memory; the service's mu is held.
+func (f *function) loads() bool {
+	return f.want == warm || f.want == kept || f.want == cold && f.roused
+}
+
+// wantedHere are a plan's functions on a host, by id.
+func wantedHere(l *plan.Layer, host string) map[string]pb.Want {
+	out := map[string]pb.Want{}
+	for _, f := range l.Functions {
+		if w := plan.WantOn(f, host); w != nothing {
+			out[f.Id] = w
+		}
+	}
+	return out
 }

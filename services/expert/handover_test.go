@@ -3,22 +3,25 @@ package expert
 import (
 	"testing"
 
+	"github.com/switchyard/switchyard/pkg/control/plan"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-func function1(id, host string, experts ...uint32) *pb.Function {
-	return &pb.Function{Id: id, Hosts: []string{host}, Experts: experts}
-}
-
 // A function that moved to another host keeps its group.
 func TestPlanned(t *testing.T) {
-	s := &Service{newest: []*pb.LayerPlan{{Layer: 3, Functions: []*pb.Function{function1("moved", "there", 4), function1("coming", "here", 5)}}}}
-	for id, want := range map[string]bool{"moved": true, "coming": true, "retired": false} {
-		if got := s.planned(3, id); got != want {
-			t.Errorf("function %s planned: %v", id, got)
+	l, err := plan.Rules{MoELayers: []int{3}, Experts: 3}.Check(&pb.LayerPlan{Layer: 3, Functions: []*pb.Function{
+		plan.Function(3, []uint32{0}, "there"), plan.Function(3, []uint32{1}, "here"), plan.Function(3, []uint32{2}),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Service{plans: map[int]*plan.Layer{3: l}}
+	for e, want := range []bool{true, true, false} {
+		if got := s.planned(&function{layer: 3, spec: l.Functions[e]}); got != want {
+			t.Errorf("function of expert %d planned: %v", e, got)
 		}
 	}
-	if s.planned(4, "moved") {
+	if s.planned(&function{layer: 4, spec: l.Functions[0]}) {
 		t.Error("planned in another layer")
 	}
 }

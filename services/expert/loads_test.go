@@ -17,7 +17,7 @@ import (
 func (h *host) compute(experts ...uint32) {
 	h.t.Helper()
 	work := dispatch(h.d.Wire, h.d.Shape.Hidden, experts...)
-	work.Key.Model, work.Function = h.d.Identity.Model, plan.FunctionID(0, experts)
+	work.Key.Model, work.Function = h.d.Identity.Model, plan.FunctionID(0, experts, plan.Routed)
 	before := h.member().GetStats()["rows_total"]
 	if err := h.d.Hop.Send(h.t.Context(), h.d.Subjects.Expert(0, work.Function), work); err != nil {
 		h.t.Fatal(err)
@@ -34,7 +34,8 @@ func TestLoadSamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	h.awaitApplied(h.plan([]uint32{0, 2}))
+	h.plan([]uint32{0, 2})
+	h.awaitWarm(0, 2)
 	h.compute(0, 2)
 	run(t, h.sendLoads)
 	select {
@@ -55,10 +56,11 @@ func TestLoadSamples(t *testing.T) {
 func TestHeartbeatSize(t *testing.T) {
 	h := startHost(t, 0)
 	size := func(experts ...uint32) (int, []string) {
-		h.awaitApplied(h.plan(experts))
+		h.plan(experts)
+		h.awaitWarm(experts...)
 		h.compute(experts...)
 		m := proto.CloneOf(h.member())
-		m.Answer, m.Call, m.PlanVersion = 0, 0, 0 // numbers of any length
+		m.Answer, m.Call = 0, 0 // numbers of any length
 		return proto.Size(m), slices.Sorted(maps.Keys(m.Stats))
 	}
 	one, names := size(1)

@@ -35,7 +35,7 @@ func TestStuckHostIsMute(t *testing.T) {
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f := &function{}
+	f := &function{spec: &pb.Function{}, state: &pb.FunctionState{}}
 	s.functions["f"] = f
 	run(t, func(ctx context.Context) { _ = s.presence.Announce(ctx) })
 	s.presence.SetCalling(true)
@@ -84,12 +84,13 @@ func TestPlannerHearsEverybody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Plans.Write(t.Context(), &pb.PlanHead{}, first.Layers, nil); err != nil {
+	if _, _, err := d.Plans.Write(t.Context(), nil, first.Layers, planstore.Writer{}); err != nil {
 		t.Fatal(err)
 	}
-	plans := make(chan *planstore.Plan, 16)
-	run(t, func(ctx context.Context) { d.Plans.Follow(ctx, d.Logger, func(p *planstore.Plan) { plans <- p }) })
+	plans := make(chan *plan.Layer, 64)
+	run(t, func(ctx context.Context) { _ = d.Plans.Follow(ctx, func(v planstore.Value) { plans <- v.Plan }) })
 	<-plans
+	<-plans // one a layer
 	if all, err := members.List(t.Context(), d.Members); err != nil || len(all) != len(hosts) {
 		t.Fatalf("%v, %v", all, err)
 	}
@@ -102,7 +103,7 @@ func TestPlannerHearsEverybody(t *testing.T) {
 	case p := <-plans:
 		want := []string{"expert-a", "expert-b", "expert-c", s.id}
 		slices.Sort(want)
-		if got := slices.Sorted(maps.Keys(p.Table.Hosts())); !slices.Equal(got, want) {
+		if got := slices.Sorted(maps.Keys(plan.Hosts(map[int]*plan.Layer{0: p}))); !slices.Equal(got, want) {
 			t.Errorf("the first plan is for %v, want %v", got, want)
 		}
 	case <-time.After(20 * time.Second):

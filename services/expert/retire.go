@@ -6,15 +6,21 @@ import (
 	"slices"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// retireEvery is how often retired functions are looked at.
-const retireEvery = time.Second
+const (
+	// retireEvery is how often retired functions are looked at.
+	retireEvery = time.Second
+	// drainWithin bounds the end of a function's last dispatches.
+	drainWithin = 5 * time.Second
+)
 
-// retire drains functions that no gate sends to any more, until ctx ends.
+// retire lets functions go that no gate sends to any more, until ctx ends.
 func (s *Service) retire(ctx context.Context) {
 	tick := time.NewTicker(retireEvery)
 	defer tick.Stop()
@@ -23,96 +29,107 @@ func (s *Service) retire(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			s.drop(ctx, s.retirable())
+			s.dropRetired(s.view.Snapshot())
 		}
 	}
 }
 
-// retirable takes out the retired functions whose successor plan every gate uses.
-func (s *Service) retirable() (out []*function) {
-	oldest := ^uint64(0)
-	for _, m := range members.OfService(s.view.Snapshot(), "gate") {
-		oldest = min(oldest, m.PlanVersion)
-	}
+// dropRetired lets the retired functions go whose successors every gate uses.
+func (s *Service) dropRetired(all []*pb.Member) {
+	gates := members.OfService(all, "gate")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for id, f := range s.functions {
-		if f.retiredBy != 0 && oldest >= f.retiredBy {
-			out = append(out, f)
-			delete(s.functions, id)
+	for _, f := range s.functions {
+		if f.want != nothing || f.drop {
+			continue
+		}
+		behind := func(gate *pb.Member) bool { return s.states.Acknowledged(gate.Id, f.layer) < f.retiredBy }
+		if !slices.ContainsFunc(gates, behind) && (!s.planned(f) || s.servedElsewhere(f, all)) {
+			f.drop = true
+			s.kick(f)
 		}
 	}
-	return out
 }
 
-// takeUnwanted takes out all functions that the newest plan does not have here.
-func (s *Service) takeUnwanted() (out []*function) {
+// planned says whether the layer's plan wants a function on whatever host; s.mu is held.
+func (s *Service) planned(f *function) bool {
+	p := s.plans[f.layer].Function(f.spec.Id)
+	return p != nil && slices.ContainsFunc(p.Placements, func(p *pb.Placement) bool { return p.Want != kept })
+}
+
+// servedElsewhere says whether another live host takes what comes to a function that has moved.
+func (s *Service) servedElsewhere(f *function, all []*pb.Member) bool {
+	return slices.ContainsFunc(s.states.Replicas(f.layer, f.spec.Id), func(r functions.Replica) bool {
+		live := slices.ContainsFunc(all, func(m *pb.Member) bool { return m.Id == r.Host && !m.Draining })
+		return r.Host != s.id && r.Serves() && live
+	})
+}
+
+// dismiss ends a function that is to be dropped: it finishes what it has, removes
+// its group if nobody is to have it, and frees experts that are not used here any
+// more. If it is wanted again meanwhile, it begins anew.
+func (s *Service) dismiss(f *function) {
+	s.mu.Lock()
+	receiving := f.receiving
+	f.receiving = nil
+	if receiving != nil {
+		s.say(f, &pb.FunctionState{Id: f.spec.Id, Phase: isDraining, Joined: true})
+	}
+	f.warmed = make(chan struct{})
+	s.mu.Unlock()
+	if receiving != nil {
+		s.drain(f, receiving)
+	}
+	f.release(s.device)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for id, f := range s.functions {
-		if !s.wanted[id] {
-			out = append(out, f)
-			delete(s.functions, id)
-		}
+	f.drop, f.roused = false, false
+	f.state = &pb.FunctionState{Id: f.spec.Id, Phase: isCold}
+	if f.want != nothing {
+		s.kick(f)
+	} else if s.functions[f.spec.Id] == f {
+		delete(s.functions, f.spec.Id)
 	}
-	return out
+	s.retryRefused()
+	s.announce(f.layer)
 }
 
-// drop finishes functions, removes their groups and frees experts that are not
-// used here any more.
-func (s *Service) drop(ctx context.Context, fs []*function) {
-	for _, f := range fs {
-		drain, cancel := context.WithTimeout(ctx, 5*time.Second)
-		if err := f.receiving.Drain(drain); err != nil {
-			s.d.Logger.Warn("function did not drain", "function", f.spec.Id, "error", err)
-		}
-		cancel()
-		if err := s.dropGroup(ctx, f); err != nil {
-			s.d.Logger.Debug("removing a consumer group", "function", f.spec.Id, "error", err)
-		}
-		f.release(s.device)
+// drain finishes what a function has taken, and removes its group if the plan has
+// it on no host: else another one may be in it.
+func (s *Service) drain(f *function, receiving *bus.Receiving) {
+	ctx, cancel := context.WithTimeout(s.ctx, drainWithin)
+	defer cancel()
+	if err := receiving.Drain(ctx); err != nil {
+		s.d.Logger.Warn("function did not drain", "function", f.spec.Id, "error", err)
 	}
-}
-
-// dropGroup removes the group of a function that the newest plan has on no
-// host: else another one may be in it. This host joins none meanwhile.
-func (s *Service) dropGroup(ctx context.Context, f *function) error {
-	s.joining.Lock()
-	defer s.joining.Unlock()
-	if s.planned(f.layer, f.spec.Id) {
-		return nil
-	}
-	return s.deleteGroup(ctx, f)
-}
-
-// planned says whether the newest plan has a function, on whatever host.
-func (s *Service) planned(layer int, id string) bool {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, lp := range s.newest {
-		named := func(f *pb.Function) bool { return f.Id == id }
-		if int(lp.Layer) == layer && slices.ContainsFunc(lp.Functions, named) {
-			return true
-		}
+	unplanned := s.plans[f.layer].Function(f.spec.Id) == nil
+	s.mu.Unlock()
+	if !unplanned {
+		return
 	}
-	return false
+	if err := s.deleteGroup(ctx, f); err != nil {
+		s.d.Logger.Debug("removing a consumer group", "function", f.spec.Id, "error", err)
+	}
 }
 
 // drainAll finishes what the host has taken in all functions, and frees all experts.
 func (s *Service) drainAll(ctx context.Context) error {
+	s.mu.Lock()
+	s.stopped = true
+	s.mu.Unlock()
+	s.stop()
+	s.keepers.Wait()
 	var errs []error
 	if s.own != nil {
 		errs = append(errs, s.own.Drain(ctx)) // before the lock, which its handlers take
 	}
-	s.mu.Lock()
-	for _, f := range s.functions {
-		errs = append(errs, f.receiving.Drain(ctx))
+	for _, f := range s.functions { // nobody else is left who changes them
+		if f.receiving != nil {
+			errs = append(errs, f.receiving.Drain(ctx))
+		}
 		f.release(s.device)
 	}
-	for _, f := range s.coming {
-		f.release(s.device)
-	}
-	s.mu.Unlock()
 	s.device.Close() // waits for loads
 	return errors.Join(errs...)
 }

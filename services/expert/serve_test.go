@@ -40,7 +40,7 @@ func newServer(t *testing.T) *server {
 	s := newOn(fake, d, Config{})
 	return &server{
 		Service: s, t: t, d: d, fake: fake,
-		f: s.newFunction(0, &pb.Function{Id: plan.FunctionID(0, []uint32{0, 1}), Experts: []uint32{0, 1}}, 1),
+		f: s.newFunction(0, plan.Function(0, []uint32{0, 1})),
 		partials: testdeployment.Listen[*pb.Partial](t, d, bus.Receiver{
 			Stream: d.Streams.Partial(), Name: "a", Subject: d.Subjects.Partial("a"), Private: true,
 		}),
@@ -53,7 +53,7 @@ func newServer(t *testing.T) *server {
 // warm loads the function's experts.
 func (s *server) warm() {
 	s.t.Helper()
-	s.f.load(s.t.Context(), s.fake)
+	s.f.load(s.t.Context(), s.fake, 1)
 	for _, ticket := range s.f.experts {
 		if err := ticket.Wait(s.t.Context()); err != nil {
 			s.t.Fatal(err)

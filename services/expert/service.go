@@ -9,9 +9,11 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/pkg/compute/device"
+	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/ledger"
 	"github.com/switchyard/switchyard/pkg/control/loads"
 	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -37,13 +39,18 @@ type Service struct {
 	// expertBytes is what an expert takes at most.
 	expertBytes uint64
 
-	mu        sync.Mutex           // guards functions and what follows from them
-	functions map[string]*function // warm, by id
-	coming    map[string]*function // wanted and not warm yet
-	newest    []*pb.LayerPlan      // the plan that is or is being applied
-	wanted    map[string]bool      // its functions on this host
+	states    *functions.View
+	announcer *functions.Announcer
+	keepers   sync.WaitGroup
 
-	joining sync.Mutex // a group is joined or removed
+	mu        sync.Mutex                  // guards the rest and what functions say that it does
+	functions map[string]*function        // by id, from when they are wanted until they are gone
+	plans     map[int]*plan.Layer         // of each layer, the newest
+	adopted   int64                       // plans of layers so far
+	said      map[int][]*pb.FunctionState // of each layer, what was announced
+	stopped   bool
+	serves    bool
+	serving   chan struct{} // closed when it does
 }
 
 // The dispatches of one function that a host holds at most. What it holds, its
@@ -65,13 +72,14 @@ func newOn(on device.Device, d *deployment.Deployment, c Config) *Service {
 		d: d, config: c, id: id, presence: d.NewPresence(id, "expert"), device: on,
 		tracer: d.Telemetry.Tracer("expert"), metrics: d.Telemetry.Metrics,
 		loads:     loads.NewCounter(d.Identity.Model, id, d.Shape.MoE, d.Model.Spec.Experts),
-		functions: map[string]*function{}, coming: map[string]*function{},
+		functions: map[string]*function{}, plans: map[int]*plan.Layer{}, said: map[int][]*pb.FunctionState{}, serving: make(chan struct{}),
 	}
 	if n, err := device.Largest(d.Model.Spec, on.Size); err == nil {
 		s.expertBytes = uint64(n)
 	}
 	s.computers = newComputers(func() *computer { return &computer{device: on, shape: d.Shape, wire: d.Wire} })
-	s.presence.Budget, s.presence.Device = uint64(on.Memory().Budget), on.Name()
+	s.presence.SetBudget(uint64(on.Memory().Budget))
+	s.presence.Device = on.Name()
 	s.presence.Fill, s.presence.Stuck = s.fill, s.stuck
 	return s
 }
@@ -89,6 +97,12 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if s.view, err = s.presence.Watch(own); err != nil {
 		return err
 	}
+	if s.states, err = functions.NewView(s.d.Functions, s.d.FunctionRules()); err != nil {
+		return err
+	}
+	if s.announcer, err = functions.NewAnnouncer(s.d.Functions); err != nil {
+		return err
+	}
 	s.own, err = s.d.Hop.Receive(ctx, bus.Receiver{
 		Stream: s.d.Streams.Host(), Name: s.id, Subject: s.d.Subjects.Host(s.id), MaxInFlight: inFlightAlone, Concurrency: ownAtOnce, Private: true,
 	}, func(ctx context.Context, m *bus.Msg) error { return s.receive(ctx, m, nil) })
@@ -104,9 +118,12 @@ func (s *Service) Run(ctx context.Context) error {
 	serving, leave := context.WithCancel(context.WithoutCancel(ctx))
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
-	tasks.Go(func() { s.followPlan(serving) })
+	tasks.Go(func() { _ = s.followPlan(serving) }) // it fails without a bucket only, which Start needed
+	tasks.Go(func() { s.states.Follow(serving, s.announcer, func(functions.Change) {}) })
+	tasks.Go(func() { s.announcer.Run(serving) })
 	tasks.Go(func() { s.retire(serving) })
 	tasks.Go(func() { s.sendLoads(serving) })
+	tasks.Go(func() { s.awaitServing(serving) })
 	tasks.Go(func() { s.planner().Run(ctx) })
 	tasks.Go(func() {
 		defer leave()
@@ -121,7 +138,6 @@ func (s *Service) Stop(ctx context.Context) error {
 	if s.view == nil {
 		return nil
 	}
-	defer s.stop()
 	return s.drainAll(ctx)
 }
 
@@ -131,7 +147,7 @@ func (s *Service) Ready() error {
 		return err
 	}
 	if !s.presence.Ready() {
-		return fmt.Errorf("no plan applied yet")
+		return fmt.Errorf("the functions that the plan wants here are not warm yet")
 	}
 	return nil
 }
@@ -145,8 +161,13 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg, f *function) error {
 	if err := proto.Unmarshal(m.Data, d); err != nil {
 		return bus.Poison(fmt.Errorf("%w: decoding a dispatch: %w", wire.ErrMalformed, err))
 	}
+	took.TransferNs = watch.Lap()
 	if f == nil {
 		f = s.function(d.Function)
+	} else if waited, err := s.rouse(ctx, f); err != nil {
+		return err
+	} else if waited {
+		took.StallNs = watch.Lap()
 	}
 	if f == nil {
 		s.presence.Add("dispatches_not_warm_total", 1)
@@ -155,15 +176,22 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg, f *function) error {
 	ctx, span := s.tracer.Child(ctx, telemetry.SpanExpert,
 		telemetry.Layer(d.GetKey().GetLayer()), telemetry.Attempt(d.GetKey().GetAttempt()), telemetry.Function(f.spec.Id))
 	defer span.End()
-	took.Function, took.TransferNs = f.number, watch.Lap()
+	took.Function = f.number
+	took.TransferNs += watch.Lap()
 	return s.handle(ctx, f, d, took)
 }
 
-// function is a function that is warm here, nil if it is not.
+// function is a function that is warm here, nil if it is not. One that is cold
+// becomes warm for what comes next.
 func (s *Service) function(id string) *function {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.functions[id]
+	f := s.functions[id]
+	if f != nil && f.state.Phase != isWarm {
+		s.rouseLocked(f)
+		return nil
+	}
+	return f
 }
 
 func (s *Service) handle(ctx context.Context, f *function, d *pb.Dispatch, took *pb.FunctionTime) error {

@@ -3,23 +3,22 @@ package gate
 import (
 	"slices"
 
+	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// addresses says where the rows of one message go. Usually that is the
-// functions' groups, in which any host may take them. While a host may hang,
-// or when the rows were lost before, they go to hosts by name: the group would
-// give a hung host its share of them.
+// addresses says where the rows of one message go: to a function's group, in which
+// whoever is free takes them, or to hosts by name. Usually groups get them. While a
+// host may hang, or when the rows were lost before, they go by name: a group would
+// give a hung host its share.
 type addresses struct {
 	subjects schemas.Subjects
-	plan     *planSwitch
 	hosts    roster
 
 	key *pb.Key // of the message
-	// heard are the hosts that surely live, the one heard last first; none
-	// when groups do.
-	heard []string
+	// heard are the hosts that surely live; none when groups get the rows.
+	heard map[string]bool
 	// named are the hosts of the functions that are addressed by name.
 	named map[string][]string
 }
@@ -33,51 +32,43 @@ type roster interface {
 
 // choose decides for the rows of a key.
 func (a *addresses) choose(key *pb.Key) {
-	a.key, a.heard, a.named = key, a.heard[:0], nil
+	a.key, a.heard, a.named = key, nil, nil
 	if key.Attempt > 0 {
 		a.hosts.Doubt()
 	}
 	if a.hosts.Steady() {
 		return
 	}
+	a.heard, a.named = map[string]bool{}, map[string][]string{}
 	for _, m := range a.hosts.Heard() {
-		if !m.Draining && m.PlanVersion > 0 {
-			a.heard = append(a.heard, m.Id)
+		if !m.Draining {
+			a.heard[m.Id] = true
 		}
 	}
-	a.named = map[string][]string{}
 }
 
-// parts is into how many messages a function's rows are split.
-func (a *addresses) parts(f *pb.Function) int {
-	if len(a.heard) == 0 {
-		return a.plan.warmReplicas(f)
-	}
-	hosts, ok := a.named[f.Id]
-	if !ok {
-		hosts = chosen(a.heard, f.Hosts, a.key.Attempt)
-		a.named[f.Id] = hosts
-	}
-	if len(hosts) == 0 {
-		return a.plan.warmReplicas(f)
-	}
-	return len(hosts)
-}
-
-// chosen are the hosts of a function that get its rows: all that are heard; or
-// only one, and another one with each attempt, for rows that were lost. One
-// that is heard may still be what loses them.
-func chosen(heard, hosts []string, attempt uint32) []string {
-	var live []string
-	for _, h := range heard {
-		if slices.Contains(hosts, h) {
-			live = append(live, h)
+// parts is into how many messages a function's rows are split: one for each host
+// that gets some.
+func (a *addresses) parts(t *plan.Target) int {
+	if len(a.heard) > 0 {
+		live := slices.DeleteFunc(slices.Clone(t.Hosts), func(h string) bool { return !a.heard[h] })
+		if to := chosen(live, a.key); len(to) > 0 {
+			a.named[t.Id] = to
+			return len(to)
 		}
 	}
-	if attempt == 0 || len(live) == 0 {
+	return max(1, len(t.Hosts))
+}
+
+// chosen are the hosts of those of a function that get its rows: all of them; or
+// one, for rows that were lost. The next attempt gets another one: what loses rows
+// may be heard all the time.
+func chosen(live []string, key *pb.Key) []string {
+	if key.Attempt == 0 || len(live) == 0 {
 		return live
 	}
-	at := int(attempt-1) % len(live)
+	first := key.Step + uint64(key.Part) // so that not all lost rows go to one host
+	at := int((first + uint64(key.Attempt)) % uint64(len(live)))
 	return live[at : at+1]
 }
 

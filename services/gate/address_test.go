@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -19,11 +20,16 @@ func (f *fakeRoster) Doubt()              { f.doubts++; f.steady = false }
 func (f *fakeRoster) Steady() bool        { return f.steady }
 func (f *fakeRoster) Heard() []*pb.Member { return f.heard }
 
-func warm(ids ...string) (all []*pb.Member) {
+func live(ids ...string) (all []*pb.Member) {
 	for _, id := range ids {
-		all = append(all, &pb.Member{Id: id, PlanVersion: 1})
+		all = append(all, &pb.Member{Id: id})
 	}
 	return all
+}
+
+// at is a function that is warm on some hosts.
+func at(hosts ...string) *plan.Target {
+	return &plan.Target{Function: &pb.Function{Id: "f"}, Hosts: hosts}
 }
 
 // A function's rows go to its group while all hosts are heard, else to its
@@ -31,7 +37,7 @@ func warm(ids ...string) (all []*pb.Member) {
 func TestAddresses(t *testing.T) {
 	const group = "yard.expert.demo.2.f"
 	host := func(id string) string { return "yard.host.demo." + id }
-	cold, leaving := &pb.Member{Id: "b"}, &pb.Member{Id: "b", PlanVersion: 1, Draining: true}
+	leaving := &pb.Member{Id: "b", Draining: true}
 	for _, tc := range []struct {
 		name    string
 		steady  bool
@@ -40,25 +46,23 @@ func TestAddresses(t *testing.T) {
 		attempt uint32
 		want    []string
 	}{
-		{"all are heard", true, warm("a", "b"), []string{"a", "b"}, 0, []string{group, group}},
-		{"a lone host", true, warm("a", "b"), []string{"a"}, 0, []string{group}},
-		{"one is quiet", false, warm("b", "a"), []string{"a", "b", "c"}, 0, []string{host("b"), host("a")}},
-		{"the only one is quiet", false, warm("b"), []string{"a"}, 0, []string{group}},
+		{"all are heard", true, live("a", "b"), []string{"a", "b"}, 0, []string{group, group}},
+		{"a lone host", true, live("a", "b"), []string{"a"}, 0, []string{group}},
+		{"nobody is warm", true, live("a", "b"), nil, 0, []string{group}},
+		{"one is quiet", false, live("b", "a"), []string{"a", "b", "c"}, 0, []string{host("a"), host("b")}},
+		{"the only one is quiet", false, live("b"), []string{"a"}, 0, []string{group}},
 		{"all are quiet", false, nil, []string{"a", "b"}, 0, []string{group, group}},
-		{"another one is quiet", false, warm("a", "b"), []string{"a"}, 0, []string{host("a")}},
-		{"lost", true, warm("b", "a"), []string{"a", "b"}, 1, []string{host("b")}},
-		{"lost again", true, warm("b", "a"), []string{"a", "b"}, 2, []string{host("a")}},
-		{"lost thrice", true, warm("b", "a"), []string{"a", "b"}, 3, []string{host("b")}},
-		{"one is cold", false, append(warm("a"), cold), []string{"a", "b"}, 0, []string{host("a")}},
-		{"one is leaving", false, append(warm("a"), leaving), []string{"a", "b"}, 0, []string{host("a")}},
+		{"another one is quiet", false, live("a", "b"), []string{"a"}, 0, []string{host("a")}},
+		{"lost", true, live("b", "a"), []string{"a", "b"}, 1, []string{host("b")}},
+		{"lost again", true, live("b", "a"), []string{"a", "b"}, 2, []string{host("a")}},
+		{"lost thrice", true, live("a", "b"), []string{"a", "b"}, 3, []string{host("b")}},
+		{"lost and one is quiet", true, live("a"), []string{"a", "b"}, 1, []string{host("a")}},
+		{"one is leaving", false, append(live("a"), leaving), []string{"a", "b"}, 0, []string{host("a")}},
 	} {
-		p := &planSwitch{}
-		p.hosts(map[string]uint64{"a": 1, "b": 1})
-		a := addresses{subjects: schemas.NewSubjects("yard", "demo"), plan: p, hosts: &fakeRoster{steady: tc.steady, heard: tc.heard}}
+		a := addresses{subjects: schemas.NewSubjects("yard", "demo"), hosts: &fakeRoster{steady: tc.steady, heard: tc.heard}}
 		a.choose(&pb.Key{Layer: 2, Attempt: tc.attempt})
-		f := &pb.Function{Id: "f", Hosts: tc.hosts}
 		var got []string
-		for part := range a.parts(f) {
+		for part := range a.parts(at(tc.hosts...)) {
 			out := outgoing{&pb.Dispatch{}, "f", part}
 			to := a.address(out)
 			if named := out.Function == "f"; named != (to != group) {
@@ -74,14 +78,13 @@ func TestAddresses(t *testing.T) {
 
 // What held for one message does not for the next.
 func TestAddressesForget(t *testing.T) {
-	hosts := &fakeRoster{heard: warm("a")}
-	a := addresses{plan: &planSwitch{}, hosts: hosts}
-	f := &pb.Function{Id: "f", Hosts: []string{"a", "b"}}
+	hosts := &fakeRoster{heard: live("a")}
+	a := addresses{hosts: hosts}
 	a.choose(&pb.Key{})
-	a.parts(f)
+	a.parts(at("a", "b"))
 	hosts.steady = true
 	a.choose(&pb.Key{Layer: 1})
-	a.parts(f)
+	a.parts(at("a", "b"))
 	if got := a.address(outgoing{&pb.Dispatch{}, "f", 0}); got != a.subjects.Expert(1, "f") {
 		t.Errorf("sent to %s", got)
 	}

@@ -4,115 +4,227 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
+	"sync/atomic"
 
+	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// planSwitch holds the plan in use and the newest one, and goes over to that
-// when all its functions are warm: load, then switch.
+// planSwitch holds the functions in use, layer by layer, and goes over to those of
+// a newer plan one by one, as they become warm: load, then switch. What is in use
+// is read without a lock.
 type planSwitch struct {
-	mu     sync.RWMutex
-	used   *plan.Table
-	newest *plan.Table
-	warm   map[string]uint64 // host → plan version it has applied
+	states states
+	routes []atomic.Pointer[plan.Routes] // by layer
+
+	mu     sync.Mutex // guards the rest: one change at a time
+	layers []int      // that have experts
+	plans  map[int]*plan.Layer
+	hosts  map[string]bool // live expert hosts; true: it leaves
+	begun  bool            // all rows could be routed once
 }
 
-func (p *planSwitch) current() *plan.Table {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	return p.used
+// states is functions.View's part that gates need.
+type states interface {
+	Replicas(layer int, function string) []functions.Replica
 }
 
-// ready says whether every row can be routed to a live host.
-func (p *planSwitch) ready() error {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	if p.used == nil {
-		return errors.New("no plan whose functions are all warm")
+func newPlanSwitch(layers []int, s states) *planSwitch {
+	return &planSwitch{
+		states: s, layers: layers, routes: make([]atomic.Pointer[plan.Routes], slices.Max(layers)+1),
+		plans: map[int]*plan.Layer{}, hosts: map[string]bool{},
 	}
-	alive := func(host string) bool { _, here := p.warm[host]; return here }
-	if !p.used.Usable(alive) {
-		return fmt.Errorf("plan %d has functions without a live expert host", p.used.Version)
+}
+
+// in returns the functions in use in a layer that has experts, nil before its first plan.
+func (p *planSwitch) in(layer int) *plan.Routes { return p.routes[layer].Load() }
+
+// ready says whether every row can be routed to a live host, or to a function
+// that is cold on purpose.
+func (p *planSwitch) ready() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.complete()
+}
+
+// complete is ready with p.mu held.
+func (p *planSwitch) complete() error {
+	for _, l := range p.layers {
+		r := p.in(l)
+		if r != nil && r.Missing() == nil {
+			continue
+		}
+		if !p.begun {
+			return errors.New("no plan whose functions are all warm")
+		}
+		return fmt.Errorf("layer %d has functions without a live expert host, among them %s", l, r.Missing().Id)
 	}
 	return nil
 }
 
-func (p *planSwitch) offer(t *plan.Table) {
+// offer takes a layer's newer plan.
+func (p *planSwitch) offer(l *plan.Layer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.newest = t
-	p.advance()
+	p.plans[int(l.Layer)] = l
+	p.advance(int(l.Layer))
 }
 
-func (p *planSwitch) hosts(warm map[string]uint64) {
+// heard looks at a layer again whose functions' states have changed.
+func (p *planSwitch) heard(layer int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.warm = warm
-	p.advance()
+	p.advance(layer)
 }
 
-// advance uses the newest plan once each of its functions has a live host that
-// has applied it: others of its hosts may take their time. p.mu is held.
-func (p *planSwitch) advance() {
-	if p.newest == nil || p.newest == p.used {
+// members takes the live hosts, and says whether they are others than before.
+func (p *planSwitch) members(hosts map[string]bool) (changed bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if maps.Equal(p.hosts, hosts) {
+		return false
+	}
+	p.hosts = hosts
+	for _, l := range p.layers {
+		p.advance(l)
+	}
+	return true
+}
+
+// advance chooses the functions of a layer's experts; p.mu is held.
+func (p *planSwitch) advance(layer int) {
+	l := p.plans[layer]
+	if l == nil {
 		return
 	}
-	if p.newest.Usable(func(h string) bool { return p.warm[h] >= p.newest.Version }) {
-		p.used = p.newest
-	}
+	p.routes[layer].Store(l.Next(p.in(layer), func(f string) plan.Replicas { return p.replicas(layer, f) }))
+	p.begun = p.begun || p.complete() == nil
 }
 
-// warmReplicas is the number of live hosts of a function, at least one.
-func (p *planSwitch) warmReplicas(f *pb.Function) int {
-	if len(f.Hosts) == 1 {
-		return 1
-	}
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	n := 0
-	for _, h := range f.Hosts {
-		if p.warm[h] > 0 {
-			n++
+func (p *planSwitch) replicas(layer int, function string) (out plan.Replicas) {
+	for _, r := range p.states.Replicas(layer, function) {
+		leaves, live := p.hosts[r.Host]
+		switch {
+		case !live || !r.Warm():
+		case leaves:
+			out.Leaving = append(out.Leaving, r.Host)
+		default:
+			out.Serving = append(out.Serving, r.Host)
 		}
 	}
-	return max(1, n)
+	slices.Sort(out.Serving)
+	slices.Sort(out.Leaving)
+	return out
+}
+
+// versions are the plans in use.
+func (p *planSwitch) versions() map[uint32]uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := make(map[uint32]uint64, len(p.layers))
+	for _, l := range p.layers {
+		if r := p.in(l); r != nil && r.Version > 0 {
+			out[uint32(l)] = r.Version
+		}
+	}
+	return out
 }
 
 // followPlan takes new plans in until ctx ends.
-func (s *Service) followPlan(ctx context.Context) {
-	s.d.Plans.Follow(ctx, s.d.Logger, func(p *planstore.Plan) {
-		s.plan.offer(p.Table)
-		s.acknowledge()
+func (s *Service) followPlan(ctx context.Context) error {
+	return s.d.Plans.Follow(ctx, func(v planstore.Value) {
+		if v.Plan != nil {
+			s.plan.offer(v.Plan)
+			s.acknowledge()
+		}
 	})
+}
+
+// followStates keeps track of functions' states until ctx ends.
+func (s *Service) followStates(ctx context.Context) {
+	layers := newDirty()
+	var looking sync.WaitGroup
+	defer looking.Wait()
+	looking.Go(func() {
+		layers.each(ctx, func(layer int) {
+			s.plan.heard(layer)
+			s.acknowledge()
+		})
+	})
+	s.states.Follow(ctx, s.acks, func(c functions.Change) {
+		if c.Gate == "" {
+			layers.add(c.Layer)
+		}
+	})
+}
+
+// dirty are layers to look at again: once for all that has changed meanwhile.
+type dirty struct {
+	mu     sync.Mutex
+	layers map[int]bool
+	note   chan struct{}
+}
+
+func newDirty() *dirty { return &dirty{layers: map[int]bool{}, note: make(chan struct{}, 1)} }
+
+func (d *dirty) add(layer int) {
+	d.mu.Lock()
+	d.layers[layer] = true
+	d.mu.Unlock()
+	select {
+	case d.note <- struct{}{}:
+	default:
+	}
+}
+
+// each looks at the layers, until ctx ends.
+func (d *dirty) each(ctx context.Context, look func(layer int)) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.note:
+		}
+		d.mu.Lock()
+		layers := d.layers
+		d.layers = map[int]bool{}
+		d.mu.Unlock()
+		for layer := range layers {
+			look(layer)
+		}
+	}
 }
 
 // followMembers keeps track of the hosts until ctx ends.
 func (s *Service) followMembers(ctx context.Context) {
 	s.view.Follow(ctx, func(all []*pb.Member) {
-		s.plan.hosts(WarmHosts(all))
-		s.acknowledge()
+		if s.plan.members(hosts(all)) {
+			s.acknowledge()
+		}
 	})
 }
 
-// acknowledge tells which plan is in use, so that hosts can drop what is older.
+// acknowledge tells which plans are in use, so that hosts can drop what is older.
 func (s *Service) acknowledge() {
-	if t := s.plan.current(); t != nil {
-		s.presence.SetPlan(t.Version)
+	if v := s.plan.versions(); len(v) > 0 {
+		_ = s.acks.Set(functions.GateKey(s.id), &pb.GateLayers{Gate: s.id, Versions: v}) // a map of numbers can be encoded
+	}
+	if !s.presence.Ready() && s.plan.ready() == nil {
 		s.presence.SetReady(true)
 	}
 }
 
-// WarmHosts lists the expert hosts that serve, with the plan each has applied.
-func WarmHosts(all []*pb.Member) map[string]uint64 {
-	warm := map[string]uint64{}
+// hosts lists the expert hosts, and says which leave.
+func hosts(all []*pb.Member) map[string]bool {
+	out := map[string]bool{}
 	for _, m := range members.OfService(all, "expert") {
-		if !m.Draining {
-			warm[m.Id] = m.PlanVersion
-		}
+		out[m.Id] = m.Draining
 	}
-	return warm
+	return out
 }

@@ -1,94 +1,182 @@
 package gate
 
 import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// table is a plan of one layer: function i runs on hosts[i].
-func table(t *testing.T, version uint64, hosts ...[]string) *plan.Table {
-	t.Helper()
-	lp := &pb.LayerPlan{}
-	for i, on := range hosts {
-		lp.Functions = append(lp.Functions, &pb.Function{Id: plan.FunctionID(0, []uint32{uint32(i)}), Experts: []uint32{uint32(i)}, Hosts: on})
+var rewrite = flag.Bool("rewrite", false, "write what the gate does into testdata")
+
+// TestTranscripts plays the commands of each transcript, the lines that begin
+// with "> ", and wants what they make of the functions in use. A transcript's model
+// has experts 0 to 3 in layers 0 and 1.
+//
+//	plan LAYER VERSION EXPERTS@HOSTS…   a plan; "a~" is cold on a, no hosts: cold on purpose
+//	warm LAYER EXPERTS HOST             a host has a function warm; cold, warming, refused, gone likewise
+//	members HOST…                       who is live; "a!" leaves
+func TestTranscripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
 	}
-	out, err := plan.NewTable(version, []*pb.LayerPlan{lp}, []int{0}, len(hosts))
-	if err != nil {
-		t.Fatal(err)
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := play(t, string(want))
+			if *rewrite {
+				err = os.WriteFile(file, got, 0o600)
+			} else if !bytes.Equal(got, want) {
+				t.Errorf("what happened is another thing; if that is right, run the test with -rewrite:\n%s", got)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// said is what hosts have said, by layer and function.
+type said map[int]map[string]map[string]functions.Replica
+
+// Replicas implements states.
+func (s said) Replicas(layer int, function string) (out []functions.Replica) {
+	for _, r := range s[layer][function] {
+		out = append(out, r)
 	}
 	return out
 }
 
-func used(p *planSwitch) uint64 {
-	if t := p.current(); t != nil {
-		return t.Version
+func (s said) put(layer int, function string, r functions.Replica) {
+	if s[layer] == nil {
+		s[layer] = map[string]map[string]functions.Replica{}
 	}
-	return 0
+	if s[layer][function] == nil {
+		s[layer][function] = map[string]functions.Replica{}
+	}
+	s[layer][function][r.Host] = r
 }
 
-// The gate goes over to a plan when its functions are warm, and not before.
-func TestPlanSwitch(t *testing.T) {
-	a, b, ab := []string{"a"}, []string{"b"}, []string{"a", "b"}
-	type warm = map[string]uint64
-	for _, tc := range []struct {
-		name  string
-		steps []any // a *plan.Table is offered, a warm announced
-		want  uint64
-	}{
-		{"nothing", nil, 0},
-		{"a plan alone", []any{table(t, 1, a)}, 0},
-		{"hosts alone", []any{warm{"a": 1}}, 0},
-		{"warm then planned", []any{warm{"a": 1}, table(t, 1, a)}, 1},
-		{"planned then warm", []any{table(t, 1, a), warm{"a": 1}}, 1},
-		{"cold", []any{table(t, 1, a), warm{"a": 0}}, 0},
-		{"one function cold", []any{table(t, 1, a, b), warm{"a": 1, "b": 0}}, 0},
-		{"one function dead", []any{table(t, 1, a, b), warm{"a": 1}}, 0},
-		{"a replica warms", []any{table(t, 1, ab), warm{"a": 1, "b": 0}}, 1},
-		{"a host without functions is slow", []any{table(t, 1, a), warm{"a": 1}, table(t, 2, a, ab), warm{"a": 2, "b": 1}}, 2},
-		{"a replica is dead", []any{table(t, 1, ab), warm{"a": 1}}, 1},
-		{"load, then switch", []any{table(t, 1, a), warm{"a": 1}, table(t, 2, a, b), warm{"a": 2, "b": 1}}, 1},
-		{"switched", []any{table(t, 1, a), warm{"a": 1}, table(t, 2, a, b), warm{"a": 2, "b": 1}, warm{"a": 2, "b": 2}}, 2},
-		{"already newer", []any{table(t, 2, a), warm{"a": 3}}, 2},
-		{"the newest of two", []any{table(t, 1, a), table(t, 2, b), warm{"a": 2, "b": 2}}, 2},
-		{"all gone: stays", []any{table(t, 1, a), warm{"a": 1}, warm{}}, 1},
-		{"all gone: stays with the old", []any{table(t, 1, a), warm{"a": 1}, table(t, 2, b), warm{"a": 2}}, 1},
-	} {
-		p := &planSwitch{}
-		for _, s := range tc.steps {
-			switch s := s.(type) {
-			case *plan.Table:
-				p.offer(s)
-			case warm:
-				p.hosts(s)
+var transcriptRules = plan.Rules{MoELayers: []int{0, 1}, Experts: 4}
+
+func play(t *testing.T, script string) []byte {
+	hosts := said{}
+	p := newPlanSwitch(transcriptRules.MoELayers, hosts)
+	var out bytes.Buffer
+	for line := range strings.Lines(script) {
+		command, is := strings.CutPrefix(line, "> ")
+		if !is {
+			if strings.HasPrefix(line, "#") || line == "\n" {
+				out.WriteString(line)
+			}
+			continue
+		}
+		out.WriteString(line)
+		do(t, p, hosts, strings.Fields(command))
+		for _, l := range transcriptRules.MoELayers {
+			fmt.Fprintf(&out, "layer %d:%s\n", l, inUse(p.in(l)))
+		}
+		if err := p.ready(); err != nil {
+			out.WriteString("not ready\n")
+		}
+	}
+	return out.Bytes()
+}
+
+// inUse shows the functions in use, and the plan that is acknowledged.
+func inUse(r *plan.Routes) (text string) {
+	if r == nil {
+		return " nothing"
+	}
+	for e := range int32(4) {
+		to := r.Targets[r.Of(e)]
+		text += fmt.Sprintf(" %d→%s@%s", e, digits(to.Experts), strings.Join(to.Hosts, "+"))
+	}
+	return text + fmt.Sprintf(", acknowledges %d", r.Version)
+}
+
+func digits(experts []uint32) (text string) {
+	for _, e := range experts {
+		text += fmt.Sprint(e)
+	}
+	return text
+}
+
+func do(t *testing.T, p *planSwitch, hosts said, words []string) {
+	layer := 0
+	if words[0] != "members" {
+		layer = int(words[1][0] - '0')
+	}
+	switch words[0] {
+	case "plan":
+		l, err := transcriptRules.Check(planOf(t, layer, words[2:]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.offer(l)
+	case "members":
+		live := map[string]bool{}
+		for _, w := range words[1:] {
+			id, leaves := strings.CutSuffix(w, "!")
+			live[id] = leaves
+		}
+		p.members(live)
+	default:
+		phase, ok := pb.FunctionPhase_value["FUNCTION_PHASE_"+strings.ToUpper(words[0])]
+		if !ok {
+			t.Fatalf("no command %q", words)
+		}
+		f := plan.FunctionID(layer, expertsOf(words[2]), plan.Routed)
+		for _, h := range words[3:] {
+			hosts.put(layer, f, functions.Replica{Host: h, Phase: pb.FunctionPhase(phase), Joined: words[0] == "warm" || words[0] == "cold"})
+		}
+		p.heard(layer)
+	}
+}
+
+func expertsOf(text string) (experts []uint32) {
+	for _, r := range text {
+		experts = append(experts, uint32(r-'0'))
+	}
+	return experts
+}
+
+func planOf(t *testing.T, layer int, words []string) *pb.LayerPlan {
+	lp := &pb.LayerPlan{Layer: uint32(layer)}
+	if _, err := fmt.Sscan(words[0], &lp.Version); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range words[1:] {
+		experts, on, _ := strings.Cut(w, "@")
+		f := plan.Function(layer, expertsOf(experts))
+		for h := range strings.SplitSeq(on, "+") {
+			if id, cold := strings.CutSuffix(h, "~"); cold {
+				f.Placements = append(f.Placements, &pb.Placement{Host: id, Want: pb.Want_WANT_COLD})
+			} else if h != "" {
+				f.Placements = append(f.Placements, &pb.Placement{Host: h, Want: pb.Want_WANT_WARM})
 			}
 		}
-		if got := used(p); got != tc.want {
-			t.Errorf("%s: plan %d, want %d", tc.name, got, tc.want)
-		}
+		lp.Functions = append(lp.Functions, f)
 	}
+	return lp
 }
 
-func TestWarmReplicas(t *testing.T) {
-	p := &planSwitch{}
-	p.hosts(map[string]uint64{"a": 1, "b": 0, "c": 4})
-	for want, hosts := range map[int][]string{1: {"b"}, 2: {"a", "c", "gone"}} {
-		if got := p.warmReplicas(&pb.Function{Hosts: hosts}); got != want {
-			t.Errorf("%v: %d, want %d", hosts, got, want)
-		}
-	}
-	if got := p.warmReplicas(&pb.Function{Hosts: []string{"b", "gone"}}); got != 1 {
-		t.Errorf("none warm: %d, want 1", got)
-	}
-}
-
-func TestWarmHosts(t *testing.T) {
-	got := WarmHosts([]*pb.Member{
-		{Id: "a", Service: "expert", PlanVersion: 3}, {Id: "b", Service: "expert", Draining: true, PlanVersion: 3},
-		{Id: "c", Service: "gate", PlanVersion: 3}, {Id: "d", Service: "expert"},
+func TestHosts(t *testing.T) {
+	got := hosts([]*pb.Member{
+		{Id: "a", Service: "expert"}, {Id: "b", Service: "expert", Draining: true}, {Id: "c", Service: "gate"},
 	})
-	if len(got) != 2 || got["a"] != 3 || got["d"] != 0 {
+	if leaves, live := got["b"]; len(got) != 2 || got["a"] || !leaves || !live {
 		t.Errorf("%v", got)
 	}
 }

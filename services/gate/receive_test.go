@@ -9,6 +9,7 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit/testdeployment"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -40,7 +41,7 @@ func newTrack(t *testing.T) *track {
 			t.Error(err)
 		}
 	})
-	id := plan.FunctionID(0, allExperts)
+	id := plan.FunctionID(0, allExperts, plan.Routed)
 	return &track{
 		Service: s, t: t, d: d,
 		dispatches: testdeployment.Listen[*pb.Dispatch](t, d, bus.Receiver{
@@ -55,19 +56,19 @@ func newTrack(t *testing.T) *track {
 // planned gives the gate a plan, and the host that serves it.
 func (k *track) planned() {
 	k.t.Helper()
-	var layers []*pb.LayerPlan
-	var all []int
-	for layer := range k.d.Model.Spec.Layers {
-		f := &pb.Function{Id: plan.FunctionID(layer, allExperts), Experts: allExperts, Hosts: []string{"expert-1"}}
-		all = append(all, layer)
-		layers = append(layers, &pb.LayerPlan{Layer: uint32(layer), Functions: []*pb.Function{f}})
+	hosts := said{}
+	k.plan.states = hosts
+	k.plan.members(map[string]bool{"expert-1": false})
+	layers := k.d.MoELayers()
+	for _, layer := range layers {
+		f := plan.Function(layer, allExperts, "expert-1")
+		hosts.put(layer, f.Id, functions.Replica{Host: "expert-1", Phase: pb.FunctionPhase_FUNCTION_PHASE_WARM, Joined: true})
+		l, err := plan.Rules{MoELayers: layers, Experts: k.d.Model.Spec.Experts}.Check(&pb.LayerPlan{Layer: uint32(layer), Functions: []*pb.Function{f}})
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		k.plan.offer(l)
 	}
-	table, err := plan.NewTable(1, layers, all, k.d.Model.Spec.Experts)
-	if err != nil {
-		k.t.Fatal(err)
-	}
-	k.plan.offer(table)
-	k.plan.hosts(map[string]uint64{"expert-1": 1})
 }
 
 // rows are hidden rows of a step.

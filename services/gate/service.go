@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/ledger"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
@@ -31,7 +32,9 @@ type Service struct {
 	stop     context.CancelFunc
 	hidden   *bus.Receiving // rows for any gate
 	own      *bus.Receiving // rows for this one
-	plan     planSwitch
+	plan     *planSwitch
+	states   *functions.View
+	acks     *functions.Announcer
 
 	mu     sync.Mutex
 	routes forward.Routes
@@ -68,7 +71,14 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if s.view, err = s.presence.Watch(own); err != nil {
 		return err
 	}
-	s.to = addresses{subjects: s.d.Subjects, plan: &s.plan, hosts: s.view.Roster("expert")}
+	if s.states, err = functions.NewView(s.d.Functions, s.d.FunctionRules()); err != nil {
+		return err
+	}
+	if s.acks, err = functions.NewAnnouncer(s.d.Functions); err != nil {
+		return err
+	}
+	s.plan = newPlanSwitch(s.d.MoELayers(), s.states)
+	s.to = addresses{subjects: s.d.Subjects, hosts: s.view.Roster("expert")}
 	return s.listen(ctx)
 }
 
@@ -88,12 +98,14 @@ func (s *Service) listen(ctx context.Context) (err error) {
 	return nil
 }
 
-// Run follows plan and members until ctx ends.
+// Run follows plans, functions and members until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
-	tasks.Go(func() { s.followPlan(ctx) })
+	tasks.Go(func() { _ = s.followPlan(ctx) }) // it fails without a bucket only, which Start needed
+	tasks.Go(func() { s.followStates(ctx) })
 	tasks.Go(func() { s.followMembers(ctx) })
+	tasks.Go(func() { s.acks.Run(ctx) })
 	return s.presence.Announce(ctx)
 }
 
@@ -128,10 +140,6 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 	if err := proto.Unmarshal(m.Data, h); err != nil {
 		return bus.Poison(fmt.Errorf("%w: decoding hidden rows: %w", wire.ErrMalformed, err))
 	}
-	table := s.plan.current()
-	if table == nil {
-		return fmt.Errorf("layer %d: no plan is usable yet", h.GetKey().GetLayer())
-	}
 	ctx, span := s.tracer.Child(ctx, telemetry.SpanGate, telemetry.Layer(h.GetKey().GetLayer()), telemetry.Attempt(h.GetKey().GetAttempt()))
 	defer span.End()
 	took.ComputeNs = watch.Lap()
@@ -142,8 +150,12 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 		s.metrics.Refused.Inc()
 		return wire.Refuse(ctx, s.d.Hop, s.d.Subjects, h.Key, err)
 	}
+	to := s.plan.in(int(h.Key.Layer))
+	if to == nil {
+		return fmt.Errorf("layer %d has no plan yet", h.Key.Layer)
+	}
 	s.to.choose(h.Key)
-	all := s.split.split(h, &s.routes, table.Layer(int(h.Key.Layer)), s.to.parts)
+	all := s.split.split(h, &s.routes, to, s.to.parts)
 	took.ComputeNs += watch.Lap()
 	return s.dispatch(ctx, h, all, took)
 }

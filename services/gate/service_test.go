@@ -59,11 +59,11 @@ func TestDispatchesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := New(d)
-	s.to = addresses{subjects: d.Subjects, plan: &s.plan, hosts: &fakeRoster{steady: true}}
+	s.to = addresses{subjects: d.Subjects, hosts: &fakeRoster{steady: true}}
 	s.routes = forward.Routes{K: 2, Expert: []int32{-1, -1, -1, -1, -1, -1}}
 	took := &pb.GateTime{QueueNs: 1, ComputeNs: 2}
 	h := hidden(3)
-	if err := s.dispatch(t.Context(), h, s.split.split(h, &s.routes, &plan.Layer{}, nil), took); err != nil {
+	if err := s.dispatch(t.Context(), h, s.split.split(h, &s.routes, &plan.Routes{}, nil), took); err != nil {
 		t.Fatal(err)
 	}
 	select {

@@ -56,18 +56,18 @@ func newSplitter(d int) *splitter {
 // a function's rows are split: as many as it has warm replicas; it is called once
 // a function. A token row
 // goes into a message once, whatever number of its experts are there.
-func (s *splitter) split(h *pb.Hidden, routes *forward.Routes, layer *plan.Layer, parts func(*pb.Function) int) []outgoing {
-	s.begin(len(layer.Functions))
+func (s *splitter) split(h *pb.Hidden, routes *forward.Routes, to *plan.Routes, parts func(*plan.Target) int) []outgoing {
+	s.begin(len(to.Targets))
 	for row := range routes.Rows() {
 		for slot := range routes.K {
 			at := row*routes.K + slot
 			if routes.Expert[at] == forward.NoExpert {
 				continue
 			}
-			f := layer.FunctionOf(routes.Expert[at])
-			fn := layer.Functions[f]
+			f := to.Of(routes.Expert[at])
+			fn := &to.Targets[f]
 			part := s.spreads[f].part(row, func() int { return parts(fn) })
-			sh := s.share(target{f, part}, h, fn)
+			sh := s.share(target{f, part}, h, fn.Id)
 			sh.add(int32(row), at, routes.Expert[at], routes.Weight[at])
 			s.routed++
 		}
@@ -111,11 +111,11 @@ func (s *spread) part(row int, parts func() int) int {
 	return (s.rows - 1) % s.parts
 }
 
-func (s *splitter) share(t target, h *pb.Hidden, fn *pb.Function) *share {
+func (s *splitter) share(t target, h *pb.Hidden, function string) *share {
 	if sh := s.shares[t]; sh != nil {
 		return sh
 	}
-	sh := &share{function: fn.Id, dispatch: &pb.Dispatch{Key: h.Key}}
+	sh := &share{function: function, dispatch: &pb.Dispatch{Key: h.Key}}
 	s.shares[t] = sh
 	s.order = append(s.order, t)
 	return sh

@@ -38,7 +38,7 @@ func hidden(rows int) *pb.Hidden {
 }
 
 // layerOf is a plan of one layer whose experts are spread over hosts.
-func layerOf(t *rapid.T, experts int, grouping plan.Grouping) *plan.Layer {
+func layerOf(t *rapid.T, experts int, grouping plan.Grouping) *plan.Routes {
 	d, err := static.Plan(plan.Known{
 		Model:    plan.Model{MoELayers: []int{0}, Experts: experts, ExpertBytes: 1},
 		Settings: plan.Settings{Grouping: grouping, Replicas: 2},
@@ -47,11 +47,16 @@ func layerOf(t *rapid.T, experts int, grouping plan.Grouping) *plan.Layer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, err := plan.NewTable(1, d.Layers, []int{0}, experts)
+	return routesOf(t, d.Layers[0], experts)
+}
+
+// routesOf uses the functions of layer 0's plan; all are warm.
+func routesOf(t interface{ Fatal(...any) }, lp *pb.LayerPlan, experts int) *plan.Routes {
+	l, err := plan.Rules{MoELayers: []int{0}, Experts: experts}.Check(lp)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return table.Layer(0)
+	return l.Next(nil, func(string) plan.Replicas { return plan.Replicas{Serving: []string{"a"}} })
 }
 
 func drawRoutes(t *rapid.T, rows, k, experts int) *forward.Routes {
@@ -85,7 +90,7 @@ func TestSplit(t *testing.T) {
 		left := leaveOut(t, routes)
 		seen := map[uint32]bool{}
 		messages, asked := map[string][]int{}, map[string]int{}
-		for _, d := range s.split(h, routes, layer, func(f *pb.Function) int { asked[f.Id]++; return parts }) {
+		for _, d := range s.split(h, routes, layer, func(f *plan.Target) int { asked[f.Id]++; return parts }) {
 			messages[d.function] = append(messages[d.function], int(d.Tensor.Rows))
 			checkDispatch(t, d, h, routes, layer)
 			checkAwaits(t, d.Awaits, routes, left)
@@ -140,7 +145,7 @@ func checkAwaits(t *rapid.T, awaits wire.Awaits, r *forward.Routes, left int) {
 func TestNothingDispatched(t *testing.T) {
 	h := hidden(3)
 	routes := &forward.Routes{K: 1, Expert: []int32{-1, -1, -1}, Weight: make([]float32, 3)}
-	if out := newSplitter(width).split(h, routes, &plan.Layer{}, nil); len(out) != 0 {
+	if out := newSplitter(width).split(h, routes, &plan.Routes{}, nil); len(out) != 0 {
 		t.Errorf("%d messages", len(out))
 	}
 	x := noise(3 * width)
@@ -161,7 +166,7 @@ func noise(n int) []float32 {
 	return x
 }
 
-func checkDispatch(t *rapid.T, d outgoing, h *pb.Hidden, routes *forward.Routes, layer *plan.Layer) {
+func checkDispatch(t *rapid.T, d outgoing, h *pb.Hidden, routes *forward.Routes, layer *plan.Routes) {
 	if d.Key != h.Key {
 		t.Fatalf("key %v", d.Key)
 	}
@@ -180,7 +185,7 @@ func checkDispatch(t *rapid.T, d outgoing, h *pb.Hidden, routes *forward.Routes,
 		if d.Expert[i] != uint32(routes.Expert[at]) || d.Weight[i] != routes.Weight[at] {
 			t.Fatalf("place %d went to expert %d", at, d.Expert[i])
 		}
-		if f := layer.Functions[layer.FunctionOf(routes.Expert[at])]; f.Id != d.function {
+		if f := layer.Targets[layer.Of(routes.Expert[at])]; f.Id != d.function {
 			t.Fatalf("expert %d is in function %s, sent to %s", d.Expert[i], f.Id, d.function)
 		}
 		src := (len(used) - 1) * width
@@ -195,13 +200,10 @@ func checkDispatch(t *rapid.T, d outgoing, h *pb.Hidden, routes *forward.Routes,
 
 // A message with all rows shares the tensor: one replica, one function.
 func TestSplitSharesTheTensor(t *testing.T) {
-	table, err := plan.NewTable(1, []*pb.LayerPlan{{Functions: []*pb.Function{{Id: plan.FunctionID(0, []uint32{0}), Experts: []uint32{0}, Hosts: []string{"a"}}}}}, []int{0}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	to := routesOf(t, &pb.LayerPlan{Functions: []*pb.Function{plan.Function(0, []uint32{0}, "a")}}, 1)
 	h := hidden(3)
 	routes := &forward.Routes{K: 1, Expert: []int32{0, 0, 0}, Weight: []float32{1, 1, 1}}
-	out := newSplitter(width).split(h, routes, table.Layer(0), func(*pb.Function) int { return 1 })
+	out := newSplitter(width).split(h, routes, to, func(*plan.Target) int { return 1 })
 	if len(out) != 1 || out[0].Tensor != h.Tensor {
 		t.Errorf("%d messages", len(out))
 	}

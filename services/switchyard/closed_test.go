@@ -46,7 +46,7 @@ func TestClosedConnectionEndsTheProcess(t *testing.T) {
 // Names that messages claim do not become subjects that cost a connection.
 func TestLongNames(t *testing.T) {
 	s := besiege(t, 1)
-	good := &pb.Key{Version: schemas.Version, Model: s.head().ModelHash, Owner: "a", Epoch: 1, Step: 1, Rows: 1, Shard: "s"}
+	good := &pb.Key{Version: schemas.Version, Model: s.layer0().ModelHash, Owner: "a", Epoch: 1, Step: 1, Rows: 1, Shard: "s"}
 	aggregator := s.anyOf("aggregator").Id
 	for _, spoil := range []func(*pb.Key, string){
 		func(k *pb.Key, name string) { k.Owner = name },

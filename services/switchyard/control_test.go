@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"math"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
@@ -49,14 +51,31 @@ func besiege(t *testing.T, hosts int) *siege {
 	return s
 }
 
-// head is the plan's head as it lies there, nil if nobody can read it.
-func (s *siege) head() *pb.PlanHead {
-	entry, err := s.plans.Get(s.t.Context(), "head")
-	h := &pb.PlanHead{}
-	if err != nil || proto.Unmarshal(entry.Value(), h) != nil {
+// layer0 is the plan of layer 0 as it lies there, nil if nobody can read it.
+func (s *siege) layer0() *pb.LayerPlan {
+	entry, err := s.plans.Get(s.t.Context(), "0")
+	l := &pb.LayerPlan{}
+	if err != nil || proto.Unmarshal(entry.Value(), l) != nil {
 		return nil
 	}
-	return h
+	return l
+}
+
+// versions are those of all layers.
+func (s *siege) versions() (all []uint64) {
+	s.t.Helper()
+	for l := range s.y.Settings.Node.Shared.Model.Spec.Layers {
+		entry, err := s.plans.Get(s.t.Context(), strconv.Itoa(l))
+		lp := &pb.LayerPlan{}
+		if err == nil {
+			err = proto.Unmarshal(entry.Value(), lp)
+		}
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		all = append(all, lp.Version)
+	}
+	return all
 }
 
 func (s *siege) put(key string, m proto.Message) {
@@ -118,32 +137,44 @@ func TestForgedPlans(t *testing.T) {
 	streams := s.streams()
 	for _, tc := range []struct {
 		name  string
-		spoil func(good *pb.PlanHead)
+		spoil func(good *pb.LayerPlan)
 	}{
-		{"undecodable head", func(*pb.PlanHead) { s.write("head", "\xff\xff") }},
-		{"deleted head", func(*pb.PlanHead) {
-			if err := s.plans.Delete(t.Context(), "head"); err != nil {
+		{"undecodable", func(*pb.LayerPlan) { s.write("0", "\xff\xff") }},
+		{"deleted", func(*pb.LayerPlan) {
+			if err := s.plans.Delete(t.Context(), "0"); err != nil {
 				t.Fatal(err)
 			}
 		}},
-		{"undecodable layer", func(*pb.PlanHead) { s.write("0", "\xff\xff") }},
-		{"last version", func(good *pb.PlanHead) { s.forge(good, math.MaxUint64, good.Layers) }},
-		{"layers without experts", func(good *pb.PlanHead) {
-			layers := good.Layers
+		{"last version", func(good *pb.LayerPlan) { good.Version = math.MaxUint64; s.put("0", good) }},
+		{"last epoch", func(good *pb.LayerPlan) {
+			good.Version, good.WriterEpoch, good.Functions[0].Experts = good.Version+1, math.MaxUint64, nil
+			s.put("0", good)
+		}},
+		{"another layer", func(good *pb.LayerPlan) { good.Layer, good.Version = 1, good.Version+1; s.put("0", good) }},
+		{"layers without experts", func(good *pb.LayerPlan) {
 			for l := range uint32(60) {
-				layers = append(layers, 100+l)
+				good.Layer = 100 + l
+				s.put(strconv.Itoa(int(good.Layer)), good)
 			}
-			s.forge(good, good.Version+1, layers)
+			s.write("0", "")
+		}},
+		{"a host that is none", func(good *pb.LayerPlan) {
+			for _, f := range good.Functions {
+				f.Placements = []*pb.Placement{{Host: "expert-none", Want: pb.Want_WANT_WARM}}
+			}
+			good.Version++
+			s.put("0", good)
 		}},
 	} {
-		good := s.head()
-		tc.spoil(good)
+		good := s.layer0()
+		tc.spoil(proto.CloneOf(good))
 		s.join("gate")
 		s.join("expert")
 		s.answers()
 		s.until(tc.name+" is replaced", func() bool {
-			h := s.head()
-			return h != nil && h.Version > good.Version && h.Version < math.MaxUint32 && len(h.Layers) == len(good.Layers)
+			l := s.layer0()
+			return l != nil && l.Version > good.Version && l.Version < math.MaxUint32 && l.WriterEpoch == good.WriterEpoch &&
+				plan.Same(l, good)
 		})
 		s.answers()
 	}
@@ -157,26 +188,6 @@ func (s *siege) write(key, body string) {
 	if _, err := s.plans.Put(s.t.Context(), key, []byte(body)); err != nil {
 		s.t.Fatal(err)
 	}
-}
-
-// forge writes a whole plan of another version: that of layer 0 is every layer's.
-func (s *siege) forge(good *pb.PlanHead, version uint64, layers []uint32) {
-	s.t.Helper()
-	entry, err := s.plans.Get(s.t.Context(), "0")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	for _, l := range layers {
-		lp := &pb.LayerPlan{}
-		if err := proto.Unmarshal(entry.Value(), lp); err != nil {
-			s.t.Fatal(err)
-		}
-		lp.Layer, lp.Version, lp.WriterEpoch = l, version, good.WriterEpoch
-		s.put(strconv.Itoa(int(l)), lp)
-	}
-	h := proto.CloneOf(good)
-	h.Version, h.Layers = version, layers
-	s.put("head", h)
 }
 
 func (s *siege) streams() (n int) {
@@ -219,7 +230,7 @@ func (s *siege) anyOf(service string) *pb.Member {
 // peer is a copy of the record of a real replica of a service, with another id.
 func (s *siege) peer(service, id string) *pb.Member {
 	c := proto.CloneOf(s.anyOf(service))
-	c.Id, c.Ready, c.PlanVersion, c.Call = id, true, math.MaxUint64, 0
+	c.Id, c.Ready, c.Call = id, true, 0
 	return c
 }
 
@@ -263,21 +274,20 @@ func TestForgedMembers(t *testing.T) {
 		}},
 		{"an old gate", func(s *siege) (int, func(int) *pb.Member) {
 			gate := s.peer("gate", "gate-forged")
-			gate.PlanVersion = 0
 			return 1, func(int) *pb.Member { return gate }
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel() // most of it is waiting
 			s := besiege(t, 2)
-			before := s.head()
+			before := s.versions()
 			s.crowd(tc.forge(s))
 			for range 10 {
 				s.answers()
 				time.Sleep(members.Interval / 2)
 			}
-			if after := s.head(); after.GetVersion() != before.Version {
-				t.Errorf("plan %d has become %d: %s", before.Version, after.GetVersion(), after.GetReason())
+			if after := s.versions(); !slices.Equal(after, before) {
+				t.Errorf("plans %v have become %v: %s", before, after, s.layer0().GetReason())
 			}
 		})
 	}
@@ -286,7 +296,7 @@ func TestForgedMembers(t *testing.T) {
 // Keys that somebody erases all the time make no member leave.
 func TestErasedMembers(t *testing.T) {
 	s := besiege(t, 2)
-	before, all, notReady := s.head(), s.present(), 0
+	before, all, notReady := s.versions(), s.present(), 0
 	const times = 50
 	for range times {
 		for _, m := range all {
@@ -303,8 +313,8 @@ func TestErasedMembers(t *testing.T) {
 	if notReady > times/2 { // a busy machine may well be late with a renewal
 		t.Errorf("not ready %d of %d times", notReady, times)
 	}
-	if after := s.head(); after.GetVersion() != before.Version {
-		t.Errorf("plan %d has become %d: %s", before.Version, after.GetVersion(), after.GetReason())
+	if after := s.versions(); !slices.Equal(after, before) {
+		t.Errorf("plans %v have become %v: %s", before, after, s.layer0().GetReason())
 	}
 }
 
@@ -312,7 +322,7 @@ func TestErasedMembers(t *testing.T) {
 func TestDeletedBuckets(t *testing.T) {
 	t.Parallel()
 	s := besiege(t, 1)
-	for _, kind := range []string{"leases", "members", "plans"} {
+	for _, kind := range []string{"leases", "members", "functions", "plans"} {
 		if err := s.conn.JetStream().DeleteKeyValue(t.Context(), s.names.Bucket(kind)); err != nil {
 			t.Fatal(err)
 		}
@@ -322,6 +332,6 @@ func TestDeletedBuckets(t *testing.T) {
 		})
 		s.answers()
 	}
-	s.until("there is a plan again", func() bool { return s.head() != nil })
+	s.until("there is a plan again", func() bool { return s.layer0() != nil })
 	s.answers()
 }

@@ -14,7 +14,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
@@ -156,6 +158,7 @@ type sham struct {
 	t      *testing.T
 	d      *deployment.Deployment
 	view   *members.View
+	states *functions.View
 	mu     sync.Mutex
 	member *pb.Member
 	quiet  func()
@@ -184,18 +187,40 @@ func newSham(t *testing.T, y testYard, service string) *sham {
 	s.quiet = quiet
 	var tasks sync.WaitGroup
 	tasks.Go(func() { s.announce(announcing) })
+	said, err := functions.NewAnnouncer(d.Functions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tasks.Go(func() { said.Run(announcing) })
 	tasks.Go(func() {
-		d.Plans.Follow(announcing, d.Logger, func(p *planstore.Plan) { s.applied(p.Version()) })
+		_ = d.Plans.Follow(announcing, func(v planstore.Value) {
+			if v.Plan != nil {
+				s.applied(said, v.Plan)
+			}
+		})
 	})
+	if s.states, err = functions.NewView(d.Functions, d.FunctionRules()); err != nil {
+		t.Fatal(err)
+	}
+	tasks.Go(func() { s.states.Follow(ctx, nil, func(functions.Change) {}) })
 	t.Cleanup(func() { stop(); tasks.Wait() })
 	return s
 }
 
-// applied says that a plan is, at once: this replica loads nothing.
-func (s *sham) applied(version uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.member.PlanVersion = version
+// applied says that a layer's plan is, at once: this replica loads nothing.
+func (s *sham) applied(said *functions.Announcer, l *plan.Layer) {
+	r := &pb.HostLayer{Host: s.member.Id, Layer: l.Layer, PlanVersion: l.Version}
+	for _, f := range l.Functions {
+		if plan.WantOn(f, s.member.Id) != pb.Want_WANT_UNSPECIFIED {
+			r.Functions = append(r.Functions, &pb.FunctionState{Id: f.Id, Phase: pb.FunctionPhase_FUNCTION_PHASE_WARM, Joined: true})
+		}
+	}
+	if len(r.Functions) == 0 {
+		return
+	}
+	if err := said.Set(functions.HostKey(int(l.Layer), s.member.Id), r); err != nil {
+		s.t.Error(err)
+	}
 }
 
 // announce renews the entry until ctx ends, and says no farewell.
@@ -225,18 +250,22 @@ func (s *sham) silence() { s.quiet() }
 func (s *sham) awaitSeen() {
 	s.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		p, err := s.d.Plans.Read(s.t.Context())
-		planned := s.member.Service != "expert" || err == nil && p != nil && p.Table.Hosts()[s.member.Id]
-		if planned && s.gateUses(p.Version()) && slices.ContainsFunc(s.view.Snapshot(), func(m *pb.Member) bool { return m.Id == s.member.Id }) {
+		state, err := s.d.Plans.Read(s.t.Context())
+		planned := s.member.Service != "expert" || err == nil && plan.Hosts(state.Layers())[s.member.Id]
+		if planned && s.gateUses(state) && slices.ContainsFunc(s.view.Snapshot(), func(m *pb.Member) bool { return m.Id == s.member.Id }) {
 			return
 		}
 	}
 	s.t.Fatal("the replica was never taken up")
 }
 
-func (s *sham) gateUses(version uint64) bool {
+func (s *sham) gateUses(plans planstore.State) bool {
 	for _, m := range members.OfService(s.view.Snapshot(), "gate") {
-		if m.Id != s.member.Id && m.PlanVersion >= version {
+		behind := m.Id == s.member.Id
+		for l, v := range plans {
+			behind = behind || v.Plan == nil || s.states.Acknowledged(m.Id, l) < v.Plan.Version
+		}
+		if !behind {
 			return true
 		}
 	}
@@ -250,11 +279,11 @@ func (s *sham) hangGate() {
 
 // hangExpert takes a host's share of the rows of all functions.
 func (s *sham) hangExpert() {
-	p, err := s.d.Plans.Read(s.t.Context())
+	state, err := s.d.Plans.Read(s.t.Context())
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	for _, l := range p.Layers {
+	for _, l := range state.Layers() {
 		for _, f := range l.Functions {
 			s.swallow(bus.Receiver{
 				Stream: s.d.Streams.Expert(int(l.Layer)), Name: f.Id, Subject: s.d.Subjects.Expert(int(l.Layer), f.Id), MaxInFlight: 16, Private: true,

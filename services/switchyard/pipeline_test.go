@@ -13,11 +13,15 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/direct"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/pkg/request/sampling"
@@ -192,11 +196,11 @@ func awaitHosts(t *testing.T, conn *bus.Conn, names schemas.Streams, m *model.Mo
 		t.Fatal(err)
 	}
 	for {
-		p, err := planstore.New(plans, legalPlans(m, view.Snapshot())).Read(ctx)
+		state, err := planstore.New(plans, planstore.Settings{Rules: legalPlans(m, view.Snapshot())}).Read(ctx)
 		if ctx.Err() != nil {
 			t.Fatalf("the gates use no plan with %d hosts: %v", hosts, err)
 		}
-		if err == nil && p != nil && len(p.Table.Hosts()) == hosts && gatesFollow(view.Snapshot(), p) {
+		if layers := state.Layers(); err == nil && len(plan.Hosts(layers)) == hosts && gatesFollow(ctx, conn, names, view.Snapshot(), layers) {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -204,8 +208,8 @@ func awaitHosts(t *testing.T, conn *bus.Conn, names schemas.Streams, m *model.Mo
 }
 
 // legalPlans says what a legal plan of a model is to a member that is here.
-func legalPlans(m *model.Model, all []*pb.Member) planstore.Settings {
-	s := planstore.Settings{Experts: m.Spec.Experts}
+func legalPlans(m *model.Model, all []*pb.Member) plan.Rules {
+	s := plan.Rules{Experts: m.Spec.Experts}
 	if len(all) > 0 {
 		s.Kind = schemas.KindOf(all[0])
 	}
@@ -217,9 +221,26 @@ func legalPlans(m *model.Model, all []*pb.Member) planstore.Settings {
 	return s
 }
 
-func gatesFollow(all []*pb.Member, p *planstore.Plan) bool {
+// gatesFollow says whether all gates use the newest plan of each layer.
+func gatesFollow(ctx context.Context, conn *bus.Conn, names schemas.Streams, all []*pb.Member, layers map[int]*plan.Layer) bool {
+	said, err := conn.EnsureBucket(ctx, 1, names.Bucket("functions"), 0)
+	if err != nil {
+		return false
+	}
 	gates := members.OfService(all, "gate")
-	return len(gates) > 0 && !slices.ContainsFunc(gates, func(m *pb.Member) bool { return m.PlanVersion != p.Version() })
+	for _, m := range gates {
+		entry, err := said.Get(ctx, functions.GateKey(m.Id))
+		r := &pb.GateLayers{}
+		if err != nil || proto.Unmarshal(entry.Value(), r) != nil {
+			return false
+		}
+		for l, p := range layers {
+			if r.Versions[uint32(l)] != p.Version {
+				return false
+			}
+		}
+	}
+	return len(gates) > 0
 }
 
 // pipelineTokens asks for all prompts at once.

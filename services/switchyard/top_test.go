@@ -31,7 +31,7 @@ func populate(t *testing.T, f *fake) {
 		t.Fatal(err)
 	}
 	for _, m := range []*pb.Member{
-		{Id: "e1", Service: "expert", Ready: true, PlanVersion: 4, ModelHash: 7, Stats: map[string]float64{"rows_total": 45}},
+		{Id: "e1", Service: "expert", Ready: true, ModelHash: 7, Stats: map[string]float64{"rows_total": 45}},
 		{Id: "e2", Service: "expert", Draining: true, ModelHash: 7, Stats: map[string]float64{"rows_total": 20}},
 		{Id: "a1", Service: "attention", Ready: true, Stats: map[string]float64{
 			"requests_active": 2, "requests_total": 7, "tokens_total": 99, "kv_pages": 256, "kv_pages_used": 64, "requests_failed_total": 2,
@@ -96,9 +96,9 @@ func TestTopTable(t *testing.T) {
 	for key, want := range map[string]string{
 		"model demo":     "requests active 2 total 7 tokens 99",
 		"errors 5":       "first token 25 ms whole answer 1.5 s KV pages 64 of 256 (25%)",
-		"expert e1":      "expert e1 ready 4 0 0 45 0 -",
-		"expert e2":      "expert e2 draining 0 0 0 20 0 -",
-		"attention a1":   "attention a1 ready 0 7 99 0 2 64 of 256 (25%)",
+		"expert e1":      "expert e1 ready 0 0 45 0 -",
+		"expert e2":      "expert e2 draining 0 0 20 0 -",
+		"attention a1":   "attention a1 ready 7 99 0 2 64 of 256 (25%)",
 		"EXPERT 3":       "EXPERT-10: 3",
 		"messages about": "no host of this model sent",
 	} {

@@ -204,6 +204,12 @@ type Held struct {
 // Epoch grows with every owner of the lease.
 func (h *Held) Epoch() uint64 { return h.lease.Epoch }
 
+// Holds asks whether the lease is this owner's still.
+func (h *Held) Holds(ctx context.Context) (bool, error) {
+	l, _, err := h.read(ctx)
+	return l.GetOwner() == h.owner && l.GetEpoch() == h.Epoch(), err
+}
+
 // Inherited says that the lease had an owner before.
 func (h *Held) Inherited() bool { return h.inherited }
 

@@ -35,7 +35,7 @@ func (s *stage) play(d time.Duration) {
 			s.put(&pb.Member{Id: id, Service: service(id), Answer: s.Answer(id)})
 		}
 		for _, id := range s.liars {
-			s.put(&pb.Member{Id: id, Service: service(id), PlanVersion: 1 << 60, Answer: s.Answer("expert-p")})
+			s.put(&pb.Member{Id: id, Service: service(id), Answer: s.Answer("expert-p")})
 		}
 		for range Interval / tick {
 			s.expire(tick)

@@ -222,8 +222,7 @@ func same(a, b *pb.Member) bool {
 	return a.GetService() == b.GetService() && a.GetModel() == b.GetModel() && a.GetModelHash() == b.GetModelHash() &&
 		a.GetNumericClass() == b.GetNumericClass() && a.GetWire() == b.GetWire() &&
 		a.GetReady() == b.GetReady() && a.GetDraining() == b.GetDraining() &&
-		a.GetPlanVersion() == b.GetPlanVersion() && a.GetMemoryBudgetBytes() == b.GetMemoryBudgetBytes() &&
-		proto.Equal(a.GetRefused(), b.GetRefused())
+		a.GetMemoryBudgetBytes() == b.GetMemoryBudgetBytes()
 }
 
 // notify wakes who waits; v.mu is held.

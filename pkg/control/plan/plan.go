@@ -1,5 +1,6 @@
 // Package plan is the desired state of the expert hosts: which experts form a
-// function, and which hosts run it. It is pure; services write and watch it.
+// function, and what is wanted of which host. It says what a legal plan is, and
+// which functions a gate uses under it. It is pure; services write and watch it.
 package plan
 
 import (
@@ -11,23 +12,53 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// FunctionID is a hash of a layer and a set of experts: the same set has the
+// Routed is the kind of functions that have the model's own experts.
+const Routed = pb.FunctionKind_FUNCTION_KIND_ROUTED
+
+// FunctionID is a hash of a layer, a set of experts and a kind: the same have the
 // same subject and consumer group in every plan.
-func FunctionID(layer int, experts []uint32) string {
+func FunctionID(layer int, experts []uint32, kind pb.FunctionKind) string {
 	h := fnv.New64a()
 	buf := binary.LittleEndian.AppendUint32(nil, uint32(layer))
 	for _, e := range slices.Sorted(slices.Values(experts)) {
 		buf = binary.LittleEndian.AppendUint32(buf, e)
 	}
+	if kind != Routed { // whose ids are in running systems
+		buf = append(binary.LittleEndian.AppendUint32(buf, uint32(kind)), 'k')
+	}
 	_, _ = h.Write(buf) // never fails
 	return fmt.Sprintf("%016x", h.Sum64())
 }
 
-// Same says whether two plans ask for the same, whatever their versions.
-func Same(a, b []*pb.LayerPlan) bool {
-	return slices.EqualFunc(a, b, func(x, y *pb.LayerPlan) bool {
-		return x.Layer == y.Layer && slices.EqualFunc(x.Functions, y.Functions, func(f, g *pb.Function) bool {
-			return f.Id == g.Id && slices.Equal(f.Hosts, g.Hosts)
-		})
+// Function makes a function of the model's own experts that is wanted warm on
+// some hosts, or cold on purpose if there are none.
+func Function(layer int, experts []uint32, warmOn ...string) *pb.Function {
+	f := &pb.Function{Id: FunctionID(layer, experts, Routed), Kind: Routed, Experts: experts}
+	for _, h := range warmOn {
+		f.Placements = append(f.Placements, &pb.Placement{Host: h, Want: pb.Want_WANT_WARM})
+	}
+	return f
+}
+
+// WantOn is what a plan wants of a host for a function, WANT_UNSPECIFIED for nothing.
+func WantOn(f *pb.Function, host string) pb.Want {
+	for _, p := range f.GetPlacements() {
+		if p.GetHost() == host {
+			return p.GetWant()
+		}
+	}
+	return pb.Want_WANT_UNSPECIFIED
+}
+
+// Same says whether two plans of a layer ask for the same, whatever their
+// versions, writers and reasons.
+func Same(a, b *pb.LayerPlan) bool {
+	return a.GetLayer() == b.GetLayer() && slices.EqualFunc(a.GetFunctions(), b.GetFunctions(), func(f, g *pb.Function) bool {
+		return f.GetId() == g.GetId() && f.GetKind() == g.GetKind() && slices.Equal(f.GetExperts(), g.GetExperts()) &&
+			slices.EqualFunc(f.GetPlacements(), g.GetPlacements(), samePlacement)
 	})
+}
+
+func samePlacement(a, b *pb.Placement) bool {
+	return a.GetHost() == b.GetHost() && a.GetWant() == b.GetWant()
 }

@@ -6,12 +6,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/switchyard/switchyard/pkg/control/lease"
+	"github.com/switchyard/switchyard/pkg/control/planstore"
 )
 
 // Lease is the duty of planning, which one candidate has at a time.
 type Lease interface {
 	// Hold calls fn while the lease is held, as lease.Hold does.
-	Hold(ctx context.Context, fn func(ctx context.Context, epoch uint64) error) error
+	Hold(ctx context.Context, fn func(ctx context.Context, by planstore.Writer) error) error
 }
 
 // leaseKey is the lease's name in its bucket.
@@ -26,8 +27,8 @@ type inBucket struct {
 }
 
 // Hold implements Lease.
-func (l inBucket) Hold(ctx context.Context, fn func(context.Context, uint64) error) error {
+func (l inBucket) Hold(ctx context.Context, fn func(context.Context, planstore.Writer) error) error {
 	return lease.Hold(ctx, l.kv, leaseKey, l.owner, lease.Options{}, func(ctx context.Context, held *lease.Held) error {
-		return fn(ctx, held.Epoch())
+		return fn(ctx, planstore.Writer{Epoch: held.Epoch(), Holds: held.Holds})
 	})
 }

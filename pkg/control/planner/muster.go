@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/process/pause"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -34,7 +35,7 @@ func (p *Planner) callNewcomers(ctx context.Context) {
 // all hosts that were heard have answered, and all have been heard whom the
 // plan in force names. Both take one renewal at most.
 func (p *Planner) muster(ctx context.Context) {
-	old, _ := p.Plans.Read(ctx) // what is not legal names nobody
+	old, _ := p.Plans.Read(ctx) // what cannot be read names nobody
 	tick := time.NewTicker(musterPoll)
 	defer tick.Stop()
 	for limit := time.Now().Add(members.Hearing); time.Now().Before(limit); {
@@ -52,11 +53,8 @@ func (p *Planner) muster(ctx context.Context) {
 }
 
 // present says whether all hosts of a plan are among the members.
-func present(p *planstore.Plan, all []*pb.Member) bool {
-	if p == nil || p.Table == nil {
-		return true
-	}
-	hosts := p.Table.Hosts()
+func present(state planstore.State, all []*pb.Member) bool {
+	hosts := plan.Hosts(state.Layers())
 	for _, m := range all {
 		delete(hosts, m.Id)
 	}

@@ -51,9 +51,9 @@ type Settings struct {
 	Members Members
 	Caller  Caller
 	Plans   Plans
+	Groups  Groups
+	Records Records
 	Model   plan.Model
-	// ModelName is the model's name in subjects.
-	ModelName string
 	// YieldTo is the service whose ready replicas plan in this one's place;
 	// empty: none does.
 	YieldTo string
@@ -66,6 +66,7 @@ type Members interface {
 	Changed() <-chan struct{}
 	Newcomers() <-chan struct{}
 	Settled() bool
+	Snapshot() []*pb.Member
 }
 
 // Caller is the planner's own replica among the members, as a
@@ -81,17 +82,30 @@ type Caller interface {
 
 // Plans is where the plan and its settings lie, as a planstore.Store keeps them.
 type Plans interface {
-	Read(context.Context) (*planstore.Plan, error)
-	Write(ctx context.Context, head *pb.PlanHead, layers []*pb.LayerPlan, old *planstore.Plan) error
+	Read(context.Context) (planstore.State, error)
+	FollowInto(context.Context, *planstore.View) error
+	Write(ctx context.Context, old planstore.State, wanted []*pb.LayerPlan, by planstore.Writer) (now planstore.State, changed []int, err error)
 	Settings(context.Context) (plan.Settings, error)
 	FollowKeys(heard func(key string)) (stop func(), err error)
+}
+
+// Groups are the functions' consumer groups, as a deployment makes them.
+type Groups interface {
+	EnsureGroup(ctx context.Context, layer int, function string, kept bool) error
+}
+
+// Records are what replicas say of functions, as a functions.View shows them.
+type Records interface {
+	// Keys are those of each replica that there are some of.
+	Keys() map[string][]string
+	Clear(ctx context.Context, key string) error
 }
 
 // Planner is one candidate for the planner's lease.
 type Planner struct {
 	Settings
 	settings followed
-	// written fires when somebody writes a plan, or legal settings that are new.
+	// written fires when somebody writes legal settings that are new.
 	written signal
 }
 
@@ -121,12 +135,10 @@ func (p *Planner) Run(ctx context.Context) {
 	}
 }
 
-// heard takes note of a write to the plan's bucket.
+// heard takes note of written settings.
 func (p *Planner) heard(key string) {
 	if key == planstore.SettingsKey {
 		p.settings.changed.fire()
-	} else {
-		p.written.fire()
 	}
 }
 
@@ -135,10 +147,9 @@ func (p *Planner) heard(key string) {
 func (p *Planner) contend(ctx context.Context, pauses *pause.Growing) error {
 	turn, end := p.turn(ctx)
 	defer end()
-	err := p.Lease.Hold(turn, func(ctx context.Context, epoch uint64) error {
+	err := p.Lease.Hold(turn, func(ctx context.Context, by planstore.Writer) error {
 		pauses.Reset() // for what comes after
-		p.hold(ctx, epoch)
-		return nil
+		return p.hold(ctx, by)
 	})
 	if turn.Err() != nil {
 		return nil
@@ -146,54 +157,92 @@ func (p *Planner) contend(ctx context.Context, pauses *pause.Growing) error {
 	return err
 }
 
+// tenure is what a planner knows while it holds the lease.
+type tenure struct {
+	*Planner
+	by   planstore.Writer
+	view *planstore.View
+	kept map[group]bool
+	gone map[string]time.Time // replicas whose records are left, since when
+}
+
 // hold plans anew whenever something changes, until ctx ends.
-func (p *Planner) hold(ctx context.Context, epoch uint64) {
+func (p *Planner) hold(ctx context.Context, by planstore.Writer) error {
 	p.Caller.SetCalling(true)
 	defer p.Caller.SetCalling(false)
-	var calling sync.WaitGroup
-	defer calling.Wait()
-	calling.Go(func() { p.callNewcomers(ctx) })
-	p.muster(ctx)
+	ctx, stop := context.WithCancel(ctx)
+	t := &tenure{Planner: p, by: by, view: planstore.NewView(), kept: map[group]bool{}, gone: map[string]time.Time{}}
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	defer stop()
+	tasks.Go(func() { p.callNewcomers(ctx) })
+	if err := t.begin(ctx); err != nil {
+		return err
+	}
+	tasks.Go(func() { _ = p.Plans.FollowInto(ctx, t.view) })
+	t.replanAlways(ctx)
+	return nil
+}
+
+// begin looks at what there is.
+func (t *tenure) begin(ctx context.Context) error {
+	t.muster(ctx)
+	state, err := t.Plans.Read(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the plan in force: %w", err)
+	}
+	for _, v := range state {
+		t.view.Put(v)
+	}
+	return nil
+}
+
+func (t *tenure) replanAlways(ctx context.Context) {
 	var said telemetry.Unrepeated
 	for ctx.Err() == nil {
-		changed, written, again := p.Members.Changed(), p.written.wait(), lookAgain
-		if err := p.replan(ctx, epoch); err != nil && ctx.Err() == nil {
-			said.Error(p.Logger, "no new plan", err)
+		changed, replanned, written, again := t.Members.Changed(), t.view.Changed(), t.written.wait(), lookAgain
+		if err := t.replan(ctx); err != nil && ctx.Err() == nil {
+			said.Error(t.Logger, "no new plan", err)
 			again = retry
 		}
+		t.sweep(ctx, time.Now())
 		select {
 		case <-ctx.Done():
+		case <-replanned:
+			_ = pause.For(ctx, settle) // the loop sees the end of ctx
 		case <-changed:
 			_ = pause.For(ctx, settle) // the loop sees the end of ctx
 		case <-written:
-			_ = pause.For(ctx, settle) // as above; a plan is several keys
+			_ = pause.For(ctx, settle) // as above
 		case <-time.After(again):
 		}
 	}
 }
 
-// replan writes the plan for the hosts that answer, if it is another one. While
+// replan writes the plan for the hosts that answer, where it is another one. While
 // none does, as when the members' bucket is disturbed, the old one stays.
-func (p *Planner) replan(ctx context.Context, epoch uint64) error {
-	known, err := p.known(ctx)
+func (t *tenure) replan(ctx context.Context) error {
+	state := t.view.State()
+	known, err := t.known(ctx)
 	if err != nil || len(known.Hosts) == 0 { // not even the planner's own host is seen yet
 		return err
 	}
-	old, err := p.Plans.Read(ctx)
-	if err != nil && !errors.Is(err, planstore.ErrIllegal) {
-		return fmt.Errorf("reading the plan in force: %w", err)
-	}
-	if err == nil && old != nil {
-		known.InForce = old.Layers
-	}
+	known.InForce = state.Layers()
 	decision, err := policies[known.Settings.Policy](known)
 	if err != nil {
 		return fmt.Errorf("planning for %d hosts: %w", len(known.Hosts), err)
 	}
-	if known.InForce != nil && plan.Same(known.InForce, decision.Layers) {
-		return nil
+	if err := t.keepGroups(ctx, decision.Layers); err != nil {
+		return err
 	}
-	return p.write(ctx, epoch, decision, old)
+	now, _, err := t.Plans.Write(ctx, state, decision.Layers, t.by)
+	for _, v := range now {
+		t.view.Put(v)
+	}
+	if errors.Is(err, planstore.ErrConflict) {
+		return nil // the next look sees the other's plan
+	}
+	return err
 }
 
 func (p *Planner) known(ctx context.Context) (plan.Known, error) {
@@ -202,20 +251,11 @@ func (p *Planner) known(ctx context.Context) (plan.Known, error) {
 	return plan.Known{Model: p.Model, Settings: settings, Hosts: hosts(those)}, err
 }
 
-func (p *Planner) write(ctx context.Context, epoch uint64, d *plan.Decision, old *planstore.Plan) error {
-	head := &pb.PlanHead{Model: p.ModelName, WriterEpoch: epoch, Reason: d.Reason}
-	err := p.Plans.Write(ctx, head, d.Layers, old)
-	if errors.Is(err, planstore.ErrConflict) {
-		return nil // the next look sees the other's plan
-	}
-	return err
-}
-
 // hosts are the members that may be given experts.
 func hosts(all []*pb.Member) (out []plan.Host) {
 	for _, m := range all {
 		if !m.Draining {
-			out = append(out, plan.Host{ID: m.Id, Budget: m.MemoryBudgetBytes, Refused: m.Refused})
+			out = append(out, plan.Host{ID: m.Id, Budget: m.MemoryBudgetBytes})
 		}
 	}
 	return out

@@ -108,11 +108,11 @@ func (s *stage) do(words []string) {
 	case "settings":
 		s.set(arg)
 	case "spoil":
-		s.spoilt = true
-		s.tell("head")
+		s.spoil(&pb.LayerPlan{})
 	case "delete":
-		s.plan = nil
-		s.tell("head")
+		s.spoil(nil)
+	case "record":
+		s.change(func() { s.records[arg[0]] = arg[1:] })
 	case "fail":
 		s.faults[arg[0]] = map[string]error{"conflict": planstore.ErrConflict, "disk": errors.New("a broken disk"), "no": nil}[arg[1]]
 	case "lose":
@@ -140,9 +140,6 @@ func (s *stage) come(words []string) {
 			m.Draining = true
 		case "budget":
 			_, _ = fmt.Sscan(value, &m.MemoryBudgetBytes)
-		case "refused": // room for so many of the experts asked for
-			m.Refused = &pb.Refusal{NeedBytes: 80, Experts: 8}
-			_, _ = fmt.Sscan(value, &m.Refused.RoomBytes)
 		default:
 			s.t.Fatalf("no member is %q", word)
 		}
@@ -175,7 +172,7 @@ func (s *stage) start(id string) (stop func()) {
 		return a
 	}})
 	p := New(Settings{
-		Lease: c, Members: c, Caller: c, Plans: c, Model: testModel, ModelName: "demo", YieldTo: "scaler", Logger: slog.New(text),
+		Lease: c, Members: c, Caller: c, Plans: c, Groups: c, Records: c, Model: testModel, YieldTo: "scaler", Logger: slog.New(text),
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup

@@ -28,9 +28,12 @@ type world struct {
 
 	settings plan.Settings
 	illegal  error // what the settings are instead
-	plan     *planstore.Plan
-	spoilt   bool // the plan is not legal
+	plan     planstore.State
+	view     *planstore.View // the holder's
 	faults   map[string]error
+
+	revision uint64
+	records  map[string][]string // of each replica, its keys
 
 	epoch  uint64
 	holder string
@@ -42,7 +45,7 @@ type world struct {
 func newWorld() *world {
 	return &world{
 		changed: make(chan struct{}), members: map[string]*pb.Member{}, mute: map[string]bool{},
-		settings: plan.DefaultSettings(), faults: map[string]error{}, heard: map[int]func(string){},
+		settings: plan.DefaultSettings(), faults: map[string]error{}, heard: map[int]func(string){}, plan: planstore.State{}, records: map[string][]string{},
 	}
 }
 
@@ -114,42 +117,104 @@ func (w *world) fault(of string) error {
 	return w.faults[of]
 }
 
+// Snapshot implements Members.
+func (w *world) Snapshot() (all []*pb.Member) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Collect(maps.Values(w.members))
+}
+
 // Read implements Plans.
-func (w *world) Read(context.Context) (*planstore.Plan, error) {
+func (w *world) Read(context.Context) (planstore.State, error) {
 	if err := w.fault("read"); err != nil {
 		return nil, err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.spoilt {
-		return &planstore.Plan{}, planstore.ErrIllegal
+	return maps.Clone(w.plan), nil
+}
+
+// FollowInto implements Plans.
+func (w *world) FollowInto(ctx context.Context, v *planstore.View) error {
+	w.mu.Lock()
+	w.view = v
+	w.mu.Unlock()
+	<-ctx.Done()
+	return nil
+}
+
+// spoil puts something else in the place of each layer's plan.
+func (w *world) spoil(raw *pb.LayerPlan) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.plan = planstore.State{}
+	for _, l := range testModel.MoELayers {
+		w.revision++
+		w.plan[l] = planstore.At(w.revision, planstore.Value{Layer: l, Raw: raw})
+		if w.view != nil {
+			w.view.Put(w.plan[l])
+		}
 	}
-	return w.plan, nil
 }
 
 // Write implements Plans.
-func (w *world) Write(_ context.Context, head *pb.PlanHead, layers []*pb.LayerPlan, _ *planstore.Plan) error {
+func (w *world) Write(_ context.Context, old planstore.State, wanted []*pb.LayerPlan, by planstore.Writer) (planstore.State, []int, error) {
 	if err := w.fault("write"); err != nil {
-		return err
-	}
-	table, err := plan.NewTable(1, layers, testModel.MoELayers, testModel.Experts)
-	if err != nil {
-		return err
+		return old, nil, err
 	}
 	w.mu.Lock()
-	w.plan, w.spoilt = &planstore.Plan{Head: head, Layers: layers, Table: table}, false
-	w.mu.Unlock()
-	w.say("writes, epoch %d: %s", head.WriterEpoch, head.Reason)
-	for _, l := range layers {
-		w.say("  layer %d:%s", l.Layer, functions(l))
+	defer w.mu.Unlock()
+	now, changed := maps.Clone(old), []int(nil)
+	for _, want := range wanted {
+		l := int(want.Layer)
+		if there := old[l].Plan; there != nil && plan.Same(there.LayerPlan, want) {
+			continue
+		}
+		if len(changed) == 0 {
+			w.events = append(w.events, fmt.Sprintf("writes, epoch %d: %s", by.Epoch, want.Reason))
+		}
+		checked, err := plan.Rules{MoELayers: testModel.MoELayers, Experts: testModel.Experts}.Check(want)
+		if err != nil {
+			return now, changed, err
+		}
+		w.revision++
+		now[l] = planstore.At(w.revision, planstore.Value{Layer: l, Plan: checked, Raw: want})
+		w.events = append(w.events, fmt.Sprintf("  layer %d:%s", l, functions(want)))
+		changed = append(changed, l)
 	}
-	w.tell("head")
+	w.plan = now
+	return now, changed, nil
+}
+
+// EnsureGroup implements Groups.
+func (w *world) EnsureGroup(_ context.Context, layer int, function string, kept bool) error {
+	w.say("group of function %s of layer %d kept: %v", function, layer, kept)
+	return nil
+}
+
+// Keys implements Records.
+func (w *world) Keys() map[string][]string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.records)
+}
+
+// Clear implements Records.
+func (w *world) Clear(_ context.Context, key string) error {
+	w.say("clears %s", key)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	maps.DeleteFunc(w.records, func(_ string, keys []string) bool { return slices.Contains(keys, key) })
 	return nil
 }
 
 func functions(l *pb.LayerPlan) (text string) {
 	for _, f := range l.Functions {
-		text += fmt.Sprintf(" %v on %s", f.Experts, strings.Join(f.Hosts, "+"))
+		var on []string
+		for _, p := range f.Placements {
+			on = append(on, p.Host)
+		}
+		text += fmt.Sprintf(" %v on %s", f.Experts, strings.Join(on, "+"))
 	}
 	return text
 }
@@ -207,7 +272,7 @@ func (c logged) Write(line []byte) (int, error) {
 }
 
 // Hold implements Lease, as lease.Hold does: a lease that is lost is wanted again.
-func (c candidate) Hold(ctx context.Context, fn func(context.Context, uint64) error) error {
+func (c candidate) Hold(ctx context.Context, fn func(context.Context, planstore.Writer) error) error {
 	if err := c.fault("lease"); err != nil {
 		return err
 	}
@@ -216,7 +281,7 @@ func (c candidate) Hold(ctx context.Context, fn func(context.Context, uint64) er
 		if err != nil {
 			return err
 		}
-		err = fn(tenure, epoch)
+		err = fn(tenure, planstore.Writer{Epoch: epoch})
 		lost := errors.Is(context.Cause(tenure), lease.ErrLost)
 		c.release(lost)
 		if !lost || ctx.Err() != nil {

@@ -1,14 +1,14 @@
-// Package planstore keeps the plan in a key-value bucket: one key a layer and
-// a head, which is written last and makes the layers of its version the plan.
+// Package planstore keeps the plan in a key-value bucket: one key a layer, each
+// of which stands alone. Writers replace a key by its revision and under the
+// epoch of their lease; readers follow the bucket.
 package planstore
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
+	"maps"
 	"strconv"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
@@ -19,23 +19,21 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// HeadKey is the key of the plan's head.
-const HeadKey = "head"
-
 var (
 	// ErrConflict says that another planner wrote meanwhile.
 	ErrConflict = errors.New("another planner wrote the plan")
-	// ErrIllegal says that what the bucket holds is no plan of this model: it
-	// cannot be read, contradicts itself, or is being replaced. The planner
-	// writes a new one; others wait for that.
-	ErrIllegal = errors.New("the bucket holds no legal plan")
+	// ErrFenced says that a planner of a later epoch wrote: this one has lost
+	// its lease.
+	ErrFenced = errors.New("a planner with a later lease wrote the plan")
+	// ErrIllegal says that what lies in the place of a plan is none.
+	ErrIllegal = errors.New("no legal plan")
 )
 
-// Settings say what a legal plan is.
+// Settings are what code sets.
 type Settings struct {
-	Kind      schemas.Kind
-	MoELayers []int
-	Experts   int
+	plan.Rules
+	// Illegal, if set, is called for each value that is not taken for a plan.
+	Illegal func(error)
 }
 
 // Store is a model's plan in its bucket.
@@ -44,136 +42,170 @@ type Store struct {
 	s  Settings
 }
 
-// New returns the plan in a bucket.
+// New returns the plan in a bucket, which is from bus.EnsureBucket.
 func New(kv jetstream.KeyValue, s Settings) *Store { return &Store{kv, s} }
 
-// Plan is a whole plan of one version, or, beside ErrIllegal, what is in its place.
-type Plan struct {
-	Head   *pb.PlanHead // nil beside ErrIllegal if it cannot be read
-	Layers []*pb.LayerPlan
-	// Table is nil for what is not legal.
-	Table *plan.Table
-	// revision of the head, for Write.
+// Value is what lies at a layer's key.
+type Value struct {
+	Layer int
+	// Plan is nil if the key is deleted or its value is no legal plan.
+	Plan *plan.Layer
+	// Raw is the value as far as it can be read; nil if it cannot.
+	Raw *pb.LayerPlan
+	// Err says why there is no plan; nil for one and for a deleted key.
+	Err error
+
 	revision uint64
 }
 
-// Version is the plan's version, 0 for none.
-func (p *Plan) Version() uint64 {
-	if p == nil || !p.continues() {
-		return 0
+// At is a value as of a revision, for fakes of a store.
+func At(revision uint64, v Value) Value { v.revision = revision; return v }
+
+// State is what the bucket holds, by layer. It is not to be changed.
+type State map[int]Value
+
+// Layers are the legal plans.
+func (s State) Layers() map[int]*plan.Layer {
+	out := make(map[int]*plan.Layer, len(s))
+	for l, v := range s {
+		if v.Plan != nil {
+			out[l] = v.Plan
+		}
 	}
-	return p.Head.Version
+	return out
 }
 
-// continues says whether a next version can follow this head's. A head's
-// version grows by one while its revision, which the server counts, grows by
-// one for each layer, too: a larger version is a forgery.
-func (p *Plan) continues() bool { return p.Head.GetVersion() > 0 && p.Head.Version <= p.revision }
-
-// Read returns the newest plan, or nil if there is none. Beside ErrIllegal it
-// returns what is to be replaced.
-func (s *Store) Read(ctx context.Context) (*Plan, error) {
-	entry, err := s.kv.Get(ctx, HeadKey)
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return nil, nil
+// Kinds are those that values were written for.
+func (s State) Kinds() map[schemas.Kind]bool {
+	out := map[schemas.Kind]bool{}
+	for _, v := range s {
+		if v.Raw != nil {
+			out[schemas.KindOf(v.Raw)] = true
+		}
 	}
+	return out
+}
+
+// Read returns what the bucket holds. It is for one look; Follow is for more.
+func (s *Store) Read(ctx context.Context) (State, error) {
+	state := State{}
+	for _, l := range s.s.MoELayers {
+		entry, err := s.kv.Get(ctx, key(l))
+		if errors.Is(err, jetstream.ErrKeyNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading the plan of layer %d: %w", l, err)
+		}
+		state[l] = s.value(l, entry.Value(), entry.Revision())
+	}
+	return state, nil
+}
+
+func key(layer int) string { return strconv.Itoa(layer) }
+
+// value checks what lies at a layer's key. A layer's version grows by one while
+// its revision, which the server counts, grows by one or more: a larger version
+// is a forgery, and one that no other could follow.
+func (s *Store) value(layer int, body []byte, revision uint64) Value {
+	v := Value{Layer: layer, revision: revision}
+	lp := &pb.LayerPlan{}
+	if err := proto.Unmarshal(body, lp); err != nil {
+		v.Err = fmt.Errorf("%w at key %d: %w", ErrIllegal, layer, err)
+		return v
+	}
+	v.Raw = lp
+	switch l, err := s.s.Check(lp); {
+	case err != nil:
+		v.Err = fmt.Errorf("%w at key %d: %w", ErrIllegal, layer, err)
+	case int(lp.Layer) != layer:
+		v.Err = fmt.Errorf("%w at key %d: it is of layer %d", ErrIllegal, layer, lp.Layer)
+	case lp.Version == 0 || lp.Version > revision:
+		v.Err = fmt.Errorf("%w at key %d: revision %d has version %d", ErrIllegal, layer, revision, lp.Version)
+	default:
+		v.Plan = l
+	}
+	return v
+}
+
+// Writer is who writes, under a lease.
+type Writer struct {
+	Epoch uint64
+	// Holds asks whether the lease is this writer's still. It is called where a
+	// larger epoch than the writer's is found: a holder's is the largest that
+	// there is, so what has a larger one is a forgery then.
+	Holds func(context.Context) (bool, error)
+}
+
+// Write makes wanted layers the plan, those that old does not have already, and
+// returns what the bucket holds then, and which layers have changed. wanted has
+// layers, functions and reasons; it and old stay as they are. An error leaves the
+// layers before it written: each stands alone.
+func (s *Store) Write(ctx context.Context, old State, wanted []*pb.LayerPlan, by Writer) (now State, changed []int, err error) {
+	now = maps.Clone(old)
+	if now == nil {
+		now = State{}
+	}
+	for _, want := range wanted {
+		l := int(want.GetLayer())
+		if there := old[l].Plan; there != nil && plan.Same(there.LayerPlan, want) {
+			continue
+		}
+		if now[l], err = s.replace(ctx, old[l], want, by); err != nil {
+			now[l] = old[l]
+			return now, changed, fmt.Errorf("writing the plan of layer %d: %w", l, err)
+		}
+		changed = append(changed, l)
+	}
+	return now, changed, nil
+}
+
+func (s *Store) replace(ctx context.Context, old Value, want *pb.LayerPlan, by Writer) (Value, error) {
+	if err := by.check(ctx, old.Raw.GetWriterEpoch()); err != nil {
+		return old, err
+	}
+	version, err := s.after(ctx, old)
 	if err != nil {
-		return nil, fmt.Errorf("reading the plan's head: %w", err)
+		return old, err
 	}
-	p := &Plan{revision: entry.Revision()}
-	head := &pb.PlanHead{}
-	if err := proto.Unmarshal(entry.Value(), head); err != nil {
-		return p, fmt.Errorf("%w: decoding the head: %w", ErrIllegal, err)
+	kind := s.s.Kind
+	lp := &pb.LayerPlan{
+		Version: version, Layer: want.Layer, Functions: proto.CloneOf(want).Functions, WriterEpoch: by.Epoch, Reason: want.Reason,
+		ModelHash: kind.ModelHash, NumericClass: kind.NumericClass, Wire: kind.Wire,
 	}
-	p.Head = head
-	if err := s.checkHead(p); err != nil {
-		return p, err
+	checked, err := s.s.Check(lp)
+	if err != nil {
+		return old, err
 	}
-	if p.Layers, err = s.readLayers(ctx, head); err != nil {
-		return p, err
+	body, err := proto.Marshal(lp)
+	if err != nil {
+		return old, fmt.Errorf("encoding: %w", err)
 	}
-	if p.Table, err = plan.NewTable(head.Version, p.Layers, s.s.MoELayers, s.s.Experts); err != nil {
-		return p, fmt.Errorf("%w: %w", ErrIllegal, err)
-	}
-	return p, nil
+	revision, err := s.put(ctx, key(int(lp.Layer)), body, old.revision)
+	return Value{Layer: int(lp.Layer), Plan: checked, Raw: lp, revision: revision}, err
 }
 
-// checkHead is done before any loop follows the head's layers.
-func (s *Store) checkHead(p *Plan) error {
-	if !p.continues() {
-		return fmt.Errorf("%w: the head of revision %d has version %d", ErrIllegal, p.revision, p.Head.Version)
+// check fences off a writer that has lost its lease.
+func (w Writer) check(ctx context.Context, epoch uint64) error {
+	if epoch <= w.Epoch {
+		return nil
 	}
-	if there := schemas.KindOf(p.Head); there != s.s.Kind {
-		return fmt.Errorf("%w: plan %d is for %v; this replica is %v", ErrIllegal, p.Head.Version, there, s.s.Kind)
+	holds, err := w.Holds(ctx)
+	if err != nil {
+		return err
 	}
-	if n := len(p.Head.Layers); n != len(s.s.MoELayers) {
-		return fmt.Errorf("%w: plan %d has %d layers, the model %d with experts", ErrIllegal, p.Head.Version, n, len(s.s.MoELayers))
+	if !holds {
+		return fmt.Errorf("%w: its epoch is %d, this one's %d", ErrFenced, epoch, w.Epoch)
 	}
 	return nil
 }
 
-func (s *Store) readLayers(ctx context.Context, head *pb.PlanHead) (layers []*pb.LayerPlan, err error) {
-	for _, l := range head.Layers {
-		layer, err := s.readLayer(ctx, l, head)
-		if err != nil {
-			return nil, err
-		}
-		layers = append(layers, layer)
-	}
-	return layers, nil
-}
-
-func (s *Store) readLayer(ctx context.Context, layer uint32, head *pb.PlanHead) (*pb.LayerPlan, error) {
-	entry, err := s.kv.Get(ctx, layerKey(layer))
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return nil, fmt.Errorf("%w: layer %d is not there", ErrIllegal, layer)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the plan of layer %d: %w", layer, err)
-	}
-	lp := &pb.LayerPlan{}
-	if err := proto.Unmarshal(entry.Value(), lp); err != nil {
-		return nil, fmt.Errorf("%w: decoding layer %d: %w", ErrIllegal, layer, err)
-	}
-	if lp.Layer != layer || lp.Version != head.Version || lp.WriterEpoch != head.WriterEpoch {
-		return nil, fmt.Errorf("%w: the key of layer %d has layer %d of version %d of writer %d, the head version %d of %d: a new plan is being written",
-			ErrIllegal, layer, lp.Layer, lp.Version, lp.WriterEpoch, head.Version, head.WriterEpoch)
-	}
-	return lp, nil
-}
-
-func layerKey(layer uint32) string { return strconv.FormatUint(uint64(layer), 10) }
-
-// Write makes layers the plan in place of old, which Read returned; it sets
-// what the head says of version, kind and layers. ErrConflict says that the
-// head is another one by now. A writer that lost may have replaced layers by
-// then; the writer's epoch lets readers see that, and the next plan mends it.
-func (s *Store) Write(ctx context.Context, head *pb.PlanHead, layers []*pb.LayerPlan, old *Plan) (err error) {
-	if head.Version, err = s.after(ctx, old); err != nil {
-		return err
-	}
-	head.ModelHash, head.NumericClass, head.Wire = s.s.Kind.ModelHash, s.s.Kind.NumericClass, s.s.Kind.Wire
-	head.Layers = head.Layers[:0]
-	for _, l := range layers {
-		l.Version, l.WriterEpoch = head.Version, head.WriterEpoch
-		head.Layers = append(head.Layers, l.Layer)
-		body, err := proto.Marshal(l)
-		if err != nil {
-			return fmt.Errorf("encoding the plan of layer %d: %w", l.Layer, err)
-		}
-		if _, err := s.kv.Put(ctx, layerKey(l.Layer), body); err != nil {
-			return fmt.Errorf("writing the plan of layer %d: %w", l.Layer, err)
-		}
-	}
-	return s.writeHead(ctx, head, old)
-}
-
-// after is the next version. Where none can be continued it is the bucket's
-// next revision: no head had a larger version than its own revision, so this
-// one is larger than each that was ever legal.
-func (s *Store) after(ctx context.Context, old *Plan) (uint64, error) {
-	if v := old.Version(); v > 0 {
-		return v + 1, nil
+// after is the next version. Behind what is no plan it is the bucket's next
+// revision: no version was larger than its own revision, so this one is larger
+// than each that was ever legal.
+func (s *Store) after(ctx context.Context, old Value) (uint64, error) {
+	if old.Plan != nil {
+		return old.Plan.Version + 1, nil
 	}
 	b, err := bus.AsBucket(s.kv)
 	if err != nil {
@@ -183,98 +215,15 @@ func (s *Store) after(ctx context.Context, old *Plan) (uint64, error) {
 	return last + 1, err
 }
 
-func (s *Store) writeHead(ctx context.Context, head *pb.PlanHead, old *Plan) error {
-	body, err := proto.Marshal(head)
-	if err != nil {
-		return fmt.Errorf("encoding the plan's head: %w", err)
-	}
-	if old == nil {
-		_, err = s.kv.Create(ctx, HeadKey, body) // also behind a deletion
+// put writes a key that has a revision; 0 is one that is not there, or deleted.
+func (s *Store) put(ctx context.Context, key string, body []byte, revision uint64) (now uint64, err error) {
+	if revision == 0 {
+		now, err = s.kv.Create(ctx, key, body)
 	} else {
-		_, err = s.kv.Update(ctx, HeadKey, body, old.revision)
+		now, err = s.kv.Update(ctx, key, body, revision)
 	}
 	if errors.Is(err, jetstream.ErrKeyExists) {
-		return ErrConflict
+		return 0, ErrConflict
 	}
-	if err != nil {
-		return fmt.Errorf("writing the plan's head: %w", err)
-	}
-	return nil
-}
-
-// Follow calls got with every new plan until ctx ends, beginning with the one
-// that is there. It begins again when the watch breaks, and waits while there
-// is no legal plan.
-func (s *Store) Follow(ctx context.Context, log *slog.Logger, got func(*Plan)) {
-	f := follower{Store: s, got: got, log: log}
-	for ctx.Err() == nil {
-		if err := f.watch(ctx); err != nil && ctx.Err() == nil {
-			f.say(err)
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(retryEvery):
-		}
-	}
-}
-
-// retryEvery is the pause before a broken watch begins again, and before a
-// plan that was being replaced is read again.
-const retryEvery = 300 * time.Millisecond
-
-type follower struct {
-	*Store
-	got  func(*Plan)
-	last uint64
-	log  *slog.Logger
-	said string // the error that was logged last
-}
-
-// say logs an error when it is another one than before.
-func (f *follower) say(err error) {
-	if err.Error() != f.said {
-		f.said = err.Error()
-		f.log.Warn("no plan to follow; trying again", "error", err)
-	}
-}
-
-func (f *follower) watch(ctx context.Context) error {
-	watcher, err := f.kv.Watch(ctx, HeadKey)
-	if err != nil {
-		return fmt.Errorf("watching the plan: %w", err)
-	}
-	defer func() { _ = watcher.Stop() }()
-	// A watch does not tell when its server lost it, so the head is read from
-	// time to time as well.
-	again := time.NewTicker(5 * time.Second)
-	defer again.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case _, open := <-watcher.Updates():
-			if !open {
-				return errors.New("watching the plan: the server ended the watch")
-			}
-		case <-again.C:
-		}
-		if err := f.take(ctx); err != nil {
-			return err
-		}
-	}
-}
-
-func (f *follower) take(ctx context.Context) error {
-	p, err := f.Read(ctx)
-	switch {
-	case errors.Is(err, ErrIllegal):
-		f.say(err) // what mends it is a new head
-		return nil
-	case err != nil:
-		return err
-	case p.Version() > f.last:
-		f.last, f.said = p.Version(), ""
-		f.got(p)
-	}
-	return nil
+	return now, err
 }

@@ -3,9 +3,10 @@ package planstore
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"math"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit/testserver"
 	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -31,177 +33,231 @@ func bucket(t *testing.T) jetstream.KeyValue {
 	return kv
 }
 
-var settings = Settings{Kind: schemas.Kind{ModelHash: 7, NumericClass: "k", Wire: "bf16"}, MoELayers: []int{1, 3}, Experts: 1}
+var kind = schemas.Kind{ModelHash: 7, NumericClass: "k", Wire: "bf16"}
 
-func store(t *testing.T) *Store { return New(bucket(t), settings) }
+// rig is a store and what it counts.
+type rig struct {
+	*Store
+	t       *testing.T
+	illegal atomic.Int64
+}
+
+func store(t *testing.T) *rig {
+	r := &rig{t: t}
+	r.Store = New(bucket(t), Settings{
+		Rules:   plan.Rules{Kind: kind, MoELayers: []int{1, 3}, Experts: 1},
+		Illegal: func(error) { r.illegal.Add(1) },
+	})
+	return r
+}
 
 // layers is a plan whose functions all run on one host.
 func layers(host string) (out []*pb.LayerPlan) {
-	for _, l := range []uint32{1, 3} {
-		f := &pb.Function{Id: plan.FunctionID(int(l), []uint32{0}), Experts: []uint32{0}, Hosts: []string{host}}
-		out = append(out, &pb.LayerPlan{Layer: l, Functions: []*pb.Function{f}})
+	for _, l := range []int{1, 3} {
+		out = append(out, &pb.LayerPlan{Layer: uint32(l), Functions: []*pb.Function{plan.Function(l, []uint32{0}, host)}, Reason: "test"})
 	}
 	return out
 }
 
-func head(epoch uint64) *pb.PlanHead {
-	return &pb.PlanHead{Model: "demo", WriterEpoch: epoch, Reason: "test"}
-}
-
-func (s *Store) write(t *testing.T, h *pb.PlanHead, ls []*pb.LayerPlan, old *Plan) *Plan {
-	t.Helper()
-	if err := s.Write(t.Context(), h, ls, old); err != nil {
-		t.Fatal(err)
-	}
-	p, err := s.Read(t.Context())
+func (r *rig) read() State {
+	r.t.Helper()
+	s, err := r.Read(r.t.Context())
 	if err != nil {
-		t.Fatal(err)
+		r.t.Fatal(err)
 	}
-	return p
+	return s
 }
 
-func host(p *Plan) string { return p.Layers[0].Functions[0].Hosts[0] }
-
-func TestNoPlan(t *testing.T) {
-	p, err := store(t).Read(t.Context())
-	if p != nil || err != nil || p.Version() != 0 {
-		t.Errorf("%v of version %d, %v", p, p.Version(), err)
+func (r *rig) write(old State, epoch uint64, wanted ...*pb.LayerPlan) State {
+	r.t.Helper()
+	now, _, err := r.Write(r.t.Context(), old, wanted, Writer{Epoch: epoch})
+	if err != nil {
+		r.t.Fatal(err)
 	}
+	return now
 }
 
-func TestWriteAndRead(t *testing.T) {
-	s := store(t)
-	p := s.write(t, head(5), layers("a"), nil)
-	if p.Version() != 1 || len(p.Layers) != 2 || p.Layers[1].Layer != 3 || host(p) != "a" || p.Head.Reason != "test" || p.Table.Version != 1 {
-		t.Errorf("%v %v", p.Head, p.Layers)
-	}
-	if p = s.write(t, head(5), layers("b"), p); p.Version() != 2 || host(p) != "b" || schemas.KindOf(p.Head) != settings.Kind {
-		t.Errorf("%v %v", p.Head, p.Layers)
-	}
-}
+func host(v Value) string { return v.Plan.Functions[0].Placements[0].Host }
 
-func TestConflict(t *testing.T) {
-	s := store(t)
-	p := s.write(t, head(1), layers("a"), nil)
-	older, newer := *p, *p
-	older.revision--
-	newer.revision += 7
-	for name, old := range map[string]*Plan{"none expected": nil, "older": &older, "newer": &newer} {
-		if err := s.Write(t.Context(), head(2), layers("b"), old); !errors.Is(err, ErrConflict) {
-			t.Errorf("%s: %v, want ErrConflict", name, err)
+// Only layers that change are written, each with its next version, and nothing
+// that was given is changed.
+func TestWriteWhatChanges(t *testing.T) {
+	r := store(t)
+	first := r.write(nil, 5, layers("a")...)
+	wanted := layers("a")
+	wanted[1] = layers("b")[1]
+	given := proto.CloneOf(wanted[1])
+	now, changed, err := r.Write(t.Context(), first, wanted, Writer{Epoch: 5})
+	if err != nil || len(changed) != 1 || changed[0] != 3 || !proto.Equal(wanted[1], given) || host(first[3]) != "a" {
+		t.Fatalf("changed %v, %v; given %v", changed, err, wanted[1])
+	}
+	for _, s := range []State{now, r.read()} {
+		if s[1].Plan.Version != first[1].Plan.Version || s[3].Plan.Version != first[3].Plan.Version+1 || host(s[3]) != "b" ||
+			s[3].Plan.WriterEpoch != 5 || s[3].Plan.Reason != "test" || schemas.KindOf(s[3].Plan) != kind {
+			t.Errorf("%v, %v", s[1].Plan, s[3].Plan)
 		}
 	}
 }
 
-// A writer that lost its lease meanwhile has overwritten a layer: nobody takes
-// the mixture for a plan, and the next plan mends it.
-func TestStaleWriter(t *testing.T) {
-	s := store(t)
-	old := s.write(t, head(1), layers("a"), nil)
-	s.write(t, head(2), layers("b"), old)
-	if err := s.Write(t.Context(), head(1), layers("c")[:1], old); !errors.Is(err, ErrConflict) {
-		t.Fatalf("%v, want ErrConflict", err)
+// A writer that knows an older state, or has an older lease, changes nothing.
+func TestFenced(t *testing.T) {
+	r := store(t)
+	old := r.write(nil, 2, layers("a")...)
+	r.write(old, 3, layers("b")...)
+	for _, stale := range []State{old, nil} {
+		if _, _, err := r.Write(t.Context(), stale, layers("c"), Writer{Epoch: 4}); !errors.Is(err, ErrConflict) {
+			t.Errorf("%v, want ErrConflict", err)
+		}
 	}
-	p, err := s.Read(t.Context())
-	if !errors.Is(err, ErrIllegal) || p.Version() != 2 {
-		t.Fatalf("%v, %v; want the head and an error", p, err)
+	holds := false
+	by := Writer{Epoch: 2, Holds: func(context.Context) (bool, error) { return holds, nil }}
+	if _, _, err := r.Write(t.Context(), r.read(), layers("c"), by); !errors.Is(err, ErrFenced) || host(r.read()[1]) != "b" {
+		t.Errorf("%v, want ErrFenced", err)
 	}
-	if p = s.write(t, head(2), layers("b"), p); p.Version() != 3 || host(p) != "b" {
-		t.Errorf("%v %v", p.Head, p.Layers)
+	holds = true // then the larger epoch is a forgery
+	if _, _, err := r.Write(t.Context(), r.read(), layers("c"), by); err != nil || host(r.read()[1]) != "c" {
+		t.Error(err)
 	}
 }
 
-// Whatever is in the place of a plan is no plan, and replaced by one whose
-// version is larger than each before.
+// What is not legal is not written.
+func TestWriteIllegal(t *testing.T) {
+	r := store(t)
+	wanted := layers("a")
+	wanted[0].Functions = nil
+	if _, _, err := r.Write(t.Context(), nil, wanted, Writer{}); err == nil || len(r.read()) != 0 {
+		t.Errorf("%v; %v", err, r.read())
+	}
+}
+
+// Whatever is in the place of a plan is no plan, is counted, leaves the plan before
+// it in use, and is replaced by one with a version that is larger than each before.
 func TestIllegal(t *testing.T) {
-	forged := func(change func(*pb.PlanHead)) func(*testing.T, jetstream.KeyValue) {
-		return func(t *testing.T, kv jetstream.KeyValue) {
-			h := head(1)
-			h.Version, h.ModelHash, h.NumericClass, h.Wire, h.Layers = 2, 7, "k", "bf16", []uint32{1, 3}
-			change(h)
-			for _, l := range layers("evil") {
-				l.Version, l.WriterEpoch = h.Version, h.WriterEpoch
-				put(t, kv, layerKey(l.Layer), l)
-			}
-			put(t, kv, HeadKey, h)
+	forged := func(change func(*pb.LayerPlan)) func(State) []byte {
+		return func(s State) []byte {
+			lp := proto.CloneOf(s[1].Plan.LayerPlan)
+			lp.Version++
+			change(lp)
+			return encode(t, lp)
 		}
 	}
 	for _, tc := range []struct {
-		name  string
-		spoil func(*testing.T, jetstream.KeyValue)
-		says  string
+		name string
+		body func(State) []byte
+		says string
 	}{
-		{"newer layer", func(t *testing.T, kv jetstream.KeyValue) {
-			put(t, kv, "1", &pb.LayerPlan{Layer: 1, Version: 2, WriterEpoch: 1})
-		}, "layer 1 of version 2"},
-		{"no layer", func(t *testing.T, kv jetstream.KeyValue) { erase(t, kv, "1") }, "layer 1 is not there"},
-		{"unreadable layer", func(t *testing.T, kv jetstream.KeyValue) { putBytes(t, kv, "3", "\xff") }, "decoding layer 3"},
-		{"unreadable head", func(t *testing.T, kv jetstream.KeyValue) { putBytes(t, kv, HeadKey, "\xff") }, "decoding the head"},
-		{"empty head", func(t *testing.T, kv jetstream.KeyValue) { putBytes(t, kv, HeadKey, "") }, "version 0"},
-		{"deleted head", func(t *testing.T, kv jetstream.KeyValue) { erase(t, kv, HeadKey) }, ""},
-		{"last version", forged(func(h *pb.PlanHead) { h.Version = math.MaxUint64 }), "version 18446744073709551615"},
-		{"version of the future", forged(func(h *pb.PlanHead) { h.Version = 1000 }), "version 1000"},
-		{"another model", forged(func(h *pb.PlanHead) { h.ModelHash++ }), "model 0000000000000008"},
-		{"another class", forged(func(h *pb.PlanHead) { h.NumericClass = "x" }), "kernels x"},
-		{"another wire", forged(func(h *pb.PlanHead) { h.Wire = "f32" }), "wire f32"},
-		{"more layers", forged(func(h *pb.PlanHead) { h.Layers = make([]uint32, 60) }), "60 layers"},
-		{"a layer twice", forged(func(h *pb.PlanHead) { h.Layers = []uint32{1, 1} }), "there twice"},
-		{"a layer without experts", forged(func(h *pb.PlanHead) { h.Layers = []uint32{1, 2} }), "layer 2 is not there"},
-		{"unnamed function", func(t *testing.T, kv jetstream.KeyValue) {
-			l := layers("evil")[0]
-			l.Version, l.WriterEpoch, l.Functions[0].Id = 1, 1, "a.b"
-			put(t, kv, "1", l)
-		}, `function "a.b"`},
+		{"unreadable", func(State) []byte { return []byte("\xff") }, "cannot parse"},
+		{"last version", forged(func(l *pb.LayerPlan) { l.Version = math.MaxUint64 }), "version 18446744073709551615"},
+		{"version of the future", forged(func(l *pb.LayerPlan) { l.Version = 1000 }), "version 1000"},
+		{"no version", forged(func(l *pb.LayerPlan) { l.Version = 0 }), "version 0"},
+		{"another model", forged(func(l *pb.LayerPlan) { l.ModelHash++ }), "model 0000000000000008"},
+		{"another layer", forged(func(l *pb.LayerPlan) { l.Layer, l.Functions = 3, layers("a")[1].Functions }), "it is of layer 3"},
+		{"missing expert", forged(func(l *pb.LayerPlan) { l.Functions = nil }), "expert 0 is in no function"},
+		{"unnamed function", forged(func(l *pb.LayerPlan) { l.Functions[0].Id = "a.b" }), `function "a.b"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s := store(t)
-			good := s.write(t, head(1), layers("a"), nil)
-			tc.spoil(t, s.kv)
-			bad, err := s.Read(t.Context())
-			if tc.says == "" && (bad != nil || err != nil) {
-				t.Errorf("%v, %v; want none", bad, err)
+			r := store(t)
+			good := r.write(nil, 1, layers("a")...)
+			seen := r.follow(t)
+			next(t, seen, func(v Value) bool { return v.Layer == 3 && v.Plan != nil })
+			if _, err := r.kv.Put(t.Context(), "1", tc.body(good)); err != nil {
+				t.Fatal(err)
 			}
-			if tc.says != "" && (!errors.Is(err, ErrIllegal) || bad == nil || bad.Table != nil || !strings.Contains(err.Error(), tc.says)) {
-				t.Errorf("%v, %v; want ErrIllegal with %q", bad, err, tc.says)
+			v := next(t, seen, func(v Value) bool { return v.Layer == 1 && v.Plan == nil })
+			if !errors.Is(v.Err, ErrIllegal) || !strings.Contains(v.Err.Error(), tc.says) || r.illegal.Load() != 1 {
+				t.Errorf("%v, counted %d; want %q", v.Err, r.illegal.Load(), tc.says)
 			}
-			p := s.write(t, head(2), layers("b"), bad)
-			if p.Version() <= good.Version() || p.Version() > p.revision || host(p) != "b" {
-				t.Errorf("version %d of revision %d", p.Version(), p.revision)
+			now := r.write(r.read(), 2, layers("a")...)
+			if p := now[1].Plan; p.Version <= good[1].Plan.Version || p.Version > now[1].revision || now[3].Plan.Version != good[3].Plan.Version {
+				t.Errorf("version %d of revision %d", p.Version, now[1].revision)
 			}
+			next(t, seen, func(v Value) bool { return v.Layer == 1 && v.Plan != nil && v.Plan.Version == now[1].Plan.Version })
 		})
 	}
 }
 
-// The largest version that can be forged is one that others can follow.
-func TestForgedVersionIsFollowed(t *testing.T) {
-	s := store(t)
-	p := s.write(t, head(1), layers("a"), nil)
-	for range 3 {
-		next := p.revision + uint64(len(settings.MoELayers)) + 1
-		h := proto.CloneOf(p.Head)
-		h.Version = next
-		for _, l := range layers("evil") {
-			l.Version, l.WriterEpoch = next, h.WriterEpoch
-			put(t, s.kv, layerKey(l.Layer), l)
-		}
-		put(t, s.kv, HeadKey, h)
-		forged, err := s.Read(t.Context())
-		if err != nil || forged.Version() != next {
-			t.Fatalf("%v, %v; want version %d", forged, err, next)
-		}
-		if p = s.write(t, head(2), layers("b"), forged); p.Version() != next+1 {
-			t.Errorf("version %d after %d", p.Version(), next)
-		}
-	}
-}
-
-func put(t *testing.T, kv jetstream.KeyValue, key string, m proto.Message) {
+func encode(t *testing.T, m proto.Message) []byte {
 	t.Helper()
 	body, err := proto.Marshal(m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	putBytes(t, kv, key, string(body))
+	return body
+}
+
+// follow sends what Follow gives; it ends with the test.
+func (r *rig) follow(t *testing.T) <-chan Value {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	values, done := make(chan Value, 64), make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := r.Follow(ctx, func(v Value) { values <- v }); err != nil {
+			t.Error(err)
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	return values
+}
+
+// next waits for a value.
+func next(t *testing.T, values <-chan Value, want func(Value) bool) Value {
+	t.Helper()
+	limit := time.After(20 * time.Second)
+	for {
+		select {
+		case v := <-values:
+			if want(v) {
+				return v
+			}
+		case <-limit:
+			t.Fatal("what was waited for did not come")
+		}
+	}
+}
+
+// A version that goes back is refused while the bucket is the same.
+func TestVersionBack(t *testing.T) {
+	r := store(t)
+	first := r.write(nil, 1, layers("a")...)
+	r.write(first, 1, layers("b")...)
+	seen := r.follow(t)
+	next(t, seen, func(v Value) bool { return v.Layer == 3 })
+	if _, err := r.kv.Put(t.Context(), "1", encode(t, first[1].Plan)); err != nil {
+		t.Fatal(err)
+	}
+	if v := next(t, seen, func(v Value) bool { return v.Layer == 1 }); !errors.Is(v.Err, ErrIllegal) || !strings.Contains(v.Err.Error(), "its version went from") {
+		t.Errorf("%v", v.Err)
+	}
+}
+
+// A follower goes on in a bucket that was made anew, and a deleted key is news.
+func TestFollowAnew(t *testing.T) {
+	r := store(t)
+	r.write(nil, 1, layers("a")...)
+	seen := r.follow(t)
+	next(t, seen, func(v Value) bool { return v.Layer == 3 })
+	if err := r.kv.Delete(t.Context(), strconv.Itoa(3)); err != nil {
+		t.Fatal(err)
+	}
+	next(t, seen, func(v Value) bool { return v.Layer == 3 && v.Plan == nil && v.Err == nil })
+	b, err := bus.AsBucket(r.kv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Conn().JetStream().DeleteKeyValue(t.Context(), "plans"); err != nil {
+		t.Fatal(err)
+	}
+	if r.kv, err = b.Conn().EnsureBucket(t.Context(), 1, "plans", 0); err != nil {
+		t.Fatal(err)
+	}
+	r.write(nil, 2, layers("c")...)
+	next(t, seen, func(v Value) bool { return v.Plan != nil && host(v) == "c" })
+}
+
+func put(t *testing.T, kv jetstream.KeyValue, key string, m proto.Message) {
+	t.Helper()
+	putBytes(t, kv, key, string(encode(t, m)))
 }
 
 func putBytes(t *testing.T, kv jetstream.KeyValue, key, body string) {
@@ -216,92 +272,4 @@ func erase(t *testing.T, kv jetstream.KeyValue, key string) {
 	if err := kv.Delete(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// follow sends what Follow gives; it ends with the test.
-func follow(t *testing.T, s *Store) <-chan *Plan {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	plans, done := make(chan *Plan, 16), make(chan struct{})
-	go func() {
-		defer close(done)
-		s.Follow(ctx, slog.New(slog.DiscardHandler), func(p *Plan) { plans <- p })
-	}()
-	t.Cleanup(func() { cancel(); <-done })
-	return plans
-}
-
-// next is the next plan that a follower got.
-func next(t *testing.T, plans <-chan *Plan) *Plan {
-	t.Helper()
-	select {
-	case p := <-plans:
-		return p
-	case <-time.After(30 * time.Second):
-		t.Fatal("no plan came")
-		return nil
-	}
-}
-
-// A follower gets the plan that is there and each newer one, whole, and none twice.
-func TestFollow(t *testing.T) {
-	s := store(t)
-	p := s.write(t, head(1), layers("a"), nil)
-	plans := follow(t, s)
-	if got := next(t, plans); got.Version() != 1 {
-		t.Errorf("version %d", got.Version())
-	}
-	p = s.write(t, head(1), layers("b"), p)
-	if got := next(t, plans); got.Version() != 2 || host(got) != "b" {
-		t.Errorf("%v", got.Layers)
-	}
-	// One that is not newer is passed over.
-	put(t, s.kv, HeadKey, p.Head)
-	again, err := s.Read(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.write(t, head(1), layers("d"), again)
-	if got := next(t, plans); got.Version() != 3 || host(got) != "d" {
-		t.Errorf("version %d, %v", got.Version(), got.Layers)
-	}
-}
-
-// A follower that begins before there is a legal plan waits for one.
-func TestFollowMends(t *testing.T) {
-	s := store(t)
-	putBytes(t, s.kv, HeadKey, "\xff")
-	plans := follow(t, s)
-	bad, err := s.Read(t.Context())
-	if !errors.Is(err, ErrIllegal) {
-		t.Fatal(err)
-	}
-	p := s.write(t, head(1), layers("a"), bad)
-	erase(t, s.kv, "1")
-	p = s.write(t, head(1), layers("b"), p)
-	for next(t, plans).Version() != p.Version() {
-	}
-	erase(t, s.kv, HeadKey)
-	p = s.write(t, head(1), layers("c"), nil)
-	for next(t, plans).Version() != p.Version() {
-	}
-}
-
-// A head from outside that is believed can be continued and has the model's layers.
-func FuzzHead(f *testing.F) {
-	body, err := proto.Marshal(&pb.PlanHead{Version: 1, ModelHash: 7, NumericClass: "k", Wire: "bf16", Layers: []uint32{1, 3}})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(body)
-	f.Fuzz(func(t *testing.T, body []byte) {
-		h := &pb.PlanHead{}
-		if proto.Unmarshal(body, h) != nil {
-			return
-		}
-		p := &Plan{Head: h, revision: 10}
-		if err := New(nil, settings).checkHead(p); err == nil && (p.Version() == 0 || p.Version() > 10 || len(h.Layers) != 2) {
-			t.Errorf("%v is legal", h)
-		}
-	})
 }

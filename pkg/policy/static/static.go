@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 
@@ -25,14 +24,14 @@ func Plan(k plan.Known) (*plan.Decision, error) {
 	if len(room.places) == 0 {
 		return nil, fmt.Errorf("%w: none of %d hosts holds an expert of %d bytes", ErrNoRoom, len(k.Hosts), k.Model.ExpertBytes)
 	}
-	d := &plan.Decision{Reason: fmt.Sprintf("static: round robin over %d hosts, grouping %s, replicas %d",
-		len(room.places), k.Settings.Grouping, k.Settings.Replicas)}
+	d, reason := &plan.Decision{}, fmt.Sprintf("static: round robin over %d hosts, grouping %s, replicas %d",
+		len(room.places), k.Settings.Grouping, k.Settings.Replicas)
 	for _, l := range k.Model.MoELayers {
 		fs, err := layer(k, l, room)
 		if err != nil {
 			return nil, err
 		}
-		d.Layers = append(d.Layers, &pb.LayerPlan{Layer: uint32(l), Functions: fs})
+		d.Layers = append(d.Layers, &pb.LayerPlan{Layer: uint32(l), Functions: fs, Reason: reason})
 	}
 	return d, nil
 }
@@ -40,7 +39,7 @@ func Plan(k plan.Known) (*plan.Decision, error) {
 // layer places each expert on as many hosts as it is to have replicas, and
 // groups experts with the same hosts.
 func layer(k plan.Known, l int, room *room) ([]*pb.Function, error) {
-	groups := map[string]*pb.Function{}
+	groups := map[string]*group{}
 	for e := range k.Model.Experts {
 		on := room.take(e, k.Settings.Replicas)
 		if len(on) == 0 {
@@ -50,22 +49,27 @@ func layer(k plan.Known, l int, room *room) ([]*pb.Function, error) {
 		if k.Settings.Grouping == plan.ByExpert {
 			key = fmt.Sprint(e)
 		}
-		f := groups[key]
-		if f == nil {
-			f = &pb.Function{Hosts: on}
-			groups[key] = f
+		g := groups[key]
+		if g == nil {
+			g = &group{on: on}
+			groups[key] = g
 		}
-		f.Experts = append(f.Experts, uint32(e))
+		g.experts = append(g.experts, uint32(e))
 	}
-	return named(l, groups), nil
+	return functions(l, groups), nil
 }
 
-func named(layer int, groups map[string]*pb.Function) []*pb.Function {
-	fs := slices.Collect(maps.Values(groups))
-	slices.SortFunc(fs, func(a, b *pb.Function) int { return cmp.Compare(a.Experts[0], b.Experts[0]) })
-	for _, f := range fs {
-		f.Id = plan.FunctionID(layer, f.Experts)
+// group is a function to be.
+type group struct {
+	experts []uint32
+	on      []string
+}
+
+func functions(layer int, groups map[string]*group) (fs []*pb.Function) {
+	for _, g := range groups {
+		fs = append(fs, plan.Function(layer, g.experts, g.on...))
 	}
+	slices.SortFunc(fs, func(a, b *pb.Function) int { return cmp.Compare(a.Experts[0], b.Experts[0]) })
 	return fs
 }
 
@@ -88,15 +92,15 @@ func newRoom(k plan.Known) *room {
 	r := &room{bytes: max(1, k.Model.ExpertBytes), spare: -len(k.Model.MoELayers) * k.Model.Experts}
 	hosts := slices.SortedFunc(slices.Values(k.Hosts), func(a, b plan.Host) int { return cmp.Compare(a.ID, b.ID) })
 	for _, h := range hosts {
-		budget, some := h.Room(r.bytes)
-		if !some {
+		bounded := h.Budget > 0
+		if bounded && h.Budget < r.bytes {
 			continue
 		}
-		r.places = append(r.places, place{id: h.ID, bounded: budget > 0, left: budget})
-		if budget == 0 {
+		r.places = append(r.places, place{id: h.ID, bounded: bounded, left: h.Budget})
+		if !bounded {
 			r.spare = math.MaxInt / 2
 		}
-		r.spare += int(min(budget/r.bytes, math.MaxInt32))
+		r.spare += int(min(h.Budget/r.bytes, math.MaxInt32))
 	}
 	return r
 }

@@ -26,11 +26,7 @@ func draw(t *rapid.T) plan.Known {
 		},
 	}
 	for i := range rapid.IntRange(1, 6).Draw(t, "hosts") {
-		h := plan.Host{ID: fmt.Sprintf("host-%d", i), Budget: rapid.Uint64Range(0, 40_000).Draw(t, "budget")}
-		if rapid.IntRange(0, 3).Draw(t, "refused") == 0 {
-			h.Refused = &pb.Refusal{Experts: 10, NeedBytes: 100, RoomBytes: rapid.Uint64Range(0, 110).Draw(t, "room")}
-		}
-		k.Hosts = append(k.Hosts, h)
+		k.Hosts = append(k.Hosts, plan.Host{ID: fmt.Sprintf("host-%d", i), Budget: rapid.Uint64Range(0, 40_000).Draw(t, "budget")})
 	}
 	return k
 }
@@ -47,13 +43,20 @@ func some(ids ...string) (hosts []plan.Host) {
 func fits(k plan.Known) bool {
 	slots := 0
 	for _, h := range k.Hosts {
-		room, some := h.Room(k.Model.ExpertBytes)
-		if some && room == 0 {
+		if h.Budget == 0 {
 			return true
 		}
-		slots += int(room / k.Model.ExpertBytes)
+		slots += int(h.Budget / k.Model.ExpertBytes)
 	}
 	return slots >= k.Model.Experts*len(k.Model.MoELayers)
+}
+
+// on are the hosts that are to have a function warm.
+func on(f *pb.Function) (hosts []string) {
+	for _, p := range f.Placements {
+		hosts = append(hosts, p.Host)
+	}
+	return hosts
 }
 
 // held is how many experts each host has to hold.
@@ -61,7 +64,7 @@ func held(layers []*pb.LayerPlan) map[string]int {
 	n := map[string]int{}
 	for _, l := range layers {
 		for _, f := range l.Functions {
-			for _, h := range f.Hosts {
+			for _, h := range on(f) {
 				n[h] += len(f.Experts)
 			}
 		}
@@ -84,8 +87,10 @@ func TestPlan(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := plan.NewTable(1, d.Layers, k.Model.MoELayers, k.Model.Experts); err != nil {
-			t.Fatal(err)
+		for _, l := range d.Layers {
+			if _, err := (plan.Rules{MoELayers: k.Model.MoELayers, Experts: k.Model.Experts}).Check(l); err != nil {
+				t.Fatal(err)
+			}
 		}
 		checkRoom(t, k, held(d.Layers))
 		checkFunctions(t, k, d.Layers)
@@ -94,10 +99,8 @@ func TestPlan(t *testing.T) {
 
 func checkRoom(t *rapid.T, k plan.Known, counts map[string]int) {
 	for _, h := range k.Hosts {
-		room, some := h.Room(k.Model.ExpertBytes)
-		n := uint64(counts[h.ID])
-		if !some && n > 0 || room > 0 && n*k.Model.ExpertBytes > room {
-			t.Fatalf("%s holds %d experts of %d bytes in %d bytes", h.ID, n, k.Model.ExpertBytes, room)
+		if n := uint64(counts[h.ID]); h.Budget > 0 && n*k.Model.ExpertBytes > h.Budget {
+			t.Fatalf("%s holds %d experts of %d bytes in %d bytes", h.ID, n, k.Model.ExpertBytes, h.Budget)
 		}
 	}
 }
@@ -108,13 +111,13 @@ func checkFunctions(t *rapid.T, k plan.Known, layers []*pb.LayerPlan) {
 			t.Fatalf("layer %d is at place %d", l.Layer, i)
 		}
 		for _, f := range l.Functions {
-			if f.Id != plan.FunctionID(int(l.Layer), f.Experts) {
+			if f.Id != plan.FunctionID(int(l.Layer), f.Experts, plan.Routed) {
 				t.Fatalf("function %s of experts %v has another id", f.Id, f.Experts)
 			}
-			if !slices.IsSorted(f.Hosts) || len(slices.Compact(slices.Clone(f.Hosts))) != len(f.Hosts) {
-				t.Fatalf("hosts %v", f.Hosts)
+			if !slices.IsSorted(on(f)) || len(slices.Compact(on(f))) != len(f.Placements) {
+				t.Fatalf("hosts %v", on(f))
 			}
-			if n := len(f.Hosts); n < 1 || n > max(1, k.Settings.Replicas) || n > len(k.Hosts) {
+			if n := len(f.Placements); n < 1 || n > max(1, k.Settings.Replicas) || n > len(k.Hosts) {
 				t.Fatalf("%d replicas asked of %d hosts, got %d", k.Settings.Replicas, len(k.Hosts), n)
 			}
 			if k.Settings.Grouping == plan.ByExpert && len(f.Experts) != 1 {
@@ -147,7 +150,7 @@ func TestGroupedByHost(t *testing.T) {
 	k.Settings.Replicas, k.Hosts = 2, some("a", "b", "a b", "b a")
 	seen := map[string]bool{}
 	for _, f := range mustPlan(t, k)[0].Functions {
-		key := fmt.Sprintf("%q", f.Hosts)
+		key := fmt.Sprintf("%q", on(f))
 		if seen[key] {
 			t.Errorf("two functions on %s", key)
 		}
@@ -173,7 +176,7 @@ func TestSameHostsSamePlan(t *testing.T) {
 		a, errA := Plan(k)
 		k.Hosts = rapid.Permutation(k.Hosts).Draw(t, "order")
 		b, errB := Plan(k)
-		if (errA == nil) != (errB == nil) || errA == nil && !plan.Same(a.Layers, b.Layers) {
+		if (errA == nil) != (errB == nil) || errA == nil && !slices.EqualFunc(a.Layers, b.Layers, plan.Same) {
 			t.Fatalf("%v, %v; %v, %v", a, errA, b, errB)
 		}
 	})
@@ -196,7 +199,7 @@ func TestAnotherHostChangesThePlan(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if plan.Same(a.Layers, b.Layers) {
+		if slices.EqualFunc(a.Layers, b.Layers, plan.Same) {
 			t.Fatalf("%v", a)
 		}
 	})

@@ -6,9 +6,9 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -18,7 +18,9 @@ import (
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -65,6 +67,9 @@ type Deployment struct {
 	Members jetstream.KeyValue
 	Plans   *planstore.Store
 	Leases  jetstream.KeyValue
+	// Functions has what hosts and gates say of functions; see FunctionRules.
+	Functions jetstream.KeyValue
+	noise     noise
 
 	Telemetry *telemetry.Telemetry
 	Logger    *slog.Logger
@@ -128,14 +133,39 @@ func (d *Deployment) create(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	d.Plans = planstore.New(plans, planstore.Settings{Kind: d.Kind(), MoELayers: d.MoELayers(), Experts: d.Model.Spec.Experts})
+	d.Plans = planstore.New(plans, planstore.Settings{
+		Rules:   plan.Rules{Kind: d.Kind(), MoELayers: d.MoELayers(), Experts: d.Model.Spec.Experts},
+		Illegal: d.disbelieve,
+	})
+	if d.Functions, err = d.bucket(ctx, "functions"); err != nil {
+		return err
+	}
 	d.Leases, err = d.bucket(ctx, "leases")
 	return err
 }
 
+// FunctionRules says what a legal record in Functions is.
+func (d *Deployment) FunctionRules() functions.Settings {
+	return functions.Settings{MoELayers: d.MoELayers(), Experts: d.Model.Spec.Experts, Illegal: d.disbelieve}
+}
+
+// disbelieve counts a record that is none, and tells of it once.
+func (d *Deployment) disbelieve(err error) {
+	d.Telemetry.Metrics.IllegalRecords.Inc()
+	d.noise.mu.Lock()
+	defer d.noise.mu.Unlock()
+	d.noise.said.Error(d.Logger, "a record in a bucket was not believed; what was there before stays in use", err)
+}
+
+// noise is what was logged of records that are none.
+type noise struct {
+	mu   sync.Mutex
+	said telemetry.Unrepeated
+}
+
 // bucketTTL are the buckets, with how long a key stays that is not renewed; 0
 // is for ever.
-var bucketTTL = map[string]time.Duration{"members": members.BucketTTL, "plans": 0, "leases": 0}
+var bucketTTL = map[string]time.Duration{"members": members.BucketTTL, "plans": 0, "functions": 0, "leases": 0}
 
 // bucket opens a bucket, and creates it if it does not exist.
 func (d *Deployment) bucket(ctx context.Context, kind string) (jetstream.KeyValue, error) {
@@ -199,17 +229,16 @@ func (e *ClassError) Error() string {
 // left says nothing.
 func (d *Deployment) CheckPeers(ctx context.Context) error {
 	here := d.Kind()
-	var p *planstore.Plan
+	var state planstore.State
 	err := d.Conn.Persist(ctx, "looking at the plan", func(ctx context.Context) (err error) {
-		if p, err = d.Plans.Read(ctx); errors.Is(err, planstore.ErrIllegal) {
-			return nil // its head may say enough
-		}
+		state, err = d.Plans.Read(ctx)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if p == nil || p.Head == nil || schemas.KindOf(p.Head) == here {
+	kinds := state.Kinds()
+	if delete(kinds, here); len(kinds) == 0 {
 		return nil
 	}
 	present, err := members.List(ctx, d.Members)
@@ -222,4 +251,20 @@ func (d *Deployment) CheckPeers(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// EnsureGroup makes a function's consumer group, which nobody need be in: it keeps
+// what comes for the function. One that is not kept goes when nobody uses it. Core
+// hops have no such group: there, rows for a function without a host are lost, and
+// their owner issues them again.
+func (d *Deployment) EnsureGroup(ctx context.Context, layer int, function string, kept bool) error {
+	r := d.FunctionGroup(layer, function)
+	r.Private = !kept
+	return d.Hop.Ensure(ctx, r)
+}
+
+// FunctionGroup is how a host receives a function's rows. The group of hosts that
+// were killed goes by itself.
+func (d *Deployment) FunctionGroup(layer int, function string) bus.Receiver {
+	return bus.Receiver{Stream: d.Streams.Expert(layer), Name: function, Subject: d.Subjects.Expert(layer, function), Private: true}
 }

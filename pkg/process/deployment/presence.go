@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -24,14 +22,11 @@ type Presence struct {
 
 	ready    atomic.Bool
 	draining atomic.Bool
-	plan     atomic.Uint64
 	calling  atomic.Bool
-	refused  atomic.Pointer[pb.Refusal]
 	view     *members.View
 	// heard is when the replica's own entry came back last; nil: never.
-	heard atomic.Pointer[time.Time]
-	// Budget is the bytes of expert weights that the replica may hold; 0 is no limit.
-	Budget uint64
+	heard  atomic.Pointer[time.Time]
+	budget atomic.Uint64
 	// Device is what the replica computes routed experts with; empty: it does not.
 	Device string
 
@@ -80,21 +75,11 @@ func (p *Presence) Drain() {
 	}
 }
 
-// SetPlan says which plan version the replica has applied.
-func (p *Presence) SetPlan(version uint64) {
-	if p.plan.Swap(version) != version {
+// SetBudget says how many bytes of expert weights the replica can hold; 0 is no limit.
+func (p *Presence) SetBudget(bytes uint64) {
+	if p.budget.Swap(bytes) != bytes && p.view != nil { // else it is not here yet
 		p.tell()
 	}
-}
-
-// SetRefused tells the planner what does not fit here, and says whether that is
-// new. It stands until the replica ends: its memory stays what it is.
-func (p *Presence) SetRefused(r *pb.Refusal) bool {
-	if proto.Equal(p.refused.Swap(r), r) {
-		return false
-	}
-	p.tell()
-	return true
 }
 
 // Watch follows the members of this replica's kind until ctx ends, and lets the
@@ -164,7 +149,7 @@ func (p *Presence) member() *pb.Member {
 	m := &pb.Member{
 		Id: p.id, Service: p.service, Model: p.d.Subjects.Model, ModelHash: kind.ModelHash,
 		NumericClass: kind.NumericClass, Wire: kind.Wire, Ready: p.ready.Load(), Draining: p.draining.Load(),
-		PlanVersion: p.plan.Load(), Stats: stats, MemoryBudgetBytes: p.Budget, Refused: p.refused.Load(),
+		Stats: stats, MemoryBudgetBytes: p.budget.Load(),
 		Answer: p.answer(), Device: p.Device,
 	}
 	if p.calling.Load() {

@@ -46,6 +46,8 @@ type Metrics struct {
 	Poisoned prometheus.Counter
 	// LogNoise counts messages in token logs that readers passed over.
 	LogNoise prometheus.Counter
+	// IllegalRecords counts plans and states of functions that were not believed.
+	IllegalRecords prometheus.Counter
 	// Panics counts handlers' panics that were recovered.
 	Panics prometheus.Counter
 	// RefusedReplies counts messages whose reply subject may not be published to.
@@ -80,6 +82,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Refused:          counter("refused_messages_total", "Messages refused: unreadable, or of another version, model or numeric class."),
 		Poisoned:         counter("poisoned_total", "Messages that no attempt can handle, taken off their queue."),
 		LogNoise:         counter("log_noise_total", "Messages in token logs that readers passed over: unreadable, or out of place."),
+		IllegalRecords:   counter("illegal_records_total", "Plans and states of functions in buckets that were not believed: unreadable, contradictory, or out of place."),
 		Panics:           counter("panics_total", "Handlers' panics that were recovered; each is a fault of the program."),
 		RefusedReplies:   counter("refused_replies_total", "Messages from outside whose reply subject may not be published to."),
 		StreamFill:       newMirror("stream_fill_ratio", "Share of its bound in bytes that a durable stream holds, by kind: prompt, sequence or token.", "stream"),
@@ -91,7 +94,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	r.MustRegister(
 		m.requests, m.tokens, m.stepDuration, m.layerHop, m.expertRows, m.expertTime, m.batchRows,
 		m.redeliveries, m.KVPages, m.QueueDepth, m.busMessages, m.busBytes, m.Sequences, m.StreamFill,
-		m.Reissues, m.UnannouncedSteps, m.Late, m.Repeats, m.Refused, m.Poisoned, m.LogNoise, m.Panics, m.RefusedReplies,
+		m.Reissues, m.UnannouncedSteps, m.Late, m.Repeats, m.Refused, m.Poisoned, m.LogNoise, m.IllegalRecords, m.Panics, m.RefusedReplies,
 		m.TimeClaims, m.stepPart, m.layerStage, m.genAI.request, m.genAI.firstToken, m.genAI.perToken,
 	)
 	m.begin()

@@ -45,6 +45,7 @@ func (c *Conn) ensureBucket(ctx context.Context, name string, ttl time.Duration)
 	}
 	kv, err = c.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
 		Bucket: name, History: 1, TTL: ttl, Storage: jetstream.FileStorage, Replicas: c.streamReplicas(),
+		LimitMarkerTTL: markerTTL,
 	})
 	if errors.Is(err, jetstream.ErrBucketExists) {
 		return c.js.KeyValue(ctx, name)
@@ -84,6 +85,33 @@ func KeySubject(bucket, key string) string { return "$KV." + bucket + "." + key 
 // EraseKey deletes a key and does not wait for it.
 func (c *Conn) EraseKey(ctx context.Context, bucket, key string) error {
 	return c.SendBytes(ctx, KeySubject(bucket, key), nil, nats.Header{"KV-Operation": {"DEL"}})
+}
+
+// markerTTL is how long the mark of a key that Clear has removed stays.
+const markerTTL = time.Minute
+
+// Clear removes a key for good, and does not wait for it. Followers are told; soon
+// nothing is left of the key, so that keys of replicas do not gather.
+func (b *Bucket) Clear(ctx context.Context, key string) error {
+	return b.conn.SendBytes(ctx, KeySubject(b.Bucket(), key), nil, nats.Header{
+		"KV-Operation": {"PURGE"}, jetstream.MsgRollup: {jetstream.MsgRollupSubject}, jetstream.MsgTTLHeader: {markerTTL.String()},
+	})
+}
+
+// Store writes a key when it can, or until ctx ends; it returns the revision.
+func (b *Bucket) Store(ctx context.Context, key string, value []byte) (revision uint64, err error) {
+	return b.conn.StoreBytes(ctx, KeySubject(b.Bucket(), key), value, nil)
+}
+
+// Follow calls fn with the newest value of each key, and then with every further
+// write, in their order and without a gap, until ctx ends. The value of a key that
+// was deleted is empty. ErrReplaced says that the bucket was made anew: begin again.
+func (b *Bucket) Follow(ctx context.Context, fn func(key string, value []byte, revision uint64)) error {
+	prefix := len(KeySubject(b.Bucket(), ""))
+	return b.conn.Follow(ctx, "KV_"+b.Bucket(), KeySubject(b.Bucket(), ">"), Place{}, func(m Stored) bool {
+		fn(m.Subject[prefix:], m.Data, m.Sequence)
+		return true
+	})
 }
 
 // FollowKeys calls handler, one call at a time, for every write of a key from

@@ -70,6 +70,18 @@ func (h *Hop) sendAcked(ctx context.Context, subject string, msg proto.Message) 
 	})
 }
 
+// Ensure creates the consumer of r, which nobody need receive from: it keeps what
+// is published from now on. With core hops nothing can.
+func (h *Hop) Ensure(ctx context.Context, r Receiver) error {
+	if err := r.check(); err != nil || h.mode == schemas.HopsCore {
+		return err
+	}
+	r = r.withDefaults()
+	return h.conn.Persist(ctx, refTo(r.Stream.Name, r.Name).creating(), func(ctx context.Context) error {
+		return h.conn.createConsumer(ctx, r.Stream, r.consumer(h.mode == schemas.HopsAcked))
+	})
+}
+
 // Receive starts calling handler for the messages of r. When it returns, the
 // consumer exists, so that nothing published from now on is missed. ctx bounds
 // the setup; handlers get its values and a context that ends with Stop. A

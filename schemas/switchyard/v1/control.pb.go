@@ -23,6 +23,172 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// FunctionKind says what the experts of a function are.
+type FunctionKind int32
+
+const (
+	FunctionKind_FUNCTION_KIND_UNSPECIFIED FunctionKind = 0
+	// The model's own routed experts.
+	FunctionKind_FUNCTION_KIND_ROUTED FunctionKind = 1
+)
+
+// Enum value maps for FunctionKind.
+var (
+	FunctionKind_name = map[int32]string{
+		0: "FUNCTION_KIND_UNSPECIFIED",
+		1: "FUNCTION_KIND_ROUTED",
+	}
+	FunctionKind_value = map[string]int32{
+		"FUNCTION_KIND_UNSPECIFIED": 0,
+		"FUNCTION_KIND_ROUTED":      1,
+	}
+)
+
+func (x FunctionKind) Enum() *FunctionKind {
+	p := new(FunctionKind)
+	*p = x
+	return p
+}
+
+func (x FunctionKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (FunctionKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_switchyard_v1_control_proto_enumTypes[0].Descriptor()
+}
+
+func (FunctionKind) Type() protoreflect.EnumType {
+	return &file_switchyard_v1_control_proto_enumTypes[0]
+}
+
+func (x FunctionKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use FunctionKind.Descriptor instead.
+func (FunctionKind) EnumDescriptor() ([]byte, []int) {
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{0}
+}
+
+// Want is what a plan asks of a host for a function.
+type Want int32
+
+const (
+	Want_WANT_UNSPECIFIED Want = 0
+	// Loaded, and in the function's consumer group.
+	Want_WANT_WARM Want = 1
+	// Loaded, and not in the group: ready to step in.
+	Want_WANT_KEPT Want = 2
+	// In the group, and loaded when the first rows come.
+	Want_WANT_COLD Want = 3
+)
+
+// Enum value maps for Want.
+var (
+	Want_name = map[int32]string{
+		0: "WANT_UNSPECIFIED",
+		1: "WANT_WARM",
+		2: "WANT_KEPT",
+		3: "WANT_COLD",
+	}
+	Want_value = map[string]int32{
+		"WANT_UNSPECIFIED": 0,
+		"WANT_WARM":        1,
+		"WANT_KEPT":        2,
+		"WANT_COLD":        3,
+	}
+)
+
+func (x Want) Enum() *Want {
+	p := new(Want)
+	*p = x
+	return p
+}
+
+func (x Want) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Want) Descriptor() protoreflect.EnumDescriptor {
+	return file_switchyard_v1_control_proto_enumTypes[1].Descriptor()
+}
+
+func (Want) Type() protoreflect.EnumType {
+	return &file_switchyard_v1_control_proto_enumTypes[1]
+}
+
+func (x Want) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Want.Descriptor instead.
+func (Want) EnumDescriptor() ([]byte, []int) {
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{1}
+}
+
+// Phase of a function on a host.
+type FunctionPhase int32
+
+const (
+	FunctionPhase_FUNCTION_PHASE_UNSPECIFIED FunctionPhase = 0
+	// Not loaded; joined, the first rows load it.
+	FunctionPhase_FUNCTION_PHASE_COLD    FunctionPhase = 1
+	FunctionPhase_FUNCTION_PHASE_WARMING FunctionPhase = 2
+	FunctionPhase_FUNCTION_PHASE_WARM    FunctionPhase = 3
+	// It finishes what it has and takes no more.
+	FunctionPhase_FUNCTION_PHASE_DRAINING FunctionPhase = 4
+	// It lacks memory; the host tries again when that may have changed.
+	FunctionPhase_FUNCTION_PHASE_REFUSED FunctionPhase = 5
+)
+
+// Enum value maps for FunctionPhase.
+var (
+	FunctionPhase_name = map[int32]string{
+		0: "FUNCTION_PHASE_UNSPECIFIED",
+		1: "FUNCTION_PHASE_COLD",
+		2: "FUNCTION_PHASE_WARMING",
+		3: "FUNCTION_PHASE_WARM",
+		4: "FUNCTION_PHASE_DRAINING",
+		5: "FUNCTION_PHASE_REFUSED",
+	}
+	FunctionPhase_value = map[string]int32{
+		"FUNCTION_PHASE_UNSPECIFIED": 0,
+		"FUNCTION_PHASE_COLD":        1,
+		"FUNCTION_PHASE_WARMING":     2,
+		"FUNCTION_PHASE_WARM":        3,
+		"FUNCTION_PHASE_DRAINING":    4,
+		"FUNCTION_PHASE_REFUSED":     5,
+	}
+)
+
+func (x FunctionPhase) Enum() *FunctionPhase {
+	p := new(FunctionPhase)
+	*p = x
+	return p
+}
+
+func (x FunctionPhase) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (FunctionPhase) Descriptor() protoreflect.EnumDescriptor {
+	return file_switchyard_v1_control_proto_enumTypes[2].Descriptor()
+}
+
+func (FunctionPhase) Type() protoreflect.EnumType {
+	return &file_switchyard_v1_control_proto_enumTypes[2]
+}
+
+func (x FunctionPhase) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use FunctionPhase.Descriptor instead.
+func (FunctionPhase) EnumDescriptor() ([]byte, []int) {
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{2}
+}
+
 // Member is a live replica of a service; its key is renewed or it counts as gone.
 type Member struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -35,11 +201,9 @@ type Member struct {
 	Wire         string `protobuf:"bytes,6,opt,name=wire,proto3" json:"wire,omitempty"`
 	Ready        bool   `protobuf:"varint,7,opt,name=ready,proto3" json:"ready,omitempty"`
 	Draining     bool   `protobuf:"varint,8,opt,name=draining,proto3" json:"draining,omitempty"`
-	// Plan version that it has applied.
-	PlanVersion uint64 `protobuf:"varint,9,opt,name=plan_version,json=planVersion,proto3" json:"plan_version,omitempty"`
 	// Counters since start and gauges, by name; for `top`.
 	Stats map[string]float64 `protobuf:"bytes,10,rep,name=stats,proto3" json:"stats,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
-	// Bytes of expert weights that it may hold; 0: no limit.
+	// Bytes of expert weights that it can hold; 0: no limit.
 	MemoryBudgetBytes uint64 `protobuf:"varint,11,opt,name=memory_budget_bytes,json=memoryBudgetBytes,proto3" json:"memory_budget_bytes,omitempty"`
 	// A number that the planner's host makes for each renewal; 0 of others.
 	Call uint64 `protobuf:"fixed64,12,opt,name=call,proto3" json:"call,omitempty"`
@@ -48,9 +212,7 @@ type Member struct {
 	Answer uint64 `protobuf:"fixed64,13,opt,name=answer,proto3" json:"answer,omitempty"`
 	// What an expert host computes with: "cpu", or "paced:" and the profile whose
 	// times and memory its figures are then.
-	Device string `protobuf:"bytes,15,opt,name=device,proto3" json:"device,omitempty"`
-	// The last plan that did not fit on this expert host; a smaller share may.
-	Refused       *Refusal `protobuf:"bytes,14,opt,name=refused,proto3" json:"refused,omitempty"`
+	Device        string `protobuf:"bytes,15,opt,name=device,proto3" json:"device,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -141,13 +303,6 @@ func (x *Member) GetDraining() bool {
 	return false
 }
 
-func (x *Member) GetPlanVersion() uint64 {
-	if x != nil {
-		return x.PlanVersion
-	}
-	return 0
-}
-
 func (x *Member) GetStats() map[string]float64 {
 	if x != nil {
 		return x.Stats
@@ -183,39 +338,29 @@ func (x *Member) GetDevice() string {
 	return ""
 }
 
-func (x *Member) GetRefused() *Refusal {
-	if x != nil {
-		return x.Refused
-	}
-	return nil
-}
-
-// Refusal says how many experts a plan gave to a host, what they need there,
-// and what room it has for them.
-type Refusal struct {
+// Placement is what is wanted of one host.
+type Placement struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	PlanVersion   uint64                 `protobuf:"varint,1,opt,name=plan_version,json=planVersion,proto3" json:"plan_version,omitempty"`
-	Experts       uint32                 `protobuf:"varint,2,opt,name=experts,proto3" json:"experts,omitempty"`
-	NeedBytes     uint64                 `protobuf:"varint,3,opt,name=need_bytes,json=needBytes,proto3" json:"need_bytes,omitempty"`
-	RoomBytes     uint64                 `protobuf:"varint,4,opt,name=room_bytes,json=roomBytes,proto3" json:"room_bytes,omitempty"`
+	Host          string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
+	Want          Want                   `protobuf:"varint,2,opt,name=want,proto3,enum=switchyard.v1.Want" json:"want,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Refusal) Reset() {
-	*x = Refusal{}
+func (x *Placement) Reset() {
+	*x = Placement{}
 	mi := &file_switchyard_v1_control_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Refusal) String() string {
+func (x *Placement) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Refusal) ProtoMessage() {}
+func (*Placement) ProtoMessage() {}
 
-func (x *Refusal) ProtoReflect() protoreflect.Message {
+func (x *Placement) ProtoReflect() protoreflect.Message {
 	mi := &file_switchyard_v1_control_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -227,47 +372,35 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
-func (*Refusal) Descriptor() ([]byte, []int) {
+// Deprecated: Use Placement.ProtoReflect.Descriptor instead.
+func (*Placement) Descriptor() ([]byte, []int) {
 	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{1}
 }
 
-func (x *Refusal) GetPlanVersion() uint64 {
+func (x *Placement) GetHost() string {
 	if x != nil {
-		return x.PlanVersion
+		return x.Host
 	}
-	return 0
+	return ""
 }
 
-func (x *Refusal) GetExperts() uint32 {
+func (x *Placement) GetWant() Want {
 	if x != nil {
-		return x.Experts
+		return x.Want
 	}
-	return 0
-}
-
-func (x *Refusal) GetNeedBytes() uint64 {
-	if x != nil {
-		return x.NeedBytes
-	}
-	return 0
-}
-
-func (x *Refusal) GetRoomBytes() uint64 {
-	if x != nil {
-		return x.RoomBytes
-	}
-	return 0
+	return Want_WANT_UNSPECIFIED
 }
 
 // Function is a set of experts of one layer that is addressed as one.
 type Function struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Hash of (layer, experts).
-	Id      string   `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Experts []uint32 `protobuf:"varint,2,rep,packed,name=experts,proto3" json:"experts,omitempty"`
-	// Hosts that run a replica of it.
-	Hosts         []string `protobuf:"bytes,3,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	// Hash of (layer, kind, experts).
+	Id      string       `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Experts []uint32     `protobuf:"varint,2,rep,packed,name=experts,proto3" json:"experts,omitempty"`
+	Kind    FunctionKind `protobuf:"varint,4,opt,name=kind,proto3,enum=switchyard.v1.FunctionKind" json:"kind,omitempty"`
+	// One a host. None: the function is cold on purpose, wanted nowhere; its
+	// consumer group exists and keeps what comes for it.
+	Placements    []*Placement `protobuf:"bytes,5,rep,name=placements,proto3" json:"placements,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -316,21 +449,37 @@ func (x *Function) GetExperts() []uint32 {
 	return nil
 }
 
-func (x *Function) GetHosts() []string {
+func (x *Function) GetKind() FunctionKind {
 	if x != nil {
-		return x.Hosts
+		return x.Kind
+	}
+	return FunctionKind_FUNCTION_KIND_UNSPECIFIED
+}
+
+func (x *Function) GetPlacements() []*Placement {
+	if x != nil {
+		return x.Placements
 	}
 	return nil
 }
 
-// LayerPlan is the desired state of one layer; its key in `plans` is the layer's number.
+// LayerPlan is the desired state of one layer; its key in `plans` is the layer's
+// number. It stands alone: layers change one by one.
 type LayerPlan struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	Version   uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
-	Layer     uint32                 `protobuf:"varint,2,opt,name=layer,proto3" json:"layer,omitempty"`
-	Functions []*Function            `protobuf:"bytes,3,rep,name=functions,proto3" json:"functions,omitempty"`
-	// The head's: two writers may have the same version for a while.
-	WriterEpoch   uint64 `protobuf:"varint,4,opt,name=writer_epoch,json=writerEpoch,proto3" json:"writer_epoch,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Counts this layer's plans.
+	Version uint64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	Layer   uint32 `protobuf:"varint,2,opt,name=layer,proto3" json:"layer,omitempty"`
+	// Every expert of the layer is in at least one; where an expert is in several,
+	// gates prefer the one that is listed first.
+	Functions []*Function `protobuf:"bytes,3,rep,name=functions,proto3" json:"functions,omitempty"`
+	// The epoch of the planner's lease that wrote it.
+	WriterEpoch uint64 `protobuf:"varint,4,opt,name=writer_epoch,json=writerEpoch,proto3" json:"writer_epoch,omitempty"`
+	// Why it replaced the one before.
+	Reason        string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	ModelHash     uint64 `protobuf:"fixed64,6,opt,name=model_hash,json=modelHash,proto3" json:"model_hash,omitempty"`
+	NumericClass  string `protobuf:"bytes,7,opt,name=numeric_class,json=numericClass,proto3" json:"numeric_class,omitempty"`
+	Wire          string `protobuf:"bytes,8,opt,name=wire,proto3" json:"wire,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -393,37 +542,63 @@ func (x *LayerPlan) GetWriterEpoch() uint64 {
 	return 0
 }
 
-// PlanHead is the key `head` in `plans`, written after all of its layers.
-type PlanHead struct {
-	state        protoimpl.MessageState `protogen:"open.v1"`
-	Version      uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
-	Model        string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
-	ModelHash    uint64                 `protobuf:"fixed64,3,opt,name=model_hash,json=modelHash,proto3" json:"model_hash,omitempty"`
-	NumericClass string                 `protobuf:"bytes,4,opt,name=numeric_class,json=numericClass,proto3" json:"numeric_class,omitempty"`
-	Wire         string                 `protobuf:"bytes,5,opt,name=wire,proto3" json:"wire,omitempty"`
-	// Why this plan replaced the one before.
-	Reason      string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
-	WriterEpoch uint64 `protobuf:"varint,7,opt,name=writer_epoch,json=writerEpoch,proto3" json:"writer_epoch,omitempty"`
-	// The layers that belong to it.
-	Layers        []uint32 `protobuf:"varint,8,rep,packed,name=layers,proto3" json:"layers,omitempty"`
+func (x *LayerPlan) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *LayerPlan) GetModelHash() uint64 {
+	if x != nil {
+		return x.ModelHash
+	}
+	return 0
+}
+
+func (x *LayerPlan) GetNumericClass() string {
+	if x != nil {
+		return x.NumericClass
+	}
+	return ""
+}
+
+func (x *LayerPlan) GetWire() string {
+	if x != nil {
+		return x.Wire
+	}
+	return ""
+}
+
+// FunctionState is what a host says of a function.
+type FunctionState struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Phase FunctionPhase          `protobuf:"varint,2,opt,name=phase,proto3,enum=switchyard.v1.FunctionPhase" json:"phase,omitempty"`
+	// It is in the function's consumer group.
+	Joined bool `protobuf:"varint,3,opt,name=joined,proto3" json:"joined,omitempty"`
+	// Of one that is refused: why, the bytes that it needs, and those there are for it.
+	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	NeedBytes     uint64 `protobuf:"varint,5,opt,name=need_bytes,json=needBytes,proto3" json:"need_bytes,omitempty"`
+	RoomBytes     uint64 `protobuf:"varint,6,opt,name=room_bytes,json=roomBytes,proto3" json:"room_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *PlanHead) Reset() {
-	*x = PlanHead{}
+func (x *FunctionState) Reset() {
+	*x = FunctionState{}
 	mi := &file_switchyard_v1_control_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *PlanHead) String() string {
+func (x *FunctionState) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*PlanHead) ProtoMessage() {}
+func (*FunctionState) ProtoMessage() {}
 
-func (x *PlanHead) ProtoReflect() protoreflect.Message {
+func (x *FunctionState) ProtoReflect() protoreflect.Message {
 	mi := &file_switchyard_v1_control_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -435,63 +610,174 @@ func (x *PlanHead) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use PlanHead.ProtoReflect.Descriptor instead.
-func (*PlanHead) Descriptor() ([]byte, []int) {
+// Deprecated: Use FunctionState.ProtoReflect.Descriptor instead.
+func (*FunctionState) Descriptor() ([]byte, []int) {
 	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{4}
 }
 
-func (x *PlanHead) GetVersion() uint64 {
+func (x *FunctionState) GetId() string {
 	if x != nil {
-		return x.Version
-	}
-	return 0
-}
-
-func (x *PlanHead) GetModel() string {
-	if x != nil {
-		return x.Model
+		return x.Id
 	}
 	return ""
 }
 
-func (x *PlanHead) GetModelHash() uint64 {
+func (x *FunctionState) GetPhase() FunctionPhase {
 	if x != nil {
-		return x.ModelHash
+		return x.Phase
 	}
-	return 0
+	return FunctionPhase_FUNCTION_PHASE_UNSPECIFIED
 }
 
-func (x *PlanHead) GetNumericClass() string {
+func (x *FunctionState) GetJoined() bool {
 	if x != nil {
-		return x.NumericClass
+		return x.Joined
 	}
-	return ""
+	return false
 }
 
-func (x *PlanHead) GetWire() string {
-	if x != nil {
-		return x.Wire
-	}
-	return ""
-}
-
-func (x *PlanHead) GetReason() string {
+func (x *FunctionState) GetReason() string {
 	if x != nil {
 		return x.Reason
 	}
 	return ""
 }
 
-func (x *PlanHead) GetWriterEpoch() uint64 {
+func (x *FunctionState) GetNeedBytes() uint64 {
 	if x != nil {
-		return x.WriterEpoch
+		return x.NeedBytes
 	}
 	return 0
 }
 
-func (x *PlanHead) GetLayers() []uint32 {
+func (x *FunctionState) GetRoomBytes() uint64 {
 	if x != nil {
-		return x.Layers
+		return x.RoomBytes
+	}
+	return 0
+}
+
+// HostLayer is the key `<layer>.<host>` in `functions`: all functions of a layer
+// that a host has, written when one of them changes.
+type HostLayer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Host  string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
+	Layer uint32                 `protobuf:"varint,2,opt,name=layer,proto3" json:"layer,omitempty"`
+	// The layer's plan that the host follows.
+	PlanVersion   uint64           `protobuf:"varint,3,opt,name=plan_version,json=planVersion,proto3" json:"plan_version,omitempty"`
+	Functions     []*FunctionState `protobuf:"bytes,4,rep,name=functions,proto3" json:"functions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HostLayer) Reset() {
+	*x = HostLayer{}
+	mi := &file_switchyard_v1_control_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HostLayer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HostLayer) ProtoMessage() {}
+
+func (x *HostLayer) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_v1_control_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HostLayer.ProtoReflect.Descriptor instead.
+func (*HostLayer) Descriptor() ([]byte, []int) {
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *HostLayer) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *HostLayer) GetLayer() uint32 {
+	if x != nil {
+		return x.Layer
+	}
+	return 0
+}
+
+func (x *HostLayer) GetPlanVersion() uint64 {
+	if x != nil {
+		return x.PlanVersion
+	}
+	return 0
+}
+
+func (x *HostLayer) GetFunctions() []*FunctionState {
+	if x != nil {
+		return x.Functions
+	}
+	return nil
+}
+
+// GateLayers is the key `gate.<gate>` in `functions`: of each layer, the newest
+// plan that the gate uses no function outside of.
+type GateLayers struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Gate          string                 `protobuf:"bytes,1,opt,name=gate,proto3" json:"gate,omitempty"`
+	Versions      map[uint32]uint64      `protobuf:"bytes,2,rep,name=versions,proto3" json:"versions,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GateLayers) Reset() {
+	*x = GateLayers{}
+	mi := &file_switchyard_v1_control_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GateLayers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GateLayers) ProtoMessage() {}
+
+func (x *GateLayers) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_v1_control_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GateLayers.ProtoReflect.Descriptor instead.
+func (*GateLayers) Descriptor() ([]byte, []int) {
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *GateLayers) GetGate() string {
+	if x != nil {
+		return x.Gate
+	}
+	return ""
+}
+
+func (x *GateLayers) GetVersions() map[uint32]uint64 {
+	if x != nil {
+		return x.Versions
 	}
 	return nil
 }
@@ -512,7 +798,7 @@ type PlanSettings struct {
 
 func (x *PlanSettings) Reset() {
 	*x = PlanSettings{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[5]
+	mi := &file_switchyard_v1_control_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -524,7 +810,7 @@ func (x *PlanSettings) String() string {
 func (*PlanSettings) ProtoMessage() {}
 
 func (x *PlanSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[5]
+	mi := &file_switchyard_v1_control_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -537,7 +823,7 @@ func (x *PlanSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanSettings.ProtoReflect.Descriptor instead.
 func (*PlanSettings) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{5}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PlanSettings) GetPolicy() string {
@@ -577,7 +863,7 @@ type Lease struct {
 
 func (x *Lease) Reset() {
 	*x = Lease{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[6]
+	mi := &file_switchyard_v1_control_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -589,7 +875,7 @@ func (x *Lease) String() string {
 func (*Lease) ProtoMessage() {}
 
 func (x *Lease) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[6]
+	mi := &file_switchyard_v1_control_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -602,7 +888,7 @@ func (x *Lease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lease.ProtoReflect.Descriptor instead.
 func (*Lease) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{6}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Lease) GetOwner() string {
@@ -637,7 +923,7 @@ var File_switchyard_v1_control_proto protoreflect.FileDescriptor
 
 const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"\x1bswitchyard/v1/control.proto\x12\rswitchyard.v1\"\x8d\x04\n" +
+	"\x1bswitchyard/v1/control.proto\x12\rswitchyard.v1\"\xc4\x03\n" +
 	"\x06Member\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aservice\x18\x02 \x01(\tR\aservice\x12\x14\n" +
@@ -647,45 +933,59 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\rnumeric_class\x18\x05 \x01(\tR\fnumericClass\x12\x12\n" +
 	"\x04wire\x18\x06 \x01(\tR\x04wire\x12\x14\n" +
 	"\x05ready\x18\a \x01(\bR\x05ready\x12\x1a\n" +
-	"\bdraining\x18\b \x01(\bR\bdraining\x12!\n" +
-	"\fplan_version\x18\t \x01(\x04R\vplanVersion\x126\n" +
+	"\bdraining\x18\b \x01(\bR\bdraining\x126\n" +
 	"\x05stats\x18\n" +
 	" \x03(\v2 .switchyard.v1.Member.StatsEntryR\x05stats\x12.\n" +
 	"\x13memory_budget_bytes\x18\v \x01(\x04R\x11memoryBudgetBytes\x12\x12\n" +
 	"\x04call\x18\f \x01(\x06R\x04call\x12\x16\n" +
 	"\x06answer\x18\r \x01(\x06R\x06answer\x12\x16\n" +
-	"\x06device\x18\x0f \x01(\tR\x06device\x120\n" +
-	"\arefused\x18\x0e \x01(\v2\x16.switchyard.v1.RefusalR\arefused\x1a8\n" +
+	"\x06device\x18\x0f \x01(\tR\x06device\x1a8\n" +
 	"\n" +
 	"StatsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\x84\x01\n" +
-	"\aRefusal\x12!\n" +
-	"\fplan_version\x18\x01 \x01(\x04R\vplanVersion\x12\x18\n" +
-	"\aexperts\x18\x02 \x01(\rR\aexperts\x12\x1d\n" +
-	"\n" +
-	"need_bytes\x18\x03 \x01(\x04R\tneedBytes\x12\x1d\n" +
-	"\n" +
-	"room_bytes\x18\x04 \x01(\x04R\troomBytes\"J\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01J\x04\b\t\x10\n" +
+	"J\x04\b\x0e\x10\x0f\"H\n" +
+	"\tPlacement\x12\x12\n" +
+	"\x04host\x18\x01 \x01(\tR\x04host\x12'\n" +
+	"\x04want\x18\x02 \x01(\x0e2\x13.switchyard.v1.WantR\x04want\"\xa5\x01\n" +
 	"\bFunction\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
-	"\aexperts\x18\x02 \x03(\rR\aexperts\x12\x14\n" +
-	"\x05hosts\x18\x03 \x03(\tR\x05hosts\"\x95\x01\n" +
+	"\aexperts\x18\x02 \x03(\rR\aexperts\x12/\n" +
+	"\x04kind\x18\x04 \x01(\x0e2\x1b.switchyard.v1.FunctionKindR\x04kind\x128\n" +
+	"\n" +
+	"placements\x18\x05 \x03(\v2\x18.switchyard.v1.PlacementR\n" +
+	"placementsJ\x04\b\x03\x10\x04\"\x85\x02\n" +
 	"\tLayerPlan\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x14\n" +
 	"\x05layer\x18\x02 \x01(\rR\x05layer\x125\n" +
 	"\tfunctions\x18\x03 \x03(\v2\x17.switchyard.v1.FunctionR\tfunctions\x12!\n" +
-	"\fwriter_epoch\x18\x04 \x01(\x04R\vwriterEpoch\"\xe5\x01\n" +
-	"\bPlanHead\x12\x18\n" +
-	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x14\n" +
-	"\x05model\x18\x02 \x01(\tR\x05model\x12\x1d\n" +
+	"\fwriter_epoch\x18\x04 \x01(\x04R\vwriterEpoch\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x1d\n" +
 	"\n" +
-	"model_hash\x18\x03 \x01(\x06R\tmodelHash\x12#\n" +
-	"\rnumeric_class\x18\x04 \x01(\tR\fnumericClass\x12\x12\n" +
-	"\x04wire\x18\x05 \x01(\tR\x04wire\x12\x16\n" +
-	"\x06reason\x18\x06 \x01(\tR\x06reason\x12!\n" +
-	"\fwriter_epoch\x18\a \x01(\x04R\vwriterEpoch\x12\x16\n" +
-	"\x06layers\x18\b \x03(\rR\x06layers\"^\n" +
+	"model_hash\x18\x06 \x01(\x06R\tmodelHash\x12#\n" +
+	"\rnumeric_class\x18\a \x01(\tR\fnumericClass\x12\x12\n" +
+	"\x04wire\x18\b \x01(\tR\x04wire\"\xc1\x01\n" +
+	"\rFunctionState\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x122\n" +
+	"\x05phase\x18\x02 \x01(\x0e2\x1c.switchyard.v1.FunctionPhaseR\x05phase\x12\x16\n" +
+	"\x06joined\x18\x03 \x01(\bR\x06joined\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x1d\n" +
+	"\n" +
+	"need_bytes\x18\x05 \x01(\x04R\tneedBytes\x12\x1d\n" +
+	"\n" +
+	"room_bytes\x18\x06 \x01(\x04R\troomBytes\"\x94\x01\n" +
+	"\tHostLayer\x12\x12\n" +
+	"\x04host\x18\x01 \x01(\tR\x04host\x12\x14\n" +
+	"\x05layer\x18\x02 \x01(\rR\x05layer\x12!\n" +
+	"\fplan_version\x18\x03 \x01(\x04R\vplanVersion\x12:\n" +
+	"\tfunctions\x18\x04 \x03(\v2\x1c.switchyard.v1.FunctionStateR\tfunctions\"\xa2\x01\n" +
+	"\n" +
+	"GateLayers\x12\x12\n" +
+	"\x04gate\x18\x01 \x01(\tR\x04gate\x12C\n" +
+	"\bversions\x18\x02 \x03(\v2'.switchyard.v1.GateLayers.VersionsEntryR\bversions\x1a;\n" +
+	"\rVersionsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\rR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"^\n" +
 	"\fPlanSettings\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x1a\n" +
 	"\bgrouping\x18\x02 \x01(\tR\bgrouping\x12\x1a\n" +
@@ -694,7 +994,22 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x1a\n" +
 	"\bposition\x18\x03 \x01(\x04R\bposition\x12 \n" +
-	"\vincarnation\x18\x04 \x01(\x06R\vincarnationBEZCgithub.com/switchyard/switchyard/schemas/switchyard/v1;switchyardv1b\x06proto3"
+	"\vincarnation\x18\x04 \x01(\x06R\vincarnation*G\n" +
+	"\fFunctionKind\x12\x1d\n" +
+	"\x19FUNCTION_KIND_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14FUNCTION_KIND_ROUTED\x10\x01*I\n" +
+	"\x04Want\x12\x14\n" +
+	"\x10WANT_UNSPECIFIED\x10\x00\x12\r\n" +
+	"\tWANT_WARM\x10\x01\x12\r\n" +
+	"\tWANT_KEPT\x10\x02\x12\r\n" +
+	"\tWANT_COLD\x10\x03*\xb6\x01\n" +
+	"\rFunctionPhase\x12\x1e\n" +
+	"\x1aFUNCTION_PHASE_UNSPECIFIED\x10\x00\x12\x17\n" +
+	"\x13FUNCTION_PHASE_COLD\x10\x01\x12\x1a\n" +
+	"\x16FUNCTION_PHASE_WARMING\x10\x02\x12\x17\n" +
+	"\x13FUNCTION_PHASE_WARM\x10\x03\x12\x1b\n" +
+	"\x17FUNCTION_PHASE_DRAINING\x10\x04\x12\x1a\n" +
+	"\x16FUNCTION_PHASE_REFUSED\x10\x05BEZCgithub.com/switchyard/switchyard/schemas/switchyard/v1;switchyardv1b\x06proto3"
 
 var (
 	file_switchyard_v1_control_proto_rawDescOnce sync.Once
@@ -708,26 +1023,38 @@ func file_switchyard_v1_control_proto_rawDescGZIP() []byte {
 	return file_switchyard_v1_control_proto_rawDescData
 }
 
-var file_switchyard_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_switchyard_v1_control_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_switchyard_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_switchyard_v1_control_proto_goTypes = []any{
-	(*Member)(nil),       // 0: switchyard.v1.Member
-	(*Refusal)(nil),      // 1: switchyard.v1.Refusal
-	(*Function)(nil),     // 2: switchyard.v1.Function
-	(*LayerPlan)(nil),    // 3: switchyard.v1.LayerPlan
-	(*PlanHead)(nil),     // 4: switchyard.v1.PlanHead
-	(*PlanSettings)(nil), // 5: switchyard.v1.PlanSettings
-	(*Lease)(nil),        // 6: switchyard.v1.Lease
-	nil,                  // 7: switchyard.v1.Member.StatsEntry
+	(FunctionKind)(0),     // 0: switchyard.v1.FunctionKind
+	(Want)(0),             // 1: switchyard.v1.Want
+	(FunctionPhase)(0),    // 2: switchyard.v1.FunctionPhase
+	(*Member)(nil),        // 3: switchyard.v1.Member
+	(*Placement)(nil),     // 4: switchyard.v1.Placement
+	(*Function)(nil),      // 5: switchyard.v1.Function
+	(*LayerPlan)(nil),     // 6: switchyard.v1.LayerPlan
+	(*FunctionState)(nil), // 7: switchyard.v1.FunctionState
+	(*HostLayer)(nil),     // 8: switchyard.v1.HostLayer
+	(*GateLayers)(nil),    // 9: switchyard.v1.GateLayers
+	(*PlanSettings)(nil),  // 10: switchyard.v1.PlanSettings
+	(*Lease)(nil),         // 11: switchyard.v1.Lease
+	nil,                   // 12: switchyard.v1.Member.StatsEntry
+	nil,                   // 13: switchyard.v1.GateLayers.VersionsEntry
 }
 var file_switchyard_v1_control_proto_depIdxs = []int32{
-	7, // 0: switchyard.v1.Member.stats:type_name -> switchyard.v1.Member.StatsEntry
-	1, // 1: switchyard.v1.Member.refused:type_name -> switchyard.v1.Refusal
-	2, // 2: switchyard.v1.LayerPlan.functions:type_name -> switchyard.v1.Function
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	12, // 0: switchyard.v1.Member.stats:type_name -> switchyard.v1.Member.StatsEntry
+	1,  // 1: switchyard.v1.Placement.want:type_name -> switchyard.v1.Want
+	0,  // 2: switchyard.v1.Function.kind:type_name -> switchyard.v1.FunctionKind
+	4,  // 3: switchyard.v1.Function.placements:type_name -> switchyard.v1.Placement
+	5,  // 4: switchyard.v1.LayerPlan.functions:type_name -> switchyard.v1.Function
+	2,  // 5: switchyard.v1.FunctionState.phase:type_name -> switchyard.v1.FunctionPhase
+	7,  // 6: switchyard.v1.HostLayer.functions:type_name -> switchyard.v1.FunctionState
+	13, // 7: switchyard.v1.GateLayers.versions:type_name -> switchyard.v1.GateLayers.VersionsEntry
+	8,  // [8:8] is the sub-list for method output_type
+	8,  // [8:8] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_v1_control_proto_init() }
@@ -740,13 +1067,14 @@ func file_switchyard_v1_control_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_v1_control_proto_rawDesc), len(file_switchyard_v1_control_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   8,
+			NumEnums:      3,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_switchyard_v1_control_proto_goTypes,
 		DependencyIndexes: file_switchyard_v1_control_proto_depIdxs,
+		EnumInfos:         file_switchyard_v1_control_proto_enumTypes,
 		MessageInfos:      file_switchyard_v1_control_proto_msgTypes,
 	}.Build()
 	File_switchyard_v1_control_proto = out.File

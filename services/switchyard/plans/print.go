@@ -17,10 +17,27 @@ func (s *State) Text() string {
 	for _, l := range s.Layers {
 		fmt.Fprintf(&b, "\n%s\n", l.Text())
 		for _, f := range l.Functions {
-			fmt.Fprintf(&b, "  %.64s  experts %s  on %s\n", f.ID, ranges(f.Experts), clean(strings.Join(f.Hosts, ", ")))
+			fmt.Fprintf(&b, "  %.64s  experts %s  %s\n", clean(f.ID), ranges(f.Experts), clean(f.where()))
 		}
 	}
 	return b.String()
+}
+
+// where says what is wanted of which host.
+func (f Function) where() string {
+	var parts []string
+	for _, w := range []struct {
+		word  string
+		hosts []string
+	}{{"on", f.Hosts}, {"kept on", f.Kept}, {"cold on", f.Cold}} {
+		if len(w.hosts) > 0 {
+			parts = append(parts, w.word+" "+strings.Join(w.hosts, ", "))
+		}
+	}
+	if len(parts) == 0 {
+		return "cold on purpose"
+	}
+	return strings.Join(parts, "; ")
 }
 
 // Text is the settings on a line.

@@ -51,7 +51,10 @@ type Layer struct {
 type Function struct {
 	ID      string   `json:"id"`
 	Experts []uint32 `json:"experts"`
-	Hosts   []string `json:"hosts"`
+	Hosts   []string `json:"hosts"` // that are to have it warm
+	// Kept have it loaded and take no rows; Cold load it when rows come.
+	Kept []string `json:"kept,omitempty"`
+	Cold []string `json:"cold,omitempty"`
 }
 
 // Open returns a model's bucket of plans.
@@ -73,12 +76,9 @@ func Read(ctx context.Context, kv jetstream.KeyValue, model string) (*State, err
 		return nil, fmt.Errorf("reading the plans of model %s: %w", model, err)
 	}
 	s := &State{Model: model, Settings: decodeSettings(values[planstore.SettingsKey])}
-	reason := decodeReason(values[planstore.HeadKey])
 	for key, body := range values {
 		if number, err := strconv.ParseUint(key, 10, 16); err == nil {
-			l := decodeLayer(int(number), body)
-			l.Reason = reason
-			s.Layers = append(s.Layers, l)
+			s.Layers = append(s.Layers, decodeLayer(int(number), body))
 		}
 	}
 	slices.SortFunc(s.Layers, func(a, b Layer) int { return cmp.Compare(a.Layer, b.Layer) })
@@ -127,22 +127,29 @@ func FromPlan(s plan.Settings) Settings {
 	return Settings{Policy: s.Policy, Grouping: s.Grouping, Replicas: s.Replicas}
 }
 
-func decodeReason(body []byte) string {
-	head := &pb.PlanHead{}
-	if proto.Unmarshal(body, head) != nil {
-		return ""
-	}
-	return head.Reason
-}
-
 func decodeLayer(number int, body []byte) Layer {
 	lp := &pb.LayerPlan{}
 	if err := proto.Unmarshal(body, lp); err != nil {
 		return Layer{Layer: number, Error: fmt.Sprintf("what is written there is no plan: %v", err)}
 	}
-	l := Layer{Layer: number, Version: lp.Version, Functions: []Function{}}
+	l := Layer{Layer: number, Version: lp.Version, Reason: lp.Reason, Functions: []Function{}}
 	for _, f := range lp.Functions {
-		l.Functions = append(l.Functions, Function{ID: f.Id, Experts: f.Experts, Hosts: f.Hosts})
+		l.Functions = append(l.Functions, functionOf(f))
 	}
 	return l
+}
+
+func functionOf(f *pb.Function) Function {
+	out := Function{ID: f.Id, Experts: f.Experts, Hosts: []string{}}
+	for _, p := range f.Placements {
+		switch p.Want {
+		case pb.Want_WANT_KEPT:
+			out.Kept = append(out.Kept, p.Host)
+		case pb.Want_WANT_COLD:
+			out.Cold = append(out.Cold, p.Host)
+		default:
+			out.Hosts = append(out.Hosts, p.Host)
+		}
+	}
+	return out
 }

@@ -52,13 +52,12 @@ type Snapshot struct {
 
 // Member is a live replica.
 type Member struct {
-	ID          string             `json:"id"`
-	Service     string             `json:"service"`
-	Ready       bool               `json:"ready"`
-	Draining    bool               `json:"draining"`
-	PlanVersion uint64             `json:"plan_version"`
-	Device      string             `json:"device"`
-	Stats       map[string]float64 `json:"stats"`
+	ID       string             `json:"id"`
+	Service  string             `json:"service"`
+	Ready    bool               `json:"ready"`
+	Draining bool               `json:"draining"`
+	Device   string             `json:"device"`
+	Stats    map[string]float64 `json:"stats"`
 
 	model   uint64
 	renewed time.Time // the server's
@@ -166,7 +165,7 @@ func readMember(ctx context.Context, bucket jetstream.KeyValue, key string) (*Me
 		return nil, fmt.Errorf("reading live replica %s: %w", key, err)
 	}
 	return &Member{
-		ID: m.Id, Service: m.Service, Ready: m.Ready, Draining: m.Draining, PlanVersion: m.PlanVersion, Device: deviceOf(m.Device), Stats: m.Stats,
+		ID: m.Id, Service: m.Service, Ready: m.Ready, Draining: m.Draining, Device: deviceOf(m.Device), Stats: m.Stats,
 		model: m.ModelHash, renewed: entry.Created(),
 	}, nil
 }

@@ -76,10 +76,10 @@ func (s *Snapshot) since(before *Snapshot) float64 {
 }
 
 func (s *Snapshot) drawMembers(w *tabwriter.Writer) {
-	fmt.Fprintln(w, "SERVICE\tREPLICA\tSTATE\tPLAN\tREQUESTS\tTOKENS\tROWS\tERRORS\tKV PAGES\tDEVICE")
+	fmt.Fprintln(w, "SERVICE\tREPLICA\tSTATE\tREQUESTS\tTOKENS\tROWS\tERRORS\tKV PAGES\tDEVICE")
 	for _, m := range s.Members {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%.0f\t%.0f\t%.0f\t%.0f\t%s\t%s\n",
-			m.Service, m.ID, m.state(), m.PlanVersion, m.Stats[statRequests], m.Stats[statTokens], m.Stats[statRows],
+		fmt.Fprintf(w, "%s\t%s\t%s\t%.0f\t%.0f\t%.0f\t%.0f\t%s\t%s\n",
+			m.Service, m.ID, m.state(), m.Stats[statRequests], m.Stats[statTokens], m.Stats[statRows],
 			m.Stats[statFailed]+m.Stats[statRefused], share(m.Stats[statPagesUsed], m.Stats[statPages]), m.Device)
 	}
 	if len(s.Members) == 0 {

@@ -1,0 +1,172 @@
+package functions
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+)
+
+// coalesce is how long changes gather before they are written: what ends
+// together is said together.
+const coalesce = 5 * time.Millisecond
+
+// Announcer keeps the keys of one replica as it wants them: it writes what has
+// changed, and writes again what somebody else has changed. A nil one has none.
+type Announcer struct {
+	b     *bus.Bucket
+	dirty chan struct{} // a note that there is something to write
+
+	mu   sync.Mutex
+	keys map[string]*said
+}
+
+// said is a key's value.
+type said struct {
+	body    []byte
+	written bool
+	// revision of the last write that was acknowledged.
+	revision uint64
+}
+
+// NewAnnouncer returns one that has no keys yet. kv is from bus.EnsureBucket.
+func NewAnnouncer(kv jetstream.KeyValue) (*Announcer, error) {
+	b, err := bus.AsBucket(kv)
+	if err != nil {
+		return nil, err
+	}
+	return &Announcer{b: b, dirty: make(chan struct{}, 1), keys: map[string]*said{}}, nil
+}
+
+// Set says what a key holds from now on.
+func (a *Announcer) Set(key string, value proto.Message) error {
+	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(value)
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if k := a.keys[key]; k == nil {
+		a.keys[key] = &said{body: body}
+	} else if !bytes.Equal(k.body, body) {
+		k.body, k.written = body, false
+	} else {
+		return nil
+	}
+	a.note()
+	return nil
+}
+
+func (a *Announcer) note() {
+	select {
+	case a.dirty <- struct{}{}:
+	default:
+	}
+}
+
+// saw looks at what lies at a key: somebody may have changed it.
+func (a *Announcer) saw(key string, body []byte, revision uint64) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if k := a.keys[key]; k != nil && k.written && revision > k.revision && !bytes.Equal(k.body, body) {
+		k.written = false
+		a.note()
+	}
+}
+
+// lost writes all anew: the bucket was made again.
+func (a *Announcer) lost() {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, k := range a.keys {
+		k.written, k.revision = false, 0
+	}
+	a.note()
+}
+
+// Run writes what changes, until ctx ends; then it clears the keys.
+func (a *Announcer) Run(ctx context.Context) {
+	defer a.clear(context.WithoutCancel(ctx))
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.dirty:
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(coalesce):
+		}
+		a.write(ctx)
+	}
+}
+
+func (a *Announcer) write(ctx context.Context) {
+	for _, key := range a.unwritten() {
+		a.mu.Lock()
+		body := a.keys[key].body
+		a.mu.Unlock()
+		revision, err := a.b.Store(ctx, key, body)
+		if err != nil {
+			a.later(ctx) // what passes is tried again within Store
+			return
+		}
+		a.wrote(key, body, revision)
+	}
+}
+
+// retryLater is the pause after an error that does not pass by itself, such as a
+// missing right: the bus has logged it.
+const retryLater = time.Second
+
+func (a *Announcer) later(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(retryLater):
+	}
+	a.note()
+}
+
+func (a *Announcer) unwritten() (keys []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for key, k := range a.keys {
+		if !k.written {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func (a *Announcer) wrote(key string, body []byte, revision uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	k := a.keys[key]
+	k.revision = revision
+	if k.written = bytes.Equal(k.body, body); !k.written {
+		a.note()
+	}
+}
+
+// clear does not wait: what is lost, the planner clears.
+func (a *Announcer) clear(ctx context.Context) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for key := range a.keys {
+		_ = a.b.Clear(ctx, key)
+	}
+}

@@ -1,0 +1,185 @@
+package functions
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/pkg/transport/natsserver"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const one, two = "0000000000000001", "0000000000000002"
+
+var rules = Settings{MoELayers: []int{1, 3}, Experts: 2}
+
+func warmOn(host string, ids ...string) *pb.HostLayer {
+	r := &pb.HostLayer{Host: host, Layer: 3}
+	for _, id := range ids {
+		r.Functions = append(r.Functions, &pb.FunctionState{Id: id, Phase: pb.FunctionPhase_FUNCTION_PHASE_WARM, Joined: true})
+	}
+	return r
+}
+
+func encode(t testing.TB, m proto.Message) []byte {
+	t.Helper()
+	body, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+// Whatever is no record of the replica that its key names is refused, and what
+// the replica said before counts.
+func TestIllegal(t *testing.T) {
+	host := func(change func(*pb.HostLayer)) []byte {
+		r := warmOn("a", one, two)
+		change(r)
+		return encode(t, r)
+	}
+	for _, tc := range []struct {
+		name, key string
+		body      []byte
+	}{
+		{"unreadable", "3.a", []byte("\xff")},
+		{"long", "3.a", make([]byte, maxBody+1)},
+		{"another host", "3.b", host(func(*pb.HostLayer) {})},
+		{"another layer", "1.a", host(func(*pb.HostLayer) {})},
+		{"a layer without experts", "2.a", host(func(r *pb.HostLayer) { r.Layer = 2 })},
+		{"no replica", "3.a.b", host(func(r *pb.HostLayer) { r.Host = "a.b" })},
+		{"no function", "3.a", host(func(r *pb.HostLayer) { r.Functions[0].Id = "x" })},
+		{"a wildcard", "3.a", host(func(r *pb.HostLayer) { r.Functions[0].Id = "000000000000000>" })},
+		{"a function twice", "3.a", host(func(r *pb.HostLayer) { r.Functions[0].Id = two })},
+		{"no phase", "3.a", host(func(r *pb.HostLayer) { r.Functions[0].Phase = 99 })},
+		{"a long reason", "3.a", host(func(r *pb.HostLayer) { r.Functions[0].Reason = strings.Repeat("x", maxReason+1) })},
+		{"many functions", "3.a", host(func(r *pb.HostLayer) { r.Functions = make([]*pb.FunctionState, perExpert*2+1) })},
+		{"no key", "head", nil},
+		{"another gate", "gate.h", encode(t, &pb.GateLayers{Gate: "g"})},
+		{"a gate of other layers", "gate.g", encode(t, &pb.GateLayers{Gate: "g", Versions: map[uint32]uint64{2: 1}})},
+	} {
+		v := &View{s: rules}
+		v.forget()
+		if _, err := v.put("3.a", encode(t, warmOn("a", one))); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := v.put(tc.key, tc.body); !errors.Is(err, ErrIllegal) || len(v.Replicas(3, one)) != 1 || len(v.Replicas(3, two)) != 0 {
+			t.Errorf("%s: %v; %v", tc.name, err, v.index)
+		}
+	}
+}
+
+// The index follows what hosts say, and keys that go.
+func TestIndex(t *testing.T) {
+	v := &View{s: rules}
+	v.forget()
+	for _, step := range []struct {
+		key        string
+		r          *pb.HostLayer // nil: deleted
+		ones, twos int
+	}{
+		{"3.a", warmOn("a", one), 1, 0}, {"3.b", warmOn("b", one, two), 2, 1}, {"3.a", warmOn("a", two), 1, 2}, {"3.b", nil, 0, 1}, {"3.b", nil, 0, 1},
+	} {
+		var body []byte
+		if step.r != nil {
+			body = encode(t, step.r)
+		}
+		if _, err := v.put(step.key, body); err != nil || len(v.Replicas(3, one)) != step.ones || len(v.Replicas(3, two)) != step.twos {
+			t.Errorf("%s: %v, %v", step.key, err, v.index)
+		}
+	}
+}
+
+// A replica's keys are written when they change, again when somebody else changes
+// them or the bucket is made anew, and go with it.
+func TestAnnounce(t *testing.T) {
+	srv, err := natsserver.Start(natsserver.Settings{StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.Shutdown)
+	conn, err := bus.Connect(t.Context(), bus.Config{}, bus.Settings{InProcess: srv, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	kv, err := conn.EnsureBucket(t.Context(), 1, "functions", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := NewAnnouncer(kv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var changes atomic.Int64
+	v, err := NewView(kv, rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	announcing, leave := context.WithCancel(ctx)
+	var tasks sync.WaitGroup
+	tasks.Go(func() { v.Follow(ctx, a, func(Change) { changes.Add(1) }) })
+	tasks.Go(func() { a.Run(announcing) })
+	t.Cleanup(func() { stop(); tasks.Wait() })
+	until := func(what string, n int) {
+		t.Helper()
+		for limit := time.Now().Add(20 * time.Second); len(v.Replicas(3, one)) != n; time.Sleep(time.Millisecond) {
+			if time.Now().After(limit) {
+				t.Fatalf("never: %s", what)
+			}
+		}
+	}
+	set := func(r *pb.HostLayer) {
+		t.Helper()
+		if err := a.Set(HostKey(3, "a"), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(warmOn("a", one))
+	until("said", 1)
+	before := changes.Load()
+	if err := kv.Delete(t.Context(), HostKey(3, "a")); err != nil {
+		t.Fatal(err)
+	}
+	for limit := time.Now().Add(20 * time.Second); changes.Load() < before+2; time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatal("what was deleted is not said again")
+		}
+	}
+	until("said again", 1)
+	if err := conn.JetStream().DeleteKeyValue(t.Context(), "functions"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = conn.EnsureBucket(t.Context(), 1, "functions", 0); err != nil {
+		t.Fatal(err)
+	}
+	until("lost", 0)
+	until("said in the new bucket", 1)
+	leave()
+	until("gone", 0)
+}
+
+// Bytes from outside are a record or an error.
+func FuzzPut(f *testing.F) {
+	f.Add("3.a", encode(f, warmOn("a", one)))
+	f.Add("gate.g", encode(f, &pb.GateLayers{Gate: "g", Versions: map[uint32]uint64{1: 2}}))
+	f.Fuzz(func(t *testing.T, key string, body []byte) {
+		v := &View{s: rules}
+		v.forget()
+		if _, err := v.put(key, body); err != nil && !errors.Is(err, ErrIllegal) {
+			t.Error(err)
+		}
+	})
+}

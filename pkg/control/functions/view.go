@@ -1,0 +1,222 @@
+package functions
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// Replica is a function on a host.
+type Replica struct {
+	Host   string
+	Phase  pb.FunctionPhase
+	Joined bool
+}
+
+// Warm says whether it computes what comes to the function.
+func (r Replica) Warm() bool { return r.Joined && r.Phase == pb.FunctionPhase_FUNCTION_PHASE_WARM }
+
+// Serves says whether what comes to the function is computed there, at once or
+// when it is loaded.
+func (r Replica) Serves() bool {
+	return r.Warm() || r.Joined && r.Phase == pb.FunctionPhase_FUNCTION_PHASE_COLD
+}
+
+// View is what the bucket holds. It knows nothing of who is alive.
+type View struct {
+	s Settings
+
+	b *bus.Bucket
+
+	mu    sync.RWMutex
+	hosts map[int]map[string]*pb.HostLayer // by layer and host
+	index map[int]map[string][]Replica     // by layer and function
+	gates map[string]*pb.GateLayers
+}
+
+// NewView returns a view that knows nothing yet. kv is from bus.EnsureBucket.
+func NewView(kv jetstream.KeyValue, s Settings) (*View, error) {
+	b, err := bus.AsBucket(kv)
+	if err != nil {
+		return nil, err
+	}
+	v := &View{s: s, b: b}
+	v.forget()
+	return v, nil
+}
+
+// Change is what has changed: a layer's hosts, or a gate.
+type Change struct {
+	Layer int
+	Gate  string // a layer has changed if it is empty
+}
+
+// retryEvery is the pause before a watch that has ended begins again.
+const retryEvery = 300 * time.Millisecond
+
+// Follow keeps the view up until ctx ends, and calls changed after each change.
+// own, if not nil, gets to see all keys that lie in the bucket: it mends its own.
+func (v *View) Follow(ctx context.Context, own *Announcer, changed func(Change)) {
+	for ctx.Err() == nil {
+		v.forget()
+		own.lost()
+		_ = v.b.Follow(ctx, func(key string, body []byte, revision uint64) { // ErrReplaced, or ctx's end
+			own.saw(key, body, revision)
+			c, err := v.put(key, body)
+			switch {
+			case err == nil:
+				changed(c)
+			case v.s.Illegal != nil:
+				v.s.Illegal(err)
+			}
+		})
+		select {
+		case <-ctx.Done():
+		case <-time.After(retryEvery):
+		}
+	}
+}
+
+func (v *View) forget() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.hosts, v.index, v.gates = map[int]map[string]*pb.HostLayer{}, map[int]map[string][]Replica{}, map[string]*pb.GateLayers{}
+}
+
+// put takes one write in. What is no legal record changes nothing: what its
+// replica said before counts.
+func (v *View) put(key string, body []byte) (Change, error) {
+	if isGate(key) {
+		return v.putGate(key, body)
+	}
+	if len(body) == 0 {
+		return v.removeHost(key)
+	}
+	r, err := v.s.decodeHost(key, body)
+	if err != nil {
+		return Change{}, err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	layer := int(r.Layer)
+	of := v.hosts[layer]
+	if of == nil {
+		of = map[string]*pb.HostLayer{}
+		v.hosts[layer] = of
+	}
+	if of[r.Host] == nil && len(of) >= maxReplicas {
+		return Change{}, fmt.Errorf("%w at key %.80q: there are %d hosts in the layer already", ErrIllegal, key, len(of))
+	}
+	v.unindex(layer, of[r.Host])
+	of[r.Host] = r
+	v.enter(layer, r)
+	return Change{Layer: layer}, nil
+}
+
+func (v *View) removeHost(key string) (Change, error) {
+	layer, host, err := parseHostKey(key)
+	if err != nil {
+		return Change{}, err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.unindex(layer, v.hosts[layer][host])
+	delete(v.hosts[layer], host)
+	return Change{Layer: layer}, nil
+}
+
+func (v *View) putGate(key string, body []byte) (Change, error) {
+	gate := strings.TrimPrefix(key, gatePrefix)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(body) == 0 {
+		delete(v.gates, gate)
+		return Change{Gate: gate}, nil
+	}
+	r, err := v.s.DecodeGate(key, body)
+	if err != nil {
+		return Change{}, err
+	}
+	if v.gates[gate] == nil && len(v.gates) >= maxReplicas {
+		return Change{}, fmt.Errorf("%w at key %.80q: there are %d gates already", ErrIllegal, key, len(v.gates))
+	}
+	v.gates[gate] = r
+	return Change{Gate: gate}, nil
+}
+
+// unindex takes a host's functions out of the index; v.mu is held. Readers keep
+// the slices that they have got.
+func (v *View) unindex(layer int, r *pb.HostLayer) {
+	for _, f := range r.GetFunctions() {
+		kept := make([]Replica, 0, len(v.index[layer][f.Id]))
+		for _, one := range v.index[layer][f.Id] {
+			if one.Host != r.Host {
+				kept = append(kept, one)
+			}
+		}
+		if len(kept) == 0 {
+			delete(v.index[layer], f.Id)
+			continue
+		}
+		v.index[layer][f.Id] = kept
+	}
+}
+
+func (v *View) enter(layer int, r *pb.HostLayer) {
+	of := v.index[layer]
+	if of == nil {
+		of = map[string][]Replica{}
+		v.index[layer] = of
+	}
+	for _, f := range r.Functions {
+		of[f.Id] = append(of[f.Id][:len(of[f.Id]):len(of[f.Id])], Replica{r.Host, f.Phase, f.Joined})
+	}
+}
+
+// Replicas are the hosts that have said something of a function, in no order.
+func (v *View) Replicas(layer int, function string) []Replica {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.index[layer][function]
+}
+
+// Host is what a host has said of a layer, nil for nothing.
+func (v *View) Host(layer int, host string) *pb.HostLayer {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.hosts[layer][host]
+}
+
+// Acknowledged is the plan of a layer that a gate has said that it uses, 0 for none.
+func (v *View) Acknowledged(gate string, layer int) uint64 {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.gates[gate].GetVersions()[uint32(layer)]
+}
+
+// Clear removes a key of a replica that is gone, and does not wait for it.
+func (v *View) Clear(ctx context.Context, key string) error { return v.b.Clear(ctx, key) }
+
+// Keys lists the keys of each replica that the bucket has some of.
+func (v *View) Keys() map[string][]string {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	keys := map[string][]string{}
+	for layer, of := range v.hosts {
+		for host := range maps.Keys(of) {
+			keys[host] = append(keys[host], HostKey(layer, host))
+		}
+	}
+	for gate := range v.gates {
+		keys[gate] = append(keys[gate], GateKey(gate))
+	}
+	return keys
+}

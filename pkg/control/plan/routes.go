@@ -1,0 +1,157 @@
+package plan
+
+import (
+	"slices"
+
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// Replicas are the live hosts of a function.
+type Replicas struct {
+	// Serving are warm and take its rows.
+	Serving []string
+	// Leaving serve as well, and are about to go.
+	Leaving []string
+}
+
+func (r Replicas) warm() []string {
+	if len(r.Serving) > 0 {
+		return r.Serving
+	}
+	return r.Leaving
+}
+
+// Target is a function that rows go to.
+type Target struct {
+	*pb.Function
+	// Hosts are live and warm; none if what comes wakes or waits for one.
+	Hosts []string
+	// Cold says that the function has no such host on purpose, so that its group
+	// keeps what comes.
+	Cold bool
+}
+
+// Routes are the functions that a gate uses in one layer. They are never changed.
+type Routes struct {
+	Targets []Target
+	// Version is the newest plan of the layer outside of which no function is
+	// used; 0: none.
+	Version uint64
+	of      []int32 // expert → index in Targets
+}
+
+// Of is the index of the target of an expert.
+func (r *Routes) Of(expert int32) int { return int(r.of[expert]) }
+
+// Missing returns a target that nobody serves, though it is not cold on purpose;
+// nil if there is none.
+func (r *Routes) Missing() *Target {
+	for i := range r.Targets {
+		if t := &r.Targets[i]; len(t.Hosts) == 0 && !t.Cold {
+			return t
+		}
+	}
+	return nil
+}
+
+// Next goes over to a plan, expert by expert: to its function in the plan when
+// that has a warm host; else an expert stays with the function that it had if that
+// still has one, or goes to another one in use; else it goes to a function of the plan that is cold on purpose,
+// or at last to one that is still to become warm. old is nil at the beginning.
+func (l *Layer) Next(old *Routes, replicas func(function string) Replicas) *Routes {
+	c := chooser{l: l, old: old, replicas: replicas, known: map[string]Replicas{}, at: map[string]int32{}, next: &Routes{of: make([]int32, len(l.of))}}
+	outside := false
+	for e := range l.of {
+		t := c.choose(e)
+		c.next.of[e] = c.target(t)
+		outside = outside || l.Function(t.Id) == nil
+	}
+	switch {
+	case !outside:
+		c.next.Version = l.Version
+	case old != nil:
+		c.next.Version = min(old.Version, l.Version)
+	}
+	return c.next
+}
+
+type chooser struct {
+	l        *Layer
+	old      *Routes
+	replicas func(string) Replicas
+	known    map[string]Replicas
+	at       map[string]int32
+	next     *Routes
+}
+
+func (c *chooser) of(f *pb.Function) Replicas {
+	r, ok := c.known[f.Id]
+	if !ok {
+		r = c.replicas(f.Id)
+		c.known[f.Id] = r
+	}
+	return r
+}
+
+// choose returns the function for an expert.
+func (c *chooser) choose(e int) *pb.Function {
+	planned := c.l.of[e]
+	if f := c.first(planned, func(f *pb.Function) bool { return len(c.of(f).Serving) > 0 }); f != nil {
+		return f
+	}
+	if had := c.had(uint32(e)); had != nil {
+		return had
+	}
+	if f := c.first(planned, func(f *pb.Function) bool { return len(c.of(f).Leaving) > 0 }); f != nil {
+		return f
+	}
+	if f := c.first(planned, isCold); f != nil {
+		return f
+	}
+	return c.l.Functions[planned[0]]
+}
+
+// had is a warm function in use that has an expert: its own, or else another one's.
+func (c *chooser) had(e uint32) *pb.Function {
+	if c.old == nil {
+		return nil
+	}
+	if own := c.old.Targets[c.old.of[e]].Function; len(c.of(own).warm()) > 0 {
+		return own
+	}
+	for _, t := range c.old.Targets {
+		if slices.Contains(t.Experts, e) && len(c.of(t.Function).warm()) > 0 {
+			return t.Function
+		}
+	}
+	return nil
+}
+
+func (c *chooser) first(planned []int32, ok func(*pb.Function) bool) *pb.Function {
+	for _, i := range planned {
+		if f := c.l.Functions[i]; ok(f) {
+			return f
+		}
+	}
+	return nil
+}
+
+// isCold says whether a plan wants a function warm nowhere.
+func isCold(f *pb.Function) bool {
+	return !slices.ContainsFunc(f.Placements, func(p *pb.Placement) bool { return p.Want == pb.Want_WANT_WARM })
+}
+
+// target enters a function that is used.
+func (c *chooser) target(f *pb.Function) int32 {
+	if i, ok := c.at[f.Id]; ok {
+		return i
+	}
+	i := int32(len(c.next.Targets))
+	c.at[f.Id] = i
+	if now := c.l.Function(f.Id); now != nil {
+		f = now // its placements
+	}
+	t := Target{Function: f, Hosts: c.of(f).warm(), Cold: c.l.Function(f.Id) != nil && isCold(f)}
+	c.next.Targets = append(c.next.Targets, t)
+	return i
+}
