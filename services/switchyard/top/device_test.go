@@ -7,7 +7,7 @@ import (
 
 func TestPaced(t *testing.T) {
 	host := func(device string, computes, late float64) Member {
-		return Member{Service: "expert", Device: device, Stats: map[string]float64{statPacedComputes: computes, statPacedLate: late, statPacedLoads: 2}}
+		return Member{Service: "expert", Device: device, Stats: map[string]float64{statPacedComputes: computes, statPacedLate: late, statPacedLoads: 2, statPacedSeconds: computes / 500}}
 	}
 	for _, tt := range []struct {
 		name    string
@@ -17,11 +17,11 @@ func TestPaced(t *testing.T) {
 		{"none", []Member{{Service: "gate"}, {Service: "expert", Device: "cpu"}}, ""},
 		{
 			"two of a kind and another", []Member{host("paced:b", 30, 2), host("paced:b", 10, 0), host("paced:a", 10, 0)},
-			"paced:a, paced:b   experts take that device's time and memory, not this machine's; late: results 2 of 50 (4%)   loads 0 of 6 (0%)\n",
+			"paced:a, paced:b   experts take that device's time and memory, not this machine's; late: results 2 of 50 (4%)   loads 0 of 6 (0%)   each result by 2 ms\n",
 		},
 	} {
 		s := &Snapshot{Members: tt.members}
-		if got := s.paced(); got != tt.want || !strings.Contains(s.View(nil), tt.want) {
+		if got := s.paced(nil); got != tt.want || !strings.Contains(s.View(nil), tt.want) {
 			t.Errorf("%s: %q, want %q in\n%s", tt.name, got, tt.want, s.View(nil))
 		}
 	}

@@ -18,7 +18,7 @@ func (s *Snapshot) View(before *Snapshot) string {
 	if s.RefusedSamples > 0 {
 		fmt.Fprintf(&b, "messages about loads that no host of this model sent: %d\n", s.RefusedSamples)
 	}
-	b.WriteString(s.paced() + "\n")
+	b.WriteString(s.paced(before) + "\n")
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	s.drawMembers(w)
 	s.drawQueues(w)
@@ -53,6 +53,8 @@ func (s *Snapshot) mean(before *Snapshot, seconds, count string) string {
 	switch {
 	case n <= 0:
 		return "-"
+	case sum/n < 0.001:
+		return fmt.Sprintf("%.0f µs", 1e6*sum/n)
 	case sum/n < 1:
 		return fmt.Sprintf("%.0f ms", 1000*sum/n)
 	}

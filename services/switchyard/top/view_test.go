@@ -19,6 +19,7 @@ func TestTopMeans(t *testing.T) {
 		{"none yet", nil, look(0, 0), "-"},
 		{"since the start", nil, look(6, 4), "1.5 s"},
 		{"between", look(6, 4), look(6.4, 8), "100 ms"},
+		{"short", look(6, 4), look(6.0008, 8), "200 µs"},
 		{"nothing new", look(6, 4), look(6, 4), "1.5 s"},
 		{"a replica left", look(6, 4), look(1, 2), "500 ms"},
 	} {

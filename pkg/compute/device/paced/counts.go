@@ -10,6 +10,7 @@ type counts struct {
 	mu              sync.Mutex
 	computes, loads tally
 	busy            time.Duration // of the profile's device, computing
+	over            time.Duration // from results' times to their releases
 }
 
 // tally counts what was to be there at a time.
@@ -34,6 +35,12 @@ func (c *counts) computed(took, late time.Duration) {
 	c.computes.add(late)
 }
 
+func (c *counts) released(after time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over += after
+}
+
 func (c *counts) loaded(late time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -41,8 +48,9 @@ func (c *counts) loaded(late time.Duration) {
 }
 
 // Report adds how many results and loads the device has released, how many of
-// them came late because the CPU did not keep up, and by how much together; and how
-// long the profile's device has computed.
+// them came late because the CPU did not keep up, and by how much together; how
+// much later than they should results were released, for whatever reason; and how long the
+// profile's device has computed.
 func (d *Device) Report(stats map[string]float64) {
 	c := d.counts
 	c.mu.Lock()
@@ -50,5 +58,6 @@ func (d *Device) Report(stats map[string]float64) {
 	stats["paced_computes_total"], stats["paced_computes_late_total"] = float64(c.computes.all), float64(c.computes.late)
 	stats["paced_loads_total"], stats["paced_loads_late_total"] = float64(c.loads.all), float64(c.loads.late)
 	stats["paced_late_seconds_total"] = (c.computes.by + c.loads.by).Seconds()
+	stats["paced_release_late_seconds_total"] = c.over.Seconds()
 	stats["paced_busy_seconds_total"] = c.busy.Seconds()
 }

@@ -18,8 +18,8 @@ type loader struct {
 	link                           chan struct{} // has a place: one transfer
 }
 
-func newLoader(p *profiles.Profile, real device.Loader[*forward.Expert], w waiter) *loader {
-	return &loader{Loader: real, profile: p, wait: w, counts: &counts{}, link: make(chan struct{}, 1)}
+func newLoader(p *profiles.Profile, cpu device.Loader[*forward.Expert], w waiter) *loader {
+	return &loader{Loader: cpu, profile: p, wait: w, counts: &counts{}, link: make(chan struct{}, 1)}
 }
 
 // Size is the profile's for each expert that the model has.

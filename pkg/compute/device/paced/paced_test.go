@@ -73,12 +73,12 @@ type timed struct {
 	began time.Time
 }
 
-func newTimed(t *testing.T, real device.Loader[*forward.Expert], s device.Settings) *timed {
+func newTimed(t *testing.T, cpu device.Loader[*forward.Expert], s device.Settings) *timed {
 	m := tiny(t)
-	if real == nil {
-		real = device.Packed(m)
+	if cpu == nil {
+		cpu = device.Packed(m)
 	}
-	l := newLoader(card(), real, timers{})
+	l := newLoader(card(), cpu, timers{})
 	d := newOn(m, pool.New(1), l, l, s)
 	t.Cleanup(d.Close)
 	return &timed{d, t, time.Now()}
@@ -309,6 +309,7 @@ func TestLate(t *testing.T) {
 		want := map[string]float64{
 			"paced_computes_total": 2, "paced_computes_late_total": 1, "paced_loads_total": 2, "paced_loads_late_total": 1,
 			"paced_late_seconds_total": 0.058, "paced_busy_seconds_total": 0.03,
+			"paced_release_late_seconds_total": 0.008,
 		}
 		for name, n := range want {
 			if stats[name] != n {

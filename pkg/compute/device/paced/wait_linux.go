@@ -2,6 +2,7 @@ package paced
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -86,15 +87,21 @@ func newAlarm() (*alarm, error) {
 }
 
 // until fails when ctx ends before. The alarm is of no use then.
+//
+// The read's deadline, one of Go's timers, is looked at between any two
+// goroutines of a busy process, where the poller is not; the descriptor wakes an idle one.
 func (a *alarm) until(ctx context.Context, t time.Time) error {
-	stop := context.AfterFunc(ctx, func() { _ = a.file.SetReadDeadline(time.Unix(1, 0)) }) // it works on timers
+	if err := a.file.SetReadDeadline(t); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = a.file.SetReadDeadline(time.Unix(1, 0)) }) // as above
 	defer stop()
-	for left := time.Until(t); left > 0; left = time.Until(t) {
+	for left := time.Until(t); left > 0 && ctx.Err() == nil; left = time.Until(t) {
 		in := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(left))}
 		if err := unix.TimerfdSettime(a.fd, 0, &in, nil); err != nil {
 			return fmt.Errorf("setting a timer: %w", err)
 		}
-		if _, err := a.file.Read(a.buf[:]); err != nil {
+		if _, err := a.file.Read(a.buf[:]); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			return err
 		}
 	}
