@@ -150,3 +150,37 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// The numbers of the A6000 follow from the models' shapes as their sources say.
+func TestDerived(t *testing.T) {
+	const (
+		read, link   = 768e9, 64e9 // bytes a second
+		elementBytes = 2
+	)
+	for _, tc := range []struct {
+		name                string
+		hidden, inner, rows float64
+	}{
+		{"a6000-mixtral", 4096, 14336, 32 * 2 / 8},
+		{"a6000-phi-3.5-moe", 4096, 6400, 32 * 2 / 16},
+		{"a6000-llama-4-scout", 5120, 8192, 32 * 1 / 16},
+	} {
+		p, err := Open(tc.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		weights := 3 * tc.hidden * tc.inner * elementBytes
+		for _, n := range []struct {
+			key       string
+			got, want float64
+		}{
+			{"expert_bytes", p.ExpertBytes.Value, weights},
+			{"alpha_seconds", p.Alpha.Value, weights / read / tc.rows},
+			{"beta_seconds", p.Beta.Value, tc.hidden * elementBytes / link},
+		} {
+			if math.Abs(n.got/n.want-1) > 0.002 {
+				t.Errorf("%s: %s is %v, and %v by its source", tc.name, n.key, n.got, n.want)
+			}
+		}
+	}
+}
