@@ -121,6 +121,10 @@ func (s Subjects) AnyBlock() string { return s.join("block", s.Model, "*") }
 // Load carries what each expert has computed lately, from every expert host.
 func (s Subjects) Load() string { return s.join("load", s.Model) }
 
+// LoadAsk is where whoever wants to know what each expert has computed in all
+// asks the hosts for it; they answer on Load.
+func (s Subjects) LoadAsk() string { return s.join("load", s.Model, "ask") }
+
 // Stop ends a request whose answer has one of its stop strings. Only tokenizers
 // publish it: an answer that is cut looks complete then.
 func (s Subjects) Stop(request string) string { return s.join("stop", s.Model, request) }

@@ -32,6 +32,8 @@ func TestSubjects(t *testing.T) {
 		{s.AnyExpert(7), "yard.expert.a_b_c.7.*"},
 		{s.Partial("g"), "yard.partial.a_b_c.g"},
 		{s.Block("at"), "yard.block.a_b_c.at"},
+		{s.Load(), "yard.load.a_b_c"},
+		{s.LoadAsk(), "yard.load.a_b_c.ask"},
 		{s.Stop("r1"), "yard.stop.a_b_c.r1"},
 		{s.AnyStop(), "yard.stop.a_b_c.*"},
 		{s.Probe("tk", "r1", 7), "yard.probe.a_b_c.tk.r1.7"},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -26,15 +27,17 @@ const (
 	permissions = "../../deploy/permissions.conf"
 	password    = "s3cret"
 	producer    = "producer"
+	viewer      = "top"
 )
 
 // guarded is a server with the users of deploy/permissions.conf, and a process
 // of each service.
 type guarded struct {
-	t     *testing.T
-	url   string
-	procs map[string]*fleet.Process
-	js    jetstream.JetStream // of an administrator, to see what was harmed
+	t        *testing.T
+	programs string // the folder
+	url      string
+	procs    map[string]*fleet.Process
+	js       jetstream.JetStream // of an administrator, to see what was harmed
 }
 
 // The services work with the rights of deploy/permissions.conf, a producer
@@ -44,6 +47,7 @@ func TestPermissions(t *testing.T) {
 	wanted(t)
 	g := newGuarded(t)
 	t.Run("a producer's rights", g.useRights)
+	t.Run("the rights of top", g.look)
 	t.Run("the services' answers", g.abuseServices)
 	t.Run("the server's acknowledgements", g.abuseServer)
 	t.Run("denied", g.denied)
@@ -53,7 +57,7 @@ func TestPermissions(t *testing.T) {
 func newGuarded(t *testing.T) *guarded {
 	t.Helper()
 	addr, programs := fleet.FreeAddr(t), fleet.Build(t)
-	g := &guarded{t: t, url: "nats://" + addr, procs: map[string]*fleet.Process{}}
+	g := &guarded{t: t, programs: programs, url: "nats://" + addr, procs: map[string]*fleet.Process{}}
 	server := fleet.Launch(t, "nats-server", filepath.Join(programs, "nats-server"), "-c", g.configure(addr))
 	server.Await(t, "Server is ready")
 	for _, kind := range fleet.Kinds {
@@ -78,7 +82,7 @@ func (g *guarded) configure(addr string) (path string) {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	for _, user := range append(slices.Clone(fleet.Kinds), producer) {
+	for _, user := range append(slices.Clone(fleet.Kinds), producer, viewer) {
 		g.t.Setenv(strings.ToUpper(user)+"_PASSWORD", password)
 	}
 	dir := g.t.TempDir()
@@ -89,7 +93,7 @@ func (g *guarded) configure(addr string) (path string) {
 	path = filepath.Join(dir, "nats.conf")
 	g.write(path, settings)
 	g.t.Setenv("XDG_CONFIG_HOME", dir)
-	for _, kind := range fleet.Kinds {
+	for _, kind := range append(slices.Clone(fleet.Kinds), viewer) {
 		g.write(filepath.Join(dir, "nats", "context", kind+".json"), fmt.Sprintf(
 			`{"url": %q, "user": %q, "password": %q, "inbox_prefix": "_INBOX_%s"}`, g.url, kind, password, kind))
 	}
@@ -135,6 +139,16 @@ func (g *guarded) useRights(t *testing.T) {
 	}
 	if err := errors.Join(nc.Publish("switchyard.cancel.demo.rights-1", nil), nc.Flush(), nc.LastError()); err != nil {
 		t.Errorf("a producer lacks a right: %v", err)
+	}
+}
+
+// look wants a snapshot with what the experts have computed for useRights.
+func (g *guarded) look(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), hang)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, filepath.Join(g.programs, "switchyard"), "top", "--json", "--nats", viewer).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), `"layer":`) {
+		t.Errorf("top lacks a right: %v\n%s", err, out)
 	}
 }
 
@@ -254,7 +268,7 @@ func (g *guarded) state(t *testing.T) string {
 
 // denied publishes as each user what it has no right to.
 func (g *guarded) denied(t *testing.T) {
-	for _, user := range append(slices.Clone(fleet.Kinds), producer) {
+	for _, user := range append(slices.Clone(fleet.Kinds), producer, viewer) {
 		nc := g.user(user)
 		for _, subject := range []string{
 			"$JS.API.STREAM.DELETE.switchyard_TOKENS_demo", "$JS.API.STREAM.PURGE.switchyard_TOKENS_demo",
@@ -265,10 +279,11 @@ func (g *guarded) denied(t *testing.T) {
 		}
 	}
 	for user, subjects := range map[string][]string{
-		producer:     {"switchyard.stop.demo.x", "switchyard.token.demo.0.x", "switchyard.sequence.demo", "_INBOX.x"},
+		producer:     {"switchyard.stop.demo.x", "switchyard.token.demo.0.x", "switchyard.sequence.demo", "switchyard.load.demo.ask", "_INBOX.x"},
+		viewer:       {"switchyard.prompt.demo", "switchyard.load.demo", "$KV.switchyard_members_demo.x", "_INBOX.x"},
 		"tokenizer":  {"switchyard.hidden.demo.0", "switchyard.block.demo.x", "$KV.switchyard_plans_demo.0"},
 		"attention":  {"switchyard.prompt.demo", "switchyard.block.demo.x", "$KV.switchyard_leases_demo.planner", "_INBOX.x"},
-		"gate":       {"switchyard.token.demo.0.x", "switchyard.step.demo", "switchyard.load.demo", "switchyard.partial.demo.x", "$KV.switchyard_plans_demo.0", "_INBOX.x"},
+		"gate":       {"switchyard.token.demo.0.x", "switchyard.step.demo", "switchyard.load.demo", "switchyard.load.demo.ask", "switchyard.partial.demo.x", "$KV.switchyard_plans_demo.0", "_INBOX.x"},
 		"expert":     {"switchyard.token.demo.0.x", "switchyard.hidden.demo.0", "$KV.switchyard_leases_demo.shard-0", "_INBOX.x"},
 		"aggregator": {"switchyard.token.demo.0.x", "switchyard.partial.demo.x", "$KV.switchyard_plans_demo.0", "_INBOX.x"},
 	} {

@@ -2,10 +2,22 @@ package expert
 
 import (
 	"context"
+	"fmt"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/switchyard/switchyard/pkg/control/loads"
 )
+
+// listenForAsks has the next samples tell all totals when anybody asks for them.
+func (s *Service) listenForAsks() (err error) {
+	s.asks, err = s.d.Conn.Subscribe(s.d.Subjects.LoadAsk(), "", func(*nats.Msg) { s.asked.Store(true) })
+	if err != nil {
+		return fmt.Errorf("listening for who asks for the experts' loads: %w", err)
+	}
+	return nil
+}
 
 // sendLoads says about once a second what each expert has computed, until ctx
 // ends, and then what is left to say.
@@ -25,8 +37,8 @@ func (s *Service) sendLoads(ctx context.Context) {
 }
 
 func (s *Service) sendSamples(ctx context.Context, span time.Duration) {
-	for _, sample := range s.loads.Take(span) {
-		// An error means disconnected: loads of that time are not known to anybody.
+	for _, sample := range s.loads.Take(span, s.asked.Swap(false)) {
+		// An error means disconnected: a later sample has the totals.
 		_ = s.d.Conn.Send(ctx, s.d.Subjects.Load(), sample, nil)
 	}
 }

@@ -25,29 +25,65 @@ func (h *host) compute(experts ...uint32) {
 	h.await("rows computed", func() bool { return h.member().GetStats()["rows_total"] == before+float64(len(experts)) })
 }
 
-// What the experts computed is said once, by layer.
-func TestLoadSamples(t *testing.T) {
-	h := startHost(t, 0)
+// listen gets what the host says about loads.
+func (h *host) listen() (next func() *pb.LoadSample) {
+	h.t.Helper()
 	samples := make(chan *nats.Msg, 16)
 	sub, err := h.d.Conn.NATS().ChanSubscribe(h.d.Subjects.Load(), samples)
 	if err != nil {
-		t.Fatal(err)
+		h.t.Fatal(err)
 	}
-	defer func() { _ = sub.Unsubscribe() }()
+	h.t.Cleanup(func() { _ = sub.Unsubscribe() })
+	return func() *pb.LoadSample {
+		h.t.Helper()
+		s := &pb.LoadSample{}
+		select {
+		case m := <-samples:
+			if err := proto.Unmarshal(m.Data, s); err != nil {
+				h.t.Fatal(err)
+			}
+		case <-time.After(20 * time.Second):
+			h.t.Fatal("no sample")
+		}
+		return s
+	}
+}
+
+// What the experts computed is said once, by layer, and all of it to who asks,
+// on the subject of loads whatever he names.
+func TestLoadSamples(t *testing.T) {
+	h := startHost(t, 0)
+	next := h.listen()
 	h.plan([]uint32{0, 2})
 	h.awaitWarm(0, 2)
 	h.compute(0, 2)
 	run(t, h.sendLoads)
-	select {
-	case m := <-samples:
-		s := &pb.LoadSample{}
-		err := proto.Unmarshal(m.Data, s)
-		if err != nil || s.Host != h.id || s.Model != h.d.Identity.Model || s.Layer != 0 || s.SpanMs == 0 ||
-			!slices.Equal(s.Expert, []uint32{0, 2}) || !slices.Equal(s.Rows, []uint64{1, 1}) {
-			t.Errorf("got %v, %v", s, err)
+	s := next()
+	if s.Host != h.id || s.Model != h.d.Identity.Model || s.Layer != 0 || s.SpanMs == 0 ||
+		!slices.Equal(s.Expert, []uint32{0, 2}) || !slices.Equal(s.Rows, []uint64{1, 1}) || !slices.Equal(s.Total, []uint64{1, 1}) {
+		t.Errorf("got %v", s)
+	}
+	elsewhere, err := h.d.Conn.NATS().SubscribeSync("elsewhere")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = elsewhere.Unsubscribe() }()
+	for range 3 {
+		if err := h.d.Conn.NATS().PublishRequest(h.d.Subjects.LoadAsk(), "elsewhere", []byte("{")); err != nil {
+			t.Fatal(err)
 		}
-	case <-time.After(20 * time.Second):
-		t.Fatal("no sample")
+	}
+	if s = next(); !slices.Equal(s.Expert, []uint32{0, 2}) || !slices.Equal(s.Rows, []uint64{0, 0}) || !slices.Equal(s.Total, []uint64{1, 1}) {
+		t.Errorf("asked, told %v", s)
+	}
+	if n, _, err := elsewhere.Pending(); err != nil || n != 0 {
+		t.Errorf("%d answers to the subject of an ask: %v", n, err)
+	}
+	h.compute(0, 2)
+	for s = next(); s.Rows[0] == 0; s = next() { // a tick came between the asks
+	}
+	if !slices.Equal(s.Rows, []uint64{1, 1}) || !slices.Equal(s.Total, []uint64{2, 2}) {
+		t.Errorf("computed again, told %v", s)
 	}
 }
 

@@ -93,7 +93,7 @@ func TestServeWithoutAnExpert(t *testing.T) {
 	if refused := s.refusals.All(); len(refused) > 0 {
 		t.Errorf("told %v", refused)
 	}
-	if loads := s.loads.Take(time.Second); len(loads) != 1 || !slices.Equal(loads[0].Expert, []uint32{0, 1}) || !slices.Equal(loads[0].Rows, []uint64{1, 2}) {
+	if loads := s.loads.Take(time.Second, false); len(loads) != 1 || !slices.Equal(loads[0].Expert, []uint32{0, 1}) || !slices.Equal(loads[0].Rows, []uint64{1, 2}) {
 		t.Errorf("loads are %v: what failed does not count", loads)
 	}
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/pkg/compute/device"
@@ -32,6 +34,8 @@ type Service struct {
 	device    device.Device
 	computers computers
 	loads     *loads.Counter
+	asks      *nats.Subscription // for totals of loads
+	asked     atomic.Bool        // for them, since the last samples
 	view      *members.View
 	own       *bus.Receiving  // rows for this host by name
 	ctx       context.Context // of what Start began, until Stop
@@ -109,7 +113,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("receiving this host's rows: %w", err)
 	}
-	return nil
+	return s.listenForAsks()
 }
 
 // Run follows the plan, and runs a planner, until ctx ends and others have
@@ -137,6 +141,9 @@ func (s *Service) Run(ctx context.Context) error {
 func (s *Service) Stop(ctx context.Context) error {
 	if s.view == nil {
 		return nil
+	}
+	if s.asks != nil {
+		_ = s.asks.Unsubscribe() // fails without a connection: then nobody asks either
 	}
 	return s.drainAll(ctx)
 }

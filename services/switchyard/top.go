@@ -16,7 +16,7 @@ type TopCmd struct {
 	Once  bool   `help:"Print one snapshot and end, as in a pipe."`
 	JSON  bool   `name:"json" help:"Print one snapshot as a JSON object and end."`
 
-	Span time.Duration `default:"2s" help:"How long one snapshot listens to what the experts compute; hosts say it about once a second." placeholder:"TIME"`
+	Span time.Duration `default:"2s" help:"How long one snapshot waits at most for hosts to tell what their experts have computed; they answer within about a second." placeholder:"TIME"`
 
 	ConnectFlags `embed:""`
 }
@@ -44,22 +44,20 @@ func (c *TopCmd) Run(ctx context.Context, e *env) error {
 	return errors.Join(live(ctx, e, r), restore())
 }
 
-// once looks twice: loads are known from the first look on.
+// once looks twice: the first look asks the hosts for their experts' loads.
 func (c *TopCmd) once(ctx context.Context, e *env, r *top.Reader) error {
-	before, err := r.Snapshot(ctx)
-	if err != nil {
+	if _, err := r.Snapshot(ctx); err != nil {
 		return err
 	}
-	select {
-	case <-ctx.Done():
+	r.Await(ctx, c.Span)
+	if ctx.Err() != nil {
 		return errInterrupted
-	case <-time.After(c.Span):
 	}
 	now, err := r.Snapshot(ctx)
 	if err != nil {
 		return err
 	}
-	return show(e, c.JSON, now, now.View(before))
+	return show(e, c.JSON, now, now.View(nil))
 }
 
 // live redraws until q or a signal, which is how it is meant to end.

@@ -49,12 +49,12 @@ func populate(t *testing.T, f *fake) {
 	}
 }
 
-// compute sends samples of two hosts' loads, and one that is refused, all the
-// time: top may begin to listen at any.
+// compute sends samples of two hosts' loads, and one that is refused between any
+// two, all the time: top may begin to listen at any.
 func compute(t *testing.T, f *fake) {
 	t.Helper()
 	send := func(host string, layer uint32, experts []uint32, rows ...uint64) {
-		s := &pb.LoadSample{Version: schemas.Version, Model: 7, Host: host, Layer: layer, SpanMs: 1000, Expert: experts, Rows: rows}
+		s := &pb.LoadSample{Version: schemas.Version, Model: 7, Host: host, Layer: layer, SpanMs: 1000, Expert: experts, Rows: rows, Total: rows}
 		if body, err := proto.Marshal(s); err == nil {
 			_ = f.nc.Publish("switchyard.load.demo", body) // what is lost fails the test
 		}
@@ -69,8 +69,9 @@ func compute(t *testing.T, f *fake) {
 			case <-quit:
 				return
 			case <-tick.C:
-				send("e1", 0, []uint32{0, 2}, 10, 30)
-				send("e2", 10, []uint32{0}, 5)
+				send("e1", 0, []uint32{0, 2}, 12, 33)
+				send("e2", 0, []uint32{99999999}, 1)
+				send("e2", 10, []uint32{0}, 20)
 				send("e2", 0, []uint32{99999999}, 1)
 			}
 		}
@@ -82,7 +83,7 @@ func TestTopTable(t *testing.T) {
 	f := startFake(t)
 	populate(t, f)
 	compute(t, f)
-	got := f.invoke("", "top", "--once", "--span", "500ms")
+	got := f.invoke("", "top", "--once", "--span", "20s")
 	if got.code != 0 {
 		t.Fatalf("got %+v", got)
 	}
@@ -106,7 +107,7 @@ func TestTopTable(t *testing.T) {
 			t.Errorf("line %q is %q, want %q in\n%s", key, fields[key], want, got.out)
 		}
 	}
-	for layer, want := range map[string]string{"0": "0.44 ▃·█", "10": "1.00 █"} {
+	for layer, want := range map[string]string{"0": "45 2: 33 0.45 ▃·█", "10": "20 0: 20 1.00 █"} {
 		if line := lineOf(got.out, layer); !strings.HasSuffix(line, want) {
 			t.Errorf("layer %s is %q, want it to end with %q in\n%s", layer, line, want, got.out)
 		}
@@ -130,13 +131,13 @@ func TestTopJSON(t *testing.T) {
 	f := startFake(t)
 	populate(t, f)
 	compute(t, f)
-	got := f.invoke("", "top", "--json", "--span", "500ms")
+	got := f.invoke("", "top", "--json", "--span", "20s")
 	var s top.Snapshot
 	if err := json.Unmarshal([]byte(got.out), &s); err != nil || got.code != 0 {
 		t.Fatalf("got %+v: %v", got, err)
 	}
 	if len(s.Members) != 4 || s.Members[0].ID != "a1" || len(s.Layers) != 2 || s.Layers[0].Layer != 0 || len(s.Layers[0].Rows) != 3 ||
-		s.Layers[0].Rows[2] == 0 || s.Layers[1].Layer != 10 || !(s.Seconds > 0) || s.RefusedSamples == 0 {
+		s.Layers[0].Rows[2] != 33 || s.Layers[1].Layer != 10 || !(s.Seconds > 0) || s.RefusedSamples == 0 {
 		t.Errorf("got %s", got.out)
 	}
 	var stages []string
@@ -153,5 +154,63 @@ func TestTopNobody(t *testing.T) {
 	got := f.invoke("", "top")
 	if got.code != 1 || !strings.Contains(got.err, `nobody has served model "demo"`) {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// A host that never tells what it says to have computed does not keep a look
+// waiting for longer than --span.
+func TestTopSilentHost(t *testing.T) {
+	f := startFake(t)
+	populate(t, f)
+	got := f.invoke("", "top", "--json", "--span", "50ms")
+	var s top.Snapshot
+	if err := json.Unmarshal([]byte(got.out), &s); err != nil || got.code != 0 || len(s.Layers) != 0 || len(s.Members) != 4 {
+		t.Errorf("got %+v: %v", got, err)
+	}
+}
+
+// computed are the rows that members say to have computed, and those of layers.
+func computed(s *top.Snapshot) (members, layers uint64) {
+	for _, m := range s.Members {
+		if m.Service == "expert" {
+			members += uint64(m.Stats["rows_total"])
+		}
+	}
+	for _, l := range s.Layers {
+		for _, n := range l.Rows {
+			layers += n
+		}
+	}
+	return members, layers
+}
+
+// answerRows are the rows of experts that one answer takes: two in each of three layers.
+const answerRows = (comparedPrompt + comparedTokens - 1) * 3 * 2
+
+// One look at an idle pipeline shows what all its experts have computed.
+func TestTopIdle(t *testing.T) {
+	s := besiege(t, 2)
+	look := func(r *top.Reader) *top.Snapshot {
+		now, err := r.Snapshot(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return now
+	}
+	early := top.NewReader(s.conn.NATS(), s.conn.JetStream(), s.names)
+	defer early.Close()
+	look(early)
+	s.answers()
+	s.until("all samples are sent", func() bool {
+		members, layers := computed(look(early))
+		return members >= answerRows && layers == members
+	})
+	r := top.NewReader(s.conn.NATS(), s.conn.JetStream(), s.names)
+	defer r.Close()
+	look(r)
+	r.Await(t.Context(), time.Minute)
+	now := look(r)
+	if members, layers := computed(now); len(now.Layers) != 3 || layers != members {
+		t.Errorf("%d layers with %d rows, want 3 with %d", len(now.Layers), layers, members)
 	}
 }

@@ -16,15 +16,16 @@ type Counter struct {
 	model uint64
 	host  string
 	rows  [][]atomic.Uint64 // by layer and expert; none for a layer without experts
+	told  [][]uint64        // how many of them samples have told of
 }
 
 // NewCounter counts for a host of a model, whose layers have experts where moe
 // says so.
 func NewCounter(model uint64, host string, moe []bool, experts int) *Counter {
-	c := &Counter{model: model, host: host, rows: make([][]atomic.Uint64, len(moe))}
+	c := &Counter{model: model, host: host, rows: make([][]atomic.Uint64, len(moe)), told: make([][]uint64, len(moe))}
 	for l, has := range moe {
 		if has {
-			c.rows[l] = make([]atomic.Uint64, experts)
+			c.rows[l], c.told[l] = make([]atomic.Uint64, experts), make([]uint64, experts)
 		}
 	}
 	return c
@@ -38,11 +39,12 @@ func (c *Counter) Add(layer uint32, experts []uint32) {
 	}
 }
 
-// Take returns a sample of each layer that computed anything, and counts anew.
-// span is how long ago the samples before were taken.
-func (c *Counter) Take(span time.Duration) (samples []*pb.LoadSample) {
+// Take returns a sample of each layer that computed anything since the samples
+// before, which were taken span ago; with all, of each that ever did, with all its
+// experts that did. Only one goroutine may take.
+func (c *Counter) Take(span time.Duration, all bool) (samples []*pb.LoadSample) {
 	for l := range c.rows {
-		if s := c.take(l); len(s.Expert) > 0 {
+		if s := c.take(l, all); len(s.Expert) > 0 {
 			s.SpanMs = uint32(max(1, span.Milliseconds()))
 			samples = append(samples, s)
 		}
@@ -50,11 +52,14 @@ func (c *Counter) Take(span time.Duration) (samples []*pb.LoadSample) {
 	return samples
 }
 
-func (c *Counter) take(layer int) *pb.LoadSample {
+func (c *Counter) take(layer int, all bool) *pb.LoadSample {
 	s := &pb.LoadSample{Version: schemas.Version, Model: c.model, Host: c.host, Layer: uint32(layer)}
+	told := c.told[layer]
 	for e := range c.rows[layer] {
-		if n := c.rows[layer][e].Swap(0); n > 0 {
-			s.Expert, s.Rows = append(s.Expert, uint32(e)), append(s.Rows, n)
+		total := c.rows[layer][e].Load()
+		if rows := total - told[e]; rows > 0 || all && total > 0 {
+			s.Expert, s.Rows, s.Total = append(s.Expert, uint32(e)), append(s.Rows, rows), append(s.Total, total)
+			told[e] = total
 		}
 	}
 	return s

@@ -1085,8 +1085,8 @@ func (x *FunctionTime) GetTransferNs() uint64 {
 	return 0
 }
 
-// LoadSample says how many rows each expert of a layer has computed on one host
-// within a span of time.
+// LoadSample says how many rows each expert of a layer has computed on one host,
+// within a span of time and since the host's start.
 type LoadSample struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Version uint32                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
@@ -1096,9 +1096,12 @@ type LoadSample struct {
 	// Milliseconds in which the rows were computed: about a second, without those
 	// before in which there was nothing to tell.
 	SpanMs uint32 `protobuf:"varint,5,opt,name=span_ms,json=spanMs,proto3" json:"span_ms,omitempty"`
-	// Experts with rows, ascending, and the routed rows of each.
-	Expert        []uint32 `protobuf:"varint,6,rep,packed,name=expert,proto3" json:"expert,omitempty"`
-	Rows          []uint64 `protobuf:"varint,7,rep,packed,name=rows,proto3" json:"rows,omitempty"`
+	// Experts with rows in that span, ascending, and the routed rows of each. Where
+	// totals were asked for: all that ever had any, with rows of 0 too.
+	Expert []uint32 `protobuf:"varint,6,rep,packed,name=expert,proto3" json:"expert,omitempty"`
+	Rows   []uint64 `protobuf:"varint,7,rep,packed,name=rows,proto3" json:"rows,omitempty"`
+	// The routed rows of each since the host's start.
+	Total         []uint64 `protobuf:"varint,8,rep,packed,name=total,proto3" json:"total,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1178,6 +1181,13 @@ func (x *LoadSample) GetExpert() []uint32 {
 func (x *LoadSample) GetRows() []uint64 {
 	if x != nil {
 		return x.Rows
+	}
+	return nil
+}
+
+func (x *LoadSample) GetTotal() []uint64 {
+	if x != nil {
+		return x.Total
 	}
 	return nil
 }
@@ -1269,7 +1279,7 @@ const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	"\n" +
 	"compute_ns\x18\x05 \x01(\x04R\tcomputeNs\x12\x1f\n" +
 	"\vtransfer_ns\x18\x06 \x01(\x04R\n" +
-	"transferNs\"\xab\x01\n" +
+	"transferNs\"\xc1\x01\n" +
 	"\n" +
 	"LoadSample\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x14\n" +
@@ -1278,7 +1288,8 @@ const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	"\x05layer\x18\x04 \x01(\rR\x05layer\x12\x17\n" +
 	"\aspan_ms\x18\x05 \x01(\rR\x06spanMs\x12\x16\n" +
 	"\x06expert\x18\x06 \x03(\rR\x06expert\x12\x12\n" +
-	"\x04rows\x18\a \x03(\x04R\x04rows*=\n" +
+	"\x04rows\x18\a \x03(\x04R\x04rows\x12\x14\n" +
+	"\x05total\x18\b \x03(\x04R\x05total*=\n" +
 	"\x05Dtype\x12\x15\n" +
 	"\x11DTYPE_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tDTYPE_F32\x10\x01\x12\x0e\n" +

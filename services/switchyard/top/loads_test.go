@@ -15,7 +15,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// hosts are members, and send samples of one row.
+// hosts are members, and send samples.
+var names = schemas.NewSubjects("top", "demo")
+
 type hosts struct {
 	t  *testing.T
 	nc *nats.Conn
@@ -40,18 +42,20 @@ func startHosts(t *testing.T) *hosts {
 
 func (h *hosts) follow(all ...Member) {
 	h.t.Helper()
-	if err := h.l.follow(h.nc, "load", all); err != nil {
+	if err := h.l.follow(h.nc, names, all); err != nil {
 		h.t.Fatal(err)
 	}
 }
 
-func (h *hosts) send(model uint64) {
+// send says that a host has computed a row, and so many in all.
+func (h *hosts) send(model uint64, host string, total uint64) {
 	h.t.Helper()
 	body, err := proto.Marshal(&pb.LoadSample{
-		Version: schemas.Version, Model: model, Host: "expert-1", Layer: 3, SpanMs: 1, Expert: []uint32{2}, Rows: []uint64{1},
+		Version: schemas.Version, Model: model, Host: host, Layer: 3, SpanMs: 1,
+		Expert: []uint32{2}, Rows: []uint64{1}, Total: []uint64{total},
 	})
 	if err == nil {
-		err = h.nc.Publish("load", body)
+		err = h.nc.Publish(names.Load(), body)
 	}
 	if err != nil {
 		h.t.Fatal(err)
@@ -72,21 +76,79 @@ func (h *hosts) await(what string, ok func(*Snapshot) bool) {
 	}
 }
 
-// Loads are counted from when an expert host is here, and anew when it has
-// another model.
+// Totals are kept from when an expert host is here, and anew when it has another
+// model.
 func TestFollow(t *testing.T) {
 	h := startHosts(t)
 	h.follow(Member{Service: "gate", model: 7})
 	h.await("nothing without a host", func(s *Snapshot) bool { return len(s.Layers) == 0 && s.Seconds == 0 })
 	for model := range uint64(2) {
-		of := Member{Service: "expert", model: 7 + model}
+		of := Member{ID: "expert-1", Service: "expert", model: 7 + model}
 		h.follow(of)
-		h.send(7 + model)
+		h.send(7+model, "expert-1", 5)
 		h.follow(of)
-		h.send(7 + model)
-		h.send(99)
-		h.await("two rows", func(s *Snapshot) bool {
-			return len(s.Layers) == 1 && s.Layers[0].Layer == 3 && s.Layers[0].Rows[2] == 2 && s.RefusedSamples == 1 && s.Seconds > 0
+		h.send(7+model, "expert-1", 9)
+		h.send(99, "expert-1", 1)
+		h.await("nine rows, five of them heard", func(s *Snapshot) bool {
+			return len(s.Layers) == 1 && s.Layers[0].Layer == 3 && s.Layers[0].Rows[2] == 9 && s.Layers[0].heard[2] == 5 &&
+				s.RefusedSamples == 1 && s.Seconds > 0
 		})
 	}
+}
+
+// Hosts are asked until they have told what they had computed when they were
+// first seen, but not for ever.
+func TestAsk(t *testing.T) {
+	h := startHosts(t)
+	asks, err := h.nc.SubscribeSync(names.LoadAsk())
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := func(id string, rows float64) Member {
+		return Member{ID: id, Service: "expert", model: 7, Stats: map[string]float64{statRows: rows}}
+	}
+	for _, tt := range []struct {
+		name     string
+		tells    string // a host, all that it has computed before
+		members  []Member
+		asks     int // in all, after it
+		complete bool
+	}{
+		{"nothing computed", "", []Member{host("a", 0)}, 0, true},
+		{"computed since", "", []Member{host("a", 3)}, 0, true},
+		{"a host that has computed", "", []Member{host("a", 3), host("b", 9)}, 1, false},
+		{"another told", "a", []Member{host("a", 3), host("b", 9)}, 2, false},
+		{"told", "b", []Member{host("a", 3), host("b", 20)}, 2, true},
+		{"another came", "", []Member{host("b", 20), host("c", 1)}, 3, false},
+		{"it went", "", []Member{host("b", 20)}, 3, true},
+		{"all went", "", nil, 3, true},
+	} {
+		if tt.tells != "" {
+			h.send(7, tt.tells, 9)
+			h.await(tt.tells+" heard", func(*Snapshot) bool { return h.l.tally.Rows(tt.tells) == 9 })
+		}
+		h.follow(tt.members...)
+		if n := h.pending(asks); n != tt.asks || h.l.complete() != tt.complete {
+			t.Errorf("%s: %d asks, complete %v; want %d, %v", tt.name, n, h.l.complete(), tt.asks, tt.complete)
+		}
+	}
+	for range 2 * maxAsks {
+		h.follow(host("liar", 1e300))
+	}
+	if n := h.pending(asks); n != 3+maxAsks {
+		t.Errorf("a liar had %d asks, want %d", n-3, maxAsks)
+	}
+}
+
+// pending is how many messages have come.
+func (h *hosts) pending(sub *nats.Subscription) int {
+	h.t.Helper()
+	if err := h.nc.Flush(); err != nil {
+		h.t.Fatal(err)
+	}
+	n, _, err := sub.Pending()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return n
 }

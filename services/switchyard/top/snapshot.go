@@ -42,11 +42,13 @@ type Snapshot struct {
 	Model   string    `json:"model"`
 	Members []Member  `json:"members"`
 	Queues  []Queue   `json:"queues"`
-	// Layers are what the experts computed since the reader's first snapshot,
-	// so many Seconds ago; later if no expert host was here then.
+	// Layers are what the experts have computed since their hosts' starts, as far
+	// as hosts have told it since the reader's first snapshot, so many Seconds ago;
+	// later if no expert host was here then.
 	Layers  []Layer `json:"layers"`
 	Seconds float64 `json:"seconds"`
-	// RefusedSamples are messages about loads that nobody can have meant.
+	// RefusedSamples are messages about loads that nobody can have meant, or that
+	// are more than is kept.
 	RefusedSamples uint64 `json:"refused_samples"`
 }
 
@@ -70,10 +72,12 @@ type Queue struct {
 	Bytes    uint64 `json:"bytes"`
 }
 
-// Layer has the rows that each expert of a layer has computed, by expert id.
+// Layer has the rows that each expert of a layer has computed so far, by expert id.
 type Layer struct {
 	Layer int      `json:"layer"`
 	Rows  []uint64 `json:"rows"`
+
+	heard []uint64 // of them, those that were computed since the reader listens
 }
 
 const (
@@ -110,12 +114,26 @@ func (r *Reader) Snapshot(ctx context.Context) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.loads.follow(r.nc, r.names.Subjects.Load(), members); err != nil {
+	if err := r.loads.follow(r.nc, r.names.Subjects, members); err != nil {
 		return nil, err
 	}
 	s := &Snapshot{Time: time.Now().UTC(), Model: r.names.Subjects.Model, Members: members, Queues: queues}
 	r.loads.fill(s)
 	return s, nil
+}
+
+// Await returns when every live expert host has told what its experts computed
+// before the last snapshot, or after span.
+func (r *Reader) Await(ctx context.Context, span time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, span)
+	defer cancel()
+	for !r.loads.complete() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.loads.heard:
+		}
+	}
 }
 
 func (r *Reader) members(ctx context.Context) ([]Member, error) {

@@ -8,7 +8,7 @@ import (
 )
 
 // View draws a snapshot for people. With the one before it shows rates, else
-// totals: of requests since each replica's start, of rows since the first look.
+// totals since each replica's start.
 func (s *Snapshot) View(before *Snapshot) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "model %s   %s   requests active %.0f   total %.0f   tokens %.0f%s\n",
@@ -153,22 +153,28 @@ func (s *Snapshot) drawLayers(w *tabwriter.Writer, before *Snapshot) {
 }
 
 // rate is the rows a second since the snapshot before, or the totals without one.
+// What a host had computed before it was first heard is in no rate.
 func (l Layer) rate(before *Snapshot, seconds float64) []float64 {
-	rows := make([]float64, len(l.Rows))
-	for expert, n := range l.Rows {
-		rows[expert] = float64(n)
-	}
 	if seconds <= 0 {
-		return rows
+		return floats(l.Rows)
 	}
+	rows := floats(l.heard)
 	i := slices.IndexFunc(before.Layers, func(b Layer) bool { return b.Layer == l.Layer })
 	for expert := range rows {
-		if i >= 0 && expert < len(before.Layers[i].Rows) {
-			rows[expert] = max(0, rows[expert]-float64(before.Layers[i].Rows[expert])) // counted anew
+		if i >= 0 && expert < len(before.Layers[i].heard) {
+			rows[expert] = max(0, rows[expert]-float64(before.Layers[i].heard[expert])) // counted anew
 		}
 		rows[expert] /= seconds
 	}
 	return rows
+}
+
+func floats(counts []uint64) []float64 {
+	out := make([]float64, len(counts))
+	for i, n := range counts {
+		out[i] = float64(n)
+	}
+	return out
 }
 
 var barRunes = []rune("▁▂▃▄▅▆▇█")

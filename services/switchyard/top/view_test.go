@@ -31,11 +31,14 @@ func TestTopMeans(t *testing.T) {
 
 func TestTopRates(t *testing.T) {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	before := &Snapshot{Time: at, Layers: []Layer{{0, []uint64{10, 50}}}}
-	now := &Snapshot{Time: at.Add(2 * time.Second), Layers: []Layer{{0, []uint64{30, 20, 8}}}}
+	before := &Snapshot{Time: at, Layers: []Layer{{0, []uint64{100, 500}, []uint64{10, 50}}}}
+	now := &Snapshot{Time: at.Add(2 * time.Second), Layers: []Layer{{0, []uint64{900, 800, 700}, []uint64{30, 20, 8}}}}
 	got := now.Layers[0].rate(before, now.since(before))
 	if got[0] != 10 || got[1] != 0 || got[2] != 4 {
 		t.Errorf("got %v, want [10 0 4]", got)
+	}
+	if total := now.Layers[0].rate(nil, 0); total[0] != 900 || total[2] != 700 {
+		t.Errorf("totals are %v", total)
 	}
 	if text := now.View(before); !strings.Contains(text, "ROWS/S") || !strings.Contains(text, "(no replica is alive)") {
 		t.Errorf("got\n%s", text)

@@ -1,0 +1,76 @@
+package loads
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// Limits are what samples may claim.
+type Limits struct {
+	// Model is the hash that samples carry.
+	Model uint64
+	// Layers, Experts and Hosts bound what a tally remembers.
+	Layers, Experts, Hosts int
+	// Entries bounds the totals that it keeps: one for each expert of a layer on
+	// each host that has computed with it.
+	Entries int
+}
+
+const (
+	// maxRows is more rows than an expert computes between two samples.
+	maxRows = 1 << 32
+	// maxTotal is the largest number that every reader of JSON has exactly.
+	maxTotal = 1 << 53
+)
+
+// ErrSample is wrapped by what is wrong with a sample.
+var ErrSample = errors.New("load sample")
+
+// decode refuses what is no sample of the model.
+func (l Limits) decode(body []byte) (*pb.LoadSample, error) {
+	s := &pb.LoadSample{}
+	if err := proto.Unmarshal(body, s); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSample, err)
+	}
+	return s, l.Check(s)
+}
+
+// Check refuses a sample that no host of the model sends.
+func (l Limits) Check(s *pb.LoadSample) error {
+	switch {
+	case s.Version != schemas.Version || s.Model != l.Model:
+		return fmt.Errorf("%w: of version %d and model %016x, want %d and %016x", ErrSample, s.Version, s.Model, schemas.Version, l.Model)
+	case !schemas.IsReplicaID(s.Host):
+		return fmt.Errorf("%w: host %.64q is no replica's id", ErrSample, s.Host)
+	case uint64(s.Layer) >= uint64(l.Layers):
+		return fmt.Errorf("%w: layer %d, want less than %d", ErrSample, s.Layer, l.Layers)
+	case s.SpanMs == 0:
+		return fmt.Errorf("%w: a span of no time", ErrSample)
+	case len(s.Expert) == 0 || len(s.Expert) != len(s.Rows) || len(s.Expert) != len(s.Total):
+		return fmt.Errorf("%w: %d experts with %d counts of rows and %d totals", ErrSample, len(s.Expert), len(s.Rows), len(s.Total))
+	}
+	return l.checkExperts(s)
+}
+
+// checkExperts wants ids in range that ascend, each with a total that has its rows.
+func (l Limits) checkExperts(s *pb.LoadSample) error {
+	for i, e := range s.Expert {
+		switch {
+		case uint64(e) >= uint64(l.Experts):
+			return fmt.Errorf("%w: expert %d, want less than %d", ErrSample, e, l.Experts)
+		case i > 0 && e <= s.Expert[i-1]:
+			return fmt.Errorf("%w: expert %d after expert %d", ErrSample, e, s.Expert[i-1])
+		case s.Rows[i] > maxRows:
+			return fmt.Errorf("%w: %d rows of expert %d, want at most %d", ErrSample, s.Rows[i], e, uint64(maxRows))
+		case s.Total[i] == 0 || s.Total[i] < s.Rows[i] || s.Total[i] > maxTotal:
+			return fmt.Errorf("%w: a total of %d for expert %d with %d rows, want 1 to %d and no less than the rows",
+				ErrSample, s.Total[i], e, s.Rows[i], uint64(maxTotal))
+		}
+	}
+	return nil
+}
