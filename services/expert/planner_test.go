@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testdeployment"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/plan"
@@ -91,9 +92,10 @@ func TestPlannerHearsEverybody(t *testing.T) {
 	run(t, func(ctx context.Context) { _ = d.Plans.Follow(ctx, func(v planstore.Value) { plans <- v.Plan }) })
 	<-plans
 	<-plans // one a layer
-	if all, err := members.List(t.Context(), d.Members); err != nil || len(all) != len(hosts) {
-		t.Fatalf("%v, %v", all, err)
-	}
+	testkit.Eventually(t, "all hosts are members", func() bool {
+		all, err := members.List(t.Context(), d.Members)
+		return err == nil && len(all) == len(hosts)
+	})
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
