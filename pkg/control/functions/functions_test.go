@@ -3,18 +3,18 @@ package functions
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/internal/testkit/testserver"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
-	"github.com/switchyard/switchyard/pkg/transport/natsserver"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -101,74 +101,72 @@ func TestIndex(t *testing.T) {
 	}
 }
 
-// A replica's keys are written when they change, again when somebody else changes
-// them or the bucket is made anew, and go with it.
-func TestAnnounce(t *testing.T) {
-	srv, err := natsserver.Start(natsserver.Settings{StoreDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(srv.Shutdown)
-	conn, err := bus.Connect(t.Context(), bus.Config{}, bus.Settings{InProcess: srv, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	kv, err := conn.EnsureBucket(t.Context(), 1, "functions", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := NewAnnouncer(kv)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var changes atomic.Int64
-	v, err := NewView(kv, rules)
-	if err != nil {
+// bench is a bucket that a replica announces in and a view follows.
+type bench struct {
+	*View
+	t       *testing.T
+	conn    *bus.Conn
+	kv      jetstream.KeyValue
+	says    *Announcer
+	changes atomic.Int64
+}
+
+// announcing starts both; leave is the replica's end.
+func announcing(t *testing.T) (b *bench, leave context.CancelFunc) {
+	t.Helper()
+	b = &bench{t: t, conn: testserver.Connect(t)}
+	b.create()
+	var errs [2]error
+	b.says, errs[0] = NewAnnouncer(b.kv)
+	b.View, errs[1] = NewView(b.kv, rules)
+	if err := errors.Join(errs[:]...); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	announcing, leave := context.WithCancel(ctx)
+	saying, leave := context.WithCancel(ctx)
 	var tasks sync.WaitGroup
-	tasks.Go(func() { v.Follow(ctx, a, func(Change) { changes.Add(1) }) })
-	tasks.Go(func() { a.Run(announcing) })
+	tasks.Go(func() { b.Follow(ctx, b.says, func(Change) { b.changes.Add(1) }) })
+	tasks.Go(func() { b.says.Run(saying) })
 	t.Cleanup(func() { stop(); tasks.Wait() })
-	until := func(what string, n int) {
-		t.Helper()
-		for limit := time.Now().Add(20 * time.Second); len(v.Replicas(3, one)) != n; time.Sleep(time.Millisecond) {
-			if time.Now().After(limit) {
-				t.Fatalf("never: %s", what)
-			}
-		}
+	return b, leave
+}
+
+func (b *bench) create() {
+	b.t.Helper()
+	var err error
+	if b.kv, err = b.conn.EnsureBucket(b.t.Context(), 1, "functions", 0); err != nil {
+		b.t.Fatal(err)
 	}
-	set := func(r *pb.HostLayer) {
-		t.Helper()
-		if err := a.Set(HostKey(3, "a"), r); err != nil {
-			t.Fatal(err)
-		}
-	}
-	set(warmOn("a", one))
-	until("said", 1)
-	before := changes.Load()
-	if err := kv.Delete(t.Context(), HostKey(3, "a")); err != nil {
+}
+
+// until waits for so many replicas of function one.
+func (b *bench) until(what string, n int) {
+	b.t.Helper()
+	testkit.Eventually(b.t, what, func() bool { return len(b.Replicas(3, one)) == n })
+}
+
+// A replica's keys are written when they change, again when somebody else changes
+// them or the bucket is made anew, and go with it.
+func TestAnnounce(t *testing.T) {
+	b, leave := announcing(t)
+	if err := b.says.Set(HostKey(3, "a"), warmOn("a", one)); err != nil {
 		t.Fatal(err)
 	}
-	for limit := time.Now().Add(20 * time.Second); changes.Load() < before+2; time.Sleep(time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatal("what was deleted is not said again")
-		}
-	}
-	until("said again", 1)
-	if err := conn.JetStream().DeleteKeyValue(t.Context(), "functions"); err != nil {
+	b.until("said", 1)
+	before := b.changes.Load()
+	if err := b.kv.Delete(t.Context(), HostKey(3, "a")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = conn.EnsureBucket(t.Context(), 1, "functions", 0); err != nil {
+	testkit.Eventually(t, "the deletion, and what mends it", func() bool { return b.changes.Load() >= before+2 })
+	b.until("said again", 1)
+	if err := b.conn.JetStream().DeleteKeyValue(t.Context(), "functions"); err != nil {
 		t.Fatal(err)
 	}
-	until("lost", 0)
-	until("said in the new bucket", 1)
+	b.create()
+	b.until("lost", 0)
+	b.until("said in the new bucket", 1)
 	leave()
-	until("gone", 0)
+	b.until("gone", 0)
 }
 
 // Bytes from outside are a record or an error.
