@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/switchyard/switchyard/internal/testkit/testplan"
 	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -85,32 +86,13 @@ func play(t *testing.T, script string) []byte {
 		out.WriteString(line)
 		do(t, p, hosts, strings.Fields(command))
 		for _, l := range transcriptRules.MoELayers {
-			fmt.Fprintf(&out, "layer %d:%s\n", l, inUse(p.in(l)))
+			fmt.Fprintf(&out, "layer %d: %s\n", l, testplan.Routes(p.in(l)))
 		}
 		if err := p.ready(); err != nil {
 			out.WriteString("not ready\n")
 		}
 	}
 	return out.Bytes()
-}
-
-// inUse shows the functions in use, and the plan that is acknowledged.
-func inUse(r *plan.Routes) (text string) {
-	if r == nil {
-		return " nothing"
-	}
-	for e := range int32(4) {
-		to := r.Targets[r.Of(e)]
-		text += fmt.Sprintf(" %d→%s@%s", e, digits(to.Experts), strings.Join(to.Hosts, "+"))
-	}
-	return text + fmt.Sprintf(", acknowledges %d", r.Version)
-}
-
-func digits(experts []uint32) (text string) {
-	for _, e := range experts {
-		text += fmt.Sprint(e)
-	}
-	return text
 }
 
 func do(t *testing.T, p *planSwitch, hosts said, words []string) {
@@ -120,7 +102,7 @@ func do(t *testing.T, p *planSwitch, hosts said, words []string) {
 	}
 	switch words[0] {
 	case "plan":
-		l, err := transcriptRules.Check(planOf(t, layer, words[2:]))
+		l, err := transcriptRules.Check(testplan.Parse(t, layer, words[2], words[3:]...))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,39 +119,12 @@ func do(t *testing.T, p *planSwitch, hosts said, words []string) {
 		if !ok {
 			t.Fatalf("no command %q", words)
 		}
-		f := plan.FunctionID(layer, expertsOf(words[2]), plan.Routed)
+		f := plan.FunctionID(layer, testplan.Experts(words[2]), plan.Routed)
 		for _, h := range words[3:] {
 			hosts.put(layer, f, functions.Replica{Host: h, Phase: pb.FunctionPhase(phase), Joined: words[0] == "warm" || words[0] == "cold"})
 		}
 		p.heard(layer)
 	}
-}
-
-func expertsOf(text string) (experts []uint32) {
-	for _, r := range text {
-		experts = append(experts, uint32(r-'0'))
-	}
-	return experts
-}
-
-func planOf(t *testing.T, layer int, words []string) *pb.LayerPlan {
-	lp := &pb.LayerPlan{Layer: uint32(layer)}
-	if _, err := fmt.Sscan(words[0], &lp.Version); err != nil {
-		t.Fatal(err)
-	}
-	for _, w := range words[1:] {
-		experts, on, _ := strings.Cut(w, "@")
-		f := plan.Function(layer, expertsOf(experts))
-		for h := range strings.SplitSeq(on, "+") {
-			if id, cold := strings.CutSuffix(h, "~"); cold {
-				f.Placements = append(f.Placements, &pb.Placement{Host: id, Want: pb.Want_WANT_COLD})
-			} else if h != "" {
-				f.Placements = append(f.Placements, &pb.Placement{Host: h, Want: pb.Want_WANT_WARM})
-			}
-		}
-		lp.Functions = append(lp.Functions, f)
-	}
-	return lp
 }
 
 func TestHosts(t *testing.T) {
