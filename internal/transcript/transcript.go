@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the decisions of transcripts anew")
@@ -30,13 +31,27 @@ type Machine func(t testing.TB, e *Event) []string
 // Run replays all files that a pattern matches, each with a machine of its own.
 func Run(t *testing.T, pattern string, start func(t testing.TB) Machine) {
 	t.Helper()
+	each(t, pattern, func(t *testing.T, file string) { replay(t, file, start(t)) })
+}
+
+// RunInBubble is Run for machines with goroutines: each file has a synctest bubble,
+// whose clock goes on when all of them wait.
+func RunInBubble(t *testing.T, pattern string, start func(t testing.TB) Machine) {
+	t.Helper()
+	each(t, pattern, func(t *testing.T, file string) {
+		synctest.Test(t, func(t *testing.T) { replay(t, file, start(t)) })
+	})
+}
+
+func each(t *testing.T, pattern string, do func(t *testing.T, file string)) {
+	t.Helper()
 	files, err := filepath.Glob(pattern)
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no transcript matches %s: %v", pattern, err)
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".txt")
-		t.Run(name, func(t *testing.T) { replay(t, file, start(t)) })
+		t.Run(name, func(t *testing.T) { do(t, file) })
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -32,29 +31,35 @@ func (s *Service) adopt(l *plan.Layer) {
 	layer := int(l.Layer)
 	s.plans[layer] = l
 	s.adopted++
-	wanted := wantedHere(l, s.id)
-	for id, w := range wanted {
-		f := s.functions[id]
-		if f == nil {
-			f = s.newFunction(layer, l.Function(id))
-			if s.functions[id] = f; w != cold { // before others let go of what it shares with them
-				f.load(s.ctx, s.device, s.adopted)
-			}
+	for _, spec := range l.Functions { // loads are wanted in the plan's order
+		if w := plan.WantOn(spec, s.id); w != nothing {
+			s.wantFunction(layer, spec, w)
 		}
-		f.alone = len(l.Function(id).Placements) == 1
-		if f.want != w {
-			f.want, f.priority = w, s.adopted
-			s.kick(f)
-		}
-		f.retiredBy = 0
 	}
 	for id, f := range s.functions {
-		if f.layer == layer && wanted[id] == nothing {
+		if f.layer == layer && plan.WantOn(l.Function(id), s.id) == nothing {
 			s.retireFunction(f, l.Version)
 		}
 	}
 	s.retryRefused()
 	s.announce(layer)
+}
+
+// wantFunction is for what a plan wants here; s.mu is held.
+func (s *Service) wantFunction(layer int, spec *pb.Function, w pb.Want) {
+	f := s.functions[spec.Id]
+	if f == nil {
+		f = s.newFunction(layer, spec)
+		if s.functions[spec.Id] = f; w != cold { // before others let go of what it shares with them
+			f.load(s.ctx, s.device, s.adopted)
+		}
+	}
+	f.alone = len(spec.Placements) == 1
+	if f.want != w {
+		f.want, f.priority = w, s.adopted
+		s.kick(f)
+	}
+	f.retiredBy = 0
 }
 
 // retireFunction is for what a plan does not want here; s.mu is held. What gates
@@ -92,7 +97,7 @@ func (s *Service) announce(layer int) {
 	slices.SortFunc(r.Functions, func(a, b *pb.FunctionState) int { return cmp.Compare(a.Id, b.Id) })
 	if said := s.said[layer]; !slices.EqualFunc(said, r.Functions, func(a, b *pb.FunctionState) bool { return proto.Equal(a, b) }) {
 		s.said[layer] = r.Functions
-		_ = s.announcer.Set(functions.HostKey(layer, s.id), r) // numbers and checked names can be encoded
+		s.network.announce(r)
 	}
 	if !s.serves && s.begun() {
 		s.serves = true

@@ -10,8 +10,6 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
-	"github.com/switchyard/switchyard/pkg/control/plan"
-	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -61,8 +59,8 @@ type function struct {
 	roused    bool    // rows have come
 	priority  int64   // of the loads: a newer want's are before an older one's
 	state     *pb.FunctionState
-	receiving *bus.Receiving // nil: it is not in the group
-	running   bool           // the keeper
+	receiving group // nil: it is not in it
+	running   bool  // the keeper
 	interrupt context.CancelFunc
 	wake      chan struct{} // a note for the keeper
 	warmed    chan struct{} // closed when it is warm
@@ -114,15 +112,4 @@ func (f *function) release(d device.Device) {
 // loads says whether the function's experts are to be in memory; the service's mu is held.
 func (f *function) loads() bool {
 	return f.want == warm || f.want == kept || f.want == cold && f.roused
-}
-
-// wantedHere are a plan's functions on a host, by id.
-func wantedHere(l *plan.Layer, host string) map[string]pb.Want {
-	out := map[string]pb.Want{}
-	for _, f := range l.Functions {
-		if w := plan.WantOn(f, host); w != nothing {
-			out[f.Id] = w
-		}
-	}
-	return out
 }

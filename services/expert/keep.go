@@ -139,13 +139,13 @@ func (s *Service) say(f *function, state *pb.FunctionState) {
 
 // join begins to take a function's rows.
 func (s *Service) join(ctx context.Context, f *function) error {
-	r := s.d.FunctionGroup(f.layer, f.spec.Id)
+	inFlight := inFlightShared
 	s.mu.Lock()
-	if r.MaxInFlight = inFlightShared; f.alone {
-		r.MaxInFlight = inFlightAlone
+	if f.alone {
+		inFlight = inFlightAlone
 	}
 	s.mu.Unlock()
-	receiving, err := s.d.Hop.Receive(ctx, r, func(ctx context.Context, m *bus.Msg) error { return s.receive(ctx, m, f) })
+	receiving, err := s.network.join(ctx, f, inFlight, func(ctx context.Context, m *bus.Msg) error { return s.receive(ctx, m, f) })
 	if err != nil {
 		return fmt.Errorf("joining the group: %w", err)
 	}

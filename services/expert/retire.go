@@ -8,8 +8,6 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/members"
-	"github.com/switchyard/switchyard/pkg/transport/bus"
-	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -43,7 +41,7 @@ func (s *Service) dropRetired(all []*pb.Member) {
 		if f.want != nothing || f.drop {
 			continue
 		}
-		behind := func(gate *pb.Member) bool { return s.states.Acknowledged(gate.Id, f.layer) < f.retiredBy }
+		behind := func(gate *pb.Member) bool { return s.network.Acknowledged(gate.Id, f.layer) < f.retiredBy }
 		if !slices.ContainsFunc(gates, behind) && (!s.planned(f) || s.servedElsewhere(f, all)) {
 			f.drop = true
 			s.kick(f)
@@ -59,7 +57,7 @@ func (s *Service) planned(f *function) bool {
 
 // servedElsewhere says whether another live host takes what comes to a function that has moved.
 func (s *Service) servedElsewhere(f *function, all []*pb.Member) bool {
-	return slices.ContainsFunc(s.states.Replicas(f.layer, f.spec.Id), func(r functions.Replica) bool {
+	return slices.ContainsFunc(s.network.Replicas(f.layer, f.spec.Id), func(r functions.Replica) bool {
 		live := slices.ContainsFunc(all, func(m *pb.Member) bool { return m.Id == r.Host && !m.Draining })
 		return r.Host != s.id && r.Serves() && live
 	})
@@ -96,7 +94,7 @@ func (s *Service) dismiss(f *function) {
 
 // drain finishes what a function has taken, and removes its group if the plan has
 // it on no host: else another one may be in it.
-func (s *Service) drain(f *function, receiving *bus.Receiving) {
+func (s *Service) drain(f *function, receiving group) {
 	ctx, cancel := context.WithTimeout(s.ctx, drainWithin)
 	defer cancel()
 	if err := receiving.Drain(ctx); err != nil {
@@ -108,7 +106,7 @@ func (s *Service) drain(f *function, receiving *bus.Receiving) {
 	if !unplanned {
 		return
 	}
-	if err := s.deleteGroup(ctx, f); err != nil {
+	if err := s.network.remove(ctx, f); err != nil {
 		s.d.Logger.Debug("removing a consumer group", "function", f.spec.Id, "error", err)
 	}
 }
@@ -132,12 +130,4 @@ func (s *Service) drainAll(ctx context.Context) error {
 	}
 	s.device.Close() // waits for loads
 	return errors.Join(errs...)
-}
-
-// deleteGroup removes a function's consumer group once nobody is in it.
-func (s *Service) deleteGroup(ctx context.Context, f *function) error {
-	if s.d.Streams.Hops == schemas.HopsCore {
-		return nil
-	}
-	return s.d.Conn.DeleteConsumer(ctx, s.d.Streams.Expert(f.layer).Name, f.spec.Id)
 }

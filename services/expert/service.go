@@ -45,6 +45,7 @@ type Service struct {
 
 	states    *functions.View
 	announcer *functions.Announcer
+	network   network
 	keepers   sync.WaitGroup
 
 	mu        sync.Mutex                  // guards the rest and what functions say that it does
@@ -107,6 +108,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if s.announcer, err = functions.NewAnnouncer(s.d.Functions); err != nil {
 		return err
 	}
+	s.network = onBus{View: s.states, d: s.d, announcer: s.announcer}
 	s.own, err = s.d.Hop.Receive(ctx, bus.Receiver{
 		Stream: s.d.Streams.Host(), Name: s.id, Subject: s.d.Subjects.Host(s.id), MaxInFlight: inFlightAlone, Concurrency: ownAtOnce, Private: true,
 	}, func(ctx context.Context, m *bus.Msg) error { return s.receive(ctx, m, nil) })

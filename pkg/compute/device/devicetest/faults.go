@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 )
@@ -12,6 +13,7 @@ import (
 type Faults struct {
 	mu    sync.Mutex
 	held  map[forward.ExpertID]chan struct{}
+	takes map[forward.ExpertID]time.Duration
 	fails map[forward.ExpertID]error
 	deaf  map[forward.ExpertID]bool
 	began []forward.ExpertID
@@ -37,6 +39,16 @@ func (f *Faults) Hold(id forward.ExpertID) (let func()) {
 		}
 		close(wait)
 	})
+}
+
+// Take makes loads of an expert last so long, or until they are cancelled.
+func (f *Faults) Take(id forward.ExpertID, d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.takes == nil {
+		f.takes = map[forward.ExpertID]time.Duration{}
+	}
+	f.takes[id] = d
 }
 
 // Ignore makes loads of an expert that Hold holds go on when they are cancelled.
@@ -79,9 +91,12 @@ func (f *Faults) Begin(ctx context.Context, id forward.ExpertID) error {
 	f.began = append(f.began, id)
 	f.now++
 	f.most = max(f.most, f.now)
-	wait, deaf := f.held[id], f.deaf[id]
+	wait, deaf, takes := f.held[id], f.deaf[id], f.takes[id]
 	f.mu.Unlock()
-	err := hold(ctx, wait, deaf)
+	err := last(ctx, takes)
+	if err == nil {
+		err = hold(ctx, wait, deaf)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.now--
@@ -89,6 +104,18 @@ func (f *Faults) Begin(ctx context.Context, id forward.ExpertID) error {
 		err = f.fails[id]
 	}
 	return err
+}
+
+func last(ctx context.Context, d time.Duration) error {
+	if d == 0 {
+		return nil
+	}
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func hold(ctx context.Context, wait chan struct{}, deaf bool) error {
