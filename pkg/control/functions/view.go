@@ -40,7 +40,14 @@ type View struct {
 	hosts map[int]map[string]*pb.HostLayer // by layer and host
 	index map[int]map[string][]Replica     // by layer and function
 	gates map[string]*pb.GateLayers
+	// full are the layers, and theGates, of which records did not fit; room says
+	// that there is room for some by now.
+	full map[int]bool
+	room bool
 }
+
+// theGates stands for the gates beside the layers.
+const theGates = -1
 
 // NewView returns a view that knows nothing yet. kv is from bus.EnsureBucket.
 func NewView(kv jetstream.KeyValue, s Settings) (*View, error) {
@@ -68,16 +75,7 @@ func (v *View) Follow(ctx context.Context, own *Announcer, changed func(Change))
 	for ctx.Err() == nil {
 		v.forget()
 		own.lost()
-		_ = v.b.Follow(ctx, func(key string, body []byte, revision uint64) { // ErrReplaced, or ctx's end
-			own.saw(key, body, revision)
-			c, err := v.put(key, body)
-			switch {
-			case err == nil:
-				changed(c)
-			case v.s.Illegal != nil:
-				v.s.Illegal(err)
-			}
-		})
+		v.read(ctx, own, changed)
 		select {
 		case <-ctx.Done():
 		case <-time.After(retryEvery):
@@ -85,9 +83,36 @@ func (v *View) Follow(ctx context.Context, own *Announcer, changed func(Change))
 	}
 }
 
+// read follows the bucket until it is made anew, or is to be read again because
+// there is room for what did not fit, or ctx ends.
+func (v *View) read(ctx context.Context, own *Announcer, changed func(Change)) {
+	ctx, again := context.WithCancel(ctx)
+	defer again()
+	_ = v.b.Follow(ctx, func(key string, body []byte, revision uint64) { // ErrReplaced, or ctx's end
+		own.saw(key, body, revision)
+		c, err := v.put(key, body)
+		switch {
+		case err == nil:
+			changed(c)
+		case v.s.Illegal != nil:
+			v.s.Illegal(err)
+		}
+		if v.hasRoom() {
+			again()
+		}
+	})
+}
+
+func (v *View) hasRoom() bool {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.room
+}
+
 func (v *View) forget() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.full, v.room = map[int]bool{}, false
 	v.hosts, v.index, v.gates = map[int]map[string]*pb.HostLayer{}, map[int]map[string][]Replica{}, map[string]*pb.GateLayers{}
 }
 
@@ -113,6 +138,7 @@ func (v *View) put(key string, body []byte) (Change, error) {
 		v.hosts[layer] = of
 	}
 	if of[r.Host] == nil && len(of) >= maxReplicas {
+		v.full[layer] = true
 		return Change{}, fmt.Errorf("%w at key %.80q: there are %d hosts in the layer already", ErrIllegal, key, len(of))
 	}
 	v.unindex(layer, of[r.Host])
@@ -129,6 +155,7 @@ func (v *View) removeHost(key string) (Change, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.unindex(layer, v.hosts[layer][host])
+	v.room = v.room || v.full[layer] && v.hosts[layer][host] != nil
 	delete(v.hosts[layer], host)
 	return Change{Layer: layer}, nil
 }
@@ -138,6 +165,7 @@ func (v *View) putGate(key string, body []byte) (Change, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if len(body) == 0 {
+		v.room = v.room || v.full[theGates] && v.gates[gate] != nil
 		delete(v.gates, gate)
 		return Change{Gate: gate}, nil
 	}
@@ -146,6 +174,7 @@ func (v *View) putGate(key string, body []byte) (Change, error) {
 		return Change{}, err
 	}
 	if v.gates[gate] == nil && len(v.gates) >= maxReplicas {
+		v.full[theGates] = true
 		return Change{}, fmt.Errorf("%w at key %.80q: there are %d gates already", ErrIllegal, key, len(v.gates))
 	}
 	v.gates[gate] = r

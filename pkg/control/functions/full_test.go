@@ -1,0 +1,56 @@
+package functions
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/internal/testkit/testserver"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// Records that did not fit are read when others have gone.
+func TestFull(t *testing.T) {
+	conn := testserver.Connect(t)
+	kv, err := conn.EnsureBucket(t.Context(), 1, "functions", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(key string, r proto.Message) {
+		t.Helper()
+		if err := conn.SendBytes(t.Context(), bus.KeySubject(kv.Bucket(), key), encode(t, r), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range maxReplicas {
+		id := fmt.Sprintf("forged-%d", i)
+		put(HostKey(3, id), &pb.HostLayer{Host: id, Layer: 3})
+		put(GateKey(id), &pb.GateLayers{Gate: id})
+	}
+	put(HostKey(3, "a"), warmOn("a", one))
+	put(GateKey("g"), &pb.GateLayers{Gate: "g", Versions: map[uint32]uint64{3: 7}})
+	var refused atomic.Int64
+	s := rules
+	s.Illegal = func(error) { refused.Add(1) }
+	v, err := NewView(kv, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var following sync.WaitGroup
+	following.Go(func() { v.Follow(ctx, nil, func(Change) {}) })
+	t.Cleanup(func() { stop(); following.Wait() })
+	testkit.Eventually(t, "both refused", func() bool { return refused.Load() == 2 })
+	for _, key := range []string{HostKey(3, "forged-0"), GateKey("forged-0")} {
+		if err := v.Clear(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	testkit.Eventually(t, "room for the host and the gate", func() bool { return len(v.Replicas(3, one)) == 1 && v.Acknowledged("g", 3) == 7 })
+}
