@@ -59,7 +59,7 @@ func (s *Service) wantFunction(layer int, spec *pb.Function, w pb.Want) {
 		f.want, f.priority = w, s.adopted
 		s.kick(f)
 	}
-	f.retiredBy = 0
+	f.retiredBy, f.drop = 0, false // also where its keeper has not yet begun to drop it
 }
 
 // retireFunction is for what a plan does not want here; s.mu is held. What gates

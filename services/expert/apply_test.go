@@ -119,6 +119,29 @@ func TestDrop(t *testing.T) {
 	}
 }
 
+// A function that is wanted again before it was dropped is not dropped the next
+// time that a plan goes on without it, while a gate uses it.
+func TestWantedAgain(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, 0)
+	acknowledge := h.gate()
+	acknowledge(h.plan([]uint32{0}))
+	h.awaitWarm(0)
+	h.mu.Lock()
+	f := h.functions[plan.FunctionID(0, []uint32{0}, plan.Routed)]
+	f.want, f.drop = nothing, true // its keeper is busy
+	h.mu.Unlock()
+	acknowledge(h.plan([]uint32{0}, []uint32{1}))
+	h.awaitWarm(1)
+	h.plan([]uint32{2})
+	h.awaitWarm(2)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if f.want != nothing || f.drop || f.receiving == nil {
+		t.Errorf("wanted %v, to be dropped: %v, before the gate has another plan", f.want, f.drop)
+	}
+}
+
 // A function that moves to another host stays until it is warm there.
 func TestMove(t *testing.T) {
 	t.Parallel()
