@@ -25,6 +25,8 @@ func (s *Service) kick(f *function) {
 }
 
 // keep makes a function what is wanted of it, until it is, or is gone.
+//
+//nolint:contextcheck,nolintlint // a function outlives whoever wants something of it
 func (s *Service) keep(f *function) {
 	for {
 		ctx, cancel := context.WithCancel(s.ctx)

@@ -94,6 +94,8 @@ func (s *Service) dismiss(f *function) {
 
 // drain finishes what a function has taken, and removes its group if the plan has
 // it on no host: else another one may be in it.
+//
+//nolint:contextcheck,nolintlint // what was taken is finished, also when nobody waits for it
 func (s *Service) drain(f *function, receiving group) {
 	ctx, cancel := context.WithTimeout(s.ctx, drainWithin)
 	defer cancel()
