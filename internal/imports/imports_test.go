@@ -46,8 +46,8 @@ func TestReadFinds(t *testing.T) {
 		"services/tool/go.mod":                 "module tool\n",
 		"services/tool/main.go":                "package main\n\nimport _ \"" + Module + "/services/gate\"\n",
 		"services/gate/testdata/x.go":          "package x\n\nimport _ \"" + Module + "/services/gate\"\n",
-		"pkg/scale/scale.go":                   "package scale\n\nimport _ \"time\"\n",
-		"pkg/scale/scale_test.go":              "package scale\n\nimport _ \"time\"\n",
+		"pkg/policy/scale/scale.go":            "package scale\n\nimport _ \"time\"\n",
+		"pkg/policy/scale/scale_test.go":       "package scale\n\nimport _ \"time\"\n",
 		"kernels/cpu/kernel.go":                "package cpu\n\nimport _ \"math/bits\"\n",
 		"kernels/cpu/kernel_test.go":           "package cpu\n\nimport _ \"pgregory.net/rapid\"\n",
 		"pkg/compute/forward/forward_amd64.go": "package forward\n\nimport _ \"" + Module + "/kernels/cpu\"\n",
@@ -72,7 +72,7 @@ func TestReadFinds(t *testing.T) {
 			t.Errorf("%s gives no reason", v)
 		}
 	}
-	if want := []string{"pkg/scale time", "services/gate services/expert"}; !slices.Equal(got, want) {
+	if want := []string{"pkg/policy/scale time", "services/gate services/expert"}; !slices.Equal(got, want) {
 		t.Errorf("found %v, want %v", got, want)
 	}
 }

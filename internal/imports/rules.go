@@ -53,17 +53,14 @@ var Rules = []Rule{
 		Bad:    [2]string{"services/gate", "services/expert"},
 	},
 	{
-		Of: []string{
-			"pkg/predict/...", "pkg/scale/...", "pkg/place/...", "pkg/brownout/...", "pkg/expertmap/...",
-			"pkg/cache/...", "pkg/deployplan/...", "pkg/cost/...", "pkg/policy/...", "pkg/control/plan/...", "pkg/request/sampling/...",
-		},
+		Of: []string{"pkg/policy/...", "pkg/control/plan/...", "pkg/request/sampling/..."},
 		Never: []string{
 			"context", "time", "net/...", "os/...", "log/...", "math/rand", "math/rand/v2",
 			"pkg/transport/bus/...", "pkg/process/telemetry/...", "pkg/process/lifecycle/...", "github.com/nats-io/...", "go.opentelemetry.io/...",
 			"github.com/prometheus/...",
 		},
 		Reason: "policies are pure: the runtime and the simulator call the same functions, and the same input gives the same decision",
-		Bad:    [2]string{"pkg/scale", "time"},
+		Bad:    [2]string{"pkg/policy/scale", "time"},
 	},
 	{
 		Of: []string{"pkg/compute/device/..."},
