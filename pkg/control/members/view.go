@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -31,14 +29,14 @@ type View struct {
 	conn *bus.Conn
 	stop func()
 
-	mu      sync.Mutex
-	changed chan struct{} // closed and replaced at each change
-	members map[string]*entry
-	missing []missed // went without a farewell, the newest last
-	rosters []*Roster
-	roll    rollCall
-	kind    *schemas.Kind // nil: members of every kind count
-	settled time.Duration // heard so far
+	mu       sync.Mutex
+	changed  chan struct{} // closed and replaced at each change
+	members  map[string]*entry
+	missing  []missed // went without a farewell, the newest last
+	rosters  []*Roster
+	roll     rollCall
+	kind     *schemas.Kind // nil: members of every kind count
+	listened time.Duration
 }
 
 type entry struct {
@@ -154,12 +152,12 @@ func (v *View) receive(id string, value []byte, deleted bool) {
 	}
 }
 
-// Bounds of a record. The counters of a host with thousands of experts fit, but
-// are left out of what is kept: no peer needs those that have a dot.
+// Bounds of a record.
 const (
-	maxRecord = 512 << 10
+	maxRecord = 64 << 10
 	maxName   = 64
 	maxStats  = 256
+	maxDevice = 512 // it has the name of a file
 )
 
 // decode returns nil for what is not a member's: anybody with the permission
@@ -174,8 +172,7 @@ func decode(id string, value []byte) *pb.Member {
 			return nil
 		}
 	}
-	maps.DeleteFunc(m.Stats, func(name string, _ float64) bool { return strings.Contains(name, ".") })
-	if len(m.Stats) > maxStats {
+	if len(m.Stats) > maxStats || len(m.Device) > maxDevice {
 		return nil
 	}
 	return m
@@ -209,12 +206,12 @@ func (v *View) remove(id string) {
 	}
 }
 
-// Settled says that the view has listened for so long that it has heard all
+// Synced says that the view has listened for so long that it has heard all
 // who are here.
-func (v *View) Settled() bool {
+func (v *View) Synced() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.settled >= Hearing
+	return v.listened >= Hearing
 }
 
 // same compares everything but the stats, which change all the time.
@@ -260,7 +257,7 @@ func (v *View) listen(passed time.Duration) {
 func (v *View) expire(passed time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.settled += passed
+	v.listened += passed
 	for _, id := range v.passRoll(passed) {
 		delete(v.members, id)
 		v.notify()

@@ -62,7 +62,7 @@ const sweepAfter = 10 * time.Second
 
 // sweep clears what replicas have left that did not end by themselves.
 func (t *tenure) sweep(ctx context.Context, now time.Time) {
-	if !t.Members.Settled() {
+	if !t.Members.Synced() {
 		return
 	}
 	here := map[string]bool{}

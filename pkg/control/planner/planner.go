@@ -29,8 +29,8 @@ import (
 
 // Pauses of the planner.
 const (
-	// settle lets members that come together get one plan together.
-	settle = 150 * time.Millisecond
+	// debounce lets members that come together get one plan together.
+	debounce = 150 * time.Millisecond
 	// retry is the pause before what failed is tried again.
 	retry = 2 * time.Second
 	// lookAgain is how often the planner looks though it has heard of nothing:
@@ -65,7 +65,7 @@ type Members interface {
 	Answered(service string) (those []*pb.Member, all bool)
 	Changed() <-chan struct{}
 	Newcomers() <-chan struct{}
-	Settled() bool
+	Synced() bool
 	Snapshot() []*pb.Member
 }
 
@@ -127,7 +127,7 @@ func (p *Planner) Run(ctx context.Context) {
 	_ = p.readSettings(ctx) // what fails is tried again
 	following.Go(func() { p.followSettings(ctx, changed) })
 	var said telemetry.Unrepeated
-	for pauses := pause.Between(settle, lastPause); p.awaitTurn(ctx); {
+	for pauses := pause.Between(debounce, lastPause); p.awaitTurn(ctx); {
 		if err := p.contend(ctx, pauses); err != nil && ctx.Err() == nil {
 			said.Error(p.Logger, "planner's lease; trying again", err)
 			_ = pauses.Wait(ctx) // the loop sees the end of ctx
@@ -186,7 +186,7 @@ func (p *Planner) hold(ctx context.Context, by planstore.Writer) error {
 
 // begin looks at what there is.
 func (t *tenure) begin(ctx context.Context) error {
-	t.muster(ctx)
+	t.awaitAnswers(ctx)
 	state, err := t.Plans.Read(ctx)
 	if err != nil {
 		return fmt.Errorf("reading the plan in force: %w", err)
@@ -208,14 +208,14 @@ func (t *tenure) replanAlways(ctx context.Context) {
 		t.sweep(ctx, time.Now())
 		select {
 		case <-ctx.Done():
-		case <-replanned:
-			_ = pause.For(ctx, settle) // the loop sees the end of ctx
-		case <-changed:
-			_ = pause.For(ctx, settle) // the loop sees the end of ctx
-		case <-written:
-			_ = pause.For(ctx, settle) // as above
+			return
 		case <-time.After(again):
+			continue
+		case <-replanned:
+		case <-changed:
+		case <-written:
 		}
+		_ = pause.For(ctx, debounce) // the loop sees the end of ctx
 	}
 }
 
@@ -235,9 +235,9 @@ func (t *tenure) replan(ctx context.Context) error {
 	if err := t.keepGroups(ctx, decision.Layers); err != nil {
 		return err
 	}
-	now, _, err := t.Plans.Write(ctx, state, decision.Layers, t.by)
-	for _, v := range now {
-		t.view.Put(v)
+	now, changed, err := t.Plans.Write(ctx, state, decision.Layers, t.by)
+	for _, l := range changed { // the rest may be of a bucket that is gone
+		t.view.Put(now[l])
 	}
 	if errors.Is(err, planstore.ErrConflict) {
 		return nil // the next look sees the other's plan

@@ -108,8 +108,8 @@ func (w *world) Changed() <-chan struct{} {
 // Newcomers implements Members: nobody's view has any here.
 func (w *world) Newcomers() <-chan struct{} { return nil }
 
-// Settled implements Members.
-func (w *world) Settled() bool { return true }
+// Synced implements Members.
+func (w *world) Synced() bool { return true }
 
 func (w *world) fault(of string) error {
 	w.mu.Lock()

@@ -100,6 +100,11 @@ func (v *View) Put(value Value) {
 	}
 	v.state = maps.Clone(v.state)
 	v.state[value.Layer] = value
+	v.notify()
+}
+
+// notify wakes who waits; v.mu is held.
+func (v *View) notify() {
 	close(v.changed)
 	v.changed = make(chan struct{})
 }
@@ -109,17 +114,17 @@ func (v *View) Forget() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.state = State{}
+	v.notify()
 }
 
-// State is the newest state, and Changed a channel that is closed when there is
-// a newer one. Get the channel first.
+// State is the newest state.
 func (v *View) State() State {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.state
 }
 
-// Changed is closed at the next change.
+// Changed is closed at the next change. Get it before the State that is to be renewed.
 func (v *View) Changed() <-chan struct{} {
 	v.mu.Lock()
 	defer v.mu.Unlock()

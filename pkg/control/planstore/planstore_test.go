@@ -3,6 +3,7 @@ package planstore
 import (
 	"context"
 	"errors"
+	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -271,5 +272,34 @@ func erase(t *testing.T, kv jetstream.KeyValue, key string) {
 	t.Helper()
 	if err := kv.Delete(t.Context(), key); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A view keeps the newest value of a layer, and begins anew with a new bucket, whose
+// revisions are smaller; both wake who waits.
+func TestView(t *testing.T) {
+	v := NewView()
+	for _, step := range []struct {
+		name  string
+		do    func()
+		wakes bool
+		is    State
+	}{
+		{"first", func() { v.Put(At(5, Value{Layer: 1})) }, true, State{1: At(5, Value{Layer: 1})}},
+		{"older", func() { v.Put(At(4, Value{Layer: 1})) }, false, State{1: At(5, Value{Layer: 1})}},
+		{"other layer", func() { v.Put(At(4, Value{Layer: 2})) }, true, State{1: At(5, Value{Layer: 1}), 2: At(4, Value{Layer: 2})}},
+		{"new bucket", v.Forget, true, State{}},
+		{"small revision", func() { v.Put(At(1, Value{Layer: 1})) }, true, State{1: At(1, Value{Layer: 1})}},
+	} {
+		changed, woken := v.Changed(), false
+		step.do()
+		select {
+		case <-changed:
+			woken = true
+		default:
+		}
+		if woken != step.wakes || !maps.Equal(v.State(), step.is) {
+			t.Errorf("%s: woken %v, %v", step.name, woken, v.State())
+		}
 	}
 }

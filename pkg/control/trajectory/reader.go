@@ -107,7 +107,7 @@ func (r *Reader) Step(body []byte) ([]Token, error) {
 	if err := s.announce(tokens); err != nil {
 		return nil, fmt.Errorf("announcement of step %d: %w", m.Step, err)
 	}
-	return r.settle(s)
+	return r.update(s)
 }
 
 // Hidden takes the body of hidden rows in. It returns the tokens of their step, in
@@ -128,7 +128,7 @@ func (r *Reader) Hidden(body []byte) ([]Token, error) {
 	if err := s.add(h.Key.Layer, p); err != nil {
 		return nil, fmt.Errorf("rows of step %d, layer %d: %w", h.Key.Step, h.Key.Layer, err)
 	}
-	return r.settle(s)
+	return r.update(s)
 }
 
 // step finds a step or begins one; nil: it was whole before.
@@ -144,8 +144,8 @@ func (r *Reader) step(id stepID) *step {
 	return s
 }
 
-// settle ends a step that is whole, and keeps within the bound of bytes.
-func (r *Reader) settle(s *step) ([]Token, error) {
+// update ends a step that is whole now, and keeps within the bound of bytes.
+func (r *Reader) update(s *step) ([]Token, error) {
 	r.bytes -= s.bytes
 	s.bytes = s.size()
 	r.bytes += s.bytes

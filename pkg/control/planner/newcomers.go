@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// musterPoll is how often a new planner looks whether all have answered.
-	musterPoll = 2 * time.Millisecond
+	// answerPoll is how often a new planner looks whether all have answered.
+	answerPoll = 2 * time.Millisecond
 	// callPause is the least time between two calls for newcomers.
 	callPause = 100 * time.Millisecond
 )
@@ -31,17 +31,17 @@ func (p *Planner) callNewcomers(ctx context.Context) {
 	}
 }
 
-// muster waits until the first plan would leave out nobody who is here: until
+// awaitAnswers waits until the first plan would leave out nobody who is here: until
 // all hosts that were heard have answered, and all have been heard whom the
 // plan in force names. Both take one renewal at most.
-func (p *Planner) muster(ctx context.Context) {
+func (p *Planner) awaitAnswers(ctx context.Context) {
 	old, _ := p.Plans.Read(ctx) // what cannot be read names nobody
-	tick := time.NewTicker(musterPoll)
+	tick := time.NewTicker(answerPoll)
 	defer tick.Stop()
 	for limit := time.Now().Add(members.Hearing); time.Now().Before(limit); {
 		those, all := p.Members.Answered("expert")
 		_, others := p.Members.Answered(p.YieldTo) // one of them may plan in our place
-		if len(those) > 0 && all && others && (p.Members.Settled() || present(old, those)) {
+		if len(those) > 0 && all && others && (p.Members.Synced() || present(old, those)) {
 			return
 		}
 		select {
