@@ -211,7 +211,10 @@ func (s *Service) followMembers(ctx context.Context) {
 }
 
 // acknowledge tells which plans are in use, so that hosts can drop what is older.
+// Several goroutines call it: what is said last is what was looked at last.
 func (s *Service) acknowledge() {
+	s.acking.Lock()
+	defer s.acking.Unlock()
 	if v := s.plan.versions(); len(v) > 0 {
 		_ = s.acks.Set(functions.GateKey(s.id), &pb.GateLayers{Gate: s.id, Versions: v}) // a map of numbers can be encoded
 	}

@@ -35,6 +35,7 @@ type Service struct {
 	plan     *planSwitch
 	states   *functions.View
 	acks     *functions.Announcer
+	acking   sync.Mutex // of acknowledge
 
 	mu     sync.Mutex
 	routes forward.Routes

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/pkg/process/pause"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 )
 
@@ -105,10 +106,8 @@ func (a *Announcer) Run(ctx context.Context) {
 			return
 		case <-a.dirty:
 		}
-		select {
-		case <-ctx.Done():
+		if pause.For(ctx, coalesce) != nil {
 			return
-		case <-time.After(coalesce):
 		}
 		a.write(ctx)
 	}
@@ -133,10 +132,7 @@ func (a *Announcer) write(ctx context.Context) {
 const retryLater = time.Second
 
 func (a *Announcer) later(ctx context.Context) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(retryLater):
-	}
+	_ = pause.For(ctx, retryLater) // Run sees the end of ctx
 	a.note()
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/switchyard/switchyard/pkg/process/pause"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -76,10 +77,7 @@ func (v *View) Follow(ctx context.Context, own *Announcer, changed func(Change))
 		v.forget()
 		own.lost()
 		v.read(ctx, own, changed)
-		select {
-		case <-ctx.Done():
-		case <-time.After(retryEvery):
-		}
+		_ = pause.For(ctx, retryEvery) // the loop sees the end of ctx
 	}
 }
 

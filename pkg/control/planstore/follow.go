@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/process/pause"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 )
 
@@ -41,11 +42,8 @@ func (s *Store) follow(ctx context.Context, got func(Value), anew func()) error 
 			anew()
 		}
 		f.used = map[int]*plan.Layer{}
-		_ = b.Follow(ctx, f.take) // ErrReplaced, or ctx's end; else it goes on by itself
-		select {
-		case <-ctx.Done():
-		case <-time.After(retryEvery):
-		}
+		_ = b.Follow(ctx, f.take)      // ErrReplaced, or ctx's end; else it goes on by itself
+		_ = pause.For(ctx, retryEvery) // the loop sees the end of ctx
 	}
 	return nil
 }
