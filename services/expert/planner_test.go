@@ -2,6 +2,7 @@ package expert
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -42,14 +43,10 @@ func TestStuckHostIsMute(t *testing.T) {
 	s.presence.SetCalling(true)
 	answers := func(want bool) {
 		t.Helper()
-		for limit := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-			if those, _ := s.view.Answered("expert"); (len(those) > 0) == want {
-				return
-			}
-			if time.Now().After(limit) {
-				t.Fatalf("answers: never %v", want)
-			}
-		}
+		testkit.Eventually(t, fmt.Sprintf("answers: %v", want), func() bool {
+			those, _ := s.view.Answered("expert")
+			return (len(those) > 0) == want
+		})
 	}
 	answers(true)
 	f.began.Store(time.Now().Add(-stuckAfter).UnixNano())
@@ -146,14 +143,9 @@ func TestPlannerYields(t *testing.T) {
 // awaitOwner waits until the planner's lease is somebody's, or nobody's.
 func awaitOwner(t *testing.T, d *deployment.Deployment, want string) {
 	t.Helper()
-	for limit := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	testkit.Eventually(t, fmt.Sprintf("the planner's lease of %q", want), func() bool {
 		l := &pb.Lease{}
 		entry, err := d.Leases.Get(t.Context(), "planner")
-		if err == nil && proto.Unmarshal(entry.Value(), l) == nil && l.Owner == want {
-			return
-		}
-		if time.Now().After(limit) {
-			t.Fatalf("%q has the planner's lease, never %q", l.Owner, want)
-		}
-	}
+		return err == nil && proto.Unmarshal(entry.Value(), l) == nil && l.Owner == want
+	})
 }

@@ -52,10 +52,10 @@ func newSplitter(d int) *splitter {
 	return &splitter{d: d, shares: map[target]*share{}}
 }
 
-// split makes the dispatches of hidden rows. parts says into how many messages
-// a function's rows are split: as many as it has warm replicas; it is called once
-// a function. A token row
-// goes into a message once, whatever number of its experts are there.
+// split makes the dispatches of hidden rows. parts says into how many messages a
+// function's rows are split: as many as it has warm replicas; it is called once a
+// function. A token row goes into a message once, whatever number of its experts
+// are there.
 func (s *splitter) split(h *pb.Hidden, routes *forward.Routes, to *plan.Routes, parts func(*plan.Target) int) []outgoing {
 	s.begin(len(to.Targets))
 	for row := range routes.Rows() {

@@ -45,7 +45,7 @@ func TestClosedConnectionEndsTheProcess(t *testing.T) {
 
 // Names that messages claim do not become subjects that cost a connection.
 func TestLongNames(t *testing.T) {
-	s := besiege(t, 1)
+	s := newAdversary(t, 1)
 	good := &pb.Key{Version: schemas.Version, Model: s.layer0().ModelHash, Owner: "a", Epoch: 1, Step: 1, Rows: 1, Shard: "s"}
 	aggregator := s.anyOf("aggregator").Id
 	for _, spoil := range []func(*pb.Key, string){
@@ -68,7 +68,7 @@ func TestLongNames(t *testing.T) {
 
 // sendRows publishes a key to every service that names subjects by keys, with
 // rows that can be worked on and with none.
-func (s *siege) sendRows(key *pb.Key, aggregator string) {
+func (s *adversary) sendRows(key *pb.Key, aggregator string) {
 	s.t.Helper()
 	hidden := s.y.Settings.Node.Shared.Model.Spec.Hidden
 	one := tensor.Encode(tensor.BF16, make([]float32, hidden), hidden, nil)
@@ -86,7 +86,7 @@ func (s *siege) sendRows(key *pb.Key, aggregator string) {
 }
 
 // layer is the plan of layer 0.
-func (s *siege) layer() *pb.LayerPlan {
+func (s *adversary) layer() *pb.LayerPlan {
 	s.t.Helper()
 	entry, err := s.plans.Get(s.t.Context(), "0")
 	lp := &pb.LayerPlan{}

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/plan"
@@ -23,8 +24,8 @@ import (
 	"github.com/switchyard/switchyard/services/switchyard/verify"
 )
 
-// siege is a pipeline whose shared state somebody with too many rights writes to.
-type siege struct {
+// adversary has more rights than anybody should: it writes to a pipeline's shared state.
+type adversary struct {
 	*verify.Asker
 	t     *testing.T
 	y     *cluster.Cluster
@@ -33,7 +34,7 @@ type siege struct {
 	plans jetstream.KeyValue
 }
 
-func besiege(t *testing.T, hosts int) *siege {
+func newAdversary(t *testing.T, hosts int) *adversary {
 	t.Helper()
 	y := startPipeline(t, "../../pkg/compute/model/testdata/golden/mixtral", tensor.BF16, schemas.HopsUnacked, hosts)
 	conn, err := y.Connect(t.Context())
@@ -42,7 +43,7 @@ func besiege(t *testing.T, hosts int) *siege {
 	}
 	t.Cleanup(conn.Close)
 	n := y.Settings.Node
-	s := &siege{t: t, y: y, conn: conn, names: n.Names()}
+	s := &adversary{t: t, y: y, conn: conn, names: n.Names()}
 	s.Asker = &verify.Asker{Client: client.New(conn.NATS(), client.Settings{Prefix: n.Shared.Prefix, Model: n.ModelName()}), Vocab: n.Shared.Model.Spec.Vocab}
 	if s.plans, err = conn.EnsureBucket(t.Context(), 1, s.names.Bucket("plans"), 0); err != nil {
 		t.Fatal(err)
@@ -52,7 +53,7 @@ func besiege(t *testing.T, hosts int) *siege {
 }
 
 // layer0 is the plan of layer 0 as it lies there, nil if nobody can read it.
-func (s *siege) layer0() *pb.LayerPlan {
+func (s *adversary) layer0() *pb.LayerPlan {
 	entry, err := s.plans.Get(s.t.Context(), "0")
 	l := &pb.LayerPlan{}
 	if err != nil || proto.Unmarshal(entry.Value(), l) != nil {
@@ -62,7 +63,7 @@ func (s *siege) layer0() *pb.LayerPlan {
 }
 
 // versions are those of all layers.
-func (s *siege) versions() (all []uint64) {
+func (s *adversary) versions() (all []uint64) {
 	s.t.Helper()
 	for l := range s.y.Settings.Node.Shared.Model.Spec.Layers {
 		entry, err := s.plans.Get(s.t.Context(), strconv.Itoa(l))
@@ -78,7 +79,7 @@ func (s *siege) versions() (all []uint64) {
 	return all
 }
 
-func (s *siege) put(key string, m proto.Message) {
+func (s *adversary) put(key string, m proto.Message) {
 	s.t.Helper()
 	body, err := proto.Marshal(m)
 	if err != nil {
@@ -90,7 +91,7 @@ func (s *siege) put(key string, m proto.Message) {
 }
 
 // answers wants an answer.
-func (s *siege) answers() {
+func (s *adversary) answers() {
 	s.t.Helper()
 	if _, err := sampled(s.t.Context(), s.Asker, 1); err != nil {
 		s.t.Error(err)
@@ -98,7 +99,7 @@ func (s *siege) answers() {
 }
 
 // join starts another replica of a service, as far as that it receives.
-func (s *siege) join(service string) {
+func (s *adversary) join(service string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
 	defer cancel()
@@ -121,19 +122,15 @@ func (s *siege) join(service string) {
 	}
 }
 
-func (s *siege) until(what string, ok func() bool) {
+func (s *adversary) until(what string, ok func() bool) {
 	s.t.Helper()
-	for limit := time.Now().Add(20 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(limit) {
-			s.t.Fatalf("never: %s", what)
-		}
-	}
+	testkit.Eventually(s.t, what, ok)
 }
 
 // Whatever is written in the place of the plan, requests are served, replicas
 // join, and the planner puts a plan there again that goes on.
 func TestForgedPlans(t *testing.T) {
-	s := besiege(t, 1)
+	s := newAdversary(t, 1)
 	streams := s.streams()
 	for _, tc := range []struct {
 		name  string
@@ -183,14 +180,14 @@ func TestForgedPlans(t *testing.T) {
 	}
 }
 
-func (s *siege) write(key, body string) {
+func (s *adversary) write(key, body string) {
 	s.t.Helper()
 	if _, err := s.plans.Put(s.t.Context(), key, []byte(body)); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-func (s *siege) streams() (n int) {
+func (s *adversary) streams() (n int) {
 	for range s.conn.JetStream().StreamNames(s.t.Context()).Name() {
 		n++
 	}
@@ -198,7 +195,7 @@ func (s *siege) streams() (n int) {
 }
 
 // crowd renews records of members that are none, until the test ends.
-func (s *siege) crowd(n int, make1 func(i int) *pb.Member) {
+func (s *adversary) crowd(n int, make1 func(i int) *pb.Member) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var renewing sync.WaitGroup
 	renewing.Go(func() {
@@ -217,7 +214,7 @@ func (s *siege) crowd(n int, make1 func(i int) *pb.Member) {
 }
 
 // anyOf waits until a replica of a service is heard, and returns its record.
-func (s *siege) anyOf(service string) *pb.Member {
+func (s *adversary) anyOf(service string) *pb.Member {
 	s.t.Helper()
 	var found []*pb.Member
 	s.until("a "+service+" is heard", func() bool {
@@ -228,13 +225,13 @@ func (s *siege) anyOf(service string) *pb.Member {
 }
 
 // peer is a copy of the record of a real replica of a service, with another id.
-func (s *siege) peer(service, id string) *pb.Member {
+func (s *adversary) peer(service, id string) *pb.Member {
 	c := proto.CloneOf(s.anyOf(service))
 	c.Id, c.Ready, c.Call = id, true, 0
 	return c
 }
 
-func (s *siege) present() []*pb.Member {
+func (s *adversary) present() []*pb.Member {
 	bucket, err := s.conn.EnsureBucket(s.t.Context(), 1, s.names.Bucket("members"), members.BucketTTL)
 	if err != nil {
 		s.t.Fatal(err)
@@ -250,18 +247,18 @@ func (s *siege) present() []*pb.Member {
 func TestForgedMembers(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
-		forge func(s *siege) (n int, one func(i int) *pb.Member)
+		forge func(s *adversary) (n int, one func(i int) *pb.Member)
 	}{
-		{"a host", func(s *siege) (int, func(int) *pb.Member) {
+		{"a host", func(s *adversary) (int, func(int) *pb.Member) {
 			host := s.peer("expert", "expert-forged")
 			return 1, func(int) *pb.Member { return host }
 		}},
-		{"another model's host", func(s *siege) (int, func(int) *pb.Member) {
+		{"another model's host", func(s *adversary) (int, func(int) *pb.Member) {
 			host := s.peer("expert", "expert-forged")
 			host.ModelHash++
 			return 1, func(int) *pb.Member { return host }
 		}},
-		{"thousands of everything", func(s *siege) (int, func(int) *pb.Member) {
+		{"thousands of everything", func(s *adversary) (int, func(int) *pb.Member) {
 			var like []*pb.Member
 			for _, service := range []string{"expert", "gate", "aggregator", "attention", "tokenizer"} {
 				like = append(like, s.peer(service, ""))
@@ -272,14 +269,14 @@ func TestForgedMembers(t *testing.T) {
 				return m
 			}
 		}},
-		{"an old gate", func(s *siege) (int, func(int) *pb.Member) {
+		{"an old gate", func(s *adversary) (int, func(int) *pb.Member) {
 			gate := s.peer("gate", "gate-forged")
 			return 1, func(int) *pb.Member { return gate }
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel() // most of it is waiting
-			s := besiege(t, 2)
+			s := newAdversary(t, 2)
 			before := s.versions()
 			s.crowd(tc.forge(s))
 			for range 10 {
@@ -295,7 +292,7 @@ func TestForgedMembers(t *testing.T) {
 
 // Keys that somebody erases all the time make no member leave.
 func TestErasedMembers(t *testing.T) {
-	s := besiege(t, 2)
+	s := newAdversary(t, 2)
 	before, all, notReady := s.versions(), s.present(), 0
 	const times = 50
 	for range times {
@@ -321,7 +318,7 @@ func TestErasedMembers(t *testing.T) {
 // A bucket that somebody deletes is made again, and requests are served.
 func TestDeletedBuckets(t *testing.T) {
 	t.Parallel()
-	s := besiege(t, 1)
+	s := newAdversary(t, 1)
 	for _, kind := range []string{"leases", "members", "functions", "plans"} {
 		if err := s.conn.JetStream().DeleteKeyValue(t.Context(), s.names.Bucket(kind)); err != nil {
 			t.Fatal(err)

@@ -23,8 +23,8 @@ import (
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
-// logSiege is a pipeline of the demo model whose token logs others write to.
-type logSiege struct {
+// logAdversary writes to the token logs of a pipeline of the demo model.
+type logAdversary struct {
 	t     *testing.T
 	y     *cluster.Cluster
 	conn  *bus.Conn
@@ -32,7 +32,7 @@ type logSiege struct {
 	log   *tokenlog.Log
 }
 
-func besiegeLogs(t *testing.T, change ...func(*UpCmd)) *logSiege {
+func newLogAdversary(t *testing.T, change ...func(*UpCmd)) *logAdversary {
 	t.Helper()
 	change = append([]func(*UpCmd){func(up *UpCmd) { up.MaxModelLen = 512 }}, change...)
 	y := startPipeline(t, "../../models/demo", tensor.BF16, schemas.HopsUnacked, 1, change...)
@@ -42,7 +42,7 @@ func besiegeLogs(t *testing.T, change ...func(*UpCmd)) *logSiege {
 	}
 	t.Cleanup(conn.Close)
 	n := y.Settings.Node
-	s := &logSiege{t: t, y: y, conn: conn, names: n.Names()}
+	s := &logAdversary{t: t, y: y, conn: conn, names: n.Names()}
 	spec := n.Shared.Model.Spec
 	s.log = tokenlog.New(conn, s.names, tokenlog.Settings{
 		Writer: "other-writer", Rules: tokenlog.Rules{Model: s.model(), Vocab: spec.Vocab, Positions: spec.MaxPositions},
@@ -51,19 +51,19 @@ func besiegeLogs(t *testing.T, change ...func(*UpCmd)) *logSiege {
 }
 
 // model is the model's part of the identity.
-func (s *logSiege) model() (id uint64) {
+func (s *logAdversary) model() (id uint64) {
 	_, _ = fmt.Sscanf(s.y.Settings.Node.Shared.Model.Hash[:16], "%x", &id)
 	return id
 }
 
-func (s *logSiege) publish(subject string, data []byte, header nats.Header) {
+func (s *logAdversary) publish(subject string, data []byte, header nats.Header) {
 	s.t.Helper()
 	if _, err := s.conn.JetStream().PublishMsg(s.t.Context(), &nats.Msg{Subject: subject, Data: data, Header: header}); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-func (s *logSiege) put(request string, m proto.Message) {
+func (s *logAdversary) put(request string, m proto.Message) {
 	s.t.Helper()
 	if r, ok := m.(*pb.Record); ok {
 		r.Format = schemas.RecordFormat
@@ -76,7 +76,7 @@ func (s *logSiege) put(request string, m proto.Message) {
 }
 
 // ask streams a seeded answer, and calls during once, early in it.
-func (s *logSiege) ask(request string, during func()) (ids []uint32, end *pb.Chunk) {
+func (s *logAdversary) ask(request string, during func()) (ids []uint32, end *pb.Chunk) {
 	s.t.Helper()
 	c := client.New(s.conn.NATS(), client.Settings{Prefix: s.names.Subjects.Prefix, Model: s.names.Subjects.Model})
 	n, temperature, seed := int32(300), 0.8, uint32(7)
@@ -104,7 +104,7 @@ func (s *logSiege) ask(request string, during func()) (ids []uint32, end *pb.Chu
 // answer is that of an undisturbed run.
 func TestLogUnderAttack(t *testing.T) {
 	t.Parallel()
-	s := besiegeLogs(t)
+	s := newLogAdversary(t)
 	want, _ := s.ask("undisturbed", nil)
 	got, end := s.ask("victim", func() {
 		s.put("victim", &pb.Chunk{RequestId: "victim", Index: 3, Text: "x", FinishReason: "stop", Usage: &pb.Usage{PromptTokens: 1}})
@@ -131,7 +131,7 @@ func TestLogUnderAttack(t *testing.T) {
 // an error, its producer hears of it once, and the next request is served.
 func TestLogsDeleted(t *testing.T) {
 	t.Parallel()
-	s := besiegeLogs(t)
+	s := newLogAdversary(t)
 	inbox := s.conn.NATS().NewInbox()
 	sub, err := s.conn.NATS().SubscribeSync(inbox)
 	if err != nil {
@@ -176,7 +176,7 @@ func chunksUntilQuiet(t *testing.T, sub *nats.Subscription) (ends []*pb.Chunk) {
 // are kept, ends with an error that its producer gets.
 func TestSequenceOutlivesItsLog(t *testing.T) {
 	t.Parallel()
-	s := besiegeLogs(t)
+	s := newLogAdversary(t)
 	inbox := s.conn.NATS().NewInbox()
 	sub, err := s.conn.NATS().SubscribeSync(inbox)
 	if err != nil {
@@ -200,7 +200,7 @@ func TestSequenceOutlivesItsLog(t *testing.T) {
 // Each is answered whole or refused before anything is computed for it.
 func TestSmallLog(t *testing.T) {
 	t.Parallel()
-	s := besiegeLogs(t, func(up *UpCmd) { up.LogBytes = "1MiB" })
+	s := newLogAdversary(t, func(up *UpCmd) { up.LogBytes = "1MiB" })
 	if err := s.score("alone", 40); err == nil || err.Code != "payload_too_large" || !strings.Contains(err.Message, "1048576") {
 		t.Errorf("more than the bound: %v", err)
 	}
@@ -226,7 +226,7 @@ func TestSmallLog(t *testing.T) {
 
 // score asks for the logits of a prompt and two tokens. A refusal is returned; an
 // answer that is cut off, or has records that are gone, is a fault.
-func (s *logSiege) score(request string, prompt int) *client.Error {
+func (s *logAdversary) score(request string, prompt int) *client.Error {
 	s.t.Helper()
 	c := client.New(s.conn.NATS(), client.Settings{Prefix: s.names.Subjects.Prefix, Model: s.names.Subjects.Model})
 	n := int32(2)

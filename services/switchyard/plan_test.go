@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/switchyard/plans"
@@ -136,11 +137,7 @@ func TestPlanWatchLost(t *testing.T) {
 
 func (p *planned) until(what string, ok func() bool) {
 	p.t.Helper()
-	for limit := time.Now().Add(30 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(limit) {
-			p.t.Fatalf("never: %s", what)
-		}
-	}
+	testkit.Eventually(p.t, what, ok)
 }
 
 // Of the planners of several hosts one plans: its epoch is in all layers, and

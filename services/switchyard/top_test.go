@@ -189,7 +189,7 @@ const answerRows = (comparedPrompt + comparedTokens - 1) * 3 * 2
 
 // One look at an idle pipeline shows what all its experts have computed.
 func TestTopIdle(t *testing.T) {
-	s := besiege(t, 2)
+	s := newAdversary(t, 2)
 	look := func(r *top.Reader) *top.Snapshot {
 		now, err := r.Snapshot(t.Context())
 		if err != nil {

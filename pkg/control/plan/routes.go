@@ -56,8 +56,9 @@ func (r *Routes) Missing() *Target {
 
 // Next goes over to a plan, expert by expert: to its function in the plan when
 // that has a warm host; else an expert stays with the function that it had if that
-// still has one, or goes to another one in use; else it goes to a function of the plan that is cold on purpose,
-// or at last to one that is still to become warm. old is nil at the beginning.
+// still has one, or goes to another one in use; else it goes to a function of the
+// plan that is cold on purpose, or at last to one that is still to become warm. old
+// is nil at the beginning.
 func (l *Layer) Next(old *Routes, replicas func(function string) Replicas) *Routes {
 	c := chooser{l: l, old: old, replicas: replicas, known: map[string]Replicas{}, at: map[string]int32{}, next: &Routes{of: make([]int32, len(l.of))}}
 	outside := false
