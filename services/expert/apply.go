@@ -88,7 +88,7 @@ func (s *Service) retryRefused() {
 // announce tells the others of a layer's functions here, and notes when the host
 // has begun to serve what is wanted of it; s.mu is held.
 func (s *Service) announce(layer int) {
-	r := &pb.HostLayer{Host: s.id, Layer: uint32(layer), PlanVersion: s.plans[layer].GetVersion()}
+	r := &pb.HostLayer{Host: s.id, Layer: uint32(layer)}
 	for _, f := range s.functions {
 		if f.layer == layer {
 			r.Functions = append(r.Functions, proto.CloneOf(f.state))

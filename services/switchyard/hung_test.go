@@ -209,7 +209,7 @@ func newSham(t *testing.T, y testYard, service string) *sham {
 
 // applied says that a layer's plan is, at once: this replica loads nothing.
 func (s *sham) applied(said *functions.Announcer, l *plan.Layer) {
-	r := &pb.HostLayer{Host: s.member.Id, Layer: l.Layer, PlanVersion: l.Version}
+	r := &pb.HostLayer{Host: s.member.Id, Layer: l.Layer}
 	for _, f := range l.Functions {
 		if plan.WantOn(f, s.member.Id) != pb.Want_WANT_UNSPECIFIED {
 			r.Functions = append(r.Functions, &pb.FunctionState{Id: f.Id, Phase: pb.FunctionPhase_FUNCTION_PHASE_WARM, Joined: true})

@@ -660,12 +660,10 @@ func (x *FunctionState) GetRoomBytes() uint64 {
 // HostLayer is the key `<layer>.<host>` in `functions`: all functions of a layer
 // that a host has, written when one of them changes.
 type HostLayer struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Host  string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
-	Layer uint32                 `protobuf:"varint,2,opt,name=layer,proto3" json:"layer,omitempty"`
-	// The layer's plan that the host follows.
-	PlanVersion   uint64           `protobuf:"varint,3,opt,name=plan_version,json=planVersion,proto3" json:"plan_version,omitempty"`
-	Functions     []*FunctionState `protobuf:"bytes,4,rep,name=functions,proto3" json:"functions,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Host          string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
+	Layer         uint32                 `protobuf:"varint,2,opt,name=layer,proto3" json:"layer,omitempty"`
+	Functions     []*FunctionState       `protobuf:"bytes,3,rep,name=functions,proto3" json:"functions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -710,13 +708,6 @@ func (x *HostLayer) GetHost() string {
 func (x *HostLayer) GetLayer() uint32 {
 	if x != nil {
 		return x.Layer
-	}
-	return 0
-}
-
-func (x *HostLayer) GetPlanVersion() uint64 {
-	if x != nil {
-		return x.PlanVersion
 	}
 	return 0
 }
@@ -973,12 +964,11 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\n" +
 	"need_bytes\x18\x05 \x01(\x04R\tneedBytes\x12\x1d\n" +
 	"\n" +
-	"room_bytes\x18\x06 \x01(\x04R\troomBytes\"\x94\x01\n" +
+	"room_bytes\x18\x06 \x01(\x04R\troomBytes\"q\n" +
 	"\tHostLayer\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x14\n" +
-	"\x05layer\x18\x02 \x01(\rR\x05layer\x12!\n" +
-	"\fplan_version\x18\x03 \x01(\x04R\vplanVersion\x12:\n" +
-	"\tfunctions\x18\x04 \x03(\v2\x1c.switchyard.v1.FunctionStateR\tfunctions\"\xa2\x01\n" +
+	"\x05layer\x18\x02 \x01(\rR\x05layer\x12:\n" +
+	"\tfunctions\x18\x03 \x03(\v2\x1c.switchyard.v1.FunctionStateR\tfunctions\"\xa2\x01\n" +
 	"\n" +
 	"GateLayers\x12\x12\n" +
 	"\x04gate\x18\x01 \x01(\tR\x04gate\x12C\n" +
