@@ -22,8 +22,12 @@
 //
 // # Shapes
 //
-// R rows, K inputs, N outputs, C head size, G query heads that share one of KV
-// key-value heads. Tensors are row-major float32; a leading dimension counts floats.
+// One legend for kernels, forward and model: R rows (tokens of a step); K inputs
+// and N outputs of a matrix; D hidden size; H query heads, G key/value heads, Q
+// query heads that share one of those (H = G·Q), C head size; P positions; E
+// experts of a layer, k of them chosen a token, F an expert's inner width; V
+// vocabulary. Tensors are row-major float32 unless a type is named; a leading
+// dimension counts elements.
 //
 // No single call into assembly runs longer than about 200 µs on the shapes of
 // known models, because Go cannot preempt it.

@@ -1,8 +1,7 @@
 // Package ref is the plain, readable form of the kernels: the oracle that every
 // variant of package cpu is tested against. It sums in float64.
 //
-// Shapes: R rows, K inputs, N outputs, C head size, G query heads of one KV
-// head, P positions. Tensors are row-major.
+// The letters of shapes are those of package cpu.
 package ref
 
 import "math"
@@ -77,7 +76,7 @@ func Rotate(x, angles []float32) []float32 {
 	return y
 }
 
-// Attend returns out (G, C) for the queries q (G, C) of one position over keys
+// Attend returns out (Q, C) for the queries q (Q, C) of one position over keys
 // and values (P, C).
 func Attend(q, keys, values []float32, g, c int, scale float32) []float32 {
 	out := make([]float32, g*c)

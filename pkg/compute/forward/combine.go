@@ -2,8 +2,8 @@ package forward
 
 import "github.com/switchyard/switchyard/kernels/cpu"
 
-// Combine is out (R, D) = Σ over slots of partials (R·K, D), in slot order. The
-// partial of row r and slot s is number at[r·K + s], and there is none if that is
+// Combine is out (R, D) = Σ over slots of partials (R·k, D), in slot order. The
+// partial of row r and slot s is number at[r·k + s], and there is none if that is
 // negative; without at they are in order.
 func Combine(out, partials []float32, at []int32, k, d int) {
 	combineRows(out, partials, at, k, d, 0, len(out)/d)

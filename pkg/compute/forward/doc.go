@@ -10,9 +10,7 @@
 // the other and is the oracle and the baseline of the pipeline. There is no
 // second implementation of a layer.
 //
-// Shapes: R rows (tokens) of a step, D hidden size, H query heads, G KV heads,
-// C head size, E experts, K chosen a token, F an expert's inner width, V
-// vocabulary. Tensors are row-major float32.
+// The letters of shapes are those of package kernels/cpu.
 package forward
 
 import (

@@ -12,7 +12,7 @@ import (
 // NoExpert marks a slot that nobody computes: it adds nothing to its row.
 const NoExpert = -1
 
-// Routes are the chosen experts of R rows: (R, K) ids and weights. The column
+// Routes are the chosen experts of R rows: (R, k) ids and weights. The column
 // is the slot. The router fills every slot; whoever changes routes may leave some
 // to NoExpert.
 type Routes struct {
@@ -47,7 +47,7 @@ func LoadRouter(m *model.Model, p *pool.Pool) (*Router, error) {
 	return r, nil
 }
 
-// Route chooses experts for x (R, D): softmax over all experts, the best K
+// Route chooses experts for x (R, D): softmax over all experts, the best k
 // (ties to the lower id), renormalised if the model says so.
 func (r *Router) Route(layer int, x []float32, out *Routes) error {
 	if layer < 0 || layer >= len(r.layers) || r.layers[layer] == nil {

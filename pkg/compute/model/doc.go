@@ -6,6 +6,5 @@
 // works on the normalised Spec. What a config asks for and this package does
 // not know is refused, because wrong numbers are worse than a clear no.
 //
-// Legend of shapes: d hidden size, h query heads, kv key/value heads, hd head
-// dimension, v vocabulary, e experts of a layer, w width of an expert.
+// The letters of shapes are those of package kernels/cpu.
 package model

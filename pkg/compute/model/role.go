@@ -5,31 +5,31 @@ import "fmt"
 // Role says what a tensor is for, whatever its family calls it.
 type Role uint8
 
-// The roles; shapes are in the package's legend.
+// The roles; shapes as in kernels/cpu's legend.
 const (
-	Embed        Role = iota // (v, d)
-	FinalNorm                // (d)
-	Head                     // (v, d)
-	InputNorm                // (d), before attention
-	PostNorm                 // (d), between attention and the feed-forward network
-	Q                        // (h·hd, d)
-	K                        // (kv·hd, d)
-	V                        // (kv·hd, d)
-	O                        // (d, h·hd)
-	QBias                    // (h·hd)
-	KBias                    // (kv·hd)
-	VBias                    // (kv·hd)
-	Router                   // (e, d)
-	DenseGate                // (dense width, d)
-	DenseUp                  // (dense width, d)
-	DenseDown                // (d, dense width)
-	SharedGate               // (shared width, d)
-	SharedUp                 // (shared width, d)
-	SharedDown               // (d, shared width)
-	SharedRouter             // (1, d), the shared expert's sigmoid gate
-	ExpertGate               // (w, d)
-	ExpertUp                 // (w, d)
-	ExpertDown               // (d, w)
+	Embed        Role = iota // (V, D)
+	FinalNorm                // (D)
+	Head                     // (V, D)
+	InputNorm                // (D), before attention
+	PostNorm                 // (D), between attention and the feed-forward network
+	Q                        // (H·C, D)
+	K                        // (G·C, D)
+	V                        // (G·C, D)
+	O                        // (D, H·C)
+	QBias                    // (H·C)
+	KBias                    // (G·C)
+	VBias                    // (G·C)
+	Router                   // (E, D)
+	DenseGate                // (dense width, D)
+	DenseUp                  // (dense width, D)
+	DenseDown                // (D, dense width)
+	SharedGate               // (shared width, D)
+	SharedUp                 // (shared width, D)
+	SharedDown               // (D, shared width)
+	SharedRouter             // (1, D), the shared expert's sigmoid gate
+	ExpertGate               // (F, D)
+	ExpertUp                 // (F, D)
+	ExpertDown               // (D, F)
 	roles
 )
 

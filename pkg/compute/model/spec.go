@@ -197,7 +197,7 @@ func (s *Spec) Parameters() Parameters {
 	return p
 }
 
-// ExpertParameters counts the weights of one expert: three (w, d) matrices.
+// ExpertParameters counts the weights of one expert: three (F, D) matrices.
 func (s *Spec) ExpertParameters() int64 {
 	return 3 * int64(s.ExpertWidth) * int64(s.Hidden)
 }
