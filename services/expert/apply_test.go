@@ -196,6 +196,35 @@ func TestKeptAndCold(t *testing.T) {
 	h.awaitState(isWarm, false, 1)
 }
 
+// Rows that wait for a function whose experts do not fit go back when it is dropped.
+func TestDroppedWhileAwaited(t *testing.T) {
+	h := startHost(t, 1)
+	asleep := plan.Function(0, []uint32{1})
+	asleep.Placements = []*pb.Placement{{Host: h.id, Want: cold}}
+	h.planFunctions(plan.Function(0, []uint32{0}, h.id), asleep)
+	h.awaitWarm(0)
+	h.awaitState(isCold, true, 1)
+	h.mu.Lock()
+	f := h.functions[asleep.Id]
+	h.mu.Unlock()
+	ended := make(chan error, 1)
+	run(t, func(ctx context.Context) {
+		_, err := h.rouse(ctx, f)
+		ended <- err
+	})
+	h.awaitState(isRefused, true, 1)
+	h.plan([]uint32{0})
+	h.awaitGone(1)
+	select {
+	case err := <-ended:
+		if err == nil || !strings.Contains(err.Error(), "dropped") {
+			t.Errorf("%v, want that it was dropped", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the rows wait on")
+	}
+}
+
 // What fits only without the functions that the plan does not want takes their
 // place, though a gate uses them still: else neither would ever go on.
 func TestMakeRoom(t *testing.T) {

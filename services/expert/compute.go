@@ -3,6 +3,7 @@ package expert
 import (
 	"fmt"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/device"
@@ -31,22 +32,42 @@ type computer struct {
 type computers struct {
 	idle chan *computer
 	make func() *computer
+
+	mu   sync.Mutex
+	busy map[*computer]time.Time // since when
 }
 
-func newComputers(make1 func() *computer) computers {
-	return computers{make(chan *computer, runtime.GOMAXPROCS(0)), make1}
+func newComputers(make1 func() *computer) *computers {
+	return &computers{idle: make(chan *computer, runtime.GOMAXPROCS(0)), make: make1, busy: map[*computer]time.Time{}}
 }
 
-func (c computers) take() *computer {
+// take returns a computer that is busy from now on, until it is given back.
+func (c *computers) take(now time.Time) (one *computer) {
 	select {
-	case one := <-c.idle:
-		return one
+	case one = <-c.idle:
 	default:
-		return c.make()
+		one = c.make()
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.busy[one] = now
+	return one
 }
 
-func (c computers) give(one *computer) {
+// longest is how long the one has been busy that was taken first.
+func (c *computers) longest(now time.Time) (d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, since := range c.busy {
+		d = max(d, now.Sub(since))
+	}
+	return d
+}
+
+func (c *computers) give(one *computer) {
+	c.mu.Lock()
+	delete(c.busy, one)
+	c.mu.Unlock()
 	select {
 	case c.idle <- one:
 	default: // as many as can compute at once are idle already

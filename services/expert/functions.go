@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -43,7 +42,6 @@ type function struct {
 	layer  int
 	spec   *pb.Function
 	number uint64                        // the id as times name it
-	began  atomic.Int64                  // when the dispatch came that is being computed, Unix nanoseconds; 0: none is
 	rows   map[uint32]prometheus.Counter // the experts' counters in the metrics
 
 	// Of the keeper alone.
@@ -63,7 +61,7 @@ type function struct {
 	running   bool  // the keeper
 	interrupt context.CancelFunc
 	wake      chan struct{} // a note for the keeper
-	warmed    chan struct{} // closed when it is warm
+	warmed    chan struct{} // closed when it is warm, or is dropped
 }
 
 func (s *Service) newFunction(layer int, spec *pb.Function) *function {

@@ -126,6 +126,11 @@ func (s *Service) warm(ctx context.Context, f *function) error {
 // warmedUp says that a function computes what comes; s.mu is held.
 func (s *Service) warmedUp(f *function) {
 	s.say(f, &pb.FunctionState{Id: f.spec.Id, Phase: isWarm, Joined: f.receiving != nil})
+	f.endWaits()
+}
+
+// endWaits lets the dispatches go on that wait for a function; s.mu is held.
+func (f *function) endWaits() {
 	select {
 	case <-f.warmed:
 	default:
@@ -192,8 +197,13 @@ func (s *Service) rouse(ctx context.Context, f *function) (waited bool, err erro
 	}
 	select {
 	case <-warmed:
-		return true, nil
 	case <-ctx.Done():
 		return true, fmt.Errorf("function %s is not warm: %w", f.spec.Id, ctx.Err())
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f.state.Phase != isWarm {
+		return true, fmt.Errorf("function %s was dropped before it was warm", f.spec.Id)
+	}
+	return true, nil
 }

@@ -37,8 +37,6 @@ func TestStuckHostIsMute(t *testing.T) {
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f := &function{spec: &pb.Function{}, state: &pb.FunctionState{}}
-	s.functions["f"] = f
 	run(t, func(ctx context.Context) { _ = s.presence.Announce(ctx) })
 	s.presence.SetCalling(true)
 	answers := func(want bool) {
@@ -49,13 +47,11 @@ func TestStuckHostIsMute(t *testing.T) {
 		})
 	}
 	answers(true)
-	f.began.Store(time.Now().Add(-stuckAfter).UnixNano())
+	hangs := s.computers.take(time.Now().Add(-stuckAfter))
+	s.computers.give(s.computers.take(time.Now())) // another dispatch of the same function
 	answers(false)
-	f.began.Store(0)
+	s.computers.give(hangs)
 	answers(true)
-	s.mu.Lock()
-	s.functions = nil // it has no group to drain
-	s.mu.Unlock()
 	if err := s.Stop(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -73,6 +73,7 @@ func (s *Service) dismiss(f *function) {
 	if receiving != nil {
 		s.say(f, &pb.FunctionState{Id: f.spec.Id, Phase: isDraining, Joined: true})
 	}
+	f.endWaits()
 	f.warmed = make(chan struct{})
 	s.mu.Unlock()
 	if receiving != nil {

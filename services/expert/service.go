@@ -32,7 +32,7 @@ type Service struct {
 	tracer    *telemetry.Tracer
 	metrics   *telemetry.Metrics
 	device    device.Device
-	computers computers
+	computers *computers
 	loads     *loads.Counter
 	asks      *nats.Subscription // for totals of loads
 	asked     atomic.Bool        // for them, since the last samples
@@ -204,11 +204,9 @@ func (s *Service) function(id string) *function {
 }
 
 func (s *Service) handle(ctx context.Context, f *function, d *pb.Dispatch, took *pb.FunctionTime) error {
-	c := s.computers.take()
-	defer s.computers.give(c)
 	began := time.Now()
-	f.began.Store(began.UnixNano())
-	defer f.began.Store(0)
+	c := s.computers.take(began)
+	defer s.computers.give(c)
 	p, err := c.compute(d, took)
 	switch {
 	case isPermanent(err):
@@ -235,16 +233,7 @@ func (s *Service) handle(ctx context.Context, f *function, d *pb.Dispatch, took 
 const stuckAfter = 10 * time.Second
 
 // stuck says whether a dispatch does not come to its end.
-func (s *Service) stuck() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, f := range s.functions {
-		if began := f.began.Load(); began != 0 && time.Since(time.Unix(0, began)) > stuckAfter {
-			return true
-		}
-	}
-	return false
-}
+func (s *Service) stuck() bool { return s.computers.longest(time.Now()) > stuckAfter }
 
 // routingBytes is for a partial row's own row and slot.
 const routingBytes = 16
