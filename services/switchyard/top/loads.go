@@ -101,10 +101,11 @@ func (l *listener) told(host string, a awaited) bool {
 	return float64(l.tally.Rows(host)) >= a.rows
 }
 
-// complete says whether every live host has told its totals.
+// complete says whether every live host has told its totals. One that seems to
+// have computed nothing may have since it was last heard: it has its time.
 func (l *listener) complete() bool {
 	for host, a := range l.awaited {
-		if !l.told(host, a) {
+		if !l.told(host, a) || l.tally.Rows(host) == 0 {
 			return false
 		}
 	}

@@ -114,8 +114,8 @@ func TestAsk(t *testing.T) {
 		asks     int // in all, after it
 		complete bool
 	}{
-		{"nothing computed", "", []Member{host("a", 0)}, 0, true},
-		{"computed since", "", []Member{host("a", 3)}, 0, true},
+		{"nothing computed", "", []Member{host("a", 0)}, 0, false},
+		{"computed since", "", []Member{host("a", 3)}, 0, false},
 		{"a host that has computed", "", []Member{host("a", 3), host("b", 9)}, 1, false},
 		{"another told", "a", []Member{host("a", 3), host("b", 9)}, 2, false},
 		{"told", "b", []Member{host("a", 3), host("b", 20)}, 2, true},
