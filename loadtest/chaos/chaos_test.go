@@ -20,8 +20,8 @@ import (
 	"github.com/switchyard/switchyard/loadtest/fleet"
 )
 
-// yard is everything that a scenario needs.
-type yard struct {
+// pipeline is everything that a scenario needs.
+type pipeline struct {
 	*fleet.Fleet
 	hops  string
 	load  *load
@@ -43,7 +43,7 @@ type row struct {
 
 func TestTheSameTokensWhateverIsKilled(t *testing.T) {
 	mode := wanted(t)
-	y := newFakeLayer(t, fleet.Build(t), cmp.Or(os.Getenv("SWITCHYARD_HOPS"), "unacked"))
+	y := startPipeline(t, fleet.Build(t), cmp.Or(os.Getenv("SWITCHYARD_HOPS"), "unacked"))
 	defer func() { t.Log("\n" + y.table()) }()
 
 	y.Scale(1, 1)
@@ -79,15 +79,15 @@ func wanted(t *testing.T) string {
 	return mode
 }
 
-func newFakeLayer(t *testing.T, programs, hops string) *yard {
+func startPipeline(t *testing.T, programs, hops string) *pipeline {
 	t.Helper()
-	y := &yard{Fleet: fleet.New(t, fleet.Settings{Programs: programs, Flags: []string{"--hops", hops}}), hops: hops}
+	y := &pipeline{Fleet: fleet.New(t, fleet.Settings{Programs: programs, Flags: []string{"--hops", hops}}), hops: hops}
 	y.load, y.stats = newLoad(t, y.URL()), listenStats(t, connect(t, y.URL()))
 	return y
 }
 
 // alone makes the answers that all others must equal.
-func (y *yard) alone() {
+func (y *pipeline) alone() {
 	start := time.Now()
 	y.want = y.load.alone("alone")
 	y.load.raw.check(y.T, "alone", false)
@@ -95,12 +95,12 @@ func (y *yard) alone() {
 }
 
 // batch runs a scenario: all requests at once, and trouble in the middle.
-func (y *yard) batch(name string, trouble func()) row {
+func (y *pipeline) batch(name string, trouble func()) row {
 	y.T.Helper()
 	return y.scenario(name, false, trouble)
 }
 
-func (y *yard) scenario(name string, early bool, trouble func()) row {
+func (y *pipeline) scenario(name string, early bool, trouble func()) row {
 	y.T.Helper()
 	if y.T.Failed() {
 		y.T.FailNow() // what comes after the first failure would only hide it
@@ -119,14 +119,14 @@ func (y *yard) scenario(name string, early bool, trouble func()) row {
 	return r
 }
 
-func (y *yard) compare(name string, got []answer) {
+func (y *pipeline) compare(name string, got []answer) {
 	y.T.Helper()
 	for i := range got {
 		y.compareOne(name, i, got[i])
 	}
 }
 
-func (y *yard) compareOne(name string, i int, got answer) {
+func (y *pipeline) compareOne(name string, i int, got answer) {
 	y.T.Helper()
 	if want := y.want[i]; !slices.Equal(got.ids, want.ids) || got.text != want.text {
 		y.T.Errorf("%s, request %d: %v\n%q\nalone it was %v\n%q", name, i, got.ids, got.text, want.ids, want.text)
@@ -144,14 +144,14 @@ func firstOf(a answer) time.Duration { return a.first }
 func stallOf(a answer) time.Duration { return a.stall }
 
 // killEach kills one of two processes of each kind.
-func (y *yard) killEach() {
+func (y *pipeline) killEach() {
 	for _, kind := range fleet.Kinds {
 		y.untilMet(kind, "kill-"+kind, func() { y.Kill(kind) })
 	}
 }
 
 // killLone kills the only process of each kind, and starts it again.
-func (y *yard) killLone() {
+func (y *pipeline) killLone() {
 	for _, kind := range fleet.Kinds {
 		y.untilMet(kind, "kill-lone-"+kind, func() {
 			y.Kill(kind)
@@ -166,7 +166,7 @@ const tries = 4
 
 // untilMet repeats a scenario until its kill has met work in hand, which was
 // then issued or delivered again.
-func (y *yard) untilMet(kind, name string, kill func()) {
+func (y *pipeline) untilMet(kind, name string, kill func()) {
 	y.T.Helper()
 	count, experts := y.Count("gate"), y.Count("expert")
 	for try := range tries {
@@ -198,7 +198,7 @@ func (r row) again(kind string) float64 {
 }
 
 // killEarly kills who takes requests in, while they come in.
-func (y *yard) killEarly() {
+func (y *pipeline) killEarly() {
 	for _, kind := range []string{"tokenizer", "attention"} {
 		y.scenario("kill-early-"+kind, true, func() { y.Kill(kind) })
 		y.Scale(2, 2)
@@ -206,7 +206,7 @@ func (y *yard) killEarly() {
 }
 
 // killServer kills the NATS server and starts it again with the same store.
-func (y *yard) killServer(name string, pause time.Duration) {
+func (y *pipeline) killServer(name string, pause time.Duration) {
 	y.batch(name, func() {
 		y.NATS.Kill()
 		time.Sleep(pause)
@@ -215,7 +215,7 @@ func (y *yard) killServer(name string, pause time.Duration) {
 }
 
 // drainEach ends one of two processes of each kind by SIGTERM.
-func (y *yard) drainEach() {
+func (y *pipeline) drainEach() {
 	for _, kind := range fleet.Kinds {
 		y.batch("drain-"+kind, func() {
 			p := y.First(kind)
@@ -226,7 +226,7 @@ func (y *yard) drainEach() {
 	}
 }
 
-func (y *yard) table() string {
+func (y *pipeline) table() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "scenario\topen\tstall s\tre-issues\tredeliveries\ttakeovers\trepeats\ttook s")

@@ -40,7 +40,7 @@ func TestHungReplicas(t *testing.T) {
 	defer func() { t.Log("\n" + hangTable(rows)) }()
 	for _, hops := range modes {
 		t.Run(hops, func(t *testing.T) {
-			y := newFakeLayer(t, programs, hops)
+			y := startPipeline(t, programs, hops)
 			y.Scale(2, 2)
 			if y.want = want; want == nil {
 				y.alone()
@@ -57,7 +57,7 @@ func TestHungReplicas(t *testing.T) {
 }
 
 // hang stops the process of a kind that has run longest, and wakes it up later.
-func (y *yard) hang(kind string) hangRow {
+func (y *pipeline) hang(kind string) hangRow {
 	y.T.Helper()
 	p := y.First(kind)
 	r := hangRow{hops: y.hops, kind: kind}
@@ -72,7 +72,7 @@ func (y *yard) hang(kind string) hangRow {
 }
 
 // replayed wants a scenario's answers again, from their logs.
-func (y *yard) replayed(scenario string) {
+func (y *pipeline) replayed(scenario string) {
 	y.T.Helper()
 	for i := range requests {
 		a, err := y.load.again(scenario, i)

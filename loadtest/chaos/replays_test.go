@@ -24,7 +24,7 @@ const (
 
 func TestReplaysOfLargeAnswers(t *testing.T) {
 	wanted(t)
-	y := newFakeLayer(t, fleet.Build(t), "unacked")
+	y := startPipeline(t, fleet.Build(t), "unacked")
 	y.Scale(2, 2)
 	y.alone()
 	nc := connect(t, y.URL())
@@ -43,7 +43,7 @@ func TestReplaysOfLargeAnswers(t *testing.T) {
 func largeID(i int) string { return fmt.Sprintf("large-%d", i) }
 
 // scoreAll makes an answer with the logits of all positions.
-func (y *yard) scoreAll(nc *nats.Conn, i int) {
+func (y *pipeline) scoreAll(nc *nats.Conn, i int) {
 	y.T.Helper()
 	p := &pb.Prompt{RequestId: largeID(i), InputIds: make([]uint32, scored), MaxTokens: proto.Int32(1), Score: "logits"}
 	for k := range p.InputIds {
@@ -64,7 +64,7 @@ func (y *yard) scoreAll(nc *nats.Conn, i int) {
 }
 
 // replayLarge asks for it again, and reads nothing but what the client library does.
-func (y *yard) replayLarge(nc *nats.Conn, i int) {
+func (y *pipeline) replayLarge(nc *nats.Conn, i int) {
 	y.T.Helper()
 	inbox := nc.NewInbox()
 	body, err := proto.Marshal(&pb.Replay{RequestId: largeID(i)})

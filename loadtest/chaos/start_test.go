@@ -21,7 +21,7 @@ func TestServerDiesDuringStart(t *testing.T) {
 			{100 * time.Millisecond, time.Second}, {200 * time.Millisecond, 8 * time.Second}, {800 * time.Millisecond, 8 * time.Second},
 		}...)
 	}
-	y := newFakeLayer(t, fleet.Build(t), "unacked")
+	y := startPipeline(t, fleet.Build(t), "unacked")
 	defer func() { t.Log("\n" + y.table()) }()
 	y.Scale(1, 1)
 	y.alone()

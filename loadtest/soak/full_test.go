@@ -48,7 +48,7 @@ func TestFullLog(t *testing.T) {
 	if err != nil {
 		t.Skip("set SWITCHYARD_SOAK_LOG to a duration such as 90s or 20m to run it")
 	}
-	y := newFullYard(t)
+	y := newFullPipeline(t)
 	load, stop := context.WithTimeout(t.Context(), length)
 	defer stop()
 	var work sync.WaitGroup
@@ -63,8 +63,8 @@ func TestFullLog(t *testing.T) {
 	y.check()
 }
 
-// fullYard is the fleet under load, and what became of the requests.
-type fullYard struct {
+// fullPipeline is the fleet under load, and what became of the requests.
+type fullPipeline struct {
 	*fleet.Fleet
 	nc     *nats.Conn
 	js     jetstream.JetStream
@@ -86,10 +86,10 @@ type answer struct {
 	text string
 }
 
-func newFullYard(t *testing.T) *fullYard {
+func newFullPipeline(t *testing.T) *fullPipeline {
 	t.Helper()
 	flags := []string{"--log-bytes", fmt.Sprint(logBound), "--log-age", keepLog.String(), "--log-level", "warn"}
-	y := &fullYard{
+	y := &fullPipeline{
 		Fleet:    fleet.New(t, fleet.Settings{Programs: fleet.Build(t), Flags: flags}),
 		outcomes: map[string]int{}, began: time.Now(),
 	}
@@ -126,7 +126,7 @@ func variant(v int, id string) *pb.Prompt {
 }
 
 // run streams a request to its end.
-func (y *fullYard) run(ctx context.Context, p *pb.Prompt) (a answer, err error) {
+func (y *fullPipeline) run(ctx context.Context, p *pb.Prompt) (a answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, endsWithin)
 	defer cancel()
 	s, err := y.client.Prompt(ctx, p)
@@ -164,7 +164,7 @@ func (a *answer) read(s *client.Stream) error {
 }
 
 // ask sends requests until ctx ends; those under way then go on.
-func (y *fullYard) ask(ctx context.Context, worker int) {
+func (y *fullPipeline) ask(ctx context.Context, worker int) {
 	choice := rand.New(rand.NewPCG(uint64(worker), 1))
 	for n := 0; ctx.Err() == nil; n++ {
 		v, began := choice.IntN(variants), time.Now()
@@ -178,7 +178,7 @@ func (y *fullYard) ask(ctx context.Context, worker int) {
 }
 
 // note judges what became of a request.
-func (y *fullYard) note(v int, got answer, err error, took time.Duration) {
+func (y *fullPipeline) note(v int, got answer, err error, took time.Duration) {
 	outcome := "whole"
 	var typed *client.Error
 	switch {
@@ -201,7 +201,7 @@ func (y *fullYard) note(v int, got answer, err error, took time.Duration) {
 }
 
 // trouble kills, suspends and restarts one process after the other until ctx ends.
-func (y *fullYard) trouble(ctx context.Context) {
+func (y *fullPipeline) trouble(ctx context.Context) {
 	for n := 0; ; n++ {
 		select {
 		case <-ctx.Done():
@@ -231,7 +231,7 @@ func (y *fullYard) trouble(ctx context.Context) {
 var logName = schemas.Streams{Subjects: schemas.NewSubjects(schemas.DefaultPrefix, "demo")}.Tokens().Name
 
 // readLog adds up what the log takes in. It may miss records that go soon.
-func (y *fullYard) readLog() {
+func (y *fullPipeline) readLog() {
 	y.T.Helper()
 	c, err := y.js.OrderedConsumer(y.T.Context(), logName, jetstream.OrderedConsumerConfig{})
 	if err != nil {
@@ -247,7 +247,7 @@ func (y *fullYard) readLog() {
 // watch tells of the log, and wants it within its bound, until ctx ends. A server
 // that was killed may count what it had removed and not noted yet a second time
 // (3.3 % of the bound, once in 40 minutes): it must take nothing in meanwhile.
-func (y *fullYard) watch(ctx context.Context) {
+func (y *fullPipeline) watch(ctx context.Context) {
 	tick, told := time.NewTicker(time.Second), time.Now()
 	defer tick.Stop()
 	for before := uint64(0); ; {
@@ -272,7 +272,7 @@ func (y *fullYard) watch(ctx context.Context) {
 }
 
 // logSize asks for the log's bytes. A server that is killed meanwhile answers never.
-func (y *fullYard) logSize(ctx context.Context) (uint64, error) {
+func (y *fullPipeline) logSize(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	s, err := y.js.Stream(ctx, logName)
@@ -283,10 +283,10 @@ func (y *fullYard) logSize(ctx context.Context) (uint64, error) {
 }
 
 // passed is how often the log has taken its bound in.
-func (y *fullYard) passed() float64 { return float64(y.taken.Load()) / logBound }
+func (y *fullPipeline) passed() float64 { return float64(y.taken.Load()) / logBound }
 
 // String tells how far the run is.
-func (y *fullYard) String() string {
+func (y *fullPipeline) String() string {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	var ends []string
@@ -298,7 +298,7 @@ func (y *fullYard) String() string {
 }
 
 // settle waits until nothing is under way any more.
-func (y *fullYard) settle() {
+func (y *fullPipeline) settle() {
 	y.T.Helper()
 	names := schemas.Streams{Subjects: schemas.NewSubjects(schemas.DefaultPrefix, "demo")}
 	for _, stream := range []string{names.Prompts().Name, names.Sequences().Name} {
@@ -315,7 +315,7 @@ func (y *fullYard) settle() {
 }
 
 // check wants the log to have been full more than once, and requests to have been served.
-func (y *fullYard) check() {
+func (y *fullPipeline) check() {
 	y.T.Helper()
 	total := 0
 	for _, n := range y.outcomes {
