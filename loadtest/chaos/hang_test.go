@@ -13,7 +13,7 @@ import (
 // What a hung replica may cost on a busy machine: a pause when it hangs, and
 // nothing from then on. The figures in the table are what matters.
 const (
-	costOnce  = 4 * time.Second
+	costOnce  = 2500 * time.Millisecond
 	costAfter = 2 * time.Second
 	// settled is when everybody should know of a replica that hangs, or that is back.
 	settled = 2 * time.Second

@@ -59,8 +59,10 @@ func (s *Service) serveShards(ctx context.Context) {
 	}
 }
 
-// yieldPause leaves a shard that was given up to others.
-const yieldPause = 3 * time.Second
+// yieldPause leaves a shard that was given up to others, who take it in
+// milliseconds. It is short: the sibling that it was given up for may hang, and
+// then nobody else delivers.
+const yieldPause = 300 * time.Millisecond
 
 func (s *Service) contend(ctx context.Context, shard int) {
 	for ctx.Err() == nil {
