@@ -1,51 +1,32 @@
 package gate
 
 import (
-	"bytes"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/switchyard/switchyard/internal/testkit/testplan"
+	"github.com/switchyard/switchyard/internal/transcript"
 	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write what the gate does into testdata")
-
-// TestTranscripts plays the commands of each transcript, the lines that begin
-// with "> ", and wants what they make of the functions in use. A transcript's model
+// TestTranscripts plays what happens to the functions in use. A transcript's model
 // has experts 0 to 3 in layers 0 and 1.
 //
 //	plan LAYER VERSION EXPERTS@HOSTS…   a plan; "a~" is cold on a, no hosts: cold on purpose
 //	warm LAYER EXPERTS HOST             a host has a function warm; cold, warming, refused, gone likewise
 //	members HOST…                       who is live; "a!" leaves
 func TestTranscripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := play(t, string(want))
-			if *rewrite {
-				err = os.WriteFile(file, got, 0o600)
-			} else if !bytes.Equal(got, want) {
-				t.Errorf("what happened is another thing; if that is right, run the test with -rewrite:\n%s", got)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		})
-	}
+	transcript.Run(t, "testdata/*.txt", func(testing.TB) transcript.Machine {
+		hosts := said{}
+		p := newPlanSwitch(transcriptRules.MoELayers, hosts)
+		return func(t testing.TB, e *transcript.Event) []string {
+			do(t, p, hosts, e)
+			return inUse(p)
+		}
+	})
 }
 
 // said is what hosts have said, by layer and function.
@@ -71,57 +52,44 @@ func (s said) put(layer int, function string, r functions.Replica) {
 
 var transcriptRules = plan.Rules{MoELayers: []int{0, 1}, Experts: 4}
 
-func play(t *testing.T, script string) []byte {
-	hosts := said{}
-	p := newPlanSwitch(transcriptRules.MoELayers, hosts)
-	var out bytes.Buffer
-	for line := range strings.Lines(script) {
-		command, is := strings.CutPrefix(line, "> ")
-		if !is {
-			if strings.HasPrefix(line, "#") || line == "\n" {
-				out.WriteString(line)
-			}
-			continue
-		}
-		out.WriteString(line)
-		do(t, p, hosts, strings.Fields(command))
-		for _, l := range transcriptRules.MoELayers {
-			fmt.Fprintf(&out, "layer %d: %s\n", l, testplan.Routes(p.in(l)))
-		}
-		if err := p.ready(); err != nil {
-			out.WriteString("not ready\n")
-		}
+// inUse tells what a gate uses.
+func inUse(p *planSwitch) (out []string) {
+	for _, l := range transcriptRules.MoELayers {
+		out = append(out, fmt.Sprintf("layer %d: %s", l, testplan.Routes(p.in(l))))
 	}
-	return out.Bytes()
+	if p.ready() != nil {
+		out = append(out, "not ready")
+	}
+	return out
 }
 
-func do(t *testing.T, p *planSwitch, hosts said, words []string) {
+func do(t testing.TB, p *planSwitch, hosts said, e *transcript.Event) {
 	layer := 0
-	if words[0] != "members" {
-		layer = int(words[1][0] - '0')
+	if e.Name != "members" {
+		layer = int(e.Arg(t, 0)[0] - '0')
 	}
-	switch words[0] {
+	switch e.Name {
 	case "plan":
-		l, err := transcriptRules.Check(testplan.Parse(t, layer, words[2], words[3:]...))
+		l, err := transcriptRules.Check(testplan.Parse(t, layer, e.Arg(t, 1), e.Args[2:]...))
 		if err != nil {
 			t.Fatal(err)
 		}
 		p.offer(l)
 	case "members":
 		live := map[string]bool{}
-		for _, w := range words[1:] {
+		for _, w := range e.Args {
 			id, leaves := strings.CutSuffix(w, "!")
 			live[id] = leaves
 		}
 		p.members(live)
 	default:
-		phase, ok := pb.FunctionPhase_value["FUNCTION_PHASE_"+strings.ToUpper(words[0])]
+		phase, ok := pb.FunctionPhase_value["FUNCTION_PHASE_"+strings.ToUpper(e.Name)]
 		if !ok {
-			t.Fatalf("no command %q", words)
+			e.Fatalf(t, "there is no such event")
 		}
-		f := plan.FunctionID(layer, testplan.Experts(words[2]), plan.Routed)
-		for _, h := range words[3:] {
-			hosts.put(layer, f, functions.Replica{Host: h, Phase: pb.FunctionPhase(phase), Joined: words[0] == "warm" || words[0] == "cold"})
+		f := plan.FunctionID(layer, testplan.Experts(e.Arg(t, 1)), plan.Routed)
+		for _, h := range e.Args[2:] {
+			hosts.put(layer, f, functions.Replica{Host: h, Phase: pb.FunctionPhase(phase), Joined: e.Name == "warm" || e.Name == "cold"})
 		}
 		p.heard(layer)
 	}

@@ -1,14 +1,10 @@
 package planner
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/switchyard/switchyard/internal/transcript"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -24,64 +21,24 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var rewrite = flag.Bool("rewrite", false, "write what the planners do into testdata")
-
 var testModel = plan.Model{MoELayers: []int{1, 3}, Experts: 4, ExpertBytes: 10}
 
-// TestTranscripts plays the commands of each transcript, the lines that begin
-// with "> ", on a clock of the test's own, and wants what they led to.
+// TestTranscripts plays what happens to planners, on a clock of the test's own.
 func TestTranscripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got []byte
-			synctest.Test(t, func(t *testing.T) { got = play(t, string(want)) })
-			if *rewrite {
-				err = os.WriteFile(file, got, 0o600)
-			} else if !bytes.Equal(got, want) {
-				t.Errorf("what happened is another thing; if that is right, run the test with -rewrite:\n%s", got)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		})
-	}
-}
-
-// play returns the transcript with what happens now.
-func play(t *testing.T, script string) []byte {
-	s := &stage{world: newWorld(), t: t, stops: map[string]func(){}}
-	defer s.end()
-	var out bytes.Buffer
-	for line := range strings.Lines(script) {
-		command, is := strings.CutPrefix(line, "> ")
-		if !is {
-			if strings.HasPrefix(line, "#") || line == "\n" {
-				out.WriteString(line)
-			}
-			continue
+	transcript.RunInBubble(t, "testdata/*.txt", func(t testing.TB) transcript.Machine {
+		s := &stage{world: newWorld(), stops: map[string]func(){}}
+		t.Cleanup(s.end)
+		return func(t testing.TB, e *transcript.Event) []string {
+			s.do(t, e)
+			synctest.Wait()
+			return s.take()
 		}
-		out.WriteString(line)
-		s.do(strings.Fields(command))
-		synctest.Wait()
-		for _, event := range s.take() {
-			fmt.Fprintln(&out, event)
-		}
-	}
-	return out.Bytes()
+	})
 }
 
 // stage plays commands.
 type stage struct {
 	*world
-	t     *testing.T
 	stops map[string]func()
 }
 
@@ -91,20 +48,20 @@ func (s *stage) end() {
 	}
 }
 
-func (s *stage) do(words []string) {
-	arg := words[1:]
-	switch words[0] {
+func (s *stage) do(t testing.TB, e *transcript.Event) {
+	arg := e.Args
+	switch e.Name {
 	case "start":
 		s.stops[arg[0]] = s.start(arg[0])
 	case "stop":
 		s.stops[arg[0]]()
 		delete(s.stops, arg[0])
 	case "come":
-		s.change(func() { s.come(arg) })
+		s.change(func() { s.come(t, e) })
 	case "go":
 		s.change(func() { delete(s.members, arg[0]) })
 	case "wait":
-		time.Sleep(parse[time.Duration](s.t, arg[0], time.ParseDuration))
+		time.Sleep(duration(t, e))
 	case "settings":
 		s.set(arg)
 	case "spoil":
@@ -118,30 +75,27 @@ func (s *stage) do(words []string) {
 	case "lose":
 		s.lose()
 	default:
-		s.t.Fatalf("no command %q", words)
+		e.Fatalf(t, "there is no such event")
 	}
 }
 
 // come lets a member come or say something else of itself: its id begins with
-// its service, words follow.
-func (s *stage) come(words []string) {
-	id := words[0]
+// its service, words and its budget follow.
+func (s *stage) come(t testing.TB, e *transcript.Event) {
+	id := e.Arg(t, 0)
 	service, _, _ := strings.Cut(id, "-")
-	m := &pb.Member{Id: id, Service: service}
+	m := &pb.Member{Id: id, Service: service, MemoryBudgetBytes: uint64(e.Int(t, "budget", 0))}
 	s.mute[id] = false
-	for _, word := range words[1:] {
-		name, value, _ := strings.Cut(word, "=")
-		switch name {
+	for _, word := range e.Args[1:] {
+		switch word {
 		case "mute":
 			s.mute[id] = true
 		case "ready":
 			m.Ready = true
 		case "draining":
 			m.Draining = true
-		case "budget":
-			_, _ = fmt.Sscan(value, &m.MemoryBudgetBytes)
 		default:
-			s.t.Fatalf("no member is %q", word)
+			e.Fatalf(t, "no member is %q", word)
 		}
 	}
 	s.members[id] = m
@@ -180,12 +134,12 @@ func (s *stage) start(id string) (stop func()) {
 	return func() { cancel(); running.Wait() }
 }
 
-func parse[T any](t *testing.T, text string, f func(string) (T, error)) T {
-	v, err := f(text)
+func duration(t testing.TB, e *transcript.Event) time.Duration {
+	d, err := time.ParseDuration(e.Arg(t, 0))
 	if err != nil {
-		t.Fatal(err)
+		e.Fatalf(t, "%v", err)
 	}
-	return v
+	return d
 }
 
 // Every policy that settings may name is one, and no other.
