@@ -1085,113 +1085,6 @@ func (x *FunctionTime) GetTransferNs() uint64 {
 	return 0
 }
 
-// LoadSample says how many rows each expert of a layer has computed on one host,
-// within a span of time and since the host's start.
-type LoadSample struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Version uint32                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
-	Model   uint64                 `protobuf:"fixed64,2,opt,name=model,proto3" json:"model,omitempty"`
-	Host    string                 `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"`
-	Layer   uint32                 `protobuf:"varint,4,opt,name=layer,proto3" json:"layer,omitempty"`
-	// Milliseconds in which the rows were computed: about a second, without those
-	// before in which there was nothing to tell.
-	SpanMs uint32 `protobuf:"varint,5,opt,name=span_ms,json=spanMs,proto3" json:"span_ms,omitempty"`
-	// Experts with rows in that span, ascending, and the routed rows of each. Where
-	// totals were asked for: all that ever had any, with rows of 0 too.
-	Expert []uint32 `protobuf:"varint,6,rep,packed,name=expert,proto3" json:"expert,omitempty"`
-	Rows   []uint64 `protobuf:"varint,7,rep,packed,name=rows,proto3" json:"rows,omitempty"`
-	// The routed rows of each since the host's start.
-	Total         []uint64 `protobuf:"varint,8,rep,packed,name=total,proto3" json:"total,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *LoadSample) Reset() {
-	*x = LoadSample{}
-	mi := &file_switchyard_v1_pipeline_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *LoadSample) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*LoadSample) ProtoMessage() {}
-
-func (x *LoadSample) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_pipeline_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use LoadSample.ProtoReflect.Descriptor instead.
-func (*LoadSample) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_pipeline_proto_rawDescGZIP(), []int{12}
-}
-
-func (x *LoadSample) GetVersion() uint32 {
-	if x != nil {
-		return x.Version
-	}
-	return 0
-}
-
-func (x *LoadSample) GetModel() uint64 {
-	if x != nil {
-		return x.Model
-	}
-	return 0
-}
-
-func (x *LoadSample) GetHost() string {
-	if x != nil {
-		return x.Host
-	}
-	return ""
-}
-
-func (x *LoadSample) GetLayer() uint32 {
-	if x != nil {
-		return x.Layer
-	}
-	return 0
-}
-
-func (x *LoadSample) GetSpanMs() uint32 {
-	if x != nil {
-		return x.SpanMs
-	}
-	return 0
-}
-
-func (x *LoadSample) GetExpert() []uint32 {
-	if x != nil {
-		return x.Expert
-	}
-	return nil
-}
-
-func (x *LoadSample) GetRows() []uint64 {
-	if x != nil {
-		return x.Rows
-	}
-	return nil
-}
-
-func (x *LoadSample) GetTotal() []uint64 {
-	if x != nil {
-		return x.Total
-	}
-	return nil
-}
-
 var File_switchyard_v1_pipeline_proto protoreflect.FileDescriptor
 
 const file_switchyard_v1_pipeline_proto_rawDesc = "" +
@@ -1279,17 +1172,7 @@ const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	"\n" +
 	"compute_ns\x18\x05 \x01(\x04R\tcomputeNs\x12\x1f\n" +
 	"\vtransfer_ns\x18\x06 \x01(\x04R\n" +
-	"transferNs\"\xc1\x01\n" +
-	"\n" +
-	"LoadSample\x12\x18\n" +
-	"\aversion\x18\x01 \x01(\rR\aversion\x12\x14\n" +
-	"\x05model\x18\x02 \x01(\x06R\x05model\x12\x12\n" +
-	"\x04host\x18\x03 \x01(\tR\x04host\x12\x14\n" +
-	"\x05layer\x18\x04 \x01(\rR\x05layer\x12\x17\n" +
-	"\aspan_ms\x18\x05 \x01(\rR\x06spanMs\x12\x16\n" +
-	"\x06expert\x18\x06 \x03(\rR\x06expert\x12\x12\n" +
-	"\x04rows\x18\a \x03(\x04R\x04rows\x12\x14\n" +
-	"\x05total\x18\b \x03(\x04R\x05total*=\n" +
+	"transferNs*=\n" +
 	"\x05Dtype\x12\x15\n" +
 	"\x11DTYPE_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tDTYPE_F32\x10\x01\x12\x0e\n" +
@@ -1313,7 +1196,7 @@ func file_switchyard_v1_pipeline_proto_rawDescGZIP() []byte {
 }
 
 var file_switchyard_v1_pipeline_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_switchyard_v1_pipeline_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_switchyard_v1_pipeline_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_switchyard_v1_pipeline_proto_goTypes = []any{
 	(Dtype)(0),           // 0: switchyard.v1.Dtype
 	(Phase)(0),           // 1: switchyard.v1.Phase
@@ -1329,8 +1212,7 @@ var file_switchyard_v1_pipeline_proto_goTypes = []any{
 	(*Block)(nil),        // 11: switchyard.v1.Block
 	(*GateTime)(nil),     // 12: switchyard.v1.GateTime
 	(*FunctionTime)(nil), // 13: switchyard.v1.FunctionTime
-	(*LoadSample)(nil),   // 14: switchyard.v1.LoadSample
-	(*Error)(nil),        // 15: switchyard.v1.Error
+	(*Error)(nil),        // 14: switchyard.v1.Error
 }
 var file_switchyard_v1_pipeline_proto_depIdxs = []int32{
 	0,  // 0: switchyard.v1.Tensor.dtype:type_name -> switchyard.v1.Dtype
@@ -1350,7 +1232,7 @@ var file_switchyard_v1_pipeline_proto_depIdxs = []int32{
 	13, // 14: switchyard.v1.Partial.function:type_name -> switchyard.v1.FunctionTime
 	3,  // 15: switchyard.v1.Block.key:type_name -> switchyard.v1.Key
 	2,  // 16: switchyard.v1.Block.tensor:type_name -> switchyard.v1.Tensor
-	15, // 17: switchyard.v1.Block.error:type_name -> switchyard.v1.Error
+	14, // 17: switchyard.v1.Block.error:type_name -> switchyard.v1.Error
 	12, // 18: switchyard.v1.Block.gate:type_name -> switchyard.v1.GateTime
 	13, // 19: switchyard.v1.Block.functions:type_name -> switchyard.v1.FunctionTime
 	20, // [20:20] is the sub-list for method output_type
@@ -1372,7 +1254,7 @@ func file_switchyard_v1_pipeline_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_v1_pipeline_proto_rawDesc), len(file_switchyard_v1_pipeline_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   13,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
