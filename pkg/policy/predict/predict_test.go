@@ -1,0 +1,147 @@
+package predict
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// gatesOf are random gates; layer 1 of four or more has no experts.
+func gatesOf(t *rapid.T) Gates {
+	g := Gates{Hidden: rapid.IntRange(1, 40).Draw(t, "hidden"), Experts: rapid.IntRange(1, 40).Draw(t, "experts")}
+	g.TopK = rapid.IntRange(1, g.Experts).Draw(t, "k")
+	g.Layers = make([][]float32, rapid.IntRange(2, 6).Draw(t, "layers"))
+	for l := range g.Layers {
+		if l != 1 || len(g.Layers) < 4 {
+			g.Layers[l] = floats(t, "gate", g.Experts*g.Hidden)
+		}
+	}
+	return g
+}
+
+func floats(t *rapid.T, name string, n int) []float32 {
+	return rapid.SliceOfN(rapid.Float32Range(-4, 4), n, n).Draw(t, name)
+}
+
+func sum(x []float64) (s float64) {
+	for _, v := range x {
+		s += v
+	}
+	return s
+}
+
+// all are predictors of every method.
+func all(t *rapid.T, g Gates, distance int) []Predictor {
+	reused, err := Reused(g, distance)
+	check(t, err)
+	networks := map[int]Network{}
+	for _, l := range g.Sources(distance) {
+		networks[l+distance] = Network{2, floats(t, "w1", 2*g.Hidden), floats(t, "b1", 2), floats(t, "w2", 2*g.Experts), floats(t, "b2", g.Experts)}
+	}
+	learned, err := NewLearned(g, distance, networks)
+	check(t, err)
+	history, err := NewHistory(g, distance, 3)
+	check(t, err)
+	oracle, err := NewOracle(g, distance)
+	check(t, err)
+	return []Predictor{reused, learned, history, oracle}
+}
+
+func check(t rapid.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLoadsAreConserved(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := gatesOf(t)
+		distance := rapid.IntRange(1, len(g.Layers)-1).Draw(t, "distance")
+		rows := rapid.IntRange(0, 20).Draw(t, "rows")
+		layer := rapid.IntRange(-1, len(g.Layers)).Draw(t, "layer")
+		x, load := floats(t, "x", rows*g.Hidden), make([]float64, g.Experts)
+		for _, p := range all(t, g, distance) {
+			_, want := p.Target(layer)
+			if got := p.Predict(layer, x, rows, load); got != want {
+				t.Fatalf("%s: predicted %v, has a target %v", p.Method(), got, want)
+			}
+			if want && math.Abs(sum(load)-float64(rows*g.TopK)) > 1e-6 {
+				t.Fatalf("%s: loads sum to %v, not %d", p.Method(), sum(load), rows*g.TopK)
+			}
+			if want && slices.Min(load) < 0 {
+				t.Fatalf("%s: loads are %v", p.Method(), load)
+			}
+		}
+	})
+}
+
+func TestReusedTakesTheGateAhead(t *testing.T) {
+	g := Gates{Hidden: 2, Experts: 3, TopK: 1, Layers: [][]float32{{9, 9, 9, 9, 9, 9}, {1, 0, 0, 1, -1, -1}, {0, 1, 1, 0, -1, -1}}}
+	x := []float32{3, 1, 1, 3, 1, 4, -1, -1}
+	for distance, want := range map[int][]float64{1: {1, 2, 1}, 2: {2, 1, 1}} {
+		p, err := Reused(g, distance)
+		check(t, err)
+		load := make([]float64, 3)
+		if !p.Predict(0, x, 4, load) || !slices.Equal(load, want) {
+			t.Errorf("distance %d: %v, want %v", distance, load, want)
+		}
+	}
+}
+
+func TestHistoryForgets(t *testing.T) {
+	g := Gates{Hidden: 1, Experts: 2, TopK: 1, Layers: [][]float32{{1, 1}, {1, 1}}}
+	h, err := NewHistory(g, 1, 2)
+	check(t, err)
+	load := make([]float64, 2)
+	for i, step := range []struct{ seen, want []float64 }{
+		{[]float64{8, 0}, []float64{4, 0}},
+		{[]float64{0, 8}, []float64{2, 2}},
+		{[]float64{0, 8}, []float64{0, 4}},
+	} {
+		h.Observe(1, step.seen)
+		if !h.Predict(0, nil, 4, load) || !slices.Equal(load, step.want) {
+			t.Errorf("after %d batches: %v, want %v", i+1, load, step.want)
+		}
+	}
+}
+
+func TestOracleIsRight(t *testing.T) {
+	g := Gates{Hidden: 1, Experts: 3, TopK: 2, Layers: [][]float32{{1, 1, 1}, {1, 1, 1}}}
+	o, err := NewOracle(g, 1)
+	check(t, err)
+	want, load := []float64{3, 5, 0}, make([]float64, 3)
+	o.Tell(1, want)
+	if !o.Predict(0, nil, 4, load) || !slices.Equal(load, want) {
+		t.Errorf("%v, want %v", load, want)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	ok := Gates{Hidden: 1, Experts: 2, TopK: 1, Layers: [][]float32{{1, 1}, {1, 1}}}
+	short, many := ok, ok
+	short.Layers = [][]float32{{1, 1}, {1}}
+	many.TopK = 3
+	tests := []struct {
+		name     string
+		gates    Gates
+		distance int
+		tuned    map[int][]float32
+	}{
+		{"no distance", ok, 0, nil},
+		{"far", ok, 2, nil},
+		{"short gate", short, 1, nil},
+		{"too many chosen", many, 1, nil},
+		{"weights for no target", ok, 1, map[int][]float32{0: {1, 1}}},
+		{"short weights", ok, 1, map[int][]float32{1: {1}}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := LayerAware(tt.gates, tt.distance, tt.tuned); err == nil {
+				t.Error("it was taken")
+			}
+		})
+	}
+}
