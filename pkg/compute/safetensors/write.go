@@ -12,6 +12,26 @@ import (
 // Data; Offset is ignored. Data that does not fit dtype and shape is refused.
 // The header is padded so that the data begins on a multiple of eight bytes.
 func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
+	for _, t := range tensors {
+		if err := t.full(); err != nil {
+			return fmt.Errorf("tensor %q: %w", t.Name, err)
+		}
+	}
+	if err := WriteHeader(w, tensors, metadata); err != nil {
+		return err
+	}
+	for _, t := range tensors {
+		if _, err := w.Write(t.Data); err != nil {
+			return fmt.Errorf("writing tensor %q: %w", t.Name, err)
+		}
+	}
+	return nil
+}
+
+// WriteHeader writes all of a file but the tensors' bytes, which must follow in
+// the same order. The tensors need no Data yet: a large file can be filled in
+// place.
+func WriteHeader(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 	header, err := encodeHeader(tensors, metadata)
 	if err != nil {
 		return err
@@ -20,11 +40,6 @@ func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 	for _, part := range [][]byte{prefix, header} {
 		if _, err := w.Write(part); err != nil {
 			return fmt.Errorf("writing header: %w", err)
-		}
-	}
-	for _, t := range tensors {
-		if _, err := w.Write(t.Data); err != nil {
-			return fmt.Errorf("writing tensor %q: %w", t.Name, err)
 		}
 	}
 	return nil
@@ -45,7 +60,7 @@ func encodeHeader(tensors []Tensor, metadata map[string]string) ([]byte, error) 
 			return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
 		}
 		entries[t.Name] = e
-		at += uint64(len(t.Data))
+		at = e.Offsets[1]
 	}
 	header, err := json.Marshal(entries)
 	if err != nil {
@@ -56,19 +71,31 @@ func encodeHeader(tensors []Tensor, metadata map[string]string) ([]byte, error) 
 
 // entry describes t with its data at offset at.
 func (t Tensor) entry(at uint64) (entry, error) {
+	shape, size, err := t.size()
+	return entry{DType: &t.DType, Shape: shape, Offsets: []uint64{at, at + size}}, err
+}
+
+// full says whether Data are the bytes that dtype and shape need.
+func (t Tensor) full() error {
+	_, size, err := t.size()
+	if err == nil && size != uint64(len(t.Data)) {
+		err = fmt.Errorf("%s%v needs %d bytes, got %d", t.DType, t.Shape, size, len(t.Data))
+	}
+	return err
+}
+
+// size is the shape as the header has it, and the bytes that it needs.
+func (t Tensor) size() ([]uint64, uint64, error) {
 	shape := make([]uint64, len(t.Shape))
 	for i, n := range t.Shape {
 		if n < 0 {
-			return entry{}, fmt.Errorf("shape %v is negative", t.Shape)
+			return nil, 0, fmt.Errorf("shape %v is negative", t.Shape)
 		}
 		shape[i] = uint64(n)
 	}
+	if t.DType.Bits() == 0 {
+		return nil, 0, fmt.Errorf("dtype %q is unknown", string(t.DType))
+	}
 	size, err := byteLen(t.DType, shape)
-	if err != nil {
-		return entry{}, err
-	}
-	if t.DType.Bits() == 0 || size != uint64(len(t.Data)) {
-		return entry{}, fmt.Errorf("%s%v needs %d bytes, got %d", t.DType, t.Shape, size, len(t.Data))
-	}
-	return entry{DType: &t.DType, Shape: shape, Offsets: []uint64{at, at + size}}, nil
+	return shape, size, err
 }
