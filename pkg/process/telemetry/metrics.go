@@ -19,6 +19,7 @@ type Metrics struct {
 	batchRows    prometheus.Histogram
 	stepPart     *prometheus.HistogramVec
 	layerStage   *prometheus.HistogramVec
+	prediction   *prometheus.HistogramVec
 	redeliveries *prometheus.CounterVec
 	busMessages  *prometheus.CounterVec
 	busBytes     *prometheus.CounterVec
@@ -52,6 +53,9 @@ type Metrics struct {
 	Panics prometheus.Counter
 	// RefusedReplies counts messages whose reply subject may not be published to.
 	RefusedReplies prometheus.Counter
+
+	// PredictionsLost counts messages that predictors were too slow for.
+	PredictionsLost prometheus.Counter
 
 	// TimeClaims counts times in blocks that cannot be, and that were cut.
 	TimeClaims prometheus.Counter
@@ -89,13 +93,15 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		TimeClaims:       counter("cut_time_claims_total", "Durations in blocks that were longer than the layer took, or of too many functions."),
 		stepPart:         histograms("step_part_seconds", "Time of a step on attention's own clock, by part; they add up to the step.", stageBuckets, "part"),
 		layerStage:       histograms("layer_stage_seconds", "Time of a layer's routed experts, by layer and stage; a layer's stages add up to the layer.", stageBuckets, "layer", "stage"),
+		prediction:       histograms("prediction_seconds", "Time a predictor takes for the rows of one message, by the layer that it predicts.", stageBuckets, "layer"),
+		PredictionsLost:  counter("predictions_dropped_total", "Messages with rows that predictors were too slow for; the oldest are dropped first."),
 		genAI:            newGenAI(),
 	}
 	r.MustRegister(
 		m.requests, m.tokens, m.stepDuration, m.layerHop, m.expertRows, m.expertTime, m.batchRows,
 		m.redeliveries, m.KVPages, m.QueueDepth, m.busMessages, m.busBytes, m.Sequences, m.StreamFill,
 		m.Reissues, m.UnannouncedSteps, m.Late, m.Repeats, m.Refused, m.Poisoned, m.LogNoise, m.IllegalRecords, m.Panics, m.RefusedReplies,
-		m.TimeClaims, m.stepPart, m.layerStage, m.genAI.request, m.genAI.firstToken, m.genAI.perToken,
+		m.TimeClaims, m.stepPart, m.layerStage, m.prediction, m.PredictionsLost, m.genAI.request, m.genAI.firstToken, m.genAI.perToken,
 	)
 	m.begin()
 	return m
@@ -163,6 +169,11 @@ func (m *Metrics) LayerStages(layer int, stages []string) (all []prometheus.Obse
 		all = append(all, m.layerStage.WithLabelValues(bounded(layer, maxLayers), stage))
 	}
 	return all
+}
+
+// Prediction observes the seconds that predicting a layer from one message takes.
+func (m *Metrics) Prediction(layer int) prometheus.Observer {
+	return m.prediction.WithLabelValues(bounded(layer, maxLayers))
 }
 
 // ExpertCompute observes the seconds of one dispatch's computation.

@@ -23,6 +23,7 @@ const (
 	SpanLayer     = "layer"
 	SpanAttention = "attention"
 	SpanGate      = "gate"
+	SpanPredict   = "predict"
 	SpanExpert    = "expert"
 	SpanAggregate = "aggregate"
 	SpanChunk     = "chunk"
@@ -36,6 +37,8 @@ const (
 	AttrRows     = attribute.Key("rows")
 	AttrFunction = attribute.Key("function")
 	AttrAttempt  = attribute.Key("attempt")
+	// AttrDistance is how many layers ahead a prediction is.
+	AttrDistance = attribute.Key("distance")
 	// AttrFunctions is how many dispatches a layer's block speaks of, and
 	// AttrCritical the function that took longest of them.
 	AttrFunctions = attribute.Key("functions")
@@ -173,6 +176,11 @@ func Layer(layer uint32) trace.SpanStartEventOption {
 // Function is the attribute of an expert's spans.
 func Function(id string) trace.SpanStartEventOption {
 	return trace.WithAttributes(AttrFunction.String(id))
+}
+
+// Distance is the attribute of predictions.
+func Distance(layers int) trace.SpanStartEventOption {
+	return trace.WithAttributes(AttrDistance.Int(layers))
 }
 
 // Attempt is the attribute of spans of work that was issued again; absent for a

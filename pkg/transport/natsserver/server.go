@@ -118,7 +118,10 @@ func (s Settings) options() (*server.Options, error) {
 		SyncAlways:         s.SyncAlways,
 		MaxPayload:         int32(s.MaxPayload),
 		// Slow consumers are cut off at this many bytes; it must hold several of the largest messages.
-		MaxPending:            256 << 20,
+		MaxPending: 256 << 20,
+		// Nobody waits for one who reads too slowly: it loses messages instead. Else
+		// whoever listens beside the services, and hangs, would slow them down.
+		NoFastProducerStall:   true,
 		NoSigs:                true, // the process's own handlers decide
 		NoSystemAccount:       true,
 		DisableShortFirstPing: true,

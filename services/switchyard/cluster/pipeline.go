@@ -23,6 +23,7 @@ type Pipeline struct {
 	began  time.Time
 	making string // the service that is or was connected last; empty before
 	conns  []*bus.Conn
+	needed []*bus.Conn      // without which tokens do not flow
 	group  *lifecycle.Group // nil until all are connected
 }
 
@@ -66,7 +67,7 @@ func (p *Pipeline) Name() string { return "services" }
 // Start connects to NATS, for as long as that takes, and starts the services.
 func (p *Pipeline) Start(ctx context.Context) error {
 	var services []lifecycle.Service
-	for _, name := range Names {
+	for _, name := range slices.Concat(Names, Loop) {
 		for range p.count[name] {
 			s, err := p.connect(ctx, name)
 			if err != nil {
@@ -92,12 +93,25 @@ func (p *Pipeline) connect(ctx context.Context, name string) (lifecycle.Service,
 	}
 	p.mu.Lock()
 	p.conns = append(p.conns, conn)
+	if !p.background(name) {
+		p.needed = append(p.needed, conn)
+	}
 	p.mu.Unlock()
 	d, err := p.node.Deploy(ctx, name, conn, traffic)
 	if err != nil {
 		return nil, err
 	}
-	return p.services.Make(name, d), p.services.prepare(ctx, name, d)
+	s := p.services.Make(name, d)
+	if p.background(name) {
+		s = &background{Service: s, log: d.Logger}
+	}
+	return s, p.services.prepare(ctx, name, d)
+}
+
+// background says of a service of the control loop that this process serves tokens
+// as well, and does so without it.
+func (p *Pipeline) background(name string) bool {
+	return slices.Contains(Loop, name) && slices.ContainsFunc(Names, func(n string) bool { return p.count[n] > 0 })
 }
 
 // Run runs the services. A connection that is closed for good ends it: its
@@ -105,7 +119,7 @@ func (p *Pipeline) connect(ctx context.Context, name string) (lifecycle.Service,
 func (p *Pipeline) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	for _, c := range p.Connections() {
+	for _, c := range p.neededConnections() {
 		go func() {
 			select {
 			case <-ctx.Done():
@@ -139,6 +153,12 @@ func (p *Pipeline) Connections() []*bus.Conn {
 	return slices.Clone(p.conns)
 }
 
+func (p *Pipeline) neededConnections() []*bus.Conn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.needed)
+}
+
 func (p *Pipeline) started() *lifecycle.Group {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -170,7 +190,7 @@ func (p *Pipeline) waiting() time.Duration { return time.Since(p.began).Round(10
 // Live says what only a new process can help.
 func (p *Pipeline) Live() error {
 	var errs []error
-	for _, c := range p.Connections() {
+	for _, c := range p.neededConnections() {
 		errs = append(errs, c.Live())
 	}
 	if group := p.started(); group != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/switchyard/switchyard/services/attention"
 	"github.com/switchyard/switchyard/services/expert"
 	"github.com/switchyard/switchyard/services/gate"
+	"github.com/switchyard/switchyard/services/predictor"
 	"github.com/switchyard/switchyard/services/tokenizer"
 )
 
@@ -21,15 +22,21 @@ type Services struct {
 	Attention attention.Config
 	Expert    expert.Config
 	Tokenizer tokenizer.Config
+	Predictor predictor.Config
 	// Plans are settings of plans that are written before an expert host starts;
 	// those that are empty or 0 stay as they are.
 	Plans plan.Settings
 }
 
-// Names of the services in the order of starting: who is sent to comes before who sends.
+// Names of the services that a token passes, in the order of starting: who is sent
+// to comes before who sends.
 var Names = []string{"aggregator", "expert", "gate", "attention", "tokenizer"}
 
-// OneEach is one replica of each service.
+// Loop are the services of the control loop. They start last, and nobody waits for
+// them: without them tokens flow as well.
+var Loop = []string{"predictor"}
+
+// OneEach is one replica of each service that a token passes.
 func OneEach() map[string]int {
 	count := map[string]int{}
 	for _, name := range Names {
@@ -44,7 +51,12 @@ func (s Services) Check(of *model.Model, count map[string]int) error {
 		return fmt.Errorf("--kv-memory is %d bytes; a page of model %s has %d: give at least as much", s.Attention.KVBytes, of.Name, page)
 	}
 	if count["expert"] > 0 {
-		return s.Expert.Check(of)
+		if err := s.Expert.Check(of); err != nil {
+			return err
+		}
+	}
+	if count["predictor"] > 0 {
+		return s.Predictor.Check(of)
 	}
 	return nil
 }
@@ -69,6 +81,8 @@ func (s Services) Make(name string, d *deployment.Deployment) lifecycle.Service 
 		return gate.New(d)
 	case "attention":
 		return attention.New(d, s.Attention)
+	case "predictor":
+		return predictor.New(d, s.Predictor)
 	}
 	return tokenizer.New(d, s.Tokenizer)
 }

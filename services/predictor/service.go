@@ -1,0 +1,130 @@
+package predictor
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/switchyard/switchyard/pkg/compute/predictors"
+	"github.com/switchyard/switchyard/pkg/process/deployment"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// Service is one predictor.
+type Service struct {
+	d        *deployment.Deployment
+	config   Config
+	id       string
+	presence *deployment.Presence
+	stop     context.CancelFunc // ends the view
+	hidden   []*nats.Subscription
+	backlog  *backlog
+	work     *worker
+	send     func(*pb.LoadSample) // never waits
+}
+
+// New returns a predictor that is not started.
+func New(d *deployment.Deployment, c Config) *Service {
+	id := deployment.NewID("predictor")
+	return &Service{d: d, config: c, id: id, presence: d.NewPresence(id, "predictor"), backlog: newBacklog(), send: func(*pb.LoadSample) {}}
+}
+
+// Name is the replica's id.
+func (s *Service) Name() string { return s.id }
+
+// Start loads what predicts, and begins to listen.
+func (s *Service) Start(ctx context.Context) (err error) {
+	if err := s.d.CheckPeers(ctx); err != nil {
+		return err
+	}
+	p, err := predictors.For(s.d.Model, s.config.Weights, s.config.Distance)
+	if err != nil {
+		return fmt.Errorf("preparing predictions: %w", err)
+	}
+	s.work = newWorker(s.d, p, newOutbox(s.d.Identity.Model, s.id, len(s.d.Shape.MoE), s.send))
+	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s.stop = stop
+	if _, err := s.presence.Watch(watching); err != nil {
+		return err
+	}
+	if err := s.listen(); err != nil {
+		return err
+	}
+	s.presence.SetReady(true)
+	return nil
+}
+
+// listen subscribes to copies of the rows that go to gates. Predictors of one
+// distance share them. A plain subscription is nobody's consumer and acknowledges
+// nothing, so that no gate waits for it and no stream keeps anything for it.
+func (s *Service) listen() error {
+	group := fmt.Sprintf("predictor-%d", s.config.Distance)
+	for _, subject := range []string{s.d.Subjects.AnyHidden(), s.d.Subjects.AnyGate()} {
+		sub, err := s.d.Conn.Subscribe(subject, group, s.receive)
+		if err != nil {
+			return fmt.Errorf("listening to hidden rows: %w", err)
+		}
+		s.hidden = append(s.hidden, sub)
+	}
+	return nil
+}
+
+// receive is all that a message's delivery waits for.
+func (s *Service) receive(m *nats.Msg) {
+	if dropped := s.backlog.put(m); dropped > 0 {
+		s.d.Telemetry.Metrics.PredictionsLost.Add(float64(dropped))
+	}
+}
+
+// Ready says whether rows can reach this replica.
+func (s *Service) Ready() error { return s.presence.Reachable() }
+
+// Run predicts until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	tasks.Go(func() { s.predict(ctx) })
+	return s.presence.Announce(ctx)
+}
+
+// predict predicts from what comes until ctx ends.
+func (s *Service) predict(ctx context.Context) {
+	flush := time.NewTimer(batchFor)
+	defer flush.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			s.work.out.flush(time.Now())
+			return
+		case <-s.backlog.note:
+			s.predictAll(ctx)
+		case <-flush.C:
+		}
+		if wait, ok := s.work.out.flushDue(time.Now()); ok {
+			flush.Reset(wait)
+		}
+	}
+}
+
+// predictAll predicts from all that waits.
+func (s *Service) predictAll(ctx context.Context) {
+	for m := s.backlog.take(); m != nil && ctx.Err() == nil; m = s.backlog.take() {
+		s.work.attempt(ctx, m)
+		s.work.out.flushDue(time.Now())
+	}
+}
+
+// Stop leaves.
+func (s *Service) Stop(context.Context) error {
+	if s.stop == nil {
+		return nil
+	}
+	s.stop()
+	for _, sub := range s.hidden {
+		_ = sub.Unsubscribe() // fails when it is already gone
+	}
+	return nil
+}

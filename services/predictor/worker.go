@@ -1,0 +1,107 @@
+package predictor
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/pkg/policy/predict"
+	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
+	"github.com/switchyard/switchyard/pkg/transport/wire"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// worker predicts from one message after the other. One goroutine uses it.
+type worker struct {
+	d         *deployment.Deployment
+	predictor predict.Predictor
+	out       *outbox
+	tracer    *telemetry.Tracer
+	refused   telemetry.Unrepeated
+
+	x    []float32 // (R, D)
+	load []float64 // (E)
+}
+
+func newWorker(d *deployment.Deployment, p predict.Predictor, out *outbox) *worker {
+	return &worker{d: d, predictor: p, out: out, tracer: d.Telemetry.Tracer("predictor"), load: make([]float64, d.Shape.Experts)}
+}
+
+// attempt predicts from a message. One that cannot be used is counted and costs nothing else.
+func (w *worker) attempt(ctx context.Context, m *nats.Msg) {
+	err := w.d.Conn.Try(m.Subject, func() error { return w.handle(w.d.Telemetry.Propagator.Extract(ctx, m.Header), m.Data) })
+	if err != nil {
+		w.d.Telemetry.Metrics.Refused.Inc()
+		w.refused.Error(w.d.Logger, "hidden rows that nothing can be predicted from", err)
+	}
+}
+
+func (w *worker) handle(ctx context.Context, body []byte) error {
+	h := &pb.Hidden{}
+	if err := proto.Unmarshal(body, h); err != nil {
+		return fmt.Errorf("%w: decoding hidden rows: %w", wire.ErrMalformed, err)
+	}
+	rows, err := w.d.Shape.CheckHidden(h)
+	if err != nil {
+		return err
+	}
+	// Rows that are issued again were predicted from before.
+	if target, ok := w.predictor.Target(int(h.Key.Layer)); ok && h.Key.Attempt == 0 {
+		return w.predict(ctx, h, rows, target)
+	}
+	return nil
+}
+
+// predict tells what the rows of h will ask of the target layer.
+func (w *worker) predict(ctx context.Context, h *pb.Hidden, rows, target int) error {
+	_, span := w.tracer.Child(ctx, telemetry.SpanPredict, telemetry.Layer(uint32(target)), telemetry.Distance(w.predictor.Distance()))
+	defer span.End()
+	began := time.Now()
+	w.x = tensor.Resize(w.x, rows*w.d.Shape.Hidden)
+	if err := tensor.Decode(w.x, h.Tensor, w.d.Shape.Hidden); err != nil {
+		return err
+	}
+	w.predictor.Predict(int(h.Key.Layer), w.x, rows, w.load)
+	now := time.Now()
+	w.d.Telemetry.Metrics.Prediction(target).Observe(now.Sub(began).Seconds())
+	w.out.put(now, target, stepLoad(h, w.load, w.predictor.Distance()))
+	return nil
+}
+
+// stepLoad is a prediction for the rows of h.
+func stepLoad(h *pb.Hidden, load []float64, distance int) *pb.StepLoad {
+	s := &pb.StepLoad{
+		Owner: h.Key.Owner, Epoch: h.Key.Epoch, Step: h.Key.Step, Rows: h.Key.Rows, PrefillRows: prefillRows(h.Phases), Distance: uint32(distance),
+	}
+	s.Expert, s.Count = rounded(load)
+	return s
+}
+
+func prefillRows(phases []*pb.PhaseRange) (rows uint32) {
+	for _, p := range phases {
+		if p.Phase == pb.Phase_PHASE_PREFILL {
+			rows += p.Rows
+		}
+	}
+	return rows
+}
+
+// rounded lists the experts that get rows, and how many; the sum is rounded once,
+// so that the parts add up to it.
+func rounded(load []float64) (experts, counts []uint32) {
+	exact, told := 0.0, uint32(0)
+	for e, v := range load {
+		exact += v
+		if n := uint32(math.Round(exact)) - told; n > 0 {
+			experts, counts = append(experts, uint32(e)), append(counts, n)
+			told += n
+		}
+	}
+	return experts, counts
+}
