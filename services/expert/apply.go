@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -31,9 +32,11 @@ func (s *Service) adopt(l *plan.Layer) {
 	layer := int(l.Layer)
 	s.plans[layer] = l
 	s.adopted++
-	for _, spec := range l.Functions { // loads are wanted in the plan's order
-		if w := plan.WantOn(spec, s.id); w != nothing {
-			s.wantFunction(layer, spec, w)
+	for _, reserve := range []bool{false, true} { // which is loaded if there is room beside
+		for _, spec := range l.Functions { // loads are wanted in the plan's order
+			if w := plan.WantOn(spec, s.id); w != nothing && (w == kept) == reserve {
+				s.wantFunction(layer, spec, w)
+			}
 		}
 	}
 	for id, f := range s.functions {
@@ -48,28 +51,36 @@ func (s *Service) adopt(l *plan.Layer) {
 // wantFunction is for what a plan wants here; s.mu is held.
 func (s *Service) wantFunction(layer int, spec *pb.Function, w pb.Want) {
 	f := s.functions[spec.Id]
-	if f == nil {
+	isNew := f == nil
+	if isNew {
 		f = s.newFunction(layer, spec)
-		if s.functions[spec.Id] = f; w != cold { // before others let go of what it shares with them
-			f.load(s.ctx, s.device, s.adopted)
-		}
+		s.functions[spec.Id] = f
 	}
 	f.alone = len(spec.Placements) == 1
-	if f.want != w {
-		f.want, f.priority = w, s.adopted
-		s.kick(f)
+	f.retiredBy, f.drop, f.evict = 0, false, stays // also where its keeper has not yet begun with it
+	if f.want == w {
+		return
 	}
-	f.retiredBy, f.drop = 0, false // also where its keeper has not yet begun to drop it
+	f.want, f.priority, f.unused = w, s.adopted, time.Now()
+	f.roused = w == cold && f.state.Phase == isWarm     // until nobody needs it
+	if isNew && (w == warm || w == kept && s.fits(f)) { // before others let go of what it shares with them
+		f.load(s.ctx, s.device, s.adopted)
+	}
+	s.kick(f)
 }
 
 // retireFunction is for what a plan does not want here; s.mu is held. What gates
-// may use serves on; what they do not know of goes at once.
+// may use serves on; of what they do not know, what is warm rests, and the rest
+// goes at once.
 func (s *Service) retireFunction(f *function, version uint64) {
 	if f.want != nothing || f.retiredBy > version { // or the versions have begun again
 		f.retiredBy = version
 	}
+	if f.want == warm || f.want == cold {
+		f.unused = time.Now()
+	}
 	f.want = nothing
-	if f.receiving == nil {
+	if f.receiving == nil && (f.state.Phase != isWarm || !s.rests(f, time.Now())) {
 		f.drop = true
 		f.interrupt()
 	}
@@ -79,7 +90,7 @@ func (s *Service) retireFunction(f *function, version uint64) {
 // retryRefused lets functions try again whose memory may be free now; s.mu is held.
 func (s *Service) retryRefused() {
 	for _, f := range s.functions {
-		if f.state.Phase == isRefused {
+		if f.state.Phase == isRefused || f.state.Phase == isWarming {
 			s.kick(f)
 		}
 	}

@@ -175,23 +175,14 @@ func TestMove(t *testing.T) {
 // What a plan wants kept is loaded and takes no rows; what it wants cold takes
 // rows, which load it.
 func TestKeptAndCold(t *testing.T) {
-	h := startHost(t, 0)
-	wanted := func(w pb.Want, experts ...uint32) *pb.Function {
-		f := plan.Function(0, experts)
-		f.Placements = []*pb.Placement{{Host: h.id, Want: w}}
-		return f
-	}
-	h.planFunctions(wanted(kept, 0), wanted(cold, 1))
+	h := startHostWith(t, 0, Config{KeepAlive: time.Hour})
+	h.planFunctions(h.wanted(kept, 0), h.wanted(cold, 1))
 	h.awaitState(isWarm, false, 0)
 	h.awaitState(isCold, true, 1)
 	h.awaitPhase(1, device.Cold)
-	work := dispatch(h.d.Wire, h.d.Shape.Hidden, 1)
-	work.Key.Model = h.d.Identity.Model
-	if err := h.d.Hop.Send(t.Context(), h.d.Subjects.Expert(0, plan.FunctionID(0, []uint32{1}, plan.Routed)), work); err != nil {
-		t.Fatal(err)
-	}
+	h.rows(1, 0, 1)
 	h.awaitWarm(1)
-	h.planFunctions(wanted(warm, 0), wanted(kept, 1))
+	h.planFunctions(h.wanted(warm, 0), h.wanted(kept, 1))
 	h.awaitWarm(0)
 	h.awaitState(isWarm, false, 1)
 }
@@ -209,7 +200,7 @@ func TestDroppedWhileAwaited(t *testing.T) {
 	h.mu.Unlock()
 	ended := make(chan error, 1)
 	run(t, func(ctx context.Context) {
-		_, err := h.rouse(ctx, f)
+		_, err := h.rouse(ctx, f, &pb.Dispatch{}, time.Now())
 		ended <- err
 	})
 	h.awaitState(isRefused, true, 1)

@@ -2,6 +2,7 @@ package expert
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced"
@@ -16,6 +17,9 @@ type Config struct {
 	// MemoryBudget bounds the bytes of expert weights on this host; 0 is no limit
 	// but a profile's.
 	MemoryBudget uint64
+	// KeepAlive is how long experts stay in memory that nobody needs, if nobody else
+	// needs their room; 0 is not at all.
+	KeepAlive time.Duration
 	// Profile is of the device that the host is paced as; nil is the CPU as it is.
 	Profile *profiles.Profile
 }
@@ -23,6 +27,9 @@ type Config struct {
 // Check refuses a budget that does not hold one expert of a model, or that the
 // profile's device does not have.
 func (c Config) Check(m *model.Model) error {
+	if c.KeepAlive < 0 {
+		return fmt.Errorf("--keep-alive is %v; it must be 0 or more", c.KeepAlive)
+	}
 	one, err := c.largest(m)
 	if err != nil {
 		return err
@@ -53,7 +60,7 @@ func (c Config) whose(m *model.Model) string {
 
 // device is what the host computes on.
 func (c Config) device(d *deployment.Deployment) device.Device {
-	s := device.Settings{Budget: int64(c.MemoryBudget)}
+	s := device.Settings{Budget: int64(c.MemoryBudget), Ended: func(e device.Ended) { countLoad(d.Telemetry.Metrics.Hosts, e) }}
 	if c.Profile != nil {
 		return paced.New(d.Model, d.Pool, c.Profile, s)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -29,14 +31,16 @@ const (
 
 // function is a replica of a function on this host.
 //
-//	wanted ─▶ warming ─loaded, joined─▶ warm ─▶ retired ─no gate uses it─▶ draining, gone
-//	   │         │  ▲                             └──────wanted again──▶ warm
-//	   │         ▼  │ room again
-//	   │       refused
-//	   └─wanted cold─▶ cold, joined ─first rows─▶ warming
+//	wanted ─▶ warming ─loaded, joined─▶ warm ─▶ retired ─no gate uses it─▶ draining ─▶ resting ─▶ gone
+//	   │         │  ▲                    │ ▲       └───────────wanted again──▶ warm ◀─────┘
+//	   │         ▼  │ room again         │ │
+//	   │       refused                   │ └first rows, by way of warming
+//	   └─wanted cold─▶ cold, joined ◀────┘
+//	                   when it is wanted cold and rows have not come for long
 //
-// One that is wanted no more before it has joined goes at once, its loads are
-// cancelled. Whatever takes time is done by the function's own keeper (keep.go),
+// What rests is warm, takes no rows, and waits in memory to be wanted again
+// (rest.go). One that is wanted no more before it is warm goes at once, its loads
+// are cancelled. Whatever takes time is done by the function's own keeper (keep.go),
 // so that none waits for another.
 type function struct {
 	layer  int
@@ -54,12 +58,16 @@ type function struct {
 	retiredBy uint64  // the first plan of the layer that does not want it here; 0 while it is wanted
 	alone     bool    // no other host is to have it
 	drop      bool    // no gate uses it, or its room is needed
-	roused    bool    // rows have come
-	priority  int64   // of the loads: a newer want's are before an older one's
+	evict     eviction
+	roused    bool      // rows have come for one that is wanted cold
+	unused    time.Time // since when nobody needs its experts, as long as nobody does
+	start     *coldStart
+	priority  int64 // of the loads: a newer want's are before an older one's
 	state     *pb.FunctionState
 	receiving group // nil: it is not in it
 	running   bool  // the keeper
 	interrupt context.CancelFunc
+	busy      atomic.Int32  // dispatches under way; they begin under mu
 	wake      chan struct{} // a note for the keeper
 	warmed    chan struct{} // closed when it is warm, or is dropped
 }

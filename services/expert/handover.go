@@ -19,6 +19,7 @@ const (
 // plan without this host, others load its experts, and the gates switch.
 func (s *Service) handOver(ctx context.Context) {
 	s.presence.Drain()
+	s.leaveNothing()
 	limit := time.After(handOverWithin)
 	tick := time.NewTicker(handOverPoll)
 	defer tick.Stop()
@@ -31,6 +32,14 @@ func (s *Service) handOver(ctx context.Context) {
 		case <-tick.C:
 		}
 	}
+}
+
+// leaveNothing ends the rest of what rests, and lets nothing rest from now on.
+func (s *Service) leaveNothing() {
+	s.mu.Lock()
+	s.leaving = true
+	s.mu.Unlock()
+	s.expire(time.Now())
 }
 
 // needed says whether somebody still sends here who will have another host to

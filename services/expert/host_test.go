@@ -50,13 +50,15 @@ func (l *lockedBuffer) String() string {
 }
 
 // startHost starts one with room for so many experts; 0 is no limit.
-func startHost(t *testing.T, room int) *host {
+func startHost(t *testing.T, room int) *host { t.Helper(); return startHostWith(t, room, Config{}) }
+
+func startHostWith(t *testing.T, room int, c Config) *host {
 	t.Helper()
 	d := testdeployment.Open(t)
 	spec := d.Model.Spec
 	h := &host{t: t, fake: devicetest.NewFake(spec.Layers, spec.Experts, device.Settings{Budget: int64(room) * devicetest.Bytes})}
 	d.Logger = slog.New(slog.NewTextHandler(&h.log, nil))
-	h.Service = newOn(h.fake, d, Config{})
+	h.Service = newOn(h.fake, d, c)
 	if err := h.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -75,6 +77,33 @@ func startHost(t *testing.T, room int) *host {
 	run(t, h.retire)
 	run(t, h.awaitServing)
 	return h
+}
+
+// wanted is a function of layer 0 that is wanted here.
+func (h *host) wanted(w pb.Want, experts ...uint32) *pb.Function {
+	f := plan.Function(0, experts)
+	f.Placements = []*pb.Placement{{Host: h.id, Want: w}}
+	return f
+}
+
+// rows sends rows to a function's group, as the attempt of a step.
+func (h *host) rows(step uint64, attempt uint32, experts ...uint32) {
+	h.t.Helper()
+	work := dispatch(h.d.Wire, h.d.Shape.Hidden, experts...)
+	work.Key.Model, work.Key.Step, work.Key.Attempt = h.d.Identity.Model, step, attempt
+	if err := h.d.Hop.Send(h.t.Context(), h.d.Subjects.Expert(0, plan.FunctionID(0, experts, plan.Routed)), work); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// loads is how often an expert's load has begun.
+func (h *host) loads(e int) (n int) {
+	for _, id := range h.fake.Faults.Began() {
+		if id.Expert == e {
+			n++
+		}
+	}
+	return n
 }
 
 // plan writes plans that have functions of layer 0 warm on this host, and all other

@@ -74,7 +74,7 @@ func (s *Service) goesOn(f *function) bool {
 func (s *Service) step(ctx context.Context, cancel context.CancelFunc, f *function) (wait time.Duration, err error) {
 	s.mu.Lock()
 	f.interrupt = cancel
-	want, drop, loads, joined := f.want, f.drop, f.loads(), f.receiving != nil
+	want, drop, evicted, loads, joined := f.want, f.drop, f.evict != stays, f.loads(), f.receiving != nil
 	s.mu.Unlock()
 	switch {
 	case want == nothing && drop:
@@ -82,6 +82,8 @@ func (s *Service) step(ctx context.Context, cancel context.CancelFunc, f *functi
 		return 0, nil
 	case want == nothing:
 		return 0, nil
+	case evicted:
+		return s.vacate(f), nil
 	case loads:
 		if err := s.warm(ctx, f); err != nil {
 			return s.notWarm(ctx, f, err), err
@@ -106,6 +108,9 @@ func (s *Service) warm(ctx context.Context, f *function) error {
 	}
 	s.mu.Unlock()
 	if f.experts == nil {
+		if err := s.reserve(f); err != nil {
+			return err
+		}
 		f.load(s.ctx, s.device, priority) //nolint:contextcheck // a load outlives the step that asked for it
 	}
 	if err := f.loaded(ctx); err != nil {
@@ -126,6 +131,7 @@ func (s *Service) warm(ctx context.Context, f *function) error {
 // warmedUp says that a function computes what comes; s.mu is held.
 func (s *Service) warmedUp(f *function) {
 	s.say(f, &pb.FunctionState{Id: f.spec.Id, Phase: isWarm, Joined: f.receiving != nil})
+	s.started(f)
 	f.endWaits()
 }
 
@@ -175,35 +181,4 @@ func (s *Service) leave(f *function) {
 	s.warmedUp(f)
 	s.mu.Unlock()
 	s.drain(f, receiving)
-}
-
-// rouseLocked lets a cold function become warm; s.mu is held.
-func (s *Service) rouseLocked(f *function) {
-	if f.want == cold && !f.roused {
-		f.roused, f.priority = true, s.adopted
-		s.kick(f)
-	}
-}
-
-// rouse makes a function warm that rows have come for, and waits while it is to
-// become so.
-func (s *Service) rouse(ctx context.Context, f *function) (waited bool, err error) {
-	s.mu.Lock()
-	warmed, coming := f.warmed, f.want != nothing && f.state.Phase != isWarm
-	s.rouseLocked(f)
-	s.mu.Unlock()
-	if !coming {
-		return false, nil
-	}
-	select {
-	case <-warmed:
-	case <-ctx.Done():
-		return true, fmt.Errorf("function %s is not warm: %w", f.spec.Id, ctx.Err())
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if f.state.Phase != isWarm {
-		return true, fmt.Errorf("function %s was dropped before it was warm", f.spec.Id)
-	}
-	return true, nil
 }

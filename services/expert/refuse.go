@@ -11,6 +11,9 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
+// errNoRoom says that memory is for functions that take rows.
+var errNoRoom = errors.New("no memory is left for functions that are only kept")
+
 const (
 	// roomEvery is how often a function looks for memory before it is refused:
 	// other layers' plans, which free some, may be on their way.
@@ -22,16 +25,16 @@ const (
 // notWarm says when to try again after an error of a load.
 func (s *Service) notWarm(ctx context.Context, f *function, err error) time.Duration {
 	var refused *device.RefusedError
-	outOfMemory := errors.Is(err, device.ErrOutOfMemory)
+	outOfMemory, reserved := errors.Is(err, device.ErrOutOfMemory), errors.Is(err, errNoRoom)
 	switch {
 	case ctx.Err() != nil:
 		return 0 // something else is wanted by now
-	case !outOfMemory && !errors.As(err, &refused):
+	case !outOfMemory && !reserved && !errors.As(err, &refused):
 		s.failed(f, err)
 		return keepRetry
 	}
-	need, room := s.needs(f, outOfMemory)
-	if need <= room && s.makeRoom() {
+	need, room := s.roomFor(f, outOfMemory)
+	if need <= room && s.makeRoom(f, s.short(need, outOfMemory)) {
 		return roomEvery
 	}
 	if f.roomless++; f.roomless < roomTries && !outOfMemory {
@@ -54,14 +57,27 @@ func (s *Service) failed(f *function, err error) {
 	}
 }
 
-// needs is the bytes of a function, and those that the device has for it: what the
-// other functions leave that are wanted here.
-func (s *Service) needs(f *function, outOfMemory bool) (need, room int64) {
+// short is how many of a function's bytes the device does not have now.
+func (s *Service) short(need int64, outOfMemory bool) int64 {
+	if m := s.device.Memory(); !outOfMemory {
+		return need - (m.Budget - m.Used)
+	}
+	return need
+}
+
+// roomFor is needs without the lock.
+func (s *Service) roomFor(f *function, outOfMemory bool) (need, room int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.needs(f, outOfMemory)
+}
+
+// needs is the bytes of a function, and those that the device has for it: what the
+// other functions leave that cannot make room for it; s.mu is held.
+func (s *Service) needs(f *function, outOfMemory bool) (need, room int64) {
 	others := map[forward.ExpertID]bool{}
 	for _, other := range s.functions {
-		if other != f && other.loads() && other.state.Phase != isRefused {
+		if other != f && other.loads() && other.state.Phase != isRefused && other.spareFor(f) == needed {
 			other.eachExpert(func(id forward.ExpertID) { others[id] = true })
 		}
 	}
@@ -92,28 +108,6 @@ func (s *Service) size(id forward.ExpertID) int64 {
 		return 0
 	}
 	return n
-}
-
-// makeRoom drops the function that was retired first, though gates may still use
-// it: else the host would wait for the gates and the gates for the host. Its rows
-// are issued again. False says that none is left.
-func (s *Service) makeRoom() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var oldest *function
-	for _, f := range s.functions {
-		if f.want == nothing && (oldest == nil || f.priority < oldest.priority) {
-			oldest = f
-		}
-	}
-	if oldest == nil {
-		return false
-	}
-	if !oldest.drop {
-		oldest.drop = true
-		s.kick(oldest)
-	}
-	return true
 }
 
 // refuse tells the others, and the log.

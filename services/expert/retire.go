@@ -1,6 +1,7 @@
 package expert
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -18,7 +19,8 @@ const (
 	drainWithin = 5 * time.Second
 )
 
-// retire lets functions go that no gate sends to any more, until ctx ends.
+// retire lets functions go that no gate sends to any more, and what has rested for
+// long, until ctx ends.
 func (s *Service) retire(ctx context.Context) {
 	tick := time.NewTicker(retireEvery)
 	defer tick.Stop()
@@ -28,6 +30,7 @@ func (s *Service) retire(ctx context.Context) {
 			return
 		case <-tick.C:
 			s.dropRetired(s.view.Snapshot())
+			s.expire(time.Now())
 		}
 	}
 }
@@ -38,7 +41,7 @@ func (s *Service) dropRetired(all []*pb.Member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range s.functions {
-		if f.want != nothing || f.drop {
+		if f.want != nothing || f.drop || f.receiving == nil {
 			continue
 		}
 		behind := func(gate *pb.Member) bool { return s.network.Acknowledged(gate.Id, f.layer) < f.retiredBy }
@@ -64,11 +67,11 @@ func (s *Service) servedElsewhere(f *function, all []*pb.Member) bool {
 }
 
 // dismiss ends a function that is to be dropped: it finishes what it has, removes
-// its group if nobody is to have it, and frees experts that are not used here any
-// more. If it is wanted again meanwhile, it begins anew.
+// its group if nobody is to have it, and rests; or it frees experts that are not
+// used here any more. If it is wanted again meanwhile, it begins anew.
 func (s *Service) dismiss(f *function) {
 	s.mu.Lock()
-	receiving := f.receiving
+	receiving, warm := f.receiving, f.state.Phase == isWarm
 	f.receiving = nil
 	if receiving != nil {
 		s.say(f, &pb.FunctionState{Id: f.spec.Id, Phase: isDraining, Joined: true})
@@ -79,10 +82,21 @@ func (s *Service) dismiss(f *function) {
 	if receiving != nil {
 		s.drain(f, receiving)
 	}
+	if warm && s.lay(f) {
+		return
+	}
 	f.release(s.device)
+	s.forget(f, warm)
+}
+
+// forget is the end of a function that has nothing any more.
+func (s *Service) forget(f *function, warm bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f.drop, f.roused = false, false
+	if warm {
+		s.metrics.Hosts.Evicted(string(cmp.Or(f.evict, expired)))
+	}
+	f.drop, f.roused, f.evict, f.start = false, false, stays, nil
 	f.state = &pb.FunctionState{Id: f.spec.Id, Phase: isCold}
 	if f.want != nothing {
 		s.kick(f)

@@ -54,8 +54,13 @@ type Service struct {
 	adopted   int64                       // plans of layers so far
 	said      map[int][]*pb.FunctionState // of each layer, what was announced
 	stopped   bool
+	leaving   bool // nothing rests any more
 	serves    bool
 	serving   chan struct{} // closed when it does
+	// coldStarts of functions, and the time that rows have waited for them.
+	coldStarts uint64
+	coldWait   time.Duration
+	untold     func() // ends telling the metrics
 }
 
 // The dispatches of one function that a host holds at most. What it holds, its
@@ -108,6 +113,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if s.announcer, err = functions.NewAnnouncer(s.d.Functions); err != nil {
 		return err
 	}
+	s.untold = s.follow(s.metrics.Hosts)
 	s.network = onBus{View: s.states, d: s.d, announcer: s.announcer}
 	s.own, err = s.d.Hop.Receive(ctx, bus.Receiver{
 		Stream: s.d.Streams.Host(), Name: s.id, Subject: s.d.Subjects.Host(s.id), MaxInFlight: inFlightAlone, Concurrency: ownAtOnce, Private: true,
@@ -144,6 +150,9 @@ func (s *Service) Stop(ctx context.Context) error {
 	if s.view == nil {
 		return nil
 	}
+	if s.untold != nil {
+		defer s.untold()
+	}
 	if s.asks != nil {
 		_ = s.asks.Unsubscribe() // fails without a connection: then nobody asks either
 	}
@@ -171,17 +180,22 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg, f *function) error {
 		return bus.Poison(fmt.Errorf("%w: decoding a dispatch: %w", wire.ErrMalformed, err))
 	}
 	took.TransferNs = watch.Lap()
+	waited := false
 	if f == nil {
 		f = s.function(d.Function)
-	} else if waited, err := s.rouse(ctx, f); err != nil {
+	} else if a, err := s.rouse(ctx, f, d, m.Arrived); err != nil {
 		return err
-	} else if waited {
+	} else if a.stale {
+		s.metrics.Repeats.Inc()
+		return nil
+	} else if waited = a.waited; waited {
 		took.StallNs = watch.Lap()
 	}
 	if f == nil {
 		s.presence.Add("dispatches_not_warm_total", 1)
 		return nil // its owner issues it again, to others
 	}
+	defer s.done(f, waited)
 	ctx, span := s.tracer.Child(ctx, telemetry.SpanExpert,
 		telemetry.Layer(d.GetKey().GetLayer()), telemetry.Attempt(d.GetKey().GetAttempt()), telemetry.Function(f.spec.Id))
 	defer span.End()
@@ -190,8 +204,8 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg, f *function) error {
 	return s.handle(ctx, f, d, took)
 }
 
-// function is a function that is warm here, nil if it is not. One that is cold
-// becomes warm for what comes next.
+// function is a function that is warm here, in which rows are under way until
+// done; nil if it is not. One that is cold becomes warm for what comes next.
 func (s *Service) function(id string) *function {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,6 +213,9 @@ func (s *Service) function(id string) *function {
 	if f != nil && f.state.Phase != isWarm {
 		s.rouseLocked(f)
 		return nil
+	}
+	if f != nil {
+		f.begin()
 	}
 	return f
 }

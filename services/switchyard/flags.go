@@ -158,9 +158,10 @@ func (f AttentionFlags) config(m ModelFlags) (attention.Config, error) {
 
 // ExpertFlags are the expert host's own.
 type ExpertFlags struct {
-	ExpertMemory string `default:"0" help:"Memory for expert weights on this host, such as 8GiB; 0 is no limit, or what the profile has." placeholder:"BYTES"`
-	Device       string `default:"cpu" enum:"cpu,paced" help:"What computes experts: cpu, or paced (the CPU, in the time and memory of another device)." placeholder:"KIND"`
-	Profile      string `help:"What a paced device takes: the name of a profile, or a YAML file." placeholder:"NAME|FILE"`
+	ExpertMemory string        `default:"0" help:"Memory for expert weights on this host, such as 8GiB; 0 is no limit, or what the profile has." placeholder:"BYTES"`
+	KeepAlive    time.Duration `default:"60s" help:"How long experts that no plan needs any more stay in this host's memory, unless others need the room; 0 is not at all." placeholder:"TIME"`
+	Device       string        `default:"cpu" enum:"cpu,paced" help:"What computes experts: cpu, or paced (the CPU, in the time and memory of another device)." placeholder:"KIND"`
+	Profile      string        `help:"What a paced device takes: the name of a profile, or a YAML file." placeholder:"NAME|FILE"`
 }
 
 func (f ExpertFlags) config() (c expert.Config, err error) {
@@ -168,7 +169,7 @@ func (f ExpertFlags) config() (c expert.Config, err error) {
 	if err != nil {
 		return c, err
 	}
-	c.MemoryBudget = uint64(budget)
+	c.MemoryBudget, c.KeepAlive = uint64(budget), f.KeepAlive
 	c.Profile, err = f.profile()
 	return c, err
 }

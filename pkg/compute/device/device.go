@@ -72,8 +72,11 @@ type State struct {
 }
 
 // Memory of a device in bytes. Used is of warm experts and of loads that wait or
-// run. A Budget of 0 is no limit.
-type Memory struct{ Used, Budget int64 }
+// run, which are counted beside. A Budget of 0 is no limit.
+type Memory struct {
+	Used, Budget     int64
+	Waiting, Running int
+}
 
 // Settings of a device.
 type Settings struct {

@@ -160,7 +160,7 @@ func (s *Store[E]) State(id forward.ExpertID) State {
 func (s *Store[E]) Memory() Memory {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Memory{Used: s.used, Budget: s.settings.Budget}
+	return Memory{Used: s.used, Budget: s.settings.Budget, Waiting: len(s.queue), Running: s.running}
 }
 
 // tell notes a load's end for unlock.

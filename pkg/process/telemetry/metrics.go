@@ -60,6 +60,8 @@ type Metrics struct {
 	// TimeClaims counts times in blocks that cannot be, and that were cut.
 	TimeClaims prometheus.Counter
 
+	Hosts HostMetrics
+
 	genAI genAI
 }
 
@@ -95,6 +97,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		layerStage:       histograms("layer_stage_seconds", "Time of a layer's routed experts, by layer and stage; a layer's stages add up to the layer.", stageBuckets, "layer", "stage"),
 		prediction:       histograms("prediction_seconds", "Time a predictor takes for the rows of one message, by the layer that it predicts.", stageBuckets, "layer"),
 		PredictionsLost:  counter("predictions_dropped_total", "Messages with rows that predictors were too slow for; the oldest are dropped first."),
+		Hosts:            newHostMetrics(),
 		genAI:            newGenAI(),
 	}
 	r.MustRegister(
@@ -103,6 +106,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		m.Reissues, m.UnannouncedSteps, m.Late, m.Repeats, m.Refused, m.Poisoned, m.LogNoise, m.IllegalRecords, m.Panics, m.RefusedReplies,
 		m.TimeClaims, m.stepPart, m.layerStage, m.prediction, m.PredictionsLost, m.genAI.request, m.genAI.firstToken, m.genAI.perToken,
 	)
+	r.MustRegister(m.Hosts.all()...)
 	m.begin()
 	return m
 }

@@ -1,0 +1,47 @@
+package telemetry
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// HostMetrics are of expert hosts: what they have in memory, and what that costs.
+type HostMetrics struct {
+	// Functions are a host's functions by phase: warm, kept, cold, warming,
+	// draining or refused. Kept ones are warm and take no rows.
+	Functions *Mirror
+	// Memory is the bytes of experts, "used" and "budget"; no budget is no limit.
+	Memory *Mirror
+	// Loads are the loads of experts that are "waiting" or "running".
+	Loads *Mirror
+	// ColdStarts counts functions that rows found cold.
+	ColdStarts prometheus.Counter
+	// ColdStart observes the seconds from such rows to a warm function.
+	ColdStart prometheus.Histogram
+	evictions *prometheus.CounterVec
+	loaded    *prometheus.HistogramVec
+}
+
+func newHostMetrics() HostMetrics {
+	return HostMetrics{
+		Functions:  newMirror("host_functions", "Functions on expert hosts, by phase: warm, kept (warm, and takes no rows), cold, warming, draining or refused.", "phase"),
+		Memory:     newMirror("expert_memory_bytes", "Bytes of experts on hosts: used, and the budget where there is one.", "state"),
+		Loads:      newMirror("expert_loads", "Loads of experts that wait or run.", "state"),
+		ColdStarts: counter("cold_starts_total", "Functions that rows found cold, and that were loaded for them."),
+		ColdStart:  histogram("cold_start_seconds", "Time from the first rows for a cold function to it being warm.", loadBuckets),
+		evictions:  counters("function_evictions_total", "Functions whose memory was freed, by cause: expired (not needed for the keep-alive time) or pressure (others needed the room).", "cause"),
+		loaded:     histograms("expert_load_seconds", "Time of a load of an expert, by how it ended: warm, failed or cancelled.", loadBuckets, "outcome"),
+	}
+}
+
+// loadBuckets reach from 1 ms to about 65 s.
+var loadBuckets = prometheus.ExponentialBuckets(1e-3, 4, 9)
+
+func (h HostMetrics) all() []prometheus.Collector {
+	return []prometheus.Collector{h.Functions, h.Memory, h.Loads, h.ColdStarts, h.ColdStart, h.evictions, h.loaded}
+}
+
+// Evicted counts a function whose memory was freed, by cause.
+func (h HostMetrics) Evicted(cause string) { h.evictions.WithLabelValues(cause).Inc() }
+
+// Loaded observes the seconds of a load that began, by how it ended.
+func (h HostMetrics) Loaded(outcome string, seconds float64) {
+	h.loaded.WithLabelValues(outcome).Observe(seconds)
+}
