@@ -105,6 +105,18 @@ var Rules = []Rule{
 		Bad:    [2]string{"services/gate", "github.com/nats-io/nats-server/v2/server"},
 	},
 	{
+		Of: []string{"module"}, Except: []string{"pkg/transport/kafka/embedded"},
+		Never:  []string{"github.com/twmb/..."},
+		Reason: "the embedded broker is one of many that samples can go to: one package runs it, everything else speaks to it over TCP",
+		Bad:    [2]string{"pkg/transport/kafka", "github.com/twmb/franz-go/pkg/kfake"},
+	},
+	{
+		Of: []string{"module"}, Except: []string{"pkg/transport/kafka/..."},
+		Never:  []string{"github.com/segmentio/..."},
+		Reason: "one package speaks to Kafka; services get a sink or a reader of samples",
+		Bad:    [2]string{"services/gate", "github.com/segmentio/kafka-go"},
+	},
+	{
 		Of: []string{"module"}, Except: []string{"services/switchyard"},
 		Never:  []string{"github.com/alecthomas/..."},
 		Reason: "flags are read in services/switchyard alone; everything else gets settings",

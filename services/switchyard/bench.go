@@ -104,7 +104,7 @@ func (c *BenchCmd) pipeline(ctx context.Context, e *env, m *model.Model, hops st
 	}
 	up.Wire, up.Hops, up.Grouping, up.Microbatches, up.MinRows = c.Wire, hops, c.Grouping, c.Microbatches, c.MinRows
 	up.Threads, up.MaxModelLen, up.KVMemory = c.Threads, min(bench.Context, m.Spec.MaxPositions), fmt.Sprint(bench.KVBytes)
-	services, err := up.services(e.Prefix)
+	services, err := up.services(e.Globals)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
+	"github.com/switchyard/switchyard/pkg/transport/kafka"
 	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/attention"
 	"github.com/switchyard/switchyard/services/expert"
@@ -200,6 +201,32 @@ func tellPaced(e *env, p *profiles.Profile, t *telemetry.Config) {
 	_, _ = fmt.Fprint(e.err, p) // nowhere to complain
 	t.Device = paced.NameOf(p)
 	e.log.Info("expert hosts take the time and memory of another device", "device", t.Device, "is", p.Device, "experts", p.Experts)
+}
+
+// KafkaFlags say where samples of experts' loads go, and come from.
+type KafkaFlags struct {
+	Kafka             []string `help:"HOST:PORT of Kafka brokers that experts' loads go to; without it nobody is told." placeholder:"HOST:PORT,…"`
+	KafkaTopic        string   `default:"switchyard.load" help:"Topic of the loads; it is created with 32 partitions if it does not exist." placeholder:"NAME"`
+	KafkaTLS          bool     `name:"kafka-tls" help:"Speak TLS with Kafka."`
+	KafkaCA           string   `name:"kafka-ca" help:"PEM file with the authority that signed the brokers' certificates; it turns TLS on." placeholder:"FILE"`
+	KafkaSASL         string   `name:"kafka-sasl" help:"How to log in: plain, scram-sha-256 or scram-sha-512; empty is not at all." placeholder:"MECHANISM"`
+	KafkaUser         string   `help:"User to log in as." placeholder:"NAME"`
+	KafkaPasswordFile string   `help:"File with his password." placeholder:"FILE"`
+}
+
+// config is nil without brokers.
+func (f KafkaFlags) config(insecure bool) (*kafka.Config, error) {
+	c := kafka.Config{
+		Brokers: f.Kafka, Topic: f.KafkaTopic, TLS: f.KafkaTLS, CA: f.KafkaCA,
+		SASL: f.KafkaSASL, User: f.KafkaUser, PasswordFile: f.KafkaPasswordFile, Insecure: insecure,
+	}
+	if len(f.Kafka) == 0 {
+		return nil, nil
+	}
+	if err := c.Validate(); err != nil {
+		return nil, usage(err)
+	}
+	return &c, nil
 }
 
 // PlanFlags are settings of plans that are written at the start, so that they

@@ -84,7 +84,7 @@ func openYardOf(t *testing.T, m *model.Model, count map[string]int, set func(*Up
 		t.Fatal(err)
 	}
 	set(&up)
-	made, err := up.services(schemas.DefaultPrefix)
+	made, err := up.services(Globals{Prefix: schemas.DefaultPrefix})
 	if err != nil {
 		t.Fatal(err)
 	}

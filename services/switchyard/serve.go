@@ -31,6 +31,7 @@ type AttentionCmd struct {
 // GateCmd runs a gate.
 type GateCmd struct {
 	ModelFlags     `embed:""`
+	KafkaFlags     `embed:""`
 	TelemetryFlags `embed:""`
 }
 
@@ -38,6 +39,7 @@ type GateCmd struct {
 type ExpertCmd struct {
 	ModelFlags     `embed:""`
 	ExpertFlags    `embed:""`
+	KafkaFlags     `embed:""`
 	TelemetryFlags `embed:""`
 }
 
@@ -61,13 +63,15 @@ func (c *AttentionCmd) Run(ctx context.Context, e *env) error {
 
 // Run serves until a signal.
 func (c *GateCmd) Run(ctx context.Context, e *env) error {
-	return serve(ctx, e, "gate", c.ModelFlags, c.TelemetryFlags, cluster.Services{}, nil)
+	loads, err := c.KafkaFlags.config(e.Insecure)
+	return serve(ctx, e, "gate", c.ModelFlags, c.TelemetryFlags, cluster.Services{Kafka: loads}, err)
 }
 
 // Run serves until a signal.
 func (c *ExpertCmd) Run(ctx context.Context, e *env) error {
-	cfg, err := c.ExpertFlags.config()
-	return serve(ctx, e, "expert", c.ModelFlags, c.TelemetryFlags, cluster.Services{Expert: cfg}, err)
+	cfg, wrong := c.ExpertFlags.config()
+	loads, err := c.KafkaFlags.config(e.Insecure)
+	return serve(ctx, e, "expert", c.ModelFlags, c.TelemetryFlags, cluster.Services{Expert: cfg, Kafka: loads}, errors.Join(wrong, err))
 }
 
 // Run serves until a signal.

@@ -16,6 +16,7 @@ type UpCmd struct {
 	ExpertFlags    `embed:""`
 	PlanFlags      `embed:""`
 	TokenizerFlags `embed:""`
+	KafkaFlags     `embed:""`
 	TelemetryFlags `embed:""`
 
 	Hosts  int    `default:"1" help:"Expert hosts in this process." placeholder:"N"`
@@ -52,7 +53,7 @@ func openCluster(ctx context.Context, s cluster.Settings) (*cluster.Cluster, err
 }
 
 func (c *UpCmd) settings(ctx context.Context, e *env) (s cluster.Settings, err error) {
-	if s.Services, err = c.services(e.Prefix); err != nil {
+	if s.Services, err = c.services(e.Globals); err != nil {
 		return s, err
 	}
 	s.Count, s.Listen, s.Data, s.Insecure, s.Sync = cluster.OneEach(), c.Listen, c.Data, e.Insecure, c.Sync
@@ -80,16 +81,17 @@ func inProcess(ctx context.Context, e *env, set func(*UpCmd)) (s cluster.Setting
 	return up.settings(ctx, e)
 }
 
-func (c *UpCmd) services(prefix string) (s cluster.Services, err error) {
-	var errs [6]error
+func (c *UpCmd) services(g Globals) (s cluster.Services, err error) {
+	var errs [7]error
 	s.Attention, errs[0] = c.AttentionFlags.config(c.ModelFlags)
 	s.Expert, errs[1] = c.ExpertFlags.config()
-	s.Tokenizer, errs[2] = c.TokenizerFlags.config(c.ModelFlags, prefix)
+	s.Tokenizer, errs[2] = c.TokenizerFlags.config(c.ModelFlags, g.Prefix)
 	errs[3] = c.ModelFlags.check()
 	s.Plans, errs[4] = c.PlanFlags.settings()
 	if c.Hosts < 1 {
 		errs[5] = usage(fmt.Errorf("--hosts is %d; it must be at least 1", c.Hosts))
 	}
+	s.Kafka, errs[6] = c.KafkaFlags.config(g.Insecure)
 	return s, errors.Join(errs[:]...)
 }
 

@@ -13,7 +13,7 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-var limits = Limits{Model: 7, Layers: 4, Experts: 8, Hosts: 2, Entries: 6}
+var limits = Limits{Model: 7, Layers: 4, Experts: 8, Hosts: 2, Entries: 6, TopK: 2, MoE: []bool{true, true, true, false}}
 
 func sample() *pb.LoadSample {
 	return &pb.LoadSample{Version: schemas.Version, Model: 7, Host: "expert-1", Layer: 1, SpanMs: 1000, Expert: []uint32{0, 5}, Rows: []uint64{3, 4}, Total: []uint64{3, 40}}
@@ -67,7 +67,9 @@ func TestCheck(t *testing.T) {
 		{"host of two tokens", func(s *pb.LoadSample) { s.Host = "a.b" }, "host"},
 		{"layer", func(s *pb.LoadSample) { s.Layer = 4 }, "layer 4"},
 		{"span", func(s *pb.LoadSample) { s.SpanMs = 0 }, "span"},
-		{"no experts", func(s *pb.LoadSample) { s.Expert, s.Rows, s.Total = nil, nil, nil }, "0 experts"},
+		{"nothing", func(s *pb.LoadSample) { s.Expert, s.Rows, s.Total = nil, nil, nil }, "0 experts"},
+		{"steps of a host", func(s *pb.LoadSample) { s.Steps = []*pb.StepLoad{{}} }, "1 steps of a host"},
+		{"layer without experts", func(s *pb.LoadSample) { s.Layer = 3 }, "layer 3 has no experts"},
 		{"lengths", func(s *pb.LoadSample) { s.Rows = s.Rows[:1] }, "2 experts with 1"},
 		{"expert", func(s *pb.LoadSample) { s.Expert[1] = 8 }, "expert 8"},
 		{"repeated", func(s *pb.LoadSample) { s.Expert[1] = 0 }, "expert 0 after expert 0"},

@@ -26,6 +26,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
 // Settings are what code sets.
@@ -47,7 +48,15 @@ type Settings struct {
 	Telemetry *telemetry.Telemetry
 	// Traffic is Conn's observer; nil counts nothing.
 	Traffic *Traffic
-	Logger  *slog.Logger
+	// Loads is where samples of experts' loads go; nil: nobody wants them.
+	Loads  LoadSink
+	Logger *slog.Logger
+}
+
+// LoadSink takes samples of experts' loads to whoever decides by them. Send returns
+// at once, may drop, and owns the sample from then on.
+type LoadSink interface {
+	Send(s *pb.LoadSample)
 }
 
 // Deployment is one model's place on one NATS system.
@@ -72,7 +81,9 @@ type Deployment struct {
 	noise     noise
 
 	Telemetry *telemetry.Telemetry
-	Logger    *slog.Logger
+	// Loads is nil when nobody wants samples of loads.
+	Loads  LoadSink
+	Logger *slog.Logger
 
 	traffic  *Traffic
 	replicas int // of the streams
@@ -93,7 +104,7 @@ func Open(ctx context.Context, s Settings) (*Deployment, error) {
 		Conn: s.Conn, Hop: bus.NewHop(s.Conn, s.Hops), Subjects: names,
 		Streams: schemas.Streams{Subjects: names, Hops: s.Hops, LogAge: s.LogAge, LogBytes: s.LogBytes},
 		Model:   s.Model, Pool: s.Pool, Wire: s.Wire, Identity: id,
-		Telemetry: s.Telemetry, Logger: s.Logger, traffic: s.Traffic, replicas: s.Replicas,
+		Telemetry: s.Telemetry, Loads: s.Loads, Logger: s.Logger, traffic: s.Traffic, replicas: s.Replicas,
 	}
 	d.Shape = d.shape()
 	if err := d.create(ctx); err != nil {

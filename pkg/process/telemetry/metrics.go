@@ -23,6 +23,7 @@ type Metrics struct {
 	redeliveries *prometheus.CounterVec
 	busMessages  *prometheus.CounterVec
 	busBytes     *prometheus.CounterVec
+	loadSamples  *prometheus.CounterVec
 
 	// KVPages are the pages of attention's KV cache, "used" and "free".
 	KVPages *Mirror
@@ -80,6 +81,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		QueueDepth:       newMirror("queue_depth", "Messages that no replica has taken yet, by stream kind: prompt or sequence.", "stream"),
 		busMessages:      counters("bus_messages_total", "Messages, by stream kind and direction: in or out.", "stream", "direction"),
 		busBytes:         counters("bus_payload_bytes_total", "Payload bytes, by stream kind and direction.", "stream", "direction"),
+		loadSamples:      counters("load_samples_total", "Samples of experts' loads on Kafka, by what became of them.", "outcome"),
 		Sequences:        newMirror("sequences", "Sequences that an attention replica has.", "state"),
 		Reissues:         counter("reissues_total", "Groups of rows sent again because their block was late."),
 		UnannouncedSteps: counter("unannounced_steps_total", "Steps whose rows were not announced: they do not fit one message, or NATS was away."),
@@ -102,7 +104,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	}
 	r.MustRegister(
 		m.requests, m.tokens, m.stepDuration, m.layerHop, m.expertRows, m.expertTime, m.batchRows,
-		m.redeliveries, m.KVPages, m.QueueDepth, m.busMessages, m.busBytes, m.Sequences, m.StreamFill,
+		m.redeliveries, m.KVPages, m.QueueDepth, m.busMessages, m.busBytes, m.loadSamples, m.Sequences, m.StreamFill,
 		m.Reissues, m.UnannouncedSteps, m.Late, m.Repeats, m.Refused, m.Poisoned, m.LogNoise, m.IllegalRecords, m.Panics, m.RefusedReplies,
 		m.TimeClaims, m.stepPart, m.layerStage, m.prediction, m.PredictionsLost, m.genAI.request, m.genAI.firstToken, m.genAI.perToken,
 	)
@@ -158,6 +160,12 @@ func (m *Metrics) Step() prometheus.Observer { return m.stepDuration }
 
 // LayerHop observes the seconds from hidden rows out to their block back.
 func (m *Metrics) LayerHop() prometheus.Observer { return m.layerHop }
+
+// LoadSamples counts samples of loads on Kafka by what became of them, such as
+// "sent" or "dropped".
+func (m *Metrics) LoadSamples(outcome string) prometheus.Counter {
+	return m.loadSamples.WithLabelValues(outcome)
+}
 
 // StepParts observes the seconds of a step's parts, in the order of their names.
 func (m *Metrics) StepParts(parts []string) (all []prometheus.Observer) {

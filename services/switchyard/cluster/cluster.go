@@ -12,6 +12,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/pkg/transport/kafka/embedded"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
 )
 
@@ -29,6 +30,8 @@ type Settings struct {
 	Insecure bool
 	// Sync writes through to the disk before anything is acknowledged.
 	Sync bool
+	// EmbedKafka starts a Kafka broker in this process unless the services have one.
+	EmbedKafka bool
 }
 
 // DrainTime is how long a stopping process may take to finish or hand over.
@@ -40,6 +43,7 @@ type Cluster struct {
 	Pipeline *Pipeline
 
 	server *natsserver.Server
+	broker *embedded.Broker // nil: none in this process
 	temp   string
 	stop   context.CancelFunc
 	ended  chan error
@@ -49,11 +53,11 @@ type Cluster struct {
 // of the server: its address or folder cannot be used. The node is closed then.
 func Open(ctx context.Context, s Settings) (*Cluster, error) {
 	y := &Cluster{Settings: s, ended: make(chan error, 1)}
-	if err := y.startServer(); err != nil {
+	if err := errors.Join(y.startServer(), y.embedKafka()); err != nil {
 		return nil, errors.Join(err, y.cleanUp())
 	}
 	s.Node.inProcess = y.server
-	y.Pipeline = NewPipeline(s.Node, s.Services, s.Count)
+	y.Pipeline = NewPipeline(s.Node, y.Settings.Services, s.Count)
 	ctx, y.stop = context.WithCancel(ctx)
 	go func() { y.ended <- y.Pipeline.Serve(ctx) }()
 	return y, nil
@@ -142,6 +146,9 @@ func (y *Cluster) cleanUp() error {
 	var err error
 	if y.temp != "" {
 		err = os.RemoveAll(y.temp)
+	}
+	if y.broker != nil {
+		y.broker.Close()
 	}
 	return errors.Join(err, y.Settings.Node.Close())
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/pkg/transport/kafka"
 )
 
 // Pipeline is this process's services as one. It connects them when it is
@@ -18,6 +19,7 @@ type Pipeline struct {
 	node     *Node
 	services Services
 	count    map[string]int
+	loads    *kafka.Writer // nil: nobody wants them
 
 	mu     sync.Mutex
 	began  time.Time
@@ -66,6 +68,9 @@ func (p *Pipeline) Name() string { return "services" }
 
 // Start connects to NATS, for as long as that takes, and starts the services.
 func (p *Pipeline) Start(ctx context.Context) error {
+	if err := p.openLoads(); err != nil {
+		return err
+	}
 	var services []lifecycle.Service
 	for _, name := range slices.Concat(Names, Loop) {
 		for range p.count[name] {
@@ -140,6 +145,7 @@ func (p *Pipeline) Stop(ctx context.Context) (err error) {
 	if group := p.started(); group != nil {
 		err = group.Stop(ctx)
 	}
+	p.closeLoads()
 	for _, c := range p.Connections() {
 		c.Close()
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/lifecycle"
+	"github.com/switchyard/switchyard/pkg/transport/kafka"
 	"github.com/switchyard/switchyard/services/aggregator"
 	"github.com/switchyard/switchyard/services/attention"
 	"github.com/switchyard/switchyard/services/expert"
@@ -26,6 +27,8 @@ type Services struct {
 	// Plans are settings of plans that are written before an expert host starts;
 	// those that are empty or 0 stay as they are.
 	Plans plan.Settings
+	// Kafka is where samples of experts' loads go, and come from; nil: nowhere.
+	Kafka *kafka.Config
 }
 
 // Names of the services that a token passes, in the order of starting: who is sent

@@ -1,0 +1,54 @@
+package loads
+
+import (
+	"fmt"
+	"regexp"
+
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// functionID is the form of a function's id.
+var functionID = regexp.MustCompile(`^[0-9a-f]{16}$`)
+
+// checkFunctions wants no more functions than a host has while one plan follows
+// another, and numbers that can be.
+func (l Limits) checkFunctions(all []*pb.FunctionLoad) error {
+	if most := 2 * l.Experts; len(all) > most {
+		return fmt.Errorf("%w: %d functions, want at most %d", ErrSample, len(all), most)
+	}
+	for _, f := range all {
+		if err := l.checkFunction(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l Limits) checkFunction(f *pb.FunctionLoad) error {
+	switch {
+	case !functionID.MatchString(f.Id):
+		return fmt.Errorf("%w: function %.32q has no id of 16 hexadecimal digits", ErrSample, f.Id)
+	case len(f.Expert) == 0:
+		return fmt.Errorf("%w: function %s has no experts", ErrSample, f.Id)
+	case f.Messages > maxRows || f.Rows > maxRows:
+		return fmt.Errorf("%w: function %s with %d messages of %d rows, want at most %d", ErrSample, f.Id, f.Messages, f.Rows, uint64(maxRows))
+	case max(f.QueueNs, f.StallNs, f.ComputeNs) > maxTotal:
+		return fmt.Errorf("%w: function %s waited %d and %d ns and computed %d, want at most %d",
+			ErrSample, f.Id, f.QueueNs, f.StallNs, f.ComputeNs, uint64(maxTotal))
+	}
+	return l.checkIDs(f.Expert)
+}
+
+// checkMemory refuses a host that claims to hold what it cannot; nil is no claim.
+func checkMemory(m *pb.HostLoad) error {
+	switch {
+	case m == nil:
+		return nil
+	case max(m.BudgetBytes, m.UsedBytes, m.ColdStarts, m.ColdStartNs) > maxTotal:
+		return fmt.Errorf("%w: a host with %d bytes of %d and %d cold starts of %d ns, want at most %d",
+			ErrSample, m.UsedBytes, m.BudgetBytes, m.ColdStarts, m.ColdStartNs, uint64(maxTotal))
+	case m.BudgetBytes > 0 && m.UsedBytes > m.BudgetBytes:
+		return fmt.Errorf("%w: a host that holds %d bytes of the %d that it may", ErrSample, m.UsedBytes, m.BudgetBytes)
+	}
+	return nil
+}

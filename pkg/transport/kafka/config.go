@@ -1,0 +1,121 @@
+package kafka
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+)
+
+const (
+	// DefaultTopic is where load samples go.
+	DefaultTopic = "switchyard.load"
+	// LeastPartitions is how many partitions a topic of samples is to have, so that
+	// the layers of a model spread over the members of a group.
+	LeastPartitions = 32
+	// MaxSample is the largest sample that is sent, and that is decoded.
+	MaxSample = 256 << 10
+)
+
+// Config is what an operator sets.
+type Config struct {
+	// Brokers are HOST:PORT of some of the brokers; the others are found by these.
+	Brokers []string
+	// Topic of the samples; empty is DefaultTopic.
+	Topic string
+	// Partitions and Replicas are of a topic that has to be created; 0 is
+	// LeastPartitions, and the brokers' own number of replicas.
+	Partitions, Replicas int
+
+	// TLS encrypts. CA is a PEM file with the authority that signed the brokers'
+	// certificates, which turns it on; empty: the system's.
+	TLS bool
+	CA  string
+	// SASL is the mechanism by which User proves the password in PasswordFile: plain,
+	// scram-sha-256 or scram-sha-512; empty is none.
+	SASL               string
+	User, PasswordFile string
+	// Insecure allows connections without TLS off the loopback.
+	Insecure bool
+}
+
+// topicName is what Kafka allows.
+var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
+
+// Validate says what is wrong, by the names of the flags. It reads the files.
+func (c Config) Validate() error {
+	if len(c.Brokers) == 0 {
+		return errors.New("--kafka names no broker; give HOST:PORT")
+	}
+	for _, b := range c.Brokers {
+		if err := c.checkBroker(b); err != nil {
+			return err
+		}
+	}
+	if t := c.topic(); !topicName.MatchString(t) || t == "." || t == ".." {
+		return fmt.Errorf("--kafka-topic is %q; it must have at most 249 letters, digits, '.', '_' or '-'", t)
+	}
+	if c.Partitions < 0 || c.Replicas < 0 {
+		return fmt.Errorf("a topic cannot have %d partitions with %d replicas", c.Partitions, c.Replicas)
+	}
+	_, err := c.security()
+	return err
+}
+
+func (c Config) checkBroker(b string) error {
+	host, port, err := net.SplitHostPort(b)
+	if err != nil || host == "" || port == "" {
+		return fmt.Errorf("--kafka has %q; it must be HOST:PORT", b)
+	}
+	if !c.encrypted() && !c.Insecure && !loopback(host) {
+		return fmt.Errorf("--kafka has %q, which is another machine, and no TLS: give --kafka-tls or --kafka-ca, or --insecure on a network that nobody else is on", b)
+	}
+	return nil
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func (c Config) encrypted() bool { return c.TLS || c.CA != "" }
+
+func (c Config) topic() string {
+	if c.Topic == "" {
+		return DefaultTopic
+	}
+	return c.Topic
+}
+
+func (c Config) partitions() int {
+	if c.Partitions == 0 {
+		return LeastPartitions
+	}
+	return c.Partitions
+}
+
+const (
+	dialTimeout = 5 * time.Second
+	// metadataTTL bounds how long a broker's restart elsewhere goes unnoticed.
+	metadataTTL = 5 * time.Second
+)
+
+// client speaks to the brokers; its transport's connections are the caller's to close.
+func (c Config) client(s security) (*kafkago.Client, *kafkago.Transport) {
+	t := &kafkago.Transport{
+		DialTimeout: dialTimeout, MetadataTTL: metadataTTL, MetadataTopics: []string{c.topic()}, ClientID: "switchyard",
+		TLS: s.tls, SASL: s.sasl,
+	}
+	return &kafkago.Client{Addr: kafkago.TCP(c.Brokers...), Transport: t, Timeout: requestTimeout}, t
+}
+
+// requestTimeout bounds one request.
+const requestTimeout = 10 * time.Second
+
+// dialer opens the connections of a group's member.
+func (c Config) dialer(s security) *kafkago.Dialer {
+	return &kafkago.Dialer{ClientID: "switchyard", Timeout: dialTimeout, DualStack: true, TLS: s.tls, SASLMechanism: s.sasl}
+}

@@ -1,0 +1,205 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/process/pause"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// What becomes of the samples that a Reader gets.
+const (
+	Handled  = "handled"
+	Refused  = "refused"  // it cannot be decoded, or claims what cannot be
+	Repeated = "repeated" // its number has been handled
+	Missed   = "missed"   // by the numbers it was never got: its sender dropped it, or it came before this reader
+)
+
+// ReaderOutcomes are what a Reader counts.
+var ReaderOutcomes = []string{Handled, Refused, Repeated, Missed}
+
+// ReaderSettings are what code sets.
+type ReaderSettings struct {
+	Config Config
+	// Group is whose members share the partitions.
+	Group  string
+	Logger *slog.Logger
+	// Check refuses samples; the first of each kind of error is logged.
+	Check func(*pb.LoadSample) error
+	// Count is told what becomes of samples, from several goroutines; nil: nobody is.
+	Count func(outcome string, n int)
+	// Session is how long a member is missed before others get its partitions; 0 is
+	// ten seconds, and brokers want at least six by default.
+	Session time.Duration
+}
+
+const (
+	defaultSession = 10 * time.Second
+	// joinAgain is the pause after an attempt to join that failed.
+	joinAgain = time.Second
+	// watchPartitions is how often a member looks for more of them.
+	watchPartitions = 5 * time.Second
+)
+
+// Reader is a member of a consumer group while it consumes.
+type Reader struct {
+	settings  ReaderSettings
+	topics    *topics
+	client    *kafkago.Client
+	condition *condition
+	bad       *condition // what is said of samples that are refused
+	sequence  *sequence
+	lag       atomic.Int64
+	handling  sync.Mutex
+}
+
+// NewReader prepares a member, which joins when it consumes.
+func NewReader(s ReaderSettings) (*Reader, error) {
+	if err := s.Config.Validate(); err != nil {
+		return nil, err
+	}
+	if s.Group == "" {
+		return nil, errors.New("a reader of load samples needs a group")
+	}
+	if s.Count == nil {
+		s.Count = func(string, int) {}
+	}
+	if s.Session == 0 {
+		s.Session = defaultSession
+	}
+	return &Reader{
+		settings: s, sequence: newSequence(),
+		condition: &condition{log: s.Logger, what: "load samples are not read", config: s.Config},
+		bad:       &condition{log: s.Logger, what: "a load sample was refused", config: s.Config},
+	}, nil
+}
+
+// Lag is how many samples lay before this reader in its partitions when it looked
+// last.
+func (r *Reader) Lag() int64 { return r.lag.Load() }
+
+// Consume hands samples on, one at a time, until ctx ends. It reads on where the
+// group was, but nothing that is older than ten minutes, and begins at the end
+// where it never was. It leaves the group before it returns; its error is of the
+// configuration only.
+func (r *Reader) Consume(ctx context.Context, handle func(*pb.LoadSample)) error {
+	sec, err := r.settings.Config.security()
+	if err != nil {
+		return err
+	}
+	client, transport := r.settings.Config.client(sec)
+	defer transport.CloseIdleConnections()
+	defer r.lag.Store(0)
+	few := &condition{log: r.settings.Logger, what: "the topic's layers cannot spread over the readers", config: r.settings.Config}
+	r.client, r.topics = client, &topics{client: client, config: r.settings.Config, few: few}
+	if r.awaitTopic(ctx) != nil {
+		return nil
+	}
+	group, err := kafkago.NewConsumerGroup(r.member(sec))
+	if err != nil {
+		return fmt.Errorf("joining group %s: %w", r.settings.Group, err)
+	}
+	defer func() { _ = group.Close() }() // it returns nil
+	r.follow(ctx, group, handle)
+	return nil
+}
+
+// awaitTopic waits until there is a topic to share.
+func (r *Reader) awaitTopic(ctx context.Context) error {
+	pauses := pause.Between(firstPause, lastPause)
+	for {
+		_, err := r.topics.find(ctx)
+		if err == nil || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		r.condition.bad(err)
+		if err := pauses.Wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func (r *Reader) member(sec security) kafkago.ConsumerGroupConfig {
+	s := r.settings
+	return kafkago.ConsumerGroupConfig{
+		ID: s.Group, Brokers: s.Config.Brokers, Topics: []string{s.Config.topic()}, Dialer: s.Config.dialer(sec),
+		GroupBalancers:    []kafkago.GroupBalancer{kafkago.RoundRobinGroupBalancer{}},
+		HeartbeatInterval: s.Session / 10, SessionTimeout: s.Session, RebalanceTimeout: s.Session, JoinGroupBackoff: joinAgain,
+		StartOffset: kafkago.LastOffset, WatchPartitionChanges: true, PartitionWatchInterval: watchPartitions,
+	}
+}
+
+// follow consumes what each generation of the group gives this member.
+func (r *Reader) follow(ctx context.Context, group *kafkago.ConsumerGroup, handle func(*pb.LoadSample)) {
+	for ctx.Err() == nil {
+		g, err := group.Next(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, kafkago.RebalanceInProgress): // others come or go
+		case err != nil:
+			r.condition.bad(fmt.Errorf("joining group %s: %w", r.settings.Group, err))
+		default:
+			done := make(chan struct{})
+			g.Start(func(ended context.Context) {
+				defer close(done)
+				r.consume(ctx, ended, g, handle)
+			})
+			<-done
+		}
+	}
+}
+
+// handle decodes a record, and hands it on unless that was done before.
+func (r *Reader) handle(value []byte, handle func(*pb.LoadSample)) {
+	s, err := r.decode(value)
+	if err != nil {
+		r.settings.Count(Refused, 1)
+		r.bad.bad(err)
+		return
+	}
+	r.handling.Lock()
+	defer r.handling.Unlock()
+	missed, fresh := r.sequence.next(s)
+	if !fresh {
+		r.settings.Count(Repeated, 1)
+		return
+	}
+	if missed > 0 {
+		r.settings.Count(Missed, int(min(missed, maxMissed)))
+	}
+	handle(s)
+	r.settings.Count(Handled, 1)
+}
+
+// maxMissed bounds what one lie adds to a counter.
+const maxMissed = 1 << 20
+
+func (r *Reader) decode(value []byte) (*pb.LoadSample, error) {
+	if len(value) > MaxSample {
+		return nil, fmt.Errorf("%w: more than %d bytes", errSample, MaxSample)
+	}
+	s := &pb.LoadSample{}
+	if err := proto.Unmarshal(value, s); err != nil {
+		return nil, fmt.Errorf("%w: it is no message of this form", errSample)
+	}
+	if r.settings.Check == nil {
+		return s, nil
+	}
+	if err := r.settings.Check(s); err != nil {
+		return nil, fmt.Errorf("%w: %w", errSample, err)
+	}
+	return s, nil
+}
+
+// errSample is of a sample that is none.
+var errSample = errors.New("what came is no load sample of this model")

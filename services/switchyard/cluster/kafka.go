@@ -1,0 +1,55 @@
+package cluster
+
+import (
+	"context"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/transport/kafka"
+	"github.com/switchyard/switchyard/pkg/transport/kafka/embedded"
+)
+
+// embedKafka starts a broker in this process for services that have none.
+func (y *Cluster) embedKafka() (err error) {
+	s := &y.Settings
+	if !s.EmbedKafka || s.Services.Kafka != nil {
+		return nil
+	}
+	if y.broker, err = embedded.Start(embedded.Settings{Logger: s.Node.Shared.Logger}); err != nil {
+		return err
+	}
+	s.Services.Kafka = &kafka.Config{Brokers: []string{y.broker.Addr()}}
+	return nil
+}
+
+// openLoads starts to send samples of loads, if there is a Kafka for them.
+func (p *Pipeline) openLoads() (err error) {
+	if p.services.Kafka == nil {
+		return nil
+	}
+	shared := &p.node.Shared
+	count := func(outcome string, n int) { shared.Telemetry.Metrics.LoadSamples(outcome).Add(float64(n)) }
+	for _, outcome := range kafka.WriterOutcomes {
+		count(outcome, 0)
+	}
+	p.loads, err = kafka.NewWriter(kafka.WriterSettings{Config: *p.services.Kafka, Logger: shared.Logger, Count: count})
+	if err == nil {
+		shared.Loads = p.loads
+	}
+	return err
+}
+
+// flushWithin bounds how long the end of a process waits for Kafka.
+const flushWithin = time.Second
+
+// closeLoads sends what waits. What Kafka does not take by then is lost, which its
+// counter says.
+func (p *Pipeline) closeLoads() {
+	if p.loads == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), flushWithin)
+	defer cancel()
+	if err := p.loads.Close(ctx); err != nil {
+		p.node.Shared.Logger.Warn("the last samples of loads were not sent", "error", err)
+	}
+}
