@@ -13,8 +13,8 @@ import (
 const (
 	functionsPerExpert = 4
 	membersPerExpert   = 8
-	// maxPlacements bounds those of a layer: each expert on 64 hosts of 256.
-	maxPlacements = 1 << 14
+	// MaxPlacements bounds those of a layer: each expert on 64 hosts of 256.
+	MaxPlacements = 1 << 14
 )
 
 // Rules say what a legal plan is.
@@ -94,7 +94,7 @@ func (r Rules) checkCounts(fs []*pb.Function) error {
 	}{
 		{"functions", len(fs), functionsPerExpert * r.Experts},
 		{"experts in functions", experts, membersPerExpert * r.Experts},
-		{"placements", placements, maxPlacements},
+		{"placements", placements, MaxPlacements},
 	} {
 		if c.have > c.most {
 			return fmt.Errorf("%d %s; a layer of %d experts has at most %d", c.have, c.what, r.Experts, c.most)

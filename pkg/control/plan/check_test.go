@@ -46,7 +46,7 @@ func TestCheck(t *testing.T) {
 		{"another kind", with(func(l *pb.LayerPlan) { l.Functions[0].Kind = 9 }, fn(a, 0, 1, 2)), "its kind is 9"},
 		{"many functions", legal(make([]*pb.Function, 13)...), "13 functions; a layer of 3"},
 		{"many members", legal(fn(a, make([]uint32, 25)...)), "25 experts in functions"},
-		{"many placements", with(func(l *pb.LayerPlan) { l.Functions[0].Placements = make([]*pb.Placement, maxPlacements+1) }, fn(a, 0, 1, 2)), "16385 placements"},
+		{"many placements", with(func(l *pb.LayerPlan) { l.Functions[0].Placements = make([]*pb.Placement, MaxPlacements+1) }, fn(a, 0, 1, 2)), "16385 placements"},
 		{"no experts", legal(all, fn(a)), "it has no experts"},
 		{"another name", with(func(l *pb.LayerPlan) { l.Functions[0].Id = "a.b" }, fn(a, 0, 1, 2)), `function "a.b": its experts`},
 		{"a function twice", legal(all, all), "it is there twice"},

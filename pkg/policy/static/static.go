@@ -39,38 +39,17 @@ func Plan(k plan.Known) (*plan.Decision, error) {
 // layer places each expert on as many hosts as it is to have replicas, and
 // groups experts with the same hosts.
 func layer(k plan.Known, l int, room *room) ([]*pb.Function, error) {
-	groups := map[string]*group{}
-	for e := range k.Model.Experts {
+	wanted := make([][]*pb.Placement, k.Model.Experts)
+	for e := range wanted {
 		on := room.take(e, k.Settings.Replicas)
 		if len(on) == 0 {
 			return nil, fmt.Errorf("layer %d, expert %d: %w", l, e, ErrNoRoom)
 		}
-		key := fmt.Sprintf("%q", on)
-		if k.Settings.Grouping == plan.ByExpert {
-			key = fmt.Sprint(e)
+		for _, h := range on {
+			wanted[e] = append(wanted[e], &pb.Placement{Host: h, Want: pb.Want_WANT_WARM})
 		}
-		g := groups[key]
-		if g == nil {
-			g = &group{on: on}
-			groups[key] = g
-		}
-		g.experts = append(g.experts, uint32(e))
 	}
-	return functions(l, groups), nil
-}
-
-// group is a function to be.
-type group struct {
-	experts []uint32
-	on      []string
-}
-
-func functions(layer int, groups map[string]*group) (fs []*pb.Function) {
-	for _, g := range groups {
-		fs = append(fs, plan.Function(layer, g.experts, g.on...))
-	}
-	slices.SortFunc(fs, func(a, b *pb.Function) int { return cmp.Compare(a.Experts[0], b.Experts[0]) })
-	return fs
+	return plan.Group(l, k.Settings.Grouping, wanted), nil
 }
 
 // room counts what hosts still hold.

@@ -1,0 +1,145 @@
+// Package elastic decides what a model's plan is to be, by the loads of its
+// experts: MoEless's scaler and placer (arXiv:2603.06350, §4) where a replica
+// costs something to move, and their baselines.
+//
+//	samples ─Observe─▶ what is known of loads, hosts, times
+//	                             │
+//	hosts, plan in force ─Decide─┴▶ mend ▶ scale ▶ place ▶ is it worth it? ▶ keep ▶ plan
+//
+// It has no clock: now is the caller's, in seconds, and never goes back. Times
+// that samples claim are of spans only, so that nobody's clock has to be right.
+package elastic
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/policy/place"
+	"github.com/switchyard/switchyard/pkg/policy/scale"
+)
+
+// Settings are what an operator sets.
+type Settings struct {
+	// Scaling is the name of a mode.
+	Scaling string
+	// CV is the threshold up to which the replicas of a layer count as balanced.
+	CV float64
+	// MemoryCap bounds the bytes of a layer's replicas beyond each expert's first.
+	MemoryCap uint64
+	// KeepAlive is how many seconds an expert without rows, and a replica that is
+	// retired, stay loaded.
+	KeepAlive float64
+	// Horizon is how many seconds a change has to pay for itself, and for how long
+	// a replica is not needed before it is retired.
+	Horizon float64
+	// RowSeconds and LoadSeconds are what a row and an expert's load take, until
+	// hosts have told.
+	RowSeconds, LoadSeconds float64
+}
+
+// DefaultSettings are those of a scaler that is told nothing. What rows and loads
+// take is assumed.
+func DefaultSettings() Settings {
+	return Settings{
+		Scaling: "moeless", CV: 0.2, MemoryCap: 8e9, KeepAlive: 60, Horizon: 10, RowSeconds: 50e-6, LoadSeconds: 10e-3,
+	}
+}
+
+// Check says what is wrong with settings.
+func (s Settings) Check() error {
+	if _, ok := modes[s.Scaling]; !ok {
+		return fmt.Errorf("scaling is %.64q; there are: %s", s.Scaling, strings.Join(Modes(), ", "))
+	}
+	for _, c := range []struct {
+		name  string
+		value float64
+	}{
+		{"cv", s.CV}, {"keep-alive", s.KeepAlive}, {"horizon", s.Horizon}, {"the time of a row", s.RowSeconds}, {"the time of a load", s.LoadSeconds},
+	} {
+		if !(c.value >= 0) || math.IsInf(c.value, 0) {
+			return fmt.Errorf("%s is %v; it must be 0 or above", c.name, c.value)
+		}
+	}
+	return nil
+}
+
+// mode is one way to decide.
+type mode struct {
+	scale scale.Policy
+	place place.Policy
+	// predicted says that predicted loads count, where there are any.
+	predicted bool
+	// toZero says that experts without rows for the time of keep-alive are
+	// scaled to zero.
+	toZero bool
+	// every, if not 0, is how many seconds loads are added up between two
+	// decisions, each of which is carried out whatever it costs.
+	every float64
+}
+
+// eplbEvery is the interval of EPLB in the paper's evaluation (§6.1), in seconds.
+const eplbEvery = 600
+
+// modes are all modes by their names. Without a policy for scaling, a mode
+// leaves everything to the static policy.
+var modes = map[string]mode{
+	"moeless":   {scale: scale.MoEless, place: place.MoEless, predicted: true, toZero: true},
+	"reactive":  {scale: scale.Reactive, place: place.MoEless},
+	"eplb":      {scale: scale.EPLB, place: place.EPLB, every: eplbEvery},
+	plan.Static: {},
+}
+
+// Modes are the names of all modes.
+func Modes() []string { return slices.Sorted(maps.Keys(modes)) }
+
+// Model is the model whose plan is decided on.
+type Model struct {
+	plan.Model
+	// Hash is what samples carry.
+	Hash uint64
+	// TopK is how many experts a row goes to.
+	TopK int
+}
+
+// Core is what a scaler knows. It is not safe for concurrent use.
+type Core struct {
+	s     Settings
+	mode  mode
+	model Model
+
+	now     float64
+	layers  map[int]*layer
+	senders map[string]*sender
+	hosts   map[string]bool // as of the last decision; nil before
+	loading mean            // seconds of a load
+	counts  Counts
+	refused map[refusal]float64
+}
+
+// New returns a core that knows nothing yet. Settings that Check refuses are the
+// caller's fault.
+func New(s Settings, m Model) (*Core, error) {
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	c := &Core{
+		s: s, mode: modes[s.Scaling], model: m, layers: map[int]*layer{}, senders: map[string]*sender{}, refused: map[refusal]float64{},
+		counts: Counts{Refused: map[string]uint64{}},
+	}
+	for _, l := range m.MoELayers {
+		c.layers[l] = newLayer(m.Experts, c.mode)
+	}
+	return c, nil
+}
+
+// at is the time of a call; a clock that goes back stands still.
+func (c *Core) at(now float64) float64 {
+	if now > c.now {
+		c.now = now
+	}
+	return c.now
+}

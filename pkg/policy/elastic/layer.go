@@ -1,0 +1,119 @@
+package elastic
+
+import "math"
+
+// Seconds that the past counts, by whose word it is.
+const (
+	countedWindow   = 3
+	predictedWindow = 1
+	// predictedFresh is how old a prediction may be that counts.
+	predictedFresh = 2
+	// gatesFresh is how long gates are believed before hosts are asked: both
+	// count the same rows.
+	gatesFresh = 60
+	// maxDistance bounds how many layers ahead predictions are.
+	maxDistance = 16
+)
+
+// layer is what is known of one layer.
+type layer struct {
+	experts int
+	gates   *window
+	hosts   *window
+	// ahead are predictions by their distance.
+	ahead [maxDistance + 1]*window
+	// seen is when each expert had rows or was predicted to have some; before
+	// that is known, when the plan in force was seen first.
+	seen  []float64
+	known bool // seen is set
+	// surplus is since when an expert has more replicas than it needs; NaN: it has not.
+	surplus []float64
+	// kept is since when a replica is loaded and not used.
+	kept map[at]float64
+	row  mean // seconds
+
+	// total and settled are of a mode with an interval: what is added up, and
+	// what the last interval had.
+	total   *window
+	settled []float64
+	ended   float64
+}
+
+// at is an expert on a host.
+type at struct {
+	expert int
+	host   string
+}
+
+func newLayer(experts int, m mode) *layer {
+	l := &layer{
+		experts: experts, gates: newWindow(experts, countedWindow), hosts: newWindow(experts, countedWindow),
+		seen: make([]float64, experts), surplus: make([]float64, experts), kept: map[at]float64{},
+	}
+	for e := range l.seen {
+		l.seen[e], l.surplus[e] = math.Inf(-1), math.NaN()
+	}
+	if m.every > 0 {
+		l.total = newWindow(experts, math.Inf(1))
+	}
+	return l
+}
+
+// predictions are of one distance.
+func (l *layer) predictions(distance uint32) *window {
+	if l.ahead[distance] == nil {
+		l.ahead[distance] = newWindow(l.experts, predictedWindow)
+	}
+	return l.ahead[distance]
+}
+
+// loads are the rows of each expert in a second; nil if nobody has told.
+func (l *layer) loads(now float64, m mode) []float64 {
+	if m.every > 0 {
+		return l.interval(now, m.every)
+	}
+	if m.predicted {
+		for _, w := range l.ahead { // the nearest is the surest
+			if w != nil && w.since(now) <= predictedFresh {
+				return w.rates(now)
+			}
+		}
+	}
+	return l.counted(now)
+}
+
+// counted are the rows that experts have had.
+func (l *layer) counted(now float64) []float64 {
+	if l.gates.since(now) > gatesFresh && l.hosts.any {
+		return l.hosts.rates(now)
+	}
+	return l.gates.rates(now)
+}
+
+// interval are the rates of the last whole interval.
+func (l *layer) interval(now, every float64) []float64 {
+	if l.ended == 0 {
+		l.ended = now
+	}
+	if now-l.ended >= every {
+		if rates := l.total.rates(now); rates != nil {
+			l.settled = rates
+		}
+		l.total, l.ended = newWindow(l.experts, math.Inf(1)), now
+	}
+	return l.settled
+}
+
+// begin takes the plan in force for what was before: experts that are cold have
+// had no rows for long, the others may have had some just now.
+func (l *layer) begin(now float64, cold func(expert int) bool) {
+	if l.known {
+		return
+	}
+	l.known = true
+	for e := range l.seen {
+		if !cold(e) {
+			l.seen[e] = max(l.seen[e], now)
+		}
+	}
+}

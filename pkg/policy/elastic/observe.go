@@ -1,0 +1,160 @@
+package elastic
+
+import (
+	"errors"
+
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// Counts are of samples since the start.
+type Counts struct {
+	// Taken counted for something.
+	Taken uint64
+	// Repeated had been taken already, or came far behind later ones.
+	Repeated uint64
+	// Missing never came, as the numbers of later ones tell.
+	Missing uint64
+	// Refused are of each kind.
+	Refused map[string]uint64
+}
+
+// Counts are of all samples so far.
+func (c *Core) Counts() Counts { return c.counts }
+
+// sender is a replica that sends samples.
+type sender struct {
+	heard  float64
+	layers map[uint32]*numbers
+	// starts and waited are a host's cold starts, as of its newest sample.
+	starts uint64
+	waited uint64
+	told   bool
+}
+
+const (
+	// maxSenders bounds what is remembered of replicas.
+	maxSenders = 8192
+	// forgetAfter is how long one has to be silent for another one to take its place.
+	forgetAfter = 600
+)
+
+// Observe takes a sample in that has come now. What was taken before changes
+// nothing; what cannot be is refused with a SampleError, and changes nothing either.
+func (c *Core) Observe(now float64, s *pb.LoadSample) error {
+	now = c.at(now)
+	err := c.check(s)
+	var from *sender
+	if err == nil {
+		from, err = c.sender(now, s.Host)
+	}
+	var bad *SampleError
+	if errors.As(err, &bad) {
+		c.counts.Refused[bad.Kind]++
+		return err
+	}
+	if fresh, missing := from.number(s); !fresh {
+		c.counts.Repeated++
+	} else {
+		c.counts.Taken++
+		c.counts.Missing += missing
+		c.take(now, from, s)
+	}
+	return nil
+}
+
+func (c *Core) sender(now float64, id string) (*sender, error) {
+	s := c.senders[id]
+	if s == nil {
+		if len(c.senders) >= maxSenders {
+			c.forgetSilent(now)
+		}
+		if len(c.senders) >= maxSenders {
+			return nil, refuse(TooMany, "%s is one more than the %d replicas that are listened to", id, maxSenders)
+		}
+		s = &sender{layers: map[uint32]*numbers{}}
+		c.senders[id] = s
+	}
+	s.heard = now
+	return s, nil
+}
+
+func (c *Core) forgetSilent(now float64) {
+	for id, s := range c.senders {
+		if now-s.heard > forgetAfter {
+			delete(c.senders, id)
+		}
+	}
+}
+
+func (s *sender) number(sample *pb.LoadSample) (fresh bool, missing uint64) {
+	n := s.layers[sample.Layer]
+	if n == nil {
+		n = &numbers{}
+		s.layers[sample.Layer] = n
+	}
+	return n.take(sample.Number)
+}
+
+func (c *Core) take(now float64, from *sender, s *pb.LoadSample) {
+	l := c.layers[int(s.Layer)]
+	if s.Source == pb.LoadSource_LOAD_SOURCE_UNSPECIFIED {
+		l.takeHost(now, s)
+		c.takeLoads(from, s.Memory)
+		return
+	}
+	for _, step := range s.Steps {
+		w := l.gates
+		if step.Distance > 0 {
+			w = l.predictions(step.Distance)
+		}
+		w.begin(now)
+		for i, e := range step.Expert {
+			w.add(now, e, float64(step.Count[i]))
+			l.saw(now, e, step.Count[i] > 0)
+		}
+		if l.total != nil && step.Distance == 0 {
+			l.sum(now, step)
+		}
+	}
+}
+
+// saw takes note that an expert has rows, or is to have some.
+func (l *layer) saw(now float64, expert uint32, rows bool) {
+	if rows {
+		l.seen[expert] = now
+	}
+}
+
+func (l *layer) sum(now float64, step *pb.StepLoad) {
+	l.total.begin(now)
+	for i, e := range step.Expert {
+		l.total.add(now, e, float64(step.Count[i]))
+	}
+}
+
+func (l *layer) takeHost(now float64, s *pb.LoadSample) {
+	if len(s.Expert) > 0 {
+		l.hosts.begin(now)
+	}
+	for i, e := range s.Expert {
+		l.hosts.add(now, e, float64(s.Rows[i]))
+		l.saw(now, e, s.Rows[i] > 0)
+	}
+	for _, f := range s.Functions {
+		if seconds := float64(f.GetComputeNs()) / 1e9; f.GetRows() > 0 && seconds > 0 && seconds < maxSeconds {
+			l.row.add(seconds / float64(f.Rows))
+		}
+	}
+}
+
+// takeLoads takes in what loads have taken that rows waited for.
+func (c *Core) takeLoads(from *sender, m *pb.HostLoad) {
+	if m == nil || m.ColdStarts < from.starts || m.ColdStartNs < from.waited {
+		return // an older one
+	}
+	starts, waited := m.ColdStarts-from.starts, float64(m.ColdStartNs-from.waited)/1e9
+	if from.told && starts > 0 && waited < maxSeconds {
+		c.loading.add(waited / float64(starts))
+	}
+	from.starts, from.waited, from.told = m.ColdStarts, m.ColdStartNs, true
+}
