@@ -63,6 +63,15 @@ var Rules = []Rule{
 		Bad:    [2]string{"pkg/policy/scale", "time"},
 	},
 	{
+		Of: []string{"pkg/sim/..."},
+		Only: []string{
+			"std", "internal/splitmix", "pkg/compute/device/paced/profiles", "pkg/policy/...", "pkg/sim/...",
+		},
+		Never:  []string{"context", "net/...", "os/...", "log/...", "math/rand", "math/rand/v2"},
+		Reason: "the simulator has a clock of its own and calls the policies that the runtime calls; the same seed gives the same figures",
+		Bad:    [2]string{"pkg/sim", "pkg/transport/bus"},
+	},
+	{
 		Of: []string{"pkg/compute/device/..."},
 		Only: []string{
 			"std", "kernels/...", "pkg/compute/device/...", "pkg/compute/forward", "pkg/compute/model", "pgregory.net/rapid",

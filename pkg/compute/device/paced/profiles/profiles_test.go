@@ -95,7 +95,7 @@ func TestRefused(t *testing.T) {
 }
 
 func TestOpen(t *testing.T) {
-	if len(Names()) != 3 {
+	if len(Names()) != 4 {
 		t.Errorf("the profiles are %v", Names())
 	}
 	for _, name := range Names() {
@@ -113,7 +113,7 @@ func TestOpen(t *testing.T) {
 	if p, err := Open(file); err != nil || p.Name != "mine" {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if _, err := Open("a6000"); err == nil || !strings.Contains(err.Error(), `no file "a6000"; the profiles are a6000-llama-4-scout, a6000-mixtral`) {
+	if _, err := Open("a6000"); err == nil || !strings.Contains(err.Error(), `no file "a6000"; the profiles are a6000-deepseek-v3, a6000-llama-4-scout, a6000-mixtral`) {
 		t.Errorf("a profile that is not there: %v", err)
 	}
 	if _, err := Open(filepath.Dir(file)); err == nil || errors.Is(err, fs.ErrNotExist) {
@@ -164,6 +164,7 @@ func TestDerived(t *testing.T) {
 		{"a6000-mixtral", 4096, 14336, 32 * 2 / 8},
 		{"a6000-phi-3.5-moe", 4096, 6400, 32 * 2 / 16},
 		{"a6000-llama-4-scout", 5120, 8192, 32 * 1 / 16},
+		{"a6000-deepseek-v3", 7168, 2048, 32 * 8 / 256},
 	} {
 		p, err := Open(tc.name)
 		if err != nil {

@@ -1,0 +1,203 @@
+package sim
+
+import (
+	"fmt"
+
+	"github.com/switchyard/switchyard/pkg/policy/place"
+)
+
+// engine runs one workload under one policy.
+type engine struct {
+	Settings
+	policy  Policy
+	work    *Workload
+	now     float64
+	layers  []layer
+	links   []float64 // when each host's transfers are done
+	hosts   map[string]int
+	rows    []int     // of each host, in the layer that runs
+	waits   []float64 // of each host: how late its last expert is ready
+	wrong   forecast
+	serving []int // replicas of the expert that is looked at
+	result  Result
+}
+
+// Run replays a workload under a policy.
+func Run(w *Workload, s Settings, p Policy) (*Result, error) {
+	if w.Shape != s.Model.Shape {
+		return nil, fmt.Errorf("the workload is of %+v, and %s of %+v", w.Shape, s.Model.Name, s.Model.Shape)
+	}
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	e := newEngine(w, s, p)
+	if err := e.run(); err != nil {
+		return nil, fmt.Errorf("policy %s: %w", p.Name, err)
+	}
+	return e.finish(), nil
+}
+
+func newEngine(w *Workload, s Settings, p Policy) *engine {
+	e := &engine{
+		Settings: s, policy: p, work: w, layers: make([]layer, w.Layers), links: make([]float64, s.Hosts),
+		hosts: make(map[string]int, s.Hosts), rows: make([]int, s.Hosts), waits: make([]float64, s.Hosts), wrong: newForecast(s),
+		result: Result{Policy: p.Name, Tokens: w.Tokens()},
+	}
+	for h := range s.Hosts {
+		e.hosts[hostID(h)] = h
+	}
+	for l := range e.layers {
+		e.layers[l] = newLayer(s, l)
+	}
+	return e
+}
+
+func hostID(h int) string { return fmt.Sprintf("host-%05d", h) }
+
+func (e *engine) run() error {
+	if err := e.start(); err != nil {
+		return err
+	}
+	for i, it := range e.work.Iterations {
+		e.now = max(e.now, it.Due)
+		if err := e.iteration(i); err != nil {
+			return fmt.Errorf("iteration %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// start makes the decisions of policies that begin with one; what it loads is
+// there at once, as the initial placement is.
+func (e *engine) start() error {
+	for l := range e.layers {
+		if !e.policy.Start {
+			break
+		}
+		y := &e.layers[l]
+		for i, it := range e.work.Iterations {
+			if it.Due > startSeconds {
+				break
+			}
+			y.count(e.work.Loads(i, l))
+		}
+		if err := e.decide(l, y.window); err != nil {
+			return err
+		}
+		y.settle()
+	}
+	clear(e.links)
+	e.result.ColdStarts = 0
+	return nil
+}
+
+// startSeconds are how much of the trace a policy's first decision knows.
+const startSeconds = 600
+
+// iteration runs all layers. Decisions about the first ones are made at its
+// beginning, on what the iteration before had: nothing lies before them.
+func (e *engine) iteration(i int) error {
+	for l := range min(e.Distance, len(e.layers)) {
+		if err := e.ahead(i, l, e.layers[l].shares(e.work.Loads(i, l))); err != nil {
+			return err
+		}
+	}
+	for l := range e.layers {
+		if err := e.step(i, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step runs a layer, with the decisions that its beginning and its end bring.
+func (e *engine) step(i, l int) error {
+	if to := l + e.Distance; to < len(e.layers) {
+		if err := e.ahead(i, to, e.wrong.predict(to, e.work.Loads(i, to))); err != nil {
+			return err
+		}
+	}
+	if err := e.execute(i, l); err != nil {
+		return err
+	}
+	return e.behind(i, l)
+}
+
+// ahead decides about a layer before it runs, for policies that look ahead.
+func (e *engine) ahead(i, l int, predicted []float64) error {
+	if e.policy.Decide == nil || e.policy.Sees == Past {
+		return nil
+	}
+	actual := e.work.Loads(i, l)
+	if e.policy.Sees == Exact {
+		predicted = floats(actual)
+	}
+	e.result.hits.add(predicted, actual)
+	return e.decide(l, predicted)
+}
+
+// behind decides about a layer that has run, for policies that look back.
+func (e *engine) behind(i, l int) error {
+	y := &e.layers[l]
+	y.count(e.work.Loads(i, l))
+	if e.policy.Decide == nil || e.policy.Sees != Past || e.now < y.next {
+		return nil
+	}
+	first := y.next == 0
+	y.next = e.now + e.policy.Every
+	if first { // nothing but one iteration is known
+		return nil
+	}
+	defer clear(y.window)
+	return e.decide(l, y.window)
+}
+
+// decide asks the policy about a layer and begins to load what is new.
+func (e *engine) decide(l int, loads []float64) error {
+	y := &e.layers[l]
+	e.expire(y)
+	v := View{Settings: e.Settings, Layer: l, Loads: loads, Fleet: y.fleet, Warm: y.warm(), Spare: y.slots*e.Hosts - e.Model.Experts}
+	p, err := e.policy.Decide(v)
+	if err != nil {
+		return fmt.Errorf("layer %d: %w", l, err)
+	}
+	e.result.Decisions++
+	e.apply(y, p, loads)
+	return nil
+}
+
+// apply makes a placement what is wanted. An expert without rows that went to
+// zero stays there.
+func (e *engine) apply(y *layer, p place.Placement, loads []float64) {
+	y.unwant()
+	var fresh []place.Replica
+	for _, r := range p.Replicas {
+		if at := y.find(int(r.Expert), e.hosts[r.Host]); at >= 0 {
+			y.replicas[at].wanted = true
+			if loads[r.Expert] > 0 {
+				y.replicas[at].used = e.now
+			}
+		} else if loads[r.Expert] > 0 {
+			fresh = append(fresh, r)
+		}
+	}
+	for _, r := range fresh {
+		e.load(y, int(r.Expert), e.hosts[r.Host], e.now+e.Predict)
+	}
+}
+
+// load begins to load a replica: its transfer waits for the cold start and for the
+// host's link. What nobody wants makes room.
+func (e *engine) load(y *layer, expert, host int, from float64) {
+	if y.held(host) >= y.slots {
+		e.evict(y, y.leastRecent(host), e.now)
+	}
+	e.links[host] = max(e.links[host], from+e.Model.Profile.ColdStart.Value) + e.transfer()
+	y.insert(replica{expert: expert, host: host, since: from, ready: e.links[host], used: from, wanted: true})
+	e.result.ColdStarts++
+}
+
+// transfer is the time of one expert's weights to a host.
+func (e *engine) transfer() float64 {
+	return e.Model.Profile.ExpertBytes.Value / e.Model.Profile.Bandwidth.Value
+}

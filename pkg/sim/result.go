@@ -1,0 +1,60 @@
+package sim
+
+import "slices"
+
+// Result is what a policy took for a workload.
+type Result struct {
+	Policy string
+	// Layers are the seconds of each layer of each iteration, in ascending order,
+	// and ByReplica the mean of what the paper's formula gives for them.
+	Layers    []float32
+	ByReplica float64
+	// Cost is GB·s as the paper bills: a replica costs while its layer runs, or all
+	// the time if it is serverful. Resident is all memory all the time it is held.
+	Cost, Resident float64
+	// Elapsed is the simulated time of the workload, with what layers take beside
+	// their experts and with pauses.
+	Elapsed float64
+	Tokens  int
+	// Rows are the routed rows that hosts have computed.
+	Rows int
+	// Decisions were made; ColdStarts are replicas that were loaded, and Waits the
+	// times that rows had to wait for one.
+	Decisions, ColdStarts, Waits int
+
+	replicas  int     // over all layers run
+	mean      float64 // sum of seconds
+	byReplica float64 // sum of seconds
+	hits      overlap // of predictions
+}
+
+func (r *Result) add(seconds, byReplica float64, replicas, rows int) {
+	r.Layers = append(r.Layers, float32(seconds))
+	r.mean += seconds
+	r.byReplica += byReplica
+	r.replicas += replicas
+	r.Rows += rows
+}
+
+func (r *Result) sort() {
+	slices.Sort(r.Layers)
+	r.ByReplica = r.byReplica / float64(max(1, len(r.Layers)))
+}
+
+// Mean is the mean time of a layer, in seconds.
+func (r *Result) Mean() float64 { return r.mean / float64(max(1, len(r.Layers))) }
+
+// Replicas is the mean number of a layer's replicas.
+func (r *Result) Replicas() float64 { return float64(r.replicas) / float64(max(1, len(r.Layers))) }
+
+// Quantile is the time of a layer that this share of them does not exceed.
+func (r *Result) Quantile(q float64) float64 {
+	if len(r.Layers) == 0 {
+		return 0
+	}
+	return float64(r.Layers[min(len(r.Layers)-1, int(q*float64(len(r.Layers))))])
+}
+
+// Accuracy is the share of rows that predictions gave to the right expert; 0
+// without predictions.
+func (r *Result) Accuracy() float64 { return r.hits.share() }

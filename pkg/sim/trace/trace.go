@@ -1,0 +1,60 @@
+// Package trace reads traces of requests as Azure publishes them
+// (github.com/Azure/AzurePublicDataset): CSV files with the columns TIMESTAMP,
+// ContextTokens and GeneratedTokens.
+package trace
+
+import (
+	"sort"
+	"time"
+)
+
+// Request is a request of a trace.
+type Request struct {
+	At        time.Duration // since the trace's first request
+	Context   int           // tokens of its prompt
+	Generated int           // tokens of its answer
+}
+
+// Tokens are all tokens of the request.
+func (r Request) Tokens() int { return r.Context + r.Generated }
+
+// Tokens are all tokens of the requests.
+func Tokens(rs []Request) (n int) {
+	for _, r := range rs {
+		n += r.Tokens()
+	}
+	return n
+}
+
+// Slice are the requests from one time up to, and without, another, with their
+// times counted from the first of these.
+func Slice(rs []Request, from, to time.Duration) []Request {
+	first := sort.Search(len(rs), func(i int) bool { return rs[i].At >= from })
+	end := sort.Search(len(rs), func(i int) bool { return rs[i].At >= to })
+	var cut []Request
+	for _, r := range rs[first:max(first, end)] {
+		r.At -= from
+		cut = append(cut, r)
+	}
+	return cut
+}
+
+// Peak are the requests of the time of this length that has most tokens, the
+// earliest of several: all of a trace that is no longer. It begins with a request.
+func Peak(rs []Request, length time.Duration) []Request {
+	best, most, sum, end := 0, -1, 0, 0
+	for i, r := range rs {
+		for end < len(rs) && rs[end].At-r.At < length {
+			sum += rs[end].Tokens()
+			end++
+		}
+		if sum > most {
+			best, most = i, sum
+		}
+		sum -= r.Tokens()
+	}
+	if len(rs) == 0 {
+		return nil
+	}
+	return Slice(rs, rs[best].At, rs[best].At+length)
+}

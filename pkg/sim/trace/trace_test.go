@@ -1,0 +1,113 @@
+package trace
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+const good = `TIMESTAMP,ContextTokens,GeneratedTokens
+2023-11-16 18:15:46.6805900,374,44
+2023-11-16 18:15:50.9951690,396,109
+
+2023-11-16 18:15:46.5000000,10,1
+`
+
+func TestRead(t *testing.T) {
+	rs, err := Read(strings.NewReader(good))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Request{{0, 10, 1}, {180590 * time.Microsecond, 374, 44}, {4495169 * time.Microsecond, 396, 109}}
+	if fmt.Sprint(rs) != fmt.Sprint(want) || Tokens(rs) != 934 {
+		t.Errorf("got %v, want %v", rs, want)
+	}
+	later := "\ufeffGeneratedTokens,TIMESTAMP,ContextTokens\r\n7,2024-05-10 00:00:00.009930+00:00,5\r\n"
+	if rs, err := Read(strings.NewReader(later)); err != nil || rs[0] != (Request{0, 5, 7}) {
+		t.Errorf("the form of 2024: %v, %v", rs, err)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	for _, tc := range []struct{ name, from, to, want string }{
+		{"no column", "ContextTokens", "Context", "line 1 of the trace: there is no column ContextTokens"},
+		{"time", "2023-11-16 18:15:50.9951690", "noon", `line 3 of the trace: TIMESTAMP is "noon"`},
+		{"negative", ",374,", ",-1,", `line 2 of the trace: ContextTokens is "-1"`},
+		{"too many tokens", ",109", ",1048577", "GeneratedTokens"},
+		{"fraction", ",44", ",4.5", "GeneratedTokens"},
+		{"short line", ",10,1", ",10", "line 5 of the trace: there is no GeneratedTokens; it has 2 fields"},
+		{"long line", ",10,1", ",10," + strings.Repeat("1", mostLine), "line 5 of the trace: the line has more than 4096 bytes"},
+		{"months", "2023-11-16 18:15:50", "2023-12-31 18:15:50", "it may span 744h"},
+		{"header only", good[strings.Index(good, "2023"):], "", "no request follows the header"},
+		{"empty", good, "", "the trace is empty"},
+	} {
+		_, err := Read(strings.NewReader(strings.Replace(good, tc.from, tc.to, 1)))
+		if err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
+		}
+	}
+}
+
+func TestPeak(t *testing.T) {
+	var rs []Request
+	for i, n := range []int{5, 1, 9, 9, 1} {
+		rs = append(rs, Request{At: time.Duration(i) * time.Second, Context: n})
+	}
+	for _, tc := range []struct {
+		length time.Duration
+		want   int
+	}{{time.Second, 9}, {2 * time.Second, 18}, {4 * time.Second, 24}, {time.Hour, 25}} {
+		got := Peak(rs, tc.length)
+		if Tokens(got) != tc.want || got[0].At != 0 {
+			t.Errorf("%v: %v", tc.length, got)
+		}
+	}
+	if Peak(nil, time.Second) != nil {
+		t.Error("a peak of nothing")
+	}
+}
+
+// A trace is the sum of its slices.
+func TestSlices(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var rs []Request
+		at := time.Duration(0)
+		for range rapid.IntRange(0, 20).Draw(t, "n") {
+			at += time.Duration(rapid.IntRange(0, 5).Draw(t, "pause")) * time.Second
+			rs = append(rs, Request{At: at, Context: rapid.IntRange(0, 9).Draw(t, "context")})
+		}
+		n, size := 0, time.Duration(rapid.IntRange(1, 7).Draw(t, "size"))*time.Second
+		for from := time.Duration(0); from <= at; from += size {
+			n += len(Slice(rs, from, from+size))
+		}
+		if n != len(rs) {
+			t.Fatalf("%d requests in slices of %d", n, len(rs))
+		}
+		if p := Peak(rs, size); Tokens(p) > Tokens(rs) || len(rs) > 0 && p[len(p)-1].At >= size {
+			t.Fatalf("peak %v", p)
+		}
+	})
+}
+
+// FuzzRead wants an error or requests in order and within bounds.
+func FuzzRead(f *testing.F) {
+	f.Add(good)
+	f.Add("TIMESTAMP,ContextTokens,GeneratedTokens\n0000-01-01 00:00:00,0,0\n9999-12-31 23:59:59,0,0\n")
+	f.Fuzz(func(t *testing.T, data string) {
+		rs, err := Read(strings.NewReader(data))
+		if err != nil {
+			return
+		}
+		last := time.Duration(0)
+		for _, r := range rs {
+			if r.At < last || r.At > mostSpan || r.Context < 0 || r.Generated < 0 || r.Tokens() > 2*mostTokens {
+				t.Fatalf("%+v", r)
+			}
+			last = r.At
+		}
+		Peak(rs, time.Minute)
+	})
+}
