@@ -13,12 +13,26 @@ type Config struct {
 	Distance int
 	// Weights is a file of trained gates; empty: the model's own gates are reused.
 	Weights string
+	// MaxRate is how many messages with rows are predicted from in a second at most;
+	// 0 is all.
+	MaxRate int
+}
+
+// budget is the messages of one period.
+func (c Config) budget() int {
+	if c.MaxRate == 0 {
+		return 0
+	}
+	return max(1, int(float64(c.MaxRate)*period.Seconds()))
 }
 
 // Check refuses what the model makes impossible, and weights that are not its own.
 func (c Config) Check(m *model.Model) error {
 	if n := len(m.Spec.Layer); c.Distance < 1 || c.Distance >= n {
 		return fmt.Errorf("--distance is %d; with the %d layers of model %s it must be 1 to %d", c.Distance, n, m.Name, n-1)
+	}
+	if c.MaxRate < 0 {
+		return fmt.Errorf("--max-rate is %d; it must be 0, which is all, or more", c.MaxRate)
 	}
 	if c.Weights == "" {
 		return nil

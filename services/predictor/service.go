@@ -20,7 +20,7 @@ type Service struct {
 	id       string
 	presence *deployment.Presence
 	stop     context.CancelFunc // ends the view
-	hidden   []*nats.Subscription
+	hidden   *listener
 	backlog  *backlog
 	work     *worker
 	send     func(*pb.LoadSample) // never waits
@@ -50,26 +50,22 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if _, err := s.presence.Watch(watching); err != nil {
 		return err
 	}
-	if err := s.listen(); err != nil {
+	s.hidden = s.listener()
+	if err := s.hidden.open(); err != nil {
 		return err
 	}
 	s.presence.SetReady(true)
 	return nil
 }
 
-// listen subscribes to copies of the rows that go to gates. Predictors of one
+// listener listens to copies of the rows that go to gates. Predictors of one
 // distance share them. A plain subscription is nobody's consumer and acknowledges
 // nothing, so that no gate waits for it and no stream keeps anything for it.
-func (s *Service) listen() error {
-	group := fmt.Sprintf("predictor-%d", s.config.Distance)
-	for _, subject := range []string{s.d.Subjects.AnyHidden(), s.d.Subjects.AnyGate()} {
-		sub, err := s.d.Conn.Subscribe(subject, group, s.receive)
-		if err != nil {
-			return fmt.Errorf("listening to hidden rows: %w", err)
-		}
-		s.hidden = append(s.hidden, sub)
+func (s *Service) listener() *listener {
+	return &listener{
+		conn: s.d.Conn, subjects: []string{s.d.Subjects.AnyHidden(), s.d.Subjects.AnyGate()},
+		group: fmt.Sprintf("predictor-%d", s.config.Distance), handle: s.receive, budget: s.config.budget(),
 	}
-	return nil
 }
 
 // receive is all that a message's delivery waits for.
@@ -86,6 +82,7 @@ func (s *Service) Ready() error { return s.presence.Reachable() }
 func (s *Service) Run(ctx context.Context) error {
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
+	tasks.Go(func() { s.hidden.run(ctx) })
 	tasks.Go(func() { s.predict(ctx) })
 	return s.presence.Announce(ctx)
 }
@@ -123,8 +120,8 @@ func (s *Service) Stop(context.Context) error {
 		return nil
 	}
 	s.stop()
-	for _, sub := range s.hidden {
-		_ = sub.Unsubscribe() // fails when it is already gone
+	if s.hidden != nil {
+		s.hidden.close()
 	}
 	return nil
 }
