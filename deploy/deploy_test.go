@@ -22,7 +22,7 @@ func TestNATS(t *testing.T) {
 	}
 }
 
-// TestCompose wants the five services, each with a command of its own name.
+// TestCompose wants the services, each with a command of its own name.
 func TestCompose(t *testing.T) {
 	data, err := os.ReadFile("compose.yaml")
 	if err != nil {
@@ -37,7 +37,7 @@ func TestCompose(t *testing.T) {
 	if err := yaml.Unmarshal(data, &file); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"tokenizer", "attention", "gate", "expert", "aggregator"} {
+	for _, name := range []string{"tokenizer", "attention", "gate", "expert", "aggregator", "predictor"} {
 		s := file.Services[name]
 		if s.Image != "switchyard" || !slices.Equal(s.Command, []string{name}) {
 			t.Errorf("service %s runs %v in %q", name, s.Command, s.Image)

@@ -30,6 +30,9 @@ const (
 	viewer      = "top"
 )
 
+// kinds are all services.
+var kinds = slices.Concat(fleet.Kinds, fleet.Loop)
+
 // guarded is a server with the users of deploy/permissions.conf, and a process
 // of each service.
 type guarded struct {
@@ -60,10 +63,10 @@ func newGuarded(t *testing.T) *guarded {
 	g := &guarded{t: t, programs: programs, url: "nats://" + addr, procs: map[string]*fleet.Process{}}
 	server := fleet.Launch(t, "nats-server", filepath.Join(programs, "nats-server"), "-c", g.configure(addr))
 	server.Await(t, "Server is ready")
-	for _, kind := range fleet.Kinds {
+	for _, kind := range kinds {
 		g.procs[kind] = fleet.Launch(t, kind, filepath.Join(programs, "switchyard"), kind, "--nats", kind)
 	}
-	for _, kind := range fleet.Kinds {
+	for _, kind := range kinds {
 		g.procs[kind].Await(t, "ready")
 	}
 	js, err := jetstream.New(g.user("admin"))
@@ -82,7 +85,7 @@ func (g *guarded) configure(addr string) (path string) {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	for _, user := range append(slices.Clone(fleet.Kinds), producer, viewer) {
+	for _, user := range append(slices.Clone(kinds), producer, viewer) {
 		g.t.Setenv(strings.ToUpper(user)+"_PASSWORD", password)
 	}
 	dir := g.t.TempDir()
@@ -93,7 +96,7 @@ func (g *guarded) configure(addr string) (path string) {
 	path = filepath.Join(dir, "nats.conf")
 	g.write(path, settings)
 	g.t.Setenv("XDG_CONFIG_HOME", dir)
-	for _, kind := range append(slices.Clone(fleet.Kinds), viewer) {
+	for _, kind := range append(slices.Clone(kinds), viewer) {
 		g.write(filepath.Join(dir, "nats", "context", kind+".json"), fmt.Sprintf(
 			`{"url": %q, "user": %q, "password": %q, "inbox_prefix": "_INBOX_%s"}`, g.url, kind, password, kind))
 	}
@@ -268,7 +271,7 @@ func (g *guarded) state(t *testing.T) string {
 
 // denied publishes as each user what it has no right to.
 func (g *guarded) denied(t *testing.T) {
-	for _, user := range append(slices.Clone(fleet.Kinds), producer, viewer) {
+	for _, user := range append(slices.Clone(kinds), producer, viewer) {
 		nc := g.user(user)
 		for _, subject := range []string{
 			"$JS.API.STREAM.DELETE.switchyard_TOKENS_demo", "$JS.API.STREAM.PURGE.switchyard_TOKENS_demo",
@@ -285,6 +288,7 @@ func (g *guarded) denied(t *testing.T) {
 		"attention":  {"switchyard.prompt.demo", "switchyard.block.demo.x", "$KV.switchyard_leases_demo.planner", "_INBOX.x"},
 		"gate":       {"switchyard.token.demo.0.x", "switchyard.step.demo", "switchyard.load.demo", "switchyard.load.demo.ask", "switchyard.partial.demo.x", "$KV.switchyard_plans_demo.0", "_INBOX.x"},
 		"expert":     {"switchyard.token.demo.0.x", "switchyard.hidden.demo.0", "$KV.switchyard_leases_demo.shard-0", "_INBOX.x"},
+		"predictor":  {"switchyard.token.demo.0.x", "switchyard.hidden.demo.0", "switchyard.expert.demo.0.x", "switchyard.load.demo", "$KV.switchyard_plans_demo.0", "$KV.switchyard_leases_demo.planner", "_INBOX.x"},
 		"aggregator": {"switchyard.token.demo.0.x", "switchyard.partial.demo.x", "$KV.switchyard_plans_demo.0", "_INBOX.x"},
 	} {
 		nc := g.user(user)
@@ -315,7 +319,7 @@ func wantDenied(t *testing.T, nc *nats.Conn, user, subject string) {
 // checkLogs wants every service to run, and none to have met a right that it lacks.
 func (g *guarded) checkLogs() {
 	g.t.Helper()
-	for _, kind := range fleet.Kinds {
+	for _, kind := range kinds {
 		p := g.procs[kind]
 		if p.Ended() {
 			g.t.Errorf("%s ended by itself", kind)

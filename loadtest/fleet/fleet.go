@@ -20,6 +20,9 @@ const (
 // Kinds are the services, in the order of starting.
 var Kinds = []string{"aggregator", "expert", "gate", "attention", "tokenizer"}
 
+// Loop are the services of the control loop, of which none need be there.
+var Loop = []string{"predictor"}
+
 // Settings are what a fleet runs with.
 type Settings struct {
 	// Programs is the folder that Build returned.

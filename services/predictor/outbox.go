@@ -21,19 +21,13 @@ type outbox struct {
 	replica string
 	send    func(*pb.LoadSample)
 
-	layers  []outLayer
-	pending int       // predictions in all layers
+	layers  [][]*pb.StepLoad
+	pending int       // predictions of all layers
 	since   time.Time // when the oldest of them came
 }
 
-// outLayer is what was predicted of one layer.
-type outLayer struct {
-	number uint64 // of the newest sample
-	steps  []*pb.StepLoad
-}
-
 func newOutbox(model uint64, replica string, layers int, send func(*pb.LoadSample)) *outbox {
-	return &outbox{model: model, replica: replica, send: send, layers: make([]outLayer, layers)}
+	return &outbox{model: model, replica: replica, send: send, layers: make([][]*pb.StepLoad, layers)}
 }
 
 // put takes a prediction of a layer in.
@@ -42,9 +36,8 @@ func (o *outbox) put(now time.Time, layer int, step *pb.StepLoad) {
 		o.since = now
 	}
 	o.pending++
-	l := &o.layers[layer]
-	l.steps = append(l.steps, step)
-	if len(l.steps) >= batchSteps {
+	o.layers[layer] = append(o.layers[layer], step)
+	if len(o.layers[layer]) >= batchSteps {
 		o.flushLayer(now, layer)
 	}
 }
@@ -67,15 +60,14 @@ func (o *outbox) flush(now time.Time) {
 }
 
 func (o *outbox) flushLayer(now time.Time, layer int) {
-	l := &o.layers[layer]
-	if len(l.steps) == 0 {
+	steps := o.layers[layer]
+	if len(steps) == 0 {
 		return
 	}
-	l.number++
-	o.pending -= len(l.steps)
+	o.layers[layer] = nil
+	o.pending -= len(steps)
 	o.send(&pb.LoadSample{
 		Version: schemas.Version, Model: o.model, Host: o.replica, Layer: uint32(layer), Source: pb.LoadSource_LOAD_SOURCE_PREDICTOR,
-		SpanMs: uint32(max(1, now.Sub(o.since).Milliseconds())), Number: l.number, Steps: l.steps,
+		SpanMs: uint32(max(1, now.Sub(o.since).Milliseconds())), Steps: steps,
 	})
-	l.steps = nil
 }

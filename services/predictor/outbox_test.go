@@ -7,7 +7,7 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// Predictions of some milliseconds become one numbered sample a layer; many become
+// Predictions of some milliseconds become one sample a layer; many become
 // several.
 func TestOutbox(t *testing.T) {
 	var sent []*pb.LoadSample
@@ -31,16 +31,15 @@ func TestOutbox(t *testing.T) {
 	}
 	o.flush(now)
 	want := []struct {
-		layer  uint32
-		number uint64
-		steps  int
-	}{{1, 1, 3}, {2, 1, 3}, {1, 2, batchSteps}, {1, 3, 1}}
+		layer uint32
+		steps int
+	}{{1, 3}, {2, 3}, {1, batchSteps}, {1, 1}}
 	if len(sent) != len(want) {
 		t.Fatalf("%d samples, want %d", len(sent), len(want))
 	}
 	for i, w := range want {
 		s := sent[i]
-		if s.Layer != w.layer || s.Number != w.number || len(s.Steps) != w.steps || s.SpanMs == 0 || s.Host != "predictor-1" ||
+		if s.Layer != w.layer || len(s.Steps) != w.steps || s.SpanMs == 0 || s.Host != "predictor-1" ||
 			s.Model != 7 || s.Source != pb.LoadSource_LOAD_SOURCE_PREDICTOR {
 			t.Errorf("sample %d is %v, want %v", i, s, w)
 		}

@@ -23,13 +23,12 @@ type Service struct {
 	hidden   *listener
 	backlog  *backlog
 	work     *worker
-	send     func(*pb.LoadSample) // never waits
 }
 
 // New returns a predictor that is not started.
 func New(d *deployment.Deployment, c Config) *Service {
 	id := deployment.NewID("predictor")
-	return &Service{d: d, config: c, id: id, presence: d.NewPresence(id, "predictor"), backlog: newBacklog(), send: func(*pb.LoadSample) {}}
+	return &Service{d: d, config: c, id: id, presence: d.NewPresence(id, "predictor"), backlog: newBacklog()}
 }
 
 // Name is the replica's id.
@@ -72,6 +71,13 @@ func (s *Service) listener() *listener {
 func (s *Service) receive(m *nats.Msg) {
 	if dropped := s.backlog.put(m); dropped > 0 {
 		s.d.Telemetry.Metrics.PredictionsLost.Add(float64(dropped))
+	}
+}
+
+// send hands a sample over, which waits for nothing.
+func (s *Service) send(sample *pb.LoadSample) {
+	if s.d.Loads != nil {
+		s.d.Loads.Send(sample)
 	}
 }
 

@@ -31,10 +31,10 @@ type post struct {
 func start(t *testing.T, wrap func(predict.Predictor) predict.Predictor) *post {
 	t.Helper()
 	d := testdeployment.Open(t)
-	p := &post{Service: New(d, Config{Distance: 1}), t: t, gate: testdeployment.Listen[*pb.Hidden](t, d, bus.Receiver{
-		Stream: d.Streams.Hidden(), Name: "gate", Subject: d.Subjects.AnyHidden(),
-	})}
-	p.send = p.take
+	p := &post{t: t}
+	d.Loads = p
+	p.Service = New(d, Config{Distance: 1})
+	p.gate = testdeployment.Listen[*pb.Hidden](t, d, bus.Receiver{Stream: d.Streams.Hidden(), Name: "gate", Subject: d.Subjects.AnyHidden()})
 	if err := p.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,8 @@ func start(t *testing.T, wrap func(predict.Predictor) predict.Predictor) *post {
 	return p
 }
 
-func (p *post) take(s *pb.LoadSample) {
+// Send is where the samples go.
+func (p *post) Send(s *pb.LoadSample) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.samples = append(p.samples, s)

@@ -39,6 +39,7 @@ type CLI struct {
 	Gate       GateCmd       `cmd:"" help:"Run a gate: it routes rows to experts."`
 	Expert     ExpertCmd     `cmd:"" help:"Run an expert host."`
 	Aggregator AggregatorCmd `cmd:"" help:"Run an aggregator: it sums the experts' outputs."`
+	Predictor  PredictorCmd  `cmd:"" help:"Run a predictor: it tells experts' loads some layers ahead."`
 
 	Version VersionCmd `cmd:"" help:"Print the version."`
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/attention"
 	"github.com/switchyard/switchyard/services/expert"
+	"github.com/switchyard/switchyard/services/predictor"
 	"github.com/switchyard/switchyard/services/tokenizer"
 )
 
@@ -227,6 +228,17 @@ func (f KafkaFlags) config(insecure bool) (*kafka.Config, error) {
 		return nil, usage(err)
 	}
 	return &c, nil
+}
+
+// PredictorFlags are the predictor's own.
+type PredictorFlags struct {
+	Distance int    `default:"1" help:"How many layers ahead the predictor tells experts' loads." placeholder:"N"`
+	Weights  string `help:"Predictor's weights, made by train-predictor for the same model; without it the model's own gates are reused." placeholder:"FILE"`
+	MaxRate  int    `default:"500" help:"Messages with rows that the predictor takes in a second at most, as a share tells as much; 0 is all." placeholder:"N"`
+}
+
+func (f PredictorFlags) config() predictor.Config {
+	return predictor.Config{Distance: f.Distance, Weights: f.Weights, MaxRate: f.MaxRate}
 }
 
 // PlanFlags are settings of plans that are written at the start, so that they

@@ -12,7 +12,7 @@ import (
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
-// The five services as commands: one service a process, many replicas of each.
+// The services as commands: one service a process, many replicas of each.
 
 // TokenizerCmd runs a tokenizer.
 type TokenizerCmd struct {
@@ -49,6 +49,14 @@ type AggregatorCmd struct {
 	TelemetryFlags `embed:""`
 }
 
+// PredictorCmd runs a predictor.
+type PredictorCmd struct {
+	ModelFlags     `embed:""`
+	PredictorFlags `embed:""`
+	KafkaFlags     `embed:""`
+	TelemetryFlags `embed:""`
+}
+
 // Run serves until a signal.
 func (c *TokenizerCmd) Run(ctx context.Context, e *env) error {
 	cfg, err := c.TokenizerFlags.config(c.ModelFlags, e.Prefix)
@@ -77,6 +85,15 @@ func (c *ExpertCmd) Run(ctx context.Context, e *env) error {
 // Run serves until a signal.
 func (c *AggregatorCmd) Run(ctx context.Context, e *env) error {
 	return serve(ctx, e, "aggregator", c.ModelFlags, c.TelemetryFlags, cluster.Services{}, nil)
+}
+
+// Run serves until a signal.
+func (c *PredictorCmd) Run(ctx context.Context, e *env) error {
+	loads, err := c.KafkaFlags.config(e.Insecure)
+	if err == nil && loads == nil {
+		e.log.Warn("predictions go nowhere: give --kafka HOST:PORT, as the scaler has it")
+	}
+	return serve(ctx, e, "predictor", c.ModelFlags, c.TelemetryFlags, cluster.Services{Predictor: c.PredictorFlags.config(), Kafka: loads}, err)
 }
 
 // serve runs one service as this process.
