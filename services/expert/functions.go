@@ -47,6 +47,7 @@ type function struct {
 	spec   *pb.Function
 	number uint64                        // the id as times name it
 	rows   map[uint32]prometheus.Counter // the experts' counters in the metrics
+	spent  spent                         // by its dispatches
 
 	// Of the keeper alone.
 	experts []*device.Ticket // from when it is to be loaded until it is dropped

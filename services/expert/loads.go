@@ -37,8 +37,12 @@ func (s *Service) sendLoads(ctx context.Context) {
 }
 
 func (s *Service) sendSamples(ctx context.Context, span time.Duration) {
-	for _, sample := range s.loads.Take(span, s.asked.Swap(false)) {
+	samples := s.loads.Take(span, s.asked.Swap(false))
+	for _, sample := range samples {
 		// An error means disconnected: a later sample has the totals.
 		_ = s.d.Conn.Send(ctx, s.d.Subjects.Load(), sample, nil)
+	}
+	if s.d.Loads != nil {
+		s.sinkSamples(samples, span)
 	}
 }

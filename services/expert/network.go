@@ -28,6 +28,8 @@ type network interface {
 type group interface {
 	// Drain leaves it, and finishes what was taken from it.
 	Drain(ctx context.Context) error
+	// Waiting is how many messages were taken from it and not begun.
+	Waiting() int
 }
 
 // onBus is the network of a deployment.

@@ -234,6 +234,7 @@ func (s *Service) handle(ctx context.Context, f *function, d *pb.Dispatch, took 
 	}
 	s.metrics.ExpertCompute().Observe(time.Since(began).Seconds())
 	f.count(s, d)
+	f.spent.add(took)
 	to := s.d.Subjects.Partial(d.Key.Shard)
 	d.Key.Shard = "" // the partial's subject says it
 	limit := wire.RowsPerMessage(int(s.d.Conn.MaxPayload())-len(d.Awaits), s.d.Shape.Hidden*s.d.Wire.ElementBytes()+routingBytes)

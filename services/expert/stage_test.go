@@ -31,6 +31,8 @@ func (h *actor) join(ctx context.Context, _ *function, _ int, _ bus.Handler) (gr
 
 func (h *actor) Drain(context.Context) error { return nil }
 
+func (h *actor) Waiting() int { return 0 }
+
 func (h *actor) remove(context.Context, *function) error { return nil }
 
 func (h *actor) Acknowledged(_ string, layer int) uint64 {

@@ -36,6 +36,7 @@ type Service struct {
 	states   *functions.View
 	acks     *functions.Announcer
 	acking   sync.Mutex // of acknowledge
+	loads    *loadMeter
 
 	mu     sync.Mutex
 	routes forward.Routes
@@ -52,7 +53,7 @@ func New(d *deployment.Deployment) *Service {
 	id := deployment.NewID("gate")
 	return &Service{
 		d: d, id: id, presence: d.NewPresence(id, "gate"), split: newSplitter(d.Model.Spec.Hidden),
-		tracer: d.Telemetry.Tracer("gate"), metrics: d.Telemetry.Metrics,
+		tracer: d.Telemetry.Tracer("gate"), metrics: d.Telemetry.Metrics, loads: newLoadMeter(d, id),
 	}
 }
 
@@ -107,6 +108,7 @@ func (s *Service) Run(ctx context.Context) error {
 	tasks.Go(func() { s.followStates(ctx) })
 	tasks.Go(func() { s.followMembers(ctx) })
 	tasks.Go(func() { s.acks.Run(ctx) })
+	tasks.Go(func() { s.loads.run(ctx) })
 	return s.presence.Announce(ctx)
 }
 
@@ -158,7 +160,9 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 	s.to.choose(h.Key)
 	all := s.split.split(h, &s.routes, to, s.to.parts)
 	took.ComputeNs += watch.Lap()
-	return s.dispatch(ctx, h, all, took)
+	err := s.dispatch(ctx, h, all, took)
+	s.loads.count(h, &s.routes, to.Version) // when its rows are on their way
+	return err
 }
 
 // dispatch sends the rows that route has routed. If nobody is to compute any, it

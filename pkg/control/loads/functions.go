@@ -7,13 +7,16 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
+// functionsPerExpert is for the functions of two plans.
+const functionsPerExpert = 8
+
 // functionID is the form of a function's id.
 var functionID = regexp.MustCompile(`^[0-9a-f]{16}$`)
 
 // checkFunctions wants no more functions than a host has while one plan follows
 // another, and numbers that can be.
 func (l Limits) checkFunctions(all []*pb.FunctionLoad) error {
-	if most := 2 * l.Experts; len(all) > most {
+	if most := functionsPerExpert * l.Experts; len(all) > most {
 		return fmt.Errorf("%w: %d functions, want at most %d", ErrSample, len(all), most)
 	}
 	for _, f := range all {

@@ -243,6 +243,15 @@ func (r *Receiving) Drain(ctx context.Context) error {
 	}
 }
 
+// Waiting is how many messages have come whose handlers have not begun.
+func (r *Receiving) Waiting() int {
+	n, _, err := r.sub.Pending()
+	if err != nil { // it has ended
+		return 0
+	}
+	return n
+}
+
 // Closed is closed when no handler runs any more and none will.
 func (r *Receiving) Closed() <-chan struct{} { return r.closed }
 
