@@ -66,13 +66,13 @@ func (y *bench) rows(b *testing.B) {
 	y.numbers++
 	y.now += eplbEvery
 	for _, l := range y.known.Model.MoELayers {
-		step := &pb.StepLoad{}
+		step := &pb.StepLoad{Owner: "attention-a"}
 		for e := range y.known.Model.Experts {
 			n := uint32(65536 / math.Pow(float64((e*37+y.turn*11+l)%y.known.Model.Experts+1), 0.8))
 			step.Expert, step.Count, step.Rows = append(step.Expert, uint32(e)), append(step.Count, n), step.Rows+n
 		}
 		err := y.core.Observe(y.now-1, &pb.LoadSample{
-			Version: schemas.Version, Model: testHash, Host: "gate-a", Layer: uint32(l), Number: y.numbers,
+			Version: schemas.Version, Model: testHash, Host: "gate-a", Layer: uint32(l), SpanMs: 10, Number: y.numbers,
 			Source: pb.LoadSource_LOAD_SOURCE_GATE, Steps: []*pb.StepLoad{step},
 		})
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/switchyard/switchyard/pkg/control/loads"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/policy/place"
 	"github.com/switchyard/switchyard/pkg/policy/scale"
@@ -107,9 +108,10 @@ type Model struct {
 
 // Core is what a scaler knows. It is not safe for concurrent use.
 type Core struct {
-	s     Settings
-	mode  mode
-	model Model
+	s      Settings
+	mode   mode
+	model  Model
+	limits loads.Limits
 
 	now     float64
 	layers  map[int]*layer
@@ -127,7 +129,7 @@ func New(s Settings, m Model) (*Core, error) {
 		return nil, err
 	}
 	c := &Core{
-		s: s, mode: modes[s.Scaling], model: m, layers: map[int]*layer{}, senders: map[string]*sender{}, refused: map[refusal]float64{},
+		s: s, mode: modes[s.Scaling], model: m, limits: m.limits(), layers: map[int]*layer{}, senders: map[string]*sender{}, refused: map[refusal]float64{},
 		counts: Counts{Refused: map[string]uint64{}},
 	}
 	for _, l := range m.MoELayers {

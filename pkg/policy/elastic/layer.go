@@ -11,7 +11,7 @@ const (
 	// gatesFresh is how long gates are believed before hosts are asked: both
 	// count the same rows.
 	gatesFresh = 60
-	// maxDistance bounds how many layers ahead predictions are.
+	// maxDistance is from where on distances are all the same.
 	maxDistance = 16
 )
 

@@ -2,7 +2,9 @@ package elastic
 
 import (
 	"errors"
+	"fmt"
 
+	"github.com/switchyard/switchyard/pkg/control/loads"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -36,6 +38,8 @@ const (
 	maxSenders = 8192
 	// forgetAfter is how long one has to be silent for another one to take its place.
 	forgetAfter = 600
+	// maxSeconds bounds what a row or a load is believed to take.
+	maxSeconds = 3600
 )
 
 // Observe takes a sample in that has come now. What was taken before changes
@@ -69,7 +73,7 @@ func (c *Core) sender(now float64, id string) (*sender, error) {
 			c.forgetSilent(now)
 		}
 		if len(c.senders) >= maxSenders {
-			return nil, refuse(TooMany, "%s is one more than the %d replicas that are listened to", id, maxSenders)
+			return nil, &SampleError{TooMany, fmt.Errorf("%w: %s is one more than %d replicas", loads.ErrSample, id, maxSenders)}
 		}
 		s = &sender{layers: map[uint32]*numbers{}}
 		c.senders[id] = s
@@ -105,7 +109,7 @@ func (c *Core) take(now float64, from *sender, s *pb.LoadSample) {
 	for _, step := range s.Steps {
 		w := l.gates
 		if step.Distance > 0 {
-			w = l.predictions(step.Distance)
+			w = l.predictions(min(step.Distance, maxDistance))
 		}
 		w.begin(now)
 		for i, e := range step.Expert {

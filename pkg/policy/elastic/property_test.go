@@ -50,11 +50,14 @@ func drawTrial(t *rapid.T) *trial {
 
 // rows lets a layer's experts have rows for a while.
 func (y *trial) rows(t *rapid.T) {
-	step := &pb.StepLoad{}
+	step := &pb.StepLoad{Owner: "attention-a"}
 	for e := range y.core.model.Experts {
 		if n := rapid.Uint32Range(0, 1000).Draw(t, "rows"); n > 0 {
 			step.Expert, step.Count, step.Rows = append(step.Expert, uint32(e)), append(step.Count, n), step.Rows+n
 		}
+	}
+	if step.Rows == 0 {
+		return
 	}
 	layer := rapid.SampledFrom(y.known.Model.MoELayers).Draw(t, "layer")
 	for range rapid.IntRange(1, 30).Draw(t, "tenths") {

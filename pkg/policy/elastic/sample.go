@@ -2,141 +2,87 @@ package elastic
 
 import (
 	"fmt"
-	"slices"
 
+	"github.com/switchyard/switchyard/pkg/control/loads"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// SampleError says why a sample counts for nothing.
+// SampleError says why a sample counts for nothing, and what to do about it.
 type SampleError struct {
 	// Kind is one of few words, for counting.
 	Kind string
-	Text string
+	Err  error
 }
 
-func (e *SampleError) Error() string { return "load sample: " + e.Text }
+func (e *SampleError) Error() string { return fmt.Sprintf("%v; %s", e.Err, cures[e.Kind]) }
+
+func (e *SampleError) Unwrap() error { return e.Err }
 
 // The kinds of samples that are refused.
 const (
-	BadModel  = "model"  // of another model or version
-	BadSender = "sender" // of nobody, or of a host that is not here
+	BadModel  = "model"  // of another model or release
 	BadLayer  = "layer"  // of a layer without experts
+	BadSender = "sender" // of nobody, or of a host that is not here
 	BadNumber = "number" // not numbered
-	BadCounts = "counts" // rows that cannot be, or do not add up
-	BadMemory = "memory" // a host that holds more than it may
-	TooMany   = "too many"
+	BadMemory = "memory" // of a host that holds more than it may
+	BadCounts = "counts" // of rows that cannot be, or do not add up
+	TooMany   = "senders"
 )
 
 // Kinds are all of them.
-var Kinds = []string{BadModel, BadSender, BadLayer, BadNumber, BadCounts, BadMemory, TooMany}
+var Kinds = []string{BadModel, BadLayer, BadSender, BadNumber, BadMemory, BadCounts, TooMany}
 
-func refuse(kind, format string, args ...any) error {
-	return &SampleError{Kind: kind, Text: fmt.Sprintf(format, args...)}
+// cures say what to do about each.
+var cures = map[string]string{
+	BadModel:  "give all services the same --model and release, and each model a --kafka-topic of its own",
+	BadLayer:  "give all services the same --model",
+	BadSender: "nothing is to be done if the host has just come or gone; else look who may write to the topic",
+	BadNumber: "look who may write to the topic",
+	BadMemory: "restart that host; until then the memory counts that it announces",
+	BadCounts: "give all services the same release, and look who may write to the topic",
+	TooMany:   "look who may write to the topic",
 }
-
-// Bounds of what a sample may claim.
-const (
-	maxSteps     = 1 << 14
-	maxFunctions = 1 << 14
-	maxStepRows  = 1 << 20
-	maxRows      = 1 << 40
-	maxSeconds   = 3600
-)
 
 // check refuses what no replica of this model sends.
 func (c *Core) check(s *pb.LoadSample) error {
+	err := c.limits.Check(s)
+	if err != nil {
+		return &SampleError{Kind: c.kind(s), Err: err}
+	}
+	switch {
+	case s.Number == 0:
+		return &SampleError{BadNumber, fmt.Errorf("%w: %s does not number its own", loads.ErrSample, s.Host)}
+	case s.Source == pb.LoadSource_LOAD_SOURCE_UNSPECIFIED && c.hosts != nil && !c.hosts[s.Host]:
+		return &SampleError{BadSender, fmt.Errorf("%w: host %s is not among the members", loads.ErrSample, s.Host)}
+	}
+	return nil
+}
+
+// kind says what is wrong with a sample that is refused.
+func (c *Core) kind(s *pb.LoadSample) string {
 	switch {
 	case s.GetVersion() != schemas.Version || s.GetModel() != c.model.Hash:
-		return refuse(BadModel, "of version %d and model %016x, want %d and %016x; who sends it serves another model, or is of another release",
-			s.GetVersion(), s.GetModel(), schemas.Version, c.model.Hash)
+		return BadModel
 	case !schemas.IsReplicaID(s.Host):
-		return refuse(BadSender, "%.64q is no replica's id", s.Host)
+		return BadSender
 	case c.layers[int(s.Layer)] == nil:
-		return refuse(BadLayer, "layer %d of %s has no experts in this model", s.Layer, s.Host)
-	case s.Number == 0:
-		return refuse(BadNumber, "%s does not number its samples, so that repeats cannot be told", s.Host)
+		return BadLayer
+	case s.Memory.GetUsedBytes() > s.Memory.GetBudgetBytes() && s.Memory.GetBudgetBytes() > 0:
+		return BadMemory
 	}
-	switch s.Source {
-	case pb.LoadSource_LOAD_SOURCE_UNSPECIFIED:
-		return c.checkHost(s)
-	case pb.LoadSource_LOAD_SOURCE_GATE, pb.LoadSource_LOAD_SOURCE_PREDICTOR:
-		return c.checkSteps(s)
-	}
-	return refuse(BadSender, "source %d of %s is unknown", s.Source, s.Host)
+	return BadCounts
 }
 
-func (c *Core) checkHost(s *pb.LoadSample) error {
-	if c.hosts != nil && !c.hosts[s.Host] {
-		return refuse(BadSender, "host %s is not among the members", s.Host)
+// limits are what samples of a model may claim.
+func (m Model) limits() loads.Limits {
+	last := 0
+	for _, l := range m.MoELayers {
+		last = max(last, l)
 	}
-	if len(s.Rows) != len(s.Expert) {
-		return refuse(BadCounts, "%d experts with %d counts of %s", len(s.Expert), len(s.Rows), s.Host)
+	l := loads.Limits{Model: m.Hash, Layers: last + 1, Experts: m.Experts, TopK: m.TopK, MoE: make([]bool, last+1)}
+	for _, number := range m.MoELayers {
+		l.MoE[number] = true
 	}
-	if m := s.Memory; m.GetBudgetBytes() > 0 && m.GetUsedBytes() > m.GetBudgetBytes() {
-		return refuse(BadMemory, "host %s says that it holds %d of %d bytes", s.Host, m.GetUsedBytes(), m.GetBudgetBytes())
-	}
-	for _, n := range s.Rows {
-		if n > maxRows {
-			return refuse(BadCounts, "%d rows of an expert of %s", n, s.Host)
-		}
-	}
-	if len(s.Functions) > maxFunctions {
-		return refuse(BadCounts, "%d functions of %s", len(s.Functions), s.Host)
-	}
-	return c.checkExperts(s.Host, s.Expert)
-}
-
-// checkExperts wants ids in range that ascend.
-func (c *Core) checkExperts(who string, experts []uint32) error {
-	for i, e := range experts {
-		if int64(e) >= int64(c.model.Experts) || i > 0 && e <= experts[i-1] {
-			return refuse(BadCounts, "experts %v of %s; they must ascend and be less than %d", experts[:min(len(experts), i+1, 8)], who, c.model.Experts)
-		}
-	}
-	return nil
-}
-
-func (c *Core) checkSteps(s *pb.LoadSample) error {
-	if len(s.Steps) == 0 || len(s.Steps) > maxSteps {
-		return refuse(BadCounts, "%d microbatches of %s, want 1 to %d", len(s.Steps), s.Host, maxSteps)
-	}
-	predicted := s.Source == pb.LoadSource_LOAD_SOURCE_PREDICTOR
-	for _, step := range s.Steps {
-		if far := step.GetDistance(); predicted != (far > 0) || far > maxDistance {
-			return refuse(BadCounts, "a distance of %d of %s; a gate's is 0, a predictor's 1 to %d", far, s.Host, maxDistance)
-		}
-		if err := c.checkStep(s.Host, step, predicted); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkStep wants each row to go to as many experts as the model says; a
-// predictor rounds each expert's.
-func (c *Core) checkStep(who string, step *pb.StepLoad, predicted bool) error {
-	if step.Rows > maxStepRows || step.PrefillRows > step.Rows || len(step.Count) != len(step.Expert) {
-		return refuse(BadCounts, "%d rows, %d of them of prompts, and %d counts of %d experts, of %s",
-			step.Rows, step.PrefillRows, len(step.Count), len(step.Expert), who)
-	}
-	if err := c.checkExperts(who, step.Expert); err != nil {
-		return err
-	}
-	most := uint32(0)
-	if len(step.Count) > 0 {
-		most = slices.Max(step.Count)
-	}
-	var sum, want, off int64
-	for _, n := range step.Count {
-		sum += int64(n)
-	}
-	if want = int64(step.Rows) * int64(c.model.TopK); predicted {
-		off = int64(c.model.Experts)
-	}
-	if most > step.Rows || sum > want+off || sum < want-off {
-		return refuse(BadCounts, "%d routed rows, at most %d of one expert, for %d rows of %d experts each, of %s",
-			sum, most, step.Rows, c.model.TopK, who)
-	}
-	return nil
+	return l
 }

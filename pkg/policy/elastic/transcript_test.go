@@ -114,24 +114,24 @@ func (y *yard) sample(t testing.TB, e *transcript.Event) *pb.LoadSample {
 		Version: schemas.Version, Model: uint64(e.Int(t, "model", testHash)), Host: from, Layer: uint32(layer), SpanMs: 10,
 		Number: uint64(e.Int(t, "number", int(y.numbers[fmt.Sprint(from, layer)]))),
 	}
-	step := &pb.StepLoad{}
+	step := &pb.StepLoad{Owner: "attention-a"}
 	for _, word := range e.Args {
 		var expert, rows uint32
 		if _, err := fmt.Sscanf(word, "%d:%d", &expert, &rows); err == nil {
 			step.Expert, step.Count, step.Rows = append(step.Expert, expert), append(step.Count, rows), step.Rows+rows
-			s.Expert, s.Rows = append(s.Expert, expert), append(s.Rows, uint64(rows))
+			s.Expert, s.Rows, s.Total = append(s.Expert, expert), append(s.Rows, uint64(rows)), append(s.Total, uint64(rows))
 		}
 	}
 	step.Rows = uint32(e.Int(t, "tokens", int(step.Rows)))
 	switch e.Name {
 	case "predict":
 		s.Source, step.Distance = pb.LoadSource_LOAD_SOURCE_PREDICTOR, uint32(e.Int(t, "distance", 1))
-		s.Steps, s.Expert, s.Rows = []*pb.StepLoad{step}, nil, nil
+		s.Steps, s.Expert, s.Rows, s.Total = []*pb.StepLoad{step}, nil, nil, nil
 	case "computed":
 		y.computed(t, e, s)
 	default:
 		s.Source, step.Distance = pb.LoadSource_LOAD_SOURCE_GATE, uint32(e.Int(t, "distance", 0))
-		s.Steps, s.Expert, s.Rows = []*pb.StepLoad{step}, nil, nil
+		s.Steps, s.Expert, s.Rows, s.Total = []*pb.StepLoad{step}, nil, nil, nil
 	}
 	return s
 }
@@ -143,7 +143,7 @@ func (y *yard) computed(t testing.TB, e *transcript.Event, s *pb.LoadSample) {
 		ColdStarts: uint64(e.Int(t, "starts", 0)), ColdStartNs: uint64(e.Duration(t, "waited", 0).Nanoseconds()),
 	}
 	if took := e.Duration(t, "row", 0); took > 0 {
-		s.Functions = []*pb.FunctionLoad{{Rows: 1, ComputeNs: uint64(took.Nanoseconds())}}
+		s.Functions = []*pb.FunctionLoad{{Id: plan.FunctionID(0, []uint32{0}, plan.Routed), Expert: []uint32{0}, Rows: 1, ComputeNs: uint64(took.Nanoseconds())}}
 	}
 }
 
