@@ -89,7 +89,7 @@ func newOn(on device.Device, d *deployment.Deployment, c Config) *Service {
 	}
 	s.computers = newComputers(func() *computer { return &computer{device: on, shape: d.Shape, wire: d.Wire} })
 	s.presence.SetBudget(uint64(on.Memory().Budget))
-	s.presence.Device = on.Name()
+	s.presence.Device, s.presence.ExpertBytes = on.Name(), s.expertBytes
 	s.presence.Fill, s.presence.Stuck = s.fill, s.stuck
 	return s
 }

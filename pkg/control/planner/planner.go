@@ -57,7 +57,26 @@ type Settings struct {
 	// YieldTo is the service whose ready replicas plan in this one's place;
 	// empty: none does.
 	YieldTo string
+	// Grouping is of functions while nobody has written settings; empty: as the
+	// default ones say.
+	Grouping plan.Grouping
+	// Elastic, if set, plans in place of the policy that the settings name.
+	Elastic Elastic
 	Logger  *slog.Logger
+}
+
+// Elastic is a policy that goes by more than what is in Known.
+type Elastic interface {
+	// Begin forgets what was before: this planner plans from now on.
+	Begin()
+	// Hear hears what the policy goes by until ctx ends, and the tenure with it.
+	Hear(ctx context.Context)
+	// Plan is a Policy. Only one goroutine calls it, within a tenure.
+	Plan(plan.Known) (*plan.Decision, error)
+	// News is closed when Plan may decide otherwise than the last time.
+	News() <-chan struct{}
+	// Written hears which layers' plans were written.
+	Written(layers []*plan.Layer)
 }
 
 // Members are the replicas that are here, as a members.View shows them.
@@ -85,7 +104,8 @@ type Plans interface {
 	Read(context.Context) (planstore.State, error)
 	FollowInto(context.Context, *planstore.View) error
 	Write(ctx context.Context, old planstore.State, wanted []*pb.LayerPlan, by planstore.Writer) (now planstore.State, changed []int, err error)
-	Settings(context.Context) (plan.Settings, error)
+	// Settings are the default ones if none are written.
+	Settings(context.Context) (s plan.Settings, written bool, err error)
 	FollowKeys(heard func(key string)) (stop func(), err error)
 }
 
@@ -180,6 +200,10 @@ func (p *Planner) hold(ctx context.Context, by planstore.Writer) error {
 		return err
 	}
 	tasks.Go(func() { _ = p.Plans.FollowInto(ctx, t.view) })
+	if p.Elastic != nil {
+		p.Elastic.Begin()
+		tasks.Go(func() { p.Elastic.Hear(ctx) })
+	}
 	t.replanAlways(ctx)
 	return nil
 }
@@ -200,7 +224,7 @@ func (t *tenure) begin(ctx context.Context) error {
 func (t *tenure) replanAlways(ctx context.Context) {
 	var said telemetry.Unrepeated
 	for ctx.Err() == nil {
-		changed, replanned, written, again := t.Members.Changed(), t.view.Changed(), t.written.wait(), lookAgain
+		changed, replanned, written, news, again := t.Members.Changed(), t.view.Changed(), t.written.wait(), t.news(), lookAgain
 		if err := t.replan(ctx); err != nil && ctx.Err() == nil {
 			said.Error(t.Logger, "no new plan", err)
 			again = retry
@@ -211,12 +235,31 @@ func (t *tenure) replanAlways(ctx context.Context) {
 			return
 		case <-time.After(again):
 			continue
+		case <-news:
+			continue
 		case <-replanned:
 		case <-changed:
 		case <-written:
 		}
 		_ = pause.For(ctx, debounce) // the loop sees the end of ctx
 	}
+}
+
+// news is closed when the policy knows more than before; of one that goes by
+// nothing else it never is.
+func (p *Planner) news() <-chan struct{} {
+	if p.Elastic == nil {
+		return nil
+	}
+	return p.Elastic.News()
+}
+
+// policy is what decides.
+func (p *Planner) policy(s plan.Settings) Policy {
+	if p.Elastic != nil {
+		return p.Elastic.Plan
+	}
+	return policies[s.Policy]
 }
 
 // replan writes the plan for the hosts that answer, where it is another one. While
@@ -228,7 +271,7 @@ func (t *tenure) replan(ctx context.Context) error {
 		return err
 	}
 	known.InForce = state.Layers()
-	decision, err := policies[known.Settings.Policy](known)
+	decision, err := t.policy(known.Settings)(known)
 	if err != nil {
 		return fmt.Errorf("planning for %d hosts: %w", len(known.Hosts), err)
 	}
@@ -239,24 +282,29 @@ func (t *tenure) replan(ctx context.Context) error {
 	for _, l := range changed { // the rest may be of a bucket that is gone
 		t.view.Put(now[l])
 	}
+	t.tell(now, changed)
 	if errors.Is(err, planstore.ErrConflict) {
 		return nil // the next look sees the other's plan
 	}
 	return err
 }
 
+// tell lets the policy know which of its plans were written.
+func (t *tenure) tell(now planstore.State, changed []int) {
+	if t.Elastic == nil || len(changed) == 0 {
+		return
+	}
+	var layers []*plan.Layer
+	for _, l := range changed {
+		layers = append(layers, now[l].Plan)
+	}
+	t.Elastic.Written(layers)
+}
+
 func (p *Planner) known(ctx context.Context) (plan.Known, error) {
 	settings, err := p.wanted(ctx)
 	those, _ := p.Members.Answered("expert")
-	return plan.Known{Model: p.Model, Settings: settings, Hosts: hosts(those)}, err
-}
-
-// hosts are the members that may be given experts.
-func hosts(all []*pb.Member) (out []plan.Host) {
-	for _, m := range all {
-		if !m.Draining {
-			out = append(out, plan.Host{ID: m.Id, Budget: m.MemoryBudgetBytes})
-		}
-	}
-	return out
+	k := plan.Known{Model: p.Model, Settings: settings}
+	k.Hosts, k.Model.ExpertBytes = hosts(those, p.Model.ExpertBytes)
+	return k, err
 }

@@ -67,7 +67,7 @@ func (p *Planner) followSettings(ctx context.Context, changed <-chan struct{}) {
 // readSettings takes what the bucket holds, if it is legal. An error says that
 // it could not be read.
 func (p *Planner) readSettings(ctx context.Context) error {
-	s, err := p.Plans.Settings(ctx)
+	s, written, err := p.Plans.Settings(ctx)
 	if err != nil && !errors.Is(err, planstore.ErrIllegalSettings) {
 		return fmt.Errorf("reading the settings of plans: %w", err)
 	}
@@ -78,6 +78,9 @@ func (p *Planner) readSettings(ctx context.Context) error {
 		return nil
 	}
 	p.settings.fault = ""
+	if !written {
+		s = p.defaults()
+	}
 	if s != p.settings.last {
 		p.settings.last = s
 		p.written.fire()
@@ -85,11 +88,16 @@ func (p *Planner) readSettings(ctx context.Context) error {
 	return nil
 }
 
+// defaults hold while nobody has written settings.
+func (p *Planner) defaults() plan.Settings {
+	return plan.DefaultSettings().With(plan.Settings{Grouping: p.Grouping})
+}
+
 // refuse keeps the last legal settings, the default ones if there were none,
 // and tells once why; p.settings.mu is held.
 func (p *Planner) refuse(err error) {
 	if p.settings.last.Policy == "" {
-		p.settings.last = plan.DefaultSettings()
+		p.settings.last = p.defaults()
 	}
 	if p.settings.fault == err.Error() {
 		return

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -52,7 +53,12 @@ func (s *stage) do(t testing.TB, e *transcript.Event) {
 	arg := e.Args
 	switch e.Name {
 	case "start":
-		s.stops[arg[0]] = s.start(arg[0])
+		s.stops[arg[0]] = s.start(arg[0], slices.Contains(arg, "elastic"))
+	case "news":
+		s.mu.Lock()
+		s.turn++
+		s.mu.Unlock()
+		s.news.fire()
 	case "stop":
 		s.stops[arg[0]]()
 		delete(s.stops, arg[0])
@@ -103,6 +109,7 @@ func (s *stage) come(t testing.TB, e *transcript.Event) {
 
 // set writes settings: those that are named, or what is none.
 func (s *stage) set(words []string) {
+	s.written = true
 	s.settings, s.illegal = plan.Settings{Policy: words[0], Grouping: plan.ByHost, Replicas: 1}, nil
 	if len(words) > 1 {
 		s.settings.Grouping = plan.Grouping(words[1])
@@ -111,13 +118,14 @@ func (s *stage) set(words []string) {
 		_, _ = fmt.Sscan(words[2], &s.settings.Replicas)
 	}
 	if err := s.settings.Check(); err != nil {
+		s.written = true
 		s.settings, s.illegal = plan.Settings{}, fmt.Errorf("%w: %w", planstore.ErrIllegalSettings, err)
 	}
 	s.tell(planstore.SettingsKey)
 }
 
 // start starts a planner until it is stopped.
-func (s *stage) start(id string) (stop func()) {
+func (s *stage) start(id string, elastic bool) (stop func()) {
 	c := candidate{s.world, id}
 	text := slog.NewTextHandler(logged{c}, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
@@ -125,9 +133,13 @@ func (s *stage) start(id string) (stop func()) {
 		}
 		return a
 	}})
-	p := New(Settings{
+	settings := Settings{
 		Lease: c, Members: c, Caller: c, Plans: c, Groups: c, Records: c, Model: testModel, YieldTo: "scaler", Logger: slog.New(text),
-	})
+	}
+	if elastic {
+		settings.YieldTo, settings.Grouping, settings.Elastic = "", plan.ByExpert, turning{c}
+	}
+	p := New(settings)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { p.Run(ctx) })

@@ -27,6 +27,7 @@ type world struct {
 	mute    map[string]bool // has not answered a call
 
 	settings plan.Settings
+	written  bool  // the settings are not the default ones
 	illegal  error // what the settings are instead
 	plan     planstore.State
 	view     *planstore.View // the holder's
@@ -39,6 +40,8 @@ type world struct {
 	holder string
 	lose   context.CancelFunc // takes the lease from its holder
 	freed  signal
+	news   signal
+	turn   int // how many news there were
 	heard  map[int]func(key string)
 }
 
@@ -220,13 +223,13 @@ func functions(l *pb.LayerPlan) (text string) {
 }
 
 // Settings implements Plans.
-func (w *world) Settings(context.Context) (plan.Settings, error) {
+func (w *world) Settings(context.Context) (s plan.Settings, written bool, err error) {
 	if err := w.fault("settings"); err != nil {
-		return plan.Settings{}, err
+		return plan.Settings{}, false, err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.settings, w.illegal
+	return w.settings, w.written, w.illegal
 }
 
 // FollowKeys implements Plans.
@@ -240,6 +243,35 @@ func (w *world) FollowKeys(heard func(string)) (stop func(), err error) {
 	w.heard[n] = heard
 	return func() { w.mu.Lock(); delete(w.heard, n); w.mu.Unlock() }, nil
 }
+
+// turning is an elastic policy that puts all experts on another host at each news.
+type turning struct{ candidate }
+
+// Begin implements Elastic.
+func (c turning) Begin() { c.say("%s forgets", c.id) }
+
+// Hear implements Elastic.
+func (c turning) Hear(ctx context.Context) {
+	<-ctx.Done()
+	c.say("%s hears no more", c.id)
+}
+
+// Plan implements Elastic.
+func (c turning) Plan(k plan.Known) (*plan.Decision, error) {
+	c.mu.Lock()
+	turn := c.turn
+	c.mu.Unlock()
+	return &plan.Decision{Layers: []*pb.LayerPlan{{
+		Layer: 1, Reason: fmt.Sprintf("turn %d, grouping %s", turn, k.Settings.Grouping),
+		Functions: []*pb.Function{plan.Function(1, []uint32{0, 1, 2, 3}, k.Hosts[turn%len(k.Hosts)].ID)},
+	}}}, nil
+}
+
+// News implements Elastic.
+func (c turning) News() <-chan struct{} { return c.news.wait() }
+
+// Written implements Elastic.
+func (c turning) Written(layers []*plan.Layer) { c.say("%s has written %d layers", c.id, len(layers)) }
 
 // candidate is one planner's side of the world.
 type candidate struct {

@@ -19,8 +19,12 @@ const SettingsKey = "settings"
 // ErrIllegalSettings says that what the bucket holds are no settings.
 var ErrIllegalSettings = errors.New("the bucket holds no legal settings of plans")
 
-// Settings reads the settings of the deployment's plans.
-func (s *Store) Settings(ctx context.Context) (plan.Settings, error) { return ReadSettings(ctx, s.kv) }
+// Settings reads the settings of the deployment's plans, and says whether anybody
+// has written any: else they are the default ones.
+func (s *Store) Settings(ctx context.Context) (settings plan.Settings, written bool, err error) {
+	settings, revision, err := readSettings(ctx, s.kv)
+	return settings, revision > 0, err
+}
 
 // ChangeSettings is ChangeSettings in this store's bucket.
 func (s *Store) ChangeSettings(ctx context.Context, change plan.Settings) (plan.Settings, error) {

@@ -28,7 +28,9 @@ type Presence struct {
 	heard  atomic.Pointer[time.Time]
 	budget atomic.Uint64
 	// Device is what the replica computes routed experts with; empty: it does not.
-	Device string
+	// ExpertBytes are what one takes on it at most.
+	Device      string
+	ExpertBytes uint64
 
 	mu    sync.Mutex
 	stats map[string]float64
@@ -150,7 +152,7 @@ func (p *Presence) member() *pb.Member {
 		Id: p.id, Service: p.service, Model: p.d.Subjects.Model, ModelHash: kind.ModelHash,
 		NumericClass: kind.NumericClass, Wire: kind.Wire, Ready: p.ready.Load(), Draining: p.draining.Load(),
 		Stats: stats, MemoryBudgetBytes: p.budget.Load(),
-		Answer: p.answer(), Device: p.Device,
+		Answer: p.answer(), Device: p.Device, ExpertBytes: p.ExpertBytes,
 	}
 	if p.calling.Load() {
 		m.Call = max(1, rand.Uint64())

@@ -212,7 +212,9 @@ type Member struct {
 	Answer uint64 `protobuf:"fixed64,13,opt,name=answer,proto3" json:"answer,omitempty"`
 	// What an expert host computes with: "cpu", or "paced:" and the profile whose
 	// times and memory its figures are then.
-	Device        string `protobuf:"bytes,15,opt,name=device,proto3" json:"device,omitempty"`
+	Device string `protobuf:"bytes,15,opt,name=device,proto3" json:"device,omitempty"`
+	// The most bytes that an expert takes on it; 0: it does not say.
+	ExpertBytes   uint64 `protobuf:"varint,16,opt,name=expert_bytes,json=expertBytes,proto3" json:"expert_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -336,6 +338,13 @@ func (x *Member) GetDevice() string {
 		return x.Device
 	}
 	return ""
+}
+
+func (x *Member) GetExpertBytes() uint64 {
+	if x != nil {
+		return x.ExpertBytes
+	}
+	return 0
 }
 
 // Placement is what is wanted of one host.
@@ -476,10 +485,13 @@ type LayerPlan struct {
 	// The epoch of the planner's lease that wrote it.
 	WriterEpoch uint64 `protobuf:"varint,4,opt,name=writer_epoch,json=writerEpoch,proto3" json:"writer_epoch,omitempty"`
 	// Why it replaced the one before.
-	Reason        string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
-	ModelHash     uint64 `protobuf:"fixed64,6,opt,name=model_hash,json=modelHash,proto3" json:"model_hash,omitempty"`
-	NumericClass  string `protobuf:"bytes,7,opt,name=numeric_class,json=numericClass,proto3" json:"numeric_class,omitempty"`
-	Wire          string `protobuf:"bytes,8,opt,name=wire,proto3" json:"wire,omitempty"`
+	Reason       string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	ModelHash    uint64 `protobuf:"fixed64,6,opt,name=model_hash,json=modelHash,proto3" json:"model_hash,omitempty"`
+	NumericClass string `protobuf:"bytes,7,opt,name=numeric_class,json=numericClass,proto3" json:"numeric_class,omitempty"`
+	Wire         string `protobuf:"bytes,8,opt,name=wire,proto3" json:"wire,omitempty"`
+	// The trace and span of the decision, as W3C Trace Context writes them; empty
+	// without traces.
+	Traceparent   string `protobuf:"bytes,9,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -566,6 +578,13 @@ func (x *LayerPlan) GetNumericClass() string {
 func (x *LayerPlan) GetWire() string {
 	if x != nil {
 		return x.Wire
+	}
+	return ""
+}
+
+func (x *LayerPlan) GetTraceparent() string {
+	if x != nil {
+		return x.Traceparent
 	}
 	return ""
 }
@@ -914,7 +933,7 @@ var File_switchyard_v1_control_proto protoreflect.FileDescriptor
 
 const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"\x1bswitchyard/v1/control.proto\x12\rswitchyard.v1\"\xc4\x03\n" +
+	"\x1bswitchyard/v1/control.proto\x12\rswitchyard.v1\"\xe7\x03\n" +
 	"\x06Member\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aservice\x18\x02 \x01(\tR\aservice\x12\x14\n" +
@@ -930,7 +949,8 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\x13memory_budget_bytes\x18\v \x01(\x04R\x11memoryBudgetBytes\x12\x12\n" +
 	"\x04call\x18\f \x01(\x06R\x04call\x12\x16\n" +
 	"\x06answer\x18\r \x01(\x06R\x06answer\x12\x16\n" +
-	"\x06device\x18\x0f \x01(\tR\x06device\x1a8\n" +
+	"\x06device\x18\x0f \x01(\tR\x06device\x12!\n" +
+	"\fexpert_bytes\x18\x10 \x01(\x04R\vexpertBytes\x1a8\n" +
 	"\n" +
 	"StatsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -945,7 +965,7 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\x04kind\x18\x04 \x01(\x0e2\x1b.switchyard.v1.FunctionKindR\x04kind\x128\n" +
 	"\n" +
 	"placements\x18\x05 \x03(\v2\x18.switchyard.v1.PlacementR\n" +
-	"placementsJ\x04\b\x03\x10\x04\"\x85\x02\n" +
+	"placementsJ\x04\b\x03\x10\x04\"\xa7\x02\n" +
 	"\tLayerPlan\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x14\n" +
 	"\x05layer\x18\x02 \x01(\rR\x05layer\x125\n" +
@@ -955,7 +975,8 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\n" +
 	"model_hash\x18\x06 \x01(\x06R\tmodelHash\x12#\n" +
 	"\rnumeric_class\x18\a \x01(\tR\fnumericClass\x12\x12\n" +
-	"\x04wire\x18\b \x01(\tR\x04wire\"\xc1\x01\n" +
+	"\x04wire\x18\b \x01(\tR\x04wire\x12 \n" +
+	"\vtraceparent\x18\t \x01(\tR\vtraceparent\"\xc1\x01\n" +
 	"\rFunctionState\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x122\n" +
 	"\x05phase\x18\x02 \x01(\x0e2\x1c.switchyard.v1.FunctionPhaseR\x05phase\x12\x16\n" +
