@@ -42,6 +42,7 @@ type Service struct {
 	routes forward.Routes
 	split  *splitter
 	to     addresses
+	traces planTraces
 	x      []float32
 }
 
@@ -52,7 +53,7 @@ const inFlight = 64
 func New(d *deployment.Deployment) *Service {
 	id := deployment.NewID("gate")
 	return &Service{
-		d: d, id: id, presence: d.NewPresence(id, "gate"), split: newSplitter(d.Model.Spec.Hidden),
+		d: d, id: id, presence: d.NewPresence(id, "gate"), split: newSplitter(d.Model.Spec.Hidden), traces: planTraces{},
 		tracer: d.Telemetry.Tracer("gate"), metrics: d.Telemetry.Metrics, loads: newLoadMeter(d, id),
 	}
 }
@@ -159,6 +160,7 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 	}
 	s.to.choose(h.Key)
 	all := s.split.split(h, &s.routes, to, s.to.parts)
+	s.traces.describe(span, int(h.Key.Layer), to, len(all))
 	took.ComputeNs += watch.Lap()
 	err := s.dispatch(ctx, h, all, took)
 	s.loads.count(h, &s.routes, to.Version) // when its rows are on their way

@@ -37,7 +37,9 @@ type Routes struct {
 	// Version is the newest plan of the layer outside of which no function is
 	// used; 0: none.
 	Version uint64
-	of      []int32 // expert → index in Targets
+	// Plan is the newest plan: they were chosen by it.
+	Plan *pb.LayerPlan
+	of   []int32 // expert → index in Targets
 }
 
 // Of is the index of the target of an expert.
@@ -60,7 +62,7 @@ func (r *Routes) Missing() *Target {
 // plan that is cold on purpose, or at last to one that is still to become warm. old
 // is nil at the beginning.
 func (l *Layer) Next(old *Routes, replicas func(function string) Replicas) *Routes {
-	c := chooser{l: l, old: old, replicas: replicas, known: map[string]Replicas{}, at: map[string]int32{}, next: &Routes{of: make([]int32, len(l.of))}}
+	c := chooser{l: l, old: old, replicas: replicas, known: map[string]Replicas{}, at: map[string]int32{}, next: &Routes{Plan: l.LayerPlan, of: make([]int32, len(l.of))}}
 	outside := false
 	for e := range l.of {
 		t := c.choose(e)

@@ -39,11 +39,17 @@ const (
 	AttrAttempt  = attribute.Key("attempt")
 	// AttrDistance is how many layers ahead a prediction is.
 	AttrDistance = attribute.Key("distance")
-	// AttrFunctions is how many dispatches a layer's block speaks of, and
+	// AttrFunctions is how many dispatches a gate makes, or a layer's block speaks of, and
 	// AttrCritical the function that took longest of them.
 	AttrFunctions = attribute.Key("functions")
 	AttrCritical  = attribute.Key("critical_function")
+	// AttrPlanVersion is of the layer's plan in use, and AttrReason why it came.
+	AttrPlanVersion = attribute.Key("plan_version")
+	AttrReason      = attribute.Key("reason")
 )
+
+// EventPlan is the event of a gate's first span under another plan.
+const EventPlan = "plan"
 
 // Tracer makes the spans of one service. A nil Tracer makes none and allocates nothing.
 type Tracer struct {
