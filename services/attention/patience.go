@@ -33,6 +33,19 @@ func (w *wait) hurry(late time.Duration) {
 	}
 }
 
+// extend lets rows wait on that a cold function keeps, but not for ever: they may
+// have been lost elsewhere.
+func (w *wait) extend(pause time.Duration) bool {
+	now := time.Now()
+	if latest := w.sent.Add(maxPatience); now.Before(latest) {
+		w.hurried = false
+		w.due = now.Add(min(pause, latest.Sub(now)))
+		w.timer.Reset(w.due.Sub(now))
+		return true
+	}
+	return false
+}
+
 // maxHurried bounds the re-issues that do not count: replicas that seem to come
 // and go without end must not keep a layer waiting for as long.
 const maxHurried = 100

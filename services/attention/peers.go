@@ -45,11 +45,13 @@ func (s *Service) followPeers(ctx context.Context) {
 	})
 }
 
-// followGates hurries, until ctx ends, what may be with a host whose functions the
-// gates have just found elsewhere.
-func (s *Service) followGates(ctx context.Context) error {
+// followFunctions hurries, until ctx ends, what may be with a host whose functions
+// the gates have just found elsewhere, and notes which layers' rows wait for a cold
+// function.
+func (s *Service) followFunctions(ctx context.Context) error {
 	rules, newest := s.d.FunctionRules(), newestPlans{}
-	stop, err := s.d.Conn.FollowKeys(s.d.Functions.Bucket(), functions.GateKey("*"), func(key string, value []byte, deleted bool) {
+	stop, err := s.d.Conn.FollowKeys(s.d.Functions.Bucket(), functions.AnyKey, func(key string, value []byte, deleted bool) {
+		s.exchange.waking.hear(rules, key, value, deleted)
 		if gate, err := rules.DecodeGate(key, value); err == nil && !deleted && newest.update(gate.Versions) {
 			s.exchange.hurry()
 		}

@@ -78,6 +78,7 @@ type exchange struct {
 
 	next    atomic.Uint64
 	latency latency
+	waking  waking
 
 	mu      sync.Mutex
 	waiters map[uint64]*remote // by step
@@ -188,12 +189,16 @@ func (r *remote) Wait(ctx context.Context, out []float32) error {
 				return fmt.Errorf("layer %d could not be computed: %.*s", r.layer, maxReason, r.failure.Message)
 			}
 			copy(out, r.out)
-			r.latency.observe(time.Since(w.began), w.attempt)
-			r.stats.hop(ctx, time.Since(w.began), &r.layers[len(r.layers)-1])
+			last := &r.layers[len(r.layers)-1]
+			r.latency.observe(time.Since(w.began)-last.By[ledger.ExpertStall], w.attempt)
+			r.stats.hop(ctx, time.Since(w.began), last)
 			return nil
 		case <-r.hurried:
 			w.hurry(r.latency.late())
 		case <-w.timer.C:
+			if r.waking.in(r.layer, time.Now()) && w.extend(r.latency.patience()) {
+				continue
+			}
 			if err := r.again(ctx, w); err != nil {
 				return err
 			}

@@ -196,8 +196,8 @@ func (s *Service) Run(ctx context.Context) error {
 	})
 	running.Go(func() { s.followPeers(ctx) })
 	running.Go(func() {
-		if err := s.followGates(ctx); err != nil {
-			s.d.Logger.Warn("gates that find functions elsewhere are not noticed", "error", err)
+		if err := s.followFunctions(ctx); err != nil {
+			s.d.Logger.Warn("gates that find functions elsewhere, and cold functions, are not noticed", "error", err)
 		}
 	})
 	running.Go(func() { s.log.WatchRoom(keeping, s.replicas) })

@@ -51,6 +51,9 @@ func parseHostKey(key string) (layer int, host string, err error) {
 	return layer, host, nil
 }
 
+// AnyKey is the pattern of all keys.
+const AnyKey = "*.*"
+
 // GateKey is the key of a gate.
 func GateKey(gate string) string { return gatePrefix + gate }
 
@@ -62,8 +65,8 @@ type Settings struct {
 	Illegal func(error)
 }
 
-// decodeHost checks a host's record before anything follows it.
-func (s Settings) decodeHost(key string, body []byte) (*pb.HostLayer, error) {
+// DecodeHost checks a host's record before anything follows it.
+func (s Settings) DecodeHost(key string, body []byte) (*pb.HostLayer, error) {
 	r := &pb.HostLayer{}
 	if err := decode(key, body, r); err != nil {
 		return nil, err

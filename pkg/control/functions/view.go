@@ -123,7 +123,7 @@ func (v *View) put(key string, body []byte) (Change, error) {
 	if len(body) == 0 {
 		return v.removeHost(key)
 	}
-	r, err := v.s.decodeHost(key, body)
+	r, err := v.s.DecodeHost(key, body)
 	if err != nil {
 		return Change{}, err
 	}
