@@ -53,6 +53,8 @@ type function struct {
 	experts []*device.Ticket // from when it is to be loaded until it is dropped
 	// roomless is since when the device had no room, in steps of the keeper.
 	roomless int
+	// grouped says that it may have a group, which the host has made or joined.
+	grouped bool
 
 	// Guarded by the service's mu.
 	want      pb.Want // nothing: retired

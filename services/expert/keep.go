@@ -158,6 +158,7 @@ func (s *Service) join(ctx context.Context, f *function) error {
 		inFlight = inFlightAlone
 	}
 	s.mu.Unlock()
+	f.grouped = true
 	receiving, err := s.network.join(ctx, f, inFlight, func(ctx context.Context, m *bus.Msg) error { return s.receive(ctx, m, f) })
 	if err != nil {
 		return fmt.Errorf("joining the group: %w", err)

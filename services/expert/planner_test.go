@@ -13,6 +13,9 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testdeployment"
+	"github.com/switchyard/switchyard/pkg/compute/device"
+	"github.com/switchyard/switchyard/pkg/compute/device/devicetest"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
@@ -107,6 +110,37 @@ func TestPlannerHearsEverybody(t *testing.T) {
 	if err := s.Stop(t.Context()); err != nil {
 		t.Error(err)
 	}
+}
+
+// A host whose device holds less than it claims is planned for what it holds.
+func TestPlannerHearsOfLiar(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, 0)
+	for i := range 8 { // it has room for one
+		if id := (forward.ExpertID{Layer: i / 4, Expert: i % 4}); i > 0 {
+			h.fake.Faults.Fail(id, device.ErrOutOfMemory)
+		}
+	}
+	run(t, h.planner().Run)
+	other := h.d.NewPresence("expert-other", "expert")
+	run(t, func(ctx context.Context) {
+		if _, err := other.Watch(ctx); err != nil {
+			t.Error(err)
+		}
+		_ = other.Announce(ctx)
+	})
+	h.await("a plan that fits", func() bool {
+		plans, err := h.d.Plans.Read(t.Context())
+		n, hosts := 0, plan.Hosts(plans.Layers())
+		for _, l := range plans.Layers() {
+			for _, f := range l.Functions {
+				if plan.WantOn(f, h.id) != nothing {
+					n += len(f.Experts)
+				}
+			}
+		}
+		return err == nil && hosts["expert-other"] && n <= 1 && h.member().GetMemoryBudgetBytes() == devicetest.Bytes
+	})
 }
 
 // While a scaler is ready, the hosts' planners leave the lease to it.

@@ -82,6 +82,7 @@ func (s *Service) dismiss(f *function) {
 	if receiving != nil {
 		s.drain(f, receiving)
 	}
+	s.removeGroup(f)
 	if warm && s.lay(f) {
 		return
 	}
@@ -107,8 +108,7 @@ func (s *Service) forget(f *function, warm bool) {
 	s.announce(f.layer)
 }
 
-// drain finishes what a function has taken, and removes its group if the plan has
-// it on no host: else another one may be in it.
+// drain finishes what a function has taken.
 //
 //nolint:contextcheck,nolintlint // what was taken is finished, also when nobody waits for it
 func (s *Service) drain(f *function, receiving group) {
@@ -117,12 +117,20 @@ func (s *Service) drain(f *function, receiving group) {
 	if err := receiving.Drain(ctx); err != nil {
 		s.d.Logger.Warn("function did not drain", "function", f.spec.Id, "error", err)
 	}
+}
+
+// removeGroup removes a function's group if the plan has it on no host: else
+// another one may be in it. Also one that the host only meant to join may be there.
+func (s *Service) removeGroup(f *function) {
 	s.mu.Lock()
-	unplanned := s.plans[f.layer].Function(f.spec.Id) == nil
+	planned := s.plans[f.layer].Function(f.spec.Id) != nil
 	s.mu.Unlock()
-	if !unplanned {
+	if planned || !f.grouped {
 		return
 	}
+	f.grouped = false
+	ctx, cancel := context.WithTimeout(s.ctx, drainWithin)
+	defer cancel()
 	if err := s.network.remove(ctx, f); err != nil {
 		s.d.Logger.Debug("removing a consumer group", "function", f.spec.Id, "error", err)
 	}

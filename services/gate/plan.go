@@ -110,6 +110,7 @@ func (p *planSwitch) advance(layer int) {
 func (p *planSwitch) replicas(layer int, function string) (out plan.Replicas) {
 	for _, r := range p.states.Replicas(layer, function) {
 		leaves, live := p.hosts[r.Host]
+		out.Joined = out.Joined || live && r.Joined
 		switch {
 		case !live || !r.Warm():
 		case leaves:

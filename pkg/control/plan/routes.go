@@ -12,6 +12,8 @@ type Replicas struct {
 	Serving []string
 	// Leaving serve as well, and are about to go.
 	Leaving []string
+	// Joined says that some host is in the function's group, which keeps what comes.
+	Joined bool
 }
 
 func (r Replicas) warm() []string {
@@ -57,7 +59,7 @@ func (r *Routes) Missing() *Target {
 }
 
 // Next goes over to a plan, expert by expert: to its function in the plan when
-// that has a warm host; else an expert stays with the function that it had if that
+// that has a warm host, or is cold on purpose and has a group; else an expert stays with the function that it had if that
 // still has one, or goes to another one in use; else it goes to a function of the
 // plan that is cold on purpose, or at last to one that is still to become warm. old
 // is nil at the beginning.
@@ -102,6 +104,9 @@ func (c *chooser) choose(e int) *pb.Function {
 	if f := c.first(planned, func(f *pb.Function) bool { return len(c.of(f).Serving) > 0 }); f != nil {
 		return f
 	}
+	if f := c.asleep(planned); f != nil {
+		return f
+	}
 	if had := c.had(uint32(e)); had != nil {
 		return had
 	}
@@ -112,6 +117,15 @@ func (c *chooser) choose(e int) *pb.Function {
 		return f
 	}
 	return c.l.Functions[planned[0]]
+}
+
+// asleep is a function that keeps an expert's rows until they wake a host; nil if
+// there is none yet, or the plan wants the expert warm somewhere.
+func (c *chooser) asleep(planned []int32) *pb.Function {
+	if c.first(planned, func(f *pb.Function) bool { return !isCold(f) }) != nil {
+		return nil
+	}
+	return c.first(planned, func(f *pb.Function) bool { return c.of(f).Joined || !anybodyJoins(f) })
 }
 
 // had is a warm function in use that has an expert: its own, or else another one's.
@@ -142,6 +156,12 @@ func (c *chooser) first(planned []int32, ok func(*pb.Function) bool) *pb.Functio
 // isCold says whether a plan wants a function warm nowhere.
 func isCold(f *pb.Function) bool {
 	return !slices.ContainsFunc(f.Placements, func(p *pb.Placement) bool { return p.Want == pb.Want_WANT_WARM })
+}
+
+// anybodyJoins says whether a plan wants a host in a function's group; else the
+// plan's writer has made it.
+func anybodyJoins(f *pb.Function) bool {
+	return slices.ContainsFunc(f.Placements, func(p *pb.Placement) bool { return p.Want != pb.Want_WANT_KEPT })
 }
 
 // target enters a function that is used.

@@ -52,7 +52,8 @@ func drawPlan(t *rapid.T, version uint64) *pb.LayerPlan {
 }
 
 // Whatever plans come and hosts die, an expert that some warm function of the plan
-// or in use has is with a warm one; else it is with a function of the plan. A gate
+// or in use has is with a warm one, unless it is cold on purpose; else it is with a
+// function of the plan. A gate
 // that acknowledges a plan uses no function outside of it.
 func TestNext(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -104,6 +105,9 @@ func (s *system) check(t *rapid.T, before *Routes) {
 		if s.plan.Function(to.Id) == nil {
 			t.Fatalf("expert %d is with a dead function outside the plan", e)
 		}
+		if s.asleep(e) {
+			continue
+		}
 		candidates := slices.Clone(s.plan.Functions)
 		if before != nil {
 			for _, b := range before.Targets {
@@ -119,6 +123,60 @@ func (s *system) check(t *rapid.T, before *Routes) {
 	if !outside && s.routes.Version != s.plan.Version || outside && before != nil && s.routes.Version > before.Version {
 		t.Fatalf("version %d of plan %d, outside %v", s.routes.Version, s.plan.Version, outside)
 	}
+}
+
+// asleep says whether the plan wants an expert warm nowhere.
+func (s *system) asleep(e int32) bool {
+	for _, f := range s.plan.Functions {
+		if slices.Contains(f.Experts, uint32(e)) && !isCold(f) {
+			return false
+		}
+	}
+	return true
+}
+
+// What is wanted cold leaves a warm function of another grouping, when its group
+// keeps rows and not before, so that hosts can drop that one.
+func TestScaleToZeroElsewhere(t *testing.T) {
+	cold := func(experts ...uint32) *pb.Function {
+		f := fn([]string{"b"}, experts...)
+		f.Placements[0].Want = pb.Want_WANT_COLD
+		return f
+	}
+	old, joined := fn([]string{"a"}, 0, 1, 2), map[string]bool{}
+	replicas := func(f string) Replicas {
+		if f == old.Id {
+			return Replicas{Serving: []string{"a"}, Joined: true}
+		}
+		return Replicas{Joined: joined[f]}
+	}
+	var routes *Routes
+	advance := func(version uint64, fs ...*pb.Function) (text string) {
+		l, err := testRules.Check(with(func(l *pb.LayerPlan) { l.Version = version }, fs...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		routes = l.Next(routes, replicas)
+		for e := range int32(3) {
+			text += fmt.Sprint(routes.Targets[routes.Of(e)].Experts)
+		}
+		return text + fmt.Sprint(routes.Version)
+	}
+	coming := fn([]string{"b"}, 1, 2)
+	check := func(want string, version uint64, fs ...*pb.Function) {
+		t.Helper()
+		if got := advance(version, fs...); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	check("[0 1 2][0 1 2][0 1 2]1", 1, old)
+	check("[0 1 2][0 1 2][0 1 2]1", 2, cold(0), cold(1, 2))
+	joined[cold(0).Id] = true
+	check("[0][0 1 2][0 1 2]1", 2, cold(0), cold(1, 2))
+	check("[0][0 1 2][0 1 2]1", 3, cold(0), coming)
+	check("[0][0 1 2][0 1 2]1", 4, cold(0), cold(1), coming)
+	joined[cold(1, 2).Id] = true
+	check("[0][1 2][1 2]5", 5, cold(0), cold(1, 2))
 }
 
 // A lone slow host delays its own functions and nothing else.

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -19,11 +20,7 @@ type group struct {
 func (t *tenure) keepGroups(ctx context.Context, layers []*pb.LayerPlan) error {
 	wanted := map[group]bool{}
 	for _, lp := range layers {
-		for _, f := range lp.Functions {
-			if nobodyJoins(f) {
-				wanted[group{int(lp.Layer), f.Id}] = true
-			}
-		}
+		maps.Copy(wanted, groupsKept(lp))
 	}
 	for g := range wanted {
 		if t.kept[g] {
@@ -44,6 +41,17 @@ func (t *tenure) keepGroups(ctx context.Context, layers []*pb.LayerPlan) error {
 		delete(t.kept, g)
 	}
 	return nil
+}
+
+// groupsKept are those of a layer's functions that nobody is to join.
+func groupsKept(l *pb.LayerPlan) map[group]bool {
+	all := map[group]bool{}
+	for _, f := range l.GetFunctions() {
+		if nobodyJoins(f) {
+			all[group{int(l.Layer), f.Id}] = true
+		}
+	}
+	return all
 }
 
 // nobodyJoins says whether no host is to be in a function's group.

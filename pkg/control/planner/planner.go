@@ -182,7 +182,7 @@ type tenure struct {
 	*Planner
 	by   planstore.Writer
 	view *planstore.View
-	kept map[group]bool
+	kept map[group]bool       // of plans in force; true: they are there
 	gone map[string]time.Time // replicas whose records are left, since when
 }
 
@@ -217,6 +217,11 @@ func (t *tenure) begin(ctx context.Context) error {
 	}
 	for _, v := range state {
 		t.view.Put(v)
+	}
+	for _, l := range state.Layers() { // what the planner before kept ends with its functions
+		for g := range groupsKept(l.LayerPlan) {
+			t.kept[g] = false
+		}
 	}
 	return nil
 }
