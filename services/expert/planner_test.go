@@ -139,7 +139,7 @@ func TestPlannerHearsOfLiar(t *testing.T) {
 				}
 			}
 		}
-		return err == nil && hosts["expert-other"] && n <= 1 && h.member().GetMemoryBudgetBytes() == devicetest.Bytes
+		return err == nil && hosts["expert-other"] && n <= 1 && h.member().GetMemoryBudgetBytes()-1 < devicetest.Bytes // 0 is no limit
 	})
 }
 
