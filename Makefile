@@ -72,6 +72,16 @@ trace-test: build ## Build a real Jaeger (minutes, once) and find a request's tr
 	loadtest/jaeger/build
 	CGO_ENABLED=0 SWITCHYARD_JAEGER=1 $(GO) test -count=1 -v ./loadtest/jaeger
 
+# Apache Kafka and what it depends on; the version is in the POM too.
+KAFKA_JARS := $(CACHE)/kafka-4.1.0
+
+.PHONY: kafka-test
+kafka-test: $(KAFKA_JARS) ## Run the tests of Kafka's transport on Apache Kafka too (needs Java 17; Maven, once)
+	CGO_ENABLED=0 SWITCHYARD_KAFKA=$(KAFKA_JARS) $(GO) test -count=1 -v -run Conformance ./pkg/transport/kafka
+
+$(KAFKA_JARS):
+	@.ci/kafka-jars $@
+
 .PHONY: chaos
 chaos: ## Kill and suspend services and the NATS server in the middle of requests, and want the same tokens (8 minutes)
 	SWITCHYARD_CHAOS=$${SWITCHYARD_CHAOS:-1} $(GO) test -count=1 -timeout 30m -v ./loadtest/chaos

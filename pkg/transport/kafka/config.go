@@ -100,7 +100,7 @@ func (c Config) partitions() int {
 const (
 	dialTimeout = 5 * time.Second
 	// metadataTTL bounds how long a broker's restart elsewhere goes unnoticed.
-	metadataTTL = 5 * time.Second
+	metadataTTL = time.Second
 )
 
 // client speaks to the brokers; its transport's connections are the caller's to close.

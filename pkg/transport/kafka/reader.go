@@ -33,7 +33,7 @@ type ReaderSettings struct {
 	// Group is whose members share the partitions.
 	Group  string
 	Logger *slog.Logger
-	// Check refuses samples; the first of each kind of error is logged.
+	// Check refuses samples; nil: all that can be decoded are handed on.
 	Check func(*pb.LoadSample) error
 	// Count is told what becomes of samples, from several goroutines; nil: nobody is.
 	Count func(outcome string, n int)
@@ -56,7 +56,7 @@ type Reader struct {
 	topics    *topics
 	client    *kafkago.Client
 	condition *condition
-	bad       *condition // what is said of samples that are refused
+	refusals  *refusals
 	sequence  *sequence
 	lag       atomic.Int64
 	handling  sync.Mutex
@@ -79,7 +79,7 @@ func NewReader(s ReaderSettings) (*Reader, error) {
 	return &Reader{
 		settings: s, sequence: newSequence(),
 		condition: &condition{log: s.Logger, what: "load samples are not read", config: s.Config},
-		bad:       &condition{log: s.Logger, what: "a load sample was refused", config: s.Config},
+		refusals:  &refusals{log: s.Logger, topic: s.Config.topic()},
 	}, nil
 }
 
@@ -164,7 +164,7 @@ func (r *Reader) handle(value []byte, handle func(*pb.LoadSample)) {
 	s, err := r.decode(value)
 	if err != nil {
 		r.settings.Count(Refused, 1)
-		r.bad.bad(err)
+		r.refusals.add(err)
 		return
 	}
 	r.handling.Lock()
@@ -186,20 +186,14 @@ const maxMissed = 1 << 20
 
 func (r *Reader) decode(value []byte) (*pb.LoadSample, error) {
 	if len(value) > MaxSample {
-		return nil, fmt.Errorf("%w: more than %d bytes", errSample, MaxSample)
+		return nil, fmt.Errorf("a sample of %d bytes, want at most %d", len(value), MaxSample)
 	}
 	s := &pb.LoadSample{}
 	if err := proto.Unmarshal(value, s); err != nil {
-		return nil, fmt.Errorf("%w: it is no message of this form", errSample)
+		return nil, fmt.Errorf("decoding a sample: %w", err)
 	}
 	if r.settings.Check == nil {
 		return s, nil
 	}
-	if err := r.settings.Check(s); err != nil {
-		return nil, fmt.Errorf("%w: %w", errSample, err)
-	}
-	return s, nil
+	return s, r.settings.Check(s)
 }
-
-// errSample is of a sample that is none.
-var errSample = errors.New("what came is no load sample of this model")

@@ -204,7 +204,7 @@ func key(s *pb.LoadSample) []byte {
 // Pauses between tries.
 const (
 	firstPause = 100 * time.Millisecond
-	lastPause  = 3 * time.Second
+	lastPause  = time.Second
 )
 
 // deliver tries until all is sent or refused, or the writer ends.

@@ -1,0 +1,100 @@
+// Package kafkatest starts brokers for tests: the embedded one, and Apache Kafka
+// where there is one.
+package kafkatest
+
+import (
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/switchyard/switchyard/pkg/transport/kafka"
+	"github.com/switchyard/switchyard/pkg/transport/kafka/embedded"
+)
+
+// User and Password are what SASL listeners ask for.
+const User, Password = "switchyard", "secret"
+
+// Broker is a broker that can be killed and started again on what it had.
+type Broker interface {
+	// Config reaches it; Guarded does where a password is asked for.
+	Config() kafka.Config
+	Guarded(t testing.TB, password string) kafka.Config
+	Kill(t testing.TB)
+	Start(t testing.TB)
+}
+
+// Kinds are what the tests run on, by name. Real ones skip the test where there is
+// no Apache Kafka.
+var Kinds = []struct {
+	Name  string
+	Start func(t testing.TB) Broker
+}{{"embedded", Embedded}, {"apache", Apache}}
+
+// guarded is a configuration with a password, which lies in a file.
+func guarded(t testing.TB, addr, password string) kafka.Config {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return kafka.Config{Brokers: []string{addr}, SASL: "plain", User: User, PasswordFile: file}
+}
+
+type inProcess struct {
+	dir, addr string
+	open      *embedded.Broker
+	asks      *embedded.Broker
+}
+
+// Embedded starts the embedded broker, and another one that asks for a password.
+func Embedded(t testing.TB) Broker {
+	t.Helper()
+	b := &inProcess{dir: t.TempDir(), addr: FreeAddr(t)}
+	b.Start(t)
+	asks, err := embedded.Start(embedded.Settings{User: User, Password: Password})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.asks = asks
+	t.Cleanup(func() {
+		asks.Close()
+		if b.open != nil {
+			b.open.Close()
+		}
+	})
+	return b
+}
+
+func (b *inProcess) Config() kafka.Config { return kafka.Config{Brokers: []string{b.addr}} }
+
+func (b *inProcess) Guarded(t testing.TB, password string) kafka.Config {
+	t.Helper()
+	return guarded(t, b.asks.Addr(), password)
+}
+
+func (b *inProcess) Kill(testing.TB) {
+	b.open.Close()
+	b.open = nil
+}
+
+func (b *inProcess) Start(t testing.TB) {
+	t.Helper()
+	open, err := embedded.Start(embedded.Settings{Listen: b.addr, Dir: b.dir, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.open = open
+}
+
+// FreeAddr is an address that nobody listens on.
+func FreeAddr(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }() // nobody has connected
+	return l.Addr().String()
+}
