@@ -37,7 +37,7 @@ func TestCompose(t *testing.T) {
 	if err := yaml.Unmarshal(data, &file); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"tokenizer", "attention", "gate", "expert", "aggregator", "predictor"} {
+	for _, name := range []string{"tokenizer", "attention", "gate", "expert", "aggregator", "predictor", "scaler"} {
 		s := file.Services[name]
 		if s.Image != "switchyard" || !slices.Equal(s.Command, []string{name}) {
 			t.Errorf("service %s runs %v in %q", name, s.Command, s.Image)

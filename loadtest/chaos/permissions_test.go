@@ -64,7 +64,11 @@ func newGuarded(t *testing.T) *guarded {
 	server := fleet.Launch(t, "nats-server", filepath.Join(programs, "nats-server"), "-c", g.configure(addr))
 	server.Await(t, "Server is ready")
 	for _, kind := range kinds {
-		g.procs[kind] = fleet.Launch(t, kind, filepath.Join(programs, "switchyard"), kind, "--nats", kind)
+		flags := []string{kind, "--nats", kind}
+		if kind == "scaler" { // which plans by the hosts while there is no Kafka
+			flags = append(flags, "--kafka", fleet.FreeAddr(t))
+		}
+		g.procs[kind] = fleet.Launch(t, kind, filepath.Join(programs, "switchyard"), flags...)
 	}
 	for _, kind := range kinds {
 		g.procs[kind].Await(t, "ready")
@@ -289,6 +293,7 @@ func (g *guarded) denied(t *testing.T) {
 		"gate":       {"switchyard.token.demo.0.x", "switchyard.step.demo", "switchyard.load.demo", "switchyard.load.demo.ask", "switchyard.partial.demo.x", "$KV.switchyard_plans_demo.0", "_INBOX.x"},
 		"expert":     {"switchyard.token.demo.0.x", "switchyard.hidden.demo.0", "$KV.switchyard_leases_demo.shard-0", "_INBOX.x"},
 		"predictor":  {"switchyard.token.demo.0.x", "switchyard.hidden.demo.0", "switchyard.expert.demo.0.x", "switchyard.load.demo", "$KV.switchyard_plans_demo.0", "$KV.switchyard_leases_demo.planner", "_INBOX.x"},
+		"scaler":     {"switchyard.token.demo.0.x", "switchyard.hidden.demo.0", "switchyard.expert.demo.0.x", "switchyard.load.demo", "$KV.switchyard_leases_demo.shard-0", "_INBOX.x"},
 		"aggregator": {"switchyard.token.demo.0.x", "switchyard.partial.demo.x", "$KV.switchyard_plans_demo.0", "_INBOX.x"},
 	} {
 		nc := g.user(user)

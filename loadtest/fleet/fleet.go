@@ -21,7 +21,7 @@ const (
 var Kinds = []string{"aggregator", "expert", "gate", "attention", "tokenizer"}
 
 // Loop are the services of the control loop, of which none need be there.
-var Loop = []string{"predictor"}
+var Loop = []string{"predictor", "scaler"}
 
 // Settings are what a fleet runs with.
 type Settings struct {

@@ -40,6 +40,7 @@ type CLI struct {
 	Expert     ExpertCmd     `cmd:"" help:"Run an expert host."`
 	Aggregator AggregatorCmd `cmd:"" help:"Run an aggregator: it sums the experts' outputs."`
 	Predictor  PredictorCmd  `cmd:"" help:"Run a predictor: it tells experts' loads some layers ahead."`
+	Scaler     ScalerCmd     `cmd:"" help:"Run a scaler: it plans by the experts' loads."`
 
 	Version VersionCmd `cmd:"" help:"Print the version."`
 }

@@ -278,8 +278,11 @@ func (f TokenizerFlags) config(m ModelFlags, prefix string) (tokenizer.Config, e
 // units are the suffixes of byte counts, longest first.
 var units = []struct {
 	suffix string
-	shift  uint
-}{{"KiB", 10}, {"MiB", 20}, {"GiB", 30}, {"TiB", 40}, {"B", 0}, {"", 0}}
+	bytes  int64
+}{
+	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
+	{"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1}, {"", 1},
+}
 
 // parseBytes reads a count of bytes such as 64MiB.
 func parseBytes(flag, text string) (int64, error) {
@@ -289,10 +292,10 @@ func parseBytes(flag, text string) (int64, error) {
 		if !ok {
 			continue
 		}
-		if used, err := fmt.Sscanf(digits+" ", "%d ", &n); err != nil || used != 1 || fmt.Sprint(n) != digits || n < 0 || n > 1<<(62-u.shift) {
+		if used, err := fmt.Sscanf(digits+" ", "%d ", &n); err != nil || used != 1 || fmt.Sprint(n) != digits || n < 0 || n > 1<<62/u.bytes {
 			break
 		}
-		return n << u.shift, nil
+		return n * u.bytes, nil
 	}
-	return 0, usage(fmt.Errorf("--%s is %q; it must be a number of bytes such as 67108864, 64MiB or 4GiB", flag, text))
+	return 0, usage(fmt.Errorf("--%s is %q; it must be a number of bytes such as 67108864, 64MiB or 4GB", flag, text))
 }

@@ -3,6 +3,7 @@ package elastic
 import (
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/switchyard/switchyard/pkg/control/loads"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -21,7 +22,11 @@ type Counts struct {
 }
 
 // Counts are of all samples so far.
-func (c *Core) Counts() Counts { return c.counts }
+func (c *Core) Counts() Counts {
+	now := c.counts
+	now.Refused = maps.Clone(now.Refused)
+	return now
+}
 
 // sender is a replica that sends samples.
 type sender struct {

@@ -62,6 +62,8 @@ type Metrics struct {
 	TimeClaims prometheus.Counter
 
 	Hosts HostMetrics
+	// Scaler are scalers'.
+	Scaler *ScalerMetrics
 
 	genAI genAI
 }
@@ -100,6 +102,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		prediction:       histograms("prediction_seconds", "Time a predictor takes for the rows of one message, by the layer that it predicts.", stageBuckets, "layer"),
 		PredictionsLost:  counter("predictions_dropped_total", "Messages with rows that predictors were too slow for; the oldest are dropped first."),
 		Hosts:            newHostMetrics(),
+		Scaler:           newScalerMetrics(),
 		genAI:            newGenAI(),
 	}
 	r.MustRegister(
@@ -109,6 +112,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		m.TimeClaims, m.stepPart, m.layerStage, m.prediction, m.PredictionsLost, m.genAI.request, m.genAI.firstToken, m.genAI.perToken,
 	)
 	r.MustRegister(m.Hosts.all()...)
+	r.MustRegister(m.Scaler.all()...)
 	m.begin()
 	return m
 }

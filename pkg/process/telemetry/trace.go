@@ -51,6 +51,16 @@ const (
 // EventPlan is the event of a gate's first span under another plan.
 const EventPlan = "plan"
 
+// SpanPlan is the span of a decision that changes plans. Its trace is its own; the
+// spans of gates that come to use such a plan link to it.
+const SpanPlan = "plan"
+
+// Keys of its attributes.
+const (
+	AttrScaling = attribute.Key("scaling")
+	AttrLayers  = attribute.Key("layers")
+)
+
 // Tracer makes the spans of one service. A nil Tracer makes none and allocates nothing.
 type Tracer struct {
 	tracer trace.Tracer
@@ -131,6 +141,23 @@ func (Propagator) Extract(ctx context.Context, h nats.Header) context.Context {
 		return ctx
 	}
 	return w3c.Extract(ctx, carrier(h))
+}
+
+// Traceparent is the trace and span of ctx as W3C Trace Context writes them; empty
+// for one that is not kept.
+func Traceparent(ctx context.Context) string {
+	h := propagation.MapCarrier{}
+	if (Propagator{}).Sampled(ctx) {
+		w3c.Inject(ctx, h)
+	}
+	return h["traceparent"]
+}
+
+// LinkTo is a link to the span that Traceparent has written; false if it is none.
+func LinkTo(traceparent string) (link trace.Link, ok bool) {
+	ctx := w3c.Extract(context.Background(), propagation.MapCarrier{"traceparent": traceparent})
+	link.SpanContext = trace.SpanContextFromContext(ctx)
+	return link, link.SpanContext.IsValid()
 }
 
 // carrier is a NATS header; unlike HTTP's its keys keep their case, and

@@ -15,6 +15,7 @@ import (
 	"github.com/switchyard/switchyard/services/expert"
 	"github.com/switchyard/switchyard/services/gate"
 	"github.com/switchyard/switchyard/services/predictor"
+	"github.com/switchyard/switchyard/services/scaler"
 	"github.com/switchyard/switchyard/services/tokenizer"
 )
 
@@ -24,6 +25,7 @@ type Services struct {
 	Expert    expert.Config
 	Tokenizer tokenizer.Config
 	Predictor predictor.Config
+	Scaler    scaler.Config
 	// Plans are settings of plans that are written before an expert host starts;
 	// those that are empty or 0 stay as they are.
 	Plans plan.Settings
@@ -37,7 +39,7 @@ var Names = []string{"aggregator", "expert", "gate", "attention", "tokenizer"}
 
 // Loop are the services of the control loop. They start last, and nobody waits for
 // them: without them tokens flow as well.
-var Loop = []string{"predictor"}
+var Loop = []string{"predictor", "scaler"}
 
 // OneEach is one replica of each service that a token passes.
 func OneEach() map[string]int {
@@ -86,6 +88,17 @@ func (s Services) Make(name string, d *deployment.Deployment) lifecycle.Service 
 		return attention.New(d, s.Attention)
 	case "predictor":
 		return predictor.New(d, s.Predictor)
+	case "scaler":
+		return scaler.New(d, s.scaler())
 	}
 	return tokenizer.New(d, s.Tokenizer)
+}
+
+// scaler reads where the others write.
+func (s Services) scaler() scaler.Config {
+	c := s.Scaler
+	if s.Kafka != nil {
+		c.Kafka = *s.Kafka
+	}
+	return c
 }

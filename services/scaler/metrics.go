@@ -1,0 +1,139 @@
+package scaler
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/policy/elastic"
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
+	"github.com/switchyard/switchyard/pkg/transport/kafka"
+)
+
+// follow shows what this scaler decided last, while it plans, until stop is called.
+func (p *policy) follow(m *telemetry.ScalerMetrics) (stop func()) {
+	stops := []func(){
+		m.Scalers.Follow(p.states),
+		m.CV.Follow(p.perLayer(func(v elastic.Verdict) float64 { return v.After.CV })),
+		m.Balancedness.Follow(p.perLayer(func(v elastic.Verdict) float64 { return v.After.Balancedness })),
+		m.Replicas.Follow(p.replicas),
+		m.PlanAge.Follow(p.ages),
+	}
+	return func() {
+		for _, s := range stops {
+			s()
+		}
+	}
+}
+
+func (p *policy) states() map[string]float64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.active {
+		return map[string]float64{"active": 1, "standby": 0}
+	}
+	return map[string]float64{"active": 0, "standby": 1}
+}
+
+// perLayer reads a number of each layer.
+func (p *policy) perLayer(of func(elastic.Verdict) float64) func() map[string]float64 {
+	return func() map[string]float64 {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		all := map[string]float64{}
+		if p.active {
+			for _, v := range p.verdicts {
+				all[strconv.Itoa(v.Layer)] = of(v)
+			}
+		}
+		return all
+	}
+}
+
+func (p *policy) replicas() map[string]float64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.active || p.verdicts == nil {
+		return nil
+	}
+	all := map[string]float64{}
+	for _, v := range p.verdicts {
+		all["warm"] += float64(v.Warm)
+		all["kept"] += float64(v.Kept)
+		all["cold"] += float64(v.Cold)
+	}
+	return all
+}
+
+func (p *policy) ages() map[string]float64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := map[string]float64{}
+	if p.active {
+		for l, when := range p.written {
+			all[strconv.Itoa(l)] = time.Since(when).Seconds()
+		}
+	}
+	return all
+}
+
+// count takes what the reader counts; what it hands on, observe counts.
+func (p *policy) count(outcome string, n int) {
+	switch outcome {
+	case kafka.Refused:
+		p.metrics.Refused("form").Add(float64(n))
+	case kafka.Repeated:
+		p.metrics.Samples("repeated").Add(float64(n))
+	}
+}
+
+// countSamples adds what the core has counted since the last time; p.mu is held.
+func (p *policy) countSamples() {
+	if p.core == nil {
+		return
+	}
+	now := p.core.Counts()
+	p.metrics.Samples("taken").Add(float64(now.Taken - p.counts.Taken))
+	p.metrics.Samples("repeated").Add(float64(now.Repeated - p.counts.Repeated))
+	p.metrics.Samples("missing").Add(float64(now.Missing - p.counts.Missing))
+	for kind, n := range now.Refused {
+		p.metrics.Refused(kind).Add(float64(n - p.counts.Refused[kind]))
+	}
+	p.counts = now
+}
+
+// countCauses counts a layer's change; p.mu is held.
+func (p *policy) countCauses(v elastic.Verdict) {
+	for _, cause := range v.Causes {
+		p.metrics.Rebalances(string(cause)).Inc()
+	}
+	if p.presence != nil {
+		p.presence.Add("rebalances_total", 1)
+	}
+}
+
+// trace draws a decision that changes something, and writes it into the plans, so
+// that who uses them can point to it.
+func (p *policy) trace(began time.Time, d *plan.Decision, verdicts []elastic.Verdict) {
+	changed := 0
+	for _, v := range verdicts {
+		changed += min(len(v.Causes), 1)
+	}
+	if changed == 0 {
+		return
+	}
+	ctx, span := p.tracer.Start(context.Background(), telemetry.SpanPlan, trace.WithTimestamp(began), trace.WithAttributes(
+		telemetry.AttrScaling.String(p.settings.Scaling), telemetry.AttrLayers.Int(changed)))
+	defer span.End()
+	parent := telemetry.Traceparent(ctx)
+	for i, v := range verdicts {
+		if len(v.Causes) == 0 {
+			continue
+		}
+		d.Layers[i].Traceparent = parent
+		span.AddEvent("layer", trace.WithAttributes(telemetry.AttrLayer.Int(v.Layer), telemetry.AttrReason.String(v.Reason)))
+	}
+}

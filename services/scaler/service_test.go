@@ -1,0 +1,177 @@
+package scaler
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/switchyard/switchyard/internal/testkit"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// An expert with many rows gets replicas, and the plan says why.
+func TestHotExpertGainsReplicas(t *testing.T) {
+	y := newStage(t, 3)
+	y.scaler(testConfig())
+	testkit.Eventually(t, "a first plan", func() bool { return len(y.layer().GetFunctions()) > 0 })
+	first := y.layer()
+	if replicas(first, 0) != 1 || len(first.Functions) != y.d.Model.Spec.Experts {
+		t.Errorf("the first plan is %v", first)
+	}
+	y.await("replicas", 0, func(lp *pb.LayerPlan) bool { return replicas(lp, 0) > 1 })
+	if lp := y.layer(); !strings.Contains(lp.Reason, "rows a second saves") {
+		t.Errorf("the reason is %q", lp.Reason)
+	}
+	for name, least := range map[string]float64{
+		"switchyard_scalers": 1, "switchyard_rebalances_total": 2, "switchyard_scaler_samples_total": 1, "switchyard_planned_replicas": 2,
+		"switchyard_layer_balancedness_ratio": 0.01, "switchyard_plan_age_seconds": 1e-9, "switchyard_plan_decision_seconds": 1,
+	} {
+		testkit.Eventually(t, name, func() bool { return y.metric(name) >= least })
+	}
+}
+
+// metric is a metric's sum over its labels.
+func (y *stage) metric(name string) (sum float64) {
+	families, err := prometheus.Gatherer(y.d.Telemetry.Registry).Gather()
+	if err != nil {
+		y.t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.Metric {
+			if f.GetName() == name {
+				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			}
+		}
+	}
+	return sum
+}
+
+// Only the scaler with the lease reads samples; the other one takes over where it
+// ends, from the plan in force, and plans on by what comes then.
+func TestStandbyTakesOver(t *testing.T) {
+	y := newStage(t, 3)
+	first, stop := y.scaler(testConfig())
+	testkit.Eventually(t, "the first one reads", func() bool { return len(y.topic.members()) == 1 })
+	second, _ := y.scaler(testConfig())
+	y.await("replicas", 0, func(lp *pb.LayerPlan) bool { return replicas(lp, 0) > 1 })
+	if got := y.topic.members(); len(got) != 1 || got[0] != first.id || second.Ready() != nil {
+		t.Errorf("%v read; the second one: %v", got, second.Ready())
+	}
+	before := y.layer()
+	stop()
+	testkit.Eventually(t, "the second one reads", func() bool { got := y.topic.members(); return len(got) == 1 && got[0] == second.id })
+	if now := y.layer(); replicas(now, 0) != replicas(before, 0) {
+		t.Errorf("taking over changed the plan from %v to %v", before, now)
+	}
+	y.await("other replicas", 1, func(lp *pb.LayerPlan) bool { return replicas(lp, 2) > 1 && lp.WriterEpoch > before.WriterEpoch })
+	if y.topic.most != 1 {
+		t.Errorf("%d scalers have read at a time", y.topic.most)
+	}
+}
+
+// A scaler that was suspended and believes in its lease writes nothing after
+// another one has: the plan's epoch fences it off.
+func TestSuspendedScalerIsFenced(t *testing.T) {
+	y := newStage(t, 3)
+	old := y.prepare(testConfig())
+	if _, err := y.d.Leases.PutString(t.Context(), "an-earlier-write", ""); err != nil { // so that the next epoch is above 1
+		t.Fatal(err)
+	}
+	y.hold(old, stubborn{epoch: 1, holds: func(context.Context) (bool, error) { return false, nil }})
+	testkit.Eventually(t, "the old one plans", func() bool { return y.layer().GetWriterEpoch() == 1 })
+	resume := y.suspend(old)
+	y.scaler(testConfig())
+	y.await("the new one plans", 0, func(lp *pb.LayerPlan) bool { return replicas(lp, 0) > 1 && lp.WriterEpoch > 1 })
+	before := y.layer()
+	resume()
+	testkit.Eventually(t, "the old one is refused", func() bool {
+		old.policy.observe(hot(y, 2)) // which alone would lead to another plan
+		return y.log.count("a planner with a later lease wrote the plan") > 0
+	})
+	if now := y.layer(); now.WriterEpoch != before.WriterEpoch || replicas(now, 2) > replicas(before, 2) {
+		t.Errorf("the plan went from %v to %v", before, now)
+	}
+}
+
+// suspend lets a scaler neither hear nor decide anything until it is resumed.
+func (y *stage) suspend(s *Service) (resume func()) {
+	s.policy.mu.Lock()
+	y.topic.mu.Lock()
+	delete(y.topic.readers, s.id)
+	y.topic.mu.Unlock()
+	resume = sync.OnceFunc(s.policy.mu.Unlock)
+	y.t.Cleanup(resume)
+	return resume
+}
+
+// hot is a sample that only one scaler gets.
+func hot(y *stage, expert uint32) (s *pb.LoadSample) {
+	y.topic.mu.Lock()
+	kept := y.topic.readers
+	y.topic.readers = map[string]func(*pb.LoadSample){"": func(got *pb.LoadSample) { s = got }}
+	y.topic.mu.Unlock()
+	y.rows(expert, 1000)
+	y.topic.mu.Lock()
+	y.topic.readers = kept
+	y.topic.mu.Unlock()
+	return s
+}
+
+// What is no sample is told once of each kind, with the cure, counted, and changes
+// nothing.
+func TestBadSamples(t *testing.T) {
+	y := newStage(t, 2)
+	y.scaler(testConfig())
+	testkit.Eventually(t, "it reads", func() bool { return len(y.topic.members()) == 1 && len(y.layer().GetFunctions()) > 0 })
+	before := y.layer().Version
+	spoil := []func(*pb.LoadSample){
+		func(s *pb.LoadSample) { s.Model++ },
+		func(s *pb.LoadSample) { s.Layer = 99 },
+		func(s *pb.LoadSample) { s.Host = "no replica" },
+		func(s *pb.LoadSample) { s.Steps[0].Count[0]-- },
+		func(s *pb.LoadSample) {
+			s.Source, s.Steps, s.Host = pb.LoadSource_LOAD_SOURCE_UNSPECIFIED, nil, "expert-0"
+			s.Memory = &pb.HostLoad{BudgetBytes: 1, UsedBytes: 2}
+		},
+		func(s *pb.LoadSample) {
+			s.Source, s.Steps, s.Host = pb.LoadSource_LOAD_SOURCE_UNSPECIFIED, nil, "expert-absent"
+			s.Memory = &pb.HostLoad{}
+		},
+	}
+	for range 3 {
+		for _, change := range spoil {
+			s := hot(y, 0)
+			change(s)
+			y.topic.send(s)
+		}
+	}
+	testkit.Eventually(t, "all are counted", func() bool { return y.metric("switchyard_scaler_refused_samples_total") == float64(3*len(spoil)) })
+	for _, kind := range []string{"model", "layer", "sender", "counts", "memory"} {
+		if n := y.log.count("kind=" + kind); n != 1 {
+			t.Errorf("%d lines of kind %s", n, kind)
+		}
+	}
+	if now := y.layer().Version; now != before {
+		t.Errorf("the plan went from version %d to %d", before, now)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"--scaling":    func(c *Config) { c.Scaling = "magic" },
+		"--cv":         func(c *Config) { c.CV = -1 },
+		"--keep-alive": func(c *Config) { c.KeepAlive = -time.Second },
+		"--horizon":    func(c *Config) { c.Horizon = 48 * time.Hour },
+		"":             func(*Config) {},
+	} {
+		c := testConfig()
+		change(&c)
+		if err := c.Check(); (err != nil) != (name != "") || err != nil && !strings.HasPrefix(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
