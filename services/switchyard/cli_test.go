@@ -35,7 +35,7 @@ func TestUsage(t *testing.T) {
 		{"memory below an expert", []string{"up", "--expert-memory", "1KiB"}, 2, "switchyard: --expert-memory is 1024 bytes; an expert of model demo has 196608"},
 		{"no host", []string{"up", "--hosts", "0"}, 2, "switchyard: --hosts is 0; it must be at least 1"},
 		{"no such device", []string{"expert", "--device", "abacus"}, 2, "--device must be one of"},
-		{"paced as nothing", []string{"expert", "--device", "paced"}, 2, "switchyard: --device paced needs --profile: a6000-llama-4-scout, a6000-mixtral"},
+		{"paced as nothing", []string{"expert", "--device", "paced"}, 2, "switchyard: --device paced needs --profile: a6000-deepseek-v3, a6000-llama-4-scout"},
 		{"profile of a CPU", []string{"up", "--profile", "a6000-mixtral"}, 2, `switchyard: --profile is "a6000-mixtral"; it is of --device paced only`},
 		{"no such profile", []string{"up", "--device", "paced", "--profile", "tpu"}, 2, `switchyard: --profile: there is no profile and no file "tpu"`},
 		{
