@@ -13,7 +13,8 @@ import (
 type planTraces map[int]uint64 // by layer, the version of the newest span
 
 // describe tells a span of the plan in use, and of how many messages the rows made.
-// The first span under another plan has an event that says why there is one.
+// The first span under another plan has an event that says why there is one, and a
+// link to the span of that decision.
 func (p planTraces) describe(span trace.Span, layer int, to *plan.Routes, messages int) {
 	if !span.IsRecording() {
 		return
@@ -27,6 +28,9 @@ func (p planTraces) describe(span trace.Span, layer int, to *plan.Routes, messag
 	attributes := []attribute.KeyValue{telemetry.AttrPlanVersion.Int64(int64(to.Version))}
 	if newest := to.Plan; newest.GetVersion() == to.Version {
 		attributes = append(attributes, telemetry.AttrReason.String(newest.GetReason()))
+		if decision, ok := telemetry.LinkTo(newest.GetTraceparent()); ok {
+			span.AddLink(decision)
+		}
 	}
 	span.AddEvent(telemetry.EventPlan, trace.WithAttributes(attributes...))
 }
