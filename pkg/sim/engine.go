@@ -156,7 +156,7 @@ func (e *engine) behind(i, l int) error {
 func (e *engine) decide(l int, loads []float64) error {
 	y := &e.layers[l]
 	e.expire(y)
-	v := View{Settings: e.Settings, Layer: l, Loads: loads, Fleet: y.fleet, Warm: y.warm(), Spare: y.slots*e.Hosts - e.Model.Experts}
+	v := View{Settings: e.Settings, Now: e.now, Layer: l, Loads: loads, Fleet: y.fleet, Warm: y.warm(), Spare: y.slots*e.Hosts - e.Model.Experts}
 	p, err := e.policy.Decide(v)
 	if err != nil {
 		return fmt.Errorf("layer %d: %w", l, err)

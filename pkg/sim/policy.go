@@ -10,6 +10,7 @@ import (
 // View is what a decision about a layer is made on.
 type View struct {
 	Settings
+	Now   float64 // seconds
 	Layer int
 	Loads []float64 // rows of each expert: predicted, or counted
 	Warm  []place.Warm

@@ -23,6 +23,7 @@ type stats struct {
 	model    string
 	log      *slog.Logger
 	observers
+	steps func(*ledger.Step) // nil: nobody listens
 
 	sequences atomic.Int64
 }
@@ -57,6 +58,9 @@ func (s *stats) step(mb *microbatch, times *ledger.Step) {
 	}
 	s.metrics.Step().Observe((mb.layers + mb.heads).Seconds())
 	s.observe(times)
+	if s.steps != nil {
+		s.steps(times)
+	}
 	s.metrics.BatchRows().Observe(float64(mb.rows))
 	s.metrics.CompletionTokens().Add(float64(tokens))
 	s.presence.Add("steps_total", 1)

@@ -100,7 +100,7 @@ func (s *Service) maxLen() int {
 
 // build puts the engine and its workers together.
 func (s *Service) build() {
-	st := &stats{metrics: s.metrics, presence: s.presence, kv: s.kv, model: s.d.Subjects.Model, log: s.d.Logger}
+	st := &stats{metrics: s.metrics, presence: s.presence, kv: s.kv, model: s.d.Subjects.Model, log: s.d.Logger, steps: s.d.Steps}
 	st.observers = observe(s.metrics, s.d.MoELayers())
 	s.exchange = &exchange{
 		subjects: s.d.Subjects, identity: s.d.Identity, hop: s.d.Hop, wire: s.d.Wire, d: s.d.Model.Spec.Hidden, topK: s.d.Model.Spec.TopK,

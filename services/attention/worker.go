@@ -114,7 +114,7 @@ func (w *worker) compute(ctx context.Context, mb *microbatch) error {
 		return err
 	}
 	mb.heads = time.Since(began) - mb.layers
-	w.stats.step(mb, &ledger.Step{Rows: mb.rows, Own: w.step.Clock.Spent, Layers: w.remote.layers})
+	w.stats.step(mb, &ledger.Step{Number: w.remote.step, Began: began, Rows: mb.rows, Own: w.step.Clock.Spent, Layers: w.remote.layers})
 	return nil
 }
 

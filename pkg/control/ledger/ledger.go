@@ -71,7 +71,10 @@ func (l *Layer) Time() time.Duration { return l.Total - l.By[GateQueue] - l.By[G
 
 // Step is the time of one step of one attention replica.
 type Step struct {
-	Rows int
+	// Number is the step's in messages and samples of loads.
+	Number uint64
+	Began  time.Time
+	Rows   int
 	// Own is attention's time, together the step's: Shared is spent while the
 	// rows of a layer are away, Waiting without anything else to do meanwhile.
 	Own    forward.Spent

@@ -19,6 +19,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/functions"
+	"github.com/switchyard/switchyard/pkg/control/ledger"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
@@ -49,7 +50,10 @@ type Settings struct {
 	// Traffic is Conn's observer; nil counts nothing.
 	Traffic *Traffic
 	// Loads is where samples of experts' loads go; nil: nobody wants them.
-	Loads  LoadSink
+	Loads LoadSink
+	// Steps hears of each step of an attention replica of this process when it has
+	// ended, in whose time: it returns at once, and keeps nothing. nil: nobody listens.
+	Steps  func(*ledger.Step)
 	Logger *slog.Logger
 }
 
@@ -82,7 +86,9 @@ type Deployment struct {
 
 	Telemetry *telemetry.Telemetry
 	// Loads is nil when nobody wants samples of loads.
-	Loads  LoadSink
+	Loads LoadSink
+	// Steps hears of steps; nil: nobody listens.
+	Steps  func(*ledger.Step)
 	Logger *slog.Logger
 
 	traffic  *Traffic
@@ -104,7 +110,7 @@ func Open(ctx context.Context, s Settings) (*Deployment, error) {
 		Conn: s.Conn, Hop: bus.NewHop(s.Conn, s.Hops), Subjects: names,
 		Streams: schemas.Streams{Subjects: names, Hops: s.Hops, LogAge: s.LogAge, LogBytes: s.LogBytes},
 		Model:   s.Model, Pool: s.Pool, Wire: s.Wire, Identity: id,
-		Telemetry: s.Telemetry, Loads: s.Loads, Logger: s.Logger, traffic: s.Traffic, replicas: s.Replicas,
+		Telemetry: s.Telemetry, Loads: s.Loads, Steps: s.Steps, Logger: s.Logger, traffic: s.Traffic, replicas: s.Replicas,
 	}
 	d.Shape = d.shape()
 	if err := d.create(ctx); err != nil {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/transport/kafka"
 	"github.com/switchyard/switchyard/pkg/transport/kafka/embedded"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
 // embedKafka starts a broker in this process for services that have none.
@@ -33,9 +35,24 @@ func (p *Pipeline) openLoads() (err error) {
 	}
 	p.loads, err = kafka.NewWriter(kafka.WriterSettings{Config: *p.services.Kafka, Logger: shared.Logger, Count: count})
 	if err == nil {
-		shared.Loads = p.loads
+		shared.Loads = both{p.loads, shared.Loads}
 	}
 	return err
+}
+
+// both takes samples to Kafka, and before to who listens in this process, if
+// anybody does.
+type both struct {
+	kafka *kafka.Writer
+	here  deployment.LoadSink
+}
+
+// Send takes a sample.
+func (b both) Send(s *pb.LoadSample) {
+	if b.here != nil {
+		b.here.Send(s)
+	}
+	b.kafka.Send(s)
 }
 
 // flushWithin bounds how long the end of a process waits for Kafka.

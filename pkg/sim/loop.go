@@ -1,0 +1,111 @@
+package sim
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/policy/elastic"
+	"github.com/switchyard/switchyard/pkg/policy/place"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// cadence is the least time in seconds between two decisions of a scaler.
+const cadence = 0.25
+
+// Loop decides as a scaler does that serves (pkg/policy/elastic): by what gates
+// have counted, at its cadence, and only what is worth its loads. A policy is for
+// one run.
+func Loop(s Settings, scaling elastic.Settings) (Policy, error) {
+	m := elastic.Model{Model: plan.Model{Experts: s.Model.Experts, ExpertBytes: uint64(s.Model.Profile.Expert())}, Hash: 1, TopK: s.Model.TopK}
+	for l := range s.Model.Layers {
+		m.MoELayers = append(m.MoELayers, l)
+	}
+	core, err := elastic.New(scaling, m)
+	if err != nil {
+		return Policy{}, err
+	}
+	y := &loop{core: core, known: plan.Known{
+		Model: m.Model, Settings: plan.Settings{Policy: plan.Static, Grouping: plan.ByExpert, Replicas: 1}, InForce: map[int]*plan.Layer{},
+	}}
+	for h := range s.Hosts {
+		y.known.Hosts = append(y.known.Hosts, plan.Host{ID: hostID(h), Budget: uint64(s.Model.Profile.Memory())})
+	}
+	return Policy{Name: scaling.Scaling, Decide: y.decide, Every: cadence}, y.plan(0) // the first plan is the static one
+}
+
+// loop is a scaler's core and the plan in force.
+type loop struct {
+	core   *elastic.Core
+	known  plan.Known
+	number uint64 // of samples
+}
+
+// decide tells the core a layer's rows, and all layers' new plan with the last one.
+func (y *loop) decide(v View) (place.Placement, error) {
+	if err := y.observe(v); err != nil {
+		return place.Placement{}, err
+	}
+	if v.Layer == v.Model.Layers-1 {
+		if err := y.plan(v.Now); err != nil {
+			return place.Placement{}, err
+		}
+	}
+	return placementOf(y.known.InForce[v.Layer]), nil
+}
+
+func (y *loop) observe(v View) error {
+	step := &pb.StepLoad{}
+	rows := 0.0
+	for e, n := range v.Loads {
+		if n > 0 {
+			step.Expert, step.Count = append(step.Expert, uint32(e)), append(step.Count, uint32(n))
+			rows += n
+		}
+	}
+	if rows == 0 {
+		return nil
+	}
+	step.Owner, step.Epoch, step.Rows = "attention-sim", 1, uint32(rows)/uint32(v.Model.TopK)
+	y.number++
+	err := y.core.Observe(v.Now, &pb.LoadSample{
+		Version: schemas.Version, Model: 1, Host: "gate-sim", Layer: uint32(v.Layer), SpanMs: uint32(math.Ceil(1e3 * cadence)), Number: y.number,
+		Source: pb.LoadSource_LOAD_SOURCE_GATE, Steps: []*pb.StepLoad{step},
+	})
+	if err != nil {
+		return fmt.Errorf("telling the scaler of layer %d: %w", v.Layer, err)
+	}
+	return nil
+}
+
+// plan makes what the core decides the plan in force.
+func (y *loop) plan(now float64) error {
+	d, _, err := y.core.Decide(now, y.known)
+	if err != nil {
+		return err
+	}
+	rules := plan.Rules{MoELayers: y.known.Model.MoELayers, Experts: y.known.Model.Experts}
+	for _, lp := range d.Layers {
+		l, err := rules.Check(lp)
+		if err != nil {
+			return fmt.Errorf("layer %d of the scaler's plan: %w", lp.Layer, err)
+		}
+		y.known.InForce[int(lp.Layer)] = l
+	}
+	return nil
+}
+
+// placementOf is where a plan wants replicas warm.
+func placementOf(l *plan.Layer) (p place.Placement) {
+	for _, f := range l.Functions {
+		for _, at := range f.Placements {
+			if at.Want == pb.Want_WANT_WARM {
+				for _, e := range f.Experts {
+					p.Replicas = append(p.Replicas, place.Replica{Expert: e, Host: at.Host})
+				}
+			}
+		}
+	}
+	return p
+}
