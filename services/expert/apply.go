@@ -35,7 +35,7 @@ func (s *Service) adopt(l *plan.Layer) {
 	for _, reserve := range []bool{false, true} { // which is loaded if there is room beside
 		for _, spec := range l.Functions { // loads are wanted in the plan's order
 			if w := plan.WantOn(spec, s.id); w != nothing && (w == kept) == reserve {
-				s.wantFunction(layer, spec, w)
+				s.wantFunction(l, spec, w)
 			}
 		}
 	}
@@ -49,19 +49,23 @@ func (s *Service) adopt(l *plan.Layer) {
 }
 
 // wantFunction is for what a plan wants here; s.mu is held.
-func (s *Service) wantFunction(layer int, spec *pb.Function, w pb.Want) {
+func (s *Service) wantFunction(l *plan.Layer, spec *pb.Function, w pb.Want) {
 	f := s.functions[spec.Id]
 	isNew := f == nil
 	if isNew {
-		f = s.newFunction(layer, spec)
+		f = s.newFunction(int(l.Layer), spec)
 		s.functions[spec.Id] = f
 	}
 	f.alone = len(spec.Placements) == 1
-	f.retiredBy, f.drop, f.evict = 0, false, stays // also where its keeper has not yet begun with it
+	f.evict = stays
 	if f.want == w {
 		return
 	}
+	f.retiredBy, f.drop = 0, false // also where its keeper has not yet begun to drop it
 	f.want, f.priority, f.unused = w, s.adopted, time.Now()
+	if w == kept { // it may be in its group, which it leaves as a retired one does
+		f.retiredBy = l.Version
+	}
 	f.roused = w == cold && f.state.Phase == isWarm     // until nobody needs it
 	if isNew && (w == warm || w == kept && s.fits(f)) { // before others let go of what it shares with them
 		f.load(s.ctx, s.device, s.adopted)

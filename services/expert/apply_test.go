@@ -158,18 +158,24 @@ func TestMove(t *testing.T) {
 	if h.state(0).GetPhase() != isWarm {
 		t.Fatal("it went before anybody else was warm")
 	}
+	h.elsewhere(plan.FunctionID(0, []uint32{0}, plan.Routed))
+	h.awaitGone(0)
+}
+
+// elsewhere has another host take a function's rows.
+func (h *host) elsewhere(function string) {
+	h.t.Helper()
 	there := h.d.NewPresence("there", "expert")
-	run(t, func(ctx context.Context) { _ = there.Announce(ctx) })
+	run(h.t, func(ctx context.Context) { _ = there.Announce(ctx) })
 	says, err := functions.NewAnnouncer(h.d.Functions)
 	if err != nil {
-		t.Fatal(err)
+		h.t.Fatal(err)
 	}
-	run(t, says.Run)
-	f := &pb.FunctionState{Id: plan.FunctionID(0, []uint32{0}, plan.Routed), Phase: isWarm, Joined: true}
+	run(h.t, says.Run)
+	f := &pb.FunctionState{Id: function, Phase: isWarm, Joined: true}
 	if err := says.Set(functions.HostKey(0, "there"), &pb.HostLayer{Host: "there", Functions: []*pb.FunctionState{f}}); err != nil {
-		t.Fatal(err)
+		h.t.Fatal(err)
 	}
-	h.awaitGone(0)
 }
 
 // What a plan wants kept is loaded and takes no rows; what it wants cold takes
@@ -185,6 +191,27 @@ func TestKeptAndCold(t *testing.T) {
 	h.planFunctions(h.wanted(warm, 0), h.wanted(kept, 1))
 	h.awaitWarm(0)
 	h.awaitState(isWarm, false, 1)
+}
+
+// A function that is only to be kept here takes rows until another host does.
+func TestKeptServesOn(t *testing.T) {
+	h := startHost(t, 0)
+	h.plan([]uint32{0})
+	h.awaitWarm(0)
+	moved := h.wanted(kept, 0)
+	moved.Placements = append(moved.Placements, &pb.Placement{Host: "there", Want: warm})
+	h.planFunctions(moved)
+	h.await("kept", func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.functions[moved.Id].want == kept
+	})
+	h.dropRetired(h.view.Snapshot())
+	if f := h.state(0); f.GetPhase() != isWarm || !f.Joined {
+		t.Fatalf("%v before anybody else takes its rows", f)
+	}
+	h.elsewhere(moved.Id)
+	h.awaitState(isWarm, false, 0)
 }
 
 // Rows that wait for a function whose experts do not fit go back when it is dropped.

@@ -89,7 +89,7 @@ func (s *Service) step(ctx context.Context, cancel context.CancelFunc, f *functi
 			return s.notWarm(ctx, f, err), err
 		}
 	}
-	if want == kept && joined {
+	if want == kept && joined && drop {
 		s.leave(f)
 	} else if want != kept && !joined {
 		if err := s.join(ctx, f); err != nil {
@@ -178,7 +178,7 @@ func (s *Service) join(ctx context.Context, f *function) error {
 func (s *Service) leave(f *function) {
 	s.mu.Lock()
 	receiving := f.receiving
-	f.receiving = nil
+	f.receiving, f.drop = nil, false
 	s.warmedUp(f)
 	s.mu.Unlock()
 	s.drain(f, receiving)

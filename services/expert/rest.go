@@ -74,6 +74,12 @@ func (s *Service) lay(f *function) bool {
 // vacate frees the memory of a function that the plan still has here: one that is
 // wanted cold sleeps until the next rows, one that is kept waits for room.
 func (s *Service) vacate(f *function) (wait time.Duration) {
+	s.mu.Lock()
+	joined := f.want == kept && f.receiving != nil
+	s.mu.Unlock()
+	if joined { // though gates may still use it
+		s.leave(f)
+	}
 	if !s.leaveMemory(f) {
 		return 0
 	}

@@ -41,7 +41,7 @@ func (s *Service) dropRetired(all []*pb.Member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range s.functions {
-		if f.want != nothing || f.drop || f.receiving == nil {
+		if f.want != nothing && f.want != kept || f.drop || f.receiving == nil {
 			continue
 		}
 		behind := func(gate *pb.Member) bool { return s.network.Acknowledged(gate.Id, f.layer) < f.retiredBy }

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/services/switchyard/bench"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
+	"github.com/switchyard/switchyard/services/switchyard/terminal"
 )
 
 // BenchCmd measures what messages cost.
@@ -27,6 +29,7 @@ type BenchCmd struct {
 	Rounds       int     `default:"5" help:"Turns of direct and pipeline; the medians count." placeholder:"N"`
 	Seconds      float64 `default:"1" help:"About how many seconds a turn of either takes." placeholder:"S"`
 	Breakdown    bool    `help:"Also measure the other kinds of hops, and tell what a step's time goes to."`
+	Rescale      bool    `help:"Measure instead the time between tokens while the plan changes, with 3 hosts."`
 	Stages       bool    `help:"Also tell the time of a step by stage, as the services measure it."`
 	JSON         bool    `name:"json" help:"Print one JSON object a batch size."`
 }
@@ -44,11 +47,16 @@ func (c *BenchCmd) Run(ctx context.Context, e *env) (err error) {
 	if err != nil {
 		return err
 	}
+	if c.Rescale {
+		return c.rescale(ctx, e, m, line)
+	}
 	threads := pool.New(ModelFlags{Threads: c.Threads}.threads())
 	defer threads.Close()
 	b, err := bench.Open(ctx, bench.Settings{
 		Model: m, Pool: threads, Grouping: c.Grouping, Wire: c.Wire, Hops: c.Hops, Rounds: c.Rounds, Seconds: c.Seconds, Breakdown: c.Breakdown, Stages: c.Stages,
-		Open: func(ctx context.Context, hops string) (*cluster.Cluster, error) { return c.pipeline(ctx, e, m, hops) }, Progress: line.Set,
+		Open: func(ctx context.Context, hops string) (*cluster.Cluster, error) {
+			return c.pipeline(ctx, e, m, hops, 1, 0)
+		}, Progress: line.Set,
 	})
 	if err != nil {
 		return err
@@ -57,6 +65,25 @@ func (c *BenchCmd) Run(ctx context.Context, e *env) (err error) {
 	for _, n := range c.Batch {
 		r, err := b.Measure(ctx, n)
 		if err != nil {
+			return err
+		}
+		line.Clear()
+		if err := show(e, c.JSON, r, r.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rescale measures changes of plans, each with a pipeline of its own.
+func (c *BenchCmd) rescale(ctx context.Context, e *env, m *model.Model, line *terminal.Progress) error {
+	for _, n := range c.Batch {
+		y, err := c.pipeline(ctx, e, m, c.Hops, bench.RescaleHosts, time.Duration(c.Seconds*float64(time.Second)))
+		if err != nil {
+			return err
+		}
+		r, err := bench.Rescale(ctx, y, n, c.Rounds, time.Duration(c.Seconds*float64(time.Second)), line.Set)
+		if err = errors.Join(err, y.Close()); err != nil {
 			return err
 		}
 		line.Clear()
@@ -97,13 +124,13 @@ func (c *BenchCmd) open(log *slog.Logger) (*model.Model, error) {
 }
 
 // pipeline starts the message pipeline of a model that stays open.
-func (c *BenchCmd) pipeline(ctx context.Context, e *env, m *model.Model, hops string) (*cluster.Cluster, error) {
+func (c *BenchCmd) pipeline(ctx context.Context, e *env, m *model.Model, hops string, hosts int, keepAlive time.Duration) (*cluster.Cluster, error) {
 	up := UpCmd{}
 	if err := fillDefaults(&up); err != nil {
 		return nil, err
 	}
 	up.Wire, up.Hops, up.Grouping, up.Microbatches, up.MinRows = c.Wire, hops, c.Grouping, c.Microbatches, c.MinRows
-	up.Threads, up.MaxModelLen, up.KVMemory = c.Threads, min(bench.Context, m.Spec.MaxPositions), fmt.Sprint(bench.KVBytes)
+	up.KeepAlive, up.Threads, up.MaxModelLen, up.KVMemory = keepAlive, c.Threads, min(bench.Context, m.Spec.MaxPositions), fmt.Sprint(bench.KVBytes)
 	services, err := up.services(e.Globals)
 	if err != nil {
 		return nil, err
@@ -114,5 +141,7 @@ func (c *BenchCmd) pipeline(ctx context.Context, e *env, m *model.Model, hops st
 	}
 	n := nodeOf(e, up.ModelFlags, m, t)
 	n.KeepModel = true
-	return openCluster(ctx, cluster.Settings{Node: n, Services: services, Count: cluster.OneEach()})
+	count := cluster.OneEach()
+	count["expert"] = hosts
+	return openCluster(ctx, cluster.Settings{Node: n, Services: services, Count: count})
 }

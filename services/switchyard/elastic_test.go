@@ -42,10 +42,12 @@ func startElastic(t *testing.T) *elastic {
 	y := startPipeline(t, elasticModel, tensor.BF16, schemas.HopsUnacked, elasticHosts, func(up *UpCmd) { up.KeepAlive = 50 * time.Millisecond })
 	e := &elastic{Conductor: conduct(t, y), t: t}
 	n := y.Settings.Node
-	testkit.Eventually(t, "all hosts", func() bool {
-		e.hosts = e.Hosts()
-		return len(e.hosts) == elasticHosts
-	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var err error
+	if e.hosts, err = e.AwaitHosts(ctx, elasticHosts); err != nil {
+		t.Fatal(err)
+	}
 	e.q = &verify.Asker{Client: client.New(e.Conn.NATS(), client.Settings{Prefix: n.Shared.Prefix, Model: n.ModelName()}), Vocab: n.Shared.Model.Spec.Vocab}
 	e.layers, e.experts = e.MoELayers(), n.Shared.Model.Spec.Experts
 	return e

@@ -2,9 +2,11 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/model"
@@ -66,4 +68,28 @@ func openDemo(ctx context.Context, m *model.Model, hops string) (*cluster.Cluste
 	s.Node.Shared.Pool = pool.New(runtime.NumCPU())
 	s.Services.Attention.KVBytes, s.Services.Attention.MaxModelLen, s.Services.Tokenizer.MaxModelLen = KVBytes, Context, Context
 	return cluster.Open(ctx, s)
+}
+
+// The measurement goes through its plans, and no answer changes.
+func TestRescale(t *testing.T) {
+	m, err := model.Synthetic("tiny", Seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := clustertest.Settings(t.Context(), m, tensor.BF16, schemas.HopsUnacked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Count["expert"] = RescaleHosts
+	y, err := cluster.Open(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Rescale(t.Context(), y, 2, 1, 100*time.Millisecond, func(string, ...any) {})
+	if err = errors.Join(err, y.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if r.Changes != len(steps) || r.Loads == 0 || r.Changed != 0 || r.Moving.Tokens == 0 || r.Steady.Tokens == 0 {
+		t.Errorf("%+v", r)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -85,12 +86,17 @@ func (c *Conductor) begin(ctx, own context.Context) (err error) {
 	return err
 }
 
-// Hosts are the expert hosts that are here.
-func (c *Conductor) Hosts() (ids []string) {
-	for _, m := range members.OfService(c.view.Snapshot(), "expert") {
-		ids = append(ids, m.Id)
-	}
-	return ids
+// AwaitHosts returns the expert hosts when there are so many.
+func (c *Conductor) AwaitHosts(ctx context.Context, n int) (ids []string, err error) {
+	err = await(ctx, "the expert hosts", func() bool {
+		ids = nil
+		for _, m := range members.OfService(c.view.Snapshot(), "expert") {
+			ids = append(ids, m.Id)
+		}
+		return len(ids) == n
+	})
+	slices.Sort(ids)
+	return ids, err
 }
 
 // Write replaces the plans of layers. Each function of them is to be in some
@@ -101,13 +107,15 @@ func (c *Conductor) Write(ctx context.Context, layers ...*pb.LayerPlan) (err err
 }
 
 // AwaitInUse returns when every gate uses the newest plan of each layer.
-func (c *Conductor) AwaitInUse(ctx context.Context) error {
+func (c *Conductor) AwaitInUse(ctx context.Context) error { return await(ctx, "the gates", c.inUse) }
+
+func await(ctx context.Context, what string, happened func() bool) error {
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
-	for !c.inUse() {
+	for !happened() {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for the gates: %w", ctx.Err())
+			return fmt.Errorf("waiting for %s: %w", what, ctx.Err())
 		case <-tick.C:
 		}
 	}
