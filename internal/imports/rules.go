@@ -126,6 +126,12 @@ var Rules = []Rule{
 		Bad:    [2]string{"services/gate", "github.com/segmentio/kafka-go"},
 	},
 	{
+		Of: []string{"module"}, Except: []string{"services/switchyard/arena", "loadtest/..."},
+		Never:  []string{"gonum.org/v1/..."},
+		Reason: "plots are for reports; what serves draws none",
+		Bad:    [2]string{"pkg/sim", "gonum.org/v1/plot"},
+	},
+	{
 		Of: []string{"module"}, Except: []string{"services/switchyard"},
 		Never:  []string{"github.com/alecthomas/..."},
 		Reason: "flags are read in services/switchyard alone; everything else gets settings",

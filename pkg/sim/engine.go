@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/switchyard/switchyard/pkg/policy/place"
@@ -18,16 +19,20 @@ type engine struct {
 	rows    []int     // of each host, in the layer that runs
 	waits   []float64 // of each host: how late its last expert is ready
 	wrong   forecast
+	trust   trust
 	serving []int // replicas of the expert that is looked at
 	result  Result
 }
+
+// ErrStopped is what a run ends with that was given up.
+var ErrStopped = errors.New("stopped")
 
 // Run replays a workload under a policy.
 func Run(w *Workload, s Settings, p Policy) (*Result, error) {
 	if w.Shape != s.Model.Shape {
 		return nil, fmt.Errorf("the workload is of %+v, and %s of %+v", w.Shape, s.Model.Name, s.Model.Shape)
 	}
-	if err := s.check(); err != nil {
+	if err := s.Check(); err != nil {
 		return nil, err
 	}
 	e := newEngine(w, s, p)
@@ -40,7 +45,7 @@ func Run(w *Workload, s Settings, p Policy) (*Result, error) {
 func newEngine(w *Workload, s Settings, p Policy) *engine {
 	e := &engine{
 		Settings: s, policy: p, work: w, layers: make([]layer, w.Layers), links: make([]float64, s.Hosts),
-		hosts: make(map[string]int, s.Hosts), rows: make([]int, s.Hosts), waits: make([]float64, s.Hosts), wrong: newForecast(s),
+		hosts: make(map[string]int, s.Hosts), rows: make([]int, s.Hosts), waits: make([]float64, s.Hosts), wrong: newForecast(s), trust: newTrust(s),
 		result: Result{Policy: p.Name, Tokens: w.Tokens()},
 	}
 	for h := range s.Hosts {
@@ -59,6 +64,9 @@ func (e *engine) run() error {
 		return err
 	}
 	for i, it := range e.work.Iterations {
+		if e.Stopped != nil && e.Stopped() {
+			return ErrStopped
+		}
 		e.now = max(e.now, it.Due)
 		if err := e.iteration(i); err != nil {
 			return fmt.Errorf("iteration %d: %w", i, err)
@@ -129,10 +137,15 @@ func (e *engine) ahead(i, l int, predicted []float64) error {
 		return nil
 	}
 	actual := e.work.Loads(i, l)
-	if e.policy.Sees == Exact {
-		predicted = floats(actual)
-	}
 	e.result.hits.add(predicted, actual)
+	switch {
+	case e.policy.Sees == Exact:
+		predicted = floats(actual)
+	case e.policy.Corrects && l >= e.Distance:
+		raw := predicted
+		predicted = e.trust.correct(l, raw)
+		e.trust.learn(l, raw, actual) // counts from the next iteration on
+	}
 	return e.decide(l, predicted)
 }
 
@@ -156,7 +169,10 @@ func (e *engine) behind(i, l int) error {
 func (e *engine) decide(l int, loads []float64) error {
 	y := &e.layers[l]
 	e.expire(y)
-	v := View{Settings: e.Settings, Now: e.now, Layer: l, Loads: loads, Fleet: y.fleet, Warm: y.warm(), Spare: y.slots*e.Hosts - e.Model.Experts}
+	v := View{
+		Settings: e.Settings, Now: e.now, Layer: l, Loads: loads, Fleet: y.fleet, Warm: y.warm(false), Serving: y.warm(true),
+		Spare: y.slots*e.Hosts - e.Model.Experts,
+	}
 	p, err := e.policy.Decide(v)
 	if err != nil {
 		return fmt.Errorf("layer %d: %w", l, err)
@@ -177,7 +193,7 @@ func (e *engine) apply(y *layer, p place.Placement, loads []float64) {
 			if loads[r.Expert] > 0 {
 				y.replicas[at].used = e.now
 			}
-		} else if loads[r.Expert] > 0 {
+		} else if loads[r.Expert] > 0 || y.resident(int(r.Expert)) {
 			fresh = append(fresh, r)
 		}
 	}

@@ -66,6 +66,46 @@ func (f *forecast) predict(l int, loads []uint32) []float64 {
 	return f.out
 }
 
+// trust corrects predictions by what came of those before: where an expert always
+// gets more rows than are foreseen, as many more are expected again.
+type trust struct {
+	foreseen, came [][]float64 // of each layer and expert, the newer the more
+	out            []float64
+}
+
+func newTrust(s Settings) trust {
+	t := trust{out: make([]float64, s.Model.Experts)}
+	for range s.Model.Layers {
+		t.foreseen = append(t.foreseen, make([]float64, s.Model.Experts))
+		t.came = append(t.came, make([]float64, s.Model.Experts))
+	}
+	return t
+}
+
+// correct are predicted loads times what came of those before. It is the trust's
+// own slice until the next call.
+func (t *trust) correct(l int, predicted []float64) []float64 {
+	for e, n := range predicted {
+		t.out[e] = n * (t.came[l][e] + doubt) / (t.foreseen[l][e] + doubt)
+	}
+	return t.out
+}
+
+// learn compares a prediction with what came.
+func (t *trust) learn(l int, predicted []float64, actual []uint32) {
+	for e, n := range actual {
+		t.foreseen[l][e] = forget*t.foreseen[l][e] + predicted[e]
+		t.came[l][e] = forget*t.came[l][e] + float64(n)
+	}
+}
+
+const (
+	// forget is the part of what is known that counts an iteration later.
+	forget = 0.99
+	// doubt are the rows that a correction needs to be half believed.
+	doubt = 100
+)
+
 // foreseen is a binomial number of n rows, by its normal approximation.
 func (f *forecast) foreseen(n float64) float64 {
 	if f.wrong == nil || n == 0 {

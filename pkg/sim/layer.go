@@ -53,6 +53,12 @@ func (y *layer) find(expert, host int) int {
 	return -1
 }
 
+// resident says whether any host holds an expert.
+func (y *layer) resident(expert int) bool {
+	at, there := y.search(expert, 0)
+	return there || at < len(y.replicas) && y.replicas[at].expert == expert
+}
+
 func (y *layer) insert(r replica) {
 	at, _ := y.search(r.expert, r.host)
 	y.replicas = slices.Insert(y.replicas, at, r)
@@ -78,11 +84,13 @@ func (y *layer) settle() {
 }
 
 // warm are the replicas that are there, or on their way, as the policies of
-// placement take them.
-func (y *layer) warm() []place.Warm {
-	ws := make([]place.Warm, len(y.replicas))
-	for i, r := range y.replicas {
-		ws[i] = place.Warm{Expert: uint32(r.expert), Host: y.fleet[r.host].ID}
+// placement take them: all, or those that are wanted.
+func (y *layer) warm(wanted bool) []place.Warm {
+	ws := make([]place.Warm, 0, len(y.replicas))
+	for _, r := range y.replicas {
+		if r.wanted || !wanted {
+			ws = append(ws, place.Warm{Expert: uint32(r.expert), Host: y.fleet[r.host].ID})
+		}
 	}
 	return ws
 }

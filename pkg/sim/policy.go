@@ -3,6 +3,7 @@ package sim
 import (
 	"math"
 
+	"github.com/switchyard/switchyard/pkg/policy/level"
 	"github.com/switchyard/switchyard/pkg/policy/place"
 	"github.com/switchyard/switchyard/pkg/policy/scale"
 )
@@ -12,9 +13,11 @@ type View struct {
 	Settings
 	Now   float64 // seconds
 	Layer int
-	Loads []float64 // rows of each expert: predicted, or counted
-	Warm  []place.Warm
-	Fleet []place.Host // with the memory that the layer may have on each
+	Loads []float64    // rows of each expert: predicted, or counted
+	Warm  []place.Warm // what hosts hold, or load
+	// Serving are those of them that the decision before wanted.
+	Serving []place.Warm
+	Fleet   []place.Host // with the memory that the layer may have on each
 	// Spare are the replicas beyond each expert's first that fit in it.
 	Spare int
 }
@@ -43,6 +46,8 @@ type Policy struct {
 	Sees   Sight
 	// Every are the seconds between decisions about a layer; 0 is each iteration.
 	Every float64
+	// Corrects says that predictions are corrected by what came of those before.
+	Corrects bool
 	// Start decides before the first iteration, on the loads of the trace's first
 	// ten minutes.
 	Start bool
@@ -68,7 +73,27 @@ func Policies() []Policy {
 		{Name: "reactive", Decide: Both(scale.Reactive, place.MoEless), Every: reactiveEvery},
 		{Name: "oracle", Serverful: true, Lossy: true},
 		{Name: "moeless", Decide: Both(scale.MoEless, place.MoEless), Sees: Ahead},
+		{Name: "moeless+", Decide: Level, Sees: Ahead, Corrects: true},
 	}
+}
+
+// What moeless+ tolerates, and the part of the time of a load that this must save
+// at once: the replica stays and saves more.
+const (
+	tolerance = 0.02
+	atOnce    = 0.05
+)
+
+// Level decides replicas and hosts in one.
+func Level(v View) (place.Placement, error) {
+	p := v.Model.Profile
+	load := p.ColdStart.Value + p.ExpertBytes.Value/p.Bandwidth.Value
+	gain := atOnce * load / (p.Alpha.Value + 2*p.Beta.Value)
+	experts := make([]level.Expert, len(v.Loads))
+	for e, n := range v.Loads {
+		experts[e] = level.Expert{ID: uint32(e), Load: n, Bytes: uint64(p.Expert())}
+	}
+	return level.Decide(level.State{Experts: experts, Hosts: v.Fleet, Previous: v.Warm, Serving: v.Serving}, level.Settings{Tolerance: tolerance, Gain: gain, Spare: min(v.Spare, 99)})
 }
 
 // redundant is how many redundant experts EPLB has for each expert. The paper's

@@ -25,7 +25,8 @@ type Replay struct {
 	Seed uint64
 }
 
-func (r Replay) check() error {
+// Check says what is wrong with the replay.
+func (r Replay) Check() error {
 	if r.PerSecond < 1 || r.PerSecond > 1000 {
 		return fmt.Errorf("there are %d iterations a second; it must be 1 to 1000", r.PerSecond)
 	}
@@ -44,7 +45,7 @@ func (r Replay) check() error {
 // Which rows an iteration has does not depend on how fast a policy is: where one
 // cannot follow the trace, iterations begin late.
 func (r Replay) Workload(rs []trace.Request, g *routing.Generator) (*Workload, error) {
-	if err := r.check(); err != nil {
+	if err := r.Check(); err != nil {
 		return nil, err
 	}
 	its, at := r.iterations(rs)

@@ -33,6 +33,7 @@ type CLI struct {
 	Policy PolicyCmd `cmd:"" help:"Make one scaling or placement decision from a state in JSON, without a server."`
 	Verify VerifyCmd `cmd:"" help:"Compare checkpoints, run through the message pipeline, with the outputs of transformers."`
 	Bench  BenchCmd  `cmd:"" help:"Measure what messages cost: the pipeline beside the same layers by direct calls."`
+	Arena  ArenaCmd  `cmd:"" help:"Compare the control loop's policies on one trace, and write a report."`
 
 	Tokenizer  TokenizerCmd  `cmd:"" help:"Run a tokenizer: prompts in, sequences and chunks out."`
 	Attention  AttentionCmd  `cmd:"" help:"Run an attention replica: it owns the steps of its sequences."`

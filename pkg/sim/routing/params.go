@@ -26,6 +26,21 @@ type Params struct {
 // Even is the routing on which no policy can gain anything.
 func Even() Params { return Params{Layers: []Layer{{}}, Even: true} }
 
+// Demo is the fit to a recording of the demo model: 18,703 rows of 86 texts, of
+// dialogues, stories, maths, Go and German (`switchyard record --tokens 4000`, seed
+// 1), with a mean error of 1.2 %. It stands in where no recording is given.
+func Demo() Params {
+	const neighbour, layer = 0.023, 0.727
+	var p Params
+	for _, l := range [][3]float64{
+		{0, 0.769, 0.281}, {0, 0.678, 0.303}, {0.021, 0.650, 0.293}, {0, 0.937, 0.263},
+		{0, 0.987, 0.232}, {0, 1.27, 0.256}, {0, 1.07, 0.296}, {0.049, 1.19, 0.244},
+	} {
+		p.Layers = append(p.Layers, Layer{Common: l[0], Domain: l[1], Topic: l[2], Neighbour: neighbour, Layer: layer})
+	}
+	return p
+}
+
 // Stronger has all deviations of popularity times a factor.
 func (p Params) Stronger(factor float64) Params {
 	q := Params{Even: p.Even}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/sim/routing"
+	"github.com/switchyard/switchyard/pkg/sim/trace"
+	"github.com/switchyard/switchyard/services/switchyard/arena"
+)
+
+// ArenaCmd compares policies on one trace.
+type ArenaCmd struct {
+	Suite      string        `required:"" enum:"moeless" help:"What is compared: moeless (MoEless' scaling and placement with their baselines)." placeholder:"NAME"`
+	BackEnd    string        `required:"" enum:"sim,live" help:"What runs it: sim (a simulated clock) or live (the pipeline on paced hosts)." placeholder:"KIND"`
+	Trace      string        `required:"" help:"CSV file of requests as Azure publishes them: TIMESTAMP, ContextTokens, GeneratedTokens." placeholder:"FILE"`
+	Out        string        `required:"" help:"Folder for the report: JSON, CSV, and a page with plots." placeholder:"DIR"`
+	Seed       uint64        `default:"1" help:"Seed of everything that is drawn." placeholder:"N"`
+	Recording  string        `help:"Recording of a model's routing (switchyard record) to fit routing to; without it the fit to one of the demo model." placeholder:"FILE"`
+	Predictors string        `help:"Report of predictors (switchyard train-predictor --json): their accuracy by distance." placeholder:"FILE"`
+	Slice      time.Duration `default:"1h" help:"How much of the trace: the time of this length with most tokens." placeholder:"TIME"`
+	Short      time.Duration `default:"5m" help:"How much for the runs with other routings, distances and thresholds." placeholder:"TIME"`
+	Shapes     []string      `default:"mixtral-8x7b,phi-3.5-moe,llama-4-scout" help:"Shapes of models: mixtral-8x7b, phi-3.5-moe, llama-4-scout, deepseek-v3." placeholder:"NAME,..."`
+	Hosts      int           `default:"8" help:"Hosts that hold experts." placeholder:"N"`
+	Distance   int           `default:"1" help:"How many layers ahead loads are predicted." placeholder:"N"`
+	CV         float64       `name:"cv" default:"0.2" help:"Coefficient of variation up to which a layer counts as balanced." placeholder:"RATIO"`
+	KeepAlive  time.Duration `default:"60s" help:"How long a replica without rows stays in memory." placeholder:"TIME"`
+	Iterations int           `default:"10" help:"Iterations in a second of the trace." placeholder:"N"`
+	Variants   bool          `default:"true" negatable:"" help:"Also vary routing, distance, threshold and the parts of MoEless."`
+	JSON       bool          `name:"json" help:"Print one JSON object for each shape and policy."`
+}
+
+// Run compares, and writes the report.
+func (c *ArenaCmd) Run(ctx context.Context, e *env) error {
+	line := e.progress()
+	defer line.Clear()
+	s, err := c.settings()
+	if err == nil {
+		err = s.Check()
+	}
+	if err != nil {
+		return usage(err)
+	}
+	s.Progress = line.Set
+	report, err := arena.Run(ctx, s)
+	if err != nil {
+		return err
+	}
+	line.Clear()
+	for _, l := range report.MainLines() {
+		if err := show(e, c.JSON, l, fmt.Sprintf("%-14s %-10s %8.2f ms a layer, p99 %8.2f; %9.0f GB·s billed, %9.0f resident; %5.1f replicas, %d loads\n",
+			l.Shape, l.Policy, l.Mean, l.P99, l.Cost, l.Resident, l.Replicas, l.ColdStarts)); err != nil {
+			return err
+		}
+	}
+	return report.Write(c.Out)
+}
+
+func (c *ArenaCmd) settings() (s arena.Settings, err error) {
+	s = arena.Settings{
+		TraceName: filepath.Base(c.Trace), Slice: c.Slice, Short: c.Short, Seed: c.Seed, PerSecond: c.Iterations, Shapes: c.Shapes,
+		Routing: routing.Demo(), Fitted: "Routing is fitted to a recording of the demo model", Domains: 5,
+		Hosts: c.Hosts, Distance: c.Distance, CV: c.CV, KeepAlive: c.KeepAlive.Seconds(), Variants: c.Variants, Threads: runtime.GOMAXPROCS(0),
+	}
+	if s.BackEnd, err = arena.Open(c.BackEnd); err != nil {
+		return s, err
+	}
+	if s.Trace, err = readTrace(c.Trace); err != nil {
+		return s, err
+	}
+	if err := c.readPredictors(&s); err != nil {
+		return s, err
+	}
+	return s, c.readRecording(&s)
+}
+
+func readTrace(path string) (rs []trace.Request, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the trace: %w", err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return trace.Read(f)
+}
+
+func (c *ArenaCmd) readPredictors(s *arena.Settings) (err error) {
+	if c.Predictors == "" {
+		return nil
+	}
+	s.Methods, err = arena.Methods(c.Predictors)
+	s.Accuracy = arena.Accuracy(s.Methods, "moeless")
+	return err
+}
+
+func (c *ArenaCmd) readRecording(s *arena.Settings) error {
+	if c.Recording == "" {
+		return nil
+	}
+	fit, domains, err := arena.Fit(c.Recording)
+	s.Routing, s.Fitted, s.Domains = fit.Params, fit.String(), domains
+	return err
+}

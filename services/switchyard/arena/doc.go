@@ -1,0 +1,49 @@
+// Package arena compares the policies of the control loop on one trace: it runs
+// them on a back end, and writes a report as JSON, CSV and a page with plots.
+package arena
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/switchyard/switchyard/pkg/sim"
+)
+
+// BackEnd runs a workload under a policy.
+type BackEnd interface {
+	// Device says what the times are of.
+	Device() string
+	// Run is one policy's result. The error is ctx's when that ends.
+	Run(ctx context.Context, w *sim.Workload, s sim.Settings, p sim.Policy) (*sim.Result, error)
+}
+
+// Simulator is the back end with a simulated clock.
+type Simulator struct{}
+
+// Device says that times are simulated.
+func (Simulator) Device() string { return "simulated" }
+
+// Run simulates.
+func (Simulator) Run(ctx context.Context, w *sim.Workload, s sim.Settings, p sim.Policy) (*sim.Result, error) {
+	s.Stopped = func() bool { return ctx.Err() != nil }
+	r, err := sim.Run(w, s, p)
+	if errors.Is(err, sim.ErrStopped) {
+		return nil, fmt.Errorf("simulating policy %s: %w", p.Name, ctx.Err())
+	}
+	return r, err
+}
+
+// ErrNotLive says that there is no live back end yet.
+var ErrNotLive = errors.New("the live back end is not there yet; use --back-end sim")
+
+// Open is the back end of a name.
+func Open(name string) (BackEnd, error) {
+	switch name {
+	case "sim":
+		return Simulator{}, nil
+	case "live":
+		return nil, ErrNotLive
+	}
+	return nil, fmt.Errorf("there is no back end %q; there are sim and live", name)
+}

@@ -1,0 +1,61 @@
+package arena
+
+import "github.com/switchyard/switchyard/pkg/sim"
+
+// Line is what a policy took, as outsiders read it; times are milliseconds.
+type Line struct {
+	Shape      string  `json:"shape"`
+	Policy     string  `json:"policy"`
+	Mean       float64 `json:"layer_ms_mean"`
+	P50        float64 `json:"layer_ms_p50"`
+	P99        float64 `json:"layer_ms_p99"`
+	Cost       float64 `json:"cost_gb_s"`
+	Resident   float64 `json:"cost_resident_gb_s"`
+	Replicas   float64 `json:"replicas_mean"`
+	ColdStarts int     `json:"cold_starts"`
+	Tokens     int     `json:"tokens"`
+	Device     string  `json:"device"`
+
+	// ByReplica is the mean by the formula of MoEless, §3.3, as it is printed: of the
+	// most loaded replica, as if replicas of one host did not share its processor.
+	ByReplica float64 `json:"layer_ms_mean_by_replica"`
+	// Elapsed are the simulated seconds; Waits how often rows had to wait for a cold start.
+	Elapsed float64 `json:"elapsed_s"`
+	Waits   int     `json:"cold_waits"`
+	// Foreseen is the share of rows that predictions gave to the right expert.
+	Foreseen float64 `json:"foreseen,omitempty"`
+	Hosts    int     `json:"hosts"`
+	Part     string  `json:"part"`
+	Routing  string  `json:"routing"`
+	// Value is the distance or the threshold where that is varied.
+	Value float64 `json:"value,omitempty"`
+	// CDF are quantiles of layers' times, at equal steps from 0 to 1.
+	CDF []float64 `json:"-"`
+}
+
+// cdfSteps are the steps of a line's CDF.
+const cdfSteps = 100
+
+func lineOf(j job, r *sim.Result, device string) Line {
+	l := Line{
+		Shape: j.settings.Model.Name, Policy: r.Policy, Mean: r.Mean() * 1e3, P50: r.Quantile(0.5) * 1e3, P99: r.Quantile(0.99) * 1e3,
+		Cost: r.Cost, Resident: r.Resident, Replicas: r.Replicas(), ColdStarts: r.ColdStarts, Tokens: r.Tokens, Device: device,
+		ByReplica: r.ByReplica * 1e3, Elapsed: r.Elapsed, Waits: r.Waits, Foreseen: r.Accuracy(), Hosts: j.settings.Hosts,
+		Part: j.part, Routing: j.routing, Value: j.value,
+	}
+	for i := range cdfSteps + 1 {
+		l.CDF = append(l.CDF, r.Quantile(float64(i)/cdfSteps)*1e3)
+	}
+	return l
+}
+
+// find is the line of a part, shape, routing and policy; its value is that of the
+// varied number.
+func find(lines []Line, part, shape, routing, policy string) *Line {
+	for i, l := range lines {
+		if l.Part == part && l.Shape == shape && l.Routing == routing && l.Policy == policy {
+			return &lines[i]
+		}
+	}
+	return nil
+}

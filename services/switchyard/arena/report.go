@@ -1,0 +1,147 @@
+package arena
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/switchyard/switchyard/pkg/sim"
+	"github.com/switchyard/switchyard/pkg/sim/trace"
+)
+
+// Report is all that was compared.
+type Report struct {
+	Trace    string    `json:"trace"`
+	Requests int       `json:"requests"`
+	Slice    float64   `json:"slice_s"`
+	Short    float64   `json:"short_slice_s"`
+	Seed     uint64    `json:"seed"`
+	Device   string    `json:"device"`
+	Hosts    int       `json:"hosts"`
+	Routing  string    `json:"routing"`
+	Accuracy []float64 `json:"accuracy_by_distance"`
+	Assumed  []string  `json:"assumed"`
+	Methods  []Method  `json:"methods,omitempty"`
+	Claims   []Claim   `json:"claims"`
+	Reasons  []string  `json:"reasons"`
+	Lines    []Line    `json:"lines"`
+	// Seconds are those that this machine took.
+	Seconds float64 `json:"seconds"`
+}
+
+func newReport(s Settings) *Report {
+	cut := trace.Peak(s.Trace, s.Slice)
+	r := &Report{
+		Trace: s.TraceName, Requests: len(cut), Slice: s.Slice.Seconds(), Short: min(s.Short, s.Slice).Seconds(), Seed: s.Seed,
+		Device: s.BackEnd.Device(), Hosts: s.Hosts, Routing: s.Fitted, Accuracy: s.Accuracy, Methods: s.Methods,
+	}
+	r.Assumed = []string{
+		"A layer lasts max over hosts of (wait + α·rows) + 2·max over hosts of β·rows (MoEless, §3.3). The paper prints the first maximum over replicas; replicas of one host share its processor (§4.3), so their rows add up. layer_ms_mean_by_replica is the printed formula.",
+		"α, β, bytes, cold start and bandwidth are those of the paced profiles, where each has its source or the word assumed.",
+		fmt.Sprintf("Requests that arrive within a second are one batch (§6.1): its prompts are one iteration, and then each request has one row in each of %d iterations a second until its answer ends; batches share these. Iterations are the same for all policies; where a cluster cannot follow the trace, they begin late.", s.PerSecond),
+		"An expert's rows are split evenly over its replicas that are loaded. Until a new replica is, those before it serve; an expert on no host waits for a cold start.",
+		"The layers of a model share a host's memory evenly. No policy holds more than fits.",
+		"static: one replica of each expert, round robin. eplb: as many redundant experts as experts, which is what the paper's costs of EPLB imply; decided on the trace's first ten minutes before these are served, then every ten simulated minutes on those before. eplb-full: the same with all memory that there is.",
+		"oracle: every host has the same number of rows, against the gate's choice; it holds one replica of each expert.",
+		"reactive: MoEless' placement of replicas in proportion to the loads of the 15 s before.",
+		"moeless: algorithms 1 and 2 in every iteration, on predictions that give the share accuracy_by_distance of routed rows to the right expert and the others to experts of a fixed, skewed choice of each layer. The first layers are predicted from the iteration before.",
+		"moeless+: the same predictions, corrected by what came of those before; replicas and hosts are decided in one (pkg/policy/level). It is not the paper's.",
+		"cost_gb_s bills as the paper does: the replicas of a layer while it runs, and all memory all the time of static, eplb and oracle. cost_resident_gb_s is all memory for as long as it is held, keep-alive and loading included, of all policies alike. Both are of experts only: all else is the same for all.",
+	}
+	return r
+}
+
+// paper are the claims of MoEless, §6.2, in parts of the other's.
+var paper = []struct {
+	what, against string
+	of            func(*Line) float64
+	claimed       float64
+}{
+	{"layer time", "static", func(l *Line) float64 { return l.Mean }, -0.4319},
+	{"layer time", "eplb", func(l *Line) float64 { return l.Mean }, -0.2189},
+	{"layer time", "oracle", func(l *Line) float64 { return l.Mean }, 0},
+	{"cost as billed", "static", func(l *Line) float64 { return l.Cost }, -0.9268},
+	{"cost as billed", "eplb", func(l *Line) float64 { return l.Cost }, -0.9511},
+	{"cost as billed", "oracle", func(l *Line) float64 { return l.Cost }, -0.8406},
+	{"cost as resident", "static", func(l *Line) float64 { return l.Resident }, 0},
+	{"cost as resident", "eplb", func(l *Line) float64 { return l.Resident }, 0},
+	{"time by the printed formula", "static", func(l *Line) float64 { return l.ByReplica }, -0.4319},
+	{"time by the printed formula", "eplb", func(l *Line) float64 { return l.ByReplica }, -0.2189},
+}
+
+// Claim is a policy beside a baseline.
+type Claim struct {
+	Part    string  `json:"part"`
+	Routing string  `json:"routing"`
+	Shape   string  `json:"shape"`
+	Policy  string  `json:"policy"`
+	What    string  `json:"what"`
+	Against string  `json:"against"`
+	Change  float64 `json:"change"`          // part of the baseline's
+	Paper   float64 `json:"paper,omitempty"` // what the paper has, as the mean of its shapes
+}
+
+// conclude compares, and says why where a claim is missed.
+func (r *Report) conclude() {
+	for _, l := range r.Lines {
+		if (l.Part == partMain || l.Part == partRouting) && strings.HasPrefix(l.Policy, "moeless") {
+			r.Claims = append(r.Claims, r.claims(&l)...)
+		}
+	}
+	for _, shape := range r.shapes() {
+		r.Reasons = append(r.Reasons, r.reason(shape))
+	}
+}
+
+func (r *Report) claims(l *Line) (all []Claim) {
+	for _, p := range paper {
+		if b := find(r.Lines, l.Part, l.Shape, l.Routing, p.against); b != nil && p.of(b) > 0 {
+			all = append(all, Claim{Part: l.Part, Routing: l.Routing, Shape: l.Shape, Policy: l.Policy, What: p.what, Against: p.against, Change: p.of(l)/p.of(b) - 1, Paper: p.claimed})
+		}
+	}
+	return all
+}
+
+func (r *Report) shapes() (names []string) {
+	for _, l := range r.Lines {
+		if len(names) == 0 || names[len(names)-1] != l.Shape {
+			names = append(names, l.Shape)
+		}
+	}
+	return names
+}
+
+// reason tells a shape's result in figures.
+func (r *Report) reason(shape string) string {
+	of := func(policy string) *Line { return find(r.Lines, partMain, shape, routingFitted, policy) }
+	static, eplb, oracle, printed, plus := of("static"), of("eplb"), of("oracle"), of("moeless"), of("moeless+")
+	if static == nil || eplb == nil || oracle == nil || printed == nil || plus == nil {
+		return shape + ": not all policies have run."
+	}
+	return fmt.Sprintf("%s: nothing can be faster than the oracle, %.2f ms, which is %s of static and %s of EPLB. "+
+		"MoEless' algorithms as printed take %.2f ms, %s of static: they even out the loads of %.1f replicas, and leave the hosts uneven, because a replica goes where its expert is warm. "+
+		"By the printed formula, which does not count that, they are at %s of static. "+
+		"moeless+ takes %.2f ms, %s of static, %s of EPLB and %s of the oracle, with %.1f replicas. "+
+		"Held memory is another matter: replicas that are kept alive cost moeless %s and moeless+ %s of static's GB·s; the paper's bill, by which they cost %s and %s, counts them only while their layer runs.",
+		shape, oracle.Mean, percent(oracle.Mean, static.Mean), percent(oracle.Mean, eplb.Mean),
+		printed.Mean, percent(printed.Mean, static.Mean), printed.Replicas, percent(printed.ByReplica, static.ByReplica),
+		plus.Mean, percent(plus.Mean, static.Mean), percent(plus.Mean, eplb.Mean), percent(plus.Mean, oracle.Mean), plus.Replicas,
+		percent(printed.Resident, static.Resident), percent(plus.Resident, static.Resident), percent(printed.Cost, static.Cost), percent(plus.Cost, static.Cost))
+}
+
+// MainLines are the lines of the whole slice.
+func (r *Report) MainLines() (lines []Line) {
+	for _, l := range r.Lines {
+		if l.Part == partMain {
+			lines = append(lines, l)
+		}
+	}
+	return lines
+}
+
+// policyNames are the policies in the order of reports.
+func policyNames() (names []string) {
+	for _, p := range sim.Policies() {
+		names = append(names, p.Name)
+	}
+	return names
+}

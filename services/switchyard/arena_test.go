@@ -1,0 +1,50 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const fewRequests = `TIMESTAMP,ContextTokens,GeneratedTokens
+2023-11-16 18:15:46.6805900,374,4
+2023-11-16 18:15:47.9951690,396,3
+`
+
+func TestArena(t *testing.T) {
+	dir := t.TempDir()
+	csv := filepath.Join(dir, "trace.csv")
+	if err := os.WriteFile(csv, []byte(fewRequests), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := func(more ...string) []string {
+		return append([]string{"arena", "--suite", "moeless", "--trace", csv, "--out", filepath.Join(dir, "out"), "--shapes", "mixtral-8x7b"}, more...)
+	}
+	got := invoke("", args("--back-end", "sim", "--no-variants", "--json")...)
+	lines := strings.Split(strings.TrimSpace(got.out), "\n")
+	var first struct{ Shape, Policy, Device string }
+	if err := json.Unmarshal([]byte(lines[0]), &first); got.code != 0 || err != nil || first.Policy != "static" || first.Device != "simulated" || len(lines) != 7 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "out", "report.html")); err != nil {
+		t.Error(err)
+	}
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"live":       {args("--back-end", "live"), "the live back end is not there yet"},
+		"trace":      {args("--back-end", "sim", "--trace", filepath.Join(dir, "no.csv")), "reading the trace"},
+		"recording":  {args("--back-end", "sim", "--recording", csv), "trace.csv"},
+		"predictors": {args("--back-end", "sim", "--predictors", csv), "predictors' report"},
+		"shape":      {args("--back-end", "sim", "--shapes", "gpt-9"), `there is no shape "gpt-9"`},
+		"distance":   {args("--back-end", "sim", "--distance", "0"), "prediction distance is 0"},
+		"suite":      {args("--back-end", "sim", "--suite", "all"), "--suite must be one of"},
+	} {
+		if got := invoke("", tc.args...); got.code != exitUsage || !strings.Contains(got.err, tc.want) {
+			t.Errorf("%s: %+v, want %q", name, got, tc.want)
+		}
+	}
+}
