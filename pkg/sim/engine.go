@@ -48,6 +48,9 @@ func newEngine(w *Workload, s Settings, p Policy) *engine {
 		hosts: make(map[string]int, s.Hosts), rows: make([]int, s.Hosts), waits: make([]float64, s.Hosts), wrong: newForecast(s), trust: newTrust(s),
 		result: Result{Policy: p.Name, Tokens: w.Tokens()},
 	}
+	if p.KeepAlive > 0 {
+		e.KeepAlive = p.KeepAlive
+	}
 	for h := range s.Hosts {
 		e.hosts[hostID(h)] = h
 	}

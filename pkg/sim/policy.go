@@ -48,6 +48,8 @@ type Policy struct {
 	Every float64
 	// Corrects says that predictions are corrected by what came of those before.
 	Corrects bool
+	// KeepAlive are seconds in place of the settings', if it is not 0.
+	KeepAlive float64
 	// Start decides before the first iteration, on the loads of the trace's first
 	// ten minutes.
 	Start bool
@@ -64,6 +66,10 @@ const (
 	reactiveEvery = 15  // Kubernetes' HPA, --horizontal-pod-autoscaler-sync-period
 )
 
+// leanKeepAlive are the seconds for which moeless+lean keeps what nobody needs: as
+// long as the model's layers take to have their turn, some times over.
+const leanKeepAlive = 2
+
 // Policies are those that are compared, in the order of reports.
 func Policies() []Policy {
 	return []Policy{
@@ -74,6 +80,7 @@ func Policies() []Policy {
 		{Name: "oracle", Serverful: true, Lossy: true},
 		{Name: "moeless", Decide: Both(scale.MoEless, place.MoEless), Sees: Ahead},
 		{Name: "moeless+", Decide: Level, Sees: Ahead, Corrects: true},
+		{Name: "moeless+lean", Decide: Level, Sees: Ahead, Corrects: true, KeepAlive: leanKeepAlive},
 	}
 }
 

@@ -24,7 +24,7 @@ type ArenaCmd struct {
 	Recording  string        `help:"Recording of a model's routing (switchyard record) to fit routing to; without it the fit to one of the demo model." placeholder:"FILE"`
 	Predictors string        `help:"Report of predictors (switchyard train-predictor --json): their accuracy by distance." placeholder:"FILE"`
 	Slice      time.Duration `default:"1h" help:"How much of the trace: the time of this length with most tokens." placeholder:"TIME"`
-	Short      time.Duration `default:"5m" help:"How much for the runs with other routings, distances and thresholds." placeholder:"TIME"`
+	Short      time.Duration `default:"2m" help:"How much for the runs with other routings, distances and thresholds." placeholder:"TIME"`
 	Shapes     []string      `default:"mixtral-8x7b,phi-3.5-moe,llama-4-scout" help:"Shapes of models: mixtral-8x7b, phi-3.5-moe, llama-4-scout, deepseek-v3." placeholder:"NAME,..."`
 	Hosts      int           `default:"8" help:"Hosts that hold experts." placeholder:"N"`
 	Distance   int           `default:"1" help:"How many layers ahead loads are predicted." placeholder:"N"`

@@ -44,7 +44,7 @@ func newReport(s Settings) *Report {
 		"oracle: every host has the same number of rows, against the gate's choice; it holds one replica of each expert.",
 		"reactive: MoEless' placement of replicas in proportion to the loads of the 15 s before.",
 		"moeless: algorithms 1 and 2 in every iteration, on predictions that give the share accuracy_by_distance of routed rows to the right expert and the others to experts of a fixed, skewed choice of each layer. The first layers are predicted from the iteration before.",
-		"moeless+: the same predictions, corrected by what came of those before; replicas and hosts are decided in one (pkg/policy/level). It is not the paper's.",
+		"moeless+: the same predictions, corrected by what came of those before; replicas and hosts are decided in one (pkg/policy/level). It is not the paper's. moeless+lean is the same with a keep-alive of 2 s in place of the setting.",
 		"cost_gb_s bills as the paper does: the replicas of a layer while it runs, and all memory all the time of static, eplb and oracle. cost_resident_gb_s is all memory for as long as it is held, keep-alive and loading included, of all policies alike. Both are of experts only: all else is the same for all.",
 	}
 	return r
@@ -113,19 +113,20 @@ func (r *Report) shapes() (names []string) {
 // reason tells a shape's result in figures.
 func (r *Report) reason(shape string) string {
 	of := func(policy string) *Line { return find(r.Lines, partMain, shape, routingFitted, policy) }
-	static, eplb, oracle, printed, plus := of("static"), of("eplb"), of("oracle"), of("moeless"), of("moeless+")
-	if static == nil || eplb == nil || oracle == nil || printed == nil || plus == nil {
+	static, eplb, oracle, printed, plus, lean := of("static"), of("eplb"), of("oracle"), of("moeless"), of("moeless+"), of("moeless+lean")
+	if static == nil || eplb == nil || oracle == nil || printed == nil || plus == nil || lean == nil {
 		return shape + ": not all policies have run."
 	}
 	return fmt.Sprintf("%s: nothing can be faster than the oracle, %.2f ms, which is %s of static and %s of EPLB. "+
 		"MoEless' algorithms as printed take %.2f ms, %s of static: they even out the loads of %.1f replicas, and leave the hosts uneven, because a replica goes where its expert is warm. "+
 		"By the printed formula, which does not count that, they are at %s of static. "+
 		"moeless+ takes %.2f ms, %s of static, %s of EPLB and %s of the oracle, with %.1f replicas. "+
-		"Held memory is another matter: replicas that are kept alive cost moeless %s and moeless+ %s of static's GB·s; the paper's bill, by which they cost %s and %s, counts them only while their layer runs.",
+		"Held memory is another matter: replicas that are kept alive cost moeless %s and moeless+ %s of static's GB·s; the paper's bill, by which they cost %s and %s, counts them only while their layer runs. With a keep-alive of 2 s moeless+lean holds %s of static's GB·s, and %s of EPLB's, at %s of static's layer time.",
 		shape, oracle.Mean, percent(oracle.Mean, static.Mean), percent(oracle.Mean, eplb.Mean),
 		printed.Mean, percent(printed.Mean, static.Mean), printed.Replicas, percent(printed.ByReplica, static.ByReplica),
 		plus.Mean, percent(plus.Mean, static.Mean), percent(plus.Mean, eplb.Mean), percent(plus.Mean, oracle.Mean), plus.Replicas,
-		percent(printed.Resident, static.Resident), percent(plus.Resident, static.Resident), percent(printed.Cost, static.Cost), percent(plus.Cost, static.Cost))
+		percent(printed.Resident, static.Resident), percent(plus.Resident, static.Resident), percent(printed.Cost, static.Cost), percent(plus.Cost, static.Cost),
+		percent(lean.Resident, static.Resident), percent(lean.Resident, eplb.Resident), percent(lean.Mean, static.Mean))
 }
 
 // MainLines are the lines of the whole slice.
