@@ -75,11 +75,23 @@ func (l *layer) loads(now float64, m mode) []float64 {
 	if m.predicted {
 		for _, w := range l.ahead { // the nearest is the surest
 			if w != nil && w.since(now) <= predictedFresh {
-				return w.rates(now)
+				return asMany(w.rates(now), l.counted(now))
 			}
 		}
 	}
 	return l.counted(now)
+}
+
+// asMany scales predicted rates to as many rows as were counted, if any were:
+// predictors may tell of a share of the rows only.
+func asMany(predicted, counted []float64) []float64 {
+	all, some := sum(counted), sum(predicted)
+	if all > 0 && some > 0 {
+		for e := range predicted {
+			predicted[e] *= all / some
+		}
+	}
+	return predicted
 }
 
 // counted are the rows that experts have had.
