@@ -153,7 +153,7 @@ func startPipeline(t *testing.T, dir string, wire tensor.Wire, hops schemas.Hops
 	if err := fillDefaults(&up); err != nil {
 		t.Fatal(err)
 	}
-	up.Listen, up.ModelFlags.Model, up.Wire, up.Hops = "", dir, string(wire), string(hops)
+	up.Listen, up.Scaling, up.ModelFlags.Model, up.Wire, up.Hops = "", noScaling, dir, string(wire), string(hops)
 	up.Hosts, up.Threads, up.MaxModelLen, up.KVMemory = hosts, 1, comparedContext, "64MiB"
 	for _, c := range change {
 		c(&up)

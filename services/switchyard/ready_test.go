@@ -49,11 +49,12 @@ type probed struct {
 	stop    func()
 }
 
-// startProbed starts a service that looks for NATS at an address.
-func startProbed(t *testing.T, service, nats string) *probed {
+// startProbed starts a service that looks for NATS at an address, with more flags.
+func startProbed(t *testing.T, service, nats string, more ...string) *probed {
 	t.Helper()
 	p := &probed{address: freeAddress(t)}
 	args := []string{service, "--nats", nats, "--metrics-addr", p.address, "--log-level", "error"}
+	args = append(args, more...)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan int, 1)
 	says := &sharedText{}

@@ -17,13 +17,19 @@ type UpCmd struct {
 	PlanFlags      `embed:""`
 	TokenizerFlags `embed:""`
 	KafkaFlags     `embed:""`
+	PredictorFlags `embed:""`
+	ScalingFlags   `embed:""`
 	TelemetryFlags `embed:""`
 
-	Hosts  int    `default:"1" help:"Expert hosts in this process." placeholder:"N"`
-	Data   string `help:"Folder that keeps accepted requests over restarts; without it a temporary one that is removed." placeholder:"DIR"`
-	Sync   bool   `help:"Write through to the disk before anything is acknowledged, so that a power cut loses nothing either; slower."`
-	Listen string `default:"127.0.0.1:4222" help:"host:port where clients reach the embedded NATS server." placeholder:"ADDR"`
+	Hosts   int    `default:"1" help:"Expert hosts in this process." placeholder:"N"`
+	Scaling string `default:"static" help:"Who decides how many replicas experts have: moeless, eplb, reactive or static; none runs no scaler, no predictor and no Kafka." placeholder:"NAME"`
+	Data    string `help:"Folder that keeps accepted requests over restarts; without it a temporary one that is removed." placeholder:"DIR"`
+	Sync    bool   `help:"Write through to the disk before anything is acknowledged, so that a power cut loses nothing either; slower."`
+	Listen  string `default:"127.0.0.1:4222" help:"host:port where clients reach the embedded NATS server." placeholder:"ADDR"`
 }
+
+// noScaling leaves the control loop out.
+const noScaling = "none"
 
 // Run serves until a signal.
 func (c *UpCmd) Run(ctx context.Context, e *env) (err error) {
@@ -58,6 +64,9 @@ func (c *UpCmd) settings(ctx context.Context, e *env) (s cluster.Settings, err e
 	}
 	s.Count, s.Listen, s.Data, s.Insecure, s.Sync = cluster.OneEach(), c.Listen, c.Data, e.Insecure, c.Sync
 	s.Count["expert"] = c.Hosts
+	if c.Scaling != noScaling {
+		s.EmbedKafka, s.Count["predictor"], s.Count["scaler"] = true, 1, 1
+	}
 	tc := c.TelemetryFlags.config("switchyard", c.ModelFlags)
 	tellPaced(e, s.Services.Expert.Profile, &tc)
 	if s.Node, err = newNode(ctx, e, c.ModelFlags, tc); err != nil {
@@ -69,29 +78,33 @@ func (c *UpCmd) settings(ctx context.Context, e *env) (s cluster.Settings, err e
 	return s, nil
 }
 
-// inProcess is the settings of commands that run everything for themselves:
-// the defaults, no port, and what set changes.
+// inProcess is the settings of commands that run everything for themselves: the
+// defaults, no port, no control loop, and what set changes.
 func inProcess(ctx context.Context, e *env, set func(*UpCmd)) (s cluster.Settings, err error) {
 	up := UpCmd{}
 	if err := fillDefaults(&up); err != nil {
 		return s, err
 	}
-	up.Listen = ""
+	up.Listen, up.Scaling = "", noScaling
 	set(&up)
 	return up.settings(ctx, e)
 }
 
 func (c *UpCmd) services(g Globals) (s cluster.Services, err error) {
-	var errs [7]error
+	var errs [8]error
 	s.Attention, errs[0] = c.AttentionFlags.config(c.ModelFlags)
 	s.Expert, errs[1] = c.ExpertFlags.config()
 	s.Tokenizer, errs[2] = c.TokenizerFlags.config(c.ModelFlags, g.Prefix)
 	errs[3] = c.ModelFlags.check()
+	s.Predictor = c.PredictorFlags.config()
 	s.Plans, errs[4] = c.PlanFlags.settings()
 	if c.Hosts < 1 {
 		errs[5] = usage(fmt.Errorf("--hosts is %d; it must be at least 1", c.Hosts))
 	}
 	s.Kafka, errs[6] = c.KafkaFlags.config(g.Insecure)
+	if c.Scaling != noScaling {
+		s.Scaler, errs[7] = c.ScalingFlags.config(c.Scaling, c.KeepAlive)
+	}
 	return s, errors.Join(errs[:]...)
 }
 

@@ -33,12 +33,14 @@ type WriterSettings struct {
 	Count func(outcome string, n int)
 	// Waiting is the most samples that wait to be sent; 0 is a few thousand.
 	Waiting int
+	// Linger is how long samples wait for others to go with; 0 is two milliseconds.
+	Linger time.Duration
 }
 
 const (
 	defaultWaiting = 4096
-	// linger lets what is made at the same time go together.
-	linger = 2 * time.Millisecond
+	// defaultLinger lets what is made at the same time go together.
+	defaultLinger = 2 * time.Millisecond
 	// batchBytes bounds a request, so that no partition's share is above what
 	// Kafka takes by default, 1 MiB.
 	batchBytes = 512 << 10
@@ -51,6 +53,7 @@ type Writer struct {
 	transport *kafkago.Transport
 	condition *condition
 	count     func(string, int)
+	linger    time.Duration
 	ctx       context.Context
 	cancel    context.CancelFunc
 	closing   chan struct{}
@@ -80,7 +83,7 @@ func NewWriter(s WriterSettings) (*Writer, error) {
 		return nil, err
 	}
 	w := &Writer{
-		condition: &condition{log: s.Logger, what: "load samples are not sent", config: s.Config}, count: s.Count,
+		condition: &condition{log: s.Logger, what: "load samples are not sent", config: s.Config}, count: s.Count, linger: orDefault(s.Linger, defaultLinger),
 		closing: make(chan struct{}), done: make(chan struct{}), note: make(chan struct{}, 1),
 		waiting: newRing[*pb.LoadSample](orDefault(s.Waiting, defaultWaiting)), numbers: map[stream]uint64{},
 	}
@@ -96,7 +99,7 @@ func NewWriter(s WriterSettings) (*Writer, error) {
 	return w, nil
 }
 
-func orDefault(n, otherwise int) int {
+func orDefault[T int | time.Duration](n, otherwise T) T {
 	if n == 0 {
 		return otherwise
 	}
@@ -144,7 +147,7 @@ func (w *Writer) Close(ctx context.Context) error {
 func (w *Writer) run() {
 	defer close(w.done)
 	for w.await() {
-		_ = pause.For(w.ctx, linger) // it has ended: deliver finds that out
+		_ = pause.For(w.ctx, w.linger) // it has ended: deliver finds that out
 		for batch := w.take(); len(batch) > 0; batch = w.take() {
 			w.deliver(batch)
 		}

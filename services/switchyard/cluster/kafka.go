@@ -10,6 +10,11 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
+// embeddedLinger is how long samples wait for others on their way to a broker in
+// this process: what that saves is time of the cores that compute tokens, and a
+// scaler decides a few times a second.
+const embeddedLinger = 50 * time.Millisecond
+
 // embedKafka starts a broker in this process for services that have none.
 func (y *Cluster) embedKafka() (err error) {
 	s := &y.Settings
@@ -19,7 +24,7 @@ func (y *Cluster) embedKafka() (err error) {
 	if y.broker, err = embedded.Start(embedded.Settings{Logger: s.Node.Shared.Logger}); err != nil {
 		return err
 	}
-	s.Services.Kafka = &kafka.Config{Brokers: []string{y.broker.Addr()}}
+	s.Services.Kafka, s.Services.linger = &kafka.Config{Brokers: []string{y.broker.Addr()}}, embeddedLinger
 	return nil
 }
 
@@ -33,7 +38,7 @@ func (p *Pipeline) openLoads() (err error) {
 	for _, outcome := range kafka.WriterOutcomes {
 		count(outcome, 0)
 	}
-	p.loads, err = kafka.NewWriter(kafka.WriterSettings{Config: *p.services.Kafka, Logger: shared.Logger, Count: count})
+	p.loads, err = kafka.NewWriter(kafka.WriterSettings{Config: *p.services.Kafka, Logger: shared.Logger, Count: count, Linger: p.services.linger})
 	if err == nil {
 		shared.Loads = both{p.loads, shared.Loads}
 	}

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
@@ -31,6 +32,8 @@ type Services struct {
 	Plans plan.Settings
 	// Kafka is where samples of experts' loads go, and come from; nil: nowhere.
 	Kafka *kafka.Config
+
+	linger time.Duration // of samples before they are sent; 0: the writer's own
 }
 
 // Names of the services that a token passes, in the order of starting: who is sent
