@@ -15,6 +15,7 @@ import (
 const (
 	natsServer = "github.com/nats-io/nats-server/v2"
 	switchyard = "github.com/switchyard/switchyard/services/switchyard"
+	broker     = "github.com/switchyard/switchyard/pkg/transport/kafka/embedded/broker"
 )
 
 // Kinds are the services, in the order of starting.
@@ -47,7 +48,7 @@ type Fleet struct {
 func Build(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for name, path := range map[string]string{"nats-server": natsServer, "switchyard": switchyard} {
+	for name, path := range map[string]string{"nats-server": natsServer, "switchyard": switchyard, "broker": broker} {
 		build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, name), path)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
@@ -144,7 +145,7 @@ func (f *Fleet) Forget(kind string, p *Process) {
 
 // Clear kills all services.
 func (f *Fleet) Clear() {
-	for _, kind := range Kinds {
+	for kind := range f.procs {
 		for len(f.procs[kind]) > 0 {
 			f.Kill(kind)
 		}
@@ -154,8 +155,8 @@ func (f *Fleet) Clear() {
 // CheckAlive wants every process that nobody ended to run.
 func (f *Fleet) CheckAlive() {
 	f.T.Helper()
-	for _, kind := range Kinds {
-		for _, p := range f.procs[kind] {
+	for _, all := range f.procs {
+		for _, p := range all {
 			if p.Ended() {
 				f.T.Errorf("%s ended by itself: %v\n%s", p.name, p.err, p.Tail())
 			}

@@ -1,0 +1,30 @@
+// Command broker runs the embedded Kafka broker as a process of its own, where no
+// Kafka is at hand: for a trial on one machine, and for load tests, which kill it.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/switchyard/switchyard/pkg/transport/kafka/embedded"
+)
+
+func main() {
+	listen := flag.String("listen", "127.0.0.1:9092", "HOST:PORT on the loopback")
+	dir := flag.String("data", "", "folder that keeps samples over restarts; without it memory does")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	b, err := embedded.Start(embedded.Settings{Listen: *listen, Dir: *dir})
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "broker: %v\n", err)
+		os.Exit(2)
+	}
+	fmt.Fprintln(os.Stderr, "ready")
+	<-ctx.Done()
+	b.Close()
+}
