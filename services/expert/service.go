@@ -272,6 +272,9 @@ func (f *function) count(s *Service, d *pb.Dispatch) {
 // expert: all members are renewed every 0.4 s, and a model may have thousands.
 func (s *Service) fill(stats map[string]float64) {
 	stats["expert_bytes"] = float64(s.device.Memory().Used)
+	s.mu.Lock()
+	stats["cold_starts_total"] = float64(s.coldStarts)
+	s.mu.Unlock()
 	if r, ok := s.device.(device.Reporter); ok {
 		r.Report(stats)
 	}

@@ -47,6 +47,8 @@ type Snapshot struct {
 	// later if no expert host was here then.
 	Layers  []Layer `json:"layers"`
 	Seconds float64 `json:"seconds"`
+	// Replicas are those of each layer that hosts have.
+	Replicas []Replicas `json:"replicas"`
 	// RefusedSamples are messages about loads that nobody can have meant, or that
 	// are more than is kept.
 	RefusedSamples uint64 `json:"refused_samples"`
@@ -119,6 +121,7 @@ func (r *Reader) Snapshot(ctx context.Context) (*Snapshot, error) {
 	}
 	s := &Snapshot{Time: time.Now().UTC(), Model: r.names.Subjects.Model, Members: members, Queues: queues}
 	r.loads.fill(s)
+	s.Replicas = r.replicas(ctx, members)
 	return s, nil
 }
 

@@ -23,6 +23,7 @@ func (s *Snapshot) View(before *Snapshot) string {
 	s.drawMembers(w)
 	s.drawQueues(w)
 	s.drawLayers(w, before)
+	s.drawReplicas(w)
 	_ = w.Flush() // a strings.Builder takes everything
 	return b.String()
 }
