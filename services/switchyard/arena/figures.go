@@ -5,11 +5,7 @@ import (
 	"slices"
 
 	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
 )
-
-func drawer(c *vgsvg.Canvas) draw.Canvas { return draw.New(c) }
 
 // figure is a plot with its words.
 type figure struct {
@@ -20,8 +16,8 @@ type figure struct {
 // figures are all plots of the report, in the order of the paper's.
 func (r *Report) figures() (all []figure, err error) {
 	for _, shape := range r.shapes() {
-		for _, draw := range []func(shape string) (figure, error){r.cdf, r.byDistance, r.byThreshold, r.parts} {
-			f, err := draw(shape)
+		for _, of := range []func(shape string) (figure, error){r.cdf, r.byDistance, r.byThreshold, r.parts} {
+			f, err := of(shape)
 			if err != nil {
 				return nil, err
 			}
@@ -30,8 +26,8 @@ func (r *Report) figures() (all []figure, err error) {
 			}
 		}
 	}
-	for _, draw := range []func() (figure, error){r.costs, r.residents, r.replicas, r.accuracy} {
-		f, err := draw()
+	for _, of := range []func() (figure, error){r.costs, r.residents, r.replicas, r.accuracy} {
+		f, err := of()
 		if err != nil {
 			return nil, err
 		}
@@ -44,8 +40,11 @@ func (r *Report) figures() (all []figure, err error) {
 
 // cdf is like figures 8 and 9.
 func (r *Report) cdf(shape string) (figure, error) {
-	return r.cdfOf(partMain, shape, "layers' times", "CDF of a layer's time, each layer of each iteration; to the 99th percentile (figures 8, 9).")
+	return r.cdfOf(partMain, shape, "layers' times", "CDF of a layer's time, each layer of each iteration; the long ones have prompts (figures 8, 9).")
 }
+
+// leastMS is where a logarithmic axis of times begins.
+const leastMS = 0.01
 
 // parts is like figure 17.
 func (r *Report) parts(shape string) (figure, error) {
@@ -60,11 +59,13 @@ func (r *Report) cdfOf(part, shape, title, words string) (figure, error) {
 		}
 		s := series{name: l.Policy}
 		for i, ms := range l.CDF[:cdfSteps] {
-			s.points = append(s.points, plotter.XY{X: ms, Y: float64(i) / cdfSteps})
+			s.points = append(s.points, plotter.XY{X: max(ms, leastMS), Y: float64(i) / cdfSteps})
 		}
 		all = append(all, s)
 	}
-	return plotted(all, words, func() (template.HTML, error) { return lines(shape+": "+title, "ms", "share of layers", all) })
+	return plotted(all, words, func() (template.HTML, error) {
+		return lines(axes{shape + ": " + title, "ms", "share of layers", true}, all)
+	})
 }
 
 // plotted is a figure, or none without data.
@@ -80,7 +81,9 @@ func plotted(all []series, words string, draw func() (template.HTML, error)) (fi
 func (r *Report) byDistance(shape string) (figure, error) {
 	all := r.varied(partDistance, shape)
 	return plotted(all, "Mean time of a layer by prediction distance (figures 13, 14).",
-		func() (template.HTML, error) { return lines(shape+": prediction distance", "layers ahead", "ms", all) })
+		func() (template.HTML, error) {
+			return lines(axes{shape + ": prediction distance", "layers ahead", "ms", false}, all)
+		})
 }
 
 // byThreshold is like figures 15 and 16.
@@ -96,7 +99,9 @@ func (r *Report) byThreshold(shape string) (figure, error) {
 		all = append(all, replicas)
 	}
 	return plotted(all, "Mean time of a layer, and replicas, by the threshold of CV (figures 15, 16).",
-		func() (template.HTML, error) { return lines(shape+": CV threshold", "CV", "ms, replicas", all) })
+		func() (template.HTML, error) {
+			return lines(axes{shape + ": CV threshold", "CV", "ms, replicas", false}, all)
+		})
 }
 
 // varied are the means of a part, a series for each policy.
@@ -155,6 +160,6 @@ func (r *Report) accuracy() (figure, error) {
 	}
 	return plotted(all, "Accuracy of predictors on texts held out, by distance (figure 11).",
 		func() (template.HTML, error) {
-			return lines("predictors of the demo model", "layers ahead", "accuracy", all)
+			return lines(axes{"predictors of the demo model", "layers ahead", "accuracy", false}, all)
 		})
 }

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
@@ -31,15 +32,25 @@ type series struct {
 	points plotter.XYs
 }
 
-// lines draws series over a common axis.
-func lines(title, x, y string, all []series) (template.HTML, error) {
+// axes are what a plot shows.
+type axes struct {
+	title, x, y string
+	// logX is a logarithmic axis, with the legend where curves of shares are not.
+	logX bool
+}
+
+// lines draws series over common axes.
+func lines(a axes, all []series) (template.HTML, error) {
 	p := plot.New()
-	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
-	p.Legend.Top = true
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = a.title, a.x, a.y
+	p.Legend.Top, p.Legend.Left = true, a.logX
+	if a.logX {
+		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	}
 	for i, s := range all {
 		l, err := plotter.NewLine(s.points)
 		if err != nil {
-			return "", fmt.Errorf("drawing %s of %q: %w", s.name, title, err)
+			return "", fmt.Errorf("drawing %s of %q: %w", s.name, a.title, err)
 		}
 		l.Color, l.Width = colors[i%len(colors)], vg.Points(1.5)
 		p.Add(l)
@@ -77,11 +88,11 @@ func bars(title, y string, groups []string, all []series) (template.HTML, error)
 // svg is a plot as it stands in a page.
 func svg(p *plot.Plot) (template.HTML, error) {
 	c := vgsvg.New(plotWidth, plotHeight)
-	p.Draw(drawer(c))
+	p.Draw(draw.New(c))
 	var b bytes.Buffer
 	if _, err := c.WriteTo(&b); err != nil {
 		return "", fmt.Errorf("drawing %q: %w", p.Title.Text, err)
 	}
 	text := b.String()
-	return template.HTML(text[max(0, strings.Index(text, "<svg")):]), nil //nolint:gosec // the library escapes what it draws
+	return template.HTML(text[max(0, strings.Index(text, "<svg")):]), nil // the library escapes texts
 }

@@ -89,6 +89,9 @@ func (r *Report) conclude() {
 	}
 	for _, shape := range r.shapes() {
 		r.Reasons = append(r.Reasons, r.reason(shape))
+		if text := r.even(shape); text != "" {
+			r.Reasons = append(r.Reasons, text)
+		}
 	}
 }
 
@@ -127,6 +130,21 @@ func (r *Report) reason(shape string) string {
 		plus.Mean, percent(plus.Mean, static.Mean), percent(plus.Mean, eplb.Mean), percent(plus.Mean, oracle.Mean), plus.Replicas,
 		percent(printed.Resident, static.Resident), percent(plus.Resident, static.Resident), percent(printed.Cost, static.Cost), percent(plus.Cost, static.Cost),
 		percent(lean.Resident, static.Resident), percent(lean.Resident, eplb.Resident), percent(lean.Mean, static.Mean))
+}
+
+// even tells what there is to gain where experts have equal loads.
+func (r *Report) even(shape string) string {
+	static := find(r.Lines, partRouting, shape, routingEven, "static")
+	if static == nil {
+		return ""
+	}
+	text := shape + " with even routing, where nothing can be gained: layer time against static"
+	for _, l := range r.Lines {
+		if l.Part == partRouting && l.Shape == shape && l.Routing == routingEven && l.Policy != "static" {
+			text += fmt.Sprintf(", %s %s", l.Policy, percent(l.Mean, static.Mean))
+		}
+	}
+	return text + "."
 }
 
 // MainLines are the lines of the whole slice.

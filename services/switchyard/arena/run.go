@@ -137,4 +137,4 @@ func (s Settings) ablation(m sim.Model, w *sim.Workload) (jobs []job) {
 	return jobs
 }
 
-func percent(new, old float64) string { return fmt.Sprintf("%+.2f %%", 100*(new/old-1)) }
+func percent(now, before float64) string { return fmt.Sprintf("%+.2f %%", 100*(now/before-1)) }
