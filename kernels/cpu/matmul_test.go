@@ -18,7 +18,7 @@ var matMulShapes = []struct{ rows, n, k int }{
 // packs returns w (n, k) in both packings; w is rounded to bf16 first.
 func packs(w []float32, n, k int) map[string]*Matrix {
 	bf := PackBF16(bytesOf(w), n, k)
-	return map[string]*Matrix{"bf16": bf, "f32": PackF32(w, n, k)}
+	return map[string]*Matrix{"bf16": bf, "f32": PackF32(w, n, k), "columns": PackColumns(transposed(w, n, k), n, k)}
 }
 
 func TestMatMul(t *testing.T) {
@@ -91,6 +91,15 @@ func TestMatMulWritesItsColumns(t *testing.T) {
 			}
 		}
 	})
+}
+
+// transposed is w (n, k) as (k, n).
+func transposed(w []float32, n, k int) []float32 {
+	t := make([]float32, len(w))
+	for i, v := range w {
+		t[i%k*n+i/k] = v
+	}
+	return t
 }
 
 func TestMatMulPanics(t *testing.T) {

@@ -48,6 +48,20 @@ func PackF32(src []float32, n, k int) *Matrix {
 	return m
 }
 
+// PackColumns packs src, row-major (k, n): the transpose of what PackF32 takes.
+func PackColumns(src []float32, n, k int) *Matrix {
+	mustHold("PackColumns", len(src), n, k, 1)
+	m := &Matrix{N: n, K: k}
+	m.f32 = aligned[float32](m.Panels() * k * PanelWidth)
+	for p := range m.Panels() {
+		from, to := p*PanelWidth, min(n, (p+1)*PanelWidth)
+		for row := range k {
+			copy(m.f32[(p*k+row)*PanelWidth:], src[row*n+from:row*n+to])
+		}
+	}
+	return m
+}
+
 func mustHold(what string, got, n, k, size int) {
 	if n < 0 || k < 0 || got != n*k*size {
 		panic(fmt.Sprintf("cpu.%s: %d values given for a (%d, %d) matrix", what, got, n, k))

@@ -9,9 +9,10 @@ import (
 )
 
 // Network is a network of two layers for one target: w2 · relu(w1·x + b1) + b2.
+// Alone it is ProMoE's predictor, beside a gate an adapter.
 type Network struct {
 	Width  int       // H, of the layer between
-	W1, B1 []float32 // (H, D), (H)
+	W1, B1 []float32 // (H, inputs), (H)
 	W2, B2 []float32 // (E, H), (E)
 }
 
@@ -40,24 +41,24 @@ func NewLearned(g Gates, distance int, networks map[int]Network) (*Learned, erro
 		if !ok {
 			return nil, fmt.Errorf("there is no network for layer %d", l+distance)
 		}
-		if err := n.check(g); err != nil {
+		if err := n.check(g.Hidden, g.Experts); err != nil {
 			return nil, fmt.Errorf("the network for layer %d: %w", l+distance, err)
 		}
-		p.layers[l] = n.pack(g)
+		p.layers[l] = n.pack(g.Hidden, g.Experts)
 	}
 	return p, nil
 }
 
-func (n Network) check(g Gates) error {
-	if n.Width < 1 || len(n.W1) != n.Width*g.Hidden || len(n.B1) != n.Width || len(n.W2) != g.Experts*n.Width || len(n.B2) != g.Experts {
+func (n Network) check(inputs, experts int) error {
+	if n.Width < 1 || len(n.W1) != n.Width*inputs || len(n.B1) != n.Width || len(n.W2) != experts*n.Width || len(n.B2) != experts {
 		return fmt.Errorf("width %d with %d, %d, %d and %d weights does not fit %d inputs and %d experts",
-			n.Width, len(n.W1), len(n.B1), len(n.W2), len(n.B2), g.Hidden, g.Experts)
+			n.Width, len(n.W1), len(n.B1), len(n.W2), len(n.B2), inputs, experts)
 	}
 	return nil
 }
 
-func (n Network) pack(g Gates) *network {
-	return &network{w1: cpu.PackF32(n.W1, n.Width, g.Hidden), b1: n.B1, w2: cpu.PackF32(n.W2, g.Experts, n.Width), b2: n.B2}
+func (n Network) pack(inputs, experts int) *network {
+	return &network{w1: cpu.PackF32(n.W1, n.Width, inputs), b1: n.B1, w2: cpu.PackF32(n.W2, experts, n.Width), b2: n.B2}
 }
 
 // Scores are the network's logits.
@@ -65,17 +66,25 @@ func (p *Learned) Scores(layer int, x []float32, rows int, scores []float32) boo
 	if _, ok := p.Target(layer); !ok {
 		return false
 	}
-	n := p.layers[layer]
-	inner := make([]float32, rows*n.w1.N)
-	n.hidden(inner, x, rows)
-	cpu.MatMul(scores, n.w2.N, inner, n.w2.K, rows, n.w2, 0, n.w2.Panels())
-	for r := range rows {
-		cpu.Add(scores[r*n.w2.N:(r+1)*n.w2.N], n.b2)
-	}
+	p.layers[layer].run(scores, x, rows)
 	return true
 }
 
-// hidden is inner (R, H) = relu(w1·x + b1).
+// run is out (R, E) of x (R, inputs).
+func (n *network) run(out, x []float32, rows int) {
+	inner := make([]float32, rows*n.w1.N)
+	n.hidden(inner, x, rows)
+	cpu.MatMul(out, n.w2.N, inner, n.w2.K, rows, n.w2, 0, n.w2.Panels())
+	for r := range rows {
+		cpu.Add(out[r*n.w2.N:(r+1)*n.w2.N], n.b2)
+	}
+}
+
+func (n *network) bytes() int64 {
+	return n.w1.Bytes() + n.w2.Bytes() + 4*int64(len(n.b1)+len(n.b2))
+}
+
+// hidden is inner (R, H) = relu(w1·x + b1) of x (R, inputs).
 func (n *network) hidden(inner, x []float32, rows int) {
 	cpu.MatMul(inner, n.w1.N, x, n.w1.K, rows, n.w1, 0, n.w1.Panels())
 	for r := range rows {
@@ -96,7 +105,7 @@ func (p *Learned) Predict(layer int, x []float32, rows int, load []float64) bool
 func (p *Learned) Bytes() (n int64) {
 	for _, l := range p.layers {
 		if l != nil {
-			n += l.w1.Bytes() + l.w2.Bytes() + 4*int64(len(l.b1)+len(l.b2))
+			n += l.bytes()
 		}
 	}
 	return n

@@ -40,13 +40,20 @@ func all(t *rapid.T, g Gates, distance int) []Predictor {
 	for _, l := range g.Sources(distance) {
 		networks[l+distance] = Network{2, floats(t, "w1", 2*g.Hidden), floats(t, "b1", 2), floats(t, "w2", 2*g.Experts), floats(t, "b2", g.Experts)}
 	}
+	tuned := map[int]Tuned{}
+	for target := range networks {
+		adapter := &Network{1, floats(t, "w1", g.Hidden+g.Experts), floats(t, "b1", 1), floats(t, "w2", g.Experts), floats(t, "b2", g.Experts)}
+		tuned[target] = Tuned{floats(t, "tuned", g.Experts*g.Hidden), adapter}
+	}
+	aware, err := LayerAware(g, distance, tuned)
+	check(t, err)
 	learned, err := NewLearned(g, distance, networks)
 	check(t, err)
 	history, err := NewHistory(g, distance, 3)
 	check(t, err)
 	oracle, err := NewOracle(g, distance)
 	check(t, err)
-	return []Predictor{reused, learned, history, oracle}
+	return []Predictor{reused, aware, learned, history, oracle}
 }
 
 func check(t rapid.TB, err error) {
@@ -91,6 +98,18 @@ func TestReusedTakesTheGateAhead(t *testing.T) {
 	}
 }
 
+// An adapter sees which experts the layer that it predicts from chooses.
+func TestAdapterSeesRoutes(t *testing.T) {
+	g := Gates{Hidden: 2, Experts: 2, TopK: 1, Layers: [][]float32{{1, 0, 0, 1}, {1, 0, 0, 1}}}
+	swap := &Network{Width: 2, W1: []float32{0, 0, 1, 0, 0, 0, 0, 1}, B1: []float32{0, 0}, W2: []float32{0, 9, 9, 0}, B2: []float32{0, 0}}
+	p, err := LayerAware(g, 1, map[int]Tuned{1: {Gate: g.Layers[1], Adapter: swap}})
+	check(t, err)
+	load := make([]float64, 2)
+	if !p.Predict(0, []float32{2, 1, 3, 1, 1, 4}, 3, load) || !slices.Equal(load, []float64{1, 2}) {
+		t.Errorf("loads are %v; the choices 0, 0, 1 should have been swapped", load)
+	}
+}
+
 func TestHistoryForgets(t *testing.T) {
 	g := Gates{Hidden: 1, Experts: 2, TopK: 1, Layers: [][]float32{{1, 1}, {1, 1}}}
 	h, err := NewHistory(g, 1, 2)
@@ -128,14 +147,15 @@ func TestRefusals(t *testing.T) {
 		name     string
 		gates    Gates
 		distance int
-		tuned    map[int][]float32
+		tuned    map[int]Tuned
 	}{
 		{"no distance", ok, 0, nil},
 		{"far", ok, 2, nil},
 		{"short gate", short, 1, nil},
 		{"too many chosen", many, 1, nil},
-		{"weights for no target", ok, 1, map[int][]float32{0: {1, 1}}},
-		{"short weights", ok, 1, map[int][]float32{1: {1}}},
+		{"weights for no target", ok, 1, map[int]Tuned{0: {Gate: []float32{1, 1}}}},
+		{"no adapter", ok, 1, map[int]Tuned{1: {Gate: []float32{1, 1}, Adapter: &Network{}}}},
+		{"short weights", ok, 1, map[int]Tuned{1: {Gate: []float32{1}}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
