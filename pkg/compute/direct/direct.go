@@ -34,6 +34,8 @@ type Settings struct {
 	MaxPositions int
 	// KVBytes is the memory for keys and values.
 	KVBytes int64
+	// Routed hears of what gates see and choose; see forward.Local. It may be nil.
+	Routed func(layer int, x []float32, routes *forward.Routes) error
 }
 
 // New loads a whole model.
@@ -56,7 +58,7 @@ func New(m *model.Model, p *pool.Pool, s Settings) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	local := &forward.Local{Router: router, Experts: cpu, Wire: s.Wire}
+	local := &forward.Local{Router: router, Experts: cpu, Wire: s.Wire, Routed: s.Routed}
 	return &Runner{step: forward.Step{Backbone: backbone, MoE: local}, local: local, backbone: backbone, kv: kv}, nil
 }
 

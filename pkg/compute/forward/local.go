@@ -18,6 +18,9 @@ type Local struct {
 	Router  *Router
 	Experts Experts
 	Wire    tensor.Wire
+	// Routed, if not nil, hears of each layer's rows x (R, D) as the gate gets them,
+	// and of the experts that it chose. Both are valid until it returns.
+	Routed func(layer int, x []float32, routes *Routes) error
 
 	routes   Routes
 	scratch  ExpertScratch
@@ -32,6 +35,11 @@ func (m *Local) Start(_ context.Context, layer int, x []float32) (Pending, error
 	m.round(m.x)
 	if err := m.Router.Route(layer, m.x, &m.routes); err != nil {
 		return nil, err
+	}
+	if m.Routed != nil {
+		if err := m.Routed(layer, m.x, &m.routes); err != nil {
+			return nil, err
+		}
 	}
 	m.fill(layer)
 	m.partials = tensor.Resize(m.partials, m.routes.K*len(x))

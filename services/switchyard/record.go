@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/services/switchyard/record"
+)
+
+// RecordFlags say what of which texts is recorded.
+type RecordFlags struct {
+	Texts        []string `help:"Files of texts, one a domain, as FILE or NAME=FILE: plain text with a line <|endoftext|> between documents, or .jsonl; either may be packed (.gz)." placeholder:"FILE"`
+	Tokens       int      `default:"6000" help:"About how many tokens of each domain, prompts and answers together." placeholder:"N"`
+	PromptTokens int      `default:"192" help:"Most tokens of a prompt." placeholder:"N"`
+	AnswerTokens int      `default:"64" help:"Most tokens that are generated after a prompt." placeholder:"N"`
+	Wire         string   `default:"bf16" enum:"bf16,f32" help:"Element type of rows between services, as where the recording is used: bf16 or f32." placeholder:"TYPE"`
+	Seed         uint64   `default:"1" help:"Seed of the choice of texts and of answers." placeholder:"N"`
+	Threads      int      `default:"0" help:"Threads that compute; 0 is one a core." placeholder:"N"`
+}
+
+// RecordCmd writes what a model's gates see and choose on real texts.
+type RecordCmd struct {
+	Model  string   `help:"Hugging Face model directory; without it the demo model in this binary." placeholder:"DIR"`
+	Out    string   `required:"" help:"File to write, in the safetensors format." placeholder:"FILE"`
+	Inputs bool     `default:"true" negatable:"" help:"Also write the gates' inputs, which training needs and simulating does not."`
+	JSON   bool     `name:"json" help:"Print a JSON object."`
+	More   []string `arg:"" optional:"" name:"text" help:"Further files of texts."`
+
+	RecordFlags `embed:""`
+}
+
+// Run records and says how much.
+func (c *RecordCmd) Run(ctx context.Context, e *env) (err error) {
+	m, err := ModelFlags{Model: c.Model}.open(e.log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	threads := pool.New(ModelFlags{Threads: c.Threads}.threads())
+	defer threads.Close()
+	line := e.progress()
+	defer line.Clear()
+	s := c.settings(c.More)
+	s.Model, s.Pool, s.Inputs, s.Progress = m, threads, c.Inputs, line.Set
+	if err := s.Check(); err != nil {
+		return usage(err)
+	}
+	sum, err := record.Run(ctx, s, c.Out)
+	if err != nil {
+		return err
+	}
+	line.Clear()
+	return show(e, c.JSON, sum, fmt.Sprintf("%d rows of %d sequences in %s; by domain: %v\n", sum.Rows, sum.Sequences, c.Out, sum.Domains))
+}
+
+func (f RecordFlags) settings(more []string) record.Settings {
+	return record.Settings{
+		Texts: append(f.Texts, more...), Tokens: f.Tokens, PromptTokens: f.PromptTokens, AnswerTokens: f.AnswerTokens,
+		Wire: ModelFlags{Wire: f.Wire}.wire(), Seed: f.Seed,
+	}
+}

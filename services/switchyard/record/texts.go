@@ -1,0 +1,117 @@
+package record
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+const (
+	// separator is the line between two documents of a plain text.
+	separator = "<|endoftext|>"
+	// mostText bounds the text of one file, unpacked, in bytes.
+	mostText = 256 << 20
+)
+
+// fields are what is read of a line of JSON, in this order.
+var fields = []string{"text", "prompt", "question", "context", "content", "answer"}
+
+// splitName takes NAME=FILE apart; a FILE alone is named by what its name begins with.
+func splitName(text string) (domain, path string) {
+	if name, file, ok := strings.Cut(text, "="); ok && !strings.ContainsAny(name, `/\`) {
+		return name, file
+	}
+	name, _, _ := strings.Cut(filepath.Base(text), ".")
+	return name, text
+}
+
+// readTexts reads a file's documents: plain text, with a line <|endoftext|> between
+// documents, or one JSON object a line (.jsonl); either may be packed (.gz).
+func readTexts(path string) ([]string, error) {
+	data, err := readFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading texts %s: %w", path, err)
+	}
+	documents := splitText(string(data))
+	if strings.HasSuffix(strings.TrimSuffix(path, ".gz"), ".jsonl") {
+		if documents, err = splitLines(data); err != nil {
+			return nil, fmt.Errorf("reading texts %s: %w", path, err)
+		}
+	}
+	if len(documents) == 0 {
+		return nil, fmt.Errorf("reading texts %s: there is no text in it", path)
+	}
+	return documents, nil
+}
+
+func readFile(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }() // it is only read
+	var r io.Reader = file
+	if strings.HasSuffix(path, ".gz") {
+		if r, err = gzip.NewReader(bufio.NewReader(file)); err != nil {
+			return nil, fmt.Errorf("unpacking: %w", err)
+		}
+	}
+	data, err := io.ReadAll(io.LimitReader(r, mostText+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > mostText {
+		return nil, fmt.Errorf("it has more than %d bytes of text; take a part of it", mostText)
+	}
+	return data, nil
+}
+
+// splitText cuts a plain text at its separators.
+func splitText(text string) (documents []string) {
+	for part := range strings.SplitSeq("\n"+text, "\n"+separator) {
+		if part = strings.TrimSpace(part); part != "" {
+			documents = append(documents, part)
+		}
+	}
+	return documents
+}
+
+// splitLines reads a JSON object a line.
+func splitLines(data []byte) (documents []string, err error) {
+	number := 0
+	for line := range bytes.Lines(data) {
+		number++
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			continue
+		}
+		text, err := textOf(line)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", number, err)
+		}
+		documents = append(documents, text)
+	}
+	return documents, nil
+}
+
+func textOf(line []byte) (string, error) {
+	var object map[string]any
+	if err := json.Unmarshal(line, &object); err != nil {
+		return "", fmt.Errorf("reading JSON: %w", err)
+	}
+	var parts []string
+	for _, name := range fields {
+		if s, ok := object[name].(string); ok && s != "" {
+			parts = append(parts, s)
+		}
+	}
+	if len(parts) == 0 {
+		return "", fmt.Errorf("it has none of the fields %s", strings.Join(fields, ", "))
+	}
+	return strings.Join(parts, "\n"), nil
+}
