@@ -22,3 +22,9 @@ var demoWeights string
 func DemoWeights() []byte {
 	return unsafe.Slice(unsafe.StringData(demoWeights), len(demoWeights))
 }
+
+// DemoPredictor is the file of weights that predict the demo model's loads, as
+// switchyard train-predictor made it; docs/predictors.md says how.
+//
+//go:embed demo-predictor.safetensors
+var DemoPredictor []byte

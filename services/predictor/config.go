@@ -11,7 +11,8 @@ import (
 type Config struct {
 	// Distance is how many layers ahead loads are predicted.
 	Distance int
-	// Weights is a file of trained gates; empty: the model's own gates are reused.
+	// Weights is a file of trained gates; empty: those in this binary for the demo
+	// model, and other models' own gates.
 	Weights string
 	// MaxRate is how many messages with rows are predicted from in a second at most;
 	// 0 is all.

@@ -35,6 +35,9 @@ type CLI struct {
 	Bench  BenchCmd  `cmd:"" help:"Measure what messages cost: the pipeline beside the same layers by direct calls."`
 	Arena  ArenaCmd  `cmd:"" help:"Compare the control loop's policies on one trace, and write a report."`
 
+	Record         RecordCmd         `cmd:"" help:"Write what a model's gates see and choose on texts, to train predictors and to simulate."`
+	TrainPredictor TrainPredictorCmd `cmd:"" help:"Train predictors of expert loads, and show how right they are."`
+
 	Tokenizer  TokenizerCmd  `cmd:"" help:"Run a tokenizer: prompts in, sequences and chunks out."`
 	Attention  AttentionCmd  `cmd:"" help:"Run an attention replica: it owns the steps of its sequences."`
 	Gate       GateCmd       `cmd:"" help:"Run a gate: it routes rows to experts."`

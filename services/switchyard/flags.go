@@ -233,7 +233,7 @@ func (f KafkaFlags) config(insecure bool) (*kafka.Config, error) {
 // PredictorFlags are the predictor's own.
 type PredictorFlags struct {
 	Distance int    `default:"1" help:"How many layers ahead the predictor tells experts' loads." placeholder:"N"`
-	Weights  string `help:"Predictor's weights, made by train-predictor for the same model; without it the model's own gates are reused." placeholder:"FILE"`
+	Weights  string `help:"Predictor's weights, made by train-predictor for the same model; without it the demo model's are built in, and other models' own gates are reused." placeholder:"FILE"`
 	MaxRate  int    `default:"200" help:"Messages with rows that the predictor takes in a second at most, as a share tells as much; 0 is all." placeholder:"N"`
 }
 

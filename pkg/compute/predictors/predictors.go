@@ -3,6 +3,7 @@ package predictors
 import (
 	"fmt"
 
+	"github.com/switchyard/switchyard/models"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/policy/predict"
 )
@@ -23,14 +24,15 @@ func GatesOf(m *model.Model) (predict.Gates, error) {
 }
 
 // For is MoEless's predictor of a model for a distance, with the weights of the
-// file at path. Without a path, the model's own gates are reused.
+// file at path. Without a path, the demo model has those of this binary, and other
+// models reuse their own gates.
 func For(m *model.Model, path string, distance int) (*predict.Gate, error) {
 	g, err := GatesOf(m)
 	if err != nil {
 		return nil, err
 	}
 	if path == "" {
-		return predict.Reused(g, distance)
+		return builtIn(m, g, distance)
 	}
 	w, err := Open(path)
 	if err != nil {
@@ -41,6 +43,17 @@ func For(m *model.Model, path string, distance int) (*predict.Gate, error) {
 		return nil, fmt.Errorf("predictor weights %s: %w", path, err)
 	}
 	return p, nil
+}
+
+func builtIn(m *model.Model, g predict.Gates, distance int) (*predict.Gate, error) {
+	w, err := Parse(models.DemoPredictor)
+	if err != nil {
+		return nil, fmt.Errorf("reading the demo model's predictor weights: %w", err)
+	}
+	if w.Model != m.Hash || !w.has(distance) {
+		return predict.Reused(g, distance)
+	}
+	return w.For(m.Hash, g, distance)
 }
 
 // For is the predictor with these weights, for the model that they were made for.

@@ -2,15 +2,18 @@ package predictors
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
+	"github.com/switchyard/switchyard/pkg/policy/predict"
 )
 
 // Format is what the metadata of a weights file say it is.
@@ -21,8 +24,10 @@ type Weights struct {
 	Model    string // the model's hash
 	Hidden   int    // D
 	Experts  int    // E
-	Tuned    map[int]map[int][]float32
+	Tuned    map[int]map[int]predict.Tuned
 	Measured []Accuracy
+	// Note says how they were made, for people and for going on with it.
+	Note string
 }
 
 // Accuracy is what was measured on held-out texts; see pkg/policy/predict.
@@ -32,7 +37,8 @@ type Accuracy struct {
 	Layer    int     `json:"layer"` // the target
 	Accuracy float64 `json:"accuracy"`
 	Load     float64 `json:"load_accuracy"`
-	Pearson  float64 `json:"pearson"`
+	// Pearson is the correlation of predicted and actual loads of batches.
+	Pearson float64 `json:"pearson"`
 }
 
 // Open reads a weights file. The error names it.
@@ -65,73 +71,138 @@ func weightsOf(f *safetensors.File) (*Weights, error) {
 	if meta["format"] != Format {
 		return nil, fmt.Errorf("the metadata's format is %q, not %q: it is no file of switchyard train-predictor", meta["format"], Format)
 	}
-	w := &Weights{Model: meta["model"], Tuned: map[int]map[int][]float32{}}
+	w := &Weights{Model: meta["model"], Note: meta["note"], Tuned: map[int]map[int]predict.Tuned{}}
 	if err := json.Unmarshal([]byte(meta["measured"]), &w.Measured); err != nil {
 		return nil, fmt.Errorf("reading the metadata's measured: %w", err)
 	}
 	for _, name := range f.Names() {
-		t, _ := f.Tensor(name)
-		if err := w.take(t); err != nil {
+		if err := w.take(f, name); err != nil {
 			return nil, fmt.Errorf("tensor %q: %w", name, err)
 		}
 	}
 	return w, nil
 }
 
-var tensorName = regexp.MustCompile(`^distance\.([0-9]{1,4})\.layer\.([0-9]{1,5})\.gate$`)
+// tensorName is that of a gate, and what follows its dot that of an adapter's part.
+var tensorName = regexp.MustCompile(`^distance\.([0-9]{1,4})\.layer\.([0-9]{1,5})\.(gate|adapter\.(?:w1|b1|w2|b2))$`)
 
-// take adds a tensor; all have one shape.
-func (w *Weights) take(t safetensors.Tensor) error {
-	parts := tensorName.FindStringSubmatch(t.Name)
-	if parts == nil || len(t.Shape) != 2 || t.Len() == 0 {
-		return fmt.Errorf("it must be a matrix distance.D.layer.L.gate; the shape is %v", t.Shape)
+// parts are the tensors of an adapter.
+var parts = []string{"adapter.w1", "adapter.b1", "adapter.w2", "adapter.b2"}
+
+// take reads a gate with its adapter; an adapter's part must have its gate.
+func (w *Weights) take(f *safetensors.File, name string) error {
+	match := tensorName.FindStringSubmatch(name)
+	if match == nil {
+		return errors.New("it must be distance.D.layer.L.gate, or a part of its adapter")
 	}
-	if len(w.Tuned) > 0 && (t.Shape[0] != w.Experts || t.Shape[1] != w.Hidden) {
-		return fmt.Errorf("its shape is %v, that of others [%d %d]", t.Shape, w.Experts, w.Hidden)
+	prefix, part := strings.TrimSuffix(name, match[3]), match[3]
+	if part != "gate" {
+		if _, ok := f.Tensor(prefix + "gate"); !ok {
+			return errors.New("it is of an adapter whose gate is not there")
+		}
+		return nil
 	}
-	floats, err := t.Floats()
+	tuned, err := w.tuned(f, prefix)
 	if err != nil {
 		return err
 	}
-	for _, v := range floats {
-		if v-v != 0 {
-			return fmt.Errorf("it has a weight that is %v", v)
-		}
-	}
-	w.Experts, w.Hidden = t.Shape[0], t.Shape[1]
-	distance, _ := strconv.Atoi(parts[1]) // the pattern lets only numbers through
-	layer, _ := strconv.Atoi(parts[2])
-	w.Set(distance, layer, floats)
+	distance, _ := strconv.Atoi(match[1]) // the pattern lets only numbers through
+	layer, _ := strconv.Atoi(match[2])
+	w.Set(distance, layer, tuned)
 	return nil
 }
 
-// Set takes in the tuned gate of a distance and target layer.
-func (w *Weights) Set(distance, layer int, gate []float32) {
-	if w.Tuned[distance] == nil {
-		w.Tuned[distance] = map[int][]float32{}
+func (w *Weights) tuned(f *safetensors.File, prefix string) (t predict.Tuned, err error) {
+	gate, _ := f.Tensor(prefix + "gate")
+	if len(gate.Shape) != 2 || gate.Len() == 0 || len(w.Tuned) > 0 && !slices.Equal(gate.Shape, []int{w.Experts, w.Hidden}) {
+		return t, fmt.Errorf("its shape is %v; it must be a matrix, and that of others is [%d %d]", gate.Shape, w.Experts, w.Hidden)
 	}
-	w.Tuned[distance][layer] = gate
+	w.Experts, w.Hidden = gate.Shape[0], gate.Shape[1]
+	if t.Gate, err = finite(gate); err != nil {
+		return t, err
+	}
+	if !slices.ContainsFunc(parts, func(part string) bool { _, ok := f.Tensor(prefix + part); return ok }) {
+		return t, nil
+	}
+	t.Adapter, err = adapter(f, prefix)
+	return t, err
 }
 
-// Write writes a weights file, the gates as bf16.
+// adapter reads its parts; whether they fit one another is checked where they are used.
+func adapter(f *safetensors.File, prefix string) (*predict.Network, error) {
+	n := &predict.Network{}
+	for i, to := range []*[]float32{&n.W1, &n.B1, &n.W2, &n.B2} {
+		tensor, ok := f.Tensor(prefix + parts[i])
+		if !ok {
+			return nil, fmt.Errorf("its %s is not there", parts[i])
+		}
+		var err error
+		if *to, err = finite(tensor); err != nil {
+			return nil, fmt.Errorf("%s: %w", parts[i], err)
+		}
+	}
+	n.Width = len(n.B1)
+	return n, nil
+}
+
+// finite are a tensor's weights.
+func finite(t safetensors.Tensor) ([]float32, error) {
+	floats, err := t.Floats()
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range floats {
+		if v-v != 0 {
+			return nil, fmt.Errorf("it has a weight that is %v", v)
+		}
+	}
+	return floats, nil
+}
+
+// Set takes in the tuned gate of a distance and target layer.
+func (w *Weights) Set(distance, layer int, t predict.Tuned) {
+	if w.Tuned[distance] == nil {
+		w.Tuned[distance] = map[int]predict.Tuned{}
+	}
+	w.Tuned[distance][layer] = t
+}
+
+// Write writes a weights file, all as bf16.
 func (w *Weights) Write(to io.Writer) error {
 	measured, err := json.Marshal(w.Measured)
 	if err != nil {
 		return fmt.Errorf("encoding what was measured: %w", err)
 	}
-	return safetensors.Write(to, w.tensors(), map[string]string{"format": Format, "model": w.Model, "measured": string(measured)})
+	return safetensors.Write(to, w.tensors(), map[string]string{"format": Format, "model": w.Model, "note": w.Note, "measured": string(measured)})
 }
 
 func (w *Weights) tensors() (list []safetensors.Tensor) {
 	for _, distance := range slices.Sorted(maps.Keys(w.Tuned)) {
 		for _, layer := range slices.Sorted(maps.Keys(w.Tuned[distance])) {
-			gate := w.Tuned[distance][layer]
-			data := make([]byte, 2*len(gate))
-			cpu.ToBF16(data, gate)
-			list = append(list, safetensors.Tensor{
-				Name: fmt.Sprintf("distance.%d.layer.%d.gate", distance, layer), DType: safetensors.BF16, Shape: []int{w.Experts, w.Hidden}, Data: data,
-			})
+			prefix, t := fmt.Sprintf("distance.%d.layer.%d.", distance, layer), w.Tuned[distance][layer]
+			list = append(list, half(prefix+"gate", t.Gate, w.Experts, w.Hidden))
+			if n := t.Adapter; n != nil {
+				list = append(list, half(prefix+parts[0], n.W1, n.Width, w.Hidden+w.Experts), half(prefix+parts[1], n.B1, n.Width),
+					half(prefix+parts[2], n.W2, w.Experts, n.Width), half(prefix+parts[3], n.B2, w.Experts))
+			}
 		}
 	}
 	return list
+}
+
+// half is a tensor in bf16.
+func half(name string, floats []float32, shape ...int) safetensors.Tensor {
+	data := make([]byte, 2*len(floats))
+	cpu.ToBF16(data, floats)
+	return safetensors.Tensor{Name: name, DType: safetensors.BF16, Shape: shape, Data: data}
+}
+
+// Round rounds a tuned gate to what a file keeps.
+func Round(t predict.Tuned) {
+	cpu.RoundBF16(t.Gate)
+	if n := t.Adapter; n != nil {
+		for _, w := range [][]float32{n.W1, n.B1, n.W2, n.B2} {
+			cpu.RoundBF16(w)
+		}
+	}
 }
