@@ -83,7 +83,7 @@ $(KAFKA_JARS):
 	@.ci/kafka-jars $@
 
 .PHONY: chaos
-chaos: ## Kill and suspend services and the NATS server in the middle of requests, and want the same tokens (8 minutes)
+chaos: ## Kill and suspend services and the NATS server in the middle of requests, and want the same tokens (11 minutes)
 	SWITCHYARD_CHAOS=$${SWITCHYARD_CHAOS:-1} $(GO) test -count=1 -timeout 30m -v ./loadtest/chaos
 
 .PHONY: soak

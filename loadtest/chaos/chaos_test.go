@@ -3,8 +3,8 @@
 // again while something goes wrong, and wants the same tokens every time.
 //
 //	SWITCHYARD_CHAOS=short go test -v ./loadtest/chaos   # one hop mode for hung replicas, two deaths of the server
-//	SWITCHYARD_CHAOS=1 go test -v ./loadtest/chaos       # the table below
-//	SWITCHYARD_CHAOS=long go test -v ./loadtest/chaos    # lone processes that are killed and started again, too
+//	SWITCHYARD_CHAOS=1 go test -v ./loadtest/chaos       # the table below, and the control loop's parts killed
+//	SWITCHYARD_CHAOS=long go test -v ./loadtest/chaos    # lone processes that are killed and started again, and Kafka away for a minute, too
 package chaos
 
 import (
