@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -184,4 +185,21 @@ func TestLoopIsNotMissed(t *testing.T) {
 	a.answers("without Kafka")
 	o.start()
 	hears("when Kafka is back", another)
+}
+
+// A connection of the control loop that the server closes for good ends nothing.
+func TestLoopEndsAlone(t *testing.T) {
+	t.Parallel()
+	y := startPipeline(t, pipelineModels[0], tensor.BF16, schemas.HopsUnacked, 1, func(up *UpCmd) { up.Scaling = "static" })
+	a := ask(t, y)
+	for _, conn := range y.Pipeline.Connections()[len(cluster.Names):] {
+		if err := conn.NATS().Publish(strings.Repeat("x", 5000), nil); err != nil {
+			t.Fatal(err)
+		}
+		<-conn.Closed()
+	}
+	a.answers("without the control loop")
+	if err := errors.Join(y.Pipeline.Ready(), y.Pipeline.Live()); err != nil {
+		t.Error(err)
+	}
 }
