@@ -28,8 +28,10 @@ func (c Config) budget() int {
 }
 
 // Check refuses what the model makes impossible, and weights that are not its own.
+// A model of one layer can be served, and has nothing to predict: that is no reason
+// to refuse it here, where all services of a process are checked.
 func (c Config) Check(m *model.Model) error {
-	if n := len(m.Spec.Layer); c.Distance < 1 || c.Distance >= n {
+	if n := len(m.Spec.Layer); c.Distance < 1 || c.Distance >= max(n, 2) {
 		return fmt.Errorf("--distance is %d; with the %d layers of model %s it must be 1 to %d", c.Distance, n, m.Name, n-1)
 	}
 	if c.MaxRate < 0 {
