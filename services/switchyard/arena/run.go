@@ -122,7 +122,8 @@ func (s Settings) thresholds(m sim.Model, w *sim.Workload) (jobs []job) {
 }
 
 // ablation leaves out parts of MoEless (§6.5, figure 17: all three at once): loads of
-// ten minutes in place of predictions, one replica each, round robin.
+// ten minutes in place of predictions, one replica each, round robin. Beside it stands
+// what exact predictions would give moeless+.
 func (s Settings) ablation(m sim.Model, w *sim.Workload) (jobs []job) {
 	const tenMinutes = 600
 	for _, p := range []sim.Policy{
@@ -131,6 +132,8 @@ func (s Settings) ablation(m sim.Model, w *sim.Workload) (jobs []job) {
 		{Name: "without scaling", Decide: sim.Both(scale.Static, place.MoEless), Sees: sim.Ahead},
 		{Name: "without placement", Decide: sim.Both(scale.MoEless, place.RoundRobin), Sees: sim.Ahead},
 		{Name: "without all three", Decide: sim.Both(scale.Static, place.RoundRobin), Every: tenMinutes, Start: true},
+		{Name: "moeless+", Decide: sim.Level, Sees: sim.Ahead, Corrects: true},
+		{Name: "moeless+, exact loads", Decide: sim.Level, Sees: sim.Exact},
 	} {
 		jobs = append(jobs, job{part: partAblation, routing: routingFitted, settings: s.of(m), policy: p, work: w})
 	}
