@@ -116,10 +116,10 @@ func (f *Fleet) Launch(count, experts int) (started []*Process) {
 	return started
 }
 
-// Add starts a process and does not wait until it is ready.
-func (f *Fleet) Add(kind string) *Process {
+// Add starts a process, with flags of its own, and does not wait until it is ready.
+func (f *Fleet) Add(kind string, flags ...string) *Process {
 	f.T.Helper()
-	args := append([]string{kind, "--nats", f.URL()}, f.settings.Flags...)
+	args := slices.Concat([]string{kind, "--nats", f.URL()}, f.settings.Flags, flags)
 	p := Launch(f.T, kind, filepath.Join(f.settings.Programs, "switchyard"), args...)
 	f.procs[kind] = append(f.procs[kind], p)
 	return p

@@ -110,9 +110,7 @@ func (p *policy) countCauses(v elastic.Verdict) {
 	for _, cause := range v.Causes {
 		p.metrics.Rebalances(string(cause)).Inc()
 	}
-	if p.presence != nil {
-		p.presence.Add("rebalances_total", 1)
-	}
+	p.presence.Add("rebalances_total", 1)
 }
 
 // trace draws a decision that changes something, and writes it into the plans, so

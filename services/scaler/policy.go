@@ -27,7 +27,8 @@ type policy struct {
 	model    elastic.Model
 	samples  Samples
 	refusals func(k plan.Known, each func(host, function string))
-	presence *deployment.Presence // may be nil
+	computed func() float64 // rows that hosts say that they have computed
+	presence *deployment.Presence
 	metrics  *telemetry.ScalerMetrics
 	tracer   *telemetry.Tracer
 	log      *slog.Logger
@@ -45,9 +46,9 @@ type policy struct {
 	written  map[int]time.Time // when each layer's plan was written
 }
 
-func newPolicy(s elastic.Settings, m elastic.Model, samples Samples, refusals func(plan.Known, func(string, string)), t *telemetry.Telemetry, log *slog.Logger) *policy {
+func newPolicy(s elastic.Settings, m elastic.Model, samples Samples, t *telemetry.Telemetry, log *slog.Logger) *policy {
 	return &policy{
-		settings: s, model: m, samples: samples, refusals: refusals, metrics: t.Metrics.Scaler, tracer: t.Tracer("scaler"), log: log,
+		settings: s, model: m, samples: samples, metrics: t.Metrics.Scaler, tracer: t.Tracer("scaler"), log: log,
 		began: time.Now(), news: make(chan struct{}),
 	}
 }
@@ -98,6 +99,9 @@ func (p *policy) wake(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.countSamples()
+	if p.core != nil {
+		p.core.Computed(p.now(), p.computed())
+	}
 	if p.fresh && !now.Before(p.due) {
 		p.fresh = false
 		close(p.news)

@@ -73,8 +73,8 @@ func (s *Service) start(ctx context.Context, samples Samples) (err error) {
 	if s.states, err = functions.NewView(s.d.Functions, s.d.FunctionRules()); err != nil {
 		return err
 	}
-	s.policy = newPolicy(s.config.settings(), model, samples, s.refusals, s.d.Telemetry, s.d.Logger)
-	s.policy.presence = s.presence
+	s.policy = newPolicy(s.config.settings(), model, samples, s.d.Telemetry, s.d.Logger)
+	s.policy.presence, s.policy.refusals, s.policy.computed = s.presence, s.refusals, s.computed
 	s.unfollow = s.policy.follow(s.d.Telemetry.Metrics.Scaler)
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = stop
@@ -146,6 +146,14 @@ func (s *Service) refusals(k plan.Known, each func(host, function string)) {
 			}
 		}
 	}
+}
+
+// computed is how many rows all hosts have computed, by what they say as members.
+func (s *Service) computed() (rows float64) {
+	for _, m := range members.OfService(s.view.Snapshot(), "expert") {
+		rows += m.Stats["rows_total"]
+	}
+	return rows
 }
 
 // Stop leaves.

@@ -120,6 +120,8 @@ type Core struct {
 	loading mean            // seconds of a load
 	counts  Counts
 	refused map[refusal]float64
+	heard   float64 // when the newest sample with rows came
+	rows    float64 // that hosts have computed, by Computed
 }
 
 // New returns a core that knows nothing yet. Settings that Check refuses are the

@@ -12,6 +12,9 @@ const (
 	leastGain = 0.05
 	// noRows is a rate that is none.
 	noRows = 1e-3
+	// anyChange is what a change costs that loads nothing, in seconds: hosts join
+	// and leave groups, and gates go over.
+	anyChange = 1e-3
 )
 
 // improve places a layer's replicas anew where that is worth it.
@@ -42,7 +45,7 @@ func (r *round) gain(w *work) {
 		}
 		then := r.cost(w, p)
 		saved := (now.rows - then.rows) * w.row.or(r.c.s.RowSeconds) * r.c.s.Horizon
-		net := saved - max(0, then.seconds-now.seconds)
+		net := saved - max(0, then.seconds-now.seconds) - anyChange
 		if net > bestNet && now.rows-then.rows > leastGain*now.rows {
 			best, bestNet = p, net
 			most = prospect{before: now.rows, after: then.rows, saved: saved, horizon: r.c.s.Horizon, loads: then.loads, seconds: then.seconds}

@@ -106,6 +106,9 @@ func (s *sender) number(sample *pb.LoadSample) (fresh bool, missing uint64) {
 
 func (c *Core) take(now float64, from *sender, s *pb.LoadSample) {
 	l := c.layers[int(s.Layer)]
+	if len(s.Expert)+len(s.Steps) > 0 {
+		c.heard = now
+	}
 	if s.Source == pb.LoadSource_LOAD_SOURCE_UNSPECIFIED {
 		l.takeHost(now, s)
 		c.takeLoads(from, s.Memory)
@@ -166,4 +169,25 @@ func (c *Core) takeLoads(from *sender, m *pb.HostLoad) {
 		c.loading.add(waited / float64(starts))
 	}
 	from.starts, from.waited, from.told = m.ColdStarts, m.ColdStartNs, true
+}
+
+// dark is how long no sample has to come, in seconds, before rows mean that
+// samples get lost.
+const dark = 5
+
+// Computed takes note of how many rows hosts say that they have computed, by another
+// way than samples. When there are more and no sample tells of them, then samples do
+// not get here, and no expert is idle for all that is known.
+func (c *Core) Computed(now, rows float64) {
+	now = c.at(now)
+	if rows != c.rows && now-c.heard > dark {
+		for _, l := range c.layers {
+			for e := range l.seen {
+				if now-l.seen[e] <= c.s.KeepAlive { // the others are cold: their rows wake them
+					l.seen[e] = now
+				}
+			}
+		}
+	}
+	c.rows = rows
 }

@@ -73,19 +73,30 @@ func (r *round) needed(w *work, slots, able int) []int {
 }
 
 // heldBack are the replicas when none is retired that was needed within the
-// horizon: a load that comes and goes would have them loaded again and again.
+// horizon: a load that comes and goes would have them loaded again and again. When
+// one's time is over, those go with it that have waited for half as long: each
+// change makes gates and hosts go over.
 func (r *round) heldBack(w *work) []int {
+	longest := 0.0
+	for e, need := range w.need {
+		switch have := w.old.count(e, warm); {
+		case need >= have || need == 0:
+			w.surplus[e] = math.NaN()
+		case math.IsNaN(w.surplus[e]):
+			w.surplus[e] = r.now
+		default:
+			longest = max(longest, r.now-w.surplus[e])
+		}
+	}
+	least := r.c.s.Horizon
+	if longest >= least {
+		least /= 2
+	}
 	held := make([]int, len(w.need))
 	for e, need := range w.need {
-		have := w.old.count(e, warm)
-		if need >= have || need == 0 {
-			w.surplus[e] = math.NaN()
-		} else if math.IsNaN(w.surplus[e]) {
-			w.surplus[e] = r.now
-		}
 		held[e] = need
-		if r.now-w.surplus[e] < r.c.s.Horizon {
-			held[e] = have
+		if r.now-w.surplus[e] < least {
+			held[e] = w.old.count(e, warm)
 		}
 	}
 	return held

@@ -38,6 +38,8 @@ type yard struct {
 	numbers  map[string]uint64
 	last     *pb.LoadSample
 	said     []string
+
+	computedRows float64
 }
 
 func (y *yard) say(format string, args ...any) { y.said = append(y.said, fmt.Sprintf(format, args...)) }
@@ -59,6 +61,8 @@ func (y *yard) do(t testing.TB, e *transcript.Event) {
 		y.now += e.Duration(t, "for", time.Second).Seconds()
 	case "flow":
 		y.flow(t, e)
+	case "busy":
+		y.busy(e.Duration(t, "for", time.Second).Seconds())
 	case "refuse":
 		y.refuse(e.Arg(t, 0), e.Int(t, "expert", 0))
 	case "decide":
@@ -166,6 +170,16 @@ func (y *yard) flow(t testing.TB, e *transcript.Event) {
 		if i%5 == 0 {
 			y.decide()
 		}
+	}
+}
+
+// busy lets hosts compute rows of which no samples come, and decides every second.
+func (y *yard) busy(length float64) {
+	for end := y.now + length; y.now < end; {
+		y.now++
+		y.computedRows += 100
+		y.core.Computed(y.now, y.computedRows)
+		y.decide()
 	}
 }
 
