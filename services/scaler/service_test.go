@@ -2,14 +2,21 @@ package scaler
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/pkg/control/functions"
+	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -157,6 +164,59 @@ func TestBadSamples(t *testing.T) {
 	}
 	if now := y.layer().Version; now != before {
 		t.Errorf("the plan went from version %d to %d", before, now)
+	}
+}
+
+// What a host has refused for want of memory goes elsewhere, whatever memory it
+// says that it has.
+func TestRefusalsAreBelieved(t *testing.T) {
+	y := newStage(t, 2)
+	y.scaler(testConfig())
+	on := func(host string) (ids []string) {
+		for _, f := range y.layer().GetFunctions() {
+			if plan.WantOn(f, host) == pb.Want_WANT_WARM {
+				ids = append(ids, f.Id)
+			}
+		}
+		return ids
+	}
+	testkit.Eventually(t, "functions on the host", func() bool { return len(on("expert-0")) > 0 })
+	refused, layer := on("expert-0")[0], y.d.MoELayers()[0]
+	body, err := proto.Marshal(&pb.HostLayer{Host: "expert-0", Layer: uint32(layer), Functions: []*pb.FunctionState{
+		{Id: refused, Phase: pb.FunctionPhase_FUNCTION_PHASE_REFUSED, NeedBytes: 2, RoomBytes: 1},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := y.d.Functions.Put(t.Context(), functions.HostKey(layer, "expert-0"), body); err != nil {
+		t.Fatal(err)
+	}
+	y.await("another host", 0, func(*pb.LayerPlan) bool {
+		return slices.Contains(on("expert-1"), refused) && !slices.Contains(on("expert-0"), refused)
+	})
+	if reason := y.layer().Reason; !strings.Contains(reason, "1 functions were refused") {
+		t.Errorf("the reason is %q", reason)
+	}
+}
+
+// A plan says in which trace it was decided on.
+func TestPlanHasItsTrace(t *testing.T) {
+	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer collector.Close()
+	tel, err := telemetry.Setup(t.Context(), telemetry.Config{OTLPEndpoint: collector.URL, TraceSample: 1, ServiceName: "switchyard"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	y := newStage(t, 1)
+	y.d.Telemetry = tel
+	_, stop := y.scaler(testConfig())
+	testkit.Eventually(t, "a plan with a trace", func() bool {
+		_, ok := telemetry.LinkTo(y.layer().GetTraceparent())
+		return ok
+	})
+	stop()
+	if err := tel.Stop(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -100,6 +100,22 @@ func (y *trial) decide(t *rapid.T) []Verdict {
 	return verdicts
 }
 
+// conserved wants hosts to have all rows of the experts that are warm somewhere.
+func (y *trial) conserved(t *rapid.T) {
+	r := y.core.begin(y.now, y.known)
+	for _, w := range r.layers {
+		want := 0.0
+		for e, load := range w.loads {
+			if w.old.count(e, warm) > 0 {
+				want += load
+			}
+		}
+		if got := sum(r.hostLoads(w.old, w.loads)); math.Abs(got-want) > 1e-6*want {
+			t.Fatalf("layer %d: hosts have %v rows a second, experts %v", w.number, got, want)
+		}
+	}
+}
+
 // check looks at the plan in force.
 func (y *trial) check(t *rapid.T, verdicts []Verdict) {
 	used, s := map[string]uint64{}, y.core.s
@@ -163,6 +179,7 @@ func TestPlansHold(t *testing.T) {
 				y.core.Refused(y.now, "host-0", plan.FunctionID(0, []uint32{0}, plan.Routed))
 			}
 			y.check(t, y.decide(t))
+			y.conserved(t)
 		}
 		y.settles(t)
 	})

@@ -34,7 +34,6 @@ type yard struct {
 	hosts    []plan.Host
 	settings plan.Settings
 	inForce  map[int]*plan.Layer
-	version  uint64
 	numbers  map[string]uint64
 	last     *pb.LoadSample
 	said     []string
