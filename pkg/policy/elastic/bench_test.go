@@ -13,7 +13,9 @@ import (
 // One decision on a whole model: loads are Zipf's and change each time, so that
 // every layer is scaled and placed anew.
 func BenchmarkDecide(b *testing.B) {
-	for _, size := range [][3]int{{8, 16, 8}, {61, 64, 1000}, {61, 256, 100}, {61, 256, 250}, {61, 256, 500}, {61, 256, 1000}} {
+	for _, size := range [][3]int{
+		{8, 16, 8}, {61, 64, 1000}, {61, 128, 1000}, {61, 256, 100}, {61, 256, 250}, {61, 256, 500}, {61, 256, 1000},
+	} {
 		layers, experts, hosts := size[0], size[1], size[2]
 		for _, scaling := range []string{"moeless", "eplb"} {
 			b.Run(fmt.Sprintf("scaling=%s/layers=%d/experts=%d/hosts=%d", scaling, layers, experts, hosts), func(b *testing.B) {
