@@ -2,6 +2,7 @@ package elastic
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/policy/static"
@@ -25,8 +26,9 @@ type work struct {
 	loads []float64   // rows in a second; nil: nobody has told
 	idle  []bool      // experts that are to be at zero
 	need  []int       // replicas by load
-	held  []int       // replicas by load and by what there is
-	want  []int       // one of both
+	stay  []int       // replicas of what there is, without those to be retired
+	want  []int       // what is better, if it is worth it
+	asks  int         // how many more than stay would be better
 	old   layout      // in force, as far as it can be used
 	next  layout
 	why   causes
@@ -124,7 +126,7 @@ func (r *round) static() (*plan.Decision, []Verdict, error) {
 // decision is the plan that has been decided on.
 func (r *round) decision() (*plan.Decision, []Verdict, error) {
 	d, verdicts := &plan.Decision{}, make([]Verdict, 0, len(r.layers))
-	for _, w := range r.layers {
+	for _, w := range r.freeingFirst() {
 		lp := &pb.LayerPlan{Layer: uint32(w.number), Functions: r.functions(w.number, w.next)}
 		changed := w.in == nil || !plan.Same(w.in.LayerPlan, lp)
 		if v := r.verdict(w, changed); changed {
@@ -138,3 +140,12 @@ func (r *round) decision() (*plan.Decision, []Verdict, error) {
 	}
 	return d, verdicts, nil
 }
+
+// freeingFirst are the layers in the order in which they are written: what one takes
+// of a host's memory, others leave before.
+func (r *round) freeingFirst() []*work {
+	return slices.SortedStableFunc(slices.Values(r.layers), func(a, b *work) int { return a.grows() - b.grows() })
+}
+
+// grows is how many more placements a layer has than before.
+func (w *work) grows() int { return placements(w.next) - placements(w.old) }

@@ -12,9 +12,9 @@ const (
 	leastGain = 0.05
 	// noRows is a rate that is none.
 	noRows = 1e-3
-	// anyChange is what a change costs that loads nothing, in seconds: hosts join
-	// and leave groups, and gates go over.
-	anyChange = 1e-3
+	// anyChange is what a change costs beside its loads, in seconds: hosts join and
+	// leave groups, and gates go over.
+	anyChange = 10e-3
 )
 
 // improve places a layer's replicas anew where that is worth it.

@@ -74,9 +74,9 @@ func (r *round) settle(w *work, e int) {
 	case len(on) == 0:
 		w.next.set(e, warm, asleep[0])
 		w.why.count(byWake, 1)
-	case len(on) > w.want[e]:
+	case len(on) > w.stay[e]:
 		w.next.set(e, warm, r.retire(w, e, on)...)
-		w.why.count(bySurplus, len(on)-w.want[e])
+		w.why.count(bySurplus, len(on)-w.stay[e])
 	default:
 		w.next.set(e, warm, on...)
 	}
@@ -86,7 +86,7 @@ func (r *round) settle(w *work, e int) {
 func (r *round) retire(w *work, e int, on []int) []int {
 	sums := r.hostLoads(w.old, w.loads)
 	slices.SortStableFunc(on, func(a, b int) int { return cmp.Compare(sums[a], sums[b]) })
-	on = on[:w.want[e]]
+	on = on[:w.stay[e]]
 	slices.Sort(on)
 	return on
 }

@@ -7,30 +7,48 @@ import (
 	"github.com/switchyard/switchyard/pkg/policy/scale"
 )
 
-// scale says how many replicas each expert is to have. Layers share the slots
-// that one replica of every expert leaves: each gets what it asks for, or where
-// there are not enough, its part of them. tight leaves none beyond the first.
+// scale says how many replicas each expert is to have. What there is stays, until it
+// was not needed for the horizon; layers that want more share the slots that are
+// left. tight leaves none beyond each expert's first.
 func (r *round) scale(tight bool) {
 	spare, able := r.spare(len(r.layers) * r.c.model.Experts)
 	if tight {
 		spare = 0
 	}
-	held, need := 0, 0
+	asked := 0
 	for _, w := range r.layers {
-		w.need = r.needed(w, spare, able)
-		w.held = r.heldBack(w)
-		held, need = held+extra(w.held), need+extra(w.need)
+		w.need = r.needed(w, r.cap(spare), able)
+		w.stay = r.staying(w, tight, able)
+		w.asks = max(0, extra(union(w.need, w.stay))-extra(w.stay))
+		asked += w.asks
+		spare -= extra(w.stay)
 	}
 	for _, w := range r.layers {
-		switch {
-		case need > spare:
-			w.want = r.needed(w, spare*extra(w.need)/need, able)
-		case held > spare || extra(w.held) > r.cap(spare):
-			w.want = w.need
-		default:
-			w.want = w.held
+		share := w.asks
+		if asked > max(0, spare) {
+			share = max(0, spare) * w.asks / max(1, asked)
 		}
+		asked, spare = asked-w.asks, spare-share
+		r.goal(w, extra(w.stay)+share, able)
 	}
+}
+
+// goal is what a layer's replicas are to be, if that is worth it: what there is and
+// what is needed, or where that is too much, what is needed most.
+func (r *round) goal(w *work, slots, able int) {
+	w.want = union(w.need, w.stay)
+	if most := r.cap(slots); extra(w.want) > most {
+		w.want = r.needed(w, most, able)
+	}
+}
+
+// union has of each expert the more replicas.
+func union(a, b []int) []int {
+	all := make([]int, len(a))
+	for e := range a {
+		all[e] = max(a[e], b[e])
+	}
+	return all
 }
 
 // extra are the replicas beyond each expert's first.
@@ -48,12 +66,14 @@ func (r *round) cap(slots int) int {
 }
 
 // needed are the replicas by load; as they are while nobody has told of any.
-func (r *round) needed(w *work, slots, able int) []int {
+func (r *round) needed(w *work, most, able int) []int {
 	need := make([]int, len(w.idle))
 	var experts []scale.Expert
 	for e := range need {
 		switch {
 		case w.idle[e]:
+		case w.loads == nil && most == 0:
+			need[e] = 1
 		case w.loads == nil:
 			need[e] = max(1, w.old.count(e, warm))
 		default:
@@ -64,7 +84,7 @@ func (r *round) needed(w *work, slots, able int) []int {
 		return need
 	}
 	d := r.c.mode.scale(experts, scale.Settings{
-		CV: r.c.s.CV, MemoryCap: uint64(r.cap(slots)) * max(1, r.k.Model.ExpertBytes), MaxReplicas: max(1, able),
+		CV: r.c.s.CV, MemoryCap: uint64(most) * max(1, r.k.Model.ExpertBytes), MaxReplicas: max(1, able),
 	})
 	for _, e := range d.Experts {
 		need[e.ID] = e.Replicas
@@ -72,11 +92,11 @@ func (r *round) needed(w *work, slots, able int) []int {
 	return need
 }
 
-// heldBack are the replicas when none is retired that was needed within the
-// horizon: a load that comes and goes would have them loaded again and again. When
-// one's time is over, those go with it that have waited for half as long: each
-// change makes gates and hosts go over.
-func (r *round) heldBack(w *work) []int {
+// staying are the replicas that there are, without those that were not needed for
+// the horizon: a load that comes and goes would have them loaded again and again.
+// When one's time is over, those go with it that have waited for half as long, as
+// each change makes gates and hosts go over.
+func (r *round) staying(w *work, tight bool, able int) []int {
 	longest := 0.0
 	for e, need := range w.need {
 		switch have := w.old.count(e, warm); {
@@ -92,12 +112,15 @@ func (r *round) heldBack(w *work) []int {
 	if longest >= least {
 		least /= 2
 	}
-	held := make([]int, len(w.need))
+	stay := make([]int, len(w.need))
 	for e, need := range w.need {
-		held[e] = need
-		if r.now-w.surplus[e] < least {
-			held[e] = w.old.count(e, warm)
+		stay[e] = max(min(need, 1), w.old.count(e, warm))
+		if need == 0 || tight || r.now-w.surplus[e] >= least {
+			stay[e] = min(stay[e], need)
 		}
 	}
-	return held
+	if most := r.cap(math.MaxInt32); extra(stay) > most {
+		stay = r.needed(w, most, able)
+	}
+	return stay
 }
