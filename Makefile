@@ -77,7 +77,7 @@ KAFKA_JARS := $(CACHE)/kafka-4.1.0
 
 .PHONY: kafka-test
 kafka-test: $(KAFKA_JARS) ## Run the tests of Kafka's transport on Apache Kafka too (needs Java 17; Maven, once)
-	CGO_ENABLED=0 SWITCHYARD_KAFKA=$(KAFKA_JARS) $(GO) test -count=1 -v -run Conformance ./pkg/transport/kafka
+	CGO_ENABLED=0 SWITCHYARD_KAFKA_JARS=$(KAFKA_JARS) $(GO) test -count=1 -v -run Conformance ./pkg/transport/kafka
 
 $(KAFKA_JARS):
 	@.ci/kafka-jars $@

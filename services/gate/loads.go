@@ -14,7 +14,7 @@ import (
 
 const (
 	// loadsEvery lets the microbatches of a few milliseconds travel together.
-	loadsEvery = 8 * time.Millisecond
+	loadsEvery = 10 * time.Millisecond
 	// maxSteps bounds a layer's microbatches that wait to be told.
 	maxSteps = 64
 )

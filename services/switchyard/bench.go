@@ -31,7 +31,9 @@ type BenchCmd struct {
 	Breakdown    bool    `help:"Also measure the other kinds of hops, and tell what a step's time goes to."`
 	Rescale      bool    `help:"Measure instead the time between tokens while the plan changes, with 3 hosts."`
 	Stages       bool    `help:"Also tell the time of a step by stage, as the services measure it."`
+	Loads        bool    `help:"Also measure what it costs to tell Kafka of experts' loads; without --kafka to a broker in this process."`
 	JSON         bool    `name:"json" help:"Print one JSON object a batch size."`
+	KafkaFlags   `embed:""`
 }
 
 // Run measures every batch size.
@@ -52,12 +54,18 @@ func (c *BenchCmd) Run(ctx context.Context, e *env) (err error) {
 	}
 	threads := pool.New(ModelFlags{Threads: c.Threads}.threads())
 	defer threads.Close()
-	b, err := bench.Open(ctx, bench.Settings{
+	s := bench.Settings{
 		Model: m, Pool: threads, Grouping: c.Grouping, Wire: c.Wire, Hops: c.Hops, Rounds: c.Rounds, Seconds: c.Seconds, Breakdown: c.Breakdown, Stages: c.Stages,
 		Open: func(ctx context.Context, hops string) (*cluster.Cluster, error) {
-			return c.pipeline(ctx, e, m, hops, 1, 0)
+			return c.pipeline(ctx, e, m, benched{hops: hops, hosts: 1})
 		}, Progress: line.Set,
-	})
+	}
+	if c.Loads {
+		s.Loads = func(ctx context.Context, hops string) (*cluster.Cluster, error) {
+			return c.pipeline(ctx, e, m, benched{hops: hops, hosts: 1, loads: true})
+		}
+	}
+	b, err := bench.Open(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -78,7 +86,9 @@ func (c *BenchCmd) Run(ctx context.Context, e *env) (err error) {
 // rescale measures changes of plans, each with a pipeline of its own.
 func (c *BenchCmd) rescale(ctx context.Context, e *env, m *model.Model, line *terminal.Progress) error {
 	for _, n := range c.Batch {
-		y, err := c.pipeline(ctx, e, m, c.Hops, bench.RescaleHosts, time.Duration(c.Seconds*float64(time.Second)))
+		y, err := c.pipeline(ctx, e, m, benched{
+			hops: c.Hops, hosts: bench.RescaleHosts, keepAlive: time.Duration(c.Seconds * float64(time.Second)),
+		})
 		if err != nil {
 			return err
 		}
@@ -123,14 +133,25 @@ func (c *BenchCmd) open(log *slog.Logger) (*model.Model, error) {
 	return m, nil
 }
 
+// benched is in what the pipelines differ that are measured.
+type benched struct {
+	hops      string
+	hosts     int
+	keepAlive time.Duration
+	loads     bool // it tells Kafka of them
+}
+
 // pipeline starts the message pipeline of a model that stays open.
-func (c *BenchCmd) pipeline(ctx context.Context, e *env, m *model.Model, hops string, hosts int, keepAlive time.Duration) (*cluster.Cluster, error) {
+func (c *BenchCmd) pipeline(ctx context.Context, e *env, m *model.Model, b benched) (*cluster.Cluster, error) {
 	up := UpCmd{}
 	if err := fillDefaults(&up); err != nil {
 		return nil, err
 	}
-	up.Wire, up.Hops, up.Grouping, up.Microbatches, up.MinRows = c.Wire, hops, c.Grouping, c.Microbatches, c.MinRows
-	up.KeepAlive, up.Threads, up.MaxModelLen, up.KVMemory = keepAlive, c.Threads, min(bench.Context, m.Spec.MaxPositions), fmt.Sprint(bench.KVBytes)
+	up.Wire, up.Hops, up.Grouping, up.Microbatches, up.MinRows = c.Wire, b.hops, c.Grouping, c.Microbatches, c.MinRows
+	up.KeepAlive, up.Threads, up.MaxModelLen, up.KVMemory = b.keepAlive, c.Threads, min(bench.Context, m.Spec.MaxPositions), fmt.Sprint(bench.KVBytes)
+	if b.loads {
+		up.KafkaFlags = c.KafkaFlags
+	}
 	services, err := up.services(e.Globals)
 	if err != nil {
 		return nil, err
@@ -142,6 +163,6 @@ func (c *BenchCmd) pipeline(ctx context.Context, e *env, m *model.Model, hops st
 	n := nodeOf(e, up.ModelFlags, m, t)
 	n.KeepModel = true
 	count := cluster.OneEach()
-	count["expert"] = hosts
-	return openCluster(ctx, cluster.Settings{Node: n, Services: services, Count: count})
+	count["expert"] = b.hosts
+	return openCluster(ctx, cluster.Settings{Node: n, Services: services, Count: count, EmbedKafka: b.loads})
 }

@@ -127,5 +127,9 @@ func (v *verdict) fail(records []record, err error) {
 // permanent says whether records would be refused again, whatever is done about
 // the brokers.
 func permanent(err kafkago.Error) bool {
-	return err == kafkago.MessageSizeTooLarge || err == kafkago.RecordListTooLarge || err == kafkago.InvalidMessage || err == kafkago.InvalidRecord
+	switch err {
+	case kafkago.MessageSizeTooLarge, kafkago.RecordListTooLarge, kafkago.InvalidMessage, kafkago.InvalidRecord, kafkago.InvalidTimestamp:
+		return true
+	}
+	return false
 }

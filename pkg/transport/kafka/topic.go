@@ -12,6 +12,16 @@ import (
 // keepFor is how long samples stay: what is older tells nothing about now.
 const keepFor = 10 * time.Minute
 
+// topicConfig is of a topic that is created here.
+var topicConfig = []kafkago.ConfigEntry{
+	{ConfigName: "retention.ms", ConfigValue: fmt.Sprint(keepFor.Milliseconds())},
+	{ConfigName: "segment.ms", ConfigValue: fmt.Sprint(keepFor.Milliseconds())},
+	// The broker's clock counts: those of senders differ.
+	{ConfigName: "message.timestamp.type", ConfigValue: "LogAppendTime"},
+	// Others compress so well that a small batch could fill a reader's memory.
+	{ConfigName: "compression.type", ConfigValue: "snappy"},
+}
+
 // layout is where a topic's partitions are: the leader of each.
 type layout []kafkago.Broker
 
@@ -72,10 +82,8 @@ func (t *topics) layout(topic kafkago.Topic) (layout, error) {
 
 // create makes the topic, unless somebody else has made it meanwhile.
 func (t *topics) create(ctx context.Context) error {
-	keep := fmt.Sprint(keepFor.Milliseconds())
 	topic := kafkago.TopicConfig{
-		Topic: t.config.topic(), NumPartitions: t.config.partitions(), ReplicationFactor: t.config.Replicas,
-		ConfigEntries: []kafkago.ConfigEntry{{ConfigName: "retention.ms", ConfigValue: keep}, {ConfigName: "segment.ms", ConfigValue: keep}},
+		Topic: t.config.topic(), NumPartitions: t.config.partitions(), ReplicationFactor: t.config.Replicas, ConfigEntries: topicConfig,
 	}
 	if topic.ReplicationFactor == 0 {
 		topic.ReplicationFactor = -1 // the brokers' own

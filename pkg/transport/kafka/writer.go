@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -33,14 +34,15 @@ type WriterSettings struct {
 	Count func(outcome string, n int)
 	// Waiting is the most samples that wait to be sent; 0 is a few thousand.
 	Waiting int
-	// Linger is how long samples wait for others to go with; 0 is two milliseconds.
+	// Linger is how long samples wait for others to go with; 0 is ten milliseconds.
 	Linger time.Duration
 }
 
 const (
 	defaultWaiting = 4096
-	// defaultLinger lets what is made at the same time go together.
-	defaultLinger = 2 * time.Millisecond
+	// defaultLinger lets what is made within a few milliseconds go together: a request
+	// costs hundreds of microseconds, whatever is in it.
+	defaultLinger = 10 * time.Millisecond
 	// batchBytes bounds a request, so that no partition's share is above what
 	// Kafka takes by default, 1 MiB.
 	batchBytes = 512 << 10
@@ -190,11 +192,14 @@ func (w *Writer) take() (batch []record) {
 	return batch
 }
 
+// errLarge is of a sample that no reader would decode.
+var errLarge = errors.New("a sample is too large")
+
 // encode refuses what no reader takes.
 func encode(s *pb.LoadSample) (record, error) {
 	value, err := proto.Marshal(s)
 	if err == nil && len(value) > MaxSample {
-		err = fmt.Errorf("a sample of layer %d has %d bytes, want at most %d: %w", s.Layer, len(value), MaxSample, kafkago.MessageSizeTooLarge)
+		err = fmt.Errorf("%w: %d bytes of layer %d, want at most %d", errLarge, len(value), s.Layer, MaxSample)
 	}
 	return record{key: key(s), value: value, made: time.Now()}, err
 }

@@ -30,8 +30,9 @@ type Settings struct {
 	Breakdown bool
 	// Stages also tells the time of a step by stage.
 	Stages bool
-	// Open starts a pipeline of the same model with such hops.
-	Open func(ctx context.Context, hops string) (*cluster.Cluster, error)
+	// Open starts a pipeline of the same model with such hops; Loads, if set, one
+	// that tells Kafka of experts' loads, which is then measured beside the other.
+	Open, Loads func(ctx context.Context, hops string) (*cluster.Cluster, error)
 	// Progress hears what is going on.
 	Progress func(format string, args ...any)
 }
@@ -60,6 +61,7 @@ type Result struct {
 
 	Parts  []Part  `json:"breakdown,omitempty"`
 	Stages *Stages `json:"stages,omitempty"`
+	Loads  *Loads  `json:"loads,omitempty"`
 }
 
 // Part is a share of a step's time.
@@ -150,6 +152,11 @@ func (b *Bench) details(ctx context.Context, r *Result, before readings, tokens 
 			return err
 		}
 	}
+	if b.settings.Loads != nil {
+		if r.Loads, err = b.loads(ctx, r.Batch, tokens); err != nil {
+			return err
+		}
+	}
 	if b.settings.Breakdown {
 		r.Parts, err = b.breakdown(ctx, r.Batch, tokens, r)
 	}
@@ -190,6 +197,9 @@ func (r *Result) String() string {
 	fmt.Fprintf(&text, "    %.2f rows, %.1f messages and %.0f payload bytes a step\n", r.Rows, r.Messages, r.Bytes)
 	if r.Stages != nil {
 		text.WriteString(r.Stages.String())
+	}
+	if r.Loads != nil {
+		text.WriteString(r.Loads.String())
 	}
 	for _, p := range r.Parts {
 		fmt.Fprintf(&text, "    %-44s %8.0f µs a step\n", p.Name, p.Seconds*1e6)

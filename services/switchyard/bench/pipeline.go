@@ -22,7 +22,11 @@ type pipelineSide struct {
 }
 
 func (b *Bench) openPipeline(ctx context.Context, hops string) (*pipelineSide, error) {
-	y, err := b.settings.Open(ctx, hops)
+	return b.openBy(ctx, b.settings.Open, hops)
+}
+
+func (b *Bench) openBy(ctx context.Context, open func(context.Context, string) (*cluster.Cluster, error), hops string) (*pipelineSide, error) {
+	y, err := open(ctx, hops)
 	if err != nil {
 		return nil, err
 	}

@@ -21,12 +21,12 @@ type apache struct {
 // clusterID is any.
 const clusterID = "MkU3OEVBNTcwNTJENDM2Qg"
 
-// Apache starts Apache Kafka from the folder of jars in SWITCHYARD_KAFKA.
+// Apache starts Apache Kafka from the folder of jars in SWITCHYARD_KAFKA_JARS.
 func Apache(t testing.TB) Broker {
 	t.Helper()
-	jars := os.Getenv("SWITCHYARD_KAFKA")
+	jars := os.Getenv("SWITCHYARD_KAFKA_JARS")
 	if jars == "" {
-		t.Skip("SWITCHYARD_KAFKA names no folder with Apache Kafka's jars; `make kafka-test` fetches them")
+		t.Skip("SWITCHYARD_KAFKA_JARS names no folder with Apache Kafka's jars; `make kafka-test` fetches them")
 	}
 	if _, err := exec.LookPath("java"); err != nil {
 		t.Skipf("Apache Kafka needs Java 17: %v", err)
