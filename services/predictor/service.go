@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/switchyard/switchyard/pkg/compute/predictors"
+	"github.com/switchyard/switchyard/pkg/policy/predict"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -42,6 +43,9 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	p, err := predictors.For(s.d.Model, s.config.Weights, s.config.Distance)
 	if err != nil {
 		return fmt.Errorf("preparing predictions: %w", err)
+	}
+	if p.Method() == predict.MethodReused {
+		s.d.Logger.Info("predicting with the model's own gates: there are no trained weights for it; switchyard train-predictor makes some for --weights")
 	}
 	s.work = newWorker(s.d, p, newOutbox(s.d.Identity.Model, s.id, len(s.d.Shape.MoE), s.send))
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
