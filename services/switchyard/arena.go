@@ -16,9 +16,9 @@ import (
 
 // ArenaCmd compares policies on one trace.
 type ArenaCmd struct {
-	Suite      string        `required:"" enum:"moeless" help:"What is compared: moeless (MoEless' scaling and placement with their baselines)." placeholder:"NAME"`
-	BackEnd    string        `required:"" enum:"sim,live" help:"What runs it: sim (a simulated clock) or live (the pipeline on paced hosts)." placeholder:"KIND"`
-	Trace      string        `required:"" help:"CSV file of requests as Azure publishes them: TIMESTAMP, ContextTokens, GeneratedTokens." placeholder:"FILE"`
+	Suite      string        `required:"" enum:"moeless,elasticity" help:"What is compared: moeless (MoEless' scaling and placement with their baselines), or elasticity (plans that follow a load that shifts, always live)." placeholder:"NAME"`
+	BackEnd    string        `default:"sim" enum:"sim,live" help:"What runs it: sim (a simulated clock) or live (the pipeline on paced hosts)." placeholder:"KIND"`
+	Trace      string        `help:"CSV file of requests as Azure publishes them: TIMESTAMP, ContextTokens, GeneratedTokens." placeholder:"FILE"`
 	Out        string        `required:"" help:"Folder for the report: JSON, CSV, and a page with plots." placeholder:"DIR"`
 	Seed       uint64        `default:"1" help:"Seed of everything that is drawn." placeholder:"N"`
 	Recording  string        `help:"Recording of a model's routing (switchyard record) to fit routing to; without it the fit to one of the demo model." placeholder:"FILE"`
@@ -33,10 +33,26 @@ type ArenaCmd struct {
 	Iterations int           `default:"10" help:"Iterations in a second of the trace." placeholder:"N"`
 	Variants   bool          `default:"true" negatable:"" help:"Also vary routing, distance, threshold and the parts of MoEless."`
 	JSON       bool          `name:"json" help:"Print one JSON object for each shape and policy."`
+
+	LiveFlags    `embed:""`
+	ElasticFlags `embed:""`
 }
 
 // Run compares, and writes the report.
 func (c *ArenaCmd) Run(ctx context.Context, e *env) error {
+	switch {
+	case c.Suite == "elasticity":
+		return c.elastic(ctx, e)
+	case c.Trace == "":
+		return usage(errors.New("--trace is missing; name a CSV file of requests"))
+	case c.BackEnd == "live":
+		return c.live(ctx, e)
+	}
+	return c.simulate(ctx, e)
+}
+
+// simulate compares on a simulated clock.
+func (c *ArenaCmd) simulate(ctx context.Context, e *env) error {
 	line := e.progress()
 	defer line.Clear()
 	s, err := c.settings()
@@ -63,12 +79,10 @@ func (c *ArenaCmd) Run(ctx context.Context, e *env) error {
 
 func (c *ArenaCmd) settings() (s arena.Settings, err error) {
 	s = arena.Settings{
+		BackEnd:   arena.Simulator{},
 		TraceName: filepath.Base(c.Trace), Slice: c.Slice, Short: c.Short, Seed: c.Seed, PerSecond: c.Iterations, Shapes: c.Shapes,
 		Routing: routing.Demo(), Fitted: "Routing is fitted to a recording of the demo model", Domains: 5,
 		Hosts: c.Hosts, Distance: c.Distance, CV: c.CV, KeepAlive: c.KeepAlive.Seconds(), Variants: c.Variants, Threads: runtime.GOMAXPROCS(0),
-	}
-	if s.BackEnd, err = arena.Open(c.BackEnd); err != nil {
-		return s, err
 	}
 	if s.Trace, err = readTrace(c.Trace); err != nil {
 		return s, err

@@ -35,7 +35,7 @@ func TestArena(t *testing.T) {
 		args []string
 		want string
 	}{
-		"live":       {args("--back-end", "live"), "the live back end is not there yet"},
+		"live":       {args("--back-end", "live"), "--texts is missing"},
 		"trace":      {args("--back-end", "sim", "--trace", filepath.Join(dir, "no.csv")), "reading the trace"},
 		"recording":  {args("--back-end", "sim", "--recording", csv), "trace.csv"},
 		"predictors": {args("--back-end", "sim", "--predictors", csv), "predictors' report"},

@@ -155,9 +155,6 @@ func TestFaults(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	if _, err := Open("live"); !errors.Is(err, ErrNotLive) {
-		t.Errorf("live: %v", err)
-	}
 }
 
 func TestMethods(t *testing.T) {

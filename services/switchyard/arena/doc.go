@@ -33,17 +33,3 @@ func (Simulator) Run(ctx context.Context, w *sim.Workload, s sim.Settings, p sim
 	}
 	return r, err
 }
-
-// ErrNotLive says that there is no live back end yet.
-var ErrNotLive = errors.New("the live back end is not there yet; use --back-end sim")
-
-// Open is the back end of a name.
-func Open(name string) (BackEnd, error) {
-	switch name {
-	case "sim":
-		return Simulator{}, nil
-	case "live":
-		return nil, ErrNotLive
-	}
-	return nil, fmt.Errorf("there is no back end %q; there are sim and live", name)
-}

@@ -51,6 +51,11 @@ type Result struct {
 	Views   []View
 	// Cold counts functions that rows found cold, as hosts tell.
 	Cold uint64
+	// Late is how many seconds paced results were released late in the mean, and
+	// LateShare how many this machine had too late.
+	Late, LateShare float64
+
+	layerIndex map[int]int // index among the layers with experts
 }
 
 // Run opens a pipeline, sends all requests, and closes it.
@@ -109,6 +114,8 @@ func (s *Settings) send(ctx context.Context, y *cluster.Cluster, w *watcher, ste
 	r.Steps, r.Partial = steps.result()
 	r.Shape = routing.Shape{Layers: len(steps.layers), Experts: steps.experts, TopK: steps.topK}
 	r.Frames, r.Changes, r.Views, r.Cold = w.frames, w.changes, w.views, steps.coldStarts()
+	r.Late, r.LateShare = w.late()
+	r.layerIndex = steps.layers
 	return r, nil
 }
 

@@ -37,8 +37,9 @@ type Change struct {
 	Reason  string
 	// More and Fewer count the experts that gained replicas and that lost some.
 	More, Fewer int
-	// InUse is when all gates used it, or a later one; 0: not in this run.
-	InUse time.Duration
+	// Serving is when all gates used it and all its replicas were warm, or those of a
+	// later one; 0: not in this run.
+	Serving time.Duration
 }
 
 // watcher looks at plans and hosts.
@@ -187,15 +188,35 @@ func wantedWarm(f *pb.Function) (n int) {
 	return n
 }
 
-// acknowledged notes which plans have come into use.
-func (w *watcher) acknowledged(c functions.Change) {
+// acknowledged notes which plans serve by now.
+func (w *watcher) acknowledged(functions.Change) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i := range w.changes {
-		if y := &w.changes[i]; y.InUse == 0 && w.inUse(y.Layer, y.Version) {
-			y.InUse = time.Since(w.began)
+		if y := &w.changes[i]; y.Serving == 0 && w.serving(y.Layer, y.Version) {
+			y.Serving = time.Since(w.began)
 		}
 	}
+}
+
+// serving says whether gates use a version of a layer's plan, or a later one, and
+// the newest one's replicas are warm.
+func (w *watcher) serving(layer int, version uint64) bool {
+	if !w.inUse(layer, version) {
+		return false
+	}
+	for _, f := range w.plans[layer].Functions {
+		warm := map[string]bool{}
+		for _, r := range w.states.Replicas(layer, f.Id) {
+			warm[r.Host] = r.Warm()
+		}
+		for _, p := range f.Placements {
+			if p.Want == pb.Want_WANT_WARM && !warm[p.Host] {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // begin keeps what happens from now on.
@@ -260,4 +281,16 @@ func (w *watcher) count(l *plan.Layer, first int, to *Frame) {
 			to.Loaded[at] += loaded
 		}
 	}
+}
+
+// late is how late paced results were.
+func (w *watcher) late() (seconds, share float64) {
+	sum := map[string]float64{}
+	for _, m := range members.OfService(w.members.Snapshot(), "expert") {
+		for name, v := range m.Stats {
+			sum[name] += v
+		}
+	}
+	n := max(1, sum["paced_computes_total"])
+	return sum["paced_release_late_seconds_total"] / n, sum["paced_computes_late_total"] / n
 }

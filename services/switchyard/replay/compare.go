@@ -1,0 +1,90 @@
+package replay
+
+import (
+	"fmt"
+
+	"github.com/switchyard/switchyard/pkg/control/ledger"
+	"github.com/switchyard/switchyard/pkg/policy/elastic"
+	"github.com/switchyard/switchyard/pkg/sim"
+)
+
+// Messages is what a layer takes on the pipeline beside what a simulator knows:
+// messages and the splitting and adding up of rows, which grow with a step's rows,
+// and how late a paced result is released. In seconds.
+type Messages struct {
+	Fixed  float64 `json:"fixed_s"`
+	PerRow float64 `json:"per_row_s"`
+	Late   float64 `json:"late_s"`
+}
+
+// Messages measures it: the line through what layers took without computing and
+// without waiting for weights, by least squares.
+func (r *Result) Messages() Messages {
+	var n, x, y, xx, xy float64
+	for i := range r.Steps {
+		rows := float64(r.Steps[i].Rows)
+		for j := range r.Steps[i].Layers {
+			l := &r.Steps[i].Layers[j]
+			if l.Attempt > 0 {
+				continue
+			}
+			took := (l.Time() - l.By[ledger.ExpertCompute] - l.By[ledger.ExpertStall]).Seconds()
+			n, x, y, xx, xy = n+1, x+rows, y+took, xx+rows*rows, xy+rows*took
+		}
+	}
+	m := Messages{Late: r.Late}
+	if d := n*xx - x*x; d > 0 {
+		m.PerRow = (n*xy - x*y) / d
+	}
+	if n > 0 {
+		m.Fixed = (y - m.PerRow*x) / n
+	}
+	return m
+}
+
+// Of is what it adds to the mean layer of steps with so many rows in the mean.
+func (m Messages) Of(rows float64) float64 { return m.Fixed + m.PerRow*rows + m.Late }
+
+// Comparison is a run beside the simulator's of the same steps. Times are the mean
+// layer's, in milliseconds.
+type Comparison struct {
+	Live float64 `json:"-"` // the line has it
+	Sim  float64 `json:"sim_layer_ms_mean"`
+	// Messages is what the pipeline adds, as another run has measured it.
+	Messages float64 `json:"messages_ms_mean"`
+	// Difference is how much longer the pipeline took than both together, as a
+	// share of them.
+	Difference float64 `json:"difference"`
+}
+
+// Compare simulates the steps of a run under the scaler's policy, with nothing
+// known of the run but when steps began and which rows they had.
+func (r *Result) Compare(s sim.Settings, scaling string, horizon float64, m Messages) (*Comparison, error) {
+	w, err := r.Workload()
+	if err != nil {
+		return nil, err
+	}
+	p, of := s.Model.Profile, elastic.DefaultSettings()
+	of.Scaling, of.CV, of.KeepAlive, of.Horizon = scaling, s.CV, s.KeepAlive, horizon
+	of.RowSeconds, of.LoadSeconds = p.Alpha.Value, p.ColdStart.Value+p.ExpertBytes.Value/p.Bandwidth.Value
+	policy, err := sim.Loop(s, of)
+	if err != nil {
+		return nil, fmt.Errorf("simulating scaling %s: %w", scaling, err)
+	}
+	simulated, err := sim.Run(w, s, policy)
+	if err != nil {
+		return nil, err
+	}
+	rows := float64(r.Tokens()) / float64(max(1, len(r.Steps)))
+	c := &Comparison{Live: 1e3 * mean(r.Times()), Sim: 1e3 * simulated.Mean(), Messages: 1e3 * m.Of(rows)}
+	c.Difference = c.Live/(c.Sim+c.Messages) - 1
+	return c, nil
+}
+
+func mean(all []float64) float64 {
+	sum := 0.0
+	for _, v := range all {
+		sum += v
+	}
+	return sum / float64(max(1, len(all)))
+}
