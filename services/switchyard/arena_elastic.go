@@ -16,6 +16,7 @@ import (
 type ElasticFlags struct {
 	Phase    time.Duration `default:"20s" help:"Elasticity: how long each domain's requests last." placeholder:"TIME"`
 	Rounds   int           `default:"1" help:"Elasticity: how often all domains follow each other." placeholder:"N"`
+	Pause    time.Duration `default:"0s" help:"Elasticity: time without requests behind each domain's." placeholder:"TIME"`
 	Interval time.Duration `default:"125ms" help:"Elasticity: time between two requests." placeholder:"TIME"`
 	Prompt   int           `default:"48" help:"Elasticity: tokens of a prompt." placeholder:"N"`
 	Answer   int           `default:"40" help:"Elasticity: tokens of an answer." placeholder:"N"`
@@ -102,7 +103,7 @@ func (c *ArenaCmd) shifting() ([]replay.Request, error) {
 			order = append(order, d)
 		}
 	}
-	return mix.Phases(order, c.Phase, c.Interval, c.Prompt, c.Answer)
+	return mix.Phases(order, c.Phase, c.Pause, c.Interval, c.Prompt, c.Answer)
 }
 
 func (c *ArenaCmd) elasticRun(ctx context.Context, e *env, policy string, requests []replay.Request) (*replay.Result, error) {

@@ -23,7 +23,7 @@ import (
 type LiveFlags struct {
 	Texts    []string      `help:"Live: files of text, one a domain, in the order in which they follow each other; plain or packed (.gz)." placeholder:"FILE"`
 	Profile  string        `default:"a6000-mixtral" help:"Live: the device that hosts are paced as." placeholder:"NAME"`
-	Policies []string      `default:"static,reactive,moeless" help:"Live: what is compared: static, reactive, eplb, moeless." placeholder:"NAME,..."`
+	Policies []string      `default:"static,reactive,moeless" enum:"static,reactive,eplb,moeless" help:"Live: what is compared: static, reactive, eplb, moeless; the suite elasticity has the last one." placeholder:"NAME,..."`
 	Every    int           `default:"2" help:"Live: each such request of the trace is sent." placeholder:"N"`
 	Shrink   int           `default:"8" help:"Live: by what requests' lengths are divided." placeholder:"N"`
 	Speed    float64       `default:"2" help:"Live: how much faster than the trace time runs." placeholder:"RATIO"`

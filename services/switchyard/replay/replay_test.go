@@ -57,7 +57,7 @@ func run(t *testing.T, hosts int, requests []replay.Request) *replay.Result {
 // Steps are known whole, the simulator can run the same, and tokens are those of
 // another number of hosts.
 func TestRun(t *testing.T) {
-	requests, err := mix().Phases([]int{0, 1}, 200*time.Millisecond, 20*time.Millisecond, 12, 8)
+	requests, err := mix().Phases([]int{0, 1}, 200*time.Millisecond, 0, 20*time.Millisecond, 12, 8)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,10 +149,10 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
 		}
 	}
-	if _, err := mix().Phases([]int{2}, time.Second, time.Millisecond, 1, 1); err == nil {
+	if _, err := mix().Phases([]int{2}, time.Second, 0, time.Millisecond, 1, 1); err == nil {
 		t.Error("a domain that is not there")
 	}
-	if _, err := mix().Phases([]int{0}, time.Second, 0, 1, 1); err == nil {
+	if _, err := mix().Phases([]int{0}, time.Second, 0, 0, 1, 1); err == nil {
 		t.Error("requests without an interval")
 	}
 }

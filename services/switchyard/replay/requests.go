@@ -84,13 +84,14 @@ func (m *Mix) domain(number int, at float64) int {
 	return min(max(0, d), len(m.Texts)-1)
 }
 
-// Phases are requests at even intervals, so long of each domain of order.
-func (m *Mix) Phases(order []int, long, interval time.Duration, prompt, answer int) ([]Request, error) {
+// Phases are requests at even intervals, so long of each domain of order, with a
+// pause behind each.
+func (m *Mix) Phases(order []int, long, pause, interval time.Duration, prompt, answer int) ([]Request, error) {
 	if err := m.check(); err != nil {
 		return nil, err
 	}
-	if interval <= 0 || long < interval {
-		return nil, fmt.Errorf("phases last %v with a request each %v; they must be longer than that, and both above 0", long, interval)
+	if interval <= 0 || long < interval || pause < 0 {
+		return nil, fmt.Errorf("phases last %v with a request each %v and pauses of %v; they must be longer than an interval, which is above 0, and pauses 0 or above", long, interval, pause)
 	}
 	var out []Request
 	for i, d := range order {
@@ -99,7 +100,7 @@ func (m *Mix) Phases(order []int, long, interval time.Duration, prompt, answer i
 		}
 		for at := time.Duration(0); at < long; at += interval {
 			q := m.request(len(out), d, prompt, answer)
-			q.At = time.Duration(i)*long + at
+			q.At = time.Duration(i)*(long+pause) + at
 			out = append(out, q)
 		}
 	}
