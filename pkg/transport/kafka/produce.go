@@ -40,8 +40,8 @@ func (p *producer) produce(ctx context.Context, records []record) (v verdict) {
 	if err != nil {
 		return verdict{failed: records, err: err}
 	}
-	for leader, parts := range p.deal(l, records) {
-		p.produceTo(ctx, leader, parts, &v)
+	for _, parts := range p.deal(l, records) {
+		p.produceTo(ctx, parts, &v)
 	}
 	return v
 }
@@ -60,7 +60,8 @@ func (p *producer) deal(l layout, records []record) map[kafkago.Broker]map[int32
 	return dealt
 }
 
-func (p *producer) produceTo(ctx context.Context, _ kafkago.Broker, parts map[int32][]record, v *verdict) {
+// produceTo sends what one leader gets; the client finds him by the partitions.
+func (p *producer) produceTo(ctx context.Context, parts map[int32][]record, v *verdict) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	answer, err := p.client.Transport.RoundTrip(ctx, p.client.Addr, p.request(parts))
