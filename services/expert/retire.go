@@ -121,6 +121,8 @@ func (s *Service) drain(f *function, receiving group) {
 
 // removeGroup removes a function's group if the plan has it on no host: else
 // another one may be in it. Also one that the host only meant to join may be there.
+//
+//nolint:contextcheck,nolintlint // a group is removed, also when nobody waits for it
 func (s *Service) removeGroup(f *function) {
 	s.mu.Lock()
 	planned := s.plans[f.layer].Function(f.spec.Id) != nil

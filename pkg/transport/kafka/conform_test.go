@@ -45,8 +45,15 @@ type scene struct {
 	config kafka.Config
 }
 
-func (s *scene) client() *kafkago.Client {
-	return &kafkago.Client{Addr: kafkago.TCP(s.config.Brokers...), Transport: &kafkago.Transport{}, Timeout: 10 * time.Second}
+func (s *scene) client(t *testing.T) *kafkago.Client {
+	return &kafkago.Client{Addr: kafkago.TCP(s.config.Brokers...), Transport: transport(t), Timeout: 10 * time.Second}
+}
+
+// transport is one that closes its connections at the test's end.
+func transport(t *testing.T) *kafkago.Transport {
+	c := &kafkago.Transport{}
+	t.Cleanup(c.CloseIdleConnections)
+	return c
 }
 
 // of are the numbers of a replica's samples that readers have handled, by layer, in
@@ -148,8 +155,7 @@ func steadily(w writer, replica string, layers int) (stop func() int) {
 
 // A topic with too few partitions works; what to do is said once.
 func testFewPartitions(t *testing.T, s *scene) {
-	client := s.client()
-	defer client.Transport.(*kafkago.Transport).CloseIdleConnections()
+	client := s.client(t)
 	made, err := client.CreateTopics(t.Context(), &kafkago.CreateTopicsRequest{
 		Topics: []kafkago.TopicConfig{{Topic: s.config.Topic, NumPartitions: 3, ReplicationFactor: 1}},
 	})
@@ -171,8 +177,7 @@ func testDeleted(t *testing.T, s *scene) {
 	w := write(t, kafka.WriterSettings{Config: s.config})
 	r := read(t, kafka.ReaderSettings{Config: s.config, Session: 6 * time.Second})
 	flows(t, w, r)
-	client := s.client()
-	defer client.Transport.(*kafkago.Transport).CloseIdleConnections()
+	client := s.client(t)
 	gone, err := client.DeleteTopics(t.Context(), &kafkago.DeleteTopicsRequest{Topics: []string{s.config.Topic}})
 	if err != nil || gone.Errors[s.config.Topic] != nil {
 		t.Fatal(err, gone)
@@ -226,8 +231,8 @@ func testGarbage(t *testing.T, s *scene) {
 	large.Steps = []*pb.StepLoad{{Owner: strings.Repeat("a", kafka.MaxSample)}}
 	w.Send(large)
 	testkit.Eventually(t, "the large sample has failed", func() bool { return w.of(kafka.Failed) == 1 })
-	out := &kafkago.Writer{Addr: kafkago.TCP(s.config.Brokers...), Topic: s.config.Topic, RequiredAcks: kafkago.RequireAll, BatchTimeout: time.Millisecond, Transport: &kafkago.Transport{}}
-	defer func() { _ = out.Close(); out.Transport.(*kafkago.Transport).CloseIdleConnections() }()
+	out := &kafkago.Writer{Addr: kafkago.TCP(s.config.Brokers...), Topic: s.config.Topic, RequiredAcks: kafkago.RequireAll, BatchTimeout: time.Millisecond, Transport: transport(t)}
+	defer func() { _ = out.Close() }() // it has written all
 	for _, value := range [][]byte{bytes.Repeat([]byte{0}, kafka.MaxSample+1), []byte("{}"), {0xff}} {
 		if err := out.WriteMessages(t.Context(), kafkago.Message{Value: value}); err != nil {
 			t.Fatal(err)

@@ -66,7 +66,7 @@ func (s *share) run(ctx context.Context) {
 			pauses.Reset()
 			err = s.read(ctx)
 		}
-		s.commit()
+		_ = s.commit() // what is not committed is read again, and known by its number
 		if err != nil && ctx.Err() == nil {
 			s.condition.bad(err)
 			_ = pauses.Wait(ctx) // ended: so does the loop

@@ -65,11 +65,11 @@ const flushWithin = time.Second
 
 // closeLoads sends what waits. What Kafka does not take by then is lost, which its
 // counter says.
-func (p *Pipeline) closeLoads() {
+func (p *Pipeline) closeLoads(ctx context.Context) {
 	if p.loads == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), flushWithin)
+	ctx, cancel := context.WithTimeout(ctx, flushWithin)
 	defer cancel()
 	if err := p.loads.Close(ctx); err != nil {
 		p.node.Shared.Logger.Warn("the last samples of loads were not sent", "error", err)

@@ -145,7 +145,7 @@ func (p *Pipeline) Stop(ctx context.Context) (err error) {
 	if group := p.started(); group != nil {
 		err = group.Stop(ctx)
 	}
-	p.closeLoads()
+	p.closeLoads(ctx)
 	for _, c := range p.Connections() {
 		c.Close()
 	}

@@ -4,6 +4,7 @@
 package embedded
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net"
@@ -66,7 +67,9 @@ func loopback(host string) bool {
 func (s Settings) options() []kfake.Opt {
 	opts := []kfake.Opt{
 		kfake.NumBrokers(1), kfake.WithLogger(logAdapter{s.Logger}), kfake.ClusterID("switchyard"),
-		kfake.ListenFn(func(network, _ string) (net.Listener, error) { return net.Listen(network, s.Listen) }),
+		kfake.ListenFn(func(network, _ string) (net.Listener, error) {
+			return (&net.ListenConfig{}).Listen(context.Background(), network, s.Listen)
+		}),
 		kfake.BrokerConfigs(map[string]string{
 			"log.retention.ms": strconv.FormatInt(keepFor.Milliseconds(), 10), "log.retention.bytes": strconv.Itoa(keepBytes),
 			"log.segment.bytes": strconv.Itoa(segmentBytes), "default.replication.factor": "1",

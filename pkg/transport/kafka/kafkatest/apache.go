@@ -1,6 +1,7 @@
 package kafkatest
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -72,7 +73,7 @@ group.initial.rebalance.delay.ms=0
 
 func (b *apache) java(args ...string) *exec.Cmd {
 	options := []string{"-Xms256m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", filepath.Join(b.jars, "*")}
-	return exec.Command("java", append(options, args...)...) //nolint:gosec // a test's own
+	return exec.CommandContext(context.Background(), "java", append(options, args...)...) // Kill ends it
 }
 
 func (b *apache) Config() kafka.Config { return kafka.Config{Brokers: []string{b.addr}} }
@@ -108,7 +109,7 @@ func (b *apache) Start(t testing.TB) {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(startWithin); ; time.Sleep(50 * time.Millisecond) {
-		if conn, err := net.Dial("tcp", b.addr); err == nil {
+		if conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", b.addr); err == nil {
 			_ = conn.Close()
 			return
 		}

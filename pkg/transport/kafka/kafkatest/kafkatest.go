@@ -13,8 +13,11 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/kafka/embedded"
 )
 
-// User and Password are what SASL listeners ask for.
-const User, Password = "switchyard", "secret"
+// What SASL listeners ask for.
+const (
+	User     = "switchyard"
+	Password = "secret"
+)
 
 // Broker is a broker that can be killed and started again on what it had.
 type Broker interface {
@@ -91,7 +94,7 @@ func (b *inProcess) Start(t testing.TB) {
 // FreeAddr is an address that nobody listens on.
 func FreeAddr(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
