@@ -17,14 +17,22 @@ func main() {
 	listen := flag.String("listen", "127.0.0.1:9092", "HOST:PORT on the loopback")
 	dir := flag.String("data", "", "folder that keeps samples over restarts; without it memory does")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	b, err := embedded.Start(embedded.Settings{Listen: *listen, Dir: *dir})
-	if err != nil {
+	if err := run(embedded.Settings{Listen: *listen, Dir: *dir}); err != nil {
 		fmt.Fprintf(os.Stderr, "broker: %v\n", err)
 		os.Exit(2)
 	}
+}
+
+// run serves until the process is told to end.
+func run(s embedded.Settings) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	b, err := embedded.Start(s)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
 	fmt.Fprintln(os.Stderr, "ready")
 	<-ctx.Done()
-	b.Close()
+	return nil
 }
