@@ -55,12 +55,18 @@ var Rules = []Rule{
 	{
 		Of: []string{"pkg/policy/...", "pkg/control/plan/...", "pkg/request/sampling/..."},
 		Never: []string{
-			"context", "time", "net/...", "os/...", "log/...", "math/rand", "math/rand/v2",
+			"context", "time", "net/...", "os/...", "log/...",
 			"pkg/transport/bus/...", "pkg/process/telemetry/...", "pkg/process/lifecycle/...", "github.com/nats-io/...", "go.opentelemetry.io/...",
 			"github.com/prometheus/...",
 		},
 		Reason: "policies are pure: the runtime and the simulator call the same functions, and the same input gives the same decision",
 		Bad:    [2]string{"pkg/policy/scale", "time"},
+	},
+	{
+		Of: []string{"pkg/policy/...", "pkg/control/plan/...", "pkg/request/sampling/..."}, Except: []string{"pkg/policy/predict/train"},
+		Never:  []string{"math/rand", "math/rand/v2"},
+		Reason: "nothing in a decision is left to chance; training shuffles, by a seed",
+		Bad:    [2]string{"pkg/policy/place", "math/rand/v2"},
 	},
 	{
 		Of: []string{"pkg/sim/..."},
@@ -126,7 +132,7 @@ var Rules = []Rule{
 		Bad:    [2]string{"services/gate", "github.com/segmentio/kafka-go"},
 	},
 	{
-		Of: []string{"module"}, Except: []string{"services/switchyard/arena", "loadtest/..."},
+		Of: []string{"module"}, Except: []string{"services/switchyard/arena", "services/switchyard/replay", "loadtest/..."},
 		Never:  []string{"gonum.org/v1/..."},
 		Reason: "plots are for reports; what serves draws none",
 		Bad:    [2]string{"pkg/sim", "gonum.org/v1/plot"},
