@@ -48,3 +48,32 @@ func TestArena(t *testing.T) {
 		}
 	}
 }
+
+// Under a load that shifts, no request fails and no token differs from static plans'.
+func TestElasticity(t *testing.T) {
+	dir := t.TempDir()
+	var texts []string
+	for name, text := range map[string]string{"a": "Once upon a time there was a little girl. ", "b": "func main() { if err != nil { return err } }\n"} {
+		path := filepath.Join(dir, name+".txt")
+		if err := os.WriteFile(path, []byte(strings.Repeat(text, 100)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, path)
+	}
+	out := filepath.Join(dir, "out")
+	got := invoke("", "arena", "--suite", "elasticity", "--texts", strings.Join(texts, ","), "--out", out, "--json",
+		"--hosts", "2", "--phase", "1s", "--pause", "500ms", "--interval", "100ms", "--prompt", "12", "--answer", "8", "--keep-alive", "100ms")
+	var y struct {
+		Requests int `json:"requests"`
+		Failed   int `json:"requests_failed"`
+		Changed  int `json:"answers_changed"`
+	}
+	if err := json.Unmarshal([]byte(got.out), &y); got.code != 0 || err != nil || y.Requests != 20 || y.Failed+y.Changed > 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, name := range []string{"elasticity.json", "elasticity.svg", "film.txt", "plans.txt"} {
+		if _, err := os.Stat(filepath.Join(out, name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
