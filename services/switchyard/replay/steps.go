@@ -27,7 +27,8 @@ type Layer struct {
 	Version uint64   // of the layer's plan that they went by
 }
 
-// recorder joins what attention tells of a step with what gates tell of its rows.
+// recorder joins what attention tells of a step with what gates tell of its rows. It
+// goes by the numbers of steps, so there is to be one attention replica.
 type recorder struct {
 	layers  map[int]int // index among the layers with experts
 	experts int
