@@ -17,3 +17,6 @@ func Mix(z uint64) uint64 {
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	return z ^ z>>31
 }
+
+// Unit makes a number of [0, 1) of the upper 53 bits.
+func Unit(number uint64) float64 { return float64(number>>11) / (1 << 53) }

@@ -47,7 +47,7 @@ func (f *forecast) confusion() []float64 {
 	return m
 }
 
-func (f *forecast) uniform() float64 { return float64(splitmix.Next(&f.state)>>11) / (1 << 53) }
+func (f *forecast) uniform() float64 { return splitmix.Unit(splitmix.Next(&f.state)) }
 
 // predict are the loads as they are foreseen. It is the forecast's own slice until
 // the next call.

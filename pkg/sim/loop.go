@@ -11,9 +11,6 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// cadence is the least time in seconds between two decisions of a scaler.
-const cadence = 0.25
-
 // Loop decides as a scaler does that serves (pkg/policy/elastic): by what gates
 // have counted, at its cadence, and only what is worth its loads. A policy is for
 // one run.
@@ -32,7 +29,7 @@ func Loop(s Settings, scaling elastic.Settings) (Policy, error) {
 	for h := range s.Hosts {
 		y.known.Hosts = append(y.known.Hosts, plan.Host{ID: hostID(h), Budget: uint64(s.Model.Profile.Memory())})
 	}
-	return Policy{Name: scaling.Scaling, Decide: y.decide, Every: cadence}, y.plan(0) // the first plan is the static one
+	return Policy{Name: scaling.Scaling, Decide: y.decide, Every: elastic.Cadence}, y.plan(0) // the first plan is the static one
 }
 
 // loop is a scaler's core and the plan in force.
@@ -70,7 +67,7 @@ func (y *loop) observe(v View) error {
 	step.Owner, step.Epoch, step.Rows = "attention-sim", 1, uint32(rows)/uint32(v.Model.TopK)
 	y.number++
 	err := y.core.Observe(v.Now, &pb.LoadSample{
-		Version: schemas.Version, Model: 1, Host: "gate-sim", Layer: uint32(v.Layer), SpanMs: uint32(math.Ceil(1e3 * cadence)), Number: y.number,
+		Version: schemas.Version, Model: 1, Host: "gate-sim", Layer: uint32(v.Layer), SpanMs: uint32(math.Ceil(1e3 * elastic.Cadence)), Number: y.number,
 		Source: pb.LoadSource_LOAD_SOURCE_GATE, Steps: []*pb.StepLoad{step},
 	})
 	if err != nil {

@@ -16,8 +16,8 @@ type Model struct {
 	Profile *profiles.Profile
 }
 
-// known are the models of the paper's evaluation (MoEless, table 1), and one of
-// the size that most is wanted for. Their numbers are the profile's.
+// known are the models of the paper's evaluation (MoEless, table 1), and a much
+// larger one, of whose 61 layers 58 have experts. Their numbers are the profile's.
 var known = []struct {
 	name, profile string
 	shape         routing.Shape

@@ -144,7 +144,7 @@ func (r Replay) domain(at time.Duration, id uint64) int {
 		weights[d] = math.Exp(-away * away / (2 * reach * reach))
 		total += weights[d]
 	}
-	u := float64(splitmix.Mix(r.Seed^splitmix.Mix(id))>>11) / (1 << 53) * total
+	u := splitmix.Unit(splitmix.Mix(r.Seed^splitmix.Mix(id))) * total
 	for d, w := range weights {
 		if u -= w; u < 0 {
 			return d

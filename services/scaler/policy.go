@@ -15,8 +15,7 @@ import (
 )
 
 const (
-	// cadence is the least time between two decisions by load.
-	cadence = 250 * time.Millisecond
+	cadence = time.Duration(elastic.Cadence * float64(time.Second))
 	// share is the most of the time that deciding may take: one in so many.
 	share = 4
 )

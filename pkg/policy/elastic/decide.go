@@ -60,7 +60,7 @@ func (c *Core) Decide(now float64, k plan.Known) (*plan.Decision, []Verdict, err
 // begin looks at what there is.
 func (c *Core) begin(now float64, k plan.Known) *round {
 	r := &round{fleet: newFleet(k.Hosts, k.Model.ExpertBytes), c: c, now: now, k: k}
-	r.believe(c.refused, now)
+	r.markFull(c.refused, now)
 	c.hosts = make(map[string]bool, len(k.Hosts))
 	for _, h := range k.Hosts {
 		c.hosts[h.ID] = true

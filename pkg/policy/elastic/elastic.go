@@ -42,6 +42,9 @@ type Settings struct {
 	RowSeconds, LoadSeconds float64
 }
 
+// Cadence is the least number of seconds between two decisions by load.
+const Cadence = 0.25
+
 // DefaultSettings are those of a scaler that is told nothing. What rows and loads
 // take is assumed.
 func DefaultSettings() Settings {

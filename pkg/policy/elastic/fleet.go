@@ -84,8 +84,8 @@ func (c *Core) Refused(now float64, host, function string) {
 	c.refused[refusal{host, function}] = c.at(now)
 }
 
-// believe marks the hosts that have refused something lately.
-func (f *fleet) believe(refused map[refusal]float64, now float64) {
+// markFull marks the hosts that have refused something lately.
+func (f *fleet) markFull(refused map[refusal]float64, now float64) {
 	for r, when := range refused {
 		if now-when > refusedFor {
 			delete(refused, r)

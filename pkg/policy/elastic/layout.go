@@ -23,8 +23,8 @@ type spot struct {
 // layout is where a layer's experts are, each by its hosts.
 type layout [][]spot
 
-// read takes an expert's hosts from the plan in force, those that are here. lost
-// are experts that have lost a host.
+// read takes experts' hosts from the plan in force. Left out, and counted, are
+// functions on hosts that are gone, and those that their hosts have refused.
 func (r *round) read(in *plan.Layer) (l layout, gone, refused int) {
 	l = make(layout, r.c.model.Experts)
 	if in == nil {

@@ -48,14 +48,6 @@ var texts = []struct {
 	{byForm, "functions formed anew"},
 }
 
-// Causes are all of them.
-func Causes() (all []Cause) {
-	for _, t := range texts {
-		all = append(all, t.cause)
-	}
-	return all
-}
-
 // causes are those of one layer.
 type causes struct {
 	n        map[Cause]int

@@ -265,5 +265,5 @@ func LogSumExp(x []float32) float32 {
 // SplitMix64 finaliser over both (Steele et al. 2014, figure 15).
 func Uniform(seed uint32, index int) float64 {
 	x := splitmix.Mix(uint64(seed)+splitmix.Gamma) ^ uint64(index)
-	return float64(splitmix.Mix(x+splitmix.Gamma)>>11) / (1 << 53)
+	return splitmix.Unit(splitmix.Mix(x + splitmix.Gamma))
 }

@@ -136,4 +136,4 @@ func (n *normals) next() float64 {
 	return math.Sqrt(-2*math.Log(1-u)) * math.Cos(2*math.Pi*v)
 }
 
-func (n *normals) uniform() float64 { return float64(splitmix.Next(&n.state)>>11) / (1 << 53) }
+func (n *normals) uniform() float64 { return splitmix.Unit(splitmix.Next(&n.state)) }

@@ -192,7 +192,7 @@ func (s *share) request(partitions []int) *fetchapi.Request {
 func (s *share) take(ctx context.Context, answer kafkago.Response) error {
 	a, ok := answer.(*fetchapi.Response)
 	if !ok || a.ErrorCode != 0 || len(a.Topics) != 1 {
-		return fmt.Errorf("an answer that is none: %w", io.ErrUnexpectedEOF)
+		return fmt.Errorf("the answer is an error, or to another request: %w", io.ErrUnexpectedEOF)
 	}
 	for i := range a.Topics[0].Partitions {
 		if err := s.takePartition(ctx, &a.Topics[0].Partitions[i]); err != nil {

@@ -99,8 +99,7 @@ func (r *Reader) Consume(ctx context.Context, handle func(*pb.LoadSample)) error
 	client, transport := r.settings.Config.client(sec)
 	defer transport.CloseIdleConnections()
 	defer r.lag.Store(0)
-	few := &condition{log: r.settings.Logger, what: "the topic's layers cannot spread over the readers", config: r.settings.Config}
-	r.client, r.topics = client, &topics{client: client, config: r.settings.Config, few: few}
+	r.client, r.topics = client, newTopics(client, r.settings.Config, r.settings.Logger)
 	if r.awaitTopic(ctx) != nil {
 		return nil
 	}

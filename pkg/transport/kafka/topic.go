@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -30,6 +31,11 @@ type topics struct {
 	client *kafkago.Client
 	config Config
 	few    *condition // what is said of a topic with too few partitions
+}
+
+func newTopics(client *kafkago.Client, c Config, log *slog.Logger) *topics {
+	few := &condition{log: log, what: "the topic's layers cannot spread over the readers", config: c}
+	return &topics{client: client, config: c, few: few}
 }
 
 // find returns the topic's layout, and creates the topic if it does not exist.

@@ -94,8 +94,7 @@ func NewWriter(s WriterSettings) (*Writer, error) {
 	}
 	client, transport := s.Config.client(sec)
 	w.transport = transport
-	few := &condition{log: s.Logger, what: "the topic's layers cannot spread over the readers", config: s.Config}
-	w.producer = &producer{client: client, topics: &topics{client: client, config: s.Config, few: few}}
+	w.producer = &producer{client: client, topics: newTopics(client, s.Config, s.Logger)}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	go w.run()
 	return w, nil

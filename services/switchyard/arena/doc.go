@@ -1,5 +1,7 @@
 // Package arena compares the policies of the control loop on one trace: it runs
-// them on a back end, and writes a report as JSON, CSV and a page with plots.
+// them on a simulated clock, and writes a report as JSON, CSV and a page with plots.
+// On the real pipeline they are compared by package replay, whose times are
+// measured and whose routing is the model's own.
 package arena
 
 import (
@@ -10,7 +12,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/sim"
 )
 
-// BackEnd runs a workload under a policy.
+// BackEnd runs a workload under a policy: the simulator, and in tests what fails.
 type BackEnd interface {
 	// Device says what the times are of.
 	Device() string
