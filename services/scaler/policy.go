@@ -164,8 +164,11 @@ func (p *policy) Written(layers []*plan.Layer) {
 		for _, v := range p.verdicts {
 			if v.Layer == int(l.Layer) {
 				p.countCauses(v)
-				p.log.Info("plan changed", "layer", l.Layer, "version", l.Version, "reason", l.Reason)
 			}
 		}
+		p.log.Debug("layer's plan changed", "layer", l.Layer, "version", l.Version, "reason", l.Reason)
+	}
+	if len(layers) > 0 {
+		p.log.Info("plan changed; `switchyard plan get` shows each layer's reason", "layers", len(layers), "first", layers[0].Layer, "reason", layers[0].Reason)
 	}
 }

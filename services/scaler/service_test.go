@@ -104,9 +104,11 @@ func TestSuspendedScalerIsFenced(t *testing.T) {
 	}
 }
 
-// suspend lets a scaler neither hear nor decide anything until it is resumed.
+// suspend lets a scaler neither call the roll, nor hear or decide anything until
+// it is resumed.
 func (y *stage) suspend(s *Service) (resume func()) {
 	s.policy.mu.Lock()
+	s.presence.SetCalling(false)
 	y.topic.mu.Lock()
 	delete(y.topic.readers, s.id)
 	y.topic.mu.Unlock()
