@@ -1,17 +1,17 @@
 package gate
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
 
-	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/control/loads"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/transport/wire"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -38,9 +38,12 @@ func (s *sink) take() []*pb.LoadSample {
 
 func meter(experts, layers int) (*loadMeter, *sink) {
 	to := &sink{}
-	return &loadMeter{
-		sink: to, model: 7, gate: "gate-1", note: make(chan struct{}, 1), rows: make([]uint32, experts), layers: make([][]*pb.StepLoad, layers),
-	}, to
+	return tellingTo(to, experts, layers), to
+}
+
+func tellingTo(to deployment.LoadSink, experts, layers int) *loadMeter {
+	m := &model.Model{Spec: model.Spec{Experts: experts, Layer: make([]model.LayerSpec, layers)}}
+	return newLoadMeter(&deployment.Deployment{Loads: to, Identity: wire.Identity{Model: 7}, Model: m}, "gate-1")
 }
 
 // step is hidden rows with routes, the first rows of a prompt.
@@ -61,7 +64,7 @@ func TestLoadMeter(t *testing.T) {
 	again := step(1, 0, routes)
 	again.Key.Attempt = 1
 	m.count(again, routes, 5)
-	m.tell()
+	m.out.Flush()
 	all := to.take()
 	if len(all) != 2 || all[0].Layer != 1 || all[1].Layer != 2 || all[1].Host != "gate-1" || all[1].Source != pb.LoadSource_LOAD_SOURCE_GATE {
 		t.Fatalf("got %v", all)
@@ -71,7 +74,7 @@ func TestLoadMeter(t *testing.T) {
 		!slices.Equal(s.Expert, []uint32{0, 5, 7}) || !slices.Equal(s.Count, []uint32{2, 3, 1}) {
 		t.Errorf("got %v", s)
 	}
-	if m.tell(); len(to.take()) > 0 {
+	if m.out.Flush(); len(to.take()) > 0 {
 		t.Error("told twice")
 	}
 }
@@ -83,7 +86,7 @@ func TestLoadMeterAddsUp(t *testing.T) {
 		limits := loads.Limits{Model: 7, Layers: layers, Experts: experts, TopK: k}
 		m, to := meter(experts, layers)
 		want, got := 0, 0
-		for range rapid.IntRange(1, 3*maxSteps).Draw(t, "steps") {
+		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			rows := rapid.IntRange(1, 4).Draw(t, "rows")
 			routes := &forward.Routes{K: k}
 			for range rows {
@@ -93,7 +96,7 @@ func TestLoadMeterAddsUp(t *testing.T) {
 			m.count(step(rapid.IntRange(0, layers-1).Draw(t, "layer"), 0, routes), routes, 1)
 			want += rows
 		}
-		m.tell()
+		m.out.Flush()
 		for _, s := range to.take() {
 			if err := limits.Check(s); err != nil {
 				t.Fatal(err)
@@ -108,23 +111,6 @@ func TestLoadMeterAddsUp(t *testing.T) {
 	})
 }
 
-// What was counted is told without anybody asking, and at the end.
-func TestLoadMeterRuns(t *testing.T) {
-	m, to := meter(8, 1)
-	routes := &forward.Routes{K: 1, Expert: []int32{5}}
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); m.run(ctx) }()
-	m.count(step(0, 0, routes), routes, 1)
-	testkit.Eventually(t, "a sample", func() bool { return len(to.take()) == 1 })
-	m.count(step(0, 0, routes), routes, 1)
-	stop()
-	<-done
-	if n := len(to.take()); n != 1 {
-		t.Errorf("%d samples at the end", n)
-	}
-}
-
 // A deployment without a sink costs a gate nothing.
 func TestNoSink(t *testing.T) {
 	m := newLoadMeter(&deployment.Deployment{}, "gate-1")
@@ -137,8 +123,7 @@ func TestNoSink(t *testing.T) {
 }
 
 func BenchmarkLoadMeter(b *testing.B) {
-	m, _ := meter(64, 1)
-	m.sink = nobody{}
+	m := tellingTo(nobody{}, 64, 1)
 	routes := &forward.Routes{K: 4}
 	for i := range 32 * 4 {
 		routes.Expert = append(routes.Expert, int32(i*7%64))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -47,7 +46,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if p.Method() == predict.MethodReused {
 		s.d.Logger.Info("predicting with the model's own gates: there are no trained weights for it; switchyard train-predictor makes some for --weights")
 	}
-	s.work = newWorker(s.d, p, newOutbox(s.d.Identity.Model, s.id, len(s.d.Shape.MoE), s.send))
+	s.work = newWorker(s.d, p, s.d.NewLoadOutbox(s.id, pb.LoadSource_LOAD_SOURCE_PREDICTOR))
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = stop
 	if _, err := s.presence.Watch(watching); err != nil {
@@ -78,13 +77,6 @@ func (s *Service) receive(m *nats.Msg) {
 	}
 }
 
-// send hands a sample over, which waits for nothing.
-func (s *Service) send(sample *pb.LoadSample) {
-	if s.d.Loads != nil {
-		s.d.Loads.Send(sample)
-	}
-}
-
 // Ready says whether rows can reach this replica.
 func (s *Service) Ready() error { return s.presence.Reachable() }
 
@@ -94,33 +86,21 @@ func (s *Service) Run(ctx context.Context) error {
 	defer tasks.Wait()
 	tasks.Go(func() { s.hidden.run(ctx) })
 	tasks.Go(func() { s.predict(ctx) })
+	tasks.Go(func() { s.work.out.Run(ctx) })
 	return s.presence.Announce(ctx)
 }
 
 // predict predicts from what comes until ctx ends.
 func (s *Service) predict(ctx context.Context) {
-	flush := time.NewTimer(batchFor)
-	defer flush.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			s.work.out.flush(time.Now())
 			return
 		case <-s.backlog.note:
-			s.predictAll(ctx)
-		case <-flush.C:
 		}
-		if wait, ok := s.work.out.flushDue(time.Now()); ok {
-			flush.Reset(wait)
+		for m := s.backlog.take(); m != nil && ctx.Err() == nil; m = s.backlog.take() {
+			s.work.attempt(ctx, m)
 		}
-	}
-}
-
-// predictAll predicts from all that waits.
-func (s *Service) predictAll(ctx context.Context) {
-	for m := s.backlog.take(); m != nil && ctx.Err() == nil; m = s.backlog.take() {
-		s.work.attempt(ctx, m)
-		s.work.out.flushDue(time.Now())
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/pkg/control/loads"
 	"github.com/switchyard/switchyard/pkg/policy/predict"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
@@ -21,7 +22,7 @@ import (
 type worker struct {
 	d         *deployment.Deployment
 	predictor predict.Predictor
-	out       *outbox
+	out       *deployment.LoadOutbox
 	tracer    *telemetry.Tracer
 	refused   telemetry.Unrepeated
 
@@ -29,7 +30,7 @@ type worker struct {
 	load []float64 // (E)
 }
 
-func newWorker(d *deployment.Deployment, p predict.Predictor, out *outbox) *worker {
+func newWorker(d *deployment.Deployment, p predict.Predictor, out *deployment.LoadOutbox) *worker {
 	return &worker{d: d, predictor: p, out: out, tracer: d.Telemetry.Tracer("predictor"), load: make([]float64, d.Shape.Experts)}
 }
 
@@ -68,28 +69,12 @@ func (w *worker) predict(ctx context.Context, h *pb.Hidden, rows, target int) er
 		return err
 	}
 	w.predictor.Predict(int(h.Key.Layer), w.x, rows, w.load)
-	now := time.Now()
-	w.d.Telemetry.Metrics.Prediction(target).Observe(now.Sub(began).Seconds())
-	w.out.put(now, target, stepLoad(h, w.load, w.predictor.Distance()))
+	w.d.Telemetry.Metrics.Prediction(target).Observe(time.Since(began).Seconds())
+	step := loads.StepOf(h)
+	step.Distance = uint32(w.predictor.Distance())
+	step.Expert, step.Count = rounded(w.load)
+	w.out.Put(target, step)
 	return nil
-}
-
-// stepLoad is a prediction for the rows of h.
-func stepLoad(h *pb.Hidden, load []float64, distance int) *pb.StepLoad {
-	s := &pb.StepLoad{
-		Owner: h.Key.Owner, Epoch: h.Key.Epoch, Step: h.Key.Step, Rows: h.Key.Rows, PrefillRows: prefillRows(h.Phases), Distance: uint32(distance),
-	}
-	s.Expert, s.Count = rounded(load)
-	return s
-}
-
-func prefillRows(phases []*pb.PhaseRange) (rows uint32) {
-	for _, p := range phases {
-		if p.Phase == pb.Phase_PHASE_PREFILL {
-			rows += p.Rows
-		}
-	}
-	return rows
 }
 
 // rounded lists the experts that get rows, and how many; the sum is rounded once,

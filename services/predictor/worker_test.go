@@ -44,6 +44,11 @@ func TestRoundedWhole(t *testing.T) {
 	}
 }
 
+// sink keeps samples; one goroutine uses it.
+type sink struct{ samples []*pb.LoadSample }
+
+func (s *sink) Send(l *pb.LoadSample) { s.samples = append(s.samples, l) }
+
 // FuzzHandle feeds bytes that anybody may publish: whatever they are, what is
 // predicted fits the model.
 func FuzzHandle(f *testing.F) {
@@ -52,8 +57,9 @@ func FuzzHandle(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	var sent []*pb.LoadSample
-	w := newWorker(d, p, newOutbox(d.Identity.Model, "predictor-1", len(d.Shape.MoE), func(s *pb.LoadSample) { sent = append(sent, s) }))
+	to := &sink{}
+	d.Loads = to
+	w := newWorker(d, p, d.NewLoadOutbox("predictor-1", pb.LoadSource_LOAD_SOURCE_PREDICTOR))
 	body, err := proto.Marshal(rows(d, 0, 3))
 	if err != nil {
 		f.Fatal(err)
@@ -61,12 +67,12 @@ func FuzzHandle(f *testing.F) {
 	f.Add(body)
 	f.Add(body[:len(body)/2])
 	f.Fuzz(func(t *testing.T, body []byte) {
-		sent = nil
+		to.samples = nil
 		if w.handle(t.Context(), body) != nil {
 			return
 		}
-		w.out.flush(w.out.since)
-		for _, s := range sent {
+		w.out.Flush()
+		for _, s := range to.samples {
 			for _, step := range s.Steps {
 				sum := uint32(0)
 				for i, n := range step.Count {

@@ -14,6 +14,18 @@ const (
 	maxStepRows = 1 << 20
 )
 
+// StepOf is a microbatch whose rows are on their way to a gate, without experts.
+func StepOf(h *pb.Hidden) *pb.StepLoad {
+	k := h.GetKey()
+	s := &pb.StepLoad{Owner: k.GetOwner(), Epoch: k.GetEpoch(), Step: k.GetStep(), Rows: k.GetRows()}
+	for _, p := range h.GetPhases() {
+		if p.Phase == pb.Phase_PHASE_PREFILL {
+			s.PrefillRows += p.Rows
+		}
+	}
+	return s
+}
+
 // checkSteps wants microbatches as gates count them or predictors expect them, and
 // nothing of hosts.
 func (l Limits) checkSteps(s *pb.LoadSample) error {
