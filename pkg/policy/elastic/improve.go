@@ -1,6 +1,7 @@
 package elastic
 
 import (
+	"math"
 	"slices"
 
 	"github.com/switchyard/switchyard/pkg/policy/place"
@@ -8,8 +9,11 @@ import (
 
 const (
 	// leastGain is the share of the most loaded host's rows that a change has to
-	// take off it: less may be chance.
-	leastGain = 0.05
+	// take off it, and soonGain that of one that follows another within a part of
+	// the horizon.
+	leastGain = 0.1
+	soonGain  = 0.3
+	soonPart  = 0.25
 	// noRows is a rate that is none.
 	noRows = 1e-3
 	// anyChange is what a change costs beside its loads, in seconds: hosts join and
@@ -46,7 +50,7 @@ func (r *round) gain(w *work) {
 		then := r.cost(w, p)
 		saved := (now.rows - then.rows) * w.row.or(r.c.s.RowSeconds) * r.c.s.Horizon
 		net := saved - max(0, then.seconds-now.seconds) - anyChange
-		if net > bestNet && now.rows-then.rows > leastGain*now.rows {
+		if net > bestNet && now.rows-then.rows > r.least(w, now.rows) {
 			best, bestNet = p, net
 			most = prospect{before: now.rows, after: then.rows, saved: saved, horizon: r.c.s.Horizon, loads: then.loads, seconds: then.seconds}
 		}
@@ -55,7 +59,19 @@ func (r *round) gain(w *work) {
 		r.adopt(w, best)
 		w.why.count(byGain, 1)
 		w.why.prospect = most
+		w.gained = r.now
 	}
+}
+
+// least is how many rows a second a change has to take off a host that has so
+// many: more than chance makes of counts (two standard deviations of what is
+// counted in a window), and a good part of them soon after another change.
+func (r *round) least(w *work, rows float64) float64 {
+	share := leastGain
+	if r.now-w.gained < soonPart*r.c.s.Horizon {
+		share = soonGain
+	}
+	return max(share*rows, 2*math.Sqrt(rows/countedWindow))
 }
 
 // spread deals a layer's replicas out evenly when there are no rows to disturb

@@ -31,6 +31,8 @@ type layer struct {
 	// kept is since when a replica is loaded and not used.
 	kept map[at]float64
 	row  mean // seconds
+	// gained is when a change was last decided on for what it gains.
+	gained float64
 
 	// total and settled are of a mode with an interval: what is added up, and
 	// what the last interval had.
@@ -49,6 +51,7 @@ func newLayer(experts int, m mode) *layer {
 	l := &layer{
 		experts: experts, gates: newWindow(experts, countedWindow), hosts: newWindow(experts, countedWindow),
 		seen: make([]float64, experts), surplus: make([]float64, experts), kept: map[at]float64{},
+		gained: math.Inf(-1),
 	}
 	for e := range l.seen {
 		l.seen[e], l.surplus[e] = math.Inf(-1), math.NaN()
