@@ -50,7 +50,8 @@ func readTexts(path string) ([]string, error) {
 	return documents, nil
 }
 
-func readFile(path string) ([]byte, error) {
+// ReadSome reads at most so many bytes of a file, unpacked if it is packed (.gz).
+func ReadSome(path string, most int64) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -62,7 +63,11 @@ func readFile(path string) ([]byte, error) {
 			return nil, fmt.Errorf("unpacking: %w", err)
 		}
 	}
-	data, err := io.ReadAll(io.LimitReader(r, mostText+1))
+	return io.ReadAll(io.LimitReader(r, most))
+}
+
+func readFile(path string) ([]byte, error) {
+	data, err := ReadSome(path, mostText+1)
 	if err != nil {
 		return nil, err
 	}
