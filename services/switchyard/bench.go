@@ -54,18 +54,7 @@ func (c *BenchCmd) Run(ctx context.Context, e *env) (err error) {
 	}
 	threads := pool.New(ModelFlags{Threads: c.Threads}.threads())
 	defer threads.Close()
-	s := bench.Settings{
-		Model: m, Pool: threads, Grouping: c.Grouping, Wire: c.Wire, Hops: c.Hops, Rounds: c.Rounds, Seconds: c.Seconds, Breakdown: c.Breakdown, Stages: c.Stages,
-		Open: func(ctx context.Context, hops string) (*cluster.Cluster, error) {
-			return c.pipeline(ctx, e, m, benched{hops: hops, hosts: 1})
-		}, Progress: line.Set,
-	}
-	if c.Loads {
-		s.Loads = func(ctx context.Context, hops string) (*cluster.Cluster, error) {
-			return c.pipeline(ctx, e, m, benched{hops: hops, hosts: 1, loads: true})
-		}
-	}
-	b, err := bench.Open(ctx, s)
+	b, err := bench.Open(ctx, c.settings(e, m, threads, line))
 	if err != nil {
 		return err
 	}
@@ -81,6 +70,21 @@ func (c *BenchCmd) Run(ctx context.Context, e *env) (err error) {
 		}
 	}
 	return nil
+}
+
+func (c *BenchCmd) settings(e *env, m *model.Model, threads *pool.Pool, line *terminal.Progress) bench.Settings {
+	s := bench.Settings{
+		Model: m, Pool: threads, Grouping: c.Grouping, Wire: c.Wire, Hops: c.Hops, Rounds: c.Rounds, Seconds: c.Seconds, Breakdown: c.Breakdown, Stages: c.Stages,
+		Open: func(ctx context.Context, hops string) (*cluster.Cluster, error) {
+			return c.pipeline(ctx, e, m, benched{hops: hops, hosts: 1})
+		}, Progress: line.Set,
+	}
+	if c.Loads {
+		s.Loads = func(ctx context.Context, hops string) (*cluster.Cluster, error) {
+			return c.pipeline(ctx, e, m, benched{hops: hops, hosts: 1, loads: true})
+		}
+	}
+	return s
 }
 
 // rescale measures changes of plans, each with a pipeline of its own.

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/switchyard/switchyard/internal/loopback"
 )
 
 // Config is what an operator sets.
@@ -143,7 +144,7 @@ func checkEncrypted(f contextFile) error {
 		if err != nil {
 			return err
 		}
-		if u.Scheme != "tls" && u.Scheme != "wss" && !loopback(u.Hostname()) {
+		if u.Scheme != "tls" && u.Scheme != "wss" && !loopback.Is(u.Hostname()) {
 			return fmt.Errorf("%w: %s; use tls://, set a TLS CA, or allow it with --insecure", ErrInsecure, u.Redacted())
 		}
 	}
@@ -160,9 +161,4 @@ func parseServer(text string) (*url.URL, error) {
 		return nil, fmt.Errorf("reading the NATS URL: %w", err)
 	}
 	return u, nil
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }

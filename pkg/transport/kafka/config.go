@@ -8,6 +8,8 @@ import (
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
+
+	"github.com/switchyard/switchyard/internal/loopback"
 )
 
 const (
@@ -70,15 +72,10 @@ func (c Config) checkBroker(b string) error {
 	if err != nil || host == "" || port == "" {
 		return fmt.Errorf("--kafka has %q; it must be HOST:PORT", b)
 	}
-	if !c.encrypted() && !c.Insecure && !loopback(host) {
+	if !c.encrypted() && !c.Insecure && !loopback.Is(host) {
 		return fmt.Errorf("--kafka has %q, which is another machine, and no TLS: give --kafka-tls or --kafka-ca, or --insecure on a network that nobody else is on", b)
 	}
 	return nil
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 func (c Config) encrypted() bool { return c.TLS || c.CA != "" }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/switchyard/switchyard/internal/loopback"
 )
 
 // DefaultMaxPayload is the largest message in bytes unless Settings say
@@ -149,7 +151,7 @@ func (s Settings) listenOn(opts *server.Options) error {
 	if err != nil {
 		return fmt.Errorf("reading the port of the listen address %q: %w", s.Listen, err)
 	}
-	if !s.Insecure && !loopback(host) {
+	if !s.Insecure && !loopback.Is(host) {
 		return fmt.Errorf("%w: %s; use 127.0.0.1, run a NATS server with TLS beside it, or allow it with --insecure", ErrPublicListen, s.Listen)
 	}
 	opts.Host, opts.Port = host, int(number)
@@ -157,11 +159,6 @@ func (s Settings) listenOn(opts *server.Options) error {
 		opts.Port = server.RANDOM_PORT
 	}
 	return checkPort(s.Listen)
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // checkPort finds a taken port before the server does, which would only log it.

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/switchyard/switchyard/internal/loopback"
 )
 
 // Settings are what code sets.
@@ -47,7 +49,7 @@ func Start(s Settings) (*Broker, error) {
 	if s.Listen == "" {
 		s.Listen = "127.0.0.1:0"
 	}
-	if host, _, err := net.SplitHostPort(s.Listen); err != nil || !loopback(host) {
+	if host, _, err := net.SplitHostPort(s.Listen); err != nil || !loopback.Is(host) {
 		return nil, fmt.Errorf("the embedded Kafka broker's address is %q; it must be HOST:PORT on the loopback", s.Listen)
 	}
 	c, err := kfake.NewCluster(s.options()...)
@@ -57,11 +59,6 @@ func Start(s Settings) (*Broker, error) {
 	b := &Broker{cluster: c, addr: c.ListenAddrs()[0], stop: make(chan struct{})}
 	b.done.Go(b.trim)
 	return b, nil
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 func (s Settings) options() []kfake.Opt {
