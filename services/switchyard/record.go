@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/services/switchyard/record"
@@ -49,10 +52,27 @@ func (c *RecordCmd) Run(ctx context.Context, e *env) (err error) {
 	}
 	sum, err := record.Run(ctx, s, c.Out)
 	if err != nil {
-		return err
+		return unusable(err)
 	}
 	line.Clear()
-	return show(e, c.JSON, sum, fmt.Sprintf("%d rows of %d sequences in %s; by domain: %v\n", sum.Rows, sum.Sequences, c.Out, sum.Domains))
+	return show(e, c.JSON, sum, fmt.Sprintf("%d rows of %d sequences in %s; by domain: %s\n", sum.Rows, sum.Sequences, c.Out, byDomain(sum.Domains)))
+}
+
+// unusable marks errors of texts as unusable input.
+func unusable(err error) error {
+	if errors.Is(err, record.ErrTexts) {
+		return usage(err)
+	}
+	return err
+}
+
+// byDomain lists the rows of each.
+func byDomain(rows map[string]int) string {
+	var all []string
+	for _, domain := range slices.Sorted(maps.Keys(rows)) {
+		all = append(all, fmt.Sprintf("%s %d", domain, rows[domain]))
+	}
+	return strings.Join(all, ", ")
 }
 
 func (f RecordFlags) settings(more []string) record.Settings {

@@ -98,7 +98,7 @@ func (c *TrainPredictorCmd) open(ctx context.Context, m *model.Model, tell func(
 		}
 	}
 	if _, err := record.Run(ctx, s, c.recorded()); err != nil {
-		return nil, err
+		return nil, unusable(err)
 	}
 	return recording.Open(c.recorded())
 }

@@ -22,7 +22,7 @@ type UpCmd struct {
 	TelemetryFlags `embed:""`
 
 	Hosts   int    `default:"1" help:"Expert hosts in this process." placeholder:"N"`
-	Scaling string `default:"static" help:"Who decides how many replicas experts have: moeless, eplb, reactive or static; none runs no scaler, no predictor and no Kafka." placeholder:"NAME"`
+	Scaling string `default:"static" enum:"moeless,eplb,reactive,static,none" help:"Who decides how many replicas experts have: moeless, eplb, reactive or static; none runs no scaler, no predictor and no Kafka." placeholder:"NAME"`
 	Data    string `help:"Folder that keeps accepted requests over restarts; without it a temporary one that is removed." placeholder:"DIR"`
 	Sync    bool   `help:"Write through to the disk before anything is acknowledged, so that a power cut loses nothing either; slower."`
 	Listen  string `default:"127.0.0.1:4222" help:"host:port where clients reach the embedded NATS server." placeholder:"ADDR"`

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -19,12 +20,15 @@ const (
 	mostText = 256 << 20
 )
 
+// ErrTexts is of a file that cannot be used.
+var ErrTexts = errors.New("reading texts")
+
 // fields are what is read of a line of JSON, in this order.
 var fields = []string{"text", "prompt", "question", "context", "content", "answer"}
 
 // splitName takes NAME=FILE apart; a FILE alone is named by what its name begins with.
 func splitName(text string) (domain, path string) {
-	if name, file, ok := strings.Cut(text, "="); ok && !strings.ContainsAny(name, `/\`) {
+	if name, file, ok := strings.Cut(text, "="); ok && name != "" && !strings.ContainsAny(name, `/\`) {
 		return name, file
 	}
 	name, _, _ := strings.Cut(filepath.Base(text), ".")
@@ -36,16 +40,16 @@ func splitName(text string) (domain, path string) {
 func readTexts(path string) ([]string, error) {
 	data, err := readFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("reading texts %s: %w", path, err)
+		return nil, fmt.Errorf("%w %s: %w", ErrTexts, path, err)
 	}
 	documents := splitText(string(data))
 	if strings.HasSuffix(strings.TrimSuffix(path, ".gz"), ".jsonl") {
 		if documents, err = splitLines(data); err != nil {
-			return nil, fmt.Errorf("reading texts %s: %w", path, err)
+			return nil, fmt.Errorf("%w %s: %w", ErrTexts, path, err)
 		}
 	}
 	if len(documents) == 0 {
-		return nil, fmt.Errorf("reading texts %s: there is no text in it", path)
+		return nil, fmt.Errorf("%w %s: there is no text in it", ErrTexts, path)
 	}
 	return documents, nil
 }
