@@ -58,7 +58,7 @@ func (r *round) mend() bool {
 		r.use(w.old, -1)
 		r.use(w.next, 1)
 	}
-	return !slices.ContainsFunc(r.layers, func(w *work) bool { return !r.house(w) })
+	return !slices.ContainsFunc(r.layers, func(w *work) bool { return !r.placeMissing(w) })
 }
 
 // settle decides on an expert that has a host; it takes no more slots than before.
@@ -91,9 +91,9 @@ func (r *round) retire(w *work, e int, on []int) []int {
 	return on
 }
 
-// house gives experts that have no host one: where it is loaded, or else the one
+// placeMissing gives experts that have no host one: where it is loaded, or else the one
 // with least load that has room.
-func (r *round) house(w *work) bool {
+func (r *round) placeMissing(w *work) bool {
 	var sums []float64
 	for e := range w.next {
 		if w.next.count(e, warm)+w.next.count(e, cold) > 0 {

@@ -171,16 +171,16 @@ func (c *Core) takeLoads(from *sender, m *pb.HostLoad) {
 	from.starts, from.waited, from.told = m.ColdStarts, m.ColdStartNs, true
 }
 
-// dark is how long no sample has to come, in seconds, before rows mean that
+// silence is how long no sample has to come, in seconds, before rows mean that
 // samples get lost.
-const dark = 5
+const silence = 5
 
 // Computed takes note of how many rows hosts say that they have computed, by another
 // way than samples. When there are more and no sample tells of them, then samples do
 // not get here, and no expert is idle for all that is known.
 func (c *Core) Computed(now, rows float64) {
 	now = c.at(now)
-	if rows != c.rows && now-c.heard > dark {
+	if rows != c.rows && now-c.heard > silence {
 		for _, l := range c.layers {
 			for e := range l.seen {
 				if now-l.seen[e] <= c.s.KeepAlive { // the others are cold: their rows wake them

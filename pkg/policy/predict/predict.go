@@ -4,7 +4,7 @@ import "fmt"
 
 // Predictor estimates loads. Predict may be called by several goroutines.
 type Predictor interface {
-	// Method is one of the names of Methods.
+	// Method is one of the names below.
 	Method() string
 	// Distance is how many layers ahead it predicts.
 	Distance() int
@@ -34,9 +34,6 @@ const (
 	MethodHistory = "history"
 	MethodOracle  = "oracle"
 )
-
-// Methods are all of them, in the order in which reports show them.
-var Methods = []string{MethodReused, MethodProMoE, MethodHistory, MethodMoEless, MethodOracle}
 
 // Gates are the gates of a model.
 type Gates struct {

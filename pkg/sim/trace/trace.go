@@ -18,14 +18,6 @@ type Request struct {
 // Tokens are all tokens of the request.
 func (r Request) Tokens() int { return r.Context + r.Generated }
 
-// Tokens are all tokens of the requests.
-func Tokens(rs []Request) (n int) {
-	for _, r := range rs {
-		n += r.Tokens()
-	}
-	return n
-}
-
 // Slice are the requests from one time up to, and without, another, with their
 // times counted from the first of these.
 func Slice(rs []Request, from, to time.Duration) []Request {

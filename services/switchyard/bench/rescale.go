@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/process/pause"
 	"github.com/switchyard/switchyard/pkg/request/client"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
@@ -102,7 +103,7 @@ func (s *rescale) measure(ctx context.Context, rounds int, window time.Duration,
 	if _, err := s.change(ctx, steps[0]); err != nil {
 		return nil, err
 	}
-	if err := sleep(ctx, 2*window); err != nil {
+	if err := pause.For(ctx, 2*window); err != nil {
 		return nil, err
 	}
 	s.forget()
@@ -116,11 +117,11 @@ func (s *rescale) measure(ctx context.Context, rounds int, window time.Duration,
 			progress("round %d of %d: %s…", round+1, rounds, step.name)
 			took, err := s.change(ctx, step)
 			if err == nil {
-				err = sleep(ctx, window-took)
+				err = pause.For(ctx, window-took)
 			}
 			s.moving.Store(false)
 			if err == nil {
-				err = sleep(ctx, max(window, took))
+				err = pause.For(ctx, max(window, took))
 			}
 			if err != nil {
 				return nil, err
@@ -301,15 +302,6 @@ func quantile(x []float64, q float64) float64 {
 		return 0
 	}
 	return x[min(len(x)-1, int(q*float64(len(x))))]
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }
 
 // String is the result for people.
