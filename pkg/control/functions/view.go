@@ -229,6 +229,17 @@ func (v *View) Acknowledged(gate string, layer int) uint64 {
 	return v.gates[gate].GetVersions()[uint32(layer)]
 }
 
+// UsedBy says whether there are gates and all of them use a version of a layer's plan,
+// or a later one.
+func (v *View) UsedBy(gates []*pb.Member, layer int, version uint64) bool {
+	for _, g := range gates {
+		if v.Acknowledged(g.Id, layer) < version {
+			return false
+		}
+	}
+	return len(gates) > 0
+}
+
 // Clear removes a key of a replica that is gone, and does not wait for it.
 func (v *View) Clear(ctx context.Context, key string) error { return v.b.Clear(ctx, key) }
 

@@ -135,13 +135,7 @@ func (w *watcher) planned(hosts int) bool {
 
 // inUse says whether every gate uses this version of a layer's plan, or a later one.
 func (w *watcher) inUse(layer int, version uint64) bool {
-	gates := members.OfService(w.members.Snapshot(), "gate")
-	for _, g := range gates {
-		if w.states.Acknowledged(g.Id, layer) < version {
-			return false
-		}
-	}
-	return len(gates) > 0
+	return w.states.UsedBy(members.OfService(w.members.Snapshot(), "gate"), layer, version)
 }
 
 // changed takes a layer's plan in.

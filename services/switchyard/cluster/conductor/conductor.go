@@ -124,14 +124,12 @@ func await(ctx context.Context, what string, happened func() bool) error {
 
 func (c *Conductor) inUse() bool {
 	gates := members.OfService(c.view.Snapshot(), "gate")
-	for _, g := range gates {
-		for layer, l := range c.plans.Layers() {
-			if c.states.Acknowledged(g.Id, layer) < l.Version {
-				return false
-			}
+	for layer, l := range c.plans.Layers() {
+		if !c.states.UsedBy(gates, layer, l.Version) {
+			return false
 		}
 	}
-	return len(gates) > 0
+	return true
 }
 
 // Replicas are the hosts that have said what they do with a function.
