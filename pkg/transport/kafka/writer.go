@@ -19,7 +19,7 @@ import (
 // What becomes of samples, for counting.
 const (
 	Sent    = "sent"    // all brokers in sync have it
-	Dropped = "dropped" // it waited when newer ones needed its place, or at the end
+	Dropped = "dropped" // newer ones needed its place, it waited too long, or the writer ended
 	Failed  = "failed"  // it is too large, or a broker refused it for good
 )
 
@@ -43,6 +43,9 @@ const (
 	// defaultLinger lets what is made within a few milliseconds go together: a request
 	// costs hundreds of microseconds, whatever is in it.
 	defaultLinger = 10 * time.Millisecond
+	// staleAfter is how long a sample may wait: what is older tells of no load that
+	// is still there.
+	staleAfter = 5 * time.Second
 	// batchBytes bounds a request, so that no partition's share is above what
 	// Kafka takes by default, 1 MiB.
 	batchBytes = 512 << 10
@@ -64,8 +67,14 @@ type Writer struct {
 
 	mu      sync.Mutex
 	closed  bool
-	waiting *ring[*pb.LoadSample]
+	waiting *ring[waiting]
 	numbers map[stream]uint64
+}
+
+// waiting is a sample that is to be sent.
+type waiting struct {
+	sample *pb.LoadSample
+	since  time.Time
 }
 
 // stream is one replica's samples of one layer.
@@ -87,7 +96,7 @@ func NewWriter(s WriterSettings) (*Writer, error) {
 	w := &Writer{
 		condition: &condition{log: s.Logger, what: "load samples are not sent", config: s.Config}, count: s.Count, linger: orDefault(s.Linger, defaultLinger),
 		closing: make(chan struct{}), done: make(chan struct{}), note: make(chan struct{}, 1),
-		waiting: newRing[*pb.LoadSample](orDefault(s.Waiting, defaultWaiting)), numbers: map[stream]uint64{},
+		waiting: newRing[waiting](orDefault(s.Waiting, defaultWaiting)), numbers: map[stream]uint64{},
 	}
 	if w.count == nil {
 		w.count = func(string, int) {}
@@ -113,7 +122,7 @@ func (w *Writer) Send(s *pb.LoadSample) {
 	of := stream{s.Host, s.Source, s.Layer}
 	w.numbers[of]++
 	s.Number = w.numbers[of]
-	dropped := w.closed || w.waiting.push(s)
+	dropped := w.closed || w.waiting.push(waiting{s, time.Now()})
 	w.mu.Unlock()
 	if dropped {
 		w.count(Dropped, 1)
@@ -170,7 +179,8 @@ func (w *Writer) await() bool {
 	}
 }
 
-// take encodes what waits, as much as goes into one request.
+// take encodes what waits, as much as goes into one request. What has waited too
+// long is dropped: whoever reads it would take it for the load of now.
 func (w *Writer) take() (batch []record) {
 	for bytes := 0; bytes < batchBytes-MaxSample; {
 		w.mu.Lock()
@@ -179,7 +189,11 @@ func (w *Writer) take() (batch []record) {
 		if len(one) == 0 {
 			break
 		}
-		r, err := encode(one[0])
+		if time.Since(one[0].since) > staleAfter {
+			w.count(Dropped, 1)
+			continue
+		}
+		r, err := encode(one[0].sample)
 		if err != nil {
 			w.count(Failed, 1)
 			w.condition.bad(err)
