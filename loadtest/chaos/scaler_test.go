@@ -36,7 +36,7 @@ func TestScalersTakeOver(t *testing.T) {
 	}
 	y.batch("scaler-wakes", func() { first.Wake(t); y.Kill("expert") })
 	y.addHost(written)
-	y.batch("scaler-killed", func() { second.Kill() })
+	y.batch("scaler-killed", func() { second.Kill(); y.Forget("scaler", second) })
 	first.Await(t, `stands by" service=scaler`) // it has learnt that it was not the one any more
 	y.addHost(written)
 	written.check(t)
