@@ -1,17 +1,11 @@
 package chaos
 
 import (
-	"fmt"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-	"google.golang.org/protobuf/proto"
-
 	"github.com/switchyard/switchyard/loadtest/fleet"
-	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
 // loopAway is how long the parts of the control loop are away.
@@ -46,7 +40,7 @@ func TestControlLoop(t *testing.T) {
 type loop struct {
 	*pipeline
 	kafka *fleet.Broker
-	plans *planLog
+	plans *written
 	asked int // while it was looked whether plans follow
 }
 
@@ -69,7 +63,7 @@ func (l *loop) start(kinds ...string) {
 		l.Add(kind).Await(l.T, "ready")
 	}
 	if l.plans == nil {
-		l.plans = watchPlans(l.T, l.URL())
+		l.plans = l.followPlans()
 	}
 }
 
@@ -97,8 +91,8 @@ const followWithin = time.Minute
 // hardly anybody asks.
 func (l *loop) follows(when string) {
 	l.T.Helper()
-	before := l.plans.changes()
-	for end := time.Now().Add(followWithin); l.plans.changes() == before; {
+	before := l.plans.count()
+	for end := time.Now().Add(followWithin); l.plans.count() == before; {
 		if time.Now().After(end) {
 			l.T.Fatalf("plans do not follow the loads %s", when)
 		}
@@ -119,69 +113,4 @@ func (l *loop) one(scenario string) answer {
 		l.T.Fatal(err)
 	}
 	return a
-}
-
-// planLog is the plans that were written, layer by layer.
-type planLog struct {
-	mu     sync.Mutex
-	layers map[uint32]*pb.LayerPlan // the newest
-	count  int
-	wrong  []string
-}
-
-func watchPlans(t *testing.T, url string) *planLog {
-	t.Helper()
-	js, err := jetstream.New(connect(t, url))
-	if err != nil {
-		t.Fatal(err)
-	}
-	plans, err := js.KeyValue(t.Context(), "switchyard_plans_demo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := plans.WatchAll(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := &planLog{layers: map[uint32]*pb.LayerPlan{}}
-	go func() {
-		for entry := range w.Updates() {
-			l.take(entry)
-		}
-	}()
-	t.Cleanup(func() { _ = w.Stop() })
-	return l
-}
-
-// take wants each plan of a layer to be newer than the one before it, and its
-// writer's tenure no older.
-func (l *planLog) take(entry jetstream.KeyValueEntry) {
-	now := &pb.LayerPlan{}
-	if entry == nil || entry.Key() == "settings" || proto.Unmarshal(entry.Value(), now) != nil {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.count++
-	if old := l.layers[now.Layer]; old != nil && (now.Version <= old.Version || now.WriterEpoch < old.WriterEpoch) {
-		l.wrong = append(l.wrong, fmt.Sprintf("layer %d: version %d of epoch %d after %d of %d",
-			now.Layer, now.Version, now.WriterEpoch, old.Version, old.WriterEpoch))
-	}
-	l.layers[now.Layer] = now
-}
-
-func (l *planLog) changes() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.count
-}
-
-func (l *planLog) check(t *testing.T) {
-	t.Helper()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, w := range l.wrong {
-		t.Error(w)
-	}
-	l.wrong = nil
 }

@@ -1,6 +1,10 @@
 package sim
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/switchyard/switchyard/internal/quantile"
+)
 
 // Result is what a policy took for a workload.
 type Result struct {
@@ -49,10 +53,7 @@ func (r *Result) Replicas() float64 { return float64(r.replicas) / float64(max(1
 
 // Quantile is the time of a layer that this share of them does not exceed.
 func (r *Result) Quantile(q float64) float64 {
-	if len(r.Layers) == 0 {
-		return 0
-	}
-	return float64(r.Layers[min(len(r.Layers)-1, int(q*float64(len(r.Layers))))])
+	return float64(quantile.Of(r.Layers, q))
 }
 
 // Accuracy is the share of rows that predictions gave to the right expert; 0

@@ -2,44 +2,24 @@ package expert
 
 import (
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/switchyard/switchyard/internal/testkit/testloads"
 	"github.com/switchyard/switchyard/pkg/control/loads"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// sink keeps samples.
-type sink struct {
-	mu  sync.Mutex
-	all []*pb.LoadSample
-}
-
-func (s *sink) Send(l *pb.LoadSample) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.all = append(s.all, l)
-}
-
-func (s *sink) take() []*pb.LoadSample {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := s.all
-	s.all = nil
-	return all
-}
-
 // The sink gets functions and the host's memory, which the copy on NATS has not;
 // what was told is not told again.
 func TestSinkSamples(t *testing.T) {
-	h, got := startHost(t, 0), &sink{}
+	h, got := startHost(t, 0), &testloads.Sink{}
 	h.d.Loads = got
 	next := h.listen()
 	spec := h.d.Model.Spec
 	limits := loads.Limits{Model: h.d.Identity.Model, Layers: spec.Layers, Experts: spec.Experts, TopK: spec.TopK, MoE: h.d.Shape.MoE}
 	h.sendSamples(t.Context(), time.Second)
-	if all := got.take(); len(all) != 1 || limits.Check(all[0]) != nil || all[0].Memory == nil || len(all[0].Functions) > 0 {
+	if all := got.Take(); len(all) != 1 || limits.Check(all[0]) != nil || all[0].Memory == nil || len(all[0].Functions) > 0 {
 		t.Errorf("without functions: %v", all)
 	}
 	h.plan([]uint32{2, 0})
@@ -62,12 +42,12 @@ func TestSinkSamples(t *testing.T) {
 		t.Fatalf("no function of layer 0 among %v", all)
 		return nil
 	}
-	f := of(got.take())
+	f := of(got.Take())
 	if !slices.Equal(f.Expert, []uint32{0, 2}) || f.Messages != 1 || f.Rows != 2 || f.ComputeNs == 0 || f.StallNs != 0 {
 		t.Errorf("got %v", f)
 	}
 	h.sendSamples(t.Context(), 1500*time.Millisecond)
-	if f = of(got.take()); f.Messages != 0 || f.Rows != 0 || f.ComputeNs != 0 {
+	if f = of(got.Take()); f.Messages != 0 || f.Rows != 0 || f.ComputeNs != 0 {
 		t.Errorf("told again: %v", f)
 	}
 }

@@ -2,11 +2,11 @@ package gate
 
 import (
 	"slices"
-	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"github.com/switchyard/switchyard/internal/testkit/testloads"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/control/loads"
@@ -16,28 +16,8 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// sink keeps samples.
-type sink struct {
-	mu  sync.Mutex
-	all []*pb.LoadSample
-}
-
-func (s *sink) Send(l *pb.LoadSample) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.all = append(s.all, l)
-}
-
-func (s *sink) take() []*pb.LoadSample {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := s.all
-	s.all = nil
-	return all
-}
-
-func meter(experts, layers int) (*loadMeter, *sink) {
-	to := &sink{}
+func meter(experts, layers int) (*loadMeter, *testloads.Sink) {
+	to := &testloads.Sink{}
 	return tellingTo(to, experts, layers), to
 }
 
@@ -65,7 +45,7 @@ func TestLoadMeter(t *testing.T) {
 	again.Key.Attempt = 1
 	m.count(again, routes, 5)
 	m.out.Flush()
-	all := to.take()
+	all := to.Take()
 	if len(all) != 2 || all[0].Layer != 1 || all[1].Layer != 2 || all[1].Host != "gate-1" || all[1].Source != pb.LoadSource_LOAD_SOURCE_GATE {
 		t.Fatalf("got %v", all)
 	}
@@ -74,7 +54,7 @@ func TestLoadMeter(t *testing.T) {
 		!slices.Equal(s.Expert, []uint32{0, 5, 7}) || !slices.Equal(s.Count, []uint32{2, 3, 1}) {
 		t.Errorf("got %v", s)
 	}
-	if m.out.Flush(); len(to.take()) > 0 {
+	if m.out.Flush(); len(to.Take()) > 0 {
 		t.Error("told twice")
 	}
 }
@@ -97,7 +77,7 @@ func TestLoadMeterAddsUp(t *testing.T) {
 			want += rows
 		}
 		m.out.Flush()
-		for _, s := range to.take() {
+		for _, s := range to.Take() {
 			if err := limits.Check(s); err != nil {
 				t.Fatal(err)
 			}

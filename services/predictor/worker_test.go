@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/switchyard/switchyard/internal/testkit/testdeployment"
+	"github.com/switchyard/switchyard/internal/testkit/testloads"
 	"github.com/switchyard/switchyard/pkg/compute/predictors"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -44,11 +45,6 @@ func TestRoundedWhole(t *testing.T) {
 	}
 }
 
-// sink keeps samples; one goroutine uses it.
-type sink struct{ samples []*pb.LoadSample }
-
-func (s *sink) Send(l *pb.LoadSample) { s.samples = append(s.samples, l) }
-
 // FuzzHandle feeds bytes that anybody may publish: whatever they are, what is
 // predicted fits the model.
 func FuzzHandle(f *testing.F) {
@@ -57,7 +53,7 @@ func FuzzHandle(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	to := &sink{}
+	to := &testloads.Sink{}
 	d.Loads = to
 	w := newWorker(d, p, d.NewLoadOutbox("predictor-1", pb.LoadSource_LOAD_SOURCE_PREDICTOR))
 	body, err := proto.Marshal(rows(d, 0, 3))
@@ -67,12 +63,12 @@ func FuzzHandle(f *testing.F) {
 	f.Add(body)
 	f.Add(body[:len(body)/2])
 	f.Fuzz(func(t *testing.T, body []byte) {
-		to.samples = nil
+		to.Take()
 		if w.handle(t.Context(), body) != nil {
 			return
 		}
 		w.out.Flush()
-		for _, s := range to.samples {
+		for _, s := range to.Take() {
 			for _, step := range s.Steps {
 				sum := uint32(0)
 				for i, n := range step.Count {

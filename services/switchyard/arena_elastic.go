@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/switchyard/switchyard/internal/quantile"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/services/switchyard/replay"
 )
@@ -64,6 +65,9 @@ from a load change to a plan %.2f s / %.2f s, to warm replicas serving %.2f s / 
 // elastic sends requests whose domain shifts, under static plans and under a
 // scaler, and films the latter.
 func (c *ArenaCmd) elastic(ctx context.Context, e *env) error {
+	if c.Rounds < 1 {
+		return usage(fmt.Errorf("--rounds is %d; it must be at least 1", c.Rounds))
+	}
 	requests, err := c.shifting()
 	if err != nil {
 		return usage(err)
@@ -145,7 +149,7 @@ func (c *ArenaCmd) elasticity(r, static *replay.Result, requests []replay.Reques
 
 func quantilesOf(seconds []float64) quantiles {
 	slices.Sort(seconds)
-	return quantiles{replay.Quantile(seconds, 0.5), replay.Quantile(seconds, 0.99)}
+	return quantiles{quantile.Of(seconds, 0.5), quantile.Of(seconds, 0.99)}
 }
 
 // writeElastic writes figures, film and picture.

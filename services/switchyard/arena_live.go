@@ -56,6 +56,9 @@ func (l liveLine) String() string {
 // live compares policies on the real pipeline with paced hosts. The demo model
 // stands in for the profile's: its layers, experts and routing, that device's times.
 func (c *ArenaCmd) live(ctx context.Context, e *env) error {
+	if c.Horizon < 0 {
+		return usage(fmt.Errorf("--horizon is %v; it must be 0s or above", c.Horizon))
+	}
 	requests, before, err := c.liveRequests()
 	if err != nil {
 		return usage(err)

@@ -20,8 +20,8 @@ func newWindow(experts int, seconds float64) *window {
 // maxExponent is when weights are scaled down anew.
 const maxExponent = 50
 
-// begin makes room for rows of now.
-func (w *window) begin(now float64) {
+// advance makes room for rows of now.
+func (w *window) advance(now float64) {
 	if !w.any {
 		w.any, w.began, w.base = true, now, now
 	}
@@ -34,7 +34,7 @@ func (w *window) begin(now float64) {
 	}
 }
 
-// add takes rows of an expert in; begin comes before.
+// add takes rows of an expert in; advance comes before.
 func (w *window) add(now float64, expert uint32, rows float64) {
 	w.rows[expert] += rows * math.Exp((now-w.base)/w.seconds)
 }

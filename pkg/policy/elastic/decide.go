@@ -39,10 +39,10 @@ type work struct {
 func (c *Core) Decide(now float64, k plan.Known) (*plan.Decision, []Verdict, error) {
 	now = c.at(now)
 	if c.mode.scale == nil || len(k.InForce) == 0 {
-		return c.begin(now, k).static()
+		return c.round(now, k).static()
 	}
 	for _, tight := range []bool{false, true} {
-		r := c.begin(now, k)
+		r := c.round(now, k)
 		r.trim()
 		r.scale(tight)
 		if !r.mend() {
@@ -54,11 +54,11 @@ func (c *Core) Decide(now float64, k plan.Known) (*plan.Decision, []Verdict, err
 		r.keep()
 		return r.decision()
 	}
-	return c.begin(now, k).static()
+	return c.round(now, k).static()
 }
 
-// begin looks at what there is.
-func (c *Core) begin(now float64, k plan.Known) *round {
+// round looks at what there is.
+func (c *Core) round(now float64, k plan.Known) *round {
 	r := &round{fleet: newFleet(k.Hosts, k.Model.ExpertBytes), c: c, now: now, k: k}
 	r.markFull(c.refused, now)
 	c.hosts = make(map[string]bool, len(k.Hosts))
@@ -71,7 +71,7 @@ func (c *Core) begin(now float64, k plan.Known) *round {
 		w.old, gone, refused = r.read(w.in)
 		w.why.count(byHost, gone)
 		w.why.count(byRefusal, refused)
-		w.begin(now, func(e int) bool { return len(w.old[e]) > 0 && w.old.count(e, cold) == len(w.old[e]) })
+		w.inherit(now, func(e int) bool { return len(w.old[e]) > 0 && w.old.count(e, cold) == len(w.old[e]) })
 		w.loads = w.layer.loads(now, c.mode)
 		w.idle = r.atZero(w)
 		r.occupy(w.old)

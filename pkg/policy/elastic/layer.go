@@ -119,9 +119,9 @@ func (l *layer) interval(now, every float64) []float64 {
 	return l.settled
 }
 
-// begin takes the plan in force for what was before: experts that are cold have
+// inherit takes the plan in force for what was before: experts that are cold have
 // had no rows for long, the others may have had some just now.
-func (l *layer) begin(now float64, cold func(expert int) bool) {
+func (l *layer) inherit(now float64, cold func(expert int) bool) {
 	if l.known {
 		return
 	}

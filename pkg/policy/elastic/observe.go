@@ -119,7 +119,7 @@ func (c *Core) take(now float64, from *sender, s *pb.LoadSample) {
 		if step.Distance > 0 {
 			w = l.predictions(min(step.Distance, maxDistance))
 		}
-		w.begin(now)
+		w.advance(now)
 		for i, e := range step.Expert {
 			w.add(now, e, float64(step.Count[i]))
 			l.saw(now, e, step.Count[i] > 0)
@@ -138,7 +138,7 @@ func (l *layer) saw(now float64, expert uint32, rows bool) {
 }
 
 func (l *layer) sum(now float64, step *pb.StepLoad) {
-	l.total.begin(now)
+	l.total.advance(now)
 	for i, e := range step.Expert {
 		l.total.add(now, e, float64(step.Count[i]))
 	}
@@ -146,7 +146,7 @@ func (l *layer) sum(now float64, step *pb.StepLoad) {
 
 func (l *layer) takeHost(now float64, s *pb.LoadSample) {
 	if len(s.Expert) > 0 {
-		l.hosts.begin(now)
+		l.hosts.advance(now)
 	}
 	for i, e := range s.Expert {
 		l.hosts.add(now, e, float64(s.Rows[i]))

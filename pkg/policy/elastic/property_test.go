@@ -102,7 +102,7 @@ func (y *trial) decide(t *rapid.T) []Verdict {
 
 // conserved wants hosts to have all rows of the experts that are warm somewhere.
 func (y *trial) conserved(t *rapid.T) {
-	r := y.core.begin(y.now, y.known)
+	r := y.core.round(y.now, y.known)
 	for _, w := range r.layers {
 		want := 0.0
 		for e, load := range w.loads {

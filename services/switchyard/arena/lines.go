@@ -2,20 +2,9 @@ package arena
 
 import "github.com/switchyard/switchyard/pkg/sim"
 
-// Line is what a policy took, as outsiders read it; times are milliseconds.
+// Line is what a policy took on the simulator; times are milliseconds.
 type Line struct {
-	Shape      string  `json:"shape"`
-	Policy     string  `json:"policy"`
-	Mean       float64 `json:"layer_ms_mean"`
-	P50        float64 `json:"layer_ms_p50"`
-	P99        float64 `json:"layer_ms_p99"`
-	Cost       float64 `json:"cost_gb_s"`
-	Resident   float64 `json:"cost_resident_gb_s"`
-	Replicas   float64 `json:"replicas_mean"`
-	ColdStarts int     `json:"cold_starts"`
-	Tokens     int     `json:"tokens"`
-	Device     string  `json:"device"`
-
+	sim.Line
 	// ByReplica is the mean by the formula of MoEless, §3.3, as it is printed: of the
 	// most loaded replica, as if replicas of one host did not share its processor.
 	ByReplica float64 `json:"layer_ms_mean_by_replica"`
@@ -38,9 +27,7 @@ const cdfSteps = 100
 
 func lineOf(j job, r *sim.Result, device string) Line {
 	l := Line{
-		Shape: j.settings.Model.Name, Policy: r.Policy, Mean: r.Mean() * 1e3, P50: r.Quantile(0.5) * 1e3, P99: r.Quantile(0.99) * 1e3,
-		Cost: r.Cost, Resident: r.Resident, Replicas: r.Replicas(), ColdStarts: r.ColdStarts, Tokens: r.Tokens, Device: device,
-		ByReplica: r.ByReplica * 1e3, Elapsed: r.Elapsed, Waits: r.Waits, Foreseen: r.Accuracy(), Hosts: j.settings.Hosts,
+		Line: r.Line(j.settings.Model.Name, device), ByReplica: r.ByReplica * 1e3, Elapsed: r.Elapsed, Waits: r.Waits, Foreseen: r.Accuracy(), Hosts: j.settings.Hosts,
 		Part: j.part, Routing: j.routing, Value: j.value,
 	}
 	for i := range cdfSteps + 1 {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+
+	"github.com/switchyard/switchyard/internal/quantile"
 )
 
 // Loads is what it costs to tell Kafka of experts' loads: the pipeline in turns
@@ -80,7 +82,7 @@ func loadsOf(turns [2][]turn, telling *pipelineSide) (*Loads, error) {
 	slices.Sort(shares)
 	return &Loads{
 		Without: median(rates[0]), With: median(rates[1]),
-		Share: median(shares), Low: quantile(shares, 0.25), High: quantile(shares, 0.75), CPU: median(more),
+		Share: median(shares), Low: quantile.Of(shares, 0.25), High: quantile.Of(shares, 0.75), CPU: median(more),
 		Sent: told["switchyard_load_samples_total{outcome=sent}"], Dropped: told["switchyard_load_samples_total{outcome=dropped}"],
 	}, nil
 }

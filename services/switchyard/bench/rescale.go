@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/switchyard/switchyard/internal/quantile"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/process/pause"
 	"github.com/switchyard/switchyard/pkg/request/client"
@@ -147,7 +148,7 @@ func (s *rescale) report(r *Rescaling, gained readings, inUse []float64) {
 	r.Steady, r.Moving = gapsOf(s.gaps[false]), gapsOf(s.gaps[true])
 	r.P99Ratio = r.Moving.P99 / r.Steady.P99
 	slices.Sort(inUse)
-	r.InUse = quantile(inUse, 0.99)
+	r.InUse = quantile.Of(inUse, 0.99)
 	r.Loads, r.Cold, r.Reissues = gained["switchyard_expert_load_seconds_count{outcome=warm}"], gained["switchyard_cold_starts_total"], gained["switchyard_reissues_total"]
 }
 
@@ -293,15 +294,7 @@ func (s *rescale) forget() {
 
 func gapsOf(x []float64) Gaps {
 	slices.Sort(x)
-	return Gaps{Tokens: len(x), P50: quantile(x, 0.5), P99: quantile(x, 0.99), Max: quantile(x, 1)}
-}
-
-// quantile of sorted numbers; 0 of none.
-func quantile(x []float64, q float64) float64 {
-	if len(x) == 0 {
-		return 0
-	}
-	return x[min(len(x)-1, int(q*float64(len(x))))]
+	return Gaps{Tokens: len(x), P50: quantile.Of(x, 0.5), P99: quantile.Of(x, 0.99), Max: quantile.Of(x, 1)}
 }
 
 // String is the result for people.

@@ -3,6 +3,8 @@ package replay
 import (
 	"slices"
 	"time"
+
+	"github.com/switchyard/switchyard/internal/quantile"
 )
 
 // Gaps are the times between the chunks of an answer.
@@ -30,7 +32,7 @@ func (r *Result) Gaps() (steady, rescaling Gaps) {
 
 func gapsOf(ms []float64) Gaps {
 	slices.Sort(ms)
-	return Gaps{len(ms), Quantile(ms, 0.5), Quantile(ms, 0.99)}
+	return Gaps{len(ms), quantile.Of(ms, 0.5), quantile.Of(ms, 0.99)}
 }
 
 // window is a time in which plans changed.

@@ -1,23 +1,17 @@
 package replay
 
-import "github.com/switchyard/switchyard/pkg/control/ledger"
+import (
+	"github.com/switchyard/switchyard/internal/quantile"
+	"github.com/switchyard/switchyard/pkg/control/ledger"
+	"github.com/switchyard/switchyard/pkg/sim"
+)
 
 // Line is what a policy took on the pipeline; times are milliseconds.
 type Line struct {
-	Shape      string  `json:"shape"`
-	Policy     string  `json:"policy"`
-	Mean       float64 `json:"layer_ms_mean"`
-	P50        float64 `json:"layer_ms_p50"`
-	P99        float64 `json:"layer_ms_p99"`
-	Cost       float64 `json:"cost_gb_s"`
-	Resident   float64 `json:"cost_resident_gb_s"`
-	Replicas   float64 `json:"replicas_mean"`
-	ColdStarts int     `json:"cold_starts"`
-	Tokens     int     `json:"tokens"`
-	Device     string  `json:"device"`
-	Steps      int     `json:"steps"`
-	Changes    int     `json:"plan_changes"`
-	Elapsed    float64 `json:"elapsed_s"`
+	sim.Line
+	Steps   int     `json:"steps"`
+	Changes int     `json:"plan_changes"`
+	Elapsed float64 `json:"elapsed_s"`
 	// LateShare is how many of the paced results this machine had too late.
 	LateShare float64 `json:"late_share"`
 	// Stages are the mean layer's stages by their names.
@@ -29,8 +23,10 @@ type Line struct {
 func (r *Result) Line(shape, policy, device string, expertBytes float64, serverful bool) Line {
 	times, cost := r.Times(), r.Cost(expertBytes)
 	l := Line{
-		Shape: shape, Policy: policy, Device: device, Mean: 1e3 * mean(times), P50: 1e3 * Quantile(times, 0.5), P99: 1e3 * Quantile(times, 0.99),
-		Cost: cost.Layers, Resident: cost.Resident, Replicas: r.Replicas(), ColdStarts: int(r.Cold), Tokens: r.Tokens(),
+		Line: sim.Line{
+			Shape: shape, Policy: policy, Device: device, Mean: 1e3 * mean(times), P50: 1e3 * quantile.Of(times, 0.5), P99: 1e3 * quantile.Of(times, 0.99),
+			Cost: cost.Layers, Resident: cost.Resident, Replicas: r.Replicas(), ColdStarts: int(r.Cold), Tokens: r.Tokens(),
+		},
 		Steps: len(r.Steps), Changes: len(r.Changes), Elapsed: r.Took.Seconds(), LateShare: r.LateShare,
 		Stages: map[string]float64{},
 	}
@@ -41,12 +37,4 @@ func (r *Result) Line(shape, policy, device string, expertBytes float64, serverf
 		l.Cost = l.Resident
 	}
 	return l
-}
-
-// Quantile is what this share of ascending values does not exceed; 0 without any.
-func Quantile(ascending []float64, q float64) float64 {
-	if len(ascending) == 0 {
-		return 0
-	}
-	return ascending[min(len(ascending)-1, int(q*float64(len(ascending))))]
 }
