@@ -15,6 +15,7 @@ func TestNoAllocations(t *testing.T) {
 		"matmul":  func() { MatMul(y, n, x, k, rows, w, 0, w.Panels()) },
 		"attend":  func() { Attend(out, q, h, kv, 3, 40, 0.2, scratch) },
 		"norm":    func() { RMSNorm(row, x, x, 1e-5) },
+		"layer":   func() { LayerNorm(row, x, x, x, 1e-5); GELU(row, x); GELUTanh(row, x) },
 		"swiglu":  func() { SwiGLU(row, x, x) },
 		"softmax": func() { Softmax(row[:33]) },
 		"bf16":    func() { ToBF16(raw, x); RoundBF16(row) },

@@ -8,12 +8,13 @@
 //
 //   - MatMul: y[r,n] = Σ_k x[r,k]·w[n,k] is one chain acc = fma(x[k], w[n,k], acc)
 //     over ascending k from +0. Vector lanes run over n, never over k.
-//   - Sums over a vector (RMSNorm, Softmax) run over 16 lanes: lane i mod 16,
+//   - Sums over a vector (RMSNorm, LayerNorm, Softmax) run over 16 lanes: lane i mod 16,
 //     ascending, then l[i] += l[i+8], l[i] += l[i+4], l[i] += l[i+2], l[0]+l[1].
 //   - Attend: a score is a chain over the head's dimensions, then times scale;
 //     the exponentials' sum runs over 16 lanes by absolute position; an output
 //     is a chain over ascending positions, then times 1/sum.
-//   - exp is one polynomial of explicit FMAs (exp32).
+//   - exp is one polynomial of explicit FMAs (exp32), and so is what GELU makes of
+//     it (gelu32).
 //
 // The variants "avx512", "avx2" and "generic" (plain Go, any architecture) all
 // give the same bits, except for the payload of a NaN: generic computes an

@@ -152,6 +152,21 @@ func avx512Add(dst *float32, x *float32, n int)
 func avx512Scale(dst *float32, n int, a float32)
 
 //go:noescape
+func avx512Sum(acc *float32, x *float32, n int)
+
+//go:noescape
+func avx512SumCentred(acc *float32, x *float32, n int, mean float32)
+
+//go:noescape
+func avx512LayerNorm(dst *float32, x *float32, y *float32, w *float32, n int, mean float32, inv float32)
+
+//go:noescape
+func avx512GELU(dst *float32, x *float32, n int)
+
+//go:noescape
+func avx512GELUTanh(dst *float32, x *float32, n int)
+
+//go:noescape
 func avx512ToBF16(dst *byte, x *float32, n int)
 
 //go:noescape
@@ -219,6 +234,21 @@ func avx2Add(dst *float32, x *float32, n int)
 
 //go:noescape
 func avx2Scale(dst *float32, n int, a float32)
+
+//go:noescape
+func avx2Sum(acc *float32, x *float32, n int)
+
+//go:noescape
+func avx2SumCentred(acc *float32, x *float32, n int, mean float32)
+
+//go:noescape
+func avx2LayerNorm(dst *float32, x *float32, y *float32, w *float32, n int, mean float32, inv float32)
+
+//go:noescape
+func avx2GELU(dst *float32, x *float32, n int)
+
+//go:noescape
+func avx2GELUTanh(dst *float32, x *float32, n int)
 
 //go:noescape
 func avx2ToBF16(dst *byte, x *float32, n int)

@@ -7971,6 +7971,443 @@ done:
 	VZEROUPPER
 	RET
 
+// func avx512Sum(acc *float32, x *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·avx512Sum(SB), NOSPLIT, $0-24
+	MOVQ    x+8(FP), AX
+	MOVQ    n+16(FP), CX
+	MOVQ    acc+0(FP), DX
+	VMOVUPS (DX), Z0
+	SHRQ    $0x04, CX
+	JZ      done
+
+turn:
+	VADDPS (AX), Z0, Z0
+	ADDQ   $0x40, AX
+	DECQ   CX
+	JNZ    turn
+
+done:
+	VMOVUPS Z0, (DX)
+	VZEROUPPER
+	RET
+
+// func avx512SumCentred(acc *float32, x *float32, n int, mean float32)
+// Requires: AVX, AVX512F
+TEXT ·avx512SumCentred(SB), NOSPLIT, $0-28
+	MOVQ         x+8(FP), AX
+	MOVQ         n+16(FP), CX
+	MOVQ         acc+0(FP), DX
+	VMOVUPS      (DX), Z0
+	VBROADCASTSS mean+24(FP), Z1
+	SHRQ         $0x04, CX
+	JZ           done
+
+turn:
+	VMOVUPS     (AX), Z2
+	VSUBPS      Z1, Z2, Z2
+	VFMADD231PS Z2, Z2, Z0
+	ADDQ        $0x40, AX
+	DECQ        CX
+	JNZ         turn
+
+done:
+	VMOVUPS Z0, (DX)
+	VZEROUPPER
+	RET
+
+// func avx512LayerNorm(dst *float32, x *float32, y *float32, w *float32, n int, mean float32, inv float32)
+// Requires: AVX, AVX512F
+TEXT ·avx512LayerNorm(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         y+16(FP), DX
+	MOVQ         w+24(FP), BX
+	MOVQ         n+32(FP), SI
+	VBROADCASTSS mean+40(FP), Z0
+	VBROADCASTSS inv+44(FP), Z1
+	SHRQ         $0x04, SI
+	JZ           done
+
+turn:
+	VMOVUPS     (CX), Z2
+	VSUBPS      Z0, Z2, Z2
+	VMULPS      Z1, Z2, Z2
+	VMOVUPS     (BX), Z3
+	VFMADD213PS (DX), Z3, Z2
+	VMOVUPS     Z2, (AX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, DX
+	ADDQ        $0x40, BX
+	DECQ        SI
+	JNZ         turn
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx512GELU(dst *float32, x *float32, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·avx512GELU(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	SHRQ $0x04, DX
+	JZ   done
+
+turn:
+	VMOVUPS      (CX), Z0
+	VPANDD       fill_abs<>+0(SB), Z0, Z1
+	VMOVUPS      fill_tail<>+0(SB), Z3
+	VFMADD213PS  fill_one<>+0(SB), Z1, Z3
+	VMOVUPS      fill_one<>+0(SB), Z2
+	VDIVPS       Z3, Z2, Z2
+	VMOVUPS      fill_g8<>+0(SB), Z3
+	VFMADD213PS  fill_g7<>+0(SB), Z2, Z3
+	VFMADD213PS  fill_g6<>+0(SB), Z2, Z3
+	VFMADD213PS  fill_g5<>+0(SB), Z2, Z3
+	VFMADD213PS  fill_g4<>+0(SB), Z2, Z3
+	VFMADD213PS  fill_g3<>+0(SB), Z2, Z3
+	VFMADD213PS  fill_g2<>+0(SB), Z2, Z3
+	VFMADD213PS  fill_g1<>+0(SB), Z2, Z3
+	VFMADD213PS  fill_g0<>+0(SB), Z2, Z3
+	VMULPS       Z2, Z3, Z3
+	VMULPS       Z1, Z1, Z1
+	VMULPS       fill_minusHalf<>+0(SB), Z1, Z1
+	VCMPPS       $0x05, fill_low<>+0(SB), Z1, K1
+	VMOVUPS      fill_high<>+0(SB), Z5
+	VMINPS       Z1, Z5, Z1
+	VMOVUPS      fill_log2e<>+0(SB), Z4
+	VFMADD213PS  fill_magic<>+0(SB), Z1, Z4
+	VSUBPS       fill_magic<>+0(SB), Z4, Z5
+	VFNMADD231PS fill_ln2High<>+0(SB), Z5, Z1
+	VFNMADD231PS fill_ln2Low<>+0(SB), Z5, Z1
+	VMOVUPS      fill_c5<>+0(SB), Z6
+	VFMADD213PS  fill_c4<>+0(SB), Z1, Z6
+	VFMADD213PS  fill_c3<>+0(SB), Z1, Z6
+	VFMADD213PS  fill_c2<>+0(SB), Z1, Z6
+	VFMADD213PS  fill_c1<>+0(SB), Z1, Z6
+	VFMADD213PS  fill_c0<>+0(SB), Z1, Z6
+	VFMADD213PS  fill_one<>+0(SB), Z1, Z6
+	VFMADD213PS  fill_one<>+0(SB), Z1, Z6
+	VPSLLD       $0x17, Z4, Z4
+	VPADDD       fill_one<>+0(SB), Z4, Z4
+	VMULPS.Z     Z4, Z6, K1, Z1
+	VMULPS       Z1, Z3, Z3
+	VMOVUPS      fill_one<>+0(SB), Z2
+	VSUBPS       Z3, Z2, Z2
+	VPMOVD2M     Z0, K1
+	VPBLENDMD    Z3, Z2, K1, Z2
+	VMULPS       Z0, Z2, Z2
+	VMOVUPS      Z2, (AX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	DECQ         DX
+	JNZ          turn
+
+done:
+	VZEROUPPER
+	RET
+
+DATA fill_abs<>+0(SB)/4, $0x7fffffff
+DATA fill_abs<>+4(SB)/4, $0x7fffffff
+DATA fill_abs<>+8(SB)/4, $0x7fffffff
+DATA fill_abs<>+12(SB)/4, $0x7fffffff
+DATA fill_abs<>+16(SB)/4, $0x7fffffff
+DATA fill_abs<>+20(SB)/4, $0x7fffffff
+DATA fill_abs<>+24(SB)/4, $0x7fffffff
+DATA fill_abs<>+28(SB)/4, $0x7fffffff
+DATA fill_abs<>+32(SB)/4, $0x7fffffff
+DATA fill_abs<>+36(SB)/4, $0x7fffffff
+DATA fill_abs<>+40(SB)/4, $0x7fffffff
+DATA fill_abs<>+44(SB)/4, $0x7fffffff
+DATA fill_abs<>+48(SB)/4, $0x7fffffff
+DATA fill_abs<>+52(SB)/4, $0x7fffffff
+DATA fill_abs<>+56(SB)/4, $0x7fffffff
+DATA fill_abs<>+60(SB)/4, $0x7fffffff
+GLOBL fill_abs<>(SB), RODATA|NOPTR, $64
+
+DATA fill_tail<>+0(SB)/4, $0x3eb851ec
+DATA fill_tail<>+4(SB)/4, $0x3eb851ec
+DATA fill_tail<>+8(SB)/4, $0x3eb851ec
+DATA fill_tail<>+12(SB)/4, $0x3eb851ec
+DATA fill_tail<>+16(SB)/4, $0x3eb851ec
+DATA fill_tail<>+20(SB)/4, $0x3eb851ec
+DATA fill_tail<>+24(SB)/4, $0x3eb851ec
+DATA fill_tail<>+28(SB)/4, $0x3eb851ec
+DATA fill_tail<>+32(SB)/4, $0x3eb851ec
+DATA fill_tail<>+36(SB)/4, $0x3eb851ec
+DATA fill_tail<>+40(SB)/4, $0x3eb851ec
+DATA fill_tail<>+44(SB)/4, $0x3eb851ec
+DATA fill_tail<>+48(SB)/4, $0x3eb851ec
+DATA fill_tail<>+52(SB)/4, $0x3eb851ec
+DATA fill_tail<>+56(SB)/4, $0x3eb851ec
+DATA fill_tail<>+60(SB)/4, $0x3eb851ec
+GLOBL fill_tail<>(SB), RODATA|NOPTR, $64
+
+DATA fill_g8<>+0(SB)/4, $0xbcf88f78
+DATA fill_g8<>+4(SB)/4, $0xbcf88f78
+DATA fill_g8<>+8(SB)/4, $0xbcf88f78
+DATA fill_g8<>+12(SB)/4, $0xbcf88f78
+DATA fill_g8<>+16(SB)/4, $0xbcf88f78
+DATA fill_g8<>+20(SB)/4, $0xbcf88f78
+DATA fill_g8<>+24(SB)/4, $0xbcf88f78
+DATA fill_g8<>+28(SB)/4, $0xbcf88f78
+DATA fill_g8<>+32(SB)/4, $0xbcf88f78
+DATA fill_g8<>+36(SB)/4, $0xbcf88f78
+DATA fill_g8<>+40(SB)/4, $0xbcf88f78
+DATA fill_g8<>+44(SB)/4, $0xbcf88f78
+DATA fill_g8<>+48(SB)/4, $0xbcf88f78
+DATA fill_g8<>+52(SB)/4, $0xbcf88f78
+DATA fill_g8<>+56(SB)/4, $0xbcf88f78
+DATA fill_g8<>+60(SB)/4, $0xbcf88f78
+GLOBL fill_g8<>(SB), RODATA|NOPTR, $64
+
+DATA fill_g7<>+0(SB)/4, $0x3e0f4b65
+DATA fill_g7<>+4(SB)/4, $0x3e0f4b65
+DATA fill_g7<>+8(SB)/4, $0x3e0f4b65
+DATA fill_g7<>+12(SB)/4, $0x3e0f4b65
+DATA fill_g7<>+16(SB)/4, $0x3e0f4b65
+DATA fill_g7<>+20(SB)/4, $0x3e0f4b65
+DATA fill_g7<>+24(SB)/4, $0x3e0f4b65
+DATA fill_g7<>+28(SB)/4, $0x3e0f4b65
+DATA fill_g7<>+32(SB)/4, $0x3e0f4b65
+DATA fill_g7<>+36(SB)/4, $0x3e0f4b65
+DATA fill_g7<>+40(SB)/4, $0x3e0f4b65
+DATA fill_g7<>+44(SB)/4, $0x3e0f4b65
+DATA fill_g7<>+48(SB)/4, $0x3e0f4b65
+DATA fill_g7<>+52(SB)/4, $0x3e0f4b65
+DATA fill_g7<>+56(SB)/4, $0x3e0f4b65
+DATA fill_g7<>+60(SB)/4, $0x3e0f4b65
+GLOBL fill_g7<>(SB), RODATA|NOPTR, $64
+
+DATA fill_g6<>+0(SB)/4, $0xbe65b752
+DATA fill_g6<>+4(SB)/4, $0xbe65b752
+DATA fill_g6<>+8(SB)/4, $0xbe65b752
+DATA fill_g6<>+12(SB)/4, $0xbe65b752
+DATA fill_g6<>+16(SB)/4, $0xbe65b752
+DATA fill_g6<>+20(SB)/4, $0xbe65b752
+DATA fill_g6<>+24(SB)/4, $0xbe65b752
+DATA fill_g6<>+28(SB)/4, $0xbe65b752
+DATA fill_g6<>+32(SB)/4, $0xbe65b752
+DATA fill_g6<>+36(SB)/4, $0xbe65b752
+DATA fill_g6<>+40(SB)/4, $0xbe65b752
+DATA fill_g6<>+44(SB)/4, $0xbe65b752
+DATA fill_g6<>+48(SB)/4, $0xbe65b752
+DATA fill_g6<>+52(SB)/4, $0xbe65b752
+DATA fill_g6<>+56(SB)/4, $0xbe65b752
+DATA fill_g6<>+60(SB)/4, $0xbe65b752
+GLOBL fill_g6<>(SB), RODATA|NOPTR, $64
+
+DATA fill_g5<>+0(SB)/4, $0x3ddd4609
+DATA fill_g5<>+4(SB)/4, $0x3ddd4609
+DATA fill_g5<>+8(SB)/4, $0x3ddd4609
+DATA fill_g5<>+12(SB)/4, $0x3ddd4609
+DATA fill_g5<>+16(SB)/4, $0x3ddd4609
+DATA fill_g5<>+20(SB)/4, $0x3ddd4609
+DATA fill_g5<>+24(SB)/4, $0x3ddd4609
+DATA fill_g5<>+28(SB)/4, $0x3ddd4609
+DATA fill_g5<>+32(SB)/4, $0x3ddd4609
+DATA fill_g5<>+36(SB)/4, $0x3ddd4609
+DATA fill_g5<>+40(SB)/4, $0x3ddd4609
+DATA fill_g5<>+44(SB)/4, $0x3ddd4609
+DATA fill_g5<>+48(SB)/4, $0x3ddd4609
+DATA fill_g5<>+52(SB)/4, $0x3ddd4609
+DATA fill_g5<>+56(SB)/4, $0x3ddd4609
+DATA fill_g5<>+60(SB)/4, $0x3ddd4609
+GLOBL fill_g5<>(SB), RODATA|NOPTR, $64
+
+DATA fill_g4<>+0(SB)/4, $0xba4415f1
+DATA fill_g4<>+4(SB)/4, $0xba4415f1
+DATA fill_g4<>+8(SB)/4, $0xba4415f1
+DATA fill_g4<>+12(SB)/4, $0xba4415f1
+DATA fill_g4<>+16(SB)/4, $0xba4415f1
+DATA fill_g4<>+20(SB)/4, $0xba4415f1
+DATA fill_g4<>+24(SB)/4, $0xba4415f1
+DATA fill_g4<>+28(SB)/4, $0xba4415f1
+DATA fill_g4<>+32(SB)/4, $0xba4415f1
+DATA fill_g4<>+36(SB)/4, $0xba4415f1
+DATA fill_g4<>+40(SB)/4, $0xba4415f1
+DATA fill_g4<>+44(SB)/4, $0xba4415f1
+DATA fill_g4<>+48(SB)/4, $0xba4415f1
+DATA fill_g4<>+52(SB)/4, $0xba4415f1
+DATA fill_g4<>+56(SB)/4, $0xba4415f1
+DATA fill_g4<>+60(SB)/4, $0xba4415f1
+GLOBL fill_g4<>(SB), RODATA|NOPTR, $64
+
+DATA fill_g3<>+0(SB)/4, $0x3dc4eb1f
+DATA fill_g3<>+4(SB)/4, $0x3dc4eb1f
+DATA fill_g3<>+8(SB)/4, $0x3dc4eb1f
+DATA fill_g3<>+12(SB)/4, $0x3dc4eb1f
+DATA fill_g3<>+16(SB)/4, $0x3dc4eb1f
+DATA fill_g3<>+20(SB)/4, $0x3dc4eb1f
+DATA fill_g3<>+24(SB)/4, $0x3dc4eb1f
+DATA fill_g3<>+28(SB)/4, $0x3dc4eb1f
+DATA fill_g3<>+32(SB)/4, $0x3dc4eb1f
+DATA fill_g3<>+36(SB)/4, $0x3dc4eb1f
+DATA fill_g3<>+40(SB)/4, $0x3dc4eb1f
+DATA fill_g3<>+44(SB)/4, $0x3dc4eb1f
+DATA fill_g3<>+48(SB)/4, $0x3dc4eb1f
+DATA fill_g3<>+52(SB)/4, $0x3dc4eb1f
+DATA fill_g3<>+56(SB)/4, $0x3dc4eb1f
+DATA fill_g3<>+60(SB)/4, $0x3dc4eb1f
+GLOBL fill_g3<>(SB), RODATA|NOPTR, $64
+
+DATA fill_g2<>+0(SB)/4, $0x3dfdee17
+DATA fill_g2<>+4(SB)/4, $0x3dfdee17
+DATA fill_g2<>+8(SB)/4, $0x3dfdee17
+DATA fill_g2<>+12(SB)/4, $0x3dfdee17
+DATA fill_g2<>+16(SB)/4, $0x3dfdee17
+DATA fill_g2<>+20(SB)/4, $0x3dfdee17
+DATA fill_g2<>+24(SB)/4, $0x3dfdee17
+DATA fill_g2<>+28(SB)/4, $0x3dfdee17
+DATA fill_g2<>+32(SB)/4, $0x3dfdee17
+DATA fill_g2<>+36(SB)/4, $0x3dfdee17
+DATA fill_g2<>+40(SB)/4, $0x3dfdee17
+DATA fill_g2<>+44(SB)/4, $0x3dfdee17
+DATA fill_g2<>+48(SB)/4, $0x3dfdee17
+DATA fill_g2<>+52(SB)/4, $0x3dfdee17
+DATA fill_g2<>+56(SB)/4, $0x3dfdee17
+DATA fill_g2<>+60(SB)/4, $0x3dfdee17
+GLOBL fill_g2<>(SB), RODATA|NOPTR, $64
+
+DATA fill_g1<>+0(SB)/4, $0x3e1321d6
+DATA fill_g1<>+4(SB)/4, $0x3e1321d6
+DATA fill_g1<>+8(SB)/4, $0x3e1321d6
+DATA fill_g1<>+12(SB)/4, $0x3e1321d6
+DATA fill_g1<>+16(SB)/4, $0x3e1321d6
+DATA fill_g1<>+20(SB)/4, $0x3e1321d6
+DATA fill_g1<>+24(SB)/4, $0x3e1321d6
+DATA fill_g1<>+28(SB)/4, $0x3e1321d6
+DATA fill_g1<>+32(SB)/4, $0x3e1321d6
+DATA fill_g1<>+36(SB)/4, $0x3e1321d6
+DATA fill_g1<>+40(SB)/4, $0x3e1321d6
+DATA fill_g1<>+44(SB)/4, $0x3e1321d6
+DATA fill_g1<>+48(SB)/4, $0x3e1321d6
+DATA fill_g1<>+52(SB)/4, $0x3e1321d6
+DATA fill_g1<>+56(SB)/4, $0x3e1321d6
+DATA fill_g1<>+60(SB)/4, $0x3e1321d6
+GLOBL fill_g1<>(SB), RODATA|NOPTR, $64
+
+DATA fill_g0<>+0(SB)/4, $0x3e13107e
+DATA fill_g0<>+4(SB)/4, $0x3e13107e
+DATA fill_g0<>+8(SB)/4, $0x3e13107e
+DATA fill_g0<>+12(SB)/4, $0x3e13107e
+DATA fill_g0<>+16(SB)/4, $0x3e13107e
+DATA fill_g0<>+20(SB)/4, $0x3e13107e
+DATA fill_g0<>+24(SB)/4, $0x3e13107e
+DATA fill_g0<>+28(SB)/4, $0x3e13107e
+DATA fill_g0<>+32(SB)/4, $0x3e13107e
+DATA fill_g0<>+36(SB)/4, $0x3e13107e
+DATA fill_g0<>+40(SB)/4, $0x3e13107e
+DATA fill_g0<>+44(SB)/4, $0x3e13107e
+DATA fill_g0<>+48(SB)/4, $0x3e13107e
+DATA fill_g0<>+52(SB)/4, $0x3e13107e
+DATA fill_g0<>+56(SB)/4, $0x3e13107e
+DATA fill_g0<>+60(SB)/4, $0x3e13107e
+GLOBL fill_g0<>(SB), RODATA|NOPTR, $64
+
+DATA fill_minusHalf<>+0(SB)/4, $0xbf000000
+DATA fill_minusHalf<>+4(SB)/4, $0xbf000000
+DATA fill_minusHalf<>+8(SB)/4, $0xbf000000
+DATA fill_minusHalf<>+12(SB)/4, $0xbf000000
+DATA fill_minusHalf<>+16(SB)/4, $0xbf000000
+DATA fill_minusHalf<>+20(SB)/4, $0xbf000000
+DATA fill_minusHalf<>+24(SB)/4, $0xbf000000
+DATA fill_minusHalf<>+28(SB)/4, $0xbf000000
+DATA fill_minusHalf<>+32(SB)/4, $0xbf000000
+DATA fill_minusHalf<>+36(SB)/4, $0xbf000000
+DATA fill_minusHalf<>+40(SB)/4, $0xbf000000
+DATA fill_minusHalf<>+44(SB)/4, $0xbf000000
+DATA fill_minusHalf<>+48(SB)/4, $0xbf000000
+DATA fill_minusHalf<>+52(SB)/4, $0xbf000000
+DATA fill_minusHalf<>+56(SB)/4, $0xbf000000
+DATA fill_minusHalf<>+60(SB)/4, $0xbf000000
+GLOBL fill_minusHalf<>(SB), RODATA|NOPTR, $64
+
+// func avx512GELUTanh(dst *float32, x *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·avx512GELUTanh(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	SHRQ $0x04, DX
+	JZ   done
+
+turn:
+	VMOVUPS      (CX), Z0
+	VMULPS       Z0, Z0, Z2
+	VMOVUPS      fill_tanh3<>+0(SB), Z1
+	VFMADD213PS  fill_tanh1<>+0(SB), Z2, Z1
+	VMULPS       Z0, Z1, Z1
+	VCMPPS       $0x05, fill_low<>+0(SB), Z1, K1
+	VMOVUPS      fill_high<>+0(SB), Z4
+	VMINPS       Z1, Z4, Z1
+	VMOVUPS      fill_log2e<>+0(SB), Z3
+	VFMADD213PS  fill_magic<>+0(SB), Z1, Z3
+	VSUBPS       fill_magic<>+0(SB), Z3, Z4
+	VFNMADD231PS fill_ln2High<>+0(SB), Z4, Z1
+	VFNMADD231PS fill_ln2Low<>+0(SB), Z4, Z1
+	VMOVUPS      fill_c5<>+0(SB), Z5
+	VFMADD213PS  fill_c4<>+0(SB), Z1, Z5
+	VFMADD213PS  fill_c3<>+0(SB), Z1, Z5
+	VFMADD213PS  fill_c2<>+0(SB), Z1, Z5
+	VFMADD213PS  fill_c1<>+0(SB), Z1, Z5
+	VFMADD213PS  fill_c0<>+0(SB), Z1, Z5
+	VFMADD213PS  fill_one<>+0(SB), Z1, Z5
+	VFMADD213PS  fill_one<>+0(SB), Z1, Z5
+	VPSLLD       $0x17, Z3, Z3
+	VPADDD       fill_one<>+0(SB), Z3, Z3
+	VMULPS.Z     Z3, Z5, K1, Z1
+	VADDPS       fill_one<>+0(SB), Z1, Z1
+	VDIVPS       Z1, Z0, Z0
+	VMOVUPS      Z0, (AX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	DECQ         DX
+	JNZ          turn
+
+done:
+	VZEROUPPER
+	RET
+
+DATA fill_tanh3<>+0(SB)/4, $0xbd922279
+DATA fill_tanh3<>+4(SB)/4, $0xbd922279
+DATA fill_tanh3<>+8(SB)/4, $0xbd922279
+DATA fill_tanh3<>+12(SB)/4, $0xbd922279
+DATA fill_tanh3<>+16(SB)/4, $0xbd922279
+DATA fill_tanh3<>+20(SB)/4, $0xbd922279
+DATA fill_tanh3<>+24(SB)/4, $0xbd922279
+DATA fill_tanh3<>+28(SB)/4, $0xbd922279
+DATA fill_tanh3<>+32(SB)/4, $0xbd922279
+DATA fill_tanh3<>+36(SB)/4, $0xbd922279
+DATA fill_tanh3<>+40(SB)/4, $0xbd922279
+DATA fill_tanh3<>+44(SB)/4, $0xbd922279
+DATA fill_tanh3<>+48(SB)/4, $0xbd922279
+DATA fill_tanh3<>+52(SB)/4, $0xbd922279
+DATA fill_tanh3<>+56(SB)/4, $0xbd922279
+DATA fill_tanh3<>+60(SB)/4, $0xbd922279
+GLOBL fill_tanh3<>(SB), RODATA|NOPTR, $64
+
+DATA fill_tanh1<>+0(SB)/4, $0xbfcc4229
+DATA fill_tanh1<>+4(SB)/4, $0xbfcc4229
+DATA fill_tanh1<>+8(SB)/4, $0xbfcc4229
+DATA fill_tanh1<>+12(SB)/4, $0xbfcc4229
+DATA fill_tanh1<>+16(SB)/4, $0xbfcc4229
+DATA fill_tanh1<>+20(SB)/4, $0xbfcc4229
+DATA fill_tanh1<>+24(SB)/4, $0xbfcc4229
+DATA fill_tanh1<>+28(SB)/4, $0xbfcc4229
+DATA fill_tanh1<>+32(SB)/4, $0xbfcc4229
+DATA fill_tanh1<>+36(SB)/4, $0xbfcc4229
+DATA fill_tanh1<>+40(SB)/4, $0xbfcc4229
+DATA fill_tanh1<>+44(SB)/4, $0xbfcc4229
+DATA fill_tanh1<>+48(SB)/4, $0xbfcc4229
+DATA fill_tanh1<>+52(SB)/4, $0xbfcc4229
+DATA fill_tanh1<>+56(SB)/4, $0xbfcc4229
+DATA fill_tanh1<>+60(SB)/4, $0xbfcc4229
+GLOBL fill_tanh1<>(SB), RODATA|NOPTR, $64
+
 // func avx512ToBF16(dst *byte, x *float32, n int)
 // Requires: AVX, AVX512F
 TEXT ·avx512ToBF16(SB), NOSPLIT, $0-24
@@ -10292,6 +10729,278 @@ turn:
 	ADDQ    $0x40, AX
 	DECQ    CX
 	JNZ     turn
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx2Sum(acc *float32, x *float32, n int)
+// Requires: AVX
+TEXT ·avx2Sum(SB), NOSPLIT, $0-24
+	MOVQ    x+8(FP), AX
+	MOVQ    n+16(FP), CX
+	MOVQ    acc+0(FP), DX
+	VMOVUPS (DX), Y0
+	VMOVUPS 32(DX), Y1
+	SHRQ    $0x04, CX
+	JZ      done
+
+turn:
+	VADDPS (AX), Y0, Y0
+	VADDPS 32(AX), Y1, Y1
+	ADDQ   $0x40, AX
+	DECQ   CX
+	JNZ    turn
+
+done:
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VZEROUPPER
+	RET
+
+// func avx2SumCentred(acc *float32, x *float32, n int, mean float32)
+// Requires: AVX, FMA3
+TEXT ·avx2SumCentred(SB), NOSPLIT, $0-28
+	MOVQ         x+8(FP), AX
+	MOVQ         n+16(FP), CX
+	MOVQ         acc+0(FP), DX
+	VMOVUPS      (DX), Y0
+	VMOVUPS      32(DX), Y1
+	VBROADCASTSS mean+24(FP), Y2
+	SHRQ         $0x04, CX
+	JZ           done
+
+turn:
+	VMOVUPS     (AX), Y3
+	VSUBPS      Y2, Y3, Y3
+	VFMADD231PS Y3, Y3, Y0
+	VMOVUPS     32(AX), Y3
+	VSUBPS      Y2, Y3, Y3
+	VFMADD231PS Y3, Y3, Y1
+	ADDQ        $0x40, AX
+	DECQ        CX
+	JNZ         turn
+
+done:
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VZEROUPPER
+	RET
+
+// func avx2LayerNorm(dst *float32, x *float32, y *float32, w *float32, n int, mean float32, inv float32)
+// Requires: AVX, FMA3
+TEXT ·avx2LayerNorm(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         y+16(FP), DX
+	MOVQ         w+24(FP), BX
+	MOVQ         n+32(FP), SI
+	VBROADCASTSS mean+40(FP), Y0
+	VBROADCASTSS inv+44(FP), Y1
+	SHRQ         $0x04, SI
+	JZ           done
+
+turn:
+	VMOVUPS     (CX), Y2
+	VSUBPS      Y0, Y2, Y2
+	VMULPS      Y1, Y2, Y2
+	VMOVUPS     (BX), Y3
+	VFMADD213PS (DX), Y3, Y2
+	VMOVUPS     Y2, (AX)
+	VMOVUPS     32(CX), Y2
+	VSUBPS      Y0, Y2, Y2
+	VMULPS      Y1, Y2, Y2
+	VMOVUPS     32(BX), Y3
+	VFMADD213PS 32(DX), Y3, Y2
+	VMOVUPS     Y2, 32(AX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, DX
+	ADDQ        $0x40, BX
+	DECQ        SI
+	JNZ         turn
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx2GELU(dst *float32, x *float32, n int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·avx2GELU(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	SHRQ $0x04, DX
+	JZ   done
+
+turn:
+	VMOVUPS      (CX), Y0
+	VPAND        fill_abs<>+0(SB), Y0, Y1
+	VMOVUPS      fill_tail<>+0(SB), Y3
+	VFMADD213PS  fill_one<>+0(SB), Y1, Y3
+	VMOVUPS      fill_one<>+0(SB), Y2
+	VDIVPS       Y3, Y2, Y2
+	VMOVUPS      fill_g8<>+0(SB), Y3
+	VFMADD213PS  fill_g7<>+0(SB), Y2, Y3
+	VFMADD213PS  fill_g6<>+0(SB), Y2, Y3
+	VFMADD213PS  fill_g5<>+0(SB), Y2, Y3
+	VFMADD213PS  fill_g4<>+0(SB), Y2, Y3
+	VFMADD213PS  fill_g3<>+0(SB), Y2, Y3
+	VFMADD213PS  fill_g2<>+0(SB), Y2, Y3
+	VFMADD213PS  fill_g1<>+0(SB), Y2, Y3
+	VFMADD213PS  fill_g0<>+0(SB), Y2, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y1, Y1, Y1
+	VMULPS       fill_minusHalf<>+0(SB), Y1, Y1
+	VCMPPS       $0x01, fill_low<>+0(SB), Y1, Y7
+	VMOVUPS      fill_high<>+0(SB), Y5
+	VMINPS       Y1, Y5, Y1
+	VMOVUPS      fill_log2e<>+0(SB), Y4
+	VFMADD213PS  fill_magic<>+0(SB), Y1, Y4
+	VSUBPS       fill_magic<>+0(SB), Y4, Y5
+	VFNMADD231PS fill_ln2High<>+0(SB), Y5, Y1
+	VFNMADD231PS fill_ln2Low<>+0(SB), Y5, Y1
+	VMOVUPS      fill_c5<>+0(SB), Y6
+	VFMADD213PS  fill_c4<>+0(SB), Y1, Y6
+	VFMADD213PS  fill_c3<>+0(SB), Y1, Y6
+	VFMADD213PS  fill_c2<>+0(SB), Y1, Y6
+	VFMADD213PS  fill_c1<>+0(SB), Y1, Y6
+	VFMADD213PS  fill_c0<>+0(SB), Y1, Y6
+	VFMADD213PS  fill_one<>+0(SB), Y1, Y6
+	VFMADD213PS  fill_one<>+0(SB), Y1, Y6
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       fill_one<>+0(SB), Y4, Y4
+	VMULPS       Y4, Y6, Y1
+	VANDNPS      Y1, Y7, Y1
+	VMULPS       Y1, Y3, Y3
+	VMOVUPS      fill_one<>+0(SB), Y2
+	VSUBPS       Y3, Y2, Y2
+	VBLENDVPS    Y0, Y3, Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VMOVUPS      Y2, (AX)
+	VMOVUPS      32(CX), Y0
+	VPAND        fill_abs<>+0(SB), Y0, Y1
+	VMOVUPS      fill_tail<>+0(SB), Y3
+	VFMADD213PS  fill_one<>+0(SB), Y1, Y3
+	VMOVUPS      fill_one<>+0(SB), Y2
+	VDIVPS       Y3, Y2, Y2
+	VMOVUPS      fill_g8<>+0(SB), Y3
+	VFMADD213PS  fill_g7<>+0(SB), Y2, Y3
+	VFMADD213PS  fill_g6<>+0(SB), Y2, Y3
+	VFMADD213PS  fill_g5<>+0(SB), Y2, Y3
+	VFMADD213PS  fill_g4<>+0(SB), Y2, Y3
+	VFMADD213PS  fill_g3<>+0(SB), Y2, Y3
+	VFMADD213PS  fill_g2<>+0(SB), Y2, Y3
+	VFMADD213PS  fill_g1<>+0(SB), Y2, Y3
+	VFMADD213PS  fill_g0<>+0(SB), Y2, Y3
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y1, Y1, Y1
+	VMULPS       fill_minusHalf<>+0(SB), Y1, Y1
+	VCMPPS       $0x01, fill_low<>+0(SB), Y1, Y7
+	VMOVUPS      fill_high<>+0(SB), Y5
+	VMINPS       Y1, Y5, Y1
+	VMOVUPS      fill_log2e<>+0(SB), Y4
+	VFMADD213PS  fill_magic<>+0(SB), Y1, Y4
+	VSUBPS       fill_magic<>+0(SB), Y4, Y5
+	VFNMADD231PS fill_ln2High<>+0(SB), Y5, Y1
+	VFNMADD231PS fill_ln2Low<>+0(SB), Y5, Y1
+	VMOVUPS      fill_c5<>+0(SB), Y6
+	VFMADD213PS  fill_c4<>+0(SB), Y1, Y6
+	VFMADD213PS  fill_c3<>+0(SB), Y1, Y6
+	VFMADD213PS  fill_c2<>+0(SB), Y1, Y6
+	VFMADD213PS  fill_c1<>+0(SB), Y1, Y6
+	VFMADD213PS  fill_c0<>+0(SB), Y1, Y6
+	VFMADD213PS  fill_one<>+0(SB), Y1, Y6
+	VFMADD213PS  fill_one<>+0(SB), Y1, Y6
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       fill_one<>+0(SB), Y4, Y4
+	VMULPS       Y4, Y6, Y1
+	VANDNPS      Y1, Y7, Y1
+	VMULPS       Y1, Y3, Y3
+	VMOVUPS      fill_one<>+0(SB), Y2
+	VSUBPS       Y3, Y2, Y2
+	VBLENDVPS    Y0, Y3, Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VMOVUPS      Y2, 32(AX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	DECQ         DX
+	JNZ          turn
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx2GELUTanh(dst *float32, x *float32, n int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·avx2GELUTanh(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	SHRQ $0x04, DX
+	JZ   done
+
+turn:
+	VMOVUPS      (CX), Y0
+	VMULPS       Y0, Y0, Y2
+	VMOVUPS      fill_tanh3<>+0(SB), Y1
+	VFMADD213PS  fill_tanh1<>+0(SB), Y2, Y1
+	VMULPS       Y0, Y1, Y1
+	VCMPPS       $0x01, fill_low<>+0(SB), Y1, Y6
+	VMOVUPS      fill_high<>+0(SB), Y4
+	VMINPS       Y1, Y4, Y1
+	VMOVUPS      fill_log2e<>+0(SB), Y3
+	VFMADD213PS  fill_magic<>+0(SB), Y1, Y3
+	VSUBPS       fill_magic<>+0(SB), Y3, Y4
+	VFNMADD231PS fill_ln2High<>+0(SB), Y4, Y1
+	VFNMADD231PS fill_ln2Low<>+0(SB), Y4, Y1
+	VMOVUPS      fill_c5<>+0(SB), Y5
+	VFMADD213PS  fill_c4<>+0(SB), Y1, Y5
+	VFMADD213PS  fill_c3<>+0(SB), Y1, Y5
+	VFMADD213PS  fill_c2<>+0(SB), Y1, Y5
+	VFMADD213PS  fill_c1<>+0(SB), Y1, Y5
+	VFMADD213PS  fill_c0<>+0(SB), Y1, Y5
+	VFMADD213PS  fill_one<>+0(SB), Y1, Y5
+	VFMADD213PS  fill_one<>+0(SB), Y1, Y5
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       fill_one<>+0(SB), Y3, Y3
+	VMULPS       Y3, Y5, Y1
+	VANDNPS      Y1, Y6, Y1
+	VADDPS       fill_one<>+0(SB), Y1, Y1
+	VDIVPS       Y1, Y0, Y0
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      32(CX), Y0
+	VMULPS       Y0, Y0, Y2
+	VMOVUPS      fill_tanh3<>+0(SB), Y1
+	VFMADD213PS  fill_tanh1<>+0(SB), Y2, Y1
+	VMULPS       Y0, Y1, Y1
+	VCMPPS       $0x01, fill_low<>+0(SB), Y1, Y6
+	VMOVUPS      fill_high<>+0(SB), Y4
+	VMINPS       Y1, Y4, Y1
+	VMOVUPS      fill_log2e<>+0(SB), Y3
+	VFMADD213PS  fill_magic<>+0(SB), Y1, Y3
+	VSUBPS       fill_magic<>+0(SB), Y3, Y4
+	VFNMADD231PS fill_ln2High<>+0(SB), Y4, Y1
+	VFNMADD231PS fill_ln2Low<>+0(SB), Y4, Y1
+	VMOVUPS      fill_c5<>+0(SB), Y5
+	VFMADD213PS  fill_c4<>+0(SB), Y1, Y5
+	VFMADD213PS  fill_c3<>+0(SB), Y1, Y5
+	VFMADD213PS  fill_c2<>+0(SB), Y1, Y5
+	VFMADD213PS  fill_c1<>+0(SB), Y1, Y5
+	VFMADD213PS  fill_c0<>+0(SB), Y1, Y5
+	VFMADD213PS  fill_one<>+0(SB), Y1, Y5
+	VFMADD213PS  fill_one<>+0(SB), Y1, Y5
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       fill_one<>+0(SB), Y3, Y3
+	VMULPS       Y3, Y5, Y1
+	VANDNPS      Y1, Y6, Y1
+	VADDPS       fill_one<>+0(SB), Y1, Y1
+	VDIVPS       Y1, Y0, Y0
+	VMOVUPS      Y0, 32(AX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	DECQ         DX
+	JNZ          turn
 
 done:
 	VZEROUPPER

@@ -163,6 +163,9 @@ func vectorKernels(x, y []float32) map[string][]float32 {
 	run("softmax", func(d []float32) { Softmax(d) })
 	run("add", func(d []float32) { Add(d, y) })
 	run("scale", func(d []float32) { Scale(d, 1.1) })
+	run("layer norm", func(d []float32) { LayerNorm(d, x, y, x, 1e-5) })
+	run("gelu", func(d []float32) { GELU(d, x) })
+	run("gelu by tanh", func(d []float32) { GELUTanh(d, x) })
 	run("bf16", func(d []float32) { RoundBF16(d) })
 	return out
 }

@@ -99,3 +99,39 @@ func mix(out []float32, weights []float64, values []float32) {
 		out[i] = float32(sum)
 	}
 }
+
+// LayerNorm returns weight · (x − mean) / sqrt(variance + eps) + bias.
+func LayerNorm(x, weight, bias []float32, eps float32) []float32 {
+	mean, variance, n := 0.0, 0.0, float64(len(x))
+	for _, v := range x {
+		mean += float64(v) / n
+	}
+	for _, v := range x {
+		variance += (float64(v) - mean) * (float64(v) - mean) / n
+	}
+	inv := 1 / math.Sqrt(variance+float64(eps))
+	y := make([]float32, len(x))
+	for i, v := range x {
+		y[i] = float32(float64(weight[i])*(float64(v)-mean)*inv + float64(bias[i]))
+	}
+	return y
+}
+
+// GELU returns x · Φ(x), Φ the normal distribution.
+func GELU(x []float32) []float32 {
+	y := make([]float32, len(x))
+	for i, v := range x {
+		y[i] = float32(float64(v) / 2 * math.Erfc(-float64(v)/math.Sqrt2))
+	}
+	return y
+}
+
+// GELUTanh returns x · (1 + tanh(√(2/π)·(x + 0.044715·x³))) / 2.
+func GELUTanh(x []float32) []float32 {
+	y := make([]float32, len(x))
+	for i, v := range x {
+		a := float64(v)
+		y[i] = float32(a * Sigmoid(2*math.Sqrt(2/math.Pi)*(a+0.044715*a*a*a)))
+	}
+	return y
+}

@@ -15,6 +15,9 @@ func TestByHand(t *testing.T) {
 		"swiglu":  {SwiGLU([]float32{0, ln3}, []float32{5, 2}), []float32{0, 1.5 * ln3}},
 		"rotate":  {Rotate([]float32{1, 2, 3, 4}, []float32{math.Pi / 2, 0}), []float32{-3, 2, 1, 4}},
 		"attend":  {Attend([]float32{1, 0}, []float32{0, 9, ln3, 9}, []float32{4, 8, 0, 4}, 1, 2, 1), []float32{1, 5}},
+		"layer":   {LayerNorm([]float32{1, 3}, []float32{1, 2}, []float32{5, 7}, 0), []float32{4, 9}},
+		"gelu":    {GELU([]float32{0, 1}), []float32{0, 0.8413447}},
+		"tanh":    {GELUTanh([]float32{0, 1}), []float32{0, 0.8411920}},
 		"uniform": {Attend([]float32{0}, []float32{1, 2}, []float32{2, 4}, 1, 1, 1), []float32{3}},
 	} {
 		near := func(a, b float32) bool { return math.Abs(float64(a-b)) < 1e-6 }

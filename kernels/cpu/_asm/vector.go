@@ -48,6 +48,11 @@ func vectorKernels(m machine) {
 	v.swiGLU()
 	v.add()
 	v.scale()
+	v.sum()
+	v.sumCentred()
+	v.layerNorm()
+	v.gelu()
+	v.geluTanh()
 	v.toBF16()
 	v.fromBF16()
 }
