@@ -10,10 +10,14 @@ func TestNoAllocations(t *testing.T) {
 	h := Heads{KV: 5, Group: 2, Dim: c}
 	kv := pages(floats(3, 5*40*c), floats(4, 5*40*c), h.KV, c)
 	q, out, scratch := floats(5, 10*c), make([]float32, 10*c), make([]float32, AttendScratch(h, 40))
+	l := Latent{5, 40, 8}
+	lines, latentScratch := latentPages(floats(6, 40*l.Width()), l.Width()), make([]float32, LatentScratch(l, 40))
+	lq, latent := floats(7, 5*l.Width()), make([]float32, 5*l.Rank)
 	raw, row := make([]byte, 2*len(x)), make([]float32, len(x))
 	for name, f := range map[string]func(){
 		"matmul":  func() { MatMul(y, n, x, k, rows, w, 0, w.Panels()) },
 		"attend":  func() { Attend(out, q, h, kv, 3, 40, 0.2, scratch) },
+		"latent":  func() { AttendLatent(latent, lq, l, lines, 40, 0.2, latentScratch) },
 		"norm":    func() { RMSNorm(row, x, x, 1e-5) },
 		"layer":   func() { LayerNorm(row, x, x, x, 1e-5); GELU(row, x); GELUTanh(row, x) },
 		"swiglu":  func() { SwiGLU(row, x, x) },

@@ -58,7 +58,7 @@ func Attend(out, q []float32, h Heads, pages [][]float32, start, end int, scale 
 	checkAttend(out, q, h, pages, start, end, scratch)
 	a := attention{g: h.Group, c: h.Dim, start: start, end: end, first: start / PagePositions, last: (end - 1) / PagePositions}
 	a.ld = (a.last - a.first + 1) * PagePositions
-	a.pages = pages
+	a.pages, a.valuesAt, a.step = pages, h.Dim*PagePositions, h.Dim
 	for a.head = 0; a.head < h.KV; a.head += a.heads {
 		a.heads = min(h.together(), h.KV-a.head)
 		at := a.head * h.Group * h.Dim
@@ -81,6 +81,8 @@ type attention struct {
 	start, end  int
 	first, last int // pages
 	pages       [][]float32
+	valuesAt    int       // where a head's values begin in its block
+	step        int       // from one position's value to the next
 	head, heads int       // the pass's first KV head, and how many
 	ld          int       // positions of those pages
 	scores      []float32 // (heads, g, ld): position p at p - 32·first, so that lanes are anchored at absolute positions
@@ -89,10 +91,21 @@ type attention struct {
 }
 
 func (a *attention) run(out, q []float32, scale float32, scratch []float32) {
+	a.take(scratch)
+	a.score(q)
+	a.finish(out, scale)
+}
+
+// take cuts the scratch up.
+func (a *attention) take(scratch []float32) {
 	rows := a.heads * a.g
 	a.scores, scratch = scratch[:rows*a.ld], scratch[rows*a.ld:]
 	a.sums, a.rest = scratch[:rows], scratch[rows:]
-	a.score(q)
+}
+
+// finish makes out of the scores.
+func (a *attention) finish(out []float32, scale float32) {
+	rows := a.heads * a.g
 	for r := range rows {
 		a.weigh(r, scale)
 	}
@@ -107,7 +120,7 @@ func (a *attention) stride() int { return 2 * a.c * PagePositions }
 
 // keys and values are page p's from the pass's first head on.
 func (a *attention) keys(p int) []float32   { return a.pages[p][a.head*a.stride():] }
-func (a *attention) values(p int) []float32 { return a.keys(p)[a.c*PagePositions:] }
+func (a *attention) values(p int) []float32 { return a.keys(p)[a.valuesAt:] }
 
 // score fills the scores of whole pages; weigh masks what is outside. The
 // processor does not foresee where the next page lies, so kernels ask for it.
@@ -157,13 +170,13 @@ func (a *attention) mix(out []float32) {
 	whole := a.c &^ (PanelWidth - 1)
 	for p := a.first; p <= a.last && whole > 0; p++ {
 		lo, hi := a.inside(p)
-		t := tile{ldDst: a.c, ldX: a.ld, rows: a.g, k: hi - lo, step: a.c,
+		t := tile{ldDst: a.c, ldX: a.ld, rows: a.g, k: hi - lo, step: a.step,
 			panels: whole / PanelWidth, panelStride: PanelWidth, add: p > a.first}
 		values := a.values(p)
 		if p < a.last {
 			t.ahead = distance(values, a.values(p+1))
 		}
-		tileHeads(out, a.scores[(p-a.first)*PagePositions+lo:], values[lo*a.c:], a.heads, a.stride(), t)
+		tileHeads(out, a.scores[(p-a.first)*PagePositions+lo:], values[lo*a.step:], a.heads, a.stride(), t)
 	}
 	if whole < a.c {
 		for h := range a.heads {
@@ -181,7 +194,7 @@ func (a *attention) mixRest(out []float32, h, lane int) {
 		lo, hi := a.inside(p)
 		values := a.values(p)[h*a.stride():]
 		for i := lo; i < hi; i++ {
-			copy(block[i*PanelWidth:][:width], values[i*a.c+lane:])
+			copy(block[i*PanelWidth:][:width], values[i*a.step+lane:])
 		}
 		t := tile{ldDst: PanelWidth, ldX: a.ld, rows: a.g, k: hi - lo, step: PanelWidth, panels: 1, add: p > a.first}
 		tileF32(sums, a.scores[h*a.g*a.ld+(p-a.first)*PagePositions+lo:], block[lo*PanelWidth:], t)

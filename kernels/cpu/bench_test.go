@@ -156,6 +156,37 @@ func BenchmarkAttendFromMemory(b *testing.B) {
 	})
 }
 
+// BenchmarkAttendLatent has the shapes of DeepSeek-V2-Lite and DeepSeek-V3.
+func BenchmarkAttendLatent(b *testing.B) {
+	for _, s := range []struct {
+		Latent
+		positions, sequences int
+	}{
+		{Latent{16, 512, 64}, 1024, 1}, {Latent{16, 512, 64}, 1024, 32}, {Latent{32, 512, 64}, 1024, 32}, {Latent{128, 512, 64}, 1024, 1},
+	} {
+		b.Run(fmt.Sprintf("heads=%d/positions=%d/sequences=%d", s.Heads, s.positions, s.sequences), func(b *testing.B) {
+			benchVariants(b, func(b *testing.B) { benchAttendLatent(b, s.Latent, s.positions, s.sequences) })
+		})
+	}
+}
+
+func benchAttendLatent(b *testing.B, l Latent, positions, sequences int) {
+	lines := floats(1, positions*l.Width())
+	all := make([][][]float32, sequences)
+	for i := range all {
+		all[i] = latentPages(lines, l.Width())
+	}
+	q, out := floats(2, l.Heads*l.Width()), make([]float32, l.Heads*l.Rank)
+	scratch := make([]float32, LatentScratch(l, positions))
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		AttendLatent(out, q, l, all[i%sequences], positions, 0.2, scratch)
+		i++
+	}
+	report(b, float64(2*l.Heads*positions*(l.Width()+l.Rank)), float64(4*len(lines)), sequences > 1)
+}
+
 func benchAttend(b *testing.B, h Heads, positions, sequences int) {
 	n := h.KV * positions * h.Dim
 	keys, values := floats(1, n), floats(2, n)

@@ -13,6 +13,7 @@
 //   - Attend: a score is a chain over the head's dimensions, then times scale;
 //     the exponentials' sum runs over 16 lanes by absolute position; an output
 //     is a chain over ascending positions, then times 1/sum.
+//   - AttendLatent: the same, with a whole line as key and its first elements as value.
 //   - exp is one polynomial of explicit FMAs (exp32), and so is what GELU makes of
 //     it (gelu32).
 //

@@ -80,6 +80,21 @@ func RoPE(x, cos, sin []float32) {
 	}
 }
 
+// RoPEPairs rotates one head x (C) in place, pairing x[2i] with x[2i+1]
+// (interleaved): the pairs are complex numbers, as in RoFormer (arXiv:2104.09864,
+// section 3.2.2). cos and sin hold C/2 values.
+func RoPEPairs(x, cos, sin []float32) {
+	half := len(x) / 2
+	mustMatch("RoPEPairs", half, len(cos), len(sin))
+	cos, sin = cos[:half], sin[:half]
+	for i := range half {
+		pair := x[2*i : 2*i+2]
+		a, b := pair[0], pair[1]
+		pair[0] = float32(a*cos[i]) - float32(b*sin[i])
+		pair[1] = float32(b*cos[i]) + float32(a*sin[i])
+	}
+}
+
 // Softmax is x = e^(x-max) · (1/Σ) in place.
 func Softmax(x []float32) {
 	if len(x) == 0 {

@@ -61,9 +61,11 @@ func TestRoPE(t *testing.T) {
 		s, c := math.Sincos(float64(a))
 		cos[i], sin[i] = float32(c), float32(s)
 	}
-	want := ref.Rotate(x, angles)
-	RoPE(x, cos, sin)
-	near(t, "rope", x, want, 1e-6, 1e-6)
+	halves, pairs := slices.Clone(x), slices.Clone(x)
+	RoPE(halves, cos, sin)
+	near(t, "halves", halves, ref.Rotate(x, angles), 1e-6, 1e-6)
+	RoPEPairs(pairs, cos, sin)
+	near(t, "pairs", pairs, ref.RotatePairs(x, angles), 1e-6, 1e-6)
 }
 
 func TestTopK(t *testing.T) {
