@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/switchyard/switchyard/kernels/pool"
@@ -45,7 +44,7 @@ func (c *BenchCmd) Run(ctx context.Context, e *env) (err error) {
 	line := e.progress()
 	defer line.Clear()
 	line.Set("loading the model…")
-	m, err := c.open(e.log)
+	m, err := c.open(ctx, e)
 	if err != nil {
 		return err
 	}
@@ -126,9 +125,9 @@ func (c *BenchCmd) check() error {
 // maxBatch is what a replica takes by default.
 const maxBatch = 256
 
-func (c *BenchCmd) open(log *slog.Logger) (*model.Model, error) {
+func (c *BenchCmd) open(ctx context.Context, e *env) (*model.Model, error) {
 	if c.Synthetic == "" {
-		return ModelFlags{Model: c.Model}.open(log)
+		return ModelFlags{Model: c.Model}.open(ctx, e)
 	}
 	m, err := model.Synthetic(c.Synthetic, bench.Seed)
 	if err != nil {

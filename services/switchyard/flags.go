@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"runtime"
 	"strings"
 	"time"
@@ -37,26 +36,6 @@ type ModelFlags struct {
 	Threads     int           `default:"0" help:"Threads that compute; 0 is one a core." placeholder:"N"`
 }
 
-// open opens the model, warns of what is left aside of it, and checks the flags
-// that are bounded by it.
-func (f ModelFlags) open(log *slog.Logger) (*model.Model, error) {
-	m, err := f.find()
-	if err != nil {
-		return nil, usage(err)
-	}
-	if len(m.Unknown) > 0 {
-		log.Warn("config.json has keys that are unknown here; they are taken to change nothing", "keys", strings.Join(m.Unknown, ", "))
-	}
-	if n := len(m.Unused); n > 0 {
-		log.Warn("the weights have tensors that this architecture does not use", "count", n, "first", m.Unused[0])
-	}
-	if f.MaxModelLen > m.Spec.MaxPositions {
-		return nil, errors.Join(usage(fmt.Errorf("--max-model-len is %d; model %s was made for at most %d positions",
-			f.MaxModelLen, m.Name, m.Spec.MaxPositions)), m.Close())
-	}
-	return m, nil
-}
-
 // token is the model's name in subjects, known before it is opened.
 func (f ModelFlags) token() string {
 	switch {
@@ -66,13 +45,6 @@ func (f ModelFlags) token() string {
 		return schemas.ModelToken(model.NameOf(f.Model))
 	}
 	return model.DemoName
-}
-
-func (f ModelFlags) find() (*model.Model, error) {
-	if f.Model == "" {
-		return model.Demo()
-	}
-	return model.Open(f.Model)
 }
 
 func (f ModelFlags) threads() int {

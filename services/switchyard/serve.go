@@ -138,7 +138,7 @@ func newNode(ctx context.Context, e *env, mf ModelFlags, tc telemetry.Config) (*
 	line := e.progress()
 	line.Set("opening the model…")
 	defer line.Clear()
-	m, err := mf.open(e.log)
+	m, err := mf.open(ctx, e)
 	if err != nil {
 		return nil, errors.Join(err, t.Close())
 	}

@@ -36,7 +36,7 @@ type TrainPredictorCmd struct {
 
 // Run records texts unless that is done, trains, and prints how right the predictors are.
 func (c *TrainPredictorCmd) Run(ctx context.Context, e *env) (err error) {
-	m, err := ModelFlags{Model: c.Model}.open(e.log)
+	m, err := ModelFlags{Model: c.Model}.open(ctx, e)
 	if err != nil {
 		return err
 	}

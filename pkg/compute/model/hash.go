@@ -1,58 +1,79 @@
 package model
 
 import (
+	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
-	"hash"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/switchyard/switchyard/pkg/compute/digest"
+	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
 
-const (
-	// hashWhole is up to how many bytes of weights a hash covers every byte.
-	hashWhole = 64 << 20
-	// Above it, hashBlocks blocks of hashBlock bytes a file are sampled, so
-	// that opening a large model does not read it.
-	hashBlocks, hashBlock = 256, 4096
-)
+// Settings are what code sets when it opens a model.
+type Settings struct {
+	// Progress, if set, hears how many bytes of weights are hashed of those that
+	// have to be. Calls come one after the other.
+	Progress func(done, total int64)
+	// Log, if set, hears of caches of digests that were not believed.
+	Log *slog.Logger
+}
 
-// hash identifies config and weights: config.json, then each file's name, size,
-// header and bytes (all or sampled, by the total size). The path, and whether
-// files are mapped or embedded, do not matter.
-func (c *checkpoint) hash(config []byte) string {
-	h := sha256.New()
-	hashPart(h, config)
-	var total int64
-	for _, f := range c.files {
-		total += f.Size()
+// digestFile is the cache of digests in a model's folder.
+const digestFile = ".switchyard-digests"
+
+// digests are those of the tensors that the model uses, under their names in
+// the files.
+func (c *checkpoint) digests(ctx context.Context, used map[string]bool, s Settings) ([]digest.Tensor, error) {
+	files, tensors, total := c.usedFiles(used)
+	settings := digest.Settings{Progress: s.Progress, Log: s.Log}
+	if total > digest.Small {
+		settings.Caches = caches(c.dir)
 	}
+	sums, err := digest.Files(ctx, files, settings)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]digest.Tensor, 0, len(tensors))
+	for _, t := range tensors {
+		list = append(list, digest.Tensor{Name: t.Name, DType: t.DType, Shape: t.Shape, Sum: sums[t.Name]})
+	}
+	return list, nil
+}
+
+// usedFiles lists the files with those of their tensors that are used.
+func (c *checkpoint) usedFiles(used map[string]bool) (files []digest.File, all []safetensors.Tensor, total int64) {
 	for _, f := range c.files {
-		hashPart(h, []byte(f.name))
-		hashPart(h, f.Header())
-		hashPart(h, binary.LittleEndian.AppendUint64(nil, uint64(f.Size())))
-		if body := f.Body(); total <= hashWhole {
-			h.Write(body)
-		} else {
-			sample(h, body)
+		part := digest.File{Name: f.name, Header: f.Header()}
+		if c.dir != "" {
+			part.Path = filepath.Join(c.dir, f.name)
 		}
+		for _, name := range f.Names() {
+			if t, ok := f.Tensor(name); ok && used[name] && c.home[name] == f.File {
+				part.Tensors = append(part.Tensors, t)
+				total += int64(len(t.Data))
+			}
+		}
+		files = append(files, part)
+		all = append(all, part.Tensors...)
 	}
-	return hex.EncodeToString(h.Sum(nil))
+	return files, all, total
 }
 
-// hashPart writes a part with its length, so that parts cannot run together.
-func hashPart(h hash.Hash, part []byte) {
-	h.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(part))))
-	h.Write(part)
-}
-
-// sample writes evenly spaced blocks, the first and the last among them.
-func sample(h hash.Hash, body []byte) {
-	if len(body) <= hashBlocks*hashBlock {
-		h.Write(body)
-		return
+// caches are the files that a folder's digests are kept in: beside the weights,
+// so that who shares the folder shares them, or in the user's cache folder.
+func caches(dir string) []string {
+	if dir == "" {
+		return nil
 	}
-	last := len(body) - hashBlock
-	for i := range hashBlocks {
-		at := int(int64(last) * int64(i) / (hashBlocks - 1))
-		h.Write(body[at : at+hashBlock])
+	paths := []string{filepath.Join(dir, digestFile)}
+	abs, err := filepath.Abs(dir)
+	user, noUser := os.UserCacheDir()
+	if err != nil || noUser != nil {
+		return paths
 	}
+	name := sha256.Sum256([]byte(abs))
+	return append(paths, filepath.Join(user, "switchyard", "digests", hex.EncodeToString(name[:16])))
 }

@@ -18,7 +18,7 @@ type Tensor = safetensors.Tensor
 type Model struct {
 	Name       string // fit for a subject: letters, digits, _ and -
 	Spec       Spec
-	Hash       string // hex SHA-256 of config and weights, wherever they lie
+	Hash       string // of config.json and of each tensor, wherever they lie; see package digest
 	Generation Generation
 	Bytes      int64    // of all weights that the spec needs
 	Unused     []string // tensors in the files that the family has no role for
@@ -81,6 +81,15 @@ func (m *Model) tensorName(ref Ref) string {
 		ref.Role = Embed
 	}
 	return m.family.tensorName(ref)
+}
+
+// names are those of the tensors that the spec needs.
+func (m *Model) names() map[string]bool {
+	names := map[string]bool{}
+	for ref := range m.Spec.Refs() {
+		names[m.tensorName(ref)] = true
+	}
+	return names
 }
 
 // validate checks that every tensor that the spec needs is there, in the right

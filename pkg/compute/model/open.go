@@ -1,6 +1,7 @@
 package model
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"unsafe"
 
 	"github.com/switchyard/switchyard/models"
+	"github.com/switchyard/switchyard/pkg/compute/digest"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
 
@@ -25,8 +27,12 @@ const (
 
 // Open opens a checkpoint folder and checks all of it against its config.json
 // before returning. The error names the folder and the file, key or tensor.
-func Open(dir string) (*Model, error) {
-	m, err := open(NameOf(dir), os.DirFS(dir), func() (*checkpoint, error) { return openWeights(dir) })
+func Open(dir string) (*Model, error) { return OpenWith(context.Background(), dir, Settings{}) }
+
+// OpenWith is Open, for a folder whose weights may have to be hashed: that takes
+// as long as reading them, and ends with ctx.
+func OpenWith(ctx context.Context, dir string, s Settings) (*Model, error) {
+	m, err := open(ctx, NameOf(dir), os.DirFS(dir), s, func() (*checkpoint, error) { return openWeights(dir) })
 	if err != nil {
 		return nil, fmt.Errorf("opening model %s: %w", dir, err)
 	}
@@ -42,7 +48,7 @@ func Demo() (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening demo model: %w", err)
 	}
-	m, err := open(DemoName, side, demoWeights)
+	m, err := open(context.Background(), DemoName, side, Settings{}, demoWeights)
 	if err != nil {
 		return nil, fmt.Errorf("opening demo model: %w", err)
 	}
@@ -64,7 +70,7 @@ func demoWeights() (*checkpoint, error) {
 }
 
 // open joins the configs in side with the weights.
-func open(name string, side fs.FS, weights func() (*checkpoint, error)) (*Model, error) {
+func open(ctx context.Context, name string, side fs.FS, s Settings, weights func() (*checkpoint, error)) (*Model, error) {
 	config, generation, err := readConfigs(side)
 	if err != nil {
 		return nil, err
@@ -83,7 +89,11 @@ func open(name string, side fs.FS, weights func() (*checkpoint, error)) (*Model,
 		return nil, errors.Join(err, c.close())
 	}
 	m.Unused = c.unused(m)
-	m.Hash = c.hash(config)
+	tensors, err := c.digests(ctx, m.names(), s)
+	if err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	m.Hash = digest.Identity(config, tensors)
 	return m, nil
 }
 
@@ -102,6 +112,7 @@ func readConfigs(side fs.FS) (config, generation []byte, err error) {
 
 // checkpoint is one or several safetensors files.
 type checkpoint struct {
+	dir   string // empty: in memory
 	side  fs.FS
 	files []namedFile                  // in order of their names
 	home  map[string]*safetensors.File // tensor name → file
@@ -122,7 +133,7 @@ func (c *checkpoint) add(name string, f *safetensors.File) {
 
 // openWeights maps model.safetensors or else the shards of the index.
 func openWeights(dir string) (*checkpoint, error) {
-	c := &checkpoint{home: map[string]*safetensors.File{}}
+	c := &checkpoint{dir: dir, home: map[string]*safetensors.File{}}
 	f, err := safetensors.Open(filepath.Join(dir, singleFile))
 	if err == nil {
 		c.add(singleFile, f)
@@ -229,8 +240,8 @@ func (c *checkpoint) close() error {
 // a caller may want to say so.
 func (c *checkpoint) unused(m *Model) []string {
 	rest := maps.Clone(c.home)
-	for ref := range m.Spec.Refs() {
-		delete(rest, m.tensorName(ref))
+	for name := range m.names() {
+		delete(rest, name)
 	}
 	return slices.Sorted(maps.Keys(rest))
 }

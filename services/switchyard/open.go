@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/services/switchyard/terminal"
+)
+
+// open opens the model, warns of what is left aside of it, and checks the flags
+// that are bounded by it.
+func (f ModelFlags) open(ctx context.Context, e *env) (*model.Model, error) {
+	m, err := f.find(ctx, e)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, errInterrupted
+	case err != nil:
+		return nil, usage(err)
+	}
+	if len(m.Unknown) > 0 {
+		e.log.Warn("config.json has keys that are unknown here; they are taken to change nothing", "keys", strings.Join(m.Unknown, ", "))
+	}
+	if n := len(m.Unused); n > 0 {
+		e.log.Warn("the weights have tensors that this architecture does not use", "count", n, "first", m.Unused[0])
+	}
+	if f.MaxModelLen > m.Spec.MaxPositions {
+		return nil, errors.Join(usage(fmt.Errorf("--max-model-len is %d; model %s was made for at most %d positions",
+			f.MaxModelLen, m.Name, m.Spec.MaxPositions)), m.Close())
+	}
+	return m, nil
+}
+
+func (f ModelFlags) find(ctx context.Context, e *env) (*model.Model, error) {
+	if f.Model == "" {
+		return model.Demo()
+	}
+	line := e.progress()
+	defer line.Clear()
+	h := &hashing{line: line, log: e.log, model: f.Model, next: time.Now().Add(hashingPatience)}
+	return model.OpenWith(ctx, f.Model, model.Settings{Progress: h.tell, Log: e.log})
+}
+
+const (
+	// hashingPatience is how long hashing takes before the log says so, and
+	// hashingPause how long before it says so again.
+	hashingPatience, hashingPause = 3 * time.Second, 30 * time.Second
+)
+
+// hashing tells that weights are being hashed, which takes long once.
+type hashing struct {
+	line  *terminal.Progress
+	log   *slog.Logger
+	model string
+	next  time.Time // when the log hears of it
+	shown int64     // percent
+}
+
+// tell is called for each MiB.
+func (h *hashing) tell(done, total int64) {
+	percent := done * 100 / max(total, 1)
+	if percent != h.shown {
+		h.shown = percent
+		h.line.Set("hashing the weights of %s: %d %% of %.1f GB…", h.model, percent, float64(total)/1e9)
+	}
+	if now := time.Now(); now.After(h.next) {
+		h.next = now.Add(hashingPause)
+		h.log.Info("hashing the weights; their digests are kept for the next start", "model", h.model, "done_bytes", done, "of_bytes", total)
+	}
+}
