@@ -23,11 +23,13 @@ type Config struct {
 	KeepAlive time.Duration
 	// Horizon is how long a change may take to pay for itself.
 	Horizon time.Duration
+	// MessageTime is what one more message makes a layer take.
+	MessageTime time.Duration
 }
 
 // Check says what is wrong, by the names of the flags.
 func (c Config) Check() error {
-	for name, d := range map[string]time.Duration{"keep-alive": c.KeepAlive, "horizon": c.Horizon} {
+	for name, d := range map[string]time.Duration{"keep-alive": c.KeepAlive, "horizon": c.Horizon, "message-time": c.MessageTime} {
 		if d < 0 || d > longest {
 			return fmt.Errorf("--%s is %v; it must be 0 to %v", name, d, longest)
 		}
@@ -44,6 +46,6 @@ const longest = 24 * time.Hour
 func (c Config) settings() elastic.Settings {
 	s := elastic.DefaultSettings()
 	s.Scaling, s.CV, s.MemoryCap = c.Scaling, c.CV, c.MemoryCap
-	s.KeepAlive, s.Horizon = c.KeepAlive.Seconds(), c.Horizon.Seconds()
+	s.KeepAlive, s.Horizon, s.MessageSeconds = c.KeepAlive.Seconds(), c.Horizon.Seconds(), c.MessageTime.Seconds()
 	return s
 }

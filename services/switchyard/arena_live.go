@@ -12,6 +12,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/policy/elastic"
 	"github.com/switchyard/switchyard/pkg/request/tokenizer"
 	"github.com/switchyard/switchyard/pkg/sim"
 	"github.com/switchyard/switchyard/pkg/sim/trace"
@@ -28,6 +29,7 @@ type LiveFlags struct {
 	Shrink   int           `default:"8" help:"Live: by what requests' lengths are divided." placeholder:"N"`
 	Speed    float64       `default:"2" help:"Live: how much faster than the trace time runs." placeholder:"RATIO"`
 	Horizon  time.Duration `default:"10s" help:"Live: how long a change of the plan may take to pay for itself." placeholder:"TIME"`
+	Message  time.Duration `name:"message-time" default:"25us" help:"Live: what the scaler takes a message to cost; 0s: nothing." placeholder:"TIME"`
 }
 
 // liveReport is what the live back end writes.
@@ -56,8 +58,8 @@ func (l liveLine) String() string {
 // live compares policies on the real pipeline with paced hosts. The demo model
 // stands in for the profile's: its layers, experts and routing, that device's times.
 func (c *ArenaCmd) live(ctx context.Context, e *env) error {
-	if c.Horizon < 0 {
-		return usage(fmt.Errorf("--horizon is %v; it must be 0s or above", c.Horizon))
+	if err := c.scaling(c.Policies[0]).Check(); err != nil {
+		return usage(fmt.Errorf("--%w", err))
 	}
 	requests, before, err := c.liveRequests()
 	if err != nil {
@@ -156,10 +158,17 @@ func (c *ArenaCmd) pipeline(ctx context.Context, e *env, policy string, set func
 	return inProcess(ctx, e, func(up *UpCmd) {
 		up.Hosts, up.KeepAlive, up.Grouping, up.MaxModelLen = c.Hosts, c.KeepAlive, "expert", liveContext
 		if policy != plan.Static {
-			up.Scaling, up.CV, up.Horizon = policy, c.CV, c.Horizon
+			up.Scaling, up.CV, up.Horizon, up.Message = policy, c.CV, c.Horizon, c.Message
 		}
 		set(up)
 	})
+}
+
+// scaling are the settings of the scaler.
+func (c *ArenaCmd) scaling(policy string) elastic.Settings {
+	s := elastic.DefaultSettings()
+	s.Scaling, s.CV, s.KeepAlive, s.Horizon, s.MessageSeconds = policy, c.CV, c.KeepAlive.Seconds(), c.Horizon.Seconds(), c.Message.Seconds()
+	return s
 }
 
 // replay runs a pipeline, and shows how far it is.
@@ -187,7 +196,7 @@ func (c *ArenaCmd) liveLine(ctx context.Context, e *env, policy string, p *profi
 	s := sim.Defaults(sim.Model{Name: model.DemoName, Shape: r.Shape, Profile: p})
 	s.Hosts, s.CV, s.KeepAlive = c.Hosts, c.CV, c.KeepAlive.Seconds()
 	l := &liveLine{Measured: calibration.Messages()}
-	compared, err := r.Compare(s, policy, c.Horizon.Seconds(), l.Measured)
+	compared, err := r.Compare(s, c.scaling(policy), l.Measured)
 	if err != nil {
 		return nil, err
 	}

@@ -26,8 +26,8 @@ const (
 	elasticHosts = 3
 )
 
-// elastic is a pipeline whose plans the test writes.
-type elastic struct {
+// conducted is a pipeline whose plans the test writes.
+type conducted struct {
 	*conductor.Conductor
 	t       *testing.T
 	q       *verify.Asker
@@ -37,10 +37,10 @@ type elastic struct {
 }
 
 // startElastic is a pipeline whose experts go cold soon.
-func startElastic(t *testing.T) *elastic {
+func startElastic(t *testing.T) *conducted {
 	t.Helper()
 	y := startPipeline(t, elasticModel, tensor.BF16, schemas.HopsUnacked, elasticHosts, func(up *UpCmd) { up.KeepAlive = 50 * time.Millisecond })
-	e := &elastic{Conductor: conduct(t, y), t: t}
+	e := &conducted{Conductor: conduct(t, y), t: t}
 	n := y.Settings.Node
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -64,7 +64,7 @@ func conduct(t *testing.T, y *cluster.Cluster) *conductor.Conductor {
 }
 
 // write has each layer's functions as make1 says, and waits until gates use them.
-func (e *elastic) write(make1 func(layer int) []*pb.Function) {
+func (e *conducted) write(make1 func(layer int) []*pb.Function) {
 	e.t.Helper()
 	var all []*pb.LayerPlan
 	for _, l := range e.layers {
@@ -75,7 +75,7 @@ func (e *elastic) write(make1 func(layer int) []*pb.Function) {
 	}
 }
 
-func (e *elastic) inUse() {
+func (e *conducted) inUse() {
 	e.t.Helper()
 	ctx, cancel := context.WithTimeout(e.t.Context(), time.Minute)
 	defer cancel()
@@ -85,7 +85,7 @@ func (e *elastic) inUse() {
 }
 
 // each makes a function of each expert, on so many hosts.
-func (e *elastic) each(replicas int, want pb.Want) func(int) []*pb.Function {
+func (e *conducted) each(replicas int, want pb.Want) func(int) []*pb.Function {
 	return func(layer int) (fs []*pb.Function) {
 		for x := range uint32(e.experts) {
 			f := plan.Function(layer, []uint32{x})
@@ -99,7 +99,7 @@ func (e *elastic) each(replicas int, want pb.Want) func(int) []*pb.Function {
 }
 
 // asleep waits until a layer's function of expert 0 is cold everywhere.
-func (e *elastic) asleep(layer int) {
+func (e *conducted) asleep(layer int) {
 	e.t.Helper()
 	id := plan.FunctionID(layer, []uint32{0}, plan.Routed)
 	testkit.Eventually(e.t, "expert 0 cold", func() bool {
@@ -150,7 +150,7 @@ func TestTokensWhileRescaling(t *testing.T) {
 }
 
 // reserved is one warm replica of each expert and another one elsewhere.
-func (e *elastic) reserved(want pb.Want) func(int) []*pb.Function {
+func (e *conducted) reserved(want pb.Want) func(int) []*pb.Function {
 	return func(layer int) []*pb.Function {
 		fs := e.each(2, pb.Want_WANT_WARM)(layer)
 		for _, f := range fs {
@@ -161,7 +161,7 @@ func (e *elastic) reserved(want pb.Want) func(int) []*pb.Function {
 }
 
 // random groups experts and wants something of each function somewhere.
-func (e *elastic) random(r *rand.Rand) func(int) []*pb.Function {
+func (e *conducted) random(r *rand.Rand) func(int) []*pb.Function {
 	return func(layer int) (fs []*pb.Function) {
 		groups := map[int][]uint32{}
 		for x := range uint32(e.experts) {
@@ -206,7 +206,7 @@ func TestConsumersOfChangingPlans(t *testing.T) {
 }
 
 // awaitConsumers waits until there are as many as functions.
-func (e *elastic) awaitConsumers() {
+func (e *conducted) awaitConsumers() {
 	e.t.Helper()
 	functions := 0
 	plans, err := e.Plans.Read(e.t.Context())

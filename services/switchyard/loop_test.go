@@ -23,8 +23,10 @@ import (
 )
 
 // eager lets a scaler change plans for little: over so long a horizon every gain
-// pays for its loads.
-func eager(up *UpCmd) { up.CV, up.Horizon, up.KeepAlive = 0.01, 10*time.Minute, time.Second }
+// pays for its loads, and the messages of a small model count for nothing.
+func eager(up *UpCmd) {
+	up.CV, up.Horizon, up.KeepAlive, up.Message = 0.01, 10*time.Minute, time.Second, 0
+}
 
 // asked is a pipeline with somebody who asks it, and who knows the answers.
 type asked struct {
@@ -168,7 +170,7 @@ func TestLoopIsNotMissed(t *testing.T) {
 	})
 	a := ask(t, y)
 	kafka := []string{"--kafka", o.settings.Listen, "--threads", "1"}
-	eagerly := append([]string{"--cv", "0.01", "--horizon", "10m", "--keep-alive", "1s"}, kafka...)
+	eagerly := append([]string{"--cv", "0.01", "--horizon", "10m", "--message-time", "0s", "--keep-alive", "1s"}, kafka...)
 	hears := func(when string, s *probed) {
 		t.Helper()
 		before := s.samples(t)

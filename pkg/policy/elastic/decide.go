@@ -16,6 +16,7 @@ type round struct {
 	now    float64
 	k      plan.Known
 	layers []*work
+	able   int // hosts that can take a replica
 }
 
 // work is a layer while it is decided on.

@@ -8,9 +8,8 @@ import (
 )
 
 const (
-	// leastGain is the share of the most loaded host's rows that a change has to
-	// take off it, and soonGain that of one that follows another within a part of
-	// the horizon.
+	// leastGain is the share of a layer's time that a change has to save, and
+	// soonGain that of one that follows another within a part of the horizon.
 	leastGain = 0.1
 	soonGain  = 0.3
 	soonPart  = 0.25
@@ -25,7 +24,7 @@ const (
 func (r *round) improve(w *work) {
 	switch {
 	case r.c.mode.every > 0:
-		if p := r.placed(w, w.loads, true); p != nil && w.loads != nil && !equal(w.next, p) {
+		if p := r.placed(w, w.want, w.loads, true); p != nil && w.loads != nil && !equal(w.next, p) {
 			r.adopt(w, p)
 			w.why.count(byInterval, 1)
 		}
@@ -36,23 +35,24 @@ func (r *round) improve(w *work) {
 	}
 }
 
-// gain takes the placement that saves most: the one that keeps what is loaded
-// where it is, or one that does not care.
+// gain takes the placement that saves most. Candidates have all replicas that are
+// wanted, or fewer of them, as each is a message more in every step; they keep what
+// is loaded where it is, or do not care.
 func (r *round) gain(w *work) {
 	now := r.cost(w, w.next)
 	best, bestNet := layout(nil), 0.0
 	var most prospect
-	for _, reuse := range []bool{true, false} {
-		p := r.placed(w, w.loads, reuse)
+	for _, c := range r.candidates(w) {
+		p := r.placed(w, c.want, w.loads, c.reuse)
 		if p == nil {
 			continue
 		}
 		then := r.cost(w, p)
-		saved := (now.rows - then.rows) * w.row.or(r.c.s.RowSeconds) * r.c.s.Horizon
+		saved := (now.busy - then.busy) * r.c.s.Horizon
 		net := saved - max(0, then.seconds-now.seconds) - anyChange
-		if net > bestNet && now.rows-then.rows > r.least(w, now.rows) {
+		if net > bestNet && now.busy-then.busy > r.least(w, now) {
 			best, bestNet = p, net
-			most = prospect{before: now.rows, after: then.rows, saved: saved, horizon: r.c.s.Horizon, loads: then.loads, seconds: then.seconds}
+			most = prospect{before: now, after: then, saved: saved, horizon: r.c.s.Horizon}
 		}
 	}
 	if best != nil {
@@ -63,16 +63,41 @@ func (r *round) gain(w *work) {
 	}
 }
 
-// least is how many rows a second a change has to take off a host that has so
-// many: more than chance makes of counts (two standard deviations of what is
-// counted in a window), and a good part of them soon after another change.
-func (r *round) least(w *work, rows float64) float64 {
+// candidate is a number of replicas of each expert, and whether they stay where
+// they are loaded.
+type candidate struct {
+	want  []int
+	reuse bool
+}
+
+// candidates are what gain chooses from.
+func (r *round) candidates(w *work) []candidate {
+	all := []candidate{{w.want, true}, {w.want, false}}
+	for _, part := range []int{4, 0} { // a quarter of the replicas beyond the first, none
+		most := 0
+		if part > 0 {
+			most = extra(w.want) / part
+		}
+		if fewer := r.needed(w, most); extra(fewer) < extra(w.want) {
+			all = append(all, candidate{fewer, true})
+		}
+	}
+	return all
+}
+
+// least is how much of a second a change has to save in each one: more than chance
+// makes of counted rows (two standard deviations of what is counted in a window),
+// and a good part of the whole soon after another change.
+func (r *round) least(w *work, now outlook) float64 {
 	share := leastGain
 	if r.now-w.gained < soonPart*r.c.s.Horizon {
 		share = soonGain
 	}
-	return max(share*rows, 2*math.Sqrt(rows/countedWindow))
+	return max(share*now.busy, 2*math.Sqrt(now.rows/countedWindow)*r.row(w))
 }
+
+// row is what a row of a layer takes, in seconds.
+func (r *round) row(w *work) float64 { return w.layer.row.or(r.c.s.RowSeconds) }
 
 // spread deals a layer's replicas out evenly when there are no rows to disturb
 // and a host has come that has nothing.
@@ -84,7 +109,7 @@ func (r *round) spread(w *work) {
 	for e := range even {
 		even[e] = 1
 	}
-	if p := r.placed(w, even, false); p != nil && !equal(w.next, p) {
+	if p := r.placed(w, w.want, even, false); p != nil && !equal(w.next, p) {
 		r.adopt(w, p)
 		w.why.count(bySpread, 1)
 	}
@@ -98,12 +123,12 @@ func (r *round) adopt(w *work, l layout) {
 
 // placed is where the policy puts the replicas that are wanted, nil if they do
 // not fit. Experts that are cold stay where they are.
-func (r *round) placed(w *work, loads []float64, reuse bool) layout {
+func (r *round) placed(w *work, want []int, loads []float64, reuse bool) layout {
 	state := place.State{Hosts: make([]place.Host, len(r.hosts))}
 	own := make([]int, len(r.hosts))
 	l := make(layout, len(w.next))
 	for e := range w.next {
-		n := w.want[e]
+		n := want[e]
 		if w.next.count(e, cold) > 0 || n == 0 || loads == nil {
 			l[e] = w.next[e]
 			continue
@@ -144,15 +169,19 @@ func (r *round) loaded(w *work, e int) (on []place.Warm) {
 
 // outlook is what a layout asks of the hosts.
 type outlook struct {
-	rows    float64 // of the most loaded host, in a second
-	loads   int     // of experts
-	seconds float64 // that the busiest host loads
+	rows     float64 // of the most loaded host, in a second
+	messages float64 // in a second
+	busy     float64 // seconds in a second that rows and messages make the layer take
+	loads    int     // of experts
+	seconds  float64 // that the busiest host loads
 }
 
 func (r *round) cost(w *work, l layout) (o outlook) {
 	if sums := r.hostLoads(l, w.loads); len(sums) > 0 {
 		o.rows = slices.Max(sums)
 	}
+	o.messages = messages(l, w.loads, w.layer.stepRate(r.now))
+	o.busy = o.rows*r.row(w) + o.messages*r.c.s.MessageSeconds
 	loads := make([]int, len(r.hosts))
 	for e, spots := range l {
 		for _, s := range spots {
@@ -166,6 +195,15 @@ func (r *round) cost(w *work, l layout) (o outlook) {
 		o.seconds = float64(slices.Max(loads)) * r.c.loading.or(r.c.s.LoadSeconds)
 	}
 	return o
+}
+
+// messages are how many gates send in a second: in each step one to each replica of
+// an expert, but never more than the expert has rows.
+func messages(l layout, loads []float64, steps float64) (n float64) {
+	for e, load := range loads {
+		n += min(load, steps*float64(max(1, l.count(e, warm))))
+	}
+	return n
 }
 
 func equal(a, b layout) bool { return slices.EqualFunc(a, b, slices.Equal) }

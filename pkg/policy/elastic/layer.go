@@ -19,7 +19,9 @@ const (
 type layer struct {
 	experts int
 	gates   *window
-	hosts   *window
+	// steps are the parts of microbatches that gates tell of, as if of one expert.
+	steps *window
+	hosts *window
 	// ahead are predictions by their distance.
 	ahead [maxDistance + 1]*window
 	// seen is when each expert had rows or was predicted to have some; before
@@ -50,7 +52,8 @@ type at struct {
 func newLayer(experts int, m mode) *layer {
 	l := &layer{
 		experts: experts, gates: newWindow(experts, countedWindow), hosts: newWindow(experts, countedWindow),
-		seen: make([]float64, experts), surplus: make([]float64, experts), kept: map[at]float64{},
+		steps: newWindow(1, countedWindow),
+		seen:  make([]float64, experts), surplus: make([]float64, experts), kept: map[at]float64{},
 		gained: math.Inf(-1),
 	}
 	for e := range l.seen {
@@ -103,6 +106,15 @@ func (l *layer) counted(now float64) []float64 {
 		return l.hosts.rates(now)
 	}
 	return l.gates.rates(now)
+}
+
+// stepRate is how many parts of microbatches there are in a second; 0 if gates
+// have not told of late.
+func (l *layer) stepRate(now float64) float64 {
+	if l.steps.since(now) > gatesFresh {
+		return 0
+	}
+	return sum(l.steps.rates(now))
 }
 
 // interval are the rates of the last whole interval.

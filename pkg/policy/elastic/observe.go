@@ -118,6 +118,9 @@ func (c *Core) take(now float64, from *sender, s *pb.LoadSample) {
 		w := l.gates
 		if step.Distance > 0 {
 			w = l.predictions(min(step.Distance, maxDistance))
+		} else {
+			l.steps.advance(now)
+			l.steps.add(now, 0, 1)
 		}
 		w.advance(now)
 		for i, e := range step.Expert {

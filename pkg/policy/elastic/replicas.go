@@ -12,13 +12,14 @@ import (
 // left. tight leaves none beyond each expert's first.
 func (r *round) scale(tight bool) {
 	spare, able := r.spare(len(r.layers) * r.c.model.Experts)
+	r.able = able
 	if tight {
 		spare = 0
 	}
 	asked := 0
 	for _, w := range r.layers {
-		w.need = r.needed(w, r.cap(spare), able)
-		w.stay = r.staying(w, tight, able)
+		w.need = r.needed(w, r.cap(spare))
+		w.stay = r.staying(w, tight)
 		w.asks = max(0, extra(union(w.need, w.stay))-extra(w.stay))
 		asked += w.asks
 		spare -= extra(w.stay)
@@ -29,16 +30,16 @@ func (r *round) scale(tight bool) {
 			share = max(0, spare) * w.asks / max(1, asked)
 		}
 		asked, spare = asked-w.asks, spare-share
-		r.goal(w, extra(w.stay)+share, able)
+		r.goal(w, extra(w.stay)+share)
 	}
 }
 
 // goal is what a layer's replicas are to be, if that is worth it: what there is and
 // what is needed, or where that is too much, what is needed most.
-func (r *round) goal(w *work, slots, able int) {
+func (r *round) goal(w *work, slots int) {
 	w.want = union(w.need, w.stay)
 	if most := r.cap(slots); extra(w.want) > most {
-		w.want = r.needed(w, most, able)
+		w.want = r.needed(w, most)
 	}
 }
 
@@ -66,7 +67,7 @@ func (r *round) cap(slots int) int {
 }
 
 // needed are the replicas by load; as they are while nobody has told of any.
-func (r *round) needed(w *work, most, able int) []int {
+func (r *round) needed(w *work, most int) []int {
 	need := make([]int, len(w.idle))
 	var experts []scale.Expert
 	for e := range need {
@@ -84,7 +85,7 @@ func (r *round) needed(w *work, most, able int) []int {
 		return need
 	}
 	d := r.c.mode.scale(experts, scale.Settings{
-		CV: r.c.s.CV, MemoryCap: uint64(most) * max(1, r.k.Model.ExpertBytes), MaxReplicas: max(1, able),
+		CV: r.c.s.CV, MemoryCap: uint64(most) * max(1, r.k.Model.ExpertBytes), MaxReplicas: max(1, r.able),
 	})
 	for _, e := range d.Experts {
 		need[e.ID] = e.Replicas
@@ -96,7 +97,7 @@ func (r *round) needed(w *work, most, able int) []int {
 // the horizon: a load that comes and goes would have them loaded again and again.
 // When one's time is over, those go with it that have waited for half as long, as
 // each change makes gates and hosts go over.
-func (r *round) staying(w *work, tight bool, able int) []int {
+func (r *round) staying(w *work, tight bool) []int {
 	longest := 0.0
 	for e, need := range w.need {
 		switch have := w.old.count(e, warm); {
@@ -120,7 +121,7 @@ func (r *round) staying(w *work, tight bool, able int) []int {
 		}
 	}
 	if most := r.cap(math.MaxInt32); extra(stay) > most {
-		stay = r.needed(w, most, able)
+		stay = r.needed(w, most)
 	}
 	return stay
 }

@@ -80,6 +80,7 @@ func (y *yard) start(t testing.TB, e *transcript.Event) {
 	s.CV = e.Float(t, "cv", s.CV)
 	s.KeepAlive = e.Duration(t, "keep-alive", 60*time.Second).Seconds()
 	s.Horizon = e.Duration(t, "horizon", 10*time.Second).Seconds()
+	s.MessageSeconds = e.Duration(t, "message", 25*time.Microsecond).Seconds()
 	s.MemoryCap = uint64(e.Int(t, "cap", 1000))
 	y.settings = plan.Settings{Policy: plan.Static, Grouping: plan.Grouping(e.Text("grouping", "expert")), Replicas: 1}
 	core, err := New(s, testModel(e.Int(t, "layers", 1), e.Int(t, "experts", 4)))

@@ -56,15 +56,13 @@ type causes struct {
 
 // prospect is what a change is to bring.
 type prospect struct {
-	before, after  float64 // rows of the most loaded host in a second
+	before, after  outlook
 	saved, horizon float64 // seconds
-	loads          int
-	seconds        float64
 }
 
 func (p prospect) String() string {
-	return fmt.Sprintf("the most loaded host from %.4g to %.4g rows a second saves %.3g s in %.4g s, %d loads take %.3g s",
-		p.before, p.after, p.saved, p.horizon, p.loads, p.seconds)
+	return fmt.Sprintf("the most loaded host from %.4g to %.4g rows a second, messages from %.4g to %.4g, saves %.3g s in %.4g s; %d loads take %.3g s",
+		p.before.rows, p.after.rows, p.before.messages, p.after.messages, p.saved, p.horizon, p.after.loads, p.after.seconds)
 }
 
 func (c *causes) count(cause Cause, n int) {

@@ -58,18 +58,18 @@ type Comparison struct {
 }
 
 // Compare simulates the steps of a run under the scaler's policy, with nothing
-// known of the run but when steps began and which rows they had.
-func (r *Result) Compare(s sim.Settings, scaling string, horizon float64, m Messages) (*Comparison, error) {
+// known of the run but when steps began and which rows they had. What rows and loads
+// take is the profile's.
+func (r *Result) Compare(s sim.Settings, of elastic.Settings, m Messages) (*Comparison, error) {
 	w, err := r.Workload()
 	if err != nil {
 		return nil, err
 	}
-	p, of := s.Model.Profile, elastic.DefaultSettings()
-	of.Scaling, of.CV, of.KeepAlive, of.Horizon = scaling, s.CV, s.KeepAlive, horizon
+	p := s.Model.Profile
 	of.RowSeconds, of.LoadSeconds = p.Alpha.Value, p.ColdStart.Value+p.ExpertBytes.Value/p.Bandwidth.Value
 	policy, err := sim.Loop(s, of)
 	if err != nil {
-		return nil, fmt.Errorf("simulating scaling %s: %w", scaling, err)
+		return nil, fmt.Errorf("simulating scaling %s: %w", of.Scaling, err)
 	}
 	simulated, err := sim.Run(w, s, policy)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/control/ledger"
+	"github.com/switchyard/switchyard/pkg/policy/elastic"
 	"github.com/switchyard/switchyard/pkg/sim"
 	"github.com/switchyard/switchyard/pkg/sim/routing"
 )
@@ -41,11 +42,14 @@ func TestCompare(t *testing.T) {
 	}
 	s := sim.Defaults(sim.Model{Name: "two", Shape: r.Shape, Profile: p})
 	s.Hosts = 1
-	c, err := r.Compare(s, "static", 10, m)
+	of := elastic.DefaultSettings()
+	of.Scaling = "static"
+	c, err := r.Compare(s, of, m)
 	if err != nil || math.Abs(c.Difference) > 1e-3 || c.Sim <= 0 || c.Messages <= 1 {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if _, err := r.Compare(s, "none", 10, m); err == nil {
+	of.Scaling = "none"
+	if _, err := r.Compare(s, of, m); err == nil {
 		t.Error("an unknown scaling")
 	}
 }
