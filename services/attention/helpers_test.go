@@ -77,7 +77,7 @@ type bench struct {
 	clock           time.Time
 }
 
-var oneHead = kvcache.Shape{Layers: 1, KVHeads: 1, HeadDim: 4}
+var oneHead = kvcache.Uniform(1, 1, 4)
 
 func newBench(t testing.TB, workers, maxRows int) *bench {
 	t.Helper()

@@ -110,7 +110,7 @@ func newFakeLayer(t *testing.T, rowsPerMessage int) (*fakeLayer, *remote) {
 		announce: func(context.Context, *pb.Step) error { return nil },
 		shard:    func(uint64, uint32) (string, bool) { return "aggregator-1", true },
 		suspect:  func(string) {}, gate: func(uint64, uint32) string { return "" },
-		stats: testStats(t, kvcache.Shape{Layers: 1, KVHeads: 1, HeadDim: 4}), waiters: map[uint64]*remote{},
+		stats: testStats(t, kvcache.Uniform(1, 1, 4)), waiters: map[uint64]*remote{},
 	}
 	y := &fakeLayer{x: x}
 	x.hop = y

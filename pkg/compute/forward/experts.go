@@ -27,7 +27,7 @@ type Expert struct{ ffn }
 // packs a copy of at most the gate and up tensors beside. When ctx ends it stops
 // before the next matrix.
 func LoadExpert(ctx context.Context, m *model.Model, id ExpertID) (*Expert, error) {
-	f, err := loadFFN(ctx, m, expertRefs(id))
+	f, err := loadFFN(ctx, m, expertRefs(m, id))
 	if err != nil {
 		return nil, fmt.Errorf("loading %v: %w", id, err)
 	}
@@ -36,15 +36,19 @@ func LoadExpert(ctx context.Context, m *model.Model, id ExpertID) (*Expert, erro
 
 // ExpertBytes is what Expert.Bytes will be. It reads no weights.
 func ExpertBytes(m *model.Model, id ExpertID) (int64, error) {
-	n, err := expertRefs(id).bytes(m)
+	n, err := expertRefs(m, id).bytes(m)
 	if err != nil {
 		return 0, fmt.Errorf("sizing %v: %w", id, err)
 	}
 	return n, nil
 }
 
-func expertRefs(id ExpertID) ffnRefs {
-	return refsOf(id.Layer, id.Expert, model.ExpertGate, model.ExpertUp, model.ExpertDown)
+func expertRefs(m *model.Model, id ExpertID) ffnRefs {
+	var spec model.FFNSpec
+	if id.Layer >= 0 && id.Layer < len(m.Spec.Layer) {
+		spec = m.Spec.Layer[id.Layer].Expert
+	}
+	return refsOf(spec, id.Layer, id.Expert, model.ExpertRoles)
 }
 
 // Bytes is the memory of the weights.

@@ -7,82 +7,120 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/model"
 )
 
-// ffn is a gated feed-forward network: down · (silu(gate·x) ⊙ up·x).
+// ffn is a feed-forward network: down · activate(in·x + bias) + bias.
 type ffn struct {
-	gateUp *cpu.Matrix // (2F, D): gate's rows, then up's
-	down   *cpu.Matrix // (D, F)
+	in       *cpu.Matrix // (2F, D): gate's rows, then up's; or up's alone, (F, D)
+	inBias   []float32   // (2F) or (F), or nil
+	down     *cpu.Matrix // (D, F)
+	downBias []float32   // (D), or nil
+	activate activation
 }
 
-// ffnRefs names the tensors of an ffn.
-type ffnRefs struct{ gate, up, down model.Ref }
+// ffnRefs names the tensors of a network.
+type ffnRefs struct {
+	spec           model.FFNSpec
+	in, inBias     []model.Ref
+	down, downBias model.Ref
+}
 
-func refsOf(layer, expert int, gate, up, down model.Role) ffnRefs {
+func refsOf(spec model.FFNSpec, layer, expert int, roles model.FFNRoles) ffnRefs {
 	ref := func(r model.Role) model.Ref { return model.Ref{Role: r, Layer: layer, Expert: expert} }
-	return ffnRefs{ref(gate), ref(up), ref(down)}
+	r := ffnRefs{spec: spec, down: ref(roles.Down), downBias: ref(roles.DownBias)}
+	if spec.Activation.Gated() {
+		r.in, r.inBias = append(r.in, ref(roles.Gate)), append(r.inBias, ref(roles.GateBias))
+	}
+	r.in, r.inBias = append(r.in, ref(roles.Up)), append(r.inBias, ref(roles.UpBias))
+	return r
 }
 
 // loadFFN stops between the two matrices when ctx ends.
-func loadFFN(ctx context.Context, m *model.Model, refs ffnRefs) (*ffn, error) {
-	gateUp, err := loadMatrix(m, refs.gate, refs.up)
-	if err != nil {
+func loadFFN(ctx context.Context, m *model.Model, r ffnRefs) (f *ffn, err error) {
+	f = &ffn{}
+	if f.activate, err = activationOf(&r.spec); err != nil {
+		return nil, err
+	}
+	if f.in, err = loadMatrix(m, r.in...); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	down, err := loadMatrix(m, refs.down)
-	if err != nil {
+	if f.down, err = loadMatrix(m, r.down); err != nil {
 		return nil, err
 	}
-	return &ffn{gateUp: gateUp, down: down}, nil
+	if r.spec.Bias {
+		err = f.loadBiases(m, r)
+	}
+	return f, err
+}
+
+func (f *ffn) loadBiases(m *model.Model, r ffnRefs) (err error) {
+	if f.inBias, err = loadFloats(m, r.inBias...); err != nil {
+		return err
+	}
+	f.downBias, err = loadFloats(m, r.downBias)
+	return err
 }
 
 // bytes is what the loaded network's bytes will be.
 func (r ffnRefs) bytes(m *model.Model) (int64, error) {
-	gateUp, err := layoutOf(m, r.gate, r.up)
+	in, err := layoutOf(m, r.in...)
 	if err != nil {
 		return 0, err
 	}
 	down, err := layoutOf(m, r.down)
-	return gateUp.bytes() + down.bytes(), err
+	n := in.bytes() + down.bytes()
+	if r.spec.Bias {
+		n += 4 * int64(in.n+down.n)
+	}
+	return n, err
 }
 
-func (f *ffn) hidden() int  { return f.down.N }
-func (f *ffn) width() int   { return f.down.K }
-func (f *ffn) bytes() int64 { return f.gateUp.Bytes() + f.down.Bytes() }
+func (f *ffn) hidden() int { return f.down.N }
+func (f *ffn) width() int  { return f.down.K }
+func (f *ffn) bytes() int64 {
+	return f.in.Bytes() + f.down.Bytes() + 4*int64(len(f.inBias)+len(f.downBias))
+}
 func (f *ffn) nanos(rows int) int {
-	return matMulNanos(rows, f.gateUp) + matMulNanos(rows, f.down)
+	return matMulNanos(rows, f.in) + matMulNanos(rows, f.down)
 }
 
 // floatsFor is the scratch that rows of this network need.
-func (f *ffn) floatsFor(rows int) int { return 3 * f.width() * rows }
+func (f *ffn) floatsFor(rows int) int { return (f.in.N + f.width()) * rows }
 
 // run is dst (rows, D) of x (rows, D). scratch has floatsFor(rows) elements.
 func (f *ffn) run(p workers, dst, x []float32, rows int, scratch []float32) {
 	w := f.width()
-	inner, act := scratch[:rows*2*w], scratch[rows*2*w:rows*3*w]
-	matMul(p, inner, x, rows, f.gateUp)
-	swiGLU(p, act, inner, rows, w)
+	inner, act := scratch[:rows*f.in.N], scratch[rows*f.in.N:f.floatsFor(rows)]
+	matMul(p, inner, x, rows, f.in)
+	eachRow(p, rows, w, func(from, to int) {
+		addBias(inner, f.inBias, from, to)
+		f.activate(act, inner, from, to, w)
+	})
 	matMul(p, dst, act, rows, f.down)
+	if f.downBias != nil {
+		eachRow(p, rows, w/4, func(from, to int) { addBias(dst, f.downBias, from, to) })
+	}
 }
 
 // runInline is run on the calling goroutine alone.
 func (f *ffn) runInline(dst, x []float32, rows int, scratch []float32) {
 	w := f.width()
-	inner, act := scratch[:rows*2*w], scratch[rows*2*w:rows*3*w]
-	cpu.MatMul(inner, 2*w, x, f.gateUp.K, rows, f.gateUp, 0, f.gateUp.Panels())
-	activate(act, inner, 0, rows, w)
+	inner, act := scratch[:rows*f.in.N], scratch[rows*f.in.N:f.floatsFor(rows)]
+	cpu.MatMul(inner, f.in.N, x, f.in.K, rows, f.in, 0, f.in.Panels())
+	addBias(inner, f.inBias, 0, rows)
+	f.activate(act, inner, 0, rows, w)
 	cpu.MatMul(dst, f.down.N, act, w, rows, f.down, 0, f.down.Panels())
+	addBias(dst, f.downBias, 0, rows)
 }
 
-// swiGLU is act (rows, F) of inner (rows, 2F).
-func swiGLU(p workers, act, inner []float32, rows, w int) {
-	eachRow(p, rows, w, func(from, to int) { activate(act, inner, from, to, w) })
-}
-
-func activate(act, inner []float32, from, to, w int) {
+// addBias adds bias, if there is one, to the rows [from, to) of x.
+func addBias(x, bias []float32, from, to int) {
+	n := len(bias)
+	if n == 0 {
+		return
+	}
 	for r := from; r < to; r++ {
-		g := inner[r*2*w : (r+1)*2*w]
-		cpu.SwiGLU(act[r*w:(r+1)*w], g[:w], g[w:])
+		cpu.Add(x[r*n:(r+1)*n], bias)
 	}
 }

@@ -70,3 +70,15 @@ func stackFloats(m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error
 	}
 	return cpu.PackF32(all, l.n, l.k), nil
 }
+
+// loadFloats reads vectors, one after the other.
+func loadFloats(m *model.Model, refs ...model.Ref) (all []float32, err error) {
+	for _, ref := range refs {
+		f, err := m.Floats(ref)
+		if err != nil {
+			return nil, fmt.Errorf("loading weights: %w", err)
+		}
+		all = append(all, f...)
+	}
+	return all, nil
+}

@@ -29,65 +29,78 @@ func (r *Routes) Rows() int { return len(r.Expert) / r.K }
 type Router struct {
 	spec   model.Spec
 	p      *pool.Pool
-	layers []*cpu.Matrix // (E, D); nil for dense layers
+	layers []*gate // nil for dense layers
+}
+
+// gate is a layer's.
+type gate struct {
+	matrix *cpu.Matrix // (E, D)
+	bias   []float32   // (E), or nil
+	choose chooser
+}
+
+// chooser makes the routes of the rows [from, to) from their logits (R, E), which
+// it may overwrite. Of equal scores the lower expert id is better.
+type chooser interface {
+	choose(out *Routes, logits []float32, experts, from, to int)
 }
 
 // LoadRouter reads the gates' weights.
-func LoadRouter(m *model.Model, p *pool.Pool) (*Router, error) {
-	r := &Router{spec: m.Spec, p: p, layers: make([]*cpu.Matrix, m.Spec.Layers)}
+func LoadRouter(m *model.Model, p *pool.Pool) (_ *Router, err error) {
+	r := &Router{spec: m.Spec, p: p, layers: make([]*gate, m.Spec.Layers)}
 	for l := range r.layers {
 		if !m.Spec.Layer[l].MoE {
 			continue
 		}
-		var err error
-		if r.layers[l], err = loadMatrix(m, model.Ref{Role: model.Router, Layer: l}); err != nil {
-			return nil, err
+		if r.layers[l], err = loadGate(m, l); err != nil {
+			return nil, fmt.Errorf("layer %d: %w", l, err)
 		}
 	}
 	return r, nil
 }
 
-// Route chooses experts for x (R, D): softmax over all experts, the best k
-// (ties to the lower id), renormalised if the model says so.
+func loadGate(m *model.Model, l int) (g *gate, err error) {
+	spec := &m.Spec.Layer[l].Router
+	g = &gate{}
+	if g.matrix, err = loadMatrix(m, model.Ref{Role: model.Router, Layer: l}); err != nil {
+		return nil, err
+	}
+	if spec.Bias {
+		if g.bias, err = loadFloats(m, model.Ref{Role: model.RouterBias, Layer: l}); err != nil {
+			return nil, err
+		}
+	}
+	g.choose, err = chooserOf(spec)
+	return g, err
+}
+
+func chooserOf(s *model.RouterSpec) (chooser, error) {
+	switch {
+	case s.Groups > 1, s.Correction, s.OnInput:
+	case s.Kind == model.SoftmaxTopK:
+		return &softmaxTopK{normalise: s.Normalise, scale: s.Scale}, nil
+	}
+	return nil, fmt.Errorf("routing by %+v is not computed", *s)
+}
+
+// Route chooses experts for x (R, D).
 func (r *Router) Route(layer int, x []float32, out *Routes) error {
 	if layer < 0 || layer >= len(r.layers) || r.layers[layer] == nil {
 		return fmt.Errorf("layer %d has no gate in this model", layer)
 	}
-	w, rows := r.layers[layer], len(x)/r.spec.Hidden
-	out.resize(rows, r.spec.TopK, w.N)
-	matMul(workers{Pool: r.p}, out.scratch, x, rows, w)
+	g, rows := r.layers[layer], len(x)/r.spec.Hidden
+	n := g.matrix.N
+	out.resize(rows, r.spec.TopK, n)
+	matMul(workers{Pool: r.p}, out.scratch, x, rows, g.matrix)
 	eachRow(workers{Pool: r.p}, rows, rowNanos, func(from, to int) {
-		for i := from; i < to; i++ {
-			r.choose(out, i, w.N)
-		}
+		addBias(out.scratch, g.bias, from, to)
+		g.choose.choose(out, out.scratch, n, from, to)
 	})
 	return nil
 }
 
 // rowNanos is about what choosing a row's experts takes.
 const rowNanos = 200
-
-// choose makes the routes of row i of its logits.
-func (r *Router) choose(out *Routes, i, experts int) {
-	probs := out.scratch[i*experts : (i+1)*experts]
-	cpu.Softmax(probs)
-	at := i * out.K
-	weights := out.Weight[at : at+out.K]
-	cpu.TopK(out.Expert[at:at+out.K], weights, probs)
-	if r.spec.NormTopK {
-		normalise(weights)
-	}
-}
-
-func normalise(w []float32) {
-	sum := float32(0)
-	for _, v := range w {
-		sum += v
-	}
-	for i := range w {
-		w[i] /= sum
-	}
-}
 
 func (r *Routes) resize(rows, k, experts int) {
 	r.K = k

@@ -50,7 +50,7 @@ func checkRoute(t *rapid.T, spec model.Spec, experts []int32, weights []float32)
 			t.Fatalf("weights %v", weights)
 		}
 	}
-	if spec.NormTopK && math.Abs(sum-1) > 1e-6 || sum > 1+1e-6 {
+	if spec.Layer[0].Router.Normalise && math.Abs(sum-1) > 1e-6 || sum > 1+1e-6 {
 		t.Fatalf("weights %v sum to %v", weights, sum)
 	}
 	sorted := slices.Sorted(slices.Values(experts))

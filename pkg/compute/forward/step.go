@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 
-	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
@@ -50,11 +48,12 @@ type Step struct {
 	Clock    *Clock // nil: nobody looks
 
 	rows                 []Row
-	x, norm, qkv, attn   []float32
+	x, norm              []float32
 	block, shared, inner []float32
-	wanted               []int // rows that want logits
-	atOnce               int   // logits; 0 is logitsAtOnce
-	logits               []float32
+	mixBuffers
+	wanted []int // rows that want logits
+	atOnce int   // logits; 0 is logitsAtOnce
+	logits []float32
 }
 
 // Run takes rows through all layers; Logits is what comes of it. Rows of one
@@ -87,14 +86,14 @@ func (s *Step) Logits(ctx context.Context, each func(row int, logits []float32))
 			s.wanted = append(s.wanted, i)
 		}
 	}
-	for rows := range slices.Chunk(s.wanted, max(1, cmp.Or(s.atOnce, logitsAtOnce)/s.Backbone.head.N)) {
+	for rows := range slices.Chunk(s.wanted, max(1, cmp.Or(s.atOnce, logitsAtOnce)/s.Backbone.head.matrix.N)) {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("logits: %w", err)
 		}
 		s.lmHead(rows)
 		s.Clock.lap(Head)
 		for i, row := range rows {
-			each(row, s.logits[i*s.Backbone.head.N:(i+1)*s.Backbone.head.N])
+			each(row, s.logits[i*s.Backbone.head.matrix.N:(i+1)*s.Backbone.head.matrix.N])
 			s.Progress.Tick()
 		}
 		s.Clock.lap(Sampling)
@@ -110,8 +109,6 @@ func (s *Step) prepare(rows []Row) {
 	s.rows = rows
 	s.x, s.norm = tensor.Resize(s.x, n*d), tensor.Resize(s.norm, n*d)
 	s.block, s.shared = tensor.Resize(s.block, n*d), tensor.Resize(s.shared, n*d)
-	s.qkv = tensor.Resize(s.qkv, n*(t.spec.Heads+2*t.spec.KVHeads)*t.spec.HeadDim)
-	s.attn = tensor.Resize(s.attn, n*t.spec.Heads*t.spec.HeadDim)
 	for i, r := range rows {
 		t.embed.row(s.x[i*d:(i+1)*d], r.ID)
 	}
@@ -124,151 +121,11 @@ func (s *Step) begin(ctx context.Context, part string, layer int) (context.Conte
 	return s.Watch.Begin(ctx, part, layer)
 }
 
-func (s *Step) layer(ctx context.Context, l int) error {
-	ctx, end := s.begin(ctx, "layer", l)
-	defer end()
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	_, endAttention := s.begin(ctx, "attention", l)
-	s.attention(l)
-	endAttention()
-	s.Clock.lap(Attention)
-	tl := &s.Backbone.layers[l]
-	if tl.dense != nil {
-		s.feed(tl.dense, s.block)
-		cpu.Add(s.x, s.block)
-		s.Clock.lap(Dense)
-		return nil
-	}
-	pending, err := s.MoE.Start(ctx, l, s.norm)
-	if err != nil {
-		return err
-	}
-	s.Clock.lap(Waiting)
-	if tl.shared != nil {
-		s.sharedExpert(tl)
-		s.Clock.lap(Shared)
-	}
-	if err := pending.Wait(ctx, s.block); err != nil {
-		return err
-	}
-	s.Clock.lap(Waiting)
-	if tl.shared != nil {
-		cpu.Add(s.block, s.shared)
-	}
-	cpu.Add(s.x, s.block)
-	return nil
-}
-
-// attention adds the attention block to x and leaves norm = RMSNorm(x) for
-// what follows.
-func (s *Step) attention(l int) {
-	tl, n := &s.Backbone.layers[l], len(s.rows)
-	s.normalise(tl.inputNorm)
-	matMul(s.workers(), s.qkv, s.norm, n, tl.qkv)
-	s.storeKV(l, tl)
-	s.attend(l, tl)
-	matMul(s.workers(), s.block, s.attn, n, tl.o)
-	cpu.Add(s.x, s.block)
-	s.normalise(tl.postNorm)
-}
-
-func (s *Step) normalise(weight []float32) {
-	d := s.Backbone.spec.Hidden
-	eachRow(s.workers(), len(s.rows), d, func(from, to int) {
-		for r := from; r < to; r++ {
-			cpu.RMSNorm(s.norm[r*d:(r+1)*d], s.x[r*d:(r+1)*d], weight, s.Backbone.spec.NormEps)
-		}
-	})
-}
-
-// storeKV adds biases, rotates queries and keys, and writes keys and values.
-func (s *Step) storeKV(l int, tl *backboneLayer) {
-	sp := &s.Backbone.spec
-	eachRow(s.workers(), len(s.rows), 2*(sp.Heads+2*sp.KVHeads)*sp.HeadDim, func(from, to int) {
-		for i := from; i < to; i++ {
-			s.storeRow(i, l, tl)
-		}
-	})
-}
-
-func (s *Step) storeRow(i, l int, tl *backboneLayer) {
-	sp, r := &s.Backbone.spec, s.rows[i]
-	c, width := sp.HeadDim, (sp.Heads+2*sp.KVHeads)*sp.HeadDim
-	row := s.qkv[i*width : (i+1)*width]
-	if tl.qkvBias != nil {
-		cpu.Add(row, tl.qkvBias)
-	}
-	cos, sin := s.Backbone.rotation(r.Position)
-	for h := range sp.Heads + sp.KVHeads {
-		cpu.RoPE(row[h*c:(h+1)*c], cos, sin)
-	}
-	k, v := row[sp.Heads*c:], row[(sp.Heads+sp.KVHeads)*c:]
-	for g := range sp.KVHeads {
-		r.Table.Store(l, g, r.Position, k[g*c:(g+1)*c], v[g*c:(g+1)*c])
-	}
-}
-
-func (t *Backbone) rotation(position int) (cos, sin []float32) {
-	half := t.spec.HeadDim / 2
-	at := position * half
-	return t.cos[at : at+half], t.sin[at : at+half]
-}
-
-func (s *Step) attend(l int, tl *backboneLayer) {
-	sp := &s.Backbone.spec
-	last := s.rows[len(s.rows)-1].Position + 1
-	nanos := sp.Heads * sp.HeadDim * last * 4 / flopsPerNano
-	eachRow(s.workers(), len(s.rows), nanos, func(from, to int) {
-		scratch := s.Backbone.scratches.get()
-		for r := from; r < to; r++ {
-			s.attendRow(r, l, tl.window, scratch)
-		}
-		s.Backbone.scratches.put(scratch)
-	})
-}
-
-func (s *Step) attendRow(i, l, window int, scratch *attendScratch) {
-	sp, r := &s.Backbone.spec, s.rows[i]
-	heads := cpu.Heads{KV: sp.KVHeads, Group: sp.Heads / sp.KVHeads, Dim: sp.HeadDim}
-	q := s.qkv[i*(sp.Heads+2*sp.KVHeads)*sp.HeadDim:]
-	out := s.attn[i*sp.Heads*sp.HeadDim:]
-	end, start := r.Position+1, 0
-	if window > 0 {
-		start = max(0, end-window)
-	}
-	scratch.floats = tensor.Resize(scratch.floats, cpu.AttendScratch(heads, end))
-	scratch.pages = r.Table.Layer(scratch.pages[:0], l, end)
-	scale := float32(1 / math.Sqrt(float64(sp.HeadDim)))
-	cpu.Attend(out, q, heads, scratch.pages, start, end, scale, scratch.floats)
-}
-
-func (s *Step) feed(f *ffn, dst []float32) {
+// feed is dst (R, D) of x (R, D) through a network.
+func (s *Step) feed(f *ffn, dst, x []float32) {
 	n := len(s.rows)
 	s.inner = tensor.Resize(s.inner, f.floatsFor(n))
-	f.run(s.workers(), dst, s.norm, n, s.inner)
-}
-
-// sharedExpert fills shared (R, D), scaled by its sigmoid gate.
-func (s *Step) sharedExpert(tl *backboneLayer) {
-	s.feed(tl.shared, s.shared)
-	n, d := len(s.rows), s.Backbone.spec.Hidden
-	gate := tensor.Resize(s.inner, n)
-	cpu.MatMul(gate, 1, s.norm, d, n, tl.sharedGate, 0, tl.sharedGate.Panels())
-	for r := range n {
-		cpu.Scale(s.shared[r*d:(r+1)*d], cpu.Sigmoid(gate[r]))
-	}
-}
-
-// lmHead fills logits (len(rows), V).
-func (s *Step) lmHead(rows []int) {
-	t, d := s.Backbone, s.Backbone.spec.Hidden
-	for n, i := range rows {
-		cpu.RMSNorm(s.norm[n*d:(n+1)*d], s.x[i*d:(i+1)*d], t.finalNorm, t.spec.NormEps)
-	}
-	s.logits = tensor.Resize(s.logits, len(rows)*t.head.N)
-	matMul(s.workers(), s.logits, s.norm[:len(rows)*d], len(rows), t.head)
+	f.run(s.workers(), dst, x, n, s.inner)
 }
 
 type attendScratch struct {

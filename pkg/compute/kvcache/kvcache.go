@@ -6,6 +6,7 @@ package kvcache
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
@@ -14,17 +15,30 @@ import (
 // ErrFull says that the pool has too few free pages for now.
 var ErrFull = errors.New("no free KV pages")
 
-// Shape says how much a position needs.
-type Shape struct {
-	Layers, KVHeads, HeadDim int
+// Shape says how much a position needs, layer by layer.
+type Shape struct{ Layers []LayerShape }
+
+// LayerShape is what a layer keeps of a position: a key and a value for each head.
+type LayerShape struct{ Heads, KeyDim, ValueDim int }
+
+// Uniform is the shape of layers that are all alike.
+func Uniform(layers, heads, dim int) Shape {
+	return Shape{slices.Repeat([]LayerShape{{heads, dim, dim}}, layers)}
 }
 
-// block is the number of floats of one page's keys (or values) of one head of one layer.
-func (s Shape) block() int { return s.HeadDim * cpu.PagePositions }
+// head is the number of floats of one page's keys and values of one head.
+func (l LayerShape) head() int { return (l.KeyDim + l.ValueDim) * cpu.PagePositions }
+
+// floats is what a layer takes in a page.
+func (l LayerShape) floats() int { return l.Heads * l.head() }
 
 // PageBytes is the memory of one page.
 func (s Shape) PageBytes() int64 {
-	return int64(s.Layers) * 2 * int64(s.KVHeads) * int64(s.block()) * 4
+	n := int64(0)
+	for _, l := range s.Layers {
+		n += 4 * int64(l.floats())
+	}
+	return n
 }
 
 // PagesFor is the number of pages that hold this many positions.
@@ -36,6 +50,7 @@ func PagesFor(positions int) int {
 // belong to one sequence each.
 type Pool struct {
 	shape    Shape
+	at       []int // where each layer begins in a page, and where the last one ends
 	capacity int
 
 	mu   sync.Mutex
@@ -54,7 +69,15 @@ func NewPool(shape Shape, budget int64) (*Pool, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("a KV budget of %d bytes is less than one page of %d bytes; raise it", budget, shape.PageBytes())
 	}
-	return &Pool{shape: shape, capacity: int(n)}, nil
+	return &Pool{shape: shape, at: shape.offsets(), capacity: int(n)}, nil
+}
+
+func (s Shape) offsets() []int {
+	at := []int{0}
+	for i, l := range s.Layers {
+		at = append(at, at[i]+l.floats())
+	}
+	return at
 }
 
 // Capacity is the number of pages of the pool, Used how many are taken.
@@ -115,11 +138,12 @@ func (t *Table) Release() {
 	t.pages = nil
 }
 
-// Store writes one position's key and value of one KV head, (headDim) each.
+// Store writes one position's key and value of one KV head.
 func (t *Table) Store(layer, head, position int, k, v []float32) {
-	size := t.pool.shape.block()
-	blocks := t.layer(t.pages[position/cpu.PagePositions], layer)[head*2*size:]
-	cpu.StoreKV(blocks[:size], blocks[size:2*size], position%cpu.PagePositions, k, v)
+	shape := t.pool.shape.Layers[layer]
+	block := t.layer(t.pages[position/cpu.PagePositions], layer)[head*shape.head():]
+	keys := shape.KeyDim * cpu.PagePositions
+	cpu.StoreKV(block[:keys], block[keys:shape.head()], position%cpu.PagePositions, k, v)
 }
 
 // Layer appends what the pages that cover positions [0, end) hold of a layer,
@@ -132,7 +156,6 @@ func (t *Table) Layer(dst [][]float32, layer, end int) [][]float32 {
 }
 
 func (t *Table) layer(pg *page, layer int) []float32 {
-	size := t.pool.shape.KVHeads * 2 * t.pool.shape.block()
-	at := layer * size
-	return pg.data[at : at+size : at+size]
+	at, end := t.pool.at[layer], t.pool.at[layer+1]
+	return pg.data[at:end:end]
 }

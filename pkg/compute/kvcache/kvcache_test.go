@@ -12,7 +12,9 @@ import (
 	"github.com/switchyard/switchyard/kernels/cpu"
 )
 
-var shape = Shape{Layers: 2, KVHeads: 3, HeadDim: 4}
+const layers, heads, width = 2, 3, 4
+
+var shape = Uniform(layers, heads, width)
 
 func pool(t testing.TB, pages int64) *Pool {
 	t.Helper()
@@ -109,7 +111,7 @@ func TestReserveAndRelease(t *testing.T) {
 
 // number is a value that belongs to one place alone.
 func number(seq, layer, head, pos, dim int, value bool) float32 {
-	n := (((seq*shape.Layers+layer)*shape.KVHeads+head)*1000+pos)*shape.HeadDim + dim
+	n := (((seq*layers+layer)*heads+head)*1000+pos)*width + dim
 	if value {
 		return -float32(n) - 1
 	}
@@ -117,7 +119,7 @@ func number(seq, layer, head, pos, dim int, value bool) float32 {
 }
 
 func vectors(seq, layer, head, pos int) (k, v []float32) {
-	for dim := range shape.HeadDim {
+	for dim := range width {
 		k = append(k, number(seq, layer, head, pos, dim, false))
 		v = append(v, number(seq, layer, head, pos, dim, true))
 	}
@@ -126,8 +128,8 @@ func vectors(seq, layer, head, pos int) (k, v []float32) {
 
 func store(t *Table, seq, length int) {
 	for pos := range length {
-		for layer := range shape.Layers {
-			for head := range shape.KVHeads {
+		for layer := range layers {
+			for head := range heads {
 				k, v := vectors(seq, layer, head, pos)
 				t.Store(layer, head, pos, k, v)
 			}
@@ -137,19 +139,19 @@ func store(t *Table, seq, length int) {
 
 func checkStored(t testing.TB, table *Table, seq, length int) {
 	t.Helper()
-	for layer := range shape.Layers {
+	for layer := range layers {
 		pages := table.Layer(nil, layer, length)
 		if len(pages) != PagesFor(length) {
 			t.Fatalf("%d pages for %d positions", len(pages), length)
 		}
-		for head := range shape.KVHeads {
+		for head := range heads {
 			for pos := range length {
 				k, v := vectors(seq, layer, head, pos)
-				keys, slot := pages[pos/cpu.PagePositions][2*head*shape.block():], pos%cpu.PagePositions
-				values := keys[shape.block():]
-				for dim := range shape.HeadDim {
+				keys, slot := pages[pos/cpu.PagePositions][2*head*width*cpu.PagePositions:], pos%cpu.PagePositions
+				values := keys[width*cpu.PagePositions:]
+				for dim := range width {
 					gotK := keys[dim*cpu.PagePositions+slot]
-					gotV := values[slot*shape.HeadDim+dim]
+					gotV := values[slot*width+dim]
 					if gotK != k[dim] || gotV != v[dim] {
 						t.Fatalf("sequence %d, layer %d, head %d, position %d: %v and %v, want %v and %v",
 							seq, layer, head, pos, gotK, gotV, k[dim], v[dim])

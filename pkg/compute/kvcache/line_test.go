@@ -75,7 +75,7 @@ func TestLineServesTheLarge(t *testing.T) {
 // free somebody is served.
 func TestLineProperties(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		p := &Pool{shape: Shape{Layers: 1, KVHeads: 1, HeadDim: 1}, capacity: rapid.IntRange(1, 20).Draw(rt, "capacity")}
+		p := &Pool{shape: Uniform(1, 1, 1), capacity: rapid.IntRange(1, 20).Draw(rt, "capacity")}
 		var l Line[int]
 		var queue []int // the line, as it should be
 		pages, passed, tables := map[int]int{}, map[int]int{}, map[int]*Table{}

@@ -29,6 +29,7 @@ type config struct {
 	file string // for errors
 	raw  map[string]json.RawMessage
 	used map[string]bool
+	as   map[string]string // the family's names of common keys
 	err  error
 }
 
@@ -39,6 +40,34 @@ func parseConfig(file string, data []byte) (*config, error) {
 	}
 	return c, nil
 }
+
+// text is the part of the config that describes the text model, with the names
+// that the family gives to keys.
+func (c *config) text(f *family) (*config, error) {
+	if f.nested == "" {
+		c.as = f.keys
+		return c, c.err
+	}
+	raw, ok := c.raw[f.nested]
+	if !ok {
+		return nil, fmt.Errorf("%s: %s is missing, but needed", c.file, f.nested)
+	}
+	t, err := parseConfig(c.file+": "+f.nested, raw)
+	if err != nil {
+		return nil, err
+	}
+	t.as = f.keys
+	t.ignore("architectures", "model_type")
+	for key, value := range c.raw { // ends of text may be beside it
+		if _, inside := t.raw[key]; !inside && tokenKeys[key] {
+			t.raw[key] = value
+		}
+	}
+	return t, nil
+}
+
+// tokenKeys are about the text model wherever they are.
+var tokenKeys = map[string]bool{"bos_token_id": true, "eos_token_id": true, "tie_word_embeddings": true}
 
 // fail keeps the first error.
 func (c *config) fail(format string, args ...any) {
@@ -60,6 +89,7 @@ func (c *config) ignore(keys ...string) {
 // get decodes a key into to. It reports false where the key is absent or null,
 // or where the value has another type, which fails.
 func (c *config) get(key string, to any) bool {
+	key = c.name(key)
 	c.used[key] = true
 	raw, ok := c.raw[key]
 	if !ok || string(raw) == "null" {
@@ -72,11 +102,19 @@ func (c *config) get(key string, to any) bool {
 	return true
 }
 
+// name is the family's name of a common key.
+func (c *config) name(key string) string {
+	if own, ok := c.as[key]; ok {
+		return own
+	}
+	return key
+}
+
 // size reads a required number in 1..limit.
 func (c *config) size(key string, limit int) int {
 	n := c.sizeOr(key, 0, limit)
 	if n == 0 {
-		c.fail("%s is missing, but needed", key)
+		c.fail("%s is missing, but needed", c.name(key))
 	}
 	return n
 }
@@ -88,7 +126,7 @@ func (c *config) sizeOr(key string, or, limit int) int {
 		return or
 	}
 	if n < 1 || n > limit {
-		c.fail("%s = %d is outside 1..%d", key, n, limit)
+		c.fail("%s = %d is outside 1..%d", c.name(key), n, limit)
 		return 1
 	}
 	return n
@@ -114,7 +152,7 @@ func (c *config) stringOr(key, or string) string {
 func (c *config) floatOr(key string, or float64) float64 {
 	c.get(key, &or)
 	if !(or > 0) || math.IsInf(float64(float32(or)), 0) {
-		c.fail("%s = %v is not a positive number", key, or)
+		c.fail("%s = %v is not a positive number", c.name(key), or)
 	}
 	return or
 }
@@ -129,30 +167,6 @@ func (c *config) tokens(key string) []uint32 {
 	var ids []uint32
 	c.get(key, &ids)
 	return ids
-}
-
-// ropeTheta reads the rotary base from rope_theta or, as newer configs have
-// it, from rope_parameters; every kind of scaling is refused.
-func (c *config) ropeTheta(or float64) float64 {
-	theta := c.floatOr("rope_theta", or)
-	for _, key := range []string{"rope_parameters", "rope_scaling"} {
-		var raw map[string]json.RawMessage
-		if !c.get(key, &raw) {
-			continue
-		}
-		rope := &config{file: c.file, raw: raw, used: map[string]bool{}}
-		kind := rope.stringOr("rope_type", rope.stringOr("type", "default"))
-		theta = rope.floatOr("rope_theta", theta)
-		for name, value := range rope.raw {
-			if !rope.used[name] && !neutral(name, value) {
-				rope.fail("%s is not supported", name)
-			}
-		}
-		if kind != "default" || rope.err != nil {
-			c.refuse(key, shorten(c.raw[key]), "is not supported: only rope_type \"default\" with rope_theta is")
-		}
-	}
-	return theta
 }
 
 // checkKnown refuses values of common keys that change the numbers.
@@ -207,7 +221,7 @@ func (c *config) checkLayerTypes(s *Spec) {
 	var want []string
 	for _, layer := range s.Layer {
 		kind := "full_attention"
-		if layer.Window > 0 {
+		if layer.Mixer.Window > 0 {
 			kind = "sliding_attention"
 		}
 		want = append(want, kind)

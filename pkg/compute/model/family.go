@@ -3,7 +3,6 @@ package model
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -12,41 +11,60 @@ import (
 type family struct {
 	modelType    string
 	architecture string
-	// read fills what the common keys do not say.
+	// nested is the key whose object has the text model's keys; empty: the config itself.
+	nested string
+	// keys are its names of common keys that it does not call as Llama does.
+	keys map[string]string
+	// read fills what the common keys do not say, first of all the layers.
 	read func(c *config, s *Spec)
-	// names maps roles to tensor names; {l} and {e} stand for layer and expert.
-	names map[Role]string
+	// tensors maps roles to tensors, where they are not decoderTensors.
+	tensors map[Role]TensorRef
+	// prefix stands before all names.
+	prefix string
 }
 
 var families = []*family{mixtral, qwen2MoE}
 
-// decoderNames are the tensor names that Llama's descendants share.
-var decoderNames = map[Role]string{
-	Embed:     "model.embed_tokens.weight",
-	FinalNorm: "model.norm.weight",
-	Head:      "lm_head.weight",
-	InputNorm: "model.layers.{l}.input_layernorm.weight",
-	PostNorm:  "model.layers.{l}.post_attention_layernorm.weight",
-	Q:         "model.layers.{l}.self_attn.q_proj.weight",
-	K:         "model.layers.{l}.self_attn.k_proj.weight",
-	V:         "model.layers.{l}.self_attn.v_proj.weight",
-	O:         "model.layers.{l}.self_attn.o_proj.weight",
-	QBias:     "model.layers.{l}.self_attn.q_proj.bias",
-	KBias:     "model.layers.{l}.self_attn.k_proj.bias",
-	VBias:     "model.layers.{l}.self_attn.v_proj.bias",
-	DenseGate: "model.layers.{l}.mlp.gate_proj.weight",
-	DenseUp:   "model.layers.{l}.mlp.up_proj.weight",
-	DenseDown: "model.layers.{l}.mlp.down_proj.weight",
+// decoderTensors are the names that Llama's descendants share.
+var decoderTensors = map[Role]TensorRef{
+	Embed:         {Name: "model.embed_tokens.weight"},
+	FinalNorm:     {Name: "model.norm.weight"},
+	FinalNormBias: {Name: "model.norm.bias"},
+	Head:          {Name: "lm_head.weight"},
+	HeadBias:      {Name: "lm_head.bias"},
+	InputNorm:     {Name: "model.layers.{l}.input_layernorm.weight"},
+	InputNormBias: {Name: "model.layers.{l}.input_layernorm.bias"},
+	PostNorm:      {Name: "model.layers.{l}.post_attention_layernorm.weight"},
+	PostNormBias:  {Name: "model.layers.{l}.post_attention_layernorm.bias"},
+	Q:             {Name: "model.layers.{l}.self_attn.q_proj.weight"},
+	K:             {Name: "model.layers.{l}.self_attn.k_proj.weight"},
+	V:             {Name: "model.layers.{l}.self_attn.v_proj.weight"},
+	O:             {Name: "model.layers.{l}.self_attn.o_proj.weight"},
+	QBias:         {Name: "model.layers.{l}.self_attn.q_proj.bias"},
+	KBias:         {Name: "model.layers.{l}.self_attn.k_proj.bias"},
+	VBias:         {Name: "model.layers.{l}.self_attn.v_proj.bias"},
+	OBias:         {Name: "model.layers.{l}.self_attn.o_proj.bias"},
+	QNorm:         {Name: "model.layers.{l}.self_attn.q_norm.weight"},
+	KNorm:         {Name: "model.layers.{l}.self_attn.k_norm.weight"},
+	Sinks:         {Name: "model.layers.{l}.self_attn.sinks"},
+	DenseGate:     {Name: "model.layers.{l}.mlp.gate_proj.weight"},
+	DenseUp:       {Name: "model.layers.{l}.mlp.up_proj.weight"},
+	DenseDown:     {Name: "model.layers.{l}.mlp.down_proj.weight"},
+	Router:        {Name: "model.layers.{l}.mlp.gate.weight"},
+	ExpertGate:    {Name: "model.layers.{l}.mlp.experts.{e}.gate_proj.weight"},
+	ExpertUp:      {Name: "model.layers.{l}.mlp.experts.{e}.up_proj.weight"},
+	ExpertDown:    {Name: "model.layers.{l}.mlp.experts.{e}.down_proj.weight"},
 }
 
-// tensorName is what the family calls ref.
-func (f *family) tensorName(ref Ref) string {
-	name, own := f.names[ref.Role]
+// tensor is where the family keeps ref.
+func (f *family) tensor(ref Ref) TensorRef {
+	t, own := f.tensors[ref.Role]
 	if !own {
-		name = decoderNames[ref.Role]
+		t = decoderTensors[ref.Role]
 	}
-	name = strings.Replace(name, "{l}", strconv.Itoa(ref.Layer), 1)
-	return strings.Replace(name, "{e}", strconv.Itoa(ref.Expert), 1)
+	t = t.at(ref)
+	t.Name = f.prefix + t.Name
+	return t
 }
 
 // findFamily looks a config's architecture up; model_type decides where

@@ -8,20 +8,22 @@ var mixtral = &family{
 	modelType:    "mixtral",
 	architecture: "MixtralForCausalLM",
 	read: func(c *config, s *Spec) {
-		s.NormEps = float32(c.floatOr("rms_norm_eps", 1e-5))
-		s.RopeTheta = c.ropeTheta(1e6)
-		s.Experts = c.size("num_local_experts", maxExperts)
-		s.ExpertWidth = c.size("intermediate_size", maxWidth)
-		s.NormTopK = true
-		window := c.sizeOr("sliding_window", 0, maxPositions)
-		for i := range s.Layer {
-			s.Layer[i] = LayerSpec{MoE: true, Window: window}
+		layer := LayerSpec{
+			Norm:   c.rmsNorm(1e-5),
+			Mixer:  c.groupedQuery(s),
+			MoE:    true,
+			Router: RouterSpec{Kind: SoftmaxTopK, Normalise: true},
+			Expert: FFNSpec{Width: c.size("intermediate_size", maxWidth)},
 		}
+		layer.Mixer.Rope = c.rope(layer.Mixer.HeadDim, 1e6)
+		layer.Mixer.Window = c.sizeOr("sliding_window", 0, maxPositions)
+		s.Experts = c.size("num_local_experts", maxExperts)
+		s.fill(layer)
 	},
-	names: map[Role]string{
-		Router:     "model.layers.{l}.block_sparse_moe.gate.weight",
-		ExpertGate: "model.layers.{l}.block_sparse_moe.experts.{e}.w1.weight",
-		ExpertUp:   "model.layers.{l}.block_sparse_moe.experts.{e}.w3.weight",
-		ExpertDown: "model.layers.{l}.block_sparse_moe.experts.{e}.w2.weight",
+	tensors: map[Role]TensorRef{
+		Router:     {Name: "model.layers.{l}.block_sparse_moe.gate.weight"},
+		ExpertGate: {Name: "model.layers.{l}.block_sparse_moe.experts.{e}.w1.weight"},
+		ExpertUp:   {Name: "model.layers.{l}.block_sparse_moe.experts.{e}.w3.weight"},
+		ExpertDown: {Name: "model.layers.{l}.block_sparse_moe.experts.{e}.w2.weight"},
 	},
 }

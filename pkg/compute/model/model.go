@@ -48,13 +48,14 @@ func (m *Model) Tensor(ref Ref) (Tensor, error) {
 // Stat describes a tensor as Tensor does, without making its Data.
 func (m *Model) Stat(ref Ref) (Tensor, error) { return m.lookUp(ref, m.source.stat) }
 
-func (m *Model) lookUp(ref Ref, in func(name string) (Tensor, bool)) (Tensor, error) {
-	if !m.Spec.Has(ref) {
+func (m *Model) lookUp(ref Ref, in lookUp) (Tensor, error) {
+	want := m.Spec.Shape(ref)
+	if want == nil {
 		return Tensor{}, fmt.Errorf("model %s has no tensor %v", m.Name, ref)
 	}
-	t, ok := in(m.tensorName(ref))
-	if !ok {
-		return Tensor{}, fmt.Errorf("model %s lost tensor %q", m.Name, m.tensorName(ref))
+	t, err := resolve(m.stored(ref), want, in)
+	if err != nil {
+		return Tensor{}, fmt.Errorf("model %s: %w (%v)", m.Name, err, ref)
 	}
 	return t, nil
 }
@@ -76,18 +77,21 @@ func (m *Model) File(name string) ([]byte, bool) { return m.source.file(name) }
 // called again.
 func (m *Model) Close() error { return m.source.close() }
 
-func (m *Model) tensorName(ref Ref) string {
+// stored is where the files keep ref.
+func (m *Model) stored(ref Ref) TensorRef {
 	if ref.Role == Head && m.Spec.TiedEmbeddings {
 		ref.Role = Embed
 	}
-	return m.family.tensorName(ref)
+	return m.family.tensor(ref)
 }
 
-// names are those of the tensors that the spec needs.
+// names are those of the stored tensors that the spec needs.
 func (m *Model) names() map[string]bool {
 	names := map[string]bool{}
 	for ref := range m.Spec.Refs() {
-		names[m.tensorName(ref)] = true
+		for _, name := range m.stored(ref).names() {
+			names[name] = true
+		}
 	}
 	return names
 }
@@ -97,20 +101,16 @@ func (m *Model) names() map[string]bool {
 func (m *Model) validate() error {
 	m.Bytes = 0
 	for ref := range m.Spec.Refs() {
-		name := m.tensorName(ref)
-		t, ok := m.source.tensor(name)
-		if !ok {
-			return fmt.Errorf("tensor %q (%v) is missing", name, ref)
-		}
-		if want := m.Spec.Shape(ref); !slices.Equal(t.Shape, want) {
-			return fmt.Errorf("tensor %q (%v) has shape %v, config.json makes it %v", name, ref, t.Shape, want)
+		t, err := resolve(m.stored(ref), m.Spec.Shape(ref), m.source.stat)
+		if err != nil {
+			return fmt.Errorf("%w (%v)", err, ref)
 		}
 		switch t.DType {
 		case safetensors.BF16, safetensors.F16, safetensors.F32:
 		default:
-			return fmt.Errorf("tensor %q (%v) is %s; supported are BF16, F16 and F32", name, ref, t.DType)
+			return fmt.Errorf("tensor %q (%v) is %s; supported are BF16, F16 and F32", t.Name, ref, t.DType)
 		}
-		m.Bytes += int64(len(t.Data))
+		m.Bytes += int64(t.Len() * t.DType.Size())
 	}
 	return nil
 }

@@ -29,6 +29,9 @@ func parse(configJSON, generationJSON []byte) (parsed, error) {
 	if err != nil {
 		return parsed{}, err
 	}
+	if c, err = c.text(f); err != nil {
+		return parsed{}, err
+	}
 	s := Spec{Family: f.modelType}
 	s.readCommon(c)
 	if c.err != nil { // the layers must be known before a family fills them
@@ -52,9 +55,6 @@ func parse(configJSON, generationJSON []byte) (parsed, error) {
 func (s *Spec) readCommon(c *config) {
 	s.Layers = c.size("num_hidden_layers", maxLayers)
 	s.Hidden = c.size("hidden_size", maxHidden)
-	s.Heads = c.size("num_attention_heads", maxHeads)
-	s.KVHeads = c.sizeOr("num_key_value_heads", s.Heads, maxHeads)
-	s.HeadDim = c.sizeOr("head_dim", 0, maxHeadDim)
 	s.Vocab = c.size("vocab_size", maxVocab)
 	s.MaxPositions = c.size("max_position_embeddings", maxPositions)
 	s.TopK = c.size("num_experts_per_tok", maxExperts)
@@ -65,26 +65,11 @@ func (s *Spec) readCommon(c *config) {
 		s.BOS = int(ids[0])
 	}
 	s.Layer = make([]LayerSpec, min(s.Layers, maxLayers))
-	if s.HeadDim == 0 && c.err == nil {
-		s.deriveHeadDim(c)
-	}
-}
-
-func (s *Spec) deriveHeadDim(c *config) {
-	if s.Hidden%s.Heads != 0 {
-		c.fail("hidden_size %d is not a multiple of num_attention_heads %d, and there is no head_dim", s.Hidden, s.Heads)
-		return
-	}
-	s.HeadDim = s.Hidden / s.Heads
 }
 
 // check refuses numbers that cannot go together.
 func (s *Spec) check() error {
 	switch {
-	case s.Heads%s.KVHeads != 0:
-		return fmt.Errorf("config.json: num_attention_heads %d is not a multiple of num_key_value_heads %d", s.Heads, s.KVHeads)
-	case s.HeadDim%2 != 0:
-		return fmt.Errorf("config.json: head dimension %d is odd: rotary embedding turns pairs", s.HeadDim)
 	case s.TopK > s.Experts:
 		return fmt.Errorf("config.json: num_experts_per_tok %d is more than the %d experts", s.TopK, s.Experts)
 	case s.MoELayers() == 0:
@@ -96,6 +81,22 @@ func (s *Spec) check() error {
 		if int64(id) >= int64(s.Vocab) {
 			return fmt.Errorf("eos_token_id %d is outside the vocabulary of %d", id, s.Vocab)
 		}
+	}
+	for i := range s.Layer {
+		if err := s.Layer[i].Mixer.check(); err != nil {
+			return fmt.Errorf("config.json: %w", err)
+		}
+	}
+	return nil
+}
+
+// check refuses heads that cannot be divided.
+func (m *MixerSpec) check() error {
+	switch {
+	case m.Heads%m.KVHeads != 0:
+		return fmt.Errorf("num_attention_heads %d is not a multiple of num_key_value_heads %d", m.Heads, m.KVHeads)
+	case m.Rope.Kind != NoRope && m.Rope.Dim%2 != 0:
+		return fmt.Errorf("head dimension %d is odd: rotary embedding turns pairs", m.Rope.Dim)
 	}
 	return nil
 }

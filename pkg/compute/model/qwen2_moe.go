@@ -10,40 +10,45 @@ var qwen2MoE = &family{
 	modelType:    "qwen2_moe",
 	architecture: "Qwen2MoeForCausalLM",
 	read: func(c *config, s *Spec) {
-		s.NormEps = float32(c.floatOr("rms_norm_eps", 1e-6))
-		s.RopeTheta = c.ropeTheta(1e4)
-		s.QKVBias = c.boolOr("qkv_bias", true)
-		s.Experts = c.size("num_experts", maxExperts)
-		s.ExpertWidth = c.size("moe_intermediate_size", maxWidth)
-		s.SharedWidth = c.size("shared_expert_intermediate_size", maxWidth)
-		s.NormTopK = c.boolOr("norm_topk_prob", false)
-		refuseQwenWindow(c, s)
-		qwenLayers(c, s)
+		layer := qwenLayer(c, s)
+		layer.Mixer.Rope = c.rope(layer.Mixer.HeadDim, 1e4)
+		layer.Mixer.QKVBias = c.boolOr("qkv_bias", true)
+		layer.Shared = SharedSpec{FFNSpec{Width: c.size("shared_expert_intermediate_size", maxWidth)}, true}
+		s.fill(layer)
+		qwenDense(c, s)
 	},
-	names: map[Role]string{
-		Router:       "model.layers.{l}.mlp.gate.weight",
-		SharedGate:   "model.layers.{l}.mlp.shared_expert.gate_proj.weight",
-		SharedUp:     "model.layers.{l}.mlp.shared_expert.up_proj.weight",
-		SharedDown:   "model.layers.{l}.mlp.shared_expert.down_proj.weight",
-		SharedRouter: "model.layers.{l}.mlp.shared_expert_gate.weight",
-		ExpertGate:   "model.layers.{l}.mlp.experts.{e}.gate_proj.weight",
-		ExpertUp:     "model.layers.{l}.mlp.experts.{e}.up_proj.weight",
-		ExpertDown:   "model.layers.{l}.mlp.experts.{e}.down_proj.weight",
+	tensors: map[Role]TensorRef{
+		SharedGate:   {Name: "model.layers.{l}.mlp.shared_expert.gate_proj.weight"},
+		SharedUp:     {Name: "model.layers.{l}.mlp.shared_expert.up_proj.weight"},
+		SharedDown:   {Name: "model.layers.{l}.mlp.shared_expert.down_proj.weight"},
+		SharedRouter: {Name: "model.layers.{l}.mlp.shared_expert_gate.weight"},
 	},
 }
 
-// qwenLayers decides which layers are dense: layer i has experts if i+1 is a
-// multiple of decoder_sparse_step and mlp_only_layers does not name it.
-func qwenLayers(c *config, s *Spec) {
+// qwenLayer is what Qwen's MoE layers have in common.
+func qwenLayer(c *config, s *Spec) LayerSpec {
+	refuseQwenWindow(c, s)
+	s.Experts = c.size("num_experts", maxExperts)
+	return LayerSpec{
+		Norm:   c.rmsNorm(1e-6),
+		Mixer:  c.groupedQuery(s),
+		MoE:    true,
+		Router: RouterSpec{Kind: SoftmaxTopK, Normalise: c.boolOr("norm_topk_prob", false)},
+		Expert: FFNSpec{Width: c.size("moe_intermediate_size", maxWidth)},
+	}
+}
+
+// qwenDense makes layers dense: layer i keeps its experts if i+1 is a multiple of
+// decoder_sparse_step and mlp_only_layers does not name it.
+func qwenDense(c *config, s *Spec) {
 	step := c.sizeOr("decoder_sparse_step", 1, maxLayers)
 	dense := c.ints("mlp_only_layers")
 	c.ignore("intermediate_size") // unless a layer is dense
 	for i := range s.Layer {
 		if step > 0 && (i+1)%step == 0 && !slices.Contains(dense, i) {
-			s.Layer[i] = LayerSpec{MoE: true}
 			continue
 		}
-		s.Layer[i] = LayerSpec{DenseWidth: c.size("intermediate_size", maxWidth)}
+		s.Layer[i].makeDense(FFNSpec{Width: c.size("intermediate_size", maxWidth)})
 	}
 }
 
@@ -54,6 +59,6 @@ func refuseQwenWindow(c *config, s *Spec) {
 	c.ignore("max_window_layers")
 	window := c.sizeOr("sliding_window", 0, maxPositions)
 	if c.boolOr("use_sliding_window", false) && window > 0 && window < s.MaxPositions {
-		c.refuse("use_sliding_window", "true", "is not supported for qwen2_moe, because releases disagree on which layers it affects; set it to false if the model was trained without")
+		c.refuse("use_sliding_window", "true", "is not supported, because releases disagree on which layers it affects; set it to false if the model was trained without")
 	}
 }

@@ -1,51 +1,54 @@
 package model
 
-import (
-	"iter"
-	"slices"
-)
+import "iter"
 
 // Spec is what a checkpoint's config says, in one vocabulary for all families.
 type Spec struct {
 	Family       string // config.json's model_type
 	Layers       int
 	Hidden       int // d
-	Heads        int // query heads, a multiple of KVHeads
-	KVHeads      int
-	HeadDim      int
 	Vocab        int
 	MaxPositions int
 
-	NormEps        float32 // RMSNorm
-	RopeTheta      float64 // rotary embedding over the whole head, halves rotated
-	TiedEmbeddings bool    // the head is the embedding
-	QKVBias        bool
+	Embedding      EmbeddingSpec
+	Layer          []LayerSpec // one a layer
+	FinalNorm      NormSpec
+	Head           HeadSpec
+	TiedEmbeddings bool // the head is the embedding
 
-	Layer []LayerSpec // one a layer
+	// EncoderLayers is how many layers, from the first on, are an encoder's. If
+	// others follow, those are a decoder's, and Encoder is what the encoder's rows
+	// begin with.
+	EncoderLayers int
+	Encoder       EmbeddingSpec
 
-	Experts     int  // of each MoE layer
-	TopK        int  // experts of a token
-	ExpertWidth int  // w
-	SharedWidth int  // of the shared expert, 0 without one; its output is scaled by sigmoid(SharedRouter · x)
-	NormTopK    bool // gate weights: softmax over all experts, top-k, then divided by their sum if NormTopK
+	Experts int // of each MoE layer
+	TopK    int // experts of a token
 
 	BOS int      // -1 without one
 	EOS []uint32 // any of them ends a text; may be empty
 }
 
-// LayerSpec is what differs between layers.
+// LayerSpec is the parts of a layer.
 type LayerSpec struct {
-	MoE        bool
-	DenseWidth int // of the dense feed-forward network; 0 where MoE
-	Window     int // a position sees itself and the Window-1 before it; 0 sees all
+	Order NormOrder
+	Norm  NormSpec
+	Mixer MixerSpec
+	Cross bool // a cross attention of the mixer's sizes follows the mixer
+
+	MoE    bool
+	Dense  FFNSpec // where not MoE
+	Router RouterSpec
+	Expert FFNSpec
+	Shared SharedSpec
 }
 
 // Refs yields every tensor that the spec needs, layer by layer. A tied head is
 // not among them.
 func (s *Spec) Refs() iter.Seq[Ref] {
 	return func(yield func(Ref) bool) {
-		for _, role := range s.outerRoles() {
-			if !yield(Ref{Role: role}) {
+		for _, n := range s.outerNeeds() {
+			if !yield(Ref{Role: n.Role}) {
 				return
 			}
 		}
@@ -57,25 +60,19 @@ func (s *Spec) Refs() iter.Seq[Ref] {
 	}
 }
 
-func (s *Spec) outerRoles() []Role {
-	if s.TiedEmbeddings {
-		return []Role{Embed, FinalNorm}
-	}
-	return []Role{Embed, FinalNorm, Head}
-}
-
 func (s *Spec) layerRefs(layer int, yield func(Ref) bool) bool {
-	for _, role := range s.layerRoles(layer) {
-		if !yield(Ref{Role: role, Layer: layer}) {
+	for _, n := range s.layerNeeds(layer) {
+		if !yield(Ref{Role: n.Role, Layer: layer}) {
 			return false
 		}
 	}
 	if !s.Layer[layer].MoE {
 		return true
 	}
+	experts := s.expertNeeds(layer)
 	for expert := range s.Experts {
-		for _, role := range ExpertRoles {
-			if !yield(Ref{role, layer, expert}) {
+		for _, n := range experts {
+			if !yield(Ref{n.Role, layer, expert}) {
 				return false
 			}
 		}
@@ -83,74 +80,35 @@ func (s *Spec) layerRefs(layer int, yield func(Ref) bool) bool {
 	return true
 }
 
-// layerRoles lists a layer's tensors, experts aside.
-func (s *Spec) layerRoles(layer int) []Role {
-	roles := []Role{InputNorm, PostNorm, Q, K, V, O}
-	if s.QKVBias {
-		roles = append(roles, QBias, KBias, VBias)
-	}
-	if !s.Layer[layer].MoE {
-		return append(roles, DenseGate, DenseUp, DenseDown)
-	}
-	roles = append(roles, Router)
-	if s.SharedWidth > 0 {
-		roles = append(roles, SharedGate, SharedUp, SharedDown, SharedRouter)
-	}
-	return roles
-}
-
 // Has reports whether the spec has that tensor; a tied head counts.
-func (s *Spec) Has(ref Ref) bool {
-	if ref.Role == Head || ref.Role <= FinalNorm {
-		return true
-	}
-	if ref.Layer < 0 || ref.Layer >= s.Layers {
-		return false
-	}
-	if ref.Role.IsExpert() {
-		return s.Layer[ref.Layer].MoE && ref.Expert >= 0 && ref.Expert < s.Experts
-	}
-	return slices.Contains(s.layerRoles(ref.Layer), ref.Role)
-}
+func (s *Spec) Has(ref Ref) bool { return s.Shape(ref) != nil }
 
-// Shape is the tensor's shape, row-major. Matrices are (outputs, inputs) as
-// Hugging Face stores them: y = W·x.
+// Shape is the tensor's shape, row-major; nil if the spec does not have it.
+// Matrices are (outputs, inputs): y = W·x.
 func (s *Spec) Shape(ref Ref) []int {
-	d, q, kv := s.Hidden, s.Heads*s.HeadDim, s.KVHeads*s.HeadDim
-	switch ref.Role {
-	case Embed, Head:
-		return []int{s.Vocab, d}
-	case Q:
-		return []int{q, d}
-	case K, V:
-		return []int{kv, d}
-	case O:
-		return []int{d, q}
-	case QBias:
-		return []int{q}
-	case KBias, VBias:
-		return []int{kv}
-	case Router:
-		return []int{s.Experts, d}
-	case SharedRouter:
-		return []int{1, d}
-	case DenseGate, DenseUp, SharedGate, SharedUp, ExpertGate, ExpertUp:
-		return []int{s.width(ref), d}
-	case DenseDown, SharedDown, ExpertDown:
-		return []int{d, s.width(ref)}
+	for _, n := range s.needsOf(ref) {
+		if n.Role == ref.Role {
+			return n.Shape
+		}
 	}
-	return []int{d} // the norms
+	return nil
 }
 
-// width is the inner size of the feed-forward network that ref belongs to.
-func (s *Spec) width(ref Ref) int {
-	switch ref.Role {
-	case DenseGate, DenseUp, DenseDown:
-		return s.Layer[ref.Layer].DenseWidth
-	case SharedGate, SharedUp, SharedDown:
-		return s.SharedWidth
+// needsOf is where ref would be among.
+func (s *Spec) needsOf(ref Ref) []need {
+	switch {
+	case ref.Role == Head:
+		return []need{s.headNeed()}
+	case !ref.Role.IsLayer():
+		return s.outerNeeds()
+	case ref.Layer < 0 || ref.Layer >= s.Layers:
+		return nil
+	case !ref.Role.IsExpert():
+		return s.layerNeeds(ref.Layer)
+	case !s.Layer[ref.Layer].MoE || ref.Expert < 0 || ref.Expert >= s.Experts:
+		return nil
 	}
-	return s.ExpertWidth
+	return s.expertNeeds(ref.Layer)
 }
 
 // MoELayers counts the layers with experts.
@@ -176,36 +134,58 @@ type Parameters struct {
 
 // Parameters counts the spec's weights.
 func (s *Spec) Parameters() Parameters {
-	var fixed int64
-	for _, role := range s.outerRoles() {
-		fixed += s.elements(Ref{Role: role})
-	}
+	p := Parameters{Total: elements(s.outerNeeds())}
+	p.Active = p.Total
 	for layer := range s.Layers {
-		for _, role := range s.layerRoles(layer) {
-			fixed += s.elements(Ref{Role: role, Layer: layer})
-		}
-	}
-	layers := int64(s.MoELayers())
-	p := Parameters{
-		Total:  fixed + layers*int64(s.Experts)*s.ExpertParameters(),
-		Active: fixed + layers*int64(s.TopK)*s.ExpertParameters(),
+		fixed, expert := elements(s.layerNeeds(layer)), s.expertParameters(layer)
+		p.Total += fixed + int64(s.Experts)*expert
+		p.Active += fixed + int64(s.TopK)*expert
 	}
 	p.ActiveWithoutInput = p.Active
 	if !s.TiedEmbeddings {
-		p.ActiveWithoutInput -= s.elements(Ref{Role: Embed})
+		p.ActiveWithoutInput -= int64(s.Vocab) * int64(s.Hidden)
 	}
 	return p
 }
 
-// ExpertParameters counts the weights of one expert: three (F, D) matrices.
+// ExpertParameters counts the weights of one expert, which all layers with
+// experts have alike.
 func (s *Spec) ExpertParameters() int64 {
-	return 3 * int64(s.ExpertWidth) * int64(s.Hidden)
+	for layer := range s.Layer {
+		if s.Layer[layer].MoE {
+			return s.expertParameters(layer)
+		}
+	}
+	return 0
 }
 
-func (s *Spec) elements(ref Ref) int64 {
-	n := int64(1)
-	for _, dim := range s.Shape(ref) {
-		n *= int64(dim)
+func (s *Spec) expertParameters(layer int) int64 {
+	if !s.Layer[layer].MoE {
+		return 0
+	}
+	return elements(s.expertNeeds(layer))
+}
+
+// ScoreFLOPs is what attention's scores and sums take for one token that sees
+// so many positions.
+func (s *Spec) ScoreFLOPs(context int) float64 {
+	n := 0.0
+	for i := range s.Layer {
+		n += s.Layer[i].Mixer.scoreFLOPs(context)
 	}
 	return n
+}
+
+func (m *MixerSpec) scoreFLOPs(context int) float64 {
+	seen := context
+	for _, most := range []int{m.Window, m.Chunk} {
+		if most > 0 {
+			seen = min(seen, most)
+		}
+	}
+	width := m.HeadDim + m.ValueDim
+	if m.Kind == MLA { // on the latent
+		width = 2*m.Latent.KVRank + m.Latent.RopeDim
+	}
+	return 2 * float64(m.Heads) * float64(width) * float64(seen)
 }

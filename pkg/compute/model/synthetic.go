@@ -17,17 +17,14 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
 
-// syntheticSpecs are the shapes that Synthetic knows, all of the mixtral
-// family.
-var syntheticSpecs = map[string]Spec{
-	"mixtral-1b": {
-		Layers: 8, Hidden: 2048, Heads: 16, KVHeads: 4, HeadDim: 128, Vocab: 32000, MaxPositions: 32768,
-		Experts: 8, TopK: 2, ExpertWidth: 4096,
-	},
-	"tiny": {
-		Layers: 2, Hidden: 64, Heads: 4, KVHeads: 2, HeadDim: 16, Vocab: 320, MaxPositions: 4096,
-		Experts: 4, TopK: 2, ExpertWidth: 96,
-	},
+// syntheticConfigs are the shapes that Synthetic knows.
+var syntheticConfigs = map[string]string{
+	"mixtral-1b": `{"model_type": "mixtral", "num_hidden_layers": 8, "hidden_size": 2048, "num_attention_heads": 16, "num_key_value_heads": 4,
+		"vocab_size": 32000, "max_position_embeddings": 32768, "num_local_experts": 8, "num_experts_per_tok": 2, "intermediate_size": 4096,
+		"bos_token_id": 1, "eos_token_id": 2}`,
+	"tiny": `{"model_type": "mixtral", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2,
+		"vocab_size": 320, "max_position_embeddings": 4096, "num_local_experts": 4, "num_experts_per_tok": 2, "intermediate_size": 96,
+		"bos_token_id": 1, "eos_token_id": 2}`,
 }
 
 // Synthetic is a model with random bf16 weights that are made when asked for:
@@ -35,20 +32,21 @@ var syntheticSpecs = map[string]Spec{
 // measuring, and has no tokenizer. The names are "mixtral-1b" (1.6 G weights)
 // and "tiny".
 func Synthetic(name string, seed uint64) (*Model, error) {
-	s, ok := syntheticSpecs[name]
+	config, ok := syntheticConfigs[name]
 	if !ok {
-		known := slices.Sorted(maps.Keys(syntheticSpecs))
+		known := slices.Sorted(maps.Keys(syntheticConfigs))
 		return nil, fmt.Errorf("no synthetic model is called %q; there are %s", name, strings.Join(known, ", "))
 	}
-	s.Family, s.NormTopK, s.NormEps, s.RopeTheta = mixtral.modelType, true, 1e-5, 1e6
-	s.BOS, s.EOS = 1, []uint32{2}
-	s.Layer = slices.Repeat([]LayerSpec{{MoE: true}}, s.Layers)
-	m := &Model{Name: CleanName(name), Spec: s, Generation: DefaultGeneration(), family: mixtral}
-	src := &synthetic{seed: seed, refs: map[string]Ref{}, spec: &m.Spec}
-	for ref := range s.Refs() {
-		src.refs[mixtral.tensorName(ref)] = ref
-		m.Bytes += 2 * s.elements(ref)
+	p, err := parse([]byte(config), nil)
+	if err != nil {
+		return nil, fmt.Errorf("synthetic model %s: %w", name, err)
 	}
+	m := &Model{Name: CleanName(name), Spec: p.spec, Generation: p.generation, family: p.family}
+	src := &synthetic{seed: seed, refs: map[string]Ref{}, spec: &m.Spec}
+	for ref := range m.Spec.Refs() {
+		src.refs[m.stored(ref).Name] = ref
+	}
+	m.Bytes = 2 * m.Spec.Parameters().Total
 	m.source = src
 	sum := sha256.Sum256(fmt.Appendf(nil, "switchyard synthetic 1 %s %d", name, seed))
 	m.Hash = hex.EncodeToString(sum[:])

@@ -167,7 +167,7 @@ func (b *Bench) details(ctx context.Context, r *Result, before readings, tokens 
 // weight that it uses, four for each element of the queries and position.
 func (b *Bench) flopsPerToken(context int) float64 {
 	spec := &b.settings.Model.Spec
-	return 2*float64(spec.Parameters().ActiveWithoutInput) + 4*float64(spec.Layers*spec.Heads*spec.HeadDim*context)
+	return 2*float64(spec.Parameters().ActiveWithoutInput) + spec.ScoreFLOPs(context)
 }
 
 // tokens is how many a turn generates for each sequence: about Seconds' worth

@@ -1,0 +1,43 @@
+package forward
+
+import (
+	"fmt"
+
+	"github.com/switchyard/switchyard/pkg/compute/kvcache"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+)
+
+// mixer is a layer's attention.
+type mixer interface {
+	// mix is dst (R, D) of the step's rows x (R, D), without the residual. It writes
+	// the rows' keys and values into the cache of layer l.
+	mix(s *Step, l int, dst, x []float32)
+	// bytes is the memory of the weights.
+	bytes() int64
+}
+
+// mixBuffers are a step's scratch for mixers, which resize what they use.
+type mixBuffers struct{ qkv, attn []float32 }
+
+// loadMixer reads layer l's weights.
+func loadMixer(m *model.Model, l int, t *ropes) (mixer, error) {
+	spec := &m.Spec.Layer[l].Mixer
+	r, err := t.of(spec.Rope)
+	if err != nil {
+		return nil, err
+	}
+	if spec.Kind == model.GroupedQuery {
+		return loadGroupedQuery(m, l, r)
+	}
+	return nil, fmt.Errorf("attention of kind %d is not computed", spec.Kind)
+}
+
+// CacheShape is what a model's KV cache needs for a position.
+func CacheShape(s *model.Spec) kvcache.Shape {
+	var shape kvcache.Shape
+	for l := range s.Layer {
+		m := &s.Layer[l].Mixer
+		shape.Layers = append(shape.Layers, kvcache.LayerShape{Heads: m.KVHeads, KeyDim: m.HeadDim, ValueDim: m.ValueDim})
+	}
+	return shape
+}

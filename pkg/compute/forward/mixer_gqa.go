@@ -1,0 +1,108 @@
+package forward
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/switchyard/switchyard/kernels/cpu"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
+)
+
+// groupedQuery is attention with H query heads, of which each group of H/G shares
+// a key/value head.
+//
+// Source: Ainslie et al., "GQA: Training Generalized Multi-Query Transformer
+// Models from Multi-Head Checkpoints", section 2.
+type groupedQuery struct {
+	spec    model.MixerSpec
+	qkv     *cpu.Matrix // ((H+2G)·C, D)
+	qkvBias []float32   // ((H+2G)·C), or nil
+	o       *cpu.Matrix // (D, H·C)
+	rope    *rope
+}
+
+func loadGroupedQuery(m *model.Model, l int, r *rope) (_ *groupedQuery, err error) {
+	g := &groupedQuery{spec: m.Spec.Layer[l].Mixer, rope: r}
+	if err := g.computed(); err != nil {
+		return nil, err
+	}
+	at := func(r model.Role) model.Ref { return model.Ref{Role: r, Layer: l} }
+	if g.qkv, err = loadMatrix(m, at(model.Q), at(model.K), at(model.V)); err != nil {
+		return nil, err
+	}
+	if g.o, err = loadMatrix(m, at(model.O)); err != nil {
+		return nil, err
+	}
+	if g.spec.QKVBias {
+		g.qkvBias, err = loadFloats(m, at(model.QBias), at(model.KBias), at(model.VBias))
+	}
+	return g, err
+}
+
+// computed refuses what this mixer does not compute.
+func (g *groupedQuery) computed() error {
+	s := &g.spec
+	switch {
+	case s.HeadDim != s.ValueDim:
+		return fmt.Errorf("values of %d dimensions with keys of %d are not computed", s.ValueDim, s.HeadDim)
+	case s.OBias, s.QKNorm != model.NoQKNorm, s.Clip != 0, s.Chunk != 0, s.Sinks, s.Bidirectional, s.Temperature.Floor != 0:
+		return errors.New("this kind of attention is not computed")
+	}
+	return nil
+}
+
+func (g *groupedQuery) bytes() int64 { return g.qkv.Bytes() + g.o.Bytes() }
+
+func (g *groupedQuery) mix(s *Step, l int, dst, x []float32) {
+	n := len(s.rows)
+	s.qkv = tensor.Resize(s.qkv, n*g.qkv.N)
+	s.attn = tensor.Resize(s.attn, n*g.o.K)
+	matMul(s.workers(), s.qkv, x, n, g.qkv)
+	eachRow(s.workers(), n, 2*g.qkv.N, func(from, to int) {
+		for i := from; i < to; i++ {
+			g.storeRow(s, i, l)
+		}
+	})
+	g.attend(s, l)
+	matMul(s.workers(), dst, s.attn, n, g.o)
+}
+
+// storeRow adds biases, rotates row i's queries and keys, and writes its keys and values.
+func (g *groupedQuery) storeRow(s *Step, i, l int) {
+	sp, r := &g.spec, s.rows[i]
+	c, width := sp.HeadDim, g.qkv.N
+	row := s.qkv[i*width : (i+1)*width]
+	if g.qkvBias != nil {
+		cpu.Add(row, g.qkvBias)
+	}
+	g.rope.turn(row, sp.Heads+sp.KVHeads, c, r.Position)
+	k, v := row[sp.Heads*c:], row[(sp.Heads+sp.KVHeads)*c:]
+	for h := range sp.KVHeads {
+		r.Table.Store(l, h, r.Position, k[h*c:(h+1)*c], v[h*c:(h+1)*c])
+	}
+}
+
+func (g *groupedQuery) attend(s *Step, l int) {
+	last := s.rows[len(s.rows)-1].Position + 1
+	nanos := g.o.K * last * 4 / flopsPerNano
+	eachRow(s.workers(), len(s.rows), nanos, func(from, to int) {
+		scratch := s.Backbone.scratches.get()
+		for i := from; i < to; i++ {
+			g.attendRow(s, i, l, scratch)
+		}
+		s.Backbone.scratches.put(scratch)
+	})
+}
+
+func (g *groupedQuery) attendRow(s *Step, i, l int, scratch *attendScratch) {
+	sp, r := &g.spec, s.rows[i]
+	heads := cpu.Heads{KV: sp.KVHeads, Group: sp.Heads / sp.KVHeads, Dim: sp.HeadDim}
+	end, start := r.Position+1, 0
+	if sp.Window > 0 {
+		start = max(0, end-sp.Window)
+	}
+	scratch.floats = tensor.Resize(scratch.floats, cpu.AttendScratch(heads, end))
+	scratch.pages = r.Table.Layer(scratch.pages[:0], l, end)
+	cpu.Attend(s.attn[i*g.o.K:], s.qkv[i*g.qkv.N:], heads, scratch.pages, start, end, sp.Scale, scratch.floats)
+}

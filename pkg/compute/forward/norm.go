@@ -1,0 +1,46 @@
+package forward
+
+import (
+	"fmt"
+
+	"github.com/switchyard/switchyard/kernels/cpu"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+)
+
+// norm normalises rows.
+type norm interface {
+	// apply is dst (R, D) of x (R, D); dst may be x.
+	apply(p workers, dst, x []float32, rows int)
+}
+
+// loadNorm reads a norm's weights; the bias of a layer norm has the role after the
+// weight's.
+func loadNorm(m *model.Model, spec model.NormSpec, weight model.Ref) (norm, error) {
+	switch spec.Kind {
+	case model.NoNorm:
+		return noNorm{}, nil
+	case model.RMSNorm:
+		w, err := m.Floats(weight)
+		return &rmsNorm{w, spec.Eps}, err
+	}
+	return nil, fmt.Errorf("norms of kind %d are not computed", spec.Kind)
+}
+
+type noNorm struct{}
+
+func (noNorm) apply(_ workers, dst, x []float32, _ int) { copy(dst, x) }
+
+// rmsNorm is weight · x / sqrt(mean(x²) + eps).
+type rmsNorm struct {
+	weight []float32 // (D)
+	eps    float32
+}
+
+func (n *rmsNorm) apply(p workers, dst, x []float32, rows int) {
+	d := len(n.weight)
+	eachRow(p, rows, d, func(from, to int) {
+		for r := from; r < to; r++ {
+			cpu.RMSNorm(dst[r*d:(r+1)*d], x[r*d:(r+1)*d], n.weight, n.eps)
+		}
+	})
+}

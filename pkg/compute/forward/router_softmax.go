@@ -1,0 +1,39 @@
+package forward
+
+import "github.com/switchyard/switchyard/kernels/cpu"
+
+// softmaxTopK is softmax over all experts and the best k of them.
+type softmaxTopK struct {
+	normalise bool
+	scale     float32 // 0 is 1
+}
+
+func (s *softmaxTopK) choose(out *Routes, logits []float32, experts, from, to int) {
+	for i := from; i < to; i++ {
+		probs := logits[i*experts : (i+1)*experts]
+		cpu.Softmax(probs)
+		at := i * out.K
+		weights := out.Weight[at : at+out.K]
+		cpu.TopK(out.Expert[at:at+out.K], weights, probs)
+		finish(weights, s.normalise, s.scale)
+	}
+}
+
+// finish divides a row's weights by their sum and scales them, where wanted.
+func finish(w []float32, normalise bool, scale float32) {
+	if normalise {
+		sum := float32(0)
+		for _, v := range w {
+			sum += v
+		}
+		for i := range w {
+			w[i] /= sum
+		}
+	}
+	if scale == 0 {
+		return
+	}
+	for i := range w {
+		w[i] *= scale
+	}
+}

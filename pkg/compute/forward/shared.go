@@ -1,0 +1,41 @@
+package forward
+
+import (
+	"context"
+
+	"github.com/switchyard/switchyard/kernels/cpu"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
+)
+
+// shared is an expert that all rows pass.
+type shared struct {
+	*ffn
+	gate *cpu.Matrix // (1, D), whose sigmoid scales a row's output; or nil
+}
+
+//nolint:contextcheck,nolintlint // the backbone is loaded whole, before anybody waits for a request
+func loadShared(m *model.Model, l int) (_ *shared, err error) {
+	spec, s := &m.Spec.Layer[l].Shared, &shared{}
+	if s.ffn, err = loadFFN(context.Background(), m, refsOf(spec.FFNSpec, l, 0, model.SharedRoles)); err != nil {
+		return nil, err
+	}
+	if spec.Gated {
+		s.gate, err = loadMatrix(m, model.Ref{Role: model.SharedRouter, Layer: l})
+	}
+	return s, err
+}
+
+// sharedExpert fills shared (R, D) from x (R, D).
+func (s *Step) sharedExpert(e *shared, x []float32) {
+	s.feed(e.ffn, s.shared, x)
+	if e.gate == nil {
+		return
+	}
+	n, d := len(s.rows), s.Backbone.spec.Hidden
+	gate := tensor.Resize(s.inner, n)
+	cpu.MatMul(gate, 1, x, d, n, e.gate, 0, e.gate.Panels())
+	for r := range n {
+		cpu.Scale(s.shared[r*d:(r+1)*d], cpu.Sigmoid(gate[r]))
+	}
+}
