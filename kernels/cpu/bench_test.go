@@ -106,6 +106,30 @@ func BenchmarkMatMulFromMemory(b *testing.B) {
 	}
 }
 
+// BenchmarkMatMulPacked compares formats with gpt-oss's down projection: from
+// memory, as decoding reads experts, and with many rows.
+func BenchmarkMatMulPacked(b *testing.B) {
+	const n, k = 2880, 2880
+	mx, _ := mxMatrix(b, 1, n, k)
+	f8, _ := fp8Matrix(b, 1, n, k)
+	bf := PackBF16(make([]byte, 2*n*k), n, k)
+	for _, f := range []struct {
+		name string
+		m    *Matrix
+	}{{"bf16", bf}, {"fp8", f8}, {"mxfp4", mx}} {
+		ws := []*Matrix{f.m}
+		for total := f.m.Bytes(); total < 200<<20; total += f.m.Bytes() {
+			ws = append(ws, &Matrix{N: n, K: k, bf: slices.Clone(f.m.bf), codes: slices.Clone(f.m.codes),
+				exps: slices.Clone(f.m.exps), scales: slices.Clone(f.m.scales)})
+		}
+		for _, rows := range []int{1, 2, 4, 8, 32, 128} {
+			b.Run(fmt.Sprintf("format=%s/rows=%d", f.name, rows), func(b *testing.B) {
+				benchVariants(b, func(b *testing.B) { benchMatMul(b, rows, ws...) })
+			})
+		}
+	}
+}
+
 // BenchmarkMatMulThreads shares the work as a step of a model does.
 func BenchmarkMatMulThreads(b *testing.B) {
 	const parts = 16

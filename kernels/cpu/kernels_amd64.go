@@ -131,6 +131,120 @@ func avx512F32R11G1(a *byte)
 func avx512F32R12G1(a *byte)
 
 //go:noescape
+func avx512MXFP4R1G4(a *byte)
+
+//go:noescape
+func avx512MXFP4R1G2(a *byte)
+
+//go:noescape
+func avx512MXFP4R1G1(a *byte)
+
+//go:noescape
+func avx512MXFP4R2G4(a *byte)
+
+//go:noescape
+func avx512MXFP4R2G2(a *byte)
+
+//go:noescape
+func avx512MXFP4R2G1(a *byte)
+
+//go:noescape
+func avx512MXFP4R3G2(a *byte)
+
+//go:noescape
+func avx512MXFP4R3G1(a *byte)
+
+//go:noescape
+func avx512MXFP4R4G2(a *byte)
+
+//go:noescape
+func avx512MXFP4R4G1(a *byte)
+
+//go:noescape
+func avx512MXFP4R5G2(a *byte)
+
+//go:noescape
+func avx512MXFP4R5G1(a *byte)
+
+//go:noescape
+func avx512MXFP4R6G1(a *byte)
+
+//go:noescape
+func avx512MXFP4R7G1(a *byte)
+
+//go:noescape
+func avx512MXFP4R8G1(a *byte)
+
+//go:noescape
+func avx512MXFP4R9G1(a *byte)
+
+//go:noescape
+func avx512MXFP4R10G1(a *byte)
+
+//go:noescape
+func avx512MXFP4R11G1(a *byte)
+
+//go:noescape
+func avx512MXFP4R12G1(a *byte)
+
+//go:noescape
+func avx512FP8R1G4(a *byte)
+
+//go:noescape
+func avx512FP8R1G2(a *byte)
+
+//go:noescape
+func avx512FP8R1G1(a *byte)
+
+//go:noescape
+func avx512FP8R2G4(a *byte)
+
+//go:noescape
+func avx512FP8R2G2(a *byte)
+
+//go:noescape
+func avx512FP8R2G1(a *byte)
+
+//go:noescape
+func avx512FP8R3G2(a *byte)
+
+//go:noescape
+func avx512FP8R3G1(a *byte)
+
+//go:noescape
+func avx512FP8R4G2(a *byte)
+
+//go:noescape
+func avx512FP8R4G1(a *byte)
+
+//go:noescape
+func avx512FP8R5G2(a *byte)
+
+//go:noescape
+func avx512FP8R5G1(a *byte)
+
+//go:noescape
+func avx512FP8R6G1(a *byte)
+
+//go:noescape
+func avx512FP8R7G1(a *byte)
+
+//go:noescape
+func avx512FP8R8G1(a *byte)
+
+//go:noescape
+func avx512FP8R9G1(a *byte)
+
+//go:noescape
+func avx512FP8R10G1(a *byte)
+
+//go:noescape
+func avx512FP8R11G1(a *byte)
+
+//go:noescape
+func avx512FP8R12G1(a *byte)
+
+//go:noescape
 func avx512SumSquares(acc *float32, x *float32, n int)
 
 //go:noescape
@@ -213,6 +327,30 @@ func avx2F32R5G1(a *byte)
 
 //go:noescape
 func avx2F32R6G1(a *byte)
+
+//go:noescape
+func avx2MXFP4R1G2(a *byte)
+
+//go:noescape
+func avx2MXFP4R2G1(a *byte)
+
+//go:noescape
+func avx2MXFP4R3G1(a *byte)
+
+//go:noescape
+func avx2MXFP4R4G1(a *byte)
+
+//go:noescape
+func avx2FP8R1G2(a *byte)
+
+//go:noescape
+func avx2FP8R2G1(a *byte)
+
+//go:noescape
+func avx2FP8R3G1(a *byte)
+
+//go:noescape
+func avx2FP8R4G1(a *byte)
 
 //go:noescape
 func avx2SumSquares(acc *float32, x *float32, n int)

@@ -9,8 +9,8 @@
 TEXT ·avx512BF16R1G4(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), AX
 	MOVQ         16(AX), CX
-	MOVQ         40(AX), DX
-	MOVQ         56(AX), BX
+	MOVQ         56(AX), DX
+	MOVQ         40(AX), BX
 	MOVQ         48(AX), SI
 	LEAQ         (SI)(SI*2), DI
 	MOVQ         8(AX), R8
@@ -43,7 +43,7 @@ fresh:
 	VPXORD Z7, Z7, Z7
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -75,7 +75,7 @@ turn:
 	VBROADCASTSS (R8), Z11
 	VFMADD231PS  Z11, Z8, Z6
 	VFMADD231PS  Z11, Z9, Z7
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	PREFETCHT0   2048(CX)
 	VMOVUPS      (CX), Z9
 	VPSLLD       $0x10, Z9, Z8
@@ -104,13 +104,13 @@ turn:
 	VBROADCASTSS 4(R8), Z11
 	VFMADD231PS  Z11, Z8, Z6
 	VFMADD231PS  Z11, Z9, Z7
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x08, R8
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -142,9 +142,9 @@ one:
 	VBROADCASTSS (R8), Z11
 	VFMADD231PS  Z11, Z8, Z6
 	VFMADD231PS  Z11, Z9, Z7
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x04, R8
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -166,8 +166,8 @@ done:
 TEXT ·avx512BF16R1G2(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), AX
 	MOVQ         16(AX), CX
-	MOVQ         40(AX), DX
-	MOVQ         56(AX), BX
+	MOVQ         56(AX), DX
+	MOVQ         40(AX), BX
 	MOVQ         48(AX), SI
 	MOVQ         8(AX), DI
 	MOVL         $0xffff0000, R8
@@ -191,7 +191,7 @@ fresh:
 	VPXORD Z3, Z3, Z3
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -209,7 +209,7 @@ turn:
 	VBROADCASTSS (DI), Z7
 	VFMADD231PS  Z7, Z4, Z2
 	VFMADD231PS  Z7, Z5, Z3
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	PREFETCHT0   2048(CX)
 	VMOVUPS      (CX), Z5
 	VPSLLD       $0x10, Z5, Z4
@@ -224,13 +224,13 @@ turn:
 	VBROADCASTSS 4(DI), Z7
 	VFMADD231PS  Z7, Z4, Z2
 	VFMADD231PS  Z7, Z5, Z3
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x08, DI
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -248,9 +248,9 @@ one:
 	VBROADCASTSS (DI), Z7
 	VFMADD231PS  Z7, Z4, Z2
 	VFMADD231PS  Z7, Z5, Z3
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x04, DI
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -268,8 +268,8 @@ done:
 TEXT ·avx512BF16R1G1(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), AX
 	MOVQ         16(AX), CX
-	MOVQ         40(AX), DX
-	MOVQ         56(AX), BX
+	MOVQ         56(AX), DX
+	MOVQ         40(AX), BX
 	MOVQ         8(AX), SI
 	MOVL         $0xffff0000, DI
 	VMOVD        DI, X4
@@ -288,7 +288,7 @@ fresh:
 	VPXORD Z1, Z1, Z1
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -299,7 +299,7 @@ turn:
 	VBROADCASTSS (SI), Z5
 	VFMADD231PS  Z5, Z2, Z0
 	VFMADD231PS  Z5, Z3, Z1
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	PREFETCHT0   2048(CX)
 	VMOVUPS      (CX), Z3
 	VPSLLD       $0x10, Z3, Z2
@@ -307,13 +307,13 @@ turn:
 	VBROADCASTSS 4(SI), Z5
 	VFMADD231PS  Z5, Z2, Z0
 	VFMADD231PS  Z5, Z3, Z1
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x08, SI
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -324,9 +324,9 @@ one:
 	VBROADCASTSS (SI), Z5
 	VFMADD231PS  Z5, Z2, Z0
 	VFMADD231PS  Z5, Z3, Z1
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x04, SI
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -342,8 +342,8 @@ done:
 TEXT ·avx512BF16R2G4(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), AX
 	MOVQ         16(AX), CX
-	MOVQ         40(AX), DX
-	MOVQ         56(AX), BX
+	MOVQ         56(AX), DX
+	MOVQ         40(AX), BX
 	MOVQ         48(AX), SI
 	LEAQ         (SI)(SI*2), DI
 	MOVQ         32(AX), R8
@@ -394,7 +394,7 @@ fresh:
 	VPXORD Z15, Z15, Z15
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -432,7 +432,7 @@ turn:
 	VFMADD231PS  Z19, Z17, Z7
 	VFMADD231PS  Z20, Z16, Z14
 	VFMADD231PS  Z20, Z17, Z15
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	VBROADCASTSS 4(R9), Z19
 	VBROADCASTSS 4(R9)(R8*1), Z20
 	PREFETCHT0   2048(CX)
@@ -467,13 +467,13 @@ turn:
 	VFMADD231PS  Z19, Z17, Z7
 	VFMADD231PS  Z20, Z16, Z14
 	VFMADD231PS  Z20, Z17, Z15
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x08, R9
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -511,9 +511,9 @@ one:
 	VFMADD231PS  Z19, Z17, Z7
 	VFMADD231PS  Z20, Z16, Z14
 	VFMADD231PS  Z20, Z17, Z15
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x04, R9
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -544,8 +544,8 @@ done:
 TEXT ·avx512BF16R2G2(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), AX
 	MOVQ         16(AX), CX
-	MOVQ         40(AX), DX
-	MOVQ         56(AX), BX
+	MOVQ         56(AX), DX
+	MOVQ         40(AX), BX
 	MOVQ         48(AX), SI
 	MOVQ         32(AX), DI
 	MOVQ         8(AX), R8
@@ -579,7 +579,7 @@ fresh:
 	VPXORD Z7, Z7, Z7
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -601,7 +601,7 @@ turn:
 	VFMADD231PS  Z11, Z9, Z3
 	VFMADD231PS  Z12, Z8, Z6
 	VFMADD231PS  Z12, Z9, Z7
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	VBROADCASTSS 4(R8), Z11
 	VBROADCASTSS 4(R8)(DI*1), Z12
 	PREFETCHT0   2048(CX)
@@ -620,13 +620,13 @@ turn:
 	VFMADD231PS  Z11, Z9, Z3
 	VFMADD231PS  Z12, Z8, Z6
 	VFMADD231PS  Z12, Z9, Z7
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x08, R8
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -648,9 +648,9 @@ one:
 	VFMADD231PS  Z11, Z9, Z3
 	VFMADD231PS  Z12, Z8, Z6
 	VFMADD231PS  Z12, Z9, Z7
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x04, R8
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -673,8 +673,8 @@ done:
 TEXT ·avx512BF16R2G1(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), AX
 	MOVQ         16(AX), CX
-	MOVQ         40(AX), DX
-	MOVQ         56(AX), BX
+	MOVQ         56(AX), DX
+	MOVQ         40(AX), BX
 	MOVQ         32(AX), SI
 	MOVQ         8(AX), DI
 	MOVL         $0xffff0000, R8
@@ -699,7 +699,7 @@ fresh:
 	VPXORD Z3, Z3, Z3
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -713,7 +713,7 @@ turn:
 	VBROADCASTSS (DI)(SI*1), Z7
 	VFMADD231PS  Z7, Z4, Z2
 	VFMADD231PS  Z7, Z5, Z3
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	PREFETCHT0   2048(CX)
 	VMOVUPS      (CX), Z5
 	VPSLLD       $0x10, Z5, Z4
@@ -724,13 +724,13 @@ turn:
 	VBROADCASTSS 4(DI)(SI*1), Z7
 	VFMADD231PS  Z7, Z4, Z2
 	VFMADD231PS  Z7, Z5, Z3
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x08, DI
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -744,9 +744,9 @@ one:
 	VBROADCASTSS (DI)(SI*1), Z7
 	VFMADD231PS  Z7, Z4, Z2
 	VFMADD231PS  Z7, Z5, Z3
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x04, DI
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -765,8 +765,8 @@ done:
 TEXT ·avx512BF16R3G4(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), AX
 	MOVQ         16(AX), CX
-	MOVQ         40(AX), DX
-	MOVQ         56(AX), BX
+	MOVQ         56(AX), DX
+	MOVQ         40(AX), BX
 	MOVQ         48(AX), SI
 	LEAQ         (SI)(SI*2), DI
 	MOVQ         32(AX), R8
@@ -834,7 +834,7 @@ fresh:
 	VPXORD Z23, Z23, Z23
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -881,7 +881,7 @@ turn:
 	VFMADD231PS  Z28, Z25, Z15
 	VFMADD231PS  Z29, Z24, Z22
 	VFMADD231PS  Z29, Z25, Z23
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	VBROADCASTSS 4(R9), Z27
 	VBROADCASTSS 4(R9)(R8*1), Z28
 	VBROADCASTSS 4(R9)(R8*2), Z29
@@ -925,13 +925,13 @@ turn:
 	VFMADD231PS  Z28, Z25, Z15
 	VFMADD231PS  Z29, Z24, Z22
 	VFMADD231PS  Z29, Z25, Z23
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x08, R9
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -978,9 +978,9 @@ one:
 	VFMADD231PS  Z28, Z25, Z15
 	VFMADD231PS  Z29, Z24, Z22
 	VFMADD231PS  Z29, Z25, Z23
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x04, R9
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -1020,8 +1020,8 @@ done:
 TEXT ·avx512BF16R3G2(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), AX
 	MOVQ         16(AX), CX
-	MOVQ         40(AX), DX
-	MOVQ         56(AX), BX
+	MOVQ         56(AX), DX
+	MOVQ         40(AX), BX
 	MOVQ         48(AX), SI
 	MOVQ         32(AX), DI
 	MOVQ         8(AX), R8
@@ -1064,7 +1064,7 @@ fresh:
 	VPXORD Z11, Z11, Z11
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -1091,7 +1091,7 @@ turn:
 	VFMADD231PS  Z16, Z13, Z7
 	VFMADD231PS  Z17, Z12, Z10
 	VFMADD231PS  Z17, Z13, Z11
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	VBROADCASTSS 4(R8), Z15
 	VBROADCASTSS 4(R8)(DI*1), Z16
 	VBROADCASTSS 4(R8)(DI*2), Z17
@@ -1115,13 +1115,13 @@ turn:
 	VFMADD231PS  Z16, Z13, Z7
 	VFMADD231PS  Z17, Z12, Z10
 	VFMADD231PS  Z17, Z13, Z11
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x08, R8
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -1148,9 +1148,9 @@ one:
 	VFMADD231PS  Z16, Z13, Z7
 	VFMADD231PS  Z17, Z12, Z10
 	VFMADD231PS  Z17, Z13, Z11
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x04, R8
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -1178,8 +1178,8 @@ done:
 TEXT ·avx512BF16R3G1(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), AX
 	MOVQ         16(AX), CX
-	MOVQ         40(AX), DX
-	MOVQ         56(AX), BX
+	MOVQ         56(AX), DX
+	MOVQ         40(AX), BX
 	MOVQ         32(AX), SI
 	MOVQ         8(AX), DI
 	MOVL         $0xffff0000, R8
@@ -1209,7 +1209,7 @@ fresh:
 	VPXORD Z5, Z5, Z5
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -1226,7 +1226,7 @@ turn:
 	VBROADCASTSS (DI)(SI*2), Z9
 	VFMADD231PS  Z9, Z6, Z4
 	VFMADD231PS  Z9, Z7, Z5
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	PREFETCHT0   2048(CX)
 	VMOVUPS      (CX), Z7
 	VPSLLD       $0x10, Z7, Z6
@@ -1240,13 +1240,13 @@ turn:
 	VBROADCASTSS 4(DI)(SI*2), Z9
 	VFMADD231PS  Z9, Z6, Z4
 	VFMADD231PS  Z9, Z7, Z5
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x08, DI
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -1263,9 +1263,9 @@ one:
 	VBROADCASTSS (DI)(SI*2), Z9
 	VFMADD231PS  Z9, Z6, Z4
 	VFMADD231PS  Z9, Z7, Z5
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x04, DI
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -1287,8 +1287,8 @@ done:
 TEXT ·avx512BF16R4G2(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), AX
 	MOVQ         16(AX), CX
-	MOVQ         40(AX), DX
-	MOVQ         56(AX), BX
+	MOVQ         56(AX), DX
+	MOVQ         40(AX), BX
 	MOVQ         48(AX), SI
 	MOVQ         32(AX), DI
 	LEAQ         (DI)(DI*2), R8
@@ -1341,7 +1341,7 @@ fresh:
 	VPXORD Z15, Z15, Z15
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -1373,7 +1373,7 @@ turn:
 	VFMADD231PS  Z21, Z17, Z11
 	VFMADD231PS  Z22, Z16, Z14
 	VFMADD231PS  Z22, Z17, Z15
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	VBROADCASTSS 4(R9), Z19
 	VBROADCASTSS 4(R9)(DI*1), Z20
 	VBROADCASTSS 4(R9)(DI*2), Z21
@@ -1402,13 +1402,13 @@ turn:
 	VFMADD231PS  Z21, Z17, Z11
 	VFMADD231PS  Z22, Z16, Z14
 	VFMADD231PS  Z22, Z17, Z15
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x08, R9
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -1440,9 +1440,9 @@ one:
 	VFMADD231PS  Z21, Z17, Z11
 	VFMADD231PS  Z22, Z16, Z14
 	VFMADD231PS  Z22, Z17, Z15
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x04, R9
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -1475,8 +1475,8 @@ done:
 TEXT ·avx512BF16R4G1(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), AX
 	MOVQ         16(AX), CX
-	MOVQ         40(AX), DX
-	MOVQ         56(AX), BX
+	MOVQ         56(AX), DX
+	MOVQ         40(AX), BX
 	MOVQ         32(AX), SI
 	LEAQ         (SI)(SI*2), DI
 	MOVQ         8(AX), R8
@@ -1512,7 +1512,7 @@ fresh:
 	VPXORD Z7, Z7, Z7
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -1532,7 +1532,7 @@ turn:
 	VBROADCASTSS (R8)(DI*1), Z11
 	VFMADD231PS  Z11, Z8, Z6
 	VFMADD231PS  Z11, Z9, Z7
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	PREFETCHT0   2048(CX)
 	VMOVUPS      (CX), Z9
 	VPSLLD       $0x10, Z9, Z8
@@ -1549,13 +1549,13 @@ turn:
 	VBROADCASTSS 4(R8)(DI*1), Z11
 	VFMADD231PS  Z11, Z8, Z6
 	VFMADD231PS  Z11, Z9, Z7
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x08, R8
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -1575,9 +1575,9 @@ one:
 	VBROADCASTSS (R8)(DI*1), Z11
 	VFMADD231PS  Z11, Z8, Z6
 	VFMADD231PS  Z11, Z9, Z7
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x04, R8
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -1602,8 +1602,8 @@ done:
 TEXT ·avx512BF16R5G2(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), AX
 	MOVQ         16(AX), CX
-	MOVQ         40(AX), DX
-	MOVQ         56(AX), BX
+	MOVQ         56(AX), DX
+	MOVQ         40(AX), BX
 	MOVQ         48(AX), SI
 	MOVQ         32(AX), DI
 	LEAQ         (DI)(DI*2), R8
@@ -1666,7 +1666,7 @@ fresh:
 	VPXORD Z19, Z19, Z19
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -1703,7 +1703,7 @@ turn:
 	VFMADD231PS  Z26, Z21, Z15
 	VFMADD231PS  Z27, Z20, Z18
 	VFMADD231PS  Z27, Z21, Z19
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	VBROADCASTSS 4(R9), Z23
 	VBROADCASTSS 4(R9)(DI*1), Z24
 	VBROADCASTSS 4(R9)(DI*2), Z25
@@ -1737,14 +1737,14 @@ turn:
 	VFMADD231PS  Z26, Z21, Z15
 	VFMADD231PS  Z27, Z20, Z18
 	VFMADD231PS  Z27, Z21, Z19
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x08, R9
 	ADDQ         $0x08, R10
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -1781,10 +1781,10 @@ one:
 	VFMADD231PS  Z26, Z21, Z15
 	VFMADD231PS  Z27, Z20, Z18
 	VFMADD231PS  Z27, Z21, Z19
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x04, R9
 	ADDQ         $0x04, R10
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -1822,8 +1822,8 @@ done:
 TEXT ·avx512BF16R5G1(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), AX
 	MOVQ         16(AX), CX
-	MOVQ         40(AX), DX
-	MOVQ         56(AX), BX
+	MOVQ         56(AX), DX
+	MOVQ         40(AX), BX
 	MOVQ         32(AX), SI
 	LEAQ         (SI)(SI*2), DI
 	MOVQ         8(AX), R8
@@ -1865,7 +1865,7 @@ fresh:
 	VPXORD Z9, Z9, Z9
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -1888,7 +1888,7 @@ turn:
 	VBROADCASTSS (R9), Z13
 	VFMADD231PS  Z13, Z10, Z8
 	VFMADD231PS  Z13, Z11, Z9
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	PREFETCHT0   2048(CX)
 	VMOVUPS      (CX), Z11
 	VPSLLD       $0x10, Z11, Z10
@@ -1908,14 +1908,14 @@ turn:
 	VBROADCASTSS 4(R9), Z13
 	VFMADD231PS  Z13, Z10, Z8
 	VFMADD231PS  Z13, Z11, Z9
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x08, R8
 	ADDQ         $0x08, R9
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -1938,10 +1938,10 @@ one:
 	VBROADCASTSS (R9), Z13
 	VFMADD231PS  Z13, Z10, Z8
 	VFMADD231PS  Z13, Z11, Z9
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -1969,8 +1969,8 @@ done:
 TEXT ·avx512BF16R6G2(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), AX
 	MOVQ         16(AX), CX
-	MOVQ         40(AX), DX
-	MOVQ         56(AX), BX
+	MOVQ         56(AX), DX
+	MOVQ         40(AX), BX
 	MOVQ         48(AX), SI
 	MOVQ         32(AX), DI
 	LEAQ         (DI)(DI*2), R8
@@ -2042,7 +2042,7 @@ fresh:
 	VPXORD Z23, Z23, Z23
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -2090,7 +2090,7 @@ turn:
 	VBROADCASTSS (R10)(DI*1), Z27
 	VFMADD231PS  Z27, Z24, Z22
 	VFMADD231PS  Z27, Z25, Z23
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	PREFETCHT0   2048(CX)
 	VMOVUPS      (CX), Z25
 	VPSLLD       $0x10, Z25, Z24
@@ -2135,14 +2135,14 @@ turn:
 	VBROADCASTSS 4(R10)(DI*1), Z27
 	VFMADD231PS  Z27, Z24, Z22
 	VFMADD231PS  Z27, Z25, Z23
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x08, R9
 	ADDQ         $0x08, R10
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -2190,10 +2190,10 @@ one:
 	VBROADCASTSS (R10)(DI*1), Z27
 	VFMADD231PS  Z27, Z24, Z22
 	VFMADD231PS  Z27, Z25, Z23
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x04, R9
 	ADDQ         $0x04, R10
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -2236,8 +2236,8 @@ done:
 TEXT ·avx512BF16R6G1(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), AX
 	MOVQ         16(AX), CX
-	MOVQ         40(AX), DX
-	MOVQ         56(AX), BX
+	MOVQ         56(AX), DX
+	MOVQ         40(AX), BX
 	MOVQ         32(AX), SI
 	LEAQ         (SI)(SI*2), DI
 	MOVQ         8(AX), R8
@@ -2284,7 +2284,7 @@ fresh:
 	VPXORD Z11, Z11, Z11
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -2310,7 +2310,7 @@ turn:
 	VBROADCASTSS (R9)(SI*1), Z15
 	VFMADD231PS  Z15, Z12, Z10
 	VFMADD231PS  Z15, Z13, Z11
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	PREFETCHT0   2048(CX)
 	VMOVUPS      (CX), Z13
 	VPSLLD       $0x10, Z13, Z12
@@ -2333,14 +2333,14 @@ turn:
 	VBROADCASTSS 4(R9)(SI*1), Z15
 	VFMADD231PS  Z15, Z12, Z10
 	VFMADD231PS  Z15, Z13, Z11
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x08, R8
 	ADDQ         $0x08, R9
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -2366,10 +2366,10 @@ one:
 	VBROADCASTSS (R9)(SI*1), Z15
 	VFMADD231PS  Z15, Z12, Z10
 	VFMADD231PS  Z15, Z13, Z11
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -2400,8 +2400,8 @@ done:
 TEXT ·avx512BF16R7G1(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), AX
 	MOVQ         16(AX), CX
-	MOVQ         40(AX), DX
-	MOVQ         56(AX), BX
+	MOVQ         56(AX), DX
+	MOVQ         40(AX), BX
 	MOVQ         32(AX), SI
 	LEAQ         (SI)(SI*2), DI
 	MOVQ         8(AX), R8
@@ -2453,7 +2453,7 @@ fresh:
 	VPXORD Z13, Z13, Z13
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -2482,7 +2482,7 @@ turn:
 	VBROADCASTSS (R9)(SI*2), Z17
 	VFMADD231PS  Z17, Z14, Z12
 	VFMADD231PS  Z17, Z15, Z13
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	PREFETCHT0   2048(CX)
 	VMOVUPS      (CX), Z15
 	VPSLLD       $0x10, Z15, Z14
@@ -2508,14 +2508,14 @@ turn:
 	VBROADCASTSS 4(R9)(SI*2), Z17
 	VFMADD231PS  Z17, Z14, Z12
 	VFMADD231PS  Z17, Z15, Z13
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x08, R8
 	ADDQ         $0x08, R9
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -2544,10 +2544,10 @@ one:
 	VBROADCASTSS (R9)(SI*2), Z17
 	VFMADD231PS  Z17, Z14, Z12
 	VFMADD231PS  Z17, Z15, Z13
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -2581,8 +2581,8 @@ done:
 TEXT ·avx512BF16R8G1(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), AX
 	MOVQ         16(AX), CX
-	MOVQ         40(AX), DX
-	MOVQ         56(AX), BX
+	MOVQ         56(AX), DX
+	MOVQ         40(AX), BX
 	MOVQ         32(AX), SI
 	LEAQ         (SI)(SI*2), DI
 	MOVQ         8(AX), R8
@@ -2639,7 +2639,7 @@ fresh:
 	VPXORD Z15, Z15, Z15
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -2671,7 +2671,7 @@ turn:
 	VBROADCASTSS (R9)(DI*1), Z19
 	VFMADD231PS  Z19, Z16, Z14
 	VFMADD231PS  Z19, Z17, Z15
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	PREFETCHT0   2048(CX)
 	VMOVUPS      (CX), Z17
 	VPSLLD       $0x10, Z17, Z16
@@ -2700,14 +2700,14 @@ turn:
 	VBROADCASTSS 4(R9)(DI*1), Z19
 	VFMADD231PS  Z19, Z16, Z14
 	VFMADD231PS  Z19, Z17, Z15
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x08, R8
 	ADDQ         $0x08, R9
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -2739,10 +2739,10 @@ one:
 	VBROADCASTSS (R9)(DI*1), Z19
 	VFMADD231PS  Z19, Z16, Z14
 	VFMADD231PS  Z19, Z17, Z15
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -2779,8 +2779,8 @@ done:
 TEXT ·avx512BF16R9G1(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), AX
 	MOVQ         16(AX), CX
-	MOVQ         40(AX), DX
-	MOVQ         56(AX), BX
+	MOVQ         56(AX), DX
+	MOVQ         40(AX), BX
 	MOVQ         32(AX), SI
 	LEAQ         (SI)(SI*2), DI
 	MOVQ         8(AX), R8
@@ -2843,7 +2843,7 @@ fresh:
 	VPXORD Z17, Z17, Z17
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -2878,7 +2878,7 @@ turn:
 	VBROADCASTSS (R10), Z21
 	VFMADD231PS  Z21, Z18, Z16
 	VFMADD231PS  Z21, Z19, Z17
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	PREFETCHT0   2048(CX)
 	VMOVUPS      (CX), Z19
 	VPSLLD       $0x10, Z19, Z18
@@ -2910,15 +2910,15 @@ turn:
 	VBROADCASTSS 4(R10), Z21
 	VFMADD231PS  Z21, Z18, Z16
 	VFMADD231PS  Z21, Z19, Z17
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x08, R8
 	ADDQ         $0x08, R9
 	ADDQ         $0x08, R10
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -2953,11 +2953,11 @@ one:
 	VBROADCASTSS (R10), Z21
 	VFMADD231PS  Z21, Z18, Z16
 	VFMADD231PS  Z21, Z19, Z17
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
 	ADDQ         $0x04, R10
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -2997,8 +2997,8 @@ done:
 TEXT ·avx512BF16R10G1(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), AX
 	MOVQ         16(AX), CX
-	MOVQ         40(AX), DX
-	MOVQ         56(AX), BX
+	MOVQ         56(AX), DX
+	MOVQ         40(AX), BX
 	MOVQ         32(AX), SI
 	LEAQ         (SI)(SI*2), DI
 	MOVQ         8(AX), R8
@@ -3066,7 +3066,7 @@ fresh:
 	VPXORD Z19, Z19, Z19
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -3104,7 +3104,7 @@ turn:
 	VBROADCASTSS (R10)(SI*1), Z23
 	VFMADD231PS  Z23, Z20, Z18
 	VFMADD231PS  Z23, Z21, Z19
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	PREFETCHT0   2048(CX)
 	VMOVUPS      (CX), Z21
 	VPSLLD       $0x10, Z21, Z20
@@ -3139,15 +3139,15 @@ turn:
 	VBROADCASTSS 4(R10)(SI*1), Z23
 	VFMADD231PS  Z23, Z20, Z18
 	VFMADD231PS  Z23, Z21, Z19
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x08, R8
 	ADDQ         $0x08, R9
 	ADDQ         $0x08, R10
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -3185,11 +3185,11 @@ one:
 	VBROADCASTSS (R10)(SI*1), Z23
 	VFMADD231PS  Z23, Z20, Z18
 	VFMADD231PS  Z23, Z21, Z19
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
 	ADDQ         $0x04, R10
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -3232,8 +3232,8 @@ done:
 TEXT ·avx512BF16R11G1(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), AX
 	MOVQ         16(AX), CX
-	MOVQ         40(AX), DX
-	MOVQ         56(AX), BX
+	MOVQ         56(AX), DX
+	MOVQ         40(AX), BX
 	MOVQ         32(AX), SI
 	LEAQ         (SI)(SI*2), DI
 	MOVQ         8(AX), R8
@@ -3306,7 +3306,7 @@ fresh:
 	VPXORD Z21, Z21, Z21
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -3347,7 +3347,7 @@ turn:
 	VBROADCASTSS (R10)(SI*2), Z25
 	VFMADD231PS  Z25, Z22, Z20
 	VFMADD231PS  Z25, Z23, Z21
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	PREFETCHT0   2048(CX)
 	VMOVUPS      (CX), Z23
 	VPSLLD       $0x10, Z23, Z22
@@ -3385,15 +3385,15 @@ turn:
 	VBROADCASTSS 4(R10)(SI*2), Z25
 	VFMADD231PS  Z25, Z22, Z20
 	VFMADD231PS  Z25, Z23, Z21
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x08, R8
 	ADDQ         $0x08, R9
 	ADDQ         $0x08, R10
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -3434,11 +3434,11 @@ one:
 	VBROADCASTSS (R10)(SI*2), Z25
 	VFMADD231PS  Z25, Z22, Z20
 	VFMADD231PS  Z25, Z23, Z21
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
 	ADDQ         $0x04, R10
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -3484,8 +3484,8 @@ done:
 TEXT ·avx512BF16R12G1(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), AX
 	MOVQ         16(AX), CX
-	MOVQ         40(AX), DX
-	MOVQ         56(AX), BX
+	MOVQ         56(AX), DX
+	MOVQ         40(AX), BX
 	MOVQ         32(AX), SI
 	LEAQ         (SI)(SI*2), DI
 	MOVQ         8(AX), R8
@@ -3563,7 +3563,7 @@ fresh:
 	VPXORD Z23, Z23, Z23
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -3607,7 +3607,7 @@ turn:
 	VBROADCASTSS (R10)(DI*1), Z27
 	VFMADD231PS  Z27, Z24, Z22
 	VFMADD231PS  Z27, Z25, Z23
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	PREFETCHT0   2048(CX)
 	VMOVUPS      (CX), Z25
 	VPSLLD       $0x10, Z25, Z24
@@ -3648,15 +3648,15 @@ turn:
 	VBROADCASTSS 4(R10)(DI*1), Z27
 	VFMADD231PS  Z27, Z24, Z22
 	VFMADD231PS  Z27, Z25, Z23
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x08, R8
 	ADDQ         $0x08, R9
 	ADDQ         $0x08, R10
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -3700,11 +3700,11 @@ one:
 	VBROADCASTSS (R10)(DI*1), Z27
 	VFMADD231PS  Z27, Z24, Z22
 	VFMADD231PS  Z27, Z25, Z23
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
 	ADDQ         $0x04, R10
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -3753,8 +3753,8 @@ done:
 TEXT ·avx512F32R1G4(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), AX
 	MOVQ    16(AX), CX
-	MOVQ    40(AX), DX
-	MOVQ    56(AX), BX
+	MOVQ    56(AX), DX
+	MOVQ    40(AX), BX
 	MOVQ    72(AX), SI
 	ADDQ    CX, SI
 	MOVQ    48(AX), DI
@@ -3786,7 +3786,7 @@ fresh:
 	VPXORD Z7, Z7, Z7
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -3818,8 +3818,8 @@ turn:
 	VBROADCASTSS (R9), Z10
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	PREFETCHT0   (SI)
 	PREFETCHT0   64(SI)
 	VMOVUPS      (CX), Z8
@@ -3848,14 +3848,14 @@ turn:
 	VBROADCASTSS 4(R9), Z10
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x08, R9
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -3887,10 +3887,10 @@ one:
 	VBROADCASTSS (R9), Z10
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x04, R9
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -3912,8 +3912,8 @@ done:
 TEXT ·avx512F32R1G2(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), AX
 	MOVQ    16(AX), CX
-	MOVQ    40(AX), DX
-	MOVQ    56(AX), BX
+	MOVQ    56(AX), DX
+	MOVQ    40(AX), BX
 	MOVQ    72(AX), SI
 	ADDQ    CX, SI
 	MOVQ    48(AX), DI
@@ -3936,7 +3936,7 @@ fresh:
 	VPXORD Z3, Z3, Z3
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -3954,8 +3954,8 @@ turn:
 	VBROADCASTSS (R8), Z6
 	VFMADD231PS  Z6, Z4, Z2
 	VFMADD231PS  Z6, Z5, Z3
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	PREFETCHT0   (SI)
 	PREFETCHT0   64(SI)
 	VMOVUPS      (CX), Z4
@@ -3970,14 +3970,14 @@ turn:
 	VBROADCASTSS 4(R8), Z6
 	VFMADD231PS  Z6, Z4, Z2
 	VFMADD231PS  Z6, Z5, Z3
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x08, R8
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -3995,10 +3995,10 @@ one:
 	VBROADCASTSS (R8), Z6
 	VFMADD231PS  Z6, Z4, Z2
 	VFMADD231PS  Z6, Z5, Z3
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x04, R8
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -4016,8 +4016,8 @@ done:
 TEXT ·avx512F32R1G1(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), AX
 	MOVQ    16(AX), CX
-	MOVQ    40(AX), DX
-	MOVQ    56(AX), BX
+	MOVQ    56(AX), DX
+	MOVQ    40(AX), BX
 	MOVQ    72(AX), SI
 	ADDQ    CX, SI
 	MOVQ    8(AX), DI
@@ -4035,7 +4035,7 @@ fresh:
 	VPXORD Z1, Z1, Z1
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -4046,8 +4046,8 @@ turn:
 	VBROADCASTSS (DI), Z4
 	VFMADD231PS  Z4, Z2, Z0
 	VFMADD231PS  Z4, Z3, Z1
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	PREFETCHT0   (SI)
 	PREFETCHT0   64(SI)
 	VMOVUPS      (CX), Z2
@@ -4055,14 +4055,14 @@ turn:
 	VBROADCASTSS 4(DI), Z4
 	VFMADD231PS  Z4, Z2, Z0
 	VFMADD231PS  Z4, Z3, Z1
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x08, DI
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -4073,10 +4073,10 @@ one:
 	VBROADCASTSS (DI), Z4
 	VFMADD231PS  Z4, Z2, Z0
 	VFMADD231PS  Z4, Z3, Z1
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x04, DI
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -4092,8 +4092,8 @@ done:
 TEXT ·avx512F32R2G4(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), AX
 	MOVQ    16(AX), CX
-	MOVQ    40(AX), DX
-	MOVQ    56(AX), BX
+	MOVQ    56(AX), DX
+	MOVQ    40(AX), BX
 	MOVQ    72(AX), SI
 	ADDQ    CX, SI
 	MOVQ    48(AX), DI
@@ -4143,7 +4143,7 @@ fresh:
 	VPXORD Z15, Z15, Z15
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -4181,8 +4181,8 @@ turn:
 	VFMADD231PS  Z18, Z17, Z7
 	VFMADD231PS  Z19, Z16, Z14
 	VFMADD231PS  Z19, Z17, Z15
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	VBROADCASTSS 4(R10), Z18
 	VBROADCASTSS 4(R10)(R9*1), Z19
 	PREFETCHT0   (SI)
@@ -4217,14 +4217,14 @@ turn:
 	VFMADD231PS  Z18, Z17, Z7
 	VFMADD231PS  Z19, Z16, Z14
 	VFMADD231PS  Z19, Z17, Z15
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x08, R10
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -4262,10 +4262,10 @@ one:
 	VFMADD231PS  Z18, Z17, Z7
 	VFMADD231PS  Z19, Z16, Z14
 	VFMADD231PS  Z19, Z17, Z15
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x04, R10
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -4296,8 +4296,8 @@ done:
 TEXT ·avx512F32R2G2(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), AX
 	MOVQ    16(AX), CX
-	MOVQ    40(AX), DX
-	MOVQ    56(AX), BX
+	MOVQ    56(AX), DX
+	MOVQ    40(AX), BX
 	MOVQ    72(AX), SI
 	ADDQ    CX, SI
 	MOVQ    48(AX), DI
@@ -4330,7 +4330,7 @@ fresh:
 	VPXORD Z7, Z7, Z7
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -4352,8 +4352,8 @@ turn:
 	VFMADD231PS  Z10, Z9, Z3
 	VFMADD231PS  Z11, Z8, Z6
 	VFMADD231PS  Z11, Z9, Z7
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	VBROADCASTSS 4(R9), Z10
 	VBROADCASTSS 4(R9)(R8*1), Z11
 	PREFETCHT0   (SI)
@@ -4372,14 +4372,14 @@ turn:
 	VFMADD231PS  Z10, Z9, Z3
 	VFMADD231PS  Z11, Z8, Z6
 	VFMADD231PS  Z11, Z9, Z7
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x08, R9
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -4401,10 +4401,10 @@ one:
 	VFMADD231PS  Z10, Z9, Z3
 	VFMADD231PS  Z11, Z8, Z6
 	VFMADD231PS  Z11, Z9, Z7
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x04, R9
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -4427,8 +4427,8 @@ done:
 TEXT ·avx512F32R2G1(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), AX
 	MOVQ    16(AX), CX
-	MOVQ    40(AX), DX
-	MOVQ    56(AX), BX
+	MOVQ    56(AX), DX
+	MOVQ    40(AX), BX
 	MOVQ    72(AX), SI
 	ADDQ    CX, SI
 	MOVQ    32(AX), DI
@@ -4452,7 +4452,7 @@ fresh:
 	VPXORD Z3, Z3, Z3
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -4466,8 +4466,8 @@ turn:
 	VBROADCASTSS (R8)(DI*1), Z6
 	VFMADD231PS  Z6, Z4, Z2
 	VFMADD231PS  Z6, Z5, Z3
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	PREFETCHT0   (SI)
 	PREFETCHT0   64(SI)
 	VMOVUPS      (CX), Z4
@@ -4478,14 +4478,14 @@ turn:
 	VBROADCASTSS 4(R8)(DI*1), Z6
 	VFMADD231PS  Z6, Z4, Z2
 	VFMADD231PS  Z6, Z5, Z3
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x08, R8
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -4499,10 +4499,10 @@ one:
 	VBROADCASTSS (R8)(DI*1), Z6
 	VFMADD231PS  Z6, Z4, Z2
 	VFMADD231PS  Z6, Z5, Z3
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x04, R8
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -4521,8 +4521,8 @@ done:
 TEXT ·avx512F32R3G4(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), AX
 	MOVQ    16(AX), CX
-	MOVQ    40(AX), DX
-	MOVQ    56(AX), BX
+	MOVQ    56(AX), DX
+	MOVQ    40(AX), BX
 	MOVQ    72(AX), SI
 	ADDQ    CX, SI
 	MOVQ    48(AX), DI
@@ -4589,7 +4589,7 @@ fresh:
 	VPXORD Z23, Z23, Z23
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -4636,8 +4636,8 @@ turn:
 	VFMADD231PS  Z27, Z25, Z15
 	VFMADD231PS  Z28, Z24, Z22
 	VFMADD231PS  Z28, Z25, Z23
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	VBROADCASTSS 4(R10), Z26
 	VBROADCASTSS 4(R10)(R9*1), Z27
 	VBROADCASTSS 4(R10)(R9*2), Z28
@@ -4681,14 +4681,14 @@ turn:
 	VFMADD231PS  Z27, Z25, Z15
 	VFMADD231PS  Z28, Z24, Z22
 	VFMADD231PS  Z28, Z25, Z23
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x08, R10
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -4735,10 +4735,10 @@ one:
 	VFMADD231PS  Z27, Z25, Z15
 	VFMADD231PS  Z28, Z24, Z22
 	VFMADD231PS  Z28, Z25, Z23
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x04, R10
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -4778,8 +4778,8 @@ done:
 TEXT ·avx512F32R3G2(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), AX
 	MOVQ    16(AX), CX
-	MOVQ    40(AX), DX
-	MOVQ    56(AX), BX
+	MOVQ    56(AX), DX
+	MOVQ    40(AX), BX
 	MOVQ    72(AX), SI
 	ADDQ    CX, SI
 	MOVQ    48(AX), DI
@@ -4821,7 +4821,7 @@ fresh:
 	VPXORD Z11, Z11, Z11
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -4848,8 +4848,8 @@ turn:
 	VFMADD231PS  Z15, Z13, Z7
 	VFMADD231PS  Z16, Z12, Z10
 	VFMADD231PS  Z16, Z13, Z11
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	VBROADCASTSS 4(R9), Z14
 	VBROADCASTSS 4(R9)(R8*1), Z15
 	VBROADCASTSS 4(R9)(R8*2), Z16
@@ -4873,14 +4873,14 @@ turn:
 	VFMADD231PS  Z15, Z13, Z7
 	VFMADD231PS  Z16, Z12, Z10
 	VFMADD231PS  Z16, Z13, Z11
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x08, R9
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -4907,10 +4907,10 @@ one:
 	VFMADD231PS  Z15, Z13, Z7
 	VFMADD231PS  Z16, Z12, Z10
 	VFMADD231PS  Z16, Z13, Z11
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x04, R9
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -4938,8 +4938,8 @@ done:
 TEXT ·avx512F32R3G1(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), AX
 	MOVQ    16(AX), CX
-	MOVQ    40(AX), DX
-	MOVQ    56(AX), BX
+	MOVQ    56(AX), DX
+	MOVQ    40(AX), BX
 	MOVQ    72(AX), SI
 	ADDQ    CX, SI
 	MOVQ    32(AX), DI
@@ -4968,7 +4968,7 @@ fresh:
 	VPXORD Z5, Z5, Z5
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -4985,8 +4985,8 @@ turn:
 	VBROADCASTSS (R8)(DI*2), Z8
 	VFMADD231PS  Z8, Z6, Z4
 	VFMADD231PS  Z8, Z7, Z5
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	PREFETCHT0   (SI)
 	PREFETCHT0   64(SI)
 	VMOVUPS      (CX), Z6
@@ -5000,14 +5000,14 @@ turn:
 	VBROADCASTSS 4(R8)(DI*2), Z8
 	VFMADD231PS  Z8, Z6, Z4
 	VFMADD231PS  Z8, Z7, Z5
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x08, R8
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -5024,10 +5024,10 @@ one:
 	VBROADCASTSS (R8)(DI*2), Z8
 	VFMADD231PS  Z8, Z6, Z4
 	VFMADD231PS  Z8, Z7, Z5
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x04, R8
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -5049,8 +5049,8 @@ done:
 TEXT ·avx512F32R4G2(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), AX
 	MOVQ    16(AX), CX
-	MOVQ    40(AX), DX
-	MOVQ    56(AX), BX
+	MOVQ    56(AX), DX
+	MOVQ    40(AX), BX
 	MOVQ    72(AX), SI
 	ADDQ    CX, SI
 	MOVQ    48(AX), DI
@@ -5102,7 +5102,7 @@ fresh:
 	VPXORD Z15, Z15, Z15
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -5134,8 +5134,8 @@ turn:
 	VFMADD231PS  Z20, Z17, Z11
 	VFMADD231PS  Z21, Z16, Z14
 	VFMADD231PS  Z21, Z17, Z15
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	VBROADCASTSS 4(R10), Z18
 	VBROADCASTSS 4(R10)(R8*1), Z19
 	VBROADCASTSS 4(R10)(R8*2), Z20
@@ -5164,14 +5164,14 @@ turn:
 	VFMADD231PS  Z20, Z17, Z11
 	VFMADD231PS  Z21, Z16, Z14
 	VFMADD231PS  Z21, Z17, Z15
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x08, R10
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -5203,10 +5203,10 @@ one:
 	VFMADD231PS  Z20, Z17, Z11
 	VFMADD231PS  Z21, Z16, Z14
 	VFMADD231PS  Z21, Z17, Z15
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x04, R10
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -5239,8 +5239,8 @@ done:
 TEXT ·avx512F32R4G1(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), AX
 	MOVQ    16(AX), CX
-	MOVQ    40(AX), DX
-	MOVQ    56(AX), BX
+	MOVQ    56(AX), DX
+	MOVQ    40(AX), BX
 	MOVQ    72(AX), SI
 	ADDQ    CX, SI
 	MOVQ    32(AX), DI
@@ -5275,7 +5275,7 @@ fresh:
 	VPXORD Z7, Z7, Z7
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -5295,8 +5295,8 @@ turn:
 	VBROADCASTSS (R9)(R8*1), Z10
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	PREFETCHT0   (SI)
 	PREFETCHT0   64(SI)
 	VMOVUPS      (CX), Z8
@@ -5313,14 +5313,14 @@ turn:
 	VBROADCASTSS 4(R9)(R8*1), Z10
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x08, R9
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -5340,10 +5340,10 @@ one:
 	VBROADCASTSS (R9)(R8*1), Z10
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x04, R9
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -5368,8 +5368,8 @@ done:
 TEXT ·avx512F32R5G2(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), AX
 	MOVQ    16(AX), CX
-	MOVQ    40(AX), DX
-	MOVQ    56(AX), BX
+	MOVQ    56(AX), DX
+	MOVQ    40(AX), BX
 	MOVQ    72(AX), SI
 	ADDQ    CX, SI
 	MOVQ    48(AX), DI
@@ -5431,7 +5431,7 @@ fresh:
 	VPXORD Z19, Z19, Z19
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -5468,8 +5468,8 @@ turn:
 	VFMADD231PS  Z25, Z21, Z15
 	VFMADD231PS  Z26, Z20, Z18
 	VFMADD231PS  Z26, Z21, Z19
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	VBROADCASTSS 4(R10), Z22
 	VBROADCASTSS 4(R10)(R8*1), Z23
 	VBROADCASTSS 4(R10)(R8*2), Z24
@@ -5503,15 +5503,15 @@ turn:
 	VFMADD231PS  Z25, Z21, Z15
 	VFMADD231PS  Z26, Z20, Z18
 	VFMADD231PS  Z26, Z21, Z19
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x08, R10
 	ADDQ         $0x08, R11
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -5548,11 +5548,11 @@ one:
 	VFMADD231PS  Z25, Z21, Z15
 	VFMADD231PS  Z26, Z20, Z18
 	VFMADD231PS  Z26, Z21, Z19
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x04, R10
 	ADDQ         $0x04, R11
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -5590,8 +5590,8 @@ done:
 TEXT ·avx512F32R5G1(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), AX
 	MOVQ    16(AX), CX
-	MOVQ    40(AX), DX
-	MOVQ    56(AX), BX
+	MOVQ    56(AX), DX
+	MOVQ    40(AX), BX
 	MOVQ    72(AX), SI
 	ADDQ    CX, SI
 	MOVQ    32(AX), DI
@@ -5632,7 +5632,7 @@ fresh:
 	VPXORD Z9, Z9, Z9
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -5655,8 +5655,8 @@ turn:
 	VBROADCASTSS (R10), Z12
 	VFMADD231PS  Z12, Z10, Z8
 	VFMADD231PS  Z12, Z11, Z9
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	PREFETCHT0   (SI)
 	PREFETCHT0   64(SI)
 	VMOVUPS      (CX), Z10
@@ -5676,15 +5676,15 @@ turn:
 	VBROADCASTSS 4(R10), Z12
 	VFMADD231PS  Z12, Z10, Z8
 	VFMADD231PS  Z12, Z11, Z9
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x08, R9
 	ADDQ         $0x08, R10
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -5707,11 +5707,11 @@ one:
 	VBROADCASTSS (R10), Z12
 	VFMADD231PS  Z12, Z10, Z8
 	VFMADD231PS  Z12, Z11, Z9
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x04, R9
 	ADDQ         $0x04, R10
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -5739,8 +5739,8 @@ done:
 TEXT ·avx512F32R6G2(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), AX
 	MOVQ    16(AX), CX
-	MOVQ    40(AX), DX
-	MOVQ    56(AX), BX
+	MOVQ    56(AX), DX
+	MOVQ    40(AX), BX
 	MOVQ    72(AX), SI
 	ADDQ    CX, SI
 	MOVQ    48(AX), DI
@@ -5811,7 +5811,7 @@ fresh:
 	VPXORD Z23, Z23, Z23
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -5853,8 +5853,8 @@ turn:
 	VFMADD231PS  Z30, Z25, Z19
 	VFMADD231PS  Z31, Z24, Z22
 	VFMADD231PS  Z31, Z25, Z23
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	VBROADCASTSS 4(R10), Z26
 	VBROADCASTSS 4(R10)(R8*1), Z27
 	VBROADCASTSS 4(R10)(R8*2), Z28
@@ -5893,15 +5893,15 @@ turn:
 	VFMADD231PS  Z30, Z25, Z19
 	VFMADD231PS  Z31, Z24, Z22
 	VFMADD231PS  Z31, Z25, Z23
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x08, R10
 	ADDQ         $0x08, R11
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -5943,11 +5943,11 @@ one:
 	VFMADD231PS  Z30, Z25, Z19
 	VFMADD231PS  Z31, Z24, Z22
 	VFMADD231PS  Z31, Z25, Z23
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x04, R10
 	ADDQ         $0x04, R11
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -5990,8 +5990,8 @@ done:
 TEXT ·avx512F32R6G1(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), AX
 	MOVQ    16(AX), CX
-	MOVQ    40(AX), DX
-	MOVQ    56(AX), BX
+	MOVQ    56(AX), DX
+	MOVQ    40(AX), BX
 	MOVQ    72(AX), SI
 	ADDQ    CX, SI
 	MOVQ    32(AX), DI
@@ -6037,7 +6037,7 @@ fresh:
 	VPXORD Z11, Z11, Z11
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -6063,8 +6063,8 @@ turn:
 	VBROADCASTSS (R10)(DI*1), Z14
 	VFMADD231PS  Z14, Z12, Z10
 	VFMADD231PS  Z14, Z13, Z11
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	PREFETCHT0   (SI)
 	PREFETCHT0   64(SI)
 	VMOVUPS      (CX), Z12
@@ -6087,15 +6087,15 @@ turn:
 	VBROADCASTSS 4(R10)(DI*1), Z14
 	VFMADD231PS  Z14, Z12, Z10
 	VFMADD231PS  Z14, Z13, Z11
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x08, R9
 	ADDQ         $0x08, R10
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -6121,11 +6121,11 @@ one:
 	VBROADCASTSS (R10)(DI*1), Z14
 	VFMADD231PS  Z14, Z12, Z10
 	VFMADD231PS  Z14, Z13, Z11
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x04, R9
 	ADDQ         $0x04, R10
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -6156,8 +6156,8 @@ done:
 TEXT ·avx512F32R7G1(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), AX
 	MOVQ    16(AX), CX
-	MOVQ    40(AX), DX
-	MOVQ    56(AX), BX
+	MOVQ    56(AX), DX
+	MOVQ    40(AX), BX
 	MOVQ    72(AX), SI
 	ADDQ    CX, SI
 	MOVQ    32(AX), DI
@@ -6208,7 +6208,7 @@ fresh:
 	VPXORD Z13, Z13, Z13
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -6237,8 +6237,8 @@ turn:
 	VBROADCASTSS (R10)(DI*2), Z16
 	VFMADD231PS  Z16, Z14, Z12
 	VFMADD231PS  Z16, Z15, Z13
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	PREFETCHT0   (SI)
 	PREFETCHT0   64(SI)
 	VMOVUPS      (CX), Z14
@@ -6264,15 +6264,15 @@ turn:
 	VBROADCASTSS 4(R10)(DI*2), Z16
 	VFMADD231PS  Z16, Z14, Z12
 	VFMADD231PS  Z16, Z15, Z13
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x08, R9
 	ADDQ         $0x08, R10
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -6301,11 +6301,11 @@ one:
 	VBROADCASTSS (R10)(DI*2), Z16
 	VFMADD231PS  Z16, Z14, Z12
 	VFMADD231PS  Z16, Z15, Z13
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x04, R9
 	ADDQ         $0x04, R10
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -6339,8 +6339,8 @@ done:
 TEXT ·avx512F32R8G1(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), AX
 	MOVQ    16(AX), CX
-	MOVQ    40(AX), DX
-	MOVQ    56(AX), BX
+	MOVQ    56(AX), DX
+	MOVQ    40(AX), BX
 	MOVQ    72(AX), SI
 	ADDQ    CX, SI
 	MOVQ    32(AX), DI
@@ -6396,7 +6396,7 @@ fresh:
 	VPXORD Z15, Z15, Z15
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -6428,8 +6428,8 @@ turn:
 	VBROADCASTSS (R10)(R8*1), Z18
 	VFMADD231PS  Z18, Z16, Z14
 	VFMADD231PS  Z18, Z17, Z15
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	PREFETCHT0   (SI)
 	PREFETCHT0   64(SI)
 	VMOVUPS      (CX), Z16
@@ -6458,15 +6458,15 @@ turn:
 	VBROADCASTSS 4(R10)(R8*1), Z18
 	VFMADD231PS  Z18, Z16, Z14
 	VFMADD231PS  Z18, Z17, Z15
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x08, R9
 	ADDQ         $0x08, R10
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -6498,11 +6498,11 @@ one:
 	VBROADCASTSS (R10)(R8*1), Z18
 	VFMADD231PS  Z18, Z16, Z14
 	VFMADD231PS  Z18, Z17, Z15
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x04, R9
 	ADDQ         $0x04, R10
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -6539,8 +6539,8 @@ done:
 TEXT ·avx512F32R9G1(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), AX
 	MOVQ    16(AX), CX
-	MOVQ    40(AX), DX
-	MOVQ    56(AX), BX
+	MOVQ    56(AX), DX
+	MOVQ    40(AX), BX
 	MOVQ    72(AX), SI
 	ADDQ    CX, SI
 	MOVQ    32(AX), DI
@@ -6602,7 +6602,7 @@ fresh:
 	VPXORD Z17, Z17, Z17
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -6637,8 +6637,8 @@ turn:
 	VBROADCASTSS (R11), Z20
 	VFMADD231PS  Z20, Z18, Z16
 	VFMADD231PS  Z20, Z19, Z17
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	PREFETCHT0   (SI)
 	PREFETCHT0   64(SI)
 	VMOVUPS      (CX), Z18
@@ -6670,16 +6670,16 @@ turn:
 	VBROADCASTSS 4(R11), Z20
 	VFMADD231PS  Z20, Z18, Z16
 	VFMADD231PS  Z20, Z19, Z17
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x08, R9
 	ADDQ         $0x08, R10
 	ADDQ         $0x08, R11
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -6714,12 +6714,12 @@ one:
 	VBROADCASTSS (R11), Z20
 	VFMADD231PS  Z20, Z18, Z16
 	VFMADD231PS  Z20, Z19, Z17
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x04, R9
 	ADDQ         $0x04, R10
 	ADDQ         $0x04, R11
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -6759,8 +6759,8 @@ done:
 TEXT ·avx512F32R10G1(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), AX
 	MOVQ    16(AX), CX
-	MOVQ    40(AX), DX
-	MOVQ    56(AX), BX
+	MOVQ    56(AX), DX
+	MOVQ    40(AX), BX
 	MOVQ    72(AX), SI
 	ADDQ    CX, SI
 	MOVQ    32(AX), DI
@@ -6827,7 +6827,7 @@ fresh:
 	VPXORD Z19, Z19, Z19
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -6865,8 +6865,8 @@ turn:
 	VBROADCASTSS (R11)(DI*1), Z22
 	VFMADD231PS  Z22, Z20, Z18
 	VFMADD231PS  Z22, Z21, Z19
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	PREFETCHT0   (SI)
 	PREFETCHT0   64(SI)
 	VMOVUPS      (CX), Z20
@@ -6901,16 +6901,16 @@ turn:
 	VBROADCASTSS 4(R11)(DI*1), Z22
 	VFMADD231PS  Z22, Z20, Z18
 	VFMADD231PS  Z22, Z21, Z19
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x08, R9
 	ADDQ         $0x08, R10
 	ADDQ         $0x08, R11
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -6948,12 +6948,12 @@ one:
 	VBROADCASTSS (R11)(DI*1), Z22
 	VFMADD231PS  Z22, Z20, Z18
 	VFMADD231PS  Z22, Z21, Z19
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x04, R9
 	ADDQ         $0x04, R10
 	ADDQ         $0x04, R11
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -6996,8 +6996,8 @@ done:
 TEXT ·avx512F32R11G1(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), AX
 	MOVQ    16(AX), CX
-	MOVQ    40(AX), DX
-	MOVQ    56(AX), BX
+	MOVQ    56(AX), DX
+	MOVQ    40(AX), BX
 	MOVQ    72(AX), SI
 	ADDQ    CX, SI
 	MOVQ    32(AX), DI
@@ -7069,7 +7069,7 @@ fresh:
 	VPXORD Z21, Z21, Z21
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -7110,8 +7110,8 @@ turn:
 	VBROADCASTSS (R11)(DI*2), Z24
 	VFMADD231PS  Z24, Z22, Z20
 	VFMADD231PS  Z24, Z23, Z21
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	PREFETCHT0   (SI)
 	PREFETCHT0   64(SI)
 	VMOVUPS      (CX), Z22
@@ -7149,16 +7149,16 @@ turn:
 	VBROADCASTSS 4(R11)(DI*2), Z24
 	VFMADD231PS  Z24, Z22, Z20
 	VFMADD231PS  Z24, Z23, Z21
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x08, R9
 	ADDQ         $0x08, R10
 	ADDQ         $0x08, R11
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -7199,12 +7199,12 @@ one:
 	VBROADCASTSS (R11)(DI*2), Z24
 	VFMADD231PS  Z24, Z22, Z20
 	VFMADD231PS  Z24, Z23, Z21
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x04, R9
 	ADDQ         $0x04, R10
 	ADDQ         $0x04, R11
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -7250,8 +7250,8 @@ done:
 TEXT ·avx512F32R12G1(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), AX
 	MOVQ    16(AX), CX
-	MOVQ    40(AX), DX
-	MOVQ    56(AX), BX
+	MOVQ    56(AX), DX
+	MOVQ    40(AX), BX
 	MOVQ    72(AX), SI
 	ADDQ    CX, SI
 	MOVQ    32(AX), DI
@@ -7328,7 +7328,7 @@ fresh:
 	VPXORD Z23, Z23, Z23
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -7372,8 +7372,8 @@ turn:
 	VBROADCASTSS (R11)(R8*1), Z26
 	VFMADD231PS  Z26, Z24, Z22
 	VFMADD231PS  Z26, Z25, Z23
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	PREFETCHT0   (SI)
 	PREFETCHT0   64(SI)
 	VMOVUPS      (CX), Z24
@@ -7414,16 +7414,16 @@ turn:
 	VBROADCASTSS 4(R11)(R8*1), Z26
 	VFMADD231PS  Z26, Z24, Z22
 	VFMADD231PS  Z26, Z25, Z23
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x08, R9
 	ADDQ         $0x08, R10
 	ADDQ         $0x08, R11
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -7467,12 +7467,12 @@ one:
 	VBROADCASTSS (R11)(R8*1), Z26
 	VFMADD231PS  Z26, Z24, Z22
 	VFMADD231PS  Z26, Z25, Z23
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x04, R9
 	ADDQ         $0x04, R10
 	ADDQ         $0x04, R11
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -7513,6 +7513,6547 @@ done:
 	ADDQ    AX, CX
 	VMOVUPS Z22, (CX)
 	VMOVUPS Z23, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512MXFP4R1G4(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512MXFP4R1G4(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    48(AX), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    8(AX), DI
+	MOVQ    64(AX), R8
+	TESTQ   R8, R8
+	JZ      fresh
+	MOVQ    (AX), R8
+	MOVQ    24(AX), R9
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	VMOVUPS 128(R8), Z2
+	VMOVUPS 192(R8), Z3
+	VMOVUPS 256(R8), Z4
+	VMOVUPS 320(R8), Z5
+	VMOVUPS 384(R8), Z6
+	VMOVUPS 448(R8), Z7
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+
+start:
+	VMOVUPS mx_values<>+0(SB), Z19
+	MOVQ    80(AX), R8
+
+block:
+	MOVQ      88(AX), R9
+	MOVQ      R8, R10
+	VPMOVZXBD (R10), Z10
+	VPSLLD    $0x17, Z10, Z10
+	VPMOVZXBD 16(R10), Z11
+	VPSLLD    $0x17, Z11, Z11
+	ADDQ      R9, R10
+	VPMOVZXBD (R10), Z12
+	VPSLLD    $0x17, Z12, Z12
+	VPMOVZXBD 16(R10), Z13
+	VPSLLD    $0x17, Z13, Z13
+	ADDQ      R9, R10
+	VPMOVZXBD (R10), Z14
+	VPSLLD    $0x17, Z14, Z14
+	VPMOVZXBD 16(R10), Z15
+	VPSLLD    $0x17, Z15, Z15
+	ADDQ      R9, R10
+	VPMOVZXBD (R10), Z16
+	VPSLLD    $0x17, Z16, Z16
+	VPMOVZXBD 16(R10), Z17
+	VPSLLD    $0x17, Z17, Z17
+	ADDQ      $0x00000020, R8
+	MOVQ      $0x00000008, R9
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Z18
+	VPERMPS      Z19, Z18, Z8
+	VPSRLD       $0x04, Z18, Z18
+	VPERMPS      Z19, Z18, Z9
+	VPSRLD       $0x04, Z18, Z18
+	VMULPS       Z10, Z8, Z8
+	VMULPS       Z11, Z9, Z9
+	VBROADCASTSS (DI), Z20
+	VFMADD231PS  Z20, Z8, Z0
+	VFMADD231PS  Z20, Z9, Z1
+	VPERMPS      Z19, Z18, Z8
+	VPSRLD       $0x04, Z18, Z18
+	VPERMPS      Z19, Z18, Z9
+	VPSRLD       $0x04, Z18, Z18
+	VMULPS       Z10, Z8, Z8
+	VMULPS       Z11, Z9, Z9
+	VBROADCASTSS 4(DI), Z20
+	VFMADD231PS  Z20, Z8, Z0
+	VFMADD231PS  Z20, Z9, Z1
+	VPERMPS      Z19, Z18, Z8
+	VPSRLD       $0x04, Z18, Z18
+	VPERMPS      Z19, Z18, Z9
+	VPSRLD       $0x04, Z18, Z18
+	VMULPS       Z10, Z8, Z8
+	VMULPS       Z11, Z9, Z9
+	VBROADCASTSS 8(DI), Z20
+	VFMADD231PS  Z20, Z8, Z0
+	VFMADD231PS  Z20, Z9, Z1
+	VPERMPS      Z19, Z18, Z8
+	VPSRLD       $0x04, Z18, Z18
+	VPERMPS      Z19, Z18, Z9
+	VMULPS       Z10, Z8, Z8
+	VMULPS       Z11, Z9, Z9
+	VBROADCASTSS 12(DI), Z20
+	VFMADD231PS  Z20, Z8, Z0
+	VFMADD231PS  Z20, Z9, Z1
+	PREFETCHT0   2048(CX)(BX*1)
+	VMOVUPS      (CX)(BX*1), Z18
+	VPERMPS      Z19, Z18, Z8
+	VPSRLD       $0x04, Z18, Z18
+	VPERMPS      Z19, Z18, Z9
+	VPSRLD       $0x04, Z18, Z18
+	VMULPS       Z12, Z8, Z8
+	VMULPS       Z13, Z9, Z9
+	VBROADCASTSS (DI), Z20
+	VFMADD231PS  Z20, Z8, Z2
+	VFMADD231PS  Z20, Z9, Z3
+	VPERMPS      Z19, Z18, Z8
+	VPSRLD       $0x04, Z18, Z18
+	VPERMPS      Z19, Z18, Z9
+	VPSRLD       $0x04, Z18, Z18
+	VMULPS       Z12, Z8, Z8
+	VMULPS       Z13, Z9, Z9
+	VBROADCASTSS 4(DI), Z20
+	VFMADD231PS  Z20, Z8, Z2
+	VFMADD231PS  Z20, Z9, Z3
+	VPERMPS      Z19, Z18, Z8
+	VPSRLD       $0x04, Z18, Z18
+	VPERMPS      Z19, Z18, Z9
+	VPSRLD       $0x04, Z18, Z18
+	VMULPS       Z12, Z8, Z8
+	VMULPS       Z13, Z9, Z9
+	VBROADCASTSS 8(DI), Z20
+	VFMADD231PS  Z20, Z8, Z2
+	VFMADD231PS  Z20, Z9, Z3
+	VPERMPS      Z19, Z18, Z8
+	VPSRLD       $0x04, Z18, Z18
+	VPERMPS      Z19, Z18, Z9
+	VMULPS       Z12, Z8, Z8
+	VMULPS       Z13, Z9, Z9
+	VBROADCASTSS 12(DI), Z20
+	VFMADD231PS  Z20, Z8, Z2
+	VFMADD231PS  Z20, Z9, Z3
+	PREFETCHT0   2048(CX)(BX*2)
+	VMOVUPS      (CX)(BX*2), Z18
+	VPERMPS      Z19, Z18, Z8
+	VPSRLD       $0x04, Z18, Z18
+	VPERMPS      Z19, Z18, Z9
+	VPSRLD       $0x04, Z18, Z18
+	VMULPS       Z14, Z8, Z8
+	VMULPS       Z15, Z9, Z9
+	VBROADCASTSS (DI), Z20
+	VFMADD231PS  Z20, Z8, Z4
+	VFMADD231PS  Z20, Z9, Z5
+	VPERMPS      Z19, Z18, Z8
+	VPSRLD       $0x04, Z18, Z18
+	VPERMPS      Z19, Z18, Z9
+	VPSRLD       $0x04, Z18, Z18
+	VMULPS       Z14, Z8, Z8
+	VMULPS       Z15, Z9, Z9
+	VBROADCASTSS 4(DI), Z20
+	VFMADD231PS  Z20, Z8, Z4
+	VFMADD231PS  Z20, Z9, Z5
+	VPERMPS      Z19, Z18, Z8
+	VPSRLD       $0x04, Z18, Z18
+	VPERMPS      Z19, Z18, Z9
+	VPSRLD       $0x04, Z18, Z18
+	VMULPS       Z14, Z8, Z8
+	VMULPS       Z15, Z9, Z9
+	VBROADCASTSS 8(DI), Z20
+	VFMADD231PS  Z20, Z8, Z4
+	VFMADD231PS  Z20, Z9, Z5
+	VPERMPS      Z19, Z18, Z8
+	VPSRLD       $0x04, Z18, Z18
+	VPERMPS      Z19, Z18, Z9
+	VMULPS       Z14, Z8, Z8
+	VMULPS       Z15, Z9, Z9
+	VBROADCASTSS 12(DI), Z20
+	VFMADD231PS  Z20, Z8, Z4
+	VFMADD231PS  Z20, Z9, Z5
+	PREFETCHT0   2048(CX)(SI*1)
+	VMOVUPS      (CX)(SI*1), Z18
+	VPERMPS      Z19, Z18, Z8
+	VPSRLD       $0x04, Z18, Z18
+	VPERMPS      Z19, Z18, Z9
+	VPSRLD       $0x04, Z18, Z18
+	VMULPS       Z16, Z8, Z8
+	VMULPS       Z17, Z9, Z9
+	VBROADCASTSS (DI), Z20
+	VFMADD231PS  Z20, Z8, Z6
+	VFMADD231PS  Z20, Z9, Z7
+	VPERMPS      Z19, Z18, Z8
+	VPSRLD       $0x04, Z18, Z18
+	VPERMPS      Z19, Z18, Z9
+	VPSRLD       $0x04, Z18, Z18
+	VMULPS       Z16, Z8, Z8
+	VMULPS       Z17, Z9, Z9
+	VBROADCASTSS 4(DI), Z20
+	VFMADD231PS  Z20, Z8, Z6
+	VFMADD231PS  Z20, Z9, Z7
+	VPERMPS      Z19, Z18, Z8
+	VPSRLD       $0x04, Z18, Z18
+	VPERMPS      Z19, Z18, Z9
+	VPSRLD       $0x04, Z18, Z18
+	VMULPS       Z16, Z8, Z8
+	VMULPS       Z17, Z9, Z9
+	VBROADCASTSS 8(DI), Z20
+	VFMADD231PS  Z20, Z8, Z6
+	VFMADD231PS  Z20, Z9, Z7
+	VPERMPS      Z19, Z18, Z8
+	VPSRLD       $0x04, Z18, Z18
+	VPERMPS      Z19, Z18, Z9
+	VMULPS       Z16, Z8, Z8
+	VMULPS       Z17, Z9, Z9
+	VBROADCASTSS 12(DI), Z20
+	VFMADD231PS  Z20, Z8, Z6
+	VFMADD231PS  Z20, Z9, Z7
+	ADDQ         $0x40, CX
+	ADDQ         $0x10, DI
+	DECQ         R9
+	JNZ          turn
+	SUBQ         $0x20, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	VMOVUPS      Z2, 128(CX)
+	VMOVUPS      Z3, 192(CX)
+	VMOVUPS      Z4, 256(CX)
+	VMOVUPS      Z5, 320(CX)
+	VMOVUPS      Z6, 384(CX)
+	VMOVUPS      Z7, 448(CX)
+	VZEROUPPER
+	RET
+
+DATA mx_values<>+0(SB)/4, $0x00000000
+DATA mx_values<>+4(SB)/4, $0x3e800000
+DATA mx_values<>+8(SB)/4, $0x3f000000
+DATA mx_values<>+12(SB)/4, $0x3f400000
+DATA mx_values<>+16(SB)/4, $0x3f800000
+DATA mx_values<>+20(SB)/4, $0x3fc00000
+DATA mx_values<>+24(SB)/4, $0x40000000
+DATA mx_values<>+28(SB)/4, $0x40400000
+DATA mx_values<>+32(SB)/4, $0x00000000
+DATA mx_values<>+36(SB)/4, $0xbe800000
+DATA mx_values<>+40(SB)/4, $0xbf000000
+DATA mx_values<>+44(SB)/4, $0xbf400000
+DATA mx_values<>+48(SB)/4, $0xbf800000
+DATA mx_values<>+52(SB)/4, $0xbfc00000
+DATA mx_values<>+56(SB)/4, $0xc0000000
+DATA mx_values<>+60(SB)/4, $0xc0400000
+GLOBL mx_values<>(SB), RODATA|NOPTR, $64
+
+// func avx512MXFP4R1G2(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512MXFP4R1G2(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    48(AX), BX
+	MOVQ    8(AX), SI
+	MOVQ    64(AX), DI
+	TESTQ   DI, DI
+	JZ      fresh
+	MOVQ    (AX), DI
+	MOVQ    24(AX), R8
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+
+start:
+	VMOVUPS mx_values<>+0(SB), Z11
+	MOVQ    80(AX), DI
+
+block:
+	MOVQ      88(AX), R8
+	MOVQ      DI, R9
+	VPMOVZXBD (R9), Z6
+	VPSLLD    $0x17, Z6, Z6
+	VPMOVZXBD 16(R9), Z7
+	VPSLLD    $0x17, Z7, Z7
+	ADDQ      R8, R9
+	VPMOVZXBD (R9), Z8
+	VPSLLD    $0x17, Z8, Z8
+	VPMOVZXBD 16(R9), Z9
+	VPSLLD    $0x17, Z9, Z9
+	ADDQ      $0x00000020, DI
+	MOVQ      $0x00000008, R8
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Z10
+	VPERMPS      Z11, Z10, Z4
+	VPSRLD       $0x04, Z10, Z10
+	VPERMPS      Z11, Z10, Z5
+	VPSRLD       $0x04, Z10, Z10
+	VMULPS       Z6, Z4, Z4
+	VMULPS       Z7, Z5, Z5
+	VBROADCASTSS (SI), Z12
+	VFMADD231PS  Z12, Z4, Z0
+	VFMADD231PS  Z12, Z5, Z1
+	VPERMPS      Z11, Z10, Z4
+	VPSRLD       $0x04, Z10, Z10
+	VPERMPS      Z11, Z10, Z5
+	VPSRLD       $0x04, Z10, Z10
+	VMULPS       Z6, Z4, Z4
+	VMULPS       Z7, Z5, Z5
+	VBROADCASTSS 4(SI), Z12
+	VFMADD231PS  Z12, Z4, Z0
+	VFMADD231PS  Z12, Z5, Z1
+	VPERMPS      Z11, Z10, Z4
+	VPSRLD       $0x04, Z10, Z10
+	VPERMPS      Z11, Z10, Z5
+	VPSRLD       $0x04, Z10, Z10
+	VMULPS       Z6, Z4, Z4
+	VMULPS       Z7, Z5, Z5
+	VBROADCASTSS 8(SI), Z12
+	VFMADD231PS  Z12, Z4, Z0
+	VFMADD231PS  Z12, Z5, Z1
+	VPERMPS      Z11, Z10, Z4
+	VPSRLD       $0x04, Z10, Z10
+	VPERMPS      Z11, Z10, Z5
+	VMULPS       Z6, Z4, Z4
+	VMULPS       Z7, Z5, Z5
+	VBROADCASTSS 12(SI), Z12
+	VFMADD231PS  Z12, Z4, Z0
+	VFMADD231PS  Z12, Z5, Z1
+	PREFETCHT0   2048(CX)(BX*1)
+	VMOVUPS      (CX)(BX*1), Z10
+	VPERMPS      Z11, Z10, Z4
+	VPSRLD       $0x04, Z10, Z10
+	VPERMPS      Z11, Z10, Z5
+	VPSRLD       $0x04, Z10, Z10
+	VMULPS       Z8, Z4, Z4
+	VMULPS       Z9, Z5, Z5
+	VBROADCASTSS (SI), Z12
+	VFMADD231PS  Z12, Z4, Z2
+	VFMADD231PS  Z12, Z5, Z3
+	VPERMPS      Z11, Z10, Z4
+	VPSRLD       $0x04, Z10, Z10
+	VPERMPS      Z11, Z10, Z5
+	VPSRLD       $0x04, Z10, Z10
+	VMULPS       Z8, Z4, Z4
+	VMULPS       Z9, Z5, Z5
+	VBROADCASTSS 4(SI), Z12
+	VFMADD231PS  Z12, Z4, Z2
+	VFMADD231PS  Z12, Z5, Z3
+	VPERMPS      Z11, Z10, Z4
+	VPSRLD       $0x04, Z10, Z10
+	VPERMPS      Z11, Z10, Z5
+	VPSRLD       $0x04, Z10, Z10
+	VMULPS       Z8, Z4, Z4
+	VMULPS       Z9, Z5, Z5
+	VBROADCASTSS 8(SI), Z12
+	VFMADD231PS  Z12, Z4, Z2
+	VFMADD231PS  Z12, Z5, Z3
+	VPERMPS      Z11, Z10, Z4
+	VPSRLD       $0x04, Z10, Z10
+	VPERMPS      Z11, Z10, Z5
+	VMULPS       Z8, Z4, Z4
+	VMULPS       Z9, Z5, Z5
+	VBROADCASTSS 12(SI), Z12
+	VFMADD231PS  Z12, Z4, Z2
+	VFMADD231PS  Z12, Z5, Z3
+	ADDQ         $0x40, CX
+	ADDQ         $0x10, SI
+	DECQ         R8
+	JNZ          turn
+	SUBQ         $0x20, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	VMOVUPS      Z2, 128(CX)
+	VMOVUPS      Z3, 192(CX)
+	VZEROUPPER
+	RET
+
+// func avx512MXFP4R1G1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512MXFP4R1G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    8(AX), BX
+	MOVQ    64(AX), SI
+	TESTQ   SI, SI
+	JZ      fresh
+	MOVQ    (AX), SI
+	MOVQ    24(AX), DI
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+
+start:
+	VMOVUPS mx_values<>+0(SB), Z7
+	MOVQ    80(AX), SI
+
+block:
+	VPMOVZXBD (SI), Z4
+	VPSLLD    $0x17, Z4, Z4
+	VPMOVZXBD 16(SI), Z5
+	VPSLLD    $0x17, Z5, Z5
+	ADDQ      $0x00000020, SI
+	MOVQ      $0x00000008, DI
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Z6
+	VPERMPS      Z7, Z6, Z2
+	VPSRLD       $0x04, Z6, Z6
+	VPERMPS      Z7, Z6, Z3
+	VPSRLD       $0x04, Z6, Z6
+	VMULPS       Z4, Z2, Z2
+	VMULPS       Z5, Z3, Z3
+	VBROADCASTSS (BX), Z8
+	VFMADD231PS  Z8, Z2, Z0
+	VFMADD231PS  Z8, Z3, Z1
+	VPERMPS      Z7, Z6, Z2
+	VPSRLD       $0x04, Z6, Z6
+	VPERMPS      Z7, Z6, Z3
+	VPSRLD       $0x04, Z6, Z6
+	VMULPS       Z4, Z2, Z2
+	VMULPS       Z5, Z3, Z3
+	VBROADCASTSS 4(BX), Z8
+	VFMADD231PS  Z8, Z2, Z0
+	VFMADD231PS  Z8, Z3, Z1
+	VPERMPS      Z7, Z6, Z2
+	VPSRLD       $0x04, Z6, Z6
+	VPERMPS      Z7, Z6, Z3
+	VPSRLD       $0x04, Z6, Z6
+	VMULPS       Z4, Z2, Z2
+	VMULPS       Z5, Z3, Z3
+	VBROADCASTSS 8(BX), Z8
+	VFMADD231PS  Z8, Z2, Z0
+	VFMADD231PS  Z8, Z3, Z1
+	VPERMPS      Z7, Z6, Z2
+	VPSRLD       $0x04, Z6, Z6
+	VPERMPS      Z7, Z6, Z3
+	VMULPS       Z4, Z2, Z2
+	VMULPS       Z5, Z3, Z3
+	VBROADCASTSS 12(BX), Z8
+	VFMADD231PS  Z8, Z2, Z0
+	VFMADD231PS  Z8, Z3, Z1
+	ADDQ         $0x40, CX
+	ADDQ         $0x10, BX
+	DECQ         DI
+	JNZ          turn
+	SUBQ         $0x20, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512MXFP4R2G4(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512MXFP4R2G4(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    48(AX), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    32(AX), DI
+	MOVQ    8(AX), R8
+	MOVQ    64(AX), R9
+	TESTQ   R9, R9
+	JZ      fresh
+	MOVQ    (AX), R9
+	MOVQ    24(AX), R10
+	VMOVUPS (R9), Z0
+	VMOVUPS 64(R9), Z1
+	VMOVUPS 128(R9), Z2
+	VMOVUPS 192(R9), Z3
+	VMOVUPS 256(R9), Z4
+	VMOVUPS 320(R9), Z5
+	VMOVUPS 384(R9), Z6
+	VMOVUPS 448(R9), Z7
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z8
+	VMOVUPS 64(R9), Z9
+	VMOVUPS 128(R9), Z10
+	VMOVUPS 192(R9), Z11
+	VMOVUPS 256(R9), Z12
+	VMOVUPS 320(R9), Z13
+	VMOVUPS 384(R9), Z14
+	VMOVUPS 448(R9), Z15
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+
+start:
+	VMOVUPS mx_values<>+0(SB), Z27
+	MOVQ    80(AX), R9
+
+block:
+	MOVQ      88(AX), R10
+	MOVQ      R9, R11
+	VPMOVZXBD (R11), Z18
+	VPSLLD    $0x17, Z18, Z18
+	VPMOVZXBD 16(R11), Z19
+	VPSLLD    $0x17, Z19, Z19
+	ADDQ      R10, R11
+	VPMOVZXBD (R11), Z20
+	VPSLLD    $0x17, Z20, Z20
+	VPMOVZXBD 16(R11), Z21
+	VPSLLD    $0x17, Z21, Z21
+	ADDQ      R10, R11
+	VPMOVZXBD (R11), Z22
+	VPSLLD    $0x17, Z22, Z22
+	VPMOVZXBD 16(R11), Z23
+	VPSLLD    $0x17, Z23, Z23
+	ADDQ      R10, R11
+	VPMOVZXBD (R11), Z24
+	VPSLLD    $0x17, Z24, Z24
+	VPMOVZXBD 16(R11), Z25
+	VPSLLD    $0x17, Z25, Z25
+	ADDQ      $0x00000020, R9
+	MOVQ      $0x00000008, R10
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Z26
+	VPERMPS      Z27, Z26, Z16
+	VPSRLD       $0x04, Z26, Z26
+	VPERMPS      Z27, Z26, Z17
+	VPSRLD       $0x04, Z26, Z26
+	VMULPS       Z18, Z16, Z16
+	VMULPS       Z19, Z17, Z17
+	VBROADCASTSS (R8), Z28
+	VFMADD231PS  Z28, Z16, Z0
+	VFMADD231PS  Z28, Z17, Z1
+	VBROADCASTSS (R8)(DI*1), Z28
+	VFMADD231PS  Z28, Z16, Z8
+	VFMADD231PS  Z28, Z17, Z9
+	VPERMPS      Z27, Z26, Z16
+	VPSRLD       $0x04, Z26, Z26
+	VPERMPS      Z27, Z26, Z17
+	VPSRLD       $0x04, Z26, Z26
+	VMULPS       Z18, Z16, Z16
+	VMULPS       Z19, Z17, Z17
+	VBROADCASTSS 4(R8), Z28
+	VFMADD231PS  Z28, Z16, Z0
+	VFMADD231PS  Z28, Z17, Z1
+	VBROADCASTSS 4(R8)(DI*1), Z28
+	VFMADD231PS  Z28, Z16, Z8
+	VFMADD231PS  Z28, Z17, Z9
+	VPERMPS      Z27, Z26, Z16
+	VPSRLD       $0x04, Z26, Z26
+	VPERMPS      Z27, Z26, Z17
+	VPSRLD       $0x04, Z26, Z26
+	VMULPS       Z18, Z16, Z16
+	VMULPS       Z19, Z17, Z17
+	VBROADCASTSS 8(R8), Z28
+	VFMADD231PS  Z28, Z16, Z0
+	VFMADD231PS  Z28, Z17, Z1
+	VBROADCASTSS 8(R8)(DI*1), Z28
+	VFMADD231PS  Z28, Z16, Z8
+	VFMADD231PS  Z28, Z17, Z9
+	VPERMPS      Z27, Z26, Z16
+	VPSRLD       $0x04, Z26, Z26
+	VPERMPS      Z27, Z26, Z17
+	VMULPS       Z18, Z16, Z16
+	VMULPS       Z19, Z17, Z17
+	VBROADCASTSS 12(R8), Z28
+	VFMADD231PS  Z28, Z16, Z0
+	VFMADD231PS  Z28, Z17, Z1
+	VBROADCASTSS 12(R8)(DI*1), Z28
+	VFMADD231PS  Z28, Z16, Z8
+	VFMADD231PS  Z28, Z17, Z9
+	PREFETCHT0   2048(CX)(BX*1)
+	VMOVUPS      (CX)(BX*1), Z26
+	VPERMPS      Z27, Z26, Z16
+	VPSRLD       $0x04, Z26, Z26
+	VPERMPS      Z27, Z26, Z17
+	VPSRLD       $0x04, Z26, Z26
+	VMULPS       Z20, Z16, Z16
+	VMULPS       Z21, Z17, Z17
+	VBROADCASTSS (R8), Z28
+	VFMADD231PS  Z28, Z16, Z2
+	VFMADD231PS  Z28, Z17, Z3
+	VBROADCASTSS (R8)(DI*1), Z28
+	VFMADD231PS  Z28, Z16, Z10
+	VFMADD231PS  Z28, Z17, Z11
+	VPERMPS      Z27, Z26, Z16
+	VPSRLD       $0x04, Z26, Z26
+	VPERMPS      Z27, Z26, Z17
+	VPSRLD       $0x04, Z26, Z26
+	VMULPS       Z20, Z16, Z16
+	VMULPS       Z21, Z17, Z17
+	VBROADCASTSS 4(R8), Z28
+	VFMADD231PS  Z28, Z16, Z2
+	VFMADD231PS  Z28, Z17, Z3
+	VBROADCASTSS 4(R8)(DI*1), Z28
+	VFMADD231PS  Z28, Z16, Z10
+	VFMADD231PS  Z28, Z17, Z11
+	VPERMPS      Z27, Z26, Z16
+	VPSRLD       $0x04, Z26, Z26
+	VPERMPS      Z27, Z26, Z17
+	VPSRLD       $0x04, Z26, Z26
+	VMULPS       Z20, Z16, Z16
+	VMULPS       Z21, Z17, Z17
+	VBROADCASTSS 8(R8), Z28
+	VFMADD231PS  Z28, Z16, Z2
+	VFMADD231PS  Z28, Z17, Z3
+	VBROADCASTSS 8(R8)(DI*1), Z28
+	VFMADD231PS  Z28, Z16, Z10
+	VFMADD231PS  Z28, Z17, Z11
+	VPERMPS      Z27, Z26, Z16
+	VPSRLD       $0x04, Z26, Z26
+	VPERMPS      Z27, Z26, Z17
+	VMULPS       Z20, Z16, Z16
+	VMULPS       Z21, Z17, Z17
+	VBROADCASTSS 12(R8), Z28
+	VFMADD231PS  Z28, Z16, Z2
+	VFMADD231PS  Z28, Z17, Z3
+	VBROADCASTSS 12(R8)(DI*1), Z28
+	VFMADD231PS  Z28, Z16, Z10
+	VFMADD231PS  Z28, Z17, Z11
+	PREFETCHT0   2048(CX)(BX*2)
+	VMOVUPS      (CX)(BX*2), Z26
+	VPERMPS      Z27, Z26, Z16
+	VPSRLD       $0x04, Z26, Z26
+	VPERMPS      Z27, Z26, Z17
+	VPSRLD       $0x04, Z26, Z26
+	VMULPS       Z22, Z16, Z16
+	VMULPS       Z23, Z17, Z17
+	VBROADCASTSS (R8), Z28
+	VFMADD231PS  Z28, Z16, Z4
+	VFMADD231PS  Z28, Z17, Z5
+	VBROADCASTSS (R8)(DI*1), Z28
+	VFMADD231PS  Z28, Z16, Z12
+	VFMADD231PS  Z28, Z17, Z13
+	VPERMPS      Z27, Z26, Z16
+	VPSRLD       $0x04, Z26, Z26
+	VPERMPS      Z27, Z26, Z17
+	VPSRLD       $0x04, Z26, Z26
+	VMULPS       Z22, Z16, Z16
+	VMULPS       Z23, Z17, Z17
+	VBROADCASTSS 4(R8), Z28
+	VFMADD231PS  Z28, Z16, Z4
+	VFMADD231PS  Z28, Z17, Z5
+	VBROADCASTSS 4(R8)(DI*1), Z28
+	VFMADD231PS  Z28, Z16, Z12
+	VFMADD231PS  Z28, Z17, Z13
+	VPERMPS      Z27, Z26, Z16
+	VPSRLD       $0x04, Z26, Z26
+	VPERMPS      Z27, Z26, Z17
+	VPSRLD       $0x04, Z26, Z26
+	VMULPS       Z22, Z16, Z16
+	VMULPS       Z23, Z17, Z17
+	VBROADCASTSS 8(R8), Z28
+	VFMADD231PS  Z28, Z16, Z4
+	VFMADD231PS  Z28, Z17, Z5
+	VBROADCASTSS 8(R8)(DI*1), Z28
+	VFMADD231PS  Z28, Z16, Z12
+	VFMADD231PS  Z28, Z17, Z13
+	VPERMPS      Z27, Z26, Z16
+	VPSRLD       $0x04, Z26, Z26
+	VPERMPS      Z27, Z26, Z17
+	VMULPS       Z22, Z16, Z16
+	VMULPS       Z23, Z17, Z17
+	VBROADCASTSS 12(R8), Z28
+	VFMADD231PS  Z28, Z16, Z4
+	VFMADD231PS  Z28, Z17, Z5
+	VBROADCASTSS 12(R8)(DI*1), Z28
+	VFMADD231PS  Z28, Z16, Z12
+	VFMADD231PS  Z28, Z17, Z13
+	PREFETCHT0   2048(CX)(SI*1)
+	VMOVUPS      (CX)(SI*1), Z26
+	VPERMPS      Z27, Z26, Z16
+	VPSRLD       $0x04, Z26, Z26
+	VPERMPS      Z27, Z26, Z17
+	VPSRLD       $0x04, Z26, Z26
+	VMULPS       Z24, Z16, Z16
+	VMULPS       Z25, Z17, Z17
+	VBROADCASTSS (R8), Z28
+	VFMADD231PS  Z28, Z16, Z6
+	VFMADD231PS  Z28, Z17, Z7
+	VBROADCASTSS (R8)(DI*1), Z28
+	VFMADD231PS  Z28, Z16, Z14
+	VFMADD231PS  Z28, Z17, Z15
+	VPERMPS      Z27, Z26, Z16
+	VPSRLD       $0x04, Z26, Z26
+	VPERMPS      Z27, Z26, Z17
+	VPSRLD       $0x04, Z26, Z26
+	VMULPS       Z24, Z16, Z16
+	VMULPS       Z25, Z17, Z17
+	VBROADCASTSS 4(R8), Z28
+	VFMADD231PS  Z28, Z16, Z6
+	VFMADD231PS  Z28, Z17, Z7
+	VBROADCASTSS 4(R8)(DI*1), Z28
+	VFMADD231PS  Z28, Z16, Z14
+	VFMADD231PS  Z28, Z17, Z15
+	VPERMPS      Z27, Z26, Z16
+	VPSRLD       $0x04, Z26, Z26
+	VPERMPS      Z27, Z26, Z17
+	VPSRLD       $0x04, Z26, Z26
+	VMULPS       Z24, Z16, Z16
+	VMULPS       Z25, Z17, Z17
+	VBROADCASTSS 8(R8), Z28
+	VFMADD231PS  Z28, Z16, Z6
+	VFMADD231PS  Z28, Z17, Z7
+	VBROADCASTSS 8(R8)(DI*1), Z28
+	VFMADD231PS  Z28, Z16, Z14
+	VFMADD231PS  Z28, Z17, Z15
+	VPERMPS      Z27, Z26, Z16
+	VPSRLD       $0x04, Z26, Z26
+	VPERMPS      Z27, Z26, Z17
+	VMULPS       Z24, Z16, Z16
+	VMULPS       Z25, Z17, Z17
+	VBROADCASTSS 12(R8), Z28
+	VFMADD231PS  Z28, Z16, Z6
+	VFMADD231PS  Z28, Z17, Z7
+	VBROADCASTSS 12(R8)(DI*1), Z28
+	VFMADD231PS  Z28, Z16, Z14
+	VFMADD231PS  Z28, Z17, Z15
+	ADDQ         $0x40, CX
+	ADDQ         $0x10, R8
+	DECQ         R10
+	JNZ          turn
+	SUBQ         $0x20, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	VMOVUPS      Z2, 128(CX)
+	VMOVUPS      Z3, 192(CX)
+	VMOVUPS      Z4, 256(CX)
+	VMOVUPS      Z5, 320(CX)
+	VMOVUPS      Z6, 384(CX)
+	VMOVUPS      Z7, 448(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z8, (CX)
+	VMOVUPS      Z9, 64(CX)
+	VMOVUPS      Z10, 128(CX)
+	VMOVUPS      Z11, 192(CX)
+	VMOVUPS      Z12, 256(CX)
+	VMOVUPS      Z13, 320(CX)
+	VMOVUPS      Z14, 384(CX)
+	VMOVUPS      Z15, 448(CX)
+	VZEROUPPER
+	RET
+
+// func avx512MXFP4R2G2(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512MXFP4R2G2(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    48(AX), BX
+	MOVQ    32(AX), SI
+	MOVQ    8(AX), DI
+	MOVQ    64(AX), R8
+	TESTQ   R8, R8
+	JZ      fresh
+	MOVQ    (AX), R8
+	MOVQ    24(AX), R9
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	VMOVUPS 128(R8), Z2
+	VMOVUPS 192(R8), Z3
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+
+start:
+	VMOVUPS mx_values<>+0(SB), Z15
+	MOVQ    80(AX), R8
+
+block:
+	MOVQ      88(AX), R9
+	MOVQ      R8, R10
+	VPMOVZXBD (R10), Z10
+	VPSLLD    $0x17, Z10, Z10
+	VPMOVZXBD 16(R10), Z11
+	VPSLLD    $0x17, Z11, Z11
+	ADDQ      R9, R10
+	VPMOVZXBD (R10), Z12
+	VPSLLD    $0x17, Z12, Z12
+	VPMOVZXBD 16(R10), Z13
+	VPSLLD    $0x17, Z13, Z13
+	ADDQ      $0x00000020, R8
+	MOVQ      $0x00000008, R9
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Z14
+	VPERMPS      Z15, Z14, Z8
+	VPSRLD       $0x04, Z14, Z14
+	VPERMPS      Z15, Z14, Z9
+	VPSRLD       $0x04, Z14, Z14
+	VMULPS       Z10, Z8, Z8
+	VMULPS       Z11, Z9, Z9
+	VBROADCASTSS (DI), Z16
+	VFMADD231PS  Z16, Z8, Z0
+	VFMADD231PS  Z16, Z9, Z1
+	VBROADCASTSS (DI)(SI*1), Z16
+	VFMADD231PS  Z16, Z8, Z4
+	VFMADD231PS  Z16, Z9, Z5
+	VPERMPS      Z15, Z14, Z8
+	VPSRLD       $0x04, Z14, Z14
+	VPERMPS      Z15, Z14, Z9
+	VPSRLD       $0x04, Z14, Z14
+	VMULPS       Z10, Z8, Z8
+	VMULPS       Z11, Z9, Z9
+	VBROADCASTSS 4(DI), Z16
+	VFMADD231PS  Z16, Z8, Z0
+	VFMADD231PS  Z16, Z9, Z1
+	VBROADCASTSS 4(DI)(SI*1), Z16
+	VFMADD231PS  Z16, Z8, Z4
+	VFMADD231PS  Z16, Z9, Z5
+	VPERMPS      Z15, Z14, Z8
+	VPSRLD       $0x04, Z14, Z14
+	VPERMPS      Z15, Z14, Z9
+	VPSRLD       $0x04, Z14, Z14
+	VMULPS       Z10, Z8, Z8
+	VMULPS       Z11, Z9, Z9
+	VBROADCASTSS 8(DI), Z16
+	VFMADD231PS  Z16, Z8, Z0
+	VFMADD231PS  Z16, Z9, Z1
+	VBROADCASTSS 8(DI)(SI*1), Z16
+	VFMADD231PS  Z16, Z8, Z4
+	VFMADD231PS  Z16, Z9, Z5
+	VPERMPS      Z15, Z14, Z8
+	VPSRLD       $0x04, Z14, Z14
+	VPERMPS      Z15, Z14, Z9
+	VMULPS       Z10, Z8, Z8
+	VMULPS       Z11, Z9, Z9
+	VBROADCASTSS 12(DI), Z16
+	VFMADD231PS  Z16, Z8, Z0
+	VFMADD231PS  Z16, Z9, Z1
+	VBROADCASTSS 12(DI)(SI*1), Z16
+	VFMADD231PS  Z16, Z8, Z4
+	VFMADD231PS  Z16, Z9, Z5
+	PREFETCHT0   2048(CX)(BX*1)
+	VMOVUPS      (CX)(BX*1), Z14
+	VPERMPS      Z15, Z14, Z8
+	VPSRLD       $0x04, Z14, Z14
+	VPERMPS      Z15, Z14, Z9
+	VPSRLD       $0x04, Z14, Z14
+	VMULPS       Z12, Z8, Z8
+	VMULPS       Z13, Z9, Z9
+	VBROADCASTSS (DI), Z16
+	VFMADD231PS  Z16, Z8, Z2
+	VFMADD231PS  Z16, Z9, Z3
+	VBROADCASTSS (DI)(SI*1), Z16
+	VFMADD231PS  Z16, Z8, Z6
+	VFMADD231PS  Z16, Z9, Z7
+	VPERMPS      Z15, Z14, Z8
+	VPSRLD       $0x04, Z14, Z14
+	VPERMPS      Z15, Z14, Z9
+	VPSRLD       $0x04, Z14, Z14
+	VMULPS       Z12, Z8, Z8
+	VMULPS       Z13, Z9, Z9
+	VBROADCASTSS 4(DI), Z16
+	VFMADD231PS  Z16, Z8, Z2
+	VFMADD231PS  Z16, Z9, Z3
+	VBROADCASTSS 4(DI)(SI*1), Z16
+	VFMADD231PS  Z16, Z8, Z6
+	VFMADD231PS  Z16, Z9, Z7
+	VPERMPS      Z15, Z14, Z8
+	VPSRLD       $0x04, Z14, Z14
+	VPERMPS      Z15, Z14, Z9
+	VPSRLD       $0x04, Z14, Z14
+	VMULPS       Z12, Z8, Z8
+	VMULPS       Z13, Z9, Z9
+	VBROADCASTSS 8(DI), Z16
+	VFMADD231PS  Z16, Z8, Z2
+	VFMADD231PS  Z16, Z9, Z3
+	VBROADCASTSS 8(DI)(SI*1), Z16
+	VFMADD231PS  Z16, Z8, Z6
+	VFMADD231PS  Z16, Z9, Z7
+	VPERMPS      Z15, Z14, Z8
+	VPSRLD       $0x04, Z14, Z14
+	VPERMPS      Z15, Z14, Z9
+	VMULPS       Z12, Z8, Z8
+	VMULPS       Z13, Z9, Z9
+	VBROADCASTSS 12(DI), Z16
+	VFMADD231PS  Z16, Z8, Z2
+	VFMADD231PS  Z16, Z9, Z3
+	VBROADCASTSS 12(DI)(SI*1), Z16
+	VFMADD231PS  Z16, Z8, Z6
+	VFMADD231PS  Z16, Z9, Z7
+	ADDQ         $0x40, CX
+	ADDQ         $0x10, DI
+	DECQ         R9
+	JNZ          turn
+	SUBQ         $0x20, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	VMOVUPS      Z2, 128(CX)
+	VMOVUPS      Z3, 192(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z4, (CX)
+	VMOVUPS      Z5, 64(CX)
+	VMOVUPS      Z6, 128(CX)
+	VMOVUPS      Z7, 192(CX)
+	VZEROUPPER
+	RET
+
+// func avx512MXFP4R2G1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512MXFP4R2G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    32(AX), BX
+	MOVQ    8(AX), SI
+	MOVQ    64(AX), DI
+	TESTQ   DI, DI
+	JZ      fresh
+	MOVQ    (AX), DI
+	MOVQ    24(AX), R8
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	ADDQ    R8, DI
+	VMOVUPS (DI), Z2
+	VMOVUPS 64(DI), Z3
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+
+start:
+	VMOVUPS mx_values<>+0(SB), Z9
+	MOVQ    80(AX), DI
+
+block:
+	VPMOVZXBD (DI), Z6
+	VPSLLD    $0x17, Z6, Z6
+	VPMOVZXBD 16(DI), Z7
+	VPSLLD    $0x17, Z7, Z7
+	ADDQ      $0x00000020, DI
+	MOVQ      $0x00000008, R8
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Z8
+	VPERMPS      Z9, Z8, Z4
+	VPSRLD       $0x04, Z8, Z8
+	VPERMPS      Z9, Z8, Z5
+	VPSRLD       $0x04, Z8, Z8
+	VMULPS       Z6, Z4, Z4
+	VMULPS       Z7, Z5, Z5
+	VBROADCASTSS (SI), Z10
+	VFMADD231PS  Z10, Z4, Z0
+	VFMADD231PS  Z10, Z5, Z1
+	VBROADCASTSS (SI)(BX*1), Z10
+	VFMADD231PS  Z10, Z4, Z2
+	VFMADD231PS  Z10, Z5, Z3
+	VPERMPS      Z9, Z8, Z4
+	VPSRLD       $0x04, Z8, Z8
+	VPERMPS      Z9, Z8, Z5
+	VPSRLD       $0x04, Z8, Z8
+	VMULPS       Z6, Z4, Z4
+	VMULPS       Z7, Z5, Z5
+	VBROADCASTSS 4(SI), Z10
+	VFMADD231PS  Z10, Z4, Z0
+	VFMADD231PS  Z10, Z5, Z1
+	VBROADCASTSS 4(SI)(BX*1), Z10
+	VFMADD231PS  Z10, Z4, Z2
+	VFMADD231PS  Z10, Z5, Z3
+	VPERMPS      Z9, Z8, Z4
+	VPSRLD       $0x04, Z8, Z8
+	VPERMPS      Z9, Z8, Z5
+	VPSRLD       $0x04, Z8, Z8
+	VMULPS       Z6, Z4, Z4
+	VMULPS       Z7, Z5, Z5
+	VBROADCASTSS 8(SI), Z10
+	VFMADD231PS  Z10, Z4, Z0
+	VFMADD231PS  Z10, Z5, Z1
+	VBROADCASTSS 8(SI)(BX*1), Z10
+	VFMADD231PS  Z10, Z4, Z2
+	VFMADD231PS  Z10, Z5, Z3
+	VPERMPS      Z9, Z8, Z4
+	VPSRLD       $0x04, Z8, Z8
+	VPERMPS      Z9, Z8, Z5
+	VMULPS       Z6, Z4, Z4
+	VMULPS       Z7, Z5, Z5
+	VBROADCASTSS 12(SI), Z10
+	VFMADD231PS  Z10, Z4, Z0
+	VFMADD231PS  Z10, Z5, Z1
+	VBROADCASTSS 12(SI)(BX*1), Z10
+	VFMADD231PS  Z10, Z4, Z2
+	VFMADD231PS  Z10, Z5, Z3
+	ADDQ         $0x40, CX
+	ADDQ         $0x10, SI
+	DECQ         R8
+	JNZ          turn
+	SUBQ         $0x20, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z2, (CX)
+	VMOVUPS      Z3, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512MXFP4R3G2(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512MXFP4R3G2(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    48(AX), BX
+	MOVQ    32(AX), SI
+	MOVQ    8(AX), DI
+	MOVQ    64(AX), R8
+	TESTQ   R8, R8
+	JZ      fresh
+	MOVQ    (AX), R8
+	MOVQ    24(AX), R9
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	VMOVUPS 128(R8), Z2
+	VMOVUPS 192(R8), Z3
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z8
+	VMOVUPS 64(R8), Z9
+	VMOVUPS 128(R8), Z10
+	VMOVUPS 192(R8), Z11
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+
+start:
+	VMOVUPS mx_values<>+0(SB), Z19
+	MOVQ    80(AX), R8
+
+block:
+	MOVQ      88(AX), R9
+	MOVQ      R8, R10
+	VPMOVZXBD (R10), Z14
+	VPSLLD    $0x17, Z14, Z14
+	VPMOVZXBD 16(R10), Z15
+	VPSLLD    $0x17, Z15, Z15
+	ADDQ      R9, R10
+	VPMOVZXBD (R10), Z16
+	VPSLLD    $0x17, Z16, Z16
+	VPMOVZXBD 16(R10), Z17
+	VPSLLD    $0x17, Z17, Z17
+	ADDQ      $0x00000020, R8
+	MOVQ      $0x00000008, R9
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Z18
+	VPERMPS      Z19, Z18, Z12
+	VPSRLD       $0x04, Z18, Z18
+	VPERMPS      Z19, Z18, Z13
+	VPSRLD       $0x04, Z18, Z18
+	VMULPS       Z14, Z12, Z12
+	VMULPS       Z15, Z13, Z13
+	VBROADCASTSS (DI), Z20
+	VFMADD231PS  Z20, Z12, Z0
+	VFMADD231PS  Z20, Z13, Z1
+	VBROADCASTSS (DI)(SI*1), Z20
+	VFMADD231PS  Z20, Z12, Z4
+	VFMADD231PS  Z20, Z13, Z5
+	VBROADCASTSS (DI)(SI*2), Z20
+	VFMADD231PS  Z20, Z12, Z8
+	VFMADD231PS  Z20, Z13, Z9
+	VPERMPS      Z19, Z18, Z12
+	VPSRLD       $0x04, Z18, Z18
+	VPERMPS      Z19, Z18, Z13
+	VPSRLD       $0x04, Z18, Z18
+	VMULPS       Z14, Z12, Z12
+	VMULPS       Z15, Z13, Z13
+	VBROADCASTSS 4(DI), Z20
+	VFMADD231PS  Z20, Z12, Z0
+	VFMADD231PS  Z20, Z13, Z1
+	VBROADCASTSS 4(DI)(SI*1), Z20
+	VFMADD231PS  Z20, Z12, Z4
+	VFMADD231PS  Z20, Z13, Z5
+	VBROADCASTSS 4(DI)(SI*2), Z20
+	VFMADD231PS  Z20, Z12, Z8
+	VFMADD231PS  Z20, Z13, Z9
+	VPERMPS      Z19, Z18, Z12
+	VPSRLD       $0x04, Z18, Z18
+	VPERMPS      Z19, Z18, Z13
+	VPSRLD       $0x04, Z18, Z18
+	VMULPS       Z14, Z12, Z12
+	VMULPS       Z15, Z13, Z13
+	VBROADCASTSS 8(DI), Z20
+	VFMADD231PS  Z20, Z12, Z0
+	VFMADD231PS  Z20, Z13, Z1
+	VBROADCASTSS 8(DI)(SI*1), Z20
+	VFMADD231PS  Z20, Z12, Z4
+	VFMADD231PS  Z20, Z13, Z5
+	VBROADCASTSS 8(DI)(SI*2), Z20
+	VFMADD231PS  Z20, Z12, Z8
+	VFMADD231PS  Z20, Z13, Z9
+	VPERMPS      Z19, Z18, Z12
+	VPSRLD       $0x04, Z18, Z18
+	VPERMPS      Z19, Z18, Z13
+	VMULPS       Z14, Z12, Z12
+	VMULPS       Z15, Z13, Z13
+	VBROADCASTSS 12(DI), Z20
+	VFMADD231PS  Z20, Z12, Z0
+	VFMADD231PS  Z20, Z13, Z1
+	VBROADCASTSS 12(DI)(SI*1), Z20
+	VFMADD231PS  Z20, Z12, Z4
+	VFMADD231PS  Z20, Z13, Z5
+	VBROADCASTSS 12(DI)(SI*2), Z20
+	VFMADD231PS  Z20, Z12, Z8
+	VFMADD231PS  Z20, Z13, Z9
+	PREFETCHT0   2048(CX)(BX*1)
+	VMOVUPS      (CX)(BX*1), Z18
+	VPERMPS      Z19, Z18, Z12
+	VPSRLD       $0x04, Z18, Z18
+	VPERMPS      Z19, Z18, Z13
+	VPSRLD       $0x04, Z18, Z18
+	VMULPS       Z16, Z12, Z12
+	VMULPS       Z17, Z13, Z13
+	VBROADCASTSS (DI), Z20
+	VFMADD231PS  Z20, Z12, Z2
+	VFMADD231PS  Z20, Z13, Z3
+	VBROADCASTSS (DI)(SI*1), Z20
+	VFMADD231PS  Z20, Z12, Z6
+	VFMADD231PS  Z20, Z13, Z7
+	VBROADCASTSS (DI)(SI*2), Z20
+	VFMADD231PS  Z20, Z12, Z10
+	VFMADD231PS  Z20, Z13, Z11
+	VPERMPS      Z19, Z18, Z12
+	VPSRLD       $0x04, Z18, Z18
+	VPERMPS      Z19, Z18, Z13
+	VPSRLD       $0x04, Z18, Z18
+	VMULPS       Z16, Z12, Z12
+	VMULPS       Z17, Z13, Z13
+	VBROADCASTSS 4(DI), Z20
+	VFMADD231PS  Z20, Z12, Z2
+	VFMADD231PS  Z20, Z13, Z3
+	VBROADCASTSS 4(DI)(SI*1), Z20
+	VFMADD231PS  Z20, Z12, Z6
+	VFMADD231PS  Z20, Z13, Z7
+	VBROADCASTSS 4(DI)(SI*2), Z20
+	VFMADD231PS  Z20, Z12, Z10
+	VFMADD231PS  Z20, Z13, Z11
+	VPERMPS      Z19, Z18, Z12
+	VPSRLD       $0x04, Z18, Z18
+	VPERMPS      Z19, Z18, Z13
+	VPSRLD       $0x04, Z18, Z18
+	VMULPS       Z16, Z12, Z12
+	VMULPS       Z17, Z13, Z13
+	VBROADCASTSS 8(DI), Z20
+	VFMADD231PS  Z20, Z12, Z2
+	VFMADD231PS  Z20, Z13, Z3
+	VBROADCASTSS 8(DI)(SI*1), Z20
+	VFMADD231PS  Z20, Z12, Z6
+	VFMADD231PS  Z20, Z13, Z7
+	VBROADCASTSS 8(DI)(SI*2), Z20
+	VFMADD231PS  Z20, Z12, Z10
+	VFMADD231PS  Z20, Z13, Z11
+	VPERMPS      Z19, Z18, Z12
+	VPSRLD       $0x04, Z18, Z18
+	VPERMPS      Z19, Z18, Z13
+	VMULPS       Z16, Z12, Z12
+	VMULPS       Z17, Z13, Z13
+	VBROADCASTSS 12(DI), Z20
+	VFMADD231PS  Z20, Z12, Z2
+	VFMADD231PS  Z20, Z13, Z3
+	VBROADCASTSS 12(DI)(SI*1), Z20
+	VFMADD231PS  Z20, Z12, Z6
+	VFMADD231PS  Z20, Z13, Z7
+	VBROADCASTSS 12(DI)(SI*2), Z20
+	VFMADD231PS  Z20, Z12, Z10
+	VFMADD231PS  Z20, Z13, Z11
+	ADDQ         $0x40, CX
+	ADDQ         $0x10, DI
+	DECQ         R9
+	JNZ          turn
+	SUBQ         $0x20, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	VMOVUPS      Z2, 128(CX)
+	VMOVUPS      Z3, 192(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z4, (CX)
+	VMOVUPS      Z5, 64(CX)
+	VMOVUPS      Z6, 128(CX)
+	VMOVUPS      Z7, 192(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z8, (CX)
+	VMOVUPS      Z9, 64(CX)
+	VMOVUPS      Z10, 128(CX)
+	VMOVUPS      Z11, 192(CX)
+	VZEROUPPER
+	RET
+
+// func avx512MXFP4R3G1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512MXFP4R3G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    32(AX), BX
+	MOVQ    8(AX), SI
+	MOVQ    64(AX), DI
+	TESTQ   DI, DI
+	JZ      fresh
+	MOVQ    (AX), DI
+	MOVQ    24(AX), R8
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	ADDQ    R8, DI
+	VMOVUPS (DI), Z2
+	VMOVUPS 64(DI), Z3
+	ADDQ    R8, DI
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+
+start:
+	VMOVUPS mx_values<>+0(SB), Z11
+	MOVQ    80(AX), DI
+
+block:
+	VPMOVZXBD (DI), Z8
+	VPSLLD    $0x17, Z8, Z8
+	VPMOVZXBD 16(DI), Z9
+	VPSLLD    $0x17, Z9, Z9
+	ADDQ      $0x00000020, DI
+	MOVQ      $0x00000008, R8
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Z10
+	VPERMPS      Z11, Z10, Z6
+	VPSRLD       $0x04, Z10, Z10
+	VPERMPS      Z11, Z10, Z7
+	VPSRLD       $0x04, Z10, Z10
+	VMULPS       Z8, Z6, Z6
+	VMULPS       Z9, Z7, Z7
+	VBROADCASTSS (SI), Z12
+	VFMADD231PS  Z12, Z6, Z0
+	VFMADD231PS  Z12, Z7, Z1
+	VBROADCASTSS (SI)(BX*1), Z12
+	VFMADD231PS  Z12, Z6, Z2
+	VFMADD231PS  Z12, Z7, Z3
+	VBROADCASTSS (SI)(BX*2), Z12
+	VFMADD231PS  Z12, Z6, Z4
+	VFMADD231PS  Z12, Z7, Z5
+	VPERMPS      Z11, Z10, Z6
+	VPSRLD       $0x04, Z10, Z10
+	VPERMPS      Z11, Z10, Z7
+	VPSRLD       $0x04, Z10, Z10
+	VMULPS       Z8, Z6, Z6
+	VMULPS       Z9, Z7, Z7
+	VBROADCASTSS 4(SI), Z12
+	VFMADD231PS  Z12, Z6, Z0
+	VFMADD231PS  Z12, Z7, Z1
+	VBROADCASTSS 4(SI)(BX*1), Z12
+	VFMADD231PS  Z12, Z6, Z2
+	VFMADD231PS  Z12, Z7, Z3
+	VBROADCASTSS 4(SI)(BX*2), Z12
+	VFMADD231PS  Z12, Z6, Z4
+	VFMADD231PS  Z12, Z7, Z5
+	VPERMPS      Z11, Z10, Z6
+	VPSRLD       $0x04, Z10, Z10
+	VPERMPS      Z11, Z10, Z7
+	VPSRLD       $0x04, Z10, Z10
+	VMULPS       Z8, Z6, Z6
+	VMULPS       Z9, Z7, Z7
+	VBROADCASTSS 8(SI), Z12
+	VFMADD231PS  Z12, Z6, Z0
+	VFMADD231PS  Z12, Z7, Z1
+	VBROADCASTSS 8(SI)(BX*1), Z12
+	VFMADD231PS  Z12, Z6, Z2
+	VFMADD231PS  Z12, Z7, Z3
+	VBROADCASTSS 8(SI)(BX*2), Z12
+	VFMADD231PS  Z12, Z6, Z4
+	VFMADD231PS  Z12, Z7, Z5
+	VPERMPS      Z11, Z10, Z6
+	VPSRLD       $0x04, Z10, Z10
+	VPERMPS      Z11, Z10, Z7
+	VMULPS       Z8, Z6, Z6
+	VMULPS       Z9, Z7, Z7
+	VBROADCASTSS 12(SI), Z12
+	VFMADD231PS  Z12, Z6, Z0
+	VFMADD231PS  Z12, Z7, Z1
+	VBROADCASTSS 12(SI)(BX*1), Z12
+	VFMADD231PS  Z12, Z6, Z2
+	VFMADD231PS  Z12, Z7, Z3
+	VBROADCASTSS 12(SI)(BX*2), Z12
+	VFMADD231PS  Z12, Z6, Z4
+	VFMADD231PS  Z12, Z7, Z5
+	ADDQ         $0x40, CX
+	ADDQ         $0x10, SI
+	DECQ         R8
+	JNZ          turn
+	SUBQ         $0x20, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z2, (CX)
+	VMOVUPS      Z3, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z4, (CX)
+	VMOVUPS      Z5, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512MXFP4R4G2(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512MXFP4R4G2(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    48(AX), BX
+	MOVQ    32(AX), SI
+	LEAQ    (SI)(SI*2), DI
+	MOVQ    8(AX), R8
+	MOVQ    64(AX), R9
+	TESTQ   R9, R9
+	JZ      fresh
+	MOVQ    (AX), R9
+	MOVQ    24(AX), R10
+	VMOVUPS (R9), Z0
+	VMOVUPS 64(R9), Z1
+	VMOVUPS 128(R9), Z2
+	VMOVUPS 192(R9), Z3
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z4
+	VMOVUPS 64(R9), Z5
+	VMOVUPS 128(R9), Z6
+	VMOVUPS 192(R9), Z7
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z8
+	VMOVUPS 64(R9), Z9
+	VMOVUPS 128(R9), Z10
+	VMOVUPS 192(R9), Z11
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z12
+	VMOVUPS 64(R9), Z13
+	VMOVUPS 128(R9), Z14
+	VMOVUPS 192(R9), Z15
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+
+start:
+	VMOVUPS mx_values<>+0(SB), Z23
+	MOVQ    80(AX), R9
+
+block:
+	MOVQ      88(AX), R10
+	MOVQ      R9, R11
+	VPMOVZXBD (R11), Z18
+	VPSLLD    $0x17, Z18, Z18
+	VPMOVZXBD 16(R11), Z19
+	VPSLLD    $0x17, Z19, Z19
+	ADDQ      R10, R11
+	VPMOVZXBD (R11), Z20
+	VPSLLD    $0x17, Z20, Z20
+	VPMOVZXBD 16(R11), Z21
+	VPSLLD    $0x17, Z21, Z21
+	ADDQ      $0x00000020, R9
+	MOVQ      $0x00000008, R10
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Z22
+	VPERMPS      Z23, Z22, Z16
+	VPSRLD       $0x04, Z22, Z22
+	VPERMPS      Z23, Z22, Z17
+	VPSRLD       $0x04, Z22, Z22
+	VMULPS       Z18, Z16, Z16
+	VMULPS       Z19, Z17, Z17
+	VBROADCASTSS (R8), Z24
+	VFMADD231PS  Z24, Z16, Z0
+	VFMADD231PS  Z24, Z17, Z1
+	VBROADCASTSS (R8)(SI*1), Z24
+	VFMADD231PS  Z24, Z16, Z4
+	VFMADD231PS  Z24, Z17, Z5
+	VBROADCASTSS (R8)(SI*2), Z24
+	VFMADD231PS  Z24, Z16, Z8
+	VFMADD231PS  Z24, Z17, Z9
+	VBROADCASTSS (R8)(DI*1), Z24
+	VFMADD231PS  Z24, Z16, Z12
+	VFMADD231PS  Z24, Z17, Z13
+	VPERMPS      Z23, Z22, Z16
+	VPSRLD       $0x04, Z22, Z22
+	VPERMPS      Z23, Z22, Z17
+	VPSRLD       $0x04, Z22, Z22
+	VMULPS       Z18, Z16, Z16
+	VMULPS       Z19, Z17, Z17
+	VBROADCASTSS 4(R8), Z24
+	VFMADD231PS  Z24, Z16, Z0
+	VFMADD231PS  Z24, Z17, Z1
+	VBROADCASTSS 4(R8)(SI*1), Z24
+	VFMADD231PS  Z24, Z16, Z4
+	VFMADD231PS  Z24, Z17, Z5
+	VBROADCASTSS 4(R8)(SI*2), Z24
+	VFMADD231PS  Z24, Z16, Z8
+	VFMADD231PS  Z24, Z17, Z9
+	VBROADCASTSS 4(R8)(DI*1), Z24
+	VFMADD231PS  Z24, Z16, Z12
+	VFMADD231PS  Z24, Z17, Z13
+	VPERMPS      Z23, Z22, Z16
+	VPSRLD       $0x04, Z22, Z22
+	VPERMPS      Z23, Z22, Z17
+	VPSRLD       $0x04, Z22, Z22
+	VMULPS       Z18, Z16, Z16
+	VMULPS       Z19, Z17, Z17
+	VBROADCASTSS 8(R8), Z24
+	VFMADD231PS  Z24, Z16, Z0
+	VFMADD231PS  Z24, Z17, Z1
+	VBROADCASTSS 8(R8)(SI*1), Z24
+	VFMADD231PS  Z24, Z16, Z4
+	VFMADD231PS  Z24, Z17, Z5
+	VBROADCASTSS 8(R8)(SI*2), Z24
+	VFMADD231PS  Z24, Z16, Z8
+	VFMADD231PS  Z24, Z17, Z9
+	VBROADCASTSS 8(R8)(DI*1), Z24
+	VFMADD231PS  Z24, Z16, Z12
+	VFMADD231PS  Z24, Z17, Z13
+	VPERMPS      Z23, Z22, Z16
+	VPSRLD       $0x04, Z22, Z22
+	VPERMPS      Z23, Z22, Z17
+	VMULPS       Z18, Z16, Z16
+	VMULPS       Z19, Z17, Z17
+	VBROADCASTSS 12(R8), Z24
+	VFMADD231PS  Z24, Z16, Z0
+	VFMADD231PS  Z24, Z17, Z1
+	VBROADCASTSS 12(R8)(SI*1), Z24
+	VFMADD231PS  Z24, Z16, Z4
+	VFMADD231PS  Z24, Z17, Z5
+	VBROADCASTSS 12(R8)(SI*2), Z24
+	VFMADD231PS  Z24, Z16, Z8
+	VFMADD231PS  Z24, Z17, Z9
+	VBROADCASTSS 12(R8)(DI*1), Z24
+	VFMADD231PS  Z24, Z16, Z12
+	VFMADD231PS  Z24, Z17, Z13
+	PREFETCHT0   2048(CX)(BX*1)
+	VMOVUPS      (CX)(BX*1), Z22
+	VPERMPS      Z23, Z22, Z16
+	VPSRLD       $0x04, Z22, Z22
+	VPERMPS      Z23, Z22, Z17
+	VPSRLD       $0x04, Z22, Z22
+	VMULPS       Z20, Z16, Z16
+	VMULPS       Z21, Z17, Z17
+	VBROADCASTSS (R8), Z24
+	VFMADD231PS  Z24, Z16, Z2
+	VFMADD231PS  Z24, Z17, Z3
+	VBROADCASTSS (R8)(SI*1), Z24
+	VFMADD231PS  Z24, Z16, Z6
+	VFMADD231PS  Z24, Z17, Z7
+	VBROADCASTSS (R8)(SI*2), Z24
+	VFMADD231PS  Z24, Z16, Z10
+	VFMADD231PS  Z24, Z17, Z11
+	VBROADCASTSS (R8)(DI*1), Z24
+	VFMADD231PS  Z24, Z16, Z14
+	VFMADD231PS  Z24, Z17, Z15
+	VPERMPS      Z23, Z22, Z16
+	VPSRLD       $0x04, Z22, Z22
+	VPERMPS      Z23, Z22, Z17
+	VPSRLD       $0x04, Z22, Z22
+	VMULPS       Z20, Z16, Z16
+	VMULPS       Z21, Z17, Z17
+	VBROADCASTSS 4(R8), Z24
+	VFMADD231PS  Z24, Z16, Z2
+	VFMADD231PS  Z24, Z17, Z3
+	VBROADCASTSS 4(R8)(SI*1), Z24
+	VFMADD231PS  Z24, Z16, Z6
+	VFMADD231PS  Z24, Z17, Z7
+	VBROADCASTSS 4(R8)(SI*2), Z24
+	VFMADD231PS  Z24, Z16, Z10
+	VFMADD231PS  Z24, Z17, Z11
+	VBROADCASTSS 4(R8)(DI*1), Z24
+	VFMADD231PS  Z24, Z16, Z14
+	VFMADD231PS  Z24, Z17, Z15
+	VPERMPS      Z23, Z22, Z16
+	VPSRLD       $0x04, Z22, Z22
+	VPERMPS      Z23, Z22, Z17
+	VPSRLD       $0x04, Z22, Z22
+	VMULPS       Z20, Z16, Z16
+	VMULPS       Z21, Z17, Z17
+	VBROADCASTSS 8(R8), Z24
+	VFMADD231PS  Z24, Z16, Z2
+	VFMADD231PS  Z24, Z17, Z3
+	VBROADCASTSS 8(R8)(SI*1), Z24
+	VFMADD231PS  Z24, Z16, Z6
+	VFMADD231PS  Z24, Z17, Z7
+	VBROADCASTSS 8(R8)(SI*2), Z24
+	VFMADD231PS  Z24, Z16, Z10
+	VFMADD231PS  Z24, Z17, Z11
+	VBROADCASTSS 8(R8)(DI*1), Z24
+	VFMADD231PS  Z24, Z16, Z14
+	VFMADD231PS  Z24, Z17, Z15
+	VPERMPS      Z23, Z22, Z16
+	VPSRLD       $0x04, Z22, Z22
+	VPERMPS      Z23, Z22, Z17
+	VMULPS       Z20, Z16, Z16
+	VMULPS       Z21, Z17, Z17
+	VBROADCASTSS 12(R8), Z24
+	VFMADD231PS  Z24, Z16, Z2
+	VFMADD231PS  Z24, Z17, Z3
+	VBROADCASTSS 12(R8)(SI*1), Z24
+	VFMADD231PS  Z24, Z16, Z6
+	VFMADD231PS  Z24, Z17, Z7
+	VBROADCASTSS 12(R8)(SI*2), Z24
+	VFMADD231PS  Z24, Z16, Z10
+	VFMADD231PS  Z24, Z17, Z11
+	VBROADCASTSS 12(R8)(DI*1), Z24
+	VFMADD231PS  Z24, Z16, Z14
+	VFMADD231PS  Z24, Z17, Z15
+	ADDQ         $0x40, CX
+	ADDQ         $0x10, R8
+	DECQ         R10
+	JNZ          turn
+	SUBQ         $0x20, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	VMOVUPS      Z2, 128(CX)
+	VMOVUPS      Z3, 192(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z4, (CX)
+	VMOVUPS      Z5, 64(CX)
+	VMOVUPS      Z6, 128(CX)
+	VMOVUPS      Z7, 192(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z8, (CX)
+	VMOVUPS      Z9, 64(CX)
+	VMOVUPS      Z10, 128(CX)
+	VMOVUPS      Z11, 192(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z12, (CX)
+	VMOVUPS      Z13, 64(CX)
+	VMOVUPS      Z14, 128(CX)
+	VMOVUPS      Z15, 192(CX)
+	VZEROUPPER
+	RET
+
+// func avx512MXFP4R4G1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512MXFP4R4G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    32(AX), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    8(AX), DI
+	MOVQ    64(AX), R8
+	TESTQ   R8, R8
+	JZ      fresh
+	MOVQ    (AX), R8
+	MOVQ    24(AX), R9
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z2
+	VMOVUPS 64(R8), Z3
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z6
+	VMOVUPS 64(R8), Z7
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+
+start:
+	VMOVUPS mx_values<>+0(SB), Z13
+	MOVQ    80(AX), R8
+
+block:
+	VPMOVZXBD (R8), Z10
+	VPSLLD    $0x17, Z10, Z10
+	VPMOVZXBD 16(R8), Z11
+	VPSLLD    $0x17, Z11, Z11
+	ADDQ      $0x00000020, R8
+	MOVQ      $0x00000008, R9
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Z12
+	VPERMPS      Z13, Z12, Z8
+	VPSRLD       $0x04, Z12, Z12
+	VPERMPS      Z13, Z12, Z9
+	VPSRLD       $0x04, Z12, Z12
+	VMULPS       Z10, Z8, Z8
+	VMULPS       Z11, Z9, Z9
+	VBROADCASTSS (DI), Z14
+	VFMADD231PS  Z14, Z8, Z0
+	VFMADD231PS  Z14, Z9, Z1
+	VBROADCASTSS (DI)(BX*1), Z14
+	VFMADD231PS  Z14, Z8, Z2
+	VFMADD231PS  Z14, Z9, Z3
+	VBROADCASTSS (DI)(BX*2), Z14
+	VFMADD231PS  Z14, Z8, Z4
+	VFMADD231PS  Z14, Z9, Z5
+	VBROADCASTSS (DI)(SI*1), Z14
+	VFMADD231PS  Z14, Z8, Z6
+	VFMADD231PS  Z14, Z9, Z7
+	VPERMPS      Z13, Z12, Z8
+	VPSRLD       $0x04, Z12, Z12
+	VPERMPS      Z13, Z12, Z9
+	VPSRLD       $0x04, Z12, Z12
+	VMULPS       Z10, Z8, Z8
+	VMULPS       Z11, Z9, Z9
+	VBROADCASTSS 4(DI), Z14
+	VFMADD231PS  Z14, Z8, Z0
+	VFMADD231PS  Z14, Z9, Z1
+	VBROADCASTSS 4(DI)(BX*1), Z14
+	VFMADD231PS  Z14, Z8, Z2
+	VFMADD231PS  Z14, Z9, Z3
+	VBROADCASTSS 4(DI)(BX*2), Z14
+	VFMADD231PS  Z14, Z8, Z4
+	VFMADD231PS  Z14, Z9, Z5
+	VBROADCASTSS 4(DI)(SI*1), Z14
+	VFMADD231PS  Z14, Z8, Z6
+	VFMADD231PS  Z14, Z9, Z7
+	VPERMPS      Z13, Z12, Z8
+	VPSRLD       $0x04, Z12, Z12
+	VPERMPS      Z13, Z12, Z9
+	VPSRLD       $0x04, Z12, Z12
+	VMULPS       Z10, Z8, Z8
+	VMULPS       Z11, Z9, Z9
+	VBROADCASTSS 8(DI), Z14
+	VFMADD231PS  Z14, Z8, Z0
+	VFMADD231PS  Z14, Z9, Z1
+	VBROADCASTSS 8(DI)(BX*1), Z14
+	VFMADD231PS  Z14, Z8, Z2
+	VFMADD231PS  Z14, Z9, Z3
+	VBROADCASTSS 8(DI)(BX*2), Z14
+	VFMADD231PS  Z14, Z8, Z4
+	VFMADD231PS  Z14, Z9, Z5
+	VBROADCASTSS 8(DI)(SI*1), Z14
+	VFMADD231PS  Z14, Z8, Z6
+	VFMADD231PS  Z14, Z9, Z7
+	VPERMPS      Z13, Z12, Z8
+	VPSRLD       $0x04, Z12, Z12
+	VPERMPS      Z13, Z12, Z9
+	VMULPS       Z10, Z8, Z8
+	VMULPS       Z11, Z9, Z9
+	VBROADCASTSS 12(DI), Z14
+	VFMADD231PS  Z14, Z8, Z0
+	VFMADD231PS  Z14, Z9, Z1
+	VBROADCASTSS 12(DI)(BX*1), Z14
+	VFMADD231PS  Z14, Z8, Z2
+	VFMADD231PS  Z14, Z9, Z3
+	VBROADCASTSS 12(DI)(BX*2), Z14
+	VFMADD231PS  Z14, Z8, Z4
+	VFMADD231PS  Z14, Z9, Z5
+	VBROADCASTSS 12(DI)(SI*1), Z14
+	VFMADD231PS  Z14, Z8, Z6
+	VFMADD231PS  Z14, Z9, Z7
+	ADDQ         $0x40, CX
+	ADDQ         $0x10, DI
+	DECQ         R9
+	JNZ          turn
+	SUBQ         $0x20, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z2, (CX)
+	VMOVUPS      Z3, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z4, (CX)
+	VMOVUPS      Z5, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z6, (CX)
+	VMOVUPS      Z7, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512MXFP4R5G2(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512MXFP4R5G2(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    48(AX), BX
+	MOVQ    32(AX), SI
+	LEAQ    (SI)(SI*2), DI
+	MOVQ    8(AX), R8
+	LEAQ    (R8)(SI*4), R9
+	MOVQ    64(AX), R10
+	TESTQ   R10, R10
+	JZ      fresh
+	MOVQ    (AX), R10
+	MOVQ    24(AX), R11
+	VMOVUPS (R10), Z0
+	VMOVUPS 64(R10), Z1
+	VMOVUPS 128(R10), Z2
+	VMOVUPS 192(R10), Z3
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z4
+	VMOVUPS 64(R10), Z5
+	VMOVUPS 128(R10), Z6
+	VMOVUPS 192(R10), Z7
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z8
+	VMOVUPS 64(R10), Z9
+	VMOVUPS 128(R10), Z10
+	VMOVUPS 192(R10), Z11
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z12
+	VMOVUPS 64(R10), Z13
+	VMOVUPS 128(R10), Z14
+	VMOVUPS 192(R10), Z15
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z16
+	VMOVUPS 64(R10), Z17
+	VMOVUPS 128(R10), Z18
+	VMOVUPS 192(R10), Z19
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+
+start:
+	VMOVUPS mx_values<>+0(SB), Z27
+	MOVQ    80(AX), R10
+
+block:
+	MOVQ      88(AX), R11
+	MOVQ      R10, R12
+	VPMOVZXBD (R12), Z22
+	VPSLLD    $0x17, Z22, Z22
+	VPMOVZXBD 16(R12), Z23
+	VPSLLD    $0x17, Z23, Z23
+	ADDQ      R11, R12
+	VPMOVZXBD (R12), Z24
+	VPSLLD    $0x17, Z24, Z24
+	VPMOVZXBD 16(R12), Z25
+	VPSLLD    $0x17, Z25, Z25
+	ADDQ      $0x00000020, R10
+	MOVQ      $0x00000008, R11
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Z26
+	VPERMPS      Z27, Z26, Z20
+	VPSRLD       $0x04, Z26, Z26
+	VPERMPS      Z27, Z26, Z21
+	VPSRLD       $0x04, Z26, Z26
+	VMULPS       Z22, Z20, Z20
+	VMULPS       Z23, Z21, Z21
+	VBROADCASTSS (R8), Z28
+	VFMADD231PS  Z28, Z20, Z0
+	VFMADD231PS  Z28, Z21, Z1
+	VBROADCASTSS (R8)(SI*1), Z28
+	VFMADD231PS  Z28, Z20, Z4
+	VFMADD231PS  Z28, Z21, Z5
+	VBROADCASTSS (R8)(SI*2), Z28
+	VFMADD231PS  Z28, Z20, Z8
+	VFMADD231PS  Z28, Z21, Z9
+	VBROADCASTSS (R8)(DI*1), Z28
+	VFMADD231PS  Z28, Z20, Z12
+	VFMADD231PS  Z28, Z21, Z13
+	VBROADCASTSS (R9), Z28
+	VFMADD231PS  Z28, Z20, Z16
+	VFMADD231PS  Z28, Z21, Z17
+	VPERMPS      Z27, Z26, Z20
+	VPSRLD       $0x04, Z26, Z26
+	VPERMPS      Z27, Z26, Z21
+	VPSRLD       $0x04, Z26, Z26
+	VMULPS       Z22, Z20, Z20
+	VMULPS       Z23, Z21, Z21
+	VBROADCASTSS 4(R8), Z28
+	VFMADD231PS  Z28, Z20, Z0
+	VFMADD231PS  Z28, Z21, Z1
+	VBROADCASTSS 4(R8)(SI*1), Z28
+	VFMADD231PS  Z28, Z20, Z4
+	VFMADD231PS  Z28, Z21, Z5
+	VBROADCASTSS 4(R8)(SI*2), Z28
+	VFMADD231PS  Z28, Z20, Z8
+	VFMADD231PS  Z28, Z21, Z9
+	VBROADCASTSS 4(R8)(DI*1), Z28
+	VFMADD231PS  Z28, Z20, Z12
+	VFMADD231PS  Z28, Z21, Z13
+	VBROADCASTSS 4(R9), Z28
+	VFMADD231PS  Z28, Z20, Z16
+	VFMADD231PS  Z28, Z21, Z17
+	VPERMPS      Z27, Z26, Z20
+	VPSRLD       $0x04, Z26, Z26
+	VPERMPS      Z27, Z26, Z21
+	VPSRLD       $0x04, Z26, Z26
+	VMULPS       Z22, Z20, Z20
+	VMULPS       Z23, Z21, Z21
+	VBROADCASTSS 8(R8), Z28
+	VFMADD231PS  Z28, Z20, Z0
+	VFMADD231PS  Z28, Z21, Z1
+	VBROADCASTSS 8(R8)(SI*1), Z28
+	VFMADD231PS  Z28, Z20, Z4
+	VFMADD231PS  Z28, Z21, Z5
+	VBROADCASTSS 8(R8)(SI*2), Z28
+	VFMADD231PS  Z28, Z20, Z8
+	VFMADD231PS  Z28, Z21, Z9
+	VBROADCASTSS 8(R8)(DI*1), Z28
+	VFMADD231PS  Z28, Z20, Z12
+	VFMADD231PS  Z28, Z21, Z13
+	VBROADCASTSS 8(R9), Z28
+	VFMADD231PS  Z28, Z20, Z16
+	VFMADD231PS  Z28, Z21, Z17
+	VPERMPS      Z27, Z26, Z20
+	VPSRLD       $0x04, Z26, Z26
+	VPERMPS      Z27, Z26, Z21
+	VMULPS       Z22, Z20, Z20
+	VMULPS       Z23, Z21, Z21
+	VBROADCASTSS 12(R8), Z28
+	VFMADD231PS  Z28, Z20, Z0
+	VFMADD231PS  Z28, Z21, Z1
+	VBROADCASTSS 12(R8)(SI*1), Z28
+	VFMADD231PS  Z28, Z20, Z4
+	VFMADD231PS  Z28, Z21, Z5
+	VBROADCASTSS 12(R8)(SI*2), Z28
+	VFMADD231PS  Z28, Z20, Z8
+	VFMADD231PS  Z28, Z21, Z9
+	VBROADCASTSS 12(R8)(DI*1), Z28
+	VFMADD231PS  Z28, Z20, Z12
+	VFMADD231PS  Z28, Z21, Z13
+	VBROADCASTSS 12(R9), Z28
+	VFMADD231PS  Z28, Z20, Z16
+	VFMADD231PS  Z28, Z21, Z17
+	PREFETCHT0   2048(CX)(BX*1)
+	VMOVUPS      (CX)(BX*1), Z26
+	VPERMPS      Z27, Z26, Z20
+	VPSRLD       $0x04, Z26, Z26
+	VPERMPS      Z27, Z26, Z21
+	VPSRLD       $0x04, Z26, Z26
+	VMULPS       Z24, Z20, Z20
+	VMULPS       Z25, Z21, Z21
+	VBROADCASTSS (R8), Z28
+	VFMADD231PS  Z28, Z20, Z2
+	VFMADD231PS  Z28, Z21, Z3
+	VBROADCASTSS (R8)(SI*1), Z28
+	VFMADD231PS  Z28, Z20, Z6
+	VFMADD231PS  Z28, Z21, Z7
+	VBROADCASTSS (R8)(SI*2), Z28
+	VFMADD231PS  Z28, Z20, Z10
+	VFMADD231PS  Z28, Z21, Z11
+	VBROADCASTSS (R8)(DI*1), Z28
+	VFMADD231PS  Z28, Z20, Z14
+	VFMADD231PS  Z28, Z21, Z15
+	VBROADCASTSS (R9), Z28
+	VFMADD231PS  Z28, Z20, Z18
+	VFMADD231PS  Z28, Z21, Z19
+	VPERMPS      Z27, Z26, Z20
+	VPSRLD       $0x04, Z26, Z26
+	VPERMPS      Z27, Z26, Z21
+	VPSRLD       $0x04, Z26, Z26
+	VMULPS       Z24, Z20, Z20
+	VMULPS       Z25, Z21, Z21
+	VBROADCASTSS 4(R8), Z28
+	VFMADD231PS  Z28, Z20, Z2
+	VFMADD231PS  Z28, Z21, Z3
+	VBROADCASTSS 4(R8)(SI*1), Z28
+	VFMADD231PS  Z28, Z20, Z6
+	VFMADD231PS  Z28, Z21, Z7
+	VBROADCASTSS 4(R8)(SI*2), Z28
+	VFMADD231PS  Z28, Z20, Z10
+	VFMADD231PS  Z28, Z21, Z11
+	VBROADCASTSS 4(R8)(DI*1), Z28
+	VFMADD231PS  Z28, Z20, Z14
+	VFMADD231PS  Z28, Z21, Z15
+	VBROADCASTSS 4(R9), Z28
+	VFMADD231PS  Z28, Z20, Z18
+	VFMADD231PS  Z28, Z21, Z19
+	VPERMPS      Z27, Z26, Z20
+	VPSRLD       $0x04, Z26, Z26
+	VPERMPS      Z27, Z26, Z21
+	VPSRLD       $0x04, Z26, Z26
+	VMULPS       Z24, Z20, Z20
+	VMULPS       Z25, Z21, Z21
+	VBROADCASTSS 8(R8), Z28
+	VFMADD231PS  Z28, Z20, Z2
+	VFMADD231PS  Z28, Z21, Z3
+	VBROADCASTSS 8(R8)(SI*1), Z28
+	VFMADD231PS  Z28, Z20, Z6
+	VFMADD231PS  Z28, Z21, Z7
+	VBROADCASTSS 8(R8)(SI*2), Z28
+	VFMADD231PS  Z28, Z20, Z10
+	VFMADD231PS  Z28, Z21, Z11
+	VBROADCASTSS 8(R8)(DI*1), Z28
+	VFMADD231PS  Z28, Z20, Z14
+	VFMADD231PS  Z28, Z21, Z15
+	VBROADCASTSS 8(R9), Z28
+	VFMADD231PS  Z28, Z20, Z18
+	VFMADD231PS  Z28, Z21, Z19
+	VPERMPS      Z27, Z26, Z20
+	VPSRLD       $0x04, Z26, Z26
+	VPERMPS      Z27, Z26, Z21
+	VMULPS       Z24, Z20, Z20
+	VMULPS       Z25, Z21, Z21
+	VBROADCASTSS 12(R8), Z28
+	VFMADD231PS  Z28, Z20, Z2
+	VFMADD231PS  Z28, Z21, Z3
+	VBROADCASTSS 12(R8)(SI*1), Z28
+	VFMADD231PS  Z28, Z20, Z6
+	VFMADD231PS  Z28, Z21, Z7
+	VBROADCASTSS 12(R8)(SI*2), Z28
+	VFMADD231PS  Z28, Z20, Z10
+	VFMADD231PS  Z28, Z21, Z11
+	VBROADCASTSS 12(R8)(DI*1), Z28
+	VFMADD231PS  Z28, Z20, Z14
+	VFMADD231PS  Z28, Z21, Z15
+	VBROADCASTSS 12(R9), Z28
+	VFMADD231PS  Z28, Z20, Z18
+	VFMADD231PS  Z28, Z21, Z19
+	ADDQ         $0x40, CX
+	ADDQ         $0x10, R8
+	ADDQ         $0x10, R9
+	DECQ         R11
+	JNZ          turn
+	SUBQ         $0x20, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	VMOVUPS      Z2, 128(CX)
+	VMOVUPS      Z3, 192(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z4, (CX)
+	VMOVUPS      Z5, 64(CX)
+	VMOVUPS      Z6, 128(CX)
+	VMOVUPS      Z7, 192(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z8, (CX)
+	VMOVUPS      Z9, 64(CX)
+	VMOVUPS      Z10, 128(CX)
+	VMOVUPS      Z11, 192(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z12, (CX)
+	VMOVUPS      Z13, 64(CX)
+	VMOVUPS      Z14, 128(CX)
+	VMOVUPS      Z15, 192(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z16, (CX)
+	VMOVUPS      Z17, 64(CX)
+	VMOVUPS      Z18, 128(CX)
+	VMOVUPS      Z19, 192(CX)
+	VZEROUPPER
+	RET
+
+// func avx512MXFP4R5G1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512MXFP4R5G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    32(AX), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    8(AX), DI
+	LEAQ    (DI)(BX*4), R8
+	MOVQ    64(AX), R9
+	TESTQ   R9, R9
+	JZ      fresh
+	MOVQ    (AX), R9
+	MOVQ    24(AX), R10
+	VMOVUPS (R9), Z0
+	VMOVUPS 64(R9), Z1
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z2
+	VMOVUPS 64(R9), Z3
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z4
+	VMOVUPS 64(R9), Z5
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z6
+	VMOVUPS 64(R9), Z7
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z8
+	VMOVUPS 64(R9), Z9
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+
+start:
+	VMOVUPS mx_values<>+0(SB), Z15
+	MOVQ    80(AX), R9
+
+block:
+	VPMOVZXBD (R9), Z12
+	VPSLLD    $0x17, Z12, Z12
+	VPMOVZXBD 16(R9), Z13
+	VPSLLD    $0x17, Z13, Z13
+	ADDQ      $0x00000020, R9
+	MOVQ      $0x00000008, R10
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Z14
+	VPERMPS      Z15, Z14, Z10
+	VPSRLD       $0x04, Z14, Z14
+	VPERMPS      Z15, Z14, Z11
+	VPSRLD       $0x04, Z14, Z14
+	VMULPS       Z12, Z10, Z10
+	VMULPS       Z13, Z11, Z11
+	VBROADCASTSS (DI), Z16
+	VFMADD231PS  Z16, Z10, Z0
+	VFMADD231PS  Z16, Z11, Z1
+	VBROADCASTSS (DI)(BX*1), Z16
+	VFMADD231PS  Z16, Z10, Z2
+	VFMADD231PS  Z16, Z11, Z3
+	VBROADCASTSS (DI)(BX*2), Z16
+	VFMADD231PS  Z16, Z10, Z4
+	VFMADD231PS  Z16, Z11, Z5
+	VBROADCASTSS (DI)(SI*1), Z16
+	VFMADD231PS  Z16, Z10, Z6
+	VFMADD231PS  Z16, Z11, Z7
+	VBROADCASTSS (R8), Z16
+	VFMADD231PS  Z16, Z10, Z8
+	VFMADD231PS  Z16, Z11, Z9
+	VPERMPS      Z15, Z14, Z10
+	VPSRLD       $0x04, Z14, Z14
+	VPERMPS      Z15, Z14, Z11
+	VPSRLD       $0x04, Z14, Z14
+	VMULPS       Z12, Z10, Z10
+	VMULPS       Z13, Z11, Z11
+	VBROADCASTSS 4(DI), Z16
+	VFMADD231PS  Z16, Z10, Z0
+	VFMADD231PS  Z16, Z11, Z1
+	VBROADCASTSS 4(DI)(BX*1), Z16
+	VFMADD231PS  Z16, Z10, Z2
+	VFMADD231PS  Z16, Z11, Z3
+	VBROADCASTSS 4(DI)(BX*2), Z16
+	VFMADD231PS  Z16, Z10, Z4
+	VFMADD231PS  Z16, Z11, Z5
+	VBROADCASTSS 4(DI)(SI*1), Z16
+	VFMADD231PS  Z16, Z10, Z6
+	VFMADD231PS  Z16, Z11, Z7
+	VBROADCASTSS 4(R8), Z16
+	VFMADD231PS  Z16, Z10, Z8
+	VFMADD231PS  Z16, Z11, Z9
+	VPERMPS      Z15, Z14, Z10
+	VPSRLD       $0x04, Z14, Z14
+	VPERMPS      Z15, Z14, Z11
+	VPSRLD       $0x04, Z14, Z14
+	VMULPS       Z12, Z10, Z10
+	VMULPS       Z13, Z11, Z11
+	VBROADCASTSS 8(DI), Z16
+	VFMADD231PS  Z16, Z10, Z0
+	VFMADD231PS  Z16, Z11, Z1
+	VBROADCASTSS 8(DI)(BX*1), Z16
+	VFMADD231PS  Z16, Z10, Z2
+	VFMADD231PS  Z16, Z11, Z3
+	VBROADCASTSS 8(DI)(BX*2), Z16
+	VFMADD231PS  Z16, Z10, Z4
+	VFMADD231PS  Z16, Z11, Z5
+	VBROADCASTSS 8(DI)(SI*1), Z16
+	VFMADD231PS  Z16, Z10, Z6
+	VFMADD231PS  Z16, Z11, Z7
+	VBROADCASTSS 8(R8), Z16
+	VFMADD231PS  Z16, Z10, Z8
+	VFMADD231PS  Z16, Z11, Z9
+	VPERMPS      Z15, Z14, Z10
+	VPSRLD       $0x04, Z14, Z14
+	VPERMPS      Z15, Z14, Z11
+	VMULPS       Z12, Z10, Z10
+	VMULPS       Z13, Z11, Z11
+	VBROADCASTSS 12(DI), Z16
+	VFMADD231PS  Z16, Z10, Z0
+	VFMADD231PS  Z16, Z11, Z1
+	VBROADCASTSS 12(DI)(BX*1), Z16
+	VFMADD231PS  Z16, Z10, Z2
+	VFMADD231PS  Z16, Z11, Z3
+	VBROADCASTSS 12(DI)(BX*2), Z16
+	VFMADD231PS  Z16, Z10, Z4
+	VFMADD231PS  Z16, Z11, Z5
+	VBROADCASTSS 12(DI)(SI*1), Z16
+	VFMADD231PS  Z16, Z10, Z6
+	VFMADD231PS  Z16, Z11, Z7
+	VBROADCASTSS 12(R8), Z16
+	VFMADD231PS  Z16, Z10, Z8
+	VFMADD231PS  Z16, Z11, Z9
+	ADDQ         $0x40, CX
+	ADDQ         $0x10, DI
+	ADDQ         $0x10, R8
+	DECQ         R10
+	JNZ          turn
+	SUBQ         $0x20, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z2, (CX)
+	VMOVUPS      Z3, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z4, (CX)
+	VMOVUPS      Z5, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z6, (CX)
+	VMOVUPS      Z7, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z8, (CX)
+	VMOVUPS      Z9, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512MXFP4R6G1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512MXFP4R6G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    32(AX), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    8(AX), DI
+	LEAQ    (DI)(BX*4), R8
+	MOVQ    64(AX), R9
+	TESTQ   R9, R9
+	JZ      fresh
+	MOVQ    (AX), R9
+	MOVQ    24(AX), R10
+	VMOVUPS (R9), Z0
+	VMOVUPS 64(R9), Z1
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z2
+	VMOVUPS 64(R9), Z3
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z4
+	VMOVUPS 64(R9), Z5
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z6
+	VMOVUPS 64(R9), Z7
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z8
+	VMOVUPS 64(R9), Z9
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z10
+	VMOVUPS 64(R9), Z11
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+
+start:
+	VMOVUPS mx_values<>+0(SB), Z17
+	MOVQ    80(AX), R9
+
+block:
+	VPMOVZXBD (R9), Z14
+	VPSLLD    $0x17, Z14, Z14
+	VPMOVZXBD 16(R9), Z15
+	VPSLLD    $0x17, Z15, Z15
+	ADDQ      $0x00000020, R9
+	MOVQ      $0x00000008, R10
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Z16
+	VPERMPS      Z17, Z16, Z12
+	VPSRLD       $0x04, Z16, Z16
+	VPERMPS      Z17, Z16, Z13
+	VPSRLD       $0x04, Z16, Z16
+	VMULPS       Z14, Z12, Z12
+	VMULPS       Z15, Z13, Z13
+	VBROADCASTSS (DI), Z18
+	VFMADD231PS  Z18, Z12, Z0
+	VFMADD231PS  Z18, Z13, Z1
+	VBROADCASTSS (DI)(BX*1), Z18
+	VFMADD231PS  Z18, Z12, Z2
+	VFMADD231PS  Z18, Z13, Z3
+	VBROADCASTSS (DI)(BX*2), Z18
+	VFMADD231PS  Z18, Z12, Z4
+	VFMADD231PS  Z18, Z13, Z5
+	VBROADCASTSS (DI)(SI*1), Z18
+	VFMADD231PS  Z18, Z12, Z6
+	VFMADD231PS  Z18, Z13, Z7
+	VBROADCASTSS (R8), Z18
+	VFMADD231PS  Z18, Z12, Z8
+	VFMADD231PS  Z18, Z13, Z9
+	VBROADCASTSS (R8)(BX*1), Z18
+	VFMADD231PS  Z18, Z12, Z10
+	VFMADD231PS  Z18, Z13, Z11
+	VPERMPS      Z17, Z16, Z12
+	VPSRLD       $0x04, Z16, Z16
+	VPERMPS      Z17, Z16, Z13
+	VPSRLD       $0x04, Z16, Z16
+	VMULPS       Z14, Z12, Z12
+	VMULPS       Z15, Z13, Z13
+	VBROADCASTSS 4(DI), Z18
+	VFMADD231PS  Z18, Z12, Z0
+	VFMADD231PS  Z18, Z13, Z1
+	VBROADCASTSS 4(DI)(BX*1), Z18
+	VFMADD231PS  Z18, Z12, Z2
+	VFMADD231PS  Z18, Z13, Z3
+	VBROADCASTSS 4(DI)(BX*2), Z18
+	VFMADD231PS  Z18, Z12, Z4
+	VFMADD231PS  Z18, Z13, Z5
+	VBROADCASTSS 4(DI)(SI*1), Z18
+	VFMADD231PS  Z18, Z12, Z6
+	VFMADD231PS  Z18, Z13, Z7
+	VBROADCASTSS 4(R8), Z18
+	VFMADD231PS  Z18, Z12, Z8
+	VFMADD231PS  Z18, Z13, Z9
+	VBROADCASTSS 4(R8)(BX*1), Z18
+	VFMADD231PS  Z18, Z12, Z10
+	VFMADD231PS  Z18, Z13, Z11
+	VPERMPS      Z17, Z16, Z12
+	VPSRLD       $0x04, Z16, Z16
+	VPERMPS      Z17, Z16, Z13
+	VPSRLD       $0x04, Z16, Z16
+	VMULPS       Z14, Z12, Z12
+	VMULPS       Z15, Z13, Z13
+	VBROADCASTSS 8(DI), Z18
+	VFMADD231PS  Z18, Z12, Z0
+	VFMADD231PS  Z18, Z13, Z1
+	VBROADCASTSS 8(DI)(BX*1), Z18
+	VFMADD231PS  Z18, Z12, Z2
+	VFMADD231PS  Z18, Z13, Z3
+	VBROADCASTSS 8(DI)(BX*2), Z18
+	VFMADD231PS  Z18, Z12, Z4
+	VFMADD231PS  Z18, Z13, Z5
+	VBROADCASTSS 8(DI)(SI*1), Z18
+	VFMADD231PS  Z18, Z12, Z6
+	VFMADD231PS  Z18, Z13, Z7
+	VBROADCASTSS 8(R8), Z18
+	VFMADD231PS  Z18, Z12, Z8
+	VFMADD231PS  Z18, Z13, Z9
+	VBROADCASTSS 8(R8)(BX*1), Z18
+	VFMADD231PS  Z18, Z12, Z10
+	VFMADD231PS  Z18, Z13, Z11
+	VPERMPS      Z17, Z16, Z12
+	VPSRLD       $0x04, Z16, Z16
+	VPERMPS      Z17, Z16, Z13
+	VMULPS       Z14, Z12, Z12
+	VMULPS       Z15, Z13, Z13
+	VBROADCASTSS 12(DI), Z18
+	VFMADD231PS  Z18, Z12, Z0
+	VFMADD231PS  Z18, Z13, Z1
+	VBROADCASTSS 12(DI)(BX*1), Z18
+	VFMADD231PS  Z18, Z12, Z2
+	VFMADD231PS  Z18, Z13, Z3
+	VBROADCASTSS 12(DI)(BX*2), Z18
+	VFMADD231PS  Z18, Z12, Z4
+	VFMADD231PS  Z18, Z13, Z5
+	VBROADCASTSS 12(DI)(SI*1), Z18
+	VFMADD231PS  Z18, Z12, Z6
+	VFMADD231PS  Z18, Z13, Z7
+	VBROADCASTSS 12(R8), Z18
+	VFMADD231PS  Z18, Z12, Z8
+	VFMADD231PS  Z18, Z13, Z9
+	VBROADCASTSS 12(R8)(BX*1), Z18
+	VFMADD231PS  Z18, Z12, Z10
+	VFMADD231PS  Z18, Z13, Z11
+	ADDQ         $0x40, CX
+	ADDQ         $0x10, DI
+	ADDQ         $0x10, R8
+	DECQ         R10
+	JNZ          turn
+	SUBQ         $0x20, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z2, (CX)
+	VMOVUPS      Z3, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z4, (CX)
+	VMOVUPS      Z5, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z6, (CX)
+	VMOVUPS      Z7, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z8, (CX)
+	VMOVUPS      Z9, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z10, (CX)
+	VMOVUPS      Z11, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512MXFP4R7G1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512MXFP4R7G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    32(AX), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    8(AX), DI
+	LEAQ    (DI)(BX*4), R8
+	MOVQ    64(AX), R9
+	TESTQ   R9, R9
+	JZ      fresh
+	MOVQ    (AX), R9
+	MOVQ    24(AX), R10
+	VMOVUPS (R9), Z0
+	VMOVUPS 64(R9), Z1
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z2
+	VMOVUPS 64(R9), Z3
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z4
+	VMOVUPS 64(R9), Z5
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z6
+	VMOVUPS 64(R9), Z7
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z8
+	VMOVUPS 64(R9), Z9
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z10
+	VMOVUPS 64(R9), Z11
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z12
+	VMOVUPS 64(R9), Z13
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+
+start:
+	VMOVUPS mx_values<>+0(SB), Z19
+	MOVQ    80(AX), R9
+
+block:
+	VPMOVZXBD (R9), Z16
+	VPSLLD    $0x17, Z16, Z16
+	VPMOVZXBD 16(R9), Z17
+	VPSLLD    $0x17, Z17, Z17
+	ADDQ      $0x00000020, R9
+	MOVQ      $0x00000008, R10
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Z18
+	VPERMPS      Z19, Z18, Z14
+	VPSRLD       $0x04, Z18, Z18
+	VPERMPS      Z19, Z18, Z15
+	VPSRLD       $0x04, Z18, Z18
+	VMULPS       Z16, Z14, Z14
+	VMULPS       Z17, Z15, Z15
+	VBROADCASTSS (DI), Z20
+	VFMADD231PS  Z20, Z14, Z0
+	VFMADD231PS  Z20, Z15, Z1
+	VBROADCASTSS (DI)(BX*1), Z20
+	VFMADD231PS  Z20, Z14, Z2
+	VFMADD231PS  Z20, Z15, Z3
+	VBROADCASTSS (DI)(BX*2), Z20
+	VFMADD231PS  Z20, Z14, Z4
+	VFMADD231PS  Z20, Z15, Z5
+	VBROADCASTSS (DI)(SI*1), Z20
+	VFMADD231PS  Z20, Z14, Z6
+	VFMADD231PS  Z20, Z15, Z7
+	VBROADCASTSS (R8), Z20
+	VFMADD231PS  Z20, Z14, Z8
+	VFMADD231PS  Z20, Z15, Z9
+	VBROADCASTSS (R8)(BX*1), Z20
+	VFMADD231PS  Z20, Z14, Z10
+	VFMADD231PS  Z20, Z15, Z11
+	VBROADCASTSS (R8)(BX*2), Z20
+	VFMADD231PS  Z20, Z14, Z12
+	VFMADD231PS  Z20, Z15, Z13
+	VPERMPS      Z19, Z18, Z14
+	VPSRLD       $0x04, Z18, Z18
+	VPERMPS      Z19, Z18, Z15
+	VPSRLD       $0x04, Z18, Z18
+	VMULPS       Z16, Z14, Z14
+	VMULPS       Z17, Z15, Z15
+	VBROADCASTSS 4(DI), Z20
+	VFMADD231PS  Z20, Z14, Z0
+	VFMADD231PS  Z20, Z15, Z1
+	VBROADCASTSS 4(DI)(BX*1), Z20
+	VFMADD231PS  Z20, Z14, Z2
+	VFMADD231PS  Z20, Z15, Z3
+	VBROADCASTSS 4(DI)(BX*2), Z20
+	VFMADD231PS  Z20, Z14, Z4
+	VFMADD231PS  Z20, Z15, Z5
+	VBROADCASTSS 4(DI)(SI*1), Z20
+	VFMADD231PS  Z20, Z14, Z6
+	VFMADD231PS  Z20, Z15, Z7
+	VBROADCASTSS 4(R8), Z20
+	VFMADD231PS  Z20, Z14, Z8
+	VFMADD231PS  Z20, Z15, Z9
+	VBROADCASTSS 4(R8)(BX*1), Z20
+	VFMADD231PS  Z20, Z14, Z10
+	VFMADD231PS  Z20, Z15, Z11
+	VBROADCASTSS 4(R8)(BX*2), Z20
+	VFMADD231PS  Z20, Z14, Z12
+	VFMADD231PS  Z20, Z15, Z13
+	VPERMPS      Z19, Z18, Z14
+	VPSRLD       $0x04, Z18, Z18
+	VPERMPS      Z19, Z18, Z15
+	VPSRLD       $0x04, Z18, Z18
+	VMULPS       Z16, Z14, Z14
+	VMULPS       Z17, Z15, Z15
+	VBROADCASTSS 8(DI), Z20
+	VFMADD231PS  Z20, Z14, Z0
+	VFMADD231PS  Z20, Z15, Z1
+	VBROADCASTSS 8(DI)(BX*1), Z20
+	VFMADD231PS  Z20, Z14, Z2
+	VFMADD231PS  Z20, Z15, Z3
+	VBROADCASTSS 8(DI)(BX*2), Z20
+	VFMADD231PS  Z20, Z14, Z4
+	VFMADD231PS  Z20, Z15, Z5
+	VBROADCASTSS 8(DI)(SI*1), Z20
+	VFMADD231PS  Z20, Z14, Z6
+	VFMADD231PS  Z20, Z15, Z7
+	VBROADCASTSS 8(R8), Z20
+	VFMADD231PS  Z20, Z14, Z8
+	VFMADD231PS  Z20, Z15, Z9
+	VBROADCASTSS 8(R8)(BX*1), Z20
+	VFMADD231PS  Z20, Z14, Z10
+	VFMADD231PS  Z20, Z15, Z11
+	VBROADCASTSS 8(R8)(BX*2), Z20
+	VFMADD231PS  Z20, Z14, Z12
+	VFMADD231PS  Z20, Z15, Z13
+	VPERMPS      Z19, Z18, Z14
+	VPSRLD       $0x04, Z18, Z18
+	VPERMPS      Z19, Z18, Z15
+	VMULPS       Z16, Z14, Z14
+	VMULPS       Z17, Z15, Z15
+	VBROADCASTSS 12(DI), Z20
+	VFMADD231PS  Z20, Z14, Z0
+	VFMADD231PS  Z20, Z15, Z1
+	VBROADCASTSS 12(DI)(BX*1), Z20
+	VFMADD231PS  Z20, Z14, Z2
+	VFMADD231PS  Z20, Z15, Z3
+	VBROADCASTSS 12(DI)(BX*2), Z20
+	VFMADD231PS  Z20, Z14, Z4
+	VFMADD231PS  Z20, Z15, Z5
+	VBROADCASTSS 12(DI)(SI*1), Z20
+	VFMADD231PS  Z20, Z14, Z6
+	VFMADD231PS  Z20, Z15, Z7
+	VBROADCASTSS 12(R8), Z20
+	VFMADD231PS  Z20, Z14, Z8
+	VFMADD231PS  Z20, Z15, Z9
+	VBROADCASTSS 12(R8)(BX*1), Z20
+	VFMADD231PS  Z20, Z14, Z10
+	VFMADD231PS  Z20, Z15, Z11
+	VBROADCASTSS 12(R8)(BX*2), Z20
+	VFMADD231PS  Z20, Z14, Z12
+	VFMADD231PS  Z20, Z15, Z13
+	ADDQ         $0x40, CX
+	ADDQ         $0x10, DI
+	ADDQ         $0x10, R8
+	DECQ         R10
+	JNZ          turn
+	SUBQ         $0x20, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z2, (CX)
+	VMOVUPS      Z3, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z4, (CX)
+	VMOVUPS      Z5, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z6, (CX)
+	VMOVUPS      Z7, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z8, (CX)
+	VMOVUPS      Z9, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z10, (CX)
+	VMOVUPS      Z11, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z12, (CX)
+	VMOVUPS      Z13, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512MXFP4R8G1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512MXFP4R8G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    32(AX), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    8(AX), DI
+	LEAQ    (DI)(BX*4), R8
+	MOVQ    64(AX), R9
+	TESTQ   R9, R9
+	JZ      fresh
+	MOVQ    (AX), R9
+	MOVQ    24(AX), R10
+	VMOVUPS (R9), Z0
+	VMOVUPS 64(R9), Z1
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z2
+	VMOVUPS 64(R9), Z3
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z4
+	VMOVUPS 64(R9), Z5
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z6
+	VMOVUPS 64(R9), Z7
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z8
+	VMOVUPS 64(R9), Z9
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z10
+	VMOVUPS 64(R9), Z11
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z12
+	VMOVUPS 64(R9), Z13
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z14
+	VMOVUPS 64(R9), Z15
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+
+start:
+	VMOVUPS mx_values<>+0(SB), Z21
+	MOVQ    80(AX), R9
+
+block:
+	VPMOVZXBD (R9), Z18
+	VPSLLD    $0x17, Z18, Z18
+	VPMOVZXBD 16(R9), Z19
+	VPSLLD    $0x17, Z19, Z19
+	ADDQ      $0x00000020, R9
+	MOVQ      $0x00000008, R10
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Z20
+	VPERMPS      Z21, Z20, Z16
+	VPSRLD       $0x04, Z20, Z20
+	VPERMPS      Z21, Z20, Z17
+	VPSRLD       $0x04, Z20, Z20
+	VMULPS       Z18, Z16, Z16
+	VMULPS       Z19, Z17, Z17
+	VBROADCASTSS (DI), Z22
+	VFMADD231PS  Z22, Z16, Z0
+	VFMADD231PS  Z22, Z17, Z1
+	VBROADCASTSS (DI)(BX*1), Z22
+	VFMADD231PS  Z22, Z16, Z2
+	VFMADD231PS  Z22, Z17, Z3
+	VBROADCASTSS (DI)(BX*2), Z22
+	VFMADD231PS  Z22, Z16, Z4
+	VFMADD231PS  Z22, Z17, Z5
+	VBROADCASTSS (DI)(SI*1), Z22
+	VFMADD231PS  Z22, Z16, Z6
+	VFMADD231PS  Z22, Z17, Z7
+	VBROADCASTSS (R8), Z22
+	VFMADD231PS  Z22, Z16, Z8
+	VFMADD231PS  Z22, Z17, Z9
+	VBROADCASTSS (R8)(BX*1), Z22
+	VFMADD231PS  Z22, Z16, Z10
+	VFMADD231PS  Z22, Z17, Z11
+	VBROADCASTSS (R8)(BX*2), Z22
+	VFMADD231PS  Z22, Z16, Z12
+	VFMADD231PS  Z22, Z17, Z13
+	VBROADCASTSS (R8)(SI*1), Z22
+	VFMADD231PS  Z22, Z16, Z14
+	VFMADD231PS  Z22, Z17, Z15
+	VPERMPS      Z21, Z20, Z16
+	VPSRLD       $0x04, Z20, Z20
+	VPERMPS      Z21, Z20, Z17
+	VPSRLD       $0x04, Z20, Z20
+	VMULPS       Z18, Z16, Z16
+	VMULPS       Z19, Z17, Z17
+	VBROADCASTSS 4(DI), Z22
+	VFMADD231PS  Z22, Z16, Z0
+	VFMADD231PS  Z22, Z17, Z1
+	VBROADCASTSS 4(DI)(BX*1), Z22
+	VFMADD231PS  Z22, Z16, Z2
+	VFMADD231PS  Z22, Z17, Z3
+	VBROADCASTSS 4(DI)(BX*2), Z22
+	VFMADD231PS  Z22, Z16, Z4
+	VFMADD231PS  Z22, Z17, Z5
+	VBROADCASTSS 4(DI)(SI*1), Z22
+	VFMADD231PS  Z22, Z16, Z6
+	VFMADD231PS  Z22, Z17, Z7
+	VBROADCASTSS 4(R8), Z22
+	VFMADD231PS  Z22, Z16, Z8
+	VFMADD231PS  Z22, Z17, Z9
+	VBROADCASTSS 4(R8)(BX*1), Z22
+	VFMADD231PS  Z22, Z16, Z10
+	VFMADD231PS  Z22, Z17, Z11
+	VBROADCASTSS 4(R8)(BX*2), Z22
+	VFMADD231PS  Z22, Z16, Z12
+	VFMADD231PS  Z22, Z17, Z13
+	VBROADCASTSS 4(R8)(SI*1), Z22
+	VFMADD231PS  Z22, Z16, Z14
+	VFMADD231PS  Z22, Z17, Z15
+	VPERMPS      Z21, Z20, Z16
+	VPSRLD       $0x04, Z20, Z20
+	VPERMPS      Z21, Z20, Z17
+	VPSRLD       $0x04, Z20, Z20
+	VMULPS       Z18, Z16, Z16
+	VMULPS       Z19, Z17, Z17
+	VBROADCASTSS 8(DI), Z22
+	VFMADD231PS  Z22, Z16, Z0
+	VFMADD231PS  Z22, Z17, Z1
+	VBROADCASTSS 8(DI)(BX*1), Z22
+	VFMADD231PS  Z22, Z16, Z2
+	VFMADD231PS  Z22, Z17, Z3
+	VBROADCASTSS 8(DI)(BX*2), Z22
+	VFMADD231PS  Z22, Z16, Z4
+	VFMADD231PS  Z22, Z17, Z5
+	VBROADCASTSS 8(DI)(SI*1), Z22
+	VFMADD231PS  Z22, Z16, Z6
+	VFMADD231PS  Z22, Z17, Z7
+	VBROADCASTSS 8(R8), Z22
+	VFMADD231PS  Z22, Z16, Z8
+	VFMADD231PS  Z22, Z17, Z9
+	VBROADCASTSS 8(R8)(BX*1), Z22
+	VFMADD231PS  Z22, Z16, Z10
+	VFMADD231PS  Z22, Z17, Z11
+	VBROADCASTSS 8(R8)(BX*2), Z22
+	VFMADD231PS  Z22, Z16, Z12
+	VFMADD231PS  Z22, Z17, Z13
+	VBROADCASTSS 8(R8)(SI*1), Z22
+	VFMADD231PS  Z22, Z16, Z14
+	VFMADD231PS  Z22, Z17, Z15
+	VPERMPS      Z21, Z20, Z16
+	VPSRLD       $0x04, Z20, Z20
+	VPERMPS      Z21, Z20, Z17
+	VMULPS       Z18, Z16, Z16
+	VMULPS       Z19, Z17, Z17
+	VBROADCASTSS 12(DI), Z22
+	VFMADD231PS  Z22, Z16, Z0
+	VFMADD231PS  Z22, Z17, Z1
+	VBROADCASTSS 12(DI)(BX*1), Z22
+	VFMADD231PS  Z22, Z16, Z2
+	VFMADD231PS  Z22, Z17, Z3
+	VBROADCASTSS 12(DI)(BX*2), Z22
+	VFMADD231PS  Z22, Z16, Z4
+	VFMADD231PS  Z22, Z17, Z5
+	VBROADCASTSS 12(DI)(SI*1), Z22
+	VFMADD231PS  Z22, Z16, Z6
+	VFMADD231PS  Z22, Z17, Z7
+	VBROADCASTSS 12(R8), Z22
+	VFMADD231PS  Z22, Z16, Z8
+	VFMADD231PS  Z22, Z17, Z9
+	VBROADCASTSS 12(R8)(BX*1), Z22
+	VFMADD231PS  Z22, Z16, Z10
+	VFMADD231PS  Z22, Z17, Z11
+	VBROADCASTSS 12(R8)(BX*2), Z22
+	VFMADD231PS  Z22, Z16, Z12
+	VFMADD231PS  Z22, Z17, Z13
+	VBROADCASTSS 12(R8)(SI*1), Z22
+	VFMADD231PS  Z22, Z16, Z14
+	VFMADD231PS  Z22, Z17, Z15
+	ADDQ         $0x40, CX
+	ADDQ         $0x10, DI
+	ADDQ         $0x10, R8
+	DECQ         R10
+	JNZ          turn
+	SUBQ         $0x20, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z2, (CX)
+	VMOVUPS      Z3, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z4, (CX)
+	VMOVUPS      Z5, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z6, (CX)
+	VMOVUPS      Z7, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z8, (CX)
+	VMOVUPS      Z9, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z10, (CX)
+	VMOVUPS      Z11, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z12, (CX)
+	VMOVUPS      Z13, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z14, (CX)
+	VMOVUPS      Z15, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512MXFP4R9G1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512MXFP4R9G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    32(AX), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    8(AX), DI
+	LEAQ    (DI)(BX*4), R8
+	LEAQ    (R8)(BX*4), R9
+	MOVQ    64(AX), R10
+	TESTQ   R10, R10
+	JZ      fresh
+	MOVQ    (AX), R10
+	MOVQ    24(AX), R11
+	VMOVUPS (R10), Z0
+	VMOVUPS 64(R10), Z1
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z2
+	VMOVUPS 64(R10), Z3
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z4
+	VMOVUPS 64(R10), Z5
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z6
+	VMOVUPS 64(R10), Z7
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z8
+	VMOVUPS 64(R10), Z9
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z10
+	VMOVUPS 64(R10), Z11
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z12
+	VMOVUPS 64(R10), Z13
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z14
+	VMOVUPS 64(R10), Z15
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z16
+	VMOVUPS 64(R10), Z17
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+
+start:
+	VMOVUPS mx_values<>+0(SB), Z23
+	MOVQ    80(AX), R10
+
+block:
+	VPMOVZXBD (R10), Z20
+	VPSLLD    $0x17, Z20, Z20
+	VPMOVZXBD 16(R10), Z21
+	VPSLLD    $0x17, Z21, Z21
+	ADDQ      $0x00000020, R10
+	MOVQ      $0x00000008, R11
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Z22
+	VPERMPS      Z23, Z22, Z18
+	VPSRLD       $0x04, Z22, Z22
+	VPERMPS      Z23, Z22, Z19
+	VPSRLD       $0x04, Z22, Z22
+	VMULPS       Z20, Z18, Z18
+	VMULPS       Z21, Z19, Z19
+	VBROADCASTSS (DI), Z24
+	VFMADD231PS  Z24, Z18, Z0
+	VFMADD231PS  Z24, Z19, Z1
+	VBROADCASTSS (DI)(BX*1), Z24
+	VFMADD231PS  Z24, Z18, Z2
+	VFMADD231PS  Z24, Z19, Z3
+	VBROADCASTSS (DI)(BX*2), Z24
+	VFMADD231PS  Z24, Z18, Z4
+	VFMADD231PS  Z24, Z19, Z5
+	VBROADCASTSS (DI)(SI*1), Z24
+	VFMADD231PS  Z24, Z18, Z6
+	VFMADD231PS  Z24, Z19, Z7
+	VBROADCASTSS (R8), Z24
+	VFMADD231PS  Z24, Z18, Z8
+	VFMADD231PS  Z24, Z19, Z9
+	VBROADCASTSS (R8)(BX*1), Z24
+	VFMADD231PS  Z24, Z18, Z10
+	VFMADD231PS  Z24, Z19, Z11
+	VBROADCASTSS (R8)(BX*2), Z24
+	VFMADD231PS  Z24, Z18, Z12
+	VFMADD231PS  Z24, Z19, Z13
+	VBROADCASTSS (R8)(SI*1), Z24
+	VFMADD231PS  Z24, Z18, Z14
+	VFMADD231PS  Z24, Z19, Z15
+	VBROADCASTSS (R9), Z24
+	VFMADD231PS  Z24, Z18, Z16
+	VFMADD231PS  Z24, Z19, Z17
+	VPERMPS      Z23, Z22, Z18
+	VPSRLD       $0x04, Z22, Z22
+	VPERMPS      Z23, Z22, Z19
+	VPSRLD       $0x04, Z22, Z22
+	VMULPS       Z20, Z18, Z18
+	VMULPS       Z21, Z19, Z19
+	VBROADCASTSS 4(DI), Z24
+	VFMADD231PS  Z24, Z18, Z0
+	VFMADD231PS  Z24, Z19, Z1
+	VBROADCASTSS 4(DI)(BX*1), Z24
+	VFMADD231PS  Z24, Z18, Z2
+	VFMADD231PS  Z24, Z19, Z3
+	VBROADCASTSS 4(DI)(BX*2), Z24
+	VFMADD231PS  Z24, Z18, Z4
+	VFMADD231PS  Z24, Z19, Z5
+	VBROADCASTSS 4(DI)(SI*1), Z24
+	VFMADD231PS  Z24, Z18, Z6
+	VFMADD231PS  Z24, Z19, Z7
+	VBROADCASTSS 4(R8), Z24
+	VFMADD231PS  Z24, Z18, Z8
+	VFMADD231PS  Z24, Z19, Z9
+	VBROADCASTSS 4(R8)(BX*1), Z24
+	VFMADD231PS  Z24, Z18, Z10
+	VFMADD231PS  Z24, Z19, Z11
+	VBROADCASTSS 4(R8)(BX*2), Z24
+	VFMADD231PS  Z24, Z18, Z12
+	VFMADD231PS  Z24, Z19, Z13
+	VBROADCASTSS 4(R8)(SI*1), Z24
+	VFMADD231PS  Z24, Z18, Z14
+	VFMADD231PS  Z24, Z19, Z15
+	VBROADCASTSS 4(R9), Z24
+	VFMADD231PS  Z24, Z18, Z16
+	VFMADD231PS  Z24, Z19, Z17
+	VPERMPS      Z23, Z22, Z18
+	VPSRLD       $0x04, Z22, Z22
+	VPERMPS      Z23, Z22, Z19
+	VPSRLD       $0x04, Z22, Z22
+	VMULPS       Z20, Z18, Z18
+	VMULPS       Z21, Z19, Z19
+	VBROADCASTSS 8(DI), Z24
+	VFMADD231PS  Z24, Z18, Z0
+	VFMADD231PS  Z24, Z19, Z1
+	VBROADCASTSS 8(DI)(BX*1), Z24
+	VFMADD231PS  Z24, Z18, Z2
+	VFMADD231PS  Z24, Z19, Z3
+	VBROADCASTSS 8(DI)(BX*2), Z24
+	VFMADD231PS  Z24, Z18, Z4
+	VFMADD231PS  Z24, Z19, Z5
+	VBROADCASTSS 8(DI)(SI*1), Z24
+	VFMADD231PS  Z24, Z18, Z6
+	VFMADD231PS  Z24, Z19, Z7
+	VBROADCASTSS 8(R8), Z24
+	VFMADD231PS  Z24, Z18, Z8
+	VFMADD231PS  Z24, Z19, Z9
+	VBROADCASTSS 8(R8)(BX*1), Z24
+	VFMADD231PS  Z24, Z18, Z10
+	VFMADD231PS  Z24, Z19, Z11
+	VBROADCASTSS 8(R8)(BX*2), Z24
+	VFMADD231PS  Z24, Z18, Z12
+	VFMADD231PS  Z24, Z19, Z13
+	VBROADCASTSS 8(R8)(SI*1), Z24
+	VFMADD231PS  Z24, Z18, Z14
+	VFMADD231PS  Z24, Z19, Z15
+	VBROADCASTSS 8(R9), Z24
+	VFMADD231PS  Z24, Z18, Z16
+	VFMADD231PS  Z24, Z19, Z17
+	VPERMPS      Z23, Z22, Z18
+	VPSRLD       $0x04, Z22, Z22
+	VPERMPS      Z23, Z22, Z19
+	VMULPS       Z20, Z18, Z18
+	VMULPS       Z21, Z19, Z19
+	VBROADCASTSS 12(DI), Z24
+	VFMADD231PS  Z24, Z18, Z0
+	VFMADD231PS  Z24, Z19, Z1
+	VBROADCASTSS 12(DI)(BX*1), Z24
+	VFMADD231PS  Z24, Z18, Z2
+	VFMADD231PS  Z24, Z19, Z3
+	VBROADCASTSS 12(DI)(BX*2), Z24
+	VFMADD231PS  Z24, Z18, Z4
+	VFMADD231PS  Z24, Z19, Z5
+	VBROADCASTSS 12(DI)(SI*1), Z24
+	VFMADD231PS  Z24, Z18, Z6
+	VFMADD231PS  Z24, Z19, Z7
+	VBROADCASTSS 12(R8), Z24
+	VFMADD231PS  Z24, Z18, Z8
+	VFMADD231PS  Z24, Z19, Z9
+	VBROADCASTSS 12(R8)(BX*1), Z24
+	VFMADD231PS  Z24, Z18, Z10
+	VFMADD231PS  Z24, Z19, Z11
+	VBROADCASTSS 12(R8)(BX*2), Z24
+	VFMADD231PS  Z24, Z18, Z12
+	VFMADD231PS  Z24, Z19, Z13
+	VBROADCASTSS 12(R8)(SI*1), Z24
+	VFMADD231PS  Z24, Z18, Z14
+	VFMADD231PS  Z24, Z19, Z15
+	VBROADCASTSS 12(R9), Z24
+	VFMADD231PS  Z24, Z18, Z16
+	VFMADD231PS  Z24, Z19, Z17
+	ADDQ         $0x40, CX
+	ADDQ         $0x10, DI
+	ADDQ         $0x10, R8
+	ADDQ         $0x10, R9
+	DECQ         R11
+	JNZ          turn
+	SUBQ         $0x20, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z2, (CX)
+	VMOVUPS      Z3, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z4, (CX)
+	VMOVUPS      Z5, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z6, (CX)
+	VMOVUPS      Z7, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z8, (CX)
+	VMOVUPS      Z9, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z10, (CX)
+	VMOVUPS      Z11, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z12, (CX)
+	VMOVUPS      Z13, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z14, (CX)
+	VMOVUPS      Z15, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z16, (CX)
+	VMOVUPS      Z17, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512MXFP4R10G1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512MXFP4R10G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    32(AX), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    8(AX), DI
+	LEAQ    (DI)(BX*4), R8
+	LEAQ    (R8)(BX*4), R9
+	MOVQ    64(AX), R10
+	TESTQ   R10, R10
+	JZ      fresh
+	MOVQ    (AX), R10
+	MOVQ    24(AX), R11
+	VMOVUPS (R10), Z0
+	VMOVUPS 64(R10), Z1
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z2
+	VMOVUPS 64(R10), Z3
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z4
+	VMOVUPS 64(R10), Z5
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z6
+	VMOVUPS 64(R10), Z7
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z8
+	VMOVUPS 64(R10), Z9
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z10
+	VMOVUPS 64(R10), Z11
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z12
+	VMOVUPS 64(R10), Z13
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z14
+	VMOVUPS 64(R10), Z15
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z16
+	VMOVUPS 64(R10), Z17
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z18
+	VMOVUPS 64(R10), Z19
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+
+start:
+	VMOVUPS mx_values<>+0(SB), Z25
+	MOVQ    80(AX), R10
+
+block:
+	VPMOVZXBD (R10), Z22
+	VPSLLD    $0x17, Z22, Z22
+	VPMOVZXBD 16(R10), Z23
+	VPSLLD    $0x17, Z23, Z23
+	ADDQ      $0x00000020, R10
+	MOVQ      $0x00000008, R11
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Z24
+	VPERMPS      Z25, Z24, Z20
+	VPSRLD       $0x04, Z24, Z24
+	VPERMPS      Z25, Z24, Z21
+	VPSRLD       $0x04, Z24, Z24
+	VMULPS       Z22, Z20, Z20
+	VMULPS       Z23, Z21, Z21
+	VBROADCASTSS (DI), Z26
+	VFMADD231PS  Z26, Z20, Z0
+	VFMADD231PS  Z26, Z21, Z1
+	VBROADCASTSS (DI)(BX*1), Z26
+	VFMADD231PS  Z26, Z20, Z2
+	VFMADD231PS  Z26, Z21, Z3
+	VBROADCASTSS (DI)(BX*2), Z26
+	VFMADD231PS  Z26, Z20, Z4
+	VFMADD231PS  Z26, Z21, Z5
+	VBROADCASTSS (DI)(SI*1), Z26
+	VFMADD231PS  Z26, Z20, Z6
+	VFMADD231PS  Z26, Z21, Z7
+	VBROADCASTSS (R8), Z26
+	VFMADD231PS  Z26, Z20, Z8
+	VFMADD231PS  Z26, Z21, Z9
+	VBROADCASTSS (R8)(BX*1), Z26
+	VFMADD231PS  Z26, Z20, Z10
+	VFMADD231PS  Z26, Z21, Z11
+	VBROADCASTSS (R8)(BX*2), Z26
+	VFMADD231PS  Z26, Z20, Z12
+	VFMADD231PS  Z26, Z21, Z13
+	VBROADCASTSS (R8)(SI*1), Z26
+	VFMADD231PS  Z26, Z20, Z14
+	VFMADD231PS  Z26, Z21, Z15
+	VBROADCASTSS (R9), Z26
+	VFMADD231PS  Z26, Z20, Z16
+	VFMADD231PS  Z26, Z21, Z17
+	VBROADCASTSS (R9)(BX*1), Z26
+	VFMADD231PS  Z26, Z20, Z18
+	VFMADD231PS  Z26, Z21, Z19
+	VPERMPS      Z25, Z24, Z20
+	VPSRLD       $0x04, Z24, Z24
+	VPERMPS      Z25, Z24, Z21
+	VPSRLD       $0x04, Z24, Z24
+	VMULPS       Z22, Z20, Z20
+	VMULPS       Z23, Z21, Z21
+	VBROADCASTSS 4(DI), Z26
+	VFMADD231PS  Z26, Z20, Z0
+	VFMADD231PS  Z26, Z21, Z1
+	VBROADCASTSS 4(DI)(BX*1), Z26
+	VFMADD231PS  Z26, Z20, Z2
+	VFMADD231PS  Z26, Z21, Z3
+	VBROADCASTSS 4(DI)(BX*2), Z26
+	VFMADD231PS  Z26, Z20, Z4
+	VFMADD231PS  Z26, Z21, Z5
+	VBROADCASTSS 4(DI)(SI*1), Z26
+	VFMADD231PS  Z26, Z20, Z6
+	VFMADD231PS  Z26, Z21, Z7
+	VBROADCASTSS 4(R8), Z26
+	VFMADD231PS  Z26, Z20, Z8
+	VFMADD231PS  Z26, Z21, Z9
+	VBROADCASTSS 4(R8)(BX*1), Z26
+	VFMADD231PS  Z26, Z20, Z10
+	VFMADD231PS  Z26, Z21, Z11
+	VBROADCASTSS 4(R8)(BX*2), Z26
+	VFMADD231PS  Z26, Z20, Z12
+	VFMADD231PS  Z26, Z21, Z13
+	VBROADCASTSS 4(R8)(SI*1), Z26
+	VFMADD231PS  Z26, Z20, Z14
+	VFMADD231PS  Z26, Z21, Z15
+	VBROADCASTSS 4(R9), Z26
+	VFMADD231PS  Z26, Z20, Z16
+	VFMADD231PS  Z26, Z21, Z17
+	VBROADCASTSS 4(R9)(BX*1), Z26
+	VFMADD231PS  Z26, Z20, Z18
+	VFMADD231PS  Z26, Z21, Z19
+	VPERMPS      Z25, Z24, Z20
+	VPSRLD       $0x04, Z24, Z24
+	VPERMPS      Z25, Z24, Z21
+	VPSRLD       $0x04, Z24, Z24
+	VMULPS       Z22, Z20, Z20
+	VMULPS       Z23, Z21, Z21
+	VBROADCASTSS 8(DI), Z26
+	VFMADD231PS  Z26, Z20, Z0
+	VFMADD231PS  Z26, Z21, Z1
+	VBROADCASTSS 8(DI)(BX*1), Z26
+	VFMADD231PS  Z26, Z20, Z2
+	VFMADD231PS  Z26, Z21, Z3
+	VBROADCASTSS 8(DI)(BX*2), Z26
+	VFMADD231PS  Z26, Z20, Z4
+	VFMADD231PS  Z26, Z21, Z5
+	VBROADCASTSS 8(DI)(SI*1), Z26
+	VFMADD231PS  Z26, Z20, Z6
+	VFMADD231PS  Z26, Z21, Z7
+	VBROADCASTSS 8(R8), Z26
+	VFMADD231PS  Z26, Z20, Z8
+	VFMADD231PS  Z26, Z21, Z9
+	VBROADCASTSS 8(R8)(BX*1), Z26
+	VFMADD231PS  Z26, Z20, Z10
+	VFMADD231PS  Z26, Z21, Z11
+	VBROADCASTSS 8(R8)(BX*2), Z26
+	VFMADD231PS  Z26, Z20, Z12
+	VFMADD231PS  Z26, Z21, Z13
+	VBROADCASTSS 8(R8)(SI*1), Z26
+	VFMADD231PS  Z26, Z20, Z14
+	VFMADD231PS  Z26, Z21, Z15
+	VBROADCASTSS 8(R9), Z26
+	VFMADD231PS  Z26, Z20, Z16
+	VFMADD231PS  Z26, Z21, Z17
+	VBROADCASTSS 8(R9)(BX*1), Z26
+	VFMADD231PS  Z26, Z20, Z18
+	VFMADD231PS  Z26, Z21, Z19
+	VPERMPS      Z25, Z24, Z20
+	VPSRLD       $0x04, Z24, Z24
+	VPERMPS      Z25, Z24, Z21
+	VMULPS       Z22, Z20, Z20
+	VMULPS       Z23, Z21, Z21
+	VBROADCASTSS 12(DI), Z26
+	VFMADD231PS  Z26, Z20, Z0
+	VFMADD231PS  Z26, Z21, Z1
+	VBROADCASTSS 12(DI)(BX*1), Z26
+	VFMADD231PS  Z26, Z20, Z2
+	VFMADD231PS  Z26, Z21, Z3
+	VBROADCASTSS 12(DI)(BX*2), Z26
+	VFMADD231PS  Z26, Z20, Z4
+	VFMADD231PS  Z26, Z21, Z5
+	VBROADCASTSS 12(DI)(SI*1), Z26
+	VFMADD231PS  Z26, Z20, Z6
+	VFMADD231PS  Z26, Z21, Z7
+	VBROADCASTSS 12(R8), Z26
+	VFMADD231PS  Z26, Z20, Z8
+	VFMADD231PS  Z26, Z21, Z9
+	VBROADCASTSS 12(R8)(BX*1), Z26
+	VFMADD231PS  Z26, Z20, Z10
+	VFMADD231PS  Z26, Z21, Z11
+	VBROADCASTSS 12(R8)(BX*2), Z26
+	VFMADD231PS  Z26, Z20, Z12
+	VFMADD231PS  Z26, Z21, Z13
+	VBROADCASTSS 12(R8)(SI*1), Z26
+	VFMADD231PS  Z26, Z20, Z14
+	VFMADD231PS  Z26, Z21, Z15
+	VBROADCASTSS 12(R9), Z26
+	VFMADD231PS  Z26, Z20, Z16
+	VFMADD231PS  Z26, Z21, Z17
+	VBROADCASTSS 12(R9)(BX*1), Z26
+	VFMADD231PS  Z26, Z20, Z18
+	VFMADD231PS  Z26, Z21, Z19
+	ADDQ         $0x40, CX
+	ADDQ         $0x10, DI
+	ADDQ         $0x10, R8
+	ADDQ         $0x10, R9
+	DECQ         R11
+	JNZ          turn
+	SUBQ         $0x20, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z2, (CX)
+	VMOVUPS      Z3, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z4, (CX)
+	VMOVUPS      Z5, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z6, (CX)
+	VMOVUPS      Z7, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z8, (CX)
+	VMOVUPS      Z9, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z10, (CX)
+	VMOVUPS      Z11, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z12, (CX)
+	VMOVUPS      Z13, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z14, (CX)
+	VMOVUPS      Z15, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z16, (CX)
+	VMOVUPS      Z17, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z18, (CX)
+	VMOVUPS      Z19, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512MXFP4R11G1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512MXFP4R11G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    32(AX), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    8(AX), DI
+	LEAQ    (DI)(BX*4), R8
+	LEAQ    (R8)(BX*4), R9
+	MOVQ    64(AX), R10
+	TESTQ   R10, R10
+	JZ      fresh
+	MOVQ    (AX), R10
+	MOVQ    24(AX), R11
+	VMOVUPS (R10), Z0
+	VMOVUPS 64(R10), Z1
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z2
+	VMOVUPS 64(R10), Z3
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z4
+	VMOVUPS 64(R10), Z5
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z6
+	VMOVUPS 64(R10), Z7
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z8
+	VMOVUPS 64(R10), Z9
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z10
+	VMOVUPS 64(R10), Z11
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z12
+	VMOVUPS 64(R10), Z13
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z14
+	VMOVUPS 64(R10), Z15
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z16
+	VMOVUPS 64(R10), Z17
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z18
+	VMOVUPS 64(R10), Z19
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z20
+	VMOVUPS 64(R10), Z21
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+
+start:
+	VMOVUPS mx_values<>+0(SB), Z27
+	MOVQ    80(AX), R10
+
+block:
+	VPMOVZXBD (R10), Z24
+	VPSLLD    $0x17, Z24, Z24
+	VPMOVZXBD 16(R10), Z25
+	VPSLLD    $0x17, Z25, Z25
+	ADDQ      $0x00000020, R10
+	MOVQ      $0x00000008, R11
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Z26
+	VPERMPS      Z27, Z26, Z22
+	VPSRLD       $0x04, Z26, Z26
+	VPERMPS      Z27, Z26, Z23
+	VPSRLD       $0x04, Z26, Z26
+	VMULPS       Z24, Z22, Z22
+	VMULPS       Z25, Z23, Z23
+	VBROADCASTSS (DI), Z28
+	VFMADD231PS  Z28, Z22, Z0
+	VFMADD231PS  Z28, Z23, Z1
+	VBROADCASTSS (DI)(BX*1), Z28
+	VFMADD231PS  Z28, Z22, Z2
+	VFMADD231PS  Z28, Z23, Z3
+	VBROADCASTSS (DI)(BX*2), Z28
+	VFMADD231PS  Z28, Z22, Z4
+	VFMADD231PS  Z28, Z23, Z5
+	VBROADCASTSS (DI)(SI*1), Z28
+	VFMADD231PS  Z28, Z22, Z6
+	VFMADD231PS  Z28, Z23, Z7
+	VBROADCASTSS (R8), Z28
+	VFMADD231PS  Z28, Z22, Z8
+	VFMADD231PS  Z28, Z23, Z9
+	VBROADCASTSS (R8)(BX*1), Z28
+	VFMADD231PS  Z28, Z22, Z10
+	VFMADD231PS  Z28, Z23, Z11
+	VBROADCASTSS (R8)(BX*2), Z28
+	VFMADD231PS  Z28, Z22, Z12
+	VFMADD231PS  Z28, Z23, Z13
+	VBROADCASTSS (R8)(SI*1), Z28
+	VFMADD231PS  Z28, Z22, Z14
+	VFMADD231PS  Z28, Z23, Z15
+	VBROADCASTSS (R9), Z28
+	VFMADD231PS  Z28, Z22, Z16
+	VFMADD231PS  Z28, Z23, Z17
+	VBROADCASTSS (R9)(BX*1), Z28
+	VFMADD231PS  Z28, Z22, Z18
+	VFMADD231PS  Z28, Z23, Z19
+	VBROADCASTSS (R9)(BX*2), Z28
+	VFMADD231PS  Z28, Z22, Z20
+	VFMADD231PS  Z28, Z23, Z21
+	VPERMPS      Z27, Z26, Z22
+	VPSRLD       $0x04, Z26, Z26
+	VPERMPS      Z27, Z26, Z23
+	VPSRLD       $0x04, Z26, Z26
+	VMULPS       Z24, Z22, Z22
+	VMULPS       Z25, Z23, Z23
+	VBROADCASTSS 4(DI), Z28
+	VFMADD231PS  Z28, Z22, Z0
+	VFMADD231PS  Z28, Z23, Z1
+	VBROADCASTSS 4(DI)(BX*1), Z28
+	VFMADD231PS  Z28, Z22, Z2
+	VFMADD231PS  Z28, Z23, Z3
+	VBROADCASTSS 4(DI)(BX*2), Z28
+	VFMADD231PS  Z28, Z22, Z4
+	VFMADD231PS  Z28, Z23, Z5
+	VBROADCASTSS 4(DI)(SI*1), Z28
+	VFMADD231PS  Z28, Z22, Z6
+	VFMADD231PS  Z28, Z23, Z7
+	VBROADCASTSS 4(R8), Z28
+	VFMADD231PS  Z28, Z22, Z8
+	VFMADD231PS  Z28, Z23, Z9
+	VBROADCASTSS 4(R8)(BX*1), Z28
+	VFMADD231PS  Z28, Z22, Z10
+	VFMADD231PS  Z28, Z23, Z11
+	VBROADCASTSS 4(R8)(BX*2), Z28
+	VFMADD231PS  Z28, Z22, Z12
+	VFMADD231PS  Z28, Z23, Z13
+	VBROADCASTSS 4(R8)(SI*1), Z28
+	VFMADD231PS  Z28, Z22, Z14
+	VFMADD231PS  Z28, Z23, Z15
+	VBROADCASTSS 4(R9), Z28
+	VFMADD231PS  Z28, Z22, Z16
+	VFMADD231PS  Z28, Z23, Z17
+	VBROADCASTSS 4(R9)(BX*1), Z28
+	VFMADD231PS  Z28, Z22, Z18
+	VFMADD231PS  Z28, Z23, Z19
+	VBROADCASTSS 4(R9)(BX*2), Z28
+	VFMADD231PS  Z28, Z22, Z20
+	VFMADD231PS  Z28, Z23, Z21
+	VPERMPS      Z27, Z26, Z22
+	VPSRLD       $0x04, Z26, Z26
+	VPERMPS      Z27, Z26, Z23
+	VPSRLD       $0x04, Z26, Z26
+	VMULPS       Z24, Z22, Z22
+	VMULPS       Z25, Z23, Z23
+	VBROADCASTSS 8(DI), Z28
+	VFMADD231PS  Z28, Z22, Z0
+	VFMADD231PS  Z28, Z23, Z1
+	VBROADCASTSS 8(DI)(BX*1), Z28
+	VFMADD231PS  Z28, Z22, Z2
+	VFMADD231PS  Z28, Z23, Z3
+	VBROADCASTSS 8(DI)(BX*2), Z28
+	VFMADD231PS  Z28, Z22, Z4
+	VFMADD231PS  Z28, Z23, Z5
+	VBROADCASTSS 8(DI)(SI*1), Z28
+	VFMADD231PS  Z28, Z22, Z6
+	VFMADD231PS  Z28, Z23, Z7
+	VBROADCASTSS 8(R8), Z28
+	VFMADD231PS  Z28, Z22, Z8
+	VFMADD231PS  Z28, Z23, Z9
+	VBROADCASTSS 8(R8)(BX*1), Z28
+	VFMADD231PS  Z28, Z22, Z10
+	VFMADD231PS  Z28, Z23, Z11
+	VBROADCASTSS 8(R8)(BX*2), Z28
+	VFMADD231PS  Z28, Z22, Z12
+	VFMADD231PS  Z28, Z23, Z13
+	VBROADCASTSS 8(R8)(SI*1), Z28
+	VFMADD231PS  Z28, Z22, Z14
+	VFMADD231PS  Z28, Z23, Z15
+	VBROADCASTSS 8(R9), Z28
+	VFMADD231PS  Z28, Z22, Z16
+	VFMADD231PS  Z28, Z23, Z17
+	VBROADCASTSS 8(R9)(BX*1), Z28
+	VFMADD231PS  Z28, Z22, Z18
+	VFMADD231PS  Z28, Z23, Z19
+	VBROADCASTSS 8(R9)(BX*2), Z28
+	VFMADD231PS  Z28, Z22, Z20
+	VFMADD231PS  Z28, Z23, Z21
+	VPERMPS      Z27, Z26, Z22
+	VPSRLD       $0x04, Z26, Z26
+	VPERMPS      Z27, Z26, Z23
+	VMULPS       Z24, Z22, Z22
+	VMULPS       Z25, Z23, Z23
+	VBROADCASTSS 12(DI), Z28
+	VFMADD231PS  Z28, Z22, Z0
+	VFMADD231PS  Z28, Z23, Z1
+	VBROADCASTSS 12(DI)(BX*1), Z28
+	VFMADD231PS  Z28, Z22, Z2
+	VFMADD231PS  Z28, Z23, Z3
+	VBROADCASTSS 12(DI)(BX*2), Z28
+	VFMADD231PS  Z28, Z22, Z4
+	VFMADD231PS  Z28, Z23, Z5
+	VBROADCASTSS 12(DI)(SI*1), Z28
+	VFMADD231PS  Z28, Z22, Z6
+	VFMADD231PS  Z28, Z23, Z7
+	VBROADCASTSS 12(R8), Z28
+	VFMADD231PS  Z28, Z22, Z8
+	VFMADD231PS  Z28, Z23, Z9
+	VBROADCASTSS 12(R8)(BX*1), Z28
+	VFMADD231PS  Z28, Z22, Z10
+	VFMADD231PS  Z28, Z23, Z11
+	VBROADCASTSS 12(R8)(BX*2), Z28
+	VFMADD231PS  Z28, Z22, Z12
+	VFMADD231PS  Z28, Z23, Z13
+	VBROADCASTSS 12(R8)(SI*1), Z28
+	VFMADD231PS  Z28, Z22, Z14
+	VFMADD231PS  Z28, Z23, Z15
+	VBROADCASTSS 12(R9), Z28
+	VFMADD231PS  Z28, Z22, Z16
+	VFMADD231PS  Z28, Z23, Z17
+	VBROADCASTSS 12(R9)(BX*1), Z28
+	VFMADD231PS  Z28, Z22, Z18
+	VFMADD231PS  Z28, Z23, Z19
+	VBROADCASTSS 12(R9)(BX*2), Z28
+	VFMADD231PS  Z28, Z22, Z20
+	VFMADD231PS  Z28, Z23, Z21
+	ADDQ         $0x40, CX
+	ADDQ         $0x10, DI
+	ADDQ         $0x10, R8
+	ADDQ         $0x10, R9
+	DECQ         R11
+	JNZ          turn
+	SUBQ         $0x20, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z2, (CX)
+	VMOVUPS      Z3, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z4, (CX)
+	VMOVUPS      Z5, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z6, (CX)
+	VMOVUPS      Z7, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z8, (CX)
+	VMOVUPS      Z9, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z10, (CX)
+	VMOVUPS      Z11, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z12, (CX)
+	VMOVUPS      Z13, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z14, (CX)
+	VMOVUPS      Z15, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z16, (CX)
+	VMOVUPS      Z17, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z18, (CX)
+	VMOVUPS      Z19, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z20, (CX)
+	VMOVUPS      Z21, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512MXFP4R12G1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512MXFP4R12G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    32(AX), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    8(AX), DI
+	LEAQ    (DI)(BX*4), R8
+	LEAQ    (R8)(BX*4), R9
+	MOVQ    64(AX), R10
+	TESTQ   R10, R10
+	JZ      fresh
+	MOVQ    (AX), R10
+	MOVQ    24(AX), R11
+	VMOVUPS (R10), Z0
+	VMOVUPS 64(R10), Z1
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z2
+	VMOVUPS 64(R10), Z3
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z4
+	VMOVUPS 64(R10), Z5
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z6
+	VMOVUPS 64(R10), Z7
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z8
+	VMOVUPS 64(R10), Z9
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z10
+	VMOVUPS 64(R10), Z11
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z12
+	VMOVUPS 64(R10), Z13
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z14
+	VMOVUPS 64(R10), Z15
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z16
+	VMOVUPS 64(R10), Z17
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z18
+	VMOVUPS 64(R10), Z19
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z20
+	VMOVUPS 64(R10), Z21
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z22
+	VMOVUPS 64(R10), Z23
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+
+start:
+	VMOVUPS mx_values<>+0(SB), Z29
+	MOVQ    80(AX), R10
+
+block:
+	VPMOVZXBD (R10), Z26
+	VPSLLD    $0x17, Z26, Z26
+	VPMOVZXBD 16(R10), Z27
+	VPSLLD    $0x17, Z27, Z27
+	ADDQ      $0x00000020, R10
+	MOVQ      $0x00000008, R11
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Z28
+	VPERMPS      Z29, Z28, Z24
+	VPSRLD       $0x04, Z28, Z28
+	VPERMPS      Z29, Z28, Z25
+	VPSRLD       $0x04, Z28, Z28
+	VMULPS       Z26, Z24, Z24
+	VMULPS       Z27, Z25, Z25
+	VBROADCASTSS (DI), Z30
+	VFMADD231PS  Z30, Z24, Z0
+	VFMADD231PS  Z30, Z25, Z1
+	VBROADCASTSS (DI)(BX*1), Z30
+	VFMADD231PS  Z30, Z24, Z2
+	VFMADD231PS  Z30, Z25, Z3
+	VBROADCASTSS (DI)(BX*2), Z30
+	VFMADD231PS  Z30, Z24, Z4
+	VFMADD231PS  Z30, Z25, Z5
+	VBROADCASTSS (DI)(SI*1), Z30
+	VFMADD231PS  Z30, Z24, Z6
+	VFMADD231PS  Z30, Z25, Z7
+	VBROADCASTSS (R8), Z30
+	VFMADD231PS  Z30, Z24, Z8
+	VFMADD231PS  Z30, Z25, Z9
+	VBROADCASTSS (R8)(BX*1), Z30
+	VFMADD231PS  Z30, Z24, Z10
+	VFMADD231PS  Z30, Z25, Z11
+	VBROADCASTSS (R8)(BX*2), Z30
+	VFMADD231PS  Z30, Z24, Z12
+	VFMADD231PS  Z30, Z25, Z13
+	VBROADCASTSS (R8)(SI*1), Z30
+	VFMADD231PS  Z30, Z24, Z14
+	VFMADD231PS  Z30, Z25, Z15
+	VBROADCASTSS (R9), Z30
+	VFMADD231PS  Z30, Z24, Z16
+	VFMADD231PS  Z30, Z25, Z17
+	VBROADCASTSS (R9)(BX*1), Z30
+	VFMADD231PS  Z30, Z24, Z18
+	VFMADD231PS  Z30, Z25, Z19
+	VBROADCASTSS (R9)(BX*2), Z30
+	VFMADD231PS  Z30, Z24, Z20
+	VFMADD231PS  Z30, Z25, Z21
+	VBROADCASTSS (R9)(SI*1), Z30
+	VFMADD231PS  Z30, Z24, Z22
+	VFMADD231PS  Z30, Z25, Z23
+	VPERMPS      Z29, Z28, Z24
+	VPSRLD       $0x04, Z28, Z28
+	VPERMPS      Z29, Z28, Z25
+	VPSRLD       $0x04, Z28, Z28
+	VMULPS       Z26, Z24, Z24
+	VMULPS       Z27, Z25, Z25
+	VBROADCASTSS 4(DI), Z30
+	VFMADD231PS  Z30, Z24, Z0
+	VFMADD231PS  Z30, Z25, Z1
+	VBROADCASTSS 4(DI)(BX*1), Z30
+	VFMADD231PS  Z30, Z24, Z2
+	VFMADD231PS  Z30, Z25, Z3
+	VBROADCASTSS 4(DI)(BX*2), Z30
+	VFMADD231PS  Z30, Z24, Z4
+	VFMADD231PS  Z30, Z25, Z5
+	VBROADCASTSS 4(DI)(SI*1), Z30
+	VFMADD231PS  Z30, Z24, Z6
+	VFMADD231PS  Z30, Z25, Z7
+	VBROADCASTSS 4(R8), Z30
+	VFMADD231PS  Z30, Z24, Z8
+	VFMADD231PS  Z30, Z25, Z9
+	VBROADCASTSS 4(R8)(BX*1), Z30
+	VFMADD231PS  Z30, Z24, Z10
+	VFMADD231PS  Z30, Z25, Z11
+	VBROADCASTSS 4(R8)(BX*2), Z30
+	VFMADD231PS  Z30, Z24, Z12
+	VFMADD231PS  Z30, Z25, Z13
+	VBROADCASTSS 4(R8)(SI*1), Z30
+	VFMADD231PS  Z30, Z24, Z14
+	VFMADD231PS  Z30, Z25, Z15
+	VBROADCASTSS 4(R9), Z30
+	VFMADD231PS  Z30, Z24, Z16
+	VFMADD231PS  Z30, Z25, Z17
+	VBROADCASTSS 4(R9)(BX*1), Z30
+	VFMADD231PS  Z30, Z24, Z18
+	VFMADD231PS  Z30, Z25, Z19
+	VBROADCASTSS 4(R9)(BX*2), Z30
+	VFMADD231PS  Z30, Z24, Z20
+	VFMADD231PS  Z30, Z25, Z21
+	VBROADCASTSS 4(R9)(SI*1), Z30
+	VFMADD231PS  Z30, Z24, Z22
+	VFMADD231PS  Z30, Z25, Z23
+	VPERMPS      Z29, Z28, Z24
+	VPSRLD       $0x04, Z28, Z28
+	VPERMPS      Z29, Z28, Z25
+	VPSRLD       $0x04, Z28, Z28
+	VMULPS       Z26, Z24, Z24
+	VMULPS       Z27, Z25, Z25
+	VBROADCASTSS 8(DI), Z30
+	VFMADD231PS  Z30, Z24, Z0
+	VFMADD231PS  Z30, Z25, Z1
+	VBROADCASTSS 8(DI)(BX*1), Z30
+	VFMADD231PS  Z30, Z24, Z2
+	VFMADD231PS  Z30, Z25, Z3
+	VBROADCASTSS 8(DI)(BX*2), Z30
+	VFMADD231PS  Z30, Z24, Z4
+	VFMADD231PS  Z30, Z25, Z5
+	VBROADCASTSS 8(DI)(SI*1), Z30
+	VFMADD231PS  Z30, Z24, Z6
+	VFMADD231PS  Z30, Z25, Z7
+	VBROADCASTSS 8(R8), Z30
+	VFMADD231PS  Z30, Z24, Z8
+	VFMADD231PS  Z30, Z25, Z9
+	VBROADCASTSS 8(R8)(BX*1), Z30
+	VFMADD231PS  Z30, Z24, Z10
+	VFMADD231PS  Z30, Z25, Z11
+	VBROADCASTSS 8(R8)(BX*2), Z30
+	VFMADD231PS  Z30, Z24, Z12
+	VFMADD231PS  Z30, Z25, Z13
+	VBROADCASTSS 8(R8)(SI*1), Z30
+	VFMADD231PS  Z30, Z24, Z14
+	VFMADD231PS  Z30, Z25, Z15
+	VBROADCASTSS 8(R9), Z30
+	VFMADD231PS  Z30, Z24, Z16
+	VFMADD231PS  Z30, Z25, Z17
+	VBROADCASTSS 8(R9)(BX*1), Z30
+	VFMADD231PS  Z30, Z24, Z18
+	VFMADD231PS  Z30, Z25, Z19
+	VBROADCASTSS 8(R9)(BX*2), Z30
+	VFMADD231PS  Z30, Z24, Z20
+	VFMADD231PS  Z30, Z25, Z21
+	VBROADCASTSS 8(R9)(SI*1), Z30
+	VFMADD231PS  Z30, Z24, Z22
+	VFMADD231PS  Z30, Z25, Z23
+	VPERMPS      Z29, Z28, Z24
+	VPSRLD       $0x04, Z28, Z28
+	VPERMPS      Z29, Z28, Z25
+	VMULPS       Z26, Z24, Z24
+	VMULPS       Z27, Z25, Z25
+	VBROADCASTSS 12(DI), Z30
+	VFMADD231PS  Z30, Z24, Z0
+	VFMADD231PS  Z30, Z25, Z1
+	VBROADCASTSS 12(DI)(BX*1), Z30
+	VFMADD231PS  Z30, Z24, Z2
+	VFMADD231PS  Z30, Z25, Z3
+	VBROADCASTSS 12(DI)(BX*2), Z30
+	VFMADD231PS  Z30, Z24, Z4
+	VFMADD231PS  Z30, Z25, Z5
+	VBROADCASTSS 12(DI)(SI*1), Z30
+	VFMADD231PS  Z30, Z24, Z6
+	VFMADD231PS  Z30, Z25, Z7
+	VBROADCASTSS 12(R8), Z30
+	VFMADD231PS  Z30, Z24, Z8
+	VFMADD231PS  Z30, Z25, Z9
+	VBROADCASTSS 12(R8)(BX*1), Z30
+	VFMADD231PS  Z30, Z24, Z10
+	VFMADD231PS  Z30, Z25, Z11
+	VBROADCASTSS 12(R8)(BX*2), Z30
+	VFMADD231PS  Z30, Z24, Z12
+	VFMADD231PS  Z30, Z25, Z13
+	VBROADCASTSS 12(R8)(SI*1), Z30
+	VFMADD231PS  Z30, Z24, Z14
+	VFMADD231PS  Z30, Z25, Z15
+	VBROADCASTSS 12(R9), Z30
+	VFMADD231PS  Z30, Z24, Z16
+	VFMADD231PS  Z30, Z25, Z17
+	VBROADCASTSS 12(R9)(BX*1), Z30
+	VFMADD231PS  Z30, Z24, Z18
+	VFMADD231PS  Z30, Z25, Z19
+	VBROADCASTSS 12(R9)(BX*2), Z30
+	VFMADD231PS  Z30, Z24, Z20
+	VFMADD231PS  Z30, Z25, Z21
+	VBROADCASTSS 12(R9)(SI*1), Z30
+	VFMADD231PS  Z30, Z24, Z22
+	VFMADD231PS  Z30, Z25, Z23
+	ADDQ         $0x40, CX
+	ADDQ         $0x10, DI
+	ADDQ         $0x10, R8
+	ADDQ         $0x10, R9
+	DECQ         R11
+	JNZ          turn
+	SUBQ         $0x20, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z2, (CX)
+	VMOVUPS      Z3, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z4, (CX)
+	VMOVUPS      Z5, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z6, (CX)
+	VMOVUPS      Z7, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z8, (CX)
+	VMOVUPS      Z9, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z10, (CX)
+	VMOVUPS      Z11, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z12, (CX)
+	VMOVUPS      Z13, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z14, (CX)
+	VMOVUPS      Z15, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z16, (CX)
+	VMOVUPS      Z17, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z18, (CX)
+	VMOVUPS      Z19, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z20, (CX)
+	VMOVUPS      Z21, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z22, (CX)
+	VMOVUPS      Z23, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512FP8R1G4(a *byte)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·avx512FP8R1G4(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    48(AX), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    8(AX), DI
+	MOVQ    64(AX), R8
+	TESTQ   R8, R8
+	JZ      fresh
+	MOVQ    (AX), R8
+	MOVQ    24(AX), R9
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	VMOVUPS 128(R8), Z2
+	VMOVUPS 192(R8), Z3
+	VMOVUPS 256(R8), Z4
+	VMOVUPS 320(R8), Z5
+	VMOVUPS 384(R8), Z6
+	VMOVUPS 448(R8), Z7
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+
+start:
+	MOVL         $0xbf80bf80, R8
+	VMOVD        R8, X19
+	VPBROADCASTD X19, Z19
+	MOVQ         80(AX), R8
+
+block:
+	MOVQ    88(AX), R9
+	MOVQ    R8, R10
+	VMOVUPS (R10), Z10
+	VMULPS  fill_256<>+0(SB), Z10, Z10
+	VMOVUPS 64(R10), Z11
+	VMULPS  fill_256<>+0(SB), Z11, Z11
+	ADDQ    R9, R10
+	VMOVUPS (R10), Z12
+	VMULPS  fill_256<>+0(SB), Z12, Z12
+	VMOVUPS 64(R10), Z13
+	VMULPS  fill_256<>+0(SB), Z13, Z13
+	ADDQ    R9, R10
+	VMOVUPS (R10), Z14
+	VMULPS  fill_256<>+0(SB), Z14, Z14
+	VMOVUPS 64(R10), Z15
+	VMULPS  fill_256<>+0(SB), Z15, Z15
+	ADDQ    R9, R10
+	VMOVUPS (R10), Z16
+	VMULPS  fill_256<>+0(SB), Z16, Z16
+	VMOVUPS 64(R10), Z17
+	VMULPS  fill_256<>+0(SB), Z17, Z17
+	ADDQ    $0x00000080, R8
+	MOVQ    $0x00000080, R9
+	CMPQ    DX, R9
+	CMOVQLT DX, R9
+	SUBQ    R9, DX
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Y18
+	VPSLLW       $0x08, Y18, Y8
+	VPSRAW       $0x01, Y18, Y18
+	VPSRAW       $0x01, Y8, Y8
+	VPANDD       Y19, Y18, Y18
+	VPANDD       Y19, Y8, Y8
+	VCVTPH2PS    Y18, Z9
+	VCVTPH2PS    Y8, Z8
+	VMULPS       Z10, Z8, Z8
+	VMULPS       Z11, Z9, Z9
+	VBROADCASTSS (DI), Z20
+	VFMADD231PS  Z20, Z8, Z0
+	VFMADD231PS  Z20, Z9, Z1
+	PREFETCHT0   2048(CX)(BX*1)
+	VMOVUPS      (CX)(BX*1), Y18
+	VPSLLW       $0x08, Y18, Y8
+	VPSRAW       $0x01, Y18, Y18
+	VPSRAW       $0x01, Y8, Y8
+	VPANDD       Y19, Y18, Y18
+	VPANDD       Y19, Y8, Y8
+	VCVTPH2PS    Y18, Z9
+	VCVTPH2PS    Y8, Z8
+	VMULPS       Z12, Z8, Z8
+	VMULPS       Z13, Z9, Z9
+	VBROADCASTSS (DI), Z20
+	VFMADD231PS  Z20, Z8, Z2
+	VFMADD231PS  Z20, Z9, Z3
+	PREFETCHT0   2048(CX)(BX*2)
+	VMOVUPS      (CX)(BX*2), Y18
+	VPSLLW       $0x08, Y18, Y8
+	VPSRAW       $0x01, Y18, Y18
+	VPSRAW       $0x01, Y8, Y8
+	VPANDD       Y19, Y18, Y18
+	VPANDD       Y19, Y8, Y8
+	VCVTPH2PS    Y18, Z9
+	VCVTPH2PS    Y8, Z8
+	VMULPS       Z14, Z8, Z8
+	VMULPS       Z15, Z9, Z9
+	VBROADCASTSS (DI), Z20
+	VFMADD231PS  Z20, Z8, Z4
+	VFMADD231PS  Z20, Z9, Z5
+	PREFETCHT0   2048(CX)(SI*1)
+	VMOVUPS      (CX)(SI*1), Y18
+	VPSLLW       $0x08, Y18, Y8
+	VPSRAW       $0x01, Y18, Y18
+	VPSRAW       $0x01, Y8, Y8
+	VPANDD       Y19, Y18, Y18
+	VPANDD       Y19, Y8, Y8
+	VCVTPH2PS    Y18, Z9
+	VCVTPH2PS    Y8, Z8
+	VMULPS       Z16, Z8, Z8
+	VMULPS       Z17, Z9, Z9
+	VBROADCASTSS (DI), Z20
+	VFMADD231PS  Z20, Z8, Z6
+	VFMADD231PS  Z20, Z9, Z7
+	ADDQ         $0x20, CX
+	ADDQ         $0x04, DI
+	DECQ         R9
+	JNZ          turn
+	TESTQ        DX, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	VMOVUPS      Z2, 128(CX)
+	VMOVUPS      Z3, 192(CX)
+	VMOVUPS      Z4, 256(CX)
+	VMOVUPS      Z5, 320(CX)
+	VMOVUPS      Z6, 384(CX)
+	VMOVUPS      Z7, 448(CX)
+	VZEROUPPER
+	RET
+
+DATA fill_256<>+0(SB)/4, $0x43800000
+DATA fill_256<>+4(SB)/4, $0x43800000
+DATA fill_256<>+8(SB)/4, $0x43800000
+DATA fill_256<>+12(SB)/4, $0x43800000
+DATA fill_256<>+16(SB)/4, $0x43800000
+DATA fill_256<>+20(SB)/4, $0x43800000
+DATA fill_256<>+24(SB)/4, $0x43800000
+DATA fill_256<>+28(SB)/4, $0x43800000
+DATA fill_256<>+32(SB)/4, $0x43800000
+DATA fill_256<>+36(SB)/4, $0x43800000
+DATA fill_256<>+40(SB)/4, $0x43800000
+DATA fill_256<>+44(SB)/4, $0x43800000
+DATA fill_256<>+48(SB)/4, $0x43800000
+DATA fill_256<>+52(SB)/4, $0x43800000
+DATA fill_256<>+56(SB)/4, $0x43800000
+DATA fill_256<>+60(SB)/4, $0x43800000
+GLOBL fill_256<>(SB), RODATA|NOPTR, $64
+
+// func avx512FP8R1G2(a *byte)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·avx512FP8R1G2(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    48(AX), BX
+	MOVQ    8(AX), SI
+	MOVQ    64(AX), DI
+	TESTQ   DI, DI
+	JZ      fresh
+	MOVQ    (AX), DI
+	MOVQ    24(AX), R8
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+
+start:
+	MOVL         $0xbf80bf80, DI
+	VMOVD        DI, X11
+	VPBROADCASTD X11, Z11
+	MOVQ         80(AX), DI
+
+block:
+	MOVQ    88(AX), R8
+	MOVQ    DI, R9
+	VMOVUPS (R9), Z6
+	VMULPS  fill_256<>+0(SB), Z6, Z6
+	VMOVUPS 64(R9), Z7
+	VMULPS  fill_256<>+0(SB), Z7, Z7
+	ADDQ    R8, R9
+	VMOVUPS (R9), Z8
+	VMULPS  fill_256<>+0(SB), Z8, Z8
+	VMOVUPS 64(R9), Z9
+	VMULPS  fill_256<>+0(SB), Z9, Z9
+	ADDQ    $0x00000080, DI
+	MOVQ    $0x00000080, R8
+	CMPQ    DX, R8
+	CMOVQLT DX, R8
+	SUBQ    R8, DX
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Y10
+	VPSLLW       $0x08, Y10, Y4
+	VPSRAW       $0x01, Y10, Y10
+	VPSRAW       $0x01, Y4, Y4
+	VPANDD       Y11, Y10, Y10
+	VPANDD       Y11, Y4, Y4
+	VCVTPH2PS    Y10, Z5
+	VCVTPH2PS    Y4, Z4
+	VMULPS       Z6, Z4, Z4
+	VMULPS       Z7, Z5, Z5
+	VBROADCASTSS (SI), Z12
+	VFMADD231PS  Z12, Z4, Z0
+	VFMADD231PS  Z12, Z5, Z1
+	PREFETCHT0   2048(CX)(BX*1)
+	VMOVUPS      (CX)(BX*1), Y10
+	VPSLLW       $0x08, Y10, Y4
+	VPSRAW       $0x01, Y10, Y10
+	VPSRAW       $0x01, Y4, Y4
+	VPANDD       Y11, Y10, Y10
+	VPANDD       Y11, Y4, Y4
+	VCVTPH2PS    Y10, Z5
+	VCVTPH2PS    Y4, Z4
+	VMULPS       Z8, Z4, Z4
+	VMULPS       Z9, Z5, Z5
+	VBROADCASTSS (SI), Z12
+	VFMADD231PS  Z12, Z4, Z2
+	VFMADD231PS  Z12, Z5, Z3
+	ADDQ         $0x20, CX
+	ADDQ         $0x04, SI
+	DECQ         R8
+	JNZ          turn
+	TESTQ        DX, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	VMOVUPS      Z2, 128(CX)
+	VMOVUPS      Z3, 192(CX)
+	VZEROUPPER
+	RET
+
+// func avx512FP8R1G1(a *byte)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·avx512FP8R1G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    8(AX), BX
+	MOVQ    64(AX), SI
+	TESTQ   SI, SI
+	JZ      fresh
+	MOVQ    (AX), SI
+	MOVQ    24(AX), DI
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+
+start:
+	MOVL         $0xbf80bf80, SI
+	VMOVD        SI, X7
+	VPBROADCASTD X7, Z7
+	MOVQ         80(AX), SI
+
+block:
+	VMOVUPS (SI), Z4
+	VMULPS  fill_256<>+0(SB), Z4, Z4
+	VMOVUPS 64(SI), Z5
+	VMULPS  fill_256<>+0(SB), Z5, Z5
+	ADDQ    $0x00000080, SI
+	MOVQ    $0x00000080, DI
+	CMPQ    DX, DI
+	CMOVQLT DX, DI
+	SUBQ    DI, DX
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Y6
+	VPSLLW       $0x08, Y6, Y2
+	VPSRAW       $0x01, Y6, Y6
+	VPSRAW       $0x01, Y2, Y2
+	VPANDD       Y7, Y6, Y6
+	VPANDD       Y7, Y2, Y2
+	VCVTPH2PS    Y6, Z3
+	VCVTPH2PS    Y2, Z2
+	VMULPS       Z4, Z2, Z2
+	VMULPS       Z5, Z3, Z3
+	VBROADCASTSS (BX), Z8
+	VFMADD231PS  Z8, Z2, Z0
+	VFMADD231PS  Z8, Z3, Z1
+	ADDQ         $0x20, CX
+	ADDQ         $0x04, BX
+	DECQ         DI
+	JNZ          turn
+	TESTQ        DX, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512FP8R2G4(a *byte)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·avx512FP8R2G4(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    48(AX), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    32(AX), DI
+	MOVQ    8(AX), R8
+	MOVQ    64(AX), R9
+	TESTQ   R9, R9
+	JZ      fresh
+	MOVQ    (AX), R9
+	MOVQ    24(AX), R10
+	VMOVUPS (R9), Z0
+	VMOVUPS 64(R9), Z1
+	VMOVUPS 128(R9), Z2
+	VMOVUPS 192(R9), Z3
+	VMOVUPS 256(R9), Z4
+	VMOVUPS 320(R9), Z5
+	VMOVUPS 384(R9), Z6
+	VMOVUPS 448(R9), Z7
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z8
+	VMOVUPS 64(R9), Z9
+	VMOVUPS 128(R9), Z10
+	VMOVUPS 192(R9), Z11
+	VMOVUPS 256(R9), Z12
+	VMOVUPS 320(R9), Z13
+	VMOVUPS 384(R9), Z14
+	VMOVUPS 448(R9), Z15
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+
+start:
+	MOVL         $0xbf80bf80, R9
+	VMOVD        R9, X27
+	VPBROADCASTD X27, Z27
+	MOVQ         80(AX), R9
+
+block:
+	MOVQ    88(AX), R10
+	MOVQ    R9, R11
+	VMOVUPS (R11), Z18
+	VMULPS  fill_256<>+0(SB), Z18, Z18
+	VMOVUPS 64(R11), Z19
+	VMULPS  fill_256<>+0(SB), Z19, Z19
+	ADDQ    R10, R11
+	VMOVUPS (R11), Z20
+	VMULPS  fill_256<>+0(SB), Z20, Z20
+	VMOVUPS 64(R11), Z21
+	VMULPS  fill_256<>+0(SB), Z21, Z21
+	ADDQ    R10, R11
+	VMOVUPS (R11), Z22
+	VMULPS  fill_256<>+0(SB), Z22, Z22
+	VMOVUPS 64(R11), Z23
+	VMULPS  fill_256<>+0(SB), Z23, Z23
+	ADDQ    R10, R11
+	VMOVUPS (R11), Z24
+	VMULPS  fill_256<>+0(SB), Z24, Z24
+	VMOVUPS 64(R11), Z25
+	VMULPS  fill_256<>+0(SB), Z25, Z25
+	ADDQ    $0x00000080, R9
+	MOVQ    $0x00000080, R10
+	CMPQ    DX, R10
+	CMOVQLT DX, R10
+	SUBQ    R10, DX
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Y26
+	VPSLLW       $0x08, Y26, Y16
+	VPSRAW       $0x01, Y26, Y26
+	VPSRAW       $0x01, Y16, Y16
+	VPANDD       Y27, Y26, Y26
+	VPANDD       Y27, Y16, Y16
+	VCVTPH2PS    Y26, Z17
+	VCVTPH2PS    Y16, Z16
+	VMULPS       Z18, Z16, Z16
+	VMULPS       Z19, Z17, Z17
+	VBROADCASTSS (R8), Z28
+	VFMADD231PS  Z28, Z16, Z0
+	VFMADD231PS  Z28, Z17, Z1
+	VBROADCASTSS (R8)(DI*1), Z28
+	VFMADD231PS  Z28, Z16, Z8
+	VFMADD231PS  Z28, Z17, Z9
+	PREFETCHT0   2048(CX)(BX*1)
+	VMOVUPS      (CX)(BX*1), Y26
+	VPSLLW       $0x08, Y26, Y16
+	VPSRAW       $0x01, Y26, Y26
+	VPSRAW       $0x01, Y16, Y16
+	VPANDD       Y27, Y26, Y26
+	VPANDD       Y27, Y16, Y16
+	VCVTPH2PS    Y26, Z17
+	VCVTPH2PS    Y16, Z16
+	VMULPS       Z20, Z16, Z16
+	VMULPS       Z21, Z17, Z17
+	VBROADCASTSS (R8), Z28
+	VFMADD231PS  Z28, Z16, Z2
+	VFMADD231PS  Z28, Z17, Z3
+	VBROADCASTSS (R8)(DI*1), Z28
+	VFMADD231PS  Z28, Z16, Z10
+	VFMADD231PS  Z28, Z17, Z11
+	PREFETCHT0   2048(CX)(BX*2)
+	VMOVUPS      (CX)(BX*2), Y26
+	VPSLLW       $0x08, Y26, Y16
+	VPSRAW       $0x01, Y26, Y26
+	VPSRAW       $0x01, Y16, Y16
+	VPANDD       Y27, Y26, Y26
+	VPANDD       Y27, Y16, Y16
+	VCVTPH2PS    Y26, Z17
+	VCVTPH2PS    Y16, Z16
+	VMULPS       Z22, Z16, Z16
+	VMULPS       Z23, Z17, Z17
+	VBROADCASTSS (R8), Z28
+	VFMADD231PS  Z28, Z16, Z4
+	VFMADD231PS  Z28, Z17, Z5
+	VBROADCASTSS (R8)(DI*1), Z28
+	VFMADD231PS  Z28, Z16, Z12
+	VFMADD231PS  Z28, Z17, Z13
+	PREFETCHT0   2048(CX)(SI*1)
+	VMOVUPS      (CX)(SI*1), Y26
+	VPSLLW       $0x08, Y26, Y16
+	VPSRAW       $0x01, Y26, Y26
+	VPSRAW       $0x01, Y16, Y16
+	VPANDD       Y27, Y26, Y26
+	VPANDD       Y27, Y16, Y16
+	VCVTPH2PS    Y26, Z17
+	VCVTPH2PS    Y16, Z16
+	VMULPS       Z24, Z16, Z16
+	VMULPS       Z25, Z17, Z17
+	VBROADCASTSS (R8), Z28
+	VFMADD231PS  Z28, Z16, Z6
+	VFMADD231PS  Z28, Z17, Z7
+	VBROADCASTSS (R8)(DI*1), Z28
+	VFMADD231PS  Z28, Z16, Z14
+	VFMADD231PS  Z28, Z17, Z15
+	ADDQ         $0x20, CX
+	ADDQ         $0x04, R8
+	DECQ         R10
+	JNZ          turn
+	TESTQ        DX, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	VMOVUPS      Z2, 128(CX)
+	VMOVUPS      Z3, 192(CX)
+	VMOVUPS      Z4, 256(CX)
+	VMOVUPS      Z5, 320(CX)
+	VMOVUPS      Z6, 384(CX)
+	VMOVUPS      Z7, 448(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z8, (CX)
+	VMOVUPS      Z9, 64(CX)
+	VMOVUPS      Z10, 128(CX)
+	VMOVUPS      Z11, 192(CX)
+	VMOVUPS      Z12, 256(CX)
+	VMOVUPS      Z13, 320(CX)
+	VMOVUPS      Z14, 384(CX)
+	VMOVUPS      Z15, 448(CX)
+	VZEROUPPER
+	RET
+
+// func avx512FP8R2G2(a *byte)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·avx512FP8R2G2(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    48(AX), BX
+	MOVQ    32(AX), SI
+	MOVQ    8(AX), DI
+	MOVQ    64(AX), R8
+	TESTQ   R8, R8
+	JZ      fresh
+	MOVQ    (AX), R8
+	MOVQ    24(AX), R9
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	VMOVUPS 128(R8), Z2
+	VMOVUPS 192(R8), Z3
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+
+start:
+	MOVL         $0xbf80bf80, R8
+	VMOVD        R8, X15
+	VPBROADCASTD X15, Z15
+	MOVQ         80(AX), R8
+
+block:
+	MOVQ    88(AX), R9
+	MOVQ    R8, R10
+	VMOVUPS (R10), Z10
+	VMULPS  fill_256<>+0(SB), Z10, Z10
+	VMOVUPS 64(R10), Z11
+	VMULPS  fill_256<>+0(SB), Z11, Z11
+	ADDQ    R9, R10
+	VMOVUPS (R10), Z12
+	VMULPS  fill_256<>+0(SB), Z12, Z12
+	VMOVUPS 64(R10), Z13
+	VMULPS  fill_256<>+0(SB), Z13, Z13
+	ADDQ    $0x00000080, R8
+	MOVQ    $0x00000080, R9
+	CMPQ    DX, R9
+	CMOVQLT DX, R9
+	SUBQ    R9, DX
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Y14
+	VPSLLW       $0x08, Y14, Y8
+	VPSRAW       $0x01, Y14, Y14
+	VPSRAW       $0x01, Y8, Y8
+	VPANDD       Y15, Y14, Y14
+	VPANDD       Y15, Y8, Y8
+	VCVTPH2PS    Y14, Z9
+	VCVTPH2PS    Y8, Z8
+	VMULPS       Z10, Z8, Z8
+	VMULPS       Z11, Z9, Z9
+	VBROADCASTSS (DI), Z16
+	VFMADD231PS  Z16, Z8, Z0
+	VFMADD231PS  Z16, Z9, Z1
+	VBROADCASTSS (DI)(SI*1), Z16
+	VFMADD231PS  Z16, Z8, Z4
+	VFMADD231PS  Z16, Z9, Z5
+	PREFETCHT0   2048(CX)(BX*1)
+	VMOVUPS      (CX)(BX*1), Y14
+	VPSLLW       $0x08, Y14, Y8
+	VPSRAW       $0x01, Y14, Y14
+	VPSRAW       $0x01, Y8, Y8
+	VPANDD       Y15, Y14, Y14
+	VPANDD       Y15, Y8, Y8
+	VCVTPH2PS    Y14, Z9
+	VCVTPH2PS    Y8, Z8
+	VMULPS       Z12, Z8, Z8
+	VMULPS       Z13, Z9, Z9
+	VBROADCASTSS (DI), Z16
+	VFMADD231PS  Z16, Z8, Z2
+	VFMADD231PS  Z16, Z9, Z3
+	VBROADCASTSS (DI)(SI*1), Z16
+	VFMADD231PS  Z16, Z8, Z6
+	VFMADD231PS  Z16, Z9, Z7
+	ADDQ         $0x20, CX
+	ADDQ         $0x04, DI
+	DECQ         R9
+	JNZ          turn
+	TESTQ        DX, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	VMOVUPS      Z2, 128(CX)
+	VMOVUPS      Z3, 192(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z4, (CX)
+	VMOVUPS      Z5, 64(CX)
+	VMOVUPS      Z6, 128(CX)
+	VMOVUPS      Z7, 192(CX)
+	VZEROUPPER
+	RET
+
+// func avx512FP8R2G1(a *byte)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·avx512FP8R2G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    32(AX), BX
+	MOVQ    8(AX), SI
+	MOVQ    64(AX), DI
+	TESTQ   DI, DI
+	JZ      fresh
+	MOVQ    (AX), DI
+	MOVQ    24(AX), R8
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	ADDQ    R8, DI
+	VMOVUPS (DI), Z2
+	VMOVUPS 64(DI), Z3
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+
+start:
+	MOVL         $0xbf80bf80, DI
+	VMOVD        DI, X9
+	VPBROADCASTD X9, Z9
+	MOVQ         80(AX), DI
+
+block:
+	VMOVUPS (DI), Z6
+	VMULPS  fill_256<>+0(SB), Z6, Z6
+	VMOVUPS 64(DI), Z7
+	VMULPS  fill_256<>+0(SB), Z7, Z7
+	ADDQ    $0x00000080, DI
+	MOVQ    $0x00000080, R8
+	CMPQ    DX, R8
+	CMOVQLT DX, R8
+	SUBQ    R8, DX
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Y8
+	VPSLLW       $0x08, Y8, Y4
+	VPSRAW       $0x01, Y8, Y8
+	VPSRAW       $0x01, Y4, Y4
+	VPANDD       Y9, Y8, Y8
+	VPANDD       Y9, Y4, Y4
+	VCVTPH2PS    Y8, Z5
+	VCVTPH2PS    Y4, Z4
+	VMULPS       Z6, Z4, Z4
+	VMULPS       Z7, Z5, Z5
+	VBROADCASTSS (SI), Z10
+	VFMADD231PS  Z10, Z4, Z0
+	VFMADD231PS  Z10, Z5, Z1
+	VBROADCASTSS (SI)(BX*1), Z10
+	VFMADD231PS  Z10, Z4, Z2
+	VFMADD231PS  Z10, Z5, Z3
+	ADDQ         $0x20, CX
+	ADDQ         $0x04, SI
+	DECQ         R8
+	JNZ          turn
+	TESTQ        DX, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z2, (CX)
+	VMOVUPS      Z3, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512FP8R3G2(a *byte)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·avx512FP8R3G2(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    48(AX), BX
+	MOVQ    32(AX), SI
+	MOVQ    8(AX), DI
+	MOVQ    64(AX), R8
+	TESTQ   R8, R8
+	JZ      fresh
+	MOVQ    (AX), R8
+	MOVQ    24(AX), R9
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	VMOVUPS 128(R8), Z2
+	VMOVUPS 192(R8), Z3
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z8
+	VMOVUPS 64(R8), Z9
+	VMOVUPS 128(R8), Z10
+	VMOVUPS 192(R8), Z11
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+
+start:
+	MOVL         $0xbf80bf80, R8
+	VMOVD        R8, X19
+	VPBROADCASTD X19, Z19
+	MOVQ         80(AX), R8
+
+block:
+	MOVQ    88(AX), R9
+	MOVQ    R8, R10
+	VMOVUPS (R10), Z14
+	VMULPS  fill_256<>+0(SB), Z14, Z14
+	VMOVUPS 64(R10), Z15
+	VMULPS  fill_256<>+0(SB), Z15, Z15
+	ADDQ    R9, R10
+	VMOVUPS (R10), Z16
+	VMULPS  fill_256<>+0(SB), Z16, Z16
+	VMOVUPS 64(R10), Z17
+	VMULPS  fill_256<>+0(SB), Z17, Z17
+	ADDQ    $0x00000080, R8
+	MOVQ    $0x00000080, R9
+	CMPQ    DX, R9
+	CMOVQLT DX, R9
+	SUBQ    R9, DX
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Y18
+	VPSLLW       $0x08, Y18, Y12
+	VPSRAW       $0x01, Y18, Y18
+	VPSRAW       $0x01, Y12, Y12
+	VPANDD       Y19, Y18, Y18
+	VPANDD       Y19, Y12, Y12
+	VCVTPH2PS    Y18, Z13
+	VCVTPH2PS    Y12, Z12
+	VMULPS       Z14, Z12, Z12
+	VMULPS       Z15, Z13, Z13
+	VBROADCASTSS (DI), Z20
+	VFMADD231PS  Z20, Z12, Z0
+	VFMADD231PS  Z20, Z13, Z1
+	VBROADCASTSS (DI)(SI*1), Z20
+	VFMADD231PS  Z20, Z12, Z4
+	VFMADD231PS  Z20, Z13, Z5
+	VBROADCASTSS (DI)(SI*2), Z20
+	VFMADD231PS  Z20, Z12, Z8
+	VFMADD231PS  Z20, Z13, Z9
+	PREFETCHT0   2048(CX)(BX*1)
+	VMOVUPS      (CX)(BX*1), Y18
+	VPSLLW       $0x08, Y18, Y12
+	VPSRAW       $0x01, Y18, Y18
+	VPSRAW       $0x01, Y12, Y12
+	VPANDD       Y19, Y18, Y18
+	VPANDD       Y19, Y12, Y12
+	VCVTPH2PS    Y18, Z13
+	VCVTPH2PS    Y12, Z12
+	VMULPS       Z16, Z12, Z12
+	VMULPS       Z17, Z13, Z13
+	VBROADCASTSS (DI), Z20
+	VFMADD231PS  Z20, Z12, Z2
+	VFMADD231PS  Z20, Z13, Z3
+	VBROADCASTSS (DI)(SI*1), Z20
+	VFMADD231PS  Z20, Z12, Z6
+	VFMADD231PS  Z20, Z13, Z7
+	VBROADCASTSS (DI)(SI*2), Z20
+	VFMADD231PS  Z20, Z12, Z10
+	VFMADD231PS  Z20, Z13, Z11
+	ADDQ         $0x20, CX
+	ADDQ         $0x04, DI
+	DECQ         R9
+	JNZ          turn
+	TESTQ        DX, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	VMOVUPS      Z2, 128(CX)
+	VMOVUPS      Z3, 192(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z4, (CX)
+	VMOVUPS      Z5, 64(CX)
+	VMOVUPS      Z6, 128(CX)
+	VMOVUPS      Z7, 192(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z8, (CX)
+	VMOVUPS      Z9, 64(CX)
+	VMOVUPS      Z10, 128(CX)
+	VMOVUPS      Z11, 192(CX)
+	VZEROUPPER
+	RET
+
+// func avx512FP8R3G1(a *byte)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·avx512FP8R3G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    32(AX), BX
+	MOVQ    8(AX), SI
+	MOVQ    64(AX), DI
+	TESTQ   DI, DI
+	JZ      fresh
+	MOVQ    (AX), DI
+	MOVQ    24(AX), R8
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	ADDQ    R8, DI
+	VMOVUPS (DI), Z2
+	VMOVUPS 64(DI), Z3
+	ADDQ    R8, DI
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+
+start:
+	MOVL         $0xbf80bf80, DI
+	VMOVD        DI, X11
+	VPBROADCASTD X11, Z11
+	MOVQ         80(AX), DI
+
+block:
+	VMOVUPS (DI), Z8
+	VMULPS  fill_256<>+0(SB), Z8, Z8
+	VMOVUPS 64(DI), Z9
+	VMULPS  fill_256<>+0(SB), Z9, Z9
+	ADDQ    $0x00000080, DI
+	MOVQ    $0x00000080, R8
+	CMPQ    DX, R8
+	CMOVQLT DX, R8
+	SUBQ    R8, DX
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Y10
+	VPSLLW       $0x08, Y10, Y6
+	VPSRAW       $0x01, Y10, Y10
+	VPSRAW       $0x01, Y6, Y6
+	VPANDD       Y11, Y10, Y10
+	VPANDD       Y11, Y6, Y6
+	VCVTPH2PS    Y10, Z7
+	VCVTPH2PS    Y6, Z6
+	VMULPS       Z8, Z6, Z6
+	VMULPS       Z9, Z7, Z7
+	VBROADCASTSS (SI), Z12
+	VFMADD231PS  Z12, Z6, Z0
+	VFMADD231PS  Z12, Z7, Z1
+	VBROADCASTSS (SI)(BX*1), Z12
+	VFMADD231PS  Z12, Z6, Z2
+	VFMADD231PS  Z12, Z7, Z3
+	VBROADCASTSS (SI)(BX*2), Z12
+	VFMADD231PS  Z12, Z6, Z4
+	VFMADD231PS  Z12, Z7, Z5
+	ADDQ         $0x20, CX
+	ADDQ         $0x04, SI
+	DECQ         R8
+	JNZ          turn
+	TESTQ        DX, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z2, (CX)
+	VMOVUPS      Z3, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z4, (CX)
+	VMOVUPS      Z5, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512FP8R4G2(a *byte)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·avx512FP8R4G2(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    48(AX), BX
+	MOVQ    32(AX), SI
+	LEAQ    (SI)(SI*2), DI
+	MOVQ    8(AX), R8
+	MOVQ    64(AX), R9
+	TESTQ   R9, R9
+	JZ      fresh
+	MOVQ    (AX), R9
+	MOVQ    24(AX), R10
+	VMOVUPS (R9), Z0
+	VMOVUPS 64(R9), Z1
+	VMOVUPS 128(R9), Z2
+	VMOVUPS 192(R9), Z3
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z4
+	VMOVUPS 64(R9), Z5
+	VMOVUPS 128(R9), Z6
+	VMOVUPS 192(R9), Z7
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z8
+	VMOVUPS 64(R9), Z9
+	VMOVUPS 128(R9), Z10
+	VMOVUPS 192(R9), Z11
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z12
+	VMOVUPS 64(R9), Z13
+	VMOVUPS 128(R9), Z14
+	VMOVUPS 192(R9), Z15
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+
+start:
+	MOVL         $0xbf80bf80, R9
+	VMOVD        R9, X23
+	VPBROADCASTD X23, Z23
+	MOVQ         80(AX), R9
+
+block:
+	MOVQ    88(AX), R10
+	MOVQ    R9, R11
+	VMOVUPS (R11), Z18
+	VMULPS  fill_256<>+0(SB), Z18, Z18
+	VMOVUPS 64(R11), Z19
+	VMULPS  fill_256<>+0(SB), Z19, Z19
+	ADDQ    R10, R11
+	VMOVUPS (R11), Z20
+	VMULPS  fill_256<>+0(SB), Z20, Z20
+	VMOVUPS 64(R11), Z21
+	VMULPS  fill_256<>+0(SB), Z21, Z21
+	ADDQ    $0x00000080, R9
+	MOVQ    $0x00000080, R10
+	CMPQ    DX, R10
+	CMOVQLT DX, R10
+	SUBQ    R10, DX
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Y22
+	VPSLLW       $0x08, Y22, Y16
+	VPSRAW       $0x01, Y22, Y22
+	VPSRAW       $0x01, Y16, Y16
+	VPANDD       Y23, Y22, Y22
+	VPANDD       Y23, Y16, Y16
+	VCVTPH2PS    Y22, Z17
+	VCVTPH2PS    Y16, Z16
+	VMULPS       Z18, Z16, Z16
+	VMULPS       Z19, Z17, Z17
+	VBROADCASTSS (R8), Z24
+	VFMADD231PS  Z24, Z16, Z0
+	VFMADD231PS  Z24, Z17, Z1
+	VBROADCASTSS (R8)(SI*1), Z24
+	VFMADD231PS  Z24, Z16, Z4
+	VFMADD231PS  Z24, Z17, Z5
+	VBROADCASTSS (R8)(SI*2), Z24
+	VFMADD231PS  Z24, Z16, Z8
+	VFMADD231PS  Z24, Z17, Z9
+	VBROADCASTSS (R8)(DI*1), Z24
+	VFMADD231PS  Z24, Z16, Z12
+	VFMADD231PS  Z24, Z17, Z13
+	PREFETCHT0   2048(CX)(BX*1)
+	VMOVUPS      (CX)(BX*1), Y22
+	VPSLLW       $0x08, Y22, Y16
+	VPSRAW       $0x01, Y22, Y22
+	VPSRAW       $0x01, Y16, Y16
+	VPANDD       Y23, Y22, Y22
+	VPANDD       Y23, Y16, Y16
+	VCVTPH2PS    Y22, Z17
+	VCVTPH2PS    Y16, Z16
+	VMULPS       Z20, Z16, Z16
+	VMULPS       Z21, Z17, Z17
+	VBROADCASTSS (R8), Z24
+	VFMADD231PS  Z24, Z16, Z2
+	VFMADD231PS  Z24, Z17, Z3
+	VBROADCASTSS (R8)(SI*1), Z24
+	VFMADD231PS  Z24, Z16, Z6
+	VFMADD231PS  Z24, Z17, Z7
+	VBROADCASTSS (R8)(SI*2), Z24
+	VFMADD231PS  Z24, Z16, Z10
+	VFMADD231PS  Z24, Z17, Z11
+	VBROADCASTSS (R8)(DI*1), Z24
+	VFMADD231PS  Z24, Z16, Z14
+	VFMADD231PS  Z24, Z17, Z15
+	ADDQ         $0x20, CX
+	ADDQ         $0x04, R8
+	DECQ         R10
+	JNZ          turn
+	TESTQ        DX, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	VMOVUPS      Z2, 128(CX)
+	VMOVUPS      Z3, 192(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z4, (CX)
+	VMOVUPS      Z5, 64(CX)
+	VMOVUPS      Z6, 128(CX)
+	VMOVUPS      Z7, 192(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z8, (CX)
+	VMOVUPS      Z9, 64(CX)
+	VMOVUPS      Z10, 128(CX)
+	VMOVUPS      Z11, 192(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z12, (CX)
+	VMOVUPS      Z13, 64(CX)
+	VMOVUPS      Z14, 128(CX)
+	VMOVUPS      Z15, 192(CX)
+	VZEROUPPER
+	RET
+
+// func avx512FP8R4G1(a *byte)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·avx512FP8R4G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    32(AX), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    8(AX), DI
+	MOVQ    64(AX), R8
+	TESTQ   R8, R8
+	JZ      fresh
+	MOVQ    (AX), R8
+	MOVQ    24(AX), R9
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z2
+	VMOVUPS 64(R8), Z3
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z6
+	VMOVUPS 64(R8), Z7
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+
+start:
+	MOVL         $0xbf80bf80, R8
+	VMOVD        R8, X13
+	VPBROADCASTD X13, Z13
+	MOVQ         80(AX), R8
+
+block:
+	VMOVUPS (R8), Z10
+	VMULPS  fill_256<>+0(SB), Z10, Z10
+	VMOVUPS 64(R8), Z11
+	VMULPS  fill_256<>+0(SB), Z11, Z11
+	ADDQ    $0x00000080, R8
+	MOVQ    $0x00000080, R9
+	CMPQ    DX, R9
+	CMOVQLT DX, R9
+	SUBQ    R9, DX
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Y12
+	VPSLLW       $0x08, Y12, Y8
+	VPSRAW       $0x01, Y12, Y12
+	VPSRAW       $0x01, Y8, Y8
+	VPANDD       Y13, Y12, Y12
+	VPANDD       Y13, Y8, Y8
+	VCVTPH2PS    Y12, Z9
+	VCVTPH2PS    Y8, Z8
+	VMULPS       Z10, Z8, Z8
+	VMULPS       Z11, Z9, Z9
+	VBROADCASTSS (DI), Z14
+	VFMADD231PS  Z14, Z8, Z0
+	VFMADD231PS  Z14, Z9, Z1
+	VBROADCASTSS (DI)(BX*1), Z14
+	VFMADD231PS  Z14, Z8, Z2
+	VFMADD231PS  Z14, Z9, Z3
+	VBROADCASTSS (DI)(BX*2), Z14
+	VFMADD231PS  Z14, Z8, Z4
+	VFMADD231PS  Z14, Z9, Z5
+	VBROADCASTSS (DI)(SI*1), Z14
+	VFMADD231PS  Z14, Z8, Z6
+	VFMADD231PS  Z14, Z9, Z7
+	ADDQ         $0x20, CX
+	ADDQ         $0x04, DI
+	DECQ         R9
+	JNZ          turn
+	TESTQ        DX, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z2, (CX)
+	VMOVUPS      Z3, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z4, (CX)
+	VMOVUPS      Z5, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z6, (CX)
+	VMOVUPS      Z7, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512FP8R5G2(a *byte)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·avx512FP8R5G2(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    48(AX), BX
+	MOVQ    32(AX), SI
+	LEAQ    (SI)(SI*2), DI
+	MOVQ    8(AX), R8
+	LEAQ    (R8)(SI*4), R9
+	MOVQ    64(AX), R10
+	TESTQ   R10, R10
+	JZ      fresh
+	MOVQ    (AX), R10
+	MOVQ    24(AX), R11
+	VMOVUPS (R10), Z0
+	VMOVUPS 64(R10), Z1
+	VMOVUPS 128(R10), Z2
+	VMOVUPS 192(R10), Z3
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z4
+	VMOVUPS 64(R10), Z5
+	VMOVUPS 128(R10), Z6
+	VMOVUPS 192(R10), Z7
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z8
+	VMOVUPS 64(R10), Z9
+	VMOVUPS 128(R10), Z10
+	VMOVUPS 192(R10), Z11
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z12
+	VMOVUPS 64(R10), Z13
+	VMOVUPS 128(R10), Z14
+	VMOVUPS 192(R10), Z15
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z16
+	VMOVUPS 64(R10), Z17
+	VMOVUPS 128(R10), Z18
+	VMOVUPS 192(R10), Z19
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+
+start:
+	MOVL         $0xbf80bf80, R10
+	VMOVD        R10, X27
+	VPBROADCASTD X27, Z27
+	MOVQ         80(AX), R10
+
+block:
+	MOVQ    88(AX), R11
+	MOVQ    R10, R12
+	VMOVUPS (R12), Z22
+	VMULPS  fill_256<>+0(SB), Z22, Z22
+	VMOVUPS 64(R12), Z23
+	VMULPS  fill_256<>+0(SB), Z23, Z23
+	ADDQ    R11, R12
+	VMOVUPS (R12), Z24
+	VMULPS  fill_256<>+0(SB), Z24, Z24
+	VMOVUPS 64(R12), Z25
+	VMULPS  fill_256<>+0(SB), Z25, Z25
+	ADDQ    $0x00000080, R10
+	MOVQ    $0x00000080, R11
+	CMPQ    DX, R11
+	CMOVQLT DX, R11
+	SUBQ    R11, DX
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Y26
+	VPSLLW       $0x08, Y26, Y20
+	VPSRAW       $0x01, Y26, Y26
+	VPSRAW       $0x01, Y20, Y20
+	VPANDD       Y27, Y26, Y26
+	VPANDD       Y27, Y20, Y20
+	VCVTPH2PS    Y26, Z21
+	VCVTPH2PS    Y20, Z20
+	VMULPS       Z22, Z20, Z20
+	VMULPS       Z23, Z21, Z21
+	VBROADCASTSS (R8), Z28
+	VFMADD231PS  Z28, Z20, Z0
+	VFMADD231PS  Z28, Z21, Z1
+	VBROADCASTSS (R8)(SI*1), Z28
+	VFMADD231PS  Z28, Z20, Z4
+	VFMADD231PS  Z28, Z21, Z5
+	VBROADCASTSS (R8)(SI*2), Z28
+	VFMADD231PS  Z28, Z20, Z8
+	VFMADD231PS  Z28, Z21, Z9
+	VBROADCASTSS (R8)(DI*1), Z28
+	VFMADD231PS  Z28, Z20, Z12
+	VFMADD231PS  Z28, Z21, Z13
+	VBROADCASTSS (R9), Z28
+	VFMADD231PS  Z28, Z20, Z16
+	VFMADD231PS  Z28, Z21, Z17
+	PREFETCHT0   2048(CX)(BX*1)
+	VMOVUPS      (CX)(BX*1), Y26
+	VPSLLW       $0x08, Y26, Y20
+	VPSRAW       $0x01, Y26, Y26
+	VPSRAW       $0x01, Y20, Y20
+	VPANDD       Y27, Y26, Y26
+	VPANDD       Y27, Y20, Y20
+	VCVTPH2PS    Y26, Z21
+	VCVTPH2PS    Y20, Z20
+	VMULPS       Z24, Z20, Z20
+	VMULPS       Z25, Z21, Z21
+	VBROADCASTSS (R8), Z28
+	VFMADD231PS  Z28, Z20, Z2
+	VFMADD231PS  Z28, Z21, Z3
+	VBROADCASTSS (R8)(SI*1), Z28
+	VFMADD231PS  Z28, Z20, Z6
+	VFMADD231PS  Z28, Z21, Z7
+	VBROADCASTSS (R8)(SI*2), Z28
+	VFMADD231PS  Z28, Z20, Z10
+	VFMADD231PS  Z28, Z21, Z11
+	VBROADCASTSS (R8)(DI*1), Z28
+	VFMADD231PS  Z28, Z20, Z14
+	VFMADD231PS  Z28, Z21, Z15
+	VBROADCASTSS (R9), Z28
+	VFMADD231PS  Z28, Z20, Z18
+	VFMADD231PS  Z28, Z21, Z19
+	ADDQ         $0x20, CX
+	ADDQ         $0x04, R8
+	ADDQ         $0x04, R9
+	DECQ         R11
+	JNZ          turn
+	TESTQ        DX, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	VMOVUPS      Z2, 128(CX)
+	VMOVUPS      Z3, 192(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z4, (CX)
+	VMOVUPS      Z5, 64(CX)
+	VMOVUPS      Z6, 128(CX)
+	VMOVUPS      Z7, 192(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z8, (CX)
+	VMOVUPS      Z9, 64(CX)
+	VMOVUPS      Z10, 128(CX)
+	VMOVUPS      Z11, 192(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z12, (CX)
+	VMOVUPS      Z13, 64(CX)
+	VMOVUPS      Z14, 128(CX)
+	VMOVUPS      Z15, 192(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z16, (CX)
+	VMOVUPS      Z17, 64(CX)
+	VMOVUPS      Z18, 128(CX)
+	VMOVUPS      Z19, 192(CX)
+	VZEROUPPER
+	RET
+
+// func avx512FP8R5G1(a *byte)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·avx512FP8R5G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    32(AX), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    8(AX), DI
+	LEAQ    (DI)(BX*4), R8
+	MOVQ    64(AX), R9
+	TESTQ   R9, R9
+	JZ      fresh
+	MOVQ    (AX), R9
+	MOVQ    24(AX), R10
+	VMOVUPS (R9), Z0
+	VMOVUPS 64(R9), Z1
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z2
+	VMOVUPS 64(R9), Z3
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z4
+	VMOVUPS 64(R9), Z5
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z6
+	VMOVUPS 64(R9), Z7
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z8
+	VMOVUPS 64(R9), Z9
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+
+start:
+	MOVL         $0xbf80bf80, R9
+	VMOVD        R9, X15
+	VPBROADCASTD X15, Z15
+	MOVQ         80(AX), R9
+
+block:
+	VMOVUPS (R9), Z12
+	VMULPS  fill_256<>+0(SB), Z12, Z12
+	VMOVUPS 64(R9), Z13
+	VMULPS  fill_256<>+0(SB), Z13, Z13
+	ADDQ    $0x00000080, R9
+	MOVQ    $0x00000080, R10
+	CMPQ    DX, R10
+	CMOVQLT DX, R10
+	SUBQ    R10, DX
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Y14
+	VPSLLW       $0x08, Y14, Y10
+	VPSRAW       $0x01, Y14, Y14
+	VPSRAW       $0x01, Y10, Y10
+	VPANDD       Y15, Y14, Y14
+	VPANDD       Y15, Y10, Y10
+	VCVTPH2PS    Y14, Z11
+	VCVTPH2PS    Y10, Z10
+	VMULPS       Z12, Z10, Z10
+	VMULPS       Z13, Z11, Z11
+	VBROADCASTSS (DI), Z16
+	VFMADD231PS  Z16, Z10, Z0
+	VFMADD231PS  Z16, Z11, Z1
+	VBROADCASTSS (DI)(BX*1), Z16
+	VFMADD231PS  Z16, Z10, Z2
+	VFMADD231PS  Z16, Z11, Z3
+	VBROADCASTSS (DI)(BX*2), Z16
+	VFMADD231PS  Z16, Z10, Z4
+	VFMADD231PS  Z16, Z11, Z5
+	VBROADCASTSS (DI)(SI*1), Z16
+	VFMADD231PS  Z16, Z10, Z6
+	VFMADD231PS  Z16, Z11, Z7
+	VBROADCASTSS (R8), Z16
+	VFMADD231PS  Z16, Z10, Z8
+	VFMADD231PS  Z16, Z11, Z9
+	ADDQ         $0x20, CX
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R8
+	DECQ         R10
+	JNZ          turn
+	TESTQ        DX, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z2, (CX)
+	VMOVUPS      Z3, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z4, (CX)
+	VMOVUPS      Z5, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z6, (CX)
+	VMOVUPS      Z7, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z8, (CX)
+	VMOVUPS      Z9, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512FP8R6G1(a *byte)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·avx512FP8R6G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    32(AX), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    8(AX), DI
+	LEAQ    (DI)(BX*4), R8
+	MOVQ    64(AX), R9
+	TESTQ   R9, R9
+	JZ      fresh
+	MOVQ    (AX), R9
+	MOVQ    24(AX), R10
+	VMOVUPS (R9), Z0
+	VMOVUPS 64(R9), Z1
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z2
+	VMOVUPS 64(R9), Z3
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z4
+	VMOVUPS 64(R9), Z5
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z6
+	VMOVUPS 64(R9), Z7
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z8
+	VMOVUPS 64(R9), Z9
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z10
+	VMOVUPS 64(R9), Z11
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+
+start:
+	MOVL         $0xbf80bf80, R9
+	VMOVD        R9, X17
+	VPBROADCASTD X17, Z17
+	MOVQ         80(AX), R9
+
+block:
+	VMOVUPS (R9), Z14
+	VMULPS  fill_256<>+0(SB), Z14, Z14
+	VMOVUPS 64(R9), Z15
+	VMULPS  fill_256<>+0(SB), Z15, Z15
+	ADDQ    $0x00000080, R9
+	MOVQ    $0x00000080, R10
+	CMPQ    DX, R10
+	CMOVQLT DX, R10
+	SUBQ    R10, DX
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Y16
+	VPSLLW       $0x08, Y16, Y12
+	VPSRAW       $0x01, Y16, Y16
+	VPSRAW       $0x01, Y12, Y12
+	VPANDD       Y17, Y16, Y16
+	VPANDD       Y17, Y12, Y12
+	VCVTPH2PS    Y16, Z13
+	VCVTPH2PS    Y12, Z12
+	VMULPS       Z14, Z12, Z12
+	VMULPS       Z15, Z13, Z13
+	VBROADCASTSS (DI), Z18
+	VFMADD231PS  Z18, Z12, Z0
+	VFMADD231PS  Z18, Z13, Z1
+	VBROADCASTSS (DI)(BX*1), Z18
+	VFMADD231PS  Z18, Z12, Z2
+	VFMADD231PS  Z18, Z13, Z3
+	VBROADCASTSS (DI)(BX*2), Z18
+	VFMADD231PS  Z18, Z12, Z4
+	VFMADD231PS  Z18, Z13, Z5
+	VBROADCASTSS (DI)(SI*1), Z18
+	VFMADD231PS  Z18, Z12, Z6
+	VFMADD231PS  Z18, Z13, Z7
+	VBROADCASTSS (R8), Z18
+	VFMADD231PS  Z18, Z12, Z8
+	VFMADD231PS  Z18, Z13, Z9
+	VBROADCASTSS (R8)(BX*1), Z18
+	VFMADD231PS  Z18, Z12, Z10
+	VFMADD231PS  Z18, Z13, Z11
+	ADDQ         $0x20, CX
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R8
+	DECQ         R10
+	JNZ          turn
+	TESTQ        DX, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z2, (CX)
+	VMOVUPS      Z3, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z4, (CX)
+	VMOVUPS      Z5, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z6, (CX)
+	VMOVUPS      Z7, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z8, (CX)
+	VMOVUPS      Z9, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z10, (CX)
+	VMOVUPS      Z11, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512FP8R7G1(a *byte)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·avx512FP8R7G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    32(AX), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    8(AX), DI
+	LEAQ    (DI)(BX*4), R8
+	MOVQ    64(AX), R9
+	TESTQ   R9, R9
+	JZ      fresh
+	MOVQ    (AX), R9
+	MOVQ    24(AX), R10
+	VMOVUPS (R9), Z0
+	VMOVUPS 64(R9), Z1
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z2
+	VMOVUPS 64(R9), Z3
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z4
+	VMOVUPS 64(R9), Z5
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z6
+	VMOVUPS 64(R9), Z7
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z8
+	VMOVUPS 64(R9), Z9
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z10
+	VMOVUPS 64(R9), Z11
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z12
+	VMOVUPS 64(R9), Z13
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+
+start:
+	MOVL         $0xbf80bf80, R9
+	VMOVD        R9, X19
+	VPBROADCASTD X19, Z19
+	MOVQ         80(AX), R9
+
+block:
+	VMOVUPS (R9), Z16
+	VMULPS  fill_256<>+0(SB), Z16, Z16
+	VMOVUPS 64(R9), Z17
+	VMULPS  fill_256<>+0(SB), Z17, Z17
+	ADDQ    $0x00000080, R9
+	MOVQ    $0x00000080, R10
+	CMPQ    DX, R10
+	CMOVQLT DX, R10
+	SUBQ    R10, DX
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Y18
+	VPSLLW       $0x08, Y18, Y14
+	VPSRAW       $0x01, Y18, Y18
+	VPSRAW       $0x01, Y14, Y14
+	VPANDD       Y19, Y18, Y18
+	VPANDD       Y19, Y14, Y14
+	VCVTPH2PS    Y18, Z15
+	VCVTPH2PS    Y14, Z14
+	VMULPS       Z16, Z14, Z14
+	VMULPS       Z17, Z15, Z15
+	VBROADCASTSS (DI), Z20
+	VFMADD231PS  Z20, Z14, Z0
+	VFMADD231PS  Z20, Z15, Z1
+	VBROADCASTSS (DI)(BX*1), Z20
+	VFMADD231PS  Z20, Z14, Z2
+	VFMADD231PS  Z20, Z15, Z3
+	VBROADCASTSS (DI)(BX*2), Z20
+	VFMADD231PS  Z20, Z14, Z4
+	VFMADD231PS  Z20, Z15, Z5
+	VBROADCASTSS (DI)(SI*1), Z20
+	VFMADD231PS  Z20, Z14, Z6
+	VFMADD231PS  Z20, Z15, Z7
+	VBROADCASTSS (R8), Z20
+	VFMADD231PS  Z20, Z14, Z8
+	VFMADD231PS  Z20, Z15, Z9
+	VBROADCASTSS (R8)(BX*1), Z20
+	VFMADD231PS  Z20, Z14, Z10
+	VFMADD231PS  Z20, Z15, Z11
+	VBROADCASTSS (R8)(BX*2), Z20
+	VFMADD231PS  Z20, Z14, Z12
+	VFMADD231PS  Z20, Z15, Z13
+	ADDQ         $0x20, CX
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R8
+	DECQ         R10
+	JNZ          turn
+	TESTQ        DX, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z2, (CX)
+	VMOVUPS      Z3, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z4, (CX)
+	VMOVUPS      Z5, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z6, (CX)
+	VMOVUPS      Z7, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z8, (CX)
+	VMOVUPS      Z9, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z10, (CX)
+	VMOVUPS      Z11, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z12, (CX)
+	VMOVUPS      Z13, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512FP8R8G1(a *byte)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·avx512FP8R8G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    32(AX), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    8(AX), DI
+	LEAQ    (DI)(BX*4), R8
+	MOVQ    64(AX), R9
+	TESTQ   R9, R9
+	JZ      fresh
+	MOVQ    (AX), R9
+	MOVQ    24(AX), R10
+	VMOVUPS (R9), Z0
+	VMOVUPS 64(R9), Z1
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z2
+	VMOVUPS 64(R9), Z3
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z4
+	VMOVUPS 64(R9), Z5
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z6
+	VMOVUPS 64(R9), Z7
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z8
+	VMOVUPS 64(R9), Z9
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z10
+	VMOVUPS 64(R9), Z11
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z12
+	VMOVUPS 64(R9), Z13
+	ADDQ    R10, R9
+	VMOVUPS (R9), Z14
+	VMOVUPS 64(R9), Z15
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+
+start:
+	MOVL         $0xbf80bf80, R9
+	VMOVD        R9, X21
+	VPBROADCASTD X21, Z21
+	MOVQ         80(AX), R9
+
+block:
+	VMOVUPS (R9), Z18
+	VMULPS  fill_256<>+0(SB), Z18, Z18
+	VMOVUPS 64(R9), Z19
+	VMULPS  fill_256<>+0(SB), Z19, Z19
+	ADDQ    $0x00000080, R9
+	MOVQ    $0x00000080, R10
+	CMPQ    DX, R10
+	CMOVQLT DX, R10
+	SUBQ    R10, DX
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Y20
+	VPSLLW       $0x08, Y20, Y16
+	VPSRAW       $0x01, Y20, Y20
+	VPSRAW       $0x01, Y16, Y16
+	VPANDD       Y21, Y20, Y20
+	VPANDD       Y21, Y16, Y16
+	VCVTPH2PS    Y20, Z17
+	VCVTPH2PS    Y16, Z16
+	VMULPS       Z18, Z16, Z16
+	VMULPS       Z19, Z17, Z17
+	VBROADCASTSS (DI), Z22
+	VFMADD231PS  Z22, Z16, Z0
+	VFMADD231PS  Z22, Z17, Z1
+	VBROADCASTSS (DI)(BX*1), Z22
+	VFMADD231PS  Z22, Z16, Z2
+	VFMADD231PS  Z22, Z17, Z3
+	VBROADCASTSS (DI)(BX*2), Z22
+	VFMADD231PS  Z22, Z16, Z4
+	VFMADD231PS  Z22, Z17, Z5
+	VBROADCASTSS (DI)(SI*1), Z22
+	VFMADD231PS  Z22, Z16, Z6
+	VFMADD231PS  Z22, Z17, Z7
+	VBROADCASTSS (R8), Z22
+	VFMADD231PS  Z22, Z16, Z8
+	VFMADD231PS  Z22, Z17, Z9
+	VBROADCASTSS (R8)(BX*1), Z22
+	VFMADD231PS  Z22, Z16, Z10
+	VFMADD231PS  Z22, Z17, Z11
+	VBROADCASTSS (R8)(BX*2), Z22
+	VFMADD231PS  Z22, Z16, Z12
+	VFMADD231PS  Z22, Z17, Z13
+	VBROADCASTSS (R8)(SI*1), Z22
+	VFMADD231PS  Z22, Z16, Z14
+	VFMADD231PS  Z22, Z17, Z15
+	ADDQ         $0x20, CX
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R8
+	DECQ         R10
+	JNZ          turn
+	TESTQ        DX, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z2, (CX)
+	VMOVUPS      Z3, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z4, (CX)
+	VMOVUPS      Z5, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z6, (CX)
+	VMOVUPS      Z7, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z8, (CX)
+	VMOVUPS      Z9, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z10, (CX)
+	VMOVUPS      Z11, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z12, (CX)
+	VMOVUPS      Z13, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z14, (CX)
+	VMOVUPS      Z15, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512FP8R9G1(a *byte)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·avx512FP8R9G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    32(AX), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    8(AX), DI
+	LEAQ    (DI)(BX*4), R8
+	LEAQ    (R8)(BX*4), R9
+	MOVQ    64(AX), R10
+	TESTQ   R10, R10
+	JZ      fresh
+	MOVQ    (AX), R10
+	MOVQ    24(AX), R11
+	VMOVUPS (R10), Z0
+	VMOVUPS 64(R10), Z1
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z2
+	VMOVUPS 64(R10), Z3
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z4
+	VMOVUPS 64(R10), Z5
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z6
+	VMOVUPS 64(R10), Z7
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z8
+	VMOVUPS 64(R10), Z9
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z10
+	VMOVUPS 64(R10), Z11
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z12
+	VMOVUPS 64(R10), Z13
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z14
+	VMOVUPS 64(R10), Z15
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z16
+	VMOVUPS 64(R10), Z17
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+
+start:
+	MOVL         $0xbf80bf80, R10
+	VMOVD        R10, X23
+	VPBROADCASTD X23, Z23
+	MOVQ         80(AX), R10
+
+block:
+	VMOVUPS (R10), Z20
+	VMULPS  fill_256<>+0(SB), Z20, Z20
+	VMOVUPS 64(R10), Z21
+	VMULPS  fill_256<>+0(SB), Z21, Z21
+	ADDQ    $0x00000080, R10
+	MOVQ    $0x00000080, R11
+	CMPQ    DX, R11
+	CMOVQLT DX, R11
+	SUBQ    R11, DX
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Y22
+	VPSLLW       $0x08, Y22, Y18
+	VPSRAW       $0x01, Y22, Y22
+	VPSRAW       $0x01, Y18, Y18
+	VPANDD       Y23, Y22, Y22
+	VPANDD       Y23, Y18, Y18
+	VCVTPH2PS    Y22, Z19
+	VCVTPH2PS    Y18, Z18
+	VMULPS       Z20, Z18, Z18
+	VMULPS       Z21, Z19, Z19
+	VBROADCASTSS (DI), Z24
+	VFMADD231PS  Z24, Z18, Z0
+	VFMADD231PS  Z24, Z19, Z1
+	VBROADCASTSS (DI)(BX*1), Z24
+	VFMADD231PS  Z24, Z18, Z2
+	VFMADD231PS  Z24, Z19, Z3
+	VBROADCASTSS (DI)(BX*2), Z24
+	VFMADD231PS  Z24, Z18, Z4
+	VFMADD231PS  Z24, Z19, Z5
+	VBROADCASTSS (DI)(SI*1), Z24
+	VFMADD231PS  Z24, Z18, Z6
+	VFMADD231PS  Z24, Z19, Z7
+	VBROADCASTSS (R8), Z24
+	VFMADD231PS  Z24, Z18, Z8
+	VFMADD231PS  Z24, Z19, Z9
+	VBROADCASTSS (R8)(BX*1), Z24
+	VFMADD231PS  Z24, Z18, Z10
+	VFMADD231PS  Z24, Z19, Z11
+	VBROADCASTSS (R8)(BX*2), Z24
+	VFMADD231PS  Z24, Z18, Z12
+	VFMADD231PS  Z24, Z19, Z13
+	VBROADCASTSS (R8)(SI*1), Z24
+	VFMADD231PS  Z24, Z18, Z14
+	VFMADD231PS  Z24, Z19, Z15
+	VBROADCASTSS (R9), Z24
+	VFMADD231PS  Z24, Z18, Z16
+	VFMADD231PS  Z24, Z19, Z17
+	ADDQ         $0x20, CX
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R8
+	ADDQ         $0x04, R9
+	DECQ         R11
+	JNZ          turn
+	TESTQ        DX, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z2, (CX)
+	VMOVUPS      Z3, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z4, (CX)
+	VMOVUPS      Z5, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z6, (CX)
+	VMOVUPS      Z7, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z8, (CX)
+	VMOVUPS      Z9, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z10, (CX)
+	VMOVUPS      Z11, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z12, (CX)
+	VMOVUPS      Z13, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z14, (CX)
+	VMOVUPS      Z15, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z16, (CX)
+	VMOVUPS      Z17, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512FP8R10G1(a *byte)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·avx512FP8R10G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    32(AX), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    8(AX), DI
+	LEAQ    (DI)(BX*4), R8
+	LEAQ    (R8)(BX*4), R9
+	MOVQ    64(AX), R10
+	TESTQ   R10, R10
+	JZ      fresh
+	MOVQ    (AX), R10
+	MOVQ    24(AX), R11
+	VMOVUPS (R10), Z0
+	VMOVUPS 64(R10), Z1
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z2
+	VMOVUPS 64(R10), Z3
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z4
+	VMOVUPS 64(R10), Z5
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z6
+	VMOVUPS 64(R10), Z7
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z8
+	VMOVUPS 64(R10), Z9
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z10
+	VMOVUPS 64(R10), Z11
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z12
+	VMOVUPS 64(R10), Z13
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z14
+	VMOVUPS 64(R10), Z15
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z16
+	VMOVUPS 64(R10), Z17
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z18
+	VMOVUPS 64(R10), Z19
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+
+start:
+	MOVL         $0xbf80bf80, R10
+	VMOVD        R10, X25
+	VPBROADCASTD X25, Z25
+	MOVQ         80(AX), R10
+
+block:
+	VMOVUPS (R10), Z22
+	VMULPS  fill_256<>+0(SB), Z22, Z22
+	VMOVUPS 64(R10), Z23
+	VMULPS  fill_256<>+0(SB), Z23, Z23
+	ADDQ    $0x00000080, R10
+	MOVQ    $0x00000080, R11
+	CMPQ    DX, R11
+	CMOVQLT DX, R11
+	SUBQ    R11, DX
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Y24
+	VPSLLW       $0x08, Y24, Y20
+	VPSRAW       $0x01, Y24, Y24
+	VPSRAW       $0x01, Y20, Y20
+	VPANDD       Y25, Y24, Y24
+	VPANDD       Y25, Y20, Y20
+	VCVTPH2PS    Y24, Z21
+	VCVTPH2PS    Y20, Z20
+	VMULPS       Z22, Z20, Z20
+	VMULPS       Z23, Z21, Z21
+	VBROADCASTSS (DI), Z26
+	VFMADD231PS  Z26, Z20, Z0
+	VFMADD231PS  Z26, Z21, Z1
+	VBROADCASTSS (DI)(BX*1), Z26
+	VFMADD231PS  Z26, Z20, Z2
+	VFMADD231PS  Z26, Z21, Z3
+	VBROADCASTSS (DI)(BX*2), Z26
+	VFMADD231PS  Z26, Z20, Z4
+	VFMADD231PS  Z26, Z21, Z5
+	VBROADCASTSS (DI)(SI*1), Z26
+	VFMADD231PS  Z26, Z20, Z6
+	VFMADD231PS  Z26, Z21, Z7
+	VBROADCASTSS (R8), Z26
+	VFMADD231PS  Z26, Z20, Z8
+	VFMADD231PS  Z26, Z21, Z9
+	VBROADCASTSS (R8)(BX*1), Z26
+	VFMADD231PS  Z26, Z20, Z10
+	VFMADD231PS  Z26, Z21, Z11
+	VBROADCASTSS (R8)(BX*2), Z26
+	VFMADD231PS  Z26, Z20, Z12
+	VFMADD231PS  Z26, Z21, Z13
+	VBROADCASTSS (R8)(SI*1), Z26
+	VFMADD231PS  Z26, Z20, Z14
+	VFMADD231PS  Z26, Z21, Z15
+	VBROADCASTSS (R9), Z26
+	VFMADD231PS  Z26, Z20, Z16
+	VFMADD231PS  Z26, Z21, Z17
+	VBROADCASTSS (R9)(BX*1), Z26
+	VFMADD231PS  Z26, Z20, Z18
+	VFMADD231PS  Z26, Z21, Z19
+	ADDQ         $0x20, CX
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R8
+	ADDQ         $0x04, R9
+	DECQ         R11
+	JNZ          turn
+	TESTQ        DX, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z2, (CX)
+	VMOVUPS      Z3, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z4, (CX)
+	VMOVUPS      Z5, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z6, (CX)
+	VMOVUPS      Z7, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z8, (CX)
+	VMOVUPS      Z9, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z10, (CX)
+	VMOVUPS      Z11, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z12, (CX)
+	VMOVUPS      Z13, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z14, (CX)
+	VMOVUPS      Z15, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z16, (CX)
+	VMOVUPS      Z17, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z18, (CX)
+	VMOVUPS      Z19, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512FP8R11G1(a *byte)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·avx512FP8R11G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    32(AX), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    8(AX), DI
+	LEAQ    (DI)(BX*4), R8
+	LEAQ    (R8)(BX*4), R9
+	MOVQ    64(AX), R10
+	TESTQ   R10, R10
+	JZ      fresh
+	MOVQ    (AX), R10
+	MOVQ    24(AX), R11
+	VMOVUPS (R10), Z0
+	VMOVUPS 64(R10), Z1
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z2
+	VMOVUPS 64(R10), Z3
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z4
+	VMOVUPS 64(R10), Z5
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z6
+	VMOVUPS 64(R10), Z7
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z8
+	VMOVUPS 64(R10), Z9
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z10
+	VMOVUPS 64(R10), Z11
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z12
+	VMOVUPS 64(R10), Z13
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z14
+	VMOVUPS 64(R10), Z15
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z16
+	VMOVUPS 64(R10), Z17
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z18
+	VMOVUPS 64(R10), Z19
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z20
+	VMOVUPS 64(R10), Z21
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+
+start:
+	MOVL         $0xbf80bf80, R10
+	VMOVD        R10, X27
+	VPBROADCASTD X27, Z27
+	MOVQ         80(AX), R10
+
+block:
+	VMOVUPS (R10), Z24
+	VMULPS  fill_256<>+0(SB), Z24, Z24
+	VMOVUPS 64(R10), Z25
+	VMULPS  fill_256<>+0(SB), Z25, Z25
+	ADDQ    $0x00000080, R10
+	MOVQ    $0x00000080, R11
+	CMPQ    DX, R11
+	CMOVQLT DX, R11
+	SUBQ    R11, DX
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Y26
+	VPSLLW       $0x08, Y26, Y22
+	VPSRAW       $0x01, Y26, Y26
+	VPSRAW       $0x01, Y22, Y22
+	VPANDD       Y27, Y26, Y26
+	VPANDD       Y27, Y22, Y22
+	VCVTPH2PS    Y26, Z23
+	VCVTPH2PS    Y22, Z22
+	VMULPS       Z24, Z22, Z22
+	VMULPS       Z25, Z23, Z23
+	VBROADCASTSS (DI), Z28
+	VFMADD231PS  Z28, Z22, Z0
+	VFMADD231PS  Z28, Z23, Z1
+	VBROADCASTSS (DI)(BX*1), Z28
+	VFMADD231PS  Z28, Z22, Z2
+	VFMADD231PS  Z28, Z23, Z3
+	VBROADCASTSS (DI)(BX*2), Z28
+	VFMADD231PS  Z28, Z22, Z4
+	VFMADD231PS  Z28, Z23, Z5
+	VBROADCASTSS (DI)(SI*1), Z28
+	VFMADD231PS  Z28, Z22, Z6
+	VFMADD231PS  Z28, Z23, Z7
+	VBROADCASTSS (R8), Z28
+	VFMADD231PS  Z28, Z22, Z8
+	VFMADD231PS  Z28, Z23, Z9
+	VBROADCASTSS (R8)(BX*1), Z28
+	VFMADD231PS  Z28, Z22, Z10
+	VFMADD231PS  Z28, Z23, Z11
+	VBROADCASTSS (R8)(BX*2), Z28
+	VFMADD231PS  Z28, Z22, Z12
+	VFMADD231PS  Z28, Z23, Z13
+	VBROADCASTSS (R8)(SI*1), Z28
+	VFMADD231PS  Z28, Z22, Z14
+	VFMADD231PS  Z28, Z23, Z15
+	VBROADCASTSS (R9), Z28
+	VFMADD231PS  Z28, Z22, Z16
+	VFMADD231PS  Z28, Z23, Z17
+	VBROADCASTSS (R9)(BX*1), Z28
+	VFMADD231PS  Z28, Z22, Z18
+	VFMADD231PS  Z28, Z23, Z19
+	VBROADCASTSS (R9)(BX*2), Z28
+	VFMADD231PS  Z28, Z22, Z20
+	VFMADD231PS  Z28, Z23, Z21
+	ADDQ         $0x20, CX
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R8
+	ADDQ         $0x04, R9
+	DECQ         R11
+	JNZ          turn
+	TESTQ        DX, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z2, (CX)
+	VMOVUPS      Z3, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z4, (CX)
+	VMOVUPS      Z5, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z6, (CX)
+	VMOVUPS      Z7, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z8, (CX)
+	VMOVUPS      Z9, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z10, (CX)
+	VMOVUPS      Z11, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z12, (CX)
+	VMOVUPS      Z13, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z14, (CX)
+	VMOVUPS      Z15, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z16, (CX)
+	VMOVUPS      Z17, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z18, (CX)
+	VMOVUPS      Z19, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z20, (CX)
+	VMOVUPS      Z21, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512FP8R12G1(a *byte)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·avx512FP8R12G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    32(AX), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    8(AX), DI
+	LEAQ    (DI)(BX*4), R8
+	LEAQ    (R8)(BX*4), R9
+	MOVQ    64(AX), R10
+	TESTQ   R10, R10
+	JZ      fresh
+	MOVQ    (AX), R10
+	MOVQ    24(AX), R11
+	VMOVUPS (R10), Z0
+	VMOVUPS 64(R10), Z1
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z2
+	VMOVUPS 64(R10), Z3
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z4
+	VMOVUPS 64(R10), Z5
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z6
+	VMOVUPS 64(R10), Z7
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z8
+	VMOVUPS 64(R10), Z9
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z10
+	VMOVUPS 64(R10), Z11
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z12
+	VMOVUPS 64(R10), Z13
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z14
+	VMOVUPS 64(R10), Z15
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z16
+	VMOVUPS 64(R10), Z17
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z18
+	VMOVUPS 64(R10), Z19
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z20
+	VMOVUPS 64(R10), Z21
+	ADDQ    R11, R10
+	VMOVUPS (R10), Z22
+	VMOVUPS 64(R10), Z23
+	JMP     start
+
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+
+start:
+	MOVL         $0xbf80bf80, R10
+	VMOVD        R10, X29
+	VPBROADCASTD X29, Z29
+	MOVQ         80(AX), R10
+
+block:
+	VMOVUPS (R10), Z26
+	VMULPS  fill_256<>+0(SB), Z26, Z26
+	VMOVUPS 64(R10), Z27
+	VMULPS  fill_256<>+0(SB), Z27, Z27
+	ADDQ    $0x00000080, R10
+	MOVQ    $0x00000080, R11
+	CMPQ    DX, R11
+	CMOVQLT DX, R11
+	SUBQ    R11, DX
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Y28
+	VPSLLW       $0x08, Y28, Y24
+	VPSRAW       $0x01, Y28, Y28
+	VPSRAW       $0x01, Y24, Y24
+	VPANDD       Y29, Y28, Y28
+	VPANDD       Y29, Y24, Y24
+	VCVTPH2PS    Y28, Z25
+	VCVTPH2PS    Y24, Z24
+	VMULPS       Z26, Z24, Z24
+	VMULPS       Z27, Z25, Z25
+	VBROADCASTSS (DI), Z30
+	VFMADD231PS  Z30, Z24, Z0
+	VFMADD231PS  Z30, Z25, Z1
+	VBROADCASTSS (DI)(BX*1), Z30
+	VFMADD231PS  Z30, Z24, Z2
+	VFMADD231PS  Z30, Z25, Z3
+	VBROADCASTSS (DI)(BX*2), Z30
+	VFMADD231PS  Z30, Z24, Z4
+	VFMADD231PS  Z30, Z25, Z5
+	VBROADCASTSS (DI)(SI*1), Z30
+	VFMADD231PS  Z30, Z24, Z6
+	VFMADD231PS  Z30, Z25, Z7
+	VBROADCASTSS (R8), Z30
+	VFMADD231PS  Z30, Z24, Z8
+	VFMADD231PS  Z30, Z25, Z9
+	VBROADCASTSS (R8)(BX*1), Z30
+	VFMADD231PS  Z30, Z24, Z10
+	VFMADD231PS  Z30, Z25, Z11
+	VBROADCASTSS (R8)(BX*2), Z30
+	VFMADD231PS  Z30, Z24, Z12
+	VFMADD231PS  Z30, Z25, Z13
+	VBROADCASTSS (R8)(SI*1), Z30
+	VFMADD231PS  Z30, Z24, Z14
+	VFMADD231PS  Z30, Z25, Z15
+	VBROADCASTSS (R9), Z30
+	VFMADD231PS  Z30, Z24, Z16
+	VFMADD231PS  Z30, Z25, Z17
+	VBROADCASTSS (R9)(BX*1), Z30
+	VFMADD231PS  Z30, Z24, Z18
+	VFMADD231PS  Z30, Z25, Z19
+	VBROADCASTSS (R9)(BX*2), Z30
+	VFMADD231PS  Z30, Z24, Z20
+	VFMADD231PS  Z30, Z25, Z21
+	VBROADCASTSS (R9)(SI*1), Z30
+	VFMADD231PS  Z30, Z24, Z22
+	VFMADD231PS  Z30, Z25, Z23
+	ADDQ         $0x20, CX
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R8
+	ADDQ         $0x04, R9
+	DECQ         R11
+	JNZ          turn
+	TESTQ        DX, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Z0, (CX)
+	VMOVUPS      Z1, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z2, (CX)
+	VMOVUPS      Z3, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z4, (CX)
+	VMOVUPS      Z5, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z6, (CX)
+	VMOVUPS      Z7, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z8, (CX)
+	VMOVUPS      Z9, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z10, (CX)
+	VMOVUPS      Z11, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z12, (CX)
+	VMOVUPS      Z13, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z14, (CX)
+	VMOVUPS      Z15, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z16, (CX)
+	VMOVUPS      Z17, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z18, (CX)
+	VMOVUPS      Z19, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z20, (CX)
+	VMOVUPS      Z21, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Z22, (CX)
+	VMOVUPS      Z23, 64(CX)
 	VZEROUPPER
 	RET
 
@@ -8518,8 +15059,8 @@ done:
 TEXT ·avx2BF16R1G4(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), AX
 	MOVQ         16(AX), CX
-	MOVQ         40(AX), DX
-	MOVQ         56(AX), BX
+	MOVQ         56(AX), DX
+	MOVQ         40(AX), BX
 	MOVQ         48(AX), SI
 	MOVQ         8(AX), DI
 	MOVL         $0xffff0000, R8
@@ -8551,7 +15092,7 @@ fresh:
 	VXORPS Y7, Y7, Y7
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -8581,7 +15122,7 @@ turn:
 	VBROADCASTSS (DI), Y11
 	VFMADD231PS  Y11, Y8, Y6
 	VFMADD231PS  Y11, Y9, Y7
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	PREFETCHT0   2048(CX)
 	VMOVUPS      (CX), Y9
 	VPSLLD       $0x10, Y9, Y8
@@ -8608,13 +15149,13 @@ turn:
 	VBROADCASTSS 4(DI), Y11
 	VFMADD231PS  Y11, Y8, Y6
 	VFMADD231PS  Y11, Y9, Y7
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x08, DI
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -8644,9 +15185,9 @@ one:
 	VBROADCASTSS (DI), Y11
 	VFMADD231PS  Y11, Y8, Y6
 	VFMADD231PS  Y11, Y9, Y7
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x04, DI
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -8668,8 +15209,8 @@ done:
 TEXT ·avx2BF16R1G2(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), AX
 	MOVQ         16(AX), CX
-	MOVQ         40(AX), DX
-	MOVQ         56(AX), BX
+	MOVQ         56(AX), DX
+	MOVQ         40(AX), BX
 	MOVQ         8(AX), SI
 	MOVL         $0xffff0000, DI
 	VMOVD        DI, X6
@@ -8692,7 +15233,7 @@ fresh:
 	VXORPS Y3, Y3, Y3
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -8709,7 +15250,7 @@ turn:
 	VBROADCASTSS (SI), Y7
 	VFMADD231PS  Y7, Y4, Y2
 	VFMADD231PS  Y7, Y5, Y3
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	PREFETCHT0   2048(CX)
 	VMOVUPS      (CX), Y5
 	VPSLLD       $0x10, Y5, Y4
@@ -8723,13 +15264,13 @@ turn:
 	VBROADCASTSS 4(SI), Y7
 	VFMADD231PS  Y7, Y4, Y2
 	VFMADD231PS  Y7, Y5, Y3
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x08, SI
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -8746,9 +15287,9 @@ one:
 	VBROADCASTSS (SI), Y7
 	VFMADD231PS  Y7, Y4, Y2
 	VFMADD231PS  Y7, Y5, Y3
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x04, SI
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -8766,8 +15307,8 @@ done:
 TEXT ·avx2BF16R2G2(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), AX
 	MOVQ         16(AX), CX
-	MOVQ         40(AX), DX
-	MOVQ         56(AX), BX
+	MOVQ         56(AX), DX
+	MOVQ         40(AX), BX
 	MOVQ         32(AX), SI
 	MOVQ         8(AX), DI
 	MOVL         $0xffff0000, R8
@@ -8800,7 +15341,7 @@ fresh:
 	VXORPS Y7, Y7, Y7
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -8821,7 +15362,7 @@ turn:
 	VFMADD231PS  Y11, Y9, Y3
 	VFMADD231PS  Y12, Y8, Y6
 	VFMADD231PS  Y12, Y9, Y7
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	VBROADCASTSS 4(DI), Y11
 	VBROADCASTSS 4(DI)(SI*1), Y12
 	PREFETCHT0   2048(CX)
@@ -8839,13 +15380,13 @@ turn:
 	VFMADD231PS  Y11, Y9, Y3
 	VFMADD231PS  Y12, Y8, Y6
 	VFMADD231PS  Y12, Y9, Y7
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x08, DI
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -8866,9 +15407,9 @@ one:
 	VFMADD231PS  Y11, Y9, Y3
 	VFMADD231PS  Y12, Y8, Y6
 	VFMADD231PS  Y12, Y9, Y7
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x04, DI
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -8891,8 +15432,8 @@ done:
 TEXT ·avx2BF16R3G2(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), AX
 	MOVQ         16(AX), CX
-	MOVQ         40(AX), DX
-	MOVQ         56(AX), BX
+	MOVQ         56(AX), DX
+	MOVQ         40(AX), BX
 	MOVQ         32(AX), SI
 	MOVQ         8(AX), DI
 	MOVL         $0xffff0000, R8
@@ -8934,7 +15475,7 @@ fresh:
 	VXORPS Y11, Y11, Y11
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -8963,7 +15504,7 @@ turn:
 	VBROADCASTSS (DI)(SI*2), Y15
 	VFMADD231PS  Y15, Y12, Y10
 	VFMADD231PS  Y15, Y13, Y11
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	PREFETCHT0   2048(CX)
 	VMOVUPS      (CX), Y13
 	VPSLLD       $0x10, Y13, Y12
@@ -8989,13 +15530,13 @@ turn:
 	VBROADCASTSS 4(DI)(SI*2), Y15
 	VFMADD231PS  Y15, Y12, Y10
 	VFMADD231PS  Y15, Y13, Y11
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x08, DI
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -9024,9 +15565,9 @@ one:
 	VBROADCASTSS (DI)(SI*2), Y15
 	VFMADD231PS  Y15, Y12, Y10
 	VFMADD231PS  Y15, Y13, Y11
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x04, DI
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -9054,8 +15595,8 @@ done:
 TEXT ·avx2BF16R4G1(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), AX
 	MOVQ         16(AX), CX
-	MOVQ         40(AX), DX
-	MOVQ         56(AX), BX
+	MOVQ         56(AX), DX
+	MOVQ         40(AX), BX
 	MOVQ         32(AX), SI
 	LEAQ         (SI)(SI*2), DI
 	MOVQ         8(AX), R8
@@ -9091,7 +15632,7 @@ fresh:
 	VXORPS Y7, Y7, Y7
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -9111,7 +15652,7 @@ turn:
 	VBROADCASTSS (R8)(DI*1), Y11
 	VFMADD231PS  Y11, Y8, Y6
 	VFMADD231PS  Y11, Y9, Y7
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	PREFETCHT0   2048(CX)
 	VMOVUPS      (CX), Y9
 	VPSLLD       $0x10, Y9, Y8
@@ -9128,13 +15669,13 @@ turn:
 	VBROADCASTSS 4(R8)(DI*1), Y11
 	VFMADD231PS  Y11, Y8, Y6
 	VFMADD231PS  Y11, Y9, Y7
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x08, R8
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -9154,9 +15695,9 @@ one:
 	VBROADCASTSS (R8)(DI*1), Y11
 	VFMADD231PS  Y11, Y8, Y6
 	VFMADD231PS  Y11, Y9, Y7
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x04, R8
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -9181,8 +15722,8 @@ done:
 TEXT ·avx2BF16R5G1(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), AX
 	MOVQ         16(AX), CX
-	MOVQ         40(AX), DX
-	MOVQ         56(AX), BX
+	MOVQ         56(AX), DX
+	MOVQ         40(AX), BX
 	MOVQ         32(AX), SI
 	LEAQ         (SI)(SI*2), DI
 	MOVQ         8(AX), R8
@@ -9224,7 +15765,7 @@ fresh:
 	VXORPS Y9, Y9, Y9
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -9247,7 +15788,7 @@ turn:
 	VBROADCASTSS (R9), Y13
 	VFMADD231PS  Y13, Y10, Y8
 	VFMADD231PS  Y13, Y11, Y9
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	PREFETCHT0   2048(CX)
 	VMOVUPS      (CX), Y11
 	VPSLLD       $0x10, Y11, Y10
@@ -9267,14 +15808,14 @@ turn:
 	VBROADCASTSS 4(R9), Y13
 	VFMADD231PS  Y13, Y10, Y8
 	VFMADD231PS  Y13, Y11, Y9
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x08, R8
 	ADDQ         $0x08, R9
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -9297,10 +15838,10 @@ one:
 	VBROADCASTSS (R9), Y13
 	VFMADD231PS  Y13, Y10, Y8
 	VFMADD231PS  Y13, Y11, Y9
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -9328,8 +15869,8 @@ done:
 TEXT ·avx2BF16R6G1(SB), NOSPLIT, $0-8
 	MOVQ         a+0(FP), AX
 	MOVQ         16(AX), CX
-	MOVQ         40(AX), DX
-	MOVQ         56(AX), BX
+	MOVQ         56(AX), DX
+	MOVQ         40(AX), BX
 	MOVQ         32(AX), SI
 	LEAQ         (SI)(SI*2), DI
 	MOVQ         8(AX), R8
@@ -9376,7 +15917,7 @@ fresh:
 	VXORPS Y11, Y11, Y11
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -9402,7 +15943,7 @@ turn:
 	VBROADCASTSS (R9)(SI*1), Y15
 	VFMADD231PS  Y15, Y12, Y10
 	VFMADD231PS  Y15, Y13, Y11
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	PREFETCHT0   2048(CX)
 	VMOVUPS      (CX), Y13
 	VPSLLD       $0x10, Y13, Y12
@@ -9425,14 +15966,14 @@ turn:
 	VBROADCASTSS 4(R9)(SI*1), Y15
 	VFMADD231PS  Y15, Y12, Y10
 	VFMADD231PS  Y15, Y13, Y11
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x08, R8
 	ADDQ         $0x08, R9
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -9458,10 +15999,10 @@ one:
 	VBROADCASTSS (R9)(SI*1), Y15
 	VFMADD231PS  Y15, Y12, Y10
 	VFMADD231PS  Y15, Y13, Y11
-	ADDQ         DX, CX
+	ADDQ         BX, CX
 	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -9492,8 +16033,8 @@ done:
 TEXT ·avx2F32R1G4(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), AX
 	MOVQ    16(AX), CX
-	MOVQ    40(AX), DX
-	MOVQ    56(AX), BX
+	MOVQ    56(AX), DX
+	MOVQ    40(AX), BX
 	MOVQ    72(AX), SI
 	ADDQ    CX, SI
 	MOVQ    48(AX), DI
@@ -9524,7 +16065,7 @@ fresh:
 	VXORPS Y7, Y7, Y7
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -9552,8 +16093,8 @@ turn:
 	VBROADCASTSS (R8), Y10
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	PREFETCHT0   (SI)
 	PREFETCHT0   64(SI)
 	VMOVUPS      (CX), Y8
@@ -9578,14 +16119,14 @@ turn:
 	VBROADCASTSS 4(R8), Y10
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x08, R8
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -9613,10 +16154,10 @@ one:
 	VBROADCASTSS (R8), Y10
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x04, R8
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -9638,8 +16179,8 @@ done:
 TEXT ·avx2F32R1G2(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), AX
 	MOVQ    16(AX), CX
-	MOVQ    40(AX), DX
-	MOVQ    56(AX), BX
+	MOVQ    56(AX), DX
+	MOVQ    40(AX), BX
 	MOVQ    72(AX), SI
 	ADDQ    CX, SI
 	MOVQ    8(AX), DI
@@ -9661,7 +16202,7 @@ fresh:
 	VXORPS Y3, Y3, Y3
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -9677,8 +16218,8 @@ turn:
 	VBROADCASTSS (DI), Y6
 	VFMADD231PS  Y6, Y4, Y2
 	VFMADD231PS  Y6, Y5, Y3
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	PREFETCHT0   (SI)
 	PREFETCHT0   64(SI)
 	VMOVUPS      (CX), Y4
@@ -9691,14 +16232,14 @@ turn:
 	VBROADCASTSS 4(DI), Y6
 	VFMADD231PS  Y6, Y4, Y2
 	VFMADD231PS  Y6, Y5, Y3
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x08, DI
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -9714,10 +16255,10 @@ one:
 	VBROADCASTSS (DI), Y6
 	VFMADD231PS  Y6, Y4, Y2
 	VFMADD231PS  Y6, Y5, Y3
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x04, DI
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -9735,8 +16276,8 @@ done:
 TEXT ·avx2F32R2G2(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), AX
 	MOVQ    16(AX), CX
-	MOVQ    40(AX), DX
-	MOVQ    56(AX), BX
+	MOVQ    56(AX), DX
+	MOVQ    40(AX), BX
 	MOVQ    72(AX), SI
 	ADDQ    CX, SI
 	MOVQ    32(AX), DI
@@ -9768,7 +16309,7 @@ fresh:
 	VXORPS Y7, Y7, Y7
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -9788,8 +16329,8 @@ turn:
 	VFMADD231PS  Y10, Y9, Y3
 	VFMADD231PS  Y11, Y8, Y6
 	VFMADD231PS  Y11, Y9, Y7
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	VBROADCASTSS 4(R8), Y10
 	VBROADCASTSS 4(R8)(DI*1), Y11
 	PREFETCHT0   (SI)
@@ -9806,14 +16347,14 @@ turn:
 	VFMADD231PS  Y10, Y9, Y3
 	VFMADD231PS  Y11, Y8, Y6
 	VFMADD231PS  Y11, Y9, Y7
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x08, R8
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -9833,10 +16374,10 @@ one:
 	VFMADD231PS  Y10, Y9, Y3
 	VFMADD231PS  Y11, Y8, Y6
 	VFMADD231PS  Y11, Y9, Y7
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x04, R8
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -9859,8 +16400,8 @@ done:
 TEXT ·avx2F32R3G2(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), AX
 	MOVQ    16(AX), CX
-	MOVQ    40(AX), DX
-	MOVQ    56(AX), BX
+	MOVQ    56(AX), DX
+	MOVQ    40(AX), BX
 	MOVQ    72(AX), SI
 	ADDQ    CX, SI
 	MOVQ    32(AX), DI
@@ -9901,7 +16442,7 @@ fresh:
 	VXORPS Y11, Y11, Y11
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -9929,8 +16470,8 @@ turn:
 	VBROADCASTSS (R8)(DI*2), Y14
 	VFMADD231PS  Y14, Y12, Y10
 	VFMADD231PS  Y14, Y13, Y11
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	PREFETCHT0   (SI)
 	PREFETCHT0   64(SI)
 	VMOVUPS      (CX), Y12
@@ -9955,14 +16496,14 @@ turn:
 	VBROADCASTSS 4(R8)(DI*2), Y14
 	VFMADD231PS  Y14, Y12, Y10
 	VFMADD231PS  Y14, Y13, Y11
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x08, R8
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -9990,10 +16531,10 @@ one:
 	VBROADCASTSS (R8)(DI*2), Y14
 	VFMADD231PS  Y14, Y12, Y10
 	VFMADD231PS  Y14, Y13, Y11
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x04, R8
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -10021,8 +16562,8 @@ done:
 TEXT ·avx2F32R4G1(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), AX
 	MOVQ    16(AX), CX
-	MOVQ    40(AX), DX
-	MOVQ    56(AX), BX
+	MOVQ    56(AX), DX
+	MOVQ    40(AX), BX
 	MOVQ    72(AX), SI
 	ADDQ    CX, SI
 	MOVQ    32(AX), DI
@@ -10057,7 +16598,7 @@ fresh:
 	VXORPS Y7, Y7, Y7
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -10077,8 +16618,8 @@ turn:
 	VBROADCASTSS (R9)(R8*1), Y10
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	PREFETCHT0   (SI)
 	PREFETCHT0   64(SI)
 	VMOVUPS      (CX), Y8
@@ -10095,14 +16636,14 @@ turn:
 	VBROADCASTSS 4(R9)(R8*1), Y10
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x08, R9
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -10122,10 +16663,10 @@ one:
 	VBROADCASTSS (R9)(R8*1), Y10
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x04, R9
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -10150,8 +16691,8 @@ done:
 TEXT ·avx2F32R5G1(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), AX
 	MOVQ    16(AX), CX
-	MOVQ    40(AX), DX
-	MOVQ    56(AX), BX
+	MOVQ    56(AX), DX
+	MOVQ    40(AX), BX
 	MOVQ    72(AX), SI
 	ADDQ    CX, SI
 	MOVQ    32(AX), DI
@@ -10192,7 +16733,7 @@ fresh:
 	VXORPS Y9, Y9, Y9
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -10215,8 +16756,8 @@ turn:
 	VBROADCASTSS (R10), Y12
 	VFMADD231PS  Y12, Y10, Y8
 	VFMADD231PS  Y12, Y11, Y9
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	PREFETCHT0   (SI)
 	PREFETCHT0   64(SI)
 	VMOVUPS      (CX), Y10
@@ -10236,15 +16777,15 @@ turn:
 	VBROADCASTSS 4(R10), Y12
 	VFMADD231PS  Y12, Y10, Y8
 	VFMADD231PS  Y12, Y11, Y9
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x08, R9
 	ADDQ         $0x08, R10
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -10267,11 +16808,11 @@ one:
 	VBROADCASTSS (R10), Y12
 	VFMADD231PS  Y12, Y10, Y8
 	VFMADD231PS  Y12, Y11, Y9
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x04, R9
 	ADDQ         $0x04, R10
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -10299,8 +16840,8 @@ done:
 TEXT ·avx2F32R6G1(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), AX
 	MOVQ    16(AX), CX
-	MOVQ    40(AX), DX
-	MOVQ    56(AX), BX
+	MOVQ    56(AX), DX
+	MOVQ    40(AX), BX
 	MOVQ    72(AX), SI
 	ADDQ    CX, SI
 	MOVQ    32(AX), DI
@@ -10346,7 +16887,7 @@ fresh:
 	VXORPS Y11, Y11, Y11
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -10372,8 +16913,8 @@ turn:
 	VBROADCASTSS (R10)(DI*1), Y14
 	VFMADD231PS  Y14, Y12, Y10
 	VFMADD231PS  Y14, Y13, Y11
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	PREFETCHT0   (SI)
 	PREFETCHT0   64(SI)
 	VMOVUPS      (CX), Y12
@@ -10396,15 +16937,15 @@ turn:
 	VBROADCASTSS 4(R10)(DI*1), Y14
 	VFMADD231PS  Y14, Y12, Y10
 	VFMADD231PS  Y14, Y13, Y11
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x08, R9
 	ADDQ         $0x08, R10
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -10430,11 +16971,11 @@ one:
 	VBROADCASTSS (R10)(DI*1), Y14
 	VFMADD231PS  Y14, Y12, Y10
 	VFMADD231PS  Y14, Y13, Y11
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x04, R9
 	ADDQ         $0x04, R10
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -10457,6 +16998,1001 @@ done:
 	ADDQ    AX, CX
 	VMOVUPS Y10, (CX)
 	VMOVUPS Y11, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx2MXFP4R1G2(a *byte)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·avx2MXFP4R1G2(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    8(AX), BX
+	MOVQ    64(AX), SI
+	TESTQ   SI, SI
+	JZ      fresh
+	MOVQ    (AX), SI
+	MOVQ    24(AX), DI
+	VMOVUPS (SI), Y0
+	VMOVUPS 64(SI), Y1
+	VMOVUPS 32(SI), Y2
+	VMOVUPS 96(SI), Y3
+	JMP     start
+
+fresh:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+start:
+	VMOVUPS mx_doubled<>+0(SB), Y11
+	MOVQ    80(AX), SI
+
+block:
+	VPMOVZXBD (SI), Y6
+	VPSLLD    $0x17, Y6, Y6
+	VMULPS    fill_quarter<>+0(SB), Y6, Y6
+	VPMOVZXBD 16(SI), Y7
+	VPSLLD    $0x17, Y7, Y7
+	VMULPS    fill_quarter<>+0(SB), Y7, Y7
+	VPMOVZXBD 8(SI), Y8
+	VPSLLD    $0x17, Y8, Y8
+	VMULPS    fill_quarter<>+0(SB), Y8, Y8
+	VPMOVZXBD 24(SI), Y9
+	VPSLLD    $0x17, Y9, Y9
+	VMULPS    fill_quarter<>+0(SB), Y9, Y9
+	ADDQ      $0x00000020, SI
+	MOVQ      $0x00000008, DI
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Y10
+	VPSRLD       $0x04, Y10, Y5
+	VPAND        fill_nibbles<>+0(SB), Y10, Y10
+	VPAND        fill_nibbles<>+0(SB), Y5, Y5
+	VPSHUFB      Y10, Y11, Y10
+	VPSHUFB      Y5, Y11, Y12
+	VPSLLD       $0x18, Y10, Y4
+	VPSRAD       $0x18, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPSLLD       $0x18, Y12, Y5
+	VPSRAD       $0x18, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y6, Y4, Y4
+	VMULPS       Y7, Y5, Y5
+	VBROADCASTSS (BX), Y13
+	VFMADD231PS  Y13, Y4, Y0
+	VFMADD231PS  Y13, Y5, Y1
+	VPSLLD       $0x10, Y10, Y4
+	VPSRAD       $0x18, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPSLLD       $0x10, Y12, Y5
+	VPSRAD       $0x18, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y6, Y4, Y4
+	VMULPS       Y7, Y5, Y5
+	VBROADCASTSS 4(BX), Y13
+	VFMADD231PS  Y13, Y4, Y0
+	VFMADD231PS  Y13, Y5, Y1
+	VPSLLD       $0x08, Y10, Y4
+	VPSRAD       $0x18, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPSLLD       $0x08, Y12, Y5
+	VPSRAD       $0x18, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y6, Y4, Y4
+	VMULPS       Y7, Y5, Y5
+	VBROADCASTSS 8(BX), Y13
+	VFMADD231PS  Y13, Y4, Y0
+	VFMADD231PS  Y13, Y5, Y1
+	VPSRAD       $0x18, Y10, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPSRAD       $0x18, Y12, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y6, Y4, Y4
+	VMULPS       Y7, Y5, Y5
+	VBROADCASTSS 12(BX), Y13
+	VFMADD231PS  Y13, Y4, Y0
+	VFMADD231PS  Y13, Y5, Y1
+	VMOVUPS      32(CX), Y10
+	VPSRLD       $0x04, Y10, Y5
+	VPAND        fill_nibbles<>+0(SB), Y10, Y10
+	VPAND        fill_nibbles<>+0(SB), Y5, Y5
+	VPSHUFB      Y10, Y11, Y10
+	VPSHUFB      Y5, Y11, Y12
+	VPSLLD       $0x18, Y10, Y4
+	VPSRAD       $0x18, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPSLLD       $0x18, Y12, Y5
+	VPSRAD       $0x18, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y4, Y4
+	VMULPS       Y9, Y5, Y5
+	VBROADCASTSS (BX), Y13
+	VFMADD231PS  Y13, Y4, Y2
+	VFMADD231PS  Y13, Y5, Y3
+	VPSLLD       $0x10, Y10, Y4
+	VPSRAD       $0x18, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPSLLD       $0x10, Y12, Y5
+	VPSRAD       $0x18, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y4, Y4
+	VMULPS       Y9, Y5, Y5
+	VBROADCASTSS 4(BX), Y13
+	VFMADD231PS  Y13, Y4, Y2
+	VFMADD231PS  Y13, Y5, Y3
+	VPSLLD       $0x08, Y10, Y4
+	VPSRAD       $0x18, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPSLLD       $0x08, Y12, Y5
+	VPSRAD       $0x18, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y4, Y4
+	VMULPS       Y9, Y5, Y5
+	VBROADCASTSS 8(BX), Y13
+	VFMADD231PS  Y13, Y4, Y2
+	VFMADD231PS  Y13, Y5, Y3
+	VPSRAD       $0x18, Y10, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPSRAD       $0x18, Y12, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y4, Y4
+	VMULPS       Y9, Y5, Y5
+	VBROADCASTSS 12(BX), Y13
+	VFMADD231PS  Y13, Y4, Y2
+	VFMADD231PS  Y13, Y5, Y3
+	ADDQ         $0x40, CX
+	ADDQ         $0x10, BX
+	DECQ         DI
+	JNZ          turn
+	SUBQ         $0x20, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Y0, (CX)
+	VMOVUPS      Y1, 64(CX)
+	VMOVUPS      Y2, 32(CX)
+	VMOVUPS      Y3, 96(CX)
+	VZEROUPPER
+	RET
+
+DATA mx_doubled<>+0(SB)/1, $0x00
+DATA mx_doubled<>+1(SB)/1, $0x01
+DATA mx_doubled<>+2(SB)/1, $0x02
+DATA mx_doubled<>+3(SB)/1, $0x03
+DATA mx_doubled<>+4(SB)/1, $0x04
+DATA mx_doubled<>+5(SB)/1, $0x06
+DATA mx_doubled<>+6(SB)/1, $0x08
+DATA mx_doubled<>+7(SB)/1, $0x0c
+DATA mx_doubled<>+8(SB)/1, $0x00
+DATA mx_doubled<>+9(SB)/1, $0xff
+DATA mx_doubled<>+10(SB)/1, $0xfe
+DATA mx_doubled<>+11(SB)/1, $0xfd
+DATA mx_doubled<>+12(SB)/1, $0xfc
+DATA mx_doubled<>+13(SB)/1, $0xfa
+DATA mx_doubled<>+14(SB)/1, $0xf8
+DATA mx_doubled<>+15(SB)/1, $0xf4
+DATA mx_doubled<>+16(SB)/1, $0x00
+DATA mx_doubled<>+17(SB)/1, $0x01
+DATA mx_doubled<>+18(SB)/1, $0x02
+DATA mx_doubled<>+19(SB)/1, $0x03
+DATA mx_doubled<>+20(SB)/1, $0x04
+DATA mx_doubled<>+21(SB)/1, $0x06
+DATA mx_doubled<>+22(SB)/1, $0x08
+DATA mx_doubled<>+23(SB)/1, $0x0c
+DATA mx_doubled<>+24(SB)/1, $0x00
+DATA mx_doubled<>+25(SB)/1, $0xff
+DATA mx_doubled<>+26(SB)/1, $0xfe
+DATA mx_doubled<>+27(SB)/1, $0xfd
+DATA mx_doubled<>+28(SB)/1, $0xfc
+DATA mx_doubled<>+29(SB)/1, $0xfa
+DATA mx_doubled<>+30(SB)/1, $0xf8
+DATA mx_doubled<>+31(SB)/1, $0xf4
+GLOBL mx_doubled<>(SB), RODATA|NOPTR, $32
+
+DATA fill_quarter<>+0(SB)/4, $0x3e800000
+DATA fill_quarter<>+4(SB)/4, $0x3e800000
+DATA fill_quarter<>+8(SB)/4, $0x3e800000
+DATA fill_quarter<>+12(SB)/4, $0x3e800000
+DATA fill_quarter<>+16(SB)/4, $0x3e800000
+DATA fill_quarter<>+20(SB)/4, $0x3e800000
+DATA fill_quarter<>+24(SB)/4, $0x3e800000
+DATA fill_quarter<>+28(SB)/4, $0x3e800000
+DATA fill_quarter<>+32(SB)/4, $0x3e800000
+DATA fill_quarter<>+36(SB)/4, $0x3e800000
+DATA fill_quarter<>+40(SB)/4, $0x3e800000
+DATA fill_quarter<>+44(SB)/4, $0x3e800000
+DATA fill_quarter<>+48(SB)/4, $0x3e800000
+DATA fill_quarter<>+52(SB)/4, $0x3e800000
+DATA fill_quarter<>+56(SB)/4, $0x3e800000
+DATA fill_quarter<>+60(SB)/4, $0x3e800000
+GLOBL fill_quarter<>(SB), RODATA|NOPTR, $64
+
+DATA fill_nibbles<>+0(SB)/4, $0x0f0f0f0f
+DATA fill_nibbles<>+4(SB)/4, $0x0f0f0f0f
+DATA fill_nibbles<>+8(SB)/4, $0x0f0f0f0f
+DATA fill_nibbles<>+12(SB)/4, $0x0f0f0f0f
+DATA fill_nibbles<>+16(SB)/4, $0x0f0f0f0f
+DATA fill_nibbles<>+20(SB)/4, $0x0f0f0f0f
+DATA fill_nibbles<>+24(SB)/4, $0x0f0f0f0f
+DATA fill_nibbles<>+28(SB)/4, $0x0f0f0f0f
+DATA fill_nibbles<>+32(SB)/4, $0x0f0f0f0f
+DATA fill_nibbles<>+36(SB)/4, $0x0f0f0f0f
+DATA fill_nibbles<>+40(SB)/4, $0x0f0f0f0f
+DATA fill_nibbles<>+44(SB)/4, $0x0f0f0f0f
+DATA fill_nibbles<>+48(SB)/4, $0x0f0f0f0f
+DATA fill_nibbles<>+52(SB)/4, $0x0f0f0f0f
+DATA fill_nibbles<>+56(SB)/4, $0x0f0f0f0f
+DATA fill_nibbles<>+60(SB)/4, $0x0f0f0f0f
+GLOBL fill_nibbles<>(SB), RODATA|NOPTR, $64
+
+// func avx2MXFP4R2G1(a *byte)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·avx2MXFP4R2G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    32(AX), BX
+	MOVQ    8(AX), SI
+	MOVQ    64(AX), DI
+	TESTQ   DI, DI
+	JZ      fresh
+	MOVQ    (AX), DI
+	MOVQ    24(AX), R8
+	VMOVUPS (DI), Y0
+	VMOVUPS 64(DI), Y1
+	ADDQ    R8, DI
+	VMOVUPS (DI), Y2
+	VMOVUPS 64(DI), Y3
+	JMP     start
+
+fresh:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+start:
+	VMOVUPS mx_doubled<>+0(SB), Y9
+	MOVQ    80(AX), DI
+
+block:
+	VPMOVZXBD (DI), Y6
+	VPSLLD    $0x17, Y6, Y6
+	VMULPS    fill_quarter<>+0(SB), Y6, Y6
+	VPMOVZXBD 16(DI), Y7
+	VPSLLD    $0x17, Y7, Y7
+	VMULPS    fill_quarter<>+0(SB), Y7, Y7
+	ADDQ      $0x00000020, DI
+	MOVQ      $0x00000008, R8
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Y8
+	VPSRLD       $0x04, Y8, Y5
+	VPAND        fill_nibbles<>+0(SB), Y8, Y8
+	VPAND        fill_nibbles<>+0(SB), Y5, Y5
+	VPSHUFB      Y8, Y9, Y8
+	VPSHUFB      Y5, Y9, Y10
+	VPSLLD       $0x18, Y8, Y4
+	VPSRAD       $0x18, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPSLLD       $0x18, Y10, Y5
+	VPSRAD       $0x18, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y6, Y4, Y4
+	VMULPS       Y7, Y5, Y5
+	VBROADCASTSS (SI), Y11
+	VFMADD231PS  Y11, Y4, Y0
+	VFMADD231PS  Y11, Y5, Y1
+	VBROADCASTSS (SI)(BX*1), Y11
+	VFMADD231PS  Y11, Y4, Y2
+	VFMADD231PS  Y11, Y5, Y3
+	VPSLLD       $0x10, Y8, Y4
+	VPSRAD       $0x18, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPSLLD       $0x10, Y10, Y5
+	VPSRAD       $0x18, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y6, Y4, Y4
+	VMULPS       Y7, Y5, Y5
+	VBROADCASTSS 4(SI), Y11
+	VFMADD231PS  Y11, Y4, Y0
+	VFMADD231PS  Y11, Y5, Y1
+	VBROADCASTSS 4(SI)(BX*1), Y11
+	VFMADD231PS  Y11, Y4, Y2
+	VFMADD231PS  Y11, Y5, Y3
+	VPSLLD       $0x08, Y8, Y4
+	VPSRAD       $0x18, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPSLLD       $0x08, Y10, Y5
+	VPSRAD       $0x18, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y6, Y4, Y4
+	VMULPS       Y7, Y5, Y5
+	VBROADCASTSS 8(SI), Y11
+	VFMADD231PS  Y11, Y4, Y0
+	VFMADD231PS  Y11, Y5, Y1
+	VBROADCASTSS 8(SI)(BX*1), Y11
+	VFMADD231PS  Y11, Y4, Y2
+	VFMADD231PS  Y11, Y5, Y3
+	VPSRAD       $0x18, Y8, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPSRAD       $0x18, Y10, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y6, Y4, Y4
+	VMULPS       Y7, Y5, Y5
+	VBROADCASTSS 12(SI), Y11
+	VFMADD231PS  Y11, Y4, Y0
+	VFMADD231PS  Y11, Y5, Y1
+	VBROADCASTSS 12(SI)(BX*1), Y11
+	VFMADD231PS  Y11, Y4, Y2
+	VFMADD231PS  Y11, Y5, Y3
+	ADDQ         $0x40, CX
+	ADDQ         $0x10, SI
+	DECQ         R8
+	JNZ          turn
+	SUBQ         $0x20, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Y0, (CX)
+	VMOVUPS      Y1, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Y2, (CX)
+	VMOVUPS      Y3, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx2MXFP4R3G1(a *byte)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·avx2MXFP4R3G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    32(AX), BX
+	MOVQ    8(AX), SI
+	MOVQ    64(AX), DI
+	TESTQ   DI, DI
+	JZ      fresh
+	MOVQ    (AX), DI
+	MOVQ    24(AX), R8
+	VMOVUPS (DI), Y0
+	VMOVUPS 64(DI), Y1
+	ADDQ    R8, DI
+	VMOVUPS (DI), Y2
+	VMOVUPS 64(DI), Y3
+	ADDQ    R8, DI
+	VMOVUPS (DI), Y4
+	VMOVUPS 64(DI), Y5
+	JMP     start
+
+fresh:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+
+start:
+	VMOVUPS mx_doubled<>+0(SB), Y11
+	MOVQ    80(AX), DI
+
+block:
+	VPMOVZXBD (DI), Y8
+	VPSLLD    $0x17, Y8, Y8
+	VMULPS    fill_quarter<>+0(SB), Y8, Y8
+	VPMOVZXBD 16(DI), Y9
+	VPSLLD    $0x17, Y9, Y9
+	VMULPS    fill_quarter<>+0(SB), Y9, Y9
+	ADDQ      $0x00000020, DI
+	MOVQ      $0x00000008, R8
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Y10
+	VPSRLD       $0x04, Y10, Y7
+	VPAND        fill_nibbles<>+0(SB), Y10, Y10
+	VPAND        fill_nibbles<>+0(SB), Y7, Y7
+	VPSHUFB      Y10, Y11, Y10
+	VPSHUFB      Y7, Y11, Y12
+	VPSLLD       $0x18, Y10, Y6
+	VPSRAD       $0x18, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VPSLLD       $0x18, Y12, Y7
+	VPSRAD       $0x18, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y8, Y6, Y6
+	VMULPS       Y9, Y7, Y7
+	VBROADCASTSS (SI), Y13
+	VFMADD231PS  Y13, Y6, Y0
+	VFMADD231PS  Y13, Y7, Y1
+	VBROADCASTSS (SI)(BX*1), Y13
+	VFMADD231PS  Y13, Y6, Y2
+	VFMADD231PS  Y13, Y7, Y3
+	VBROADCASTSS (SI)(BX*2), Y13
+	VFMADD231PS  Y13, Y6, Y4
+	VFMADD231PS  Y13, Y7, Y5
+	VPSLLD       $0x10, Y10, Y6
+	VPSRAD       $0x18, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VPSLLD       $0x10, Y12, Y7
+	VPSRAD       $0x18, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y8, Y6, Y6
+	VMULPS       Y9, Y7, Y7
+	VBROADCASTSS 4(SI), Y13
+	VFMADD231PS  Y13, Y6, Y0
+	VFMADD231PS  Y13, Y7, Y1
+	VBROADCASTSS 4(SI)(BX*1), Y13
+	VFMADD231PS  Y13, Y6, Y2
+	VFMADD231PS  Y13, Y7, Y3
+	VBROADCASTSS 4(SI)(BX*2), Y13
+	VFMADD231PS  Y13, Y6, Y4
+	VFMADD231PS  Y13, Y7, Y5
+	VPSLLD       $0x08, Y10, Y6
+	VPSRAD       $0x18, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VPSLLD       $0x08, Y12, Y7
+	VPSRAD       $0x18, Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y8, Y6, Y6
+	VMULPS       Y9, Y7, Y7
+	VBROADCASTSS 8(SI), Y13
+	VFMADD231PS  Y13, Y6, Y0
+	VFMADD231PS  Y13, Y7, Y1
+	VBROADCASTSS 8(SI)(BX*1), Y13
+	VFMADD231PS  Y13, Y6, Y2
+	VFMADD231PS  Y13, Y7, Y3
+	VBROADCASTSS 8(SI)(BX*2), Y13
+	VFMADD231PS  Y13, Y6, Y4
+	VFMADD231PS  Y13, Y7, Y5
+	VPSRAD       $0x18, Y10, Y6
+	VCVTDQ2PS    Y6, Y6
+	VPSRAD       $0x18, Y12, Y7
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y8, Y6, Y6
+	VMULPS       Y9, Y7, Y7
+	VBROADCASTSS 12(SI), Y13
+	VFMADD231PS  Y13, Y6, Y0
+	VFMADD231PS  Y13, Y7, Y1
+	VBROADCASTSS 12(SI)(BX*1), Y13
+	VFMADD231PS  Y13, Y6, Y2
+	VFMADD231PS  Y13, Y7, Y3
+	VBROADCASTSS 12(SI)(BX*2), Y13
+	VFMADD231PS  Y13, Y6, Y4
+	VFMADD231PS  Y13, Y7, Y5
+	ADDQ         $0x40, CX
+	ADDQ         $0x10, SI
+	DECQ         R8
+	JNZ          turn
+	SUBQ         $0x20, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Y0, (CX)
+	VMOVUPS      Y1, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Y2, (CX)
+	VMOVUPS      Y3, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Y4, (CX)
+	VMOVUPS      Y5, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx2MXFP4R4G1(a *byte)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·avx2MXFP4R4G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    32(AX), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    8(AX), DI
+	MOVQ    64(AX), R8
+	TESTQ   R8, R8
+	JZ      fresh
+	MOVQ    (AX), R8
+	MOVQ    24(AX), R9
+	VMOVUPS (R8), Y0
+	VMOVUPS 64(R8), Y1
+	ADDQ    R9, R8
+	VMOVUPS (R8), Y2
+	VMOVUPS 64(R8), Y3
+	ADDQ    R9, R8
+	VMOVUPS (R8), Y4
+	VMOVUPS 64(R8), Y5
+	ADDQ    R9, R8
+	VMOVUPS (R8), Y6
+	VMOVUPS 64(R8), Y7
+	JMP     start
+
+fresh:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+start:
+	VMOVUPS mx_doubled<>+0(SB), Y13
+	MOVQ    80(AX), R8
+
+block:
+	VPMOVZXBD (R8), Y10
+	VPSLLD    $0x17, Y10, Y10
+	VMULPS    fill_quarter<>+0(SB), Y10, Y10
+	VPMOVZXBD 16(R8), Y11
+	VPSLLD    $0x17, Y11, Y11
+	VMULPS    fill_quarter<>+0(SB), Y11, Y11
+	ADDQ      $0x00000020, R8
+	MOVQ      $0x00000008, R9
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), Y12
+	VPSRLD       $0x04, Y12, Y9
+	VPAND        fill_nibbles<>+0(SB), Y12, Y12
+	VPAND        fill_nibbles<>+0(SB), Y9, Y9
+	VPSHUFB      Y12, Y13, Y12
+	VPSHUFB      Y9, Y13, Y14
+	VPSLLD       $0x18, Y12, Y8
+	VPSRAD       $0x18, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VPSLLD       $0x18, Y14, Y9
+	VPSRAD       $0x18, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y11, Y9, Y9
+	VBROADCASTSS (DI), Y15
+	VFMADD231PS  Y15, Y8, Y0
+	VFMADD231PS  Y15, Y9, Y1
+	VBROADCASTSS (DI)(BX*1), Y15
+	VFMADD231PS  Y15, Y8, Y2
+	VFMADD231PS  Y15, Y9, Y3
+	VBROADCASTSS (DI)(BX*2), Y15
+	VFMADD231PS  Y15, Y8, Y4
+	VFMADD231PS  Y15, Y9, Y5
+	VBROADCASTSS (DI)(SI*1), Y15
+	VFMADD231PS  Y15, Y8, Y6
+	VFMADD231PS  Y15, Y9, Y7
+	VPSLLD       $0x10, Y12, Y8
+	VPSRAD       $0x18, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VPSLLD       $0x10, Y14, Y9
+	VPSRAD       $0x18, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y11, Y9, Y9
+	VBROADCASTSS 4(DI), Y15
+	VFMADD231PS  Y15, Y8, Y0
+	VFMADD231PS  Y15, Y9, Y1
+	VBROADCASTSS 4(DI)(BX*1), Y15
+	VFMADD231PS  Y15, Y8, Y2
+	VFMADD231PS  Y15, Y9, Y3
+	VBROADCASTSS 4(DI)(BX*2), Y15
+	VFMADD231PS  Y15, Y8, Y4
+	VFMADD231PS  Y15, Y9, Y5
+	VBROADCASTSS 4(DI)(SI*1), Y15
+	VFMADD231PS  Y15, Y8, Y6
+	VFMADD231PS  Y15, Y9, Y7
+	VPSLLD       $0x08, Y12, Y8
+	VPSRAD       $0x18, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VPSLLD       $0x08, Y14, Y9
+	VPSRAD       $0x18, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y11, Y9, Y9
+	VBROADCASTSS 8(DI), Y15
+	VFMADD231PS  Y15, Y8, Y0
+	VFMADD231PS  Y15, Y9, Y1
+	VBROADCASTSS 8(DI)(BX*1), Y15
+	VFMADD231PS  Y15, Y8, Y2
+	VFMADD231PS  Y15, Y9, Y3
+	VBROADCASTSS 8(DI)(BX*2), Y15
+	VFMADD231PS  Y15, Y8, Y4
+	VFMADD231PS  Y15, Y9, Y5
+	VBROADCASTSS 8(DI)(SI*1), Y15
+	VFMADD231PS  Y15, Y8, Y6
+	VFMADD231PS  Y15, Y9, Y7
+	VPSRAD       $0x18, Y12, Y8
+	VCVTDQ2PS    Y8, Y8
+	VPSRAD       $0x18, Y14, Y9
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y11, Y9, Y9
+	VBROADCASTSS 12(DI), Y15
+	VFMADD231PS  Y15, Y8, Y0
+	VFMADD231PS  Y15, Y9, Y1
+	VBROADCASTSS 12(DI)(BX*1), Y15
+	VFMADD231PS  Y15, Y8, Y2
+	VFMADD231PS  Y15, Y9, Y3
+	VBROADCASTSS 12(DI)(BX*2), Y15
+	VFMADD231PS  Y15, Y8, Y4
+	VFMADD231PS  Y15, Y9, Y5
+	VBROADCASTSS 12(DI)(SI*1), Y15
+	VFMADD231PS  Y15, Y8, Y6
+	VFMADD231PS  Y15, Y9, Y7
+	ADDQ         $0x40, CX
+	ADDQ         $0x10, DI
+	DECQ         R9
+	JNZ          turn
+	SUBQ         $0x20, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Y0, (CX)
+	VMOVUPS      Y1, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Y2, (CX)
+	VMOVUPS      Y3, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Y4, (CX)
+	VMOVUPS      Y5, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Y6, (CX)
+	VMOVUPS      Y7, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx2FP8R1G2(a *byte)
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
+TEXT ·avx2FP8R1G2(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    8(AX), BX
+	MOVQ    64(AX), SI
+	TESTQ   SI, SI
+	JZ      fresh
+	MOVQ    (AX), SI
+	MOVQ    24(AX), DI
+	VMOVUPS (SI), Y0
+	VMOVUPS 64(SI), Y1
+	VMOVUPS 32(SI), Y2
+	VMOVUPS 96(SI), Y3
+	JMP     start
+
+fresh:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+start:
+	MOVL         $0xbf80bf80, SI
+	VMOVD        SI, X11
+	VPBROADCASTD X11, Y11
+	MOVQ         80(AX), SI
+
+block:
+	VMOVUPS (SI), Y6
+	VMULPS  fill_256<>+0(SB), Y6, Y6
+	VMOVUPS 64(SI), Y7
+	VMULPS  fill_256<>+0(SB), Y7, Y7
+	VMOVUPS 32(SI), Y8
+	VMULPS  fill_256<>+0(SB), Y8, Y8
+	VMOVUPS 96(SI), Y9
+	VMULPS  fill_256<>+0(SB), Y9, Y9
+	ADDQ    $0x00000080, SI
+	MOVQ    $0x00000080, DI
+	CMPQ    DX, DI
+	CMOVQLT DX, DI
+	SUBQ    DI, DX
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), X10
+	VPSLLW       $0x08, X10, X4
+	VPSRAW       $0x01, X10, X10
+	VPSRAW       $0x01, X4, X4
+	VPAND        X11, X10, X10
+	VPAND        X11, X4, X4
+	VCVTPH2PS    X10, Y5
+	VCVTPH2PS    X4, Y4
+	VMULPS       Y6, Y4, Y4
+	VMULPS       Y7, Y5, Y5
+	VBROADCASTSS (BX), Y12
+	VFMADD231PS  Y12, Y4, Y0
+	VFMADD231PS  Y12, Y5, Y1
+	VMOVUPS      16(CX), X10
+	VPSLLW       $0x08, X10, X4
+	VPSRAW       $0x01, X10, X10
+	VPSRAW       $0x01, X4, X4
+	VPAND        X11, X10, X10
+	VPAND        X11, X4, X4
+	VCVTPH2PS    X10, Y5
+	VCVTPH2PS    X4, Y4
+	VMULPS       Y8, Y4, Y4
+	VMULPS       Y9, Y5, Y5
+	VBROADCASTSS (BX), Y12
+	VFMADD231PS  Y12, Y4, Y2
+	VFMADD231PS  Y12, Y5, Y3
+	ADDQ         $0x20, CX
+	ADDQ         $0x04, BX
+	DECQ         DI
+	JNZ          turn
+	TESTQ        DX, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Y0, (CX)
+	VMOVUPS      Y1, 64(CX)
+	VMOVUPS      Y2, 32(CX)
+	VMOVUPS      Y3, 96(CX)
+	VZEROUPPER
+	RET
+
+// func avx2FP8R2G1(a *byte)
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
+TEXT ·avx2FP8R2G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    32(AX), BX
+	MOVQ    8(AX), SI
+	MOVQ    64(AX), DI
+	TESTQ   DI, DI
+	JZ      fresh
+	MOVQ    (AX), DI
+	MOVQ    24(AX), R8
+	VMOVUPS (DI), Y0
+	VMOVUPS 64(DI), Y1
+	ADDQ    R8, DI
+	VMOVUPS (DI), Y2
+	VMOVUPS 64(DI), Y3
+	JMP     start
+
+fresh:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+start:
+	MOVL         $0xbf80bf80, DI
+	VMOVD        DI, X9
+	VPBROADCASTD X9, Y9
+	MOVQ         80(AX), DI
+
+block:
+	VMOVUPS (DI), Y6
+	VMULPS  fill_256<>+0(SB), Y6, Y6
+	VMOVUPS 64(DI), Y7
+	VMULPS  fill_256<>+0(SB), Y7, Y7
+	ADDQ    $0x00000080, DI
+	MOVQ    $0x00000080, R8
+	CMPQ    DX, R8
+	CMOVQLT DX, R8
+	SUBQ    R8, DX
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), X8
+	VPSLLW       $0x08, X8, X4
+	VPSRAW       $0x01, X8, X8
+	VPSRAW       $0x01, X4, X4
+	VPAND        X9, X8, X8
+	VPAND        X9, X4, X4
+	VCVTPH2PS    X8, Y5
+	VCVTPH2PS    X4, Y4
+	VMULPS       Y6, Y4, Y4
+	VMULPS       Y7, Y5, Y5
+	VBROADCASTSS (SI), Y10
+	VFMADD231PS  Y10, Y4, Y0
+	VFMADD231PS  Y10, Y5, Y1
+	VBROADCASTSS (SI)(BX*1), Y10
+	VFMADD231PS  Y10, Y4, Y2
+	VFMADD231PS  Y10, Y5, Y3
+	ADDQ         $0x20, CX
+	ADDQ         $0x04, SI
+	DECQ         R8
+	JNZ          turn
+	TESTQ        DX, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Y0, (CX)
+	VMOVUPS      Y1, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Y2, (CX)
+	VMOVUPS      Y3, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx2FP8R3G1(a *byte)
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
+TEXT ·avx2FP8R3G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    32(AX), BX
+	MOVQ    8(AX), SI
+	MOVQ    64(AX), DI
+	TESTQ   DI, DI
+	JZ      fresh
+	MOVQ    (AX), DI
+	MOVQ    24(AX), R8
+	VMOVUPS (DI), Y0
+	VMOVUPS 64(DI), Y1
+	ADDQ    R8, DI
+	VMOVUPS (DI), Y2
+	VMOVUPS 64(DI), Y3
+	ADDQ    R8, DI
+	VMOVUPS (DI), Y4
+	VMOVUPS 64(DI), Y5
+	JMP     start
+
+fresh:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+
+start:
+	MOVL         $0xbf80bf80, DI
+	VMOVD        DI, X11
+	VPBROADCASTD X11, Y11
+	MOVQ         80(AX), DI
+
+block:
+	VMOVUPS (DI), Y8
+	VMULPS  fill_256<>+0(SB), Y8, Y8
+	VMOVUPS 64(DI), Y9
+	VMULPS  fill_256<>+0(SB), Y9, Y9
+	ADDQ    $0x00000080, DI
+	MOVQ    $0x00000080, R8
+	CMPQ    DX, R8
+	CMOVQLT DX, R8
+	SUBQ    R8, DX
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), X10
+	VPSLLW       $0x08, X10, X6
+	VPSRAW       $0x01, X10, X10
+	VPSRAW       $0x01, X6, X6
+	VPAND        X11, X10, X10
+	VPAND        X11, X6, X6
+	VCVTPH2PS    X10, Y7
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y8, Y6, Y6
+	VMULPS       Y9, Y7, Y7
+	VBROADCASTSS (SI), Y12
+	VFMADD231PS  Y12, Y6, Y0
+	VFMADD231PS  Y12, Y7, Y1
+	VBROADCASTSS (SI)(BX*1), Y12
+	VFMADD231PS  Y12, Y6, Y2
+	VFMADD231PS  Y12, Y7, Y3
+	VBROADCASTSS (SI)(BX*2), Y12
+	VFMADD231PS  Y12, Y6, Y4
+	VFMADD231PS  Y12, Y7, Y5
+	ADDQ         $0x20, CX
+	ADDQ         $0x04, SI
+	DECQ         R8
+	JNZ          turn
+	TESTQ        DX, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Y0, (CX)
+	VMOVUPS      Y1, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Y2, (CX)
+	VMOVUPS      Y3, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Y4, (CX)
+	VMOVUPS      Y5, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx2FP8R4G1(a *byte)
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
+TEXT ·avx2FP8R4G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    32(AX), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    8(AX), DI
+	MOVQ    64(AX), R8
+	TESTQ   R8, R8
+	JZ      fresh
+	MOVQ    (AX), R8
+	MOVQ    24(AX), R9
+	VMOVUPS (R8), Y0
+	VMOVUPS 64(R8), Y1
+	ADDQ    R9, R8
+	VMOVUPS (R8), Y2
+	VMOVUPS 64(R8), Y3
+	ADDQ    R9, R8
+	VMOVUPS (R8), Y4
+	VMOVUPS 64(R8), Y5
+	ADDQ    R9, R8
+	VMOVUPS (R8), Y6
+	VMOVUPS 64(R8), Y7
+	JMP     start
+
+fresh:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+start:
+	MOVL         $0xbf80bf80, R8
+	VMOVD        R8, X13
+	VPBROADCASTD X13, Y13
+	MOVQ         80(AX), R8
+
+block:
+	VMOVUPS (R8), Y10
+	VMULPS  fill_256<>+0(SB), Y10, Y10
+	VMOVUPS 64(R8), Y11
+	VMULPS  fill_256<>+0(SB), Y11, Y11
+	ADDQ    $0x00000080, R8
+	MOVQ    $0x00000080, R9
+	CMPQ    DX, R9
+	CMOVQLT DX, R9
+	SUBQ    R9, DX
+
+turn:
+	PREFETCHT0   2048(CX)
+	VMOVUPS      (CX), X12
+	VPSLLW       $0x08, X12, X8
+	VPSRAW       $0x01, X12, X12
+	VPSRAW       $0x01, X8, X8
+	VPAND        X13, X12, X12
+	VPAND        X13, X8, X8
+	VCVTPH2PS    X12, Y9
+	VCVTPH2PS    X8, Y8
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y11, Y9, Y9
+	VBROADCASTSS (DI), Y14
+	VFMADD231PS  Y14, Y8, Y0
+	VFMADD231PS  Y14, Y9, Y1
+	VBROADCASTSS (DI)(BX*1), Y14
+	VFMADD231PS  Y14, Y8, Y2
+	VFMADD231PS  Y14, Y9, Y3
+	VBROADCASTSS (DI)(BX*2), Y14
+	VFMADD231PS  Y14, Y8, Y4
+	VFMADD231PS  Y14, Y9, Y5
+	VBROADCASTSS (DI)(SI*1), Y14
+	VFMADD231PS  Y14, Y8, Y6
+	VFMADD231PS  Y14, Y9, Y7
+	ADDQ         $0x20, CX
+	ADDQ         $0x04, DI
+	DECQ         R9
+	JNZ          turn
+	TESTQ        DX, DX
+	JG           block
+	MOVQ         (AX), CX
+	MOVQ         24(AX), AX
+	VMOVUPS      Y0, (CX)
+	VMOVUPS      Y1, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Y2, (CX)
+	VMOVUPS      Y3, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Y4, (CX)
+	VMOVUPS      Y5, 64(CX)
+	ADDQ         AX, CX
+	VMOVUPS      Y6, (CX)
+	VMOVUPS      Y7, 64(CX)
 	VZEROUPPER
 	RET
 
@@ -11079,8 +18615,8 @@ done:
 TEXT ·avx512HeadsR1H4(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), AX
 	MOVQ    16(AX), CX
-	MOVQ    40(AX), DX
-	MOVQ    56(AX), BX
+	MOVQ    56(AX), DX
+	MOVQ    40(AX), BX
 	MOVQ    72(AX), SI
 	ADDQ    CX, SI
 	MOVQ    48(AX), DI
@@ -11117,7 +18653,7 @@ fresh:
 	VPXORD Z7, Z7, Z7
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -11149,8 +18685,8 @@ turn:
 	VBROADCASTSS (R11)(R10*1), Z10
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	PREFETCHT0   (SI)
 	PREFETCHT0   64(SI)
 	VMOVUPS      (CX), Z8
@@ -11179,14 +18715,14 @@ turn:
 	VBROADCASTSS 4(R11)(R10*1), Z10
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x08, R11
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -11218,10 +18754,10 @@ one:
 	VBROADCASTSS (R11)(R10*1), Z10
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x04, R11
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -11246,8 +18782,8 @@ done:
 TEXT ·avx512HeadsR1H2(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), AX
 	MOVQ    16(AX), CX
-	MOVQ    40(AX), DX
-	MOVQ    56(AX), BX
+	MOVQ    56(AX), DX
+	MOVQ    40(AX), BX
 	MOVQ    72(AX), SI
 	ADDQ    CX, SI
 	MOVQ    48(AX), DI
@@ -11272,7 +18808,7 @@ fresh:
 	VPXORD Z3, Z3, Z3
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -11290,8 +18826,8 @@ turn:
 	VBROADCASTSS (R9)(R8*1), Z6
 	VFMADD231PS  Z6, Z4, Z2
 	VFMADD231PS  Z6, Z5, Z3
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	PREFETCHT0   (SI)
 	PREFETCHT0   64(SI)
 	VMOVUPS      (CX), Z4
@@ -11306,14 +18842,14 @@ turn:
 	VBROADCASTSS 4(R9)(R8*1), Z6
 	VFMADD231PS  Z6, Z4, Z2
 	VFMADD231PS  Z6, Z5, Z3
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x08, R9
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -11331,10 +18867,10 @@ one:
 	VBROADCASTSS (R9)(R8*1), Z6
 	VFMADD231PS  Z6, Z4, Z2
 	VFMADD231PS  Z6, Z5, Z3
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x04, R9
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -11353,8 +18889,8 @@ done:
 TEXT ·avx512HeadsR2H4(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), AX
 	MOVQ    16(AX), CX
-	MOVQ    40(AX), DX
-	MOVQ    56(AX), BX
+	MOVQ    56(AX), DX
+	MOVQ    40(AX), BX
 	MOVQ    72(AX), SI
 	ADDQ    CX, SI
 	MOVQ    48(AX), DI
@@ -11412,7 +18948,7 @@ fresh:
 	VPXORD Z15, Z15, Z15
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -11456,8 +18992,8 @@ turn:
 	VBROADCASTSS (R12)(R10*1), Z18
 	VFMADD231PS  Z18, Z16, Z14
 	VFMADD231PS  Z18, Z17, Z15
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	PREFETCHT0   (SI)
 	PREFETCHT0   64(SI)
 	VMOVUPS      (CX), Z16
@@ -11498,15 +19034,15 @@ turn:
 	VBROADCASTSS 4(R12)(R10*1), Z18
 	VFMADD231PS  Z18, Z16, Z14
 	VFMADD231PS  Z18, Z17, Z15
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x08, R11
 	ADDQ         $0x08, R12
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -11550,11 +19086,11 @@ one:
 	VBROADCASTSS (R12)(R10*1), Z18
 	VFMADD231PS  Z18, Z16, Z14
 	VFMADD231PS  Z18, Z17, Z15
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x04, R11
 	ADDQ         $0x04, R12
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -11591,8 +19127,8 @@ done:
 TEXT ·avx512HeadsR2H2(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), AX
 	MOVQ    16(AX), CX
-	MOVQ    40(AX), DX
-	MOVQ    56(AX), BX
+	MOVQ    56(AX), DX
+	MOVQ    40(AX), BX
 	MOVQ    72(AX), SI
 	ADDQ    CX, SI
 	MOVQ    48(AX), DI
@@ -11628,7 +19164,7 @@ fresh:
 	VPXORD Z7, Z7, Z7
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -11652,8 +19188,8 @@ turn:
 	VBROADCASTSS (R10)(R9*1), Z10
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	PREFETCHT0   (SI)
 	PREFETCHT0   64(SI)
 	VMOVUPS      (CX), Z8
@@ -11674,14 +19210,14 @@ turn:
 	VBROADCASTSS 4(R10)(R9*1), Z10
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x08, R10
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -11705,10 +19241,10 @@ one:
 	VBROADCASTSS (R10)(R9*1), Z10
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x04, R10
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -11733,8 +19269,8 @@ done:
 TEXT ·avx512HeadsR3H4(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), AX
 	MOVQ    16(AX), CX
-	MOVQ    40(AX), DX
-	MOVQ    56(AX), BX
+	MOVQ    56(AX), DX
+	MOVQ    40(AX), BX
 	MOVQ    72(AX), SI
 	ADDQ    CX, SI
 	MOVQ    48(AX), DI
@@ -11813,7 +19349,7 @@ fresh:
 	VPXORD Z23, Z23, Z23
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -11869,8 +19405,8 @@ turn:
 	VBROADCASTSS (R13)(R10*1), Z26
 	VFMADD231PS  Z26, Z24, Z22
 	VFMADD231PS  Z26, Z25, Z23
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	PREFETCHT0   (SI)
 	PREFETCHT0   64(SI)
 	VMOVUPS      (CX), Z24
@@ -11923,16 +19459,16 @@ turn:
 	VBROADCASTSS 4(R13)(R10*1), Z26
 	VFMADD231PS  Z26, Z24, Z22
 	VFMADD231PS  Z26, Z25, Z23
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x08, R11
 	ADDQ         $0x08, R12
 	ADDQ         $0x08, R13
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -11988,12 +19524,12 @@ one:
 	VBROADCASTSS (R13)(R10*1), Z26
 	VFMADD231PS  Z26, Z24, Z22
 	VFMADD231PS  Z26, Z25, Z23
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x04, R11
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R13
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:
@@ -12042,8 +19578,8 @@ done:
 TEXT ·avx512HeadsR3H2(SB), NOSPLIT, $0-8
 	MOVQ    a+0(FP), AX
 	MOVQ    16(AX), CX
-	MOVQ    40(AX), DX
-	MOVQ    56(AX), BX
+	MOVQ    56(AX), DX
+	MOVQ    40(AX), BX
 	MOVQ    72(AX), SI
 	ADDQ    CX, SI
 	MOVQ    48(AX), DI
@@ -12090,7 +19626,7 @@ fresh:
 	VPXORD Z11, Z11, Z11
 
 start:
-	SUBQ $0x02, BX
+	SUBQ $0x02, DX
 	JL   rest
 
 turn:
@@ -12120,8 +19656,8 @@ turn:
 	VBROADCASTSS (R11)(R8*1), Z14
 	VFMADD231PS  Z14, Z12, Z10
 	VFMADD231PS  Z14, Z13, Z11
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	PREFETCHT0   (SI)
 	PREFETCHT0   64(SI)
 	VMOVUPS      (CX), Z12
@@ -12148,15 +19684,15 @@ turn:
 	VBROADCASTSS 4(R11)(R8*1), Z14
 	VFMADD231PS  Z14, Z12, Z10
 	VFMADD231PS  Z14, Z13, Z11
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x08, R10
 	ADDQ         $0x08, R11
-	SUBQ         $0x02, BX
+	SUBQ         $0x02, DX
 	JGE          turn
 
 rest:
-	ADDQ $0x02, BX
+	ADDQ $0x02, DX
 	JZ   done
 
 one:
@@ -12186,11 +19722,11 @@ one:
 	VBROADCASTSS (R11)(R8*1), Z14
 	VFMADD231PS  Z14, Z12, Z10
 	VFMADD231PS  Z14, Z13, Z11
-	ADDQ         DX, CX
-	ADDQ         DX, SI
+	ADDQ         BX, CX
+	ADDQ         BX, SI
 	ADDQ         $0x04, R10
 	ADDQ         $0x04, R11
-	DECQ         BX
+	DECQ         DX
 	JNZ          one
 
 done:

@@ -48,9 +48,23 @@ func matMulLast(dst []float32, ldDst int, x []float32, ldX, rows int, w *Matrix)
 func matMulPanels(dst []float32, ldDst int, x []float32, ldX, rows int, w *Matrix, p0, p1 int) {
 	size := w.K * PanelWidth
 	t := tile{ldDst: ldDst, ldX: ldX, rows: rows, k: w.K, step: PanelWidth, panels: p1 - p0, panelStride: size}
-	if w.bf != nil {
+	switch {
+	case w.bf != nil:
 		tileBF16(dst, x, w.bf[p0*size:p1*size], t)
+	case w.codes != nil:
+		matMulPacked(dst, x, w, p0, t)
+	default:
+		tileF32(dst, x, w.f32[p0*size:p1*size], t)
+	}
+}
+
+// matMulPacked is matMulPanels from panel p0 on for weights that kernels decode.
+func matMulPacked(dst, x []float32, w *Matrix, p0 int, t tile) {
+	if w.exps != nil {
+		t.panelStride, t.scaleStride = w.mxPanel(), w.K/MXBlock*PanelWidth
+		tileMXFP4(dst, x, w.codes[p0*t.panelStride:], w.exps[p0*t.scaleStride:], t)
 		return
 	}
-	tileF32(dst, x, w.f32[p0*size:p1*size], t)
+	t.scaleStride = FP8Scales(w.K) * PanelWidth
+	tileFP8(dst, x, w.codes[p0*t.panelStride:], w.scales[p0*t.scaleStride:], t)
 }

@@ -58,14 +58,19 @@ func TestMatMulInvariance(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			rows := rapid.IntRange(1, 70).Draw(t, "rows")
 			n, k := rapid.IntRange(1, 200).Draw(t, "n"), rapid.IntRange(1, 80).Draw(t, "k")
-			x, w := floats(rapid.Uint64().Draw(t, "seed"), rows*k), floats(3, n*k)
-			for kind, m := range packs(w, n, k) {
+			x := floats(rapid.Uint64().Draw(t, "seed"), rows*k)
+			matrices := packs(floats(3, n*k), n, k)
+			matrices["fp8"], _ = fp8Matrix(t, 3, n, k)
+			if k >= MXBlock {
+				matrices["mxfp4"], _ = mxMatrix(t, 3, n, k/MXBlock*MXBlock)
+			}
+			for kind, m := range matrices {
 				cut := rapid.IntRange(0, m.Panels()).Draw(t, "cut")
 				r := rapid.IntRange(0, rows-1).Draw(t, "row")
 				batch, alone := make([]float32, rows*n), make([]float32, n)
 				MatMul(batch, n, x, k, rows, m, cut, m.Panels())
 				MatMul(batch, n, x, k, rows, m, 0, cut)
-				MatMul(alone, n, x[r*k:], k, 1, m, 0, m.Panels())
+				MatMul(alone, n, x[r*k:], m.K, 1, m, 0, m.Panels())
 				if !sameBits(batch[r*n:(r+1)*n], alone) {
 					t.Fatalf("%s: row %d of %d differs", kind, r, rows)
 				}
@@ -114,7 +119,7 @@ func TestMatMulPanics(t *testing.T) {
 // rowOf unpacks the weights of output n into dst (K).
 func rowOf(m *Matrix, dst []float32, n int) {
 	at := n/PanelWidth*m.K*PanelWidth + n%PanelWidth
-	if m.bf == nil {
+	if m.f32 != nil {
 		for i := range dst[:m.K] {
 			dst[i] = m.f32[at+i*PanelWidth]
 		}

@@ -17,8 +17,12 @@ type Matrix struct {
 
 	// One of them is set. In bf16, a 32-bit word holds outputs j (low half)
 	// and j+16 (high half): one load and a shift or a mask give 16 floats.
-	bf  []uint16
-	f32 []float32
+	bf    []uint16
+	f32   []float32
+	codes []byte // with one of the scales below
+
+	exps   []byte    // MXFP4: (panels, K/32, PanelWidth), each one more than in E8M0
+	scales []float32 // FP8: (panels, K/128, PanelWidth)
 }
 
 // PackBF16 packs src, row-major (n, k) little-endian bf16.
@@ -90,7 +94,7 @@ func interleaved(at int) int {
 }
 
 // aligned returns n zeros that start at a cache line.
-func aligned[T uint16 | float32](n int) []T {
+func aligned[T byte | uint16 | float32](n int) []T {
 	var zero T
 	size := int(unsafe.Sizeof(zero))
 	pad := 64 / size
@@ -103,13 +107,31 @@ func aligned[T uint16 | float32](n int) []T {
 func (m *Matrix) Panels() int { return (m.N + PanelWidth - 1) / PanelWidth }
 
 // Bytes is the memory that the weights take.
-func (m *Matrix) Bytes() int64 { return int64(len(m.bf))*2 + int64(len(m.f32))*4 }
+func (m *Matrix) Bytes() int64 {
+	return int64(len(m.bf))*2 + int64(len(m.f32)+len(m.scales))*4 + int64(len(m.codes)+len(m.exps))
+}
+
+// Format is how a Matrix holds its weights.
+type Format uint8
+
+// The formats.
+const (
+	F32 Format = iota
+	BF16
+	MXFP4
+	FP8
+)
 
 // PackedBytes is what Bytes of a packed (n, k) matrix will be.
-func PackedBytes(n, k int, bf16 bool) int64 {
-	size := int64(4)
-	if bf16 {
-		size = 2
+func PackedBytes(n, k int, f Format) int64 {
+	width := int64((&Matrix{N: n}).Panels()) * PanelWidth
+	switch f {
+	case BF16:
+		return width * int64(k) * 2
+	case MXFP4:
+		return width * (int64(k)/2 + int64(k)/MXBlock)
+	case FP8:
+		return width * (int64(k) + 4*int64(FP8Scales(k)))
 	}
-	return int64((&Matrix{N: n}).Panels()) * int64(k) * PanelWidth * size
+	return width * int64(k) * 4
 }

@@ -15,14 +15,28 @@ type tileArgs struct {
 	step, panelStride int
 	k, add            int
 	ahead             int
+	scales            unsafe.Pointer // of packed weights
+	scaleStride       int
 }
+
+// stored is where a tile's weights lie and how.
+type stored struct {
+	Format
+	w, scales unsafe.Pointer
+}
+
+// elementSize is the bytes of what a tile's strides count.
+var elementSize = [...]int{F32: 4, BF16: 2, MXFP4: 1, FP8: 1}
+
+// scaleSize is the bytes of a scale.
+var scaleSize = [...]int{F32: 0, BF16: 0, MXFP4: 1, FP8: 4}
 
 func tileF32(dst, x, w []float32, t tile) {
 	if active == generic || t.k == 0 {
 		tileF32Generic(dst, x, w, t)
 		return
 	}
-	t.run(dst, x, unsafe.Pointer(unsafe.SliceData(w)), 4)
+	t.run(dst, x, stored{Format: F32, w: unsafe.Pointer(unsafe.SliceData(w))})
 }
 
 // headsAtOnce is how many of n heads one call of a kernel takes. AVX2 has too
@@ -64,16 +78,32 @@ func tileBF16(dst, x []float32, w []uint16, t tile) {
 		tileBF16Generic(dst, x, w, t)
 		return
 	}
-	t.run(dst, x, unsafe.Pointer(unsafe.SliceData(w)), 2)
+	t.run(dst, x, stored{Format: BF16, w: unsafe.Pointer(unsafe.SliceData(w))})
+}
+
+func tileMXFP4(dst, x []float32, codes, exps []byte, t tile) {
+	if active == generic || t.k == 0 {
+		tileMXFP4Generic(dst, x, codes, exps, t)
+		return
+	}
+	t.run(dst, x, stored{MXFP4, unsafe.Pointer(unsafe.SliceData(codes)), unsafe.Pointer(unsafe.SliceData(exps))})
+}
+
+func tileFP8(dst, x []float32, codes []byte, scales []float32, t tile) {
+	if active == generic || t.k == 0 {
+		tileFP8Generic(dst, x, codes, scales, t)
+		return
+	}
+	t.run(dst, x, stored{FP8, unsafe.Pointer(unsafe.SliceData(codes)), unsafe.Pointer(unsafe.SliceData(scales))})
 }
 
 // run computes the tile in chunks of rows that stay in the L2 cache while the
 // panels pass.
-func (t tile) run(dst, x []float32, w unsafe.Pointer, size int) {
+func (t tile) run(dst, x []float32, w stored) {
 	for r := 0; r < t.rows; r += chunkRows {
 		part := t
 		part.rows = min(chunkRows, t.rows-r)
-		part.runChunk(dst[r*t.ldDst:], x[r*t.ldX:], w, size)
+		part.runChunk(dst[r*t.ldDst:], x[r*t.ldX:], w)
 	}
 }
 
@@ -91,9 +121,9 @@ const (
 var spreads sync.Pool // of *[]float32
 
 // runChunk first copies rows that would evict each other, if enough panels follow to pay for it.
-func (t tile) runChunk(dst, x []float32, w unsafe.Pointer, size int) {
+func (t tile) runChunk(dst, x []float32, w stored) {
 	if t.rows < aliasRows || t.panels < 4 || t.ldX%aliasFloats != 0 {
-		t.runRows(dst, x, w, size)
+		t.runRows(dst, x, w)
 		return
 	}
 	buffer, ok := spreads.Get().(*[]float32)
@@ -109,16 +139,18 @@ func (t tile) runChunk(dst, x []float32, w unsafe.Pointer, size int) {
 		copy(spread[r*ld:][:t.k], x[r*t.ldX:])
 	}
 	t.ldX = ld
-	t.runRows(dst, spread, w, size)
+	t.runRows(dst, spread, w)
 	spreads.Put(buffer)
 }
 
 // runRows cuts a chunk into the kernels' shapes. Every few panels meet all
 // rows before the next panels are read.
-func (t tile) runRows(dst, x []float32, w unsafe.Pointer, size int) {
+func (t tile) runRows(dst, x []float32, w stored) {
+	size := elementSize[w.Format]
 	a := tileArgs{
 		ldDst: t.ldDst * 4, ldX: t.ldX * 4,
 		step: t.step * size, panelStride: t.panelStride * size, k: t.k, ahead: t.ahead,
+		scaleStride: t.scaleStride * scaleSize[w.Format],
 	}
 	if t.add {
 		a.add = 1
@@ -126,11 +158,12 @@ func (t tile) runRows(dst, x []float32, w unsafe.Pointer, size int) {
 	from := unsafe.Pointer(unsafe.SliceData(dst))
 	for p := 0; p < t.panels; p += mostPanels {
 		for r := 0; r < t.rows; {
-			rows := nextRows(t.rows-r, tallest())
+			rows := nextRows(t.rows-r, tallest(w.Format))
 			a.x = unsafe.Pointer(unsafe.SliceData(x[r*t.ldX:]))
 			a.dst = unsafe.Add(from, r*a.ldDst+p*PanelWidth*4)
-			a.w = unsafe.Add(w, p*a.panelStride)
-			a.strip(rows, min(mostPanels, t.panels-p), size)
+			a.w = unsafe.Add(w.w, p*a.panelStride)
+			a.scales = unsafe.Add(w.scales, p*a.scaleStride)
+			a.strip(rows, min(mostPanels, t.panels-p), w.Format)
 			r += rows
 		}
 	}
@@ -139,10 +172,14 @@ func (t tile) runRows(dst, x []float32, w unsafe.Pointer, size int) {
 // mostPanels is the most that one call of a kernel takes.
 const mostPanels = 4
 
-// tallest is the most rows that one call of a kernel takes.
-func tallest() int {
-	if active == avx512 {
+// tallest is the most rows that one call of a kernel takes. Scales of packed
+// weights take registers too.
+func tallest(f Format) int {
+	switch {
+	case active == avx512:
 		return 12
+	case f >= MXFP4:
+		return 4
 	}
 	return 6
 }
@@ -158,46 +195,62 @@ func nextRows(rows, tall int) int {
 // every caller's vectors to the heap.
 
 // strip computes rows × n panels with calls of one kernel after another.
-func (a tileArgs) strip(rows, n, size int) {
+func (a tileArgs) strip(rows, n int, f Format) {
 	if active == avx512 {
-		a.strip512(rows, n, size)
+		a.strip512(rows, n, f)
 		return
 	}
-	a.strip2(rows, n, size)
+	a.strip2(rows, n, f)
 }
 
 // strip512 takes as many panels a call as the registers hold for so many rows.
-func (a tileArgs) strip512(rows, n, size int) {
+func (a tileArgs) strip512(rows, n int, f Format) {
+	scales := 0
+	if f >= MXFP4 {
+		scales = 1
+	}
 	for n > 0 {
 		panels := 1
 		switch {
-		case rows <= 3 && n >= 4:
+		case rows+scales <= 3 && n >= 4:
 			panels = 4
-		case rows <= 6 && n >= 2:
+		case rows+scales <= 6 && n >= 2:
 			panels = 2
 		}
-		if size == 2 {
-			avx512BF16(rows, panels, &a)
-		} else {
-			avx512F32(rows, panels, &a)
-		}
+		a.call512(rows, panels, f)
 		if n -= panels; n > 0 {
 			a = a.next(panels)
 		}
+	}
+}
+
+func (a tileArgs) call512(rows, panels int, f Format) {
+	switch f {
+	case F32:
+		avx512F32(rows, panels, &a)
+	case BF16:
+		avx512BF16(rows, panels, &a)
+	case MXFP4:
+		avx512MXFP4(rows, panels, &a)
+	case FP8:
+		avx512FP8(rows, panels, &a)
 	}
 }
 
 // strip2 takes two panels, one, or half of one a call.
-func (a tileArgs) strip2(rows, n, size int) {
+func (a tileArgs) strip2(rows, n int, f Format) {
 	for n > 0 {
-		panels := 1
-		if rows == 1 && n >= 2 {
+		panels, whole := 1, 3 // rows of a call that takes whole panels
+		switch {
+		case f >= MXFP4:
+			whole = 1
+		case rows == 1 && n >= 2:
 			panels = 2
 		}
-		if rows <= 3 {
-			a.call2(rows, 2*panels, size)
+		if rows <= whole {
+			a.call2(rows, 2*panels, f)
 		} else {
-			a.halves(rows, size)
+			a.halves(rows, f)
 		}
 		if n -= panels; n > 0 {
 			a = a.next(panels)
@@ -205,20 +258,33 @@ func (a tileArgs) strip2(rows, n, size int) {
 	}
 }
 
-func (a tileArgs) call2(rows, groups, size int) {
-	if size == 2 {
-		avx2BF16(rows, groups, &a)
-	} else {
+func (a tileArgs) call2(rows, groups int, f Format) {
+	switch f {
+	case F32:
 		avx2F32(rows, groups, &a)
+	case BF16:
+		avx2BF16(rows, groups, &a)
+	case MXFP4:
+		avx2MXFP4(rows, groups, &a)
+	case FP8:
+		avx2FP8(rows, groups, &a)
 	}
 }
 
 // halves computes a panel in two calls: outputs 0–7 and 16–23, then the others.
-func (a tileArgs) halves(rows, size int) {
-	const half = 32 // bytes of eight floats, and of eight interleaved pairs of bf16
-	a.call2(rows, 1, size)
-	a.dst, a.w = unsafe.Add(a.dst, half), unsafe.Add(a.w, half)
-	a.call2(rows, 1, size)
+func (a tileArgs) halves(rows int, f Format) {
+	a.call2(rows, 1, f)
+	half := halfPanel[f]
+	a.dst, a.w = unsafe.Add(a.dst, half.dst), unsafe.Add(a.w, half.w)
+	if f >= MXFP4 {
+		a.scales = unsafe.Add(a.scales, half.scales)
+	}
+	a.call2(rows, 1, f)
+}
+
+// halfPanel is the distance in bytes from output 0 of a panel to output 8.
+var halfPanel = [...]struct{ dst, w, scales int }{
+	F32: {32, 32, 0}, BF16: {32, 32, 0}, MXFP4: {32, 32, 8}, FP8: {32, 16, 32},
 }
 
 // next moves on. It must not move past the last panel: the collector would
@@ -226,5 +292,6 @@ func (a tileArgs) halves(rows, size int) {
 func (a tileArgs) next(panels int) tileArgs {
 	a.dst = unsafe.Add(a.dst, panels*PanelWidth*4)
 	a.w = unsafe.Add(a.w, panels*a.panelStride)
+	a.scales = unsafe.Add(a.scales, panels*a.scaleStride)
 	return a
 }

@@ -10,6 +10,7 @@ type tile struct {
 	step        int // from one k to the next within a panel
 	panels      int
 	panelStride int
+	scaleStride int  // from one panel's scales to the next's, of packed weights
 	add         bool // go on from dst's values rather than from 0
 	ahead       int  // bytes from w to what will be read soon, for f32 kernels to ask for; 0 if unknown
 }
@@ -54,6 +55,20 @@ func tileBF16Generic(dst, x []float32, w []uint16, t tile) {
 			}
 			copy(out, acc[:])
 		}
+	}
+}
+
+// begin sets dst to zero unless the tile goes on from it.
+func (t tile) begin(dst []float32) {
+	for r := 0; r < t.rows && !t.add; r++ {
+		clear(dst[r*t.ldDst:][:t.panels*PanelWidth])
+	}
+}
+
+// step1 adds one input, the first of each row of x, to the chains of a panel.
+func (t tile) step1(dst, x []float32, weights *[PanelWidth]float32) {
+	for r := range t.rows {
+		fmaPanel((*[PanelWidth]float32)(dst[r*t.ldDst:]), weights, x[r*t.ldX])
 	}
 }
 

@@ -4,7 +4,7 @@ import "golang.org/x/sys/cpu"
 
 // supported says whether this processor can run a variant.
 func supported(v int) bool {
-	narrow := cpu.X86.HasAVX2 && cpu.X86.HasFMA
+	narrow := cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasF16C
 	switch v {
 	case generic:
 		return true

@@ -7,8 +7,14 @@ func tileF32Heads(dst, x, w []float32, _, _ int, t tile) int {
 	return 1
 }
 
-func tileF32(dst, x, w []float32, t tile)                { tileF32Generic(dst, x, w, t) }
-func tileBF16(dst, x []float32, w []uint16, t tile)      { tileBF16Generic(dst, x, w, t) }
+func tileF32(dst, x, w []float32, t tile)           { tileF32Generic(dst, x, w, t) }
+func tileBF16(dst, x []float32, w []uint16, t tile) { tileBF16Generic(dst, x, w, t) }
+func tileMXFP4(dst, x []float32, codes, exps []byte, t tile) {
+	tileMXFP4Generic(dst, x, codes, exps, t)
+}
+func tileFP8(dst, x []float32, codes []byte, scales []float32, t tile) {
+	tileFP8Generic(dst, x, codes, scales, t)
+}
 func sumSquares(acc *[lanes]float32, x []float32)        { sumSquaresGeneric(acc, x) }
 func norm(dst, x, weight []float32, inv float32)         { normGeneric(dst, x, weight, inv) }
 func scaleMax(x []float32, a float32) float32            { return scaleMaxGeneric(x, a) }

@@ -25,6 +25,47 @@ func dot(a, b []float32) float64 {
 	return sum
 }
 
+// FP4 is the value of the code e2m1 in the low four bits.
+func FP4(code byte) float64 { return minifloat(code&15, 2, 1, 1) }
+
+// FP8 is the value of the code e4m3fn, which has no infinities.
+func FP8(code byte) float64 {
+	if code&0x7f == 0x7f {
+		return math.NaN()
+	}
+	return minifloat(code, 4, 3, 7)
+}
+
+// minifloat is a sign, then so many bits of exponent and of mantissa.
+func minifloat(code byte, exponent, mantissa, bias int) float64 {
+	sign := 1 - 2*float64(code>>(exponent+mantissa))
+	exp := int(code) >> mantissa & (1<<exponent - 1)
+	frac := float64(int(code)&(1<<mantissa-1)) / float64(int(1)<<mantissa)
+	if exp == 0 {
+		return sign * math.Ldexp(frac, 1-bias)
+	}
+	return sign * math.Ldexp(1+frac, exp-bias)
+}
+
+// MXFP4 returns the weights of blocks (16 bytes each, low half first) with scales 2^(e-127).
+func MXFP4(blocks, scales []byte) []float32 {
+	w := make([]float32, 2*len(blocks))
+	for i := range w {
+		w[i] = float32(math.Ldexp(FP4(blocks[i/2]>>(i%2*4)), int(scales[i/32])-127))
+	}
+	return w
+}
+
+// FP8Weights returns the weights (n, k) of codes with scales (n/128, k/128), both rounded up.
+func FP8Weights(codes []byte, scales []float32, n, k int) []float32 {
+	w := make([]float32, n*k)
+	for i := range w {
+		block := i/k/128*((k+127)/128) + i%k/128
+		w[i] = float32(FP8(codes[i]) * float64(scales[block]))
+	}
+	return w
+}
+
 // RMSNorm returns weight · x / sqrt(mean(x²) + eps).
 func RMSNorm(x, weight []float32, eps float32) []float32 {
 	inv := 1 / math.Sqrt(dot(x, x)/float64(len(x))+float64(eps))

@@ -12,6 +12,7 @@ type machine struct {
 	width  int // bytes of a vector
 	vector []reg.VecPhysical
 	shapes []shape
+	packed []shape // for packed weights, whose scales take registers too
 }
 
 // shape is a tile of rows by groups; a group is a pair of vectors that one
@@ -23,10 +24,14 @@ var (
 		{1, 4}, {1, 2}, {1, 1}, {2, 4}, {2, 2}, {2, 1}, {3, 4}, {3, 2}, {3, 1},
 		{4, 2}, {4, 1}, {5, 2}, {5, 1}, {6, 2}, {6, 1},
 		{7, 1}, {8, 1}, {9, 1}, {10, 1}, {11, 1}, {12, 1},
+	}, []shape{
+		{1, 4}, {1, 2}, {1, 1}, {2, 4}, {2, 2}, {2, 1},
+		{3, 2}, {3, 1}, {4, 2}, {4, 1}, {5, 2}, {5, 1},
+		{6, 1}, {7, 1}, {8, 1}, {9, 1}, {10, 1}, {11, 1}, {12, 1},
 	}}
 	narrow = machine{"avx2", 32, ys(), []shape{
 		{1, 4}, {1, 2}, {2, 2}, {3, 2}, {4, 1}, {5, 1}, {6, 1},
-	}}
+	}, []shape{{1, 2}, {2, 1}, {3, 1}, {4, 1}}}
 )
 
 // heads are tiles of rows for each of some heads (a head in place of a group),
@@ -46,6 +51,13 @@ func ys() []reg.VecPhysical {
 }
 
 func (m machine) is512() bool { return m.width == 64 }
+
+func (m machine) shapesOf(w weights) []shape {
+	if w.packed() {
+		return m.packed
+	}
+	return m.shapes
+}
 
 // zero, and and xor have other names for the wide registers.
 func (m machine) zero(v reg.Register) {

@@ -29,7 +29,12 @@ func layoutOf(m *model.Model, refs ...model.Ref) (layout, error) {
 }
 
 // bytes is what the packed matrix takes.
-func (l layout) bytes() int64 { return cpu.PackedBytes(l.n, l.k, l.bf16) }
+func (l layout) bytes() int64 {
+	if l.bf16 {
+		return cpu.PackedBytes(l.n, l.k, cpu.BF16)
+	}
+	return cpu.PackedBytes(l.n, l.k, cpu.F32)
+}
 
 // loadMatrix packs the tensors of refs, one below the other, as one matrix:
 // those that share an input are computed in one call.

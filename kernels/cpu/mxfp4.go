@@ -1,0 +1,110 @@
+package cpu
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// MXBlock consecutive inputs of an output share one MXFP4 scale.
+const MXBlock = 32
+
+// e2m1 are the values of the 4-bit codes: sign, two bits of exponent, one of
+// mantissa (OCP Microscaling Formats 1.0, table 5). Code 8, minus zero, counts as zero.
+var e2m1 = [16]float32{0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6}
+
+// maxE8M0 is the greatest scale, 2^125, with which every code is a finite float32.
+const maxE8M0 = 252
+
+// PackMXFP4 packs blocks, row-major (n, k/32, 16), and scales (n, k/32). A
+// byte holds two codes, the first input's in its low half; a scale e is 2^(e-127).
+// The weights stay packed: 4.25 bits each.
+func PackMXFP4(blocks, scales []byte, n, k int) (*Matrix, error) {
+	mustHold("PackMXFP4", 2*len(blocks), n, k, 1)
+	mustHold("PackMXFP4", MXBlock*len(scales), n, k, 1)
+	if err := CheckE8M0(scales); err != nil {
+		return nil, err
+	}
+	m := &Matrix{N: n, K: k}
+	m.codes = aligned[byte](m.Panels() * k * PanelWidth / 2)
+	m.exps = aligned[byte](m.Panels() * k / MXBlock * PanelWidth)
+	for row := range n {
+		m.packMXRow(row, blocks[row*k/2:(row+1)*k/2], scales[row*k/MXBlock:(row+1)*k/MXBlock])
+	}
+	return m, nil
+}
+
+// CheckE8M0 refuses scales that are not a number, or too large for float32.
+func CheckE8M0(scales []byte) error {
+	if i := slices.IndexFunc(scales, func(e byte) bool { return e > maxE8M0 }); i >= 0 {
+		return fmt.Errorf("MXFP4 scale %d is %d: 255 is not a number, and more than %d is beyond float32", i, scales[i], maxE8M0)
+	}
+	return nil
+}
+
+// packMXRow places one output. Four inputs make 64 bytes of a panel: 16 words,
+// of which word j holds the codes of outputs j and j+16, input by input from
+// the low end: one shift brings any of them to the bottom of its word.
+func (m *Matrix) packMXRow(row int, blocks, scales []byte) {
+	p, j := row/PanelWidth, row%PanelWidth
+	dst := m.codes[p*m.mxPanel()+j%16*4:]
+	shift := j / 16 * 4
+	for i, b := range blocks {
+		at := i/2*64 + i%2*2
+		dst[at] |= zeroMX(b&15) << shift
+		dst[at+1] |= zeroMX(b>>4) << shift
+	}
+	for b, e := range scales {
+		m.exps[(p*m.K/MXBlock+b)*PanelWidth+j] = e + 1
+	}
+}
+
+// mxPanel is the bytes of codes in a panel.
+func (m *Matrix) mxPanel() int { return m.K * PanelWidth / 2 }
+
+// zeroMX turns minus zero into zero, so that all kernels may.
+func zeroMX(code byte) byte {
+	if code == 8 {
+		return 0
+	}
+	return code
+}
+
+// FromMXFP4 computes the weights of blocks, 16 bytes for each of the scales; it is exact.
+func FromMXFP4(dst []float32, blocks, scales []byte) {
+	mustMatch("FromMXFP4", len(dst), 2*len(blocks), MXBlock*len(scales))
+	for i := range dst {
+		dst[i] = e2m1[blocks[i/2]>>(i%2*4)&15] * pow2(scales[i/MXBlock])
+	}
+}
+
+// pow2 is 2^(e-127), also for 0, where it is not normal.
+func pow2(e byte) float32 { return 0.5 * halvedScale(e+1) }
+
+// halvedScale is 2^(e-127) for e > 0. A Matrix keeps e+1, so that kernels can
+// shift it into place, and has the codes' values halved instead.
+func halvedScale(e byte) float32 { return math.Float32frombits(uint32(e) << 23) }
+
+// tileMXFP4Generic computes a tile with MXFP4 weights in plain Go.
+func tileMXFP4Generic(dst, x []float32, codes, exps []byte, t tile) {
+	t.begin(dst)
+	for p := range t.panels {
+		for k := range t.k {
+			row := mxRow(codes[p*t.panelStride:], exps[p*t.scaleStride:], k)
+			t.step1(dst[p*PanelWidth:], x[k:], &row)
+		}
+	}
+}
+
+// mxRow decodes the weights of input k of a panel.
+func mxRow(codes, exps []byte, k int) (row [PanelWidth]float32) {
+	scales := exps[k/MXBlock*PanelWidth:][:PanelWidth]
+	words := codes[k/4*64:][:64]
+	for j := range PanelWidth / 2 {
+		c := binary.LittleEndian.Uint32(words[4*j:]) >> (k % 4 * 8)
+		row[j] = 0.5 * e2m1[c&15] * halvedScale(scales[j])
+		row[j+16] = 0.5 * e2m1[c>>4&15] * halvedScale(scales[j+16])
+	}
+	return row
+}
