@@ -18,7 +18,11 @@ var matMulShapes = []struct{ rows, n, k int }{
 // packs returns w (n, k) in both packings; w is rounded to bf16 first.
 func packs(w []float32, n, k int) map[string]*Matrix {
 	bf := PackBF16(bytesOf(w), n, k)
-	return map[string]*Matrix{"bf16": bf, "f32": PackF32(w, n, k), "columns": PackColumns(transposed(w, n, k), n, k)}
+	columns := transposed(w, n, k)
+	return map[string]*Matrix{
+		"bf16": bf, "f32": PackF32(w, n, k),
+		"columns": PackColumns(columns, n, k), "bf16 columns": PackBF16Columns(bytesOf(columns), n, k),
+	}
 }
 
 func TestMatMul(t *testing.T) {

@@ -66,6 +66,23 @@ func PackColumns(src []float32, n, k int) *Matrix {
 	return m
 }
 
+// PackBF16Columns packs src, row-major (k, n) little-endian bf16: the transpose
+// of what PackBF16 takes.
+func PackBF16Columns(src []byte, n, k int) *Matrix {
+	mustHold("PackBF16Columns", len(src), n, k, 2)
+	m := &Matrix{N: n, K: k}
+	m.bf = aligned[uint16](m.Panels() * k * PanelWidth)
+	for p := range m.Panels() {
+		from, to := p*PanelWidth, min(n, (p+1)*PanelWidth)
+		for row := range k {
+			for j := from; j < to; j++ {
+				m.bf[interleaved((p*k+row)*PanelWidth+j-from)] = binary.LittleEndian.Uint16(src[(row*n+j)*2:])
+			}
+		}
+	}
+	return m
+}
+
 func mustHold(what string, got, n, k, size int) {
 	if n < 0 || k < 0 || got != n*k*size {
 		panic(fmt.Sprintf("cpu.%s: %d values given for a (%d, %d) matrix", what, got, n, k))

@@ -63,6 +63,7 @@ func TestGolden(t *testing.T) {
 	for _, dir := range []string{
 		goldenRoot + "/mixtral", goldenRoot + "/mixtral-window", goldenRoot + "/qwen2_moe",
 		goldenRoot + "/qwen2_moe-mixed", "../../../models/demo",
+		goldenRoot + "/deepseek_v2", goldenRoot + "/deepseek_v2-grouped", goldenRoot + "/deepseek_v3",
 	} {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			r, m := load(t, dir, tensor.F32)

@@ -52,15 +52,20 @@ type workers struct {
 
 // matMul is dst (rows, N) = x (rows, K) · wᵀ, cut over the pool by panels.
 func matMul(p workers, dst, x []float32, rows int, w *cpu.Matrix) {
+	matMulFrom(p, dst, x, w.K, rows, w)
+}
+
+// matMulFrom is matMul of rows of x that are ldX apart.
+func matMulFrom(p workers, dst, x []float32, ldX, rows int, w *cpu.Matrix) {
 	panels := w.Panels()
 	parts := min(partsOf(matMulNanos(rows, w)), panels)
 	if parts <= 1 {
-		cpu.MatMul(dst, w.N, x, w.K, rows, w, 0, panels)
+		cpu.MatMul(dst, w.N, x, ldX, rows, w, 0, panels)
 		p.progress.Tick()
 		return
 	}
 	p.Run(parts, func(i int) {
-		cpu.MatMul(dst, w.N, x, w.K, rows, w, i*panels/parts, (i+1)*panels/parts)
+		cpu.MatMul(dst, w.N, x, ldX, rows, w, i*panels/parts, (i+1)*panels/parts)
 		p.progress.Tick()
 	})
 }

@@ -17,7 +17,7 @@ type mixer interface {
 }
 
 // mixBuffers are a step's scratch for mixers, which resize what they use.
-type mixBuffers struct{ qkv, attn []float32 }
+type mixBuffers struct{ qkv, attn, queries, lines, sums []float32 }
 
 // loadMixer reads layer l's weights.
 func loadMixer(m *model.Model, l int, t *ropes) (mixer, error) {
@@ -26,8 +26,11 @@ func loadMixer(m *model.Model, l int, t *ropes) (mixer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if spec.Kind == model.GroupedQuery {
+	switch spec.Kind {
+	case model.GroupedQuery:
 		return loadGroupedQuery(m, l, r)
+	case model.MLA:
+		return loadLatent(m, l, r)
 	}
 	return nil, fmt.Errorf("attention of kind %d is not computed", spec.Kind)
 }
@@ -36,8 +39,14 @@ func loadMixer(m *model.Model, l int, t *ropes) (mixer, error) {
 func CacheShape(s *model.Spec) kvcache.Shape {
 	var shape kvcache.Shape
 	for l := range s.Layer {
-		m := &s.Layer[l].Mixer
-		shape.Layers = append(shape.Layers, kvcache.LayerShape{Heads: m.KVHeads, KeyDim: m.HeadDim, ValueDim: m.ValueDim})
+		shape.Layers = append(shape.Layers, layerShape(&s.Layer[l].Mixer))
 	}
 	return shape
+}
+
+func layerShape(m *model.MixerSpec) kvcache.LayerShape {
+	if m.Kind == model.MLA {
+		return kvcache.Latent(m.Latent.KVRank + m.Latent.RopeDim)
+	}
+	return kvcache.LayerShape{Heads: m.KVHeads, KeyDim: m.HeadDim, ValueDim: m.ValueDim}
 }

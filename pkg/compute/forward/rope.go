@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -11,6 +12,7 @@ import (
 // rope is the tables of a rotary embedding. A nil one turns nothing.
 type rope struct {
 	dim      int       // of a head, from its first element on
+	pairs    bool      // elements 2i and 2i+1 turn together, rather than i and i+dim/2
 	cos, sin []float32 // (positions, dim/2)
 }
 
@@ -20,19 +22,17 @@ func newRope(s model.RopeSpec, positions int) (*rope, error) {
 	if s.Kind == model.NoRope {
 		return nil, nil
 	}
-	if s.Kind != model.HalfSplit {
-		return nil, fmt.Errorf("rotary embedding of kind %d is not computed", s.Kind)
-	}
 	freqs, err := frequencies(&s)
 	if err != nil {
 		return nil, err
 	}
 	half := s.Dim / 2
-	r := &rope{dim: s.Dim, cos: make([]float32, positions*half), sin: make([]float32, positions*half)}
+	scale := float32(cmp.Or(s.Scaling.Attention, 1))
+	r := &rope{dim: s.Dim, pairs: s.Kind == model.Interleaved, cos: make([]float32, positions*half), sin: make([]float32, positions*half)}
 	for i, inv := range freqs {
 		for pos := range positions {
 			angle := float64(float32(pos) * inv)
-			r.cos[pos*half+i], r.sin[pos*half+i] = float32(math.Cos(angle)), float32(math.Sin(angle))
+			r.cos[pos*half+i], r.sin[pos*half+i] = float32(math.Cos(angle))*scale, float32(math.Sin(angle))*scale
 		}
 	}
 	return r, nil
@@ -40,7 +40,11 @@ func newRope(s model.RopeSpec, positions int) (*rope, error) {
 
 // frequencies are the angles of one position, (dim/2), with the scaling's stretch.
 func frequencies(s *model.RopeSpec) ([]float32, error) {
-	if s.Scaling.Kind != model.NoScaling {
+	switch s.Scaling.Kind {
+	case model.NoScaling:
+	case model.Yarn:
+		return yarn(s), nil
+	default:
 		return nil, fmt.Errorf("rope scaling of kind %d is not computed", s.Scaling.Kind)
 	}
 	inv := make([]float32, s.Dim/2)
@@ -59,7 +63,11 @@ func (r *rope) turn(heads []float32, count, c, position int) {
 	at := position * half
 	cos, sin := r.cos[at:at+half], r.sin[at:at+half]
 	for h := range count {
-		cpu.RoPE(heads[h*c:][:r.dim], cos, sin)
+		if head := heads[h*c:][:r.dim]; r.pairs {
+			cpu.RoPEPairs(head, cos, sin)
+		} else {
+			cpu.RoPE(head, cos, sin)
+		}
 	}
 }
 

@@ -70,15 +70,18 @@ func loadGate(m *model.Model, l int) (g *gate, err error) {
 			return nil, err
 		}
 	}
-	g.choose, err = chooserOf(spec)
+	g.choose, err = loadChooser(m, l)
 	return g, err
 }
 
-func chooserOf(s *model.RouterSpec) (chooser, error) {
+func loadChooser(m *model.Model, l int) (chooser, error) {
+	s := &m.Spec.Layer[l].Router
 	switch {
-	case s.Groups > 1, s.Correction, s.OnInput:
-	case s.Kind == model.SoftmaxTopK:
+	case s.OnInput:
+	case s.Kind == model.SoftmaxTopK && s.Groups <= 1 && !s.Correction:
 		return &softmaxTopK{normalise: s.Normalise, scale: s.Scale}, nil
+	case s.Kind == model.SoftmaxTopK, s.Kind == model.SigmoidTopK:
+		return loadScored(m, l)
 	}
 	return nil, fmt.Errorf("routing by %+v is not computed", *s)
 }

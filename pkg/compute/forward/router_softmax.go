@@ -19,10 +19,14 @@ func (s *softmaxTopK) choose(out *Routes, logits []float32, experts, from, to in
 	}
 }
 
+// leastSum keeps the weights of a row finite whose scores all vanish, as DeepSeek-V3
+// does; to any other sum it adds nothing.
+const leastSum = 1e-20
+
 // finish divides a row's weights by their sum and scales them, where wanted.
 func finish(w []float32, normalise bool, scale float32) {
 	if normalise {
-		sum := float32(0)
+		sum := float32(leastSum)
 		for _, v := range w {
 			sum += v
 		}

@@ -18,8 +18,12 @@ var ErrFull = errors.New("no free KV pages")
 // Shape says how much a position needs, layer by layer.
 type Shape struct{ Layers []LayerShape }
 
-// LayerShape is what a layer keeps of a position: a key and a value for each head.
+// LayerShape is what a layer keeps of a position: a key and a value for each
+// head, or a latent, which is one key without a value.
 type LayerShape struct{ Heads, KeyDim, ValueDim int }
+
+// Latent is the shape of a layer that keeps a latent of so many elements.
+func Latent(width int) LayerShape { return LayerShape{Heads: 1, KeyDim: width} }
 
 // Uniform is the shape of layers that are all alike.
 func Uniform(layers, heads, dim int) Shape {
@@ -146,8 +150,13 @@ func (t *Table) Store(layer, head, position int, k, v []float32) {
 	cpu.StoreKV(block[:keys], block[keys:shape.head()], position%cpu.PagePositions, k, v)
 }
 
+// StoreLatent writes one position's latent.
+func (t *Table) StoreLatent(layer, position int, latent []float32) {
+	cpu.StoreLatent(t.layer(t.pages[position/cpu.PagePositions], layer), position%cpu.PagePositions, latent)
+}
+
 // Layer appends what the pages that cover positions [0, end) hold of a layer,
-// page by page, as cpu.Attend takes it.
+// page by page, as cpu.Attend and cpu.AttendLatent take it.
 func (t *Table) Layer(dst [][]float32, layer, end int) [][]float32 {
 	for _, pg := range t.pages[:PagesFor(end)] {
 		dst = append(dst, t.layer(pg, layer))

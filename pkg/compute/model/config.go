@@ -132,6 +132,22 @@ func (c *config) sizeOr(key string, or, limit int) int {
 	return n
 }
 
+// countOr reads a number in 0..limit; or stands for an absent key, 0 for null.
+func (c *config) countOr(key string, or, limit int) int {
+	var n int
+	if !c.get(key, &n) {
+		if _, null := c.raw[c.name(key)]; null {
+			return 0
+		}
+		return or
+	}
+	if n < 0 || n > limit {
+		c.fail("%s = %d is outside 0..%d", c.name(key), n, limit)
+		return 0
+	}
+	return n
+}
+
 func (c *config) ints(key string) []int {
 	var list []int
 	c.get(key, &list)
@@ -155,6 +171,16 @@ func (c *config) floatOr(key string, or float64) float64 {
 		c.fail("%s = %v is not a positive number", c.name(key), or)
 	}
 	return or
+}
+
+// zeroOrMore reads a finite number that is not negative; absent is 0.
+func (c *config) zeroOrMore(key string) float64 {
+	var x float64
+	c.get(key, &x)
+	if !(x >= 0) || math.IsInf(float64(float32(x)), 0) {
+		c.fail("%s = %v is not a number of 0 or more", c.name(key), x)
+	}
+	return x
 }
 
 // tokens reads a token id or a list of them.

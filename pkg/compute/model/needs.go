@@ -115,7 +115,7 @@ func (m *MixerSpec) latentNeeds(d int) []need {
 	l, q := m.Latent, m.Heads*m.HeadDim
 	needs := []need{{Q, []int{q, d}}}
 	if l.QRank > 0 {
-		needs = []need{{QDown, []int{l.QRank, d}}, {QDownNorm, []int{l.QRank}}, {Q, []int{q, l.QRank}}}
+		needs = []need{{QDown, []int{l.QRank, d}}, {QDownNorm, []int{l.QRank}}, {QUp, []int{q, l.QRank}}}
 	}
 	return append(needs,
 		need{KVDown, []int{l.KVRank + l.RopeDim, d}}, need{KVDownNorm, []int{l.KVRank}},

@@ -86,6 +86,28 @@ func (s *Spec) check() error {
 		if err := s.Layer[i].Mixer.check(); err != nil {
 			return fmt.Errorf("config.json: %w", err)
 		}
+		if err := s.Layer[i].Router.check(s); err != nil {
+			return fmt.Errorf("config.json: %w", err)
+		}
+	}
+	return nil
+}
+
+// check refuses groups that do not part the experts, or cannot yield enough of them.
+func (r *RouterSpec) check(s *Spec) error {
+	if r.Groups <= 1 {
+		return nil
+	}
+	size := s.Experts / r.Groups
+	switch {
+	case s.Experts%r.Groups != 0:
+		return fmt.Errorf("%d experts are not a multiple of n_group %d", s.Experts, r.Groups)
+	case r.TopGroups < 1 || r.TopGroups > r.Groups:
+		return fmt.Errorf("topk_group %d is outside 1..%d, the number of groups", r.TopGroups, r.Groups)
+	case s.TopK > r.TopGroups*size:
+		return fmt.Errorf("num_experts_per_tok %d is more than the %d experts of topk_group %d", s.TopK, r.TopGroups*size, r.TopGroups)
+	case r.GroupPairs && size < 2:
+		return fmt.Errorf("n_group %d leaves groups of one expert, whose best two cannot be summed", r.Groups)
 	}
 	return nil
 }

@@ -83,6 +83,7 @@ type LatentSpec struct {
 	QRank            int // of the compressed query; 0: it is not compressed
 	KVRank           int
 	NopeDim, RopeDim int
+	Eps              float32 // of the latents' RMS norms
 }
 
 // RopeKind says which elements of a head rotary embedding turns together.
@@ -130,6 +131,7 @@ type RopeScaling struct {
 
 	BetaFast, BetaSlow float64 // Yarn
 	Truncate           bool    // Yarn: the correction's bounds are whole numbers
+	Scores             float64 // Yarn: what DeepSeek scales scores by as well; 0: nothing
 }
 
 // RouterKind is how experts' weights come from a row's logits.

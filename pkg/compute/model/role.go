@@ -31,7 +31,7 @@ const (
 	InputNormBias //
 	PostNorm      // of the feed-forward network
 	PostNormBias  //
-	Q             // queries; with a compressed query what expands it
+	Q             // queries
 	K             //
 	V             //
 	O             //
@@ -44,6 +44,7 @@ const (
 	Sinks         // a score per head that attends to nothing
 	QDown         // MLA: compresses the input to the query's latent
 	QDownNorm     //
+	QUp           // MLA: queries from their latent
 	KVDown        // MLA: the latent of keys and values, then the rotated part of keys
 	KVDownNorm    //
 	KVUp          // MLA: per head keys without position, then values, from the latent
@@ -87,7 +88,7 @@ var roleNames = [roles]string{
 	"FinalNorm", "FinalNormBias", "HeadDense", "HeadDenseBias", "HeadNorm", "HeadNormBias", "Head", "HeadBias",
 	"InputNorm", "InputNormBias", "PostNorm", "PostNormBias",
 	"Q", "K", "V", "O", "QBias", "KBias", "VBias", "OBias", "QNorm", "KNorm", "Sinks",
-	"QDown", "QDownNorm", "KVDown", "KVDownNorm", "KVUp",
+	"QDown", "QDownNorm", "QUp", "KVDown", "KVDownNorm", "KVUp",
 	"CrossNorm", "CrossNormBias", "CrossQ", "CrossK", "CrossV", "CrossO", "CrossQBias", "CrossKBias", "CrossVBias", "CrossOBias",
 	"Router", "RouterBias", "RouterCorrection",
 	"DenseGate", "DenseUp", "DenseDown", "DenseGateBias", "DenseUpBias", "DenseDownBias",

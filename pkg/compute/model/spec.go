@@ -1,6 +1,10 @@
 package model
 
-import "iter"
+import (
+	"fmt"
+	"iter"
+	"strings"
+)
 
 // Spec is what a checkpoint's config says, in one vocabulary for all families.
 type Spec struct {
@@ -21,6 +25,10 @@ type Spec struct {
 	// begin with.
 	EncoderLayers int
 	Encoder       EmbeddingSpec
+
+	// NextLayers is how many layers beyond the others predict further tokens; they
+	// are not computed, and their tensors not missed.
+	NextLayers int
 
 	Experts int // of each MoE layer
 	TopK    int // experts of a token
@@ -109,6 +117,16 @@ func (s *Spec) needsOf(ref Ref) []need {
 		return nil
 	}
 	return s.expertNeeds(ref.Layer)
+}
+
+// leavesOut reports whether a tensor is one of NextLayers.
+func (s *Spec) leavesOut(name string) bool {
+	for i := range s.NextLayers {
+		if strings.HasPrefix(name, fmt.Sprintf("model.layers.%d.", s.Layers+i)) {
+			return true
+		}
+	}
+	return false
 }
 
 // MoELayers counts the layers with experts.
