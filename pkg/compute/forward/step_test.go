@@ -160,7 +160,7 @@ func prefill(t testing.TB, s *Step, table *kvcache.Table, prompt []uint32, piece
 // A prompt gives the same bits in pieces of any size: a resumed request's
 // prefill repeats what decoding made.
 func TestPrefillInPieces(t *testing.T) {
-	for _, name := range []string{"tiny", "mixtral-window", "qwen2_moe", "qwen2_moe-mixed"} {
+	for _, name := range []string{"tiny", "mixtral-window", "qwen2_moe", "qwen2_moe-mixed", "deepseek_v2", "deepseek_v3"} {
 		for _, w := range wires {
 			t.Run(name+"/"+string(w), func(t *testing.T) {
 				m := tiny(t)
