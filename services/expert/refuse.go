@@ -29,6 +29,8 @@ func (s *Service) notWarm(ctx context.Context, f *function, err error) time.Dura
 	switch {
 	case ctx.Err() != nil:
 		return 0 // something else is wanted by now
+	case errors.Is(err, device.ErrCancelled):
+		return keepRetry // the host ends, and says nothing more
 	case !outOfMemory && !reserved && !errors.As(err, &refused):
 		s.failed(f, err)
 		return keepRetry

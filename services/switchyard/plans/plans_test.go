@@ -31,6 +31,17 @@ layer 3: no plan
 	}
 }
 
+// Who reads settings is told when plans are not made by them.
+func TestScalerPlans(t *testing.T) {
+	s := testState()
+	for reason, want := range map[string]bool{"static: round robin": false, "moeless: saves 1 s": true, "somebody: else": false} {
+		s.Layers[0].Reason = reason
+		if got := strings.Contains(s.Text(), "a scaler plans, by moeless"); got != want {
+			t.Errorf("%s: %s", reason, s.Text())
+		}
+	}
+}
+
 func TestRanges(t *testing.T) {
 	for want, ids := range map[string][]uint32{"": nil, "5": {5}, "0-1": {0, 1}, "0,2-4,9": {0, 2, 3, 4, 9}, "3,1": {3, 1}} {
 		if got := ranges(ids); got != want {

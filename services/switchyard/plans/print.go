@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+
+	"github.com/switchyard/switchyard/pkg/policy/elastic"
 )
 
 // Text is the state for people: the settings, and each layer with its functions.
@@ -14,6 +17,9 @@ func (s *State) Text() string {
 	if len(s.Layers) == 0 {
 		b.WriteString("no plan is written yet\n")
 	}
+	if scaling := s.scaling(); scaling != "" {
+		fmt.Fprintf(&b, "a scaler plans, by %s; the settings above are of plans without one\n", scaling)
+	}
 	for _, l := range s.Layers {
 		fmt.Fprintf(&b, "\n%s\n", l.Text())
 		for _, f := range l.Functions {
@@ -21,6 +27,16 @@ func (s *State) Text() string {
 		}
 	}
 	return b.String()
+}
+
+// scaling is what a scaler has planned layers by; empty: none has.
+func (s *State) scaling() string {
+	for _, l := range s.Layers {
+		if by, _, found := strings.Cut(l.Reason, ":"); found && by != s.Settings.Policy && slices.Contains(elastic.Modes(), by) {
+			return by
+		}
+	}
+	return ""
 }
 
 // where says what is wanted of which host.
