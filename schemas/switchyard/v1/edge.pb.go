@@ -106,9 +106,14 @@ type Prompt struct {
 	// First token index to stream; chunks before it are left out.
 	FromIndex int32 `protobuf:"varint,17,opt,name=from_index,json=fromIndex,proto3" json:"from_index,omitempty"`
 	// "logprobs" or "logits": return them for the prompt's own positions.
-	Score         string `protobuf:"bytes,18,opt,name=score,proto3" json:"score,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Score string `protobuf:"bytes,18,opt,name=score,proto3" json:"score,omitempty"`
+	// The segment of each of input_ids, for models that tell segments apart;
+	// empty: all 0.
+	TokenTypeIds []uint32 `protobuf:"varint,19,rep,packed,name=token_type_ids,json=tokenTypeIds,proto3" json:"token_type_ids,omitempty"`
+	// What the decoder of an encoder-decoder begins with, in place of its start token.
+	DecoderInputIds []uint32 `protobuf:"varint,20,rep,packed,name=decoder_input_ids,json=decoderInputIds,proto3" json:"decoder_input_ids,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Prompt) Reset() {
@@ -265,6 +270,20 @@ func (x *Prompt) GetScore() string {
 		return x.Score
 	}
 	return ""
+}
+
+func (x *Prompt) GetTokenTypeIds() []uint32 {
+	if x != nil {
+		return x.TokenTypeIds
+	}
+	return nil
+}
+
+func (x *Prompt) GetDecoderInputIds() []uint32 {
+	if x != nil {
+		return x.DecoderInputIds
+	}
+	return nil
 }
 
 // Usage counts tokens.
@@ -565,7 +584,9 @@ type Score struct {
 	// Log-probability of the prompt's next token at this position; absent at the last.
 	Logprob *float32 `protobuf:"fixed32,2,opt,name=logprob,proto3,oneof" json:"logprob,omitempty"`
 	// (vocab) logits, with score "logits".
-	Logits        []float32 `protobuf:"fixed32,3,rep,packed,name=logits,proto3" json:"logits,omitempty"`
+	Logits []float32 `protobuf:"fixed32,3,rep,packed,name=logits,proto3" json:"logits,omitempty"`
+	// (d) the encoder's output, with score "logits", where an encoder-decoder read the position.
+	Hidden        []float32 `protobuf:"fixed32,4,rep,packed,name=hidden,proto3" json:"hidden,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -617,6 +638,13 @@ func (x *Score) GetLogprob() float32 {
 func (x *Score) GetLogits() []float32 {
 	if x != nil {
 		return x.Logits
+	}
+	return nil
+}
+
+func (x *Score) GetHidden() []float32 {
+	if x != nil {
+		return x.Hidden
 	}
 	return nil
 }
@@ -809,7 +837,7 @@ const file_switchyard_v1_edge_proto_rawDesc = "" +
 	"\x18switchyard/v1/edge.proto\x12\rswitchyard.v1\";\n" +
 	"\vChatMessage\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12\x18\n" +
-	"\acontent\x18\x02 \x01(\tR\acontent\"\xa2\x05\n" +
+	"\acontent\x18\x02 \x01(\tR\acontent\"\xf4\x05\n" +
 	"\x06Prompt\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x126\n" +
 	"\bmessages\x18\x02 \x03(\v2\x1a.switchyard.v1.ChatMessageR\bmessages\x12\x1b\n" +
@@ -833,7 +861,9 @@ const file_switchyard_v1_edge_proto_rawDesc = "" +
 	"\bdeadline\x18\x10 \x01(\tR\bdeadline\x12\x1d\n" +
 	"\n" +
 	"from_index\x18\x11 \x01(\x05R\tfromIndex\x12\x14\n" +
-	"\x05score\x18\x12 \x01(\tR\x05scoreB\r\n" +
+	"\x05score\x18\x12 \x01(\tR\x05score\x12$\n" +
+	"\x0etoken_type_ids\x18\x13 \x03(\rR\ftokenTypeIds\x12*\n" +
+	"\x11decoder_input_ids\x18\x14 \x03(\rR\x0fdecoderInputIdsB\r\n" +
 	"\v_max_tokensB\x0e\n" +
 	"\f_temperatureB\b\n" +
 	"\x06_top_pB\b\n" +
@@ -859,11 +889,12 @@ const file_switchyard_v1_edge_proto_rawDesc = "" +
 	"\rTokenLogprobs\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x123\n" +
 	"\x06chosen\x18\x02 \x01(\v2\x1b.switchyard.v1.TokenLogprobR\x06chosen\x12-\n" +
-	"\x03top\x18\x03 \x03(\v2\x1b.switchyard.v1.TokenLogprobR\x03top\"f\n" +
+	"\x03top\x18\x03 \x03(\v2\x1b.switchyard.v1.TokenLogprobR\x03top\"~\n" +
 	"\x05Score\x12\x1a\n" +
 	"\bposition\x18\x01 \x01(\x05R\bposition\x12\x1d\n" +
 	"\alogprob\x18\x02 \x01(\x02H\x00R\alogprob\x88\x01\x01\x12\x16\n" +
-	"\x06logits\x18\x03 \x03(\x02R\x06logitsB\n" +
+	"\x06logits\x18\x03 \x03(\x02R\x06logits\x12\x16\n" +
+	"\x06hidden\x18\x04 \x03(\x02R\x06hiddenB\n" +
 	"\n" +
 	"\b_logprob\"\x96\x03\n" +
 	"\x05Chunk\x12\x1d\n" +

@@ -228,7 +228,14 @@ type Sequence struct {
 	Score string `protobuf:"bytes,7,opt,name=score,proto3" json:"score,omitempty"`
 	// What its log was opened with: whose log it may claim, and how its producer
 	// is told when that log is gone.
-	Accept        *Accept `protobuf:"bytes,8,opt,name=accept,proto3" json:"accept,omitempty"`
+	Accept *Accept `protobuf:"bytes,8,opt,name=accept,proto3" json:"accept,omitempty"`
+	// How many of the prompt's ids, the first ones, an encoder reads. The others are
+	// what the decoder begins with.
+	Source uint32 `protobuf:"varint,9,opt,name=source,proto3" json:"source,omitempty"`
+	// The segment of each of those ids; empty: all 0.
+	TokenTypes []uint32 `protobuf:"varint,10,rep,packed,name=token_types,json=tokenTypes,proto3" json:"token_types,omitempty"`
+	// Positions of the prompt, ascending, that the answer's tokens fill.
+	Fill          []uint32 `protobuf:"varint,11,rep,packed,name=fill,proto3" json:"fill,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -319,6 +326,27 @@ func (x *Sequence) GetAccept() *Accept {
 	return nil
 }
 
+func (x *Sequence) GetSource() uint32 {
+	if x != nil {
+		return x.Source
+	}
+	return 0
+}
+
+func (x *Sequence) GetTokenTypes() []uint32 {
+	if x != nil {
+		return x.TokenTypes
+	}
+	return nil
+}
+
+func (x *Sequence) GetFill() []uint32 {
+	if x != nil {
+		return x.Fill
+	}
+	return nil
+}
+
 // Accept opens a request's token log. Chunks are a function of it and what follows.
 type Accept struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -348,7 +376,11 @@ type Accept struct {
 	Lost bool `protobuf:"varint,15,opt,name=lost,proto3" json:"lost,omitempty"`
 	// The most bytes that the request's log may take; tokenizers keep room for
 	// what is not written of them.
-	LogBytes      uint64 `protobuf:"varint,16,opt,name=log_bytes,json=logBytes,proto3" json:"log_bytes,omitempty"`
+	LogBytes uint64 `protobuf:"varint,16,opt,name=log_bytes,json=logBytes,proto3" json:"log_bytes,omitempty"`
+	// A prompt whose masks are filled, and their positions: the answer's text is
+	// that of the filled prompt.
+	FilledIds     []uint32 `protobuf:"varint,17,rep,packed,name=filled_ids,json=filledIds,proto3" json:"filled_ids,omitempty"`
+	Fill          []uint32 `protobuf:"varint,18,rep,packed,name=fill,proto3" json:"fill,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -493,6 +525,20 @@ func (x *Accept) GetLogBytes() uint64 {
 		return x.LogBytes
 	}
 	return 0
+}
+
+func (x *Accept) GetFilledIds() []uint32 {
+	if x != nil {
+		return x.FilledIds
+	}
+	return nil
+}
+
+func (x *Accept) GetFill() []uint32 {
+	if x != nil {
+		return x.Fill
+	}
+	return nil
 }
 
 // Claim makes the record's writer, an attention replica, the sequence's owner
@@ -997,7 +1043,7 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\blogprobs\x18\x06 \x01(\x05R\blogprobs\":\n" +
 	"\bIdentity\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x14\n" +
-	"\x05model\x18\x02 \x01(\x06R\x05model\"\xbc\x02\n" +
+	"\x05model\x18\x02 \x01(\x06R\x05model\"\x89\x03\n" +
 	"\bSequence\x123\n" +
 	"\bidentity\x18\x01 \x01(\v2\x17.switchyard.v1.IdentityR\bidentity\x12\x1d\n" +
 	"\n" +
@@ -1009,7 +1055,12 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"max_tokens\x18\x05 \x01(\x05R\tmaxTokens\x12$\n" +
 	"\x0estop_token_ids\x18\x06 \x03(\rR\fstopTokenIds\x12\x14\n" +
 	"\x05score\x18\a \x01(\tR\x05score\x12-\n" +
-	"\x06accept\x18\b \x01(\v2\x15.switchyard.v1.AcceptR\x06accept\"\x86\x04\n" +
+	"\x06accept\x18\b \x01(\v2\x15.switchyard.v1.AcceptR\x06accept\x12\x16\n" +
+	"\x06source\x18\t \x01(\rR\x06source\x12\x1f\n" +
+	"\vtoken_types\x18\n" +
+	" \x03(\rR\n" +
+	"tokenTypes\x12\x12\n" +
+	"\x04fill\x18\v \x03(\rR\x04fill\"\xb9\x04\n" +
 	"\x06Accept\x123\n" +
 	"\bidentity\x18\x01 \x01(\v2\x17.switchyard.v1.IdentityR\bidentity\x12\x1b\n" +
 	"\tbody_hash\x18\x02 \x01(\fR\bbodyHash\x12'\n" +
@@ -1030,7 +1081,10 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"max_tokens\x18\r \x01(\x05R\tmaxTokens\x12\x10\n" +
 	"\x03ask\x18\x0e \x01(\tR\x03ask\x12\x12\n" +
 	"\x04lost\x18\x0f \x01(\bR\x04lost\x12\x1b\n" +
-	"\tlog_bytes\x18\x10 \x01(\x04R\blogBytes\"\a\n" +
+	"\tlog_bytes\x18\x10 \x01(\x04R\blogBytes\x12\x1d\n" +
+	"\n" +
+	"filled_ids\x18\x11 \x03(\rR\tfilledIds\x12\x12\n" +
+	"\x04fill\x18\x12 \x03(\rR\x04fill\"\a\n" +
 	"\x05Claim\"\x88\x01\n" +
 	"\x05Token\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x0e\n" +
