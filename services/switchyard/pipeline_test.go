@@ -33,9 +33,10 @@ import (
 )
 
 // The models of TestPipelineIsDirect: the demo; experts in every layer; dense
-// layers between, and a shared expert.
+// layers between, and a shared expert; GPT-2's norms, positions and biases.
 var pipelineModels = []string{
 	"../../models/demo", "../../pkg/compute/model/testdata/golden/mixtral", "../../pkg/compute/model/testdata/golden/qwen2_moe-mixed",
+	"../../pkg/compute/model/testdata/golden/gpt2_moe",
 }
 
 // TestPipelineIsDirect starts the five services and a NATS server, and wants

@@ -12,8 +12,13 @@ import (
 type activation func(act, inner []float32, from, to, w int)
 
 func activationOf(f *model.FFNSpec) (activation, error) {
-	if f.Activation == model.SwiGLU {
+	switch f.Activation {
+	case model.SwiGLU:
 		return swiGLU, nil
+	case model.GELU:
+		return gelu, nil
+	case model.GELUTanh:
+		return geluTanh, nil
 	}
 	return nil, fmt.Errorf("activation of kind %d is not computed", f.Activation)
 }
@@ -23,4 +28,12 @@ func swiGLU(act, inner []float32, from, to, w int) {
 		g := inner[r*2*w : (r+1)*2*w]
 		cpu.SwiGLU(act[r*w:(r+1)*w], g[:w], g[w:])
 	}
+}
+
+func gelu(act, inner []float32, from, to, w int) {
+	cpu.GELU(act[from*w:to*w], inner[from*w:to*w])
+}
+
+func geluTanh(act, inner []float32, from, to, w int) {
+	cpu.GELUTanh(act[from*w:to*w], inner[from*w:to*w])
 }

@@ -28,7 +28,7 @@ func LoadBackbone(m *model.Model, p *pool.Pool, maxPositions int) (_ *Backbone, 
 			return nil, fmt.Errorf("layer %d: %w", l, err)
 		}
 	}
-	if t.embed, err = loadEmbedding(m); err != nil {
+	if t.embed, err = loadEmbedding(m, m.Spec.Embedding, model.Embed); err != nil {
 		return nil, err
 	}
 	t.head, err = loadHead(m)

@@ -1,7 +1,6 @@
 package forward
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
@@ -9,19 +8,60 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
 
-// embedding looks rows up in the checkpoint itself, without a copy where it is bf16.
+// embedding is what rows begin with: the sum of what token, position and segment
+// have, normalised where the model does so.
 type embedding struct {
+	tokens    table
+	positions []float32 // (positions, D), or nil
+	types     []float32 // (segments, D), or nil
+	norm      norm
+}
+
+// loadEmbedding reads the embedding whose first role is Embed or EncoderEmbed.
+func loadEmbedding(m *model.Model, spec model.EmbeddingSpec, first model.Role) (e embedding, err error) {
+	at := func(companion model.Role) model.Ref { return model.Ref{Role: first - model.Embed + companion} }
+	if e.tokens, err = loadTable(m, at(model.Embed)); err != nil {
+		return e, err
+	}
+	if spec.Positions > 0 {
+		if e.positions, err = loadFloats(m, at(model.EmbedPositions)); err != nil {
+			return e, err
+		}
+	}
+	if spec.Types > 0 {
+		if e.types, err = loadFloats(m, at(model.EmbedTypes)); err != nil {
+			return e, err
+		}
+	}
+	e.norm, err = loadNorm(m, spec.Norm, at(model.EmbedNorm))
+	return e, err
+}
+
+// fill makes x (R, D) of rows.
+func (e *embedding) fill(p workers, x []float32, rows []Row) {
+	d := e.tokens.d
+	for i, r := range rows {
+		row := x[i*d : (i+1)*d]
+		e.tokens.row(row, r.ID)
+		if e.positions != nil {
+			cpu.Add(row, e.positions[r.Position*d:(r.Position+1)*d])
+		}
+		if e.types != nil {
+			cpu.Add(row, e.types[int(r.Type)*d:(int(r.Type)+1)*d])
+		}
+	}
+	e.norm.apply(p, x, x, len(rows))
+}
+
+// table looks rows up in the checkpoint itself, without a copy where it is bf16.
+type table struct {
 	d      int
 	raw    []byte
 	floats []float32
 }
 
-func loadEmbedding(m *model.Model) (embedding, error) {
-	e := embedding{d: m.Spec.Hidden}
-	if m.Spec.Embedding != (model.EmbeddingSpec{}) {
-		return e, errors.New("learned positions, token types and norms of embeddings are not computed")
-	}
-	ref := model.Ref{Role: model.Embed}
+func loadTable(m *model.Model, ref model.Ref) (table, error) {
+	e := table{d: m.Spec.Hidden}
 	t, err := m.Tensor(ref)
 	if err != nil {
 		return e, fmt.Errorf("loading weights: %w", err)
@@ -34,7 +74,7 @@ func loadEmbedding(m *model.Model) (embedding, error) {
 	return e, err
 }
 
-func (e embedding) row(dst []float32, id uint32) {
+func (e table) row(dst []float32, id uint32) {
 	at := int(id) * e.d
 	if e.raw != nil {
 		cpu.FromBF16(dst, e.raw[at*2:(at+e.d)*2])

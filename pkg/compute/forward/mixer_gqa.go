@@ -19,6 +19,7 @@ type groupedQuery struct {
 	qkv     *cpu.Matrix // ((H+2G)·C, D)
 	qkvBias []float32   // ((H+2G)·C), or nil
 	o       *cpu.Matrix // (D, H·C)
+	oBias   []float32   // (D), or nil
 	rope    *rope
 }
 
@@ -35,7 +36,12 @@ func loadGroupedQuery(m *model.Model, l int, r *rope) (_ *groupedQuery, err erro
 		return nil, err
 	}
 	if g.spec.QKVBias {
-		g.qkvBias, err = loadFloats(m, at(model.QBias), at(model.KBias), at(model.VBias))
+		if g.qkvBias, err = loadFloats(m, at(model.QBias), at(model.KBias), at(model.VBias)); err != nil {
+			return nil, err
+		}
+	}
+	if g.spec.OBias {
+		g.oBias, err = loadFloats(m, at(model.OBias))
 	}
 	return g, err
 }
@@ -46,7 +52,7 @@ func (g *groupedQuery) computed() error {
 	switch {
 	case s.HeadDim != s.ValueDim:
 		return fmt.Errorf("values of %d dimensions with keys of %d are not computed", s.ValueDim, s.HeadDim)
-	case s.OBias, s.QKNorm != model.NoQKNorm, s.Clip != 0, s.Chunk != 0, s.Sinks, s.Bidirectional, s.Temperature.Floor != 0:
+	case s.QKNorm != model.NoQKNorm, s.Clip != 0, s.Chunk != 0, s.Sinks, s.Bidirectional, s.Temperature.Floor != 0:
 		return errors.New("this kind of attention is not computed")
 	}
 	return nil
@@ -66,6 +72,7 @@ func (g *groupedQuery) mix(s *Step, l int, dst, x []float32) {
 	})
 	g.attend(s, l)
 	matMul(s.workers(), dst, s.attn, n, g.o)
+	addBias(dst, g.oBias, 0, n)
 }
 
 // storeRow adds biases, rotates row i's queries and keys, and writes its keys and values.

@@ -16,6 +16,7 @@ type Row struct {
 	Table    *kvcache.Table
 	ID       uint32
 	Position int
+	Type     uint32 // its segment, where the model tells segments apart
 	// Logits says that the row's logits are wanted.
 	Logits bool
 }
@@ -109,9 +110,7 @@ func (s *Step) prepare(rows []Row) {
 	s.rows = rows
 	s.x, s.norm = tensor.Resize(s.x, n*d), tensor.Resize(s.norm, n*d)
 	s.block, s.shared = tensor.Resize(s.block, n*d), tensor.Resize(s.shared, n*d)
-	for i, r := range rows {
-		t.embed.row(s.x[i*d:(i+1)*d], r.ID)
-	}
+	t.embed.fill(s.workers(), s.x, rows)
 }
 
 func (s *Step) begin(ctx context.Context, part string, layer int) (context.Context, func()) {

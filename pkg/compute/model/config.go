@@ -195,8 +195,12 @@ func (c *config) tokens(key string) []uint32 {
 	return ids
 }
 
-// checkKnown refuses values of common keys that change the numbers.
+// checkKnown refuses values of common keys that change the numbers, and that the
+// family did not read.
 func (c *config) checkKnown() {
+	if c.used[c.name("hidden_act")] {
+		return
+	}
 	if act := c.stringOr("hidden_act", "silu"); act != "silu" {
 		c.refuse("hidden_act", act, "is not supported: only silu is")
 	}

@@ -28,6 +28,24 @@ func (c *config) rmsNorm(eps float64) NormSpec {
 	return NormSpec{Kind: RMSNorm, Eps: float32(c.floatOr("rms_norm_eps", eps))}
 }
 
+// layerNorm reads a layer norm's eps.
+func (c *config) layerNorm(key string, eps float64) NormSpec {
+	return NormSpec{Kind: LayerNorm, Eps: float32(c.floatOr(key, eps))}
+}
+
+// gelu reads which form of GELU hidden_act names.
+func (c *config) gelu(or string) Activation {
+	switch act := c.stringOr("hidden_act", or); act {
+	case "gelu", "gelu_python":
+		return GELU
+	case "gelu_new", "gelu_pytorch_tanh":
+		return GELUTanh
+	default:
+		c.refuse(c.name("hidden_act"), act, "is not supported: only gelu, gelu_python, gelu_new and gelu_pytorch_tanh are")
+		return GELU
+	}
+}
+
 // groupedQuery reads the sizes of heads.
 func (c *config) groupedQuery(s *Spec) MixerSpec {
 	m := MixerSpec{Kind: GroupedQuery, Heads: max(1, c.size("num_attention_heads", maxHeads))}

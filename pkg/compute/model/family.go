@@ -23,7 +23,14 @@ type family struct {
 	prefix string
 }
 
-var families = []*family{mixtral, qwen2MoE, deepseekV2, deepseekV3, kimiK2}
+var families = []*family{
+	mixtral,
+	qwen2MoE,
+	deepseekV2,
+	deepseekV3,
+	kimiK2,
+	gpt2MoE,
+}
 
 // decoderTensors are the names that Llama's descendants share.
 var decoderTensors = map[Role]TensorRef{

@@ -58,8 +58,3 @@ func (t TensorRef) names() []string {
 	}
 	return []string{t.Name}
 }
-
-// plain reports whether the stored tensor is the role's as it is.
-func (t TensorRef) plain() bool {
-	return !t.Stacked && !t.Transposed && t.Part.Count == 0 && t.Dequant == Plain
-}

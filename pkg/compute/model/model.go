@@ -38,16 +38,25 @@ type source interface {
 	close() error
 }
 
-// Tensor returns a view of one tensor, its shape as Spec.Shape says. It fails
-// only for a ref that the spec does not have. A tied head is the embedding.
+// Tensor returns one tensor, its shape as Spec.Shape says: a view, or a copy where
+// it is stored in another order. It fails only for a ref that the spec does not
+// have. A tied head is the embedding.
 func (m *Model) Tensor(ref Ref) (Tensor, error) {
-	t, err := m.lookUp(ref, m.source.tensor)
-	return aligned(t), err
+	stored, err := m.lookUp(ref, m.source.tensor)
+	if err != nil {
+		return Tensor{}, err
+	}
+	return aligned(m.stored(ref).cut(stored, m.Spec.Shape(ref))), nil
 }
 
-// Stat describes a tensor as Tensor does, without making its Data.
-func (m *Model) Stat(ref Ref) (Tensor, error) { return m.lookUp(ref, m.source.stat) }
+// Stat describes a tensor as Tensor does, without its Data.
+func (m *Model) Stat(ref Ref) (Tensor, error) {
+	t, err := m.lookUp(ref, m.source.stat)
+	t.Shape, t.Data = m.Spec.Shape(ref), nil
+	return t, err
+}
 
+// lookUp finds what is stored of a tensor.
 func (m *Model) lookUp(ref Ref, in lookUp) (Tensor, error) {
 	want := m.Spec.Shape(ref)
 	if want == nil {
@@ -101,7 +110,8 @@ func (m *Model) names() map[string]bool {
 func (m *Model) validate() error {
 	m.Bytes = 0
 	for ref := range m.Spec.Refs() {
-		t, err := resolve(m.stored(ref), m.Spec.Shape(ref), m.source.stat)
+		at := m.stored(ref)
+		t, err := resolve(at, m.Spec.Shape(ref), m.source.stat)
 		if err != nil {
 			return fmt.Errorf("%w (%v)", err, ref)
 		}
@@ -110,7 +120,7 @@ func (m *Model) validate() error {
 		default:
 			return fmt.Errorf("tensor %q (%v) is %s; supported are BF16, F16 and F32", t.Name, ref, t.DType)
 		}
-		m.Bytes += int64(t.Len() * t.DType.Size())
+		m.Bytes += int64(t.Len() / max(1, at.Part.Count) * t.DType.Size())
 	}
 	return nil
 }
