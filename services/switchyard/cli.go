@@ -37,6 +37,7 @@ type CLI struct {
 
 	Record         RecordCmd         `cmd:"" help:"Write what a model's gates see and choose on texts, to train predictors and to simulate."`
 	TrainPredictor TrainPredictorCmd `cmd:"" help:"Train predictors of expert loads, and show how right they are."`
+	Upcycle        UpcycleCmd        `cmd:"" help:"Make a Mixture-of-Experts model of a dense GPT-2, BERT or BERT2BERT model."`
 
 	Tokenizer  TokenizerCmd  `cmd:"" help:"Run a tokenizer: prompts in, sequences and chunks out."`
 	Attention  AttentionCmd  `cmd:"" help:"Run an attention replica: it owns the steps of its sequences."`

@@ -1,0 +1,160 @@
+package upcycle
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/pkg/compute/direct"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/safetensors"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/pkg/request/sampling"
+)
+
+// Experts that are exact copies compute what the dense model does, whichever of
+// them a gate chooses; testdata/make_dense.py says where the dense logits are from.
+func TestCopiesAreDense(t *testing.T) {
+	for _, name := range []string{"gpt2"} {
+		for _, topK := range []int{1, 2} {
+			out := filepath.Join(t.TempDir(), "moe")
+			s := Settings{Experts: 4, TopK: topK, Seed: 3, ShardBytes: 1 << 14}
+			sum, err := Run(t.Context(), filepath.Join("testdata", name), out, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if sum.Files < 2 || sum.TopK != topK {
+				t.Errorf("%s: %+v", name, sum)
+			}
+			want := golden(t, name, "logits")
+			got := logits(t, out, golden(t, name, "input_ids"))
+			for i, w := range want {
+				if d := math.Abs(float64(got[i]) - w); !(d < 2e-5) {
+					t.Fatalf("%s, top %d: logit %d is %v, the dense model's %v", name, topK, i, got[i], w)
+				}
+			}
+		}
+	}
+}
+
+// golden is a tensor of what a dense model computes.
+func golden(t *testing.T, name, tensor string) []float64 {
+	t.Helper()
+	f, err := safetensors.Open(filepath.Join("testdata", name, "golden.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }() // it is only read
+	x, ok := f.Tensor(tensor)
+	if !ok {
+		t.Fatalf("%s has no %s", name, tensor)
+	}
+	var all []float64
+	if floats, err := x.Floats(); err == nil {
+		for _, v := range floats {
+			all = append(all, float64(v))
+		}
+		return all
+	}
+	ints, err := x.Ints()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range ints {
+		all = append(all, float64(v))
+	}
+	return all
+}
+
+func logits(t *testing.T, dir string, ids []float64) []float32 {
+	t.Helper()
+	m, err := model.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := pool.New(1)
+	t.Cleanup(func() { p.Close(); _ = m.Close() })
+	r, err := direct.New(m, p, direct.Settings{Wire: tensor.F32, MaxPositions: m.Spec.MaxPositions, KVBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	prompt := make([]uint32, len(ids))
+	for i, id := range ids {
+		prompt[i] = uint32(id)
+	}
+	s, err := r.Add(prompt, 0, sampling.Params{Logprobs: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	out, err := r.Logits(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// A folder that is there stays as it is, and what fails leaves nothing behind.
+func TestNothingHalfMade(t *testing.T) {
+	dir := t.TempDir()
+	there := filepath.Join(dir, "there")
+	if err := os.Mkdir(there, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, tt := range []struct {
+		name, dense, out string
+		ctx              context.Context
+		s                Settings
+		want             error
+	}{
+		{"is there", "testdata/gpt2", there, t.Context(), usual, ErrInput},
+		{"no model", dir, filepath.Join(dir, "a"), t.Context(), usual, ErrInput},
+		{"no experts", "testdata/gpt2", filepath.Join(dir, "b"), t.Context(), Settings{}, ErrInput},
+		{"cancelled", "testdata/gpt2", filepath.Join(dir, "c"), cancelled, usual, context.Canceled},
+	} {
+		if _, err := Run(tt.ctx, tt.dense, tt.out, tt.s); !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
+		}
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 1 {
+		t.Errorf("%v is left, %v", left, err)
+	}
+}
+
+// The same seed writes the same files, and the tokenizer's go along.
+func TestAgain(t *testing.T) {
+	dense, dir := t.TempDir(), t.TempDir()
+	if err := os.CopyFS(dense, os.DirFS("testdata/gpt2")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dense, "vocab.json"), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var hashes []string
+	for _, name := range []string{"a", "b"} {
+		out, done := filepath.Join(dir, name), int64(0)
+		s := usual
+		s.Progress = func(n, total int64) { done = total - n }
+		if _, err := Run(t.Context(), dense, out, s); err != nil {
+			t.Fatal(err)
+		}
+		m, err := model.Open(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hashes = append(hashes, m.Hash)
+		if _, ok := m.File("vocab.json"); !ok || done != 0 || m.Close() != nil {
+			t.Errorf("vocab.json %v, %d bytes not told of", ok, done)
+		}
+	}
+	if hashes[0] != hashes[1] {
+		t.Error("the same seed gives another model")
+	}
+}
