@@ -1,0 +1,238 @@
+package jinja
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// filter is what stands after |.
+type filter func(r *run, v value, a args) (value, error)
+
+// filterNamed finds a filter; nil if there is none. Those of Jinja that make
+// HTML, or break texts into lines and columns, are not there: no chat template
+// uses them.
+func filterNamed(name string) filter {
+	switch name {
+	case "abs":
+		return absolute
+	case "capitalize", "lower", "title", "upper":
+		return func(r *run, v value, a args) (value, error) { return r.textMethod(v, name, a) }
+	case "d", "default":
+		return orDefault
+	case "e", "escape":
+		return escapeHTML
+	case "float":
+		return toFloat
+	case "format":
+		return formatFilter
+	case "indent":
+		return indent
+	case "int":
+		return toInt
+	case "replace":
+		return func(r *run, v value, a args) (value, error) { return r.textMethod(v, "replace", a) }
+	case "round":
+		return round
+	case "safe", "string":
+		return func(r *run, v value, _ args) (value, error) { return r.str(v) }
+	case "tojson":
+		return toJSON
+	case "trim":
+		return func(r *run, v value, a args) (value, error) { return r.textMethod(v, "strip", a) }
+	}
+	return listFilterNamed(name)
+}
+
+// textMethod applies a string's method to a value as a string.
+func (r *run) textMethod(v value, name string, a args) (value, error) {
+	t, err := r.str(v)
+	if err != nil {
+		return nil, err
+	}
+	if name == "strip" && len(a.names) == 1 && a.names[0] == "chars" {
+		a = args{values: a.named}
+	}
+	for i, arg := range a.values {
+		if _, ok := whole(arg); name == "replace" && i < 2 && ok {
+			if a.values[i], err = r.str(arg); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return method(t, name)(r, a)
+}
+
+func orDefault(_ *run, v value, a args) (value, error) {
+	given, err := a.bind("default", "default_value? boolean?")
+	if err != nil {
+		return nil, err
+	}
+	_, missing := v.(undefined)
+	if !missing && (truth(v) || !flag(given[1], false)) {
+		return v, nil
+	}
+	if given[0] == (absent{}) {
+		return Text{}, nil
+	}
+	return given[0], nil
+}
+
+var htmlEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "'", "&#39;", `"`, "&#34;")
+
+func escapeHTML(r *run, v value, _ args) (value, error) {
+	t, err := r.str(v)
+	if err == nil {
+		err = r.make(5 * len(t.s))
+	}
+	return t.mapped(htmlEscapes.Replace), err
+}
+
+func absolute(_ *run, v value, _ args) (value, error) {
+	if f, ok := v.(float64); ok {
+		return math.Abs(f), nil
+	}
+	n, ok := whole(v)
+	if !ok {
+		return nil, fmt.Errorf("%s is no number", typeName(v))
+	}
+	return max(n, -n), overflow(n != math.MinInt)
+}
+
+// toInt is int(default=0, base=10).
+func toInt(r *run, v value, a args) (value, error) {
+	given, err := a.bind("int", "default? base?")
+	if err != nil {
+		return nil, err
+	}
+	preset := given[0]
+	if preset == (absent{}) {
+		preset = 0
+	}
+	base, err := integer(given[1], 10)
+	if err != nil {
+		return nil, err
+	}
+	if n, ok := whole(v); ok {
+		return n, nil
+	}
+	f, ok := v.(float64)
+	if t, isText := v.(Text); isText {
+		s := strings.ToLower(strings.TrimFunc(t.s, isSpace))
+		if n, err := strconv.ParseInt(strings.TrimPrefix(s, map[int]string{2: "0b", 8: "0o", 16: "0x"}[base]), base, 64); err == nil {
+			return int(n), r.scan(len(s))
+		}
+		f, err = strconv.ParseFloat(s, 64)
+		ok = err == nil
+	}
+	if !ok || math.IsNaN(f) || math.Abs(f) >= 1<<63 {
+		return preset, nil
+	}
+	return int(f), nil
+}
+
+func toFloat(r *run, v value, a args) (value, error) {
+	given, err := a.bind("float", "default?")
+	if err != nil {
+		return nil, err
+	}
+	if f, ok := number(v); ok {
+		return f, nil
+	}
+	if t, ok := v.(Text); ok {
+		if f, err := strconv.ParseFloat(strings.TrimFunc(t.s, isSpace), 64); err == nil {
+			return f, r.scan(len(t.s))
+		}
+	}
+	if given[0] == (absent{}) {
+		return 0.0, nil
+	}
+	return given[0], nil
+}
+
+// round is round(precision=0, method='common'): half goes to even, as in Python.
+func round(_ *run, v value, a args) (value, error) {
+	given, err := a.bind("round", "precision? method?")
+	if err != nil {
+		return nil, err
+	}
+	f, ok := number(v)
+	if !ok {
+		return nil, fmt.Errorf("%s is no number", typeName(v))
+	}
+	precision, err := integer(given[0], 0)
+	if err != nil {
+		return nil, err
+	}
+	how, err := texts(given[1], "common")
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := whole(v); ok && how.s == "common" {
+		return v, nil
+	}
+	return roundFloat(f, precision, how.s)
+}
+
+func roundFloat(f float64, precision int, how string) (value, error) {
+	if precision < 0 || precision > 300 {
+		return nil, errors.New("precision is not 0 to 300")
+	}
+	scale := math.Pow(10, float64(precision))
+	switch how {
+	case "common":
+		rounded, err := strconv.ParseFloat(strconv.FormatFloat(f, 'f', precision, 64), 64)
+		return rounded, err
+	case "ceil":
+		return math.Ceil(f*scale) / scale, nil
+	case "floor":
+		return math.Floor(f*scale) / scale, nil
+	}
+	return nil, errors.New("method is not common, ceil or floor")
+}
+
+// indent is indent(width=4, first=False, blank=False).
+func indent(r *run, v value, a args) (value, error) {
+	given, err := a.bind("indent", "width? first? blank?")
+	if err != nil {
+		return nil, err
+	}
+	t, err := r.str(v)
+	if err != nil {
+		return nil, err
+	}
+	by, ok := given[0].(Text)
+	if !ok {
+		n, err := integer(given[0], 4)
+		if err != nil || n > maxSource {
+			return nil, firstOf(err, errMade)
+		}
+		by = Inside(strings.Repeat(" ", max(n, 0)))
+	}
+	if err := r.make(len(t.s) + product(strings.Count(t.s, "\n")+1, len(by.s))); err != nil {
+		return nil, err
+	}
+	return indented(t, by, flag(given[1], false), flag(given[2], false)), nil
+}
+
+func indented(t, by Text, first, blank bool) Text {
+	var w textWriter
+	for at := 0; at <= len(t.s); {
+		n := strings.IndexByte(t.s[at:], '\n') + 1
+		last := n == 0
+		if last {
+			n = len(t.s) - at
+		}
+		line := t.slice(at, at+n)
+		if at == 0 && first || at > 0 && (blank || strings.TrimSuffix(line.s, "\n") != "") {
+			w.add(by)
+		}
+		w.add(line)
+		if at += n; last {
+			break
+		}
+	}
+	return w.text()
+}

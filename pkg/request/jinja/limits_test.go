@@ -1,0 +1,97 @@
+package jinja
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+// A template that would run, or grow, without end ends in an error.
+func TestLimits(t *testing.T) {
+	tests := []struct{ name, source, want string }{
+		{"loops in loops", "{% for i in range(99999) %}{% for j in range(999) %}x{% endfor %}{% endfor %}", "too long"},
+		{"loops without text", "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "too long"},
+		{"text", "{% for i in range(99999) %}" + strings.Repeat("x", 1000) + "{% endfor %}", "too much text"},
+		{"doubling", "{% set ns = namespace(s='xxxxxxxx') %}{% for i in range(99) %}{% set ns.s = ns.s + ns.s %}{% endfor %}", "too much text"},
+		{"doubling a list", "{% set ns = namespace(l=[1]) %}{% for i in range(99) %}{% set ns.l = ns.l + ns.l %}{% endfor %}", "too much text"},
+		{"keeping", "{% set ns = namespace(l=[]) %}{% for i in range(99999) %}{% set ns.l = [ns.l, 'x' * 10000] %}{% endfor %}", "too much text"},
+		{"repeating", "{{ 'x' * 99999999999 }}", "too much text"},
+		{"repeating nothing", "{{ '' * 99999999999 }}{{ [] * 99999999999 }}!", "none"},
+		{"replacing", "{{ ('x' * 99999).replace('', 'y' * 99999) }}", "too much text"},
+		{"indenting", "{{ ('\\n' * 99999) | indent(99999, blank=true) }}", "too much text"},
+		{"padding", "{{ 'x'.zfill(9999999999) }}", "too much text"},
+		{"formatting", "{{ '%999d' % 1 }}", "none"},
+		{"wide formatting", "{{ '%9999999d' % 1 }}", "too many values"},
+		{"splitting", "{% for i in range(999) %}{% set x = ('x ' * 9999).split() %}{% endfor %}", "too much text"},
+		{"comparing", "{% set s = 'x' * 999999 %}{% for i in range(99999) %}{% if s == s + '' %}{% endif %}{% endfor %}", "too"},
+		{"searching", "{% set s = 'x' * 999999 %}{% for i in range(99999) %}{% if 'y' in s %}{% endif %}{% endfor %}", "too long"},
+		{"recursion", "{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}", "deep"},
+		{"two macros", "{% macro a() %}{{ b() }}{% endmacro %}{% macro b() %}{{ a() }}{% endmacro %}{{ a() }}", "deep"},
+		{"defaults", "{% macro a(x=a()) %}{% endmacro %}{{ a() }}", "deep"},
+		{"callers", "{% macro a() %}{{ caller() }}{% endmacro %}{% macro b() %}{% call a() %}{{ b() }}{% endcall %}{% endmacro %}{{ b() }}", "deep"},
+		{"recursive loop", "{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}", "deep"},
+		{"many calls", "{% macro a(n) %}{% if n %}{{ a(n - 1) }}{{ a(n - 1) }}{% endif %}{% endmacro %}{{ a(90) }}", "too long"},
+		{"itself", "{% set ns = namespace() %}{% set ns.l = [ns] %}{{ ns.l == ns.l }}{{ ns.l | tojson }}", "not JSON"},
+		{"wide values", "{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l }}", "too"},
+		{"deep values", "{% set ns = namespace(l=[1]) %}{% for i in range(200) %}{% set ns.l = [ns.l] %}{% endfor %}{{ ns.l }}", "nested"},
+		{"deep equality", "{% set ns = namespace(l=[1], m=[1]) %}{% for i in range(200) %}{% set ns.l = [ns.l] %}{% set ns.m = [ns.m] %}{% endfor %}{{ ns.l == ns.m }}", "nested"},
+		{"wide equality", "{% set ns = namespace(l=[1], m=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% set ns.m = [ns.m, ns.m] %}{% endfor %}{{ ns.l == ns.m }}", "too long"},
+		{"source", strings.Repeat("{{ 1 }}", 1<<16), "above the limit"},
+		{"parentheses", "{{ " + strings.Repeat("(", 1<<15), "nested"},
+		{"lists", "{{ " + strings.Repeat("[", 150) + strings.Repeat("]", 150) + " }}", "nested"},
+		{"minus", "{{ " + strings.Repeat("- ", 1<<15) + "1 }}", "nested"},
+		{"not", "{{ " + strings.Repeat("not ", 1<<13) + "1 }}", "nested"},
+		{"else", "{{ " + strings.Repeat("1 if 0 else ", 1<<13) + "1 }}", "nested"},
+		{"tags", strings.Repeat("{% if 1 %}", 6000), "nested"},
+		{"terms", "{{ 1" + strings.Repeat("+ 1", 1<<15) + " }}", "terms"},
+		{"subscripts", "{{ messages" + strings.Repeat("[0]", 1<<15) + " }}", "follow each other"},
+		{"filters", "{{ 1" + strings.Repeat("|int", 1<<15) + " }}", "follow each other"},
+		{"range", "{{ range(0, 5, 0) }}", "step is 0"},
+		{"range over the end", "{{ range(9223372036854775800, 9223372036854775807, 5) | list }}!", "none"},
+		{"power", "{{ 3 ** 99999999999 }}", "64 bits"},
+		{"sum", "{{ 9223372036854775807 + 1 }}", "64 bits"},
+		{"product", "{{ 9223372036854775807 * 2 }}", "64 bits"},
+		{"not UTF-8", "a\xffb", "UTF-8"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := render(tt.source, nil)
+			if tt.want == "none" {
+				if err != nil || got.s == "" {
+					t.Errorf("%q, %v", got.s, err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %.80q, %v, want an error with %q", got.s, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestErrorsHaveLines(t *testing.T) {
+	tests := []struct {
+		source, want string
+		line         int
+	}{
+		{"a\n{% if true %}\n{{ 'x' + 1 }}{% endif %}", "a string and an integer have no +", 3},
+		{"\n{% for m in messages %}\n\n{{ 'a' + nothing }}\n{% endfor %}", `"nothing" is undefined`, 4},
+		{"{% set x = 1 %}\n\n{% bad %}", `unknown tag "bad"`, 3},
+		{"a\n\n{{ 'open", "a string has no end", 3},
+		{"\n{% macro m(a) %}\n{{ a.b.c }}\n{% endmacro %}\n{{ m({}) }}", `has no attribute "b"`, 3},
+		{"{% if x %}\n\n", "the template ends where", 1},
+		{"\r\n{{ messages | map('nope') | list }}", `there is no filter "nope"`, 2},
+		{"\n\n{{ raise_exception('no ' ~ 1) }}", "no 1", 3},
+	}
+	for _, tt := range tests {
+		_, err := render(tt.source, map[string]any{"messages": NewList(NewDict())})
+		var e *Error
+		if !errors.As(err, &e) || e.Line != tt.line && tt.line > 1 || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%q: got %v, want line %d and %q", tt.source, err, tt.line, tt.want)
+		}
+		var raised *Raised
+		if got := errors.As(err, &raised); got != strings.Contains(tt.source, "raise_exception") {
+			t.Errorf("%q: raised %v", tt.source, got)
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package jinja
+
+import (
+	"fmt"
+	"unicode"
+)
+
+// test is what stands after is.
+type test func(r *run, v value, a args) (bool, error)
+
+// comparisons are the tests that compare with one value, by name.
+var comparisons = map[string]string{
+	"eq": "==", "equalto": "==", "==": "==", "ne": "!=", "!=": "!=", "lt": "<", "lessthan": "<", "<": "<", "le": "<=", "<=": "<=",
+	"gt": ">", "greaterthan": ">", ">": ">", "ge": ">=", ">=": ">=", "in": "in",
+}
+
+// testNamed finds a test; nil if there is none.
+func testNamed(name string) test {
+	if op, ok := comparisons[name]; ok {
+		return func(r *run, v value, a args) (bool, error) {
+			other, err := a.bind(name, "other")
+			if err != nil {
+				return false, err
+			}
+			return r.holds(op, v, other[0])
+		}
+	}
+	if is := kindTest(name); is != nil {
+		return func(_ *run, v value, a args) (bool, error) {
+			_, err := a.bind(name, "")
+			return is(v), err
+		}
+	}
+	switch name {
+	case "odd", "even", "divisibleby":
+		return func(_ *run, v value, a args) (bool, error) { return divisible(name, v, a) }
+	case "lower", "upper":
+		return func(r *run, v value, a args) (bool, error) { return r.inCase(name, v, a) }
+	case "sameas":
+		return sameAs
+	case "filter":
+		return func(_ *run, v value, _ args) (bool, error) { return filterNamed(textOf(v)) != nil, nil }
+	case "test":
+		return func(_ *run, v value, _ args) (bool, error) { return testNamed(textOf(v)) != nil, nil }
+	}
+	return nil
+}
+
+// textOf is a string's characters; "" of anything else.
+func textOf(v value) string {
+	t, _ := v.(Text)
+	return t.s
+}
+
+// kindTest finds a test of what a value is.
+func kindTest(name string) func(v value) bool {
+	switch name {
+	case "defined":
+		return func(v value) bool { return !is[undefined](v) }
+	case "undefined":
+		return is[undefined]
+	case "none":
+		return func(v value) bool { return v == nil }
+	case "string":
+		return is[Text]
+	case "mapping":
+		return is[*Dict]
+	case "iterable":
+		return func(v value) bool { return is[*List](v) || is[*Dict](v) || is[Text](v) || is[undefined](v) }
+	case "sequence":
+		return isSequence
+	case "number":
+		return isNumber
+	case "integer":
+		return is[int]
+	case "float":
+		return is[float64]
+	case "boolean":
+		return is[bool]
+	case "true":
+		return func(v value) bool { return v == true }
+	case "false":
+		return func(v value) bool { return v == false }
+	case "callable":
+		return func(v value) bool { return is[*function](v) || is[*loop](v) }
+	case "escaped":
+		return func(value) bool { return false }
+	}
+	return nil
+}
+
+func is[T any](v value) bool {
+	_, ok := v.(T)
+	return ok
+}
+
+// isSequence is whether a value has a length and items by subscript, as Jinja
+// asks for it: a dictionary has both.
+func isSequence(v value) bool {
+	l, ok := v.(*List)
+	return ok && l.indexed() || is[*Dict](v) || is[Text](v) || is[undefined](v)
+}
+
+func divisible(name string, v value, a args) (bool, error) {
+	by, parameters := 2, ""
+	if name == "divisibleby" {
+		parameters = "num"
+	}
+	given, err := a.bind(name, parameters)
+	if err != nil {
+		return false, err
+	}
+	if len(given) > 0 {
+		if by, err = integer(given[0], 0); err != nil {
+			return false, err
+		}
+	}
+	n, ok := whole(v)
+	switch {
+	case !ok:
+		return false, fmt.Errorf("%s is no integer", typeName(v))
+	case by == 0:
+		return false, errZero
+	case by == -1:
+		return true, nil
+	}
+	return (n%by == 0) != (name == "odd"), nil
+}
+
+// inCase is whether a string has letters, all of one case.
+func (r *run) inCase(name string, v value, a args) (bool, error) {
+	t, err := r.str(v)
+	if err == nil {
+		err = r.scan(len(t.s))
+	}
+	if _, bad := a.bind(name, ""); bad != nil {
+		return false, bad
+	}
+	if name == "lower" {
+		return allCased(t.s, unicode.IsLower, unicode.IsUpper), err
+	}
+	return allCased(t.s, unicode.IsUpper, unicode.IsLower), err
+}
+
+// allCased is whether some characters are of a case and none of the other.
+func allCased(s string, wanted, other func(rune) bool) bool {
+	some := false
+	for _, c := range s {
+		if other(c) || unicode.IsTitle(c) {
+			return false
+		}
+		some = some || wanted(c)
+	}
+	return some
+}
+
+func sameAs(r *run, v value, a args) (bool, error) {
+	other, err := a.bind("sameas", "other")
+	if err != nil {
+		return false, err
+	}
+	if typeName(v) != typeName(other[0]) {
+		return false, nil
+	}
+	switch v.(type) {
+	case *List, *Dict:
+		return v == other[0], nil
+	}
+	return r.equal(v, other[0], 0)
+}

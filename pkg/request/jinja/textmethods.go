@@ -1,0 +1,308 @@
+package jinja
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// textMethodNamed finds a string's method; nil if there is none.
+func textMethodNamed(t Text, name string) callable {
+	if f := caseMethod(t, name); f != nil {
+		return bounded(t, name, f)
+	}
+	if f := classOf(name); f != nil {
+		return bounded(t, name, func() value { return f(t.s) })
+	}
+	with := func(f func(*run, Text, args) (value, error)) callable {
+		return func(r *run, a args) (value, error) {
+			if err := r.scan(len(t.s)); err != nil {
+				return nil, err
+			}
+			v, err := f(r, t, a)
+			return v, within(name, err)
+		}
+	}
+	switch name {
+	case "strip", "lstrip", "rstrip":
+		return with(func(_ *run, t Text, a args) (value, error) { return strip(t, name, a) })
+	case "split", "rsplit":
+		return with(func(r *run, t Text, a args) (value, error) { return r.split(t, name == "rsplit", a) })
+	case "splitlines":
+		return with(splitLines)
+	case "partition", "rpartition":
+		return with(func(r *run, t Text, a args) (value, error) { return partition(t, name == "rpartition", a) })
+	case "replace":
+		return with(replace)
+	case "join":
+		return with(joinMethod)
+	case "startswith", "endswith":
+		return with(func(_ *run, t Text, a args) (value, error) { return affix(t, name == "endswith", a) })
+	case "removeprefix", "removesuffix":
+		return with(func(_ *run, t Text, a args) (value, error) { return remove(t, name == "removesuffix", a) })
+	case "find", "rfind", "index", "rindex":
+		return with(func(_ *run, t Text, a args) (value, error) { return find(t, name, a) })
+	case "count":
+		return with(count)
+	case "zfill", "ljust", "rjust", "center":
+		return with(func(r *run, t Text, a args) (value, error) { return r.pad(t, name, a) })
+	case "format":
+		return with(formatMethod)
+	}
+	return nil
+}
+
+// bounded is a method without arguments that goes through the string once.
+func bounded(t Text, name string, f func() value) callable {
+	return func(r *run, a args) (value, error) {
+		if _, err := a.bind(name, ""); err != nil {
+			return nil, err
+		}
+		if err := r.make(3 * len(t.s)); err != nil {
+			return nil, err
+		}
+		return f(), nil
+	}
+}
+
+func caseMethod(t Text, name string) func() value {
+	switch name {
+	case "upper":
+		return func() value { return t.mapped(upper) }
+	case "lower", "casefold":
+		return func() value { return t.mapped(strings.ToLower) }
+	case "title":
+		return func() value { return t.as(title(t.s, false)) }
+	case "capitalize":
+		return func() value { return t.as(title(t.s, true)) }
+	}
+	return nil
+}
+
+// upper is Python's, where ß has two letters.
+func upper(s string) string {
+	return strings.ReplaceAll(strings.ToUpper(s), "ß", "SS")
+}
+
+// title makes the first letter of each word large, or of the first character
+// alone, and the others small.
+func title(s string, once bool) string {
+	var b strings.Builder
+	first := true
+	for _, c := range s {
+		if first {
+			b.WriteString(upper(string(unicode.ToTitle(c))))
+		} else {
+			b.WriteRune(unicode.ToLower(c))
+		}
+		first = !once && !unicode.IsLetter(c)
+	}
+	return b.String()
+}
+
+// classOf finds a method that asks of what characters a string is; one that is
+// empty is of none but isascii's.
+func classOf(name string) func(string) bool {
+	every := func(is func(rune) bool) func(string) bool {
+		return func(s string) bool {
+			return s != "" && strings.IndexFunc(s, func(c rune) bool { return !is(c) }) < 0
+		}
+	}
+	switch name {
+	case "isdigit", "isdecimal":
+		return every(unicode.IsDigit)
+	case "isnumeric":
+		return every(unicode.IsNumber)
+	case "isalpha":
+		return every(unicode.IsLetter)
+	case "isalnum":
+		return every(func(c rune) bool { return unicode.IsLetter(c) || unicode.IsNumber(c) })
+	case "isspace":
+		return every(isSpace)
+	case "isupper":
+		return func(s string) bool { return allCased(s, unicode.IsUpper, unicode.IsLower) }
+	case "islower":
+		return func(s string) bool { return allCased(s, unicode.IsLower, unicode.IsUpper) }
+	case "isascii":
+		return func(s string) bool { return strings.IndexFunc(s, func(c rune) bool { return c >= utf8.RuneSelf }) < 0 }
+	}
+	return nil
+}
+
+func strip(t Text, name string, a args) (value, error) {
+	given, err := a.bind(name, "chars?")
+	if err != nil {
+		return nil, err
+	}
+	cut := isSpace
+	if given[0] != (absent{}) && given[0] != nil {
+		set, err := texts(given[0], "")
+		if err != nil {
+			return nil, err
+		}
+		cut = func(c rune) bool { return strings.ContainsRune(set.s, c) }
+	}
+	left := func(s string) string { return strings.TrimLeftFunc(s, cut) }
+	right := func(s string) string { return strings.TrimRightFunc(s, cut) }
+	switch name {
+	case "lstrip":
+		right = nil
+	case "rstrip":
+		left = nil
+	}
+	return t.trimmed(left, right), nil
+}
+
+// replace is replace(old, new, count=-1).
+func replace(r *run, t Text, a args) (value, error) {
+	given, err := a.bind("replace", "old new count?")
+	if err != nil {
+		return nil, err
+	}
+	was, err := texts(given[0], "")
+	if err != nil {
+		return nil, err
+	}
+	now, err := texts(given[1], "")
+	if err != nil {
+		return nil, err
+	}
+	limit := -1
+	if given[2] != nil {
+		if limit, err = integer(given[2], -1); err != nil {
+			return nil, err
+		}
+	}
+	n := strings.Count(t.s, was.s)
+	if limit >= 0 {
+		n = min(n, limit)
+	}
+	if err := r.make(len(t.s) + product(n, len(now.s)) + itemBytes*n); err != nil {
+		return nil, err
+	}
+	return replaced(t, was.s, now, n), nil
+}
+
+// replaced replaces the first n occurrences; an empty one is before each character and at the end.
+func replaced(t Text, was string, now Text, n int) Text {
+	var w textWriter
+	at := 0
+	for i := range n {
+		next := at
+		if was != "" {
+			next += strings.Index(t.s[at:], was)
+		} else if i > 0 {
+			_, size := utf8.DecodeRuneInString(t.s[at:])
+			next += size
+		}
+		w.add(t.slice(at, next))
+		w.add(now)
+		at = next + len(was)
+	}
+	w.add(t.slice(at, len(t.s)))
+	return w.text()
+}
+
+func joinMethod(r *run, t Text, a args) (value, error) {
+	given, err := a.bind("join", "iterable")
+	if err != nil {
+		return nil, err
+	}
+	items, err := r.items(given[0])
+	if err != nil {
+		return nil, err
+	}
+	for _, item := range items {
+		if _, ok := item.(Text); !ok {
+			return nil, fmt.Errorf("%s is no string", typeName(item))
+		}
+	}
+	return join(r, NewList(items...), args{values: []value{t}})
+}
+
+// affix is startswith(prefix, start=0), where prefix may be a tuple of them, or endswith.
+func affix(t Text, at bool, a args) (value, error) {
+	given, err := a.bind("startswith or endswith", "affix start?")
+	if err != nil {
+		return nil, err
+	}
+	start, err := integer(given[1], 0)
+	if err != nil {
+		return nil, err
+	}
+	if start < 0 {
+		start = max(0, start+utf8.RuneCountInString(t.s))
+	}
+	rest := t.s[byteOffset(t.s, start):]
+	parts := []value{given[0]}
+	if l, ok := given[0].(*List); ok && l.kind == tuple {
+		parts = l.items
+	}
+	for _, p := range parts {
+		part, err := texts(p, "")
+		if err != nil {
+			return nil, err
+		}
+		if at && strings.HasSuffix(rest, part.s) || !at && strings.HasPrefix(rest, part.s) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func remove(t Text, suffix bool, a args) (value, error) {
+	given, err := a.bind("removeprefix or removesuffix", "affix")
+	if err != nil {
+		return nil, err
+	}
+	part, err := texts(given[0], "")
+	if err != nil {
+		return nil, err
+	}
+	if suffix {
+		return t.slice(0, len(strings.TrimSuffix(t.s, part.s))), nil
+	}
+	return t.slice(len(t.s)-len(strings.TrimPrefix(t.s, part.s)), len(t.s)), nil
+}
+
+// find is find(sub, start=0) and its like; places count characters.
+func find(t Text, name string, a args) (value, error) {
+	given, err := a.bind(name, "sub start?")
+	if err != nil {
+		return nil, err
+	}
+	part, err := texts(given[0], "")
+	if err != nil {
+		return nil, err
+	}
+	start, err := integer(given[1], 0)
+	if err != nil {
+		return nil, err
+	}
+	if start < 0 {
+		start = max(0, start+utf8.RuneCountInString(t.s))
+	}
+	from := byteOffset(t.s, start)
+	look := strings.Index
+	if name[0] == 'r' {
+		look = strings.LastIndex
+	}
+	if at := look(t.s[from:], part.s); at >= 0 {
+		return utf8.RuneCountInString(t.s[:from+at]), nil
+	}
+	if strings.HasSuffix(name, "index") {
+		return nil, errors.New("the string does not have this part")
+	}
+	return -1, nil
+}
+
+func count(_ *run, t Text, a args) (value, error) {
+	given, err := a.bind("count", "sub")
+	if err != nil {
+		return nil, err
+	}
+	part, err := texts(given[0], "")
+	return strings.Count(t.s, part.s), err
+}
