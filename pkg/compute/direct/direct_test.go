@@ -16,7 +16,10 @@ import (
 	"github.com/switchyard/switchyard/pkg/request/sampling"
 )
 
-const goldenRoot = "../model/testdata/golden"
+const (
+	goldenRoot = "../model/testdata/golden"
+	demo       = "../../../models/demo"
+)
 
 var greedy = sampling.Params{TopP: 1, Logprobs: -1}
 
@@ -60,26 +63,32 @@ func golden(t *testing.T, dir, name string) (shape []int, floats []float32, ints
 }
 
 func TestGolden(t *testing.T) {
-	for _, dir := range []string{
-		goldenRoot + "/mixtral", goldenRoot + "/mixtral-window", goldenRoot + "/qwen2_moe",
-		goldenRoot + "/qwen2_moe-mixed", "../../../models/demo",
-		goldenRoot + "/deepseek_v2", goldenRoot + "/deepseek_v2-grouped", goldenRoot + "/deepseek_v3",
-	} {
+	dirs, err := filepath.Glob(goldenRoot + "/*/golden.safetensors")
+	if err != nil || len(dirs) == 0 {
+		t.Fatal("no golden checkpoints", err)
+	}
+	for _, path := range append(dirs, demo+"/golden.safetensors") {
+		dir := filepath.Dir(path)
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			r, m := load(t, dir, tensor.F32)
-			checkLogits(t, r, dir, m.Spec.Vocab)
+			checkLogits(t, r, dir, "logits", m.Spec.Vocab)
+			if dir != demo {
+				checkLogits(t, r, dir, "prefix_logits", m.Spec.Vocab)
+			}
 			checkGreedy(t, r, dir)
 		})
 	}
 }
 
-func checkLogits(t *testing.T, r *Runner, dir string, vocab int) {
-	shape, _, ids := golden(t, dir, "input_ids")
-	_, want, _ := golden(t, dir, "logits")
+// checkLogits compares a tensor of logits (sequences, positions, V), the first
+// ids of each sequence.
+func checkLogits(t *testing.T, r *Runner, dir, name string, vocab int) {
+	ids, _, all := golden(t, dir, "input_ids")
+	shape, want, _ := golden(t, dir, name)
 	tolerance := 2e-3 * max(1, deviation(want))
 	n := shape[1]
 	for row := range shape[0] {
-		s, err := r.Add(ids[row*n:(row+1)*n], 0, greedy)
+		s, err := r.Add(all[row*ids[1]:row*ids[1]+n], 0, greedy)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +97,7 @@ func checkLogits(t *testing.T, r *Runner, dir string, vocab int) {
 			t.Fatal(err)
 		}
 		if d := maxDiff(got, want[row*n*vocab:(row+1)*n*vocab]); d > tolerance || math.IsNaN(d) {
-			t.Errorf("sequence %d: logits differ by %g, tolerance %g", row, d, tolerance)
+			t.Errorf("%s, sequence %d: logits differ by %g, tolerance %g", name, row, d, tolerance)
 		}
 		s.Close()
 	}

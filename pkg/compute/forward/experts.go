@@ -21,7 +21,10 @@ type ExpertID struct{ Layer, Expert int }
 func (id ExpertID) String() string { return fmt.Sprintf("expert %d of layer %d", id.Expert, id.Layer) }
 
 // Expert is the packed weights of one routed expert. It is immutable.
-type Expert struct{ ffn }
+type Expert struct {
+	ffn
+	onInput bool // weights scale what goes in rather than what comes out
+}
 
 // LoadExpert packs an expert's weights. It allocates ExpertBytes, and while it
 // packs a copy of at most the gate and up tensors beside. When ctx ends it stops
@@ -31,7 +34,7 @@ func LoadExpert(ctx context.Context, m *model.Model, id ExpertID) (*Expert, erro
 	if err != nil {
 		return nil, fmt.Errorf("loading %v: %w", id, err)
 	}
-	return &Expert{*f}, nil
+	return &Expert{*f, m.Spec.Layer[id.Layer].Router.OnInput}, nil
 }
 
 // ExpertBytes is what Expert.Bytes will be. It reads no weights.
@@ -63,7 +66,8 @@ type Lender interface {
 }
 
 // Routed is work for experts of one layer. Entry i sends row Source[i] of X
-// to Expert[i] and scales the result by Weight[i].
+// to Expert[i] and scales the result, or
+// what goes in, by Weight[i].
 type Routed struct {
 	Layer  int
 	X      []float32 // (S, D)
@@ -153,8 +157,9 @@ func (s *ExpertScratch) compute(p *pool.Pool, in Routed, out []float32) {
 	s.x, s.y = tensor.Resize(s.x, n*d), tensor.Resize(s.y, n*d)
 	eachRow(workers{Pool: p}, n, d/8, func(from, to int) {
 		for at := from; at < to; at++ {
-			src := int(in.Source[s.order[at]])
-			copy(s.x[at*d:(at+1)*d], in.X[src*d:(src+1)*d])
+			entry := s.order[at]
+			src := int(in.Source[entry])
+			scaleInto(s.x[at*d:(at+1)*d], in.X[src*d:(src+1)*d], first.before(in.Weight[entry]))
 		}
 	})
 	s.inner = tensor.Resize(s.inner, first.floatsFor(n))
@@ -162,12 +167,32 @@ func (s *ExpertScratch) compute(p *pool.Pool, in Routed, out []float32) {
 	eachRow(workers{Pool: p}, n, d/2, func(from, to int) {
 		for at := from; at < to; at++ {
 			entry := int(s.order[at])
-			scaleInto(out[entry*d:(entry+1)*d], s.y[at*d:(at+1)*d], in.Weight[entry])
+			scaleInto(out[entry*d:(entry+1)*d], s.y[at*d:(at+1)*d], first.after(in.Weight[entry]))
 		}
 	})
 }
 
+// before and after are what a weight scales the expert's input and output by.
+func (e *Expert) before(weight float32) float32 {
+	if e.onInput {
+		return weight
+	}
+	return 1
+}
+
+func (e *Expert) after(weight float32) float32 {
+	if e.onInput {
+		return 1
+	}
+	return weight
+}
+
+// scaleInto is dst = w · x; 1 copies it.
 func scaleInto(dst, x []float32, w float32) {
+	if w == 1 {
+		copy(dst, x)
+		return
+	}
 	for i, v := range x {
 		dst[i] = v * w
 	}

@@ -3,6 +3,7 @@ package forward
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/compute/model"
@@ -20,6 +21,7 @@ type groupedQuery struct {
 	qkvBias []float32   // ((H+2G)·C), or nil
 	o       *cpu.Matrix // (D, H·C)
 	oBias   []float32   // (D), or nil
+	norm    *qkNorm
 	rope    *rope
 }
 
@@ -35,15 +37,22 @@ func loadGroupedQuery(m *model.Model, l int, r *rope) (_ *groupedQuery, err erro
 	if g.o, err = loadMatrix(m, at(model.O)); err != nil {
 		return nil, err
 	}
+	if g.norm, err = loadQKNorm(m, l); err != nil {
+		return nil, err
+	}
+	return g, g.loadBiases(m, at)
+}
+
+func (g *groupedQuery) loadBiases(m *model.Model, at func(model.Role) model.Ref) (err error) {
 	if g.spec.QKVBias {
 		if g.qkvBias, err = loadFloats(m, at(model.QBias), at(model.KBias), at(model.VBias)); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if g.spec.OBias {
 		g.oBias, err = loadFloats(m, at(model.OBias))
 	}
-	return g, err
+	return err
 }
 
 // computed refuses what this mixer does not compute.
@@ -52,7 +61,7 @@ func (g *groupedQuery) computed() error {
 	switch {
 	case s.HeadDim != s.ValueDim:
 		return fmt.Errorf("values of %d dimensions with keys of %d are not computed", s.ValueDim, s.HeadDim)
-	case s.QKNorm != model.NoQKNorm, s.Clip != 0, s.Chunk != 0, s.Sinks, s.Bidirectional, s.Temperature.Floor != 0:
+	case s.Sinks, s.Bidirectional:
 		return errors.New("this kind of attention is not computed")
 	}
 	return nil
@@ -75,19 +84,43 @@ func (g *groupedQuery) mix(s *Step, l int, dst, x []float32) {
 	addBias(dst, g.oBias, 0, n)
 }
 
-// storeRow adds biases, rotates row i's queries and keys, and writes its keys and values.
+// storeRow makes row i's queries, keys and values of their projections, and writes
+// keys and values to the cache.
 func (g *groupedQuery) storeRow(s *Step, i, l int) {
-	sp, r := &g.spec, s.rows[i]
+	sp, r := &g.spec, &s.rows[i]
 	c, width := sp.HeadDim, g.qkv.N
 	row := s.qkv[i*width : (i+1)*width]
-	if g.qkvBias != nil {
-		cpu.Add(row, g.qkvBias)
-	}
+	q, k, v := row[:sp.Heads*c], row[sp.Heads*c:(sp.Heads+sp.KVHeads)*c], row[(sp.Heads+sp.KVHeads)*c:]
+	addBias(row, g.qkvBias, 0, 1)
+	g.norm.before(q, k)
+	clip(row, sp.Clip)
 	g.rope.turn(row, sp.Heads+sp.KVHeads, c, r.Position)
-	k, v := row[sp.Heads*c:], row[(sp.Heads+sp.KVHeads)*c:]
+	g.norm.after(q, k)
+	if sp.Temperature.Floor > 0 {
+		cpu.Scale(q, temperature(sp.Temperature, r.Position))
+	}
 	for h := range sp.KVHeads {
 		r.Table.Store(l, h, r.Position, k[h*c:(h+1)*c], v[h*c:(h+1)*c])
 	}
+}
+
+// clip cuts x off at ±limit; 0 is no limit.
+func clip(x []float32, limit float32) {
+	if limit == 0 {
+		return
+	}
+	for i, v := range x {
+		x[i] = min(max(v, -limit), limit)
+	}
+}
+
+// temperature is what scales the queries of a position, so that attention stays
+// sharp over long contexts.
+//
+// Source: Nakanishi, "Scalable-Softmax Is Superior for Attention"
+// (arXiv:2501.19399); transformers, models/llama4/modeling_llama4.py.
+func temperature(t model.TemperatureSpec, position int) float32 {
+	return float32(1 + t.Scale*math.Log1p(math.Floor(float64(position+1)/t.Floor)))
 }
 
 func (g *groupedQuery) attend(s *Step, l int) {
@@ -105,10 +138,7 @@ func (g *groupedQuery) attend(s *Step, l int) {
 func (g *groupedQuery) attendRow(s *Step, i, l int, scratch *attendScratch) {
 	sp, r := &g.spec, s.rows[i]
 	heads := cpu.Heads{KV: sp.KVHeads, Group: sp.Heads / sp.KVHeads, Dim: sp.HeadDim}
-	end, start := r.Position+1, 0
-	if sp.Window > 0 {
-		start = max(0, end-sp.Window)
-	}
+	end, start := r.Position+1, sp.First(r.Position)
 	scratch.floats = tensor.Resize(scratch.floats, cpu.AttendScratch(heads, end))
 	scratch.pages = r.Table.Layer(scratch.pages[:0], l, end)
 	cpu.Attend(s.attn[i*g.o.K:], s.qkv[i*g.qkv.N:], heads, scratch.pages, start, end, sp.Scale, scratch.floats)

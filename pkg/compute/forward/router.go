@@ -77,11 +77,14 @@ func loadGate(m *model.Model, l int) (g *gate, err error) {
 func loadChooser(m *model.Model, l int) (chooser, error) {
 	s := &m.Spec.Layer[l].Router
 	switch {
-	case s.OnInput:
 	case s.Kind == model.SoftmaxTopK && s.Groups <= 1 && !s.Correction:
 		return &softmaxTopK{normalise: s.Normalise, scale: s.Scale}, nil
 	case s.Kind == model.SoftmaxTopK, s.Kind == model.SigmoidTopK:
 		return loadScored(m, l)
+	case s.Kind == model.TopKSigmoid:
+		return topKSigmoid{}, nil
+	case s.Kind == model.SparseMixer:
+		return &sparseMixer{s.Threshold}, nil
 	}
 	return nil, fmt.Errorf("routing by %+v is not computed", *s)
 }

@@ -30,7 +30,9 @@ type config struct {
 	raw  map[string]json.RawMessage
 	used map[string]bool
 	as   map[string]string // the family's names of common keys
-	err  error
+	// defaults are what the family takes absent keys for.
+	defaults map[string]string
+	err      error
 }
 
 func parseConfig(file string, data []byte) (*config, error) {
@@ -45,7 +47,7 @@ func parseConfig(file string, data []byte) (*config, error) {
 // that the family gives to keys.
 func (c *config) text(f *family) (*config, error) {
 	if f.nested == "" {
-		c.as = f.keys
+		c.as, c.defaults = f.keys, f.defaults
 		return c, c.err
 	}
 	raw, ok := c.raw[f.nested]
@@ -56,18 +58,19 @@ func (c *config) text(f *family) (*config, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.as = f.keys
+	t.as, t.defaults = f.keys, f.defaults
 	t.ignore("architectures", "model_type")
-	for key, value := range c.raw { // ends of text may be beside it
-		if _, inside := t.raw[key]; !inside && tokenKeys[key] {
+	for _, key := range outerKeys {
+		value, outside := c.raw[key]
+		if _, inside := t.raw[key]; outside && !inside {
 			t.raw[key] = value
 		}
 	}
 	return t, nil
 }
 
-// tokenKeys are about the text model wherever they are.
-var tokenKeys = map[string]bool{"bos_token_id": true, "eos_token_id": true, "tie_word_embeddings": true}
+// outerKeys are about the text model even where they stand beside its config.
+var outerKeys = []string{"bos_token_id", "eos_token_id", "tie_word_embeddings", "quantization_config"}
 
 // fail keeps the first error.
 func (c *config) fail(format string, args ...any) {
@@ -92,7 +95,10 @@ func (c *config) get(key string, to any) bool {
 	key = c.name(key)
 	c.used[key] = true
 	raw, ok := c.raw[key]
-	if !ok || string(raw) == "null" {
+	if !ok {
+		raw = json.RawMessage(c.defaults[key])
+	}
+	if len(raw) == 0 || string(raw) == "null" {
 		return false
 	}
 	if err := json.Unmarshal(raw, to); err != nil {
@@ -161,6 +167,22 @@ func (c *config) boolOr(key string, or bool) bool {
 
 func (c *config) stringOr(key, or string) string {
 	c.get(key, &or)
+	return or
+}
+
+// truthOr reads true or false, or a number, of which 0 is false.
+func (c *config) truthOr(key string, or bool) bool {
+	var value any
+	if !c.get(key, &value) {
+		return or
+	}
+	switch v := value.(type) {
+	case bool:
+		return v
+	case float64:
+		return v != 0
+	}
+	c.fail("%s = %v is neither true nor false", c.name(key), value)
 	return or
 }
 
@@ -251,13 +273,16 @@ func (c *config) checkLayerTypes(s *Spec) {
 	var want []string
 	for _, layer := range s.Layer {
 		kind := "full_attention"
-		if layer.Mixer.Window > 0 {
+		switch {
+		case layer.Mixer.Window > 0:
 			kind = "sliding_attention"
+		case layer.Mixer.Chunk > 0:
+			kind = "chunked_attention"
 		}
 		want = append(want, kind)
 	}
 	if !slices.Equal(kinds, want) {
-		c.refuse("layer_types", shorten(c.raw["layer_types"]), "does not agree with the sliding-window keys")
+		c.refuse("layer_types", shorten(c.raw["layer_types"]), "does not agree with the keys of windows and chunks")
 	}
 }
 

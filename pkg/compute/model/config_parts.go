@@ -123,3 +123,21 @@ func (c *config) yarn(positions int) RopeScaling {
 	}
 	return s
 }
+
+// window reads sliding_window; one that spans all positions is none.
+func (c *config) window(s *Spec) int {
+	window := c.sizeOr("sliding_window", 0, maxPositions)
+	if window >= s.MaxPositions {
+		return 0
+	}
+	return window
+}
+
+// limit reads a positive number; 0 stands for an absent one.
+func (c *config) limit(key string) float32 {
+	var present json.RawMessage
+	if !c.get(key, &present) {
+		return 0
+	}
+	return float32(c.floatOr(key, 0))
+}

@@ -12,8 +12,8 @@ import (
 // Source: transformers, models/deepseek_v2/{configuration,modeling}_deepseek_v2.py;
 // the published modeling_deepseek.py for moe_layer_freq.
 var deepseekV2 = &family{
-	modelType:    "deepseek_v2",
-	architecture: "DeepseekV2ForCausalLM",
+	modelType:     "deepseek_v2",
+	architectures: []string{"DeepseekV2ForCausalLM"},
 	read: func(c *config, s *Spec) {
 		layer := deepseekLayer(c, s)
 		layer.Mixer = c.latentAttention(s)

@@ -5,18 +5,18 @@ package model
 //
 // Source: transformers, models/deepseek_v3/{configuration,modeling}_deepseek_v3.py.
 var deepseekV3 = &family{
-	modelType:    "deepseek_v3",
-	architecture: "DeepseekV3ForCausalLM",
-	read:         readDeepseekV3,
-	tensors:      deepseekV3Tensors,
+	modelType:     "deepseek_v3",
+	architectures: []string{"DeepseekV3ForCausalLM"},
+	read:          readDeepseekV3,
+	tensors:       deepseekV3Tensors,
 }
 
 // kimiK2 is DeepSeek-V3 under its own name.
 var kimiK2 = &family{
-	modelType:    "kimi_k2",
-	architecture: "DeepseekV3ForCausalLM",
-	read:         readDeepseekV3,
-	tensors:      deepseekV3Tensors,
+	modelType:     "kimi_k2",
+	architectures: []string{"DeepseekV3ForCausalLM"},
+	read:          readDeepseekV3,
+	tensors:       deepseekV3Tensors,
 }
 
 var deepseekV3Tensors = withTensors(deepseekTensors, map[Role]TensorRef{

@@ -9,23 +9,33 @@ import (
 // family is the facts about one architecture. To add one, write its file and
 // list it in families.
 type family struct {
-	modelType    string
-	architecture string
+	modelType     string
+	architectures []string // any of them
 	// nested is the key whose object has the text model's keys; empty: the config itself.
 	nested string
 	// keys are its names of common keys that it does not call as Llama does.
 	keys map[string]string
+	// defaults are the values of common keys, as JSON, where a config has them not.
+	defaults map[string]string
 	// read fills what the common keys do not say, first of all the layers.
 	read func(c *config, s *Spec)
 	// tensors maps roles to tensors, where they are not decoderTensors.
 	tensors map[Role]TensorRef
 	// prefix stands before all names.
 	prefix string
+	// beside begin the names of tensors that are no part of the text model.
+	beside []string
 }
 
+// families are all that Open takes.
 var families = []*family{
 	mixtral,
 	qwen2MoE,
+	qwen3MoE,
+	olmoe,
+	phiMoE,
+	llama4Text,
+	llama4,
 	deepseekV2,
 	deepseekV3,
 	kimiK2,
@@ -78,7 +88,7 @@ func (f *family) tensor(ref Ref) TensorRef {
 // architectures is missing.
 func findFamily(modelType string, architectures []string) (*family, error) {
 	for _, f := range families {
-		named := len(architectures) == 0 || slices.Equal(architectures, []string{f.architecture})
+		named := len(architectures) == 0 || len(architectures) == 1 && slices.Contains(f.architectures, architectures[0])
 		if f.modelType == modelType && named {
 			return f, nil
 		}
@@ -91,7 +101,7 @@ func findFamily(modelType string, architectures []string) (*family, error) {
 func Supported() []string {
 	var names []string
 	for _, f := range families {
-		names = append(names, fmt.Sprintf("%s (%s)", f.architecture, f.modelType))
+		names = append(names, fmt.Sprintf("%s (%s)", f.architectures[0], f.modelType))
 	}
 	return names
 }

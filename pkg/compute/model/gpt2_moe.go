@@ -7,8 +7,8 @@ package model
 // Source: transformers, models/gpt2/{configuration,modeling}_gpt2.py; the
 // experts' names are those that package upcycle writes.
 var gpt2MoE = &family{
-	modelType:    "gpt2_moe",
-	architecture: "GPT2MoEForCausalLM",
+	modelType:     "gpt2_moe",
+	architectures: []string{"GPT2MoEForCausalLM"},
 	keys: map[string]string{
 		"num_hidden_layers": "n_layer", "hidden_size": "n_embd", "num_attention_heads": "n_head",
 		"max_position_embeddings": "n_positions", "intermediate_size": "n_inner", "hidden_act": "activation_function",

@@ -5,8 +5,8 @@ package model
 //
 // Source: transformers, models/mixtral/{configuration,modeling}_mixtral.py.
 var mixtral = &family{
-	modelType:    "mixtral",
-	architecture: "MixtralForCausalLM",
+	modelType:     "mixtral",
+	architectures: []string{"MixtralForCausalLM"},
 	read: func(c *config, s *Spec) {
 		layer := LayerSpec{
 			Norm:   c.rmsNorm(1e-5),
@@ -16,7 +16,7 @@ var mixtral = &family{
 			Expert: FFNSpec{Width: c.size("intermediate_size", maxWidth)},
 		}
 		layer.Mixer.Rope = c.rope(layer.Mixer.HeadDim, 1e6)
-		layer.Mixer.Window = c.sizeOr("sliding_window", 0, maxPositions)
+		layer.Mixer.Window = c.window(s)
 		s.Experts = c.size("num_local_experts", maxExperts)
 		s.fill(layer)
 	},

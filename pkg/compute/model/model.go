@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"unsafe"
 
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
@@ -103,6 +104,21 @@ func (m *Model) names() map[string]bool {
 		}
 	}
 	return names
+}
+
+// leavesOut reports whether a tensor is known to be no part of what is computed.
+func (m *Model) leavesOut(name string) bool {
+	for _, prefix := range m.family.beside {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	for i := range m.Spec.NextLayers {
+		if strings.HasPrefix(name, fmt.Sprintf("%smodel.layers.%d.", m.family.prefix, m.Spec.Layers+i)) {
+			return true
+		}
+	}
+	return false
 }
 
 // validate checks that every tensor that the spec needs is there, in the right

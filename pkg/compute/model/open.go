@@ -243,6 +243,6 @@ func (c *checkpoint) unused(m *Model) []string {
 	for name := range m.names() {
 		delete(rest, name)
 	}
-	maps.DeleteFunc(rest, func(name string, _ *safetensors.File) bool { return m.Spec.leavesOut(name) })
+	maps.DeleteFunc(rest, func(name string, _ *safetensors.File) bool { return m.leavesOut(name) })
 	return slices.Sorted(maps.Keys(rest))
 }

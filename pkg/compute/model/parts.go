@@ -142,6 +142,7 @@ const (
 	SoftmaxTopK RouterKind = iota // softmax over all, then the best k
 	TopKSoftmax                   // the best k, then softmax over them
 	SigmoidTopK                   // sigmoid of each, then the best k
+	TopKSigmoid                   // the best k, then sigmoid of each
 	SparseMixer                   // Phi-3.5-MoE's: each choice by a softmax over those near the best
 )
 
@@ -207,3 +208,15 @@ type HeadSpec struct {
 
 // Equal reports whether two rotary embeddings are the same.
 func (r *RopeSpec) Equal(o *RopeSpec) bool { return reflect.DeepEqual(r, o) }
+
+// First is the first position that a position sees.
+func (m *MixerSpec) First(position int) int {
+	first := 0
+	if m.Window > 0 {
+		first = max(0, position+1-m.Window)
+	}
+	if m.Chunk > 0 {
+		first = max(first, position/m.Chunk*m.Chunk)
+	}
+	return first
+}

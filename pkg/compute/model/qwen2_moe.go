@@ -7,8 +7,8 @@ import "slices"
 //
 // Source: transformers, models/qwen2_moe/{configuration,modeling}_qwen2_moe.py.
 var qwen2MoE = &family{
-	modelType:    "qwen2_moe",
-	architecture: "Qwen2MoeForCausalLM",
+	modelType:     "qwen2_moe",
+	architectures: []string{"Qwen2MoeForCausalLM"},
 	read: func(c *config, s *Spec) {
 		layer := qwenLayer(c, s)
 		layer.Mixer.Rope = c.rope(layer.Mixer.HeadDim, 1e4)

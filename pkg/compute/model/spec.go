@@ -1,10 +1,6 @@
 package model
 
-import (
-	"fmt"
-	"iter"
-	"strings"
-)
+import "iter"
 
 // Spec is what a checkpoint's config says, in one vocabulary for all families.
 type Spec struct {
@@ -117,16 +113,6 @@ func (s *Spec) needsOf(ref Ref) []need {
 		return nil
 	}
 	return s.expertNeeds(ref.Layer)
-}
-
-// leavesOut reports whether a tensor is one of NextLayers.
-func (s *Spec) leavesOut(name string) bool {
-	for i := range s.NextLayers {
-		if strings.HasPrefix(name, fmt.Sprintf("model.layers.%d.", s.Layers+i)) {
-			return true
-		}
-	}
-	return false
 }
 
 // MoELayers counts the layers with experts.

@@ -1,0 +1,96 @@
+package forward
+
+import (
+	"encoding/binary"
+	"math"
+	"path/filepath"
+	"testing"
+
+	"github.com/switchyard/switchyard/pkg/compute/safetensors"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
+)
+
+// decoders are the committed checkpoints of decoders: those with a prefix's logits.
+func decoders(t testing.TB) (names []string) {
+	t.Helper()
+	dirs, err := filepath.Glob("../model/testdata/golden/*/golden.safetensors")
+	if err != nil || len(dirs) == 0 {
+		t.Fatal("no golden checkpoints", err)
+	}
+	for _, path := range dirs {
+		f, err := safetensors.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := f.Tensor("prefix_logits"); ok {
+			names = append(names, filepath.Base(filepath.Dir(path)))
+		}
+		_ = f.Close()
+	}
+	return names
+}
+
+// goldenTensor reads one of a checkpoint's reference outputs.
+func goldenTensor(t testing.TB, name, tensor string) safetensors.Tensor {
+	t.Helper()
+	f, err := safetensors.Open(filepath.Join("../model/testdata/golden", name, "golden.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	x, ok := f.Tensor(tensor)
+	if !ok {
+		t.Fatalf("%s has no %s", name, tensor)
+	}
+	return x
+}
+
+// Each layer gives what transformers computes, so that a mistake shows where it is.
+func TestHiddenStates(t *testing.T) {
+	for _, name := range decoders(t) {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, small(t, name))
+			s := r.step(tensor.F32)
+			x := goldenTensor(t, name, "hidden_states")
+			want, err := x.Floats()
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.prepare(goldenRows(t, r, name, x.Shape[1]))
+			size := x.Shape[1] * x.Shape[2]
+			for l := range r.m.Spec.Layers {
+				if err := s.layer(t.Context(), l); err != nil {
+					t.Fatal(err)
+				}
+				got := s.x
+				if l == r.m.Spec.Layers-1 {
+					s.Backbone.head.norm.apply(s.workers(), s.norm, s.x, len(s.rows))
+					got = s.norm
+				}
+				if d := farthest(got, want[(l+1)*size:(l+2)*size]); !(d < 5e-4) {
+					t.Fatalf("layer %d differs by %v", l, d)
+				}
+			}
+		})
+	}
+}
+
+// goldenRows are those of the first n ids.
+func goldenRows(t testing.TB, r *rig, name string, n int) []Row {
+	ids := goldenTensor(t, name, "input_ids")
+	table := r.table(t, n)
+	rows := make([]Row, n)
+	for i := range rows {
+		rows[i] = Row{Table: table, ID: binary.LittleEndian.Uint32(ids.Data[4*i:]), Position: i}
+	}
+	return rows
+}
+
+// farthest is the largest difference in relation to the numbers' size.
+func farthest(a, b []float32) float64 {
+	d, size := 0.0, 1.0
+	for i := range a {
+		d, size = max(d, math.Abs(float64(a[i]-b[i]))), max(size, math.Abs(float64(b[i])))
+	}
+	return d / size
+}
