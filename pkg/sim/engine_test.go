@@ -214,3 +214,36 @@ func drawWorkload(t *rapid.T, m Model) (*Workload, int) {
 	}
 	return w, rows
 }
+
+// An expert that no host has gets the place of a replica that its rows do not need,
+// also where every replica is wanted.
+func TestWakeOnFullHosts(t *testing.T) {
+	m := tiny(1, 3)
+	for _, tc := range []struct {
+		name     string
+		unwanted int
+		loads    []uint32
+		left     replica // the one that makes room
+	}{
+		{"one of two", -1, []uint32{1, 1, 1}, replica{expert: 0, host: 0}},
+		{"one that is not wanted", 1, []uint32{1, 1, 1}, replica{expert: 0, host: 1}},
+		{"the only one of an expert without rows", -1, []uint32{0, 1, 1}, replica{expert: 0, host: 0}},
+	} {
+		e := newEngine(loads(t, m), settings(m, 2), Policy{})
+		y := &e.layers[0]
+		y.slots, y.replicas = 2, nil
+		for _, r := range []replica{{expert: 0, host: 0}, {expert: 0, host: 1}, {expert: 1, host: 0}, {expert: 1, host: 1}} {
+			r.wanted = len(y.replicas) != tc.unwanted
+			y.insert(r)
+		}
+		if err := e.wake(y, 2, tc.loads); err != nil || y.find(tc.left.expert, tc.left.host) >= 0 || !y.resident(2) || len(y.replicas) != 4 {
+			t.Errorf("%s: %v, %+v", tc.name, err, y.replicas)
+		}
+	}
+	e := newEngine(loads(t, m), settings(m, 1), Policy{})
+	y := &e.layers[0]
+	y.slots, y.replicas = 2, y.replicas[:2]
+	if err := e.wake(y, 2, []uint32{1, 1, 1}); err == nil {
+		t.Error("three experts with rows on a host that holds two")
+	}
+}

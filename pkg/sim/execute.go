@@ -4,12 +4,17 @@ import "fmt"
 
 // execute runs a layer: the clock moves by its time.
 func (e *engine) execute(i, l int) error {
-	y := &e.layers[l]
+	y, loads := &e.layers[l], e.work.Loads(i, l)
 	e.expire(y)
-	for x, n := range e.work.Loads(i, l) {
-		if err := e.spread(y, x, int(n), x+l); err != nil {
-			return fmt.Errorf("layer %d: %w", l, err)
+	for x, n := range loads {
+		if n > 0 && !y.resident(x) {
+			if err := e.wake(y, x, loads); err != nil {
+				return fmt.Errorf("layer %d: %w", l, err)
+			}
 		}
+	}
+	for x, n := range loads {
+		e.spread(y, x, int(n), x+l)
 	}
 	seconds, byReplica := e.time(y)
 	e.bill(y, seconds, byReplica)
@@ -21,18 +26,11 @@ func (e *engine) execute(i, l int) error {
 
 // spread splits an expert's rows evenly over its replicas that are ready. Which of
 // them get the rows that are left over differs by expert and layer.
-func (e *engine) spread(y *layer, expert, n, turn int) error {
+func (e *engine) spread(y *layer, expert, n, turn int) {
 	if n == 0 {
-		return nil
+		return
 	}
 	e.serving = y.serving(expert, e.now, e.serving[:0])
-	if len(e.serving) == 0 {
-		at, err := e.wake(y, expert)
-		if err != nil {
-			return err
-		}
-		e.serving = append(e.serving, at)
-	}
 	to := e.serving
 	if y.replicas[to[0]].ready > e.now {
 		e.result.Waits++
@@ -43,23 +41,29 @@ func (e *engine) spread(y *layer, expert, n, turn int) error {
 			y.replicas[at].rows++
 		}
 	}
-	return nil
 }
 
 // wake loads an expert that is nowhere, for rows that are there already, on the
-// host with room whose link is free first.
-func (e *engine) wake(y *layer, expert int) (at int, err error) {
-	best := -1
-	for h := range e.Hosts {
-		if (y.held(h) < y.slots || y.leastRecent(h) >= 0) && (best < 0 || e.links[h] < e.links[best]) {
-			best = h
+// host with room whose link is free first. If all are full, a replica leaves that
+// no rows of now need, at best one that is not wanted.
+func (e *engine) wake(y *layer, expert int, loads []uint32) error {
+	for _, wanted := range []bool{false, true} {
+		best := -1
+		for h := range e.Hosts {
+			if (y.held(h) < y.slots || y.spare(h, loads, wanted) >= 0) && (best < 0 || e.links[h] < e.links[best]) {
+				best = h
+			}
 		}
+		if best < 0 {
+			continue
+		}
+		if y.held(best) >= y.slots {
+			e.evict(y, y.spare(best, loads, wanted), e.now)
+		}
+		e.load(y, expert, best, e.now)
+		return nil
 	}
-	if best < 0 {
-		return 0, fmt.Errorf("expert %d is on no host, and all hold %d experts of the layer that have rows now", expert, y.slots)
-	}
-	e.load(y, expert, best, e.now)
-	return y.find(expert, best), nil
+	return fmt.Errorf("expert %d is on no host, and all hold %d experts of the layer that have rows now", expert, y.slots)
 }
 
 // time is how long the layer takes: by hosts, and by replicas as the paper prints it.

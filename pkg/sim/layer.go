@@ -105,16 +105,36 @@ func (y *layer) held(host int) (n int) {
 	return n
 }
 
-// leastRecent is the replica of a host, unwanted and without rows now, that had
-// rows least recently; -1 if there is none.
+// leastRecent is the unwanted replica of a host that had rows least recently; -1
+// if there is none.
 func (y *layer) leastRecent(host int) int {
+	return y.least(host, func(r replica) bool { return !r.wanted })
+}
+
+// spare is the replica of a host, wanted or not, that rows of now can do without:
+// of an expert that has none of them, or other replicas. It is -1 if there is none.
+func (y *layer) spare(host int, loads []uint32, wanted bool) int {
+	return y.least(host, func(r replica) bool {
+		return r.wanted == wanted && (loads[r.expert] == 0 || y.copies(r.expert) > 1)
+	})
+}
+
+// least is the replica of a host, of those that may be, that had rows least recently.
+func (y *layer) least(host int, may func(replica) bool) int {
 	best := -1
 	for i, r := range y.replicas {
-		if r.host == host && !r.wanted && r.rows == 0 && (best < 0 || r.used < y.replicas[best].used) {
+		if r.host == host && (best < 0 || r.used < y.replicas[best].used) && may(r) {
 			best = i
 		}
 	}
 	return best
+}
+
+// copies are an expert's replicas on all hosts.
+func (y *layer) copies(expert int) int {
+	first, _ := y.search(expert, 0)
+	end, _ := y.search(expert+1, 0)
+	return end - first
 }
 
 // serving are the replicas that take an expert's rows: those that are wanted and
