@@ -35,6 +35,8 @@ type CLI struct {
 	Bench  BenchCmd  `cmd:"" help:"Measure what messages cost: the pipeline beside the same layers by direct calls."`
 	Arena  ArenaCmd  `cmd:"" help:"Compare the control loop's policies on one trace, and write a report."`
 
+	Tokenize TokenizeCmd `cmd:"" help:"Turn texts into token ids, or ids into texts; JSON lines in on stdin, JSON lines out."`
+
 	Record         RecordCmd         `cmd:"" help:"Write what a model's gates see and choose on texts, to train predictors and to simulate."`
 	TrainPredictor TrainPredictorCmd `cmd:"" help:"Train predictors of expert loads, and show how right they are."`
 	Upcycle        UpcycleCmd        `cmd:"" help:"Make a Mixture-of-Experts model of a dense GPT-2, BERT or BERT2BERT model."`

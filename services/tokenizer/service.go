@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -116,10 +117,10 @@ func (s *Service) Start(ctx context.Context) (err error) {
 func (s *Service) load() error {
 	m := s.d.Model
 	s.model = edge.Model{Vocab: m.Spec.Vocab, MaxLen: s.maxLen(), EOS: m.Spec.EOS, Generation: m.Generation}
-	if _, ok := m.File("tokenizer.json"); !ok {
+	t, err := tokenizer.Open(m.File)
+	if errors.Is(err, tokenizer.ErrNone) {
 		return nil
 	}
-	t, err := tokenizer.Open(m.File)
 	if err != nil {
 		return fmt.Errorf("loading the tokenizer: %w", err)
 	}

@@ -19,31 +19,46 @@ type addedToken struct {
 
 // trie finds the longest added token at a position.
 type trie struct {
-	next  map[byte]*trie
+	root   node
+	starts [256]bool // bytes that some token begins with
+}
+
+type node struct {
+	next  map[byte]*node
 	token *addedToken
 }
 
+// add looks for content from now on; an empty one is never found.
 func (t *trie) add(content string, token *addedToken) {
-	for i := range len(content) {
-		if t.next == nil {
-			t.next = map[byte]*trie{}
-		}
-		child := t.next[content[i]]
-		if child == nil {
-			child = &trie{}
-			t.next[content[i]] = child
-		}
-		t = child
+	if content == "" {
+		return
 	}
-	t.token = token
+	t.starts[content[0]] = true
+	at := &t.root
+	for i := range len(content) {
+		if at.next == nil {
+			at.next = map[byte]*node{}
+		}
+		child := at.next[content[i]]
+		if child == nil {
+			child = &node{}
+			at.next[content[i]] = child
+		}
+		at = child
+	}
+	at.token = token
 }
 
+func (t *trie) empty() bool { return t.root.next == nil }
+
 // strips says that some token takes white space away, however much of it.
-func (t *trie) strips() bool {
-	if a := t.token; a != nil && (a.LStrip || a.RStrip) {
+func (t *trie) strips() bool { return t.root.strips() }
+
+func (n *node) strips() bool {
+	if a := n.token; a != nil && (a.LStrip || a.RStrip) {
 		return true
 	}
-	for _, child := range t.next {
+	for _, child := range n.next {
 		if child.strips() {
 			return true
 		}
@@ -54,12 +69,13 @@ func (t *trie) strips() bool {
 // longest returns the longest token that text begins with and its length, or
 // nil.
 func (t *trie) longest(text string) (token *addedToken, n int) {
+	at := &t.root
 	for i := range len(text) {
-		if t = t.next[text[i]]; t == nil {
+		if at = at.next[text[i]]; at == nil {
 			break
 		}
-		if t.token != nil {
-			token, n = t.token, i+1
+		if at.token != nil {
+			token, n = at.token, i+1
 		}
 	}
 	return token, n
@@ -74,12 +90,16 @@ type segment struct {
 // cut splits text at added tokens as AddedVocabulary::find_matches does. With
 // special false, special tokens are text.
 func (t *trie) cut(text string, special bool) []segment {
-	if t.next == nil {
+	if t.empty() {
 		return []segment{{text: text}}
 	}
 	var out []segment
 	done := 0 // text before it is in out
 	for at := 0; at < len(text); {
+		if !t.starts[text[at]] {
+			at++
+			continue
+		}
 		token, n := t.longest(text[at:])
 		if token == nil {
 			at++

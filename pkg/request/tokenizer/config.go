@@ -3,6 +3,8 @@ package tokenizer
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 )
 
 // configJSON is what matters here of tokenizer_config.json.
@@ -14,6 +16,8 @@ type configJSON struct {
 	PAD          tokenJSON       `json:"pad_token"`
 	UNK          tokenJSON       `json:"unk_token"`
 	ChatTemplate json.RawMessage `json:"chat_template"`
+	// Added are the added tokens by id; tokenizer.json has its own list.
+	Added map[uint32]addedToken `json:"added_tokens_decoder"`
 }
 
 // tokenJSON is a token as a string, as an object with content, or null.
@@ -35,10 +39,16 @@ func (t *tokenJSON) UnmarshalJSON(data []byte) error {
 }
 
 // readConfig reads tokenizer_config.json and decides what begins a prompt.
-func (t *Tokenizer) readConfig(files func(string) ([]byte, bool), postProcessor json.RawMessage) error {
+// Bare files have their added tokens there, too.
+func (t *Tokenizer) readConfig(files Files, postProcessor json.RawMessage, bare bool) error {
 	if data, ok := files("tokenizer_config.json"); ok {
 		if err := json.Unmarshal(data, &t.config); err != nil {
 			return fmt.Errorf("tokenizer_config.json: reading JSON: %w", err)
+		}
+	}
+	if bare {
+		if err := t.addFromConfig(); err != nil {
+			return fmt.Errorf("tokenizer_config.json: %w", err)
 		}
 	}
 	template, err := parseFrame(postProcessor)
@@ -61,6 +71,24 @@ func (t *Tokenizer) readConfig(files func(string) ([]byte, bool), postProcessor 
 	return t.checkFrame()
 }
 
+// addFromConfig adds the tokens that the vocabulary does not have, in the order
+// of their ids.
+func (t *Tokenizer) addFromConfig() error {
+	var added []addedToken
+	for _, id := range slices.Sorted(maps.Keys(t.config.Added)) {
+		a := t.config.Added[id]
+		a.ID, a.Normalized = id, false
+		if t.pieces.has(id) && t.ids[a.Content] == id {
+			continue
+		}
+		if err := checkIDs(id, len(t.ids)); err != nil {
+			return fmt.Errorf("added_tokens_decoder: %w", err)
+		}
+		added = append(added, a)
+	}
+	return t.addTokens(added, ownBytes)
+}
+
 // frameFromConfig follows add_bos_token and add_eos_token.
 func (t *Tokenizer) frameFromConfig() error {
 	put := func(side *[]uint32, add *bool, token tokenJSON) error {
@@ -69,7 +97,7 @@ func (t *Tokenizer) frameFromConfig() error {
 		}
 		id, ok := t.ID(string(token))
 		if !ok {
-			return fmt.Errorf("tokenizer_config.json: a prompt begins or ends with token %q, which tokenizer.json does not have", string(token))
+			return fmt.Errorf("tokenizer_config.json: a prompt begins or ends with token %q, which the tokenizer does not have", string(token))
 		}
 		*side = append(*side, id)
 		return nil
@@ -98,8 +126,8 @@ func bosFromModel(data []byte) ([]uint32, error) {
 func (t *Tokenizer) checkFrame() error {
 	for _, side := range [][]uint32{t.prompt.before, t.prompt.after} {
 		for _, id := range side {
-			if t.tokenBytes(id, false) == nil {
-				return fmt.Errorf("a prompt begins or ends with token id %d, which tokenizer.json does not have", id)
+			if !t.pieces.has(id) {
+				return fmt.Errorf("tokenizer.json or what stands beside it: a prompt begins or ends with token id %d, which the tokenizer does not have", id)
 			}
 		}
 	}

@@ -5,6 +5,7 @@ package tokenizer
 type Detokenizer struct {
 	t           *Tokenizer
 	skipSpecial bool
+	begun       bool   // some text was there
 	rest        []byte // may still become a character; at most three bytes
 }
 
@@ -16,7 +17,8 @@ func (t *Tokenizer) NewDetokenizer(skipSpecial bool) *Detokenizer {
 // Push takes the next id and returns the text that became complete: never a
 // part of a character, and nothing while one is incomplete.
 func (d *Detokenizer) Push(id uint32) string {
-	text, rest := decided(append(d.rest, d.t.tokenBytes(id, d.skipSpecial)...))
+	next := d.t.tokenBytes(id, d.skipSpecial, &d.begun)
+	text, rest := decided(append(d.rest, next...), d.t.pieces.bytewise)
 	d.rest = append([]byte(nil), rest...)
 	return text
 }
@@ -26,5 +28,5 @@ func (d *Detokenizer) Push(id uint32) string {
 func (d *Detokenizer) Flush() string {
 	rest := d.rest
 	d.rest = nil
-	return lossy(rest)
+	return lossy(rest, d.t.pieces.bytewise)
 }

@@ -70,8 +70,8 @@ func TestGoldenTokenizers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tok := openTest(t, name)
 			for i, text := range g.Texts {
-				checkIDs(t, tok, text, true, want.Special[i])
-				checkIDs(t, tok, text, false, want.Plain[i])
+				checkEncode(t, tok, text, true, want.Special[i])
+				checkEncode(t, tok, text, false, want.Plain[i])
 				checkText(t, tok, want.Special[i], false, want.Decoded[i])
 				checkText(t, tok, want.Special[i], true, want.Skipped[i])
 			}
@@ -82,7 +82,7 @@ func TestGoldenTokenizers(t *testing.T) {
 	}
 }
 
-func checkIDs(t *testing.T, tok *Tokenizer, text string, special bool, want []uint32) {
+func checkEncode(t *testing.T, tok *Tokenizer, text string, special bool, want []uint32) {
 	t.Helper()
 	if got, err := tok.Encode(text, special); err != nil || !slices.Equal(got, want) {
 		t.Errorf("%q, special %v:\ngot  %v, %v\nwant %v", text, special, got, err, want)
@@ -154,6 +154,6 @@ func TestGoldenChats(t *testing.T) {
 		if err != nil || text != g.DemoChats[i].Text {
 			t.Errorf("got %q, %v, want %q", text, err, g.DemoChats[i].Text)
 		}
-		checkIDs(t, tok, text, true, g.DemoChats[i].IDs)
+		checkEncode(t, tok, text, true, g.DemoChats[i].IDs)
 	}
 }

@@ -1,43 +1,18 @@
 package tokenizer
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/dlclark/regexp2"
 	"pgregory.net/rapid"
 )
 
 // texts draws strings that are hard to split.
 var texts = rapid.StringOf(rapid.SampledFrom([]rune(" \n\r\t'sStTlLrReEvVdDmMaZéßſ漢字0129٣½.,!<|>\u00a0\u3000\u0085\u200d\u0301😀\ufffd")))
-
-func TestScannersMatchTheirPatterns(t *testing.T) {
-	for pattern, scan := range scanners {
-		re := regexp2.MustCompile(pattern, regexp2.None)
-		rapid.Check(t, func(t *rapid.T) {
-			// The engine knows no ſ as an S of any case; tokenizers does, and
-			// the golden texts cover it.
-			text := strings.ReplaceAll(texts.Draw(t, "text"), "'ſ", "ſ")
-			want, got := parts(t, splitRegex(re, true, true), text), parts(t, scanWith(scan), text)
-			if !slices.Equal(got, want) {
-				t.Fatalf("%q with %s:\ngot  %q\nwant %q", text, pattern, got, want)
-			}
-		})
-	}
-}
-
-func parts(t *rapid.T, s stage, text string) (out []string) {
-	if err := s(text, func(part string) error { out = append(out, part); return nil }); err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
 
 func TestBytesRoundTrip(t *testing.T) {
 	for _, name := range []string{"demo", "gpt2", "o200k-bos"} {
@@ -76,64 +51,6 @@ func TestDetokenizerEqualsDecode(t *testing.T) {
 			t.Fatalf("got %q, want %q", got.String(), want)
 		}
 	})
-}
-
-func TestLongWordsMergeLikeShortOnes(t *testing.T) {
-	m := openTest(t, "demo").model
-	rapid.Check(t, func(t *rapid.T) {
-		word := rapid.StringOfN(rapid.SampledFrom([]rune("aehinorst e'é")), 1, shortWord, shortWord).Draw(t, "word")
-		short := m.mergeShort(m.symbols(word))
-		if long := newLongWord(m, m.symbols(word)).merge(); !slices.Equal(short, long) {
-			t.Fatalf("%q: short %v, long %v", word, short, long)
-		}
-	})
-}
-
-// A merge may lead to pairs that come before the rest of its rank, and to ones
-// of the same rank; published vocabularies have no such merges.
-func TestMergesOutOfOrder(t *testing.T) {
-	m := &bpe{unk: noID, merges: map[uint64]merge{}}
-	for i := range m.byteID {
-		m.byteID[i] = uint32(i % 4)
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		clear(m.merges)
-		for rank := range rapid.IntRange(1, 12).Draw(t, "merges") {
-			key := pairKey(rapid.Uint32Range(0, 8).Draw(t, "left"), rapid.Uint32Range(0, 8).Draw(t, "right"))
-			m.merges[key] = merge{rank: uint32(rank), id: rapid.Uint32Range(0, 8).Draw(t, "whole")}
-		}
-		word := string(rapid.SliceOfN(rapid.Byte(), 1, shortWord).Draw(t, "word"))
-		short := m.mergeShort(m.symbols(word))
-		if long := newLongWord(m, m.symbols(word)).merge(); !slices.Equal(short, long) {
-			t.Fatalf("%v: short %v, long %v", m.symbols(word), short, long)
-		}
-	})
-}
-
-// Twice the text takes twice the work, not more.
-func TestLongWordsTakeLinearTime(t *testing.T) {
-	m := openTest(t, "demo").model
-	for _, unit := range []string{" ", "\n", "a", "=", "ab", "the", "é", "abcdefghij"} {
-		looks := func(size int) int {
-			w := newLongWord(m, m.symbols(strings.Repeat(unit, size/len(unit))))
-			w.merge()
-			return w.looks
-		}
-		if one, two := looks(1<<19), looks(1<<20); two > 2*one+1000 || two > 8<<20 {
-			t.Errorf("%q: %d looks at 512 KiB, %d at 1 MiB", unit, one, two)
-		}
-	}
-}
-
-func TestCacheStartsOver(t *testing.T) {
-	m := openTest(t, "demo").model
-	m.cacheEntries = 3
-	for _, word := range strings.Fields("one two three four five one two three") {
-		fresh := m.merge(word)
-		if got := m.encode(nil, word); !slices.Equal(got, fresh) || len(m.cache) > 3 {
-			t.Errorf("%q: %v, want %v; %d cached", word, got, fresh, len(m.cache))
-		}
-	}
 }
 
 // Texts meant to stall. Anything quadratic takes minutes; the bound is far above
@@ -221,58 +138,6 @@ func edit(t *testing.T, path, value string) func(string) ([]byte, bool) {
 	return func(name string) ([]byte, bool) { return edited, name == "tokenizer.json" }
 }
 
-func TestRefusals(t *testing.T) {
-	const byteLevel = `{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}`
-	tests := []struct{ path, value, want string }{
-		{"model.type", `"WordPiece"`, `type "WordPiece"`},
-		{"model.vocab", `{}`, "vocab is missing"},
-		{"model.vocab", `{"a":4294967295}`, "merge 0"},
-		{"model.dropout", `0.1`, "dropout 0.1"},
-		{"model.byte_fallback", `true`, "byte_fallback"},
-		{"model.continuing_subword_prefix", `"##"`, `"##"`},
-		{"model.end_of_word_suffix", `"</w>"`, "</w>"},
-		{"model.merges", `["a b c"]`, "two parts"},
-		{"model.merges", `[["a"]]`, "two parts"},
-		{"model.merges", `[["a","nowhere"]]`, `"nowhere"`},
-		{"normalizer", `{"type":"Lowercase"}`, `"Lowercase"`},
-		{"normalizer", `{"type":"Sequence","normalizers":[{"type":"Prepend"}]}`, `"Prepend"`},
-		{"pre_tokenizer", `null`, "none is given"},
-		{"pre_tokenizer", `{"type":"Metaspace"}`, "Metaspace"},
-		{"pre_tokenizer", `{"type":"Sequence","pretokenizers":[` + byteLevel + `,` + byteLevel + `]}`, "last step"},
-		{"pre_tokenizer", `{"type":"Sequence","pretokenizers":[{"type":"Punctuation"},` + byteLevel + `]}`, `"Punctuation"`},
-		{"pre_tokenizer", `{"type":"Sequence","pretokenizers":[{"type":"Split","behavior":"MergedWithNext","pattern":{"Regex":"a"}},` + byteLevel + `]}`, "MergedWithNext"},
-		{"pre_tokenizer", `{"type":"Sequence","pretokenizers":[{"type":"Split","behavior":"Isolated","pattern":{"Regex":"("}},` + byteLevel + `]}`, "compiling"},
-		{"pre_tokenizer", `{"type":"Sequence","pretokenizers":[{"type":"Split","behavior":"Isolated","pattern":{}},` + byteLevel + `]}`, "neither"},
-		{"decoder", `null`, "only ByteLevel"},
-		{"decoder", `{"type":"Sequence","decoders":[{"type":"Fuse"},{"type":"ByteLevel"}]}`, "Fuse"},
-		{"post_processor", `{"type":"BertProcessing"}`, "BertProcessing"},
-		{"post_processor", `{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x"}}],"special_tokens":{}}`, "single must be"},
-		{"post_processor", `{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x"}},{"Sequence":{"id":"A"}}],"special_tokens":{"x":{"ids":[9999]}}}`, "9999"},
-		{"added_tokens", `[{"id":7,"content":"<|user|>"}]`, "was 1 before"},
-		{"added_tokens", `[{"id":7,"content":"<new>"}]`, "given twice"},
-		{"added_tokens", `[{"id":4294967295,"content":"<new>"}]`, "limit"},
-		{"added_tokens", `7`, "reading JSON"},
-	}
-	for _, tt := range tests {
-		if _, err := Open(edit(t, tt.path, tt.value)); err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "tokenizer.json") {
-			t.Errorf("%s = %s: got %v, want an error with %q", tt.path, tt.value, err, tt.want)
-		}
-	}
-	if _, err := Open(func(string) ([]byte, bool) { return nil, false }); err == nil {
-		t.Error("no tokenizer.json, but no error")
-	}
-}
-
-func TestSlowPatternsAreCutOff(t *testing.T) {
-	re := regexp2.MustCompile(`(a+)+$`, regexp2.None)
-	re.MatchTimeout = 50 * time.Millisecond
-	begun := time.Now()
-	err := splitRegex(re, true, true)(strings.Repeat("a", 40)+"b", func(string) error { return nil })
-	if err == nil || time.Since(begun) > 5*time.Second {
-		t.Errorf("%v after %v", err, time.Since(begun))
-	}
-}
-
 func TestPromptConfig(t *testing.T) {
 	tests := []struct {
 		config string
@@ -332,40 +197,4 @@ func BenchmarkEncodeLongWord(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-}
-
-func FuzzOpen(f *testing.F) {
-	for _, name := range []string{"gpt2", "qwen2-added", "o200k-bos"} {
-		data, err := os.ReadFile("testdata/" + name + ".json")
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(data, "Hello <left> world 123")
-	}
-	f.Fuzz(func(t *testing.T, data []byte, text string) {
-		if regexp.MustCompile(`"Regex"`).Match(data) {
-			return // a pattern of the fuzzer's may take all of its ten seconds
-		}
-		tok, _, err := parse(data)
-		if err != nil {
-			return
-		}
-		ids, err := tok.Encode(text, true)
-		if err != nil {
-			return
-		}
-		tok.Decode(ids, true)
-	})
-}
-
-func FuzzEncode(f *testing.F) {
-	f.Add([]byte("Hello, world 's \r\n\t 123 é <|user|>"))
-	f.Add([]byte("\xe2\x82 \xf0\x9f\x98 \xff"))
-	tok := openTest(f, "demo")
-	f.Fuzz(func(t *testing.T, text []byte) {
-		ids, err := tok.Encode(string(text), true)
-		if err != nil || !bytes.Equal(tok.DecodeBytes(ids, false), text) {
-			t.Errorf("%q: %v, %v", text, ids, err)
-		}
-	})
 }

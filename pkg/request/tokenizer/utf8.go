@@ -55,8 +55,9 @@ func leadByte(c byte) (need int, low, high byte) {
 }
 
 // decided turns the longest prefix of b whose characters are decided into
-// text; rest is what may still become a character, at most three bytes.
-func decided(b []byte) (text string, rest []byte) {
+// text; rest is what may still become a character, at most three bytes. With
+// bytewise, each byte that is not UTF-8 becomes one U+FFFD.
+func decided(b []byte, bytewise bool) (text string, rest []byte) {
 	var out strings.Builder
 	for len(b) > 0 {
 		n, valid, more := charLen(b)
@@ -67,6 +68,9 @@ func decided(b []byte) (text string, rest []byte) {
 			out.Write(b[:n])
 		default:
 			out.WriteString(replacement)
+			if bytewise {
+				n = 1
+			}
 		}
 		b = b[n:]
 	}
@@ -74,9 +78,13 @@ func decided(b []byte) (text string, rest []byte) {
 }
 
 // lossy turns bytes into text with U+FFFD for what is not UTF-8.
-func lossy(b []byte) string {
-	text, rest := decided(b)
-	if len(rest) > 0 {
+func lossy(b []byte, bytewise bool) string {
+	text, rest := decided(b, bytewise)
+	switch {
+	case len(rest) == 0:
+	case bytewise:
+		text += strings.Repeat(replacement, len(rest))
+	default:
 		text += replacement
 	}
 	return text

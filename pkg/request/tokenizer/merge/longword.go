@@ -1,4 +1,4 @@
-package tokenizer
+package merge
 
 import "slices"
 
@@ -6,19 +6,17 @@ import "slices"
 // of each rank are. Each symbol is looked at a bounded number of times, so that
 // merging takes linear time, but for sorting the few ranks that are met.
 type longWord struct {
-	bpe *bpe
+	table *Pairs
 	// next and prev are indices, -1 at the ends; a symbol that was merged into
-	// its left neighbour has id noID.
+	// its left neighbour has id None.
 	id         []uint32
 	next, prev []int32
 
 	pairs map[uint32]*places // by rank
 	ranks heap               // those in pairs
 
-	lastKey  uint64 // the pair looked up last: long words repeat themselves
-	last     merge
-	known    bool
-	lastSeen bool
+	lastKey             uint64 // the pair looked up last: long words repeat themselves
+	lastRank, lastWhole uint32
 
 	looks int // at pairs, for tests
 }
@@ -34,8 +32,8 @@ func (p *places) add(i int32) {
 	p.at = append(p.at, i)
 }
 
-func newLongWord(m *bpe, ids []uint32) *longWord {
-	w := &longWord{bpe: m, id: ids, next: make([]int32, len(ids)), prev: make([]int32, len(ids)), pairs: map[uint32]*places{}}
+func newLongWord(p *Pairs, ids []uint32) *longWord {
+	w := &longWord{table: p, id: ids, next: make([]int32, len(ids)), prev: make([]int32, len(ids)), pairs: map[uint32]*places{}}
 	for i := range ids {
 		w.next[i], w.prev[i] = int32(i+1), int32(i-1)
 	}
@@ -80,12 +78,12 @@ func (w *longWord) mergeRank(rank uint32, at []int32) {
 
 // mergeAt merges symbol i with its right neighbour, if they still are a pair of this rank.
 func (w *longWord) mergeAt(rank uint32, i int32) bool {
-	x, ok := w.pair(i)
-	if !ok || x.rank != rank {
+	found, whole := w.pair(i)
+	if found != rank {
 		return false
 	}
 	j := w.next[i]
-	w.id[i], w.id[j] = x.id, noID
+	w.id[i], w.id[j] = whole, None
 	w.next[i] = w.next[j]
 	if k := w.next[i]; k >= 0 {
 		w.prev[k] = i
@@ -99,38 +97,38 @@ func (w *longWord) mergeAt(rank uint32, i int32) bool {
 
 // note remembers the pair that begins at i.
 func (w *longWord) note(i int32) {
-	x, ok := w.pair(i)
-	if !ok {
+	rank, _ := w.pair(i)
+	if rank == None {
 		return
 	}
-	found := w.pairs[x.rank]
+	found := w.pairs[rank]
 	if found == nil {
 		found = &places{}
-		w.pairs[x.rank] = found
-		w.ranks.push(uint64(x.rank))
+		w.pairs[rank] = found
+		w.ranks.push(uint64(rank))
 	}
 	found.add(i)
 }
 
-// pair is what symbol i and its right neighbour become.
-func (w *longWord) pair(i int32) (merge, bool) {
+// pair is what symbol i and its right neighbour become, None if they stay apart.
+func (w *longWord) pair(i int32) (rank, whole uint32) {
 	w.looks++
-	if w.id[i] == noID || w.next[i] < 0 {
-		return merge{}, false
+	if w.id[i] == None || w.next[i] < 0 {
+		return None, None
 	}
 	key := pairKey(w.id[i], w.id[w.next[i]])
-	if !w.lastSeen || key != w.lastKey {
-		w.last, w.known = w.bpe.merges[key]
-		w.lastKey, w.lastSeen = key, true
+	if key != w.lastKey {
+		w.lastRank, w.lastWhole = w.table.get(w.id[i], w.id[w.next[i]])
+		w.lastKey = key
 	}
-	return w.last, w.known
+	return w.lastRank, w.lastWhole
 }
 
 // compact drops the swallowed symbols.
 func (w *longWord) compact() []uint32 {
 	out := w.id[:0]
 	for _, id := range w.id {
-		if id != noID {
+		if id != None {
 			out = append(out, id)
 		}
 	}

@@ -1,0 +1,23 @@
+package words
+
+import "strings"
+
+// literal matches a text.
+type literal string
+
+// Literal matches a text that is not empty.
+func Literal(text string) Splitter { return literal(text) }
+
+// Each finds the text from left to right.
+func (l literal) Each(text string, found func(start, end int) error) error {
+	for at := 0; ; {
+		i := strings.Index(text[at:], string(l))
+		if i < 0 {
+			return nil
+		}
+		if err := found(at+i, at+i+len(l)); err != nil {
+			return err
+		}
+		at += i + len(l)
+	}
+}
