@@ -134,7 +134,7 @@ func (s *Service) own(ctx context.Context, d *bus.Delivery, msg *pb.Sequence, h 
 		return nil, errOurs
 	}
 	seq := newSequence(msg)
-	seq.delivery, seq.release = h, s.slots.release
+	seq.delivery, seq.release, seq.isLong = h, s.slots.release, s.backbone.Long
 	if err := s.checkCapacity(ctx, seq, d.Delivered); err != nil {
 		return nil, err
 	}

@@ -220,3 +220,23 @@ func TestRunHandsOver(t *testing.T) {
 		}
 	})
 }
+
+// A sequence that becomes a long one is computed anew, once.
+func TestBecomesLong(t *testing.T) {
+	b := newBench(t, 1, 8)
+	s := b.request("r", 2, 5)
+	s.isLong = func(length int) bool { return length > 3 }
+	b.add(s)
+	var rows []int
+	for !s.ended {
+		b.start()
+		rows = append(rows, b.flying[0].parts[0].rows)
+		b.land(0, 5, nil)
+	}
+	if want := []int{2, 1, 4, 1, 1}; !slices.Equal(rows, want) {
+		t.Errorf("steps had %v rows, want %v", rows, want)
+	}
+	if got := book(s).tokens(); len(got) != 5 {
+		t.Errorf("tokens %v", got)
+	}
+}

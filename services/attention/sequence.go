@@ -17,6 +17,7 @@ type sequence struct {
 	seq   *pb.Sequence
 	ids   []uint32       // prompt and generated tokens
 	done  int            // positions in the KV cache
+	long  bool           // those were computed for a long sequence
 	table *kvcache.Table // nil while it waits for pages
 
 	params   sampling.Params
@@ -25,6 +26,9 @@ type sequence struct {
 	epoch    uint64 // of the claim on the log
 	delivery *hold
 	release  func() // gives the admission slot back
+
+	// isLong says whether a sequence of so many tokens is a long one; nil: none is.
+	isLong func(length int) bool
 
 	scored   int // prompt positions whose scores are in the log
 	inFlight bool
@@ -69,6 +73,17 @@ func newSequence(seq *pb.Sequence) *sequence {
 	}
 }
 
+// measure begins anew once the sequence is long: all of its positions are then
+// computed in another way, and what the cache holds is of no use.
+func (s *sequence) measure() {
+	if s.isLong == nil {
+		return
+	}
+	if long := s.isLong(len(s.ids)); long != s.long {
+		s.long, s.done = long, 0
+	}
+}
+
 // restore takes in what the log already has, so that the sequence goes on
 // where its last owner stopped. now is this host's time of the newest entry.
 func (s *sequence) restore(history []tokenlog.Entry, now time.Time) {
@@ -96,6 +111,7 @@ func (s *sequence) restore(history []tokenlog.Entry, now time.Time) {
 			s.finishIfLast(k.Token)
 		}
 	}
+	s.measure()
 }
 
 // endBefore gives a sequence a deadline of its own where its producer set none,
@@ -146,6 +162,7 @@ func (s *sequence) take(c sampling.Choice) *pb.Token {
 		t.Stop = t.Stop || id == c.ID
 	}
 	s.ids = append(s.ids, c.ID)
+	s.measure()
 	s.finishIfLast(t)
 	return t
 }

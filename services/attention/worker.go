@@ -124,7 +124,7 @@ func (w *worker) appendRows(p *part) {
 		pos := s.done + i
 		last := pos == len(s.ids)-1
 		w.rows = append(w.rows, forward.Row{
-			Table: s.table, ID: s.ids[pos], Position: pos, Logits: last || s.wantsScore(pos),
+			Table: s.table, ID: s.ids[pos], Position: pos, Logits: last || s.wantsScore(pos), Long: s.long,
 		})
 		w.owners = append(w.owners, p)
 	}

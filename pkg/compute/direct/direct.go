@@ -68,6 +68,7 @@ type Sequence struct {
 	Params sampling.Params
 	prompt int
 	done   int
+	long   bool // what is done was computed for a long sequence
 	table  *kvcache.Table
 }
 
@@ -109,9 +110,12 @@ func (r *Runner) Logits(ctx context.Context, s *Sequence) (out []float32, err er
 func (r *Runner) forward(ctx context.Context, seqs []*Sequence, all bool, each func(row int, logits []float32)) error {
 	r.rows = r.rows[:0]
 	for _, s := range seqs {
+		if long := r.backbone.Long(len(s.IDs)); long != s.long {
+			s.long, s.done = long, 0
+		}
 		for pos := s.done; pos < len(s.IDs); pos++ {
 			last := pos == len(s.IDs)-1
-			r.rows = append(r.rows, forward.Row{Table: s.table, ID: s.IDs[pos], Position: pos, Logits: all || last})
+			r.rows = append(r.rows, forward.Row{Table: s.table, ID: s.IDs[pos], Position: pos, Logits: all || last, Long: s.long})
 		}
 		s.done = len(s.IDs)
 	}

@@ -16,12 +16,13 @@ type Backbone struct {
 	layers    []*layer
 	head      head
 	scratches scratchPool
+	longAfter int // see model.Spec
 }
 
 // LoadBackbone reads and packs the backbone's weights. maxPositions bounds the
 // length of a sequence.
 func LoadBackbone(m *model.Model, p *pool.Pool, maxPositions int) (_ *Backbone, err error) {
-	t := &Backbone{spec: m.Spec, p: p, layers: make([]*layer, m.Spec.Layers)}
+	t := &Backbone{spec: m.Spec, p: p, longAfter: m.Spec.LongAfter(), layers: make([]*layer, m.Spec.Layers)}
 	tables := &ropes{positions: maxPositions}
 	for l := range t.layers {
 		if t.layers[l], err = loadLayer(m, l, tables); err != nil {
@@ -46,3 +47,7 @@ func (t *Backbone) Bytes() int64 {
 
 // Shape is what a position needs of the KV cache.
 func (t *Backbone) Shape() kvcache.Shape { return CacheShape(&t.spec) }
+
+// Long reports whether a sequence of so many tokens is a long one, see Row. When it
+// becomes one, all of its positions have to be computed anew.
+func (t *Backbone) Long(length int) bool { return t.longAfter > 0 && length > t.longAfter }

@@ -94,7 +94,7 @@ func (g *groupedQuery) storeRow(s *Step, i, l int) {
 	addBias(row, g.qkvBias, 0, 1)
 	g.norm.before(q, k)
 	clip(row, sp.Clip)
-	g.rope.turn(row, sp.Heads+sp.KVHeads, c, r.Position)
+	g.rope.turn(row, sp.Heads+sp.KVHeads, c, r)
 	g.norm.after(q, k)
 	if sp.Temperature.Floor > 0 {
 		cpu.Scale(q, temperature(sp.Temperature, r.Position))

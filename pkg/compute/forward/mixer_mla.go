@@ -115,7 +115,7 @@ func (a *latentAttention) mix(s *Step, l int, dst, x []float32) {
 
 // storeLine normalises row i's latents, rotates its key, and writes its line.
 func (a *latentAttention) storeLine(s *Step, i, l int) {
-	r, rank := s.rows[i], a.shape.Rank
+	r, rank := &s.rows[i], a.shape.Rank
 	row := s.qkv[i*a.in.N : (i+1)*a.in.N]
 	if a.queryUp != nil {
 		q := row[:a.queryUp.K]
@@ -123,7 +123,7 @@ func (a *latentAttention) storeLine(s *Step, i, l int) {
 	}
 	line := row[a.in.N-a.shape.Width():]
 	cpu.RMSNorm(line[:rank], line[:rank], a.lineNorm, a.spec.Latent.Eps)
-	a.rope.turn(line[rank:], 1, a.shape.Rope, r.Position)
+	a.rope.turn(line[rank:], 1, a.shape.Rope, r)
 	r.Table.StoreLatent(l, r.Position, line)
 }
 
@@ -162,7 +162,7 @@ func (a *latentAttention) turnQueries(s *Step, i int, q []float32) {
 	for head := range a.shape.Heads {
 		part := s.lines[(i*a.shape.Heads+head)*a.shape.Width()+a.shape.Rank:][:a.shape.Rope]
 		copy(part, q[head*a.spec.HeadDim:])
-		a.rope.turn(part, 1, a.shape.Rope, s.rows[i].Position)
+		a.rope.turn(part, 1, a.shape.Rope, &s.rows[i])
 	}
 }
 

@@ -9,15 +9,15 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/model"
 )
 
-// rope is the tables of a rotary embedding. A nil one turns nothing.
+// rope is a rotary embedding. A nil one turns nothing.
 type rope struct {
-	dim      int       // of a head, from its first element on
-	pairs    bool      // elements 2i and 2i+1 turn together, rather than i and i+dim/2
-	cos, sin []float32 // (positions, dim/2)
+	dim   int     // of a head, from its first element on
+	pairs bool    // elements 2i and 2i+1 turn together, rather than i and i+dim/2
+	short *angles // of sequences as long as the model was first trained for
+	long  *angles // of longer ones; most often the same
 }
 
-// newRope fills the tables. Frequencies and angles are rounded to float32 as
-// transformers computes them.
+// newRope prepares the tables for so many positions.
 func newRope(s model.RopeSpec, positions int) (*rope, error) {
 	if s.Kind == model.NoRope {
 		return nil, nil
@@ -26,14 +26,11 @@ func newRope(s model.RopeSpec, positions int) (*rope, error) {
 	if err != nil {
 		return nil, err
 	}
-	half := s.Dim / 2
-	scale := float32(cmp.Or(s.Scaling.Attention, 1))
-	r := &rope{dim: s.Dim, pairs: s.Kind == model.Interleaved, cos: make([]float32, positions*half), sin: make([]float32, positions*half)}
-	for i, inv := range freqs {
-		for pos := range positions {
-			angle := float64(float32(pos) * inv)
-			r.cos[pos*half+i], r.sin[pos*half+i] = float32(math.Cos(angle))*scale, float32(math.Sin(angle))*scale
-		}
+	r := &rope{dim: s.Dim, pairs: s.Kind == model.Interleaved}
+	r.short = newAngles(freqs, cmp.Or(s.Scaling.Attention, 1), positions)
+	r.long = r.short
+	if s.Scaling.Kind == model.LongRope {
+		r.long = newAngles(divided(plain(&s), s.Scaling.LongFactors), cmp.Or(s.Scaling.LongAttention, 1), positions)
 	}
 	return r, nil
 }
@@ -42,26 +39,66 @@ func newRope(s model.RopeSpec, positions int) (*rope, error) {
 func frequencies(s *model.RopeSpec) ([]float32, error) {
 	switch s.Scaling.Kind {
 	case model.NoScaling:
+		return plain(s), nil
 	case model.Yarn:
 		return yarn(s), nil
-	default:
-		return nil, fmt.Errorf("rope scaling of kind %d is not computed", s.Scaling.Kind)
+	case model.Llama3:
+		return llama3(s), nil
+	case model.LongRope:
+		return divided(plain(s), s.Scaling.ShortFactors), nil
 	}
+	return nil, fmt.Errorf("rope scaling of kind %d is not computed", s.Scaling.Kind)
+}
+
+// plain are the frequencies without any stretch, rounded to float32 as transformers
+// has them.
+//
+// Source: Su et al., "RoFormer" (arXiv:2104.09864), section 3.2.2.
+func plain(s *model.RopeSpec) []float32 {
 	inv := make([]float32, s.Dim/2)
 	for i := range inv {
 		inv[i] = float32(1 / math.Pow(s.Theta, float64(2*i)/float64(s.Dim)))
 	}
-	return inv, nil
+	return inv
 }
 
-// turn rotates a row's heads (count, C) for a position.
-func (r *rope) turn(heads []float32, count, c, position int) {
+// divided are LongRoPE's frequencies.
+func divided(inv []float32, by []float64) []float32 {
+	for i := range inv {
+		inv[i] /= float32(by[i])
+	}
+	return inv
+}
+
+// llama3 leaves wavelengths that fit the original context often as they are, divides
+// the frequencies of those that fit it seldom, and goes over smoothly in between.
+//
+// Source: transformers, modeling_rope_utils.py.
+func llama3(s *model.RopeSpec) []float32 {
+	k, inv := &s.Scaling, plain(s)
+	for i, f := range inv {
+		turns := float64(k.Original) * float64(f) / (2 * math.Pi) // within the original context
+		switch {
+		case turns < k.LowFactor:
+			inv[i] = f / float32(k.Factor)
+		case turns <= k.HighFactor && k.HighFactor > k.LowFactor:
+			smooth := (turns - k.LowFactor) / (k.HighFactor - k.LowFactor)
+			inv[i] = float32((1-smooth)*float64(f)/k.Factor + smooth*float64(f))
+		}
+	}
+	return inv
+}
+
+// turn rotates a row's heads (count, C).
+func (r *rope) turn(heads []float32, count, c int, row *Row) {
 	if r == nil {
 		return
 	}
-	half := r.dim / 2
-	at := position * half
-	cos, sin := r.cos[at:at+half], r.sin[at:at+half]
+	table := r.short
+	if row.Long {
+		table = r.long
+	}
+	cos, sin := table.at(row.Position)
 	for h := range count {
 		if head := heads[h*c:][:r.dim]; r.pairs {
 			cpu.RoPEPairs(head, cos, sin)

@@ -19,6 +19,8 @@ type Row struct {
 	Type     uint32 // its segment, where the model tells segments apart
 	// Logits says that the row's logits are wanted.
 	Logits bool
+	// Long says that the sequence is longer than Spec.LongAfter.
+	Long bool
 }
 
 // MoE computes the routed experts of a layer for x (R, D). Start may return

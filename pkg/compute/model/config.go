@@ -32,6 +32,7 @@ type config struct {
 	as   map[string]string // the family's names of common keys
 	// defaults are what the family takes absent keys for.
 	defaults map[string]string
+	ropes    map[string]RopeSpec // by type of layer, where these differ
 	err      error
 }
 
@@ -272,18 +273,22 @@ func (c *config) checkLayerTypes(s *Spec) {
 	}
 	var want []string
 	for _, layer := range s.Layer {
-		kind := "full_attention"
-		switch {
-		case layer.Mixer.Window > 0:
-			kind = "sliding_attention"
-		case layer.Mixer.Chunk > 0:
-			kind = "chunked_attention"
-		}
-		want = append(want, kind)
+		want = append(want, layer.Mixer.layerType())
 	}
 	if !slices.Equal(kinds, want) {
 		c.refuse("layer_types", shorten(c.raw["layer_types"]), "does not agree with the keys of windows and chunks")
 	}
+}
+
+// layerType is what configs call layers that see as much.
+func (m *MixerSpec) layerType() string {
+	switch {
+	case m.Window > 0:
+		return "sliding_attention"
+	case m.Chunk > 0:
+		return "chunked_attention"
+	}
+	return "full_attention"
 }
 
 // neutral reports whether a value switches a feature off, or scales by one.

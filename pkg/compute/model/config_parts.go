@@ -2,9 +2,7 @@ package model
 
 import (
 	"encoding/json"
-	"maps"
 	"math"
-	"slices"
 )
 
 // Parts of layers that many families spell alike.
@@ -60,68 +58,6 @@ func (c *config) groupedQuery(s *Spec) MixerSpec {
 	m.ValueDim = m.HeadDim
 	m.Scale = float32(1 / math.Sqrt(float64(m.HeadDim)))
 	return m
-}
-
-// rope reads a rotary embedding of dim elements: the base from rope_theta or, as
-// newer configs have it, from rope_parameters, and the scaling of either spelling.
-func (c *config) rope(dim int, theta float64) RopeSpec {
-	r := RopeSpec{Kind: HalfSplit, Dim: dim, Theta: c.floatOr("rope_theta", theta)}
-	for _, key := range []string{"rope_parameters", "rope_scaling"} {
-		var raw map[string]json.RawMessage
-		if !c.get(key, &raw) {
-			continue
-		}
-		rope := &config{file: c.file + ": " + key, raw: raw, used: map[string]bool{}}
-		r.Theta = rope.floatOr("rope_theta", r.Theta)
-		r.Scaling = rope.scaling(c.sizeOr("max_position_embeddings", 1, maxPositions))
-		for _, name := range slices.Sorted(maps.Keys(raw)) {
-			if !rope.used[name] && !neutral(name, raw[name]) {
-				rope.refuse(name, shorten(raw[name]), "is not supported")
-			}
-		}
-		if c.err == nil {
-			c.err = rope.err
-		}
-	}
-	return r
-}
-
-// scaling reads the object of rope_scaling; positions is the model's limit.
-func (c *config) scaling(positions int) RopeScaling {
-	switch kind := c.stringOr("rope_type", c.stringOr("type", "default")); kind {
-	case "default":
-	case "yarn":
-		return c.yarn(positions)
-	default:
-		c.refuse("rope_type", kind, "is not supported")
-	}
-	return RopeScaling{}
-}
-
-// yarn reads what stretches frequencies, cosines and sines, and scores.
-//
-// Source: transformers, modeling_rope_utils.py; the scores' part is of
-// models/deepseek_v3/modeling_deepseek_v3.py.
-func (c *config) yarn(positions int) RopeScaling {
-	s := RopeScaling{
-		Kind:     Yarn,
-		Factor:   c.floatOr("factor", 0),
-		Original: c.sizeOr("original_max_position_embeddings", positions, maxPositions),
-		BetaFast: c.floatOr("beta_fast", 32),
-		BetaSlow: c.floatOr("beta_slow", 1),
-		Truncate: c.boolOr("truncate", true),
-	}
-	grow := func(by float64) float64 { return 0.1*by*math.Log(max(s.Factor, 1)) + 1 }
-	scale, all := c.zeroOrMore("mscale"), c.zeroOrMore("mscale_all_dim")
-	s.Attention = grow(1)
-	if scale > 0 && all > 0 {
-		s.Attention = grow(scale) / grow(all)
-	}
-	s.Attention = c.floatOr("attention_factor", s.Attention)
-	if all > 0 {
-		s.Scores = grow(all) * grow(all)
-	}
-	return s
 }
 
 // window reads sliding_window; one that spans all positions is none.

@@ -40,6 +40,7 @@ func parse(configJSON, generationJSON []byte) (parsed, error) {
 	f.read(c, &s)
 	c.checkKnown()
 	c.checkLayerTypes(&s)
+	c.giveRopes(&s)
 	unknown := c.checkRest()
 	if c.err != nil {
 		return parsed{}, c.err
@@ -117,8 +118,8 @@ func (m *MixerSpec) check() error {
 	switch {
 	case m.Heads%m.KVHeads != 0:
 		return fmt.Errorf("num_attention_heads %d is not a multiple of num_key_value_heads %d", m.Heads, m.KVHeads)
-	case m.Rope.Kind != NoRope && m.Rope.Dim%2 != 0:
-		return fmt.Errorf("head dimension %d is odd: rotary embedding turns pairs", m.Rope.Dim)
+	case m.Rope.Kind != NoRope && (m.Rope.Dim%2 != 0 || m.Rope.Dim < 2):
+		return fmt.Errorf("%d dimensions of a head cannot be turned: rotary embedding turns pairs", m.Rope.Dim)
 	}
 	return nil
 }

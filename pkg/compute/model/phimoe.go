@@ -11,6 +11,7 @@ var phiMoE = &family{
 	modelType:     "phimoe",
 	architectures: []string{"PhiMoEForCausalLM", "PhimoeForCausalLM"},
 	read: func(c *config, s *Spec) {
+		c.ignore("original_max_position_embeddings") // unless rope_scaling is there
 		layer := LayerSpec{
 			Norm:   NormSpec{LayerNorm, float32(c.floatOr("rms_norm_eps", c.floatOr("layer_norm_eps", 1e-5)))},
 			Mixer:  c.groupedQuery(s),

@@ -126,6 +126,17 @@ func (s *Spec) MoELayers() int {
 	return n
 }
 
+// LongAfter is the length beyond which a sequence is computed with other rotary
+// factors, all of its positions anew; 0: never.
+func (s *Spec) LongAfter() int {
+	for i := range s.Layer {
+		if r := &s.Layer[i].Mixer.Rope; r.Kind != NoRope && r.Scaling.Kind == LongRope {
+			return r.Scaling.Original
+		}
+	}
+	return 0
+}
+
 // Parameters counts weights. Active are those that one token uses: all but the
 // experts it is not routed to.
 type Parameters struct {

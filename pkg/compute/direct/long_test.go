@@ -1,0 +1,89 @@
+package direct
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
+)
+
+// shortened is phimoe with another length up to which the short factors hold.
+func shortened(t *testing.T, original int) string {
+	t.Helper()
+	dir, from := t.TempDir(), goldenRoot+"/phimoe"
+	var config map[string]any
+	raw, err := os.ReadFile(filepath.Join(from, "config.json"))
+	if err != nil || json.Unmarshal(raw, &config) != nil {
+		t.Fatal("reading the config", err)
+	}
+	scaling, ok := config["rope_scaling"].(map[string]any)
+	if !ok {
+		t.Fatal("no rope_scaling")
+	}
+	scaling["original_max_position_embeddings"] = original
+	if raw, err = json.Marshal(config); err != nil {
+		t.Fatal(err)
+	}
+	weights, err := filepath.Abs(filepath.Join(from, "model.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "config.json"), raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(weights, filepath.Join(dir, "model.safetensors")); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// A sequence that grows past the length for which it has short factors goes on as
+// one that came so long: all of its positions have the long ones.
+func TestBecomesLong(t *testing.T) {
+	const original, prompt, tokens = 20, 12, 16
+	r, m := load(t, shortened(t, original), tensor.F32)
+	before, _ := load(t, goldenRoot+"/phimoe", tensor.F32)
+	ids := make([]uint32, prompt)
+	for i := range ids {
+		ids[i] = uint32(7*i + 3)
+	}
+	grown, short := add(t, r, ids, tokens), add(t, before, ids, tokens)
+	differs := false
+	for len(grown.Generated()) < tokens {
+		all := grown.IDs
+		step(t, r, grown)
+		fresh := add(t, r, all, 1)
+		step(t, r, fresh)
+		if got, want := grown.IDs[len(all)], fresh.IDs[len(all)]; got != want {
+			t.Fatalf("token %d is %d, and %d for a prompt of all before it", len(all), got, want)
+		}
+		step(t, before, short)
+		same := short.IDs[len(all)] == grown.IDs[len(all)]
+		if !same && len(all) <= original {
+			t.Fatalf("token %d is not the short factors'", len(all))
+		}
+		differs = differs || !same
+	}
+	if !differs {
+		t.Errorf("%s: the long factors change nothing", m.Name)
+	}
+}
+
+func add(t *testing.T, r *Runner, ids []uint32, tokens int) *Sequence {
+	t.Helper()
+	s, err := r.Add(ids, tokens, greedy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func step(t *testing.T, r *Runner, s *Sequence) {
+	t.Helper()
+	if err := r.Step(t.Context(), []*Sequence{s}); err != nil {
+		t.Fatal(err)
+	}
+}
