@@ -110,8 +110,8 @@ func BenchmarkMatMulFromMemory(b *testing.B) {
 // memory, as decoding reads experts, and with many rows.
 func BenchmarkMatMulPacked(b *testing.B) {
 	const n, k = 2880, 2880
-	mx, _ := mxMatrix(b, 1, n, k)
-	f8, _ := fp8Matrix(b, 1, n, k)
+	mx, _ := mxMatrix(1, n, k)
+	f8, _ := fp8Matrix(1, n, k)
 	bf := PackBF16(make([]byte, 2*n*k), n, k)
 	for _, f := range []struct {
 		name string
@@ -251,9 +251,17 @@ func BenchmarkVector(b *testing.B) {
 
 func BenchmarkPack(b *testing.B) {
 	const n, k = 1024, 1024
-	src := make([]byte, 2*n*k)
-	b.SetBytes(2 * n * k)
-	for b.Loop() {
-		PackBF16(src, n, k)
+	src, scales := make([]byte, 2*n*k), make([]float32, n*k/FP8Block)
+	for name, f := range map[string]func(){
+		"bf16":  func() { PackBF16(src, n, k) },
+		"fp8":   func() { PackFP8(src[:n*k], scales, n, k) },
+		"mxfp4": func() { PackMXFP4(src[:n*k/2], src[:n*k/MXBlock], n, k) },
+	} {
+		b.Run("format="+name, func(b *testing.B) {
+			b.SetBytes(2 * n * k) // as bf16, whatever the format
+			for b.Loop() {
+				f()
+			}
+		})
 	}
 }

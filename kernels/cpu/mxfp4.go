@@ -17,22 +17,23 @@ var e2m1 = [16]float32{0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4
 // maxE8M0 is the greatest scale, 2^125, with which every code is a finite float32.
 const maxE8M0 = 252
 
-// PackMXFP4 packs blocks, row-major (n, k/32, 16), and scales (n, k/32). A
-// byte holds two codes, the first input's in its low half; a scale e is 2^(e-127).
-// The weights stay packed: 4.25 bits each.
-func PackMXFP4(blocks, scales []byte, n, k int) (*Matrix, error) {
+// PackMXFP4 packs blocks, row-major (n, k/32, 16), and scales (n, k/32), which
+// CheckE8M0 has passed. A byte holds two codes, the first input's in its low half;
+// a scale e is 2^(e-127). The weights stay packed: 4.25 bits each.
+func PackMXFP4(blocks, scales []byte, n, k int) *Matrix {
 	mustHold("PackMXFP4", 2*len(blocks), n, k, 1)
 	mustHold("PackMXFP4", MXBlock*len(scales), n, k, 1)
-	if err := CheckE8M0(scales); err != nil {
-		return nil, err
-	}
 	m := &Matrix{N: n, K: k}
-	m.codes = aligned[byte](m.Panels() * k * PanelWidth / 2)
+	m.codes = aligned[byte](m.Panels() * m.mxPanel())
 	m.exps = aligned[byte](m.Panels() * k / MXBlock * PanelWidth)
 	for row := range n {
-		m.packMXRow(row, blocks[row*k/2:(row+1)*k/2], scales[row*k/MXBlock:(row+1)*k/MXBlock])
+		p, j := row/PanelWidth, row%PanelWidth
+		for b, e := range scales[row*k/MXBlock : (row+1)*k/MXBlock] {
+			m.exps[(p*k/MXBlock+b)*PanelWidth+j] = e + 1
+		}
+		m.packMXRow(m.codes[p*m.mxPanel()+j%16*4:], blocks[row*k/2:(row+1)*k/2], j/16*4)
 	}
-	return m, nil
+	return m
 }
 
 // CheckE8M0 refuses scales that are not a number, or too large for float32.
@@ -43,33 +44,30 @@ func CheckE8M0(scales []byte) error {
 	return nil
 }
 
-// packMXRow places one output. Four inputs make 64 bytes of a panel: 16 words,
-// of which word j holds the codes of outputs j and j+16, input by input from
-// the low end: one shift brings any of them to the bottom of its word.
-func (m *Matrix) packMXRow(row int, blocks, scales []byte) {
-	p, j := row/PanelWidth, row%PanelWidth
-	dst := m.codes[p*m.mxPanel()+j%16*4:]
-	shift := j / 16 * 4
-	for i, b := range blocks {
-		at := i/2*64 + i%2*2
-		dst[at] |= zeroMX(b&15) << shift
-		dst[at+1] |= zeroMX(b>>4) << shift
+// packMXRow places one output, shifted by 4 for the second half of a panel's. Four
+// inputs make 64 bytes of a panel: 16 words, of which word j holds the codes of
+// outputs j and j+16, input by input from the low end: one shift brings any of
+// them to the bottom of its word.
+func (m *Matrix) packMXRow(dst, blocks []byte, shift int) {
+	for len(blocks) >= 2 {
+		word := spread(binary.LittleEndian.Uint16(blocks)) << shift
+		binary.LittleEndian.PutUint32(dst, binary.LittleEndian.Uint32(dst)|word)
+		blocks, dst = blocks[2:], dst[min(64, len(dst)):]
 	}
-	for b, e := range scales {
-		m.exps[(p*m.K/MXBlock+b)*PanelWidth+j] = e + 1
-	}
+}
+
+// spread gives each of four codes a byte, and turns minus zero into zero, so that
+// all kernels may.
+func spread(codes uint16) uint32 {
+	x := uint32(codes)
+	x = (x | x<<8) & 0x00ff00ff
+	x = (x | x<<4) & 0x0f0f0f0f
+	other := ((x ^ 0x08080808) + 0x0f0f0f0f) >> 4 & 0x01010101 // than minus zero
+	return x & (other * 0x0f)
 }
 
 // mxPanel is the bytes of codes in a panel.
 func (m *Matrix) mxPanel() int { return m.K * PanelWidth / 2 }
-
-// zeroMX turns minus zero into zero, so that all kernels may.
-func zeroMX(code byte) byte {
-	if code == 8 {
-		return 0
-	}
-	return code
-}
 
 // FromMXFP4 computes the weights of blocks, 16 bytes for each of the scales; it is exact.
 func FromMXFP4(dst []float32, blocks, scales []byte) {

@@ -8,33 +8,36 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
 
-// layout is the shape (n, k) and type of a matrix before it is packed.
+// layout is the shape (n, k) of a matrix before it is packed, and its format then.
 type layout struct {
-	n, k int
-	bf16 bool
+	n, k   int
+	format cpu.Format
+}
+
+// formats are those that tensors of a type keep.
+var formats = map[safetensors.DType]cpu.Format{
+	safetensors.BF16: cpu.BF16, safetensors.F4: cpu.MXFP4, safetensors.E4M3: cpu.FP8,
 }
 
 // layoutOf is that of the tensors of refs, one below the other. It reads no
-// weights. What is not all bf16 is packed as float32.
-func layoutOf(m *model.Model, refs ...model.Ref) (layout, error) {
-	l := layout{bf16: true}
-	for _, ref := range refs {
+// weights. What is not all of one type is packed as float32.
+func layoutOf(m *model.Model, refs ...model.Ref) (l layout, err error) {
+	for i, ref := range refs {
 		t, err := m.Stat(ref)
 		if err != nil {
 			return layout{}, fmt.Errorf("loading weights: %w", err)
 		}
-		l.n, l.k, l.bf16 = l.n+t.Shape[0], t.Shape[1], l.bf16 && t.DType == safetensors.BF16
+		f := formats[t.DType] // otherwise float32
+		if i > 0 && f != l.format {
+			f = cpu.F32
+		}
+		l = layout{l.n + t.Shape[0], t.Shape[1], f}
 	}
 	return l, nil
 }
 
 // bytes is what the packed matrix takes.
-func (l layout) bytes() int64 {
-	if l.bf16 {
-		return cpu.PackedBytes(l.n, l.k, cpu.BF16)
-	}
-	return cpu.PackedBytes(l.n, l.k, cpu.F32)
-}
+func (l layout) bytes() int64 { return cpu.PackedBytes(l.n, l.k, l.format) }
 
 // loadMatrix packs the tensors of refs, one below the other, as one matrix:
 // those that share an input are computed in one call.
@@ -43,10 +46,13 @@ func loadMatrix(m *model.Model, refs ...model.Ref) (*cpu.Matrix, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !l.bf16 {
-		return stackFloats(m, refs, l)
+	switch l.format {
+	case cpu.BF16:
+		return stackBF16(m, refs, l)
+	case cpu.MXFP4, cpu.FP8:
+		return stackPacked(m, refs, l)
 	}
-	return stackBF16(m, refs, l)
+	return stackFloats(m, refs, l)
 }
 
 func stackBF16(m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error) {
@@ -62,6 +68,24 @@ func stackBF16(m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error) 
 		raw = append(raw, t.Data...)
 	}
 	return cpu.PackBF16(raw, l.n, l.k), nil
+}
+
+// stackPacked packs quantised tensors as they are.
+func stackPacked(m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error) {
+	var all model.Packed
+	for _, ref := range refs {
+		p, err := m.Packed(ref)
+		if err != nil {
+			return nil, fmt.Errorf("loading weights: %w", err)
+		}
+		all.Data = append(all.Data, p.Data...)
+		all.Exponents = append(all.Exponents, p.Exponents...)
+		all.Factors = append(all.Factors, p.Factors...)
+	}
+	if l.format == cpu.MXFP4 {
+		return cpu.PackMXFP4(all.Data, all.Exponents, l.n, l.k), nil
+	}
+	return cpu.PackFP8(all.Data, all.Factors, l.n, l.k), nil
 }
 
 func stackFloats(m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error) {

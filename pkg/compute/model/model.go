@@ -39,39 +39,48 @@ type source interface {
 	close() error
 }
 
-// Tensor returns one tensor, its shape as Spec.Shape says: a view, or a copy where
-// it is stored in another order. It fails only for a ref that the spec does not
-// have. A tied head is the embedding.
+// Tensor returns one tensor, its shape as Spec.Shape says: a view where the files
+// have it so, else a copy of its elements. It fails only for a ref that the spec
+// does not have. A tied head is the embedding. Of a quantised tensor these are
+// the codes; see Packed.
 func (m *Model) Tensor(ref Ref) (Tensor, error) {
-	stored, err := m.lookUp(ref, m.source.tensor)
+	r, err := m.find(ref, m.source.tensor)
 	if err != nil {
 		return Tensor{}, err
 	}
-	return aligned(m.stored(ref).cut(stored, m.Spec.Shape(ref))), nil
+	return r.tensor(), nil
 }
 
-// Stat describes a tensor as Tensor does, without its Data.
+// Stat describes a tensor as Tensor does, without making its Data.
 func (m *Model) Stat(ref Ref) (Tensor, error) {
-	t, err := m.lookUp(ref, m.source.stat)
-	t.Shape, t.Data = m.Spec.Shape(ref), nil
-	return t, err
+	r, err := m.find(ref, m.source.stat)
+	if err != nil {
+		return Tensor{}, err
+	}
+	return r.describe(), nil
 }
 
-// lookUp finds what is stored of a tensor.
-func (m *Model) lookUp(ref Ref, in lookUp) (Tensor, error) {
+func (m *Model) find(ref Ref, in lookUp) (*resolved, error) {
 	want := m.Spec.Shape(ref)
 	if want == nil {
-		return Tensor{}, fmt.Errorf("model %s has no tensor %v", m.Name, ref)
+		return nil, fmt.Errorf("model %s has no tensor %v", m.Name, ref)
 	}
-	t, err := resolve(m.stored(ref), want, in)
+	r, err := resolve(m.stored(ref), ref, want, m.Spec.Experts, in)
 	if err != nil {
-		return Tensor{}, fmt.Errorf("model %s: %w (%v)", m.Name, err, ref)
+		return nil, fmt.Errorf("model %s: %w (%v)", m.Name, err, ref)
 	}
-	return t, nil
+	return r, nil
 }
 
 // Floats returns one tensor converted to float32, as a copy.
 func (m *Model) Floats(ref Ref) ([]float32, error) {
+	if m.stored(ref).Dequant != Plain {
+		p, err := m.Packed(ref)
+		if err != nil {
+			return nil, err
+		}
+		return p.floats(), nil
+	}
 	t, err := m.Tensor(ref)
 	if err != nil {
 		return nil, err
@@ -92,7 +101,7 @@ func (m *Model) stored(ref Ref) TensorRef {
 	if ref.Role == Head && m.Spec.TiedEmbeddings {
 		ref.Role = Embed
 	}
-	return m.family.tensor(ref)
+	return m.quantised(m.family.tensor(ref), ref)
 }
 
 // names are those of the stored tensors that the spec needs.
@@ -126,17 +135,11 @@ func (m *Model) leavesOut(name string) bool {
 func (m *Model) validate() error {
 	m.Bytes = 0
 	for ref := range m.Spec.Refs() {
-		at := m.stored(ref)
-		t, err := resolve(at, m.Spec.Shape(ref), m.source.stat)
+		r, err := resolve(m.stored(ref), ref, m.Spec.Shape(ref), m.Spec.Experts, m.source.stat)
 		if err != nil {
 			return fmt.Errorf("%w (%v)", err, ref)
 		}
-		switch t.DType {
-		case safetensors.BF16, safetensors.F16, safetensors.F32:
-		default:
-			return fmt.Errorf("tensor %q (%v) is %s; supported are BF16, F16 and F32", t.Name, ref, t.DType)
-		}
-		m.Bytes += int64(t.Len() / max(1, at.Part.Count) * t.DType.Size())
+		m.Bytes += r.bytes()
 	}
 	return nil
 }
@@ -144,7 +147,7 @@ func (m *Model) validate() error {
 // aligned copies a view that does not begin on a multiple of its element size,
 // which the format permits, so that kernels may read whole elements.
 func aligned(t Tensor) Tensor {
-	size := uintptr(t.DType.Size())
+	size := uintptr(max(1, t.DType.Size()))
 	if len(t.Data) > 0 && uintptr(unsafe.Pointer(unsafe.SliceData(t.Data)))%size != 0 {
 		t.Data = slices.Clone(t.Data) // the allocator aligns to eight bytes and more
 	}

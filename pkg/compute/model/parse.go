@@ -38,6 +38,7 @@ func parse(configJSON, generationJSON []byte) (parsed, error) {
 		return parsed{}, c.err
 	}
 	f.read(c, &s)
+	s.Quant = c.quantisation()
 	c.checkKnown()
 	c.checkLayerTypes(&s)
 	c.giveRopes(&s)

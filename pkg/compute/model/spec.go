@@ -26,8 +26,9 @@ type Spec struct {
 	// are not computed, and their tensors not missed.
 	NextLayers int
 
-	Experts int // of each MoE layer
-	TopK    int // experts of a token
+	Quant   Dequant // of the files' matrices; of FP8 each says by its dtype whether it is
+	Experts int     // of each MoE layer
+	TopK    int     // experts of a token
 
 	BOS int      // -1 without one
 	EOS []uint32 // any of them ends a text; may be empty

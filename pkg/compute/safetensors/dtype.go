@@ -13,6 +13,10 @@ const (
 	I64  DType = "I64"
 	I32  DType = "I32"
 	U8   DType = "U8"
+	// Codes of quantised tensors, which need scales to be numbers.
+	E4M3 DType = "F8_E4M3"
+	E8M0 DType = "F8_E8M0" // scales: powers of two
+	F4   DType = "F4"      // e2m1
 )
 
 // elementBits is the size of one element in bits; types below a byte are packed.
@@ -20,9 +24,9 @@ var elementBits = map[DType]int{
 	F64: 64, I64: 64, "U64": 64, "C64": 64,
 	F32: 32, I32: 32, "U32": 32,
 	F16: 16, BF16: 16, "I16": 16, "U16": 16,
-	U8: 8, "I8": 8, "BOOL": 8, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8,
+	U8: 8, "I8": 8, "BOOL": 8, E4M3: 8, "F8_E5M2": 8, E8M0: 8,
 	"F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8,
-	"F6_E2M3": 6, "F6_E3M2": 6, "F4": 4,
+	"F6_E2M3": 6, "F6_E3M2": 6, F4: 4,
 }
 
 // Bits is the size of one element in bits, 0 for a name that the format does
