@@ -125,7 +125,7 @@ func (c *ArenaCmd) mix() (*replay.Mix, error) {
 		if err != nil {
 			return nil, errors.Join(err, m.Close())
 		}
-		ids, err := t.EncodePrompt(text)
+		ids, err := t.EncodePrompt(text, true)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("encoding %s: %w", path, err), m.Close())
 		}

@@ -21,6 +21,9 @@ type PromptCmd struct {
 	IDs               []uint32      `name:"ids" help:"Token ids in place of text, such as 1,15,7; may be given several times." placeholder:"ID,..."`
 	Chat              bool          `help:"Send the prompt as a user's message through the model's chat template."`
 	System            *string       `help:"Message of the system before the user's; with --chat." placeholder:"TEXT"`
+	Tools             string        `help:"What the model may call: a JSON array of descriptions; with --chat." placeholder:"JSON"`
+	TemplateKwargs    string        `help:"More variables for the chat template: a JSON object; with --chat." placeholder:"JSON"`
+	SpecialTokens     bool          `help:"Special tokens in the text count; without this they are text."`
 	MaxTokens         *int32        `help:"Most tokens to generate." placeholder:"N"`
 	Temperature       *float64      `help:"Sampling temperature; 0 is greedy." placeholder:"T"`
 	TopP              *float64      `help:"Sample from the likeliest tokens with this probability mass, 0 to 1." placeholder:"P"`
@@ -77,7 +80,7 @@ func (c *PromptCmd) prompt(e *env) (*pb.Prompt, error) {
 	p := &pb.Prompt{
 		RequestId: c.RequestID, InputIds: c.IDs, MaxTokens: c.MaxTokens, Temperature: c.Temperature, TopP: c.TopP, TopK: c.TopK,
 		RepetitionPenalty: c.RepetitionPenalty, Seed: c.Seed, Stop: c.Stop, StopTokenIds: c.StopTokenID, IgnoreEos: c.IgnoreEOS,
-		Logprobs: c.Logprobs,
+		Logprobs: c.Logprobs, Tools: c.Tools, ChatTemplateKwargs: c.TemplateKwargs, SpecialTokens: c.SpecialTokens,
 	}
 	if c.Deadline > 0 {
 		p.Deadline = time.Now().Add(c.Deadline).Format(time.RFC3339Nano)
@@ -94,9 +97,9 @@ func (c *PromptCmd) prompt(e *env) (*pb.Prompt, error) {
 		return p, nil
 	}
 	if c.System != nil {
-		p.Messages = append(p.Messages, &pb.ChatMessage{Role: "system", Content: *c.System})
+		p.Messages = append(p.Messages, &pb.ChatMessage{Role: "system", Content: c.System})
 	}
-	p.Messages = append(p.Messages, &pb.ChatMessage{Role: "user", Content: text})
+	p.Messages = append(p.Messages, &pb.ChatMessage{Role: "user", Content: &text})
 	return p, nil
 }
 
@@ -107,6 +110,8 @@ func (c *PromptCmd) check() error {
 		return errors.New("--ids takes the place of a text: give one of them, and no --chat")
 	case c.System != nil && !c.Chat:
 		return errors.New("--system needs --chat")
+	case (c.Tools != "" || c.TemplateKwargs != "") && !c.Chat:
+		return errors.New("--tools and --template-kwargs need --chat")
 	case c.Logprobs != nil && !c.JSON:
 		return errors.New("--logprobs needs --json, which shows them")
 	case c.Deadline < 0:

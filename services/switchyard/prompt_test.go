@@ -88,7 +88,7 @@ func TestPromptChat(t *testing.T) {
 		}
 		var got []string
 		for _, m := range p.Messages {
-			got = append(got, m.Role+":"+m.Content)
+			got = append(got, m.Role+":"+m.GetContent())
 		}
 		if p.Text != "" || strings.Join(got, " ") != tt.want {
 			t.Errorf("%s: got %q and text %q", name, got, p.Text)

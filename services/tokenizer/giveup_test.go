@@ -51,11 +51,11 @@ func TestPromptThatPanics(t *testing.T) {
 	r := newRig(t, 0)
 	s := r.replica()
 	text := s.model.EncodeText
-	s.model.EncodeText = func(p string) ([]uint32, error) {
+	s.model.EncodeText = func(p string, special bool) ([]uint32, error) {
 		if p == "boom" {
 			panic("index out of range")
 		}
-		return text(p)
+		return text(p, special)
 	}
 	got := r.inbox()
 	r.prompt(`{"request_id":"a","text":"boom","reply_to":"` + got.subject + `"}`)

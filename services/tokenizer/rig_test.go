@@ -138,11 +138,11 @@ func (r *rig) replica(change ...func(*Config)) *Service {
 // hold keeps a replica busy with texts that begin so, until release is called.
 func (r *rig) hold(s *Service, prefix string) (release func()) {
 	encode, gate := s.model.EncodeText, make(chan struct{})
-	s.model.EncodeText = func(text string) ([]uint32, error) {
+	s.model.EncodeText = func(text string, special bool) ([]uint32, error) {
 		if strings.HasPrefix(text, prefix) {
 			<-gate
 		}
-		return encode(text)
+		return encode(text, special)
 	}
 	release = sync.OnceFunc(func() { close(gate) })
 	r.t.Cleanup(release)

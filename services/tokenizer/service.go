@@ -12,12 +12,12 @@ import (
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
+	"github.com/switchyard/switchyard/pkg/request/chat"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/tokenizer"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
-	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
 // Service is one tokenizer replica.
@@ -125,32 +125,14 @@ func (s *Service) load() error {
 		return fmt.Errorf("loading the tokenizer: %w", err)
 	}
 	s.text, s.model.EncodeText, s.model.MaxTokenBytes = t, t.EncodePrompt, t.MaxTokenBytes()
-	template, err := t.ChatTemplate(m.File)
+	template, err := chat.Open(m.File)
 	if err != nil {
 		return fmt.Errorf("loading the chat template: %w", err)
 	}
 	if template != nil {
-		s.model.EncodeChat = func(messages []*pb.ChatMessage) ([]uint32, error) { return s.encodeChat(template, messages) }
+		s.model.EncodeChat = (&chats{template, t, s.model.CheckText}).encode
 	}
 	return nil
-}
-
-func (s *Service) encodeChat(template *tokenizer.Template, messages []*pb.ChatMessage) ([]uint32, error) {
-	turns := make([]tokenizer.Message, len(messages))
-	for i, m := range messages {
-		turns[i] = tokenizer.Message{Role: m.Role, Content: m.Content}
-	}
-	if err := template.CheckRoles(turns); err != nil {
-		return nil, edge.Errorf(edge.BadRequest, "%v", err)
-	}
-	text, err := template.Render(turns, true)
-	if err == nil {
-		err = s.model.CheckText(text)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return s.text.Encode(text, true)
 }
 
 func (s *Service) maxLen() int {

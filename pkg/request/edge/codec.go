@@ -66,7 +66,7 @@ func decode(enc pb.Encoding, body []byte, m proto.Message) error {
 	if err := checkUTF8(invalidAt(body)); err != nil {
 		return err
 	}
-	return malformed("JSON", protojson.Unmarshal(body, m))
+	return malformed("JSON", protojson.Unmarshal(quoteRaw(body), m))
 }
 
 // checkUTF8 makes an error of the place of a byte that is not UTF-8; -1: there is none.

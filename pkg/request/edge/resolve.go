@@ -39,8 +39,9 @@ type Model struct {
 	// MaxTokenBytes is the most bytes of a prompt's text that one token stands for; 0: unknown.
 	MaxTokenBytes int
 	// EncodeText and EncodeChat make ids; nil if the model has no tokenizer or no chat template.
-	EncodeText func(text string) ([]uint32, error)
-	EncodeChat func(messages []*pb.ChatMessage) ([]uint32, error)
+	// With special, special tokens in what the producer wrote count; else they are text.
+	EncodeText func(text string, special bool) ([]uint32, error)
+	EncodeChat func(p *pb.Prompt, now time.Time, special bool) ([]uint32, error)
 }
 
 // Request is a checked and completed prompt.
@@ -57,7 +58,7 @@ func (m Model) Resolve(p *pb.Prompt, now time.Time, seed uint32) (*Request, erro
 	if err := m.Check(p); err != nil {
 		return nil, err
 	}
-	ids, err := m.encode(p)
+	ids, err := m.encode(p, now)
 	if err != nil {
 		return nil, err
 	}
@@ -119,6 +120,8 @@ func checkOneInput(p *pb.Prompt) error {
 		return Errorf(BadPrompt, "the prompt is empty: set text, messages or input_ids")
 	case n > 1:
 		return Errorf(BadRequest, "text, messages and input_ids exclude each other; %d of them are set", n)
+	case len(p.Messages) == 0 && (p.Tools != "" || p.ChatTemplateKwargs != ""):
+		return Errorf(BadRequest, "tools and chat_template_kwargs are for the chat template: they need messages")
 	}
 	return nil
 }
@@ -193,18 +196,18 @@ func (m Model) checkIDs(p *pb.Prompt) error {
 	return nil
 }
 
-func (m Model) encode(p *pb.Prompt) (ids []uint32, err error) {
+func (m Model) encode(p *pb.Prompt, now time.Time) (ids []uint32, err error) {
 	switch {
 	case len(p.InputIds) > 0:
 		return p.InputIds, nil
 	case m.EncodeText == nil:
 		return nil, Errorf(BadRequest, "the model has no tokenizer; send input_ids")
 	case len(p.Messages) == 0:
-		ids, err = m.EncodeText(p.Text)
+		ids, err = m.EncodeText(p.Text, p.SpecialTokens)
 	case m.EncodeChat == nil:
 		return nil, Errorf(BadRequest, "the model has no chat template; send text instead of messages")
 	default:
-		ids, err = m.EncodeChat(p.Messages)
+		ids, err = m.EncodeChat(p, now, p.SpecialTokens)
 	}
 	var typed *Error
 	switch {

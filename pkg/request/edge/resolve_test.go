@@ -20,7 +20,7 @@ var now = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 // demo has a tokenizer that makes every byte a token; "!" cannot be encoded,
 // and spaces have no token.
 func demo() Model {
-	encode := func(text string) (ids []uint32, err error) {
+	encode := func(text string, _ bool) (ids []uint32, err error) {
 		for _, b := range []byte(text) {
 			switch b {
 			case '!':
@@ -34,10 +34,10 @@ func demo() Model {
 	}
 	return Model{
 		Vocab: 256, MaxLen: 64, MaxTokenBytes: 3, EOS: []uint32{2}, Generation: model.DefaultGeneration(), EncodeText: encode,
-		EncodeChat: func(messages []*pb.ChatMessage) ([]uint32, error) {
+		EncodeChat: func(p *pb.Prompt, _ time.Time, special bool) ([]uint32, error) {
 			ids := []uint32{1}
-			for _, m := range messages {
-				more, err := encode(m.Role + ":" + m.Content)
+			for _, m := range p.Messages {
+				more, err := encode(m.Role+":"+m.GetContent(), special)
 				if err != nil {
 					return nil, err
 				}
@@ -67,6 +67,8 @@ func TestRefused(t *testing.T) {
 		{"empty", func(p *pb.Prompt) { p.Text = "" }, BadPrompt, "empty"},
 		{"two inputs", func(p *pb.Prompt) { p.InputIds = []uint32{1} }, BadRequest, "exclude"},
 		{"no tokens", func(p *pb.Prompt) { p.Text = "  " }, BadPrompt, "no tokens"},
+		{"tools of a text", func(p *pb.Prompt) { p.Tools = "[]" }, BadRequest, "need messages"},
+		{"variables of a text", func(p *pb.Prompt) { p.ChatTemplateKwargs = "{}" }, BadRequest, "need messages"},
 		{"untokenizable", func(p *pb.Prompt) { p.Text = "!" }, BadPrompt, "tokenized"},
 		{"over the context", func(p *pb.Prompt) { p.Text = strings.Repeat("a", 65) }, BadPrompt, "65 tokens"},
 		{"fills the context", func(p *pb.Prompt) { p.Text = strings.Repeat("a", 64) }, BadPrompt, "context holds 64"},
@@ -111,7 +113,7 @@ func TestRefused(t *testing.T) {
 func TestModelsWithoutText(t *testing.T) {
 	m := demo()
 	m.EncodeChat = nil
-	chat := &pb.Prompt{Messages: []*pb.ChatMessage{{Role: "user", Content: "hi"}}}
+	chat := &pb.Prompt{Messages: []*pb.ChatMessage{{Role: "user", Content: proto.String("hi")}}}
 	_, err := m.Resolve(chat, now, 1)
 	check(t, err, BadRequest, "chat template")
 	m.EncodeText = nil
@@ -138,7 +140,7 @@ func TestResolve(t *testing.T) {
 			&pb.Sequence{RequestId: "r", PromptIds: []uint32{'a', 'b'}, Sampling: greedy, MaxTokens: 62, StopTokenIds: []uint32{2}}},
 		{"ids", demo(), &pb.Prompt{InputIds: []uint32{255}, MaxTokens: integer(63), IgnoreEos: true, StopTokenIds: []uint32{7}},
 			&pb.Sequence{PromptIds: []uint32{255}, Sampling: greedy, MaxTokens: 63, StopTokenIds: []uint32{7}}},
-		{"chat", demo(), &pb.Prompt{Messages: []*pb.ChatMessage{{Role: "u", Content: "h"}}, MaxTokens: integer(1), StopTokenIds: []uint32{7}},
+		{"chat", demo(), &pb.Prompt{Messages: []*pb.ChatMessage{{Role: "u", Content: proto.String("h")}}, MaxTokens: integer(1), StopTokenIds: []uint32{7}},
 			&pb.Sequence{PromptIds: []uint32{1, 'u', ':', 'h'}, Sampling: greedy, MaxTokens: 1, StopTokenIds: []uint32{7, 2}}},
 		{"scores alone", demo(), &pb.Prompt{InputIds: make([]uint32, 64), Score: "logits", MaxTokens: integer(0)},
 			&pb.Sequence{PromptIds: make([]uint32, 64), Sampling: greedy, Score: "logits", StopTokenIds: []uint32{2}}},

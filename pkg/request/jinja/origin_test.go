@@ -41,7 +41,7 @@ func TestOrigin(t *testing.T) {
 func checkOrigin(t *testing.T, source string, got Text) {
 	t.Helper()
 	checkSpans(t, got)
-	got.pieces(func(s string, outside bool) {
+	got.Pieces(func(s string, outside bool) {
 		for _, c := range s {
 			han := unicode.Is(unicode.Han, c)
 			if han && !outside || !han && outside && strings.ContainsRune("<>[]{}abc-,'\"", c) {

@@ -135,7 +135,7 @@ func (r *run) reprText(w *textWriter, t Text) error {
 		quote = '"'
 	}
 	w.WriteString(string(quote))
-	t.pieces(func(s string, outside bool) {
+	t.Pieces(func(s string, outside bool) {
 		var b strings.Builder
 		for _, c := range s {
 			b.WriteString(reprRune(c, quote))

@@ -8,11 +8,11 @@ import (
 // Text is a string, and which of its bytes came from outside the template.
 type Text struct {
 	s       string
-	outside []Span // ascending, apart from each other, not empty
+	outside []span // ascending, apart from each other, not empty
 }
 
-// Span is the bytes from Start up to End.
-type Span struct{ Start, End int }
+// span is the bytes from Start up to End.
+type span struct{ Start, End int }
 
 // Inside is a text of the template or of the model's own files.
 func Inside(s string) Text { return Text{s: s} }
@@ -22,22 +22,18 @@ func Outside(s string) Text {
 	if s == "" {
 		return Text{}
 	}
-	return Text{s, []Span{{0, len(s)}}}
+	return Text{s, []span{{0, len(s)}}}
 }
 
 // String is the text alone.
 func (t Text) String() string { return t.s }
-
-// OutsideSpans are the parts that came from outside, ascending and apart. They
-// must not be changed.
-func (t Text) OutsideSpans() []Span { return t.outside }
 
 // slice is the bytes from i up to j.
 func (t Text) slice(i, j int) Text {
 	out := Text{s: t.s[i:j]}
 	for _, p := range t.outside {
 		if a, b := max(p.Start, i), min(p.End, j); a < b {
-			out.outside = append(out.outside, Span{a - i, b - i})
+			out.outside = append(out.outside, span{a - i, b - i})
 		}
 	}
 	return out
@@ -57,12 +53,12 @@ func (t Text) mapped(f func(string) string) Text {
 		return Inside(f(t.s))
 	}
 	var w textWriter
-	t.pieces(func(s string, outside bool) { w.write(f(s), outside) })
+	t.Pieces(func(s string, outside bool) { w.write(f(s), outside) })
 	return w.text()
 }
 
-// pieces calls f for each part of one origin, in order.
-func (t Text) pieces(f func(s string, outside bool)) {
+// Pieces calls f for each part of one origin, in order.
+func (t Text) Pieces(f func(s string, outside bool)) {
 	at := 0
 	for _, p := range t.outside {
 		if at < p.Start {
@@ -91,7 +87,7 @@ func (t Text) trimmed(left, right func(string) string) Text {
 // textWriter puts texts together.
 type textWriter struct {
 	strings.Builder
-	outside []Span
+	outside []span
 }
 
 func (w *textWriter) write(s string, outside bool) {
@@ -100,7 +96,7 @@ func (w *textWriter) write(s string, outside bool) {
 	if n := len(w.outside); outside && n > 0 && w.outside[n-1].End == start {
 		w.outside[n-1].End = w.Len()
 	} else if outside && s != "" {
-		w.outside = append(w.outside, Span{start, w.Len()})
+		w.outside = append(w.outside, span{start, w.Len()})
 	}
 }
 
@@ -113,7 +109,7 @@ func (w *textWriter) add(t Text) {
 			w.outside[n-1].End = end
 			continue
 		}
-		w.outside = append(w.outside, Span{start, end})
+		w.outside = append(w.outside, span{start, end})
 	}
 }
 

@@ -194,7 +194,7 @@ func (w *jsonWriter) string(t Text) error {
 		return err
 	}
 	w.WriteString(`"`)
-	t.pieces(func(s string, outside bool) {
+	t.Pieces(func(s string, outside bool) {
 		var b strings.Builder
 		for _, c := range s {
 			w.escape(&b, c)

@@ -72,6 +72,17 @@ func NewDict() *Dict { return &Dict{at: map[value]int{}} }
 // Set puts a value under a key of the template's own.
 func (d *Dict) Set(key string, v any) { d.put(Inside(key), key, v) }
 
+// Map is the values of the keys that are strings.
+func (d *Dict) Map() map[string]any {
+	out := map[string]any{}
+	for i, key := range d.keys {
+		if t, ok := key.(Text); ok {
+			out[t.s] = d.values[i]
+		}
+	}
+	return out
+}
+
 // put sets the value of a key, of which hash is the hashed form.
 func (d *Dict) put(key, hash, v value) {
 	if i, ok := d.at[hash]; ok {

@@ -81,15 +81,23 @@ func (t *trie) longest(text string) (token *addedToken, n int) {
 	return token, n
 }
 
-// segment is a part of a text: an added token, or text that none was found in.
+// segment is a part of a text: an added token, or text that none was found in,
+// which begins at byte at.
 type segment struct {
 	text  string
+	at    int
 	token *addedToken
 }
 
-// cut splits text at added tokens as AddedVocabulary::find_matches does. With
-// special false, special tokens are text.
-func (t *trie) cut(text string, special bool) []segment {
+// counts says whether the added token at text[start:end] is one, and not text.
+type counts func(token *addedToken, start, end int) bool
+
+// all says that every token counts; plain that those do that are not special.
+func all(*addedToken, int, int) bool             { return true }
+func plain(token *addedToken, _ int, _ int) bool { return !token.Special }
+
+// cut splits text at added tokens as AddedVocabulary::find_matches does.
+func (t *trie) cut(text string, counts counts) []segment {
 	if t.empty() {
 		return []segment{{text: text}}
 	}
@@ -107,18 +115,18 @@ func (t *trie) cut(text string, special bool) []segment {
 		}
 		start, end := at, at+n
 		at = end
-		if token.Special && !special || token.SingleWord && !standsAlone(text, start, end) {
+		if !counts(token, start, end) || token.SingleWord && !standsAlone(text, start, end) {
 			continue
 		}
 		start, end = token.strip(text, start, end, done)
 		if done < start {
-			out = append(out, segment{text: text[done:start]})
+			out = append(out, segment{text: text[done:start], at: done})
 		}
 		out = append(out, segment{token: token})
 		done, at = end, max(at, end)
 	}
 	if done < len(text) {
-		out = append(out, segment{text: text[done:]})
+		out = append(out, segment{text: text[done:], at: done})
 	}
 	return out
 }

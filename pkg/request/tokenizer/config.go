@@ -9,13 +9,11 @@ import (
 
 // configJSON is what matters here of tokenizer_config.json.
 type configJSON struct {
-	AddBOS       *bool           `json:"add_bos_token"`
-	AddEOS       *bool           `json:"add_eos_token"`
-	BOS          tokenJSON       `json:"bos_token"`
-	EOS          tokenJSON       `json:"eos_token"`
-	PAD          tokenJSON       `json:"pad_token"`
-	UNK          tokenJSON       `json:"unk_token"`
-	ChatTemplate json.RawMessage `json:"chat_template"`
+	AddBOS *bool     `json:"add_bos_token"`
+	AddEOS *bool     `json:"add_eos_token"`
+	BOS    tokenJSON `json:"bos_token"`
+	EOS    tokenJSON `json:"eos_token"`
+	MASK   tokenJSON `json:"mask_token"`
 	// Added are the added tokens by id; tokenizer.json has its own list.
 	Added map[uint32]addedToken `json:"added_tokens_decoder"`
 }

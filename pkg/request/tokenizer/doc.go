@@ -1,6 +1,5 @@
 // Package tokenizer turns text into token ids and back as Hugging Face's
-// tokenizers library does for byte-level BPE models (tokenizer.json), renders
-// chat templates, and makes text out of a stream of ids.
+// tokenizers library does, and makes text out of a stream of ids.
 //
 // A text goes through the stages of tokenizer.json: added tokens are cut out,
 // the rest is normalised, split into words by regular expressions, and each

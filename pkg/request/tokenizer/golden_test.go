@@ -15,15 +15,6 @@ type golden struct {
 		Decoded, Skipped, Mixed []string
 		MixedIDs                [][]uint32 `json:"mixed_ids"`
 	}
-	Chats     [][]Message
-	DemoChats []struct {
-		Text string
-		IDs  []uint32
-	} `json:"demo_chats"`
-	Templates map[string]struct {
-		Source   string
-		Rendered [][2]*string
-	}
 }
 
 func readGolden(t testing.TB) (g golden) {
@@ -111,49 +102,8 @@ func TestGoldenPrompts(t *testing.T) {
 		if len(want) > 1 && want[1] == want[0] {
 			want = want[1:] // unlike Hugging Face, one BOS is enough
 		}
-		if got, err := tok.EncodePrompt(text); err != nil || !slices.Equal(got, want) {
+		if got, err := tok.EncodePrompt(text, true); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q: got %v, %v, want %v", text, got, err, want)
 		}
-	}
-}
-
-func TestGoldenTemplates(t *testing.T) {
-	g := readGolden(t)
-	for name, want := range g.Templates {
-		t.Run(name, func(t *testing.T) {
-			template, err := NewTemplate(want.Source, map[string]any{"bos_token": "<s>", "eos_token": "</s>"})
-			if err != nil {
-				if want.Rendered[0][0] == nil {
-					return
-				}
-				t.Fatal(err)
-			}
-			for i, chat := range g.Chats {
-				for j, text := range want.Rendered[i] {
-					got, err := template.Render(chat, j == 1)
-					if text == nil && err == nil {
-						t.Errorf("%v: got %q, want an error", chat, got)
-					} else if text != nil && (err != nil || got != *text) {
-						t.Errorf("%v:\ngot  %q, %v\nwant %q", chat, got, err, *text)
-					}
-				}
-			}
-		})
-	}
-}
-
-func TestGoldenChats(t *testing.T) {
-	g := readGolden(t)
-	tok := openTest(t, "demo")
-	template, err := tok.ChatTemplate(demoFiles)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, chat := range g.Chats {
-		text, err := template.Render(chat, true)
-		if err != nil || text != g.DemoChats[i].Text {
-			t.Errorf("got %q, %v, want %q", text, err, g.DemoChats[i].Text)
-		}
-		checkEncode(t, tok, text, true, g.DemoChats[i].IDs)
 	}
 }

@@ -26,10 +26,9 @@ var kinds = []struct {
 	{"vocab.txt", openVocabTxt},
 }
 
-// Open reads a model's tokenizer and, where they are there,
-// tokenizer_config.json, chat_template.jinja and config.json, which say how a
-// prompt begins and how a chat is written. The error names the file and what in
-// it is wrong or not supported; it is ErrNone where there is none.
+// Open reads a model's tokenizer and, where they are there, tokenizer_config.json
+// and config.json, which say how a prompt begins. The error names the file and what
+// in it is wrong or not supported; it is ErrNone where there is none.
 func Open(files func(name string) ([]byte, bool)) (*Tokenizer, error) { return open(files, "") }
 
 func open(files Files, pattern string) (*Tokenizer, error) {

@@ -58,7 +58,15 @@ func (t *Tokenizer) addToken(token string, id uint32, text, first []byte) error 
 // become their ids; without, they are text like any other. Nothing is put
 // before or after. It fails only where a pattern takes too long.
 func (t *Tokenizer) Encode(text string, special bool) ([]uint32, error) {
-	e := t.newEncoder(special)
+	counts := plain
+	if special {
+		counts = all
+	}
+	return t.encode(text, counts, nil)
+}
+
+func (t *Tokenizer) encode(text string, counts counts, origin *origin) ([]uint32, error) {
+	e := t.newEncoder(counts, origin)
 	if err := e.text(text); err != nil {
 		return nil, fmt.Errorf("encoding text: %w", err)
 	}
@@ -67,14 +75,15 @@ func (t *Tokenizer) Encode(text string, special bool) ([]uint32, error) {
 
 // encoder is one call of Encode.
 type encoder struct {
-	t       *Tokenizer
-	special bool
-	ids     []uint32
-	words   func(piece) error // sends a piece through the stages to the model
+	t      *Tokenizer
+	counts counts
+	origin *origin // of a text of several origins, else nil
+	ids    []uint32
+	words  func(piece) error // sends a piece through the stages to the model
 }
 
-func (t *Tokenizer) newEncoder(special bool) *encoder {
-	e := &encoder{t: t, special: special}
+func (t *Tokenizer) newEncoder(counts counts, origin *origin) *encoder {
+	e := &encoder{t: t, counts: counts, origin: origin}
 	e.words = chain(t.stages, func(p piece) error {
 		e.ids = t.model.Encode(e.ids, p.text)
 		return nil
@@ -83,21 +92,21 @@ func (t *Tokenizer) newEncoder(special bool) *encoder {
 }
 
 func (e *encoder) text(text string) error {
-	for i, part := range e.t.raw.cut(text, e.special) {
+	for i, part := range e.t.raw.cut(text, e.counts) {
 		if part.token != nil {
 			e.ids = append(e.ids, part.token.ID)
 			continue
 		}
-		if err := e.plain(part.text, i == 0); err != nil {
+		if err := e.plain(part.text, part.at, i == 0); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// plain encodes what has no added token in it before normalising; start says
-// that the text begins with it.
-func (e *encoder) plain(text string, start bool) error {
+// plain encodes what has no added token in it before normalising and stands at
+// byte at; start says that the text begins with it.
+func (e *encoder) plain(text string, at int, start bool) error {
 	if text == "" {
 		return nil
 	}
@@ -106,7 +115,7 @@ func (e *encoder) plain(text string, start bool) error {
 		e.ids, err = e.t.badBytes(e.ids, text)
 		return err
 	}
-	for i, part := range e.t.normalized.cut(e.t.normal.apply(text), e.special) {
+	for i, part := range e.normalized(text, at) {
 		if part.token != nil {
 			e.ids = append(e.ids, part.token.ID)
 			continue
@@ -119,29 +128,6 @@ func (e *encoder) plain(text string, start bool) error {
 		}
 	}
 	return nil
-}
-
-// EncodePrompt encodes the text of a prompt as the model expects it: special
-// tokens in the text count, and what begins a text (BOS) is put before it,
-// unless the text already begins with it. What that is comes from the first of
-// these that says something:
-//
-//  1. tokenizer_config.json's add_bos_token: its bos_token, or nothing;
-//  2. the post_processor in tokenizer.json;
-//  3. config.json's bos_token_id.
-//
-// The third is not Hugging Face's rule: there, nothing would be put before the
-// text. Models without a post-processor whose config has a BOS, the demo model
-// among them, were trained with it at the start of a text.
-func (t *Tokenizer) EncodePrompt(text string) ([]uint32, error) {
-	ids, err := t.Encode(text, true)
-	if err != nil {
-		return nil, err
-	}
-	if n := len(t.prompt.before); len(ids) < n || !slices.Equal(ids[:n], t.prompt.before) {
-		ids = slices.Concat(t.prompt.before, ids)
-	}
-	return append(ids, t.prompt.after...), nil
 }
 
 // Decode returns the text of ids, with U+FFFD for bytes that are not UTF-8.

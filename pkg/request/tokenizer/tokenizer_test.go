@@ -106,7 +106,7 @@ func TestTokenizerFacts(t *testing.T) {
 		t.Error("an id that is not there has bytes")
 	}
 	for _, text := range []string{"Once", "<|endoftext|>Once"} { // BOS from config.json, once
-		ids, err := tok.EncodePrompt(text)
+		ids, err := tok.EncodePrompt(text, true)
 		if err != nil || ids[0] != 0 || ids[1] == 0 {
 			t.Errorf("%q: %v, %v", text, ids, err)
 		}

@@ -27,11 +27,21 @@ const (
 // ChatMessage is one turn of a conversation.
 type ChatMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "system", "user" or "assistant".
-	Role          string `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
-	Content       string `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// "system", "developer", "user", "assistant", "tool", or another one that the
+	// model's chat template names.
+	Role string `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
+	// An assistant's message with tool_calls may go without.
+	Content *string `protobuf:"bytes,2,opt,name=content,proto3,oneof" json:"content,omitempty"`
+	// Who speaks, or which tool; few templates write it.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// Which call a tool's message answers.
+	ToolCallId string `protobuf:"bytes,4,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
+	// An assistant's calls: a JSON array. In the JSON form it may stand as it is.
+	ToolCalls string `protobuf:"bytes,5,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
+	// What an assistant thought before its content.
+	ReasoningContent string `protobuf:"bytes,6,opt,name=reasoning_content,json=reasoningContent,proto3" json:"reasoning_content,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *ChatMessage) Reset() {
@@ -72,8 +82,36 @@ func (x *ChatMessage) GetRole() string {
 }
 
 func (x *ChatMessage) GetContent() string {
+	if x != nil && x.Content != nil {
+		return *x.Content
+	}
+	return ""
+}
+
+func (x *ChatMessage) GetName() string {
 	if x != nil {
-		return x.Content
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ChatMessage) GetToolCallId() string {
+	if x != nil {
+		return x.ToolCallId
+	}
+	return ""
+}
+
+func (x *ChatMessage) GetToolCalls() string {
+	if x != nil {
+		return x.ToolCalls
+	}
+	return ""
+}
+
+func (x *ChatMessage) GetReasoningContent() string {
+	if x != nil {
+		return x.ReasoningContent
 	}
 	return ""
 }
@@ -112,8 +150,16 @@ type Prompt struct {
 	TokenTypeIds []uint32 `protobuf:"varint,19,rep,packed,name=token_type_ids,json=tokenTypeIds,proto3" json:"token_type_ids,omitempty"`
 	// What the decoder of an encoder-decoder begins with, in place of its start token.
 	DecoderInputIds []uint32 `protobuf:"varint,20,rep,packed,name=decoder_input_ids,json=decoderInputIds,proto3" json:"decoder_input_ids,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// What the model may call in a chat: a JSON array of descriptions, given to the
+	// chat template. In the JSON form it may stand as it is.
+	Tools string `protobuf:"bytes,21,opt,name=tools,proto3" json:"tools,omitempty"`
+	// More variables for the chat template, such as {"enable_thinking": false}: a JSON
+	// object, which may stand as it is in the JSON form.
+	ChatTemplateKwargs string `protobuf:"bytes,22,opt,name=chat_template_kwargs,json=chatTemplateKwargs,proto3" json:"chat_template_kwargs,omitempty"`
+	// Special tokens in text and in messages count. Without it they are text.
+	SpecialTokens bool `protobuf:"varint,23,opt,name=special_tokens,json=specialTokens,proto3" json:"special_tokens,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Prompt) Reset() {
@@ -284,6 +330,27 @@ func (x *Prompt) GetDecoderInputIds() []uint32 {
 		return x.DecoderInputIds
 	}
 	return nil
+}
+
+func (x *Prompt) GetTools() string {
+	if x != nil {
+		return x.Tools
+	}
+	return ""
+}
+
+func (x *Prompt) GetChatTemplateKwargs() string {
+	if x != nil {
+		return x.ChatTemplateKwargs
+	}
+	return ""
+}
+
+func (x *Prompt) GetSpecialTokens() bool {
+	if x != nil {
+		return x.SpecialTokens
+	}
+	return false
 }
 
 // Usage counts tokens.
@@ -834,10 +901,18 @@ var File_switchyard_v1_edge_proto protoreflect.FileDescriptor
 
 const file_switchyard_v1_edge_proto_rawDesc = "" +
 	"\n" +
-	"\x18switchyard/v1/edge.proto\x12\rswitchyard.v1\";\n" +
+	"\x18switchyard/v1/edge.proto\x12\rswitchyard.v1\"\xce\x01\n" +
 	"\vChatMessage\x12\x12\n" +
-	"\x04role\x18\x01 \x01(\tR\x04role\x12\x18\n" +
-	"\acontent\x18\x02 \x01(\tR\acontent\"\xf4\x05\n" +
+	"\x04role\x18\x01 \x01(\tR\x04role\x12\x1d\n" +
+	"\acontent\x18\x02 \x01(\tH\x00R\acontent\x88\x01\x01\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12 \n" +
+	"\ftool_call_id\x18\x04 \x01(\tR\n" +
+	"toolCallId\x12\x1d\n" +
+	"\n" +
+	"tool_calls\x18\x05 \x01(\tR\ttoolCalls\x12+\n" +
+	"\x11reasoning_content\x18\x06 \x01(\tR\x10reasoningContentB\n" +
+	"\n" +
+	"\b_content\"\xe3\x06\n" +
 	"\x06Prompt\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x126\n" +
 	"\bmessages\x18\x02 \x03(\v2\x1a.switchyard.v1.ChatMessageR\bmessages\x12\x1b\n" +
@@ -863,7 +938,10 @@ const file_switchyard_v1_edge_proto_rawDesc = "" +
 	"from_index\x18\x11 \x01(\x05R\tfromIndex\x12\x14\n" +
 	"\x05score\x18\x12 \x01(\tR\x05score\x12$\n" +
 	"\x0etoken_type_ids\x18\x13 \x03(\rR\ftokenTypeIds\x12*\n" +
-	"\x11decoder_input_ids\x18\x14 \x03(\rR\x0fdecoderInputIdsB\r\n" +
+	"\x11decoder_input_ids\x18\x14 \x03(\rR\x0fdecoderInputIds\x12\x14\n" +
+	"\x05tools\x18\x15 \x01(\tR\x05tools\x120\n" +
+	"\x14chat_template_kwargs\x18\x16 \x01(\tR\x12chatTemplateKwargs\x12%\n" +
+	"\x0especial_tokens\x18\x17 \x01(\bR\rspecialTokensB\r\n" +
 	"\v_max_tokensB\x0e\n" +
 	"\f_temperatureB\b\n" +
 	"\x06_top_pB\b\n" +
@@ -963,6 +1041,7 @@ func file_switchyard_v1_edge_proto_init() {
 	if File_switchyard_v1_edge_proto != nil {
 		return
 	}
+	file_switchyard_v1_edge_proto_msgTypes[0].OneofWrappers = []any{}
 	file_switchyard_v1_edge_proto_msgTypes[1].OneofWrappers = []any{}
 	file_switchyard_v1_edge_proto_msgTypes[7].OneofWrappers = []any{}
 	type x struct{}

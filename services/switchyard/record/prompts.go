@@ -28,7 +28,7 @@ func (s *Settings) choose(t *tokenizer.Tokenizer, domain int, documents []string
 		if rows >= s.Tokens {
 			break
 		}
-		ids, err := t.EncodePrompt(piece(documents[i], s.PromptTokens*bytesPerToken, r))
+		ids, err := t.EncodePrompt(piece(documents[i], s.PromptTokens*bytesPerToken, r), true)
 		if err != nil {
 			return nil, fmt.Errorf("encoding a text: %w", err)
 		}

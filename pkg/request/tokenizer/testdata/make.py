@@ -1,15 +1,12 @@
 #!/usr/bin/env python3
-"""Makes golden.json: what Hugging Face tokenizers and Jinja2 do with the texts
+"""Makes golden.json: what Hugging Face tokenizers does with the texts
 below, for the demo model's tokenizer and for small ones that differ from it.
 
-    pip install tokenizers==0.23.3 jinja2==3.1.6 && python3 make.py
+    pip install tokenizers==0.23.3 && python3 make.py
 """
 import json
 import pathlib
 
-from jinja2 import TemplateError
-from jinja2.ext import loopcontrols
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 here = pathlib.Path(__file__).parent
@@ -92,59 +89,14 @@ def case(t):
     }
 
 
-CHATS = [
-    [("user", "Hi")],
-    [("user", "Book a table."), ("assistant", "For how many?"), ("user", "Two, at 7 p.m.\nThanks <b>&</b> 'bye'")],
-    [("system", "Be brief."), ("user", "Grüße 🙂"), ("assistant", "Hallo!"), ("user", "  spaces  ")],
-    [("user", "a"), ("user", "b")],
-    [],
-]
-
-TEMPLATES = {
-    "chatml": "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}",
-    "instruct": "{{ bos_token }}{% for message in messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}{% if message['role'] == 'user' %}{{ '[INST] ' + message['content'] + ' [/INST]' }}{% elif message['role'] == 'assistant' %}{{ message['content'] + eos_token}}{% else %}{{ raise_exception('Only user and assistant roles are supported!') }}{% endif %}{% endfor %}",
-    "headers": "{% set loop_messages = messages %}{% for message in loop_messages %}{% set content = '<|start|>' + message['role'] + '<|end|>\n\n'+ message['content'] | trim + '<|eot|>' %}{% if loop.index0 == 0 %}{% set content = bos_token + content %}{% endif %}{{ content }}{% endfor %}{% if add_generation_prompt %}{{ '<|start|>assistant<|end|>\n\n' }}{% endif %}",
-    "blocks": "{%- if messages and messages[0].role == 'system' %}\n    {%- set system = messages[0].content %}\n    {%- set rest = messages[1:] %}\n{%- else %}\n    {%- set system = 'none' %}\n    {%- set rest = messages %}\n{%- endif %}\nSYSTEM: {{ system }}\n{% for m in rest %}\n  {% if m.role == 'user' %}\nQ: {{ m.content }}\n  {% else %}\nA: {{ m.content }}\n  {% endif %}\n{% endfor %}\n{% if add_generation_prompt %}\nA:\n{% endif %}\n",
-    "namespace": "{%- set ns = namespace(last=-1) -%}{%- for m in messages -%}{%- if m['role'] == 'user' -%}{%- set ns.last = loop.index0 -%}{%- endif -%}{%- endfor -%}{%- for m in messages -%}{{ '>>' if loop.index0 == ns.last else '>' }}{{ m.content.strip() }}{% if not loop.last %}|{% endif %}{%- endfor -%}",
-    "json": "{{ messages | tojson }}{% for m in messages %}\n{{ m | tojson(indent=2) }}{% endfor %}{% if tools is defined and tools %}T{% endif %}{% if strftime_now is defined %}now{% endif %}",
-    "last": "{% if messages %}{{ messages[-1].role }}/{{ messages[-1]['content'] | upper }}{% endif %}{{ messages | length }}",
-    "include": "{% include '/etc/hostname' %}",
-    "range": "{% for i in range(3) %}{{ i }}{% endfor %}{% for i in range(6, 0, -2) %}{{ i }}{% endfor %}",
-    "split-last": "{% for m in messages %}{{ m.content.split('</think>')[-1] }}/{{ m.content.split()[0] }}/{{ m.content.split(' ', 1)[-1] }}/{{ m.content.split(',')[1] }}{% endfor %}",
-    "concat": "{% set all = [{'role': 'system', 'content': 'x'}] + messages %}{{ all | length }}{% for m in all[1:] %}{{ m['role'] }}{% endfor %}{% for m in messages[::-1] %}{{ m.role[0] }}{% endfor %}{% for m in messages if m.role == 'user' %}{{ loop.index }}{% if loop.index == 1 %}{% continue %}{% endif %}{{ m.content | trim | length }}{% endfor %}",
-    "macro": "{% macro turn(m, end='!', more=[]) %}<{{ m.role }}>{{ m.content }}{{ end }}{% endmacro %}{% for m in messages %}{{ turn(m, '\n') }}{{ turn(m) }}{% endfor %}{% macro down(n) %}{{ n }}{% if n > 0 %}{{ down(n - 1) }}{% endif %}{% endmacro %}{{ down(9) }}{{ messages | map(attribute='role') | join(',') }}{{ messages | selectattr('role', 'equalto', 'user') | list | length }}",
-    "split": "{% for m in messages %}{{ m.content.split(' ')[0] }}{{ m.content.startswith('B') }}{{ 'a' in m.content }}{% if m.foo is defined %}!{% endif %}{% endfor %}",
-}
-
-
-def raise_exception(message):
-    raise TemplateError(message)
-
-
-def render(source, chat, add):
-    """As transformers does; None for an error."""
-    env = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
-    env.filters["tojson"] = lambda x, indent=None: json.dumps(x, ensure_ascii=False, indent=indent)
-    env.globals["raise_exception"] = raise_exception
-    messages = [{"role": r, "content": c} for r, c in chat]
-    try:
-        return env.from_string(source).render(messages=messages, tools=None, documents=None, add_generation_prompt=add, bos_token="<s>", eos_token="</s>")
-    except Exception:
-        return None
-
-
 def main():
     demo = here / "../../../models/demo"
-    out = {"texts": TEXTS, "tokenizers": {}, "chats": [[{"role": r, "content": c} for r, c in chat] for chat in CHATS], "templates": {}}
+    out = {"texts": TEXTS, "tokenizers": {}}
     t = Tokenizer.from_file(str(demo / "tokenizer.json"))
     out["tokenizers"]["demo"] = case(t)
-    template = json.loads((demo / "tokenizer_config.json").read_text())["chat_template"]
-    out["demo_chats"] = [{"text": text, "ids": t.encode(text, add_special_tokens=False).ids} for text in (render(template, c, True) for c in CHATS)]
     for name, t in small():
         t.save(str(here / f"{name}.json"), pretty=False)
         out["tokenizers"][name] = case(t)
-    for name, source in TEMPLATES.items():
-        out["templates"][name] = {"source": source, "rendered": [[render(source, c, add) for add in (False, True)] for c in CHATS]}
     (here / "golden.json").write_text(json.dumps(out, ensure_ascii=True, separators=(",", ":")) + "\n")
 
 
