@@ -29,6 +29,7 @@ func TestPrompt(t *testing.T) {
 		{"not UTF-8", "", []string{"prompt", "a\xff"}, result{2, "", `switchyard: argument 4 ("a\xff") is not UTF-8: byte 1 is invalid`}},
 		{"stdin not UTF-8", "a\xff", []string{"prompt"}, result{2, "", "the prompt on stdin is not UTF-8: byte 1"}},
 		{"stop not UTF-8", "", []string{"prompt", "hi", "--stop", "\xff"}, result{2, "", "is not UTF-8: byte 0"}},
+		{"tools without chat", "", []string{"prompt", "hi", "--tools", "[]"}, result{2, "", "need --chat"}},
 		{"system without chat", "", []string{"prompt", "hi", "--system", "be brief"}, result{2, "", "--system needs --chat"}},
 		{"logprobs without JSON", "", []string{"prompt", "hi", "--logprobs", "2"}, result{2, "", "--logprobs needs --json"}},
 		{"deadline gone by", "", []string{"prompt", "hi", "--deadline=-1s"}, result{2, "", "--deadline is -1s"}},
