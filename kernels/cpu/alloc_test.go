@@ -20,7 +20,7 @@ func TestNoAllocations(t *testing.T) {
 		"latent":  func() { AttendLatent(latent, lq, l, lines, 40, 0.2, latentScratch) },
 		"norm":    func() { RMSNorm(row, x, x, 1e-5) },
 		"layer":   func() { LayerNorm(row, x, x, x, 1e-5); GELU(row, x); GELUTanh(row, x) },
-		"swiglu":  func() { SwiGLU(row, x, x) },
+		"swiglu":  func() { SwiGLU(row, x, x); ClampedSwiGLU(row, x, x, 7) },
 		"softmax": func() { Softmax(row[:33]) },
 		"bf16":    func() { ToBF16(raw, x); RoundBF16(row) },
 	} {

@@ -55,13 +55,25 @@ func AttendScratch(h Heads, end int) int {
 // its block of values, see StoreKV. Pages before start's may be nil. What the
 // pages hold outside [start, end) has no effect.
 func Attend(out, q []float32, h Heads, pages [][]float32, start, end int, scale float32, scratch []float32) {
+	AttendSinks(out, q, h, pages, start, end, scale, nil, scratch)
+}
+
+// AttendSinks is Attend with a further score (KV, Group) for each query head, which
+// takes part in the softmax and has no value; without sinks it is Attend.
+func AttendSinks(out, q []float32, h Heads, pages [][]float32, start, end int, scale float32, sinks, scratch []float32) {
 	checkAttend(out, q, h, pages, start, end, scratch)
+	if sinks != nil {
+		mustMatch("AttendSinks", h.KV*h.Group, len(sinks))
+	}
 	a := attention{g: h.Group, c: h.Dim, start: start, end: end, first: start / PagePositions, last: (end - 1) / PagePositions}
 	a.ld = (a.last - a.first + 1) * PagePositions
 	a.pages, a.valuesAt, a.step = pages, h.Dim*PagePositions, h.Dim
 	for a.head = 0; a.head < h.KV; a.head += a.heads {
 		a.heads = min(h.together(), h.KV-a.head)
 		at := a.head * h.Group * h.Dim
+		if sinks != nil {
+			a.sinks = sinks[a.head*h.Group:]
+		}
 		a.run(out[at:], q[at:], scale, scratch)
 	}
 }
@@ -87,6 +99,7 @@ type attention struct {
 	ld          int       // positions of those pages
 	scores      []float32 // (heads, g, ld): position p at p - 32·first, so that lanes are anchored at absolute positions
 	sums        []float32 // (heads, g)
+	sinks       []float32 // (heads, g), or nil
 	rest        []float32 // what mixRest needs
 }
 
@@ -148,9 +161,15 @@ func (a *attention) weigh(r int, scale float32) {
 	mask(s[:a.start-from])
 	mask(s[a.end-from:])
 	top := scaleMax(s, scale)
+	if a.sinks != nil {
+		top = max(top, a.sinks[r])
+	}
 	var acc [lanes]float32
 	expSum(&acc, s, top)
 	a.sums[r] = tree(&acc)
+	if a.sinks != nil {
+		a.sums[r] += exp32(a.sinks[r] - top)
+	}
 }
 
 func mask(s []float32) {

@@ -43,6 +43,36 @@ func wantAttend(q, keys, values []float32, h Heads, start int) (want []float32) 
 	return want
 }
 
+// A sink takes its share of the softmax; without sinks nothing changes.
+func TestAttendSinks(t *testing.T) {
+	for _, s := range []struct {
+		Heads
+		start, end int
+	}{{Heads{1, 1, 8}, 0, 1}, {Heads{2, 8, 64}, 40, 70}, {Heads{5, 2, 80}, 31, 64}, {Heads{6, 3, 64}, 33, 63}} {
+		size, heads := s.KV*s.end*s.Dim, s.KV*s.Group
+		keys, values, q, sinks := floats(1, size), floats(2, size), floats(3, heads*s.Dim), floats(4, heads)
+		Scale(sinks, 3)
+		var want []float32
+		for i := range s.KV {
+			k, v := keys[(i*s.end+s.start)*s.Dim:(i+1)*s.end*s.Dim], values[(i*s.end+s.start)*s.Dim:(i+1)*s.end*s.Dim]
+			want = append(want, ref.AttendSinks(q[i*s.Group*s.Dim:], k, v, sinks[i*s.Group:], s.Group, s.Dim, 0.3)...)
+		}
+		all, scratch := pages(keys, values, s.KV, s.Dim), make([]float32, AttendScratch(s.Heads, s.end))
+		var bits []float32
+		eachVariant(t, func(t *testing.T) {
+			got := make([]float32, heads*s.Dim)
+			AttendSinks(got, q, s.Heads, all, s.start, s.end, 0.3, sinks, scratch)
+			near(t, "out", got, want, 1e-5, 1e-5)
+			if bits == nil {
+				bits = got
+			}
+			if !sameBits(got, bits) {
+				t.Error("differs from the first variant")
+			}
+		})
+	}
+}
+
 func TestAttend(t *testing.T) {
 	for _, s := range []struct {
 		Heads

@@ -235,6 +235,7 @@ func BenchmarkVector(b *testing.B) {
 	raw := make([]byte, 2*n)
 	for name, f := range map[string]func(){
 		"norm": func() { RMSNorm(z, x, y, 1e-6) }, "swiglu": func() { SwiGLU(z, x, y) },
+		"clamped": func() { ClampedSwiGLU(z, x, y, 7) },
 		"softmax": func() { Softmax(z) }, "add": func() { Add(z, x) }, "tobf16": func() { ToBF16(raw, x) },
 		"roundbf16": func() { RoundBF16(z) },
 	} {

@@ -15,7 +15,8 @@
 //     ascending, then l[i] += l[i+8], l[i] += l[i+4], l[i] += l[i+2], l[0]+l[1].
 //   - Attend: a score is a chain over the head's dimensions, then times scale;
 //     the exponentials' sum runs over 16 lanes by absolute position; an output
-//     is a chain over ascending positions, then times 1/sum.
+//     is a chain over ascending positions, then times 1/sum. A sink's exponential
+//     is added to the sum last.
 //   - AttendLatent: the same, with a whole line as key and its first elements as value.
 //   - exp is one polynomial of explicit FMAs (exp32), and so is what GELU makes of
 //     it (gelu32).

@@ -260,6 +260,9 @@ func avx512ExpSum(acc *float32, dst *float32, n int, top float32)
 func avx512SwiGLU(dst *float32, x *float32, y *float32, n int)
 
 //go:noescape
+func avx512ClampedSwiGLU(dst *float32, x *float32, y *float32, n int, limit float32)
+
+//go:noescape
 func avx512Add(dst *float32, x *float32, n int)
 
 //go:noescape
@@ -366,6 +369,9 @@ func avx2ExpSum(acc *float32, dst *float32, n int, top float32)
 
 //go:noescape
 func avx2SwiGLU(dst *float32, x *float32, y *float32, n int)
+
+//go:noescape
+func avx2ClampedSwiGLU(dst *float32, x *float32, y *float32, n int, limit float32)
 
 //go:noescape
 func avx2Add(dst *float32, x *float32, n int)

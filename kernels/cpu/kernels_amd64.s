@@ -14470,6 +14470,77 @@ DATA fill_sign<>+56(SB)/4, $0x80000000
 DATA fill_sign<>+60(SB)/4, $0x80000000
 GLOBL fill_sign<>(SB), RODATA|NOPTR, $64
 
+// func avx512ClampedSwiGLU(dst *float32, x *float32, y *float32, n int, limit float32)
+// Requires: AVX, AVX512F
+TEXT ·avx512ClampedSwiGLU(SB), NOSPLIT, $0-36
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         y+16(FP), DX
+	MOVQ         n+24(FP), BX
+	VBROADCASTSS limit+32(FP), Z0
+	VPXORD       fill_sign<>+0(SB), Z0, Z1
+	SHRQ         $0x04, BX
+	JZ           done
+
+turn:
+	VMOVUPS      (CX), Z3
+	VMOVUPS      (DX), Z4
+	VMINPS       Z3, Z0, Z3
+	VMINPS       Z4, Z0, Z4
+	VMAXPS       Z4, Z1, Z4
+	VMULPS       fill_minusAlpha<>+0(SB), Z3, Z2
+	VCMPPS       $0x05, fill_low<>+0(SB), Z2, K1
+	VMOVUPS      fill_high<>+0(SB), Z6
+	VMINPS       Z2, Z6, Z2
+	VMOVUPS      fill_log2e<>+0(SB), Z5
+	VFMADD213PS  fill_magic<>+0(SB), Z2, Z5
+	VSUBPS       fill_magic<>+0(SB), Z5, Z6
+	VFNMADD231PS fill_ln2High<>+0(SB), Z6, Z2
+	VFNMADD231PS fill_ln2Low<>+0(SB), Z6, Z2
+	VMOVUPS      fill_c5<>+0(SB), Z7
+	VFMADD213PS  fill_c4<>+0(SB), Z2, Z7
+	VFMADD213PS  fill_c3<>+0(SB), Z2, Z7
+	VFMADD213PS  fill_c2<>+0(SB), Z2, Z7
+	VFMADD213PS  fill_c1<>+0(SB), Z2, Z7
+	VFMADD213PS  fill_c0<>+0(SB), Z2, Z7
+	VFMADD213PS  fill_one<>+0(SB), Z2, Z7
+	VFMADD213PS  fill_one<>+0(SB), Z2, Z7
+	VPSLLD       $0x17, Z5, Z5
+	VPADDD       fill_one<>+0(SB), Z5, Z5
+	VMULPS.Z     Z5, Z7, K1, Z2
+	VADDPS       fill_one<>+0(SB), Z2, Z2
+	VDIVPS       Z2, Z3, Z3
+	VADDPS       fill_one<>+0(SB), Z4, Z4
+	VMULPS       Z4, Z3, Z3
+	VMOVUPS      Z3, (AX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	ADDQ         $0x40, DX
+	DECQ         BX
+	JNZ          turn
+
+done:
+	VZEROUPPER
+	RET
+
+DATA fill_minusAlpha<>+0(SB)/4, $0xbfd9db23
+DATA fill_minusAlpha<>+4(SB)/4, $0xbfd9db23
+DATA fill_minusAlpha<>+8(SB)/4, $0xbfd9db23
+DATA fill_minusAlpha<>+12(SB)/4, $0xbfd9db23
+DATA fill_minusAlpha<>+16(SB)/4, $0xbfd9db23
+DATA fill_minusAlpha<>+20(SB)/4, $0xbfd9db23
+DATA fill_minusAlpha<>+24(SB)/4, $0xbfd9db23
+DATA fill_minusAlpha<>+28(SB)/4, $0xbfd9db23
+DATA fill_minusAlpha<>+32(SB)/4, $0xbfd9db23
+DATA fill_minusAlpha<>+36(SB)/4, $0xbfd9db23
+DATA fill_minusAlpha<>+40(SB)/4, $0xbfd9db23
+DATA fill_minusAlpha<>+44(SB)/4, $0xbfd9db23
+DATA fill_minusAlpha<>+48(SB)/4, $0xbfd9db23
+DATA fill_minusAlpha<>+52(SB)/4, $0xbfd9db23
+DATA fill_minusAlpha<>+56(SB)/4, $0xbfd9db23
+DATA fill_minusAlpha<>+60(SB)/4, $0xbfd9db23
+GLOBL fill_minusAlpha<>(SB), RODATA|NOPTR, $64
+
 // func avx512Add(dst *float32, x *float32, n int)
 // Requires: AVX, AVX512F
 TEXT ·avx512Add(SB), NOSPLIT, $0-24
@@ -18213,6 +18284,91 @@ turn:
 	VDIVPS       Y0, Y1, Y1
 	VMULPS       32(DX), Y1, Y1
 	VMOVUPS      Y1, 32(AX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	ADDQ         $0x40, DX
+	DECQ         BX
+	JNZ          turn
+
+done:
+	VZEROUPPER
+	RET
+
+// func avx2ClampedSwiGLU(dst *float32, x *float32, y *float32, n int, limit float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·avx2ClampedSwiGLU(SB), NOSPLIT, $0-36
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         y+16(FP), DX
+	MOVQ         n+24(FP), BX
+	VBROADCASTSS limit+32(FP), Y0
+	VPXOR        fill_sign<>+0(SB), Y0, Y1
+	SHRQ         $0x04, BX
+	JZ           done
+
+turn:
+	VMOVUPS      (CX), Y3
+	VMOVUPS      (DX), Y4
+	VMINPS       Y3, Y0, Y3
+	VMINPS       Y4, Y0, Y4
+	VMAXPS       Y4, Y1, Y4
+	VMULPS       fill_minusAlpha<>+0(SB), Y3, Y2
+	VCMPPS       $0x01, fill_low<>+0(SB), Y2, Y8
+	VMOVUPS      fill_high<>+0(SB), Y6
+	VMINPS       Y2, Y6, Y2
+	VMOVUPS      fill_log2e<>+0(SB), Y5
+	VFMADD213PS  fill_magic<>+0(SB), Y2, Y5
+	VSUBPS       fill_magic<>+0(SB), Y5, Y6
+	VFNMADD231PS fill_ln2High<>+0(SB), Y6, Y2
+	VFNMADD231PS fill_ln2Low<>+0(SB), Y6, Y2
+	VMOVUPS      fill_c5<>+0(SB), Y7
+	VFMADD213PS  fill_c4<>+0(SB), Y2, Y7
+	VFMADD213PS  fill_c3<>+0(SB), Y2, Y7
+	VFMADD213PS  fill_c2<>+0(SB), Y2, Y7
+	VFMADD213PS  fill_c1<>+0(SB), Y2, Y7
+	VFMADD213PS  fill_c0<>+0(SB), Y2, Y7
+	VFMADD213PS  fill_one<>+0(SB), Y2, Y7
+	VFMADD213PS  fill_one<>+0(SB), Y2, Y7
+	VPSLLD       $0x17, Y5, Y5
+	VPADDD       fill_one<>+0(SB), Y5, Y5
+	VMULPS       Y5, Y7, Y2
+	VANDNPS      Y2, Y8, Y2
+	VADDPS       fill_one<>+0(SB), Y2, Y2
+	VDIVPS       Y2, Y3, Y3
+	VADDPS       fill_one<>+0(SB), Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VMOVUPS      Y3, (AX)
+	VMOVUPS      32(CX), Y3
+	VMOVUPS      32(DX), Y4
+	VMINPS       Y3, Y0, Y3
+	VMINPS       Y4, Y0, Y4
+	VMAXPS       Y4, Y1, Y4
+	VMULPS       fill_minusAlpha<>+0(SB), Y3, Y2
+	VCMPPS       $0x01, fill_low<>+0(SB), Y2, Y8
+	VMOVUPS      fill_high<>+0(SB), Y6
+	VMINPS       Y2, Y6, Y2
+	VMOVUPS      fill_log2e<>+0(SB), Y5
+	VFMADD213PS  fill_magic<>+0(SB), Y2, Y5
+	VSUBPS       fill_magic<>+0(SB), Y5, Y6
+	VFNMADD231PS fill_ln2High<>+0(SB), Y6, Y2
+	VFNMADD231PS fill_ln2Low<>+0(SB), Y6, Y2
+	VMOVUPS      fill_c5<>+0(SB), Y7
+	VFMADD213PS  fill_c4<>+0(SB), Y2, Y7
+	VFMADD213PS  fill_c3<>+0(SB), Y2, Y7
+	VFMADD213PS  fill_c2<>+0(SB), Y2, Y7
+	VFMADD213PS  fill_c1<>+0(SB), Y2, Y7
+	VFMADD213PS  fill_c0<>+0(SB), Y2, Y7
+	VFMADD213PS  fill_one<>+0(SB), Y2, Y7
+	VFMADD213PS  fill_one<>+0(SB), Y2, Y7
+	VPSLLD       $0x17, Y5, Y5
+	VPADDD       fill_one<>+0(SB), Y5, Y5
+	VMULPS       Y5, Y7, Y2
+	VANDNPS      Y2, Y8, Y2
+	VADDPS       fill_one<>+0(SB), Y2, Y2
+	VDIVPS       Y2, Y3, Y3
+	VADDPS       fill_one<>+0(SB), Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VMOVUPS      Y3, 32(AX)
 	ADDQ         $0x40, AX
 	ADDQ         $0x40, CX
 	ADDQ         $0x40, DX

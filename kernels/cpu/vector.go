@@ -65,6 +65,15 @@ func SwiGLU(dst, gate, up []float32) {
 	swiGLUGeneric(dst[n:], gate[n:], up[n:])
 }
 
+// ClampedSwiGLU is dst = (up + 1) · (gate / (1 + e^(-1.702·gate))) with gate cut off
+// above limit and up beyond ±limit; dst may be one of them.
+func ClampedSwiGLU(dst, gate, up []float32, limit float32) {
+	mustMatch("ClampedSwiGLU", len(gate), len(dst), len(up))
+	n := whole(len(gate))
+	clampedSwiGLU(dst[:n], gate[:n], up[:n], limit)
+	clampedSwiGLUGeneric(dst[n:], gate[n:], up[n:], limit)
+}
+
 // RoPE rotates one head x (C) in place as Hugging Face's rotate_half does:
 // the pairs are (x[i], x[i+C/2]); cos and sin hold C/2 values, or C of which
 // the first half counts.

@@ -61,6 +61,17 @@ func swiGLU(dst, gate, up []float32) {
 	}
 }
 
+func clampedSwiGLU(dst, gate, up []float32, limit float32) {
+	switch {
+	case active == generic || len(gate) == 0:
+		clampedSwiGLUGeneric(dst, gate, up, limit)
+	case active == avx512:
+		avx512ClampedSwiGLU(&dst[0], &gate[0], &up[0], len(gate), limit)
+	default:
+		avx2ClampedSwiGLU(&dst[0], &gate[0], &up[0], len(gate), limit)
+	}
+}
+
 func add(dst, a []float32) {
 	switch {
 	case active == generic || len(a) == 0:

@@ -48,6 +48,28 @@ func swiGLUGeneric(dst, gate, up []float32) {
 	}
 }
 
+// clampedAlpha is what the gate is multiplied by before the sigmoid.
+const clampedAlpha = 1.702
+
+// clampedSwiGLUGeneric is dst = (up + 1) · (gate / (1 + e^(-1.702·gate))), both
+// cut off at limit.
+func clampedSwiGLUGeneric(dst, gate, up []float32, limit float32) {
+	for i, g := range gate {
+		u := up[i]
+		if limit < g { // a NaN stays
+			g = limit
+		}
+		if limit < u {
+			u = limit
+		}
+		if -limit > u {
+			u = -limit
+		}
+		s := g / (1 + exp32(float32(g*-clampedAlpha)))
+		dst[i] = (u + 1) * s
+	}
+}
+
 // addGeneric is dst += a.
 func addGeneric(dst, a []float32) {
 	for i, v := range a {

@@ -20,7 +20,10 @@ func norm(dst, x, weight []float32, inv float32)         { normGeneric(dst, x, w
 func scaleMax(x []float32, a float32) float32            { return scaleMaxGeneric(x, a) }
 func expSum(acc *[lanes]float32, x []float32, t float32) { expSumGeneric(acc, x, t) }
 func swiGLU(dst, gate, up []float32)                     { swiGLUGeneric(dst, gate, up) }
-func add(dst, a []float32)                               { addGeneric(dst, a) }
-func scale(x []float32, a float32)                       { scaleGeneric(x, a) }
-func toBF16(dst []byte, src []float32)                   { toBF16Generic(dst, src) }
-func fromBF16(dst []float32, src []byte)                 { fromBF16Generic(dst, src) }
+func clampedSwiGLU(dst, gate, up []float32, limit float32) {
+	clampedSwiGLUGeneric(dst, gate, up, limit)
+}
+func add(dst, a []float32)               { addGeneric(dst, a) }
+func scale(x []float32, a float32)       { scaleGeneric(x, a) }
+func toBF16(dst []byte, src []float32)   { toBF16Generic(dst, src) }
+func fromBF16(dst []float32, src []byte) { fromBF16Generic(dst, src) }

@@ -36,6 +36,19 @@ func TestSwiGLU(t *testing.T) {
 	}
 }
 
+func TestClampedSwiGLU(t *testing.T) {
+	for _, n := range lengths {
+		g, u := floats(1, n), floats(2, n)
+		Scale(g, 8)
+		Scale(u, 8)
+		eachVariant(t, func(t *testing.T) {
+			got := make([]float32, n)
+			ClampedSwiGLU(got, g, u, 7)
+			near(t, "clamped swiglu", got, ref.ClampedSwiGLU(g, u, 7), 1e-6, 1e-5)
+		})
+	}
+}
+
 func TestSoftmax(t *testing.T) {
 	for _, n := range lengths {
 		x, want := floats(3, n), make([]float32, n)
@@ -162,6 +175,7 @@ func vectorKernels(x, y []float32) map[string][]float32 {
 	}
 	run("norm", func(d []float32) { RMSNorm(d, x, y, 1e-5) })
 	run("swiglu", func(d []float32) { SwiGLU(d, x, y) })
+	run("clamped swiglu", func(d []float32) { ClampedSwiGLU(d, x, y, 7) })
 	run("softmax", func(d []float32) { Softmax(d) })
 	run("add", func(d []float32) { Add(d, y) })
 	run("scale", func(d []float32) { Scale(d, 1.1) })

@@ -117,6 +117,30 @@ func Rotate(x, angles []float32) []float32 {
 	return y
 }
 
+// ClampedSwiGLU returns (up+1) · gate · sigmoid(1.702·gate), gate cut off above
+// limit and up beyond ±limit (transformers, models/gpt_oss/modeling_gpt_oss.py).
+func ClampedSwiGLU(gate, up []float32, limit float64) []float32 {
+	y := make([]float32, len(gate))
+	for i := range y {
+		g, u := min(float64(gate[i]), limit), max(min(float64(up[i]), limit), -limit)
+		y[i] = float32((u + 1) * g * Sigmoid(1.702*g))
+	}
+	return y
+}
+
+// AttendSinks is Attend with a score of each query head that has no value.
+func AttendSinks(q, keys, values, sinks []float32, g, c int, scale float32) []float32 {
+	out := make([]float32, g*c)
+	scores := make([]float64, len(keys)/c, len(keys)/c+1)
+	for h := range g {
+		for p := range scores {
+			scores[p] = dot(q[h*c:(h+1)*c], keys[p*c:(p+1)*c]) * float64(scale)
+		}
+		mix(out[h*c:(h+1)*c], Softmax(append(scores, float64(sinks[h])))[:len(scores)], values)
+	}
+	return out
+}
+
 // Attend returns out (Q, C) for the queries q (Q, C) of one position over keys
 // and values (P, C).
 func Attend(q, keys, values []float32, g, c int, scale float32) []float32 {

@@ -33,10 +33,11 @@ import (
 )
 
 // The models of TestPipelineIsDirect: the demo; experts in every layer; dense
-// layers between, and a shared expert; GPT-2's norms, positions and biases.
+// layers between, and a shared expert; GPT-2's norms, positions and biases; sinks,
+// windows and packed experts.
 var pipelineModels = []string{
 	"../../models/demo", "../../pkg/compute/model/testdata/golden/mixtral", "../../pkg/compute/model/testdata/golden/qwen2_moe-mixed",
-	"../../pkg/compute/model/testdata/golden/gpt2_moe",
+	"../../pkg/compute/model/testdata/golden/gpt2_moe", "../../pkg/compute/model/testdata/golden/gpt_oss-mxfp4",
 }
 
 // TestPipelineIsDirect starts the five services and a NATS server, and wants

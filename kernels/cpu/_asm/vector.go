@@ -16,6 +16,7 @@ var constants = map[string]uint32{
 	"c2": bits(4.1665795894e-2), "c1": bits(1.6666665459e-1), "c0": bits(5.0000001201e-1),
 	"bit": 1, "half": 0x7fff, "quiet": 0x40, "inf": 0x7f800000, "abs": 0x7fffffff,
 	"256": bits(256), "quarter": bits(0.25), "nibbles": 0x0f0f0f0f,
+	"minusAlpha": bits(-1.702),
 }
 
 var placed = map[string]Mem{}
@@ -47,6 +48,7 @@ func vectorKernels(m machine) {
 	v.scaleMax()
 	v.expSum()
 	v.swiGLU()
+	v.clampedSwiGLU()
 	v.add()
 	v.scale()
 	v.sum()
@@ -233,6 +235,31 @@ func (v *vec) swiGLU() {
 			VADDPS(constant("one"), e, e)
 			VDIVPS(e, gate, gate)
 			VMULPS(p("y"), gate, gate)
+			VMOVUPS(gate, p("dst"))
+		}, nothing, map[string]int{"dst": 64, "x": 64, "y": 64})
+}
+
+// clampedSwiGLU takes the steps of clampedSwiGLUGeneric in package cpu.
+func (v *vec) clampedSwiGLU() {
+	var limit, least reg.VecPhysical
+	v.kernel("ClampedSwiGLU", "func(dst, x, y *float32, n int, limit float32)",
+		func() {
+			limit, least = v.fill("limit"), v.reg()
+			v.xor(constant("sign"), limit, least)
+		},
+		func(_ int, p func(string) Mem) {
+			e, gate, up := v.reg(), v.reg(), v.reg()
+			VMOVUPS(p("x"), gate)
+			VMOVUPS(p("y"), up)
+			VMINPS(gate, limit, gate) // a NaN in gate stays
+			VMINPS(up, limit, up)
+			VMAXPS(up, least, up)
+			VMULPS(constant("minusAlpha"), gate, e)
+			v.exp(e)
+			VADDPS(constant("one"), e, e)
+			VDIVPS(e, gate, gate)
+			VADDPS(constant("one"), up, up)
+			VMULPS(up, gate, gate)
 			VMOVUPS(gate, p("dst"))
 		}, nothing, map[string]int{"dst": 64, "x": 64, "y": 64})
 }

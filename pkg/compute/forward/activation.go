@@ -15,6 +15,8 @@ func activationOf(f *model.FFNSpec) (activation, error) {
 	switch f.Activation {
 	case model.SwiGLU:
 		return swiGLU, nil
+	case model.ClampedSwiGLU:
+		return clampedSwiGLU(f.Limit), nil
 	case model.GELU:
 		return gelu, nil
 	case model.GELUTanh:
@@ -27,6 +29,15 @@ func swiGLU(act, inner []float32, from, to, w int) {
 	for r := from; r < to; r++ {
 		g := inner[r*2*w : (r+1)*2*w]
 		cpu.SwiGLU(act[r*w:(r+1)*w], g[:w], g[w:])
+	}
+}
+
+func clampedSwiGLU(limit float32) activation {
+	return func(act, inner []float32, from, to, w int) {
+		for r := from; r < to; r++ {
+			g := inner[r*2*w : (r+1)*2*w]
+			cpu.ClampedSwiGLU(act[r*w:(r+1)*w], g[:w], g[w:], limit)
+		}
 	}
 }
 

@@ -71,8 +71,7 @@ func matMulFrom(p workers, dst, x []float32, ldX, rows int, w *cpu.Matrix) {
 }
 
 func matMulNanos(rows int, w *cpu.Matrix) int {
-	size := w.N * w.K
-	return max(2*rows*size/flopsPerNano, 2*size/bytesPerNano)
+	return max(2*rows*w.N*w.K/flopsPerNano, int(w.Bytes())/bytesPerNano)
 }
 
 func partsOf(nanos int) int {

@@ -132,8 +132,14 @@ func TestNotWarm(t *testing.T) {
 
 // ExpertBytes knows the bytes before the expert is loaded, in every type.
 func TestExpertBytes(t *testing.T) {
-	for _, m := range []*model.Model{tiny(t), small(t, "mixtral"), small(t, "qwen2_moe-mixed")} {
-		last := ExpertID{Expert: m.Spec.Experts - 1}
+	for _, tt := range []struct {
+		m    *model.Model
+		bits float64 // of a weight, biases and padding aside
+	}{
+		{tiny(t), 16}, {small(t, "mixtral"), 16}, {small(t, "qwen2_moe-mixed"), 16},
+		{small(t, "gpt_oss"), 16}, {small(t, "gpt_oss-mxfp4"), 4.25},
+	} {
+		m, last := tt.m, ExpertID{Expert: tt.m.Spec.Experts - 1}
 		for !m.Spec.Layer[last.Layer].MoE {
 			last.Layer++
 		}
@@ -141,9 +147,14 @@ func TestExpertBytes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		biases := len(e.inBias) + len(e.downBias)
+		weights := m.Spec.ExpertParameters() - int64(biases)
 		n, err := ExpertBytes(m, last)
-		if err != nil || n != e.Bytes() || n < 2*m.Spec.ExpertParameters() {
+		if err != nil || n != e.Bytes() || float64(n-int64(4*biases))*8 < tt.bits*float64(weights) {
 			t.Errorf("%s: %v takes %d bytes, %d foreseen, %v", m.Name, last, e.Bytes(), n, err)
+		}
+		if bits := float64(n-int64(4*biases)) * 8 / float64(weights); tt.bits < 16 && bits != tt.bits {
+			t.Errorf("%s: %v bits a weight, want %v", m.Name, bits, tt.bits)
 		}
 	}
 }

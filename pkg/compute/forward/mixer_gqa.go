@@ -21,6 +21,7 @@ type groupedQuery struct {
 	qkvBias []float32   // ((H+2G)·C), or nil
 	o       *cpu.Matrix // (D, H·C)
 	oBias   []float32   // (D), or nil
+	sinks   []float32   // (H), or nil
 	norm    *qkNorm
 	rope    *rope
 }
@@ -50,7 +51,12 @@ func (g *groupedQuery) loadBiases(m *model.Model, at func(model.Role) model.Ref)
 		}
 	}
 	if g.spec.OBias {
-		g.oBias, err = loadFloats(m, at(model.OBias))
+		if g.oBias, err = loadFloats(m, at(model.OBias)); err != nil {
+			return err
+		}
+	}
+	if g.spec.Sinks {
+		g.sinks, err = loadFloats(m, at(model.Sinks))
 	}
 	return err
 }
@@ -61,7 +67,7 @@ func (g *groupedQuery) computed() error {
 	switch {
 	case s.HeadDim != s.ValueDim:
 		return fmt.Errorf("values of %d dimensions with keys of %d are not computed", s.ValueDim, s.HeadDim)
-	case s.Sinks, s.Bidirectional:
+	case s.Bidirectional:
 		return errors.New("this kind of attention is not computed")
 	}
 	return nil
@@ -141,5 +147,5 @@ func (g *groupedQuery) attendRow(s *Step, i, l int, scratch *attendScratch) {
 	end, start := r.Position+1, sp.First(r.Position)
 	scratch.floats = tensor.Resize(scratch.floats, cpu.AttendScratch(heads, end))
 	scratch.pages = r.Table.Layer(scratch.pages[:0], l, end)
-	cpu.Attend(s.attn[i*g.o.K:], s.qkv[i*g.qkv.N:], heads, scratch.pages, start, end, sp.Scale, scratch.floats)
+	cpu.AttendSinks(s.attn[i*g.o.K:], s.qkv[i*g.qkv.N:], heads, scratch.pages, start, end, sp.Scale, g.sinks, scratch.floats)
 }

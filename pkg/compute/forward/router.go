@@ -81,6 +81,8 @@ func loadChooser(m *model.Model, l int) (chooser, error) {
 		return &softmaxTopK{normalise: s.Normalise, scale: s.Scale}, nil
 	case s.Kind == model.SoftmaxTopK, s.Kind == model.SigmoidTopK:
 		return loadScored(m, l)
+	case s.Kind == model.TopKSoftmax:
+		return topKSoftmax{}, nil
 	case s.Kind == model.TopKSigmoid:
 		return topKSigmoid{}, nil
 	case s.Kind == model.SparseMixer:

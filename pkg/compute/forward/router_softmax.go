@@ -23,6 +23,19 @@ func (s *softmaxTopK) choose(out *Routes, logits []float32, experts, from, to in
 // does; to any other sum it adds nothing.
 const leastSum = 1e-20
 
+// topKSoftmax is the best k experts and softmax over these.
+//
+// Source: transformers, models/gpt_oss/modeling_gpt_oss.py.
+type topKSoftmax struct{}
+
+func (topKSoftmax) choose(out *Routes, logits []float32, experts, from, to int) {
+	for i := from; i < to; i++ {
+		weights := out.Weight[i*out.K : (i+1)*out.K]
+		cpu.TopK(out.Expert[i*out.K:(i+1)*out.K], weights, logits[i*experts:(i+1)*experts])
+		cpu.Softmax(weights)
+	}
+}
+
 // finish divides a row's weights by their sum and scales them, where wanted.
 func finish(w []float32, normalise bool, scale float32) {
 	if normalise {

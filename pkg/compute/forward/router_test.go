@@ -80,6 +80,17 @@ func TestRouteRowInvariant(t *testing.T) {
 	}
 }
 
+// The best k logits share all of the weight.
+func TestTopKSoftmax(t *testing.T) {
+	out := Routes{K: 2, Expert: make([]int32, 4), Weight: make([]float32, 4)}
+	topKSoftmax{}.choose(&out, []float32{1, 3, 2, 0, -1, -1, 5, -1}, 4, 0, 2)
+	near := 1 / (1 + math.Exp(-1))
+	if !slices.Equal(out.Expert, []int32{1, 2, 2, 0}) || math.Abs(float64(out.Weight[0])-near) > 1e-6 ||
+		math.Abs(float64(out.Weight[2]+out.Weight[3])-1) > 1e-6 {
+		t.Errorf("%v %v", out.Expert, out.Weight)
+	}
+}
+
 // Equal logits choose the lower ids.
 func TestRouteTies(t *testing.T) {
 	m := tiny(t)

@@ -39,6 +39,7 @@ var families = []*family{
 	deepseekV2,
 	deepseekV3,
 	kimiK2,
+	gptOSS,
 	gpt2MoE,
 }
 
