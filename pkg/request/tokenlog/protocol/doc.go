@@ -1,0 +1,11 @@
+// Package protocol holds a model of who writes a request's log, and a test that
+// visits all its states: two attention replicas and somebody who cancels, appends
+// that are late, lost or sent again, crashes at any moment, strangers' messages,
+// and deliveries that come again while the owner lives.
+//
+//	take the sequence ─▶ read the log ─▶ claim(epoch+1) ─▶ tokens ─▶ end ─▶ acknowledge
+//
+// In every state the log is one that all readers take whole (tokenlog.Chain), no
+// owner believes in what is not stored, a request that is acknowledged has its
+// end, and where nothing more can happen it has one, too.
+package protocol

@@ -1,0 +1,387 @@
+package protocol
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// kind is of a message in a log.
+type kind byte
+
+const (
+	accept kind = iota
+	claim
+	token
+	end
+	noise
+)
+
+// message is one of a log. Equal ones have equal bytes.
+type message struct {
+	kind         kind
+	epoch, index int
+	writer       int
+}
+
+func (m message) String() string {
+	return fmt.Sprintf("%s %d/%d of %d", [...]string{"accept", "claim", "token", "end", "noise"}[m.kind], m.epoch, m.index, m.writer)
+}
+
+// record is the message as the log has it.
+func (m message) record() *pb.Record {
+	r := &pb.Record{Epoch: uint64(m.epoch)}
+	switch m.kind {
+	case accept:
+		r.Kind = &pb.Record_Accept{Accept: opened}
+	case claim:
+		r.Writer, r.Kind = fmt.Sprint("owner-", m.writer), &pb.Record_Claim{Claim: &pb.Claim{}}
+	case token:
+		r.Kind = &pb.Record_Token{Token: &pb.Token{Index: int32(m.index), Id: 1}}
+	case end:
+		reason := "length"
+		if m.writer == canceller {
+			reason = "cancelled"
+		}
+		r.Kind = &pb.Record_Terminal{Terminal: &pb.Terminal{FinishReason: reason}}
+	}
+	return r
+}
+
+// phase is what a replica does about the request.
+type phase byte
+
+const (
+	idle     phase = iota
+	claiming       // has read the log up to tail; its claim is under way
+	writing        // its claim is stored; a record may be under way
+)
+
+// owner is a replica of attention; life tells those before and after a crash apart.
+type owner struct {
+	phase phase
+	life  int
+	tail  int // messages of the log that it knows of
+	epoch int
+	next  int  // index of its next token
+	asked bool // a record is under way, or has to be sent again
+}
+
+// canceller is who ends the request from outside, in the place of an owner.
+const canceller = 2
+
+// flight is an append that the server has not seen yet.
+type flight struct {
+	from, life int
+	message    message
+	behind     int
+}
+
+// budget bounds what may happen.
+type budget struct{ takes, crashes, losses, noise, cancels int }
+
+// rules are how owners could be wrong.
+type rules struct {
+	unguarded         bool // the server takes every append
+	conflictIsSuccess bool // as a deduplication window would have it
+	conflictIsLoss    bool // without looking whether the record is one's own
+	ackEarly          bool // the sequence is acknowledged with the end under way
+	staleEpoch        bool // a claim that met a conflict is sent again without reading
+}
+
+// state is everything at one moment.
+type state struct {
+	log     []message
+	owners  [3]owner // two replicas and the canceller
+	flights []flight
+	acked   bool   // the request's sequence
+	fault   string // what somebody did that is wrong
+	left    budget
+}
+
+func (s *state) clone() *state {
+	c := *s
+	c.log, c.flights = slices.Clone(s.log), slices.Clone(s.flights)
+	return &c
+}
+
+// key is the same for equal states, whatever the order of what is under way.
+func (s *state) key() string {
+	under := make([]string, len(s.flights))
+	for i, f := range s.flights {
+		under[i] = string(append(f.message.bytes(), byte(f.from), byte(f.life), byte(f.behind)))
+	}
+	slices.Sort(under)
+	var k []byte
+	for _, m := range s.log {
+		k = append(k, m.bytes()...)
+	}
+	for _, o := range s.owners {
+		k = append(k, 255, byte(o.phase), byte(o.life), byte(o.tail), byte(o.epoch), byte(o.next), flag(o.asked))
+	}
+	b := s.left
+	k = append(k, flag(s.acked), byte(b.takes), byte(b.crashes), byte(b.losses), byte(b.noise), byte(b.cancels))
+	return string(k) + strings.Join(under, "")
+}
+
+func (m message) bytes() []byte {
+	return []byte{byte(m.kind), byte(m.epoch), byte(m.index), byte(m.writer)}
+}
+
+func flag(set bool) byte {
+	if set {
+		return 1
+	}
+	return 0
+}
+
+// step is one thing that can happen.
+type step struct {
+	name string
+	to   *state
+}
+
+// model is all states.
+type model struct {
+	rules     rules
+	states    map[string]from
+	ends      int
+	violation string
+	trace     []string
+}
+
+// from is how a state was reached first.
+type from struct{ before, by string }
+
+// explore visits every state, nearest first, and stops at the first violation.
+func explore(r rules, b budget) *model {
+	m := &model{rules: r, states: map[string]from{}}
+	first := &state{log: []message{{kind: accept}}, left: b}
+	m.states[first.key()] = from{}
+	for queue := []*state{first}; len(queue) > 0 && m.violation == ""; queue = queue[1:] {
+		s := queue[0]
+		key := s.key()
+		steps := m.steps(s)
+		if m.violation = s.check(); m.violation == "" {
+			m.violation = m.ended(s, steps)
+		}
+		if m.violation != "" {
+			m.trace = m.way(key)
+		}
+		for _, next := range steps {
+			to := next.to.key()
+			if _, known := m.states[to]; !known {
+				m.states[to] = from{key, next.name}
+				queue = append(queue, next.to)
+			}
+		}
+	}
+	return m
+}
+
+// ended looks at a state in which nothing can happen any more.
+func (m *model) ended(s *state, steps []step) string {
+	if len(steps) > 0 {
+		return ""
+	}
+	if m.ends++; !s.acked {
+		return "nobody goes on with a request that has no end"
+	}
+	return ""
+}
+
+// way is how a state is reached.
+func (m *model) way(key string) (names []string) {
+	for at := m.states[key]; at.by != ""; at = m.states[at.before] {
+		names = append(names, at.by)
+	}
+	slices.Reverse(names)
+	return names
+}
+
+// steps are all that can happen in a state.
+func (m *model) steps(s *state) (all []step) {
+	do := func(name string, change func(*state)) {
+		to := s.clone()
+		change(to)
+		all = append(all, step{name, to})
+	}
+	for i := range s.owners {
+		m.ownerSteps(s, i, do)
+	}
+	for i, f := range s.flights {
+		for _, lost := range []bool{false, true} {
+			if lost && s.left.losses == 0 {
+				continue
+			}
+			do(fmt.Sprintf("the server gets %v behind %d; answer lost: %v", f.message, f.behind, lost), func(to *state) { m.serve(to, i, lost) })
+		}
+	}
+	if s.left.noise > 0 {
+		do("a stranger writes", func(to *state) {
+			to.left.noise--
+			to.log = append(to.log, message{kind: noise})
+		})
+	}
+	return all
+}
+
+// ownerSteps are what a replica, or the canceller, can do.
+func (m *model) ownerSteps(s *state, i int, do func(string, func(*state))) {
+	o := s.owners[i]
+	switch {
+	case o.phase == idle && i == canceller && s.left.cancels > 0:
+		do("somebody cancels", func(to *state) {
+			to.left.cancels--
+			m.take(to, i)
+		})
+	case o.phase == idle && i != canceller && !s.acked && (s.left.takes > 0 || s.quiet()):
+		do(fmt.Sprintf("%d takes the request", i), func(to *state) {
+			to.left.takes = max(0, to.left.takes-1)
+			m.take(to, i)
+		})
+	}
+	if o.phase == idle {
+		return
+	}
+	if under := s.under(i); o.asked && (under == 0 || under == 1 && s.left.losses > 0) {
+		do(fmt.Sprintf("%d sends again", i), func(to *state) {
+			to.left.losses -= under // for want of an answer, or too early
+			m.send(to, i)
+		})
+	}
+	if i != canceller && s.left.crashes > 0 {
+		do(fmt.Sprintf("%d crashes", i), func(to *state) {
+			to.left.crashes--
+			to.owners[i] = owner{life: o.life + 1}
+		})
+	}
+}
+
+// quiet says that nobody does anything: then the sequence is delivered again.
+func (s *state) quiet() bool {
+	return len(s.flights) == 0 && !slices.ContainsFunc(s.owners[:], func(o owner) bool { return o.phase != idle })
+}
+
+// under is how many appends of an owner the server has not seen.
+func (s *state) under(i int) (n int) {
+	for _, f := range s.flights {
+		if f.from == i && f.life == s.owners[i].life {
+			n++
+		}
+	}
+	return n
+}
+
+// take reads the log, and sends a claim; the canceller sends the end at once.
+func (m *model) take(s *state, i int) {
+	o := &s.owners[i]
+	c, _ := judge(s.log)
+	if c.End() != nil {
+		s.acked = true // delivered again, and nothing is left to do
+		*o = owner{life: o.life}
+		return
+	}
+	*o = owner{phase: claiming, life: o.life, tail: len(s.log), epoch: count(s.log, claim) + 1, next: int(c.Tokens())}
+	m.send(s, i)
+}
+
+// send sends the record that an owner has to write now.
+func (m *model) send(s *state, i int) {
+	o := &s.owners[i]
+	o.asked = true
+	next := o.record(i)
+	s.flights = append(s.flights, flight{i, o.life, next, o.tail})
+	if m.rules.ackEarly && next.kind == end && i != canceller {
+		s.acked = true
+	}
+}
+
+// record is what an owner writes next.
+func (o *owner) record(i int) message {
+	switch {
+	case i == canceller:
+		return message{kind: end, writer: i}
+	case o.phase == claiming:
+		return message{kind: claim, epoch: o.epoch, writer: i}
+	case o.next < answer:
+		return message{kind: token, epoch: o.epoch, index: o.next}
+	}
+	return message{kind: end, epoch: o.epoch, writer: i}
+}
+
+// serve lets the server take an append or refuse it, and its sender hear of it.
+func (m *model) serve(s *state, i int, lost bool) {
+	f := s.flights[i]
+	s.flights = slices.Delete(s.flights, i, i+1)
+	ok := f.behind == len(s.log) || m.rules.unguarded
+	if ok {
+		s.log = append(s.log, f.message)
+	}
+	o := &s.owners[f.from]
+	switch {
+	case lost:
+		s.left.losses--
+	case o.life != f.life || !o.asked || o.record(f.from) != f.message || o.tail != f.behind:
+		// nobody waits for this answer any more
+	case ok || m.rules.conflictIsSuccess:
+		m.stored(s, f.from, f.behind+1)
+	default:
+		m.conflict(s, f.from)
+	}
+}
+
+// stored goes on behind a record that is in the log.
+func (m *model) stored(s *state, i, tail int) {
+	o := &s.owners[i]
+	done := o.record(i).kind
+	o.tail, o.asked = tail, false
+	switch done {
+	case claim:
+		o.phase = writing
+	case token:
+		o.next++
+	case end:
+		s.acked = s.acked || i != canceller
+		*o = owner{life: o.life}
+		return
+	}
+	m.send(s, i)
+}
+
+// conflict looks at what lies behind the last known message, as Claim, End and
+// Writer do.
+func (m *model) conflict(s *state, i int) {
+	o := &s.owners[i]
+	o.asked = false
+	own := o.record(i)
+	switch behind := s.log[o.tail:]; {
+	case m.rules.conflictIsLoss:
+		s.leave(i)
+	case len(behind) > 0 && behind[0] == own:
+		m.stored(s, i, o.tail+1)
+	case o.phase == claiming && m.rules.staleEpoch && i != canceller:
+		o.tail = len(s.log)
+		m.send(s, i)
+	case o.phase == claiming:
+		m.take(s, i) // whoever wrote meanwhile is read, too
+	case slices.ContainsFunc(behind, func(x message) bool { return x.kind != noise && x != own }):
+		s.leave(i) // stale, or another ended it
+	case slices.Contains(behind, own):
+		m.stored(s, i, o.tail+slices.Index(behind, own)+1)
+	default:
+		o.tail = len(s.log)
+		m.send(s, i)
+	}
+}
+
+// leave lets an owner give the request up: another must have it by then.
+func (s *state) leave(i int) {
+	o := &s.owners[i]
+	if !slices.ContainsFunc(s.log, func(m message) bool { return m.kind == end || m.kind == claim && m.epoch > o.epoch }) {
+		s.fault = fmt.Sprintf("owner %d gives up what nobody else has", i)
+	}
+	*o = owner{life: o.life}
+}
