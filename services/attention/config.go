@@ -14,4 +14,6 @@ type Config struct {
 	Microbatches int
 	// MinRows is the fewest decode rows for which another worker is used; 0 is by the model's size.
 	MinRows int
+	// LongSteps lets prefill take as long as MaxRows rows take, for measurements.
+	LongSteps bool
 }

@@ -113,7 +113,7 @@ func (s *Service) build() {
 	}
 	policy := batching.Policy{
 		Microbatches: s.config.Microbatches, MinRows: s.minRows(), MaxRows: s.config.MaxRows,
-		MaxSeconds: maxStep.Seconds(), MinPrefill: s.minPrefill(),
+		MaxSeconds: s.maxSeconds(), MinPrefill: s.minPrefill(),
 	}
 	s.engine = newEngine(policy, workers, s.d.Logger, st)
 	st.active(0)
@@ -127,6 +127,13 @@ func (s *Service) announce(ctx context.Context, step *pb.Step) error {
 // maxStep is about how long prefill may hold a worker: what streams, and what is
 // cancelled, waits for that.
 const maxStep = 250 * time.Millisecond
+
+func (s *Service) maxSeconds() float64 {
+	if s.config.LongSteps {
+		return 0
+	}
+	return maxStep.Seconds()
+}
 
 // minPrefill is for how many rows reading the weights takes as long as
 // computing them: each expert's share of that many rows is a few.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/switchyard/switchyard/kernels/pool"
@@ -17,8 +18,9 @@ import (
 // BenchCmd measures what messages cost.
 type BenchCmd struct {
 	Model        string  `help:"Hugging Face model directory; without it the demo model in this binary." placeholder:"DIR"`
-	Synthetic    string  `help:"Random weights in the shape of a model instead: mixtral-1b or tiny." placeholder:"NAME"`
+	Synthetic    string  `help:"Random weights in the shape of a model instead, such as mixtral-1b; with :N only N layers, such as mixtral-8x7b:1." placeholder:"NAME"`
 	Batch        []int   `default:"1,8,32" help:"Sequences decoded together; several are measured one after the other." placeholder:"N,..."`
+	Rows         []int   `help:"Measure instead the time of a layer for so many rows, beside the machine's ceilings." placeholder:"N,..."`
 	Grouping     string  `default:"planner" enum:"planner,expert" help:"Experts of one function: planner (all of a layer) or expert (one each)." placeholder:"KIND"`
 	Wire         string  `default:"bf16" enum:"bf16,f32" help:"Element type of rows between services: bf16 or f32." placeholder:"TYPE"`
 	Hops         string  `default:"unacked" enum:"acked,unacked,core" help:"How tensors travel: acked, unacked or core." placeholder:"KIND"`
@@ -58,8 +60,16 @@ func (c *BenchCmd) Run(ctx context.Context, e *env) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
-	for _, n := range c.Batch {
-		r, err := b.Measure(ctx, n)
+	if len(c.Rows) > 0 {
+		return measured(e, c, c.Rows, line, func(n int) (fmt.Stringer, error) { return b.MeasureLayer(ctx, n) })
+	}
+	return measured(e, c, c.Batch, line, func(n int) (fmt.Stringer, error) { return b.Measure(ctx, n) })
+}
+
+// measured shows the result for each of sizes.
+func measured(e *env, c *BenchCmd, sizes []int, line *terminal.Progress, measure func(n int) (fmt.Stringer, error)) error {
+	for _, n := range sizes {
+		r, err := measure(n)
 		if err != nil {
 			return err
 		}
@@ -77,6 +87,12 @@ func (c *BenchCmd) settings(e *env, m *model.Model, threads *pool.Pool, line *te
 		Open: func(ctx context.Context, hops string) (*cluster.Cluster, error) {
 			return c.pipeline(ctx, e, m, benched{hops: hops, hosts: 1})
 		}, Progress: line.Set,
+	}
+	if len(c.Rows) > 0 {
+		s.Heard, s.Context = &bench.LayerTimes{}, slices.Max(c.Rows)+1
+		s.Open = func(ctx context.Context, hops string) (*cluster.Cluster, error) {
+			return c.pipeline(ctx, e, m, benched{hops: hops, hosts: 1, rows: slices.Max(c.Rows), heard: s.Heard})
+		}
 	}
 	if c.Loads {
 		s.Loads = func(ctx context.Context, hops string) (*cluster.Cluster, error) {
@@ -119,11 +135,16 @@ func (c *BenchCmd) check() error {
 			return usage(fmt.Errorf("--batch has %d; it must be 1 to %d", n, maxBatch))
 		}
 	}
+	for _, n := range c.Rows {
+		if n < 1 || n > maxRows {
+			return usage(fmt.Errorf("--rows has %d; it must be 1 to %d", n, maxRows))
+		}
+	}
 	return nil
 }
 
-// maxBatch is what a replica takes by default.
-const maxBatch = 256
+// maxBatch is what a replica takes by default, maxRows what it can be told to.
+const maxBatch, maxRows = 256, 4096
 
 func (c *BenchCmd) open(ctx context.Context, e *env) (*model.Model, error) {
 	if c.Synthetic == "" {
@@ -142,6 +163,8 @@ type benched struct {
 	hosts     int
 	keepAlive time.Duration
 	loads     bool // it tells Kafka of them
+	rows      int  // of one step; 0: as everywhere
+	heard     *bench.LayerTimes
 }
 
 // pipeline starts the message pipeline of a model that stays open.
@@ -151,20 +174,28 @@ func (c *BenchCmd) pipeline(ctx context.Context, e *env, m *model.Model, b bench
 		return nil, err
 	}
 	up.Wire, up.Hops, up.Grouping, up.Microbatches, up.MinRows = c.Wire, b.hops, c.Grouping, c.Microbatches, c.MinRows
-	up.KeepAlive, up.Threads, up.MaxModelLen, up.KVMemory = b.keepAlive, c.Threads, min(bench.Context, m.Spec.MaxPositions), fmt.Sprint(bench.KVBytes)
+	up.KeepAlive, up.Threads, up.KVMemory = b.keepAlive, c.Threads, fmt.Sprint(bench.KVBytes)
+	up.MaxModelLen = min(max(bench.Context, b.rows+1), m.Spec.MaxPositions)
 	if b.loads {
 		up.KafkaFlags = c.KafkaFlags
+	}
+	if b.rows > 0 {
+		up.MaxRows, up.Microbatches = b.rows, 1
 	}
 	services, err := up.services(e.Globals)
 	if err != nil {
 		return nil, err
 	}
+	services.Attention.LongSteps = b.rows > 0
 	t, err := telemetry.Setup(ctx, up.TelemetryFlags.config("switchyard-bench", up.ModelFlags))
 	if err != nil {
 		return nil, err
 	}
 	n := nodeOf(e, up.ModelFlags, m, t)
 	n.KeepModel = true
+	if b.heard != nil {
+		n.Shared.Steps = b.heard.Step
+	}
 	count := cluster.OneEach()
 	count["expert"] = b.hosts
 	return openCluster(ctx, cluster.Settings{Node: n, Services: services, Count: count, EmbedKafka: b.loads})

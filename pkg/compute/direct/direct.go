@@ -36,6 +36,8 @@ type Settings struct {
 	KVBytes int64
 	// Routed hears of what gates see and choose; see forward.Local. It may be nil.
 	Routed func(layer int, x []float32, routes *forward.Routes) error
+	// Clock takes the time of the last step's parts; it may be nil.
+	Clock *forward.Clock
 }
 
 // New loads a whole model.
@@ -59,7 +61,7 @@ func New(m *model.Model, p *pool.Pool, s Settings) (*Runner, error) {
 		return nil, err
 	}
 	local := &forward.Local{Router: router, Experts: cpu, Wire: s.Wire, Routed: s.Routed}
-	return &Runner{step: forward.Step{Backbone: backbone, MoE: local}, local: local, backbone: backbone, kv: kv}, nil
+	return &Runner{step: forward.Step{Backbone: backbone, MoE: local, Clock: s.Clock}, local: local, backbone: backbone, kv: kv}, nil
 }
 
 // Sequence is one request on its way.

@@ -6,9 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash/fnv"
-	"maps"
 	"math"
-	"slices"
 	"strings"
 	"sync"
 
@@ -17,56 +15,77 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
 
-// syntheticConfigs are the shapes that Synthetic knows.
-var syntheticConfigs = map[string]string{
-	"mixtral-1b": `{"model_type": "mixtral", "num_hidden_layers": 8, "hidden_size": 2048, "num_attention_heads": 16, "num_key_value_heads": 4,
-		"vocab_size": 32000, "max_position_embeddings": 32768, "num_local_experts": 8, "num_experts_per_tok": 2, "intermediate_size": 4096,
-		"bos_token_id": 1, "eos_token_id": 2}`,
-	"tiny": `{"model_type": "mixtral", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2,
-		"vocab_size": 320, "max_position_embeddings": 4096, "num_local_experts": 4, "num_experts_per_tok": 2, "intermediate_size": 96,
-		"bos_token_id": 1, "eos_token_id": 2}`,
-}
-
 // Synthetic is a model with random bf16 weights that are made when asked for:
 // nothing is stored, each call of Tensor makes the same tensor anew. It is for
-// measuring, and has no tokenizer. The names are "mixtral-1b" (1.6 G weights)
-// and "tiny".
+// measuring, and has no tokenizer. The names are those of shapes, such as "tiny", and
+// with :N behind them such models with N layers only.
 func Synthetic(name string, seed uint64) (*Model, error) {
-	config, ok := syntheticConfigs[name]
-	if !ok {
-		known := slices.Sorted(maps.Keys(syntheticConfigs))
-		return nil, fmt.Errorf("no synthetic model is called %q; there are %s", name, strings.Join(known, ", "))
+	config, err := shapeConfig(name)
+	if err != nil {
+		return nil, err
 	}
-	p, err := parse([]byte(config), nil)
+	p, err := parse(config, nil)
 	if err != nil {
 		return nil, fmt.Errorf("synthetic model %s: %w", name, err)
 	}
-	m := &Model{Name: CleanName(name), Spec: p.spec, Generation: p.generation, family: p.family}
-	src := &synthetic{seed: seed, refs: map[string]Ref{}, spec: &m.Spec}
+	family := *p.family
+	family.tensors, family.prefix = shapeTensors(), ""
+	m := &Model{Name: CleanName(name), Spec: p.spec, Generation: p.generation, family: &family}
+	src := &synthetic{seed: seed, spec: &m.Spec, parts: map[string]syntheticPart{}}
 	for ref := range m.Spec.Refs() {
-		src.refs[m.stored(ref).Name] = ref
+		src.add(ref, m.stored(ref))
 	}
-	m.Bytes = 2 * m.Spec.Parameters().Total
 	m.source = src
-	sum := sha256.Sum256(fmt.Appendf(nil, "switchyard synthetic 1 %s %d", name, seed))
+	if err := m.validate(); err != nil { // counts the bytes
+		return nil, fmt.Errorf("synthetic model %s: %w", name, err)
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "switchyard synthetic 2 %s %d", name, seed))
 	m.Hash = hex.EncodeToString(sum[:])
 	return m, nil
 }
 
 // synthetic makes tensors from the seed and their names.
 type synthetic struct {
-	seed uint64
-	refs map[string]Ref
-	spec *Spec
+	seed  uint64
+	spec  *Spec
+	parts map[string]syntheticPart
+}
+
+// syntheticPart is a tensor that is stored of a role's: all of it, or the codes or
+// scales of a quantised one.
+type syntheticPart struct {
+	ref   Ref
+	shape []int
+	dtype safetensors.DType
+	kind  syntheticKind
+}
+
+type syntheticKind uint8
+
+const (
+	syntheticNumbers syntheticKind = iota
+	syntheticCodes                 // of MXFP4
+	syntheticScales
+)
+
+func (s *synthetic) add(ref Ref, at TensorRef) {
+	shapes, dtypes := at.shapes(s.spec.Shape(ref), s.spec.Experts), at.dtypes()
+	for i, name := range at.names() {
+		kind := syntheticNumbers
+		if at.Dequant == MXFP4 {
+			kind = syntheticCodes + syntheticKind(i)
+		}
+		s.parts[name] = syntheticPart{ref, shapes[i], dtypes[i][0], kind}
+	}
 }
 
 // stat describes a tensor without making it.
 func (s *synthetic) stat(name string) (Tensor, bool) {
-	ref, ok := s.refs[name]
+	p, ok := s.parts[name]
 	if !ok {
 		return Tensor{}, false
 	}
-	return Tensor{Name: name, DType: safetensors.BF16, Shape: s.spec.Shape(ref)}, true
+	return Tensor{Name: name, DType: p.dtype, Shape: p.shape}, true
 }
 
 func (s *synthetic) tensor(name string) (Tensor, bool) {
@@ -74,13 +93,17 @@ func (s *synthetic) tensor(name string) (Tensor, bool) {
 	if !ok {
 		return Tensor{}, false
 	}
-	t.Data = make([]byte, 2*t.Len())
-	ref := s.refs[name]
-	if len(t.Shape) == 1 { // norms
+	t.Data = make([]byte, t.DType.Size()*t.Len())
+	switch p := s.parts[name]; {
+	case p.kind == syntheticCodes:
+		fillRandom(t.Data, s.stream(name))
+	case p.kind == syntheticScales:
+		fillScales(t.Data, s.spec.deviation(p.ref))
+	case len(t.Shape) > 1:
+		fillGaussian(t.Data, s.stream(name), s.spec.deviation(p.ref))
+	case strings.HasSuffix(p.ref.Role.String(), "Norm"): // biases are zero
 		fillOnes(t.Data)
-		return t, true
 	}
-	fillGaussian(t.Data, s.stream(name), s.spec.deviation(ref))
 	return t, true
 }
 
@@ -101,7 +124,7 @@ func (s *Spec) deviation(ref Ref) float64 {
 	inputs := s.Shape(ref)[1]
 	scale := 1 / math.Sqrt(float64(inputs))
 	switch ref.Role {
-	case O, ExpertDown:
+	case O, ExpertDown, SharedDown, DenseDown:
 		scale /= math.Sqrt(2 * float64(s.Layers))
 	case Embed:
 		scale = 0.02
@@ -112,6 +135,26 @@ func (s *Spec) deviation(ref Ref) float64 {
 func fillOnes(data []byte) {
 	for i := 0; i < len(data); i += 2 {
 		binary.LittleEndian.PutUint16(data[i:], 0x3f80)
+	}
+}
+
+// fillRandom fills data with random bits.
+func fillRandom(data []byte, stream uint64) {
+	for ; len(data) >= 8; data = data[8:] {
+		binary.LittleEndian.PutUint64(data, splitmix.Next(&stream))
+	}
+	for i := range data {
+		data[i] = byte(splitmix.Next(&stream))
+	}
+}
+
+// fillScales fills data with the exponent (biased, of E8M0) that gives random codes of
+// MXFP4 about this deviation; without a scale theirs is 2.9.
+func fillScales(data []byte, deviation float64) {
+	const codes = 2.9
+	exponent := byte(127 + math.Round(math.Log2(deviation/codes)))
+	for i := range data {
+		data[i] = exponent
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 func TestSynthetic(t *testing.T) {
-	if _, err := Synthetic("nothing", 1); err == nil || !strings.Contains(err.Error(), "mixtral-1b, tiny") {
+	if _, err := Synthetic("nothing", 1); err == nil || !strings.Contains(err.Error(), "mixtral-1b, mixtral-8x7b, ") {
 		t.Error(err)
 	}
 	m, err := Synthetic("tiny", 1)
@@ -52,6 +52,31 @@ func TestSynthetic1B(t *testing.T) {
 	}
 	if p := m.Spec.Parameters(); m.Bytes != 2*p.Total || p.Total < 1.7e9 {
 		t.Errorf("%d bytes, %+v", m.Bytes, p)
+	}
+}
+
+// A layer of each published shape has as many weights as a layer of the model.
+func TestShapes(t *testing.T) {
+	for name, want := range map[string]float64{ // millions: those of the whole without embedding and head, by layers
+		"mixtral-8x7b": (46703 - 2*131) / 32, "phi-3.5-moe": (41873 - 2*131) / 32, "qwen3-30b-a3b": (30532 - 2*311) / 48, "deepseek-v2-lite": 585, "llama-4-scout": (107770 - 2*1034) / 48,
+	} {
+		m, err := Synthetic(name+":1", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		around := 2 * layersVocabulary * m.Spec.Hidden
+		if got := float64(m.Spec.Parameters().Total-int64(around)) / 1e6; math.Abs(got/want-1) > 0.01 || !m.Spec.Layer[0].MoE {
+			t.Errorf("%s: a layer has %.0f million weights, want %.0f", name, got, want)
+		}
+		whole, err := Synthetic(name, 1)
+		if err != nil || whole.Spec.Layers < 24 || whole.Spec.Vocab < 32000 {
+			t.Errorf("%s: %d layers, vocabulary %d, %v", name, whole.Spec.Layers, whole.Spec.Vocab, err)
+		}
+	}
+	for _, name := range []string{"mixtral-8x7b:", "mixtral-8x7b:0", "mixtral-8x7b:33", "mixtral-8x7b:x", "mixtral-8x7b:1:1"} {
+		if _, err := Synthetic(name, 1); err == nil || !strings.Contains(err.Error(), "has 32 layers") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -33,6 +33,10 @@ type Settings struct {
 	// Open starts a pipeline of the same model with such hops; Loads, if set, one
 	// that tells Kafka of experts' loads, which is then measured beside the other.
 	Open, Loads func(ctx context.Context, hops string) (*cluster.Cluster, error)
+	// Context is how many tokens a sequence may have; 0 is the package's Context.
+	Context int
+	// Heard, if set, hears of the pipeline's steps: MeasureLayer is used, not Measure.
+	Heard *LayerTimes
 	// Progress hears what is going on.
 	Progress func(format string, args ...any)
 }
@@ -88,11 +92,13 @@ func Open(ctx context.Context, s Settings) (b *Bench, err error) {
 	b.bandwidth = ceiling.Bandwidth(int(min(b.settings.Model.Bytes, 1<<30)), b.settings.Pool.Threads())
 	b.flops = ceiling.FMA() * float64(b.settings.Pool.Threads())
 	b.settings.Progress("loading the direct path…")
-	if b.direct, err = newDirectSide(b.settings.Model, b.settings.Pool, b.settings.Wire); err != nil {
+	if b.direct, err = newDirectSide(b.settings); err != nil {
 		return nil, err
 	}
-	if b.prefill, err = b.direct.prefill(ctx); err != nil {
-		return nil, err
+	if b.settings.Heard == nil {
+		if b.prefill, err = b.direct.prefill(ctx); err != nil {
+			return nil, err
+		}
 	}
 	b.settings.Progress("starting the pipeline…")
 	b.pipeline, err = b.openPipeline(ctx, b.settings.Hops)

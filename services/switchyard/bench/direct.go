@@ -1,12 +1,13 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"time"
 
-	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/direct"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/request/sampling"
@@ -30,14 +31,19 @@ const Seed = 1
 type directSide struct {
 	runner *direct.Runner
 	spec   model.Spec
+	clock  forward.Clock
 }
 
-func newDirectSide(m *model.Model, p *pool.Pool, wire string) (*directSide, error) {
-	r, err := direct.New(m, p, direct.Settings{Wire: tensor.Wire(wire), MaxPositions: Context, KVBytes: KVBytes})
+func newDirectSide(b Settings) (*directSide, error) {
+	s := &directSide{spec: b.Model.Spec}
+	r, err := direct.New(b.Model, b.Pool, direct.Settings{
+		Wire: tensor.Wire(b.Wire), MaxPositions: cmp.Or(b.Context, Context), KVBytes: KVBytes, Clock: &s.clock,
+	})
 	if err != nil {
 		return nil, err
 	}
-	return &directSide{runner: r, spec: m.Spec}, nil
+	s.runner = r
+	return s, nil
 }
 
 func (s *directSide) maxTokens() int { return min(Context, s.spec.MaxPositions) - promptLength }
