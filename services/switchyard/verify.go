@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/services/switchyard/verify"
 )
@@ -43,21 +44,43 @@ func (c *VerifyCmd) verify(ctx context.Context, e *env, dir string) (v *verify.V
 	if err != nil {
 		return nil, usage(err)
 	}
-	line := e.progress()
+	v, packed, err := c.compare(ctx, e, g, false)
+	if err != nil || v.Pass || !packed {
+		return v, err
+	}
+	if cast, _, err := c.compare(ctx, e, g, true); err == nil && cast.Pass {
+		return cast, nil
+	}
+	return v, nil
+}
+
+// compare says also whether the experts are in MXFP4. Outputs of such checkpoints
+// may have been made by a model that was cast to bf16 and back, which rounds its
+// rotary frequencies; with cast ours are rounded, too.
+func (c *VerifyCmd) compare(ctx context.Context, e *env, g *verify.Golden, cast bool) (v *verify.Verdict, packed bool, err error) {
+	line, dir := e.progress(), g.Dir
 	defer line.Clear()
 	line.Set("starting a pipeline for %s…", dir)
 	settings, err := inProcess(ctx, e, func(up *UpCmd) { up.ModelFlags.Model, up.Wire, up.Hops = dir, c.Wire, c.Hops })
 	if err != nil {
-		return nil, err
+		return nil, false, err
+	}
+	spec := &settings.Node.Shared.Model.Spec
+	if cast {
+		spec.CastRope()
 	}
 	y, err := openCluster(ctx, settings)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer func() { err = errors.Join(err, y.Close()) }()
 	if err := y.Ready(ctx); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	line.Set("comparing %s…", dir)
-	return verify.Compare(ctx, y, g, c.Wire == string(tensor.F32))
+	v, err = verify.Compare(ctx, y, g, c.Wire == string(tensor.F32))
+	if v != nil {
+		v.RopeCast = cast
+	}
+	return v, spec.Quant == model.MXFP4, err
 }

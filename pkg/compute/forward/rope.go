@@ -26,6 +26,9 @@ func newRope(s model.RopeSpec, positions int) (*rope, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.Cast {
+		cpu.RoundBF16(freqs)
+	}
 	r := &rope{dim: s.Dim, pairs: s.Kind == model.Interleaved}
 	r.short = newAngles(freqs, cmp.Or(s.Scaling.Attention, 1), positions)
 	r.long = r.short

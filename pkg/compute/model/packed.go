@@ -20,7 +20,15 @@ func (m *Model) Packed(ref Ref) (Packed, error) {
 	if err != nil {
 		return Packed{}, err
 	}
-	p := Packed{Tensor: r.tensor()}
+	p, err := r.pack()
+	if err != nil {
+		return Packed{}, fmt.Errorf("model %s: tensor %q (%v): %w", m.Name, p.Name, ref, err)
+	}
+	return p, nil
+}
+
+func (r *resolved) pack() (p Packed, err error) {
+	p.Tensor = r.tensor()
 	switch r.at.Dequant {
 	case MXFP4:
 		p.Exponents = r.gather(r.scales.Data)
@@ -32,10 +40,7 @@ func (m *Model) Packed(ref Ref) (Packed, error) {
 	default:
 		err = fmt.Errorf("not quantised, but %s", p.DType)
 	}
-	if err != nil {
-		return Packed{}, fmt.Errorf("model %s: tensor %q (%v): %w", m.Name, p.Name, ref, err)
-	}
-	return p, nil
+	return p, err
 }
 
 // factors repeats the scales of blocks of rows for each row.

@@ -103,6 +103,7 @@ type RopeSpec struct {
 	Dim     int
 	Theta   float64
 	Scaling RopeScaling
+	Cast    bool // frequencies are rounded to bf16; see Spec.CastRope
 }
 
 // ScalingKind is how frequencies are stretched for long contexts.

@@ -116,6 +116,15 @@ func (s *Spec) needsOf(ref Ref) []need {
 	return s.expertNeeds(ref.Layer)
 }
 
+// CastRope rounds rotary frequencies to bf16, as they are in a model that was cast
+// to it as a whole, buffers and all. No model is served so: it is for comparing
+// with outputs of such a model.
+func (s *Spec) CastRope() {
+	for i := range s.Layer {
+		s.Layer[i].Mixer.Rope.Cast = true
+	}
+}
+
 // MoELayers counts the layers with experts.
 func (s *Spec) MoELayers() int {
 	n := 0

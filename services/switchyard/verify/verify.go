@@ -24,6 +24,9 @@ type Verdict struct {
 	// GreedyCompared is how many ids count: up to the first near tie.
 	GreedyCompared int    `json:"greedy_compared"`
 	Messages       uint64 `json:"messages"`
+	// RopeCast says that rotary frequencies were rounded to bf16, as in a model
+	// that was cast to it; the exact ones did not give the golden outputs.
+	RopeCast bool `json:"rope_cast"`
 }
 
 // String is the verdict for people.
@@ -32,8 +35,12 @@ func (v *Verdict) String() string {
 	if !v.Judged {
 		word = "seen"
 	}
-	return fmt.Sprintf("%s  %s  logits differ by at most %.3g (tolerance %.3g), greedy ids equal: %v (%d compared), %d messages",
+	text := fmt.Sprintf("%s  %s  logits differ by at most %.3g (tolerance %.3g), greedy ids equal: %v (%d compared), %d messages",
 		word, v.Dir, v.MaxAbsDiff, v.Tolerance, v.GreedyEqual, v.GreedyCompared, v.Messages)
+	if v.RopeCast {
+		text += "; with rotary frequencies rounded to bf16, as the golden outputs have them"
+	}
+	return text
 }
 
 // Compare asks a pipeline that is ready what the golden file has the answers
