@@ -28,6 +28,7 @@ const (
 	password    = "s3cret"
 	producer    = "producer"
 	viewer      = "top"
+	operator    = "operator"
 )
 
 // kinds are all services.
@@ -51,6 +52,7 @@ func TestPermissions(t *testing.T) {
 	g := newGuarded(t)
 	t.Run("a producer's rights", g.useRights)
 	t.Run("the rights of top", g.look)
+	t.Run("the operator's rights", g.keepWeights)
 	t.Run("the services' answers", g.abuseServices)
 	t.Run("the server's acknowledgements", g.abuseServer)
 	t.Run("denied", g.denied)
@@ -89,7 +91,7 @@ func (g *guarded) configure(addr string) (path string) {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	for _, user := range append(slices.Clone(kinds), producer, viewer) {
+	for _, user := range append(slices.Clone(kinds), producer, viewer, operator) {
 		g.t.Setenv(strings.ToUpper(user)+"_PASSWORD", password)
 	}
 	dir := g.t.TempDir()
@@ -100,7 +102,7 @@ func (g *guarded) configure(addr string) (path string) {
 	path = filepath.Join(dir, "nats.conf")
 	g.write(path, settings)
 	g.t.Setenv("XDG_CONFIG_HOME", dir)
-	for _, kind := range append(slices.Clone(kinds), viewer) {
+	for _, kind := range append(slices.Clone(kinds), viewer, operator) {
 		g.write(filepath.Join(dir, "nats", "context", kind+".json"), fmt.Sprintf(
 			`{"url": %q, "user": %q, "password": %q, "inbox_prefix": "_INBOX_%s"}`, g.url, kind, password, kind))
 	}
@@ -130,6 +132,29 @@ func (g *guarded) user(name string, opts ...nats.Option) *nats.Conn {
 
 func (g *guarded) producer() *nats.Conn {
 	return g.user(producer, nats.CustomInboxPrefix("_INBOX."+producer), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+}
+
+// keepWeights puts the demo model into the object store, serves it from there
+// with an expert host's rights, and removes it.
+func (g *guarded) keepWeights(t *testing.T) {
+	program := filepath.Join(g.programs, "switchyard")
+	weights := func(args ...string) {
+		t.Helper()
+		if out, err := exec.Command(program, append([]string{"weights", "--nats", operator}, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+	}
+	weights("push", "../../models/demo")
+	weights("ls")
+	for _, kind := range []string{"gate", "expert", "attention"} {
+		p := fleet.Launch(t, kind+" without files", program, kind, "--nats", kind, "--model", "nats://demo")
+		p.Await(t, "ready")
+		if log := strings.ToLower(p.Tail()); strings.Contains(log, "permissions violation") {
+			t.Errorf("%s lacks a right:\n%s", kind, log)
+		}
+		p.Drain(t)
+	}
+	weights("rm", "demo")
 }
 
 // useRights does all that a producer may do.
@@ -278,6 +303,7 @@ func (g *guarded) denied(t *testing.T) {
 	for _, user := range append(slices.Clone(kinds), producer, viewer) {
 		nc := g.user(user)
 		for _, subject := range []string{
+			"$O.switchyard_weights_demo.M.x", "$JS.API.STREAM.PURGE.OBJ_switchyard_weights_demo", "$JS.API.STREAM.DELETE.OBJ_switchyard_weights_demo",
 			"$JS.API.STREAM.DELETE.switchyard_TOKENS_demo", "$JS.API.STREAM.PURGE.switchyard_TOKENS_demo",
 			"$JS.API.STREAM.UPDATE.switchyard_TOKENS_demo", "$JS.API.STREAM.MSG.DELETE.switchyard_TOKENS_demo",
 			"$JS.API.STREAM.CREATE.mine", "$SYS.REQ.SERVER.PING", "orders.new",
@@ -287,6 +313,7 @@ func (g *guarded) denied(t *testing.T) {
 	}
 	for user, subjects := range map[string][]string{
 		producer:     {"switchyard.stop.demo.x", "switchyard.token.demo.0.x", "switchyard.sequence.demo", "switchyard.load.demo.ask", "_INBOX.x"},
+		operator:     {"switchyard.prompt.demo", "switchyard.token.demo.0.x", "$KV.switchyard_plans_demo.0", "$O.switchyard_weights_other.M.x", "_INBOX.x"},
 		viewer:       {"switchyard.prompt.demo", "switchyard.load.demo", "$KV.switchyard_members_demo.x", "_INBOX.x"},
 		"tokenizer":  {"switchyard.hidden.demo.0", "switchyard.block.demo.x", "$KV.switchyard_plans_demo.0"},
 		"attention":  {"switchyard.prompt.demo", "switchyard.block.demo.x", "$KV.switchyard_leases_demo.planner", "_INBOX.x"},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
+	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/policy/batching"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
@@ -74,8 +75,12 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if err := s.d.CheckPeers(ctx); err != nil {
 		return err
 	}
-	if s.backbone, err = forward.LoadBackbone(s.d.Model, s.d.Pool, s.maxLen()); err != nil {
-		return fmt.Errorf("loading attention's weights: %w", err)
+	err = s.d.LoadWeights(ctx, "loading attention's weights", func(m *model.Model) (err error) {
+		s.backbone, err = forward.LoadBackbone(m, s.d.Pool, s.maxLen())
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	if s.kv, err = kvcache.NewPool(s.backbone.Shape(), s.config.KVBytes); err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/ledger"
 	"github.com/switchyard/switchyard/pkg/control/members"
@@ -66,8 +67,12 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if err := s.d.CheckPeers(ctx); err != nil {
 		return err
 	}
-	if s.router, err = forward.LoadRouter(s.d.Model, s.d.Pool); err != nil {
-		return fmt.Errorf("loading the gates: %w", err)
+	err = s.d.LoadWeights(ctx, "loading the gates", func(m *model.Model) (err error) {
+		s.router, err = forward.LoadRouter(m, s.d.Pool)
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	own, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.ctx, s.stop = own, stop

@@ -36,6 +36,8 @@ type CLI struct {
 	Arena  ArenaCmd  `cmd:"" help:"Compare the control loop's policies on one trace, and write a report."`
 
 	Tokenize TokenizeCmd `cmd:"" help:"Turn texts into token ids, or ids into texts; JSON lines in on stdin, JSON lines out."`
+	Weights  WeightsCmd  `cmd:"" help:"Keep models in the JetStream object store, for hosts without their files."`
+	Inspect  InspectCmd  `cmd:"" help:"Say what a model is and takes: parameters, bytes by part, KV cache, and whether this build serves it."`
 
 	Record         RecordCmd         `cmd:"" help:"Write what a model's gates see and choose on texts, to train predictors and to simulate."`
 	TrainPredictor TrainPredictorCmd `cmd:"" help:"Train predictors of expert loads, and show how right they are."`

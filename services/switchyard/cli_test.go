@@ -55,6 +55,8 @@ func TestUsage(t *testing.T) {
 		{"traces to a word", []string{"gate", "--otlp-endpoint", "foo"}, 2, `otlp-endpoint "foo"`},
 		{"no such model", []string{"gate", "--model", "/nonexistent"}, 2, "opening model /nonexistent"},
 		{"plain off the loopback", []string{"prompt", "hi", "--nats", "nats://192.0.2.1"}, 2, "--insecure"},
+		{"a model that is served", []string{"inspect", "--json", "../../models/demo"}, 0, `"kv_bytes_per_token":8192,"servable":true,"reason":""`},
+		{"no model to look at", []string{"inspect", "/nonexistent"}, 2, "there is no readable config.json of a model"},
 		{"no such context", []string{"top", "--nats", "nowhere"}, 2, "nowhere"},
 	}
 	for _, tt := range tests {

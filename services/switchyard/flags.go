@@ -25,7 +25,7 @@ import (
 // ModelFlags name the model and what its pipeline agrees on; all services of
 // one model need the same ones.
 type ModelFlags struct {
-	Model       string        `help:"Hugging Face model directory; without it the demo model in this binary." placeholder:"DIR"`
+	Model       string        `help:"Hugging Face model directory, or nats://NAME for a model in the object store (switchyard weights); without it the demo model in this binary." placeholder:"DIR"`
 	Name        string        `help:"The model's name in subjects; default is the directory's name." placeholder:"NAME"`
 	MaxModelLen int           `help:"Most tokens of a sequence, prompt and answer together; 0 is the model's limit." placeholder:"N"`
 	Hops        string        `default:"unacked" enum:"acked,unacked,core" help:"How tensors travel: acked (JetStream work queues), unacked (JetStream, no acknowledgements) or core (plain NATS)." placeholder:"KIND"`
@@ -41,6 +41,8 @@ func (f ModelFlags) token() string {
 	switch {
 	case f.Name != "":
 		return schemas.ModelToken(f.Name)
+	case strings.HasPrefix(f.Model, storeScheme):
+		return schemas.ModelToken(strings.TrimPrefix(f.Model, storeScheme))
 	case f.Model != "":
 		return schemas.ModelToken(model.NameOf(f.Model))
 	}

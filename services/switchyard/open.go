@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/services/switchyard/terminal"
 )
 
@@ -19,6 +20,8 @@ func (f ModelFlags) open(ctx context.Context, e *env) (*model.Model, error) {
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, errInterrupted
+	case errors.Is(err, bus.ErrNoConnection):
+		return nil, err
 	case err != nil:
 		return nil, usage(err)
 	}
@@ -38,6 +41,9 @@ func (f ModelFlags) open(ctx context.Context, e *env) (*model.Model, error) {
 func (f ModelFlags) find(ctx context.Context, e *env) (*model.Model, error) {
 	if f.Model == "" {
 		return model.Demo()
+	}
+	if name, ok := f.inStore(); ok {
+		return f.stored(ctx, e, name)
 	}
 	line := e.progress()
 	defer line.Clear()

@@ -33,6 +33,9 @@ const noScaling = "none"
 
 // Run serves until a signal.
 func (c *UpCmd) Run(ctx context.Context, e *env) (err error) {
+	if _, ok := c.inStore(); ok {
+		return usage(fmt.Errorf("--model is %q; up starts the server that this would be read from: give a directory, or start the services one by one", c.Model))
+	}
 	settings, err := c.settings(ctx, e)
 	if err != nil {
 		return err

@@ -30,7 +30,7 @@ type Expert struct {
 // packs a copy of at most the gate and up tensors beside. When ctx ends it stops
 // before the next matrix.
 func LoadExpert(ctx context.Context, m *model.Model, id ExpertID) (*Expert, error) {
-	f, err := loadFFN(ctx, m, expertRefs(m, id))
+	f, err := loadFFN(ctx, m.With(ctx), expertRefs(m, id))
 	if err != nil {
 		return nil, fmt.Errorf("loading %v: %w", id, err)
 	}

@@ -19,14 +19,14 @@ func loadHead(m *model.Model) (h head, err error) {
 	if m.Spec.Head.Dense {
 		return h, errors.New("a head with a dense layer is not computed")
 	}
-	if h.norm, err = loadNorm(m, m.Spec.FinalNorm, model.Ref{Role: model.FinalNorm}); err != nil {
-		return h, err
-	}
 	role := model.Head
 	if m.Spec.TiedEmbeddings {
 		role = model.Embed
 	}
-	if h.matrix, err = loadMatrix(m, model.Ref{Role: role}); err != nil {
+	if h.matrix, err = loadMatrix(m, model.Ref{Role: role}); err != nil { // first: the embedding has been fetched just now
+		return h, err
+	}
+	if h.norm, err = loadNorm(m, m.Spec.FinalNorm, model.Ref{Role: model.FinalNorm}); err != nil {
 		return h, err
 	}
 	if m.Spec.Head.Bias {

@@ -34,6 +34,9 @@ type config struct {
 	defaults map[string]string
 	ropes    map[string]RopeSpec // by type of layer, where these differ
 	err      error
+	// refused is the first key that is understood and not supported: what the
+	// rest says can still be read.
+	refused error
 }
 
 func parseConfig(file string, data []byte) (*config, error) {
@@ -80,8 +83,12 @@ func (c *config) fail(format string, args ...any) {
 	}
 }
 
-// refuse is the error for a key whose value is understood but not supported.
-func (c *config) refuse(key, value, why string) { c.fail("%s = %s %s", key, value, why) }
+// refuse is for a key whose value is understood but not supported; it keeps the first.
+func (c *config) refuse(key, value, why string) {
+	if c.refused == nil {
+		c.refused = fmt.Errorf("%s: %s = %s %s", c.file, key, value, why)
+	}
+}
 
 // ignore marks keys as known to be without effect.
 func (c *config) ignore(keys ...string) {

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"math"
@@ -94,9 +95,7 @@ func (c *config) settings(where string, raw map[string]json.RawMessage, r *RopeS
 			rope.refuse(name, shorten(raw[name]), "is not supported")
 		}
 	}
-	if c.err == nil {
-		c.err = rope.err
-	}
+	c.err, c.refused = cmp.Or(c.err, rope.err), cmp.Or(c.refused, rope.refused)
 }
 
 // scaling reads how frequencies are stretched; positions is the model's limit, and

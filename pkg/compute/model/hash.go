@@ -19,6 +19,8 @@ type Settings struct {
 	Progress func(done, total int64)
 	// Log, if set, hears of caches of digests that were not believed.
 	Log *slog.Logger
+	// Unhashed leaves Hash empty, for who only wants to look at the model.
+	Unhashed bool
 }
 
 // digestFile is the cache of digests in a model's folder.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unsafe"
 
+	"github.com/switchyard/switchyard/pkg/compute/digest"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
 
@@ -27,6 +28,8 @@ type Model struct {
 
 	family *family
 	source source
+	// digests are of the stored tensors; nil where Hash is empty or made up.
+	digests []digest.Tensor
 }
 
 // source is where tensors and the files beside them come from.
@@ -44,7 +47,7 @@ type source interface {
 // does not have. A tied head is the embedding. Of a quantised tensor these are
 // the codes; see Packed.
 func (m *Model) Tensor(ref Ref) (Tensor, error) {
-	r, err := m.find(ref, m.source.tensor)
+	r, err := m.load(ref)
 	if err != nil {
 		return Tensor{}, err
 	}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -75,26 +76,34 @@ func open(ctx context.Context, name string, side fs.FS, s Settings, weights func
 	if err != nil {
 		return nil, err
 	}
-	p, err := parse(config, generation)
-	if err != nil {
-		return nil, err
-	}
 	c, err := weights()
 	if err != nil {
 		return nil, err
 	}
 	c.side = side
-	m := &Model{Name: name, Spec: p.spec, Generation: p.generation, Unknown: p.unknown, family: p.family, source: c}
-	if err := m.validate(); err != nil {
-		return nil, errors.Join(err, c.close())
-	}
-	m.Unused = c.unused(m)
-	tensors, err := c.digests(ctx, m.names(), s)
+	m, err := newModel(name, config, generation, c)
 	if err != nil {
 		return nil, errors.Join(err, c.close())
 	}
-	m.Hash = digest.Identity(config, tensors)
+	m.Unused = c.unused(m)
+	if s.Unhashed {
+		return m, nil
+	}
+	if m.digests, err = c.digests(ctx, m.names(), s); err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	m.Hash = digest.Identity(config, m.digests)
 	return m, nil
+}
+
+// newModel joins configs with a source, and checks that this has what they need.
+func newModel(name string, config, generation []byte, from source) (*Model, error) {
+	p, err := parse(config, generation)
+	if err = cmp.Or(err, p.refused); err != nil {
+		return nil, err
+	}
+	m := &Model{Name: name, Spec: p.spec, Generation: p.generation, Unknown: p.unknown, family: p.family, source: from}
+	return m, m.validate()
 }
 
 // readConfigs returns config.json and generation_config.json, the latter nil

@@ -16,7 +16,7 @@ type Packed struct {
 
 // Packed returns a quantised matrix, with scales that are finite numbers.
 func (m *Model) Packed(ref Ref) (Packed, error) {
-	r, err := m.find(ref, m.source.tensor)
+	r, err := m.load(ref)
 	if err != nil {
 		return Packed{}, err
 	}

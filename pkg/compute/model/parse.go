@@ -1,18 +1,29 @@
 package model
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // ParseSpec reads config.json and, where there is one, generation_config.json
 // (else nil). It checks all that can be known without the weights; the error
 // names the key and its value.
 func ParseSpec(configJSON, generationJSON []byte) (Spec, Generation, error) {
 	p, err := parse(configJSON, generationJSON)
-	return p.spec, p.generation, err
+	return p.spec, p.generation, cmp.Or(err, p.refused)
+}
+
+// Describe is ParseSpec for who wants to know a model that cannot be served, too:
+// refused is the key that forbids it, and nil if none does.
+func Describe(configJSON []byte) (s Spec, refused, err error) {
+	p, err := parse(configJSON, nil)
+	return p.spec, p.refused, err
 }
 
 // parsed is what the two files say.
 type parsed struct {
 	spec       Spec
+	refused    error // a key that is understood and not supported
 	family     *family
 	generation Generation
 	unknown    []string // keys of config.json that nothing here knows
@@ -50,7 +61,7 @@ func parse(configJSON, generationJSON []byte) (parsed, error) {
 	if err != nil {
 		return parsed{}, err
 	}
-	return parsed{s, f, g, unknown}, s.check()
+	return parsed{s, c.refused, f, g, unknown}, s.check()
 }
 
 // readCommon reads the keys that mean the same in every family.

@@ -52,6 +52,7 @@ const (
 	codeHeaderTooLarge    jetstream.ErrorCode = 10097
 	codeNoStorage         jetstream.ErrorCode = 10047
 	codeNoMemory          jetstream.ErrorCode = 10028
+	codeAccountFull       jetstream.ErrorCode = 10002
 	codeNoCluster         jetstream.ErrorCode = 10074
 	codeNoPeers           jetstream.ErrorCode = 10005
 	codeMaxConsumers      jetstream.ErrorCode = 10026

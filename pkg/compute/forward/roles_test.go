@@ -1,0 +1,153 @@
+package forward
+
+import (
+	"context"
+	"crypto/sha256"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/switchyard/switchyard/pkg/compute/manifest"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+)
+
+// memoryStore has the objects of a model, and counts what is read of them.
+type memoryStore struct {
+	objects map[string][]byte
+	read    map[string]int
+}
+
+func (s *memoryStore) Read(_ context.Context, o manifest.Object) ([]byte, error) {
+	s.read[o.Name]++
+	return s.objects[o.Name], nil
+}
+
+func (s *memoryStore) Close() error { return nil }
+
+// store makes objects of a golden model.
+func store(t *testing.T, name string) (*model.Model, *memoryStore) {
+	t.Helper()
+	m, err := model.Open(filepath.Join("../model/testdata/golden", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Close() }) // only read
+	contents, err := m.Contents()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &memoryStore{objects: map[string][]byte{}, read: map[string]int{}}
+	man := &manifest.Manifest{Format: manifest.Format, Model: m.Hash, Tensors: m.Digests()}
+	for _, c := range contents {
+		r, err := c.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(r)
+		if err != nil || r.Close() != nil || int64(len(data)) != c.Bytes {
+			t.Fatalf("%s: %d bytes of %d, %v", c.Name, len(data), c.Bytes, err)
+		}
+		s.objects[c.Name] = data
+		man.Objects = append(man.Objects, manifest.Object{Name: c.Name, Key: c.Key, Bytes: c.Bytes, Chunks: 1, Sum: sha256.Sum256(data)})
+	}
+	stored, err := model.FromStore(t.Context(), name, man, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(s.read) // of opening it
+	return stored, s
+}
+
+// Each role reads what it needs, once, and nothing else.
+func TestRolesReadTheirOwn(t *testing.T) {
+	for _, name := range []string{"mixtral", "qwen2_moe-mixed", "qwen3_moe"} {
+		t.Run(name, func(t *testing.T) {
+			m, s := store(t, name)
+			p := threads(t)
+			want := func(role string, names ...string) {
+				t.Helper()
+				slices.Sort(names)
+				if got := slices.Sorted(maps.Keys(s.read)); !slices.Equal(got, names) {
+					t.Errorf("%s reads %v, needs %v", role, got, names)
+				}
+				for object, times := range s.read {
+					if times > 1 {
+						t.Errorf("%s reads %s %d times", role, object, times)
+					}
+				}
+				clear(s.read)
+			}
+			routers, backbone, last := []string{}, []string{"embed", "head"}, ExpertID{}
+			for l := range m.Spec.Layer {
+				backbone = append(backbone, model.Piece{Kind: model.LayerPiece, Layer: l}.String())
+				if m.Spec.Layer[l].MoE {
+					routers = append(routers, model.Piece{Kind: model.RouterPiece, Layer: l}.String())
+					last = ExpertID{l, m.Spec.Experts - 1}
+				}
+			}
+			if _, err := LoadRouter(m.With(t.Context()), p); err != nil {
+				t.Fatal(err)
+			}
+			want("a gate", routers...)
+			if _, err := LoadBackbone(m.With(t.Context()), p, 64); err != nil {
+				t.Fatal(err)
+			}
+			want("attention", backbone...)
+			if _, err := ExpertBytes(m, last); err != nil {
+				t.Fatal(err)
+			}
+			want("sizing an expert")
+			if _, err := LoadExpert(t.Context(), m, last); err != nil {
+				t.Fatal(err)
+			}
+			want("a host", model.Piece{Kind: model.ExpertPiece, Layer: last.Layer, Expert: last.Expert}.String())
+		})
+	}
+}
+
+// What is loaded from objects has the folder's bytes.
+func TestExpertFromStore(t *testing.T) {
+	m, _ := store(t, "mixtral")
+	disk, err := model.Open("../model/testdata/golden/mixtral")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = disk.Close() }) // only read
+	id := ExpertID{2, 5}
+	a, err := LoadExpert(t.Context(), m, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := LoadExpert(t.Context(), disk, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := oneRow(a), oneRow(b); !slices.Equal(got, want) {
+		t.Error("an expert of the store computes something else")
+	}
+}
+
+// oneRow computes a row of made-up numbers.
+func oneRow(e *Expert) []float32 {
+	in, out := make([]float32, e.hidden()), make([]float32, e.hidden())
+	for i := range in {
+		in[i] = float32(i%7) / 7
+	}
+	e.runInline(out, in, 1, make([]float32, e.floatsFor(1)))
+	return out
+}
+
+// Objects that are not what the manifest says are refused by name.
+func TestStoreRefusals(t *testing.T) {
+	m, s := store(t, "mixtral")
+	s.objects["expert.1.3"] = s.objects["expert.1.2"]
+	s.objects["expert.1.4"] = []byte("short")
+	for expert, want := range map[int]string{3: "object expert.1.3: tensor", 4: "object expert.1.4"} {
+		if _, err := LoadExpert(t.Context(), m, ExpertID{1, expert}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package inspect
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const golden = "../model/testdata/golden"
+
+// A folder's files are counted; its config alone gives the same.
+func TestFolderAndConfig(t *testing.T) {
+	for _, name := range []string{"mixtral", "qwen2_moe", "qwen2_moe-mixed"} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(golden, name)
+			folder, err := Path(t.Context(), dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			config, err := Path(t.Context(), filepath.Join(dir, configFile))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !folder.Stored || config.Stored || !folder.Servable || folder.Reason != "" {
+				t.Errorf("%+v", folder)
+			}
+			config.Stored = true
+			a, _ := json.Marshal(folder)
+			if b, _ := json.Marshal(config); !bytes.Equal(a, b) {
+				t.Errorf("from files  %s\nfrom config %s", a, b)
+			}
+			if want := 2 * folder.ParametersTotal; folder.Bytes != want {
+				t.Errorf("%d bytes, want %d", folder.Bytes, want)
+			}
+		})
+	}
+}
+
+// The fields that outsiders rely on are there whatever the model is.
+func TestFields(t *testing.T) {
+	for _, config := range []string{`{"model_type":"nobody"}`, readFile(t, filepath.Join(golden, "mixtral", configFile))} {
+		r, err := Config([]byte(config))
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, _ := json.Marshal(r)
+		var got map[string]any
+		if err := json.Unmarshal(data, &got); err != nil {
+			t.Fatal(err)
+		}
+		for _, field := range []string{
+			"family", "layers", "moe_layers", "experts", "top_k", "parameters_total", "parameters_active",
+			"parameters_active_without_input_embedding", "bytes", "kv_bytes_per_token", "servable", "reason",
+		} {
+			if _, ok := got[field]; !ok {
+				t.Errorf("%s is missing in %s", field, data)
+			}
+		}
+		if (got["servable"] == true) != (got["reason"] == "") {
+			t.Errorf("servable %v with reason %q", got["servable"], got["reason"])
+		}
+	}
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// What cannot be served is described as far as it is understood.
+func TestNotServable(t *testing.T) {
+	mixtral := readFile(t, filepath.Join(golden, "mixtral", configFile))
+	tests := []struct {
+		name, config string
+		layers       int
+		reason       string
+	}{
+		{"unknown family", `{"model_type":"nobody"}`, 0, `model_type "nobody" is not supported`},
+		{"unsupported key", strings.Replace(mixtral, "{", `{"attention_sinkhole": 2, `, 1), 3, "attention_sinkhole = 2 is not supported"},
+		{"missing key", `{"model_type":"mixtral"}`, 0, "is missing, but needed"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r, err := Config([]byte(tt.config))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Servable || r.Layers != tt.layers || !strings.Contains(r.Reason, tt.reason) || (r.Bytes > 0) != (tt.layers > 0) {
+				t.Errorf("%+v", r)
+			}
+			if !strings.Contains(r.String(), "servable      no: ") {
+				t.Error(r)
+			}
+		})
+	}
+}
+
+// Bad weights are a reason, and no config is an error.
+func TestFolders(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := Path(t.Context(), dir); !errors.Is(err, ErrNoConfig) {
+		t.Error(err)
+	}
+	put := func(name, content string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(configFile, readFile(t, filepath.Join(golden, "mixtral", configFile)))
+	if r, err := Path(t.Context(), dir); err != nil || !r.Servable || r.Stored {
+		t.Errorf("a folder with a config alone: %+v, %v", r, err)
+	}
+	put("model.safetensors", "bad")
+	if r, err := Path(t.Context(), dir); err != nil || r.Servable || r.Bytes == 0 || !strings.Contains(r.Reason, "model.safetensors") {
+		t.Errorf("bad weights: %+v, %v", r, err)
+	}
+	for _, bad := range []string{"", "[]", "{", `{"architectures":["X"]}`, `{"model_type":3}`} {
+		put(configFile, bad)
+		if _, err := Path(t.Context(), dir); !errors.Is(err, ErrNoConfig) {
+			t.Errorf("config %q: %v", bad, err)
+		}
+	}
+}
+
+// Packed types take what their packing takes.
+func TestQuantised(t *testing.T) {
+	var config map[string]any
+	if err := json.Unmarshal([]byte(readFile(t, filepath.Join(golden, "mixtral", configFile))), &config); err != nil {
+		t.Fatal(err)
+	}
+	plain := report(t, config)
+	experts := func(r *Report) Part { return r.Parts[len(r.Parts)-1] }
+	config["quantization_config"] = map[string]any{"quant_method": "mxfp4"}
+	n := experts(plain).Parameters
+	if got := experts(report(t, config)); got.DType != "mxfp4" || got.Bytes != n/2+n/32 {
+		t.Errorf("%+v", got)
+	}
+	config["quantization_config"] = map[string]any{"quant_method": "fp8", "weight_block_size": []int{128, 128}}
+	if got := experts(report(t, config)); got.DType != "f8_e4m3" || got.Bytes <= n || got.Bytes > n+n/100 {
+		t.Errorf("%+v of %d", got, n)
+	}
+	delete(config, "quantization_config")
+	delete(config, "torch_dtype")
+	config["dtype"] = "float32"
+	if got := report(t, config); got.Bytes != 2*plain.Bytes {
+		t.Errorf("%d bytes in float32, %d in bfloat16", got.Bytes, plain.Bytes)
+	}
+}
+
+func report(t *testing.T, config map[string]any) *Report {
+	t.Helper()
+	data, _ := json.Marshal(config)
+	r, err := Config(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func FuzzConfig(f *testing.F) {
+	f.Add([]byte(`{"model_type":"mixtral","quantization_config":{"quant_method":"fp8","weight_block_size":[0,-1]}}`))
+	for _, name := range []string{"mixtral", "qwen2_moe-mixed"} {
+		data, err := os.ReadFile(filepath.Join(golden, name, configFile))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := Config(data)
+		if err != nil {
+			return
+		}
+		if r.Bytes < 0 || r.ParametersActive > r.ParametersTotal || r.ParametersActiveWithoutInput > r.ParametersActive {
+			t.Errorf("%+v", r)
+		}
+	})
+}

@@ -1,0 +1,171 @@
+// Package manifest says what a model in an object store consists of: the digest
+// of each tensor, from which the model's identity follows, and the objects that
+// hold them. It is written last, so what it names is there.
+//
+// An object is a safetensors file of what is loaded together (see package
+// model's Piece), or a file beside the weights, whose name begins with FilePrefix.
+package manifest
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/switchyard/switchyard/pkg/compute/digest"
+)
+
+const (
+	// Format is what a manifest calls itself.
+	Format = "switchyard-weights-1"
+	// FilePrefix begins the names of objects that are files beside the weights.
+	FilePrefix = "file."
+	// MaxBytes bounds a manifest.
+	MaxBytes = 256 << 20
+
+	maxName   = 200
+	maxObject = 1 << 42 // bytes
+	keyBytes  = 16
+)
+
+// Manifest is what is known of a model in an object store.
+type Manifest struct {
+	Format string `json:"format"`
+	// Model is the identity that follows from config.json and the tensors.
+	Model   string          `json:"model"`
+	Tensors []digest.Tensor `json:"tensors"`
+	Objects []Object        `json:"objects"`
+}
+
+// Object is one object.
+type Object struct {
+	Name string `json:"name"`
+	// Key is what its chunks are stored under. It follows from what the object
+	// holds, so that an upload that was interrupted knows what is there already.
+	Key    string     `json:"key"`
+	Bytes  int64      `json:"bytes"`
+	Chunks int        `json:"chunks"`
+	Sum    digest.Sum `json:"sha256"`
+}
+
+// KeyOf makes a key from a digest of what an object holds.
+func KeyOf(s digest.Sum) string { return hex.EncodeToString(s[:keyBytes]) }
+
+// Encode writes a manifest that Parse reads.
+func (m *Manifest) Encode() ([]byte, error) {
+	if err := m.check(); err != nil {
+		return nil, fmt.Errorf("writing a manifest: %w", err)
+	}
+	return json.Marshal(m)
+}
+
+// Parse reads a manifest and checks all that can be without the objects.
+func Parse(data []byte) (*Manifest, error) {
+	m := &Manifest{}
+	if len(data) > MaxBytes {
+		return nil, fmt.Errorf("manifest of %d bytes; the limit is %d", len(data), MaxBytes)
+	}
+	if err := json.Unmarshal(data, m); err != nil {
+		return nil, fmt.Errorf("manifest: reading JSON: %w", err)
+	}
+	if err := m.check(); err != nil {
+		return nil, fmt.Errorf("manifest: %w", err)
+	}
+	return m, nil
+}
+
+func (m *Manifest) check() error {
+	if m.Format != Format {
+		return fmt.Errorf("format is %.40q, not %s", m.Format, Format)
+	}
+	if !isHex(m.Model, 32) {
+		return fmt.Errorf("model is %.80q, not a SHA-256 in hex", m.Model)
+	}
+	seen := map[string]bool{}
+	for i, t := range m.Tensors {
+		if err := checkTensor(t); err != nil {
+			return fmt.Errorf("tensor %d: %w", i, err)
+		}
+		if seen[t.Name] {
+			return fmt.Errorf("tensor %q is listed twice", t.Name)
+		}
+		seen[t.Name] = true
+	}
+	return m.checkObjects()
+}
+
+func (m *Manifest) checkObjects() error {
+	names, keys := map[string]bool{}, map[string]bool{}
+	for i, o := range m.Objects {
+		if err := o.Check(); err != nil {
+			return fmt.Errorf("object %d: %w", i, err)
+		}
+		if names[o.Name] || keys[o.Key] {
+			return fmt.Errorf("object %q or its key is listed twice", o.Name)
+		}
+		names[o.Name], keys[o.Key] = true, true
+	}
+	return nil
+}
+
+func checkTensor(t digest.Tensor) error {
+	switch {
+	case t.Name == "" || len(t.Name) > maxName:
+		return fmt.Errorf("name %.80q does not have 1 to %d bytes", t.Name, maxName)
+	case t.DType.Bits() == 0:
+		return fmt.Errorf("dtype %.20q of %q is unknown", string(t.DType), t.Name)
+	}
+	n := uint64(t.DType.Bits())
+	for _, dim := range t.Shape {
+		hi, lo := bits.Mul64(n, uint64(max(dim, 0)))
+		if n = lo; dim < 0 || hi != 0 || n > maxObject*8 {
+			return fmt.Errorf("shape %v of %q is negative or too large", t.Shape, t.Name)
+		}
+	}
+	return nil
+}
+
+// Check refuses what a manifest may not say.
+func (o Object) Check() error {
+	switch {
+	case o.Name == "" || len(o.Name) > maxName || strings.IndexFunc(o.Name, unprintable) >= 0:
+		return fmt.Errorf("name %.80q does not have 1 to %d printable characters", o.Name, maxName)
+	case !isHex(o.Key, keyBytes):
+		return fmt.Errorf("key %.80q of %q is not %d bytes in hex", o.Key, o.Name, keyBytes)
+	case o.Bytes < 0 || o.Bytes > maxObject:
+		return fmt.Errorf("%q has %d bytes, which is outside 0..%d", o.Name, o.Bytes, int64(maxObject))
+	case o.Chunks < 0 || int64(o.Chunks) > o.Bytes || (o.Chunks == 0) != (o.Bytes == 0):
+		return fmt.Errorf("%q has %d chunks for %d bytes", o.Name, o.Chunks, o.Bytes)
+	}
+	return nil
+}
+
+func unprintable(r rune) bool { return r <= ' ' || r > '~' }
+
+func isHex(s string, size int) bool {
+	_, err := hex.DecodeString(s)
+	return err == nil && len(s) == 2*size && s == strings.ToLower(s)
+}
+
+// ErrNoObject says that a manifest does not list an object.
+var ErrNoObject = errors.New("the manifest lists no such object; push the model anew")
+
+// Object finds an object by its name.
+func (m *Manifest) Object(name string) (Object, error) {
+	i := slices.IndexFunc(m.Objects, func(o Object) bool { return o.Name == name })
+	if i < 0 {
+		return Object{}, fmt.Errorf("object %q: %w", name, ErrNoObject)
+	}
+	return m.Objects[i], nil
+}
+
+// Bytes is what all objects take.
+func (m *Manifest) Bytes() (n int64) {
+	for _, o := range m.Objects {
+		n += o.Bytes
+	}
+	return n
+}

@@ -1,0 +1,168 @@
+package model
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/switchyard/switchyard/pkg/compute/digest"
+	"github.com/switchyard/switchyard/pkg/compute/manifest"
+	"github.com/switchyard/switchyard/pkg/compute/safetensors"
+)
+
+// Store is where the objects of a model are that is in no folder.
+type Store interface {
+	// Read returns an object's bytes, when they are what the manifest says.
+	Read(ctx context.Context, o manifest.Object) ([]byte, error)
+	// Close is called when the model is closed.
+	Close() error
+}
+
+// FromStore opens a model whose pieces are fetched when they are needed. ctx is
+// for opening it; File reads within the same.
+func FromStore(ctx context.Context, name string, m *manifest.Manifest, from Store) (*Model, error) {
+	model, err := fromStore(ctx, name, m, from)
+	if err != nil {
+		return nil, fmt.Errorf("opening model %s of the object store: %w", name, err)
+	}
+	return model, nil
+}
+
+func fromStore(ctx context.Context, name string, man *manifest.Manifest, from Store) (*Model, error) {
+	o := &objects{ctx: ctx, from: from, manifest: man, tensors: map[string]Tensor{}, named: map[string]manifest.Object{}}
+	for _, t := range man.Tensors {
+		o.tensors[t.Name] = Tensor{Name: t.Name, DType: t.DType, Shape: t.Shape}
+	}
+	for _, object := range man.Objects {
+		o.named[object.Name] = object
+	}
+	config, err := o.read(ctx, manifest.FilePrefix+"config.json")
+	if err != nil {
+		return nil, err
+	}
+	if digest.Identity(config, man.Tensors) != man.Model {
+		return nil, fmt.Errorf("its config.json and tensors are not those of the hash %.12s in its manifest; push the model again", man.Model)
+	}
+	m, err := o.model(ctx, name, config)
+	if err != nil {
+		return nil, err
+	}
+	m.Hash, m.digests = man.Model, man.Tensors
+	return m, nil
+}
+
+// objects are the pieces of a model in a store.
+type objects struct {
+	ctx      context.Context // of File
+	from     Store
+	manifest *manifest.Manifest
+	tensors  map[string]Tensor // without Data
+	named    map[string]manifest.Object
+}
+
+func (o *objects) model(ctx context.Context, name string, config []byte) (*Model, error) {
+	var generation []byte
+	if _, ok := o.named[manifest.FilePrefix+"generation_config.json"]; ok {
+		var err error
+		if generation, err = o.read(ctx, manifest.FilePrefix+"generation_config.json"); err != nil {
+			return nil, err
+		}
+	}
+	return newModel(name, config, generation, o)
+}
+
+func (o *objects) read(ctx context.Context, name string) ([]byte, error) {
+	object, ok := o.named[name]
+	if !ok {
+		return nil, fmt.Errorf("object %q: %w", name, manifest.ErrNoObject)
+	}
+	return o.from.Read(ctx, object)
+}
+
+// tensor knows no Data: see Model.With.
+func (o *objects) tensor(name string) (Tensor, bool) { return o.stat(name) }
+
+func (o *objects) stat(name string) (Tensor, bool) {
+	t, ok := o.tensors[name]
+	return t, ok
+}
+
+func (o *objects) file(name string) ([]byte, bool) {
+	data, err := o.read(o.ctx, manifest.FilePrefix+name)
+	return data, err == nil
+}
+
+func (o *objects) close() error { return o.from.Close() }
+
+// With returns the model for loading weights: what has to be fetched for that
+// ends with ctx, and what was fetched last stays in memory until the next piece
+// is needed. A model in a folder is mapped, and is returned as it is.
+func (m *Model) With(ctx context.Context) *Model {
+	o, ok := m.source.(*objects)
+	if !ok {
+		return m
+	}
+	with := *m
+	with.source = &fetcher{objects: o, ctx: ctx}
+	return &with
+}
+
+// fetcher is objects with the piece that was fetched last.
+type fetcher struct {
+	*objects
+	ctx context.Context
+
+	mu    sync.Mutex
+	last  Piece
+	piece *safetensors.File
+}
+
+// fetch returns a piece.
+func (f *fetcher) fetch(p Piece) (*safetensors.File, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.piece != nil && f.last == p {
+		return f.piece, nil
+	}
+	f.piece = nil // its memory, before that of the next one
+	data, err := f.read(f.ctx, p.String())
+	if err != nil {
+		return nil, err
+	}
+	if f.piece, err = safetensors.Parse(data); err != nil {
+		return nil, fmt.Errorf("object %v: %w", p, err)
+	}
+	f.last = p
+	return f.piece, nil
+}
+
+// load is find with the Data of what is stored.
+func (m *Model) load(ref Ref) (*resolved, error) {
+	if o, ok := m.source.(*objects); ok { // nobody said how long it may take
+		return m.fetched(&fetcher{objects: o, ctx: o.ctx}, ref)
+	}
+	if f, ok := m.source.(*fetcher); ok {
+		return m.fetched(f, ref)
+	}
+	return m.find(ref, m.source.tensor)
+}
+
+// fetched finds ref in its piece. Of stacked tensors that has one expert's part,
+// which is as if there were no other.
+func (m *Model) fetched(f *fetcher, ref Ref) (*resolved, error) {
+	want := m.Spec.Shape(ref)
+	if want == nil {
+		return nil, fmt.Errorf("model %s has no tensor %v", m.Name, ref)
+	}
+	at, p := m.stored(ref), m.pieceOf(ref)
+	piece, err := f.fetch(p)
+	if err != nil {
+		return nil, fmt.Errorf("model %s: %w (%v)", m.Name, err, ref)
+	}
+	ref.Expert = 0
+	r, err := resolve(at, ref, want, 1, piece.Tensor)
+	if err != nil {
+		return nil, fmt.Errorf("model %s: object %v: %w", m.Name, p, err)
+	}
+	return r, nil
+}

@@ -1,0 +1,187 @@
+package weights
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/switchyard/switchyard/pkg/compute/manifest"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/schemas"
+)
+
+var (
+	// ErrNoModel says that a whole model of that name is not in the store.
+	ErrNoModel = errors.New("no whole model of that name is in the object store; put it there with switchyard weights push")
+	// ErrMissing says that chunks of an object are not there.
+	ErrMissing = errors.New("chunks are missing; push the model again")
+	// ErrDamaged says that an object is not what the manifest says.
+	ErrDamaged = errors.New("its content does not have the digest of the manifest; remove the model and push it again")
+	// ErrSlow says that nothing came for a while.
+	ErrSlow = errors.New("the object store does not answer")
+)
+
+// ObjectError says which object of which model something is about.
+type ObjectError struct {
+	Model, Object string
+	Err           error
+}
+
+func (e *ObjectError) Error() string {
+	return fmt.Sprintf("object %s of model %s: %v", e.Object, e.Model, e.Err)
+}
+
+// Unwrap is what is wrong.
+func (e *ObjectError) Unwrap() error { return e.Err }
+
+// Store is a model's place in the object store.
+type Store struct {
+	conn   *bus.Conn
+	model  string
+	bucket string
+	// patience is how long nothing may come before that is ErrSlow.
+	patience time.Duration
+}
+
+const patience = 10 * time.Second
+
+// manifestObject is the name of the object that is written last.
+const manifestObject = "manifest"
+
+// New is the place of the model of that name; nothing is asked yet.
+func New(conn *bus.Conn, prefix, model string) *Store {
+	names := schemas.Streams{Subjects: schemas.NewSubjects(prefix, model)}
+	return &Store{conn: conn, model: names.Subjects.Model, bucket: names.Bucket(bucketKind), patience: patience}
+}
+
+const bucketKind = "weights"
+
+func (s *Store) stream() string { return "OBJ_" + s.bucket }
+
+// chunks is the subject of an object's chunks, meta that of what is known of it.
+func (s *Store) chunks(key string) string { return "$O." + s.bucket + ".C." + key }
+
+func (s *Store) meta(name string) string {
+	return "$O." + s.bucket + ".M." + base64.URLEncoding.EncodeToString([]byte(name))
+}
+
+// Manifest reads what the model consists of. It waits for the server until ctx ends.
+func (s *Store) Manifest(ctx context.Context) (*manifest.Manifest, error) {
+	o, err := s.info(ctx, manifestObject)
+	if err != nil {
+		return nil, s.wrap(manifestObject, err)
+	}
+	if o.Bytes > manifest.MaxBytes {
+		return nil, s.wrap(manifestObject, fmt.Errorf("it has %d bytes, more than %d", o.Bytes, manifest.MaxBytes))
+	}
+	data, err := s.Read(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	m, err := manifest.Parse(data)
+	return m, s.wrap(manifestObject, err)
+}
+
+// wrap names the object and leaves success alone.
+func (s *Store) wrap(object string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &ObjectError{Model: s.model, Object: object, Err: err}
+}
+
+// info is what the store knows of an object.
+func (s *Store) info(ctx context.Context, name string) (manifest.Object, error) {
+	m, err := s.conn.Last(ctx, s.stream(), s.meta(name))
+	switch {
+	case errors.Is(err, bus.ErrNoMessage), isNoStream(err):
+		return manifest.Object{}, ErrNoModel
+	case err != nil:
+		return manifest.Object{}, err
+	}
+	return parseInfo(name, m.Data)
+}
+
+func isNoStream(err error) bool {
+	var api *jetstream.APIError
+	return errors.Is(err, jetstream.ErrStreamNotFound) || errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamNotFound
+}
+
+// Read returns an object's bytes, when they are what the manifest says.
+func (s *Store) Read(ctx context.Context, o manifest.Object) ([]byte, error) {
+	data, err := s.read(ctx, o)
+	return data, s.wrap(o.Name, err)
+}
+
+func (s *Store) read(ctx context.Context, o manifest.Object) ([]byte, error) {
+	if err := s.present(ctx, o); err != nil {
+		return nil, err
+	}
+	data, err := s.collect(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if sha256.Sum256(data) != o.Sum {
+		return nil, ErrDamaged
+	}
+	return data, nil
+}
+
+// present checks that an object's chunks are there, and can hold its bytes.
+func (s *Store) present(ctx context.Context, o manifest.Object) error {
+	waiting, cancel := context.WithTimeout(ctx, s.patience)
+	defer cancel()
+	counts, err := s.conn.Subjects(waiting, s.stream(), s.chunks(o.Key))
+	switch have := counts[s.chunks(o.Key)]; {
+	case isNoStream(err):
+		return ErrNoModel
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrSlow, err)
+	case have != uint64(o.Chunks):
+		return fmt.Errorf("%w: %d of %d are there", ErrMissing, have, o.Chunks)
+	case o.Bytes > int64(o.Chunks)*s.conn.MaxPayload():
+		return fmt.Errorf("%w: %d chunks cannot hold its %d bytes", ErrDamaged, o.Chunks, o.Bytes)
+	}
+	return nil
+}
+
+// collect joins the chunks.
+func (s *Store) collect(ctx context.Context, o manifest.Object) ([]byte, error) {
+	if o.Chunks == 0 {
+		return nil, nil
+	}
+	data := make([]byte, 0, o.Bytes)
+	left := o.Chunks
+	err := s.follow(ctx, s.chunks(o.Key), func(m bus.Stored) bool {
+		if int64(len(data)+len(m.Data)) > o.Bytes {
+			return false // what was read has another digest
+		}
+		data = append(data, m.Data...)
+		left--
+		return left > 0
+	})
+	return data, err
+}
+
+// follow is the connection's Follow, but ends with ErrSlow when nothing comes.
+func (s *Store) follow(ctx context.Context, subject string, fn func(bus.Stored) bool) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silence := time.AfterFunc(s.patience, func() { cancel(ErrSlow) })
+	defer silence.Stop()
+	err := s.conn.Follow(ctx, s.stream(), subject, bus.Place{}, func(m bus.Stored) bool {
+		silence.Reset(s.patience)
+		return fn(m)
+	})
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}

@@ -1,0 +1,365 @@
+package weights
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/goleak"
+
+	"github.com/switchyard/switchyard/internal/testkit/testserver"
+	"github.com/switchyard/switchyard/pkg/compute/manifest"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/schemas"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const golden = "../../compute/model/testdata/golden"
+
+// rig is a server, and a model in a folder.
+type rig struct {
+	conn     *bus.Conn
+	store    *Store
+	model    *model.Model
+	contents []model.Content
+}
+
+func newRig(t *testing.T, name string) *rig {
+	t.Helper()
+	m, err := model.Open(filepath.Join(golden, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Close() }) // only read
+	contents, err := m.Contents()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := testserver.Connect(t)
+	return &rig{conn: conn, store: New(conn, schemas.DefaultPrefix, "m"), model: m, contents: contents}
+}
+
+func (r *rig) push(t *testing.T) (before int64) {
+	t.Helper()
+	err := r.store.Push(t.Context(), r.model.Hash, r.model.Digests(), r.contents, PushSettings{
+		Progress: func(_, b, _ int64) { before = b },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return before
+}
+
+// open opens the model from the store, over the rig's connection.
+func (r *rig) open(t *testing.T) *model.Model {
+	t.Helper()
+	m, err := r.store.Manifest(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored, err := model.FromStore(t.Context(), "m", m, borrowed{r.store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stored
+}
+
+// borrowed leaves the connection open.
+type borrowed struct{ *Store }
+
+func (borrowed) Close() error { return nil }
+
+// What comes from the store is the folder's, to the byte.
+func TestRoundTrip(t *testing.T) {
+	configs, err := filepath.Glob(filepath.Join(golden, "*", "config.json"))
+	if err != nil || len(configs) == 0 {
+		t.Fatal(err)
+	}
+	for _, config := range configs {
+		name := filepath.Base(filepath.Dir(config))
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, name)
+			r.push(t)
+			m := r.open(t)
+			if m.Hash != r.model.Hash || m.Bytes != r.model.Bytes || m.Spec.Parameters() != r.model.Spec.Parameters() {
+				t.Errorf("%s of %d bytes became %s of %d", r.model.Hash, r.model.Bytes, m.Hash, m.Bytes)
+			}
+			with := m.With(t.Context())
+			for ref := range m.Spec.Refs() {
+				a, err := with.Tensor(ref)
+				if err != nil {
+					t.Fatal(err)
+				}
+				b, _ := r.model.Tensor(ref)
+				if !bytes.Equal(a.Data, b.Data) || !slices.Equal(a.Shape, b.Shape) || a.DType != b.DType {
+					t.Fatalf("%v differs", ref)
+				}
+			}
+			want, _ := r.model.File("config.json")
+			if got, ok := m.File("config.json"); !ok || !bytes.Equal(got, want) {
+				t.Error("config.json differs")
+			}
+		})
+	}
+}
+
+// A push that was interrupted goes on where it was; one of a whole model sends nothing.
+func TestPushGoesOn(t *testing.T) {
+	r := newRig(t, "mixtral")
+	ctx, stop := context.WithCancel(t.Context())
+	var done int64
+	err := r.store.Push(ctx, r.model.Hash, r.model.Digests(), r.contents, PushSettings{Progress: func(d, _, total int64) {
+		if done = d; d > total/2 {
+			stop()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if _, err := r.store.Manifest(t.Context()); !errors.Is(err, ErrNoModel) {
+		t.Errorf("half a model: %v", err)
+	}
+	before := r.push(t)
+	if before == 0 || before > done {
+		t.Errorf("%d bytes were sent, and %d were there", done, before)
+	}
+	total := int64(0)
+	for _, c := range r.contents {
+		total += c.Bytes
+	}
+	last := r.lastSequence(t)
+	if before := r.push(t); before != total || r.lastSequence(t) != last {
+		t.Errorf("a whole model of %d bytes: %d were there", total, before)
+	}
+}
+
+func (r *rig) lastSequence(t *testing.T) uint64 {
+	t.Helper()
+	state, err := r.conn.State(t.Context(), r.store.stream())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state.Last
+}
+
+// What is left of other pushes goes when a push ends.
+func TestPushCleansUp(t *testing.T) {
+	r := newRig(t, "mixtral-window")
+	r.push(t)
+	stray := r.store.chunks(strings.Repeat("0", 32))
+	if _, err := r.conn.StoreBytes(t.Context(), stray, []byte("left"), nil); err != nil {
+		t.Fatal(err)
+	}
+	r.push(t)
+	counts, err := r.conn.Subjects(t.Context(), r.store.stream(), stray)
+	if err != nil || len(counts) > 0 {
+		t.Errorf("%v, %v", counts, err)
+	}
+}
+
+// spoil changes the first chunk of an object.
+func (r *rig) spoil(t *testing.T, name string) {
+	t.Helper()
+	o := r.object(t, name)
+	subject := r.store.chunks(o.Key)
+	first, err := r.conn.Last(t.Context(), r.store.stream(), subject)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad := bytes.Clone(first.Data)
+	bad[len(bad)/2] ^= 1
+	if err := r.conn.Purge(t.Context(), r.store.stream(), subject); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.conn.StoreBytes(t.Context(), subject, bad, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (r *rig) object(t *testing.T, name string) manifest.Object {
+	t.Helper()
+	m, err := r.store.Manifest(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := m.Object(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// What is wrong with the store is an error of its own, with object and model.
+func TestFailures(t *testing.T) {
+	const expert = "expert.1.2"
+	tests := []struct {
+		name  string
+		spoil func(t *testing.T, r *rig)
+		want  error
+	}{
+		{"damaged", func(t *testing.T, r *rig) { r.spoil(t, expert) }, ErrDamaged},
+		{"missing", func(t *testing.T, r *rig) {
+			if err := r.conn.Purge(t.Context(), r.store.stream(), r.store.chunks(r.object(t, expert).Key)); err != nil {
+				t.Fatal(err)
+			}
+		}, ErrMissing},
+		{"removed", func(t *testing.T, r *rig) {
+			if err := r.store.Remove(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}, ErrNoModel},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, "mixtral")
+			r.push(t)
+			m := r.open(t)
+			ref := model.Ref{Role: model.ExpertUp, Layer: 1, Expert: 2}
+			tt.spoil(t, r)
+			_, err := m.With(t.Context()).Tensor(ref)
+			var object *ObjectError
+			if !errors.Is(err, tt.want) || !errors.As(err, &object) || object.Object != expert || object.Model != "m" {
+				t.Fatal(err)
+			}
+			if before := r.push(t); tt.want == ErrMissing && before == 0 {
+				t.Error("everything was sent again")
+			}
+			if tt.want == ErrDamaged { // which a push does not look for
+				return
+			}
+			if _, err := m.With(t.Context()).Tensor(ref); err != nil {
+				t.Errorf("pushed again: %v", err)
+			}
+		})
+	}
+}
+
+// A store that does not answer is given up after a while, or when the caller says so.
+func TestSilence(t *testing.T) {
+	r := newRig(t, "mixtral")
+	r.push(t)
+	o := r.object(t, "expert.0.0")
+	lost := o
+	lost.Chunks++ // never comes
+	r.store.patience = 100 * time.Millisecond
+	if _, err := r.store.collect(t.Context(), lost); !errors.Is(err, ErrSlow) {
+		t.Error(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := r.store.Read(ctx, o); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if _, err := New(r.conn, schemas.DefaultPrefix, "nobody").Manifest(t.Context()); !errors.Is(err, ErrNoModel) {
+		t.Error(err)
+	}
+}
+
+// A manifest's claims are bounded by what is there.
+func TestClaims(t *testing.T) {
+	r := newRig(t, "mixtral")
+	r.push(t)
+	o := r.object(t, "expert.0.0")
+	o.Bytes = 1 << 40
+	if _, err := r.store.Read(t.Context(), o); !errors.Is(err, ErrDamaged) {
+		t.Error(err)
+	}
+	o.Bytes = 10
+	if _, err := r.store.Read(t.Context(), o); !errors.Is(err, ErrDamaged) {
+		t.Error(err)
+	}
+}
+
+func TestPushRefusals(t *testing.T) {
+	r := newRig(t, "mixtral")
+	r.push(t)
+	other := newRig(t, "qwen2_moe")
+	other.store, other.conn = r.store, r.conn
+	err := other.store.Push(t.Context(), other.model.Hash, other.model.Digests(), other.contents, PushSettings{})
+	if !errors.Is(err, ErrOther) {
+		t.Error(err)
+	}
+	if _, err := r.store.Manifest(t.Context()); err != nil {
+		t.Errorf("the refused push did harm: %v", err)
+	}
+	changed := slices.Clone(other.contents)
+	changed[0].Open = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("x")), nil }
+	err = New(r.conn, schemas.DefaultPrefix, "changed").Push(t.Context(), other.model.Hash, other.model.Digests(), changed, PushSettings{})
+	if err == nil || !strings.Contains(err.Error(), "do not change a model that is pushed") {
+		t.Error(err)
+	}
+}
+
+// A full bucket is told from other failures.
+func TestFull(t *testing.T) {
+	r := newRig(t, "mixtral")
+	_, err := r.conn.JetStream().CreateObjectStore(t.Context(), jetstream.ObjectStoreConfig{Bucket: r.store.bucket, MaxBytes: 64 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = r.store.Push(t.Context(), r.model.Hash, r.model.Digests(), r.contents, PushSettings{})
+	if !errors.Is(err, ErrFull) {
+		t.Error(err)
+	}
+}
+
+func TestList(t *testing.T) {
+	r := newRig(t, "mixtral")
+	r.push(t)
+	half := New(r.conn, schemas.DefaultPrefix, "half")
+	if err := r.conn.EnsureObjects(t.Context(), 0, half.bucket); err != nil {
+		t.Fatal(err)
+	}
+	list, err := List(t.Context(), r.conn, schemas.DefaultPrefix)
+	if err != nil || len(list) != 2 || list[0].Name != "half" || list[0].Whole || list[1].Model != r.model.Hash || list[1].Objects != len(r.contents) {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if list, err := List(t.Context(), r.conn, "other"); err != nil || len(list) != 0 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if err := r.store.Remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.store.Remove(t.Context()); err == nil {
+		t.Error("a model was removed twice")
+	}
+}
+
+// The nats command line reads the same objects.
+func TestObjectsAreNATS(t *testing.T) {
+	r := newRig(t, "mixtral")
+	r.push(t)
+	bucket, err := r.conn.JetStream().ObjectStore(t.Context(), r.store.bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := bucket.GetBytes(t.Context(), "file.config.json")
+	if want, _ := r.model.File("config.json"); err != nil || !bytes.Equal(data, want) {
+		t.Errorf("%d bytes, %v", len(data), err)
+	}
+}
+
+func FuzzParseInfo(f *testing.F) {
+	s := New(nil, schemas.DefaultPrefix, "m")
+	data, err := s.encodeInfo(manifest.Object{Name: "head", Key: strings.Repeat("a", 32), Bytes: 3, Chunks: 1}, 100)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add("head", data)
+	f.Add("head", []byte(`{"name":"head","nuid":"x.>","size":18446744073709551615}`))
+	f.Fuzz(func(t *testing.T, name string, data []byte) {
+		o, err := parseInfo(name, data)
+		if err == nil && (o.Name != name || o.Bytes < 0 || strings.ContainsAny(o.Key, ".*> ")) {
+			t.Errorf("%+v", o)
+		}
+	})
+}
