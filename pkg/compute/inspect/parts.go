@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
 
 // groups are the parts in the order of the report, each with its last role; the
@@ -72,16 +74,40 @@ func (r *Report) take(t tally) {
 	}
 }
 
-// measure counts what the files hold. Elements of a packed type count as what is
-// stored, so the parameters are those of the shape only where nothing is packed.
+// measure counts what the files hold. Scales of a packed type count with it.
 func (r *Report) measure(m *model.Model) {
 	t := tally{}
+	for need := range m.Spec.Needs() {
+		t.add(need.Ref.Role, dtypeOf(m, need.Ref), elements(need.Shape)*int64(need.Count), 0)
+	}
 	for ref, x := range m.Stored() {
-		n := int64(x.Len())
-		t.add(ref.Role, strings.ToLower(string(x.DType)), n, n*int64(x.DType.Bits())/8)
+		t.add(ref.Role, dtypeOf(m, ref), 0, int64(x.Len())*int64(x.DType.Bits())/8)
 	}
 	r.take(t)
 	r.Stored = true
+}
+
+// dtypeOf is what a ref's numbers are stored as.
+func dtypeOf(m *model.Model, ref model.Ref) string {
+	t, err := m.Stat(ref)
+	switch {
+	case err != nil: // the model was opened, so it has it
+		return "unknown"
+	case t.DType == safetensors.F4:
+		return mxfp4
+	}
+	return strings.ToLower(string(t.DType))
+}
+
+// mxfp4 is the name of 4-bit elements with an exponent for 32 of them.
+const mxfp4 = "mxfp4"
+
+func elements(shape []int) int64 {
+	n := int64(1)
+	for _, dim := range shape {
+		n *= int64(dim)
+	}
+	return n
 }
 
 // keys are those of a config that say how weights are stored.
@@ -89,15 +115,7 @@ type keys struct {
 	ModelType  string          `json:"model_type"`
 	TorchDType string          `json:"torch_dtype"`
 	DType      string          `json:"dtype"`
-	Quant      *quantisation   `json:"quantization_config"`
 	Text       json.RawMessage `json:"text_config"`
-}
-
-// quantisation is what quantization_config says. Kinds that are not known here
-// count as not quantised.
-type quantisation struct {
-	Method string `json:"quant_method"`
-	Block  []int  `json:"weight_block_size"`
 }
 
 // parseKeys fails for what is no model's config.
@@ -112,9 +130,6 @@ func parseKeys(data []byte) (k keys, err error) {
 	if k.Text != nil && json.Unmarshal(k.Text, &text) == nil {
 		k.TorchDType = cmp.Or(k.TorchDType, text.TorchDType)
 		k.DType = cmp.Or(k.DType, text.DType)
-		if k.Quant == nil {
-			k.Quant = text.Quant
-		}
 	}
 	return k, nil
 }
@@ -135,30 +150,28 @@ func (k keys) dtype() (name string, bytes int64) {
 func (r *Report) estimate(s *model.Spec, k keys) {
 	t := tally{}
 	for need := range s.Needs() {
-		n := int64(1)
-		for _, dim := range need.Shape {
-			n *= int64(dim)
-		}
-		name, bytes := k.stored(need.Ref.Role, need.Shape, n)
+		n := elements(need.Shape)
+		name, bytes := k.stored(s.Quant, need.Ref.Role, need.Shape, n)
 		t.add(need.Ref.Role, name, n*int64(need.Count), bytes*int64(need.Count))
 	}
 	r.take(t)
 }
 
-// stored is the type and the bytes of n elements of a role.
-func (k keys) stored(role model.Role, shape []int, n int64) (dtype string, bytes int64) {
+// stored is the type and the bytes of n elements of a role. A quantisation that
+// this build does not know counts as none.
+func (k keys) stored(q model.Dequant, role model.Role, shape []int, n int64) (dtype string, bytes int64) {
 	name, size := k.dtype()
-	if k.Quant == nil || len(shape) != 2 {
+	if len(shape) != 2 {
 		return name, n * size
 	}
 	switch {
-	case k.Quant.Method == "mxfp4" && role.IsExpert(): // two elements a byte, one exponent for 32
-		return "mxfp4", n/2 + n/32
-	case k.Quant.Method == "fp8" && len(k.Quant.Block) == 2 && role.IsLayer() && role != model.Router:
-		return "f8_e4m3", n + 4*blocks(shape[0], k.Quant.Block[0])*blocks(shape[1], k.Quant.Block[1])
+	case q == model.MXFP4 && role.IsExpert(): // two elements a byte
+		return mxfp4, n/2 + n/cpu.MXBlock
+	case q == model.FP8Blocks && role.IsLayer() && role != model.Router:
+		return "f8_e4m3", n + 4*blocks(shape[0])*blocks(shape[1])
 	}
 	return name, n * size
 }
 
-// blocks is how many of a size cover n.
-func blocks(n, size int) int64 { return int64((n + max(size, 1) - 1) / max(size, 1)) }
+// blocks is how many blocks of FP8 cover n.
+func blocks(n int) int64 { return int64(cpu.FP8Scales(n)) }

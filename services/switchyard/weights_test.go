@@ -1,0 +1,60 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/switchyard/switchyard/pkg/transport/natsserver"
+)
+
+// An operator puts models into the object store, sees and removes them.
+func TestWeights(t *testing.T) {
+	server, err := natsserver.Start(natsserver.Settings{StoreDir: t.TempDir(), Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Shutdown)
+	const golden = "../../pkg/compute/model/testdata/golden/"
+	steps := []struct {
+		name string
+		args []string
+		code int
+		want string // on stdout for code 0, else on stderr
+	}{
+		{"nothing yet", []string{"ls", "--json"}, 0, ""},
+		{"nothing to serve", []string{"gate", "--model", "nats://tiny"}, 2, "object manifest of model tiny: no whole model of that name is in the object store"},
+		{"push", []string{"push", golden + "mixtral", "--name", "tiny"}, 0, "serve it with --model nats://tiny"},
+		{"again", []string{"push", golden + "mixtral", "--name", "tiny", "--json"}, 0, `"sent_bytes":0`},
+		{"another", []string{"push", golden + "qwen2_moe", "--name", "tiny"}, 1, "another model of that name"},
+		{"under its own name", []string{"push", golden + "qwen2_moe"}, 0, "qwen2_moe: "},
+		{"list", []string{"ls"}, 0, "tiny       "},
+		{"remove", []string{"rm", "tiny"}, 0, ""},
+		{"removed before", []string{"rm", "tiny"}, 1, "the object store has no model tiny"},
+		{"no folder", []string{"push", "/nonexistent"}, 2, "opening model /nonexistent"},
+		{"no server", []string{"push", golden + "mixtral", "--nats", "nats://127.0.0.1:1", "--connect-timeout", "200ms"}, 3, "no connection"},
+		{"no name", []string{"gate", "--model", "nats://a.b"}, 2, "is nats://NAME"},
+		{"no folder for up", []string{"up", "--model", "nats://tiny"}, 2, "give a directory"},
+	}
+	for _, s := range steps {
+		args := append([]string{"--nats", server.URL()}, s.args...)
+		if s.args[0] != "gate" && s.args[0] != "up" {
+			args = append([]string{"--nats", server.URL(), "weights"}, s.args...)
+		}
+		got := invoke("", args...)
+		text := got.err
+		if s.code == 0 {
+			text = got.out
+		}
+		if got.code != s.code || !strings.Contains(text, s.want) {
+			t.Errorf("%s: got %+v, want code %d and %q", s.name, got, s.code, s.want)
+		}
+	}
+	var listed struct {
+		Name  string
+		Whole bool
+	}
+	if out := invoke("", "weights", "ls", "--json", "--nats", server.URL()).out; json.Unmarshal([]byte(out), &listed) != nil || listed.Name != "qwen2_moe" || !listed.Whole {
+		t.Errorf("%q is listed", out)
+	}
+}
