@@ -23,6 +23,12 @@ func DemoWeights() []byte {
 	return unsafe.Slice(unsafe.StringData(demoWeights), len(demoWeights))
 }
 
+// DemoDigests are the SHA-256 of the demo model's tensors, as a JSON object by name,
+// so that no start hashes them. A test of package model keeps them right.
+//
+//go:embed demo-digests.json
+var DemoDigests []byte
+
 // DemoPredictor is the file of weights that predict the demo model's loads, as
 // switchyard train-predictor made it; docs/predictors.md says how.
 //

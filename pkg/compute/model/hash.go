@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -21,6 +23,8 @@ type Settings struct {
 	Log *slog.Logger
 	// Unhashed leaves Hash empty, for who only wants to look at the model.
 	Unhashed bool
+
+	known []byte // digests of all tensors, as JSON; nil: they are hashed
 }
 
 // digestFile is the cache of digests in a model's folder.
@@ -30,11 +34,7 @@ const digestFile = ".switchyard-digests"
 // the files.
 func (c *checkpoint) digests(ctx context.Context, used map[string]bool, s Settings) ([]digest.Tensor, error) {
 	files, tensors, total := c.usedFiles(used)
-	settings := digest.Settings{Progress: s.Progress, Log: s.Log}
-	if total > digest.Small {
-		settings.Caches = caches(c.dir)
-	}
-	sums, err := digest.Files(ctx, files, settings)
+	sums, err := s.sums(ctx, files, total, c.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -43,6 +43,21 @@ func (c *checkpoint) digests(ctx context.Context, used map[string]bool, s Settin
 		list = append(list, digest.Tensor{Name: t.Name, DType: t.DType, Shape: t.Shape, Sum: sums[t.Name]})
 	}
 	return list, nil
+}
+
+// sums are known already, or are hashed.
+func (s Settings) sums(ctx context.Context, files []digest.File, total int64, dir string) (sums map[string]digest.Sum, err error) {
+	if s.known != nil {
+		if err := json.Unmarshal(s.known, &sums); err != nil {
+			return nil, fmt.Errorf("reading the digests of the model in this binary: %w", err)
+		}
+		return sums, nil
+	}
+	settings := digest.Settings{Progress: s.Progress, Log: s.Log}
+	if total > digest.Small {
+		settings.Caches = caches(dir)
+	}
+	return digest.Files(ctx, files, settings)
 }
 
 // usedFiles lists the files with those of their tensors that are used.

@@ -49,7 +49,7 @@ func Demo() (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening demo model: %w", err)
 	}
-	m, err := open(context.Background(), DemoName, side, Settings{}, demoWeights)
+	m, err := open(context.Background(), DemoName, side, Settings{known: models.DemoDigests}, demoWeights)
 	if err != nil {
 		return nil, fmt.Errorf("opening demo model: %w", err)
 	}
