@@ -63,7 +63,7 @@ func (e itemOf) eval(r *run, s *scope) (value, error) {
 
 // item is v[key]: an item if there is one, else v.key.
 func (r *run) item(v, key value) (value, error) {
-	if err := r.step(1); err != nil {
+	if err := r.scan(len(textOf(key))); err != nil {
 		return nil, err
 	}
 	switch v := v.(type) {
@@ -184,14 +184,18 @@ func (r *run) sliceText(t Text, bounds [3]value) (value, error) {
 		from := byteOffset(t.s, start)
 		return t.slice(from, from+byteOffset(t.s[from:], max(stop-start, 0))), nil
 	}
-	characters, err := r.characters(t)
-	if err != nil {
+	if err := r.makeItems(n); err != nil {
 		return nil, err
 	}
+	starts := make([]int, 0, n+1)
+	for i := range t.s {
+		starts = append(starts, i)
+	}
+	starts = append(starts, len(t.s))
 	picked, err := indices(n, bounds)
 	var w textWriter
 	for _, i := range picked {
-		w.add(characters[i].(Text))
+		w.add(t.slice(starts[i], starts[i+1]))
 	}
 	return w.text(), err
 }

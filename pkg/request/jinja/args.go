@@ -85,10 +85,5 @@ func texts(v value, preset string) (Text, error) {
 	return t, nil
 }
 
-// flag is an argument that counts as true or not, or preset if it is absent.
-func flag(v value, preset bool) bool {
-	if v == (absent{}) {
-		return preset
-	}
-	return truth(v)
-}
+// flag is whether an argument is there and counts as true.
+func flag(v value) bool { return v != (absent{}) && truth(v) }

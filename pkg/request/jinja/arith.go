@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/bits"
 	"slices"
-	"strings"
 )
 
 func (e binary) eval(r *run, s *scope) (value, error) {
@@ -139,7 +138,7 @@ func numeric(op string, a, b value) (value, error) {
 }
 
 func floats(op string, x, y float64) (value, error) {
-	if y == 0 && strings.Contains("/ // %", op) {
+	if y == 0 && (op == "/" || op == "//" || op == "%") {
 		return nil, errZero
 	}
 	switch op {
@@ -176,7 +175,7 @@ func integers(op string, i, j int) (value, error) {
 		difference := i - j
 		return difference, overflow((difference < i) == (j > 0))
 	case "*":
-		return multiply(i, j)
+		return times(i, j)
 	case "**":
 		return power(i, j)
 	}
@@ -203,19 +202,19 @@ func overflow(fine bool) error {
 	return nil
 }
 
-func multiply(i, j int) (value, error) {
+func times(i, j int) (int, error) {
 	p := i * j
-	return p, overflow(i == 0 || p/i == j && !(i == -1 && j == math.MinInt))
+	fits := i == 0 || p/i == j && (i != -1 || j != math.MinInt)
+	return p, overflow(fits)
 }
 
 func power(i, j int) (value, error) {
 	out := 1
 	for range min(j, 64) {
-		v, err := multiply(out, i)
-		if err != nil {
+		var err error
+		if out, err = times(out, i); err != nil {
 			return nil, err
 		}
-		out = v.(int)
 	}
 	switch {
 	case j <= 64 || i == 0 || i == 1:

@@ -153,7 +153,7 @@ func (r *run) contains(in, v value) (bool, error) {
 			return false, err
 		}
 		_, ok := in.get(v)
-		return ok, nil
+		return ok, r.scan(len(textOf(v)))
 	}
 	items, err := r.items(in)
 	if err != nil {

@@ -135,8 +135,8 @@ func (b callBlock) exec(r *run, s *scope, w *textWriter) error {
 	return at(b.line, r.put(w, t))
 }
 
-func (t variable) assign(_ *run, s *scope, v value) error {
-	s.set(string(t), v)
+func (e variable) assign(_ *run, s *scope, v value) error {
+	s.set(string(e), v)
 	if len(s.own) > maxVariables {
 		return errVariables
 	}

@@ -71,7 +71,7 @@ func orDefault(_ *run, v value, a args) (value, error) {
 		return nil, err
 	}
 	_, missing := v.(undefined)
-	if !missing && (truth(v) || !flag(given[1], false)) {
+	if !missing && (truth(v) || !flag(given[1])) {
 		return v, nil
 	}
 	if given[0] == (absent{}) {
@@ -104,6 +104,9 @@ func absolute(_ *run, v value, _ args) (value, error) {
 // toInt is int(default=0, base=10).
 func toInt(r *run, v value, a args) (value, error) {
 	given, err := a.bind("int", "default? base?")
+	if err == nil {
+		err = r.scan(len(textOf(v)))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +125,7 @@ func toInt(r *run, v value, a args) (value, error) {
 	if t, isText := v.(Text); isText {
 		s := strings.ToLower(strings.TrimFunc(t.s, isSpace))
 		if n, err := strconv.ParseInt(strings.TrimPrefix(s, map[int]string{2: "0b", 8: "0o", 16: "0x"}[base]), base, 64); err == nil {
-			return int(n), r.scan(len(s))
+			return int(n), nil
 		}
 		f, err = strconv.ParseFloat(s, 64)
 		ok = err == nil
@@ -135,6 +138,9 @@ func toInt(r *run, v value, a args) (value, error) {
 
 func toFloat(r *run, v value, a args) (value, error) {
 	given, err := a.bind("float", "default?")
+	if err == nil {
+		err = r.scan(len(textOf(v)))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +149,7 @@ func toFloat(r *run, v value, a args) (value, error) {
 	}
 	if t, ok := v.(Text); ok {
 		if f, err := strconv.ParseFloat(strings.TrimFunc(t.s, isSpace), 64); err == nil {
-			return f, r.scan(len(t.s))
+			return f, nil
 		}
 	}
 	if given[0] == (absent{}) {
@@ -214,7 +220,7 @@ func indent(r *run, v value, a args) (value, error) {
 	if err := r.make(len(t.s) + product(strings.Count(t.s, "\n")+1, len(by.s))); err != nil {
 		return nil, err
 	}
-	return indented(t, by, flag(given[1], false), flag(given[2], false)), nil
+	return indented(t, by, flag(given[1]), flag(given[2])), nil
 }
 
 func indented(t, by Text, first, blank bool) Text {

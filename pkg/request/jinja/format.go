@@ -57,6 +57,9 @@ func (r *run) format(t Text, v value) (value, error) {
 	if l, ok := v.(*List); ok && l.kind == tuple {
 		values = l.items
 	}
+	if err := r.makeItems(len(t.s)); err != nil { // of all matches
+		return nil, err
+	}
 	var w textWriter
 	at := 0
 	for _, m := range conversion.FindAllStringSubmatchIndex(t.s, -1) {
@@ -134,6 +137,9 @@ var field = regexp.MustCompile(`\{\{|\}\}|\{(\w*)\}`)
 
 // formatMethod is str.format without conversions and specifications.
 func formatMethod(r *run, t Text, a args) (value, error) {
+	if err := r.makeItems(len(t.s)); err != nil { // of all matches
+		return nil, err
+	}
 	var w textWriter
 	at, next := 0, 0
 	for _, m := range field.FindAllStringSubmatchIndex(t.s, -1) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 )
 
 // FromJSON makes a value of JSON that came from outside, as Python's json.loads
@@ -51,7 +52,7 @@ func decodeNumber(n json.Number) (value, error) {
 		return i, nil
 	}
 	f, err := n.Float64()
-	if err != nil || bytes.IndexAny([]byte(n), ".eE") < 0 {
+	if err != nil || !strings.ContainsAny(n.String(), ".eE") {
 		return nil, fmt.Errorf("number %.40s is out of range", n)
 	}
 	return f, nil

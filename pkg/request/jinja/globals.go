@@ -61,17 +61,17 @@ func rangeOf(r *run, a args) (value, error) {
 }
 
 func newNamespace(r *run, a args) (value, error) {
-	d, err := newDict(r, a)
+	d, err := r.dictOf(a)
 	if err != nil {
 		return nil, err
 	}
 	ns := &namespace{map[string]value{}}
-	for i, key := range d.(*Dict).keys {
+	for i, key := range d.keys {
 		t, ok := key.(Text)
 		if !ok || t.s == "" {
 			return nil, errors.New("an attribute's name is no string")
 		}
-		if err := ns.set(t.s, d.(*Dict).values[i]); err != nil {
+		if err := ns.set(t.s, d.values[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -79,7 +79,9 @@ func newNamespace(r *run, a args) (value, error) {
 }
 
 // newDict is Python's dict: of another one or of pairs, and of named arguments.
-func newDict(r *run, a args) (value, error) {
+func newDict(r *run, a args) (value, error) { return r.dictOf(a) }
+
+func (r *run) dictOf(a args) (*Dict, error) {
 	out := NewDict()
 	if len(a.values) > 1 {
 		return nil, errors.New("dict takes one value at most")

@@ -37,10 +37,12 @@ func variables(t testing.TB, raw []byte) map[string]any {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := map[string]any{"strftime_now": StrftimeNow(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))}
-	for i, key := range v.(*Dict).keys {
-		out[key.(Text).s] = v.(*Dict).values[i]
+	d, ok := v.(*Dict)
+	if !ok {
+		t.Fatalf("%T", v)
 	}
+	out := d.Map()
+	out["strftime_now"] = StrftimeNow(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
 	return out
 }
 

@@ -99,11 +99,11 @@ func (l *lexer) root() error {
 	opening := rest[n : n+2]
 	sign := signAt(rest, n+2)
 	l.data(rest[:n], sign, opening == "{{")
-	switch {
-	case opening == "{#":
+	switch opening {
+	case "{#":
 		l.skip(2)
 		return l.comment()
-	case opening == "{{":
+	case "{{":
 		l.skip(2 + len(sign))
 		return l.tag(variableBeginToken, variableEndToken)
 	}

@@ -23,6 +23,8 @@ func TestLimits(t *testing.T) {
 		{"formatting", "{{ '%999d' % 1 }}", "none"},
 		{"wide formatting", "{{ '%9999999d' % 1 }}", "too many values"},
 		{"splitting", "{% for i in range(999) %}{% set x = ('x ' * 9999).split() %}{% endfor %}", "too much text"},
+		{"splitting from the right", "{{ ('x ' * 40000).rsplit(' ') | length }}{{ ('x ' * 40000).rsplit() | length }}", "none"},
+		{"many origins", "{% for i in range(2) %}{{ ((s ~ ',') * 20000).split(',') | length }}{{ ((s ~ ',') * 20000).replace(',', 'y') | length }}{% endfor %}", "none"},
 		{"comparing", "{% set s = 'x' * 999999 %}{% for i in range(99999) %}{% if s == s + '' %}{% endif %}{% endfor %}", "too"},
 		{"searching", "{% set s = 'x' * 999999 %}{% for i in range(99999) %}{% if 'y' in s %}{% endif %}{% endfor %}", "too long"},
 		{"recursion", "{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}", "deep"},
@@ -55,7 +57,7 @@ func TestLimits(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := render(tt.source, nil)
+			got, err := render(tt.source, map[string]any{"s": Outside("x")})
 			if tt.want == "none" {
 				if err != nil || got.s == "" {
 					t.Errorf("%q, %v", got.s, err)

@@ -148,32 +148,13 @@ func (r *run) getter(path value) (func(value) (value, error), error) {
 // keyed is a function that items are ordered by: an attribute, or several with
 // commas between them, strings without their case unless that counts.
 func (r *run) keyed(attribute value, caseCounts bool) (func(value) (value, error), error) {
-	var gets []func(value) (value, error)
-	if attribute != nil && attribute != (absent{}) {
-		paths := []value{attribute}
-		if t, ok := attribute.(Text); ok {
-			paths = nil
-			for _, p := range strings.Split(t.s, ",") {
-				paths = append(paths, Inside(p))
-			}
-		}
-		for _, p := range paths {
-			get, err := r.getter(p)
-			if err != nil {
-				return nil, err
-			}
-			gets = append(gets, get)
-		}
-	}
-	fold := func(v value) value {
-		if t, ok := v.(Text); ok && !caseCounts {
-			return t.as(strings.ToLower(t.s))
-		}
-		return v
+	gets, err := r.getters(attribute)
+	if err != nil {
+		return nil, err
 	}
 	return func(v value) (value, error) {
 		if len(gets) == 0 {
-			return fold(v), nil
+			return folded(v, caseCounts), nil
 		}
 		key := newTuple()
 		for _, get := range gets {
@@ -181,13 +162,43 @@ func (r *run) keyed(attribute value, caseCounts bool) (func(value) (value, error
 			if err != nil {
 				return nil, err
 			}
-			key.items = append(key.items, fold(k))
+			key.items = append(key.items, folded(k, caseCounts))
 		}
 		if len(gets) == 1 {
 			return key.items[0], nil
 		}
 		return key, nil
 	}, nil
+}
+
+// getters are those of attributes with commas between them.
+func (r *run) getters(attribute value) (out []func(value) (value, error), err error) {
+	if attribute == nil || attribute == (absent{}) {
+		return nil, nil
+	}
+	paths := []value{attribute}
+	if t, ok := attribute.(Text); ok {
+		paths = nil
+		for _, p := range strings.Split(t.s, ",") {
+			paths = append(paths, Inside(p))
+		}
+	}
+	for _, p := range paths {
+		get, err := r.getter(p)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, get)
+	}
+	return out, nil
+}
+
+// folded is a string without its case, unless that counts; anything else as it is.
+func folded(v value, caseCounts bool) value {
+	if t, ok := v.(Text); ok && !caseCounts {
+		return t.as(strings.ToLower(t.s))
+	}
+	return v
 }
 
 // keysOf are the keys of items.
@@ -247,7 +258,7 @@ func sortFilter(r *run, v value, a args) (value, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.sorted(items, given[2], flag(given[1], false), flag(given[0], false))
+	return r.sorted(items, given[2], flag(given[1]), flag(given[0]))
 }
 
 func dictSort(r *run, v value, a args) (value, error) {
@@ -268,5 +279,5 @@ func dictSort(r *run, v value, a args) (value, error) {
 		return nil, err
 	}
 	place := map[string]int{"key": 0, "value": 1}[by.s]
-	return r.sorted(pairs, place, flag(given[0], false), flag(given[2], false))
+	return r.sorted(pairs, place, flag(given[0]), flag(given[2]))
 }

@@ -161,7 +161,7 @@ func sum(r *run, v value, a args) (value, error) {
 			return nil, err
 		}
 	}
-	var total value = 0
+	total := value(0)
 	if given[1] != (absent{}) {
 		total = given[1]
 	}
@@ -186,7 +186,7 @@ func unique(r *run, v value, a args) (value, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys, err := r.keysOf(items, given[1], flag(given[0], false))
+	keys, err := r.keysOf(items, given[1], flag(given[0]))
 	if err != nil {
 		return nil, err
 	}
@@ -213,7 +213,7 @@ func (r *run) extreme(v value, most bool, a args) (value, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys, err := r.keysOf(items, given[1], flag(given[0], false))
+	keys, err := r.keysOf(items, given[1], flag(given[0]))
 	if err != nil {
 		return nil, err
 	}

@@ -94,7 +94,7 @@ func FuzzFromJSON(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := FromJSON([]byte(out.(Text).s))
+		again, err := FromJSON([]byte(textOf(out)))
 		if err != nil {
 			t.Fatalf("%s became %s: %v", raw, out, err)
 		}

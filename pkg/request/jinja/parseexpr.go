@@ -2,6 +2,7 @@ package jinja
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -136,9 +137,11 @@ func (p *parser) compare() (expression, error) {
 	return c, nil
 }
 
+var compareOperators = []string{"==", "!=", "<", "<=", ">", ">="}
+
 func (p *parser) compareOperator() (string, bool) {
 	switch t := p.now(); {
-	case t.kind == operatorToken && strings.Contains(" == != < <= > >= ", " "+t.value+" "):
+	case t.kind == operatorToken && slices.Contains(compareOperators, t.value):
 		return p.next().value, true
 	case t.is(nameToken, "in"):
 		return p.next().value, true

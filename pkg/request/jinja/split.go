@@ -2,6 +2,7 @@ package jinja
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -54,78 +55,70 @@ func (r *run) splitAt(t Text, by value, right bool, limit int) (out []Text, err 
 	if right {
 		return splitRight(t, sep.s, limit), nil
 	}
-	for limit != 0 {
-		at := strings.Index(t.s, sep.s)
-		if at < 0 {
-			break
-		}
-		out = append(out, t.slice(0, at))
-		t = t.slice(at+len(sep.s), len(t.s))
+	at := 0
+	for n := strings.Index(t.s, sep.s); limit != 0 && n >= 0; n = strings.Index(t.s[at:], sep.s) {
+		out = append(out, t.slice(at, at+n))
+		at += n + len(sep.s)
 		limit--
 	}
-	return append(out, t), nil
+	return append(out, t.slice(at, len(t.s))), nil
 }
 
 func splitRight(t Text, sep string, limit int) (out []Text) {
-	for limit != 0 {
-		at := strings.LastIndex(t.s, sep)
-		if at < 0 {
-			break
-		}
-		out = append([]Text{t.slice(at+len(sep), len(t.s))}, out...)
-		t = t.slice(0, at)
+	end := len(t.s)
+	for at := strings.LastIndex(t.s, sep); limit != 0 && at >= 0; at = strings.LastIndex(t.s[:end], sep) {
+		out = append(out, t.slice(at+len(sep), end))
+		end = at
 		limit--
 	}
-	return append([]Text{t}, out...)
+	out = append(out, t.slice(0, end))
+	slices.Reverse(out)
+	return out
 }
 
 // splitWords splits at runs of white space, of which none is kept but what
 // surrounds the part that is left when limit is reached.
-func (r *run) splitWords(t Text, right bool, limit int) (out []Text, err error) {
+func (r *run) splitWords(t Text, right bool, limit int) ([]Text, error) {
 	if err := r.ahead(len(t.s)/2, limit); err != nil {
 		return nil, err
 	}
-	left := func(s string) string { return strings.TrimLeftFunc(s, isSpace) }
-	end := func(s string) string { return strings.TrimRightFunc(s, isSpace) }
 	if right {
-		left, end = end, left
+		return wordsFromRight(t, limit), nil
 	}
-	for {
-		if t = trimSide(t, left, right); t.s == "" {
-			return out, nil
+	return words(t, limit), nil
+}
+
+func words(t Text, limit int) (out []Text) {
+	for at := 0; ; limit-- {
+		at = len(t.s) - len(strings.TrimLeftFunc(t.s[at:], isSpace))
+		if at == len(t.s) {
+			return out
 		}
-		at := strings.IndexFunc(t.s, isSpace)
-		if right {
-			if at = strings.LastIndexFunc(t.s, isSpace); at >= 0 {
-				_, n := utf8.DecodeRuneInString(t.s[at:])
-				at += n
-			}
+		n := strings.IndexFunc(t.s[at:], isSpace)
+		if limit == 0 || n < 0 {
+			return append(out, t.slice(at, len(t.s)))
 		}
+		out = append(out, t.slice(at, at+n))
+		at += n
+	}
+}
+
+func wordsFromRight(t Text, limit int) (out []Text) {
+	for end := len(t.s); ; limit-- {
+		if end = len(strings.TrimRightFunc(t.s[:end], isSpace)); end == 0 {
+			break
+		}
+		at := strings.LastIndexFunc(t.s[:end], isSpace)
 		if limit == 0 || at < 0 {
-			return placed(out, t, right), nil
+			out = append(out, t.slice(0, end))
+			break
 		}
-		limit--
-		if right {
-			out, t = placed(out, t.slice(at, len(t.s)), true), t.slice(0, at)
-		} else {
-			out, t = append(out, t.slice(0, at)), t.slice(at, len(t.s))
-		}
+		_, n := utf8.DecodeRuneInString(t.s[at:])
+		out = append(out, t.slice(at+n, end))
+		end = at
 	}
-}
-
-func trimSide(t Text, cut func(string) string, right bool) Text {
-	if right {
-		return t.trimmed(nil, cut)
-	}
-	return t.trimmed(cut, nil)
-}
-
-// placed puts a part where it belongs: before the others when splitting from the right.
-func placed(parts []Text, t Text, first bool) []Text {
-	if first {
-		return append([]Text{t}, parts...)
-	}
-	return append(parts, t)
+	slices.Reverse(out)
+	return out
 }
 
 // splitLines is splitlines(keepends=False).
@@ -145,7 +138,7 @@ func splitLines(r *run, t Text, a args) (value, error) {
 				next++
 			}
 		}
-		if flag(given[0], false) {
+		if flag(given[0]) {
 			stop = next
 		}
 		if err := r.makeItems(4); err != nil {

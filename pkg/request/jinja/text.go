@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -31,10 +32,12 @@ func (t Text) String() string { return t.s }
 // slice is the bytes from i up to j.
 func (t Text) slice(i, j int) Text {
 	out := Text{s: t.s[i:j]}
-	for _, p := range t.outside {
-		if a, b := max(p.Start, i), min(p.End, j); a < b {
-			out.outside = append(out.outside, span{a - i, b - i})
+	first, _ := slices.BinarySearchFunc(t.outside, i+1, func(p span, at int) int { return cmp.Compare(p.End, at) })
+	for _, p := range t.outside[first:] {
+		if p.Start >= j || i == j {
+			break
 		}
+		out.outside = append(out.outside, span{max(p.Start, i) - i, min(p.End, j) - i})
 	}
 	return out
 }

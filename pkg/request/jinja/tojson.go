@@ -27,7 +27,7 @@ func toJSON(r *run, v value, a args) (value, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &jsonWriter{run: r, ascii: flag(given[0], false), sorted: flag(given[3], false), item: ", ", pair: ": "}
+	w := &jsonWriter{run: r, ascii: flag(given[0]), sorted: flag(given[3]), item: ", ", pair: ": "}
 	if err := w.setIndent(given[1]); err != nil {
 		return nil, err
 	}
