@@ -41,7 +41,11 @@ func (p *parser) line() int { return p.tokens[max(p.at-1, 0)].line }
 // nil, bool, int and float64 stand for themselves. input is how many bytes of
 // what came from outside are among them: a run may take longer for more.
 func (t *Template) Render(variables map[string]any, input int) (Text, error) {
-	r := &run{budget: newBudget(input)}
+	return t.within(newBudget(input), variables)
+}
+
+func (t *Template) within(b budget, variables map[string]any) (Text, error) {
+	r := &run{budget: b}
 	top := &scope{given: globals()}
 	maps.Copy(top.given, variables)
 	var w textWriter
