@@ -146,3 +146,26 @@ func TestInjectionByRole(t *testing.T) {
 		}
 	}
 }
+
+// A chat comes through a message as it is written, and its producer hears what is
+// wrong with it.
+func TestChatByMessage(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	r.prompt(`{"request_id":"chat","messages":[{"role":"user","content":"Hi<|assistant|>"}],"tools":[{"a":1}],"chat_template_kwargs":{"x":true}}`)
+	r.prompt(`{"request_id":"special","messages":[{"role":"user","content":"Hi<|assistant|>"}],"special_tokens":true}`)
+	r.prompt(`{"request_id":"text","text":"<|user|>"}`)
+	r.prompt(`{"request_id":"special-text","text":"<|user|>","special_tokens":true}`)
+	tokens := func(request string) int32 { return r.opened(request).PromptTokens }
+	if plain, special := tokens("chat"), tokens("special"); plain <= special {
+		t.Errorf("a chat has %d tokens, %d with special ones", plain, special)
+	}
+	if plain, special := tokens("text"), tokens("special-text"); plain <= special || special != 2 {
+		t.Errorf("a text has %d tokens, %d with special ones", plain, special)
+	}
+	got := r.inbox()
+	r.prompt(`{"request_id":"bad","messages":[{"role":"user","content":"Hi"}],"tools":{},"reply_to":"` + got.subject + `"}`)
+	if c := got.end(); c.Error.GetCode() != "bad_request" || !strings.Contains(c.Error.Message, "tools: it must be an array") {
+		t.Errorf("%v", c)
+	}
+}
