@@ -59,6 +59,7 @@ func TestSynthetic1B(t *testing.T) {
 func TestShapes(t *testing.T) {
 	for name, want := range map[string]float64{ // millions: those of the whole without embedding and head, by layers
 		"mixtral-8x7b": (46703 - 2*131) / 32, "phi-3.5-moe": (41873 - 2*131) / 32, "qwen3-30b-a3b": (30532 - 2*311) / 48, "deepseek-v2-lite": 585, "llama-4-scout": (107770 - 2*1034) / 48,
+		"gpt-oss-20b": (20915 - 2*579) / 24,
 	} {
 		m, err := Synthetic(name+":1", 1)
 		if err != nil {
@@ -77,6 +78,29 @@ func TestShapes(t *testing.T) {
 		if _, err := Synthetic(name, 1); err == nil || !strings.Contains(err.Error(), "has 32 layers") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// Quantised weights are made as codes and scales, and are about as large as others.
+func TestSyntheticMXFP4(t *testing.T) {
+	m, err := Synthetic("gpt-oss-20b:1", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := Ref{ExpertUp, 0, 5}
+	x, err := m.Floats(ref)
+	if err != nil || len(x) != 2880*2880 {
+		t.Fatalf("%d numbers, %v", len(x), err)
+	}
+	squares := 0.0
+	for _, v := range x {
+		squares += float64(v) * float64(v)
+	}
+	if dev := math.Sqrt(squares/float64(len(x))) * math.Sqrt(2880); dev < 0.5 || dev > 2 {
+		t.Errorf("deviation %v of what it should be", dev)
+	}
+	if whole := m.Spec.Parameters().Total; m.Bytes > whole {
+		t.Errorf("%d bytes for %d weights of mostly four bits", m.Bytes, whole)
 	}
 }
 
