@@ -92,7 +92,7 @@ func (m *Model) Floats(ref Ref) ([]float32, error) {
 }
 
 // File returns a file beside the weights, such as tokenizer.json. Only plain
-// names are looked up.
+// names are looked up, and those in chat_templates.
 func (m *Model) File(name string) ([]byte, bool) { return m.source.file(name) }
 
 // Close gives the mappings back; tensors are invalid from then on. It may be

@@ -140,13 +140,28 @@ func TestDemo(t *testing.T) {
 
 func TestFileStaysInside(t *testing.T) {
 	m := openGolden(t, "mixtral")
-	for _, name := range []string{"../mixtral/config.json", "/etc/hostname", ".", "..", "", `..\x`, "nothing"} {
+	for _, name := range []string{"../mixtral/config.json", "/etc/hostname", ".", "..", "", `..\x`, "nothing", "chat_templates/", "chat_templates/../config.json", "chat_templates/x"} {
 		if _, ok := m.File(name); ok {
 			t.Errorf("%q was read", name)
 		}
 	}
 	if _, ok := m.File("golden.json"); !ok {
 		t.Error("golden.json was not read")
+	}
+	dir := copyGolden(t, "mixtral", nil)
+	if err := os.Mkdir(filepath.Join(dir, "chat_templates"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "chat_templates", "tool_use.jinja"), []byte("T"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	more, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAfter(t, more)
+	if data, ok := more.File("chat_templates/tool_use.jinja"); !ok || string(data) != "T" {
+		t.Errorf("the further template is %q, %v", data, ok)
 	}
 }
 

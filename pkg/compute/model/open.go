@@ -225,8 +225,12 @@ func (c *checkpoint) tensor(name string) (Tensor, bool) {
 // stat is tensor: a view costs nothing.
 func (c *checkpoint) stat(name string) (Tensor, bool) { return c.tensor(name) }
 
+// templates is the one folder in a model's whose files are looked up: further chat
+// templates are there.
+const templates = "chat_templates/"
+
 func (c *checkpoint) file(name string) ([]byte, bool) {
-	if !plainName(name) {
+	if !plainName(strings.TrimPrefix(name, templates)) {
 		return nil, false
 	}
 	info, err := fs.Stat(c.side, name)
