@@ -19,8 +19,14 @@ func (t *Tokenizer) EncodeParts(parts []Part, control func(token string) bool) (
 		o.ends, o.outside = append(o.ends, text.Len()+len(p.Text)), append(o.outside, p.Outside)
 		text.WriteString(p.Text)
 	}
+	controls := map[uint32]bool{} // asked once of each token
 	counts := func(token *addedToken, start, end int) bool {
-		return !token.Special && !control(token.Content) || o.inside(start, end)
+		is, known := controls[token.ID]
+		if !known {
+			is = token.Special || control(token.Content)
+			controls[token.ID] = is
+		}
+		return !is || o.inside(start, end)
 	}
 	return t.encode(text.String(), counts, o)
 }
