@@ -171,7 +171,7 @@ func (r *run) slice(v value, bounds [3]value) (value, error) {
 		}
 		return &List{items: out, kind: v.kind}, nil
 	}
-	return undefined{why: typeName(v) + " has no slices"}, nil
+	return nil, fmt.Errorf("%s has no slices", typeName(v))
 }
 
 func (r *run) sliceText(t Text, bounds [3]value) (value, error) {

@@ -18,7 +18,9 @@ func filterNamed(name string) filter {
 	switch name {
 	case "abs":
 		return absolute
-	case "capitalize", "lower", "title", "upper":
+	case "title":
+		return titleFilter
+	case "capitalize", "lower", "upper":
 		return func(r *run, v value, a args) (value, error) { return r.textMethod(v, name, a) }
 	case "d", "default":
 		return orDefault
@@ -88,6 +90,29 @@ func escapeHTML(r *run, v value, _ args) (value, error) {
 		err = r.make(5 * len(t.s))
 	}
 	return t.mapped(htmlEscapes.Replace), err
+}
+
+// titleFilter makes the first character of each word large and the others small;
+// unlike for the method of that name, an apostrophe ends no word.
+func titleFilter(r *run, v value, _ args) (value, error) {
+	t, err := r.str(v)
+	if err == nil {
+		err = r.make(3 * len(t.s))
+	}
+	if err != nil {
+		return nil, err
+	}
+	var b strings.Builder
+	first := true
+	for _, c := range t.s {
+		if first {
+			b.WriteString(upper(string(c)))
+		} else {
+			b.WriteString(strings.ToLower(string(c)))
+		}
+		first = isSpace(c) || strings.ContainsRune("-({[<", c)
+	}
+	return t.as(b.String()), nil
 }
 
 func absolute(_ *run, v value, _ args) (value, error) {

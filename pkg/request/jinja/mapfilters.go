@@ -11,7 +11,7 @@ func mapFilter(r *run, v value, a args) (value, error) {
 	if err != nil {
 		return nil, err
 	}
-	items, err := r.items(v)
+	items, err := r.itemsIfAny(v)
 	if err == nil {
 		err = r.makeItems(len(items))
 	}
@@ -25,6 +25,14 @@ func mapFilter(r *run, v value, a args) (value, error) {
 		}
 	}
 	return &List{items: out, kind: generator}, nil
+}
+
+// itemsIfAny is items, none for whatever counts as false.
+func (r *run) itemsIfAny(v value) ([]value, error) {
+	if !truth(v) {
+		return nil, nil
+	}
+	return r.items(v)
 }
 
 func (r *run) mapping(a args) (func(value) (value, error), error) {
@@ -71,7 +79,7 @@ func (r *run) choose(v value, byAttribute, reject bool, a args) (value, error) {
 	if err != nil {
 		return nil, err
 	}
-	items, err := r.items(v)
+	items, err := r.itemsIfAny(v)
 	if err == nil {
 		err = r.makeItems(len(items))
 	}
@@ -221,7 +229,7 @@ func (r *run) extreme(v value, most bool, a args) (value, error) {
 		return undefined{why: "there are no items"}, nil
 	}
 	best := 0
-	for i := range keys {
+	for i := 1; i < len(keys); i++ {
 		c, err := r.compare(keys[i], keys[best], 0)
 		if err != nil {
 			return nil, fmt.Errorf("max or min: %w", err)

@@ -82,7 +82,7 @@ func kindTest(name string) func(v value) bool {
 	case "false":
 		return func(v value) bool { return v == false }
 	case "callable":
-		return func(v value) bool { return is[*function](v) || is[*loop](v) }
+		return func(v value) bool { return is[*function](v) || is[*loop](v) || is[undefined](v) }
 	case "escaped":
 		return func(value) bool { return false }
 	}
@@ -115,16 +115,12 @@ func divisible(name string, v value, a args) (bool, error) {
 			return false, err
 		}
 	}
-	n, ok := whole(v)
-	switch {
-	case !ok:
-		return false, fmt.Errorf("%s is no integer", typeName(v))
-	case by == 0:
-		return false, errZero
-	case by == -1:
-		return true, nil
+	rest, err := numeric("%", v, by)
+	if err != nil {
+		return false, fmt.Errorf("%s cannot be divided: %w", typeName(v), err)
 	}
-	return (n%by == 0) != (name == "odd"), nil
+	f, _ := number(rest)
+	return (f == 0) != (name == "odd"), nil
 }
 
 // inCase is whether a string has letters, all of one case.

@@ -93,7 +93,7 @@ func title(s string, once bool) string {
 	first := true
 	for _, c := range s {
 		if first {
-			b.WriteString(upper(string(unicode.ToTitle(c))))
+			b.WriteString(strings.ReplaceAll(string(unicode.ToTitle(c)), "ß", "Ss"))
 		} else {
 			b.WriteRune(unicode.ToLower(c))
 		}

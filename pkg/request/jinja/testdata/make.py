@@ -555,6 +555,12 @@ c
 {{ (l | length) }}{{ l | map('int') | max }}{{ '%.3f' | format(1.5) }}{{ 1.0 == 1 }}{{ 3 // 1.0 }}
 ====
 {{ "a" is in ["a"] }}{{ "a" in {"a": 1} }}{{ l is not string and l is iterable }}{{ loop is not defined }}
+====
+{{ none | map('upper') | list }}{{ zero | select | list }}{{ tools | min | length }}{{ 8.0 is divisibleby(2) }}{{ "straße ß it's (a) x-y" | title }}{{ "it's (a) x-y".title() }}
+====
+{{ one[1:] }}
+====
+{% if not undefined_thing[0:1] %}{% endif %}
 """
 
 
