@@ -205,35 +205,31 @@ func (a tileArgs) strip(rows, n int, f Format) {
 
 // strip512 takes as many panels a call as the registers hold for so many rows.
 func (a tileArgs) strip512(rows, n int, f Format) {
-	scales := 0
+	height := rows
 	if f >= MXFP4 {
-		scales = 1
+		height++ // scales take registers, too
 	}
 	for n > 0 {
 		panels := 1
 		switch {
-		case rows+scales <= 3 && n >= 4:
+		case height <= 3 && n >= 4:
 			panels = 4
-		case rows+scales <= 6 && n >= 2:
+		case height <= 6 && n >= 2:
 			panels = 2
 		}
-		a.call512(rows, panels, f)
+		switch {
+		case f == BF16:
+			avx512BF16(rows, panels, &a)
+		case f == F32:
+			avx512F32(rows, panels, &a)
+		case f == MXFP4:
+			avx512MXFP4(rows, panels, &a)
+		default:
+			avx512FP8(rows, panels, &a)
+		}
 		if n -= panels; n > 0 {
 			a = a.next(panels)
 		}
-	}
-}
-
-func (a tileArgs) call512(rows, panels int, f Format) {
-	switch f {
-	case F32:
-		avx512F32(rows, panels, &a)
-	case BF16:
-		avx512BF16(rows, panels, &a)
-	case MXFP4:
-		avx512MXFP4(rows, panels, &a)
-	case FP8:
-		avx512FP8(rows, panels, &a)
 	}
 }
 
