@@ -12,6 +12,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/manifest"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/model/modeltest"
 )
 
 // memoryStore has the objects of a model, and counts what is read of them.
@@ -27,10 +28,12 @@ func (s *memoryStore) Read(_ context.Context, o manifest.Object) ([]byte, error)
 
 func (s *memoryStore) Close() error { return nil }
 
-// store makes objects of a golden model.
-func store(t *testing.T, name string) (*model.Model, *memoryStore) {
+const goldenRoot = "../model/testdata/golden/"
+
+// store makes objects of a folder.
+func store(t *testing.T, dir string) (*model.Model, *memoryStore) {
 	t.Helper()
-	m, err := model.Open(filepath.Join("../model/testdata/golden", name))
+	m, err := model.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +56,7 @@ func store(t *testing.T, name string) (*model.Model, *memoryStore) {
 		s.objects[c.Name] = data
 		man.Objects = append(man.Objects, manifest.Object{Name: c.Name, Key: c.Key, Bytes: c.Bytes, Chunks: 1, Sum: sha256.Sum256(data)})
 	}
-	stored, err := model.FromStore(t.Context(), name, man, s)
+	stored, err := model.FromStore(t.Context(), filepath.Base(dir), man, s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,9 +66,9 @@ func store(t *testing.T, name string) (*model.Model, *memoryStore) {
 
 // Each role reads what it needs, once, and nothing else.
 func TestRolesReadTheirOwn(t *testing.T) {
-	for _, name := range []string{"mixtral", "qwen2_moe-mixed", "qwen3_moe"} {
+	for _, name := range []string{"mixtral", "qwen2_moe-mixed", "qwen3_moe", "gpt_oss", "gpt_oss-mxfp4"} {
 		t.Run(name, func(t *testing.T) {
-			m, s := store(t, name)
+			m, s := store(t, goldenRoot+name)
 			p := threads(t)
 			want := func(role string, names ...string) {
 				t.Helper()
@@ -110,23 +113,25 @@ func TestRolesReadTheirOwn(t *testing.T) {
 
 // What is loaded from objects has the folder's bytes.
 func TestExpertFromStore(t *testing.T) {
-	m, _ := store(t, "mixtral")
-	disk, err := model.Open("../model/testdata/golden/mixtral")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = disk.Close() }) // only read
-	id := ExpertID{2, 5}
-	a, err := LoadExpert(t.Context(), m, id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := LoadExpert(t.Context(), disk, id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := oneRow(a), oneRow(b); !slices.Equal(got, want) {
-		t.Error("an expert of the store computes something else")
+	fp8, _ := modeltest.FP8(t, goldenRoot+"mixtral")
+	for name, dir := range map[string]string{
+		"bf16": goldenRoot + "mixtral", "fused": goldenRoot + "gpt_oss", "mxfp4": goldenRoot + "gpt_oss-mxfp4", "fp8": fp8,
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, _ := store(t, dir)
+			id := ExpertID{2, 5}
+			a, err := LoadExpert(t.Context(), m, id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := LoadExpert(t.Context(), openDir(t, dir), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := oneRow(a), oneRow(b); !slices.Equal(got, want) || a.Bytes() != b.Bytes() {
+				t.Error("an expert of the store computes something else, or takes other memory")
+			}
+		})
 	}
 }
 
@@ -142,7 +147,7 @@ func oneRow(e *Expert) []float32 {
 
 // Objects that are not what the manifest says are refused by name.
 func TestStoreRefusals(t *testing.T) {
-	m, s := store(t, "mixtral")
+	m, s := store(t, goldenRoot+"mixtral")
 	s.objects["expert.1.3"] = s.objects["expert.1.2"]
 	s.objects["expert.1.4"] = []byte("short")
 	for expert, want := range map[int]string{3: "object expert.1.3: tensor", 4: "object expert.1.4"} {
