@@ -217,12 +217,12 @@ func (a tileArgs) strip512(rows, n int, f Format) {
 		case height <= 6 && n >= 2:
 			panels = 2
 		}
-		switch {
-		case f == BF16:
+		switch f {
+		case BF16:
 			avx512BF16(rows, panels, &a)
-		case f == F32:
+		case F32:
 			avx512F32(rows, panels, &a)
-		case f == MXFP4:
+		case MXFP4:
 			avx512MXFP4(rows, panels, &a)
 		default:
 			avx512FP8(rows, panels, &a)
