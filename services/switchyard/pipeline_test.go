@@ -34,10 +34,11 @@ import (
 
 // The models of TestPipelineIsDirect: the demo; experts in every layer; dense
 // layers between, and a shared expert; GPT-2's norms, positions and biases; sinks,
-// windows and packed experts.
+// windows and packed experts; a cache of latents.
 var pipelineModels = []string{
 	"../../models/demo", "../../pkg/compute/model/testdata/golden/mixtral", "../../pkg/compute/model/testdata/golden/qwen2_moe-mixed",
 	"../../pkg/compute/model/testdata/golden/gpt2_moe", "../../pkg/compute/model/testdata/golden/gpt_oss-mxfp4",
+	"../../pkg/compute/model/testdata/golden/deepseek_v3",
 }
 
 // TestPipelineIsDirect starts the five services and a NATS server, and wants

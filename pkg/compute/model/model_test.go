@@ -48,6 +48,12 @@ func rowOf(s *Spec, layer int) row {
 	return row{l.MoE, l.Mixer.KVHeads, l.Mixer.Window, l.Dense.Width + l.Expert.Width, l.Shared.Width, s.Experts, s.TopK, l.Router.Normalise, l.Mixer.QKVBias}
 }
 
+// deepseekRows are a dense layer and two with experts.
+func deepseekRows(shared, topK int, normalise bool) []row {
+	moe := row{true, 4, 0, 40, shared, 16, topK, normalise, false}
+	return []row{{false, 4, 0, 144, 0, 16, topK, false, false}, moe, moe}
+}
+
 func TestGoldenSpecs(t *testing.T) {
 	mixed, dense := row{true, 2, 0, 48, 64, 6, 2, true, true}, row{false, 2, 0, 128, 0, 6, 2, false, true}
 	tests := []struct {
@@ -60,6 +66,9 @@ func TestGoldenSpecs(t *testing.T) {
 		{"mixtral-window", "mixtral", slices.Repeat([]row{{true, 2, 16, 96, 0, 4, 2, true, false}}, 3), 300224, false},
 		{"qwen2_moe", "qwen2_moe", slices.Repeat([]row{{true, 4, 0, 48, 112, 12, 4, false, true}}, 3), 489920, false},
 		{"qwen2_moe-mixed", "qwen2_moe", []row{dense, mixed, dense, dense, dense}, 239200, true},
+		{"deepseek_v2", "deepseek_v2", deepseekRows(80, 6, false), 398368, false},
+		{"deepseek_v2-grouped", "deepseek_v2", deepseekRows(80, 4, false), 403120, false},
+		{"deepseek_v3", "deepseek_v3", deepseekRows(40, 4, true), 387760 + 2*16, false}, // golden.json does not count corrections
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,0 +1,101 @@
+package forward
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/switchyard/switchyard/kernels/cpu"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/safetensors"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
+)
+
+// A token of DeepSeek-V3 takes 576 numbers a layer, where its expanded keys and
+// values would take 40,960.
+func TestLatentCache(t *testing.T) {
+	m := model.MixerSpec{
+		Kind: model.MLA, Heads: 128, KVHeads: 128, HeadDim: 192, ValueDim: 128,
+		Latent: model.LatentSpec{KVRank: 512, NopeDim: 128, RopeDim: 64},
+	}
+	expanded := m
+	expanded.Kind = model.GroupedQuery
+	for _, tt := range []struct {
+		mixer model.MixerSpec
+		want  int64
+	}{{m, 61 * 576 * 4}, {expanded, 61 * 40960 * 4}} {
+		s := &model.Spec{}
+		for range 61 {
+			s.Layer = append(s.Layer, model.LayerSpec{Mixer: tt.mixer})
+		}
+		shape := CacheShape(s)
+		if got := shape.PageBytes() / cpu.PagePositions; got != tt.want {
+			t.Errorf("%d bytes a token, want %d", got, tt.want)
+		}
+	}
+}
+
+// The same numbers give the same bits, stored as bf16 or as f32.
+func TestLatentDTypes(t *testing.T) {
+	for _, name := range []string{"deepseek_v2", "deepseek_v3"} {
+		bf16 := small(t, name)
+		f32, err := model.Open(asFloats(t, filepath.Join("../model/testdata/golden", name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = f32.Close() })
+		var logits [2][]float32
+		for i, m := range []*model.Model{bf16, f32} {
+			r := newRig(t, m)
+			logits[i] = prefill(t, r.step(tensor.F32), r.table(t, 40), ids(40, m.Spec.Vocab), []int{40})
+		}
+		if !same(logits[0], logits[1]) {
+			t.Errorf("%s: f32 differs from bf16", name)
+		}
+	}
+}
+
+// asFloats is a copy of a checkpoint with f32 tensors.
+func asFloats(t *testing.T, dir string) string {
+	t.Helper()
+	f, err := safetensors.Open(filepath.Join(dir, "model.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	var all []safetensors.Tensor
+	for _, name := range f.Names() {
+		x, _ := f.Tensor(name)
+		floats, err := x.Floats()
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.DType, x.Data = safetensors.F32, nil
+		for _, v := range floats {
+			x.Data = binary.LittleEndian.AppendUint32(x.Data, math.Float32bits(v))
+		}
+		all = append(all, x)
+	}
+	to := t.TempDir()
+	config, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(to, "config.json"), config)
+	var weights bytes.Buffer
+	if err := safetensors.Write(&weights, all, nil); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(to, "model.safetensors"), weights.Bytes())
+	return to
+}
+
+func write(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
