@@ -417,3 +417,18 @@ func avx512HeadsR3H4(a *byte)
 
 //go:noescape
 func avx512HeadsR3H2(a *byte)
+
+//go:noescape
+func avx512HalfR16(a *byte)
+
+//go:noescape
+func avx512HalfR8(a *byte)
+
+//go:noescape
+func avx512HalfR4(a *byte)
+
+//go:noescape
+func avx512HalfR2(a *byte)
+
+//go:noescape
+func avx512HalfR1(a *byte)

@@ -19907,3 +19907,257 @@ done:
 	VMOVUPS Z11, 64(CX)
 	VZEROUPPER
 	RET
+
+// func avx512HalfR16(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512HalfR16(SB), NOSPLIT, $0-8
+	MOVQ   a+0(FP), AX
+	MOVQ   16(AX), CX
+	MOVQ   56(AX), DX
+	MOVQ   40(AX), BX
+	MOVQ   72(AX), SI
+	ADDQ   CX, SI
+	MOVQ   32(AX), DI
+	LEAQ   (DI)(DI*2), R8
+	MOVQ   8(AX), R9
+	LEAQ   (R9)(DI*4), R10
+	LEAQ   (R10)(DI*4), R11
+	LEAQ   (R11)(DI*4), R12
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+
+turn:
+	PREFETCHT0       (SI)
+	VMOVUPS          (CX), Z16
+	VFMADD231PS.BCST (R9), Z16, Z0
+	VFMADD231PS.BCST (R9)(DI*1), Z16, Z1
+	VFMADD231PS.BCST (R9)(DI*2), Z16, Z2
+	VFMADD231PS.BCST (R9)(R8*1), Z16, Z3
+	VFMADD231PS.BCST (R10), Z16, Z4
+	VFMADD231PS.BCST (R10)(DI*1), Z16, Z5
+	VFMADD231PS.BCST (R10)(DI*2), Z16, Z6
+	VFMADD231PS.BCST (R10)(R8*1), Z16, Z7
+	VFMADD231PS.BCST (R11), Z16, Z8
+	VFMADD231PS.BCST (R11)(DI*1), Z16, Z9
+	VFMADD231PS.BCST (R11)(DI*2), Z16, Z10
+	VFMADD231PS.BCST (R11)(R8*1), Z16, Z11
+	VFMADD231PS.BCST (R12), Z16, Z12
+	VFMADD231PS.BCST (R12)(DI*1), Z16, Z13
+	VFMADD231PS.BCST (R12)(DI*2), Z16, Z14
+	VFMADD231PS.BCST (R12)(R8*1), Z16, Z15
+	ADDQ             $0x04, R9
+	ADDQ             $0x04, R10
+	ADDQ             $0x04, R11
+	ADDQ             $0x04, R12
+	ADDQ             BX, CX
+	ADDQ             BX, SI
+	DECQ             DX
+	JNZ              turn
+	MOVQ             (AX), CX
+	MOVQ             24(AX), AX
+	VMOVUPS          Z0, (CX)
+	ADDQ             AX, CX
+	VMOVUPS          Z1, (CX)
+	ADDQ             AX, CX
+	VMOVUPS          Z2, (CX)
+	ADDQ             AX, CX
+	VMOVUPS          Z3, (CX)
+	ADDQ             AX, CX
+	VMOVUPS          Z4, (CX)
+	ADDQ             AX, CX
+	VMOVUPS          Z5, (CX)
+	ADDQ             AX, CX
+	VMOVUPS          Z6, (CX)
+	ADDQ             AX, CX
+	VMOVUPS          Z7, (CX)
+	ADDQ             AX, CX
+	VMOVUPS          Z8, (CX)
+	ADDQ             AX, CX
+	VMOVUPS          Z9, (CX)
+	ADDQ             AX, CX
+	VMOVUPS          Z10, (CX)
+	ADDQ             AX, CX
+	VMOVUPS          Z11, (CX)
+	ADDQ             AX, CX
+	VMOVUPS          Z12, (CX)
+	ADDQ             AX, CX
+	VMOVUPS          Z13, (CX)
+	ADDQ             AX, CX
+	VMOVUPS          Z14, (CX)
+	ADDQ             AX, CX
+	VMOVUPS          Z15, (CX)
+	VZEROUPPER
+	RET
+
+// func avx512HalfR8(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512HalfR8(SB), NOSPLIT, $0-8
+	MOVQ   a+0(FP), AX
+	MOVQ   16(AX), CX
+	MOVQ   56(AX), DX
+	MOVQ   40(AX), BX
+	MOVQ   72(AX), SI
+	ADDQ   CX, SI
+	MOVQ   32(AX), DI
+	LEAQ   (DI)(DI*2), R8
+	MOVQ   8(AX), R9
+	LEAQ   (R9)(DI*4), R10
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+
+turn:
+	PREFETCHT0       (SI)
+	VMOVUPS          (CX), Z8
+	VFMADD231PS.BCST (R9), Z8, Z0
+	VFMADD231PS.BCST (R9)(DI*1), Z8, Z1
+	VFMADD231PS.BCST (R9)(DI*2), Z8, Z2
+	VFMADD231PS.BCST (R9)(R8*1), Z8, Z3
+	VFMADD231PS.BCST (R10), Z8, Z4
+	VFMADD231PS.BCST (R10)(DI*1), Z8, Z5
+	VFMADD231PS.BCST (R10)(DI*2), Z8, Z6
+	VFMADD231PS.BCST (R10)(R8*1), Z8, Z7
+	ADDQ             $0x04, R9
+	ADDQ             $0x04, R10
+	ADDQ             BX, CX
+	ADDQ             BX, SI
+	DECQ             DX
+	JNZ              turn
+	MOVQ             (AX), CX
+	MOVQ             24(AX), AX
+	VMOVUPS          Z0, (CX)
+	ADDQ             AX, CX
+	VMOVUPS          Z1, (CX)
+	ADDQ             AX, CX
+	VMOVUPS          Z2, (CX)
+	ADDQ             AX, CX
+	VMOVUPS          Z3, (CX)
+	ADDQ             AX, CX
+	VMOVUPS          Z4, (CX)
+	ADDQ             AX, CX
+	VMOVUPS          Z5, (CX)
+	ADDQ             AX, CX
+	VMOVUPS          Z6, (CX)
+	ADDQ             AX, CX
+	VMOVUPS          Z7, (CX)
+	VZEROUPPER
+	RET
+
+// func avx512HalfR4(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512HalfR4(SB), NOSPLIT, $0-8
+	MOVQ   a+0(FP), AX
+	MOVQ   16(AX), CX
+	MOVQ   56(AX), DX
+	MOVQ   40(AX), BX
+	MOVQ   72(AX), SI
+	ADDQ   CX, SI
+	MOVQ   32(AX), DI
+	LEAQ   (DI)(DI*2), R8
+	MOVQ   8(AX), R9
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+
+turn:
+	PREFETCHT0       (SI)
+	VMOVUPS          (CX), Z4
+	VFMADD231PS.BCST (R9), Z4, Z0
+	VFMADD231PS.BCST (R9)(DI*1), Z4, Z1
+	VFMADD231PS.BCST (R9)(DI*2), Z4, Z2
+	VFMADD231PS.BCST (R9)(R8*1), Z4, Z3
+	ADDQ             $0x04, R9
+	ADDQ             BX, CX
+	ADDQ             BX, SI
+	DECQ             DX
+	JNZ              turn
+	MOVQ             (AX), CX
+	MOVQ             24(AX), AX
+	VMOVUPS          Z0, (CX)
+	ADDQ             AX, CX
+	VMOVUPS          Z1, (CX)
+	ADDQ             AX, CX
+	VMOVUPS          Z2, (CX)
+	ADDQ             AX, CX
+	VMOVUPS          Z3, (CX)
+	VZEROUPPER
+	RET
+
+// func avx512HalfR2(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512HalfR2(SB), NOSPLIT, $0-8
+	MOVQ   a+0(FP), AX
+	MOVQ   16(AX), CX
+	MOVQ   56(AX), DX
+	MOVQ   40(AX), BX
+	MOVQ   72(AX), SI
+	ADDQ   CX, SI
+	MOVQ   32(AX), DI
+	MOVQ   8(AX), R8
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+
+turn:
+	PREFETCHT0       (SI)
+	VMOVUPS          (CX), Z2
+	VFMADD231PS.BCST (R8), Z2, Z0
+	VFMADD231PS.BCST (R8)(DI*1), Z2, Z1
+	ADDQ             $0x04, R8
+	ADDQ             BX, CX
+	ADDQ             BX, SI
+	DECQ             DX
+	JNZ              turn
+	MOVQ             (AX), CX
+	MOVQ             24(AX), AX
+	VMOVUPS          Z0, (CX)
+	ADDQ             AX, CX
+	VMOVUPS          Z1, (CX)
+	VZEROUPPER
+	RET
+
+// func avx512HalfR1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512HalfR1(SB), NOSPLIT, $0-8
+	MOVQ   a+0(FP), AX
+	MOVQ   16(AX), CX
+	MOVQ   56(AX), DX
+	MOVQ   40(AX), BX
+	MOVQ   72(AX), SI
+	ADDQ   CX, SI
+	MOVQ   8(AX), DI
+	VPXORD Z0, Z0, Z0
+
+turn:
+	PREFETCHT0       (SI)
+	VMOVUPS          (CX), Z1
+	VFMADD231PS.BCST (DI), Z1, Z0
+	ADDQ             $0x04, DI
+	ADDQ             BX, CX
+	ADDQ             BX, SI
+	DECQ             DX
+	JNZ              turn
+	MOVQ             (AX), CX
+	MOVQ             24(AX), AX
+	VMOVUPS          Z0, (CX)
+	VZEROUPPER
+	RET

@@ -58,33 +58,36 @@ func checkLatent(out, q []float32, l Latent, pages [][]float32, end int, scratch
 
 // scoreLatent fills the scores of n heads from head on. Lanes run over heads: the
 // lines are what a tile takes as rows, so that one layout of a page serves as keys
-// here and as values in mix.
+// here and as values in mix. Few heads fill half a panel only.
 func (a *attention) scoreLatent(q []float32, head, n int, scratch []float32) {
-	w := a.step
-	packed, block := scratch[:w*PanelWidth], scratch[w*PanelWidth:]
-	packHeads(packed, q[head*w:(head+n)*w], w)
-	t := tile{ldDst: PanelWidth, ldX: w, k: w, step: PanelWidth, panels: 1}
+	w, width, compute := a.step, PanelWidth, tileF32
+	if n <= halfWidth && halfLanes() {
+		width, compute = halfWidth, tileHalf
+	}
+	packed, block := scratch[:w*width], scratch[w*width:]
+	packHeads(packed, q[head*w:(head+n)*w], w, width)
+	t := tile{ldDst: width, ldX: w, k: w, step: width, panels: 1}
 	for p := 0; p <= a.last; p++ {
 		_, t.rows = a.inside(p)
 		if p < a.last {
 			t.ahead = distance(packed, a.pages[p+1])
 		}
-		tileF32(block, a.pages[p], packed, t)
+		compute(block, a.pages[p], packed, t)
 		for i := range n {
 			scores := a.scores[(head+i)*a.ld+p*PagePositions:][:t.rows]
 			for j := range scores {
-				scores[j] = block[j*PanelWidth+i]
+				scores[j] = block[j*width+i]
 			}
 		}
 	}
 }
 
-// packHeads lays q (n, w) out as a panel (w, PanelWidth), the other lanes zero.
-func packHeads(panel, q []float32, w int) {
+// packHeads lays q (n, w) out as a panel (w, width), the other lanes zero.
+func packHeads(panel, q []float32, w, width int) {
 	clear(panel)
 	for i := 0; i*w < len(q); i++ {
 		for j, v := range q[i*w : (i+1)*w] {
-			panel[j*PanelWidth+i] = v
+			panel[j*width+i] = v
 		}
 	}
 }

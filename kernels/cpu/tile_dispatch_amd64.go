@@ -291,3 +291,24 @@ func avx512Heads(rows, groups int, args *tileArgs) {
 		panic("cpu: no kernel of this shape")
 	}
 }
+
+// avx512Half computes some of so many rows and returns how many.
+func avx512Half(rows int, args *tileArgs) int {
+	a := (*byte)(unsafe.Pointer(args))
+	switch {
+	case rows >= 16:
+		avx512HalfR16(a)
+		return 16
+	case rows >= 8:
+		avx512HalfR8(a)
+		return 8
+	case rows >= 4:
+		avx512HalfR4(a)
+		return 4
+	case rows >= 2:
+		avx512HalfR2(a)
+		return 2
+	}
+	avx512HalfR1(a)
+	return 1
+}

@@ -7,6 +7,8 @@ func tileF32Heads(dst, x, w []float32, _, _ int, t tile) int {
 	return 1
 }
 
+func halfLanes() bool                               { return true }
+func tileHalf(dst, x, w []float32, t tile)          { tileHalfGeneric(dst, x, w, t) }
 func tileF32(dst, x, w []float32, t tile)           { tileF32Generic(dst, x, w, t) }
 func tileBF16(dst, x []float32, w []uint16, t tile) { tileBF16Generic(dst, x, w, t) }
 func tileMXFP4(dst, x []float32, codes, exps []byte, t tile) {

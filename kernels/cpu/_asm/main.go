@@ -17,6 +17,9 @@ func main() {
 	for _, s := range heads {
 		headsKernel(wide, s.rows, s.groups)
 	}
+	for _, rows := range halfRows {
+		halfKernel(wide, rows)
+	}
 	writeDispatch("../tile_dispatch_amd64.go")
 	Generate()
 }

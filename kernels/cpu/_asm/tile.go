@@ -333,6 +333,7 @@ func writeDispatch(path string) {
 		}
 	}
 	writeSwitch(&b, wide.name+"Heads", heads, func(s shape) string { return headsName(wide, s.rows, s.groups) })
+	writeHalves(&b, wide)
 	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
 		panic(err)
 	}
