@@ -1,12 +1,8 @@
 package forward
 
 import (
-	"fmt"
-	"slices"
-
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
 
@@ -57,32 +53,6 @@ func loadLatent(m *model.Model, l int, r *rope) (_ *latentAttention, err error) 
 	}
 	a.o, err = loadMatrix(m, at(model.O))
 	return a, err
-}
-
-// loadUp cuts the expansion (H·(NopeDim+ValueDim), KVRank) into its heads' matrices;
-// those of keys are transposed.
-func (a *latentAttention) loadUp(m *model.Model, ref model.Ref) error {
-	t, err := m.Stat(ref)
-	if err != nil {
-		return fmt.Errorf("loading weights: %w", err)
-	}
-	nope, v, rank := a.spec.Latent.NopeDim, a.spec.ValueDim, a.shape.Rank
-	if t.DType == safetensors.BF16 {
-		if t, err = m.Tensor(ref); err != nil {
-			return fmt.Errorf("loading weights: %w", err)
-		}
-		for head := range slices.Chunk(t.Data, 2*(nope+v)*rank) {
-			a.absorb = append(a.absorb, cpu.PackBF16Columns(head[:2*nope*rank], rank, nope))
-			a.expand = append(a.expand, cpu.PackBF16(head[2*nope*rank:], v, rank))
-		}
-		return nil
-	}
-	all, err := loadFloats(m, ref)
-	for head := range slices.Chunk(all, (nope+v)*rank) {
-		a.absorb = append(a.absorb, cpu.PackColumns(head[:nope*rank], rank, nope))
-		a.expand = append(a.expand, cpu.PackF32(head[nope*rank:], v, rank))
-	}
-	return err
 }
 
 func (a *latentAttention) bytes() int64 {

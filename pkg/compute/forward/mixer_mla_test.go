@@ -58,6 +58,46 @@ func TestLatentDTypes(t *testing.T) {
 	}
 }
 
+// Packed FP8 weights give the bits of the same numbers as floats; where a head's
+// rows lie across blocks of scales they are not packed.
+func TestLatentFP8(t *testing.T) {
+	for _, tt := range []struct {
+		heads, nope, v, rank int
+		packed               bool
+	}{{2, 128, 128, 256, true}, {3, 64, 64, 96, true}, {2, 256, 128, 40, true}, {3, 96, 64, 40, false}} {
+		a := &latentAttention{spec: model.MixerSpec{ValueDim: tt.v, Latent: model.LatentSpec{NopeDim: tt.nope}}}
+		a.shape = cpu.Latent{Heads: tt.heads, Rank: tt.rank}
+		plain := *a
+		rows, width := tt.heads*(tt.nope+tt.v), cpu.FP8Scales(tt.rank)
+		codes, factors, floats := make([]byte, rows*tt.rank), make([]float32, rows*width), make([]float32, rows*tt.rank)
+		for i := range codes {
+			codes[i] = byte(i*i%251+i) & 0xf7 // never the code of a NaN
+		}
+		for i := range factors {
+			factors[i] = float32(i/width/cpu.FP8Block+i%width+1) / 7
+		}
+		for row := range rows {
+			cpu.FromFP8(floats[row*tt.rank:(row+1)*tt.rank], codes[row*tt.rank:(row+1)*tt.rank], factors[row*width:(row+1)*width])
+		}
+		if a.upFP8(codes, factors) != tt.packed {
+			t.Errorf("%+v: packed: %v", tt, !tt.packed)
+		}
+		plain.upFloats(floats)
+		for head := range a.absorb {
+			if !same(product(a.absorb[head]), product(plain.absorb[head])) || !same(product(a.expand[head]), product(plain.expand[head])) {
+				t.Errorf("%+v: head %d differs", tt, head)
+			}
+		}
+	}
+}
+
+// product is a matrix times two rows of noise.
+func product(m *cpu.Matrix) []float32 {
+	out := make([]float32, 2*m.N)
+	cpu.MatMul(out, m.N, noise(8, 2*m.K), m.K, 2, m, 0, m.Panels())
+	return out
+}
+
 // asFloats is a copy of a checkpoint with f32 tensors.
 func asFloats(t *testing.T, dir string) string {
 	t.Helper()
