@@ -16,7 +16,7 @@ var deepseekV2 = &family{
 	architectures: []string{"DeepseekV2ForCausalLM"},
 	read: func(c *config, s *Spec) {
 		layer := deepseekLayer(c, s)
-		layer.Mixer = c.latentAttention(s)
+		layer.Mixer = c.latentAttention()
 		layer.Router = deepseekV2Router(c)
 		layer.Shared.Width = deepseekShared(c, layer.Expert.Width, 2)
 		s.fill(layer)
@@ -51,7 +51,7 @@ func deepseekLayer(c *config, s *Spec) LayerSpec {
 
 // latentAttention reads the sizes of multi-head latent attention. The norms of its
 // latents take no eps from the config.
-func (c *config) latentAttention(s *Spec) MixerSpec {
+func (c *config) latentAttention() MixerSpec {
 	m := MixerSpec{Kind: MLA, Heads: max(1, c.size("num_attention_heads", maxHeads)), ValueDim: c.sizeOr("v_head_dim", 128, maxHeadDim)}
 	m.KVHeads = m.Heads
 	if n := c.sizeOr("num_key_value_heads", m.Heads, maxHeads); n != m.Heads {

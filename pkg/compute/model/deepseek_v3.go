@@ -25,7 +25,7 @@ var deepseekV3Tensors = withTensors(deepseekTensors, map[Role]TensorRef{
 
 func readDeepseekV3(c *config, s *Spec) {
 	layer := deepseekLayer(c, s)
-	layer.Mixer = c.latentAttention(s)
+	layer.Mixer = c.latentAttention()
 	layer.Router = deepseekV3Router(c)
 	layer.Shared.Width = deepseekShared(c, layer.Expert.Width, 1)
 	s.fill(layer)
