@@ -340,7 +340,7 @@ func TestCleanName(t *testing.T) {
 }
 
 func FuzzParseSpec(f *testing.F) {
-	for _, name := range []string{"mixtral", "qwen2_moe-mixed"} {
+	for _, name := range []string{"mixtral", "qwen2_moe-mixed", "deepseek_v3"} {
 		config, err := os.ReadFile(filepath.Join("testdata/golden", name, "config.json"))
 		if err != nil {
 			f.Fatal(err)
