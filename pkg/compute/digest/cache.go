@@ -104,7 +104,7 @@ func parseCache(data []byte) (map[string]entry, error) {
 }
 
 // lookUp returns what is known of a file as it is now.
-func (c *cache) lookUp(f File) (map[string]Sum, error) {
+func (c *cache) lookUp(ctx context.Context, f File) (map[string]Sum, error) {
 	if len(c.paths) == 0 || f.Path == "" {
 		return nil, nil
 	}
@@ -114,7 +114,7 @@ func (c *cache) lookUp(f File) (map[string]Sum, error) {
 	}
 	c.seen[f.Name] = now
 	e, ok := c.known[f.Name]
-	if !ok || e.Size != now.Size || e.Changed != now.Changed || e.Header != now.Header || !c.probe(f, e) {
+	if !ok || e.Size != now.Size || e.Changed != now.Changed || e.Header != now.Header || !c.probe(ctx, f, e) {
 		c.stale = true
 		return nil, nil
 	}
@@ -134,7 +134,7 @@ func look(f File) (entry, error) {
 }
 
 // probe hashes some of a file's small tensors again, chosen by chance.
-func (c *cache) probe(f File, e entry) bool {
+func (c *cache) probe(ctx context.Context, f File, e entry) bool {
 	small := slices.DeleteFunc(slices.Clone(f.Tensors), func(t safetensors.Tensor) bool {
 		_, ok := e.Tensors[t.Name]
 		return !ok || len(t.Data) > probeBytes
@@ -142,7 +142,10 @@ func (c *cache) probe(f File, e entry) bool {
 	rand.Shuffle(len(small), func(i, j int) { small[i], small[j] = small[j], small[i] })
 	buf := make([]byte, probeBytes)
 	for _, t := range small[:min(probes, len(small))] {
-		s, err := job{f, t}.sum(context.Background(), buf, func(int64) {})
+		s, err := job{f, t}.sum(ctx, buf, func(int64) {})
+		if ctx.Err() != nil {
+			return false // nothing is hashed any more, either
+		}
 		if err != nil || s != e.Tensors[t.Name] {
 			c.warn("a cached digest is wrong; the file is hashed anew", "file", f.Path, "tensor", t.Name)
 			return false

@@ -50,7 +50,7 @@ func Files(ctx context.Context, files []File, s Settings) (map[string]Sum, error
 	c := openCache(s)
 	h := &hasher{sums: map[string]Sum{}, progress: s.Progress}
 	for _, f := range files {
-		known, err := c.lookUp(f)
+		known, err := c.lookUp(ctx, f)
 		if err != nil {
 			return nil, err
 		}

@@ -3,6 +3,7 @@ package forward
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"io"
 	"maps"
 	"path/filepath"
@@ -19,10 +20,15 @@ import (
 type memoryStore struct {
 	objects map[string][]byte
 	read    map[string]int
+	faults  int // how many reads fail
 }
 
 func (s *memoryStore) Read(_ context.Context, o manifest.Object) ([]byte, error) {
 	s.read[o.Name]++
+	if s.faults > 0 {
+		s.faults--
+		return nil, errors.New("slow today")
+	}
 	return s.objects[o.Name], nil
 }
 
@@ -143,6 +149,18 @@ func oneRow(e *Expert) []float32 {
 	}
 	e.runInline(out, in, 1, make([]float32, e.floatsFor(1)))
 	return out
+}
+
+// A file that the model has is waited for; one that it has not is not there.
+func TestFilesAreWaitedFor(t *testing.T) {
+	m, s := store(t, "mixtral")
+	s.faults = 1
+	if data, ok := m.File("config.json"); !ok || len(data) == 0 || s.read["file.config.json"] != 2 {
+		t.Errorf("%d bytes after reading %v", len(data), s.read)
+	}
+	if _, ok := m.File("tokenizer.json"); ok {
+		t.Error("a file from nowhere")
+	}
 }
 
 // Objects that are not what the manifest says are refused by name.

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -23,41 +24,43 @@ type Settings struct {
 	Log *slog.Logger
 	// Unhashed leaves Hash empty, for who only wants to look at the model.
 	Unhashed bool
-
-	known []byte // digests of all tensors, as JSON; nil: they are hashed
 }
 
 // digestFile is the cache of digests in a model's folder.
 const digestFile = ".switchyard-digests"
 
-// digests are those of the tensors that the model uses, under their names in
-// the files.
-func (c *checkpoint) digests(ctx context.Context, used map[string]bool, s Settings) ([]digest.Tensor, error) {
-	files, tensors, total := c.usedFiles(used)
-	sums, err := s.sums(ctx, files, total, c.dir)
-	if err != nil {
-		return nil, err
-	}
-	list := make([]digest.Tensor, 0, len(tensors))
-	for _, t := range tensors {
-		list = append(list, digest.Tensor{Name: t.Name, DType: t.DType, Shape: t.Shape, Sum: sums[t.Name]})
-	}
-	return list, nil
-}
-
-// sums are known already, or are hashed.
-func (s Settings) sums(ctx context.Context, files []digest.File, total int64, dir string) (sums map[string]digest.Sum, err error) {
-	if s.known != nil {
-		if err := json.Unmarshal(s.known, &sums); err != nil {
-			return nil, fmt.Errorf("reading the digests of the model in this binary: %w", err)
-		}
-		return sums, nil
-	}
+// hash gives the model its identity from the tensors that it uses, and closes
+// the files if that fails.
+func (m *Model) hash(ctx context.Context, c *checkpoint, s Settings) error {
+	files, tensors, total := c.usedFiles(m.names())
 	settings := digest.Settings{Progress: s.Progress, Log: s.Log}
 	if total > digest.Small {
-		settings.Caches = caches(dir)
+		settings.Caches = caches(c.dir)
 	}
-	return digest.Files(ctx, files, settings)
+	sums, err := digest.Files(ctx, files, settings)
+	if err != nil {
+		return errors.Join(err, c.close())
+	}
+	m.identify(c, tensors, sums)
+	return nil
+}
+
+// know is hash with digests that are known already, as a JSON object.
+func (m *Model) know(c *checkpoint, digests []byte) error {
+	var sums map[string]digest.Sum
+	if err := json.Unmarshal(digests, &sums); err != nil {
+		return fmt.Errorf("reading digests: %w", err)
+	}
+	_, tensors, _ := c.usedFiles(m.names())
+	m.identify(c, tensors, sums)
+	return nil
+}
+
+func (m *Model) identify(c *checkpoint, tensors []safetensors.Tensor, sums map[string]digest.Sum) {
+	for _, t := range tensors {
+		m.digests = append(m.digests, digest.Tensor{Name: t.Name, DType: t.DType, Shape: t.Shape, Sum: sums[t.Name]})
+	}
+	m.Hash = digest.Identity(c.config, m.digests)
 }
 
 // usedFiles lists the files with those of their tensors that are used.

@@ -15,7 +15,6 @@ import (
 	"unsafe"
 
 	"github.com/switchyard/switchyard/models"
-	"github.com/switchyard/switchyard/pkg/compute/digest"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
 
@@ -33,7 +32,10 @@ func Open(dir string) (*Model, error) { return OpenWith(context.Background(), di
 // OpenWith is Open, for a folder whose weights may have to be hashed: that takes
 // as long as reading them, and ends with ctx.
 func OpenWith(ctx context.Context, dir string, s Settings) (*Model, error) {
-	m, err := open(ctx, NameOf(dir), os.DirFS(dir), s, func() (*checkpoint, error) { return openWeights(dir) })
+	m, c, err := open(NameOf(dir), os.DirFS(dir), func() (*checkpoint, error) { return openWeights(dir) })
+	if err == nil && !s.Unhashed {
+		err = m.hash(ctx, c, s)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("opening model %s: %w", dir, err)
 	}
@@ -49,7 +51,10 @@ func Demo() (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening demo model: %w", err)
 	}
-	m, err := open(context.Background(), DemoName, side, Settings{known: models.DemoDigests}, demoWeights)
+	m, c, err := open(DemoName, side, demoWeights)
+	if err == nil {
+		err = m.know(c, models.DemoDigests)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("opening demo model: %w", err)
 	}
@@ -70,30 +75,23 @@ func demoWeights() (*checkpoint, error) {
 	return c, nil
 }
 
-// open joins the configs in side with the weights.
-func open(ctx context.Context, name string, side fs.FS, s Settings, weights func() (*checkpoint, error)) (*Model, error) {
+// open joins the configs in side with the weights. The model has no hash yet.
+func open(name string, side fs.FS, weights func() (*checkpoint, error)) (*Model, *checkpoint, error) {
 	config, generation, err := readConfigs(side)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	c, err := weights()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	c.side = side
+	c.side, c.config = side, config
 	m, err := newModel(name, config, generation, c)
 	if err != nil {
-		return nil, errors.Join(err, c.close())
+		return nil, nil, errors.Join(err, c.close())
 	}
 	m.Unused = c.unused(m)
-	if s.Unhashed {
-		return m, nil
-	}
-	if m.digests, err = c.digests(ctx, m.names(), s); err != nil {
-		return nil, errors.Join(err, c.close())
-	}
-	m.Hash = digest.Identity(config, m.digests)
-	return m, nil
+	return m, c, nil
 }
 
 // newModel joins configs with a source, and checks that this has what they need.
@@ -121,10 +119,11 @@ func readConfigs(side fs.FS) (config, generation []byte, err error) {
 
 // checkpoint is one or several safetensors files.
 type checkpoint struct {
-	dir   string // empty: in memory
-	side  fs.FS
-	files []namedFile                  // in order of their names
-	home  map[string]*safetensors.File // tensor name → file
+	config []byte
+	dir    string // empty: in memory
+	side   fs.FS
+	files  []namedFile                  // in order of their names
+	home   map[string]*safetensors.File // tensor name → file
 }
 
 type namedFile struct {

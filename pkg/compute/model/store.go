@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/digest"
 	"github.com/switchyard/switchyard/pkg/compute/manifest"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
+	"github.com/switchyard/switchyard/pkg/process/pause"
 )
 
 // Store is where the objects of a model are that is in no folder.
@@ -87,9 +89,21 @@ func (o *objects) stat(name string) (Tensor, bool) {
 	return t, ok
 }
 
+// fileRetry is the pause before a file that could not be read is read again.
+const fileRetry = 500 * time.Millisecond
+
+// file waits for one that there is: to go on without it would be to serve
+// another model.
 func (o *objects) file(name string) ([]byte, bool) {
-	data, err := o.read(o.ctx, manifest.FilePrefix+name)
-	return data, err == nil
+	object, ok := o.named[manifest.FilePrefix+name]
+	for ok {
+		data, err := o.from.Read(o.ctx, object)
+		if err == nil {
+			return data, true
+		}
+		ok = pause.For(o.ctx, fileRetry) == nil
+	}
+	return nil, false
 }
 
 func (o *objects) close() error { return o.from.Close() }
