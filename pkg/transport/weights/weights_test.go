@@ -110,6 +110,10 @@ func TestRoundTrip(t *testing.T) {
 				if !bytes.Equal(a.Data, b.Data) || !slices.Equal(a.Shape, b.Shape) || a.DType != b.DType {
 					t.Fatalf("%v differs", ref)
 				}
+				x, err := with.Floats(ref)
+				if y, _ := r.model.Floats(ref); err != nil || !slices.Equal(x, y) { // of packed types with their scales
+					t.Fatalf("%v has other numbers, %v", ref, err)
+				}
 			}
 			want, _ := r.model.File("config.json")
 			if got, ok := m.File("config.json"); !ok || !bytes.Equal(got, want) {
