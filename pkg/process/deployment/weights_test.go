@@ -17,6 +17,7 @@ func TestLoadWeights(t *testing.T) {
 	slow := fmt.Errorf("layer 1: %w", &weights.ObjectError{Model: "m", Object: "layer.1", Err: weights.ErrSlow})
 	other := errors.New("no such kind of attention")
 	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
 	tests := []struct {
 		name  string
 		ends  []error // of one try after the other
