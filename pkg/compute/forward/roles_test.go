@@ -153,7 +153,7 @@ func oneRow(e *Expert) []float32 {
 
 // A file that the model has is waited for; one that it has not is not there.
 func TestFilesAreWaitedFor(t *testing.T) {
-	m, s := store(t, "mixtral")
+	m, s := store(t, goldenRoot+"mixtral")
 	s.faults = 1
 	if data, ok := m.File("config.json"); !ok || len(data) == 0 || s.read["file.config.json"] != 2 {
 		t.Errorf("%d bytes after reading %v", len(data), s.read)
