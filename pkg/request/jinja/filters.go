@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // filter is what stands after |.
@@ -201,8 +202,8 @@ func round(_ *run, v value, a args) (value, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := whole(v); ok && how.s == "common" {
-		return v, nil
+	if n, ok := whole(v); ok && how.s == "common" {
+		return n, nil
 	}
 	return roundFloat(f, precision, how.s)
 }
@@ -248,22 +249,39 @@ func indent(r *run, v value, a args) (value, error) {
 	return indented(t, by, flag(given[1]), flag(given[2])), nil
 }
 
+// indented puts by before the lines but the first and, without blank, those that are
+// empty. Whatever ends a line becomes a newline, as in Jinja.
 func indented(t, by Text, first, blank bool) Text {
 	var w textWriter
-	for at := 0; at <= len(t.s); {
-		n := strings.IndexByte(t.s[at:], '\n') + 1
-		last := n == 0
-		if last {
-			n = len(t.s) - at
+	if first {
+		w.add(by)
+	}
+	for at := 0; ; {
+		stop, next := lineAt(t.s, at)
+		if at > 0 {
+			w.WriteString("\n")
 		}
-		line := t.slice(at, at+n)
-		if at == 0 && first || at > 0 && (blank || strings.TrimSuffix(line.s, "\n") != "") {
+		if at > 0 && (blank || at < stop) {
 			w.add(by)
 		}
-		w.add(line)
-		if at += n; last {
+		w.add(t.slice(at, stop))
+		if at = next; stop == len(t.s) {
 			break
 		}
 	}
 	return w.text()
+}
+
+// lineAt is where the line that begins at a place ends, and where the next one begins.
+func lineAt(s string, at int) (stop, next int) {
+	n := strings.IndexFunc(s[at:], endsLine)
+	if n < 0 {
+		return len(s), len(s)
+	}
+	stop = at + n
+	if strings.HasPrefix(s[stop:], "\r\n") {
+		return stop, stop + 2
+	}
+	_, size := utf8.DecodeRuneInString(s[stop:])
+	return stop, stop + size
 }

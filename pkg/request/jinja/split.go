@@ -129,15 +129,7 @@ func splitLines(r *run, t Text, a args) (value, error) {
 	}
 	out := NewList()
 	for at := 0; at < len(t.s); {
-		n := strings.IndexFunc(t.s[at:], endsLine)
-		stop, next := len(t.s), len(t.s)
-		if n >= 0 {
-			_, size := utf8.DecodeRuneInString(t.s[at+n:])
-			stop, next = at+n, at+n+size
-			if strings.HasPrefix(t.s[stop:], "\r\n") {
-				next++
-			}
-		}
+		stop, next := lineAt(t.s, at)
 		if flag(given[0]) {
 			stop = next
 		}

@@ -120,7 +120,7 @@ func divisible(name string, v value, a args) (bool, error) {
 		return false, fmt.Errorf("%s cannot be divided: %w", typeName(v), err)
 	}
 	f, _ := number(rest)
-	return (f == 0) != (name == "odd"), nil
+	return name == "odd" && f == 1 || name != "odd" && f == 0, nil
 }
 
 // inCase is whether a string has letters, all of one case.

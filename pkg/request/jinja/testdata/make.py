@@ -558,6 +558,8 @@ c
 ====
 {{ none | map('upper') | list }}{{ zero | select | list }}{{ tools | min | length }}{{ 8.0 is divisibleby(2) }}{{ "straße ß it's (a) x-y" | title }}{{ "it's (a) x-y".title() }}
 ====
+{{ lines | indent }}|{{ lines | indent(2, true, true) }}|{{ '' | indent(2, true) }}|{{ 'a' | indent }}|{{ '\n\na\r\n\r\nb' | indent(2, blank=true) }}{{ 'a\n' | indent }}{{ '\n' | indent(1, true) }}{{ no | round }}{{ half is odd }}{{ -3 is odd }}{{ half is even }}{{ 4.0 is even }}
+====
 {{ one[1:] }}
 ====
 {% if not undefined_thing[0:1] %}{% endif %}
