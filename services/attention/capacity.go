@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -30,7 +29,7 @@ const (
 // that can. When there is none for a while, it is refused: the tokenizer took
 // it in when there was one.
 func (s *Service) checkCapacity(ctx context.Context, seq *sequence, delivered int) error {
-	need := kvcache.PagesFor(seq.positions())
+	need := s.kv.Need(seq.positions())
 	if need <= s.kv.Capacity() {
 		return nil
 	}

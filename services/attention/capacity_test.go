@@ -13,6 +13,7 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit/testserver"
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
+	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -118,5 +119,22 @@ func TestLargeAmongSmall(t *testing.T) {
 		}
 		b.add(b.request(fmt.Sprint(i), 2, 2))
 		b.step(5)
+	}
+}
+
+// A sequence of layers with windows reserves what these hold at a time, however
+// long it gets.
+func TestWindowsReserveLess(t *testing.T) {
+	b := newBench(t, 1, 8)
+	shape := kvcache.Shape{Rows: 8, Layers: []kvcache.LayerShape{{Heads: 1, KeyDim: 4, ValueDim: 4, Sight: model.Sight{Window: 16}}}}
+	kv, err := kvcache.NewPool(shape, 3*shape.PageBytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.kv, b.stats.kv = kv, kv
+	s := b.request("r", 2, 1000)
+	b.add(s)
+	if s.table == nil || kv.Used() != 2 {
+		t.Errorf("%d of 3 pages are used", kv.Used())
 	}
 }

@@ -67,7 +67,7 @@ func (d *scheduler) add(s *sequence) {
 		d.finish(s)
 		return
 	}
-	d.line.Join(s, kvcache.PagesFor(s.positions()))
+	d.line.Join(s, d.stats.kv.Need(s.positions()))
 	d.serve()
 }
 

@@ -82,7 +82,9 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if s.kv, err = kvcache.NewPool(s.backbone.Shape(), s.config.KVBytes); err != nil {
+	shape := s.backbone.Shape()
+	shape.Rows = s.config.MaxRows
+	if s.kv, err = kvcache.NewPool(shape, s.config.KVBytes); err != nil {
 		return err
 	}
 	own, stop := context.WithCancel(context.WithoutCancel(ctx))

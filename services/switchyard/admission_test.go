@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
-	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/schemas"
@@ -110,7 +110,7 @@ func (y testYard) answer(t *testing.T, p *pb.Prompt) (err error) {
 
 // pages is a --kv-memory of so many KV pages.
 func pages(m *model.Model, n int) string {
-	shape := forward.CacheShape(&m.Spec)
+	shape := kvcache.ShapeOf(&m.Spec)
 	return fmt.Sprint(int64(n) * shape.PageBytes())
 }
 
@@ -217,7 +217,7 @@ func (y testYard) addAttention(t *testing.T, n int) (leave func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shape := forward.CacheShape(&d.Model.Spec)
+	shape := kvcache.ShapeOf(&d.Model.Spec)
 	s := attention.New(d, attention.Config{KVBytes: int64(n) * shape.PageBytes(), MaxSequences: 8, MaxRows: 64, Microbatches: 1})
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)

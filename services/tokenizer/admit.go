@@ -86,7 +86,9 @@ func (s *Service) guardDeadline(request string, left time.Duration) {
 
 // checkCapacity refuses what no live attention replica can hold.
 func (s *Service) checkCapacity(seq *pb.Sequence) error {
-	need := kvcache.PagesFor(len(seq.PromptIds) + int(seq.MaxTokens))
+	shape := kvcache.ShapeOf(&s.d.Model.Spec)
+	shape.Rows = 1 // at least; how many a replica computes at once is its own affair
+	need := shape.Need(len(seq.PromptIds) + int(seq.MaxTokens))
 	largest := members.LargestKV(s.view.Snapshot(), s.d.Identity.Model)
 	if largest == 0 || float64(need) <= largest {
 		return nil // 0: none has said; the one that takes it will

@@ -87,3 +87,21 @@ func step(t *testing.T, r *Runner, s *Sequence) {
 		t.Fatal(err)
 	}
 }
+
+// Layers with a window hold no more pages than it needs, and a sequence goes on as
+// if they held all.
+func TestWindowFreesPages(t *testing.T) {
+	const prompt, tokens = 30, 120
+	r, _ := load(t, goldenRoot+"/mixtral-window", tensor.F32)
+	s := add(t, r, make([]uint32, prompt), tokens)
+	for len(s.Generated()) < tokens {
+		step(t, r, s)
+	}
+	if n := s.table.Pages(0); n > 2 {
+		t.Errorf("a window of 16 holds %d pages after %d positions", n, len(s.IDs))
+	}
+	fresh := add(t, r, s.IDs[:prompt+tokens-1], 1)
+	if step(t, r, fresh); fresh.IDs[prompt+tokens-1] != s.IDs[prompt+tokens-1] {
+		t.Error("the last token differs from that of a prompt of all before it")
+	}
+}

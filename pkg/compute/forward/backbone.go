@@ -46,7 +46,7 @@ func (t *Backbone) Bytes() int64 {
 }
 
 // Shape is what a position needs of the KV cache.
-func (t *Backbone) Shape() kvcache.Shape { return CacheShape(&t.spec) }
+func (t *Backbone) Shape() kvcache.Shape { return kvcache.ShapeOf(&t.spec) }
 
 // Long reports whether a sequence of so many tokens is a long one, see Row. When it
 // becomes one, all of its positions have to be computed anew.

@@ -3,7 +3,6 @@ package forward
 import (
 	"fmt"
 
-	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 )
 
@@ -33,20 +32,4 @@ func loadMixer(m *model.Model, l int, t *ropes) (mixer, error) {
 		return loadLatent(m, l, r)
 	}
 	return nil, fmt.Errorf("attention of kind %d is not computed", spec.Kind)
-}
-
-// CacheShape is what a model's KV cache needs for a position.
-func CacheShape(s *model.Spec) kvcache.Shape {
-	var shape kvcache.Shape
-	for l := range s.Layer {
-		shape.Layers = append(shape.Layers, layerShape(&s.Layer[l].Mixer))
-	}
-	return shape
-}
-
-func layerShape(m *model.MixerSpec) kvcache.LayerShape {
-	if m.Kind == model.MLA {
-		return kvcache.Latent(m.Latent.KVRank + m.Latent.RopeDim)
-	}
-	return kvcache.LayerShape{Heads: m.KVHeads, KeyDim: m.HeadDim, ValueDim: m.ValueDim}
 }

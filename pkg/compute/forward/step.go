@@ -71,7 +71,18 @@ func (s *Step) Run(ctx context.Context, rows []Row) error {
 			return fmt.Errorf("layer %d: %w", l, err)
 		}
 	}
+	s.eachSequence(func(t *kvcache.Table, _, end int) { t.Span(end, end) })
 	return nil
+}
+
+// eachSequence calls f for the rows of each sequence, at positions [from, end).
+func (s *Step) eachSequence(f func(t *kvcache.Table, from, end int)) {
+	for first, i := 0, 0; i < len(s.rows); i++ {
+		if i+1 == len(s.rows) || s.rows[i+1].Table != s.rows[i].Table {
+			f(s.rows[i].Table, s.rows[first].Position, s.rows[i].Position+1)
+			first = i + 1
+		}
+	}
 }
 
 // logitsAtOnce bounds the logits that are in memory: 64 MiB, which holds a batch
@@ -112,6 +123,7 @@ func (s *Step) prepare(rows []Row) {
 	s.rows = rows
 	s.x, s.norm = tensor.Resize(s.x, n*d), tensor.Resize(s.norm, n*d)
 	s.block, s.shared = tensor.Resize(s.block, n*d), tensor.Resize(s.shared, n*d)
+	s.eachSequence((*kvcache.Table).Span)
 	t.embed.fill(s.workers(), s.x, rows)
 }
 

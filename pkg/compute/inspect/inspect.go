@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
-	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 )
 
@@ -145,7 +145,7 @@ func (r *Report) describe(s *model.Spec) {
 	p := s.Parameters()
 	r.Family, r.Layers, r.MoELayers, r.Experts, r.TopK = s.Family, s.Layers, s.MoELayers(), s.Experts, s.TopK
 	r.ParametersTotal, r.ParametersActive, r.ParametersActiveWithoutInput = p.Total, p.Active, p.ActiveWithoutInput
-	r.KVBytesPerToken = forward.CacheShape(s).PageBytes() / cpu.PagePositions
+	r.KVBytesPerToken = kvcache.ShapeOf(s).PageBytes() / cpu.PagePositions
 	r.RowBytes = wireBytes * int64(s.Hidden)
 	r.LargestMessageBytes = r.RowBytes * rows * int64(max(1, s.TopK))
 }

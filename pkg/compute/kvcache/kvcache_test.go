@@ -52,7 +52,7 @@ type books struct {
 func (b *books) reserve(t *rapid.T) {
 	positions := rapid.IntRange(0, 6*cpu.PagePositions).Draw(t, "positions")
 	table, err := b.pool.Reserve(positions)
-	if fits := b.pages+PagesFor(positions) <= b.pool.Capacity(); fits != (err == nil) || !fits && !errors.Is(err, ErrFull) {
+	if fits := b.pages+b.pool.Need(positions) <= b.pool.Capacity(); fits != (err == nil) || !fits && !errors.Is(err, ErrFull) {
 		t.Fatalf("%d positions with %d of %d pages taken: %v", positions, b.pages, b.pool.Capacity(), err)
 	}
 	if err != nil {
@@ -61,7 +61,11 @@ func (b *books) reserve(t *rapid.T) {
 	if table.Positions() < positions || table.Positions() >= positions+cpu.PagePositions {
 		t.Fatalf("%d positions got room for %d", positions, table.Positions())
 	}
-	b.tables, b.pages = append(b.tables, table), b.pages+PagesFor(positions)
+	if positions > 0 {
+		end := rapid.IntRange(1, positions).Draw(t, "end")
+		table.Span(rapid.IntRange(0, end-1).Draw(t, "from"), end)
+	}
+	b.tables, b.pages = append(b.tables, table), b.pages+b.pool.Need(positions)
 }
 
 func (b *books) release(t *rapid.T) {
@@ -69,7 +73,7 @@ func (b *books) release(t *rapid.T) {
 		t.Skip("nothing to release")
 	}
 	i := rapid.IntRange(0, len(b.tables)-1).Draw(t, "table")
-	b.pages -= len(b.tables[i].pages)
+	b.pages -= b.tables[i].reserved
 	b.tables[i].Release()
 	b.tables[i].Release() // once more changes nothing
 	b.tables = slices.Delete(b.tables, i, i+1)
@@ -80,26 +84,38 @@ func (b *books) check(t *rapid.T) {
 		t.Fatalf("%d pages used, want %d of %d", b.pool.Used(), b.pages, b.pool.Capacity())
 	}
 	owner := map[*page]int{}
+	bytes := int64(0)
 	for i, table := range b.tables {
-		for _, p := range table.pages {
-			if other, taken := owner[p]; taken {
-				t.Fatalf("tables %d and %d share a page", i, other)
+		for g, pages := range table.pages {
+			for _, p := range pages {
+				if p == nil {
+					continue
+				}
+				bytes += b.pool.groups[g].bytes()
+				if other, taken := owner[p]; taken {
+					t.Fatalf("tables %d and %d share a page", i, other)
+				}
+				owner[p] = i
 			}
-			owner[p] = i
 		}
 	}
-	for _, p := range b.pool.free {
-		if _, taken := owner[p]; taken {
-			t.Fatal("a page in use is free, too")
+	for g, free := range b.pool.free {
+		bytes += int64(len(free)) * b.pool.groups[g].bytes()
+		for _, p := range free {
+			if _, taken := owner[p]; taken {
+				t.Fatal("a page in use is free, too")
+			}
 		}
 	}
-	if made := len(b.pool.free) + b.pages; made > b.pool.Capacity() {
-		t.Fatalf("%d pages exist, the budget is %d", made, b.pool.Capacity())
+	if budget := int64(b.pool.Capacity()) * b.pool.shape.PageBytes(); bytes != b.pool.made || bytes > budget {
+		t.Fatalf("%d bytes exist, %d are counted, the budget is %d", bytes, b.pool.made, budget)
 	}
 }
 
 func TestReserveAndRelease(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
+		shape := rapid.SampledFrom([]Shape{shape, mixed}).Draw(t, "shape")
+		shape.Rows = rapid.SampledFrom([]int{0, 200}).Draw(t, "rows")
 		p, err := NewPool(shape, rapid.Int64Range(1, 12).Draw(t, "pages")*shape.PageBytes())
 		if err != nil {
 			t.Fatal(err)
@@ -127,6 +143,7 @@ func vectors(seq, layer, head, pos int) (k, v []float32) {
 }
 
 func store(t *Table, seq, length int) {
+	t.Span(0, length)
 	for pos := range length {
 		for layer := range layers {
 			for head := range heads {
@@ -190,6 +207,7 @@ func TestLayerAppends(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	table.Span(0, 40)
 	before := []float32{1}
 	pages := table.Layer([][]float32{before}, 0, 33)
 	if len(pages) != 3 || &pages[0][0] != &before[0] {

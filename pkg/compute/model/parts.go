@@ -52,13 +52,12 @@ type MixerSpec struct {
 	QKNorm         QKNormKind // on queries and keys, with the layer's eps
 	Clip           float32    // queries, keys and values are cut off at ±Clip; 0: never
 	Scale          float32    // of scores
-	Window         int        // a position sees itself and the Window-1 before it; 0 sees all
-	Chunk          int        // a position sees its own chunk of so many positions only; 0 sees all
 	Sinks          bool       // a learned score a head takes part in the softmax and has no value
 	Bidirectional  bool
 	Rope           RopeSpec
 	Temperature    TemperatureSpec
 	Latent         LatentSpec // of MLA
+	Sight
 }
 
 // QKNormKind is a norm of queries and keys.
@@ -210,14 +209,28 @@ type HeadSpec struct {
 // Equal reports whether two rotary embeddings are the same.
 func (r *RopeSpec) Equal(o *RopeSpec) bool { return reflect.DeepEqual(r, o) }
 
+// Sight says how far back a position sees.
+type Sight struct {
+	Window int // itself and the Window-1 before it; 0: all
+	Chunk  int // its own chunk of so many positions; 0: all
+}
+
 // First is the first position that a position sees.
-func (m *MixerSpec) First(position int) int {
+func (s Sight) First(position int) int {
 	first := 0
-	if m.Window > 0 {
-		first = max(0, position+1-m.Window)
+	if s.Window > 0 {
+		first = max(0, position+1-s.Window)
 	}
-	if m.Chunk > 0 {
-		first = max(first, position/m.Chunk*m.Chunk)
+	if s.Chunk > 0 {
+		first = max(first, position/s.Chunk*s.Chunk)
 	}
 	return first
+}
+
+// Most is how many positions one sees at most; 0: any number.
+func (s Sight) Most() int {
+	if s.Window == 0 || s.Chunk == 0 {
+		return max(s.Window, s.Chunk)
+	}
+	return min(s.Window, s.Chunk)
 }

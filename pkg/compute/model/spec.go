@@ -203,10 +203,8 @@ func (s *Spec) ScoreFLOPs(context int) float64 {
 
 func (m *MixerSpec) scoreFLOPs(context int) float64 {
 	seen := context
-	for _, most := range []int{m.Window, m.Chunk} {
-		if most > 0 {
-			seen = min(seen, most)
-		}
+	if most := m.Most(); most > 0 {
+		seen = min(seen, most)
 	}
 	width := m.HeadDim + m.ValueDim
 	if m.Kind == MLA { // on the latent

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
@@ -55,7 +55,7 @@ func OneEach() map[string]int {
 
 // Check refuses what the model makes impossible for the services that run.
 func (s Services) Check(of *model.Model, count map[string]int) error {
-	if page := forward.CacheShape(&of.Spec).PageBytes(); count["attention"] > 0 && s.Attention.KVBytes < page {
+	if page := kvcache.ShapeOf(&of.Spec).PageBytes(); count["attention"] > 0 && s.Attention.KVBytes < page {
 		return fmt.Errorf("--kv-memory is %d bytes; a page of model %s has %d: give at least as much", s.Attention.KVBytes, of.Name, page)
 	}
 	if count["expert"] > 0 {

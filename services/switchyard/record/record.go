@@ -12,7 +12,6 @@ import (
 
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/direct"
-	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/recording"
@@ -119,8 +118,8 @@ func Run(ctx context.Context, s Settings, path string) (*Summary, error) {
 func (r *recorder) kvBudget() int64 { return max(kvBytes, r.sequenceBytes()) }
 
 func (r *recorder) sequenceBytes() int64 {
-	shape := forward.CacheShape(&r.Model.Spec)
-	return int64(kvcache.PagesFor(r.PromptTokens+r.AnswerTokens+1)) * shape.PageBytes()
+	shape := kvcache.ShapeOf(&r.Model.Spec)
+	return int64(shape.Need(r.PromptTokens+r.AnswerTokens+1)) * shape.PageBytes()
 }
 
 // together is how many sequences fit the cache at once.

@@ -1,0 +1,115 @@
+package kvcache
+
+import (
+	"slices"
+
+	"github.com/switchyard/switchyard/kernels/cpu"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+)
+
+// Shape says how much a position needs, layer by layer.
+type Shape struct {
+	Layers []LayerShape
+	// Rows is the most positions of a sequence that a step computes; 0: any number.
+	// All of them are kept until the step is done.
+	Rows int
+}
+
+// LayerShape is what a layer keeps of a position: a key and a value for each
+// head, or a latent, which is one key without a value. Sight says for how long.
+type LayerShape struct {
+	Heads, KeyDim, ValueDim int
+	Sight                   model.Sight
+}
+
+// ShapeOf is what a model's layers keep.
+func ShapeOf(s *model.Spec) (shape Shape) {
+	for l := range s.Layer {
+		shape.Layers = append(shape.Layers, layerOf(&s.Layer[l].Mixer))
+	}
+	return shape
+}
+
+func layerOf(m *model.MixerSpec) LayerShape {
+	if m.Kind == model.MLA {
+		return Latent(m.Latent.KVRank + m.Latent.RopeDim)
+	}
+	return LayerShape{Heads: m.KVHeads, KeyDim: m.HeadDim, ValueDim: m.ValueDim, Sight: m.Sight}
+}
+
+// Latent is the shape of a layer that keeps a latent of so many elements.
+func Latent(width int) LayerShape { return LayerShape{Heads: 1, KeyDim: width} }
+
+// Uniform is the shape of layers that are all alike and keep everything.
+func Uniform(layers, heads, dim int) Shape {
+	return Shape{Layers: slices.Repeat([]LayerShape{{Heads: heads, KeyDim: dim, ValueDim: dim}}, layers)}
+}
+
+// head is the number of floats of one page's keys and values of one head.
+func (l LayerShape) head() int { return (l.KeyDim + l.ValueDim) * cpu.PagePositions }
+
+// floats is what a layer takes in a page.
+func (l LayerShape) floats() int { return l.Heads * l.head() }
+
+// PageBytes is the memory of PagePositions positions in all layers.
+func (s Shape) PageBytes() int64 {
+	n := int64(0)
+	for _, l := range s.Layers {
+		n += 4 * int64(l.floats())
+	}
+	return n
+}
+
+// PagesFor is the number of pages that hold this many positions.
+func PagesFor(positions int) int {
+	return (positions + cpu.PagePositions - 1) / cpu.PagePositions
+}
+
+// Need is the memory of a sequence of at most this many positions, in units of
+// PageBytes.
+func (s Shape) Need(positions int) int {
+	groups, _ := s.groups()
+	bytes := int64(0)
+	for i := range groups {
+		bytes += int64(groups[i].most(positions, s.Rows)) * groups[i].bytes()
+	}
+	unit := s.PageBytes()
+	return int((bytes + unit - 1) / unit)
+}
+
+// group is the layers that see equally far: they have their pages together.
+type group struct {
+	sight  model.Sight
+	floats int // of a page
+}
+
+func (g *group) bytes() int64 { return 4 * int64(g.floats) }
+
+// most is how many pages a sequence holds at a time at most.
+func (g *group) most(positions, rows int) int {
+	all := PagesFor(positions)
+	seen := g.sight.Most()
+	if seen == 0 || rows == 0 {
+		return all
+	}
+	span := seen - 1 + rows // from what the first row of a step sees to its last row
+	return min(all, (span+cpu.PagePositions-2)/cpu.PagePositions+1)
+}
+
+// place is where a layer lies in the pages of its group.
+type place struct{ group, from, to int }
+
+// groups puts the layers into groups, in the order of each one's first layer.
+func (s Shape) groups() (groups []group, places []place) {
+	for _, l := range s.Layers {
+		i := slices.IndexFunc(groups, func(g group) bool { return g.sight == l.Sight })
+		if i < 0 {
+			i = len(groups)
+			groups = append(groups, group{sight: l.Sight})
+		}
+		g := &groups[i]
+		places = append(places, place{i, g.floats, g.floats + l.floats()})
+		g.floats += l.floats()
+	}
+	return groups, places
+}

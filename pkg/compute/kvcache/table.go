@@ -1,0 +1,108 @@
+package kvcache
+
+import "github.com/switchyard/switchyard/kernels/cpu"
+
+// Table is one sequence's pages.
+type Table struct {
+	pool     *Pool
+	reserved int
+	pages    [][]*page // of each group, by position; nil where there is none now
+	held     []span    // which of each group's there are
+}
+
+// span is the pages [first, end).
+type span struct{ first, end int }
+
+// Positions is how many positions fit.
+func (t *Table) Positions() int { return len(t.pages[0]) * cpu.PagePositions }
+
+// Span makes room for the positions [from, end), which are computed next, and gives
+// back what none of them sees, and what lies beyond them.
+func (t *Table) Span(from, end int) {
+	p := t.pool
+	for g := range t.pages {
+		first := p.groups[g].sight.First(from) / cpu.PagePositions
+		t.hold(g, first, PagesFor(end))
+	}
+}
+
+// hold leaves a group the pages [first, end) and no others. Where all is seen, pages
+// once held stay.
+func (t *Table) hold(g, first, end int) {
+	p, pages, held := t.pool, t.pages[g], t.held[g]
+	if p.groups[g].sight.Most() == 0 {
+		first, end = 0, max(end, held.end)
+	}
+	if held == (span{first, end}) {
+		return
+	}
+	t.held[g] = span{first, end}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := held.first; i < held.end; i++ {
+		if i < first || i >= end {
+			p.free[g] = append(p.free[g], pages[i])
+			pages[i] = nil
+		}
+	}
+	for i := first; i < end; i++ {
+		if pages[i] == nil {
+			pages[i] = p.take(g)
+		}
+	}
+}
+
+// Pages is how many pages hold something of a layer.
+func (t *Table) Pages(layer int) int {
+	h := t.held[t.pool.places[layer].group]
+	return h.end - h.first
+}
+
+// Release gives everything back. Calling it again does nothing.
+func (t *Table) Release() {
+	p := t.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.used -= t.reserved
+	t.reserved = 0
+	for g, h := range t.held {
+		if h.first < h.end {
+			p.free[g] = append(p.free[g], t.pages[g][h.first:h.end]...)
+		}
+		t.pages[g], t.held[g] = nil, span{}
+	}
+}
+
+// Store writes one position's key and value of one KV head.
+func (t *Table) Store(layer, head, position int, k, v []float32) {
+	shape := &t.pool.shape.Layers[layer]
+	block := t.block(layer, position)[head*shape.head():]
+	keys := shape.KeyDim * cpu.PagePositions
+	cpu.StoreKV(block[:keys], block[keys:shape.head()], position%cpu.PagePositions, k, v)
+}
+
+// StoreLatent writes one position's latent.
+func (t *Table) StoreLatent(layer, position int, latent []float32) {
+	cpu.StoreLatent(t.block(layer, position), position%cpu.PagePositions, latent)
+}
+
+// Layer appends what the pages that cover positions [0, end) hold of a layer,
+// page by page, as cpu.Attend and cpu.AttendLatent take it; nil for pages that are
+// given back.
+func (t *Table) Layer(dst [][]float32, layer, end int) [][]float32 {
+	at := t.pool.places[layer]
+	for _, pg := range t.pages[at.group][:PagesFor(end)] {
+		if pg == nil {
+			dst = append(dst, nil)
+			continue
+		}
+		dst = append(dst, pg.data[at.from:at.to:at.to])
+	}
+	return dst
+}
+
+// block is what the page of a position holds of a layer.
+func (t *Table) block(layer, position int) []float32 {
+	at := t.pool.places[layer]
+	return t.pages[at.group][position/cpu.PagePositions].data[at.from:at.to:at.to]
+}
