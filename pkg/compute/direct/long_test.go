@@ -23,16 +23,11 @@ func shortened(t *testing.T, original int) string {
 		t.Fatal("no rope_scaling")
 	}
 	scaling["original_max_position_embeddings"] = original
-	if raw, err = json.Marshal(config); err != nil {
-		t.Fatal(err)
-	}
 	weights, err := filepath.Abs(filepath.Join(from, "model.safetensors"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "config.json"), raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	put(t, dir, "config.json", mustJSON(t, config))
 	if err := os.Symlink(weights, filepath.Join(dir, "model.safetensors")); err != nil {
 		t.Fatal(err)
 	}
