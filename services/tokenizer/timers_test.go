@@ -32,7 +32,7 @@ func TestTimersOnce(t *testing.T) {
 	a.forget("gone")
 	a.forget("never")
 	runTimers(t, a)
-	for count.Load() < 2 {
+	for stored := false; !stored; _, stored = done.Load("b") {
 		time.Sleep(time.Millisecond)
 	}
 	first, _ := done.Load("a")

@@ -60,6 +60,18 @@ func (c *config) groupedQuery(s *Spec) MixerSpec {
 	return m
 }
 
+// experts reads how many there are by either of its usual names.
+func (c *config) experts() int {
+	n, other := c.sizeOr("num_experts", 0, maxExperts), c.sizeOr("num_local_experts", 0, maxExperts)
+	switch {
+	case n == 0 && other == 0:
+		c.fail("num_experts is missing, but needed")
+	case n > 0 && other > 0 && n != other:
+		c.fail("num_experts %d and num_local_experts %d differ", n, other)
+	}
+	return max(n, other)
+}
+
 // window reads sliding_window; one that spans all positions is none.
 func (c *config) window(s *Spec) int {
 	window := c.sizeOr("sliding_window", 0, maxPositions)

@@ -35,20 +35,20 @@ func TestRopeSettings(t *testing.T) {
 		change settings
 		want   RopeSpec
 	}{
-		{"none", settings{}, RopeSpec{HalfSplit, 16, 1e6, RopeScaling{}}},
-		{"older llama3", settings{"rope_scaling": with(llama3Keys, "type", "llama3")}, RopeSpec{HalfSplit, 16, 1e6, llama3}},
-		{"newer llama3", settings{"rope_theta": "DELETE", "rope_parameters": with(llama3Keys, "rope_type", "llama3", "rope_theta", 5e5)}, RopeSpec{HalfSplit, 16, 5e5, llama3}},
-		{"longrope", settings{"rope_scaling": with(longKeys, "type", "longrope")}, RopeSpec{HalfSplit, 16, 1e6, long}},
-		{"its older name", settings{"rope_scaling": with(longKeys, "type", "su")}, RopeSpec{HalfSplit, 16, 1e6, long}},
+		{"none", settings{}, RopeSpec{Kind: HalfSplit, Dim: 16, Theta: 1e6, Scaling: RopeScaling{}}},
+		{"older llama3", settings{"rope_scaling": with(llama3Keys, "type", "llama3")}, RopeSpec{Kind: HalfSplit, Dim: 16, Theta: 1e6, Scaling: llama3}},
+		{"newer llama3", settings{"rope_theta": "DELETE", "rope_parameters": with(llama3Keys, "rope_type", "llama3", "rope_theta", 5e5)}, RopeSpec{Kind: HalfSplit, Dim: 16, Theta: 5e5, Scaling: llama3}},
+		{"longrope", settings{"rope_scaling": with(longKeys, "type", "longrope")}, RopeSpec{Kind: HalfSplit, Dim: 16, Theta: 1e6, Scaling: long}},
+		{"its older name", settings{"rope_scaling": with(longKeys, "type", "su")}, RopeSpec{Kind: HalfSplit, Dim: 16, Theta: 1e6, Scaling: long}},
 		{"original beside", settings{
 			"original_max_position_embeddings": 1024,
 			"rope_scaling":                     settings{"type": "longrope", "short_factor": eight, "long_factor": eight},
-		}, RopeSpec{HalfSplit, 16, 1e6, long}},
-		{"partial", settings{"rope_parameters": settings{"rope_type": "default", "partial_rotary_factor": 0.5}}, RopeSpec{HalfSplit, 8, 1e6, RopeScaling{}}},
+		}, RopeSpec{Kind: HalfSplit, Dim: 16, Theta: 1e6, Scaling: long}},
+		{"partial", settings{"rope_parameters": settings{"rope_type": "default", "partial_rotary_factor": 0.5}}, RopeSpec{Kind: HalfSplit, Dim: 8, Theta: 1e6, Scaling: RopeScaling{}}},
 		{"by type of layer", settings{"rope_parameters": settings{
 			"full_attention":    settings{"rope_type": "default", "rope_theta": 7e4},
 			"sliding_attention": settings{"rope_type": "default", "rope_theta": 1e3},
-		}}, RopeSpec{HalfSplit, 16, 7e4, RopeScaling{}}},
+		}}, RopeSpec{Kind: HalfSplit, Dim: 16, Theta: 7e4, Scaling: RopeScaling{}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s, err := specOf(t, "mixtral", tt.change)

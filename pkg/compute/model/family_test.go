@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -49,6 +50,31 @@ func specOf(t *testing.T, golden string, change map[string]any) (Spec, error) {
 	}
 	s, _, err := ParseSpec(raw, nil)
 	return s, err
+}
+
+// A config that transformers saved anew, with newer names and all defaults, says
+// the same.
+func TestSavedConfigs(t *testing.T) {
+	saved, err := filepath.Glob("testdata/saved/*.json")
+	if err != nil || len(saved) == 0 {
+		t.Fatal("no saved configs", err)
+	}
+	for _, path := range saved {
+		name := strings.TrimSuffix(filepath.Base(path), ".json")
+		t.Run(name, func(t *testing.T) {
+			want, err := specOf(t, name, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, _, err := ParseSpec(raw, nil); err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("%v: got %+v, want %+v", err, got, want)
+			}
+		})
+	}
 }
 
 // What tells the families' layers apart.

@@ -53,7 +53,7 @@ func readLlama4(c *config, s *Spec) {
 	}
 	layer.Mixer.QKVBias = c.boolOr("attention_bias", false)
 	layer.Mixer.OBias = layer.Mixer.QKVBias
-	s.Experts = c.size("num_local_experts", maxExperts)
+	s.Experts = c.experts()
 	s.fill(layer)
 	llama4Mixers(c, s)
 	llama4Dense(c, s)

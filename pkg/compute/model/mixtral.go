@@ -17,7 +17,7 @@ var mixtral = &family{
 		}
 		layer.Mixer.Rope = c.rope(layer.Mixer.HeadDim, 1e6)
 		layer.Mixer.Window = c.window(s)
-		s.Experts = c.size("num_local_experts", maxExperts)
+		s.Experts = c.experts()
 		s.fill(layer)
 	},
 	tensors: map[Role]TensorRef{

@@ -20,7 +20,7 @@ var olmoe = &family{
 		layer.Mixer.QKVBias = c.boolOr("attention_bias", false)
 		layer.Mixer.OBias = layer.Mixer.QKVBias
 		layer.Mixer.Clip = c.limit("clip_qkv")
-		s.Experts = c.size("num_experts", maxExperts)
+		s.Experts = c.experts()
 		s.fill(layer)
 	},
 }

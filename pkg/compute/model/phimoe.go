@@ -23,7 +23,7 @@ var phiMoE = &family{
 		layer.Mixer.Window = c.window(s)
 		layer.Mixer.QKVBias = c.boolOr("attention_bias", false)
 		layer.Mixer.OBias = layer.Mixer.QKVBias
-		s.Experts = c.size("num_local_experts", maxExperts)
+		s.Experts = c.experts()
 		s.Head.Bias = c.boolOr("lm_head_bias", false)
 		s.fill(layer)
 		if s.TopK != 2 {

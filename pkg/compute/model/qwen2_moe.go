@@ -28,7 +28,7 @@ var qwen2MoE = &family{
 // qwenLayer is what Qwen's MoE layers have in common.
 func qwenLayer(c *config, s *Spec) LayerSpec {
 	refuseQwenWindow(c, s)
-	s.Experts = c.size("num_experts", maxExperts)
+	s.Experts = c.experts()
 	return LayerSpec{
 		Norm:   c.rmsNorm(1e-6),
 		Mixer:  c.groupedQuery(s),
@@ -57,7 +57,7 @@ func qwenDense(c *config, s *Spec) {
 // every other), and no published checkpoint uses them.
 func refuseQwenWindow(c *config, s *Spec) {
 	c.ignore("max_window_layers")
-	window := c.sizeOr("sliding_window", 0, maxPositions)
+	window := c.countOr("sliding_window", 0, maxPositions)
 	if c.boolOr("use_sliding_window", false) && window > 0 && window < s.MaxPositions {
 		c.refuse("use_sliding_window", "true", "is not supported, because releases disagree on which layers it affects; set it to false if the model was trained without")
 	}
