@@ -128,3 +128,22 @@ func TestAttendInvariance(t *testing.T) {
 		})
 	})
 }
+
+// Whole pages before the first position that is seen change no bit, so that callers
+// may leave them out.
+func TestAttendLeavesPagesOut(t *testing.T) {
+	h := Heads{KV: 2, Group: 2, Dim: 40}
+	width, page := h.KV*h.Group*h.Dim, h.KV*2*h.Dim*PagePositions
+	pages := make([][]float32, 5)
+	for i := range pages {
+		pages[i] = floats(uint64(i), page)
+	}
+	q, all, some := floats(9, width), make([]float32, width), make([]float32, width)
+	const start, end, before = 70, 150, 2
+	Attend(all, q, h, pages, start, end, 0.3, make([]float32, AttendScratch(h, end)))
+	from, to := start-before*PagePositions, end-before*PagePositions
+	Attend(some, q, h, pages[before:], from, to, 0.3, make([]float32, AttendScratch(h, to)))
+	if !sameBits(all, some) {
+		t.Error("the bits differ")
+	}
+}

@@ -130,8 +130,8 @@ func temperature(t model.TemperatureSpec, position int) float32 {
 }
 
 func (g *groupedQuery) attend(s *Step, l int) {
-	last := s.rows[len(s.rows)-1].Position + 1
-	nanos := g.o.K * last * 4 / flopsPerNano
+	last := s.rows[len(s.rows)-1].Position
+	nanos := g.o.K * (last + 1 - g.spec.First(last)) * 4 / flopsPerNano
 	eachRow(s.workers(), len(s.rows), nanos, func(from, to int) {
 		scratch := s.Backbone.scratches.get()
 		for i := from; i < to; i++ {
@@ -142,10 +142,13 @@ func (g *groupedQuery) attend(s *Step, l int) {
 }
 
 func (g *groupedQuery) attendRow(s *Step, i, l int, scratch *attendScratch) {
-	sp, r := &g.spec, s.rows[i]
+	sp, r := &g.spec, &s.rows[i]
 	heads := cpu.Heads{KV: sp.KVHeads, Group: sp.Heads / sp.KVHeads, Dim: sp.HeadDim}
 	end, start := r.Position+1, sp.First(r.Position)
+	scratch.pages = r.Table.Layer(scratch.pages[:0], l, start, end)
+	// Whole pages before the first that is seen change no bit: they are left out.
+	before := start / cpu.PagePositions * cpu.PagePositions
+	start, end = start-before, end-before
 	scratch.floats = tensor.Resize(scratch.floats, cpu.AttendScratch(heads, end))
-	scratch.pages = r.Table.Layer(scratch.pages[:0], l, end)
 	cpu.AttendSinks(s.attn[i*g.o.K:], s.qkv[i*g.qkv.N:], heads, scratch.pages, start, end, sp.Scale, g.sinks, scratch.floats)
 }

@@ -160,7 +160,7 @@ func (a *latentAttention) attendHeads(s *Step, i, head, l int, scratch *attendSc
 	at := i*shape.Heads + head
 	shape.Heads = min(headsAtOnce, shape.Heads-head)
 	scratch.floats = tensor.Resize(scratch.floats, cpu.LatentScratch(shape, end))
-	scratch.pages = s.rows[i].Table.Layer(scratch.pages[:0], l, end)
+	scratch.pages = s.rows[i].Table.Layer(scratch.pages[:0], l, 0, end)
 	cpu.AttendLatent(s.sums[at*shape.Rank:], s.lines[at*shape.Width():], shape, scratch.pages, end, a.spec.Scale, scratch.floats)
 }
 

@@ -157,7 +157,7 @@ func store(t *Table, seq, length int) {
 func checkStored(t testing.TB, table *Table, seq, length int) {
 	t.Helper()
 	for layer := range layers {
-		pages := table.Layer(nil, layer, length)
+		pages := table.Layer(nil, layer, 0, length)
 		if len(pages) != PagesFor(length) {
 			t.Fatalf("%d pages for %d positions", len(pages), length)
 		}
@@ -209,7 +209,7 @@ func TestLayerAppends(t *testing.T) {
 	}
 	table.Span(0, 40)
 	before := []float32{1}
-	pages := table.Layer([][]float32{before}, 0, 33)
+	pages := table.Layer([][]float32{before}, 0, 0, 33)
 	if len(pages) != 3 || &pages[0][0] != &before[0] {
 		t.Errorf("%d pages", len(pages))
 	}

@@ -86,16 +86,11 @@ func (t *Table) StoreLatent(layer, position int, latent []float32) {
 	cpu.StoreLatent(t.block(layer, position), position%cpu.PagePositions, latent)
 }
 
-// Layer appends what the pages that cover positions [0, end) hold of a layer,
-// page by page, as cpu.Attend and cpu.AttendLatent take it; nil for pages that are
-// given back.
-func (t *Table) Layer(dst [][]float32, layer, end int) [][]float32 {
+// Layer appends what the pages that cover positions [start, end) hold of a layer,
+// page by page, as cpu.Attend and cpu.AttendLatent take it.
+func (t *Table) Layer(dst [][]float32, layer, start, end int) [][]float32 {
 	at := t.pool.places[layer]
-	for _, pg := range t.pages[at.group][:PagesFor(end)] {
-		if pg == nil {
-			dst = append(dst, nil)
-			continue
-		}
+	for _, pg := range t.pages[at.group][start/cpu.PagePositions : PagesFor(end)] {
 		dst = append(dst, pg.data[at.from:at.to:at.to])
 	}
 	return dst

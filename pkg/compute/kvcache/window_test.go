@@ -92,9 +92,10 @@ func (w *walk) step(from, end int) {
 	}
 	for pos := from; pos < end; pos++ {
 		for layer, l := range w.shape.Layers {
-			pages := w.table.Layer(nil, layer, pos+1)
-			for seen := l.Sight.First(pos); seen <= pos; seen++ {
-				if got := pages[seen/cpu.PagePositions][seen%cpu.PagePositions]; got != w.key(layer, seen) {
+			first := l.Sight.First(pos)
+			pages := w.table.Layer(nil, layer, first, pos+1)
+			for seen := first; seen <= pos; seen++ {
+				if got := pages[seen/cpu.PagePositions-first/cpu.PagePositions][seen%cpu.PagePositions]; got != w.key(layer, seen) {
 					w.t.Fatalf("layer %d, position %d: %v of position %d, want %v", layer, pos, got, seen, w.key(layer, seen))
 				}
 			}
