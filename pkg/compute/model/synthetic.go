@@ -12,7 +12,6 @@ import (
 
 	"github.com/switchyard/switchyard/internal/splitmix"
 	"github.com/switchyard/switchyard/kernels/cpu"
-	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
 
 // Synthetic is a model with random bf16 weights that are made when asked for:
@@ -55,8 +54,8 @@ type synthetic struct {
 // scales of a quantised one.
 type syntheticPart struct {
 	ref   Ref
-	shape []int
-	dtype safetensors.DType
+	at    TensorRef
+	index int // of the stored tensor among the reference's
 	kind  syntheticKind
 }
 
@@ -69,13 +68,12 @@ const (
 )
 
 func (s *synthetic) add(ref Ref, at TensorRef) {
-	shapes, dtypes := at.shapes(s.spec.Shape(ref), s.spec.Experts), at.dtypes()
 	for i, name := range at.names() {
 		kind := syntheticNumbers
 		if at.Dequant == MXFP4 {
 			kind = syntheticCodes + syntheticKind(i)
 		}
-		s.parts[name] = syntheticPart{ref, shapes[i], dtypes[i][0], kind}
+		s.parts[name] = syntheticPart{ref, at, i, kind}
 	}
 }
 
@@ -85,7 +83,8 @@ func (s *synthetic) stat(name string) (Tensor, bool) {
 	if !ok {
 		return Tensor{}, false
 	}
-	return Tensor{Name: name, DType: p.dtype, Shape: p.shape}, true
+	shapes := p.at.shapes(s.spec.Shape(p.ref), s.spec.Experts) // as the spec is now
+	return Tensor{Name: name, DType: p.at.dtypes()[p.index][0], Shape: shapes[p.index]}, true
 }
 
 func (s *synthetic) tensor(name string) (Tensor, bool) {

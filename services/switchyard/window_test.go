@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/pkg/compute/direct"
+	"github.com/switchyard/switchyard/pkg/compute/kvcache"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/switchyard/cluster"
+)
+
+// Layers with windows and chunks give their pages back step by step, in memory that
+// would not hold all positions, and the tokens are those of direct calls that keep
+// the whole prompt.
+func TestWindowsInSmallMemory(t *testing.T) {
+	const prompt, tokens, rows = 150, 40, 7
+	for _, name := range []string{"mixtral-window", "llama4"} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join("../../pkg/compute/model/testdata/golden", name)
+			want := directLong(t, dir, prompt, tokens)
+			m, err := model.Open(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = m.Close() })
+			shape := kvcache.ShapeOf(&m.Spec)
+			all := shape.Need(prompt + tokens)
+			shape.Rows = rows
+			need := shape.Need(prompt + tokens)
+			if need >= all {
+				t.Fatalf("%d pages of %d", need, all)
+			}
+			y := openYardOf(t, m, cluster.OneEach(), func(up *UpCmd) {
+				up.MaxRows, up.KVMemory = rows, fmt.Sprint(int64(need)*shape.PageBytes())
+			})
+			most := int32(tokens)
+			var got []uint32
+			for c, err := range y.ask(t, &pb.Prompt{InputIds: promptIDs(0, prompt, m.Spec.Vocab), MaxTokens: &most, IgnoreEos: true}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, c.TokenIds...)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("got %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+// directLong is what direct calls answer, with the wire's rounding.
+func directLong(t *testing.T, dir string, prompt, tokens int) []uint32 {
+	t.Helper()
+	m, err := model.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := pool.New(1)
+	defer func() { p.Close(); _ = m.Close() }() // it is only read
+	r, err := direct.New(m, p, direct.Settings{Wire: tensor.BF16, MaxPositions: prompt + tokens, KVBytes: 64 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := r.Add(promptIDs(0, prompt, m.Spec.Vocab), tokens, greedy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for range tokens {
+		if err := r.Step(t.Context(), []*direct.Sequence{s}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return slices.Clone(s.Generated())
+}
