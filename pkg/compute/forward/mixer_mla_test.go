@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
+	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
@@ -31,7 +32,7 @@ func TestLatentCache(t *testing.T) {
 		for range 61 {
 			s.Layer = append(s.Layer, model.LayerSpec{Mixer: tt.mixer})
 		}
-		shape := CacheShape(s)
+		shape := kvcache.ShapeOf(s)
 		if got := shape.PageBytes() / cpu.PagePositions; got != tt.want {
 			t.Errorf("%d bytes a token, want %d", got, tt.want)
 		}
