@@ -37,7 +37,8 @@ func demoChats(t *testing.T, template string) *chats {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file["added_tokens"] = append(file["added_tokens"].([]any), map[string]any{"id": 60000, "content": "<tool>"})
+	added, _ := file["added_tokens"].([]any)
+	file["added_tokens"] = append(added, map[string]any{"id": 60000, "content": "<tool>"})
 	if data, err = json.Marshal(file); err != nil {
 		t.Fatal(err)
 	}

@@ -66,7 +66,7 @@ func shapeConfig(name string) ([]byte, error) {
 		return nil, fmt.Errorf("synthetic model %s: %w", shape, err)
 	}
 	layers, err := strconv.Atoi(count)
-	if most := keys["num_hidden_layers"].(float64); err != nil || layers < 1 || float64(layers) > most {
+	if most, ok := keys["num_hidden_layers"].(float64); !ok || err != nil || layers < 1 || float64(layers) > most {
 		return nil, fmt.Errorf("synthetic model %s has %v layers, not %q", shape, most, count)
 	}
 	keys["num_hidden_layers"], keys["vocab_size"] = layers, layersVocabulary

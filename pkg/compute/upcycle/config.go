@@ -20,8 +20,9 @@ func parseObject(what string, data []byte) (object, error) {
 	return o, nil
 }
 
-func (o object) text(key string) (s string) {
-	_ = json.Unmarshal(o[key], &s) // what is no string has no text
+// modelType is empty where the config has none.
+func (o object) modelType() (s string) {
+	_ = json.Unmarshal(o["model_type"], &s) // what is no string is none
 	return s
 }
 
@@ -42,13 +43,13 @@ func (o object) tied() bool {
 func kindOf(config object) (*dense, error) {
 	var known []string
 	for i := range kinds {
-		if kinds[i].modelType == config.text("model_type") {
+		if kinds[i].modelType == config.modelType() {
 			return &kinds[i], nil
 		}
 		known = append(known, kinds[i].modelType)
 	}
 	return nil, fmt.Errorf("config.json: model_type %q is no dense model that can be upcycled; these can: %s",
-		config.text("model_type"), strings.Join(known, ", "))
+		config.modelType(), strings.Join(known, ", "))
 }
 
 // readConfig says which architecture a config is of, what it will be with
@@ -82,8 +83,8 @@ func addPart(config object, d *dense, part string, s Settings) (tied bool, err e
 	if err != nil {
 		return false, err
 	}
-	if sub.text("model_type") != d.partType {
-		return false, fmt.Errorf("config.json: the %s's model_type is %q; only %s can be upcycled here", part, sub.text("model_type"), d.partType)
+	if sub.modelType() != d.partType {
+		return false, fmt.Errorf("config.json: the %s's model_type is %q; only %s can be upcycled here", part, sub.modelType(), d.partType)
 	}
 	addExperts(sub, s)
 	sub.set("model_type", d.partMoE)
