@@ -82,6 +82,13 @@ kafka-test: $(KAFKA_JARS) ## Run the tests of Kafka's transport on Apache Kafka 
 $(KAFKA_JARS):
 	@.ci/kafka-jars $@
 
+# The folder with published tokenizers and texts in many languages (docs/benchmarks.md).
+SWITCHYARD_DATA ?= $(abspath ../shared/data)
+
+.PHONY: tokenizer-test
+tokenizer-test: ## Compare all token ids of a corpus with those of the reference libraries (needs SWITCHYARD_DATA; minutes)
+	CGO_ENABLED=0 SWITCHYARD_DATA=$(SWITCHYARD_DATA) SWITCHYARD_WHOLE_CORPUS=1 $(GO) test -count=1 -timeout 60m -v -run 'Nasty|Corpus' ./pkg/request/tokenizer
+
 .PHONY: chaos
 chaos: ## Kill and suspend services and the NATS server in the middle of requests, and want the same tokens (11 minutes)
 	SWITCHYARD_CHAOS=$${SWITCHYARD_CHAOS:-1} $(GO) test -count=1 -timeout 30m -v ./loadtest/chaos

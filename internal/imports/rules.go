@@ -99,6 +99,12 @@ var Rules = []Rule{
 		Bad:    [2]string{"pkg/request/client", "pkg/transport/bus"},
 	},
 	{
+		Of:     []string{"pkg/request/tokenizer/words", "pkg/request/tokenizer/merge"},
+		Only:   []string{"std", "github.com/dlclark/regexp2"},
+		Reason: "how a text is cut and how a word is merged are known without any file's format",
+		Bad:    [2]string{"pkg/request/tokenizer/words", "pkg/request/tokenizer"},
+	},
+	{
 		Of: []string{"loadtest/..."}, AndTests: true,
 		Only: []string{
 			"std", "schemas/...", "pkg/request/client", "loadtest/...", "github.com/nats-io/nats.go/...",

@@ -1,6 +1,8 @@
 package tokenizer
 
 import (
+	"slices"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -17,65 +19,63 @@ type addedToken struct {
 	Special    bool   `json:"special"`
 }
 
-// trie finds the longest added token at a position.
-type trie struct {
-	root   node
-	starts [256]bool // bytes that some token begins with
+// finder finds the longest added token at a position. It takes no more memory than
+// the tokens themselves.
+type finder struct {
+	entries []entry   // by content, once sorted
+	starts  [256]bool // bytes that some token begins with
 }
 
-type node struct {
-	next  map[byte]*node
-	token *addedToken
+type entry struct {
+	content string
+	token   *addedToken
 }
 
-// add looks for content from now on; an empty one is never found.
-func (t *trie) add(content string, token *addedToken) {
+// add looks for content once sort was called; an empty one is never found.
+func (f *finder) add(content string, token *addedToken) {
 	if content == "" {
 		return
 	}
-	t.starts[content[0]] = true
-	at := &t.root
-	for i := range len(content) {
-		if at.next == nil {
-			at.next = map[byte]*node{}
-		}
-		child := at.next[content[i]]
-		if child == nil {
-			child = &node{}
-			at.next[content[i]] = child
-		}
-		at = child
-	}
-	at.token = token
+	f.starts[content[0]] = true
+	f.entries = append(f.entries, entry{content, token})
 }
 
-func (t *trie) empty() bool { return t.root.next == nil }
+// sort must be called between add and longest. Of equal contents the last one counts.
+func (f *finder) sort() {
+	slices.Reverse(f.entries)
+	slices.SortStableFunc(f.entries, func(a, b entry) int { return strings.Compare(a.content, b.content) })
+	f.entries = slices.CompactFunc(f.entries, func(a, b entry) bool { return a.content == b.content })
+}
+
+func (f *finder) empty() bool { return len(f.entries) == 0 }
 
 // strips says that some token takes white space away, however much of it.
-func (t *trie) strips() bool { return t.root.strips() }
-
-func (n *node) strips() bool {
-	if a := n.token; a != nil && (a.LStrip || a.RStrip) {
-		return true
-	}
-	for _, child := range n.next {
-		if child.strips() {
-			return true
-		}
-	}
-	return false
+func (f *finder) strips() bool {
+	return slices.ContainsFunc(f.entries, func(e entry) bool { return e.token.LStrip || e.token.RStrip })
 }
 
 // longest returns the longest token that text begins with and its length, or
-// nil.
-func (t *trie) longest(text string) (token *addedToken, n int) {
-	at := &t.root
+// nil. Byte by byte it narrows down the entries that go on like the text.
+func (f *finder) longest(text string) (token *addedToken, n int) {
+	low, high := 0, len(f.entries)
 	for i := range len(text) {
-		if at = at.next[text[i]]; at == nil {
+		byteAt := func(e entry, c byte) int { return int(e.content[i]) - int(c) }
+		from, _ := slices.BinarySearchFunc(f.entries[low:high], text[i], byteAt)
+		to, _ := slices.BinarySearchFunc(f.entries[low+from:high], text[i], func(e entry, c byte) int {
+			if byteAt(e, c) <= 0 {
+				return -1
+			}
+			return 1
+		})
+		low, high = low+from, low+from+to
+		if low == high {
 			break
 		}
-		if at.token != nil {
-			token, n = at.token, i+1
+		if len(f.entries[low].content) == i+1 { // the shortest comes first
+			token, n = f.entries[low].token, i+1
+			if low++; low == high {
+				break
+			}
 		}
 	}
 	return token, n
@@ -97,18 +97,18 @@ func all(*addedToken, int, int) bool             { return true }
 func plain(token *addedToken, _ int, _ int) bool { return !token.Special }
 
 // cut splits text at added tokens as AddedVocabulary::find_matches does.
-func (t *trie) cut(text string, counts counts) []segment {
-	if t.empty() {
+func (f *finder) cut(text string, counts counts) []segment {
+	if f.empty() {
 		return []segment{{text: text}}
 	}
 	var out []segment
 	done := 0 // text before it is in out
 	for at := 0; at < len(text); {
-		if !t.starts[text[at]] {
+		if !f.starts[text[at]] {
 			at++
 			continue
 		}
-		token, n := t.longest(text[at:])
+		token, n := f.longest(text[at:])
 		if token == nil {
 			at++
 			continue

@@ -9,7 +9,9 @@ import (
 
 // bertNormalizer is tokenizer.json's normalizer of that name.
 //
-// Source: BasicTokenizer in Google's tokenization.py for BERT.
+// Source: BasicTokenizer in Google's tokenization.py for BERT. What is a mark, a
+// control character or punctuation is Go's Unicode tables' matter; tokenizers
+// has older ones, which lack some 500 characters of rare scripts.
 type bertNormalizer struct {
 	Clean     bool  `json:"clean_text"`
 	Chinese   bool  `json:"handle_chinese_chars"`
@@ -37,9 +39,11 @@ func (n *bertNormalizer) rewrite(s string) string {
 	b.Grow(len(s))
 	for i, r := range s {
 		switch {
-		case n.Clean && (r == '\t' || r == '\n' || r == '\r' || unicode.IsSpace(r)):
+		case n.Clean && (r == '\t' || r == '\n' || r == '\r'):
 			b.WriteByte(' ')
-		case n.Clean && (r == 0 || r == unicode.ReplacementChar || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co)):
+		case n.Clean && (r == unicode.ReplacementChar || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co)):
+		case n.Clean && unicode.IsSpace(r):
+			b.WriteByte(' ')
 		case n.Chinese && unicode.Is(chinese, r):
 			b.WriteByte(' ')
 			b.WriteRune(r)

@@ -138,5 +138,7 @@ func (t *Tokenizer) addTokens(added []addedToken, text decoder) error {
 			t.raw.add(a.Content, a)
 		}
 	}
+	t.raw.sort()
+	t.normalized.sort()
 	return nil
 }

@@ -55,8 +55,8 @@ func (m *modelJSON) buildBPE(byteLevel bool) (model, error) {
 		whole = m.wholeWords(byteLevel)
 	}
 	b := merge.New(alphabet, pairs, whole)
-	if !byteLevel && !m.IgnoreMerges { // there a whole word counts, not its parts
-		b.CutBetweenTokens(maps.Keys(m.Vocab))
+	if runes, ok := alphabet.(*merge.Runes); ok && !m.IgnoreMerges { // there a whole word counts, not its parts
+		b.CutBetweenTokens(runes, maps.Keys(m.Vocab))
 	}
 	return b, nil
 }
@@ -153,7 +153,9 @@ func (m *modelJSON) wholeWords(byteLevel bool) map[string]uint32 {
 	return words
 }
 
-const bertMaxChars = 100
+// bertMaxChars is how long words are at most where the file does not say it;
+// wordLimit bounds what it says: a word takes time by the square of its length.
+const bertMaxChars, wordLimit = 100, 1000
 
 func (m *modelJSON) buildWordPiece() (model, error) {
 	unk := m.unk()
@@ -166,6 +168,9 @@ func (m *modelJSON) buildWordPiece() (model, error) {
 	}
 	if m.MaxChars != nil {
 		limit = *m.MaxChars
+	}
+	if limit > wordLimit {
+		return nil, fmt.Errorf("model: max_input_chars_per_word %d is above %d", limit, wordLimit)
 	}
 	return newWordPiece(m.Vocab, prefix, unk, limit), nil
 }

@@ -32,6 +32,9 @@ func (s *stepJSON) normalizer() (normalStep, error) {
 	if form, ok := forms[s.Type]; ok {
 		return toForm(form), nil
 	}
+	if n := max(len(s.Prepend), len(s.Content)); n > maxToken { // a text could become that much longer at each character
+		return normalStep{}, fmt.Errorf("%s: its text of %d bytes is longer than %d", s.Type, n, maxToken)
+	}
 	switch s.Type {
 	case "Lowercase":
 		return normalStep{lowercase, maxShrink}, nil

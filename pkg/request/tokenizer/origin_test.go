@@ -76,7 +76,7 @@ func TestEncodeParts(t *testing.T) {
 // normal form or a word spans two parts.
 func TestPartsAreOneText(t *testing.T) {
 	tok := openMarked(t)
-	tok.normalized = &trie{}
+	tok.normalized = &finder{}
 	for _, parts := range [][]Part{
 		{{"don", false}, {"'t stop\n", true}, {"\n now", false}}, {{"e", true}, {"\u0301 x", false}}, {{"  ", false}, {" a", true}},
 	} {

@@ -18,6 +18,10 @@ const (
 	sparseIDs = 16
 )
 
+// maxToken bounds the bytes of a token where all places at which it can be cut in
+// two are tried. Published ones have some hundred at most.
+const maxToken = 1 << 10
+
 // checkIDs refuses ids whose tables would be out of proportion to the file.
 func checkIDs(highest uint32, tokens int) error {
 	if highest >= maxID || int(highest) > sparseIDs*tokens+1<<16 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/switchyard/switchyard/pkg/request/tokenizer/words"
 )
@@ -15,39 +16,52 @@ type piece struct {
 	start bool // the text begins with it
 }
 
-// stage splits or changes a piece and passes each part on, so that the parts of
-// a large text are never all in memory.
-type stage func(p piece, next func(piece) error) error
+// stage splits or changes pieces and passes each part on to next, so that the
+// parts of a large text are never all in memory.
+type stage func(next func(piece) error) func(piece) error
 
-// chain sends a piece through all stages to last.
+// chain sends pieces through all stages to last. It is for one caller.
 func chain(stages []stage, last func(piece) error) func(piece) error {
 	for i := len(stages) - 1; i >= 0; i-- {
-		s, next := stages[i], last
-		last = func(p piece) error { return s(p, next) }
+		last = stages[i](last)
 	}
 	return last
 }
 
 // cut splits at the matches of s.
 func cut(s words.Splitter, b words.Behavior, invert bool) stage {
-	return func(p piece, next func(piece) error) error {
-		start := p.start
-		return words.Cut(s, b, invert, p.text, func(part string) error {
+	return func(next func(piece) error) func(piece) error {
+		start := false
+		c := words.NewCutter(s, b, invert, func(part string) error {
 			err := next(piece{part, start})
 			start = false
 			return err
 		})
+		return func(p piece) error {
+			start = p.start
+			return c.Cut(p.text)
+		}
+	}
+}
+
+// change makes another text of each piece.
+func change(to func(p piece) string) stage {
+	return func(next func(piece) error) func(piece) error {
+		return func(p piece) error {
+			p.text = to(p)
+			return next(p)
+		}
 	}
 }
 
 // isolate makes each match a piece, and what is between them.
 func isolate(s words.Splitter) stage { return cut(s, words.Isolated, false) }
 
-func prefixSpace(p piece, next func(piece) error) error {
-	if !strings.HasPrefix(p.text, " ") {
-		p.text = " " + p.text
+func prefixSpace(p piece) string {
+	if strings.HasPrefix(p.text, " ") {
+		return p.text
 	}
-	return next(p)
+	return " " + p.text
 }
 
 // preTokenizer is what tokenizer.json's pre_tokenizer says.
@@ -114,7 +128,7 @@ func (s *stepJSON) stages() (list []stage, removes bool, err error) {
 
 func (s *stepJSON) byteLevel() (stages []stage) {
 	if s.AddPrefixSpace == nil || *s.AddPrefixSpace {
-		stages = append(stages, prefixSpace)
+		stages = append(stages, change(prefixSpace))
 	}
 	if s.UseRegex == nil || *s.UseRegex {
 		gpt2, _ := words.Named("gpt2")
@@ -144,8 +158,8 @@ func (s *stepJSON) buildSplit() ([]stage, error) {
 // metaspace makes blanks visible, puts one before the text, and splits before
 // each of them.
 func (s *stepJSON) metaspace() ([]stage, error) {
-	if s.Replacement == "" {
-		return nil, errors.New("a Metaspace has no replacement")
+	if s.Replacement == "" || len(s.Replacement) > utf8.UTFMax {
+		return nil, errors.New("a Metaspace's replacement is not one character")
 	}
 	scheme := s.PrependScheme
 	if scheme == "" {
@@ -157,13 +171,13 @@ func (s *stepJSON) metaspace() ([]stage, error) {
 	if scheme != "always" && scheme != "first" && scheme != "never" {
 		return nil, fmt.Errorf("a Metaspace's prepend_scheme %q is not supported", scheme)
 	}
-	stages := []stage{func(p piece, next func(piece) error) error {
-		p.text = strings.ReplaceAll(p.text, " ", s.Replacement)
-		if (scheme == "always" || scheme == "first" && p.start) && !strings.HasPrefix(p.text, s.Replacement) {
-			p.text = s.Replacement + p.text
+	stages := []stage{change(func(p piece) string {
+		text := strings.ReplaceAll(p.text, " ", s.Replacement)
+		if (scheme == "always" || scheme == "first" && p.start) && !strings.HasPrefix(text, s.Replacement) {
+			text = s.Replacement + text
 		}
-		return next(p)
-	}}
+		return text
+	})}
 	if s.Split == nil || *s.Split {
 		stages = append(stages, cut(words.Literal(s.Replacement), words.MergedWithNext, false))
 	}

@@ -57,6 +57,9 @@ func parseRanks(data []byte) (*rankTable, error) {
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", number, err)
 		}
+		if len(token) > maxToken {
+			return nil, fmt.Errorf("line %d: a token of %d bytes is longer than %d", number, len(token), maxToken)
+		}
 		if _, ok := t.ids[string(token)]; ok || seen[rank] {
 			return nil, fmt.Errorf("line %d: token %q or rank %d was there before", number, token, rank)
 		}

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"errors"
 	"strings"
 	"testing"
 )
@@ -28,8 +29,9 @@ func TestRefusals(t *testing.T) {
 		{"normalizer", `{"type":"Replace","pattern":{"Regex":"("},"content":""}`, "compiling"},
 		{"normalizer", `{"type":"Sequence"}`, "normalizers of Sequence"},
 		{"normalizer", strings.Repeat(`{"type":"Sequence","normalizers":[`, 12) + strings.Repeat(`]}`, 12), "nested"},
+		{"normalizer", `{"type":"Prepend","prepend":"` + strings.Repeat("a", 2000) + `"}`, "longer than"},
 		{"pre_tokenizer", `null`, "ByteLevel"},
-		{"pre_tokenizer", `{"type":"Metaspace"}`, "no replacement"},
+		{"pre_tokenizer", `{"type":"Metaspace"}`, "not one character"},
 		{"pre_tokenizer", `{"type":"Metaspace","replacement":"_","prepend_scheme":"last"}`, `"last"`},
 		{"pre_tokenizer", `{"type":"UnicodeScripts"}`, `"UnicodeScripts"`},
 		{"pre_tokenizer", before(byteLevel), "last step"},
@@ -56,7 +58,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s = %s: got %v, want an error with %q", tt.path, tt.value, err, tt.want)
 		}
 	}
-	if _, err := Open(func(string) ([]byte, bool) { return nil, false }); err != ErrNone {
+	if _, err := Open(func(string) ([]byte, bool) { return nil, false }); !errors.Is(err, ErrNone) {
 		t.Errorf("no file at all: %v", err)
 	}
 }

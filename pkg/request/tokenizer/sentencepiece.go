@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -73,6 +74,8 @@ func (t *Tokenizer) fillFromSP(m *spModel) error {
 			t.normalized.add(p.text, &addedToken{ID: id, Content: p.text})
 		}
 	}
+	t.raw.sort()
+	t.normalized.sort()
 	return nil
 }
 
@@ -118,13 +121,7 @@ func (m *spModel) build(ids map[string]uint32) (*merge.BPE, error) {
 		return nil, err
 	}
 	b := merge.New(a, m.pairs(normal), nil)
-	b.CutBetweenTokens(func(yield func(string) bool) {
-		for text := range normal {
-			if !yield(text) {
-				return
-			}
-		}
-	})
+	b.CutBetweenTokens(a, maps.Keys(normal))
 	return b, nil
 }
 

@@ -177,6 +177,8 @@ func (m *spModel) checkPieces() error {
 		switch {
 		case p.text == "":
 			return fmt.Errorf("piece %d is empty", i)
+		case len(p.text) > maxToken:
+			return fmt.Errorf("piece %d has %d bytes, more than %d", i, len(p.text), maxToken)
 		case seen[p.text]:
 			return fmt.Errorf("piece %d, %q, was there before", i, p.text)
 		case p.kind < spNormal || p.kind > spByte || p.kind == spUnused:

@@ -55,7 +55,7 @@ func flatten(raw json.RawMessage, key string, depth int) (steps []stepJSON, err 
 		return []stepJSON{s}, nil
 	}
 	if depth > maxNesting {
-		return nil, fmt.Errorf("Sequences are nested more than %d deep", maxNesting)
+		return nil, fmt.Errorf("a Sequence is nested more than %d deep", maxNesting)
 	}
 	var children map[string]json.RawMessage
 	var list []json.RawMessage

@@ -9,7 +9,7 @@ import (
 
 // Tokenizer encodes and decodes. It is safe for concurrent use.
 type Tokenizer struct {
-	raw, normalized *trie // added tokens looked for before and after normalising
+	raw, normalized *finder // added tokens looked for before and after normalising
 	normal          normalizer
 	stages          []stage
 	removes         bool // stages leave parts of a text out
@@ -33,7 +33,7 @@ type model interface {
 
 // newTokenizer has no tokens and changes no text.
 func newTokenizer() *Tokenizer {
-	return &Tokenizer{raw: &trie{}, normalized: &trie{}, special: map[uint32]bool{}, ids: map[string]uint32{}}
+	return &Tokenizer{raw: &finder{}, normalized: &finder{}, special: map[uint32]bool{}, ids: map[string]uint32{}}
 }
 
 // addToken gives a token its id and its text: text is shown within a text, and

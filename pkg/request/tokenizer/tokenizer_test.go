@@ -2,7 +2,6 @@ package tokenizer
 
 import (
 	"encoding/json"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -32,10 +31,25 @@ func TestBytesRoundTrip(t *testing.T) {
 	}
 }
 
+// Any ids, such as bytes of characters in a wrong order, show the same text one by
+// one as at once.
 func TestDetokenizerEqualsDecode(t *testing.T) {
-	tok := openTest(t, "gpt2") // its 256 bytes are most of its ids
+	sp, err := openSP(tinySP(true).bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	toks := map[string]*Tokenizer{"bytes": openTest(t, "gpt2"), "sentencepiece": sp} // most of their ids are bytes
+	for _, name := range []string{"mixtral", "mixtral-metaspace", "bert-uncased"} {
+		toks[name] = openReference(t, name)
+	}
+	for name, tok := range toks {
+		t.Run(name, func(t *testing.T) { checkStreams(t, tok) })
+	}
+}
+
+func checkStreams(t *testing.T, tok *Tokenizer) {
 	rapid.Check(t, func(t *rapid.T) {
-		ids := rapid.SliceOf(rapid.Uint32Range(0, uint32(tok.Vocab())+2)).Draw(t, "ids")
+		ids := rapid.SliceOf(rapid.OneOf(rapid.Uint32Range(0, 300), rapid.Uint32Range(0, uint32(tok.Vocab())+2))).Draw(t, "ids")
 		skip := rapid.Bool().Draw(t, "skip")
 		d := tok.NewDetokenizer(skip)
 		var got strings.Builder
@@ -56,20 +70,27 @@ func TestDetokenizerEqualsDecode(t *testing.T) {
 // Texts meant to stall. Anything quadratic takes minutes; the bound is far above
 // what is needed, for slow machines under the race detector.
 func TestAdversarialTexts(t *testing.T) {
-	const size = 1 << 18
-	long := []string{"a", "ab", "the", " ", "\n", " \n", "'", "'s", "<", "<|user|", "é", "1", "!", "\xff", "a\u0301", "x ", "\u3000"}
-	for _, name := range []string{"demo", "gpt2"} {
-		tok := openTest(t, name)
-		for _, unit := range long {
-			begun := time.Now()
-			text := strings.Repeat(unit, size/len(unit))
-			ids, err := tok.Encode(text, true)
-			if err != nil || string(tok.DecodeBytes(ids, false)) != text {
-				t.Errorf("%s, %q: %v", name, unit, err)
-			}
-			if took := time.Since(begun); took > 10*time.Second {
-				t.Errorf("%s, %q took %v", name, unit, took)
-			}
+	const size = 1 << 17
+	long := []string{"a", "ab", "the", " ", "\n", " \n", "'", "'s", "<", "<|user|", "é", "1", "!", "\xff", "a\u0301", "\u0301", "x ", "\u3000", "aя中あ한ا", "中文字符", "A", "Aa中"}
+	for _, name := range []string{"demo", "gpt2", "o200k-bos"} {
+		checkAdversarial(t, name, openTest(t, name), long, size, true)
+	}
+	for _, name := range []string{"mixtral", "mixtral-metaspace", "bert-uncased", "deepseek2", "deepseek3", "gpt-oss", "qwen3"} {
+		checkAdversarial(t, name, openReference(t, name), long, size, strings.HasPrefix(name, "deepseek"))
+	}
+}
+
+func checkAdversarial(t *testing.T, name string, tok *Tokenizer, units []string, size int, back bool) {
+	t.Helper()
+	for _, unit := range units {
+		begun := time.Now()
+		text := strings.Repeat(unit, size/len(unit))
+		ids, err := tok.Encode(text, true)
+		if err != nil || back && string(tok.DecodeBytes(ids, false)) != text {
+			t.Errorf("%s, %q: %v", name, unit, err)
+		}
+		if took := time.Since(begun); took > 10*time.Second {
+			t.Errorf("%s, %q took %v", name, unit, took)
 		}
 	}
 }
@@ -166,35 +187,6 @@ func TestPromptConfig(t *testing.T) {
 			}
 		case err != nil || !slices.Equal(tok.prompt.before, tt.want):
 			t.Errorf("%s: %v", tt.config, err)
-		}
-	}
-}
-
-func BenchmarkEncode(b *testing.B) {
-	data, err := os.ReadFile("tokenizer.go")
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, name := range []string{"demo", "o200k-bos"} { // by hand, by the engine
-		b.Run(name, func(b *testing.B) {
-			tok := openTest(b, name)
-			b.SetBytes(int64(len(data)))
-			for b.Loop() {
-				if _, err := tok.Encode(string(data), true); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-func BenchmarkEncodeLongWord(b *testing.B) {
-	tok := openTest(b, "demo")
-	text := strings.Repeat("abcdefghij", 1<<20/10)
-	b.SetBytes(int64(len(text)))
-	for b.Loop() {
-		if _, err := tok.Encode(text, true); err != nil {
-			b.Fatal(err)
 		}
 	}
 }

@@ -1,6 +1,9 @@
 package merge
 
-import "unicode/utf8"
+import (
+	"iter"
+	"unicode/utf8"
+)
 
 // joints are the pairs of characters that stand side by side in some token. No
 // token reaches across any other pair, so a text may be cut there: what is left
@@ -14,9 +17,8 @@ type joints struct {
 }
 
 // CutBetweenTokens lets Encode cut words where no token reaches across. tokens
-// are all that pairs can make; the alphabet must be Runes.
-func (m *BPE) CutBetweenTokens(tokens func(yield func(string) bool)) {
-	a := m.alphabet.(*Runes)
+// are all that pairs can make, of the alphabet a.
+func (m *BPE) CutBetweenTokens(a *Runes, tokens iter.Seq[string]) {
 	j := &joints{alphabet: a, other: map[uint64]struct{}{}, fuses: a.Fallback == nil && a.Fuse}
 	for token := range tokens {
 		j.add(token)

@@ -142,7 +142,7 @@ func TestCutBetweenTokens(t *testing.T) {
 			p.AddSplits(token, uint32(i), ids[token], at, func(part string) (uint32, bool) { id, ok := ids[part]; return id, ok })
 		}
 		whole, cut := New(a, p, nil), New(a, p, nil)
-		cut.CutBetweenTokens(maps.Keys(ids))
+		cut.CutBetweenTokens(a, maps.Keys(ids))
 		text := rapid.StringOf(rapid.SampledFrom([]rune("abcé▁x?😀"))).Draw(t, "text")
 		if got, want := cut.Encode(nil, text), whole.Encode(nil, text); !slices.Equal(got, want) {
 			t.Fatalf("%q: got %v, want %v", text, got, want)

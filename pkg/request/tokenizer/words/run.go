@@ -13,6 +13,7 @@ type runPattern struct {
 	body     *set
 	min, max int
 	atEnd    bool // $ follows: before a newline or the end
+	scanner  scanner
 }
 
 // set is a class of characters in a pattern.
@@ -46,19 +47,21 @@ func (s *set) find(r rune) bool {
 	return found != s.negate
 }
 
-// finish sorts the ranges and fills the table of ASCII; it is false where
-// ranges overlap.
-func (s *set) finish() bool {
+// finish sorts the ranges, joins those that overlap, and fills the table of ASCII.
+func (s *set) finish() {
 	slices.SortFunc(s.ranges, func(a, b [2]rune) int { return int(a[0] - b[0]) })
-	for i := 1; i < len(s.ranges); i++ {
-		if s.ranges[i][0] <= s.ranges[i-1][1] {
-			return false
+	apart := s.ranges[:0]
+	for _, r := range s.ranges {
+		if last := len(apart) - 1; last >= 0 && r[0] <= apart[last][1] {
+			apart[last][1] = max(apart[last][1], r[1])
+			continue
 		}
+		apart = append(apart, r)
 	}
+	s.ranges = apart
 	for r := range rune(utf8.RuneSelf) {
 		s.ascii[r] = s.find(r)
 	}
-	return true
 }
 
 // run is where the run ends that begins at i, of at most p.max characters.
@@ -88,27 +91,38 @@ func (p *runPattern) scan(s string, i int) int {
 	return i
 }
 
-// Each finds the runs; those that must end a line are tried once, not at each
-// of their characters, which would take quadratic time.
+// Each finds the runs.
 func (p *runPattern) Each(text string, found func(start, end int) error) error {
-	if !p.atEnd {
-		return scanner(p.scan).Each(text, found)
+	if p.atEnd {
+		return p.eachAtEnd(text, found)
 	}
-	inRun := 0
-	return scanner(func(s string, i int) int {
-		if i < inRun {
-			return i
-		}
-		end, count := p.run(s, i)
-		inRun = end
+	return p.scanner.Each(text, found)
+}
+
+// eachAtEnd tries once for each run, not at each of its characters, which would
+// take quadratic time.
+func (p *runPattern) eachAtEnd(text string, found func(start, end int) error) error {
+	for i := 0; i < len(text); {
+		end, count := p.run(text, i)
 		if count == 0 {
-			return i
+			_, n := utf8.DecodeRuneInString(text[i:])
+			i += n
+			continue
 		}
-		if end == len(s) || s[end] == '\n' {
-			return end
+		if end < len(text) && text[end] != '\n' {
+			if line := p.lastLine(text, i, end); line > i {
+				end = line
+			} else {
+				i = end
+				continue
+			}
 		}
-		return p.lastLine(s, i, end)
-	}).Each(text, found)
+		if err := found(i, end); err != nil {
+			return err
+		}
+		i = end
+	}
+	return nil
 }
 
 // lastLine is the end of a run that does not end a line, cut before its last

@@ -16,6 +16,7 @@ func parseRun(pattern string) (p *runPattern, ok bool) {
 		return nil, false
 	}
 	p = &runPattern{body: first}
+	p.scanner = p.scan
 	if after, found := strings.CutPrefix(rest, "?"); found {
 		p.lead = first
 		if p.body, rest, ok = parseSet(after); !ok {
@@ -61,7 +62,8 @@ func parseSet(s string) (c *set, rest string, ok bool) {
 			return nil, "", false
 		}
 		rest, ok = c.parseKind(s[1:])
-		return c, rest, ok && c.finish()
+		c.finish()
+		return c, rest, ok
 	}
 	s = s[1:]
 	if s, c.negate = strings.CutPrefix(s, "^"); c.negate && s == "" {
@@ -75,41 +77,42 @@ func parseSet(s string) (c *set, rest string, ok bool) {
 	if s == "" || len(c.ranges) == 0 && c.kinds == 0 {
 		return nil, "", false
 	}
-	return c, s[1:], c.finish()
+	c.finish()
+	return c, s[1:], true
 }
 
 // parseKind reads s or p{X}, what stands after a backslash.
-func (c *set) parseKind(s string) (rest string, ok bool) {
-	if after, found := strings.CutPrefix(s, "s"); found {
-		c.kinds |= Space
+func (s *set) parseKind(text string) (rest string, ok bool) {
+	if after, found := strings.CutPrefix(text, "s"); found {
+		s.kinds |= Space
 		return after, true
 	}
-	end := strings.IndexByte(s, '}')
-	if !strings.HasPrefix(s, "p{") || end < 0 {
+	end := strings.IndexByte(text, '}')
+	if !strings.HasPrefix(text, "p{") || end < 0 {
 		return "", false
 	}
-	kind, ok := categories[s[1:end+1]]
-	c.kinds |= kind
-	return s[end+1:], ok
+	kind, ok := categories[text[1:end+1]]
+	s.kinds |= kind
+	return text[end+1:], ok
 }
 
 // parseItem reads a character, a range or a kind within [...].
-func (c *set) parseItem(s string) (rest string, ok bool) {
-	if len(s) > 1 && s[0] == '\\' && (s[1] == 's' || s[1] == 'p') {
-		return c.parseKind(s[1:])
+func (s *set) parseItem(text string) (rest string, ok bool) {
+	if len(text) > 1 && text[0] == '\\' && (text[1] == 's' || text[1] == 'p') {
+		return s.parseKind(text[1:])
 	}
-	low, s, ok := parseChar(s)
+	low, text, ok := parseChar(text)
 	if !ok {
 		return "", false
 	}
 	high := low
-	if len(s) > 1 && s[0] == '-' && s[1] != ']' {
-		if high, s, ok = parseChar(s[1:]); !ok || high < low {
+	if len(text) > 1 && text[0] == '-' && text[1] != ']' {
+		if high, text, ok = parseChar(text[1:]); !ok || high < low {
 			return "", false
 		}
 	}
-	c.ranges = append(c.ranges, [2]rune{low, high})
-	return s, true
+	s.ranges = append(s.ranges, [2]rune{low, high})
+	return text, true
 }
 
 // parseChar reads one character. Those that begin something else in some
