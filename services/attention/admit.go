@@ -124,9 +124,15 @@ func (s *Service) prepare(ctx context.Context, d *bus.Delivery, h *hold) (seq *s
 	return seq, err
 }
 
+// limits are what a sequence must keep.
+func (s *Service) limits() edge.Model {
+	spec := &s.d.Model.Spec
+	return edge.Model{Vocab: spec.Vocab, MaxLen: s.maxLen(), Task: spec.Task(), Types: spec.SourceTypes()}
+}
+
 // own makes the message's request a sequence of this replica.
 func (s *Service) own(ctx context.Context, d *bus.Delivery, msg *pb.Sequence, h *hold) (*sequence, error) {
-	if err := edge.CheckSequence(msg, s.d.Model.Spec.Vocab, s.maxLen()); err != nil {
+	if err := s.limits().CheckSequence(msg); err != nil {
 		s.metrics.Refused.Inc()
 		return nil, &refusedError{msg, "internal", fmt.Errorf("sequence %s: %w", msg.RequestId, err)}
 	}

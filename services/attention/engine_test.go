@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/request/sampling"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -204,7 +205,7 @@ func TestRunHandsOver(t *testing.T) {
 		if !b.owns(ctx, "r") || b.owns(ctx, "other") {
 			t.Error("the engine does not know what it has")
 		}
-		mb.parts[0].sampled, mb.parts[0].choice.ID = true, 5
+		mb.parts[0].choices = []sampling.Choice{{ID: 5}}
 		b.finished <- mb
 		<-b.workers[0].in // the next step is under way
 		cancel()

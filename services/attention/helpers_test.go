@@ -10,6 +10,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/policy/batching"
+	"github.com/switchyard/switchyard/pkg/request/sampling"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -136,7 +137,7 @@ func (b *bench) land(i int, token uint32, err error) {
 	for j := range mb.parts {
 		p := &mb.parts[j]
 		if p.s.done+p.rows == len(p.s.ids) {
-			p.sampled, p.choice.ID = true, token
+			p.choices = []sampling.Choice{{ID: token}}
 		}
 	}
 	b.settle(mb)

@@ -52,9 +52,7 @@ func (s *stats) active(n int) {
 func (s *stats) step(mb *microbatch, times *ledger.Step) {
 	tokens := 0
 	for i := range mb.parts {
-		if mb.parts[i].sampled {
-			tokens++
-		}
+		tokens += len(mb.parts[i].choices)
 	}
 	s.metrics.Step().Observe((mb.layers + mb.heads).Seconds())
 	s.observe(times)

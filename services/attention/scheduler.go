@@ -110,7 +110,10 @@ func (d *scheduler) collect() {
 			continue
 		}
 		it := batching.Item{Alone: s.suspect}
-		if !s.decoding() {
+		switch n := s.unread(); {
+		case n > 0:
+			it.Prefill, it.Scored, it.Whole = n, s.withLogits(), true
+		case !s.decoding():
 			it.Prefill, it.Scored = s.pending(), s.withLogits()
 		}
 		d.items, d.ready = append(d.items, it), append(d.ready, s)
@@ -193,14 +196,13 @@ func (d *scheduler) advance(p *part) {
 		s.scored++
 		d.append(s, &pb.Record{Kind: &pb.Record_Score{Score: p.scores[i]}})
 	}
-	switch {
-	case s.end != nil: // a record could not be written; what comes behind it would leave a gap
-	case p.sampled:
+	for i := 0; i < len(p.choices) && s.end == nil; i++ { // what comes behind a record that could not be written would leave a gap
 		if s.generated() == 0 {
 			s.first = d.now()
 		}
-		d.append(s, &pb.Record{Kind: &pb.Record_Token{Token: s.take(p.choice)}})
-	case s.done == len(s.ids):
+		d.append(s, &pb.Record{Kind: &pb.Record_Token{Token: s.take(p.choices[i])}})
+	}
+	if s.end == nil && s.pending() == 0 {
 		s.end = &pb.Terminal{FinishReason: "length"} // nothing but scores was asked for
 	}
 	if s.end != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
+	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/sampling"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -16,7 +17,7 @@ import (
 type sequence struct {
 	seq   *pb.Sequence
 	ids   []uint32       // prompt and generated tokens
-	done  int            // positions in the KV cache
+	done  int            // of ids: those that went through the layers
 	long  bool           // those were computed for a long sequence
 	table *kvcache.Table // nil while it waits for pages
 
@@ -132,9 +133,24 @@ func (s *sequence) late() *pb.Terminal {
 
 func (s *sequence) prompt() int    { return len(s.seq.PromptIds) }
 func (s *sequence) generated() int { return len(s.ids) - s.prompt() }
-func (s *sequence) pending() int   { return len(s.ids) - s.done }
-func (s *sequence) decoding() bool { return s.pending() == 1 }
+func (s *sequence) pending() int   { return s.rows() - s.done }
+func (s *sequence) decoding() bool { return s.pending() == 1 && s.unread() == 0 }
 func (s *sequence) scores() bool   { return s.seq.Score != "" }
+
+// source is how many ids an encoder reads, unread how many it has yet to.
+func (s *sequence) source() int { return int(s.seq.Source) }
+func (s *sequence) unread() int { return max(0, s.source()-s.done) }
+
+// fills says that tokens fill places of the prompt; they pass no layer themselves.
+func (s *sequence) fills() bool { return s.source() == s.prompt() }
+
+// rows is how many ids pass the layers.
+func (s *sequence) rows() int {
+	if s.fills() {
+		return s.prompt()
+	}
+	return len(s.ids)
+}
 
 // seat gives it its pages.
 func (s *sequence) seat(t *kvcache.Table, now time.Time) {
@@ -153,7 +169,7 @@ func (s *sequence) free() {
 }
 
 // positions is the most that the sequence will ever need in the KV cache.
-func (s *sequence) positions() int { return s.prompt() + int(s.seq.MaxTokens) }
+func (s *sequence) positions() int { return edge.Positions(s.seq) }
 
 // take adds a generated token and returns its record.
 func (s *sequence) take(c sampling.Choice) *pb.Token {
@@ -171,6 +187,8 @@ func (s *sequence) finishIfLast(t *pb.Token) {
 	switch {
 	case t.Stop:
 		s.end = &pb.Terminal{FinishReason: "stop"}
+	case len(s.seq.Fill) > 0 && s.generated() == len(s.seq.Fill):
+		s.end = &pb.Terminal{FinishReason: "stop"} // nothing is left to fill
 	case s.generated() >= int(s.seq.MaxTokens):
 		s.end = &pb.Terminal{FinishReason: "length"}
 	}

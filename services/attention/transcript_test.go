@@ -220,7 +220,7 @@ func (p *part) compute(pos int, token uint32) (wanted int) {
 		wanted = 1
 	}
 	if pos == len(p.s.ids)-1 && p.s.generated() < int(p.s.seq.MaxTokens) {
-		p.sampled, p.choice.ID, wanted = true, token, 1
+		p.choices, wanted = []sampling.Choice{{ID: token}}, 1
 	}
 	return wanted
 }

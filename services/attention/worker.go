@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
@@ -29,11 +30,16 @@ type microbatch struct {
 type part struct {
 	s    *sequence
 	rows int
-	// Filled by the worker: the next token if the sequence's last row was in it,
-	// and the scores of prompt positions.
-	sampled bool
-	choice  sampling.Choice
+	// Filled by the worker: the next token if the sequence's last row was in it, or
+	// those that fill places; and the scores of prompt positions.
+	choices []sampling.Choice
 	scores  []*pb.Score
+}
+
+// owner is whose a row is: id at of a part's sequence.
+type owner struct {
+	*part
+	at int
 }
 
 // worker runs one microbatch at a time.
@@ -45,7 +51,7 @@ type worker struct {
 	pulse   pulse
 	sampler sampling.Sampler
 	rows    []forward.Row
-	owners  []*part // of the rows
+	owners  []owner // of the rows
 	in      chan *microbatch
 }
 
@@ -105,10 +111,11 @@ func (w *worker) compute(ctx context.Context, mb *microbatch) error {
 	if err := w.step.Run(ctx, w.rows); err != nil {
 		return err
 	}
+	w.scoreRead()
 	mb.rows, mb.layers = len(w.rows), time.Since(began)
 	err := w.step.Logits(ctx, func(row int, logits []float32) {
 		mb.wanted++
-		w.settle(w.owners[row], w.rows[row].Position, logits)
+		w.settle(w.owners[row].part, w.owners[row].at, logits)
 	})
 	if err != nil {
 		return err
@@ -120,13 +127,40 @@ func (w *worker) compute(ctx context.Context, mb *microbatch) error {
 
 func (w *worker) appendRows(p *part) {
 	s := p.s
-	for i := range p.rows {
-		pos := s.done + i
-		last := pos == len(s.ids)-1
-		w.rows = append(w.rows, forward.Row{
-			Table: s.table, ID: s.ids[pos], Position: pos, Logits: last || s.wantsScore(pos), Long: s.long,
-		})
-		w.owners = append(w.owners, p)
+	for at := s.done; at < s.done+p.rows; at++ {
+		row := w.step.Backbone.Row(s.table, s.ids, at, s.source(), s.seq.TokenTypes)
+		row.Logits, row.Long = !row.Encode && (s.chooses(at) || s.wantsScore(at)), s.long
+		w.rows = append(w.rows, row)
+		w.owners = append(w.owners, owner{p, at})
+	}
+}
+
+// chooses says whether the logits of id at are for choosing a token.
+func (s *sequence) chooses(at int) bool {
+	return s.place(at) >= 0 || at == len(s.ids)-1 && !s.fills()
+}
+
+// place is which of the sequence's tokens fills a position; -1: none, or it has.
+func (s *sequence) place(at int) int {
+	i, ok := slices.BinarySearch(s.seq.Fill, uint32(at))
+	if !ok || i < s.generated() || i >= int(s.seq.MaxTokens) {
+		return -1
+	}
+	return i
+}
+
+// scoreRead scores what the encoder before a decoder has read: it has no logits.
+func (w *worker) scoreRead() {
+	for i, row := range w.rows {
+		p, at := w.owners[i].part, w.owners[i].at
+		if !row.Encode || !p.s.wantsScore(at) {
+			continue
+		}
+		score := &pb.Score{Position: int32(at)}
+		if p.s.seq.Score == "logits" {
+			score.Hidden = slices.Clone(w.step.Hidden(i))
+		}
+		p.scores = append(p.scores, score)
 	}
 }
 
@@ -136,32 +170,49 @@ func (s *sequence) wantsScore(pos int) bool {
 
 // withLogits is how many of the pending rows want logits; they are the last ones.
 func (s *sequence) withLogits() int {
-	if !s.scores() {
-		return 1
+	switch {
+	case s.unread() > 0 && !s.fills():
+		return 0
+	case !s.scores():
+		return max(1, len(s.seq.Fill))
 	}
 	return max(1, s.prompt()-max(s.done, s.scored))
 }
 
-// settle uses a row's logits (vocab).
-func (w *worker) settle(p *part, pos int, logits []float32) {
+// settle uses the logits (vocab) of id at.
+func (w *worker) settle(p *part, at int, logits []float32) {
 	s := p.s
-	if s.wantsScore(pos) {
-		p.scores = append(p.scores, score(s, pos, logits))
+	if s.wantsScore(at) {
+		p.scores = append(p.scores, score(s, at, logits))
 	}
-	if pos == len(s.ids)-1 && s.generated() < int(s.seq.MaxTokens) {
-		p.sampled = true
-		p.choice = w.sampler.Next(logits, s.params, s.ids, s.generated())
+	index := max(s.generated(), s.place(at))
+	if !s.chooses(at) || index >= int(s.seq.MaxTokens) {
+		return
 	}
+	p.choices = append(p.choices, w.sampler.Next(logits, s.params, s.said(), index))
 }
 
-func score(s *sequence, pos int, logits []float32) *pb.Score {
-	out := &pb.Score{Position: int32(pos)}
-	if pos+1 < s.prompt() {
-		lp := logits[s.seq.PromptIds[pos+1]] - sampling.LogSumExp(logits)
+// said is what a repetition repeats: what a decoder has seen and made.
+func (s *sequence) said() []uint32 {
+	if s.fills() {
+		return s.seq.PromptIds
+	}
+	return s.ids[s.source():]
+}
+
+// score is what logits say of the id after at or, where all positions are seen,
+// of the id itself.
+func score(s *sequence, at int, logits []float32) *pb.Score {
+	out, next := &pb.Score{Position: int32(at)}, at+1
+	if s.fills() {
+		next = at
+	}
+	if next < s.prompt() {
+		lp := logits[s.seq.PromptIds[next]] - sampling.LogSumExp(logits)
 		out.Logprob = &lp
 	}
 	if s.seq.Score == "logits" {
-		out.Logits = append([]float32(nil), logits...)
+		out.Logits = slices.Clone(logits)
 	}
 	return out
 }

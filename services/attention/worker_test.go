@@ -27,6 +27,12 @@ func realBench(t *testing.T, maxRows int) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return benchOf(t, m, maxRows)
+}
+
+// benchOf is a realBench of another model.
+func benchOf(t *testing.T, m *model.Model, maxRows int) *bench {
+	t.Helper()
 	p := pool.New(1)
 	t.Cleanup(p.Close)
 	backbone, err := forward.LoadBackbone(m, p, 128)

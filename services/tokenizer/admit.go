@@ -88,7 +88,7 @@ func (s *Service) guardDeadline(request string, left time.Duration) {
 func (s *Service) checkCapacity(seq *pb.Sequence) error {
 	shape := kvcache.ShapeOf(&s.d.Model.Spec)
 	shape.Rows = 1 // at least; how many a replica computes at once is its own affair
-	need := shape.Need(len(seq.PromptIds) + int(seq.MaxTokens))
+	need := shape.Need(edge.Positions(seq))
 	largest := members.LargestKV(s.view.Snapshot(), s.d.Identity.Model)
 	if largest == 0 || float64(need) <= largest {
 		return nil // 0: none has said; the one that takes it will
@@ -121,14 +121,18 @@ func (s *Service) endUntaken(ctx context.Context, in *incoming, hash []byte, why
 func (s *Service) acceptance(ctx context.Context, in *incoming, req *edge.Request, hash []byte) *pb.Accept {
 	header := nats.Header{}
 	telemetry.Propagator{}.Inject(ctx, header)
-	return &pb.Accept{
+	accept := &pb.Accept{
 		Identity: s.identity(), BodyHash: hash, PromptSequence: in.sequence, ReplyTo: in.reply,
 		Encoding: in.encoding, FromIndex: in.prompt.FromIndex, Stop: req.Stop,
 		PromptTokens: int32(len(req.Sequence.PromptIds)), Seed: req.Sequence.Sampling.Seed,
 		DeadlineMs: uint32(req.Deadline.Milliseconds()), Interactive: in.ask != "", Ask: in.ask,
 		MaxTokens: req.Sequence.MaxTokens, Traceparent: first(header["traceparent"]),
-		LogBytes: uint64(logBytes(s.d.Streams.Subjects.Token(in.prompt.RequestId), req.Sequence, s.d.Model.Spec.Vocab)),
+		LogBytes: uint64(logBytes(s.d.Streams.Subjects.Token(in.prompt.RequestId), req.Sequence, s.scored())),
 	}
+	if len(req.Sequence.Fill) > 0 {
+		accept.FilledIds, accept.Fill = req.Sequence.PromptIds, req.Sequence.Fill
+	}
+	return accept
 }
 
 func first(values []string) string {

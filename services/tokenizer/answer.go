@@ -15,6 +15,7 @@ type answer struct {
 	stops   *tokenizer.StopMatcher
 
 	tokens   int32 // taken in
+	filled   int   // of the prompt whose places tokens fill: what has been shown
 	last     *pb.Chunk
 	stopped  bool // by a stop string: what follows is not shown
 	finished bool
@@ -77,7 +78,7 @@ func (a *answer) token(t *pb.Token) *pb.Chunk {
 		c.Logprobs = []*pb.TokenLogprobs{t.Logprobs}
 	}
 	if !t.Stop {
-		c.Text, a.stopped = a.stops.Push(a.detok.Push(t.Id))
+		c.Text, a.stopped = a.stops.Push(a.text(t))
 	}
 	// The last token's chunk is the last chunk: it waits for the terminal
 	// record, so that its index never carries two different contents.
@@ -86,6 +87,34 @@ func (a *answer) token(t *pb.Token) *pb.Chunk {
 		return nil
 	}
 	return c
+}
+
+// text is what a token adds: its own text, behind that of the prompt before the
+// place that it fills.
+func (a *answer) text(t *pb.Token) string {
+	if len(a.accept.Fill) == 0 {
+		return a.detok.Push(t.Id)
+	}
+	place := int(a.accept.Fill[t.Index])
+	text := a.upTo(place) + a.detok.Push(t.Id)
+	a.filled = place + 1
+	return text
+}
+
+// upTo is the text of a filled prompt from what has been shown to a place.
+func (a *answer) upTo(place int) (text string) {
+	for ; a.filled < place; a.filled++ {
+		text += a.detok.Push(a.accept.FilledIds[a.filled])
+	}
+	return text
+}
+
+// rest is what is left to show at the end.
+func (a *answer) rest(t *pb.Terminal) (text string) {
+	if t.FinishReason == "stop" || t.FinishReason == "length" {
+		text = a.upTo(len(a.accept.FilledIds))
+	}
+	return text + a.detok.Flush()
 }
 
 // end makes the last chunk. A request that ended early has no token for it; it
@@ -99,7 +128,7 @@ func (a *answer) end(t *pb.Terminal) *pb.Chunk {
 	if a.stopped {
 		c.FinishReason, c.Error = "stop", nil
 	} else {
-		text, stopped := a.stops.Push(a.detok.Flush())
+		text, stopped := a.stops.Push(a.rest(t))
 		c.Text += text
 		if !stopped {
 			c.Text += a.stops.Flush()

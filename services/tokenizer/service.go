@@ -116,7 +116,10 @@ func (s *Service) Start(ctx context.Context) (err error) {
 // load prepares text and chat encoding as far as the model has them.
 func (s *Service) load() error {
 	m := s.d.Model
-	s.model = edge.Model{Vocab: m.Spec.Vocab, MaxLen: s.maxLen(), EOS: m.Spec.EOS, Generation: m.Generation}
+	s.model = edge.Model{
+		Vocab: m.Spec.Vocab, MaxLen: s.maxLen(), EOS: m.Spec.EOS, Generation: m.Generation,
+		Task: m.Spec.Task(), Types: m.Spec.SourceTypes(), Mask: m.Spec.Mask, Start: m.Spec.DecoderStart,
+	}
 	t, err := tokenizer.Open(m.File)
 	if errors.Is(err, tokenizer.ErrNone) {
 		return nil
@@ -125,6 +128,9 @@ func (s *Service) load() error {
 		return fmt.Errorf("loading the tokenizer: %w", err)
 	}
 	s.text, s.model.EncodeText, s.model.MaxTokenBytes = t, t.EncodePrompt, t.MaxTokenBytes()
+	if id, ok := t.Mask(); ok && s.model.Mask < 0 {
+		s.model.Mask = int(id)
+	}
 	template, err := chat.Open(m.File)
 	if err != nil {
 		return fmt.Errorf("loading the chat template: %w", err)

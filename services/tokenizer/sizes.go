@@ -17,6 +17,7 @@ const (
 	candidatesExtra = 1    // the chosen one
 	recordRoom      = 32   // the rest of a token's or score's record
 	logRoom         = 2048 // the records of a log that are neither
+	idBytes         = 5    // an id, or a place, of a prompt whose masks are filled
 )
 
 // largestChunk bounds the bytes of a chunk, or of its record in the token log.
@@ -39,6 +40,9 @@ func logBytes(subject string, seq *pb.Sequence, vocab int) int64 {
 		record += candidateBytes * int64(n+candidatesExtra)
 	}
 	size := logRoom + int64(seq.MaxTokens)*tokenlog.StoredSize(subject, record)
+	if n := len(seq.Fill); n > 0 {
+		size += idBytes * int64(len(seq.PromptIds)+n)
+	}
 	if seq.Score == "" {
 		return size
 	}
@@ -49,10 +53,13 @@ func logBytes(subject string, seq *pb.Sequence, vocab int) int64 {
 	return size + int64(len(seq.PromptIds))*tokenlog.StoredSize(subject, score)
 }
 
+// scored is how many numbers a score has at most: logits or what an encoder made.
+func (s *Service) scored() int { return max(s.d.Model.Spec.Vocab, s.d.Model.Spec.Hidden) }
+
 // checkSizes refuses a request whose chunks or records the server would not
 // take: it would never end.
 func (s *Service) checkSizes(seq *pb.Sequence, encoding pb.Encoding) error {
-	size, limit := largestChunk(seq, encoding, s.d.Model.Spec.Vocab), s.d.Conn.MaxPayload()
+	size, limit := largestChunk(seq, encoding, s.scored()), s.d.Conn.MaxPayload()
 	if size <= limit {
 		return nil
 	}

@@ -22,6 +22,7 @@ type Runner struct {
 	step     forward.Step
 	local    *forward.Local
 	backbone *forward.Backbone
+	task     model.Task
 	steps    int64
 	kv       *kvcache.Pool
 	sampler  sampling.Sampler
@@ -61,26 +62,58 @@ func New(m *model.Model, p *pool.Pool, s Settings) (*Runner, error) {
 		return nil, err
 	}
 	local := &forward.Local{Router: router, Experts: cpu, Wire: s.Wire, Routed: s.Routed}
-	return &Runner{step: forward.Step{Backbone: backbone, MoE: local, Clock: s.Clock}, local: local, backbone: backbone, kv: kv}, nil
+	step := forward.Step{Backbone: backbone, MoE: local, Clock: s.Clock}
+	return &Runner{step: step, local: local, backbone: backbone, task: m.Spec.Task(), kv: kv}, nil
 }
 
 // Sequence is one request on its way.
 type Sequence struct {
 	IDs    []uint32 // prompt and generated
 	Params sampling.Params
+
+	source int
+	types  []uint32
 	prompt int
 	done   int
 	long   bool // what is done was computed for a long sequence
 	table  *kvcache.Table
 }
 
-// Add makes room for a prompt and what will be generated.
+// Prompt is what a model goes on with, fills or answers.
+type Prompt struct {
+	IDs []uint32
+	// Source is how many of them an encoder reads, Types their segments (or none).
+	Source int
+	Types  []uint32
+}
+
+// Add makes room for a prompt of a decoder and what will be generated.
 func (r *Runner) Add(prompt []uint32, maxTokens int, p sampling.Params) (*Sequence, error) {
-	table, err := r.kv.Reserve(len(prompt) + maxTokens)
+	return r.AddPrompt(Prompt{IDs: prompt}, maxTokens, p)
+}
+
+// AddPrompt makes room for a prompt and what will be generated.
+func (r *Runner) AddPrompt(prompt Prompt, maxTokens int, p sampling.Params) (*Sequence, error) {
+	n := len(prompt.IDs)
+	if !r.reads(prompt) {
+		return nil, fmt.Errorf("an encoder is to read %d of %d tokens, which is not what this model does with a prompt", prompt.Source, n)
+	}
+	table, err := r.kv.Reserve(max(prompt.Source, n-prompt.Source+maxTokens))
 	if err != nil {
 		return nil, err
 	}
-	return &Sequence{IDs: slices.Clone(prompt), Params: p, prompt: len(prompt), table: table}, nil
+	return &Sequence{IDs: slices.Clone(prompt.IDs), Params: p, source: prompt.Source, types: prompt.Types, prompt: n, table: table}, nil
+}
+
+// reads says whether a prompt is one for this model's task.
+func (r *Runner) reads(p Prompt) bool {
+	switch r.task {
+	case model.Continue:
+		return p.Source == 0
+	case model.Fill:
+		return p.Source == len(p.IDs)
+	}
+	return p.Source > 0 && p.Source < len(p.IDs)
 }
 
 // Generated is what came after the prompt.
@@ -96,30 +129,67 @@ func (r *Runner) Step(ctx context.Context, seqs []*Sequence) error {
 	return r.forward(ctx, seqs, false, func(_ int, logits []float32) {
 		s := seqs[next]
 		next++
-		c := r.sampler.Next(logits, s.Params, s.IDs, len(s.IDs)-s.prompt)
+		c := r.sampler.Next(logits, s.Params, s.IDs[s.source:], len(s.IDs)-s.prompt)
 		s.IDs = append(s.IDs, c.ID)
 	})
 }
 
-// Logits computes the pending rows of one sequence and returns their logits (rows, V).
+// Logits computes the pending rows of one sequence and returns their logits
+// (rows, V); those that an encoder before a decoder reads have none.
 func (r *Runner) Logits(ctx context.Context, s *Sequence) (out []float32, err error) {
 	err = r.forward(ctx, []*Sequence{s}, true, func(_ int, logits []float32) { out = append(out, logits...) })
 	return out, err
 }
 
+// Encode computes the rows that an encoder before a decoder reads, and returns
+// what it makes of them (rows, D).
+func (r *Runner) Encode(ctx context.Context, s *Sequence) (out []float32, err error) {
+	if err := r.encode(ctx, []*Sequence{s}); err != nil {
+		return nil, err
+	}
+	for i := range r.rows {
+		out = append(out, r.step.Hidden(i)...)
+	}
+	return out, nil
+}
+
+// encode takes what encoders have not read yet through their layers, where a
+// decoder follows.
+func (r *Runner) encode(ctx context.Context, seqs []*Sequence) error {
+	r.rows = r.rows[:0]
+	for _, s := range seqs {
+		for s.done < s.source && s.source < s.prompt {
+			r.rows = append(r.rows, r.row(s, s.done))
+			s.done++
+		}
+	}
+	if len(r.rows) == 0 {
+		return nil
+	}
+	r.steps++
+	return r.step.Run(ctx, r.rows)
+}
+
+func (r *Runner) row(s *Sequence, i int) forward.Row {
+	return r.backbone.Row(s.table, s.IDs, i, s.source, s.types)
+}
+
 // forward takes the pending rows through the layers and hands on the logits of
 // all, or of each sequence's last.
 func (r *Runner) forward(ctx context.Context, seqs []*Sequence, all bool, each func(row int, logits []float32)) error {
+	if err := r.encode(ctx, seqs); err != nil {
+		return err
+	}
 	r.rows = r.rows[:0]
 	for _, s := range seqs {
 		if long := r.backbone.Long(len(s.IDs)); long != s.long {
 			s.long, s.done = long, 0
 		}
-		for pos := s.done; pos < len(s.IDs); pos++ {
-			last := pos == len(s.IDs)-1
-			r.rows = append(r.rows, forward.Row{Table: s.table, ID: s.IDs[pos], Position: pos, Logits: all || last, Long: s.long})
+		for ; s.done < len(s.IDs); s.done++ {
+			row := r.row(s, s.done)
+			row.Logits, row.Long = all || s.done == len(s.IDs)-1, s.long
+			r.rows = append(r.rows, row)
 		}
-		s.done = len(s.IDs)
 	}
 	r.steps++
 	if err := r.step.Run(ctx, r.rows); err != nil {

@@ -13,6 +13,7 @@ type Backbone struct {
 	spec      model.Spec
 	p         *pool.Pool
 	embed     embedding
+	encoder   *embedding // what an encoder before a decoder begins with, or nil
 	layers    []*layer
 	head      head
 	scratches scratchPool
@@ -24,13 +25,21 @@ type Backbone struct {
 func LoadBackbone(m *model.Model, p *pool.Pool, maxPositions int) (_ *Backbone, err error) {
 	t := &Backbone{spec: m.Spec, p: p, longAfter: m.Spec.LongAfter(), layers: make([]*layer, m.Spec.Layers)}
 	tables := &ropes{positions: maxPositions}
+	in := kvcache.SlotsOf(&m.Spec)
 	for l := range t.layers {
-		if t.layers[l], err = loadLayer(m, l, tables); err != nil {
+		if t.layers[l], err = loadLayer(m, l, tables, in); err != nil {
 			return nil, fmt.Errorf("layer %d: %w", l, err)
 		}
 	}
 	if t.embed, err = loadEmbedding(m, m.Spec.Embedding, model.Embed); err != nil {
 		return nil, err
+	}
+	if m.Spec.Task() == model.Answer {
+		e, err := loadEmbedding(m, m.Spec.Encoder, model.EncoderEmbed)
+		if err != nil {
+			return nil, err
+		}
+		t.encoder = &e
 	}
 	t.head, err = loadHead(m)
 	return t, err

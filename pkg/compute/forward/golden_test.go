@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
@@ -47,7 +48,7 @@ func goldenTensor(t testing.TB, name, tensor string) safetensors.Tensor {
 
 // Each layer gives what transformers computes, so that a mistake shows where it is.
 func TestHiddenStates(t *testing.T) {
-	for _, name := range decoders(t) {
+	for _, name := range append(decoders(t), "bert_moe") {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, small(t, name))
 			s := r.step(tensor.F32)
@@ -58,6 +59,9 @@ func TestHiddenStates(t *testing.T) {
 			}
 			s.prepare(goldenRows(t, r, name, x.Shape[1]))
 			size := x.Shape[1] * x.Shape[2]
+			if d := farthest(s.x, want[:size]); !(d < 5e-4) {
+				t.Fatalf("the embedding differs by %v", d)
+			}
 			for l := range r.m.Spec.Layers {
 				if err := s.layer(t.Context(), l); err != nil {
 					t.Fatal(err)
@@ -82,6 +86,12 @@ func goldenRows(t testing.TB, r *rig, name string, n int) []Row {
 	rows := make([]Row, n)
 	for i := range rows {
 		rows[i] = Row{Table: table, ID: binary.LittleEndian.Uint32(ids.Data[4*i:]), Position: i}
+	}
+	if r.m.Spec.Task() == model.Fill {
+		types := goldenTensor(t, name, "token_type_ids")
+		for i := range rows {
+			rows[i].Source, rows[i].Type = n, binary.LittleEndian.Uint32(types.Data[4*i:])
+		}
 	}
 	return rows
 }

@@ -1,8 +1,6 @@
 package forward
 
 import (
-	"errors"
-
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
@@ -11,14 +9,12 @@ import (
 // head makes logits of the last layer's rows.
 type head struct {
 	norm   norm
+	dense  *headDense  // or nil
 	matrix *cpu.Matrix // (V, D)
 	bias   []float32   // (V), or nil
 }
 
 func loadHead(m *model.Model) (h head, err error) {
-	if m.Spec.Head.Dense {
-		return h, errors.New("a head with a dense layer is not computed")
-	}
 	role := model.Head
 	if m.Spec.TiedEmbeddings {
 		role = model.Embed
@@ -28,6 +24,11 @@ func loadHead(m *model.Model) (h head, err error) {
 	}
 	if h.norm, err = loadNorm(m, m.Spec.FinalNorm, model.Ref{Role: model.FinalNorm}); err != nil {
 		return h, err
+	}
+	if m.Spec.Head.Dense {
+		if h.dense, err = loadHeadDense(m); err != nil {
+			return h, err
+		}
 	}
 	if m.Spec.Head.Bias {
 		h.bias, err = loadFloats(m, model.Ref{Role: model.HeadBias})
@@ -42,9 +43,47 @@ func (s *Step) lmHead(rows []int) {
 		copy(s.norm[n*d:(n+1)*d], s.x[i*d:(i+1)*d])
 	}
 	h.norm.apply(s.workers(), s.norm, s.norm, len(rows))
+	if h.dense != nil {
+		h.dense.apply(s, len(rows))
+	}
 	s.logits = tensor.Resize(s.logits, len(rows)*h.matrix.N)
 	matMul(s.workers(), s.logits, s.norm[:len(rows)*d], len(rows), h.matrix)
 	if h.bias != nil {
 		addBias(s.logits, h.bias, 0, len(rows))
 	}
+}
+
+// headDense is norm(activate(W·x + bias)).
+type headDense struct {
+	matrix   *cpu.Matrix // (D, D)
+	bias     []float32   // (D)
+	activate activation
+	norm     norm
+}
+
+func loadHeadDense(m *model.Model) (d *headDense, err error) {
+	spec := &m.Spec.Head
+	d = &headDense{}
+	if d.activate, err = activationOf(&model.FFNSpec{Activation: spec.DenseActivation}); err != nil {
+		return nil, err
+	}
+	if d.matrix, err = loadMatrix(m, model.Ref{Role: model.HeadDense}); err != nil {
+		return nil, err
+	}
+	if d.bias, err = loadFloats(m, model.Ref{Role: model.HeadDenseBias}); err != nil {
+		return nil, err
+	}
+	d.norm, err = loadNorm(m, model.NormSpec{Kind: model.LayerNorm, Eps: spec.DenseEps}, model.Ref{Role: model.HeadNorm})
+	return d, err
+}
+
+// apply changes the first rows of the step's norm. It uses block.
+func (d *headDense) apply(s *Step, rows int) {
+	p, width := s.workers(), d.matrix.N
+	matMul(p, s.block, s.norm, rows, d.matrix)
+	eachRow(p, rows, 2*width, func(from, to int) {
+		addBias(s.block, d.bias, from, to)
+		d.activate(s.block, s.block, from, to, width)
+	})
+	d.norm.apply(p, s.norm, s.block, rows)
 }

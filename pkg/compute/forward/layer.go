@@ -2,9 +2,9 @@ package forward
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
+	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 )
 
@@ -13,15 +13,16 @@ type layer struct {
 	order              model.NormOrder
 	mixerNorm, ffnNorm norm
 	mixer              mixer
+	slot               int     // of the cache
+	crossNorm          norm    // of cross
+	cross              *cross  // or nil
 	dense              *ffn    // or nil
 	shared             *shared // or nil
 }
 
-func loadLayer(m *model.Model, l int, t *ropes) (_ *layer, err error) {
+func loadLayer(m *model.Model, l int, t *ropes, slots kvcache.Slots) (_ *layer, err error) {
 	spec, tl := &m.Spec.Layer[l], &layer{order: m.Spec.Layer[l].Order}
-	if spec.Cross {
-		return nil, fmt.Errorf("cross attention is not computed")
-	}
+	tl.slot = slots.Self[l]
 	if tl.mixerNorm, err = loadNorm(m, spec.Norm, model.Ref{Role: model.InputNorm, Layer: l}); err != nil {
 		return nil, err
 	}
@@ -30,6 +31,14 @@ func loadLayer(m *model.Model, l int, t *ropes) (_ *layer, err error) {
 	}
 	if tl.mixer, err = loadMixer(m, l, t); err != nil {
 		return nil, err
+	}
+	if spec.Cross {
+		if tl.crossNorm, err = loadNorm(m, spec.Norm, model.Ref{Role: model.CrossNorm, Layer: l}); err != nil {
+			return nil, err
+		}
+		if tl.cross, err = loadCross(m, l, slots.Cross[l]); err != nil {
+			return nil, err
+		}
 	}
 	return tl, tl.loadFFNs(m, l)
 }
@@ -48,6 +57,9 @@ func (tl *layer) loadFFNs(m *model.Model, l int) (err error) {
 
 func (tl *layer) bytes() int64 {
 	n := tl.mixer.bytes()
+	if tl.cross != nil {
+		n += tl.cross.bytes()
+	}
 	if tl.dense != nil {
 		n += tl.dense.bytes()
 	}
@@ -66,8 +78,12 @@ func (s *Step) layer(ctx context.Context, l int) error {
 	}
 	tl := s.Backbone.layers[l]
 	_, endAttention := s.begin(ctx, "attention", l)
-	tl.mixer.mix(s, l, s.block, s.input(tl, tl.mixerNorm))
+	tl.mixer.mix(s, tl.slot, s.block, s.input(tl, tl.mixerNorm))
 	s.residual(tl, tl.mixerNorm)
+	if tl.cross != nil {
+		tl.cross.mix(s, s.block, s.input(tl, tl.crossNorm))
+		s.residual(tl, tl.crossNorm)
+	}
 	in := s.input(tl, tl.ffnNorm)
 	endAttention()
 	s.Clock.lap(Attention)

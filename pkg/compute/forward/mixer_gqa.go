@@ -1,11 +1,11 @@
 package forward
 
 import (
-	"errors"
 	"fmt"
 	"math"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
+	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
@@ -63,12 +63,8 @@ func (g *groupedQuery) loadBiases(m *model.Model, at func(model.Role) model.Ref)
 
 // computed refuses what this mixer does not compute.
 func (g *groupedQuery) computed() error {
-	s := &g.spec
-	switch {
-	case s.HeadDim != s.ValueDim:
+	if s := &g.spec; s.HeadDim != s.ValueDim {
 		return fmt.Errorf("values of %d dimensions with keys of %d are not computed", s.ValueDim, s.HeadDim)
-	case s.Bidirectional:
-		return errors.New("this kind of attention is not computed")
 	}
 	return nil
 }
@@ -142,13 +138,23 @@ func (g *groupedQuery) attend(s *Step, l int) {
 }
 
 func (g *groupedQuery) attendRow(s *Step, i, l int, scratch *attendScratch) {
-	sp, r := &g.spec, &s.rows[i]
+	r := &s.rows[i]
+	end := r.Position + 1
+	if g.spec.Bidirectional {
+		end = r.Source
+	}
+	q, out := s.qkv[i*g.qkv.N:], s.attn[i*g.o.K:]
+	attend(&g.spec, out, q, g.sinks, r.Table, l, g.spec.First(r.Position), end, scratch)
+}
+
+// attend is out (H·C) of the query q (H·C) over the positions [start, end) of a
+// layer of the cache.
+func attend(sp *model.MixerSpec, out, q, sinks []float32, table *kvcache.Table, layer, start, end int, scratch *attendScratch) {
 	heads := cpu.Heads{KV: sp.KVHeads, Group: sp.Heads / sp.KVHeads, Dim: sp.HeadDim}
-	end, start := r.Position+1, sp.First(r.Position)
-	scratch.pages = r.Table.Layer(scratch.pages[:0], l, start, end)
+	scratch.pages = table.Layer(scratch.pages[:0], layer, start, end)
 	// Whole pages before the first that is seen change no bit: they are left out.
 	before := start / cpu.PagePositions * cpu.PagePositions
 	start, end = start-before, end-before
 	scratch.floats = tensor.Resize(scratch.floats, cpu.AttendScratch(heads, end))
-	cpu.AttendSinks(s.attn[i*g.o.K:], s.qkv[i*g.qkv.N:], heads, scratch.pages, start, end, sp.Scale, g.sinks, scratch.floats)
+	cpu.AttendSinks(out, q, heads, scratch.pages, start, end, sp.Scale, sinks, scratch.floats)
 }

@@ -17,10 +17,30 @@ type Row struct {
 	ID       uint32
 	Position int
 	Type     uint32 // its segment, where the model tells segments apart
+	// Source is how many positions of the sequence an encoder reads: those that
+	// its rows see, and that a decoder's cross attention sees.
+	Source int
+	// Encode says that the encoder before a decoder reads the row: it has no logits.
+	Encode bool
 	// Logits says that the row's logits are wanted.
 	Logits bool
 	// Long says that the sequence is longer than Spec.LongAfter.
 	Long bool
+}
+
+// Row is row i of a sequence of ids, of which an encoder reads the first source;
+// types are their segments, or fewer where the others are 0.
+func (t *Backbone) Row(table *kvcache.Table, ids []uint32, i, source int, types []uint32) Row {
+	r := Row{Table: table, ID: ids[i], Position: i, Source: source}
+	if i < len(types) {
+		r.Type = types[i]
+	}
+	if t.encoder != nil {
+		if r.Encode = i < source; !r.Encode {
+			r.Position = i - source
+		}
+	}
+	return r
 }
 
 // MoE computes the routed experts of a layer for x (R, D). Start may return
@@ -61,15 +81,26 @@ type Step struct {
 
 // Run takes rows through all layers; Logits is what comes of it. Rows of one
 // sequence must be in the order of their positions, and all positions before
-// them must be in the cache.
+// them must be in the cache. What an encoder reads of a sequence comes in one
+// step. Where a decoder follows, a step is the encoder's or the decoder's: Encode
+// is the same of all rows.
 func (s *Step) Run(ctx context.Context, rows []Row) error {
 	s.Clock.begin()
 	s.prepare(rows)
 	s.Clock.lap(Embedding)
-	for l := range s.Backbone.layers {
+	first, end := s.span()
+	for l := first; l < end; l++ {
 		if err := s.layer(ctx, l); err != nil {
 			return fmt.Errorf("layer %d: %w", l, err)
 		}
+	}
+	if s.encodes() {
+		for _, tl := range s.Backbone.layers[end:] {
+			if tl.cross != nil {
+				tl.cross.remember(s, s.x)
+			}
+		}
+		s.Clock.lap(Attention)
 	}
 	s.eachSequence(func(t *kvcache.Table, _, end int) { t.Span(end, end) })
 	return nil
@@ -83,6 +114,27 @@ func (s *Step) eachSequence(f func(t *kvcache.Table, from, end int)) {
 			first = i + 1
 		}
 	}
+}
+
+// encodes says whether the step is that of an encoder before a decoder.
+func (s *Step) encodes() bool { return len(s.rows) > 0 && s.rows[0].Encode }
+
+// span is the layers that the step's rows pass.
+func (s *Step) span() (first, end int) {
+	t := s.Backbone
+	switch {
+	case s.encodes():
+		return 0, t.spec.EncoderLayers
+	case t.encoder != nil:
+		return t.spec.EncoderLayers, len(t.layers)
+	}
+	return 0, len(t.layers)
+}
+
+// Hidden is what the last Run made of a row (D), valid until the next one.
+func (s *Step) Hidden(row int) []float32 {
+	d := s.Backbone.spec.Hidden
+	return s.x[row*d : (row+1)*d]
 }
 
 // logitsAtOnce bounds the logits that are in memory: 64 MiB, which holds a batch
@@ -124,7 +176,11 @@ func (s *Step) prepare(rows []Row) {
 	s.x, s.norm = tensor.Resize(s.x, n*d), tensor.Resize(s.norm, n*d)
 	s.block, s.shared = tensor.Resize(s.block, n*d), tensor.Resize(s.shared, n*d)
 	s.eachSequence((*kvcache.Table).Span)
-	t.embed.fill(s.workers(), s.x, rows)
+	e := &t.embed
+	if s.encodes() {
+		e = t.encoder
+	}
+	e.fill(s.workers(), s.x, rows)
 }
 
 func (s *Step) begin(ctx context.Context, part string, layer int) (context.Context, func()) {

@@ -23,11 +23,38 @@ type LayerShape struct {
 }
 
 // ShapeOf is what a model's layers keep.
-func ShapeOf(s *model.Spec) (shape Shape) {
-	for l := range s.Layer {
-		shape.Layers = append(shape.Layers, layerOf(&s.Layer[l].Mixer))
-	}
+func ShapeOf(s *model.Spec) Shape {
+	shape, _ := layout(s)
 	return shape
+}
+
+// Slots says which layer of the shape is whose: layer l's own in Self[l], that of its
+// cross attention in Cross[l].
+type Slots struct{ Self, Cross []int }
+
+// SlotsOf are those of a model's layers.
+func SlotsOf(s *model.Spec) Slots {
+	_, slots := layout(s)
+	return slots
+}
+
+// layout gives an encoder's layers one place together: their rows come all at
+// once, so that nobody needs a layer's keys and values after it.
+func layout(s *model.Spec) (shape Shape, slots Slots) {
+	add := func(l int) int {
+		shape.Layers = append(shape.Layers, layerOf(&s.Layer[l].Mixer))
+		return len(shape.Layers) - 1
+	}
+	slots = Slots{make([]int, len(s.Layer)), make([]int, len(s.Layer))}
+	for l := range s.Layer {
+		if l == 0 || l >= s.EncoderLayers {
+			slots.Self[l] = add(l)
+		}
+		if s.Layer[l].Cross {
+			slots.Cross[l] = add(l)
+		}
+	}
+	return shape, slots
 }
 
 func layerOf(m *model.MixerSpec) LayerShape {

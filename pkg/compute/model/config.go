@@ -21,6 +21,7 @@ const (
 	maxHeadDim   = 4096
 	maxVocab     = 1 << 24
 	maxPositions = 1 << 30
+	maxTypes     = 1 << 16
 )
 
 // config reads config.json key by key. It keeps the first error and which keys
@@ -33,7 +34,9 @@ type config struct {
 	// defaults are what the family takes absent keys for.
 	defaults map[string]string
 	ropes    map[string]RopeSpec // by type of layer, where these differ
-	err      error
+	// outer is the whole config, where this is what nested names in it.
+	outer *config
+	err   error
 	// refused is the first key that is understood and not supported: what the
 	// rest says can still be read.
 	refused error
@@ -62,11 +65,11 @@ func (c *config) text(f *family) (*config, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.as, t.defaults = f.keys, f.defaults
+	t.as, t.defaults, t.outer = f.keys, f.defaults, c
 	t.ignore("architectures", "model_type")
 	for _, key := range outerKeys {
 		value, outside := c.raw[key]
-		if _, inside := t.raw[key]; outside && !inside {
+		if inside, there := t.raw[key]; outside && (!there || string(inside) == "null") {
 			t.raw[key] = value
 		}
 	}

@@ -25,6 +25,9 @@ type family struct {
 	prefix string
 	// beside begin the names of tensors that are no part of the text model.
 	beside []string
+	// place, if not nil, says what stands before ref's name instead, and which role
+	// and layer it is there.
+	place func(s *Spec, ref Ref) (prefix string, there Ref)
 }
 
 // families are all that Open takes.
@@ -41,6 +44,8 @@ var families = []*family{
 	kimiK2,
 	gptOSS,
 	gpt2MoE,
+	bertMoE,
+	bert2bertMoE,
 }
 
 // decoderTensors are the names that Llama's descendants share.
@@ -74,14 +79,18 @@ var decoderTensors = map[Role]TensorRef{
 	ExpertDown:    {Name: "model.layers.{l}.mlp.experts.{e}.down_proj.weight"},
 }
 
-// tensor is where the family keeps ref.
-func (f *family) tensor(ref Ref) TensorRef {
+// tensor is where the family keeps ref of a model.
+func (f *family) tensor(s *Spec, ref Ref) TensorRef {
+	prefix := f.prefix
+	if f.place != nil {
+		prefix, ref = f.place(s, ref)
+	}
 	t, own := f.tensors[ref.Role]
 	if !own {
 		t = decoderTensors[ref.Role]
 	}
 	t = t.at(ref)
-	t.Name = f.prefix + t.Name
+	t.Name = prefix + t.Name
 	return t
 }
 

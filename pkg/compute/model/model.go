@@ -104,7 +104,7 @@ func (m *Model) stored(ref Ref) TensorRef {
 	if ref.Role == Head && m.Spec.TiedEmbeddings {
 		ref.Role = Embed
 	}
-	return m.quantised(m.family.tensor(ref), ref)
+	return m.quantised(m.family.tensor(&m.Spec, ref), ref)
 }
 
 // names are those of the stored tensors that the spec needs.

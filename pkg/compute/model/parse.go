@@ -54,6 +54,9 @@ func parse(configJSON, generationJSON []byte) (parsed, error) {
 	c.checkLayerTypes(&s)
 	c.giveRopes(&s)
 	unknown := c.checkRest()
+	if c.outer != nil {
+		c.err, c.refused = cmp.Or(c.err, c.outer.err), cmp.Or(c.refused, c.outer.refused)
+	}
 	if c.err != nil {
 		return parsed{}, c.err
 	}
@@ -73,7 +76,7 @@ func (s *Spec) readCommon(c *config) {
 	s.TopK = c.size("num_experts_per_tok", maxExperts)
 	s.TiedEmbeddings = c.boolOr("tie_word_embeddings", false)
 	s.EOS = c.tokens("eos_token_id")
-	s.BOS = -1
+	s.BOS, s.Mask, s.DecoderStart = -1, -1, -1
 	if ids := c.tokens("bos_token_id"); len(ids) == 1 {
 		s.BOS = int(ids[0])
 	}
@@ -87,8 +90,14 @@ func (s *Spec) check() error {
 		return fmt.Errorf("config.json: num_experts_per_tok %d is more than the %d experts", s.TopK, s.Experts)
 	case s.MoELayers() == 0:
 		return fmt.Errorf("config.json: no layer has experts")
-	case s.BOS >= s.Vocab:
-		return fmt.Errorf("config.json: bos_token_id %d is outside the vocabulary of %d", s.BOS, s.Vocab)
+	}
+	for _, id := range []struct {
+		key   string
+		token int
+	}{{"bos_token_id", s.BOS}, {"mask_token_id", s.Mask}, {"decoder_start_token_id", s.DecoderStart}} {
+		if id.token >= s.Vocab {
+			return fmt.Errorf("config.json: %s %d is outside the vocabulary of %d", id.key, id.token, s.Vocab)
+		}
 	}
 	for _, id := range s.EOS {
 		if int64(id) >= int64(s.Vocab) {
@@ -174,6 +183,9 @@ func parseGeneration(data []byte, s *Spec) (Generation, error) {
 	}
 	if ids := c.tokens("bos_token_id"); len(ids) == 1 && s.BOS < 0 {
 		s.BOS = int(ids[0])
+	}
+	if ids := c.tokens("decoder_start_token_id"); len(ids) == 1 && s.DecoderStart < 0 {
+		s.DecoderStart = int(ids[0])
 	}
 	if c.err != nil {
 		return g, c.err

@@ -200,10 +200,11 @@ type EmbeddingSpec struct {
 // HeadSpec is what makes logits of the last layer's rows.
 type HeadSpec struct {
 	Bias bool
-	// Dense: a square matrix with bias, GELU and a layer norm with DenseEps come
-	// first, as in BERT.
-	Dense    bool
-	DenseEps float32
+	// Dense: a square matrix with bias, an activation and a layer norm with DenseEps
+	// come first, as in BERT.
+	Dense           bool
+	DenseActivation Activation
+	DenseEps        float32
 }
 
 // Equal reports whether two rotary embeddings are the same.

@@ -18,7 +18,8 @@ type Spec struct {
 
 	// EncoderLayers is how many layers, from the first on, are an encoder's. If
 	// others follow, those are a decoder's, and Encoder is what the encoder's rows
-	// begin with.
+	// begin with. Both are numbered in one count: the decoder's first layer is layer
+	// EncoderLayers.
 	EncoderLayers int
 	Encoder       EmbeddingSpec
 
@@ -29,6 +30,9 @@ type Spec struct {
 	Quant   Dequant // of the files' matrices; of FP8 each says by its dtype whether it is
 	Experts int     // of each MoE layer
 	TopK    int     // experts of a token
+
+	Mask         int // the token whose places an encoder fills; -1: the tokenizer says
+	DecoderStart int // what a decoder that answers begins with; -1: not known
 
 	BOS int      // -1 without one
 	EOS []uint32 // any of them ends a text; may be empty

@@ -60,7 +60,7 @@ func Run(ctx context.Context, dir, out string, s Settings) (sum *Summary, err er
 		if err := w.write(ctx, files); err != nil {
 			return err
 		}
-		return check(partial) //nolint:contextcheck // opening what was just written takes no time
+		return check(ctx, partial)
 	})
 }
 
@@ -128,8 +128,8 @@ func copyBesides(dir, partial string, config []byte) error {
 }
 
 // check opens what was written as whoever serves it will.
-func check(partial string) error {
-	m, err := model.Open(partial)
+func check(ctx context.Context, partial string) error {
+	m, err := model.OpenWith(ctx, partial, model.Settings{Unhashed: true})
 	if err != nil {
 		return fmt.Errorf("what came out cannot be served: %w", err)
 	}

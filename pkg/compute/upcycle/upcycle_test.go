@@ -19,7 +19,7 @@ import (
 // Experts that are exact copies compute what the dense model does, whichever of
 // them a gate chooses; testdata/make_dense.py says where the dense logits are from.
 func TestCopiesAreDense(t *testing.T) {
-	for _, name := range []string{"gpt2"} {
+	for _, name := range []string{"gpt2", "bert", "bert2bert"} {
 		for _, topK := range []int{1, 2} {
 			out := filepath.Join(t.TempDir(), "moe")
 			s := Settings{Experts: 4, TopK: topK, Seed: 3, ShardBytes: 1 << 14}
@@ -31,7 +31,7 @@ func TestCopiesAreDense(t *testing.T) {
 				t.Errorf("%s: %+v", name, sum)
 			}
 			want := golden(t, name, "logits")
-			got := logits(t, out, golden(t, name, "input_ids"))
+			got := logits(t, out, promptOf(t, name))
 			for i, w := range want {
 				if d := math.Abs(float64(got[i]) - w); !(d < 2e-5) {
 					t.Fatalf("%s, top %d: logit %d is %v, the dense model's %v", name, topK, i, got[i], w)
@@ -39,6 +39,26 @@ func TestCopiesAreDense(t *testing.T) {
 			}
 		}
 	}
+}
+
+// promptOf is what the dense model's logits are of.
+func promptOf(t *testing.T, name string) direct.Prompt {
+	p := direct.Prompt{IDs: ids(golden(t, name, "input_ids"))}
+	switch name {
+	case "bert":
+		p.Source, p.Types = len(p.IDs), ids(golden(t, name, "token_type_ids"))
+	case "bert2bert":
+		p.Source = len(p.IDs)
+		p.IDs = append(p.IDs, ids(golden(t, name, "decoder_input_ids"))...)
+	}
+	return p
+}
+
+func ids(x []float64) (out []uint32) {
+	for _, v := range x {
+		out = append(out, uint32(v))
+	}
+	return out
 }
 
 // golden is a tensor of what a dense model computes.
@@ -70,7 +90,7 @@ func golden(t *testing.T, name, tensor string) []float64 {
 	return all
 }
 
-func logits(t *testing.T, dir string, ids []float64) []float32 {
+func logits(t *testing.T, dir string, prompt direct.Prompt) []float32 {
 	t.Helper()
 	m, err := model.Open(dir)
 	if err != nil {
@@ -82,11 +102,7 @@ func logits(t *testing.T, dir string, ids []float64) []float32 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	prompt := make([]uint32, len(ids))
-	for i, id := range ids {
-		prompt[i] = uint32(id)
-	}
-	s, err := r.Add(prompt, 0, sampling.Params{Logprobs: -1})
+	s, err := r.AddPrompt(prompt, 0, sampling.Params{Logprobs: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

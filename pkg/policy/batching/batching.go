@@ -27,6 +27,9 @@ type Item struct {
 	Prefill int
 	// Scored is how many of them, the last ones, have logits.
 	Scored int
+	// Whole says that an encoder reads the rows: they go at once, however many they
+	// are, and only with others of their kind.
+	Whole bool
 	// Alone says that it shares a microbatch with nobody.
 	Alone bool
 }
@@ -46,8 +49,14 @@ func (p Policy) Next(ready []Item, decoding int, pace *Pace, out []Take) []Take 
 	out = out[:0]
 	for i, it := range ready {
 		if it.Alone {
+			if it.Whole {
+				return append(out, Take{i, it.Prefill})
+			}
 			return append(out, Take{i, max(1, p.rows(it, p.MaxRows, pace.budget(p.MaxSeconds, 0)))})
 		}
+	}
+	if out = p.whole(ready, pace.budget(p.MaxSeconds, 0), out); len(out) > 0 {
+		return out
 	}
 	room := p.MaxRows
 	share := min(p.share(decoding), room)
@@ -61,6 +70,21 @@ func (p Policy) Next(ready []Item, decoding int, pace *Pace, out []Take) []Take 
 		}
 	}
 	return p.prefill(ready, room, pace.budget(p.MaxSeconds, len(out)), out)
+}
+
+// whole takes what encoders read, in its order, while there is room and time
+// for it; the first goes in any case.
+func (p Policy) whole(ready []Item, b budget, out []Take) []Take {
+	room := p.MaxRows
+	for i, it := range ready {
+		if !it.Whole || len(out) > 0 && (it.Prefill > room || b.rows(it) < it.Prefill) {
+			continue
+		}
+		out = append(out, Take{i, it.Prefill})
+		room -= it.Prefill
+		b.take(it, it.Prefill)
+	}
+	return out
 }
 
 func (p Policy) prefill(ready []Item, room int, b budget, out []Take) []Take {

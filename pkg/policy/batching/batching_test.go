@@ -27,6 +27,10 @@ func TestNext(t *testing.T) {
 		{"prompts do not wait", []Item{{}, {Prefill: 10}}, 16, []Take{{1, 10}}},
 		{"one goes alone", []Item{{}, {Prefill: 10}, {Alone: true}, {}}, 3, []Take{{2, 1}}},
 		{"one prompt does", []Item{{}, {Prefill: 100, Alone: true}}, 1, []Take{{1, 64}}},
+		{"what encoders read goes first", []Item{{}, {Prefill: 9, Whole: true}, {Prefill: 5}}, 1, []Take{{1, 9}}},
+		{"and together", []Item{{Prefill: 60, Whole: true}, {Prefill: 9, Whole: true}, {Prefill: 4, Whole: true}}, 0, []Take{{0, 60}, {2, 4}}},
+		{"and uncut", []Item{{Prefill: 100, Whole: true}, {Prefill: 9, Whole: true}}, 0, []Take{{0, 100}}},
+		{"alone, too", []Item{{Prefill: 9, Whole: true}, {Prefill: 100, Whole: true, Alone: true}}, 0, []Take{{1, 100}}},
 		{"prompts share", []Item{{Prefill: 10}, {Prefill: 100}}, 0, []Take{{0, 10}, {1, 54}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -53,11 +57,12 @@ func TestNextBounds(t *testing.T) {
 		ready, decoding := make([]Item, len(prefills)), 0
 		for i, n := range prefills {
 			ready[i].Prefill, ready[i].Scored = n, rapid.IntRange(0, n).Draw(t, "scored")
+			ready[i].Whole = n > 0 && rapid.IntRange(0, 9).Draw(t, "whole") == 0
 			if n == 0 {
 				decoding++
 			}
 		}
-		rows, seen := 0, map[int]bool{}
+		rows, most, seen := 0, p.MaxRows, map[int]bool{}
 		takes := p.Next(ready, decoding, pace, nil)
 		for _, k := range takes {
 			if seen[k.Index] || k.Rows < 1 || k.Rows > max(1, ready[k.Index].Prefill) {
@@ -65,9 +70,14 @@ func TestNextBounds(t *testing.T) {
 			}
 			seen[k.Index] = true
 			rows += k.Rows
+			if it := ready[k.Index]; it.Whole != ready[takes[0].Index].Whole || it.Whole && k.Rows != it.Prefill {
+				t.Fatalf("take %v of %v beside %v", k, it, ready[takes[0].Index])
+			} else if it.Whole && len(takes) == 1 {
+				most = max(most, k.Rows)
+			}
 		}
-		if rows > p.MaxRows {
-			t.Fatalf("%d rows, at most %d", rows, p.MaxRows)
+		if rows > most {
+			t.Fatalf("%d rows, at most %d", rows, most)
 		}
 		if len(ready) > 0 && len(takes) == 0 { // nothing is in flight that it could wait for
 			t.Fatal("nothing taken of what is ready")

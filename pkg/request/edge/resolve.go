@@ -36,6 +36,12 @@ type Model struct {
 	MaxLen     int
 	EOS        []uint32
 	Generation model.Generation
+	// Task is what becomes of a prompt. An encoder tells Types segments apart; Mask
+	// is the token whose places are filled, Start what a decoder that answers
+	// begins with; they are -1 where that is not known.
+	Task        model.Task
+	Types       int
+	Mask, Start int
 	// MaxTokenBytes is the most bytes of a prompt's text that one token stands for; 0: unknown.
 	MaxTokenBytes int
 	// EncodeText and EncodeChat make ids; nil if the model has no tokenizer or no chat template.
@@ -62,7 +68,11 @@ func (m Model) Resolve(p *pb.Prompt, now time.Time, seed uint32) (*Request, erro
 	if err != nil {
 		return nil, err
 	}
-	maxTokens, err := m.maxTokens(p, len(ids))
+	seq, err := m.prompt(p, ids)
+	if err != nil {
+		return nil, err
+	}
+	maxTokens, err := m.maxTokens(p, seq)
 	if err != nil {
 		return nil, err
 	}
@@ -70,10 +80,11 @@ func (m Model) Resolve(p *pb.Prompt, now time.Time, seed uint32) (*Request, erro
 	if err != nil {
 		return nil, err
 	}
-	return &Request{Stop: p.Stop, Deadline: deadline, Sequence: &pb.Sequence{
-		RequestId: p.RequestId, PromptIds: ids, Sampling: m.sampling(p, seed), MaxTokens: int32(maxTokens),
-		StopTokenIds: m.stopIDs(p), Score: p.Score,
-	}}, nil
+	seq.RequestId, seq.Sampling, seq.MaxTokens, seq.Score = p.RequestId, m.sampling(p, seed), int32(maxTokens), p.Score
+	if m.Task != model.Fill {
+		seq.StopTokenIds = m.stopIDs(p)
+	}
+	return &Request{Stop: p.Stop, Deadline: deadline, Sequence: seq}, nil
 }
 
 // Check finds what is wrong with a prompt as far as its tokens need not be
@@ -186,7 +197,7 @@ func (m Model) checkIDs(p *pb.Prompt) error {
 	for _, list := range []struct {
 		name string
 		ids  []uint32
-	}{{"input_ids", p.InputIds}, {"stop_token_ids", p.StopTokenIds}} {
+	}{{"input_ids", p.InputIds}, {"stop_token_ids", p.StopTokenIds}, {"decoder_input_ids", p.DecoderInputIds}} {
 		for i, id := range list.ids {
 			if int64(id) >= int64(m.Vocab) {
 				return Errorf(BadRequest, "%s[%d] is %d; the vocabulary has %d tokens", list.name, i, id, m.Vocab)
@@ -222,7 +233,11 @@ func (m Model) encode(p *pb.Prompt, now time.Time) (ids []uint32, err error) {
 	return ids, nil
 }
 
-func (m Model) maxTokens(p *pb.Prompt, prompt int) (int, error) {
+func (m Model) maxTokens(p *pb.Prompt, s *pb.Sequence) (int, error) {
+	if m.Task == model.Fill {
+		return m.fills(p, len(s.Fill))
+	}
+	prompt := len(s.PromptIds) - int(s.Source)
 	least, room := 1, m.MaxLen-prompt
 	if p.Score != "" {
 		least = 0

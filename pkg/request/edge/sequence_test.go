@@ -17,7 +17,7 @@ func TestCheckSequence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := CheckSequence(r.Sequence, m.Vocab, m.MaxLen); err != nil {
+	if err := m.CheckSequence(r.Sequence); err != nil {
 		t.Fatal(err)
 	}
 	for want, change := range map[string]func(*pb.Sequence){
@@ -38,7 +38,7 @@ func TestCheckSequence(t *testing.T) {
 	} {
 		s := proto.CloneOf(r.Sequence)
 		change(s)
-		if err := CheckSequence(s, m.Vocab, m.MaxLen); err == nil || !strings.Contains(err.Error(), want) {
+		if err := m.CheckSequence(s); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}

@@ -28,6 +28,10 @@ func (t *Tokenizer) EncodePrompt(text string, special bool) ([]uint32, error) {
 	return append(ids, t.prompt.after...), nil
 }
 
+// Mask is the token that stands for what a model is to fill in; false: the
+// vocabulary has none.
+func (t *Tokenizer) Mask() (uint32, bool) { return t.ID(t.maskToken()) }
+
 // maskToken is the token that stands for what a model is to fill in.
 func (t *Tokenizer) maskToken() string {
 	if t.config.MASK != "" {

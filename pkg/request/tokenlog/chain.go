@@ -22,6 +22,8 @@ type Rules struct {
 	Vocab int
 	// Positions is the most that the model has: a prompt and its answer together.
 	Positions int
+	// Hidden is the elements of a row.
+	Hidden int
 }
 
 // Chain takes the messages of one log in their order and tells the records that
@@ -107,6 +109,22 @@ func (c *Chain) checkAccept(a *pb.Accept) error {
 	case a.MaxTokens < 0 || a.PromptTokens < 0 || int64(a.MaxTokens)+int64(a.PromptTokens) > int64(c.rules.Positions):
 		return fmt.Errorf("an acceptance of %d prompt and %d new tokens for a model of %d positions", a.PromptTokens, a.MaxTokens, c.rules.Positions)
 	}
+	return checkFill(a)
+}
+
+// checkFill sees to it that each token has its place in the prompt.
+func checkFill(a *pb.Accept) error {
+	if len(a.FilledIds) == 0 && len(a.Fill) == 0 {
+		return nil
+	}
+	if len(a.FilledIds) != int(a.PromptTokens) || int(a.MaxTokens) > len(a.Fill) {
+		return fmt.Errorf("an acceptance with %d of %d prompt tokens, to fill %d places with %d", len(a.FilledIds), a.PromptTokens, len(a.Fill), a.MaxTokens)
+	}
+	for i, at := range a.Fill {
+		if int64(at) >= int64(len(a.FilledIds)) || i > 0 && at <= a.Fill[i-1] {
+			return fmt.Errorf("an acceptance with place %d out of order, or outside of %d tokens", at, len(a.FilledIds))
+		}
+	}
 	return nil
 }
 
@@ -162,9 +180,9 @@ func (c *Chain) checkScore(epoch uint64, s *pb.Score) error {
 		return err
 	}
 	switch {
-	case s.Position >= c.accept.PromptTokens || c.tokens > 0 || len(s.Logits) > c.rules.Vocab:
-		return fmt.Errorf("a score of position %d with %d logits, in a prompt of %d tokens, after %d tokens",
-			s.Position, len(s.Logits), c.accept.PromptTokens, c.tokens)
+	case s.Position >= c.accept.PromptTokens || c.tokens > 0 || len(s.Logits) > c.rules.Vocab || len(s.Hidden) > c.rules.Hidden:
+		return fmt.Errorf("a score of position %d with %d logits and %d hidden elements, in a prompt of %d tokens, after %d tokens",
+			s.Position, len(s.Logits), len(s.Hidden), c.accept.PromptTokens, c.tokens)
 	case s.Position > c.scored:
 		c.broken = fmt.Errorf("the score of position %d comes where %d is due", s.Position, c.scored)
 		return c.broken

@@ -58,10 +58,25 @@ func readAll(messages [][]byte) (records []*pb.Record, c Chain) {
 	return records, c
 }
 
+// filling is an opening whose two tokens fill places of its prompt.
+func filling(places ...uint32) *pb.Accept {
+	a := opening(0)
+	a.MaxTokens, a.FilledIds, a.Fill = 2, make([]uint32, a.PromptTokens), places
+	return a
+}
+
+func TestChainTakesFills(t *testing.T) {
+	c := NewChain(rules)
+	if _, err := c.Take(accept(filling(0, 2))); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestChainRefuses(t *testing.T) {
 	begun := []*pb.Record{accept(opening(0)), claimOf(1), tokenIn(1, 0, 5)}
 	foreign, large, two := opening(0), opening(0), opening(2)
 	foreign.Identity.Model, large.MaxTokens = 8, 9_999
+	unplaced, outside, disordered := filling(0), filling(0, 5), filling(1, 1)
 	stop := tokenIn(1, 1, 5)
 	stop.GetToken().Stop = true
 	for _, tc := range []struct {
@@ -72,6 +87,9 @@ func TestChainRefuses(t *testing.T) {
 	}{
 		{"another model", nil, accept(foreign), false},
 		{"more than the model's positions", nil, accept(large), false},
+		{"more tokens than places", nil, accept(unplaced), false},
+		{"place outside the prompt", nil, accept(outside), false},
+		{"places out of order", nil, accept(disordered), false},
 		{"second acceptance", begun, accept(two), false},
 		{"claim first", nil, claimOf(1), true},
 		{"token first", nil, tokenIn(1, 7, 5), true},

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
 // Golden is what transformers computes on a checkpoint.
@@ -16,12 +17,18 @@ type Golden struct {
 	GreedyPrompt         int     `json:"greedy_prompt"`
 	SmallestGreedyMargin float64 `json:"smallest_greedy_margin"`
 
-	length int
-	ids    []uint32  // (sequences, length)
-	logits []float32 // (sequences, length, vocab)
-	prefix []float32 // (1, n, vocab): the first n ids of sequence 0
+	parts  []goldenPart
+	source []uint32 // what an encoder reads before the greedy ids; nil without one
+	greedy []uint32 // empty: the model goes on with nothing
 	vocab  int
-	greedy []uint32
+	spread float64 // of logits
+}
+
+// goldenPart is one prompt whose scores are known.
+type goldenPart struct {
+	prompt *pb.Prompt
+	hidden []float32 // (source, d) of what an encoder reads before a decoder, or nil
+	logits []float32 // (positions, vocab)
 }
 
 // ReadGolden reads golden.json and golden.safetensors in a checkpoint's folder.
@@ -39,78 +46,94 @@ func ReadGolden(dir string) (*Golden, error) {
 		return nil, fmt.Errorf("opening the golden outputs: %w", err)
 	}
 	defer func() { _ = f.Close() }() // it is only read
-	if err := g.read(f); err != nil {
-		return nil, fmt.Errorf("golden.safetensors: %w", err)
+	t := &tensors{f: f}
+	g.read(t)
+	if t.err != nil {
+		return nil, fmt.Errorf("golden.safetensors: %w", t.err)
 	}
 	return g, nil
 }
 
-func (g *Golden) read(f *safetensors.File) (err error) {
-	shape, ids, err := ints(f, "input_ids", 2)
-	if err != nil {
-		return err
+// read tells the kinds of models by what there is: BERT has segments, BERT2BERT
+// ids for its decoder, and what a decoder goes on with has neither.
+func (g *Golden) read(t *tensors) {
+	ids, logits := t.ints("input_ids"), t.floats("logits", 3)
+	if t.err != nil {
+		return
 	}
-	g.ids, g.length = ids, shape[1]
-	logitsShape, logits, err := floats(f, "logits", 3)
-	if err != nil {
-		return err
+	g.vocab, g.spread = logits.shape[2], deviation(logits.data)
+	switch {
+	case t.has("decoder_input_ids"):
+		g.readAnswered(t, ids, logits)
+	case t.has("token_type_ids"):
+		types := t.ints("token_type_ids")
+		t.alike("token_type_ids", types.shape, "input_ids", ids.shape)
+		g.add(t, ids, logits, func(p *goldenPart, i int) { p.prompt.TokenTypeIds = types.row(i) })
+	default:
+		g.readContinued(t, ids, logits)
 	}
-	g.logits, g.vocab = logits, logitsShape[2]
-	if _, g.prefix, err = floats(f, "prefix_logits", 3); err != nil {
-		return err
-	}
-	if _, g.greedy, err = ints(f, "greedy_ids", 2); err != nil {
-		return err
-	}
-	if logitsShape[0] != shape[0] || logitsShape[1] != shape[1] || g.GreedyPrompt < 1 || g.GreedyPrompt >= len(g.greedy) {
-		return fmt.Errorf("logits %v do not belong to ids %v, or greedy_prompt %d to %d greedy ids", logitsShape, shape, g.GreedyPrompt, len(g.greedy))
-	}
-	return nil
 }
 
-func floats(f *safetensors.File, name string, dims int) ([]int, []float32, error) {
-	t, ok := f.Tensor(name)
-	if !ok || len(t.Shape) != dims {
-		return nil, nil, fmt.Errorf("no tensor %s of %d dimensions", name, dims)
+// readContinued is of a decoder alone.
+func (g *Golden) readContinued(t *tensors, ids series[uint32], logits series[float32]) {
+	g.add(t, ids, logits, func(*goldenPart, int) {})
+	prefix := t.floats("prefix_logits", 3)
+	g.readGreedy(t)
+	if t.err == nil && prefix.shape[1] > ids.shape[1] {
+		t.fail("prefix_logits %v are of more than input_ids %v", prefix.shape, ids.shape)
 	}
-	x, err := t.Floats()
-	return t.Shape, x, err
+	if t.err == nil {
+		g.parts = append(g.parts, goldenPart{prompt: &pb.Prompt{InputIds: ids.row(0)[:prefix.shape[1]]}, logits: prefix.row(0)})
+	}
 }
 
-func ints(f *safetensors.File, name string, dims int) ([]int, []uint32, error) {
-	t, ok := f.Tensor(name)
-	if !ok || len(t.Shape) != dims {
-		return nil, nil, fmt.Errorf("no tensor %s of %d dimensions", name, dims)
+// readAnswered is of an encoder and a decoder.
+func (g *Golden) readAnswered(t *tensors, ids series[uint32], logits series[float32]) {
+	begin, hidden := t.ints("decoder_input_ids"), t.floats("encoder_output", 3)
+	g.readGreedy(t)
+	if t.err != nil {
+		return
 	}
-	x, err := t.Ints()
-	ids := make([]uint32, len(x))
-	for i, v := range x {
-		ids[i] = uint32(v)
+	t.alike("logits", logits.shape[:2], "decoder_input_ids", begin.shape)
+	t.alike("encoder_output", hidden.shape[:2], "input_ids", ids.shape)
+	if t.err != nil || ids.shape[0] != begin.shape[0] {
+		t.fail("decoder_input_ids %v do not belong to input_ids %v", begin.shape, ids.shape)
+		return
 	}
-	return t.Shape, ids, err
+	g.source = ids.row(0)
+	for i := range ids.shape[0] {
+		g.parts = append(g.parts, goldenPart{
+			prompt: &pb.Prompt{InputIds: ids.row(i), DecoderInputIds: begin.row(i)}, hidden: hidden.row(i), logits: logits.row(i),
+		})
+	}
 }
 
-// goldenPart is one run whose logits are known.
-type goldenPart struct {
-	ids    []uint32
-	logits []float32
+func (g *Golden) readGreedy(t *tensors) {
+	g.greedy = t.ints("greedy_ids").data
+	if t.err == nil && (g.GreedyPrompt < 1 || g.GreedyPrompt >= len(g.greedy)) {
+		t.fail("greedy_prompt %d does not belong to %d greedy ids", g.GreedyPrompt, len(g.greedy))
+	}
 }
 
-func (g *Golden) parts() (parts []goldenPart) {
-	n := g.length
-	for i := range len(g.ids) / n {
-		parts = append(parts, goldenPart{g.ids[i*n : (i+1)*n], g.logits[i*n*g.vocab : (i+1)*n*g.vocab]})
+// add takes prompts with the logits of all their positions.
+func (g *Golden) add(t *tensors, ids series[uint32], logits series[float32], more func(p *goldenPart, i int)) {
+	t.alike("logits", logits.shape[:2], "input_ids", ids.shape)
+	for i := 0; i < ids.shape[0] && t.err == nil; i++ {
+		p := goldenPart{prompt: &pb.Prompt{InputIds: ids.row(i)}, logits: logits.row(i)}
+		more(&p, i)
+		g.parts = append(g.parts, p)
 	}
-	return append(parts, goldenPart{g.ids[:len(g.prefix)/g.vocab], g.prefix})
 }
 
 // tolerance is 2e-3 of the golden logits' spread, and no less than 2e-3.
-func (g *Golden) tolerance() float64 {
-	sum, squares := 0.0, 0.0
-	for _, x := range g.logits {
-		sum += float64(x)
-		squares += float64(x) * float64(x)
+func (g *Golden) tolerance() float64 { return 2e-3 * max(1, g.spread) }
+
+func deviation(x []float32) float64 {
+	var sum, squares float64
+	for _, v := range x {
+		sum += float64(v)
+		squares += float64(v) * float64(v)
 	}
-	n := float64(len(g.logits))
-	return 2e-3 * max(1, math.Sqrt(squares/n-sum/n*sum/n))
+	n := float64(len(x))
+	return math.Sqrt(squares/n - sum/n*sum/n)
 }

@@ -72,27 +72,35 @@ type Asker struct {
 
 // Logits are those of all positions of ids, (positions, vocab).
 func (q *Asker) Logits(ctx context.Context, ids []uint32) ([]float32, error) {
+	_, logits, err := q.Scores(ctx, &pb.Prompt{InputIds: ids}, len(ids))
+	return logits, err
+}
+
+// Scores are what there is of a prompt's positions in their order: what an
+// encoder makes of those that it reads before a decoder, and the logits of the
+// others.
+func (q *Asker) Scores(ctx context.Context, p *pb.Prompt, positions int) (hidden, logits []float32, err error) {
 	none := int32(0)
-	chunks, err := q.Ask(ctx, &pb.Prompt{InputIds: ids, Score: "logits", MaxTokens: &none})
+	p.Score, p.MaxTokens = "logits", &none
+	chunks, err := q.Ask(ctx, p)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	out := make([]float32, len(ids)*q.Vocab)
 	seen := 0
 	for _, c := range chunks {
-		if c.Score == nil {
-			continue
+		switch s := c.Score; {
+		case s == nil:
+		case int(s.Position) != seen || len(s.Logits) != q.Vocab && len(s.Hidden) == 0:
+			return nil, nil, fmt.Errorf("the pipeline sent %d logits for position %d", len(s.Logits), s.Position)
+		default:
+			hidden, logits = append(hidden, s.Hidden...), append(logits, s.Logits...)
+			seen++
 		}
-		if int(c.Score.Position) >= len(ids) || len(c.Score.Logits) != q.Vocab {
-			return nil, fmt.Errorf("the pipeline sent %d logits for position %d", len(c.Score.Logits), c.Score.Position)
-		}
-		copy(out[int(c.Score.Position)*q.Vocab:], c.Score.Logits)
-		seen++
 	}
-	if seen != len(ids) {
-		return nil, fmt.Errorf("the pipeline scored %d of %d positions", seen, len(ids))
+	if seen != positions {
+		return nil, nil, fmt.Errorf("the pipeline scored %d of %d positions", seen, positions)
 	}
-	return out, nil
+	return hidden, logits, nil
 }
 
 // Ask returns the chunks of an answer; an end of sequence does not end it.
@@ -115,19 +123,16 @@ func (q *Asker) Ask(ctx context.Context, p *pb.Prompt) (chunks []*pb.Chunk, err 
 }
 
 func (q *Asker) compareLogits(ctx context.Context, g *Golden, v *Verdict) error {
-	for _, part := range g.parts() {
-		got, err := q.Logits(ctx, part.ids)
+	for _, part := range g.parts {
+		hidden, logits, err := q.Scores(ctx, part.prompt, len(part.prompt.InputIds)+len(part.prompt.DecoderInputIds))
 		if err != nil {
 			return err
 		}
-		if len(got) != len(part.logits) {
-			return fmt.Errorf("golden logits of %d ids have %d elements, the model makes %d", len(part.ids), len(part.logits), len(got))
+		if err := v.differ("logits", logits, part.logits); err != nil {
+			return err
 		}
-		for i := range got {
-			d := math.Abs(float64(got[i]) - float64(part.logits[i]))
-			if d > v.MaxAbsDiff || math.IsNaN(d) {
-				v.MaxAbsDiff = d
-			}
+		if err := v.differ("encoder_output", hidden, part.hidden); err != nil {
+			return err
 		}
 	}
 	if math.IsNaN(v.MaxAbsDiff) {
@@ -136,11 +141,32 @@ func (q *Asker) compareLogits(ctx context.Context, g *Golden, v *Verdict) error 
 	return nil
 }
 
-// compareGreedy compares the ids that greedy decoding chooses.
+// differ takes in how far numbers are from the golden ones.
+func (v *Verdict) differ(what string, got, want []float32) error {
+	if len(got) != len(want) {
+		return fmt.Errorf("golden %s have %d elements, the model makes %d", what, len(want), len(got))
+	}
+	for i := range got {
+		d := math.Abs(float64(got[i]) - float64(want[i]))
+		if d > v.MaxAbsDiff || math.IsNaN(d) {
+			v.MaxAbsDiff = d
+		}
+	}
+	return nil
+}
+
+// compareGreedy compares the ids that greedy decoding chooses. A model that only
+// fills has none.
 func (q *Asker) compareGreedy(ctx context.Context, g *Golden, v *Verdict) error {
-	prompt, want := g.greedy[:g.GreedyPrompt], g.greedy[g.GreedyPrompt:]
+	if len(g.greedy) == 0 {
+		v.GreedyEqual = true
+		return nil
+	}
+	want := g.greedy[g.GreedyPrompt:]
 	n := int32(len(want))
-	chunks, err := q.Ask(ctx, &pb.Prompt{InputIds: prompt, MaxTokens: &n})
+	p := g.greedyPrompt(g.GreedyPrompt)
+	p.MaxTokens = &n
+	chunks, err := q.Ask(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -148,32 +174,45 @@ func (q *Asker) compareGreedy(ctx context.Context, g *Golden, v *Verdict) error 
 	for _, c := range chunks {
 		got = append(got, c.TokenIds...)
 	}
-	if v.GreedyCompared, err = q.decided(ctx, prompt, want, g); err != nil {
+	if v.GreedyCompared, err = q.decided(ctx, g); err != nil {
 		return err
 	}
 	v.GreedyEqual = len(got) == len(want) && slices.Equal(got[:v.GreedyCompared], want[:v.GreedyCompared])
 	return nil
 }
 
+// greedyPrompt is the first n greedy ids as a prompt, behind what an encoder reads.
+// One id alone is what a decoder begins with by itself.
+func (g *Golden) greedyPrompt(n int) *pb.Prompt {
+	switch {
+	case g.source == nil:
+		return &pb.Prompt{InputIds: g.greedy[:n]}
+	case n == 1:
+		return &pb.Prompt{InputIds: g.source}
+	}
+	return &pb.Prompt{InputIds: g.source, DecoderInputIds: g.greedy[:n]}
+}
+
 // nearTie is the margin of the two best logits under which either may win.
 const nearTie = 1e-3
 
-// decided is how many of the wanted ids come before the first near tie.
-func (q *Asker) decided(ctx context.Context, prompt, want []uint32, g *Golden) (int, error) {
+// decided is how many of the greedy ids come before the first near tie.
+func (q *Asker) decided(ctx context.Context, g *Golden) (int, error) {
+	n := len(g.greedy) - g.GreedyPrompt
 	if g.SmallestGreedyMargin >= nearTie {
-		return len(want), nil
+		return n, nil
 	}
-	logits, err := q.Logits(ctx, slices.Concat(prompt, want))
+	_, logits, err := q.Scores(ctx, g.greedyPrompt(len(g.greedy)), len(g.source)+len(g.greedy))
 	if err != nil {
 		return 0, err
 	}
-	for i := range want {
-		row := logits[(len(prompt)+i-1)*q.Vocab:][:q.Vocab]
+	for i := range n {
+		row := logits[(g.GreedyPrompt+i-1)*q.Vocab:][:q.Vocab]
 		if margin(row) < nearTie {
 			return i, nil
 		}
 	}
-	return len(want), nil
+	return n, nil
 }
 
 // margin is how far the best logit is above the second.

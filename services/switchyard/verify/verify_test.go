@@ -17,11 +17,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const checkpoint = "../../../pkg/compute/model/testdata/golden/mixtral"
+const (
+	checkpoints = "../../../pkg/compute/model/testdata/golden"
+	checkpoint  = checkpoints + "/mixtral"
+)
 
-func start(t *testing.T) *cluster.Cluster {
+func start(t *testing.T, dir string) *cluster.Cluster {
 	t.Helper()
-	m, err := model.Open(checkpoint)
+	m, err := model.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +49,7 @@ func start(t *testing.T) *cluster.Cluster {
 
 // The pipeline passes with the outputs of transformers, and with nothing else.
 func TestCompare(t *testing.T) {
-	y := start(t)
+	y := start(t, checkpoint)
 	for _, tt := range []struct {
 		name   string
 		spoil  func(*Golden)
@@ -54,10 +57,10 @@ func TestCompare(t *testing.T) {
 		pass   bool
 	}{
 		{"golden", func(*Golden) {}, true, true},
-		{"another logit", func(g *Golden) { g.logits[5]++ }, true, false},
-		{"another prefix", func(g *Golden) { g.prefix[5]++ }, true, false},
+		{"another logit", func(g *Golden) { g.parts[0].logits[5]++ }, true, false},
+		{"another prefix", func(g *Golden) { g.parts[2].logits[5]++ }, true, false},
 		{"another id", func(g *Golden) { g.greedy[g.GreedyPrompt]++ }, true, false},
-		{"not judged", func(g *Golden) { g.logits[5]++ }, false, true},
+		{"not judged", func(g *Golden) { g.parts[0].logits[5]++ }, false, true},
 	} {
 		g, err := ReadGolden(checkpoint)
 		if err != nil {
@@ -70,6 +73,38 @@ func TestCompare(t *testing.T) {
 		}
 		if v.Pass != tt.pass || v.Judged != tt.judged || v.Messages == 0 || v.GreedyCompared == 0 {
 			t.Errorf("%s: %v", tt.name, v)
+		}
+	}
+}
+
+// Every kind of model passes, by what its golden file has of it.
+func TestKinds(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		compared int
+		spoil    func(*Golden)
+	}{
+		{"gpt2_moe", 24, func(g *Golden) { g.parts[1].logits[3]++ }},
+		{"bert_moe", 0, func(g *Golden) { g.parts[0].prompt.TokenTypeIds[2] = 1 }},
+		{"bert2bert_moe", 24, func(g *Golden) { g.parts[1].hidden[7]++ }},
+	} {
+		dir := filepath.Join(checkpoints, tt.name)
+		y := start(t, dir)
+		for _, spoilt := range []bool{false, true} {
+			g, err := ReadGolden(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if spoilt {
+				tt.spoil(g)
+			}
+			v, err := Compare(t.Context(), y, g, true)
+			if err != nil {
+				t.Fatalf("%s: %v", tt.name, err)
+			}
+			if v.Pass == spoilt || v.GreedyCompared != tt.compared {
+				t.Errorf("spoilt %v: %v", spoilt, v)
+			}
 		}
 	}
 }

@@ -1,0 +1,84 @@
+package verify
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/switchyard/switchyard/pkg/compute/safetensors"
+)
+
+// series is a tensor of rows.
+type series[T any] struct {
+	shape []int
+	data  []T
+}
+
+// row is row i with all that it holds.
+func (s series[T]) row(i int) []T {
+	n := len(s.data) / s.shape[0]
+	return s.data[i*n : (i+1)*n]
+}
+
+// tensors reads a file's tensors, and keeps the first error.
+type tensors struct {
+	f   *safetensors.File
+	err error
+}
+
+func (t *tensors) fail(format string, args ...any) {
+	if t.err == nil {
+		t.err = fmt.Errorf(format, args...)
+	}
+}
+
+func (t *tensors) has(name string) bool {
+	_, ok := t.f.Tensor(name)
+	return ok
+}
+
+// find is a tensor of so many dimensions that has elements.
+func (t *tensors) find(name string, dims int) (found safetensors.Tensor, ok bool) {
+	found, ok = t.f.Tensor(name)
+	if !ok || len(found.Shape) != dims || found.Len() == 0 {
+		t.fail("no tensor %s of %d dimensions, with elements", name, dims)
+		return found, false
+	}
+	return found, true
+}
+
+func (t *tensors) floats(name string, dims int) (s series[float32]) {
+	x, ok := t.find(name, dims)
+	if !ok {
+		return s
+	}
+	data, err := x.Floats()
+	if err != nil {
+		t.fail("%w", err)
+	}
+	return series[float32]{x.Shape, data}
+}
+
+// ints is a tensor of ids or segments, a row a sequence.
+func (t *tensors) ints(name string) (s series[uint32]) {
+	x, ok := t.find(name, 2)
+	if !ok {
+		return s
+	}
+	wide, err := x.Ints()
+	if err != nil {
+		t.fail("%w", err)
+		return s
+	}
+	s = series[uint32]{x.Shape, make([]uint32, len(wide))}
+	for i, v := range wide {
+		s.data[i] = uint32(v)
+	}
+	return s
+}
+
+// alike wants two shapes to be the same.
+func (t *tensors) alike(a string, shape []int, b string, want []int) {
+	if t.err == nil && !slices.Equal(shape, want) {
+		t.fail("%s %v do not belong to %s %v", a, shape, b, want)
+	}
+}
