@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
@@ -114,21 +115,32 @@ func (c *UpCmd) services(g Globals) (s cluster.Services, err error) {
 // greet says how to talk to what runs.
 func (c *UpCmd) greet(e *env, y *cluster.Cluster) {
 	n := y.Settings.Node
-	_, text := n.Shared.Model.File("tokenizer.json")
-	_, _ = fmt.Fprint(e.err, greeting(y.URL(), e.Prefix, n.ModelName(), text)) // nowhere to complain
+	_, _ = fmt.Fprint(e.err, greeting(y.URL(), e.Prefix, n.ModelName(), example(n.Shared.Model))) // nowhere to complain
 }
 
-// greeting has commands that work as they stand. A model without a tokenizer
-// is asked with token ids.
-func greeting(url, prefix, model string, text bool) string {
+// example is a text that the model can do something with; empty: it has no tokenizer.
+func example(m *model.Model) string {
+	_, text := m.File("tokenizer.json")
+	switch {
+	case !text:
+		return ""
+	case m.Spec.Task() == model.Fill:
+		return "Once upon a [MASK]"
+	}
+	return "Once upon a time"
+}
+
+// greeting has commands that work as they stand. A model without an example of a
+// text is asked with token ids.
+func greeting(url, prefix, model, example string) string {
 	common := "--nats " + url + " --model " + model
 	if prefix != schemas.DefaultPrefix {
 		common += " --prefix " + prefix
 	}
 	// A text answer ends with an empty message; a JSON one does not, so that the
 	// tool ends by its own clock.
-	prompt, ask, pause := `"Once upon a time"`, "'Once upon a time'", "60s"
-	if !text {
+	prompt, ask, pause := `"`+example+`"`, "'"+example+"'", "60s"
+	if example == "" {
 		prompt, ask, pause = "--ids 1,2,3", `'{"input_ids":[1,2,3]}'`, "5s"
 	}
 	return fmt.Sprintf(`ready
