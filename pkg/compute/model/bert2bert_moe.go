@@ -45,6 +45,7 @@ var bert2bertMoE = &family{
 		return "decoder.bert.", ref
 	},
 	tensors: bertTensors,
+	beside:  []string{"encoder.pooler."},
 }
 
 // partType refuses a part of another architecture.

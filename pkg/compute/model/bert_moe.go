@@ -33,6 +33,7 @@ var bertMoE = &family{
 		return "bert.", ref
 	},
 	tensors: bertTensors,
+	beside:  []string{"bert.pooler.", "cls.seq_relationship."},
 }
 
 // bertTensors are BERT's names below the prefixes that its uses have.

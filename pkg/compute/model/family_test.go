@@ -30,6 +30,9 @@ func TestGoldenParameters(t *testing.T) {
 					facts.Parameters += int64(m.Spec.Experts)
 				}
 			}
+			if d := int64(m.Spec.Hidden); m.Spec.Task() == Answer {
+				facts.Parameters -= d*d + d // the encoder's pooler, which no answer passes
+			}
 			if p := m.Spec.Parameters(); p.Total != facts.Parameters {
 				t.Errorf("%d parameters, want %d", p.Total, facts.Parameters)
 			}
