@@ -39,12 +39,13 @@ type Take struct {
 	Index, Rows int
 }
 
-// Next chooses from ready, in their order, given how many sequences decode in
-// all, in flight ones included. Decode rows come first, so that a long prompt
-// never stops what is streaming; prefill fills what is left of rows and, as the
-// pace says, of time. Decode rows wait for
-// those in flight rather than go with fewer than their share: sequences that
-// once went apart would stay apart, and read the weights twice a step.
+// Next chooses from ready, given how many sequences decode in all, in flight ones
+// included. ready is in the order in which they had their turn. Decode rows come
+// first, so that a long prompt never stops what is streaming; prefill fills what is
+// left of rows and, as the pace says, of time. Decode rows wait for those in flight
+// rather than go with fewer than their share: sequences that once went apart would
+// stay apart, and read the weights twice a step. What encoders read goes when it
+// has waited longest, or when nothing else can.
 func (p Policy) Next(ready []Item, decoding int, pace *Pace, out []Take) []Take {
 	out = out[:0]
 	for i, it := range ready {
@@ -55,9 +56,17 @@ func (p Policy) Next(ready []Item, decoding int, pace *Pace, out []Take) []Take 
 			return append(out, Take{i, max(1, p.rows(it, p.MaxRows, pace.budget(p.MaxSeconds, 0)))})
 		}
 	}
-	if out = p.whole(ready, pace.budget(p.MaxSeconds, 0), out); len(out) > 0 {
+	if len(ready) > 0 && ready[0].Whole {
+		return p.whole(ready, pace.budget(p.MaxSeconds, 0), out)
+	}
+	if out = p.cut(ready, decoding, pace, out); len(out) > 0 {
 		return out
 	}
+	return p.whole(ready, pace.budget(p.MaxSeconds, 0), out)
+}
+
+// cut takes decode rows and pieces of prompts.
+func (p Policy) cut(ready []Item, decoding int, pace *Pace, out []Take) []Take {
 	room := p.MaxRows
 	share := min(p.share(decoding), room)
 	if n := decodeRows(ready); n < share && n < decoding {
@@ -90,7 +99,7 @@ func (p Policy) whole(ready []Item, b budget, out []Take) []Take {
 func (p Policy) prefill(ready []Item, room int, b budget, out []Take) []Take {
 	first := true
 	for i, it := range ready {
-		if it.Prefill == 0 || room == 0 {
+		if it.Prefill == 0 || it.Whole || room == 0 {
 			continue
 		}
 		n := min(b.rows(it), room)
