@@ -8,7 +8,6 @@ import (
 	"hash/fnv"
 	"math"
 	"strings"
-	"sync"
 
 	"github.com/switchyard/switchyard/internal/splitmix"
 	"github.com/switchyard/switchyard/kernels/cpu"
@@ -157,25 +156,13 @@ func fillScales(data []byte, deviation float64) {
 	}
 }
 
-// gaussTable is a power of two so that twelve random bits choose an entry; it
-// stays in the first-level cache.
+// gaussTable is how many normal numbers there are: twelve random bits choose one.
 const gaussTable = 4096
 
-// quantiles are the middle of gaussTable equal slices of the normal
-// distribution.
-var quantiles = sync.OnceValue(func() *[gaussTable]float64 {
-	var q [gaussTable]float64
-	for i := range q {
-		p := (float64(i) + 0.5) / gaussTable
-		q[i] = math.Sqrt2 * math.Erfinv(2*p-1)
-	}
-	return &q
-})
-
-// gaussian is the quantiles times a deviation, as bf16.
+// gaussian is the normal numbers times a deviation, as bf16.
 func gaussian(deviation float64) (table [gaussTable]uint16) {
 	var x [gaussTable]float32
-	for i, q := range quantiles() {
+	for i, q := range splitmix.Normals() {
 		x[i] = float32(q * deviation)
 	}
 	var raw [2 * gaussTable]byte

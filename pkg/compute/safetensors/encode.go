@@ -4,11 +4,18 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+
+	"github.com/switchyard/switchyard/kernels/cpu"
 )
 
 // Encode is the bytes of x as elements of a float dtype, rounded to nearest,
 // ties to even.
 func Encode(x []float32, d DType) ([]byte, error) {
+	if d == BF16 {
+		out := make([]byte, 2*len(x))
+		cpu.ToBF16(out, x)
+		return out, nil
+	}
 	out := make([]byte, 0, len(x)*d.Size())
 	for _, v := range x {
 		switch d {
@@ -18,23 +25,11 @@ func Encode(x []float32, d DType) ([]byte, error) {
 			out = binary.LittleEndian.AppendUint32(out, math.Float32bits(v))
 		case F16:
 			out = binary.LittleEndian.AppendUint16(out, FloatToHalf(v))
-		case BF16:
-			out = binary.LittleEndian.AppendUint16(out, floatToBrain(v))
 		default:
 			return nil, fmt.Errorf("float32 does not become %s: only F64, F32, F16 and BF16", d)
 		}
 	}
 	return out, nil
-}
-
-// floatToBrain rounds to bf16 by adding half of the last place that stays, less
-// one if that place is even; a NaN becomes quiet instead.
-func floatToBrain(v float32) uint16 {
-	bits := math.Float32bits(v)
-	if v != v {
-		return uint16(bits>>16) | 0x40
-	}
-	return uint16((bits + 0x7fff + bits>>16&1) >> 16)
 }
 
 // FloatToHalf rounds to IEEE 754 binary16, to infinity beyond its range.
