@@ -96,5 +96,6 @@ func (s *Spec) encoderOf(c *config, d *Spec) {
 			c.refuse(n.key, shorten(c.raw[n.key]), "differs from the decoder's "+string(text)+", which is not supported")
 		}
 	}
+	c.checkKnown(s)
 	c.checkRest()
 }

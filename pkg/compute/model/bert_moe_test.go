@@ -24,6 +24,8 @@ func TestUpcycledRefusals(t *testing.T) {
 		{"bert2bert_moe", `"add_cross_attention": true`, `"add_cross_attention": false`, "add_cross_attention = false"},
 		{"bert2bert_moe", `"hidden_size": 64`, `"hidden_size": 32`, "encoder: hidden_size = 32 differs from the decoder's 64"},
 		{"bert2bert_moe", `"num_experts": 4`, `"num_experts": 8`, "encoder: num_experts = 8 differs"},
+		{"bert2bert_moe", `"num_experts": 4`, `"is_causal": true, "num_experts": 4`, "encoder: is_causal = true"},
+		{"bert2bert_moe", `"is_decoder": true`, `"is_causal": false, "is_decoder": true`, "decoder: is_causal = false"},
 		{"bert2bert_moe", `"model_type": "bert_moe"`, `"model_type": "roberta"`, "encoder: model_type = roberta"},
 		{"bert2bert_moe", `"encoder": {`, `"encoder": 7, "old": {`, "encoder: reading JSON"},
 		{"bert2bert_moe", `"encoder": {`, `"old": {`, "encoder: reading JSON"},

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 )
 
@@ -230,7 +231,11 @@ func (c *config) tokens(key string) []uint32 {
 
 // checkKnown refuses values of common keys that change the numbers, and that the
 // family did not read.
-func (c *config) checkKnown() {
+func (c *config) checkKnown(s *Spec) {
+	causal := !s.Layer[len(s.Layer)-1].Mixer.Bidirectional
+	if got := c.boolOr("is_causal", causal); got != causal {
+		c.refuse("is_causal", strconv.FormatBool(got), "is not supported by this architecture")
+	}
 	if c.used[c.name("hidden_act")] {
 		return
 	}
@@ -240,7 +245,7 @@ func (c *config) checkKnown() {
 }
 
 // trainingOnly matches names of keys that inference does not feel.
-var trainingOnly = regexp.MustCompile(`dropout|pdrop|_loss|initializer|jitter_noise|^output_|attn_implementation|experts_implementation|use_flash_attn`)
+var trainingOnly = regexp.MustCompile(`dropout|pdrop|_loss|initializer|jitter_noise|^output_(attentions|hidden_states|router_logits)$|attn_implementation|experts_implementation|use_flash_attn`)
 
 // changesNumbers matches names of keys that, not being known, may change what
 // the model computes.

@@ -10,26 +10,33 @@ import (
 
 // rope reads a rotary embedding of a head's dim elements: the base from rope_theta
 // or, as newer configs have it, from rope_parameters, and the scaling of either
-// spelling. Where rope_parameters has an object for each type of layer, ropeOf
+// spelling. Where rope_parameters has an object for each type of layer, giveRopes
 // gives the layers theirs.
 func (c *config) rope(dim int, theta float64) RopeSpec {
-	r := RopeSpec{Kind: HalfSplit, Dim: c.partial(dim), Theta: c.floatOr("rope_theta", theta)}
+	r := RopeSpec{Kind: HalfSplit, Dim: c.partial(dim, dim), Theta: c.floatOr("rope_theta", theta)}
 	for _, key := range []string{"rope_parameters", "rope_scaling"} {
 		var raw map[string]json.RawMessage
 		if !c.get(key, &raw) {
 			continue
 		}
 		if byType := layered(raw); byType != nil {
-			c.readTypes(key, r, byType)
+			c.readTypes(key, dim, r, byType)
 			continue
 		}
-		c.settings(key, raw, &r)
+		c.settings(key, dim, raw, &r)
+		if c.ropes != nil && r.Scaling.Kind != NoScaling {
+			c.refuse(key, shorten(c.raw[key]), "is not supported beside rope_parameters for each type of layer")
+		}
 	}
 	return r
 }
 
-// partial is how many of a head's elements turn.
-func (c *config) partial(dim int) int {
+// partial is how many of a head's dim elements turn; or stands for an absent factor.
+func (c *config) partial(dim, or int) int {
+	var given json.RawMessage
+	if !c.get("partial_rotary_factor", &given) {
+		return or
+	}
 	factor := c.floatOr("partial_rotary_factor", 1)
 	if factor > 1 {
 		c.fail("partial_rotary_factor %v is more than 1", factor)
@@ -55,11 +62,11 @@ func layered(raw map[string]json.RawMessage) map[string]map[string]json.RawMessa
 }
 
 // readTypes keeps the settings of each type of layer.
-func (c *config) readTypes(key string, base RopeSpec, byType map[string]map[string]json.RawMessage) {
+func (c *config) readTypes(key string, dim int, base RopeSpec, byType map[string]map[string]json.RawMessage) {
 	c.ropes = map[string]RopeSpec{}
 	for _, name := range slices.Sorted(maps.Keys(byType)) {
 		r := base
-		c.settings(key+"."+name, byType[name], &r)
+		c.settings(key+"."+name, dim, byType[name], &r)
 		c.ropes[name] = r
 	}
 }
@@ -82,14 +89,15 @@ func (c *config) giveRopes(s *Spec) {
 	}
 }
 
-// settings reads one object of rope settings into r.
-func (c *config) settings(where string, raw map[string]json.RawMessage, r *RopeSpec) {
+// settings reads one object of rope settings into r, of a head's dim elements. What
+// it does not say stays.
+func (c *config) settings(where string, dim int, raw map[string]json.RawMessage, r *RopeSpec) {
 	rope := &config{file: c.file + ": " + where, raw: raw, used: map[string]bool{}}
 	r.Theta = rope.floatOr("rope_theta", r.Theta)
-	r.Dim = rope.partial(r.Dim)
+	r.Dim = rope.partial(dim, r.Dim)
 	positions := c.sizeOr("max_position_embeddings", 1, maxPositions)
 	original := c.sizeOr("original_max_position_embeddings", positions, maxPositions)
-	r.Scaling = rope.scaling(positions, original, r.Dim)
+	r.Scaling = rope.oneScaling(r.Scaling, rope.scaling(positions, original, r.Dim))
 	for _, name := range slices.Sorted(maps.Keys(raw)) {
 		if !rope.used[name] && !neutral(name, raw[name]) {
 			rope.refuse(name, shorten(raw[name]), "is not supported")
@@ -98,11 +106,27 @@ func (c *config) settings(where string, raw map[string]json.RawMessage, r *RopeS
 	c.err, c.refused = cmp.Or(c.err, rope.err), cmp.Or(c.refused, rope.refused)
 }
 
+// oneScaling is the scaling that is one, of an earlier object and of this. They may
+// say the same, but not another kind each.
+func (c *config) oneScaling(earlier, here RopeScaling) RopeScaling {
+	switch {
+	case here.Kind == NoScaling:
+		return earlier
+	case earlier.Kind != NoScaling && earlier.Kind != here.Kind:
+		c.refuse("rope_type", c.ropeType(), "differs from that of rope_parameters")
+	}
+	return here
+}
+
+// ropeType is the kind of scaling by its newer name or its older.
+func (c *config) ropeType() string {
+	return c.stringOr("rope_type", c.stringOr("type", "default"))
+}
+
 // scaling reads how frequencies are stretched; positions is the model's limit, and
 // original what it was before if the settings do not say so.
 func (c *config) scaling(positions, original, dim int) RopeScaling {
-	kind := c.stringOr("type", "default")
-	switch kind = c.stringOr("rope_type", kind); kind {
+	switch kind := c.ropeType(); kind {
 	case "default":
 	case "yarn":
 		return c.yarn(original)

@@ -45,6 +45,27 @@ func TestRopeSettings(t *testing.T) {
 			"rope_scaling":                     settings{"type": "longrope", "short_factor": eight, "long_factor": eight},
 		}, RopeSpec{Kind: HalfSplit, Dim: 16, Theta: 1e6, Scaling: long}},
 		{"partial", settings{"rope_parameters": settings{"rope_type": "default", "partial_rotary_factor": 0.5}}, RopeSpec{Kind: HalfSplit, Dim: 8, Theta: 1e6, Scaling: RopeScaling{}}},
+		{"partial outside", settings{"partial_rotary_factor": 0.5}, RopeSpec{Kind: HalfSplit, Dim: 8, Theta: 1e6, Scaling: RopeScaling{}}},
+		{"partial in both counts once", settings{
+			"partial_rotary_factor": 0.5,
+			"rope_parameters":       settings{"rope_type": "default", "partial_rotary_factor": 0.5},
+		}, RopeSpec{Kind: HalfSplit, Dim: 8, Theta: 1e6, Scaling: RopeScaling{}}},
+		{"partial inside wins", settings{
+			"partial_rotary_factor": 0.5,
+			"rope_parameters":       settings{"rope_type": "default", "partial_rotary_factor": 1},
+		}, RopeSpec{Kind: HalfSplit, Dim: 16, Theta: 1e6, Scaling: RopeScaling{}}},
+		{"beside empty", settings{
+			"rope_parameters": with(llama3Keys, "rope_type", "llama3"), "rope_scaling": settings{},
+		}, RopeSpec{Kind: HalfSplit, Dim: 16, Theta: 1e6, Scaling: llama3}},
+		{"beside default", settings{
+			"rope_parameters": with(llama3Keys, "rope_type", "llama3"), "rope_scaling": settings{"type": "default"},
+		}, RopeSpec{Kind: HalfSplit, Dim: 16, Theta: 1e6, Scaling: llama3}},
+		{"default beside some", settings{
+			"rope_parameters": settings{"rope_type": "default"}, "rope_scaling": with(llama3Keys, "type", "llama3"),
+		}, RopeSpec{Kind: HalfSplit, Dim: 16, Theta: 1e6, Scaling: llama3}},
+		{"the same in both", settings{
+			"rope_parameters": with(llama3Keys, "rope_type", "llama3"), "rope_scaling": with(llama3Keys, "type", "llama3"),
+		}, RopeSpec{Kind: HalfSplit, Dim: 16, Theta: 1e6, Scaling: llama3}},
 		{"by type of layer", settings{"rope_parameters": settings{
 			"full_attention":    settings{"rope_type": "default", "rope_theta": 7e4},
 			"sliding_attention": settings{"rope_type": "default", "rope_theta": 1e3},
@@ -78,6 +99,27 @@ func TestRopeRefusals(t *testing.T) {
 	} {
 		t.Run(tt.want, func(t *testing.T) {
 			if _, err := specOf(t, "mixtral", settings{"rope_scaling": tt.scaling}); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want an error with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// Two spellings that contradict each other are refused by name.
+func TestRopeContradictions(t *testing.T) {
+	yarn := settings{"rope_type": "yarn", "factor": 4}
+	llama3 := settings{"type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4}
+	for _, tt := range []struct {
+		name       string
+		parameters settings
+		want       string
+	}{
+		{"other kinds", yarn, "rope_scaling: rope_type = llama3 differs from that of rope_parameters"},
+		{"by type of layer", settings{"full_attention": yarn}, "is not supported beside rope_parameters for each type of layer"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := specOf(t, "mixtral", settings{"rope_parameters": tt.parameters, "rope_scaling": llama3})
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want an error with %q", err, tt.want)
 			}
 		})

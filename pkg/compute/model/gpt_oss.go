@@ -8,6 +8,7 @@ package model
 var gptOSS = &family{
 	modelType:     "gpt_oss",
 	architectures: []string{"GptOssForCausalLM"},
+	defaults:      map[string]string{"sliding_window": "128"},
 	read: func(c *config, s *Spec) {
 		c.ignore("experts_per_token", "initial_context_length") // said by other keys, too
 		c.size("head_dim", maxHeadDim)
@@ -46,7 +47,7 @@ const gptOSSExperts = "model.layers.{l}.mlp.experts."
 // gptOSSWindows gives the layers that layer_types calls sliding their window;
 // without it every second layer, from the first on, has one.
 func gptOSSWindows(c *config, s *Spec) {
-	window := c.sizeOr("sliding_window", 128, maxPositions)
+	window := c.sizeOr("sliding_window", 0, maxPositions) // null is none
 	var kinds []string
 	if c.get("layer_types", &kinds) && len(kinds) != s.Layers {
 		c.fail("layer_types names %d layers of %d", len(kinds), s.Layers)

@@ -10,7 +10,7 @@ import "slices"
 var llama4Text = &family{
 	modelType:     "llama4_text",
 	architectures: []string{"Llama4ForCausalLM"},
-	defaults:      map[string]string{"num_experts_per_tok": "1", "max_position_embeddings": "131072"},
+	defaults:      map[string]string{"num_experts_per_tok": "1", "max_position_embeddings": "131072", "attention_chunk_size": "8192"},
 	read:          readLlama4,
 	tensors:       llama4Tensors,
 }
@@ -65,7 +65,7 @@ func llama4Mixers(c *config, s *Spec) {
 	rotated, free := s.Layer[0].Mixer, s.Layer[0].Mixer
 	rotated.Rope = c.rope(rotated.HeadDim, 5e5)
 	rotated.Rope.Kind = Interleaved
-	rotated.Chunk = c.sizeOr("attention_chunk_size", 0, maxPositions)
+	rotated.Chunk = c.sizeOr("attention_chunk_size", 0, maxPositions) // null is none
 	if c.boolOr("use_qk_norm", true) {
 		rotated.QKNorm = QKNormL2
 	}

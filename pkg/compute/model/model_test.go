@@ -240,6 +240,10 @@ func TestConfigRefusals(t *testing.T) {
 		{"mixtral", m{"attention_bias": true}, "attention_bias = true"},
 		{"mixtral", m{"clip_qkv": 8}, "clip_qkv = 8"},
 		{"mixtral", m{"attn_logit_softcapping": 50.0}, "attn_logit_softcapping"},
+		{"mixtral", m{"output_multiplier_scale": 0.5}, "output_multiplier_scale = 0.5"},
+		{"mixtral", m{"is_causal": false}, "is_causal = false"},
+		{"bert_moe", m{"is_causal": true}, "is_causal = true"},
+		{"gpt_oss", m{"sliding_window": nil}, "layer_types"},
 		{"mixtral", m{"num_hidden_layers": 0}, "num_hidden_layers = 0"},
 		{"mixtral", m{"num_hidden_layers": -3}, "num_hidden_layers = -3"},
 		{"mixtral", m{"num_hidden_layers": 1 << 40}, "num_hidden_layers"},
@@ -278,6 +282,7 @@ func TestConfigTolerates(t *testing.T) {
 	for _, change := range []m{
 		{"rope_theta": "DELETE", "rope_parameters": m{"rope_type": "default", "rope_theta": 1e6}},
 		{"rope_scaling": nil, "attention_bias": false, "quantization_config": nil, "transformers_version": "5.0", "use_cache": true},
+		{"output_attentions": true, "output_hidden_states": true, "is_causal": true},
 		{"attention_dropout": 0.1, "output_router_logits": true, "chunk_size_feed_forward": 0, "partial_rotary_factor": 1.0},
 		{"layer_types": []string{"full_attention", "full_attention", "full_attention"}, "eos_token_id": []int{2}, "bos_token_id": nil},
 	} {

@@ -50,7 +50,7 @@ func parse(configJSON, generationJSON []byte) (parsed, error) {
 	}
 	f.read(c, &s)
 	s.Quant = c.quantisation()
-	c.checkKnown()
+	c.checkKnown(&s)
 	c.checkLayerTypes(&s)
 	c.giveRopes(&s)
 	unknown := c.checkRest()
