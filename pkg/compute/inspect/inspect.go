@@ -120,23 +120,23 @@ func file(path string) (*Report, error) {
 
 // Config looks at the content of a config.json.
 func Config(data []byte) (*Report, error) {
-	k, err := parseKeys(data)
+	family, err := familyOf(data)
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Family: k.ModelType, KVDType: "f32", Rows: rows, Wire: wire, Parts: []Part{}}
-	s, refused, err := model.Describe(data)
+	r := &Report{Family: family, KVDType: "f32", Rows: rows, Wire: wire, Parts: []Part{}}
+	d, err := model.Describe(data)
 	switch {
 	case err != nil:
 		r.Reason = err.Error()
 		return r, nil
-	case refused != nil:
-		r.Reason = refused.Error()
+	case d.Refused != nil:
+		r.Reason = d.Refused.Error()
 	default:
 		r.Servable = true
 	}
-	r.describe(&s)
-	r.estimate(&s, k)
+	r.describe(&d.Spec)
+	r.estimate(&d)
 	return r, nil
 }
 

@@ -159,6 +159,43 @@ func TestQuantised(t *testing.T) {
 	}
 }
 
+// The stored type is the whole config's or, where it has none, the text model's,
+// by whichever name the family nests it.
+func TestDTypes(t *testing.T) {
+	type m = map[string]any
+	for _, tt := range []struct {
+		name, golden, part string // which part says it; empty: the whole config
+		dtype, want        string
+	}{
+		{"outside", "mixtral", "", "float16", "f16"},
+		{"not said", "mixtral", "", "", "bf16"},
+		{"in a decoder", "bert2bert_moe", "decoder", "float32", "f32"},
+		{"beside a decoder", "bert2bert_moe", "", "float32", "f32"},
+		{"in a multimodal model", "llama4", "text_config", "float32", "f32"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			config := m{}
+			if err := json.Unmarshal([]byte(readFile(t, filepath.Join(golden, tt.golden, configFile))), &config); err != nil {
+				t.Fatal(err)
+			}
+			delete(config, "torch_dtype")
+			if tt.part == "text_config" {
+				config = m{"model_type": "llama4", "text_config": config}
+			}
+			part := config
+			if tt.part != "" {
+				part, _ = config[tt.part].(m)
+			}
+			if tt.dtype != "" {
+				part["torch_dtype"] = tt.dtype
+			}
+			if got := report(t, config); len(got.Parts) == 0 || got.Parts[0].DType != tt.want {
+				t.Errorf("got %+v, want parts in %s", got, tt.want)
+			}
+		})
+	}
+}
+
 func report(t *testing.T, config map[string]any) *Report {
 	t.Helper()
 	data, _ := json.Marshal(config)

@@ -110,34 +110,24 @@ func elements(shape []int) int64 {
 	return n
 }
 
-// keys are those of a config that say how weights are stored.
-type keys struct {
-	ModelType  string          `json:"model_type"`
-	TorchDType string          `json:"torch_dtype"`
-	DType      string          `json:"dtype"`
-	Text       json.RawMessage `json:"text_config"`
+// familyOf fails for what is no model's config.
+func familyOf(data []byte) (string, error) {
+	var config struct {
+		ModelType string `json:"model_type"`
+	}
+	if err := json.Unmarshal(data, &config); err != nil {
+		return "", fmt.Errorf("%w: reading JSON: %w", ErrNoConfig, err)
+	}
+	if config.ModelType == "" {
+		return "", fmt.Errorf("%w: it has no model_type", ErrNoConfig)
+	}
+	return config.ModelType, nil
 }
 
-// parseKeys fails for what is no model's config.
-func parseKeys(data []byte) (k keys, err error) {
-	if err := json.Unmarshal(data, &k); err != nil {
-		return k, fmt.Errorf("%w: reading JSON: %w", ErrNoConfig, err)
-	}
-	if k.ModelType == "" {
-		return k, fmt.Errorf("%w: it has no model_type", ErrNoConfig)
-	}
-	var text keys
-	if k.Text != nil && json.Unmarshal(k.Text, &text) == nil {
-		k.TorchDType = cmp.Or(k.TorchDType, text.TorchDType)
-		k.DType = cmp.Or(k.DType, text.DType)
-	}
-	return k, nil
-}
-
-// dtype is the type of what is not quantised: published models that do not say
-// it are bf16.
-func (k keys) dtype() (name string, bytes int64) {
-	switch cmp.Or(k.DType, k.TorchDType) {
+// unpacked is the type of what is not quantised, by its name in configs: published
+// models that do not say it are bf16.
+func unpacked(dtype string) (name string, bytes int64) {
+	switch dtype {
 	case "float32":
 		return "f32", 4
 	case "float16":
@@ -147,11 +137,11 @@ func (k keys) dtype() (name string, bytes int64) {
 }
 
 // estimate counts what files of the config's types would hold.
-func (r *Report) estimate(s *model.Spec, k keys) {
+func (r *Report) estimate(d *model.Description) {
 	t := tally{}
-	for need := range s.Needs() {
+	for need := range d.Spec.Needs() {
 		n := elements(need.Shape)
-		name, bytes := k.stored(s.Quant, need.Ref.Role, need.Shape, n)
+		name, bytes := stored(d, need.Ref.Role, need.Shape, n)
 		t.add(need.Ref.Role, name, n*int64(need.Count), bytes*int64(need.Count))
 	}
 	r.take(t)
@@ -159,12 +149,12 @@ func (r *Report) estimate(s *model.Spec, k keys) {
 
 // stored is the type and the bytes of n elements of a role. A quantisation that
 // this build does not know counts as none.
-func (k keys) stored(q model.Dequant, role model.Role, shape []int, n int64) (dtype string, bytes int64) {
-	name, size := k.dtype()
+func stored(d *model.Description, role model.Role, shape []int, n int64) (dtype string, bytes int64) {
+	name, size := unpacked(d.DType)
 	if len(shape) != 2 {
 		return name, n * size
 	}
-	switch {
+	switch q := d.Spec.Quant; {
 	case q == model.MXFP4 && role.IsExpert(): // two elements a byte
 		return mxfp4, n/2 + n/cpu.MXBlock
 	case q == model.FP8Blocks && role.IsLayer() && role != model.Router:

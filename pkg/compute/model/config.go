@@ -229,6 +229,23 @@ func (c *config) tokens(key string) []uint32 {
 	return ids
 }
 
+// dtype is what the whole config says that weights are stored as or, where it does
+// not, what the part of the text model says; empty if neither does.
+func (c *config) dtype() string {
+	for _, part := range []*config{c.outer, c} {
+		if part == nil {
+			continue
+		}
+		for _, key := range []string{"dtype", "torch_dtype"} {
+			var name string
+			if json.Unmarshal(part.raw[key], &name) == nil && name != "" {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
 // checkKnown refuses values of common keys that change the numbers, and that the
 // family did not read.
 func (c *config) checkKnown(s *Spec) {

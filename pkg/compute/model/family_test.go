@@ -43,6 +43,30 @@ func TestGoldenParameters(t *testing.T) {
 	}
 }
 
+// What a token uses is without input embeddings, unless one is the head.
+func TestActiveWithoutInput(t *testing.T) {
+	const embedding = 320 * 64
+	for _, tt := range []struct {
+		golden string
+		less   int64
+	}{
+		{"mixtral", embedding},
+		{"qwen2_moe-mixed", 0}, // the head is the embedding
+		{"bert_moe", 0},
+		{"bert2bert_moe", embedding}, // the encoder's: the decoder's is the head
+	} {
+		t.Run(tt.golden, func(t *testing.T) {
+			s, err := specOf(t, tt.golden, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p := s.Parameters(); p.Active-p.ActiveWithoutInput != tt.less {
+				t.Errorf("%d of %d, want %d less", p.ActiveWithoutInput, p.Active, tt.less)
+			}
+		})
+	}
+}
+
 // specOf is what a golden config says with some keys changed; DELETE removes one.
 func specOf(t *testing.T, golden string, change map[string]any) (Spec, error) {
 	t.Helper()

@@ -13,11 +13,20 @@ func ParseSpec(configJSON, generationJSON []byte) (Spec, Generation, error) {
 	return p.spec, p.generation, cmp.Or(err, p.refused)
 }
 
-// Describe is ParseSpec for who wants to know a model that cannot be served, too:
-// refused is the key that forbids it, and nil if none does.
-func Describe(configJSON []byte) (s Spec, refused, err error) {
+// Description is what a config says of a model, of one that cannot be served, too.
+type Description struct {
+	Spec Spec
+	// DType is what the weights are stored as, by its name in configs; empty if the
+	// config does not say it.
+	DType string
+	// Refused is the key that forbids to serve the model; nil if none does.
+	Refused error
+}
+
+// Describe is ParseSpec for who wants to know a model that cannot be served, too.
+func Describe(configJSON []byte) (Description, error) {
 	p, err := parse(configJSON, nil)
-	return p.spec, p.refused, err
+	return Description{Spec: p.spec, DType: p.dtype, Refused: p.refused}, err
 }
 
 // parsed is what the two files say.
@@ -27,6 +36,7 @@ type parsed struct {
 	family     *family
 	generation Generation
 	unknown    []string // keys of config.json that nothing here knows
+	dtype      string   // of the stored weights; empty if config.json does not say it
 }
 
 func parse(configJSON, generationJSON []byte) (parsed, error) {
@@ -64,7 +74,7 @@ func parse(configJSON, generationJSON []byte) (parsed, error) {
 	if err != nil {
 		return parsed{}, err
 	}
-	return parsed{s, c.refused, f, g, unknown}, s.check()
+	return parsed{s, c.refused, f, g, unknown, c.dtype()}, s.check()
 }
 
 // readCommon reads the keys that mean the same in every family.

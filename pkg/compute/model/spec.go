@@ -156,8 +156,9 @@ func (s *Spec) LongAfter() int {
 type Parameters struct {
 	Total  int64
 	Active int64
-	// ActiveWithoutInput is Active less the input embedding, of which a token
-	// reads one row; the same as Active where the head is that matrix.
+	// ActiveWithoutInput is Active less the input embeddings, of which a token reads
+	// one row: all but one that is the head, too. An encoder before a decoder has
+	// one of its own.
 	ActiveWithoutInput int64
 }
 
@@ -171,8 +172,12 @@ func (s *Spec) Parameters() Parameters {
 		p.Active += fixed + int64(s.TopK)*expert
 	}
 	p.ActiveWithoutInput = p.Active
+	embedding := int64(s.Vocab) * int64(s.Hidden)
 	if !s.TiedEmbeddings {
-		p.ActiveWithoutInput -= int64(s.Vocab) * int64(s.Hidden)
+		p.ActiveWithoutInput -= embedding
+	}
+	if s.Task() == Answer {
+		p.ActiveWithoutInput -= embedding
 	}
 	return p
 }
