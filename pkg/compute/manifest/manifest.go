@@ -54,6 +54,13 @@ type Object struct {
 // KeyOf makes a key from a digest of what an object holds.
 func KeyOf(s digest.Sum) string { return hex.EncodeToString(s[:keyBytes]) }
 
+var (
+	// ErrBad says that something is no manifest that this version reads.
+	ErrBad = errors.New("the manifest cannot be read; push the model again")
+	// ErrName says that a manifest cannot list something of that name.
+	ErrName = errors.New("no manifest can list that; rename it")
+)
+
 // Encode writes a manifest that Parse reads.
 func (m *Manifest) Encode() ([]byte, error) {
 	if err := m.check(); err != nil {
@@ -62,17 +69,18 @@ func (m *Manifest) Encode() ([]byte, error) {
 	return json.Marshal(m)
 }
 
-// Parse reads a manifest and checks all that can be without the objects.
+// Parse reads a manifest and checks all that can be without the objects. Its
+// errors are ErrBad.
 func Parse(data []byte) (*Manifest, error) {
 	m := &Manifest{}
 	if len(data) > MaxBytes {
-		return nil, fmt.Errorf("manifest of %d bytes; the limit is %d", len(data), MaxBytes)
+		return nil, fmt.Errorf("%w: it has %d bytes, more than %d", ErrBad, len(data), MaxBytes)
 	}
 	if err := json.Unmarshal(data, m); err != nil {
-		return nil, fmt.Errorf("manifest: reading JSON: %w", err)
+		return nil, fmt.Errorf("%w: reading JSON: %w", ErrBad, err)
 	}
 	if err := m.check(); err != nil {
-		return nil, fmt.Errorf("manifest: %w", err)
+		return nil, fmt.Errorf("%w: %w", ErrBad, err)
 	}
 	return m, nil
 }
@@ -86,7 +94,7 @@ func (m *Manifest) check() error {
 	}
 	seen := map[string]bool{}
 	for i, t := range m.Tensors {
-		if err := checkTensor(t); err != nil {
+		if err := CheckTensor(t); err != nil {
 			return fmt.Errorf("tensor %d: %w", i, err)
 		}
 		if seen[t.Name] {
@@ -111,10 +119,11 @@ func (m *Manifest) checkObjects() error {
 	return nil
 }
 
-func checkTensor(t digest.Tensor) error {
+// CheckTensor refuses a tensor that a manifest may not list.
+func CheckTensor(t digest.Tensor) error {
 	switch {
 	case t.Name == "" || len(t.Name) > maxName:
-		return fmt.Errorf("name %.80q does not have 1 to %d bytes", t.Name, maxName)
+		return fmt.Errorf("name %.80q does not have 1 to %d bytes: %w", t.Name, maxName, ErrName)
 	case t.DType.Bits() == 0:
 		return fmt.Errorf("dtype %.20q of %q is unknown", string(t.DType), t.Name)
 	}
@@ -128,11 +137,20 @@ func checkTensor(t digest.Tensor) error {
 	return nil
 }
 
+// CheckName refuses a name that no object may have.
+func CheckName(object string) error {
+	if object == "" || len(object) > maxName || strings.IndexFunc(object, unprintable) >= 0 {
+		return fmt.Errorf("name %.80q does not have 1 to %d printable ASCII characters: %w", object, maxName, ErrName)
+	}
+	return nil
+}
+
 // Check refuses what a manifest may not say.
 func (o Object) Check() error {
+	if err := CheckName(o.Name); err != nil {
+		return err
+	}
 	switch {
-	case o.Name == "" || len(o.Name) > maxName || strings.IndexFunc(o.Name, unprintable) >= 0:
-		return fmt.Errorf("name %.80q does not have 1 to %d printable characters", o.Name, maxName)
 	case !isHex(o.Key, keyBytes):
 		return fmt.Errorf("key %.80q of %q is not %d bytes in hex", o.Key, o.Name, keyBytes)
 	case o.Bytes < 0 || o.Bytes > maxObject:

@@ -70,13 +70,42 @@ func TestRefusals(t *testing.T) {
 			m := example()
 			tt.spoil(m)
 			data, _ := json.Marshal(m)
-			if _, err := Parse(data); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, err := Parse(data); !errors.Is(err, ErrBad) || !strings.Contains(err.Error(), tt.want) {
 				t.Error(err)
 			}
 			if _, err := m.Encode(); err == nil {
 				t.Error("it was written")
 			}
 		})
+	}
+}
+
+func TestParseRefusesOtherData(t *testing.T) {
+	for _, data := range []string{"", "{", "[]", `{"format":1}`} {
+		if _, err := Parse([]byte(data)); !errors.Is(err, ErrBad) {
+			t.Errorf("%q: %v", data, err)
+		}
+	}
+}
+
+func TestCheckName(t *testing.T) {
+	tests := []struct {
+		name string
+		fits bool
+	}{
+		{"expert.3.7", true},
+		{FilePrefix + "chat_templates/tool_use.jinja", true},
+		{strings.Repeat("n", maxName), true},
+		{strings.Repeat("n", maxName+1), false},
+		{"", false},
+		{"read me.txt", false},
+		{"grün.txt", false},
+		{"a\nb", false},
+	}
+	for _, tt := range tests {
+		if err := CheckName(tt.name); (err == nil) != tt.fits || !tt.fits && !errors.Is(err, ErrName) {
+			t.Errorf("%q: %v", tt.name, err)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -38,6 +39,9 @@ func (m *Model) Contents() ([]Content, error) {
 	if !ok || m.Hash == "" {
 		return nil, fmt.Errorf("model %s is in no folder, or was not hashed", m.Name)
 	}
+	if err := m.listable(); err != nil {
+		return nil, err
+	}
 	list, err := c.sideContents()
 	if err != nil {
 		return nil, err
@@ -57,24 +61,62 @@ func (m *Model) Contents() ([]Content, error) {
 	return list, nil
 }
 
+// listable refuses a model that no manifest could list, before anything is sent.
+func (m *Model) listable() error {
+	for _, t := range m.digests {
+		if err := manifest.CheckTensor(t); err != nil {
+			return fmt.Errorf("model %s cannot be in an object store: tensor: %w", m.Name, err)
+		}
+	}
+	return nil
+}
+
 // sideEnds are what files beside the weights end with that services may need.
 var sideEnds = []string{".json", ".jinja", ".model", ".tiktoken", ".txt"}
 
 func (c *checkpoint) sideContents() ([]Content, error) {
-	entries, err := fs.ReadDir(c.side, ".")
+	names, err := c.sideNames()
 	if err != nil {
 		return nil, fmt.Errorf("listing the files beside the weights: %w", err)
 	}
 	var list []Content
-	for _, e := range entries {
-		wanted := slices.Contains(sideEnds, filepath.Ext(e.Name())) && e.Name() != indexFile && !strings.HasPrefix(e.Name(), ".")
-		data, ok := c.file(e.Name())
-		if !wanted || !ok {
-			continue
+	for _, name := range names {
+		if data, ok := c.file(name); ok {
+			list = append(list, sideContent(name, data))
 		}
-		list = append(list, sideContent(e.Name(), data))
 	}
 	return list, nil
+}
+
+// sideNames are the files beside the weights that services may need, those in
+// chat_templates with the folder's name before theirs.
+func (c *checkpoint) sideNames() ([]string, error) {
+	root, err := c.list("", sideEnds)
+	if err != nil {
+		return nil, err
+	}
+	info, err := fs.Stat(c.side, path.Clean(templates))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
+		return root, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	more, err := c.list(templates, []string{".jinja"})
+	return append(root, more...), err
+}
+
+// list names the files of a folder with such ends. It leaves out those whose names
+// no manifest could list: no service reads one.
+func (c *checkpoint) list(folder string, ends []string) (names []string, err error) {
+	entries, err := fs.ReadDir(c.side, path.Clean(folder))
+	for _, e := range entries {
+		wanted := slices.Contains(ends, path.Ext(e.Name())) && e.Name() != indexFile && !strings.HasPrefix(e.Name(), ".")
+		if name := folder + e.Name(); wanted && manifest.CheckName(manifest.FilePrefix+name) == nil {
+			names = append(names, name)
+		}
+	}
+	return names, err
 }
 
 func sideContent(name string, data []byte) Content {
