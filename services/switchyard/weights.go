@@ -203,7 +203,7 @@ func (f ModelFlags) stored(ctx context.Context, e *env, name string) (*model.Mod
 	if err != nil {
 		return nil, err
 	}
-	m, err := weights.Open(ctx, conn, e.Prefix, name)
+	m, err := weights.Open(ctx, conn, e.Prefix, name, e.log)
 	if err != nil {
 		conn.Close()
 	}

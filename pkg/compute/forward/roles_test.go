@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"io"
+	"log/slog"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -62,7 +63,7 @@ func store(t *testing.T, dir string) (*model.Model, *memoryStore) {
 		s.objects[c.Name] = data
 		man.Objects = append(man.Objects, manifest.Object{Name: c.Name, Key: c.Key, Bytes: c.Bytes, Chunks: 1, Sum: sha256.Sum256(data)})
 	}
-	stored, err := model.FromStore(t.Context(), filepath.Base(dir), man, s)
+	stored, err := model.FromStore(t.Context(), filepath.Base(dir), man, s, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package model
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -21,17 +22,17 @@ type Store interface {
 }
 
 // FromStore opens a model whose pieces are fetched when they are needed. ctx is
-// for opening it; File reads within the same.
-func FromStore(ctx context.Context, name string, m *manifest.Manifest, from Store) (*Model, error) {
-	model, err := fromStore(ctx, name, m, from)
+// for opening it; File reads within the same, and tells log what it waits for.
+func FromStore(ctx context.Context, name string, m *manifest.Manifest, from Store, log *slog.Logger) (*Model, error) {
+	model, err := fromStore(ctx, name, m, from, log)
 	if err != nil {
 		return nil, fmt.Errorf("opening model %s of the object store: %w", name, err)
 	}
 	return model, nil
 }
 
-func fromStore(ctx context.Context, name string, man *manifest.Manifest, from Store) (*Model, error) {
-	o := &objects{ctx: ctx, from: from, manifest: man, tensors: map[string]Tensor{}, named: map[string]manifest.Object{}}
+func fromStore(ctx context.Context, name string, man *manifest.Manifest, from Store, log *slog.Logger) (*Model, error) {
+	o := &objects{ctx: ctx, log: log, from: from, manifest: man, tensors: map[string]Tensor{}, named: map[string]manifest.Object{}}
 	for _, t := range man.Tensors {
 		o.tensors[t.Name] = Tensor{Name: t.Name, DType: t.DType, Shape: t.Shape}
 	}
@@ -56,6 +57,7 @@ func fromStore(ctx context.Context, name string, man *manifest.Manifest, from St
 // objects are the pieces of a model in a store.
 type objects struct {
 	ctx      context.Context // of File
+	log      *slog.Logger
 	from     Store
 	manifest *manifest.Manifest
 	tensors  map[string]Tensor // without Data
@@ -93,13 +95,17 @@ func (o *objects) stat(name string) (Tensor, bool) {
 const fileRetry = 500 * time.Millisecond
 
 // file waits for one that there is: to go on without it would be to serve
-// another model.
+// another model. Each error is told once.
 func (o *objects) file(name string) ([]byte, bool) {
 	object, ok := o.named[manifest.FilePrefix+name]
-	for ok {
+	for told := map[string]bool{}; ok; {
 		data, err := o.from.Read(o.ctx, object)
 		if err == nil {
 			return data, true
+		}
+		if text := err.Error(); !told[text] && o.ctx.Err() == nil {
+			told[text] = true
+			o.log.Warn("a file of the model cannot be read from the object store; trying again", "object", object.Name, "error", text)
 		}
 		ok = pause.For(o.ctx, fileRetry) == nil
 	}

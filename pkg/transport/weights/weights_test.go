@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -41,7 +43,13 @@ func newRig(t *testing.T, name string) *rig {
 // rigOn is a rig on a server that others use, too.
 func rigOn(t *testing.T, conn *bus.Conn, name string) *rig {
 	t.Helper()
-	m, err := model.Open(filepath.Join(golden, name))
+	return rigOf(t, conn, filepath.Join(golden, name))
+}
+
+// rigOf is a rig with the model of any folder.
+func rigOf(t *testing.T, conn *bus.Conn, dir string) *rig {
+	t.Helper()
+	m, err := model.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +79,7 @@ func (r *rig) open(t *testing.T) *model.Model {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stored, err := model.FromStore(t.Context(), "m", m, borrowed{r.store})
+	stored, err := model.FromStore(t.Context(), "m", m, borrowed{r.store}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,10 +98,11 @@ func TestRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	conn := testserver.Connect(t)
-	for _, config := range configs {
-		name := filepath.Base(filepath.Dir(config))
+	for _, config := range append(configs, filepath.Join(withTemplates(t), "config.json")) {
+		dir := filepath.Dir(config)
+		name := filepath.Base(dir)
 		t.Run(name, func(t *testing.T) {
-			r := rigOn(t, conn, name)
+			r := rigOf(t, conn, dir)
 			r.store = New(conn, schemas.DefaultPrefix, name)
 			r.push(t)
 			m := r.open(t)
@@ -115,12 +124,34 @@ func TestRoundTrip(t *testing.T) {
 					t.Fatalf("%v has other numbers, %v", ref, err)
 				}
 			}
-			want, _ := r.model.File("config.json")
-			if got, ok := m.File("config.json"); !ok || !bytes.Equal(got, want) {
-				t.Error("config.json differs")
+			for _, file := range []string{"config.json", "chat_template.jinja", toolTemplate} {
+				want, has := r.model.File(file)
+				if got, ok := m.File(file); ok != has || !bytes.Equal(got, want) {
+					t.Errorf("%s is %q, not %q", file, got, want)
+				}
 			}
 		})
 	}
+}
+
+const toolTemplate = "chat_templates/tool_use.jinja"
+
+// withTemplates is a folder with files of which some have names that no object has.
+func withTemplates(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "templates")
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(golden, "mixtral"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "chat_templates"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"chat_template.jinja", toolTemplate, "read me.txt", "grün.json"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("of "+name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }
 
 // A push that was interrupted goes on where it was; one of a whole model sends nothing.
@@ -306,6 +337,48 @@ func TestPushRefusals(t *testing.T) {
 	err = New(r.conn, schemas.DefaultPrefix, "changed").Push(t.Context(), other.model.Hash, other.model.Digests(), changed, PushSettings{})
 	if err == nil || !strings.Contains(err.Error(), "do not change a model that is pushed") {
 		t.Error(err)
+	}
+}
+
+// A file that cannot be read is waited for, and the log says once which and why.
+func TestBadFilesAreTold(t *testing.T) {
+	const file = "file.config.json"
+	tests := []struct {
+		name  string
+		spoil func(t *testing.T, r *rig)
+		want  error
+	}{
+		{"damaged", func(t *testing.T, r *rig) { r.spoil(t, file) }, ErrDamaged},
+		{"missing", func(t *testing.T, r *rig) {
+			if err := r.conn.Purge(t.Context(), r.store.stream(), r.store.chunks(r.object(t, file).Key)); err != nil {
+				t.Fatal(err)
+			}
+		}, ErrMissing},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, "mixtral")
+			r.push(t)
+			man, err := r.store.Manifest(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			var logged bytes.Buffer
+			m, err := model.FromStore(ctx, "m", man, borrowed{r.store}, slog.New(slog.NewTextHandler(&logged, nil)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			tt.spoil(t, r)
+			defer time.AfterFunc(800*time.Millisecond, stop).Stop() // a second attempt is after half a second
+			if _, ok := m.File("config.json"); ok {
+				t.Error("it was read")
+			}
+			text := logged.String()
+			if strings.Count(text, "\n") != 1 || !strings.Contains(text, "object "+file+" of model m: "+tt.want.Error()) {
+				t.Error(text)
+			}
+		})
 	}
 }
 
