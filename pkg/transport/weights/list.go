@@ -58,6 +58,9 @@ func (s *Store) look(ctx context.Context) (Listed, error) {
 		l.Model, l.Objects, l.Bytes, l.Whole = m.Model, len(m.Objects), m.Bytes(), true
 		return l, nil
 	}
+	if !isNotWhole(err) {
+		return l, err
+	}
 	state, err := s.conn.State(ctx, s.stream())
 	l.Bytes = int64(state.Bytes)
 	return l, err

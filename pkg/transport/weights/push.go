@@ -96,8 +96,10 @@ func (p *pushing) checkIdentity(ctx context.Context, identity string) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case err != nil: // there is none that anybody could use
+	case isNotWhole(err): // there is none that anybody could use
 		return nil
+	case err != nil:
+		return err
 	case m.Model != identity:
 		return fmt.Errorf("model %s: %w", p.model, ErrOther)
 	}
@@ -251,7 +253,7 @@ func (p *pushing) finish(ctx context.Context, m *manifest.Manifest) error {
 			return err
 		}
 	}
-	if o, err := p.info(ctx, manifestObject); err == nil && o.Key == key {
+	if o, err := p.manifestInfo(ctx); err == nil && o.Key == key {
 		return nil // the push found nothing to do
 	}
 	p.settings.Progress = nil // the manifest is not of the model

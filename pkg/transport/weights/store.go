@@ -72,12 +72,12 @@ func (s *Store) meta(name string) string {
 
 // Manifest reads what the model consists of. It waits for the server until ctx ends.
 func (s *Store) Manifest(ctx context.Context) (*manifest.Manifest, error) {
-	o, err := s.info(ctx, manifestObject)
+	o, err := s.manifestInfo(ctx)
 	if err != nil {
 		return nil, s.wrap(manifestObject, err)
 	}
 	if o.Bytes > manifest.MaxBytes {
-		return nil, s.wrap(manifestObject, fmt.Errorf("it has %d bytes, more than %d", o.Bytes, manifest.MaxBytes))
+		return nil, s.wrap(manifestObject, fmt.Errorf("%w: it has %d bytes, more than %d", manifest.ErrBad, o.Bytes, manifest.MaxBytes))
 	}
 	data, err := s.Read(ctx, o)
 	if err != nil {
@@ -85,6 +85,13 @@ func (s *Store) Manifest(ctx context.Context) (*manifest.Manifest, error) {
 	}
 	m, err := manifest.Parse(data)
 	return m, s.wrap(manifestObject, err)
+}
+
+// isNotWhole says that an error of Manifest means that nobody can use what the
+// store has. Any other, such as of a slow store or a missing permission, leaves open
+// what is there.
+func isNotWhole(err error) bool {
+	return errors.Is(err, ErrNoModel) || errors.Is(err, ErrMissing) || errors.Is(err, ErrDamaged) || errors.Is(err, manifest.ErrBad)
 }
 
 // wrap names the object and leaves success alone.
@@ -95,16 +102,20 @@ func (s *Store) wrap(object string, err error) error {
 	return &ObjectError{Model: s.model, Object: object, Err: err}
 }
 
-// info is what the store knows of an object.
-func (s *Store) info(ctx context.Context, name string) (manifest.Object, error) {
-	m, err := s.conn.Last(ctx, s.stream(), s.meta(name))
+// manifestInfo is what the store knows of the manifest.
+func (s *Store) manifestInfo(ctx context.Context) (manifest.Object, error) {
+	m, err := s.conn.Last(ctx, s.stream(), s.meta(manifestObject))
 	switch {
 	case errors.Is(err, bus.ErrNoMessage), isNoStream(err):
 		return manifest.Object{}, ErrNoModel
 	case err != nil:
 		return manifest.Object{}, err
 	}
-	return parseInfo(name, m.Data)
+	o, err := parseInfo(manifestObject, m.Data)
+	if err != nil {
+		return o, fmt.Errorf("%w: %w", manifest.ErrBad, err)
+	}
+	return o, nil
 }
 
 func isNoStream(err error) bool {

@@ -3,6 +3,7 @@ package weights
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"io"
 	"log/slog"
@@ -337,6 +338,82 @@ func TestPushRefusals(t *testing.T) {
 	err = New(r.conn, schemas.DefaultPrefix, "changed").Push(t.Context(), other.model.Hash, other.model.Digests(), changed, PushSettings{})
 	if err == nil || !strings.Contains(err.Error(), "do not change a model that is pushed") {
 		t.Error(err)
+	}
+}
+
+// A store that is too slow to tell what it has keeps what it has.
+func TestSlowIsNotAbsent(t *testing.T) {
+	r := newRig(t, "mixtral")
+	r.push(t)
+	other := rigOn(t, r.conn, "qwen2_moe")
+	other.store.patience = 1
+	if err := (&pushing{Store: other.store}).checkIdentity(t.Context(), other.model.Hash); !errors.Is(err, ErrSlow) {
+		t.Errorf("a push: %v", err)
+	}
+	if l, err := other.store.look(t.Context()); !errors.Is(err, ErrSlow) {
+		t.Errorf("a look: %+v, %v", l, err)
+	}
+	if m, err := r.store.Manifest(t.Context()); err != nil || m.Model != r.model.Hash {
+		t.Errorf("the model is gone: %v", err)
+	}
+}
+
+// A manifest that nobody can use is in nobody's way.
+func TestPushReplacesBadManifests(t *testing.T) {
+	tests := []struct {
+		name  string
+		spoil func(t *testing.T, r *rig)
+		want  error
+	}{
+		{"unreadable", func(t *testing.T, r *rig) { r.storeManifest(t, []byte("{}")) }, manifest.ErrBad},
+		{"unknown", func(t *testing.T, r *rig) { r.storeInfo(t, []byte("{}")) }, manifest.ErrBad},
+		{"missing", func(t *testing.T, r *rig) {
+			r.storeManifest(t, []byte("{}"))
+			key := manifest.KeyOf(sha256.Sum256([]byte("{}")))
+			if err := r.conn.Purge(t.Context(), r.store.stream(), r.store.chunks(key)); err != nil {
+				t.Fatal(err)
+			}
+		}, ErrMissing},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, "mixtral")
+			r.push(t)
+			tt.spoil(t, r)
+			if _, err := r.store.Manifest(t.Context()); !errors.Is(err, tt.want) {
+				t.Fatal(err)
+			}
+			if l, err := r.store.look(t.Context()); err != nil || l.Whole {
+				t.Errorf("%+v, %v", l, err)
+			}
+			r.push(t)
+			if _, err := r.store.Manifest(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// storeManifest puts data in the manifest's place.
+func (r *rig) storeManifest(t *testing.T, data []byte) {
+	t.Helper()
+	sum := sha256.Sum256(data)
+	o := manifest.Object{Name: manifestObject, Key: manifest.KeyOf(sum), Bytes: int64(len(data)), Chunks: 1, Sum: sum}
+	if _, err := r.conn.StoreBytes(t.Context(), r.store.chunks(o.Key), data, nil); err != nil {
+		t.Fatal(err)
+	}
+	info, err := r.store.encodeInfo(o, len(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.storeInfo(t, info)
+}
+
+// storeInfo changes what the store knows of the manifest.
+func (r *rig) storeInfo(t *testing.T, info []byte) {
+	t.Helper()
+	if _, err := r.conn.StoreBytes(t.Context(), r.store.meta(manifestObject), info, nil); err != nil {
+		t.Fatal(err)
 	}
 }
 
