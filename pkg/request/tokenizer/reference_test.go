@@ -15,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/switchyard/switchyard/internal/testkit"
 )
 
 // reference is testdata/reference.json: hashes of what the reference libraries
@@ -190,9 +192,15 @@ func TestNasty(t *testing.T) {
 	}
 }
 
-// chosen is a third of what there is to check, another one for each tokenizer;
-// make tokenizer-test checks all.
-func chosen(i, tokenizer int) bool { return wholeCorpus() || (i+tokenizer)%3 == 0 }
+// chosen is a third of what there is to check, another one for each tokenizer, and
+// less under the race detector; make tokenizer-test checks all.
+func chosen(i, tokenizer int) bool {
+	part := 3
+	if testkit.Race {
+		part = 20
+	}
+	return wholeCorpus() || (i+tokenizer)%part == 0
+}
 
 func wholeCorpus() bool { return os.Getenv("SWITCHYARD_WHOLE_CORPUS") != "" }
 

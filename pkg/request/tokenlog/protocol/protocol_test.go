@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -16,6 +17,9 @@ import (
 // (model_test.go). Each wrong rule below was or could be somebody's idea;
 // each must show as a violation, or the model would see nothing.
 func TestProtocol(t *testing.T) {
+	if testkit.Race {
+		t.Skip("it runs in one goroutine, and takes ten times as long under the race detector")
+	}
 	small := budget{takes: 2, losses: 1, noise: 1, cancels: 1}
 	for _, tc := range []struct {
 		name   string
