@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/request/tokenizer"
 	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
@@ -118,16 +119,21 @@ func (c *UpCmd) greet(e *env, y *cluster.Cluster) {
 	_, _ = fmt.Fprint(e.err, greeting(y.URL(), e.Prefix, n.ModelName(), example(n.Shared.Model))) // nowhere to complain
 }
 
-// example is a text that the model can do something with; empty: it has no tokenizer.
+// example is a text that the model can do something with. It is empty if the model
+// has no tokenizer, or one without the mask that it fills.
 func example(m *model.Model) string {
-	_, text := m.File("tokenizer.json")
-	switch {
-	case !text:
+	t, err := tokenizer.Open(m.File)
+	if err != nil {
 		return ""
-	case m.Spec.Task() == model.Fill:
-		return "Once upon a [MASK]"
 	}
-	return "Once upon a time"
+	if m.Spec.Task() != model.Fill {
+		return "Once upon a time"
+	}
+	mask, ok := t.Mask()
+	if !ok {
+		return ""
+	}
+	return "Once upon a " + t.Decode([]uint32{mask}, false)
 }
 
 // greeting has commands that work as they stand. A model without an example of a

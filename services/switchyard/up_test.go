@@ -1,8 +1,12 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/switchyard/switchyard/pkg/compute/model"
 )
 
 func TestGreeting(t *testing.T) {
@@ -28,4 +32,53 @@ func TestGreeting(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestExample(t *testing.T) {
+	const bert, gpt2 = "[UNK]\n[CLS]\n[SEP]\n[PAD]\n[MASK]\nonce\n", `{"o":0,"n":1}`
+	for _, tt := range []struct {
+		name, golden string
+		files        map[string]string
+		want         string
+	}{
+		{"no tokenizer", "mixtral", nil, ""},
+		{"vocab.json", "mixtral", map[string]string{"vocab.json": gpt2, "merges.txt": ""}, "Once upon a time"},
+		{"ranks that nobody knows", "mixtral", map[string]string{"tokenizer.model": "bw== 0\nbg== 1\n"}, ""},
+		{"vocab.txt", "bert_moe", map[string]string{"vocab.txt": bert}, "Once upon a [MASK]"},
+		{"its own mask", "bert_moe", map[string]string{
+			"vocab.txt":             strings.Replace(bert, "[MASK]", "<mask>", 1),
+			"tokenizer_config.json": `{"mask_token":"<mask>"}`,
+		}, "Once upon a <mask>"},
+		{"no mask", "bert_moe", map[string]string{"vocab.txt": strings.Replace(bert, "[MASK]\n", "", 1)}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := example(goldenBeside(t, tt.golden, tt.files)); got != tt.want {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// goldenBeside is a golden checkpoint with further files in its folder.
+func goldenBeside(t *testing.T, name string, files map[string]string) *model.Model {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("../../pkg/compute/model/testdata/golden", name))); err != nil {
+		t.Fatal(err)
+	}
+	for file, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m, err := model.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
 }

@@ -36,6 +36,9 @@ func TestGoldenParameters(t *testing.T) {
 			if p := m.Spec.Parameters(); p.Total != facts.Parameters {
 				t.Errorf("%d parameters, want %d", p.Total, facts.Parameters)
 			}
+			if p, want := m.Spec.Parameters(), activeInLayers(&m.Spec); p.ActiveInLayers != want {
+				t.Errorf("%d active parameters in layers, want %d", p.ActiveInLayers, want)
+			}
 			if len(m.Unused)+len(m.Unknown) > 0 {
 				t.Errorf("unused %v, unknown %v", m.Unused, m.Unknown)
 			}
@@ -65,6 +68,16 @@ func TestActiveWithoutInput(t *testing.T) {
 			}
 		})
 	}
+}
+
+// activeInLayers adds up the layers' tensors, one by one, of experts the first k.
+func activeInLayers(s *Spec) (n int64) {
+	for ref := range s.Refs() {
+		if ref.Role.IsLayer() && (!ref.Role.IsExpert() || ref.Expert < s.TopK) {
+			n += int64(product(s.Shape(ref)))
+		}
+	}
+	return n
 }
 
 // specOf is what a golden config says with some keys changed; DELETE removes one.

@@ -156,6 +156,8 @@ func (s *Spec) LongAfter() int {
 type Parameters struct {
 	Total  int64
 	Active int64
+	// ActiveInLayers are those of Active that lie in layers.
+	ActiveInLayers int64
 	// ActiveWithoutInput is Active less the input embeddings, of which a token reads
 	// one row: all but one that is the head, too. An encoder before a decoder has
 	// one of its own.
@@ -165,12 +167,13 @@ type Parameters struct {
 // Parameters counts the spec's weights.
 func (s *Spec) Parameters() Parameters {
 	p := Parameters{Total: elements(s.outerNeeds())}
-	p.Active = p.Total
+	outer := p.Total
 	for layer := range s.Layers {
 		fixed, expert := elements(s.layerNeeds(layer)), s.expertParameters(layer)
 		p.Total += fixed + int64(s.Experts)*expert
-		p.Active += fixed + int64(s.TopK)*expert
+		p.ActiveInLayers += fixed + int64(s.TopK)*expert
 	}
+	p.Active = outer + p.ActiveInLayers
 	p.ActiveWithoutInput = p.Active
 	embedding := int64(s.Vocab) * int64(s.Hidden)
 	if !s.TiedEmbeddings {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/control/ledger"
 	"github.com/switchyard/switchyard/pkg/request/client"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -60,12 +61,15 @@ func (b *Bench) MeasureLayer(ctx context.Context, rows int) (*Layer, error) {
 	if err := b.pipelineLayers(ctx, r); err != nil {
 		return nil, err
 	}
-	around := int64(2*spec.Vocab*spec.Hidden) - int64(spec.Hidden)
-	active := spec.Parameters().Active - around
-	r.FLOPs = float64(rows) * (2*float64(active) + spec.ScoreFLOPs(rows/2)) / float64(spec.Layers)
+	r.FLOPs = layerFLOPs(spec, rows)
 	r.Floor = max(r.Bytes/r.Bandwidth, r.FLOPs/r.Peak)
 	r.Ratio, r.BandwidthRatio, r.FlopsRatio = r.Direct/r.Pipeline, r.Bytes/r.Direct/r.Bandwidth, r.FLOPs/r.Direct/r.Peak
 	return r, nil
+}
+
+// layerFLOPs is what a layer computes for a prompt of so many rows, on average.
+func layerFLOPs(spec *model.Spec, rows int) float64 {
+	return float64(rows) * (2*float64(spec.Parameters().ActiveInLayers) + spec.ScoreFLOPs(rows/2)) / float64(spec.Layers)
 }
 
 // perLayer is what layers take of a step.

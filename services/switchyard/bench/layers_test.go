@@ -15,6 +15,28 @@ import (
 
 // Both sides take the rows in one step, which reads the weights of the chosen
 // experts, and no fewer bytes for more rows.
+// A layer's arithmetic is that of its own tensors: embedding, head and final norm are
+// none of it, tied or not.
+func TestLayerFLOPs(t *testing.T) {
+	m, err := model.Synthetic("tiny:1", Seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tied := range []bool{false, true} {
+		spec := m.Spec
+		spec.TiedEmbeddings = tied
+		weights := int64(spec.TopK) * spec.ExpertParameters()
+		for ref := range spec.Refs() {
+			if ref.Role.IsLayer() && !ref.Role.IsExpert() {
+				weights += int64(model.Tensor{Shape: spec.Shape(ref)}.Len())
+			}
+		}
+		if got, want := layerFLOPs(&spec, 1), 2*float64(weights); got != want {
+			t.Errorf("tied: %v: %.0f FLOPs, want %.0f", tied, got, want)
+		}
+	}
+}
+
 func TestMeasureLayer(t *testing.T) {
 	m, err := model.Synthetic("tiny:1", Seed)
 	if err != nil {
