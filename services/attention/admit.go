@@ -127,7 +127,7 @@ func (s *Service) prepare(ctx context.Context, d *bus.Delivery, h *hold) (seq *s
 // limits are what a sequence must keep.
 func (s *Service) limits() edge.Model {
 	spec := &s.d.Model.Spec
-	return edge.Model{Vocab: spec.Vocab, MaxLen: s.maxLen(), Task: spec.Task(), Types: spec.SourceTypes()}
+	return edge.Model{Vocab: spec.Vocab, MaxLen: spec.LongestSequence(s.config.MaxModelLen), Task: spec.Task(), Types: spec.SourceTypes()}
 }
 
 // own makes the message's request a sequence of this replica.

@@ -76,7 +76,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 		return err
 	}
 	err = s.d.LoadWeights(ctx, "loading attention's weights", func(m *model.Model) (err error) {
-		s.backbone, err = forward.LoadBackbone(m, s.d.Pool, s.maxLen())
+		s.backbone, err = forward.LoadBackbone(m, s.d.Pool, m.Spec.LongestSequence(s.config.MaxModelLen))
 		return err
 	})
 	if err != nil {
@@ -96,13 +96,6 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	s.peers.expertRoster = s.view.Roster("expert")
 	s.build()
 	return s.listen(ctx)
-}
-
-func (s *Service) maxLen() int {
-	if n := s.config.MaxModelLen; n > 0 {
-		return min(n, s.d.Model.Spec.MaxPositions)
-	}
-	return s.d.Model.Spec.MaxPositions
 }
 
 // build puts the engine and its workers together.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -14,12 +13,14 @@ func TestVerifyPacked(t *testing.T) {
 		"../../pkg/compute/model/testdata/golden/gpt_oss-mxfp4": "false",
 		"../../../shared/golden/gpt_oss-mxfp4":                  "true",
 	} {
-		if _, err := os.Stat(dir); err != nil {
-			continue // not everybody has it
-		}
-		got := invoke("", "verify", "--json", dir)
-		if got.code != 0 || !strings.Contains(got.out, `"rope_cast":`+cast) {
-			t.Errorf("%s: %+v", filepath.Base(filepath.Dir(dir)), got)
-		}
+		t.Run("rope_cast "+cast, func(t *testing.T) {
+			if _, err := os.Stat(dir); err != nil {
+				t.Skip("this checkpoint is kept outside the repository:", err)
+			}
+			got := invoke("", "verify", "--json", dir)
+			if got.code != 0 || !strings.Contains(got.out, `"rope_cast":`+cast) {
+				t.Errorf("%+v", got)
+			}
+		})
 	}
 }

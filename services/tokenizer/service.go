@@ -117,7 +117,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 func (s *Service) load() error {
 	m := s.d.Model
 	s.model = edge.Model{
-		Vocab: m.Spec.Vocab, MaxLen: s.maxLen(), EOS: m.Spec.EOS, Generation: m.Generation,
+		Vocab: m.Spec.Vocab, MaxLen: m.Spec.LongestSequence(s.config.MaxModelLen), EOS: m.Spec.EOS, Generation: m.Generation,
 		Task: m.Spec.Task(), Types: m.Spec.SourceTypes(), Mask: m.Spec.Mask, Start: m.Spec.DecoderStart,
 	}
 	t, err := tokenizer.Open(m.File)
@@ -139,13 +139,6 @@ func (s *Service) load() error {
 		s.model.EncodeChat = (&chats{template, t, s.model.CheckText}).encode
 	}
 	return nil
-}
-
-func (s *Service) maxLen() int {
-	if n := s.config.MaxModelLen; n > 0 {
-		return min(n, s.d.Model.Spec.MaxPositions)
-	}
-	return s.d.Model.Spec.MaxPositions
 }
 
 func (s *Service) newDetokenizer() detokenizer {

@@ -25,7 +25,7 @@ type Backbone struct {
 func LoadBackbone(m *model.Model, p *pool.Pool, maxPositions int) (_ *Backbone, err error) {
 	t := &Backbone{spec: m.Spec, p: p, longAfter: m.Spec.LongAfter(), layers: make([]*layer, m.Spec.Layers)}
 	tables := &ropes{positions: maxPositions}
-	in := kvcache.SlotsOf(&m.Spec)
+	in := kvcache.PlacesOf(&m.Spec)
 	for l := range t.layers {
 		if t.layers[l], err = loadLayer(m, l, tables, in); err != nil {
 			return nil, fmt.Errorf("layer %d: %w", l, err)

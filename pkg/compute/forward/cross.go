@@ -15,7 +15,7 @@ import (
 // Source: transformers, models/bert/modeling_bert.py, BertCrossAttention.
 type cross struct {
 	spec   model.MixerSpec
-	slot   int         // of the cache
+	place  int         // of the cache
 	q      *cpu.Matrix // (H·C, D)
 	qBias  []float32   // (H·C), or nil
 	kv     *cpu.Matrix // (2G·C, D)
@@ -24,8 +24,8 @@ type cross struct {
 	oBias  []float32   // (D), or nil
 }
 
-func loadCross(m *model.Model, l, slot int) (_ *cross, err error) {
-	c := &cross{spec: m.Spec.Layer[l].Mixer, slot: slot}
+func loadCross(m *model.Model, l, place int) (_ *cross, err error) {
+	c := &cross{spec: m.Spec.Layer[l].Mixer, place: place}
 	if c.spec.Kind != model.GroupedQuery || c.spec.HeadDim != c.spec.ValueDim {
 		return nil, fmt.Errorf("cross attention beside attention of kind %d is not computed", c.spec.Kind)
 	}
@@ -71,7 +71,7 @@ func (c *cross) remember(s *Step, x []float32) {
 			k := s.qkv[i*width : (i+1)*width]
 			v := k[width/2:]
 			for h := range c.spec.KVHeads {
-				s.rows[i].Table.Store(c.slot, h, s.rows[i].Position, k[h*dim:(h+1)*dim], v[h*dim:(h+1)*dim])
+				s.rows[i].Table.Store(c.place, h, s.rows[i].Position, k[h*dim:(h+1)*dim], v[h*dim:(h+1)*dim])
 			}
 		}
 	})
@@ -88,7 +88,7 @@ func (c *cross) mix(s *Step, dst, x []float32) {
 		scratch := s.Backbone.scratches.get()
 		for i := from; i < to; i++ {
 			at := i * c.q.N
-			attend(&c.spec, s.attn[at:], s.qkv[at:], nil, s.rows[i].Table, c.slot, 0, s.rows[i].Source, scratch)
+			attend(&c.spec, s.attn[at:], s.qkv[at:], nil, s.rows[i].Table, c.place, 0, s.rows[i].Source, scratch)
 		}
 		s.Backbone.scratches.put(scratch)
 	})

@@ -13,16 +13,16 @@ type layer struct {
 	order              model.NormOrder
 	mixerNorm, ffnNorm norm
 	mixer              mixer
-	slot               int     // of the cache
+	place              int     // of the cache
 	crossNorm          norm    // of cross
 	cross              *cross  // or nil
 	dense              *ffn    // or nil
 	shared             *shared // or nil
 }
 
-func loadLayer(m *model.Model, l int, t *ropes, slots kvcache.Slots) (_ *layer, err error) {
+func loadLayer(m *model.Model, l int, t *ropes, in kvcache.Places) (_ *layer, err error) {
 	spec, tl := &m.Spec.Layer[l], &layer{order: m.Spec.Layer[l].Order}
-	tl.slot = slots.Self[l]
+	tl.place = in.Self[l]
 	if tl.mixerNorm, err = loadNorm(m, spec.Norm, model.Ref{Role: model.InputNorm, Layer: l}); err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func loadLayer(m *model.Model, l int, t *ropes, slots kvcache.Slots) (_ *layer, 
 		if tl.crossNorm, err = loadNorm(m, spec.Norm, model.Ref{Role: model.CrossNorm, Layer: l}); err != nil {
 			return nil, err
 		}
-		if tl.cross, err = loadCross(m, l, slots.Cross[l]); err != nil {
+		if tl.cross, err = loadCross(m, l, in.Cross[l]); err != nil {
 			return nil, err
 		}
 	}
@@ -78,7 +78,7 @@ func (s *Step) layer(ctx context.Context, l int) error {
 	}
 	tl := s.Backbone.layers[l]
 	_, endAttention := s.begin(ctx, "attention", l)
-	tl.mixer.mix(s, tl.slot, s.block, s.input(tl, tl.mixerNorm))
+	tl.mixer.mix(s, tl.place, s.block, s.input(tl, tl.mixerNorm))
 	s.residual(tl, tl.mixerNorm)
 	if tl.cross != nil {
 		tl.cross.mix(s, s.block, s.input(tl, tl.crossNorm))

@@ -9,8 +9,8 @@ import (
 // mixer is a layer's attention.
 type mixer interface {
 	// mix is dst (R, D) of the step's rows x (R, D), without the residual. It writes
-	// the rows' keys and values into a layer of the cache.
-	mix(s *Step, slot int, dst, x []float32)
+	// the rows' keys and values into that place of the cache.
+	mix(s *Step, place int, dst, x []float32)
 	// bytes is the memory of the weights.
 	bytes() int64
 }

@@ -71,24 +71,24 @@ func (g *groupedQuery) computed() error {
 
 func (g *groupedQuery) bytes() int64 { return g.qkv.Bytes() + g.o.Bytes() }
 
-func (g *groupedQuery) mix(s *Step, l int, dst, x []float32) {
+func (g *groupedQuery) mix(s *Step, place int, dst, x []float32) {
 	n := len(s.rows)
 	s.qkv = tensor.Resize(s.qkv, n*g.qkv.N)
 	s.attn = tensor.Resize(s.attn, n*g.o.K)
 	matMul(s.workers(), s.qkv, x, n, g.qkv)
 	eachRow(s.workers(), n, 2*g.qkv.N, func(from, to int) {
 		for i := from; i < to; i++ {
-			g.storeRow(s, i, l)
+			g.storeRow(s, i, place)
 		}
 	})
-	g.attend(s, l)
+	g.attend(s, place)
 	matMul(s.workers(), dst, s.attn, n, g.o)
 	addBias(dst, g.oBias, 0, n)
 }
 
 // storeRow makes row i's queries, keys and values of their projections, and writes
 // keys and values to the cache.
-func (g *groupedQuery) storeRow(s *Step, i, l int) {
+func (g *groupedQuery) storeRow(s *Step, i, place int) {
 	sp, r := &g.spec, &s.rows[i]
 	c, width := sp.HeadDim, g.qkv.N
 	row := s.qkv[i*width : (i+1)*width]
@@ -102,7 +102,7 @@ func (g *groupedQuery) storeRow(s *Step, i, l int) {
 		cpu.Scale(q, temperature(sp.Temperature, r.Position))
 	}
 	for h := range sp.KVHeads {
-		r.Table.Store(l, h, r.Position, k[h*c:(h+1)*c], v[h*c:(h+1)*c])
+		r.Table.Store(place, h, r.Position, k[h*c:(h+1)*c], v[h*c:(h+1)*c])
 	}
 }
 
@@ -125,26 +125,26 @@ func temperature(t model.TemperatureSpec, position int) float32 {
 	return float32(1 + t.Scale*math.Log1p(math.Floor(float64(position+1)/t.Floor)))
 }
 
-func (g *groupedQuery) attend(s *Step, l int) {
+func (g *groupedQuery) attend(s *Step, place int) {
 	last := s.rows[len(s.rows)-1].Position
 	nanos := g.o.K * (last + 1 - g.spec.First(last)) * 4 / flopsPerNano
 	eachRow(s.workers(), len(s.rows), nanos, func(from, to int) {
 		scratch := s.Backbone.scratches.get()
 		for i := from; i < to; i++ {
-			g.attendRow(s, i, l, scratch)
+			g.attendRow(s, i, place, scratch)
 		}
 		s.Backbone.scratches.put(scratch)
 	})
 }
 
-func (g *groupedQuery) attendRow(s *Step, i, l int, scratch *attendScratch) {
+func (g *groupedQuery) attendRow(s *Step, i, place int, scratch *attendScratch) {
 	r := &s.rows[i]
 	end := r.Position + 1
 	if g.spec.Bidirectional {
 		end = r.Source
 	}
 	q, out := s.qkv[i*g.qkv.N:], s.attn[i*g.o.K:]
-	attend(&g.spec, out, q, g.sinks, r.Table, l, g.spec.First(r.Position), end, scratch)
+	attend(&g.spec, out, q, g.sinks, r.Table, place, g.spec.First(r.Position), end, scratch)
 }
 
 // attend is out (H·C) of the query q (H·C) over the positions [start, end) of a

@@ -66,24 +66,24 @@ func (a *latentAttention) bytes() int64 {
 	return n
 }
 
-func (a *latentAttention) mix(s *Step, l int, dst, x []float32) {
+func (a *latentAttention) mix(s *Step, place int, dst, x []float32) {
 	n := len(s.rows)
 	s.qkv = tensor.Resize(s.qkv, n*a.in.N)
 	matMul(s.workers(), s.qkv, x, n, a.in)
 	eachRow(s.workers(), n, 2*a.in.N, func(from, to int) {
 		for i := from; i < to; i++ {
-			a.storeLine(s, i, l)
+			a.storeLine(s, i, place)
 		}
 	})
 	q, stride := a.queries(s)
 	a.absorbQueries(s, q, stride)
-	a.attend(s, l)
+	a.attend(s, place)
 	a.expandSums(s)
 	matMul(s.workers(), dst, s.attn, n, a.o)
 }
 
 // storeLine normalises row i's latents, rotates its key, and writes its line.
-func (a *latentAttention) storeLine(s *Step, i, l int) {
+func (a *latentAttention) storeLine(s *Step, i, place int) {
 	r, rank := &s.rows[i], a.shape.Rank
 	row := s.qkv[i*a.in.N : (i+1)*a.in.N]
 	if a.queryUp != nil {
@@ -93,7 +93,7 @@ func (a *latentAttention) storeLine(s *Step, i, l int) {
 	line := row[a.in.N-a.shape.Width():]
 	cpu.RMSNorm(line[:rank], line[:rank], a.lineNorm, a.spec.Latent.Eps)
 	a.rope.turn(line[rank:], 1, a.shape.Rope, r)
-	r.Table.StoreLatent(l, r.Position, line)
+	r.Table.StoreLatent(place, r.Position, line)
 }
 
 // queries are all heads' (R, H, C), the rows stride apart.
@@ -139,7 +139,7 @@ func (a *latentAttention) turnQueries(s *Step, i int, q []float32) {
 const headsAtOnce = cpu.PanelWidth
 
 // attend fills sums (R, H, KVRank).
-func (a *latentAttention) attend(s *Step, l int) {
+func (a *latentAttention) attend(s *Step, place int) {
 	n, h := len(s.rows), a.shape.Heads
 	s.sums = tensor.Resize(s.sums, n*h*a.shape.Rank)
 	pieces := (h + headsAtOnce - 1) / headsAtOnce
@@ -148,19 +148,19 @@ func (a *latentAttention) attend(s *Step, l int) {
 	eachRow(s.workers(), n*pieces, nanos, func(from, to int) {
 		scratch := s.Backbone.scratches.get()
 		for i := from; i < to; i++ {
-			a.attendHeads(s, i/pieces, i%pieces*headsAtOnce, l, scratch)
+			a.attendHeads(s, i/pieces, i%pieces*headsAtOnce, place, scratch)
 		}
 		s.Backbone.scratches.put(scratch)
 	})
 }
 
 // attendHeads is some heads of row i.
-func (a *latentAttention) attendHeads(s *Step, i, head, l int, scratch *attendScratch) {
+func (a *latentAttention) attendHeads(s *Step, i, head, place int, scratch *attendScratch) {
 	shape, end := a.shape, s.rows[i].Position+1
 	at := i*shape.Heads + head
 	shape.Heads = min(headsAtOnce, shape.Heads-head)
 	scratch.floats = tensor.Resize(scratch.floats, cpu.LatentScratch(shape, end))
-	scratch.pages = s.rows[i].Table.Layer(scratch.pages[:0], l, 0, end)
+	scratch.pages = s.rows[i].Table.Layer(scratch.pages[:0], place, 0, end)
 	cpu.AttendLatent(s.sums[at*shape.Rank:], s.lines[at*shape.Width():], shape, scratch.pages, end, a.spec.Scale, scratch.floats)
 }
 

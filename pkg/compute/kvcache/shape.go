@@ -28,33 +28,33 @@ func ShapeOf(s *model.Spec) Shape {
 	return shape
 }
 
-// Slots says which layer of the shape is whose: layer l's own in Self[l], that of its
+// Places says which layer of the shape is whose: layer l's own in Self[l], that of its
 // cross attention in Cross[l].
-type Slots struct{ Self, Cross []int }
+type Places struct{ Self, Cross []int }
 
-// SlotsOf are those of a model's layers.
-func SlotsOf(s *model.Spec) Slots {
-	_, slots := layout(s)
-	return slots
+// PlacesOf are those of a model's layers.
+func PlacesOf(s *model.Spec) Places {
+	_, in := layout(s)
+	return in
 }
 
 // layout gives an encoder's layers one place together: their rows come all at
 // once, so that nobody needs a layer's keys and values after it.
-func layout(s *model.Spec) (shape Shape, slots Slots) {
+func layout(s *model.Spec) (shape Shape, in Places) {
 	add := func(l int) int {
 		shape.Layers = append(shape.Layers, layerOf(&s.Layer[l].Mixer))
 		return len(shape.Layers) - 1
 	}
-	slots = Slots{make([]int, len(s.Layer)), make([]int, len(s.Layer))}
+	in = Places{make([]int, len(s.Layer)), make([]int, len(s.Layer))}
 	for l := range s.Layer {
 		if l == 0 || l >= s.EncoderLayers {
-			slots.Self[l] = add(l)
+			in.Self[l] = add(l)
 		}
 		if s.Layer[l].Cross {
-			slots.Cross[l] = add(l)
+			in.Cross[l] = add(l)
 		}
 	}
-	return shape, slots
+	return shape, in
 }
 
 func layerOf(m *model.MixerSpec) LayerShape {

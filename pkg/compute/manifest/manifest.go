@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
-	"slices"
 	"strings"
 
 	"github.com/switchyard/switchyard/pkg/compute/digest"
@@ -170,15 +169,6 @@ func isHex(s string, size int) bool {
 
 // ErrNoObject says that a manifest does not list an object.
 var ErrNoObject = errors.New("the manifest lists no such object; push the model anew")
-
-// Object finds an object by its name.
-func (m *Manifest) Object(name string) (Object, error) {
-	i := slices.IndexFunc(m.Objects, func(o Object) bool { return o.Name == name })
-	if i < 0 {
-		return Object{}, fmt.Errorf("object %q: %w", name, ErrNoObject)
-	}
-	return m.Objects[i], nil
-}
 
 // Bytes is what all objects take.
 func (m *Manifest) Bytes() (n int64) {

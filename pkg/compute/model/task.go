@@ -31,6 +31,15 @@ func (s *Spec) LongestRequest() int {
 	return 2 * s.MaxPositions
 }
 
+// LongestSequence is the most positions of a sequence where a setting allows
+// limit of them; 0: as many as the model has.
+func (s *Spec) LongestSequence(limit int) int {
+	if limit > 0 {
+		return min(limit, s.MaxPositions)
+	}
+	return s.MaxPositions
+}
+
 // SourceTypes is how many segments an encoder tells apart.
 func (s *Spec) SourceTypes() int {
 	switch s.Task() {

@@ -72,7 +72,7 @@ func nastyStrings(t *testing.T) (list []string) {
 }
 
 // dataFolder has the published tokenizers and the corpus, which are not kept
-// here: SWITCHYARD_DATA, or the folder where they lie on the machines of this project.
+// here: SWITCHYARD_DATA, or shared/data beside the repository.
 func dataFolder() string {
 	if folder := os.Getenv("SWITCHYARD_DATA"); folder != "" {
 		return folder

@@ -234,11 +234,11 @@ func (r *rig) object(t *testing.T, name string) manifest.Object {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := m.Object(name)
-	if err != nil {
-		t.Fatal(err)
+	i := slices.IndexFunc(m.Objects, func(o manifest.Object) bool { return o.Name == name })
+	if i < 0 {
+		t.Fatalf("the manifest lists no object %q", name)
 	}
-	return o
+	return m.Objects[i]
 }
 
 // What is wrong with the store is an error of its own, with object and model.
