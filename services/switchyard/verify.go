@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
@@ -18,19 +20,27 @@ type VerifyCmd struct {
 	JSON bool     `name:"json" help:"Print one JSON object a directory."`
 }
 
-// Run verifies every directory; one that differs makes the command fail.
+// Run verifies every directory; one that differs, or cannot be compared, makes the
+// command fail, and those behind it are compared all the same.
 func (c *VerifyCmd) Run(ctx context.Context, e *env) error {
 	e.quiet()
-	failed := false
+	failed, errs := false, []error(nil)
 	for _, dir := range c.Dirs {
 		v, err := c.verify(ctx, e, dir)
+		if ctx.Err() != nil {
+			return err
+		}
 		if err != nil {
-			return fmt.Errorf("verifying %s: %w", dir, err)
+			errs = append(errs, fmt.Errorf("verifying %s: %w", dir, err))
+			continue
 		}
 		if err := show(e, c.JSON, v, v.String()+"\n"); err != nil {
 			return err
 		}
 		failed = failed || !v.Pass
+	}
+	if len(errs) > 0 {
+		return errors.Join(errs...)
 	}
 	if failed {
 		return &exitError{exitFailed, errQuiet}
@@ -53,6 +63,12 @@ func (c *VerifyCmd) verify(ctx context.Context, e *env, dir string) (v *verify.V
 	}
 	return v, nil
 }
+
+// verifyPatience bounds the comparison of one checkpoint, whose experts may be
+// such that no host loads them.
+const verifyPatience = 5 * time.Minute
+
+var errNoAnswer = fmt.Errorf("no answer within %v; the log says what is in the way", verifyPatience)
 
 // compare says also whether the experts are in MXFP4. Outputs of such checkpoints
 // may have been made by a model that was cast to bf16 and back, which rounds its
@@ -78,9 +94,11 @@ func (c *VerifyCmd) compare(ctx context.Context, e *env, g *verify.Golden, cast 
 		return nil, false, err
 	}
 	line.Set("comparing %s…", dir)
-	v, err = verify.Compare(ctx, y, g, c.Wire == string(tensor.F32))
-	if v != nil {
-		v.RopeCast = cast
+	ctx, cancel := context.WithTimeoutCause(ctx, verifyPatience, errNoAnswer)
+	defer cancel()
+	if v, err = verify.Compare(ctx, y, g, c.Wire == string(tensor.F32)); err != nil {
+		return nil, false, cmp.Or(context.Cause(ctx), err)
 	}
-	return v, spec.Quant == model.MXFP4, err
+	v.RopeCast = cast
+	return v, spec.Quant == model.MXFP4, nil
 }

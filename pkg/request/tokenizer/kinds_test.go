@@ -75,6 +75,7 @@ func TestUnusableFiles(t *testing.T) {
 	}{
 		{"nothing", "", nil, "no tokenizer is there"},
 		{"two models", "", map[string]string{"a.tiktoken": ranks, "b.model.v2": ""}, "several"},
+		{"a misspelt pattern", "gtp2", map[string]string{"tokenizer.model": ranks}, "no pattern is called"},
 		{"no pattern known", "", map[string]string{"tokenizer.model": ranks}, "256 ranks"},
 		{"bad pattern", "(", map[string]string{"tokenizer.model": ranks}, "compiling"},
 		{"rank twice", "gpt2", map[string]string{"tokenizer.model": ranks + line("xy", "7")}, "line 257"},

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"unicode/utf8"
 
@@ -105,6 +106,9 @@ func openRanks(data []byte, pattern string) (*Tokenizer, error) {
 
 func ownBytes(token string) (text, first []byte) { return []byte(token), []byte(token) }
 
+// patternName matches what is meant as a pattern's name.
+var patternName = regexp.MustCompile(`^[A-Za-z][\w.-]*$`)
+
 // patternSplitter is the splitter of a pattern by name or as an expression.
 func patternSplitter(pattern string, ranks int) (words.Splitter, error) {
 	if pattern == "" {
@@ -112,6 +116,9 @@ func patternSplitter(pattern string, ranks int) (words.Splitter, error) {
 	}
 	if s, ok := words.Named(pattern); ok {
 		return s, nil
+	}
+	if patternName.MatchString(pattern) { // an expression of a name would hardly split anything
+		return nil, fmt.Errorf("no pattern is called %q; there are %q, or give a regular expression", pattern, words.Names())
 	}
 	return words.Compile(pattern, false)
 }

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
@@ -54,6 +55,9 @@ func (t *tensors) floats(name string, dims int) (s series[float32]) {
 	data, err := x.Floats()
 	if err != nil {
 		t.fail("%w", err)
+	}
+	if at := slices.IndexFunc(data, func(v float32) bool { return math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) }); at >= 0 {
+		t.fail("%s has %v at element %d: nothing compares with it", name, data[at], at)
 	}
 	return series[float32]{x.Shape, data}
 }

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
@@ -115,11 +116,25 @@ func TestReadGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	tensors, err := os.ReadFile(filepath.Join(checkpoint, "golden.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := safetensors.Open(filepath.Join(checkpoint, "golden.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	logits, _ := f.Tensor("logits")
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	copy(tensors[logits.Offset:], "\x00\x00\xc0\x7f") // NaN
 	for name, files := range map[string]map[string][]byte{
-		"nothing":     {},
-		"no JSON":     {"golden.json": []byte("golden")},
-		"no tensors":  {"golden.json": facts},
-		"bad tensors": {"golden.json": facts, "golden.safetensors": []byte("golden")},
+		"not a number": {"golden.json": facts, "golden.safetensors": tensors},
+		"nothing":      {},
+		"no JSON":      {"golden.json": []byte("golden")},
+		"no tensors":   {"golden.json": facts},
+		"bad tensors":  {"golden.json": facts, "golden.safetensors": []byte("golden")},
 	} {
 		dir := t.TempDir()
 		for file, data := range files {

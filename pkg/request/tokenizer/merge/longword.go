@@ -1,10 +1,9 @@
 package merge
 
-import "slices"
-
 // longWord is a word under merging as a linked list, and where in it the pairs
 // of each rank are. Each symbol is looked at a bounded number of times, so that
-// merging takes linear time, but for sorting the few ranks that are met.
+// merging takes linear time, but for heaps of the ranks that are met and of places
+// that are noted out of order.
 type longWord struct {
 	table *Pairs
 	// next and prev are indices, -1 at the ends; a symbol that was merged into
@@ -21,15 +20,32 @@ type longWord struct {
 	looks int // at pairs, for tests
 }
 
-// places are where pairs of one rank are, or were when they were noted.
+// places are where pairs of one rank are, or were when they were noted: those that
+// came in order, and the others.
 type places struct {
-	at       []int32
-	unsorted bool
+	at   []int32
+	next int // of at
+	late heap
 }
 
 func (p *places) add(i int32) {
-	p.unsorted = p.unsorted || len(p.at) > 0 && p.at[len(p.at)-1] > i
+	if p.next < len(p.at) && p.at[len(p.at)-1] > i {
+		p.late.push(uint64(i))
+		return
+	}
 	p.at = append(p.at, i)
+}
+
+// pop takes the leftmost.
+func (p *places) pop() (i int32, ok bool) {
+	switch here := p.next < len(p.at); {
+	case len(p.late) > 0 && (!here || p.late[0] < uint64(p.at[p.next])):
+		return int32(p.late.pop()), true
+	case here:
+		p.next++
+		return p.at[p.next-1], true
+	}
+	return 0, false
 }
 
 func newLongWord(p *Pairs, ids []uint32) *longWord {
@@ -47,32 +63,25 @@ func newLongWord(p *Pairs, ids []uint32) *longWord {
 // merge does what mergeShort does: lowest rank first, and of one rank leftmost first.
 func (w *longWord) merge() []uint32 {
 	for len(w.ranks) > 0 {
-		rank := uint32(w.ranks.pop())
-		found := w.pairs[rank]
-		delete(w.pairs, rank)
-		if found.unsorted {
-			slices.Sort(found.at)
-		}
-		w.mergeRank(rank, found.at)
+		w.mergeRank(uint32(w.ranks.pop()))
 	}
 	return w.compact()
 }
 
 // mergeRank merges the pairs of a rank, until one leads to a pair that comes
 // before the rest of them.
-func (w *longWord) mergeRank(rank uint32, at []int32) {
-	for k, i := range at {
-		if !w.mergeAt(rank, i) || len(w.ranks) == 0 || w.ranks[0] > uint64(rank) {
-			continue
+func (w *longWord) mergeRank(rank uint32) {
+	found := w.pairs[rank]
+	for {
+		i, ok := found.pop()
+		if !ok {
+			delete(w.pairs, rank)
+			return
 		}
-		rest := &places{at: at[k+1:]}
-		if same := w.pairs[rank]; same != nil {
-			rest.at, rest.unsorted = append(rest.at, same.at...), true
-		} else {
+		if w.mergeAt(rank, i) && len(w.ranks) > 0 && w.ranks[0] < uint64(rank) {
 			w.ranks.push(uint64(rank))
+			return
 		}
-		w.pairs[rank] = rest
-		return
 	}
 }
 
