@@ -89,6 +89,7 @@ func latentStep(b *testing.B, p *pool.Pool, n, context int) *Step {
 		if err != nil {
 			b.Fatal(err)
 		}
+		table.Span(0, context)
 		for pos := range context {
 			table.StoreLatent(0, pos, noise(uint64(i), 576))
 		}
