@@ -22,14 +22,14 @@ import (
 
 // LiveFlags are of the arena on the real pipeline, with the demo model.
 type LiveFlags struct {
-	Texts    []string      `help:"Live: files of text, one a domain, in the order in which they follow each other; plain or packed (.gz)." placeholder:"FILE"`
-	Profile  string        `default:"a6000-mixtral" help:"Live: the device that hosts are paced as." placeholder:"NAME"`
-	Policies []string      `default:"static,reactive,moeless" enum:"static,reactive,eplb,moeless" help:"Live: what is compared: static, reactive, eplb, moeless; the suite elasticity has the last one." placeholder:"NAME,..."`
-	Every    int           `default:"2" help:"Live: each such request of the trace is sent." placeholder:"N"`
-	Shrink   int           `default:"8" help:"Live: by what requests' lengths are divided." placeholder:"N"`
-	Speed    float64       `default:"2" help:"Live: how much faster than the trace time runs." placeholder:"RATIO"`
-	Horizon  time.Duration `default:"10s" help:"Live: how long a change of the plan may take to pay for itself." placeholder:"TIME"`
-	Message  time.Duration `name:"message-time" default:"25us" help:"Live: what the scaler takes a message to cost; 0s: nothing." placeholder:"TIME"`
+	Texts       []string      `help:"Live: files of text, one a domain, in the order in which they follow each other; plain or packed (.gz)." placeholder:"FILE"`
+	Profile     string        `default:"a6000-mixtral" help:"Live: the device that hosts are paced as." placeholder:"NAME"`
+	Policies    []string      `default:"static,reactive,moeless" enum:"static,reactive,eplb,moeless" help:"Live: what is compared: static, reactive, eplb, moeless; the suite elasticity has the last one." placeholder:"NAME,..."`
+	Every       int           `default:"2" help:"Live: each such request of the trace is sent." placeholder:"N"`
+	Shrink      int           `default:"8" help:"Live: by what requests' lengths are divided." placeholder:"N"`
+	Speed       float64       `default:"2" help:"Live: how much faster than the trace time runs." placeholder:"RATIO"`
+	Horizon     time.Duration `default:"10s" help:"Live: how long a change of the plan may take to pay for itself." placeholder:"TIME"`
+	MessageTime time.Duration `default:"25us" help:"Live: what the scaler takes a message to cost; 0s: nothing." placeholder:"TIME"`
 }
 
 // liveReport is what the live back end writes.
@@ -158,7 +158,7 @@ func (c *ArenaCmd) pipeline(ctx context.Context, e *env, policy string, set func
 	return inProcess(ctx, e, func(up *UpCmd) {
 		up.Hosts, up.KeepAlive, up.Grouping, up.MaxModelLen = c.Hosts, c.KeepAlive, "expert", liveContext
 		if policy != plan.Static {
-			up.Scaling, up.CV, up.Horizon, up.Message = policy, c.CV, c.Horizon, c.Message
+			up.Scaling, up.CV, up.Horizon, up.MessageTime = policy, c.CV, c.Horizon, c.MessageTime
 		}
 		set(up)
 	})
@@ -167,7 +167,7 @@ func (c *ArenaCmd) pipeline(ctx context.Context, e *env, policy string, set func
 // scaling are the settings of the scaler.
 func (c *ArenaCmd) scaling(policy string) elastic.Settings {
 	s := elastic.DefaultSettings()
-	s.Scaling, s.CV, s.KeepAlive, s.Horizon, s.MessageSeconds = policy, c.CV, c.KeepAlive.Seconds(), c.Horizon.Seconds(), c.Message.Seconds()
+	s.Scaling, s.CV, s.KeepAlive, s.Horizon, s.MessageSeconds = policy, c.CV, c.KeepAlive.Seconds(), c.Horizon.Seconds(), c.MessageTime.Seconds()
 	return s
 }
 

@@ -25,7 +25,7 @@ import (
 // eager lets a scaler change plans for little: over so long a horizon every gain
 // pays for its loads, and the messages of a small model count for nothing.
 func eager(up *UpCmd) {
-	up.CV, up.Horizon, up.KeepAlive, up.Message = 0.01, 10*time.Minute, time.Second, 0
+	up.CV, up.Horizon, up.KeepAlive, up.MessageTime = 0.01, 10*time.Minute, time.Second, 0
 }
 
 // asked is a pipeline with somebody who asks it, and who knows the answers.

@@ -32,10 +32,10 @@ func (c *ScalerCmd) Run(ctx context.Context, e *env) error {
 
 // ScalingFlags are the scaler's own, but for those that a host has as well.
 type ScalingFlags struct {
-	CV        float64       `name:"cv" default:"0.2" help:"How unevenly rows may be divided among a layer's replicas before one is added: standard deviation by mean." placeholder:"RATIO"`
-	MemoryCap string        `default:"8GB" help:"Most memory of a layer's replicas beyond the first of each expert." placeholder:"BYTES"`
-	Horizon   time.Duration `default:"10s" help:"How long a change may take to save the time that it costs; replicas that are not needed for as long are retired." placeholder:"TIME"`
-	Message   time.Duration `name:"message-time" default:"25us" help:"What one more message makes a layer take; each replica more is a message more in every step. 0s: replicas are added as if messages were free." placeholder:"TIME"`
+	CV          float64       `name:"cv" default:"0.2" help:"How unevenly rows may be divided among a layer's replicas before one is added: standard deviation by mean." placeholder:"RATIO"`
+	MemoryCap   string        `default:"8GB" help:"Most memory of a layer's replicas beyond the first of each expert." placeholder:"BYTES"`
+	Horizon     time.Duration `default:"10s" help:"How long a change may take to save the time that it costs; replicas that are not needed for as long are retired." placeholder:"TIME"`
+	MessageTime time.Duration `default:"25us" help:"What one more message makes a layer take; each replica more is a message more in every step. 0s: replicas are added as if messages were free." placeholder:"TIME"`
 }
 
 func (f ScalingFlags) config(scaling string, keepAlive time.Duration) (scaler.Config, error) {
@@ -43,7 +43,7 @@ func (f ScalingFlags) config(scaling string, keepAlive time.Duration) (scaler.Co
 	if err != nil {
 		return scaler.Config{}, err
 	}
-	c := scaler.Config{Scaling: scaling, CV: f.CV, MemoryCap: uint64(limit), KeepAlive: keepAlive, Horizon: f.Horizon, MessageTime: f.Message}
+	c := scaler.Config{Scaling: scaling, CV: f.CV, MemoryCap: uint64(limit), KeepAlive: keepAlive, Horizon: f.Horizon, MessageTime: f.MessageTime}
 	if err := c.Check(); err != nil {
 		return c, usage(err)
 	}

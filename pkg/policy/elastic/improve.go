@@ -73,11 +73,7 @@ type candidate struct {
 // candidates are what gain chooses from.
 func (r *round) candidates(w *work) []candidate {
 	all := []candidate{{w.want, true}, {w.want, false}}
-	for _, part := range []int{4, 0} { // a quarter of the replicas beyond the first, none
-		most := 0
-		if part > 0 {
-			most = extra(w.want) / part
-		}
+	for _, most := range []int{extra(w.want) / 4, 0} { // beyond each expert's first
 		if fewer := r.needed(w, most); extra(fewer) < extra(w.want) {
 			all = append(all, candidate{fewer, true})
 		}
