@@ -61,7 +61,7 @@ func (c *ArenaCmd) live(ctx context.Context, e *env) error {
 	if err := c.scaling(c.Policies[0]).Check(); err != nil {
 		return usage(fmt.Errorf("--%w", err))
 	}
-	requests, before, err := c.liveRequests()
+	requests, others, err := c.liveRequests()
 	if err != nil {
 		return usage(err)
 	}
@@ -74,7 +74,7 @@ func (c *ArenaCmd) live(ctx context.Context, e *env) error {
 		Scale: replay.Scale{Every: c.Every, Shrink: c.Shrink, Speed: c.Speed}.String(),
 	}
 	for _, policy := range c.Policies {
-		l, err := c.liveLine(ctx, e, policy, p, requests, before)
+		l, err := c.liveLine(ctx, e, policy, p, requests, others)
 		if err != nil {
 			return fmt.Errorf("policy %s: %w", policy, err)
 		}
@@ -86,9 +86,9 @@ func (c *ArenaCmd) live(ctx context.Context, e *env) error {
 	return writeJSON(c.Out, "live.json", r)
 }
 
-// liveRequests are those of the slice, and those of a quarter of its length before
-// it, which messages are measured with.
-func (c *ArenaCmd) liveRequests() (requests, before []replay.Request, err error) {
+// liveRequests are those of the slice, and, to measure messages with, as many others
+// of it: the next after each, of other texts.
+func (c *ArenaCmd) liveRequests() (requests, others []replay.Request, err error) {
 	mix, err := c.mix()
 	if err != nil {
 		return nil, nil, err
@@ -98,12 +98,13 @@ func (c *ArenaCmd) liveRequests() (requests, before []replay.Request, err error)
 		return nil, nil, err
 	}
 	scale := replay.Scale{Every: c.Every, Shrink: c.Shrink, Speed: c.Speed}
-	if requests, err = mix.Replay(trace.Peak(all, c.Slice), scale); err != nil {
+	slice := trace.Peak(all, c.Slice)
+	if requests, err = mix.Replay(slice, scale); err != nil {
 		return nil, nil, err
 	}
 	mix.Seed++
-	before, err = mix.Replay(trace.Slice(all, 0, c.Slice/4), scale)
-	return requests, before, err
+	others, err = mix.Replay(slice[min(1, len(slice)-1):], scale)
+	return requests, others, err
 }
 
 // mix is real text, as the demo model's tokens.
@@ -182,10 +183,10 @@ func (c *ArenaCmd) replay(ctx context.Context, e *env, policy string, s cluster.
 }
 
 // liveLine is what a policy took for requests, beside the simulator. What messages
-// take is measured under the same policy with the requests before: the more replicas
+// take is measured under the same policy with the others: the more replicas
 // there are, the more messages.
-func (c *ArenaCmd) liveLine(ctx context.Context, e *env, policy string, p *profiles.Profile, requests, before []replay.Request) (*liveLine, error) {
-	calibration, err := c.liveRun(ctx, e, policy, before)
+func (c *ArenaCmd) liveLine(ctx context.Context, e *env, policy string, p *profiles.Profile, requests, others []replay.Request) (*liveLine, error) {
+	calibration, err := c.liveRun(ctx, e, policy, others)
 	if err != nil {
 		return nil, fmt.Errorf("measuring messages: %w", err)
 	}
