@@ -208,9 +208,9 @@ func (y *pipeline) killEarly() {
 // killServer kills the NATS server and starts it again with the same store.
 func (y *pipeline) killServer(name string, pause time.Duration) {
 	y.batch(name, func() {
-		y.NATS.Kill()
+		y.Servers[0].Kill()
 		time.Sleep(pause)
-		y.StartServer()
+		y.Servers[0].Start()
 	})
 }
 

@@ -29,9 +29,9 @@ func TestServerDiesDuringStart(t *testing.T) {
 		y.Clear()
 		started := y.Launch(2, 2)
 		time.Sleep(c.after)
-		y.NATS.Kill()
+		y.Servers[0].Kill()
 		time.Sleep(c.away)
-		y.StartServer()
+		y.Servers[0].Start()
 		for _, p := range started {
 			p.Await(t, "ready")
 		}

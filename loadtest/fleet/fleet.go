@@ -1,13 +1,14 @@
 // Package fleet runs the services as processes of their own beside a real NATS
-// server, for load tests: it starts, stops, kills and suspends them.
+// server, or a cluster of them, for load tests: it starts, stops, kills and
+// suspends them.
 package fleet
 
 import (
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -30,17 +31,22 @@ type Settings struct {
 	Programs string
 	// Flags are every service's beside --nats.
 	Flags []string
+	// Servers is how many NATS servers there are, 1 unless it is set; several
+	// are a cluster.
+	Servers int
+	// RouteVia returns the address at which one server of a cluster looks for
+	// another one, which listens at addr; nil is addr itself.
+	RouteVia func(from, to int, addr string) string
+	// ServerConfig returns what else a server's configuration says; nil is nothing.
+	ServerConfig func(server int) string
 }
 
-// Fleet is a NATS server and the services' processes.
+// Fleet is the NATS servers and the services' processes.
 type Fleet struct {
-	T *testing.T
-	// NATS is the server's process.
-	NATS *Process
+	T       *testing.T
+	Servers []*Server
 
 	settings Settings
-	store    string
-	addr     string
 	procs    map[string][]*Process
 }
 
@@ -58,38 +64,19 @@ func Build(t *testing.T) string {
 	return dir
 }
 
-// New starts the server, and no service yet.
+// New starts the servers, and no service yet.
 func New(t *testing.T, s Settings) *Fleet {
 	t.Helper()
-	f := &Fleet{T: t, settings: s, store: t.TempDir(), addr: FreeAddr(t), procs: map[string][]*Process{}}
-	f.StartServer()
-	return f
+	return &Fleet{T: t, Servers: newServers(t, s), settings: s, procs: map[string][]*Process{}}
 }
 
-// FreeAddr is an address that nobody listens on.
-func FreeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+// URL lists all servers.
+func (f *Fleet) URL() string {
+	urls := make([]string, len(f.Servers))
+	for i, s := range f.Servers {
+		urls[i] = s.URL()
 	}
-	defer func() { _ = l.Close() }() // all that matters is its address
-	return l.Addr().String()
-}
-
-// URL is the server's.
-func (f *Fleet) URL() string { return "nats://" + f.addr }
-
-// StartServer starts the NATS server, always with the same store and address.
-func (f *Fleet) StartServer() {
-	f.T.Helper()
-	host, port, err := net.SplitHostPort(f.addr)
-	if err != nil {
-		f.T.Fatal(err)
-	}
-	f.NATS = Launch(f.T, "nats-server", filepath.Join(f.settings.Programs, "nats-server"),
-		"-a", host, "-p", port, "-js", "-sd", f.store)
-	f.NATS.Await(f.T, "Server is ready")
+	return strings.Join(urls, ",")
 }
 
 // Scale brings every kind to count processes; experts may be more. It waits

@@ -219,9 +219,9 @@ func (y *fullPipeline) trouble(ctx context.Context) {
 			time.Sleep(troubleEvery / 2)
 			p.Wake(y.T)
 		default:
-			y.NATS.Kill()
+			y.Servers[0].Kill()
 			time.Sleep(time.Second)
-			y.StartServer()
+			y.Servers[0].Start()
 		}
 		y.CheckAlive()
 	}

@@ -1,0 +1,126 @@
+package fleet
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Server is a nats-server's process, always with the same name, addresses and store.
+type Server struct {
+	*Process
+	// Addr is HOST:PORT for clients, Routes for the other servers.
+	Addr, Routes string
+
+	t       *testing.T
+	name    string
+	program string
+	dir     string // of its configuration and its store
+}
+
+// newServers starts a server, or several as a cluster; RouteVia and Config are
+// as in Settings.
+func newServers(t *testing.T, s Settings) []*Server {
+	t.Helper()
+	all := make([]*Server, max(s.Servers, 1))
+	for i := range all {
+		all[i] = &Server{
+			Addr: FreeAddr(t), Routes: FreeAddr(t), t: t, name: fmt.Sprintf("nats-%d", i),
+			program: filepath.Join(s.Programs, "nats-server"), dir: t.TempDir(),
+		}
+	}
+	for i, server := range all {
+		server.write(s.settings(all, i))
+		server.Launch()
+	}
+	for _, server := range all {
+		server.awaitReady()
+	}
+	return all
+}
+
+// settings are the i-th server's.
+func (s Settings) settings(all []*Server, i int) string {
+	this := all[i]
+	var b strings.Builder
+	fmt.Fprintf(&b, "server_name: %q\nlisten: %q\njetstream { store_dir: %q }\n", this.name, this.Addr, this.store())
+	if len(all) > 1 {
+		// Nobody is told of addresses, so that a proxy between two servers, or
+		// between a client and a server, cannot be got round.
+		fmt.Fprintf(&b, "cluster {\n  name: fleet\n  listen: %q\n  no_advertise: true\n  advertise: \"127.0.0.1:1\"\n  routes: [%s]\n}\n",
+			this.Routes, strings.Join(s.routes(all, i), ", "))
+	}
+	if s.ServerConfig != nil {
+		b.WriteString(s.ServerConfig(i))
+	}
+	return b.String()
+}
+
+// routes are the addresses at which the i-th server looks for the others.
+func (s Settings) routes(all []*Server, i int) (urls []string) {
+	for j, other := range all {
+		if j == i {
+			continue
+		}
+		addr := other.Routes
+		if s.RouteVia != nil {
+			addr = s.RouteVia(i, j, addr)
+		}
+		urls = append(urls, fmt.Sprintf("%q", "nats://"+addr))
+	}
+	return urls
+}
+
+func (s *Server) store() string  { return filepath.Join(s.dir, "store") }
+func (s *Server) config() string { return filepath.Join(s.dir, "nats.conf") }
+
+func (s *Server) write(config string) {
+	s.t.Helper()
+	if err := os.WriteFile(s.config(), []byte(config), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Start starts it, again after its end, and waits until it takes clients. In a
+// cluster it may not have caught up with the others by then.
+func (s *Server) Start() {
+	s.t.Helper()
+	s.Launch()
+	s.awaitReady()
+}
+
+// Launch is Start without waiting.
+func (s *Server) Launch() {
+	s.t.Helper()
+	s.Process = Launch(s.t, s.name, s.program, "-c", s.config())
+}
+
+func (s *Server) awaitReady() {
+	s.t.Helper()
+	s.Await(s.t, "Server is ready")
+}
+
+// Empty removes all that it has stored; it must have ended.
+func (s *Server) Empty() {
+	s.t.Helper()
+	if err := os.RemoveAll(s.store()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// URL is where clients reach it.
+func (s *Server) URL() string { return "nats://" + s.Addr }
+
+// FreeAddr is an address that nobody listens on.
+func FreeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }() // all that matters is its address
+	return l.Addr().String()
+}
