@@ -79,7 +79,7 @@ func (s Streams) name(kind string) string {
 
 // Prompts holds accepted prompts until a tokenizer has made them sequences.
 func (s Streams) Prompts() StreamSpec {
-	return StreamSpec{Name: s.name("PROMPTS"), Subjects: []string{s.Subjects.Prompt()}, Retention: WorkQueue, MaxBytes: promptBytes}
+	return StreamSpec{Name: s.name("PROMPTS"), Subjects: s.Subjects.Prompts(), Retention: WorkQueue, MaxBytes: promptBytes}
 }
 
 // Sequences holds requests until their last token is in the log.

@@ -34,16 +34,28 @@ func (s Subjects) join(parts ...string) string {
 }
 
 // Ask is the request–reply service subject.
-func (s Subjects) Ask() string { return s.join("ask", s.Model) }
+func (s Subjects) Ask() string { return s.AskOf(DefaultFlow()) }
+
+// AskOf is that of a flow.
+func (s Subjects) AskOf(f Flow) string { return s.flowSubject("ask", f) }
+
+// Asks match the model's asks of all flows.
+func (s Subjects) Asks() []string { return s.anyFlow("ask") }
 
 // AnyAsk matches the requests of every model, served or not.
-func (s Subjects) AnyAsk() string { return s.join("ask", "*") }
+func (s Subjects) AnyAsk() []string { return Subjects{s.Prefix, "*"}.anyFlow("ask") }
 
 // Prompt is the subject whose acknowledgement is the acceptance.
-func (s Subjects) Prompt() string { return s.join("prompt", s.Model) }
+func (s Subjects) Prompt() string { return s.PromptOf(DefaultFlow()) }
+
+// PromptOf is that of a flow.
+func (s Subjects) PromptOf(f Flow) string { return s.flowSubject("prompt", f) }
+
+// Prompts match the model's prompts of all flows.
+func (s Subjects) Prompts() []string { return s.anyFlow("prompt") }
 
 // AnyPrompt matches the prompts of every model, served or not.
-func (s Subjects) AnyPrompt() string { return s.join("prompt", "*") }
+func (s Subjects) AnyPrompt() []string { return Subjects{s.Prefix, "*"}.anyFlow("prompt") }
 
 // Replay is the service subject that streams a request's chunks again.
 func (s Subjects) Replay() string { return s.join("replay", s.Model) }
@@ -180,8 +192,8 @@ func (s Subjects) Internal(subject string) bool {
 		slices.ContainsFunc(reserved, func(prefix string) bool { return strings.HasPrefix(subject, prefix) })
 }
 
-// LastToken is the last token of a subject: the model of a prompt, the request
-// of a cancellation, the layer of hidden rows.
+// LastToken is the last token of a subject: the request of a cancellation, the
+// layer of hidden rows.
 func LastToken(subject string) string {
 	return subject[strings.LastIndexByte(subject, '.')+1:]
 }

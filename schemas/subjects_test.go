@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -14,7 +15,13 @@ func TestSubjects(t *testing.T) {
 	for _, tc := range []struct{ got, want string }{
 		{s.Ask(), "yard.ask.a_b_c"},
 		{s.Prompt(), "yard.prompt.a_b_c"},
-		{s.AnyPrompt(), "yard.prompt.*"},
+		{s.PromptOf(Flow{"acme", ClassHigh}), "yard.prompt.a_b_c.acme.high"},
+		{s.AskOf(Flow{"acme", ""}), "yard.ask.a_b_c.acme.normal"},
+		{s.AskOf(Flow{"", ClassLow}), "yard.ask.a_b_c.default.low"},
+		{s.PromptOf(DefaultFlow()), "yard.prompt.a_b_c"},
+		{fmt.Sprint(s.Prompts()), "[yard.prompt.a_b_c yard.prompt.a_b_c.*.*]"},
+		{fmt.Sprint(s.AnyPrompt()), "[yard.prompt.* yard.prompt.*.*.*]"},
+		{fmt.Sprint(s.AnyAsk()), "[yard.ask.* yard.ask.*.*.*]"},
 		{s.Replay(), "yard.replay.a_b_c"},
 		{s.Rejected(), "yard.rejected.a_b_c"},
 		{s.Sequence(), "yard.sequence.a_b_c"},

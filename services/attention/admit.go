@@ -156,7 +156,7 @@ func (s *Service) checkOrigin(m *pb.Sequence) error {
 	if a := m.GetAccept(); int(a.GetPromptTokens()) != len(m.PromptIds) || a.GetMaxTokens() != m.MaxTokens {
 		return errors.New("it does not carry its own acceptance")
 	}
-	return nil
+	return schemas.FlowOf(m.GetAccept()).Check()
 }
 
 // claim makes this replica the owner, and takes in what the log has.

@@ -46,7 +46,7 @@ func appendRun(runs []*pb.Run, s *sequence, first, end int, phase pb.Phase) []*p
 		return runs
 	}
 	return append(runs, &pb.Run{
-		Sequence: s.seq.RequestId, FirstPosition: uint32(first), Tokens: s.ids[first:end], Phase: phase, Tenant: s.tenant,
+		Sequence: s.seq.RequestId, FirstPosition: uint32(first), Tokens: s.ids[first:end], Phase: phase, Tenant: s.flow.Tenant,
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/sampling"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
+	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -22,7 +23,7 @@ type sequence struct {
 	table *kvcache.Table // nil while it waits for pages
 
 	params   sampling.Params
-	tenant   string // empty: accepted requests name none yet
+	flow     schemas.Flow
 	writer   logWriter
 	epoch    uint64 // of the claim on the log
 	delivery *hold
@@ -66,7 +67,7 @@ type delivery interface {
 func newSequence(seq *pb.Sequence) *sequence {
 	s := seq.Sampling
 	return &sequence{
-		seq: seq, ids: append([]uint32(nil), seq.PromptIds...),
+		seq: seq, ids: append([]uint32(nil), seq.PromptIds...), flow: schemas.FlowOf(seq.Accept),
 		params: sampling.Params{
 			Temperature: s.GetTemperature(), TopP: s.GetTopP(), TopK: int(s.GetTopK()),
 			RepetitionPenalty: s.GetRepetitionPenalty(), Seed: s.GetSeed(), Logprobs: int(s.GetLogprobs()),

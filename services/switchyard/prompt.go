@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/request/client"
+	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/switchyard/terminal"
 )
@@ -18,6 +19,8 @@ type PromptCmd struct {
 	Text []string `arg:"" optional:"" help:"The prompt; without it stdin is read."`
 
 	Model             string        `default:"demo" help:"Model to ask." placeholder:"NAME"`
+	Tenant            string        `default:"default" help:"Whose request it is." placeholder:"NAME"`
+	Class             string        `default:"normal" enum:"high,normal,low" help:"How urgent it is among the tenant's own: high, normal or low." placeholder:"CLASS"`
 	IDs               []uint32      `name:"ids" help:"Token ids in place of text, such as 1,15,7; may be given several times." placeholder:"ID,..."`
 	Chat              bool          `help:"Send the prompt as a user's message through the model's chat template."`
 	System            *string       `help:"Message of the system before the user's; with --chat." placeholder:"TEXT"`
@@ -61,7 +64,9 @@ func (c *PromptCmd) Run(ctx context.Context, e *env) error {
 	line := e.progress()
 	line.Set("waiting for the first token…")
 	defer line.Clear()
-	producer := client.New(conn.NATS(), client.Settings{Prefix: e.Prefix, Model: c.Model, Away: c.ConnectTimeout})
+	producer := client.New(conn.NATS(), client.Settings{
+		Prefix: e.Prefix, Model: c.Model, Tenant: c.Tenant, Class: schemas.Class(c.Class), Away: c.ConnectTimeout,
+	})
 	stream, err := producer.Prompt(asking, prompt)
 	if err == nil {
 		err = c.stream(stream, cancel, e, line)
@@ -116,6 +121,9 @@ func (c *PromptCmd) check() error {
 		return errors.New("--logprobs needs --json, which shows them")
 	case c.Deadline < 0:
 		return fmt.Errorf("--deadline is %v; it must be a time to come, or 0 for never", c.Deadline)
+	}
+	if err := schemas.CheckTenant(c.Tenant); err != nil {
+		return fmt.Errorf("--tenant: %w", err)
 	}
 	return nil
 }

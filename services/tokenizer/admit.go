@@ -126,6 +126,7 @@ func (s *Service) acceptance(ctx context.Context, in *incoming, req *edge.Reques
 		Encoding: in.encoding, FromIndex: in.prompt.FromIndex, Stop: req.Stop,
 		PromptTokens: int32(len(req.Sequence.PromptIds)), Seed: req.Sequence.Sampling.Seed,
 		DeadlineMs: uint32(req.Deadline.Milliseconds()), Interactive: in.ask != "", Ask: in.ask,
+		Tenant: in.flow.Tenant, Class: string(in.flow.Class),
 		MaxTokens: req.Sequence.MaxTokens, Traceparent: first(header["traceparent"]),
 		LogBytes: uint64(logBytes(s.d.Streams.Subjects.Token(in.prompt.RequestId), req.Sequence, s.scored())),
 	}
@@ -191,7 +192,7 @@ func (s *Service) repeat(ctx context.Context, in *incoming, existing *pb.Accept,
 		return s.end(ctx, in.prompt.RequestId, notStored(bus.ErrAckLost)) // it was withdrawn
 	case in.ask != "" && existing.Ask == in.ask:
 		return nil
-	case !bytes.Equal(existing.BodyHash, hash):
+	case !bytes.Equal(existing.BodyHash, hash) || schemas.FlowOf(existing).Tenant != in.flow.Tenant:
 		return edge.Errorf(edge.BadRequest, "request_id %q was used within the hour for another prompt; choose a new one", in.prompt.RequestId)
 	}
 	if in.reply != "" {

@@ -41,6 +41,7 @@ type asking struct {
 	// id names the ask, and the request if its caller does not. Nobody may guess
 	// it: who knows it can read the answer, or have the ask taken for a copy.
 	id       string
+	flow     schemas.Flow
 	prompt   *pb.Prompt
 	encoding pb.Encoding
 	to       destination
@@ -70,6 +71,10 @@ func (s *Service) onAsk(m *nats.Msg) {
 func (s *Service) ask(to destination, m *nats.Msg) {
 	p, encoding, err := edge.DecodePrompt(m.Header, m.Data, true)
 	to.encoding = encoding
+	_, flow, _ := s.d.Subjects.ParseAsk(m.Subject)
+	if err == nil {
+		err = badRequest(flow.Check())
+	}
 	if err == nil && p.RequestId != "" {
 		err = badRequest(schemas.CheckRequestID(p.RequestId))
 	}
@@ -83,7 +88,7 @@ func (s *Service) ask(to destination, m *nats.Msg) {
 		err = s.levels.check(s.d.Streams.Prompts())
 	}
 	if err == nil {
-		err = s.handOver(&asking{id: rand.Text(), prompt: p, encoding: encoding, to: to, msg: m})
+		err = s.handOver(&asking{id: rand.Text(), flow: flow, prompt: p, encoding: encoding, to: to, msg: m})
 	}
 	var refused *edge.Error
 	if errors.As(err, &refused) {
@@ -119,7 +124,7 @@ func (s *Service) handOver(a *asking) error {
 // stored before gets the first one's.
 func (s *Service) storeAsk(ctx context.Context, a *asking) error {
 	done := make(chan error, 1)
-	err := s.d.Conn.StoreAsync(ctx, s.d.Subjects.Prompt(), a.msg.Data, a.header(), func(_ uint64, err error) { done <- err })
+	err := s.d.Conn.StoreAsync(ctx, s.d.Subjects.PromptOf(a.flow), a.msg.Data, a.header(), func(_ uint64, err error) { done <- err })
 	if err != nil {
 		return err
 	}
@@ -157,7 +162,7 @@ func (s *Service) withdraw(ctx context.Context, a *asking, cause error) error {
 	}
 	accept := &pb.Accept{
 		Identity: s.identity(), BodyHash: hash, ReplyTo: in.reply, Encoding: in.encoding, FromIndex: in.prompt.FromIndex,
-		Interactive: true, Ask: a.id,
+		Interactive: true, Ask: a.id, Tenant: in.flow.Tenant, Class: string(in.flow.Class),
 	}
 	existing, err := s.log.Accept(ctx, in.prompt.RequestId, accept)
 	switch {
@@ -183,7 +188,7 @@ func (a *asking) incoming() *incoming {
 	if p.RequestId == "" {
 		p.RequestId = a.id
 	}
-	return &incoming{prompt: p, encoding: a.encoding, reply: a.to.subject, ask: a.id}
+	return &incoming{flow: a.flow, prompt: p, encoding: a.encoding, reply: a.to.subject, ask: a.id}
 }
 
 func refusalOf(err error) *edge.Error {

@@ -11,40 +11,57 @@ import (
 	"github.com/nats-io/nuid"
 )
 
-// endpoint is a NATS micro service with one subject. The client library's own
-// answers PING, INFO and STATS to whatever reply subject it is given; here
-// these answers pass the same check as all others.
-type endpoint struct {
-	s       *Service
-	id      micro.ServiceIdentity
-	about   string
-	subject string
-	handle  nats.MsgHandler
+// service is a NATS micro service. The client library's own answers PING, INFO
+// and STATS to whatever reply subject it is given; here these answers pass the
+// same check as all others.
+type service struct {
+	s         *Service
+	id        micro.ServiceIdentity
+	about     string
+	started   time.Time
+	endpoints []*endpoint
+}
 
-	started  time.Time
-	requests atomic.Int64
-	busy     atomic.Int64 // nanoseconds in the handler
+// endpoint is one subject of a service.
+type endpoint struct {
+	name, subject string
+	handle        nats.MsgHandler
+	requests      atomic.Int64
+	busy          atomic.Int64 // nanoseconds in the handler
 }
 
 // endpointGroup is the queue group that micro services share work in.
 const endpointGroup = "q"
 
-// offer opens a service subject and its discovery.
-func (s *Service) offer(name, subject, about string, handle nats.MsgHandler) error {
-	e := &endpoint{
-		s: s, about: "model " + s.d.Subjects.Model + ": " + about, subject: subject, handle: handle, started: time.Now().UTC(),
+// offer opens a service's subjects and its discovery.
+func (s *Service) offer(name string, subjects []string, about string, handle nats.MsgHandler) error {
+	e := &service{
+		s: s, about: "model " + s.d.Subjects.Model + ": " + about, started: time.Now().UTC(),
 		id: micro.ServiceIdentity{Name: s.d.Subjects.Prefix + "-" + name, ID: nuid.Next(), Version: s.config.Version, Metadata: map[string]string{}},
 	}
-	if err := s.subscribe(subject, endpointGroup, e.onRequest); err != nil {
-		return err
+	for i, subject := range subjects {
+		p := &endpoint{name: endpointNames[i], subject: subject, handle: handle}
+		e.endpoints = append(e.endpoints, p)
+		if err := s.subscribe(subject, endpointGroup, p.onRequest); err != nil {
+			return err
+		}
 	}
+	return e.discover()
+}
+
+// endpointNames are those of a service's subjects: the plain one, and the one
+// with tenant and class.
+var endpointNames = [...]string{"default", "tenants"}
+
+// discover listens for what is asked about the service.
+func (e *service) discover() error {
 	for verb, answer := range map[micro.Verb]func() any{micro.PingVerb: e.ping, micro.InfoVerb: e.info, micro.StatsVerb: e.stats} {
 		for _, scope := range [][2]string{{"", ""}, {e.id.Name, ""}, {e.id.Name, e.id.ID}} {
 			control, err := micro.ControlSubject(verb, scope[0], scope[1])
 			if err != nil {
-				return fmt.Errorf("offering %s: %w", subject, err)
+				return fmt.Errorf("offering %s: %w", e.id.Name, err)
 			}
-			if err := s.subscribe(control, "", func(m *nats.Msg) { e.describe(m, answer()) }); err != nil {
+			if err := e.s.subscribe(control, "", func(m *nats.Msg) { e.describe(m, answer()) }); err != nil {
 				return err
 			}
 		}
@@ -59,7 +76,7 @@ func (e *endpoint) onRequest(m *nats.Msg) {
 	e.busy.Add(time.Since(begun).Nanoseconds())
 }
 
-func (e *endpoint) describe(m *nats.Msg, what any) {
+func (e *service) describe(m *nats.Msg, what any) {
 	to := destination{subject: m.Reply, origin: inbox}
 	if !e.s.answerable(to) {
 		return
@@ -69,22 +86,28 @@ func (e *endpoint) describe(m *nats.Msg, what any) {
 		err = e.s.publish(to, &nats.Msg{Data: body})
 	}
 	if err != nil {
-		e.s.d.Logger.Debug("describing a service", "subject", e.subject, "error", err)
+		e.s.d.Logger.Debug("describing a service", "service", e.id.Name, "error", err)
 	}
 }
 
-func (e *endpoint) ping() any { return micro.Ping{ServiceIdentity: e.id, Type: micro.PingResponseType} }
+func (e *service) ping() any { return micro.Ping{ServiceIdentity: e.id, Type: micro.PingResponseType} }
 
-func (e *endpoint) info() any {
-	return micro.Info{ServiceIdentity: e.id, Type: micro.InfoResponseType, Description: e.about, Endpoints: []micro.EndpointInfo{
-		{Name: "default", Subject: e.subject, QueueGroup: endpointGroup},
-	}}
+func (e *service) info() any {
+	info := micro.Info{ServiceIdentity: e.id, Type: micro.InfoResponseType, Description: e.about}
+	for _, p := range e.endpoints {
+		info.Endpoints = append(info.Endpoints, micro.EndpointInfo{Name: p.name, Subject: p.subject, QueueGroup: endpointGroup})
+	}
+	return info
 }
 
-func (e *endpoint) stats() any {
-	requests, busy := e.requests.Load(), time.Duration(e.busy.Load())
-	return micro.Stats{ServiceIdentity: e.id, Type: micro.StatsResponseType, Started: e.started, Endpoints: []*micro.EndpointStats{{
-		Name: "default", Subject: e.subject, QueueGroup: endpointGroup,
-		NumRequests: int(requests), ProcessingTime: busy, AverageProcessingTime: busy / time.Duration(max(requests, 1)),
-	}}}
+func (e *service) stats() any {
+	stats := micro.Stats{ServiceIdentity: e.id, Type: micro.StatsResponseType, Started: e.started}
+	for _, p := range e.endpoints {
+		requests, busy := p.requests.Load(), time.Duration(p.busy.Load())
+		stats.Endpoints = append(stats.Endpoints, &micro.EndpointStats{
+			Name: p.name, Subject: p.subject, QueueGroup: endpointGroup,
+			NumRequests: int(requests), ProcessingTime: busy, AverageProcessingTime: busy / time.Duration(max(requests, 1)),
+		})
+	}
+	return stats
 }

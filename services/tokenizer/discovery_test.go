@@ -27,12 +27,12 @@ func TestDiscovery(t *testing.T) {
 	r.send(r.d.Subjects.Ask(), r.inbox().subject, []byte("{"), nil)
 	var info micro.Info
 	describe("$SRV.INFO.switchyard-ask."+ping.ID, &info)
-	if len(info.Endpoints) != 1 || info.Endpoints[0].Subject != r.d.Subjects.Ask() {
+	if len(info.Endpoints) != 2 || info.Endpoints[0].Subject != r.d.Subjects.Ask() || info.Endpoints[1].Subject != "switchyard.ask.demo.*.*" {
 		t.Errorf("info %+v", info)
 	}
 	var stats micro.Stats
 	r.eventually("the request is counted", func() bool {
 		describe("$SRV.STATS.switchyard-ask."+ping.ID, &stats)
-		return len(stats.Endpoints) == 1 && stats.Endpoints[0].NumRequests == 1
+		return len(stats.Endpoints) == 2 && stats.Endpoints[0].NumRequests == 1
 	})
 }

@@ -13,7 +13,7 @@ import (
 // too many, as replicas do that go away with it.
 func (r *rig) tire() {
 	r.t.Helper()
-	q, err := r.d.Conn.Queue(r.ctx(), bus.QueueSettings{Stream: r.d.Streams.Prompts(), Name: "tokenizer", Subject: r.d.Subjects.Prompt(), AckWait: promptAckWait})
+	q, err := r.d.Conn.Queue(r.ctx(), bus.QueueSettings{Stream: r.d.Streams.Prompts(), Name: "tokenizer", AckWait: promptAckWait})
 	if err != nil {
 		r.t.Fatal(err)
 	}

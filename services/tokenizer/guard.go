@@ -16,7 +16,8 @@ import (
 // onAnyPrompt refuses prompts for such models: no stream takes them, so the
 // publisher would wait for nothing.
 func (s *Service) onAnyPrompt(m *nats.Msg) {
-	token, unserved := s.unserved(m.Subject)
+	model, _, _ := s.d.Subjects.ParsePrompt(m.Subject)
+	token, unserved := s.unserved(model)
 	if !unserved {
 		return
 	}
@@ -39,7 +40,8 @@ func (s *Service) onAnyPrompt(m *nats.Msg) {
 // onAnyAsk tells callers that nobody serves the model they ask.
 func (s *Service) onAnyAsk(m *nats.Msg) {
 	to := destination{subject: m.Reply, origin: inbox}
-	token, unserved := s.unserved(m.Subject)
+	model, _, _ := s.d.Subjects.ParseAsk(m.Subject)
+	token, unserved := s.unserved(model)
 	if !unserved || !s.answerable(to) {
 		return
 	}
@@ -59,9 +61,8 @@ func (s *Service) notFound(model string) *edge.Error {
 // subjects, and the server closes the connection of who publishes to a long one.
 const maxModelToken = 256
 
-// unserved is the model that a subject names, and whether nobody serves it.
-func (s *Service) unserved(subject string) (model string, unserved bool) {
-	model = schemas.LastToken(subject)
+// unserved is a model's name as subjects have it, and whether nobody serves it.
+func (s *Service) unserved(model string) (token string, unserved bool) {
 	if model == s.d.Subjects.Model || len(model) > maxModelToken {
 		return "", false
 	}

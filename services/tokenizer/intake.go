@@ -142,6 +142,7 @@ func (s *Service) giveUp(ctx context.Context, p *incoming, why string) error {
 
 // incoming is a prompt with where its answer goes.
 type incoming struct {
+	flow     schemas.Flow
 	prompt   *pb.Prompt
 	encoding pb.Encoding
 	reply    string // "": nowhere, or nowhere usable
@@ -168,7 +169,8 @@ func (s *Service) readPrompt(d *bus.Delivery) (*incoming, error) {
 	if ask == askText {
 		encoding = pb.Encoding_ENCODING_TEXT
 	}
-	in := &incoming{prompt: prompt, encoding: encoding, sequence: d.Sequence, arrived: d.Timestamp, again: d.Delivered > 1}
+	_, flow, _ := s.d.Subjects.ParsePrompt(d.Subject)
+	in := &incoming{flow: flow, prompt: prompt, encoding: encoding, sequence: d.Sequence, arrived: d.Timestamp, again: d.Delivered > 1}
 	if id := d.Headers.Get(nats.MsgIdHdr); ask != "" && schemas.CheckRequestID(id) == nil {
 		in.ask = id
 	}
@@ -178,6 +180,9 @@ func (s *Service) readPrompt(d *bus.Delivery) (*incoming, error) {
 			in.reply = ""
 			return in, badRequest(bad)
 		}
+	}
+	if err == nil {
+		err = badRequest(flow.Check())
 	}
 	if err != nil {
 		return in, err

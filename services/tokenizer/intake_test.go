@@ -59,7 +59,7 @@ func TestRedeliveredPromptIsNotRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 0)
 	queue, err := r.d.Conn.Queue(r.ctx(), bus.QueueSettings{
-		Stream: r.d.Streams.Prompts(), Name: promptGroup, Subject: r.d.Subjects.Prompt(), AckWait: promptAckWait,
+		Stream: r.d.Streams.Prompts(), Name: promptGroup, AckWait: promptAckWait,
 	})
 	if err != nil {
 		t.Fatal(err)

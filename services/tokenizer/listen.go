@@ -5,17 +5,14 @@ import "github.com/nats-io/nats.go"
 // listen opens what producers reach without JetStream, and what tokenizers
 // hear from each other.
 func (s *Service) listen() error {
-	err := s.offer("ask", s.d.Subjects.Ask(), "text or JSON in, a stream of chunks out", s.onAsk)
+	err := s.offer("ask", s.d.Subjects.Asks(), "text or JSON in, a stream of chunks out", s.onAsk)
 	if err != nil {
 		return err
 	}
-	if err := s.offer("replay", s.d.Subjects.Replay(), "the chunks of a request again, from an index on", s.onReplay); err != nil {
+	if err := s.offer("replay", []string{s.d.Subjects.Replay()}, "the chunks of a request again, from an index on", s.onReplay); err != nil {
 		return err
 	}
-	for _, l := range []struct {
-		subject, group string
-		handler        nats.MsgHandler
-	}{
+	for _, l := range []listener{
 		{s.d.Subjects.AnyCancel(), "", s.onCancelled},
 		{s.d.Subjects.AnyCancel(), "tokenizer", s.onCancel},
 		{s.d.Subjects.AnyStop(), "tokenizer", s.onStop},
@@ -23,10 +20,28 @@ func (s *Service) listen() error {
 		{s.d.Subjects.AnyInterest(interestAsked), "", s.onInterestAsked},
 		{s.d.Subjects.AnyInterest(interestHeld), "", s.onInterestHeld},
 		{s.d.Subjects.AnyInterest(interestTaken), "", s.onInterestTaken},
-		{s.d.Subjects.AnyPrompt(), "prompt-guard", s.onAnyPrompt},
-		{s.d.Subjects.AnyAsk(), "ask-guard", s.onAnyAsk},
 	} {
 		if err := s.subscribe(l.subject, l.group, l.handler); err != nil {
+			return err
+		}
+	}
+	return s.guard()
+}
+
+type listener struct {
+	subject, group string
+	handler        nats.MsgHandler
+}
+
+// guard listens for what is for models that nobody serves.
+func (s *Service) guard() error {
+	for _, subject := range s.d.Subjects.AnyPrompt() {
+		if err := s.subscribe(subject, "prompt-guard", s.onAnyPrompt); err != nil {
+			return err
+		}
+	}
+	for _, subject := range s.d.Subjects.AnyAsk() {
+		if err := s.subscribe(subject, "ask-guard", s.onAnyAsk); err != nil {
 			return err
 		}
 	}

@@ -101,7 +101,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 		return err
 	}
 	s.prompts, err = s.d.Conn.Queue(ctx, bus.QueueSettings{
-		Stream: s.d.Streams.Prompts(), Name: promptGroup, Subject: s.d.Subjects.Prompt(), AckWait: promptAckWait,
+		Stream: s.d.Streams.Prompts(), Name: promptGroup, AckWait: promptAckWait,
 	})
 	if err != nil {
 		return fmt.Errorf("taking prompts: %w", err)

@@ -36,6 +36,10 @@ type Settings struct {
 	Prefix string
 	// Model to ask; empty: DefaultModel.
 	Model string
+	// Tenant and Class say whose the prompts are and how urgent; empty:
+	// schemas.DefaultTenant and schemas.ClassNormal.
+	Tenant string
+	Class  schemas.Class
 	// Silence is how long no chunk may come before a replay is asked for; 0: two seconds.
 	Silence time.Duration
 	// Patience is how long nobody may answer replays before the stream counts
@@ -134,11 +138,15 @@ func (c *Client) Cancel(request string) error {
 // publish sends the prompt until it is acknowledged, and returns its message.
 // Sending it twice is harmless: the same request_id is the same request.
 func (c *Client) publish(ctx context.Context, p *pb.Prompt) (*nats.Msg, error) {
+	flow := schemas.Flow{Tenant: c.settings.Tenant, Class: c.settings.Class}.OrDefault()
+	if err := flow.Check(); err != nil {
+		return nil, &Error{Code: CodeBadRequest, Message: err.Error()}
+	}
 	body, err := proto.Marshal(p)
 	if err != nil {
 		return nil, &Error{Code: CodeBadRequest, Message: "the prompt cannot be encoded", Cause: err}
 	}
-	msg := protobufMsg(c.subjects.Prompt(), body)
+	msg := protobufMsg(c.subjects.PromptOf(flow), body)
 	if c.settings.Inject != nil {
 		c.settings.Inject(ctx, msg.Header)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 
+	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 
 	"github.com/switchyard/switchyard/internal/testkit"
@@ -370,6 +371,30 @@ func TestTrace(t *testing.T) {
 	}
 	if _, _, err := read(stream); err != nil || <-got != "00-1-2-01" {
 		t.Errorf("no trace, error %v", err)
+	}
+}
+
+// Whose a prompt is stands in its subject; what is no flow is not sent.
+func TestFlow(t *testing.T) {
+	server := startServer(t)
+	f := startFake(t, server, func(f *fake, p *pb.Prompt) { f.rest(p.ReplyTo, p.RequestId, 1, 0) }, nil)
+	got := make(chan string, 1)
+	f.subscribe("switchyard.prompt.*.*.*", func(m *nats.Msg) { got <- m.Subject })
+	if err := f.nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	settings := fast
+	settings.Tenant, settings.Class = "acme", schemas.ClassHigh
+	stream, err := New(connect(t, server), settings).Prompt(t.Context(), &pb.Prompt{Text: "hi"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := read(stream); err != nil || <-got != "switchyard.prompt.demo.acme.high" {
+		t.Errorf("published elsewhere, error %v", err)
+	}
+	settings.Class = "urgent"
+	if _, err := New(connect(t, server), settings).Prompt(t.Context(), &pb.Prompt{Text: "hi"}); code(err) != CodeBadRequest {
+		t.Errorf("error %v", err)
 	}
 }
 

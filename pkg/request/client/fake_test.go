@@ -67,13 +67,15 @@ func startFake(t testing.TB, s *server.Server, answer func(*fake, *pb.Prompt), a
 		t.Fatal(err)
 	}
 	config := jetstream.StreamConfig{
-		Name: "PROMPTS", Subjects: []string{f.subjects.Prompt()}, Storage: jetstream.MemoryStorage,
+		Name: "PROMPTS", Subjects: f.subjects.Prompts(), Storage: jetstream.MemoryStorage,
 		Discard: jetstream.DiscardNew, MaxMsgs: 100,
 	}
 	if _, err := js.CreateStream(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
-	f.subscribe(f.subjects.Prompt(), f.onPrompt)
+	for _, subject := range f.subjects.Prompts() {
+		f.subscribe(subject, f.onPrompt)
+	}
 	f.subscribe(f.subjects.Replay(), f.onReplay)
 	f.subscribe(f.subjects.AnyCancel(), func(m *nats.Msg) {
 		f.note(func() { f.cancelled = append(f.cancelled, schemas.LastToken(m.Subject)) })

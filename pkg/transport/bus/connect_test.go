@@ -118,6 +118,23 @@ func TestEnsureReportsDifferences(t *testing.T) {
 	}
 }
 
+// A stream of an older version takes what it lacks; it loses no subject.
+func TestEnsureAddsSubjects(t *testing.T) {
+	r := newRig(t)
+	now := names(schemas.HopsAcked).Prompts()
+	before := now
+	before.Subjects = now.Subjects[:1]
+	for _, spec := range []schemas.StreamSpec{before, now, now} {
+		if err := r.conn.Ensure(r.ctx(), 0, spec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var mismatch *MismatchError
+	if err := r.conn.Ensure(r.ctx(), 0, before); !errors.As(err, &mismatch) || mismatch.Field != "subjects" {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestFullStreamSaysSo(t *testing.T) {
 	r := newRig(t)
 	s := names(schemas.HopsAcked)

@@ -16,8 +16,8 @@ import (
 const clusterReplicas = 3
 
 // Ensure creates streams that do not exist, as Persist does. One that exists with another
-// configuration is reported as a *MismatchError and not changed. replicas 0
-// means one on a single server and three on a cluster.
+// configuration is reported as a *MismatchError and not changed, but for subjects
+// that it lacks. replicas 0 means one on a single server and three on a cluster.
 func (c *Conn) Ensure(ctx context.Context, replicas int, specs ...schemas.StreamSpec) error {
 	c.replicas.Store(int64(replicas))
 	var errs []error
@@ -45,7 +45,20 @@ func (c *Conn) ensure(ctx context.Context, spec schemas.StreamSpec) error {
 		return err
 	}
 	c.foundStream(spec.Name)
-	return compare(stream.CachedInfo().Config, want)
+	have := stream.CachedInfo().Config
+	if gained(have.Subjects, want.Subjects) {
+		have.Subjects = want.Subjects
+		if _, err := c.js.UpdateStream(ctx, have); err != nil {
+			return fmt.Errorf("adding subjects to stream %s, to be %v: %w", spec.Name, want.Subjects, err)
+		}
+	}
+	return compare(have, want)
+}
+
+// gained says whether a stream is only to take more subjects than it has, as of
+// an older version: that loses nothing.
+func gained(have, want []string) bool {
+	return len(have) < len(want) && !slices.ContainsFunc(have, func(s string) bool { return !slices.Contains(want, s) })
 }
 
 func (c *Conn) streamReplicas() int {

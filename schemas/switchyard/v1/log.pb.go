@@ -379,8 +379,14 @@ type Accept struct {
 	LogBytes uint64 `protobuf:"varint,16,opt,name=log_bytes,json=logBytes,proto3" json:"log_bytes,omitempty"`
 	// A prompt whose masks are filled, and their positions: the answer's text is
 	// that of the filled prompt.
-	FilledIds     []uint32 `protobuf:"varint,17,rep,packed,name=filled_ids,json=filledIds,proto3" json:"filled_ids,omitempty"`
-	Fill          []uint32 `protobuf:"varint,18,rep,packed,name=fill,proto3" json:"fill,omitempty"`
+	FilledIds []uint32 `protobuf:"varint,17,rep,packed,name=filled_ids,json=filledIds,proto3" json:"filled_ids,omitempty"`
+	Fill      []uint32 `protobuf:"varint,18,rep,packed,name=fill,proto3" json:"fill,omitempty"`
+	// Whose the request is and how urgent, as the subject of its prompt said; empty:
+	// the default tenant's, of class normal.
+	Tenant string `protobuf:"bytes,19,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Class  string `protobuf:"bytes,20,opt,name=class,proto3" json:"class,omitempty"`
+	// The tenant's share of the machine beside others', as its operator set it; 0: 1.
+	Weight        uint32 `protobuf:"varint,21,opt,name=weight,proto3" json:"weight,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -539,6 +545,27 @@ func (x *Accept) GetFill() []uint32 {
 		return x.Fill
 	}
 	return nil
+}
+
+func (x *Accept) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *Accept) GetClass() string {
+	if x != nil {
+		return x.Class
+	}
+	return ""
+}
+
+func (x *Accept) GetWeight() uint32 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
 }
 
 // Claim makes the record's writer, an attention replica, the sequence's owner
@@ -1060,7 +1087,7 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\vtoken_types\x18\n" +
 	" \x03(\rR\n" +
 	"tokenTypes\x12\x12\n" +
-	"\x04fill\x18\v \x03(\rR\x04fill\"\xb9\x04\n" +
+	"\x04fill\x18\v \x03(\rR\x04fill\"\xff\x04\n" +
 	"\x06Accept\x123\n" +
 	"\bidentity\x18\x01 \x01(\v2\x17.switchyard.v1.IdentityR\bidentity\x12\x1b\n" +
 	"\tbody_hash\x18\x02 \x01(\fR\bbodyHash\x12'\n" +
@@ -1084,7 +1111,10 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\tlog_bytes\x18\x10 \x01(\x04R\blogBytes\x12\x1d\n" +
 	"\n" +
 	"filled_ids\x18\x11 \x03(\rR\tfilledIds\x12\x12\n" +
-	"\x04fill\x18\x12 \x03(\rR\x04fill\"\a\n" +
+	"\x04fill\x18\x12 \x03(\rR\x04fill\x12\x16\n" +
+	"\x06tenant\x18\x13 \x01(\tR\x06tenant\x12\x14\n" +
+	"\x05class\x18\x14 \x01(\tR\x05class\x12\x16\n" +
+	"\x06weight\x18\x15 \x01(\rR\x06weight\"\a\n" +
 	"\x05Claim\"\x88\x01\n" +
 	"\x05Token\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x0e\n" +

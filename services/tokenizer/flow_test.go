@@ -1,0 +1,75 @@
+package tokenizer
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/switchyard/switchyard/schemas"
+)
+
+// The subject says whose a request is, by prompt and by ask, and nothing else does.
+func TestFlowOfRequests(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	for i, f := range []schemas.Flow{schemas.DefaultFlow(), {Tenant: "acme", Class: schemas.ClassHigh}, {Tenant: "acme", Class: schemas.ClassNormal}, {Tenant: "default", Class: schemas.ClassLow}} {
+		for kind, subject := range map[string]string{"prompt": r.d.Subjects.PromptOf(f), "ask": r.d.Subjects.AskOf(f)} {
+			id := fmt.Sprintf("%s-%d", kind, i)
+			r.send(subject, r.inbox().subject, []byte(`{"request_id":"`+id+`","text":"hi"}`), nil)
+			if got := schemas.FlowOf(r.opened(id)); got != f {
+				t.Errorf("%s is of %v, want %v", subject, got, f)
+			}
+		}
+	}
+}
+
+// What is no flow is refused by name, to who sent it.
+func TestNoFlow(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	for subject, want := range map[string]string{
+		"switchyard.prompt.demo.acme.urgent":                                          `class "urgent" is none`,
+		"switchyard.ask.demo.acme.urgent":                                             `class "urgent" is none`,
+		"switchyard.ask.demo.ä.high":                                                  "other characters",
+		"switchyard.prompt.demo." + strings.Repeat("a", schemas.MaxTenant+1) + ".low": "65 bytes",
+		"switchyard.prompt.nosuch.acme.high":                                          `no model "nosuch"`,
+		"switchyard.ask.nosuch.acme.high":                                             `no model "nosuch"`,
+	} {
+		got := r.inbox()
+		r.send(subject, got.subject, []byte(`{"text":"hi"}`), nats.Header{schemas.HeaderReplyTo: {got.subject}})
+		r.eventually("a refusal of "+subject, func() bool { return len(got.ends()) > 0 })
+		if e := got.ends()[0].Error; !strings.Contains(e.GetMessage(), want) {
+			t.Errorf("%s: %v, want %q", subject, e, want)
+		}
+	}
+}
+
+// A request is its tenant's: another cannot have it streamed by repeating it.
+func TestRepeatByAnotherTenant(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	const body = `{"request_id":"mine","text":"hi"}`
+	acme := schemas.Flow{Tenant: "acme", Class: schemas.ClassNormal}
+	r.send(r.d.Subjects.PromptOf(acme), "", []byte(body), nil)
+	r.opened("mine")
+	for subject, refused := range map[string]bool{
+		r.d.Subjects.Prompt(): true,
+		r.d.Subjects.PromptOf(schemas.Flow{Tenant: "acme", Class: schemas.ClassHigh}): false,
+	} {
+		got := r.inbox()
+		r.send(subject, "", []byte(body), nats.Header{schemas.HeaderReplyTo: {got.subject}})
+		if refused {
+			if e := got.end().Error; e.GetCode() != "bad_request" {
+				t.Errorf("%s: %v", subject, e)
+			}
+			continue
+		}
+		r.append(r.claim("mine"), token(0))
+		r.eventually("its first chunk", func() bool { return len(got.all()) > 0 })
+		if len(got.ends()) > 0 {
+			t.Errorf("%s: refused with %v", subject, got.ends()[0])
+		}
+	}
+}
