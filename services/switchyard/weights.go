@@ -12,7 +12,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/weights"
-	"github.com/switchyard/switchyard/schemas"
 )
 
 // WeightsCmd keeps models in the JetStream object store.
@@ -48,6 +47,9 @@ func (c *WeightsPushCmd) Run(ctx context.Context, e *env) (err error) {
 	if c.Replicas < 0 || c.Replicas > mostReplicas {
 		return usage(fmt.Errorf("--replicas is %d; NATS keeps 1 to %d copies of a stream", c.Replicas, mostReplicas))
 	}
+	if err := weights.CheckName(c.name()); err != nil {
+		return usage(fmt.Errorf("--name: %w", err))
+	}
 	m, err := ModelFlags{Model: c.Dir}.open(ctx, e)
 	if err != nil {
 		return err
@@ -74,7 +76,7 @@ type pushed struct {
 func (c *WeightsPushCmd) push(ctx context.Context, e *env, conn *bus.Conn, m *model.Model, contents []model.Content) error {
 	line := e.progress()
 	defer line.Clear()
-	name := schemas.ModelToken(c.name())
+	name := c.name()
 	r := pushed{Name: name, Model: m.Hash, Objects: len(contents)}
 	err := weights.New(conn, e.Prefix, name).Push(ctx, m.Hash, m.Digests(), contents, weights.PushSettings{
 		Replicas: c.Replicas, Progress: func(done, before, total int64) {
@@ -141,6 +143,9 @@ func printLines[T any](e *env, list []T) error {
 
 // Run removes a model with all of its objects.
 func (c *WeightsRmCmd) Run(ctx context.Context, e *env) error {
+	if err := weights.CheckName(c.Name); err != nil {
+		return usage(err)
+	}
 	return e.withStore(ctx, "weights rm", c.ConnectFlags, func(ctx context.Context, conn *bus.Conn) error {
 		return weights.New(conn, e.Prefix, c.Name).Remove(ctx)
 	})
@@ -196,8 +201,8 @@ func (f ModelFlags) inStore() (name string, ok bool) { return strings.CutPrefix(
 // stored opens a model of the object store, over a connection of its own. A
 // service waits for the server, as for everything else.
 func (f ModelFlags) stored(ctx context.Context, e *env, name string) (*model.Model, error) {
-	if name == "" || schemas.ModelToken(name) != name {
-		return nil, fmt.Errorf("--model is %q; a model in the object store is %sNAME, and which there are tells switchyard weights ls; the server is --nats", f.Model, storeScheme)
+	if err := weights.CheckName(name); err != nil {
+		return nil, fmt.Errorf("--model is %q, but it is %sNAME, and the server is --nats; switchyard weights ls says which models there are: %w", f.Model, storeScheme, err)
 	}
 	conn, err := bus.Connect(ctx, e.busConfig(), bus.Settings{Name: "switchyard weights", Logger: e.log})
 	if err != nil {

@@ -32,17 +32,18 @@ func (c *Conn) EnsureObjects(ctx context.Context, replicas int, bucket string) e
 // largeWithin bounds one attempt at what takes a server long for large streams.
 const largeWithin = 10 * time.Second
 
-// Subjects counts a stream's messages by subject, of the subjects that match. It
-// tries until ctx ends; no stream is jetstream.ErrStreamNotFound.
-func (c *Conn) Subjects(ctx context.Context, stream, match string) (counts map[string]uint64, err error) {
+// Subjects counts a stream's messages by subject, of the subjects that match, and
+// says how many bytes the whole stream has. It tries until ctx ends; no stream is
+// jetstream.ErrStreamNotFound.
+func (c *Conn) Subjects(ctx context.Context, stream, match string) (counts map[string]uint64, bytes uint64, err error) {
 	err = c.onStream(ctx, "looking at stream "+stream, stream, func(ctx context.Context, s jetstream.Stream) error {
 		info, err := s.Info(ctx, jetstream.WithSubjectFilter(match))
 		if err == nil {
-			counts = info.State.Subjects
+			counts, bytes = info.State.Subjects, info.State.Bytes
 		}
 		return err
 	})
-	return counts, err
+	return counts, bytes, err
 }
 
 // Purge removes a subject's messages. It tries until ctx ends.

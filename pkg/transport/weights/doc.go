@@ -8,6 +8,6 @@
 // and replaces what is not.
 //
 // A reader asks the server first whether all chunks of an object are there, and
-// allocates no more than they can hold; then it follows them within a bound of
+// allocates no more than is stored for the model; then it follows them within a bound of
 // bytes, and believes them when they have the manifest's digest.
 package weights

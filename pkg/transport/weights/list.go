@@ -21,33 +21,50 @@ type Listed struct {
 	// Bytes are those of whole objects or, of a model that is not whole, of what there is.
 	Bytes int64 `json:"bytes"`
 	Whole bool  `json:"whole"`
+	// Unknown is why nothing else is known of the model; empty if it was looked at.
+	Unknown string `json:"unknown,omitempty"`
 }
 
 // State says whether the model can be served.
 func (l Listed) State() string {
-	if l.Whole {
+	switch {
+	case l.Whole:
 		return "whole"
+	case l.Unknown != "":
+		return "unknown: " + l.Unknown
 	}
 	return "not whole; push it again, or remove it"
 }
 
-// List lists the models of a prefix by name.
+// List lists the models of a prefix by name. One that cannot be looked at, for want
+// of a permission or because the server is slow, does not hide the others.
 func List(ctx context.Context, conn *bus.Conn, prefix string) (list []Listed, err error) {
 	begin := "OBJ_" + prefix + "_" + bucketKind + "_"
 	names := conn.JetStream().StreamNames(ctx)
 	for name := range names.Name() {
 		model, ours := strings.CutPrefix(name, begin)
-		if !ours {
+		if !ours || CheckName(model) != nil {
 			continue
 		}
-		l, err := New(conn, prefix, model).look(ctx)
-		if err != nil {
-			return nil, err
+		if l, there := New(conn, prefix, model).listed(ctx); there {
+			list = append(list, l)
 		}
-		list = append(list, l)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 	}
 	slices.SortFunc(list, func(a, b Listed) int { return strings.Compare(a.Name, b.Name) })
 	return list, names.Err()
+}
+
+// listed is look, whose error it takes for an answer. A model that was removed
+// meanwhile is not there.
+func (s *Store) listed(ctx context.Context) (l Listed, there bool) {
+	l, err := s.look(ctx)
+	if err != nil {
+		l.Unknown = err.Error()
+	}
+	return l, !isNoStream(err)
 }
 
 // look tells a whole model from the rest of one.

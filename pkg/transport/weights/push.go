@@ -153,7 +153,7 @@ func (p *pushing) tell(done, before int64) {
 
 // have lists the objects of which all chunks are there.
 func (p *pushing) have(ctx context.Context) (map[string]manifest.Object, error) {
-	counts, err := p.conn.Subjects(ctx, p.stream(), "$O."+p.bucket+".>")
+	counts, _, err := p.conn.Subjects(ctx, p.stream(), "$O."+p.bucket+".>")
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +234,7 @@ func (p *pushing) finish(ctx context.Context, m *manifest.Manifest) error {
 	if err != nil {
 		return err
 	}
-	counts, err := p.conn.Subjects(ctx, p.stream(), "$O."+p.bucket+".>")
+	counts, _, err := p.conn.Subjects(ctx, p.stream(), "$O."+p.bucket+".>")
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ var (
 	// ErrNoModel says that a whole model of that name is not in the store.
 	ErrNoModel = errors.New("no whole model of that name is in the object store; put it there with switchyard weights push")
 	// ErrMissing says that chunks of an object are not there.
-	ErrMissing = errors.New("chunks are missing; push the model again")
+	ErrMissing = errors.New("chunks are missing: the model was removed, or another one took its name; push the model again")
 	// ErrDamaged says that an object is not what the manifest says.
 	ErrDamaged = errors.New("its content does not have the digest of the manifest; remove the model and push it again")
 	// ErrSlow says that nothing came for a while.
@@ -60,6 +60,19 @@ func New(conn *bus.Conn, prefix, model string) *Store {
 }
 
 const bucketKind = "weights"
+
+// maxName bounds a model's name in bytes: a stream's name has at most 255, of which
+// the prefix takes a part.
+const maxName = 128
+
+// CheckName refuses a name that no model in the store has. It is not made to fit:
+// who removes a.b must not remove a_b.
+func CheckName(name string) error {
+	if name == "" || len(name) > maxName || schemas.ModelToken(name) != name {
+		return fmt.Errorf("%.80q is no name of a model in the object store; use 1 to %d letters, digits, _ and -", name, maxName)
+	}
+	return nil
+}
 
 func (s *Store) stream() string { return "OBJ_" + s.bucket }
 
@@ -143,11 +156,12 @@ func (s *Store) read(ctx context.Context, o manifest.Object) ([]byte, error) {
 	return data, nil
 }
 
-// present checks that an object's chunks are there, and can hold its bytes.
+// present checks that an object's chunks are there, and that the store can hold its
+// bytes: so much is allocated before the first of them comes.
 func (s *Store) present(ctx context.Context, o manifest.Object) error {
 	waiting, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
-	counts, err := s.conn.Subjects(waiting, s.stream(), s.chunks(o.Key))
+	counts, stored, err := s.conn.Subjects(waiting, s.stream(), s.chunks(o.Key))
 	switch have := counts[s.chunks(o.Key)]; {
 	case isNoStream(err):
 		return ErrNoModel
@@ -157,8 +171,8 @@ func (s *Store) present(ctx context.Context, o manifest.Object) error {
 		return fmt.Errorf("%w: %w", ErrSlow, err)
 	case have != uint64(o.Chunks):
 		return fmt.Errorf("%w: %d of %d are there", ErrMissing, have, o.Chunks)
-	case o.Bytes > int64(o.Chunks)*s.conn.MaxPayload():
-		return fmt.Errorf("%w: %d chunks cannot hold its %d bytes", ErrDamaged, o.Chunks, o.Bytes)
+	case uint64(o.Bytes) > stored:
+		return fmt.Errorf("%w: all that is stored for the model are %d bytes, and it claims %d", ErrDamaged, stored, o.Bytes)
 	}
 	return nil
 }

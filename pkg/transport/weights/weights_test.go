@@ -203,7 +203,7 @@ func TestPushCleansUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.push(t)
-	counts, err := r.conn.Subjects(t.Context(), r.store.stream(), stray)
+	counts, _, err := r.conn.Subjects(t.Context(), r.store.stream(), stray)
 	if err != nil || len(counts) > 0 {
 		t.Errorf("%v, %v", counts, err)
 	}
@@ -312,6 +312,10 @@ func TestClaims(t *testing.T) {
 	r := newRig(t, "mixtral")
 	r.push(t)
 	o := r.object(t, "expert.0.0")
+	o.Bytes = r.conn.MaxPayload() // which a chunk could have, and all together do not
+	if err := r.store.present(t.Context(), o); !errors.Is(err, ErrDamaged) {
+		t.Error(err)
+	}
 	o.Bytes = 1 << 40
 	if _, err := r.store.Read(t.Context(), o); !errors.Is(err, ErrDamaged) {
 		t.Error(err)
@@ -352,6 +356,9 @@ func TestSlowIsNotAbsent(t *testing.T) {
 	}
 	if l, err := other.store.look(t.Context()); !errors.Is(err, ErrSlow) {
 		t.Errorf("a look: %+v, %v", l, err)
+	}
+	if l, there := other.store.listed(t.Context()); !there || !strings.Contains(l.State(), "unknown: ") || l.Name != "m" {
+		t.Errorf("in a list: %+v, %v", l, there)
 	}
 	if m, err := r.store.Manifest(t.Context()); err != nil || m.Model != r.model.Hash {
 		t.Errorf("the model is gone: %v", err)
@@ -482,6 +489,9 @@ func TestList(t *testing.T) {
 	list, err := List(t.Context(), r.conn, schemas.DefaultPrefix)
 	if err != nil || len(list) != 2 || list[0].Name != "half" || list[0].Whole || list[1].Model != r.model.Hash || list[1].Objects != len(r.contents) {
 		t.Errorf("%+v, %v", list, err)
+	}
+	if l, there := New(r.conn, schemas.DefaultPrefix, "gone").listed(t.Context()); there {
+		t.Errorf("%+v", l)
 	}
 	if list, err := List(t.Context(), r.conn, "other"); err != nil || len(list) != 0 {
 		t.Errorf("%+v, %v", list, err)
