@@ -41,7 +41,7 @@ type Settings struct {
 	Workers int
 }
 
-// ErrChanged says that a file was written to while it was hashed.
+// ErrChanged says that a file was written to while it was hashed, or after that.
 var ErrChanged = errors.New("the file changed while it was read; wait until it is whole, and try again")
 
 // Files returns the digest of each tensor of the files, from the caches as far

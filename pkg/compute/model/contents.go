@@ -77,7 +77,7 @@ var sideEnds = []string{".json", ".jinja", ".model", ".tiktoken", ".txt"}
 func (c *checkpoint) sideContents() ([]Content, error) {
 	names, err := c.sideNames()
 	if err != nil {
-		return nil, fmt.Errorf("listing the files beside the weights: %w", err)
+		return nil, err
 	}
 	var list []Content
 	for _, name := range names {
@@ -110,13 +110,16 @@ func (c *checkpoint) sideNames() ([]string, error) {
 // no manifest could list: no service reads one.
 func (c *checkpoint) list(folder string, ends []string) (names []string, err error) {
 	entries, err := fs.ReadDir(c.side, path.Clean(folder))
+	if err != nil {
+		return nil, fmt.Errorf("listing the files beside the weights: %w", err)
+	}
 	for _, e := range entries {
 		wanted := slices.Contains(ends, path.Ext(e.Name())) && e.Name() != indexFile && !strings.HasPrefix(e.Name(), ".")
 		if name := folder + e.Name(); wanted && manifest.CheckName(manifest.FilePrefix+name) == nil {
 			names = append(names, name)
 		}
 	}
-	return names, err
+	return names, nil
 }
 
 func sideContent(name string, data []byte) Content {
@@ -141,6 +144,7 @@ func keyPart(w io.Writer, parts ...string) {
 func (c *checkpoint) pieceContent(p Piece, slices []slice, sums map[string]digest.Sum) (Content, error) {
 	key := sha256.New()
 	keyPart(key, "piece", p.String())
+	var parts []part
 	var tensors []Tensor
 	body := int64(0)
 	for _, s := range slices {
@@ -152,6 +156,7 @@ func (c *checkpoint) pieceContent(p Piece, slices []slice, sums map[string]diges
 		keyPart(key, s.name, string(t.DType), fmt.Sprint(t.Shape, s.expert), string(sum[:]))
 		body += int64(len(t.Data))
 		tensors = append(tensors, t)
+		parts = append(parts, part{t, sum, s.expert < 0})
 	}
 	var header bytes.Buffer
 	if err := safetensors.WriteHeader(&header, tensors, nil); err != nil {
@@ -159,7 +164,7 @@ func (c *checkpoint) pieceContent(p Piece, slices []slice, sums map[string]diges
 	}
 	return Content{
 		Name: p.String(), Key: manifest.KeyOf(digest.Sum(key.Sum(nil))), Bytes: int64(header.Len()) + body,
-		Open: func() (io.ReadCloser, error) { return c.read(header.Bytes(), tensors) },
+		Open: func() (io.ReadCloser, error) { return c.read(header.Bytes(), parts) },
 	}, nil
 }
 
@@ -180,21 +185,28 @@ func (c *checkpoint) cut(s slice) (Tensor, error) {
 	return t, nil
 }
 
+// part is a tensor to read, or an expert's part of one, which has no digest of its own.
+type part struct {
+	Tensor
+	sum   digest.Sum
+	whole bool
+}
+
 // read joins a header and tensors. Those of a folder are read from the files, as
 // pages that are mapped would count as memory of this process.
-func (c *checkpoint) read(header []byte, tensors []Tensor) (io.ReadCloser, error) {
+func (c *checkpoint) read(header []byte, from []part) (io.ReadCloser, error) {
 	parts := []io.Reader{bytes.NewReader(header)}
 	files := openFiles{}
-	for _, t := range tensors {
+	for _, p := range from {
 		if c.dir == "" {
-			parts = append(parts, bytes.NewReader(t.Data))
+			parts = append(parts, bytes.NewReader(p.Data))
 			continue
 		}
-		f, err := files.open(filepath.Join(c.dir, c.fileOf(t.Name)))
+		f, err := files.open(filepath.Join(c.dir, c.fileOf(p.Name)))
 		if err != nil {
 			return nil, errors.Join(err, files.Close())
 		}
-		parts = append(parts, io.NewSectionReader(f, t.Offset, int64(len(t.Data))))
+		parts = append(parts, p.checked(io.NewSectionReader(f, p.Offset, int64(len(p.Data)))))
 	}
 	return struct {
 		io.Reader

@@ -2,11 +2,15 @@ package model
 
 import (
 	"errors"
+	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
 
+	"github.com/switchyard/switchyard/pkg/compute/digest"
 	"github.com/switchyard/switchyard/pkg/compute/manifest"
 )
 
@@ -48,5 +52,60 @@ func TestContentsRefuseLongTensorNames(t *testing.T) {
 	m.digests[0].Name = strings.Repeat("n", 201)
 	if _, err := m.Contents(); !errors.Is(err, manifest.ErrName) || !strings.Contains(err.Error(), "mixtral") {
 		t.Error(err)
+	}
+}
+
+// A tensor that was changed since it was hashed is not sent under the old hash.
+func TestContentsNoticeChanges(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("testdata/golden/mixtral")); err != nil {
+		t.Fatal(err)
+	}
+	m, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = m.Close() }() // only read
+	contents, err := m.Contents()
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipLast(t, filepath.Join(dir, singleFile))
+	var changed []string
+	for _, c := range contents {
+		r, err := c.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, r); errors.Is(err, digest.ErrChanged) {
+			changed = append(changed, c.Name)
+		} else if err != nil {
+			t.Error(c.Name, err)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(changed) != 1 {
+		t.Errorf("changed are %v", changed)
+	}
+}
+
+// flipLast changes the last byte of a file.
+func flipLast(t *testing.T, path string) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte{data[len(data)-1] ^ 1}, int64(len(data)-1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
