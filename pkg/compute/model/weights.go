@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 )
 
@@ -15,8 +16,15 @@ func OpenWeights(dir string) (*Weights, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the weights of %s: %w", dir, err)
 	}
+	c.side = os.DirFS(dir)
 	return &Weights{c}, nil
 }
+
+// SideNames are the files beside the weights that services may need.
+func (w *Weights) SideNames() ([]string, error) { return w.c.sideNames() }
+
+// File is as Model's.
+func (w *Weights) File(name string) ([]byte, bool) { return w.c.file(name) }
 
 // Tensors lists them all by name. They are views that Close ends.
 func (w *Weights) Tensors() []Tensor {

@@ -11,8 +11,13 @@ type object map[string]json.RawMessage
 
 func parseObject(what string, data []byte) (object, error) {
 	var o object
-	if err := json.Unmarshal(data, &o); err != nil {
-		return nil, fmt.Errorf("%s: reading JSON object: %w", what, err)
+	if len(data) == 0 {
+		return nil, fmt.Errorf("%s is missing or empty", what)
+	}
+	if err := json.Unmarshal(data, &o); err != nil && json.Valid(data) {
+		return nil, fmt.Errorf("%s is no JSON object", what)
+	} else if err != nil {
+		return nil, fmt.Errorf("%s: reading JSON: %w", what, err)
 	}
 	if o == nil {
 		return nil, fmt.Errorf("%s is null, not a JSON object", what)

@@ -193,8 +193,10 @@ func TestRefused(t *testing.T) {
 	for _, tt := range []struct{ name, config, want string }{
 		{"no JSON", "dense", "reading JSON"},
 		{"null", "null", "not a JSON object"},
+		{"list", "[]", "config.json is no JSON object"},
+		{"empty", "", "config.json is missing or empty"},
 		{"another family", `{"model_type":"llama"}`, `"llama" is no dense model`},
-		{"no parts", `{"model_type":"encoder-decoder"}`, "config.json: encoder"},
+		{"no parts", `{"model_type":"encoder-decoder"}`, "config.json: encoder is missing"},
 		{"another part", `{"model_type":"encoder-decoder","encoder":{"model_type":"roberta"}}`, `"roberta"`},
 	} {
 		if _, _, _, err := readConfig([]byte(tt.config), usual); err == nil || !strings.Contains(err.Error(), tt.want) {

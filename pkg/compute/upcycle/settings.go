@@ -26,13 +26,13 @@ const mostExperts = 16384
 func (s Settings) Check() error {
 	switch {
 	case s.Experts < 1 || s.Experts > mostExperts:
-		return fmt.Errorf("%d experts; there must be 1 to %d", s.Experts, mostExperts)
+		return fmt.Errorf("experts is %d; it must be 1 to %d", s.Experts, mostExperts)
 	case s.TopK < 1 || s.TopK > s.Experts:
-		return fmt.Errorf("the top %d of %d experts; it must be 1 to %d", s.TopK, s.Experts, s.Experts)
+		return fmt.Errorf("top-k is %d; it must be 1 to %d, the number of experts", s.TopK, s.Experts)
 	case !(s.Noise >= 0) || math.IsInf(s.Noise, 0):
-		return fmt.Errorf("a noise of %v; it must be 0 or more", s.Noise)
+		return fmt.Errorf("noise is %v; it must be a finite number of 0 or more", s.Noise)
 	case s.ShardBytes < 1:
-		return fmt.Errorf("files of %d bytes; they must have 1 or more", s.ShardBytes)
+		return fmt.Errorf("shard-size is %d bytes; it must be 1 or more", s.ShardBytes)
 	}
 	return nil
 }

@@ -15,6 +15,8 @@ import (
 // to write, rather than with writing.
 var ErrInput = errors.New("unusable input")
 
+const configFile = "config.json"
+
 // Summary says what was written.
 type Summary struct {
 	Out     string `json:"out"`
@@ -26,10 +28,6 @@ type Summary struct {
 	Bytes   int64  `json:"bytes"`
 }
 
-// besides are the files that go along as they are.
-var besides = []string{"tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", "vocab.txt", "added_tokens.json",
-	"special_tokens_map.json", "tokenizer.model", "chat_template.jinja", "generation_config.json"}
-
 // Run makes the folder out, which must not be there, of the dense model in dir.
 // It is written under another name and checked before it gets its own, so that
 // nothing half-made stays.
@@ -40,18 +38,21 @@ func Run(ctx context.Context, dir, out string, s Settings) (sum *Summary, err er
 	if _, err := os.Lstat(out); !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %s is there already; name another folder, or remove it", ErrInput, out)
 	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return nil, fmt.Errorf("%w: %s is no folder", ErrInput, dir)
+	}
 	dense, err := model.OpenWeights(dir)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInput, err)
 	}
 	defer func() { err = errors.Join(err, dense.Close()) }()
-	config, outputs, sum, err := prepare(dir, dense, s)
+	config, outputs, sum, err := prepare(dense, s)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrInput, dir, err)
 	}
 	sum.Out = out
 	return sum, inPlace(out, func(partial string) error {
-		if err := copyBesides(dir, partial, config); err != nil {
+		if err := copySide(dense, partial, config); err != nil {
 			return err
 		}
 		files := shards(outputs, s.ShardBytes)
@@ -65,10 +66,10 @@ func Run(ctx context.Context, dir, out string, s Settings) (sum *Summary, err er
 }
 
 // prepare decides all that will be written.
-func prepare(dir string, dense *model.Weights, s Settings) (config []byte, outputs []output, sum *Summary, err error) {
-	data, err := os.ReadFile(filepath.Join(dir, "config.json"))
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("reading config.json: %w", err)
+func prepare(dense *model.Weights, s Settings) (config []byte, outputs []output, sum *Summary, err error) {
+	data, ok := dense.File(configFile)
+	if !ok {
+		return nil, nil, nil, fmt.Errorf("it has no readable %s; give the folder of a published dense model", configFile)
 	}
 	kind, config, tied, err := readConfig(data, s)
 	if err != nil {
@@ -107,24 +108,34 @@ func inPlace(out string, write func(partial string) error) (err error) {
 	return os.Rename(partial, out)
 }
 
-// copyBesides writes the config and copies what the tokenizer needs.
-func copyBesides(dir, partial string, config []byte) error {
-	if err := os.WriteFile(filepath.Join(partial, "config.json"), config, 0o644); err != nil { //nolint:gosec // for others to read
+// copySide writes the config, and copies the other files beside the weights.
+func copySide(dense *model.Weights, partial string, config []byte) error {
+	names, err := dense.SideNames()
+	if err != nil {
 		return err
 	}
-	for _, name := range besides {
-		data, err := os.ReadFile(filepath.Join(dir, name))
-		if errors.Is(err, fs.ErrNotExist) {
+	if err := writeSide(partial, configFile, config); err != nil {
+		return err
+	}
+	for _, name := range names {
+		data, ok := dense.File(name)
+		if !ok || name == configFile {
 			continue
 		}
-		if err != nil {
-			return fmt.Errorf("copying %s: %w", name, err)
-		}
-		if err := os.WriteFile(filepath.Join(partial, name), data, 0o644); err != nil { //nolint:gosec // for others to read
+		if err := writeSide(partial, name, data); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// writeSide writes a file that may lie in a folder of its own.
+func writeSide(partial, name string, data []byte) error {
+	path := filepath.Join(partial, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // for others to read
+		return err
+	}
+	return os.WriteFile(path, data, 0o644) //nolint:gosec // for others to read
 }
 
 // check opens what was written as whoever serves it will.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/switchyard/switchyard/kernels/pool"
@@ -172,5 +173,53 @@ func TestAgain(t *testing.T) {
 	}
 	if hashes[0] != hashes[1] {
 		t.Error("the same seed gives another model")
+	}
+}
+
+// All files that services may need go along, as they do into an object store.
+func TestSideFiles(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "dense")
+	if err := os.CopyFS(dir, os.DirFS("testdata/gpt2")); err != nil {
+		t.Fatal(err)
+	}
+	const further = "chat_templates/tool_use.jinja"
+	if err := os.Mkdir(filepath.Join(dir, "chat_templates"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"chat_template.json", "qwen.tiktoken", further} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("of "+name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := filepath.Join(t.TempDir(), "moe")
+	if _, err := Run(t.Context(), dir, out, usual); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"chat_template.json", "qwen.tiktoken", further} {
+		if got, err := os.ReadFile(filepath.Join(out, name)); err != nil || string(got) != "of "+name {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
+
+// What is wrong with the folder is said of it.
+func TestWrongFolders(t *testing.T) {
+	noConfig := t.TempDir()
+	if err := os.CopyFS(noConfig, os.DirFS("testdata/gpt2")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(noConfig, configFile)); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ dir, want string }{
+		{filepath.Join(noConfig, "nowhere"), "nowhere is no folder"},
+		{"testdata/gpt2/config.json", "config.json is no folder"},
+		{t.TempDir(), "neither model.safetensors nor"},
+		{noConfig, "it has no readable config.json"},
+	} {
+		_, err := Run(t.Context(), tt.dir, filepath.Join(t.TempDir(), "out"), usual)
+		if !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%v, want %q", err, tt.want)
+		}
 	}
 }
