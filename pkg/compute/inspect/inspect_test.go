@@ -44,6 +44,20 @@ func TestFolderAndConfig(t *testing.T) {
 	}
 }
 
+// Sizes that are each within bounds may come to more than can be counted.
+func TestTooLarge(t *testing.T) {
+	var config map[string]any
+	if err := json.Unmarshal([]byte(readFile(t, filepath.Join(golden, "mixtral", configFile))), &config); err != nil {
+		t.Fatal(err)
+	}
+	for key, size := range map[string]int{"num_hidden_layers": 4096, "num_local_experts": 16384, "hidden_size": 1 << 18, "intermediate_size": 1 << 20} {
+		config[key] = size
+	}
+	if r := report(t, config); r.Servable || !strings.Contains(r.Reason, "config.json: the first 1 of 4096 layers have ") {
+		t.Errorf("%+v", r)
+	}
+}
+
 // The fields that outsiders rely on are there whatever the model is.
 func TestFields(t *testing.T) {
 	for _, config := range []string{`{"model_type":"nobody"}`, readFile(t, filepath.Join(golden, "mixtral", configFile))} {

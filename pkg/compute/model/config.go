@@ -23,6 +23,8 @@ const (
 	maxVocab     = 1 << 24
 	maxPositions = 1 << 30
 	maxTypes     = 1 << 16
+	// maxParameters is of all of them together.
+	maxParameters = 1 << 50
 )
 
 // config reads config.json key by key. It keeps the first error and which keys

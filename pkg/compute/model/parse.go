@@ -122,6 +122,18 @@ func (s *Spec) check() error {
 			return fmt.Errorf("config.json: %w", err)
 		}
 	}
+	return s.checkParameters()
+}
+
+// checkParameters refuses sizes that are each within bounds, and make together a
+// model whose parameters could not be counted.
+func (s *Spec) checkParameters() error {
+	total := elements(s.outerNeeds())
+	for l := range s.Layers {
+		if total += elements(s.layerNeeds(l)) + int64(s.Experts)*s.expertParameters(l); total > maxParameters {
+			return fmt.Errorf("config.json: the first %d of %d layers have %d parameters; a model may have %d", l+1, s.Layers, total, int64(maxParameters))
+		}
+	}
 	return nil
 }
 
