@@ -91,20 +91,24 @@ func (o *objects) stat(name string) (Tensor, bool) {
 	return t, ok
 }
 
-// fileRetry is the pause before a file that could not be read is read again.
-const fileRetry = 500 * time.Millisecond
+const (
+	// fileRetry is the pause before a file that could not be read is read again.
+	fileRetry = 500 * time.Millisecond
+	// fileTold is after how long the same error is told again.
+	fileTold = 30 * time.Second
+)
 
 // file waits for one that there is: to go on without it would be to serve
-// another model. Each error is told once.
+// another model. It says now and then what it waits for.
 func (o *objects) file(name string) ([]byte, bool) {
 	object, ok := o.named[manifest.FilePrefix+name]
-	for told := map[string]bool{}; ok; {
+	for told := map[string]time.Time{}; ok; {
 		data, err := o.from.Read(o.ctx, object)
 		if err == nil {
 			return data, true
 		}
-		if text := err.Error(); !told[text] && o.ctx.Err() == nil {
-			told[text] = true
+		if text := err.Error(); time.Since(told[text]) > fileTold && o.ctx.Err() == nil {
+			told[text] = time.Now()
 			o.log.Warn("a file of the model cannot be read from the object store; trying again", "object", object.Name, "error", text)
 		}
 		ok = pause.For(o.ctx, fileRetry) == nil
