@@ -1,49 +1,94 @@
 package attention
 
-import (
-	"sync/atomic"
-	"time"
-)
+import "time"
 
 // wait is the state of one Wait: when rows count as late, and what was done.
 type wait struct {
 	began, sent, due time.Time
-	timer            *time.Timer // at due
-	hurried          bool        // due was brought forward
-	attempt          uint32      // of the newest group: each re-issue makes one
-	late             uint32      // re-issues because patience ran out
+	limits
+	timer   *time.Timer // at due
+	hurried bool        // due was brought forward
+	excused bool        // the timer was late once since sent
+	attempt uint32      // of the newest group: each re-issue makes one
+	late    uint32      // re-issues because patience ran out
 }
 
-func newWait(patience time.Duration) *wait {
+// limits say when rows are late that were just sent.
+type limits struct {
+	// early is when they are by what layers have taken lately. Sending them again
+	// then is paid for.
+	early time.Duration
+	// calm is when they may be sent again whatever was paid.
+	calm time.Duration
+	// hurried is when they are, if somebody who may have them is gone.
+	hurried time.Duration
+}
+
+func newWait(l limits) *wait {
 	now := time.Now()
-	return &wait{began: now, sent: now, due: now.Add(patience), timer: time.NewTimer(patience)}
+	return &wait{began: now, sent: now, due: now.Add(l.early), limits: l, timer: time.NewTimer(l.early)}
 }
 
-func (w *wait) next(pause time.Duration) {
-	w.hurried, w.sent = false, time.Now()
-	w.due = w.sent.Add(pause)
-	w.timer.Reset(pause)
+// next begins the wait for another attempt, which was sent just now.
+func (w *wait) next(l limits) {
+	w.limits, w.hurried, w.excused, w.sent = l, false, false, time.Now()
+	w.until(w.sent.Add(l.pause(w.late)))
+}
+
+func (w *wait) until(due time.Time) {
+	w.due = due
+	w.timer.Reset(time.Until(due))
 }
 
 // hurry brings the next re-issue forward, but not before a layer can be late.
-func (w *wait) hurry(late time.Duration) {
-	if due := w.sent.Add(late); due.Before(w.due) {
-		w.hurried, w.due = true, due
-		w.timer.Reset(time.Until(due))
+func (w *wait) hurry() {
+	due, now := w.sent.Add(w.limits.hurried), time.Now()
+	if due.Before(now) {
+		due = now
 	}
+	if due.Before(w.due) {
+		w.hurried = true
+		w.until(due)
+	}
+}
+
+// starved is how much later than due a timer goes off only where the machine does
+// not get on.
+const starved = 50 * time.Millisecond
+
+// excuse lets rows wait a little more, once an attempt, if this process did not run
+// when they were due: their block may be here, and not read yet.
+func (w *wait) excuse() bool {
+	now := time.Now()
+	if w.excused || now.Sub(w.due) < starved {
+		return false
+	}
+	w.excused = true
+	w.until(now.Add(w.early))
+	return true
 }
 
 // extend lets rows wait on that a cold function keeps, but not for ever: they may
 // have been lost elsewhere.
-func (w *wait) extend(pause time.Duration) bool {
+func (w *wait) extend() bool {
 	now := time.Now()
 	if latest := w.sent.Add(maxPatience); now.Before(latest) {
 		w.hurried = false
-		w.due = now.Add(min(pause, latest.Sub(now)))
-		w.timer.Reset(w.due.Sub(now))
+		w.until(now.Add(min(w.early, latest.Sub(now))))
 		return true
 	}
 	return false
+}
+
+// postpone lets rows wait on that there is no budget for; false: they have waited
+// long enough, or are known to be lost.
+func (w *wait) postpone(paid func() bool) bool {
+	calm := w.sent.Add(w.calm)
+	if w.hurried || !time.Now().Before(calm) || paid() {
+		return false
+	}
+	w.until(calm)
+	return true
 }
 
 // maxHurried bounds the re-issues that do not count: replicas that seem to come
@@ -54,45 +99,18 @@ const maxHurried = 100
 func (w *wait) blames() bool { return !w.hurried || w.attempt >= maxHurried }
 
 // maxAttempts bounds how often a part is issued again: at least half a minute.
-const maxAttempts = 11
+const maxAttempts = 16
 
-// pauses is how often the patience is doubled after an attempt. The first ones
-// come in an even pace: they bridge the time until a dead neighbour is missed
-// and replaced, and the answer is to come soon after that.
-func pauses(attempt uint32) uint32 {
+// pause is the time before the attempt that follows so many. The first ones come
+// as fast as layers do: most faults need one or two. The next ones bridge the time
+// until a dead neighbour is missed and replaced, and then pauses grow.
+func (l limits) pause(attempts uint32) time.Duration {
 	const even = 5
-	if attempt <= even {
-		return 0
+	switch {
+	case attempts <= even:
+		return l.early
+	case attempts <= 2*even:
+		return l.calm
 	}
-	return min(attempt-even, 3)
-}
-
-// latency follows how long layers take, to know when one is late.
-type latency struct {
-	slow atomic.Int64 // nanoseconds; rises at once, falls slowly
-}
-
-// Bounds of the patience before a first re-issue, and of the time before which
-// no hurry makes one.
-const (
-	minPatience = 800 * time.Millisecond
-	maxPatience = 10 * time.Second
-	minLate     = 100 * time.Millisecond
-)
-
-func (l *latency) observe(took time.Duration, attempts uint32) {
-	if attempts > 0 {
-		return // says how long somebody was gone, not how long a layer takes
-	}
-	old := l.slow.Load()
-	l.slow.Store(max(int64(took), old-old/64))
-}
-
-func (l *latency) patience() time.Duration {
-	return min(max(minPatience, 8*time.Duration(l.slow.Load())), maxPatience)
-}
-
-// late is when a layer takes longer than any does that nobody delays.
-func (l *latency) late() time.Duration {
-	return min(max(minLate, 2*time.Duration(l.slow.Load())), l.patience())
+	return l.calm << min(attempts-2*even, 3)
 }

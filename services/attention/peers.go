@@ -18,7 +18,7 @@ type peers struct {
 	aggregators []string
 	gates       int
 	allReady    chan struct{}
-	// suspects are aggregators that did not answer, until when.
+	// suspects are aggregators and gates that did not answer, until when.
 	suspects map[string]time.Time
 
 	// Set before the first use: how to address the stages behind.
@@ -150,13 +150,14 @@ func (p *peers) silences() uint64 {
 	return p.gateRoster.Silences() + p.aggregatorRoster.Silences() + p.expertRoster.Silences()
 }
 
-// suspicion is how long an aggregator that did not answer is avoided: by then
-// a dead one is no member any more.
+// suspicion is how long a replica that did not answer is avoided: by then a dead one
+// is no member any more.
 const suspicion = 2 * time.Second
 
-// suspect is told when rows that an aggregator was to collect did not come
-// back. It may be innocent, and so may be the gates, but others do as well.
-func (p *peers) suspect(shard string) {
+// suspect is told when rows that a gate was to route, if one was named, and an
+// aggregator was to collect did not come back. They may be innocent, but others do
+// as well.
+func (p *peers) suspect(ids ...string) {
 	p.gateRoster.Doubt()
 	p.aggregatorRoster.Doubt()
 	p.mu.Lock()
@@ -166,7 +167,25 @@ func (p *peers) suspect(shard string) {
 	}
 	now := time.Now()
 	maps.DeleteFunc(p.suspects, func(_ string, until time.Time) bool { return now.After(until) })
-	p.suspects[shard] = now.Add(suspicion)
+	for _, id := range ids {
+		if id != "" {
+			p.suspects[id] = now.Add(suspicion)
+		}
+	}
+}
+
+// choose takes one of those in turn: the next one that is not suspected, if there
+// is one; p.mu is held.
+func (p *peers) choose(from []string, at uint64) string {
+	n := uint64(len(from))
+	if len(p.suspects) > 0 {
+		for i := range n {
+			if id := from[(at+i)%n]; time.Now().After(p.suspects[id]) {
+				return id
+			}
+		}
+	}
+	return from[at%n]
 }
 
 // shard chooses the aggregator of a group of rows: each in its turn, and another
@@ -179,19 +198,10 @@ func (p *peers) shard(turn uint64, attempt uint32) (string, bool) {
 	if len(heard) > 0 {
 		from = heard
 	}
-	n := uint64(len(from))
-	if n == 0 {
+	if len(from) == 0 {
 		return "", false
 	}
-	at := turn + uint64(attempt)
-	if len(p.suspects) > 0 {
-		for i := range n {
-			if id := from[(at+i)%n]; time.Now().After(p.suspects[id]) {
-				return id, true
-			}
-		}
-	}
-	return from[at%n], true
+	return p.choose(from, turn+uint64(attempt)), true
 }
 
 // heardAggregators are those that surely live; none while all are steady.
@@ -203,20 +213,23 @@ func (p *peers) heardAggregators() []string {
 }
 
 // gate names the gate for some rows; empty is any gate. Rows that were lost go
-// to the one that was heard last, and to another one with each attempt.
+// to the one that was heard last, and to another one with each attempt. One that is
+// suspected is the last choice.
 func (p *peers) gate(turn uint64, attempt uint32) string {
 	if attempt == 0 && p.gateRoster.Steady() {
 		return ""
 	}
 	heard := usableIDs(p.gateRoster.Heard())
+	if len(heard) == 0 {
+		return ""
+	}
 	at := turn
 	if attempt > 0 {
 		at = uint64(attempt - 1)
 	}
-	if len(heard) == 0 {
-		return ""
-	}
-	return heard[at%uint64(len(heard))]
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.choose(heard, at)
 }
 
 func usableIDs(all []*pb.Member) (ids []string) {

@@ -38,19 +38,18 @@ func TestSuspects(t *testing.T) {
 	}
 }
 
-// The attempts bridge the time until a dead neighbour is replaced at an even
-// pace, and half a minute in all.
-func TestPauses(t *testing.T) {
-	at := minPatience
-	for attempt := uint32(1); attempt <= maxAttempts; attempt++ {
-		pause := minPatience << pauses(attempt)
-		if at < 4*time.Second && pause != minPatience {
-			t.Errorf("attempt %d, %v after the first: a pause of %v", attempt, at, pause)
+// Gates that were named and did not answer are avoided, too.
+func TestSuspectedGates(t *testing.T) {
+	p := peers{gateRoster: &fakeRoster{heard: ready("a", "b")}, aggregatorRoster: &fakeRoster{}}
+	p.suspect("shard", "")
+	p.suspect("shard", "a")
+	for turn := range uint64(3) {
+		if first, again := p.gate(turn, 0), p.gate(turn, 1); first != "b" || again != "b" {
+			t.Errorf("turn %d: %s, and then %s; a is suspected", turn, first, again)
 		}
-		at += pause
 	}
-	if at < 30*time.Second {
-		t.Errorf("given up after %v", at)
+	if len(p.suspects) != 2 {
+		t.Errorf("%v", p.suspects)
 	}
 }
 

@@ -36,13 +36,14 @@ type remote struct {
 	layer      int
 	x          []float32 // (R, D), the caller's
 	buf        []byte
-	collector  string // the aggregator that was named last
+	// The aggregator and the gate that were named last; any gate if it is empty.
+	collector, router string
 
 	mu      sync.Mutex
 	out     []float32 // (R, D)
 	parts   []rowsPart
 	missing int
-	began   time.Time      // of Start
+	issued  []time.Time    // by attempt; the first is that of Start
 	layers  []ledger.Layer // of the step
 	whole   chan struct{}
 	hurried chan struct{}
@@ -73,11 +74,11 @@ type exchange struct {
 	// gate names a live gate, or nobody while any gate may have the rows.
 	gate func(turn uint64, attempt uint32) string
 	// suspect says that an aggregator or a gate may be gone: others are preferred for a while.
-	suspect func(shard string)
+	suspect func(ids ...string)
 	stats   *stats
 
 	next    atomic.Uint64
-	latency latency
+	latency *latency
 	waking  waking
 
 	mu      sync.Mutex
@@ -92,6 +93,7 @@ func (x *exchange) worker(microbatch int) *remote {
 // Start publishes the rows of x (R, D) for the layer's gate.
 func (r *remote) Start(ctx context.Context, layer int, x []float32) (forward.Pending, error) {
 	r.prepare(layer, x)
+	r.latency.sent()
 	for i := range r.parts {
 		if err := r.send(ctx, r.parts[i], 0); err != nil && !passes(ctx, err) {
 			r.forget()
@@ -108,7 +110,7 @@ func (r *remote) prepare(layer int, x []float32) {
 	rows := len(x) / r.d
 	r.out = tensor.Resize(r.out, len(x))
 	r.parts = split(r.parts[:0], rows, r.rowsPerMessage())
-	r.missing, r.failure, r.began = len(r.parts), nil, time.Now()
+	r.missing, r.failure, r.issued = len(r.parts), nil, append(r.issued[:0], time.Now())
 	for _, old := range []chan struct{}{r.whole, r.hurried} {
 		select {
 		case <-old:
@@ -142,7 +144,8 @@ func (r *remote) send(ctx context.Context, p rowsPart, attempt uint32) error {
 	if !ok {
 		return nil // nobody to collect yet: the next attempt asks again
 	}
-	r.collector = shard
+	gate := r.gate(r.turn(), attempt)
+	r.collector, r.router = shard, gate
 	x := r.x[p.first*r.d : (p.first+p.rows)*r.d]
 	t := tensor.Encode(r.wire, x, r.d, r.buf)
 	r.buf = t.Data
@@ -151,7 +154,7 @@ func (r *remote) send(ctx context.Context, p rowsPart, attempt uint32) error {
 		Step: r.step, Microbatch: r.microbatch, Layer: uint32(r.layer), Part: uint32(p.first), Rows: uint32(p.rows),
 		Attempt: attempt, Shard: shard,
 	}}
-	if err := r.hop.Send(ctx, r.subject(attempt), h); err != nil {
+	if err := r.hop.Send(ctx, r.subject(gate), h); err != nil {
 		return fmt.Errorf("publishing hidden rows: %w", err)
 	}
 	r.progress.Tick()
@@ -161,8 +164,8 @@ func (r *remote) send(ctx context.Context, p rowsPart, attempt uint32) error {
 // turn counts on with each layer and step, so that all replicas behind get work.
 func (r *remote) turn() uint64 { return r.step + uint64(r.layer) }
 
-func (r *remote) subject(attempt uint32) string {
-	if gate := r.gate(r.turn(), attempt); gate != "" {
+func (r *remote) subject(gate string) string {
+	if gate != "" {
 		return r.subjects.Gate(gate)
 	}
 	return r.subjects.Hidden(r.layer)
@@ -178,7 +181,7 @@ func (r *remote) Wait(ctx context.Context, out []float32) error {
 	defer r.forget()
 	r.waitingFlag.Store(true)
 	defer r.waitingFlag.Store(false)
-	w := newWait(r.latency.patience())
+	w := newWait(r.limits())
 	defer w.timer.Stop()
 	for {
 		select {
@@ -189,14 +192,12 @@ func (r *remote) Wait(ctx context.Context, out []float32) error {
 				return fmt.Errorf("layer %d could not be computed: %.*s", r.layer, maxReason, r.failure.Message)
 			}
 			copy(out, r.out)
-			last := &r.layers[len(r.layers)-1]
-			r.latency.observe(time.Since(w.began)-last.By[ledger.ExpertStall], w.attempt)
-			r.stats.hop(ctx, time.Since(w.began), last)
+			r.stats.hop(ctx, time.Since(w.began), &r.layers[len(r.layers)-1])
 			return nil
 		case <-r.hurried:
-			w.hurry(r.latency.late())
+			w.hurry()
 		case <-w.timer.C:
-			if r.waking.in(r.layer, time.Now()) && w.extend(r.latency.patience()) {
+			if r.patient(w) {
 				continue
 			}
 			if err := r.again(ctx, w); err != nil {
@@ -208,59 +209,6 @@ func (r *remote) Wait(ctx context.Context, out []float32) error {
 
 // maxReason bounds, in characters, what is quoted of another service's error.
 const maxReason = 1000
-
-// again issues what is late once more, and sets the time of the next one.
-func (r *remote) again(ctx context.Context, w *wait) error {
-	if w.blames() {
-		w.late++
-	}
-	if w.late > maxAttempts {
-		return fmt.Errorf("no answer from layer %d's experts after %d attempts in %v", r.layer, maxAttempts, time.Since(w.began).Round(time.Second))
-	}
-	err := r.reissue(ctx, w.attempt+1)
-	switch {
-	case err == nil:
-		w.attempt++
-	case !passes(ctx, err):
-		return err
-	case w.blames():
-		w.late-- // nobody can be blamed for it
-	}
-	w.next(r.latency.patience() << pauses(w.late))
-	return nil
-}
-
-func (r *remote) reissue(ctx context.Context, attempt uint32) error {
-	r.mu.Lock()
-	late := make([]rowsPart, 0, len(r.parts))
-	for _, p := range r.parts {
-		if !p.arrived {
-			late = append(late, p)
-		}
-	}
-	r.mu.Unlock()
-	r.suspect(r.collector)
-	for _, p := range late {
-		if err := r.send(ctx, p, attempt); err != nil {
-			return err
-		}
-	}
-	r.stats.reissued(len(late))
-	return nil
-}
-
-// hurry lets all workers issue again what may be lost: somebody who may have it
-// has fallen silent, or was replaced.
-func (x *exchange) hurry() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for _, r := range x.waiters {
-		select {
-		case r.hurried <- struct{}{}:
-		default:
-		}
-	}
-}
 
 // waiting says that others have the rows: a long layer of theirs is no hang, and
 // the wait has its own end.
@@ -314,9 +262,11 @@ func (r *remote) take(b *pb.Block) error {
 // account writes down where the layer's time went, as its last block tells it:
 // that one's group is what the layer has waited for.
 func (r *remote) account(b *pb.Block) {
-	l, cut := ledger.Join(time.Since(r.began), b, int(b.Key.Rows)*r.topK)
+	l, cut := ledger.Join(time.Since(r.issued[0]), b, int(b.Key.Rows)*r.topK)
 	r.layers = append(r.layers, l)
 	r.stats.cut(cut)
+	at := min(int(b.Key.Attempt), len(r.issued)-1)
+	r.latency.observe(r.rows(), &l, r.issued[at].Sub(r.issued[0]))
 }
 
 func (r *remote) fill(p *rowsPart, b *pb.Block) error {

@@ -1,0 +1,79 @@
+package attention
+
+import (
+	"sync"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/control/ledger"
+	"github.com/switchyard/switchyard/pkg/policy/patience"
+)
+
+// latency follows how long layers take, to know when one is late.
+type latency struct {
+	mu        sync.Mutex
+	estimator *patience.Estimator
+	budget    patience.Budget
+}
+
+// Bounds of the patience with a layer.
+const (
+	// minLate is longer than a busy machine keeps a message waiting, however fast
+	// layers are.
+	minLate = 100 * time.Millisecond
+	// minPatience is what a layer has that nothing is known of.
+	minPatience = 800 * time.Millisecond
+	maxPatience = 10 * time.Second
+)
+
+// How often rows are sent again that may be only slow: a tenth of all, and as often
+// at once as the workers of a replica need when somebody behind them is gone.
+const (
+	reissueShare = 0.1
+	reissueBurst = 16
+)
+
+func newLatency() *latency {
+	s := patience.Settings{Factor: 2, Least: minLate.Seconds(), Most: maxPatience.Seconds()}
+	return &latency{estimator: patience.New(s), budget: patience.NewBudget(reissueShare, reissueBurst)}
+}
+
+// observe takes in a layer that came back; before is what of its time had passed
+// when the attempt was sent that did.
+func (l *latency) observe(rows int, took *ledger.Layer, before time.Duration) {
+	by := &took.By
+	times := patience.Times{
+		patience.Gate:       (by[ledger.GateQueue] + by[ledger.GateCompute]).Seconds(),
+		patience.Function:   (by[ledger.ExpertQueue] + by[ledger.ExpertCompute] + by[ledger.ExpertTransfer]).Seconds(),
+		patience.Aggregator: by[ledger.AggregatorWait].Seconds(),
+		patience.Messages:   max(0, by[ledger.Messages]-before).Seconds(),
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.estimator.Observe(took.Layer, rows, times)
+}
+
+// sent counts a layer's rows that are sent for the first time.
+func (l *latency) sent() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.budget.Earn()
+}
+
+// spend says whether rows may be sent again that may be only slow.
+func (l *latency) spend() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.budget.Spend()
+}
+
+// limits are those of so many rows of a layer.
+func (l *latency) limits(layer, rows int) limits {
+	l.mu.Lock()
+	seconds, known := l.estimator.Late(layer, rows)
+	l.mu.Unlock()
+	if !known {
+		return limits{early: minPatience, calm: minPatience, hurried: minLate}
+	}
+	early := time.Duration(seconds * float64(time.Second))
+	return limits{early: early, calm: min(max(minPatience, 2*early), maxPatience), hurried: early}
+}
