@@ -58,20 +58,3 @@ func (s *Service) awaitLarger(ctx context.Context, need int) (largest float64, o
 	})
 	return max(largest, float64(s.kv.Capacity())), ok
 }
-
-// serve gives free pages to those who wait for them.
-func (d *scheduler) serve() {
-	for {
-		s, ok := d.line.Next(d.stats.kv.Free())
-		if !ok {
-			return
-		}
-		table, err := d.stats.kv.Reserve(s.positions())
-		if err != nil {
-			d.stepFailed(s, err) // cannot be: nobody else takes pages
-			return
-		}
-		s.seat(table, d.now())
-		d.stats.active(len(d.sequences))
-	}
-}

@@ -101,8 +101,10 @@ func (b *bench) later(d time.Duration) {
 }
 
 // hasPages gives the engine another number of KV pages.
-func (b *bench) hasPages(n int) {
-	kv, err := kvcache.NewPool(oneHead, int64(n)*oneHead.PageBytes())
+func (b *bench) hasPages(n int) { b.hasPagesOf(oneHead, n) }
+
+func (b *bench) hasPagesOf(shape kvcache.Shape, n int) {
+	kv, err := kvcache.NewPool(shape, int64(n)*shape.PageBytes())
 	if err != nil {
 		b.t.Fatal(err)
 	}

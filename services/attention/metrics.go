@@ -89,6 +89,12 @@ func (s *stats) reissued(n int) {
 	s.presence.Add("reissues_total", float64(n))
 }
 
+// preempted counts a sequence that gave its pages back.
+func (s *stats) preempted() {
+	s.metrics.Preemptions.Inc()
+	s.presence.Add("preemptions_total", 1)
+}
+
 // finished counts a request that ended, however it did.
 func (s *stats) finished(q *sequence) {
 	outcome, code := q.end.FinishReason, ""

@@ -20,6 +20,7 @@ import (
 // token log, which it queues. engine drives it.
 //
 //	admitted ──▶ in line for pages ──▶ ready ──next──▶ in flight ──settle──▶ ready … ──▶ ended
+//	                                   ready ──an older one needs pages──▶ aside ──▶ ready
 type scheduler struct {
 	policy   batching.Policy
 	pace     batching.Pace
@@ -31,14 +32,18 @@ type scheduler struct {
 	sequences map[string]*sequence
 	order     []*sequence // oldest served first
 	line      kvcache.Line[*sequence]
+	aside     []*sequence // gave their pages back, oldest first
 	idle      []*worker
 	busy      map[*microbatch]*worker
 	// closing are logs whose terminal record may not be stored yet.
 	closing []logWriter
+	// admissions counts sequences that were seated.
+	admissions uint64
 
-	items []batching.Item
-	ready []*sequence
-	takes []batching.Take
+	items    []batching.Item
+	ready    []*sequence
+	takes    []batching.Take
+	outgrown []*sequence
 }
 
 func newScheduler(policy batching.Policy, workers []*worker, now func() time.Time, log *slog.Logger, st *stats) *scheduler {
@@ -67,7 +72,7 @@ func (d *scheduler) add(s *sequence) {
 		d.finish(s)
 		return
 	}
-	d.line.Join(s, d.stats.kv.Need(s.positions()))
+	d.line.Join(s, d.want(s, s.ahead()))
 	d.serve()
 }
 
@@ -77,6 +82,7 @@ func (d *scheduler) next() (*microbatch, *worker) {
 	if len(d.idle) == 0 {
 		return nil, nil
 	}
+	d.stretch()
 	d.collect()
 	d.takes = d.policy.Next(d.items, d.decoding(), &d.pace, d.takes)
 	if len(d.takes) == 0 {
@@ -106,7 +112,7 @@ func (d *scheduler) assign(mb *microbatch, w *worker) {
 func (d *scheduler) collect() {
 	d.items, d.ready = d.items[:0], d.ready[:0]
 	for _, s := range d.order {
-		if s.inFlight || s.ended || s.table == nil || s.writer.Full() {
+		if !s.mayStep() || s.table.Positions() < s.extent() {
 			continue
 		}
 		it := batching.Item{Alone: s.suspect}
@@ -248,7 +254,7 @@ func (d *scheduler) close(s *sequence) {
 
 // remove frees what the sequence held. It must not be in flight.
 func (d *scheduler) remove(s *sequence) {
-	d.line.Leave(s)
+	d.leaveLine(s)
 	s.free()
 	if d.sequences[s.seq.RequestId] == s {
 		delete(d.sequences, s.seq.RequestId)

@@ -22,6 +22,9 @@ type sequence struct {
 	long  bool           // those were computed for a long sequence
 	table *kvcache.Table // nil while it waits for pages
 
+	admission uint64 // 1, 2, … as sequences got their first pages; 0: it never had any
+	asides    int    // how often it gave them back
+
 	params   sampling.Params
 	flow     schemas.Flow
 	writer   logWriter
@@ -153,9 +156,13 @@ func (s *sequence) rows() int {
 	return len(s.ids)
 }
 
-// seat gives it its pages.
-func (s *sequence) seat(t *kvcache.Table, now time.Time) {
-	s.table = t
+// mayStep says whether it has pages, and is neither with a worker nor held up by its log.
+func (s *sequence) mayStep() bool {
+	return s.table != nil && !s.inFlight && !s.ended && !s.writer.Full()
+}
+
+// leaveQueue notes for how long it waited.
+func (s *sequence) leaveQueue(now time.Time) {
 	if s.epoch == 1 { // as for later ones, whose first owner's wait is not known
 		s.queued = now.Sub(s.accepted)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,6 +22,7 @@ import (
 //	scheduler workers= rows= min= pages= step=   a new one: its microbatches' bounds and KV pages
 //	admit R prompt= max= epoch= logged=5,6 deadline= score=   a claimed request; token 9 is its stop token
 //	done W token= R=TOKEN layers= heads=   worker W has computed, and how long it took
+//	steps N token= R=TOKEN                 so many microbatches, one after the other; told is only what is not usual
 //	fail W error=, panic W, stopped W      or it has not
 //	stored R          the terminal record is in the log
 //	conflict R        another owner writes R's log; ended R: another has ended it
@@ -49,7 +51,7 @@ type actor struct {
 	*sequence
 	name    string
 	stage   *stage
-	seated  bool
+	pages   int
 	settled bool
 }
 
@@ -64,14 +66,45 @@ func (g *stage) event(t testing.TB, e *transcript.Event) []string {
 		return nil
 	}
 	g.happen(t, e)
-	for _, a := range g.all {
-		a.look()
-	}
+	g.dispatch()
+	return g.told
+}
+
+// dispatch gives idle workers what there is for them.
+func (g *stage) dispatch() {
+	g.look()
 	for mb, w := g.next(); mb != nil; mb, w = g.next() {
+		g.look()
 		g.flying = append(g.flying, mb)
 		g.tell("%s takes %s", g.nameOf(w), rowsOf(mb))
 	}
-	return g.told
+	g.look()
+}
+
+// steps takes so many microbatches through the layers, those first that were first in
+// flight, and tells what becomes of pages and ends.
+func (g *stage) steps(e *transcript.Event) {
+	n, err := strconv.Atoi(e.Arg(g.t, 0))
+	if err != nil {
+		e.Fatalf(g.t, "%v", err)
+	}
+	for range n {
+		g.through(0, e)
+		g.dispatch()
+	}
+	g.told = slices.DeleteFunc(g.told, func(line string) bool {
+		return strings.HasPrefix(line, "worker ") || strings.HasPrefix(line, "log of ") && strings.Contains(line, ": token ")
+	})
+}
+
+// look tells what changed without a call: who has fewer pages, and then who has more.
+func (g *stage) look() {
+	for _, a := range g.all {
+		a.lookAside()
+	}
+	for _, a := range g.all {
+		a.look()
+	}
 }
 
 func (g *stage) build(e *transcript.Event) {
@@ -88,6 +121,8 @@ func (g *stage) happen(t testing.TB, e *transcript.Event) {
 		g.admit(e)
 	case "done":
 		g.done(e)
+	case "steps":
+		g.steps(e)
 	case "fail":
 		g.fault(e, errors.New(e.Text("error", "no such expert")))
 	case "panic":
@@ -199,7 +234,12 @@ func (g *stage) fault(e *transcript.Event, err error) {
 // done gives every sequence whose rows are all in a token, and scores to those
 // that want them, as a worker does.
 func (g *stage) done(e *transcript.Event) {
-	i, mb := g.flight(e)
+	i, _ := g.flight(e)
+	g.through(i, e)
+}
+
+func (g *stage) through(i int, e *transcript.Event) {
+	mb := g.flying[i]
 	g.flying = append(g.flying[:i], g.flying[i+1:]...)
 	mb.layers, mb.heads = e.Duration(g.t, "layers", 0), e.Duration(g.t, "heads", 0)
 	usual := e.Text("token", "5")
@@ -268,13 +308,30 @@ func rowsOf(mb *microbatch) string {
 // look tells what changed without a call.
 func (a *actor) look() {
 	g := a.stage
-	if a.table != nil && !a.seated {
-		a.seated = true
-		g.tell("%s has its pages (%d of %d are free)", a.name, g.kv.Free(), g.kv.Capacity())
-	}
+	a.lookAtPages()
 	if _, held := g.keeper.held[a.sequence.delivery]; !held && !a.settled {
 		a.settled = true
 		g.tell("%s is renewed no longer", a.name)
+	}
+}
+
+func (a *actor) lookAside() {
+	if a.table == nil && a.pages > 0 && !a.ended {
+		a.pages = 0
+		a.stage.tell("%s steps aside with %d tokens", a.name, a.generated())
+	}
+}
+
+func (a *actor) lookAtPages() {
+	if a.table == nil || a.ended {
+		return
+	}
+	before, free := a.pages, fmt.Sprintf("(%d of %d are free)", a.stage.kv.Free(), a.stage.kv.Capacity())
+	switch a.pages = a.table.Reserved(); {
+	case before == 0:
+		a.stage.tell("%s has its pages %s", a.name, free)
+	case a.pages > before:
+		a.stage.tell("%s takes %d more %s", a.name, a.pages-before, free)
 	}
 }
 

@@ -8,7 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+
+	"github.com/switchyard/switchyard/kernels/cpu"
 )
+
+// PagePositions is how many positions a page holds.
+const PagePositions = cpu.PagePositions
 
 // ErrFull says that the pool has too few free pages for now.
 var ErrFull = errors.New("no free KV pages")
@@ -58,22 +63,14 @@ func (p *Pool) Used() int {
 }
 
 // Need is how many pages a sequence of at most this many positions takes.
-func (p *Pool) Need(positions int) int { return p.shape.Need(positions) }
+func (p *Pool) Need(positions int) int { return need(p.groups, positions, p.shape.Rows) }
 
-// Reserve takes as many pages as a sequence of at most this many positions will
-// need, or none and ErrFull: a sequence once admitted never waits for memory.
+// Reserve takes as many pages as a sequence of at most this many positions needs,
+// or none and ErrFull. Table.Grow takes more for a longer one.
 func (p *Pool) Reserve(positions int) (*Table, error) {
-	n := p.Need(positions)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.used+n > p.capacity {
-		return nil, fmt.Errorf("%w: %d positions need %d pages, %d of %d are free",
-			ErrFull, positions, n, p.capacity-p.used, p.capacity)
-	}
-	p.used += n
-	t := &Table{pool: p, reserved: n, pages: make([][]*page, len(p.groups)), held: make([]span, len(p.groups))}
-	for g := range t.pages {
-		t.pages[g] = make([]*page, PagesFor(positions))
+	t := &Table{pool: p, pages: make([][]*page, len(p.groups)), held: make([]span, len(p.groups))}
+	if err := t.Grow(positions); err != nil {
+		return nil, err
 	}
 	return t, nil
 }

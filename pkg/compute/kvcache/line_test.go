@@ -75,7 +75,11 @@ func TestLineServesTheLarge(t *testing.T) {
 // free somebody is served.
 func TestLineProperties(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		p := &Pool{shape: Uniform(1, 1, 1), capacity: rapid.IntRange(1, 20).Draw(rt, "capacity")}
+		one := Uniform(1, 1, 1)
+		p, err := NewPool(one, rapid.Int64Range(1, 20).Draw(rt, "capacity")*one.PageBytes())
+		if err != nil {
+			rt.Fatal(err)
+		}
 		var l Line[int]
 		var queue []int // the line, as it should be
 		pages, passed, tables := map[int]int{}, map[int]int{}, map[int]*Table{}

@@ -96,11 +96,15 @@ func PagesFor(positions int) int {
 // PageBytes.
 func (s Shape) Need(positions int) int {
 	groups, _ := s.groups()
-	bytes := int64(0)
+	return need(groups, positions, s.Rows)
+}
+
+func need(groups []group, positions, rows int) int {
+	bytes, unit := int64(0), int64(0)
 	for i := range groups {
-		bytes += int64(groups[i].most(positions, s.Rows)) * groups[i].bytes()
+		bytes += int64(groups[i].most(positions, rows)) * groups[i].bytes()
+		unit += groups[i].bytes()
 	}
-	unit := s.PageBytes()
 	return int((bytes + unit - 1) / unit)
 }
 

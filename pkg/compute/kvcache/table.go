@@ -1,6 +1,10 @@
 package kvcache
 
-import "github.com/switchyard/switchyard/kernels/cpu"
+import (
+	"fmt"
+
+	"github.com/switchyard/switchyard/kernels/cpu"
+)
 
 // Table is one sequence's pages.
 type Table struct {
@@ -15,6 +19,28 @@ type span struct{ first, end int }
 
 // Positions is how many positions fit.
 func (t *Table) Positions() int { return len(t.pages[0]) * cpu.PagePositions }
+
+// Reserved is how many of the pool's pages it has.
+func (t *Table) Reserved() int { return t.reserved }
+
+// Grow makes room for at least so many positions, or leaves the table as it is: ErrFull.
+func (t *Table) Grow(positions int) error {
+	p, want := t.pool, t.pool.Need(positions)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if more := want - t.reserved; more > 0 {
+		if free := p.capacity - p.used; more > free {
+			return fmt.Errorf("%w: %d positions need %d more pages, %d of %d are free", ErrFull, positions, more, free, p.capacity)
+		}
+		p.used, t.reserved = p.used+more, want
+	}
+	for g := range t.pages {
+		for len(t.pages[g]) < PagesFor(positions) {
+			t.pages[g] = append(t.pages[g], nil)
+		}
+	}
+	return nil
+}
 
 // Span makes room for the positions [from, end), which are computed next, and gives
 // back what none of them sees, and what lies beyond them.

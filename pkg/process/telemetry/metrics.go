@@ -36,6 +36,8 @@ type Metrics struct {
 
 	// Reissues counts rows' groups that attention sent again because they were late.
 	Reissues prometheus.Counter
+	// Preemptions counts sequences that gave their KV pages to older ones.
+	Preemptions prometheus.Counter
 	// UnannouncedSteps counts steps whose rows attention did not announce.
 	UnannouncedSteps prometheus.Counter
 	// Late counts messages dropped because their deadline had passed.
@@ -86,6 +88,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		loadSamples:      counters("load_samples_total", "Samples of experts' loads on Kafka, by what became of them.", "outcome"),
 		Sequences:        newMirror("sequences", "Sequences that an attention replica has.", "state"),
 		Reissues:         counter("reissues_total", "Groups of rows sent again because their block was late."),
+		Preemptions:      counter("preemptions_total", "Times a sequence gave its KV pages to older ones; what they held is computed again."),
 		UnannouncedSteps: counter("unannounced_steps_total", "Steps whose rows were not announced: they do not fit one message, or NATS was away."),
 		Late:             counter("late_total", "Messages dropped because their deadline had passed."),
 		Repeats:          counter("repeats_total", "Messages whose key had been handled before."),
@@ -108,7 +111,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	r.MustRegister(
 		m.requests, m.tokens, m.stepDuration, m.layerHop, m.expertRows, m.expertTime, m.batchRows,
 		m.redeliveries, m.KVPages, m.QueueDepth, m.busMessages, m.busBytes, m.loadSamples, m.Sequences, m.StreamFill,
-		m.Reissues, m.UnannouncedSteps, m.Late, m.Repeats, m.Refused, m.Poisoned, m.LogNoise, m.IllegalRecords, m.Panics, m.RefusedReplies,
+		m.Reissues, m.Preemptions, m.UnannouncedSteps, m.Late, m.Repeats, m.Refused, m.Poisoned, m.LogNoise, m.IllegalRecords, m.Panics, m.RefusedReplies,
 		m.TimeClaims, m.stepPart, m.layerStage, m.prediction, m.PredictionsLost, m.genAI.request, m.genAI.firstToken, m.genAI.perToken,
 	)
 	r.MustRegister(m.Hosts.all()...)

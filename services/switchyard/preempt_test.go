@@ -1,0 +1,112 @@
+package main
+
+import (
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/pkg/compute/direct"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/switchyard/cluster"
+)
+
+// Sizes of the crowd: at its longest a sequence takes all four pages, and all begin
+// in one each.
+const (
+	crowdPages  = 4
+	crowdSize   = 4
+	crowdPrompt = 20
+	crowdTokens = 4*32 - crowdPrompt
+)
+
+// Requests that do not fit into memory together at their longest run together, and
+// those that step aside have the tokens of direct calls.
+func TestAsideIsDirect(t *testing.T) {
+	names := []string{"gpt_oss-mxfp4", "llama4", "deepseek_v3"} // windows, chunks, latents
+	if testkit.Race {
+		names = names[:1]
+	}
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m, err := model.Open(filepath.Join("../../pkg/compute/model/testdata/golden", name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = m.Close() })
+			y := openYardOf(t, m, cluster.OneEach(), func(up *UpCmd) { up.KVMemory = pages(m, crowdPages) })
+			got := y.crowd(t, m.Spec.Vocab)
+			if want := directCrowd(t, m); !slices.EqualFunc(got, want, slices.Equal) {
+				t.Errorf("got %v\nwant %v", got, want)
+			}
+			if n := y.counted(t, "switchyard_preemptions_total"); n == 0 {
+				t.Error("nobody stepped aside")
+			}
+		})
+	}
+}
+
+// crowd asks for everything at once.
+func (y testYard) crowd(t *testing.T, vocab int) [][]uint32 {
+	tokens, most := make([][]uint32, crowdSize), int32(crowdTokens)
+	var all sync.WaitGroup
+	for i := range tokens {
+		chunks := y.ask(t, &pb.Prompt{InputIds: promptIDs(i, crowdPrompt, vocab), MaxTokens: &most, IgnoreEos: true})
+		all.Go(func() {
+			for c, err := range chunks {
+				if err != nil {
+					t.Error(err)
+				}
+				tokens[i] = append(tokens[i], c.GetTokenIds()...)
+			}
+		})
+	}
+	all.Wait()
+	return tokens
+}
+
+// directCrowd is what direct calls answer, one request after the other.
+func directCrowd(t *testing.T, m *model.Model) (tokens [][]uint32) {
+	t.Helper()
+	p := pool.New(1)
+	t.Cleanup(p.Close)
+	r, err := direct.New(m, p, direct.Settings{Wire: tensor.BF16, MaxPositions: crowdPrompt + crowdTokens, KVBytes: 64 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range crowdSize {
+		s, err := r.Add(promptIDs(i, crowdPrompt, m.Spec.Vocab), crowdTokens, greedy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range crowdTokens {
+			if err := r.Step(t.Context(), []*direct.Sequence{s}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		tokens = append(tokens, slices.Clone(s.Generated()))
+		s.Close()
+	}
+	return tokens
+}
+
+// counted is a counter's value in this process.
+func (y testYard) counted(t *testing.T, name string) float64 {
+	t.Helper()
+	all, err := y.Settings.Node.Shared.Telemetry.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range all {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	t.Fatalf("there is no metric %s", name)
+	return 0
+}
