@@ -14,13 +14,12 @@ func parseObject(what string, data []byte) (object, error) {
 	if len(data) == 0 {
 		return nil, fmt.Errorf("%s is missing or empty", what)
 	}
-	if err := json.Unmarshal(data, &o); err != nil && json.Valid(data) {
-		return nil, fmt.Errorf("%s is no JSON object", what)
-	} else if err != nil {
+	err := json.Unmarshal(data, &o)
+	switch {
+	case err != nil && !json.Valid(data):
 		return nil, fmt.Errorf("%s: reading JSON: %w", what, err)
-	}
-	if o == nil {
-		return nil, fmt.Errorf("%s is null, not a JSON object", what)
+	case err != nil || o == nil: // a list, a number, null
+		return nil, fmt.Errorf("%s is no JSON object", what)
 	}
 	return o, nil
 }

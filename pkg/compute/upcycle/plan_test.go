@@ -192,7 +192,7 @@ func TestConfig(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for _, tt := range []struct{ name, config, want string }{
 		{"no JSON", "dense", "reading JSON"},
-		{"null", "null", "not a JSON object"},
+		{"null", "null", "config.json is no JSON object"},
 		{"list", "[]", "config.json is no JSON object"},
 		{"empty", "", "config.json is missing or empty"},
 		{"another family", `{"model_type":"llama"}`, `"llama" is no dense model`},

@@ -2,16 +2,41 @@ package weights
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/process/pause"
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 )
 
+// openRetry is the pause before a slow store is asked again.
+const openRetry = 500 * time.Millisecond
+
 // Open opens a model of the store, whose pieces are fetched when they are needed.
-// Closing the model closes the connection. log hears of files that are waited for.
+// It waits for a slow store until ctx ends. Closing the model closes the connection.
+// log hears of what is waited for.
 func Open(ctx context.Context, conn *bus.Conn, prefix, name string, log *slog.Logger) (*model.Model, error) {
-	s := New(conn, prefix, name)
+	return New(conn, prefix, name).open(ctx, log)
+}
+
+func (s *Store) open(ctx context.Context, log *slog.Logger) (*model.Model, error) {
+	var said telemetry.Unrepeated
+	for {
+		m, err := s.openOnce(ctx, log)
+		if !errors.Is(err, ErrSlow) || ctx.Err() != nil {
+			return m, err
+		}
+		said.Error(log, "opening the model failed; trying again", err)
+		if pause.For(ctx, openRetry) != nil {
+			return nil, err
+		}
+	}
+}
+
+func (s *Store) openOnce(ctx context.Context, log *slog.Logger) (*model.Model, error) {
 	m, err := s.Manifest(ctx)
 	if err != nil {
 		return nil, err

@@ -18,8 +18,8 @@ import (
 var (
 	// ErrNoModel says that a whole model of that name is not in the store.
 	ErrNoModel = errors.New("no whole model of that name is in the object store; put it there with switchyard weights push")
-	// ErrMissing says that chunks of an object are not there.
-	ErrMissing = errors.New("chunks are missing: the model was removed, or another one took its name; push the model again")
+	// ErrMissing says that an object has not the chunks that the manifest lists.
+	ErrMissing = errors.New("its chunks are not those of the manifest: the model was removed, or another one took its name; push it again")
 	// ErrDamaged says that an object is not what the manifest says.
 	ErrDamaged = errors.New("its content does not have the digest of the manifest; remove the model and push it again")
 	// ErrSlow says that nothing came for a while.
@@ -170,7 +170,7 @@ func (s *Store) present(ctx context.Context, o manifest.Object) error {
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrSlow, err)
 	case have != uint64(o.Chunks):
-		return fmt.Errorf("%w: %d of %d are there", ErrMissing, have, o.Chunks)
+		return fmt.Errorf("%w: there are %d instead of %d", ErrMissing, have, o.Chunks)
 	case uint64(o.Bytes) > stored:
 		return fmt.Errorf("%w: all that is stored for the model are %d bytes, and it claims %d", ErrDamaged, stored, o.Bytes)
 	}

@@ -3,9 +3,7 @@ package weights
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -14,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 
 	"github.com/switchyard/switchyard/internal/testkit/testserver"
@@ -155,60 +152,6 @@ func withTemplates(t *testing.T) string {
 	return dir
 }
 
-// A push that was interrupted goes on where it was; one of a whole model sends nothing.
-func TestPushGoesOn(t *testing.T) {
-	r := newRig(t, "mixtral")
-	ctx, stop := context.WithCancel(t.Context())
-	var done int64
-	err := r.store.Push(ctx, r.model.Hash, r.model.Digests(), r.contents, PushSettings{Progress: func(d, _, total int64) {
-		if done = d; d > total/2 {
-			stop()
-		}
-	}})
-	if !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
-	if _, err := r.store.Manifest(t.Context()); !errors.Is(err, ErrNoModel) {
-		t.Errorf("half a model: %v", err)
-	}
-	before := r.push(t)
-	if before == 0 || before > done {
-		t.Errorf("%d bytes were sent, and %d were there", done, before)
-	}
-	total := int64(0)
-	for _, c := range r.contents {
-		total += c.Bytes
-	}
-	last := r.lastSequence(t)
-	if before := r.push(t); before != total || r.lastSequence(t) != last {
-		t.Errorf("a whole model of %d bytes: %d were there", total, before)
-	}
-}
-
-func (r *rig) lastSequence(t *testing.T) uint64 {
-	t.Helper()
-	state, err := r.conn.State(t.Context(), r.store.stream())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return state.Last
-}
-
-// What is left of other pushes goes when a push ends.
-func TestPushCleansUp(t *testing.T) {
-	r := newRig(t, "mixtral-window")
-	r.push(t)
-	stray := r.store.chunks(strings.Repeat("0", 32))
-	if _, err := r.conn.StoreBytes(t.Context(), stray, []byte("left"), nil); err != nil {
-		t.Fatal(err)
-	}
-	r.push(t)
-	counts, _, err := r.conn.Subjects(t.Context(), r.store.stream(), stray)
-	if err != nil || len(counts) > 0 {
-		t.Errorf("%v, %v", counts, err)
-	}
-}
-
 // spoil changes the first chunk of an object.
 func (r *rig) spoil(t *testing.T, name string) {
 	t.Helper()
@@ -323,184 +266,6 @@ func TestClaims(t *testing.T) {
 	o.Bytes = 10
 	if _, err := r.store.Read(t.Context(), o); !errors.Is(err, ErrDamaged) {
 		t.Error(err)
-	}
-}
-
-func TestPushRefusals(t *testing.T) {
-	r := newRig(t, "mixtral")
-	r.push(t)
-	other := rigOn(t, r.conn, "qwen2_moe")
-	err := other.store.Push(t.Context(), other.model.Hash, other.model.Digests(), other.contents, PushSettings{})
-	if !errors.Is(err, ErrOther) {
-		t.Error(err)
-	}
-	if _, err := r.store.Manifest(t.Context()); err != nil {
-		t.Errorf("the refused push did harm: %v", err)
-	}
-	changed := slices.Clone(other.contents)
-	changed[0].Open = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("x")), nil }
-	err = New(r.conn, schemas.DefaultPrefix, "changed").Push(t.Context(), other.model.Hash, other.model.Digests(), changed, PushSettings{})
-	if err == nil || !strings.Contains(err.Error(), "do not change a model that is pushed") {
-		t.Error(err)
-	}
-}
-
-// A store that is too slow to tell what it has keeps what it has.
-func TestSlowIsNotAbsent(t *testing.T) {
-	r := newRig(t, "mixtral")
-	r.push(t)
-	other := rigOn(t, r.conn, "qwen2_moe")
-	other.store.patience = 1
-	if err := (&pushing{Store: other.store}).checkIdentity(t.Context(), other.model.Hash); !errors.Is(err, ErrSlow) {
-		t.Errorf("a push: %v", err)
-	}
-	if l, err := other.store.look(t.Context()); !errors.Is(err, ErrSlow) {
-		t.Errorf("a look: %+v, %v", l, err)
-	}
-	if l, there := other.store.listed(t.Context()); !there || !strings.Contains(l.State(), "unknown: ") || l.Name != "m" {
-		t.Errorf("in a list: %+v, %v", l, there)
-	}
-	if m, err := r.store.Manifest(t.Context()); err != nil || m.Model != r.model.Hash {
-		t.Errorf("the model is gone: %v", err)
-	}
-}
-
-// A manifest that nobody can use is in nobody's way.
-func TestPushReplacesBadManifests(t *testing.T) {
-	tests := []struct {
-		name  string
-		spoil func(t *testing.T, r *rig)
-		want  error
-	}{
-		{"unreadable", func(t *testing.T, r *rig) { r.storeManifest(t, []byte("{}")) }, manifest.ErrBad},
-		{"unknown", func(t *testing.T, r *rig) { r.storeInfo(t, []byte("{}")) }, manifest.ErrBad},
-		{"missing", func(t *testing.T, r *rig) {
-			r.storeManifest(t, []byte("{}"))
-			key := manifest.KeyOf(sha256.Sum256([]byte("{}")))
-			if err := r.conn.Purge(t.Context(), r.store.stream(), r.store.chunks(key)); err != nil {
-				t.Fatal(err)
-			}
-		}, ErrMissing},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			r := newRig(t, "mixtral")
-			r.push(t)
-			tt.spoil(t, r)
-			if _, err := r.store.Manifest(t.Context()); !errors.Is(err, tt.want) {
-				t.Fatal(err)
-			}
-			if l, err := r.store.look(t.Context()); err != nil || l.Whole {
-				t.Errorf("%+v, %v", l, err)
-			}
-			r.push(t)
-			if _, err := r.store.Manifest(t.Context()); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-}
-
-// storeManifest puts data in the manifest's place.
-func (r *rig) storeManifest(t *testing.T, data []byte) {
-	t.Helper()
-	sum := sha256.Sum256(data)
-	o := manifest.Object{Name: manifestObject, Key: manifest.KeyOf(sum), Bytes: int64(len(data)), Chunks: 1, Sum: sum}
-	if _, err := r.conn.StoreBytes(t.Context(), r.store.chunks(o.Key), data, nil); err != nil {
-		t.Fatal(err)
-	}
-	info, err := r.store.encodeInfo(o, len(data))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.storeInfo(t, info)
-}
-
-// storeInfo changes what the store knows of the manifest.
-func (r *rig) storeInfo(t *testing.T, info []byte) {
-	t.Helper()
-	if _, err := r.conn.StoreBytes(t.Context(), r.store.meta(manifestObject), info, nil); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// A file that cannot be read is waited for, and the log says once which and why.
-func TestBadFilesAreTold(t *testing.T) {
-	const file = "file.config.json"
-	tests := []struct {
-		name  string
-		spoil func(t *testing.T, r *rig)
-		want  error
-	}{
-		{"damaged", func(t *testing.T, r *rig) { r.spoil(t, file) }, ErrDamaged},
-		{"missing", func(t *testing.T, r *rig) {
-			if err := r.conn.Purge(t.Context(), r.store.stream(), r.store.chunks(r.object(t, file).Key)); err != nil {
-				t.Fatal(err)
-			}
-		}, ErrMissing},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			r := newRig(t, "mixtral")
-			r.push(t)
-			man, err := r.store.Manifest(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			ctx, stop := context.WithCancel(t.Context())
-			var logged bytes.Buffer
-			m, err := model.FromStore(ctx, "m", man, borrowed{r.store}, slog.New(slog.NewTextHandler(&logged, nil)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			tt.spoil(t, r)
-			defer time.AfterFunc(800*time.Millisecond, stop).Stop() // a second attempt is after half a second
-			if _, ok := m.File("config.json"); ok {
-				t.Error("it was read")
-			}
-			text := logged.String()
-			if strings.Count(text, "\n") != 1 || !strings.Contains(text, "object "+file+" of model m: "+tt.want.Error()) {
-				t.Error(text)
-			}
-		})
-	}
-}
-
-// A full bucket is told from other failures.
-func TestFull(t *testing.T) {
-	r := newRig(t, "mixtral")
-	_, err := r.conn.JetStream().CreateObjectStore(t.Context(), jetstream.ObjectStoreConfig{Bucket: r.store.bucket, MaxBytes: 64 << 10})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = r.store.Push(t.Context(), r.model.Hash, r.model.Digests(), r.contents, PushSettings{})
-	if !errors.Is(err, ErrFull) {
-		t.Error(err)
-	}
-}
-
-func TestList(t *testing.T) {
-	r := newRig(t, "mixtral")
-	r.push(t)
-	half := New(r.conn, schemas.DefaultPrefix, "half")
-	if err := r.conn.EnsureObjects(t.Context(), 0, half.bucket); err != nil {
-		t.Fatal(err)
-	}
-	list, err := List(t.Context(), r.conn, schemas.DefaultPrefix)
-	if err != nil || len(list) != 2 || list[0].Name != "half" || list[0].Whole || list[1].Model != r.model.Hash || list[1].Objects != len(r.contents) {
-		t.Errorf("%+v, %v", list, err)
-	}
-	if l, there := New(r.conn, schemas.DefaultPrefix, "gone").listed(t.Context()); there {
-		t.Errorf("%+v", l)
-	}
-	if list, err := List(t.Context(), r.conn, "other"); err != nil || len(list) != 0 {
-		t.Errorf("%+v, %v", list, err)
-	}
-	if err := r.store.Remove(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.store.Remove(t.Context()); err == nil {
-		t.Error("a model was removed twice")
 	}
 }
 
