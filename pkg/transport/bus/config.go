@@ -42,12 +42,12 @@ type contextFile struct {
 	TLSFirst    bool   `json:"tls_first"`
 }
 
-// resolve turns the configuration into servers and options; nothing is dialled.
-func (c Config) resolve() (servers string, opts []nats.Option, err error) {
-	settings := contextFile{URL: c.URL}
+// resolve turns the configuration into settings and options; nothing is dialled.
+func (c Config) resolve() (settings contextFile, opts []nats.Option, err error) {
+	settings.URL = c.URL
 	if c.namesContext() {
 		if settings, err = readContext(c.URL); err != nil {
-			return "", nil, err
+			return settings, nil, err
 		}
 	}
 	settings.override(c)
@@ -56,11 +56,19 @@ func (c Config) resolve() (servers string, opts []nats.Option, err error) {
 	}
 	if !c.Insecure {
 		if err := checkEncrypted(settings); err != nil {
-			return "", nil, err
+			return settings, nil, err
 		}
 	}
 	opts, err = settings.options()
-	return settings.URL, opts, err
+	return settings, opts, err
+}
+
+// inProcess is resolve inside the server's process, where there is no URL to connect
+// to and nothing to encrypt.
+func (c Config) inProcess(server nats.InProcessConnProvider) (settings contextFile, opts []nats.Option, err error) {
+	settings.Creds = c.Creds
+	opts, err = settings.options()
+	return settings, append(opts, nats.InProcessServer(server)), err
 }
 
 // namesContext tells a context's name from an address, which has a colon, a
@@ -106,6 +114,9 @@ func (f *contextFile) override(c Config) {
 func (f *contextFile) options() (opts []nats.Option, err error) {
 	if (f.Cert == "") != (f.Key == "") {
 		return nil, errors.New("a TLS certificate needs its key and a key its certificate: set both")
+	}
+	if err := f.checkFiles(); err != nil {
+		return nil, err
 	}
 	if f.NKey != "" {
 		key, err := nats.NkeyOptionFromSeed(f.NKey)

@@ -21,7 +21,7 @@ import (
 type Settings struct {
 	// Name is seen in the server's monitoring.
 	Name string
-	// InProcess connects to a server in this process, whatever Config.URL says.
+	// InProcess connects to a server in this process, whatever Config says but Creds.
 	InProcess nats.InProcessConnProvider
 	// Propagator carries trace context in headers; nil carries none.
 	Propagator Propagator
@@ -66,15 +66,15 @@ type Conn struct {
 // refused (wrong credentials, no TLS) ends it at once.
 func Connect(ctx context.Context, cfg Config, s Settings) (*Conn, error) {
 	c := newConn(s)
-	servers, opts, err := cfg.resolve()
+	settings, opts, err := cfg.resolve()
 	if s.InProcess != nil {
-		servers, opts, err = "", []nats.Option{nats.InProcessServer(s.InProcess)}, nil
+		settings, opts, err = cfg.inProcess(s.InProcess)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("connecting to NATS: %w", err)
 	}
-	if err := c.dial(ctx, servers, append(opts, c.options(s.Name)...)); err != nil {
-		return nil, err
+	if err := c.dial(ctx, settings.URL, append(opts, c.options(s.Name)...)); err != nil {
+		return nil, settings.explain(err)
 	}
 	c.limit.Store(c.nc.MaxPayload())
 	if c.js, err = jetstream.New(c.nc); err != nil {
@@ -170,12 +170,6 @@ func (c *Conn) dial(ctx context.Context, servers string, opts []nats.Option) (er
 			return fmt.Errorf("%w at %s: %w", ErrNoConnection, servers, err)
 		}
 	}
-}
-
-// refused says whether a server answered and does not want this client.
-func refused(err error) bool {
-	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) ||
-		errors.Is(err, nats.ErrSecureConnRequired) || errors.Is(err, nats.ErrSecureConnWanted)
 }
 
 func (c *Conn) lost(err error) {

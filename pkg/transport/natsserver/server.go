@@ -2,6 +2,7 @@ package natsserver
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/switchyard/switchyard/internal/loopback"
+	"github.com/switchyard/switchyard/pkg/transport/credentials"
 )
 
 // DefaultMaxPayload is the largest message in bytes unless Settings say
@@ -27,6 +29,9 @@ const unlimited = 1 << 50
 
 const readyWithin = 15 * time.Second
 
+// tlsWithin bounds a handshake; the server's default is too short for a busy machine.
+const tlsWithin = 10 * time.Second
+
 // ErrPublicListen refuses a listener that the network could use without a password.
 var ErrPublicListen = errors.New("listening beyond the loopback without TLS and authentication")
 
@@ -38,8 +43,12 @@ type Settings struct {
 	Listen string
 	// MaxPayload is in bytes; 0 means DefaultMaxPayload.
 	MaxPayload int
-	// Insecure allows a Listen address beyond the loopback.
+	// Insecure allows a Listen address beyond the loopback without Trust and TLS.
 	Insecure bool
+	// Trust is whom the server believes; nil: everybody may do everything.
+	Trust *credentials.Trust
+	// TLS is what clients of other processes must speak; nil: they must not.
+	TLS *tls.Config
 	// SyncAlways writes through to the disk before anything is acknowledged:
 	// without it a power cut (not a crash) may lose the last two minutes.
 	SyncAlways bool
@@ -49,8 +58,10 @@ type Settings struct {
 
 // Server is a running server.
 type Server struct {
-	inner *server.Server
-	lock  *storeLock
+	inner    *server.Server
+	lock     *storeLock
+	scheme   string                 // of its URL
+	accounts *server.MemAccResolver // nil without Trust
 }
 
 // Start returns when clients can connect and JetStream works. The folder is
@@ -63,17 +74,23 @@ func Start(s Settings) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	inner, err := s.run()
-	if err != nil {
+	srv := &Server{lock: lock, scheme: "nats://"}
+	if s.TLS != nil {
+		srv.scheme = "tls://"
+	}
+	if srv.inner, err = srv.run(s); err != nil {
 		lock.release()
 		return nil, err
 	}
-	return &Server{inner: inner, lock: lock}, nil
+	return srv, nil
 }
 
 // run starts the server on a folder that is ours.
-func (s Settings) run() (*server.Server, error) {
+func (srv *Server) run(s Settings) (*server.Server, error) {
 	opts, err := s.options()
+	if err == nil && s.Trust != nil {
+		err = srv.believe(opts, s.Trust)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +117,7 @@ func (s *Server) URL() string {
 	if s.inner.Addr() == nil {
 		return ""
 	}
-	return "nats://" + s.inner.Addr().String()
+	return s.scheme + s.inner.Addr().String()
 }
 
 // Shutdown stops the server and waits until its stores are closed. It may be called twice.
@@ -151,8 +168,11 @@ func (s Settings) listenOn(opts *server.Options) error {
 	if err != nil {
 		return fmt.Errorf("reading the port of the listen address %q: %w", s.Listen, err)
 	}
-	if !s.Insecure && !loopback.Is(host) {
-		return fmt.Errorf("%w: %s; use 127.0.0.1, run a NATS server with TLS beside it, or allow it with --insecure", ErrPublicListen, s.Listen)
+	if !s.Insecure && (s.Trust == nil || s.TLS == nil) && !loopback.Is(host) {
+		return fmt.Errorf("%w: %s; use 127.0.0.1, add users and TLS with --auth, or allow it with --insecure", ErrPublicListen, s.Listen)
+	}
+	if s.TLS != nil {
+		opts.TLS, opts.TLSConfig, opts.TLSTimeout = true, s.TLS, tlsWithin.Seconds()
 	}
 	opts.Host, opts.Port = host, int(number)
 	if number == 0 {

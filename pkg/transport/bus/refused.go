@@ -1,0 +1,59 @@
+package bus
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// refused says whether a server answered and does not want this client, or the client
+// does not want it: trying again would change nothing.
+func refused(err error) bool {
+	return isAny(err, notLetIn) || isAny(err, notEncrypted) || notTrusted(err)
+}
+
+var (
+	notLetIn = []error{
+		nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired,
+	}
+	notEncrypted = []error{nats.ErrSecureConnRequired, nats.ErrSecureConnWanted}
+)
+
+func isAny(err error, of []error) bool {
+	return slices.ContainsFunc(of, func(e error) bool { return errors.Is(err, e) })
+}
+
+// notTrusted says whether the server's certificate was found wrong.
+func notTrusted(err error) bool {
+	var verification *tls.CertificateVerificationError
+	var authority x509.UnknownAuthorityError
+	var host x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	return errors.As(err, &verification) || errors.As(err, &authority) || errors.As(err, &host) || errors.As(err, &invalid)
+}
+
+// explain adds which of the settings is to be looked at.
+func (f contextFile) explain(err error) error {
+	switch {
+	case notTrusted(err) && f.CA != "":
+		return fmt.Errorf("%w; the server's certificate was not signed for that address by the authority in %s (--tls-ca)", err, f.CA)
+	case notTrusted(err):
+		return fmt.Errorf("%w; --tls-ca names the authority that signed the server's certificate", err)
+	case !isAny(err, notLetIn):
+		return err
+	case f.User != "" || f.Token != "" || f.NKey != "":
+		return err
+	case f.Creds == "":
+		return fmt.Errorf("%w; the server wants a user: --creds names a credentials file, --nats a NATS context", err)
+	}
+	user, unusable := readCreds(f.Creds, time.Time{}) // expired or not
+	if unusable != nil {
+		return errors.Join(err, unusable)
+	}
+	return fmt.Errorf("%w; user %s of %s is unknown there, or his key was revoked: fetch the newest credentials", err, user.name, f.Creds)
+}

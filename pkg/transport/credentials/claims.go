@@ -1,0 +1,72 @@
+package credentials
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nkeys"
+
+	"github.com/switchyard/switchyard/pkg/transport/rights"
+)
+
+// signed makes a key pair's claims a JWT.
+func signed(claims jwt.Claims, by nkeys.KeyPair) (token string, err error) {
+	results := jwt.CreateValidationResults()
+	if claims.Validate(results); results.IsBlocking(true) {
+		return "", fmt.Errorf("claims of %s: %s", claims.Claims().Name, results.Issues[0].Description)
+	}
+	return claims.Encode(by)
+}
+
+func operatorClaims(public, system string) *jwt.OperatorClaims {
+	c := jwt.NewOperatorClaims(public)
+	c.Name, c.SystemAccount = operatorName, system
+	return c
+}
+
+// accountClaims are an account without bounds of its own, those of streams suffice.
+func accountClaims(public, name string) *jwt.AccountClaims {
+	c := jwt.NewAccountClaims(public)
+	c.Name = name
+	if name != systemName {
+		c.Limits.JetStreamLimits = jwt.JetStreamLimits{
+			MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit,
+			MaxAckPending: jwt.NoLimit, MemoryMaxStreamBytes: jwt.NoLimit, DiskMaxStreamBytes: jwt.NoLimit,
+		}
+	}
+	return c
+}
+
+// scope is a user's rights, which go to whoever is signed by key.
+func scope(u rights.User, key string) *jwt.UserScope {
+	s := jwt.NewUserScope()
+	s.Key, s.Role, s.Description = key, u.Name, u.What
+	s.Template.Pub.Allow = jwt.StringList(u.Publish())
+	s.Template.Sub.Allow = jwt.StringList(u.Subscribe())
+	return s
+}
+
+// roleKey is the public key that signs users of a role; the account's own, for who may
+// do everything, if there is no such role.
+func roleKey(account *jwt.AccountClaims, role string) string {
+	for key, s := range account.SigningKeys {
+		if s, ok := s.(*jwt.UserScope); ok && s.Role == role {
+			return key
+		}
+	}
+	return account.Subject
+}
+
+// userClaims are a new key's, for so long; 0 is for ever. The rights are those of the
+// key that signs.
+func userClaims(public, name, account string, scoped bool, lasts time.Duration) *jwt.UserClaims {
+	c := jwt.NewUserClaims(public)
+	c.Name, c.IssuerAccount = name, account
+	c.SetScoped(scoped)
+	c.Tags.Add(rights.Tag)
+	if lasts > 0 {
+		c.Expires = time.Now().Add(lasts).Unix()
+	}
+	return c
+}

@@ -1,0 +1,128 @@
+package credentials_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"go.uber.org/goleak"
+
+	"github.com/switchyard/switchyard/pkg/transport/credentials"
+	"github.com/switchyard/switchyard/pkg/transport/natsserver"
+	"github.com/switchyard/switchyard/pkg/transport/rights"
+	"github.com/switchyard/switchyard/schemas"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func settings() credentials.Settings {
+	return credentials.Settings{Scope: rights.Scope{
+		Prefix: schemas.DefaultPrefix, Models: []rights.Model{{Name: "demo", MoELayers: []int{0, 1}}}, Tenants: []string{"acme", "globex"},
+	}}
+}
+
+func folder(t *testing.T) credentials.Folder {
+	t.Helper()
+	f, err := credentials.Init(filepath.Join(t.TempDir(), "auth"), settings())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// serve runs a server that believes the folder.
+func serve(t *testing.T, f credentials.Folder) *natsserver.Server {
+	t.Helper()
+	trust, err := f.Trust()
+	if err != nil {
+		t.Fatal(err)
+	}
+	encrypted, err := f.TLS()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := natsserver.Start(natsserver.Settings{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", Trust: trust, TLS: encrypted})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Shutdown)
+	return s
+}
+
+// login connects as a user, over TLS.
+func login(t *testing.T, f credentials.Folder, s *natsserver.Server, user string, opts ...nats.Option) *nats.Conn {
+	t.Helper()
+	nc, err := nats.Connect(s.URL(), append(opts, nats.UserCredentials(f.Creds(user)), nats.RootCAs(f.CA()),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))...)
+	if err != nil {
+		t.Fatalf("%s: %v", user, err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+// Nothing that is made can be read by others, and what is there is not overwritten.
+func TestInit(t *testing.T) {
+	f := folder(t)
+	root := filepath.Dir(f.CA())
+	err := filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has mode %v", path, info.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(f.Creds("gate"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := credentials.Init(root, settings()); !errors.Is(err, credentials.ErrExists) {
+		t.Errorf("the second time: %v", err)
+	}
+	if after, err := os.ReadFile(f.Creds("gate")); err != nil || string(after) != string(before) {
+		t.Errorf("credentials were overwritten (%v)", err)
+	}
+	if rest, err := filepath.Glob(filepath.Join(filepath.Dir(root), ".auth-*")); err != nil || len(rest) > 0 {
+		t.Errorf("left over: %v, %v", rest, err)
+	}
+}
+
+func TestInitRefuses(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name, path, want string
+		change           func(*credentials.Settings)
+	}{
+		{"a file", file, "", func(*credentials.Settings) {}},
+		{"below a file", filepath.Join(file, "x"), "not a directory", func(*credentials.Settings) {}},
+		{"no model", "x", "no model", func(s *credentials.Settings) { s.Scope.Models = nil }},
+		{"tenant", "x", `tenant "a.b"`, func(s *credentials.Settings) { s.Scope.Tenants = []string{"a.b"} }},
+		{"default tenant", "x", `tenant "default"`, func(s *credentials.Settings) { s.Scope.Tenants = []string{"default"} }},
+		{"host with a port", "x", `host "h:4222"`, func(s *credentials.Settings) { s.Hosts = []string{"h:4222"} }},
+		{"a URL", "x", `host "tls://h"`, func(s *credentials.Settings) { s.Hosts = []string{"tls://h"} }},
+	} {
+		s := settings()
+		tc.change(&s)
+		if _, err := credentials.Init(tc.path, s); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v", tc.name, err)
+		}
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	if _, err := credentials.Open(t.TempDir()); err == nil || !strings.Contains(err.Error(), "auth init") {
+		t.Errorf("an empty folder: %v", err)
+	}
+}

@@ -1,0 +1,230 @@
+package credentials
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nkeys"
+
+	"github.com/switchyard/switchyard/pkg/transport/rights"
+	"github.com/switchyard/switchyard/schemas"
+)
+
+// Settings are what a folder is made for.
+type Settings struct {
+	Scope rights.Scope
+	// Hosts are names and addresses of the server, beside the loopback's.
+	Hosts []string
+	// Expires is how long users' credentials are good; 0 is for ever.
+	Expires time.Duration
+}
+
+// ErrExists refuses a folder that has something in it already.
+var ErrExists = errors.New("it is not empty, and credentials are not overwritten")
+
+// Init makes a folder with everything in it, or nothing.
+func Init(path string, s Settings) (f Folder, err error) {
+	if err := s.check(); err != nil {
+		return f, err
+	}
+	if f.path, err = filepath.Abs(path); err != nil {
+		return f, err
+	}
+	if err := os.MkdirAll(filepath.Dir(f.path), dirMode); err != nil {
+		return f, fmt.Errorf("making the folder of %s: %w", path, err)
+	}
+	temp, err := os.MkdirTemp(filepath.Dir(f.path), ".auth-*")
+	if err != nil {
+		return f, fmt.Errorf("making %s: %w", path, err)
+	}
+	err = (&maker{Folder: Folder{temp}, Settings: s, final: f}).make()
+	if err == nil {
+		err = os.Rename(temp, f.path) // fails for a folder that is not empty
+	}
+	switch {
+	case err == nil:
+		return f, nil
+	case errors.Is(err, fs.ErrExist):
+		err = ErrExists
+	}
+	return f, errors.Join(fmt.Errorf("making %s: %w", path, err), os.RemoveAll(temp))
+}
+
+func (s Settings) check() error {
+	if len(s.Scope.Models) == 0 {
+		return errors.New("there is no model to have rights for")
+	}
+	for _, tenant := range s.Scope.Tenants {
+		if !schemas.IsReplicaID(tenant) || tenant == "default" {
+			return fmt.Errorf("tenant %q cannot be one: letters, digits, '_' and '-' make a name, and \"default\" is whoever names none", tenant)
+		}
+	}
+	if s.Expires < 0 {
+		return fmt.Errorf("credentials cannot be good for %v", s.Expires)
+	}
+	return checkHosts(s.Hosts)
+}
+
+// maker fills a folder, which gets its final name when it is whole.
+type maker struct {
+	Folder
+	Settings
+
+	final    Folder
+	accounts map[string]*jwt.AccountClaims
+}
+
+func (m *maker) make() error {
+	if err := m.makeAccounts(); err != nil {
+		return err
+	}
+	for _, user := range append(m.users(), Admin, System) {
+		account := m.accounts[accountOf(user)]
+		token, err := m.makeUser(account, user, m.Expires)
+		if err = errors.Join(err, m.keepUser(account.Name, user, token), m.writeContext(user)); err != nil {
+			return err
+		}
+	}
+	if err := m.makeAuthority(); err != nil {
+		return err
+	}
+	if err := m.makeCertificate(m.Hosts); err != nil {
+		return err
+	}
+	if err := m.writeAccounts(); err != nil {
+		return err
+	}
+	return write(m.ServerConfig(), []byte(serverConfig(m.final)))
+}
+
+func (m *maker) users() (names []string) {
+	for _, u := range rights.Users(m.Scope) {
+		names = append(names, u.Name)
+	}
+	return names
+}
+
+// makeAccounts makes operator, system account and the services' account, with a
+// signing key for each role.
+func (m *maker) makeAccounts() error {
+	operator, err := m.newKey(nkeys.CreateOperator)
+	if err != nil {
+		return err
+	}
+	m.accounts = map[string]*jwt.AccountClaims{}
+	for _, name := range []string{systemName, accountName} {
+		key, err := m.newKey(nkeys.CreateAccount)
+		if err != nil {
+			return err
+		}
+		m.accounts[name] = accountClaims(key.public, name)
+	}
+	for _, u := range rights.Users(m.Scope) {
+		key, err := m.newKey(nkeys.CreateAccount)
+		if err != nil {
+			return err
+		}
+		m.accounts[accountName].SigningKeys.AddScopedSigner(scope(u, key.public))
+	}
+	return m.writeOperator(operator)
+}
+
+func (m *maker) writeOperator(operator key) error {
+	token, err := signed(operatorClaims(operator.public, m.accounts[systemName].Subject), operator.pair)
+	if err != nil {
+		return err
+	}
+	info := fmt.Sprintf("{\"managed\": false, \"name\": %q, \"kind\": \"operator\", \"version\": \"1\"}\n", operatorName)
+	errs := []error{write(m.operatorJWT(), []byte(token)), write(m.store(".nsc"), []byte(info))}
+	for name, claims := range m.accounts {
+		token, err := signed(claims, operator.pair)
+		errs = append(errs, err, write(m.accountJWT(name), []byte(token)))
+	}
+	return errors.Join(errs...)
+}
+
+// key is a new key pair.
+type key struct {
+	pair   nkeys.KeyPair
+	public string
+}
+
+func (f Folder) newKey(create func() (nkeys.KeyPair, error)) (k key, err error) {
+	if k.pair, err = create(); err == nil {
+		k.public, err = f.keep(k.pair)
+	}
+	return k, err
+}
+
+// makeUser gives a user new credentials, and returns the JWT in them. The user's key
+// is nowhere else.
+func (f Folder) makeUser(account *jwt.AccountClaims, name string, lasts time.Duration) (token string, err error) {
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		return "", err
+	}
+	public, err := pair.PublicKey()
+	if err != nil {
+		return "", err
+	}
+	signer := roleKey(account, name)
+	by, err := f.key(signer)
+	if err != nil {
+		return "", err
+	}
+	token, err = signed(userClaims(public, name, account.Subject, signer != account.Subject, lasts), by)
+	if err != nil {
+		return "", err
+	}
+	seed, err := pair.Seed()
+	if err != nil {
+		return "", err
+	}
+	creds, err := jwt.FormatUserConfig(token, seed)
+	if err != nil {
+		return "", err
+	}
+	return token, write(f.Creds(name), creds)
+}
+
+// keepUser notes which key a user has.
+func (f Folder) keepUser(account, name, token string) error {
+	return write(f.userJWT(account, name), []byte(token))
+}
+
+// natsContext is what the nats command line and --nats NAME read.
+type natsContext struct {
+	Description string `json:"description"`
+	URL         string `json:"url"`
+	Creds       string `json:"creds"`
+	CA          string `json:"ca"`
+	InboxPrefix string `json:"inbox_prefix"`
+}
+
+func (m *maker) writeContext(user string) error {
+	host := "127.0.0.1"
+	if len(m.Hosts) > 0 {
+		host = m.Hosts[0]
+	}
+	if strings.Contains(host, ":") { // IPv6
+		host = "[" + host + "]"
+	}
+	text, err := json.MarshalIndent(natsContext{
+		Description: "switchyard: " + user, URL: "tls://" + host + ":4222",
+		Creds: m.final.Creds(user), CA: m.final.CA(), InboxPrefix: rights.InboxOf(user),
+	}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return write(m.context(user), append(text, '\n'))
+}
+
+// names of those accounts that are in the folder.
+var accountNames = []string{accountName, systemName}

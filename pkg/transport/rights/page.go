@@ -1,0 +1,128 @@
+package rights
+
+import (
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const pageHead = `# Rights
+
+Made by ` + "`switchyard auth show`" + ` of the one table in ` + "`pkg/transport/rights`" + `, from which
+` + "`switchyard auth init`" + ` makes credentials and ` + "[deploy/permissions.conf](../deploy/permissions.conf)" + `
+is made, too. ` + "`<layer>`" + ` stands for each MoE layer.
+
+`
+
+// Page is the users as a page of Markdown: the matrix, each right with its reason, and
+// what each user can do all the same.
+func Page(users []User) string {
+	var b strings.Builder
+	b.WriteString(pageHead)
+	writeMatrix(&b, users)
+	writeAbuse(&b, users)
+	shared := sharedGrants(users)
+	writeGrants(&b, "Every service", shared)
+	for _, u := range users {
+		own := slices.DeleteFunc(slices.Clone(u.Grants), func(g Grant) bool { return slices.ContainsFunc(shared, g.equal) })
+		writeGrants(&b, fmt.Sprintf("%s: %s", u.Name, u.What), own)
+	}
+	return b.String()
+}
+
+func (g Grant) equal(o Grant) bool { return reflect.DeepEqual(g, o) }
+
+// sharedGrants are those that all services have.
+func sharedGrants(users []User) []Grant {
+	first := users[0].Grants
+	return slices.DeleteFunc(slices.Clone(first), func(g Grant) bool {
+		return slices.ContainsFunc(users, func(u User) bool {
+			return slices.Contains(Services, u.Name) && !slices.ContainsFunc(u.Grants, g.equal)
+		})
+	})
+}
+
+var layerStream = regexp.MustCompile(`_EXPERT-\d+_`)
+
+// general names the streams of all layers alike.
+func general(subjects []string) (out []string) {
+	for _, s := range subjects {
+		out = union(out, []string{layerStream.ReplaceAllString(s, "_EXPERT-<layer>_")})
+	}
+	return out
+}
+
+const matrixHead = `## Who may what
+
+**P**: may publish to all of it; **S**: may subscribe to all of it; p, s: to a part; nothing:
+the server refuses. A user may nothing that is not in this table. ` + "`TestMatrix`" + `
+(` + "`pkg/transport/credentials`" + `) tries every cell on a server, and each user on subjects that nobody
+has.
+
+`
+
+func writeMatrix(b *strings.Builder, users []User) {
+	b.WriteString(matrixHead + "| subject |")
+	var rows []string
+	for _, u := range users {
+		fmt.Fprintf(b, " %s |", u.Name)
+		rows = union(rows, general(append(u.Publish(), u.Subscribe()...)))
+	}
+	slices.Sort(rows)
+	b.WriteString("\n|---|" + strings.Repeat("---|", len(users)) + "\n")
+	for _, subject := range rows {
+		fmt.Fprintf(b, "| `%s` |", subject)
+		for _, u := range users {
+			fmt.Fprintf(b, " %s%s |", mark("P", general(u.Publish()), subject), mark("S", general(u.Subscribe()), subject))
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("\n")
+}
+
+// mark is the letter of a verb, small if only a part of the subject is allowed.
+func mark(letter string, allowed []string, subject string) string {
+	switch {
+	case Covers(allowed, subject):
+		return letter
+	case slices.ContainsFunc(allowed, func(a string) bool { return Covers([]string{subject}, a) }):
+		return strings.ToLower(letter)
+	}
+	return ""
+}
+
+const abuseHead = `## What each can do all the same
+
+With the credentials of one user, whoever has them. [threats.md](threats.md) says what keeps it to
+that, and what holds for several.
+
+| credentials | can | cannot |
+|---|---|---|
+`
+
+func writeAbuse(b *strings.Builder, users []User) {
+	b.WriteString(abuseHead)
+	for _, u := range users {
+		fmt.Fprintf(b, "| %s | %s | %s |\n", u.Name, u.Can, u.Cannot)
+	}
+	b.WriteString("\n")
+}
+
+func writeGrants(b *strings.Builder, title string, grants []Grant) {
+	fmt.Fprintf(b, "## %s\n\n| why | may publish | may subscribe |\n|---|---|---|\n", title)
+	for _, g := range grants {
+		fmt.Fprintf(b, "| %s | %s | %s |\n", g.Reason, codes(g.Publish), codes(g.Subscribe))
+	}
+	b.WriteString("\n")
+}
+
+// codes lists subjects, those of all layers as one.
+func codes(subjects []string) string {
+	var out []string
+	for _, s := range general(subjects) {
+		out = append(out, "`"+s+"`")
+	}
+	return strings.Join(out, " ")
+}

@@ -1,0 +1,72 @@
+package rights
+
+// producers are the default tenant's, and one for each other tenant.
+func producers(tenants []string) []role {
+	roles := []role{producer("", "whoever sends prompts")}
+	for _, t := range tenants {
+		roles = append(roles, producer(t, "whoever sends prompts for tenant "+t))
+	}
+	return roles
+}
+
+func producer(tenant, what string) role {
+	return role{
+		ProducerOf(tenant), what, producing(tenant),
+		"cancel any request whose id he knows or guesses, and read its answer by `replay` or by repeating its body; " +
+			"have a prompt taken for a copy by its `Nats-Msg-Id`; have JetStream's acknowledgement of a prompt, whose text " +
+			"is the server's, sent to any subject of the account",
+		"read another's inbox; ask for another tenant or model; write a log, a plan, a lease or a member; delete anything",
+	}
+}
+
+func others() []role {
+	return []role{
+		{
+			Top, "whoever looks on with `switchyard top`", looking,
+			"see the names, settings and sizes of all streams; have the members' bucket delivered to any subject, by a consumer",
+			"read or write anything of requests",
+		},
+		{
+			Operator, "whoever puts models into the object store", keeping,
+			"decide what is computed, as services believe the model's objects; delete them",
+			"send prompts; read requests; write plans",
+		},
+	}
+}
+
+// producing is for who sends prompts for a tenant; empty is the default one, whose
+// subjects also have no tenant in them.
+func producing(tenant string) func(names) []Grant {
+	return func(n names) []Grant {
+		prompts := []string{n.Ask(), n.Prompt()}
+		if tenant == "" {
+			prompts = append(prompts, n.tenantPrompts("default")...)
+		} else {
+			prompts = n.tenantPrompts(tenant)
+		}
+		return []Grant{
+			{Reason: "to ask, and to publish prompts", Publish: prompts},
+			{Reason: "to fetch answers again", Publish: []string{n.Replay()}},
+			{Reason: "to cancel", Publish: []string{n.AnyCancel()}},
+		}
+	}
+}
+
+func looking(n names) []Grant {
+	members := n.bucket("members")
+	return []Grant{
+		{Reason: "to see how full the streams are", Publish: []string{"$JS.API.STREAM.LIST"}},
+		{Reason: "to see who is here", Publish: append(watch(members), get(members), api("STREAM.INFO", members))},
+		{Reason: "to ask for what each expert has computed, and to hear it", Publish: []string{n.LoadAsk()}, Subscribe: []string{n.Load()}},
+	}
+}
+
+// keeping is for who puts models into the object store.
+func keeping(n names) []Grant {
+	w := n.weights()
+	subjects := append(follow(w), "$JS.API.INFO", "$JS.API.STREAM.NAMES", api("STREAM.MSG.GET", w), under("$O."+w[len("OBJ_"):]))
+	for _, call := range []string{"INFO", "CREATE", "DELETE", "PURGE"} {
+		subjects = append(subjects, api("STREAM."+call, w))
+	}
+	return []Grant{{Reason: "to put models into the object store, to list them and to remove them", Publish: subjects}}
+}

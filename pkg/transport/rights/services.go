@@ -1,0 +1,193 @@
+package rights
+
+import (
+	"slices"
+
+	"github.com/switchyard/switchyard/schemas"
+)
+
+func services() []role {
+	return []role{
+		{
+			"tokenizer", "takes prompts, answers producers", tokenizing,
+			"read all prompts and answers; forge answers, and records with a plausible writer and epoch; end any request",
+			"change plans or weights; delete anything",
+		},
+		{
+			"attention", "owns sequences, writes the token log", attending,
+			"read sequences and tokens; forge records of any request",
+			"answer producers other than through the log",
+		},
+		{
+			"gate", "routes rows to experts", gating,
+			"read hidden rows; send wrong rows to experts, or errors to attention; acknowledge plans for other gates",
+			"write tokens",
+		},
+		{
+			"expert", "a host of experts, and a planner", hosting,
+			"read the rows it is sent; send wrong partials, which are summed; say wrong loads, for other hosts too; " +
+				"write plans that lead rows to hosts of its choice, and settings of plans",
+			"write tokens, answer producers",
+		},
+		{
+			"aggregator", "sums what experts computed", aggregating,
+			"read partials; send wrong blocks",
+			"write tokens",
+		},
+		{
+			"predictor", "tells loads ahead", predicting,
+			"read hidden rows; predict wrong loads, which move replicas and change no token",
+			"send rows, write plans",
+		},
+		{
+			"scaler", "plans by load", scaling,
+			"write plans that lead rows to hosts of its choice, and settings of plans; clear what replicas say of functions",
+			"read or send rows, write tokens",
+		},
+	}
+}
+
+// joining is what every service needs to have its place.
+func joining(n names) []Grant {
+	return []Grant{
+		{
+			Reason: "to find its streams and buckets, and to make those that are missing",
+			Publish: slices.Concat([]string{"$JS.API.INFO"}, apis("STREAM.INFO", append(n.all(), n.weights())...),
+				apis("STREAM.CREATE", n.all()...)),
+		},
+		{
+			Reason:  "to read the plan",
+			Publish: append(watch(n.bucket("plans")), get(n.bucket("plans"))),
+		},
+		{
+			Reason:  "to read weights of the object store, if that is where its model is",
+			Publish: append(follow(n.weights()), api("STREAM.MSG.GET", n.weights())),
+		},
+		{
+			Reason:  "to say that it is here, and to see who else is",
+			Publish: []string{n.keys("members")}, Subscribe: []string{n.keys("members")},
+		},
+	}
+}
+
+// following is for who acts on plans and on what hosts say of functions.
+func following(n names) Grant {
+	return Grant{
+		Reason:  "to follow plans, and what hosts and gates say of functions",
+		Publish: append(follow(n.bucket("functions")), under(api("CONSUMER.MSG.NEXT", n.bucket("plans")))),
+	}
+}
+
+// logging is for who writes and reads token logs.
+func logging(n names) Grant {
+	stream := n.streams.Tokens().Name
+	return Grant{
+		Reason:  "to write the token log, and to read what is in it",
+		Publish: append(follow(stream), n.tokens(), api("STREAM.MSG.GET", stream)),
+	}
+}
+
+// tokens are all token logs.
+func (n names) tokens() string { return n.Prefix + ".token." + n.Model + ".>" }
+
+// planning is for who may hold the planner's lease.
+func planning(n names) []Grant {
+	lease, plans := n.key("leases", "planner"), n.keys("plans")
+	return []Grant{
+		{
+			Reason:  "to keep the plan, while it holds the planner's lease",
+			Publish: []string{plans, lease, get(n.bucket("leases"))}, Subscribe: []string{lease, plans},
+		},
+	}
+}
+
+func tokenizing(n names) []Grant {
+	return append(joining(n), []Grant{
+		{
+			Reason:    "to take prompts and asks, also for a model that nobody serves, and to store asks as prompts",
+			Publish:   append(work(n.streams.Prompts().Name), n.Prompt(), under(n.Prompt())),
+			Subscribe: []string{n.AnyAsk(), n.AnyPrompt(), n.AnyAsk() + ".*.*", n.AnyPrompt() + ".*.*", n.Replay(), n.AnyCancel()},
+		},
+		{Reason: "to be found as a NATS micro service", Subscribe: []string{"$SRV.>"}},
+		{
+			Reason: "to hand prompts on as sequences, to see how many wait, and which models are served",
+			Publish: []string{
+				n.Sequence(), api("CONSUMER.INFO", n.streams.Sequences().Name) + ".attention", "$JS.API.STREAM.NAMES",
+			},
+		},
+		logging(n),
+		{
+			Reason:  "to share the log's shards",
+			Publish: []string{n.keys("leases"), get(n.bucket("leases"))}, Subscribe: []string{n.keys("leases")},
+		},
+		{
+			Reason:    "to answer producers, and to notice that one is gone",
+			Publish:   []string{under(schemas.DefaultInboxPrefix[:len(schemas.DefaultInboxPrefix)-1])},
+			Subscribe: []string{n.Prefix + ".probe." + n.Model + ".>"},
+		},
+		{Reason: "to say what it can tell nobody else", Publish: []string{n.Prefix + ".rejected.*"}},
+		{
+			Reason:    "to end requests whose caller is gone or whose stop string has come, and to ask the others who waits",
+			Publish:   []string{n.AnyCancel(), n.AnyStop(), n.interest()},
+			Subscribe: []string{n.AnyStop(), n.interest()},
+		},
+	}...)
+}
+
+// interest is what tokenizers tell each other.
+func (n names) interest() string { return n.Prefix + ".interest." + n.Model + ".>" }
+
+func attending(n names) []Grant {
+	return append(joining(n), []Grant{
+		{Reason: "to take sequences", Publish: work(n.streams.Sequences().Name)},
+		logging(n),
+		{Reason: "to announce its steps to whoever listens", Publish: []string{n.Step()}},
+		{Reason: "to send rows to the gates", Publish: []string{n.AnyHidden(), n.AnyGate()}},
+		{Reason: "to take blocks", Publish: work(n.streams.Block().Name)},
+		{Reason: "to wait for hosts that load a function", Subscribe: []string{n.key("functions", "*.*")}},
+		{Reason: "to end requests", Subscribe: []string{n.AnyCancel(), n.AnyStop()}},
+	}...)
+}
+
+func gating(n names) []Grant {
+	return append(joining(n), []Grant{
+		following(n),
+		{Reason: "to say which plans it uses", Publish: []string{n.key("functions", "gate.*")}},
+		{Reason: "to take rows", Publish: work(n.streams.Hidden().Name, n.streams.Gate().Name)},
+		{Reason: "to send rows to experts", Publish: []string{n.Prefix + ".expert." + n.Model + ".>", n.AnyHost()}},
+		{Reason: "to refuse rows", Publish: []string{n.AnyBlock()}},
+	}...)
+}
+
+func hosting(n names) []Grant {
+	drop := make([]string, len(n.layers))
+	for i, stream := range n.experts() {
+		drop[i] = under(api("CONSUMER.DELETE", stream))
+	}
+	return slices.Concat(joining(n), []Grant{
+		following(n),
+		{Reason: "to say how its functions are, and to clear what the killed have left", Publish: []string{n.keys("functions")}},
+		{Reason: "to take rows of its functions", Publish: work(append(n.experts(), n.streams.Host().Name)...)},
+		{Reason: "to drop the groups of functions that are no more", Publish: drop},
+		{Reason: "to send what it computed, or to refuse rows", Publish: []string{n.AnyPartial(), n.AnyBlock()}},
+		{Reason: "to say what each expert computed", Publish: []string{n.Load()}, Subscribe: []string{n.LoadAsk()}},
+	}, planning(n))
+}
+
+func aggregating(n names) []Grant {
+	return append(joining(n), []Grant{
+		{Reason: "to take partials", Publish: work(n.streams.Partial().Name)},
+		{Reason: "to send blocks", Publish: []string{n.AnyBlock()}},
+	}...)
+}
+
+func predicting(n names) []Grant {
+	return append(joining(n), Grant{Reason: "to look at rows on their way to gates", Subscribe: []string{n.AnyHidden(), n.AnyGate()}})
+}
+
+func scaling(n names) []Grant {
+	return slices.Concat(joining(n), []Grant{
+		following(n),
+		{Reason: "to clear what the killed have left of functions", Publish: []string{n.keys("functions")}},
+	}, planning(n))
+}

@@ -1,0 +1,137 @@
+package rights
+
+import (
+	"slices"
+
+	"github.com/switchyard/switchyard/schemas"
+)
+
+// Scope is what the rights are of.
+type Scope struct {
+	Prefix string
+	Models []Model
+	// Tenants beside the default one; each has a producer of its own.
+	Tenants []string
+}
+
+// Model is what of a model shows in the names of subjects and streams.
+type Model struct {
+	Name string
+	// MoELayers have a stream each.
+	MoELayers []int
+}
+
+// User is one user of the server, with everything that he may do.
+type User struct {
+	Name string
+	// What the user is, for people.
+	What string
+	// Inbox begins the user's inboxes, which nobody else may read. A client sets it
+	// (inbox_prefix in a NATS context).
+	Inbox  string
+	Grants []Grant
+	// Can and Cannot are what an attacker with the user's credentials can do all the
+	// same, and what not.
+	Can, Cannot string
+}
+
+// Grant is what a user needs for one purpose.
+type Grant struct {
+	Reason             string
+	Publish, Subscribe []string
+}
+
+// Names of the users who are neither a service nor a tenant's producer.
+const (
+	Producer = "producer" // of the default tenant
+	Top      = "top"
+	Operator = "operator"
+)
+
+// Tag marks the JWTs of users whose inboxes InboxOf tells.
+const Tag = "switchyard"
+
+// Services are the users that services are.
+var Services = []string{"tokenizer", "attention", "gate", "expert", "aggregator", "predictor", "scaler"}
+
+// ProducerOf is the user who produces for a tenant; empty is the default one.
+func ProducerOf(tenant string) string {
+	if tenant == "" {
+		return Producer
+	}
+	return Producer + "-" + tenant
+}
+
+// InboxOf is what begins a user's inboxes. Those of producers are the ones that
+// services answer to.
+func InboxOf(user string) string {
+	if slices.Contains(Services, user) || user == Top || user == Operator {
+		return "_INBOX_" + user
+	}
+	return schemas.DefaultInboxPrefix + user
+}
+
+// Users are all users, services first.
+func Users(s Scope) []User {
+	users := make([]User, 0, len(Services)+len(s.Tenants)+3)
+	for _, r := range slices.Concat(services(), producers(s.Tenants), others()) {
+		users = append(users, s.user(r))
+	}
+	return users
+}
+
+// role is what makes a user.
+type role struct {
+	name, what string
+	grants     func(names) []Grant
+	// can and cannot are User.Can and Cannot.
+	can, cannot string
+}
+
+// user has a role's grants for each model, those of one reason together.
+func (s Scope) user(r role) User {
+	u := User{Name: r.name, What: r.what, Inbox: InboxOf(r.name), Can: r.can, Cannot: r.cannot}
+	u.add(Grant{Reason: "to receive answers, on inboxes of its own", Subscribe: []string{under(u.Inbox)}})
+	for _, m := range s.Models {
+		for _, g := range r.grants(newNames(s.Prefix, m)) {
+			u.add(g)
+		}
+	}
+	return u
+}
+
+// add adds a grant to the one with its reason. What is there already stays once.
+func (u *User) add(g Grant) {
+	i := slices.IndexFunc(u.Grants, func(have Grant) bool { return have.Reason == g.Reason })
+	if i < 0 {
+		u.Grants = append(u.Grants, Grant{Reason: g.Reason})
+		i = len(u.Grants) - 1
+	}
+	to := &u.Grants[i]
+	to.Publish, to.Subscribe = union(to.Publish, g.Publish), union(to.Subscribe, g.Subscribe)
+}
+
+// Publish is every subject that the user may publish to.
+func (u User) Publish() (subjects []string) {
+	for _, g := range u.Grants {
+		subjects = union(subjects, g.Publish)
+	}
+	return subjects
+}
+
+// Subscribe is every subject that the user may subscribe to.
+func (u User) Subscribe() (subjects []string) {
+	for _, g := range u.Grants {
+		subjects = union(subjects, g.Subscribe)
+	}
+	return subjects
+}
+
+func union(to, more []string) []string {
+	for _, s := range more {
+		if !slices.Contains(to, s) {
+			to = append(to, s)
+		}
+	}
+	return to
+}
