@@ -8,6 +8,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"gopkg.in/yaml.v3"
+
+	"github.com/switchyard/switchyard/pkg/transport/rights"
 )
 
 // TestNATS reads nats.conf with the server's own parser.
@@ -41,6 +43,52 @@ func TestCompose(t *testing.T) {
 		s := file.Services[name]
 		if s.Image != "switchyard" || !slices.Equal(s.Command, []string{name}) {
 			t.Errorf("service %s runs %v in %q", name, s.Command, s.Image)
+		}
+	}
+}
+
+// table is the rights that are written down here: those of the demo model.
+func table() []rights.User {
+	m := rights.Model{Name: "demo"}
+	for layer := range 8 {
+		m.MoELayers = append(m.MoELayers, layer)
+	}
+	return rights.Users(rights.Scope{Prefix: "switchyard", Models: []rights.Model{m}, Tenants: []string{"acme"}})
+}
+
+// What is made of the table of rights is what the table says today.
+func TestRightsAreCurrent(t *testing.T) {
+	for _, tc := range []struct{ file, format, want string }{
+		{"permissions.conf", "conf", rights.Config(table())},
+		{"../docs/permissions.md", "markdown", rights.Page(table())},
+	} {
+		have, err := os.ReadFile(tc.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(have) != tc.want {
+			t.Errorf("%s is not what the table of rights says: switchyard auth show --tenants acme --format %s > deploy/%s", tc.file, tc.format, tc.file)
+		}
+	}
+}
+
+// A server reads the users, and each has its rights.
+func TestPermissionsAreRead(t *testing.T) {
+	users := table()
+	for _, u := range users {
+		t.Setenv(rights.PasswordVariable(u.Name), "secret")
+	}
+	options, err := server.ProcessConfigFile("permissions.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(options.Users) != len(users) {
+		t.Fatalf("%d users of %d", len(options.Users), len(users))
+	}
+	for i, u := range users {
+		p := options.Users[i].Permissions
+		if options.Users[i].Username != u.Name || !slices.Equal(p.Publish.Allow, u.Publish()) || !slices.Equal(p.Subscribe.Allow, u.Subscribe()) {
+			t.Errorf("%s: %+v", u.Name, p)
 		}
 	}
 }

@@ -126,6 +126,19 @@ var Rules = []Rule{
 		Bad:    [2]string{"services/gate", "github.com/nats-io/nats-server/v2/server"},
 	},
 	{
+		Of:     []string{"pkg/transport/rights"},
+		Only:   []string{"std", "schemas/..."},
+		Never:  []string{"context", "net/...", "os/...", "log/...", "time"},
+		Reason: "who may do what is a table: servers' settings, credentials and documents are made of it by others",
+		Bad:    [2]string{"pkg/transport/rights", "github.com/nats-io/jwt/v2"},
+	},
+	{
+		Of: []string{"module"}, Except: []string{"pkg/transport/bus", "pkg/transport/credentials", "pkg/transport/natsserver"},
+		Never:  []string{"github.com/nats-io/jwt/...", "github.com/nats-io/nkeys"},
+		Reason: "one package makes credentials, one reads them to log in, one believes them; nobody else sees a key",
+		Bad:    [2]string{"services/gate", "github.com/nats-io/jwt/v2"},
+	},
+	{
 		Of: []string{"module"}, Except: []string{"pkg/transport/kafka/embedded"},
 		Never:  []string{"github.com/twmb/..."},
 		Reason: "the embedded broker is one of many that samples can go to: one package runs it, everything else speaks to it over TCP",

@@ -27,6 +27,7 @@ const (
 	permissions = "../../deploy/permissions.conf"
 	password    = "s3cret"
 	producer    = "producer"
+	tenant      = "producer-acme"
 	viewer      = "top"
 	operator    = "operator"
 )
@@ -91,8 +92,8 @@ func (g *guarded) configure(addr string) (path string) {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	for _, user := range append(slices.Clone(kinds), producer, viewer, operator) {
-		g.t.Setenv(strings.ToUpper(user)+"_PASSWORD", password)
+	for _, user := range append(slices.Clone(kinds), producer, tenant, viewer, operator) {
+		g.t.Setenv(strings.ToUpper(strings.ReplaceAll(user, "-", "_"))+"_PASSWORD", password)
 	}
 	dir := g.t.TempDir()
 	settings := strings.NewReplacer(
@@ -130,8 +131,8 @@ func (g *guarded) user(name string, opts ...nats.Option) *nats.Conn {
 	return nc
 }
 
-func (g *guarded) producer() *nats.Conn {
-	return g.user(producer, nats.CustomInboxPrefix("_INBOX."+producer), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+func (g *guarded) producer(name string) *nats.Conn {
+	return g.user(name, nats.CustomInboxPrefix("_INBOX."+name), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 }
 
 // keepWeights puts the demo model into the object store, serves it from there
@@ -159,11 +160,11 @@ func (g *guarded) keepWeights(t *testing.T) {
 
 // useRights does all that a producer may do.
 func (g *guarded) useRights(t *testing.T) {
-	nc := g.producer()
+	nc := g.producer(producer)
 	g.complete(t, nc, "rights-1", 8)
 	for _, ask := range []struct{ subject, body string }{
 		{"switchyard.ask.demo", texts[1]}, {"switchyard.replay.demo", `{"request_id": "rights-1"}`},
-		{"switchyard.ask.nosuch", texts[1]},
+		{"switchyard.ask.demo.default.high", texts[1]},
 	} {
 		if _, err := nc.Request(ask.subject, []byte(ask.body), patience); err != nil {
 			t.Errorf("%s: %v", ask.subject, err)
@@ -171,6 +172,9 @@ func (g *guarded) useRights(t *testing.T) {
 	}
 	if err := errors.Join(nc.Publish("switchyard.cancel.demo.rights-1", nil), nc.Flush(), nc.LastError()); err != nil {
 		t.Errorf("a producer lacks a right: %v", err)
+	}
+	if _, err := g.producer(tenant).Request("switchyard.ask.demo.acme.low", []byte(texts[1]), patience); err != nil {
+		t.Errorf("a tenant's producer lacks a right: %v", err)
 	}
 }
 
@@ -223,9 +227,11 @@ func internal(request string) []string {
 	}
 }
 
-// abuseServices lets the services answer where only they may publish.
+// abuseServices lets the services answer where only they may publish. Who does it
+// may publish everything: what the server would not let a producer send, such as a
+// prompt for a model that nobody serves, reaches the services too.
 func (g *guarded) abuseServices(t *testing.T) {
-	nc, before := g.producer(), g.state(t)
+	nc, before := g.user("admin"), g.state(t)
 	for _, victim := range internal("rights-1") {
 		for _, m := range []nats.Msg{
 			{Subject: "switchyard.ask.demo", Data: []byte("Once"), Reply: victim},
@@ -242,7 +248,10 @@ func (g *guarded) abuseServices(t *testing.T) {
 			}
 		}
 	}
-	g.complete(t, nc, "rights-2", 8) // everything before it has been handled by then
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	g.complete(t, g.producer(producer), "rights-2", 8) // everything before it has been handled by then
 	if after := g.state(t); after != before {
 		t.Errorf("before: %s\nafter: %s", before, after)
 	}
@@ -253,7 +262,7 @@ func (g *guarded) abuseServices(t *testing.T) {
 // publisher names. What comes of it is garbage in shared state, and requests
 // under way must bear it.
 func (g *guarded) abuseServer(t *testing.T) {
-	nc := g.producer()
+	nc := g.producer(producer)
 	var running sync.WaitGroup
 	running.Go(func() { g.complete(t, nc, "victim", 300) })
 	for range 10 {
@@ -300,7 +309,7 @@ func (g *guarded) state(t *testing.T) string {
 
 // denied publishes as each user what it has no right to.
 func (g *guarded) denied(t *testing.T) {
-	for _, user := range append(slices.Clone(kinds), producer, viewer) {
+	for _, user := range append(slices.Clone(kinds), producer, tenant, viewer) {
 		nc := g.user(user)
 		for _, subject := range []string{
 			"$O.switchyard_weights_demo.M.x", "$JS.API.STREAM.PURGE.OBJ_switchyard_weights_demo", "$JS.API.STREAM.DELETE.OBJ_switchyard_weights_demo",
@@ -312,7 +321,8 @@ func (g *guarded) denied(t *testing.T) {
 		}
 	}
 	for user, subjects := range map[string][]string{
-		producer:     {"switchyard.stop.demo.x", "switchyard.token.demo.0.x", "switchyard.sequence.demo", "switchyard.load.demo.ask", "_INBOX.x"},
+		producer:     {"switchyard.stop.demo.x", "switchyard.token.demo.0.x", "switchyard.sequence.demo", "switchyard.load.demo.ask", "switchyard.ask.nosuch", "switchyard.prompt.demo.acme.high", "_INBOX.x"},
+		tenant:       {"switchyard.prompt.demo", "switchyard.ask.demo", "switchyard.prompt.demo.default.high", "switchyard.ask.demo.globex.low", "switchyard.token.demo.0.x", "_INBOX.x"},
 		operator:     {"switchyard.prompt.demo", "switchyard.token.demo.0.x", "$KV.switchyard_plans_demo.0", "$O.switchyard_weights_other.M.x", "_INBOX.x"},
 		viewer:       {"switchyard.prompt.demo", "switchyard.load.demo", "$KV.switchyard_members_demo.x", "_INBOX.x"},
 		"tokenizer":  {"switchyard.hidden.demo.0", "switchyard.block.demo.x", "$KV.switchyard_plans_demo.0"},

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/jwt/v2"
 
 	"github.com/switchyard/switchyard/pkg/transport/rights"
+	"github.com/switchyard/switchyard/schemas"
 )
 
 // ErrCredentials says that a file to log in with, or to check the server with, is of no use.
@@ -79,7 +80,7 @@ func parseCreds(data []byte, now time.Time) (u credsUser, err error) {
 		return u, fmt.Errorf("(user %s) expired at %s; make new ones, with switchyard auth rotate for instance",
 			claims.Name, time.Unix(at, 0).UTC().Format(time.RFC3339))
 	}
-	if claims.Tags.Contains(rights.Tag) {
+	if name := claims.Name; claims.Tags.Contains(rights.Tag) && name != "" && schemas.ModelToken(name) == name {
 		u.inbox = rights.InboxOf(claims.Name)
 	}
 	return u, nil

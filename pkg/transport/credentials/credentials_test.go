@@ -108,7 +108,7 @@ func TestInitRefuses(t *testing.T) {
 		{"a file", file, "", func(*credentials.Settings) {}},
 		{"below a file", filepath.Join(file, "x"), "not a directory", func(*credentials.Settings) {}},
 		{"no model", "x", "no model", func(s *credentials.Settings) { s.Scope.Models = nil }},
-		{"tenant", "x", `tenant "a.b"`, func(s *credentials.Settings) { s.Scope.Tenants = []string{"a.b"} }},
+		{"tenant", "x", `name "a.b"`, func(s *credentials.Settings) { s.Scope.Tenants = []string{"a.b"} }},
 		{"default tenant", "x", `tenant "default"`, func(s *credentials.Settings) { s.Scope.Tenants = []string{"default"} }},
 		{"host with a port", "x", `host "h:4222"`, func(s *credentials.Settings) { s.Hosts = []string{"h:4222"} }},
 		{"a URL", "x", `host "tls://h"`, func(s *credentials.Settings) { s.Hosts = []string{"tls://h"} }},

@@ -62,8 +62,11 @@ func (s Settings) check() error {
 		return errors.New("there is no model to have rights for")
 	}
 	for _, tenant := range s.Scope.Tenants {
-		if !schemas.IsReplicaID(tenant) || tenant == "default" {
-			return fmt.Errorf("tenant %q cannot be one: letters, digits, '_' and '-' make a name, and \"default\" is whoever names none", tenant)
+		if err := schemas.CheckTenant(tenant); err != nil {
+			return err
+		}
+		if tenant == schemas.DefaultTenant {
+			return fmt.Errorf("tenant %q has a producer in any case", tenant)
 		}
 	}
 	if s.Expires < 0 {

@@ -19,9 +19,10 @@ func newNames(prefix string, m Model) names {
 // under is every subject that begins so.
 func under(subject string) string { return subject + ".>" }
 
-// tenantPrompts are the subjects of a tenant's prompts, and those of ask.
+// tenantPrompts are the subjects of a tenant's prompts, and those of ask, of all classes.
 func (n names) tenantPrompts(tenant string) []string {
-	return []string{n.Ask() + "." + tenant + ".*", n.Prompt() + "." + tenant + ".*"}
+	every := schemas.Flow{Tenant: tenant, Class: "*"}
+	return []string{n.AskOf(every), n.PromptOf(every)}
 }
 
 // keys is every key of a bucket; key is one.
@@ -72,6 +73,11 @@ func follow(stream string) []string {
 // watch is reading a bucket's keys as they change, by a consumer that pushes.
 func watch(stream string) []string {
 	return []string{under(api("CONSUMER.CREATE", stream)), under(api("CONSUMER.DELETE", stream))}
+}
+
+// look is finding a bucket and watching it.
+func (n names) look(kind string) []string {
+	return append(watch(n.bucket(kind)), api("STREAM.INFO", n.bucket(kind)))
 }
 
 // get is reading single keys of a bucket.

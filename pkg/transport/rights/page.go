@@ -12,7 +12,8 @@ const pageHead = `# Rights
 
 Made by ` + "`switchyard auth show`" + ` of the one table in ` + "`pkg/transport/rights`" + `, from which
 ` + "`switchyard auth init`" + ` makes credentials and ` + "[deploy/permissions.conf](../deploy/permissions.conf)" + `
-is made, too. ` + "`<layer>`" + ` stands for each MoE layer.
+is made, too. They are of a model ` + "`demo`" + ` and tenants ` + "`default` and `acme`" + `, with rows in
+streams (` + "`--hops unacked` or `acked`" + `); ` + "`<layer>`" + ` stands for each MoE layer.
 
 `
 
@@ -57,7 +58,8 @@ func general(subjects []string) (out []string) {
 const matrixHead = `## Who may what
 
 **P**: may publish to all of it; **S**: may subscribe to all of it; p, s: to a part; nothing:
-the server refuses. A user may nothing that is not in this table. ` + "`TestMatrix`" + `
+the server refuses. A server takes a subscription to ` + "`a.>`" + ` for one to ` + "`a.*`" + `, so S does, too.
+A user may do nothing that is not in this table. ` + "`TestMatrix`" + `
 (` + "`pkg/transport/credentials`" + `) tries every cell on a server, and each user on subjects that nobody
 has.
 

@@ -1,8 +1,14 @@
 package rights
 
+import (
+	"slices"
+
+	"github.com/switchyard/switchyard/schemas"
+)
+
 // producers are the default tenant's, and one for each other tenant.
 func producers(tenants []string) []role {
-	roles := []role{producer("", "whoever sends prompts")}
+	roles := []role{producer(schemas.DefaultTenant, "whoever sends prompts")}
 	for _, t := range tenants {
 		roles = append(roles, producer(t, "whoever sends prompts for tenant "+t))
 	}
@@ -23,7 +29,7 @@ func others() []role {
 	return []role{
 		{
 			Top, "whoever looks on with `switchyard top`", looking,
-			"see the names, settings and sizes of all streams; have the members' bucket delivered to any subject, by a consumer",
+			"see the names, settings and sizes of all streams; have what is in the buckets of members, plans and functions delivered to any subject, by a consumer",
 			"read or write anything of requests",
 		},
 		{
@@ -34,15 +40,13 @@ func others() []role {
 	}
 }
 
-// producing is for who sends prompts for a tenant; empty is the default one, whose
-// subjects also have no tenant in them.
+// producing is for who sends prompts for a tenant. The default one's subjects also have
+// a form without tenant and class.
 func producing(tenant string) func(names) []Grant {
 	return func(n names) []Grant {
-		prompts := []string{n.Ask(), n.Prompt()}
-		if tenant == "" {
-			prompts = append(prompts, n.tenantPrompts("default")...)
-		} else {
-			prompts = n.tenantPrompts(tenant)
+		prompts := n.tenantPrompts(tenant)
+		if tenant == schemas.DefaultTenant {
+			prompts = append([]string{n.Ask(), n.Prompt()}, prompts...)
 		}
 		return []Grant{
 			{Reason: "to ask, and to publish prompts", Publish: prompts},
@@ -53,10 +57,10 @@ func producing(tenant string) func(names) []Grant {
 }
 
 func looking(n names) []Grant {
-	members := n.bucket("members")
 	return []Grant{
 		{Reason: "to see how full the streams are", Publish: []string{"$JS.API.STREAM.LIST"}},
-		{Reason: "to see who is here", Publish: append(watch(members), get(members), api("STREAM.INFO", members))},
+		{Reason: "to see who is here", Publish: append(n.look("members"), get(n.bucket("members")))},
+		{Reason: "to see which replicas experts have", Publish: slices.Concat(n.look("plans"), n.look("functions"))},
 		{Reason: "to ask for what each expert has computed, and to hear it", Publish: []string{n.LoadAsk()}, Subscribe: []string{n.Load()}},
 	}
 }

@@ -105,8 +105,8 @@ func tokenizing(n names) []Grant {
 	return append(joining(n), []Grant{
 		{
 			Reason:    "to take prompts and asks, also for a model that nobody serves, and to store asks as prompts",
-			Publish:   append(work(n.streams.Prompts().Name), n.Prompt(), under(n.Prompt())),
-			Subscribe: []string{n.AnyAsk(), n.AnyPrompt(), n.AnyAsk() + ".*.*", n.AnyPrompt() + ".*.*", n.Replay(), n.AnyCancel()},
+			Publish:   append(work(n.streams.Prompts().Name), n.streams.Prompts().Subjects...),
+			Subscribe: slices.Concat(n.AnyAsk(), n.AnyPrompt(), []string{n.Replay(), n.AnyCancel()}),
 		},
 		{Reason: "to be found as a NATS micro service", Subscribe: []string{"$SRV.>"}},
 		{

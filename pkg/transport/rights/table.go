@@ -54,9 +54,9 @@ const Tag = "switchyard"
 // Services are the users that services are.
 var Services = []string{"tokenizer", "attention", "gate", "expert", "aggregator", "predictor", "scaler"}
 
-// ProducerOf is the user who produces for a tenant; empty is the default one.
+// ProducerOf is the user who produces for a tenant.
 func ProducerOf(tenant string) string {
-	if tenant == "" {
+	if tenant == schemas.DefaultTenant {
 		return Producer
 	}
 	return Producer + "-" + tenant

@@ -1,0 +1,174 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/switchyard/switchyard/pkg/transport/credentials"
+	"github.com/switchyard/switchyard/pkg/transport/natsserver"
+	"github.com/switchyard/switchyard/pkg/transport/rights"
+	"github.com/switchyard/switchyard/schemas"
+)
+
+// makeCredentials makes a folder whose users' credentials are good for so long.
+func makeCredentials(t testing.TB, lasts time.Duration) credentials.Folder {
+	t.Helper()
+	f, err := credentials.Init(filepath.Join(t.TempDir(), "auth"), credentials.Settings{
+		Scope: rights.Scope{Prefix: schemas.DefaultPrefix, Models: []rights.Model{{Name: "demo"}}}, Expires: lasts,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// guarded is a server that knows the folder's users, over TLS.
+func guarded(t *testing.T, f credentials.Folder) *natsserver.Server {
+	t.Helper()
+	trust, err := f.Trust()
+	if err != nil {
+		t.Fatal(err)
+	}
+	encrypted, err := f.TLS()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := natsserver.Start(natsserver.Settings{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", Trust: trust, TLS: encrypted})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Shutdown)
+	return s
+}
+
+// logInWithin bounds a connection that nothing keeps from being made or refused.
+const logInWithin = 30 * time.Second
+
+func logIn(t *testing.T, cfg Config) (*Conn, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), logInWithin)
+	defer cancel()
+	return Connect(ctx, cfg, Settings{Logger: slog.New(slog.DiscardHandler)})
+}
+
+// A credentials file is enough: inboxes are the user's own.
+func TestCredentials(t *testing.T) {
+	f := makeCredentials(t, 0)
+	s := guarded(t, f)
+	conn, err := logIn(t, Config{URL: s.URL(), Creds: f.Creds("gate"), TLSCA: f.CA()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if inbox := conn.NATS().NewInbox(); !strings.HasPrefix(inbox, "_INBOX_gate.") {
+		t.Errorf("inbox %s", inbox)
+	}
+	inside, err := Connect(t.Context(), Config{Creds: f.Creds("producer")}, Settings{InProcess: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer inside.Close()
+	if inbox := inside.NATS().NewInbox(); !strings.HasPrefix(inbox, "_INBOX.producer.") {
+		t.Errorf("inbox %s", inbox)
+	}
+}
+
+// What cannot work is told at once, and which file is to be looked at.
+func TestCredentialsRefused(t *testing.T) {
+	f, others, expired := makeCredentials(t, 0), makeCredentials(t, 0), makeCredentials(t, time.Nanosecond)
+	s := guarded(t, f)
+	garbage := filepath.Join(t.TempDir(), "garbage")
+	if err := os.WriteFile(garbage, []byte("nothing"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name, creds, ca string
+		is              error
+		want            string
+	}{
+		{"none", "", f.CA(), ErrNoConnection, "--creds"},
+		{"another operator's", others.Creds("gate"), f.CA(), ErrNoConnection, "user gate of " + others.Creds("gate")},
+		{"expired", expired.Creds("gate"), f.CA(), ErrCredentials, expired.Creds("gate") + " (user gate) expired at"},
+		{"no file", garbage + "x", f.CA(), ErrCredentials, garbage + "x"},
+		{"garbage", garbage, f.CA(), ErrCredentials, garbage + " has no user's"},
+		{"another authority", f.Creds("gate"), others.CA(), ErrNoConnection, "authority in " + others.CA()},
+		{"no authority", f.Creds("gate"), "", ErrNoConnection, "--tls-ca"},
+		{"no authority's file", f.Creds("gate"), garbage, ErrCredentials, garbage + " has no certificate"},
+	} {
+		conn, err := logIn(t, Config{URL: s.URL(), Creds: tc.creds, TLSCA: tc.ca})
+		if err == nil {
+			conn.Close()
+		}
+		if !errors.Is(err, tc.is) || !strings.Contains(err.Error(), tc.want) || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
+		}
+	}
+}
+
+// Whose key is revoked is disconnected, and comes back with the file's new key.
+func TestRotate(t *testing.T) {
+	f := makeCredentials(t, 0)
+	s := guarded(t, f)
+	old := filepath.Join(t.TempDir(), "old.creds")
+	data, err := os.ReadFile(f.Creds("gate"))
+	if err == nil {
+		err = os.WriteFile(old, data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	follows, err := logIn(t, Config{URL: s.URL(), Creds: f.Creds("gate"), TLSCA: f.CA()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer follows.Close()
+	back := follows.reconnection()
+	if users, err := f.Rotate(credentials.Renewal{Users: []string{"gate"}}); err != nil || len(users) != 1 {
+		t.Fatalf("%v, %v", users, err)
+	}
+	trust, err := f.Trust()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Believe(trust); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-back:
+	case <-time.After(logInWithin):
+		t.Fatal("the client did not come back with its new key")
+	}
+	if conn, err := logIn(t, Config{URL: s.URL(), Creds: old, TLSCA: f.CA()}); !errors.Is(err, ErrNoConnection) || !strings.Contains(err.Error(), old) {
+		if err == nil {
+			conn.Close()
+		}
+		t.Errorf("the old key: %v", err)
+	}
+	if err := follows.NATS().FlushTimeout(logInWithin); err != nil || follows.NATS().Status() != nats.CONNECTED {
+		t.Errorf("the new key: %v, %v", follows.NATS().Status(), err)
+	}
+}
+
+func FuzzCreds(f *testing.F) {
+	folder := makeCredentials(f, 0)
+	data, err := os.ReadFile(folder.Creds("gate"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Add(data[:len(data)/2])
+	f.Add([]byte("-----BEGIN NATS USER JWT-----\ne30.e30.e30\n------END NATS USER JWT------\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if u, err := parseCreds(data, time.Now()); err == nil && strings.ContainsAny(u.inbox, "*> ") {
+			t.Errorf("inbox %q", u.inbox)
+		}
+	})
+}

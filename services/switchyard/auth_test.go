@@ -1,0 +1,82 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestReadModel(t *testing.T) {
+	golden := "../../pkg/compute/model/testdata/golden/deepseek_v2"
+	dense := filepath.Join(t.TempDir(), "broken")
+	if err := os.MkdirAll(dense, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		text, name string
+		layers     int
+		problem    string
+	}{
+		{"demo", "demo", 8, ""},
+		{"mine=demo", "mine", 8, ""},
+		{"big=61", "big", 61, ""},
+		{"d=" + golden, "d", -1, ""},
+		{golden, "deepseek_v2", -1, ""},
+		{golden + "/", "deepseek_v2", -1, ""},
+		{"big=0", "", 0, "0 layers"},
+		{"big=100000", "", 0, "100000 layers"},
+		{"a b=3", "", 0, "letters, digits"},
+		{"=3", "", 0, "letters, digits"},
+		{"nowhere", "", 0, "neither demo, nor"},
+		{dense, "", 0, "neither demo, nor"},
+	} {
+		m, err := readModel(tc.text)
+		switch {
+		case tc.problem != "":
+			if err == nil || !strings.Contains(err.Error(), tc.problem) {
+				t.Errorf("%s: %v, want %q", tc.text, err, tc.problem)
+			}
+		case err != nil || m.Name != tc.name || len(m.MoELayers) == 0 || tc.layers > 0 && len(m.MoELayers) != tc.layers:
+			t.Errorf("%s: %+v, %v", tc.text, m, err)
+		}
+	}
+}
+
+// A folder is made once, its users get new keys, and what is wrong is told.
+func TestAuth(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "auth")
+	for _, step := range []struct {
+		name string
+		args []string
+		code int
+		want string
+	}{
+		{"no folder", []string{"rotate", dir}, exitUsage, dir + " is no folder of credentials (switchyard auth init makes one)"},
+		{"init", []string{"init", dir, "--tenants", "acme", "--hosts", "nats.example.org"}, exitDone, "producer-acme"},
+		{"again", []string{"init", dir}, exitUsage, dir + ": it is not empty"},
+		{"bad tenant", []string{"init", dir + "2", "--tenants", "a.b"}, exitUsage, `"a.b"`},
+		{"bad model", []string{"init", dir + "2", "--models", "nowhere"}, exitUsage, "--models"},
+		{"rotate one", []string{"rotate", dir, "gate"}, exitDone, "new keys of gate\n"},
+		{"rotate all", []string{"rotate", dir, "--certificate", "--expires", "1h"}, exitDone, "aggregator, attention"},
+		{"no such user", []string{"rotate", dir, "gat"}, exitUsage, `no user "gat"; there are admin`},
+		{"show", []string{"show", "--tenants", "acme"}, exitDone, "producer-acme"},
+	} {
+		got := invoke("", append([]string{"auth"}, step.args...)...)
+		text := got.err
+		if step.code == exitDone {
+			text = got.out
+		}
+		if got.code != step.code || !strings.Contains(text, step.want) {
+			t.Errorf("%s: %+v, want %q", step.name, got, step.want)
+		}
+	}
+	entries, err := os.ReadDir(filepath.Dir(dir))
+	if err != nil || len(entries) != 1 {
+		t.Errorf("left over: %v, %v", entries, err)
+	}
+	if made, err := filepath.Glob(filepath.Join(dir, "creds", "*.creds")); err != nil || !slices.Contains(made, filepath.Join(dir, "creds", "gate.creds")) {
+		t.Errorf("%v, %v", made, err)
+	}
+}
