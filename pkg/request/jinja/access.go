@@ -19,7 +19,7 @@ func (e attributeOf) eval(r *run, s *scope) (value, error) {
 
 // attribute is v.name: a method if there is one, else v['name'].
 func (r *run) attribute(v value, name string) (value, error) {
-	if err := r.step(1); err != nil {
+	if err := r.scan(len(name)); err != nil {
 		return nil, err
 	}
 	if m := method(v, name); m != nil {

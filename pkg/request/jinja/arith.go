@@ -45,7 +45,7 @@ func (r *run) concat(a, b value) (value, error) {
 }
 
 func (r *run) join(a, b Text) (value, error) {
-	if err := r.make(len(a.s) + len(b.s)); err != nil {
+	if err := r.make(a.size() + b.size()); err != nil {
 		return nil, err
 	}
 	return concat(a, b), nil
@@ -87,7 +87,7 @@ func (r *run) repeat(v value, n int) (value, error) {
 	n = max(n, 0)
 	switch v := v.(type) {
 	case Text:
-		if err := r.make(product(len(v.s), n)); err != nil {
+		if err := r.make(product(v.size(), n)); err != nil {
 			return nil, err
 		}
 		var w textWriter

@@ -5,9 +5,12 @@ import (
 	"fmt"
 )
 
-func (e constant) eval(*run, *scope) (value, error) { return e.value, nil }
+func (e constant) eval(r *run, _ *scope) (value, error) { return e.value, r.step(1) }
 
-func (e variable) eval(r *run, s *scope) (value, error) { return s.get(string(e)), r.step(1) }
+func (e variable) eval(r *run, s *scope) (value, error) {
+	v, passed := s.get(string(e))
+	return v, r.scan(passed + len(e))
+}
 
 // all evaluates expressions in order.
 func (r *run) all(list []expression, s *scope) ([]value, error) {
@@ -50,11 +53,23 @@ func (e dictOf) eval(r *run, s *scope) (value, error) {
 // putKey sets the value of a key.
 func (r *run) putKey(d *Dict, key, v value) error {
 	h, err := hashed(key)
+	if err == nil {
+		err = firstOf(r.makeItems(4), r.scan(len(textOf(key))))
+	}
 	if err != nil {
 		return err
 	}
 	d.put(key, h, v)
-	return r.makeItems(4)
+	return nil
+}
+
+// lookUp finds the value of a key; what cannot be one is an error.
+func (r *run) lookUp(d *Dict, key value) (v value, ok bool, err error) {
+	if _, err := hashed(key); err != nil {
+		return nil, false, err
+	}
+	v, ok = d.get(key)
+	return v, ok, r.scan(len(textOf(key)))
 }
 
 func (e condition) eval(r *run, s *scope) (value, error) {
@@ -149,11 +164,8 @@ func (r *run) contains(in, v value) (bool, error) {
 		}
 		return index(in.s, t.s) >= 0, r.scan(len(in.s))
 	case *Dict:
-		if _, err := hashed(v); err != nil {
-			return false, err
-		}
-		_, ok := in.get(v)
-		return ok, r.scan(len(textOf(v)))
+		_, ok, err := r.lookUp(in, v)
+		return ok, err
 	}
 	items, err := r.items(in)
 	if err != nil {

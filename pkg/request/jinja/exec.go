@@ -93,7 +93,7 @@ func (r *run) over(body Text, filters expression, s *scope) (value, error) {
 	return filters.eval(r, &scope{parent: s, own: []binding{{bodyName, body}}})
 }
 
-func (captured) eval(_ *run, s *scope) (value, error) { return s.get(bodyName), nil }
+func (captured) eval(r *run, s *scope) (value, error) { return variable(bodyName).eval(r, s) }
 
 func (b with) exec(r *run, s *scope, w *textWriter) error {
 	inner := &scope{parent: s}
@@ -110,8 +110,7 @@ func (b with) exec(r *run, s *scope, w *textWriter) error {
 }
 
 func (m *macro) exec(_ *run, s *scope, _ *textWriter) error {
-	s.set(m.name, m.bind(s))
-	return nil
+	return at(m.line, s.set(m.name, m.bind(s)))
 }
 
 func (b callBlock) exec(r *run, s *scope, w *textWriter) error {
@@ -135,16 +134,14 @@ func (b callBlock) exec(r *run, s *scope, w *textWriter) error {
 	return at(b.line, r.put(w, t))
 }
 
-func (e variable) assign(_ *run, s *scope, v value) error {
-	s.set(string(e), v)
-	if len(s.own) > maxVariables {
-		return errVariables
-	}
-	return nil
-}
+func (e variable) assign(_ *run, s *scope, v value) error { return s.set(string(e), v) }
 
-func (t namespaceTarget) assign(_ *run, s *scope, v value) error {
-	ns, ok := s.get(t.of).(*namespace)
+func (t namespaceTarget) assign(r *run, s *scope, v value) error {
+	of, err := variable(t.of).eval(r, s)
+	if err != nil {
+		return err
+	}
+	ns, ok := of.(*namespace)
 	if !ok {
 		return fmt.Errorf("%q is no namespace, so its attribute %q cannot be set", t.of, t.name)
 	}

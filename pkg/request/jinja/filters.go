@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -58,14 +59,27 @@ func (r *run) textMethod(v value, name string, a args) (value, error) {
 	if name == "strip" && len(a.names) == 1 && a.names[0] == "chars" {
 		a = args{values: a.named}
 	}
-	for i, arg := range a.values {
-		if _, ok := whole(arg); name == "replace" && i < 2 && ok {
-			if a.values[i], err = r.str(arg); err != nil {
-				return nil, err
-			}
+	if name == "replace" {
+		if a.values, err = r.numbersAsText(a.values); err != nil {
+			return nil, err
 		}
 	}
 	return method(t, name)(r, a)
+}
+
+// numbersAsText makes strings of integers among the first two values.
+func (r *run) numbersAsText(values []value) ([]value, error) {
+	out := slices.Clone(values)
+	for i := range out[:min(len(out), 2)] {
+		if _, ok := whole(out[i]); !ok {
+			continue
+		}
+		var err error
+		if out[i], err = r.str(out[i]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 func orDefault(_ *run, v value, a args) (value, error) {
@@ -131,7 +145,7 @@ func absolute(_ *run, v value, _ args) (value, error) {
 func toInt(r *run, v value, a args) (value, error) {
 	given, err := a.bind("int", "default? base?")
 	if err == nil {
-		err = r.scan(len(textOf(v)))
+		err = r.step(1 + len(textOf(v)))
 	}
 	if err != nil {
 		return nil, err
@@ -165,7 +179,7 @@ func toInt(r *run, v value, a args) (value, error) {
 func toFloat(r *run, v value, a args) (value, error) {
 	given, err := a.bind("float", "default?")
 	if err == nil {
-		err = r.scan(len(textOf(v)))
+		err = r.step(1 + len(textOf(v)))
 	}
 	if err != nil {
 		return nil, err
@@ -185,7 +199,7 @@ func toFloat(r *run, v value, a args) (value, error) {
 }
 
 // round is round(precision=0, method='common'): half goes to even, as in Python.
-func round(_ *run, v value, a args) (value, error) {
+func round(r *run, v value, a args) (value, error) {
 	given, err := a.bind("round", "precision? method?")
 	if err != nil {
 		return nil, err
@@ -204,6 +218,9 @@ func round(_ *run, v value, a args) (value, error) {
 	}
 	if n, ok := whole(v); ok && how.s == "common" {
 		return n, nil
+	}
+	if err := r.step(1 + max(precision, 0)); err != nil {
+		return nil, err
 	}
 	return roundFloat(f, precision, how.s)
 }
@@ -243,7 +260,7 @@ func indent(r *run, v value, a args) (value, error) {
 		}
 		by = Inside(strings.Repeat(" ", max(n, 0)))
 	}
-	if err := r.make(len(t.s) + product(strings.Count(t.s, "\n")+1, len(by.s))); err != nil {
+	if err := r.make(t.size() + product(countLines(t.s)+1, by.size())); err != nil {
 		return nil, err
 	}
 	return indented(t, by, flag(given[1]), flag(given[2])), nil
@@ -270,6 +287,16 @@ func indented(t, by Text, first, blank bool) Text {
 		}
 	}
 	return w.text()
+}
+
+// countLines is the number of the ends of lines.
+func countLines(s string) (n int) {
+	for _, c := range s {
+		if endsLine(c) {
+			n++
+		}
+	}
+	return n
 }
 
 // lineAt is where the line that begins at a place ends, and where the next one begins.

@@ -3,6 +3,7 @@ package jinja
 import (
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -23,8 +24,8 @@ func (r *run) pad(t Text, name string, a args) (value, error) {
 	if err != nil || utf8.RuneCountInString(fill.s) != 1 {
 		return nil, firstOf(err, errors.New("what fills is not one character"))
 	}
-	n := max(0, width-utf8.RuneCountInString(t.s))
-	if err := r.make(product(n, len(fill.s)) + len(t.s)); err != nil {
+	n := max(0, max(0, width)-utf8.RuneCountInString(t.s))
+	if err := r.make(product(n, fill.size()) + t.size()); err != nil {
 		return nil, err
 	}
 	left, right := 0, n
@@ -105,6 +106,9 @@ func (r *run) convert(flags string, kind byte, v value) (Text, error) {
 	case 'd', 'i', 'x', 'X', 'o':
 		n, ok := whole(v)
 		if f, isFloat := v.(float64); isFloat && kind <= 'i' {
+			if !(math.Abs(f) < 1<<63) { // NaN neither
+				return Text{}, errOverflow
+			}
 			n, ok = int(f), true
 		}
 		if !ok {
@@ -150,6 +154,9 @@ func formatMethod(r *run, t Text, a args) (value, error) {
 			continue
 		}
 		v, err := a.field(t.s[m[2]:m[3]], &next)
+		if err == nil {
+			err = r.step(1 + len(a.names))
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -11,7 +11,9 @@ const (
 	maxSource = 256 << 10
 	// maxNesting bounds how deep tags and expressions stand within each other.
 	maxNesting = 200
-	// maxTerms bounds a chain such as a + b + c.
+	// maxTerms bounds the operators, filters, tests, attributes, subscripts and calls of a
+	// tag: each is a call within the others' when the tag runs, in each macro once more,
+	// and a stack that grows too deep ends the process.
 	maxTerms = 1000
 	// maxCalls bounds how deep macros and recursive loops call each other.
 	maxCalls = 100
@@ -19,6 +21,8 @@ const (
 	maxDepth = 100
 	// maxVariables bounds those of one tag's body, or of the template outside of tags.
 	maxVariables = 256
+	// maxParameters bounds those of a macro, and the arguments with names of a call.
+	maxParameters = 200
 	// maxRange is the bound that Jinja's sandbox sets on range().
 	maxRange = 100_000
 
@@ -68,6 +72,9 @@ func (b *budget) make(n int) error {
 
 // itemBytes is what an item of a list counts.
 const itemBytes = 16
+
+// pathItems is what a part of an attribute's path counts, with the function that reads it.
+const pathItems = 8
 
 // makeItems is for a list of n items.
 func (b *budget) makeItems(n int) error {

@@ -2,6 +2,7 @@ package jinja
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -13,6 +14,15 @@ func renderWithin(b budget, source string) (Text, error) {
 		return Text{}, err
 	}
 	return template.within(b, map[string]any{"s": Outside("x")})
+}
+
+// names are n different names with something behind each, and commas.
+func names(n int, behind string) string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = fmt.Sprintf("v%d%s", i, behind)
+	}
+	return strings.Join(out, ",")
 }
 
 // A template that would run, or grow, without end ends in an error.
@@ -47,6 +57,27 @@ func TestLimits(t *testing.T) {
 		{"deep values", "{% set ns = namespace(l=[1]) %}{% for i in range(200) %}{% set ns.l = [ns.l] %}{% endfor %}{{ ns.l }}", "nested"},
 		{"deep equality", "{% set ns = namespace(l=[1], m=[1]) %}{% for i in range(200) %}{% set ns.l = [ns.l] %}{% set ns.m = [ns.m] %}{% endfor %}{{ ns.l == ns.m }}", "nested"},
 		{"wide equality", "{% set ns = namespace(l=[1], m=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% set ns.m = [ns.m, ns.m] %}{% endfor %}{{ ns.l == ns.m }}", "too long"},
+		{"stripping", "{{ ('x' * 100000).strip('y' * 200000 ~ 'x') }}", "too much text"},
+		{"prefixes", "{% set t = ('a',) * 100000 %}{% for i in range(3) %}{{ 'x'.startswith(t) }}{% endfor %}", "too long"},
+		{"paths", "{{ [1] | sort(attribute=',' * 30000) }}{{ [1] | sort(attribute='.' * 30000) }}", "too much text"},
+		{"without case", "{{ (['X' * 10000] * 1000) | sort | length }}", "too much text"},
+		{"indenting other lines", "{% set x = ('\\r' * 1000) | indent(10000, blank=true) %}", "too much text"},
+		{"separating", "{% set x = ([1] * 1000) | tojson(separators=('x' * 10000, ':')) %}", "too much text"},
+		{"constants", "{% for i in range(11) %}{% if 0 %}" + strings.Repeat("{%elif 0%}", 20000) + "{% endif %}{% endfor %}", "too long"},
+		{"scopes", strings.Repeat("{% with "+names(200, "=1")+" %}", 50) + "{% for i in range(999) %}{% if no %}{% endif %}{% endfor %}" + strings.Repeat("{% endwith %}", 50), "too long"},
+		{"long keys", "{% set s = 'x' * 100000 %}{% for i in range(40) %}{% set d = {s: 1} %}{% endfor %}", "too long"},
+		{"long keys looked up", "{% set s = 'x' * 100000 %}{% set d = {'x': 1} %}{% for i in range(40) %}{{ d.get(s) }}{% endfor %}", "too long"},
+		{"long items", "{{ (['x' * 100000] * 40) | unique(case_sensitive=true) | list | length }}", "too long"},
+		{"pieces", "{% set x = (s ~ ',') * 200000 %}", "too much text"},
+		{"rounding", "{% for i in range(999) %}{% set x = 1.5e300 | round(300) %}{% endfor %}", "too long"},
+		{"digits", "{{ ('1' * 300000) | float }}", "too long"},
+		{"parameters", "{% macro m(" + names(201, "") + ") %}{% endmacro %}", "parameters"},
+		{"named arguments", "{{ dict(" + names(201, "=1") + ") }}", "arguments with names"},
+		{"conditions", "{{ 1" + strings.Repeat(" if 1", 1<<10) + " }}", "terms"},
+		{"terms in terms", "{{ (1" + strings.Repeat(" + 1", 600) + ")" + strings.Repeat(" + 1", 600) + " }}", "terms"},
+		{"terms in tags", strings.Repeat("{{ 1"+strings.Repeat(" + 1", 600)+" }}", 3), "none"},
+		{"padding to less than nothing", "{{ 'x'.zfill(-9223372036854775807 - 1) }}", "none"},
+		{"integer of a large float", "{{ '%d' % 1e300 }}", "64 bits"},
 		{"source", strings.Repeat("{{ 1 }}", 1<<16), "above the limit"},
 		{"parentheses", "{{ " + strings.Repeat("(", 1<<12), "nested"},
 		{"lists", "{{ " + strings.Repeat("[", 150) + strings.Repeat("]", 150) + " }}", "nested"},
@@ -55,8 +86,8 @@ func TestLimits(t *testing.T) {
 		{"else", "{{ " + strings.Repeat("1 if 0 else ", 1<<11) + "1 }}", "nested"},
 		{"tags", strings.Repeat("{% if 1 %}", 6000), "nested"},
 		{"terms", "{{ 1" + strings.Repeat("+ 1", 1<<12) + " }}", "terms"},
-		{"subscripts", "{{ messages" + strings.Repeat("[0]", 1<<12) + " }}", "follow each other"},
-		{"filters", "{{ 1" + strings.Repeat("|int", 1<<12) + " }}", "follow each other"},
+		{"subscripts", "{{ messages" + strings.Repeat("[0]", 1<<12) + " }}", "terms"},
+		{"filters", "{{ 1" + strings.Repeat("|int", 1<<12) + " }}", "terms"},
 		{"range", "{{ range(0, 5, 0) }}", "step is 0"},
 		{"range over the end", "{{ range(9223372036854775800, 9223372036854775807, 5) | list }}!", "none"},
 		{"power", "{{ 3 ** 99999999999 }}", "64 bits"},

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 func listFilterNamed(name string) filter {
@@ -47,7 +48,7 @@ func length(r *run, v value, _ args) (value, error) {
 	case undefined:
 		return 0, nil
 	case Text:
-		return len([]rune(v.s)), r.make(4 * len(v.s))
+		return utf8.RuneCountInString(v.s), r.scan(len(v.s))
 	case *Dict:
 		return len(v.keys), nil
 	case *List:
@@ -129,7 +130,10 @@ func (r *run) getter(path value) (func(value) (value, error), error) {
 	if !ok {
 		return nil, errors.New("attribute is no string")
 	}
-	parts := strings.Split(t.s, ".")
+	parts, err := r.cutAt(t.s, ".")
+	if err != nil {
+		return nil, err
+	}
 	return func(v value) (value, error) {
 		for _, part := range parts {
 			var key value = Inside(part)
@@ -145,6 +149,14 @@ func (r *run) getter(path value) (func(value) (value, error), error) {
 	}, nil
 }
 
+// cutAt are the parts of the path of an attribute.
+func (r *run) cutAt(path, separator string) ([]string, error) {
+	if err := r.makeItems(pathItems * (1 + strings.Count(path, separator))); err != nil {
+		return nil, err
+	}
+	return strings.Split(path, separator), nil
+}
+
 // keyed is a function that items are ordered by: an attribute, or several with
 // commas between them, strings without their case unless that counts.
 func (r *run) keyed(attribute value, caseCounts bool) (func(value) (value, error), error) {
@@ -154,15 +166,18 @@ func (r *run) keyed(attribute value, caseCounts bool) (func(value) (value, error
 	}
 	return func(v value) (value, error) {
 		if len(gets) == 0 {
-			return folded(v, caseCounts), nil
+			return r.folded(v, caseCounts)
 		}
 		key := newTuple()
 		for _, get := range gets {
 			k, err := get(v)
+			if err == nil {
+				k, err = r.folded(k, caseCounts)
+			}
 			if err != nil {
 				return nil, err
 			}
-			key.items = append(key.items, folded(k, caseCounts))
+			key.items = append(key.items, k)
 		}
 		if len(gets) == 1 {
 			return key.items[0], nil
@@ -178,8 +193,12 @@ func (r *run) getters(attribute value) (out []func(value) (value, error), err er
 	}
 	paths := []value{attribute}
 	if t, ok := attribute.(Text); ok {
+		parts, err := r.cutAt(t.s, ",")
+		if err != nil {
+			return nil, err
+		}
 		paths = nil
-		for _, p := range strings.Split(t.s, ",") {
+		for _, p := range parts {
 			paths = append(paths, Inside(p))
 		}
 	}
@@ -194,11 +213,15 @@ func (r *run) getters(attribute value) (out []func(value) (value, error), err er
 }
 
 // folded is a string without its case, unless that counts; anything else as it is.
-func folded(v value, caseCounts bool) value {
-	if t, ok := v.(Text); ok && !caseCounts {
-		return t.as(strings.ToLower(t.s))
+func (r *run) folded(v value, caseCounts bool) (value, error) {
+	t, ok := v.(Text)
+	if !ok || caseCounts {
+		return v, nil
 	}
-	return v
+	if err := r.make(len(t.s)); err != nil {
+		return nil, err
+	}
+	return t.as(strings.ToLower(t.s)), nil
 }
 
 // keysOf are the keys of items.

@@ -180,7 +180,9 @@ func (m *macro) parameters(r *run, s *scope, a args) error {
 		case !ok:
 			named = undefined{why: fmt.Sprintf("parameter %q of macro %q was not given", p.name, m.name)}
 		}
-		s.set(p.name, named)
+		if err := s.set(p.name, named); err != nil {
+			return err
+		}
 	}
 	caller, ok, err := a.take("caller")
 	if err != nil {
@@ -189,7 +191,9 @@ func (m *macro) parameters(r *run, s *scope, a args) error {
 	if !ok {
 		caller = undefined{why: fmt.Sprintf("macro %q was not called by a call tag", m.name)}
 	}
-	s.set("caller", caller)
+	if err := s.set("caller", caller); err != nil {
+		return err
+	}
 	if len(a.names) > 0 {
 		return fmt.Errorf("macro %q has no parameter %q", m.name, a.names[0])
 	}

@@ -58,7 +58,7 @@ func (r *run) mapping(a args) (func(value) (value, error), error) {
 		return nil, errors.New("a filter's name is no string")
 	}
 	return func(v value) (value, error) {
-		return r.filter(name.s, v, args{append([]value{}, a.values[1:]...), a.names, a.named})
+		return r.filter(name.s, v, args{a.values[1:], a.names, a.named})
 	}, nil
 }
 
@@ -200,13 +200,16 @@ func unique(r *run, v value, a args) (value, error) {
 	}
 	seen, out := NewDict(), &List{kind: generator}
 	for i, key := range keys {
-		if _, there := seen.get(key); there {
-			continue
+		_, there, err := r.lookUp(seen, key)
+		if err == nil && !there {
+			err = r.putKey(seen, key, nil)
 		}
-		if err := r.putKey(seen, key, nil); err != nil {
+		if err != nil {
 			return nil, err
 		}
-		out.items = append(out.items, items[i])
+		if !there {
+			out.items = append(out.items, items[i])
+		}
 	}
 	return out, nil
 }

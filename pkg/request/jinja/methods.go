@@ -42,16 +42,13 @@ func dictMethod(d *Dict, name string) callable {
 	case "values":
 		return viewOf("dict_values", func(*run) ([]value, error) { return d.values, nil })
 	case "get":
-		return func(_ *run, a args) (value, error) {
+		return func(r *run, a args) (value, error) {
 			given, err := a.bind("get", "key default?")
 			if err != nil {
 				return nil, err
 			}
-			if _, err := hashed(given[0]); err != nil {
-				return nil, err
-			}
-			if v, ok := d.get(given[0]); ok {
-				return v, nil
+			if v, ok, err := r.lookUp(d, given[0]); ok || err != nil {
+				return v, err
 			}
 			if given[1] == (absent{}) {
 				return nil, nil

@@ -68,6 +68,9 @@ func (p *parser) expression() (expression, error) {
 	defer leave()
 	e, err := p.or()
 	for err == nil && p.accept(nameToken, "if") {
+		if err := p.term(); err != nil {
+			return nil, err
+		}
 		c := condition{then: e}
 		if c.test, err = p.or(); err == nil && p.accept(nameToken, "else") {
 			c.otherwise, err = p.expression()
@@ -80,9 +83,9 @@ func (p *parser) expression() (expression, error) {
 // chain parses left operands and operators, which bind to the left.
 func (p *parser) chain(k kind, ops string, operand func() (expression, error), join func(op string, a, b expression) expression) (expression, error) {
 	left, err := operand()
-	for n := 0; err == nil && p.now().kind == k && strings.Contains(ops, " "+p.now().value+" "); n++ {
-		if n == maxTerms {
-			return nil, fmt.Errorf("an expression has more than %d terms", maxTerms)
+	for err == nil && p.now().kind == k && strings.Contains(ops, " "+p.now().value+" ") {
+		if err := p.term(); err != nil {
+			return nil, err
 		}
 		op := p.next().value
 		var right expression
@@ -203,15 +206,16 @@ func (p *parser) primary() (expression, error) {
 	case t.kind == nameToken:
 		return named(t.value), nil
 	case t.kind == textToken:
-		s := t.value
+		var s strings.Builder
+		s.WriteString(t.value)
 		for p.now().kind == textToken {
-			s += p.next().value
+			s.WriteString(p.next().value)
 		}
-		return constant{Inside(s)}, nil
+		return constant{Inside(s.String())}, nil
 	case t.kind == integerToken:
 		n, err := strconv.ParseInt(t.value, 0, 64)
 		if err != nil {
-			return nil, fmt.Errorf("number %s has more than 64 bits", t.value)
+			return nil, fmt.Errorf("number %.40s has more than 64 bits", t.value)
 		}
 		return constant{int(n)}, nil
 	case t.kind == floatToken:

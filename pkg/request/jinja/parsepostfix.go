@@ -8,10 +8,7 @@ import (
 // postfix parses attributes, subscripts and calls after a value.
 func (p *parser) postfix(e expression) (expression, error) {
 	var err error
-	for n := 0; err == nil; n++ {
-		if n == maxNesting {
-			return nil, fmt.Errorf("more than %d attributes, subscripts or calls follow each other", maxNesting)
-		}
+	for ; err == nil; err = firstOf(err, p.term()) {
 		switch t := p.now(); {
 		case t.is(operatorToken, "."):
 			e, err = p.attribute(e)
@@ -100,7 +97,9 @@ func (p *parser) argument(a *arguments) error {
 	key := ""
 	if p.now().kind == nameToken && p.ahead().is(operatorToken, "=") {
 		key = p.next().value
-		p.next()
+		if p.next(); len(a.names) == maxParameters {
+			return fmt.Errorf("a call has more than %d arguments with names", maxParameters)
+		}
 	} else if len(a.names) > 0 {
 		return fmt.Errorf("an argument without a name follows %s=", a.names[len(a.names)-1])
 	}
@@ -119,10 +118,7 @@ func (p *parser) argument(a *arguments) error {
 // filters parses filters, tests and calls after a value.
 func (p *parser) filters(e expression) (expression, error) {
 	var err error
-	for n := 0; err == nil; n++ {
-		if n == maxNesting {
-			return nil, fmt.Errorf("more than %d filters follow each other", maxNesting)
-		}
+	for ; err == nil; err = firstOf(err, p.term()) {
 		switch t := p.now(); {
 		case t.is(operatorToken, "|"):
 			p.next()

@@ -10,6 +10,7 @@ type parser struct {
 	tokens []token
 	at     int
 	depth  int // of tags and expressions within each other
+	terms  int // of the current tag
 	loops  int // around the current place, within the current macro
 }
 
@@ -58,6 +59,14 @@ func (p *parser) enter() (func(), error) {
 	return func() { p.depth-- }, nil
 }
 
+// term counts what is evaluated within what follows it.
+func (p *parser) term() error {
+	if p.terms++; p.terms > maxTerms {
+		return fmt.Errorf("a tag has more than %d terms: operators, filters, tests, attributes, subscripts and calls", maxTerms)
+	}
+	return nil
+}
+
 // body parses statements up to a tag with one of these names, which is left. At
 // the end of the template no names are wanted.
 func (p *parser) body(until ...string) ([]statement, error) {
@@ -68,6 +77,7 @@ func (p *parser) body(until ...string) ([]statement, error) {
 	defer leave()
 	var out []statement
 	for {
+		p.terms = 0
 		switch t := p.next(); t.kind {
 		case endToken:
 			if len(until) > 0 {

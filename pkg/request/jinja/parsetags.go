@@ -68,6 +68,9 @@ func (p *parser) signature(m *macro) error {
 		return err
 	}
 	for !p.now().is(operatorToken, ")") {
+		if len(m.params) == maxParameters {
+			return fmt.Errorf("macro %q has more than %d parameters", m.name, maxParameters)
+		}
 		if len(m.params) > 0 {
 			if err := p.expect(operatorToken, ","); err != nil {
 				return err

@@ -73,28 +73,34 @@ type binding struct {
 	value value
 }
 
-func (s *scope) set(name string, v value) {
+func (s *scope) set(name string, v value) error {
 	for i := range s.own {
 		if s.own[i].name == name {
 			s.own[i].value = v
-			return
+			return nil
 		}
 	}
+	if len(s.own) == maxVariables {
+		return errVariables
+	}
 	s.own = append(s.own, binding{name, v})
+	return nil
 }
 
-func (s *scope) get(name string) value {
+// get is the value of a variable; passed is how many others were looked at.
+func (s *scope) get(name string) (v value, passed int) {
 	for ; s != nil; s = s.parent {
 		for i := range s.own {
 			if s.own[i].name == name {
-				return s.own[i].value
+				return s.own[i].value, passed + i
 			}
 		}
+		passed += 1 + len(s.own)
 		if v, ok := s.given[name]; ok {
-			return v
+			return v, passed
 		}
 	}
-	return undefined{name: name}
+	return undefined{name: name}, passed
 }
 
 // run is one rendering of a template.
@@ -122,7 +128,7 @@ func (r *run) capture(body []statement, s *scope) (Text, error) {
 
 // put writes a text.
 func (r *run) put(w *textWriter, t Text) error {
-	if err := r.make(len(t.s)); err != nil {
+	if err := r.make(t.size()); err != nil {
 		return err
 	}
 	w.add(t)

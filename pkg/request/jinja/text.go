@@ -29,6 +29,9 @@ func Outside(s string) Text {
 // String is the text alone.
 func (t Text) String() string { return t.s }
 
+// size is what a text takes in memory.
+func (t Text) size() int { return len(t.s) + itemBytes*len(t.outside) }
+
 // slice is the bytes from i up to j.
 func (t Text) slice(i, j int) Text {
 	out := Text{s: t.s[i:j]}

@@ -27,7 +27,7 @@ func textMethodNamed(t Text, name string) callable {
 	}
 	switch name {
 	case "strip", "lstrip", "rstrip":
-		return with(func(_ *run, t Text, a args) (value, error) { return strip(t, name, a) })
+		return with(func(r *run, t Text, a args) (value, error) { return r.strip(t, name, a) })
 	case "split", "rsplit":
 		return with(func(r *run, t Text, a args) (value, error) { return r.split(t, name == "rsplit", a) })
 	case "splitlines":
@@ -39,7 +39,7 @@ func textMethodNamed(t Text, name string) callable {
 	case "join":
 		return with(joinMethod)
 	case "startswith", "endswith":
-		return with(func(_ *run, t Text, a args) (value, error) { return affix(t, name == "endswith", a) })
+		return with(func(r *run, t Text, a args) (value, error) { return r.affix(t, name == "endswith", a) })
 	case "removeprefix", "removesuffix":
 		return with(func(_ *run, t Text, a args) (value, error) { return remove(t, name == "removesuffix", a) })
 	case "find", "rfind", "index", "rindex":
@@ -131,7 +131,7 @@ func classOf(name string) func(string) bool {
 	return nil
 }
 
-func strip(t Text, name string, a args) (value, error) {
+func (r *run) strip(t Text, name string, a args) (value, error) {
 	given, err := a.bind(name, "chars?")
 	if err != nil {
 		return nil, err
@@ -142,7 +142,9 @@ func strip(t Text, name string, a args) (value, error) {
 		if err != nil {
 			return nil, err
 		}
-		cut = func(c rune) bool { return strings.ContainsRune(set.s, c) }
+		if cut, err = r.among(set.s); err != nil {
+			return nil, err
+		}
 	}
 	left := func(s string) string { return strings.TrimLeftFunc(s, cut) }
 	right := func(s string) string { return strings.TrimRightFunc(s, cut) }
@@ -153,6 +155,18 @@ func strip(t Text, name string, a args) (value, error) {
 		left = nil
 	}
 	return t.trimmed(left, right), nil
+}
+
+// among says whether a character is one of a string's, however many those are.
+func (r *run) among(s string) (func(rune) bool, error) {
+	if err := r.makeItems(len(s)); err != nil {
+		return nil, err
+	}
+	set := make(map[rune]bool)
+	for _, c := range s {
+		set[c] = true
+	}
+	return func(c rune) bool { return set[c] }, nil
 }
 
 // replace is replace(old, new, count=-1).
@@ -179,7 +193,7 @@ func replace(r *run, t Text, a args) (value, error) {
 	if limit >= 0 {
 		n = min(n, limit)
 	}
-	if err := r.make(len(t.s) + product(n, len(now.s)) + itemBytes*n); err != nil {
+	if err := r.make(t.size() + product(n, now.size()) + itemBytes*n); err != nil {
 		return nil, err
 	}
 	return replaced(t, was.s, now, n), nil
@@ -223,7 +237,7 @@ func joinMethod(r *run, t Text, a args) (value, error) {
 }
 
 // affix is startswith(prefix, start=0), where prefix may be a tuple of them, or endswith.
-func affix(t Text, at bool, a args) (value, error) {
+func (r *run) affix(t Text, at bool, a args) (value, error) {
 	given, err := a.bind("startswith or endswith", "affix start?")
 	if err != nil {
 		return nil, err
@@ -242,6 +256,9 @@ func affix(t Text, at bool, a args) (value, error) {
 	}
 	for _, p := range parts {
 		part, err := texts(p, "")
+		if err == nil {
+			err = r.scan(min(len(part.s), len(rest)))
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -70,7 +70,7 @@ func (w *jsonWriter) setSeparators(v value) error {
 }
 
 func (w *jsonWriter) value(v value, depth int) error {
-	if err := w.make(itemBytes); err != nil || depth > maxDepth {
+	if err := w.make(itemBytes + len(w.item) + len(w.pair)); err != nil || depth > maxDepth {
 		return firstOf(err, errDepth)
 	}
 	switch v := v.(type) {

@@ -71,18 +71,27 @@ func (e *encoder) normalized(text string, at int) []segment {
 		return e.t.normalized.cut(e.t.normal.apply(text), e.counts)
 	}
 	var out []segment
+	var between strings.Builder // tokens: may be of many parts
+	flush := func() {
+		if between.Len() > 0 {
+			out = append(out, segment{text: between.String()})
+			between.Reset()
+		}
+	}
 	for end := at + len(text); at < end; {
 		i := e.origin.part(at)
 		n := min(e.origin.ends[i], end) - at
 		counts := func(token *addedToken, _, _ int) bool { return e.counts(token, at, at+1) }
 		for _, s := range e.t.normalized.cut(e.t.normal.apply(text[:n]), counts) {
-			if last := len(out) - 1; last >= 0 && s.token == nil && out[last].token == nil {
-				out[last].text += s.text
+			if s.token == nil {
+				between.WriteString(s.text)
 				continue
 			}
+			flush()
 			out = append(out, s)
 		}
 		text, at = text[n:], at+n
 	}
+	flush()
 	return out
 }

@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"encoding/json"
 	"os"
+	"runtime"
 	"slices"
 	"testing"
 )
@@ -89,6 +90,21 @@ func TestPartsAreOneText(t *testing.T) {
 		if err != nil || failed != nil || !slices.Equal(got, want) {
 			t.Errorf("%q: %v, %v, want %v, %v", text, got, failed, want, err)
 		}
+	}
+}
+
+// What many parts take is in proportion to their text, where each is normalised by itself, too.
+func TestManyParts(t *testing.T) {
+	tok := openMarked(t)
+	parts := slices.Repeat([]Part{{`", "`, false}, {"abcd", true}}, 4000)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := tok.EncodeParts(parts, func(string) bool { return false }); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if made := after.TotalAlloc - before.TotalAlloc; made > 16<<20 {
+		t.Errorf("%d parts took %d MiB", len(parts), made>>20)
 	}
 }
 
