@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"io"
 	"strings"
 	"testing"
 )
@@ -22,6 +24,8 @@ func TestTokenize(t *testing.T) {
 		{"decode", []string{"--tokenizer", demo, "--decode"}, `{"ids":[1]}`, 0, `{"text":"<|user|>"}`},
 		{"nothing", []string{"--tokenizer", demo}, "", 0, ""},
 		{"no JSON", []string{"--tokenizer", demo}, `{"text":"a"}` + "\nwhat?", 2, "line 2: unusable line"},
+		{"half a character", []string{"--tokenizer", demo}, `{"text":"a\ud800"}`, 2, `line 1: unusable line: byte 10: \ud800 is half of a surrogate pair`},
+		{"not UTF-8", []string{"--tokenizer", demo}, "{\"text\":\"\xff\"}", 2, `it is not UTF-8; send such texts as "bytes_b64"`},
 		{"neither", []string{"--tokenizer", demo}, `{}`, 2, `line 1: unusable line: it must have either "text" or "bytes_b64"`},
 		{"no such id", []string{"--tokenizer", demo, "--decode"}, `{"ids":[7,99999]}`, 2, "ids[1] is 99999"},
 		{"no ids", []string{"--tokenizer", demo, "--decode"}, `{"text":"a"}`, 2, `it must have "ids"`},
@@ -51,4 +55,24 @@ func TestTokenizeAndBack(t *testing.T) {
 	if want := `{"text":"Once <b>\n\u2028 é 🙂\"\\"}` + "\n" + `{"bytes_b64":"/+KC"}` + "\n"; back.out != want {
 		t.Errorf("got %q, %q, want %q", back.out, back.err, want)
 	}
+}
+
+// A signal ends the command also while it waits for a line.
+func TestTokenizeEnds(t *testing.T) {
+	in, lines := io.Pipe()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan int, 1)
+	go func() {
+		args := []string{"tokenize", "--tokenizer", "../../models/demo"}
+		ended <- runUntil(ctx, args, stdio{in: in, out: io.Discard, err: io.Discard})
+	}()
+	if _, err := io.WriteString(lines, `{"text":"a"}`+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	await(t, "the end", func() bool { return len(ended) > 0 })
+	if code := <-ended; code != exitInterrupted {
+		t.Errorf("code %d", code)
+	}
+	_ = lines.Close() // lets go of the read
 }

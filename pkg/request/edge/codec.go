@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/switchyard/switchyard/pkg/request/jsontext"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -58,13 +59,22 @@ func DecodeReplay(h nats.Header, body []byte) (*pb.Replay, pb.Encoding, error) {
 
 func decode(enc pb.Encoding, body []byte, m proto.Message) error {
 	if enc == pb.Encoding_ENCODING_PROTOBUF {
+		if err := checkObjects(messagesIn(m.ProtoReflect().Descriptor(), body)); err != nil {
+			return err
+		}
 		if err := checkUTF8(invalidIn(m.ProtoReflect().Descriptor(), body)); err != nil {
 			return err
 		}
 		return malformed("protobuf", proto.Unmarshal(body, m))
 	}
+	if err := checkObjects(objectsIn(body)); err != nil {
+		return err
+	}
 	if err := checkUTF8(invalidAt(body)); err != nil {
 		return err
+	}
+	if err := jsontext.CheckSurrogates(body); err != nil {
+		return malformed("JSON", err)
 	}
 	return malformed("JSON", protojson.Unmarshal(quoteRaw(body), m))
 }

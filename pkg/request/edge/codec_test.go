@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -238,5 +239,37 @@ func TestRefusal(t *testing.T) {
 	}
 	if c := Refusal("r", errors.New("disk")); c.Error.Code != string(Internal) || c.Error.Message != "disk" {
 		t.Errorf("%v", c)
+	}
+}
+
+// Messages in numbers that take far more memory than their bytes are not decoded.
+func TestManyMessages(t *testing.T) {
+	typed := nats.Header{schemas.HeaderContentType: {schemas.ContentProtobuf}}
+	one := marshal(t, &pb.Prompt{Messages: []*pb.ChatMessage{{}}})
+	list := func(n int) []byte { return []byte(`{"messages":[` + strings.Repeat("{},", n-1) + `{}]}`) }
+	for _, tc := range []struct {
+		name   string
+		header nats.Header
+		body   []byte
+		says   string
+	}{
+		{"JSON", nil, list(maxObjects), "131073 messages"},
+		{"protobuf", typed, bytes.Repeat(one, maxObjects+1), "131073 messages"},
+		{"JSON within the bound", nil, list(maxObjects - 1), ""},
+		{"protobuf within the bound", typed, bytes.Repeat(one, maxObjects), ""},
+		{"braces in a text", nil, []byte(`{"text":"\"` + strings.Repeat("{", maxObjects+1) + `"}`), ""},
+	} {
+		_, _, err := DecodePrompt(tc.header, tc.body, false)
+		if tc.says == "" && err != nil || tc.says != "" && (err == nil || !strings.Contains(err.Error(), tc.says)) {
+			t.Errorf("%s: %v, want %q", tc.name, err, tc.says)
+		}
+	}
+}
+
+// Half of a character is named, not taken for another one.
+func TestHalfOfACharacter(t *testing.T) {
+	for _, body := range []string{`{"text":"a\ud800b"}`, `{"text":"a\udc00"}`, `{"tools":[{"a":"\ud800"}]}`} {
+		_, _, err := DecodePrompt(nil, []byte(body), false)
+		check(t, err, BadRequest, "half of a surrogate pair")
 	}
 }

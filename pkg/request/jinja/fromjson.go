@@ -8,14 +8,20 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"github.com/switchyard/switchyard/pkg/request/jsontext"
 )
 
 // FromJSON makes a value of JSON that came from outside, as Python's json.loads
-// does: dictionaries keep the order of their keys.
+// does: dictionaries keep the order of their keys. Half of a surrogate pair, which
+// Python lets through to a tokenizer that fails then, is an error.
 func FromJSON(raw []byte) (any, error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
+	if err := jsontext.CheckSurrogates(raw); err != nil {
+		return nil, err
+	}
+	d := &decoder{json.NewDecoder(bytes.NewReader(raw)), maxValues}
 	d.UseNumber()
-	v, err := decode(d, 0)
+	v, err := d.value(0)
 	if err != nil {
 		return nil, err
 	}
@@ -25,7 +31,16 @@ func FromJSON(raw []byte) (any, error) {
 	return v, nil
 }
 
-func decode(d *json.Decoder, depth int) (value, error) {
+// decoder counts the values that it may still make.
+type decoder struct {
+	*json.Decoder
+	left int
+}
+
+func (d *decoder) value(depth int) (value, error) {
+	if d.left--; d.left < 0 {
+		return nil, errValues
+	}
 	if depth > maxDepth {
 		return nil, errDepth
 	}
@@ -40,9 +55,9 @@ func decode(d *json.Decoder, depth int) (value, error) {
 		return decodeNumber(t)
 	case json.Delim:
 		if t == '[' {
-			return decodeList(d, depth)
+			return d.list(depth)
 		}
-		return decodeDict(d, depth)
+		return d.dict(depth)
 	}
 	return t, nil // a boolean or null
 }
@@ -58,10 +73,10 @@ func decodeNumber(n json.Number) (value, error) {
 	return f, nil
 }
 
-func decodeList(d *json.Decoder, depth int) (value, error) {
+func (d *decoder) list(depth int) (value, error) {
 	out := NewList()
 	for d.More() {
-		v, err := decode(d, depth+1)
+		v, err := d.value(depth + 1)
 		if err != nil {
 			return nil, err
 		}
@@ -71,7 +86,7 @@ func decodeList(d *json.Decoder, depth int) (value, error) {
 	return out, err
 }
 
-func decodeDict(d *json.Decoder, depth int) (value, error) {
+func (d *decoder) dict(depth int) (value, error) {
 	out := NewDict()
 	for d.More() {
 		t, err := d.Token()
@@ -82,7 +97,7 @@ func decodeDict(d *json.Decoder, depth int) (value, error) {
 		if !ok {
 			return nil, errors.New("a key is no string")
 		}
-		v, err := decode(d, depth+1)
+		v, err := d.value(depth + 1)
 		if err != nil {
 			return nil, err
 		}

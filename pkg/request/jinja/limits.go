@@ -19,6 +19,8 @@ const (
 	maxCalls = 100
 	// maxDepth bounds how deep values are nested: a namespace may hold itself.
 	maxDepth = 100
+	// maxValues bounds those of a JSON text: each takes much more memory than its text.
+	maxValues = 1 << 17
 	// maxVariables bounds those of one tag's body, or of the template outside of tags.
 	maxVariables = 256
 	// maxParameters bounds those of a macro, and the arguments with names of a call.
@@ -40,6 +42,7 @@ var (
 	errMade      = errors.New("it makes too much text")
 	errCalls     = fmt.Errorf("macros or loops call each other more than %d deep", maxCalls)
 	errVariables = fmt.Errorf("more than %d variables are set in one place", maxVariables)
+	errValues    = fmt.Errorf("it has more than %d values", maxValues)
 	errDepth     = fmt.Errorf("a value is nested more than %d deep", maxDepth)
 )
 

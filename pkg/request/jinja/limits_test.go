@@ -137,3 +137,17 @@ func TestErrorsHaveLines(t *testing.T) {
 		}
 	}
 }
+
+// What comes as JSON is bounded by what it takes decoded, and is what was sent.
+func TestFromJSONRefuses(t *testing.T) {
+	for raw, want := range map[string]string{
+		"[" + strings.Repeat("1,", maxValues) + "1]":          "values",
+		strings.Repeat("[", 1000) + strings.Repeat("]", 1000): "nested",
+		`["\udead"]`: "surrogate",
+		`[1] [2]`:    "more follows",
+	} {
+		if _, err := FromJSON([]byte(raw)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40s: %v, want %q", raw, err, want)
+		}
+	}
+}

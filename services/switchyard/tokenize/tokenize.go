@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/switchyard/switchyard/pkg/request/jsontext"
 	"github.com/switchyard/switchyard/pkg/request/tokenizer"
 )
 
@@ -73,10 +74,9 @@ func eachLine(in io.Reader, out io.Writer, answer func(l *line, to []byte) ([]by
 		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
 			continue
 		}
-		var l line
-		err := json.Unmarshal(lines.Bytes(), &l)
+		l, err := readLine(lines.Bytes())
 		if err == nil {
-			reply, err = answer(&l, reply[:0])
+			reply, err = answer(l, reply[:0])
 		}
 		if err != nil {
 			return errors.Join(to.Flush(), fmt.Errorf("line %d: %w: %w", number, ErrLine, err))
@@ -92,6 +92,18 @@ func eachLine(in io.Reader, out io.Writer, answer func(l *line, to []byte) ([]by
 		return fmt.Errorf("reading lines: %w", err)
 	}
 	return nil
+}
+
+// readLine reads a line that has nothing but text in its strings.
+func readLine(raw []byte) (*line, error) {
+	if !utf8.Valid(raw) {
+		return nil, errors.New(`it is not UTF-8; send such texts as "bytes_b64"`)
+	}
+	if err := jsontext.CheckSurrogates(raw); err != nil {
+		return nil, err
+	}
+	l := &line{}
+	return l, json.Unmarshal(raw, l)
 }
 
 // appendIDs writes ids as JSON; none are an empty list.
