@@ -180,15 +180,21 @@ func (r *run) contains(in, v value) (bool, error) {
 }
 
 func (e call) eval(r *run, s *scope) (value, error) {
-	of, err := e.of.eval(r, s)
-	if err != nil {
-		return nil, err
-	}
-	a, err := r.arguments(e.args, s)
+	of, a, err := r.operands(e.of, e.args, s)
 	if err != nil {
 		return nil, err
 	}
 	return r.call(of, a)
+}
+
+// operands evaluates what is called, filtered or tested, and with which arguments.
+func (r *run) operands(of expression, with arguments, s *scope) (value, args, error) {
+	v, err := of.eval(r, s)
+	if err != nil {
+		return nil, args{}, err
+	}
+	a, err := r.arguments(with, s)
+	return v, a, err
 }
 
 // arguments evaluates the arguments of a call.
@@ -224,11 +230,7 @@ func (r *run) call(of value, a args) (value, error) {
 }
 
 func (e filtered) eval(r *run, s *scope) (value, error) {
-	of, err := e.of.eval(r, s)
-	if err != nil {
-		return nil, err
-	}
-	a, err := r.arguments(e.args, s)
+	of, a, err := r.operands(e.of, e.args, s)
 	if err != nil {
 		return nil, err
 	}
@@ -259,11 +261,7 @@ func within(where string, err error) error {
 }
 
 func (e tested) eval(r *run, s *scope) (value, error) {
-	of, err := e.of.eval(r, s)
-	if err != nil {
-		return nil, err
-	}
-	a, err := r.arguments(e.args, s)
+	of, a, err := r.operands(e.of, e.args, s)
 	if err != nil {
 		return nil, err
 	}

@@ -15,11 +15,7 @@ func (b output) exec(r *run, s *scope, w *textWriter) error {
 		if err != nil {
 			return at(b.line, err)
 		}
-		t, err := r.str(v)
-		if err == nil {
-			err = r.put(w, t)
-		}
-		if err != nil {
+		if err := r.putValue(w, v); err != nil {
 			return at(b.line, err)
 		}
 	}
@@ -77,11 +73,7 @@ func (b filterBlock) exec(r *run, s *scope, w *textWriter) error {
 	if err != nil {
 		return at(b.line, err)
 	}
-	t, err := r.str(v)
-	if err != nil {
-		return at(b.line, err)
-	}
-	return at(b.line, r.put(w, t))
+	return at(b.line, r.putValue(w, v))
 }
 
 // bodyName is where a captured body is for the filters over it; no variable can
@@ -127,11 +119,7 @@ func (b callBlock) exec(r *run, s *scope, w *textWriter) error {
 	if err != nil {
 		return at(b.line, err)
 	}
-	t, err := r.str(v)
-	if err != nil {
-		return at(b.line, err)
-	}
-	return at(b.line, r.put(w, t))
+	return at(b.line, r.putValue(w, v))
 }
 
 func (e variable) assign(_ *run, s *scope, v value) error { return s.set(string(e), v) }

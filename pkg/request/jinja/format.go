@@ -160,11 +160,7 @@ func formatMethod(r *run, t Text, a args) (value, error) {
 		if err != nil {
 			return nil, err
 		}
-		out, err := r.str(v)
-		if err == nil {
-			err = r.put(&w, out)
-		}
-		if err != nil {
+		if err := r.putValue(&w, v); err != nil {
 			return nil, err
 		}
 	}

@@ -140,14 +140,12 @@ func join(r *run, v value, a args) (value, error) {
 	}
 	var w textWriter
 	for i, item := range items {
-		t, err := r.str(item)
-		if err == nil && i > 0 {
-			err = r.put(&w, between)
+		if i > 0 {
+			if err := r.put(&w, between); err != nil {
+				return nil, err
+			}
 		}
-		if err == nil {
-			err = r.put(&w, t)
-		}
-		if err != nil {
+		if err := r.putValue(&w, item); err != nil {
 			return nil, err
 		}
 	}
@@ -184,17 +182,23 @@ func sum(r *run, v value, a args) (value, error) {
 	return total, nil
 }
 
+// itemsByKey are the items of a value, with what the arguments of a filter,
+// case_sensitive=False and attribute=None, compare them by.
+func (r *run) itemsByKey(of string, v value, a args) (items, keys []value, err error) {
+	given, err := a.bind(of, "case_sensitive? attribute?")
+	if err != nil {
+		return nil, nil, err
+	}
+	if items, err = r.items(v); err != nil {
+		return nil, nil, err
+	}
+	keys, err = r.keysOf(items, given[1], flag(given[0]))
+	return items, keys, err
+}
+
 // unique is unique(case_sensitive=False, attribute=None): the first of each.
 func unique(r *run, v value, a args) (value, error) {
-	given, err := a.bind("unique", "case_sensitive? attribute?")
-	if err != nil {
-		return nil, err
-	}
-	items, err := r.items(v)
-	if err != nil {
-		return nil, err
-	}
-	keys, err := r.keysOf(items, given[1], flag(given[0]))
+	items, keys, err := r.itemsByKey("unique", v, a)
 	if err != nil {
 		return nil, err
 	}
@@ -216,15 +220,7 @@ func unique(r *run, v value, a args) (value, error) {
 
 // extreme is max(case_sensitive=False, attribute=None), or min.
 func (r *run) extreme(v value, most bool, a args) (value, error) {
-	given, err := a.bind("max or min", "case_sensitive? attribute?")
-	if err != nil {
-		return nil, err
-	}
-	items, err := r.items(v)
-	if err != nil {
-		return nil, err
-	}
-	keys, err := r.keysOf(items, given[1], flag(given[0]))
+	items, keys, err := r.itemsByKey("max or min", v, a)
 	if err != nil {
 		return nil, err
 	}

@@ -126,6 +126,15 @@ func (r *run) capture(body []statement, s *scope) (Text, error) {
 	return w.text(), err
 }
 
+// putValue writes a value as a string.
+func (r *run) putValue(w *textWriter, v value) error {
+	t, err := r.str(v)
+	if err != nil {
+		return err
+	}
+	return r.put(w, t)
+}
+
 // put writes a text.
 func (r *run) put(w *textWriter, t Text) error {
 	if err := r.make(t.size()); err != nil {

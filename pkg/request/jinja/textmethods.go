@@ -236,20 +236,27 @@ func joinMethod(r *run, t Text, a args) (value, error) {
 	return join(r, NewList(items...), args{values: []value{t}})
 }
 
+// startAt is the byte at which to begin, of an argument that counts characters, from
+// the end if it is negative.
+func startAt(t Text, v value) (int, error) {
+	start, err := integer(v, 0)
+	if start < 0 {
+		start = max(0, start+utf8.RuneCountInString(t.s))
+	}
+	return byteOffset(t.s, start), err
+}
+
 // affix is startswith(prefix, start=0), where prefix may be a tuple of them, or endswith.
 func (r *run) affix(t Text, at bool, a args) (value, error) {
 	given, err := a.bind("startswith or endswith", "affix start?")
 	if err != nil {
 		return nil, err
 	}
-	start, err := integer(given[1], 0)
+	from, err := startAt(t, given[1])
 	if err != nil {
 		return nil, err
 	}
-	if start < 0 {
-		start = max(0, start+utf8.RuneCountInString(t.s))
-	}
-	rest := t.s[byteOffset(t.s, start):]
+	rest := t.s[from:]
 	parts := []value{given[0]}
 	if l, ok := given[0].(*List); ok && l.kind == tuple {
 		parts = l.items
@@ -294,14 +301,10 @@ func find(t Text, name string, a args) (value, error) {
 	if err != nil {
 		return nil, err
 	}
-	start, err := integer(given[1], 0)
+	from, err := startAt(t, given[1])
 	if err != nil {
 		return nil, err
 	}
-	if start < 0 {
-		start = max(0, start+utf8.RuneCountInString(t.s))
-	}
-	from := byteOffset(t.s, start)
 	look := strings.Index
 	if name[0] == 'r' {
 		look = strings.LastIndex
