@@ -2,6 +2,7 @@ package jsontext
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 )
@@ -13,7 +14,8 @@ func TestCheckSurrogates(t *testing.T) {
 		`"\`: -1, `\ud8`: -1, `\ud800\`: 0, `\ud800`: 0,
 	} {
 		err := CheckSurrogates([]byte(raw))
-		if e, ok := err.(*SurrogateError); (at >= 0) != (err != nil) || err != nil && (!ok || e.At != at) { //nolint:errorlint // it is not wrapped
+		var e *SurrogateError
+		if errors.As(err, &e) != (at >= 0) || e != nil && e.At != at {
 			t.Errorf("%s: %v, want one at %d", raw, err, at)
 		}
 	}
