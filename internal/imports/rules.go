@@ -108,7 +108,8 @@ var Rules = []Rule{
 		Of: []string{"loadtest/..."}, AndTests: true,
 		Only: []string{
 			"std", "schemas/...", "pkg/request/client", "loadtest/...", "github.com/nats-io/nats.go/...",
-			"google.golang.org/protobuf/...", "gonum.org/v1/...", "go.uber.org/goleak",
+			"google.golang.org/protobuf/...", "gonum.org/v1/...", "go.uber.org/goleak", "pgregory.net/rapid",
+			"github.com/Shopify/toxiproxy/v2/...", "github.com/rs/zerolog", "internal/quantile",
 		},
 		Reason: "load tests measure what outsiders get, so they use public endpoints only; pkg/request/client is one, being bound to schemas itself",
 		Bad:    [2]string{"loadtest/report", "pkg/compute/forward"},
@@ -155,6 +156,19 @@ var Rules = []Rule{
 		Never:  []string{"gonum.org/v1/..."},
 		Reason: "plots are for reports; what serves draws none",
 		Bad:    [2]string{"pkg/sim", "gonum.org/v1/plot"},
+	},
+	{
+		Of: []string{"module"}, Except: []string{"loadtest/chaos/proxies"},
+		Never:  []string{"github.com/Shopify/...", "github.com/rs/..."},
+		Reason: "one package spoils connections, and none that serves does",
+		Bad:    [2]string{"services/gate", "github.com/Shopify/toxiproxy/v2"},
+	},
+	{
+		Of:     []string{"loadtest/chaos/check", "loadtest/chaos/schedule", "loadtest/chaos/workload"},
+		Only:   []string{"std"},
+		Never:  []string{"net/...", "os/...", "context"},
+		Reason: "the judge shares no code with what it judges, and what goes wrong and is asked follows from a seed alone",
+		Bad:    [2]string{"loadtest/chaos/check", "schemas/switchyard/v1"},
 	},
 	{
 		Of: []string{"module"}, Except: []string{"services/switchyard"},

@@ -106,10 +106,17 @@ func (f *Fleet) Launch(count, experts int) (started []*Process) {
 // Add starts a process, with flags of its own, and does not wait until it is ready.
 func (f *Fleet) Add(kind string, flags ...string) *Process {
 	f.T.Helper()
-	args := slices.Concat([]string{kind, "--nats", f.URL()}, f.settings.Flags, flags)
-	p := Launch(f.T, kind, filepath.Join(f.settings.Programs, "switchyard"), args...)
+	p := f.Run(kind, f.URL(), flags...)
 	f.procs[kind] = append(f.procs[kind], p)
 	return p
+}
+
+// Run starts a process that reaches the servers at url. Nobody counts it: its
+// end is the caller's matter. It may be called from several goroutines.
+func (f *Fleet) Run(kind, url string, flags ...string) *Process {
+	f.T.Helper()
+	args := slices.Concat([]string{kind, "--nats", url}, f.settings.Flags, flags)
+	return Launch(f.T, kind, filepath.Join(f.settings.Programs, "switchyard"), args...)
 }
 
 // First is the process of a kind that has run longest.

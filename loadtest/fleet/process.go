@@ -2,8 +2,11 @@ package fleet
 
 import (
 	"bufio"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -37,6 +40,7 @@ type Process struct {
 func Launch(t *testing.T, name, program string, args ...string) *Process {
 	t.Helper()
 	p := &Process{name: name, cmd: exec.CommandContext(context.WithoutCancel(t.Context()), program, args...), done: make(chan struct{}), seen: make(chan struct{})}
+	p.cmd.Env = environment()
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -59,6 +63,14 @@ func Launch(t *testing.T, name, program string, args ...string) *Process {
 		}
 	})
 	return p
+}
+
+// environment is this process's without what is meant for load tests: services
+// warn of variables that they do not know.
+func environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "SWITCHYARD_CHAOS") || strings.HasPrefix(v, "SWITCHYARD_SOAK")
+	})
 }
 
 func (p *Process) note(line string) {
@@ -89,6 +101,13 @@ func (p *Process) Ended() bool {
 // Await waits for a line that ends with text.
 func (p *Process) Await(t *testing.T, text string) {
 	t.Helper()
+	if err := p.Says(text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Says waits for a line that ends with text, for any goroutine.
+func (p *Process) Says(text string) error {
 	limit := time.After(startTime)
 	for {
 		p.mu.Lock()
@@ -96,17 +115,22 @@ func (p *Process) Await(t *testing.T, text string) {
 		seen := p.seen
 		p.mu.Unlock()
 		if found {
-			return
+			return nil
 		}
 		select {
 		case <-seen:
 		case <-p.done:
-			t.Fatalf("%s ended (%v) before it said %q:\n%s", p.name, p.err, text, p.Tail())
+			return fmt.Errorf("%s ended (%w) before it said %q:\n%s", p.name, p.failure(), text, p.Tail())
 		case <-limit:
-			t.Fatalf("%s did not say %q:\n%s", p.name, text, p.Tail())
+			return fmt.Errorf("%s did not say %q:\n%s", p.name, text, p.Tail())
 		}
 	}
 }
+
+// errNone stands for an end with exit code 0.
+var errNone = errors.New("exit status 0")
+
+func (p *Process) failure() error { return cmp.Or(p.err, errNone) }
 
 // Kill ends a program as kill -9 does, and waits for its end.
 func (p *Process) Kill() {
@@ -116,29 +140,51 @@ func (p *Process) Kill() {
 
 // Hang stops a program where it is: it keeps its connections and what it has
 // asked for, and answers nothing.
-func (p *Process) Hang(t *testing.T) { p.signal(t, syscall.SIGSTOP) }
+func (p *Process) Hang(t *testing.T) { report(t, p.Suspend()) }
 
 // Wake lets a hung program go on.
-func (p *Process) Wake(t *testing.T) { p.signal(t, syscall.SIGCONT) }
+func (p *Process) Wake(t *testing.T) { report(t, p.Resume()) }
 
-func (p *Process) signal(t *testing.T, s syscall.Signal) {
+func report(t *testing.T, err error) {
 	t.Helper()
-	if err := p.cmd.Process.Signal(s); err != nil {
-		t.Errorf("sending %v to %s: %v", s, p.name, err)
+	if err != nil {
+		t.Error(err)
 	}
+}
+
+// Suspend is Hang for any goroutine, and Resume is Wake.
+func (p *Process) Suspend() error { return p.signal(syscall.SIGSTOP) }
+
+// Resume lets a suspended program go on.
+func (p *Process) Resume() error { return p.signal(syscall.SIGCONT) }
+
+func (p *Process) signal(s syscall.Signal) error {
+	if err := p.cmd.Process.Signal(s); err != nil {
+		return fmt.Errorf("sending %v to %s: %w", s, p.name, err)
+	}
+	return nil
 }
 
 // Drain asks a program to end and wants it to do so cleanly.
 func (p *Process) Drain(t *testing.T) {
 	t.Helper()
-	p.signal(t, syscall.SIGTERM)
+	report(t, p.End())
+}
+
+// End asks a program to end; an error says that it did not do so cleanly, or had
+// to be killed.
+func (p *Process) End() error {
+	if err := p.signal(syscall.SIGTERM); err != nil {
+		return err
+	}
 	select {
 	case <-p.done:
 	case <-time.After(endTime):
-		t.Errorf("%s did not end on SIGTERM", p.name)
 		p.Kill()
+		return fmt.Errorf("%s did not end on SIGTERM within %v:\n%s", p.name, endTime, p.Tail())
 	}
 	if p.err != nil {
-		t.Errorf("%s ended with %v:\n%s", p.name, p.err, p.Tail())
+		return fmt.Errorf("%s ended with %w:\n%s", p.name, p.err, p.Tail())
 	}
+	return nil
 }

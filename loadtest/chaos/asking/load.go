@@ -1,0 +1,157 @@
+// Package asking asks over plain NATS, many requests at a time, and has every
+// stream judged by what the same request brought when nothing went wrong. It
+// publishes, subscribes and reads JSON by itself, as docs/api.md says.
+package asking
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/switchyard/switchyard/loadtest/chaos/check"
+	"github.com/switchyard/switchyard/loadtest/chaos/workload"
+)
+
+// Settings are what a load is made of.
+type Settings struct {
+	// URL of the servers; Prefix and Model are those of the services.
+	URL, Prefix, Model string
+	// Run is part of all request ids, so that no two runs share any.
+	Run string
+	// Workers send one request after the other, each.
+	Workers  int
+	Workload *workload.Workload
+	// Hang is when an answer counts as lost.
+	Hang time.Duration
+}
+
+// Load asks, and keeps what came of it.
+type Load struct {
+	settings Settings
+	nc       *nats.Conn
+	began    time.Time
+	want     [][]string // contents by variant
+	breaks   atomic.Int64
+
+	mu      sync.Mutex
+	readers map[string]*reader // by inbox
+	result  Result
+}
+
+// Result is what came of all requests.
+type Result struct {
+	// Ends counts requests by how they ended.
+	Ends map[string]int `json:"ends"`
+	// Replays are those that a reader asked for because something was missing;
+	// Refused are those that nobody could answer yet.
+	Replays int `json:"replays"`
+	Refused int `json:"refused_replays"`
+	// Repeats are chunks that came again, Overtaken those that came after a later one.
+	Repeats    int               `json:"repeats"`
+	Overtaken  int               `json:"overtaken"`
+	Tokens     int               `json:"tokens"`
+	Spans      []Span            `json:"-"`
+	Stalls     []check.Stall     `json:"-"`
+	Violations []check.Violation `json:"violations"`
+}
+
+// Span is a request's time.
+type Span struct {
+	Worker   int
+	Request  string
+	From, To time.Duration
+	// Stall is its longest pause between two new indices.
+	Stall time.Duration
+}
+
+// reconnectWait is short: what a reader misses meanwhile counts as a stall.
+const reconnectWait = 50 * time.Millisecond
+
+// Dial connects, and begins to read.
+func Dial(s Settings) (*Load, error) {
+	l := &Load{settings: s, began: time.Now(), readers: map[string]*reader{}, result: Result{Ends: map[string]int{}}}
+	var err error
+	if l.nc, err = nats.Connect(s.URL, nats.Name("chaos load"), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
+		nats.ReconnectBufSize(-1), nats.PingInterval(time.Second), nats.MaxPingsOutstanding(2),
+		nats.ReconnectHandler(func(*nats.Conn) { l.breaks.Add(1) })); err != nil {
+		return nil, fmt.Errorf("connecting to %s: %w", s.URL, err)
+	}
+	sub, err := l.nc.Subscribe(l.inbox(">"), l.take)
+	if err == nil {
+		err = sub.SetPendingLimits(-1, -1)
+	}
+	if err != nil {
+		l.nc.Close()
+		return nil, fmt.Errorf("subscribing to answers: %w", err)
+	}
+	return l, nil
+}
+
+// Close ends the connection.
+func (l *Load) Close() { l.nc.Close() }
+
+// Now is the time since Dial, by which everything is told.
+func (l *Load) Now() time.Duration { return time.Since(l.began) }
+
+// Result is what came of all requests so far.
+func (l *Load) Result() Result {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.result
+}
+
+func (l *Load) inbox(name string) string { return "_INBOX." + l.settings.Run + "." + name }
+
+func (l *Load) subject(kind string) string {
+	return l.settings.Prefix + "." + kind + "." + l.settings.Model
+}
+
+// take hands a chunk to who waits for it.
+func (l *Load) take(m *nats.Msg) {
+	at := l.Now()
+	inbox, replayed := strings.CutSuffix(m.Subject, replays)
+	l.mu.Lock()
+	r := l.readers[inbox]
+	l.mu.Unlock()
+	if r != nil {
+		r.take(at, m.Data, replayed)
+	}
+}
+
+// Reference makes the answers that all others must equal, one after the other.
+func (l *Load) Reference(ctx context.Context) error {
+	for i, p := range l.settings.Workload.Variants() {
+		p.RequestID = fmt.Sprintf("%s-alone-%d", l.settings.Run, i)
+		r := l.open(check.Expect{Request: p.RequestID}, "a")
+		r.learns = true
+		if err := l.publish(ctx, p, r); err != nil {
+			return fmt.Errorf("request %d alone: %w", i, err)
+		}
+		l.follow(ctx, r, nil)
+		l.close(r)
+		contents, err := r.reference()
+		if err != nil {
+			return fmt.Errorf("request %d alone: %w", i, err)
+		}
+		l.want = append(l.want, contents)
+	}
+	return nil
+}
+
+// Run sends requests until ctx ends, and waits for the last ones' ends.
+func (l *Load) Run(ctx context.Context) {
+	var all sync.WaitGroup
+	for w := range l.settings.Workers {
+		all.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				l.request(context.WithoutCancel(ctx), w, n)
+			}
+		})
+	}
+	all.Wait()
+}

@@ -1,0 +1,164 @@
+package asking
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/switchyard/switchyard/loadtest/chaos/check"
+)
+
+// replays ends the inbox to which a reader has what it misses sent: refusals of
+// a replay are told from the request's own end by it.
+const replays = "-replay"
+
+// reader is one of a request's.
+type reader struct {
+	inbox   string
+	request string
+	changed chan struct{} // has room for one
+	learns  bool          // makes the reference
+
+	mu      sync.Mutex
+	stream  *check.Stream
+	learnt  []string
+	refused int
+	asked   time.Duration // when a replay was asked for
+	breaks  int64         // of the connection, by then
+	replays int
+}
+
+// open begins to read at an inbox that the request's id and a name make.
+func (l *Load) open(e check.Expect, name string) *reader {
+	now := l.Now()
+	r := &reader{
+		inbox: l.inbox(e.Request + "." + name), request: e.Request, changed: make(chan struct{}, 1),
+		stream: check.New(e, now), asked: now, breaks: l.breaks.Load(),
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.readers[r.inbox] = r
+	return r
+}
+
+// close ends the reading, and notes what it brought.
+func (l *Load) close(r *reader) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stream.Close(l.Now())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.readers, r.inbox)
+	if r.learns {
+		return
+	}
+	l.result.Replays += r.replays
+	l.result.Refused += r.refused
+	l.result.Repeats += r.stream.Repeats()
+	l.result.Overtaken += r.stream.Overtaken()
+	l.result.Violations = append(l.result.Violations, r.stream.Violations()...)
+	l.result.Stalls = append(l.result.Stalls, r.stream.Stalls()...)
+}
+
+// take takes a chunk in. A replay may be refused while nobody can answer it, by a
+// tokenizer or, without a body, by the server: it is asked for again.
+func (r *reader) take(at time.Duration, body []byte, replayed bool) {
+	c, err := check.Decode(body)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if replayed && (len(body) == 0 || err == nil && c.Index < 0) {
+		r.refused++
+		return
+	}
+	if r.learns && err == nil {
+		r.learn(&c)
+	}
+	r.stream.Take(at, body)
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
+}
+
+// learn makes a chunk the one that is wanted from now on.
+func (r *reader) learn(c *check.Chunk) {
+	if c.Index == len(r.learnt) {
+		r.learnt = append(r.learnt, c.Content())
+		r.stream.Want(r.learnt)
+	}
+}
+
+// reference is what it has learnt, if that is a whole answer.
+func (r *reader) reference() ([]string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stream.Ended() != check.Whole || len(r.stream.Violations()) > 0 {
+		return nil, fmt.Errorf("it ended with %q after %d tokens: %v", r.stream.Ended(), r.stream.Next(), r.stream.Violations())
+	}
+	return r.learnt, nil
+}
+
+// lose notes that a request could not even be asked for.
+func (r *reader) lose(at time.Duration, what string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stream.Fail(at, check.Lost, "%s: %v", what, err)
+}
+
+// silence is how long no new index may come before a replay is asked for, and
+// look how often that is looked at.
+const (
+	silence = time.Second
+	look    = 50 * time.Millisecond
+)
+
+// follow reads until everything is there, or the answer counts as lost; on its
+// way it calls progress with the next index.
+func (l *Load) follow(ctx context.Context, r *reader, progress func(next int)) {
+	tick := time.NewTicker(look)
+	defer tick.Stop()
+	for {
+		next, done := l.step(r)
+		if progress != nil {
+			progress(next)
+		}
+		if done {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.changed:
+		case <-tick.C:
+		}
+	}
+}
+
+// step looks whether the reading is over, and asks for what is missing.
+func (l *Load) step(r *reader) (next int, done bool) {
+	now := l.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	next, last := r.stream.Next(), r.stream.Last()
+	if r.stream.Done() || now-last > l.settings.Hang {
+		return next, true
+	}
+	broken := l.breaks.Load()
+	if l.nc.IsConnected() && (now-max(last, r.asked) > silence || broken > r.breaks) {
+		r.asked, r.breaks = now, broken
+		r.replays++
+		l.replay(r, next)
+	}
+	return next, false
+}
+
+// replay asks for a request's chunks from an index on.
+func (l *Load) replay(r *reader, from int) {
+	m := nats.NewMsg(l.subject("replay"))
+	m.Reply = r.inbox + replays
+	m.Data = encode(map[string]any{"request_id": r.request, "from_index": from})
+	_ = l.nc.PublishMsg(m) // it is asked for again
+}

@@ -1,0 +1,256 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/switchyard/switchyard/loadtest/chaos/asking"
+	"github.com/switchyard/switchyard/loadtest/chaos/report"
+	"github.com/switchyard/switchyard/loadtest/chaos/schedule"
+	"github.com/switchyard/switchyard/loadtest/chaos/site"
+	"github.com/switchyard/switchyard/loadtest/chaos/workload"
+)
+
+// What is asked while things go wrong.
+const (
+	workers       = 20
+	variants      = 24
+	shortVariants = 8
+	// lostAfter is when an answer that stands still counts as lost, and settleWithin
+	// how long everything may take to be given back at the end. What the server does
+	// by itself takes half a minute.
+	lostAfter    = 2 * time.Minute
+	settleWithin = 90 * time.Second
+)
+
+// TestSeededFaults has faults of all kinds at seeded times, while requests run.
+// None may lose a token, get another one, or end otherwise than it should.
+func TestSeededFaults(t *testing.T) {
+	mode := wanted(t)
+	c := settingsOf(t, mode)
+	c.check(t, play(t, c, fmt.Sprintf("seed %d", c.Seed), c.plan(t)), report.ByKind)
+}
+
+// TestEachFaultAlone has one fault at a time, and tells what each costs.
+func TestEachFaultAlone(t *testing.T) {
+	if wanted(t) != "each" {
+		t.Skip("set SWITCHYARD_CHAOS to each")
+	}
+	c := settingsOf(t, "each")
+	c.check(t, play(t, c, fmt.Sprintf("one fault at a time, seed %d", c.Seed), schedule.Each(c.Settings)), report.ByService)
+}
+
+// TestRollingRestart ends every replica and every server, one after the other.
+func TestRollingRestart(t *testing.T) {
+	mode := wanted(t)
+	if mode == short {
+		t.Skip("this takes a minute: set SWITCHYARD_CHAOS to 1 or long")
+	}
+	c := settingsOf(t, mode)
+	c.Every = restartEvery
+	c.check(t, play(t, c, "a rolling restart", schedule.Rolling(c.Settings)), report.ByService)
+}
+
+// restartEvery leaves a replica the time to come back before the next one goes.
+const restartEvery = 5 * time.Second
+
+// TestKeptSchedules has what once went wrong go wrong again.
+func TestKeptSchedules(t *testing.T) {
+	if wanted(t) == short {
+		t.Skip("set SWITCHYARD_CHAOS to 1 or long")
+	}
+	files, err := filepath.Glob("testdata/*.schedule")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			c := settingsOf(t, "1")
+			c.check(t, play(t, c, file, read(t, file)), report.ByKind)
+		})
+	}
+}
+
+func read(t *testing.T, file string) schedule.Schedule {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := schedule.Parse(string(text))
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return plan
+}
+
+// play runs a site under load while a schedule goes wrong.
+func play(t *testing.T, c config, title string, plan schedule.Schedule) *report.Run {
+	t.Helper()
+	s := site.New(t, site.Settings{Programs: c.programs, Replicas: c.Replicas, Flags: []string{"--log-level", "warn"}})
+	l := dial(t, c, s.URL())
+	if err := l.Reference(t.Context()); err != nil {
+		t.Fatalf("the reference run: %v", err)
+	}
+	before, err := s.Idle(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &report.Run{Title: title}
+	counts := follow(t, s.URL(), l.Now)
+	t.Logf("%s: %d faults within %v begin %v after the first request", title, len(plan), plan.Length(), l.Now().Round(time.Second))
+	whileAsking(t, l, func() { r.Hits = s.Play(t.Context(), plan, l.Now) })
+	t.Logf("%s: nothing is asked any more after %v", title, l.Now().Round(time.Second))
+	r.Left = s.Settle(t.Context(), before, settleWithin)
+	t.Logf("%s: all is idle after %v", title, l.Now().Round(time.Second))
+	r.Problems, r.Load = s.Problems(), l.Result()
+	r.Attribute()
+	counts.share(r.Hits)
+	return r
+}
+
+func dial(t *testing.T, c config, url string) *asking.Load {
+	t.Helper()
+	l, err := asking.Dial(asking.Settings{
+		URL: url, Prefix: c.prefix, Model: c.model, Run: fmt.Sprintf("chaos-%d-%d", c.Seed, time.Now().UnixMilli()),
+		Workers: workers, Workload: workload.New(c.Seed, c.variants), Hang: lostAfter,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	return l
+}
+
+// whileAsking has requests run until trouble returns, and waits for their ends.
+func whileAsking(t *testing.T, l *asking.Load, trouble func()) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	var asking sync.WaitGroup
+	asking.Go(func() { l.Run(ctx) })
+	trouble()
+	stop()
+	asking.Wait()
+}
+
+// reissueCounts are what the members told of their re-issues, over time.
+type reissueCounts struct {
+	mu sync.Mutex
+	at []time.Duration
+	n  []float64
+}
+
+// follow notes the counts until the test ends.
+func follow(t *testing.T, url string, clock func() time.Duration) *reissueCounts {
+	t.Helper()
+	r, s := &reissueCounts{}, listenStats(t, connect(t, url))
+	ctx, stop := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() {
+		for ctx.Err() == nil {
+			r.note(clock(), s.total().reissues)
+			select {
+			case <-ctx.Done():
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	})
+	t.Cleanup(func() { stop(); done.Wait() })
+	return r
+}
+
+func (r *reissueCounts) note(at time.Duration, n float64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.at, r.n = append(r.at, at), append(r.n, n)
+}
+
+// before is the count at a moment, or the newest.
+func (r *reissueCounts) before(at time.Duration) (n float64) {
+	for i := range r.at {
+		if r.at[i] > at {
+			break
+		}
+		n = r.n[i]
+	}
+	return n
+}
+
+// share gives each fault what was sent again until the next one.
+func (r *reissueCounts) share(hits []report.Hit) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	end := r.at[len(r.at)-1]
+	for i := len(hits) - 1; i >= 0; i-- {
+		hits[i].Reissues = r.before(end) - r.before(hits[i].Began)
+		end = hits[i].Began
+	}
+}
+
+// check prints and writes the report, and fails if anything was wrong.
+func (c config) check(t *testing.T, r *report.Run, by func(report.Hit) string) {
+	t.Helper()
+	t.Log("\n" + r.Table(by))
+	var plan schedule.Schedule
+	for _, h := range r.Hits {
+		plan = append(plan, h.Fault)
+	}
+	c.write(t, r, plan)
+	if !r.Failed() {
+		return
+	}
+	t.Error("the run failed; see above")
+	if c.shrink > 0 {
+		plan = shorter(t, c, plan, r)
+	}
+	t.Logf("To see it again, write this to a file and name it in SWITCHYARD_CHAOS_SCHEDULE, with SWITCHYARD_CHAOS_SEED=%d:\n%v", c.Seed, plan)
+}
+
+// shorter looks for a part of a schedule that still fails.
+func shorter(t *testing.T, c config, plan schedule.Schedule, r *report.Run) schedule.Schedule {
+	t.Helper()
+	if at, ok := r.First(); ok && len(r.Hits) > 0 {
+		plan = plan.Until(at - r.Hits[0].Began + r.Hits[0].At)
+	}
+	tries := 0
+	return schedule.Shrink(plan, c.shrink, func(part schedule.Schedule) (failed bool) {
+		tries++
+		title := fmt.Sprintf("try %d: %d of %d faults", tries, len(part), len(plan))
+		t.Run(title, func(t *testing.T) {
+			r := play(t, c, title, part.Close(c.Every))
+			failed = r.Failed()
+			t.Log("\n" + r.Table(report.ByKind))
+		})
+		return failed
+	})
+}
+
+// write leaves the report in the folder that was named.
+func (c config) write(t *testing.T, r *report.Run, plan schedule.Schedule) {
+	t.Helper()
+	if c.out == "" {
+		return
+	}
+	figures, err := r.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	picture, err := r.Timeline()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := strings.NewReplacer(" ", "-", ",", "", "/", "-").Replace(r.Title)
+	for ending, body := range map[string][]byte{
+		".json": figures, ".svg": picture, ".schedule": []byte("# " + r.Title + "\n" + plan.String()),
+	} {
+		if err := os.WriteFile(filepath.Join(c.out, name+ending), body, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
