@@ -9,8 +9,12 @@ type wait struct {
 	timer   *time.Timer // at due
 	hurried bool        // due was brought forward
 	excused bool        // the timer was late once since sent
-	attempt uint32      // of the newest group: each re-issue makes one
-	late    uint32      // re-issues because patience ran out
+	// declined says that a host has left the newest attempt to others, declines how
+	// often that was so.
+	declined bool
+	declines int
+	attempt  uint32 // of the newest group: each re-issue makes one
+	late     uint32 // re-issues because patience ran out
 }
 
 // limits say when rows are late that were just sent.
@@ -31,7 +35,7 @@ func newWait(l limits) *wait {
 
 // next begins the wait for another attempt, which was sent just now.
 func (w *wait) next(l limits) {
-	w.limits, w.hurried, w.excused, w.sent = l, false, false, time.Now()
+	w.limits, w.hurried, w.excused, w.declined, w.sent = l, false, false, false, time.Now()
 	w.until(w.sent.Add(l.pause(w.late)))
 }
 
@@ -49,6 +53,18 @@ func (w *wait) hurry() {
 	if due.Before(w.due) {
 		w.hurried = true
 		w.until(due)
+	}
+}
+
+// maxDeclines is how often rows are sent again at once because a host leaves them to
+// others: if more hosts do, somebody has to get room first.
+const maxDeclines = 4
+
+// decline sends rows again at once.
+func (w *wait) decline() {
+	if w.declines++; w.declines <= maxDeclines {
+		w.hurried, w.declined = true, true
+		w.until(time.Now())
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/control/ledger"
+	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -201,4 +202,29 @@ func TestLateAnswersTeach(t *testing.T) {
 			t.Errorf("sent %d times, when all layers take %v", n, takes)
 		}
 	})
+}
+
+// Rows that a host leaves to others go to the next one at once, a few times; then
+// they wait as others do. Nobody else is suspected for it.
+func TestDeclined(t *testing.T) {
+	for declines, want := range map[uint32]time.Duration{1: 0, maxDeclines: 0, maxDeclines + 1: minPatience} {
+		synctest.Test(t, func(t *testing.T) {
+			y, r := newFakeLayer(t, 8)
+			suspected := 0
+			y.x.suspect = func(...string) { suspected++ }
+			y.fault = func(h *pb.Hidden) ([]*pb.Block, error, bool) {
+				elsewhere := &pb.Block{Key: h.Key, Error: &pb.Error{Code: wire.Elsewhere, Message: "no room"}}
+				old := change(elsewhere, func(k *pb.Key) { k.Attempt-- }) // of an attempt that is over
+				return []*pb.Block{old, elsewhere}, nil, h.Key.Attempt < declines
+			}
+			began := time.Now()
+			checkLayer(t, r, 2)
+			if took := time.Since(began); took != want || y.count() != int(declines)+1 {
+				t.Errorf("%d declines: %v and %d messages, want %v", declines, took, y.count(), want)
+			}
+			if late := int(want / minPatience); suspected != late {
+				t.Errorf("%d declines: suspected %d times", declines, suspected)
+			}
+		})
+	}
 }

@@ -25,6 +25,9 @@ func (r *remote) again(ctx context.Context, w *wait) error {
 	if w.late > maxAttempts {
 		return fmt.Errorf("no answer from layer %d's experts after %d attempts in %v", r.layer, maxAttempts, time.Since(w.began).Round(time.Second))
 	}
+	if !w.declined {
+		r.suspect(r.collector, r.router)
+	}
 	err := r.reissue(ctx, w.attempt+1)
 	switch {
 	case err == nil:
@@ -48,7 +51,6 @@ func (r *remote) reissue(ctx context.Context, attempt uint32) error {
 	}
 	r.issued = append(r.issued, time.Now())
 	r.mu.Unlock()
-	r.suspect(r.collector, r.router)
 	for _, p := range late {
 		if err := r.send(ctx, p, attempt); err != nil {
 			return err
@@ -64,9 +66,14 @@ func (x *exchange) hurry() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, r := range x.waiters {
-		select {
-		case r.hurried <- struct{}{}:
-		default:
-		}
+		note(r.hurried)
+	}
+}
+
+// note leaves a note in a channel that has room for one.
+func note(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }

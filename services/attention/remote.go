@@ -47,7 +47,9 @@ type remote struct {
 	layers  []ledger.Layer // of the step
 	whole   chan struct{}
 	hurried chan struct{}
-	failure *pb.Error
+	// declined: a host that got the newest attempt leaves it to others.
+	declined chan struct{}
+	failure  *pb.Error
 }
 
 // rowsPart is what one Hidden message carries.
@@ -87,7 +89,7 @@ type exchange struct {
 
 // worker makes the replica's way out for one microbatch at a time.
 func (x *exchange) worker(microbatch int) *remote {
-	return &remote{exchange: x, microbatch: uint32(microbatch), whole: make(chan struct{}, 1), hurried: make(chan struct{}, 1)}
+	return &remote{exchange: x, microbatch: uint32(microbatch), whole: make(chan struct{}, 1), hurried: make(chan struct{}, 1), declined: make(chan struct{}, 1)}
 }
 
 // Start publishes the rows of x (R, D) for the layer's gate.
@@ -111,7 +113,7 @@ func (r *remote) prepare(layer int, x []float32) {
 	r.out = tensor.Resize(r.out, len(x))
 	r.parts = split(r.parts[:0], rows, r.rowsPerMessage())
 	r.missing, r.failure, r.issued = len(r.parts), nil, append(r.issued[:0], time.Now())
-	for _, old := range []chan struct{}{r.whole, r.hurried} {
+	for _, old := range []chan struct{}{r.whole, r.hurried, r.declined} {
 		select {
 		case <-old:
 		default:
@@ -196,6 +198,8 @@ func (r *remote) Wait(ctx context.Context, out []float32) error {
 			return nil
 		case <-r.hurried:
 			w.hurry()
+		case <-r.declined:
+			w.decline()
 		case <-w.timer.C:
 			if r.patient(w) {
 				continue
@@ -253,7 +257,7 @@ func (r *remote) take(b *pb.Block) error {
 		}
 		if r.missing == 0 {
 			r.account(b)
-			r.whole <- struct{}{}
+			note(r.whole)
 		}
 	}
 	return nil
@@ -273,7 +277,14 @@ func (r *remote) fill(p *rowsPart, b *pb.Block) error {
 	if int(b.Key.Rows) != p.rows {
 		return fmt.Errorf("%w: a block of %d rows from row %d, which were sent as %d", wire.ErrMalformed, b.Key.Rows, p.first, p.rows)
 	}
-	if b.Error != nil {
+	switch {
+	case b.Error == nil:
+	case b.Error.Code == wire.Elsewhere:
+		if int(b.Key.Attempt) == len(r.issued)-1 {
+			note(r.declined)
+		}
+		return nil
+	default:
 		r.failure, r.missing = b.Error, 0
 		return nil
 	}

@@ -57,7 +57,7 @@ func (s *Service) wantFunction(l *plan.Layer, spec *pb.Function, w pb.Want) {
 		s.functions[spec.Id] = f
 	}
 	f.alone = len(spec.Placements) == 1
-	f.evict = stays
+	f.evict, f.borrowed = stays, false
 	if f.want == w {
 		return
 	}
@@ -83,7 +83,7 @@ func (s *Service) retireFunction(f *function, version uint64) {
 	if f.want == warm || f.want == cold {
 		f.unused = time.Now()
 	}
-	f.want = nothing
+	f.want, f.borrowed = nothing, false
 	if f.receiving == nil && (f.state.Phase != isWarm || !s.rests(f, time.Now())) {
 		f.drop = true
 		f.interrupt()

@@ -35,6 +35,9 @@ type computers struct {
 
 	mu   sync.Mutex
 	busy map[*computer]time.Time // since when
+	// worked is the time in which any was busy, but for the one since began.
+	worked time.Duration
+	began  time.Time // when the first of those that are busy was taken
 }
 
 func newComputers(make1 func() *computer) *computers {
@@ -50,8 +53,22 @@ func (c *computers) take(now time.Time) (one *computer) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if len(c.busy) == 0 {
+		c.began = now
+	}
 	c.busy[one] = now
 	return one
+}
+
+// total is the time in which any was busy: two at once count once, so that it tells
+// how fast the host is, however much it has to do.
+func (c *computers) total(now time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.busy) == 0 {
+		return c.worked
+	}
+	return c.worked + now.Sub(c.began)
 }
 
 // longest is how long the one has been busy that was taken first.
@@ -66,7 +83,9 @@ func (c *computers) longest(now time.Time) (d time.Duration) {
 
 func (c *computers) give(one *computer) {
 	c.mu.Lock()
-	delete(c.busy, one)
+	if delete(c.busy, one); len(c.busy) == 0 {
+		c.worked += time.Since(c.began)
+	}
 	c.mu.Unlock()
 	select {
 	case c.idle <- one:

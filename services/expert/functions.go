@@ -38,7 +38,8 @@ const (
 //	   └─wanted cold─▶ cold, joined ◀────┘
 //	                   when it is wanted cold and rows have not come for long
 //
-// What rests is warm, takes no rows, and waits in memory to be wanted again
+// One that is borrowed (borrow.go) is wanted cold, though the plan wants it elsewhere,
+// and retires when nobody needs it. What rests is warm, takes no rows, and waits in memory to be wanted again
 // (rest.go). One that is wanted no more before it is warm goes at once, its loads
 // are cancelled. Whatever takes time is done by the function's own keeper (keep.go),
 // so that none waits for another.
@@ -60,6 +61,7 @@ type function struct {
 	want      pb.Want // nothing: retired
 	retiredBy uint64  // the first plan of the layer that does not want it here; 0 while it is wanted
 	alone     bool    // no other host is to have it
+	borrowed  bool    // the plan has it elsewhere, whose hosts lose rows
 	drop      bool    // no gate uses it, or its room is needed
 	evict     eviction
 	roused    bool      // rows have come for one that is wanted cold

@@ -57,6 +57,7 @@ func (s *Service) failed(f *function, err error) {
 		s.d.Logger.Error("function not loaded; trying again", "function", f.spec.Id, "layer", f.layer, "error", err)
 		s.say(f, &pb.FunctionState{Id: f.spec.Id, Phase: isWarming, Joined: f.receiving != nil, Reason: reason})
 	}
+	s.giveBack(f)
 }
 
 // short is how many of a function's bytes the device does not have now.
@@ -126,4 +127,5 @@ func (s *Service) refuse(f *function, need, room int64, err error) {
 	s.presence.Add("functions_refused_total", 1)
 	s.d.Logger.Error("function does not fit on this host; raise --expert-memory or add a host",
 		"function", f.spec.Id, "layer", f.layer, "need_bytes", need, "room_bytes", room)
+	s.giveBack(f)
 }

@@ -46,6 +46,7 @@ func (f *function) sleeps() bool { return f.state.Phase == isWarm && f.busy.Load
 
 // evict lets a function's memory be freed; s.mu is held.
 func (s *Service) evict(f *function, why eviction) {
+	s.giveBack(f)
 	f.evict = why
 	if f.want == nothing {
 		f.drop = true

@@ -149,6 +149,7 @@ func (s *Service) drainAll(ctx context.Context) error {
 	if s.own != nil {
 		errs = append(errs, s.own.Drain(ctx)) // before the lock, which its handlers take
 	}
+	s.waiters.Wait()                // they end with their receiving
 	for _, f := range s.functions { // nobody else is left who changes them
 		if f.receiving != nil {
 			errs = append(errs, f.receiving.Drain(ctx))

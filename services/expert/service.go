@@ -47,6 +47,8 @@ type Service struct {
 	announcer *functions.Announcer
 	network   network
 	keepers   sync.WaitGroup
+	waiters   sync.WaitGroup // dispatches by name that wait for a function
+	awaiting  chan struct{}  // one of each
 
 	mu        sync.Mutex                  // guards the rest and what functions say that it does
 	functions map[string]*function        // by id, from when they are wanted until they are gone
@@ -83,6 +85,7 @@ func newOn(on device.Device, d *deployment.Deployment, c Config) *Service {
 		tracer: d.Telemetry.Tracer("expert"), metrics: d.Telemetry.Metrics,
 		loads:     loads.NewCounter(d.Identity.Model, id, d.Shape.MoE, d.Model.Spec.Experts),
 		functions: map[string]*function{}, plans: map[int]*plan.Layer{}, said: map[int][]*pb.FunctionState{}, serving: make(chan struct{}),
+		awaiting: make(chan struct{}, waitAtOnce),
 	}
 	if n, err := device.Largest(d.Model.Spec, on.Size); err == nil {
 		s.expertBytes = uint64(n)
@@ -180,44 +183,31 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg, f *function) error {
 		return bus.Poison(fmt.Errorf("%w: decoding a dispatch: %w", wire.ErrMalformed, err))
 	}
 	took.TransferNs = watch.Lap()
-	waited := false
 	if f == nil {
-		f = s.function(d.Function)
-	} else if a, err := s.rouse(ctx, f, d, m.Arrived); err != nil {
+		return s.receiveByName(ctx, byName{d, m.Arrived, took, watch})
+	}
+	return s.serve(ctx, f, d, m.Arrived, took, watch)
+}
+
+// serve computes a dispatch when its function is warm.
+func (s *Service) serve(ctx context.Context, f *function, d *pb.Dispatch, arrived time.Time, took *pb.FunctionTime, watch ledger.Stopwatch) error {
+	a, err := s.rouse(ctx, f, d, arrived)
+	switch {
+	case err != nil:
 		return err
-	} else if a.stale {
+	case a.stale:
 		s.metrics.Repeats.Inc()
 		return nil
-	} else if waited = a.waited; waited {
+	case a.waited:
 		took.StallNs = watch.Lap()
 	}
-	if f == nil {
-		s.presence.Add("dispatches_not_warm_total", 1)
-		return nil // its owner issues it again, to others
-	}
-	defer s.done(f, waited)
+	defer s.done(f, a.waited)
 	ctx, span := s.tracer.Child(ctx, telemetry.SpanExpert,
 		telemetry.Layer(d.GetKey().GetLayer()), telemetry.Attempt(d.GetKey().GetAttempt()), telemetry.Function(f.spec.Id))
 	defer span.End()
 	took.Function = f.number
 	took.TransferNs += watch.Lap()
 	return s.handle(ctx, f, d, took)
-}
-
-// function is a function that is warm here, in which rows are under way until
-// done; nil if it is not. One that is cold becomes warm for what comes next.
-func (s *Service) function(id string) *function {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f := s.functions[id]
-	if f != nil && f.state.Phase != isWarm {
-		s.rouseLocked(f)
-		return nil
-	}
-	if f != nil {
-		f.begin()
-	}
-	return f
 }
 
 func (s *Service) handle(ctx context.Context, f *function, d *pb.Dispatch, took *pb.FunctionTime) error {
@@ -264,14 +254,15 @@ func (f *function) count(s *Service, d *pb.Dispatch) {
 		}
 	}
 	s.loads.Add(d.Key.Layer, d.Expert)
-	s.presence.Add("dispatches_total", 1)
-	s.presence.Add("rows_total", float64(len(d.Expert)))
+	s.presence.Add(members.HostMessages, 1)
+	s.presence.Add(members.HostRows, float64(len(d.Expert)))
 }
 
 // fill adds what the host holds to its stats. Nothing here is an entry an
 // expert: all members are renewed every 0.4 s, and a model may have thousands.
 func (s *Service) fill(stats map[string]float64) {
 	stats["expert_bytes"] = float64(s.device.Memory().Used)
+	stats[members.HostSeconds] = s.computers.total(time.Now()).Seconds()
 	s.mu.Lock()
 	stats["cold_starts_total"] = float64(s.coldStarts)
 	s.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/policy/quarantine"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -32,11 +33,17 @@ func at(hosts ...string) *plan.Target {
 	return &plan.Target{Function: &pb.Function{Id: "f"}, Hosts: hosts}
 }
 
+func slow(states map[string]quarantine.State) func() map[string]quarantine.State {
+	return func() map[string]quarantine.State { return states }
+}
+
 // A function's rows go to its group while all hosts are heard, else to its
-// hosts that are; lost ones to one of them, and to another one with each attempt.
+// hosts that are and not slow; lost ones to one of them, and to another one with each
+// attempt, at last to one that is to load it.
 func TestAddresses(t *testing.T) {
 	const group = "yard.expert.demo.2.f"
 	host := func(id string) string { return "yard.host.demo." + id }
+	b := func(s quarantine.State) map[string]quarantine.State { return map[string]quarantine.State{"b": s} }
 	leaving := &pb.Member{Id: "b", Draining: true}
 	for _, tc := range []struct {
 		name    string
@@ -45,21 +52,37 @@ func TestAddresses(t *testing.T) {
 		hosts   []string
 		attempt uint32
 		want    []string
+		slow    map[string]quarantine.State
 	}{
-		{"all are heard", true, live("a", "b"), []string{"a", "b"}, 0, []string{group, group}},
-		{"a lone host", true, live("a", "b"), []string{"a"}, 0, []string{group}},
-		{"nobody is warm", true, live("a", "b"), nil, 0, []string{group}},
-		{"one is quiet", false, live("b", "a"), []string{"a", "b", "c"}, 0, []string{host("a"), host("b")}},
-		{"the only one is quiet", false, live("b"), []string{"a"}, 0, []string{group}},
-		{"all are quiet", false, nil, []string{"a", "b"}, 0, []string{group, group}},
-		{"another one is quiet", false, live("a", "b"), []string{"a"}, 0, []string{host("a")}},
-		{"lost", true, live("b", "a"), []string{"a", "b"}, 1, []string{host("b")}},
-		{"lost again", true, live("b", "a"), []string{"a", "b"}, 2, []string{host("a")}},
-		{"lost thrice", true, live("a", "b"), []string{"a", "b"}, 3, []string{host("b")}},
-		{"lost and one is quiet", true, live("a"), []string{"a", "b"}, 1, []string{host("a")}},
-		{"one is leaving", false, append(live("a"), leaving), []string{"a", "b"}, 0, []string{host("a")}},
+		{"all are heard", true, live("a", "b"), []string{"a", "b"}, 0, []string{group, group}, nil},
+		{"a lone host", true, live("a", "b"), []string{"a"}, 0, []string{group}, nil},
+		{"nobody is warm", true, live("a", "b"), nil, 0, []string{group}, nil},
+		{"one is quiet", false, live("b", "a"), []string{"a", "b", "c"}, 0, []string{host("a"), host("b")}, nil},
+		{"the only one is quiet", false, live("b"), []string{"a"}, 0, []string{host("b")}, nil},
+		{"all are quiet", false, nil, []string{"a", "b"}, 0, []string{group, group}, nil},
+		{"another one is quiet", false, live("a", "b"), []string{"a"}, 0, []string{host("a")}, nil},
+		{"lost", true, live("b", "a"), []string{"a", "b"}, 1, []string{host("b")}, nil},
+		{"lost again", true, live("b", "a"), []string{"a", "b"}, 2, []string{host("a")}, nil},
+		{"lost thrice", true, live("a", "b"), []string{"a", "b"}, 3, []string{host("b")}, nil},
+		{"lost and one is quiet", true, live("a"), []string{"a", "b"}, 1, []string{host("a")}, nil},
+		{"one is leaving", false, append(live("a"), leaving), []string{"a", "b"}, 0, []string{host("a")}, nil},
+		{"the only one is leaving", false, append(live("a"), leaving), []string{"b"}, 0, []string{group}, nil},
+		{"a lone host loses them", true, live("a", "b"), []string{"a"}, 1, []string{host("a")}, nil},
+		{"a lone host loses them again", true, live("a", "b"), []string{"a"}, 2, []string{host("b")}, nil},
+		{"and the other one loads", true, live("a", "b"), []string{"a"}, 3, []string{host("b")}, nil},
+		{"and a third one", true, live("c", "a", "b"), []string{"a"}, 4, []string{host("c")}, nil},
+		{"and from the beginning", true, live("c", "a", "b"), []string{"a"}, 5, []string{host("a")}, nil},
+		{"both lose them", true, live("c", "a", "b"), []string{"a", "b"}, 3, []string{host("c")}, nil},
+		{"one is slow", true, live("a", "b"), []string{"a", "b"}, 0, []string{host("a")}, b(quarantine.Avoided)},
+		{"one is slow and does not have it", true, live("a", "b"), []string{"a"}, 0, []string{group}, b(quarantine.Avoided)},
+		{"the only one is slow", true, live("a", "b"), []string{"b"}, 0, []string{group}, b(quarantine.Avoided)},
+		{"one is slow, the other one quiet", false, live("b"), []string{"a", "b"}, 0, []string{host("b")}, b(quarantine.Avoided)},
+		{"one is slow, and rows were lost", true, live("a", "b"), []string{"a", "b"}, 1, []string{host("a")}, b(quarantine.Avoided)},
+		{"a slow one comes last", true, live("a", "b", "c"), []string{"a", "b"}, 5, []string{host("b")}, b(quarantine.Avoided)},
+		{"and loads for nobody", true, live("a", "b"), []string{"a"}, 2, []string{host("a")}, b(quarantine.Avoided)},
+		{"one is tried", true, live("a", "b"), []string{"a", "b"}, 0, []string{host("a")}, b(quarantine.Tried)},
 	} {
-		a := addresses{subjects: schemas.NewSubjects("yard", "demo"), hosts: &fakeRoster{steady: tc.steady, heard: tc.heard}}
+		a := addresses{subjects: schemas.NewSubjects("yard", "demo"), hosts: &fakeRoster{steady: tc.steady, heard: tc.heard}, slow: slow(tc.slow)}
 		a.choose(&pb.Key{Layer: 2, Attempt: tc.attempt})
 		var got []string
 		for part := range a.parts(at(tc.hosts...)) {
@@ -79,7 +102,7 @@ func TestAddresses(t *testing.T) {
 // What held for one message does not for the next.
 func TestAddressesForget(t *testing.T) {
 	hosts := &fakeRoster{heard: live("a")}
-	a := addresses{hosts: hosts}
+	a := addresses{hosts: hosts, slow: slow(nil)}
 	a.choose(&pb.Key{})
 	a.parts(at("a", "b"))
 	hosts.steady = true
@@ -87,5 +110,25 @@ func TestAddressesForget(t *testing.T) {
 	a.parts(at("a", "b"))
 	if got := a.address(outgoing{&pb.Dispatch{}, "f", 0}); got != a.subjects.Expert(1, "f") {
 		t.Errorf("sent to %s", got)
+	}
+}
+
+// A host that is tried gets rows once in a while, and all that time by name.
+func TestTried(t *testing.T) {
+	a := addresses{
+		subjects: schemas.NewSubjects("yard", "demo"), hosts: &fakeRoster{steady: true, heard: live("a", "b")},
+		slow: slow(map[string]quarantine.State{"b": quarantine.Tried}),
+	}
+	times := 0
+	for step := range uint64(8 * triedOnce) {
+		a.choose(&pb.Key{Layer: 2, Step: step})
+		for part := range a.parts(at("a", "b")) {
+			if a.address(outgoing{&pb.Dispatch{}, "f", part}) == a.subjects.Host("b") {
+				times++
+			}
+		}
+	}
+	if times != 8 {
+		t.Errorf("%d of %d messages", times, 8*triedOnce)
 	}
 }

@@ -38,6 +38,7 @@ type Service struct {
 	acks     *functions.Announcer
 	acking   sync.Mutex // of acknowledge
 	loads    *loadMeter
+	slow     *slowHosts
 
 	mu     sync.Mutex
 	routes forward.Routes
@@ -56,6 +57,7 @@ func New(d *deployment.Deployment) *Service {
 	return &Service{
 		d: d, id: id, presence: d.NewPresence(id, "gate"), split: newSplitter(d.Model.Spec.Hidden), traces: planTraces{},
 		tracer: d.Telemetry.Tracer("gate"), metrics: d.Telemetry.Metrics, loads: newLoadMeter(d, id),
+		slow: newSlowHosts(d.Logger, d.Telemetry.Metrics.Hosts),
 	}
 }
 
@@ -86,7 +88,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 		return err
 	}
 	s.plan = newPlanSwitch(s.d.MoELayers(), s.states)
-	s.to = addresses{subjects: s.d.Subjects, hosts: s.view.Roster("expert")}
+	s.to = addresses{subjects: s.d.Subjects, hosts: s.view.Roster("expert"), slow: s.slow.now}
 	return s.listen(ctx)
 }
 
@@ -115,6 +117,7 @@ func (s *Service) Run(ctx context.Context) error {
 	tasks.Go(func() { s.followMembers(ctx) })
 	tasks.Go(func() { s.acks.Run(ctx) })
 	tasks.Go(func() { s.loads.run(ctx) })
+	tasks.Go(func() { s.slow.run(ctx, s.view) })
 	return s.presence.Announce(ctx)
 }
 

@@ -15,8 +15,12 @@ type HostMetrics struct {
 	ColdStarts prometheus.Counter
 	// ColdStart observes the seconds from such rows to a warm function.
 	ColdStart prometheus.Histogram
+	// Slow are hosts that gates find slow: "avoided", or "tried" with a little.
+	Slow      *Mirror
 	evictions *prometheus.CounterVec
 	loaded    *prometheus.HistogramVec
+
+	quarantine *prometheus.CounterVec
 }
 
 func newHostMetrics() HostMetrics {
@@ -26,6 +30,8 @@ func newHostMetrics() HostMetrics {
 		Loads:      newMirror("expert_loads", "Loads of experts that wait or run.", "state"),
 		ColdStarts: counter("cold_starts_total", "Functions that rows found cold, and that were loaded for them."),
 		ColdStart:  histogram("cold_start_seconds", "Time from the first rows for a cold function to it being warm.", loadBuckets),
+		Slow:       newMirror("slow_hosts", "Expert hosts that gates find slow, by state: avoided, or tried with a little.", "state"),
+		quarantine: counters("quarantine_changes_total", "Gates' decisions about slow expert hosts, by the host's new state: avoided, tried or trusted.", "state"),
 		evictions:  counters("function_evictions_total", "Functions whose memory was freed, by cause: expired (not needed for the keep-alive time) or pressure (others needed the room).", "cause"),
 		loaded:     histograms("expert_load_seconds", "Time of a load of an expert, by how it ended: warm, failed or cancelled.", loadBuckets, "outcome"),
 	}
@@ -35,11 +41,14 @@ func newHostMetrics() HostMetrics {
 var loadBuckets = prometheus.ExponentialBuckets(1e-3, 4, 9)
 
 func (h HostMetrics) all() []prometheus.Collector {
-	return []prometheus.Collector{h.Functions, h.Memory, h.Loads, h.ColdStarts, h.ColdStart, h.evictions, h.loaded}
+	return []prometheus.Collector{h.Functions, h.Memory, h.Loads, h.ColdStarts, h.ColdStart, h.evictions, h.loaded, h.Slow, h.quarantine}
 }
 
 // Evicted counts a function whose memory was freed, by cause.
 func (h HostMetrics) Evicted(cause string) { h.evictions.WithLabelValues(cause).Inc() }
+
+// Judged counts a gate's decision about a host, by its new state.
+func (h HostMetrics) Judged(state string) { h.quarantine.WithLabelValues(state).Inc() }
 
 // Loaded observes the seconds of a load that began, by how it ended.
 func (h HostMetrics) Loaded(outcome string, seconds float64) {

@@ -28,3 +28,12 @@ func SendBlock(ctx context.Context, hop *bus.Hop, names schemas.Subjects, b *pb.
 	b.Key.Owner, b.Key.Shard = "", ""
 	return hop.Send(ctx, to, b)
 }
+
+// Elsewhere is the code of a block's error by which a host tells that it cannot
+// compute rows that others may.
+const Elsewhere = "elsewhere"
+
+// Decline tells the owner of rows that somebody else is to compute them.
+func Decline(ctx context.Context, hop *bus.Hop, names schemas.Subjects, key *pb.Key, reason error) error {
+	return SendBlock(ctx, hop, names, &pb.Block{Key: key, Error: &pb.Error{Code: Elsewhere, Message: reason.Error()}})
+}

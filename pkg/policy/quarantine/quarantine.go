@@ -1,0 +1,212 @@
+// Package quarantine decides which expert hosts get no rows because they are slow,
+// by what they say of their own work. All times are in seconds.
+//
+//	trusted ──slow──▶ avoided ──pause──▶ tried ──as fast as others──▶ trusted
+//	                     ▲                 │
+//	                     └──still slow─────┘   each time for twice as long
+//
+// A host is slow if it takes several times as long as most others. Its time a row is
+// compared with theirs, and its time a message, and the smaller of the two ratios
+// counts: reading weights takes as long for one row as for many, so a host that gets
+// few rows a message takes long a row, and one that gets many takes long a message,
+// though both are as fast.
+package quarantine
+
+import (
+	"maps"
+	"math"
+	"slices"
+)
+
+// State is how far a host is trusted.
+type State int
+
+// The states.
+const (
+	// Trusted gets its share.
+	Trusted State = iota
+	// Avoided gets nothing that another one can compute.
+	Avoided
+	// Tried gets a little, which shows whether it is slow still.
+	Tried
+)
+
+var stateNames = [...]string{"trusted", "avoided", "tried"}
+
+// String is the state as metrics name it.
+func (s State) String() string { return stateNames[s] }
+
+// Total is what a host has done since its start.
+type Total struct {
+	Messages, Rows float64
+	// Seconds is the time in which it computed something; two things at once count once.
+	Seconds float64
+}
+
+// Settings of a judge.
+type Settings struct {
+	// Times is how many times as long as others a slow host takes.
+	Times float64
+	// Messages, or Seconds of work, are needed for a judgement.
+	Messages, Seconds float64
+	// HalfLife is when work weighs half.
+	HalfLife float64
+	// Pause is how long a host is avoided at first, Longest at most.
+	Pause, Longest float64
+}
+
+// Defaults find a host that is ten times as slow within a few seconds, whatever its
+// measurements scatter.
+func Defaults() Settings {
+	return Settings{Times: 5, Messages: 16, Seconds: 0.5, HalfLife: 1, Pause: 4, Longest: 120}
+}
+
+// Change is a decision about a host.
+type Change struct {
+	Host string
+	State
+	// Ratio is how many times as long as others it takes.
+	Ratio float64
+	// Recent is the work that shows it, older work counting less.
+	Recent Total
+	// For is how long it is avoided.
+	For float64
+}
+
+// host is what is known of one.
+type host struct {
+	State
+	last   Total // as it was told last
+	recent Total
+	until  float64 // avoided
+	since  float64 // trusted
+	pause  float64 // of the newest time that it was avoided
+}
+
+// Judge watches hosts. It is not safe for concurrent use.
+type Judge struct {
+	settings Settings
+	hosts    map[string]*host
+	seen     float64 // when it observed last
+}
+
+// New returns a judge that knows nobody.
+func New(s Settings) *Judge { return &Judge{settings: s, hosts: map[string]*host{}} }
+
+// Of is how far a host is trusted.
+func (j *Judge) Of(id string) State {
+	if h := j.hosts[id]; h != nil {
+		return h.State
+	}
+	return Trusted
+}
+
+// Doubtful are the hosts that are not trusted; nil if all are.
+func (j *Judge) Doubtful() (ids map[string]State) {
+	for id, h := range j.hosts {
+		if h.State == Trusted {
+			continue
+		}
+		if ids == nil {
+			ids = map[string]State{}
+		}
+		ids[id] = h.State
+	}
+	return ids
+}
+
+// Observe takes in what the live hosts say now, and decides, host by host in the
+// order of their names.
+func (j *Judge) Observe(now float64, all map[string]Total) (changes []Change) {
+	maps.DeleteFunc(j.hosts, func(id string, _ *host) bool { _, lives := all[id]; return !lives })
+	keep := math.Exp2(-max(0, now-j.seen) / j.settings.HalfLife)
+	j.seen = now
+	for id, total := range all {
+		j.count(id, total, keep, now)
+	}
+	for _, id := range slices.Sorted(maps.Keys(j.hosts)) {
+		if c, changed := j.decide(id, now); changed {
+			changes = append(changes, c)
+		}
+	}
+	return changes
+}
+
+// count adds a host's work since the last time to what is recent.
+func (j *Judge) count(id string, total Total, keep, now float64) {
+	h := j.hosts[id]
+	if h == nil {
+		j.hosts[id] = &host{last: total, since: now}
+		return
+	}
+	h.recent = Total{
+		Messages: keep*h.recent.Messages + max(0, total.Messages-h.last.Messages),
+		Rows:     keep*h.recent.Rows + max(0, total.Rows-h.last.Rows),
+		Seconds:  keep*h.recent.Seconds + max(0, total.Seconds-h.last.Seconds),
+	}
+	h.last = total
+}
+
+func (j *Judge) decide(id string, now float64) (c Change, changed bool) {
+	h := j.hosts[id]
+	if h.State == Avoided {
+		if now < h.until {
+			return c, false
+		}
+		h.State, h.recent = Tried, Total{} // judged by what comes from now on
+		return Change{Host: id, State: Tried}, true
+	}
+	ratio, known := j.ratio(id)
+	switch {
+	case !known:
+		return c, false
+	case ratio >= j.settings.Times:
+		h.avoid(now, j.settings)
+		return Change{id, Avoided, ratio, h.recent, h.pause}, true
+	case h.State == Tried:
+		h.State, h.since = Trusted, now
+		return Change{Host: id, State: Trusted, Ratio: ratio, Recent: h.recent}, true
+	}
+	return c, false
+}
+
+// avoid begins a pause: a longer one if the host was slow not long ago.
+func (h *host) avoid(now float64, s Settings) {
+	if relapse := h.State == Tried || now-h.since < 4*h.pause; relapse {
+		h.pause = min(2*h.pause, s.Longest)
+	} else {
+		h.pause = s.Pause
+	}
+	h.State, h.until = Avoided, now+h.pause
+}
+
+// ratio is how many times as long as most other trusted hosts one takes: half of
+// them, or more, are at least so much faster.
+func (j *Judge) ratio(id string) (ratio float64, known bool) {
+	h := j.hosts[id]
+	if !j.tells(h) {
+		return 0, false
+	}
+	var ratios []float64
+	for other, o := range j.hosts {
+		if other != id && o.State == Trusted && j.tells(o) {
+			ratios = append(ratios, h.recent.slower(o.recent))
+		}
+	}
+	if len(ratios) == 0 {
+		return 0, false
+	}
+	slices.Sort(ratios)
+	return ratios[(len(ratios)-1)/2], true
+}
+
+// tells says whether a host has done enough to be judged by.
+func (j *Judge) tells(h *host) bool {
+	r := h.recent
+	return r.Rows > 0 && r.Seconds > 0 && (r.Messages >= j.settings.Messages || r.Seconds >= j.settings.Seconds)
+}
+
+// slower is how many times as long as another host one takes, at least.
+func (t Total) slower(than Total) float64 {
+	return t.Seconds / than.Seconds * min(than.Rows/t.Rows, max(1, than.Messages)/max(1, t.Messages))
+}
