@@ -164,7 +164,7 @@ func (t *Template) checkRoles(messages []Message) error {
 		if slices.Contains(roles, m.Role) || m.Role != "" && t.quotes(m.Role) {
 			continue
 		}
-		return refuse("messages[%d] has role %q; use one of %s, or another one that the model's chat template names",
+		return refuse("messages[%d] has role %.40q; use one of %s, or another one that the model's chat template names",
 			i, m.Role, strings.Join(roles, ", "))
 	}
 	return nil

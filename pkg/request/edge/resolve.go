@@ -175,7 +175,7 @@ func checkSampling(p *pb.Prompt) error {
 	case "", "logprobs", "logits":
 		return nil
 	}
-	return Errorf(BadRequest, `score is %q; it must be "logprobs" or "logits"`, p.Score)
+	return Errorf(BadRequest, `score is %.40q; it must be "logprobs" or "logits"`, p.Score)
 }
 
 func checkStops(p *pb.Prompt) error {
@@ -266,7 +266,7 @@ func parseDeadline(text string, now time.Time) (time.Duration, error) {
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return 0, Errorf(BadRequest, "deadline %q is not RFC 3339, such as 2030-01-02T15:04:05Z", text)
+		return 0, Errorf(BadRequest, "deadline %.40q is not RFC 3339, such as 2030-01-02T15:04:05Z", text)
 	}
 	left := at.Sub(now)
 	switch {

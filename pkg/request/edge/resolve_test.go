@@ -267,3 +267,15 @@ func checkServable(t interface {
 		t.Fatalf("sampling %v", sampling)
 	}
 }
+
+// However long a field is, its refusal says what to do.
+func TestLongFields(t *testing.T) {
+	long := strings.Repeat("9", 1<<20)
+	for says, p := range map[string]*pb.Prompt{
+		"such as 2030-": {InputIds: []uint32{1}, Deadline: long},
+		`or "logits"`:   {InputIds: []uint32{1}, Score: long},
+	} {
+		_, err := demo().Resolve(p, now, 1)
+		check(t, err, BadRequest, says)
+	}
+}
