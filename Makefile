@@ -113,6 +113,10 @@ chaos-each: ## One fault at a time for MINUTES (30), with pauses of EVERY (3s): 
 chaos-served: ## Judge the answers of services that you run, at NATS=URL; EXEC=PROGRAM does the faults
 	$(SEEDED)=served SWITCHYARD_CHAOS_NATS=$(NATS) SWITCHYARD_CHAOS_EXEC=$(EXEC) $(GO) test -count=1 -timeout 12h -v -run TestServed ./loadtest/chaos
 
+.PHONY: cluster-test
+cluster-test: ## Kill, suspend, empty, cut off and fill up servers of a NATS cluster in the middle of requests, and want the same tokens (15 minutes)
+	SWITCHYARD_CLUSTER=1 $(GO) test -count=1 -timeout 40m -v -run TestCluster ./loadtest/chaos
+
 .PHONY: soak
 soak: ## Kill services while the token log passes its bound again and again (20 minutes)
 	SWITCHYARD_SOAK_LOG=$${SWITCHYARD_SOAK_LOG:-20m} $(GO) test -count=1 -timeout 2h -v -run TestFullLog ./loadtest/soak

@@ -38,6 +38,7 @@ type row struct {
 	open     int
 	// first is the longest wait for a first chunk, stall the longest pause after one.
 	first, stall time.Duration
+	stalls       []time.Duration // each request's
 	counters
 	repeats int
 	took    time.Duration
@@ -83,7 +84,12 @@ func wanted(t *testing.T) string {
 
 func startPipeline(t *testing.T, programs, hops string) *pipeline {
 	t.Helper()
-	y := &pipeline{Fleet: fleet.New(t, fleet.Settings{Programs: programs, Flags: []string{"--hops", hops}}), hops: hops}
+	return startFleet(t, fleet.Settings{Programs: programs, Flags: []string{"--hops", hops}}, hops)
+}
+
+func startFleet(t *testing.T, s fleet.Settings, hops string) *pipeline {
+	t.Helper()
+	y := &pipeline{Fleet: fleet.New(t, s), hops: hops}
 	y.load, y.stats = newLoad(t, y.URL()), listenStats(t, connect(t, y.URL()))
 	return y
 }
@@ -113,7 +119,10 @@ func (y *pipeline) scenario(name string, early bool, trouble func()) row {
 	before, repeats, start := y.stats.total(), y.load.raw.repeated(), time.Now()
 	got, open := y.load.batch(name, early, trouble)
 	r := row{scenario: name, open: open, first: longest(got, firstOf), stall: longest(got, stallOf), took: time.Since(start)}
-	y.load.raw.check(y.T, name, strings.HasPrefix(name, "kill-nats"))
+	y.load.raw.check(y.T, name, strings.Contains(name, "nats"))
+	for _, a := range got {
+		r.stalls = append(r.stalls, max(a.first, a.stall))
+	}
 	r.repeats, r.counters = y.load.raw.repeated()-repeats, y.stats.since(before)
 	y.rows = append(y.rows, r)
 	y.compare(name, got)

@@ -37,8 +37,11 @@ type Settings struct {
 	// RouteVia returns the address at which one server of a cluster looks for
 	// another one, which listens at addr; nil is addr itself.
 	RouteVia func(from, to int, addr string) string
-	// ServerConfig returns what else a server's configuration says; nil is nothing.
-	ServerConfig func(server int) string
+	// Store returns the folder of a server's store; nil is one of its own.
+	Store func(server int) string
+	// ServerConfig is what else the servers' configuration says, JetStream what
+	// else its block of JetStream says.
+	ServerConfig, JetStream string
 }
 
 // Fleet is the NATS servers and the services' processes.

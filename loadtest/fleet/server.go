@@ -12,24 +12,29 @@ import (
 // Server is a nats-server's process, always with the same name, addresses and store.
 type Server struct {
 	*Process
+	// Name is the server's own.
+	Name string
 	// Addr is HOST:PORT for clients, Routes for the other servers.
 	Addr, Routes string
 
 	t       *testing.T
-	name    string
 	program string
-	dir     string // of its configuration and its store
+	conf    string
+	store   string // its folder
 }
 
-// newServers starts a server, or several as a cluster; RouteVia and Config are
-// as in Settings.
+// newServers starts a server, or several as a cluster.
 func newServers(t *testing.T, s Settings) []*Server {
 	t.Helper()
 	all := make([]*Server, max(s.Servers, 1))
 	for i := range all {
+		dir := t.TempDir()
 		all[i] = &Server{
-			Addr: FreeAddr(t), Routes: FreeAddr(t), t: t, name: fmt.Sprintf("nats-%d", i),
-			program: filepath.Join(s.Programs, "nats-server"), dir: t.TempDir(),
+			Name: fmt.Sprintf("nats-%d", i), Addr: FreeAddr(t), Routes: FreeAddr(t), t: t,
+			program: filepath.Join(s.Programs, "nats-server"), conf: filepath.Join(dir, "nats.conf"), store: filepath.Join(dir, "store"),
+		}
+		if s.Store != nil {
+			all[i].store = s.Store(i)
 		}
 	}
 	for i, server := range all {
@@ -46,16 +51,14 @@ func newServers(t *testing.T, s Settings) []*Server {
 func (s Settings) settings(all []*Server, i int) string {
 	this := all[i]
 	var b strings.Builder
-	fmt.Fprintf(&b, "server_name: %q\nlisten: %q\njetstream { store_dir: %q }\n", this.name, this.Addr, this.store())
+	fmt.Fprintf(&b, "server_name: %q\nlisten: %q\njetstream {\n  store_dir: %q\n  %s\n}\n", this.Name, this.Addr, this.store, s.JetStream)
 	if len(all) > 1 {
 		// Nobody is told of addresses, so that a proxy between two servers, or
 		// between a client and a server, cannot be got round.
 		fmt.Fprintf(&b, "cluster {\n  name: fleet\n  listen: %q\n  no_advertise: true\n  advertise: \"127.0.0.1:1\"\n  routes: [%s]\n}\n",
 			this.Routes, strings.Join(s.routes(all, i), ", "))
 	}
-	if s.ServerConfig != nil {
-		b.WriteString(s.ServerConfig(i))
-	}
+	b.WriteString(s.ServerConfig)
 	return b.String()
 }
 
@@ -74,12 +77,9 @@ func (s Settings) routes(all []*Server, i int) (urls []string) {
 	return urls
 }
 
-func (s *Server) store() string  { return filepath.Join(s.dir, "store") }
-func (s *Server) config() string { return filepath.Join(s.dir, "nats.conf") }
-
 func (s *Server) write(config string) {
 	s.t.Helper()
-	if err := os.WriteFile(s.config(), []byte(config), 0o600); err != nil {
+	if err := os.WriteFile(s.conf, []byte(config), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -95,7 +95,7 @@ func (s *Server) Start() {
 // Launch is Start without waiting.
 func (s *Server) Launch() {
 	s.t.Helper()
-	s.Process = Launch(s.t, s.name, s.program, "-c", s.config())
+	s.Process = Launch(s.t, s.Name, s.program, "-c", s.conf)
 }
 
 func (s *Server) awaitReady() {
@@ -106,10 +106,13 @@ func (s *Server) awaitReady() {
 // Empty removes all that it has stored; it must have ended.
 func (s *Server) Empty() {
 	s.t.Helper()
-	if err := os.RemoveAll(s.store()); err != nil {
+	if err := os.RemoveAll(filepath.Join(s.store, "jetstream")); err != nil {
 		s.t.Fatal(err)
 	}
 }
+
+// Store is the folder of what it stores.
+func (s *Server) Store() string { return s.store }
 
 // URL is where clients reach it.
 func (s *Server) URL() string { return "nats://" + s.Addr }

@@ -74,11 +74,15 @@ func (h *Held) renew(ctx context.Context) error {
 }
 
 // recognise looks whether the newer revision is our own: its acknowledgement
-// was lost then.
+// was lost then. A server that has not seen a newer one, because it is behind the
+// others or cut off from them, knows nothing: the lease is not renewed by that.
 func (h *Held) recognise(ctx context.Context) (uint64, error) {
 	now, revision, err := h.read(ctx)
 	if err != nil {
 		return 0, err
+	}
+	if revision <= h.revision && revision != 0 {
+		return 0, errBehind
 	}
 	if now.GetOwner() != h.owner || now.GetEpoch() != h.Epoch() {
 		return 0, ErrLost

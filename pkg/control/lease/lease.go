@@ -36,6 +36,8 @@ const TTL = 1500 * time.Millisecond
 // the lease now.
 var ErrLost = errors.New("lease lost")
 
+var errBehind = errors.New("the server that was asked has not seen the newest write of the lease")
+
 // Options are what a caller may set.
 type Options struct {
 	// TTL is the same for all who want the lease. 0 means TTL.

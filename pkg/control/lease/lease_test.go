@@ -291,3 +291,28 @@ func TestManyContendersOneHolder(t *testing.T) {
 		t.Errorf("held by %v", order)
 	}
 }
+
+// A server that has not seen a newer revision than the holder's does not renew
+// the lease for it, as one would that is cut off from its cluster.
+func TestNothingNewIsNoRenewal(t *testing.T) {
+	kv := newRig(t).bucket()
+	b, err := bus.AsBucket(kv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &candidate{kv: b, key: "duty", owner: "a", ttl: ttl}
+	held, _ := c.attempt(t.Context())
+	if held == nil {
+		t.Fatal("it was not taken")
+	}
+	if _, err := held.recognise(t.Context()); !errors.Is(err, errBehind) {
+		t.Errorf("nothing was written since: %v", err)
+	}
+	unacknowledged, err := held.write(t.Context(), held.current(), held.revision)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if revision, err := held.recognise(t.Context()); err != nil || revision != unacknowledged {
+		t.Errorf("revision %d, not %d: %v", revision, unacknowledged, err)
+	}
+}

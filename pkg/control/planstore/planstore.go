@@ -222,7 +222,7 @@ func (s *Store) put(ctx context.Context, key string, body []byte, revision uint6
 	} else {
 		now, err = s.kv.Update(ctx, key, body, revision)
 	}
-	if errors.Is(err, jetstream.ErrKeyExists) {
+	if bus.IsWrongSequence(err) {
 		return 0, ErrConflict
 	}
 	return now, err

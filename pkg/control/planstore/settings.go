@@ -92,7 +92,7 @@ func ChangeSettings(ctx context.Context, kv jetstream.KeyValue, change plan.Sett
 			return s, err
 		}
 		err = writeSettings(ctx, kv, s, revision)
-		if !errors.Is(err, jetstream.ErrKeyExists) {
+		if !bus.IsWrongSequence(err) {
 			return s, err
 		}
 	}

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/pkg/process/pause"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -69,13 +71,19 @@ func expect(after uint64) nats.Header {
 	return nats.Header{nats.ExpectedLastSubjSeqHdr: {strconv.FormatUint(after, 10)}}
 }
 
+// lookAgain is the pause after a conflict with nothing.
+const lookAgain = 50 * time.Millisecond
+
 // recognise tells, after a conflict, whether the record behind `after` is the
 // one we sent: its acknowledgement was lost then. The record behind it, and not
 // the last one: another owner's may have the same content later.
 func (l *Log) recognise(ctx context.Context, subject string, data []byte, after uint64) (uint64, error) {
 	next, err := l.conn.Next(ctx, l.stream, subject, after+1)
 	if errors.Is(err, bus.ErrNoMessage) {
-		return 0, errConflict // what we built upon is gone
+		// What we built upon is gone; or, in a cluster, an earlier attempt is on
+		// its way, and the caller looks again.
+		_ = pause.For(ctx, lookAgain)
+		return 0, errConflict
 	}
 	if err != nil {
 		return 0, err

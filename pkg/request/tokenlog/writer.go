@@ -64,6 +64,7 @@ type Writer struct {
 	tries  int       // of the first one
 	doubt  bool      // an attempt at it had no answer: it may be stored
 	waits  time.Time // since when there is no room for what is queued; zero: there is
+	lacks  time.Time // since when conflicts are with nothing that can be read; zero: they are not
 	err    error
 	done   chan struct{} // closed when nothing more will be written
 	idle   chan struct{} // closed when the queue is empty; nil when nobody waits
@@ -186,7 +187,7 @@ func (w *Writer) landed(size int64, seq uint64, err error) {
 
 // advance goes on behind a record that is in the log; w.mu is held.
 func (w *Writer) advance(seq uint64) {
-	w.last, w.tries, w.doubt = seq, 0, false
+	w.last, w.tries, w.doubt, w.lacks = seq, 0, false, time.Time{}
 	_, _ = w.stored.Take(w.queue[0].record) // did when it was queued
 	w.queue[0] = unwritten{}                // or the array keeps it
 	w.queue = w.queue[1:]
@@ -219,7 +220,7 @@ func (w *Writer) wake() {
 
 const (
 	firstRetry = 20 * time.Millisecond
-	lastRetry  = time.Second
+	lastRetry  = 500 * time.Millisecond
 )
 
 // failed decides what an error of the first record means; w.mu is held.
@@ -268,6 +269,8 @@ func (w *Writer) resolve() {
 	case err == nil:
 		w.last = behind
 		w.launch()
+	case errors.Is(err, ErrUnknown) && w.mayCome():
+		w.failed(nats.ErrTimeout)
 	case errors.Is(err, ErrStale), errors.Is(err, ErrFinished), errors.Is(err, ErrUnknown):
 		w.lose(err)
 	case errors.Is(err, context.DeadlineExceeded):
@@ -275,6 +278,17 @@ func (w *Writer) resolve() {
 	default:
 		w.failed(err)
 	}
+}
+
+// mayCome says whether a conflict with nothing may still be explained; w.mu is
+// held. One server knows at once that what a writer built upon is gone. In a
+// cluster an earlier attempt may be on its way to the other servers, and a server
+// that is cut off from them may lack what they have.
+func (w *Writer) mayCome() bool {
+	if w.lacks.IsZero() {
+		w.lacks = time.Now()
+	}
+	return w.log.conn.Clustered() && time.Since(w.lacks) < bus.SettlesWithin
 }
 
 // between looks at what lies behind a writer's last record: its next one (ours,

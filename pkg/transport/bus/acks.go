@@ -20,6 +20,7 @@ import (
 type ackTable struct {
 	sub    *nats.Subscription
 	prefix string
+	judge  func(error) // is told of what came, and of what did not
 
 	mu      sync.Mutex
 	next    uint64
@@ -33,7 +34,7 @@ type waiter struct {
 }
 
 func newAckTable(c *Conn) (*ackTable, error) {
-	t := &ackTable{prefix: c.nc.NewInbox() + ".", waiting: map[uint64]waiter{}}
+	t := &ackTable{prefix: c.nc.NewInbox() + ".", judge: c.judge, waiting: map[uint64]waiter{}}
 	sub, err := c.nc.Subscribe(t.prefix+"*", t.handle)
 	if err != nil {
 		return nil, fmt.Errorf("subscribing to acknowledgements: %w", err)
@@ -75,7 +76,9 @@ func (t *ackTable) handle(m *nats.Msg) {
 		return // not one of ours
 	}
 	if done, ok := t.take(id); ok {
-		done(parseAck(m))
+		seq, err := parseAck(m)
+		t.judge(err)
+		done(seq, err)
 	}
 }
 
@@ -138,6 +141,7 @@ func (t *ackTable) failAll(err error) {
 // without a leader causes.
 func (t *ackTable) expire(now time.Time) {
 	for _, w := range t.expired(now) {
+		t.judge(ErrAckLost)
 		w.done(0, ErrAckLost)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,6 +38,10 @@ const (
 	// reconnectWait is short: a stalled step waits for it.
 	reconnectWait = 100 * time.Millisecond
 	dialTimeout   = 3 * time.Second
+	// A server that hangs is noticed after two or three of these; sooner where
+	// another one can do its work.
+	pingInterval  = 5 * time.Second
+	pingOneOfMany = time.Second
 	watchInterval = 250 * time.Millisecond
 )
 
@@ -49,6 +54,7 @@ type Conn struct {
 	log      *slog.Logger
 	limit    atomic.Int64              // the server's max payload
 	lostAt   atomic.Pointer[time.Time] // nil while connected
+	fails    atomic.Int64              // Unix nanoseconds of the first of JetStream's failures; 0: it works
 	replicas atomic.Int64              // what Ensure was last asked for
 	acks     *ackTable
 
@@ -56,6 +62,7 @@ type Conn struct {
 	reconnected chan struct{} // closed and replaced at each reconnect
 	pullers     map[*puller]struct{}
 	deletions   deletions
+	silences    silences // of memory streams
 	stopping    atomic.Bool
 	denied      atomic.Pointer[error] // the last missing permission
 	closed      chan struct{}
@@ -73,7 +80,7 @@ func Connect(ctx context.Context, cfg Config, s Settings) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connecting to NATS: %w", err)
 	}
-	if err := c.dial(ctx, settings.URL, append(opts, c.options(s.Name)...)); err != nil {
+	if err := c.dial(ctx, settings.URL, append(opts, c.options(s.Name, settings.URL)...)); err != nil {
 		return nil, settings.explain(err)
 	}
 	c.limit.Store(c.nc.MaxPayload())
@@ -104,6 +111,7 @@ func (c *Conn) watch() {
 			return
 		case now := <-tick.C:
 			c.acks.expire(now)
+			c.leaveUseless(now)
 			for _, p := range c.allPullers() {
 				p.check(now)
 			}
@@ -120,7 +128,7 @@ func (c *Conn) allPullers() []*puller {
 func newConn(s Settings) *Conn {
 	c := &Conn{
 		prop: s.Propagator, obs: s.Observer, log: s.Logger,
-		reconnected: make(chan struct{}), pullers: map[*puller]struct{}{},
+		reconnected: make(chan struct{}), pullers: map[*puller]struct{}{}, silences: silences{},
 		closed: make(chan struct{}), watched: make(chan struct{}),
 	}
 	if c.obs == nil {
@@ -132,7 +140,11 @@ func newConn(s Settings) *Conn {
 	return c
 }
 
-func (c *Conn) options(name string) []nats.Option {
+func (c *Conn) options(name, servers string) []nats.Option {
+	ping := pingInterval
+	if strings.Contains(servers, ",") {
+		ping = pingOneOfMany
+	}
 	return []nats.Option{
 		nats.Name(name),
 		// A publish writes by itself: waking the client's flusher costs a hop
@@ -145,8 +157,7 @@ func (c *Conn) options(name string) []nats.Option {
 		// What is published while disconnected would arrive late and out of
 		// place; every sender here has a way to try again.
 		nats.ReconnectBufSize(-1),
-		// A server that hangs is noticed after two of these.
-		nats.PingInterval(5 * time.Second),
+		nats.PingInterval(ping),
 		nats.MaxPingsOutstanding(2),
 		nats.IgnoreAuthErrorAbort(),
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) { c.complained(sub, err) }),
@@ -242,6 +253,9 @@ func (c *Conn) Close() {
 
 // Connected says whether a server can be reached now.
 func (c *Conn) Connected() bool { return c.nc.IsConnected() }
+
+// Clustered says whether the server is one of a cluster, as far as is known.
+func (c *Conn) Clustered() bool { return c.nc.ConnectedClusterName() != "" }
 
 // Closed is closed when the connection is, for good.
 func (c *Conn) Closed() <-chan struct{} { return c.closed }

@@ -56,6 +56,7 @@ const (
 	codeNoCluster         jetstream.ErrorCode = 10074
 	codeNoPeers           jetstream.ErrorCode = 10005
 	codeMaxConsumers      jetstream.ErrorCode = 10026
+	codeStreamOffline     jetstream.ErrorCode = 10118
 )
 
 // IsFull says whether a publish was refused because the stream has reached its
@@ -73,7 +74,9 @@ func IsHeaderTooLarge(err error) bool {
 }
 
 // IsWrongSequence says whether a publish was refused because the subject's
-// last sequence is another one than expected.
+// last sequence is another one than expected. In a cluster it may also mean that
+// another message of the subject, perhaps this one's earlier attempt, is on its way
+// to the other servers, and that nobody can read it yet.
 func IsWrongSequence(err error) bool {
 	var api *jetstream.APIError
 	return errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||

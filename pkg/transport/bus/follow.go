@@ -27,7 +27,7 @@ const (
 // that was made anew there is no such message: that is ErrReplaced. fn runs on
 // the caller's goroutine.
 func (c *Conn) Follow(ctx context.Context, stream, subject string, after Place, fn func(Stored) (more bool)) error {
-	f := &follower{c: c, stream: stream, subject: subject, incarnation: after.Incarnation, next: after.Sequence + 1, fn: fn, within: firstAttempt}
+	f := &follower{c: c, stream: stream, subject: subject, incarnation: after.Incarnation, next: after.Sequence + 1, fn: fn, within: firstAttempt, since: time.Now()}
 	t := trouble{log: c.log, what: "following " + subject}
 	for pauses := pause.Between(firstWait, lastWait); ; {
 		before, begun := f.next, time.Now()
@@ -42,7 +42,7 @@ func (c *Conn) Follow(ctx context.Context, stream, subject string, after Place, 
 			return fmt.Errorf("following %s: %w", subject, errors.Join(ctx.Err(), err))
 		}
 		if f.next > before || time.Since(begun) > createWithin { // it had worked
-			f.within = firstAttempt
+			f.within, f.since = firstAttempt, time.Now()
 			pauses.Reset()
 			t.over()
 		}
@@ -64,7 +64,11 @@ type follower struct {
 	delivered uint64      // by it
 	asked     int
 	within    time.Duration // bounds the next attempt at creating one
+	since     time.Time     // of the first attempt
+	behind    time.Time     // since when the stream lacks what was read of it; zero: it does not
 }
+
+var errBehind = errors.New("the stream's leader has not caught up with what was read of it")
 
 // follow reads through one consumer until that fails.
 func (f *follower) follow(ctx context.Context) (done bool, err error) {
@@ -89,7 +93,7 @@ func (f *follower) follow(ctx context.Context) (done bool, err error) {
 func (f *follower) create(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, f.within)
 	defer cancel()
-	f.within = min(2*f.within, createWithin)
+	f.within = min(2*f.within, f.c.longestAttempt(f.since))
 	_, err := f.c.js.CreateConsumer(ctx, f.stream, jetstream.ConsumerConfig{
 		Name: f.ref.name, FilterSubject: f.subject, AckPolicy: jetstream.AckNonePolicy,
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: f.next,
@@ -109,11 +113,23 @@ func (f *follower) recognise(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !state.Holds(Place{f.incarnation, f.next - 1}) {
-		return ErrReplaced
+	switch {
+	case state.Holds(Place{f.incarnation, f.next - 1}):
+		f.incarnation, f.behind = state.Incarnation, time.Time{}
+		return nil
+	case f.mayCatchUp(state):
+		return errBehind
 	}
-	f.incarnation = state.Incarnation
-	return nil
+	return ErrReplaced
+}
+
+// mayCatchUp says whether a stream that lacks its end may be one whose server
+// has not caught up with the others of its cluster.
+func (f *follower) mayCatchUp(s StreamState) bool {
+	if f.behind.IsZero() {
+		f.behind = time.Now()
+	}
+	return f.c.Clustered() && s.Incarnation == f.incarnation && time.Since(f.behind) < SettlesWithin
 }
 
 func (f *follower) take(ctx context.Context, arrived <-chan *nats.Msg, reconnected <-chan struct{}, next, inbox string) (done bool, err error) {

@@ -32,9 +32,10 @@ func (c *Conn) persistAlways(ctx context.Context, what string, do func(context.C
 
 func (c *Conn) persist(ctx context.Context, what string, lasts func(error) bool, do func(context.Context) error) error {
 	t := trouble{log: c.log, what: what}
-	within := firstAttempt
+	within, begun := firstAttempt, time.Now()
 	for pauses := pause.Between(firstWait, lastWait); ; {
 		err := c.attempt(ctx, within, do)
+		c.judge(err)
 		switch {
 		case err == nil:
 			t.over()
@@ -46,8 +47,18 @@ func (c *Conn) persist(ctx context.Context, what string, lasts func(error) bool,
 		if end := c.pause(ctx, pauses.Next()); end != nil {
 			return fmt.Errorf("%s: %w (%w)", what, end, err)
 		}
-		within = min(2*within, createWithin)
+		within = min(2*within, c.longestAttempt(begun))
 	}
+}
+
+// longestAttempt bounds an attempt at what was begun at a time. While a cluster
+// elects leaders, requests are dropped, and whoever waits long for an answer
+// misses the moment when there is one again.
+func (c *Conn) longestAttempt(begun time.Time) time.Duration {
+	if c.Clustered() && time.Since(begun) < SettlesWithin {
+		return electionAttempt
+	}
+	return createWithin
 }
 
 // attempt tells a missing permission from silence, which is all that the

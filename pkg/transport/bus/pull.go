@@ -22,14 +22,16 @@ const (
 	pullExpires = time.Second
 	// silentAfter is when a receiver believes that nobody serves its requests.
 	// Deleted consumers and restarted servers are noticed at once, so this is
-	// for what is left.
-	silentAfter = 2500 * time.Millisecond
+	// for what is left: the server that had the consumer is gone, in a cluster.
+	silentAfter = 1750 * time.Millisecond
 	firstWait   = 20 * time.Millisecond
 	lastWait    = 500 * time.Millisecond
 	// createWithin bounds an attempt at creating something. The first ones are
 	// shorter: a server that just started drops requests until its JetStream is up.
 	createWithin = 5 * time.Second
 	firstAttempt = 200 * time.Millisecond
+	// electionAttempt is the longest one while a cluster may be electing leaders.
+	electionAttempt = 800 * time.Millisecond
 )
 
 // puller keeps a bounded number of messages of one consumer asked for, and
@@ -200,6 +202,7 @@ func (p *puller) check(now time.Time) {
 		return
 	}
 	if pending, _, err := p.sub.Pending(); err == nil && pending == 0 {
+		p.c.noteSilence(p.spec, now.Add(-time.Duration(quiet)))
 		p.rebuild()
 	}
 }

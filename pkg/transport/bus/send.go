@@ -126,7 +126,7 @@ const (
 	// ackTimeout is how long one attempt waits for a stream's acknowledgement.
 	ackTimeout   = 2 * time.Second
 	storeRetry   = 50 * time.Millisecond
-	maxStoreWait = time.Second
+	maxStoreWait = 500 * time.Millisecond
 )
 
 // Store publishes into a stream and returns the message's sequence there. It

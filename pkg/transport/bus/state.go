@@ -47,6 +47,11 @@ func (c *Conn) State(ctx context.Context, stream string) (StreamState, error) {
 	}, nil
 }
 
+// SettlesWithin bounds how long a server of a cluster may take itself for a
+// stream's leader without the others, or have a message on its way to them: ten
+// seconds, and a little more. What such a server does not have may be there.
+const SettlesWithin = 15 * time.Second
+
 // Holds says whether a place is one of this stream.
 func (s StreamState) Holds(p Place) bool {
 	return (p.Incarnation == 0 || p.Incarnation == s.Incarnation) && p.Sequence <= s.Last

@@ -17,7 +17,8 @@ const clusterReplicas = 3
 
 // Ensure creates streams that do not exist, as Persist does. One that exists with another
 // configuration is reported as a *MismatchError and not changed, but for subjects
-// that it lacks. replicas 0 means one on a single server and three on a cluster.
+// that it lacks. replicas, of file streams, 0 means one on a single server and
+// three on a cluster.
 func (c *Conn) Ensure(ctx context.Context, replicas int, specs ...schemas.StreamSpec) error {
 	c.replicas.Store(int64(replicas))
 	var errs []error
@@ -31,7 +32,7 @@ func (c *Conn) Ensure(ctx context.Context, replicas int, specs ...schemas.Stream
 }
 
 func (c *Conn) ensure(ctx context.Context, spec schemas.StreamSpec) error {
-	stream, err := c.js.Stream(ctx, spec.Name)
+	stream, err := c.look(ctx, spec)
 	want := streamConfig(spec, c.streamReplicas()) // after an answer: only then the cluster is known
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		if stream, err = nil, c.missingStream(spec.Name); err == nil || spec.Memory {
@@ -65,7 +66,7 @@ func (c *Conn) streamReplicas() int {
 	if n := int(c.replicas.Load()); n > 0 {
 		return n
 	}
-	if c.nc.ConnectedClusterName() != "" {
+	if c.Clustered() {
 		return clusterReplicas
 	}
 	return 1
@@ -85,7 +86,8 @@ func streamConfig(spec schemas.StreamSpec, replicas int) jetstream.StreamConfig 
 	}
 	if spec.Memory {
 		// Tensors can be computed again, and the newest are the ones still wanted.
-		cfg.Storage, cfg.Discard = jetstream.MemoryStorage, jetstream.DiscardOld
+		// A second copy would cost each hop a round trip between servers.
+		cfg.Storage, cfg.Discard, cfg.Replicas = jetstream.MemoryStorage, jetstream.DiscardOld, 1
 	}
 	if spec.MaxBytes == 0 {
 		cfg.MaxBytes = -1

@@ -35,11 +35,19 @@ func (n names) bucket(kind string) string { return "KV_" + n.streams.Bucket(kind
 // weights is the stream that keeps the model's objects.
 func (n names) weights() string { return "OBJ_" + n.streams.Bucket("weights") }
 
-// all are the streams that every service makes if they are missing.
-func (n names) all() (streams []string) {
-	for _, spec := range append(n.streams.Durable(), n.streams.Tensors(n.layers)...) {
+// tensors are the memory streams.
+func (n names) tensors() []string { return named(n.streams.Tensors(n.layers)) }
+
+func named(specs []schemas.StreamSpec) (streams []string) {
+	for _, spec := range specs {
 		streams = append(streams, spec.Name)
 	}
+	return streams
+}
+
+// all are the streams that every service makes if they are missing.
+func (n names) all() []string {
+	streams := append(named(n.streams.Durable()), n.tensors()...)
 	for _, kind := range []string{"members", "plans", "functions", "leases"} {
 		streams = append(streams, n.bucket(kind))
 	}

@@ -11,7 +11,7 @@ func services() []role {
 		{
 			"tokenizer", "takes prompts, answers producers", tokenizing,
 			"read all prompts and answers; forge answers, and records with a plausible writer and epoch; end any request",
-			"change plans or weights; delete anything",
+			"change plans or weights; delete anything but streams of tensors",
 		},
 		{
 			"attention", "owns sequences, writes the token log", attending,
@@ -54,6 +54,10 @@ func joining(n names) []Grant {
 			Reason: "to find its streams and buckets, and to make those that are missing",
 			Publish: slices.Concat([]string{"$JS.API.INFO"}, apis("STREAM.INFO", append(n.all(), n.weights())...),
 				apis("STREAM.CREATE", n.all()...)),
+		},
+		{
+			Reason:  "to make streams of tensors anew in a cluster, when the server that has one is gone",
+			Publish: apis("STREAM.DELETE", n.tensors()...),
 		},
 		{
 			Reason:  "to read the plan",

@@ -1,0 +1,161 @@
+package chaos
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/switchyard/switchyard/loadtest/fleet"
+	"github.com/switchyard/switchyard/schemas"
+)
+
+// What deploy/nats.conf says that a cluster under failures needs.
+const serverConfig = "ping_interval: \"2s\"\nping_max: 2\nno_fast_producer_stall: true\n"
+
+// cluster is a pipeline on three NATS servers.
+type cluster struct {
+	*pipeline
+	js    jetstream.JetStream
+	names schemas.Streams
+}
+
+func newCluster(t *testing.T, s fleet.Settings) *cluster {
+	t.Helper()
+	if os.Getenv("SWITCHYARD_CLUSTER") == "" || testing.Short() {
+		t.Skip("SWITCHYARD_CLUSTER is not set, or -short is: this takes minutes")
+	}
+	hops := cmp.Or(os.Getenv("SWITCHYARD_HOPS"), "unacked")
+	s.Servers, s.ServerConfig, s.Flags = 3, serverConfig, append(s.Flags, "--hops", hops)
+	y := startFleet(t, s, hops)
+	js, err := jetstream.New(connect(t, y.URL()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{pipeline: y, js: js, names: schemas.Streams{Subjects: schemas.NewSubjects(schemas.DefaultPrefix, "demo")}}
+	y.Scale(2, 2)
+	y.alone()
+	t.Cleanup(func() { t.Log("\n" + stallTable(y.rows)) })
+	return c
+}
+
+// Each server ends as by kill -9 while answers stream, the leader of the token
+// log first, and comes back; one of them without what it had stored.
+func TestClusterKill(t *testing.T) {
+	c := newCluster(t, fleet.Settings{Programs: fleet.Build(t)})
+	c.during("kill-leader", c.leader(), func(s *fleet.Server) { s.Kill(); s.Start() })
+	for _, s := range c.Servers {
+		c.during("kill-"+s.Name, s, func(s *fleet.Server) { s.Kill(); time.Sleep(outage); s.Start() })
+	}
+	c.during("empty", c.leader(), func(s *fleet.Server) { s.Kill(); s.Empty(); s.Start() })
+}
+
+// A server hangs for a while.
+func TestClusterHang(t *testing.T) {
+	c := newCluster(t, fleet.Settings{Programs: fleet.Build(t)})
+	for _, s := range c.Servers {
+		c.during("hang-"+s.Name, s, func(s *fleet.Server) { s.Hang(t); time.Sleep(outage); s.Wake(t) })
+	}
+}
+
+// The servers are drained and started again one after the other.
+func TestClusterRolls(t *testing.T) {
+	c := newCluster(t, fleet.Settings{Programs: fleet.Build(t)})
+	for _, s := range c.Servers {
+		c.during("roll-"+s.Name, s, func(s *fleet.Server) { s.Drain(t); s.Start() })
+	}
+}
+
+// outage is how long a server is away: longer than the election of another leader.
+const outage = 10 * time.Second
+
+// during runs a batch in the middle of which something happens to a server, and
+// waits until all is well again.
+func (c *cluster) during(name string, s *fleet.Server, trouble func(*fleet.Server)) {
+	c.T.Helper()
+	c.batch("nats-"+name, func() { trouble(s) })
+	c.replayed("nats-" + name)
+	c.awaitCurrent()
+}
+
+// leader is the server that leads the token log.
+func (c *cluster) leader() *fleet.Server {
+	c.T.Helper()
+	stream, err := c.js.Stream(c.T.Context(), c.names.Tokens().Name)
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	name := stream.CachedInfo().Cluster.Leader
+	i := slices.IndexFunc(c.Servers, func(s *fleet.Server) bool { return s.Name == name })
+	if i < 0 {
+		c.T.Fatalf("the token log's leader is %q", name)
+	}
+	return c.Servers[i]
+}
+
+// recovery bounds how long a server may take to have all that the others have.
+const recovery = time.Minute
+
+// awaitCurrent waits until every stream has a leader and every copy is up to date.
+func (c *cluster) awaitCurrent() {
+	c.T.Helper()
+	var behind string
+	for deadline := time.Now().Add(recovery); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+		if behind = c.behind(); behind == "" {
+			return
+		}
+	}
+	c.T.Fatalf("after %v: %s", recovery, behind)
+}
+
+// behind names a stream that is not whole; "" if all are.
+func (c *cluster) behind() string {
+	streams := c.js.ListStreams(c.T.Context())
+	n := 0
+	for info := range streams.Info() {
+		n++
+		if info.Cluster == nil || info.Cluster.Leader == "" {
+			return info.Config.Name + " has no leader"
+		}
+		for _, p := range info.Cluster.Replicas {
+			if !p.Current || p.Offline {
+				return fmt.Sprintf("%s is not current on %s", info.Config.Name, p.Name)
+			}
+		}
+	}
+	if err := streams.Err(); err != nil {
+		return err.Error()
+	}
+	if n == 0 {
+		return "there are no streams"
+	}
+	return ""
+}
+
+// stallTable shows how long streams stood still.
+func stallTable(rows []row) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "scenario\topen\tstall p50 s\tp99 s\tmax s\tre-issues\tredeliveries\ttakeovers\trepeats\ttook s")
+	for _, r := range rows {
+		fmt.Fprintf(w, "%s\t%d\t%.2f\t%.2f\t%.2f\t%.0f\t%.0f\t%.0f\t%d\t%.1f\n", r.scenario, r.open,
+			quantile(r.stalls, 0.5), quantile(r.stalls, 0.99), quantile(r.stalls, 1), r.reissues, r.redeliveries, r.takeovers, r.repeats, r.took.Seconds())
+	}
+	w.Flush()
+	return b.String()
+}
+
+// quantile is in seconds, by the nearest rank.
+func quantile(of []time.Duration, q float64) float64 {
+	if len(of) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(of))
+	return sorted[max(0, int(float64(len(sorted))*q+0.999)-1)].Seconds()
+}

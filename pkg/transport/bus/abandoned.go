@@ -1,0 +1,99 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/switchyard/switchyard/schemas"
+)
+
+// A memory stream of a cluster has one copy. When the server that has it is gone,
+// nobody answers for the stream, and the others wait for that server. What the
+// stream held can be made again, so it is deleted, and created anew on a server
+// that lives. Replicas that notice the same at one time do it more than once;
+// a consumer that one of them loses by that is told so, and made again.
+
+const (
+	// abandonedAfter is how long a memory stream has to be silent before it is deleted.
+	abandonedAfter = time.Second
+	// lastLook is how long the last question waits, by which most replicas find
+	// what the first one has made.
+	lastLook = 100 * time.Millisecond
+)
+
+// silences are since when memory streams have not answered.
+type silences map[string]time.Time
+
+// quiet notes that a stream has not answered since a moment, or longer.
+func (s silences) quiet(stream string, since time.Time) {
+	if at, known := s[stream]; !known || since.Before(at) {
+		s[stream] = since
+	}
+}
+
+func (s silences) abandoned(stream string, now time.Time) bool {
+	at, known := s[stream]
+	return known && now.Sub(at) >= abandonedAfter
+}
+
+// look asks for a stream, and deletes a memory stream that nobody answers for.
+func (c *Conn) look(ctx context.Context, spec schemas.StreamSpec) (jetstream.Stream, error) {
+	begun := time.Now()
+	stream, err := c.js.Stream(ctx, spec.Name)
+	if !spec.Memory || !c.Clustered() || !c.noteLook(spec.Name, begun, err) {
+		return stream, err
+	}
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
+	defer cancel()
+	stream, err = c.js.Stream(within, spec.Name)
+	if !c.noteLook(spec.Name, begun, err) {
+		return stream, err
+	}
+	return nil, errors.Join(err, c.abandon(spec.Name))
+}
+
+// noteLook notes what came of looking for a stream, and says whether it has
+// been silent for too long.
+func (c *Conn) noteLook(stream string, begun time.Time, err error) (abandoned bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !unanswered(err) {
+		delete(c.silences, stream)
+		return false
+	}
+	c.silences.quiet(stream, begun)
+	return c.silences.abandoned(stream, time.Now())
+}
+
+// noteSilence notes that nothing has come from a stream since a moment.
+func (c *Conn) noteSilence(spec schemas.StreamSpec, since time.Time) {
+	if !spec.Memory {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.silences.quiet(spec.Name, since)
+}
+
+// unanswered says whether nobody had an answer, or the servers know that the
+// stream's own one is gone.
+func unanswered(err error) bool {
+	var api *jetstream.APIError
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &api) && api.ErrorCode == codeStreamOffline
+}
+
+// abandon deletes a stream without waiting for it: who would confirm that is gone.
+func (c *Conn) abandon(stream string) error {
+	c.log.Warn("nobody answers for a stream of tensors; it is made anew", "stream", stream)
+	c.mu.Lock()
+	delete(c.silences, stream)
+	c.mu.Unlock()
+	if err := c.post(apiPrefix(c.js)+"STREAM.DELETE."+stream, "", nil); err != nil {
+		return fmt.Errorf("deleting stream %s: %w", stream, err)
+	}
+	return nil
+}

@@ -1,0 +1,164 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/internal/testkit/testcluster"
+	"github.com/switchyard/switchyard/schemas"
+)
+
+// inCluster connects to a cluster.
+func inCluster(t *testing.T, url string) *Conn {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	c, err := Connect(ctx, Config{URL: url}, Settings{Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// What must survive has three copies, and tensors one. Tensors flow again when
+// the server that had their stream is gone, whoever they come from.
+func TestClusterLosesTheServerOfTensors(t *testing.T) {
+	servers := testcluster.Start(t)
+	c, s := inCluster(t, servers.URL()), names(schemas.HopsUnacked)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := c.Ensure(ctx, 0, s.Sequences()); err != nil {
+		t.Fatal(err)
+	}
+	var got atomic.Int64
+	h := NewHop(c, schemas.HopsUnacked)
+	running, err := h.Receive(ctx, receiver(s), func(context.Context, *Msg) error { got.Add(1); return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { running.Stop(); <-running.Closed() }()
+	if n := replicas(t, c, s.Sequences().Name); n != 3 {
+		t.Errorf("%d copies of sequences", n)
+	}
+	if n := replicas(t, c, s.Hidden().Name); n != 1 {
+		t.Errorf("%d copies of tensors", n)
+	}
+	servers.Named(t, info(t, c, s.Hidden().Name).Cluster.Leader).Shutdown()
+	testkit.Eventually(t, "tensors flow again", func() bool {
+		_ = h.Send(ctx, s.Subjects.Hidden(0), hidden(1)) // disconnected, for a moment
+		return got.Load() > 0
+	})
+}
+
+func info(t *testing.T, c *Conn, stream string) *jetstream.StreamInfo {
+	t.Helper()
+	s, err := c.js.Stream(t.Context(), stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.CachedInfo()
+}
+
+func replicas(t *testing.T, c *Conn, stream string) int {
+	t.Helper()
+	return info(t, c, stream).Config.Replicas
+}
+
+// A leader that has not caught up is not a stream that was made anew.
+func TestFollowWaitsForALeaderThatIsBehind(t *testing.T) {
+	c, s := inCluster(t, testcluster.Start(t).URL()), names(schemas.HopsCore)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := c.Ensure(ctx, 0, s.Tokens()); err != nil {
+		t.Fatal(err)
+	}
+	state, err := c.State(ctx, s.Tokens().Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	subject := s.Subjects.Token("r")
+	followed := make(chan error, 1)
+	go func() {
+		followed <- c.Follow(ctx, s.Tokens().Name, subject, Place{state.Incarnation, 2}, func(m Stored) bool { return false })
+	}()
+	for range 3 { // the first two are those that were read before
+		if _, err := c.StoreBytes(ctx, subject, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := <-followed; err != nil {
+		t.Error(err)
+	}
+	err = c.Follow(ctx, s.Tokens().Name, subject, Place{state.Incarnation + 1, 2}, func(Stored) bool { return false })
+	if !errors.Is(err, ErrReplaced) {
+		t.Errorf("another incarnation: %v", err)
+	}
+}
+
+func TestSilences(t *testing.T) {
+	at := func(ms int) time.Time { return time.UnixMilli(int64(ms)) }
+	for _, c := range []struct {
+		name  string
+		quiet []time.Time
+		now   time.Time
+		want  bool
+	}{
+		{"heard of", nil, at(5000), false},
+		{"silent for a moment", []time.Time{at(100)}, at(1000), false},
+		{"silent for long", []time.Time{at(100)}, at(1100), true},
+		{"the longest silence counts", []time.Time{at(1000), at(100), at(900)}, at(1100), true},
+	} {
+		s := silences{}
+		for _, since := range c.quiet {
+			s.quiet("HIDDEN", since)
+		}
+		if got := s.abandoned("HIDDEN", c.now); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
+func TestFruitless(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"no acknowledgement": {ErrAckLost, true},
+		"no answer":          {context.DeadlineExceeded, true},
+		"no leader":          {jetstream.ErrNoStreamResponse, true},
+		"cut off":            {&jetstream.APIError{Code: 503, ErrorCode: 10008}, true},
+		"full":               {&jetstream.APIError{Code: 503, ErrorCode: codeStreamStoreFailed}, false},
+		"refused":            {&jetstream.APIError{Code: 400}, false},
+		"not permitted":      {errors.Join(nats.ErrPermissionViolation, context.DeadlineExceeded), false},
+		"disconnected":       {nats.ErrDisconnected, false},
+	} {
+		if got := fruitless(c.err); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// A server where JetStream has done nothing for long is left, if there is another.
+func TestUselessServerIsLeft(t *testing.T) {
+	a, b := newRig(t), newRig(t)
+	c := inCluster(t, a.srv.URL()+","+b.srv.URL())
+	first := c.nc.ConnectedUrl()
+	c.judge(ErrAckLost)
+	c.leaveUseless(time.Now())
+	c.judge(nil)
+	c.leaveUseless(time.Now().Add(2 * leaveAfter))
+	if now := c.nc.ConnectedUrl(); now != first {
+		t.Fatalf("it left %s for %s without need", first, now)
+	}
+	c.judge(ErrAckLost)
+	c.leaveUseless(time.Now().Add(2 * leaveAfter))
+	testkit.Eventually(t, "it is at the other server", func() bool { return c.Connected() && c.nc.ConnectedUrl() != first })
+}
