@@ -17,6 +17,7 @@ import (
 type AuthCmd struct {
 	Init   AuthInitCmd   `cmd:"" help:"Make a folder with credentials of every user, and a NATS server's settings with TLS."`
 	Rotate AuthRotateCmd `cmd:"" help:"Give users new keys and revoke their old ones."`
+	Update AuthUpdateCmd `cmd:"" help:"Give users the rights of this version, and of other models and tenants."`
 	Show   AuthShowCmd   `cmd:"" help:"Print who may publish and subscribe what, and why."`
 }
 
@@ -42,6 +43,14 @@ type AuthRotateCmd struct {
 	Certificate bool          `env:"-" help:"Make a new server certificate too, for the hosts of the old one."`
 	Dir         string        `arg:"" name:"dir" help:"A folder that auth init has made."`
 	Users       []string      `arg:"" optional:"" name:"user" help:"Whose keys; without any, those of all."`
+}
+
+// AuthUpdateCmd changes what a folder's users may do.
+type AuthUpdateCmd struct {
+	Models  []string      `env:"-" help:"All models to have rights for, as in auth init; without it those that there are." placeholder:"MODEL,…"`
+	Tenants []string      `env:"-" help:"All tenants beside the default one; without it those that there are. Producers of others are removed." placeholder:"NAME,…"`
+	Expires time.Duration `env:"-" default:"0" help:"How long credentials of new tenants' producers are good; 0 is for ever." placeholder:"TIME"`
+	Dir     string        `arg:"" name:"dir" help:"A folder that auth init has made."`
 }
 
 // AuthShowCmd prints the table of rights.
@@ -70,6 +79,7 @@ func (c *AuthInitCmd) Run(e *env) error {
 a server:         nats-server -c %[3]s
 a service:        switchyard gate --nats tls://HOST:4222 --creds %[4]s --tls-ca %[5]s
 one on this host: XDG_CONFIG_HOME=%[6]s switchyard gate --nats gate
+all in one:       switchyard up --auth %[1]s
 
 Servers and services need neither keys nor stores in it: keep them where nobody else reads them.
 `, c.Dir, strings.Join(users, ", "), f.ServerConfig(), f.Creds("gate"), f.CA(), f.Contexts())
@@ -90,9 +100,52 @@ func (c *AuthRotateCmd) Run(e *env) error {
 
 1. put their new files of %s where they are used; a client reads its file each time it connects
 2. have every server read %s, and so refuse the old keys:
-   nats-server --signal reload
-`, strings.Join(users, ", "), filepath.Dir(f.Creds("")), filepath.Join(filepath.Dir(f.ServerConfig()), "accounts.conf"))
+   %s
+`, strings.Join(users, ", "), filepath.Dir(f.Creds("")), f.AccountsConfig(), reloading)
 	return err
+}
+
+// reloading is how a running server takes accounts that have changed.
+const reloading = "nats-server --signal reload, or kill -HUP of switchyard up"
+
+// Run changes rights, and says what has to read them.
+func (c *AuthUpdateCmd) Run(e *env) error {
+	f, err := credentials.Open(c.Dir)
+	if err != nil {
+		return usage(err)
+	}
+	s, err := c.scope(f)
+	if err != nil {
+		return usage(err)
+	}
+	change, err := f.Update(s, c.Expires)
+	if err != nil {
+		return usage(err)
+	}
+	_, err = fmt.Fprintf(e.out, "new users: %s\nremoved: %s\nhave every server read %s: %s\n",
+		orNone(change.Made), orNone(change.Removed), f.AccountsConfig(), reloading)
+	return err
+}
+
+func orNone(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// scope is the folder's own, changed as the flags say.
+func (c *AuthUpdateCmd) scope(f credentials.Folder) (s rights.Scope, err error) {
+	if s, err = f.ReadScope(); err != nil {
+		return s, err
+	}
+	if c.Tenants != nil {
+		s.Tenants = c.Tenants
+	}
+	if c.Models != nil {
+		s.Models, err = readModels(c.Models)
+	}
+	return s, err
 }
 
 // Run prints what docs/permissions.md and deploy/permissions.conf are.
@@ -111,14 +164,19 @@ func (c *AuthShowCmd) Run(e *env) error {
 
 func (f AuthScope) scope(prefix string) (s rights.Scope, err error) {
 	s = rights.Scope{Prefix: prefix, Tenants: f.Tenants}
-	for _, text := range f.Models {
+	s.Models, err = readModels(f.Models)
+	return s, err
+}
+
+func readModels(texts []string) (models []rights.Model, err error) {
+	for _, text := range texts {
 		m, err := readModel(text)
 		if err != nil {
-			return s, fmt.Errorf("--models: %w", err)
+			return nil, fmt.Errorf("--models: %w", err)
 		}
-		s.Models = append(s.Models, m)
+		models = append(models, m)
 	}
-	return s, nil
+	return models, nil
 }
 
 // maxLayers bounds a count of layers: each has rights of its own.

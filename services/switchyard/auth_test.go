@@ -61,6 +61,9 @@ func TestAuth(t *testing.T) {
 		{"rotate one", []string{"rotate", dir, "gate"}, exitDone, "new keys of gate\n"},
 		{"rotate all", []string{"rotate", dir, "--certificate", "--expires", "1h"}, exitDone, "aggregator, attention"},
 		{"no such user", []string{"rotate", dir, "gat"}, exitUsage, `no user "gat"; there are admin`},
+		{"update", []string{"update", dir, "--models", "demo,big=3"}, exitDone, "new users: none\nremoved: none\n"},
+		{"other tenants", []string{"update", dir, "--tenants", "globex"}, exitDone, "new users: producer-globex\nremoved: producer-acme\n"},
+		{"update nowhere", []string{"update", dir + "2"}, exitUsage, "no folder of credentials"},
 		{"show", []string{"show", "--tenants", "acme"}, exitDone, "producer-acme"},
 	} {
 		got := invoke("", append([]string{"auth"}, step.args...)...)

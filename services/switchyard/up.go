@@ -7,6 +7,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/request/tokenizer"
+	"github.com/switchyard/switchyard/pkg/transport/credentials"
 	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
@@ -23,11 +24,12 @@ type UpCmd struct {
 	ScalingFlags   `embed:""`
 	TelemetryFlags `embed:""`
 
-	Hosts   int    `default:"1" help:"Expert hosts in this process." placeholder:"N"`
-	Scaling string `default:"static" enum:"moeless,eplb,reactive,static,none" help:"Who decides how many replicas experts have: moeless, eplb, reactive or static; none runs no scaler, no predictor and no Kafka." placeholder:"NAME"`
-	Data    string `help:"Folder that keeps accepted requests over restarts; without it a temporary one that is removed." placeholder:"DIR"`
-	Sync    bool   `help:"Write through to the disk before anything is acknowledged, so that a power cut loses nothing either; slower."`
-	Listen  string `default:"127.0.0.1:4222" help:"host:port where clients reach the embedded NATS server." placeholder:"ADDR"`
+	Hosts   int      `default:"1" help:"Expert hosts in this process." placeholder:"N"`
+	Scaling string   `default:"static" enum:"moeless,eplb,reactive,static,none" help:"Who decides how many replicas experts have: moeless, eplb, reactive or static; none runs no scaler, no predictor and no Kafka." placeholder:"NAME"`
+	Data    string   `help:"Folder that keeps accepted requests over restarts; without it a temporary one that is removed." placeholder:"DIR"`
+	Sync    bool     `help:"Write through to the disk before anything is acknowledged, so that a power cut loses nothing either; slower."`
+	Auth    authFlag `placeholder:"DIR" help:"Let in users with their own rights only, over TLS: those of a folder that auth init has made, or that this makes; without DIR it is auth in the --data folder."`
+	Listen  string   `default:"127.0.0.1:4222" help:"host:port where clients reach the embedded NATS server." placeholder:"ADDR"`
 }
 
 // noScaling leaves the control loop out.
@@ -51,6 +53,9 @@ func (c *UpCmd) Run(ctx context.Context, e *env) (err error) {
 		return stopped(ctx, err)
 	}
 	c.greet(e, y)
+	if y.Users() != nil {
+		defer reloadUsers(e, y)()
+	}
 	return stopped(ctx, y.Wait())
 }
 
@@ -80,6 +85,7 @@ func (c *UpCmd) settings(ctx context.Context, e *env) (s cluster.Settings, err e
 	if err := s.Services.Check(s.Node.Shared.Model, s.Count); err != nil {
 		return s, errors.Join(usage(err), s.Node.Close())
 	}
+	s.Auth = c.Auth.settings(e.Prefix, c.Listen, s.Node)
 	return s, nil
 }
 
@@ -116,7 +122,7 @@ func (c *UpCmd) services(g Globals) (s cluster.Services, err error) {
 // greet says how to talk to what runs.
 func (c *UpCmd) greet(e *env, y *cluster.Cluster) {
 	n := y.Settings.Node
-	_, _ = fmt.Fprint(e.err, greeting(y.URL(), e.Prefix, n.ModelName(), example(n.Shared.Model))) // nowhere to complain
+	_, _ = fmt.Fprint(e.err, greeting(y.URL(), e.Prefix, n.ModelName(), example(n.Shared.Model), y.Users())) // nowhere to complain
 }
 
 // example is a text that the model can do something with. It is empty if the model
@@ -138,7 +144,7 @@ func example(m *model.Model) string {
 
 // greeting has commands that work as they stand. A model without an example of a
 // text is asked with token ids.
-func greeting(url, prefix, model, example string) string {
+func greeting(url, prefix, model, example string, users *credentials.Folder) string {
 	common := "--nats " + url + " --model " + model
 	if prefix != schemas.DefaultPrefix {
 		common += " --prefix " + prefix
@@ -149,11 +155,12 @@ func greeting(url, prefix, model, example string) string {
 	if example == "" {
 		prompt, ask, pause = "--ids 1,2,3", `'{"input_ids":[1,2,3]}'`, "5s"
 	}
+	as := logins(users)
 	return fmt.Sprintf(`ready
 model %s is served at %s
 
-  switchyard prompt %s %s
-  nats req -s %s %s.ask.%s %s --wait-for-empty --raw --timeout 60s --reply-timeout %s
-  switchyard top %s
-`, model, url, common, prompt, url, prefix, model, ask, pause, common)
+  switchyard prompt %s%s %s
+  nats req -s %s%s %s.ask.%s %s --wait-for-empty --raw --timeout 60s --reply-timeout %s
+  switchyard top %s%s
+`, model, url, common, as.producer, prompt, url, as.tool, prefix, model, ask, pause, common, as.top)
 }

@@ -168,6 +168,7 @@ func (c *Client) untilAccepted(ctx context.Context, js jetstream.JetStream, msg 
 		attempt, cancelAttempt := context.WithTimeout(patient, c.settings.Silence)
 		_, err := js.PublishMsg(attempt, msg)
 		cancelAttempt()
+		denied := c.forbidden(msg.Subject)
 		switch {
 		case err == nil:
 			return nil
@@ -176,6 +177,8 @@ func (c *Client) untilAccepted(ctx context.Context, js jetstream.JetStream, msg 
 			return c.cancelled(ctx, request)
 		case c.away(&lost) && (patient.Err() != nil || time.Since(lost) >= c.settings.Away):
 			return outage(lost, "the prompt was acknowledged; sending it again under the same request_id is safe", err)
+		case denied != nil:
+			return denied
 		case patient.Err() != nil || !mayPass(err):
 			return acceptError(err, c.settings.Model, c.nc.ConnectedUrlRedacted())
 		}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,4 +126,24 @@ func apiError(api *jetstream.APIError, err error) *Error {
 			Message: "the queue of prompts is full; try again later"}
 	}
 	return &Error{Code: CodeInternal, Message: "the server refused the prompt", Cause: err}
+}
+
+// forbidden is why nothing will ever come of publishing to a subject; nil: the server
+// has not said so. What a user has no right for is not answered, so it looks like
+// silence, and the connection's last error is all that tells.
+func (c *Client) forbidden(subject string) error {
+	err := c.nc.LastError()
+	if !errors.Is(err, nats.ErrPermissionViolation) {
+		return nil
+	}
+	inbox := cmp.Or(c.nc.Opts.InboxPrefix, strings.TrimSuffix(nats.InboxPrefix, "."))
+	switch text := err.Error(); {
+	case strings.Contains(text, `"`+subject+`"`):
+		return &Error{Code: CodeBadRequest, Cause: err, Message: fmt.Sprintf(
+			"this user may not publish to %s: log in as a producer of that model and tenant, or name the ones that this user is for", subject)}
+	case strings.Contains(text, `"`+inbox+"."):
+		return &Error{Code: CodeBadRequest, Cause: err, Message: fmt.Sprintf(
+			"this user may not read inboxes below %s: set the inbox prefix that belongs to the user", inbox)}
+	}
+	return nil
 }

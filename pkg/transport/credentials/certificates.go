@@ -13,6 +13,7 @@ import (
 	"math/big"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
@@ -108,7 +109,7 @@ func writePEM(path, kind string, der []byte) error {
 	return write(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 }
 
-// hosts are those of the server's certificate.
+// hosts are those of the server's certificate, beside the loopback's.
 func (f Folder) hosts() (hosts []string, err error) {
 	data, err := os.ReadFile(f.serverCert())
 	if err != nil {
@@ -126,5 +127,5 @@ func (f Folder) hosts() (hosts []string, err error) {
 	for _, ip := range c.IPAddresses {
 		hosts = append(hosts, ip.String())
 	}
-	return hosts, nil
+	return slices.DeleteFunc(hosts, func(h string) bool { return slices.Contains(loopbackHosts, h) }), nil
 }

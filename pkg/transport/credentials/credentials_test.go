@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func settings() credentials.Settings {
 	return credentials.Settings{Scope: rights.Scope{
-		Prefix: schemas.DefaultPrefix, Models: []rights.Model{{Name: "demo", MoELayers: []int{0, 1}}}, Tenants: []string{"acme", "globex"},
+		Prefix: schemas.DefaultPrefix, Models: []rights.Model{{Name: "demo", MoELayers: []int{0}}}, Tenants: []string{"acme", "globex"},
 	}}
 }
 

@@ -7,6 +7,7 @@
 //	creds/USER.creds      what a user logs in with
 //	nats/context/         a NATS context for each user (XDG_CONFIG_HOME=FOLDER)
 //	server/               settings and certificate of the server, with the accounts
+//	scope.json            the models and tenants that the rights are of
 //	stores/  keys/        the operator's: JWTs and keys as nsc keeps them, and the
 //	                      authority's key; no server and no service needs them
 //

@@ -40,13 +40,16 @@ func (f Folder) CA() string { return f.in("ca.pem") }
 // ServerConfig is the settings for a NATS server.
 func (f Folder) ServerConfig() string { return f.in("server", "nats.conf") }
 
+// AccountsConfig is the part of them that changes with users and rights.
+func (f Folder) AccountsConfig() string { return f.in("server", "accounts.conf") }
+
 // Contexts is the folder to name as XDG_CONFIG_HOME.
 func (f Folder) Contexts() string { return f.path }
 
 func (f Folder) context(user string) string { return f.in("nats", "context", user+".json") }
-func (f Folder) accountsConfig() string     { return f.in("server", "accounts.conf") }
 func (f Folder) serverCert() string         { return f.in("server", "server.pem") }
 func (f Folder) serverKey() string          { return f.in("server", "server-key.pem") }
+func (f Folder) scopeFile() string          { return f.in("scope.json") }
 func (f Folder) caKey() string              { return f.in("keys", "ca-key.pem") }
 
 // The rest is where nsc looks for it, with --data-dir stores and --keystore-dir keys.
@@ -89,7 +92,7 @@ func write(path string, data []byte) error {
 		return err
 	}
 	_, err = temp.Write(data)
-	if err = errors.Join(err, temp.Sync(), temp.Close()); err == nil {
+	if err = errors.Join(err, temp.Close()); err == nil {
 		err = os.Rename(temp.Name(), path)
 	}
 	if err != nil {

@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/nats-io/jwt/v2"
@@ -91,7 +92,7 @@ func (m *maker) make() error {
 	for _, user := range append(m.users(), Admin, System) {
 		account := m.accounts[accountOf(user)]
 		token, err := m.makeUser(account, user, m.Expires)
-		if err = errors.Join(err, m.keepUser(account.Name, user, token), m.writeContext(user)); err != nil {
+		if err = errors.Join(err, m.keepUser(account.Name, user, token), m.writeContext(m.final, user, m.Hosts)); err != nil {
 			return err
 		}
 	}
@@ -101,10 +102,7 @@ func (m *maker) make() error {
 	if err := m.makeCertificate(m.Hosts); err != nil {
 		return err
 	}
-	if err := m.writeAccounts(); err != nil {
-		return err
-	}
-	return write(m.ServerConfig(), []byte(serverConfig(m.final)))
+	return errors.Join(m.writeScope(m.Scope), m.writeAccounts(), write(m.ServerConfig(), []byte(serverConfig(m.final))))
 }
 
 func (m *maker) users() (names []string) {
@@ -211,22 +209,18 @@ type natsContext struct {
 	InboxPrefix string `json:"inbox_prefix"`
 }
 
-func (m *maker) writeContext(user string) error {
-	host := "127.0.0.1"
-	if len(m.Hosts) > 0 {
-		host = m.Hosts[0]
-	}
-	if strings.Contains(host, ":") { // IPv6
-		host = "[" + host + "]"
-	}
+// writeContext writes a user's context for a folder that will be final, and a server
+// on the first of hosts.
+func (f Folder) writeContext(final Folder, user string, hosts []string) error {
+	host := net.JoinHostPort(append(slices.Clone(hosts), "127.0.0.1")[0], "4222")
 	text, err := json.MarshalIndent(natsContext{
-		Description: "switchyard: " + user, URL: "tls://" + host + ":4222",
-		Creds: m.final.Creds(user), CA: m.final.CA(), InboxPrefix: rights.InboxOf(user),
+		Description: "switchyard: " + user, URL: "tls://" + host,
+		Creds: final.Creds(user), CA: final.CA(), InboxPrefix: rights.InboxOf(user),
 	}, "", "  ")
 	if err != nil {
 		return err
 	}
-	return write(m.context(user), append(text, '\n'))
+	return write(f.context(user), append(text, '\n'))
 }
 
 // names of those accounts that are in the folder.

@@ -39,7 +39,6 @@ func (f Folder) Rotate(r Renewal) (users []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		hosts = slices.DeleteFunc(hosts, func(h string) bool { return slices.Contains(loopbackHosts, h) })
 		if err := f.makeCertificate(hosts); err != nil {
 			return nil, err
 		}

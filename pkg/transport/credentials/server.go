@@ -62,7 +62,7 @@ func (f Folder) writeAccounts() error {
 		fmt.Fprintf(&b, "  # %s\n  %q: %q\n", name, t.names[name], t.Accounts[t.names[name]])
 	}
 	b.WriteString("}\n")
-	return write(f.accountsConfig(), []byte(b.String()))
+	return write(f.AccountsConfig(), []byte(b.String()))
 }
 
 // Trust is whom a server believes.
@@ -123,11 +123,18 @@ func (f Folder) account(name string) (token string, claims *jwt.AccountClaims, e
 	return string(data), claims, nil
 }
 
-// TLS is the server's certificate and key.
+// TLS is the server's side of TLS. A certificate that was renewed is used at once.
 func (f Folder) TLS() (*tls.Config, error) {
-	pair, err := tls.LoadX509KeyPair(f.serverCert(), f.serverKey())
-	if err != nil {
-		return nil, fmt.Errorf("reading the server's certificate: %w", err)
+	read := func() (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(f.serverCert(), f.serverKey())
+		if err != nil {
+			return nil, fmt.Errorf("reading the server's certificate: %w", err)
+		}
+		return &pair, nil
 	}
-	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
+	_, err := read()
+	return &tls.Config{
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return read() },
+		MinVersion:     tls.VersionTLS12,
+	}, err
 }

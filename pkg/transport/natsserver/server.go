@@ -112,12 +112,17 @@ func (srv *Server) run(s Settings) (*server.Server, error) {
 // InProcessConn connects without a socket; nats.InProcessServer takes a Server.
 func (s *Server) InProcessConn() (net.Conn, error) { return s.inner.InProcessConn() }
 
-// URL is where clients of other processes connect; empty without Listen.
+// URL is where clients of other processes connect; empty without Listen. Of a server
+// that listens everywhere it is the loopback's.
 func (s *Server) URL() string {
 	if s.inner.Addr() == nil {
 		return ""
 	}
-	return s.scheme + s.inner.Addr().String()
+	host, port, err := net.SplitHostPort(s.inner.Addr().String())
+	if ip := net.ParseIP(host); err != nil || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return s.scheme + net.JoinHostPort(host, port)
 }
 
 // Shutdown stops the server and waits until its stores are closed. It may be called twice.

@@ -8,17 +8,17 @@ import (
 
 // Scope is what the rights are of.
 type Scope struct {
-	Prefix string
-	Models []Model
+	Prefix string  `json:"prefix"`
+	Models []Model `json:"models"`
 	// Tenants beside the default one; each has a producer of its own.
-	Tenants []string
+	Tenants []string `json:"tenants"`
 }
 
 // Model is what of a model shows in the names of subjects and streams.
 type Model struct {
-	Name string
+	Name string `json:"name"`
 	// MoELayers have a stream each.
-	MoELayers []int
+	MoELayers []int `json:"moe_layers"`
 }
 
 // User is one user of the server, with everything that he may do.

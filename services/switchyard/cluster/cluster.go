@@ -4,16 +4,20 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/pkg/transport/credentials"
 	"github.com/switchyard/switchyard/pkg/transport/kafka/embedded"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
+	"github.com/switchyard/switchyard/pkg/transport/rights"
 )
 
 // Settings are a whole pipeline in one process.
@@ -30,8 +34,18 @@ type Settings struct {
 	Insecure bool
 	// Sync writes through to the disk before anything is acknowledged.
 	Sync bool
+	// Auth is whom the server lets in; nil: everybody.
+	Auth *Auth
 	// EmbedKafka starts a Kafka broker in this process unless the services have one.
 	EmbedKafka bool
+}
+
+// Auth is users with rights of their own, and TLS.
+type Auth struct {
+	// Dir is their folder, which is made if it does not exist; empty: one in the data folder.
+	Dir string
+	// For is what a folder is made for, and what its users must have rights for.
+	For credentials.Settings
 }
 
 // DrainTime is how long a stopping process may take to finish or hand over.
@@ -71,10 +85,43 @@ func (y *Cluster) startServer() (err error) {
 		}
 		y.temp = dir
 	}
-	y.server, err = natsserver.Start(natsserver.Settings{
+	n := natsserver.Settings{
 		StoreDir: dir, Listen: y.Settings.Listen, Insecure: y.Settings.Insecure, SyncAlways: y.Settings.Sync, Logger: y.Settings.Node.Shared.Logger,
-	})
+	}
+	if y.Settings.Auth != nil {
+		if err := y.guard(dir, &n); err != nil {
+			return err
+		}
+	}
+	y.server, err = natsserver.Start(n)
 	return err
+}
+
+// guard gives server and services the users of a folder.
+func (y *Cluster) guard(data string, n *natsserver.Settings) error {
+	a := y.Settings.Auth
+	f, err := credentials.Ensure(cmp.Or(a.Dir, filepath.Join(data, "auth")), a.For)
+	if err != nil {
+		return err
+	}
+	if n.Trust, err = f.Trust(); err != nil {
+		return err
+	}
+	n.TLS, err = f.TLS()
+	y.Settings.Node.users = &f
+	return err
+}
+
+// Users is the folder of credentials; nil without Auth.
+func (y *Cluster) Users() *credentials.Folder { return y.Settings.Node.users }
+
+// ReloadUsers has the server read the users' accounts again.
+func (y *Cluster) ReloadUsers() error {
+	trust, err := y.Users().Trust()
+	if err != nil {
+		return err
+	}
+	return y.server.Believe(trust)
 }
 
 // readyWithin bounds the wait for a pipeline in one process; loading a large
@@ -99,9 +146,9 @@ func (y *Cluster) Ready(ctx context.Context) error {
 	}
 }
 
-// Connect opens a client's connection into the cluster.
+// Connect opens a client's connection into the cluster, with a producer's rights.
 func (y *Cluster) Connect(ctx context.Context) (*bus.Conn, error) {
-	return bus.Connect(ctx, bus.Config{}, bus.Settings{Name: "switchyard client", InProcess: y.server, Logger: y.Settings.Node.Shared.Logger})
+	return bus.Connect(ctx, y.Settings.Node.config(rights.Producer), bus.Settings{Name: "switchyard client", InProcess: y.server, Logger: y.Settings.Node.Shared.Logger})
 }
 
 // Client returns a client with a connection of its own, which stop closes.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
@@ -61,6 +62,12 @@ func ask(t *testing.T, y *cluster.Cluster) {
 		t.Fatal(err)
 	}
 	defer stop()
+	whole(t, c)
+}
+
+// whole wants a whole answer.
+func whole(t *testing.T, c *client.Client) {
+	t.Helper()
 	n := int32(3)
 	stream, err := c.Prompt(t.Context(), &pb.Prompt{InputIds: []uint32{1, 2}, MaxTokens: &n, IgnoreEos: true})
 	if err != nil {

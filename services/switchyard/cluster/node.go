@@ -12,6 +12,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/pkg/transport/credentials"
 	"github.com/switchyard/switchyard/schemas"
 )
 
@@ -26,6 +27,16 @@ type Node struct {
 	KeepModel bool
 
 	inProcess nats.InProcessConnProvider
+	users     *credentials.Folder // of a server in this process; nil: it lets everybody in
+}
+
+// config is how a user of this process connects.
+func (n *Node) config(user string) bus.Config {
+	c := n.Bus
+	if n.users != nil {
+		c.Creds = n.users.Creds(user)
+	}
+	return c
 }
 
 // How the collector is set. Tensors make about 60 KB of garbage a hop, so Go's
@@ -53,7 +64,7 @@ func tuneCollector() {
 // Connect opens a connection of its own for a service, and what counts on it.
 func (n *Node) Connect(ctx context.Context, service string) (*bus.Conn, *deployment.Traffic, error) {
 	traffic := deployment.NewTraffic(n.Shared.Prefix, n.Shared.Telemetry.Metrics)
-	conn, err := bus.Connect(ctx, n.Bus, bus.Settings{
+	conn, err := bus.Connect(ctx, n.config(service), bus.Settings{
 		Name: "switchyard " + service, InProcess: n.inProcess, Propagator: n.propagator(), Observer: traffic, Logger: n.Shared.Logger,
 	})
 	return conn, traffic, err

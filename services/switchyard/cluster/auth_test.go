@@ -1,0 +1,133 @@
+package cluster_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/pkg/request/client"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/pkg/transport/credentials"
+	"github.com/switchyard/switchyard/pkg/transport/rights"
+	"github.com/switchyard/switchyard/services/switchyard/cluster"
+)
+
+// log gathers what is logged.
+type log struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// guarded is a cluster whose users have their own rights, in dir.
+func guarded(t *testing.T, dir string) (s cluster.Settings, said *log) {
+	t.Helper()
+	s, said = settings(t), &log{}
+	model := rights.Model{Name: s.Node.ModelName()}
+	for l, spec := range s.Node.Shared.Model.Spec.Layer {
+		if spec.MoE {
+			model.MoELayers = append(model.MoELayers, l)
+		}
+	}
+	s.Node.Shared.Logger = slog.New(slog.NewTextHandler(said, nil))
+	s.Listen = "127.0.0.1:0"
+	s.Auth = &cluster.Auth{Dir: dir, For: credentials.Settings{Scope: rights.Scope{Prefix: s.Node.Shared.Prefix, Models: []rights.Model{model}}}}
+	return s, said
+}
+
+// Every service works as a user of its own with its rights and no others, and so does
+// a producer from outside, over TLS. New keys are taken while all of them run.
+func TestAuth(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "auth")
+	s, said := guarded(t, dir)
+	s.Count["predictor"], s.Count["scaler"] = 1, 1
+	y, err := cluster.Open(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := y.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := y.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ask(t, y)
+	if _, err := y.Users().Rotate(credentials.Renewal{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := y.ReloadUsers(); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "the services are back", func() bool { return y.Pipeline.Ready() == nil })
+	askOutside(t, y)
+	if text := strings.ToLower(said.String()); strings.Contains(text, "permissions violation") {
+		t.Errorf("a service lacks a right:\n%s", text)
+	}
+	if _, err := bus.Connect(t.Context(), bus.Config{URL: y.URL(), TLSCA: y.Users().CA()}, bus.Settings{}); !errors.Is(err, bus.ErrNoConnection) {
+		t.Errorf("without credentials: %v", err)
+	}
+}
+
+// askOutside asks over TLS.
+func askOutside(t *testing.T, y *cluster.Cluster) {
+	t.Helper()
+	f, n := y.Users(), y.Settings.Node
+	conn, err := bus.Connect(t.Context(), bus.Config{URL: y.URL(), Creds: f.Creds(rights.Producer), TLSCA: f.CA()}, bus.Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	whole(t, client.New(conn.NATS(), client.Settings{Model: n.ModelName()}))
+}
+
+// A folder is used again, and one whose users lack rights is refused.
+func TestAuthFolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "auth")
+	for _, tc := range []struct {
+		name, model string
+		want        error
+	}{
+		{"new", "tiny", nil},
+		{"again", "tiny", nil},
+		{"another model", "other", credentials.ErrNoRights},
+	} {
+		s, _ := guarded(t, dir)
+		s.Auth.For.Scope.Models[0].Name = tc.model
+		y, err := cluster.Open(t.Context(), s)
+		if !errors.Is(err, tc.want) {
+			t.Errorf("%s: %v", tc.name, err)
+		}
+		if err == nil {
+			if err := y.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	strange := t.TempDir()
+	if err := os.WriteFile(filepath.Join(strange, "notes"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, _ := guarded(t, strange)
+	if _, err := cluster.Open(t.Context(), s); err == nil || !strings.Contains(err.Error(), "no folder of credentials") {
+		t.Errorf("a folder of something else: %v", err)
+	}
+}

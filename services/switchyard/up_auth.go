@@ -1,0 +1,108 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/switchyard/switchyard/internal/loopback"
+	"github.com/switchyard/switchyard/pkg/transport/credentials"
+	"github.com/switchyard/switchyard/pkg/transport/rights"
+	"github.com/switchyard/switchyard/services/switchyard/cluster"
+)
+
+// authFlag is --auth, with a folder or without.
+type authFlag struct {
+	on  bool
+	dir string
+}
+
+// Decode takes what follows for the folder, unless that is another flag. A file or a
+// variable may say true or false, too.
+func (f *authFlag) Decode(ctx *kong.DecodeContext) error {
+	f.on, f.dir = true, ""
+	next := ctx.Scan.Peek()
+	if !next.IsValue() {
+		return nil
+	}
+	ctx.Scan.Pop()
+	switch text := fmt.Sprint(next.Value); text {
+	case "", "false":
+		f.on = false
+	case "true":
+	default:
+		f.dir = text
+	}
+	return nil
+}
+
+// IsBool has the help say that the value may be left out.
+func (f *authFlag) IsBool() bool { return true }
+
+// settings are nil without the flag.
+func (f *authFlag) settings(prefix, listen string, n *cluster.Node) *cluster.Auth {
+	if !f.on {
+		return nil
+	}
+	m := rightsOf(n.ModelName(), n.Shared.Model.Spec)
+	return &cluster.Auth{Dir: f.dir, For: credentials.Settings{
+		Scope: rights.Scope{Prefix: prefix, Models: []rights.Model{m}}, Hosts: certifiedHosts(listen),
+	}}
+}
+
+// certifiedHosts are what other machines may call this one: the address that is
+// listened on, and the machine's name.
+func certifiedHosts(listen string) (hosts []string) {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil || loopback.Is(host) {
+		return nil
+	}
+	if ip := net.ParseIP(host); host != "" && (ip == nil || !ip.IsUnspecified()) {
+		hosts = append(hosts, host)
+	}
+	if name, err := os.Hostname(); err == nil && name != host {
+		hosts = append(hosts, name)
+	}
+	return hosts
+}
+
+// reloadUsers has the server read the users again at each SIGHUP, as nats-server
+// does, until stop is called.
+func reloadUsers(e *env, y *cluster.Cluster) (stop func()) {
+	asked, quit, done := make(chan os.Signal, 1), make(chan struct{}), make(chan struct{})
+	signal.Notify(asked, syscall.SIGHUP)
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-quit:
+				return
+			case <-asked:
+			}
+			if err := y.ReloadUsers(); err != nil {
+				e.log.Error("the users were not read again; those before it stay", "error", err)
+			} else {
+				e.log.Info("read the users again")
+			}
+		}
+	}()
+	return func() { signal.Stop(asked); close(quit); <-done }
+}
+
+// loginFlags are what commands need beside a URL.
+type loginFlags struct{ producer, top, tool string }
+
+// logins are empty where everybody is let in.
+func logins(f *credentials.Folder) (l loginFlags) {
+	if f == nil {
+		return l
+	}
+	as := func(user string) string { return " --creds " + f.Creds(user) + " --tls-ca " + f.CA() }
+	l.producer, l.top = as(rights.Producer), as(rights.Top)
+	l.tool = " --creds " + f.Creds(rights.Producer) + " --tlsca " + f.CA() + " --inbox-prefix " + rights.InboxOf(rights.Producer)
+	return l
+}
