@@ -107,6 +107,7 @@ func play(t *testing.T, c config, title string, plan schedule.Schedule) *report.
 	t.Logf("%s: %d faults within %v begin %v after the first request", title, len(plan), plan.Length(), l.Now().Round(time.Second))
 	whileAsking(t, l, func() { r.Hits = s.Play(t.Context(), plan, l.Now) })
 	t.Logf("%s: nothing is asked any more after %v", title, l.Now().Round(time.Second))
+	l.Again(t.Context())
 	r.Left = s.Settle(t.Context(), before, settleWithin)
 	t.Logf("%s: all is idle after %v", title, l.Now().Round(time.Second))
 	r.Problems, r.Load = s.Problems(), l.Result()

@@ -27,6 +27,7 @@ func TestServed(t *testing.T) {
 	}
 	r := &report.Run{Title: "served"}
 	whileAsking(t, l, func() { r.Hits, r.Problems = c.strike(t, l) })
+	l.Again(t.Context())
 	r.Load = l.Result()
 	r.Attribute()
 	c.check(t, r, report.ByService)

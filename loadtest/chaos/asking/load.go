@@ -41,6 +41,7 @@ type Load struct {
 	mu      sync.Mutex
 	readers map[string]*reader // by inbox
 	result  Result
+	kept    []*reader // of requests that are to be read again
 }
 
 // Result is what came of all requests.
@@ -51,6 +52,8 @@ type Result struct {
 	// Refused are those that nobody could answer yet.
 	Replays int `json:"replays"`
 	Refused int `json:"refused_replays"`
+	// Again are the requests that were read again at the end.
+	Again int `json:"read_again"`
 	// Repeats are chunks that came again, Overtaken those that came after a later one.
 	Repeats    int               `json:"repeats"`
 	Overtaken  int               `json:"overtaken"`
@@ -154,4 +157,23 @@ func (l *Load) Run(ctx context.Context) {
 		})
 	}
 	all.Wait()
+}
+
+// keptOneOf is which share of the requests is read again: one of so many.
+const keptOneOf = 5
+
+// Again reads some of the answers again, when all have ended: they must be there,
+// with the same bytes.
+func (l *Load) Again(ctx context.Context) {
+	l.mu.Lock()
+	kept := l.kept
+	l.result.Again = len(kept)
+	l.mu.Unlock()
+	for _, before := range kept {
+		r := l.read(before.request, "again", before.stream.Again(l.Now()))
+		r.again = true
+		l.replay(r, 0)
+		l.follow(ctx, r, nil)
+		l.close(r)
+	}
 }

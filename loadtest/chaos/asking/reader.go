@@ -21,6 +21,7 @@ type reader struct {
 	request string
 	changed chan struct{} // has room for one
 	learns  bool          // makes the reference
+	again   bool          // reads what has ended: its pauses say nothing of faults
 
 	mu      sync.Mutex
 	stream  *check.Stream
@@ -33,10 +34,13 @@ type reader struct {
 
 // open begins to read at an inbox that the request's id and a name make.
 func (l *Load) open(e check.Expect, name string) *reader {
-	now := l.Now()
+	return l.read(e.Request, name, check.New(e, l.Now()))
+}
+
+func (l *Load) read(request, name string, s *check.Stream) *reader {
 	r := &reader{
-		inbox: l.inbox(e.Request + "." + name), request: e.Request, changed: make(chan struct{}, 1),
-		stream: check.New(e, now), asked: now, breaks: l.breaks.Load(),
+		inbox: l.inbox(request + "." + name), request: request, changed: make(chan struct{}, 1),
+		stream: s, asked: l.Now(), breaks: l.breaks.Load(),
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,7 +64,9 @@ func (l *Load) close(r *reader) {
 	l.result.Repeats += r.stream.Repeats()
 	l.result.Overtaken += r.stream.Overtaken()
 	l.result.Violations = append(l.result.Violations, r.stream.Violations()...)
-	l.result.Stalls = append(l.result.Stalls, r.stream.Stalls()...)
+	if !r.again {
+		l.result.Stalls = append(l.result.Stalls, r.stream.Stalls()...)
+	}
 }
 
 // take takes a chunk in. A replay may be refused while nobody can answer it, by a

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -20,8 +21,8 @@ type job struct {
 	prompt workload.Prompt
 	expect check.Expect
 	main   *reader
-	other  *reader // of those who repeat or replay
 	acted  bool
+	others sync.WaitGroup // readers beside the main one
 }
 
 // request sends the n-th request of a worker, and reads it to its end.
@@ -34,12 +35,18 @@ func (l *Load) request(ctx context.Context, worker, n int) {
 	} else {
 		l.follow(ctx, j.main, func(next int) { j.act(ctx, next) })
 	}
-	if j.other != nil {
-		l.follow(ctx, j.other, nil)
-		l.close(j.other)
-	}
+	j.others.Wait()
 	l.close(j.main)
 	l.note(worker, from, j.main)
+	if n%keptOneOf == 0 && j.main.stream.Began() {
+		l.keep(j.main)
+	}
+}
+
+func (l *Load) keep(r *reader) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.kept = append(l.kept, r)
 }
 
 func (l *Load) job(worker, n int) *job {
@@ -67,16 +74,31 @@ func (j *job) act(ctx context.Context, next int) {
 	case workload.Cancel:
 		_ = j.nc.Publish(j.subject("cancel")+"."+j.prompt.RequestID, nil) // it may be lost, as any message of core NATS
 	case workload.Repeat:
-		j.other = j.open(j.expect, "b")
-		if err := j.publish(ctx, j.prompt, j.other); err != nil {
-			j.other.lose(j.Now(), "its repeat was not accepted", err)
-		}
+		j.others.Go(func() { j.repeat(ctx) })
 	case workload.Replay:
-		e := j.expect
-		e.From = j.From
-		j.other = j.open(e, "b")
-		j.replay(j.other, j.From)
+		j.others.Go(func() { j.again(ctx) })
 	}
+}
+
+// repeat publishes the prompt again for a second reader.
+func (j *job) repeat(ctx context.Context) {
+	r := j.open(j.expect, "b")
+	if err := j.publish(ctx, j.prompt, r); err != nil {
+		r.lose(j.Now(), "its repeat was not accepted", err)
+	} else {
+		j.follow(ctx, r, nil)
+	}
+	j.close(r)
+}
+
+// again has a second reader replay the answer.
+func (j *job) again(ctx context.Context) {
+	e := j.expect
+	e.From = j.From
+	r := j.open(e, "b")
+	j.replay(r, e.From)
+	j.follow(ctx, r, nil)
+	j.close(r)
 }
 
 func (l *Load) note(worker int, from time.Duration, r *reader) {
@@ -97,9 +119,9 @@ func (l *Load) note(worker int, from time.Duration, r *reader) {
 
 const (
 	// ackWithin is how long an acknowledgement may take before the prompt is
-	// published again under its id, and again the pause before that.
-	ackWithin = 2 * time.Second
-	again     = 100 * time.Millisecond
+	// published again under its id, and publishPause the pause before that.
+	ackWithin    = 2 * time.Second
+	publishPause = 100 * time.Millisecond
 )
 
 // publish sends a prompt until it is acknowledged.
@@ -113,7 +135,7 @@ func (l *Load) publish(ctx context.Context, p workload.Prompt, r *reader) error 
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(again):
+		case <-time.After(publishPause):
 		}
 	}
 }

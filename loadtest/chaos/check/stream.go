@@ -54,10 +54,11 @@ type Expect struct {
 type Stream struct {
 	expect Expect
 	bodies map[int]string
-	next   int           // the first index that has not come
-	end    int           // the last chunk's index; one less than the first for a refusal
-	ended  string        // how; "" before the last chunk came
-	last   time.Duration // when the newest index came
+	before map[int]string // what an earlier reader has got
+	next   int            // the first index that has not come
+	end    int            // the last chunk's index; one less than the first for a refusal
+	ended  string         // how; "" before the last chunk came
+	last   time.Duration  // when the newest index came
 
 	stalls     []Stall
 	violations []Violation
@@ -71,11 +72,22 @@ func New(e Expect, at time.Duration) *Stream {
 	return &Stream{expect: e, bodies: map[int]string{}, next: e.From, last: at, highest: e.From - 1}
 }
 
+// Again begins another reading of the same request, from its beginning: it has to
+// bring the same bytes.
+func (s *Stream) Again(at time.Duration) *Stream {
+	again := New(s.expect, at)
+	again.before = s.bodies
+	return again
+}
+
 // Want replaces what the stream has to bring: the reference run learns it.
 func (s *Stream) Want(contents []string) { s.expect.Want = contents }
 
 // Next is the first index that has not come.
 func (s *Stream) Next() int { return s.next }
+
+// Began says whether any chunk of the answer came: a refused request has none.
+func (s *Stream) Began() bool { return len(s.bodies) > 0 }
 
 // Last is when the newest index came.
 func (s *Stream) Last() time.Duration { return s.last }
@@ -141,6 +153,9 @@ func (s *Stream) chunk(at time.Duration, c *Chunk, body string) {
 			s.Fail(at, Duplicated, "index %d came as %s and as %s", c.Index, before, body)
 		}
 		return
+	}
+	if before, known := s.before[c.Index]; known && before != body {
+		s.Fail(at, Duplicated, "index %d came as %s, and later as %s", c.Index, before, body)
 	}
 	s.bodies[c.Index] = body
 	s.progress(at, c.Index)

@@ -116,6 +116,26 @@ func TestStalls(t *testing.T) {
 	}
 }
 
+// A later reading has to bring the same bytes, the times in them too.
+func TestAgain(t *testing.T) {
+	first := New(Expect{Request: "r", Want: reference(t)}, 0)
+	for i := range tokens {
+		first.Take(1, chunk(i))
+	}
+	again := first.Again(2)
+	for i := range tokens {
+		again.Take(3, chunk(i, set("timings", i/3)))
+	}
+	again.Close(4)
+	if got := again.Violations(); len(got) != 5 || got[0].What != Duplicated || !again.Done() {
+		t.Errorf("got %v", got)
+	}
+	again = first.Again(5)
+	if again.Close(6); len(again.Violations()) != 1 || again.Violations()[0].What != Lost {
+		t.Errorf("nothing came again: %v", again.Violations())
+	}
+}
+
 // A reader that asked for the rest alone wants nothing that lies before it.
 func TestFrom(t *testing.T) {
 	s := New(Expect{Request: "r", Want: reference(t), From: 3}, 0)

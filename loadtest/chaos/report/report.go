@@ -230,9 +230,9 @@ func (r *Run) Table(by func(Hit) string) string {
 	s := r.Summary()
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d faults, %d requests (%v), %d tokens\n", s.Title, s.Faults, s.Requests, s.Load.Ends, s.Load.Tokens)
-	fmt.Fprintf(&b, "lost %d, duplicated %d, changed %d, wrong ends %d, ended twice %d, garbage %d; chunks again %d, overtaken %d; replays %d\n",
+	fmt.Fprintf(&b, "lost %d, duplicated %d, changed %d, wrong ends %d, ended twice %d, garbage %d; chunks again %d, overtaken %d; replays %d; %d answers read again at the end\n",
 		s.Wrong[check.Lost], s.Wrong[check.Duplicated], s.Wrong[check.Changed], s.Wrong[check.WrongEnd], s.Wrong[check.EndedTwice], s.Wrong[check.Garbage],
-		s.Load.Repeats, s.Load.Overtaken, s.Load.Replays)
+		s.Load.Repeats, s.Load.Overtaken, s.Load.Replays, s.Load.Again)
 	fmt.Fprintf(&b, "a request's longest stall: p50 %.2f s, p99 %.2f s, at most %.2f s; a fault's: p50 %.2f s, p99 %.2f s, at most %.2f s\n",
 		s.Requests50, s.Requests99, s.RequestMax, s.Faults50, s.Faults99, s.FaultMax)
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
