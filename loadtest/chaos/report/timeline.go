@@ -21,6 +21,7 @@ const (
 	width      = 40 * vg.Centimeter
 	lineHeight = 14 // points
 	barHeight  = 8  // points
+	margin     = 6  // lines, for the title and the axis
 )
 
 // drawn is the shortest stall that is drawn.
@@ -68,8 +69,19 @@ func (b *bars) DataRange() (xmin, xmax, ymin, ymax float64) {
 // Timeline draws a line for each kind of fault, and one for each worker with its
 // requests and their stalls.
 func (r *Run) Timeline() ([]byte, error) {
+	p, lines := r.plot()
+	c := vgsvg.New(width, vg.Points(float64(lineHeight*(lines+margin))))
+	p.Draw(draw.New(c))
+	var out bytes.Buffer
+	if _, err := c.WriteTo(&out); err != nil {
+		return nil, fmt.Errorf("drawing the timeline: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+func (r *Run) plot() (p *plot.Plot, lines int) {
 	b, names := r.bars()
-	p := plot.New()
+	p = plot.New()
 	p.Title.Text, p.X.Label.Text = r.Title+": faults (blue), requests (gray), stalls (orange)", "seconds"
 	var ticks []plot.Tick
 	for i, name := range names {
@@ -80,13 +92,7 @@ func (r *Run) Timeline() ([]byte, error) {
 	grid := plotter.NewGrid()
 	grid.Horizontal.Width = 0
 	p.Add(grid, b)
-	c := vgsvg.New(width, vg.Points(float64(lineHeight*(len(names)+6))))
-	p.Draw(draw.New(c))
-	var out bytes.Buffer
-	if _, err := c.WriteTo(&out); err != nil {
-		return nil, fmt.Errorf("drawing the timeline: %w", err)
-	}
-	return out.Bytes(), nil
+	return p, len(names)
 }
 
 func (r *Run) bars() (b *bars, names []string) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -79,18 +80,43 @@ func (p *place) held(ctx context.Context, out Idle) error {
 		return fmt.Errorf("reading the metrics of %v: %w", p.target, err)
 	}
 	defer func() { _ = response.Body.Close() }() // it was read to its end
-	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+	gauges := read(response.Body)
+	wanted := map[string]string{goroutines: "goroutines"}
+	if p.target.Service == "attention" {
+		wanted[pages] = "pages"
+	}
+	for gauge, name := range wanted {
+		value, ok := gauges[gauge]
+		if !ok {
+			return fmt.Errorf("the metrics of %v have no %s", p.target, gauge)
+		}
+		out[name+" of "+p.target.String()] = value
+	}
+	return nil
+}
+
+// The gauges that are looked at.
+const (
+	goroutines = "go_goroutines"
+	pages      = "switchyard_kv_pages"
+)
+
+// read takes the gauges out of metrics in Prometheus' text form; of pages, those
+// in use.
+func read(text io.Reader) map[string]float64 {
+	out := map[string]float64{}
+	for lines := bufio.NewScanner(text); lines.Scan(); {
 		name, value, _ := strings.Cut(lines.Text(), " ")
 		number, err := strconv.ParseFloat(value, 64)
 		switch {
 		case err != nil:
-		case name == "go_goroutines":
-			out["goroutines of "+p.target.String()] = number
-		case strings.HasPrefix(name, "switchyard_kv_pages{") && strings.Contains(name, `state="used"`):
-			out["pages of "+p.target.String()] = number
+		case name == goroutines:
+			out[goroutines] = number
+		case strings.HasPrefix(name, pages+"{") && strings.Contains(name, `state="used"`):
+			out[pages] += number
 		}
 	}
-	return nil
+	return out
 }
 
 // stored adds what the streams hold. Token logs and buckets keep what they have.
