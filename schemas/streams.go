@@ -32,7 +32,9 @@ const (
 
 // StreamSpec is a stream as data; pkg/transport/bus turns it into a server's configuration.
 type StreamSpec struct {
-	Name      string
+	Name string
+	// Kind names a durable stream in metrics, whatever the model.
+	Kind      string
 	Subjects  []string
 	Retention Retention
 	// Memory streams hold tensors, which can be computed again; file streams what cannot.
@@ -46,11 +48,13 @@ type StreamSpec struct {
 
 // Ages and sizes of the streams.
 const (
-	// DefaultLogAge is how long a request can be asked for again: an hour is
-	// promised, and the longest deadline lies beneath it.
-	DefaultLogAge = 2 * time.Hour
+	// RepeatWindow is how long after its acceptance a request can be asked for again.
+	RepeatWindow = time.Hour
 	// MaxDeadline is the longest that a request may take.
 	MaxDeadline = time.Hour
+	// DefaultLogAge keeps a record through both, and no longer: age is what removes
+	// an answer that was delivered.
+	DefaultLogAge = RepeatWindow + MaxDeadline
 	// TensorAge bounds how long a lost consumer's tensors stay; attention issues them again well before.
 	TensorAge = 30 * time.Second
 
@@ -79,18 +83,18 @@ func (s Streams) name(kind string) string {
 
 // Prompts holds accepted prompts until a tokenizer has made them sequences.
 func (s Streams) Prompts() StreamSpec {
-	return StreamSpec{Name: s.name("PROMPTS"), Subjects: s.Subjects.Prompts(), Retention: WorkQueue, MaxBytes: promptBytes}
+	return StreamSpec{Name: s.name("PROMPTS"), Kind: "prompt", Subjects: s.Subjects.Prompts(), Retention: WorkQueue, MaxBytes: promptBytes}
 }
 
 // Sequences holds requests until their last token is in the log.
 func (s Streams) Sequences() StreamSpec {
-	return StreamSpec{Name: s.name("SEQUENCES"), Subjects: []string{s.Subjects.Sequence()}, Retention: WorkQueue, MaxBytes: promptBytes}
+	return StreamSpec{Name: s.name("SEQUENCES"), Kind: "sequence", Subjects: []string{s.Subjects.Sequence()}, Retention: WorkQueue, MaxBytes: promptBytes}
 }
 
 // Tokens is the token log.
 func (s Streams) Tokens() StreamSpec {
 	return StreamSpec{
-		Name: s.name("TOKENS"), Subjects: []string{s.Subjects.AnyToken()}, Retention: Limits, Rollup: true,
+		Name: s.name("TOKENS"), Kind: "token", Subjects: []string{s.Subjects.AnyToken()}, Retention: Limits, Rollup: true,
 		MaxAge: cmp.Or(s.LogAge, DefaultLogAge), MaxBytes: cmp.Or(s.LogBytes, DefaultLogBytes),
 	}
 }
@@ -146,3 +150,6 @@ func (s Streams) Tensors(moeLayers []int) []StreamSpec {
 
 // Bucket names a key-value bucket of the model: "plans", "functions", "members" or "leases".
 func (s Streams) Bucket(kind string) string { return s.name(kind) }
+
+// BucketStream names the stream in which NATS keeps a bucket.
+func BucketStream(bucket string) string { return "KV_" + bucket }

@@ -26,7 +26,7 @@ func TestStreams(t *testing.T) {
 			}
 		}
 		for _, spec := range s.Durable() {
-			if spec.Memory || spec.MaxBytes == 0 {
+			if spec.Memory || spec.MaxBytes == 0 || spec.Kind == "" {
 				t.Errorf("%s: what must survive is in %+v", tc.hops, spec)
 			}
 		}
@@ -53,7 +53,7 @@ func TestStreamsApart(t *testing.T) {
 
 // The log outlives the time in which its request can be asked for again.
 func TestAges(t *testing.T) {
-	if DefaultLogAge <= MaxDeadline {
-		t.Errorf("log age %v, longest deadline %v", DefaultLogAge, MaxDeadline)
+	if DefaultLogAge < MaxDeadline+RepeatWindow {
+		t.Errorf("log age %v, longest deadline %v, repeats for %v", DefaultLogAge, MaxDeadline, RepeatWindow)
 	}
 }

@@ -197,7 +197,8 @@ func TestSequenceOutlivesItsLog(t *testing.T) {
 }
 
 // More requests with large scores come at once than a small token log can take.
-// Each is answered whole or refused before anything is computed for it.
+// Each is answered whole or refused before anything is computed for it, and they leave
+// room for small ones.
 func TestSmallLog(t *testing.T) {
 	t.Parallel()
 	s := newLogAdversary(t, func(up *UpCmd) { up.LogBytes = "1MiB" })
@@ -219,18 +220,33 @@ func TestSmallLog(t *testing.T) {
 		})
 	}
 	work.Wait()
-	if refused.Load() == 0 || whole.Load() < 6 {
+	if refused.Load() == 0 || whole.Load() < 4 {
 		t.Errorf("%d refused, %d answered", refused.Load(), whole.Load())
+	}
+	for i := range 8 {
+		if err := s.small(fmt.Sprint("small", i)); err != nil {
+			t.Errorf("a small one beside what large ones left: %v", err)
+		}
 	}
 }
 
-// score asks for the logits of a prompt and two tokens. A refusal is returned; an
-// answer that is cut off, or has records that are gone, is a fault.
+// score asks for the logits of a prompt and two tokens, small for two tokens.
 func (s *logAdversary) score(request string, prompt int) *client.Error {
 	s.t.Helper()
+	return s.whole(&pb.Prompt{RequestId: request, InputIds: promptIDs(1, prompt, 8192), MaxTokens: proto.Int32(2), Score: "logits", IgnoreEos: true})
+}
+
+func (s *logAdversary) small(request string) *client.Error {
+	s.t.Helper()
+	return s.whole(&pb.Prompt{RequestId: request, InputIds: promptIDs(1, 3, 8192), MaxTokens: proto.Int32(2), IgnoreEos: true})
+}
+
+// whole asks. A refusal is returned; an answer that is cut off, or has records that
+// are gone, is a fault.
+func (s *logAdversary) whole(p *pb.Prompt) *client.Error {
+	s.t.Helper()
 	c := client.New(s.conn.NATS(), client.Settings{Prefix: s.names.Subjects.Prefix, Model: s.names.Subjects.Model})
-	n := int32(2)
-	stream, err := c.Prompt(s.t.Context(), &pb.Prompt{RequestId: request, InputIds: promptIDs(1, prompt, 8192), MaxTokens: &n, Score: "logits", IgnoreEos: true})
+	stream, err := c.Prompt(s.t.Context(), p)
 	chunks := 0
 	if err == nil {
 		for chunk, failed := range stream.Chunks() {
@@ -250,6 +266,6 @@ func (s *logAdversary) score(request string, prompt int) *client.Error {
 	case errors.As(err, &refused) && chunks == 0:
 		return refused
 	}
-	s.t.Errorf("%s ended with %v after %d chunks", request, err, chunks)
+	s.t.Errorf("%s ended with %v after %d chunks", p.RequestId, err, chunks)
 	return nil
 }

@@ -41,7 +41,7 @@ func (s *Service) admit(ctx context.Context, in *incoming) error {
 		return err
 	}
 	accept := s.acceptance(ctx, in, req, hash)
-	if err := s.reserve(ctx, in, int64(accept.LogBytes)); err != nil {
+	if err := s.reserve(ctx, in, req.Sequence, int64(accept.LogBytes)); err != nil {
 		return err
 	}
 	existing, err := s.log.Accept(ctx, in.prompt.RequestId, accept)

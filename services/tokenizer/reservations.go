@@ -34,8 +34,22 @@ type fresh struct {
 	until time.Time
 }
 
+// need is what a request may take of the token log.
+type need struct {
+	bytes int64
+	large bool // it stays large when it was delivered, until it is old
+}
+
+// largeShare is the part of the writable bytes that large logs may use, so that there
+// is always room for small ones beside them: those give theirs back.
+const largeShare = 0.5
+
+// largeLog is from where on a log counts as large: what would not be packed, or
+// takes much of a small stream.
+func largeLog(bound int64) int64 { return min(maxPacked, tokenlog.Writable(bound)/16) }
+
 // add makes a reservation if there is room for it beside all others.
-func (p *reservations) add(request string, need, others int64, l level, now time.Time) error {
+func (p *reservations) add(request string, n need, others int64, l level, now time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	reserved := p.own + p.spent + others
@@ -46,13 +60,13 @@ func (p *reservations) add(request string, need, others int64, l level, now time
 			reserved += f.bytes
 		}
 	}
-	if err := l.hold(reserved, need); err != nil {
+	if err := l.hold(reserved, n); err != nil {
 		return err
 	}
 	if p.fresh == nil {
 		p.fresh = map[string]fresh{}
 	}
-	p.fresh[request] = fresh{need, now.Add(announcedWithin)}
+	p.fresh[request] = fresh{n.bytes, now.Add(announcedWithin)}
 	return nil
 }
 
@@ -88,25 +102,29 @@ func (p *reservations) looked(written int64) {
 
 // hold refuses a request whose log would not fit the stream beside what is
 // reserved for others.
-func (l level) hold(reserved, need int64) error {
-	writable := tokenlog.Writable(l.bound)
+func (l level) hold(reserved int64, n need) error {
+	writable, who := tokenlog.Writable(l.bound), "requests"
+	if n.large {
+		writable, who = int64(largeShare*float64(writable)), "large answers"
+	}
 	switch {
 	case l.bound <= 0:
 		return nil // it has no bound, or nobody knows how full it is
-	case need > writable:
-		return edge.Errorf(edge.PayloadTooLarge, "the answer may take %d bytes in the token log, and requests may use %d of its %d: ask for fewer tokens or scores, or raise --log-bytes",
-			need, writable, l.bound)
-	case l.bytes+reserved+need > writable:
-		return edge.Errorf(edge.Overloaded, "stream %s holds %d of its %d bytes, requests under way may need %d more, and this one %d: records leave it with their age (--log-bytes, --log-age)",
-			l.stream, l.bytes, l.bound, reserved, need)
+	case n.bytes > writable:
+		return edge.Errorf(edge.PayloadTooLarge, "the answer may take %d bytes in the token log, and %s may use %d of its %d: ask for fewer tokens, scores or logprobs (score logprobs instead of logits), or raise --log-bytes",
+			n.bytes, who, writable, l.bound)
+	case l.bytes+reserved+n.bytes > writable:
+		return edge.Errorf(edge.Overloaded, "stream %s holds %d of its %d bytes, requests under way may need %d more, and this one %d; %s may use %d: %s",
+			l.stream, l.bytes, l.bound, reserved, n.bytes, who, writable, cures["token"])
 	}
 	return nil
 }
 
 // reserve keeps room in the token log for a request that is new.
-func (s *Service) reserve(ctx context.Context, in *incoming, need int64) error {
+func (s *Service) reserve(ctx context.Context, in *incoming, seq *pb.Sequence, bytes int64) error {
 	l := s.levels.level(s.d.Streams.Tokens().Name)
-	refused := s.reservations.add(in.prompt.RequestId, need, s.reservedElsewhere(), l, time.Now())
+	n := need{bytes, packedBytes(seq, s.scored()) > largeLog(l.bound)}
+	refused := s.reservations.add(in.prompt.RequestId, n, s.reservedElsewhere(), l, time.Now())
 	return s.unlessTaken(ctx, in, refused)
 }
 

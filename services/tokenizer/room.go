@@ -3,12 +3,12 @@ package tokenizer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
@@ -20,52 +20,64 @@ const (
 	// fullShare of a stream's bound is where new requests are refused: the rest
 	// is for those that run, since they were accepted.
 	fullShare = 0.9
+	// warnShare of it is worth a line in the log, at most one in warnEvery.
+	warnShare = 0.8
+	warnEvery = time.Minute
 )
+
+// cures say what to do about a stream that is nearly full, by its kind.
+var cures = map[string]string{
+	"prompt":   "prompts come faster than they are taken: start more tokenizers, or attention replicas",
+	"sequence": "many requests wait, or long ones: start more attention replicas, or lower --max-queued",
+	"token":    "records leave it with their age: raise --log-bytes, shorten --log-age, or ask for fewer scores and logprobs",
+	"bucket":   "services write few keys there and renew them: see whose the others are (nats kv ls)",
+}
 
 // levels says how full the durable streams are.
 type levels struct {
-	mu   sync.Mutex
-	full map[string]string // nearly full ones: how full
-	seen map[string]level
+	mu     sync.Mutex
+	seen   map[string]level // by stream
+	warned map[string]time.Time
 }
 
 // level is how full a stream was seen to be.
 type level struct {
-	stream       string
+	stream, kind string
 	bytes, bound int64 // bound 0: none, or nobody knows
+	share        float64
+	how          string // how full, in words
 	at           time.Time
 }
 
-func (l level) share() float64 {
-	if l.bound == 0 {
-		return 0
-	}
-	return float64(l.bytes) / float64(l.bound)
-}
-
-func (l *levels) set(stream string, s bus.StreamState) {
+// set takes in what a stream holds, and says whether that is worth a warning.
+func (l *levels) set(stream, kind string, s bus.StreamState, now time.Time) (seen level, warn bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := level{stream, int64(s.Bytes), max(0, s.MaxBytes), time.Now()}
 	if l.seen == nil {
-		l.seen = map[string]level{}
+		l.seen, l.warned = map[string]level{}, map[string]time.Time{}
 	}
-	l.seen[stream] = now
-	delete(l.full, stream)
-	if now.share() >= fullShare {
-		if l.full == nil {
-			l.full = map[string]string{}
-		}
-		l.full[stream] = fmt.Sprintf("stream %s holds %d of its %d bytes", stream, s.Bytes, s.MaxBytes)
+	seen = level{stream: stream, kind: kind, bytes: int64(s.Bytes), bound: max(0, s.MaxBytes), at: now}
+	seen.share, seen.how = s.Fill()
+	l.seen[stream] = seen
+	warn = seen.share >= warnShare && now.Sub(l.warned[stream]) >= warnEvery
+	if warn {
+		l.warned[stream] = now
 	}
+	return seen, warn
 }
 
-// share of a stream's bound, unless the last look at it is too old to tell.
-func (l *levels) share(stream string) (share float64, known bool) {
+// shares are the shares of their bounds that streams hold, unless the last look
+// at one is too old to tell.
+func (l *levels) shares() map[string]float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	seen := l.seen[stream]
-	return seen.share(), time.Since(seen.at) < 3*levelEvery
+	out := map[string]float64{}
+	for _, seen := range l.seen {
+		if time.Since(seen.at) < 3*levelEvery {
+			out[seen.kind] = seen.share
+		}
+	}
+	return out
 }
 
 // level of a stream at the last look.
@@ -75,26 +87,13 @@ func (l *levels) level(stream string) level {
 	return l.seen[stream]
 }
 
-// streamFill is how full the durable streams are, by kind, as metrics show it.
-func (s *Service) streamFill() map[string]float64 {
-	fill := map[string]float64{}
-	for kind, spec := range map[string]schemas.StreamSpec{
-		"prompt": s.d.Streams.Prompts(), "sequence": s.d.Streams.Sequences(), "token": s.d.Streams.Tokens(),
-	} {
-		if share, known := s.levels.share(spec.Name); known {
-			fill[kind] = share
-		}
-	}
-	return fill
-}
-
 // check refuses what would need room in streams that are nearly full.
 func (l *levels) check(specs ...schemas.StreamSpec) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, spec := range specs {
-		if how := l.full[spec.Name]; how != "" {
-			return edge.Errorf(edge.Overloaded, "%s, and the rest is for the requests that run: records leave it with their age (--log-bytes, --log-age)", how)
+		if seen := l.seen[spec.Name]; seen.share >= fullShare {
+			return edge.Errorf(edge.Overloaded, "stream %s holds %s, and the rest is for the requests that run; %s", spec.Name, seen.how, cures[spec.Kind])
 		}
 	}
 	return nil
@@ -109,9 +108,7 @@ func (s *Service) watchStreams(ctx context.Context) {
 		for _, spec := range s.d.Streams.Durable() {
 			s.lookAt(ctx, spec)
 		}
-		if err := s.d.EnsureBuckets(ctx); err != nil && ctx.Err() == nil {
-			s.d.Logger.Warn("a bucket is gone and cannot be made again", "error", err)
-		}
+		s.lookAtBuckets(ctx)
 		select {
 		case <-ctx.Done():
 			return
@@ -131,13 +128,41 @@ func (s *Service) lookAt(ctx context.Context, spec schemas.StreamSpec) {
 		state = bus.StreamState{}
 	}
 	if err != nil {
-		if ctx.Err() == nil {
-			s.d.Logger.Debug("looking at a stream", "stream", spec.Name, "error", err) // the next look is a second away
-		}
+		s.unseen(ctx, spec.Name, err)
 		return
 	}
-	s.levels.set(spec.Name, state)
+	s.note(spec.Name, spec.Kind, cures[spec.Kind], state)
 	if spec.Name == s.d.Streams.Tokens().Name {
 		s.reservations.looked(written)
+	}
+}
+
+// lookAtBuckets makes buckets again that were deleted, and looks how full they are.
+func (s *Service) lookAtBuckets(ctx context.Context) {
+	if err := s.d.EnsureBuckets(ctx); err != nil && ctx.Err() == nil {
+		s.d.Logger.Warn("a bucket is gone and cannot be made again", "error", err)
+	}
+	for _, kind := range deployment.BucketKinds() {
+		stream := schemas.BucketStream(s.d.Streams.Bucket(kind))
+		state, err := s.d.Conn.State(ctx, stream)
+		if err != nil {
+			s.unseen(ctx, stream, err)
+			continue
+		}
+		s.note(stream, kind, cures["bucket"], state)
+	}
+}
+
+// unseen tells of a look that failed; the next one is a second away.
+func (s *Service) unseen(ctx context.Context, stream string, err error) {
+	if ctx.Err() == nil {
+		s.d.Logger.Debug("looking at a stream", "stream", stream, "error", err)
+	}
+}
+
+// note keeps what a look at a stream found, and warns of one that is nearly full.
+func (s *Service) note(stream, kind, cure string, state bus.StreamState) {
+	if seen, warn := s.levels.set(stream, kind, state, time.Now()); warn {
+		s.d.Logger.Warn("a stream is nearly full", "stream", stream, "holds", seen.how, "cure", cure)
 	}
 }

@@ -151,7 +151,7 @@ func (s *Service) newDetokenizer() detokenizer {
 // Run takes prompts and serves shards until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	defer s.metrics.QueueDepth.Follow(s.queueDepths)()
-	defer s.metrics.StreamFill.Follow(s.streamFill)()
+	defer s.metrics.StreamFill.Follow(s.levels.shares)()
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { s.intake(ctx) })

@@ -35,22 +35,47 @@ func largestChunk(seq *pb.Sequence, encoding pb.Encoding, vocab int) int64 {
 
 // logBytes bounds what a request's log takes, under its subject.
 func logBytes(subject string, seq *pb.Sequence, vocab int) int64 {
-	record := int64(recordRoom)
+	size := logRoom + fillBytes(seq) + int64(seq.MaxTokens)*tokenlog.StoredSize(subject, recordRoom+candidates(seq))
+	if seq.Score != "" {
+		size += int64(len(seq.PromptIds)) * tokenlog.StoredSize(subject, recordRoom+logits(seq, vocab))
+	}
+	return size
+}
+
+// packedBytes bounds what remains of a log when its end was delivered and it was packed.
+func packedBytes(seq *pb.Sequence, vocab int) int64 {
+	size := logRoom + fillBytes(seq) + int64(seq.MaxTokens)*idBytes
+	if n := candidates(seq); n > 0 {
+		size += int64(seq.MaxTokens) * (recordRoom + n)
+	}
+	if seq.Score != "" {
+		size += int64(len(seq.PromptIds)) * (recordRoom + logits(seq, vocab))
+	}
+	return size
+}
+
+// candidates bounds the log-probabilities of one token.
+func candidates(seq *pb.Sequence) int64 {
 	if n := seq.GetSampling().GetLogprobs(); n >= 0 {
-		record += candidateBytes * int64(n+candidatesExtra)
+		return candidateBytes * int64(n+candidatesExtra)
 	}
-	size := logRoom + int64(seq.MaxTokens)*tokenlog.StoredSize(subject, record)
-	if n := len(seq.Fill); n > 0 {
-		size += idBytes * int64(len(seq.PromptIds)+n)
-	}
-	if seq.Score == "" {
-		return size
-	}
-	score := int64(recordRoom)
+	return 0
+}
+
+// logits bounds the numbers of one score.
+func logits(seq *pb.Sequence, vocab int) int64 {
 	if seq.Score == "logits" {
-		score += logitBytes * int64(vocab)
+		return logitBytes * int64(vocab)
 	}
-	return size + int64(len(seq.PromptIds))*tokenlog.StoredSize(subject, score)
+	return 0
+}
+
+// fillBytes bounds what an acceptance keeps of a prompt whose masks are filled.
+func fillBytes(seq *pb.Sequence) int64 {
+	if len(seq.Fill) == 0 {
+		return 0
+	}
+	return idBytes * int64(len(seq.PromptIds)+len(seq.Fill))
 }
 
 // scored is how many numbers a score has at most: logits or what an encoder made.

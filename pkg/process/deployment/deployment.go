@@ -8,6 +8,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -197,6 +199,9 @@ func (d *Deployment) bucket(ctx context.Context, kind string) (jetstream.KeyValu
 func (d *Deployment) EnsureStreams(ctx context.Context, specs ...schemas.StreamSpec) error {
 	return d.Conn.Ensure(ctx, d.replicas, specs...)
 }
+
+// BucketKinds lists the buckets.
+func BucketKinds() []string { return slices.Sorted(maps.Keys(bucketTTL)) }
 
 // EnsureBuckets creates the buckets that somebody has deleted. What lies in them
 // is written again by its owners.

@@ -8,6 +8,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/switchyard/switchyard/schemas"
 )
 
 // Bucket is a key-value bucket that knows its connection.
@@ -15,6 +17,10 @@ type Bucket struct {
 	jetstream.KeyValue
 	conn *Conn
 }
+
+// bucketBytes bounds a bucket far above what its owners write, so that whoever fills
+// one with keys of his own does not fill the server's disk.
+const bucketBytes = 128 << 20
 
 // EnsureBucket returns a key-value bucket, a *Bucket, and creates it if it does
 // not exist, as Persist does. With a ttl, keys go by themselves when they have not been written
@@ -45,7 +51,7 @@ func (c *Conn) ensureBucket(ctx context.Context, name string, ttl time.Duration)
 	}
 	kv, err = c.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
 		Bucket: name, History: 1, TTL: ttl, Storage: jetstream.FileStorage, Replicas: c.streamReplicas(),
-		LimitMarkerTTL: markerTTL,
+		LimitMarkerTTL: markerTTL, MaxBytes: bucketBytes,
 	})
 	if errors.Is(err, jetstream.ErrBucketExists) {
 		return c.js.KeyValue(ctx, name)
@@ -108,7 +114,7 @@ func (b *Bucket) Store(ctx context.Context, key string, value []byte) (revision 
 // was deleted is empty. ErrReplaced says that the bucket was made anew: begin again.
 func (b *Bucket) Follow(ctx context.Context, fn func(key string, value []byte, revision uint64)) error {
 	prefix := len(KeySubject(b.Bucket(), ""))
-	return b.conn.Follow(ctx, "KV_"+b.Bucket(), KeySubject(b.Bucket(), ">"), Place{}, func(m Stored) bool {
+	return b.conn.Follow(ctx, schemas.BucketStream(b.Bucket()), KeySubject(b.Bucket(), ">"), Place{}, func(m Stored) bool {
 		fn(m.Subject[prefix:], m.Data, m.Sequence)
 		return true
 	})

@@ -26,6 +26,20 @@ type StreamState struct {
 	First, Last uint64 // sequences
 	Bytes       uint64
 	MaxBytes    int64 // -1: no bound
+	Messages    uint64
+	MaxMessages int64 // -1: no bound
+}
+
+// Fill is the larger share of a stream's bounds, in bytes and in messages, that it
+// holds, and says so in words; 0 without a bound.
+func (s StreamState) Fill() (share float64, how string) {
+	if s.MaxBytes > 0 {
+		share, how = float64(s.Bytes)/float64(s.MaxBytes), fmt.Sprintf("%d of its %d bytes", s.Bytes, s.MaxBytes)
+	}
+	if s.MaxMessages > 0 && float64(s.Messages)/float64(s.MaxMessages) > share {
+		return float64(s.Messages) / float64(s.MaxMessages), fmt.Sprintf("%d of its %d messages", s.Messages, s.MaxMessages)
+	}
+	return share, how
 }
 
 // stateWithin bounds one question for a stream's state.
@@ -44,6 +58,7 @@ func (c *Conn) State(ctx context.Context, stream string) (StreamState, error) {
 	return StreamState{
 		Incarnation: uint64(info.Created.UnixNano()), First: info.State.FirstSeq, Last: info.State.LastSeq,
 		Bytes: info.State.Bytes, MaxBytes: info.Config.MaxBytes,
+		Messages: info.State.Msgs, MaxMessages: info.Config.MaxMsgs,
 	}, nil
 }
 

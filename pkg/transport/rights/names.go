@@ -30,7 +30,7 @@ func (n names) keys(kind string) string     { return under("$KV." + n.streams.Bu
 func (n names) key(kind, key string) string { return "$KV." + n.streams.Bucket(kind) + "." + key }
 
 // bucket is the stream that keeps a bucket.
-func (n names) bucket(kind string) string { return "KV_" + n.streams.Bucket(kind) }
+func (n names) bucket(kind string) string { return schemas.BucketStream(n.streams.Bucket(kind)) }
 
 // weights is the stream that keeps the model's objects.
 func (n names) weights() string { return "OBJ_" + n.streams.Bucket("weights") }
