@@ -27,6 +27,7 @@ type Service struct {
 	partials *bus.Receiving
 	stop     context.CancelFunc // ends the view
 
+	late   wire.Lateness
 	mu     sync.Mutex
 	groups *groups
 	sum    []float32
@@ -45,7 +46,7 @@ const (
 func New(d *deployment.Deployment) *Service {
 	id := deployment.NewID("aggregator")
 	return &Service{
-		d: d, id: id, presence: d.NewPresence(id, "aggregator"), groups: newGroups(d.Shape, groupsLimit(d)),
+		d: d, id: id, presence: d.NewPresence(id, "aggregator"), groups: newGroups(d.Shape, groupsLimit(d)), late: wire.Lateness{Shape: d.Shape},
 		tracer: d.Telemetry.Tracer("aggregator"), metrics: d.Telemetry.Metrics,
 	}
 }
@@ -157,6 +158,9 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 	// What groups keep of a partial is what is counted of it, so nothing unknown.
 	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(m.Data, p); err != nil {
 		return bus.Poison(fmt.Errorf("%w: decoding a partial: %w", wire.ErrMalformed, err))
+	}
+	if err := s.late.Check(p.Key, m.Arrived, time.Now()); err != nil {
+		return err
 	}
 	block, err := s.add(p)
 	if err != nil {

@@ -2,6 +2,8 @@ package attention
 
 import (
 	"context"
+	"math"
+	"time"
 
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -12,13 +14,22 @@ type pass struct {
 	step   uint64
 	phases []*pb.PhaseRange // of the step's rows, in their order
 	stamp  *pb.Stamp        // what gates obey in this step; nil: nothing
+	end    time.Time        // nobody waits for its rows after that; zero: as long as it takes
+}
+
+// remaining is how much time is left, as messages say it.
+func (p *pass) remaining(now time.Time) uint32 {
+	if p.end.IsZero() {
+		return 0
+	}
+	return uint32(min(max(1, p.end.Sub(now).Milliseconds()), math.MaxUint32))
 }
 
 // begin gives the rows of a microbatch a step, and announces it. That is one
 // publish on the connection that the rows take next and waits for no answer;
 // when it fails the step goes on.
-func (r *remote) begin(ctx context.Context, runs []*pb.Run, stamp *pb.Stamp) {
-	r.pass = pass{step: r.next.Add(1), phases: phasesOf(runs), stamp: stamp}
+func (r *remote) begin(ctx context.Context, runs []*pb.Run, stamp *pb.Stamp, end time.Time) {
+	r.pass = pass{step: r.next.Add(1), phases: phasesOf(runs), stamp: stamp, end: end}
 	err := r.announce(ctx, &pb.Step{
 		Version: schemas.Version, Model: r.identity.Model, Owner: r.owner, Epoch: r.epoch,
 		Step: r.step, Microbatch: r.microbatch, Runs: runs,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/proto"
@@ -95,7 +96,7 @@ func TestAnnounce(t *testing.T) {
 	mb := &microbatch{parts: []part{partOf(1, 1, 1, 1), partOf(4, 0, 0, 3)}}
 	for _, fault = range []error{nil, errors.New("too large")} {
 		sent := len(y.sent)
-		r.begin(t.Context(), runsOf(mb), stamp)
+		r.begin(t.Context(), runsOf(mb), stamp, time.Time{})
 		if len(y.sent) != sent {
 			t.Error("rows went out before their step was announced")
 		}

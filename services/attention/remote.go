@@ -154,7 +154,7 @@ func (r *remote) send(ctx context.Context, p rowsPart, attempt uint32) error {
 	h := &pb.Hidden{Tensor: t, Phases: cutPhases(r.phases, p.first, p.rows), Stamp: r.stamp, Key: &pb.Key{
 		Version: schemas.Version, Model: r.identity.Model, Owner: r.owner, Epoch: r.epoch,
 		Step: r.step, Microbatch: r.microbatch, Layer: uint32(r.layer), Part: uint32(p.first), Rows: uint32(p.rows),
-		Attempt: attempt, Shard: shard,
+		Attempt: attempt, Shard: shard, RemainingMs: r.remaining(time.Now()),
 	}}
 	if err := r.hop.Send(ctx, r.subject(gate), h); err != nil {
 		return fmt.Errorf("publishing hidden rows: %w", err)

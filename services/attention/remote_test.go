@@ -115,7 +115,7 @@ func newFakeLayer(t *testing.T, rowsPerMessage int) (*fakeLayer, *remote) {
 	y := &fakeLayer{x: x}
 	x.hop = y
 	r := x.worker(1)
-	r.begin(t.Context(), nil, nil)
+	r.begin(t.Context(), nil, nil, time.Time{})
 	return y, r
 }
 

@@ -175,6 +175,9 @@ func (d *scheduler) settle(mb *microbatch) {
 			// This replica stops, and hands the sequence over.
 		case errors.As(mb.err, &fault) && len(mb.parts) > 1:
 			p.s.suspect = true // one of them did it: each is tried alone
+		case errors.Is(mb.err, errPassed):
+			p.s.end = p.s.late()
+			d.finish(p.s)
 		case mb.err != nil:
 			d.stepFailed(p.s, mb.err)
 		default:

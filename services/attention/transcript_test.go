@@ -23,7 +23,7 @@ import (
 //	admit R prompt= max= epoch= logged=5,6 deadline= score=   a claimed request; token 9 is its stop token
 //	done W token= R=TOKEN layers= heads=   worker W has computed, and how long it took
 //	steps N token= R=TOKEN                 so many microbatches, one after the other; told is only what is not usual
-//	fail W error=, panic W, stopped W      or it has not
+//	fail W error=, panic W, passed W, stopped W   or it has not
 //	stored R          the terminal record is in the log
 //	conflict R        another owner writes R's log; ended R: another has ended it
 //	full R, room R    the log takes no records; it does again
@@ -127,6 +127,8 @@ func (g *stage) happen(t testing.TB, e *transcript.Event) {
 		g.fault(e, errors.New(e.Text("error", "no such expert")))
 	case "panic":
 		g.fault(e, &panicError{"index out of range"})
+	case "passed":
+		g.fault(e, errPassed)
 	case "stopped":
 		g.fault(e, context.Canceled)
 	case "cancel":

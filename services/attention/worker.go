@@ -2,6 +2,7 @@ package attention
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -19,6 +20,7 @@ import (
 type microbatch struct {
 	parts []part
 	stamp *pb.Stamp // what gates obey in this step; nil: nothing
+	end   time.Time // the last deadline of its sequences; zero: one has none
 	err   error
 	// What the pace of later ones is made of.
 	prefill       bool
@@ -88,6 +90,8 @@ func (p *panicError) Error() string { return fmt.Sprintf("panic in a step: %v", 
 // forward takes a microbatch through the layers. What panics in it, because of
 // a message that said what nobody foresaw, fails these rows and nothing else.
 func (w *worker) forward(ctx context.Context, mb *microbatch) (err error) {
+	ctx, stop := mb.until(ctx)
+	defer stop()
 	ctx, watch, end := beginStep(ctx, w.tracer, mb)
 	defer end()
 	defer func() {
@@ -101,8 +105,23 @@ func (w *worker) forward(ctx context.Context, mb *microbatch) (err error) {
 	for i := range mb.parts {
 		w.appendRows(&mb.parts[i])
 	}
-	w.remote.begin(ctx, runsOf(mb), mb.stamp)
-	return w.compute(ctx, mb)
+	w.remote.begin(ctx, runsOf(mb), mb.stamp, mb.end)
+	err = w.compute(ctx, mb)
+	if err != nil && errors.Is(context.Cause(ctx), errPassed) {
+		return errPassed
+	}
+	return err
+}
+
+// errPassed says that the deadlines of all sequences of a microbatch have passed.
+var errPassed = errors.New("nobody waits for this step any more")
+
+// until ends a step when nobody waits for it any more.
+func (mb *microbatch) until(ctx context.Context) (context.Context, context.CancelFunc) {
+	if mb.end.IsZero() {
+		return ctx, func() {}
+	}
+	return context.WithDeadlineCause(ctx, mb.end, errPassed)
 }
 
 func (w *worker) compute(ctx context.Context, mb *microbatch) error {
@@ -226,5 +245,19 @@ func newMicrobatch(ready []*sequence, takes []batching.Take) *microbatch {
 		mb.prefill = mb.prefill || !s.decoding()
 		mb.parts[i] = part{s: s, rows: t.Rows}
 	}
+	mb.end = lastDeadline(mb.parts)
 	return mb
+}
+
+// lastDeadline is when the last sequence's time is over; zero: one's never is.
+func lastDeadline(parts []part) (end time.Time) {
+	for i := range parts {
+		switch of := parts[i].s.deadline; {
+		case of.IsZero():
+			return of
+		case of.After(end):
+			end = of
+		}
+	}
+	return end
 }

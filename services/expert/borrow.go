@@ -107,7 +107,7 @@ func (s *Service) await(ctx context.Context, f *function, r byName) error {
 		defer s.d.Conn.Recover(s.d.Subjects.Host(s.id))
 		waiting, stop := context.WithTimeout(ctx, waitByName)
 		defer stop()
-		if err := s.serve(waiting, f, r.d, r.arrived, r.took, r.watch); err != nil {
+		if err := s.serve(waiting, f, r.d, r.arrived, r.took, r.watch); err != nil && !errors.Is(err, wire.ErrLate) {
 			_ = s.decline(ctx, r.d, err) // attention asks again anyway
 		}
 	})

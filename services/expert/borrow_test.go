@@ -43,7 +43,7 @@ func startBorrower(t *testing.T, room int) *borrower {
 func (b *borrower) byName(step uint64, function ...uint32) {
 	b.t.Helper()
 	d := dispatch(b.d.Wire, b.d.Shape.Hidden, function[0])
-	d.Key.Model, d.Key.Step, d.Key.Attempt = b.d.Identity.Model, step, 2
+	d.Key.Model, d.Key.Step, d.Key.Attempt, d.Key.Microbatch = b.d.Identity.Model, step, 2, uint32(step)
 	d.Function = plan.FunctionID(0, function, plan.Routed)
 	if err := b.d.Hop.Send(b.t.Context(), b.d.Subjects.Host(b.id), d); err != nil {
 		b.t.Fatal(err)

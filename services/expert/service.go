@@ -33,6 +33,7 @@ type Service struct {
 	metrics   *telemetry.Metrics
 	device    device.Device
 	computers *computers
+	late      wire.Lateness
 	loads     *loads.Counter
 	asks      *nats.Subscription // for totals of loads
 	asked     atomic.Bool        // for them, since the last samples
@@ -85,7 +86,7 @@ func newOn(on device.Device, d *deployment.Deployment, c Config) *Service {
 		tracer: d.Telemetry.Tracer("expert"), metrics: d.Telemetry.Metrics,
 		loads:     loads.NewCounter(d.Identity.Model, id, d.Shape.MoE, d.Model.Spec.Experts),
 		functions: map[string]*function{}, plans: map[int]*plan.Layer{}, said: map[int][]*pb.FunctionState{}, serving: make(chan struct{}),
-		awaiting: make(chan struct{}, waitAtOnce),
+		awaiting: make(chan struct{}, waitAtOnce), late: wire.Lateness{Shape: d.Shape},
 	}
 	if n, err := device.Largest(d.Model.Spec, on.Size); err == nil {
 		s.expertBytes = uint64(n)
@@ -182,6 +183,9 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg, f *function) error {
 	if err := proto.Unmarshal(m.Data, d); err != nil {
 		return bus.Poison(fmt.Errorf("%w: decoding a dispatch: %w", wire.ErrMalformed, err))
 	}
+	if err := s.late.Check(d.Key, m.Arrived, time.Now()); err != nil {
+		return err
+	}
 	took.TransferNs = watch.Lap()
 	if f == nil {
 		return s.receiveByName(ctx, byName{d, m.Arrived, took, watch})
@@ -200,6 +204,10 @@ func (s *Service) serve(ctx context.Context, f *function, d *pb.Dispatch, arrive
 		return nil
 	case a.waited:
 		took.StallNs = watch.Lap()
+		if !wire.Remains(d.Key, time.Duration(took.StallNs)) {
+			s.done(f, true)
+			return wire.ErrLate
+		}
 	}
 	defer s.done(f, a.waited)
 	ctx, span := s.tracer.Child(ctx, telemetry.SpanExpert,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -40,6 +41,7 @@ type Service struct {
 	loads    *loadMeter
 	slow     *slowHosts
 
+	late   wire.Lateness
 	mu     sync.Mutex
 	routes forward.Routes
 	split  *splitter
@@ -55,7 +57,7 @@ const inFlight = 64
 func New(d *deployment.Deployment) *Service {
 	id := deployment.NewID("gate")
 	return &Service{
-		d: d, id: id, presence: d.NewPresence(id, "gate"), split: newSplitter(d.Model.Spec.Hidden), traces: planTraces{},
+		d: d, id: id, presence: d.NewPresence(id, "gate"), split: newSplitter(d.Model.Spec.Hidden), traces: planTraces{}, late: wire.Lateness{Shape: d.Shape},
 		tracer: d.Telemetry.Tracer("gate"), metrics: d.Telemetry.Metrics, loads: newLoadMeter(d, id),
 		slow: newSlowHosts(d.Logger, d.Telemetry.Metrics.Hosts),
 	}
@@ -151,6 +153,9 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 	h := &pb.Hidden{}
 	if err := proto.Unmarshal(m.Data, h); err != nil {
 		return bus.Poison(fmt.Errorf("%w: decoding hidden rows: %w", wire.ErrMalformed, err))
+	}
+	if err := s.late.Check(h.Key, m.Arrived, time.Now()); err != nil {
+		return err
 	}
 	ctx, span := s.tracer.Child(ctx, telemetry.SpanGate, telemetry.Layer(h.GetKey().GetLayer()), telemetry.Attempt(h.GetKey().GetAttempt()))
 	defer span.End()

@@ -56,10 +56,23 @@ func (t *Traffic) Handled(subject string, bytes int, outcome bus.Outcome) {
 	}
 	switch outcome {
 	case bus.Late:
-		t.metrics.Late.Inc()
+		t.metrics.Late(stageOf(t.kind(subject))).Inc()
 	case bus.Poisoned:
 		t.metrics.Poisoned.Inc()
 	}
+}
+
+// stages are who receives tensors, by kind of stream.
+var stages = map[string]string{
+	"hidden": "gate", "gate": "gate", "expert": "expert", "host": "expert", "partial": "aggregator", "block": "attention",
+}
+
+// stageOf is who received a message: of what is no tensor, the kind itself.
+func stageOf(kind string) string {
+	if stage, ok := stages[kind]; ok {
+		return stage
+	}
+	return kind
 }
 
 // Refused counts a message that came where it may not.

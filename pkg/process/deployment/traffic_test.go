@@ -16,14 +16,16 @@ func TestTrafficByKindOfStream(t *testing.T) {
 	traffic.Published("$KV.members.x", 99) // nobody's
 	traffic.Published("yardstick.hidden.demo.3", 99)
 	traffic.Handled("yard.hidden.demo.4", 20, bus.Late)
+	traffic.Handled("yard.host.demo.expert-1", 0, bus.Late)
+	traffic.Handled("yard.prompt.demo", 0, bus.Late)
 	traffic.Redelivered("yard.sequence.demo", 2)
 	traffic.Handled("yard.hidden.demo.4", 0, bus.Poisoned)
 	traffic.Refused("_INBOX.x")
 	traffic.Panicked("yard.hidden.demo.4")
 	for name, want := range map[string]float64{
-		"switchyard_bus_messages_total":      3,
+		"switchyard_bus_messages_total":      5,
 		"switchyard_bus_payload_bytes_total": 30,
-		"switchyard_late_total":              1,
+		"switchyard_late_total":              3,
 		"switchyard_redeliveries_total":      1,
 		"switchyard_poisoned_total":          1,
 		"switchyard_refused_messages_total":  1,

@@ -24,6 +24,7 @@ type Metrics struct {
 	busMessages  *prometheus.CounterVec
 	busBytes     *prometheus.CounterVec
 	loadSamples  *prometheus.CounterVec
+	late         *prometheus.CounterVec
 
 	// KVPages are the pages of attention's KV cache, "used" and "free".
 	KVPages *Mirror
@@ -40,8 +41,6 @@ type Metrics struct {
 	Preemptions prometheus.Counter
 	// UnannouncedSteps counts steps whose rows attention did not announce.
 	UnannouncedSteps prometheus.Counter
-	// Late counts messages dropped because their deadline had passed.
-	Late prometheus.Counter
 	// Repeats counts messages whose key had been handled before.
 	Repeats prometheus.Counter
 	// Refused counts messages refused: another version, model or numeric class, or unreadable.
@@ -90,7 +89,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Reissues:         counter("reissues_total", "Groups of rows sent again because their block was late."),
 		Preemptions:      counter("preemptions_total", "Times a sequence gave its KV pages to older ones; what they held is computed again."),
 		UnannouncedSteps: counter("unannounced_steps_total", "Steps whose rows were not announced: they do not fit one message, or NATS was away."),
-		Late:             counter("late_total", "Messages dropped because their deadline had passed."),
+		late:             counters("late_total", "Messages dropped because nobody waits for what they ask for any more, by who dropped them.", "stage"),
 		Repeats:          counter("repeats_total", "Messages whose key had been handled before."),
 		Refused:          counter("refused_messages_total", "Messages refused: unreadable, or of another version, model or numeric class."),
 		Poisoned:         counter("poisoned_total", "Messages that no attempt can handle, taken off their queue."),
@@ -111,7 +110,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	r.MustRegister(
 		m.requests, m.tokens, m.stepDuration, m.layerHop, m.expertRows, m.expertTime, m.batchRows,
 		m.redeliveries, m.KVPages, m.QueueDepth, m.busMessages, m.busBytes, m.loadSamples, m.Sequences, m.StreamFill,
-		m.Reissues, m.Preemptions, m.UnannouncedSteps, m.Late, m.Repeats, m.Refused, m.Poisoned, m.LogNoise, m.IllegalRecords, m.Panics, m.RefusedReplies,
+		m.Reissues, m.Preemptions, m.UnannouncedSteps, m.late, m.Repeats, m.Refused, m.Poisoned, m.LogNoise, m.IllegalRecords, m.Panics, m.RefusedReplies,
 		m.TimeClaims, m.stepPart, m.layerStage, m.prediction, m.PredictionsLost, m.genAI.request, m.genAI.firstToken, m.genAI.perToken,
 	)
 	r.MustRegister(m.Hosts.all()...)
@@ -134,6 +133,9 @@ func (m *Metrics) begin() {
 	}
 	m.PromptTokens()
 	m.CompletionTokens()
+	for _, stage := range []string{"gate", "expert", "aggregator"} {
+		m.Late(stage)
+	}
 }
 
 // fineBuckets reach from 50 µs, a small model's layer, to about 13 s.
@@ -161,6 +163,10 @@ func (m *Metrics) PromptTokens() prometheus.Counter { return m.tokens.WithLabelV
 func (m *Metrics) CompletionTokens() prometheus.Counter {
 	return m.tokens.WithLabelValues("completion")
 }
+
+// Late counts messages that a stage, such as "gate", dropped because nobody waits for
+// what they ask for any more.
+func (m *Metrics) Late(stage string) prometheus.Counter { return m.late.WithLabelValues(stage) }
 
 // Step observes the seconds of a forward pass.
 func (m *Metrics) Step() prometheus.Observer { return m.stepDuration }

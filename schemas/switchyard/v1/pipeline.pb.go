@@ -215,7 +215,10 @@ type Key struct {
 	// The aggregator that collects this group; absent from what it has reached.
 	Shard string `protobuf:"bytes,10,opt,name=shard,proto3" json:"shard,omitempty"`
 	// Which of the microbatches that the owner has in flight; one step each at a time.
-	Microbatch    uint32 `protobuf:"varint,11,opt,name=microbatch,proto3" json:"microbatch,omitempty"`
+	Microbatch uint32 `protobuf:"varint,11,opt,name=microbatch,proto3" json:"microbatch,omitempty"`
+	// For how long anybody waits for the rows yet, in milliseconds from when this message
+	// was sent; 0: for as long as it takes.
+	RemainingMs   uint32 `protobuf:"varint,12,opt,name=remaining_ms,json=remainingMs,proto3" json:"remaining_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -323,6 +326,13 @@ func (x *Key) GetShard() string {
 func (x *Key) GetMicrobatch() uint32 {
 	if x != nil {
 		return x.Microbatch
+	}
+	return 0
+}
+
+func (x *Key) GetRemainingMs() uint32 {
+	if x != nil {
+		return x.RemainingMs
 	}
 	return 0
 }
@@ -1094,7 +1104,7 @@ const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	"\x05dtype\x18\x01 \x01(\x0e2\x14.switchyard.v1.DtypeR\x05dtype\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\rR\x04rows\x12\x12\n" +
 	"\x04cols\x18\x03 \x01(\rR\x04cols\x12\x12\n" +
-	"\x04data\x18\x04 \x01(\fR\x04data\"\x83\x02\n" +
+	"\x04data\x18\x04 \x01(\fR\x04data\"\xa6\x02\n" +
 	"\x03Key\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\x06R\x05model\x12\x14\n" +
@@ -1109,7 +1119,8 @@ const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	" \x01(\tR\x05shard\x12\x1e\n" +
 	"\n" +
 	"microbatch\x18\v \x01(\rR\n" +
-	"microbatch\"\xbe\x01\n" +
+	"microbatch\x12!\n" +
+	"\fremaining_ms\x18\f \x01(\rR\vremainingMs\"\xbe\x01\n" +
 	"\x04Step\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\x06R\x05model\x12\x14\n" +

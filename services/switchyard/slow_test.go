@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
+	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/request/client"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/switchyard/cluster"
+)
+
+// slowProfile is of a host that takes 20 ms a row, where the demo model's take a
+// fraction of one.
+const slowProfile = `
+device: a slow one
+experts: the demo model's
+alpha_seconds: {value: 0.02, source: the test's}
+beta_seconds: {value: 0, source: the test's}
+expert_bytes: {value: 1, source: the test's}
+memory_bytes: {value: 1000000, source: the test's}
+bytes_per_second: {value: 1000000, source: the test's}
+cold_start_seconds: {value: 0, source: the test's}
+`
+
+// A host that is far slower than its sibling is passed by, and tokens are those of
+// a pipeline without it.
+func TestSlowHost(t *testing.T) {
+	t.Parallel()
+	y := openTestYard(t, func(up *UpCmd) { up.Replication = 2 })
+	want := y.greedy(t)
+	y.joinSlow(t)
+	shares := y.watchSlow(t)
+	had := false
+	testkit.Eventually(t, "rows on the slow host, and then hardly any", func() bool {
+		before := shares()
+		if got := y.greedy(t); !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+		all := shares().minus(before)
+		had = had || all.slow > 0
+		return had && all.slow < 0.05*(all.slow+all.others)
+	})
+}
+
+// greedy asks for the likeliest tokens.
+func (y testYard) greedy(t *testing.T) (ids []uint32) {
+	t.Helper()
+	c := client.New(y.connect(t).NATS(), client.Settings{Prefix: schemas.DefaultPrefix, Model: "demo"})
+	s, err := c.Prompt(t.Context(), &pb.Prompt{Text: "Once upon a time", MaxTokens: proto.Int32(8), Temperature: proto.Float64(0), IgnoreEos: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for c, err := range s.Chunks() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, c.TokenIds...)
+	}
+	return ids
+}
+
+// joinSlow starts a second host.
+func (y testYard) joinSlow(t *testing.T) {
+	t.Helper()
+	profile, err := profiles.Read("slow.yaml", []byte(strings.TrimSpace(slowProfile)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	services := y.Settings.Services
+	services.Expert.Profile = profile
+	p := cluster.NewPipeline(y.Settings.Node, services, map[string]int{"expert": 1})
+	ctx, stop := context.WithCancel(context.Background())
+	if err := p.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if err := p.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := p.AwaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rowsOf are the routed rows that hosts have computed.
+type rowsOf struct{ slow, others float64 }
+
+func (r rowsOf) minus(o rowsOf) rowsOf { return rowsOf{r.slow - o.slow, r.others - o.others} }
+
+// watchSlow returns what tells of both hosts' rows, when they have announced all.
+func (y testYard) watchSlow(t *testing.T) func() rowsOf {
+	t.Helper()
+	d, err := y.Settings.Node.Deploy(t.Context(), "test", y.connect(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, err := members.Watch(t.Context(), d.Members)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() (r rowsOf) {
+		time.Sleep(members.Hearing)
+		for _, m := range members.OfService(view.Snapshot(), "expert") {
+			if strings.HasPrefix(m.Device, "paced:") {
+				r.slow += m.Stats[members.HostRows]
+			} else {
+				r.others += m.Stats[members.HostRows]
+			}
+		}
+		return r
+	}
+}
