@@ -125,6 +125,10 @@ soak: ## Kill services while the token log passes its bound again and again (20 
 soak-short: ## The same for four minutes
 	SWITCHYARD_SOAK_LOG=4m $(GO) test -count=1 -v -run TestFullLog ./loadtest/soak
 
+.PHONY: pages
+pages: ## Cancel a thousand requests in a minute, and time their pages; short answers in small memory (3 minutes)
+	SWITCHYARD_PAGES=1 $(GO) test -count=1 -timeout 30m -v ./loadtest/pages
+
 .PHONY: ci
 ci: ## Everything that continuous integration runs
 	.ci/run

@@ -3,14 +3,12 @@
 package soak
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -93,7 +91,7 @@ func startPipeline(t *testing.T) *pipeline {
 			t.Errorf("up ended with %v", err)
 		}
 	})
-	y := &pipeline{t: t, metrics: "http://" + metrics + "/metrics", began: time.Now()}
+	y := &pipeline{t: t, metrics: metrics, began: time.Now()}
 	y.connect("nats://" + listen)
 	y.awaitReady("http://" + metrics + "/readyz")
 	return y
@@ -203,22 +201,13 @@ func (y *pipeline) look(before []sample) sample {
 	return s
 }
 
-// scrape reads the metrics without labels, and those with, under their full name.
+// scrape reads the metrics.
 func (y *pipeline) scrape() map[string]float64 {
-	out := map[string]float64{}
-	r, err := http.Get(y.metrics)
+	m, err := fleet.Metrics(y.t.Context(), y.metrics)
 	if err != nil {
-		y.t.Errorf("reading the metrics: %v", err)
-		return out
+		y.t.Error(err)
 	}
-	defer func() { _ = r.Body.Close() }()
-	for lines := bufio.NewScanner(r.Body); lines.Scan(); {
-		name, value, ok := strings.Cut(lines.Text(), " ")
-		if v, err := strconv.ParseFloat(value, 64); ok && err == nil {
-			out[name] = v
-		}
-	}
-	return out
+	return m
 }
 
 // settle waits until nothing is under way any more.
