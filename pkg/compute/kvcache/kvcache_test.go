@@ -68,6 +68,26 @@ func (b *books) reserve(t *rapid.T) {
 	b.tables, b.pages = append(b.tables, table), b.pages+b.pool.Need(positions)
 }
 
+func (b *books) grow(t *rapid.T) {
+	if len(b.tables) == 0 {
+		t.Skip("nothing to grow")
+	}
+	table, positions := rapid.SampledFrom(b.tables).Draw(t, "table"), rapid.IntRange(1, 9*cpu.PagePositions).Draw(t, "positions")
+	before, room := table.Reserved(), table.Positions()
+	more := max(0, b.pool.Need(positions)-before)
+	err := table.Grow(positions)
+	if fits := b.pages+more <= b.pool.Capacity(); fits != (err == nil) || !fits && !errors.Is(err, ErrFull) {
+		t.Fatalf("%d more pages with %d of %d taken: %v", more, b.pages, b.pool.Capacity(), err)
+	}
+	switch {
+	case err == nil && table.Positions() >= max(positions, room):
+		table.Span(rapid.IntRange(0, positions-1).Draw(t, "from"), positions)
+	case err == nil || table.Reserved() != before || table.Positions() != room:
+		t.Fatalf("%d positions have room for %d, and %d pages after %d: %v", positions, table.Positions(), table.Reserved(), before, err)
+	}
+	b.pages += table.Reserved() - before
+}
+
 func (b *books) release(t *rapid.T) {
 	if len(b.tables) == 0 {
 		t.Skip("nothing to release")
@@ -121,7 +141,7 @@ func TestReserveAndRelease(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := &books{pool: p}
-		t.Repeat(map[string]func(*rapid.T){"reserve": b.reserve, "release": b.release, "": b.check})
+		t.Repeat(map[string]func(*rapid.T){"reserve": b.reserve, "grow": b.grow, "release": b.release, "": b.check})
 	})
 }
 
