@@ -6,6 +6,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/pkg/transport/credentials"
+	"github.com/switchyard/switchyard/pkg/transport/natsserver"
+	"github.com/switchyard/switchyard/pkg/transport/rights"
+	"github.com/switchyard/switchyard/schemas"
 )
 
 func TestReadModel(t *testing.T) {
@@ -81,5 +87,52 @@ func TestAuth(t *testing.T) {
 	}
 	if made, err := filepath.Glob(filepath.Join(dir, "creds", "*.creds")); err != nil || !slices.Contains(made, filepath.Join(dir, "creds", "gate.creds")) {
 		t.Errorf("%v, %v", made, err)
+	}
+}
+
+// The operator sets what plans are to be like, and top only looks on: by the commands
+// that they have, on a server that knows them.
+func TestPlanAsUsers(t *testing.T) {
+	f, err := credentials.Init(filepath.Join(t.TempDir(), "auth"), credentials.Settings{
+		Scope: rights.Scope{Prefix: "switchyard", Models: []rights.Model{{Name: "demo"}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	trust, err := f.Trust()
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv, err := natsserver.Start(natsserver.Settings{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", Trust: trust})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Shutdown()
+	as := func(user string, args ...string) result {
+		return invoke("", append(args, "--nats", srv.URL(), "--creds", f.Creds(user), "--connect-timeout", "2s")...)
+	}
+	makePlans(t, srv, f)
+	if got := as("operator", "plan", "set", "--replicas", "2", "--json"); got.code != exitDone || !strings.Contains(got.out, `"replicas":2`) {
+		t.Errorf("set: %+v", got)
+	}
+	if got := as("operator", "plan", "get", "--json"); got.code != exitDone || !strings.Contains(got.out, `"replicas":2`) {
+		t.Errorf("get: %+v", got)
+	}
+	if got := as("top", "plan", "set", "--replicas", "1"); got.code == exitDone {
+		t.Errorf("top: %+v", got)
+	}
+}
+
+// makePlans makes the bucket of plans, as a service would.
+func makePlans(t *testing.T, srv *natsserver.Server, f credentials.Folder) {
+	t.Helper()
+	conn, err := bus.Connect(t.Context(), bus.Config{Creds: f.Creds("expert")}, bus.Settings{InProcess: srv})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	names := schemas.Streams{Subjects: schemas.NewSubjects("switchyard", "demo")}
+	if _, err := conn.EnsureBucket(t.Context(), 1, names.Bucket("plans"), 0); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -30,14 +30,26 @@ func (f *authFlag) Decode(ctx *kong.DecodeContext) error {
 		return nil
 	}
 	ctx.Scan.Pop()
-	switch text := fmt.Sprint(next.Value); text {
+	switch v := next.Value.(type) {
+	case bool:
+		f.on = v
+	case string:
+		f.set(v)
+	default:
+		return fmt.Errorf("expected a folder, true or false but got %v", v)
+	}
+	return nil
+}
+
+// set reads what a variable says.
+func (f *authFlag) set(text string) {
+	switch text {
 	case "", "false":
 		f.on = false
 	case "true":
 	default:
 		f.dir = text
 	}
-	return nil
 }
 
 // IsBool has the help say that the value may be left out.

@@ -1,6 +1,7 @@
 package credentials_test
 
 import (
+	"crypto/tls"
 	"errors"
 	"os"
 	"path/filepath"
@@ -33,14 +34,19 @@ func folder(t *testing.T) credentials.Folder {
 	return f
 }
 
-// serve runs a server that believes the folder.
+// serve runs a server that believes the folder, over TLS.
 func serve(t *testing.T, f credentials.Folder) *natsserver.Server {
 	t.Helper()
-	trust, err := f.Trust()
+	encrypted, err := f.TLS()
 	if err != nil {
 		t.Fatal(err)
 	}
-	encrypted, err := f.TLS()
+	return serveWith(t, f, encrypted)
+}
+
+func serveWith(t *testing.T, f credentials.Folder, encrypted *tls.Config) *natsserver.Server {
+	t.Helper()
+	trust, err := f.Trust()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,11 +58,14 @@ func serve(t *testing.T, f credentials.Folder) *natsserver.Server {
 	return s
 }
 
-// login connects as a user, over TLS.
+// login connects as a user.
 func login(t *testing.T, f credentials.Folder, s *natsserver.Server, user string, opts ...nats.Option) *nats.Conn {
 	t.Helper()
-	nc, err := nats.Connect(s.URL(), append(opts, nats.UserCredentials(f.Creds(user)), nats.RootCAs(f.CA()),
-		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))...)
+	opts = append(opts, nats.UserCredentials(f.Creds(user)), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+	if strings.HasPrefix(s.URL(), "tls://") {
+		opts = append(opts, nats.RootCAs(f.CA()))
+	}
+	nc, err := nats.Connect(s.URL(), opts...)
 	if err != nil {
 		t.Fatalf("%s: %v", user, err)
 	}

@@ -110,26 +110,26 @@ func (srv *Server) run(s Settings) (*server.Server, error) {
 }
 
 // InProcessConn connects without a socket; nats.InProcessServer takes a Server.
-func (s *Server) InProcessConn() (net.Conn, error) { return s.inner.InProcessConn() }
+func (srv *Server) InProcessConn() (net.Conn, error) { return srv.inner.InProcessConn() }
 
 // URL is where clients of other processes connect; empty without Listen. Of a server
 // that listens everywhere it is the loopback's.
-func (s *Server) URL() string {
-	if s.inner.Addr() == nil {
+func (srv *Server) URL() string {
+	if srv.inner.Addr() == nil {
 		return ""
 	}
-	host, port, err := net.SplitHostPort(s.inner.Addr().String())
+	host, port, err := net.SplitHostPort(srv.inner.Addr().String())
 	if ip := net.ParseIP(host); err != nil || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	return s.scheme + net.JoinHostPort(host, port)
+	return srv.scheme + net.JoinHostPort(host, port)
 }
 
 // Shutdown stops the server and waits until its stores are closed. It may be called twice.
-func (s *Server) Shutdown() {
-	s.inner.Shutdown()
-	s.inner.WaitForShutdown()
-	s.lock.release()
+func (srv *Server) Shutdown() {
+	srv.inner.Shutdown()
+	srv.inner.WaitForShutdown()
+	srv.lock.release()
 }
 
 func (s Settings) options() (*server.Options, error) {

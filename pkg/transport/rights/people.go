@@ -33,9 +33,9 @@ func others() []role {
 			"read or write anything of requests",
 		},
 		{
-			Operator, "whoever puts models into the object store", keeping,
-			"decide what is computed, as services believe the model's objects; delete them",
-			"send prompts; read requests; write plans",
+			Operator, "whoever puts models into the object store, and sets what plans are to be like", keeping,
+			"decide what is computed, as services believe the model's objects; delete them; have experts moved by settings of plans",
+			"send prompts; read requests; write plans themselves",
 		},
 	}
 }
@@ -65,12 +65,18 @@ func looking(n names) []Grant {
 	}
 }
 
-// keeping is for who puts models into the object store.
+// keeping is for who puts models into the object store, and says what plans are to be like.
 func keeping(n names) []Grant {
 	w := n.weights()
 	subjects := append(follow(w), "$JS.API.INFO", "$JS.API.STREAM.NAMES", api("STREAM.MSG.GET", w), under("$O."+w[len("OBJ_"):]))
 	for _, call := range []string{"INFO", "CREATE", "DELETE", "PURGE"} {
 		subjects = append(subjects, api("STREAM."+call, w))
 	}
-	return []Grant{{Reason: "to put models into the object store, to list them and to remove them", Publish: subjects}}
+	return []Grant{
+		{Reason: "to put models into the object store, to list them and to remove them", Publish: subjects},
+		{
+			Reason:  "to see plans, and to change what they are to be like (`switchyard plan`)",
+			Publish: append(n.look("plans"), get(n.bucket("plans")), n.key("plans", "settings")),
+		},
+	}
 }
