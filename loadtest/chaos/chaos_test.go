@@ -6,7 +6,7 @@
 //	SWITCHYARD_CHAOS=1 go test -v ./loadtest/chaos       # the table below, and the control loop's parts killed
 //	SWITCHYARD_CHAOS=long go test -v ./loadtest/chaos    # lone processes that are killed and started again, and Kafka away for a minute, too
 //
-// In all of them faults of all kinds come at seeded times as well: docs/chaos.md.
+// In the latter two, faults of all kinds come at seeded times as well: docs/chaos.md.
 package chaos
 
 import (

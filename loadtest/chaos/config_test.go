@@ -20,14 +20,12 @@ type config struct {
 	file string
 	// out is where reports go; "" is nowhere.
 	out string
-	// variants are how many different prompts there are.
-	variants int
 	// shrink is how many runs a failing schedule may be shrunk with.
 	shrink int
 }
 
 // lengths are those of the modes; SWITCHYARD_CHAOS_MINUTES overrides them.
-var lengths = map[string]time.Duration{short: 15 * time.Second, "1": 2 * time.Minute, "long": 5 * time.Minute, "each": 10 * time.Minute, served: 2 * time.Minute}
+var lengths = map[string]time.Duration{"1": 2 * time.Minute, "long": 5 * time.Minute, "each": 10 * time.Minute, served: 2 * time.Minute}
 
 // served is the mode in which somebody else runs the services.
 const served = "served"
@@ -46,13 +44,10 @@ func settingsOf(t *testing.T, mode string) config {
 	t.Helper()
 	c := config{
 		prefix: variable("PREFIX", "switchyard"), model: variable("MODEL", "demo"),
-		file: variable("SCHEDULE", ""), out: variable("OUT", ""), shrink: number(t, "SHRINK", 0), variants: variants,
+		file: variable("SCHEDULE", ""), out: variable("OUT", ""), shrink: number(t, "SHRINK", 0),
 	}
 	if mode != served {
 		c.programs = fleet.Build(t)
-	}
-	if mode == short {
-		c.variants = shortVariants
 	}
 	c.Settings = schedule.Settings{
 		Seed: uint64(number(t, "SEED", 1)), Length: lengths[mode], Every: duration(t, "EVERY", 3*time.Second),

@@ -19,9 +19,8 @@ import (
 
 // What is asked while things go wrong.
 const (
-	workers       = 20
-	variants      = 24
-	shortVariants = 8
+	workers  = 20
+	variants = 24
 	// lostAfter is when an answer that stands still counts as lost, and settleWithin
 	// how long everything may take to be given back at the end. What the server does
 	// by itself takes half a minute.
@@ -29,11 +28,20 @@ const (
 	settleWithin = 90 * time.Second
 )
 
+// wantedMinutes is the mode, and skips the test where there is no time for it.
+func wantedMinutes(t *testing.T) string {
+	t.Helper()
+	mode := wanted(t)
+	if mode == short {
+		t.Skip("this takes minutes: set SWITCHYARD_CHAOS to 1 or long")
+	}
+	return mode
+}
+
 // TestSeededFaults has faults of all kinds at seeded times, while requests run.
 // None may lose a token, get another one, or end otherwise than it should.
 func TestSeededFaults(t *testing.T) {
-	mode := wanted(t)
-	c := settingsOf(t, mode)
+	c := settingsOf(t, wantedMinutes(t))
 	c.check(t, play(t, c, fmt.Sprintf("seed %d", c.Seed), c.plan(t)), report.ByKind)
 }
 
@@ -48,11 +56,7 @@ func TestEachFaultAlone(t *testing.T) {
 
 // TestRollingRestart ends every replica and every server, one after the other.
 func TestRollingRestart(t *testing.T) {
-	mode := wanted(t)
-	if mode == short {
-		t.Skip("this takes a minute: set SWITCHYARD_CHAOS to 1 or long")
-	}
-	c := settingsOf(t, mode)
+	c := settingsOf(t, wantedMinutes(t))
 	c.Every = restartEvery
 	c.check(t, play(t, c, "a rolling restart", schedule.Rolling(c.Settings)), report.ByService)
 }
@@ -62,16 +66,17 @@ const restartEvery = 5 * time.Second
 
 // TestKeptSchedules has what once went wrong go wrong again.
 func TestKeptSchedules(t *testing.T) {
-	if wanted(t) == short {
-		t.Skip("set SWITCHYARD_CHAOS to 1 or long")
-	}
+	mode := wantedMinutes(t)
 	files, err := filepath.Glob("testdata/*.schedule")
 	if err != nil {
 		t.Fatal(err)
 	}
+	if len(files) == 0 {
+		t.Skip("no schedule is kept in testdata")
+	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			c := settingsOf(t, "1")
+			c := settingsOf(t, mode)
 			c.check(t, play(t, c, file, read(t, file)), report.ByKind)
 		})
 	}
@@ -120,7 +125,7 @@ func dial(t *testing.T, c config, url string) *asking.Load {
 	t.Helper()
 	l, err := asking.Dial(asking.Settings{
 		URL: url, Prefix: c.prefix, Model: c.model, Run: fmt.Sprintf("chaos-%d-%d", c.Seed, time.Now().UnixMilli()),
-		Workers: workers, Workload: workload.New(c.Seed, c.variants), Hang: lostAfter,
+		Workers: workers, Workload: workload.New(c.Seed, variants), Hang: lostAfter,
 	})
 	if err != nil {
 		t.Fatal(err)

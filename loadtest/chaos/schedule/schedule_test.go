@@ -17,9 +17,9 @@ func settings(seed uint64) Settings {
 }
 
 func TestSameSeedSameSchedule(t *testing.T) {
-	for name, make := range map[string]func(Settings) Schedule{"random": Random, "each": Each, "rolling": Rolling} {
+	for name, generate := range map[string]func(Settings) Schedule{"random": Random, "each": Each, "rolling": Rolling} {
 		t.Run(name, func(t *testing.T) {
-			if a, b := make(settings(7)), make(settings(7)); !reflect.DeepEqual(a, b) || len(a) == 0 {
+			if a, b := generate(settings(7)), generate(settings(7)); !reflect.DeepEqual(a, b) || len(a) == 0 {
 				t.Errorf("%d and %d faults, which differ", len(a), len(b))
 			}
 		})
@@ -90,8 +90,8 @@ func TestEachIsAlone(t *testing.T) {
 
 func TestNobodyToHit(t *testing.T) {
 	s := Settings{Length: time.Minute, Every: time.Second, Kinds: []Kind{Kill}}
-	for name, make := range map[string]func(Settings) Schedule{"random": Random, "each": Each, "rolling": Rolling} {
-		if got := make(s); len(got) > 0 {
+	for name, generate := range map[string]func(Settings) Schedule{"random": Random, "each": Each, "rolling": Rolling} {
+		if got := generate(s); len(got) > 0 {
 			t.Errorf("%s has %v", name, got)
 		}
 	}
