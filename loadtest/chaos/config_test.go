@@ -3,6 +3,7 @@ package chaos
 import (
 	"cmp"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -60,6 +61,9 @@ func settingsOf(t *testing.T, mode string) config {
 		c.Replicas[service] = number(t, "REPLICAS", 2)
 	}
 	for _, kind := range strings.Fields(variable("KINDS", "")) {
+		if !slices.Contains(schedule.Kinds, schedule.Kind(kind)) {
+			t.Fatalf("SWITCHYARD_CHAOS_KINDS has %q; use some of %v", kind, schedule.Kinds)
+		}
 		c.Kinds = append(c.Kinds, schedule.Kind(kind))
 	}
 	return c

@@ -98,6 +98,9 @@ func read(t *testing.T, file string) schedule.Schedule {
 // play runs a site under load while a schedule goes wrong.
 func play(t *testing.T, c config, title string, plan schedule.Schedule) *report.Run {
 	t.Helper()
+	if len(plan) == 0 {
+		t.Fatalf("%s: nothing goes wrong in this schedule", title)
+	}
 	s := site.New(t, site.Settings{Programs: c.programs, Replicas: c.Replicas, Flags: []string{"--log-level", "warn"}})
 	l := dial(t, c, s.URL())
 	if err := l.Reference(t.Context()); err != nil {
