@@ -188,3 +188,24 @@ func (p *Process) End() error {
 	}
 	return nil
 }
+
+// Slow lets a program run for one part in ten of the time, until stop is called: it
+// answers, and takes ten times as long.
+func (p *Process) Slow(t *testing.T) (stop func()) {
+	t.Helper()
+	const runs, rests = 4 * time.Millisecond, 36 * time.Millisecond
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil && p.Suspend() == nil {
+			time.Sleep(rests)
+			_ = p.Resume() // it may have ended
+			time.Sleep(runs)
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}

@@ -194,8 +194,10 @@ func TestLateAnswersTeach(t *testing.T) {
 			return nil, nil, true
 		}
 		for range 20 {
+			r.begin(t.Context(), nil, nil, time.Time{})
 			checkLayer(t, r, 2)
 		}
+		r.begin(t.Context(), nil, nil, time.Time{})
 		before := y.count()
 		checkLayer(t, r, 2)
 		if n := y.count() - before; n != 1 {

@@ -130,7 +130,9 @@ func TestBudget(t *testing.T) {
 		}
 	})
 	full := NewBudget(0.1, 2)
-	if !full.Spend() || !full.Spend() || full.Spend() {
-		t.Error("a full budget is not its most")
+	for i, want := range []bool{true, true, false} {
+		if got := full.Spend(); got != want {
+			t.Errorf("re-issue %d of a budget of two: %v", i, got)
+		}
 	}
 }
