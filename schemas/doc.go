@@ -11,6 +11,9 @@ const Version = 2
 // pass over whatever lacks it. ("SYL1")
 const RecordFormat = 0x314c5953
 
+// HeaderAsk says that a prompt in the queue came by ask, and in which form.
+const HeaderAsk = "Switchyard-Ask"
+
 // Headers that outsiders see.
 const (
 	// HeaderReplyTo overrides reply_to in the body of a prompt.

@@ -40,8 +40,13 @@ type StreamSpec struct {
 	// Memory streams hold tensors, which can be computed again; file streams what cannot.
 	Memory bool
 	MaxAge time.Duration
-	// MaxBytes bounds the stream; a full one refuses publishing (file) or drops the oldest (memory).
+	// MaxBytes bounds the stream; a full one refuses publishing, or drops the oldest
+	// (memory, and file with DropOldest).
 	MaxBytes int64
+	// MaxPerSubject bounds the messages of each subject; 0: no bound.
+	MaxPerSubject int64
+	// DropOldest is for what may be lost rather than keep anybody waiting.
+	DropOldest bool
 	// Rollup lets one message take the place of all others of its subject.
 	Rollup bool
 }
@@ -62,6 +67,13 @@ const (
 	// a request runs, and about 6 once it has ended.
 	DefaultLogBytes = 4 << 30
 
+	// DeadAge is how long dead letters are kept.
+	DeadAge = 7 * 24 * time.Hour
+	// MaxDead bounds the dead letters of one queue and reason, so that those of
+	// one reason do not push out those of another.
+	MaxDead = 256
+
+	deadBytes   = 64 << 20
 	promptBytes = 256 << 20
 	tensorBytes = 64 << 20
 )
@@ -99,6 +111,15 @@ func (s Streams) Tokens() StreamSpec {
 	}
 }
 
+// Dead holds what of prompts and sequences was given up, until somebody looks at
+// it. It never refuses anything: who gives a message up has others to handle.
+func (s Streams) Dead() StreamSpec {
+	return StreamSpec{
+		Name: s.name("DLQ"), Subjects: []string{s.Subjects.AnyDead()}, Retention: Limits, DropOldest: true,
+		MaxAge: DeadAge, MaxBytes: deadBytes, MaxPerSubject: MaxDead,
+	}
+}
+
 // Hidden carries rows to the gates.
 func (s Streams) Hidden() StreamSpec { return s.tensor("HIDDEN", s.Subjects.AnyHidden()) }
 
@@ -133,7 +154,7 @@ func (s Streams) tensor(kind, subject string) StreamSpec {
 
 // Durable lists the file streams, which exist whatever the hops are.
 func (s Streams) Durable() []StreamSpec {
-	return []StreamSpec{s.Prompts(), s.Sequences(), s.Tokens()}
+	return []StreamSpec{s.Prompts(), s.Sequences(), s.Tokens(), s.Dead()}
 }
 
 // Tensors lists the memory streams of a model with these MoE layers; none with core hops.
@@ -148,7 +169,7 @@ func (s Streams) Tensors(moeLayers []int) []StreamSpec {
 	return specs
 }
 
-// Bucket names a key-value bucket of the model: "plans", "functions", "members" or "leases".
+// Bucket names a key-value bucket of the model: "plans", "functions", "members", "leases" or "trials".
 func (s Streams) Bucket(kind string) string { return s.name(kind) }
 
 // BucketStream names the stream in which NATS keeps a bucket.

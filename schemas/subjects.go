@@ -66,6 +66,13 @@ func (s Subjects) Rejected() string { return s.join("rejected", s.Model) }
 // Sequence carries tokenized requests to attention.
 func (s Subjects) Sequence() string { return s.join("sequence", s.Model) }
 
+// Dead begins the subjects of what was given up of a queue, named by its kind, such
+// as "prompt"; the reason is the last token.
+func (s Subjects) Dead(kind string) string { return s.join("dlq", s.Model, kind) }
+
+// AnyDead matches what was given up of every queue.
+func (s Subjects) AnyDead() string { return s.join("dlq", s.Model, "*", "*") }
+
 // Cancel ends one request.
 func (s Subjects) Cancel(request string) string { return s.join("cancel", s.Model, request) }
 

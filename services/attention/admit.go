@@ -75,6 +75,17 @@ type refusedError struct {
 
 func (r *refusedError) Unwrap() error { return r.error }
 
+// reason is why the sequence is given up.
+func (r *refusedError) reason() bus.Reason {
+	switch {
+	case bus.IsPanic(r.error):
+		return bus.Panicked
+	case errors.Is(r.error, tokenlog.ErrFruitless):
+		return bus.Deliveries
+	}
+	return bus.Refused
+}
+
 // admitRetry is the pause before a sequence whose admission failed comes again.
 const admitRetry = 500 * time.Millisecond
 
@@ -86,12 +97,15 @@ func (s *Service) unadmitted(ctx context.Context, err error) error {
 	if errors.As(err, &refused) {
 		s.d.Logger.Warn("sequence refused", "error", err)
 		err = s.log.End(ctx, refused.seq.RequestId, refused.seq.Accept, errorEnd(refused.code, refused.Error()))
+		if err == nil && refused.code == codeInternal {
+			return bus.GiveUp(refused.reason(), refused)
+		}
 	}
 	switch {
 	case err == nil, errors.Is(err, tokenlog.ErrFinished):
 		return nil // or ended already: cancelled while it waited, or its acknowledgement was lost
 	case errors.Is(err, tokenlog.ErrForeign):
-		return bus.Poison(err) // its id is another request's by now
+		return bus.GiveUp(bus.Refused, err) // its id is another request's by now
 	case errors.Is(err, context.Canceled), errors.Is(err, errUnreadable), errors.Is(err, errElsewhere):
 		return err
 	}
@@ -119,7 +133,7 @@ func (s *Service) prepare(ctx context.Context, d *bus.Delivery, h *hold) (seq *s
 		return err
 	})
 	if bus.IsPanic(err) {
-		err = &refusedError{msg, "internal", err}
+		err = &refusedError{msg, codeInternal, err}
 	}
 	return seq, err
 }
@@ -134,7 +148,7 @@ func (s *Service) limits() edge.Model {
 func (s *Service) own(ctx context.Context, d *bus.Delivery, msg *pb.Sequence, h *hold) (*sequence, error) {
 	if err := s.limits().CheckSequence(msg); err != nil {
 		s.metrics.Refused.Inc()
-		return nil, &refusedError{msg, "internal", fmt.Errorf("sequence %s: %w", msg.RequestId, err)}
+		return nil, &refusedError{msg, codeInternal, fmt.Errorf("sequence %s: %w", msg.RequestId, err)}
 	}
 	if s.engine.owns(ctx, msg.RequestId) {
 		return nil, errOurs
@@ -175,7 +189,7 @@ func (s *Service) claim(ctx context.Context, seq *sequence) error {
 		Room:     s.engine.haveRoom,
 	})
 	if gone := unresumable(err); gone != nil {
-		return &refusedError{seq.seq, "internal", gone}
+		return &refusedError{seq.seq, codeInternal, gone}
 	}
 	if err != nil {
 		return fmt.Errorf("claiming the log of %s: %w", request, err)
@@ -210,10 +224,21 @@ func unresumable(err error) error {
 // begins to go with its first record.
 func (s *Service) longest() time.Duration { return s.d.Streams.Tokens().MaxAge / 4 * 3 }
 
-// finished acknowledges a sequence whose terminal record is in the log.
+// finished settles a sequence whose terminal record is in the log.
 func (s *Service) finished(seq *sequence) {
+	if seq.fault != nil {
+		s.tasks.Go(func() { s.giveUp(seq) })
+		return
+	}
 	if err := seq.delivery.Ack(); err != nil {
 		s.d.Logger.Debug("acknowledging a sequence", "request", seq.seq.RequestId, "error", err)
+	}
+}
+
+// giveUp leaves a sequence to the dead letters whose steps panic.
+func (s *Service) giveUp(seq *sequence) {
+	if err := seq.delivery.End(bus.GiveUp(bus.Panicked, seq.fault)); err != nil {
+		s.d.Logger.Debug("giving up a sequence", "request", seq.seq.RequestId, "error", err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/policy/batching"
+	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -189,9 +190,16 @@ func (d *scheduler) settle(mb *microbatch) {
 
 func (d *scheduler) stepFailed(s *sequence, err error) {
 	d.log.Error("step abandoned", "request", s.seq.RequestId, "error", err)
-	s.end = errorEnd("internal", err.Error())
+	var fault *panicError
+	if errors.As(err, &fault) {
+		s.fault = fault
+	}
+	s.end = errorEnd(codeInternal, err.Error())
 	d.finish(s)
 }
+
+// codeInternal is an error of ours, as producers see it.
+const codeInternal = string(edge.Internal)
 
 func errorEnd(code, message string) *pb.Terminal {
 	return &pb.Terminal{FinishReason: "error", Error: &pb.Error{Code: code, Message: message}}
@@ -233,7 +241,7 @@ func (d *scheduler) append(s *sequence, r *pb.Record) {
 		s.end = errorEnd("payload_too_large", err.Error())
 	default:
 		d.log.Error("a record cannot be written", "request", s.seq.RequestId, "error", err)
-		s.end = errorEnd("internal", err.Error())
+		s.end = errorEnd(codeInternal, err.Error())
 	}
 }
 

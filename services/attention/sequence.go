@@ -39,6 +39,8 @@ type sequence struct {
 	inFlight bool
 	// suspect was in a microbatch that panicked.
 	suspect bool
+	// fault is the panic that ended it.
+	fault error
 	// ended is set once a terminal record is queued; why is it for an early end.
 	ended bool
 	end   *pb.Terminal

@@ -180,6 +180,7 @@ func (s *Service) listen(ctx context.Context) (err error) {
 	}
 	s.queue, err = s.d.Conn.Queue(ctx, bus.QueueSettings{
 		Stream: s.d.Streams.Sequences(), Name: "attention", Subject: s.d.Subjects.Sequence(), AckWait: s.ackWait,
+		Dead: s.d.Subjects.Dead("sequence"), Replica: s.id,
 	})
 	if err != nil {
 		return fmt.Errorf("taking sequences: %w", err)

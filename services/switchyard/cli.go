@@ -30,6 +30,7 @@ type CLI struct {
 	Prompt PromptCmd `cmd:"" help:"Send a prompt and stream the answer."`
 	Top    TopCmd    `cmd:"" help:"Show live replicas, queues and every expert's load."`
 	Plan   PlanCmd   `cmd:"" help:"Show a model's plan, and change what plans are to be like."`
+	DLQ    DLQCmd    `cmd:"" name:"dlq" help:"Look after messages that services have given up: list, show, send again, drop."`
 	Policy PolicyCmd `cmd:"" help:"Make one scaling or placement decision from a state in JSON, without a server."`
 	Verify VerifyCmd `cmd:"" help:"Compare checkpoints, run through the message pipeline, with the outputs of transformers."`
 	Bench  BenchCmd  `cmd:"" help:"Measure what messages cost: the pipeline beside the same layers by direct calls."`

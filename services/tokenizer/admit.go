@@ -24,7 +24,7 @@ import (
 func (s *Service) admit(ctx context.Context, in *incoming) error {
 	ctx, span := s.tracer.Child(ctx, telemetry.SpanTokenize)
 	defer span.End()
-	req, why := s.model.Resolve(in.prompt, time.Now(), rand.Uint32())
+	req, why := s.resolve(in)
 	if why == nil {
 		why = s.checkCapacity(req.Sequence)
 	} else if !isLate(why) {
@@ -67,6 +67,18 @@ func (s *Service) admit(ctx context.Context, in *incoming) error {
 	}
 	req.Sequence.Accept = accept
 	return s.submit(ctx, in, req.Sequence, req.Deadline)
+}
+
+// resolve tokenizes a prompt: beside others, or alone if it was delivered before.
+func (s *Service) resolve(in *incoming) (*edge.Request, error) {
+	if in.again {
+		s.computing.Lock()
+		defer s.computing.Unlock()
+	} else {
+		s.computing.RLock()
+		defer s.computing.RUnlock()
+	}
+	return s.model.Resolve(in.prompt, time.Now(), rand.Uint32())
 }
 
 // deadlineGrace is how long an attention replica has to end a late request itself.

@@ -17,11 +17,8 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// headerAsk says that a prompt in the queue came by ask, and in which form.
-// Its Nats-Msg-Id names the ask then: copies of it are one.
-const headerAsk = "Switchyard-Ask"
-
-// Values of headerAsk.
+// Values of schemas.HeaderAsk. The prompt's Nats-Msg-Id names the ask then: copies of
+// it are one.
 const (
 	askText  = "text"
 	askTyped = "typed"
@@ -141,7 +138,7 @@ func (a *asking) header() nats.Header {
 	if a.encoding == pb.Encoding_ENCODING_TEXT {
 		kind = askText
 	}
-	h := nats.Header{headerAsk: {kind}, schemas.HeaderReplyTo: {a.to.subject}, nats.MsgIdHdr: {a.id}}
+	h := nats.Header{schemas.HeaderAsk: {kind}, schemas.HeaderReplyTo: {a.to.subject}, nats.MsgIdHdr: {a.id}}
 	for _, name := range []string{schemas.HeaderContentType, "traceparent"} {
 		if values := a.msg.Header[name]; len(values) > 0 {
 			h[name] = values[:1]

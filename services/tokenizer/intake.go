@@ -85,8 +85,8 @@ const promptRetry = 500 * time.Millisecond
 // untilTaken lets a prompt come again as often as it takes: it was accepted, so
 // that it must end in an answer or in an error that its producer sees.
 func (s *Service) untilTaken(err error) error {
-	if err == nil || errors.Is(err, context.Canceled) {
-		return err // the latter: this replica stops, and a sibling takes it at once
+	if err == nil || bus.IsGivenUp(err) || errors.Is(err, context.Canceled) {
+		return err // the last: this replica stops, and a sibling takes it at once
 	}
 	s.d.Logger.Warn("a prompt was not taken; it will come again", "error", err)
 	return bus.RetryAfter(promptRetry, err)
@@ -95,15 +95,30 @@ func (s *Service) untilTaken(err error) error {
 // takePrompt makes a prompt a sequence, or tells its producer why not. An
 // error means that the prompt is to be tried again.
 func (s *Service) takePrompt(ctx context.Context, d *bus.Delivery, place *turn) error {
+	if err := s.try(ctx, d); err != nil {
+		return err
+	}
 	ctx, root := s.tracer.Start(ctx, telemetry.SpanPrompt)
 	defer root.End()
-	p, err := s.readPrompt(d)
+	p, err := s.read(d)
+	if bus.IsPanic(err) {
+		return s.giveUpUnread(ctx, d, bus.Panicked, "the prompt was given up: the service has a fault that it meets")
+	}
 	if err == nil {
 		root.SetAttributes(telemetry.AttrRequest.String(p.prompt.RequestId))
-		err = s.process(ctx, d, p, place)
+		return s.toldIfRefused(ctx, p, s.process(ctx, d, p, place))
 	}
+	told := s.toldIfRefused(ctx, p, err)
+	if told == nil && p.reply == "" {
+		return bus.Poison(err) // nobody was told but who watches rejected prompts
+	}
+	return told
+}
+
+// toldIfRefused tells a prompt's producer of a refusal; all other errors remain.
+func (s *Service) toldIfRefused(ctx context.Context, p *incoming, err error) error {
 	var refused *edge.Error
-	if errors.As(err, &refused) {
+	if errors.As(err, &refused) && !bus.IsGivenUp(err) {
 		s.count(refused)
 		return s.refuse(ctx, p, refused)
 	}
@@ -116,8 +131,8 @@ func (s *Service) process(ctx context.Context, d *bus.Delivery, p *incoming, pla
 	if err := place.await(ctx, p.prompt.RequestId); err != nil {
 		return err
 	}
-	if d.TooOften() {
-		return s.giveUp(ctx, p, fmt.Sprintf("the prompt was given up: %d replicas that had it went away", d.Delivered-1))
+	if d.Delivered > maxDeliveries {
+		return s.giveUp(ctx, p, bus.Deliveries, fmt.Sprintf("the prompt was given up: %d replicas that had it went away", d.Delivered-1))
 	}
 	err := s.d.Conn.Try(d.Subject, func() error {
 		if err := s.checkQueue(ctx, p); err != nil {
@@ -126,18 +141,22 @@ func (s *Service) process(ctx context.Context, d *bus.Delivery, p *incoming, pla
 		return s.admit(ctx, p)
 	})
 	if bus.IsPanic(err) {
-		return s.giveUp(ctx, p, "the prompt was given up: the service has a fault that it meets")
+		return s.giveUp(ctx, p, bus.Panicked, "the prompt was given up: the service has a fault that it meets")
 	}
 	return err
 }
 
-// giveUp ends a prompt as an error of ours.
-func (s *Service) giveUp(ctx context.Context, p *incoming, why string) error {
+// giveUp ends a prompt as an error of ours, and leaves it to the dead letters.
+func (s *Service) giveUp(ctx context.Context, p *incoming, reason bus.Reason, why string) error {
 	hash, err := edge.BodyHash(p.prompt)
 	if err != nil {
 		return err
 	}
-	return s.endUntaken(ctx, p, hash, edge.Errorf(edge.Internal, "%s", why))
+	cause := edge.Errorf(edge.Internal, "%s", why)
+	if err := s.toldIfRefused(ctx, p, s.endUntaken(ctx, p, hash, cause)); err != nil {
+		return err
+	}
+	return bus.GiveUp(reason, cause)
 }
 
 // incoming is a prompt with where its answer goes.
@@ -163,8 +182,19 @@ func (in *incoming) destination() destination {
 	return to
 }
 
+// read is readPrompt beside others, whose panic is an error.
+func (s *Service) read(d *bus.Delivery) (in *incoming, err error) {
+	s.computing.RLock()
+	defer s.computing.RUnlock()
+	err = s.d.Conn.Try(d.Subject, func() (err error) {
+		in, err = s.readPrompt(d)
+		return err
+	})
+	return in, err
+}
+
 func (s *Service) readPrompt(d *bus.Delivery) (*incoming, error) {
-	ask := d.Headers.Get(headerAsk)
+	ask := d.Headers.Get(schemas.HeaderAsk)
 	prompt, encoding, err := edge.DecodePrompt(d.Headers, d.Data, ask == askText)
 	if ask == askText {
 		encoding = pb.Encoding_ENCODING_TEXT

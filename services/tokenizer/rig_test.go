@@ -35,6 +35,7 @@ var demo = sync.OnceValues(model.Demo)
 type rig struct {
 	t   testing.TB
 	srv *natsserver.Server
+	url string // the server's
 	d   *deployment.Deployment
 	log *tokenlog.Log
 	nc  *nats.Conn // a producer's
@@ -61,7 +62,7 @@ func newBoundedRig(t testing.TB, b bounds, replicas int, change ...func(*Config)
 		t.Fatal(err)
 	}
 	t.Cleanup(srv.Shutdown)
-	r := &rig{t: t, srv: srv, bounds: b}
+	r := &rig{t: t, srv: srv, url: srv.URL(), bounds: b}
 	r.d = r.deployment()
 	r.log = tokenlog.Of(r.d, "attention-1")
 	if r.nc, err = nats.Connect(srv.URL()); err != nil {
@@ -97,7 +98,7 @@ func (r *rig) deployment() *deployment.Deployment {
 	}
 	log := slog.New(slog.DiscardHandler)
 	traffic := deployment.NewTraffic(schemas.DefaultPrefix, tel.Metrics)
-	conn, err := bus.Connect(r.t.Context(), bus.Config{URL: r.srv.URL()}, bus.Settings{Observer: traffic, Logger: log})
+	conn, err := bus.Connect(r.t.Context(), bus.Config{URL: r.url}, bus.Settings{Observer: traffic, Logger: log})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -34,6 +34,7 @@ type Service struct {
 	log          *tokenlog.Log
 	view         *members.View
 	prompts      *bus.Queue
+	computing    sync.RWMutex // prompts are decoded and tokenized side by side, suspects alone
 	subs         []*nats.Subscription
 	shards       shardSet
 	backlog      backlog
@@ -102,6 +103,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	}
 	s.prompts, err = s.d.Conn.Queue(ctx, bus.QueueSettings{
 		Stream: s.d.Streams.Prompts(), Name: promptGroup, AckWait: promptAckWait,
+		Dead: s.d.Subjects.Dead("prompt"), Replica: s.id,
 	})
 	if err != nil {
 		return fmt.Errorf("taking prompts: %w", err)

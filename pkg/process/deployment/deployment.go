@@ -84,7 +84,9 @@ type Deployment struct {
 	Leases  jetstream.KeyValue
 	// Functions has what hosts and gates say of functions; see FunctionRules.
 	Functions jetstream.KeyValue
-	noise     noise
+	// Trials says who tries what may take a replica down.
+	Trials jetstream.KeyValue
+	noise  noise
 
 	Telemetry *telemetry.Telemetry
 	// Loads is nil when nobody wants samples of loads.
@@ -159,7 +161,10 @@ func (d *Deployment) create(ctx context.Context) (err error) {
 	if d.Functions, err = d.bucket(ctx, "functions"); err != nil {
 		return err
 	}
-	d.Leases, err = d.bucket(ctx, "leases")
+	if d.Leases, err = d.bucket(ctx, "leases"); err != nil {
+		return err
+	}
+	d.Trials, err = d.bucket(ctx, "trials")
 	return err
 }
 
@@ -182,9 +187,13 @@ type noise struct {
 	said telemetry.Unrepeated
 }
 
+// trialsTTL is longer than a supervisor waits before it starts a process again that
+// keeps failing.
+const trialsTTL = time.Hour
+
 // bucketTTL are the buckets, with how long a key stays that is not renewed; 0
 // is for ever.
-var bucketTTL = map[string]time.Duration{"members": members.BucketTTL, "plans": 0, "functions": 0, "leases": 0}
+var bucketTTL = map[string]time.Duration{"members": members.BucketTTL, "plans": 0, "functions": 0, "leases": 0, "trials": trialsTTL}
 
 // bucket opens a bucket, and creates it if it does not exist.
 func (d *Deployment) bucket(ctx context.Context, kind string) (jetstream.KeyValue, error) {

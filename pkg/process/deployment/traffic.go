@@ -29,6 +29,11 @@ func NewTraffic(prefix string, m *telemetry.Metrics) *Traffic {
 		t.in[kind], t.out[kind] = m.In(kind), m.Out(kind)
 		m.Redeliveries(kind) // at 0
 	}
+	for _, kind := range []string{"prompt", "sequence"} {
+		for _, why := range bus.Reasons {
+			m.DeadLetters(kind, string(why)) // at 0
+		}
+	}
 	return t
 }
 
@@ -80,6 +85,11 @@ func (t *Traffic) Refused(string) { t.metrics.Refused.Inc() }
 
 // Panicked counts a handler's panic.
 func (t *Traffic) Panicked(string) { t.metrics.Panics.Inc() }
+
+// Buried counts a message that was given up and kept.
+func (t *Traffic) Buried(subject string, why bus.Reason) {
+	t.metrics.DeadLetters(t.kind(subject), string(why)).Inc()
+}
 
 // Redelivered counts a message that came again.
 func (t *Traffic) Redelivered(subject string, _ int) {

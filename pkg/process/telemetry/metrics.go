@@ -25,6 +25,7 @@ type Metrics struct {
 	busBytes     *prometheus.CounterVec
 	loadSamples  *prometheus.CounterVec
 	late         *prometheus.CounterVec
+	deadLetters  *prometheus.CounterVec
 
 	// KVPages are the pages of attention's KV cache, "used" and "free".
 	KVPages *Mirror
@@ -85,6 +86,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		busMessages:      counters("bus_messages_total", "Messages, by stream kind and direction: in or out.", "stream", "direction"),
 		busBytes:         counters("bus_payload_bytes_total", "Payload bytes, by stream kind and direction.", "stream", "direction"),
 		loadSamples:      counters("load_samples_total", "Samples of experts' loads on Kafka, by what became of them.", "outcome"),
+		deadLetters:      counters("dead_letters_total", "Messages that were given up and kept for switchyard dlq, by stream kind and reason.", "stream", "reason"),
 		Sequences:        newMirror("sequences", "Sequences that an attention replica has.", "state"),
 		Reissues:         counter("reissues_total", "Groups of rows sent again because their block was late."),
 		Preemptions:      counter("preemptions_total", "Times a sequence gave its KV pages to older ones; what they held is computed again."),
@@ -109,7 +111,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	}
 	r.MustRegister(
 		m.requests, m.tokens, m.stepDuration, m.layerHop, m.expertRows, m.expertTime, m.batchRows,
-		m.redeliveries, m.KVPages, m.QueueDepth, m.busMessages, m.busBytes, m.loadSamples, m.Sequences, m.StreamFill,
+		m.redeliveries, m.KVPages, m.QueueDepth, m.busMessages, m.busBytes, m.loadSamples, m.deadLetters, m.Sequences, m.StreamFill,
 		m.Reissues, m.Preemptions, m.UnannouncedSteps, m.late, m.Repeats, m.Refused, m.Poisoned, m.LogNoise, m.IllegalRecords, m.Panics, m.RefusedReplies,
 		m.TimeClaims, m.stepPart, m.layerStage, m.prediction, m.PredictionsLost, m.genAI.request, m.genAI.firstToken, m.genAI.perToken,
 	)
@@ -222,6 +224,11 @@ func bounded(i, limit int) string {
 // Redeliveries counts repeated deliveries from a kind of stream, such as "sequence".
 func (m *Metrics) Redeliveries(stream string) prometheus.Counter {
 	return m.redeliveries.WithLabelValues(stream)
+}
+
+// DeadLetters counts what was given up of a stream kind, by the reason.
+func (m *Metrics) DeadLetters(stream, reason string) prometheus.Counter {
+	return m.deadLetters.WithLabelValues(stream, reason)
 }
 
 // Traffic counts the messages and bytes of one stream kind in one direction.

@@ -36,14 +36,15 @@ type rig struct {
 
 type counts struct {
 	NoObserver
-	published, failed, redelivered, rebuilt, refused, panicked atomic.Int64
-	handled                                                    [4]atomic.Int64
+	published, failed, redelivered, rebuilt, refused, panicked, buried atomic.Int64
+	handled                                                            [4]atomic.Int64
 }
 
 func (c *counts) Published(string, int)              { c.published.Add(1) }
 func (c *counts) PublishFailed(string, error)        { c.failed.Add(1) }
 func (c *counts) Redelivered(string, int)            { c.redelivered.Add(1) }
 func (c *counts) Panicked(string)                    { c.panicked.Add(1) }
+func (c *counts) Buried(string, Reason)              { c.buried.Add(1) }
 func (c *counts) Refused(string)                     { c.refused.Add(1) }
 func (c *counts) Rebuilt(string, string)             { c.rebuilt.Add(1) }
 func (c *counts) Handled(_ string, _ int, o Outcome) { c.handled[o].Add(1) }

@@ -27,13 +27,19 @@ func (o Outcome) String() string {
 	return [...]string{"done", "retried", "poisoned", "late"}[o]
 }
 
-type poisonError struct{ error }
+type poisonError struct {
+	error
+	reason Reason
+}
 
 func (p poisonError) Unwrap() error { return p.error }
 
 // Poison marks an error that every further attempt would meet again: a body
 // that cannot be read, a message for another model.
-func Poison(err error) error { return poisonError{err} }
+func Poison(err error) error { return GiveUp(Unreadable, err) }
+
+// GiveUp marks an error after which nobody is to try the message again.
+func GiveUp(why Reason, err error) error { return poisonError{err, why} }
 
 type retryError struct {
 	error
@@ -99,6 +105,26 @@ func levelOf(o Outcome) slog.Level {
 		return slog.LevelWarn
 	}
 	return slog.LevelDebug
+}
+
+// IsGivenUp says whether an error is GiveUp's or Poison's.
+func IsGivenUp(err error) bool {
+	var poison poisonError
+	return errors.As(err, &poison)
+}
+
+// reasonOf says why a poisoned message is given up, by its handler's error.
+func reasonOf(err error) Reason {
+	var poison poisonError
+	switch {
+	case errors.As(err, &poison):
+		return poison.reason
+	case IsPanic(err):
+		return Panicked
+	case unpublishable(err):
+		return Refused
+	}
+	return Deliveries
 }
 
 func reason(err error) string {

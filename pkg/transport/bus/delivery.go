@@ -35,7 +35,7 @@ func nakBody(after time.Duration) []byte {
 	return fmt.Appendf(nil, `-NAK {"delay": %d}`, after.Nanoseconds())
 }
 
-// Delivery is work from a Queue. Exactly one of Ack, Nak and Term ends it;
+// Delivery is work from a Queue. Exactly one of Ack, Nak and End ends it;
 // without any it goes to a sibling after AckWait.
 type Delivery struct {
 	Data    []byte
@@ -50,6 +50,7 @@ type Delivery struct {
 
 	c       *Conn
 	reply   string
+	queue   *QueueSettings
 	ackWait time.Duration
 }
 
@@ -60,7 +61,7 @@ func (q *Queue) delivery(m *nats.Msg, o origin) *Delivery {
 	return &Delivery{
 		Data: m.Data, Headers: m.Header, Subject: m.Subject,
 		Sequence: o.sequence, Delivered: o.delivered, Timestamp: o.stored,
-		c: q.c, reply: m.Reply, ackWait: q.config.AckWait,
+		c: q.c, reply: m.Reply, queue: &q.s, ackWait: q.config.AckWait,
 	}
 }
 
@@ -74,18 +75,15 @@ func (d *Delivery) Context(ctx context.Context) context.Context {
 
 // Ack says that the work is done. Like the others it is not confirmed: when it
 // gets lost, the work comes again.
-func (d *Delivery) Ack() error { return d.end(Done, 0, "") }
+func (d *Delivery) Ack() error { return d.end(Done, 0, nil) }
 
 // Nak gives the work back, to be delivered again after a while.
-func (d *Delivery) Nak(after time.Duration) error { return d.end(Retried, after, "") }
-
-// Term says that nobody can do this work.
-func (d *Delivery) Term(reason string) error { return d.end(Poisoned, 0, reason) }
+func (d *Delivery) Nak(after time.Duration) error { return d.end(Retried, after, nil) }
 
 // End does what classify.go says about a handler's error, nil included.
 func (d *Delivery) End(err error) error {
 	outcome, after := classify(err, d.Delivered)
-	return d.end(outcome, after, reason(err))
+	return d.end(outcome, after, err)
 }
 
 // InProgress says that the work goes on: AckWait starts again.
@@ -96,9 +94,12 @@ func (d *Delivery) InProgress() error {
 	return nil
 }
 
-func (d *Delivery) end(o Outcome, after time.Duration, reason string) error {
+func (d *Delivery) end(o Outcome, after time.Duration, cause error) error {
+	if o == Poisoned {
+		d.bury(reasonOf(cause), cause)
+	}
 	d.c.obs.Handled(d.Subject, len(d.Data), o)
-	if err := d.c.answer(d.reply, o, after, reason); err != nil {
+	if err := d.c.answer(d.reply, o, after, reason(cause)); err != nil {
 		return fmt.Errorf("answering the delivery of %s: %w", d.Subject, err)
 	}
 	return nil

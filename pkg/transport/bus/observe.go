@@ -29,6 +29,8 @@ type Observer interface {
 	Refused(subject string)
 	// Panicked says that a message's handler panicked.
 	Panicked(subject string)
+	// Buried says that a message was given up, and kept where somebody can look at it.
+	Buried(subject string, why Reason)
 }
 
 // NoObserver counts nothing; embed it to implement part of Observer.
@@ -54,3 +56,6 @@ func (NoObserver) Refused(string) {}
 
 // Panicked does nothing.
 func (NoObserver) Panicked(string) {}
+
+// Buried does nothing.
+func (NoObserver) Buried(string, Reason) {}

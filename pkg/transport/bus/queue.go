@@ -23,6 +23,11 @@ type QueueSettings struct {
 	Subject string
 	// AckWait is when work without an Ack or InProgress goes to a sibling.
 	AckWait time.Duration
+	// Dead begins the subjects that keep what is given up, in a stream that exists;
+	// the reason is their last token. "": nothing is kept.
+	Dead string
+	// Replica names in that who gave it up.
+	Replica string
 	// MaxAckPending bounds what all replicas together hold. Default 4096.
 	MaxAckPending int
 }

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,11 +79,16 @@ func streamConfig(spec schemas.StreamSpec, replicas int) jetstream.StreamConfig 
 		Subjects: spec.Subjects,
 		MaxAge:   spec.MaxAge,
 		MaxBytes: spec.MaxBytes,
-		Replicas: replicas,
-		Storage:  jetstream.FileStorage,
+		// -1: as many as there is room for.
+		MaxMsgsPerSubject: cmp.Or(spec.MaxPerSubject, -1),
+		Replicas:          replicas,
+		Storage:           jetstream.FileStorage,
 		// What is accepted is kept: a full queue must say no.
 		Discard:     jetstream.DiscardNew,
 		AllowRollup: spec.Rollup,
+	}
+	if spec.DropOldest {
+		cfg.Discard = jetstream.DiscardOld
 	}
 	if spec.Memory {
 		// Tensors can be computed again, and the newest are the ones still wanted.
@@ -107,6 +113,7 @@ func compare(have, want jetstream.StreamConfig) error {
 		{"discard policy", have.Discard.String(), want.Discard.String()},
 		{"maximum age", have.MaxAge.String(), want.MaxAge.String()},
 		{"maximum bytes", strconv.FormatInt(have.MaxBytes, 10), strconv.FormatInt(want.MaxBytes, 10)},
+		{"maximum messages of a subject", strconv.FormatInt(have.MaxMsgsPerSubject, 10), strconv.FormatInt(want.MaxMsgsPerSubject, 10)},
 		{"rollups allowed:", strconv.FormatBool(have.AllowRollup), strconv.FormatBool(want.AllowRollup)},
 		{"replicas", strconv.Itoa(have.Replicas), strconv.Itoa(want.Replicas)},
 	} {

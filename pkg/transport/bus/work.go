@@ -7,14 +7,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/process/pause"
 )
 
-// MaxDeliveries bounds how many replicas may go away with a delivery that is
-// done by Work: it may be what makes them go.
-const MaxDeliveries = 10
-
-// TooOften says that so many replicas took this delivery and went away without
-// settling it that it must be ended rather than done.
-func (d *Delivery) TooOften() bool { return d.Delivered > MaxDeliveries }
-
 // Pauses between attempts of Work at something that fails for an unknown reason.
 const (
 	firstPause = 100 * time.Millisecond
@@ -33,7 +25,7 @@ func (d *Delivery) Work(ctx context.Context, do func() error) error {
 		err := d.c.Try(d.Subject, do)
 		outcome, after := classify(err, 1)
 		if outcome != Retried {
-			return d.end(outcome, 0, reason(err))
+			return d.end(outcome, 0, err)
 		}
 		if pause.For(ctx, max(pauses.Next(), after)) != nil {
 			return d.Nak(0)

@@ -48,7 +48,7 @@ func named(specs []schemas.StreamSpec) (streams []string) {
 // all are the streams that every service makes if they are missing.
 func (n names) all() []string {
 	streams := append(named(n.streams.Durable()), n.tensors()...)
-	for _, kind := range []string{"members", "plans", "functions", "leases"} {
+	for _, kind := range []string{"members", "plans", "functions", "leases", "trials"} {
 		streams = append(streams, n.bucket(kind))
 	}
 	return streams

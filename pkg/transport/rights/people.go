@@ -33,9 +33,10 @@ func others() []role {
 			"read or write anything of requests",
 		},
 		{
-			Operator, "whoever puts models into the object store, and sets what plans are to be like", keeping,
-			"decide what is computed, as services believe the model's objects; delete them; have experts moved by settings of plans",
-			"send prompts; read requests; write plans themselves",
+			Operator, "whoever puts models into the object store, sets what plans are to be like, and looks after what was given up", keeping,
+			"decide what is computed, as services believe the model's objects; delete them; have experts moved by settings of plans; " +
+				"read what was given up, and the token logs; send prompts and sequences in anybody's name",
+			"read prompts that are not given up; write plans themselves",
 		},
 	}
 }
@@ -72,11 +73,20 @@ func keeping(n names) []Grant {
 	for _, call := range []string{"INFO", "CREATE", "DELETE", "PURGE"} {
 		subjects = append(subjects, api("STREAM."+call, w))
 	}
+	dead := n.streams.Dead().Name
 	return []Grant{
 		{Reason: "to put models into the object store, to list them and to remove them", Publish: subjects},
 		{
 			Reason:  "to see plans, and to change what they are to be like (`switchyard plan`)",
 			Publish: append(n.look("plans"), get(n.bucket("plans")), n.key("plans", "settings")),
+		},
+		{
+			Reason:  "to see what was given up, and to drop it (`switchyard dlq`)",
+			Publish: []string{api("STREAM.INFO", dead), api("STREAM.MSG.GET", dead), api("STREAM.MSG.DELETE", dead), api("STREAM.PURGE", dead)},
+		},
+		{
+			Reason:  "to send what was given up again, unless the log of its request has ended",
+			Publish: append([]string{api("STREAM.MSG.GET", n.streams.Tokens().Name), n.Sequence()}, n.Prompts()...),
 		},
 	}
 }

@@ -112,6 +112,10 @@ func tokenizing(n names) []Grant {
 			Publish:   append(work(n.streams.Prompts().Name), n.streams.Prompts().Subjects...),
 			Subscribe: slices.Concat(n.AnyAsk(), n.AnyPrompt(), []string{n.Replay(), n.AnyCancel()}),
 		},
+		{
+			Reason:  "to keep what is given up, and to say which prompt it tries that may take it down",
+			Publish: []string{under(n.Dead("prompt")), n.keys("trials"), get(n.bucket("trials"))},
+		},
 		{Reason: "to be found as a NATS micro service", Subscribe: []string{"$SRV.>"}},
 		{
 			Reason: "to hand prompts on as sequences, to see how many wait, and which models are served",
@@ -144,6 +148,7 @@ func (n names) interest() string { return n.Prefix + ".interest." + n.Model + ".
 func attending(n names) []Grant {
 	return append(joining(n), []Grant{
 		{Reason: "to take sequences", Publish: work(n.streams.Sequences().Name)},
+		{Reason: "to keep what is given up", Publish: []string{under(n.Dead("sequence"))}},
 		logging(n),
 		{Reason: "to announce its steps to whoever listens", Publish: []string{n.Step()}},
 		{Reason: "to send rows to the gates", Publish: []string{n.AnyHidden(), n.AnyGate()}},

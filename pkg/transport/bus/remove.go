@@ -1,0 +1,33 @@
+package bus
+
+import (
+	"context"
+	"errors"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Get reads the message with a sequence, from the leader. It tries until ctx ends.
+func (c *Conn) Get(ctx context.Context, stream string, sequence uint64) (Stored, error) {
+	return c.get(ctx, stream, getRequest{Seq: max(sequence, 1)})
+}
+
+// Remove deletes one message; one that is not there is no error. It tries until ctx ends.
+func (c *Conn) Remove(ctx context.Context, stream string, sequence uint64) error {
+	err := c.onStream(ctx, "removing a message", stream, func(ctx context.Context, s jetstream.Stream) error {
+		return s.DeleteMsg(ctx, sequence)
+	})
+	if errors.Is(err, jetstream.ErrMsgDeleteUnsuccessful) { // the client library keeps no more of the reason
+		if _, gone := c.Get(ctx, stream, sequence); errors.Is(gone, ErrNoMessage) {
+			return nil
+		}
+	}
+	return err
+}
+
+// RemoveUpTo deletes all messages up to a sequence. It tries until ctx ends.
+func (c *Conn) RemoveUpTo(ctx context.Context, stream string, sequence uint64) error {
+	return c.onStream(ctx, "purging stream "+stream, stream, func(ctx context.Context, s jetstream.Stream) error {
+		return s.Purge(ctx, jetstream.WithPurgeSequence(sequence+1))
+	})
+}

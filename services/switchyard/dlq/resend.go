@@ -1,0 +1,123 @@
+package dlq
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nuid"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// resend is a message that is to be sent again.
+type resend struct {
+	msg *nats.Msg
+	// request that it is of; "": a prompt that gets an id when it is taken in.
+	request string
+	// sequence says that it is no prompt but a request that was accepted.
+	sequence bool
+}
+
+// resend makes the letter's message again, with an id of its own for JetStream, or
+// says why that cannot be.
+func (l *Letter) resend(s schemas.Subjects) (r resend, err error) {
+	if err := l.cut(); err != nil {
+		return r, err
+	}
+	r.msg = &nats.Msg{Subject: l.Subject, Data: l.message.Body, Header: headers(l.message)}
+	switch model, flow, isPrompt := s.ParsePrompt(l.Subject); {
+	case l.Subject == s.Sequence():
+		r.sequence = true
+		r.request, err = requestOfSequence(l.message.Body)
+	case !isPrompt || model != s.Model:
+		err = fmt.Errorf("its subject %q is none of model %s", l.Subject, s.Model)
+	case flow.Check() != nil:
+		err = flow.Check()
+	case r.msg.Header.Get(schemas.HeaderAsk) != "":
+		err = errors.New("it came by ask, and its caller waits no more: ask again")
+	default:
+		r.request, err = requestOfPrompt(r.msg)
+	}
+	return r, err
+}
+
+// headers are a message's own: those of NATS are orders to the stream that it was
+// published to.
+func headers(d *pb.DeadLetter) nats.Header {
+	h := nats.Header{}
+	for _, one := range d.Headers {
+		if name := string(one.Name); !strings.HasPrefix(strings.ToLower(name), "nats-") {
+			for _, v := range one.Values {
+				h[name] = append(h[name], string(v))
+			}
+		}
+	}
+	h.Set(nats.MsgIdHdr, nuid.Next())
+	return h
+}
+
+// requestOfPrompt is the request that a prompt names. The body is read no further:
+// reading it may be what took services down.
+func requestOfPrompt(m *nats.Msg) (string, error) {
+	if m.Header.Get(schemas.HeaderContentType) == schemas.ContentProtobuf {
+		p := &pb.Prompt{}
+		if err := proto.Unmarshal(m.Data, p); err != nil {
+			return "", fmt.Errorf("it cannot be read: %w", err)
+		}
+		return p.RequestId, checkRequest(p.RequestId)
+	}
+	var p struct {
+		Request string `json:"request_id"`
+		Camel   string `json:"requestId"`
+	}
+	if err := json.Unmarshal(m.Data, &p); err != nil {
+		return "", fmt.Errorf("it cannot be read: %w", err)
+	}
+	if p.Request == "" {
+		p.Request = p.Camel
+	}
+	return p.Request, checkRequest(p.Request)
+}
+
+// checkRequest allows no id, too.
+func checkRequest(id string) error {
+	if id == "" {
+		return nil
+	}
+	return schemas.CheckRequestID(id)
+}
+
+func requestOfSequence(body []byte) (string, error) {
+	s := &pb.Sequence{}
+	if err := proto.Unmarshal(body, s); err != nil {
+		return "", fmt.Errorf("it cannot be read: %w", err)
+	}
+	return s.RequestId, schemas.CheckRequestID(s.RequestId)
+}
+
+// mayResend says why sending a message again would do nothing, by the newest
+// record of its request's log; nil: there is none.
+func (r resend) mayResend(newest []byte) error {
+	switch {
+	case !r.sequence && newest == nil:
+		return nil
+	case !r.sequence:
+		return fmt.Errorf("request %s has an answer or has ended, and a repeat only brings that again: publish the prompt under another request_id (dlq show has it)", r.request)
+	case newest == nil:
+		return fmt.Errorf("the token log of request %s is gone: send its prompt again", r.request)
+	case ended(newest):
+		return fmt.Errorf("request %s has ended: send its prompt again under another request_id (its token ids are in dlq show)", r.request)
+	}
+	return nil
+}
+
+// ended says whether a record is the last one of its log.
+func ended(record []byte) bool {
+	r := &pb.Record{}
+	return proto.Unmarshal(record, r) == nil && r.Format == schemas.RecordFormat && (r.GetTerminal() != nil || r.GetPacked() != nil)
+}

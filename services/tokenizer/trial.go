@@ -1,0 +1,155 @@
+package tokenizer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/switchyard/switchyard/pkg/request/edge"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/schemas"
+)
+
+// A prompt that came again may be what took a replica down, or have been beside
+// it: deliveries count for all that a replica had. So it is tried first, alone:
+// decoded and tokenized while this replica does that with no other, under a record
+// in the bucket `trials`. A record that another replica has left behind is a death
+// that this prompt alone can have caused.
+
+const (
+	// maxDeaths bounds the replicas that a prompt takes down while it is tried.
+	maxDeaths = 2
+	// maxDeliveries bounds the deliveries of a prompt whose trials end well. Beside it,
+	// all others that a replica takes at once may have taken down as many as they may.
+	maxDeliveries = 1 + maxDeaths*promptsAtOnce
+	// recordWithin bounds an access to a trial's record, for which other prompts wait.
+	recordWithin = 2 * time.Second
+)
+
+// attempt is a trial's record: who tries a prompt, and how many have by then.
+type attempt struct {
+	number  int
+	replica string
+}
+
+func (a attempt) String() string { return strconv.Itoa(a.number) + " " + a.replica }
+
+// parseAttempt reads a record; what is none is an attempt of nobody.
+func parseAttempt(record []byte) attempt {
+	digits, replica, _ := strings.Cut(string(record), " ")
+	n, err := strconv.Atoi(digits)
+	if err != nil || n < 1 || n > maxDeaths+1 || !schemas.IsReplicaID(replica) {
+		return attempt{}
+	}
+	return attempt{n, replica}
+}
+
+// deaths is how many replicas have gone away in trials, as the replica sees it that
+// finds the record: one of its own says only that it could not be removed.
+func (a attempt) deaths(replica string) int {
+	if a.replica == replica {
+		return a.number - 1
+	}
+	return a.number
+}
+
+// trialKey names a prompt, also after its stream was made anew.
+func trialKey(d *bus.Delivery) string {
+	return fmt.Sprintf("%d-%d", d.Sequence, d.Timestamp.UnixNano())
+}
+
+// try finds out whether a prompt that came again can be handled. An error says that
+// it is given up, or that this could not be found out.
+func (s *Service) try(ctx context.Context, d *bus.Delivery) error {
+	if d.Delivered == 1 {
+		return nil
+	}
+	s.computing.Lock()
+	defer s.computing.Unlock()
+	key := trialKey(d)
+	deaths, err := s.deaths(ctx, key)
+	if err != nil {
+		return err
+	}
+	if deaths > maxDeaths {
+		return s.giveUpUnread(ctx, d, bus.Crashed, fmt.Sprintf("the prompt was given up: %d replicas that worked on it alone went away", deaths))
+	}
+	if err := s.record(ctx, key, attempt{deaths + 1, s.id}); err != nil {
+		return err
+	}
+	if deaths == maxDeaths { // its record stays, as reading it once more may end this replica
+		return s.giveUpTried(ctx, d, deaths)
+	}
+	// A panic is met again by who handles the prompt after this.
+	_ = s.d.Conn.Try(d.Subject, func() error { s.rehearse(d); return nil })
+	return s.forget(ctx, key)
+}
+
+// rehearse does what of a prompt's handling depends on its content.
+func (s *Service) rehearse(d *bus.Delivery) {
+	if p, err := s.readPrompt(d); err == nil {
+		_, _ = s.model.Resolve(p.prompt, time.Now(), rand.Uint32())
+	}
+}
+
+func (s *Service) giveUpTried(ctx context.Context, d *bus.Delivery, deaths int) error {
+	p, err := s.readPrompt(d)
+	if err != nil {
+		return s.giveUpUnread(ctx, d, bus.Crashed, err.Error())
+	}
+	return s.giveUp(ctx, p, bus.Crashed, fmt.Sprintf("the prompt was given up: %d replicas that worked on it alone went away", deaths))
+}
+
+// giveUpUnread gives up what may not be read, as far as its headers tell whom to tell.
+func (s *Service) giveUpUnread(ctx context.Context, d *bus.Delivery, reason bus.Reason, why string) error {
+	in := &incoming{reply: d.Headers.Get(schemas.HeaderReplyTo), sequence: d.Sequence}
+	if in.reply != "" && s.mayReply(in.destination()) != nil {
+		in.reply = ""
+	}
+	cause := edge.Errorf(edge.Internal, "%s", why)
+	s.count(cause)
+	if err := s.refuse(ctx, in, cause); err != nil {
+		return err
+	}
+	return bus.GiveUp(reason, cause)
+}
+
+// deaths is how many replicas have gone away in trials of a prompt.
+func (s *Service) deaths(ctx context.Context, key string) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, recordWithin)
+	defer cancel()
+	e, err := s.d.Trials.Get(ctx, key)
+	switch {
+	case errors.Is(err, jetstream.ErrKeyNotFound):
+		return 0, nil
+	case err != nil:
+		return 0, fmt.Errorf("looking who tried the prompt before: %w", err)
+	}
+	return parseAttempt(e.Value()).deaths(s.id), nil
+}
+
+func (s *Service) record(ctx context.Context, key string, a attempt) error {
+	ctx, cancel := context.WithTimeout(ctx, recordWithin)
+	defer cancel()
+	if _, err := s.d.Trials.PutString(ctx, key, a.String()); err != nil {
+		return fmt.Errorf("recording that the prompt is tried: %w", err)
+	}
+	return nil
+}
+
+// forget removes the record of a trial that has ended well, also when this replica
+// is stopping: else it would count as a death.
+func (s *Service) forget(ctx context.Context, key string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
+	defer cancel()
+	if err := s.d.Trials.Delete(ctx, key); err != nil {
+		return fmt.Errorf("recording that the prompt was tried: %w", err)
+	}
+	return nil
+}

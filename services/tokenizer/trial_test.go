@@ -1,0 +1,179 @@
+package tokenizer
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/switchyard/switchyard/schemas"
+)
+
+func TestDeaths(t *testing.T) {
+	for record, want := range map[string]int{
+		"": 0, "1 a": 1, "2 a": 2, "3 a": 3, "1 own": 0, "3 own": 2,
+		"4 a": 0, "0 a": 0, "-1 a": 0, "1": 0, "x a": 0, "1 a b": 0, "1 a.b": 0,
+	} {
+		if got := parseAttempt([]byte(record)).deaths("own"); got != want {
+			t.Errorf("%q: %d deaths, want %d", record, got, want)
+		}
+	}
+}
+
+func FuzzParseAttempt(f *testing.F) {
+	f.Add([]byte("1 tokenizer-abc"))
+	f.Fuzz(func(t *testing.T, record []byte) {
+		a := parseAttempt(record)
+		if a == (attempt{}) {
+			return
+		}
+		if again := parseAttempt([]byte(a.String())); again != a || a.number > maxDeaths+1 {
+			t.Errorf("%q became %v, and that %v", record, a, again)
+		}
+	})
+}
+
+// What is done with a prompt that came again follows from how many went away while
+// they tried it.
+func TestTrials(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		record string // of who tried it before
+		taken  bool
+		said   string
+		reason string
+	}{
+		{"", true, "", ""},
+		{"1 tokenizer-x", true, "", ""},
+		{"2 tokenizer-x", false, "2 replicas that worked on it alone went away", "crash"},
+		{"3 tokenizer-x", false, "3 replicas that worked on it alone went away", "crash"},
+	} {
+		t.Run(tc.record, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, 0)
+			got := r.inbox()
+			header := nats.Header{schemas.HeaderReplyTo: {got.subject}}
+			if _, err := r.d.Conn.StoreBytes(r.ctx(), r.d.Subjects.Prompt(), []byte(`{"request_id":"a","text":"x"}`), header); err != nil {
+				t.Fatal(err)
+			}
+			key := trialKey(r.deliver(1))
+			if tc.record != "" {
+				if _, err := r.d.Trials.PutString(r.ctx(), key, tc.record); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.replica()
+			if tc.taken {
+				r.opened("a")
+				if e, err := r.d.Trials.Get(r.ctx(), key); !errors.Is(err, jetstream.ErrKeyNotFound) {
+					t.Errorf("a record is left: %v, %v", e, err)
+				}
+				return
+			}
+			if e := got.end().Error; e.GetCode() != "internal" || !strings.Contains(e.GetMessage(), tc.said) {
+				t.Errorf("ended in %v", e)
+			}
+			if l := r.dead(); l.Reason != tc.reason {
+				t.Errorf("dead letter %v", l)
+			}
+		})
+	}
+}
+
+// doomed is set for a process of this test's own, which is a tokenizer that
+// ends when it is to tokenize the text that the variable says.
+const doomed = "SWITCHYARD_TEST_DOOMED"
+
+// TestDoomedReplica is such a process.
+func TestDoomedReplica(t *testing.T) {
+	url, fatal, ok := strings.Cut(os.Getenv(doomed), " ")
+	if !ok {
+		t.Skip("it is run by TestPromptThatKillsItsTokenizers")
+	}
+	r := &rig{t: t, url: url}
+	s := New(r.deployment(), Config{MaxQueued: DefaultMaxQueued})
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	encode := s.model.EncodeText
+	s.model.EncodeText = func(text string, special bool) ([]uint32, error) {
+		if text == fatal {
+			os.Exit(3)
+		}
+		return encode(text, special)
+	}
+	_ = s.Run(t.Context())
+}
+
+// A prompt that ends whatever process tokenizes it is given up after three of them,
+// and those beside it are taken.
+func TestPromptThatKillsItsTokenizers(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 0)
+	got := r.inbox()
+	const innocents = 20
+	for i := range innocents {
+		if i == innocents/3 {
+			r.prompt(`{"request_id":"killer","text":"fatal","reply_to":"` + got.subject + `"}`)
+		}
+		r.prompt(fmt.Sprintf(`{"request_id":"r%d","text":"harmless %d"}`, i, i))
+	}
+	ended := r.restart(t, url(r.url, "fatal"))
+	if e := got.end().Error; e.GetCode() != "internal" || !strings.Contains(e.GetMessage(), "2 replicas that worked on it alone went away") {
+		t.Errorf("ended in %v", e)
+	}
+	for i := range innocents {
+		r.opened(fmt.Sprintf("r%d", i))
+	}
+	r.eventually("all are settled", func() bool {
+		info, err := r.d.Conn.JetStream().Stream(r.ctx(), r.d.Streams.Prompts().Name)
+		return err == nil && info.CachedInfo().State.Msgs == 0
+	})
+	if n := ended(); n != 1+maxDeaths {
+		t.Errorf("%d processes ended, want %d", n, 1+maxDeaths)
+	}
+	if all := r.letters(); len(all) != 1 || all[0].Reason != "crash" || !strings.Contains(string(all[0].Body), "killer") {
+		t.Errorf("dead letters %v", all)
+	}
+}
+
+func url(url, fatal string) string { return doomed + "=" + url + " " + fatal }
+
+// restart runs a doomed replica, and another one whenever that has ended, until the
+// test ends; ended is how many have ended by themselves.
+func (r *rig) restart(t *testing.T, env string) (ended func() int) {
+	t.Helper()
+	ends, stop, done := make(chan struct{}, 100), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for runDoomed(env, stop) {
+			ends <- struct{}{}
+		}
+	}()
+	t.Cleanup(func() { close(stop); <-done })
+	return func() int { return len(ends) }
+}
+
+// runDoomed runs one; false: it was stopped, or could not be run.
+func runDoomed(env string, stop <-chan struct{}) (died bool) {
+	cmd := exec.Command(os.Args[0], "-test.run=^TestDoomedReplica$")
+	cmd.Env = append(os.Environ(), env)
+	if cmd.Start() != nil {
+		return false
+	}
+	exit := make(chan error, 1)
+	go func() { exit <- cmd.Wait() }()
+	select {
+	case <-stop:
+		_ = cmd.Process.Kill()
+		<-exit
+		return false
+	case <-exit:
+		return cmd.ProcessState.ExitCode() == 3
+	}
+}
