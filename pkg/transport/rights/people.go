@@ -66,7 +66,8 @@ func looking(n names) []Grant {
 	}
 }
 
-// keeping is for who puts models into the object store, and says what plans are to be like.
+// keeping is for who puts models into the object store, says what plans are to be like, and
+// looks after what was given up.
 func keeping(n names) []Grant {
 	w := n.weights()
 	subjects := append(follow(w), "$JS.API.INFO", "$JS.API.STREAM.NAMES", api("STREAM.MSG.GET", w), under("$O."+w[len("OBJ_"):]))
