@@ -115,7 +115,7 @@ func (s Streams) Tokens() StreamSpec {
 // it. It never refuses anything: who gives a message up has others to handle.
 func (s Streams) Dead() StreamSpec {
 	return StreamSpec{
-		Name: s.name("DLQ"), Subjects: []string{s.Subjects.AnyDead()}, Retention: Limits, DropOldest: true,
+		Name: s.name("DLQ"), Kind: "dlq", Subjects: []string{s.Subjects.AnyDead()}, Retention: Limits, DropOldest: true,
 		MaxAge: DeadAge, MaxBytes: deadBytes, MaxPerSubject: MaxDead,
 	}
 }

@@ -30,6 +30,7 @@ var cures = map[string]string{
 	"prompt":   "prompts come faster than they are taken: start more tokenizers, or attention replicas",
 	"sequence": "many requests wait, or long ones: start more attention replicas, or lower --max-queued",
 	"token":    "records leave it with their age: raise --log-bytes, shorten --log-age, or ask for fewer scores and logprobs",
+	"dlq":      "the oldest go for new ones: switchyard dlq shows why there are so many, and drops them",
 	"bucket":   "services write few keys there and renew them: see whose the others are (nats kv ls)",
 }
 

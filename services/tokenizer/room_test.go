@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 )
@@ -76,7 +77,7 @@ func TestStreamsAreWatched(t *testing.T) {
 			t.Errorf("%s has a bound of %d bytes; nobody looks at it", info.Config.Name, info.Config.MaxBytes)
 		}
 	}
-	if shares["leases"] != 0.8 || shares["token"] >= 0.01 || len(shares) != 7 {
+	if shares["leases"] != 0.8 || shares["token"] >= 0.01 || len(shares) != len(d.Streams.Durable())+len(deployment.BucketKinds()) {
 		t.Errorf("shares %v", shares)
 	}
 	for _, want := range []string{"4 of its 5 messages", cures["bucket"]} {

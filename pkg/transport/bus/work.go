@@ -25,10 +25,10 @@ func (d *Delivery) Work(ctx context.Context, do func() error) error {
 		err := d.c.Try(d.Subject, do)
 		outcome, after := classify(err, 1)
 		if outcome != Retried {
-			return d.end(outcome, 0, err)
+			return d.end(outcome, 0, err) //nolint:contextcheck // what is given up is kept also by who stops
 		}
 		if pause.For(ctx, max(pauses.Next(), after)) != nil {
-			return d.Nak(0)
+			return d.Nak(0) //nolint:contextcheck // ctx has ended
 		}
 	}
 }
