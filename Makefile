@@ -114,7 +114,7 @@ chaos-served: ## Judge the answers of services that you run, at NATS=URL; EXEC=P
 	$(SEEDED)=served SWITCHYARD_CHAOS_NATS=$(NATS) SWITCHYARD_CHAOS_EXEC=$(EXEC) $(GO) test -count=1 -timeout 12h -v -run TestServed ./loadtest/chaos
 
 .PHONY: cluster-test
-cluster-test: ## Kill, suspend, empty, cut off and fill up servers of a NATS cluster in the middle of requests, and want the same tokens (15 minutes)
+cluster-test: ## Kill, suspend, empty, cut off and fill up servers of a NATS cluster in the middle of requests, and want the same tokens (20 minutes)
 	SWITCHYARD_CLUSTER=1 $(GO) test -count=1 -timeout 40m -v -run TestCluster ./loadtest/chaos
 
 .PHONY: soak

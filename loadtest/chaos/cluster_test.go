@@ -28,9 +28,7 @@ type cluster struct {
 
 func newCluster(t *testing.T, s fleet.Settings) *cluster {
 	t.Helper()
-	if os.Getenv("SWITCHYARD_CLUSTER") == "" || testing.Short() {
-		t.Skip("SWITCHYARD_CLUSTER is not set, or -short is: this takes minutes")
-	}
+	wantsCluster(t)
 	hops := cmp.Or(os.Getenv("SWITCHYARD_HOPS"), "unacked")
 	s.Servers, s.ServerConfig, s.Flags = 3, serverConfig, append(s.Flags, "--hops", hops)
 	y := startFleet(t, s, hops)
@@ -45,22 +43,29 @@ func newCluster(t *testing.T, s fleet.Settings) *cluster {
 	return c
 }
 
+func wantsCluster(t *testing.T) {
+	t.Helper()
+	if os.Getenv("SWITCHYARD_CLUSTER") == "" || testing.Short() {
+		t.Skip("SWITCHYARD_CLUSTER is not set, or -short is: this takes minutes")
+	}
+}
+
 // Each server ends as by kill -9 while answers stream, the leader of the token
 // log first, and comes back; one of them without what it had stored.
 func TestClusterKill(t *testing.T) {
 	c := newCluster(t, fleet.Settings{Programs: fleet.Build(t)})
-	c.during("kill-leader", c.leader(), func(s *fleet.Server) { s.Kill(); s.Start() })
+	c.during("kill-leader", func() { s := c.leader(); s.Kill(); s.Start() })
 	for _, s := range c.Servers {
-		c.during("kill-"+s.Name, s, func(s *fleet.Server) { s.Kill(); time.Sleep(outage); s.Start() })
+		c.during("kill-"+s.Name, func() { s.Kill(); time.Sleep(outage); s.Start() })
 	}
-	c.during("empty", c.leader(), func(s *fleet.Server) { s.Kill(); s.Empty(); s.Start() })
+	c.during("empty", func() { s := c.leader(); s.Kill(); s.Empty(); s.Start() })
 }
 
 // A server hangs for a while.
 func TestClusterHang(t *testing.T) {
 	c := newCluster(t, fleet.Settings{Programs: fleet.Build(t)})
 	for _, s := range c.Servers {
-		c.during("hang-"+s.Name, s, func(s *fleet.Server) { s.Hang(t); time.Sleep(outage); s.Wake(t) })
+		c.during("hang-"+s.Name, func() { s.Hang(t); time.Sleep(outage); s.Wake(t) })
 	}
 }
 
@@ -68,18 +73,21 @@ func TestClusterHang(t *testing.T) {
 func TestClusterRolls(t *testing.T) {
 	c := newCluster(t, fleet.Settings{Programs: fleet.Build(t)})
 	for _, s := range c.Servers {
-		c.during("roll-"+s.Name, s, func(s *fleet.Server) { s.Drain(t); s.Start() })
+		c.during("roll-"+s.Name, func() {
+			_ = s.End() // a server's code after SIGTERM is not 0
+			s.Start()
+		})
 	}
 }
 
 // outage is how long a server is away: longer than the election of another leader.
 const outage = 10 * time.Second
 
-// during runs a batch in the middle of which something happens to a server, and
-// waits until all is well again.
-func (c *cluster) during(name string, s *fleet.Server, trouble func(*fleet.Server)) {
+// during runs a batch in the middle of which something happens to servers, reads
+// its answers again, and waits until all is well.
+func (c *cluster) during(name string, trouble func()) {
 	c.T.Helper()
-	c.batch("nats-"+name, func() { trouble(s) })
+	c.batch("nats-"+name, trouble)
 	c.replayed("nats-" + name)
 	c.awaitCurrent()
 }
@@ -98,6 +106,8 @@ func (c *cluster) leader() *fleet.Server {
 	}
 	return c.Servers[i]
 }
+
+func (c *cluster) index(s *fleet.Server) int { return slices.Index(c.Servers, s) }
 
 // recovery bounds how long a server may take to have all that the others have.
 const recovery = time.Minute
