@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -72,34 +73,66 @@ func replicas(t *testing.T, c *Conn, stream string) int {
 	return info(t, c, stream).Config.Replicas
 }
 
-// A leader that has not caught up is not a stream that was made anew.
-func TestFollowWaitsForALeaderThatIsBehind(t *testing.T) {
+// What holds of a log with three copies.
+func TestReplicatedLog(t *testing.T) {
 	c, s := inCluster(t, testcluster.Start(t).URL()), names(schemas.HopsCore)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := c.Ensure(ctx, 0, s.Tokens()); err != nil {
 		t.Fatal(err)
 	}
+	t.Run("a leader that is behind is waited for", func(t *testing.T) { awaitLeader(ctx, t, c, s) })
+	t.Run("of two at one place one is stored", func(t *testing.T) { storeTwice(ctx, t, c, s.Subjects.Token("twice")) })
+}
+
+// A leader that has not caught up is not a stream that was made anew.
+func awaitLeader(ctx context.Context, t *testing.T, c *Conn, s schemas.Streams) {
 	state, err := c.State(ctx, s.Tokens().Name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	subject := s.Subjects.Token("r")
-	followed := make(chan error, 1)
-	go func() {
-		followed <- c.Follow(ctx, s.Tokens().Name, subject, Place{state.Incarnation, 2}, func(m Stored) bool { return false })
-	}()
+	subject, last := s.Subjects.Token("r"), func(Stored) bool { return false }
+	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	if err := c.Follow(short, s.Tokens().Name, subject, Place{state.Incarnation, 2}, last); errors.Is(err, ErrReplaced) {
+		t.Fatal(err)
+	}
 	for range 3 { // the first two are those that were read before
 		if _, err := c.StoreBytes(ctx, subject, nil, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := <-followed; err != nil {
+	if err := c.Follow(ctx, s.Tokens().Name, subject, Place{state.Incarnation, 2}, last); err != nil {
 		t.Error(err)
 	}
-	err = c.Follow(ctx, s.Tokens().Name, subject, Place{state.Incarnation + 1, 2}, func(Stored) bool { return false })
-	if !errors.Is(err, ErrReplaced) {
+	if err := c.Follow(ctx, s.Tokens().Name, subject, Place{state.Incarnation + 1, 2}, last); !errors.Is(err, ErrReplaced) {
 		t.Errorf("another incarnation: %v", err)
+	}
+}
+
+// Whichever of its two codes the server has for it, a conflict is one.
+func storeTwice(ctx context.Context, t *testing.T, c *Conn, subject string) {
+	for range 20 {
+		before, err := c.Last(ctx, names(schemas.HopsCore).Tokens().Name, subject)
+		if err != nil && !errors.Is(err, ErrNoMessage) {
+			t.Fatal(err)
+		}
+		expected := nats.Header{nats.ExpectedLastSubjSeqHdr: {strconv.FormatUint(before.Sequence, 10)}}
+		both := make(chan error, 2)
+		for range 2 {
+			go func() { _, err := c.storeOnce(ctx, subject, nil, expected); both <- err }()
+		}
+		stored := 0
+		for range 2 {
+			if err := <-both; err == nil {
+				stored++
+			} else if !IsWrongSequence(err) {
+				t.Fatal(err)
+			}
+		}
+		if stored != 1 {
+			t.Fatalf("%d were stored", stored)
+		}
 	}
 }
 
