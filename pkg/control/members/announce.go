@@ -38,7 +38,7 @@ func Announce(ctx context.Context, kv jetstream.KeyValue, member func() *pb.Memb
 	for {
 		m := member()
 		// An error here means disconnected, which the connection reports.
-		_ = b.Conn().Send(ctx, bus.KeySubject(b.Bucket(), m.GetId()), m, nil)
+		_ = b.Renew(ctx, m.GetId(), m)
 		select {
 		case <-tick.C:
 		case <-asked:

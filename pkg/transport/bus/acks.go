@@ -20,7 +20,7 @@ import (
 type ackTable struct {
 	sub    *nats.Subscription
 	prefix string
-	judge  func(error) // is told of what came, and of what did not
+	trial  *streak // is told of what came, and of what did not
 
 	mu      sync.Mutex
 	next    uint64
@@ -34,7 +34,7 @@ type waiter struct {
 }
 
 func newAckTable(c *Conn) (*ackTable, error) {
-	t := &ackTable{prefix: c.nc.NewInbox() + ".", judge: c.judge, waiting: map[uint64]waiter{}}
+	t := &ackTable{prefix: c.nc.NewInbox() + ".", trial: &c.trials.storing, waiting: map[uint64]waiter{}}
 	sub, err := c.nc.Subscribe(t.prefix+"*", t.handle)
 	if err != nil {
 		return nil, fmt.Errorf("subscribing to acknowledgements: %w", err)
@@ -77,7 +77,7 @@ func (t *ackTable) handle(m *nats.Msg) {
 	}
 	if done, ok := t.take(id); ok {
 		seq, err := parseAck(m)
-		t.judge(err)
+		t.trial.note(err, time.Now())
 		done(seq, err)
 	}
 }
@@ -141,7 +141,7 @@ func (t *ackTable) failAll(err error) {
 // without a leader causes.
 func (t *ackTable) expire(now time.Time) {
 	for _, w := range t.expired(now) {
-		t.judge(ErrAckLost)
+		t.trial.note(ErrAckLost, now)
 		w.done(0, ErrAckLost)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/schemas"
 )
@@ -107,6 +108,16 @@ func (b *Bucket) Clear(ctx context.Context, key string) error {
 // Store writes a key when it can, or until ctx ends; it returns the revision.
 func (b *Bucket) Store(ctx context.Context, key string, value []byte) (revision uint64, err error) {
 	return b.conn.StoreBytes(ctx, KeySubject(b.Bucket(), key), value, nil)
+}
+
+// Renew writes a key that is written again soon, and waits for nothing. Whether it
+// is stored tells the connection what its server is worth.
+func (b *Bucket) Renew(ctx context.Context, key string, m proto.Message) error {
+	data, err := proto.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("encoding key %s of bucket %s: %w", key, b.Bucket(), err)
+	}
+	return b.conn.StoreAsync(ctx, KeySubject(b.Bucket(), key), data, nil, func(uint64, error) {})
 }
 
 // Follow calls fn with the newest value of each key, and then with every further

@@ -179,19 +179,44 @@ func TestFruitless(t *testing.T) {
 	}
 }
 
+func TestStreak(t *testing.T) {
+	type event struct {
+		at  time.Duration
+		err error
+	}
+	for name, c := range map[string]struct {
+		events []event
+		want   time.Duration
+	}{
+		"nothing":             {nil, 0},
+		"one failure":         {[]event{{0, ErrAckLost}}, 0},
+		"several":             {[]event{{0, ErrAckLost}, {4, context.DeadlineExceeded}, {9, ErrAckLost}}, 9},
+		"a success ends it":   {[]event{{0, ErrAckLost}, {4, nil}, {5, ErrAckLost}, {7, ErrAckLost}}, 2},
+		"others do not count": {[]event{{0, ErrAckLost}, {4, nats.ErrDisconnected}}, 0},
+	} {
+		var s streak
+		begun := time.Now()
+		for _, e := range c.events {
+			s.note(e.err, begun.Add(e.at))
+		}
+		if got := s.length(); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
 // A server where JetStream has done nothing for long is left, if there is another.
 func TestUselessServerIsLeft(t *testing.T) {
 	a, b := newRig(t), newRig(t)
 	c := inCluster(t, a.srv.URL()+","+b.srv.URL())
-	first := c.nc.ConnectedUrl()
-	c.judge(ErrAckLost)
-	c.leaveUseless(time.Now())
-	c.judge(nil)
-	c.leaveUseless(time.Now().Add(2 * leaveAfter))
-	if now := c.nc.ConnectedUrl(); now != first {
-		t.Fatalf("it left %s for %s without need", first, now)
+	first, now := c.nc.ConnectedUrl(), time.Now()
+	c.leaveUseless()
+	if there := c.nc.ConnectedUrl(); there != first {
+		t.Fatalf("it left %s for %s without need", first, there)
 	}
-	c.judge(ErrAckLost)
-	c.leaveUseless(time.Now().Add(2 * leaveAfter))
+	c.trials.storing.note(ErrAckLost, now)
+	c.trials.asking.note(nil, now) // a server that is cut off knows what it knew
+	c.trials.storing.note(ErrAckLost, now.Add(leaveAfter))
+	c.leaveUseless()
 	testkit.Eventually(t, "it is at the other server", func() bool { return c.Connected() && c.nc.ConnectedUrl() != first })
 }

@@ -54,8 +54,8 @@ type Conn struct {
 	log      *slog.Logger
 	limit    atomic.Int64              // the server's max payload
 	lostAt   atomic.Pointer[time.Time] // nil while connected
-	fails    atomic.Int64              // Unix nanoseconds of the first of JetStream's failures; 0: it works
-	replicas atomic.Int64              // what Ensure was last asked for
+	trials   trials
+	replicas atomic.Int64 // what Ensure was last asked for
 	acks     *ackTable
 
 	mu          sync.Mutex
@@ -111,7 +111,7 @@ func (c *Conn) watch() {
 			return
 		case now := <-tick.C:
 			c.acks.expire(now)
-			c.leaveUseless(now)
+			c.leaveUseless()
 			for _, p := range c.allPullers() {
 				p.check(now)
 			}
@@ -197,6 +197,7 @@ func (c *Conn) regained() {
 	c.log.Info("NATS connection is back", "url", c.nc.ConnectedUrlRedacted())
 	c.limit.Store(c.nc.MaxPayload())
 	c.lostAt.Store(nil)
+	c.trials.reset()
 	c.mu.Lock()
 	close(c.reconnected)
 	c.reconnected = make(chan struct{})

@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -18,14 +19,36 @@ import (
 // passes.
 const leaveAfter = 10 * time.Second
 
-// judge notes whether JetStream works, by what became of something.
-func (c *Conn) judge(err error) {
+// streak is a series of failures without a success between them.
+type streak struct{ first, last atomic.Int64 } // Unix nanoseconds; first 0: none
+
+func (s *streak) note(err error, now time.Time) {
 	switch {
 	case err == nil:
-		c.fails.Store(0)
+		s.first.Store(0)
 	case fruitless(err):
-		c.fails.CompareAndSwap(0, time.Now().UnixNano())
+		s.last.Store(now.UnixNano())
+		s.first.CompareAndSwap(0, now.UnixNano())
 	}
+}
+
+func (s *streak) length() time.Duration {
+	first := s.first.Load()
+	if first == 0 {
+		return 0
+	}
+	return time.Duration(s.last.Load() - first)
+}
+
+// trials are what JetStream does for a connection. They are apart, because a
+// server that is cut off goes on telling what it knew.
+type trials struct{ storing, asking streak }
+
+func (t *trials) failFor() time.Duration { return max(t.storing.length(), t.asking.length()) }
+
+func (t *trials) reset() {
+	t.storing.note(nil, time.Time{})
+	t.asking.note(nil, time.Time{})
 }
 
 // fruitless says whether an error tells of a server that can do nothing now.
@@ -39,12 +62,11 @@ func fruitless(err error) bool {
 }
 
 // leaveUseless goes to another server when this one has been of no use for too long.
-func (c *Conn) leaveUseless(now time.Time) {
-	since := c.fails.Load()
-	if since == 0 || now.UnixNano()-since < int64(leaveAfter) || !c.nc.IsConnected() || len(c.nc.Servers()) < 2 {
+func (c *Conn) leaveUseless() {
+	if c.trials.failFor() < leaveAfter || !c.nc.IsConnected() || len(c.nc.Servers()) < 2 {
 		return
 	}
-	c.fails.Store(0)
+	c.trials.reset()
 	c.log.Warn("JetStream does nothing here; trying another server", "url", c.nc.ConnectedUrlRedacted(), "for", leaveAfter)
 	if err := c.nc.ForceReconnect(); err != nil {
 		c.log.Warn("cannot leave the server", "error", err)

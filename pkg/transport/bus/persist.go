@@ -35,7 +35,7 @@ func (c *Conn) persist(ctx context.Context, what string, lasts func(error) bool,
 	within, begun := firstAttempt, time.Now()
 	for pauses := pause.Between(firstWait, lastWait); ; {
 		err := c.attempt(ctx, within, do)
-		c.judge(err)
+		c.trials.asking.note(err, time.Now())
 		switch {
 		case err == nil:
 			t.over()
