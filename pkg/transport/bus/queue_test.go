@@ -65,14 +65,14 @@ func TestQueueRedelivers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	s := names(schemas.HopsCore)
-	q := r.queue(s, 200*time.Millisecond)
+	q := r.queue(s, 500*time.Millisecond)
 	r.store(s, 1)
 	r.pull(q, 1, 1) // and forgotten
 	d := r.pull(q, 1, 1)[0]
 	if d.Delivered != 2 || r.obs.redelivered.Load() != 1 {
 		t.Errorf("delivered %d times", d.Delivered)
 	}
-	for range 4 { // longer than AckWait, with signs of life
+	for range 7 { // longer than AckWait, with signs of life
 		time.Sleep(100 * time.Millisecond)
 		if err := d.InProgress(); err != nil {
 			t.Fatal(err)
@@ -87,7 +87,7 @@ func TestQueueRedelivers(t *testing.T) {
 	if err := d.End(Poison(errors.New("unreadable"))); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(r.ctx(), 400*time.Millisecond)
+	ctx, cancel := context.WithTimeout(r.ctx(), 700*time.Millisecond)
 	defer cancel()
 	if ds, err := q.Pull(ctx, 1); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, error %v", ds, err)
