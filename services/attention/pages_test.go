@@ -159,3 +159,29 @@ func (p *pressure) check() {
 		}
 	}
 }
+
+// A sequence that stepped aside keeps its claim, and a cancellation ends it there.
+func TestAsideKeepsItsClaim(t *testing.T) {
+	b := newBench(t, 1, 64)
+	b.hasPages(4)
+	old, young := b.request("old", 32, 90), b.request("young", 31, 60)
+	b.add(old)
+	b.add(young)
+	for i := 0; len(b.aside) == 0; i++ {
+		if i > 90 {
+			t.Fatal("nobody stepped aside")
+		}
+		b.step(5)
+	}
+	b.keeper.renew()
+	if delivered(young).renewals != 1 || !b.holds("young") {
+		t.Errorf("its claim was renewed %d times", delivered(young).renewals)
+	}
+	b.cancel(&pb.Cancel{RequestId: "young", Reason: "cancelled"})
+	if book(young).end().GetFinishReason() != "cancelled" || len(b.aside) != 0 || b.released != 1 || b.holds("young") {
+		t.Errorf("end %v, %d aside, %d slots are free again", book(young).end(), len(b.aside), b.released)
+	}
+	if used := b.kv.Used(); used != old.table.Reserved() {
+		t.Errorf("%d pages are used, the other has %d", used, old.table.Reserved())
+	}
+}

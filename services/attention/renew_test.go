@@ -10,7 +10,7 @@ import (
 // engine turns: a worker that hangs loses what it has, an engine that hangs all.
 func TestHang(t *testing.T) {
 	b := newBench(t, 2, 8)
-	s, other, waiting := b.request("r", 2, 10), b.request("other", 2, 10), b.request("waits", 40*32, 1000)
+	s, other, waiting := b.request("r", 2, 10), b.request("other", 2, 10), b.request("waits", 70*32, 1)
 	b.add(s)
 	b.start()
 	b.add(other)
