@@ -30,6 +30,7 @@ func TestUsage(t *testing.T) {
 		{"no config file", []string{"version", "--config", "/nonexistent.yaml"}, 2, "reading the configuration"},
 		{"empty stdin", []string{"prompt"}, 2, "stdin is empty"},
 		{"no server", []string{"prompt", "hi", "--nats", "nats://127.0.0.1:1", "--connect-timeout", "200ms"}, 3, "no connection"},
+		{"no credentials", []string{"gate", "--creds", "/nonexistent.creds"}, 2, "unusable credentials: open /nonexistent.creds"},
 		{"no patience", []string{"top", "--connect-timeout", "0s"}, 2, "--connect-timeout is 0s"},
 		{"KV below a page", []string{"up", "--kv-memory", "1KiB"}, 2, "switchyard: --kv-memory is 1024 bytes; a page of model demo has 262144"},
 		{"memory below an expert", []string{"up", "--expert-memory", "1KiB"}, 2, "switchyard: --expert-memory is 1024 bytes; an expert of model demo has 196608"},

@@ -50,7 +50,7 @@ func exitCode(err error) int {
 		return codeOf(answer)
 	case errors.Is(err, bus.ErrNoConnection), errors.Is(err, bus.ErrClosed):
 		return exitNoServer
-	case errors.Is(err, bus.ErrInsecure):
+	case errors.Is(err, bus.ErrInsecure), errors.Is(err, bus.ErrCredentials):
 		return exitUsage
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted

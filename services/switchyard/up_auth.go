@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -62,7 +63,7 @@ func (f *authFlag) settings(prefix, listen string, n *cluster.Node) *cluster.Aut
 	}
 	m := rightsOf(n.ModelName(), n.Shared.Model.Spec)
 	return &cluster.Auth{Dir: f.dir, For: credentials.Settings{
-		Scope: rights.Scope{Prefix: prefix, Models: []rights.Model{m}}, Hosts: certifiedHosts(listen),
+		Scope: rights.Scope{Prefix: prefix, Models: []rights.Model{m}}, Hosts: certifiedHosts(listen), Port: portOf(listen),
 	}}
 }
 
@@ -80,6 +81,19 @@ func certifiedHosts(listen string) (hosts []string) {
 		hosts = append(hosts, name)
 	}
 	return hosts
+}
+
+// portOf is 0 where nobody knows it before.
+func portOf(listen string) int {
+	_, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return 0
+	}
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		return 0 // listening says so
+	}
+	return number
 }
 
 // reloadUsers has the server read the users again at each SIGHUP, as nats-server

@@ -1,6 +1,7 @@
 package credentials
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/jwt/v2"
@@ -23,9 +25,14 @@ type Settings struct {
 	Scope rights.Scope
 	// Hosts are names and addresses of the server, beside the loopback's.
 	Hosts []string
+	// Port is the server's in NATS contexts; 0 is NATS's default.
+	Port int
 	// Expires is how long users' credentials are good; 0 is for ever.
 	Expires time.Duration
 }
+
+// defaultPort is NATS's.
+const defaultPort = 4222
 
 // ErrExists refuses a folder that has something in it already.
 var ErrExists = errors.New("it is not empty, and credentials are not overwritten")
@@ -92,7 +99,7 @@ func (m *maker) make() error {
 	for _, user := range append(m.users(), Admin, System) {
 		account := m.accounts[accountOf(user)]
 		token, err := m.makeUser(account, user, m.Expires)
-		if err = errors.Join(err, m.keepUser(account.Name, user, token), m.writeContext(m.final, user, m.Hosts)); err != nil {
+		if err = errors.Join(err, m.keepUser(account.Name, user, token), m.writeContext(m.final, user, m.Settings.url())); err != nil {
 			return err
 		}
 	}
@@ -209,18 +216,35 @@ type natsContext struct {
 	InboxPrefix string `json:"inbox_prefix"`
 }
 
-// writeContext writes a user's context for a folder that will be final, and a server
-// on the first of hosts.
-func (f Folder) writeContext(final Folder, user string, hosts []string) error {
-	host := net.JoinHostPort(append(slices.Clone(hosts), "127.0.0.1")[0], "4222")
+// url is where clients reach the server, by its first host.
+func (s Settings) url() string {
+	host := append(slices.Clone(s.Hosts), "127.0.0.1")[0]
+	return "tls://" + net.JoinHostPort(host, strconv.Itoa(cmp.Or(s.Port, defaultPort)))
+}
+
+// writeContext writes a user's context for a folder that will be final.
+func (f Folder) writeContext(final Folder, user, url string) error {
 	text, err := json.MarshalIndent(natsContext{
-		Description: "switchyard: " + user, URL: "tls://" + host,
+		Description: "switchyard: " + user, URL: url,
 		Creds: final.Creds(user), CA: final.CA(), InboxPrefix: rights.InboxOf(user),
 	}, "", "  ")
 	if err != nil {
 		return err
 	}
 	return write(f.context(user), append(text, '\n'))
+}
+
+// url is what the contexts of the folder say.
+func (f Folder) url() (string, error) {
+	data, err := os.ReadFile(f.context(Admin))
+	if err != nil {
+		return "", err
+	}
+	var c natsContext
+	if err := json.Unmarshal(data, &c); err != nil {
+		return "", fmt.Errorf("reading %s: %w", f.context(Admin), err)
+	}
+	return c.URL, nil
 }
 
 // names of those accounts that are in the folder.

@@ -28,6 +28,11 @@ func (f Folder) Rotate(r Renewal) (users []string, err error) {
 	if users, err = f.choose(r.Users); err != nil {
 		return nil, err
 	}
+	unlock, err := f.lock()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
 	for _, name := range accountNames {
 		of := slices.DeleteFunc(slices.Clone(users), func(u string) bool { return accountOf(u) != name })
 		if err := f.rotateIn(name, of, r.Expires); err != nil {

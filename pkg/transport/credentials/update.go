@@ -27,7 +27,12 @@ func (f Folder) Update(s rights.Scope, lasts time.Duration) (c Change, err error
 	if err := (Settings{Scope: s}).check(); err != nil {
 		return c, err
 	}
-	hosts, err := f.hosts()
+	unlock, err := f.lock()
+	if err != nil {
+		return c, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	url, err := f.url()
 	if err != nil {
 		return c, err
 	}
@@ -41,7 +46,7 @@ func (f Folder) Update(s rights.Scope, lasts time.Duration) (c Change, err error
 	var errs []error
 	for _, user := range c.Made {
 		token, err := f.makeUser(account, user, lasts)
-		errs = append(errs, err, f.keepUser(accountName, user, token), f.writeContext(f, user, hosts))
+		errs = append(errs, err, f.keepUser(accountName, user, token), f.writeContext(f, user, url))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return c, err

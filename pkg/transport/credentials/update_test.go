@@ -52,6 +52,10 @@ func TestUpdate(t *testing.T) {
 	if _, err := os.Stat(f.Creds("producer-globex")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a removed user's credentials: %v", err)
 	}
+	context, err := os.ReadFile(filepath.Join(f.Contexts(), "nats", "context", "producer-initech.json"))
+	if err != nil || !strings.Contains(string(context), `"tls://127.0.0.1:4222"`) || !strings.Contains(string(context), `"_INBOX.producer-initech"`) {
+		t.Errorf("%s, %v", context, err)
+	}
 	s := serve(t, f)
 	for _, tc := range []struct {
 		user, subject string
@@ -135,11 +139,34 @@ func TestRotateAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Rotate(credentials.Renewal{Users: []string{"gate"}}); err == nil || !strings.Contains(err.Error(), "where the keys are kept") {
+	if _, err := f.Rotate(credentials.Renewal{Users: []string{"gate"}}); err == nil || !strings.Contains(err.Error(), "where they are kept") {
 		t.Errorf("without keys: %v", err)
 	}
 	if now, err := os.ReadFile(f.Creds("gate")); err != nil || string(now) != string(old) {
 		t.Errorf("the credentials were changed all the same (%v)", err)
 	}
 	login(t, f, serve(t, f), "gate")
+}
+
+// Nobody changes a folder while somebody else does.
+func TestLocked(t *testing.T) {
+	f := folder(t)
+	lock := filepath.Join(filepath.Dir(f.CA()), "keys", ".lock")
+	if err := os.WriteFile(lock, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Rotate(credentials.Renewal{}); !errors.Is(err, credentials.ErrLocked) || !strings.Contains(err.Error(), lock) {
+		t.Errorf("rotating: %v", err)
+	}
+	if _, err := f.Update(settings().Scope, 0); !errors.Is(err, credentials.ErrLocked) {
+		t.Errorf("updating: %v", err)
+	}
+	if err := os.Remove(lock); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := f.Rotate(credentials.Renewal{Users: []string{"gate"}}); err != nil {
+			t.Error(err)
+		}
+	}
 }
