@@ -168,7 +168,7 @@ func TestAnyOrder(t *testing.T) {
 }
 
 func FuzzTake(f *testing.F) {
-	f.Add([]byte(chunk(0)))
+	f.Add(chunk(0))
 	f.Add(failed(-1, "overloaded"))
 	f.Add([]byte(`{"request_id":"r","index":9223372036854775807,"finish_reason":"stop"}`))
 	want := reference(f)

@@ -21,7 +21,7 @@ func (s *Site) Play(ctx context.Context, plan schedule.Schedule, clock func() ti
 			played = i
 			break
 		}
-		all.Go(func() { hits[i] = s.hit(f, clock) })
+		all.Go(func() { hits[i] = s.hit(f, clock) }) //nolint:contextcheck // processes outlive the schedule
 	}
 	all.Wait()
 	return hits[:played]
