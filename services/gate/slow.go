@@ -66,7 +66,7 @@ func totals(all []*pb.Member) map[string]quarantine.Total {
 	out := map[string]quarantine.Total{}
 	for _, m := range members.OfService(all, "expert") {
 		if seconds, says := m.Stats[members.HostSeconds]; says {
-			out[m.Id] = quarantine.Total{Messages: m.Stats[members.HostMessages], Rows: m.Stats[members.HostRows], Seconds: seconds}
+			out[m.Id] = quarantine.Total{Device: m.Device, Messages: m.Stats[members.HostMessages], Rows: m.Stats[members.HostRows], Seconds: seconds}
 		}
 	}
 	return out

@@ -5,7 +5,8 @@
 //	                     ▲                 │
 //	                     └──still slow─────┘   each time for twice as long
 //
-// A host is slow if it takes several times as long as most others. Its time a row is
+// A host is slow if it takes several times as long as most others with such a device:
+// one whose device is slow by nature is for plans to consider. Its time a row is
 // compared with theirs, and its time a message, and the smaller of the two ratios
 // counts: reading weights takes as long for one row as for many, so a host that gets
 // few rows a message takes long a row, and one that gets many takes long a message,
@@ -38,6 +39,8 @@ func (s State) String() string { return stateNames[s] }
 
 // Total is what a host has done since its start.
 type Total struct {
+	// Device is what computes; hosts are compared with those of the same.
+	Device         string
 	Messages, Rows float64
 	// Seconds is the time in which it computed something; two things at once count once.
 	Seconds float64
@@ -140,6 +143,7 @@ func (j *Judge) count(id string, total Total, keep, now float64) {
 		return
 	}
 	h.recent = Total{
+		Device:   total.Device,
 		Messages: keep*h.recent.Messages + max(0, total.Messages-h.last.Messages),
 		Rows:     keep*h.recent.Rows + max(0, total.Rows-h.last.Rows),
 		Seconds:  keep*h.recent.Seconds + max(0, total.Seconds-h.last.Seconds),
@@ -189,7 +193,7 @@ func (j *Judge) ratio(id string) (ratio float64, known bool) {
 	}
 	var ratios []float64
 	for other, o := range j.hosts {
-		if other != id && o.State == Trusted && j.tells(o) {
+		if other != id && o.last.Device == h.last.Device && o.State == Trusted && j.tells(o) {
 			ratios = append(ratios, h.recent.slower(o.recent))
 		}
 	}

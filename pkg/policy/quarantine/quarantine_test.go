@@ -71,7 +71,7 @@ func (p *play) work(t testing.TB, e *transcript.Event) (lines []string) {
 }
 
 func (t Total) plus(w Total, share float64) Total {
-	return Total{t.Messages + share*w.Messages, t.Rows + share*w.Rows, t.Seconds + share*w.Seconds}
+	return Total{w.Device, t.Messages + share*w.Messages, t.Rows + share*w.Rows, t.Seconds + share*w.Seconds}
 }
 
 func parse(t testing.TB, e *transcript.Event, s string) Total {
@@ -82,7 +82,7 @@ func parse(t testing.TB, e *transcript.Event, s string) Total {
 			e.Fatalf(t, "%v", err)
 		}
 	}
-	return Total{n[0], n[1], n[2] / 1e3}
+	return Total{Messages: n[0], Rows: n[1], Seconds: n[2] / 1e3}
 }
 
 // Hosts that are equally fast are never blamed, however differently rows are dealt
@@ -97,7 +97,7 @@ func TestEquallyFast(t *testing.T) {
 				messages := rapid.Float64Range(0, 200).Draw(t, "messages")
 				rows := messages * rapid.Float64Range(1, 64).Draw(t, "rows")
 				noise := rapid.Float64Range(1, 2).Draw(t, "noise")
-				totals[id] = totals[id].plus(Total{messages, rows, noise * (a*messages + b*rows)}, 1)
+				totals[id] = totals[id].plus(Total{Messages: messages, Rows: rows, Seconds: noise * (a*messages + b*rows)}, 1)
 			}
 			if got := j.Observe(0.4*float64(step), totals); len(got) > 0 {
 				t.Fatalf("%+v", got)
@@ -119,7 +119,7 @@ func TestTenTimes(t *testing.T) {
 					took *= 10
 				}
 				messages := rapid.Float64Range(5, 100).Draw(t, "messages")
-				totals[strconv.Itoa(i)] = totals[strconv.Itoa(i)].plus(Total{messages, messages * rows, messages * took}, 1)
+				totals[strconv.Itoa(i)] = totals[strconv.Itoa(i)].plus(Total{Messages: messages, Rows: messages * rows, Seconds: messages * took}, 1)
 			}
 			for _, c := range j.Observe(0.4*float64(step), totals) {
 				if c.Host != "0" || c.State != Avoided {
@@ -141,7 +141,7 @@ func TestSomebodyIsLeft(t *testing.T) {
 		for step := range rapid.IntRange(1, 60).Draw(t, "steps") {
 			for i := range rapid.IntRange(1, 5).Draw(t, "hosts") {
 				id := strconv.Itoa(i)
-				totals[id] = totals[id].plus(Total{anything.Draw(t, "messages"), anything.Draw(t, "rows"), anything.Draw(t, "seconds")}, 1)
+				totals[id] = totals[id].plus(Total{Messages: anything.Draw(t, "messages"), Rows: anything.Draw(t, "rows"), Seconds: anything.Draw(t, "seconds")}, 1)
 			}
 			for _, c := range j.Observe(float64(step), totals) {
 				if c.For < 0 || c.For > Defaults().Longest {
@@ -153,4 +153,32 @@ func TestSomebodyIsLeft(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A device that is slow by nature is no reason to pass its hosts by; among its
+// like it is.
+func TestDevices(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		device  string // of the slow host; the others are "fast"
+		changed bool
+	}{
+		{"another device", "slow", false},
+		{"the same device", "fast", true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			j, changed := New(Defaults()), false
+			for i := range 10 {
+				n := float64(i)
+				changed = len(j.Observe(0.4*n, map[string]Total{
+					"a": {Device: tc.device, Messages: 40 * n, Rows: 80 * n, Seconds: 0.3 * n},
+					"b": {Device: "fast", Messages: 40 * n, Rows: 80 * n, Seconds: 0.01 * n},
+					"c": {Device: "fast", Messages: 40 * n, Rows: 80 * n, Seconds: 0.01 * n},
+				})) > 0 || changed
+			}
+			if changed != tc.changed {
+				t.Errorf("changed %v, want %v", changed, tc.changed)
+			}
+		})
+	}
 }
