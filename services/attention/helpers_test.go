@@ -60,11 +60,14 @@ func (l *logbook) tokens() (ids []uint32) {
 }
 
 // parcel is a delivery that counts what becomes of it.
-type parcel struct{ acks, naks, renewals int }
+type parcel struct {
+	acks, naks, renewals int
+	ended                error // End's
+}
 
 func (p *parcel) Ack() error              { p.acks++; return nil }
 func (p *parcel) Nak(time.Duration) error { p.naks++; return nil }
-func (p *parcel) End(error) error         { return nil }
+func (p *parcel) End(err error) error     { p.ended = err; return nil }
 func (p *parcel) InProgress() error       { p.renewals++; return nil }
 
 // bench is an engine whose workers are the test: it takes what they get and

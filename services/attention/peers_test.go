@@ -75,6 +75,41 @@ func TestUnadmitted(t *testing.T) {
 	}
 }
 
+// A sequence that has ended is settled: one whose steps panic is given up.
+func TestFinished(t *testing.T) {
+	s := &Service{d: &deployment.Deployment{Logger: slog.New(slog.DiscardHandler)}}
+	b := realBench(t, 8)
+	whole, faulty := b.ask("a", 3, 1, ""), b.ask("b", 3, 1, "")
+	b.add(whole)
+	b.add(faulty)
+	faulty.fault = &panicError{"index out of range"}
+	s.finished(whole)
+	s.finished(faulty)
+	s.tasks.Wait()
+	if p := delivered(whole); p.acks != 1 || p.ended != nil {
+		t.Errorf("%+v", p)
+	}
+	if p := delivered(faulty); p.acks != 0 || !bus.IsGivenUp(p.ended) {
+		t.Errorf("%+v", p)
+	}
+}
+
+// Why a sequence is given up follows from what its admission met.
+func TestRefusalReasons(t *testing.T) {
+	for _, tc := range []struct {
+		err  error
+		want bus.Reason
+	}{
+		{&bus.PanicError{Value: "index out of range"}, bus.Panicked},
+		{fmt.Errorf("%w: 8 times", tokenlog.ErrFruitless), bus.Deliveries},
+		{tokenlog.ErrNotWhole, bus.Refused},
+	} {
+		if got := (&refusedError{nil, codeInternal, tc.err}).reason(); got != tc.want {
+			t.Errorf("%v: %s, want %s", tc.err, got, tc.want)
+		}
+	}
+}
+
 // fakeRoster is a roster that the test decides on.
 type fakeRoster struct {
 	steady   bool

@@ -208,6 +208,9 @@ func TestFaultySequence(t *testing.T) {
 	if e := book(bad).end().GetError(); e.GetCode() != "internal" || !strings.Contains(e.GetMessage(), "panic") {
 		t.Errorf("the faulty one ended with %v", e)
 	}
+	if bad.fault == nil || good.fault != nil || also.fault != nil {
+		t.Errorf("faults %v, %v, %v", bad.fault, good.fault, also.fault)
+	}
 	for _, s := range []*sequence{good, also} {
 		if !same(book(s).records, alone) {
 			t.Errorf("%s: %v\nwant %v", s.seq.RequestId, book(s).records, alone)
