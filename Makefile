@@ -117,6 +117,10 @@ chaos-served: ## Judge the answers of services that you run, at NATS=URL; EXEC=P
 cluster-test: ## Kill, suspend, empty, cut off and fill up servers of a NATS cluster in the middle of requests, and want the same tokens (20 minutes)
 	SWITCHYARD_CLUSTER=1 $(GO) test -count=1 -timeout 40m -v -run TestCluster ./loadtest/chaos
 
+.PHONY: overload-test
+overload-test: ## Offer three times what the pipeline can do, ten tenants of whom one sends most (6 minutes)
+	SWITCHYARD_OVERLOAD=$${SWITCHYARD_OVERLOAD:-2m} $(GO) test -count=1 -timeout 1h -v ./loadtest/overload
+
 .PHONY: soak
 soak: ## Kill services while the token log passes its bound again and again (20 minutes)
 	SWITCHYARD_SOAK_LOG=$${SWITCHYARD_SOAK_LOG:-20m} $(GO) test -count=1 -timeout 2h -v -run TestFullLog ./loadtest/soak

@@ -81,6 +81,9 @@ func (p *Process) note(line string) {
 	p.seen = make(chan struct{})
 }
 
+// PID is the program's process id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
 // Tail is the last lines of the program's log.
 func (p *Process) Tail() string {
 	p.mu.Lock()

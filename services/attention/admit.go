@@ -21,29 +21,54 @@ const sequenceAckWait = 1500 * time.Millisecond
 // renewals are how often work in hand is renewed within that time.
 const renewals = 4
 
-// takeWork pulls sequences while there is room for them, until ctx ends.
-func (s *Service) takeWork(ctx context.Context) {
-	for {
-		// Pull only what there is room for: what this replica holds, its
-		// siblings cannot serve.
-		if !s.slots.wait(ctx) {
-			return
-		}
-		deliveries, err := s.queue.Pull(ctx, s.slots.free())
-		if err != nil {
-			return // stopped
-		}
-		for _, d := range deliveries {
-			s.slots.take()
-			s.tasks.Go(func() { s.admit(ctx, d) })
-		}
+// receive lets a sequence that was pulled wait for its turn. What takes questions
+// to others is found out beside what was pulled with it.
+func (s *Service) receive(ctx context.Context, d *bus.Delivery) {
+	a := &arrival{hold: s.engine.keeper.keep(d), bytes: len(d.Data), delivered: d.Delivered, stored: d.Timestamp}
+	err := s.d.Conn.Try(d.Subject, func() error { return s.read(d, a) })
+	if bus.IsPanic(err) && a.msg != nil {
+		err = &refusedError{a.msg, codeInternal, err}
+	}
+	switch {
+	case err != nil:
+		s.tasks.Go(func() { s.turnAway(ctx, a, err) })
+	case d.Delivered == 1 && s.fits(a.msg):
+		s.waiting.join(a)
+	default:
+		s.tasks.Go(func() { s.lookInto(ctx, a) })
 	}
 }
 
+// lookInto lets a sequence wait that may have begun, or that may be too large here.
+func (s *Service) lookInto(ctx context.Context, a *arrival) {
+	err := s.checkCapacity(ctx, a.msg, a.delivered)
+	if err == nil && a.delivered > 1 {
+		a.begun, err = s.log.Begun(ctx, a.msg.RequestId)
+	}
+	if err != nil {
+		s.turnAway(ctx, a, err)
+		return
+	}
+	s.waiting.join(a)
+}
+
+// turnAway settles a sequence that does not wait here.
+func (s *Service) turnAway(ctx context.Context, a *arrival, why error) {
+	s.waiting.pass()
+	s.settle(ctx, a.hold, why)
+}
+
 // admit claims a sequence's log and hands it to the engine.
-func (s *Service) admit(ctx context.Context, d *bus.Delivery) {
-	h := s.engine.keeper.keep(d)
-	seq, err := s.prepare(ctx, d, h)
+func (s *Service) admit(ctx context.Context, a *arrival) {
+	defer s.engine.entered()
+	var seq *sequence
+	err := s.d.Conn.Try(s.d.Subjects.Sequence(), func() (err error) {
+		seq, err = s.own(ctx, a)
+		return err
+	})
+	if bus.IsPanic(err) {
+		err = &refusedError{a.msg, codeInternal, err}
+	}
 	if err == nil {
 		select {
 		case s.engine.admitted <- seq:
@@ -53,8 +78,14 @@ func (s *Service) admit(ctx context.Context, d *bus.Delivery) {
 		}
 	}
 	s.slots.release()
-	if errors.Is(err, errOurs) {
-		h.drop() // it goes on under its first delivery, which keeps it for us
+	s.waiting.refund(a, 0)
+	s.settle(ctx, a.hold, err)
+}
+
+// settle tells the queue why a sequence was not admitted.
+func (s *Service) settle(ctx context.Context, h *hold, err error) {
+	if errors.Is(err, errOurs) || errors.Is(err, errLapsed) {
+		h.drop() // it goes on under its first delivery, which keeps it for us, or with its next owner
 		return
 	}
 	if err := h.End(s.unadmitted(ctx, err)); err != nil {
@@ -65,6 +96,10 @@ func (s *Service) admit(ctx context.Context, d *bus.Delivery) {
 // errOurs says that the work came again while it is being done here: a claim
 // was not renewed in time, as when the server was away.
 var errOurs = errors.New("this replica has the sequence")
+
+// errLapsed says that work which waited here was not renewed in time, so that
+// somebody else has it: claiming it would take it from him.
+var errLapsed = errors.New("its delivery has lapsed")
 
 // refusedError is why a sequence can never be worked on.
 type refusedError struct {
@@ -116,26 +151,25 @@ func (s *Service) unadmitted(ctx context.Context, err error) error {
 // errUnreadable says that a message is no sequence.
 var errUnreadable = errors.New("unreadable sequence")
 
-func (s *Service) prepare(ctx context.Context, d *bus.Delivery, h *hold) (seq *sequence, err error) {
+// read checks what a message says before anything follows from it.
+func (s *Service) read(d *bus.Delivery, a *arrival) error {
 	msg := &pb.Sequence{}
 	if err := proto.Unmarshal(d.Data, msg); err != nil {
-		return nil, bus.Poison(fmt.Errorf("%w: %w", errUnreadable, err))
+		return bus.Poison(fmt.Errorf("%w: %w", errUnreadable, err))
 	}
+	a.msg = msg
 	if err := schemas.CheckRequestID(msg.RequestId); err != nil {
-		return nil, bus.Poison(fmt.Errorf("%w: %w", errUnreadable, err))
+		return bus.Poison(fmt.Errorf("%w: %w", errUnreadable, err))
 	}
 	if err := s.checkOrigin(msg); err != nil {
 		s.metrics.Refused.Inc()
-		return nil, bus.Poison(fmt.Errorf("%w: %w", errUnreadable, err))
+		return bus.Poison(fmt.Errorf("%w: %w", errUnreadable, err))
 	}
-	err = s.d.Conn.Try(d.Subject, func() (err error) {
-		seq, err = s.own(ctx, d, msg, h)
-		return err
-	})
-	if bus.IsPanic(err) {
-		err = &refusedError{msg, codeInternal, err}
+	if err := s.limits().CheckSequence(msg); err != nil {
+		s.metrics.Refused.Inc()
+		return &refusedError{msg, codeInternal, fmt.Errorf("sequence %s: %w", msg.RequestId, err)}
 	}
-	return seq, err
+	return nil
 }
 
 // limits are what a sequence must keep.
@@ -144,19 +178,19 @@ func (s *Service) limits() edge.Model {
 	return edge.Model{Vocab: spec.Vocab, MaxLen: spec.LongestSequence(s.config.MaxModelLen), Task: spec.Task(), Types: spec.SourceTypes()}
 }
 
-// own makes the message's request a sequence of this replica.
-func (s *Service) own(ctx context.Context, d *bus.Delivery, msg *pb.Sequence, h *hold) (*sequence, error) {
-	if err := s.limits().CheckSequence(msg); err != nil {
-		s.metrics.Refused.Inc()
-		return nil, &refusedError{msg, codeInternal, fmt.Errorf("sequence %s: %w", msg.RequestId, err)}
+// own makes a request a sequence of this replica.
+func (s *Service) own(ctx context.Context, a *arrival) (*sequence, error) {
+	if a.hold.lapsed.Load() {
+		return nil, errLapsed
 	}
-	if s.engine.owns(ctx, msg.RequestId) {
+	if s.engine.owns(ctx, a.msg.RequestId) {
 		return nil, errOurs
 	}
-	seq := newSequence(msg)
-	seq.delivery, seq.release, seq.isLong = h, s.slots.release, s.backbone.Long
-	if err := s.checkCapacity(ctx, seq, d.Delivered); err != nil {
-		return nil, err
+	seq := newSequence(a.msg)
+	seq.delivery, seq.isLong = a.hold, s.backbone.Long
+	seq.release = func() {
+		s.slots.release()
+		s.waiting.refund(a, float64(len(seq.ids)))
 	}
 	return seq, s.claim(ctx, seq)
 }
@@ -276,6 +310,6 @@ func (s *slots) wait(ctx context.Context) bool {
 	}
 }
 
-func (s *slots) free() int { return max(1, len(s.tokens)) }
-func (s *slots) take()     { <-s.tokens }
-func (s *slots) release()  { s.tokens <- struct{}{} }
+func (s *slots) unused() int { return len(s.tokens) }
+func (s *slots) take()       { <-s.tokens }
+func (s *slots) release()    { s.tokens <- struct{}{} }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -28,11 +29,11 @@ const (
 // checkCapacity leaves a sequence that this replica can never hold to a live one
 // that can. When there is none for a while, it is refused: the tokenizer took
 // it in when there was one.
-func (s *Service) checkCapacity(ctx context.Context, seq *sequence, delivered int) error {
-	need := s.kv.Need(seq.positions())
-	if need <= s.kv.Capacity() {
+func (s *Service) checkCapacity(ctx context.Context, seq *pb.Sequence, delivered int) error {
+	if s.fits(seq) {
 		return nil
 	}
+	need := s.kv.Need(edge.Positions(seq))
 	largest, ok := s.awaitLarger(ctx, need)
 	switch {
 	case ok:
@@ -40,9 +41,14 @@ func (s *Service) checkCapacity(ctx context.Context, seq *sequence, delivered in
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
-	return &refusedError{seq.seq, "model_not_ready", fmt.Errorf(
+	return &refusedError{seq, "model_not_ready", fmt.Errorf(
 		"the request needs %d KV pages, and the largest live attention replica has %d: ask for fewer tokens, or start a replica with more --kv-memory",
 		need, int(largest))}
+}
+
+// fits says whether this replica has as many pages as a sequence may ever need.
+func (s *Service) fits(seq *pb.Sequence) bool {
+	return s.kv.Need(edge.Positions(seq)) <= s.kv.Capacity()
 }
 
 // awaitLarger waits for a live replica with as many pages; largest is what the

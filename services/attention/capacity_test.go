@@ -83,7 +83,7 @@ func TestCheckCapacity(t *testing.T) {
 				time.Sleep(tc.after)
 				_ = members.Announce(ctx, bucket, func() *pb.Member { return m }, members.Interval, nil)
 			})
-			err := s.checkCapacity(t.Context(), seq, 1)
+			err := s.checkCapacity(t.Context(), seq.seq, 1)
 			var refused *refusedError
 			switch {
 			case tc.fits && !errors.Is(err, errElsewhere):

@@ -3,6 +3,7 @@ package attention
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/policy/batching"
@@ -25,6 +26,11 @@ type engine struct {
 	lost     chan lostLog
 	asks     chan ownership
 	room     chan struct{}
+
+	// How many sequences wait for pages, and how many are about to; moved holds a
+	// signal after each change for the better.
+	inLine, entering atomic.Int64
+	moved            chan struct{}
 }
 
 // lostLog says that a sequence's log takes no more of it.
@@ -42,6 +48,7 @@ func newEngine(policy batching.Policy, workers []*worker, log *slog.Logger, st *
 		scheduler: newScheduler(policy, workers, time.Now, log, st), log: log, workers: workers,
 		admitted: make(chan *sequence), finished: make(chan *microbatch, len(workers)),
 		cancels: make(chan *pb.Cancel, 64), lost: make(chan lostLog, 64), asks: make(chan ownership), room: make(chan struct{}, 1),
+		moved: make(chan struct{}, 1),
 	}
 	e.progress = &e.pulse.progress
 	e.keeper = newKeeper(log, &e.pulse, workers)
@@ -55,6 +62,7 @@ func (e *engine) run(ctx context.Context) {
 	e.pulse.begin()
 	for {
 		e.launch()
+		e.tellLine()
 		e.pulse.progress.Tick()
 		select {
 		case <-ctx.Done():

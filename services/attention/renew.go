@@ -53,6 +53,8 @@ type keeper struct {
 	log     *slog.Logger
 	engine  *pulse
 	workers []*worker
+	// lapse is after how long without a renewal work is another's; 0: never.
+	lapse time.Duration
 
 	mu   sync.Mutex
 	held map[*hold]struct{}
@@ -63,6 +65,9 @@ type hold struct {
 	delivery
 	keeper *keeper
 	worker atomic.Pointer[worker] // that computes it now, or nil
+
+	renewed time.Time   // the keeper's
+	lapsed  atomic.Bool // it was not renewed in time, as when this replica hung
 }
 
 func newKeeper(log *slog.Logger, engine *pulse, workers []*worker) *keeper {
@@ -71,7 +76,7 @@ func newKeeper(log *slog.Logger, engine *pulse, workers []*worker) *keeper {
 
 // keep renews work from now on.
 func (k *keeper) keep(d delivery) *hold {
-	h := &hold{delivery: d, keeper: k}
+	h := &hold{delivery: d, keeper: k, renewed: time.Now()}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.held[h] = struct{}{}
@@ -125,10 +130,19 @@ func (k *keeper) renew() {
 		if l := h.worker.Load(); !engine || l != nil && stuck[l] {
 			continue
 		}
+		h.note(time.Now())
 		if err := h.InProgress(); err != nil {
 			k.log.Debug("renewing a claim", "error", err)
 		}
 	}
+}
+
+// note says when work is renewed.
+func (h *hold) note(now time.Time) {
+	if lapse := h.keeper.lapse; lapse > 0 && now.Sub(h.renewed) > lapse {
+		h.lapsed.Store(true)
+	}
+	h.renewed = now
 }
 
 func (k *keeper) all() []*hold {

@@ -41,6 +41,7 @@ type Service struct {
 	exchange *exchange
 	engine   *engine
 	slots    *slots
+	waiting  *waiting
 	queue    *bus.Queue
 	blocks   *bus.Receiving
 	cancels  []*nats.Subscription
@@ -62,7 +63,7 @@ func New(d *deployment.Deployment, c Config) *Service {
 	return &Service{
 		d: d, config: c, id: id, presence: d.NewPresence(id, "attention"),
 		tracer: d.Telemetry.Tracer("attention"), metrics: d.Telemetry.Metrics,
-		log: tokenlog.Of(d, id), slots: newSlots(c.MaxSequences),
+		log: tokenlog.Of(d, id), slots: newSlots(c.MaxSequences), waiting: newWaiting(),
 		ackWait: sequenceAckWait, largerWithin: largerWithin,
 	}
 }
@@ -86,6 +87,9 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	shape.Rows = s.config.MaxRows
 	if s.kv, err = kvcache.NewPool(shape, s.config.KVBytes); err != nil {
 		return err
+	}
+	s.presence.Fill = func(stats map[string]float64) {
+		stats[members.Places], stats[members.Waiting] = float64(s.places()), float64(s.waiting.size())
 	}
 	own, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.ctx, s.stop = own, stop
@@ -116,6 +120,7 @@ func (s *Service) build() {
 		MaxSeconds: s.maxSeconds(), MinPrefill: s.minPrefill(),
 	}
 	s.engine = newEngine(policy, workers, s.d.Logger, st)
+	s.engine.keeper.lapse = s.ackWait
 	st.active(0)
 }
 
@@ -215,6 +220,8 @@ func (s *Service) Run(ctx context.Context) error {
 			s.takeWork(ctx)
 		}
 	})
+	running.Go(func() { s.turns(ctx) })
+	running.Go(func() { s.rebalance(ctx) })
 	return s.presence.Announce(ctx)
 }
 
@@ -234,6 +241,7 @@ func (s *Service) Stop(ctx context.Context) error {
 		_ = sub.Unsubscribe() // fails when it is already gone
 	}
 	s.tasks.Wait()
+	s.handBack()
 	if s.blocks == nil {
 		return nil
 	}
@@ -261,7 +269,10 @@ func (s *Service) onBlock(_ context.Context, m *bus.Msg) error {
 }
 
 // onCancel ends a request whatever the message says: it comes from a producer.
-func (s *Service) onCancel(m *nats.Msg) { s.endEarly(schemas.LastToken(m.Subject), "cancelled") }
+func (s *Service) onCancel(m *nats.Msg) {
+	s.cancelWaiting(schemas.LastToken(m.Subject))
+	s.endEarly(schemas.LastToken(m.Subject), "cancelled")
+}
 
 // onStop ends a request whose answer has its stop string. The answer looks
 // complete then, so it must be a tokenizer that says so.

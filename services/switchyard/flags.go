@@ -235,6 +235,7 @@ func (f PlanFlags) settings() (plan.Settings, error) {
 type TokenizerFlags struct {
 	MaxQueued     int      `default:"1024" help:"Sequences that may wait before prompts are refused as overload." placeholder:"N"`
 	InboxPrefixes []string `default:"_INBOX." help:"What the reply subjects of ask and replay begin with; others are not answered." placeholder:"PREFIX,…"`
+	Tenant        []string `sep:"none" help:"What a tenant may have, such as acme:weight=4,waiting=100,tokens=60000,log=1GiB (its share, its requests that wait, tokens a minute, bytes of the token log); * stands for those not named. May be given several times; all tokenizers need the same." placeholder:"NAME:QUOTA"`
 }
 
 func (f TokenizerFlags) config(m ModelFlags, prefix string) (tokenizer.Config, error) {
@@ -246,7 +247,10 @@ func (f TokenizerFlags) config(m ModelFlags, prefix string) (tokenizer.Config, e
 			return tokenizer.Config{}, usage(fmt.Errorf("--inbox-prefixes: %w", err))
 		}
 	}
-	return tokenizer.Config{MaxModelLen: m.MaxModelLen, MaxQueued: f.MaxQueued, InboxPrefixes: f.InboxPrefixes, Version: semver(version)}, nil
+	tenants, err := parseTenants(f.Tenant)
+	return tokenizer.Config{
+		MaxModelLen: m.MaxModelLen, MaxQueued: f.MaxQueued, InboxPrefixes: f.InboxPrefixes, Tenants: tenants, Version: semver(version),
+	}, err
 }
 
 // units are the suffixes of byte counts, longest first.

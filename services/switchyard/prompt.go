@@ -122,8 +122,8 @@ func (c *PromptCmd) check() error {
 	case c.Deadline < 0:
 		return fmt.Errorf("--deadline is %v; it must be a time to come, or 0 for never", c.Deadline)
 	}
-	if err := schemas.CheckTenant(c.Tenant); err != nil {
-		return fmt.Errorf("--tenant: %w", err)
+	if err := (schemas.Flow{Tenant: c.Tenant, Class: schemas.Class(c.Class)}).OrDefault().Check(); err != nil {
+		return fmt.Errorf("--tenant or --class: %w", err)
 	}
 	return nil
 }

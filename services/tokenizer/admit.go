@@ -41,6 +41,10 @@ func (s *Service) admit(ctx context.Context, in *incoming) error {
 		return err
 	}
 	accept := s.acceptance(ctx, in, req, hash)
+	s.demand.expect(in.prompt.RequestId, float64(accept.Weight), workOf(accept))
+	if err := s.unlessTaken(ctx, in, s.checkForecast(in, accept, time.Now())); err != nil {
+		return err
+	}
 	if err := s.reserve(ctx, in, req.Sequence, int64(accept.LogBytes)); err != nil {
 		return err
 	}
@@ -56,6 +60,7 @@ func (s *Service) admit(ctx context.Context, in *incoming) error {
 	case err != nil:
 		return fmt.Errorf("opening the token log: %w", err)
 	case existing == nil:
+		s.accepted(in, accept)
 	case tokenlog.SameOpening(existing, accept):
 		accept = existing // our own prompt again: go on with it
 		req.Sequence.Sampling.Seed = existing.Seed
@@ -79,6 +84,16 @@ func (s *Service) resolve(in *incoming) (*edge.Request, error) {
 		defer s.computing.RUnlock()
 	}
 	return s.model.Resolve(in.prompt, time.Now(), rand.Uint32())
+}
+
+// accepted counts a request whose log was opened here, before its shard's owner
+// sees it.
+func (s *Service) accepted(in *incoming, accept *pb.Accept) {
+	s.demand.kept(in.prompt.RequestId)
+	s.spend(in, workOf(accept), time.Now())
+	if s.shards.has(in.prompt.RequestId) {
+		in.followed = announcedWithin
+	}
 }
 
 // deadlineGrace is how long an attention replica has to end a late request itself.
@@ -138,7 +153,8 @@ func (s *Service) acceptance(ctx context.Context, in *incoming, req *edge.Reques
 		Encoding: in.encoding, FromIndex: in.prompt.FromIndex, Stop: req.Stop,
 		PromptTokens: int32(len(req.Sequence.PromptIds)), Seed: req.Sequence.Sampling.Seed,
 		DeadlineMs: uint32(req.Deadline.Milliseconds()), Interactive: in.ask != "", Ask: in.ask,
-		Tenant: in.flow.Tenant, Class: string(in.flow.Class),
+		Tenant: in.flow.Tenant, Class: string(in.flow.Class), Weight: s.quotas.of(in.flow.Tenant).Weight,
+		Arrived:   in.arrived.UnixNano(),
 		MaxTokens: req.Sequence.MaxTokens, Traceparent: first(header["traceparent"]),
 		LogBytes: uint64(logBytes(s.d.Streams.Subjects.Token(in.prompt.RequestId), req.Sequence, s.scored())),
 	}

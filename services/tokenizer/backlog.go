@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/request/edge"
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 )
 
@@ -44,13 +44,17 @@ func (b *backlog) size(now time.Time, look func() (int, error)) int {
 	return b.waiting
 }
 
-// checkQueue refuses a new request when too many wait already, or its streams
-// are nearly full.
+// checkQueue refuses a new request when too many wait already, all of them or its
+// tenant's, or its streams are nearly full.
 func (s *Service) checkQueue(ctx context.Context, in *incoming) error {
-	waiting := s.backlog.size(time.Now(), func() (int, error) { return s.countWaiting(ctx) })
+	now := time.Now()
+	waiting := s.backlog.size(now, func() (int, error) { return s.countWaiting(ctx) })
 	refused := s.levels.check(s.d.Streams.Tokens(), s.d.Streams.Sequences())
-	if waiting >= s.config.MaxQueued {
-		refused = edge.Errorf(edge.Overloaded, "%d requests wait already, and %d may (--max-queued)", waiting, s.config.MaxQueued)
+	if refused == nil {
+		refused = s.checkQuotas(in, now)
+	}
+	if refused == nil {
+		refused = s.checkRoom(in, waiting, now)
 	}
 	return s.unlessTaken(ctx, in, refused)
 }
@@ -69,11 +73,13 @@ func (s *Service) unlessTaken(ctx context.Context, in *incoming, refused error) 
 	return err
 }
 
-// countWaiting asks how many sequences no attention replica has taken yet.
+// countWaiting asks how many sequences have not begun: those that no attention
+// replica has taken, and those that wait in one for their turn.
 func (s *Service) countWaiting(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
-	return s.pending(ctx, s.d.Streams.Sequences().Name, sequenceGroup)
+	n, err := s.pending(ctx, s.d.Streams.Sequences().Name, sequenceGroup)
+	return n + members.WaitingIn(s.view.Snapshot()), err
 }
 
 // lookWithin bounds a look at the queue, which every prompt waits for.

@@ -9,6 +9,8 @@ type Config struct {
 	// InboxPrefixes begin the reply subjects that ask and replay answer to;
 	// none is NATS's default, schemas.DefaultInboxPrefix.
 	InboxPrefixes []string
+	// Tenants are what tenants may have, by name; EveryoneElse is what others may.
+	Tenants map[string]Quota
 	// Version of the build, as semantic versioning writes it: NATS services say it.
 	Version string
 }

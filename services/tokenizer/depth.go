@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/schemas"
 )
 
@@ -51,6 +52,9 @@ func (s *Service) queueDepths() map[string]float64 {
 		if n, err := s.pending(ctx, q.spec.Name, q.group); err == nil {
 			d.seen[q.kind] = float64(n)
 		}
+	}
+	if n, known := d.seen["sequence"]; known {
+		d.seen["sequence"] = n + float64(members.WaitingIn(s.view.Snapshot()))
 	}
 	d.looked = time.Now()
 	return d.seen

@@ -134,16 +134,23 @@ func (s *Service) process(ctx context.Context, d *bus.Delivery, p *incoming, pla
 	if d.Delivered > maxDeliveries {
 		return s.giveUp(ctx, p, bus.Deliveries, fmt.Sprintf("the prompt was given up: %d replicas that had it went away", d.Delivered-1))
 	}
-	err := s.d.Conn.Try(d.Subject, func() error {
-		if err := s.checkQueue(ctx, p); err != nil {
-			return err
-		}
-		return s.admit(ctx, p)
-	})
+	err := s.d.Conn.Try(d.Subject, func() error { return s.judge(ctx, p) })
 	if bus.IsPanic(err) {
 		return s.giveUp(ctx, p, bus.Panicked, "the prompt was given up: the service has a fault that it meets")
 	}
 	return err
+}
+
+// judge admits a prompt unless others go before it for too long, or its tenant has
+// as much as it may. It counts as waiting meanwhile: many are judged at once.
+func (s *Service) judge(ctx context.Context, p *incoming) error {
+	if s.demand.enter(p.prompt.RequestId, p.flow, time.Now()) {
+		defer func() { s.demand.leave(p.prompt.RequestId, p.followed, time.Now()) }()
+	}
+	if err := s.checkQueue(ctx, p); err != nil {
+		return err
+	}
+	return s.admit(ctx, p)
 }
 
 // giveUp ends a prompt as an error of ours, and leaves it to the dead letters.
@@ -168,6 +175,9 @@ type incoming struct {
 	ask      string // names the ask that it came by; "": it did not
 	sequence uint64 // in PROMPTS
 	arrived  time.Time
+	// followed is within which time a shard served here has seen its acceptance; 0:
+	// it has none, or another replica sees it.
+	followed time.Duration
 	// again says that it was delivered before: another replica may have, or
 	// may still be about to, take it in.
 	again bool

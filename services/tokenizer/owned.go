@@ -3,11 +3,13 @@ package tokenizer
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/switchyard/switchyard/pkg/control/lease"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -29,7 +31,12 @@ type served struct {
 	packer  tokenlog.Packer
 
 	written, left int64 // bytes of its log, and those that are reserved for it besides
+
+	claimed bool // it had its turn
+	waits   bool // as the service's demand has it
 }
+
+func (r *served) tenant() string { return schemas.FlowOf(r.chain.Accept()).Tenant }
 
 // follow makes chunks of the shard's records until ctx ends. In a stream that
 // was made anew it begins with the first one, and what was under way ends.
@@ -86,6 +93,7 @@ func (sh *ownedShard) take(ctx context.Context, request string, e tokenlog.Entry
 		sh.mend(ctx, r)
 	}
 	sh.account(r, e.Size)
+	sh.count(r, records)
 	for _, record := range records {
 		if !sh.advance(ctx, r, record) {
 			return false
@@ -93,6 +101,32 @@ func (sh *ownedShard) take(ctx context.Context, request string, e tokenlog.Entry
 	}
 	sh.close(r, e.Seq)
 	return true
+}
+
+// count tells the service's demand what a request is about: whether it waits for its
+// turn, and when it is done.
+func (sh *ownedShard) count(r *served, records []*pb.Record) {
+	if sh.requests[r.request] != r {
+		return // it had ended before
+	}
+	for _, record := range records {
+		r.claimed = r.claimed || record.GetClaim() != nil
+	}
+	accept, end := r.chain.Accept(), r.chain.End()
+	if waits := accept != nil && end == nil && !r.claimed; waits != r.waits {
+		if r.waits = waits; waits {
+			sh.s.demand.accepted(r.request, accept)
+		} else {
+			sh.s.demand.turn(r.request)
+		}
+	}
+	switch now := time.Now(); {
+	case end != nil && r.claimed:
+		sh.s.demand.done(accept, end.Timings, sh.s.busy(), now)
+		sh.s.restore(r.tenant(), float64(accept.MaxTokens-r.chain.Tokens()), now)
+	case end != nil:
+		sh.s.restore(r.tenant(), workOf(accept), now)
+	}
 }
 
 // begin takes up a request whose record comes first, or whose beginning an
@@ -104,6 +138,7 @@ func (sh *ownedShard) begin(ctx context.Context, request string, e tokenlog.Entr
 	}
 	if r.chain.End() == nil {
 		sh.requests[request] = r
+		sh.s.logged(r.tenant(), r.written)
 	}
 	return r
 }
@@ -124,6 +159,7 @@ func (sh *ownedShard) rebuild(ctx context.Context, r *served, before uint64) boo
 		r.written += e.Size
 		if records, err := r.chain.Take(e.Record); err == nil {
 			for _, record := range records {
+				r.claimed = r.claimed || record.GetClaim() != nil
 				sh.push(r, record)
 			}
 		}
@@ -167,7 +203,9 @@ func (sh *ownedShard) close(r *served, end uint64) {
 	if sh.requests[r.request] == r {
 		delete(sh.requests, r.request)
 		sh.s.late.forget(r.request)
-		sh.s.packing.add(packJob{r.request, r.packer.Packed(), end})
+		sh.s.logged(r.tenant(), -r.left-r.written)
+		sh.s.keptLog(r.tenant(), r.written, time.Now())
+		sh.s.packing.add(packJob{request: r.request, packed: r.packer.Packed(), end: end, tenant: r.tenant(), size: r.written})
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/switchyard/switchyard/pkg/process/pause"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
@@ -17,6 +19,8 @@ type packJob struct {
 	request string
 	packed  *pb.Packed // nil: it would be too large
 	end     uint64
+	tenant  string
+	size    int64 // of the log as it is
 }
 
 // packing are the logs that wait to be packed. It costs the server the removal
@@ -61,7 +65,11 @@ func (s *Service) pack(ctx context.Context) {
 func (s *Service) packOne(ctx context.Context, j packJob) {
 	ctx, cancel := context.WithTimeout(ctx, packWithin)
 	defer cancel()
-	if err := s.log.Pack(ctx, j.request, j.packed, j.end); err != nil && !errors.Is(err, context.Canceled) {
+	err := s.log.Pack(ctx, j.request, j.packed, j.end)
+	switch {
+	case err == nil:
+		s.keptLog(j.tenant, int64(proto.Size(j.packed))-j.size, time.Now())
+	case !errors.Is(err, context.Canceled):
 		s.d.Logger.Info("a log stays unpacked", "request", j.request, "error", err)
 	}
 }

@@ -157,7 +157,7 @@ func (s *Service) promptsWait(ctx context.Context) bool {
 // retryLater gives an overload the pause after which to try again.
 func retryLater(err error) error {
 	var e *edge.Error
-	if errors.As(err, &e) && e.Code == edge.Overloaded {
+	if errors.As(err, &e) && e.Code == edge.Overloaded && e.RetryAfter == 0 {
 		e.RetryAfter = overloadPause
 	}
 	return err

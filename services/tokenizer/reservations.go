@@ -125,6 +125,9 @@ func (s *Service) reserve(ctx context.Context, in *incoming, seq *pb.Sequence, b
 	l := s.levels.level(s.d.Streams.Tokens().Name)
 	n := need{bytes, packedBytes(seq, s.scored()) > largeLog(l.bound)}
 	refused := s.reservations.add(in.prompt.RequestId, n, s.reservedElsewhere(), l, time.Now())
+	if refused == nil {
+		refused = s.checkLog(in, bytes, time.Now())
+	}
 	return s.unlessTaken(ctx, in, refused)
 }
 
@@ -146,6 +149,9 @@ func (sh *ownedShard) account(r *served, size int64) {
 		left = max(0, sh.s.reserved(r.chain.Accept())-r.written)
 	}
 	sh.s.reservations.change(r.request, r.left, left, size)
+	if sh.requests[r.request] == r {
+		sh.s.logged(r.tenant(), size+left-r.left)
+	}
 	r.left = left
 }
 
@@ -153,6 +159,8 @@ func (sh *ownedShard) account(r *served, size int64) {
 func (sh *ownedShard) letGo() {
 	for _, r := range sh.requests {
 		sh.s.reservations.change(r.request, r.left, 0, 0)
+		sh.s.logged(r.tenant(), -r.left-r.written)
+		sh.s.demand.turn(r.request)
 	}
 }
 

@@ -38,6 +38,8 @@ type Service struct {
 	subs         []*nats.Subscription
 	shards       shardSet
 	backlog      backlog
+	demand       *demand
+	quotas       *quotas
 	depths       depths
 	packing      packing
 	levels       levels
@@ -77,6 +79,7 @@ func New(d *deployment.Deployment, c Config) *Service {
 		tracer: d.Telemetry.Tracer("tokenizer"), metrics: d.Telemetry.Metrics,
 		log: tokenlog.Of(d, id), packing: newPacking(),
 		asks: make(chan struct{}, asksAtOnce), storeWithin: storeWithin, streams: newStreams(), cancelled: newRecently(maxCancelled, cancelledFor),
+		demand: newDemand(), quotas: newQuotas(c.Tenants, d.Streams.Tokens().MaxAge),
 		ending: newTimers(maxEnding, endingAtOnce), lonely: newTimers(maxEnding, endingAtOnce), late: newTimers(maxDeadlines, endingAtOnce),
 	}
 }

@@ -38,6 +38,20 @@ func (h *shardSet) set(shard int, held bool) {
 	}
 }
 
+// count is how many are held.
+func (h *shardSet) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.held)
+}
+
+// has says whether a request's shard is held.
+func (h *shardSet) has(request string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.held[schemas.ShardOf(request)]
+}
+
 // spare takes a shard out if more than share are held. It decides for one
 // shard after the other, or all would be given up at once.
 func (h *shardSet) spare(shard, share int) bool {

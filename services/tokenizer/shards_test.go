@@ -7,13 +7,6 @@ import (
 )
 
 // However many shards look at once, only those beyond the share go.
-// count is how many shards are held.
-func (h *shardSet) count() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.held)
-}
-
 func TestSpare(t *testing.T) {
 	var h shardSet
 	for shard := range 8 {

@@ -26,3 +26,39 @@ func LargestKV(all []*pb.Member, model uint64) (pages float64) {
 	}
 	return pages
 }
+
+// Names under which an attention replica announces how many sequences more it can
+// begin at once, and how many wait in it for their turn.
+const (
+	Places  = "free_places"
+	Waiting = "requests_waiting"
+)
+
+// FreePlaces is how many sequences the ready attention replicas but one can begin
+// at once.
+func FreePlaces(all []*pb.Member, but string) (places int) {
+	for _, m := range OfService(all, "attention") {
+		if m.Id != but && m.Ready && !m.Draining {
+			places += count(m.Stats[Places])
+		}
+	}
+	return places
+}
+
+// WaitingIn is how many sequences wait in attention replicas for their turn.
+func WaitingIn(all []*pb.Member) (n int) {
+	for _, m := range OfService(all, "attention") {
+		n += count(m.Stats[Waiting])
+	}
+	return n
+}
+
+// mostCounted bounds what one replica's word counts for.
+const mostCounted = 4096
+
+func count(said float64) int {
+	if said > 0 { // which NaN is not
+		return int(min(said, mostCounted))
+	}
+	return 0
+}

@@ -3,6 +3,7 @@ package members
 import (
 	"context"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -217,5 +218,20 @@ func TestListWaitsForTheServer(t *testing.T) {
 	srv = start(t, dir, addr)
 	if n := <-listed; n != 1 {
 		t.Errorf("%d members", n)
+	}
+}
+
+func TestPlacesAndWaiting(t *testing.T) {
+	of := func(id string, places, waiting float64) *pb.Member {
+		return &pb.Member{Id: id, Service: "attention", Ready: true, Stats: map[string]float64{Places: places, Waiting: waiting}}
+	}
+	draining, starting := of("c", 3, 4), of("d", 3, 4)
+	draining.Draining, starting.Ready = true, false
+	all := []*pb.Member{of("a", 2, 5), of("b", 7, 1), draining, starting, of("e", math.NaN(), math.Inf(-1)), of("f", 1e30, -1), {Id: "g", Service: "gate", Stats: map[string]float64{Places: 9}}}
+	if n := FreePlaces(all, "a"); n != 7+mostCounted {
+		t.Errorf("%d places", n)
+	}
+	if n := WaitingIn(all); n != 5+1+4+4 {
+		t.Errorf("%d wait", n)
 	}
 }

@@ -127,6 +127,19 @@ func (l *Log) Last(ctx context.Context, request string) (seq uint64, err error) 
 	return m.Sequence, err
 }
 
+// Begun says whether a request's log has more than its acceptance: somebody had it.
+func (l *Log) Begun(ctx context.Context, request string) (bool, error) {
+	m, err := l.last(ctx, request)
+	if errors.Is(err, ErrUnknown) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	r := &pb.Record{}
+	return proto.Unmarshal(m.Data, r) != nil || r.GetAccept() == nil, nil
+}
+
 // last is a log's newest message, from the stream's leader.
 func (l *Log) last(ctx context.Context, request string) (bus.Stored, error) {
 	m, err := l.conn.Last(ctx, l.stream, l.names.Subjects.Token(request))

@@ -386,7 +386,10 @@ type Accept struct {
 	Tenant string `protobuf:"bytes,19,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	Class  string `protobuf:"bytes,20,opt,name=class,proto3" json:"class,omitempty"`
 	// The tenant's share of the machine beside others', as its operator set it; 0: 1.
-	Weight        uint32 `protobuf:"varint,21,opt,name=weight,proto3" json:"weight,omitempty"`
+	Weight uint32 `protobuf:"varint,21,opt,name=weight,proto3" json:"weight,omitempty"`
+	// When the prompt was stored, in nanoseconds of Unix time by the server's clock:
+	// prompts are judged many at once, and wait in the order in which they came.
+	Arrived       int64 `protobuf:"varint,22,opt,name=arrived,proto3" json:"arrived,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -564,6 +567,13 @@ func (x *Accept) GetClass() string {
 func (x *Accept) GetWeight() uint32 {
 	if x != nil {
 		return x.Weight
+	}
+	return 0
+}
+
+func (x *Accept) GetArrived() int64 {
+	if x != nil {
+		return x.Arrived
 	}
 	return 0
 }
@@ -1087,7 +1097,7 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\vtoken_types\x18\n" +
 	" \x03(\rR\n" +
 	"tokenTypes\x12\x12\n" +
-	"\x04fill\x18\v \x03(\rR\x04fill\"\xff\x04\n" +
+	"\x04fill\x18\v \x03(\rR\x04fill\"\x99\x05\n" +
 	"\x06Accept\x123\n" +
 	"\bidentity\x18\x01 \x01(\v2\x17.switchyard.v1.IdentityR\bidentity\x12\x1b\n" +
 	"\tbody_hash\x18\x02 \x01(\fR\bbodyHash\x12'\n" +
@@ -1114,7 +1124,8 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\x04fill\x18\x12 \x03(\rR\x04fill\x12\x16\n" +
 	"\x06tenant\x18\x13 \x01(\tR\x06tenant\x12\x14\n" +
 	"\x05class\x18\x14 \x01(\tR\x05class\x12\x16\n" +
-	"\x06weight\x18\x15 \x01(\rR\x06weight\"\a\n" +
+	"\x06weight\x18\x15 \x01(\rR\x06weight\x12\x18\n" +
+	"\aarrived\x18\x16 \x01(\x03R\aarrived\"\a\n" +
 	"\x05Claim\"\x88\x01\n" +
 	"\x05Token\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x0e\n" +

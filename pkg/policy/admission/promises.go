@@ -1,0 +1,102 @@
+package admission
+
+import (
+	"cmp"
+	"slices"
+)
+
+const (
+	// Horizon is how far ahead promises are given, in seconds: who would wait longer
+	// is told so long, and promised nothing.
+	Horizon = 60
+	// Grace is for how many seconds after its time a promise is kept; early is by how
+	// many before it somebody may come.
+	Grace = 1
+	early = 0.05
+	// soonest is the shortest time that is worth coming again for.
+	soonest = 0.1
+	// maxPromises bounds those that are kept in mind.
+	maxPromises = 8192
+)
+
+// Promises are the times at which requests that were turned away are to come
+// again. They lie as far apart as places get free, and places are held for them, so
+// that who comes at his time finds one.
+type Promises struct {
+	until float64   // the time of the next one
+	given []promise // in the order of their times
+}
+
+type promise struct {
+	request string
+	due     float64
+	work    float64
+}
+
+// Give promises a request a time, in seconds from now: not before the first place
+// is free, and behind all that were promised before, each of which takes a while.
+// Who came at his time in vain does not go behind the others again.
+func (p *Promises) Give(request string, now, first, each, work float64) (after float64) {
+	p.forget(now)
+	first = max(first, soonest)
+	due, again := max(p.until, now+first), false
+	if i := p.find(request); i >= 0 {
+		if p.given[i].due > now+early {
+			return p.given[i].due - now // it came too early
+		}
+		p.given = slices.Delete(p.given, i, i+1)
+		due, again = now+first, true
+	}
+	if due > now+Horizon || len(p.given) >= maxPromises {
+		return Horizon
+	}
+	if !again {
+		p.until = due + each
+	}
+	at, _ := slices.BinarySearchFunc(p.given, due, func(g promise, due float64) int { return cmp.Compare(g.due, due) })
+	p.given = slices.Insert(p.given, at, promise{request, due, work})
+	return due - now
+}
+
+// Due says whether a request was promised this time, or an earlier one.
+func (p *Promises) Due(request string, now float64) bool {
+	i := p.find(request)
+	return i >= 0 && p.given[i].due <= now+early
+}
+
+// Keep takes a promise out that was kept.
+func (p *Promises) Keep(request string) {
+	if i := p.find(request); i >= 0 {
+		p.given = slices.Delete(p.given, i, i+1)
+	}
+}
+
+// Held is for how many requests places are held while one asks, until a time, and
+// how much work they are: for none if it was promised one itself.
+func (p *Promises) Held(request string, now, until float64) (requests int, work float64) {
+	p.forget(now)
+	if p.Due(request, now) {
+		return 0, 0
+	}
+	for _, g := range p.given {
+		if g.due > until {
+			break
+		}
+		requests++
+		work += g.work
+	}
+	return requests, work
+}
+
+// forget drops the promises that nobody came for.
+func (p *Promises) forget(now float64) {
+	n := 0
+	for n < len(p.given) && p.given[n].due+Grace < now {
+		n++
+	}
+	p.given = slices.Delete(p.given, 0, n)
+}
+
+func (p *Promises) find(request string) int {
+	return slices.IndexFunc(p.given, func(g promise) bool { return g.request == request })
+}

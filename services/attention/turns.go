@@ -1,0 +1,168 @@
+package attention
+
+import (
+	"context"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/compute/kvcache"
+	"github.com/switchyard/switchyard/pkg/control/members"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// pullPause is how often a replica looks whether it may pull, when it may not.
+const pullPause = 50 * time.Millisecond
+
+// pullAtOnce bounds what is pulled at once to wait.
+const pullAtOnce = 64
+
+// takeWork pulls sequences while there is room for them, until ctx ends.
+func (s *Service) takeWork(ctx context.Context) {
+	for {
+		n := s.wanted(ctx)
+		if n == 0 {
+			return // stopped
+		}
+		deliveries, err := s.queue.Pull(ctx, n)
+		if err != nil {
+			return // stopped
+		}
+		s.waiting.expect(len(deliveries))
+		for _, d := range deliveries {
+			s.receive(ctx, d)
+		}
+	}
+}
+
+// wanted is how many sequences to pull, once that is more than none; 0 when ctx ended.
+func (s *Service) wanted(ctx context.Context) int {
+	tick := time.NewTicker(pullPause)
+	defer tick.Stop()
+	for {
+		if n := s.pullable(); n > 0 {
+			return n
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return 0
+		}
+	}
+}
+
+// pullable is what this replica can begin, or, when nobody can begin more, what
+// may wait here: what one replica holds, its siblings cannot serve.
+func (s *Service) pullable() int {
+	if free := s.places(); free > 0 {
+		return free
+	}
+	if s.siblingsPlaces() > 0 {
+		return 0
+	}
+	return min(s.waiting.room(), pullAtOnce)
+}
+
+// places is how many sequences more this replica can begin at once: none while
+// some wait for their turn, or for pages.
+func (s *Service) places() int {
+	if s.waiting.size() > 0 || s.engine.inLine.Load() > 0 {
+		return 0
+	}
+	return s.slots.unused()
+}
+
+// siblingsPlaces is how many sequences other replicas can begin at once.
+func (s *Service) siblingsPlaces() int {
+	return members.FreePlaces(s.view.Snapshot(), s.id)
+}
+
+// turns lets sequences begin in fair order, as places get free, until ctx ends.
+// So few of them wait for pages at a time that who is small can pass who is large,
+// and no more: in that line the order is not fair.
+func (s *Service) turns(ctx context.Context) {
+	for s.slots.wait(ctx) && s.engine.awaitLine(ctx, kvcache.MaxPassed) {
+		a := s.waiting.next(ctx)
+		if a == nil {
+			break
+		}
+		s.slots.take()
+		s.engine.entering.Add(1)
+		s.tasks.Go(func() { s.admit(ctx, a) })
+	}
+	s.handBack()
+}
+
+// handBack leaves to others what waits.
+func (s *Service) handBack() {
+	for a := s.waiting.take(); a != nil; a = s.waiting.take() {
+		s.giveBack(a)
+	}
+}
+
+// rebalance gives what waits here to siblings that have places, until ctx ends.
+func (s *Service) rebalance(ctx context.Context) {
+	tick := time.NewTicker(members.Interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			for _, a := range s.waiting.surplus(s.siblingsPlaces()) {
+				s.giveBack(a)
+			}
+		}
+	}
+}
+
+func (s *Service) giveBack(a *arrival) {
+	if err := a.hold.Nak(0); err != nil {
+		s.d.Logger.Debug("giving a sequence back", "request", a.msg.RequestId, "error", err)
+	}
+}
+
+// cancelWaiting ends a request that waits here.
+func (s *Service) cancelWaiting(request string) {
+	a := s.waiting.leave(request)
+	if a == nil {
+		return
+	}
+	s.tasks.Go(func() {
+		err := s.log.End(s.ctx, request, a.msg.Accept, &pb.Terminal{FinishReason: "cancelled"})
+		if err := a.hold.End(s.unadmitted(s.ctx, err)); err != nil {
+			s.d.Logger.Debug("settling a sequence", "error", err)
+		}
+	})
+}
+
+// awaitLine waits until at most so many sequences are about to wait for pages;
+// false when ctx ended before.
+func (e *engine) awaitLine(ctx context.Context, most int64) bool {
+	for e.inLine.Load()+e.entering.Load() > most {
+		select {
+		case <-e.moved:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return ctx.Err() == nil
+}
+
+// entered says that a sequence that had its turn is with the scheduler, or is not to be.
+func (e *engine) entered() {
+	e.entering.Add(-1)
+	e.move()
+}
+
+// tellLine tells other goroutines how many sequences wait for pages.
+func (e *engine) tellLine() {
+	if n := int64(e.line.Len()); e.inLine.Swap(n) > n {
+		e.move()
+	}
+}
+
+func (e *engine) move() {
+	select {
+	case e.moved <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,204 @@
+package tokenizer
+
+import (
+	"math"
+	"sync"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/policy/admission"
+	"github.com/switchyard/switchyard/pkg/policy/fairness"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// demand is what waits for attention, by tenant, and how fast it gets done. A
+// replica sees it in the logs of its own shards. Requests are spread over shards by
+// a hash of their ids, so that it takes what it sees for its share of all: with one
+// tokenizer that is exact.
+type demand struct {
+	mu       sync.Mutex
+	waiting  map[string]*waiter // by request
+	pace     admission.Pace
+	promises admission.Promises // of places in the queue, and of first tokens in time
+	begun    time.Time          // all times are seconds since then
+
+	// How long prompts took from their turn to their first token, and how many
+	// tokens they had; what was seen before counts less with each.
+	prefillSeconds, prefillTokens float64
+}
+
+// waiter is a request that waits.
+type waiter struct {
+	flow   schemas.Flow
+	weight float64
+	work   float64
+	// until is when it counts no more unless its shard's owner here has seen it;
+	// zero: it has.
+	until time.Time
+}
+
+func newDemand() *demand { return &demand{waiting: map[string]*waiter{}, begun: time.Now()} }
+
+// seconds is a time as admission has it.
+func (d *demand) seconds(now time.Time) float64 { return now.Sub(d.begun).Seconds() }
+
+// enterWithin is how long a request counts that is being accepted here.
+const enterWithin = 10 * time.Second
+
+// enter counts a request that is about to be accepted; false: it waits already.
+func (d *demand) enter(request string, flow schemas.Flow, now time.Time) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.waiting[request] != nil {
+		return false
+	}
+	d.waiting[request] = &waiter{flow: flow, until: now.Add(enterWithin)}
+	return true
+}
+
+// expect says what a request that entered will take.
+func (d *demand) expect(request string, weight, work float64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if w := d.waiting[request]; w != nil {
+		w.weight, w.work = weight, work
+	}
+}
+
+// leave counts a request no more that entered and is not waiting after all, or
+// leaves it to the owner of its shard.
+func (d *demand) leave(request string, seenWithin time.Duration, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if w := d.waiting[request]; w == nil || w.until.IsZero() {
+		return
+	} else if seenWithin > 0 {
+		w.until = now.Add(seenWithin)
+		return
+	}
+	delete(d.waiting, request)
+}
+
+// accepted counts a request of a shard that is served here.
+func (d *demand) accepted(request string, a *pb.Accept) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.waiting[request] = &waiter{flow: schemas.FlowOf(a), weight: float64(a.Weight), work: workOf(a)}
+}
+
+// turn says that a request had its turn, or ended before.
+func (d *demand) turn(request string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.waiting, request)
+}
+
+// done counts a request that ended after its turn.
+func (d *demand) done(a *pb.Accept, t *pb.Timings, busy bool, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.pace.Advance(d.seconds(now), busy)
+	d.pace.Done(workOf(a))
+	if took := t.GetTtft() - t.GetQueue(); t.GetTtft() > 0 && took >= 0 {
+		d.prefillSeconds, d.prefillTokens = keepPrefill*d.prefillSeconds+took, keepPrefill*d.prefillTokens+float64(a.PromptTokens)
+	}
+}
+
+// keepPrefill is the share of its weight that a prompt keeps with each later one.
+const keepPrefill = 0.9
+
+// workOf is what a request takes at most, in tokens.
+func workOf(a *pb.Accept) float64 { return float64(a.GetPromptTokens()) + float64(a.GetMaxTokens()) }
+
+// loads is what waits of each flow, of what this replica sees.
+func (d *demand) loads(now time.Time) []fairness.Load {
+	sums := map[schemas.Flow]*fairness.Load{}
+	for request, w := range d.waiting {
+		if !w.until.IsZero() && now.After(w.until) {
+			delete(d.waiting, request)
+			continue
+		}
+		l := sums[w.flow]
+		if l == nil {
+			l = &fairness.Load{Flow: w.flow}
+			sums[w.flow] = l
+		}
+		l.Weight, l.Requests, l.Work = max(l.Weight, w.weight), l.Requests+1, l.Work+w.work
+	}
+	out := make([]fairness.Load, 0, len(sums))
+	for _, l := range sums {
+		out = append(out, *l)
+	}
+	return out
+}
+
+// of is how many requests of a tenant wait, of those that this replica sees, and
+// its share of the machine while they do.
+func (d *demand) of(tenant string, weight uint32, now time.Time) (n int, share float64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	loads := d.loads(now)
+	for _, l := range loads {
+		if l.Flow.Tenant == tenant {
+			n += l.Requests
+		}
+	}
+	return n, fairness.Share(loads, tenant, float64(weight))
+}
+
+// forecast is when a request that comes now would have its turn and its first
+// token, in seconds; zeros: at once, or nobody knows.
+type forecast struct {
+	turn, first float64
+	each        float64 // how long its own work keeps the machine
+}
+
+// forecast predicts for a request that entered: what goes before it takes as long
+// as such work took lately. share is of all requests what this replica sees.
+func (d *demand) forecast(request string, a *pb.Accept, share float64, now time.Time) forecast {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	own := workOf(a)
+	ahead := fairness.Ahead(d.loads(now), schemas.FlowOf(a), float64(a.Weight)) - own
+	at := d.seconds(now)
+	_, held := d.promises.Held(request, at, at+d.pace.Takes(max(0, ahead)))
+	ahead += held * share
+	f := forecast{turn: d.pace.Takes(max(0, ahead)), each: share * d.pace.Takes(own)}
+	f.first = f.turn
+	if d.prefillTokens > 0 {
+		f.first += float64(a.PromptTokens) * d.prefillSeconds / d.prefillTokens
+	}
+	return f
+}
+
+// promise promises a request a time, in seconds from now.
+func (d *demand) promise(request string, now time.Time, first, each, work float64) float64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.promises.Give(request, d.seconds(now), first, each, work)
+}
+
+// held is for how many others places are held.
+func (d *demand) held(request string, now time.Time) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n, _ := d.promises.Held(request, d.seconds(now), math.Inf(1))
+	return n
+}
+
+// places is in how many seconds so many places are free, and how long each takes.
+func (d *demand) places(n int, share float64) (first, each float64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if each = share * d.pace.Each(); each == 0 {
+		return overloadPause.Seconds(), 0
+	}
+	return float64(n) * each, each
+}
+
+// kept says that a request was accepted, whatever it was promised.
+func (d *demand) kept(request string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.promises.Keep(request)
+}

@@ -1,0 +1,71 @@
+package tokenizer
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/policy/admission"
+	"github.com/switchyard/switchyard/pkg/request/edge"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// busy says whether attention has no place for who comes now.
+func (s *Service) busy() bool {
+	all := s.view.Snapshot()
+	return members.WaitingIn(all) > 0 && members.FreePlaces(all, "") == 0
+}
+
+// seen is the share of all requests that this replica sees in its shards. It is
+// above 0, so that who serves none does not divide by it.
+func (s *Service) seen() float64 {
+	return max(1, float64(s.shards.count())) / schemas.LogShards
+}
+
+// checkForecast refuses a request whose first token is predicted for after its
+// deadline, as long as others go before it.
+func (s *Service) checkForecast(in *incoming, accept *pb.Accept, now time.Time) error {
+	deadline := float64(accept.DeadlineMs) / 1000
+	if deadline == 0 || !s.busy() {
+		return nil
+	}
+	f := s.demand.forecast(in.prompt.RequestId, accept, s.seen(), now)
+	if f.turn == 0 || f.first <= deadline {
+		return nil
+	}
+	return overloaded(s.demand.promise(in.prompt.RequestId, now, f.first-deadline, f.each, workOf(accept)),
+		"the first token is predicted in %.1f s, and the deadline is in %.1f s", f.first, deadline)
+}
+
+// checkRoom refuses a request when as many wait as may. Places are held for
+// those who were promised one, but not so many that the queue runs empty.
+func (s *Service) checkRoom(in *incoming, waiting int, now time.Time) error {
+	most := s.config.MaxQueued
+	bound := most - min(s.demand.held(in.prompt.RequestId, now), most/2)
+	if waiting < bound {
+		return nil
+	}
+	first, each := s.demand.places(waiting-bound+1, s.seen())
+	return overloaded(s.demand.promise(in.prompt.RequestId, now, first, each, 0),
+		"%d requests wait already, and %d may (--max-queued)", waiting, most)
+}
+
+// overloaded is a refusal that says in how many seconds to come again.
+func overloaded(seconds float64, format string, args ...any) error {
+	refused := edge.Errorf(edge.Overloaded, format, args...)
+	refused.RetryAfter = after(seconds)
+	return refused
+}
+
+// Jitter keeps those apart who are told the same; it is less than promises are kept for.
+const (
+	jitterShare = 0.1
+	mostJitter  = admission.Grace / 2.0
+)
+
+// after is what a producer is told of a time in seconds.
+func after(seconds float64) time.Duration {
+	seconds += rand.Float64() * min(jitterShare*seconds, mostJitter)
+	return time.Duration(seconds * float64(time.Second))
+}

@@ -1,0 +1,218 @@
+package tokenizer
+
+import (
+	"cmp"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/policy/admission"
+	"github.com/switchyard/switchyard/schemas"
+)
+
+// Quota is what a tenant may have. What is 0 has no bound.
+type Quota struct {
+	// Weight is its share beside other tenants'; 0 is 1.
+	Weight uint32
+	// Waiting is how many of its requests may wait for their turn.
+	Waiting int
+	// TokensPerMinute are those of prompts and the most that answers may have.
+	TokensPerMinute int64
+	// LogBytes are what its requests may take of the token log.
+	LogBytes int64
+}
+
+// EveryoneElse names the quota of tenants that have none of their own.
+const EveryoneElse = "*"
+
+// maxTenants bounds the tenants whose use is remembered; others share one memory.
+const maxTenants = 4096
+
+// quotas say what tenants may have, and remember what they had.
+type quotas struct {
+	config map[string]Quota
+	age    time.Duration // of token logs
+
+	mu   sync.Mutex
+	used map[string]*usage
+}
+
+// usage is what a tenant had here.
+type usage struct {
+	tokens   admission.Bucket
+	last     float64 // what its newest request took of them
+	promises admission.Promises
+	log      logUse
+}
+
+func newQuotas(config map[string]Quota, age time.Duration) *quotas {
+	return &quotas{config: config, age: age, used: map[string]*usage{}}
+}
+
+// of is a tenant's quota.
+func (q *quotas) of(tenant string) Quota {
+	if own, ok := q.config[tenant]; ok {
+		return own
+	}
+	return q.config[EveryoneElse]
+}
+
+// with calls fn with what a tenant had.
+func (q *quotas) with(tenant string, fn func(*usage)) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	u := q.used[tenant]
+	if u == nil && len(q.used) >= maxTenants {
+		tenant = EveryoneElse
+		u = q.used[tenant]
+	}
+	if u == nil {
+		u = &usage{}
+		q.used[tenant] = u
+	}
+	fn(u)
+}
+
+// checkQuotas refuses a request whose tenant has as much as it may.
+func (s *Service) checkQuotas(in *incoming, now time.Time) error {
+	q := s.quotas.of(in.flow.Tenant)
+	if err := s.checkWaiting(in, q, now); err != nil {
+		return err
+	}
+	return s.checkTokens(in, q, now)
+}
+
+// checkWaiting counts those that wait beside this one, which entered before.
+func (s *Service) checkWaiting(in *incoming, q Quota, now time.Time) error {
+	if q.Waiting == 0 {
+		return nil
+	}
+	waiting, share := s.demand.of(in.flow.Tenant, q.Weight, now)
+	waiting = int(float64(waiting-1) / s.seen())
+	var refused error
+	s.quotas.with(in.flow.Tenant, func(u *usage) {
+		at := s.demand.seconds(now)
+		held, _ := u.promises.Held(in.prompt.RequestId, at, math.Inf(1))
+		bound := q.Waiting - min(held, q.Waiting/2)
+		if waiting < bound {
+			return
+		}
+		first, each := s.demand.places(waiting-bound+1, s.seen()/share)
+		refused = overloaded(u.promises.Give(in.prompt.RequestId, at, first, each, 0),
+			"%d requests of tenant %s wait already, and %d may (its quota of waiting requests)", waiting, in.flow.Tenant, q.Waiting)
+	})
+	return refused
+}
+
+// checkTokens lets a tenant take tokens while it has some left; each tokenizer
+// grants its part of them.
+func (s *Service) checkTokens(in *incoming, q Quota, now time.Time) error {
+	if q.TokensPerMinute == 0 {
+		return nil
+	}
+	rate, at := s.tokenRate(q), s.demand.seconds(now)
+	var refused error
+	s.quotas.with(in.flow.Tenant, func(u *usage) {
+		wait := u.tokens.Wait(at, rate)
+		if wait == 0 {
+			return
+		}
+		refused = overloaded(u.promises.Give(in.prompt.RequestId, at, wait, u.last/rate, 0),
+			"tenant %s has had the %d tokens that it may have a minute (its quota of tokens)", in.flow.Tenant, q.TokensPerMinute)
+	})
+	return refused
+}
+
+// tokenRate is how many tokens a second this replica grants.
+func (s *Service) tokenRate(q Quota) float64 {
+	replicas := max(1, len(members.OfService(s.view.Snapshot(), "tokenizer")))
+	return float64(q.TokensPerMinute) / 60 / float64(replicas)
+}
+
+// spend counts a request that was accepted.
+func (s *Service) spend(in *incoming, tokens float64, now time.Time) {
+	q := s.quotas.of(in.flow.Tenant)
+	if q.TokensPerMinute == 0 && q.Waiting == 0 {
+		return
+	}
+	s.quotas.with(in.flow.Tenant, func(u *usage) {
+		u.promises.Keep(in.prompt.RequestId)
+		u.last = tokens
+		u.tokens.Take(s.demand.seconds(now), s.tokenRate(q), tokens)
+	})
+}
+
+// restore gives a tenant the tokens back that a request did not need.
+func (s *Service) restore(tenant string, tokens float64, now time.Time) {
+	if q := s.quotas.of(tenant); q.TokensPerMinute > 0 {
+		s.quotas.with(tenant, func(u *usage) { u.tokens.Take(s.demand.seconds(now), s.tokenRate(q), -tokens) })
+	}
+}
+
+// checkLog refuses a request whose log would be more than its tenant may have.
+func (s *Service) checkLog(in *incoming, need int64, now time.Time) error {
+	q := s.quotas.of(in.flow.Tenant)
+	if q.LogBytes == 0 {
+		return nil
+	}
+	var have int64
+	s.quotas.with(in.flow.Tenant, func(u *usage) { have = int64(float64(u.log.bytes(now, s.quotas.age)) / s.seen()) })
+	if have+need <= q.LogBytes {
+		return nil
+	}
+	return overloaded(admission.Horizon, "requests of tenant %s have %d bytes of the token log, this one may need %d, and %d may be (its quota of the log): records leave it with their age (--log-age)",
+		in.flow.Tenant, have, need, q.LogBytes)
+}
+
+// logged counts what a request's log has more, or less, of its tenant.
+func (s *Service) logged(tenant string, change int64) {
+	if s.quotas.of(tenant).LogBytes > 0 {
+		s.quotas.with(tenant, func(u *usage) { u.log.live += change })
+	}
+}
+
+// keptLog counts what stays of a log that was delivered until it ages.
+func (s *Service) keptLog(tenant string, bytes int64, now time.Time) {
+	if s.quotas.of(tenant).LogBytes > 0 {
+		s.quotas.with(tenant, func(u *usage) { u.log.keep(bytes, now, s.quotas.age) })
+	}
+}
+
+// logUse is what a tenant's logs take: of requests under way, and of those that
+// ended, in slots of time.
+type logUse struct {
+	live  int64
+	ended [logSlots]logSlot
+}
+
+type logSlot struct {
+	number int64 // which slot of all time
+	bytes  int64
+}
+
+// logSlots is in how many steps logs age.
+const logSlots = 16
+
+func slotAt(now time.Time, age time.Duration) int64 {
+	return now.UnixNano() / max(1, int64(cmp.Or(age, schemas.DefaultLogAge))/(logSlots-1))
+}
+
+func (u *logUse) keep(bytes int64, now time.Time, age time.Duration) {
+	n := slotAt(now, age)
+	slot := &u.ended[n%logSlots]
+	if slot.number != n {
+		*slot = logSlot{number: n}
+	}
+	slot.bytes += bytes
+}
+
+func (u *logUse) bytes(now time.Time, age time.Duration) int64 {
+	n, sum := slotAt(now, age), u.live
+	for _, slot := range u.ended {
+		if n-slot.number < logSlots {
+			sum += slot.bytes
+		}
+	}
+	return max(0, sum)
+}
