@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,12 +21,11 @@ import (
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
-// slowProfile is of a host that takes 20 ms a row, where the demo model's take a
-// fraction of one.
-const slowProfile = `
-device: a slow one
+// hostProfile is of a device that takes so long a row.
+const hostProfile = `
+device: the test's
 experts: the demo model's
-alpha_seconds: {value: 0.02, source: the test's}
+alpha_seconds: {value: %v, source: the test's}
 beta_seconds: {value: 0, source: the test's}
 expert_bytes: {value: 1, source: the test's}
 memory_bytes: {value: 1000000, source: the test's}
@@ -35,10 +37,14 @@ cold_start_seconds: {value: 0, source: the test's}
 // a pipeline without it.
 func TestSlowHost(t *testing.T) {
 	t.Parallel()
-	y := openTestYard(t, func(up *UpCmd) { up.Replication = 2 })
-	want := y.greedy(t)
-	y.joinSlow(t)
-	shares := y.watchSlow(t)
+	const fast, slow = 1e-6, 0.05 // the demo model's rows take a fraction of a millisecond
+	file := filepath.Join(t.TempDir(), "host.yaml")
+	if err := os.WriteFile(file, profileOf(fast), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	y := openTestYard(t, func(up *UpCmd) { up.Replication, up.Device, up.Profile = 2, "paced", file })
+	want, shares := y.greedy(t), y.watchSlow(t)
+	y.joinSlow(t, slow)
 	had := false
 	testkit.Eventually(t, "rows on the slow host, and then hardly any", func() bool {
 		before := shares()
@@ -51,11 +57,15 @@ func TestSlowHost(t *testing.T) {
 	})
 }
 
+func profileOf(alpha float64) []byte {
+	return []byte(strings.TrimSpace(fmt.Sprintf(hostProfile, alpha)))
+}
+
 // greedy asks for the likeliest tokens.
 func (y testYard) greedy(t *testing.T) (ids []uint32) {
 	t.Helper()
 	c := client.New(y.connect(t).NATS(), client.Settings{Prefix: schemas.DefaultPrefix, Model: "demo"})
-	s, err := c.Prompt(t.Context(), &pb.Prompt{Text: "Once upon a time", MaxTokens: proto.Int32(8), Temperature: proto.Float64(0), IgnoreEos: true})
+	s, err := c.Prompt(t.Context(), &pb.Prompt{Text: "Once upon a time", MaxTokens: proto.Int32(4), Temperature: proto.Float64(0), IgnoreEos: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,10 +78,10 @@ func (y testYard) greedy(t *testing.T) (ids []uint32) {
 	return ids
 }
 
-// joinSlow starts a second host.
-func (y testYard) joinSlow(t *testing.T) {
+// joinSlow starts a second host, of a device of the same name.
+func (y testYard) joinSlow(t *testing.T, alpha float64) {
 	t.Helper()
-	profile, err := profiles.Read("slow.yaml", []byte(strings.TrimSpace(slowProfile)))
+	profile, err := profiles.Read("host.yaml", profileOf(alpha))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +113,8 @@ type rowsOf struct{ slow, others float64 }
 
 func (r rowsOf) minus(o rowsOf) rowsOf { return rowsOf{r.slow - o.slow, r.others - o.others} }
 
-// watchSlow returns what tells of both hosts' rows, when they have announced all.
+// watchSlow returns what tells of all hosts' rows, when they have announced them:
+// slow ones are those that are not here yet.
 func (y testYard) watchSlow(t *testing.T) func() rowsOf {
 	t.Helper()
 	d, err := y.Settings.Node.Deploy(t.Context(), "test", y.connect(t), nil)
@@ -114,13 +125,18 @@ func (y testYard) watchSlow(t *testing.T) func() rowsOf {
 	if err != nil {
 		t.Fatal(err)
 	}
+	time.Sleep(members.Hearing)
+	before := map[string]bool{}
+	for _, m := range view.Snapshot() {
+		before[m.Id] = true
+	}
 	return func() (r rowsOf) {
 		time.Sleep(members.Hearing)
 		for _, m := range members.OfService(view.Snapshot(), "expert") {
-			if strings.HasPrefix(m.Device, "paced:") {
-				r.slow += m.Stats[members.HostRows]
-			} else {
+			if before[m.Id] {
 				r.others += m.Stats[members.HostRows]
+			} else {
+				r.slow += m.Stats[members.HostRows]
 			}
 		}
 		return r

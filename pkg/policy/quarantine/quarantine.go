@@ -54,6 +54,9 @@ type Settings struct {
 	Messages, Seconds float64
 	// HalfLife is when work weighs half.
 	HalfLife float64
+	// Memory is for how long others are compared with what a host did when it had
+	// enough to do: a very slow host leaves little to them.
+	Memory float64
 	// Pause is how long a host is avoided at first, Longest at most.
 	Pause, Longest float64
 }
@@ -61,7 +64,7 @@ type Settings struct {
 // Defaults find a host that is ten times as slow within a few seconds, whatever its
 // measurements scatter.
 func Defaults() Settings {
-	return Settings{Times: 5, Messages: 16, Seconds: 0.5, HalfLife: 1, Pause: 4, Longest: 120}
+	return Settings{Times: 5, Messages: 8, Seconds: 0.5, HalfLife: 1.5, Memory: 30, Pause: 4, Longest: 120}
 }
 
 // Change is a decision about a host.
@@ -81,6 +84,8 @@ type host struct {
 	State
 	last   Total // as it was told last
 	recent Total
+	usual  Total   // what was recent when it told something last
+	told   float64 // when that was
 	until  float64 // avoided
 	since  float64 // trusted
 	pause  float64 // of the newest time that it was avoided
@@ -149,6 +154,9 @@ func (j *Judge) count(id string, total Total, keep, now float64) {
 		Seconds:  keep*h.recent.Seconds + max(0, total.Seconds-h.last.Seconds),
 	}
 	h.last = total
+	if h.State == Trusted && j.tells(h.recent) {
+		h.usual, h.told = h.recent, now
+	}
 }
 
 func (j *Judge) decide(id string, now float64) (c Change, changed bool) {
@@ -160,7 +168,7 @@ func (j *Judge) decide(id string, now float64) (c Change, changed bool) {
 		h.State, h.recent = Tried, Total{} // judged by what comes from now on
 		return Change{Host: id, State: Tried}, true
 	}
-	ratio, known := j.ratio(id)
+	ratio, known := j.ratio(id, now)
 	switch {
 	case !known:
 		return c, false
@@ -186,15 +194,15 @@ func (h *host) avoid(now float64, s Settings) {
 
 // ratio is how many times as long as most other trusted hosts one takes: half of
 // them, or more, are at least so much faster.
-func (j *Judge) ratio(id string) (ratio float64, known bool) {
+func (j *Judge) ratio(id string, now float64) (ratio float64, known bool) {
 	h := j.hosts[id]
-	if !j.tells(h) {
+	if !j.tells(h.recent) {
 		return 0, false
 	}
 	var ratios []float64
 	for other, o := range j.hosts {
-		if other != id && o.last.Device == h.last.Device && o.State == Trusted && j.tells(o) {
-			ratios = append(ratios, h.recent.slower(o.recent))
+		if other != id && o.last.Device == h.last.Device && o.State == Trusted && now-o.told < j.settings.Memory && j.tells(o.usual) {
+			ratios = append(ratios, h.recent.slower(o.usual))
 		}
 	}
 	if len(ratios) == 0 {
@@ -204,9 +212,8 @@ func (j *Judge) ratio(id string) (ratio float64, known bool) {
 	return ratios[(len(ratios)-1)/2], true
 }
 
-// tells says whether a host has done enough to be judged by.
-func (j *Judge) tells(h *host) bool {
-	r := h.recent
+// tells says whether work is enough to judge by.
+func (j *Judge) tells(r Total) bool {
 	return r.Rows > 0 && r.Seconds > 0 && (r.Messages >= j.settings.Messages || r.Seconds >= j.settings.Seconds)
 }
 
