@@ -133,6 +133,11 @@ soak-short: ## The same for four minutes
 pages: ## Cancel a thousand requests in a minute, and time their pages; short answers in small memory (3 minutes)
 	SWITCHYARD_PAGES=1 $(GO) test -count=1 -timeout 30m -v ./loadtest/pages
 
+.PHONY: soak-day
+soak-day: ## A day of load with a log that keeps a minute (12 minutes), then 1,000 cancellations
+	SWITCHYARD_SOAK_DAY=$${SWITCHYARD_SOAK_DAY:-12m} SWITCHYARD_SOAK_CANCELS=1000 \
+		$(GO) test -count=1 -timeout 2h -v -run 'TestDay|TestCancels' ./loadtest/soak
+
 .PHONY: ci
 ci: ## Everything that continuous integration runs
 	.ci/run

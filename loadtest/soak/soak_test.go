@@ -50,7 +50,7 @@ func TestSoak(t *testing.T) {
 	if err != nil {
 		t.Skip("set SWITCHYARD_SOAK to a duration such as 1h to run it")
 	}
-	y := startPipeline(t)
+	y := startPipeline(t, "--log-age", logAge.String())
 	load, stop := context.WithTimeout(t.Context(), length)
 	defer stop()
 	var work sync.WaitGroup
@@ -76,11 +76,12 @@ type pipeline struct {
 	failures atomic.Int64
 }
 
-func startPipeline(t *testing.T) *pipeline {
+func startPipeline(t *testing.T, flags ...string) *pipeline {
 	t.Helper()
 	bin := filepath.Join(fleet.Build(t), "switchyard")
 	listen, metrics := fleet.FreeAddr(t), fleet.FreeAddr(t)
-	up := exec.Command(bin, "up", "--listen", listen, "--metrics-addr", metrics, "--log-age", logAge.String(), "--log-level", "warn")
+	up := exec.Command(bin, "up", "--listen", listen, "--metrics-addr", metrics, "--log-level", "warn")
+	up.Args = append(up.Args, flags...)
 	up.Stderr = os.Stderr
 	if err := up.Start(); err != nil {
 		t.Fatal(err)
@@ -132,7 +133,7 @@ func (y *pipeline) awaitReady(url string) {
 // prompts sends one request after the other, of many lengths; every ninth is
 // cancelled on its way.
 func (y *pipeline) prompts(ctx context.Context, worker int) {
-	c := client.New(y.nc, client.Settings{Prefix: "switchyard", Model: "demo"})
+	c := y.newClient()
 	for n := worker; ctx.Err() == nil; n++ {
 		if err := y.prompt(ctx, c, n); err != nil && ctx.Err() == nil {
 			y.failures.Add(1)
@@ -190,14 +191,13 @@ func (y *pipeline) look(before []sample) sample {
 		last := before[len(before)-1]
 		s.tokensPerSecondSinceLastLook = float64(s.tokens-last.tokens) / (s.at - last.at).Seconds()
 	}
-	list := y.js.ListStreams(context.Background())
-	for info := range list.Info() {
+	y.eachStream(func(info *jetstream.StreamInfo) {
 		if strings.Contains(info.Config.Name, "_TOKENS_") {
 			s.logBytes += info.State.Bytes
 		} else if !strings.HasPrefix(info.Config.Name, "KV_") {
 			s.tensorBytes += info.State.Bytes
 		}
-	}
+	})
 	return s
 }
 
