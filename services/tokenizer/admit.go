@@ -41,11 +41,7 @@ func (s *Service) admit(ctx context.Context, in *incoming) error {
 		return err
 	}
 	accept := s.acceptance(ctx, in, req, hash)
-	s.demand.expect(in.prompt.RequestId, float64(accept.Weight), workOf(accept))
-	if err := s.unlessTaken(ctx, in, s.checkForecast(in, accept, time.Now())); err != nil {
-		return err
-	}
-	if err := s.reserve(ctx, in, req.Sequence, int64(accept.LogBytes)); err != nil {
+	if err := s.findRoom(ctx, in, req.Sequence, accept); err != nil {
 		return err
 	}
 	existing, err := s.log.Accept(ctx, in.prompt.RequestId, accept)
@@ -84,6 +80,15 @@ func (s *Service) resolve(in *incoming) (*edge.Request, error) {
 		defer s.computing.RUnlock()
 	}
 	return s.model.Resolve(in.prompt, time.Now(), rand.Uint32())
+}
+
+// findRoom refuses a request that would begin too late, or whose log has no room.
+func (s *Service) findRoom(ctx context.Context, in *incoming, seq *pb.Sequence, accept *pb.Accept) error {
+	s.demand.expect(in.prompt.RequestId, float64(accept.Weight), workOf(accept))
+	if err := s.unlessTaken(ctx, in, s.checkForecast(in, accept, time.Now())); err != nil {
+		return err
+	}
+	return s.reserve(ctx, in, seq, int64(accept.LogBytes))
 }
 
 // accepted counts a request whose log was opened here, before its shard's owner

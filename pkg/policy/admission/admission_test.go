@@ -1,9 +1,9 @@
 package admission
 
 import (
-	"container/heap"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -142,16 +142,14 @@ type arrival struct {
 	attempts int
 }
 
-type arrivals []arrival
-
-func (a arrivals) Len() int           { return len(a) }
-func (a arrivals) Less(i, j int) bool { return a[i].at < a[j].at }
-func (a arrivals) Swap(i, j int)      { a[i], a[j] = a[j], a[i] }
-func (a *arrivals) Push(x any)        { *a = append(*a, x.(arrival)) } //nolint:forcetypeassert // container/heap's
-func (a *arrivals) Pop() any {
-	last := (*a)[len(*a)-1]
-	*a = (*a)[:len(*a)-1]
-	return last
+// first is who comes next.
+func first(all []arrival) (i int) {
+	for j := range all {
+		if all[j].at < all[i].at {
+			i = j
+		}
+	}
+	return i
 }
 
 // A queue of 20 that is served at 10 a second gets 30 a second for 15 seconds, all
@@ -160,18 +158,19 @@ func (a *arrivals) Pop() any {
 func TestWhoObeysGetsIn(t *testing.T) {
 	const rate, queue, offered, lasts = 10.0, 20, 30.0, 15.0
 	var p Promises
-	var all arrivals
+	var all []arrival
 	for i := range int(offered * lasts) {
 		all = append(all, arrival{at: float64(i) / offered, request: i})
 	}
-	heap.Init(&all)
 	waiting, last, idle := 0.0, 0.0, 0.0
 	attempts := map[int]int{}
-	for turns := 0; all.Len() > 0; turns++ {
+	for turns := 0; len(all) > 0; turns++ {
 		if turns > 100_000 {
-			t.Fatalf("%d clients come again and again", all.Len())
+			t.Fatalf("%d clients come again and again", len(all))
 		}
-		a := heap.Pop(&all).(arrival) //nolint:forcetypeassert // it holds nothing else
+		i := first(all)
+		a := all[i]
+		all = slices.Delete(all, i, i+1)
 		served := (a.at - last) * rate
 		idle += max(0, served-waiting)
 		waiting, last = max(0, waiting-served), a.at
@@ -186,7 +185,7 @@ func TestWhoObeysGetsIn(t *testing.T) {
 			continue
 		}
 		a.at += p.Give(id, a.at, (waiting+1-bound)/rate, 1/rate, 0)
-		heap.Push(&all, a)
+		all = append(all, a)
 	}
 	in, again := attempts[1]+attempts[2], 0
 	for n, count := range attempts {
