@@ -6,6 +6,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/request/edge"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -55,7 +56,7 @@ func (s *Service) pullable() int {
 	if free := s.places(); free > 0 {
 		return free
 	}
-	if s.siblingsPlaces() > 0 {
+	if n, _ := s.siblingsPlaces(); n > 0 {
 		return 0
 	}
 	return min(s.waiting.room(), pullAtOnce)
@@ -70,8 +71,9 @@ func (s *Service) places() int {
 	return s.slots.unused()
 }
 
-// siblingsPlaces is how many sequences other replicas can begin at once.
-func (s *Service) siblingsPlaces() int {
+// siblingsPlaces is how many sequences other replicas can begin at once, and how
+// many pages each of these has at least.
+func (s *Service) siblingsPlaces() (n int, pages float64) {
 	return members.FreePlaces(s.view.Snapshot(), s.id)
 }
 
@@ -107,7 +109,8 @@ func (s *Service) rebalance(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			for _, a := range s.waiting.surplus(s.siblingsPlaces()) {
+			n, pages := s.siblingsPlaces()
+			for _, a := range s.waiting.surplus(n, func(a *arrival) bool { return float64(s.kv.Need(edge.Positions(a.msg))) <= pages }) {
 				s.giveBack(a)
 			}
 		}

@@ -137,13 +137,13 @@ func (w *waiting) leave(request string) *arrival {
 	return a
 }
 
-// surplus takes out up to n that would wait longest.
-func (w *waiting) surplus(n int) (out []*arrival) {
+// surplus takes out up to n that would wait longest, as far as others can hold them.
+func (w *waiting) surplus(n int, fits func(*arrival) bool) (out []*arrival) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for range n {
 		r, ok := w.queue.Last()
-		if !ok {
+		if !ok || !fits(r.Who) {
 			break
 		}
 		w.remove(r.Who)

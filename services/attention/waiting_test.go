@@ -81,7 +81,11 @@ func TestWaitingLeaves(t *testing.T) {
 	if w.size() != 3 || w.room() != maxWaiting-3 {
 		t.Errorf("%d wait, with room for %d", w.size(), w.room())
 	}
-	if last := w.surplus(1); len(last) != 1 || last[0].msg.RequestId != "a3" {
+	all := func(*arrival) bool { return true }
+	if none := w.surplus(9, func(*arrival) bool { return false }); len(none) != 0 {
+		t.Errorf("%d are given to who cannot hold them", len(none))
+	}
+	if last := w.surplus(1, all); len(last) != 1 || last[0].msg.RequestId != "a3" {
 		t.Errorf("%v is given back", last)
 	}
 	if first := w.take(); first != again {
@@ -89,7 +93,7 @@ func TestWaitingLeaves(t *testing.T) {
 	}
 	w.expect(2)
 	w.pass()
-	if w.size() != 2 || len(w.surplus(9)) != 1 {
+	if w.size() != 2 || len(w.surplus(9, all)) != 1 {
 		t.Errorf("%d wait", w.size())
 	}
 }

@@ -14,7 +14,8 @@ import (
 // busy says whether attention has no place for who comes now.
 func (s *Service) busy() bool {
 	all := s.view.Snapshot()
-	return members.WaitingIn(all) > 0 && members.FreePlaces(all, "") == 0
+	places, _ := members.FreePlaces(all, "")
+	return places == 0 && members.WaitingIn(all) > 0
 }
 
 // seen is the share of all requests that this replica sees in its shards. It is

@@ -35,14 +35,19 @@ const (
 )
 
 // FreePlaces is how many sequences the ready attention replicas but one can begin
-// at once.
-func FreePlaces(all []*pb.Member, but string) (places int) {
+// at once, and how many KV pages each of those that can has at least.
+func FreePlaces(all []*pb.Member, but string) (places int, pages float64) {
 	for _, m := range OfService(all, "attention") {
-		if m.Id != but && m.Ready && !m.Draining {
-			places += count(m.Stats[Places])
+		n := count(m.Stats[Places])
+		if m.Id == but || !m.Ready || m.Draining || n == 0 {
+			continue
 		}
+		if has := m.Stats[KVPages]; places == 0 || has < pages {
+			pages = has
+		}
+		places += n
 	}
-	return places
+	return places, pages
 }
 
 // WaitingIn is how many sequences wait in attention replicas for their turn.

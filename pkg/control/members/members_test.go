@@ -228,8 +228,12 @@ func TestPlacesAndWaiting(t *testing.T) {
 	draining, starting := of("c", 3, 4), of("d", 3, 4)
 	draining.Draining, starting.Ready = true, false
 	all := []*pb.Member{of("a", 2, 5), of("b", 7, 1), draining, starting, of("e", math.NaN(), math.Inf(-1)), of("f", 1e30, -1), {Id: "g", Service: "gate", Stats: map[string]float64{Places: 9}}}
-	if n := FreePlaces(all, "a"); n != 7+mostCounted {
-		t.Errorf("%d places", n)
+	all[1].Stats[KVPages], all[5].Stats[KVPages] = 9, 4
+	if n, pages := FreePlaces(all, "a"); n != 7+mostCounted || pages != 4 {
+		t.Errorf("%d places with %v pages", n, pages)
+	}
+	if n, pages := FreePlaces(all[:2], "a"); n != 7 || pages != 9 {
+		t.Errorf("%d places with %v pages", n, pages)
 	}
 	if n := WaitingIn(all); n != 5+1+4+4 {
 		t.Errorf("%d wait", n)
