@@ -30,7 +30,7 @@ func newCluster(t *testing.T, s fleet.Settings) *cluster {
 	t.Helper()
 	wantsCluster(t)
 	hops := cmp.Or(os.Getenv("SWITCHYARD_HOPS"), "unacked")
-	s.Servers, s.ServerConfig, s.Flags = 3, serverConfig, append(s.Flags, "--hops", hops)
+	s.Programs, s.Servers, s.ServerConfig, s.Flags = fleet.Build(t), 3, serverConfig, append(s.Flags, "--hops", hops)
 	y := startFleet(t, s, hops)
 	js, err := jetstream.New(connect(t, y.URL()))
 	if err != nil {
@@ -53,7 +53,7 @@ func wantsCluster(t *testing.T) {
 // Each server ends as by kill -9 while answers stream, the leader of the token
 // log first, and comes back; one of them without what it had stored.
 func TestClusterKill(t *testing.T) {
-	c := newCluster(t, fleet.Settings{Programs: fleet.Build(t)})
+	c := newCluster(t, fleet.Settings{})
 	c.during("kill-leader", func() { s := c.leader(); s.Kill(); s.Start() })
 	for _, s := range c.Servers {
 		c.during("kill-"+s.Name, func() { s.Kill(); time.Sleep(outage); s.Start() })
@@ -63,7 +63,7 @@ func TestClusterKill(t *testing.T) {
 
 // A server hangs for a while.
 func TestClusterHang(t *testing.T) {
-	c := newCluster(t, fleet.Settings{Programs: fleet.Build(t)})
+	c := newCluster(t, fleet.Settings{})
 	for _, s := range c.Servers {
 		c.during("hang-"+s.Name, func() { s.Hang(t); time.Sleep(outage); s.Wake(t) })
 	}
@@ -71,7 +71,7 @@ func TestClusterHang(t *testing.T) {
 
 // The servers are drained and started again one after the other.
 func TestClusterRolls(t *testing.T) {
-	c := newCluster(t, fleet.Settings{Programs: fleet.Build(t)})
+	c := newCluster(t, fleet.Settings{})
 	for _, s := range c.Servers {
 		c.during("roll-"+s.Name, func() {
 			_ = s.End() // a server's code after SIGTERM is not 0

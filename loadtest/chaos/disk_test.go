@@ -16,7 +16,7 @@ import (
 // The disk of the log's leader is full, until the server is started again with
 // room on it.
 func TestClusterDiskFull(t *testing.T) {
-	c := newCluster(t, fleet.Settings{Programs: fleet.Build(t), Store: smallDisk(t), JetStream: "max_file_store: 10GB"})
+	c := newCluster(t, fleet.Settings{Store: smallDisk(t), JetStream: "max_file_store: 10GB"})
 	s := c.leader()
 	filler := filepath.Join(s.Store(), "filler")
 	c.batch("nats-disk-full", func() { fill(t, filler) })
@@ -65,7 +65,7 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 // Somebody subscribes to everything on each server and reads none of it.
 func TestClusterSlowReader(t *testing.T) {
-	c := newCluster(t, fleet.Settings{Programs: fleet.Build(t)})
+	c := newCluster(t, fleet.Settings{})
 	c.during("slow-readers", func() {
 		for _, s := range c.Servers {
 			readNothing(t, s.Addr)

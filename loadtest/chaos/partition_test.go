@@ -49,7 +49,7 @@ func (r *routes) heal() {
 // is cut off from both: the log's leader each time.
 func TestClusterPartition(t *testing.T) {
 	r := &routes{t: t, via: map[[2]int]*proxies.Link{}}
-	c := newCluster(t, fleet.Settings{Programs: fleet.Build(t), RouteVia: r.add})
+	c := newCluster(t, fleet.Settings{RouteVia: r.add})
 	leader := func() int { return c.index(c.leader()) }
 	c.during("two-apart", func() {
 		a := leader()

@@ -323,7 +323,7 @@ func (g *guarded) denied(t *testing.T) {
 	for user, subjects := range map[string][]string{
 		producer:     {"switchyard.stop.demo.x", "switchyard.token.demo.0.x", "switchyard.sequence.demo", "switchyard.load.demo.ask", "switchyard.ask.nosuch", "switchyard.prompt.demo.acme.high", "_INBOX.x"},
 		tenant:       {"switchyard.prompt.demo", "switchyard.ask.demo", "switchyard.prompt.demo.default.high", "switchyard.ask.demo.globex.low", "switchyard.token.demo.0.x", "_INBOX.x"},
-		operator:     {"switchyard.prompt.demo", "switchyard.token.demo.0.x", "$KV.switchyard_plans_demo.0", "$O.switchyard_weights_other.M.x", "_INBOX.x"},
+		operator:     {"switchyard.ask.demo", "switchyard.token.demo.0.x", "$KV.switchyard_plans_demo.0", "$O.switchyard_weights_other.M.x", "_INBOX.x"},
 		viewer:       {"switchyard.prompt.demo", "switchyard.load.demo", "$KV.switchyard_members_demo.x", "_INBOX.x"},
 		"tokenizer":  {"switchyard.hidden.demo.0", "switchyard.block.demo.x", "$KV.switchyard_plans_demo.0"},
 		"attention":  {"switchyard.prompt.demo", "switchyard.block.demo.x", "$KV.switchyard_leases_demo.planner", "_INBOX.x"},
