@@ -30,8 +30,10 @@ import (
 const (
 	hungTokens = 160
 	// hungReissues is how often rows may be issued again because of one hung
-	// replica: once a microbatch, and once more when it is missed or replaced.
-	hungReissues = 6
+	// replica: once a microbatch, and once more when it is missed or replaced. On a
+	// slow machine rows are late by themselves, too, which a budget bounds: of the
+	// 1,280 groups of the answer it is a small part all the same.
+	hungReissues = 6 + 16
 )
 
 // A hung replica keeps what it has asked for, and in a queue group its place,
