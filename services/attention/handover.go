@@ -30,7 +30,7 @@ func (e *engine) owns(ctx context.Context, request string) bool {
 func (d *scheduler) abandon(s *sequence) {
 	s.ended = true
 	s.delivery.drop()
-	if !s.inFlight {
+	if s.flight == nil {
 		d.remove(s)
 	}
 }

@@ -115,7 +115,7 @@ func (d *scheduler) youngest() (v *sequence) {
 			v = s
 		}
 	}
-	if v == nil || v.inFlight {
+	if v == nil || v.flight != nil {
 		return nil
 	}
 	return v

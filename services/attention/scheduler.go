@@ -129,7 +129,7 @@ func (d *scheduler) collect() {
 
 func (d *scheduler) decoding() (n int) {
 	for _, s := range d.order {
-		if !s.ended && s.table != nil && s.decoding() && (s.inFlight || !s.writer.Full()) {
+		if !s.ended && s.table != nil && s.decoding() && (s.flight != nil || !s.writer.Full()) {
 			n++
 		}
 	}
@@ -140,7 +140,7 @@ func (d *scheduler) decoding() (n int) {
 func (d *scheduler) rotate(mb *microbatch) {
 	kept := d.order[:0]
 	for _, s := range d.order {
-		if !inMicrobatch(mb, s) {
+		if s.flight != mb {
 			kept = append(kept, s)
 		}
 	}
@@ -148,15 +148,6 @@ func (d *scheduler) rotate(mb *microbatch) {
 		kept = append(kept, mb.parts[i].s)
 	}
 	d.order = kept
-}
-
-func inMicrobatch(mb *microbatch, s *sequence) bool {
-	for i := range mb.parts {
-		if mb.parts[i].s == s {
-			return true
-		}
-	}
-	return false
 }
 
 // settle takes a microbatch's results in.
@@ -168,7 +159,7 @@ func (d *scheduler) settle(mb *microbatch) {
 	var fault *panicError
 	for i := range mb.parts {
 		p := &mb.parts[i]
-		p.s.inFlight = false
+		p.s.flight = nil
 		switch {
 		case p.s.ended:
 			d.remove(p.s) // ended while it was in flight
@@ -258,7 +249,7 @@ func (d *scheduler) close(s *sequence) {
 	s.ended = true
 	d.closing = append(d.closing, s.writer)
 	d.stats.finished(s)
-	if !s.inFlight {
+	if s.flight == nil {
 		d.remove(s)
 	}
 }

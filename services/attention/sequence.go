@@ -14,7 +14,7 @@ import (
 )
 
 // sequence is a request that this replica owns. The engine's goroutine changes
-// it, but for ids, done and table while a worker has it (inFlight).
+// it, but for ids, done and table while a worker has it (flight).
 type sequence struct {
 	seq   *pb.Sequence
 	ids   []uint32       // prompt and generated tokens
@@ -35,8 +35,8 @@ type sequence struct {
 	// isLong says whether a sequence of so many tokens is a long one; nil: none is.
 	isLong func(length int) bool
 
-	scored   int // prompt positions whose scores are in the log
-	inFlight bool
+	scored int         // prompt positions whose scores are in the log
+	flight *microbatch // that it travels in; nil: none
 	// suspect was in a microbatch that panicked.
 	suspect bool
 	// fault is the panic that ended it.
@@ -160,7 +160,7 @@ func (s *sequence) rows() int {
 
 // mayStep says whether it has pages, and is neither with a worker nor held up by its log.
 func (s *sequence) mayStep() bool {
-	return s.table != nil && !s.inFlight && !s.ended && !s.writer.Full()
+	return s.table != nil && s.flight == nil && !s.ended && !s.writer.Full()
 }
 
 // leaveQueue notes for how long it waited.

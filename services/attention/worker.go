@@ -241,7 +241,7 @@ func newMicrobatch(ready []*sequence, takes []batching.Take) *microbatch {
 	mb := &microbatch{parts: make([]part, len(takes))}
 	for i, t := range takes {
 		s := ready[t.Index]
-		s.inFlight = true
+		s.flight = mb
 		mb.prefill = mb.prefill || !s.decoding()
 		mb.parts[i] = part{s: s, rows: t.Rows}
 	}

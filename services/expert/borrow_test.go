@@ -139,3 +139,16 @@ func TestBorrowFails(t *testing.T) {
 	b.byName(2, 1, 2, 3)
 	b.awaitDeclined(2)
 }
+
+// A load whose rows all went before it was done is forgotten, however many come after it.
+func TestUnusedColdStart(t *testing.T) {
+	f := &function{start: &coldStart{warm: true, computed: map[share]uint32{}}}
+	for step := range uint64(maxComputed + 1) {
+		if f.stale(&pb.Dispatch{Key: &pb.Key{Step: step}}, time.Now()) {
+			t.Fatalf("step %d is stale", step)
+		}
+	}
+	if f.start != nil {
+		t.Errorf("%d of its rows are remembered", len(f.start.computed))
+	}
+}

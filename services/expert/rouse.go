@@ -20,6 +20,10 @@ type coldStart struct {
 	computed map[share]uint32
 }
 
+// maxComputed is more than waits for one load: that many are computed after it only if
+// nothing that had waited was.
+const maxComputed = 1024
+
 // handOver is how much later than a dispatch's end those are seen that came
 // meanwhile; rows are not sent again so soon.
 const handOver = 50 * time.Millisecond
@@ -54,7 +58,7 @@ func (f *function) stale(d *pb.Dispatch, arrived time.Time) bool {
 	if c == nil {
 		return false
 	}
-	if !c.over.IsZero() && arrived.After(c.over.Add(handOver)) {
+	if !c.over.IsZero() && arrived.After(c.over.Add(handOver)) || len(c.computed) >= maxComputed {
 		f.start = nil
 		return false
 	}

@@ -17,9 +17,10 @@ type splitter struct {
 	out []outgoing
 	// spreads[f] says how the rows of function f are shared among messages.
 	spreads []spread
-	// shares[f][r] collects the routed rows of replica r of function f.
-	shares map[target]*share
-	order  []target
+	// shares has a place for each part of the functions that have rows; one that got
+	// none is nil. order are those that got some, the first first.
+	shares []*share
+	order  []*share
 	routed int // rows and slots in all shares
 }
 
@@ -27,6 +28,7 @@ type splitter struct {
 // rows more than another.
 type spread struct {
 	parts int // 0: not asked for yet
+	first int // of its places in shares
 	rows  int // so far
 	last  int // the newest row
 }
@@ -38,19 +40,15 @@ type outgoing struct {
 	part     int
 }
 
-// target is one message: a part of a function's rows.
-type target struct{ function, part int }
-
 // share is the routing of one message under construction.
 type share struct {
 	dispatch *pb.Dispatch
 	function string
+	part     int
 	rows     []int32 // token rows in the tensor, in order
 }
 
-func newSplitter(d int) *splitter {
-	return &splitter{d: d, shares: map[target]*share{}}
-}
+func newSplitter(d int) *splitter { return &splitter{d: d} }
 
 // split makes the dispatches of hidden rows. parts says into how many messages a
 // function's rows are split: as many as it has warm replicas; it is called once a
@@ -65,9 +63,11 @@ func (s *splitter) split(h *pb.Hidden, routes *forward.Routes, to *plan.Routes, 
 				continue
 			}
 			f := to.Of(routes.Expert[at])
-			fn := &to.Targets[f]
-			part := s.spreads[f].part(row, func() int { return parts(fn) })
-			sh := s.share(target{f, part}, h, fn.Id)
+			fn, sp := &to.Targets[f], &s.spreads[f]
+			if sp.parts == 0 {
+				s.open(sp, max(1, parts(fn)))
+			}
+			sh := s.share(sp, sp.part(row), h.Key, fn.Id)
 			sh.add(int32(row), at, routes.Expert[at], routes.Weight[at])
 			s.routed++
 		}
@@ -78,10 +78,15 @@ func (s *splitter) split(h *pb.Hidden, routes *forward.Routes, to *plan.Routes, 
 func (s *splitter) begin(functions int) {
 	s.spreads = slices.Grow(s.spreads[:0], functions)[:functions]
 	clear(s.spreads)
-	clear(s.shares)
-	s.order = s.order[:0]
-	s.out = s.out[:0]
-	s.routed = 0
+	s.shares, s.order, s.out, s.routed = s.shares[:0], s.order[:0], s.out[:0], 0
+}
+
+// open makes places for the parts of a function whose first row has come.
+func (s *splitter) open(sp *spread, parts int) {
+	*sp = spread{parts: parts, first: len(s.shares), last: -1}
+	for range parts {
+		s.shares = append(s.shares, nil)
+	}
 }
 
 // awaits says what the group is made of; nothing if that is all, as usual.
@@ -99,11 +104,8 @@ func (s *splitter) awaits(routes *forward.Routes) wire.Awaits {
 }
 
 // part is where a row goes; rows come in ascending order. A row's experts in one
-// function stay together. The number of parts is asked for once a message.
-func (s *spread) part(row int, parts func() int) int {
-	if s.parts == 0 {
-		s.parts, s.last = max(1, parts()), -1
-	}
+// function stay together.
+func (s *spread) part(row int) int {
 	if row != s.last {
 		s.last = row
 		s.rows++
@@ -111,14 +113,13 @@ func (s *spread) part(row int, parts func() int) int {
 	return (s.rows - 1) % s.parts
 }
 
-func (s *splitter) share(t target, h *pb.Hidden, function string) *share {
-	if sh := s.shares[t]; sh != nil {
-		return sh
+func (s *splitter) share(of *spread, part int, key *pb.Key, function string) *share {
+	at := &s.shares[of.first+part]
+	if *at == nil {
+		*at = &share{function: function, part: part, dispatch: &pb.Dispatch{Key: key}}
+		s.order = append(s.order, *at)
 	}
-	sh := &share{function: function, dispatch: &pb.Dispatch{Key: h.Key}}
-	s.shares[t] = sh
-	s.order = append(s.order, t)
-	return sh
+	return *at
 }
 
 func (sh *share) add(row int32, place int, expert int32, weight float32) {
@@ -134,13 +135,12 @@ func (sh *share) add(row int32, place int, expert int32, weight float32) {
 // finish cuts the rows out of the tensor; a message with all rows shares it.
 func (s *splitter) finish(t *pb.Tensor, awaits wire.Awaits) []outgoing {
 	stride := len(t.Data) / int(t.Rows)
-	for _, to := range s.order {
-		sh := s.shares[to]
+	for _, sh := range s.order {
 		sh.dispatch.Tensor, sh.dispatch.Awaits = t, awaits
 		if len(sh.rows) < int(t.Rows) {
 			sh.dispatch.Tensor = cut(t, sh.rows, stride)
 		}
-		s.out = append(s.out, outgoing{sh.dispatch, sh.function, to.part})
+		s.out = append(s.out, outgoing{sh.dispatch, sh.function, sh.part})
 	}
 	return s.out
 }
