@@ -50,14 +50,21 @@ func (c *Conn) ensureBucket(ctx context.Context, name string, ttl time.Duration)
 	if err := c.missingStream(name); err != nil {
 		return nil, err
 	}
-	kv, err = c.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
-		Bucket: name, History: 1, TTL: ttl, Storage: jetstream.FileStorage, Replicas: c.streamReplicas(),
-		LimitMarkerTTL: markerTTL, MaxBytes: bucketBytes,
-	})
-	if errors.Is(err, jetstream.ErrBucketExists) {
-		return c.js.KeyValue(ctx, name)
+	_, err = c.js.CreateStream(ctx, bucketConfig(name, ttl, c.streamReplicas()))
+	if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // made by a sibling meanwhile, otherwise than wanted
+		return nil, err
 	}
-	return kv, err
+	return c.js.KeyValue(ctx, name)
+}
+
+// bucketConfig is a bucket as the client library makes it, but that a full one drops
+// its oldest keys: it goes on taking what is renewed, whoever filled it.
+func bucketConfig(name string, ttl time.Duration, replicas int) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: schemas.BucketStream(name), Subjects: []string{KeySubject(name, ">")}, Storage: jetstream.FileStorage, Replicas: replicas,
+		MaxMsgsPerSubject: 1, MaxAge: ttl, MaxBytes: bucketBytes, Discard: jetstream.DiscardOld,
+		AllowRollup: true, DenyDelete: true, AllowDirect: true, AllowMsgTTL: true, SubjectDeleteMarkerTTL: markerTTL,
+	}
 }
 
 // AsBucket returns the Bucket behind what EnsureBucket returned.
