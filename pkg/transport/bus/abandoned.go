@@ -23,6 +23,8 @@ const (
 	// lastLook is how long the last question waits, by which most replicas find
 	// what the first one has made.
 	lastLook = 100 * time.Millisecond
+	// answersWithin is when a server that hangs is told from one that does not.
+	answersWithin = 500 * time.Millisecond
 )
 
 // silences are since when memory streams have not answered.
@@ -53,7 +55,7 @@ func (c *Conn) look(ctx context.Context, spec schemas.StreamSpec) (jetstream.Str
 	if !c.noteLook(spec.Name, begun, err) {
 		return stream, err
 	}
-	return nil, errors.Join(err, c.abandon(spec.Name))
+	return nil, errors.Join(err, c.abandon(ctx, spec.Name))
 }
 
 // noteLook notes what came of looking for a stream, and says whether it has
@@ -86,8 +88,14 @@ func unanswered(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &api) && api.ErrorCode == codeStreamOffline
 }
 
-// abandon deletes a stream without waiting for it: who would confirm that is gone.
-func (c *Conn) abandon(stream string) error {
+// abandon deletes a stream without waiting for it: who would confirm that is gone. A
+// server that hangs is not told: it would delete, when it goes on, what was made anew.
+func (c *Conn) abandon(ctx context.Context, stream string) error {
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), answersWithin)
+	defer cancel()
+	if err := c.nc.FlushWithContext(within); err != nil {
+		return fmt.Errorf("deleting stream %s: the server itself does not answer: %w", stream, err)
+	}
 	c.log.Warn("nobody answers for a stream of tensors; it is made anew", "stream", stream)
 	c.mu.Lock()
 	delete(c.silences, stream)

@@ -192,6 +192,7 @@ func TestStreak(t *testing.T) {
 		"one failure":         {[]event{{0, ErrAckLost}}, 0},
 		"several":             {[]event{{0, ErrAckLost}, {4, context.DeadlineExceeded}, {9, ErrAckLost}}, 9},
 		"a success ends it":   {[]event{{0, ErrAckLost}, {4, nil}, {5, ErrAckLost}, {7, ErrAckLost}}, 2},
+		"what is long over":   {[]event{{0, ErrAckLost}, {leaveAfter + 1, ErrAckLost}, {leaveAfter + 3, ErrAckLost}}, 2},
 		"others do not count": {[]event{{0, ErrAckLost}, {4, nats.ErrDisconnected}}, 0},
 	} {
 		var s streak

@@ -19,7 +19,8 @@ import (
 // passes.
 const leaveAfter = 10 * time.Second
 
-// streak is a series of failures without a success between them.
+// streak is a series of failures without a success between them, or a long time in
+// which nobody tried.
 type streak struct{ first, last atomic.Int64 } // Unix nanoseconds; first 0: none
 
 func (s *streak) note(err error, now time.Time) {
@@ -27,7 +28,9 @@ func (s *streak) note(err error, now time.Time) {
 	case err == nil:
 		s.first.Store(0)
 	case fruitless(err):
-		s.last.Store(now.UnixNano())
+		if before := s.last.Swap(now.UnixNano()); now.UnixNano()-before > int64(leaveAfter) {
+			s.first.Store(0)
+		}
 		s.first.CompareAndSwap(0, now.UnixNano())
 	}
 }
