@@ -49,13 +49,13 @@ func (c *UpCmd) Run(ctx context.Context, e *env) (err error) {
 		return stopped(ctx, err)
 	}
 	defer func() { err = errors.Join(err, stopped(ctx, y.Close())) }()
+	if y.Users() != nil {
+		defer reloadUsers(e, y)()
+	}
 	if err := y.Ready(ctx); err != nil {
 		return stopped(ctx, err)
 	}
 	c.greet(e, y)
-	if y.Users() != nil {
-		defer reloadUsers(e, y)()
-	}
 	return stopped(ctx, y.Wait())
 }
 

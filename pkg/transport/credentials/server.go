@@ -35,8 +35,8 @@ jetstream {
   store_dir: %[2]q
   max_memory_store: 2GB   # tensors in flight
   max_file_store: 10GB    # prompts, sequences, token logs
-  # Keeps what was acknowledged through a power cut; with three replicas the default
-  # (two minutes) is enough.
+  # Keeps what was acknowledged through a power cut; with three replicas on servers that
+  # do not lose power together the default (two minutes) is enough.
   sync_interval: always
 }
 

@@ -128,14 +128,27 @@ func (f Folder) Check(s rights.Scope) error {
 		if !ok {
 			return fmt.Errorf("%s: %w: there is no user %s; switchyard auth update makes it", f.path, ErrNoRights, u.Name)
 		}
-		for _, subject := range append(u.Publish(), u.Subscribe()...) {
-			if !rights.Covers(slices.Concat(have.Template.Pub.Allow, have.Template.Sub.Allow), subject) {
-				return fmt.Errorf("%s: %w: %s has none for %s; switchyard auth update gives rights for a model (--models) and of this version",
-					f.path, ErrNoRights, u.Name, subject)
-			}
+		if lacks := lacking(have.Template.Permissions, u); lacks != "" {
+			return fmt.Errorf("%s: %w: %s may not %s; switchyard auth update gives rights for a model (--models) and of this version",
+				f.path, ErrNoRights, u.Name, lacks)
 		}
 	}
 	return nil
+}
+
+// lacking is the first thing that a user is to do and may not; "" if there is none.
+func lacking(have jwt.Permissions, u rights.User) string {
+	for _, of := range []struct {
+		verb        string
+		allow, need []string
+	}{{"publish to ", have.Pub.Allow, u.Publish()}, {"subscribe to ", have.Sub.Allow, u.Subscribe()}} {
+		for _, subject := range of.need {
+			if !rights.Covers(of.allow, subject) {
+				return of.verb + subject
+			}
+		}
+	}
+	return ""
 }
 
 // Ensure opens a folder whose users have the rights of a scope, and makes one where

@@ -12,8 +12,9 @@ const pageHead = `# Rights
 
 Made by ` + "`switchyard auth show`" + ` of the one table in ` + "`pkg/transport/rights`" + `, from which
 ` + "`switchyard auth init`" + ` makes credentials and ` + "[deploy/permissions.conf](../deploy/permissions.conf)" + `
-is made, too. They are of a model ` + "`demo`" + ` and tenants ` + "`default` and `acme`" + `, with rows in
-streams (` + "`--hops unacked` or `acked`" + `); ` + "`<layer>`" + ` stands for each MoE layer.
+is made, too. They are of a model ` + "`demo`" + ` and tenants ` + "`default` and `acme`" + `, and for all
+` + "`--hops`" + `: who takes tensors may pull them from their streams (` + "`unacked`, `acked`" + `) and subscribe
+to them (` + "`core`" + `). ` + "`<layer>`" + ` stands for each MoE layer.
 
 `
 

@@ -93,6 +93,20 @@ func TestModels(t *testing.T) {
 	}
 }
 
+// Who takes tensors may do so however they travel: out of streams, and as they come.
+// A predictor only listens.
+func TestHops(t *testing.T) {
+	streams := schemas.Streams{Subjects: schemas.NewSubjects(schemas.DefaultPrefix, "demo")}.Tensors([]int{0, 2})
+	for _, u := range users() {
+		for _, s := range streams {
+			pulls := Covers(u.Publish(), "$JS.API.CONSUMER.MSG.NEXT."+s.Name+".x")
+			if listens := Covers(u.Subscribe(), s.Subjects[0]); pulls != listens && (pulls || u.Name != "predictor") {
+				t.Errorf("%s: pulls from %s %v, listens to %s %v", u.Name, s.Name, pulls, s.Subjects[0], listens)
+			}
+		}
+	}
+}
+
 func TestCovers(t *testing.T) {
 	for _, tc := range []struct {
 		pattern, subject string

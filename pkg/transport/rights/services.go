@@ -15,7 +15,7 @@ func services() []role {
 		},
 		{
 			"attention", "owns sequences, writes the token log", attending,
-			"read sequences and tokens; forge records of any request",
+			"read sequences, tokens and blocks; forge records of any request",
 			"answer producers other than through the log",
 		},
 		{
@@ -25,7 +25,7 @@ func services() []role {
 		},
 		{
 			"expert", "a host of experts, and a planner", hosting,
-			"read the rows it is sent; send wrong partials, which are summed; say wrong loads, for other hosts too; " +
+			"read the rows of all hosts; send wrong partials, which are summed; say wrong loads, for other hosts too; " +
 				"write plans that lead rows to hosts of its choice, and settings of plans",
 			"write tokens, answer producers",
 		},
@@ -94,6 +94,15 @@ func logging(n names) Grant {
 // tokens are all token logs.
 func (n names) tokens() string { return n.Prefix + ".token." + n.Model + ".>" }
 
+// taking is for who takes tensors: out of streams or, with core hops, as they come. Who
+// may do the one sees no more by the other.
+func taking(reason string, subjects []string, streams ...string) Grant {
+	return Grant{Reason: reason, Publish: work(streams...), Subscribe: subjects}
+}
+
+// functions are the rows for all functions of experts.
+func (n names) functions() string { return n.Prefix + ".expert." + n.Model + ".>" }
+
 // planning is for who may hold the planner's lease.
 func planning(n names) []Grant {
 	lease, plans := n.key("leases", "planner"), n.keys("plans")
@@ -152,7 +161,7 @@ func attending(n names) []Grant {
 		logging(n),
 		{Reason: "to announce its steps to whoever listens", Publish: []string{n.Step()}},
 		{Reason: "to send rows to the gates", Publish: []string{n.AnyHidden(), n.AnyGate()}},
-		{Reason: "to take blocks", Publish: work(n.streams.Block().Name)},
+		taking("to take blocks", []string{n.AnyBlock()}, n.streams.Block().Name),
 		{Reason: "to wait for hosts that load a function", Subscribe: []string{n.key("functions", "*.*")}},
 		{Reason: "to end requests", Subscribe: []string{n.AnyCancel(), n.AnyStop()}},
 	}...)
@@ -162,8 +171,8 @@ func gating(n names) []Grant {
 	return append(joining(n), []Grant{
 		following(n),
 		{Reason: "to say which plans it uses", Publish: []string{n.key("functions", "gate.*")}},
-		{Reason: "to take rows", Publish: work(n.streams.Hidden().Name, n.streams.Gate().Name)},
-		{Reason: "to send rows to experts", Publish: []string{n.Prefix + ".expert." + n.Model + ".>", n.AnyHost()}},
+		taking("to take rows", []string{n.AnyHidden(), n.AnyGate()}, n.streams.Hidden().Name, n.streams.Gate().Name),
+		{Reason: "to send rows to experts", Publish: []string{n.functions(), n.AnyHost()}},
 		{Reason: "to refuse rows", Publish: []string{n.AnyBlock()}},
 	}...)
 }
@@ -176,7 +185,7 @@ func hosting(n names) []Grant {
 	return slices.Concat(joining(n), []Grant{
 		following(n),
 		{Reason: "to say how its functions are, and to clear what the killed have left", Publish: []string{n.keys("functions")}},
-		{Reason: "to take rows of its functions", Publish: work(append(n.experts(), n.streams.Host().Name)...)},
+		taking("to take rows of its functions", []string{n.functions(), n.AnyHost()}, append(n.experts(), n.streams.Host().Name)...),
 		{Reason: "to drop the groups of functions that are no more", Publish: drop},
 		{Reason: "to send what it computed, or to refuse rows", Publish: []string{n.AnyPartial(), n.AnyBlock()}},
 		{Reason: "to say what each expert computed", Publish: []string{n.Load()}, Subscribe: []string{n.LoadAsk()}},
@@ -185,7 +194,7 @@ func hosting(n names) []Grant {
 
 func aggregating(n names) []Grant {
 	return append(joining(n), []Grant{
-		{Reason: "to take partials", Publish: work(n.streams.Partial().Name)},
+		taking("to take partials", []string{n.AnyPartial()}, n.streams.Partial().Name),
 		{Reason: "to send blocks", Publish: []string{n.AnyBlock()}},
 	}...)
 }

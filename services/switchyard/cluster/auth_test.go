@@ -15,6 +15,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/credentials"
 	"github.com/switchyard/switchyard/pkg/transport/rights"
+	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
@@ -55,8 +56,15 @@ func guarded(t *testing.T, dir string) (s cluster.Settings, said *log) {
 // Every service works as a user of its own with its rights and no others, and so does
 // a producer from outside, over TLS. New keys are taken while all of them run.
 func TestAuth(t *testing.T) {
+	for _, hops := range []schemas.Hops{schemas.HopsUnacked, schemas.HopsCore} {
+		t.Run(string(hops), func(t *testing.T) { useRights(t, hops) })
+	}
+}
+
+func useRights(t *testing.T, hops schemas.Hops) {
 	dir := filepath.Join(t.TempDir(), "auth")
 	s, said := guarded(t, dir)
+	s.Node.Shared.Hops = hops
 	s.Count["predictor"], s.Count["scaler"] = 1, 1
 	y, err := cluster.Open(t.Context(), s)
 	if err != nil {
