@@ -69,7 +69,8 @@ func TestClusterHang(t *testing.T) {
 	}
 }
 
-// The servers are drained and started again one after the other.
+// Every server and every replica is asked to end, and started again, one after the
+// other: a rolling upgrade.
 func TestClusterRolls(t *testing.T) {
 	c := newCluster(t, fleet.Settings{})
 	for _, s := range c.Servers {
@@ -77,6 +78,20 @@ func TestClusterRolls(t *testing.T) {
 			_ = s.End() // a server's code after SIGTERM is not 0
 			s.Start()
 		})
+	}
+	for _, kind := range fleet.Kinds {
+		c.during("roll-"+kind, func() { c.roll(kind) })
+	}
+}
+
+// roll has other processes take the places of all replicas of a kind.
+func (c *cluster) roll(kind string) {
+	c.T.Helper()
+	for range c.Count(kind) {
+		p := c.First(kind)
+		p.Drain(c.T)
+		c.Forget(kind, p)
+		c.Add(kind).Await(c.T, "ready")
 	}
 }
 

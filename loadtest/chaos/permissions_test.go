@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -18,9 +17,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/switchyard/switchyard/loadtest/fleet"
-	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/schemas"
-	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
 const (
@@ -35,16 +32,6 @@ const (
 // kinds are all services.
 var kinds = slices.Concat(fleet.Kinds, fleet.Loop)
 
-// guarded is a server with the users of deploy/permissions.conf, and a process
-// of each service.
-type guarded struct {
-	t        *testing.T
-	programs string // the folder
-	url      string
-	procs    map[string]*fleet.Process
-	js       jetstream.JetStream // of an administrator, to see what was harmed
-}
-
 // The services work with the rights of deploy/permissions.conf, a producer
 // with its rights can do what docs/api.md says, and nothing that it may not do
 // itself can it make a service do.
@@ -58,81 +45,6 @@ func TestPermissions(t *testing.T) {
 	t.Run("the server's acknowledgements", g.abuseServer)
 	t.Run("denied", g.denied)
 	g.checkLogs()
-}
-
-func newGuarded(t *testing.T) *guarded {
-	t.Helper()
-	addr, programs := fleet.FreeAddr(t), fleet.Build(t)
-	g := &guarded{t: t, programs: programs, url: "nats://" + addr, procs: map[string]*fleet.Process{}}
-	server := fleet.Launch(t, "nats-server", filepath.Join(programs, "nats-server"), "-c", g.configure(addr))
-	server.Await(t, "Server is ready")
-	for _, kind := range kinds {
-		flags := []string{kind, "--nats", kind}
-		if kind == "scaler" { // which plans by the hosts while there is no Kafka
-			flags = append(flags, "--kafka", fleet.FreeAddr(t))
-		}
-		g.procs[kind] = fleet.Launch(t, kind, filepath.Join(programs, "switchyard"), flags...)
-	}
-	for _, kind := range kinds {
-		g.procs[kind].Await(t, "ready")
-	}
-	js, err := jetstream.New(g.user("admin"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	g.js = js
-	return g
-}
-
-// configure writes the server's settings, with an administrator beside the
-// users of the file, and each service's NATS context with inboxes of its own.
-func (g *guarded) configure(addr string) (path string) {
-	g.t.Helper()
-	text, err := os.ReadFile(permissions)
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	for _, user := range append(slices.Clone(kinds), producer, tenant, viewer, operator) {
-		g.t.Setenv(strings.ToUpper(strings.ReplaceAll(user, "-", "_"))+"_PASSWORD", password)
-	}
-	dir := g.t.TempDir()
-	settings := strings.NewReplacer(
-		"port: 4222", "listen: "+addr, "/data", filepath.Join(dir, "store"),
-		"users = [", "users = [ {user: admin, password: "+password+"}",
-	).Replace(string(text))
-	path = filepath.Join(dir, "nats.conf")
-	g.write(path, settings)
-	g.t.Setenv("XDG_CONFIG_HOME", dir)
-	for _, kind := range append(slices.Clone(kinds), viewer, operator) {
-		g.write(filepath.Join(dir, "nats", "context", kind+".json"), fmt.Sprintf(
-			`{"url": %q, "user": %q, "password": %q, "inbox_prefix": "_INBOX_%s"}`, g.url, kind, password, kind))
-	}
-	return path
-}
-
-func (g *guarded) write(path, text string) {
-	g.t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		g.t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		g.t.Fatal(err)
-	}
-}
-
-// user connects as one of the file's users.
-func (g *guarded) user(name string, opts ...nats.Option) *nats.Conn {
-	g.t.Helper()
-	nc, err := nats.Connect(g.url, append(opts, nats.UserInfo(name, password))...)
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	g.t.Cleanup(nc.Close)
-	return nc
-}
-
-func (g *guarded) producer(name string) *nats.Conn {
-	return g.user(name, nats.CustomInboxPrefix("_INBOX."+name), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 }
 
 // keepWeights puts the demo model into the object store, serves it from there
@@ -150,8 +62,8 @@ func (g *guarded) keepWeights(t *testing.T) {
 	for _, kind := range []string{"gate", "expert", "attention"} {
 		p := fleet.Launch(t, kind+" without files", program, kind, "--nats", kind, "--model", "nats://demo")
 		p.Await(t, "ready")
-		if log := strings.ToLower(p.Tail()); strings.Contains(log, "permissions violation") {
-			t.Errorf("%s lacks a right:\n%s", kind, log)
+		if line := p.Find("permissions violation"); line != "" {
+			t.Errorf("%s lacks a right: %s", kind, line)
 		}
 		p.Drain(t)
 	}
@@ -185,29 +97,6 @@ func (g *guarded) look(t *testing.T) {
 	out, err := exec.CommandContext(ctx, filepath.Join(g.programs, "switchyard"), "top", "--json", "--nats", viewer).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), `"layer":`) {
 		t.Errorf("top lacks a right: %v\n%s", err, out)
-	}
-}
-
-// complete wants the whole answer to a prompt.
-func (g *guarded) complete(t *testing.T, nc *nats.Conn, id string, tokens int32) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), hang)
-	defer cancel()
-	stream, err := client.New(nc, client.Settings{}).Prompt(ctx, &pb.Prompt{Text: texts[0], RequestId: id, MaxTokens: &tokens, IgnoreEos: true})
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	seen := 0
-	for chunk, err := range stream.Chunks() {
-		if err = errors.Join(err, client.Failure(chunk)); err != nil {
-			t.Errorf("%s: %v", id, err)
-			return
-		}
-		seen += len(chunk.TokenIds)
-	}
-	if seen != int(tokens) {
-		t.Errorf("%s: %d tokens of %d", id, seen, tokens)
 	}
 }
 
@@ -355,19 +244,5 @@ func wantDenied(t *testing.T, nc *nats.Conn, user, subject string) {
 		}
 	case <-time.After(patience):
 		t.Errorf("%s may publish on %s", user, subject)
-	}
-}
-
-// checkLogs wants every service to run, and none to have met a right that it lacks.
-func (g *guarded) checkLogs() {
-	g.t.Helper()
-	for _, kind := range kinds {
-		p := g.procs[kind]
-		if p.Ended() {
-			g.t.Errorf("%s ended by itself", kind)
-		}
-		if log := strings.ToLower(p.Tail()); strings.Contains(log, "permissions violation") {
-			g.t.Errorf("%s lacks a right:\n%s", kind, log)
-		}
 	}
 }

@@ -91,6 +91,18 @@ func (p *Process) Tail() string {
 	return strings.Join(p.lines[max(0, len(p.lines)-keptLines):], "\n")
 }
 
+// Find is the first line of the whole log that has a text, in whatever case; "" if none has.
+func (p *Process) Find(text string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, line := range p.lines {
+		if strings.Contains(strings.ToLower(line), text) {
+			return line
+		}
+	}
+	return ""
+}
+
 // Ended says whether the program runs no more.
 func (p *Process) Ended() bool {
 	select {

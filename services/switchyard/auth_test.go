@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/switchyard/switchyard/internal/testkit/testusers"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/credentials"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
-	"github.com/switchyard/switchyard/pkg/transport/rights"
 	"github.com/switchyard/switchyard/schemas"
 )
 
@@ -93,21 +93,8 @@ func TestAuth(t *testing.T) {
 // The operator sets what plans are to be like, and top only looks on: by the commands
 // that they have, on a server that knows them.
 func TestPlanAsUsers(t *testing.T) {
-	f, err := credentials.Init(filepath.Join(t.TempDir(), "auth"), credentials.Settings{
-		Scope: rights.Scope{Prefix: "switchyard", Models: []rights.Model{{Name: "demo"}}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	trust, err := f.Trust()
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv, err := natsserver.Start(natsserver.Settings{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", Trust: trust})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer srv.Shutdown()
+	f := testusers.Make(t, testusers.Demo())
+	srv := testusers.Serve(t, testusers.Plain(t, f))
 	as := func(user string, args ...string) result {
 		return invoke("", append(args, "--nats", srv.URL(), "--creds", f.Creds(user), "--connect-timeout", "2s")...)
 	}

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/switchyard/switchyard/pkg/transport/credentials"
-	"github.com/switchyard/switchyard/pkg/transport/rights"
+	"github.com/switchyard/switchyard/internal/testkit/testusers"
 )
 
 // --auth has a folder or none; a file and a variable may say so as well.
@@ -62,12 +60,7 @@ func TestCertifiedHosts(t *testing.T) {
 
 // What is greeted with works as it stands: each command logs in.
 func TestGreetingWithUsers(t *testing.T) {
-	f, err := credentials.Init(filepath.Join(t.TempDir(), "auth"), credentials.Settings{
-		Scope: rights.Scope{Prefix: "switchyard", Models: []rights.Model{{Name: "m"}}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := testusers.Make(t, testusers.Demo())
 	got := greeting("tls://x:1", "switchyard", "m", "x", &f)
 	for _, want := range []string{
 		"switchyard prompt --nats tls://x:1 --model m --creds " + f.Creds("producer") + " --tls-ca " + f.CA(),

@@ -12,42 +12,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/switchyard/switchyard/internal/testkit/testusers"
 	"github.com/switchyard/switchyard/pkg/transport/credentials"
-	"github.com/switchyard/switchyard/pkg/transport/natsserver"
-	"github.com/switchyard/switchyard/pkg/transport/rights"
-	"github.com/switchyard/switchyard/schemas"
 )
-
-// makeCredentials makes a folder whose users' credentials are good for so long.
-func makeCredentials(t testing.TB, lasts time.Duration) credentials.Folder {
-	t.Helper()
-	f, err := credentials.Init(filepath.Join(t.TempDir(), "auth"), credentials.Settings{
-		Scope: rights.Scope{Prefix: schemas.DefaultPrefix, Models: []rights.Model{{Name: "demo"}}}, Expires: lasts,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
-}
-
-// guarded is a server that knows the folder's users, over TLS.
-func guarded(t *testing.T, f credentials.Folder) *natsserver.Server {
-	t.Helper()
-	trust, err := f.Trust()
-	if err != nil {
-		t.Fatal(err)
-	}
-	encrypted, err := f.TLS()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := natsserver.Start(natsserver.Settings{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", Trust: trust, TLS: encrypted})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Shutdown)
-	return s
-}
 
 // logInWithin bounds a connection that nothing keeps from being made or refused.
 const logInWithin = 30 * time.Second
@@ -61,8 +28,8 @@ func logIn(t *testing.T, cfg Config) (*Conn, error) {
 
 // A credentials file is enough: inboxes are the user's own.
 func TestCredentials(t *testing.T) {
-	f := makeCredentials(t, 0)
-	s := guarded(t, f)
+	f := testusers.Make(t, testusers.Demo())
+	s := testusers.Serve(t, testusers.Guarded(t, f))
 	conn, err := logIn(t, Config{URL: s.URL(), Creds: f.Creds("gate"), TLSCA: f.CA()})
 	if err != nil {
 		t.Fatal(err)
@@ -83,8 +50,10 @@ func TestCredentials(t *testing.T) {
 
 // What cannot work is told at once, and which file is to be looked at.
 func TestCredentialsRefused(t *testing.T) {
-	f, others, expired := makeCredentials(t, 0), makeCredentials(t, 0), makeCredentials(t, time.Nanosecond)
-	s := guarded(t, f)
+	short := testusers.Demo()
+	short.Expires = time.Nanosecond
+	f, others, expired := testusers.Make(t, testusers.Demo()), testusers.Make(t, testusers.Demo()), testusers.Make(t, short)
+	s := testusers.Serve(t, testusers.Guarded(t, f))
 	garbage := filepath.Join(t.TempDir(), "garbage")
 	if err := os.WriteFile(garbage, []byte("nothing"), 0o600); err != nil {
 		t.Fatal(err)
@@ -115,8 +84,8 @@ func TestCredentialsRefused(t *testing.T) {
 
 // Whose key is revoked is disconnected, and comes back with the file's new key.
 func TestRotate(t *testing.T) {
-	f := makeCredentials(t, 0)
-	s := guarded(t, f)
+	f := testusers.Make(t, testusers.Demo())
+	s := testusers.Serve(t, testusers.Guarded(t, f))
 	old := filepath.Join(t.TempDir(), "old.creds")
 	data, err := os.ReadFile(f.Creds("gate"))
 	if err == nil {
@@ -158,7 +127,7 @@ func TestRotate(t *testing.T) {
 }
 
 func FuzzCreds(f *testing.F) {
-	folder := makeCredentials(f, 0)
+	folder := testusers.Make(f, testusers.Demo())
 	data, err := os.ReadFile(folder.Creds("gate"))
 	if err != nil {
 		f.Fatal(err)

@@ -1,7 +1,6 @@
 package credentials_test
 
 import (
-	"crypto/tls"
 	"errors"
 	"os"
 	"path/filepath"
@@ -11,51 +10,18 @@ import (
 	"github.com/nats-io/nats.go"
 	"go.uber.org/goleak"
 
+	"github.com/switchyard/switchyard/internal/testkit/testusers"
 	"github.com/switchyard/switchyard/pkg/transport/credentials"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
-	"github.com/switchyard/switchyard/pkg/transport/rights"
-	"github.com/switchyard/switchyard/schemas"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func settings() credentials.Settings {
-	return credentials.Settings{Scope: rights.Scope{
-		Prefix: schemas.DefaultPrefix, Models: []rights.Model{{Name: "demo", MoELayers: []int{0}}}, Tenants: []string{"acme", "globex"},
-	}}
-}
+func settings() credentials.Settings { return testusers.Demo("acme", "globex") }
 
 func folder(t *testing.T) credentials.Folder {
 	t.Helper()
-	f, err := credentials.Init(filepath.Join(t.TempDir(), "auth"), settings())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
-}
-
-// serve runs a server that believes the folder, over TLS.
-func serve(t *testing.T, f credentials.Folder) *natsserver.Server {
-	t.Helper()
-	encrypted, err := f.TLS()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return serveWith(t, f, encrypted)
-}
-
-func serveWith(t *testing.T, f credentials.Folder, encrypted *tls.Config) *natsserver.Server {
-	t.Helper()
-	trust, err := f.Trust()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := natsserver.Start(natsserver.Settings{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", Trust: trust, TLS: encrypted})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Shutdown)
-	return s
+	return testusers.Make(t, settings())
 }
 
 // login connects as a user.

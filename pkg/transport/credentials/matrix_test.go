@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/switchyard/switchyard/internal/testkit/testusers"
 	"github.com/switchyard/switchyard/pkg/transport/rights"
 )
 
@@ -60,7 +61,8 @@ func subjects(users []rights.User) (all []string) {
 // every user tries every subject, in both ways.
 func TestMatrix(t *testing.T) {
 	f, cells := folder(t), 0
-	s, users := serveWith(t, f, nil), rights.Users(settings().Scope) // plain: thousands of refusals cost less so
+	s := testusers.Serve(t, testusers.Plain(t, f)) // thousands of refusals cost less without TLS
+	users := rights.Users(settings().Scope)
 	all := subjects(users)
 	for _, u := range users {
 		nc := login(t, f, s, u.Name, nats.CustomInboxPrefix(u.Inbox))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/switchyard/switchyard/internal/testkit/testusers"
 	"github.com/switchyard/switchyard/pkg/transport/credentials"
 	"github.com/switchyard/switchyard/pkg/transport/rights"
 )
@@ -56,7 +57,7 @@ func TestUpdate(t *testing.T) {
 	if err != nil || !strings.Contains(string(context), `"tls://127.0.0.1:4222"`) || !strings.Contains(string(context), `"_INBOX.producer-initech"`) {
 		t.Errorf("%s, %v", context, err)
 	}
-	s := serve(t, f)
+	s := testusers.Serve(t, testusers.Guarded(t, f))
 	for _, tc := range []struct {
 		user, subject string
 		want          bool
@@ -75,7 +76,7 @@ func TestUpdate(t *testing.T) {
 // A server takes changed rights while it runs: whoever they belong to connects again.
 func TestBelieve(t *testing.T) {
 	f := folder(t)
-	s := serve(t, f)
+	s := testusers.Serve(t, testusers.Guarded(t, f))
 	back := make(chan struct{}, 1)
 	nc := login(t, f, s, "gate", nats.ReconnectWait(5*time.Millisecond), nats.ReconnectHandler(func(*nats.Conn) { back <- struct{}{} }))
 	if may(t, nc, "switchyard.expert.other.3.f") {
@@ -145,7 +146,7 @@ func TestRotateAgain(t *testing.T) {
 	if now, err := os.ReadFile(f.Creds("gate")); err != nil || string(now) != string(old) {
 		t.Errorf("the credentials were changed all the same (%v)", err)
 	}
-	login(t, f, serve(t, f), "gate")
+	login(t, f, testusers.Serve(t, testusers.Guarded(t, f)), "gate")
 }
 
 // Nobody changes a folder while somebody else does.
