@@ -239,3 +239,23 @@ func FuzzParseHidden(f *testing.F) {
 		}
 	})
 }
+
+// What a probe's subject names comes out of it again, and what comes out of any
+// subject is a request's id.
+func FuzzParseProbe(f *testing.F) {
+	for _, s := range []string{"switchyard.probe.demo.tokenizer-1.r.3", "switchyard.probe.demo.t.a b.3", "switchyard.probe.demo.t.r.x", ".", ""} {
+		f.Add(s, "r", uint64(3))
+	}
+	f.Fuzz(func(t *testing.T, subject, request string, stream uint64) {
+		if id, _, err := subjects.ParseProbe(subject); err == nil && CheckRequestID(id) != nil {
+			t.Errorf("%q is of request %q", subject, id)
+		}
+		if CheckRequestID(request) != nil {
+			return
+		}
+		id, number, err := subjects.ParseProbe(subjects.Probe("tokenizer-1", request, stream))
+		if err != nil || id != request || number != stream {
+			t.Errorf("request %q, stream %d came back as %q, %d: %v", request, stream, id, number, err)
+		}
+	})
+}

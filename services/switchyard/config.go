@@ -65,6 +65,12 @@ func loadConfig(path string) (*configFile, error) {
 	return f, f.add(nil, document.Content[0])
 }
 
+// More than flags can have. Aliases let a mapping stand in many places, and in itself.
+const (
+	maxKeys    = 8 // from the top to a value
+	maxEntries = 10_000
+)
+
 // add takes the entries of a mapping in.
 func (f *configFile) add(above []string, n *yaml.Node) error {
 	if n.Kind != yaml.MappingNode {
@@ -79,6 +85,9 @@ func (f *configFile) add(above []string, n *yaml.Node) error {
 		name := strings.Join(keys, "-")
 		if before, again := f.entries[name]; again {
 			return f.wrong(key.Line, fmt.Errorf("%s is already defined in line %d", quoted(keys), before.line))
+		}
+		if len(keys) > maxKeys || len(f.entries) == maxEntries {
+			return f.wrong(key.Line, fmt.Errorf("there are more than %d values, or %d keys above one: no flag needs that; are there aliases that repeat themselves?", maxEntries, maxKeys))
 		}
 		f.entries[name] = entry{keys, key.Line, value}
 		if value.Kind == yaml.MappingNode {

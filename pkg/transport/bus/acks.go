@@ -107,24 +107,28 @@ func parseAck(m *nats.Msg) (seq uint64, err error) {
 }
 
 // quickAck reads the form that nearly every acknowledgement has,
-// {"stream":"NAME", "seq":123}, without the cost of a JSON decoder.
+// {"stream":"NAME", "seq":123}, without the cost of a JSON decoder. It takes nothing
+// else: an error may stand between the two, and a larger number would wrap around.
 func quickAck(data []byte) (seq uint64, ok bool) {
 	rest, ok := bytes.CutPrefix(data, []byte(`{"stream":"`))
 	if !ok {
 		return 0, false
 	}
-	_, rest, ok = bytes.Cut(rest, []byte(`"seq":`))
-	if !ok || len(rest) < 2 || rest[len(rest)-1] != '}' {
+	name, digits, ok := bytes.Cut(rest, []byte(`", "seq":`))
+	if !ok || bytes.ContainsAny(name, `"\`) || len(digits) < 2 || len(digits) > maxDigits+1 || digits[len(digits)-1] != '}' {
 		return 0, false
 	}
-	for _, d := range rest[:len(rest)-1] {
+	for _, d := range digits[:len(digits)-1] {
 		if d < '0' || d > '9' {
 			return 0, false
 		}
 		seq = seq*10 + uint64(d-'0')
 	}
-	return seq, seq > 0
+	return seq, seq > 0 && digits[0] != '0'
 }
+
+// maxDigits are those of the numbers that fit 64 bits, whichever they are.
+const maxDigits = 19
 
 // failAll ends every wait: after a disconnect no acknowledgement comes.
 func (t *ackTable) failAll(err error) {

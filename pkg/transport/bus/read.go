@@ -87,8 +87,13 @@ func (c *Conn) getOnce(ctx context.Context, subject string, body []byte) (Stored
 	if err != nil {
 		return Stored{}, err
 	}
+	return parseStored(m.Data)
+}
+
+// parseStored reads a server's answer to a request for a message.
+func parseStored(data []byte) (Stored, error) {
 	var r getResponse
-	if err := json.Unmarshal(m.Data, &r); err != nil {
+	if err := json.Unmarshal(data, &r); err != nil {
 		return Stored{}, fmt.Errorf("decoding the answer: %w", err)
 	}
 	switch {
