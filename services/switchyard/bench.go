@@ -10,6 +10,7 @@ import (
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/services/switchyard/bench"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 	"github.com/switchyard/switchyard/services/switchyard/terminal"
@@ -33,6 +34,7 @@ type BenchCmd struct {
 	Rescale      bool    `help:"Measure instead the time between tokens while the plan changes, with 3 hosts."`
 	Stages       bool    `help:"Also tell the time of a step by stage, as the services measure it."`
 	Loads        bool    `help:"Also measure what it costs to tell Kafka of experts' loads; without --kafka to a broker in this process."`
+	Guarantees   bool    `help:"Also measure what it costs that no accepted request is lost: beside a pipeline whose token logs nobody keeps."`
 	JSON         bool    `name:"json" help:"Print one JSON object a batch size."`
 	KafkaFlags   `embed:""`
 }
@@ -97,6 +99,11 @@ func (c *BenchCmd) settings(e *env, m *model.Model, threads *pool.Pool, line *te
 	if c.Loads {
 		s.Loads = func(ctx context.Context, hops string) (*cluster.Cluster, error) {
 			return c.pipeline(ctx, e, m, benched{hops: hops, hosts: 1, loads: true})
+		}
+	}
+	if c.Guarantees {
+		s.Unkept = func(ctx context.Context, hops string, logs *bench.Unkept) (*cluster.Cluster, error) {
+			return c.pipeline(ctx, e, m, benched{hops: hops, hosts: 1, logs: logs.On})
 		}
 	}
 	return s
@@ -165,6 +172,7 @@ type benched struct {
 	loads     bool // it tells Kafka of them
 	rows      int  // of one step; 0: as everywhere
 	heard     *bench.LayerTimes
+	logs      func(*bus.Conn) bus.LogStore // of tokens; nil: as everywhere
 }
 
 // pipeline starts the message pipeline of a model that stays open.
@@ -192,7 +200,7 @@ func (c *BenchCmd) pipeline(ctx context.Context, e *env, m *model.Model, b bench
 		return nil, err
 	}
 	n := nodeOf(e, up.ModelFlags, m, t)
-	n.KeepModel = true
+	n.KeepModel, n.Shared.LogStore = true, b.logs
 	if b.heard != nil {
 		n.Shared.Steps = b.heard.Step
 	}

@@ -57,6 +57,9 @@ type Settings struct {
 	// ended, in whose time: it returns at once, and keeps nothing. nil: nobody listens.
 	Steps  func(*ledger.Step)
 	Logger *slog.Logger
+	// LogStore makes what keeps the token logs that are written and read by a
+	// connection; nil: their stream. Measurements alone set it.
+	LogStore func(*bus.Conn) bus.LogStore
 }
 
 // LoadSink takes samples of experts' loads to whoever decides by them. Send returns
@@ -69,6 +72,7 @@ type LoadSink interface {
 type Deployment struct {
 	Conn     *bus.Conn
 	Hop      *bus.Hop
+	Logs     bus.LogStore // of tokens
 	Subjects schemas.Subjects
 	Streams  schemas.Streams
 
@@ -111,10 +115,13 @@ func Open(ctx context.Context, s Settings) (*Deployment, error) {
 	}
 	names := schemas.NewSubjects(s.Prefix, s.Name)
 	d := &Deployment{
-		Conn: s.Conn, Hop: bus.NewHop(s.Conn, s.Hops), Subjects: names,
+		Conn: s.Conn, Hop: bus.NewHop(s.Conn, s.Hops), Logs: s.Conn, Subjects: names,
 		Streams: schemas.Streams{Subjects: names, Hops: s.Hops, LogAge: s.LogAge, LogBytes: s.LogBytes},
 		Model:   s.Model, Pool: s.Pool, Wire: s.Wire, Identity: id,
 		Telemetry: s.Telemetry, Loads: s.Loads, Steps: s.Steps, Logger: s.Logger, traffic: s.Traffic, replicas: s.Replicas,
+	}
+	if s.LogStore != nil {
+		d.Logs = s.LogStore(s.Conn)
 	}
 	d.Shape = d.shape()
 	if err := d.create(ctx); err != nil {

@@ -8,7 +8,7 @@ import (
 // writes as id.
 func Of(d *deployment.Deployment, id string) *Log {
 	spec := d.Model.Spec
-	return New(d.Conn, d.Streams, Settings{
+	return New(d.Logs, d.Streams, Settings{
 		Rules:  Rules{Model: d.Identity.Model, Vocab: spec.Vocab, Positions: spec.LongestRequest(), Hidden: spec.Hidden},
 		Writer: id, Passed: passedOver(d),
 	})

@@ -58,7 +58,7 @@ type Entry struct {
 
 // Log reads and writes the token logs of one model.
 type Log struct {
-	conn   *bus.Conn
+	conn   bus.LogStore
 	names  schemas.Streams
 	stream string
 	room   room
@@ -68,7 +68,7 @@ type Log struct {
 }
 
 // New returns the logs of a model; their stream exists.
-func New(c *bus.Conn, names schemas.Streams, s Settings) *Log {
+func New(c bus.LogStore, names schemas.Streams, s Settings) *Log {
 	if s.Passed == nil {
 		s.Passed = func(string, error, bool) {}
 	}

@@ -189,7 +189,7 @@ func TestManyClaimers(t *testing.T) {
 	writers := make([]*Writer, 8)
 	for i := range writers {
 		claiming.Go(func() {
-			l := New(r.log.conn, names, r.as(fmt.Sprint(i)))
+			l := New(r.conn, names, r.as(fmt.Sprint(i)))
 			w, history, err := l.Claim(r.ctx(), "r", opening(0), WriterSettings{})
 			if err != nil || history[len(history)-1].Record.Writer != fmt.Sprint(i) {
 				t.Errorf("history %s, error %v", kinds(history), err)
@@ -311,11 +311,11 @@ func TestFullStream(t *testing.T) {
 	r := newRig(t)
 	small := names
 	small.LogBytes = 64 << 10
-	js := r.log.conn.JetStream()
+	js := r.conn.JetStream()
 	if err := js.DeleteStream(r.ctx(), names.Tokens().Name); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.log.conn.Ensure(r.ctx(), 1, small.Tokens()); err != nil {
+	if err := r.conn.Ensure(r.ctx(), 1, small.Tokens()); err != nil {
 		t.Fatal(err)
 	}
 	r.accept("r")

@@ -11,7 +11,7 @@ import (
 // put stores any bytes in a request's log.
 func (r *rig) put(request string, data []byte) {
 	r.t.Helper()
-	if _, err := r.log.conn.JetStream().Publish(r.ctx(), names.Subjects.Token(request), data); err != nil {
+	if _, err := r.conn.JetStream().Publish(r.ctx(), names.Subjects.Token(request), data); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -97,7 +97,7 @@ func TestNotWhole(t *testing.T) {
 // purge removes a log's first n records, as age does.
 func (r *rig) purge(request string, n int) {
 	r.t.Helper()
-	s, err := r.log.conn.JetStream().Stream(r.ctx(), names.Tokens().Name)
+	s, err := r.conn.JetStream().Stream(r.ctx(), names.Tokens().Name)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -161,11 +161,11 @@ func TestStreamMadeAnew(t *testing.T) {
 	for range 3 {
 		<-seen
 	}
-	if err := r.log.conn.JetStream().DeleteStream(r.ctx(), names.Tokens().Name); err != nil {
+	if err := r.conn.JetStream().DeleteStream(r.ctx(), names.Tokens().Name); err != nil {
 		t.Fatal(err)
 	}
 	appendAll(t, w, token(1))
-	if err := r.log.conn.Ensure(r.ctx(), 1, names.Tokens()); err != nil {
+	if err := r.conn.Ensure(r.ctx(), 1, names.Tokens()); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-lost; !errors.Is(err, ErrUnknown) {
@@ -198,7 +198,7 @@ func TestPack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	state, err := r.log.conn.State(r.ctx(), names.Tokens().Name)
+	state, err := r.conn.State(r.ctx(), names.Tokens().Name)
 	if got := kinds(r.read("r")); got != "A 0 1 T" || err != nil || state.First != state.Last {
 		t.Errorf("log %s in %+v, error %v", got, state, err)
 	}

@@ -30,6 +30,7 @@ type rig struct {
 	addr string
 	srv  *natsserver.Server
 	log  *Log
+	conn *bus.Conn // of log
 
 	passed atomic.Int32
 }
@@ -40,11 +41,11 @@ func newRig(t testing.TB) *rig {
 	r.start()
 	r.addr = strings.TrimPrefix(r.srv.URL(), "nats://")
 	t.Cleanup(func() { r.srv.Shutdown() })
-	conn := r.connect(r.addr)
-	if err := conn.Ensure(r.ctx(), 1, names.Tokens()); err != nil {
+	r.conn = r.connect(r.addr)
+	if err := r.conn.Ensure(r.ctx(), 1, names.Tokens()); err != nil {
 		t.Fatal(err)
 	}
-	r.log = New(conn, names, r.as("a"))
+	r.log = New(r.conn, names, r.as("a"))
 	return r
 }
 

@@ -16,10 +16,10 @@ func (r *rig) bounded(bytes int64, replicas int) (logs []*Log) {
 	r.t.Helper()
 	small := names
 	small.LogBytes = bytes
-	if err := r.log.conn.JetStream().DeleteStream(r.ctx(), names.Tokens().Name); err != nil {
+	if err := r.conn.JetStream().DeleteStream(r.ctx(), names.Tokens().Name); err != nil {
 		r.t.Fatal(err)
 	}
-	if err := r.log.conn.Ensure(r.ctx(), 1, small.Tokens()); err != nil {
+	if err := r.conn.Ensure(r.ctx(), 1, small.Tokens()); err != nil {
 		r.t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -61,7 +61,7 @@ func TestRoomForEnds(t *testing.T) {
 					t.Errorf("request %d ends with %v", i, end)
 				}
 			}
-			state, err := r.log.conn.State(r.ctx(), names.Tokens().Name)
+			state, err := r.conn.State(r.ctx(), names.Tokens().Name)
 			if err != nil || state.Bytes < bound*8/10 || state.Bytes > bound*98/100 {
 				t.Errorf("the stream has %d bytes of %d, error %v", state.Bytes, bound, err)
 			}
@@ -120,7 +120,7 @@ func TestRoomAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stream, err := r.log.conn.JetStream().Stream(r.ctx(), names.Tokens().Name)
+	stream, err := r.conn.JetStream().Stream(r.ctx(), names.Tokens().Name)
 	if err == nil {
 		err = stream.DeleteMsg(r.ctx(), last)
 	}

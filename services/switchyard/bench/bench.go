@@ -33,6 +33,9 @@ type Settings struct {
 	// Open starts a pipeline of the same model with such hops; Loads, if set, one
 	// that tells Kafka of experts' loads, which is then measured beside the other.
 	Open, Loads func(ctx context.Context, hops string) (*cluster.Cluster, error)
+	// Unkept, if set, opens one whose token logs are kept nowhere but in logs, which is
+	// then measured beside the pipeline.
+	Unkept func(ctx context.Context, hops string, logs *Unkept) (*cluster.Cluster, error)
 	// Context is how many tokens a sequence may have; 0 is the package's Context.
 	Context int
 	// Heard, if set, hears of the pipeline's steps: MeasureLayer is used, not Measure.
@@ -66,6 +69,8 @@ type Result struct {
 	Parts  []Part  `json:"breakdown,omitempty"`
 	Stages *Stages `json:"stages,omitempty"`
 	Loads  *Loads  `json:"loads,omitempty"`
+	// Guarantees is what those cost.
+	Guarantees *Guarantees `json:"guarantees,omitempty"`
 }
 
 // Part is a share of a step's time.
@@ -127,7 +132,7 @@ func (b *Bench) Measure(ctx context.Context, batch int) (*Result, error) {
 			return nil, err
 		}
 		runtime.GC()
-		p, err := b.pipeline.decode(ctx, batch, tokens)
+		p, _, err := b.pipeline.decode(ctx, batch, tokens)
 		if err != nil {
 			return nil, err
 		}
@@ -160,6 +165,11 @@ func (b *Bench) details(ctx context.Context, r *Result, before readings, tokens 
 	}
 	if b.settings.Loads != nil {
 		if r.Loads, err = b.loads(ctx, r.Batch, tokens); err != nil {
+			return err
+		}
+	}
+	if b.settings.Unkept != nil {
+		if r.Guarantees, err = b.guarantees(ctx, r.Batch, tokens); err != nil {
 			return err
 		}
 	}
@@ -206,6 +216,9 @@ func (r *Result) String() string {
 	}
 	if r.Loads != nil {
 		text.WriteString(r.Loads.String())
+	}
+	if r.Guarantees != nil {
+		text.WriteString(r.Guarantees.String())
 	}
 	for _, p := range r.Parts {
 		fmt.Fprintf(&text, "    %-44s %8.0f µs a step\n", p.Name, p.Seconds*1e6)

@@ -47,7 +47,7 @@ func (b *Bench) other(ctx context.Context, hops string, batch, tokens int) (floa
 	}
 	var rates []float64
 	for range b.settings.Rounds {
-		rate, err := side.decode(ctx, batch, tokens)
+		rate, _, err := side.decode(ctx, batch, tokens)
 		if err != nil {
 			_ = side.close() // the first error says more
 			return 0, err

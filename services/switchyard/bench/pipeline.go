@@ -58,16 +58,16 @@ func (s *pipelineSide) close() error {
 }
 
 // decode generates tokens for a batch of requests and returns tokens a second
-// over the time in which all of them decode.
-func (s *pipelineSide) decode(ctx context.Context, batch, tokens int) (float64, error) {
+// over the time in which all of them decode, and over all of the time.
+func (s *pipelineSide) decode(ctx context.Context, batch, tokens int) (rate, whole float64, err error) {
 	w := &window{need: batch}
-	errs := make([]error, batch)
+	errs, began := make([]error, batch), time.Now()
 	var all sync.WaitGroup
 	for i := range batch {
 		all.Go(func() { errs[i] = s.request(ctx, i, tokens, w) })
 	}
 	all.Wait()
-	return w.rate(), errors.Join(errs...)
+	return w.rate(), float64(batch*tokens) / since(began), errors.Join(errs...)
 }
 
 func (s *pipelineSide) request(ctx context.Context, i, tokens int, w *window) error {
