@@ -37,6 +37,19 @@ var errQuiet = errors.New("told already")
 // service that was asked to stop and has drained returns nil instead.
 var errInterrupted = &exitError{exitInterrupted, errors.New("interrupted")}
 
+// untilSignal does what does not look at ctx, such as reading stdin: a signal ends it
+// at once, and what it is at ends with the process.
+func untilSignal(ctx context.Context, do func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return errInterrupted
+	}
+}
+
 // exitCode maps an error to the code to exit with.
 func exitCode(err error) int {
 	var withCode *exitError

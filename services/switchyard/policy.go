@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 
 	"github.com/switchyard/switchyard/services/switchyard/policy"
@@ -24,28 +25,26 @@ type PolicyPlaceCmd struct {
 }
 
 // Run reads a layer and prints its experts' replicas.
-func (c *PolicyScaleCmd) Run(e *env) error {
-	decision, err := policy.Scale(c.Name, e.in)
-	if err != nil {
-		return undecided(err)
-	}
-	return show(e, true, decision, "")
+func (c *PolicyScaleCmd) Run(ctx context.Context, e *env) error {
+	return decide(ctx, e, func() (any, error) { return policy.Scale(c.Name, e.in) })
 }
 
 // Run reads a layer's replicas and prints where they are placed.
-func (c *PolicyPlaceCmd) Run(e *env) error {
-	decision, err := policy.Place(c.Name, e.in)
-	if err != nil {
-		return undecided(err)
-	}
-	return show(e, true, decision, "")
+func (c *PolicyPlaceCmd) Run(ctx context.Context, e *env) error {
+	return decide(ctx, e, func() (any, error) { return policy.Place(c.Name, e.in) })
 }
 
-// undecided marks a state that is unusable as such; that replicas fit nowhere is
-// a result.
-func undecided(err error) error {
-	if errors.Is(err, policy.ErrState) {
-		return usage(err)
-	}
-	return err
+// decide prints a decision. A state that is unusable is wrong usage; that replicas fit
+// nowhere is a result.
+func decide(ctx context.Context, e *env, by func() (any, error)) error {
+	return untilSignal(ctx, func() error {
+		decision, err := by()
+		switch {
+		case errors.Is(err, policy.ErrState):
+			return usage(err)
+		case err != nil:
+			return err
+		}
+		return show(e, true, decision, "")
+	})
 }

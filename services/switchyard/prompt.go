@@ -49,7 +49,7 @@ const maxStdin = 64 << 20
 
 // Run streams the answer to stdout as it comes. A signal cancels the request.
 func (c *PromptCmd) Run(ctx context.Context, e *env) error {
-	prompt, err := c.prompt(e)
+	prompt, err := c.prompt(ctx, e)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (c *PromptCmd) Run(ctx context.Context, e *env) error {
 }
 
 // prompt is what the flags, the arguments and stdin ask for.
-func (c *PromptCmd) prompt(e *env) (*pb.Prompt, error) {
+func (c *PromptCmd) prompt(ctx context.Context, e *env) (*pb.Prompt, error) {
 	if err := c.check(); err != nil {
 		return nil, usage(err)
 	}
@@ -93,7 +93,7 @@ func (c *PromptCmd) prompt(e *env) (*pb.Prompt, error) {
 	if len(c.IDs) > 0 {
 		return p, nil
 	}
-	text, err := c.text(e)
+	text, err := c.text(ctx, e)
 	if err != nil {
 		return nil, err
 	}
@@ -129,14 +129,23 @@ func (c *PromptCmd) check() error {
 }
 
 // text is the prompt from the arguments or from stdin.
-func (c *PromptCmd) text(e *env) (string, error) {
+func (c *PromptCmd) text(ctx context.Context, e *env) (string, error) {
 	if len(c.Text) > 0 {
 		return strings.Join(c.Text, " "), nil
 	}
 	if terminal.Is(e.in) {
 		return "", usage(errors.New("no prompt: give it as an argument, such as switchyard prompt 'Once upon a time', or on stdin"))
 	}
-	data, err := io.ReadAll(io.LimitReader(e.in, maxStdin+1))
+	var read string
+	if err := untilSignal(ctx, func() (err error) { read, err = readPrompt(e.in); return err }); err != nil {
+		return "", err
+	}
+	return read, nil
+}
+
+// readPrompt reads a prompt to its end.
+func readPrompt(in io.Reader) (string, error) {
+	data, err := io.ReadAll(io.LimitReader(in, maxStdin+1))
 	switch {
 	case err != nil:
 		return "", usage(fmt.Errorf("reading the prompt from stdin: %w", err))

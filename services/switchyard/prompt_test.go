@@ -83,7 +83,7 @@ func TestPromptChat(t *testing.T) {
 		"system": {&system, "system:be brief user:hi"},
 	} {
 		c := PromptCmd{Chat: true, Text: []string{"hi"}, System: tt.system}
-		p, err := c.prompt(&env{})
+		p, err := c.prompt(t.Context(), &env{})
 		if err != nil {
 			t.Fatal(err)
 		}

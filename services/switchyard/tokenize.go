@@ -21,17 +21,9 @@ func (c *TokenizeCmd) Help() string {
 	return `Reads JSON lines {"text"} or {"bytes_b64"} and writes {"ids"} for each; no token is put before or after. It ends at the first line that it cannot use.`
 }
 
-// Run reads lines and answers each with one. A signal ends it at once: neither a read
-// nor the encoding of a long line looks at ctx, so what they are at ends with the process.
+// Run reads lines and answers each with one.
 func (c *TokenizeCmd) Run(ctx context.Context, e *env) error {
-	done := make(chan error, 1)
-	go func() { done <- c.answer(e) }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return errInterrupted
-	}
+	return untilSignal(ctx, func() error { return c.answer(e) })
 }
 
 func (c *TokenizeCmd) answer(e *env) error {

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"io"
 	"strings"
 	"testing"
 )
@@ -55,24 +53,4 @@ func TestTokenizeAndBack(t *testing.T) {
 	if want := `{"text":"Once <b>\n\u2028 é 🙂\"\\"}` + "\n" + `{"bytes_b64":"/+KC"}` + "\n"; back.out != want {
 		t.Errorf("got %q, %q, want %q", back.out, back.err, want)
 	}
-}
-
-// A signal ends the command also while it waits for a line.
-func TestTokenizeEnds(t *testing.T) {
-	in, lines := io.Pipe()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan int, 1)
-	go func() {
-		args := []string{"tokenize", "--tokenizer", "../../models/demo"}
-		ended <- runUntil(ctx, args, stdio{in: in, out: io.Discard, err: io.Discard})
-	}()
-	if _, err := io.WriteString(lines, `{"text":"a"}`+"\n"); err != nil {
-		t.Fatal(err)
-	}
-	cancel()
-	await(t, "the end", func() bool { return len(ended) > 0 })
-	if code := <-ended; code != exitInterrupted {
-		t.Errorf("code %d", code)
-	}
-	_ = lines.Close() // lets go of the read
 }

@@ -26,7 +26,7 @@ type Quota struct {
 // EveryoneElse names the quota of tenants that have none of their own.
 const EveryoneElse = "*"
 
-// maxTenants bounds the tenants whose use is remembered; others share one memory.
+// maxTenants bounds the tenants without a quota of their own whose use is remembered.
 const maxTenants = 4096
 
 // quotas say what tenants may have, and remember what they had.
@@ -63,15 +63,25 @@ func (q *quotas) with(tenant string, fn func(*usage)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	u := q.used[tenant]
-	if u == nil && len(q.used) >= maxTenants {
-		tenant = EveryoneElse
-		u = q.used[tenant]
-	}
 	if u == nil {
+		if len(q.used) >= len(q.config)+maxTenants {
+			q.forgetOne()
+		}
 		u = &usage{}
 		q.used[tenant] = u
 	}
 	fn(u)
+}
+
+// forgetOne forgets what some tenant had, but none with a quota of its own. It is
+// better to give somebody more than his quota than to count against him what others had.
+func (q *quotas) forgetOne() {
+	for tenant := range q.used { // begins anywhere
+		if _, own := q.config[tenant]; !own {
+			delete(q.used, tenant)
+			return
+		}
+	}
 }
 
 // checkQuotas refuses a request whose tenant has as much as it may.
@@ -168,7 +178,8 @@ func (s *Service) checkLog(in *incoming, need int64, now time.Time) error {
 // logged counts what a request's log has more, or less, of its tenant.
 func (s *Service) logged(tenant string, change int64) {
 	if s.quotas.of(tenant).LogBytes > 0 {
-		s.quotas.with(tenant, func(u *usage) { u.log.live += change })
+		// What was counted before its use was forgotten is not taken off again.
+		s.quotas.with(tenant, func(u *usage) { u.log.live = max(0, u.log.live+change) })
 	}
 }
 

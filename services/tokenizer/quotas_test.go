@@ -121,6 +121,26 @@ func TestLogUse(t *testing.T) {
 	}
 }
 
+// Names that somebody makes up are forgotten again, and nobody pays for them.
+func TestManyTenants(t *testing.T) {
+	q := newQuotas(map[string]Quota{"acme": {Waiting: 1}, EveryoneElse: {Waiting: 1}}, time.Hour)
+	spend := func(tenant string) { q.with(tenant, func(u *usage) { u.log.live++ }) }
+	spend("acme")
+	for i := range 2 * maxTenants {
+		spend(fmt.Sprint("made-up-", i))
+	}
+	if n := len(q.used); n > maxTenants+len(q.config) {
+		t.Errorf("%d tenants are remembered", n)
+	}
+	for tenant, want := range map[string]int64{"acme": 1, "newcomer": 0} {
+		q.with(tenant, func(u *usage) {
+			if u.log.live != want {
+				t.Errorf("%s has %d, want %d", tenant, u.log.live, want)
+			}
+		})
+	}
+}
+
 // A first token is predicted from what goes before and how fast that got done.
 func TestForecast(t *testing.T) {
 	d, now := newDemand(), time.Now()

@@ -139,6 +139,11 @@ func (q *Queue[T]) charge(t *tenant[T], weight, work float64) {
 	t.time += work / orOne(weight)
 }
 
+// maxAhead bounds the tenants that are remembered though none of their requests
+// waits, because they had more than others. While new tenants come faster than
+// requests go, those who had a turn never fall behind.
+const maxAhead = 1024
+
 // took counts one less, and forgets what changes no decision any more: tenants
 // that are not ahead, and when nobody waits what anybody had.
 func (q *Queue[T]) took() {
@@ -146,10 +151,32 @@ func (q *Queue[T]) took() {
 		q.tenants, q.clock = nil, 0
 		return
 	}
+	ahead := 0
 	for name, t := range q.tenants {
-		if len(t.waiting) == 0 && t.time <= q.clock {
+		switch {
+		case len(t.waiting) > 0:
+		case t.time <= q.clock:
 			delete(q.tenants, name)
+		default:
+			ahead++
 		}
+	}
+	if ahead > maxAhead {
+		q.forgive()
+	}
+}
+
+// forgive forgets those of whom nothing waits, but for the half that had most.
+func (q *Queue[T]) forgive() {
+	var ahead []*tenant[T]
+	for _, t := range q.tenants {
+		if len(t.waiting) == 0 {
+			ahead = append(ahead, t)
+		}
+	}
+	slices.SortFunc(ahead, func(a, b *tenant[T]) int { return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.name, b.name)) })
+	for _, t := range ahead[:len(ahead)/2] {
+		delete(q.tenants, t.name)
 	}
 }
 

@@ -280,6 +280,32 @@ func TestNobodyStarves(t *testing.T) {
 	})
 }
 
+// Names that somebody makes up, one for each request, are not remembered for good
+// while others wait; who had most is remembered longest.
+func TestManyTenants(t *testing.T) {
+	var q Queue[int]
+	join := func(who int, tenant string, work float64) {
+		q.Join(Request[int]{Who: who, Flow: of(tenant, schemas.ClassNormal), Work: work})
+	}
+	join(-2, "waits", 1<<30)
+	join(-2, "waits", 1)
+	q.Next()
+	join(-1, "heavy", 1<<20)
+	q.Next()
+	for i := range 4 * maxAhead {
+		join(i, fmt.Sprint("t", i), 1)
+		if r, _ := q.Next(); r.Who != i {
+			t.Fatalf("%d went before %d", r.Who, i)
+		}
+		if n := len(q.tenants); n > maxAhead+2 {
+			t.Fatalf("%d tenants are remembered after %d requests", n, i)
+		}
+	}
+	if heavy := q.tenants["heavy"]; heavy == nil || heavy.time != 1<<20 {
+		t.Errorf("what the one who had most had is forgotten: %+v", heavy)
+	}
+}
+
 func TestAhead(t *testing.T) {
 	load := func(tenant string, class schemas.Class, n int, work float64) Load {
 		return Load{Flow: of(tenant, class), Requests: n, Work: work}

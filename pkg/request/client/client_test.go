@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -395,6 +396,17 @@ func TestFlow(t *testing.T) {
 	settings.Class = "urgent"
 	if _, err := New(connect(t, server), settings).Prompt(t.Context(), &pb.Prompt{Text: "hi"}); code(err) != CodeBadRequest {
 		t.Errorf("error %v", err)
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	for said, want := range map[float64]time.Duration{
+		0: 0, 1.5: 1500 * time.Millisecond, -1: 0, math.NaN(): 0, math.Inf(1): time.Hour, 1e300: time.Hour, 1e-300: 0,
+	} {
+		var e *Error
+		if err := Failure(&pb.Chunk{Error: &pb.Error{Code: CodeOverloaded, RetryAfter: said}}); !errors.As(err, &e) || e.RetryAfter != want {
+			t.Errorf("%v s became %+v, want %v", said, e, want)
+		}
 	}
 }
 

@@ -63,14 +63,23 @@ func (e *Error) Unwrap() error { return e.Cause }
 func Failure(c *pb.Chunk) error {
 	switch {
 	case c.GetError() != nil:
-		seconds := c.Error.RetryAfter * float64(time.Second)
-		return &Error{Code: c.Error.Code, Message: c.Error.Message, RetryAfter: time.Duration(seconds)}
+		return &Error{Code: c.Error.Code, Message: c.Error.Message, RetryAfter: retryAfter(c.Error.RetryAfter)}
 	case c.GetFinishReason() == "cancelled":
 		return &Error{Code: CodeCancelled, Message: "the request was cancelled"}
 	case c.GetFinishReason() == "error":
 		return &Error{Code: CodeInternal, Message: "the server ended the request with an error that it did not name"}
 	}
 	return nil
+}
+
+// maxRetryAfter bounds what a server may say, so that it is a time whatever it says.
+const maxRetryAfter = time.Hour
+
+func retryAfter(seconds float64) time.Duration {
+	if !(seconds > 0) { // so that NaN is no time
+		return 0
+	}
+	return time.Duration(min(seconds, maxRetryAfter.Seconds()) * float64(time.Second))
 }
 
 // outage is the error of a connection that has been broken for too long.

@@ -257,6 +257,10 @@ func TestManyMessages(t *testing.T) {
 		{"protobuf", typed, bytes.Repeat(one, maxObjects+1), "131073 messages"},
 		{"JSON within the bound", nil, list(maxObjects - 1), ""},
 		{"protobuf within the bound", typed, bytes.Repeat(one, maxObjects), ""},
+		{"strings in JSON", nil, []byte(`{"stop":[ ` + strings.Repeat(`"" ,`, maxObjects) + `""]}`), "131074 messages"},
+		{"strings in protobuf", typed, marshal(t, &pb.Prompt{Stop: make([]string, maxObjects+1)}), "131073 messages"},
+		{"strings within the bound", nil, []byte(`{"stop":[` + strings.Repeat(`"\"",`, maxObjects-2) + `""],"text":"["}`), ""},
+		{"keys and values", nil, []byte(`{"messages":[` + strings.Repeat(`{"role":"","content":""},`, maxObjects-2) + `{}]}`), ""},
 		{"braces in a text", nil, []byte(`{"text":"\"` + strings.Repeat("{", maxObjects+1) + `"}`), ""},
 	} {
 		_, _, err := DecodePrompt(tc.header, tc.body, false)

@@ -64,6 +64,10 @@ func (m Model) Resolve(p *pb.Prompt, now time.Time, seed uint32) (*Request, erro
 	if err := m.Check(p); err != nil {
 		return nil, err
 	}
+	deadline, err := parseDeadline(p.Deadline, now)
+	if err != nil {
+		return nil, err // before its tokens are made: nobody waits for them
+	}
 	ids, err := m.encode(p, now)
 	if err != nil {
 		return nil, err
@@ -73,10 +77,6 @@ func (m Model) Resolve(p *pb.Prompt, now time.Time, seed uint32) (*Request, erro
 		return nil, err
 	}
 	maxTokens, err := m.maxTokens(p, seq)
-	if err != nil {
-		return nil, err
-	}
-	deadline, err := parseDeadline(p.Deadline, now)
 	if err != nil {
 		return nil, err
 	}

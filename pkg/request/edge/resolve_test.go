@@ -110,6 +110,14 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// After an outage many prompts are late; their tokens would take time from others.
+func TestLateIsNotTokenized(t *testing.T) {
+	m := demo()
+	m.EncodeText = func(string, bool) ([]uint32, error) { t.Error("it was tokenized"); return nil, nil }
+	_, err := m.Resolve(prompt(func(p *pb.Prompt) { p.Deadline = "2030-01-02T03:04:05Z" }), now, 1)
+	check(t, err, DeadlineExceeded, "deadline")
+}
+
 func TestModelsWithoutText(t *testing.T) {
 	m := demo()
 	m.EncodeChat = nil

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/switchyard/switchyard/services/switchyard/terminal"
 )
 
 // Table writes letters for people.
@@ -23,7 +25,7 @@ func NewTable(w io.Writer) *Table {
 // Add adds a line.
 func (t *Table) Add(l *Letter) {
 	_, _ = fmt.Fprintf(t.w, "%d\t%s\t%s\t%s\t%d\t%d\t%s\n",
-		l.Seq, l.Time.UTC().Format(time.DateTime), clean(l.Reason), clean(l.Subject), l.Deliveries, l.Bytes, clean(l.Error))
+		l.Seq, l.Time.UTC().Format(time.DateTime), terminal.Clean(l.Reason), terminal.Clean(l.Subject), l.Deliveries, l.Bytes, terminal.Clean(l.Error))
 }
 
 // Flush writes the table.
@@ -37,11 +39,11 @@ func (t *Table) Flush() error {
 // Text is a letter with its headers and its body for people.
 func (c Content) Text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "letter %d, given up %s by %s\n", c.Seq, c.Time.UTC().Format(time.RFC3339), clean(c.Replica))
-	fmt.Fprintf(&b, "reason: %s: %s\n", clean(c.Reason), clean(c.Error))
-	fmt.Fprintf(&b, "message %d of %s on %s, stored %s, delivered %d times\n", c.Sequence, clean(c.Stream), clean(c.Subject), clean(c.Stored), c.Deliveries)
+	fmt.Fprintf(&b, "letter %d, given up %s by %s\n", c.Seq, c.Time.UTC().Format(time.RFC3339), terminal.Clean(c.Replica))
+	fmt.Fprintf(&b, "reason: %s: %s\n", terminal.Clean(c.Reason), terminal.Clean(c.Error))
+	fmt.Fprintf(&b, "message %d of %s on %s, stored %s, delivered %d times\n", c.Sequence, terminal.Clean(c.Stream), terminal.Clean(c.Subject), terminal.Clean(c.Stored), c.Deliveries)
 	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
-		fmt.Fprintf(&b, "%s: %s\n", clean(name), clean(strings.Join(c.Headers[name], ", ")))
+		fmt.Fprintf(&b, "%s: %s\n", terminal.Clean(name), terminal.Clean(strings.Join(c.Headers[name], ", ")))
 	}
 	fmt.Fprintf(&b, "%d bytes", c.Bytes)
 	if c.KeptBytes < c.Bytes {
@@ -51,16 +53,6 @@ func (c Content) Text() string {
 		b.WriteString(", not a text: --json has them\n")
 		return b.String()
 	}
-	fmt.Fprintf(&b, ":\n%s\n", clean(*c.Body))
+	fmt.Fprintf(&b, ":\n%s\n", terminal.Clean(*c.Body))
 	return b.String()
-}
-
-// clean makes what others wrote fit for a terminal's line.
-func clean(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return '?'
-		}
-		return r
-	}, text)
 }

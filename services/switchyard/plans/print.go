@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/switchyard/switchyard/pkg/policy/elastic"
+	"github.com/switchyard/switchyard/services/switchyard/terminal"
 )
 
 // Text is the state for people: the settings, and each layer with its functions.
@@ -23,7 +24,7 @@ func (s *State) Text() string {
 	for _, l := range s.Layers {
 		fmt.Fprintf(&b, "\n%s\n", l.Text())
 		for _, f := range l.Functions {
-			fmt.Fprintf(&b, "  %.64s  experts %s  %s\n", clean(f.ID), ranges(f.Experts), clean(f.where()))
+			fmt.Fprintf(&b, "  %.64s  experts %s  %s\n", terminal.Clean(f.ID), ranges(f.Experts), terminal.Clean(f.where()))
 		}
 	}
 	return b.String()
@@ -59,7 +60,7 @@ func (f Function) where() string {
 // Text is the settings on a line.
 func (s Settings) Text() string {
 	if s.Error != "" {
-		return "settings refused: " + clean(s.Error)
+		return "settings refused: " + terminal.Clean(s.Error)
 	}
 	text := fmt.Sprintf("policy %s, grouping %s, replicas %d", s.Policy, s.Grouping, s.Replicas)
 	if s.Default {
@@ -71,23 +72,13 @@ func (s Settings) Text() string {
 // Text is the layer on a line, without its functions.
 func (l Layer) Text() string {
 	if l.Error != "" {
-		return fmt.Sprintf("layer %d: %s", l.Layer, clean(l.Error))
+		return fmt.Sprintf("layer %d: %s", l.Layer, terminal.Clean(l.Error))
 	}
 	text := fmt.Sprintf("layer %d, version %d, %d functions", l.Layer, l.Version, len(l.Functions))
 	if l.Reason != "" {
-		text += ": " + clean(l.Reason)
+		text += ": " + terminal.Clean(l.Reason)
 	}
 	return text
-}
-
-// clean makes what others wrote fit for a terminal's line.
-func clean(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return '?'
-		}
-		return r
-	}, text)
 }
 
 // ranges writes ids in few words: 0-3,7.

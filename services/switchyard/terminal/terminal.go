@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"unicode"
 
 	"golang.org/x/term"
 )
@@ -92,4 +93,15 @@ func (p *Progress) Clear() {
 		_, _ = fmt.Fprint(p.w, "\r\x1b[K") // only for looking at
 		p.open = false
 	}
+}
+
+// Clean makes what others wrote fit for one line: nothing in it moves the cursor,
+// ends the line, or has what follows shown in another order.
+func Clean(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
+			return '?'
+		}
+		return r
+	}, text)
 }

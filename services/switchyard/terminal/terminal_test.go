@@ -14,3 +14,15 @@ func TestQuitKeys(t *testing.T) {
 		}
 	}
 }
+
+func TestClean(t *testing.T) {
+	for text, want := range map[string]string{
+		"plain, é 🙂":                   "plain, é 🙂",
+		"a\x1b[2Jb\r\nc\td\x7fe\u0085": "a?[2Jb??c?d?e?",
+		"abc\u202ecba\u2066x\u2028y":   "abc?cba?x?y", // turned around, or on another line
+	} {
+		if got := Clean(text); got != want {
+			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+	}
+}
