@@ -107,6 +107,10 @@ func (s *Stream) await(timer *time.Timer) ([]*pb.Chunk, error) {
 		timer.Reset(0) // when it is back: chunks sent meanwhile are lost
 		return nil, nil
 	case <-timer.C:
+		if len(s.msgs) > 0 { // what is missing may be among them
+			timer.Reset(gapDelay)
+			return nil, nil
+		}
 		if s.client.away(&s.lost) {
 			return nil, s.outage(timer)
 		}
