@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,6 +54,10 @@ type Writer struct {
 	subject  string
 	epoch    uint64
 	settings WriterSettings
+	// What each append says again, made once: behind which record it comes, and who
+	// hears of it.
+	behind   nats.Header
+	answered func(seq uint64, err error)
 	// full is looked at for every step, also while w.mu is held for a publish.
 	full atomic.Bool
 
@@ -62,6 +67,7 @@ type Writer struct {
 	stored Chain     // as far as it is stored
 	queued Chain     // with what is in the queue
 	tries  int       // of the first one
+	flying int64     // its size, as room has it
 	doubt  bool      // an attempt at it had no answer: it may be stored
 	waits  time.Time // since when there is no room for what is queued; zero: there is
 	lacks  time.Time // since when conflicts are with nothing that can be read; zero: they are not
@@ -77,10 +83,12 @@ type unwritten struct {
 }
 
 func newWriter(l *Log, request string, last uint64, c Chain, s WriterSettings) *Writer {
-	return &Writer{
+	w := &Writer{
 		log: l, request: request, subject: l.names.Subjects.Token(request), epoch: c.epoch,
-		last: last, stored: c, queued: c, settings: s, done: make(chan struct{}),
+		last: last, stored: c, queued: c, settings: s, done: make(chan struct{}), behind: expect(last),
 	}
+	w.answered = w.landed
+	return w
 }
 
 // Epoch is the claim's.
@@ -152,29 +160,28 @@ func (w *Writer) Flush(ctx context.Context) error {
 // already is sent whatever room there is: the answer tells.
 func (w *Writer) launch() {
 	first := w.queue[0]
+	size := StoredSize(w.subject, int64(len(first.data)))
 	if w.doubt || !needsRoom(first.record) {
-		w.log.room.force(w.size(first))
-	} else if err := w.log.room.take(w.size(first)); err != nil {
+		w.log.room.force(size)
+	} else if err := w.log.room.take(size); err != nil {
 		w.await(err)
 		return
 	}
 	w.tries++
-	err := w.log.conn.StoreAsync(context.Background(), w.subject, first.data, expect(w.last), func(seq uint64, err error) {
-		w.landed(w.size(first), seq, err)
-	})
+	w.flying = size
+	w.behind[nats.ExpectedLastSubjSeqHdr][0] = strconv.FormatUint(w.last, 10)
+	err := w.log.conn.StoreAsync(context.Background(), w.subject, first.data, w.behind, w.answered)
 	if err != nil {
-		w.log.room.landed(w.size(first), true)
+		w.log.room.landed(size, true)
 		w.failed(err)
 	}
 }
 
-func (w *Writer) size(u unwritten) int64 { return StoredSize(w.subject, int64(len(u.data))) }
-
 // landed is called with the acknowledgement, on the bus's goroutine.
-func (w *Writer) landed(size int64, seq uint64, err error) {
-	w.log.room.landed(size, bus.IsFull(err) || bus.IsWrongSequence(err))
+func (w *Writer) landed(seq uint64, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.log.room.landed(w.flying, err != nil && (bus.IsFull(err) || bus.IsWrongSequence(err)))
 	if w.err != nil {
 		return
 	}

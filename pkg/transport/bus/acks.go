@@ -106,16 +106,14 @@ func parseAck(m *nats.Msg) (seq uint64, err error) {
 	return ack.Seq, nil
 }
 
-// quickAck reads the form that nearly every acknowledgement has,
-// {"stream":"NAME", "seq":123}, without the cost of a JSON decoder. It takes nothing
-// else: an error may stand between the two, and a larger number would wrap around.
+// quickAck reads the form that nearly every acknowledgement has, {"stream":"NAME","seq":123}
+// with or without a space behind the comma, without the cost of a JSON decoder. It takes
+// nothing else: an error may stand between the two, and a larger number would wrap around.
 func quickAck(data []byte) (seq uint64, ok bool) {
 	rest, ok := bytes.CutPrefix(data, []byte(`{"stream":"`))
-	if !ok {
-		return 0, false
-	}
-	name, digits, ok := bytes.Cut(rest, []byte(`", "seq":`))
-	if !ok || bytes.ContainsAny(name, `"\`) || len(digits) < 2 || len(digits) > maxDigits+1 || digits[len(digits)-1] != '}' {
+	name, rest, closed := bytes.Cut(rest, []byte(`",`))
+	digits, named := bytes.CutPrefix(bytes.TrimPrefix(rest, []byte(" ")), []byte(`"seq":`))
+	if !ok || !closed || !named || bytes.ContainsAny(name, `"\`) || len(digits) < 2 || len(digits) > maxDigits+1 || digits[len(digits)-1] != '}' {
 		return 0, false
 	}
 	for _, d := range digits[:len(digits)-1] {
@@ -124,7 +122,7 @@ func quickAck(data []byte) (seq uint64, ok bool) {
 		}
 		seq = seq*10 + uint64(d-'0')
 	}
-	return seq, seq > 0 && digits[0] != '0'
+	return seq, digits[0] != '0'
 }
 
 // maxDigits are those of the numbers that fit 64 bits, whichever they are.

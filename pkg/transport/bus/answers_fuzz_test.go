@@ -12,7 +12,7 @@ import (
 // the stream or an error.
 func FuzzAck(f *testing.F) {
 	for _, s := range []string{
-		`{"stream":"S", "seq":12}`, `{"stream":"S","domain":"hub","seq":12}`, `{"stream":"S", "seq":12,"duplicate": true}`, `{"stream":"S", "seq":0}`,
+		`{"stream":"S", "seq":12}`, `{"stream":"S","seq":12}`, `{"stream":"S","domain":"hub","seq":12}`, `{"stream":"S", "seq":12,"duplicate": true}`, `{"stream":"S", "seq":0}`,
 		`{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 3"},"stream":"S","seq":0}`,
 		`{"stream":"S","error":{"code":400}, "seq":7}`, `{"stream":"S", "seq":18446744073709551617}`, `{"stream":"S", "seq":012}`, `+OK`, ``,
 	} {

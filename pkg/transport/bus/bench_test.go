@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
+	"github.com/switchyard/switchyard/schemas"
 )
 
 // BenchmarkHop measures one message at a time from before Send to the
@@ -54,6 +55,41 @@ func BenchmarkHop(b *testing.B) {
 				b.ReportMetric(float64(took[len(took)/2].Nanoseconds())/1e3, "p50-us")
 				b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds())/1e3, "p99-us")
 			})
+		}
+	}
+}
+
+// BenchmarkQueue is what a durable queue takes of a request, which passes two: its
+// message is stored and acknowledged, pulled, and settled.
+func BenchmarkQueue(b *testing.B) {
+	srv, err := natsserver.Start(natsserver.Settings{StoreDir: b.TempDir()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer srv.Shutdown()
+	ctx := context.Background()
+	conn, err := Connect(ctx, Config{}, Settings{InProcess: srv, Logger: quiet()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer conn.Close()
+	s, body := names(schemas.HopsCore), make([]byte, 1<<10)
+	q, err := conn.Queue(ctx, QueueSettings{Stream: s.Sequences(), Name: "attention"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer q.Stop()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := conn.StoreBytes(ctx, s.Subjects.Sequence(), body, nil); err != nil {
+			b.Fatal(err)
+		}
+		got, err := q.Pull(ctx, 1)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := got[0].Ack(); err != nil {
+			b.Fatal(err)
 		}
 	}
 }

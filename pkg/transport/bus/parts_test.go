@@ -55,7 +55,8 @@ func TestParseAck(t *testing.T) {
 		seq  uint64
 		as   any
 	}{
-		"quick":      {`{"stream":"S", "seq":12}`, 12, nil},
+		"quick":      {`{"stream":"S","seq":12}`, 12, nil},
+		"and spaced": {`{"stream":"S", "seq":12}`, 12, nil},
 		"domain":     {`{"stream":"S","domain":"hub","seq":12}`, 12, nil},
 		"duplicate":  {`{"stream":"S", "seq":12,"duplicate": true}`, 12, nil},
 		"error":      {`{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 3"},"stream":"S","seq":0}`, 0, &api},
@@ -70,6 +71,22 @@ func TestParseAck(t *testing.T) {
 				t.Errorf("sequence %d, error %v", seq, err)
 			}
 		})
+	}
+}
+
+// What a server answers is read the quick way.
+func TestQuickAck(t *testing.T) {
+	r := newRig(t)
+	c, s := r.conn, names(schemas.HopsCore)
+	if err := c.Ensure(r.ctx(), 1, s.Tokens()); err != nil {
+		t.Fatal(err)
+	}
+	m, err := c.NATS().RequestWithContext(r.ctx(), s.Subjects.Token("r"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seq, ok := quickAck(m.Data); seq != 1 || !ok {
+		t.Errorf("%s: sequence %d, %v", m.Data, seq, ok)
 	}
 }
 
