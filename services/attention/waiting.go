@@ -13,8 +13,9 @@ import (
 
 const (
 	// maxWaiting bounds the sequences that wait in a replica, and maxWaitingBytes
-	// what they take; what is beyond stays in the stream, in the order of arrival.
-	maxWaiting      = 1024
+	// what they take; what is beyond stays in the stream, in the order of arrival. As
+	// many may wait in all while --max-queued is what it is by itself.
+	maxWaiting      = 2048
 	maxWaitingBytes = 64 << 20
 )
 

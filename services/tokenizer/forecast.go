@@ -40,16 +40,25 @@ func (s *Service) checkForecast(in *incoming, accept *pb.Accept, now time.Time) 
 }
 
 // checkRoom refuses a request when as many wait as may. Places are held for
-// those who were promised one, but not so many that the queue runs empty.
+// those who were promised one, but not so many that the queue runs empty. The tenant
+// that sends most would have nearly all places, so a tenant that has less than its
+// share of them may wait all the same: with these, twice as many wait at most.
 func (s *Service) checkRoom(in *incoming, waiting int, now time.Time) error {
 	most := s.config.MaxQueued
 	bound := most - min(s.demand.held(in.prompt.RequestId, now), most/2)
-	if waiting < bound {
+	if waiting < bound || waiting < 2*most && s.hasLess(in, most, now) {
 		return nil
 	}
 	first, each := s.demand.places(waiting-bound+1, s.seen())
 	return overloaded(s.demand.promise(in.prompt.RequestId, now, first, each, 0),
 		"%d requests wait already, and %d may (--max-queued)", waiting, most)
+}
+
+// hasLess says whether others wait beside a request's tenant, and it has less than its
+// share of the places.
+func (s *Service) hasLess(in *incoming, places int, now time.Time) bool {
+	waiting, share := s.demand.of(in.flow.Tenant, s.quotas.of(in.flow.Tenant).Weight, now)
+	return share < 1 && float64(waiting-1)/s.seen() < share*float64(places)
 }
 
 // overloaded is a refusal that says in how many seconds to come again.

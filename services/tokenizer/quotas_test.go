@@ -64,6 +64,30 @@ func TestQuotaOfWaiting(t *testing.T) {
 	})
 }
 
+// Who has filled the queue leaves others their share of it, up to twice the places.
+func TestFullQueueHasRoomForOthers(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 0)
+	s := r.replica(func(c *Config) { c.MaxQueued = 4 })
+	r.eventually("it serves all shards", func() bool { return s.shards.count() == schemas.LogShards })
+	const full = "requests wait already, and 4 may (--max-queued)"
+	waits := func(tenant, id string) {
+		r.promptOf(tenant, id, "")
+		r.opened(id)
+	}
+	for i := range 4 {
+		waits("most", fmt.Sprint("m", i))
+	}
+	r.promptOf("most", "m4", "").refused(full, 0.1, 3)
+	waits("other", "o0")
+	waits("other", "o1")
+	r.promptOf("other", "o2", "").refused(full, 0.1, 3)
+	waits("third", "t0")
+	waits("third", "t1")
+	r.promptOf("most", "m5", "").refused(full, 0.1, 3)
+	r.promptOf("fourth", "f0", "").refused(full, 0.1, 3)
+}
+
 // A request may overdraw; what an answer did not need is given back.
 func TestQuotaOfTokens(t *testing.T) {
 	t.Parallel()
