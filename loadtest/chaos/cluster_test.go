@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/switchyard/switchyard/internal/quantile"
 	"github.com/switchyard/switchyard/loadtest/fleet"
 	"github.com/switchyard/switchyard/schemas"
 )
@@ -170,17 +171,18 @@ func stallTable(rows []row) string {
 	fmt.Fprintln(w, "scenario\topen\tstall p50 s\tp99 s\tmax s\tre-issues\tredeliveries\ttakeovers\trepeats\ttook s")
 	for _, r := range rows {
 		fmt.Fprintf(w, "%s\t%d\t%.2f\t%.2f\t%.2f\t%.0f\t%.0f\t%.0f\t%d\t%.1f\n", r.scenario, r.open,
-			quantile(r.stalls, 0.5), quantile(r.stalls, 0.99), quantile(r.stalls, 1), r.reissues, r.redeliveries, r.takeovers, r.repeats, r.took.Seconds())
+			stalled(r, 0.5), stalled(r, 0.99), stalled(r, 1), r.reissues, r.redeliveries, r.takeovers, r.repeats, r.took.Seconds())
 	}
 	w.Flush()
 	return b.String()
 }
 
-// quantile is in seconds, by the nearest rank.
-func quantile(of []time.Duration, q float64) float64 {
-	if len(of) == 0 {
-		return 0
+// stalled is a quantile of the requests' stalls, in seconds.
+func stalled(r row, q float64) float64 {
+	var seconds []float64
+	for _, d := range r.stalls {
+		seconds = append(seconds, d.Seconds())
 	}
-	sorted := slices.Sorted(slices.Values(of))
-	return sorted[max(0, int(float64(len(sorted))*q+0.999)-1)].Seconds()
+	slices.Sort(seconds)
+	return quantile.Of(seconds, q)
 }

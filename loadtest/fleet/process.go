@@ -65,11 +65,14 @@ func Launch(t *testing.T, name, program string, args ...string) *Process {
 	return p
 }
 
+// loadTests begin the variables that start load tests.
+var loadTests = []string{"SWITCHYARD_CHAOS", "SWITCHYARD_CLUSTER", "SWITCHYARD_OVERLOAD", "SWITCHYARD_PAGES", "SWITCHYARD_SOAK"}
+
 // environment is this process's without what is meant for load tests: services
 // warn of variables that they do not know.
 func environment() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool {
-		return strings.HasPrefix(v, "SWITCHYARD_CHAOS") || strings.HasPrefix(v, "SWITCHYARD_SOAK")
+		return slices.ContainsFunc(loadTests, func(name string) bool { return strings.HasPrefix(v, name) })
 	})
 }
 

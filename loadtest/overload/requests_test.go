@@ -32,6 +32,7 @@ func isOther(o *outcome) bool { return !isHot(o) && !isBig(o) }
 type outcome struct {
 	request
 	tokens      int
+	waited      time.Duration // from its acceptance to its turn, as its timings say
 	first, tpot time.Duration // zero: none came
 	// refused says that it was turned away at first, and after when to come again.
 	refused    bool
@@ -40,6 +41,9 @@ type outcome struct {
 	overloaded bool // in the end
 	failure    error
 }
+
+// full says whether it has its whole answer.
+func (o *outcome) full() bool { return o.failure == nil && !o.overloaded }
 
 // send sends a request, and once more if it obeys, and notes what becomes of it.
 func (y *yard) send(r *report, q request) {
@@ -92,9 +96,11 @@ func (y *yard) stream(p *pb.Prompt, o *outcome) error {
 		if failed := client.Failure(chunk); failed != nil {
 			return failed
 		}
+		o.waited = time.Duration(chunk.GetTimings().GetQueue() * float64(time.Second))
 	}
-	if o.tokens > 1 {
-		o.tpot = (last.Sub(begun) - o.first) / time.Duration(o.tokens-1)
+	if o.tokens != answerTokens {
+		return fmt.Errorf("a clean end after %d of %d tokens", o.tokens, answerTokens)
 	}
+	o.tpot = (last.Sub(begun) - o.first) / (answerTokens - 1)
 	return nil
 }

@@ -5,9 +5,7 @@ package soak
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -78,56 +76,29 @@ type pipeline struct {
 
 func startPipeline(t *testing.T, flags ...string) *pipeline {
 	t.Helper()
-	bin := filepath.Join(fleet.Build(t), "switchyard")
 	listen, metrics := fleet.FreeAddr(t), fleet.FreeAddr(t)
-	up := exec.Command(bin, "up", "--listen", listen, "--metrics-addr", metrics, "--log-level", "warn")
-	up.Args = append(up.Args, flags...)
-	up.Stderr = os.Stderr
-	if err := up.Start(); err != nil {
-		t.Fatal(err)
-	}
+	args := append([]string{"up", "--listen", listen, "--metrics-addr", metrics, "--log-level", "warn"}, flags...)
+	up := fleet.Launch(t, "up", filepath.Join(fleet.Build(t), "switchyard"), args...)
 	t.Cleanup(func() {
-		_ = up.Process.Signal(os.Interrupt)
-		if err := up.Wait(); err != nil {
-			t.Errorf("up ended with %v", err)
-		}
+		up.Drain(t)
+		t.Logf("the end of its log:\n%s", up.Tail())
 	})
+	up.Await(t, "ready")
 	y := &pipeline{t: t, metrics: metrics, began: time.Now()}
 	y.connect("nats://" + listen)
-	y.awaitReady("http://" + metrics + "/readyz")
 	return y
 }
 
 func (y *pipeline) connect(url string) {
 	y.t.Helper()
 	var err error
-	for range 100 {
-		if y.nc, err = nats.Connect(url, nats.MaxReconnects(-1)); err == nil {
-			break
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	if err != nil {
+	if y.nc, err = nats.Connect(url, nats.MaxReconnects(-1)); err != nil {
 		y.t.Fatal(err)
 	}
 	y.t.Cleanup(y.nc.Close)
 	if y.js, err = jetstream.New(y.nc); err != nil {
 		y.t.Fatal(err)
 	}
-}
-
-func (y *pipeline) awaitReady(url string) {
-	y.t.Helper()
-	for range 400 {
-		if r, err := http.Get(url); err == nil {
-			_ = r.Body.Close()
-			if r.StatusCode == http.StatusOK {
-				return
-			}
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	y.t.Fatal("not ready within 20 s")
 }
 
 // prompts sends one request after the other, of many lengths; every ninth is
@@ -152,14 +123,22 @@ func (y *pipeline) prompt(ctx context.Context, c *client.Client, n int) error {
 		return err
 	}
 	y.requests.Add(1)
+	got := 0
 	for chunk, err := range s.Chunks() {
+		if err == nil {
+			err = client.Failure(chunk)
+		}
 		if err != nil {
 			return err
 		}
+		got += len(chunk.TokenIds)
 		y.tokens.Add(int64(len(chunk.TokenIds)))
 		if n%9 == 0 && chunk.Index == 5 && chunk.FinishReason == "" {
 			return c.Cancel(s.RequestID())
 		}
+	}
+	if got != int(tokens) {
+		return fmt.Errorf("a clean end after %d of %d tokens", got, tokens)
 	}
 	return nil
 }

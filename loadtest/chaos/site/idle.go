@@ -1,15 +1,11 @@
 package site
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/switchyard/switchyard/loadtest/chaos/schedule"
+	"github.com/switchyard/switchyard/loadtest/fleet"
 )
 
 // Idle is what is held while nothing is asked: by name.
@@ -71,22 +68,16 @@ func (s *Site) Idle(ctx context.Context) (Idle, error) {
 
 // held adds what a replica's metrics say.
 func (p *place) held(ctx context.Context, out Idle) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.metrics+"/metrics", nil)
+	metrics, err := fleet.Metrics(ctx, p.metrics)
 	if err != nil {
-		return err
+		return fmt.Errorf("looking at %v: %w", p.target, err)
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return fmt.Errorf("reading the metrics of %v: %w", p.target, err)
-	}
-	defer func() { _ = response.Body.Close() }() // it was read to its end
-	gauges := read(response.Body)
-	wanted := map[string]string{goroutines: "goroutines"}
+	wanted := map[string]string{"go_goroutines": "goroutines"}
 	if p.target.Service == "attention" {
-		wanted[pages] = "pages"
+		wanted[pagesInUse] = "pages"
 	}
 	for gauge, name := range wanted {
-		value, ok := gauges[gauge]
+		value, ok := metrics[gauge]
 		if !ok {
 			return fmt.Errorf("the metrics of %v have no %s", p.target, gauge)
 		}
@@ -95,29 +86,8 @@ func (p *place) held(ctx context.Context, out Idle) error {
 	return nil
 }
 
-// The gauges that are looked at.
-const (
-	goroutines = "go_goroutines"
-	pages      = "switchyard_kv_pages"
-)
-
-// read takes the gauges out of metrics in Prometheus' text form; of pages, those
-// in use.
-func read(text io.Reader) map[string]float64 {
-	out := map[string]float64{}
-	for lines := bufio.NewScanner(text); lines.Scan(); {
-		name, value, _ := strings.Cut(lines.Text(), " ")
-		number, err := strconv.ParseFloat(value, 64)
-		switch {
-		case err != nil:
-		case name == goroutines:
-			out[goroutines] = number
-		case strings.HasPrefix(name, pages+"{") && strings.Contains(name, `state="used"`):
-			out[pages] += number
-		}
-	}
-	return out
-}
+// pagesInUse is a gauge of the model that a site serves.
+const pagesInUse = `switchyard_kv_pages{model="demo",state="used"}`
 
 // stored adds what the streams hold. Token logs and buckets keep what they have.
 func (s *Site) stored(ctx context.Context, out Idle) error {

@@ -2,7 +2,6 @@ package site
 
 import (
 	"reflect"
-	"strings"
 	"testing"
 )
 
@@ -24,17 +23,5 @@ func TestAbove(t *testing.T) {
 		if got := c.now.Above(before); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
-	}
-}
-
-func TestRead(t *testing.T) {
-	got := read(strings.NewReader(`# HELP go_goroutines Number of goroutines
-go_goroutines 41
-switchyard_kv_pages{model="demo",state="free"} 100
-switchyard_kv_pages{model="demo",state="used"} 7
-switchyard_kv_pages_total{state="used"} 9
-`))
-	if want := map[string]float64{goroutines: 41, pages: 7}; !reflect.DeepEqual(got, want) {
-		t.Errorf("got %v, want %v", got, want)
 	}
 }
