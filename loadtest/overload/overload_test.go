@@ -40,6 +40,10 @@ const (
 	leastGoodput = 0.9
 	mostTPOT     = 1.3
 	leastOthers  = 0.95
+	// leastKept of those who come again at the time that they were told, and not later
+	// than promises are given for, must be let in.
+	leastKept   = 0.9
+	promisedFor = time.Minute
 	// mostGrowth of memory from the second quarter to the last one: collections are
 	// not seldom enough to be told from growth below it.
 	mostGrowth = 1.15
@@ -69,6 +73,7 @@ func TestOverload(t *testing.T) {
 	}
 	check(t, best, thrice)
 	thrice.checkTurns(t, (places+tenants)/rate)
+	thrice.checkPromises(t)
 	if length >= 2*logAge {
 		thrice.checkMemory(t)
 	}
