@@ -79,7 +79,7 @@ func (s *Service) resolve(in *incoming) (*edge.Request, error) {
 		s.computing.RLock()
 		defer s.computing.RUnlock()
 	}
-	return s.model.Resolve(in.prompt, time.Now(), rand.Uint32())
+	return s.model.Resolve(in.prompt, s.clock.now(), rand.Uint32())
 }
 
 // findRoom refuses a request that would begin too late, or whose log has no room.

@@ -77,7 +77,7 @@ func (s *Service) onInterestTaken(m *nats.Msg) {
 	if len(parts) != 3 || parts[1] == s.id {
 		return
 	}
-	// Both could take over at once: the later one stays, by their clocks.
+	// Both could take over at once: the later one stays, by the servers' clock.
 	if ns, err := strconv.ParseInt(parts[0], 10, 64); err == nil {
 		s.streams.takenOver(schemas.LastToken(m.Subject), parts[2], time.Unix(0, ns))
 	}

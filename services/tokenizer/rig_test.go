@@ -121,6 +121,13 @@ func (r *rig) replica(change ...func(*Config)) *Service {
 		f(&c)
 	}
 	s := New(r.deployment(), c)
+	r.start(s)
+	return s
+}
+
+// start lets a replica run until the test ends.
+func (r *rig) start(s *Service) {
+	r.t.Helper()
 	if err := s.Start(r.t.Context()); err != nil {
 		r.t.Fatal(err)
 	}
@@ -133,7 +140,6 @@ func (r *rig) replica(change ...func(*Config)) *Service {
 	})
 	r.run(s.Run)
 	r.eventually("the replica sees attention", func() bool { return s.notReady() == nil })
-	return s
 }
 
 // hold keeps a replica busy with texts that begin so, until release is called.

@@ -121,7 +121,7 @@ func (s *Service) watchStreams(ctx context.Context) {
 // lookAt makes a stream again that was deleted: everybody who follows it waits
 // for that, and ends what it had.
 func (s *Service) lookAt(ctx context.Context, spec schemas.StreamSpec) {
-	written := s.reservations.written()
+	written, asked := s.reservations.written(), s.clock.here()
 	state, err := s.d.Conn.State(ctx, spec.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		s.d.Logger.Warn("a stream is gone; making it again", "stream", spec.Name)
@@ -133,8 +133,11 @@ func (s *Service) lookAt(ctx context.Context, spec schemas.StreamSpec) {
 		return
 	}
 	s.note(spec.Name, spec.Kind, cures[spec.Kind], state)
-	if spec.Name == s.d.Streams.Tokens().Name {
+	switch spec.Name {
+	case s.d.Streams.Tokens().Name:
 		s.reservations.looked(written)
+	case s.d.Streams.Prompts().Name: // of this one alone: servers' clocks may differ, too
+		s.clock.set(state.Time, asked, s.clock.here())
 	}
 }
 

@@ -43,6 +43,7 @@ type Service struct {
 	depths       depths
 	packing      packing
 	levels       levels
+	clock        clock
 	reservations reservations
 
 	asks        chan struct{} // one for each ask that is being handed over
@@ -74,14 +75,17 @@ func New(d *deployment.Deployment, c Config) *Service {
 	if len(c.InboxPrefixes) == 0 {
 		c.InboxPrefixes = []string{schemas.DefaultInboxPrefix}
 	}
-	return &Service{
+	s := &Service{
 		d: d, config: c, id: id, presence: d.NewPresence(id, "tokenizer"),
 		tracer: d.Telemetry.Tracer("tokenizer"), metrics: d.Telemetry.Metrics,
 		log: tokenlog.Of(d, id), packing: newPacking(),
-		asks: make(chan struct{}, asksAtOnce), storeWithin: storeWithin, streams: newStreams(), cancelled: newRecently(maxCancelled, cancelledFor),
+		asks: make(chan struct{}, asksAtOnce), storeWithin: storeWithin, cancelled: newRecently(maxCancelled, cancelledFor),
 		demand: newDemand(), quotas: newQuotas(c.Tenants, d.Streams.Tokens().MaxAge),
 		ending: newTimers(maxEnding, endingAtOnce), lonely: newTimers(maxEnding, endingAtOnce), late: newTimers(maxDeadlines, endingAtOnce),
+		clock: clock{here: time.Now},
 	}
+	s.streams = newStreams(s.clock.now)
+	return s
 }
 
 // Name is the replica's id.
@@ -111,6 +115,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("taking prompts: %w", err)
 	}
+	s.lookAt(ctx, s.d.Streams.Prompts()) // sets the clock before the first deadline is judged
 	if err := s.listen(); err != nil {
 		return err
 	}

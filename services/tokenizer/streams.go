@@ -27,6 +27,8 @@ type stream struct {
 
 // streams are those under way: one for each request and reader.
 type streams struct {
+	now func() time.Time
+
 	mu   sync.Mutex
 	last uint64
 	byID map[uint64]*stream
@@ -34,8 +36,8 @@ type streams struct {
 	readers map[string]map[string]*stream
 }
 
-func newStreams() *streams {
-	return &streams{byID: map[uint64]*stream{}, readers: map[string]map[string]*stream{}}
+func newStreams(now func() time.Time) *streams {
+	return &streams{now: now, byID: map[uint64]*stream{}, readers: map[string]map[string]*stream{}}
 }
 
 // open begins a stream. One to the same reader ends: its reader asked again.
@@ -52,7 +54,7 @@ func (t *streams) open(ctx context.Context, request string, to destination, aske
 		return nil, nil, edge.Errorf(edge.Overloaded, "%d answers are streamed again already, and %d may", len(t.byID), maxStreams)
 	}
 	t.last++
-	st := &stream{id: t.last, request: request, subject: to.subject, asked: asked, begun: time.Now()}
+	st := &stream{id: t.last, request: request, subject: to.subject, asked: asked, begun: t.now()}
 	ctx, st.cancel = context.WithCancel(ctx)
 	t.byID[st.id] = st
 	if t.readers[request] == nil {

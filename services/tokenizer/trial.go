@@ -94,7 +94,7 @@ func (s *Service) try(ctx context.Context, d *bus.Delivery) error {
 // rehearse does what of a prompt's handling depends on its content.
 func (s *Service) rehearse(d *bus.Delivery) {
 	if p, err := s.readPrompt(d); err == nil {
-		_, _ = s.model.Resolve(p.prompt, time.Now(), rand.Uint32())
+		_, _ = s.model.Resolve(p.prompt, s.clock.now(), rand.Uint32())
 	}
 }
 

@@ -28,6 +28,8 @@ type StreamState struct {
 	MaxBytes    int64 // -1: no bound
 	Messages    uint64
 	MaxMessages int64 // -1: no bound
+	// Time is what the leader's clock showed.
+	Time time.Time
 }
 
 // Fill is the larger share of a stream's bounds, in bytes and in messages, that it
@@ -58,7 +60,7 @@ func (c *Conn) State(ctx context.Context, stream string) (StreamState, error) {
 	return StreamState{
 		Incarnation: uint64(info.Created.UnixNano()), First: info.State.FirstSeq, Last: info.State.LastSeq,
 		Bytes: info.State.Bytes, MaxBytes: info.Config.MaxBytes,
-		Messages: info.State.Msgs, MaxMessages: info.Config.MaxMsgs,
+		Messages: info.State.Msgs, MaxMessages: info.Config.MaxMsgs, Time: info.TimeStamp,
 	}, nil
 }
 
