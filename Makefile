@@ -98,11 +98,13 @@ SEED    ?= 1
 MINUTES ?= 30
 EVERY   ?= 3s
 OUT     ?= .cache/chaos
+SERVERS ?=
+LEADER  ?=
 SEEDED   = mkdir -p $(OUT) && SWITCHYARD_CHAOS_SEED=$(SEED) SWITCHYARD_CHAOS_MINUTES=$(MINUTES) SWITCHYARD_CHAOS_EVERY=$(EVERY) \
-	SWITCHYARD_CHAOS_OUT=$(abspath $(OUT)) SWITCHYARD_CHAOS
+	SWITCHYARD_CHAOS_SERVERS=$(SERVERS) SWITCHYARD_CHAOS_LEADER=$(LEADER) SWITCHYARD_CHAOS_OUT=$(abspath $(OUT)) SWITCHYARD_CHAOS
 
 .PHONY: chaos-long
-chaos-long: ## Faults of all kinds by SEED, for MINUTES (30), one EVERY 3s on average; reports go to OUT
+chaos-long: ## Faults of all kinds by SEED, for MINUTES (30), one EVERY 3s on average (SERVERS=3 LEADER=30s: the NATS leader is killed each 30 s); reports go to OUT
 	$(SEEDED)=long $(GO) test -count=1 -timeout 12h -v -run TestSeededFaults ./loadtest/chaos
 
 .PHONY: chaos-each

@@ -14,30 +14,25 @@ import (
 
 	"github.com/switchyard/switchyard/internal/quantile"
 	"github.com/switchyard/switchyard/loadtest/fleet"
-	"github.com/switchyard/switchyard/schemas"
 )
-
-// What deploy/nats.conf says that a cluster under failures needs.
-const serverConfig = "ping_interval: \"2s\"\nping_max: 2\nno_fast_producer_stall: true\n"
 
 // cluster is a pipeline on three NATS servers.
 type cluster struct {
 	*pipeline
-	js    jetstream.JetStream
-	names schemas.Streams
+	js jetstream.JetStream
 }
 
 func newCluster(t *testing.T, s fleet.Settings) *cluster {
 	t.Helper()
 	wantsCluster(t)
 	hops := cmp.Or(os.Getenv("SWITCHYARD_HOPS"), "unacked")
-	s.Programs, s.Servers, s.ServerConfig, s.Flags = fleet.Build(t), 3, serverConfig, append(s.Flags, "--hops", hops)
+	s.Programs, s.Servers, s.ServerConfig, s.Flags = fleet.Build(t), 3, fleet.Deployed, append(s.Flags, "--hops", hops)
 	y := startFleet(t, s, hops)
 	js, err := jetstream.New(connect(t, y.URL()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cluster{pipeline: y, js: js, names: schemas.Streams{Subjects: schemas.NewSubjects(schemas.DefaultPrefix, "demo")}}
+	c := &cluster{pipeline: y, js: js}
 	y.Scale(2, 2)
 	y.alone()
 	t.Cleanup(func() { t.Log("\n" + stallTable(y.rows)) })
@@ -111,16 +106,11 @@ func (c *cluster) during(name string, trouble func()) {
 // leader is the server that leads the token log.
 func (c *cluster) leader() *fleet.Server {
 	c.T.Helper()
-	stream, err := c.js.Stream(c.T.Context(), c.names.Tokens().Name)
+	s, err := c.Leader(c.T.Context())
 	if err != nil {
 		c.T.Fatal(err)
 	}
-	name := stream.CachedInfo().Cluster.Leader
-	i := slices.IndexFunc(c.Servers, func(s *fleet.Server) bool { return s.Name == name })
-	if i < 0 {
-		c.T.Fatalf("the token log's leader is %q", name)
-	}
-	return c.Servers[i]
+	return s
 }
 
 func (c *cluster) index(s *fleet.Server) int { return slices.Index(c.Servers, s) }

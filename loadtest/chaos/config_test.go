@@ -3,6 +3,7 @@ package chaos
 import (
 	"cmp"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,11 +49,14 @@ func settingsOf(t *testing.T, mode string) config {
 		file: variable("SCHEDULE", ""), out: variable("OUT", ""), shrink: number(t, "SHRINK", 0),
 	}
 	if mode != served {
-		c.programs = fleet.Build(t)
+		c.programs = fleet.BuildClocked(t)
 	}
 	c.Settings = schedule.Settings{
-		Seed: uint64(number(t, "SEED", 1)), Length: lengths[mode], Every: duration(t, "EVERY", 3*time.Second),
+		Seed: uint64(number(t, "SEED", 1)), Length: lengths[mode], Every: duration(t, "EVERY", 3*time.Second), Leader: duration(t, "LEADER", 0),
 		Replicas: map[string]int{schedule.Server: number(t, "SERVERS", 1)},
+	}
+	if servers := c.Replicas[schedule.Server]; c.Leader > 0 && servers < 3 {
+		t.Fatalf("SWITCHYARD_CHAOS_LEADER wants a cluster that goes on without its leader, and SWITCHYARD_CHAOS_SERVERS is %d; set it to 3", servers)
 	}
 	if minutes := number(t, "MINUTES", 0); minutes > 0 {
 		c.Length = time.Duration(minutes) * time.Minute
@@ -60,13 +64,34 @@ func settingsOf(t *testing.T, mode string) config {
 	for _, service := range schedule.Services {
 		c.Replicas[service] = number(t, "REPLICAS", 2)
 	}
+	c.Kinds = wantedKinds(t, mode)
+	return c
+}
+
+// wantedKinds are those that were asked for, or else all that can be done here.
+func wantedKinds(t *testing.T, mode string) (out []schedule.Kind) {
+	t.Helper()
 	for _, kind := range strings.Fields(variable("KINDS", "")) {
 		if !slices.Contains(schedule.Kinds, schedule.Kind(kind)) {
 			t.Fatalf("SWITCHYARD_CHAOS_KINDS has %q; use some of %v", kind, schedule.Kinds)
 		}
-		c.Kinds = append(c.Kinds, schedule.Kind(kind))
+		out = append(out, schedule.Kind(kind))
 	}
-	return c
+	if len(out) > 0 || mode == served {
+		return out
+	}
+	_, noDisk := fleet.NewDisk(t)
+	for _, kind := range schedule.Kinds {
+		switch {
+		case kind == schedule.Disk && noDisk != nil:
+			t.Logf("no disk will be full: %v", noDisk)
+		case kind == schedule.Memory && runtime.GOOS != "linux":
+			t.Log("no memory will be short: that needs Linux")
+		default:
+			out = append(out, kind)
+		}
+	}
+	return out
 }
 
 func variable(name, otherwise string) string {
@@ -84,9 +109,13 @@ func number(t *testing.T, name string, otherwise int) int {
 
 func duration(t *testing.T, name string, otherwise time.Duration) time.Duration {
 	t.Helper()
-	d, err := time.ParseDuration(variable(name, otherwise.String()))
+	text := variable(name, "")
+	if text == "" {
+		return otherwise
+	}
+	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
-		t.Fatalf("SWITCHYARD_CHAOS_%s is %q; it must be a time such as 3s", name, variable(name, ""))
+		t.Fatalf("SWITCHYARD_CHAOS_%s is %q; it must be a time such as 3s", name, text)
 	}
 	return d
 }

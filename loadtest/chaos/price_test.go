@@ -28,7 +28,7 @@ func TestClusterPrice(t *testing.T) {
 		for _, sync := range []string{"2m", "always"} {
 			t.Run(fmt.Sprint(servers, sync), func(t *testing.T) {
 				r := price(startFleet(t, fleet.Settings{
-					Programs: programs, Servers: servers, Flags: []string{"--hops", hops}, ServerConfig: serverConfig,
+					Programs: programs, Servers: servers, Flags: []string{"--hops", hops}, ServerConfig: fleet.Deployed,
 					JetStream: "sync_interval: " + sync,
 				}, hops))
 				fmt.Fprintf(w, "%d\t%d\t%s\t%.0f\t%.0f\t%.0f\n", servers, servers, sync, r[rounds/2], r[0], r[rounds-1])

@@ -101,7 +101,7 @@ func play(t *testing.T, c config, title string, plan schedule.Schedule) *report.
 	if len(plan) == 0 {
 		t.Fatalf("%s: nothing goes wrong in this schedule", title)
 	}
-	s := site.New(t, site.Settings{Programs: c.programs, Replicas: c.Replicas, Flags: []string{"--log-level", "warn"}})
+	s := site.New(t, site.Settings{Programs: c.programs, Replicas: c.Replicas, Flags: []string{"--log-level", "warn"}, Disks: plan.Has(schedule.Disk)})
 	l := dial(t, c, s.URL())
 	if err := l.Reference(t.Context()); err != nil {
 		t.Fatalf("the reference run: %v", err)

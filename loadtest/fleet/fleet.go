@@ -25,6 +25,10 @@ var Kinds = []string{"aggregator", "expert", "gate", "attention", "tokenizer"}
 // Loop are the services of the control loop, of which none need be there.
 var Loop = []string{"predictor", "scaler"}
 
+// Deployed is what deploy/nats.conf says beside its JetStream: a cluster under
+// failures needs it.
+const Deployed = "ping_interval: \"2s\"\nping_max: 2\nno_fast_producer_stall: true\n"
+
 // Settings are what a fleet runs with.
 type Settings struct {
 	// Programs is the folder that Build returned.
@@ -56,9 +60,15 @@ type Fleet struct {
 // Build builds the programs and returns their folder.
 func Build(t *testing.T) string {
 	t.Helper()
+	return build(t)
+}
+
+func build(t *testing.T, flags ...string) string {
+	t.Helper()
 	dir := t.TempDir()
 	for name, path := range map[string]string{"nats-server": natsServer, "switchyard": switchyard, "broker": broker} {
-		build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, name), path)
+		args := slices.Concat([]string{"build"}, flags, []string{"-o", filepath.Join(dir, name), path})
+		build := exec.CommandContext(t.Context(), "go", args...)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("building %s: %v\n%s", name, err, out)
@@ -109,17 +119,18 @@ func (f *Fleet) Launch(count, experts int) (started []*Process) {
 // Add starts a process, with flags of its own, and does not wait until it is ready.
 func (f *Fleet) Add(kind string, flags ...string) *Process {
 	f.T.Helper()
-	p := f.Run(kind, f.URL(), flags...)
+	p := f.Run(kind, f.URL(), nil, flags...)
 	f.procs[kind] = append(f.procs[kind], p)
 	return p
 }
 
-// Run starts a process that reaches the servers at url. Nobody counts it: its
-// end is the caller's matter. It may be called from several goroutines.
-func (f *Fleet) Run(kind, url string, flags ...string) *Process {
+// Run starts a process that reaches the servers at url; its clock may be nil.
+// Nobody counts it: its end is the caller's matter. It may be called from several
+// goroutines.
+func (f *Fleet) Run(kind, url string, c *Clock, flags ...string) *Process {
 	f.T.Helper()
 	args := slices.Concat([]string{kind, "--nats", url}, f.settings.Flags, flags)
-	return Launch(f.T, kind, filepath.Join(f.settings.Programs, "switchyard"), args...)
+	return launch(f.T, kind, filepath.Join(f.settings.Programs, "switchyard"), c, args...)
 }
 
 // First is the process of a kind that has run longest.

@@ -39,8 +39,13 @@ type Process struct {
 // Launch starts a program that is killed when the test ends.
 func Launch(t *testing.T, name, program string, args ...string) *Process {
 	t.Helper()
+	return launch(t, name, program, nil, args...)
+}
+
+func launch(t *testing.T, name, program string, c *Clock, args ...string) *Process {
+	t.Helper()
 	p := &Process{name: name, cmd: exec.CommandContext(context.WithoutCancel(t.Context()), program, args...), done: make(chan struct{}), seen: make(chan struct{})}
-	p.cmd.Env = environment()
+	p.cmd.Env = append(environment(), c.environment()...)
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

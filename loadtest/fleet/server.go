@@ -111,9 +111,6 @@ func (s *Server) Empty() {
 	}
 }
 
-// Store is the folder of what it stores.
-func (s *Server) Store() string { return s.store }
-
 // URL is where clients reach it.
 func (s *Server) URL() string { return "nats://" + s.Addr }
 

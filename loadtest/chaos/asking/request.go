@@ -58,7 +58,7 @@ func (l *Load) job(worker, n int) *job {
 	case workload.Cancel:
 		j.expect.Ends = []string{"cancelled"}
 	case workload.Hurry:
-		j.expect.Ends = []string{"deadline_exceeded"}
+		j.expect.Ends, j.expect.Deadline = []string{check.Late}, l.Now()+j.Within
 		j.prompt.Deadline = time.Now().Add(j.Within).UTC().Format(time.RFC3339Nano)
 	}
 	return j

@@ -48,7 +48,16 @@ type Expect struct {
 	Ends []string
 	// From is the first index that was asked for.
 	From int
+	// Deadline is the moment before which it may not end for its deadline; 0: none.
+	Deadline time.Duration
 }
+
+const (
+	// Late is how a request ends whose deadline has passed.
+	Late = "deadline_exceeded"
+	// early is how much before its deadline one may end: clocks of hosts differ a little.
+	early = time.Second
+)
 
 // Stream is what a reader has got of a request.
 type Stream struct {
@@ -208,6 +217,10 @@ func (s *Stream) finish(at time.Duration, c *Chunk) {
 }
 
 func (s *Stream) checkEnd(at time.Duration, c *Chunk) {
+	if left := s.expect.Deadline - at; s.ended == Late && left > early {
+		s.Fail(at, WrongEnd, "%s at index %d, %v before its deadline", s.ended, c.Index, left.Round(time.Millisecond))
+		return
+	}
 	if slices.Contains(s.expect.Ends, s.ended) {
 		return
 	}

@@ -99,6 +99,17 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// A request may end for its deadline when that has passed, and not before.
+func TestDeadline(t *testing.T) {
+	for at, want := range map[time.Duration]int{10 * time.Second: 0, 9 * time.Second: 0, 8 * time.Second: 1} {
+		s := New(Expect{Request: "r", Want: reference(t), Ends: []string{Late}, Deadline: 10 * time.Second}, 0)
+		s.Take(at, failed(0, Late))
+		if got := s.Violations(); len(got) != want {
+			t.Errorf("at %v: %v", at, got)
+		}
+	}
+}
+
 func TestStalls(t *testing.T) {
 	s := New(Expect{Request: "r", Want: reference(t)}, time.Second)
 	for _, c := range []struct {

@@ -244,9 +244,7 @@ func (r *Run) Table(by func(Hit) string) string {
 	for _, l := range s.Longest {
 		fmt.Fprintln(&b, "stall:", l)
 	}
-	for _, v := range s.Load.Violations {
-		fmt.Fprintf(&b, "%v %s: %s: %s\n", v.At.Round(time.Millisecond), v.Request, v.What, v.Detail)
-	}
+	b.WriteString(r.violations())
 	for _, left := range s.Left {
 		fmt.Fprintf(&b, "still held at the end: %s\n", left)
 	}

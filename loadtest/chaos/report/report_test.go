@@ -70,6 +70,20 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// What is wrong with a request is told once, however many of its tokens it changes.
+func TestViolations(t *testing.T) {
+	r := &Run{}
+	for i := range 3 {
+		r.Load.Violations = append(r.Load.Violations,
+			check.Violation{At: time.Duration(i) * time.Second, Request: "a", What: check.Changed, Detail: "x"},
+			check.Violation{At: time.Duration(i) * time.Second, Request: string(rune('a' + i)), What: check.Lost, Detail: "y"})
+	}
+	want := "0s a: changed: x (and 2 more)\n0s a: lost: y\n1s b: lost: y\n2s c: lost: y\n"
+	if got := r.violations(); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
 func TestJSON(t *testing.T) {
 	body, err := run().JSON()
 	var s Summary

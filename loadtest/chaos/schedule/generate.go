@@ -16,6 +16,9 @@ type Settings struct {
 	Replicas map[string]int
 	// Kinds are those that happen; none are all.
 	Kinds []Kind
+	// Leader is the pause between two kills of the leading server, beside all other
+	// faults; 0: there are none beside them.
+	Leader time.Duration
 }
 
 // span is how long a kind's faults take.
@@ -33,12 +36,18 @@ var spans = map[Kind]span{
 	Bandwidth: {time.Second, 5 * time.Second},
 	Reset:     {200 * time.Millisecond, 2 * time.Second},
 	Partition: {500 * time.Millisecond, 6 * time.Second},
+	Leader:    {leaderAway, leaderAway},
+	Disk:      {500 * time.Millisecond, 2 * time.Second},
+	Memory:    {time.Second, 5 * time.Second},
+	Skew:      {2 * time.Second, 10 * time.Second},
 }
 
 // serverSpan is shorter: without the only server nothing goes on.
 var serverSpan = span{0, 2 * time.Second}
 
 const (
+	// leaderAway is how long a leading server is away.
+	leaderAway = 2 * time.Second
 	// settle is when a replica is back, after its fault.
 	settle = 2 * time.Second
 	// tries at finding a replica that is whole.
@@ -52,22 +61,35 @@ type generator struct {
 	Settings
 	rng  *rand.Rand
 	busy map[Target]time.Duration // until when
+	next time.Duration            // kill of the leading server, of those with a pause of their own
 }
 
 func newGenerator(s Settings) *generator {
 	if len(s.Kinds) == 0 {
 		s.Kinds = Kinds
 	}
-	return &generator{Settings: s, rng: rand.New(rand.NewPCG(s.Seed, s.Seed)), busy: map[Target]time.Duration{}}
+	return &generator{Settings: s, rng: rand.New(rand.NewPCG(s.Seed, s.Seed)), busy: map[Target]time.Duration{}, next: s.Leader}
 }
 
-// Random is faults of all kinds, each at any time.
+// Random is faults of all kinds, each at any time, and kills of the leading server
+// at fixed ones.
 func Random(s Settings) (out Schedule) {
 	g := newGenerator(s)
 	for at := g.pause(); at < s.Length; at += g.pause() {
+		out = append(out, g.leaders(at)...)
 		if f, ok := g.fault(at); ok {
 			out = append(out, f)
 		}
+	}
+	return append(out, g.leaders(s.Length)...)
+}
+
+// leaders are the kills of the leading server that are due before a moment.
+func (g *generator) leaders(before time.Duration) (out Schedule) {
+	for ; g.Leader > 0 && g.next < before; g.next += g.Leader {
+		f := Fault{At: g.next, For: leaderAway, Kind: Leader, Target: Target{Service: Server, Replica: All}}
+		g.occupy(f)
+		out = append(out, f)
 	}
 	return out
 }
@@ -106,14 +128,23 @@ func (g *generator) at(at time.Duration, k Kind, t Target) Fault {
 
 // take says whether a fault's targets are whole, and has them busy then.
 func (g *generator) take(f Fault) bool {
-	hit := g.hit(f.Target)
-	if slices.ContainsFunc(hit, func(t Target) bool { return f.At < g.busy[t] }) {
+	if slices.ContainsFunc(g.hit(f.Target), func(t Target) bool { return f.At < g.busy[t] || g.due(t, f.End()+settle) }) {
 		return false
 	}
-	for _, t := range hit {
+	g.occupy(f)
+	return true
+}
+
+func (g *generator) occupy(f Fault) {
+	for _, t := range g.hit(f.Target) {
 		g.busy[t] = f.End() + settle
 	}
-	return true
+}
+
+// due says whether a server may be the leading one that is to be killed before it is
+// back. Without two of them nothing goes on, whoever leads.
+func (g *generator) due(t Target, back time.Duration) bool {
+	return g.Leader > 0 && t.Service == Server && back > g.next
 }
 
 // hit are the single replicas of a target.
@@ -121,8 +152,8 @@ func (g *generator) hit(t Target) (out []Target) {
 	if t.Replica != All {
 		return []Target{t}
 	}
-	for _, service := range Services {
-		if t.Service != Any && t.Service != service {
+	for _, service := range append([]string{Server}, Services...) {
+		if t.Service != service && (t.Service != Any || service == Server) {
 			continue
 		}
 		for i := range g.Replicas[service] {
@@ -133,11 +164,15 @@ func (g *generator) hit(t Target) (out []Target) {
 }
 
 // targets are those of a kind. Each service is there once, so that none is hit
-// more often for having more replicas; which replica is left to chance.
+// more often for having more replicas; which replica is left to chance. A lone server
+// leads no other.
 func (g *generator) targets(k Kind) (out []Target) {
+	if k == Leader && g.Replicas[Server] < 2 {
+		return nil
+	}
 	for _, service := range append([]string{Any, Server}, Services...) {
 		t := Target{Service: service, Replica: All}
-		if k != Storm && g.Replicas[service] > 0 {
+		if !k.namesNone() && g.Replicas[service] > 0 {
 			t.Replica = g.rng.IntN(g.Replicas[service])
 		}
 		if k.hits(t) {

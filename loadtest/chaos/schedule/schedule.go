@@ -34,10 +34,21 @@ const (
 	Reset Kind = "reset"
 	// Partition drops all that passes; the connection seems open and is closed at the end.
 	Partition Kind = "partition"
+	// Leader kills the NATS server that leads the token log by then, and starts it
+	// again after the fault's time.
+	Leader Kind = "leader"
+	// Disk leaves a NATS server no room on its disk; it starts again with room after
+	// the fault's time.
+	Disk Kind = "disk"
+	// Memory lets a process have no more memory than it has. One that ends of it is
+	// replaced after the fault's time.
+	Memory Kind = "memory"
+	// Skew puts a process's clock wrong by minutes, and right again.
+	Skew Kind = "skew"
 )
 
 // Kinds are all of them.
-var Kinds = []Kind{Kill, Hang, Drain, Storm, Vanish, Latency, Bandwidth, Reset, Partition}
+var Kinds = []Kind{Kill, Hang, Drain, Storm, Vanish, Latency, Bandwidth, Reset, Partition, Leader, Disk, Memory, Skew}
 
 // Server is the name of the NATS servers among the services.
 const Server = "nats"
@@ -71,6 +82,11 @@ func (f Fault) End() time.Duration { return f.At + f.For }
 // Schedule is what goes wrong, in the order of beginning.
 type Schedule []Fault
 
+// Has says whether there is a fault of a kind.
+func (s Schedule) Has(k Kind) bool {
+	return slices.ContainsFunc(s, func(f Fault) bool { return f.Kind == k })
+}
+
 // Length is when all of it is over.
 func (s Schedule) Length() (end time.Duration) {
 	for _, f := range s {
@@ -88,31 +104,32 @@ func (s Schedule) Until(at time.Duration) Schedule {
 	return s[:n]
 }
 
-// Close is the same with no longer pauses between two beginnings than gap, and
-// none before the first.
+// Close is the same with no longer pauses between two beginnings than gap, also
+// before the first: a fault at once would hit nothing that is under way.
 func (s Schedule) Close(gap time.Duration) Schedule {
 	out := slices.Clone(s)
 	var last, at time.Duration
 	for i, f := range s {
-		if at += min(f.At-last, gap); i == 0 {
-			at = 0
-		}
+		at += min(f.At-last, gap)
 		last, out[i].At = f.At, at
 	}
 	return out
 }
 
+// namesNone says whether a kind is of no certain replica: of all, or of one that is
+// found when it is done.
+func (k Kind) namesNone() bool { return k == Storm || k == Leader }
+
 // hits says whether a kind of fault can hit a target.
 func (k Kind) hits(t Target) bool {
-	switch {
-	case t.Service == Any:
-		return k == Storm && t.Replica == All
-	case t.Service == Server:
-		return (k == Kill || k == Hang || k == Drain) && t.Replica >= 0
-	case !slices.Contains(Services, t.Service):
+	if k.namesNone() != (t.Replica == All) {
 		return false
-	case k == Storm:
-		return t.Replica == All
 	}
-	return t.Replica >= 0
+	switch t.Service {
+	case Any:
+		return k == Storm
+	case Server:
+		return k == Kill || k == Hang || k == Drain || k == Leader || k == Disk
+	}
+	return k != Leader && k != Disk && slices.Contains(Services, t.Service)
 }

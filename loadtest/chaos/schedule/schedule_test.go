@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -11,6 +12,14 @@ import (
 )
 
 var replicas = map[string]int{"aggregator": 2, "expert": 3, "gate": 2, "attention": 2, "tokenizer": 2, Server: 1}
+
+// cluster is the same with three servers.
+func cluster(seed uint64) Settings {
+	s := settings(seed)
+	s.Replicas = maps.Clone(replicas)
+	s.Replicas[Server] = 3
+	return s
+}
 
 func settings(seed uint64) Settings {
 	return Settings{Seed: seed, Length: 10 * time.Minute, Every: 3 * time.Second, Replicas: replicas}
@@ -31,7 +40,7 @@ func TestSameSeedSameSchedule(t *testing.T) {
 
 // Every kind hits every service that it can hit, about as often as was asked for.
 func TestRandomHasAll(t *testing.T) {
-	s := settings(1)
+	s := cluster(1)
 	s.Length = 5 * time.Hour
 	all := Random(s)
 	if want := int(s.Length / s.Every); len(all) < want*3/4 || len(all) > want*5/4 {
@@ -41,7 +50,7 @@ func TestRandomHasAll(t *testing.T) {
 	for _, f := range all {
 		seen[string(f.Kind)+" "+f.Target.String()]++
 	}
-	for _, want := range []string{"kill gate/0", "kill gate/1", "hang expert/2", "drain nats/0", "storm */*", "storm tokenizer/*", "vanish attention/1", "partition aggregator/0", "reset gate/1", "latency expert/0", "bandwidth gate/0", "kill nats/0"} {
+	for _, want := range []string{"kill gate/0", "kill gate/1", "hang expert/2", "drain nats/0", "storm */*", "storm tokenizer/*", "vanish attention/1", "partition aggregator/0", "reset gate/1", "latency expert/0", "bandwidth gate/0", "kill nats/2", "leader nats/*", "disk nats/0", "memory gate/1", "skew tokenizer/0"} {
 		if seen[want] == 0 {
 			t.Errorf("there is no %s", want)
 		}
@@ -51,7 +60,8 @@ func TestRandomHasAll(t *testing.T) {
 // A replica that has a fault has no other one until it is back.
 func TestRandomLeavesTimeToReturn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := settings(rapid.Uint64().Draw(t, "seed"))
+		s := cluster(rapid.Uint64().Draw(t, "seed"))
+		s.Leader = time.Duration(rapid.IntRange(0, 20).Draw(t, "leader")) * 5 * time.Second
 		s.Every = time.Duration(rapid.IntRange(100, 5000).Draw(t, "every")) * time.Millisecond
 		s.Length = time.Minute
 		g := newGenerator(s)
@@ -65,6 +75,33 @@ func TestRandomLeavesTimeToReturn(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The leading server is killed at its times, whatever else happens.
+func TestLeadersAreKilledInTime(t *testing.T) {
+	s := cluster(5)
+	s.Leader, s.Kinds = 30*time.Second, []Kind{Kill, Hang}
+	var at []time.Duration
+	others := 0
+	for _, f := range Random(s) {
+		if f.Kind == Leader {
+			at = append(at, f.At)
+		} else {
+			others++
+		}
+	}
+	if len(at) != 19 || at[0] != s.Leader || at[18] != 19*s.Leader || others < 100 {
+		t.Errorf("leaders at %v, and %d other faults", at, others)
+	}
+}
+
+// A lone server leads no other, so that nothing is done twice.
+func TestNoLeaderOfOne(t *testing.T) {
+	s := settings(1)
+	s.Kinds = []Kind{Leader}
+	if got := append(Random(s), Each(s)...); len(got) > 0 {
+		t.Errorf("got %v", got)
+	}
 }
 
 func TestOnlyKinds(t *testing.T) {
@@ -106,7 +143,8 @@ func TestRollingRestartsAll(t *testing.T) {
 
 func TestText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := settings(rapid.Uint64().Draw(t, "seed"))
+		s := cluster(rapid.Uint64().Draw(t, "seed"))
+		s.Leader = time.Minute
 		want := Random(s)
 		got, err := Parse("# a comment\n\n" + want.String())
 		if err != nil || !reflect.DeepEqual(got, want) {
@@ -135,6 +173,13 @@ func TestParseRefuses(t *testing.T) {
 		{"1s kill gate/* 1s", "cannot hit"},
 		{"1s storm gate/0 1s", "cannot hit"},
 		{"1s partition nats/0 1s", "cannot hit"},
+		{"1s kill nats/* 1s", "cannot hit"},
+		{"1s disk gate/0 1s", "cannot hit"},
+		{"1s skew nats/0 1s", "cannot hit"},
+		{"1s memory nats/0 1s", "cannot hit"},
+		{"1s leader nats/0 1s", "cannot hit"},
+		{"1s leader gate/* 1s", "cannot hit"},
+		{"1s leader */* 1s", "cannot hit"},
 		{"\n2s kill gate/0 1s\n1s kill gate/1 1s", "line 3: the fault at 1s"},
 	} {
 		if _, err := Parse(c.text); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -151,7 +196,7 @@ func TestUntilAndClose(t *testing.T) {
 	if got := s.Until(11 * time.Second); len(got) != 1 || len(s.Until(time.Hour)) != 3 {
 		t.Errorf("until 11s: %v", got)
 	}
-	want := "0s kill gate/0 1s\n1s hang gate/1 4s\n6s kill nats/0 0s\n"
+	want := "5s kill gate/0 1s\n6s hang gate/1 4s\n11s kill nats/0 0s\n"
 	if got := s.Close(5 * time.Second).String(); got != want {
 		t.Errorf("close:\n%swant\n%s", got, want)
 	}
@@ -186,7 +231,7 @@ func TestShrinkIsBounded(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add("1s kill gate/0 1s\n2s storm */* 0s\n")
-	f.Add("# seed 3\n1.5s hang nats/0 300ms")
+	f.Add("# seed 3\n1.5s hang nats/0 300ms\n30s leader nats/* 2s")
 	f.Fuzz(func(t *testing.T, text string) {
 		s, err := Parse(text)
 		if err != nil {

@@ -3,11 +3,13 @@ package site
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/switchyard/switchyard/loadtest/chaos/report"
 	"github.com/switchyard/switchyard/loadtest/chaos/schedule"
+	"github.com/switchyard/switchyard/loadtest/fleet"
 )
 
 // Play has everything go wrong that a schedule says, by a clock, until ctx ends,
@@ -42,9 +44,10 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // hit does a fault at the places that are whole, and repairs them.
 func (s *Site) hit(f schedule.Fault, clock func() time.Duration) report.Hit {
+	target, found := s.find(f)
 	hit := report.Hit{Fault: f, Began: clock()}
-	places := s.take(f.Target)
-	if len(places) == 0 {
+	places := s.take(target)
+	if !found || len(places) == 0 {
 		hit.Skipped = true
 		return hit
 	}
@@ -61,6 +64,37 @@ func (s *Site) hit(f schedule.Fault, clock func() time.Duration) report.Hit {
 	hit.Back = clock()
 	return hit
 }
+
+// find is whom a fault hits; a leader is known only now.
+func (s *Site) find(f schedule.Fault) (target schedule.Target, found bool) {
+	if f.Kind != schedule.Leader {
+		return f.Target, true
+	}
+	server, err := s.leader()
+	if err != nil {
+		s.problem(fmt.Errorf("%v: %w", f, err))
+		return target, false
+	}
+	return schedule.Target{Service: schedule.Server, Replica: slices.Index(s.fleet.Servers, server)}, true
+}
+
+// electedWithin bounds the wait for a leader: longer than NATS's elections.
+const electedWithin = 15 * time.Second
+
+// leader is the server that leads, once there is one.
+func (s *Site) leader() (*fleet.Server, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), electedWithin)
+	defer cancel()
+	for {
+		server, err := s.fleet.Leader(ctx)
+		if err == nil || !sleep(ctx, leaderPause) {
+			return server, err
+		}
+	}
+}
+
+// leaderPause is that between two questions who leads.
+const leaderPause = 100 * time.Millisecond
 
 // take returns a target's places that nothing is wrong with, locked.
 func (s *Site) take(t schedule.Target) (out []*place) {
@@ -80,7 +114,7 @@ func (s *Site) fault(f schedule.Fault, p *place) error {
 		return s.replace(p)
 	}
 	switch f.Kind {
-	case schedule.Kill, schedule.Storm:
+	case schedule.Kill, schedule.Storm, schedule.Leader:
 		p.process.Kill()
 		time.Sleep(f.For)
 		return s.replace(p)
@@ -92,6 +126,12 @@ func (s *Site) fault(f schedule.Fault, p *place) error {
 		return p.hang(f.For)
 	case schedule.Vanish:
 		return s.vanish(f, p)
+	case schedule.Disk:
+		return s.fill(f, p)
+	case schedule.Memory:
+		return s.starve(f, p)
+	case schedule.Skew:
+		return p.skew(f.For)
 	}
 	if err := p.link.Spoil(f.Kind, f.For); err != nil {
 		return err

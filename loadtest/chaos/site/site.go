@@ -21,6 +21,8 @@ type Settings struct {
 	Replicas map[string]int
 	// Flags are every service's.
 	Flags []string
+	// Disks says that servers store on disks of their own, which can be full.
+	Disks bool
 }
 
 // Site is the servers and the replicas, each at its place.
@@ -40,7 +42,9 @@ type place struct {
 	target  schedule.Target
 	link    *proxies.Link // nil for a server
 	metrics string        // HOST:PORT, of a service
+	clock   *fleet.Clock  // nil for a server
 	server  *fleet.Server // nil for a service
+	disk    *fleet.Disk   // nil for a service, and where no disk is to be full
 
 	whole   sync.Mutex // held while something is wrong here
 	process *fleet.Process
@@ -49,11 +53,8 @@ type place struct {
 // New starts everything, and waits until it is ready.
 func New(t *testing.T, s Settings) *Site {
 	t.Helper()
-	f := fleet.New(t, fleet.Settings{Programs: s.Programs, Servers: s.Replicas[schedule.Server], Flags: s.Flags})
-	site := &Site{t: t, fleet: f, places: map[schedule.Target]*place{}, began: time.Now()}
-	for i, server := range f.Servers {
-		site.add(&place{target: schedule.Target{Service: schedule.Server, Replica: i}, server: server, process: server.Process})
-	}
+	site := &Site{t: t, places: map[schedule.Target]*place{}, began: time.Now()}
+	site.addServers(s)
 	for _, service := range schedule.Services {
 		for i := range s.Replicas[service] {
 			site.addReplica(schedule.Target{Service: service, Replica: i})
@@ -72,6 +73,35 @@ func New(t *testing.T, s Settings) *Site {
 	return site
 }
 
+// addServers starts the servers, several as a cluster.
+func (s *Site) addServers(of Settings) {
+	s.t.Helper()
+	settings := fleet.Settings{Programs: of.Programs, Servers: of.Replicas[schedule.Server], Flags: of.Flags}
+	if settings.Servers > 1 {
+		settings.ServerConfig = fleet.Deployed
+	}
+	var disks []*fleet.Disk
+	if of.Disks {
+		settings.JetStream = "max_file_store: 10GB" // else a share of the disk, less than the token log's bound
+		settings.Store = func(int) string {
+			d, err := fleet.NewDisk(s.t)
+			if err != nil {
+				s.t.Fatalf("a disk that can be full: %v", err)
+			}
+			disks = append(disks, d)
+			return d.Dir()
+		}
+	}
+	s.fleet = fleet.New(s.t, settings)
+	for i, server := range s.fleet.Servers {
+		p := &place{target: schedule.Target{Service: schedule.Server, Replica: i}, server: server, process: server.Process}
+		if of.Disks {
+			p.disk = disks[i]
+		}
+		s.add(p)
+	}
+}
+
 func (s *Site) add(p *place) { s.places[p.target] = p }
 
 func (s *Site) addReplica(target schedule.Target) {
@@ -85,7 +115,7 @@ func (s *Site) addReplica(target schedule.Target) {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(link.Close)
-	s.add(&place{target: target, link: link, metrics: fleet.FreeAddr(s.t)})
+	s.add(&place{target: target, link: link, metrics: fleet.FreeAddr(s.t), clock: fleet.NewClock(s.t)})
 }
 
 // URL lists the servers, past all proxies.
@@ -97,7 +127,7 @@ func (s *Site) launch(p *place) *fleet.Process {
 		p.server.Launch()
 		return p.server.Process
 	}
-	return s.fleet.Run(p.target.Service, p.link.URL(), "--metrics-addr", p.metrics)
+	return s.fleet.Run(p.target.Service, p.link.URL(), p.clock, "--metrics-addr", p.metrics)
 }
 
 // ready waits until the process of a place is.

@@ -1,0 +1,110 @@
+package fleet
+
+import (
+	_ "embed"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Clock is the wall clock of a process that BuildClocked has built: it can be put
+// wrong while the process runs. The monotonic clock, by which durations are
+// measured, stays right, as on a host whose clock is set.
+type Clock struct{ file *os.File }
+
+// NewClock is a clock that is right.
+func NewClock(t *testing.T) *Clock {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "clock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() }) // all that matters was written
+	c := &Clock{f}
+	if err := c.Put(0); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Put has it show so much more than it is, in whole seconds.
+func (c *Clock) Put(wrong time.Duration) error {
+	var seconds [8]byte
+	binary.NativeEndian.PutUint64(seconds[:], uint64(wrong/time.Second))
+	if _, err := c.file.WriteAt(seconds[:], 0); err != nil {
+		return fmt.Errorf("putting a clock wrong by %v: %w", wrong, err)
+	}
+	return nil
+}
+
+// environment tells a process of its clock.
+func (c *Clock) environment() []string {
+	if c == nil {
+		return nil
+	}
+	return []string{"CHAOS_CLOCK_FILE=" + c.file.Name()}
+}
+
+// BuildClocked is Build of the same sources with another standard library: the
+// time of day is what the process's Clock says. It takes some minutes, once.
+func BuildClocked(t *testing.T) string {
+	t.Helper()
+	overlay, err := clockOverlay(t)
+	if err != nil {
+		t.Fatalf("making clocks that can be put wrong: %v", err)
+	}
+	return build(t, "-overlay", overlay)
+}
+
+// wrongClock is a further file of the standard library's package time.
+//
+//go:embed testdata/wrongclock.go.txt
+var wrongClock string
+
+// clockOverlay writes what `go build -overlay` wants: package time with a line
+// more in Now, and the file that has the function.
+func clockOverlay(t *testing.T) (path string, err error) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
+	if err != nil {
+		return "", fmt.Errorf("looking for the standard library: %w", err)
+	}
+	library := filepath.Join(strings.TrimSpace(string(out)), "src", "time")
+	now, err := os.ReadFile(filepath.Join(library, "time.go"))
+	if err != nil {
+		return "", err
+	}
+	changed, err := withWrongClock(string(now))
+	if err != nil {
+		return "", err
+	}
+	dir, replace := t.TempDir(), map[string]string{}
+	for name, text := range map[string]string{"time.go": changed, "wrongclock.go": wrongClock} {
+		replace[filepath.Join(library, name)] = filepath.Join(dir, name)
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			return "", err
+		}
+	}
+	list, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(dir, "overlay.json")
+	return path, os.WriteFile(path, list, 0o600)
+}
+
+// withWrongClock changes the source of time.Now.
+func withWrongClock(source string) (string, error) {
+	const reads = "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n"
+	if strings.Count(source, reads) != 1 {
+		return "", errors.New("time.Now of this Go does not begin as expected; change withWrongClock, or leave out kind skew")
+	}
+	return strings.Replace(source, reads, reads+"\tsec += wrongBy()\n", 1), nil
+}
