@@ -128,6 +128,10 @@ const admitRetry = 500 * time.Millisecond
 // request ends in an answer or in an error that its producer sees, so it comes
 // again as often as it takes, or its log is ended.
 func (s *Service) unadmitted(ctx context.Context, err error) error {
+	var foreign *foreignError
+	if errors.As(err, &foreign) {
+		err = s.settleForeign(ctx, foreign)
+	}
 	var refused *refusedError
 	if errors.As(err, &refused) {
 		s.d.Logger.Warn("sequence refused", "error", err)
@@ -137,8 +141,8 @@ func (s *Service) unadmitted(ctx context.Context, err error) error {
 		}
 	}
 	switch {
-	case err == nil, errors.Is(err, tokenlog.ErrFinished):
-		return nil // or ended already: cancelled while it waited, or its acknowledgement was lost
+	case err == nil, errors.Is(err, tokenlog.ErrFinished), errors.Is(err, tokenlog.ErrAccepted):
+		return nil // or ended already: cancelled while it waited, or its acknowledgement was lost; or it has another sequence
 	case errors.Is(err, tokenlog.ErrForeign):
 		return bus.GiveUp(bus.Refused, err) // its id is another request's by now
 	case errors.Is(err, context.Canceled), errors.Is(err, errUnreadable), errors.Is(err, errElsewhere):
@@ -161,9 +165,12 @@ func (s *Service) read(d *bus.Delivery, a *arrival) error {
 	if err := schemas.CheckRequestID(msg.RequestId); err != nil {
 		return bus.Poison(fmt.Errorf("%w: %w", errUnreadable, err))
 	}
-	if err := s.checkOrigin(msg); err != nil {
+	if err := checkAcceptance(msg); err != nil {
 		s.metrics.Refused.Inc()
 		return bus.Poison(fmt.Errorf("%w: %w", errUnreadable, err))
+	}
+	if err := s.d.Identity.Check(msg.GetIdentity().GetVersion(), msg.GetIdentity().GetModel()); err != nil {
+		return &foreignError{msg, d.Delivered, err}
 	}
 	if err := s.limits().CheckSequence(msg); err != nil {
 		s.metrics.Refused.Inc()
@@ -195,12 +202,9 @@ func (s *Service) own(ctx context.Context, a *arrival) (*sequence, error) {
 	return seq, s.claim(ctx, seq)
 }
 
-// checkOrigin refuses what was made for another version or model, or by nobody
-// who accepted it: it says nothing about any request here and touches no log.
-func (s *Service) checkOrigin(m *pb.Sequence) error {
-	if err := s.d.Identity.Check(m.GetIdentity().GetVersion(), m.GetIdentity().GetModel()); err != nil {
-		return err
-	}
+// checkAcceptance refuses what nobody made who accepted it: it says nothing about any
+// request and touches no log.
+func checkAcceptance(m *pb.Sequence) error {
 	if a := m.GetAccept(); int(a.GetPromptTokens()) != len(m.PromptIds) || a.GetMaxTokens() != m.MaxTokens {
 		return errors.New("it does not carry its own acceptance")
 	}

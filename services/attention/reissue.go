@@ -23,7 +23,7 @@ func (r *remote) again(ctx context.Context, w *wait) error {
 		w.late++
 	}
 	if w.late > maxAttempts {
-		return fmt.Errorf("no answer from layer %d's experts after %d attempts in %v", r.layer, maxAttempts, time.Since(w.began).Round(time.Second))
+		return fmt.Errorf("no answer from layer %d's experts after %d attempts in %v%s", r.layer, maxAttempts, time.Since(w.began).Round(time.Second), r.declining())
 	}
 	if !w.declined {
 		r.suspect(r.collector, r.router)
@@ -39,6 +39,16 @@ func (r *remote) again(ctx context.Context, w *wait) error {
 	}
 	w.next(r.limits())
 	return nil
+}
+
+// declining is what was said last by who left rows to others.
+func (r *remote) declining() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.decliner == "" {
+		return ""
+	}
+	return fmt.Sprintf("; one that had the rows said: %.*s", maxReason, r.decliner)
 }
 
 func (r *remote) reissue(ctx context.Context, attempt uint32) error {

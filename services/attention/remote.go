@@ -47,8 +47,9 @@ type remote struct {
 	layers  []ledger.Layer // of the step
 	whole   chan struct{}
 	hurried chan struct{}
-	// declined: a host that got the newest attempt leaves it to others.
+	// declined: who got the newest attempt leaves it to others.
 	declined chan struct{}
+	decliner string // why the newest host, or gate, did so
 	failure  *pb.Error
 }
 
@@ -112,7 +113,7 @@ func (r *remote) prepare(layer int, x []float32) {
 	rows := len(x) / r.d
 	r.out = tensor.Resize(r.out, len(x))
 	r.parts = split(r.parts[:0], rows, r.rowsPerMessage())
-	r.missing, r.failure, r.issued = len(r.parts), nil, append(r.issued[:0], time.Now())
+	r.missing, r.failure, r.decliner, r.issued = len(r.parts), nil, "", append(r.issued[:0], time.Now())
 	for _, old := range []chan struct{}{r.whole, r.hurried, r.declined} {
 		select {
 		case <-old:
@@ -280,7 +281,7 @@ func (r *remote) fill(p *rowsPart, b *pb.Block) error {
 	switch {
 	case b.Error == nil:
 	case b.Error.Code == wire.Elsewhere:
-		if int(b.Key.Attempt) == len(r.issued)-1 {
+		if r.decliner = b.Error.Message; int(b.Key.Attempt) == len(r.issued)-1 {
 			note(r.declined)
 		}
 		return nil

@@ -46,6 +46,8 @@ type Service struct {
 	blocks   *bus.Receiving
 	cancels  []*nats.Subscription
 
+	foreign chan struct{} // one for each sequence of another kind that waits
+
 	ackWait, largerWithin time.Duration // constants but in tests
 
 	// tasks are admissions under way; ctx ends what Start began.
@@ -64,7 +66,7 @@ func New(d *deployment.Deployment, c Config) *Service {
 		d: d, config: c, id: id, presence: d.NewPresence(id, "attention"),
 		tracer: d.Telemetry.Tracer("attention"), metrics: d.Telemetry.Metrics,
 		log: tokenlog.Of(d, id), slots: newSlots(c.MaxSequences), waiting: newWaiting(),
-		ackWait: sequenceAckWait, largerWithin: largerWithin,
+		foreign: make(chan struct{}, foreignAtOnce), ackWait: sequenceAckWait, largerWithin: largerWithin,
 	}
 }
 

@@ -39,7 +39,7 @@ type byName struct {
 func (s *Service) receiveByName(ctx context.Context, r byName) error {
 	if err := s.d.Shape.CheckKey(r.d.Key); err != nil {
 		s.metrics.Refused.Inc()
-		return wire.Refuse(ctx, s.d.Hop, s.d.Subjects, r.d.Key, err)
+		return wire.Refuse(ctx, s.d.Hop, s.d.Subjects, r.d.Key, fmt.Errorf("%s: %w", s.id, err))
 	}
 	f, warm, err := s.named(int(r.d.Key.Layer), r.d.Function)
 	switch {

@@ -226,7 +226,7 @@ func (s *Service) handle(ctx context.Context, f *function, d *pb.Dispatch, took 
 	switch {
 	case isPermanent(err):
 		s.metrics.Refused.Inc()
-		return wire.Refuse(ctx, s.d.Hop, s.d.Subjects, d.Key, err)
+		return wire.Refuse(ctx, s.d.Hop, s.d.Subjects, d.Key, fmt.Errorf("%s: %w", s.id, err))
 	case err != nil:
 		return fmt.Errorf("function %s: %w", f.spec.Id, err)
 	}

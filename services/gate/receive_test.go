@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -13,6 +14,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/pkg/transport/wire"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -129,12 +131,15 @@ func TestReceiveRefuses(t *testing.T) {
 		"cut in the middle": func(h *pb.Hidden) { h.Tensor.Data = h.Tensor.Data[1:] },
 	} {
 		before := len(k.refusals.All())
-		h := k.rows(2, 2)
+		h, code := k.rows(2, 2), "internal"
 		change(h)
+		if strings.HasPrefix(name, "another") { // a gate of its own kind is to have it
+			code = wire.Elsewhere
+		}
 		if err := k.handle(h); err == nil {
 			t.Errorf("%s: routed", name)
 		}
-		if last := k.refusals.Take(t, before+1)[before]; last.Error.GetMessage() == "" || last.Key.Step != 2 {
+		if last := k.refusals.Take(t, before+1)[before]; last.Error.GetCode() != code || !strings.HasPrefix(last.Error.Message, k.id) || last.Key.Step != 2 {
 			t.Errorf("%s: told %v", name, last)
 		}
 	}

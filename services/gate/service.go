@@ -165,7 +165,7 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 	took.QueueNs += watch.Lap()
 	if err := s.route(h); err != nil {
 		s.metrics.Refused.Inc()
-		return wire.Refuse(ctx, s.d.Hop, s.d.Subjects, h.Key, err)
+		return wire.Refuse(ctx, s.d.Hop, s.d.Subjects, h.Key, fmt.Errorf("%s: %w", s.id, err))
 	}
 	to := s.plan.in(int(h.Key.Layer))
 	if to == nil {

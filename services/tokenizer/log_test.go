@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -275,5 +276,33 @@ func TestTooLargeForAMessage(t *testing.T) {
 	r.settle()
 	if n := len(json.all()); n != 1 {
 		t.Errorf("%d chunks came", n)
+	}
+}
+
+// What replicas of another version or model have accepted is ended by attention, when
+// none of them is here: its producer is told, once. What they have written meanwhile ends
+// nothing.
+func TestAnswerOfAnotherKind(t *testing.T) {
+	r := newRig(t, 1)
+	got := r.inbox()
+	accept := &pb.Accept{
+		Identity: &pb.Identity{Version: schemas.Version, Model: 1}, ReplyTo: got.subject, Encoding: pb.Encoding_ENCODING_JSON,
+		PromptSequence: 99, PromptTokens: 2, MaxTokens: 5,
+	}
+	theirs := tokenlog.New(r.d.Conn, r.d.Streams, tokenlog.Settings{Rules: tokenlog.Rules{Model: 1, Vocab: 1000, Positions: 9}, Writer: "attention-2"})
+	if _, err := theirs.Accept(r.ctx(), "r", accept); err != nil {
+		t.Fatal(err)
+	}
+	w, _, err := theirs.Claim(r.ctx(), "r", accept, tokenlog.WriterSettings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.append(w, token(0), token(1))
+	why := &pb.Terminal{FinishReason: "error", Error: &pb.Error{Code: "model_not_ready", Message: "accepted elsewhere"}}
+	if err := r.log.EndForeign(r.ctx(), "r", accept, why); err != nil {
+		t.Fatal(err)
+	}
+	if e := got.end().Error; e.GetCode() != "model_not_ready" || len(got.ends()) != 1 {
+		t.Errorf("ended in %v; %d ends", e, len(got.ends()))
 	}
 }

@@ -175,7 +175,7 @@ func TestOtherKinds(t *testing.T) {
 	t.Cleanup(srv.Shutdown)
 	kv := connect(t, srv)
 	ctx, cancel := context.WithCancel(context.Background())
-	v, err := WatchKind(ctx, kv, schemas.Kind{ModelHash: 7})
+	v, err := WatchKind(ctx, kv, schemas.Kind{ModelHash: 7}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,8 +35,11 @@ type View struct {
 	missing  []missed // went without a farewell, the newest last
 	rosters  []*Roster
 	roll     rollCall
-	kind     *schemas.Kind // nil: members of every kind count
 	listened time.Duration
+
+	kind      *schemas.Kind // nil: members of every kind count
+	strangers map[string]*entry
+	strange   func(*pb.Member) // is told of each new stranger; nil: nobody is
 }
 
 type entry struct {
@@ -51,21 +54,24 @@ type entry struct {
 // Watch follows the members until ctx ends. It starts empty and has everybody
 // after one Interval: what the bucket holds might be long dead.
 // kv is from bus.EnsureBucket.
-func Watch(ctx context.Context, kv jetstream.KeyValue) (*View, error) { return watch(ctx, kv, nil) }
-
-// WatchKind follows the members of one kind: others are nobody's peers.
-func WatchKind(ctx context.Context, kv jetstream.KeyValue, kind schemas.Kind) (*View, error) {
-	return watch(ctx, kv, &kind)
+func Watch(ctx context.Context, kv jetstream.KeyValue) (*View, error) {
+	return watch(ctx, kv, nil, nil)
 }
 
-func watch(ctx context.Context, kv jetstream.KeyValue, kind *schemas.Kind) (*View, error) {
+// WatchKind follows the members of one kind. Others are strangers: strange is told of
+// each when it comes, and returns at once.
+func WatchKind(ctx context.Context, kv jetstream.KeyValue, kind schemas.Kind, strange func(*pb.Member)) (*View, error) {
+	return watch(ctx, kv, &kind, strange)
+}
+
+func watch(ctx context.Context, kv jetstream.KeyValue, kind *schemas.Kind, strange func(*pb.Member)) (*View, error) {
 	b, err := bus.AsBucket(kv)
 	if err != nil {
 		return nil, err
 	}
 	v := &View{
 		conn: b.Conn(), changed: make(chan struct{}), members: map[string]*entry{},
-		kind: kind, roll: newRollCall(),
+		roll: newRollCall(), kind: kind, strangers: map[string]*entry{}, strange: strange,
 	}
 	if v.stop, err = v.conn.FollowKeys(b.Bucket(), ">", v.receive); err != nil {
 		return nil, err
@@ -112,8 +118,12 @@ func OfService(all []*pb.Member, service string) (out []*pb.Member) {
 func (v *View) Snapshot() []*pb.Member {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	out := make([]*pb.Member, 0, len(v.members))
-	for _, e := range v.members {
+	return byID(v.members)
+}
+
+func byID(of map[string]*entry) []*pb.Member {
+	out := make([]*pb.Member, 0, len(of))
+	for _, e := range of {
 		out = append(out, e.member)
 	}
 	slices.SortFunc(out, func(a, b *pb.Member) int { return cmp.Compare(a.GetId(), b.GetId()) })
@@ -147,8 +157,12 @@ func (v *View) receive(id string, value []byte, deleted bool) {
 		v.remove(id)
 		return
 	}
-	if member := decode(id, value); member != nil && (v.kind == nil || schemas.KindOf(member) == *v.kind) {
+	switch member := decode(id, value); {
+	case member == nil:
+	case v.kind == nil || schemas.KindOf(member) == *v.kind:
 		v.put(member)
+	case v.meet(member):
+		v.strange(member)
 	}
 }
 
@@ -275,6 +289,7 @@ func (v *View) expire(passed time.Duration) {
 			v.notify()
 		}
 	}
+	v.ageStrangers(passed)
 	v.forget(passed)
 	v.judge()
 }

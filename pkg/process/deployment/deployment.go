@@ -16,7 +16,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
 
-	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
@@ -98,6 +97,9 @@ type Deployment struct {
 	// Steps hears of steps; nil: nobody listens.
 	Steps  func(*ledger.Step)
 	Logger *slog.Logger
+	// Refuse is told why a replica that has just come may not stay, and returns at once;
+	// nil: it stays.
+	Refuse func(error)
 
 	traffic  *Traffic
 	replicas int // of the streams
@@ -244,51 +246,6 @@ func (d *Deployment) MoELayers() (layers []int) {
 func NewID(service string) string {
 	id := nuid.Next()
 	return service + "-" + id[len(id)-8:]
-}
-
-// Kind is what must be equal of all replicas.
-func (d *Deployment) Kind() schemas.Kind {
-	return schemas.Kind{ModelHash: d.Identity.Model, NumericClass: cpu.Class(), Wire: string(d.Wire)}
-}
-
-// ClassError says that a replica would not give the bits of those that are here.
-type ClassError struct {
-	Here, There schemas.Kind
-	Member      string
-}
-
-func (e *ClassError) Error() string {
-	return fmt.Sprintf("this replica would compute as \"%v\", %s does as \"%v\": answers would differ. Give all the same --model, --wire and SWITCHYARD_KERNEL, or remove the others",
-		e.Here, e.Member, e.There)
-}
-
-// CheckPeers refuses to join members whose answers would differ from ours. A
-// plan of another kind makes it look who is here; a plan that everybody has
-// left says nothing.
-func (d *Deployment) CheckPeers(ctx context.Context) error {
-	here := d.Kind()
-	var state planstore.State
-	err := d.Conn.Persist(ctx, "looking at the plan", func(ctx context.Context) (err error) {
-		state, err = d.Plans.Read(ctx)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	kinds := state.Kinds()
-	if delete(kinds, here); len(kinds) == 0 {
-		return nil
-	}
-	present, err := members.List(ctx, d.Members)
-	if err != nil {
-		return fmt.Errorf("reading the members: %w", err)
-	}
-	for _, m := range present {
-		if there := schemas.KindOf(m); there != here {
-			return &ClassError{Here: here, There: there, Member: m.Id}
-		}
-	}
-	return nil
 }
 
 // EnsureGroup makes a function's consumer group, which nobody need be in: it keeps

@@ -25,7 +25,9 @@ type Presence struct {
 	calling  atomic.Bool
 	view     *members.View
 	// heard is when the replica's own entry came back last; nil: never.
-	heard  atomic.Pointer[time.Time]
+	heard atomic.Pointer[time.Time]
+	// since is when it was announced first; nil: not yet.
+	since  atomic.Pointer[time.Time]
 	budget atomic.Uint64
 	// Device is what the replica computes routed experts with; empty: it does not.
 	// ExpertBytes are what one takes on it at most.
@@ -87,7 +89,7 @@ func (p *Presence) SetBudget(bytes uint64) {
 // Watch follows the members of this replica's kind until ctx ends, and lets the
 // replica answer the planner's calls.
 func (p *Presence) Watch(ctx context.Context) (*members.View, error) {
-	v, err := members.WatchKind(ctx, p.d.Members, p.d.Kind())
+	v, err := members.WatchKind(ctx, p.d.Members, p.d.Kind(), p.strange)
 	if err != nil {
 		return nil, fmt.Errorf("watching the members: %w", err)
 	}
@@ -115,6 +117,8 @@ func (p *Presence) tell() {
 
 // Announce renews the entry until ctx ends, and then removes it.
 func (p *Presence) Announce(ctx context.Context) error {
+	now := time.Now()
+	p.since.Store(&now)
 	stop, err := p.listen()
 	if err != nil {
 		return err
@@ -150,7 +154,7 @@ func (p *Presence) member() *pb.Member {
 	kind := p.d.Kind()
 	m := &pb.Member{
 		Id: p.id, Service: p.service, Model: p.d.Subjects.Model, ModelHash: kind.ModelHash,
-		NumericClass: kind.NumericClass, Wire: kind.Wire, Ready: p.ready.Load(), Draining: p.draining.Load(),
+		NumericClass: kind.NumericClass, Wire: kind.Wire, SchemaVersion: kind.Version, Ready: p.ready.Load(), Draining: p.draining.Load(),
 		Stats: stats, MemoryBudgetBytes: p.budget.Load(),
 		Answer: p.answer(), Device: p.Device, ExpertBytes: p.ExpertBytes,
 	}

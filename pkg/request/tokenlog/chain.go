@@ -2,6 +2,7 @@ package tokenlog
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -16,8 +17,10 @@ var ErrNoise = errors.New("not a record of this log")
 
 // Rules are what this deployment's records obey.
 type Rules struct {
-	// Model is the model's part of every acceptance's identity.
-	Model uint64
+	// Model is the model's part of every acceptance's identity, Version the other one; 0:
+	// the one that is spoken here.
+	Model   uint64
+	Version uint32
 	// Vocab is the number of token ids.
 	Vocab int
 	// Positions is the most that the model has: a prompt and its answer together.
@@ -44,6 +47,9 @@ type Chain struct {
 	end    *pb.Terminal
 	claims int // since the last token or score
 	broken error
+	// foreign says that an acceptance by replicas of another kind lies there: what
+	// follows that is theirs.
+	foreign bool
 
 	one [1]*pb.Record
 }
@@ -104,7 +110,8 @@ func (c *Chain) checkAccept(a *pb.Accept) error {
 	switch id := a.GetIdentity(); {
 	case c.accept != nil:
 		return errors.New("a second acceptance")
-	case id.GetVersion() != schemas.Version || id.GetModel() != c.rules.Model:
+	case id.GetVersion() != cmp.Or(c.rules.Version, schemas.Version) || id.GetModel() != c.rules.Model:
+		c.foreign = true
 		return fmt.Errorf("an acceptance of schema version %d for model %016x", id.GetVersion(), id.GetModel())
 	case a.MaxTokens < 0 || a.PromptTokens < 0 || int64(a.MaxTokens)+int64(a.PromptTokens) > int64(c.rules.Positions):
 		return fmt.Errorf("an acceptance of %d prompt and %d new tokens for a model of %d positions", a.PromptTokens, a.MaxTokens, c.rules.Positions)
@@ -130,8 +137,11 @@ func checkFill(a *pb.Accept) error {
 
 // started notices a log whose beginning is gone.
 func (c *Chain) started() error {
-	if c.accept != nil {
+	switch {
+	case c.accept != nil:
 		return nil
+	case c.foreign:
+		return errors.New("it belongs to an acceptance of another version or model")
 	}
 	c.broken = errors.New("it does not begin with its acceptance")
 	return c.broken

@@ -173,13 +173,17 @@ func (l *Log) Read(ctx context.Context, request string) ([]Entry, error) {
 const readWithin = 30 * time.Second
 
 func (l *Log) read(ctx context.Context, request string) (*history, error) {
+	return l.readAs(ctx, request, l.s.Rules)
+}
+
+func (l *Log) readAs(ctx context.Context, request string, rules Rules) (*history, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
 	last, err := l.last(ctx, request)
 	if err != nil {
 		return nil, err
 	}
-	h := &history{chain: l.NewChain()}
+	h := &history{chain: NewChain(rules)}
 	first, err := l.conn.Next(ctx, l.stream, l.names.Subjects.Token(request), 1)
 	if err == nil && first.Sequence == last.Sequence {
 		l.take(request, h, last) // the usual claim finds just its acceptance
@@ -294,10 +298,18 @@ func (l *Log) Finish(ctx context.Context, request string, t *pb.Terminal) error 
 // it was opened with is written again before its end, so that its producer is
 // told.
 func (l *Log) End(ctx context.Context, request string, opened *pb.Accept, t *pb.Terminal) error {
+	return l.endIf(ctx, request, opened, t, func(*history) error { return nil })
+}
+
+// endIf ends a request unless check has something against it.
+func (l *Log) endIf(ctx context.Context, request string, opened *pb.Accept, t *pb.Terminal, check func(*history) error) error {
 	for {
 		h, err := l.read(ctx, request)
 		if errors.Is(err, ErrUnknown) {
 			h, err = &history{chain: l.NewChain()}, nil
+		}
+		if err == nil {
+			err = check(h)
 		}
 		if err == nil {
 			err = l.reopen(ctx, request, h, opened)

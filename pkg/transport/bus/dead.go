@@ -21,7 +21,7 @@ type Reason string
 
 // The reasons.
 const (
-	// Unreadable: no message of this queue, or one of another version or model.
+	// Unreadable: no message of this queue.
 	Unreadable Reason = "unreadable"
 	// Panicked: its handler has a fault that the message meets.
 	Panicked Reason = "panic"

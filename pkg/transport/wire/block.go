@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -10,10 +11,16 @@ import (
 )
 
 // Refuse answers rows that nobody here can ever compute, so that their owner need
-// not wait for them, and returns the error that takes the message off its queue.
+// not wait for them, and returns the error that takes the message off its queue. What
+// is of another version or model is for others: replicas of both may be in a group, and
+// those of the owner's kind get the rows then.
 func Refuse(ctx context.Context, hop *bus.Hop, names schemas.Subjects, key *pb.Key, cause error) error {
+	code, other := "internal", (*IdentityError)(nil)
+	if errors.As(cause, &other) {
+		code = Elsewhere
+	}
 	if schemas.IsReplicaID(key.GetOwner()) {
-		block := &pb.Block{Key: key, Error: &pb.Error{Code: "internal", Message: cause.Error()}}
+		block := &pb.Block{Key: key, Error: &pb.Error{Code: code, Message: cause.Error()}}
 		if err := SendBlock(ctx, hop, names, block); err != nil {
 			cause = fmt.Errorf("%w (and telling its owner: %w)", cause, err)
 		}

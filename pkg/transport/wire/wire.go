@@ -21,10 +21,10 @@ type IdentityError struct {
 
 func (e *IdentityError) Error() string {
 	if e.GotVersion != e.WantVersion {
-		return fmt.Sprintf("message of schema version %d; this service speaks %d: run one version of switchyard everywhere",
+		return fmt.Sprintf("it is of schema version %d, and version %d is spoken here: run one version of switchyard everywhere",
 			e.GotVersion, e.WantVersion)
 	}
-	return fmt.Sprintf("message for model %016x; this service has %016x: give all services the same --model",
+	return fmt.Sprintf("it is for model %016x, and model %016x is served here: give all services the same --model",
 		e.GotModel, e.WantModel)
 }
 

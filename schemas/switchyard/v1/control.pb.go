@@ -214,7 +214,9 @@ type Member struct {
 	// times and memory its figures are then.
 	Device string `protobuf:"bytes,15,opt,name=device,proto3" json:"device,omitempty"`
 	// The most bytes that an expert takes on it; 0: it does not say.
-	ExpertBytes   uint64 `protobuf:"varint,16,opt,name=expert_bytes,json=expertBytes,proto3" json:"expert_bytes,omitempty"`
+	ExpertBytes uint64 `protobuf:"varint,16,opt,name=expert_bytes,json=expertBytes,proto3" json:"expert_bytes,omitempty"`
+	// The version of the messages that it speaks; 0: 2, as before members said so.
+	SchemaVersion uint32 `protobuf:"varint,17,opt,name=schema_version,json=schemaVersion,proto3" json:"schema_version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -343,6 +345,13 @@ func (x *Member) GetDevice() string {
 func (x *Member) GetExpertBytes() uint64 {
 	if x != nil {
 		return x.ExpertBytes
+	}
+	return 0
+}
+
+func (x *Member) GetSchemaVersion() uint32 {
+	if x != nil {
+		return x.SchemaVersion
 	}
 	return 0
 }
@@ -491,7 +500,9 @@ type LayerPlan struct {
 	Wire         string `protobuf:"bytes,8,opt,name=wire,proto3" json:"wire,omitempty"`
 	// The trace and span of the decision, as W3C Trace Context writes them; empty
 	// without traces.
-	Traceparent   string `protobuf:"bytes,9,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	Traceparent string `protobuf:"bytes,9,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	// As a member's.
+	SchemaVersion uint32 `protobuf:"varint,10,opt,name=schema_version,json=schemaVersion,proto3" json:"schema_version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -587,6 +598,13 @@ func (x *LayerPlan) GetTraceparent() string {
 		return x.Traceparent
 	}
 	return ""
+}
+
+func (x *LayerPlan) GetSchemaVersion() uint32 {
+	if x != nil {
+		return x.SchemaVersion
+	}
+	return 0
 }
 
 // FunctionState is what a host says of a function.
@@ -933,7 +951,7 @@ var File_switchyard_v1_control_proto protoreflect.FileDescriptor
 
 const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"\x1bswitchyard/v1/control.proto\x12\rswitchyard.v1\"\xe7\x03\n" +
+	"\x1bswitchyard/v1/control.proto\x12\rswitchyard.v1\"\x8e\x04\n" +
 	"\x06Member\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aservice\x18\x02 \x01(\tR\aservice\x12\x14\n" +
@@ -950,7 +968,8 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\x04call\x18\f \x01(\x06R\x04call\x12\x16\n" +
 	"\x06answer\x18\r \x01(\x06R\x06answer\x12\x16\n" +
 	"\x06device\x18\x0f \x01(\tR\x06device\x12!\n" +
-	"\fexpert_bytes\x18\x10 \x01(\x04R\vexpertBytes\x1a8\n" +
+	"\fexpert_bytes\x18\x10 \x01(\x04R\vexpertBytes\x12%\n" +
+	"\x0eschema_version\x18\x11 \x01(\rR\rschemaVersion\x1a8\n" +
 	"\n" +
 	"StatsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -965,7 +984,7 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\x04kind\x18\x04 \x01(\x0e2\x1b.switchyard.v1.FunctionKindR\x04kind\x128\n" +
 	"\n" +
 	"placements\x18\x05 \x03(\v2\x18.switchyard.v1.PlacementR\n" +
-	"placementsJ\x04\b\x03\x10\x04\"\xa7\x02\n" +
+	"placementsJ\x04\b\x03\x10\x04\"\xce\x02\n" +
 	"\tLayerPlan\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x14\n" +
 	"\x05layer\x18\x02 \x01(\rR\x05layer\x125\n" +
@@ -976,7 +995,9 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"model_hash\x18\x06 \x01(\x06R\tmodelHash\x12#\n" +
 	"\rnumeric_class\x18\a \x01(\tR\fnumericClass\x12\x12\n" +
 	"\x04wire\x18\b \x01(\tR\x04wire\x12 \n" +
-	"\vtraceparent\x18\t \x01(\tR\vtraceparent\"\xc1\x01\n" +
+	"\vtraceparent\x18\t \x01(\tR\vtraceparent\x12%\n" +
+	"\x0eschema_version\x18\n" +
+	" \x01(\rR\rschemaVersion\"\xc1\x01\n" +
 	"\rFunctionState\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x122\n" +
 	"\x05phase\x18\x02 \x01(\x0e2\x1c.switchyard.v1.FunctionPhaseR\x05phase\x12\x16\n" +

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/kafka"
@@ -20,6 +21,7 @@ type Pipeline struct {
 	services Services
 	count    map[string]int
 	loads    *kafka.Writer // nil: nobody wants them
+	refused  chan error    // has room for why a replica of this process may not stay
 
 	mu     sync.Mutex
 	began  time.Time
@@ -31,7 +33,7 @@ type Pipeline struct {
 
 // NewPipeline prepares so many replicas of each service.
 func NewPipeline(n *Node, s Services, count map[string]int) *Pipeline {
-	return &Pipeline{node: n, services: s, count: count}
+	return &Pipeline{node: n, services: s, count: count, refused: make(chan error, 1)}
 }
 
 // Serve runs the services, and what the process tells about itself, until ctx
@@ -106,11 +108,20 @@ func (p *Pipeline) connect(ctx context.Context, name string) (lifecycle.Service,
 	if err != nil {
 		return nil, err
 	}
+	d.Refuse = p.refuse
 	s := p.services.Make(name, d)
 	if p.background(name) {
 		s = &background{Service: s, log: d.Logger}
 	}
 	return s, p.services.prepare(ctx, name, d)
+}
+
+// refuse ends the process: a replica of it came to others that are not of its kind.
+func (p *Pipeline) refuse(why error) {
+	select {
+	case p.refused <- why:
+	default: // one reason is enough
+	}
 }
 
 // background says of a service of the control loop that this process serves tokens
@@ -120,7 +131,8 @@ func (p *Pipeline) background(name string) bool {
 }
 
 // Run runs the services. A connection that is closed for good ends it: its
-// service can do nothing any more, and only a new process helps.
+// service can do nothing any more, and only a new process helps. So do members of
+// another kind that were here before.
 func (p *Pipeline) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -133,8 +145,16 @@ func (p *Pipeline) Run(ctx context.Context) error {
 			}
 		}()
 	}
+	go func() {
+		select {
+		case <-ctx.Done():
+		case why := <-p.refused:
+			cancel(why)
+		}
+	}()
 	err := p.started().Run(ctx)
-	if cause := context.Cause(ctx); errors.Is(cause, bus.ErrClosed) {
+	var other *deployment.ClassError
+	if cause := context.Cause(ctx); errors.Is(cause, bus.ErrClosed) || errors.As(cause, &other) {
 		return errors.Join(cause, err)
 	}
 	return err

@@ -1,0 +1,122 @@
+package members
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// own is the kind of who watches here.
+var own = schemas.NewKind(7, "fma32", "bf16")
+
+// met are the strangers that a view was told of.
+type met struct {
+	mu  sync.Mutex
+	ids []string
+}
+
+func (m *met) tell(s *pb.Member) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ids = append(m.ids, s.Id)
+}
+
+func (m *met) all() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return strings.Join(m.ids, " ")
+}
+
+// viewOfKind watches, and tells of strangers.
+func viewOfKind(t *testing.T) (*bus.Bucket, *View, *met) {
+	t.Helper()
+	srv := start(t, t.TempDir(), "127.0.0.1:0")
+	t.Cleanup(srv.Shutdown)
+	kv, told := connect(t, srv), &met{}
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	v, err := WatchKind(ctx, kv, own, told.tell)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kv, v, told
+}
+
+// say writes a record as a member does.
+func say(t *testing.T, kv *bus.Bucket, m *pb.Member) {
+	t.Helper()
+	if err := kv.Conn().Send(t.Context(), bus.KeySubject(bucket, m.Id), m, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Members whose records differ in what must be equal are strangers, each told of once;
+// a record from before versions were said is of the version that was spoken then.
+func TestStrangers(t *testing.T) {
+	kv, v, told := viewOfKind(t)
+	for _, tc := range []struct {
+		id      string
+		change  func(*pb.Member)
+		strange bool
+	}{
+		{"same", func(*pb.Member) {}, false},
+		{"older-record", func(m *pb.Member) { m.SchemaVersion = 0 }, false},
+		{"newer-version", func(m *pb.Member) { m.SchemaVersion = schemas.Version + 1 }, true},
+		{"other-hash", func(m *pb.Member) { m.ModelHash++ }, true},
+		{"other-kernels", func(m *pb.Member) { m.NumericClass = "x" }, true},
+		{"other-wire", func(m *pb.Member) { m.Wire = "f32" }, true},
+	} {
+		m := &pb.Member{Id: tc.id, Service: "gate", ModelHash: 7, NumericClass: "fma32", Wire: "bf16", SchemaVersion: schemas.Version}
+		tc.change(m)
+		say(t, kv, m)
+		say(t, kv, m)
+		here := func(all []*pb.Member) bool { return strings.Contains(names(all), tc.id) }
+		testkit.Eventually(t, tc.id, func() bool { return here(v.Snapshot()) != tc.strange && here(v.Strangers()) == tc.strange })
+	}
+	if all := told.all(); all != "newer-version other-hash other-kernels other-wire" {
+		t.Errorf("told of %q", all)
+	}
+	say(t, kv, &pb.Member{Id: "other-hash", ModelHash: 8, Draining: true})
+	testkit.Eventually(t, "one leaves", func() bool { return !strings.Contains(names(v.Strangers()), "other-hash") })
+	v.expire(TTL)
+	if left := v.Strangers(); len(left) > 0 {
+		t.Errorf("%v are remembered", names(left))
+	}
+}
+
+func names(all []*pb.Member) string {
+	var ids []string
+	for _, m := range all {
+		ids = append(ids, m.Id)
+	}
+	return strings.Join(ids, " ")
+}
+
+// However many strangers there seem to be, few are known.
+func TestStrangersAreBounded(t *testing.T) {
+	v := &View{strangers: map[string]*entry{}, strange: func(*pb.Member) {}}
+	told := 0
+	for i := range 3 * maxStrangers {
+		if v.meet(&pb.Member{Id: fmt.Sprint(i)}) {
+			told++
+		}
+	}
+	if told != maxStrangers || len(v.Strangers()) != maxStrangers {
+		t.Errorf("told of %d, and %d are known", told, len(v.Strangers()))
+	}
+	v.ageStrangers(TTL - time.Millisecond)
+	if v.meet(&pb.Member{Id: "0"}) || len(v.Strangers()) != maxStrangers {
+		t.Error("one that is known came as a new one")
+	}
+	if v.ageStrangers(time.Millisecond); names(v.Strangers()) != "0" {
+		t.Errorf("%s are left", names(v.Strangers()))
+	}
+}

@@ -1,0 +1,73 @@
+package deployment
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/switchyard/switchyard/kernels/cpu"
+	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/control/planstore"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// Kind is what must be equal of all replicas.
+func (d *Deployment) Kind() schemas.Kind {
+	return schemas.NewKind(d.Identity.Model, cpu.Class(), string(d.Wire))
+}
+
+// ClassError says that a replica would not give the bits of those that are here.
+type ClassError struct {
+	Here, There   schemas.Kind
+	Member, Model string
+}
+
+func (e *ClassError) Error() string {
+	return fmt.Sprintf("%s serves %s as \"%v\", and this replica would as \"%v\": answers would differ. Give all the same version of switchyard, --model, --wire and SWITCHYARD_KERNEL, or another --name, or stop the others first",
+		e.Member, e.Model, e.There, e.Here)
+}
+
+// CheckPeers refuses to join members whose answers would differ from ours. A
+// plan of another kind makes it look who is here; a plan that everybody has
+// left says nothing.
+func (d *Deployment) CheckPeers(ctx context.Context) error {
+	here := d.Kind()
+	var state planstore.State
+	err := d.Conn.Persist(ctx, "looking at the plan", func(ctx context.Context) (err error) {
+		state, err = d.Plans.Read(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	kinds := state.Kinds()
+	if delete(kinds, here); len(kinds) == 0 {
+		return nil
+	}
+	present, err := members.List(ctx, d.Members)
+	if err != nil {
+		return fmt.Errorf("reading the members: %w", err)
+	}
+	for _, m := range present {
+		if schemas.KindOf(m) != here {
+			return d.classError(m)
+		}
+	}
+	return nil
+}
+
+func (d *Deployment) classError(m *pb.Member) error {
+	return &ClassError{Here: d.Kind(), There: schemas.KindOf(m), Member: m.GetId(), Model: d.Subjects.Model}
+}
+
+// strange is told of a replica of another kind. Who came last gives way: CheckPeers has
+// found nobody, as when there is no plan yet, but this one may be new itself.
+func (p *Presence) strange(m *pb.Member) {
+	err := p.d.classError(m)
+	if since := p.since.Load(); p.d.Refuse != nil && (since == nil || time.Since(*since) < members.Hearing) {
+		p.d.Refuse(err)
+		return
+	}
+	p.d.Logger.Warn("a replica of another kind is here; nothing goes to it", "error", err)
+}
