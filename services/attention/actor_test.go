@@ -55,6 +55,8 @@ func (a *actor) Append(r *pb.Record) error {
 		a.stage.tell("log of %s: token %d is %d%s", a.name, k.Token.Index, k.Token.Id, failed(err))
 	case *pb.Record_Score:
 		a.stage.tell("log of %s: score of position %d%s", a.name, k.Score.Position, failed(err))
+	case *pb.Record_Trial:
+		a.stage.tell("log of %s: a trial %s%s", a.name, map[bool]string{false: "begins", true: "is over"}[k.Trial.Over], failed(err))
 	case *pb.Record_Terminal:
 		a.stage.tell("log of %s: end by %s%s%s", a.name, k.Terminal.FinishReason, cause(k.Terminal), failed(err))
 	}

@@ -115,6 +115,8 @@ func (r *refusedError) reason() bus.Reason {
 	switch {
 	case bus.IsPanic(r.error):
 		return bus.Panicked
+	case errors.Is(r.error, tokenlog.ErrCrashed):
+		return bus.Crashed
 	case errors.Is(r.error, tokenlog.ErrFruitless):
 		return bus.Deliveries
 	}
@@ -233,6 +235,9 @@ func (s *Service) claim(ctx context.Context, seq *sequence) error {
 		return fmt.Errorf("claiming the log of %s: %w", request, err)
 	}
 	seq.writer, seq.epoch = writer, writer.Epoch()
+	if seq.doubtful = writer.Doubtful(); seq.doubtful {
+		s.d.Logger.Warn("owner after owner made nothing of a sequence; it is stepped alone", "request", request, "owners", seq.epoch)
+	}
 	seq.restore(history, time.Now())
 	seq.endBefore(s.longest())
 	return nil
@@ -252,7 +257,7 @@ func unresumable(err error) error {
 	switch {
 	case errors.Is(err, tokenlog.ErrUnknown):
 		return fmt.Errorf("the request's token log is gone: it waited for longer than logs are kept (--log-age), or their stream was deleted (%w)", err)
-	case errors.Is(err, tokenlog.ErrNotWhole), errors.Is(err, tokenlog.ErrFruitless):
+	case errors.Is(err, tokenlog.ErrNotWhole), errors.Is(err, tokenlog.ErrFruitless), errors.Is(err, tokenlog.ErrCrashed):
 		return err
 	}
 	return nil

@@ -37,6 +37,7 @@ func TestAnyOrder(t *testing.T) {
 				id := fmt.Sprint(rapid.IntRange(0, 6).Draw(rt, "id"))
 				s := b.request(id, rapid.IntRange(1, 30).Draw(rt, "prompt"), rapid.IntRange(1, 4).Draw(rt, "max"))
 				s.epoch = uint64(rapid.IntRange(0, 30).Draw(rt, "epoch")*100 + len(all)) // no two are the same
+				s.doubtful = rapid.IntRange(0, 4).Draw(rt, "doubtful") == 0
 				b.add(s)
 				all = append(all, s)
 			},

@@ -67,6 +67,9 @@ const handOverWithin = 2 * time.Second
 // leave is what a replica that stops leaves to another: logs to be written to
 // their end, and sequences to go on with from there.
 func (d *scheduler) leave() (closing []logWriter, open []*sequence) {
+	if s := d.trial.of; s != nil {
+		d.endTrial(s)
+	}
 	for _, s := range d.order {
 		if !s.ended {
 			open = append(open, s)

@@ -128,6 +128,7 @@ func (d *scheduler) stepAside(s *sequence) {
 	s.table, s.done = nil, 0
 	s.asides++
 	d.aside = slices.Insert(d.aside, 0, s)
+	d.endTrial(s)
 	d.stats.preempted()
 	d.log.Debug("a sequence stepped aside", "request", s.seq.RequestId, "tokens", s.generated(), "times", s.asides)
 }

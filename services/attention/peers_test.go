@@ -102,6 +102,7 @@ func TestRefusalReasons(t *testing.T) {
 	}{
 		{&bus.PanicError{Value: "index out of range"}, bus.Panicked},
 		{fmt.Errorf("%w: 8 times", tokenlog.ErrFruitless), bus.Deliveries},
+		{unresumable(fmt.Errorf("%w: 2 of them", tokenlog.ErrCrashed)), bus.Crashed},
 		{tokenlog.ErrNotWhole, bus.Refused},
 	} {
 		if got := (&refusedError{nil, codeInternal, tc.err}).reason(); got != tc.want {

@@ -36,6 +36,7 @@ type scheduler struct {
 	aside     []*sequence // gave their pages back, oldest first
 	idle      []*worker
 	busy      map[*microbatch]*worker
+	trial     trial
 	// closing are logs whose terminal record may not be stored yet.
 	closing []logWriter
 	// admissions counts sequences that were seated.
@@ -85,6 +86,9 @@ func (d *scheduler) next() (*microbatch, *worker) {
 	}
 	d.stretch()
 	d.collect()
+	if d.trial.of != nil && !d.try() {
+		return nil, nil
+	}
 	d.takes = d.policy.Next(d.items, d.decoding(), &d.pace, d.takes)
 	if len(d.takes) == 0 {
 		return nil, nil
@@ -113,23 +117,33 @@ func (d *scheduler) assign(mb *microbatch, w *worker) {
 func (d *scheduler) collect() {
 	d.items, d.ready = d.items[:0], d.ready[:0]
 	for _, s := range d.order {
-		if !s.mayStep() || s.table.Positions() < s.extent() {
-			continue
+		switch {
+		case !s.mayStep() || s.table.Positions() < s.extent():
+		case s.doubtful:
+			if d.trial.of == nil && len(d.ready) == 0 {
+				d.trial.of = s
+			}
+		default:
+			d.items, d.ready = append(d.items, s.item()), append(d.ready, s)
 		}
-		it := batching.Item{Alone: s.suspect}
-		switch n := s.unread(); {
-		case n > 0:
-			it.Prefill, it.Scored, it.Whole = n, s.withLogits(), true
-		case !s.decoding():
-			it.Prefill, it.Scored = s.pending(), s.withLogits()
-		}
-		d.items, d.ready = append(d.items, it), append(d.ready, s)
 	}
+}
+
+// item is the sequence as the policy sees it.
+func (s *sequence) item() batching.Item {
+	it := batching.Item{Alone: s.suspect || s.doubtful}
+	switch n := s.unread(); {
+	case n > 0:
+		it.Prefill, it.Scored, it.Whole = n, s.withLogits(), true
+	case !s.decoding():
+		it.Prefill, it.Scored = s.pending(), s.withLogits()
+	}
+	return it
 }
 
 func (d *scheduler) decoding() (n int) {
 	for _, s := range d.order {
-		if !s.ended && s.table != nil && s.decoding() && (s.flight != nil || !s.writer.Full()) {
+		if !s.ended && !s.doubtful && s.table != nil && s.decoding() && (s.flight != nil || !s.writer.Full()) {
 			n++
 		}
 	}
@@ -176,6 +190,7 @@ func (d *scheduler) settle(mb *microbatch) {
 			p.s.suspect = false
 			d.advance(p)
 		}
+		d.endTrial(p.s)
 	}
 }
 
@@ -200,6 +215,7 @@ func errorEnd(code, message string) *pb.Terminal {
 func (d *scheduler) advance(p *part) {
 	s := p.s
 	s.done += p.rows
+	s.doubtful = s.doubtful && len(p.scores)+len(p.choices) == 0
 	for i := 0; i < len(p.scores) && s.end == nil; i++ {
 		s.scored++
 		d.append(s, &pb.Record{Kind: &pb.Record_Score{Score: p.scores[i]}})
@@ -218,13 +234,14 @@ func (d *scheduler) advance(p *part) {
 	}
 }
 
-// append queues a record. One that cannot be written ends its sequence.
-func (d *scheduler) append(s *sequence, r *pb.Record) {
+// append queues a record, and says whether it could. One that cannot be written ends its sequence.
+func (d *scheduler) append(s *sequence, r *pb.Record) bool {
 	d.progress.Tick()
 	err := s.writer.Append(r)
 	var large *bus.TooLargeError
 	switch {
 	case err == nil:
+		return true
 	case errors.Is(err, tokenlog.ErrStale), errors.Is(err, tokenlog.ErrFinished):
 		// Another owner makes this record, or nobody needs it; drop follows.
 		d.log.Info("log is not ours any more", "request", s.seq.RequestId, "error", err)
@@ -234,6 +251,7 @@ func (d *scheduler) append(s *sequence, r *pb.Record) {
 		d.log.Error("a record cannot be written", "request", s.seq.RequestId, "error", err)
 		s.end = errorEnd(codeInternal, err.Error())
 	}
+	return false
 }
 
 // finish queues the terminal record. The work is acknowledged when the record
@@ -257,6 +275,7 @@ func (d *scheduler) close(s *sequence) {
 // remove frees what the sequence held. It must not be in flight.
 func (d *scheduler) remove(s *sequence) {
 	d.leaveLine(s)
+	d.endTrial(s)
 	s.free()
 	if d.sequences[s.seq.RequestId] == s {
 		delete(d.sequences, s.seq.RequestId)

@@ -39,6 +39,8 @@ type sequence struct {
 	flight *microbatch // that it travels in; nil: none
 	// suspect was in a microbatch that panicked.
 	suspect bool
+	// doubtful is one of which owner after owner made nothing: it steps in trials.
+	doubtful bool
 	// fault is the panic that ended it.
 	fault error
 	// ended is set once a terminal record is queued; why is it for an early end.

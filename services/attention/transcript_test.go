@@ -20,7 +20,7 @@ import (
 // TestTranscripts replays what happens to a scheduler. Events:
 //
 //	scheduler workers= rows= min= pages= step=   a new one: its microbatches' bounds and KV pages
-//	admit R prompt= max= epoch= logged=5,6 deadline= score=   a claimed request; token 9 is its stop token
+//	admit R prompt= max= epoch= logged=5,6 deadline= score= doubtful=1   a claimed request; token 9 is its stop token
 //	done W token= R=TOKEN layers= heads=   worker W has computed, and how long it took
 //	steps N token= R=TOKEN                 so many microbatches, one after the other; told is only what is not usual
 //	fail W error=, panic W, passed W, stopped W   or it has not
@@ -177,7 +177,7 @@ func (g *stage) admit(e *transcript.Event) {
 	name := e.Arg(g.t, 0)
 	s := g.request(name, e.Int(g.t, "prompt", 2), e.Int(g.t, "max", 3))
 	s.epoch = uint64(e.Int(g.t, "epoch", 1))
-	s.seq.Score = e.Text("score", "")
+	s.seq.Score, s.doubtful = e.Text("score", ""), e.Int(g.t, "doubtful", 0) > 0
 	for id := range strings.FieldsFuncSeq(e.Text("logged", ""), func(r rune) bool { return r == ',' }) {
 		s.take(sampling.Choice{ID: number(g.t, id)})
 	}

@@ -45,7 +45,9 @@ type Chain struct {
 	tokens int32
 	last   bool // a token has come that ends the sequence
 	end    *pb.Terminal
-	claims int // since the last token or score
+	claims int  // since the last token or score
+	trials int  // since then, that began and were not over
+	trying bool // one of them is the current owner's
 	broken error
 	// foreign says that an acceptance by replicas of another kind lies there: what
 	// follows that is theirs.
@@ -100,6 +102,8 @@ func (c *Chain) check(r *pb.Record) error {
 		return c.checkToken(r.Epoch, k.Token)
 	case *pb.Record_Score:
 		return c.checkScore(r.Epoch, k.Score)
+	case *pb.Record_Trial:
+		return c.checkTrial(r.Epoch, k.Trial)
 	case *pb.Record_Terminal:
 		return c.checkTerminal(k.Terminal)
 	}
@@ -235,13 +239,16 @@ func (c *Chain) add(r *pb.Record) {
 	case *pb.Record_Claim:
 		c.epoch = r.Epoch
 		c.claims++
+		c.trying = false
+	case *pb.Record_Trial:
+		c.tried(k.Trial)
 	case *pb.Record_Token:
 		c.tokens++
 		c.last = k.Token.Stop
-		c.claims = 0
+		c.progress()
 	case *pb.Record_Score:
 		c.scored++
-		c.claims = 0
+		c.progress()
 	case *pb.Record_Terminal:
 		c.end = k.Terminal
 	}

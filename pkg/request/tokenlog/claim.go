@@ -20,7 +20,7 @@ var ErrFruitless = errors.New("the request was taken up again and again without 
 // it holds, with the claim as the newest entry. opened is what the log must have
 // been opened with. It tries until ctx ends. A log that has ended gives
 // ErrFinished; one that nobody may go on with ErrUnknown, ErrNotWhole,
-// ErrFruitless or ErrForeign.
+// ErrCrashed, ErrFruitless or ErrForeign.
 func (l *Log) Claim(ctx context.Context, request string, opened *pb.Accept, s WriterSettings) (*Writer, []Entry, error) {
 	for {
 		// All of it, each time: a claim whose epoch is in the log already would
@@ -55,6 +55,8 @@ func (h *history) claimable(opened *pb.Accept) error {
 		return fmt.Errorf("%w: %w", ErrNotWhole, c.broken)
 	case c.accept == nil:
 		return ErrUnknown // nothing but noise
+	case c.Crashed():
+		return fmt.Errorf("%w: %d of them", ErrCrashed, c.trials)
 	case c.claims >= maxFruitless:
 		return fmt.Errorf("%w: %d times", ErrFruitless, c.claims)
 	}

@@ -201,7 +201,7 @@ func (w *Writer) cut(why error) {
 		w.lose(fmt.Errorf("ending %s, whose log has no room: %w", w.request, err))
 		return
 	}
-	w.queue, w.tries = []unwritten{{end, data}}, 0
+	w.queue, w.tries, w.trial = []unwritten{{end, data}}, 0, false
 	w.full.Store(false)
 	w.launch()
 }

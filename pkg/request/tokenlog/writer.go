@@ -53,6 +53,7 @@ type Writer struct {
 	request  string
 	subject  string
 	epoch    uint64
+	doubtful bool
 	settings WriterSettings
 	// What each append says again, made once: behind which record it comes, and who
 	// hears of it.
@@ -69,6 +70,7 @@ type Writer struct {
 	tries  int       // of the first one
 	flying int64     // its size, as room has it
 	doubt  bool      // an attempt at it had no answer: it may be stored
+	trial  bool      // a trial's beginning is in the queue
 	waits  time.Time // since when there is no room for what is queued; zero: there is
 	lacks  time.Time // since when conflicts are with nothing that can be read; zero: they are not
 	err    error
@@ -85,7 +87,7 @@ type unwritten struct {
 func newWriter(l *Log, request string, last uint64, c Chain, s WriterSettings) *Writer {
 	w := &Writer{
 		log: l, request: request, subject: l.names.Subjects.Token(request), epoch: c.epoch,
-		last: last, stored: c, queued: c, settings: s, done: make(chan struct{}), behind: expect(last),
+		doubtful: c.Doubtful(), last: last, stored: c, queued: c, settings: s, done: make(chan struct{}), behind: expect(last),
 	}
 	w.answered = w.landed
 	return w
@@ -93,6 +95,9 @@ func newWriter(l *Log, request string, last uint64, c Chain, s WriterSettings) *
 
 // Epoch is the claim's.
 func (w *Writer) Epoch() uint64 { return w.epoch }
+
+// Doubtful says that the request is to be stepped alone, each time under a Trial.
+func (w *Writer) Doubtful() bool { return w.doubtful }
 
 // Done is closed when the terminal record is stored or the log is lost.
 func (w *Writer) Done() <-chan struct{} { return w.done }
@@ -104,7 +109,8 @@ func (w *Writer) Err() error {
 	return w.err
 }
 
-// Full says that the owner shall make no more records until Room is called.
+// Full says that the owner shall make no more records until Room is called: too many
+// wait, or a trial has begun and that is not stored yet.
 func (w *Writer) Full() bool { return w.full.Load() }
 
 // Append adds a record; it gets the claim's epoch. It returns an error when the
@@ -129,7 +135,8 @@ func (w *Writer) Append(r *pb.Record) error {
 		return fmt.Errorf("appending to the log of %s: %w", w.request, err)
 	}
 	w.queue = append(w.queue, unwritten{r, data})
-	w.full.Store(len(w.queue) >= MaxUnwritten)
+	w.trial = w.trial || begins(r)
+	w.full.Store(len(w.queue) >= MaxUnwritten || w.trial)
 	if len(w.queue) == 1 {
 		w.launch()
 	}
@@ -196,9 +203,10 @@ func (w *Writer) landed(seq uint64, err error) {
 func (w *Writer) advance(seq uint64) {
 	w.last, w.tries, w.doubt, w.lacks = seq, 0, false, time.Time{}
 	_, _ = w.stored.Take(w.queue[0].record) // did when it was queued
-	w.queue[0] = unwritten{}                // or the array keeps it
+	w.trial = w.trial && !begins(w.queue[0].record)
+	w.queue[0] = unwritten{} // or the array keeps it
 	w.queue = w.queue[1:]
-	if w.full.Load() && len(w.queue) <= MaxUnwritten/2 {
+	if w.full.Load() && len(w.queue) <= MaxUnwritten/2 && !w.trial {
 		w.full.Store(false)
 		if w.settings.Room != nil {
 			w.settings.Room()

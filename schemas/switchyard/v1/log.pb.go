@@ -616,6 +616,53 @@ func (*Claim) Descriptor() ([]byte, []int) {
 	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{4}
 }
 
+// Trial says that the epoch's owner is about to step the sequence with nothing else in
+// flight, because owners before it made nothing of it; or that this step is over. A token
+// or a score ends it as well.
+type Trial struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Over          bool                   `protobuf:"varint,1,opt,name=over,proto3" json:"over,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Trial) Reset() {
+	*x = Trial{}
+	mi := &file_switchyard_v1_log_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Trial) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Trial) ProtoMessage() {}
+
+func (x *Trial) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_v1_log_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Trial.ProtoReflect.Descriptor instead.
+func (*Trial) Descriptor() ([]byte, []int) {
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Trial) GetOver() bool {
+	if x != nil {
+		return x.Over
+	}
+	return false
+}
+
 // Token is one generated token.
 type Token struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -630,7 +677,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[5]
+	mi := &file_switchyard_v1_log_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -642,7 +689,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[5]
+	mi := &file_switchyard_v1_log_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -655,7 +702,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{5}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Token) GetIndex() int32 {
@@ -698,7 +745,7 @@ type Terminal struct {
 
 func (x *Terminal) Reset() {
 	*x = Terminal{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[6]
+	mi := &file_switchyard_v1_log_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -710,7 +757,7 @@ func (x *Terminal) String() string {
 func (*Terminal) ProtoMessage() {}
 
 func (x *Terminal) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[6]
+	mi := &file_switchyard_v1_log_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -723,7 +770,7 @@ func (x *Terminal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Terminal.ProtoReflect.Descriptor instead.
 func (*Terminal) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{6}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Terminal) GetFinishReason() string {
@@ -765,7 +812,7 @@ type Packed struct {
 
 func (x *Packed) Reset() {
 	*x = Packed{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[7]
+	mi := &file_switchyard_v1_log_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -777,7 +824,7 @@ func (x *Packed) String() string {
 func (*Packed) ProtoMessage() {}
 
 func (x *Packed) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[7]
+	mi := &file_switchyard_v1_log_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -790,7 +837,7 @@ func (x *Packed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Packed.ProtoReflect.Descriptor instead.
 func (*Packed) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{7}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Packed) GetAccept() *Accept {
@@ -855,6 +902,7 @@ type Record struct {
 	//	*Record_Score
 	//	*Record_Terminal
 	//	*Record_Packed
+	//	*Record_Trial
 	Kind          isRecord_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -862,7 +910,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[8]
+	mi := &file_switchyard_v1_log_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -874,7 +922,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[8]
+	mi := &file_switchyard_v1_log_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -887,7 +935,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{8}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Record) GetFormat() uint32 {
@@ -972,6 +1020,15 @@ func (x *Record) GetPacked() *Packed {
 	return nil
 }
 
+func (x *Record) GetTrial() *Trial {
+	if x != nil {
+		if x, ok := x.Kind.(*Record_Trial); ok {
+			return x.Trial
+		}
+	}
+	return nil
+}
+
 type isRecord_Kind interface {
 	isRecord_Kind()
 }
@@ -1000,6 +1057,10 @@ type Record_Packed struct {
 	Packed *Packed `protobuf:"bytes,1015,opt,name=packed,proto3,oneof"`
 }
 
+type Record_Trial struct {
+	Trial *Trial `protobuf:"bytes,1016,opt,name=trial,proto3,oneof"`
+}
+
 func (*Record_Accept) isRecord_Kind() {}
 
 func (*Record_Claim) isRecord_Kind() {}
@@ -1011,6 +1072,8 @@ func (*Record_Score) isRecord_Kind() {}
 func (*Record_Terminal) isRecord_Kind() {}
 
 func (*Record_Packed) isRecord_Kind() {}
+
+func (*Record_Trial) isRecord_Kind() {}
 
 // Cancel ends a request early; its subject names the request.
 type Cancel struct {
@@ -1024,7 +1087,7 @@ type Cancel struct {
 
 func (x *Cancel) Reset() {
 	*x = Cancel{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[9]
+	mi := &file_switchyard_v1_log_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1036,7 +1099,7 @@ func (x *Cancel) String() string {
 func (*Cancel) ProtoMessage() {}
 
 func (x *Cancel) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[9]
+	mi := &file_switchyard_v1_log_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1049,7 +1112,7 @@ func (x *Cancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cancel.ProtoReflect.Descriptor instead.
 func (*Cancel) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{9}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Cancel) GetRequestId() string {
@@ -1126,7 +1189,9 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\x05class\x18\x14 \x01(\tR\x05class\x12\x16\n" +
 	"\x06weight\x18\x15 \x01(\rR\x06weight\x12\x18\n" +
 	"\aarrived\x18\x16 \x01(\x03R\aarrived\"\a\n" +
-	"\x05Claim\"\x88\x01\n" +
+	"\x05Claim\"\x1b\n" +
+	"\x05Trial\x12\x12\n" +
+	"\x04over\x18\x01 \x01(\bR\x04over\"\x88\x01\n" +
 	"\x05Token\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\rR\x02id\x128\n" +
@@ -1142,7 +1207,7 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\ttoken_ids\x18\x03 \x03(\rR\btokenIds\x128\n" +
 	"\blogprobs\x18\x04 \x03(\v2\x1c.switchyard.v1.TokenLogprobsR\blogprobs\x12\x12\n" +
 	"\x04stop\x18\x05 \x01(\bR\x04stop\x123\n" +
-	"\bterminal\x18\x06 \x01(\v2\x17.switchyard.v1.TerminalR\bterminal\"\x82\x03\n" +
+	"\bterminal\x18\x06 \x01(\v2\x17.switchyard.v1.TerminalR\bterminal\"\xb1\x03\n" +
 	"\x06Record\x12\x17\n" +
 	"\x06format\x18\xe8\a \x01(\aR\x06format\x12\x17\n" +
 	"\x06writer\x18\xe9\a \x01(\tR\x06writer\x12\x15\n" +
@@ -1152,7 +1217,8 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\x05token\x18\xf4\a \x01(\v2\x14.switchyard.v1.TokenH\x00R\x05token\x12-\n" +
 	"\x05score\x18\xf5\a \x01(\v2\x14.switchyard.v1.ScoreH\x00R\x05score\x126\n" +
 	"\bterminal\x18\xf6\a \x01(\v2\x17.switchyard.v1.TerminalH\x00R\bterminal\x120\n" +
-	"\x06packed\x18\xf7\a \x01(\v2\x15.switchyard.v1.PackedH\x00R\x06packedB\x06\n" +
+	"\x06packed\x18\xf7\a \x01(\v2\x15.switchyard.v1.PackedH\x00R\x06packed\x12-\n" +
+	"\x05trial\x18\xf8\a \x01(\v2\x14.switchyard.v1.TrialH\x00R\x05trialB\x06\n" +
 	"\x04kind\"?\n" +
 	"\x06Cancel\x12\x1d\n" +
 	"\n" +
@@ -1177,7 +1243,7 @@ func file_switchyard_v1_log_proto_rawDescGZIP() []byte {
 }
 
 var file_switchyard_v1_log_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_switchyard_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_switchyard_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_switchyard_v1_log_proto_goTypes = []any{
 	(Encoding)(0),         // 0: switchyard.v1.Encoding
 	(*Sampling)(nil),      // 1: switchyard.v1.Sampling
@@ -1185,15 +1251,16 @@ var file_switchyard_v1_log_proto_goTypes = []any{
 	(*Sequence)(nil),      // 3: switchyard.v1.Sequence
 	(*Accept)(nil),        // 4: switchyard.v1.Accept
 	(*Claim)(nil),         // 5: switchyard.v1.Claim
-	(*Token)(nil),         // 6: switchyard.v1.Token
-	(*Terminal)(nil),      // 7: switchyard.v1.Terminal
-	(*Packed)(nil),        // 8: switchyard.v1.Packed
-	(*Record)(nil),        // 9: switchyard.v1.Record
-	(*Cancel)(nil),        // 10: switchyard.v1.Cancel
-	(*TokenLogprobs)(nil), // 11: switchyard.v1.TokenLogprobs
-	(*Error)(nil),         // 12: switchyard.v1.Error
-	(*Timings)(nil),       // 13: switchyard.v1.Timings
-	(*Score)(nil),         // 14: switchyard.v1.Score
+	(*Trial)(nil),         // 6: switchyard.v1.Trial
+	(*Token)(nil),         // 7: switchyard.v1.Token
+	(*Terminal)(nil),      // 8: switchyard.v1.Terminal
+	(*Packed)(nil),        // 9: switchyard.v1.Packed
+	(*Record)(nil),        // 10: switchyard.v1.Record
+	(*Cancel)(nil),        // 11: switchyard.v1.Cancel
+	(*TokenLogprobs)(nil), // 12: switchyard.v1.TokenLogprobs
+	(*Error)(nil),         // 13: switchyard.v1.Error
+	(*Timings)(nil),       // 14: switchyard.v1.Timings
+	(*Score)(nil),         // 15: switchyard.v1.Score
 }
 var file_switchyard_v1_log_proto_depIdxs = []int32{
 	2,  // 0: switchyard.v1.Sequence.identity:type_name -> switchyard.v1.Identity
@@ -1201,24 +1268,25 @@ var file_switchyard_v1_log_proto_depIdxs = []int32{
 	4,  // 2: switchyard.v1.Sequence.accept:type_name -> switchyard.v1.Accept
 	2,  // 3: switchyard.v1.Accept.identity:type_name -> switchyard.v1.Identity
 	0,  // 4: switchyard.v1.Accept.encoding:type_name -> switchyard.v1.Encoding
-	11, // 5: switchyard.v1.Token.logprobs:type_name -> switchyard.v1.TokenLogprobs
-	12, // 6: switchyard.v1.Terminal.error:type_name -> switchyard.v1.Error
-	13, // 7: switchyard.v1.Terminal.timings:type_name -> switchyard.v1.Timings
+	12, // 5: switchyard.v1.Token.logprobs:type_name -> switchyard.v1.TokenLogprobs
+	13, // 6: switchyard.v1.Terminal.error:type_name -> switchyard.v1.Error
+	14, // 7: switchyard.v1.Terminal.timings:type_name -> switchyard.v1.Timings
 	4,  // 8: switchyard.v1.Packed.accept:type_name -> switchyard.v1.Accept
-	14, // 9: switchyard.v1.Packed.scores:type_name -> switchyard.v1.Score
-	11, // 10: switchyard.v1.Packed.logprobs:type_name -> switchyard.v1.TokenLogprobs
-	7,  // 11: switchyard.v1.Packed.terminal:type_name -> switchyard.v1.Terminal
+	15, // 9: switchyard.v1.Packed.scores:type_name -> switchyard.v1.Score
+	12, // 10: switchyard.v1.Packed.logprobs:type_name -> switchyard.v1.TokenLogprobs
+	8,  // 11: switchyard.v1.Packed.terminal:type_name -> switchyard.v1.Terminal
 	4,  // 12: switchyard.v1.Record.accept:type_name -> switchyard.v1.Accept
 	5,  // 13: switchyard.v1.Record.claim:type_name -> switchyard.v1.Claim
-	6,  // 14: switchyard.v1.Record.token:type_name -> switchyard.v1.Token
-	14, // 15: switchyard.v1.Record.score:type_name -> switchyard.v1.Score
-	7,  // 16: switchyard.v1.Record.terminal:type_name -> switchyard.v1.Terminal
-	8,  // 17: switchyard.v1.Record.packed:type_name -> switchyard.v1.Packed
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	7,  // 14: switchyard.v1.Record.token:type_name -> switchyard.v1.Token
+	15, // 15: switchyard.v1.Record.score:type_name -> switchyard.v1.Score
+	8,  // 16: switchyard.v1.Record.terminal:type_name -> switchyard.v1.Terminal
+	9,  // 17: switchyard.v1.Record.packed:type_name -> switchyard.v1.Packed
+	6,  // 18: switchyard.v1.Record.trial:type_name -> switchyard.v1.Trial
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_v1_log_proto_init() }
@@ -1227,13 +1295,14 @@ func file_switchyard_v1_log_proto_init() {
 		return
 	}
 	file_switchyard_v1_edge_proto_init()
-	file_switchyard_v1_log_proto_msgTypes[8].OneofWrappers = []any{
+	file_switchyard_v1_log_proto_msgTypes[9].OneofWrappers = []any{
 		(*Record_Accept)(nil),
 		(*Record_Claim)(nil),
 		(*Record_Token)(nil),
 		(*Record_Score)(nil),
 		(*Record_Terminal)(nil),
 		(*Record_Packed)(nil),
+		(*Record_Trial)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1241,7 +1310,7 @@ func file_switchyard_v1_log_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_v1_log_proto_rawDesc), len(file_switchyard_v1_log_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -15,7 +15,10 @@ const (
 	accept kind = iota
 	claim
 	token
+	begin // of a trial
+	over
 	end
+	crashed // an end because owners went away in trials
 	noise
 )
 
@@ -27,7 +30,7 @@ type message struct {
 }
 
 func (m message) String() string {
-	return fmt.Sprintf("%s %d/%d of %d", [...]string{"accept", "claim", "token", "end", "noise"}[m.kind], m.epoch, m.index, m.writer)
+	return fmt.Sprintf("%s %d/%d of %d", [...]string{"accept", "claim", "token", "begin", "over", "end", "crashed", "noise"}[m.kind], m.epoch, m.index, m.writer)
 }
 
 // record is the message as the log has it.
@@ -40,6 +43,10 @@ func (m message) record() *pb.Record {
 		r.Writer, r.Kind = fmt.Sprint("owner-", m.writer), &pb.Record_Claim{Claim: &pb.Claim{}}
 	case token:
 		r.Kind = &pb.Record_Token{Token: &pb.Token{Index: int32(m.index), Id: 1}}
+	case begin, over:
+		r.Kind = &pb.Record_Trial{Trial: &pb.Trial{Over: m.kind == over}}
+	case crashed:
+		r.Kind = &pb.Record_Terminal{Terminal: &pb.Terminal{FinishReason: "error", Error: &pb.Error{Code: "internal"}}}
 	case end:
 		reason := "length"
 		if m.writer == canceller {
@@ -57,6 +64,7 @@ const (
 	idle     phase = iota
 	claiming       // has read the log up to tail; its claim is under way
 	writing        // its claim is stored; a record may be under way
+	refusing       // writes the end of what crashes owners
 )
 
 // owner is a replica of attention; life tells those before and after a crash apart.
@@ -67,6 +75,10 @@ type owner struct {
 	epoch int
 	next  int  // index of its next token
 	asked bool // a record is under way, or has to be sent again
+
+	doubtful bool // it steps in trials
+	trying   bool // the beginning of one is stored
+	piece    bool // whose step made no token
 }
 
 // canceller is who ends the request from outside, in the place of an owner.
@@ -80,7 +92,7 @@ type flight struct {
 }
 
 // budget bounds what may happen.
-type budget struct{ takes, crashes, losses, noise, cancels int }
+type budget struct{ takes, crashes, losses, noise, cancels, pieces int }
 
 // rules are how owners could be wrong.
 type rules struct {
@@ -89,6 +101,9 @@ type rules struct {
 	conflictIsLoss    bool // without looking whether the record is one's own
 	ackEarly          bool // the sequence is acknowledged with the end under way
 	staleEpoch        bool // a claim that met a conflict is sent again without reading
+	unrecorded        bool // what is doubtful steps without a record
+	ownersBlame       bool // every owner that made nothing counts as a crash
+	deadly            int  // the token whose step takes the owner down, from 1; 0: none
 }
 
 // state is everything at one moment.
@@ -97,6 +112,8 @@ type state struct {
 	owners  [3]owner // two replicas and the canceller
 	flights []flight
 	acked   bool   // the request's sequence
+	deaths  int    // of owners that stepped what is deadly
+	alone   int    // crashes while a trial went on, or may have
 	fault   string // what somebody did that is wrong
 	left    budget
 }
@@ -119,12 +136,14 @@ func (s *state) key() string {
 		k = append(k, m.bytes()...)
 	}
 	for _, o := range s.owners {
-		k = append(k, 255, byte(o.phase), byte(o.life), byte(o.tail), byte(o.epoch), byte(o.next), flag(o.asked))
+		k = append(k, 255, byte(o.phase), byte(o.life), byte(o.tail), byte(o.epoch), byte(o.next), flag(o.asked), flag(o.doubtful), flag(o.trying), flag(o.piece))
 	}
 	b := s.left
-	k = append(k, flag(s.acked), byte(b.takes), byte(b.crashes), byte(b.losses), byte(b.noise), byte(b.cancels))
+	k = append(k, flag(s.acked), byte(s.deaths), byte(s.alone), byte(b.pieces), byte(b.takes), byte(b.crashes), byte(b.losses), byte(b.noise), byte(b.cancels))
 	return string(k) + strings.Join(under, "")
 }
+
+func (m message) ends() bool { return m.kind == end || m.kind == crashed }
 
 func (m message) bytes() []byte {
 	return []byte{byte(m.kind), byte(m.epoch), byte(m.index), byte(m.writer)}
@@ -255,9 +274,18 @@ func (m *model) ownerSteps(s *state, i int, do func(string, func(*state))) {
 	if i != canceller && s.left.crashes > 0 {
 		do(fmt.Sprintf("%d crashes", i), func(to *state) {
 			to.left.crashes--
-			to.owners[i] = owner{life: o.life + 1}
+			to.crash(i)
 		})
 	}
+}
+
+// crash takes an owner away. A trial's beginning that is under way may be stored still.
+func (s *state) crash(i int) {
+	o := s.owners[i]
+	if o.trying || o.asked && o.record(i).kind == begin {
+		s.alone++
+	}
+	s.owners[i] = owner{life: o.life + 1}
 }
 
 // quiet says that nobody does anything: then the sequence is delivered again.
@@ -285,16 +313,37 @@ func (m *model) take(s *state, i int) {
 		return
 	}
 	*o = owner{phase: claiming, life: o.life, tail: len(s.log), epoch: count(s.log, claim) + 1, next: int(c.Tokens())}
+	if i != canceller && (c.Crashed() || m.rules.ownersBlame && fruitless(s.log) > 1) {
+		o.phase = refusing
+	}
 	m.send(s, i)
+}
+
+// fruitless is how many claims came since the last token.
+func fruitless(log []message) (n int) {
+	for _, m := range log {
+		switch m.kind {
+		case claim:
+			n++
+		case token:
+			n = 0
+		}
+	}
+	return n
 }
 
 // send sends the record that an owner has to write now.
 func (m *model) send(s *state, i int) {
 	o := &s.owners[i]
-	o.asked = true
 	next := o.record(i)
+	if next.kind == token && next.index == m.rules.deadly-1 {
+		s.deaths++
+		s.crash(i)
+		return
+	}
+	o.asked = true
 	s.flights = append(s.flights, flight{i, o.life, next, o.tail})
-	if m.rules.ackEarly && next.kind == end && i != canceller {
+	if m.rules.ackEarly && next.ends() && i != canceller {
 		s.acked = true
 	}
 }
@@ -306,6 +355,12 @@ func (o *owner) record(i int) message {
 		return message{kind: end, writer: i}
 	case o.phase == claiming:
 		return message{kind: claim, epoch: o.epoch, writer: i}
+	case o.phase == refusing:
+		return message{kind: crashed, writer: i}
+	case o.doubtful && !o.trying:
+		return message{kind: begin, epoch: o.epoch, writer: i}
+	case o.piece:
+		return message{kind: over, epoch: o.epoch, writer: i}
 	case o.next < answer:
 		return message{kind: token, epoch: o.epoch, index: o.next}
 	}
@@ -340,10 +395,20 @@ func (m *model) stored(s *state, i, tail int) {
 	o.tail, o.asked = tail, false
 	switch done {
 	case claim:
-		o.phase = writing
+		c, _ := judge(s.log[:tail])
+		o.phase, o.doubtful = writing, c.Doubtful() && !m.rules.unrecorded
+	case begin:
+		o.trying = true
+		if s.left.pieces > 0 {
+			s.left.pieces--
+			o.piece = true
+		}
+	case over:
+		o.trying, o.piece = false, false
 	case token:
 		o.next++
-	case end:
+		o.doubtful, o.trying = false, false
+	case end, crashed:
 		s.acked = s.acked || i != canceller
 		*o = owner{life: o.life}
 		return
@@ -365,7 +430,7 @@ func (m *model) conflict(s *state, i int) {
 	case o.phase == claiming && m.rules.staleEpoch && i != canceller:
 		o.tail = len(s.log)
 		m.send(s, i)
-	case o.phase == claiming:
+	case o.phase == claiming || o.phase == refusing:
 		m.take(s, i) // whoever wrote meanwhile is read, too
 	case slices.ContainsFunc(behind, func(x message) bool { return x.kind != noise && x != own }):
 		s.leave(i) // stale, or another ended it
@@ -380,7 +445,7 @@ func (m *model) conflict(s *state, i int) {
 // leave lets an owner give the request up: another must have it by then.
 func (s *state) leave(i int) {
 	o := &s.owners[i]
-	if !slices.ContainsFunc(s.log, func(m message) bool { return m.kind == end || m.kind == claim && m.epoch > o.epoch }) {
+	if !slices.ContainsFunc(s.log, func(m message) bool { return m.ends() || m.kind == claim && m.epoch > o.epoch }) {
 		s.fault = fmt.Sprintf("owner %d gives up what nobody else has", i)
 	}
 	*o = owner{life: o.life}

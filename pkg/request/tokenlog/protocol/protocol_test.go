@@ -35,6 +35,10 @@ func TestProtocol(t *testing.T) {
 		{name: "a conflict always taken for another owner", rules: rules{conflictIsLoss: true}, budget: small, broken: "gives up"},
 		{name: "acknowledged before the end is stored", rules: rules{ackEarly: true}, budget: small, broken: "acknowledged without an end"},
 		{name: "a claim of an epoch that is read no more", rules: rules{staleEpoch: true}, budget: small, broken: "passed over"},
+		{name: "a first token that takes its owners down", rules: rules{deadly: 1}, budget: budget{takes: 1, losses: 1}},
+		{name: "a later one", rules: rules{deadly: 2}, budget: budget{crashes: 1, pieces: 1, cancels: 1}},
+		{name: "what takes owners down is stepped without a record", rules: rules{deadly: 1, unrecorded: true}, broken: "owners went down"},
+		{name: "every owner that made nothing is a crash", rules: rules{ownersBlame: true}, budget: budget{takes: 1, crashes: 2}, broken: "blamed"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			m := explore(tc.rules, tc.budget)
@@ -85,6 +89,9 @@ func (s *state) check() string {
 	if s.acked && c.End() == nil {
 		return "the request is acknowledged without an end"
 	}
+	if fault := s.checkBlame(); fault != "" {
+		return fault
+	}
 	for i, o := range s.owners {
 		if o.phase != writing {
 			continue
@@ -96,6 +103,21 @@ func (s *state) check() string {
 		if tokens := count(s.log, token); o.next > tokens {
 			return fmt.Sprintf("owner %d believes that %d tokens are stored; there are %d", i, o.next, tokens)
 		}
+	}
+	return ""
+}
+
+// mostDeaths is how many owners what is deadly may take down: one that made something
+// before, those that cause doubt, and those that try it alone.
+const mostDeaths = 1 + 2 + 2
+
+// checkBlame says what is wrong with who is taken for deadly.
+func (s *state) checkBlame() string {
+	if s.deaths > mostDeaths {
+		return fmt.Sprintf("%d owners went down", s.deaths)
+	}
+	if blamed := count(s.log, crashed) > 0; blamed && s.alone < 2 {
+		return fmt.Sprintf("the request is blamed for crashes; %d were while it alone was stepped", s.alone)
 	}
 	return ""
 }
