@@ -70,7 +70,7 @@ func looking(n names) []Grant {
 // looks after what was given up.
 func keeping(n names) []Grant {
 	w := n.weights()
-	subjects := append(follow(w), "$JS.API.INFO", "$JS.API.STREAM.NAMES", api("STREAM.MSG.GET", w), under("$O."+w[len("OBJ_"):]))
+	subjects := append(follow(w), "$JS.API.STREAM.NAMES", api("STREAM.MSG.GET", w), under("$O."+w[len("OBJ_"):]))
 	for _, call := range []string{"INFO", "CREATE", "DELETE", "PURGE"} {
 		subjects = append(subjects, api("STREAM."+call, w))
 	}

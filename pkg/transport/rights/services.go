@@ -52,8 +52,7 @@ func joining(n names) []Grant {
 	return []Grant{
 		{
 			Reason: "to find its streams and buckets, and to make those that are missing",
-			Publish: slices.Concat([]string{"$JS.API.INFO"}, apis("STREAM.INFO", append(n.all(), n.weights())...),
-				apis("STREAM.CREATE", n.all()...)),
+			Publish: append(apis("STREAM.INFO", append(n.all(), n.weights())...), apis("STREAM.CREATE", n.all()...)...),
 		},
 		{
 			Reason:  "to make streams of tensors anew in a cluster, when the server that has one is gone",
