@@ -1,7 +1,6 @@
 package tokenizer
 
 import (
-	"math"
 	"sync"
 	"time"
 
@@ -161,7 +160,7 @@ func (d *demand) forecast(request string, a *pb.Accept, share float64, now time.
 	own := workOf(a)
 	ahead := fairness.Ahead(d.loads(now), schemas.FlowOf(a), float64(a.Weight)) - own
 	at := d.seconds(now)
-	_, held := d.promises.Held(request, at, at+d.pace.Takes(max(0, ahead)))
+	held := d.promises.Work(request, at, at+d.pace.Takes(max(0, ahead)))
 	ahead += held * share
 	f := forecast{turn: d.pace.Takes(max(0, ahead)), each: share * d.pace.Takes(own)}
 	f.first = f.turn
@@ -182,8 +181,7 @@ func (d *demand) promise(request string, now time.Time, first, each, work float6
 func (d *demand) held(request string, now time.Time) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	n, _ := d.promises.Held(request, d.seconds(now), math.Inf(1))
-	return n
+	return d.promises.Held(request, d.seconds(now))
 }
 
 // places is in how many seconds so many places are free, and how long each takes.

@@ -2,7 +2,6 @@ package tokenizer
 
 import (
 	"cmp"
-	"math"
 	"sync"
 	"time"
 
@@ -103,7 +102,7 @@ func (s *Service) checkWaiting(in *incoming, q Quota, now time.Time) error {
 	var refused error
 	s.quotas.with(in.flow.Tenant, func(u *usage) {
 		at := s.demand.seconds(now)
-		held, _ := u.promises.Held(in.prompt.RequestId, at, math.Inf(1))
+		held := u.promises.Held(in.prompt.RequestId, at)
 		bound := q.Waiting - min(held, q.Waiting/2)
 		if waiting < bound {
 			return

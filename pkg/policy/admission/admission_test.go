@@ -109,8 +109,11 @@ func TestPromises(t *testing.T) {
 	}
 	held := func(request string, now, until float64, want int) {
 		t.Helper()
-		if n, work := p.Held(request, now, until); n != want || work != float64(10*want) {
-			t.Errorf("%d places are held from %s until %v, and %v of work; want %d", n, request, until, work, want)
+		if work := p.Work(request, now, until); work != float64(10*want) {
+			t.Errorf("%v of work is held from %s until %v; want that of %d", work, request, until, want)
+		}
+		if n := p.Held(request, now); until == 9 && n != want {
+			t.Errorf("%d places are held from %s; want %d", n, request, want)
 		}
 	}
 	held("x", 2.6, 2.6, 2)
@@ -132,6 +135,33 @@ func TestPromises(t *testing.T) {
 	}
 	if got := len(p.given); got != 2*(Horizon-2)+1 {
 		t.Errorf("%d promises within %d s", got, Horizon)
+	}
+}
+
+// Promises of one time are told apart.
+func TestPromisesOfOneTime(t *testing.T) {
+	var p Promises
+	for _, request := range []string{"a", "b", "c"} {
+		if got := p.Give(request, 0, 2, 0, 1); got != 2 {
+			t.Errorf("%s is to come in %v s, want 2", request, got)
+		}
+	}
+	p.Keep("b")
+	if !p.Due("a", 2) || p.Due("b", 2) || !p.Due("c", 2) || p.Held("x", 2) != 2 {
+		t.Errorf("left are %v", p.given)
+	}
+}
+
+// A refusal costs little, however many are promised a time.
+func BenchmarkRefuse(b *testing.B) {
+	var p Promises
+	name := func(i int) string { return fmt.Sprintf("%016d", i) }
+	for i := range maxPromises {
+		p.Give(name(i), 0, 1, 1.0/maxPromises, 0)
+	}
+	for i := range b.N {
+		p.Held(name(maxPromises+i), 0)
+		p.Give(name(maxPromises+i), 0, 1, 1, 0)
 	}
 }
 
@@ -176,7 +206,7 @@ func TestWhoObeysGetsIn(t *testing.T) {
 		waiting, last = max(0, waiting-served), a.at
 		a.attempts++
 		id := fmt.Sprint(a.request)
-		held, _ := p.Held(id, a.at, math.Inf(1))
+		held := p.Held(id, a.at)
 		bound := queue - min(float64(held), queue/2)
 		if waiting+1 <= bound {
 			p.Keep(id)

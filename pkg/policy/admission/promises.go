@@ -23,8 +23,9 @@ const (
 // again. They lie as far apart as places get free, and places are held for them, so
 // that who comes at his time finds one.
 type Promises struct {
-	until float64   // the time of the next one
-	given []promise // in the order of their times
+	until float64            // the time of the next one
+	given []promise          // in the order of their times
+	due   map[string]float64 // of those, by request
 }
 
 type promise struct {
@@ -44,7 +45,7 @@ func (p *Promises) Give(request string, now, first, each, work float64) (after f
 		if p.given[i].due > now+early {
 			return p.given[i].due - now // it came too early
 		}
-		p.given = slices.Delete(p.given, i, i+1)
+		p.drop(i)
 		due, again = now+first, true
 	}
 	if due > now+Horizon || len(p.given) >= maxPromises {
@@ -53,50 +54,86 @@ func (p *Promises) Give(request string, now, first, each, work float64) (after f
 	if !again {
 		p.until = due + each
 	}
-	at, _ := slices.BinarySearchFunc(p.given, due, func(g promise, due float64) int { return cmp.Compare(g.due, due) })
-	p.given = slices.Insert(p.given, at, promise{request, due, work})
+	p.add(promise{request, due, work})
 	return due - now
+}
+
+func (p *Promises) add(g promise) {
+	if p.due == nil {
+		p.due = map[string]float64{}
+	}
+	p.due[g.request] = g.due
+	p.given = slices.Insert(p.given, p.from(g.due), g)
+}
+
+func (p *Promises) drop(i int) {
+	delete(p.due, p.given[i].request)
+	p.given = slices.Delete(p.given, i, i+1)
+}
+
+// from is the place of the first that is not due before a time.
+func (p *Promises) from(due float64) int {
+	i, _ := slices.BinarySearchFunc(p.given, due, func(g promise, due float64) int { return cmp.Compare(g.due, due) })
+	return i
 }
 
 // Due says whether a request was promised this time, or an earlier one.
 func (p *Promises) Due(request string, now float64) bool {
-	i := p.find(request)
-	return i >= 0 && p.given[i].due <= now+early
+	due, ok := p.due[request]
+	return ok && due <= now+early
 }
 
 // Keep takes a promise out that was kept.
 func (p *Promises) Keep(request string) {
 	if i := p.find(request); i >= 0 {
-		p.given = slices.Delete(p.given, i, i+1)
+		p.drop(i)
 	}
 }
 
-// Held is for how many requests places are held while one asks, until a time, and
-// how much work they are: for none if it was promised one itself.
-func (p *Promises) Held(request string, now, until float64) (requests int, work float64) {
+// Held is for how many requests places are held while one asks: for none if it was
+// promised one itself.
+func (p *Promises) Held(request string, now float64) int {
 	p.forget(now)
 	if p.Due(request, now) {
-		return 0, 0
+		return 0
+	}
+	return len(p.given)
+}
+
+// Work is how much work is promised until a time, while a request asks that was
+// promised nothing by now.
+func (p *Promises) Work(request string, now, until float64) (work float64) {
+	p.forget(now)
+	if p.Due(request, now) {
+		return 0
 	}
 	for _, g := range p.given {
 		if g.due > until {
 			break
 		}
-		requests++
 		work += g.work
 	}
-	return requests, work
+	return work
 }
 
 // forget drops the promises that nobody came for.
 func (p *Promises) forget(now float64) {
 	n := 0
-	for n < len(p.given) && p.given[n].due+Grace < now {
-		n++
+	for ; n < len(p.given) && p.given[n].due+Grace < now; n++ {
+		delete(p.due, p.given[n].request)
 	}
 	p.given = slices.Delete(p.given, 0, n)
 }
 
+// find is a request's place; -1: nothing is promised to it.
 func (p *Promises) find(request string) int {
-	return slices.IndexFunc(p.given, func(g promise) bool { return g.request == request })
+	due, ok := p.due[request]
+	if !ok {
+		return -1
+	}
+	i := p.from(due)
+	for p.given[i].request != request {
+		i++ // promised the same time
+	}
+	return i
 }
