@@ -20,6 +20,9 @@ const (
 	HeaderReplyTo = "Switchyard-Reply-To"
 	// HeaderIndex is a chunk's index in the text encoding.
 	HeaderIndex = "Switchyard-Index"
+	// HeaderRefused tells the refusal of a replay, which says nothing of the request
+	// itself, from that of the request.
+	HeaderRefused = "Switchyard-Refused"
 	// HeaderContentType tells protobuf from JSON and text.
 	HeaderContentType = "Content-Type"
 	// ContentProtobuf is the content type of protobuf bodies.

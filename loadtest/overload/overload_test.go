@@ -29,6 +29,8 @@ const (
 	overload     = 3
 	// places is how many sequences run at once.
 	places = 32
+	// lostAfter is when a request counts as never ending.
+	lostAfter = 2 * time.Minute
 	// clients find the best rate: more than run at once.
 	clients = 48
 	// logAge is short, so that the token log has its steady size before memory is judged.
@@ -63,29 +65,30 @@ func TestOverload(t *testing.T) {
 	closed := y.closedLoop(min(length/2, time.Minute))
 	rate := closed.goodput()/answerTokens - 1/wholeEvery.Seconds()
 	t.Logf("%d clients that wait for their answers, %.1f small requests/s:\n%s", clients, rate, closed)
-	once := y.openLoop(rate, min(length, 2*time.Minute))
-	t.Logf("the same rate, whatever becomes of them:\n%s", once)
+	before := y.openLoop(rate, min(length, time.Minute))
+	t.Logf("the same rate, whatever becomes of them:\n%s", before)
 	thrice := y.openLoop(overload*rate, length)
 	t.Logf("%d times that rate:\n%s", overload, thrice)
-	best := closed
-	if once.goodput() > closed.goodput() {
-		best = once
-	}
-	check(t, best, thrice)
+	after := y.openLoop(rate, min(length, time.Minute))
+	t.Logf("the best rate again:\n%s", after)
+	best := max(closed.goodput(), before.goodput(), after.goodput())
+	check(t, best, (before.tpot(0.99)+after.tpot(0.99))/2, thrice)
 	thrice.checkTurns(t, (places+tenants)/rate)
 	thrice.checkPromises(t)
 	if length >= 2*logAge {
 		thrice.checkMemory(t)
 	}
-	for _, r := range []*report{closed, once, thrice} {
+	for _, r := range []*report{closed, before, thrice, after} {
 		r.checkFailures(t)
 	}
 }
 
-// check compares the overloaded pipeline with one at its best rate.
-func check(t *testing.T, best, thrice *report) {
+// check compares the overloaded pipeline with one at its best rate: with the most that
+// it did there, and with its time per token before and after, since a machine has not
+// the same speed all the time.
+func check(t *testing.T, goodput, tpot float64, thrice *report) {
 	t.Helper()
-	share, ratio := thrice.goodput()/best.goodput(), thrice.tpot(0.99)/best.tpot(0.99)
+	share, ratio := thrice.goodput()/goodput, thrice.tpot(0.99)/tpot
 	t.Logf("goodput is %.3f of the best, time per token at the 99th percentile %.2f times that at the best", share, ratio)
 	if share < leastGoodput {
 		t.Errorf("goodput is %.2f of the best, want %.2f", share, leastGoodput)

@@ -1,6 +1,7 @@
 package overload
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -76,16 +77,18 @@ func (y *yard) prompt(q request) *pb.Prompt {
 
 // stream sends a prompt and reads its answer.
 func (y *yard) stream(p *pb.Prompt, o *outcome) error {
+	ctx, cancel := context.WithTimeout(y.t.Context(), lostAfter)
+	defer cancel()
 	begun, last := time.Now(), time.Time{}
 	c := client.New(y.ncs[o.tenant], client.Settings{Tenant: fmt.Sprint("tenant-", o.tenant)})
-	s, err := c.Prompt(y.t.Context(), p)
+	s, err := c.Prompt(ctx, p)
 	if err != nil {
 		return fmt.Errorf("sending: %w", err)
 	}
 	defer s.Close()
 	for chunk, err := range s.Chunks() {
 		if err != nil {
-			return err
+			return fmt.Errorf("after %d tokens and %v: %w", o.tokens, time.Since(begun).Round(time.Second), err)
 		}
 		if n := len(chunk.TokenIds); n > 0 {
 			if o.first == 0 {

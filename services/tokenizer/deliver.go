@@ -7,6 +7,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -20,6 +21,8 @@ type destination struct {
 	// says whose reader that is: 0 is the request's own.
 	probed bool
 	stream uint64
+	// replay says that what is refused is a replay, and not the request.
+	replay bool
 }
 
 // destinationOf is where the producer of a request gets its chunks.
@@ -59,6 +62,9 @@ func (s *Service) send(to destination, c *pb.Chunk) error {
 	for _, m := range msgs {
 		if to.probed && c.FinishReason == "" {
 			m.Reply = s.d.Subjects.Probe(s.id, c.RequestId, to.stream)
+		}
+		if to.replay {
+			m.Header.Set(schemas.HeaderRefused, "replay")
 		}
 		if err := s.publish(to, m); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -36,11 +37,18 @@ func (s *Service) onReplay(m *nats.Msg) {
 		err = edge.Errorf(edge.BadRequest, "from_index is %d; it must be 0 or more", req.FromIndex)
 	}
 	if err != nil {
-		s.tell(to, edge.Refusal(usableID(req.GetRequestId()), err))
+		s.refuseReplay(to, usableID(req.GetRequestId()), err)
 		return
 	}
 	to.from = req.FromIndex
 	s.replay(req.RequestId, to, false)
+}
+
+// refuseReplay tells a reader that he gets none. The request's own refusal may go to
+// the same inbox, so that the two have to be told apart.
+func (s *Service) refuseReplay(to destination, request string, why error) {
+	to.replay = true
+	s.tell(to, edge.Refusal(request, why))
 }
 
 // badRequest is an error of what a producer sent.
@@ -57,7 +65,7 @@ func badRequest(err error) error {
 func (s *Service) replay(request string, to destination, asked bool) {
 	ctx, st, err := s.streams.open(s.ctx, request, to, asked)
 	if err != nil {
-		s.tell(to, edge.Refusal(request, retryLater(err)))
+		s.refuseReplay(to, request, retryLater(err))
 		return
 	}
 	to.probed, to.stream = true, st.id
@@ -71,7 +79,7 @@ func (s *Service) replay(request string, to destination, asked bool) {
 		}
 		var typed *edge.Error
 		if errors.As(err, &typed) {
-			s.tell(to, edge.Refusal(request, typed))
+			s.refuseReplay(to, request, typed)
 		} else if err != nil && ctx.Err() == nil {
 			s.d.Logger.Warn("a replay ended early", "request", request, "error", err)
 		}
@@ -146,12 +154,31 @@ func (s *Service) awaitLog(ctx context.Context, request string) (last uint64, er
 	}
 }
 
+// prompted is when prompts were last seen to wait.
+type prompted struct {
+	sync.Mutex
+	until time.Time
+}
+
+// waitsFor is how long prompts are taken to wait still, when some did at a look: all
+// replays together look no more often.
+const waitsFor = 250 * time.Millisecond
+
 // promptsWait says whether an accepted prompt may not have been taken in.
 func (s *Service) promptsWait(ctx context.Context) bool {
+	s.prompted.Lock()
+	defer s.prompted.Unlock()
+	if time.Now().Before(s.prompted.until) {
+		return true
+	}
 	ctx, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
 	stream, err := s.d.Conn.JetStream().Stream(ctx, s.d.Streams.Prompts().Name)
-	return err != nil || stream.CachedInfo().State.Msgs > 0
+	waits := err != nil || stream.CachedInfo().State.Msgs > 0
+	if waits {
+		s.prompted.until = time.Now().Add(waitsFor)
+	}
+	return waits
 }
 
 // retryLater gives an overload the pause after which to try again.

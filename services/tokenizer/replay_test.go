@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
+	"github.com/switchyard/switchyard/schemas"
 )
 
 // running is a request under way with some tokens.
@@ -157,6 +158,13 @@ func TestReplayBeforeIntake(t *testing.T) {
 	r.send(r.d.Subjects.Replay(), none.subject, []byte(`{"request_id":"none"}`), nil)
 	if c := none.end(); c.Error.GetCode() != "bad_request" || !strings.Contains(c.Error.Message, "unknown") {
 		t.Errorf("ended by %v", c)
+	}
+	for reader, want := range map[*reader]string{none: "replay", got: ""} {
+		for _, m := range reader.all() {
+			if has := m.Header.Get(schemas.HeaderRefused); has != want {
+				t.Errorf("a chunk says %q of what was refused, want %q: %s", has, want, m.Data)
+			}
+		}
 	}
 }
 

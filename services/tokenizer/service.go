@@ -38,6 +38,7 @@ type Service struct {
 	subs         []*nats.Subscription
 	shards       shardSet
 	backlog      backlog
+	prompted     prompted
 	demand       *demand
 	quotas       *quotas
 	depths       depths

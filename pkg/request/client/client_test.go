@@ -111,10 +111,13 @@ func TestScores(t *testing.T) {
 	}
 }
 
-// refuse answers as a server that does not know the request, or does not like it.
-func refuse(f *fake, to, request string) {
-	f.chunk(to, &pb.Chunk{RequestId: request, Index: -1, FinishReason: "error", Error: &pb.Error{Code: CodeBadRequest, Message: "no"}})
+// refusal is of a request, or of a replay.
+func refusal(request, code string) *pb.Chunk {
+	return &pb.Chunk{RequestId: request, Index: -1, FinishReason: "error", Error: &pb.Error{Code: code, Message: "no"}}
 }
+
+// refuse answers a replay as a server that does not know the request.
+func refuse(f *fake, to, request string) { f.refuseReplay(to, refusal(request, CodeBadRequest)) }
 
 // TestNotTakenInYet wants an accepted prompt that replays do not know yet to be waited for.
 func TestNotTakenInYet(t *testing.T) {
@@ -135,7 +138,7 @@ func TestRefusedLate(t *testing.T) {
 	server := startServer(t)
 	f := startFake(t, server, func(f *fake, p *pb.Prompt) {
 		if prompts, _, _ := f.counts(); prompts > 1 {
-			refuse(f, p.ReplyTo, p.RequestId)
+			f.chunk(p.ReplyTo, refusal(p.RequestId, CodeBadRequest))
 		}
 	}, func(f *fake, to string, r *pb.Replay) { refuse(f, to, r.RequestId) })
 	_, last, err := read(ask(t, server, &pb.Prompt{Text: "hi"}))
@@ -144,6 +147,48 @@ func TestRefusedLate(t *testing.T) {
 	}
 	if prompts, _, _ := f.counts(); prompts != 2 {
 		t.Errorf("%d prompts were sent", prompts)
+	}
+}
+
+// TestSlowIntake wants a prompt that waits to be taken in not to be sent again and
+// again: what comes in the end is its own, also when that is a refusal.
+func TestSlowIntake(t *testing.T) {
+	for name, own := range map[string]func(f *fake, to, request string){
+		"":             func(f *fake, to, request string) { f.rest(to, request, 2, 0) },
+		CodeOverloaded: func(f *fake, to, request string) { f.chunk(to, refusal(request, CodeOverloaded)) },
+	} {
+		server := startServer(t)
+		f := startFake(t, server, nil, func(f *fake, to string, r *pb.Replay) {
+			f.refuseReplay(to, refusal(r.RequestId, CodeOverloaded))
+			if _, replays, _ := f.counts(); replays == sendAgain-1 {
+				own(f, to, r.RequestId)
+			}
+		})
+		_, last, err := read(ask(t, server, &pb.Prompt{Text: "hi"}))
+		if err != nil || last == nil || last.GetError().GetCode() != name {
+			t.Errorf("%q: end %v, error %v", name, last, err)
+		}
+		if prompts, _, _ := f.counts(); prompts != 1 {
+			t.Errorf("%q: %d prompts were sent", name, prompts)
+		}
+	}
+}
+
+// TestRefusalLostWhileOthersWait wants a prompt to be sent again in the end, whose
+// refusal was lost while prompts wait all the time.
+func TestRefusalLostWhileOthersWait(t *testing.T) {
+	server := startServer(t)
+	f := startFake(t, server, func(f *fake, p *pb.Prompt) {
+		if prompts, _, _ := f.counts(); prompts > 1 {
+			f.chunk(p.ReplyTo, refusal(p.RequestId, CodeOverloaded))
+		}
+	}, func(f *fake, to string, r *pb.Replay) { f.refuseReplay(to, refusal(r.RequestId, CodeOverloaded)) })
+	_, last, err := read(ask(t, server, &pb.Prompt{Text: "hi"}))
+	if err != nil || code(Failure(last)) != CodeOverloaded {
+		t.Errorf("end %v, error %v", last, err)
+	}
+	if prompts, replays, _ := f.counts(); prompts != 2 || replays < sendAgain {
+		t.Errorf("%d prompts and %d replays were sent", prompts, replays)
 	}
 }
 

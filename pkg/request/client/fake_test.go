@@ -151,6 +151,19 @@ func (f *fake) chunk(to string, c *pb.Chunk) {
 	}
 }
 
+// refuseReplay sends the refusal of a replay.
+func (f *fake) refuseReplay(to string, c *pb.Chunk) {
+	body, err := proto.Marshal(c)
+	if err != nil {
+		f.t.Error(err)
+		return
+	}
+	m := &nats.Msg{Subject: to, Data: body, Header: nats.Header{schemas.HeaderRefused: {"replay"}}}
+	if err := f.nc.PublishMsg(m); err != nil {
+		f.t.Logf("publishing a refusal: %v", err)
+	}
+}
+
 // rest sends everything from an index on, in order.
 func (f *fake) rest(to, request string, n, from int32) {
 	for i := from; i < n; i++ {

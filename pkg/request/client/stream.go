@@ -37,7 +37,7 @@ type Stream struct {
 	order   *order
 
 	prompt   *nats.Msg     // nil when resumed
-	replayed bool          // the last thing sent was a replay request
+	refusals int           // of replays, while nothing has come
 	pause    time.Duration // until the next replay
 	deserted time.Time     // since when replays find nobody; zero: they do
 	lost     time.Time     // since when the connection is broken; zero: it is not
@@ -134,8 +134,10 @@ func (s *Stream) receive(msg *nats.Msg, timer *time.Timer) ([]*pb.Chunk, error) 
 	if c.RequestId != s.request {
 		return nil, nil
 	}
-	if s.unknown(c) {
-		return nil, s.again()
+	if msg.Header.Get(schemas.HeaderRefused) != "" {
+		if handled, err := s.replayRefused(c); handled {
+			return nil, err
+		}
 	}
 	hadGap := s.order.gap()
 	chunks, err := s.order.add(c)
@@ -152,18 +154,33 @@ func (s *Stream) receive(msg *nats.Msg, timer *time.Timer) ([]*pb.Chunk, error) 
 	return chunks, nil
 }
 
-// unknown says whether a replay was refused because no service has taken the
-// accepted prompt in yet, even after a while. A refusal of the prompt itself
-// looks the same, but comes again when the prompt was sent again.
-func (s *Stream) unknown(c *pb.Chunk) bool {
-	code := c.GetError().GetCode()
-	return (code == CodeBadRequest || code == CodeOverloaded) && s.replayed && s.prompt != nil && s.order.untouched()
+// sendAgain is after how many refusals of replays a prompt is sent again that waits
+// to be taken in, as the services say: its own refusal may have been lost. To send it
+// sooner would add to what they cannot keep up with.
+const sendAgain = 4
+
+// replayRefused handles the refusal of a replay, which is not the request's own: the
+// timer asks again. What nothing is known of, and does not wait either, was refused,
+// and that got lost: it is refused again when the prompt is sent again.
+func (s *Stream) replayRefused(c *pb.Chunk) (handled bool, err error) {
+	code, untouched := c.GetError().GetCode(), s.order.untouched()
+	switch {
+	case untouched && s.prompt == nil:
+		return false, nil // who resumes is told
+	case code == CodeOverloaded && untouched:
+		if s.refusals++; s.refusals%sendAgain == 0 {
+			return true, s.again()
+		}
+		return true, nil
+	case code == CodeBadRequest && untouched:
+		return true, s.again()
+	}
+	return code == CodeOverloaded, nil
 }
 
 // again publishes the prompt once more, which starts nothing new. Nobody waits
 // for its acknowledgement: the timer asks for a replay when nothing comes.
 func (s *Stream) again() error {
-	s.replayed = false
 	err := s.client.nc.PublishMsg(&nats.Msg{Subject: s.prompt.Subject, Header: s.prompt.Header, Data: s.prompt.Data})
 	if errors.Is(err, nats.ErrConnectionClosed) {
 		return s.interrupted("the connection was closed", err)
@@ -209,7 +226,6 @@ func (s *Stream) replay() error {
 	}
 	msg := protobufMsg(s.client.subjects.Replay(), body)
 	msg.Reply = s.inbox.Subject
-	s.replayed = true
 	// A connection that breaks now is noticed by its status, and the timer asks again.
 	if err := s.client.nc.PublishMsg(msg); errors.Is(err, nats.ErrConnectionClosed) {
 		return s.interrupted("the connection was closed", err)
