@@ -23,6 +23,10 @@ var Classes = []Class{ClassHigh, ClassNormal, ClassLow}
 // class is ClassNormal.
 const DefaultTenant = "default"
 
+// CanaryTenant is the services' own: whose the requests are by which they see whether
+// a token can flow. Nobody else can have the name.
+const CanaryTenant = "_canary"
+
 // MaxTenant bounds the length of a tenant's name, in bytes.
 const MaxTenant = 64
 
@@ -35,6 +39,12 @@ type Flow struct {
 
 // DefaultFlow is that of subjects that name none.
 func DefaultFlow() Flow { return Flow{DefaultTenant, ClassNormal} }
+
+// CanaryFlow is that of the services' own requests.
+func CanaryFlow() Flow { return Flow{CanaryTenant, ClassHigh} }
+
+// IsCanary says whether it is.
+func (f Flow) IsCanary() bool { return f == CanaryFlow() }
 
 // OrDefault fills in what is empty.
 func (f Flow) OrDefault() Flow {
@@ -56,7 +66,7 @@ type flowed interface {
 // FlowOf reads it.
 func FlowOf(m flowed) Flow { return Flow{m.GetTenant(), Class(m.GetClass())}.OrDefault() }
 
-// Check says why there can be no such flow: its parts are tokens of subjects.
+// Check says why nobody can have such a flow: its parts are tokens of subjects.
 func (f Flow) Check() error {
 	if err := CheckTenant(f.Tenant); err != nil {
 		return err
@@ -74,6 +84,8 @@ func CheckTenant(name string) error {
 		return fmt.Errorf("the tenant's name has %d bytes; it must have 1 to %d", len(name), MaxTenant)
 	case ModelToken(name) != name:
 		return fmt.Errorf("the tenant's name %q has other characters than letters, digits, '_' and '-'", name)
+	case name == CanaryTenant:
+		return fmt.Errorf("the tenant's name %q is the services' own; choose another one", name)
 	}
 	return nil
 }

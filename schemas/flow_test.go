@@ -21,6 +21,7 @@ func TestFlowCheck(t *testing.T) {
 		{Flow{"ä", ClassNormal}, "other characters"},
 		{Flow{"acme", "urgent"}, `class "urgent" is none; use one of [high normal low]`},
 		{Flow{"acme", ""}, "is none"},
+		{CanaryFlow(), "the services' own"},
 	} {
 		err := tc.flow.Check()
 		if (err == nil) != (tc.problem == "") || err != nil && !strings.Contains(err.Error(), tc.problem) {

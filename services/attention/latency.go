@@ -77,3 +77,11 @@ func (l *latency) limits(layer, rows int) limits {
 	early := time.Duration(seconds * float64(time.Second))
 	return limits{early: early, calm: min(max(minPatience, 2*early), maxPatience), hurried: early}
 }
+
+// step is how long one row may take through these layers before the last of them is late.
+func (l *latency) step(layers []int) (longest time.Duration) {
+	for _, layer := range layers {
+		longest += l.limits(layer, 1).early
+	}
+	return longest
+}

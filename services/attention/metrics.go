@@ -52,7 +52,9 @@ func (s *stats) active(n int) {
 func (s *stats) step(mb *microbatch, times *ledger.Step) {
 	tokens := 0
 	for i := range mb.parts {
-		tokens += len(mb.parts[i].choices)
+		if !mb.parts[i].s.flow.IsCanary() {
+			tokens += len(mb.parts[i].choices)
+		}
 	}
 	s.metrics.Step().Observe((mb.layers + mb.heads).Seconds())
 	s.observe(times)
@@ -95,8 +97,11 @@ func (s *stats) preempted() {
 	s.presence.Add("preemptions_total", 1)
 }
 
-// finished counts a request that ended, however it did.
+// finished counts a producer's request that ended, however it did.
 func (s *stats) finished(q *sequence) {
+	if q.flow.IsCanary() {
+		return
+	}
 	outcome, code := q.end.FinishReason, ""
 	if q.end.Error != nil {
 		outcome, code = q.end.Error.Code, q.end.Error.Code

@@ -92,6 +92,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	}
 	s.presence.Fill = func(stats map[string]float64) {
 		stats[members.Places], stats[members.Waiting] = float64(s.places()), float64(s.waiting.size())
+		stats[members.StepSeconds] = s.exchange.latency.step(s.d.MoELayers()).Seconds()
 	}
 	own, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.ctx, s.stop = own, stop

@@ -177,8 +177,8 @@ type benched struct {
 
 // pipeline starts the message pipeline of a model that stays open.
 func (c *BenchCmd) pipeline(ctx context.Context, e *env, m *model.Model, b benched) (*cluster.Cluster, error) {
-	up := UpCmd{}
-	if err := fillDefaults(&up); err != nil {
+	up, err := ownUp()
+	if err != nil {
 		return nil, err
 	}
 	up.Wire, up.Hops, up.Grouping, up.Microbatches, up.MinRows = c.Wire, b.hops, c.Grouping, c.Microbatches, c.MinRows

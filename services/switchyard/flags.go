@@ -233,14 +233,18 @@ func (f PlanFlags) settings() (plan.Settings, error) {
 
 // TokenizerFlags are the tokenizer's own.
 type TokenizerFlags struct {
-	MaxQueued     int      `default:"1024" help:"Sequences that may wait before prompts are refused as overload." placeholder:"N"`
-	InboxPrefixes []string `default:"_INBOX." help:"What the reply subjects of ask and replay begin with; others are not answered." placeholder:"PREFIX,…"`
-	Tenant        []string `sep:"none" help:"What a tenant may have, such as acme:weight=4,waiting=100,tokens=60000,log=1GiB (its share, its requests that wait, tokens a minute, bytes of the token log); * stands for those not named. May be given several times; all tokenizers need the same." placeholder:"NAME:QUOTA"`
+	MaxQueued     int           `default:"1024" help:"Sequences that may wait before prompts are refused as overload." placeholder:"N"`
+	InboxPrefixes []string      `default:"_INBOX." help:"What the reply subjects of ask and replay begin with; others are not answered." placeholder:"PREFIX,…"`
+	CanaryEvery   time.Duration `default:"15s" help:"How long no token may flow before a request of one token is sent to see whether one can; 0 is never, and then no token need flow to be ready." placeholder:"TIME"`
+	Tenant        []string      `sep:"none" help:"What a tenant may have, such as acme:weight=4,waiting=100,tokens=60000,log=1GiB (its share, its requests that wait, tokens a minute, bytes of the token log); * stands for those not named. May be given several times; all tokenizers need the same." placeholder:"NAME:QUOTA"`
 }
 
 func (f TokenizerFlags) config(m ModelFlags, prefix string) (tokenizer.Config, error) {
 	if f.MaxQueued < 1 {
 		return tokenizer.Config{}, usage(fmt.Errorf("--max-queued is %d; it must be at least 1", f.MaxQueued))
+	}
+	if f.CanaryEvery < 0 {
+		return tokenizer.Config{}, usage(fmt.Errorf("--canary-every is %v; it must be a time, or 0 for never", f.CanaryEvery))
 	}
 	for _, inbox := range f.InboxPrefixes {
 		if err := (schemas.Subjects{Prefix: prefix}).CheckInboxPrefix(inbox); err != nil {
@@ -250,6 +254,7 @@ func (f TokenizerFlags) config(m ModelFlags, prefix string) (tokenizer.Config, e
 	tenants, err := parseTenants(f.Tenant)
 	return tokenizer.Config{
 		MaxModelLen: m.MaxModelLen, MaxQueued: f.MaxQueued, InboxPrefixes: f.InboxPrefixes, Tenants: tenants, Version: semver(version),
+		CanaryEvery: f.CanaryEvery,
 	}, err
 }
 

@@ -81,8 +81,8 @@ func openTestYard(t *testing.T, set func(*UpCmd)) testYard {
 // openYardOf has count replicas of each service of m.
 func openYardOf(t *testing.T, m *model.Model, count map[string]int, set func(*UpCmd)) testYard {
 	t.Helper()
-	up := UpCmd{}
-	if err := fillDefaults(&up); err != nil {
+	up, err := ownUp()
+	if err != nil {
 		t.Fatal(err)
 	}
 	set(&up)

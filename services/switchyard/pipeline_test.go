@@ -174,8 +174,8 @@ func compareAnswers(t *testing.T, y *cluster.Cluster, hosts int, want answers) {
 // startPipeline is a pipeline with so many expert hosts, in this process.
 func startPipeline(t *testing.T, dir string, wire tensor.Wire, hops schemas.Hops, hosts int, change ...func(*UpCmd)) *cluster.Cluster {
 	t.Helper()
-	up := UpCmd{}
-	if err := fillDefaults(&up); err != nil {
+	up, err := ownUp()
+	if err != nil {
 		t.Fatal(err)
 	}
 	up.Listen, up.Scaling, up.ModelFlags.Model, up.Wire, up.Hops = "", noScaling, dir, string(wire), string(hops)

@@ -110,13 +110,17 @@ func (p *probed) alive(t *testing.T) {
 	}
 }
 
-// counts wants metrics to begin a line so.
+// counts waits until metrics begin a line so: canaries come and go.
 func (p *probed) counts(t *testing.T, lines ...string) {
 	t.Helper()
-	_, body := p.get(t, "/metrics")
 	for _, want := range lines {
-		if !strings.Contains(body, "\n"+want) {
-			t.Errorf("no metric %s in\n%s", want, body)
+		body := ""
+		for deadline := time.Now().Add(patient); !strings.Contains(body, "\n"+want); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Errorf("no metric %s in\n%s", want, body)
+				break
+			}
+			_, body = p.get(t, "/metrics")
 		}
 	}
 }
@@ -153,7 +157,7 @@ func TestReadiness(t *testing.T) {
 		p.counts(t, `switchyard_redeliveries_total{model="demo",stream="sequence"} `)
 	}
 	all["attention"].counts(t, `switchyard_kv_pages{model="demo",state="used"} 0`)
-	all["tokenizer"].counts(t, `switchyard_queue_depth{model="demo",stream="prompt"} 0`, `switchyard_stream_fill_ratio{model="demo",stream="token"} 0`)
+	all["tokenizer"].counts(t, `switchyard_queue_depth{model="demo",stream="prompt"} 0`, `switchyard_stream_fill_ratio{model="demo",stream="token"} `)
 
 	server.Shutdown()
 	for _, p := range all {
@@ -166,6 +170,11 @@ func TestReadiness(t *testing.T) {
 	}
 	all["expert"].stop()
 	gate.await(t, soon, 503, "has functions without a live expert host")
+	all["tokenizer"].await(t, soon, 503, "no expert host of model demo is ready")
+	all["tokenizer"].counts(t, `switchyard_stage_ready{model="demo",stage="expert"} 0`, `switchyard_stage_ready{model="demo",stage="token"} 0`)
+	startProbed(t, "expert", "nats://"+address).await(t, patient, 200, "ready")
+	all["tokenizer"].await(t, patient, 200, "ready")
+	all["tokenizer"].counts(t, `switchyard_stage_ready{model="demo",stage="token"} 1`)
 	all["aggregator"].stop()
 	all["attention"].await(t, soon, 503, "no aggregator is ready")
 }

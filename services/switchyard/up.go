@@ -92,13 +92,21 @@ func (c *UpCmd) settings(ctx context.Context, e *env) (s cluster.Settings, err e
 // inProcess is the settings of commands that run everything for themselves: the
 // defaults, no port, no control loop, and what set changes.
 func inProcess(ctx context.Context, e *env, set func(*UpCmd)) (s cluster.Settings, err error) {
-	up := UpCmd{}
-	if err := fillDefaults(&up); err != nil {
+	up, err := ownUp()
+	if err != nil {
 		return s, err
 	}
 	up.Listen, up.Scaling = "", noScaling
 	set(&up)
 	return up.settings(ctx, e)
+}
+
+// ownUp is the defaults of a command that runs everything for itself. Nobody asks
+// whether that is ready, so it sends no canaries.
+func ownUp() (up UpCmd, err error) {
+	err = fillDefaults(&up)
+	up.CanaryEvery = 0
+	return up, err
 }
 
 func (c *UpCmd) services(g Globals) (s cluster.Services, err error) {

@@ -79,14 +79,20 @@ func (s *Service) resolve(in *incoming) (*edge.Request, error) {
 		s.computing.RLock()
 		defer s.computing.RUnlock()
 	}
-	return s.model.Resolve(in.prompt, s.clock.now(), rand.Uint32())
+	req, err := s.model.Resolve(in.prompt, s.clock.now(), rand.Uint32())
+	if err == nil && in.flow.IsCanary() {
+		req.Deadline = canaryWithin
+	}
+	return req, err
 }
 
 // findRoom refuses a request that would begin too late, or whose log has no room.
 func (s *Service) findRoom(ctx context.Context, in *incoming, seq *pb.Sequence, accept *pb.Accept) error {
-	s.demand.expect(in.prompt.RequestId, float64(accept.Weight), workOf(accept))
-	if err := s.unlessTaken(ctx, in, s.checkForecast(in, accept, time.Now())); err != nil {
-		return err
+	if !in.flow.IsCanary() {
+		s.demand.expect(in.prompt.RequestId, float64(accept.Weight), workOf(accept))
+		if err := s.unlessTaken(ctx, in, s.checkForecast(in, accept, time.Now())); err != nil {
+			return err
+		}
 	}
 	return s.reserve(ctx, in, seq, int64(accept.LogBytes))
 }
@@ -195,8 +201,11 @@ func (s *Service) submit(ctx context.Context, in *incoming, seq *pb.Sequence, le
 		}
 		return fmt.Errorf("handing the sequence to attention: %w", err)
 	}
-	s.backlog.add()
 	s.guardDeadline(in.prompt.RequestId, left)
+	if in.flow.IsCanary() {
+		return nil
+	}
+	s.backlog.add()
 	s.metrics.PromptTokens().Add(float64(len(seq.PromptIds)))
 	s.presence.Add("requests_total", 1)
 	s.presence.Add("prompt_tokens_total", float64(len(seq.PromptIds)))

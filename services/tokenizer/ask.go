@@ -9,7 +9,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/process/pause"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -203,10 +202,8 @@ func refusalOf(err error) *edge.Error {
 
 // notReady says why a caller who waits would wait in vain.
 func (s *Service) notReady() error {
-	for _, m := range members.OfService(s.view.Snapshot(), "attention") {
-		if m.Ready && !m.Draining {
-			return nil
-		}
+	if !lacks(s.view.Snapshot(), "attention") {
+		return nil
 	}
 	return edge.Errorf(edge.ModelNotReady, "no attention replica of model %s is ready", s.d.Subjects.Model)
 }

@@ -1,5 +1,7 @@
 package tokenizer
 
+import "time"
+
 // Config is what an operator sets.
 type Config struct {
 	// MaxModelLen bounds a sequence, prompt and generated tokens together; 0 is the model's limit.
@@ -11,6 +13,9 @@ type Config struct {
 	InboxPrefixes []string
 	// Tenants are what tenants may have, by name; EveryoneElse is what others may.
 	Tenants map[string]Quota
+	// CanaryEvery is how long no token may flow before a request of one token is sent
+	// to see whether one can; 0: none is, and no token need flow to be ready.
+	CanaryEvery time.Duration
 	// Version of the build, as semantic versioning writes it: NATS services say it.
 	Version string
 }

@@ -118,11 +118,16 @@ func (s *Service) takePrompt(ctx context.Context, d *bus.Delivery, place *turn) 
 // toldIfRefused tells a prompt's producer of a refusal; all other errors remain.
 func (s *Service) toldIfRefused(ctx context.Context, p *incoming, err error) error {
 	var refused *edge.Error
-	if errors.As(err, &refused) && !bus.IsGivenUp(err) {
+	switch {
+	case !errors.As(err, &refused) || bus.IsGivenUp(err):
+		return err
+	case p.flow.IsCanary() && p.reply == "": // with one it is somebody else's
+		s.pulse.failed(p.prompt.GetRequestId(), refused.Error(), time.Now())
+		return nil
+	default:
 		s.count(refused)
 		return s.refuse(ctx, p, refused)
 	}
-	return err
 }
 
 // process admits a prompt when it is its turn, or ends one that would break
@@ -144,6 +149,9 @@ func (s *Service) process(ctx context.Context, d *bus.Delivery, p *incoming, pla
 // judge admits a prompt unless others go before it for too long, or its tenant has
 // as much as it may. It counts as waiting meanwhile: many are judged at once.
 func (s *Service) judge(ctx context.Context, p *incoming) error {
+	if p.flow.IsCanary() {
+		return s.admit(ctx, p)
+	}
 	if s.demand.enter(p.prompt.RequestId, p.flow, time.Now()) {
 		defer func() { s.demand.leave(p.prompt.RequestId, p.followed, time.Now()) }()
 	}
@@ -222,7 +230,7 @@ func (s *Service) readPrompt(d *bus.Delivery) (*incoming, error) {
 		}
 	}
 	if err == nil {
-		err = badRequest(flow.Check())
+		err = badRequest(checkFlow(in))
 	}
 	if err != nil {
 		return in, err

@@ -109,6 +109,10 @@ func (sh *ownedShard) count(r *served, records []*pb.Record) {
 	if sh.requests[r.request] != r {
 		return // it had ended before
 	}
+	if schemas.FlowOf(r.chain.Accept()).IsCanary() {
+		sh.s.watchCanary(r.request, records)
+		return
+	}
 	for _, record := range records {
 		r.claimed = r.claimed || record.GetClaim() != nil
 	}

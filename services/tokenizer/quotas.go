@@ -49,8 +49,11 @@ func newQuotas(config map[string]Quota, age time.Duration) *quotas {
 	return &quotas{config: config, age: age, used: map[string]*usage{}}
 }
 
-// of is a tenant's quota.
+// of is a tenant's quota; canaries have none.
 func (q *quotas) of(tenant string) Quota {
+	if tenant == schemas.CanaryTenant {
+		return Quota{}
+	}
 	if own, ok := q.config[tenant]; ok {
 		return own
 	}
@@ -176,7 +179,7 @@ func (s *Service) checkLog(in *incoming, need int64, now time.Time) error {
 
 // logged counts what a request's log has more, or less, of its tenant.
 func (s *Service) logged(tenant string, change int64) {
-	if s.quotas.of(tenant).LogBytes > 0 {
+	if change != 0 && s.quotas.of(tenant).LogBytes > 0 {
 		// What was counted before its use was forgotten is not taken off again.
 		s.quotas.with(tenant, func(u *usage) { u.log.live = max(0, u.log.live+change) })
 	}

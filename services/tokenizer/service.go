@@ -41,6 +41,7 @@ type Service struct {
 	prompted     prompted
 	demand       *demand
 	quotas       *quotas
+	pulse        pulse
 	depths       depths
 	packing      packing
 	levels       levels
@@ -81,6 +82,7 @@ func New(d *deployment.Deployment, c Config) *Service {
 		tracer: d.Telemetry.Tracer("tokenizer"), metrics: d.Telemetry.Metrics,
 		log: tokenlog.Of(d, id), packing: newPacking(),
 		asks: make(chan struct{}, asksAtOnce), storeWithin: storeWithin, cancelled: newRecently(maxCancelled, cancelledFor),
+		pulse:  pulse{every: spread(c.CanaryEvery), least: leastPatience},
 		demand: newDemand(), quotas: newQuotas(c.Tenants, d.Streams.Tokens().MaxAge),
 		ending: newTimers(maxEnding, endingAtOnce), lonely: newTimers(maxEnding, endingAtOnce), late: newTimers(maxDeadlines, endingAtOnce),
 		clock: clock{here: time.Now},
@@ -163,24 +165,27 @@ func (s *Service) newDetokenizer() detokenizer {
 func (s *Service) Run(ctx context.Context) error {
 	defer s.metrics.QueueDepth.Follow(s.queueDepths)()
 	defer s.metrics.StreamFill.Follow(s.levels.shares)()
+	defer s.metrics.StageReady.Follow(s.stagesReady)()
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { s.intake(ctx) })
 	running.Go(func() { s.serveShards(ctx) })
 	running.Go(func() { s.pack(ctx) })
 	running.Go(func() { s.watchStreams(ctx) })
+	running.Go(func() { s.feelPulse(ctx) })
 	return s.presence.Announce(ctx)
 }
 
-// Ready says whether a prompt that comes now can become tokens.
+// Ready says whether a prompt that comes now can become tokens: all stages are
+// there, and a token was seen to flow.
 func (s *Service) Ready() error {
 	if err := s.presence.Reachable(); err != nil {
 		return err
 	}
-	if missing := s.notReady(); missing != nil {
-		return missing
+	if err := s.lack(s.view.Snapshot()); err != nil {
+		return err
 	}
-	return nil
+	return s.pulse.ready(time.Now())
 }
 
 // Stop ends listening and what is under way; another replica goes on with it.

@@ -20,11 +20,28 @@ const (
 // replicas has; 0 if none has said so.
 func LargestKV(all []*pb.Member, model uint64) (pages float64) {
 	for _, m := range OfService(all, "attention") {
-		if m.ModelHash == model && m.Ready && !m.Draining {
-			pages = max(pages, m.Stats[KVPages])
+		if n := m.Stats[KVPages]; m.ModelHash == model && m.Ready && !m.Draining && n > pages { // which NaN is not
+			pages = n
 		}
 	}
 	return pages
+}
+
+// StepSeconds is the name under which an attention replica announces how long one
+// token's step may take before it counts as late.
+const StepSeconds = "step_patience_seconds"
+
+// longestStep bounds what one replica says of it.
+const longestStep = 600
+
+// LongestStep is that of the slowest ready attention replica, in seconds.
+func LongestStep(all []*pb.Member) (seconds float64) {
+	for _, m := range OfService(all, "attention") {
+		if n := m.Stats[StepSeconds]; m.Ready && !m.Draining && n > seconds {
+			seconds = min(n, longestStep)
+		}
+	}
+	return seconds
 }
 
 // Names under which an attention replica announces how many sequences more it can

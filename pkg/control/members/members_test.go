@@ -235,6 +235,14 @@ func TestPlacesAndWaiting(t *testing.T) {
 	if n, pages := FreePlaces(all[:2], "a"); n != 7 || pages != 9 {
 		t.Errorf("%d places with %v pages", n, pages)
 	}
+	all[4].Stats[KVPages], all[5].Stats[StepSeconds], all[4].Stats[StepSeconds] = math.NaN(), 7, math.NaN()
+	draining.Stats[StepSeconds] = 9
+	if n := LargestKV(all, 0); n != 9 {
+		t.Errorf("the largest has %v pages", n)
+	}
+	if s := LongestStep(all); s != 7 {
+		t.Errorf("the longest step takes %v s", s)
+	}
 	if n := WaitingIn(all); n != 5+1+4+4 {
 		t.Errorf("%d wait", n)
 	}

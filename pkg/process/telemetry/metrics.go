@@ -26,6 +26,7 @@ type Metrics struct {
 	loadSamples  *prometheus.CounterVec
 	late         *prometheus.CounterVec
 	deadLetters  *prometheus.CounterVec
+	canaries     *prometheus.CounterVec
 
 	// KVPages are the pages of attention's KV cache, "used" and "free".
 	KVPages *Mirror
@@ -35,6 +36,8 @@ type Metrics struct {
 	QueueDepth *Mirror
 	// StreamFill is the share of its bound that a durable stream holds, by kind.
 	StreamFill *Mirror
+	// StageReady says what is there for a token to flow, 1 or 0, by stage.
+	StageReady *Mirror
 
 	// Reissues counts rows' groups that attention sent again because they were late.
 	Reissues prometheus.Counter
@@ -87,6 +90,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		busBytes:         counters("bus_payload_bytes_total", "Payload bytes, by stream kind and direction.", "stream", "direction"),
 		loadSamples:      counters("load_samples_total", "Samples of experts' loads on Kafka, by what became of them.", "outcome"),
 		deadLetters:      counters("dead_letters_total", "Messages that were given up and kept for switchyard dlq, by stream kind and reason.", "stream", "reason"),
+		canaries:         counters("canaries_total", "Requests of one token by which tokenizers see whether a token can flow: sent, and answered.", "outcome"),
+		StageReady:       newMirror("stage_ready", "Whether a token finds a ready replica, as tokenizers see it (1 or 0), by stage: attention, gate, expert, aggregator; token: whether one was seen to flow in time.", "stage"),
 		Sequences:        newMirror("sequences", "Sequences that an attention replica has.", "state"),
 		Reissues:         counter("reissues_total", "Groups of rows sent again because their block was late."),
 		Preemptions:      counter("preemptions_total", "Times a sequence gave its KV pages to older ones; what they held is computed again."),
@@ -111,7 +116,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	}
 	r.MustRegister(
 		m.requests, m.tokens, m.stepDuration, m.layerHop, m.expertRows, m.expertTime, m.batchRows,
-		m.redeliveries, m.KVPages, m.QueueDepth, m.busMessages, m.busBytes, m.loadSamples, m.deadLetters, m.Sequences, m.StreamFill,
+		m.redeliveries, m.KVPages, m.QueueDepth, m.busMessages, m.busBytes, m.loadSamples, m.deadLetters, m.canaries, m.Sequences, m.StreamFill, m.StageReady,
 		m.Reissues, m.Preemptions, m.UnannouncedSteps, m.late, m.Repeats, m.Refused, m.Poisoned, m.LogNoise, m.IllegalRecords, m.Panics, m.RefusedReplies,
 		m.TimeClaims, m.stepPart, m.layerStage, m.prediction, m.PredictionsLost, m.genAI.request, m.genAI.firstToken, m.genAI.perToken,
 	)
@@ -138,6 +143,8 @@ func (m *Metrics) begin() {
 	for _, stage := range []string{"gate", "expert", "aggregator"} {
 		m.Late(stage)
 	}
+	m.Canaries("sent")
+	m.Canaries("answered")
 }
 
 // fineBuckets reach from 50 µs, a small model's layer, to about 13 s.
@@ -229,6 +236,12 @@ func (m *Metrics) Redeliveries(stream string) prometheus.Counter {
 // DeadLetters counts what was given up of a stream kind, by the reason.
 func (m *Metrics) DeadLetters(stream, reason string) prometheus.Counter {
 	return m.deadLetters.WithLabelValues(stream, reason)
+}
+
+// Canaries counts requests that tokenizers send to see whether a token can flow, by
+// what became of them: "sent", and then "answered".
+func (m *Metrics) Canaries(outcome string) prometheus.Counter {
+	return m.canaries.WithLabelValues(outcome)
 }
 
 // Traffic counts the messages and bytes of one stream kind in one direction.

@@ -116,7 +116,7 @@ func planning(n names) []Grant {
 func tokenizing(n names) []Grant {
 	return append(joining(n), []Grant{
 		{
-			Reason:    "to take prompts and asks, also for a model that nobody serves, and to store asks as prompts",
+			Reason:    "to take prompts and asks, also for a model that nobody serves, and to store asks and canaries as prompts",
 			Publish:   append(work(n.streams.Prompts().Name), n.streams.Prompts().Subjects...),
 			Subscribe: slices.Concat(n.AnyAsk(), n.AnyPrompt(), []string{n.Replay(), n.AnyCancel()}),
 		},

@@ -1,0 +1,185 @@
+package tokenizer
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/request/edge"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// join has a service among the members until leave is called.
+func (r *rig) join(service string) (leave func()) {
+	p := r.d.NewPresence(service+"-1", service)
+	p.SetReady(true)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = p.Announce(ctx) }()
+	leave = func() { cancel(); <-done }
+	r.t.Cleanup(leave)
+	return leave
+}
+
+// lacks waits until a replica is not ready, and says so.
+func (r *rig) lacks(s *Service, what string) {
+	r.t.Helper()
+	r.eventually(what, func() bool { err := s.Ready(); return err != nil && strings.Contains(err.Error(), what) })
+}
+
+func (r *rig) ready(s *Service) {
+	r.t.Helper()
+	r.eventually("it is ready", func() bool { return s.Ready() == nil })
+}
+
+// underWay is the canary that a replica has sent.
+func (p *pulse) underWay() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out.id
+}
+
+// TestReadyByCanary follows a pipeline without experts, that gets some, that answers,
+// that fails, and that answers again.
+func TestReadyByCanary(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 0)
+	rejected := r.listen(r.d.Subjects.Rejected())
+	s := r.replica(func(c *Config) {
+		c.CanaryEvery, c.MaxQueued, c.Tenants = time.Hour, 1, map[string]Quota{EveryoneElse: {Waiting: 1, TokensPerMinute: 1, LogBytes: 1}}
+	})
+	r.lacks(s, "no gate of model demo is ready: none has a plan whose functions are all warm")
+	r.join("gate")
+	r.lacks(s, "no expert host of model demo is ready")
+	leave := r.join("expert")
+	r.lacks(s, "no aggregator of model demo is ready")
+	if id := s.pulse.underWay(); id != "" {
+		t.Errorf("canary %s was sent though no token could flow", id)
+	}
+	r.join("aggregator")
+	r.eventually("a canary", func() bool { return s.pulse.underWay() != "" })
+	id := s.pulse.underWay()
+	accept := r.opened(id)
+	if accept.MaxTokens != 1 || accept.PromptTokens != 1 || accept.DeadlineMs != uint32(canaryWithin.Milliseconds()) || accept.Tenant != schemas.CanaryTenant {
+		t.Errorf("%v", accept)
+	}
+	r.lacks(s, "request "+id+" waits since")
+	r.lacks(s, unclaimed)
+	w := r.claim(id)
+	r.lacks(s, uncounted)
+	r.append(w, token(0), ending("length"))
+	r.ready(s)
+
+	leave()
+	r.lacks(s, "no expert host of model demo is ready")
+	r.join("expert")
+	r.eventually("another canary", func() bool { next := s.pulse.underWay(); return next != "" && next != id })
+	failing := s.pulse.underWay()
+	r.append(r.claim(failing), &pb.Record{Kind: &pb.Record_Terminal{Terminal: &pb.Terminal{
+		FinishReason: "error", Error: edge.Proto(edge.Errorf(edge.Internal, "layer 3 got no answer")),
+	}}})
+	r.lacks(s, "request "+failing+": it ended as error: layer 3 got no answer")
+	r.eventually("one more", func() bool { next := s.pulse.underWay(); return next != "" && next != failing })
+	r.append(r.claim(s.pulse.underWay()), token(0), ending("length"))
+	r.ready(s)
+
+	r.uncounted(s)
+	if n := len(rejected.all()); n > 0 {
+		t.Errorf("%d canaries were rejected in public", n)
+	}
+}
+
+// uncounted wants canaries to be in nothing that producers' requests are in.
+func (r *rig) uncounted(s *Service) {
+	r.t.Helper()
+	page := r.metrics(s)
+	for _, line := range []string{
+		`switchyard_canaries_total{outcome="sent"} 3`, `switchyard_canaries_total{outcome="answered"} 2`,
+		`switchyard_stage_ready{stage="token"} 1`, `switchyard_stage_ready{stage="expert"} 1`,
+		`switchyard_tokens_total{kind="prompt"} 0`, `switchyard_requests_total{outcome="overloaded"} 0`,
+	} {
+		if !strings.Contains(page, line+"\n") {
+			r.t.Errorf("no %s in\n%s", line, page)
+		}
+	}
+	if len(s.quotas.used) > 0 || s.backlog.waiting > 0 || len(s.demand.waiting) > 0 {
+		r.t.Errorf("%v have had something, %d and %d wait", s.quotas.used, s.backlog.waiting, len(s.demand.waiting))
+	}
+}
+
+// A request of somebody else shows that tokens flow; then none is sent.
+func TestReadyByOthers(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 0)
+	for _, service := range []string{"gate", "expert", "aggregator"} {
+		r.join(service)
+	}
+	s := r.replica(func(c *Config) { c.CanaryEvery = time.Hour })
+	r.lacks(s, unclaimed)
+	r.promptOf("acme", "a1", "")
+	r.append(r.claim("a1"), token(0))
+	r.ready(s)
+}
+
+// Who may publish anywhere gets no more than a token there, and no answer.
+func TestCanarysTenant(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	for name, body := range map[string]string{
+		"many tokens": `{"input_ids":[1],"max_tokens":2}`,
+		"as many":     `{"input_ids":[1]}`,
+		"a text":      `{"text":"hi","max_tokens":1}`,
+		"an answer":   `{"input_ids":[1],"max_tokens":1}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := r.inbox()
+			r.send(r.d.Subjects.PromptOf(schemas.CanaryFlow()), "", []byte(body), nats.Header{schemas.HeaderReplyTo: {got.subject}})
+			if e := got.end().Error; e.GetCode() != "bad_request" || !strings.Contains(e.GetMessage(), "the services' own") {
+				t.Errorf("%v", e)
+			}
+		})
+	}
+	got := r.inbox()
+	r.send(r.d.Subjects.AskOf(schemas.CanaryFlow()), got.subject, []byte(`{"input_ids":[1],"max_tokens":1}`), nil)
+	if e := got.end().Error; e.GetCode() != "bad_request" {
+		t.Errorf("%v", e)
+	}
+}
+
+// Each model's canary can be resolved.
+func TestCanaryPrompt(t *testing.T) {
+	m := edge.Model{Vocab: 9, MaxLen: 8, Mask: -1, Start: -1, Types: 1}
+	for name, change := range map[string]func(*edge.Model){
+		"decoder":                     func(*edge.Model) {},
+		"encoder":                     func(m *edge.Model) { m.Task, m.Mask = model.Fill, 5 },
+		"encoder without a mask":      func(m *edge.Model) { m.Task = model.Fill },
+		"encoder and decoder":         func(m *edge.Model) { m.Task, m.Start = model.Answer, 3 },
+		"encoder and decoder's start": func(m *edge.Model) { m.Task = model.Answer },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := m
+			change(&m)
+			p := canaryPrompt("c", &m)
+			body, err := proto.Marshal(p)
+			if err == nil {
+				err = checkFlow(&incoming{prompt: p, flow: schemas.CanaryFlow()})
+			}
+			if err != nil || len(body) == 0 {
+				t.Fatal(err)
+			}
+			req, err := m.Resolve(p, time.Now(), 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := m.CheckSequence(req.Sequence); err != nil || req.Sequence.MaxTokens > 1 || req.Sequence.MaxTokens == 0 && req.Sequence.Score == "" {
+				t.Errorf("%v, %v", req.Sequence, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,150 @@
+package tokenizer
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/control/members"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// patient is a pulse on a clock that the test moves.
+type patient struct {
+	*pulse
+	t   *testing.T
+	now time.Time
+}
+
+func newPatient(t *testing.T) *patient {
+	return &patient{&pulse{every: 15 * time.Second, least: leastPatience}, t, time.Unix(1e9, 0)}
+}
+
+// after moves the clock.
+func (p *patient) after(seconds float64) { p.now = p.now.Add(time.Duration(seconds * 1e9)) }
+
+// sees has members say what they have done: chunks of a tokenizer and steps of an
+// attention replica, whose steps may take some seconds.
+func (p *patient) sees(chunks, steps, stepSeconds float64) {
+	p.look([]*pb.Member{
+		{Id: "t", Service: "tokenizer", Ready: true, Stats: map[string]float64{"chunks_total": chunks, "steps_total": 7 * float64(p.now.Unix())}},
+		{Id: "a", Service: "attention", Ready: true, Stats: map[string]float64{"steps_total": steps, members.StepSeconds: stepSeconds}},
+	}, true, p.now)
+}
+
+// is wants canaries to be due or not, and readiness to be, or to lack something.
+func (p *patient) is(due bool, lack string) {
+	p.t.Helper()
+	if got := p.due(p.now); got != due {
+		p.t.Errorf("due: %v", got)
+	}
+	err := p.ready(p.now)
+	if (err == nil) != (lack == "") || err != nil && !strings.Contains(err.Error(), lack) {
+		p.t.Errorf("%v, want %q", err, lack)
+	}
+}
+
+func TestPulse(t *testing.T) {
+	for name, play := range map[string]func(*patient){
+		"a canary is answered": func(p *patient) {
+			p.sees(0, 0, 0)
+			p.is(true, "no token has flowed for 0s, though one was asked for")
+			p.sent("c", p.now)
+			p.is(false, "request c waits since 0s: no tokenizer has taken it in")
+			p.waits("other", uncounted)
+			p.waits("c", unclaimed)
+			p.after(1)
+			p.is(false, "no attention replica has begun it")
+			p.answered(p.now)
+			p.is(false, "")
+			p.after(14.9)
+			p.is(false, "")
+			p.after(0.1)
+			p.is(true, "")
+		},
+		"a canary is not answered": func(p *patient) {
+			p.sees(0, 0, 0)
+			p.answered(p.now)
+			p.after(15)
+			p.is(true, "")
+			p.sent("c", p.now)
+			p.after(10)
+			p.is(false, "")
+			p.after(0.1)
+			p.is(false, "no token has flowed for 10.1s, though one was asked for: request c waits since 10.1s: no tokenizer has taken it in")
+			p.after(49.9)
+			p.is(true, "no token has flowed for 1m0s")
+			p.sent("d", p.now)
+			p.answered(p.now)
+			p.is(false, "")
+		},
+		"a canary comes to nothing": func(p *patient) {
+			p.sees(0, 0, 0)
+			p.is(true, "no token has flowed")
+			p.sent("c", p.now)
+			p.failed("other", "nobody", p.now)
+			p.failed("c", "it ended as error: layer 3 is gone", p.now)
+			p.is(false, "request c: it ended as error: layer 3 is gone")
+			p.after(2)
+			p.is(true, "layer 3 is gone")
+		},
+		"others' tokens show it": func(p *patient) {
+			p.sees(100, 100, 0)
+			p.is(true, "no token has flowed") // that was before
+			p.sent("c", p.now)
+			p.sees(101, 100, 0)
+			p.is(false, "")
+			for range 100 {
+				p.after(14)
+				p.sees(101+float64(p.now.Unix()), 100, 0)
+				p.is(false, "")
+			}
+		},
+		"and long prefills": func(p *patient) {
+			p.sees(0, 0, 0)
+			for i := range 100 {
+				p.after(14)
+				p.sees(0, float64(i+1), 0)
+				p.is(false, "")
+			}
+		},
+		"nothing is shown by nonsense": func(p *patient) {
+			p.sees(0, 0, 0)
+			p.sees(math.NaN(), math.Inf(-1), math.NaN())
+			p.sees(0, 0, -1)
+			p.is(true, "no token has flowed")
+		},
+		"a stage goes and comes back": func(p *patient) {
+			p.sees(0, 0, 0)
+			p.answered(p.now)
+			p.look(nil, false, p.now)
+			p.is(true, "no token has flowed")
+			p.sees(5, 0, 0) // of before
+			p.sent("c", p.now)
+			p.is(false, "request c waits")
+			p.answered(p.now)
+			p.is(false, "")
+		},
+		"slow layers have longer": func(p *patient) {
+			p.sees(0, 0, 20)
+			p.answered(p.now)
+			p.after(15)
+			p.is(true, "")
+			p.sent("c", p.now)
+			p.after(50)
+			p.is(false, "")
+			p.after(0.1)
+			p.is(false, "request c waits since 50.1s")
+		},
+		"no canaries are wanted": func(p *patient) {
+			p.every = 0
+			p.sees(0, 0, 0)
+			p.is(false, "")
+			p.after(1e6)
+			p.is(false, "")
+		},
+	} {
+		t.Run(name, func(t *testing.T) { play(newPatient(t)) })
+	}
+}
