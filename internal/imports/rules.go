@@ -94,9 +94,15 @@ var Rules = []Rule{
 	},
 	{
 		Of:     []string{"pkg/request/client/..."},
-		Only:   []string{"std", "schemas/...", "github.com/nats-io/...", "google.golang.org/protobuf/..."},
+		Only:   []string{"std", "schemas/...", "pkg/transport/leaving", "github.com/nats-io/...", "google.golang.org/protobuf/..."},
 		Reason: "producers take this package into their programs: it must not bring a model server along",
 		Bad:    [2]string{"pkg/request/client", "pkg/transport/bus"},
+	},
+	{
+		Of:     []string{"pkg/transport/leaving"},
+		Only:   []string{"std", "github.com/nats-io/nats.go"},
+		Reason: "producers take it with the client: it decides when to leave a server, and knows nothing of what is asked there",
+		Bad:    [2]string{"pkg/transport/leaving", "pkg/transport/bus"},
 	},
 	{
 		Of:     []string{"pkg/request/tokenizer/words", "pkg/request/tokenizer/merge"},

@@ -17,12 +17,14 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/pkg/transport/leaving"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -77,12 +79,17 @@ type Client struct {
 	nc       *nats.Conn
 	settings Settings
 	subjects schemas.Subjects
+
+	useless    leaving.Streak // of what was asked of the server
+	reconnects atomic.Uint64  // of the connection, when that began
+	leaveAfter time.Duration  // how long it may last
 }
 
-// New returns a client on a connection, which should reconnect forever.
+// New returns a client on a connection, which should reconnect forever. When its
+// server is of no use for ten seconds, it is made to reconnect to another one.
 func New(nc *nats.Conn, s Settings) *Client {
 	s = s.withDefaults()
-	return &Client{nc: nc, settings: s, subjects: schemas.NewSubjects(s.Prefix, s.Model)}
+	return &Client{nc: nc, settings: s, subjects: schemas.NewSubjects(s.Prefix, s.Model), leaveAfter: leaving.After}
 }
 
 // Prompt publishes p and returns once it is accepted: from then on it ends in
@@ -164,10 +171,11 @@ func (c *Client) untilAccepted(ctx context.Context, js jetstream.JetStream, msg 
 	patient, cancel := context.WithTimeout(ctx, c.settings.Patience)
 	defer cancel()
 	var lost time.Time
-	for {
+	for begun := time.Now(); ; {
 		attempt, cancelAttempt := context.WithTimeout(patient, c.settings.Silence)
 		_, err := js.PublishMsg(attempt, msg)
 		cancelAttempt()
+		c.judge(err)
 		denied := c.forbidden(msg.Subject)
 		switch {
 		case err == nil:
@@ -179,7 +187,7 @@ func (c *Client) untilAccepted(ctx context.Context, js jetstream.JetStream, msg 
 			return outage(lost, "the prompt was acknowledged; sending it again under the same request_id is safe", err)
 		case denied != nil:
 			return denied
-		case patient.Err() != nil || !mayPass(err):
+		case patient.Err() != nil || !mayPass(err) && !c.mayReturn(err, begun):
 			return acceptError(err, c.settings.Model, c.nc.ConnectedUrlRedacted())
 		}
 		select { // a broken connection refuses at once

@@ -127,6 +127,7 @@ func (s *Stream) receive(msg *nats.Msg, timer *time.Timer) ([]*pb.Chunk, error) 
 		return nil, s.nobody(timer)
 	}
 	s.deserted = time.Time{}
+	s.client.served()
 	c := &pb.Chunk{}
 	if err := proto.Unmarshal(msg.Data, c); err != nil {
 		return nil, &Error{Code: CodeInternal, Message: "reading a chunk of the answer", Cause: err}
@@ -206,6 +207,7 @@ func (s *Stream) nobody(timer *time.Timer) error {
 	if waited := time.Since(s.deserted); waited >= s.client.settings.Patience {
 		return s.interrupted(fmt.Sprintf("nobody has served the model for %s", waited.Round(time.Millisecond)), nil)
 	}
+	s.client.unserved(time.Now())
 	s.pause = s.client.settings.Silence
 	timer.Reset(s.pause / 4)
 	return nil

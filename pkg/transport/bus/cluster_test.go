@@ -13,6 +13,7 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testcluster"
+	"github.com/switchyard/switchyard/pkg/transport/leaving"
 	"github.com/switchyard/switchyard/schemas"
 )
 
@@ -192,7 +193,7 @@ func TestStreak(t *testing.T) {
 		"one failure":         {[]event{{0, ErrAckLost}}, 0},
 		"several":             {[]event{{0, ErrAckLost}, {4, context.DeadlineExceeded}, {9, ErrAckLost}}, 9},
 		"a success ends it":   {[]event{{0, ErrAckLost}, {4, nil}, {5, ErrAckLost}, {7, ErrAckLost}}, 2},
-		"what is long over":   {[]event{{0, ErrAckLost}, {leaveAfter + 1, ErrAckLost}, {leaveAfter + 3, ErrAckLost}}, 2},
+		"what is long over":   {[]event{{0, ErrAckLost}, {leaving.After + 1, ErrAckLost}, {leaving.After + 3, ErrAckLost}}, 2},
 		"others do not count": {[]event{{0, ErrAckLost}, {4, nats.ErrDisconnected}}, 0},
 	} {
 		var s streak
@@ -200,7 +201,7 @@ func TestStreak(t *testing.T) {
 		for _, e := range c.events {
 			s.note(e.err, begun.Add(e.at))
 		}
-		if got := s.length(); got != c.want {
+		if got := s.Length(); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
@@ -217,7 +218,7 @@ func TestUselessServerIsLeft(t *testing.T) {
 	}
 	c.trials.storing.note(ErrAckLost, now)
 	c.trials.asking.note(nil, now) // a server that is cut off knows what it knew
-	c.trials.storing.note(ErrAckLost, now.Add(leaveAfter))
+	c.trials.storing.note(ErrAckLost, now.Add(leaving.After))
 	c.leaveUseless()
 	testkit.Eventually(t, "it is at the other server", func() bool { return c.Connected() && c.nc.ConnectedUrl() != first })
 }

@@ -3,51 +3,34 @@ package bus
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/switchyard/switchyard/pkg/transport/leaving"
 )
 
-// A server of a cluster that is cut off from the others, or has no disk any
-// more, keeps its clients and does nothing for them. A client that knows of
-// other servers leaves it for one of those.
+// A connection leaves its server (pkg/transport/leaving) by what JetStream does for
+// it there.
 
-// leaveAfter is how long JetStream may do nothing before a client looks for
-// another server: longer than the election of a leader, which looks alike and
-// passes.
-const leaveAfter = 10 * time.Second
-
-// streak is a series of failures without a success between them, or a long time in
-// which nobody tried.
-type streak struct{ first, last atomic.Int64 } // Unix nanoseconds; first 0: none
+// streak is of what was asked of JetStream.
+type streak struct{ leaving.Streak }
 
 func (s *streak) note(err error, now time.Time) {
 	switch {
 	case err == nil:
-		s.first.Store(0)
+		s.End()
 	case fruitless(err):
-		if before := s.last.Swap(now.UnixNano()); now.UnixNano()-before > int64(leaveAfter) {
-			s.first.Store(0)
-		}
-		s.first.CompareAndSwap(0, now.UnixNano())
+		s.Fail(now)
 	}
-}
-
-func (s *streak) length() time.Duration {
-	first := s.first.Load()
-	if first == 0 {
-		return 0
-	}
-	return time.Duration(s.last.Load() - first)
 }
 
 // trials are what JetStream does for a connection. They are apart, because a
 // server that is cut off goes on telling what it knew.
 type trials struct{ storing, asking streak }
 
-func (t *trials) failFor() time.Duration { return max(t.storing.length(), t.asking.length()) }
+func (t *trials) failFor() time.Duration { return max(t.storing.Length(), t.asking.Length()) }
 
 func (t *trials) reset() {
 	t.storing.note(nil, time.Time{})
@@ -66,11 +49,11 @@ func fruitless(err error) bool {
 
 // leaveUseless goes to another server when this one has been of no use for too long.
 func (c *Conn) leaveUseless() {
-	if c.trials.failFor() < leaveAfter || !c.nc.IsConnected() || len(c.nc.Servers()) < 2 {
+	if c.trials.failFor() < leaving.After || !leaving.Possible(c.nc) {
 		return
 	}
 	c.trials.reset()
-	c.log.Warn("JetStream does nothing here; trying another server", "url", c.nc.ConnectedUrlRedacted(), "for", leaveAfter)
+	c.log.Warn("JetStream does nothing here; trying another server", "url", c.nc.ConnectedUrlRedacted(), "for", leaving.After)
 	if err := c.nc.ForceReconnect(); err != nil {
 		c.log.Warn("cannot leave the server", "error", err)
 	}

@@ -1,0 +1,65 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/switchyard/switchyard/pkg/transport/leaving"
+)
+
+// served notes that the server was of use.
+func (c *Client) served() { c.useless.End() }
+
+// unserved notes that nothing came of what was asked of the server. When that has
+// been so for long, the connection goes to another one, if it knows of any.
+func (c *Client) unserved(now time.Time) {
+	if n := c.nc.Stats().Reconnects; c.reconnects.Swap(n) != n {
+		c.useless.End() // that was another server
+	}
+	c.useless.Fail(now)
+	if c.useless.Length() >= c.leaveAfter && leaving.Possible(c.nc) {
+		c.useless.End()
+		_ = c.nc.ForceReconnect() // fails on a closed connection, which others notice
+	}
+}
+
+// judge notes what publishing came to.
+func (c *Client) judge(err error) {
+	var api *jetstream.APIError
+	switch {
+	case useless(err):
+		c.unserved(time.Now())
+	case err == nil, errors.As(err, &api):
+		c.served()
+	}
+}
+
+// unavailable is JetStream's code for what it cannot do now.
+const unavailable = 503
+
+// useless says whether an error of publishing tells of a server that can do nothing
+// now. One whose stream is full can.
+func useless(err error) bool {
+	var api *jetstream.APIError
+	if errors.As(err, &api) {
+		return api.Code == unavailable && !slices.Contains(streamFull, api.ErrorCode)
+	}
+	return noStream(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)
+}
+
+// noStream says whether nobody listened: there is no stream of prompts, its leader is
+// being elected, or the server is cut off from it.
+func noStream(err error) bool {
+	return errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrNoResponders)
+}
+
+// mayReturn says whether a stream that was not there may be at another server, or
+// here when a leader is elected.
+func (c *Client) mayReturn(err error, since time.Time) bool {
+	return noStream(err) && leaving.Possible(c.nc) && time.Since(since) < c.leaveAfter+c.leaveAfter/2
+}
