@@ -37,6 +37,10 @@ PARALLEL ?= 4
 test: ## Run the tests
 	CGO_ENABLED=0 $(GO) test -parallel $(PARALLEL) ./...
 
+.PHONY: test-kernels
+test-kernels: ## Run the CUDA kernels on the processor against the oracle (needs g++; no GPU)
+	CGO_ENABLED=1 $(GO) test -count=1 -tags emulate ./kernels/cuda/emulate
+
 .PHONY: race
 race: ## Run the tests with the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race ./...

@@ -1,0 +1,112 @@
+// A block of threads on one processor: a fiber for each thread, run one at a time in an order
+// that the caller chooses. What threads do together they wait for; who waits for what
+// never happens is found. Copies to shared memory happen as late as the program allows,
+// and what they will overwrite is spoilt at once, so that a missing wait or barrier
+// changes the result.
+#pragma once
+#include <csetjmp>
+#include <cstdint>
+#include <cstring>
+#include <ucontext.h>
+#include <vector>
+
+namespace emulate {
+
+struct Index {
+  unsigned x, y, z;
+};
+
+// Ends the launch with a message.
+[[noreturn]] void fail(const char* format, ...);
+
+// All of `size` threads come to it before any goes on, for the same reason.
+struct Barrier {
+  unsigned size = 0, waiting = 0, passed = 0;
+  const char* what = nullptr;
+  void wait(const char* reason);
+  bool arrive(const char* reason);  // true for the last
+  void open();
+  void await(unsigned before);
+};
+
+struct Copy {
+  void* to;
+  const void* from;
+  bool real;
+  unsigned group;
+};
+
+struct Thread {
+  Index index;
+  unsigned number;
+  // The fiber.
+  ucontext_t start;
+  jmp_buf at;
+  bool begun, done;
+  // What it waits for.
+  Barrier* barrier;
+  unsigned before;
+  unsigned turn;  // counts what it did with its warp
+  // Copies under way, oldest first.
+  std::vector<Copy> copies;
+  unsigned group;
+
+  bool waits() const { return barrier && barrier->passed == before; }
+  void begin_copy(void* to, const void* from, bool real);
+  void commit() { group++; }
+  void wait_copies(unsigned groups);
+};
+
+const unsigned exchange_bytes = 64;
+
+struct Warp {
+  Barrier barrier;
+  alignas(16) uint8_t in[2][32][exchange_bytes], out[2][32][exchange_bytes];
+};
+
+struct Block {
+  Index index, grid;
+  uint8_t* shared;
+  unsigned shared_bytes;
+  Barrier barrier;
+  std::vector<Warp> warps;
+  std::vector<Thread> threads;
+};
+
+extern Block* block;
+extern Thread* self;
+extern unsigned long long conflicts;
+
+inline int lane() { return self->number % 32; }
+inline Warp& warp() { return block->warps[self->number / 32]; }
+
+// What the lanes bring goes to all(in, out), and each gets its own out. Two sets of
+// places take turns: when a lane comes again to the first, all have left it.
+template <class In, class Out, class All>
+Out together(const char* what, In in, All all) {
+  static_assert(sizeof(In) <= exchange_bytes && sizeof(Out) <= exchange_bytes, "too large to exchange");
+  Warp& w = warp();
+  unsigned turn = self->turn++ % 2, before = w.barrier.passed;
+  memcpy(w.in[turn][lane()], &in, sizeof in);
+  if (w.barrier.arrive(what)) {
+    In ins[32];
+    Out outs[32];
+    for (int l = 0; l < 32; l++) memcpy(&ins[l], w.in[turn][l], sizeof(In));
+    all(ins, outs);
+    for (int l = 0; l < 32; l++) memcpy(w.out[turn][l], &outs[l], sizeof(Out));
+    w.barrier.open();
+  } else {
+    w.barrier.await(before);
+  }
+  Out out;
+  memcpy(&out, w.out[turn][lane()], sizeof out);
+  return out;
+}
+
+// A row of 16 bytes in shared memory; anything else ends the launch.
+const void* checked_row(const void* row);
+
+// Counts how often more than one of eight rows wants the same banks.
+void count_conflicts(const uint16_t* const* rows);
+
+}  // namespace emulate

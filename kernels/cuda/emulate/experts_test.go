@@ -1,0 +1,277 @@
+//go:build emulate
+
+package emulate
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/switchyard/switchyard/kernels/ref"
+)
+
+// variant is how a block of the matrix kernels is cut; see ../src/README.md.
+type variant struct{ tokens, features, threads int }
+
+var variants = []variant{{8, 64, 128}, {32, 64, 128}, {128, 128, 256}}
+
+func (v variant) shared(parts int) int {
+	stages := 4
+	if v.tokens == 128 {
+		stages = 3
+		if parts == 3 {
+			stages = 2
+		}
+	}
+	return stages * (v.features + parts*v.tokens) * 128
+}
+
+func (v variant) name(kernel string, parts int) string {
+	return fmt.Sprintf("%s_p%d_t%d", kernel, parts, v.tokens)
+}
+
+// tiles cuts groups of so many rows, one after the other.
+func (v variant) tiles(d *device, rows []int) []uint32 {
+	var all []uint32
+	at := 0
+	for g, n := range rows {
+		for from := 0; from < n; from += v.tokens {
+			all = append(all, uint32(g), uint32(at+from), uint32(min(n-from, v.tokens)), 0)
+		}
+		at += n
+	}
+	return copied(d, append(all, 0, 0, 0, 0)) // and one that is not used
+}
+
+// matrix is w (n, k) as kernels want it; w is rounded in place.
+func (d *device) matrix(w []float32, n, k int) []uint16 {
+	kp := up(k, 64)
+	m := room[uint16](d, n*kp)
+	clear(m)
+	for i, v := range w {
+		m[i/k*kp+i%k] = bf16(v)
+		w[i] = float(m[i/k*kp+i%k])
+	}
+	return m
+}
+
+// planes are rows gathered by source, if there is one.
+func (d *device) planes(parts int, x []float32, source []uint32, scale []float32, rows, k int) []uint16 {
+	p := room[uint16](d, parts*(rows+1)*up(k, 64))
+	d.run(fmt.Sprintf("rows_split_p%d", parts), line(rows), line(128), 0,
+		p, x, source, scale, k, up(k, 64), k, rows+1)
+	return p
+}
+
+// expert is one's weights, as the reference and as kernels have them.
+type expert struct {
+	in, inBias, down, downBias []float32
+	table                      [4]uint64 // in and its bias, down and its bias
+}
+
+func (d *device) expert(gated bool, f, hidden int) expert {
+	wide := f
+	if gated {
+		wide = 2 * f
+	}
+	e := expert{in: d.noise(wide * hidden), down: d.noise(hidden * f)}
+	e.inBias, e.downBias = copied(d, d.noise(wide)), copied(d, d.noise(hidden))
+	e.table = [4]uint64{Address(d.matrix(e.in, wide, hidden)), Address(e.inBias), Address(d.matrix(e.down, hidden, f)), Address(e.downBias)}
+	return e
+}
+
+// want is the reference's output of rows x.
+func (e *expert) want(x []float32, rows, f, hidden, activation int) []float32 {
+	wide := len(e.inBias)
+	inner := ref.MatMul(x, e.in, rows, wide, hidden)
+	var act []float32
+	for r := range rows {
+		row := inner[r*wide : (r+1)*wide]
+		addTo(row, e.inBias)
+		act = append(act, activate(activation, row, f)...)
+	}
+	y := ref.MatMul(act, e.down, rows, hidden, f)
+	for r := range rows {
+		addTo(y[r*hidden:(r+1)*hidden], e.downBias)
+	}
+	return y
+}
+
+func addTo(x, bias []float32) {
+	for i, b := range bias {
+		x[i] += b
+	}
+}
+
+const limit = 1.5
+
+func activate(kind int, row []float32, f int) []float32 {
+	switch kind {
+	case 0:
+		return ref.SwiGLU(row[:f], row[f:])
+	case 1:
+		return ref.ClampedSwiGLU(row[:f], row[f:], limit)
+	case 2:
+		return ref.GELU(row)
+	}
+	return ref.GELUTanh(row)
+}
+
+// network is some experts of one layer.
+type network struct {
+	experts             []expert
+	f, hidden, kind     int
+	inGroups, outGroups []uint64
+}
+
+func (d *device) network(experts, f, hidden, kind int) *network {
+	n := &network{f: f, hidden: hidden, kind: kind}
+	for range experts {
+		e := d.expert(kind < 2, f, hidden)
+		n.experts = append(n.experts, e)
+		n.inGroups, n.outGroups = append(n.inGroups, e.table[:2]...), append(n.outGroups, e.table[2:]...)
+	}
+	n.inGroups, n.outGroups = copied(d, n.inGroups), copied(d, n.outGroups)
+	return n
+}
+
+// compute is the three launches; row i of a group's is entry dest[i], times weight[i].
+func (d *device) compute(n *network, v variant, parts int, x []float32, source, dest []uint32, weight []float32, rows []int) []float32 {
+	all, kp, fp := len(dest), up(n.hidden, 64), up(n.f, 64)
+	planes := d.planes(parts, x, source, nil, all, n.hidden)
+	act := room[uint16](d, parts*(all+2)*fp)
+	tiles := v.tiles(d, rows)
+	count, kernel, share := len(tiles)/4, "experts_in", v.features/2
+	if n.kind >= 2 {
+		kernel, share = "experts_up", v.features
+	}
+	d.run(v.name(kernel, parts), line(up(fp, share)/share*count), line(v.threads), v.shared(parts),
+		act, planes, tiles, n.inGroups, n.f, fp, kp, all+2, all+1, count, n.kind, float32(limit))
+	out := room[float32](d, all*n.hidden)
+	d.run(v.name("project", parts), line(up(n.hidden, v.features)/v.features*count), line(v.threads), v.shared(parts),
+		out, act, tiles, n.outGroups, dest, weight, n.hidden, fp, all+2, n.hidden, count, false)
+	return out
+}
+
+// Three experts with different numbers of rows, one of them none, give what the
+// reference does, whatever the activation and the cut.
+func TestExperts(t *testing.T) {
+	for kind := range 4 {
+		for _, v := range variants {
+			for parts := 1; parts <= 2; parts++ {
+				t.Run(fmt.Sprintf("activation %d %s", kind, v.name("", parts)), func(t *testing.T) {
+					testExperts(open(t), v, kind, parts)
+				})
+			}
+		}
+	}
+}
+
+func testExperts(d *device, v variant, kind, parts int) {
+	const f, hidden = 40, 72 // neither fills its pieces
+	rows, all := []int{3, 0, 10}, 13
+	n := d.network(len(rows), f, hidden, kind)
+	x := copied(d, rounded(d.noise(all*hidden)))
+	weight := copied(d, d.noise(all))
+	source, dest := make([]uint32, all), make([]uint32, all)
+	for i := range all {
+		source[i], dest[i] = uint32(all-1-i), uint32((i+5)%all)
+	}
+	got := d.compute(n, v, parts, x, copied(d, source), copied(d, dest), weight, rows)
+	want, at := make([]float32, all*hidden), 0
+	for g, count := range rows {
+		for i := at; i < at+count; i++ {
+			y := n.experts[g].want(x[int(source[i])*hidden:][:hidden], 1, f, hidden, kind)
+			for j := range y {
+				want[int(dest[i])*hidden+j] = y[j] * weight[i]
+			}
+		}
+		at += count
+	}
+	near(d.t, v.name("experts", parts), got, want, []float64{0, 5e-3, 1e-5}[parts])
+}
+
+// A row's bits are the same alone, among 2 to 64 rows, and whatever the cut.
+func TestExpertsBatch(t *testing.T) {
+	for parts := 1; parts <= 2; parts++ {
+		const most, f, hidden = 64, 40, 64
+		d := open(t)
+		n := d.network(1, f, hidden, 0)
+		x := copied(d, d.noise(most*hidden))
+		dest := make([]uint32, most)
+		for i := range dest {
+			dest[i] = uint32(i)
+		}
+		alone := make([]float32, 0, most*hidden)
+		for i := range most {
+			alone = append(alone, d.compute(n, variants[0], parts, x[i*hidden:], nil, copied(d, dest[:1]), nil, []int{1})...)
+		}
+		for rows := 1; rows <= most; rows++ {
+			for _, v := range variants {
+				if v.tokens == 128 && rows%9 != 1 { // slow here
+					continue
+				}
+				got := d.compute(n, v, parts, x, nil, copied(d, dest[:rows]), nil, []int{rows})
+				same(t, fmt.Sprintf("%s of %d rows", v.name("", parts), rows), got, alone[:len(got)])
+			}
+		}
+	}
+}
+
+// Any matrix: columns of K that fill pieces or not, rows that fill blocks or not, more tiles than a band
+// has, sums on top of what is there.
+func TestProject(t *testing.T) {
+	for _, v := range variants {
+		for parts := 1; parts <= 3; parts++ {
+			for _, k := range []int{64, 200} {
+				testProject(open(t), v, parts, k)
+			}
+		}
+	}
+}
+
+func testProject(d *device, v variant, parts, k int) {
+	const n, rows = 136, 70
+	w, x := d.noise(n*k), copied(d, d.noise(rows*k))
+	if parts == 1 {
+		copy(x, rounded(x))
+	}
+	groups := copied(d, []uint64{Address(d.matrix(w, n, k)), 0})
+	tiles, before := v.tiles(d, []int{rows}), d.noise(rows*n)
+	out := copied(d, before)
+	count := len(tiles) / 4
+	d.run(v.name("project", parts), line(up(n, v.features)/v.features*count), line(v.threads), v.shared(parts),
+		out, d.planes(parts, x, nil, nil, rows, k), tiles, groups, nil, nil, n, up(k, 64), rows+1, n, count, true)
+	want := ref.MatMul(x, w, rows, n, k)
+	addTo(want, before)
+	near(d.t, fmt.Sprintf("%s with K of %d", v.name("project", parts), k), out, want, []float64{0, 1e-6, 1e-5, 1e-6}[parts])
+}
+
+// Planes are rows gathered, scaled, cut into parts that add up, and filled up with zeros.
+func TestRowsSplit(t *testing.T) {
+	d := open(t)
+	const rows, k, kp = 5, 70, 128
+	x := copied(d, d.noise(3*k))
+	source, scale := copied(d, []uint32{2, 0, 1, 1, 0}), copied(d, []float32{1, 2, 3, 4, 5})
+	for parts := 1; parts <= 3; parts++ {
+		planes := d.planes(parts, x, source, scale, rows, k)
+		sum, want := make([]float32, rows*kp), make([]float32, rows*kp)
+		for i := range sum {
+			for p := parts - 1; p >= 0; p-- {
+				sum[i] += float(planes[(p*(rows+1)*kp)+i])
+			}
+			if i%kp < k {
+				want[i] = x[int(source[i/kp])*k+i%kp] * scale[i/kp]
+			}
+		}
+		near(t, fmt.Sprintf("%d parts", parts), sum, want, []float64{0, 1.0 / (1 << 8), 1.0 / (1 << 16), 0}[parts])
+		if parts == 1 {
+			same(t, "one part", sum, rounded(want))
+		}
+	}
+	infinite := copied(d, slices.Repeat([]float32{float32(math.Inf(-1))}, k))
+	if p := d.planes(2, infinite, nil, nil, 1, k); p[0] != 0xff80 || p[2*kp] != 0 {
+		t.Errorf("parts of minus infinity: %x, %x", p[0], p[2*kp])
+	}
+}
