@@ -26,6 +26,33 @@ help: ## Show this help
 build: ## Build bin/switchyard, one static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/switchyard ./services/switchyard
 
+# NVIDIA's compiler and headers, and the kernels made with them. Both are made again
+# when what they follow from changes; neither is committed.
+CUDA        := $(CACHE)/cuda
+CUDA_IMAGES := kernels/cuda/images/built
+CUDA_ENV     = CGO_ENABLED=1 CGO_CFLAGS="-O2 -I$(CUDA)/nvidia/cuda_runtime/include -Wno-deprecated-declarations" CGO_LDFLAGS="-L$(CUDA)/lib"
+
+.PHONY: build-cuda
+build-cuda: $(CUDA_IMAGES) ## Build bin/switchyard-cuda, which computes experts on GPUs (needs a C compiler and pip; minutes, once)
+	$(CUDA_ENV) $(GO) build -tags cuda -trimpath -ldflags '$(LDFLAGS)' -o bin/switchyard-cuda ./services/switchyard
+	kernels/cuda/build/check bin/switchyard-cuda
+
+.PHONY: test-cuda
+test-cuda: ## Test all of CUDA that needs no GPU, on a fake one and with the race detector (needs a C compiler)
+	CGO_ENABLED=1 $(GO) test -race ./kernels/cuda/... ./pkg/compute/device/cuda
+	CGO_ENABLED=1 $(GO) test -race -run GPU ./services/switchyard/...
+
+.PHONY: test-cuda-driver
+test-cuda-driver: $(CUDA) ## Test the binding of CUDA's driver on a libcuda in C (fetches NVIDIA's headers, once)
+	$(CUDA_ENV) $(GO) test -tags cuda ./kernels/cuda/real
+
+$(CUDA): kernels/cuda/build/wheels.txt kernels/cuda/build/fetch
+	kernels/cuda/build/fetch $< $@
+
+$(CUDA_IMAGES): $(CUDA) kernels/cuda/build/compile.py $(wildcard kernels/cuda/src/*.cu kernels/cuda/src/*.cuh)
+	python3 kernels/cuda/build/compile.py $(CUDA) kernels/cuda/src $@
+	@touch $@
+
 .PHONY: demo
 demo: build ## Serve the demo model in one process and ask it something; opens no port
 	bin/switchyard demo

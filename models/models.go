@@ -13,11 +13,8 @@ import (
 //go:embed demo/config.json demo/generation_config.json demo/tokenizer.json demo/tokenizer_config.json demo/README.md
 var Demo embed.FS
 
-//go:embed demo/model.safetensors
-var demoWeights string
-
-// DemoWeights returns the demo model's safetensors file (35.8 MB) without a
-// copy: the bytes lie in the binary's read-only pages, so they are paged in on
+// DemoWeights returns the demo model's safetensors file (35.8 MB), which the binary for
+// CUDA does not have, without a copy: the bytes lie in the binary's read-only pages, so they are paged in on
 // use and a write to them faults, as with a memory map.
 func DemoWeights() []byte {
 	return unsafe.Slice(unsafe.StringData(demoWeights), len(demoWeights))

@@ -63,6 +63,9 @@ func Demo() (*Model, error) {
 
 func demoWeights() (*checkpoint, error) {
 	data := models.DemoWeights()
+	if len(data) == 0 {
+		return nil, errors.New("this binary has no weights for it: give --model DIR")
+	}
 	if uintptr(unsafe.Pointer(unsafe.SliceData(data)))%8 != 0 {
 		data = slices.Clone(data) // the linker promises no alignment; one copy now saves one a tensor
 	}

@@ -1,0 +1,184 @@
+package fake
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/switchyard/switchyard/kernels/cuda"
+	"github.com/switchyard/switchyard/kernels/ref"
+)
+
+// Experts are the kernels of routed experts, computed by package ref. Their names
+// and parameters are those of the list in kernels/cuda/src/README.md.
+func Experts() map[string]Kernel {
+	all := map[string]Kernel{}
+	for parts := 1; parts <= 2; parts++ {
+		all[fmt.Sprintf("rows_split_p%d", parts)] = rowsSplit(parts)
+		for _, tile := range []int{8, 32, 128} {
+			of := fmt.Sprintf("_p%d_t%d", parts, tile)
+			all["experts_in"+of] = expertsIn(parts, tile, true)
+			all["experts_up"+of] = expertsIn(parts, tile, false)
+			all["project"+of] = project(parts, tile)
+		}
+	}
+	return all
+}
+
+// planes are rows in parts of bf16.
+type planes struct {
+	m         *Memory
+	at        cuda.Ptr
+	parts     int
+	plane, kp int
+}
+
+func (p planes) row(part, r int) []uint16 {
+	return View[uint16](p.m, p.at+cuda.Ptr(2*(part*p.plane+r)*p.kp), p.kp)
+}
+
+// set writes a row; what is not given is zero.
+func (p planes) set(r int, x []float32) {
+	for part := range p.parts {
+		dst := p.row(part, r)
+		clear(dst)
+		for i, v := range x {
+			for range part {
+				v -= toFloat(toBF16(v))
+			}
+			dst[i] = toBF16(v)
+		}
+	}
+}
+
+func (p planes) get(r int) []float32 {
+	x := make([]float32, p.kp)
+	for part := range p.parts {
+		for i, v := range p.row(part, r) {
+			x[i] += toFloat(v)
+		}
+	}
+	return x
+}
+
+// toBF16 rounds to the nearest, ties to even.
+func toBF16(v float32) uint16 {
+	b := math.Float32bits(v)
+	return uint16((b + 0x7fff + b>>16&1) >> 16)
+}
+
+func toFloat(v uint16) float32 { return math.Float32frombits(uint32(v) << 16) }
+
+func rowsSplit(parts int) Kernel {
+	return func(m *Memory, l *cuda.Launch) {
+		a := l.Args
+		k, kp, ldx, plane := int(a[4]), int(a[5]), int(a[6]), int(a[7])
+		to := planes{m, cuda.Ptr(a[0]), parts, plane, kp}
+		for r := range int(l.Grid[0]) {
+			from := r
+			if a[2] != 0 {
+				from = int(View[uint32](m, cuda.Ptr(a[2]), r+1)[r])
+			}
+			x := append([]float32(nil), View[float32](m, cuda.Ptr(a[1])+cuda.Ptr(4*from*ldx), k)...)
+			if a[3] != 0 {
+				times(x, View[float32](m, cuda.Ptr(a[3]), r+1)[r])
+			}
+			to.set(r, x)
+		}
+	}
+}
+
+func times(x []float32, by float32) {
+	for i := range x {
+		x[i] *= by
+	}
+}
+
+// tileOf is a tile's group, and its rows.
+func tileOf(m *Memory, table uint64, i, most int) (group, from, rows int) {
+	t := View[uint32](m, cuda.Ptr(table), 4*(i+1))[4*i:]
+	if int(t[2]) > most {
+		panic(illegal{cuda.Ptr(table)})
+	}
+	return int(t[0]), int(t[1]), int(t[2])
+}
+
+// apply is W·x + bias for a group's matrix (n, kp).
+func apply(m *Memory, groups uint64, g int, x []float32, n, kp int) []float32 {
+	entry := View[uint64](m, cuda.Ptr(groups), 2*(g+1))[2*g:]
+	w := make([]float32, n*kp)
+	for i, v := range View[uint16](m, cuda.Ptr(entry[0]), n*kp) {
+		w[i] = toFloat(v)
+	}
+	y := ref.MatMul(x, w, 1, n, kp)
+	if entry[1] != 0 {
+		for i, b := range View[float32](m, cuda.Ptr(entry[1]), n) {
+			y[i] += b
+		}
+	}
+	return y
+}
+
+func expertsIn(parts, tile int, gated bool) Kernel {
+	return func(m *Memory, l *cuda.Launch) {
+		a := l.Args
+		f, fp, kp := int(a[4]), int(a[5]), int(a[6])
+		act := planes{m, cuda.Ptr(a[0]), parts, int(a[7]), fp}
+		x := planes{m, cuda.Ptr(a[1]), parts, int(a[8]), kp}
+		n := f
+		if gated {
+			n = 2 * f
+		}
+		for i := range int(a[9]) {
+			g, from, rows := tileOf(m, a[2], i, tile)
+			for r := from; r < from+rows; r++ {
+				y := apply(m, a[3], g, x.get(r), n, kp)
+				act.set(r, activate(int(a[10]), float64(math.Float32frombits(uint32(a[11]))), y, f))
+			}
+		}
+	}
+}
+
+// activate is by the numbers of activations in the list of kernels.
+func activate(kind int, limit float64, y []float32, f int) []float32 {
+	switch kind {
+	case 0:
+		return ref.SwiGLU(y[:f], y[f:])
+	case 1:
+		return ref.ClampedSwiGLU(y[:f], y[f:], limit)
+	case 2:
+		return ref.GELU(y)
+	}
+	return ref.GELUTanh(y)
+}
+
+func project(parts, tile int) Kernel {
+	return func(m *Memory, l *cuda.Launch) {
+		a := l.Args
+		n, kp, ldout := int(a[6]), int(a[7]), int(a[9])
+		x := planes{m, cuda.Ptr(a[1]), parts, int(a[8]), kp}
+		for i := range int(a[10]) {
+			g, from, rows := tileOf(m, a[2], i, tile)
+			for r := from; r < from+rows; r++ {
+				y := apply(m, a[3], g, x.get(r), n, kp)
+				if a[5] != 0 {
+					times(y, View[float32](m, cuda.Ptr(a[5]), r+1)[r])
+				}
+				to := r
+				if a[4] != 0 {
+					to = int(View[uint32](m, cuda.Ptr(a[4]), r+1)[r])
+				}
+				put(View[float32](m, cuda.Ptr(a[0])+cuda.Ptr(4*to*ldout), n), y, a[11] != 0)
+			}
+		}
+	}
+}
+
+// put writes y, or adds it to what is there.
+func put(out, y []float32, add bool) {
+	if !add {
+		clear(out)
+	}
+	for i, v := range y {
+		out[i] += v
+	}
+}

@@ -1,0 +1,8 @@
+//go:build !cuda
+
+package models
+
+import _ "embed"
+
+//go:embed demo/model.safetensors
+var demoWeights string

@@ -1,0 +1,27 @@
+//go:build cuda
+
+package main
+
+import (
+	"github.com/switchyard/switchyard/kernels/cuda"
+	"github.com/switchyard/switchyard/kernels/cuda/images"
+	"github.com/switchyard/switchyard/kernels/cuda/real"
+	"github.com/switchyard/switchyard/services/expert"
+)
+
+// openGPU looks whether a GPU can be used.
+func openGPU(index int) (*expert.GPU, error) {
+	d, err := real.Open(index)
+	if err != nil {
+		return nil, err
+	}
+	info := d.Info()
+	if err := d.Close(); err != nil {
+		return nil, err
+	}
+	all, err := images.All()
+	if err != nil {
+		return nil, err
+	}
+	return &expert.GPU{Info: info, Images: all, Open: func() (cuda.Driver, error) { return real.Open(index) }}, nil
+}
