@@ -80,7 +80,7 @@ var Rules = []Rule{
 	{
 		Of: []string{"pkg/compute/device/..."},
 		Only: []string{
-			"std", "kernels/...", "pkg/compute/device/...", "pkg/compute/forward", "pkg/compute/model", "pgregory.net/rapid",
+			"std", "kernels/...", "pkg/compute/device/...", "pkg/compute/forward", "pkg/compute/model", "pkg/compute/safetensors", "pgregory.net/rapid",
 			"golang.org/x/sys/...", "gopkg.in/yaml.v3",
 		},
 		Reason: "a device holds and computes what it is told to; who wants what, and why, is decided above it",
@@ -121,10 +121,22 @@ var Rules = []Rule{
 		Bad:    [2]string{"loadtest/report", "pkg/compute/forward"},
 	},
 	{
-		Of: []string{"module"}, Except: []string{"kernels/cuda/..."},
-		Never:  []string{"gorgonia.org/cu/..."},
-		Reason: "importing it ends the process on a machine without a GPU; only the binary built with tag cuda may",
-		Bad:    [2]string{"pkg/compute/forward", "gorgonia.org/cu"},
+		Of: []string{"module"}, Except: []string{"kernels/cuda/real"}, AndTests: true,
+		Never:  []string{"gorgonia.org/..."},
+		Reason: "importing it calls a driver that most machines lack; one package behind the tag cuda makes that harmless",
+		Bad:    [2]string{"pkg/compute/device/cuda", "gorgonia.org/cu"},
+	},
+	{
+		Of: []string{"module"}, Except: []string{"services/switchyard"}, AndTests: true,
+		Never:  []string{"kernels/cuda/real", "kernels/cuda/images"},
+		Reason: "everything above the driver gets it handed in, so that all of it runs on the fake",
+		Bad:    [2]string{"pkg/compute/device/cuda", "kernels/cuda/real"},
+	},
+	{
+		Of:     []string{"module"},
+		Never:  []string{"kernels/cuda/fake"},
+		Reason: "a GPU that is none is for tests",
+		Bad:    [2]string{"services/switchyard", "kernels/cuda/fake"},
 	},
 	{
 		Of: []string{"module"}, Except: []string{"pkg/transport/natsserver", "internal/testkit/testcluster"},

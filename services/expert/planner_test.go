@@ -32,11 +32,21 @@ func run(t *testing.T, f func(ctx context.Context)) {
 	t.Cleanup(func() { cancel(); running.Wait() })
 }
 
+// newHost is a host on the CPU.
+func newHost(t *testing.T, d *deployment.Deployment) *Service {
+	t.Helper()
+	s, err := New(d, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // A host that does not get on answers no call, so the plan is soon without it.
 func TestStuckHostIsMute(t *testing.T) {
 	t.Parallel()
 	d := testdeployment.Open(t)
-	s := New(d, Config{})
+	s := newHost(t, d)
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +86,7 @@ func TestPlannerHearsEverybody(t *testing.T) {
 		})
 		hosts = append(hosts, plan.Host{ID: id})
 	}
-	s := New(d, Config{})
+	s := newHost(t, d)
 	first, err := static.Plan(plan.Known{Model: s.planner().Model, Settings: plan.DefaultSettings(), Hosts: hosts})
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +157,7 @@ func TestPlannerHearsOfLiar(t *testing.T) {
 func TestPlannerYields(t *testing.T) {
 	t.Parallel()
 	d := testdeployment.Open(t)
-	s := New(d, Config{})
+	s := newHost(t, d)
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package expert
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -76,8 +77,14 @@ const (
 	ownAtOnce = 4
 )
 
-// New returns a host that is not started.
-func New(d *deployment.Deployment, c Config) *Service { return newOn(c.device(d), d, c) }
+// New returns a host that is not started. It fails with DeviceError.
+func New(d *deployment.Deployment, c Config) (*Service, error) {
+	on, err := c.device(d)
+	if err != nil {
+		return nil, err
+	}
+	return newOn(on, d, c), nil
+}
 
 func newOn(on device.Device, d *deployment.Deployment, c Config) *Service {
 	id := deployment.NewID("expert")
@@ -140,18 +147,41 @@ func (s *Service) Run(ctx context.Context) error {
 	tasks.Go(func() { s.retire(serving) })
 	tasks.Go(func() { s.sendLoads(serving) })
 	tasks.Go(func() { s.awaitServing(serving) })
-	tasks.Go(func() { s.planner().Run(ctx) })
+	planning, stopPlanning := context.WithCancel(ctx)
+	tasks.Go(func() { s.planner().Run(planning) })
 	tasks.Go(func() {
 		defer leave()
-		<-ctx.Done()
-		s.handOver(serving)
+		defer stopPlanning()
+		select {
+		case <-ctx.Done():
+			s.handOver(serving)
+		case <-s.deviceFailed():
+		}
 	})
-	return s.presence.Announce(serving)
+	return errors.Join(s.presence.Announce(serving), s.deviceError())
+}
+
+// deviceFailed is closed when the host has lost its device. It hands nothing over
+// then: each row that waits for it is late already, and who hears its farewell sends
+// rows elsewhere at once.
+func (s *Service) deviceFailed() <-chan struct{} {
+	if f, ok := s.device.(device.Failer); ok {
+		return f.Failed()
+	}
+	return nil
+}
+
+func (s *Service) deviceError() error {
+	if f, ok := s.device.(device.Failer); ok && f.Err() != nil {
+		return &DeviceError{fmt.Errorf("%s: %w", s.device.Name(), f.Err())}
+	}
+	return nil
 }
 
 // Stop finishes what the host has taken.
 func (s *Service) Stop(ctx context.Context) error {
-	if s.view == nil {
+	if s.view == nil { // it was refused, or has not come to start
+		s.device.Close()
 		return nil
 	}
 	if s.untold != nil {

@@ -39,7 +39,7 @@ func TestUsage(t *testing.T) {
 		{"no texts to train on", []string{"train-predictor", "--out", filepath.Join(t.TempDir(), "w"), "--texts", "nowhere.txt"}, 2, "reading texts nowhere.txt"},
 		{"a domain without a name", []string{"record", "--out", filepath.Join(t.TempDir(), "r"), "=cli_test.go"}, 2, "reading texts =cli_test.go"},
 		{"no host", []string{"up", "--hosts", "0"}, 2, "switchyard: --hosts is 0; it must be at least 1"},
-		{"no such device", []string{"expert", "--device", "abacus"}, 2, "--device must be one of"},
+		{"no such device", []string{"expert", "--device", "abacus"}, 2, "it must be cpu, paced, cuda or cuda:N"},
 		{"paced as nothing", []string{"expert", "--device", "paced"}, 2, "switchyard: --device paced needs --profile: a6000-deepseek-v3, a6000-llama-4-scout"},
 		{"profile of a CPU", []string{"up", "--profile", "a6000-mixtral"}, 2, `switchyard: --profile is "a6000-mixtral"; it is of --device paced only`},
 		{"no such profile", []string{"up", "--device", "paced", "--profile", "tpu"}, 2, `switchyard: --profile: there is no profile and no file "tpu"`},

@@ -113,7 +113,10 @@ func (s *adversary) join(service string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	one := s.y.Settings.Services.Make(service, d)
+	one, err := s.y.Settings.Services.Make(service, d)
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	if err := one.Start(ctx); err != nil {
 		s.t.Errorf("another %s does not start: %v", service, err)
 	}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 
+	kernels "github.com/switchyard/switchyard/kernels/cuda"
 	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/services/expert"
 )
 
 // Exit codes that scripts rely on.
@@ -54,6 +56,7 @@ func untilSignal(ctx context.Context, do func() error) error {
 func exitCode(err error) int {
 	var withCode *exitError
 	var answer *client.Error
+	var device *expert.DeviceError
 	switch {
 	case err == nil:
 		return exitDone
@@ -63,6 +66,8 @@ func exitCode(err error) int {
 		return codeOf(answer)
 	case errors.Is(err, bus.ErrNoConnection), errors.Is(err, bus.ErrClosed):
 		return exitNoServer
+	case errors.As(err, &device) && !errors.Is(err, kernels.ErrLost):
+		return exitUsage // it is not what was asked for, or has too little memory
 	case errors.Is(err, bus.ErrInsecure), errors.Is(err, bus.ErrCredentials):
 		return exitUsage
 	case errors.Is(err, context.Canceled):

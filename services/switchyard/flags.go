@@ -4,15 +4,18 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
+	"github.com/switchyard/switchyard/pkg/compute/device/cuda"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/kafka"
 	"github.com/switchyard/switchyard/schemas"
@@ -25,15 +28,16 @@ import (
 // ModelFlags name the model and what its pipeline agrees on; all services of
 // one model need the same ones.
 type ModelFlags struct {
-	Model       string        `help:"Hugging Face model directory, or nats://NAME for a model in the object store (switchyard weights); without it the demo model in this binary." placeholder:"DIR"`
-	Name        string        `help:"The model's name in subjects; default is the directory's name." placeholder:"NAME"`
-	MaxModelLen int           `help:"Most tokens of a sequence, prompt and answer together; 0 is the model's limit." placeholder:"N"`
-	Hops        string        `default:"unacked" enum:"acked,unacked,core" help:"How tensors travel: acked (JetStream work queues), unacked (JetStream, no acknowledgements) or core (plain NATS)." placeholder:"KIND"`
-	Wire        string        `default:"bf16" enum:"bf16,f32" help:"Element type of rows between services: bf16 or f32." placeholder:"TYPE"`
-	Replicas    int           `default:"0" help:"Replicas of each stream on the NATS cluster; 0 is 1 on one server and 3 on a cluster." placeholder:"N"`
-	LogAge      time.Duration `default:"2h" help:"How long answers are kept for repeats and replays; the longest deadline must fit." placeholder:"TIME"`
-	LogBytes    string        `default:"4GiB" help:"Most bytes that answers take in the token log; near it new requests are refused." placeholder:"BYTES"`
-	Threads     int           `default:"0" help:"Threads that compute; 0 is one a core." placeholder:"N"`
+	Model        string        `help:"Hugging Face model directory, or nats://NAME for a model in the object store (switchyard weights); without it the demo model in this binary." placeholder:"DIR"`
+	Name         string        `help:"The model's name in subjects; default is the directory's name." placeholder:"NAME"`
+	MaxModelLen  int           `help:"Most tokens of a sequence, prompt and answer together; 0 is the model's limit." placeholder:"N"`
+	Hops         string        `default:"unacked" enum:"acked,unacked,core" help:"How tensors travel: acked (JetStream work queues), unacked (JetStream, no acknowledgements) or core (plain NATS)." placeholder:"KIND"`
+	Wire         string        `default:"bf16" enum:"bf16,f32" help:"Element type of rows between services: bf16 or f32." placeholder:"TYPE"`
+	MixedClasses bool          `help:"Compute together with replicas on other devices, whose bits differ: answers are then within a tolerance, and say so. All replicas need it."`
+	Replicas     int           `default:"0" help:"Replicas of each stream on the NATS cluster; 0 is 1 on one server and 3 on a cluster." placeholder:"N"`
+	LogAge       time.Duration `default:"2h" help:"How long answers are kept for repeats and replays; the longest deadline must fit." placeholder:"TIME"`
+	LogBytes     string        `default:"4GiB" help:"Most bytes that answers take in the token log; near it new requests are refused." placeholder:"BYTES"`
+	Threads      int           `default:"0" help:"Threads that compute; 0 is one a core." placeholder:"N"`
 }
 
 // token is the model's name in subjects, known before it is opened.
@@ -136,7 +140,8 @@ func (f AttentionFlags) config(m ModelFlags) (attention.Config, error) {
 type ExpertFlags struct {
 	ExpertMemory string        `default:"0" help:"Memory for expert weights on this host, such as 8GiB; 0 is no limit, or what the profile has." placeholder:"BYTES"`
 	KeepAlive    time.Duration `default:"60s" help:"How long experts that no plan needs any more stay in this host's memory, unless others need the room; 0 is not at all." placeholder:"TIME"`
-	Device       string        `default:"cpu" enum:"cpu,paced" help:"What computes experts: cpu, or paced (the CPU, in the time and memory of another device)." placeholder:"KIND"`
+	Device       string        `default:"cpu" help:"What computes experts: cpu, cuda (a GPU, or cuda:N the one of that number), or paced (the CPU, in the time and memory of another device)." placeholder:"KIND"`
+	GPUMemory    string        `name:"gpu-memory" default:"0" help:"Memory that each host takes of its GPU, such as 40GiB; 0 is nine tenths of what is free." placeholder:"BYTES"`
 	Profile      string        `help:"What a paced device takes: the name of a profile, or a YAML file." placeholder:"NAME|FILE"`
 }
 
@@ -146,7 +151,10 @@ func (f ExpertFlags) config() (c expert.Config, err error) {
 		return c, err
 	}
 	c.MemoryBudget, c.KeepAlive = uint64(budget), f.KeepAlive
-	c.Profile, err = f.profile()
+	if c.Profile, err = f.profile(); err != nil {
+		return c, err
+	}
+	c.GPU, err = f.gpu()
 	return c, err
 }
 
@@ -165,6 +173,59 @@ func (f ExpertFlags) profile() (*profiles.Profile, error) {
 		return nil, usage(fmt.Errorf("--profile: %w", err))
 	}
 	return p, nil
+}
+
+// gpu is nil for a device that is none.
+func (f ExpertFlags) gpu() (*expert.GPU, error) {
+	memory, err := parseBytes("gpu-memory", f.GPUMemory)
+	if err != nil {
+		return nil, err
+	}
+	kind, number, numbered := strings.Cut(f.Device, ":")
+	switch {
+	case kind != "cuda" && memory != 0:
+		return nil, usage(fmt.Errorf("--gpu-memory is %s; it is of --device cuda only", f.GPUMemory))
+	case f.Device == "cpu" || f.Device == "paced":
+		return nil, nil
+	case kind == "cuda" && f.ExpertMemory != "0":
+		return nil, usage(fmt.Errorf("--expert-memory is %s; of --device cuda give --gpu-memory", f.ExpertMemory))
+	}
+	index := 0
+	if numbered {
+		index, err = strconv.Atoi(number)
+	}
+	if kind != "cuda" || err != nil || index < 0 {
+		return nil, usage(fmt.Errorf("--device is %q; it must be cpu, paced, cuda or cuda:N", f.Device))
+	}
+	g, err := openGPU(index)
+	if err != nil {
+		return nil, usage(fmt.Errorf("--device %s: %w", f.Device, err))
+	}
+	g.Memory = uint64(memory)
+	return g, nil
+}
+
+// classOf is the numeric class of a process with such hosts.
+func classOf(c expert.Config, m ModelFlags) string {
+	switch {
+	case m.MixedClasses:
+		return deployment.MixedClasses
+	case c.GPU == nil:
+		return cpu.Class()
+	}
+	return cpu.Class() + "+" + cuda.Class(c.GPU.Info.Arch, expert.Parts(m.wire()))
+}
+
+// tellDevice says what computes experts, if it is not the CPU as it is: with the
+// figures of this process, and to the others with its class.
+func tellDevice(e *env, c expert.Config, m ModelFlags, t *telemetry.Config) {
+	tellPaced(e, c.Profile, t)
+	t.NumericClass = classOf(c, m)
+	if c.GPU != nil {
+		t.Device = "cuda:" + c.GPU.Info.Name
+		i := c.GPU.Info
+		e.log.Info("a GPU computes experts", "gpu", i.Name, "index", i.Index, "architecture", i.Arch.String(), "memory_bytes", i.Memory)
+	}
 }
 
 // tellPaced says of which device the figures of this process are: to people, in

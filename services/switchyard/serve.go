@@ -102,13 +102,14 @@ func serve(ctx context.Context, e *env, name string, mf ModelFlags, tf Telemetry
 		return err
 	}
 	tc := tf.config("switchyard-"+name, mf)
-	tellPaced(e, s.Expert.Profile, &tc)
+	tellDevice(e, s.Expert, mf, &tc)
 	n, err := newNode(ctx, e, mf, tc)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, n.Close()) }()
 	n.Bus = e.busConfig()
+	n.Shared.Class = classOf(s.Expert, mf)
 	count := map[string]int{name: 1}
 	if err := s.Check(n.Shared.Model, count); err != nil {
 		return usage(err)

@@ -78,10 +78,11 @@ func (c *UpCmd) settings(ctx context.Context, e *env) (s cluster.Settings, err e
 		s.EmbedKafka, s.Count["predictor"], s.Count["scaler"] = true, 1, 1
 	}
 	tc := c.TelemetryFlags.config("switchyard", c.ModelFlags)
-	tellPaced(e, s.Services.Expert.Profile, &tc)
+	tellDevice(e, s.Services.Expert, c.ModelFlags, &tc)
 	if s.Node, err = newNode(ctx, e, c.ModelFlags, tc); err != nil {
 		return s, err
 	}
+	s.Node.Shared.Class = classOf(s.Services.Expert, c.ModelFlags)
 	if err := s.Services.Check(s.Node.Shared.Model, s.Count); err != nil {
 		return s, errors.Join(usage(err), s.Node.Close())
 	}

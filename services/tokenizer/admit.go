@@ -165,7 +165,7 @@ func (s *Service) acceptance(ctx context.Context, in *incoming, req *edge.Reques
 		PromptTokens: int32(len(req.Sequence.PromptIds)), Seed: req.Sequence.Sampling.Seed,
 		DeadlineMs: uint32(req.Deadline.Milliseconds()), Interactive: in.ask != "", Ask: in.ask,
 		Tenant: in.flow.Tenant, Class: string(in.flow.Class), Weight: s.quotas.of(in.flow.Tenant).Weight,
-		Arrived:   in.arrived.UnixNano(),
+		Arrived: in.arrived.UnixNano(), MixedClasses: s.d.Mixed(),
 		MaxTokens: req.Sequence.MaxTokens, Traceparent: first(header["traceparent"]),
 		LogBytes: uint64(logBytes(s.d.Streams.Subjects.Token(in.prompt.RequestId), req.Sequence, s.scored())),
 	}

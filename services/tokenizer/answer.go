@@ -1,6 +1,8 @@
 package tokenizer
 
 import (
+	"google.golang.org/protobuf/proto"
+
 	"github.com/switchyard/switchyard/pkg/request/tokenizer"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -133,6 +135,9 @@ func (a *answer) end(t *pb.Terminal) *pb.Chunk {
 		if !stopped {
 			c.Text += a.stops.Flush()
 		}
+	}
+	if a.accept.MixedClasses {
+		c.MixedClasses = proto.Bool(true)
 	}
 	c.Usage = &pb.Usage{PromptTokens: a.accept.PromptTokens, CompletionTokens: a.tokens}
 	if c.Timings == nil {

@@ -44,6 +44,15 @@ type Reporter interface {
 	Report(stats map[string]float64)
 }
 
+// Failer is a device that can be lost before its host ends. It computes nothing from
+// then on.
+type Failer interface {
+	// Failed is closed when the device is lost.
+	Failed() <-chan struct{}
+	// Err is why it is lost; nil if it is not.
+	Err() error
+}
+
 // Phase is where an expert is in its life.
 type Phase int
 

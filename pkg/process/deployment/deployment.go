@@ -3,6 +3,7 @@
 package deployment
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
@@ -41,6 +42,9 @@ type Settings struct {
 	Name string
 	Hops schemas.Hops
 	Wire tensor.Wire
+	// Class is the numeric class of the process; the CPU's if empty, and MixedClasses
+	// where replicas of others may join.
+	Class string
 	// LogAge is how long token logs are kept; 0 is the default.
 	LogAge time.Duration
 	// LogBytes bounds them; 0 is the default.
@@ -102,6 +106,7 @@ type Deployment struct {
 	Refuse func(error)
 
 	traffic  *Traffic
+	class    string
 	replicas int // of the streams
 }
 
@@ -120,7 +125,7 @@ func Open(ctx context.Context, s Settings) (*Deployment, error) {
 		Conn: s.Conn, Hop: bus.NewHop(s.Conn, s.Hops), Logs: s.Conn, Subjects: names,
 		Streams: schemas.Streams{Subjects: names, Hops: s.Hops, LogAge: s.LogAge, LogBytes: s.LogBytes},
 		Model:   s.Model, Pool: s.Pool, Wire: s.Wire, Identity: id,
-		Telemetry: s.Telemetry, Loads: s.Loads, Steps: s.Steps, Logger: s.Logger, traffic: s.Traffic, replicas: s.Replicas,
+		Telemetry: s.Telemetry, Loads: s.Loads, Steps: s.Steps, Logger: s.Logger, traffic: s.Traffic, class: cmp.Or(s.Class, cpu.Class()), replicas: s.Replicas,
 	}
 	if s.LogStore != nil {
 		d.Logs = s.LogStore(s.Conn)

@@ -5,16 +5,22 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
+// MixedClasses is the class of replicas that have agreed to compute together whatever
+// their bits: answers are within the kernels' tolerance, and say so.
+const MixedClasses = "mixed"
+
+// Mixed says whether answers may have bits of several classes.
+func (d *Deployment) Mixed() bool { return d.class == MixedClasses }
+
 // Kind is what must be equal of all replicas.
 func (d *Deployment) Kind() schemas.Kind {
-	return schemas.NewKind(d.Identity.Model, cpu.Class(), string(d.Wire))
+	return schemas.NewKind(d.Identity.Model, d.class, string(d.Wire))
 }
 
 // ClassError says that a replica would not give the bits of those that are here.
@@ -24,7 +30,7 @@ type ClassError struct {
 }
 
 func (e *ClassError) Error() string {
-	return fmt.Sprintf("%s serves %s as \"%v\", and this replica would as \"%v\": answers would differ. Give all the same version of switchyard, --model, --wire and SWITCHYARD_KERNEL, or another --name, or stop the others first",
+	return fmt.Sprintf("%s serves %s as \"%v\", and this replica would as \"%v\": answers would differ. Give all the same version of switchyard, --model, --wire, --device and SWITCHYARD_KERNEL, or another --name, or stop the others first; with --mixed-classes for all, answers may differ",
 		e.Member, e.Model, e.There, e.Here)
 }
 

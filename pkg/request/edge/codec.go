@@ -177,6 +177,7 @@ const (
 	headerQueue        = "Switchyard-Queue-Seconds"
 	headerTTFT         = "Switchyard-Ttft-Seconds"
 	headerTotal        = "Switchyard-Total-Seconds"
+	headerMixed        = "Switchyard-Mixed-Classes"
 	headerErrorCode    = "Switchyard-Error-Code"
 	headerError        = "Switchyard-Error"
 	headerRetryAfter   = "Switchyard-Retry-After"
@@ -207,6 +208,9 @@ func lastHeaders(index string, c *pb.Chunk) nats.Header {
 		headerQueue:        seconds(c.GetTimings().GetQueue()),
 		headerTTFT:         seconds(c.GetTimings().GetTtft()),
 		headerTotal:        seconds(c.GetTimings().GetTotal()),
+	}
+	if c.GetMixedClasses() {
+		h[headerMixed] = []string{"true"}
 	}
 	if e := c.Error; e != nil {
 		h[headerErrorCode], h[headerError] = []string{e.Code}, []string{oneLine(e.Message)}

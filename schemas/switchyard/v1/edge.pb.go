@@ -730,9 +730,12 @@ type Chunk struct {
 	Seed         uint32   `protobuf:"varint,7,opt,name=seed,proto3" json:"seed,omitempty"`
 	Error        *Error   `protobuf:"bytes,8,opt,name=error,proto3" json:"error,omitempty"`
 	// The ids behind this chunk, newest last.
-	TokenIds      []uint32         `protobuf:"varint,9,rep,packed,name=token_ids,json=tokenIds,proto3" json:"token_ids,omitempty"`
-	Logprobs      []*TokenLogprobs `protobuf:"bytes,10,rep,name=logprobs,proto3" json:"logprobs,omitempty"`
-	Score         *Score           `protobuf:"bytes,11,opt,name=score,proto3" json:"score,omitempty"`
+	TokenIds []uint32         `protobuf:"varint,9,rep,packed,name=token_ids,json=tokenIds,proto3" json:"token_ids,omitempty"`
+	Logprobs []*TokenLogprobs `protobuf:"bytes,10,rep,name=logprobs,proto3" json:"logprobs,omitempty"`
+	Score    *Score           `protobuf:"bytes,11,opt,name=score,proto3" json:"score,omitempty"`
+	// Only in last chunks, and only if true: replicas of several numeric classes have
+	// computed the answer together, so that another time it may differ.
+	MixedClasses  *bool `protobuf:"varint,12,opt,name=mixed_classes,json=mixedClasses,proto3,oneof" json:"mixed_classes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -842,6 +845,13 @@ func (x *Chunk) GetScore() *Score {
 		return x.Score
 	}
 	return nil
+}
+
+func (x *Chunk) GetMixedClasses() bool {
+	if x != nil && x.MixedClasses != nil {
+		return *x.MixedClasses
+	}
+	return false
 }
 
 // Replay asks for the chunks of a request again.
@@ -974,7 +984,7 @@ const file_switchyard_v1_edge_proto_rawDesc = "" +
 	"\x06logits\x18\x03 \x03(\x02R\x06logits\x12\x16\n" +
 	"\x06hidden\x18\x04 \x03(\x02R\x06hiddenB\n" +
 	"\n" +
-	"\b_logprob\"\x96\x03\n" +
+	"\b_logprob\"\xd2\x03\n" +
 	"\x05Chunk\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
@@ -988,7 +998,9 @@ const file_switchyard_v1_edge_proto_rawDesc = "" +
 	"\ttoken_ids\x18\t \x03(\rR\btokenIds\x128\n" +
 	"\blogprobs\x18\n" +
 	" \x03(\v2\x1c.switchyard.v1.TokenLogprobsR\blogprobs\x12*\n" +
-	"\x05score\x18\v \x01(\v2\x14.switchyard.v1.ScoreR\x05score\"F\n" +
+	"\x05score\x18\v \x01(\v2\x14.switchyard.v1.ScoreR\x05score\x12(\n" +
+	"\rmixed_classes\x18\f \x01(\bH\x00R\fmixedClasses\x88\x01\x01B\x10\n" +
+	"\x0e_mixed_classes\"F\n" +
 	"\x06Replay\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x1d\n" +
@@ -1044,6 +1056,7 @@ func file_switchyard_v1_edge_proto_init() {
 	file_switchyard_v1_edge_proto_msgTypes[0].OneofWrappers = []any{}
 	file_switchyard_v1_edge_proto_msgTypes[1].OneofWrappers = []any{}
 	file_switchyard_v1_edge_proto_msgTypes[7].OneofWrappers = []any{}
+	file_switchyard_v1_edge_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

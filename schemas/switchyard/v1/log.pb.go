@@ -389,7 +389,9 @@ type Accept struct {
 	Weight uint32 `protobuf:"varint,21,opt,name=weight,proto3" json:"weight,omitempty"`
 	// When the prompt was stored, in nanoseconds of Unix time by the server's clock:
 	// prompts are judged many at once, and wait in the order in which they came.
-	Arrived       int64 `protobuf:"varint,22,opt,name=arrived,proto3" json:"arrived,omitempty"`
+	Arrived int64 `protobuf:"varint,22,opt,name=arrived,proto3" json:"arrived,omitempty"`
+	// Replicas of several numeric classes compute the answer together.
+	MixedClasses  bool `protobuf:"varint,23,opt,name=mixed_classes,json=mixedClasses,proto3" json:"mixed_classes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -576,6 +578,13 @@ func (x *Accept) GetArrived() int64 {
 		return x.Arrived
 	}
 	return 0
+}
+
+func (x *Accept) GetMixedClasses() bool {
+	if x != nil {
+		return x.MixedClasses
+	}
+	return false
 }
 
 // Claim makes the record's writer, an attention replica, the sequence's owner
@@ -1160,7 +1169,7 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\vtoken_types\x18\n" +
 	" \x03(\rR\n" +
 	"tokenTypes\x12\x12\n" +
-	"\x04fill\x18\v \x03(\rR\x04fill\"\x99\x05\n" +
+	"\x04fill\x18\v \x03(\rR\x04fill\"\xbe\x05\n" +
 	"\x06Accept\x123\n" +
 	"\bidentity\x18\x01 \x01(\v2\x17.switchyard.v1.IdentityR\bidentity\x12\x1b\n" +
 	"\tbody_hash\x18\x02 \x01(\fR\bbodyHash\x12'\n" +
@@ -1188,7 +1197,8 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\x06tenant\x18\x13 \x01(\tR\x06tenant\x12\x14\n" +
 	"\x05class\x18\x14 \x01(\tR\x05class\x12\x16\n" +
 	"\x06weight\x18\x15 \x01(\rR\x06weight\x12\x18\n" +
-	"\aarrived\x18\x16 \x01(\x03R\aarrived\"\a\n" +
+	"\aarrived\x18\x16 \x01(\x03R\aarrived\x12#\n" +
+	"\rmixed_classes\x18\x17 \x01(\bR\fmixedClasses\"\a\n" +
 	"\x05Claim\"\x1b\n" +
 	"\x05Trial\x12\x12\n" +
 	"\x04over\x18\x01 \x01(\bR\x04over\"\x88\x01\n" +

@@ -109,7 +109,10 @@ func (p *Pipeline) connect(ctx context.Context, name string) (lifecycle.Service,
 		return nil, err
 	}
 	d.Refuse = p.refuse
-	s := p.services.Make(name, d)
+	s, err := p.services.Make(name, d)
+	if err != nil {
+		return nil, err
+	}
 	if p.background(name) {
 		s = &background{Service: s, log: d.Logger}
 	}

@@ -79,22 +79,22 @@ func (s Services) prepare(ctx context.Context, name string, d *deployment.Deploy
 }
 
 // Make makes one replica of the named service.
-func (s Services) Make(name string, d *deployment.Deployment) lifecycle.Service {
+func (s Services) Make(name string, d *deployment.Deployment) (lifecycle.Service, error) {
 	switch name {
 	case "aggregator":
-		return aggregator.New(d)
+		return aggregator.New(d), nil
 	case "expert":
 		return expert.New(d, s.Expert)
 	case "gate":
-		return gate.New(d)
+		return gate.New(d), nil
 	case "attention":
-		return attention.New(d, s.Attention)
+		return attention.New(d, s.Attention), nil
 	case "predictor":
-		return predictor.New(d, s.Predictor)
+		return predictor.New(d, s.Predictor), nil
 	case "scaler":
-		return scaler.New(d, s.scaler())
+		return scaler.New(d, s.scaler()), nil
 	}
-	return tokenizer.New(d, s.Tokenizer)
+	return tokenizer.New(d, s.Tokenizer), nil
 }
 
 // scaler reads where the others write.

@@ -1,0 +1,216 @@
+package cuda
+
+import (
+	"context"
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/switchyard/switchyard/kernels/cuda"
+	"github.com/switchyard/switchyard/kernels/cuda/fake"
+	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/pkg/compute/device"
+	"github.com/switchyard/switchyard/pkg/compute/device/devicetest"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// images are what the fake takes for images.
+var images = cuda.Images{"experts.sm_90a.cubin": {1}}
+
+func newGPU(t testing.TB) *fake.Device {
+	t.Helper()
+	gpu := fake.New(fake.Settings{Kernels: fake.Experts()})
+	t.Cleanup(func() { _ = gpu.Close() }) // says only that it is closed
+	return gpu
+}
+
+func tiny(t testing.TB) *model.Model {
+	t.Helper()
+	m, err := model.Synthetic("tiny", 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func golden(t testing.TB, name string) *model.Model {
+	t.Helper()
+	m, err := model.Open("../../model/testdata/golden/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Close() }) // a mapping
+	return m
+}
+
+// small keeps what has to be made for each test small.
+const small = 2 << 20
+
+func openOn(t testing.TB, gpu *fake.Device, m *model.Model, rows int) *Device {
+	t.Helper()
+	d, err := open(m, gpu, images, Settings{Memory: small, Parts: 2}, tuning{rows: rows})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	return d
+}
+
+// faulty lets devicetest say how loads go.
+type faulty struct {
+	device.Loader[*expert]
+	begin func(context.Context, forward.ExpertID) error
+}
+
+func (f faulty) Load(ctx context.Context, id forward.ExpertID) (*expert, error) {
+	if err := f.begin(ctx, id); err != nil {
+		return nil, err
+	}
+	return f.Loader.Load(ctx, id)
+}
+
+func TestConforms(t *testing.T) {
+	m := tiny(t)
+	devicetest.Conform(t, func(t testing.TB, s device.Settings) (device.Device, *devicetest.Faults) {
+		f := &devicetest.Faults{}
+		gpu := fake.New(fake.Settings{Kernels: fake.Experts()})
+		d, err := open(m, gpu, images, Settings{Settings: s, Memory: small, Parts: 2}, tuning{64, func(l device.Loader[*expert]) device.Loader[*expert] {
+			return faulty{l, f.Begin}
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			d.Close()
+			if bytes, pinned, streams := gpu.Left(); bytes+pinned != 0 || streams != 0 {
+				t.Errorf("%d bytes, %d pinned ones and %d streams are left", bytes, pinned, streams)
+			}
+			_ = gpu.Close() // says only that it is closed
+		})
+		return d, f
+	})
+}
+
+// The results are the CPU's, within what bf16 parts lose, for all activations, with
+// biases, and for weights in front.
+func TestAgreesWithCPU(t *testing.T) {
+	p := pool.New(1)
+	t.Cleanup(p.Close)
+	for _, name := range []string{"mixtral", "gpt_oss", "qwen2_moe", "bert_moe", "llama4"} {
+		t.Run(name, func(t *testing.T) {
+			m := golden(t, name)
+			d, c := openOn(t, newGPU(t), m, 80), device.NewCPU(m, p, device.Settings{})
+			t.Cleanup(c.Close)
+			in := rowsFor(m, 70)
+			for e := range m.Spec.Experts {
+				id := forward.ExpertID{Layer: in.Layer, Expert: e}
+				for _, on := range []device.Device{d, c} {
+					if err := on.Load(t.Context(), id, 0).Wait(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			got, want := computed(t, d, in, m), computed(t, c, in, m)
+			for i := range want {
+				if math.Abs(float64(got[i]-want[i])) > 1e-4*(1+math.Abs(float64(want[i]))) {
+					t.Fatalf("element %d is %v, %v on the CPU", i, got[i], want[i])
+				}
+			}
+		})
+	}
+}
+
+// rowsFor are rows for experts of a model's last layer with experts.
+func rowsFor(m *model.Model, n int) forward.Routed {
+	in := forward.Routed{X: make([]float32, 9*m.Spec.Hidden)}
+	for l := range m.Spec.Layer {
+		if m.Spec.Layer[l].MoE {
+			in.Layer = l
+		}
+	}
+	for i := range in.X {
+		in.X[i] = float32(i*7%23)/16 - 0.6
+	}
+	for i := range n {
+		in.Source = append(in.Source, uint32(i*5%9))
+		in.Expert = append(in.Expert, uint32(i*i%min(3, m.Spec.Experts)))
+		in.Weight = append(in.Weight, 0.25+float32(i%3)/4)
+	}
+	return in
+}
+
+func computed(t testing.TB, d device.Device, in forward.Routed, m *model.Model) []float32 {
+	t.Helper()
+	out := make([]float32, len(in.Expert)*m.Spec.Hidden)
+	if err := d.Compute(in, out, &forward.ExpertScratch{}); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// A call of more rows than a lane has is computed in pieces, with the same bits.
+func TestPieces(t *testing.T) {
+	m := tiny(t)
+	whole, cut := openOn(t, newGPU(t), m, 64), openOn(t, newGPU(t), m, 7)
+	in := rowsFor(m, 40)
+	for _, d := range []*Device{whole, cut} {
+		for e := range m.Spec.Experts {
+			if err := d.Load(t.Context(), forward.ExpertID{Layer: in.Layer, Expert: e}, 0).Wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	a, b := computed(t, whole, in, m), computed(t, cut, in, m)
+	for i := range a {
+		if a[i] != b[i] {
+			t.Fatalf("element %d is %v in pieces, else %v", i, b[i], a[i])
+		}
+	}
+}
+
+// Nothing is allocated on the device once it is open.
+func TestNothingAllocatedInAStep(t *testing.T) {
+	m, gpu := tiny(t), newGPU(t)
+	d := openOn(t, gpu, m, 80)
+	before, _, _ := gpu.Left()
+	gpu.Faults.NoAlloc()
+	in := rowsFor(m, 20)
+	for e := range m.Spec.Experts {
+		if err := d.Load(t.Context(), forward.ExpertID{Layer: in.Layer, Expert: e}, 0).Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	computed(t, d, in, m)
+	if after, _, _ := gpu.Left(); after != before {
+		t.Errorf("%d bytes are allocated, %d when it opened", after, before)
+	}
+}
+
+// A load that is cancelled under its copies gives its slot back when they are over,
+// and not before.
+func TestCancelledUnderCopies(t *testing.T) {
+	m, gpu := tiny(t), newGPU(t)
+	d := openOn(t, gpu, m, 80)
+	let := gpu.Faults.HoldCopies()
+	defer let()
+	ticket := d.Load(t.Context(), forward.ExpertID{}, 0)
+	ticket.Release()
+	if err := ticket.Wait(t.Context()); !errors.Is(err, device.ErrCancelled) {
+		t.Fatal(err)
+	}
+	if st := d.State(forward.ExpertID{}); st.Bytes == 0 {
+		t.Fatalf("the slot is free under its copies: %+v", st)
+	}
+	let()
+	for deadline := time.Now().Add(10 * time.Second); d.Memory().Used > 0 && d.State(forward.ExpertID{}).Phase != device.Warm; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the load does not end: %+v", d.Memory())
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package cuda
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/switchyard/switchyard/kernels/cuda"
+	"github.com/switchyard/switchyard/pkg/compute/device"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+)
+
+// Settings of a device.
+type Settings struct {
+	device.Settings
+	// Memory is what the device takes of the GPU, experts and buffers; 0 is nine
+	// tenths of what is free.
+	Memory int64
+	// Parts is how many bf16 numbers a row's element is the sum of: 1 for rows
+	// that are bf16 on the wire, 2 for others.
+	Parts int
+	// Patience is how long the GPU may take for one call; 0 is DefaultPatience.
+	Patience time.Duration
+}
+
+// DefaultPatience is far more than any call takes, and what the other services
+// wait for a host that hangs.
+const DefaultPatience = 10 * time.Second
+
+// Device holds and computes experts on one GPU.
+type Device struct {
+	*device.Store[*expert]
+	driver cuda.Driver
+	arena  *cuda.Arena
+	loader *loader
+	shape  shape
+	lanes  chan *lane
+	all    []*lane
+	health *health
+}
+
+var (
+	_ device.Device = (*Device)(nil)
+	_ device.Failer = (*Device)(nil)
+)
+
+// Open takes the memory of a GPU and brings the kernels there. The driver is the
+// device's from then on, also when opening fails; the model is the caller's and
+// outlives it.
+func Open(m *model.Model, driver cuda.Driver, images cuda.Images, s Settings) (*Device, error) {
+	return open(m, driver, images, s, tuning{})
+}
+
+// tuning is what tests change.
+type tuning struct {
+	rows    int // of one launch at most; 0: by the sizes
+	through func(device.Loader[*expert]) device.Loader[*expert]
+}
+
+func open(m *model.Model, driver cuda.Driver, images cuda.Images, s Settings, t tuning) (_ *Device, err error) {
+	d := &Device{driver: driver, health: newHealth(s.patience())}
+	defer func() {
+		if err != nil {
+			d.free()
+		}
+	}()
+	if d.shape, err = shapeOf(m, s.Parts); err != nil {
+		return nil, err
+	}
+	if t.rows > 0 {
+		d.shape.rows = t.rows
+	}
+	kernels, err := openKernels(driver, images, d.shape)
+	if err != nil {
+		return nil, err
+	}
+	if d.arena, err = newArena(driver, s.Memory); err != nil {
+		return nil, err
+	}
+	if err := d.openLanes(kernels); err != nil {
+		return nil, err
+	}
+	room := d.arena.Rest()
+	slots, err := d.arena.Slots(d.shape.slot, "an expert of model "+m.Name)
+	if err != nil {
+		return nil, err
+	}
+	if s.Loads <= 0 {
+		s.Loads = device.DefaultLoads
+	}
+	if d.loader, err = newLoader(m, driver, slots, s.Loads, d.health); err != nil {
+		return nil, err
+	}
+	if s.Budget == 0 {
+		s.Budget = room
+	}
+	var from device.Loader[*expert] = d.loader
+	if t.through != nil {
+		from = t.through(from)
+	}
+	d.Store = device.NewStore(m.Spec.Layers, m.Spec.Experts, from, s.Settings)
+	return d, nil
+}
+
+func (s Settings) patience() time.Duration {
+	if s.Patience == 0 {
+		return DefaultPatience
+	}
+	return s.Patience
+}
+
+// newArena takes so many bytes, or nine tenths of what is free.
+func newArena(driver cuda.Driver, bytes int64) (*cuda.Arena, error) {
+	if bytes == 0 {
+		free, err := driver.Free()
+		if err != nil {
+			return nil, fmt.Errorf("asking for free memory: %w", err)
+		}
+		bytes = free / 10 * 9
+	}
+	return cuda.NewArena(driver, bytes, "this host")
+}
+
+// lanesAtOnce is how many calls compute at the same time; more wait.
+const lanesAtOnce = 4
+
+func (d *Device) openLanes(k *kernels) error {
+	d.lanes = make(chan *lane, lanesAtOnce)
+	for range lanesAtOnce {
+		l, err := newLane(d.driver, d.arena, k, d.shape, d.health)
+		if err != nil {
+			return fmt.Errorf("making buffers on the GPU: %w", err)
+		}
+		d.all = append(d.all, l)
+		d.lanes <- l
+	}
+	return nil
+}
+
+// Name is "cuda" with what the GPU calls itself.
+func (d *Device) Name() string { return "cuda:" + d.driver.Info().Name }
+
+// Compute computes on a lane; see device.Device.
+func (d *Device) Compute(in forward.Routed, out []float32, s *forward.ExpertScratch) error {
+	if len(in.Expert) == 0 {
+		return nil
+	}
+	if err := d.health.err(); err != nil {
+		return err
+	}
+	var l *lane
+	select {
+	case l = <-d.lanes:
+	case <-d.health.failed:
+		return d.health.err()
+	}
+	defer func() { d.lanes <- l }()
+	return l.compute(d.Store, in, out, &s.Read)
+}
+
+// Failed is closed when the GPU is lost; Err says why.
+func (d *Device) Failed() <-chan struct{} { return d.health.failed }
+
+// Err is why the GPU is lost; nil if it is not.
+func (d *Device) Err() error { return d.health.err() }
+
+// Close ends the device and its driver; see device.Device. The arena goes too, whoever
+// still holds experts in it.
+func (d *Device) Close() {
+	d.Store.Close()
+	d.free()
+}
+
+// free gives everything back. A lost GPU is asked for nothing: freeing waits for what
+// it does, and all of it goes with the process.
+func (d *Device) free() {
+	lost := d.health.err() != nil
+	for _, l := range d.all {
+		l.close(lost)
+	}
+	d.all = nil
+	if d.loader != nil {
+		d.loader.close(lost)
+	}
+	if lost {
+		return
+	}
+	if d.arena != nil {
+		_ = d.arena.Close() // what is wrong with the driver has been said by a call that counts
+	}
+	_ = d.driver.Close() // the same
+}
+
+// Class is the numeric class of experts that a GPU computes: what an mma rounds
+// is an architecture's own, and the number of parts is another contract. The 1 is
+// the version of the kernels' order of sums.
+func Class(a cuda.Arch, parts int) string { return fmt.Sprintf("cuda1-%v-p%d", a, parts) }

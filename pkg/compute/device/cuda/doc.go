@@ -1,0 +1,33 @@
+// Package cuda is a device that holds experts in a GPU's memory and computes
+// with them there, through whatever driver it is given.
+//
+// # Memory
+//
+// One arena of Settings.Memory bytes is allocated when the device opens, and
+// nothing later. It has the buffers of the lanes, and slots for experts, all of
+// the size of the model's largest. An expert's bytes are its slot's.
+//
+//	arena: │ lane │ lane │ … │ slot │ slot │ slot │ …
+//	slot:  │ in (2F, Dp) │ down (D, Fp) │ biases │
+//
+// # Loading
+//
+// A load has a stream and two pinned buffers. While one is copied to the device
+// the other is filled from the checkpoint, so an expert goes over in as few
+// copies as its bytes allow. Between buffers it looks whether it was cancelled.
+// The slot is free again when the device has passed the last copy, not before.
+//
+// # Computing
+//
+// A call of Compute takes a lane: a stream, pinned buffers for rows and tables,
+// and memory on the device. Rows and tables go over in one copy, three launches
+// compute all experts of the call, and the results come back in one copy; the
+// caller sleeps until the event behind it. Calls on different lanes overlap.
+// Experts are borrowed until that event, so that none is evicted under a kernel.
+//
+// # Faults
+//
+// A launch that the device refuses fails its call alone. What ends the context
+// (cuda.ErrLost), and a device that does not answer for Settings.Patience, fail
+// every call from then on, and Failed tells the host.
+package cuda

@@ -1,0 +1,56 @@
+package cuda
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/switchyard/switchyard/pkg/compute/model"
+)
+
+// NumberError says that a weight is no finite number.
+type NumberError struct {
+	Ref model.Ref
+	At  int // of the tensor's elements
+}
+
+func (e *NumberError) Error() string {
+	return fmt.Sprintf("element %d of %v is not a finite number: the checkpoint is damaged; fetch it again", e.At, e.Ref)
+}
+
+// exponents of four bf16 numbers; all ones are infinity and NaN.
+const exponents = 0x7f80_7f80_7f80_7f80
+
+// notFinite is the first of bf16 numbers that is not finite, or -1. It looks at four
+// at a time: adding one to an exponent of all ones carries into its sign's place.
+func notFinite(data []byte) int {
+	const ones, signs = 0x0080_0080_0080_0080, 0x8000_8000_8000_8000
+	i := 0
+	for ; i+8 <= len(data); i += 8 {
+		if (binary.LittleEndian.Uint64(data[i:])&exponents+ones)&signs != 0 {
+			break
+		}
+	}
+	for ; i+2 <= len(data); i += 2 {
+		if binary.LittleEndian.Uint16(data[i:])&0x7f80 == 0x7f80 {
+			return i / 2
+		}
+	}
+	return -1
+}
+
+// notFiniteFloat is the first of numbers that is not finite, or -1.
+func notFiniteFloat(f []float32) int {
+	for i, v := range f {
+		if math.Float32bits(v)&0x7f800000 == 0x7f800000 {
+			return i
+		}
+	}
+	return -1
+}
+
+// floatBytes is the same memory.
+func floatBytes(f []float32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(f))), 4*len(f))
+}

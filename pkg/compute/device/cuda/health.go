@@ -1,0 +1,103 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/switchyard/switchyard/kernels/cuda"
+)
+
+// health knows whether a GPU is lost.
+type health struct {
+	patience time.Duration
+	once     sync.Once
+	failed   chan struct{}
+	why      error
+}
+
+func newHealth(patience time.Duration) *health {
+	return &health{patience: patience, failed: make(chan struct{})}
+}
+
+// judge notes an error that is the end of the GPU, and returns it.
+func (h *health) judge(err error) error {
+	if errors.Is(err, cuda.ErrLost) {
+		h.once.Do(func() {
+			h.why = err
+			close(h.failed)
+		})
+	}
+	return err
+}
+
+func (h *health) err() error {
+	select {
+	case <-h.failed:
+		return h.why
+	default:
+		return nil
+	}
+}
+
+// lostError says that a GPU has not answered.
+type lostError struct{ after time.Duration }
+
+func (e *lostError) Error() string {
+	return fmt.Sprintf("the GPU has not ended a call for %v", e.after)
+}
+
+func (e *lostError) Is(target error) bool { return target == cuda.ErrLost }
+
+// waiter waits for the events of a lane or a load, so that waiting has an end.
+type waiter struct {
+	health *health
+	event  cuda.Event
+	ask    chan struct{}
+	answer chan error
+	timer  *time.Timer
+}
+
+func newWaiter(driver cuda.Driver, h *health) (*waiter, error) {
+	e, err := driver.NewEvent()
+	if err != nil {
+		return nil, fmt.Errorf("making an event: %w", err)
+	}
+	w := &waiter{health: h, event: e, ask: make(chan struct{}), answer: make(chan error, 1), timer: time.NewTimer(h.patience)}
+	go w.run()
+	return w, nil
+}
+
+// run ends with close, or when the driver lets go of an event that never came.
+func (w *waiter) run() {
+	for range w.ask {
+		w.answer <- w.event.Wait()
+	}
+}
+
+// record puts the event behind what s was given so far.
+func (w *waiter) record(s cuda.Stream) error { return w.health.judge(s.Record(w.event)) }
+
+// wait returns when the GPU has come to the event.
+func (w *waiter) wait() error {
+	if err := w.health.err(); err != nil {
+		return err // the last wait may not have ended
+	}
+	w.ask <- struct{}{}
+	w.timer.Reset(w.health.patience)
+	defer w.timer.Stop()
+	select {
+	case err := <-w.answer:
+		return w.health.judge(err)
+	case <-w.timer.C:
+		return w.health.judge(&lostError{w.health.patience})
+	}
+}
+
+func (w *waiter) close(lost bool) {
+	close(w.ask)
+	if !lost {
+		_ = w.event.Close() // the driver has said before what is wrong with it
+	}
+}

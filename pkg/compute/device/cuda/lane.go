@@ -1,0 +1,147 @@
+package cuda
+
+import (
+	"fmt"
+
+	"github.com/switchyard/switchyard/kernels/cuda"
+	"github.com/switchyard/switchyard/pkg/compute/device"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+)
+
+// lane is what one call at a time computes with.
+type lane struct {
+	driver  cuda.Driver
+	stream  cuda.Stream
+	done    *waiter
+	kernels *kernels
+	shape   shape
+	buffers buffers
+	in, out []byte // pinned: tables and rows to the GPU, results from there
+	work    []int32
+	call    call
+	launch  launches
+}
+
+// buffers are a lane's on the GPU.
+type buffers struct {
+	upload cuda.Ptr // tables and rows, as the lane's in
+	x      cuda.Ptr // planes (P, rows, Dp)
+	act    cuda.Ptr // planes (P, rows, Fp)
+	out    cuda.Ptr // (rows, D)
+}
+
+// at is the address of what lies in the upload from a byte on.
+func (b *buffers) at(from int) cuda.Ptr { return b.upload + cuda.Ptr(from) }
+
+// newLane makes buffers for as many rows as the shape says.
+func newLane(driver cuda.Driver, a *cuda.Arena, k *kernels, s shape, h *health) (l *lane, err error) {
+	l = &lane{driver: driver, kernels: k, shape: s}
+	upload := int64(tablesOf(s.rows, s.rows, s.rows, s.rows, s.hidden).end)
+	out := 4 * int64(s.rows) * int64(s.hidden)
+	plane := 2 * int64(s.parts) * int64(s.rows)
+	for _, b := range []struct {
+		to    *cuda.Ptr
+		bytes int64
+	}{{&l.buffers.upload, upload}, {&l.buffers.x, plane * int64(padded(s.hidden))}, {&l.buffers.act, plane * int64(padded(s.width))}, {&l.buffers.out, out}} {
+		if *b.to, err = a.Take(b.bytes, "a lane"); err != nil {
+			return nil, err
+		}
+	}
+	defer func() {
+		if err != nil {
+			l.close(false)
+		}
+	}()
+	if l.stream, err = driver.NewStream(); err != nil {
+		return nil, fmt.Errorf("making a stream: %w", err)
+	}
+	if l.done, err = newWaiter(driver, h); err != nil {
+		return nil, err
+	}
+	if l.in, err = driver.Pin(upload); err == nil {
+		l.out, err = driver.Pin(out)
+	}
+	return l, err
+}
+
+func (l *lane) close(lost bool) {
+	if l.done != nil {
+		l.done.close(lost)
+	}
+	if lost {
+		return
+	}
+	for _, b := range [][]byte{l.in, l.out} {
+		if b != nil {
+			_ = l.driver.Unpin(b) // the driver has said before what is wrong with it
+		}
+	}
+	if l.stream != nil {
+		_ = l.stream.Close() // the same
+	}
+}
+
+// compute computes a call, in several pieces if it has more rows than the lane.
+func (l *lane) compute(from *device.Store[*expert], in forward.Routed, out []float32, read *int64) error {
+	l.call.sort(in)
+	l.work = append(l.work[:0], l.call.order...)
+	for work := l.work; len(work) > 0; {
+		n := min(len(work), l.shape.rows)
+		l.call.order = append(l.call.order[:0], work[:n]...)
+		if err := l.piece(from, in, out, read); err != nil {
+			return err
+		}
+		work = work[n:]
+	}
+	return nil
+}
+
+// piece computes what the call's order lists. Its experts are borrowed until the GPU
+// has passed the last kernel, or is lost.
+func (l *lane) piece(from *device.Store[*expert], in forward.Routed, out []float32, read *int64) error {
+	c, d := &l.call, l.shape.hidden
+	c.group(in)
+	if err := c.borrow(from); err != nil {
+		return err
+	}
+	defer c.giveBack(from)
+	c.gather(in, d)
+	c.cut(l.kernels.variantFor(c.longest).tile)
+	c.tables = tablesOf(len(c.groups), len(c.tiles), len(c.order), len(c.rows), d)
+	c.write(l.in, in, d)
+	err := l.done.health.judge(l.start())
+	if waited := l.finish(); err == nil {
+		err = waited
+	}
+	if err != nil {
+		return fmt.Errorf("computing on the GPU: %w", err)
+	}
+	*read += int64(len(c.groups)) * l.shape.slot
+	results := view[float32](l.out, 0)
+	for i, entry := range c.order {
+		copy(out[int(entry)*d:][:d], results[i*d:])
+	}
+	return nil
+}
+
+// start gives the call to the GPU.
+func (l *lane) start() error {
+	l.launch.fill(l.kernels, l.shape, &l.buffers, &l.call)
+	if err := l.stream.CopyIn(l.buffers.upload, l.in[:l.call.tables.end]); err != nil {
+		return err
+	}
+	for _, k := range []*cuda.Launch{&l.launch.split, &l.launch.in, &l.launch.down} {
+		if err := l.stream.Launch(k); err != nil {
+			return err
+		}
+	}
+	return l.stream.CopyOut(l.out[:4*len(l.call.order)*l.shape.hidden], l.buffers.out)
+}
+
+// finish waits until the GPU is behind what it was given, however much that was.
+func (l *lane) finish() error {
+	if err := l.done.record(l.stream); err != nil {
+		return err
+	}
+	return l.done.wait()
+}

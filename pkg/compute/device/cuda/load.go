@@ -1,0 +1,89 @@
+package cuda
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/switchyard/switchyard/kernels/cuda"
+	"github.com/switchyard/switchyard/pkg/compute/device"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+)
+
+// expert is a routed expert in its slot.
+type expert struct {
+	at                         cuda.Ptr // of the slot
+	in, inBias, down, downBias cuda.Ptr // biases: 0 if there are none
+}
+
+// loader brings experts from a model to slots.
+type loader struct {
+	m      *model.Model
+	slots  *cuda.Slots
+	health *health
+	ways   chan *way
+	all    []*way
+}
+
+func newLoader(m *model.Model, driver cuda.Driver, slots *cuda.Slots, atOnce int, h *health) (*loader, error) {
+	l := &loader{m: m, slots: slots, health: h, ways: make(chan *way, atOnce)}
+	for range atOnce {
+		w, err := newWay(driver, slots.Size(), h)
+		if err != nil {
+			l.close(false)
+			return nil, err
+		}
+		l.all = append(l.all, w)
+		l.ways <- w
+	}
+	return l, nil
+}
+
+// Size is a slot's for each expert that the model has.
+func (l *loader) Size(id forward.ExpertID) (int64, error) {
+	if _, err := expertOf(l.m, id); err != nil {
+		return 0, err
+	}
+	return l.slots.Size(), nil
+}
+
+// Load copies an expert to a slot, and waits for the copies however it ends: a slot
+// that is free is written by nobody.
+func (l *loader) Load(ctx context.Context, id forward.ExpertID) (*expert, error) {
+	p, err := expertOf(l.m, id)
+	if err != nil {
+		return nil, err
+	}
+	slot, ok := l.slots.Take()
+	if !ok { // the store asks for no more than there are
+		return nil, fmt.Errorf("%w: all %d places for experts are taken", device.ErrOutOfMemory, l.slots.Count())
+	}
+	w := <-l.ways
+	err = w.copy(ctx, l.m.With(ctx), p, slot)
+	err = errors.Join(err, w.flush())
+	l.ways <- w
+	if err != nil {
+		l.slots.Give(slot)
+		return nil, fmt.Errorf("copying %v to the GPU: %w", id, err)
+	}
+	return newExpert(slot, p), nil
+}
+
+func newExpert(slot cuda.Ptr, p place) *expert {
+	e := &expert{at: slot, in: slot, down: slot + cuda.Ptr(p.down)}
+	if p.inBias > 0 {
+		e.inBias, e.downBias = slot+cuda.Ptr(p.inBias), slot+cuda.Ptr(p.downBias)
+	}
+	return e
+}
+
+// Free gives the slot back.
+func (l *loader) Free(e *expert) { l.slots.Give(e.at) }
+
+func (l *loader) close(lost bool) {
+	for _, w := range l.all {
+		w.close(lost)
+	}
+	l.all = nil
+}

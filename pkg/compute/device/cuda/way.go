@@ -1,0 +1,171 @@
+package cuda
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/switchyard/switchyard/kernels/cuda"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+)
+
+// way is what one load at a time goes over: two pinned buffers, of which one is
+// filled while the other is copied.
+type way struct {
+	driver  cuda.Driver
+	stream  cuda.Stream
+	buffers [2]buffer
+	now     int // the buffer that is filled
+	to      cuda.Ptr
+}
+
+// buffer is pinned memory, filled up to used.
+type buffer struct {
+	data   []byte
+	used   int
+	copied *waiter
+	under  bool // way: its copy may go on
+}
+
+// wayBytes is the most of a buffer; an expert that is smaller goes over in one copy.
+const wayBytes = 32 << 20
+
+func newWay(driver cuda.Driver, slot int64, h *health) (w *way, err error) {
+	w = &way{driver: driver}
+	if w.stream, err = driver.NewStream(); err != nil {
+		return nil, fmt.Errorf("making a stream for loads: %w", err)
+	}
+	for i := range w.buffers {
+		b := &w.buffers[i]
+		if b.data, err = driver.Pin(min(slot, wayBytes)); err == nil {
+			b.copied, err = newWaiter(driver, h)
+		}
+		if err != nil {
+			w.close(false)
+			return nil, fmt.Errorf("making buffers for loads: %w", err)
+		}
+	}
+	return w, nil
+}
+
+// copy brings an expert to a slot. It returns early when ctx ends; flush has to follow.
+func (w *way) copy(ctx context.Context, m *model.Model, p place, slot cuda.Ptr) error {
+	w.to = slot
+	for _, part := range p.parts {
+		if err := w.fillTo(ctx, slot+cuda.Ptr(part.at)); err != nil {
+			return err
+		}
+		if err := w.part(ctx, m, part); err != nil {
+			return err
+		}
+	}
+	return w.send(ctx)
+}
+
+// part reads one tensor and checks its numbers.
+func (w *way) part(ctx context.Context, m *model.Model, p part) error {
+	if p.k == 0 {
+		f, err := m.Floats(p.ref)
+		if err != nil {
+			return fmt.Errorf("reading a bias: %w", err)
+		}
+		if i := notFiniteFloat(f); i >= 0 {
+			return &NumberError{p.ref, i}
+		}
+		return w.write(ctx, floatBytes(f))
+	}
+	t, err := m.Tensor(p.ref)
+	if err != nil {
+		return fmt.Errorf("reading weights: %w", err)
+	}
+	if i := notFinite(t.Data); i >= 0 {
+		return &NumberError{p.ref, i}
+	}
+	if p.k == padded(p.k) {
+		return w.write(ctx, t.Data)
+	}
+	for row := 0; row < len(t.Data); row += 2 * p.k {
+		if err := w.write(ctx, t.Data[row:row+2*p.k]); err != nil {
+			return err
+		}
+		if err := w.write(ctx, zeros[:2*(padded(p.k)-p.k)]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var zeros [cuda.Align]byte
+
+// fillTo writes zeros up to an address, as places are aligned.
+func (w *way) fillTo(ctx context.Context, at cuda.Ptr) error {
+	gap := int(at) - int(w.to) - w.buffers[w.now].used
+	return w.write(ctx, zeros[:gap])
+}
+
+// write appends to what goes to the slot.
+func (w *way) write(ctx context.Context, data []byte) error {
+	for len(data) > 0 {
+		b := &w.buffers[w.now]
+		n := copy(b.data[b.used:], data)
+		b.used += n
+		data = data[n:]
+		if b.used == len(b.data) {
+			if err := w.send(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// send copies the buffer that is filled, and goes on with the other one once that is
+// free.
+func (w *way) send(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	b := &w.buffers[w.now]
+	if b.used == 0 {
+		return nil
+	}
+	if err := w.stream.CopyIn(w.to, b.data[:b.used]); err != nil {
+		return b.copied.health.judge(err)
+	}
+	w.to += cuda.Ptr(b.used)
+	if err := b.copied.record(w.stream); err != nil {
+		return err
+	}
+	b.under = true
+	w.now = 1 - w.now
+	return w.buffers[w.now].await()
+}
+
+// await waits until the buffer's copy is over.
+func (b *buffer) await() error {
+	b.used = 0
+	if !b.under {
+		return nil
+	}
+	b.under = false
+	return b.copied.wait()
+}
+
+// flush waits for all copies.
+func (w *way) flush() error {
+	return errors.Join(w.buffers[0].await(), w.buffers[1].await())
+}
+
+func (w *way) close(lost bool) {
+	for _, b := range w.buffers {
+		if b.copied != nil {
+			b.copied.close(lost)
+		}
+		if b.data != nil && !lost {
+			_ = w.driver.Unpin(b.data) // the driver has said before what is wrong with it
+		}
+	}
+	if !lost {
+		_ = w.stream.Close() // the same
+	}
+}

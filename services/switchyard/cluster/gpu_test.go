@@ -1,0 +1,166 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	kernels "github.com/switchyard/switchyard/kernels/cuda"
+	"github.com/switchyard/switchyard/kernels/cuda/fake"
+	"github.com/switchyard/switchyard/pkg/process/deployment"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/expert"
+	"github.com/switchyard/switchyard/services/switchyard/cluster"
+)
+
+// gpuOf is a fake GPU as a host opens it.
+func gpuOf(t *testing.T) (*fake.Device, *expert.GPU) {
+	t.Helper()
+	on := fake.New(fake.Settings{Kernels: fake.Experts()})
+	t.Cleanup(func() { _ = on.Close() }) // says only that it is closed
+	return on, &expert.GPU{
+		Info: on.Info(), Open: func() (kernels.Driver, error) { return on, nil }, Memory: 48 << 20,
+		Images: kernels.Images{"experts.sm_90a.cubin": {1}},
+	}
+}
+
+// A host whose GPU refuses launches, and then is lost in the middle of a request,
+// costs no token: another one computes the rows. The host ends with an error.
+func TestLostGPU(t *testing.T) {
+	s := settings(t)
+	_, s.Services.Expert.GPU = gpuOf(t)
+	y, err := cluster.Open(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := y.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := y.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := tokens(t, y, func(int) {})
+
+	gpu, config := gpuOf(t)
+	services := s.Services
+	services.Expert.GPU = config
+	host := cluster.NewPipeline(y.Settings.Node, services, map[string]int{"expert": 1})
+	if err := host.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- host.Run(t.Context()) }()
+	if err := host.AwaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const kernel = "rows_split_p2"
+	gpu.Faults.Refuse(kernel, kernels.CodeLaunchOutOfMemory, 3)
+	if got := tokens(t, y, func(int) {}); !slices.Equal(got, want) {
+		t.Errorf("with launches that were refused: %v, want %v", got, want)
+	}
+	got := tokens(t, y, func(n int) {
+		if n == 5 {
+			gpu.Faults.Break(kernel, kernels.CodeECC)
+		}
+	})
+	if !slices.Equal(got, want) {
+		t.Errorf("with a GPU that was lost: %v, want %v", got, want)
+	}
+	var device *expert.DeviceError
+	if err := <-ended; !errors.As(err, &device) || !errors.Is(err, kernels.ErrLost) {
+		t.Errorf("the host ended with %v", err)
+	}
+	if err := host.Stop(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if got := tokens(t, y, func(int) {}); !slices.Equal(got, want) {
+		t.Errorf("without it: %v, want %v", got, want)
+	}
+}
+
+// A host with a GPU does not join replicas that compute other bits, unless all have
+// agreed to that; then answers say so.
+func TestGPUBesideCPU(t *testing.T) {
+	for _, class := range []string{"", deployment.MixedClasses} {
+		s := settings(t)
+		s.Node.Shared.Class = class
+		y, err := cluster.Open(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := y.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		node, services := *y.Settings.Node, s.Services
+		_, services.Expert.GPU = gpuOf(t)
+		if class == "" {
+			node.Shared.Class = "fma32+cuda1-sm_90-p2"
+		}
+		host := cluster.NewPipeline(&node, services, map[string]int{"expert": 1})
+		err = host.Start(t.Context())
+		var refused *deployment.ClassError
+		switch {
+		case class == "" && (!errors.As(err, &refused) || refused.Here.NumericClass != node.Shared.Class || refused.There.NumericClass != "fma32"):
+			t.Errorf("a host of another class starts: %v", err)
+		case class != "" && err != nil:
+			t.Error(err)
+		}
+		if got := said(t, y); got != (class != "") {
+			t.Errorf("class %q: the last chunk says mixed: %v", class, got)
+		}
+		if err := errors.Join(host.Stop(context.Background()), y.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// said is what the last chunk of an answer says of classes.
+func said(t *testing.T, y *cluster.Cluster) (mixed bool) {
+	t.Helper()
+	c, stop, err := y.Client(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	n := int32(2)
+	stream, err := c.Prompt(t.Context(), &pb.Prompt{InputIds: []uint32{1}, MaxTokens: &n, IgnoreEos: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for chunk, err := range stream.Chunks() {
+		if err != nil || chunk.MixedClasses != nil && chunk.FinishReason == "" {
+			t.Fatal(err, chunk)
+		}
+		mixed = chunk.GetMixedClasses()
+	}
+	return mixed
+}
+
+// tokens are those of an answer; each is told to see.
+func tokens(t *testing.T, y *cluster.Cluster, see func(n int)) (all []uint32) {
+	t.Helper()
+	c, stop, err := y.Client(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	n := int32(24)
+	stream, err := c.Prompt(t.Context(), &pb.Prompt{InputIds: []uint32{1, 2, 3}, MaxTokens: &n, IgnoreEos: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for chunk, err := range stream.Chunks() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, chunk.TokenIds...)
+		see(len(all))
+	}
+	if len(all) != int(n) {
+		t.Errorf("%d tokens", len(all))
+	}
+	return all
+}
