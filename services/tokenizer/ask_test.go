@@ -44,7 +44,10 @@ func TestUnacknowledgedAsk(t *testing.T) {
 				if !taken {
 					release()
 				}
-				r.eventually("the prompt is settled", func() bool { return !s.promptsWait(r.ctx()) })
+				r.eventually("the prompt is settled", func() bool {
+					state, err := s.d.Conn.State(r.ctx(), s.d.Streams.Prompts().Name)
+					return err == nil && state.Messages == 0
+				})
 				time.Sleep(100 * time.Millisecond)
 				if ends := got.ends(); len(ends) != 1 {
 					t.Errorf("%d ends: %v", len(ends), ends)

@@ -3,13 +3,9 @@ package tokenizer
 import (
 	"context"
 	"errors"
-	"fmt"
-	"sync"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/switchyard/switchyard/pkg/process/pause"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/schemas"
@@ -119,66 +115,6 @@ func (s *Service) pass(ctx context.Context, to destination, c *pb.Chunk) (more b
 		s.d.Logger.Debug("replaying", "request", c.RequestId, "error", err)
 	}
 	return !errors.Is(err, errCut)
-}
-
-const (
-	// takenWithin is how long a replay waits for a prompt that no tokenizer has
-	// taken in yet, and the pauses between its looks.
-	takenWithin          = 15 * time.Second
-	firstLook, laterLook = 20 * time.Millisecond, 500 * time.Millisecond
-)
-
-// awaitLog returns the sequence of a request's last record. One that is unknown may be
-// accepted and not yet taken in, as long as prompts wait.
-func (s *Service) awaitLog(ctx context.Context, request string) (last uint64, err error) {
-	waiting := true
-	for pauses, begun := pause.Between(firstLook, laterLook), time.Now(); ; {
-		last, err = s.log.Last(ctx, request)
-		switch {
-		case !errors.Is(err, tokenlog.ErrUnknown):
-			return last, err
-		case !waiting:
-			return last, err // no prompt waited before the look at the log
-		case time.Since(begun) > takenWithin:
-			return last, &edge.Error{
-				Code: edge.Overloaded, RetryAfter: overloadPause,
-				Message: fmt.Sprintf("request_id %q is not known yet, and prompts wait to be taken in; ask again", request),
-			}
-		}
-		if waiting = s.promptsWait(ctx); !waiting {
-			continue
-		}
-		if err := pauses.Wait(ctx); err != nil {
-			return last, fmt.Errorf("waiting for request %s: %w", request, err)
-		}
-	}
-}
-
-// prompted is when prompts were last seen to wait.
-type prompted struct {
-	sync.Mutex
-	until time.Time
-}
-
-// waitsFor is how long prompts are taken to wait still, when some did at a look: all
-// replays together look no more often.
-const waitsFor = 250 * time.Millisecond
-
-// promptsWait says whether an accepted prompt may not have been taken in.
-func (s *Service) promptsWait(ctx context.Context) bool {
-	s.prompted.Lock()
-	defer s.prompted.Unlock()
-	if time.Now().Before(s.prompted.until) {
-		return true
-	}
-	ctx, cancel := context.WithTimeout(ctx, lookWithin)
-	defer cancel()
-	stream, err := s.d.Conn.JetStream().Stream(ctx, s.d.Streams.Prompts().Name)
-	waits := err != nil || stream.CachedInfo().State.Msgs > 0
-	if waits {
-		s.prompted.until = time.Now().Add(waitsFor)
-	}
-	return waits
 }
 
 // retryLater gives an overload the pause after which to try again.

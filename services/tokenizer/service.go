@@ -38,7 +38,7 @@ type Service struct {
 	subs         []*nats.Subscription
 	shards       shardSet
 	backlog      backlog
-	prompted     prompted
+	promptsSeen  sight
 	demand       *demand
 	quotas       *quotas
 	pulse        pulse
