@@ -45,6 +45,7 @@ const (
 	// leastKept of those who come again at the time that they were told, and not later
 	// than promises are given for, must be let in.
 	leastKept   = 0.9
+	enoughCame  = 30
 	promisedFor = time.Minute
 	// mostGrowth of memory from the second quarter to the last one: collections are
 	// not seldom enough to be told from growth below it.

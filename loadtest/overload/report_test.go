@@ -73,10 +73,11 @@ func (r *report) checkTurns(t *testing.T, seconds float64) {
 	}
 }
 
-// checkPromises wants a refusal's time to come again to be worth something.
+// checkPromises wants a refusal's time to come again to be worth something, if enough
+// came for one that was late on a busy machine not to matter.
 func (r *report) checkPromises(t *testing.T) {
 	t.Helper()
-	if _, obeyed, in := r.refusals(); float64(in) < leastKept*float64(obeyed) {
+	if _, obeyed, in := r.refusals(); obeyed >= enoughCame && float64(in) < leastKept*float64(obeyed) {
 		t.Errorf("%d of %d that came again when they were told to got in", in, obeyed)
 	}
 }
