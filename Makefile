@@ -33,7 +33,7 @@ CUDA_IMAGES := kernels/cuda/images/built
 CUDA_ENV     = CGO_ENABLED=1 CGO_CFLAGS="-O2 -I$(CUDA)/nvidia/cuda_runtime/include -Wno-deprecated-declarations" CGO_LDFLAGS="-L$(CUDA)/lib"
 
 .PHONY: build-cuda
-build-cuda: $(CUDA_IMAGES) ## Build bin/switchyard-cuda, which computes experts on GPUs (needs a C compiler and pip; minutes, once)
+build-cuda: $(CUDA_IMAGES) ## Build bin/switchyard-cuda, which computes experts on GPUs (never run on one; needs a C compiler and pip; minutes, once)
 	$(CUDA_ENV) $(GO) build -tags cuda -trimpath -ldflags '$(LDFLAGS)' -o bin/switchyard-cuda ./services/switchyard
 	kernels/cuda/build/check bin/switchyard-cuda
 

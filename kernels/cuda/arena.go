@@ -98,7 +98,7 @@ func (a *Arena) Slots(bytes int64, what string) (*Slots, error) {
 	return s, nil
 }
 
-// Size is the bytes of a slot, Count how many there are.
+// Size is the bytes of a slot.
 func (s *Slots) Size() int64 { return s.size }
 
 // Count is how many slots there are, free or not.

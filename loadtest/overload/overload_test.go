@@ -44,7 +44,8 @@ const (
 	leastOthers  = 0.95
 	// leastKept of those who come again at the time that they were told, and not later
 	// than promises are given for, must be let in.
-	leastKept   = 0.9
+	leastKept = 0.9
+	// enoughCame is how many must have come for leastKept to be judged.
 	enoughCame  = 30
 	promisedFor = time.Minute
 	// mostGrowth of memory from the second quarter to the last one: collections are

@@ -140,7 +140,7 @@ func (f AttentionFlags) config(m ModelFlags) (attention.Config, error) {
 type ExpertFlags struct {
 	ExpertMemory string        `default:"0" help:"Memory for expert weights on this host, such as 8GiB; 0 is no limit, or what the profile has." placeholder:"BYTES"`
 	KeepAlive    time.Duration `default:"60s" help:"How long experts that no plan needs any more stay in this host's memory, unless others need the room; 0 is not at all." placeholder:"TIME"`
-	Device       string        `default:"cpu" help:"What computes experts: cpu, cuda (a GPU, or cuda:N the one of that number), or paced (the CPU, in the time and memory of another device)." placeholder:"KIND"`
+	Device       string        `default:"cpu" help:"What computes experts: cpu, cuda (a GPU, or cuda:N the one of that number; never run on one yet), or paced (the CPU, in the time and memory of another device)." placeholder:"KIND"`
 	GPUMemory    string        `name:"gpu-memory" default:"0" help:"Memory that each host takes of its GPU, such as 40GiB; 0 is nine tenths of what is free." placeholder:"BYTES"`
 	Profile      string        `help:"What a paced device takes: the name of a profile, or a YAML file." placeholder:"NAME|FILE"`
 }

@@ -139,8 +139,12 @@ func checkFlow(in *incoming) error {
 	return nil
 }
 
-// watchCanary follows a canary in its log.
-func (s *Service) watchCanary(request string, records []*pb.Record) {
+// watchCanary follows a canary in its log, where records of a time before this replica
+// served the shard say nothing of now.
+func (s *Service) watchCanary(request string, records []*pb.Record, at time.Time) {
+	if s.clock.now().Sub(at) > canaryWithin {
+		return
+	}
 	for _, record := range records {
 		switch {
 		case record.GetAccept() != nil:

@@ -131,24 +131,32 @@ func TestReadyByOthers(t *testing.T) {
 func TestCanarysTenant(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
-	for name, body := range map[string]string{
-		"many tokens": `{"input_ids":[1],"max_tokens":2}`,
-		"as many":     `{"input_ids":[1]}`,
-		"a text":      `{"text":"hi","max_tokens":1}`,
-		"an answer":   `{"input_ids":[1],"max_tokens":1}`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := r.inbox()
-			r.send(r.d.Subjects.PromptOf(schemas.CanaryFlow()), "", []byte(body), nats.Header{schemas.HeaderReplyTo: {got.subject}})
-			if e := got.end().Error; e.GetCode() != "bad_request" || !strings.Contains(e.GetMessage(), "the services' own") {
-				t.Errorf("%v", e)
-			}
-		})
+	named := r.inbox()
+	r.send(r.d.Subjects.PromptOf(schemas.CanaryFlow()), "", []byte(`{"input_ids":[1],"max_tokens":1}`), nats.Header{schemas.HeaderReplyTo: {named.subject}})
+	if e := named.end().Error; e.GetCode() != "bad_request" || !strings.Contains(e.GetMessage(), "the services' own") {
+		t.Errorf("%v", e)
 	}
 	got := r.inbox()
 	r.send(r.d.Subjects.AskOf(schemas.CanaryFlow()), got.subject, []byte(`{"input_ids":[1],"max_tokens":1}`), nil)
 	if e := got.end().Error; e.GetCode() != "bad_request" {
 		t.Errorf("%v", e)
+	}
+}
+
+func TestCheckFlow(t *testing.T) {
+	for name, change := range map[string]func(*incoming){
+		"":            func(*incoming) {},
+		"many tokens": func(in *incoming) { in.prompt.MaxTokens = proto.Int32(2) },
+		"as many":     func(in *incoming) { in.prompt.MaxTokens = nil },
+		"a text":      func(in *incoming) { in.prompt.InputIds, in.prompt.Text = nil, "hi" },
+		"long":        func(in *incoming) { in.prompt.InputIds = []uint32{1, 2} },
+		"an answer":   func(in *incoming) { in.reply = "inbox" },
+	} {
+		in := &incoming{flow: schemas.CanaryFlow(), prompt: &pb.Prompt{InputIds: []uint32{1}, MaxTokens: proto.Int32(1)}}
+		change(in)
+		if err := checkFlow(in); (err == nil) != (name == "") {
+			t.Errorf("%q: %v", name, err)
+		}
 	}
 }
 

@@ -14,10 +14,11 @@ type clock struct {
 	mu sync.Mutex
 	// server was the servers' time when it was at here; zero: none has told.
 	server, at time.Time
+	within     time.Duration // how long the look took that set it
 }
 
-// exactLook is how long a look may take that sets the clock again: the server read
-// its own at some moment of it.
+// exactLook is how long a look may take that sets the clock again, or as long as the
+// one that set it took: the server read its own at some moment of it.
 const exactLook = 100 * time.Millisecond
 
 // set takes in what a server's clock showed between a question and its answer.
@@ -27,8 +28,8 @@ func (c *clock) set(server, asked, answered time.Time) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if took := answered.Sub(asked); c.at.IsZero() || took <= exactLook {
-		c.server, c.at = server, asked.Add(took/2)
+	if took := answered.Sub(asked); c.at.IsZero() || took <= max(exactLook, c.within) {
+		c.server, c.at, c.within = server, asked.Add(took/2), took
 	}
 }
 

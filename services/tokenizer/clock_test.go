@@ -19,8 +19,10 @@ func TestClock(t *testing.T) {
 		{"a server without a clock", func() { c.set(time.Time{}, here, here) }, 0, here},
 		{"a first look, however slow", func() { c.set(server, here, here.Add(2*time.Second)) }, 2 * time.Second, server.Add(time.Second)},
 		{"it goes on", func() {}, time.Minute, server.Add(61 * time.Second)},
-		{"a slow look says less", func() { c.set(server, local, local.Add(time.Second)) }, time.Second, server.Add(62 * time.Second)},
+		{"a slower look says less", func() { c.set(server, local, local.Add(3*time.Second)) }, time.Second, server.Add(62 * time.Second)},
+		{"one as slow as the first sets it", func() { c.set(server, local, local.Add(2*time.Second)) }, 2 * time.Second, server.Add(time.Second)},
 		{"a quick look sets it", func() { c.set(server, local, local.Add(exactLook)) }, exactLook, server.Add(exactLook / 2)},
+		{"a slow look then says less", func() { c.set(server, local, local.Add(2*time.Second)) }, 0, server.Add(exactLook / 2)},
 	}
 	for _, s := range steps {
 		s.look()

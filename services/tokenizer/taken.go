@@ -49,8 +49,8 @@ func (s *Service) awaitLog(ctx context.Context, request string) (last uint64, er
 // taken says whether all prompts are taken in that waited when a replay was asked
 // for; then is how the queue was, and is set by the first look.
 func (s *Service) taken(then *bus.StreamState, asked time.Time) bool {
-	if then.Incarnation != 0 {
-		asked = time.Now().Add(-backlogAge)
+	if old := time.Now().Add(-backlogAge); then.Incarnation != 0 || old.After(asked) {
+		asked = old // a later look serves as well, and one that failed is tried again
 	}
 	now, err := s.promptsSeen.since(asked, func() (bus.StreamState, error) {
 		return s.d.Conn.State(s.ctx, s.d.Streams.Prompts().Name)

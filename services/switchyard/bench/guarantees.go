@@ -19,7 +19,10 @@ func (b *Bench) guarantees(ctx context.Context, batch, tokens int) (g *Guarantee
 	}
 	defer func() { err = errors.Join(err, without.close()) }()
 	pair, err := b.pair(ctx, "guarantees", without, b.pipeline, batch, tokens)
-	return &Guarantees{pair}, err
+	if err != nil {
+		return nil, err
+	}
+	return &Guarantees{pair}, nil
 }
 
 // openUnkept opens the pipeline whose token logs nobody keeps.

@@ -30,4 +30,6 @@
 // A launch that the device refuses fails its call alone. What ends the context
 // (cuda.ErrLost), and a device that does not answer for Settings.Patience, fail
 // every call from then on, and Failed tells the host.
+//
+// Nothing of it has run on a GPU: its tests run on kernels/cuda/fake.
 package cuda

@@ -53,10 +53,10 @@ func newLane(driver cuda.Driver, a *cuda.Arena, k *kernels, s shape, h *health) 
 		}
 	}()
 	if l.stream, err = driver.NewStream(); err != nil {
-		return nil, fmt.Errorf("making a stream: %w", err)
+		return l, fmt.Errorf("making a stream: %w", err)
 	}
 	if l.done, err = newWaiter(driver, h); err != nil {
-		return nil, err
+		return l, err
 	}
 	if l.in, err = driver.Pin(upload); err == nil {
 		l.out, err = driver.Pin(out)
