@@ -66,7 +66,7 @@ test: ## Run the tests
 
 .PHONY: test-kernels
 test-kernels: ## Run the CUDA kernels on the processor against the oracle (needs g++; no GPU)
-	CGO_ENABLED=1 $(GO) test -count=1 -tags emulate ./kernels/cuda/emulate
+	CGO_ENABLED=1 $(GO) test -count=1 -tags emulate ./kernels/cuda/emulate ./pkg/compute/device/cuda
 
 .PHONY: race
 race: ## Run the tests with the race detector (needs a C compiler)

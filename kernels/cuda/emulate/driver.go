@@ -1,0 +1,127 @@
+//go:build emulate
+
+package emulate
+
+import (
+	"errors"
+	"sync"
+	"unsafe"
+
+	"github.com/switchyard/switchyard/kernels/cuda"
+)
+
+// Driver is a device whose kernels are emulated. Whatever a stream is given is done
+// when it is given. Package fake has what else makes a device hard to use.
+type Driver struct {
+	l      *Library
+	mu     sync.Mutex
+	memory map[cuda.Ptr][]byte
+}
+
+var _ cuda.Driver = (*Driver)(nil)
+
+// NewDriver returns a device of Hopper's limits, but for its size.
+func NewDriver() (*Driver, error) {
+	l, err := Open()
+	return &Driver{l: l, memory: map[cuda.Ptr][]byte{}}, err
+}
+
+// Info says that it is an emulator.
+func (d *Driver) Info() cuda.Info {
+	return cuda.Info{Name: "emulated GPU", Arch: cuda.Arch{Major: 9}, Memory: 1 << 30, Processors: 1, Driver: 12090}
+}
+
+// Free is as much as there ever is.
+func (d *Driver) Free() (int64, error) { return d.Info().Memory, nil }
+
+// Alloc takes memory that is no number yet.
+func (d *Driver) Alloc(bytes int64) (cuda.Ptr, error) {
+	b := d.l.Alloc(int(bytes))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p := cuda.Ptr(Address(b))
+	d.memory[p] = b
+	return p, nil
+}
+
+// Release gives it back.
+func (d *Driver) Release(p cuda.Ptr) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.l.Free(d.memory[p])
+	delete(d.memory, p)
+	return nil
+}
+
+// Pin returns any memory: copies are made at once.
+func (d *Driver) Pin(bytes int64) ([]byte, error) { return make([]byte, bytes), nil }
+
+// Unpin does nothing.
+func (d *Driver) Unpin([]byte) error { return nil }
+
+// NewStream returns a stream.
+func (d *Driver) NewStream() (cuda.Stream, error) { return stream{d}, nil }
+
+// NewEvent returns an event that has always passed.
+func (d *Driver) NewEvent() (cuda.Event, error) { return passed{}, nil }
+
+// Load takes anything for the image of all kernels.
+func (d *Driver) Load([]byte) (cuda.Module, error) { return module{d.l}, nil }
+
+// Close gives all memory back.
+func (d *Driver) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for p, b := range d.memory {
+		d.l.Free(b)
+		delete(d.memory, p)
+	}
+	return nil
+}
+
+// mostShared is a Hopper block's shared memory.
+const mostShared = 227 << 10
+
+type module struct{ l *Library }
+
+func (m module) Kernel(name string, shared int) (cuda.Kernel, error) {
+	if _, ok := m.l.kernels[name]; !ok || shared > mostShared {
+		return nil, &cuda.Error{Call: "cuModuleGetFunction of " + name, Code: cuda.CodeNotFound}
+	}
+	return function(name), nil
+}
+
+type function string
+
+func (f function) Name() string { return string(f) }
+
+type passed struct{}
+
+func (passed) Wait() error  { return nil }
+func (passed) Close() error { return nil }
+
+type stream struct{ d *Driver }
+
+func (s stream) CopyIn(to cuda.Ptr, from []byte) error {
+	copy(unsafe.Slice((*byte)(pointer(to)), len(from)), from)
+	return nil
+}
+
+func (s stream) CopyOut(to []byte, from cuda.Ptr) error {
+	copy(to, unsafe.Slice((*byte)(pointer(from)), len(to)))
+	return nil
+}
+
+// pointer is a device address, which here is the process's own.
+func pointer(p cuda.Ptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&p)) }
+
+func (s stream) Launch(l *cuda.Launch) error {
+	err := s.d.l.Run(&Launch{Kernel: l.Kernel.Name(), Grid: l.Grid, Block: l.Block, Shared: l.Shared, Args: l.Args})
+	if err != nil {
+		return errors.Join(&cuda.Error{Call: "cuLaunchKernel", Code: cuda.CodeLaunchFailed}, err)
+	}
+	return nil
+}
+
+func (s stream) Record(cuda.Event) error { return nil }
+func (s stream) Close() error            { return nil }
