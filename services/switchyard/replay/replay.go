@@ -113,7 +113,7 @@ func (s *Settings) send(ctx context.Context, y *cluster.Cluster, w *watcher, ste
 	}
 	r.Steps, r.Partial = steps.result()
 	r.Shape = routing.Shape{Layers: len(steps.layers), Experts: steps.experts, TopK: steps.topK}
-	r.Frames, r.Changes, r.Views, r.Cold = w.frames, w.changes, w.views, steps.coldStarts()
+	r.Frames, r.Changes, r.Views, r.Cold = w.frames, w.seen(), w.views, steps.coldStarts()
 	r.Late, r.LateShare = w.late()
 	r.layerIndex = steps.layers
 	return r, nil

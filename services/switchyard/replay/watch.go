@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -211,6 +212,13 @@ func (w *watcher) serving(layer int, version uint64) bool {
 		}
 	}
 	return true
+}
+
+// seen is what changed so far; more may, until the watcher is closed.
+func (w *watcher) seen() []Change {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.changes)
 }
 
 // begin keeps what happens from now on.
