@@ -71,9 +71,14 @@ func TestFullQueueHasRoomForOthers(t *testing.T) {
 	s := r.replica(func(c *Config) { c.MaxQueued = 4 })
 	r.eventually("it serves all shards", func() bool { return s.shards.count() == schemas.LogShards })
 	const full = "requests wait already, and 4 may (--max-queued)"
-	waits := func(tenant, id string) {
+	waiting := 0
+	waits := func(tenant, id string) { // it is opened before it is queued, and counted then
 		r.promptOf(tenant, id, "")
 		r.opened(id)
+		waiting++
+		r.eventually(id+" counts", func() bool {
+			return s.backlog.size(time.Now(), func() (int, error) { return s.countWaiting(r.ctx()) }) >= waiting
+		})
 	}
 	for i := range 4 {
 		waits("most", fmt.Sprint("m", i))
