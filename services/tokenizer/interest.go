@@ -66,7 +66,7 @@ func (s *Service) onInterestHeld(m *nats.Msg) {
 
 // takeOver has other replicas end their streams of a request to the same reader.
 func (s *Service) takeOver(st *stream) {
-	body := strings.Join([]string{strconv.FormatInt(st.begun.UnixNano(), 10), s.id, st.subject}, " ")
+	body := strings.Join([]string{strconv.FormatInt(st.turn, 10), s.id, st.subject}, " ")
 	if err := s.d.Conn.SendMsg(&nats.Msg{Subject: s.d.Subjects.Interest(interestTaken, st.request), Data: []byte(body)}); err != nil {
 		s.d.Logger.Debug("taking a reader over", "request", st.request, "error", err)
 	}
@@ -77,8 +77,8 @@ func (s *Service) onInterestTaken(m *nats.Msg) {
 	if len(parts) != 3 || parts[1] == s.id {
 		return
 	}
-	// Both could take over at once: the later one stays, by the servers' clock.
-	if ns, err := strconv.ParseInt(parts[0], 10, 64); err == nil {
-		s.streams.takenOver(schemas.LastToken(m.Subject), parts[2], time.Unix(0, ns))
+	// Both could take over at once: the later turn stays.
+	if turn, err := strconv.ParseInt(parts[0], 10, 64); err == nil {
+		s.streams.takenOver(schemas.LastToken(m.Subject), parts[2], turn)
 	}
 }

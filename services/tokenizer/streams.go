@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
 
@@ -15,13 +16,16 @@ const (
 	maxStreamsPerRequest = 16
 )
 
+// maxTurn is what no clock shows: turns past it would leave none for the streams to come.
+const maxTurn = math.MaxInt64 / 2
+
 // stream is a request's chunks on their way to one more reader.
 type stream struct {
 	id      uint64
 	request string
 	subject string
 	asked   bool // its reader waits as the one of an ask
-	begun   time.Time
+	turn    int64
 	cancel  context.CancelFunc
 }
 
@@ -31,6 +35,12 @@ type streams struct {
 
 	mu   sync.Mutex
 	last uint64
+	// turn is the last one that this replica gave or heard of. Turns order the streams
+	// of all replicas: each is later than those before it wherever they began, however
+	// far the replicas' clocks are apart (Lamport, Time, Clocks, and the Ordering of
+	// Events in a Distributed System, 1978). Near the servers' time in nanoseconds, a
+	// replica that has heard of none agrees with the others about most.
+	turn int64
 	byID map[uint64]*stream
 	// readers of each request, by their subject.
 	readers map[string]map[string]*stream
@@ -54,7 +64,8 @@ func (t *streams) open(ctx context.Context, request string, to destination, aske
 		return nil, nil, edge.Errorf(edge.Overloaded, "%d answers are streamed again already, and %d may", len(t.byID), maxStreams)
 	}
 	t.last++
-	st := &stream{id: t.last, request: request, subject: to.subject, asked: asked, begun: t.now()}
+	t.turn = max(t.now().UnixNano(), t.turn+1)
+	st := &stream{id: t.last, request: request, subject: to.subject, asked: asked, turn: t.turn}
 	ctx, st.cancel = context.WithCancel(ctx)
 	t.byID[st.id] = st
 	if t.readers[request] == nil {
@@ -76,11 +87,15 @@ func (t *streams) stop(id uint64) {
 	}
 }
 
-// takenOver ends a stream whose reader another replica serves since then.
-func (t *streams) takenOver(request, subject string, since time.Time) {
+// takenOver ends a stream whose reader another replica serves since a later turn.
+func (t *streams) takenOver(request, subject string, turn int64) {
+	if turn > maxTurn {
+		return
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if st := t.readers[request][subject]; st != nil && st.begun.Before(since) {
+	t.turn = max(t.turn, turn)
+	if st := t.readers[request][subject]; st != nil && st.turn < turn {
 		t.remove(st)
 	}
 }
