@@ -85,9 +85,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	shape := s.backbone.Shape()
-	shape.Rows = s.config.MaxRows
-	if s.kv, err = kvcache.NewPool(shape, s.config.KVBytes); err != nil {
+	if s.kv, err = s.backbone.NewPool(s.config.MaxRows, s.config.KVBytes); err != nil {
 		return err
 	}
 	s.presence.Fill = func(stats map[string]float64) {

@@ -11,7 +11,6 @@ import (
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
-	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/request/sampling"
@@ -48,7 +47,7 @@ func benchOf(t *testing.T, m *model.Model, maxRows int) *bench {
 		t.Fatal(err)
 	}
 	b := newBench(t, 1, maxRows)
-	if b.kv, err = kvcache.NewPool(backbone.Shape(), 8<<20); err != nil {
+	if b.kv, err = backbone.NewPool(0, 8<<20); err != nil {
 		t.Fatal(err)
 	}
 	b.stats.kv = b.kv

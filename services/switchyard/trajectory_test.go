@@ -14,7 +14,6 @@ import (
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
-	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/trajectory"
@@ -214,7 +213,7 @@ func directRows(t *testing.T, dir string, of tensor.Wire, ids []uint32) [][]floa
 
 func rowsAt(t *testing.T, backbone *forward.Backbone, ids []uint32) (rows []forward.Row) {
 	t.Helper()
-	kv, err := kvcache.NewPool(backbone.Shape(), 64<<20)
+	kv, err := backbone.NewPool(0, 64<<20)
 	if err != nil {
 		t.Fatal(err)
 	}

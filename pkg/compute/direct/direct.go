@@ -57,7 +57,7 @@ func New(m *model.Model, p *pool.Pool, s Settings) (*Runner, error) {
 	if err := device.LoadAll(context.Background(), cpu, m.Spec); err != nil {
 		return nil, fmt.Errorf("loading the experts: %w", err)
 	}
-	kv, err := kvcache.NewPool(backbone.Shape(), s.KVBytes)
+	kv, err := backbone.NewPool(0, s.KVBytes)
 	if err != nil {
 		return nil, err
 	}

@@ -60,7 +60,7 @@ func (c *cross) loadBiases(m *model.Model, at func(model.Role) model.Ref) (err e
 func (c *cross) bytes() int64 { return c.q.Bytes() + c.kv.Bytes() + c.o.Bytes() }
 
 // remember writes the keys and values of the encoder's output x (R, D).
-func (c *cross) remember(s *Step, x []float32) {
+func (c *cross) remember(s *lane, x []float32) {
 	n, width := len(s.rows), c.kv.N
 	s.qkv = tensor.Resize(s.qkv, n*width)
 	matMul(s.workers(), s.qkv, x, n, c.kv)
@@ -78,19 +78,19 @@ func (c *cross) remember(s *Step, x []float32) {
 }
 
 // mix is dst (R, D) of the decoder's rows x (R, D), without the residual.
-func (c *cross) mix(s *Step, dst, x []float32) {
+func (c *cross) mix(s *lane, dst, x []float32) {
 	n := len(s.rows)
 	s.qkv, s.attn = tensor.Resize(s.qkv, n*c.q.N), tensor.Resize(s.attn, n*c.o.K)
 	matMul(s.workers(), s.qkv, x, n, c.q)
 	addBias(s.qkv, c.qBias, 0, n)
 	nanos := c.o.K * s.rows[0].Source * 4 / flopsPerNano
 	eachRow(s.workers(), n, nanos, func(from, to int) {
-		scratch := s.Backbone.scratches.get()
+		scratch := s.scratches.get()
 		for i := from; i < to; i++ {
 			at := i * c.q.N
 			attend(&c.spec, s.attn[at:], s.qkv[at:], nil, s.rows[i].Table, c.place, 0, s.rows[i].Source, scratch)
 		}
-		s.Backbone.scratches.put(scratch)
+		s.scratches.put(scratch)
 	})
 	matMul(s.workers(), dst, s.attn, n, c.o)
 	addBias(dst, c.oBias, 0, n)

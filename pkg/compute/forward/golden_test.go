@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
@@ -57,22 +58,28 @@ func TestHiddenStates(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.prepare(goldenRows(t, r, name, x.Shape[1]))
+			s.rows = goldenRows(t, r, name, x.Shape[1])
+			l := r.lane(t)
+			s.lane = l
+			s.eachSequence((*kvcache.Table).Span)
+			if err := l.Begin(s.rows); err != nil {
+				t.Fatal(err)
+			}
 			size := x.Shape[1] * x.Shape[2]
-			if d := farthest(s.x, want[:size]); !(d < 5e-4) {
+			if d := farthest(l.x, want[:size]); !(d < 5e-4) {
 				t.Fatalf("the embedding differs by %v", d)
 			}
-			for l := range r.m.Spec.Layers {
-				if err := s.layer(t.Context(), l); err != nil {
+			for i := range r.m.Spec.Layers {
+				if err := s.layer(t.Context(), i); err != nil {
 					t.Fatal(err)
 				}
-				got := s.x
-				if l == r.m.Spec.Layers-1 {
-					s.Backbone.head.norm.apply(s.workers(), s.norm, s.x, len(s.rows))
-					got = s.norm
+				got := l.x
+				if i == r.m.Spec.Layers-1 {
+					l.head.norm.apply(l.workers(), l.norm, l.x, len(s.rows))
+					got = l.norm
 				}
-				if d := farthest(got, want[(l+1)*size:(l+2)*size]); !(d < 5e-4) {
-					t.Fatalf("layer %d differs by %v", l, d)
+				if d := farthest(got, want[(i+1)*size:(i+2)*size]); !(d < 5e-4) {
+					t.Fatalf("layer %d differs by %v", i, d)
 				}
 			}
 		})

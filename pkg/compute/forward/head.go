@@ -1,6 +1,8 @@
 package forward
 
 import (
+	"cmp"
+
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
@@ -36,9 +38,15 @@ func loadHead(m *model.Model) (h head, err error) {
 	return h, err
 }
 
-// lmHead fills logits (len(rows), V).
-func (s *Step) lmHead(rows []int) {
-	h, d := &s.Backbone.head, s.Backbone.spec.Hidden
+// logitsAtOnce bounds the logits that are in memory: 64 MiB, which holds a batch
+// of answer tokens of any usual vocabulary, so that each slice's read of the LM
+// head's weights is shared by many rows.
+const logitsAtOnce = 16 << 20
+
+// Logits normalises and multiplies as many rows as logitsAtOnce allows.
+func (s *lane) Logits(rows []int) ([]float32, error) {
+	h, d := &s.head, s.spec.Hidden
+	rows = rows[:min(len(rows), max(1, cmp.Or(s.atOnce, logitsAtOnce)/h.matrix.N))]
 	for n, i := range rows {
 		copy(s.norm[n*d:(n+1)*d], s.x[i*d:(i+1)*d])
 	}
@@ -51,6 +59,7 @@ func (s *Step) lmHead(rows []int) {
 	if h.bias != nil {
 		addBias(s.logits, h.bias, 0, len(rows))
 	}
+	return s.logits, nil
 }
 
 // headDense is norm(activate(W·x + bias)).
@@ -78,7 +87,7 @@ func loadHeadDense(m *model.Model) (d *headDense, err error) {
 }
 
 // apply changes the first rows of the step's norm. It uses block.
-func (d *headDense) apply(s *Step, rows int) {
+func (d *headDense) apply(s *lane, rows int) {
 	p, width := s.workers(), d.matrix.N
 	matMul(p, s.block, s.norm, rows, d.matrix)
 	eachRow(p, rows, 2*width, func(from, to int) {

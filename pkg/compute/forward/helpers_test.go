@@ -63,7 +63,7 @@ func newRig(t testing.TB, m *model.Model) *rig {
 	if r.router, err = LoadRouter(m, p); err != nil {
 		t.Fatal(err)
 	}
-	if r.kv, err = kvcache.NewPool(r.backbone.Shape(), 32<<20); err != nil {
+	if r.kv, err = r.backbone.NewPool(0, 32<<20); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -114,6 +114,16 @@ func warm(t testing.TB, m *model.Model, p *pool.Pool) *loaded {
 
 func (r *rig) step(w tensor.Wire) *Step {
 	return &Step{Backbone: r.backbone, MoE: &Local{Router: r.router, Experts: r.loaded, Wire: w}}
+}
+
+// lane is one for a step that a test looks into.
+func (r *rig) lane(t testing.TB) *lane {
+	t.Helper()
+	w, ok := r.backbone.on.(*weights)
+	if !ok {
+		t.Fatalf("the backbone is computed on %T", r.backbone.on)
+	}
+	return &lane{weights: w}
 }
 
 func (r *rig) table(t testing.TB, positions int) *kvcache.Table {

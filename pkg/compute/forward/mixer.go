@@ -2,6 +2,7 @@ package forward
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/switchyard/switchyard/pkg/compute/model"
 )
@@ -10,7 +11,7 @@ import (
 type mixer interface {
 	// mix is dst (R, D) of the step's rows x (R, D), without the residual. It writes
 	// the rows' keys and values into that place of the cache.
-	mix(s *Step, place int, dst, x []float32)
+	mix(s *lane, place int, dst, x []float32)
 	// bytes is the memory of the weights.
 	bytes() int64
 }
@@ -33,3 +34,19 @@ func loadMixer(m *model.Model, l int, t *ropes) (mixer, error) {
 	}
 	return nil, fmt.Errorf("attention of kind %d is not computed", spec.Kind)
 }
+
+type attendScratch struct {
+	pages  [][]float32
+	floats []float32
+}
+
+type scratchPool struct{ pool sync.Pool }
+
+func (p *scratchPool) get() *attendScratch {
+	if s, ok := p.pool.Get().(*attendScratch); ok {
+		return s
+	}
+	return &attendScratch{}
+}
+
+func (p *scratchPool) put(s *attendScratch) { p.pool.Put(s) }

@@ -71,7 +71,7 @@ func (g *groupedQuery) computed() error {
 
 func (g *groupedQuery) bytes() int64 { return g.qkv.Bytes() + g.o.Bytes() }
 
-func (g *groupedQuery) mix(s *Step, place int, dst, x []float32) {
+func (g *groupedQuery) mix(s *lane, place int, dst, x []float32) {
 	n := len(s.rows)
 	s.qkv = tensor.Resize(s.qkv, n*g.qkv.N)
 	s.attn = tensor.Resize(s.attn, n*g.o.K)
@@ -88,7 +88,7 @@ func (g *groupedQuery) mix(s *Step, place int, dst, x []float32) {
 
 // storeRow makes row i's queries, keys and values of their projections, and writes
 // keys and values to the cache.
-func (g *groupedQuery) storeRow(s *Step, i, place int) {
+func (g *groupedQuery) storeRow(s *lane, i, place int) {
 	sp, r := &g.spec, &s.rows[i]
 	c, width := sp.HeadDim, g.qkv.N
 	row := s.qkv[i*width : (i+1)*width]
@@ -125,19 +125,19 @@ func temperature(t model.TemperatureSpec, position int) float32 {
 	return float32(1 + t.Scale*math.Log1p(math.Floor(float64(position+1)/t.Floor)))
 }
 
-func (g *groupedQuery) attend(s *Step, place int) {
+func (g *groupedQuery) attend(s *lane, place int) {
 	last := s.rows[len(s.rows)-1].Position
 	nanos := g.o.K * (last + 1 - g.spec.First(last)) * 4 / flopsPerNano
 	eachRow(s.workers(), len(s.rows), nanos, func(from, to int) {
-		scratch := s.Backbone.scratches.get()
+		scratch := s.scratches.get()
 		for i := from; i < to; i++ {
 			g.attendRow(s, i, place, scratch)
 		}
-		s.Backbone.scratches.put(scratch)
+		s.scratches.put(scratch)
 	})
 }
 
-func (g *groupedQuery) attendRow(s *Step, i, place int, scratch *attendScratch) {
+func (g *groupedQuery) attendRow(s *lane, i, place int, scratch *attendScratch) {
 	r := &s.rows[i]
 	end := r.Position + 1
 	if g.spec.Bidirectional {

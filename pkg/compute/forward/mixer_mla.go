@@ -66,7 +66,7 @@ func (a *latentAttention) bytes() int64 {
 	return n
 }
 
-func (a *latentAttention) mix(s *Step, place int, dst, x []float32) {
+func (a *latentAttention) mix(s *lane, place int, dst, x []float32) {
 	n := len(s.rows)
 	s.qkv = tensor.Resize(s.qkv, n*a.in.N)
 	matMul(s.workers(), s.qkv, x, n, a.in)
@@ -83,7 +83,7 @@ func (a *latentAttention) mix(s *Step, place int, dst, x []float32) {
 }
 
 // storeLine normalises row i's latents, rotates its key, and writes its line.
-func (a *latentAttention) storeLine(s *Step, i, place int) {
+func (a *latentAttention) storeLine(s *lane, i, place int) {
 	r, rank := &s.rows[i], a.shape.Rank
 	row := s.qkv[i*a.in.N : (i+1)*a.in.N]
 	if a.queryUp != nil {
@@ -97,7 +97,7 @@ func (a *latentAttention) storeLine(s *Step, i, place int) {
 }
 
 // queries are all heads' (R, H, C), the rows stride apart.
-func (a *latentAttention) queries(s *Step) (q []float32, stride int) {
+func (a *latentAttention) queries(s *lane) (q []float32, stride int) {
 	if a.queryUp == nil {
 		return s.qkv, a.in.N
 	}
@@ -109,7 +109,7 @@ func (a *latentAttention) queries(s *Step) (q []float32, stride int) {
 
 // absorbQueries fills lines (R, H, W) with what scores of queries and lines need:
 // the query times the key expansion, and its rotated part.
-func (a *latentAttention) absorbQueries(s *Step, q []float32, stride int) {
+func (a *latentAttention) absorbQueries(s *lane, q []float32, stride int) {
 	n, h, w := len(s.rows), a.shape.Heads, a.shape.Width()
 	c, nope := a.spec.HeadDim, a.spec.Latent.NopeDim
 	s.lines = tensor.Resize(s.lines, n*h*w)
@@ -127,7 +127,7 @@ func (a *latentAttention) absorbQueries(s *Step, q []float32, stride int) {
 }
 
 // turnQueries copies the rotated parts of row i's queries.
-func (a *latentAttention) turnQueries(s *Step, i int, q []float32) {
+func (a *latentAttention) turnQueries(s *lane, i int, q []float32) {
 	for head := range a.shape.Heads {
 		part := s.lines[(i*a.shape.Heads+head)*a.shape.Width()+a.shape.Rank:][:a.shape.Rope]
 		copy(part, q[head*a.spec.HeadDim:])
@@ -139,23 +139,23 @@ func (a *latentAttention) turnQueries(s *Step, i int, q []float32) {
 const headsAtOnce = cpu.PanelWidth
 
 // attend fills sums (R, H, KVRank).
-func (a *latentAttention) attend(s *Step, place int) {
+func (a *latentAttention) attend(s *lane, place int) {
 	n, h := len(s.rows), a.shape.Heads
 	s.sums = tensor.Resize(s.sums, n*h*a.shape.Rank)
 	pieces := (h + headsAtOnce - 1) / headsAtOnce
 	last := s.rows[n-1].Position + 1
 	nanos := 4 * min(h, headsAtOnce) * a.shape.Width() * last / flopsPerNano
 	eachRow(s.workers(), n*pieces, nanos, func(from, to int) {
-		scratch := s.Backbone.scratches.get()
+		scratch := s.scratches.get()
 		for i := from; i < to; i++ {
 			a.attendHeads(s, i/pieces, i%pieces*headsAtOnce, place, scratch)
 		}
-		s.Backbone.scratches.put(scratch)
+		s.scratches.put(scratch)
 	})
 }
 
 // attendHeads is some heads of row i.
-func (a *latentAttention) attendHeads(s *Step, i, head, place int, scratch *attendScratch) {
+func (a *latentAttention) attendHeads(s *lane, i, head, place int, scratch *attendScratch) {
 	shape, end := a.shape, s.rows[i].Position+1
 	at := i*shape.Heads + head
 	shape.Heads = min(headsAtOnce, shape.Heads-head)
@@ -165,7 +165,7 @@ func (a *latentAttention) attendHeads(s *Step, i, head, place int, scratch *atte
 }
 
 // expandSums fills attn (R, H, ValueDim).
-func (a *latentAttention) expandSums(s *Step) {
+func (a *latentAttention) expandSums(s *lane) {
 	n, h, rank, v := len(s.rows), a.shape.Heads, a.shape.Rank, a.spec.ValueDim
 	s.attn = tensor.Resize(s.attn, n*h*v)
 	eachRow(s.workers(), h, matMulNanos(n, a.expand[0]), func(from, to int) {

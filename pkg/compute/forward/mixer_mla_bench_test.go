@@ -77,13 +77,13 @@ func BenchmarkLatentDecode(b *testing.B) {
 }
 
 // latentStep has a row at the end of each of n sequences.
-func latentStep(b *testing.B, p *pool.Pool, n, context int) *Step {
+func latentStep(b *testing.B, p *pool.Pool, n, context int) *lane {
 	b.Helper()
 	kv, err := kvcache.NewPool(kvcache.Shape{Layers: []kvcache.LayerShape{kvcache.Latent(576)}}, 1<<30)
 	if err != nil {
 		b.Fatal(err)
 	}
-	s := &Step{Backbone: &Backbone{p: p}}
+	s := &lane{weights: &weights{p: p}}
 	for i := range n {
 		table, err := kv.Reserve(context)
 		if err != nil {

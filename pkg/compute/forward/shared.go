@@ -27,12 +27,12 @@ func loadShared(m *model.Model, l int) (_ *shared, err error) {
 }
 
 // sharedExpert fills shared (R, D) from x (R, D).
-func (s *Step) sharedExpert(e *shared, x []float32) {
+func (s *lane) sharedExpert(e *shared, x []float32) {
 	s.feed(e.ffn, s.shared, x)
 	if e.gate == nil {
 		return
 	}
-	n, d := len(s.rows), s.Backbone.spec.Hidden
+	n, d := len(s.rows), s.spec.Hidden
 	gate := tensor.Resize(s.inner, n)
 	cpu.MatMul(gate, 1, x, d, n, e.gate, 0, e.gate.Panels())
 	for r := range n {

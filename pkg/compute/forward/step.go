@@ -1,14 +1,11 @@
 package forward
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"slices"
-	"sync"
 
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
-	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
 
 // Row is one token of a step.
@@ -35,7 +32,7 @@ func (t *Backbone) Row(table *kvcache.Table, ids []uint32, i, source int, types 
 	if i < len(types) {
 		r.Type = types[i]
 	}
-	if t.encoder != nil {
+	if t.answers() {
 		if r.Encode = i < source; !r.Encode {
 			r.Position = i - source
 		}
@@ -60,8 +57,8 @@ type Watcher interface {
 	Begin(ctx context.Context, part string, layer int) (context.Context, func())
 }
 
-// Step is the state of one microbatch in its way through the layers. It is
-// reused; one step at a time.
+// Step takes one microbatch after the other through the layers. It takes a lane of its
+// backbone's computer when it first runs.
 type Step struct {
 	Backbone *Backbone
 	MoE      MoE
@@ -70,13 +67,10 @@ type Step struct {
 	Progress *Progress
 	Clock    *Clock // nil: nobody looks
 
-	rows                 []Row
-	x, norm              []float32
-	block, shared, inner []float32
-	mixBuffers
+	lane   Lane
+	rows   []Row
+	hidden []float32
 	wanted []int // rows that want logits
-	atOnce int   // logits; 0 is logitsAtOnce
-	logits []float32
 }
 
 // Run takes rows through all layers; Logits is what comes of it. Rows of one
@@ -86,7 +80,33 @@ type Step struct {
 // is the same of all rows.
 func (s *Step) Run(ctx context.Context, rows []Row) error {
 	s.Clock.begin()
-	s.prepare(rows)
+	s.rows = rows
+	if err := s.takeLane(); err != nil {
+		return err
+	}
+	err := s.layers(ctx)
+	hidden, ended := s.lane.End()
+	if err := errors.Join(err, ended); err != nil {
+		return err
+	}
+	s.hidden = hidden
+	s.Clock.lap(Attention)
+	s.eachSequence(func(t *kvcache.Table, _, end int) { t.Span(end, end) })
+	return nil
+}
+
+func (s *Step) takeLane() (err error) {
+	if s.lane == nil {
+		s.lane, err = s.Backbone.on.Lane(s.Progress)
+	}
+	return err
+}
+
+func (s *Step) layers(ctx context.Context) error {
+	s.eachSequence((*kvcache.Table).Span)
+	if err := s.lane.Begin(s.rows); err != nil {
+		return err
+	}
 	s.Clock.lap(Embedding)
 	first, end := s.span()
 	for l := first; l < end; l++ {
@@ -94,15 +114,6 @@ func (s *Step) Run(ctx context.Context, rows []Row) error {
 			return fmt.Errorf("layer %d: %w", l, err)
 		}
 	}
-	if s.encodes() {
-		for _, tl := range s.Backbone.layers[end:] {
-			if tl.cross != nil {
-				tl.cross.remember(s, s.x)
-			}
-		}
-		s.Clock.lap(Attention)
-	}
-	s.eachSequence(func(t *kvcache.Table, _, end int) { t.Span(end, end) })
 	return nil
 }
 
@@ -116,31 +127,66 @@ func (s *Step) eachSequence(f func(t *kvcache.Table, from, end int)) {
 	}
 }
 
-// encodes says whether the step is that of an encoder before a decoder.
-func (s *Step) encodes() bool { return len(s.rows) > 0 && s.rows[0].Encode }
-
 // span is the layers that the step's rows pass.
 func (s *Step) span() (first, end int) {
-	t := s.Backbone
+	spec := &s.Backbone.spec
 	switch {
-	case s.encodes():
-		return 0, t.spec.EncoderLayers
-	case t.encoder != nil:
-		return t.spec.EncoderLayers, len(t.layers)
+	case !s.Backbone.answers():
+		return 0, spec.Layers
+	case len(s.rows) > 0 && s.rows[0].Encode:
+		return 0, spec.EncoderLayers
 	}
-	return 0, len(t.layers)
+	return spec.EncoderLayers, spec.Layers
 }
 
-// Hidden is what the last Run made of a row (D), valid until the next one.
+// layer takes the rows through layer l.
+func (s *Step) layer(ctx context.Context, l int) error {
+	ctx, end := s.begin(ctx, "layer", l)
+	defer end()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	_, endAttention := s.begin(ctx, "attention", l)
+	in, err := s.lane.Attend(l)
+	endAttention()
+	if err != nil {
+		return err
+	}
+	s.Clock.lap(Attention)
+	if s.Backbone.spec.Layer[l].MoE {
+		return s.experts(ctx, l, in)
+	}
+	err = s.lane.Dense(l)
+	s.Clock.lap(Dense)
+	return err
+}
+
+// experts has the routed and the shared experts of a layer compute x.
+func (s *Step) experts(ctx context.Context, l int, x []float32) error {
+	pending, err := s.MoE.Start(ctx, l, x)
+	if err != nil {
+		return err
+	}
+	s.Clock.lap(Waiting)
+	if s.Backbone.spec.Layer[l].Shared.Width > 0 {
+		if err := s.lane.Shared(l); err != nil {
+			return err
+		}
+		s.Clock.lap(Shared)
+	}
+	if err := pending.Wait(ctx, s.lane.Block()); err != nil {
+		return err
+	}
+	s.Clock.lap(Waiting)
+	return s.lane.Combine(l)
+}
+
+// Hidden is what the last Run made of a row (D) that an encoder before a decoder
+// reads, valid until the next one.
 func (s *Step) Hidden(row int) []float32 {
 	d := s.Backbone.spec.Hidden
-	return s.x[row*d : (row+1)*d]
+	return s.hidden[row*d : (row+1)*d]
 }
-
-// logitsAtOnce bounds the logits that are in memory: 64 MiB, which holds a batch
-// of answer tokens of any usual vocabulary, so that each slice's read of the LM
-// head's weights is shared by many rows.
-const logitsAtOnce = 16 << 20
 
 // Logits calls each for the rows of the last Run that want logits, in their
 // order, with the row's index and its logits (V), which are valid, and each's
@@ -152,35 +198,25 @@ func (s *Step) Logits(ctx context.Context, each func(row int, logits []float32))
 			s.wanted = append(s.wanted, i)
 		}
 	}
-	for rows := range slices.Chunk(s.wanted, max(1, cmp.Or(s.atOnce, logitsAtOnce)/s.Backbone.head.matrix.N)) {
+	vocab := s.Backbone.spec.Vocab
+	for rows := s.wanted; len(rows) > 0; {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("logits: %w", err)
 		}
-		s.lmHead(rows)
+		logits, err := s.lane.Logits(rows)
+		if err != nil {
+			return fmt.Errorf("logits: %w", err)
+		}
 		s.Clock.lap(Head)
-		for i, row := range rows {
-			each(row, s.logits[i*s.Backbone.head.matrix.N:(i+1)*s.Backbone.head.matrix.N])
+		n := len(logits) / vocab
+		for i, row := range rows[:n] {
+			each(row, logits[i*vocab:(i+1)*vocab])
 			s.Progress.Tick()
 		}
 		s.Clock.lap(Sampling)
+		rows = rows[n:]
 	}
 	return nil
-}
-
-func (s *Step) workers() workers { return workers{s.Backbone.p, s.Progress} }
-
-func (s *Step) prepare(rows []Row) {
-	t, n := s.Backbone, len(rows)
-	d := t.spec.Hidden
-	s.rows = rows
-	s.x, s.norm = tensor.Resize(s.x, n*d), tensor.Resize(s.norm, n*d)
-	s.block, s.shared = tensor.Resize(s.block, n*d), tensor.Resize(s.shared, n*d)
-	s.eachSequence((*kvcache.Table).Span)
-	e := &t.embed
-	if s.encodes() {
-		e = t.encoder
-	}
-	e.fill(s.workers(), s.x, rows)
 }
 
 func (s *Step) begin(ctx context.Context, part string, layer int) (context.Context, func()) {
@@ -189,26 +225,3 @@ func (s *Step) begin(ctx context.Context, part string, layer int) (context.Conte
 	}
 	return s.Watch.Begin(ctx, part, layer)
 }
-
-// feed is dst (R, D) of x (R, D) through a network.
-func (s *Step) feed(f *ffn, dst, x []float32) {
-	n := len(s.rows)
-	s.inner = tensor.Resize(s.inner, f.floatsFor(n))
-	f.run(s.workers(), dst, x, n, s.inner)
-}
-
-type attendScratch struct {
-	pages  [][]float32
-	floats []float32
-}
-
-type scratchPool struct{ pool sync.Pool }
-
-func (p *scratchPool) get() *attendScratch {
-	if s, ok := p.pool.Get().(*attendScratch); ok {
-		return s
-	}
-	return &attendScratch{}
-}
-
-func (p *scratchPool) put(s *attendScratch) { p.pool.Put(s) }

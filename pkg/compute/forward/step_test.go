@@ -215,12 +215,13 @@ func TestLogitsInSlices(t *testing.T) {
 	want := prefill(t, r.step(tensor.BF16), r.table(t, 9), prompt, []int{9})
 	for _, rows := range []int{0, 1, 2, 4, 9, 100} {
 		s := r.step(tensor.BF16)
-		s.atOnce = max(1, rows*vocab)
+		l := r.lane(t)
+		s.lane, l.atOnce = l, max(1, rows*vocab)
 		if got := prefill(t, s, r.table(t, 9), prompt, []int{9}); !same(got, want) {
 			t.Errorf("%d rows at once: other logits", rows)
 		}
-		if limit := max(1, rows) * vocab; len(s.logits) > limit {
-			t.Errorf("%d logits in memory, at most %d are allowed", len(s.logits), limit)
+		if limit := max(1, rows) * vocab; len(l.logits) > limit {
+			t.Errorf("%d logits in memory, at most %d are allowed", len(l.logits), limit)
 		}
 	}
 }

@@ -1,0 +1,191 @@
+package forward
+
+import (
+	"fmt"
+
+	"github.com/switchyard/switchyard/kernels/cpu"
+	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/pkg/compute/kvcache"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
+)
+
+// weights are a backbone's in this process's memory; the CPU computes with them.
+type weights struct {
+	spec      *model.Spec
+	p         *pool.Pool
+	embed     embedding
+	encoder   *embedding // what an encoder before a decoder begins with, or nil
+	layers    []*layer
+	head      head
+	scratches scratchPool
+}
+
+// LoadBackbone reads and packs the backbone's weights for the CPU. maxPositions bounds
+// the length of a sequence.
+func LoadBackbone(m *model.Model, p *pool.Pool, maxPositions int) (*Backbone, error) {
+	w, err := loadWeights(m, p, maxPositions)
+	if err != nil {
+		return nil, err
+	}
+	return NewBackbone(&m.Spec, w), nil
+}
+
+func loadWeights(m *model.Model, p *pool.Pool, maxPositions int) (_ *weights, err error) {
+	t := &weights{spec: &m.Spec, p: p, layers: make([]*layer, m.Spec.Layers)}
+	tables := &ropes{positions: maxPositions}
+	in := kvcache.PlacesOf(&m.Spec)
+	for l := range t.layers {
+		if t.layers[l], err = loadLayer(m, l, tables, in); err != nil {
+			return nil, fmt.Errorf("layer %d: %w", l, err)
+		}
+	}
+	if t.embed, err = loadEmbedding(m, m.Spec.Embedding, model.Embed); err != nil {
+		return nil, err
+	}
+	if m.Spec.Task() == model.Answer {
+		e, err := loadEmbedding(m, m.Spec.Encoder, model.EncoderEmbed)
+		if err != nil {
+			return nil, err
+		}
+		t.encoder = &e
+	}
+	t.head, err = loadHead(m)
+	return t, err
+}
+
+// Bytes is the memory of the weights that every step reads.
+func (t *weights) Bytes() int64 {
+	n := t.head.matrix.Bytes()
+	for _, tl := range t.layers {
+		n += tl.bytes()
+	}
+	return n
+}
+
+// NewPool makes pages when they are needed.
+func (t *weights) NewPool(shape kvcache.Shape, budget int64) (*kvcache.Pool, error) {
+	return kvcache.NewPool(shape, budget)
+}
+
+// Lane is there for as many as want one.
+func (t *weights) Lane(p *Progress) (Lane, error) { return &lane{weights: t, progress: p}, nil }
+
+// lane is the state of one step on the CPU, in buffers that it keeps.
+type lane struct {
+	*weights
+	progress *Progress
+
+	rows                 []Row
+	x, norm              []float32
+	block, shared, inner []float32
+	mixBuffers
+	logits []float32
+	atOnce int // logits; 0 is logitsAtOnce
+}
+
+var _ Lane = (*lane)(nil)
+
+func (s *lane) workers() workers { return workers{s.p, s.progress} }
+
+// encodes says whether the step is that of an encoder before a decoder.
+func (s *lane) encodes() bool { return len(s.rows) > 0 && s.rows[0].Encode }
+
+// Begin looks the rows' embeddings up.
+func (s *lane) Begin(rows []Row) error {
+	n := len(rows) * s.spec.Hidden
+	s.rows = rows
+	s.x, s.norm = tensor.Resize(s.x, n), tensor.Resize(s.norm, n)
+	s.block, s.shared = tensor.Resize(s.block, n), tensor.Resize(s.shared, n)
+	e := &s.embed
+	if s.encodes() {
+		e = s.encoder
+	}
+	e.fill(s.workers(), s.x, rows)
+	return nil
+}
+
+// Attend computes norms and attention of a layer.
+func (s *lane) Attend(l int) ([]float32, error) {
+	tl := s.layers[l]
+	tl.mixer.mix(s, tl.place, s.block, s.input(tl, tl.mixerNorm))
+	s.residual(tl, tl.mixerNorm)
+	if tl.cross != nil {
+		tl.cross.mix(s, s.block, s.input(tl, tl.crossNorm))
+		s.residual(tl, tl.crossNorm)
+	}
+	return s.input(tl, tl.ffnNorm), nil
+}
+
+// input is what a block of the layer takes: x, or its norm.
+func (s *lane) input(tl *layer, n norm) []float32 {
+	if tl.order == model.NormAfter {
+		return s.x
+	}
+	n.apply(s.workers(), s.norm, s.x, len(s.rows))
+	return s.norm
+}
+
+// residual adds a block's output to x.
+func (s *lane) residual(tl *layer, n norm) {
+	cpu.Add(s.x, s.block)
+	if tl.order == model.NormAfter {
+		n.apply(s.workers(), s.x, s.x, len(s.rows))
+	}
+}
+
+// ffnInput is what Attend has returned.
+func (s *lane) ffnInput(tl *layer) []float32 {
+	if tl.order == model.NormAfter {
+		return s.x
+	}
+	return s.norm
+}
+
+// Dense is a layer's own network.
+func (s *lane) Dense(l int) error {
+	tl := s.layers[l]
+	s.feed(tl.dense, s.block, s.ffnInput(tl))
+	s.residual(tl, tl.ffnNorm)
+	return nil
+}
+
+// Shared computes the shared expert at once.
+func (s *lane) Shared(l int) error {
+	tl := s.layers[l]
+	s.sharedExpert(tl.shared, s.ffnInput(tl))
+	return nil
+}
+
+// Block is a buffer of the lane's.
+func (s *lane) Block() []float32 { return s.block }
+
+// Combine adds both kinds of experts' output.
+func (s *lane) Combine(l int) error {
+	tl := s.layers[l]
+	if tl.shared != nil {
+		cpu.Add(s.block, s.shared)
+	}
+	s.residual(tl, tl.ffnNorm)
+	return nil
+}
+
+// End leaves an encoder's output to the decoder.
+func (s *lane) End() ([]float32, error) {
+	if !s.encodes() {
+		return nil, nil
+	}
+	for _, tl := range s.layers[s.spec.EncoderLayers:] {
+		if tl.cross != nil {
+			tl.cross.remember(s, s.x)
+		}
+	}
+	return s.x, nil
+}
+
+// feed is dst (R, D) of x (R, D) through a network.
+func (s *lane) feed(f *ffn, dst, x []float32) {
+	n := len(s.rows)
+	s.inner = tensor.Resize(s.inner, f.floatsFor(n))
+	f.run(s.workers(), dst, x, n, s.inner)
+}
