@@ -27,23 +27,6 @@ DEVICE void store_row(const float* k, const float* v, const u32* position, const
 KV_STORE(1)
 KV_STORE(2)
 
-// Writes what a split gives of the queries from `from` on: accumulators, maximum and sum.
-template <int P, int W>
-DEVICE void put_split(float* part, const Warp<P, W>& w, const Queries& in, int from, i64 heads, i64 splits, i64 at) {
-  int lane = lane_of();
-#pragma unroll
-  for (int i = 0; i < 2; i++) {
-    int query = from + lane / 4 + 8 * i;
-    if (!in.real(query)) continue;
-    float* to = part + ((in.row(query) * heads + in.head(query)) * splits + at) * (W + 2);
-#pragma unroll
-    for (int n = 0; n < W / 8; n++)
-#pragma unroll
-      for (int j = 0; j < 2; j++) to[8 * n + lane % 4 * 2 + j] = w.acc[n][2 * i + j];
-    if (lane % 4 == 0) to[W] = w.max[i], to[W + 1] = w.sum[i];
-  }
-}
-
 template <int P, int W>
 DEVICE void attend_split(float* part, const float* q, const u32* start, const u32* end, const u32* pages_at,
                          const u64* pages, i64 layer_at, i64 heads, i64 kv_heads, i64 c, i64 ldq, i64 splits,
@@ -59,7 +42,7 @@ DEVICE void attend_split(float* part, const float* q, const u32* start, const u3
   begin_split(w);
   Loader<P, W, 32> load = {pages + pages_at[row], layer_at, in.kv, span};
   each_page(span, load, [&](u8* stage, int page) { fold_page(w, stage, page * page_positions, scale); });
-  put_split(part, w, in, from, heads, splits, number);
+  Splits{part, heads, splits, W, 0}.put(w, in, from, number);
 }
 
 // A dimension of a query: its splits joined in order, the sink last, and divided by the sum.

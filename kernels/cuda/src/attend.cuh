@@ -222,9 +222,9 @@ DEVICE void weights_of(u32 (&a)[P][4], const Scores& scores, int n) {
   }
 }
 
-// acc += weights · values of a page.
-template <int P, int W>
-DEVICE void mix_page(Warp<P, W>& w, const Scores& scores, u8* values) {
+// acc += weights · values of a page: rows(part, row, chunk) is where 8 of a position's W elements lie.
+template <int P, int W, class Rows>
+DEVICE void mix(Warp<P, W>& w, const Scores& scores, const Rows& rows) {
   int lane = lane_of();
 #pragma unroll
   for (int t = 0; t < 2; t++) {
@@ -235,7 +235,7 @@ DEVICE void mix_page(Warp<P, W>& w, const Scores& scores, u8* values) {
 #pragma unroll
       for (int n = 0; n < W / 8; n += 2) {
         u32 b[4];
-        load_transposed(b, page_chunk<W>(values + vp * page_positions * 2 * W, 16 * t + lane % 16, n + lane / 16));
+        load_transposed(b, rows(vp, 16 * t + lane % 16, n + lane / 16));
 #pragma unroll
         for (int ap = 0; ap < P - vp; ap++) {
           mma(w.acc[n], a[ap], b[0], b[1]);
@@ -252,7 +252,10 @@ DEVICE void fold_page(Warp<P, W>& w, u8* stage, int position, float scale) {
   score_page(scores, w, stage);
 #pragma unroll
   for (int i = 0; i < 2; i++) weigh_scores(scores, w, i, mask_scores(scores, w, i, position, scale));
-  mix_page(w, scores, stage + P * page_positions * 2 * W);
+  u8* values = stage + P * page_positions * 2 * W;
+  mix(w, scores, [&](int part, int row, int chunk) {
+    return page_chunk<W>(values + part * page_positions * 2 * W, row, chunk);
+  });
 }
 
 // What is left of sums when their maximum rises: first what they were, then what joins them.
@@ -267,3 +270,27 @@ DEVICE Rise rise_of(float max, float other) {
 }
 
 DEVICE float joined(Rise r, float a, float b) { return fused(a, r.before, b * r.now); }
+
+// Where splits' results go: (rows, heads, splits, width + 2), the maximum and the sum behind a query's
+// accumulators. Of those a warp has W from one on.
+struct Splits {
+  float* part;
+  i64 heads, splits, width;
+  int first;
+
+  template <int P, int W>
+  DEVICE_MEMBER void put(const Warp<P, W>& w, const Queries& in, int from, int split) const {
+    int lane = lane_of();
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+      int query = from + lane / 4 + 8 * i;
+      if (!in.real(query)) continue;
+      float* to = part + ((in.row(query) * heads + in.head(query)) * splits + split) * (width + 2);
+#pragma unroll
+      for (int n = 0; n < W / 8; n++)
+#pragma unroll
+        for (int j = 0; j < 2; j++) to[first + 8 * n + lane % 4 * 2 + j] = w.acc[n][2 * i + j];
+      if (first == 0 && lane % 4 == 0) to[width] = w.max[i], to[width + 1] = w.sum[i];
+    }
+  }
+};

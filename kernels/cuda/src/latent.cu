@@ -88,52 +88,12 @@ DEVICE void share_scores(Scores& all, const float (&own)[4], float* shared) {
     for (int i = 0; i < 4; i++) all[n][i] = shared[(row + i / 2 * 8) * page_positions + 8 * n + column + i % 2];
 }
 
-// acc += weights · lines, of this warp's dimensions D.
-template <int P, int D>
-DEVICE void mix_lines(Warp<P, D>& state, const Scores& scores, u8* lines, i64 w) {
-  int lane = lane_of(), first = warp_of() * D / 8;
-#pragma unroll
-  for (int t = 0; t < 2; t++) {
-    u32 a[P][4];
-    weights_of(a, scores, 2 * t);
-#pragma unroll
-    for (int vp = 0; vp < P; vp++)
-#pragma unroll
-      for (int n = 0; n < D / 8; n += 2) {
-        u32 b[4];
-        load_transposed(b, line_chunk(lines, page_positions * vp + 16 * t + lane % 16, first + n + lane / 16, w));
-#pragma unroll
-        for (int ap = 0; ap < P - vp; ap++) {
-          mma(state.acc[n], a[ap], b[0], b[1]);
-          mma(state.acc[n + 1], a[ap], b[2], b[3]);
-        }
-      }
-  }
-}
-
-// Writes a split's accumulators, and by the first warp its maximum and sum, as attend_merge takes them.
-template <int P, int D>
-DEVICE void put_latent(float* part, const Warp<P, D>& w, const Queries& in, int from, i64 heads, i64 splits, i64 at) {
-  int lane = lane_of();
-#pragma unroll
-  for (int i = 0; i < 2; i++) {
-    int query = from + lane / 4 + 8 * i;
-    if (!in.real(query)) continue;
-    float* to = part + ((in.row(query) * heads + query) * splits + at) * (4 * D + 2);
-#pragma unroll
-    for (int n = 0; n < D / 8; n++)
-#pragma unroll
-      for (int j = 0; j < 2; j++) to[warp_of() * D + 8 * n + lane % 4 * 2 + j] = w.acc[n][2 * i + j];
-    if (warp_of() == 0 && lane % 4 == 0) to[4 * D] = w.max[i], to[4 * D + 1] = w.sum[i];
-  }
-}
-
 // R is the most elements of a value. A quarter of them is a warp's.
 template <int P, int R>
 DEVICE void attend_latent(float* part, const float* q, const u32* start, const u32* end, const u32* pages_at,
                           const u64* pages, i64 layer_at, i64 heads, i64 c, i64 w, i64 ldq, i64 splits, float scale) {
   i64 row = blockIdx.z;
-  int number = blockIdx.x, from = blockIdx.y * 16;
+  int number = blockIdx.x, from = blockIdx.y * 16, first = warp_of() * (R / 4);  // of the warp's dimensions
   Span span = split_span(start[row], end[row], number * split_positions);
   if (span.from >= span.to) return;
   Queries in = {q, start, end, row, 1, ldq, c, 0, (int)heads};
@@ -152,9 +112,11 @@ DEVICE void attend_latent(float* part, const float* q, const u32* start, const u
 #pragma unroll
     for (int i = 0; i < 2; i++)
       weigh_scores(scores, state, i, mask_scores(scores, state, i, page * page_positions, scale));
-    mix_lines(state, scores, stage, w);
+    mix(state, scores, [&](int part, int row, int chunk) {
+      return line_chunk(stage, page_positions * part + row, first / 8 + chunk, w);
+    });
   });
-  put_latent(part, state, in, from, heads, splits, number);
+  Splits{part, heads, splits, R, first}.put(state, in, from, number);
 }
 
 #define LATENT(P)                                                                                                 \
