@@ -17,7 +17,8 @@ type Arena struct {
 	used, size int64
 }
 
-// NewArena allocates bytes for what.
+// NewArena allocates so many bytes. If the device has not as many free, in one piece,
+// it is a *MemoryError that says what they were for.
 func NewArena(d Driver, bytes int64, what string) (*Arena, error) {
 	free, err := d.Free()
 	if err != nil {
@@ -38,7 +39,8 @@ func NewArena(d Driver, bytes int64, what string) (*Arena, error) {
 	return &Arena{d: d, base: base, size: bytes}, nil
 }
 
-// Take cuts a piece off.
+// Take cuts a piece of so many bytes off, rounded up to Align. If the rest is less it
+// is a *RoomError that says what it was for.
 func (a *Arena) Take(bytes int64, what string) (Ptr, error) {
 	need := Aligned(bytes)
 	if need > a.Rest() {
@@ -49,7 +51,7 @@ func (a *Arena) Take(bytes int64, what string) (Ptr, error) {
 	return p, nil
 }
 
-// Rest is what is not cut off yet.
+// Rest is the bytes that are not cut off yet.
 func (a *Arena) Rest() int64 { return a.size - a.used }
 
 // Size is the bytes of the whole.
@@ -61,12 +63,13 @@ func (a *Arena) Close() error { return a.d.Release(a.base) }
 // Aligned is bytes up to the next multiple of Align.
 func Aligned(bytes int64) int64 { return (bytes + Align - 1) / Align * Align }
 
-// RoomError says that an arena is too small.
+// RoomError says that an arena is too small for What.
 type RoomError struct {
 	What             string
-	Need, Rest, Size int64
+	Need, Rest, Size int64 // bytes: wanted, not cut off yet, of the whole arena
 }
 
+// Error names --gpu-memory, of which an arena is made.
 func (e *RoomError) Error() string {
 	return fmt.Sprintf("%s needs %d bytes, and of the --gpu-memory of %d bytes %d are left: give more", e.What, e.Need, e.Size, e.Rest)
 }
@@ -82,7 +85,8 @@ type Slots struct {
 	all  int
 }
 
-// Slots cuts all the rest into slots.
+// Slots cuts all the rest into slots of so many bytes each, rounded up to Align. If
+// not one fits it is a *RoomError that says what it was for.
 func (a *Arena) Slots(bytes int64, what string) (*Slots, error) {
 	s := &Slots{size: Aligned(bytes)}
 	for a.Rest() >= s.size {

@@ -71,6 +71,7 @@ type Info struct {
 	Name       string
 	Arch       Arch
 	Memory     int64 // bytes in all
+	Shared     int   // bytes of shared memory that a block may have, if it asks for them
 	Processors int   // streaming multiprocessors
 	Driver     int   // the version of CUDA that the driver speaks: 12090 is 12.9
 }

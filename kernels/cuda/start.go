@@ -52,6 +52,18 @@ func (e *ArchError) Error() string {
 	return fmt.Sprintf("%s is %v, and the kernels are for %v and later (%v): compute on --device cpu", e.Device, e.Have, MinArch, e.Images)
 }
 
+// SharedError says that a block of the device has too little shared memory for any of
+// the kernels that would do.
+type SharedError struct {
+	Device     string
+	Need, Have int // bytes
+}
+
+// Error says what to do without that device.
+func (e *SharedError) Error() string {
+	return fmt.Sprintf("%s has %d bytes of shared memory a block, and the kernels need %d: compute on --device cpu", e.Device, e.Have, e.Need)
+}
+
 // MemoryError says that a device has too little memory for what is wanted.
 type MemoryError struct {
 	Device, What string

@@ -28,7 +28,7 @@ func NewDriver() (*Driver, error) {
 
 // Info says that it is an emulator.
 func (d *Driver) Info() cuda.Info {
-	return cuda.Info{Name: "emulated GPU", Arch: cuda.Arch{Major: 9}, Memory: 1 << 30, Processors: 1, Driver: 12090}
+	return cuda.Info{Name: "emulated GPU", Arch: cuda.Arch{Major: 9}, Memory: 1 << 30, Shared: mostShared, Processors: 1, Driver: 12090}
 }
 
 // Free is as much as there ever is.
@@ -84,6 +84,8 @@ const mostShared = 227 << 10
 
 type module struct{ l *Library }
 
+// Kernel finds one of all kernels; it is an error of code CodeNotFound if there is none
+// of the name, or if it would use more shared memory than a block has.
 func (m module) Kernel(name string, shared int) (cuda.Kernel, error) {
 	if _, ok := m.l.kernels[name]; !ok || shared > mostShared {
 		return nil, &cuda.Error{Call: "cuModuleGetFunction of " + name, Code: cuda.CodeNotFound}
@@ -93,20 +95,26 @@ func (m module) Kernel(name string, shared int) (cuda.Kernel, error) {
 
 type function string
 
+// Name is what the kernel's source calls it.
 func (f function) Name() string { return string(f) }
 
 type passed struct{}
 
-func (passed) Wait() error  { return nil }
+// Wait returns at once: streams end what they are given before they return.
+func (passed) Wait() error { return nil }
+
+// Close has nothing to give back.
 func (passed) Close() error { return nil }
 
 type stream struct{ d *Driver }
 
+// CopyIn copies before it returns. An address that is none ends the process.
 func (s stream) CopyIn(to cuda.Ptr, from []byte) error {
 	copy(unsafe.Slice((*byte)(pointer(to)), len(from)), from)
 	return nil
 }
 
+// CopyOut copies before it returns. An address that is none ends the process.
 func (s stream) CopyOut(to []byte, from cuda.Ptr) error {
 	copy(to, unsafe.Slice((*byte)(pointer(from)), len(to)))
 	return nil
@@ -115,6 +123,8 @@ func (s stream) CopyOut(to []byte, from cuda.Ptr) error {
 // pointer is a device address, which here is the process's own.
 func pointer(p cuda.Ptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&p)) }
 
+// Launch runs the kernel to its end. What it does wrong is an error of code
+// CodeLaunchFailed, with the emulator's own word behind it.
 func (s stream) Launch(l *cuda.Launch) error {
 	err := s.d.l.Run(&Launch{Kernel: l.Kernel.Name(), Grid: l.Grid, Block: l.Block, Shared: l.Shared, Args: l.Args})
 	if err != nil {
@@ -123,5 +133,8 @@ func (s stream) Launch(l *cuda.Launch) error {
 	return nil
 }
 
+// Record does nothing: see Wait.
 func (s stream) Record(cuda.Event) error { return nil }
-func (s stream) Close() error            { return nil }
+
+// Close has nothing to give back.
+func (s stream) Close() error { return nil }

@@ -37,7 +37,7 @@ var _ cuda.Driver = (*Device)(nil)
 // New returns a device. Without an Info it is a small one of the newest kind.
 func New(s Settings) *Device {
 	if s.Info == (cuda.Info{}) {
-		s.Info = cuda.Info{Name: "fake GPU", Arch: cuda.Arch{Major: 9}, Memory: 64 << 20, Processors: 4, Driver: 12090}
+		s.Info = cuda.Info{Name: "fake GPU", Arch: cuda.Arch{Major: 9}, Memory: 64 << 20, Shared: 227 << 10, Processors: 4, Driver: 12090}
 	}
 	d := &Device{info: s.Info, kernels: maps.Clone(s.Kernels), streams: map[*stream]bool{}}
 	d.changed = sync.NewCond(&d.mu)
@@ -130,9 +130,12 @@ func (d *Device) Load(image []byte) (cuda.Module, error) {
 
 type module struct{ d *Device }
 
-func (m module) Kernel(name string, _ int) (cuda.Kernel, error) {
+func (m module) Kernel(name string, shared int) (cuda.Kernel, error) {
 	if m.d.kernels[name] == nil {
 		return nil, fault("cuModuleGetFunction", cuda.CodeNotFound)
+	}
+	if shared > m.d.info.Shared {
+		return nil, fault("cuFuncSetAttribute", cuda.CodeInvalidValue)
 	}
 	return kernel(name), nil
 }

@@ -19,6 +19,8 @@ type Faults struct {
 	refused map[string]refusal
 	breaks  map[string]int
 	held    map[string]bool
+	waiting int // streams, at what is held
+	passes  int // of them may go on
 }
 
 type refusal struct{ code, times int }
@@ -82,9 +84,24 @@ func (f *Faults) set(do func()) {
 func (f *Faults) await(what string) {
 	f.d.mu.Lock()
 	defer f.d.mu.Unlock()
-	for f.held[what] && f.d.lost == nil {
+	f.waiting++
+	for f.held[what] && f.passes == 0 && f.d.lost == nil {
 		f.d.changed.Wait()
 	}
+	if f.held[what] {
+		f.passes = max(0, f.passes-1)
+	}
+	f.waiting--
+}
+
+// Pass lets one stream go on that waits, or the next one that comes.
+func (f *Faults) Pass() { f.set(func() { f.passes++ }) }
+
+// Waiting is how many streams wait at what is held.
+func (f *Faults) Waiting() int {
+	f.d.mu.Lock()
+	defer f.d.mu.Unlock()
+	return f.waiting
 }
 
 // launch is the code with which a launch is refused; 0 if it is not.

@@ -67,19 +67,23 @@ func Open(index int) (cuda.Driver, error) {
 
 const noDevice = 100
 
+// sharedPerBlock is CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, for which
+// package cu has no name.
+const sharedPerBlock cu.DeviceAttribute = 97
+
 func describe(index int, dev cu.Device) (i cuda.Info, err error) {
 	name, nameErr := dev.Name()
 	memory, memoryErr := dev.TotalMem()
-	attributes := make([]int, 3)
+	attributes := make([]int, 4)
 	errs := []error{told("cuDeviceGetName", nameErr), told("cuDeviceTotalMem", memoryErr)}
-	for n, a := range []cu.DeviceAttribute{cu.ComputeCapabilityMajor, cu.ComputeCapabilityMinor, cu.MultiprocessorCount} {
+	for n, a := range []cu.DeviceAttribute{cu.ComputeCapabilityMajor, cu.ComputeCapabilityMinor, cu.MultiprocessorCount, sharedPerBlock} {
 		var err error
 		attributes[n], err = dev.Attribute(a)
 		errs = append(errs, told("cuDeviceGetAttribute", err))
 	}
 	return cuda.Info{
 		Index: index, Name: name, Memory: memory, Driver: cu.Version(),
-		Arch: cuda.Arch{Major: attributes[0], Minor: attributes[1]}, Processors: attributes[2],
+		Arch: cuda.Arch{Major: attributes[0], Minor: attributes[1]}, Processors: attributes[2], Shared: attributes[3],
 	}, errors.Join(errs...)
 }
 

@@ -28,7 +28,7 @@ int cuDeviceGetName(char *to, int n, int d) { snprintf(to, n, "fake %d", d); ret
 int cuDeviceTotalMem_v2(size_t *n, int d) { (void)d; *n = setting("FAKE_CUDA_MEMORY", 1 << 20); return 0; }
 int cuDeviceGetAttribute(int *v, int attribute, int d) {
 	(void)d;
-	*v = attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 16 ? 132 : -1;
+	*v = attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 16 ? 132 : attribute == 97 ? 232448 : -1;
 	return 0;
 }
 int cuDevicePrimaryCtxRetain(void **c, int d) { (void)d; *c = &context; return 0; }

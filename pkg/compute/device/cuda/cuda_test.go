@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/kernels/cuda"
 	"github.com/switchyard/switchyard/kernels/cuda/fake"
 	"github.com/switchyard/switchyard/kernels/pool"
@@ -16,6 +18,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/device/devicetest"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/model/modeltest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -28,25 +31,6 @@ func newGPU(t testing.TB) *fake.Device {
 	gpu := fake.New(fake.Settings{Kernels: fake.Experts()})
 	t.Cleanup(func() { _ = gpu.Close() }) // says only that it is closed
 	return gpu
-}
-
-func tiny(t testing.TB) *model.Model {
-	t.Helper()
-	m, err := model.Synthetic("tiny", 7)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
-
-func golden(t testing.TB, name string) *model.Model {
-	t.Helper()
-	m, err := model.Open("../../model/testdata/golden/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = m.Close() }) // a mapping
-	return m
 }
 
 // small keeps what has to be made for each test small.
@@ -76,11 +60,11 @@ func (f faulty) Load(ctx context.Context, id forward.ExpertID) (*expert, error) 
 }
 
 func TestConforms(t *testing.T) {
-	m := tiny(t)
+	m := modeltest.Tiny(t)
 	devicetest.Conform(t, func(t testing.TB, s device.Settings) (device.Device, *devicetest.Faults) {
 		f := &devicetest.Faults{}
 		gpu := fake.New(fake.Settings{Kernels: fake.Experts()})
-		d, err := open(m, gpu, images, Settings{Settings: s, Memory: small, Parts: 2}, tuning{64, func(l device.Loader[*expert]) device.Loader[*expert] {
+		d, err := open(m, gpu, images, Settings{Settings: s, Memory: small, Parts: 2}, tuning{rows: 64, through: func(l device.Loader[*expert]) device.Loader[*expert] {
 			return faulty{l, f.Begin}
 		}})
 		if err != nil {
@@ -104,7 +88,7 @@ func TestAgreesWithCPU(t *testing.T) {
 	t.Cleanup(p.Close)
 	for _, name := range []string{"mixtral", "gpt_oss", "qwen2_moe", "bert_moe", "llama4"} {
 		t.Run(name, func(t *testing.T) {
-			m := golden(t, name)
+			m := modeltest.Golden(t, name)
 			d, c := openOn(t, newGPU(t), m, 80), device.NewCPU(m, p, device.Settings{})
 			t.Cleanup(c.Close)
 			in := rowsFor(m, 70)
@@ -156,7 +140,7 @@ func computed(t testing.TB, d device.Device, in forward.Routed, m *model.Model) 
 
 // A call of more rows than a lane has is computed in pieces, with the same bits.
 func TestPieces(t *testing.T) {
-	m := tiny(t)
+	m := modeltest.Tiny(t)
 	whole, cut := openOn(t, newGPU(t), m, 64), openOn(t, newGPU(t), m, 7)
 	in := rowsFor(m, 40)
 	for _, d := range []*Device{whole, cut} {
@@ -174,9 +158,35 @@ func TestPieces(t *testing.T) {
 	}
 }
 
+// A GPU with less shared memory has the smaller tiles alone, and gives the same bits.
+func TestLessSharedMemory(t *testing.T) {
+	m, info := modeltest.Tiny(t), newGPU(t).Info()
+	in := forward.Routed{X: make([]float32, 70*m.Spec.Hidden)}
+	for i := range in.X {
+		in.X[i] = float32(i*7%23)/16 - 0.6
+	}
+	for i := range 70 {
+		in.Source, in.Expert, in.Weight = append(in.Source, uint32(i)), append(in.Expert, 0), append(in.Weight, 0.5)
+	}
+	var bits [][]float32
+	for _, tt := range []struct{ shared, tile int }{{227 << 10, 128}, {99 << 10, 32}, {48 << 10, 8}} {
+		info.Shared = tt.shared
+		gpu := fake.New(fake.Settings{Info: info, Kernels: fake.Experts()})
+		t.Cleanup(func() { _ = gpu.Close() }) // says only that it is closed
+		d := openOn(t, gpu, m, 80)
+		if err := d.Load(t.Context(), forward.ExpertID{}, 0).Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		bits = append(bits, computed(t, d, in, m))
+		if got := d.all[0].kernels.variantFor(70).tile; got != tt.tile || !slices.Equal(bits[0], bits[len(bits)-1]) {
+			t.Errorf("with %d bytes 70 rows are tiles of %d, want %d", tt.shared, got, tt.tile)
+		}
+	}
+}
+
 // Nothing is allocated on the device once it is open.
 func TestNothingAllocatedInAStep(t *testing.T) {
-	m, gpu := tiny(t), newGPU(t)
+	m, gpu := modeltest.Tiny(t), newGPU(t)
 	d := openOn(t, gpu, m, 80)
 	before, _, _ := gpu.Left()
 	gpu.Faults.NoAlloc()
@@ -192,25 +202,45 @@ func TestNothingAllocatedInAStep(t *testing.T) {
 	}
 }
 
-// A load that is cancelled under its copies gives its slot back when they are over,
-// and not before.
+// A load that is cancelled under its copies stops between its buffers. It gives its slot
+// back when the copies are over, and not before.
 func TestCancelledUnderCopies(t *testing.T) {
-	m, gpu := tiny(t), newGPU(t)
-	d := openOn(t, gpu, m, 80)
+	m, gpu := modeltest.Tiny(t), newGPU(t)
+	d, err := open(m, gpu, images, Settings{Memory: small, Parts: 2}, tuning{rows: 80, buffer: 1 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
 	let := gpu.Faults.HoldCopies()
 	defer let()
 	ticket := d.Load(t.Context(), forward.ExpertID{}, 0)
+	testkit.Eventually(t, "a copy is under way", func() bool { return gpu.Faults.Waiting() == 1 })
 	ticket.Release()
 	if err := ticket.Wait(t.Context()); !errors.Is(err, device.ErrCancelled) {
 		t.Fatal(err)
 	}
-	if st := d.State(forward.ExpertID{}); st.Bytes == 0 {
-		t.Fatalf("the slot is free under its copies: %+v", st)
+	gpu.Faults.Pass() // the load looks whether it is cancelled, under the next copy
+	for range 10 {
+		if st, free := d.State(forward.ExpertID{}), taken(d.loader.slots); st.Bytes == 0 || free != d.loader.slots.Count()-1 {
+			t.Fatalf("the slot is free under its copies: %+v, %d are free", st, free)
+		}
+		time.Sleep(time.Millisecond)
 	}
 	let()
-	for deadline := time.Now().Add(10 * time.Second); d.Memory().Used > 0 && d.State(forward.ExpertID{}).Phase != device.Warm; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("the load does not end: %+v", d.Memory())
-		}
+	testkit.Eventually(t, "the load is over", func() bool { return d.State(forward.ExpertID{}).Phase != device.Loading })
+	if st, free := d.State(forward.ExpertID{}), taken(d.loader.slots); st.Phase != device.Cold || d.Memory().Used != 0 || free != d.loader.slots.Count() {
+		t.Errorf("%+v, %d bytes are used, %d slots free", st, d.Memory().Used, free)
 	}
+}
+
+// taken is how many slots can be taken; it gives them back.
+func taken(s *cuda.Slots) (n int) {
+	var all []cuda.Ptr
+	for p, ok := s.Take(); ok; p, ok = s.Take() {
+		all = append(all, p)
+	}
+	for _, p := range all {
+		s.Give(p)
+	}
+	return len(all)
 }

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -53,7 +54,8 @@ func Open(m *model.Model, driver cuda.Driver, images cuda.Images, s Settings) (*
 
 // tuning is what tests change.
 type tuning struct {
-	rows    int // of one launch at most; 0: by the sizes
+	rows    int   // of one launch at most; 0: by the sizes
+	buffer  int64 // bytes of a load's buffer at most; 0: wayBytes
 	through func(device.Loader[*expert]) device.Loader[*expert]
 }
 
@@ -88,7 +90,7 @@ func open(m *model.Model, driver cuda.Driver, images cuda.Images, s Settings, t 
 	if s.Loads <= 0 {
 		s.Loads = device.DefaultLoads
 	}
-	if d.loader, err = newLoader(m, driver, slots, s.Loads, d.health); err != nil {
+	if d.loader, err = newLoader(m, driver, slots, s.Loads, cmp.Or(t.buffer, wayBytes), d.health); err != nil {
 		return nil, err
 	}
 	if s.Budget == 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/model/modeltest"
 )
 
 // With the real kernels, emulated, the device's results are the CPU's, for all activations,
@@ -19,7 +20,7 @@ func TestEmulated(t *testing.T) {
 	t.Cleanup(p.Close)
 	for _, name := range []string{"mixtral", "gpt_oss", "bert_moe", "gpt2_moe", "llama4"} {
 		t.Run(name, func(t *testing.T) {
-			m := golden(t, name)
+			m := modeltest.Golden(t, name)
 			driver, err := emulate.NewDriver()
 			if err != nil {
 				t.Fatal(err)

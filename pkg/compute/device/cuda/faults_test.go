@@ -14,12 +14,13 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/model/modeltest"
 )
 
 // What is wrong when a device opens is a typed error that says what to do, and
 // nothing is left on the GPU.
 func TestOpenRefuses(t *testing.T) {
-	m := tiny(t)
+	m := modeltest.Tiny(t)
 	for _, tt := range []struct {
 		name   string
 		model  *model.Model
@@ -37,10 +38,11 @@ func TestOpenRefuses(t *testing.T) {
 		{name: "driver refuses the image", fault: func(f *fake.Faults) { f.BadImage(cuda.CodeUnsupportedPTX) }, is: cuda.ErrImage, as: new(*cuda.Error), says: "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"},
 		{name: "image without the kernels", fault: func(f *fake.Faults) { f.BadImage(cuda.CodeNoBinary) }, is: cuda.ErrImage, as: new(*cuda.Error), says: "experts.sm_90a.cubin"},
 		{name: "older architecture", info: cuda.Info{Name: "old", Arch: cuda.Arch{Major: 7, Minor: 5}, Memory: 64 << 20}, as: new(*cuda.ArchError), says: "sm_75"},
+		{name: "no shared memory", info: cuda.Info{Name: "small", Arch: cuda.Arch{Major: 8}, Memory: 64 << 20, Shared: 40959}, images: cuda.Images{"experts.sm_80.cubin": {1}}, as: new(*cuda.SharedError), says: "need 40960"},
 		{name: "no image for it", images: cuda.Images{"experts.sm_80.cubin": {1}}, as: new(*cuda.ArchError), says: "experts.sm_80.cubin"},
 		{name: "no images", images: cuda.Images{}, as: new(*cuda.ArchError), says: "--device cpu"},
 		{name: "lost at once", fault: func(f *fake.Faults) { f.Lose(cuda.CodeECC) }, is: cuda.ErrLost, as: new(*cuda.Error), says: "CUDA_ERROR_ECC_UNCORRECTABLE"},
-		{name: "quantised experts", model: golden(t, "gpt_oss-mxfp4"), as: new(*FormatError), says: "bf16 only"},
+		{name: "quantised experts", model: modeltest.Golden(t, "gpt_oss-mxfp4"), as: new(*FormatError), says: "bf16 only"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			gpu := fake.New(fake.Settings{Info: tt.info, Kernels: fake.Experts()})
@@ -76,7 +78,7 @@ func (streamless) NewStream() (cuda.Stream, error) { return nil, errStreamless }
 func TestOpenWithoutStreams(t *testing.T) {
 	gpu := fake.New(fake.Settings{Kernels: fake.Experts()})
 	defer gpu.Close() //nolint:errcheck // says only that it is closed
-	if _, err := Open(tiny(t), streamless{gpu}, images, Settings{Parts: 2}); !errors.Is(err, errStreamless) {
+	if _, err := Open(modeltest.Tiny(t), streamless{gpu}, images, Settings{Parts: 2}); !errors.Is(err, errStreamless) {
 		t.Errorf("%v", err)
 	}
 	if bytes, pinned, streams := gpu.Left(); bytes+pinned != 0 || streams != 0 {
@@ -114,7 +116,7 @@ func TestFaults(t *testing.T) {
 		{"no fault", now(func(*fake.Faults) {}), outcome{next: true}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m, gpu := tiny(t), newGPU(t)
+			m, gpu := modeltest.Tiny(t), newGPU(t)
 			d := openOn(t, gpu, m, 64)
 			in := rowsFor(m, 6)
 			for e := range m.Spec.Experts {
@@ -165,7 +167,7 @@ func now(do func(*fake.Faults)) func(*fake.Faults) func() {
 
 // A slow copy delays its load and nothing else; a lost device fails its loads.
 func TestLoadsUnderFaults(t *testing.T) {
-	m, gpu := tiny(t), newGPU(t)
+	m, gpu := modeltest.Tiny(t), newGPU(t)
 	d := openOn(t, gpu, m, 64)
 	let := gpu.Faults.HoldCopies()
 	ticket := d.Load(t.Context(), forward.ExpertID{}, 0)
@@ -220,8 +222,8 @@ func TestNumbers(t *testing.T) {
 // spoiled is a checkpoint with a NaN in expert 1 of layer 0.
 func spoiled(t *testing.T) *model.Model {
 	t.Helper()
-	from := "../../model/testdata/golden/mixtral"
-	clean := golden(t, "mixtral")
+	from := modeltest.GoldenDir("mixtral")
+	clean := modeltest.Golden(t, "mixtral")
 	weights, err := clean.Tensor(model.Ref{Role: model.ExpertDown, Expert: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -250,10 +252,5 @@ func spoiled(t *testing.T) *model.Model {
 	if spoilt != 1 {
 		t.Fatalf("the tensor is in %d of %v", spoilt, files)
 	}
-	m, err := model.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = m.Close() }) // a mapping
-	return m
+	return modeltest.Open(t, dir)
 }

@@ -11,7 +11,7 @@ import (
 // kernels/cuda/src/README.md has their parameters, blocks and shared memory.
 type kernels struct {
 	split    cuda.Kernel
-	variants [3]variant
+	variants []variant // that the GPU has room for, with ever larger tiles
 }
 
 // variant is the kernels for tiles of so many rows. All give the same bits.
@@ -39,6 +39,10 @@ func openKernels(d cuda.Driver, images cuda.Images, s shape) (k *kernels, err er
 	if err != nil {
 		return nil, err
 	}
+	fit, err := fitting(d.Info(), s.parts)
+	if err != nil {
+		return nil, err
+	}
 	find := func(name string, shared uint32) (k cuda.Kernel) {
 		if err == nil {
 			k, err = m.Kernel(name, int(shared))
@@ -46,25 +50,38 @@ func openKernels(d cuda.Driver, images cuda.Images, s shape) (k *kernels, err er
 		return k
 	}
 	k = &kernels{split: find(fmt.Sprintf("rows_split_p%d", s.parts), 0)}
-	for i, v := range variants {
+	for _, v := range variants[:fit] {
 		of, shared := fmt.Sprintf("p%d_t%d", s.parts, v.tile), v.sharedBytes[s.parts-1]
-		k.variants[i] = variant{
+		k.variants = append(k.variants, variant{
 			tile: v.tile, features: v.features, block: v.block, shared: shared,
 			in: find("experts_in_"+of, shared), up: find("experts_up_"+of, shared), down: find("project_"+of, shared),
-		}
+		})
 	}
 	return k, err
 }
 
+// fitting is how many of the variants, smallest first, a block of the GPU has shared
+// memory for.
+func fitting(gpu cuda.Info, parts int) (n int, err error) {
+	for n < len(variants) && int(variants[n].sharedBytes[parts-1]) <= gpu.Shared {
+		n++
+	}
+	if n == 0 {
+		return 0, &cuda.SharedError{Device: gpu.Name, Need: int(variants[0].sharedBytes[parts-1]), Have: gpu.Shared}
+	}
+	return n, nil
+}
+
 // variantFor is the fastest one for so many rows of the largest group.
 func (k *kernels) variantFor(rows int) *variant {
+	best := 2
 	switch {
 	case rows <= 8:
-		return &k.variants[0]
+		best = 0
 	case rows <= 64:
-		return &k.variants[1]
+		best = 1
 	}
-	return &k.variants[2]
+	return &k.variants[min(best, len(k.variants)-1)]
 }
 
 // ceil is a/b, rounded up.

@@ -60,7 +60,7 @@ func TestParametersAreTheList(t *testing.T) {
 	b := &buffers{upload: upload, x: 0x20000, act: 0x30000, out: 0x40000}
 	for _, gated := range []bool{true, false} {
 		s := shape{hidden: 96, width: 160, parts: 2, rows: 70, layers: []layer{{width: 160, gated: gated, activation: 1, limit: 7}}}
-		k := &kernels{split: named("rows_split_p2"), variants: [3]variant{{tile: 8, in: named("experts_in_p2_t8"), up: named("experts_up_p2_t8"), down: named("project_p2_t8"), features: 64}}}
+		k := &kernels{split: named("rows_split_p2"), variants: []variant{{tile: 8, in: named("experts_in_p2_t8"), up: named("experts_up_p2_t8"), down: named("project_p2_t8"), features: 64}}}
 		c := &call{order: make([]int32, 5), tiles: make([]tile, 3), longest: 4, tables: tables{in: 16, down: 32, tiles: 48, source: 64, weight: 80, x: 96}}
 		var l launches
 		l.fill(k, s, b, c)

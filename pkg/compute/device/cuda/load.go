@@ -26,10 +26,11 @@ type loader struct {
 	all    []*way
 }
 
-func newLoader(m *model.Model, driver cuda.Driver, slots *cuda.Slots, atOnce int, h *health) (*loader, error) {
+// newLoader lets so many loads run at once, with buffers of most bytes at most.
+func newLoader(m *model.Model, driver cuda.Driver, slots *cuda.Slots, atOnce int, most int64, h *health) (*loader, error) {
 	l := &loader{m: m, slots: slots, health: h, ways: make(chan *way, atOnce)}
 	for range atOnce {
-		w, err := newWay(driver, slots.Size(), h)
+		w, err := newWay(driver, min(slots.Size(), most), h)
 		if err != nil {
 			l.close(false)
 			return nil, err

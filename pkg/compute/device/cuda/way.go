@@ -30,14 +30,15 @@ type buffer struct {
 // wayBytes is the most of a buffer; an expert that is smaller goes over in one copy.
 const wayBytes = 32 << 20
 
-func newWay(driver cuda.Driver, slot int64, h *health) (w *way, err error) {
+// newWay makes buffers of so many bytes.
+func newWay(driver cuda.Driver, bytes int64, h *health) (w *way, err error) {
 	w = &way{driver: driver}
 	if w.stream, err = driver.NewStream(); err != nil {
 		return nil, fmt.Errorf("making a stream for loads: %w", err)
 	}
 	for i := range w.buffers {
 		b := &w.buffers[i]
-		if b.data, err = driver.Pin(min(slot, wayBytes)); err == nil {
+		if b.data, err = driver.Pin(bytes); err == nil {
 			b.copied, err = newWaiter(driver, h)
 		}
 		if err != nil {

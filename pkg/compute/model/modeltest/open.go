@@ -1,0 +1,43 @@
+package modeltest
+
+import (
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/switchyard/switchyard/pkg/compute/model"
+)
+
+// Tiny is a synthetic model: 2 MoE layers, 4 experts, 2 of them a token.
+func Tiny(t testing.TB) *model.Model {
+	t.Helper()
+	m, err := model.Synthetic("tiny", 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// Golden is one of the committed checkpoints, for what Tiny has not: shared and
+// dense experts, biases, a sliding window, other activations.
+func Golden(t testing.TB, name string) *model.Model {
+	t.Helper()
+	return Open(t, GoldenDir(name))
+}
+
+// GoldenDir is the folder of a committed checkpoint.
+func GoldenDir(name string) string {
+	_, here, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(here), "../testdata/golden", name)
+}
+
+// Open opens the model of a folder until the test ends.
+func Open(t testing.TB, dir string) *model.Model {
+	t.Helper()
+	m, err := model.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Close() }) // a mapping
+	return m
+}
