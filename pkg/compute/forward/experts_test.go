@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/model/modeltest"
 )
 
 // entries draws work: rows of X in any order, each for any expert.
@@ -44,7 +45,7 @@ func one(in Routed, i, d int) Routed {
 // A row's result is the same alone, in a batch, and in another order. The
 // sizes reach all ways of cutting the work: inline, side by side, one by one.
 func TestComputeRowInvariant(t *testing.T) {
-	m := tiny(t)
+	m := modeltest.Tiny(t)
 	b, d := warm(t, m, threads(t)), m.Spec.Hidden
 	for _, tc := range []struct {
 		name       string
@@ -78,7 +79,7 @@ func TestComputeRowInvariant(t *testing.T) {
 
 // Scratch from other work changes nothing.
 func TestComputeReusesScratch(t *testing.T) {
-	m := tiny(t)
+	m := modeltest.Tiny(t)
 	b, d := warm(t, m, threads(t)), m.Spec.Hidden
 	var s ExpertScratch
 	rapid.Check(t, func(t *rapid.T) {
@@ -99,7 +100,7 @@ func TestComputeReusesScratch(t *testing.T) {
 
 // The weight scales the result and nothing else.
 func TestComputeWeights(t *testing.T) {
-	m := tiny(t)
+	m := modeltest.Tiny(t)
 	b, d := warm(t, m, threads(t)), m.Spec.Hidden
 	in := Routed{X: noise(2, d), Source: []uint32{0, 0, 0}, Expert: []uint32{1, 1, 2}, Weight: []float32{1, 0.5, 1}}
 	out := compute(t, b, in)
@@ -117,7 +118,7 @@ func TestComputeWeights(t *testing.T) {
 
 // One expert that is missing is an error, and the others are given back.
 func TestNotWarm(t *testing.T) {
-	b := warm(t, tiny(t), threads(t))
+	b := warm(t, modeltest.Tiny(t), threads(t))
 	delete(b.experts, ExpertID{0, 2})
 	for _, in := range []Routed{
 		{Layer: 0, Expert: []uint32{1, 2}}, {Layer: 2, Expert: []uint32{1}}, {Layer: 0, Expert: []uint32{0, 1 << 31}},
@@ -136,8 +137,8 @@ func TestExpertBytes(t *testing.T) {
 		m    *model.Model
 		bits float64 // of a weight, biases and padding aside
 	}{
-		{tiny(t), 16}, {small(t, "mixtral"), 16}, {small(t, "qwen2_moe-mixed"), 16},
-		{small(t, "gpt_oss"), 16}, {small(t, "gpt_oss-mxfp4"), 4.25},
+		{modeltest.Tiny(t), 16}, {modeltest.Golden(t, "mixtral"), 16}, {modeltest.Golden(t, "qwen2_moe-mixed"), 16},
+		{modeltest.Golden(t, "gpt_oss"), 16}, {modeltest.Golden(t, "gpt_oss-mxfp4"), 4.25},
 	} {
 		m, last := tt.m, ExpertID{Expert: tt.m.Spec.Experts - 1}
 		for !m.Spec.Layer[last.Layer].MoE {
@@ -160,7 +161,7 @@ func TestExpertBytes(t *testing.T) {
 }
 
 func TestUnknownExpert(t *testing.T) {
-	m := tiny(t)
+	m := modeltest.Tiny(t)
 	for _, id := range []ExpertID{{0, 4}, {2, 0}, {-1, 0}, {0, -1}} {
 		if _, err := LoadExpert(t.Context(), m, id); err == nil {
 			t.Errorf("%v was loaded", id)
@@ -174,7 +175,7 @@ func TestUnknownExpert(t *testing.T) {
 func TestLoadExpertCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := LoadExpert(ctx, tiny(t), ExpertID{}); !errors.Is(err, context.Canceled) {
+	if _, err := LoadExpert(ctx, modeltest.Tiny(t), ExpertID{}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/model/modeltest"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
@@ -51,7 +52,7 @@ func goldenTensor(t testing.TB, name, tensor string) safetensors.Tensor {
 func TestHiddenStates(t *testing.T) {
 	for _, name := range append(decoders(t), "bert_moe") {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, small(t, name))
+			r := newRig(t, modeltest.Golden(t, name))
 			s := r.step(tensor.F32)
 			x := goldenTensor(t, name, "hidden_states")
 			want, err := x.Floats()

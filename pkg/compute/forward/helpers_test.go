@@ -3,7 +3,6 @@ package forward
 import (
 	"math"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -13,28 +12,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
-
-// tiny is a synthetic model: 2 MoE layers, 4 experts, 2 of them a token.
-func tiny(t testing.TB) *model.Model {
-	t.Helper()
-	m, err := model.Synthetic("tiny", 7)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
-
-// small is one of the committed checkpoints, for what tiny has not: shared and
-// dense experts, biases, a sliding window.
-func small(t testing.TB, name string) *model.Model {
-	t.Helper()
-	m, err := model.Open(filepath.Join("../model/testdata/golden", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = m.Close() })
-	return m
-}
 
 func threads(t testing.TB) *pool.Pool {
 	t.Helper()

@@ -11,6 +11,7 @@ import (
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/model/modeltest"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
@@ -42,7 +43,7 @@ func TestLatentCache(t *testing.T) {
 // The same numbers give the same bits, stored as bf16 or as f32.
 func TestLatentDTypes(t *testing.T) {
 	for _, name := range []string{"deepseek_v2", "deepseek_v3"} {
-		bf16 := small(t, name)
+		bf16 := modeltest.Golden(t, name)
 		f32, err := model.Open(asFloats(t, filepath.Join("../model/testdata/golden", name)))
 		if err != nil {
 			t.Fatal(err)

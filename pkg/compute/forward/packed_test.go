@@ -33,22 +33,12 @@ func logits(t *testing.T, m *model.Model, golden string) (all []float32) {
 	return all
 }
 
-func openDir(t *testing.T, dir string) *model.Model {
-	t.Helper()
-	m, err := model.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = m.Close() })
-	return m
-}
-
 // FP8 weights compute the bits of the same numbers in float32, and stay packed.
 func TestFP8(t *testing.T) {
 	for _, name := range []string{"deepseek_v3", "mixtral", "qwen2_moe-mixed"} {
 		t.Run(name, func(t *testing.T) {
 			packed, plain := modeltest.FP8(t, filepath.Join("../model/testdata/golden", name))
-			a, b := openDir(t, packed), openDir(t, plain)
+			a, b := modeltest.Open(t, packed), modeltest.Open(t, plain)
 			if !same(logits(t, a, name), logits(t, b, name)) {
 				t.Error("the logits differ from those of the dequantised weights")
 			}
@@ -84,7 +74,7 @@ func TestPackedRefusals(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir, name := spoilt(t, tt.dir, tt.tensor, tt.spoil)
-			m := openDir(t, dir)
+			m := modeltest.Open(t, dir)
 			_, err := LoadExpert(t.Context(), m, ExpertID{0, 1})
 			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), strings.TrimSuffix(name, "_scale_inv")) {
 				t.Errorf("%v, want %q of %s", err, tt.want, name)
@@ -125,7 +115,7 @@ func spoilt(t *testing.T, from, suffix string, spoil func([]byte)) (dir, name st
 
 // Rotary frequencies can be rounded to compare with a model that was cast.
 func TestCastRope(t *testing.T) {
-	m := small(t, "gpt_oss-mxfp4")
+	m := modeltest.Golden(t, "gpt_oss-mxfp4")
 	exact := logits(t, m, "gpt_oss-mxfp4")
 	m.Spec.CastRope()
 	cast := logits(t, m, "gpt_oss-mxfp4")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/switchyard/switchyard/kernels/ref"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/model/modeltest"
 )
 
 // Norms of queries and keys take as many elements together as their weights have,
@@ -134,7 +135,7 @@ func TestChoosersAreRowInvariant(t *testing.T) {
 
 // Weights on the input go in, and do not come out once more.
 func TestWeightsOnInput(t *testing.T) {
-	r := newRig(t, small(t, "llama4"))
+	r := newRig(t, modeltest.Golden(t, "llama4"))
 	d := r.m.Spec.Hidden
 	x := noise(3, d)
 	scaled := slices.Clone(x)

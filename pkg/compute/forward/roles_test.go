@@ -40,11 +40,7 @@ const goldenRoot = "../model/testdata/golden/"
 // store makes objects of a folder.
 func store(t *testing.T, dir string) (*model.Model, *memoryStore) {
 	t.Helper()
-	m, err := model.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = m.Close() }) // only read
+	m := modeltest.Open(t, dir)
 	contents, err := m.Contents()
 	if err != nil {
 		t.Fatal(err)
@@ -131,7 +127,7 @@ func TestExpertFromStore(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b, err := LoadExpert(t.Context(), openDir(t, dir), id)
+			b, err := LoadExpert(t.Context(), modeltest.Open(t, dir), id)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/model/modeltest"
 )
 
 func loadRouter(t *testing.T, m *model.Model) *Router {
@@ -23,7 +24,7 @@ func loadRouter(t *testing.T, m *model.Model) *Router {
 // model's family wants: normalised to 1, or shares of all experts.
 func TestRoute(t *testing.T) {
 	for _, name := range []string{"mixtral", "qwen2_moe"} {
-		m := small(t, name)
+		m := modeltest.Golden(t, name)
 		r := loadRouter(t, m)
 		rapid.Check(t, func(t *rapid.T) {
 			rows := rapid.IntRange(1, 9).Draw(t, "rows")
@@ -61,7 +62,7 @@ func checkRoute(t *rapid.T, spec model.Spec, experts []int32, weights []float32)
 
 // A row's route is the same alone and in any company.
 func TestRouteRowInvariant(t *testing.T) {
-	m := tiny(t)
+	m := modeltest.Tiny(t)
 	r, d := loadRouter(t, m), m.Spec.Hidden
 	const rows = 70
 	x := noise(3, rows*d)
@@ -93,7 +94,7 @@ func TestTopKSoftmax(t *testing.T) {
 
 // Equal logits choose the lower ids.
 func TestRouteTies(t *testing.T) {
-	m := tiny(t)
+	m := modeltest.Tiny(t)
 	var got Routes
 	if err := loadRouter(t, m).Route(0, make([]float32, m.Spec.Hidden), &got); err != nil {
 		t.Fatal(err)
@@ -104,7 +105,7 @@ func TestRouteTies(t *testing.T) {
 }
 
 func TestRouteLayersWithoutGate(t *testing.T) {
-	m := small(t, "qwen2_moe-mixed")
+	m := modeltest.Golden(t, "qwen2_moe-mixed")
 	r := loadRouter(t, m)
 	for l := -1; l <= m.Spec.Layers; l++ {
 		moe := l >= 0 && l < m.Spec.Layers && m.Spec.Layer[l].MoE

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
+	"github.com/switchyard/switchyard/pkg/compute/model/modeltest"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
 
@@ -17,7 +18,7 @@ var wires = []tensor.Wire{tensor.F32, tensor.BF16}
 
 // The layer of many rows is the layer of each row, whatever the wire.
 func TestLocalRowInvariant(t *testing.T) {
-	r := newRig(t, tiny(t))
+	r := newRig(t, modeltest.Tiny(t))
 	d, ctx := r.m.Spec.Hidden, context.Background()
 	const rows = 40
 	x := noise(4, rows*d)
@@ -163,9 +164,9 @@ func TestPrefillInPieces(t *testing.T) {
 	for _, name := range []string{"tiny", "mixtral-window", "qwen2_moe", "qwen2_moe-mixed", "deepseek_v2", "deepseek_v3"} {
 		for _, w := range wires {
 			t.Run(name+"/"+string(w), func(t *testing.T) {
-				m := tiny(t)
+				m := modeltest.Tiny(t)
 				if name != "tiny" {
-					m = small(t, name)
+					m = modeltest.Golden(t, name)
 				}
 				r := newRig(t, m)
 				const n = 75 // three pages
@@ -183,7 +184,7 @@ func TestPrefillInPieces(t *testing.T) {
 
 // A sequence's logits are the same beside others, in any place among the rows.
 func TestCompany(t *testing.T) {
-	r := newRig(t, tiny(t))
+	r := newRig(t, modeltest.Tiny(t))
 	vocab := r.m.Spec.Vocab
 	lengths := []int{40, 1, 33, 7}
 	step := r.step(tensor.BF16)
@@ -210,7 +211,7 @@ func TestCompany(t *testing.T) {
 // Logits are the same in slices of rows, no matter how many, and no slice is
 // larger than it may be.
 func TestLogitsInSlices(t *testing.T) {
-	r := newRig(t, tiny(t))
+	r := newRig(t, modeltest.Tiny(t))
 	vocab, prompt := r.m.Spec.Vocab, ids(9, r.m.Spec.Vocab)
 	want := prefill(t, r.step(tensor.BF16), r.table(t, 9), prompt, []int{9})
 	for _, rows := range []int{0, 1, 2, 4, 9, 100} {
@@ -228,7 +229,7 @@ func TestLogitsInSlices(t *testing.T) {
 
 // A step says that it gets on while it is in a layer, and with each row's logits.
 func TestProgress(t *testing.T) {
-	r := newRig(t, tiny(t))
+	r := newRig(t, modeltest.Tiny(t))
 	s := r.step(tensor.BF16)
 	s.Progress = &Progress{}
 	rows := []Row{{Table: r.table(t, 2), ID: 5, Logits: true}, {Table: r.table(t, 2), ID: 6, Logits: true}}
@@ -262,7 +263,7 @@ func (w watchedMoE) Start(ctx context.Context, layer int, x []float32) (Pending,
 }
 
 func TestNoLogitsWanted(t *testing.T) {
-	r := newRig(t, tiny(t))
+	r := newRig(t, modeltest.Tiny(t))
 	got, err := logitsOf(r.step(tensor.F32), []Row{{Table: r.table(t, 1), ID: 5}})
 	if err != nil || len(got) != 0 {
 		t.Errorf("%d logits, %v", len(got), err)
@@ -276,7 +277,7 @@ func (f failing) Start(context.Context, int, []float32) (Pending, error) { retur
 func (f failing) Wait(context.Context, []float32) error                  { return f.wait }
 
 func TestStepFails(t *testing.T) {
-	r := newRig(t, tiny(t))
+	r := newRig(t, modeltest.Tiny(t))
 	gone := errors.New("gone")
 	cancelled, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -306,7 +307,7 @@ func (w *watching) Begin(ctx context.Context, part string, _ int) (context.Conte
 }
 
 func TestWatched(t *testing.T) {
-	r := newRig(t, tiny(t))
+	r := newRig(t, modeltest.Tiny(t))
 	s, w := r.step(tensor.F32), &watching{}
 	s.Watch = w
 	if err := s.Run(context.Background(), []Row{{Table: r.table(t, 1), ID: 5}}); err != nil {

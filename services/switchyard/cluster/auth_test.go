@@ -66,18 +66,7 @@ func useRights(t *testing.T, hops schemas.Hops) {
 	s, said := guarded(t, dir)
 	s.Node.Shared.Hops = hops
 	s.Count["predictor"], s.Count["scaler"] = 1, 1
-	y, err := cluster.Open(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := y.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	if err := y.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	y := ready(t, s)
 	ask(t, y)
 	if _, err := y.Users().Rotate(credentials.Renewal{}); err != nil {
 		t.Fatal(err)

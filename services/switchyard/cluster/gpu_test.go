@@ -30,18 +30,7 @@ func gpuOf(t *testing.T) (*fake.Device, *expert.GPU) {
 func TestLostGPU(t *testing.T) {
 	s := settings(t)
 	_, s.Services.Expert.GPU = gpuOf(t)
-	y, err := cluster.Open(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := y.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	if err := y.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	y := ready(t, s)
 	want := tokens(t, y, func(int) {})
 
 	gpu, config := gpuOf(t)
@@ -99,36 +88,34 @@ func wantLost(t *testing.T, y *cluster.Cluster, ended <-chan error) {
 // A host with a GPU does not join replicas that compute other bits, unless all have
 // agreed to that; then answers say so.
 func TestGPUBesideCPU(t *testing.T) {
-	for _, class := range []string{"", deployment.MixedClasses} {
-		s := settings(t)
-		s.Node.Shared.Class = class
-		y, err := cluster.Open(t.Context(), s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := y.Ready(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		node, services := *y.Settings.Node, s.Services
-		_, services.Expert.GPU = gpuOf(t)
-		if class == "" {
-			node.Shared.Class = "fma32+cuda1-sm_90-p2"
-		}
-		host := cluster.NewPipeline(&node, services, map[string]int{"expert": 1})
-		err = host.Start(t.Context())
-		var refused *deployment.ClassError
-		switch {
-		case class == "" && (!errors.As(err, &refused) || refused.Here.NumericClass != node.Shared.Class || refused.There.NumericClass != "fma32"):
-			t.Errorf("a host of another class starts: %v", err)
-		case class != "" && err != nil:
-			t.Error(err)
-		}
-		if got := said(t, y); got != (class != "") {
-			t.Errorf("class %q: the last chunk says mixed: %v", class, got)
-		}
-		if err := errors.Join(host.Stop(context.Background()), y.Close()); err != nil {
-			t.Error(err)
-		}
+	for name, class := range map[string]string{"refused": "", "agreed": deployment.MixedClasses} {
+		t.Run(name, func(t *testing.T) { joinGPU(t, class) })
+	}
+}
+
+func joinGPU(t *testing.T, class string) {
+	s := settings(t)
+	s.Node.Shared.Class = class
+	y := ready(t, s)
+	node, services := *y.Settings.Node, s.Services
+	_, services.Expert.GPU = gpuOf(t)
+	if class == "" {
+		node.Shared.Class = "fma32+cuda1-sm_90-p2"
+	}
+	host := cluster.NewPipeline(&node, services, map[string]int{"expert": 1})
+	err := host.Start(t.Context())
+	var refused *deployment.ClassError
+	switch {
+	case class == "" && (!errors.As(err, &refused) || refused.Here.NumericClass != node.Shared.Class || refused.There.NumericClass != "fma32"):
+		t.Errorf("a host of another class starts: %v", err)
+	case class != "" && err != nil:
+		t.Error(err)
+	}
+	if got := said(t, y); got != (class != "") {
+		t.Errorf("the last chunk says mixed: %v", got)
+	}
+	if err := host.Stop(context.Background()); err != nil {
+		t.Error(err)
 	}
 }
 
