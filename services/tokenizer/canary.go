@@ -139,12 +139,9 @@ func checkFlow(in *incoming) error {
 	return nil
 }
 
-// watchCanary follows a canary in its log, where records of a time before this replica
-// served the shard say nothing of now.
-func (s *Service) watchCanary(request string, records []*pb.Record, at time.Time) {
-	if s.clock.now().Sub(at) > canaryWithin {
-		return
-	}
+// watchCanary follows a canary in its log. Those of others say nothing here: they may
+// be of a time before this replica served the shard.
+func (s *Service) watchCanary(request string, records []*pb.Record) {
 	for _, record := range records {
 		switch {
 		case record.GetAccept() != nil:
@@ -160,8 +157,9 @@ func (s *Service) watchCanary(request string, records []*pb.Record, at time.Time
 func (s *Service) canaryEnded(request string, end *pb.Terminal) {
 	now := time.Now()
 	if end.Error == nil && end.FinishReason != "cancelled" {
-		s.metrics.Canaries("answered").Inc()
-		s.pulse.answered(now)
+		if s.pulse.answered(request, now) {
+			s.metrics.Canaries("answered").Inc()
+		}
 		return
 	}
 	s.pulse.failed(request, fmt.Sprintf("it ended as %s: %s", end.FinishReason, end.GetError().GetMessage()), now)

@@ -79,6 +79,6 @@ func (s *Service) onInterestTaken(m *nats.Msg) {
 	}
 	// Both could take over at once: the later turn stays.
 	if turn, err := strconv.ParseInt(parts[0], 10, 64); err == nil {
-		s.streams.takenOver(schemas.LastToken(m.Subject), parts[2], turn)
+		s.streams.takenOver(parts[1], schemas.LastToken(m.Subject), parts[2], turn)
 	}
 }

@@ -16,7 +16,7 @@ func FuzzInterestTaken(f *testing.F) {
 		f.Add("r", []byte(body))
 	}
 	f.Fuzz(func(t *testing.T, request string, body []byte) {
-		s := &Service{id: "tokenizer-1", streams: newStreams(time.Now)}
+		s := &Service{id: "tokenizer-1", streams: newStreams("tokenizer-1", time.Now)}
 		ctx, _, err := s.streams.open(t.Context(), "r", destination{subject: "inbox"}, false)
 		if err != nil {
 			t.Fatal(err)

@@ -93,7 +93,7 @@ func (sh *ownedShard) take(ctx context.Context, request string, e tokenlog.Entry
 		sh.mend(ctx, r)
 	}
 	sh.account(r, e.Size)
-	sh.count(r, records, e.Time)
+	sh.count(r, records)
 	for _, record := range records {
 		if !sh.advance(ctx, r, record) {
 			return false
@@ -105,12 +105,12 @@ func (sh *ownedShard) take(ctx context.Context, request string, e tokenlog.Entry
 
 // count tells the service's demand what a request is about: whether it waits for its
 // turn, and when it is done.
-func (sh *ownedShard) count(r *served, records []*pb.Record, at time.Time) {
+func (sh *ownedShard) count(r *served, records []*pb.Record) {
 	if sh.requests[r.request] != r {
 		return // it had ended before
 	}
 	if schemas.FlowOf(r.chain.Accept()).IsCanary() {
-		sh.s.watchCanary(r.request, records, at)
+		sh.s.watchCanary(r.request, records)
 		return
 	}
 	for _, record := range records {

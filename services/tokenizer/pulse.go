@@ -116,12 +116,17 @@ func (p *pulse) waits(id, what string) {
 	}
 }
 
-// answered notes that a canary has ended as it should.
-func (p *pulse) answered(now time.Time) {
+// answered notes that a canary has ended as it should, and says whether that was the
+// one under way.
+func (p *pulse) answered(id string, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.out.id != id {
+		return false
+	}
 	p.out, p.why = canary{}, ""
 	p.flows(now)
+	return true
 }
 
 // failed notes that a canary came to nothing.

@@ -33,6 +33,16 @@ func (p *patient) sees(chunks, steps, stepSeconds float64) {
 	}, true, p.now)
 }
 
+// asks has a canary under way for want of a token since the last one.
+func (p *patient) asks(stepSeconds float64) {
+	p.t.Helper()
+	p.sees(0, 0, stepSeconds)
+	p.flows(p.now)
+	p.after(15)
+	p.is(true, "")
+	p.sent("c", p.now)
+}
+
 // is wants canaries to be due or not, and readiness to be, or to lack something.
 func (p *patient) is(due bool, lack string) {
 	p.t.Helper()
@@ -55,8 +65,11 @@ func TestPulse(t *testing.T) {
 			p.waits("other", uncounted)
 			p.waits("c", unclaimed)
 			p.after(1)
+			if p.answered("other", p.now) { // by a log of before, or to somebody else
+				p.t.Error("another canary counts")
+			}
 			p.is(false, "no attention replica has begun it")
-			p.answered(p.now)
+			p.answered("c", p.now)
 			p.is(false, "")
 			p.after(14.9)
 			p.is(false, "")
@@ -64,11 +77,7 @@ func TestPulse(t *testing.T) {
 			p.is(true, "")
 		},
 		"a canary is not answered": func(p *patient) {
-			p.sees(0, 0, 0)
-			p.answered(p.now)
-			p.after(15)
-			p.is(true, "")
-			p.sent("c", p.now)
+			p.asks(0)
 			p.after(10)
 			p.is(false, "")
 			p.after(0.1)
@@ -76,7 +85,7 @@ func TestPulse(t *testing.T) {
 			p.after(49.9)
 			p.is(true, "no token has flowed for 1m0s")
 			p.sent("d", p.now)
-			p.answered(p.now)
+			p.answered("d", p.now)
 			p.is(false, "")
 		},
 		"a canary comes to nothing": func(p *patient) {
@@ -117,21 +126,17 @@ func TestPulse(t *testing.T) {
 		},
 		"a stage goes and comes back": func(p *patient) {
 			p.sees(0, 0, 0)
-			p.answered(p.now)
+			p.flows(p.now)
 			p.look(nil, false, p.now)
 			p.is(true, "no token has flowed")
 			p.sees(5, 0, 0) // of before
 			p.sent("c", p.now)
 			p.is(false, "request c waits")
-			p.answered(p.now)
+			p.answered("c", p.now)
 			p.is(false, "")
 		},
 		"slow layers have longer": func(p *patient) {
-			p.sees(0, 0, 20)
-			p.answered(p.now)
-			p.after(15)
-			p.is(true, "")
-			p.sent("c", p.now)
+			p.asks(20)
 			p.after(50)
 			p.is(false, "")
 			p.after(0.1)

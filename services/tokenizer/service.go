@@ -87,7 +87,7 @@ func New(d *deployment.Deployment, c Config) *Service {
 		ending: newTimers(maxEnding, endingAtOnce), lonely: newTimers(maxEnding, endingAtOnce), late: newTimers(maxDeadlines, endingAtOnce),
 		clock: clock{here: time.Now},
 	}
-	s.streams = newStreams(s.clock.now)
+	s.streams = newStreams(id, s.clock.now)
 	return s
 }
 

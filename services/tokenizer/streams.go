@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"sync"
@@ -31,6 +32,7 @@ type stream struct {
 
 // streams are those under way: one for each request and reader.
 type streams struct {
+	id  string // the replica's
 	now func() time.Time
 
 	mu   sync.Mutex
@@ -38,16 +40,17 @@ type streams struct {
 	// turn is the last one that this replica gave or heard of. Turns order the streams
 	// of all replicas: each is later than those before it wherever they began, however
 	// far the replicas' clocks are apart (Lamport, Time, Clocks, and the Ordering of
-	// Events in a Distributed System, 1978). Near the servers' time in nanoseconds, a
-	// replica that has heard of none agrees with the others about most.
+	// Events in a Distributed System, 1978); of two at the same turn, that of the larger
+	// replica's id is later. Near the servers' time in nanoseconds, a replica that has
+	// heard of none agrees with the others about most.
 	turn int64
 	byID map[uint64]*stream
 	// readers of each request, by their subject.
 	readers map[string]map[string]*stream
 }
 
-func newStreams(now func() time.Time) *streams {
-	return &streams{now: now, byID: map[uint64]*stream{}, readers: map[string]map[string]*stream{}}
+func newStreams(id string, now func() time.Time) *streams {
+	return &streams{id: id, now: now, byID: map[uint64]*stream{}, readers: map[string]map[string]*stream{}}
 }
 
 // open begins a stream. One to the same reader ends: its reader asked again.
@@ -88,14 +91,14 @@ func (t *streams) stop(id uint64) {
 }
 
 // takenOver ends a stream whose reader another replica serves since a later turn.
-func (t *streams) takenOver(request, subject string, turn int64) {
+func (t *streams) takenOver(by, request, subject string, turn int64) {
 	if turn > maxTurn {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.turn = max(t.turn, turn)
-	if st := t.readers[request][subject]; st != nil && st.turn < turn {
+	if st := t.readers[request][subject]; st != nil && cmp.Or(cmp.Compare(st.turn, turn), cmp.Compare(t.id, by)) < 0 {
 		t.remove(st)
 	}
 }

@@ -21,10 +21,13 @@ func TestOneStreamToAReader(t *testing.T) {
 		"second ahead":   {-time.Minute, false, "second"},
 		"crossed":        {time.Minute, true, "first"},
 		"crossed back":   {-time.Minute, true, "second"},
+		"the same turn":  {0, true, "second"},
 	} {
 		now := time.Now()
-		at := func(ahead time.Duration) *streams { return newStreams(func() time.Time { return now.Add(ahead) }) }
-		first, second := at(c.ahead), at(0)
+		at := func(id string, ahead time.Duration) *streams {
+			return newStreams(id, func() time.Time { return now.Add(ahead) })
+		}
+		first, second := at("a", c.ahead), at("b", 0)
 		open := func(s *streams) (context.Context, *stream) {
 			ctx, st, err := s.open(t.Context(), "r", to, false)
 			if err != nil {
@@ -32,17 +35,17 @@ func TestOneStreamToAReader(t *testing.T) {
 			}
 			return ctx, st
 		}
-		hear := func(s *streams, st *stream) { s.takenOver("r", to.subject, st.turn) }
+		hear := func(s, from *streams, st *stream) { s.takenOver(from.id, "r", to.subject, st.turn) }
 
 		one, a := open(first)
 		if !c.crossed {
-			hear(second, a)
+			hear(second, first, a)
 		}
 		two, b := open(second)
 		if c.crossed {
-			hear(second, a)
+			hear(second, first, a)
 		}
-		hear(first, b)
+		hear(first, second, b)
 		stays := "both or neither"
 		if (one.Err() == nil) != (two.Err() == nil) {
 			stays = map[bool]string{true: "first", false: "second"}[one.Err() == nil]
