@@ -78,8 +78,8 @@ func (v *View) judge() {
 type Roster struct {
 	view     *View
 	service  string
-	absent   atomic.Bool  // somebody is quiet or missing
-	doubted  atomic.Int64 // until then, in Unix nanoseconds
+	absent   atomic.Bool               // somebody is quiet or missing
+	doubted  atomic.Pointer[time.Time] // until then; nil: never
 	silences atomic.Uint64
 }
 
@@ -94,7 +94,10 @@ func (v *View) Roster(service string) *Roster {
 
 // Doubt says that some replica did not answer. Until the members tell which
 // one hangs, the roster is not steady.
-func (r *Roster) Doubt() { r.doubted.Store(time.Now().Add(doubt).UnixNano()) }
+func (r *Roster) Doubt() {
+	until := time.Now().Add(doubt)
+	r.doubted.Store(&until)
+}
 
 // Steady says that no replica is known to hang, so that any of them may get a message.
 func (r *Roster) Steady() bool {
@@ -102,7 +105,7 @@ func (r *Roster) Steady() bool {
 		return false
 	}
 	until := r.doubted.Load()
-	return until == 0 || time.Now().UnixNano() >= until
+	return until == nil || !time.Now().Before(*until)
 }
 
 // Silences counts how often a replica has fallen silent.

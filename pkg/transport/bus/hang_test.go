@@ -98,3 +98,17 @@ func TestIdleReceiverIsServed(t *testing.T) {
 		t.Errorf("rebuilt %d times", n)
 	}
 }
+
+// A receiver is silent for as long as it hears nothing, also when the host's clock is
+// set meanwhile.
+func TestSilenceWhileTheClockIsSet(t *testing.T) {
+	now := time.Now()
+	p := &puller{began: now}
+	p.hears(now.Add(time.Second))
+	for _, by := range []time.Duration{time.Hour, -time.Hour} {
+		set := testkit.WallSet(t, now.Add(2*time.Second), by)
+		if quiet := p.quiet(set); quiet != time.Second {
+			t.Errorf("set by %v: quiet for %v", by, quiet)
+		}
+	}
+}

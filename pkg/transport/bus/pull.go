@@ -58,7 +58,8 @@ type puller struct {
 
 	ctx        context.Context // ends when the puller stops
 	sub        *nats.Subscription
-	heard      atomic.Int64 // Unix nanoseconds of the last sign of life
+	began      time.Time
+	heard      atomic.Int64 // when the last sign of life came, in nanoseconds since began
 	busy       atomic.Bool  // in handle
 	rebuilding atomic.Bool
 
@@ -139,7 +140,7 @@ func (p *puller) receive(m *nats.Msg) {
 		return
 	}
 	a.at = arrived
-	p.heard.Store(now.UnixNano())
+	p.hears(now)
 	if a.status != "" {
 		p.onStatus(a)
 		return
@@ -179,7 +180,7 @@ func (p *puller) credit(n int) {
 func (p *puller) reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.heard.Store(time.Now().UnixNano())
+	p.hears(time.Now())
 	p.asked = 0
 	p.ask()
 }
@@ -195,14 +196,22 @@ func (p *puller) ask() {
 	}
 }
 
+// hears notes a sign of life.
+func (p *puller) hears(now time.Time) { p.heard.Store(int64(now.Sub(p.began))) }
+
+// quiet is for how long there has been none.
+func (p *puller) quiet(now time.Time) time.Duration {
+	return now.Sub(p.began) - time.Duration(p.heard.Load())
+}
+
 // check is called by the connection's watch. A busy handler explains silence.
 func (p *puller) check(now time.Time) {
-	quiet := now.UnixNano() - p.heard.Load()
-	if quiet < int64(silentAfter) || p.busy.Load() || !p.c.nc.IsConnected() {
+	quiet := p.quiet(now)
+	if quiet < silentAfter || p.busy.Load() || !p.c.nc.IsConnected() {
 		return
 	}
 	if pending, _, err := p.sub.Pending(); err == nil && pending == 0 {
-		p.c.noteSilence(p.spec, now.Add(-time.Duration(quiet)))
+		p.c.noteSilence(p.spec, now.Add(-quiet))
 		p.rebuild()
 	}
 }

@@ -126,6 +126,7 @@ func (c *Conn) consume(ctx context.Context, r Receiver, acked bool, h Handler) (
 	out := c.newReceiving(ctx, r, acked, h)
 	out.puller = &puller{
 		c: c, spec: r.Stream, config: r.consumer(acked), ref: refTo(r.Stream.Name, r.Name), want: r.MaxInFlight, handle: out.take, ctx: out.ctx,
+		began: time.Now(),
 	}
 	if err := out.puller.start(ctx, out.finished); err != nil {
 		out.cancel()

@@ -17,26 +17,26 @@ const After = 10 * time.Second
 // Streak is a series of failures without a success between them, or a long time in
 // which nobody tried. The zero value is none; its methods may be called at once from
 // several goroutines.
-type Streak struct{ first, last atomic.Int64 } // Unix nanoseconds; first 0: none
+type Streak struct{ first, last atomic.Pointer[time.Time] } // failures; first nil: none
 
 // Fail takes in a failure.
 func (s *Streak) Fail(now time.Time) {
-	if before := s.last.Swap(now.UnixNano()); now.UnixNano()-before > int64(After) {
-		s.first.Store(0)
+	if before := s.last.Swap(&now); before != nil && now.Sub(*before) > After {
+		s.first.Store(nil)
 	}
-	s.first.CompareAndSwap(0, now.UnixNano())
+	s.first.CompareAndSwap(nil, &now)
 }
 
 // End takes in a success.
-func (s *Streak) End() { s.first.Store(0) }
+func (s *Streak) End() { s.first.Store(nil) }
 
 // Length is the time from the first failure to the last.
 func (s *Streak) Length() time.Duration {
 	first := s.first.Load()
-	if first == 0 {
+	if first == nil {
 		return 0
 	}
-	return time.Duration(s.last.Load() - first)
+	return s.last.Load().Sub(*first)
 }
 
 // Possible says whether a client is connected and knows of another server.
