@@ -82,14 +82,15 @@ type Client struct {
 
 	useless    leaving.Streak // of what was asked of the server
 	reconnects atomic.Uint64  // of the connection, when that began
-	leaveAfter time.Duration  // how long it may last
+
+	leaveAfter, returnsWithin time.Duration // constants but in tests
 }
 
 // New returns a client on a connection, which should reconnect forever. When its
 // server is of no use for ten seconds, it is made to reconnect to another one.
 func New(nc *nats.Conn, s Settings) *Client {
 	s = s.withDefaults()
-	return &Client{nc: nc, settings: s, subjects: schemas.NewSubjects(s.Prefix, s.Model), leaveAfter: leaving.After}
+	return &Client{nc: nc, settings: s, subjects: schemas.NewSubjects(s.Prefix, s.Model), leaveAfter: leaving.After, returnsWithin: returnsWithin}
 }
 
 // Prompt publishes p and returns once it is accepted: from then on it ends in

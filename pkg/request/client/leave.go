@@ -58,8 +58,12 @@ func noStream(err error) bool {
 	return errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrNoResponders)
 }
 
+// returnsWithin is how long a stream that was not there may take to be: longer than it
+// takes to leave a server that is cut off from it.
+const returnsWithin = leaving.After + leaving.After/2
+
 // mayReturn says whether a stream that was not there may be at another server, or
 // here when a leader is elected.
 func (c *Client) mayReturn(err error, since time.Time) bool {
-	return noStream(err) && leaving.Possible(c.nc) && time.Since(since) < c.leaveAfter+c.leaveAfter/2
+	return noStream(err) && leaving.Possible(c.nc) && time.Since(since) < c.returnsWithin
 }

@@ -25,7 +25,7 @@ func between(t *testing.T) *Client {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	c := New(nc, Settings{Silence: 20 * time.Millisecond})
+	c := New(nc, Settings{Silence: 100 * time.Millisecond})
 	c.leaveAfter = 30 * time.Millisecond
 	return c
 }
@@ -84,7 +84,7 @@ func TestLeaveInVain(t *testing.T) {
 	}
 	defer nc.Close()
 	c := New(nc, Settings{})
-	c.leaveAfter = 100 * time.Millisecond
+	c.leaveAfter, c.returnsWithin = 100*time.Millisecond, 150*time.Millisecond
 	if _, err := c.Prompt(t.Context(), &pb.Prompt{Text: "hi"}); code(err) != CodeModelNotFound {
 		t.Errorf("%v", err)
 	}
