@@ -1,12 +1,14 @@
-"""compile.py TOOLKIT SOURCES IMAGES: compiles every .cu of a folder for every target.
+"""compile.py TOOLKIT SOURCES DESTINATION: compiles every .cu of a folder for every target.
 
 Images are compressed. All of them are written, or none: when all kernels compile.
 """
 
 import ctypes
 import gzip
+import os
 import pathlib
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 # Suffixes of images as kernels/cuda/image.go knows them, and what they are made for.
 TARGETS = {
@@ -53,17 +55,15 @@ class Compiler:
         return image
 
 
-def main(toolkit, sources, images):
+def main(toolkit, sources, destination):
     compiler = Compiler(pathlib.Path(toolkit).resolve())
     files = sorted(pathlib.Path(sources).glob("*.cu"))
     if not files:
         raise RuntimeError(f"{sources} has no .cu files")
-    made = {
-        f"{source.stem}.{suffix}": compiler.compile(source, target)
-        for source in files
-        for suffix, target in TARGETS.items()
-    }
-    folder = pathlib.Path(images)
+    images = {f"{source.stem}.{suffix}": (source, target) for source in files for suffix, target in TARGETS.items()}
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # the library computes without Python's lock
+        made = dict(zip(images, pool.map(lambda image: compiler.compile(*image), images.values())))
+    folder = pathlib.Path(destination)
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.iterdir():
         old.unlink()
