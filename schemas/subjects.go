@@ -96,6 +96,13 @@ func (s Subjects) AnyToken() string { return s.join("token", s.Model, "*", "*") 
 // core NATS: whoever listens may miss some.
 func (s Subjects) Step() string { return s.join("step", s.Model) }
 
+// Here is what one replica listens to for as long as it has a connection. Nobody
+// answers there: only that nobody listens says something.
+func (s Subjects) Here(replica string) string { return s.join("here", s.Model, replica) }
+
+// AnyHere matches what every replica listens to.
+func (s Subjects) AnyHere() string { return s.join("here", s.Model, "*") }
+
 // Hidden carries rows to the gate of a layer.
 func (s Subjects) Hidden(layer int) string { return s.join("hidden", s.Model, strconv.Itoa(layer)) }
 

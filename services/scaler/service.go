@@ -110,7 +110,7 @@ func (s *Service) Run(ctx context.Context) error {
 	tasks.Go(func() { s.states.Follow(serving, nil, func(functions.Change) {}) })
 	tasks.Go(func() {
 		defer leave()
-		s.planner(planner.InBucket(s.d.Leases, s.id)).Run(ctx)
+		s.planner(planner.InBucket(s.d.Leases, s.id, s.presence.Lease())).Run(ctx)
 	})
 	tasks.Go(func() {
 		<-ctx.Done()

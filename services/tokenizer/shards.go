@@ -80,7 +80,7 @@ const yieldPause = 300 * time.Millisecond
 
 func (s *Service) contend(ctx context.Context, shard int) {
 	for ctx.Err() == nil {
-		err := lease.Hold(ctx, s.d.Leases, "shard-"+strconv.Itoa(shard), s.id, lease.Options{}, func(ctx context.Context, held *lease.Held) error {
+		err := lease.Hold(ctx, s.d.Leases, "shard-"+strconv.Itoa(shard), s.id, s.presence.Lease(), func(ctx context.Context, held *lease.Held) error {
 			s.shards.set(shard, true)
 			defer s.shards.set(shard, false)
 			return s.serveShard(ctx, shard, held)

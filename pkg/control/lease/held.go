@@ -34,10 +34,10 @@ func (h *Held) run(ctx context.Context, fn func(context.Context, *Held) error) (
 
 // giveUpAfter is when a holder without renewals stops: earlier than a
 // candidate begins, so that its work has ended by then.
-func (h *Held) giveUpAfter() time.Duration { return h.ttl * 4 / 5 }
+func (h *Held) giveUpAfter() time.Duration { return h.TTL * 4 / 5 }
 
 func (h *Held) renewUntilDone(ctx context.Context) {
-	wait := h.ttl / 3
+	wait := h.TTL / 3
 	for {
 		if pause.For(ctx, wait) != nil {
 			return
@@ -47,19 +47,19 @@ func (h *Held) renewUntilDone(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
-			wait = h.ttl / 3
+			wait = h.TTL / 3
 		case errors.Is(err, ErrLost) || time.Since(h.renewed) >= h.giveUpAfter():
 			h.cancel(ErrLost)
 			return
 		default:
-			wait = h.ttl / 15 // no answer: there is still time
+			wait = h.TTL / 15 // no answer: there is still time
 		}
 	}
 }
 
 // renew writes the lease again. An attempt must not outlast the lease.
 func (h *Held) renew(ctx context.Context) error {
-	within := min(h.ttl/3, h.giveUpAfter()-time.Since(h.renewed))
+	within := min(h.TTL/3, h.giveUpAfter()-time.Since(h.renewed))
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	before := time.Now()
@@ -93,13 +93,15 @@ func (h *Held) recognise(ctx context.Context) (uint64, error) {
 func (h *Held) current() *pb.Lease {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return proto.CloneOf(h.lease)
+	l := proto.CloneOf(h.lease)
+	l.Listens = h.listens()
+	return l
 }
 
 // giveBack writes the lease without an owner. When that fails, candidates wait
 // for TTL, so it is not tried again.
 func (h *Held) giveBack(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.ttl)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.TTL)
 	defer cancel()
 	free := h.current()
 	free.Owner = ""

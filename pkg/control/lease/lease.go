@@ -1,8 +1,8 @@
 // Package lease gives a duty to one replica at a time.
 //
 //	                 revision moves: somebody renews
-//	                        ┌────┐
-//	        get             ▼    │    unchanged for TTL, released, or absent
+//	                        ┌────┐                 unchanged for TTL, released, absent,
+//	        get             ▼    │                 or its owner has no connection
 //	start ───────▶ waiting ──────┴───────────────▶ compare and set ──▶ held
 //	                  ▲                                  │ lost            │ renew
 //	                  └──────────────────────────────────┘                 │ each TTL/3
@@ -10,9 +10,10 @@
 //	                  └──────── another's revision, no renewal in time ────┘
 //
 // Time is each replica's own: a candidate waits until the key has not changed
-// for TTL on its clock, and a holder gives up earlier than that on its own. A
-// holder that was suspended may still believe that it holds: what it writes
-// must carry the epoch, which grows with every owner.
+// for TTL on its clock, and a holder gives up earlier than that on its own. An
+// owner that has no connection is not waited for (pkg/control/liveness). A holder
+// that was suspended, or is about to reconnect, may still believe that it holds: what it
+// writes must carry the epoch, which grows with every owner.
 package lease
 
 import (
@@ -38,11 +39,25 @@ var ErrLost = errors.New("lease lost")
 
 var errBehind = errors.New("the server that was asked has not seen the newest write of the lease")
 
+// Watcher looks for owners, as a liveness.Watcher does.
+type Watcher interface {
+	// Watch closes gone when an owner has no connection any more.
+	Watch(owner string) (gone <-chan struct{}, stop func())
+}
+
 // Options are what a caller may set.
 type Options struct {
 	// TTL is the same for all who want the lease. 0 means TTL.
 	TTL time.Duration
+	// Watcher looks for an owner that listens: a lease is free at once when its owner
+	// is gone. nil: nobody looks for owners.
+	Watcher Watcher
+	// Listens says whether this candidate may be looked for when it is the owner. nil:
+	// it may not.
+	Listens func() bool
 }
+
+func (o *Options) listens() bool { return o.Listens != nil && o.Listens() }
 
 // Hold waits for the lease and calls fn while it holds it, again and again
 // when the lease is lost, until fn returns by itself or ctx ends. fn's context
@@ -57,7 +72,7 @@ func Hold(ctx context.Context, kv jetstream.KeyValue, key, owner string, o Optio
 	if o.TTL <= 0 {
 		o.TTL = TTL
 	}
-	c := &candidate{kv: b, key: key, owner: owner, ttl: o.TTL, moved: make(chan struct{}, 1)}
+	c := &candidate{Options: o, kv: b, key: key, owner: owner, moved: make(chan struct{}, 1)}
 	stop, err := b.Conn().FollowKeys(b.Bucket(), key, func(string, []byte, bool) { c.wake() })
 	if err != nil {
 		return err
@@ -76,14 +91,15 @@ func Hold(ctx context.Context, kv jetstream.KeyValue, key, owner string, o Optio
 
 // candidate waits for a lease.
 type candidate struct {
+	Options
 	kv    *bus.Bucket
 	key   string
 	owner string
-	ttl   time.Duration
 	moved chan struct{} // the key was written
 
 	seen  uint64 // revision
 	since time.Time
+	sought
 }
 
 func (c *candidate) wake() {
@@ -95,6 +111,7 @@ func (c *candidate) wake() {
 
 // acquire returns when the lease is held, or an error when ctx ends.
 func (c *candidate) acquire(ctx context.Context) (*Held, error) {
+	defer c.seekNobody()
 	for early := 0; ; early-- {
 		before := c.seen
 		held, wait := c.attempt(ctx)
@@ -102,7 +119,7 @@ func (c *candidate) acquire(ctx context.Context) (*Held, error) {
 			return held, nil
 		}
 		if early > 0 && c.seen == before {
-			wait = min(wait, c.ttl/100)
+			wait = min(wait, c.TTL/100)
 		}
 		select {
 		case <-ctx.Done():
@@ -111,6 +128,7 @@ func (c *candidate) acquire(ctx context.Context) (*Held, error) {
 			return nil, fmt.Errorf("waiting for lease %s: %w", c.key, bus.ErrNoConnection)
 		case <-c.moved:
 			early = maxEarly
+		case <-c.gone:
 		case <-time.After(wait):
 		}
 	}
@@ -122,29 +140,37 @@ const maxEarly = 5
 
 // attempt tries once, and says how long to wait when that was in vain.
 func (c *candidate) attempt(ctx context.Context) (held *Held, wait time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, c.ttl)
+	ctx, cancel := context.WithTimeout(ctx, c.TTL)
 	defer cancel()
 	before := time.Now() // the lease is counted from before the write
 	old, revision, err := c.read(ctx)
 	if err != nil {
-		return nil, c.ttl / 3
+		return c.failed(c.TTL / 3)
 	}
 	if revision != c.seen {
 		c.seen, c.since = revision, time.Now()
 	}
-	if silent := time.Since(c.since); old.GetOwner() != "" && silent < c.ttl {
-		return nil, c.ttl - silent
+	c.seek(old)
+	if silent := time.Since(c.since); old.GetOwner() != "" && silent < c.TTL && !c.isGone() {
+		return nil, c.TTL - silent
 	}
 	epoch, err := c.after(ctx, revision)
 	if err != nil {
-		return nil, c.ttl / 3
+		return c.failed(c.TTL / 3)
 	}
-	mine := &pb.Lease{Owner: c.owner, Epoch: epoch, Position: old.GetPosition(), Incarnation: old.GetIncarnation()}
+	mine := &pb.Lease{Owner: c.owner, Epoch: epoch, Position: old.GetPosition(), Incarnation: old.GetIncarnation(), Listens: c.listens()}
 	revision, err = c.write(ctx, mine, revision)
 	if err != nil {
-		return nil, c.ttl / 10 // somebody else was quicker, or no answer: look again
+		return c.failed(c.TTL / 10) // somebody else was quicker, or no answer: look again
 	}
 	return &Held{candidate: c, lease: mine, revision: revision, renewed: before, inherited: old.GetEpoch() > 0}, 0
+}
+
+// failed is the end of an attempt that met an error: who was gone may be back by the
+// next one.
+func (c *candidate) failed(wait time.Duration) (*Held, time.Duration) {
+	c.seekNobody()
+	return nil, wait
 }
 
 // after is the epoch behind those of all earlier owners, none of which was

@@ -300,7 +300,7 @@ func TestNothingNewIsNoRenewal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &candidate{kv: b, key: "duty", owner: "a", ttl: ttl}
+	c := &candidate{kv: b, key: "duty", owner: "a", Options: Options{TTL: ttl}}
 	held, _ := c.attempt(t.Context())
 	if held == nil {
 		t.Fatal("it was not taken")

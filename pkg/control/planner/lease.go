@@ -19,16 +19,19 @@ type Lease interface {
 const leaseKey = "planner"
 
 // InBucket returns the lease of a model, for a candidate of a unique name.
-func InBucket(kv jetstream.KeyValue, owner string) Lease { return inBucket{kv, owner} }
+func InBucket(kv jetstream.KeyValue, owner string, o lease.Options) Lease {
+	return inBucket{kv, owner, o}
+}
 
 type inBucket struct {
-	kv    jetstream.KeyValue
-	owner string
+	kv      jetstream.KeyValue
+	owner   string
+	options lease.Options
 }
 
 // Hold implements Lease.
 func (l inBucket) Hold(ctx context.Context, fn func(context.Context, planstore.Writer) error) error {
-	return lease.Hold(ctx, l.kv, leaseKey, l.owner, lease.Options{}, func(ctx context.Context, held *lease.Held) error {
+	return lease.Hold(ctx, l.kv, leaseKey, l.owner, l.options, func(ctx context.Context, held *lease.Held) error {
 		return fn(ctx, planstore.Writer{Epoch: held.Epoch(), Holds: held.Holds})
 	})
 }

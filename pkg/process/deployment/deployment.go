@@ -23,6 +23,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/ledger"
+	"github.com/switchyard/switchyard/pkg/control/liveness"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
@@ -88,8 +89,10 @@ type Deployment struct {
 	Shape    *wire.Shape
 
 	Members jetstream.KeyValue
-	Plans   *planstore.Store
-	Leases  jetstream.KeyValue
+	// Liveness looks for other replicas.
+	Liveness *liveness.Watcher
+	Plans    *planstore.Store
+	Leases   jetstream.KeyValue
 	// Functions has what hosts and gates say of functions; see FunctionRules.
 	Functions jetstream.KeyValue
 	// Trials says who tries what may take a replica down.
@@ -128,6 +131,7 @@ func Open(ctx context.Context, s Settings) (*Deployment, error) {
 		Model:   s.Model, Pool: s.Pool, Wire: s.Wire, Identity: id,
 		Telemetry: s.Telemetry, Loads: s.Loads, Steps: s.Steps, Logger: s.Logger, traffic: s.Traffic, class: cmp.Or(s.Class, cpu.Class()), replicas: s.Replicas,
 	}
+	d.Liveness = liveness.NewWatcher(s.Conn, names.Here)
 	if s.LogStore != nil {
 		d.Logs = s.LogStore(s.Conn)
 	}

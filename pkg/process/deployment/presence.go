@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/control/lease"
+	"github.com/switchyard/switchyard/pkg/control/liveness"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -26,6 +28,8 @@ type Presence struct {
 	view     *members.View
 	// heard is when the replica's own entry came back last; nil: never.
 	heard atomic.Pointer[time.Time]
+	// listening is how others look for the replica; nil: they cannot yet.
+	listening atomic.Pointer[liveness.Listening]
 	// since is when it was announced first; nil: not yet.
 	since  atomic.Pointer[time.Time]
 	budget atomic.Uint64
@@ -124,7 +128,24 @@ func (p *Presence) Announce(ctx context.Context) error {
 		return err
 	}
 	defer stop()
+	listening, err := liveness.Listen(ctx, p.d.Conn, p.d.Subjects.Here(p.id))
+	if err != nil {
+		return err
+	}
+	defer listening.Stop()
+	p.listening.Store(listening)
 	return members.Announce(ctx, p.d.Members, p.member, members.Interval, p.asked())
+}
+
+// Lease is how this replica contends for duties: it looks for those that have them, and
+// can be looked for.
+func (p *Presence) Lease() lease.Options {
+	return lease.Options{Watcher: p.d.Liveness, Listens: p.listens}
+}
+
+func (p *Presence) listens() bool {
+	l := p.listening.Load()
+	return l != nil && l.Heard()
 }
 
 // answer and asked are of a replica that watches; others count only while

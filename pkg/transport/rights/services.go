@@ -68,7 +68,7 @@ func joining(n names) []Grant {
 		},
 		{
 			Reason:  "to say that it is here, and to see who else is",
-			Publish: []string{n.keys("members")}, Subscribe: []string{n.keys("members")},
+			Publish: []string{n.keys("members"), n.AnyHere()}, Subscribe: []string{n.keys("members"), n.AnyHere()},
 		},
 	}
 }

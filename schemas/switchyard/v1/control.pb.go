@@ -884,7 +884,10 @@ type Lease struct {
 	Position uint64 `protobuf:"varint,3,opt,name=position,proto3" json:"position,omitempty"`
 	// When that stream was created (Unix nanoseconds): one that was made anew has
 	// other messages at the same positions. 0: unknown.
-	Incarnation   uint64 `protobuf:"fixed64,4,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Incarnation uint64 `protobuf:"fixed64,4,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	// The owner listens to its own subject as long as it has a connection, so that one
+	// can look for it there.
+	Listens       bool `protobuf:"varint,5,opt,name=listens,proto3" json:"listens,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -945,6 +948,13 @@ func (x *Lease) GetIncarnation() uint64 {
 		return x.Incarnation
 	}
 	return 0
+}
+
+func (x *Lease) GetListens() bool {
+	if x != nil {
+		return x.Listens
+	}
+	return false
 }
 
 var File_switchyard_v1_control_proto protoreflect.FileDescriptor
@@ -1021,12 +1031,13 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\fPlanSettings\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x1a\n" +
 	"\bgrouping\x18\x02 \x01(\tR\bgrouping\x12\x1a\n" +
-	"\breplicas\x18\x03 \x01(\rR\breplicas\"q\n" +
+	"\breplicas\x18\x03 \x01(\rR\breplicas\"\x8b\x01\n" +
 	"\x05Lease\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x1a\n" +
 	"\bposition\x18\x03 \x01(\x04R\bposition\x12 \n" +
-	"\vincarnation\x18\x04 \x01(\x06R\vincarnation*G\n" +
+	"\vincarnation\x18\x04 \x01(\x06R\vincarnation\x12\x18\n" +
+	"\alistens\x18\x05 \x01(\bR\alistens*G\n" +
 	"\fFunctionKind\x12\x1d\n" +
 	"\x19FUNCTION_KIND_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14FUNCTION_KIND_ROUTED\x10\x01*I\n" +

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/control/functions"
+	"github.com/switchyard/switchyard/pkg/control/lease"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/planner"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
@@ -68,7 +69,7 @@ func (c *Conductor) begin(ctx, own context.Context) (err error) {
 	c.tasks.Go(func() { _ = presence.Announce(own) }) // nobody misses it
 	c.tasks.Go(func() { c.states.Follow(own, nil, func(functions.Change) {}) })
 	c.tasks.Go(func() {
-		_ = planner.InBucket(c.Leases, id).Hold(own, func(tenure context.Context, by planstore.Writer) error {
+		_ = planner.InBucket(c.Leases, id, lease.Options{}).Hold(own, func(tenure context.Context, by planstore.Writer) error {
 			select {
 			case held <- by:
 			case <-tenure.Done():
