@@ -16,7 +16,7 @@ type variant struct{ tokens, features, threads int }
 
 var variants = []variant{{8, 64, 128}, {32, 64, 128}, {128, 128, 256}}
 
-func (v variant) shared(parts int) int {
+func (v variant) shared(of format, parts int) int {
 	stages := 4
 	if v.tokens == 128 {
 		stages = 3
@@ -24,7 +24,7 @@ func (v variant) shared(parts int) int {
 			stages = 2
 		}
 	}
-	return stages * (v.features + parts*v.tokens) * 128
+	return stages * (v.features*of.pieceBytes() + parts*v.tokens*128)
 }
 
 func (v variant) name(kernel string, parts int) string {
@@ -44,18 +44,6 @@ func (v variant) tiles(d *device, rows []int) []uint32 {
 	return copied(d, append(all, 0, 0, 0, 0)) // and one that is not used
 }
 
-// matrix is w (n, k) as kernels want it; w is rounded in place.
-func (d *device) matrix(w []float32, n, k int) []uint16 {
-	kp := up(k, 64)
-	m := room[uint16](d, n*kp)
-	clear(m)
-	for i, v := range w {
-		m[i/k*kp+i%k] = bf16(v)
-		w[i] = float(m[i/k*kp+i%k])
-	}
-	return m
-}
-
 // planes are rows gathered by source, if there is one.
 func (d *device) planes(parts int, x []float32, source []uint32, scale []float32, rows, k int) []uint16 {
 	p := room[uint16](d, parts*(rows+1)*up(k, 64))
@@ -70,14 +58,17 @@ type expert struct {
 	table                      [4]uint64 // in and its bias, down and its bias
 }
 
-func (d *device) expert(gated bool, f, hidden int) expert {
+func (d *device) expert(of format, gated bool, f, hidden int) expert {
 	wide := f
 	if gated {
 		wide = 2 * f
 	}
-	e := expert{in: d.noise(wide * hidden), down: d.noise(hidden * f)}
+	var e expert
+	var in, down uint64
+	e.in, in = d.matrix(of, wide, hidden)
+	e.down, down = d.matrix(of, hidden, f)
 	e.inBias, e.downBias = copied(d, d.noise(wide)), copied(d, d.noise(hidden))
-	e.table = [4]uint64{Address(d.matrix(e.in, wide, hidden)), Address(e.inBias), Address(d.matrix(e.down, hidden, f)), Address(e.downBias)}
+	e.table = [4]uint64{in, Address(e.inBias), down, Address(e.downBias)}
 	return e
 }
 
@@ -121,14 +112,15 @@ func activate(kind int, row []float32, f int) []float32 {
 // network is some experts of one layer.
 type network struct {
 	experts             []expert
+	format              format
 	f, hidden, kind     int
 	inGroups, outGroups []uint64
 }
 
-func (d *device) network(experts, f, hidden, kind int) *network {
-	n := &network{f: f, hidden: hidden, kind: kind}
+func (d *device) network(of format, experts, f, hidden, kind int) *network {
+	n := &network{format: of, f: f, hidden: hidden, kind: kind}
 	for range experts {
-		e := d.expert(kind < 2, f, hidden)
+		e := d.expert(of, kind < 2, f, hidden)
 		n.experts = append(n.experts, e)
 		n.inGroups, n.outGroups = append(n.inGroups, e.table[:2]...), append(n.outGroups, e.table[2:]...)
 	}
@@ -142,14 +134,14 @@ func (d *device) compute(n *network, v variant, parts int, x []float32, source, 
 	planes := d.planes(parts, x, source, nil, all, n.hidden)
 	act := room[uint16](d, parts*(all+2)*fp)
 	tiles := v.tiles(d, rows)
-	count, kernel, share := len(tiles)/4, "experts_in", v.features/2
+	count, kernel, share := len(tiles)/4, "experts_in"+n.format.infix(), v.features/2
 	if n.kind >= 2 {
 		kernel, share = "experts_up", v.features
 	}
-	d.run(v.name(kernel, parts), line(up(fp, share)/share*count), line(v.threads), v.shared(parts),
+	d.run(v.name(kernel, parts), line(up(fp, share)/share*count), line(v.threads), v.shared(n.format, parts),
 		act, planes, tiles, n.inGroups, n.f, fp, kp, all+2, all+1, count, n.kind, float32(limit))
 	out := room[float32](d, all*n.hidden)
-	d.run(v.name("project", parts), line(up(n.hidden, v.features)/v.features*count), line(v.threads), v.shared(parts),
+	d.run(v.name("project"+n.format.infix(), parts), line(up(n.hidden, v.features)/v.features*count), line(v.threads), v.shared(n.format, parts),
 		out, act, tiles, n.outGroups, dest, weight, n.hidden, fp, all+2, n.hidden, count, false)
 	return out
 }
@@ -161,17 +153,16 @@ func TestExperts(t *testing.T) {
 		for _, v := range variants {
 			for parts := 1; parts <= 2; parts++ {
 				t.Run(fmt.Sprintf("activation %d %s", kind, v.name("", parts)), func(t *testing.T) {
-					testExperts(open(t), v, kind, parts)
+					d := open(t)
+					testExperts(d, d.network(plain, 3, 40, 72, kind), v, parts) // neither fills its pieces
 				})
 			}
 		}
 	}
 }
 
-func testExperts(d *device, v variant, kind, parts int) {
-	const f, hidden = 40, 72 // neither fills its pieces
-	rows, all := []int{3, 0, 10}, 13
-	n := d.network(len(rows), f, hidden, kind)
+func testExperts(d *device, n *network, v variant, parts int) {
+	rows, all, f, hidden, kind := []int{3, 0, 10}, 13, n.f, n.hidden, n.kind
 	x := copied(d, rounded(d.noise(all*hidden)))
 	weight := copied(d, d.noise(all))
 	source, dest := make([]uint32, all), make([]uint32, all)
@@ -195,26 +186,29 @@ func testExperts(d *device, v variant, kind, parts int) {
 // A row's bits are the same alone, among 2 to 64 rows, and whatever the cut.
 func TestExpertsBatch(t *testing.T) {
 	for parts := 1; parts <= 2; parts++ {
-		const most, f, hidden = 64, 40, 64
 		d := open(t)
-		n := d.network(1, f, hidden, 0)
-		x := copied(d, d.noise(most*hidden))
-		dest := make([]uint32, most)
-		for i := range dest {
-			dest[i] = uint32(i)
-		}
-		alone := make([]float32, 0, most*hidden)
-		for i := range most {
-			alone = append(alone, d.compute(n, variants[0], parts, x[i*hidden:], nil, copied(d, dest[:1]), nil, []int{1})...)
-		}
-		for rows := 1; rows <= most; rows++ {
-			for _, v := range variants {
-				if v.tokens == 128 && rows%9 != 1 { // slow here
-					continue
-				}
-				got := d.compute(n, v, parts, x, nil, copied(d, dest[:rows]), nil, []int{rows})
-				same(t, fmt.Sprintf("%s of %d rows", v.name("", parts), rows), got, alone[:len(got)])
+		testBatch(d, d.network(plain, 1, 40, 64, 0), parts, 1)
+	}
+}
+
+func testBatch(d *device, n *network, parts, step int) {
+	const most = 64
+	x := copied(d, d.noise(most*n.hidden))
+	dest := make([]uint32, most)
+	for i := range dest {
+		dest[i] = uint32(i)
+	}
+	alone := make([]float32, 0, most*n.hidden)
+	for i := range most {
+		alone = append(alone, d.compute(n, variants[0], parts, x[i*n.hidden:], nil, copied(d, dest[:1]), nil, []int{1})...)
+	}
+	for rows := 1; rows <= most; rows += step {
+		for _, v := range variants {
+			if v.tokens == 128 && rows%9 != 1 { // slow here
+				continue
 			}
+			got := d.compute(n, v, parts, x, nil, copied(d, dest[:rows]), nil, []int{rows})
+			same(d.t, fmt.Sprintf("%s of %d rows", v.name(n.format.infix(), parts), rows), got, alone[:len(got)])
 		}
 	}
 }
@@ -225,27 +219,28 @@ func TestProject(t *testing.T) {
 	for _, v := range variants {
 		for parts := 1; parts <= 3; parts++ {
 			for _, k := range []int{64, 200} {
-				testProject(open(t), v, parts, k)
+				testProject(open(t), plain, v, parts, k)
 			}
 		}
 	}
 }
 
-func testProject(d *device, v variant, parts, k int) {
+func testProject(d *device, of format, v variant, parts, k int) {
 	const n, rows = 136, 70
-	w, x := d.noise(n*k), copied(d, d.noise(rows*k))
+	w, at := d.matrix(of, n, k)
+	x := copied(d, d.noise(rows*k))
 	if parts == 1 {
 		copy(x, rounded(x))
 	}
-	groups := copied(d, []uint64{Address(d.matrix(w, n, k)), 0})
+	groups := copied(d, []uint64{at, 0})
 	tiles, before := v.tiles(d, []int{rows}), d.noise(rows*n)
 	out := copied(d, before)
 	count := len(tiles) / 4
-	d.run(v.name("project", parts), line(up(n, v.features)/v.features*count), line(v.threads), v.shared(parts),
+	d.run(v.name("project"+of.infix(), parts), line(up(n, v.features)/v.features*count), line(v.threads), v.shared(of, parts),
 		out, d.planes(parts, x, nil, nil, rows, k), tiles, groups, nil, nil, n, up(k, 64), rows+1, n, count, true)
 	want := ref.MatMul(x, w, rows, n, k)
 	addTo(want, before)
-	near(d.t, fmt.Sprintf("%s with K of %d", v.name("project", parts), k), out, want, []float64{0, 1e-6, 1e-5, 1e-6}[parts])
+	near(d.t, fmt.Sprintf("%s with K of %d", v.name("project"+of.infix(), parts), k), out, want, []float64{0, 1e-6, 1e-5, 1e-6}[parts])
 }
 
 // Planes are rows gathered, scaled, cut into parts that add up, and filled up with zeros.

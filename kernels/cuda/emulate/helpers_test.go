@@ -76,6 +76,8 @@ func argument(t *testing.T, a any) uint64 {
 		return 0
 	case float32:
 		return uint64(math.Float32bits(a))
+	case uint64:
+		return a
 	case []float32:
 		return Address(a)
 	case []uint16:

@@ -16,9 +16,11 @@ func Experts() map[string]Kernel {
 		all[fmt.Sprintf("rows_split_p%d", parts)] = rowsSplit(parts)
 		for _, tile := range []int{8, 32, 128} {
 			of := fmt.Sprintf("_p%d_t%d", parts, tile)
-			all["experts_in"+of] = expertsIn(parts, tile, true)
-			all["experts_up"+of] = expertsIn(parts, tile, false)
-			all["project"+of] = project(parts, tile)
+			all["experts_up"+of] = expertsIn(plain, parts, tile, false)
+			for name, read := range formats {
+				all["experts_in"+name+of] = expertsIn(read, parts, tile, true)
+				all["project"+name+of] = project(read, parts, tile)
+			}
 		}
 	}
 	return all
@@ -103,13 +105,9 @@ func tileOf(m *Memory, table uint64, i, most int) (group, from, rows int) {
 }
 
 // apply is W·x + bias for a group's matrix (n, kp).
-func apply(m *Memory, groups uint64, g int, x []float32, n, kp int) []float32 {
+func apply(read format, m *Memory, groups uint64, g int, x []float32, n, kp int) []float32 {
 	entry := View[uint64](m, cuda.Ptr(groups), 2*(g+1))[2*g:]
-	w := make([]float32, n*kp)
-	for i, v := range View[uint16](m, cuda.Ptr(entry[0]), n*kp) {
-		w[i] = toFloat(v)
-	}
-	y := ref.MatMul(x, w, 1, n, kp)
+	y := ref.MatMul(x, read(m, cuda.Ptr(entry[0]), n, kp), 1, n, kp)
 	if entry[1] != 0 {
 		for i, b := range View[float32](m, cuda.Ptr(entry[1]), n) {
 			y[i] += b
@@ -118,7 +116,7 @@ func apply(m *Memory, groups uint64, g int, x []float32, n, kp int) []float32 {
 	return y
 }
 
-func expertsIn(parts, tile int, gated bool) Kernel {
+func expertsIn(read format, parts, tile int, gated bool) Kernel {
 	return func(m *Memory, l *cuda.Launch) {
 		a := l.Args
 		f, fp, kp := int(a[4]), int(a[5]), int(a[6])
@@ -131,7 +129,7 @@ func expertsIn(parts, tile int, gated bool) Kernel {
 		for i := range int(a[9]) {
 			g, from, rows := tileOf(m, a[2], i, tile)
 			for r := from; r < from+rows; r++ {
-				y := apply(m, a[3], g, x.get(r), n, kp)
+				y := apply(read, m, a[3], g, x.get(r), n, kp)
 				act.set(r, activate(int(a[10]), float64(math.Float32frombits(uint32(a[11]))), y, f))
 			}
 		}
@@ -151,7 +149,7 @@ func activate(kind int, limit float64, y []float32, f int) []float32 {
 	return ref.GELUTanh(y)
 }
 
-func project(parts, tile int) Kernel {
+func project(read format, parts, tile int) Kernel {
 	return func(m *Memory, l *cuda.Launch) {
 		a := l.Args
 		n, kp, ldout := int(a[6]), int(a[7]), int(a[9])
@@ -159,7 +157,7 @@ func project(parts, tile int) Kernel {
 		for i := range int(a[10]) {
 			g, from, rows := tileOf(m, a[2], i, tile)
 			for r := from; r < from+rows; r++ {
-				y := apply(m, a[3], g, x.get(r), n, kp)
+				y := apply(read, m, a[3], g, x.get(r), n, kp)
 				if a[5] != 0 {
 					times(y, View[float32](m, cuda.Ptr(a[5]), r+1)[r])
 				}

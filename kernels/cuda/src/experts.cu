@@ -28,7 +28,7 @@ ROWS_SPLIT(2)
 ROWS_SPLIT(3)
 
 // A group's matrix and bias.
-DEVICE const u16* matrix_of(const u64* groups, u32 group) { return (const u16*)groups[2 * group]; }
+DEVICE const u8* matrix_of(const u64* groups, u32 group) { return (const u8*)groups[2 * group]; }
 DEVICE const float* bias_of(const u64* groups, u32 group) { return (const float*)groups[2 * group + 1]; }
 DEVICE float bias_at(const float* bias, i64 i, bool real) { return bias && real ? bias[i] : 0.f; }
 
@@ -53,10 +53,10 @@ DEVICE float activated(i64 kind, float gate, float up, float limit) {
 DEVICE float activated(i64 kind, float v) { return kind == gelu_tanh_kind ? gelu_tanh(v) : gelu(v); }
 
 // act = activation(gate·x + bias, up·x + bias). Columns from f on come out as zeros.
-template <int P, int T>
+template <class W, int P, int T>
 DEVICE void experts_in(u16* act, const u16* x, const u32* tile, const u64* groups, i64 f, i64 fp, i64 kp, i64 act_plane,
                        i64 x_plane, i64 tiles, i64 kind, float limit) {
-  typedef Variant<P, T> C;
+  typedef Variant<W, P, T> C;
   Place place = place_of(blockIdx.x, gridDim.x, tiles);
   Tile t = tile_at(tile, place.token);
   if (t.rows == 0) return;
@@ -75,10 +75,10 @@ DEVICE void experts_in(u16* act, const u16* x, const u32* tile, const u64* group
 }
 
 // The same without a gate.
-template <int P, int T>
+template <class W, int P, int T>
 DEVICE void experts_up(u16* act, const u16* x, const u32* tile, const u64* groups, i64 f, i64 fp, i64 kp, i64 act_plane,
-                       i64 x_plane, i64 tiles, i64 kind) {
-  typedef Variant<P, T> C;
+                       i64 x_plane, i64 tiles, i64 kind, float) {
+  typedef Variant<W, P, T> C;
   Place place = place_of(blockIdx.x, gridDim.x, tiles);
   Tile t = tile_at(tile, place.token);
   if (t.rows == 0) return;
@@ -110,10 +110,10 @@ struct Outer {
   }
 };
 
-template <int P, int T>
+template <class W, int P, int T>
 DEVICE void project(float* out, const u16* x, const u32* tile, const u64* groups, const u32* dest, const float* scale,
                     i64 n, i64 kp, i64 x_plane, i64 ldout, i64 tiles, i64 add) {
-  typedef Variant<P, T> C;
+  typedef Variant<W, P, T> C;
   Place place = place_of(blockIdx.x, gridDim.x, tiles);
   Tile t = tile_at(tile, place.token);
   if (t.rows == 0) return;
@@ -130,37 +130,26 @@ DEVICE void project(float* out, const u16* x, const u32* tile, const u64* groups
   });
 }
 
-#define EXPERTS(P, T)                                                                                             \
+#define EXPERTS(NAME, FUNCTION, W, P, T)                                                                          \
   KERNEL(T == 128 ? 256 : 128)                                                                                    \
-  experts_in_p##P##_t##T(u16* act, const u16* x, const u32* tile, const u64* groups, i64 f, i64 fp, i64 kp,       \
-                         i64 act_plane, i64 x_plane, i64 tiles, i64 activation, float limit) {                    \
-    experts_in<P, T>(act, x, tile, groups, f, fp, kp, act_plane, x_plane, tiles, activation, limit);              \
-  }                                                                                                               \
-  KERNEL(T == 128 ? 256 : 128)                                                                                    \
-  experts_up_p##P##_t##T(u16* act, const u16* x, const u32* tile, const u64* groups, i64 f, i64 fp, i64 kp,       \
-                         i64 act_plane, i64 x_plane, i64 tiles, i64 activation, float limit) {                    \
-    (void)limit;                                                                                                  \
-    experts_up<P, T>(act, x, tile, groups, f, fp, kp, act_plane, x_plane, tiles, activation);                     \
+  NAME##_p##P##_t##T(u16* act, const u16* x, const u32* tile, const u64* groups, i64 f, i64 fp, i64 kp,           \
+                     i64 act_plane, i64 x_plane, i64 tiles, i64 activation, float limit) {                        \
+    FUNCTION<W, P, T>(act, x, tile, groups, f, fp, kp, act_plane, x_plane, tiles, activation, limit);             \
   }
-EXPERTS(1, 8)
-EXPERTS(1, 32)
-EXPERTS(1, 128)
-EXPERTS(2, 8)
-EXPERTS(2, 32)
-EXPERTS(2, 128)
+#define PROJECT(NAME, W, P, T)                                                                                    \
+  KERNEL(T == 128 ? 256 : 128)                                                                                    \
+  NAME##_p##P##_t##T(float* out, const u16* x, const u32* tile, const u64* groups, const u32* dest,               \
+                     const float* scale, i64 n, i64 kp, i64 x_plane, i64 ldout, i64 tiles, i64 add) {             \
+    project<W, P, T>(out, x, tile, groups, dest, scale, n, kp, x_plane, ldout, tiles, add);                       \
+  }
+#define TILES(DEFINE, ...) DEFINE(__VA_ARGS__, 8) DEFINE(__VA_ARGS__, 32) DEFINE(__VA_ARGS__, 128)
+#define PARTS(DEFINE, ...) TILES(DEFINE, __VA_ARGS__, 1) TILES(DEFINE, __VA_ARGS__, 2)
 
-#define PROJECT(P, T)                                                                                             \
-  KERNEL(T == 128 ? 256 : 128)                                                                                    \
-  project_p##P##_t##T(float* out, const u16* x, const u32* tile, const u64* groups, const u32* dest,              \
-                      const float* scale, i64 n, i64 kp, i64 x_plane, i64 ldout, i64 tiles, i64 add) {            \
-    project<P, T>(out, x, tile, groups, dest, scale, n, kp, x_plane, ldout, tiles, add);                          \
-  }
-PROJECT(1, 8)
-PROJECT(1, 32)
-PROJECT(1, 128)
-PROJECT(2, 8)
-PROJECT(2, 32)
-PROJECT(2, 128)
-PROJECT(3, 8)
-PROJECT(3, 32)
-PROJECT(3, 128)
+PARTS(EXPERTS, experts_in, experts_in, Bf16)
+PARTS(EXPERTS, experts_in_fp8, experts_in, Fp8)
+PARTS(EXPERTS, experts_in_mxfp4, experts_in, Mxfp4)
+PARTS(EXPERTS, experts_up, experts_up, Bf16)
+PARTS(PROJECT, project, Bf16)
+PARTS(PROJECT, project_fp8, Fp8)
+PARTS(PROJECT, project_mxfp4, Mxfp4)
+TILES(PROJECT, project, Bf16, 3)

@@ -88,6 +88,25 @@ DEVICE void load_transposed(u32 (&r)[4], const void* row) {
                : "memory");
 }
 
+// Loads 16 or 8 bytes of shared memory, of which the address is a multiple.
+DEVICE void load_words(u32 (&r)[4], const void* from) {
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(shared_address(from))
+               : "memory");
+}
+
+DEVICE void load_words(u32 (&r)[2], const void* from) {
+  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(shared_address(from)) : "memory");
+}
+
+// The products of two pairs of bf16, each rounded once. What is added is -0, which changes none.
+DEVICE u32 pair_product(u32 a, u32 b) {
+  u32 d;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(0x80008000u));
+  return d;
+}
+
 // d += a · b for a (16, 16) and b (16, 8) of bf16.
 DEVICE void mma(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
   asm(

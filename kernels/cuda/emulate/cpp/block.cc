@@ -78,15 +78,16 @@ void Thread::wait_copies(unsigned groups) {
   copies.erase(copies.begin(), copies.begin() + n);
 }
 
-const void* checked_row(const void* row) {
-  if ((uintptr_t)row % 16 || !inside(row, 16)) fail("a row at %p, outside of shared memory or not aligned", row);
-  return row;
+const void* checked_words(const void* from, unsigned bytes) {
+  if ((uintptr_t)from % bytes || !inside(from, bytes))
+    fail("%u bytes at %p, outside of shared memory or not aligned", bytes, from);
+  return from;
 }
 
-void count_conflicts(const uint16_t* const* rows) {
+void count_conflicts(const void* const* from, int count, unsigned bytes) {
   unsigned seen = 0;
-  for (int i = 0; i < 8; i++) {
-    unsigned banks = 1u << ((uintptr_t)rows[i] / 16 % 8);
+  for (int i = 0; i < count; i++) {
+    unsigned banks = 1u << ((uintptr_t)from[i] % 128 / bytes);
     if (seen & banks) conflicts++;
     seen |= banks;
   }

@@ -103,10 +103,10 @@ Out together(const char* what, In in, All all) {
   return out;
 }
 
-// A row of 16 bytes in shared memory; anything else ends the launch.
-const void* checked_row(const void* row);
+// So many bytes in shared memory, aligned to their number; anything else ends the launch.
+const void* checked_words(const void* from, unsigned bytes);
 
-// Counts how often more than one of eight rows wants the same banks.
-void count_conflicts(const uint16_t* const* rows);
+// Counts how often more than one of what is loaded at a time, 128 bytes in all, wants the same banks.
+void count_conflicts(const void* const* from, int count, unsigned bytes);
 
 }  // namespace emulate

@@ -72,8 +72,8 @@ template <int matrices>
 void load_all(const void* const* rows, Matrices<matrices>* out, bool transposed) {
   for (int m = 0; m < matrices; m++) {
     const u16* row[8];
-    for (int i = 0; i < 8; i++) row[i] = (const u16*)emulate::checked_row(rows[8 * m + i]);
-    emulate::count_conflicts(row);
+    for (int i = 0; i < 8; i++) row[i] = (const u16*)emulate::checked_words(rows[8 * m + i], 16);
+    emulate::count_conflicts((const void* const*)row, 8, 16);
     for (int l = 0; l < 32; l++) {
       int a = l / 4, b = l % 4 * 2;
       u16 low = transposed ? row[b][a] : row[a][b], high = transposed ? row[b + 1][a] : row[a][b + 1];
@@ -94,6 +94,23 @@ DEVICE void load_matrices(u32 (&r)[2], const void* row) { load_with("ldmatrix.x2
 DEVICE void load_matrices(u32 (&r)[4], const void* row) { load_with("ldmatrix.x4", r, row, false); }
 DEVICE void load_transposed(u32 (&r)[4], const void* row) { load_with("ldmatrix.x4.trans", r, row, true); }
 
+// Lanes of a quarter of a warp, or of half of it, load at a time.
+template <int n>
+void load_words_all(const void* const* from, Matrices<n>* out) {
+  const int lanes = 32 / n;
+  for (int first = 0; first < 32; first += lanes) {
+    for (int l = first; l < first + lanes; l++) memcpy(out[l].r, emulate::checked_words(from[l], 4 * n), 4 * n);
+    emulate::count_conflicts(from + first, lanes, 4 * n);
+  }
+}
+
+template <int n>
+DEVICE void load_words(u32 (&r)[n], const void* from) {
+  typedef Matrices<n> M;
+  M got = emulate::together<const void*, M>("load_words", from, [](auto in, M* out) { load_words_all<n>(in, out); });
+  memcpy(r, got.r, sizeof r);
+}
+
 struct MmaIn {
   u32 a[4], b[2];
   float d[4];
@@ -103,6 +120,11 @@ struct MmaOut {
 };
 
 DEVICE float half_of(u32 pair, int i) { return float_of(i ? pair & 0xffff0000u : pair << 16); }
+
+DEVICE u32 pair_product(u32 a, u32 b) {
+  u32 low = to_bf16(half_of(a, 0) * half_of(b, 0)), high = to_bf16(half_of(a, 1) * half_of(b, 1));
+  return low | high << 16;
+}
 
 // PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type": register i of a has row
 // l/4 + 8·(i%2) and columns 2·(l%4) + 8·(i/2); register i of b rows 2·(l%4) + 8·i and column l/4.

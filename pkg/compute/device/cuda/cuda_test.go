@@ -81,14 +81,12 @@ func TestConforms(t *testing.T) {
 	})
 }
 
-// The results are the CPU's, within what bf16 parts lose, for all activations, with
-// biases, and for weights in front.
+// The results are the CPU's, within what bf16 parts lose.
 func TestAgreesWithCPU(t *testing.T) {
 	p := pool.New(1)
 	t.Cleanup(p.Close)
-	for _, name := range []string{"mixtral", "gpt_oss", "qwen2_moe", "bert_moe", "llama4"} {
+	for name, m := range models(t) {
 		t.Run(name, func(t *testing.T) {
-			m := modeltest.Golden(t, name)
 			d, c := openOn(t, newGPU(t), m, 80), device.NewCPU(m, p, device.Settings{})
 			t.Cleanup(c.Close)
 			in := rowsFor(m, 70)
@@ -108,6 +106,20 @@ func TestAgreesWithCPU(t *testing.T) {
 			}
 		})
 	}
+}
+
+// models have experts of all activations and formats, with biases, and with weights in front.
+func models(t *testing.T) map[string]*model.Model {
+	t.Helper()
+	all := map[string]*model.Model{}
+	for _, name := range []string{"mixtral", "gpt_oss", "gpt_oss-mxfp4", "qwen2_moe", "bert_moe", "gpt2_moe", "llama4"} {
+		all[name] = modeltest.Golden(t, name)
+	}
+	for _, name := range []string{"mixtral", "deepseek_v3"} {
+		packed, _ := modeltest.FP8(t, modeltest.GoldenDir(name))
+		all[name+" in FP8"] = modeltest.Open(t, packed)
+	}
+	return all
 }
 
 // rowsFor are rows for experts of a model's last layer with experts.
@@ -178,7 +190,7 @@ func TestLessSharedMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		bits = append(bits, computed(t, d, in, m))
-		if got := d.all[0].kernels.variantFor(70).tile; got != tt.tile || !slices.Equal(bits[0], bits[len(bits)-1]) {
+		if got := d.all[0].kernels.variantFor(bf16, 70).tile; got != tt.tile || !slices.Equal(bits[0], bits[len(bits)-1]) {
 			t.Errorf("with %d bytes 70 rows are tiles of %d, want %d", tt.shared, got, tt.tile)
 		}
 	}

@@ -10,6 +10,8 @@
 //	arena: │ lane │ lane │ … │ slot │ slot │ slot │ …
 //	slot:  │ in (2F, Dp) │ down (D, Fp) │ biases │
 //
+// Quantised weights stay as they are, with their scales behind each matrix (format).
+//
 // # Loading
 //
 // A load has a stream and two pinned buffers. While one is copied to the device

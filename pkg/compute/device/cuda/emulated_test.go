@@ -10,17 +10,15 @@ import (
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
-	"github.com/switchyard/switchyard/pkg/compute/model/modeltest"
 )
 
-// With the real kernels, emulated, the device's results are the CPU's, for all activations,
-// with biases, and for weights in front; and the same bits row by row.
+// With the real kernels, emulated, the device's results are the CPU's, and the same bits
+// row by row.
 func TestEmulated(t *testing.T) {
 	p := pool.New(1)
 	t.Cleanup(p.Close)
-	for _, name := range []string{"mixtral", "gpt_oss", "bert_moe", "gpt2_moe", "llama4"} {
+	for name, m := range models(t) {
 		t.Run(name, func(t *testing.T) {
-			m := modeltest.Golden(t, name)
 			driver, err := emulate.NewDriver()
 			if err != nil {
 				t.Fatal(err)

@@ -21,6 +21,7 @@ import (
 // nothing is left on the GPU.
 func TestOpenRefuses(t *testing.T) {
 	m := modeltest.Tiny(t)
+	_, floats := modeltest.FP8(t, modeltest.GoldenDir("mixtral"))
 	for _, tt := range []struct {
 		name   string
 		model  *model.Model
@@ -42,7 +43,7 @@ func TestOpenRefuses(t *testing.T) {
 		{name: "no image for it", images: cuda.Images{"experts.sm_80.cubin": {1}}, as: new(*cuda.ArchError), says: "experts.sm_80.cubin"},
 		{name: "no images", images: cuda.Images{}, as: new(*cuda.ArchError), says: "--device cpu"},
 		{name: "lost at once", fault: func(f *fake.Faults) { f.Lose(cuda.CodeECC) }, is: cuda.ErrLost, as: new(*cuda.Error), says: "CUDA_ERROR_ECC_UNCORRECTABLE"},
-		{name: "quantised experts", model: modeltest.Golden(t, "gpt_oss-mxfp4"), as: new(*FormatError), says: "bf16 only"},
+		{name: "experts of float32", model: modeltest.Open(t, floats), as: new(*FormatError), says: "is F32; CUDA devices compute experts of BF16"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			gpu := fake.New(fake.Settings{Info: tt.info, Kernels: fake.Experts()})

@@ -11,26 +11,29 @@ import (
 // kernels/cuda/src/README.md has their parameters, blocks and shared memory.
 type kernels struct {
 	split    cuda.Kernel
-	variants []variant // that the GPU has room for, with ever larger tiles
+	variants [formats][]variant // that the model needs and the GPU has room for, with ever larger tiles
 }
 
 // variant is the kernels for tiles of so many rows. All give the same bits.
 type variant struct {
-	tile          int
-	in, up, down  cuda.Kernel
-	features      int // of a block: B
-	block, shared uint32
+	cut
+	in, up, down cuda.Kernel
+	shared       uint32
 }
 
-// variants have their shared memory by the number of parts.
-var variants = [3]struct {
-	tile, features int
-	block          uint32
-	sharedBytes    [2]uint32
-}{
-	{8, 64, 128, [2]uint32{36864, 40960}},
-	{32, 64, 128, [2]uint32{49152, 65536}},
-	{128, 128, 256, [2]uint32{98304, 147456}},
+// cut is what a block has of the work: so many rows and features, B, of which stages
+// pieces of 64 columns lie in shared memory.
+type cut struct {
+	tile, features, stages int
+	block                  uint32
+}
+
+var cuts = []cut{{8, 64, 4, 128}, {32, 64, 4, 128}, {128, 128, 3, 256}}
+
+// sharedBytes is a block's shared memory.
+func (c cut) sharedBytes(f format, parts int) int {
+	const piece = 64
+	return c.stages * (c.features*int(f.rowBytes(piece)) + parts*c.tile*2*piece)
 }
 
 // openKernels finds them in the image that fits the GPU.
@@ -39,41 +42,57 @@ func openKernels(d cuda.Driver, images cuda.Images, s shape) (k *kernels, err er
 	if err != nil {
 		return nil, err
 	}
-	fit, err := fitting(d.Info(), s.parts)
+	k = &kernels{}
+	if k.split, err = m.Kernel(fmt.Sprintf("rows_split_p%d", s.parts), 0); err != nil {
+		return nil, err
+	}
+	for _, l := range s.layers {
+		if l.width == 0 || k.variants[l.format] != nil {
+			continue
+		}
+		if k.variants[l.format], err = openVariants(m, d.Info(), l.format, s.parts); err != nil {
+			return nil, err
+		}
+	}
+	return k, nil
+}
+
+func openVariants(m cuda.Module, gpu cuda.Info, f format, parts int) (all []variant, err error) {
+	fit, err := fitting(gpu, f, parts)
 	if err != nil {
 		return nil, err
 	}
-	find := func(name string, shared uint32) (k cuda.Kernel) {
-		if err == nil {
-			k, err = m.Kernel(name, int(shared))
+	for _, c := range cuts[:fit] {
+		shared := c.sharedBytes(f, parts)
+		find := func(kernel, infix string) (k cuda.Kernel) {
+			if err == nil {
+				k, err = m.Kernel(fmt.Sprintf("%s_%sp%d_t%d", kernel, infix, parts, c.tile), shared)
+			}
+			return k
 		}
-		return k
+		v := variant{cut: c, shared: uint32(shared), in: find("experts_in", f.infix()), down: find("project", f.infix())}
+		if f == bf16 {
+			v.up = find("experts_up", "")
+		}
+		all = append(all, v)
 	}
-	k = &kernels{split: find(fmt.Sprintf("rows_split_p%d", s.parts), 0)}
-	for _, v := range variants[:fit] {
-		of, shared := fmt.Sprintf("p%d_t%d", s.parts, v.tile), v.sharedBytes[s.parts-1]
-		k.variants = append(k.variants, variant{
-			tile: v.tile, features: v.features, block: v.block, shared: shared,
-			in: find("experts_in_"+of, shared), up: find("experts_up_"+of, shared), down: find("project_"+of, shared),
-		})
-	}
-	return k, err
+	return all, err
 }
 
-// fitting is how many of the variants, smallest first, a block of the GPU has shared
+// fitting is how many of the cuts, smallest first, a block of the GPU has shared
 // memory for.
-func fitting(gpu cuda.Info, parts int) (n int, err error) {
-	for n < len(variants) && int(variants[n].sharedBytes[parts-1]) <= gpu.Shared {
+func fitting(gpu cuda.Info, f format, parts int) (n int, err error) {
+	for n < len(cuts) && cuts[n].sharedBytes(f, parts) <= gpu.Shared {
 		n++
 	}
 	if n == 0 {
-		return 0, &cuda.SharedError{Device: gpu.Name, Need: int(variants[0].sharedBytes[parts-1]), Have: gpu.Shared}
+		return 0, &cuda.SharedError{Device: gpu.Name, Need: cuts[0].sharedBytes(f, parts), Have: gpu.Shared}
 	}
 	return n, nil
 }
 
 // variantFor is the fastest one for so many rows of the largest group.
-func (k *kernels) variantFor(rows int) *variant {
+func (k *kernels) variantFor(f format, rows int) *variant {
 	best := 2
 	switch {
 	case rows <= 8:
@@ -81,7 +100,7 @@ func (k *kernels) variantFor(rows int) *variant {
 	case rows <= 64:
 		best = 1
 	}
-	return &k.variants[min(best, len(k.variants)-1)]
+	return &k.variants[f][min(best, len(k.variants[f])-1)]
 }
 
 // ceil is a/b, rounded up.
@@ -96,7 +115,8 @@ type launches struct {
 
 // fill prepares the launches of one call.
 func (l *launches) fill(k *kernels, s shape, b *buffers, c *call) {
-	v, of := k.variantFor(c.longest), &s.layers[c.layer]
+	of := &s.layers[c.layer]
+	v := k.variantFor(of.format, c.longest)
 	rows, tiles := len(c.order), len(c.tiles)
 	dp, fp, plane := padded(s.hidden), padded(of.width), uint64(s.rows)
 	t := c.tables

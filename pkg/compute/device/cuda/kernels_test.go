@@ -28,7 +28,7 @@ func list(t *testing.T) (rows [][]string) {
 
 var (
 	name    = regexp.MustCompile("`([a-z_]+)`")
-	choices = regexp.MustCompile(`\{([0-9,]+)\}`)
+	choices = regexp.MustCompile(`\{([a-z0-9,]+)\}`)
 )
 
 // parameters are those of a kernel in the list. One that has the same as the kernel
@@ -60,7 +60,7 @@ func TestParametersAreTheList(t *testing.T) {
 	b := &buffers{upload: upload, x: 0x20000, act: 0x30000, out: 0x40000}
 	for _, gated := range []bool{true, false} {
 		s := shape{hidden: 96, width: 160, parts: 2, rows: 70, layers: []layer{{width: 160, gated: gated, activation: 1, limit: 7}}}
-		k := &kernels{split: named("rows_split_p2"), variants: []variant{{tile: 8, in: named("experts_in_p2_t8"), up: named("experts_up_p2_t8"), down: named("project_p2_t8"), features: 64}}}
+		k := &kernels{split: named("rows_split_p2"), variants: [formats][]variant{{{cut: cuts[0], in: named("experts_in_p2_t8"), up: named("experts_up_p2_t8"), down: named("project_p2_t8")}}}}
 		c := &call{order: make([]int32, 5), tiles: make([]tile, 3), longest: 4, tables: tables{in: 16, down: 32, tiles: 48, source: 64, weight: 80, x: 96}}
 		var l launches
 		l.fill(k, s, b, c)
@@ -97,19 +97,26 @@ type named string
 
 func (n named) Name() string { return string(n) }
 
-// Blocks and shared memory of the variants are the list's.
-func TestVariantsAreTheList(t *testing.T) {
-	for _, v := range variants {
-		want := fmt.Sprintf("%d %d %d, %d,", v.features, v.block, v.sharedBytes[0], v.sharedBytes[1])
-		found := false
-		for _, row := range list(t) {
-			if strings.TrimSpace(row[0]) == fmt.Sprintf("`t%d`", v.tile) {
-				got := strings.Join([]string{strings.TrimSpace(row[1]), strings.TrimSpace(row[2]), strings.TrimSpace(row[4])}, " ")
-				found = strings.HasPrefix(got, want)
-			}
+// Blocks and shared memory of the cuts are the list's.
+func TestCutsAreTheList(t *testing.T) {
+	for _, c := range cuts {
+		shared := func(f format) string {
+			return fmt.Sprintf("%d, %d", c.sharedBytes(f, 1), c.sharedBytes(f, 2))
 		}
+		want := fmt.Sprintf("`t%d`|%d|%d|%s|%s|%s", c.tile, c.features, c.block, shared(bf16), shared(fp8), shared(mxfp4))
+		found := slices.ContainsFunc(list(t), func(row []string) bool {
+			if len(row) < 7 {
+				return false
+			}
+			plain := strings.Join(strings.Split(row[4], ",")[:2], ",") // without P = 3
+			cells := []string{row[0], row[1], row[2], plain, row[5], row[6]}
+			for i := range cells {
+				cells[i] = strings.TrimSpace(cells[i])
+			}
+			return strings.Join(cells, "|") == want
+		})
 		if !found {
-			t.Errorf("the list has no variant t%d with %s", v.tile, want)
+			t.Errorf("the list has no cut %s", want)
 		}
 	}
 }

@@ -106,7 +106,7 @@ func (l *lane) piece(from *device.Store[*expert], in forward.Routed, out []float
 	}
 	defer c.giveBack(from)
 	c.gather(in, d)
-	c.cut(l.kernels.variantFor(c.longest).tile)
+	c.cut(l.kernels.variantFor(l.shape.layers[c.layer].format, c.longest).tile)
 	c.tables = tablesOf(len(c.groups), len(c.tiles), len(c.order), len(c.rows), d)
 	c.write(l.in, in, d)
 	err := l.done.health.judge(l.start())

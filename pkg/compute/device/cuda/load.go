@@ -72,9 +72,9 @@ func (l *loader) Load(ctx context.Context, id forward.ExpertID) (*expert, error)
 }
 
 func newExpert(slot cuda.Ptr, p place) *expert {
-	e := &expert{at: slot, in: slot, down: slot + cuda.Ptr(p.down)}
-	if p.inBias > 0 {
-		e.inBias, e.downBias = slot+cuda.Ptr(p.inBias), slot+cuda.Ptr(p.downBias)
+	e := &expert{at: slot, in: slot + cuda.Ptr(p.in.at), down: slot + cuda.Ptr(p.down.at)}
+	if p.inBias.at > 0 {
+		e.inBias, e.downBias = slot+cuda.Ptr(p.inBias.at), slot+cuda.Ptr(p.downBias.at)
 	}
 	return e
 }

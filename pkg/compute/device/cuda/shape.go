@@ -3,7 +3,6 @@ package cuda
 import (
 	"fmt"
 
-	"github.com/switchyard/switchyard/kernels/cuda"
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
@@ -22,6 +21,7 @@ type shape struct {
 // layer is how its experts are computed.
 type layer struct {
 	width      int // F
+	format     format
 	gated      bool
 	activation model.Activation
 	limit      float32
@@ -58,8 +58,15 @@ func shapeOf(m *model.Model, parts int) (shape, error) {
 		s.layers[l] = layer{width: f.Width, gated: f.Activation.Gated(), activation: f.Activation, limit: f.Limit, onInput: spec.Router.OnInput}
 		s.width = max(s.width, f.Width)
 		for e := range m.Spec.Experts {
-			x, err := expertOf(m, forward.ExpertID{Layer: l, Expert: e})
+			id := forward.ExpertID{Layer: l, Expert: e}
+			x, err := expertOf(m, id)
 			if err != nil {
+				return shape{}, err
+			}
+			if e == 0 {
+				s.layers[l].format = x.in.format
+			}
+			if err := s.layers[l].takes(id, x); err != nil {
 				return shape{}, err
 			}
 			s.slot = max(s.slot, x.bytes)
@@ -73,27 +80,14 @@ func shapeOf(m *model.Model, parts int) (shape, error) {
 	return s, nil
 }
 
-// part is one tensor of an expert, in its place of a slot.
-type part struct {
-	ref  model.Ref
-	at   int64
-	n, k int // k is 0 for a bias
-}
-
-// bytes is what a part takes of a slot.
-func (p part) bytes() int64 {
-	if p.k == 0 {
-		return 4 * int64(p.n)
+// takes refuses an expert that the layer's kernels do not compute.
+func (l *layer) takes(id forward.ExpertID, x place) error {
+	for _, w := range []matrix{x.in, x.down} {
+		if w.format != l.format || !l.gated && l.format != bf16 {
+			return &FormatError{id, w.dtype}
+		}
 	}
-	return 2 * int64(p.n) * int64(padded(p.k))
-}
-
-// place is where an expert's parts lie in its slot: the gate's rows before the
-// up's, in matrix and bias.
-type place struct {
-	parts                  []part // by address
-	down, inBias, downBias int64  // 0: no bias
-	bytes                  int64
+	return nil
 }
 
 // FormatError says that experts are in a type that no kernel here takes.
@@ -103,55 +97,6 @@ type FormatError struct {
 }
 
 func (e *FormatError) Error() string {
-	return fmt.Sprintf("%v is %v; CUDA devices compute experts of bf16 only: use --device cpu for this model", e.ID, e.Type)
-}
-
-// expertOf reads no weights.
-func expertOf(m *model.Model, id forward.ExpertID) (p place, err error) {
-	if id.Layer < 0 || id.Layer >= len(m.Spec.Layer) || !m.Spec.Layer[id.Layer].MoE {
-		return place{}, fmt.Errorf("layer %d of model %s has no experts", id.Layer, m.Name)
-	}
-	spec, roles := m.Spec.Layer[id.Layer].Expert, model.ExpertRoles
-	in, inBias := []model.Role{roles.Up}, []model.Role{roles.UpBias}
-	if spec.Activation.Gated() {
-		in, inBias = []model.Role{roles.Gate, roles.Up}, []model.Role{roles.GateBias, roles.UpBias}
-	}
-	if err := p.add(m, id, in...); err != nil {
-		return place{}, err
-	}
-	p.down = p.bytes
-	if err := p.add(m, id, roles.Down); err != nil {
-		return place{}, err
-	}
-	if spec.Bias {
-		p.inBias = p.bytes
-		if err := p.add(m, id, inBias...); err != nil {
-			return place{}, err
-		}
-		p.downBias = p.bytes
-		err = p.add(m, id, roles.DownBias)
-	}
-	return p, err
-}
-
-// add places tensors one behind the other, and what follows on an address of its own.
-func (p *place) add(m *model.Model, id forward.ExpertID, roles ...model.Role) error {
-	for _, role := range roles {
-		ref := model.Ref{Role: role, Layer: id.Layer, Expert: id.Expert}
-		t, err := m.Stat(ref)
-		if err != nil {
-			return fmt.Errorf("sizing %v: %w", id, err)
-		}
-		at := part{ref: ref, at: p.bytes, n: t.Shape[0]}
-		if len(t.Shape) > 1 {
-			at.k = t.Shape[1]
-			if t.DType != safetensors.BF16 {
-				return &FormatError{id, t.DType}
-			}
-		}
-		p.parts = append(p.parts, at)
-		p.bytes += at.bytes()
-	}
-	p.bytes = cuda.Aligned(p.bytes)
-	return nil
+	return fmt.Sprintf("%v is %v; CUDA devices compute experts of %v, and with a gate of %v or %v, one type in a layer: use --device cpu for this model",
+		e.ID, e.Type, safetensors.BF16, safetensors.E4M3, safetensors.F4)
 }

@@ -52,44 +52,87 @@ func newWay(driver cuda.Driver, bytes int64, h *health) (w *way, err error) {
 // copy brings an expert to a slot. It returns early when ctx ends; flush has to follow.
 func (w *way) copy(ctx context.Context, m *model.Model, p place, slot cuda.Ptr) error {
 	w.to = slot
-	for _, part := range p.parts {
+	for _, part := range []matrix{p.in, p.down} {
 		if err := w.fillTo(ctx, slot+cuda.Ptr(part.at)); err != nil {
 			return err
 		}
-		if err := w.part(ctx, m, part); err != nil {
+		if err := w.matrix(ctx, m, part); err != nil {
+			return err
+		}
+	}
+	for _, bias := range []vector{p.inBias, p.downBias} {
+		if len(bias.refs) == 0 {
+			continue
+		}
+		if err := w.fillTo(ctx, slot+cuda.Ptr(bias.at)); err != nil {
+			return err
+		}
+		if err := w.vector(ctx, m, bias); err != nil {
 			return err
 		}
 	}
 	return w.send(ctx)
 }
 
-// part reads one tensor and checks its numbers.
-func (w *way) part(ctx context.Context, m *model.Model, p part) error {
-	if p.k == 0 {
-		f, err := m.Floats(p.ref)
+// matrix reads tensors and checks their numbers; scales follow the last one.
+func (w *way) matrix(ctx context.Context, m *model.Model, p matrix) error {
+	scales, row := make([]byte, p.format.scaleBytes(p.n, p.k)), 0
+	for _, ref := range p.refs {
+		t, err := weights(m, ref, p.format)
+		if err != nil {
+			return err
+		}
+		if err := w.rows(ctx, t.Data, int(p.format.rowBytes(p.k)), int(p.format.rowBytes(padded(p.k)))); err != nil {
+			return err
+		}
+		putScales(scales, t, row, p.n)
+		row += t.Shape[0]
+	}
+	return w.write(ctx, scales)
+}
+
+// weights reads a tensor whose numbers are finite.
+func weights(m *model.Model, ref model.Ref, f format) (p model.Packed, err error) {
+	if f != bf16 {
+		p, err = m.Packed(ref)
+	} else if p.Tensor, err = m.Tensor(ref); err == nil {
+		if i := notFinite(p.Data); i >= 0 {
+			return p, &NumberError{ref, i}
+		}
+	}
+	if err != nil {
+		return p, fmt.Errorf("reading weights: %w", err)
+	}
+	return p, nil
+}
+
+// rows writes rows of so many bytes, filled up with zeros to more.
+func (w *way) rows(ctx context.Context, data []byte, bytes, filled int) error {
+	if bytes == filled {
+		return w.write(ctx, data)
+	}
+	for at := 0; at < len(data); at += bytes {
+		if err := w.write(ctx, data[at:at+bytes]); err != nil {
+			return err
+		}
+		if err := w.write(ctx, zeros[:filled-bytes]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// vector reads biases and checks their numbers.
+func (w *way) vector(ctx context.Context, m *model.Model, p vector) error {
+	for _, ref := range p.refs {
+		f, err := m.Floats(ref)
 		if err != nil {
 			return fmt.Errorf("reading a bias: %w", err)
 		}
 		if i := notFiniteFloat(f); i >= 0 {
-			return &NumberError{p.ref, i}
+			return &NumberError{ref, i}
 		}
-		return w.write(ctx, floatBytes(f))
-	}
-	t, err := m.Tensor(p.ref)
-	if err != nil {
-		return fmt.Errorf("reading weights: %w", err)
-	}
-	if i := notFinite(t.Data); i >= 0 {
-		return &NumberError{p.ref, i}
-	}
-	if p.k == padded(p.k) {
-		return w.write(ctx, t.Data)
-	}
-	for row := 0; row < len(t.Data); row += 2 * p.k {
-		if err := w.write(ctx, t.Data[row:row+2*p.k]); err != nil {
-			return err
-		}
-		if err := w.write(ctx, zeros[:2*(padded(p.k)-p.k)]); err != nil {
+		if err := w.write(ctx, floatBytes(f)); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,41 @@
+package fake
+
+import (
+	"github.com/switchyard/switchyard/kernels/cuda"
+	"github.com/switchyard/switchyard/kernels/ref"
+)
+
+// format reads a matrix (n, kp).
+type format func(m *Memory, at cuda.Ptr, n, kp int) []float32
+
+// formats are those of gated experts, by what kernels' names have of them.
+var formats = map[string]format{"": plain, "_fp8": fp8, "_mxfp4": mxfp4}
+
+func plain(m *Memory, at cuda.Ptr, n, kp int) []float32 {
+	w := make([]float32, n*kp)
+	for i, v := range View[uint16](m, at, n*kp) {
+		w[i] = toFloat(v)
+	}
+	return w
+}
+
+// fp8 is codes, and factors of 128 columns each, all rows' for the same columns together.
+func fp8(m *Memory, at cuda.Ptr, n, kp int) []float32 {
+	const block = 128
+	w := make([]float32, n*kp)
+	factors := View[float32](m, at+cuda.Ptr(n*kp), n*((kp+block-1)/block))
+	for i, c := range m.Bytes(at, n*kp) {
+		w[i] = float32(ref.FP8(c) * float64(factors[i%kp/block*n+i/kp]))
+	}
+	return w
+}
+
+// mxfp4 is codes, and powers of two for 32 columns each in the same order.
+func mxfp4(m *Memory, at cuda.Ptr, n, kp int) []float32 {
+	width := kp / 32
+	scales := make([]byte, n*width)
+	for i, e := range m.Bytes(at+cuda.Ptr(n*kp/2), n*width) {
+		scales[i%n*width+i/n] = e
+	}
+	return ref.MXFP4(m.Bytes(at, n*kp/2), scales)
+}
