@@ -57,11 +57,11 @@ func TestClusterKill(t *testing.T) {
 	c.during("empty", func() { s := c.leader(); s.Kill(); s.Empty(); s.Start() })
 }
 
-// A server hangs for a while.
+// A server hangs for so long that the others have cut it off and led on without it.
 func TestClusterHang(t *testing.T) {
 	c := newCluster(t, fleet.Settings{})
 	for _, s := range c.Servers {
-		c.during("hang-"+s.Name, func() { s.Hang(t); time.Sleep(outage); s.Wake(t) })
+		c.during("hang-"+s.Name, func() { s.Hang(t); time.Sleep(hungFor); s.Wake(t) })
 	}
 }
 
@@ -93,6 +93,9 @@ func (c *cluster) roll(kind string) {
 
 // outage is how long a server is away: longer than the election of another leader.
 const outage = 10 * time.Second
+
+// hungFor is beyond two elections, and beyond when clients leave a server that does nothing.
+const hungFor = 25 * time.Second
 
 // during runs a batch in the middle of which something happens to servers, reads
 // its answers again, and waits until all is well.

@@ -3,6 +3,7 @@ package attention
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -54,7 +55,7 @@ func (a *abroad) accepted(by *tokenlog.Log, id *pb.Identity) {
 	a.t.Helper()
 	accept := proto.CloneOf(a.accept)
 	accept.Identity = id
-	if _, err := by.Accept(a.t.Context(), "r", accept); err != nil {
+	if _, err := by.AcceptAnew(a.t.Context(), "r", accept); err != nil {
 		a.t.Fatal(err)
 	}
 }
@@ -105,7 +106,7 @@ func (a *abroad) settled() error {
 // ours is what replicas of this kind read in the log.
 func (a *abroad) ours() (all []*pb.Record) {
 	a.t.Helper()
-	history, err := a.log.Read(a.t.Context(), "r")
+	history, _, err := a.log.Read(a.t.Context(), "r", math.MaxUint64)
 	if err != nil && !errors.Is(err, tokenlog.ErrUnknown) {
 		a.t.Fatal(err)
 	}

@@ -44,17 +44,17 @@ func (s *Service) admit(ctx context.Context, in *incoming) error {
 	if err := s.findRoom(ctx, in, req.Sequence, accept); err != nil {
 		return err
 	}
-	existing, err := s.log.Accept(ctx, in.prompt.RequestId, accept)
+	existing, err := s.open(ctx, in, accept)
 	var large *bus.TooLargeError
 	switch {
-	case bus.IsFull(err) && !in.again:
+	case bus.IsFull(err) && !in.again():
 		return edge.Errorf(edge.Overloaded, "the token log is full")
 	case errors.As(err, &large):
 		return edge.Errorf(edge.PayloadTooLarge, "what the token log keeps of the request is too large: %v", large)
 	case errors.Is(err, tokenlog.ErrNotWhole):
 		return edge.Errorf(edge.BadRequest, "request_id %q was used before, and the beginning of its answer is gone; choose a new one", in.prompt.RequestId)
 	case err != nil:
-		return fmt.Errorf("opening the token log: %w", err)
+		return fmt.Errorf("opening the token log: %w", err) // Elsewhere's, too
 	case existing == nil:
 		s.accepted(in, accept)
 	case tokenlog.SameOpening(existing, accept):
@@ -72,7 +72,7 @@ func (s *Service) admit(ctx context.Context, in *incoming) error {
 
 // resolve tokenizes a prompt: beside others, or alone if it was delivered before.
 func (s *Service) resolve(in *incoming) (*edge.Request, error) {
-	if in.again {
+	if in.again() {
 		s.computing.Lock()
 		defer s.computing.Unlock()
 	} else {
@@ -235,7 +235,7 @@ func (s *Service) repeat(ctx context.Context, in *incoming, existing *pb.Accept,
 	case in.ask != "" && existing.Ask == in.ask:
 		return nil
 	case !bytes.Equal(existing.BodyHash, hash) || schemas.FlowOf(existing).Tenant != in.flow.Tenant:
-		return edge.Errorf(edge.BadRequest, "request_id %q was used within the hour for another prompt; choose a new one", in.prompt.RequestId)
+		return edge.Errorf(edge.BadRequest, "request_id %q was used within the last %v (--log-age) for another prompt; choose a new one", in.prompt.RequestId, s.d.Streams.Tokens().MaxAge)
 	}
 	if in.reply != "" {
 		s.replay(in.prompt.RequestId, in.destination(), in.ask != "") //nolint:contextcheck // it outlives the prompt's handling

@@ -160,8 +160,10 @@ func (s *Service) withdraw(ctx context.Context, a *asking, cause error) error {
 		Identity: s.identity(), BodyHash: hash, ReplyTo: in.reply, Encoding: in.encoding, FromIndex: in.prompt.FromIndex,
 		Interactive: true, Ask: a.id, Tenant: in.flow.Tenant, Class: string(in.flow.Class),
 	}
-	existing, err := s.log.Accept(ctx, in.prompt.RequestId, accept)
+	existing, err := s.open(ctx, in, accept)
 	switch {
+	case bus.IsElsewhere(err):
+		return nil // it was stored, and others have taken it in
 	case err != nil:
 		return fmt.Errorf("withdrawing an ask: %w", err)
 	case existing == nil || existing.Ask == a.id && existing.PromptSequence == 0:

@@ -63,7 +63,7 @@ func (s *Service) checkQueue(ctx context.Context, in *incoming) error {
 // not, however its prompt comes again; and one that was delivered before may be
 // in another replica's hands.
 func (s *Service) unlessTaken(ctx context.Context, in *incoming, refused error) error {
-	if refused == nil || in.again {
+	if refused == nil || in.again() {
 		return nil
 	}
 	_, err := s.log.Last(ctx, in.prompt.RequestId)

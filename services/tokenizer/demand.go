@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 type demand struct {
 	mu       sync.Mutex
 	waiting  map[string]*waiter // by request
+	swept    time.Time          // when those who count no more were looked for
 	pace     admission.Pace
 	promises admission.Promises // of places in the queue, and of first tokens in time
 	begun    time.Time          // all times are seconds since then
@@ -44,10 +46,24 @@ func (d *demand) seconds(now time.Time) float64 { return now.Sub(d.begun).Second
 // enterWithin is how long a request counts that is being accepted here.
 const enterWithin = 10 * time.Second
 
+// over says that a request counts no more.
+func (w *waiter) over(now time.Time) bool { return !w.until.IsZero() && now.After(w.until) }
+
+// sweep forgets, now and then, who counts no more: a shard that goes to another replica
+// takes along the owner that would have seen to it.
+func (d *demand) sweep(now time.Time) {
+	if now.Sub(d.swept) < enterWithin {
+		return
+	}
+	d.swept = now
+	maps.DeleteFunc(d.waiting, func(_ string, w *waiter) bool { return w.over(now) })
+}
+
 // enter counts a request that is about to be accepted; false: it waits already.
 func (d *demand) enter(request string, flow schemas.Flow, now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.sweep(now)
 	if d.waiting[request] != nil {
 		return false
 	}
@@ -112,9 +128,8 @@ func workOf(a *pb.Accept) float64 { return float64(a.GetPromptTokens()) + float6
 // loads is what waits of each flow, of what this replica sees.
 func (d *demand) loads(now time.Time) []fairness.Load {
 	sums := map[schemas.Flow]*fairness.Load{}
-	for request, w := range d.waiting {
-		if !w.until.IsZero() && now.After(w.until) {
-			delete(d.waiting, request)
+	for _, w := range d.waiting {
+		if w.over(now) {
 			continue
 		}
 		l := sums[w.flow]

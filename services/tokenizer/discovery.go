@@ -24,25 +24,25 @@ type service struct {
 
 // endpoint is one subject of a service.
 type endpoint struct {
-	name, subject string
-	handle        nats.MsgHandler
-	requests      atomic.Int64
-	busy          atomic.Int64 // nanoseconds in the handler
+	name, subject, group string
+	handle               nats.MsgHandler
+	requests             atomic.Int64
+	busy                 atomic.Int64 // nanoseconds in the handler
 }
 
 // endpointGroup is the queue group that micro services share work in.
 const endpointGroup = "q"
 
-// offer opens a service's subjects and its discovery.
-func (s *Service) offer(name string, subjects []string, about string, handle nats.MsgHandler) error {
+// offer opens a service's subjects and its discovery; who shares work is in one group.
+func (s *Service) offer(name, group string, subjects []string, about string, handle nats.MsgHandler) error {
 	e := &service{
 		s: s, about: "model " + s.d.Subjects.Model + ": " + about, started: time.Now().UTC(),
 		id: micro.ServiceIdentity{Name: s.d.Subjects.Prefix + "-" + name, ID: nuid.Next(), Version: s.config.Version, Metadata: map[string]string{}},
 	}
 	for i, subject := range subjects {
-		p := &endpoint{name: endpointNames[i], subject: subject, handle: handle}
+		p := &endpoint{name: endpointNames[i], subject: subject, group: group, handle: handle}
 		e.endpoints = append(e.endpoints, p)
-		if err := s.subscribe(subject, endpointGroup, p.onRequest); err != nil {
+		if err := s.subscribe(subject, group, p.onRequest); err != nil {
 			return err
 		}
 	}
@@ -95,7 +95,7 @@ func (e *service) ping() any { return micro.Ping{ServiceIdentity: e.id, Type: mi
 func (e *service) info() any {
 	info := micro.Info{ServiceIdentity: e.id, Type: micro.InfoResponseType, Description: e.about}
 	for _, p := range e.endpoints {
-		info.Endpoints = append(info.Endpoints, micro.EndpointInfo{Name: p.name, Subject: p.subject, QueueGroup: endpointGroup})
+		info.Endpoints = append(info.Endpoints, micro.EndpointInfo{Name: p.name, Subject: p.subject, QueueGroup: p.group})
 	}
 	return info
 }
@@ -105,7 +105,7 @@ func (e *service) stats() any {
 	for _, p := range e.endpoints {
 		requests, busy := p.requests.Load(), time.Duration(p.busy.Load())
 		stats.Endpoints = append(stats.Endpoints, &micro.EndpointStats{
-			Name: p.name, Subject: p.subject, QueueGroup: endpointGroup,
+			Name: p.name, Subject: p.subject, QueueGroup: p.group,
 			NumRequests: int(requests), ProcessingTime: busy, AverageProcessingTime: busy / time.Duration(max(requests, 1)),
 		})
 	}

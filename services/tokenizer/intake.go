@@ -85,7 +85,7 @@ const promptRetry = 500 * time.Millisecond
 // untilTaken lets a prompt come again as often as it takes: it was accepted, so
 // that it must end in an answer or in an error that its producer sees.
 func (s *Service) untilTaken(err error) error {
-	if err == nil || bus.IsGivenUp(err) || errors.Is(err, context.Canceled) {
+	if err == nil || bus.IsGivenUp(err) || bus.IsElsewhere(err) || errors.Is(err, context.Canceled) {
 		return err // the last: this replica stops, and a sibling takes it at once
 	}
 	s.d.Logger.Warn("a prompt was not taken; it will come again", "error", err)
@@ -186,10 +186,13 @@ type incoming struct {
 	// followed is within which time a shard served here has seen its acceptance; 0:
 	// it has none, or another replica sees it.
 	followed time.Duration
-	// again says that it was delivered before: another replica may have, or
-	// may still be about to, take it in.
-	again bool
+	// delivered is how often it was: another replica may have, or may still be about to,
+	// take in what comes again.
+	delivered int
 }
+
+// again says that it was delivered before.
+func (in *incoming) again() bool { return in.delivered > 1 }
 
 // destination is where its answer goes.
 func (in *incoming) destination() destination {
@@ -218,7 +221,7 @@ func (s *Service) readPrompt(d *bus.Delivery) (*incoming, error) {
 		encoding = pb.Encoding_ENCODING_TEXT
 	}
 	_, flow, _ := s.d.Subjects.ParsePrompt(d.Subject)
-	in := &incoming{flow: flow, prompt: prompt, encoding: encoding, sequence: d.Sequence, arrived: d.Timestamp, again: d.Delivered > 1}
+	in := &incoming{flow: flow, prompt: prompt, encoding: encoding, sequence: d.Sequence, arrived: d.Timestamp, delivered: d.Delivered}
 	if id := d.Headers.Get(nats.MsgIdHdr); ask != "" && schemas.CheckRequestID(id) == nil {
 		in.ask = id
 	}

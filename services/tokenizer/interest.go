@@ -74,7 +74,7 @@ func (s *Service) takeOver(st *stream) {
 
 func (s *Service) onInterestTaken(m *nats.Msg) {
 	parts := strings.Split(string(m.Data), " ")
-	if len(parts) != 3 || parts[1] == s.id {
+	if len(parts) != 3 || parts[1] == s.id || s.foreigner(parts[1]) {
 		return
 	}
 	// Both could take over at once: the later turn stays.

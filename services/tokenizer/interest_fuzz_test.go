@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/switchyard/switchyard/pkg/control/members"
 )
 
 // Only another replica that took this very reader over later ends its stream.
@@ -16,7 +18,7 @@ func FuzzInterestTaken(f *testing.F) {
 		f.Add("r", []byte(body))
 	}
 	f.Fuzz(func(t *testing.T, request string, body []byte) {
-		s := &Service{id: "tokenizer-1", streams: newStreams("tokenizer-1", time.Now)}
+		s := &Service{id: "tokenizer-1", streams: newStreams("tokenizer-1", time.Now), view: &members.View{}}
 		ctx, _, err := s.streams.open(t.Context(), "r", destination{subject: "inbox"}, false)
 		if err != nil {
 			t.Fatal(err)

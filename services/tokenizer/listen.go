@@ -5,11 +5,11 @@ import "github.com/nats-io/nats.go"
 // listen opens what producers reach without JetStream, and what tokenizers
 // hear from each other.
 func (s *Service) listen() error {
-	err := s.offer("ask", s.d.Subjects.Asks(), "text or JSON in, a stream of chunks out", s.onAsk)
+	err := s.offer("ask", endpointGroup, s.d.Subjects.Asks(), "text or JSON in, a stream of chunks out", s.onAsk)
 	if err != nil {
 		return err
 	}
-	if err := s.offer("replay", []string{s.d.Subjects.Replay()}, "the chunks of a request again, from an index on", s.onReplay); err != nil {
+	if err := s.offer("replay", s.replayGroup(), []string{s.d.Subjects.Replay()}, "the chunks of a request again, from an index on", s.onReplay); err != nil {
 		return err
 	}
 	for _, l := range []listener{

@@ -134,12 +134,13 @@ func TestPositionBeyondTheStream(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			s := New(r.d, Config{MaxQueued: DefaultMaxQueued})
 			for shard := range schemas.LogShards {
-				if _, err := r.d.Leases.Put(r.ctx(), fmt.Sprint("shard-", shard), value); err != nil {
+				if _, err := r.d.Leases.Put(r.ctx(), s.shardLease(shard), value); err != nil {
 					t.Fatal(err)
 				}
 			}
-			r.replica()
+			r.start(s)
 			got := r.begin("r", 2)
 			r.append(r.claim("r"), token(0), token(1), ending("length"))
 			got.whole(2, "length")

@@ -149,24 +149,18 @@ func (sh *ownedShard) begin(ctx context.Context, request string, e tokenlog.Entr
 
 // rebuild takes in what of a request lies before a message.
 func (sh *ownedShard) rebuild(ctx context.Context, r *served, before uint64) bool {
-	history, err := sh.s.log.Read(ctx, r.request)
+	history, chain, err := sh.s.log.Read(ctx, r.request, before)
 	if err != nil {
 		if ctx.Err() == nil {
 			sh.s.d.Logger.Warn("reading a request's log", "request", r.request, "error", err)
 		}
 		return false
 	}
+	r.chain = chain
 	for _, e := range history {
-		if e.Seq >= before {
-			break
-		}
 		r.written += e.Size
-		if records, err := r.chain.Take(e.Record); err == nil {
-			for _, record := range records {
-				r.claimed = r.claimed || record.GetClaim() != nil
-				sh.push(r, record)
-			}
-		}
+		r.claimed = r.claimed || e.Record.GetClaim() != nil
+		sh.push(r, e.Record)
 	}
 	return true
 }

@@ -69,17 +69,27 @@ func (s *Service) replay(request string, to destination, asked bool) {
 	s.tasks.Go(func() {
 		defer s.d.Conn.Recover(s.d.Subjects.Replay())
 		defer s.streams.close(st)
-		err := s.stream(ctx, request, to)
-		if errors.Is(err, tokenlog.ErrUnknown) {
-			err = edge.Errorf(edge.BadRequest, "request_id %q is unknown; it is kept for an hour", request)
-		}
-		var typed *edge.Error
-		if errors.As(err, &typed) {
-			s.refuseReplay(to, request, typed)
-		} else if err != nil && ctx.Err() == nil {
-			s.d.Logger.Warn("a replay ended early", "request", request, "error", err)
+		if err := s.stream(ctx, request, to); err != nil && ctx.Err() == nil {
+			s.endReplay(to, request, err)
 		}
 	})
+}
+
+// endReplay says why a reader gets no more.
+func (s *Service) endReplay(to destination, request string, why error) {
+	if errors.Is(why, tokenlog.ErrUnknown) {
+		why = edge.Errorf(edge.BadRequest, "request_id %q is unknown; requests are kept for %v (--log-age)", request, s.d.Streams.Tokens().MaxAge)
+	}
+	var typed *edge.Error
+	var theirs *tokenlog.KindError
+	switch {
+	case errors.As(why, &theirs):
+		s.refuseForeign(to, theirs)
+	case errors.As(why, &typed):
+		s.refuseReplay(to, request, typed)
+	default:
+		s.d.Logger.Warn("a replay ended early", "request", request, "error", why)
+	}
 }
 
 // stream delivers a request's chunks, those to come included.

@@ -141,8 +141,13 @@ func (s *Service) reservedElsewhere() (bytes int64) {
 	return bytes
 }
 
-// account notes that a request's log has taken a message of it.
+// account notes that a request's log has taken a message of it. What is of another kind
+// counts as no tenant's here.
 func (sh *ownedShard) account(r *served, size int64) {
+	if r.chain.Foreign() != nil {
+		sh.s.reservations.change(r.request, 0, 0, size)
+		return
+	}
 	r.written += size
 	left := int64(0)
 	if r.chain.End() == nil {

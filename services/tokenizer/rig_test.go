@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"log/slog"
+	"math"
 	"net"
 	"strings"
 	"sync"
@@ -33,12 +34,15 @@ var demo = sync.OnceValues(model.Demo)
 // rig is a real server with tokenizer replicas. The test plays attention: it
 // takes sequences and writes token logs.
 type rig struct {
-	t   testing.TB
-	srv *natsserver.Server
-	url string // the server's
-	d   *deployment.Deployment
-	log *tokenlog.Log
-	nc  *nats.Conn // a producer's
+	t     testing.TB
+	srv   *natsserver.Server
+	url   string       // the server's
+	model *model.Model // nil: the demo
+	d     *deployment.Deployment
+	log   *tokenlog.Log
+	nc    *nats.Conn // a producer's
+	// leave has what seems to be attention go.
+	leave func()
 
 	bounds bounds
 }
@@ -47,6 +51,7 @@ type rig struct {
 type bounds struct {
 	maxPayload int
 	logBytes   int64
+	logAge     time.Duration
 }
 
 // newRig starts a server and a number of replicas, and seems to have attention.
@@ -63,27 +68,35 @@ func newBoundedRig(t testing.TB, b bounds, replicas int, change ...func(*Config)
 	}
 	t.Cleanup(srv.Shutdown)
 	r := &rig{t: t, srv: srv, url: srv.URL(), bounds: b}
-	r.d = r.deployment()
-	r.log = tokenlog.Of(r.d, "attention-1")
 	if r.nc, err = nats.Connect(srv.URL()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.nc.Close)
-	attention := r.d.NewPresence("attention-1", "attention")
-	attention.SetReady(true)
-	r.run(attention.Announce)
+	r.deploy("attention-1")
 	for range replicas {
 		r.replica(change...)
 	}
 	return r
 }
 
-// run calls fn until the test ends.
-func (r *rig) run(fn func(context.Context) error) {
+// deploy opens the model's deployment, and seems to have attention in it.
+func (r *rig) deploy(attention string) {
+	r.t.Helper()
+	r.d = r.deployment()
+	r.log = tokenlog.Of(r.d, attention)
+	p := r.d.NewPresence(attention, "attention")
+	p.SetReady(true)
+	r.leave = r.run(p.Announce)
+}
+
+// run calls fn until the test ends, or stop is called.
+func (r *rig) run(fn func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = fn(ctx) }()
-	r.t.Cleanup(func() { cancel(); <-done })
+	stop = func() { cancel(); <-done }
+	r.t.Cleanup(stop)
+	return stop
 }
 
 func (r *rig) deployment() *deployment.Deployment {
@@ -92,7 +105,10 @@ func (r *rig) deployment() *deployment.Deployment {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	m, err := demo()
+	m, err := r.model, error(nil)
+	if m == nil {
+		m, err = demo()
+	}
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -105,7 +121,7 @@ func (r *rig) deployment() *deployment.Deployment {
 	r.t.Cleanup(conn.Close)
 	d, err := deployment.Open(r.t.Context(), deployment.Settings{
 		Conn: conn, Model: m, Prefix: schemas.DefaultPrefix, Hops: schemas.HopsCore, Wire: tensor.F32,
-		LogBytes: r.bounds.logBytes, Telemetry: tel, Traffic: traffic, Logger: log,
+		LogBytes: r.bounds.logBytes, LogAge: r.bounds.logAge, Telemetry: tel, Traffic: traffic, Logger: log,
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -292,7 +308,7 @@ func (r *rig) append(w *tokenlog.Writer, records ...*pb.Record) {
 
 // terminal is the end of a request, nil if it has none.
 func (r *rig) terminal(request string) *pb.Terminal {
-	all, err := r.log.Read(r.ctx(), request)
+	all, _, err := r.log.Read(r.ctx(), request, math.MaxUint64)
 	if err != nil || len(all) == 0 {
 		return nil
 	}

@@ -3,7 +3,7 @@ package tokenizer
 import (
 	"context"
 	"errors"
-	"strconv"
+	"fmt"
 	"sync"
 	"time"
 
@@ -78,9 +78,15 @@ func (s *Service) serveShards(ctx context.Context) {
 // then nobody else delivers.
 const yieldPause = 300 * time.Millisecond
 
+// shardLease is the key of a shard's lease. Tokenizers of another version or model follow
+// the same shards under leases of their own: nobody can deliver what is of another kind.
+func (s *Service) shardLease(shard int) string {
+	return fmt.Sprintf("shard-%d-v%d-%016x", shard, schemas.Version, s.d.Identity.Model)
+}
+
 func (s *Service) contend(ctx context.Context, shard int) {
 	for ctx.Err() == nil {
-		err := lease.Hold(ctx, s.d.Leases, "shard-"+strconv.Itoa(shard), s.id, s.presence.Lease(), func(ctx context.Context, held *lease.Held) error {
+		err := lease.Hold(ctx, s.d.Leases, s.shardLease(shard), s.id, s.presence.Lease(), func(ctx context.Context, held *lease.Held) error {
 			s.shards.set(shard, true)
 			defer s.shards.set(shard, false)
 			return s.serveShard(ctx, shard, held)

@@ -64,9 +64,10 @@ func (s *Service) taken(then *bus.StreamState, asked time.Time) bool {
 	return through(*then, now)
 }
 
-// through says whether all of a queue's messages are handled that it had then.
+// through says whether all of a queue's messages are handled that it had then. One that
+// never had any says that its first and its last are 0.
 func through(then, now bus.StreamState) bool {
-	return now.First > then.Last || now.Incarnation != then.Incarnation
+	return then.Last == 0 || now.First > then.Last || now.Incarnation != then.Incarnation
 }
 
 // sight is a look at a stream that all share who want one: thousands may wait at once.

@@ -27,6 +27,9 @@ func TestThrough(t *testing.T) {
 			t.Errorf("%s: %v", tc.name, got)
 		}
 	}
+	if none := (bus.StreamState{Incarnation: 1}); !through(none, none) {
+		t.Error("who has none waits for some")
+	}
 }
 
 // All who ask while a look is under way share the next one, and its error.

@@ -49,9 +49,9 @@ type Chain struct {
 	trials int  // since then, that began and were not over
 	trying bool // one of them is the current owner's
 	broken error
-	// foreign says that an acceptance by replicas of another kind lies there: what
-	// follows that is theirs.
-	foreign bool
+	// foreign is whose acceptance lies there, if replicas of another kind wrote one:
+	// what follows that is theirs.
+	foreign *pb.Identity
 
 	one [1]*pb.Record
 }
@@ -61,6 +61,15 @@ func NewChain(r Rules) Chain { return Chain{rules: r} }
 
 // Accept is what the log was opened with; nil if that has not come.
 func (c *Chain) Accept() *pb.Accept { return c.accept }
+
+// Foreign is the identity of the replicas that alone have accepted the request, where
+// they are of another version or model; nil: replicas of this one have, or nobody.
+func (c *Chain) Foreign() *pb.Identity {
+	if c.accept != nil {
+		return nil
+	}
+	return c.foreign
+}
 
 // End is the terminal record; nil while there is none.
 func (c *Chain) End() *pb.Terminal { return c.end }
@@ -115,7 +124,7 @@ func (c *Chain) checkAccept(a *pb.Accept) error {
 	case c.accept != nil:
 		return errors.New("a second acceptance")
 	case id.GetVersion() != cmp.Or(c.rules.Version, schemas.Version) || id.GetModel() != c.rules.Model:
-		c.foreign = true
+		c.foreign = cmp.Or(id, &pb.Identity{})
 		return fmt.Errorf("an acceptance of schema version %d for model %016x", id.GetVersion(), id.GetModel())
 	case a.MaxTokens < 0 || a.PromptTokens < 0 || int64(a.MaxTokens)+int64(a.PromptTokens) > int64(c.rules.Positions):
 		return fmt.Errorf("an acceptance of %d prompt and %d new tokens for a model of %d positions", a.PromptTokens, a.MaxTokens, c.rules.Positions)
@@ -144,7 +153,7 @@ func (c *Chain) started() error {
 	switch {
 	case c.accept != nil:
 		return nil
-	case c.foreign:
+	case c.foreign != nil:
 		return errors.New("it belongs to an acceptance of another version or model")
 	}
 	c.broken = errors.New("it does not begin with its acceptance")
@@ -269,6 +278,7 @@ func (c *Chain) unpack(p *pb.Packed) (rest []*pb.Record, err error) {
 	for _, r := range unfold(p) {
 		lacking := c.lacks(r)
 		if _, err := whole.Take(r); err != nil {
+			c.foreign = cmp.Or(whole.foreign, c.foreign)
 			return nil, fmt.Errorf("packed: %w", err)
 		}
 		if lacking {

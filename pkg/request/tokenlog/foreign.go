@@ -16,11 +16,31 @@ import (
 // another one did: it is theirs to end.
 var ErrAccepted = errors.New("the request has been accepted again")
 
+// KindError says that replicas of another version or model have accepted a request, and
+// none of this one.
+type KindError struct {
+	Request  string
+	Identity *pb.Identity
+}
+
+func (e *KindError) Error() string {
+	return fmt.Sprintf("request_id %q was accepted by replicas of another kind (schema version %d, model %016x)",
+		e.Request, e.Identity.GetVersion(), e.Identity.GetModel())
+}
+
+// foreigners is a KindError where one says how a log is.
+func (c *Chain) foreigners(request string) error {
+	if id := c.Foreign(); id != nil {
+		return &KindError{request, id}
+	}
+	return nil
+}
+
 // EndForeign ends a request that replicas of another version or model have accepted, so
 // that its producer hears of it from those who are here. Whether it has ended is judged
 // as they would; then it is opened again as lost, by an acceptance of this kind.
 func (l *Log) EndForeign(ctx context.Context, request string, opened *pb.Accept, t *pb.Terminal) error {
-	theirs, err := l.readAs(ctx, request, rulesOf(opened.GetIdentity()))
+	theirs, err := l.readAs(ctx, request, rulesOf(opened.GetIdentity()), math.MaxUint64)
 	switch {
 	case err == nil && theirs.chain.end != nil:
 		return fmt.Errorf("%w: %s", ErrFinished, request)

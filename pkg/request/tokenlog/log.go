@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -50,7 +51,8 @@ type Entry struct {
 	Incarnation uint64
 	// Packed says that the record was unfolded: it has the sequence of all others.
 	Packed bool
-	// Size is what its message takes in the stream.
+	// Size is what its message takes in the stream; of several that one has, the first
+	// has it.
 	Size int64
 	// Time is the server's; deadlines are judged by it.
 	Time time.Time
@@ -85,8 +87,19 @@ func (l *Log) NewChain() Chain { return NewChain(l.s.Rules) }
 
 // Accept opens a request's log. When it was opened before, existing is what it
 // was opened with; when that is gone and later records are not, the error is
-// ErrNotWhole.
+// ErrNotWhole, and when replicas of another kind have opened it, a *KindError.
 func (l *Log) Accept(ctx context.Context, request string, accept *pb.Accept) (existing *pb.Accept, err error) {
+	return l.accept(ctx, request, accept, func(h *history) error { return h.chain.foreigners(request) })
+}
+
+// AcceptAnew is Accept of a request which those are not here to finish who have
+// accepted it, if they are of another kind.
+func (l *Log) AcceptAnew(ctx context.Context, request string, accept *pb.Accept) (existing *pb.Accept, err error) {
+	return l.accept(ctx, request, accept, func(*history) error { return nil })
+}
+
+// accept opens a log unless check has something against what lies there.
+func (l *Log) accept(ctx context.Context, request string, accept *pb.Accept, check func(*history) error) (existing *pb.Accept, err error) {
 	record := &pb.Record{Kind: &pb.Record_Accept{Accept: accept}}
 	for after := uint64(0); ; {
 		_, err = l.put(ctx, request, record, after)
@@ -97,15 +110,19 @@ func (l *Log) Accept(ctx context.Context, request string, accept *pb.Accept) (ex
 		switch {
 		case errors.Is(err, ErrUnknown):
 			after = 0 // it went between the two looks
+			continue
 		case err != nil:
 			return nil, err
 		case h.chain.accept != nil:
 			return h.chain.accept, nil
-		case h.chain.broken != nil || h.chain.end != nil:
-			return nil, fmt.Errorf("%w: %s has no acceptance", ErrNotWhole, request)
-		default:
-			after = h.tail // nothing but noise
 		}
+		if err := check(h); err != nil {
+			return nil, err
+		}
+		if h.chain.broken != nil || h.chain.end != nil {
+			return nil, fmt.Errorf("%w: %s has no acceptance", ErrNotWhole, request)
+		}
+		after = h.tail // nothing but noise
 	}
 }
 
@@ -160,23 +177,25 @@ type history struct {
 	tail    uint64 // sequence of the newest message, noise or not
 }
 
-// Read returns all records of a request that were there when it began.
-func (l *Log) Read(ctx context.Context, request string) ([]Entry, error) {
-	h, err := l.read(ctx, request)
+// Read returns the records of a request that lie before a message, and the chain of
+// all that does.
+func (l *Log) Read(ctx context.Context, request string, before uint64) ([]Entry, Chain, error) {
+	h, err := l.readAs(ctx, request, l.s.Rules, before)
 	if err != nil {
-		return nil, err
+		return nil, Chain{}, err
 	}
-	return h.entries, nil
+	return h.entries, h.chain, nil
 }
 
 // readWithin bounds the reading of one log: its records may go meanwhile.
 const readWithin = 30 * time.Second
 
 func (l *Log) read(ctx context.Context, request string) (*history, error) {
-	return l.readAs(ctx, request, l.s.Rules)
+	return l.readAs(ctx, request, l.s.Rules, math.MaxUint64)
 }
 
-func (l *Log) readAs(ctx context.Context, request string, rules Rules) (*history, error) {
+// readAs reads by somebody's rules what lies before a message.
+func (l *Log) readAs(ctx context.Context, request string, rules Rules, before uint64) (*history, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
 	last, err := l.last(ctx, request)
@@ -185,7 +204,10 @@ func (l *Log) readAs(ctx context.Context, request string, rules Rules) (*history
 	}
 	h := &history{chain: NewChain(rules)}
 	first, err := l.conn.Next(ctx, l.stream, l.names.Subjects.Token(request), 1)
-	if err == nil && first.Sequence == last.Sequence {
+	switch {
+	case err == nil && first.Sequence >= before:
+		return h, nil
+	case err == nil && first.Sequence == last.Sequence:
 		l.take(request, h, last) // the usual claim finds just its acceptance
 		return h, nil
 	}
@@ -195,8 +217,10 @@ func (l *Log) readAs(ctx context.Context, request string, rules Rules) (*history
 	}
 	defer leave()
 	err = l.conn.Follow(ctx, l.stream, l.names.Subjects.Token(request), bus.Place{}, func(m bus.Stored) bool {
-		l.take(request, h, m)
-		return m.Sequence < last.Sequence
+		if m.Sequence < before {
+			l.take(request, h, m)
+		}
+		return m.Sequence < min(before, last.Sequence)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading the log of %s: %w", request, err)
@@ -224,9 +248,10 @@ func (l *Log) each(request string, c *Chain, passed *bool, m bus.Stored, fn func
 		l.Pass(request, e, err, passed)
 	}
 	for _, r := range records {
-		if !fn(Entry{Record: r, Seq: m.Sequence, Time: m.Time, Packed: r != e.Record}) {
+		if !fn(Entry{Record: r, Seq: m.Sequence, Time: m.Time, Packed: r != e.Record, Size: e.Size}) {
 			return false
 		}
+		e.Size = 0 // counted, of a message that has several
 	}
 	return true
 }
@@ -238,7 +263,8 @@ func (l *Log) Pass(request string, e Entry, err error, passed *bool) {
 }
 
 // FollowRequest calls fn for a request's records from the first on, then live,
-// until fn returns false or ctx ends.
+// until fn returns false or ctx ends. A *KindError says that it has none that can be
+// read here.
 func (l *Log) FollowRequest(ctx context.Context, request string, fn func(Entry) (more bool)) error {
 	last, err := l.last(ctx, request)
 	if err != nil {
@@ -256,14 +282,18 @@ func (l *Log) FollowRequest(ctx context.Context, request string, fn func(Entry) 
 	defer time.AfterFunc(readWithin, caughtUp).Stop() // its last record may be gone
 	chain, passed := l.NewChain(), false
 	for {
+		var foreign error
 		err := l.conn.Follow(ctx, l.stream, l.names.Subjects.Token(request), bus.Place{}, func(m bus.Stored) bool {
-			if m.Sequence >= last.Sequence {
-				caughtUp()
+			if m.Sequence < last.Sequence {
+				return l.each(request, &chain, &passed, m, fn)
 			}
-			return l.each(request, &chain, &passed, m, fn)
+			caughtUp()
+			more := l.each(request, &chain, &passed, m, fn)
+			foreign = chain.foreigners(request)
+			return more && foreign == nil
 		})
 		if !errors.Is(err, bus.ErrReplaced) {
-			return err
+			return cmp.Or(foreign, err)
 		}
 		// The stream is a new one: what it will have of this log is its end.
 	}

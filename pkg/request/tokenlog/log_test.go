@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -146,7 +147,7 @@ func TestLostAck(t *testing.T) {
 	faulty := New(r.connect(p.listen.Addr().String()), names, r.as("a"))
 	has := func(want string) func() bool {
 		return func() bool {
-			all, err := r.log.Read(r.ctx(), "r")
+			all, _, err := r.log.Read(r.ctx(), "r", math.MaxUint64)
 			return err == nil && kinds(all) == want
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"strings"
 	"sync"
@@ -115,7 +116,7 @@ func (r *rig) flush(w *Writer) {
 
 func (r *rig) read(request string) []Entry {
 	r.t.Helper()
-	all, err := r.log.Read(r.ctx(), request)
+	all, _, err := r.log.Read(r.ctx(), request, math.MaxUint64)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -44,12 +44,24 @@ func GiveUp(why Reason, err error) error { return poisonError{err, why} }
 type retryError struct {
 	error
 	after time.Duration
+	// elsewhere says that another replica is to try.
+	elsewhere bool
 }
 
 func (r retryError) Unwrap() error { return r.error }
 
 // RetryAfter marks an error that another attempt may not meet.
-func RetryAfter(after time.Duration, err error) error { return retryError{err, after} }
+func RetryAfter(after time.Duration, err error) error { return retryError{error: err, after: after} }
+
+// Elsewhere is RetryAfter of who knows that others can do what it cannot: Work gives the
+// delivery back.
+func Elsewhere(after time.Duration, err error) error { return retryError{err, after, true} }
+
+// IsElsewhere says whether an error is Elsewhere's.
+func IsElsewhere(err error) bool {
+	var retry retryError
+	return errors.As(err, &retry) && retry.elsewhere
+}
 
 const (
 	// maxDeliveries bounds attempts at a message whose handler fails with an

@@ -16,7 +16,7 @@ const (
 // Work does a delivery's work and settles it; what do's error leads to is in
 // classify.go. Unlike with End, what is to be tried again is tried again here,
 // without a bound, while the delivery is renewed. It goes to another replica
-// only when ctx ends, or when this one is gone. So the count of its deliveries
+// only when ctx ends, when this one is gone, or when do's error is Elsewhere's. So the count of its deliveries
 // says how many replicas had it, and nothing about how often it failed. The
 // returned error is about settling it: the delivery may come again then.
 func (d *Delivery) Work(ctx context.Context, do func() error) error {
@@ -24,8 +24,8 @@ func (d *Delivery) Work(ctx context.Context, do func() error) error {
 	for pauses := pause.Between(firstPause, lastPause); ; {
 		err := d.c.Try(d.Subject, do)
 		outcome, after := classify(err, 1)
-		if outcome != Retried {
-			return d.end(outcome, 0, err) //nolint:contextcheck // what is given up is kept also by who stops
+		if outcome != Retried || IsElsewhere(err) {
+			return d.end(outcome, after, err) //nolint:contextcheck // what is given up is kept also by who stops
 		}
 		if pause.For(ctx, max(pauses.Next(), after)) != nil {
 			return d.Nak(0) //nolint:contextcheck // ctx has ended

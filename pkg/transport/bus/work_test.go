@@ -67,6 +67,22 @@ func TestWorkEnds(t *testing.T) {
 	}
 }
 
+// Who knows that others can do the work gives it back, and is tried no more itself.
+func TestWorkElsewhere(t *testing.T) {
+	r := newRig(t)
+	s := names(schemas.HopsCore)
+	q := r.queue(s, time.Minute)
+	r.store(s, 1)
+	attempts := 0
+	err := r.pull(q, 1, 1)[0].Work(r.ctx(), func() error {
+		attempts++
+		return Elsewhere(time.Millisecond, errors.New("not mine"))
+	})
+	if d := r.pull(q, 1, 1)[0]; err != nil || attempts != 1 || d.Delivered != 2 {
+		t.Errorf("%d attempts, error %v, then delivery %d", attempts, err, d.Delivered)
+	}
+}
+
 // A replica that stops gives its work to the next one at once, and the count
 // tells how many had it.
 func TestWorkGivesBack(t *testing.T) {
