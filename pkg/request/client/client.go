@@ -87,7 +87,8 @@ type Client struct {
 }
 
 // New returns a client on a connection, which should reconnect forever. When its
-// server is of no use for ten seconds, it is made to reconnect to another one.
+// server is of no use for ten seconds, or does not answer at all for as long as Silence, it
+// is made to reconnect to another one.
 func New(nc *nats.Conn, s Settings) *Client {
 	s = s.withDefaults()
 	return &Client{nc: nc, settings: s, subjects: schemas.NewSubjects(s.Prefix, s.Model), leaveAfter: leaving.After, returnsWithin: returnsWithin}

@@ -28,6 +28,18 @@ func (c *Client) unserved(now time.Time) {
 	}
 }
 
+// leaveHung goes to another server when this one does not answer at all. One that hangs
+// keeps its connections, and the library's own look at them takes minutes.
+func (c *Client) leaveHung(ctx context.Context) {
+	before := c.nc.Stats().Reconnects
+	answered, cancel := context.WithTimeout(ctx, c.settings.Silence)
+	defer cancel()
+	err := c.nc.FlushWithContext(answered)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && c.nc.Stats().Reconnects == before && leaving.Possible(c.nc) {
+		_ = c.nc.ForceReconnect() // as above
+	}
+}
+
 // judge notes what publishing came to.
 func (c *Client) judge(err error) {
 	var api *jetstream.APIError

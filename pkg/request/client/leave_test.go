@@ -1,7 +1,11 @@
 package client
 
 import (
+	"bufio"
 	"context"
+	"io"
+	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -52,6 +56,53 @@ func TestLeave(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A server that hangs keeps its connections and answers nothing: it is left.
+func TestLeaveHung(t *testing.T) {
+	useful := startServer(t)
+	startFake(t, useful, nil, func(f *fake, to string, r *pb.Replay) { f.rest(to, r.RequestId, 3, r.FromIndex) })
+	nc, err := nats.Connect(hung(t)+","+useful.ClientURL(), nats.DontRandomize(), nats.ReconnectWait(5*time.Millisecond), nats.MaxReconnects(-1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	s, err := New(nc, Settings{Silence: 100 * time.Millisecond}).Resume(t.Context(), "one", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, last, err := read(s); err != nil || text != "0 1 2 " || last.GetFinishReason() != "length" {
+		t.Errorf("got %q, end %v, error %v", text, last, err)
+	}
+}
+
+// hung is the address of a server that takes a client in, and then does nothing more.
+func hung(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
+			all.Go(func() { takeIn(conn) })
+		}
+	})
+	t.Cleanup(func() { _ = l.Close(); all.Wait() })
+	return "nats://" + l.Addr().String()
+}
+
+// takeIn greets a client and reads what it says until it goes.
+func takeIn(conn net.Conn) {
+	defer func() { _ = conn.Close() }()
+	_, _ = io.WriteString(conn, `INFO {"server_id":"hung","version":"2.11.0","proto":1,"headers":true,"max_payload":1048576}`+"\r\n")
+	in := bufio.NewReader(conn)
+	for line, err := in.ReadString('\n'); err == nil && line != "PING\r\n"; {
+		line, err = in.ReadString('\n')
+	}
+	_, _ = io.WriteString(conn, "PONG\r\n")
+	_, _ = io.Copy(io.Discard, in)
 }
 
 func TestUseless(t *testing.T) {

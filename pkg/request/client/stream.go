@@ -115,6 +115,7 @@ func (s *Stream) await(timer *time.Timer) ([]*pb.Chunk, error) {
 			return nil, s.outage(timer)
 		}
 		err := s.replay()
+		s.client.leaveHung(s.ctx)
 		timer.Reset(s.pause)
 		s.pause = min(2*s.pause, maxSilence)
 		return nil, err
