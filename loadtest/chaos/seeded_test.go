@@ -216,28 +216,38 @@ func (c config) check(t *testing.T, r *report.Run, by func(report.Hit) string) {
 	}
 	t.Error("the run failed; see above")
 	if c.shrink > 0 {
-		plan = shorter(t, c, plan, r)
+		plan = c.shorter(plan, r, func(title string, part schedule.Schedule) *report.Run { return c.playPart(t, title, part) })
 	}
 	t.Logf("To see it again, write this to a file and name it in SWITCHYARD_CHAOS_SCHEDULE, with SWITCHYARD_CHAOS_SEED=%d:\n%v", c.Seed, plan)
 }
 
-// shorter looks for a part of a schedule that still fails.
-func shorter(t *testing.T, c config, plan schedule.Schedule, r *report.Run) schedule.Schedule {
+// playPart plays a part of a schedule by itself.
+func (c config) playPart(t *testing.T, title string, part schedule.Schedule) *report.Run {
 	t.Helper()
-	if at, ok := r.First(); ok && len(r.Hits) > 0 {
-		plan = plan.Until(at - r.Hits[0].Began + r.Hits[0].At)
-	}
-	tries := 0
-	return schedule.Shrink(plan, c.shrink, func(part schedule.Schedule) (failed bool) {
-		tries++
-		title := fmt.Sprintf("try %d: %d of %d faults", tries, len(part), len(plan))
-		t.Run(title, func(t *testing.T) {
-			r := play(t, c, title, part.Close(c.Every))
-			failed = r.Failed()
-			t.Log("\n" + r.Table(report.ByKind))
-		})
-		return failed
+	r := &report.Run{} // of one that could not be played
+	t.Run(title, func(t *testing.T) {
+		r = play(t, c, title, part)
+		t.Log("\n" + r.Table(report.ByKind))
 	})
+	return r
+}
+
+// shorter looks for a part of a schedule that fails as well as the whole did, and
+// returns it as it was played.
+func (c config) shorter(plan schedule.Schedule, r *report.Run, play func(title string, part schedule.Schedule) *report.Run) schedule.Schedule {
+	tries := 0
+	fails := func(part schedule.Schedule) bool {
+		tries++
+		return play(fmt.Sprintf("try %d: %d of %d faults", tries, len(part), len(plan)), part.Close(c.Every)).Failed()
+	}
+	rest := plan
+	if early := r.Before(plan); len(early) < len(plan) && fails(early) {
+		rest = early
+	}
+	if rest = schedule.Shrink(rest, c.shrink-tries, fails); len(rest) < len(plan) {
+		return rest.Close(c.Every)
+	}
+	return plan
 }
 
 // write leaves the report in the folder that was named.

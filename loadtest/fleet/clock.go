@@ -3,8 +3,6 @@ package fleet
 import (
 	_ "embed"
 	"encoding/binary"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -68,8 +66,7 @@ func BuildClocked(t *testing.T) string {
 //go:embed testdata/wrongclock.go.txt
 var wrongClock string
 
-// clockOverlay writes what `go build -overlay` wants: package time with a line
-// more in Now, and the file that has the function.
+// clockOverlay has a line more in time.Now, and the file that has the function.
 func clockOverlay(t *testing.T) (path string, err error) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
@@ -85,26 +82,14 @@ func clockOverlay(t *testing.T) (path string, err error) {
 	if err != nil {
 		return "", err
 	}
-	dir, replace := t.TempDir(), map[string]string{}
-	for name, text := range map[string]string{"time.go": changed, "wrongclock.go": wrongClock} {
-		replace[filepath.Join(library, name)] = filepath.Join(dir, name)
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			return "", err
-		}
-	}
-	list, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return "", err
-	}
-	path = filepath.Join(dir, "overlay.json")
-	return path, os.WriteFile(path, list, 0o600)
+	return overlay(t, map[string]string{filepath.Join(library, "time.go"): changed, filepath.Join(library, "wrongclock.go"): wrongClock})
 }
 
 // withWrongClock changes the source of time.Now.
 func withWrongClock(source string) (string, error) {
-	const reads = "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n"
-	if strings.Count(source, reads) != 1 {
-		return "", errors.New("time.Now of this Go does not begin as expected; change withWrongClock, or leave out kind skew")
+	changed, err := insert(source, "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n", "\tsec += wrongBy()\n")
+	if err != nil {
+		return "", fmt.Errorf("time.Now of this Go: %w; change withWrongClock, or leave out kind skew", err)
 	}
-	return strings.Replace(source, reads, reads+"\tsec += wrongBy()\n", 1), nil
+	return changed, nil
 }

@@ -17,6 +17,7 @@ const (
 	natsServer = "github.com/nats-io/nats-server/v2"
 	switchyard = "github.com/switchyard/switchyard/services/switchyard"
 	broker     = "github.com/switchyard/switchyard/pkg/transport/kafka/embedded/broker"
+	attention  = "github.com/switchyard/switchyard/services/attention"
 )
 
 // Kinds are the services, in the order of starting.
@@ -149,6 +150,20 @@ func (f *Fleet) Kill(kind string) {
 // Forget takes a process that has ended out.
 func (f *Fleet) Forget(kind string, p *Process) {
 	f.procs[kind] = slices.DeleteFunc(f.procs[kind], func(o *Process) bool { return o == p })
+}
+
+// Replace starts another process for each of a kind that has ended by itself, and says how
+// many those were.
+func (f *Fleet) Replace(kind string) (ended int) {
+	f.T.Helper()
+	for _, p := range slices.Clone(f.procs[kind]) {
+		if p.Ended() {
+			f.Forget(kind, p)
+			f.Add(kind)
+			ended++
+		}
+	}
+	return ended
 }
 
 // Clear kills all services.

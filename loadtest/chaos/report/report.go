@@ -45,14 +45,17 @@ func (r *Run) Failed() bool {
 	return len(r.Load.Violations)+len(r.Left)+len(r.Problems) > 0
 }
 
-// First is when the first violation was seen.
-func (r *Run) First() (at time.Duration, ok bool) {
-	for _, v := range r.Load.Violations {
-		if !ok || v.At < at {
-			at, ok = v.At, true
-		}
+// Before is what of the run's schedule began before the first violation was seen; all of
+// it where none was, or where it was seen before anything went wrong.
+func (r *Run) Before(plan schedule.Schedule) schedule.Schedule {
+	if len(r.Load.Violations) == 0 || len(r.Hits) == 0 {
+		return plan
 	}
-	return at, ok
+	first := slices.MinFunc(r.Load.Violations, func(a, b check.Violation) int { return cmp.Compare(a.At, b.At) })
+	if early := plan.Until(first.At - r.Hits[0].Began + r.Hits[0].At); len(early) > 0 {
+		return early
+	}
+	return plan
 }
 
 // blame is how long before a stall's beginning its cause may have begun: rows

@@ -65,8 +65,8 @@ func TestTable(t *testing.T) {
 			t.Errorf("there is no %q in\n%s", want, got)
 		}
 	}
-	if at, ok := r.First(); !r.Failed() || !ok || at != 2*time.Second {
-		t.Errorf("the first violation is at %v", at)
+	if !r.Failed() {
+		t.Error("it has not failed")
 	}
 }
 

@@ -1,0 +1,58 @@
+package fleet
+
+import (
+	_ "embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Deadly begins the ids of requests that take a process of BuildDeadly down when it makes
+// a token of theirs.
+const Deadly = "deadly-"
+
+// BuildDeadly is Build of an attention service that one of its requests can kill, as one
+// does that finds a fault of the machine or of a library.
+func BuildDeadly(t *testing.T) string {
+	t.Helper()
+	path, err := deadlyOverlay(t)
+	if err != nil {
+		t.Fatalf("making a request deadly: %v", err)
+	}
+	return build(t, "-overlay", path)
+}
+
+// deadlyRequest is a further file of attention.
+//
+//go:embed testdata/deadly.go.txt
+var deadlyRequest string
+
+func deadlyOverlay(t *testing.T) (path string, err error) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.Dir}}", attention).Output()
+	if err != nil {
+		return "", fmt.Errorf("looking for the source of attention: %w", err)
+	}
+	dir := strings.TrimSpace(string(out))
+	worker, err := os.ReadFile(filepath.Join(dir, "worker.go"))
+	if err != nil {
+		return "", err
+	}
+	changed, err := withDeadly(string(worker))
+	if err != nil {
+		return "", err
+	}
+	return overlay(t, map[string]string{filepath.Join(dir, "worker.go"): changed, filepath.Join(dir, "deadly.go"): deadlyRequest})
+}
+
+// withDeadly changes what is done with a token's logits.
+func withDeadly(source string) (string, error) {
+	changed, err := insert(source, "func (w *worker) settle(p *part, at int, logits []float32) {\n\ts := p.s\n", "\tdieOf(s)\n")
+	if err != nil {
+		return "", fmt.Errorf("attention's worker: %w; change withDeadly", err)
+	}
+	return changed, nil
+}

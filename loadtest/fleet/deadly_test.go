@@ -1,0 +1,22 @@
+package fleet
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// Attention's source has the place where a request can be made deadly.
+func TestDeadly(t *testing.T) {
+	source, err := os.ReadFile("../../services/attention/worker.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed, err := withDeadly(string(source))
+	if err != nil || strings.Count(changed, "\ts := p.s\n\tdieOf(s)\n") != 1 {
+		t.Errorf("nothing is changed: %v", err)
+	}
+	if _, err := withDeadly("package attention"); err == nil {
+		t.Error("a source without such a place is taken")
+	}
+}
