@@ -39,12 +39,13 @@ build-cuda: $(CUDA_IMAGES) ## Build bin/switchyard-cuda, which computes experts 
 
 .PHONY: test-cuda
 test-cuda: ## Test all of CUDA that needs no GPU, on a fake one and with the race detector (needs a C compiler)
-	CGO_ENABLED=1 $(GO) test -race ./kernels/cuda/... ./pkg/compute/device/cuda
+	CGO_ENABLED=1 $(GO) test -race ./kernels/cuda/... ./pkg/compute/device/cuda ./pkg/process/gpuwatch
+	CGO_ENABLED=1 CGO_CFLAGS="-O2 -Wno-deprecated-declarations" $(GO) test -race -tags cuda ./kernels/cuda/nvml
 	CGO_ENABLED=1 $(GO) test -race -run GPU ./services/switchyard/...
 
 .PHONY: test-cuda-driver
-test-cuda-driver: $(CUDA) ## Test the binding of CUDA's driver on a libcuda in C (fetches NVIDIA's headers, once)
-	$(CUDA_ENV) $(GO) test -tags cuda ./kernels/cuda/real
+test-cuda-driver: $(CUDA) ## Test the bindings of NVIDIA's libraries on ones in C (fetches NVIDIA's headers, once)
+	$(CUDA_ENV) $(GO) test -tags cuda ./kernels/cuda/real ./kernels/cuda/nvml
 
 $(CUDA): kernels/cuda/build/wheels.txt kernels/cuda/build/fetch
 	kernels/cuda/build/fetch $< $@

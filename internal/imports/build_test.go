@@ -21,7 +21,7 @@ func TestDefaultBuild(t *testing.T) {
 		t.Error("the CUDA device is not there at all")
 	}
 	for _, dep := range deps {
-		if match("gorgonia.org/...", dep) || match("github.com/NVIDIA/...", dep) || dep == "runtime/cgo" || dep == Module+"/kernels/cuda/real" {
+		if match("gorgonia.org/...", dep) || match("github.com/NVIDIA/...", dep) || dep == "runtime/cgo" || dep == Module+"/kernels/cuda/real" || dep == Module+"/kernels/cuda/nvml" {
 			t.Errorf("the default build has %s", dep)
 		}
 	}

@@ -30,7 +30,7 @@ type Rule struct {
 var Rules = []Rule{
 	{
 		Of:     []string{"kernels/..."},
-		Only:   []string{"std", "kernels/...", "golang.org/x/sys/...", "gorgonia.org/cu"},
+		Only:   []string{"std", "kernels/...", "golang.org/x/sys/...", "gorgonia.org/cu", "github.com/NVIDIA/go-nvml/..."},
 		Reason: "kernels are the bottom: they are tested, and can be replaced, without anything above them",
 		Bad:    [2]string{"kernels/cpu", "pkg/compute/model"},
 	},
@@ -127,8 +127,14 @@ var Rules = []Rule{
 		Bad:    [2]string{"pkg/compute/device/cuda", "gorgonia.org/cu"},
 	},
 	{
+		Of: []string{"module"}, Except: []string{"kernels/cuda/nvml"}, AndTests: true,
+		Never:  []string{"github.com/NVIDIA/..."},
+		Reason: "it needs a C compiler, and a call that its library lacks ends the process; one package behind the tag cuda asks first",
+		Bad:    [2]string{"pkg/process/gpuwatch", "github.com/NVIDIA/go-nvml/pkg/nvml"},
+	},
+	{
 		Of: []string{"module"}, Except: []string{"services/switchyard"}, AndTests: true,
-		Never:  []string{"kernels/cuda/real", "kernels/cuda/images"},
+		Never:  []string{"kernels/cuda/real", "kernels/cuda/nvml", "kernels/cuda/images"},
 		Reason: "everything above the driver gets it handed in, so that all of it runs on the fake",
 		Bad:    [2]string{"pkg/compute/device/cuda", "kernels/cuda/real"},
 	},

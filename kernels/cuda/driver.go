@@ -70,10 +70,11 @@ type Info struct {
 	Index      int
 	Name       string
 	Arch       Arch
-	Memory     int64 // bytes in all
-	Shared     int   // bytes of shared memory that a block may have, if it asks for them
-	Processors int   // streaming multiprocessors
-	Driver     int   // the version of CUDA that the driver speaks: 12090 is 12.9
+	Memory     int64  // bytes in all
+	Shared     int    // bytes of shared memory that a block may have, if it asks for them
+	Processors int    // streaming multiprocessors
+	Driver     int    // the version of CUDA that the driver speaks: 12090 is 12.9
+	PCI        string // address on the bus, by which others know it: 0000:3b:00.0
 }
 
 // Arch is a compute capability.

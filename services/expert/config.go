@@ -13,6 +13,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/process/gpuwatch"
 )
 
 // Config is what an operator sets.
@@ -34,6 +35,9 @@ type GPU struct {
 	Info   kernels.Info
 	Open   func() (kernels.Driver, error)
 	Images kernels.Images
+	// Watch is of what it says of itself; nil where it says nothing, and Unwatched why.
+	Watch     *gpuwatch.Watch
+	Unwatched error
 	// Memory is what a host takes of it; 0 is nine tenths of what is free.
 	Memory uint64
 }

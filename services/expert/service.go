@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -139,6 +140,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 // taken over.
 func (s *Service) Run(ctx context.Context) error {
 	serving, leave := context.WithCancel(context.WithoutCancel(ctx))
+	defer s.followGPU(ctx)()
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
 	tasks.Go(func() { _ = s.followPlan(serving) }) // it fails without a bucket only, which Start needed
@@ -307,4 +309,5 @@ func (s *Service) fill(stats map[string]float64) {
 	if r, ok := s.device.(device.Reporter); ok {
 		r.Report(stats)
 	}
+	maps.Copy(stats, s.gpuFigures())
 }

@@ -66,7 +66,10 @@ func totals(all []*pb.Member) map[string]quarantine.Total {
 	out := map[string]quarantine.Total{}
 	for _, m := range members.OfService(all, "expert") {
 		if seconds, says := m.Stats[members.HostSeconds]; says {
-			out[m.Id] = quarantine.Total{Device: m.Device, Messages: m.Stats[members.HostMessages], Rows: m.Stats[members.HostRows], Seconds: seconds}
+			out[m.Id] = quarantine.Total{
+				Device: m.Device, Messages: m.Stats[members.HostMessages], Rows: m.Stats[members.HostRows], Seconds: seconds,
+				Throttled: m.Stats[members.HostThrottled] > 0,
+			}
 		}
 	}
 	return out
@@ -74,11 +77,15 @@ func totals(all []*pb.Member) map[string]quarantine.Total {
 
 func (s *slowHosts) tell(c *quarantine.Change) {
 	s.metrics.Judged(c.State.String())
-	switch c.State {
-	case quarantine.Avoided:
+	switch {
+	case c.Throttle && c.State == quarantine.Avoided:
+		s.log.Warn("an expert host's device throttles; rows that others can compute pass it by for as long as it says so", "host", c.Host)
+	case c.Throttle:
+		s.log.Info("an expert host's device throttles no more", "host", c.Host)
+	case c.State == quarantine.Avoided:
 		s.log.Warn("an expert host is slow; rows that others can compute pass it by, until it is tried again",
 			"host", c.Host, "times_as_slow", c.Ratio, "messages", c.Recent.Messages, "rows", c.Recent.Rows, "seconds", c.Recent.Seconds, "for_seconds", c.For)
-	case quarantine.Trusted:
+	case c.State == quarantine.Trusted:
 		s.log.Info("an expert host is as fast as others again", "host", c.Host, "times_as_slow", c.Ratio)
 	}
 }

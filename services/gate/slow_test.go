@@ -51,3 +51,25 @@ func TestSlowHosts(t *testing.T) {
 		t.Errorf("%v, when it has gone", got)
 	}
 }
+
+// A host whose device throttles is avoided from its own word on, and until it says that
+// this is over.
+func TestThrottledHosts(t *testing.T) {
+	var log bytes.Buffer
+	s := newSlowHosts(slog.New(slog.NewTextHandler(&log, nil)), telemetry.NewMetrics(prometheus.NewRegistry()).Hosts)
+	at := s.began
+	for look, throttled := range []float64{0, 1, 1, 0} {
+		host := announced("a", look, 40, time.Millisecond)
+		host.Stats[members.HostThrottled] = throttled
+		at = at.Add(members.Interval)
+		s.look(at, []*pb.Member{host, announced("b", look, 40, time.Millisecond)})
+		if got := s.now()["a"]; (got == quarantine.Avoided) != (throttled > 0) {
+			t.Errorf("look %d: %v", look, got)
+		}
+	}
+	for _, want := range []string{"device throttles;", "throttles no more"} {
+		if strings.Count(log.String(), want) != 1 {
+			t.Errorf("the log says\n%s", log.String())
+		}
+	}
+}

@@ -5,7 +5,9 @@ package main
 import (
 	"github.com/switchyard/switchyard/kernels/cuda"
 	"github.com/switchyard/switchyard/kernels/cuda/images"
+	"github.com/switchyard/switchyard/kernels/cuda/nvml"
 	"github.com/switchyard/switchyard/kernels/cuda/real"
+	"github.com/switchyard/switchyard/pkg/process/gpuwatch"
 	"github.com/switchyard/switchyard/services/expert"
 )
 
@@ -23,5 +25,11 @@ func openGPU(index int) (*expert.GPU, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &expert.GPU{Info: info, Images: all, Open: func() (cuda.Driver, error) { return real.Open(index) }}, nil
+	g := &expert.GPU{Info: info, Images: all, Open: func() (cuda.Driver, error) { return real.Open(index) }}
+	if r, err := nvml.Open(info.PCI); err != nil {
+		g.Unwatched = err
+	} else {
+		g.Watch = gpuwatch.New(r)
+	}
+	return g, nil
 }

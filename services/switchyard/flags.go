@@ -225,6 +225,9 @@ func tellDevice(e *env, c expert.Config, m ModelFlags, t *telemetry.Config) {
 		t.Device = "cuda:" + c.GPU.Info.Name
 		i := c.GPU.Info
 		e.log.Info("a GPU computes experts", "gpu", i.Name, "index", i.Index, "architecture", i.Arch.String(), "memory_bytes", i.Memory)
+		if err := c.GPU.Unwatched; err != nil {
+			e.log.Warn("the GPU says nothing of itself: its memory, power and temperature are not shown, and nobody sees whether it throttles; it computes all the same", "err", err)
+		}
 	}
 }
 

@@ -74,9 +74,11 @@ const sharedPerBlock cu.DeviceAttribute = 97
 func describe(index int, dev cu.Device) (i cuda.Info, err error) {
 	name, nameErr := dev.Name()
 	memory, memoryErr := dev.TotalMem()
-	attributes := make([]int, 4)
+	attributes := make([]int, 7)
 	errs := []error{told("cuDeviceGetName", nameErr), told("cuDeviceTotalMem", memoryErr)}
-	for n, a := range []cu.DeviceAttribute{cu.ComputeCapabilityMajor, cu.ComputeCapabilityMinor, cu.MultiprocessorCount, sharedPerBlock} {
+	for n, a := range []cu.DeviceAttribute{
+		cu.ComputeCapabilityMajor, cu.ComputeCapabilityMinor, cu.MultiprocessorCount, sharedPerBlock, cu.PciDomainID, cu.PciBusID, cu.PciDeviceID,
+	} {
 		var err error
 		attributes[n], err = dev.Attribute(a)
 		errs = append(errs, told("cuDeviceGetAttribute", err))
@@ -84,6 +86,7 @@ func describe(index int, dev cu.Device) (i cuda.Info, err error) {
 	return cuda.Info{
 		Index: index, Name: name, Memory: memory, Driver: cu.Version(),
 		Arch: cuda.Arch{Major: attributes[0], Minor: attributes[1]}, Processors: attributes[2], Shared: attributes[3],
+		PCI: fmt.Sprintf("%04x:%02x:%02x.0", attributes[4], attributes[5], attributes[6]),
 	}, errors.Join(errs...)
 }
 

@@ -95,7 +95,9 @@ func TestCalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := cuda.Info{Index: 1, Name: "fake 1", Arch: cuda.Arch{Major: 9}, Memory: 1 << 20, Shared: 227 << 10, Processors: 132, Driver: 12090}
+	want := cuda.Info{
+		Index: 1, Name: "fake 1", Arch: cuda.Arch{Major: 9}, Memory: 1 << 20, Shared: 227 << 10, Processors: 132, Driver: 12090, PCI: "0001:3b:01.0",
+	}
 	if d.Info() != want {
 		t.Errorf("%+v", d.Info())
 	}

@@ -2,6 +2,8 @@ package loads
 
 import (
 	"errors"
+	"math"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -32,6 +34,14 @@ func functions() *pb.LoadSample {
 	s.Functions = []*pb.FunctionLoad{{Id: "00000000000000ab", Expert: []uint32{1, 2}, Messages: 2, Rows: 9, ComputeNs: 100, Waiting: 1}}
 	s.Memory = &pb.HostLoad{BudgetBytes: 100, UsedBytes: 100, Warm: 2}
 	return s
+}
+
+func figures(n int) map[string]float64 {
+	all := map[string]float64{}
+	for i := range n {
+		all[strconv.Itoa(i)] = 1
+	}
+	return all
 }
 
 // What gates, predictors and hosts may claim.
@@ -70,6 +80,10 @@ func TestCheckParts(t *testing.T) {
 		{"function's rows", functions(), func(s *pb.LoadSample) { s.Functions[0].Rows = 1 << 40 }, "messages of"},
 		{"function's time", functions(), func(s *pb.LoadSample) { s.Functions[0].StallNs = 1 << 60 }, "waited"},
 		{"many functions", functions(), func(s *pb.LoadSample) { s.Functions = make([]*pb.FunctionLoad, 65) }, "65 functions"},
+		{"a GPU", functions(), func(s *pb.LoadSample) { s.Memory.Gpu = map[string]float64{"gpu_power_watts": 350} }, ""},
+		{"a GPU's figure", functions(), func(s *pb.LoadSample) { s.Memory.Gpu = map[string]float64{"gpu_power_watts": math.NaN()} }, "gpu_power_watts"},
+		{"an endless figure", functions(), func(s *pb.LoadSample) { s.Memory.Gpu = map[string]float64{"x": math.Inf(1)} }, "is +Inf"},
+		{"many figures", functions(), func(s *pb.LoadSample) { s.Memory.Gpu = figures(65) }, "65 figures"},
 		{"more than it may hold", functions(), func(s *pb.LoadSample) { s.Memory.UsedBytes = 101 }, "101 bytes of the 100"},
 		{"no limit", functions(), func(s *pb.LoadSample) { s.Memory.BudgetBytes = 0 }, ""},
 		{"memory", functions(), func(s *pb.LoadSample) { s.Memory.ColdStartNs = 1 << 60 }, "cold starts"},

@@ -2,6 +2,7 @@ package loads
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -52,6 +53,22 @@ func checkMemory(m *pb.HostLoad) error {
 			ErrSample, m.UsedBytes, m.BudgetBytes, m.ColdStarts, m.ColdStartNs, uint64(maxTotal))
 	case m.BudgetBytes > 0 && m.UsedBytes > m.BudgetBytes:
 		return fmt.Errorf("%w: a host that holds %d bytes of the %d that it may", ErrSample, m.UsedBytes, m.BudgetBytes)
+	}
+	return checkGPU(m.Gpu)
+}
+
+// maxFigures is more than a GPU says of itself.
+const maxFigures = 64
+
+// checkGPU refuses figures that are none.
+func checkGPU(figures map[string]float64) error {
+	if len(figures) > maxFigures {
+		return fmt.Errorf("%w: %d figures of a GPU, want at most %d", ErrSample, len(figures), maxFigures)
+	}
+	for name, v := range figures {
+		if !(v >= 0) || math.IsInf(v, 1) {
+			return fmt.Errorf("%w: a GPU's %.64q is %v", ErrSample, name, v)
+		}
 	}
 	return nil
 }

@@ -16,6 +16,10 @@ const (
 	HostSeconds  = "busy_seconds_total"
 )
 
+// HostThrottled is the name under which an expert host asks to be avoided (1), or not
+// (0), because its device throttles.
+const HostThrottled = "device_throttled"
+
 // LargestKV is how many KV pages the largest of a model's live attention
 // replicas has; 0 if none has said so.
 func LargestKV(all []*pb.Member, model uint64) (pages float64) {

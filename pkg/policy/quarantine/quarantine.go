@@ -1,5 +1,5 @@
 // Package quarantine decides which expert hosts get no rows because they are slow,
-// by what they say of their own work. All times are in seconds.
+// by what they say of their own work and devices. All times are in seconds.
 //
 //	trusted ──slow──▶ avoided ──pause──▶ tried ──as fast as others──▶ trusted
 //	                     ▲                 │
@@ -11,6 +11,9 @@
 // counts: reading weights takes as long for one row as for many, so a host that gets
 // few rows a message takes long a row, and one that gets many takes long a message,
 // though both are as fast.
+//
+// A host that says that its device throttles is avoided for as long as it says so, and
+// trusted then: nobody else need be as fast. When a device throttles is for Throttle to say.
 package quarantine
 
 import (
@@ -44,6 +47,8 @@ type Total struct {
 	Messages, Rows float64
 	// Seconds is the time in which it computed something; two things at once count once.
 	Seconds float64
+	// Throttled says that the host asks to be avoided; see Throttle.
+	Throttled bool
 }
 
 // Settings of a judge.
@@ -77,6 +82,8 @@ type Change struct {
 	Recent Total
 	// For is how long it is avoided.
 	For float64
+	// Throttle says that the host's own word of its device is why, not its speed.
+	Throttle bool
 }
 
 // host is what is known of one.
@@ -89,6 +96,8 @@ type host struct {
 	until  float64 // avoided
 	since  float64 // trusted
 	pause  float64 // of the newest time that it was avoided
+	// throttled says that it is avoided because it throttles.
+	throttled bool
 }
 
 // Judge watches hosts. It is not safe for concurrent use.
@@ -161,8 +170,11 @@ func (j *Judge) count(id string, total Total, keep, now float64) {
 
 func (j *Judge) decide(id string, now float64) (c Change, changed bool) {
 	h := j.hosts[id]
+	if h.last.Throttled != h.throttled {
+		return h.throttle(id, now), true
+	}
 	if h.State == Avoided {
-		if now < h.until {
+		if h.throttled || now < h.until {
 			return c, false
 		}
 		h.State, h.recent = Tried, Total{} // judged by what comes from now on
@@ -174,12 +186,23 @@ func (j *Judge) decide(id string, now float64) (c Change, changed bool) {
 		return c, false
 	case ratio >= j.settings.Times:
 		h.avoid(now, j.settings)
-		return Change{id, Avoided, ratio, h.recent, h.pause}, true
+		return Change{Host: id, State: Avoided, Ratio: ratio, Recent: h.recent, For: h.pause}, true
 	case h.State == Tried:
 		h.State, h.since = Trusted, now
 		return Change{Host: id, State: Trusted, Ratio: ratio, Recent: h.recent}, true
 	}
 	return c, false
+}
+
+// throttle begins or ends the time of a host whose device throttles.
+func (h *host) throttle(id string, now float64) Change {
+	h.throttled = !h.throttled
+	if h.throttled {
+		h.State = Avoided
+	} else {
+		h.State, h.since, h.recent = Trusted, now, Total{} // what it did while it was slow says nothing now
+	}
+	return Change{Host: id, State: h.State, Throttle: true}
 }
 
 // avoid begins a pause: a longer one if the host was slow not long ago.

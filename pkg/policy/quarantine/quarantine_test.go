@@ -17,6 +17,7 @@ import (
 //
 //	judge
 //	work SECONDS HOST=MESSAGES/ROWS/MILLISECONDS…   each 0.4 s: messages, their rows together, and the time they take together
+//	                                                a ! behind them: its device throttles
 //
 // A host that is avoided does nothing; one that is tried does an eighth of that.
 func TestTranscripts(t *testing.T) {
@@ -64,6 +65,10 @@ func (p *play) work(t testing.TB, e *transcript.Event) (lines []string) {
 			p.totals[id] = p.totals[id].plus(w, []float64{1, 0, 1.0 / 8}[p.judge.Of(id)])
 		}
 		for _, c := range p.judge.Observe(p.now, p.totals) {
+			if c.Throttle {
+				lines = append(lines, fmt.Sprintf("%5.1f s %s %s, by its own word", p.now, c.Host, c.State))
+				continue
+			}
 			lines = append(lines, fmt.Sprintf("%5.1f s %s %s, %.1f times as slow, for %.0f s", p.now, c.Host, c.State, c.Ratio, c.For))
 		}
 	}
@@ -71,18 +76,19 @@ func (p *play) work(t testing.TB, e *transcript.Event) (lines []string) {
 }
 
 func (t Total) plus(w Total, share float64) Total {
-	return Total{w.Device, t.Messages + share*w.Messages, t.Rows + share*w.Rows, t.Seconds + share*w.Seconds}
+	return Total{w.Device, t.Messages + share*w.Messages, t.Rows + share*w.Rows, t.Seconds + share*w.Seconds, w.Throttled}
 }
 
 func parse(t testing.TB, e *transcript.Event, s string) Total {
 	var n [3]float64
+	s, throttled := strings.CutSuffix(s, "!")
 	for i, word := range strings.SplitN(s, "/", 3) {
 		var err error
 		if n[i], err = strconv.ParseFloat(word, 64); err != nil {
 			e.Fatalf(t, "%v", err)
 		}
 	}
-	return Total{Messages: n[0], Rows: n[1], Seconds: n[2] / 1e3}
+	return Total{Messages: n[0], Rows: n[1], Seconds: n[2] / 1e3, Throttled: throttled}
 }
 
 // Hosts that are equally fast are never blamed, however differently rows are dealt

@@ -67,6 +67,8 @@ type Metrics struct {
 	TimeClaims prometheus.Counter
 
 	Hosts HostMetrics
+	// GPUs are hosts' too, where they compute with one.
+	GPUs *GPUs
 	// Scaler are scalers'.
 	Scaler *ScalerMetrics
 
@@ -111,6 +113,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		prediction:       histograms("prediction_seconds", "Time a predictor takes for the rows of one message, by the layer that it predicts.", stageBuckets, "layer"),
 		PredictionsLost:  counter("predictions_dropped_total", "Messages with rows that predictors were too slow for; the oldest are dropped first."),
 		Hosts:            newHostMetrics(),
+		GPUs:             newGPUs(),
 		Scaler:           newScalerMetrics(),
 		genAI:            newGenAI(),
 	}
@@ -121,6 +124,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		m.TimeClaims, m.stepPart, m.layerStage, m.prediction, m.PredictionsLost, m.genAI.request, m.genAI.firstToken, m.genAI.perToken,
 	)
 	r.MustRegister(m.Hosts.all()...)
+	r.MustRegister(m.GPUs)
 	r.MustRegister(m.Scaler.all()...)
 	m.begin()
 	return m

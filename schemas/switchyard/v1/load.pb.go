@@ -459,8 +459,11 @@ type HostLoad struct {
 	Warming uint32 `protobuf:"varint,6,opt,name=warming,proto3" json:"warming,omitempty"`
 	// Since the host's start: functions that rows found cold, and the time that
 	// these rows waited.
-	ColdStarts    uint64 `protobuf:"varint,7,opt,name=cold_starts,json=coldStarts,proto3" json:"cold_starts,omitempty"`
-	ColdStartNs   uint64 `protobuf:"varint,8,opt,name=cold_start_ns,json=coldStartNs,proto3" json:"cold_start_ns,omitempty"`
+	ColdStarts  uint64 `protobuf:"varint,7,opt,name=cold_starts,json=coldStarts,proto3" json:"cold_starts,omitempty"`
+	ColdStartNs uint64 `protobuf:"varint,8,opt,name=cold_start_ns,json=coldStartNs,proto3" json:"cold_start_ns,omitempty"`
+	// What its GPU says of itself, by the names that heartbeats have for it; what the
+	// GPU does not say is not there.
+	Gpu           map[string]float64 `protobuf:"bytes,9,rep,name=gpu,proto3" json:"gpu,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -551,6 +554,13 @@ func (x *HostLoad) GetColdStartNs() uint64 {
 	return 0
 }
 
+func (x *HostLoad) GetGpu() map[string]float64 {
+	if x != nil {
+		return x.Gpu
+	}
+	return nil
+}
+
 var File_switchyard_v1_load_proto protoreflect.FileDescriptor
 
 const file_switchyard_v1_load_proto_rawDesc = "" +
@@ -591,7 +601,7 @@ const file_switchyard_v1_load_proto_rawDesc = "" +
 	"\bstall_ns\x18\x06 \x01(\x04R\astallNs\x12\x1d\n" +
 	"\n" +
 	"compute_ns\x18\a \x01(\x04R\tcomputeNs\x12\x18\n" +
-	"\awaiting\x18\b \x01(\rR\awaiting\"\xe7\x01\n" +
+	"\awaiting\x18\b \x01(\rR\awaiting\"\xd3\x02\n" +
 	"\bHostLoad\x12!\n" +
 	"\fbudget_bytes\x18\x01 \x01(\x04R\vbudgetBytes\x12\x1d\n" +
 	"\n" +
@@ -602,7 +612,11 @@ const file_switchyard_v1_load_proto_rawDesc = "" +
 	"\awarming\x18\x06 \x01(\rR\awarming\x12\x1f\n" +
 	"\vcold_starts\x18\a \x01(\x04R\n" +
 	"coldStarts\x12\"\n" +
-	"\rcold_start_ns\x18\b \x01(\x04R\vcoldStartNs*Z\n" +
+	"\rcold_start_ns\x18\b \x01(\x04R\vcoldStartNs\x122\n" +
+	"\x03gpu\x18\t \x03(\v2 .switchyard.v1.HostLoad.GpuEntryR\x03gpu\x1a6\n" +
+	"\bGpuEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01*Z\n" +
 	"\n" +
 	"LoadSource\x12\x1b\n" +
 	"\x17LOAD_SOURCE_UNSPECIFIED\x10\x00\x12\x14\n" +
@@ -622,24 +636,26 @@ func file_switchyard_v1_load_proto_rawDescGZIP() []byte {
 }
 
 var file_switchyard_v1_load_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_switchyard_v1_load_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_switchyard_v1_load_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_switchyard_v1_load_proto_goTypes = []any{
 	(LoadSource)(0),      // 0: switchyard.v1.LoadSource
 	(*LoadSample)(nil),   // 1: switchyard.v1.LoadSample
 	(*StepLoad)(nil),     // 2: switchyard.v1.StepLoad
 	(*FunctionLoad)(nil), // 3: switchyard.v1.FunctionLoad
 	(*HostLoad)(nil),     // 4: switchyard.v1.HostLoad
+	nil,                  // 5: switchyard.v1.HostLoad.GpuEntry
 }
 var file_switchyard_v1_load_proto_depIdxs = []int32{
 	0, // 0: switchyard.v1.LoadSample.source:type_name -> switchyard.v1.LoadSource
 	2, // 1: switchyard.v1.LoadSample.steps:type_name -> switchyard.v1.StepLoad
 	3, // 2: switchyard.v1.LoadSample.functions:type_name -> switchyard.v1.FunctionLoad
 	4, // 3: switchyard.v1.LoadSample.memory:type_name -> switchyard.v1.HostLoad
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	5, // 4: switchyard.v1.HostLoad.gpu:type_name -> switchyard.v1.HostLoad.GpuEntry
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_v1_load_proto_init() }
@@ -653,7 +669,7 @@ func file_switchyard_v1_load_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_v1_load_proto_rawDesc), len(file_switchyard_v1_load_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -6,9 +6,12 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	kernels "github.com/switchyard/switchyard/kernels/cuda"
+	"github.com/switchyard/switchyard/kernels/cuda/facts"
 	"github.com/switchyard/switchyard/kernels/cuda/fake"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/process/gpuwatch"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/expert"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
@@ -65,6 +68,55 @@ func TestLostGPU(t *testing.T) {
 	if got := tokens(t, y, func(int) {}); !slices.Equal(got, want) {
 		t.Errorf("without it: %v, want %v", got, want)
 	}
+}
+
+// A host whose GPU says that it has fallen off the bus ends, whatever its driver says,
+// and others compute its rows. Until then it tells everybody what the GPU says.
+func TestGPUFallsOffBus(t *testing.T) {
+	s := settings(t)
+	s.Node.Shared.Class = deployment.MixedClasses
+	y, err := cluster.Open(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	services, said := s.Services, fake.NewFacts()
+	said.Set(facts.Power, 350)
+	_, services.Expert.GPU = gpuOf(t)
+	services.Expert.GPU.Watch = gpuwatch.New(said)
+	host := cluster.NewPipeline(y.Settings.Node, services, map[string]int{"expert": 1})
+	if err := host.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- host.Run(t.Context()) }()
+	testkit.Eventually(t, "metrics of the GPU", func() bool { return watts(t, y) == 350 })
+	said.Lose()
+	var device *expert.DeviceError
+	if err := <-ended; !errors.As(err, &device) || !errors.Is(err, kernels.ErrLost) {
+		t.Errorf("the host ended with %v", err)
+	}
+	if err := host.Stop(context.Background()); err != nil {
+		t.Error(err)
+	}
+	tokens(t, y, func(int) {})
+	if err := y.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// watts is what the metrics say of the GPU's power; 0 if nothing.
+func watts(t *testing.T, y *cluster.Cluster) float64 {
+	t.Helper()
+	families, err := y.Settings.Node.Shared.Telemetry.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "switchyard_gpu_power_watts" {
+			return f.Metric[0].GetGauge().GetValue()
+		}
+	}
+	return 0
 }
 
 // wantLost asks until the host has got rows for its lost GPU, and has ended.

@@ -27,9 +27,16 @@ int cuDeviceGet(int *d, int i) { *d = i; return 0; }
 int cuDeviceGetName(char *to, int n, int d) { snprintf(to, n, "fake %d", d); return 0; }
 int cuDeviceTotalMem_v2(size_t *n, int d) { (void)d; *n = setting("FAKE_CUDA_MEMORY", 1 << 20); return 0; }
 int cuDeviceGetAttribute(int *v, int attribute, int d) {
-	(void)d;
-	*v = attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 16 ? 132 : attribute == 97 ? 232448 : -1;
-	return 0;
+	switch (attribute) {
+	case 75: *v = 9; return 0; // its architecture is 9.0
+	case 76: *v = 0; return 0;
+	case 16: *v = 132; return 0; // multiprocessors
+	case 97: *v = 232448; return 0; // shared memory of a block
+	case 50: *v = 1; return 0; // domain, bus and number on PCI
+	case 33: *v = 0x3b; return 0;
+	case 34: *v = d; return 0;
+	}
+	return invalid_value;
 }
 int cuDevicePrimaryCtxRetain(void **c, int d) { (void)d; *c = &context; return 0; }
 int cuDevicePrimaryCtxRelease_v2(int d) { (void)d; return 0; }

@@ -90,6 +90,8 @@ func (w *waiter) wait() error {
 	select {
 	case err := <-w.answer:
 		return w.health.judge(err)
+	case <-w.health.failed: // by another call, or by the GPU's own word
+		return w.health.why
 	case <-w.timer.C:
 		return w.health.judge(&lostError{w.health.patience})
 	}

@@ -1,0 +1,7 @@
+// Package nvml reads a GPU's facts from NVIDIA's management library, which the driver
+// installs (libnvidia-ml.so.1). It is looked for when the program runs; without it a
+// GPU computes all the same.
+//
+// It is tested on a library in C that answers what a test says, and was never run on
+// NVIDIA's.
+package nvml

@@ -1,0 +1,47 @@
+package cuda
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/switchyard/switchyard/kernels/cuda"
+	"github.com/switchyard/switchyard/kernels/cuda/facts"
+	"github.com/switchyard/switchyard/pkg/compute/device"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/model/modeltest"
+)
+
+// What the GPU itself says of its end ends calls and loads that hang, without waiting
+// for the driver to say so, or for the device's patience.
+func TestLose(t *testing.T) {
+	m, gpu := modeltest.Tiny(t), newGPU(t)
+	d := openOn(t, gpu, m, 64)
+	in := rowsFor(m, 6)
+	for e := range m.Spec.Experts {
+		if err := d.Load(t.Context(), forward.ExpertID{Layer: in.Layer, Expert: e}, 0).Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.health.patience = time.Hour
+	defer gpu.Faults.HoldCopies()()
+	computed := make(chan error)
+	go func() {
+		computed <- d.Compute(in, make([]float32, len(in.Expert)*m.Spec.Hidden), &forward.ExpertScratch{})
+	}()
+	load := d.Load(t.Context(), forward.ExpertID{Layer: 0, Expert: 0}, 0)
+	why := &facts.LostError{Why: "Xid 79"}
+	d.Lose(why)
+	d.Lose(&cuda.Error{Call: "cuEventSynchronize", Code: cuda.CodeUnknown}) // as the driver says in the end
+	if err := <-computed; !errors.Is(err, cuda.ErrLost) {
+		t.Errorf("the call: %v", err)
+	}
+	var failed *device.FailedError
+	if err := load.Wait(t.Context()); !errors.As(err, &failed) || !errors.Is(err, cuda.ErrLost) {
+		t.Errorf("the load: %v", err)
+	}
+	<-d.Failed()
+	if !errors.Is(d.Err(), error(why)) {
+		t.Errorf("the host is told %v", d.Err())
+	}
+}

@@ -1,0 +1,143 @@
+package telemetry
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/switchyard/switchyard/kernels/cuda/facts"
+)
+
+// GPUs are the figures of the GPUs that this process computes with. A figure that a
+// GPU does not say is not there.
+type GPUs struct {
+	mu    sync.Mutex
+	last  int
+	reads map[int]gpuRead
+}
+
+type gpuRead struct {
+	gpu  string
+	read func() GPUState
+}
+
+// GPUState is what is known of one GPU.
+type GPUState struct {
+	facts.Facts
+	// Avoid says that hosts on it ask gates to pass them by.
+	Avoid bool
+	// Noted counts the driver's errors by number, since this process's start.
+	Noted map[uint64]int
+}
+
+func newGPUs() *GPUs { return &GPUs{reads: map[int]gpuRead{}} }
+
+// Follow shows what read returns for a GPU by its index, until stop is called. Several
+// replicas of a process that follow the same GPU show it once.
+func (g *GPUs) Follow(index int, read func() GPUState) (stop func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.last++
+	id := g.last
+	g.reads[id] = gpuRead{strconv.Itoa(index), read}
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		delete(g.reads, id)
+	}
+}
+
+// figure is a metric whose value is a fact.
+type figure struct {
+	fact  facts.Name
+	desc  *prometheus.Desc
+	value string // of the second label; empty: there is none
+	kind  prometheus.ValueType
+}
+
+func gpuDesc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(prometheus.BuildFQName(namespace, "gpu", name), help, append([]string{"gpu"}, labels...), nil)
+}
+
+var (
+	gpuMemory = gpuDesc("memory_bytes", "Memory of the GPU, by state: used (by all processes) or free.", "state")
+	gpuBusy   = gpuDesc("busy_ratio", "Share of the last moment in which the GPU had work, by part: compute or memory.", "part")
+	gpuPower  = gpuDesc("power_watts", "Power that the GPU takes.")
+	gpuEnergy = gpuDesc("energy_joules_total", "Energy that the GPU has taken since its driver was loaded.")
+	gpuHeat   = gpuDesc("temperature_celsius", "Temperature of the GPU.")
+	gpuECC    = gpuDesc("ecc_errors_total", "Errors of the GPU's memory since its driver was loaded, by kind: corrected or uncorrected.", "kind")
+	gpuPCIe   = gpuDesc("pcie_bytes_per_second", "Traffic on the GPU's bus, by direction: in (to the GPU) or out.", "direction")
+	gpuSlowed = gpuDesc("slowed", "1 if the GPU's clock is lower than it could be for this reason, else 0.", "reason")
+	gpuAvoid  = gpuDesc("throttled", "1 if the GPU has been slowed by heat or for want of power for most of the recent time, so that hosts on it are avoided, else 0.")
+	gpuXids   = gpuDesc("xid_errors_total", "Errors that the driver has noted since this process's start, by number.", "xid")
+)
+
+// figures are the metrics that are one number of a GPU's.
+var figures = []figure{
+	{facts.MemoryUsed, gpuMemory, "used", prometheus.GaugeValue},
+	{facts.MemoryFree, gpuMemory, "free", prometheus.GaugeValue},
+	{facts.Busy, gpuBusy, "compute", prometheus.GaugeValue},
+	{facts.MemoryBusy, gpuBusy, "memory", prometheus.GaugeValue},
+	{facts.Power, gpuPower, "", prometheus.GaugeValue},
+	{facts.Energy, gpuEnergy, "", prometheus.CounterValue},
+	{facts.Temperature, gpuHeat, "", prometheus.GaugeValue},
+	{facts.Corrected, gpuECC, "corrected", prometheus.CounterValue},
+	{facts.Uncorrected, gpuECC, "uncorrected", prometheus.CounterValue},
+	{facts.PCIeIn, gpuPCIe, "in", prometheus.GaugeValue},
+	{facts.PCIeOut, gpuPCIe, "out", prometheus.GaugeValue},
+}
+
+// Describe is for the registry.
+func (g *GPUs) Describe(out chan<- *prometheus.Desc) {
+	for _, f := range figures {
+		out <- f.desc
+	}
+	out <- gpuSlowed
+	out <- gpuAvoid
+	out <- gpuXids
+}
+
+// Collect is for the registry.
+func (g *GPUs) Collect(out chan<- prometheus.Metric) {
+	g.mu.Lock()
+	reads := slices.Collect(maps.Values(g.reads))
+	g.mu.Unlock()
+	told := map[string]bool{}
+	for _, r := range reads {
+		if !told[r.gpu] {
+			told[r.gpu] = true
+			collectGPU(out, r.gpu, r.read())
+		}
+	}
+}
+
+func collectGPU(out chan<- prometheus.Metric, gpu string, s GPUState) {
+	for _, f := range figures {
+		if v, says := s.Values[f.fact]; says {
+			labels := []string{gpu}
+			if f.value != "" {
+				labels = append(labels, f.value)
+			}
+			out <- prometheus.MustNewConstMetric(f.desc, f.kind, v, labels...)
+		}
+	}
+	if _, says := s.Values[facts.Slowed]; says {
+		out <- prometheus.MustNewConstMetric(gpuAvoid, prometheus.GaugeValue, flag(s.Avoid), gpu)
+		for _, reason := range facts.ReasonNames() {
+			out <- prometheus.MustNewConstMetric(gpuSlowed, prometheus.GaugeValue, flag(s.Reasons().Has(reason)), gpu, reason)
+		}
+	}
+	for xid, n := range s.Noted {
+		out <- prometheus.MustNewConstMetric(gpuXids, prometheus.CounterValue, float64(n), gpu, strconv.FormatUint(xid, 10))
+	}
+}
+
+func flag(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}

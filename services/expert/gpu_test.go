@@ -1,0 +1,40 @@
+package expert
+
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/kernels/cuda/facts"
+	"github.com/switchyard/switchyard/kernels/cuda/fake"
+	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/process/gpuwatch"
+)
+
+// Heartbeats and samples of loads have what the GPU says of itself, and nothing that it
+// does not say.
+func TestGPUFigures(t *testing.T) {
+	said := fake.NewFacts()
+	said.Set(facts.Temperature, 61)
+	said.Without(facts.Busy)
+	w := gpuwatch.New(said)
+	h := startHostWith(t, 0, Config{GPU: &GPU{Watch: w}})
+	beat := func() map[string]float64 {
+		stats := map[string]float64{}
+		h.fill(stats)
+		return stats
+	}
+	for _, figures := range []map[string]float64{beat(), h.hostLoad().Gpu} {
+		if _, says := figures[string(facts.Temperature)]; says {
+			t.Errorf("before anything was read: %v", figures)
+		}
+	}
+	defer w.Follow(t.Context(), slog.New(slog.DiscardHandler), func(error) {})()
+	testkit.Eventually(t, "figures", func() bool { return w.State().Values != nil })
+	for _, figures := range []map[string]float64{beat(), h.hostLoad().Gpu} {
+		throttled, says := figures[members.HostThrottled]
+		if _, busy := figures[string(facts.Busy)]; busy || !says || throttled != 0 || figures[string(facts.Temperature)] != 61 {
+			t.Errorf("%v", figures)
+		}
+	}
+}
