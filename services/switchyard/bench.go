@@ -25,6 +25,8 @@ type BenchCmd struct {
 	Grouping     string  `default:"planner" enum:"planner,expert" help:"Experts of one function: planner (all of a layer) or expert (one each)." placeholder:"KIND"`
 	Wire         string  `default:"bf16" enum:"bf16,f32" help:"Element type of rows between services: bf16 or f32." placeholder:"TYPE"`
 	Hops         string  `default:"unacked" enum:"acked,unacked,core" help:"How tensors travel: acked, unacked or core." placeholder:"KIND"`
+	Device       string  `default:"cpu" help:"What computes the pipeline's experts: cpu, cuda or cuda:N; the direct path computes on the CPU." placeholder:"KIND"`
+	GPUMemory    string  `name:"gpu-memory" default:"0" help:"Memory that each host takes of its GPU, such as 40GiB; 0 is nine tenths of what is free." placeholder:"BYTES"`
 	Threads      int     `default:"0" help:"Threads that compute, on both sides; 0 is one a core." placeholder:"N"`
 	Microbatches int     `default:"2" help:"Microbatches in flight at once." placeholder:"N"`
 	MinRows      int     `default:"0" help:"Fewest answer tokens a step for which another microbatch is used; 0 is by the size of a layer." placeholder:"N"`
@@ -134,6 +136,8 @@ func (c *BenchCmd) check() error {
 	switch {
 	case c.Model != "" && c.Synthetic != "":
 		return usage(errors.New("--model and --synthetic exclude each other"))
+	case c.Device == "paced":
+		return usage(errors.New("--device is paced; bench measures on cpu, cuda or cuda:N, and arena --live on paced hosts"))
 	case c.Rounds < 1 || !(c.Seconds > 0):
 		return usage(errors.New("--rounds and --seconds must be above 0"))
 	}
@@ -182,6 +186,7 @@ func (c *BenchCmd) pipeline(ctx context.Context, e *env, m *model.Model, b bench
 		return nil, err
 	}
 	up.Wire, up.Hops, up.Grouping, up.Microbatches, up.MinRows = c.Wire, b.hops, c.Grouping, c.Microbatches, c.MinRows
+	up.Device, up.GPUMemory = c.Device, c.GPUMemory
 	up.KeepAlive, up.Threads, up.KVMemory = b.keepAlive, c.Threads, fmt.Sprint(bench.KVBytes)
 	up.MaxModelLen = min(max(bench.Context, b.rows+1), m.Spec.MaxPositions)
 	if b.loads {
@@ -195,12 +200,14 @@ func (c *BenchCmd) pipeline(ctx context.Context, e *env, m *model.Model, b bench
 		return nil, err
 	}
 	services.Attention.LongSteps = b.rows > 0
-	t, err := telemetry.Setup(ctx, up.TelemetryFlags.config("switchyard-bench", up.ModelFlags))
+	tc := up.TelemetryFlags.config("switchyard-bench", up.ModelFlags)
+	tellDevice(e, services.Expert, up.ModelFlags, &tc)
+	t, err := telemetry.Setup(ctx, tc)
 	if err != nil {
 		return nil, err
 	}
 	n := nodeOf(e, up.ModelFlags, m, t)
-	n.KeepModel, n.Shared.LogStore = true, b.logs
+	n.KeepModel, n.Shared.LogStore, n.Shared.Class = true, b.logs, classOf(services.Expert, up.ModelFlags)
 	if b.heard != nil {
 		n.Shared.Steps = b.heard.Step
 	}

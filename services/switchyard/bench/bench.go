@@ -44,17 +44,21 @@ type Settings struct {
 	Progress func(format string, args ...any)
 }
 
-// Result is one batch size's figures; the device is cpu.
+// Result is one batch size's figures. The device computes the pipeline's experts; the
+// rest of it, and all of the direct path, is the CPU's.
 type Result struct {
-	Model     string  `json:"model"`
-	Batch     int     `json:"batch"`
-	Grouping  string  `json:"grouping"`
-	Wire      string  `json:"wire"`
-	Hops      string  `json:"hops"`
-	Device    string  `json:"device"`
-	Pipeline  float64 `json:"pipeline_tokens_per_s"`
-	Direct    float64 `json:"direct_tokens_per_s"`
-	Ratio     float64 `json:"ratio"`
+	Model    string  `json:"model"`
+	Batch    int     `json:"batch"`
+	Grouping string  `json:"grouping"`
+	Wire     string  `json:"wire"`
+	Hops     string  `json:"hops"`
+	Device   string  `json:"device"`
+	Pipeline float64 `json:"pipeline_tokens_per_s"`
+	Direct   float64 `json:"direct_tokens_per_s"`
+	Ratio    float64 `json:"ratio"`
+	// Joules is the energy that the GPU took for a token of the pipeline, prompts
+	// included; 0 if it is not known.
+	Joules    float64 `json:"gpu_joules_per_token,omitempty"`
 	Bandwidth float64 `json:"direct_bandwidth_ratio"`
 	Flops     float64 `json:"direct_flops_ratio"`
 	// Prefill is the direct path's tokens a second on prompts of 512, and its share of the FMA ceiling.
@@ -124,6 +128,7 @@ func (b *Bench) Measure(ctx context.Context, batch int) (*Result, error) {
 		return nil, err
 	}
 	var direct, pipeline, ratios, bytes []float64
+	var took energy
 	for i := range b.settings.Rounds {
 		b.settings.Progress("batch %d: turn %d of %d, %d tokens a sequence…", batch, i+1, b.settings.Rounds, tokens)
 		runtime.GC()
@@ -132,17 +137,19 @@ func (b *Bench) Measure(ctx context.Context, batch int) (*Result, error) {
 			return nil, err
 		}
 		runtime.GC()
+		counter := b.pipeline.energy()
 		p, _, err := b.pipeline.decode(ctx, batch, tokens)
 		if err != nil {
 			return nil, err
 		}
+		took.count(counter, b.pipeline.energy(), batch*tokens)
 		direct, pipeline = append(direct, d.rate), append(pipeline, p)
 		ratios, bytes = append(ratios, p/d.rate), append(bytes, d.bytesPerSecond)
 	}
 	r := &Result{
-		Model: b.pipeline.name, Batch: batch, Grouping: b.settings.Grouping, Wire: b.settings.Wire, Hops: b.settings.Hops, Device: "cpu",
+		Model: b.pipeline.name, Batch: batch, Grouping: b.settings.Grouping, Wire: b.settings.Wire, Hops: b.settings.Hops, Device: b.pipeline.device(),
 		Pipeline: median(pipeline), Direct: median(direct), Ratio: median(ratios), Bandwidth: median(bytes) / b.bandwidth,
-		Prefill: b.prefill,
+		Prefill: b.prefill, Joules: took.perToken(),
 	}
 	r.Flops = r.Direct * b.flopsPerToken(promptLength+tokens/2) / b.flops
 	r.PrefillFlops = b.prefill * b.flopsPerToken(prefillLength/2) / b.flops
@@ -208,9 +215,12 @@ func median(x []float64) float64 {
 // String is the result for people, with a line for each part of a step's time.
 func (r *Result) String() string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s  batch %d  grouping %s  wire %s  hops %s  cpu: pipeline %.0f tokens/s, direct %.0f, ratio %.2f; direct reads at %.2f of the machine's bandwidth and computes at %.2f of its FMA peak (prefill of 512: %.0f tokens/s, %.2f)\n",
-		r.Model, r.Batch, r.Grouping, r.Wire, r.Hops, r.Pipeline, r.Direct, r.Ratio, r.Bandwidth, r.Flops, r.Prefill, r.PrefillFlops)
+	fmt.Fprintf(&text, "%s  batch %d  grouping %s  wire %s  hops %s  %s: pipeline %.0f tokens/s, direct %.0f, ratio %.2f; direct reads at %.2f of the machine's bandwidth and computes at %.2f of its FMA peak (prefill of 512: %.0f tokens/s, %.2f)\n",
+		r.Model, r.Batch, r.Grouping, r.Wire, r.Hops, r.Device, r.Pipeline, r.Direct, r.Ratio, r.Bandwidth, r.Flops, r.Prefill, r.PrefillFlops)
 	fmt.Fprintf(&text, "    %.2f rows, %.1f messages and %.0f payload bytes a step\n", r.Rows, r.Messages, r.Bytes)
+	if r.Joules > 0 {
+		fmt.Fprintf(&text, "    %.3g J of the GPU a token, what it takes while it waits included\n", r.Joules)
+	}
 	if r.Stages != nil {
 		text.WriteString(r.Stages.String())
 	}

@@ -18,7 +18,7 @@ func (s *Snapshot) View(before *Snapshot) string {
 	if s.RefusedSamples > 0 {
 		fmt.Fprintf(&b, "messages about loads that no host of this model sent: %d\n", s.RefusedSamples)
 	}
-	b.WriteString(s.paced(before) + "\n")
+	b.WriteString(s.paced(before) + s.gpus() + "\n")
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	s.drawMembers(w)
 	s.drawQueues(w)

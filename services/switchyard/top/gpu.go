@@ -1,0 +1,44 @@
+package top
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/switchyard/switchyard/kernels/cuda/facts"
+	"github.com/switchyard/switchyard/pkg/control/members"
+)
+
+// gpus is a line for each host whose GPU says something of itself.
+func (s *Snapshot) gpus() string {
+	var text strings.Builder
+	for _, m := range s.Members {
+		if words := m.gpu(); len(words) > 0 {
+			fmt.Fprintf(&text, "GPU of %s: %s\n", m.ID, strings.Join(words, "  "))
+		}
+	}
+	return text.String()
+}
+
+// gpu is what the GPU of a host says, as far as it does.
+func (m *Member) gpu() (words []string) {
+	for _, f := range []struct {
+		fact   facts.Name
+		format string
+		unit   float64
+	}{
+		{facts.Power, "%.0f W", 1},
+		{facts.Temperature, "%.0f °C", 1},
+		{facts.Busy, "busy %.0f%%", 0.01},
+		{facts.MemoryUsed, "memory %.1f GiB used", 1 << 30},
+		{facts.MemoryFree, "%.1f GiB free", 1 << 30},
+		{facts.Uncorrected, "%.0f memory errors", 1},
+	} {
+		if v, says := m.Stats[string(f.fact)]; says {
+			words = append(words, fmt.Sprintf(f.format, v/f.unit))
+		}
+	}
+	if m.Stats[members.HostThrottled] > 0 {
+		words = append(words, "throttled: others get its rows")
+	}
+	return words
+}
