@@ -103,6 +103,12 @@ func (s Subjects) Here(replica string) string { return s.join("here", s.Model, r
 // AnyHere matches what every replica listens to.
 func (s Subjects) AnyHere() string { return s.join("here", s.Model, "*") }
 
+// Holdings is where an attention replica tells its siblings what it has of the queue.
+func (s Subjects) Holdings(replica string) string { return s.join("holdings", s.Model, replica) }
+
+// AnyHoldings matches what every attention replica tells.
+func (s Subjects) AnyHoldings() string { return s.join("holdings", s.Model, "*") }
+
 // Hidden carries rows to the gate of a layer.
 func (s Subjects) Hidden(layer int) string { return s.join("hidden", s.Model, strconv.Itoa(layer)) }
 

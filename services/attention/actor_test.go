@@ -89,3 +89,4 @@ func (d told) Ack() error {
 func (d told) Nak(time.Duration) error { return nil }
 func (d told) End(error) error         { return nil }
 func (d told) InProgress() error       { return nil }
+func (d told) AckSubject() string      { return d.name }

@@ -69,6 +69,7 @@ func (p *parcel) Ack() error              { p.acks++; return nil }
 func (p *parcel) Nak(time.Duration) error { p.naks++; return nil }
 func (p *parcel) End(err error) error     { p.ended = err; return nil }
 func (p *parcel) InProgress() error       { p.renewals++; return nil }
+func (p *parcel) AckSubject() string      { return "parcel" }
 
 // bench is an engine whose workers are the test: it takes what they get and
 // settles it when it likes.

@@ -56,8 +56,9 @@ type keeper struct {
 	// lapse is after how long without a renewal work is another's; 0: never.
 	lapse time.Duration
 
-	mu   sync.Mutex
-	held map[*hold]struct{}
+	mu      sync.Mutex
+	held    map[*hold]struct{}
+	changes uint64 // of held
 }
 
 // hold is work that is renewed until it is settled.
@@ -66,6 +67,7 @@ type hold struct {
 	keeper *keeper
 	worker atomic.Pointer[worker] // that computes it now, or nil
 
+	turn    uint64      // grows with each hold
 	renewed time.Time   // the keeper's
 	lapsed  atomic.Bool // it was not renewed in time, as when this replica hung
 }
@@ -79,6 +81,8 @@ func (k *keeper) keep(d delivery) *hold {
 	h := &hold{delivery: d, keeper: k, renewed: time.Now()}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.changes++
+	h.turn = k.changes
 	k.held[h] = struct{}{}
 	return h
 }
@@ -87,6 +91,7 @@ func (k *keeper) keep(d delivery) *hold {
 func (h *hold) drop() {
 	h.keeper.mu.Lock()
 	defer h.keeper.mu.Unlock()
+	h.keeper.changes++
 	delete(h.keeper.held, h)
 }
 

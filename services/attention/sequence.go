@@ -69,6 +69,7 @@ type delivery interface {
 	Nak(delay time.Duration) error
 	End(err error) error
 	InProgress() error
+	AckSubject() string
 }
 
 func newSequence(seq *pb.Sequence) *sequence {

@@ -44,7 +44,8 @@ type Service struct {
 	waiting  *waiting
 	queue    *bus.Queue
 	blocks   *bus.Receiving
-	cancels  []*nats.Subscription
+	subs     []*nats.Subscription
+	siblings *siblings
 
 	foreign chan struct{} // one for each sequence of another kind that waits
 
@@ -65,7 +66,7 @@ func New(d *deployment.Deployment, c Config) *Service {
 	return &Service{
 		d: d, config: c, id: id, presence: d.NewPresence(id, "attention"),
 		tracer: d.Telemetry.Tracer("attention"), metrics: d.Telemetry.Metrics,
-		log: tokenlog.Of(d, id), slots: newSlots(c.MaxSequences), waiting: newWaiting(),
+		siblings: newSiblings(id), log: tokenlog.Of(d, id), slots: newSlots(c.MaxSequences), waiting: newWaiting(),
 		foreign: make(chan struct{}, foreignAtOnce), ackWait: sequenceAckWait, largerWithin: largerWithin,
 	}
 }
@@ -177,12 +178,14 @@ func (s *Service) listen(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("receiving blocks: %w", err)
 	}
-	for subject, handler := range map[string]nats.MsgHandler{s.d.Subjects.AnyCancel(): s.onCancel, s.d.Subjects.AnyStop(): s.onStop} {
+	for subject, handler := range map[string]nats.MsgHandler{
+		s.d.Subjects.AnyCancel(): s.onCancel, s.d.Subjects.AnyStop(): s.onStop, s.d.Subjects.AnyHoldings(): s.onHoldings,
+	} {
 		sub, err := s.d.Conn.Subscribe(subject, "", handler)
 		if err != nil {
-			return fmt.Errorf("listening for cancellations: %w", err)
+			return fmt.Errorf("listening to %s: %w", subject, err)
 		}
-		s.cancels = append(s.cancels, sub)
+		s.subs = append(s.subs, sub)
 	}
 	s.queue, err = s.d.Conn.Queue(ctx, bus.QueueSettings{
 		Stream: s.d.Streams.Sequences(), Name: "attention", Subject: s.d.Subjects.Sequence(), AckWait: s.ackWait,
@@ -223,6 +226,8 @@ func (s *Service) Run(ctx context.Context) error {
 	})
 	running.Go(func() { s.turns(ctx) })
 	running.Go(func() { s.rebalance(ctx) })
+	running.Go(func() { s.tellSiblings(ctx) })
+	running.Go(func() { s.siblings.lookAfter(ctx, s.view, s.d.Liveness.Watch, s.succeed) })
 	return s.presence.Announce(ctx)
 }
 
@@ -238,7 +243,7 @@ func (s *Service) Stop(ctx context.Context) error {
 	if s.queue != nil {
 		s.queue.Stop()
 	}
-	for _, sub := range s.cancels {
+	for _, sub := range s.subs {
 		_ = sub.Unsubscribe() // fails when it is already gone
 	}
 	s.tasks.Wait()

@@ -37,6 +37,7 @@ func (d toldDelivery) Ack() error              { return d.say("ack") }
 func (d toldDelivery) Nak(time.Duration) error { return d.say("nak") }
 func (d toldDelivery) End(err error) error     { return d.say(fmt.Sprint("end ", err)) }
 func (d toldDelivery) InProgress() error       { return nil }
+func (d toldDelivery) AckSubject() string      { return d.name }
 
 // arrivals makes sequences of tenants that were stored one second after the other.
 func arrivals(to *settled, names ...string) (all []*arrival) {

@@ -140,10 +140,11 @@ func (p *Presence) Announce(ctx context.Context) error {
 // Lease is how this replica contends for duties: it looks for those that have them, and
 // can be looked for.
 func (p *Presence) Lease() lease.Options {
-	return lease.Options{Watcher: p.d.Liveness, Listens: p.listens}
+	return lease.Options{Watcher: p.d.Liveness, Listens: p.Listens}
 }
 
-func (p *Presence) listens() bool {
+// Listens says that others can look for this replica (pkg/control/liveness).
+func (p *Presence) Listens() bool {
 	l := p.listening.Load()
 	return l != nil && l.Heard()
 }

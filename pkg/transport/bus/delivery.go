@@ -73,6 +73,9 @@ func (d *Delivery) Context(ctx context.Context) context.Context {
 	return d.c.prop.Extract(ctx, d.Headers)
 }
 
+// AckSubject is the subject on which the delivery is settled, for GiveBack.
+func (d *Delivery) AckSubject() string { return d.reply }
+
 // Ack says that the work is done. Like the others it is not confirmed: when it
 // gets lost, the work comes again.
 func (d *Delivery) Ack() error { return d.end(Done, 0, nil) }

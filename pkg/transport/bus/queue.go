@@ -224,6 +224,20 @@ func statusError(a arrival) error {
 	return fmt.Errorf("server status %s %s", a.status, a.msg.Header.Get("Description"))
 }
 
+// GiveBack gives back what another replica took and can settle no more, to whoever
+// pulls next. subject is the delivery's AckSubject; one that is not of this queue is
+// refused.
+func (q *Queue) GiveBack(subject string) error {
+	a, err := q.ref.arrival(&nats.Msg{Reply: subject})
+	if err == nil {
+		_, err = a.origin()
+	}
+	if err != nil {
+		return fmt.Errorf("giving work of another replica back: %w", err)
+	}
+	return q.c.answer(subject, Retried, 0, "")
+}
+
 // Stop ends the current Pull and all later ones. Deliveries remain valid.
 func (q *Queue) Stop() {
 	q.stop()

@@ -94,6 +94,27 @@ func TestQueueRedelivers(t *testing.T) {
 	}
 }
 
+// What a replica had that is gone is somebody else's at once, and nothing else can be
+// given back in its name.
+func TestQueueGiveBack(t *testing.T) {
+	r := newRig(t)
+	s := names(schemas.HopsCore)
+	dead, heir := r.queue(s, time.Hour), r.queue(s, time.Hour)
+	r.store(s, 1)
+	subject := r.pull(dead, 1, 1)[0].AckSubject()
+	for _, wrong := range []string{"", "switchyard.cancel.demo.r", "$JS.ACK.OTHER.attention.1.1.1.1.0", subject + ".x.>", "$JS.API.STREAM.DELETE." + s.Sequences().Name, "$JS.ACK." + s.Sequences().Name + ".attention.1.x"} {
+		if err := heir.GiveBack(wrong); err == nil {
+			t.Errorf("%q was taken for a delivery", wrong)
+		}
+	}
+	if err := heir.GiveBack(subject); err != nil {
+		t.Fatal(err)
+	}
+	if d := r.pull(heir, 1, 1)[0]; d.Delivered != 2 {
+		t.Errorf("delivered %d times", d.Delivered)
+	}
+}
+
 // What arrives after its Pull was cancelled is for the next one at once.
 func TestQueueCancelledPull(t *testing.T) {
 	r := newRig(t)

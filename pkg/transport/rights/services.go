@@ -156,6 +156,10 @@ func (n names) interest() string { return n.Prefix + ".interest." + n.Model + ".
 func attending(n names) []Grant {
 	return append(joining(n), []Grant{
 		{Reason: "to take sequences", Publish: work(n.streams.Sequences().Name)},
+		{
+			Reason:  "to tell its siblings what it has taken, so that they give it back when it is gone",
+			Publish: []string{n.AnyHoldings()}, Subscribe: []string{n.AnyHoldings()},
+		},
 		{Reason: "to keep what is given up", Publish: []string{under(n.Dead("sequence"))}},
 		logging(n),
 		{Reason: "to announce its steps to whoever listens", Publish: []string{n.Step()}},

@@ -356,6 +356,53 @@ func (x *Member) GetSchemaVersion() uint32 {
 	return 0
 }
 
+// Holdings is what an attention replica tells its siblings: which sequences it has
+// taken of their queue. When it is gone, one of them gives these back.
+type Holdings struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The subjects on which their deliveries are settled.
+	Deliveries    []string `protobuf:"bytes,1,rep,name=deliveries,proto3" json:"deliveries,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Holdings) Reset() {
+	*x = Holdings{}
+	mi := &file_switchyard_v1_control_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Holdings) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Holdings) ProtoMessage() {}
+
+func (x *Holdings) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_v1_control_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Holdings.ProtoReflect.Descriptor instead.
+func (*Holdings) Descriptor() ([]byte, []int) {
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Holdings) GetDeliveries() []string {
+	if x != nil {
+		return x.Deliveries
+	}
+	return nil
+}
+
 // Placement is what is wanted of one host.
 type Placement struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -367,7 +414,7 @@ type Placement struct {
 
 func (x *Placement) Reset() {
 	*x = Placement{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[1]
+	mi := &file_switchyard_v1_control_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -379,7 +426,7 @@ func (x *Placement) String() string {
 func (*Placement) ProtoMessage() {}
 
 func (x *Placement) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[1]
+	mi := &file_switchyard_v1_control_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -392,7 +439,7 @@ func (x *Placement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placement.ProtoReflect.Descriptor instead.
 func (*Placement) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{1}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Placement) GetHost() string {
@@ -425,7 +472,7 @@ type Function struct {
 
 func (x *Function) Reset() {
 	*x = Function{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[2]
+	mi := &file_switchyard_v1_control_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -437,7 +484,7 @@ func (x *Function) String() string {
 func (*Function) ProtoMessage() {}
 
 func (x *Function) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[2]
+	mi := &file_switchyard_v1_control_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -450,7 +497,7 @@ func (x *Function) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Function.ProtoReflect.Descriptor instead.
 func (*Function) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{2}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Function) GetId() string {
@@ -509,7 +556,7 @@ type LayerPlan struct {
 
 func (x *LayerPlan) Reset() {
 	*x = LayerPlan{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[3]
+	mi := &file_switchyard_v1_control_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -521,7 +568,7 @@ func (x *LayerPlan) String() string {
 func (*LayerPlan) ProtoMessage() {}
 
 func (x *LayerPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[3]
+	mi := &file_switchyard_v1_control_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -534,7 +581,7 @@ func (x *LayerPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LayerPlan.ProtoReflect.Descriptor instead.
 func (*LayerPlan) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{3}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *LayerPlan) GetVersion() uint64 {
@@ -624,7 +671,7 @@ type FunctionState struct {
 
 func (x *FunctionState) Reset() {
 	*x = FunctionState{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[4]
+	mi := &file_switchyard_v1_control_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -636,7 +683,7 @@ func (x *FunctionState) String() string {
 func (*FunctionState) ProtoMessage() {}
 
 func (x *FunctionState) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[4]
+	mi := &file_switchyard_v1_control_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -649,7 +696,7 @@ func (x *FunctionState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FunctionState.ProtoReflect.Descriptor instead.
 func (*FunctionState) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{4}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *FunctionState) GetId() string {
@@ -707,7 +754,7 @@ type HostLayer struct {
 
 func (x *HostLayer) Reset() {
 	*x = HostLayer{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[5]
+	mi := &file_switchyard_v1_control_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -719,7 +766,7 @@ func (x *HostLayer) String() string {
 func (*HostLayer) ProtoMessage() {}
 
 func (x *HostLayer) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[5]
+	mi := &file_switchyard_v1_control_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -732,7 +779,7 @@ func (x *HostLayer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostLayer.ProtoReflect.Descriptor instead.
 func (*HostLayer) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{5}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *HostLayer) GetHost() string {
@@ -768,7 +815,7 @@ type GateLayers struct {
 
 func (x *GateLayers) Reset() {
 	*x = GateLayers{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[6]
+	mi := &file_switchyard_v1_control_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -780,7 +827,7 @@ func (x *GateLayers) String() string {
 func (*GateLayers) ProtoMessage() {}
 
 func (x *GateLayers) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[6]
+	mi := &file_switchyard_v1_control_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -793,7 +840,7 @@ func (x *GateLayers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GateLayers.ProtoReflect.Descriptor instead.
 func (*GateLayers) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{6}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GateLayers) GetGate() string {
@@ -826,7 +873,7 @@ type PlanSettings struct {
 
 func (x *PlanSettings) Reset() {
 	*x = PlanSettings{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[7]
+	mi := &file_switchyard_v1_control_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -838,7 +885,7 @@ func (x *PlanSettings) String() string {
 func (*PlanSettings) ProtoMessage() {}
 
 func (x *PlanSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[7]
+	mi := &file_switchyard_v1_control_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -851,7 +898,7 @@ func (x *PlanSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanSettings.ProtoReflect.Descriptor instead.
 func (*PlanSettings) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{7}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *PlanSettings) GetPolicy() string {
@@ -894,7 +941,7 @@ type Lease struct {
 
 func (x *Lease) Reset() {
 	*x = Lease{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[8]
+	mi := &file_switchyard_v1_control_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -906,7 +953,7 @@ func (x *Lease) String() string {
 func (*Lease) ProtoMessage() {}
 
 func (x *Lease) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[8]
+	mi := &file_switchyard_v1_control_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -919,7 +966,7 @@ func (x *Lease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lease.ProtoReflect.Descriptor instead.
 func (*Lease) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{8}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Lease) GetOwner() string {
@@ -984,7 +1031,11 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"StatsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01J\x04\b\t\x10\n" +
-	"J\x04\b\x0e\x10\x0f\"H\n" +
+	"J\x04\b\x0e\x10\x0f\"*\n" +
+	"\bHoldings\x12\x1e\n" +
+	"\n" +
+	"deliveries\x18\x01 \x03(\tR\n" +
+	"deliveries\"H\n" +
 	"\tPlacement\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12'\n" +
 	"\x04want\x18\x02 \x01(\x0e2\x13.switchyard.v1.WantR\x04want\"\xa5\x01\n" +
@@ -1067,32 +1118,33 @@ func file_switchyard_v1_control_proto_rawDescGZIP() []byte {
 }
 
 var file_switchyard_v1_control_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_switchyard_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_switchyard_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_switchyard_v1_control_proto_goTypes = []any{
 	(FunctionKind)(0),     // 0: switchyard.v1.FunctionKind
 	(Want)(0),             // 1: switchyard.v1.Want
 	(FunctionPhase)(0),    // 2: switchyard.v1.FunctionPhase
 	(*Member)(nil),        // 3: switchyard.v1.Member
-	(*Placement)(nil),     // 4: switchyard.v1.Placement
-	(*Function)(nil),      // 5: switchyard.v1.Function
-	(*LayerPlan)(nil),     // 6: switchyard.v1.LayerPlan
-	(*FunctionState)(nil), // 7: switchyard.v1.FunctionState
-	(*HostLayer)(nil),     // 8: switchyard.v1.HostLayer
-	(*GateLayers)(nil),    // 9: switchyard.v1.GateLayers
-	(*PlanSettings)(nil),  // 10: switchyard.v1.PlanSettings
-	(*Lease)(nil),         // 11: switchyard.v1.Lease
-	nil,                   // 12: switchyard.v1.Member.StatsEntry
-	nil,                   // 13: switchyard.v1.GateLayers.VersionsEntry
+	(*Holdings)(nil),      // 4: switchyard.v1.Holdings
+	(*Placement)(nil),     // 5: switchyard.v1.Placement
+	(*Function)(nil),      // 6: switchyard.v1.Function
+	(*LayerPlan)(nil),     // 7: switchyard.v1.LayerPlan
+	(*FunctionState)(nil), // 8: switchyard.v1.FunctionState
+	(*HostLayer)(nil),     // 9: switchyard.v1.HostLayer
+	(*GateLayers)(nil),    // 10: switchyard.v1.GateLayers
+	(*PlanSettings)(nil),  // 11: switchyard.v1.PlanSettings
+	(*Lease)(nil),         // 12: switchyard.v1.Lease
+	nil,                   // 13: switchyard.v1.Member.StatsEntry
+	nil,                   // 14: switchyard.v1.GateLayers.VersionsEntry
 }
 var file_switchyard_v1_control_proto_depIdxs = []int32{
-	12, // 0: switchyard.v1.Member.stats:type_name -> switchyard.v1.Member.StatsEntry
+	13, // 0: switchyard.v1.Member.stats:type_name -> switchyard.v1.Member.StatsEntry
 	1,  // 1: switchyard.v1.Placement.want:type_name -> switchyard.v1.Want
 	0,  // 2: switchyard.v1.Function.kind:type_name -> switchyard.v1.FunctionKind
-	4,  // 3: switchyard.v1.Function.placements:type_name -> switchyard.v1.Placement
-	5,  // 4: switchyard.v1.LayerPlan.functions:type_name -> switchyard.v1.Function
+	5,  // 3: switchyard.v1.Function.placements:type_name -> switchyard.v1.Placement
+	6,  // 4: switchyard.v1.LayerPlan.functions:type_name -> switchyard.v1.Function
 	2,  // 5: switchyard.v1.FunctionState.phase:type_name -> switchyard.v1.FunctionPhase
-	7,  // 6: switchyard.v1.HostLayer.functions:type_name -> switchyard.v1.FunctionState
-	13, // 7: switchyard.v1.GateLayers.versions:type_name -> switchyard.v1.GateLayers.VersionsEntry
+	8,  // 6: switchyard.v1.HostLayer.functions:type_name -> switchyard.v1.FunctionState
+	14, // 7: switchyard.v1.GateLayers.versions:type_name -> switchyard.v1.GateLayers.VersionsEntry
 	8,  // [8:8] is the sub-list for method output_type
 	8,  // [8:8] is the sub-list for method input_type
 	8,  // [8:8] is the sub-list for extension type_name
@@ -1111,7 +1163,7 @@ func file_switchyard_v1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_v1_control_proto_rawDesc), len(file_switchyard_v1_control_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
