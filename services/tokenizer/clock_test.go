@@ -33,6 +33,10 @@ func TestClock(t *testing.T) {
 	}
 }
 
+// exactAbout is how far the servers' time may be from what is known of it: by half of
+// the time that a look takes on a busy machine.
+const exactAbout = 10 * time.Second
+
 // A replica whose host's clock is wrong judges deadlines by the servers'.
 func TestDeadlineUnderWrongClock(t *testing.T) {
 	t.Parallel()
@@ -42,7 +46,7 @@ func TestDeadlineUnderWrongClock(t *testing.T) {
 		code          string
 	}{
 		{"ahead", 10 * time.Minute, time.Minute, ""},
-		{"behind", -10 * time.Minute, -time.Second, "deadline_exceeded"},
+		{"behind", -10 * time.Minute, -time.Minute, "deadline_exceeded"},
 		{"far behind", -2 * time.Hour, time.Minute, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -60,7 +64,7 @@ func TestDeadlineUnderWrongClock(t *testing.T) {
 				return
 			}
 			left := time.Duration(r.opened("r").DeadlineMs) * time.Millisecond
-			if left <= 0 || left > c.within {
+			if left <= 0 || left > c.within+exactAbout {
 				t.Errorf("%v are left of %v", left, c.within)
 			}
 		})

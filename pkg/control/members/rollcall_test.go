@@ -151,7 +151,7 @@ func TestErased(t *testing.T) {
 	v := view(t, kv)
 	leave := announce(kv, named("a"))
 	defer leave()
-	await(t, v, time.Second, "a")
+	await(t, v, "a")
 	changed := v.Changed()
 	for range 50 {
 		if err := kv.Conn().EraseKey(t.Context(), bucket, "a"); err != nil {
@@ -182,7 +182,7 @@ func TestOtherKinds(t *testing.T) {
 	t.Cleanup(cancel)
 	leave := announce(kv, func() *pb.Member { return &pb.Member{Id: "a", ModelHash: 7} })
 	defer leave()
-	await(t, v, time.Second, "a")
+	await(t, v, "a")
 	changed := v.Changed()
 	for i := range 5000 {
 		m := &pb.Member{Id: fmt.Sprintf("expert-%d", i), Service: "expert", ModelHash: 8, Ready: true}
