@@ -28,7 +28,7 @@ const (
 // the caller's goroutine.
 func (c *Conn) Follow(ctx context.Context, stream, subject string, after Place, fn func(Stored) (more bool)) error {
 	f := &follower{c: c, stream: stream, subject: subject, incarnation: after.Incarnation, next: after.Sequence + 1, fn: fn, within: firstAttempt, since: time.Now()}
-	t := trouble{log: c.log, what: "following " + subject}
+	t := c.trouble("following " + subject)
 	for pauses := pause.Between(firstWait, lastWait); ; {
 		before, begun := f.next, time.Now()
 		done, err := f.follow(ctx)

@@ -31,7 +31,7 @@ func (c *Conn) persistAlways(ctx context.Context, what string, do func(context.C
 }
 
 func (c *Conn) persist(ctx context.Context, what string, lasts func(error) bool, do func(context.Context) error) error {
-	t := trouble{log: c.log, what: what}
+	t := c.trouble(what)
 	within, begun := firstAttempt, time.Now()
 	for pauses := pause.Between(firstWait, lastWait); ; {
 		err := c.attempt(ctx, within, do)
@@ -124,16 +124,26 @@ func refusedForGood(e *jetstream.APIError) bool {
 }
 
 // trouble is something that may fail again and again: that is told once, and
-// when it is over.
+// when it is over. The connection tells when there is no server; what follows from
+// that is told only if it lasts when there is one again.
 type trouble struct {
-	log   *slog.Logger
-	what  string
-	since time.Time // of the first failure; zero: it works
-	told  bool
+	log       *slog.Logger
+	connected func() bool
+	what      string
+	since     time.Time // of the first failure; zero: it works, or waits for a server
+	told      bool
+}
+
+func (c *Conn) trouble(what string) trouble {
+	return trouble{log: c.log, connected: c.nc.IsConnected, what: what}
 }
 
 func (t *trouble) is(err error) {
-	if t.since.IsZero() {
+	switch {
+	case !t.told && !t.connected():
+		t.since = time.Time{}
+		return
+	case t.since.IsZero():
 		t.since = time.Now()
 	}
 	if !t.told && time.Since(t.since) >= quietFor {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -222,10 +223,46 @@ func TestAwayIsToldOnce(t *testing.T) {
 	defer cancel()
 	r.srv.Shutdown()
 	time.Sleep(quietFor + quietFor/2) // from quietFor on, what is tried again is told
+	if n := logged.count.Load(); n != 1 {
+		t.Errorf("%d lines", n)
+	}
 	r.startServer()
 	testkit.Eventually(t, "all are back", func() bool { return r.obs.rebuilt.Load() == 20 })
-	if n := logged.count.Load(); n != 2 {
-		t.Errorf("%d lines", n)
+}
+
+// What fails for long is told once, and so is its end; the time without a server does
+// not count.
+func TestTrouble(t *testing.T) {
+	const brief, long = quietFor / 2, quietFor
+	connected := true
+	fails, works := func(t *trouble) { t.is(ErrAckLost) }, (*trouble).over
+	away := func(t *trouble) { connected = false; fails(t); connected = true }
+	type event struct {
+		after time.Duration
+		what  func(*trouble)
+	}
+	for name, c := range map[string]struct {
+		events []event
+		want   int64
+	}{
+		"brief":                    {[]event{{0, fails}, {brief, fails}, {0, works}}, 0},
+		"long":                     {[]event{{0, fails}, {long, fails}, {long, fails}, {0, works}}, 2},
+		"again and again":          {[]event{{0, fails}, {brief, works}, {brief, fails}, {brief, fails}, {0, works}}, 0},
+		"no server":                {[]event{{0, fails}, {long, away}, {long, fails}, {0, works}}, 0},
+		"no server, then with one": {[]event{{0, away}, {long, fails}, {long, fails}, {0, works}}, 2},
+		"told, then no server":     {[]event{{0, fails}, {long, fails}, {0, away}, {long, works}}, 2},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var logged lines
+			tr := trouble{log: slog.New(slog.NewTextHandler(&logged, nil)), connected: func() bool { return connected }}
+			for _, e := range c.events {
+				time.Sleep(e.after)
+				e.what(&tr)
+			}
+			if n := logged.count.Load(); n != c.want {
+				t.Errorf("%s: %d lines, want %d", name, n, c.want)
+			}
+		})
 	}
 }
 

@@ -112,7 +112,7 @@ func (q *Queue) giveBack(a arrival) {
 func (q *Queue) Pull(ctx context.Context, limit int) ([]*Delivery, error) {
 	q.pulling.Lock()
 	defer q.pulling.Unlock()
-	t := trouble{log: q.c.log, what: "pulling from " + q.s.Stream.Name}
+	t := q.c.trouble("pulling from " + q.s.Stream.Name)
 	for pauses := pause.Between(firstWait, lastWait); ; {
 		// What is there comes first; the second request waits for one message,
 		// so that nothing can arrive that nobody expects any more.
