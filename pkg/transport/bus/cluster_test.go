@@ -88,10 +88,12 @@ func TestReplicatedLog(t *testing.T) {
 
 // A leader that has not caught up is not a stream that was made anew.
 func awaitLeader(ctx context.Context, t *testing.T, c *Conn, s schemas.Streams) {
-	state, err := c.State(ctx, s.Tokens().Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var state StreamState
+	testkit.Eventually(t, "this server knows of the stream", func() (ok bool) {
+		var err error
+		state, err = c.State(ctx, s.Tokens().Name)
+		return err == nil
+	})
 	subject, last := s.Subjects.Token("r"), func(Stored) bool { return false }
 	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
