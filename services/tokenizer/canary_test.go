@@ -45,6 +45,13 @@ func (p *pulse) underWay() string {
 	return p.out.id
 }
 
+// told is what a member was last heard to have done.
+func (p *pulse) told(member string) float64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.counts[member]
+}
+
 // TestReadyByCanary follows a pipeline without experts, that gets some, that answers,
 // that fails, and that answers again.
 func TestReadyByCanary(t *testing.T) {
@@ -75,6 +82,7 @@ func TestReadyByCanary(t *testing.T) {
 	r.lacks(s, uncounted)
 	r.append(w, token(0), ending("length"))
 	r.ready(s)
+	r.eventually("it has told of its token", func() bool { return s.pulse.told(s.id) == 1 }) // late, it would show another
 
 	leave()
 	r.lacks(s, "no expert host of model demo is ready")

@@ -64,6 +64,13 @@ func TestQuotaOfWaiting(t *testing.T) {
 	})
 }
 
+// size is how many wait, as a replica sees it.
+func (d *demand) size() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.waiting)
+}
+
 // Who has filled the queue leaves others their share of it, up to twice the places.
 func TestFullQueueHasRoomForOthers(t *testing.T) {
 	t.Parallel()
@@ -76,8 +83,8 @@ func TestFullQueueHasRoomForOthers(t *testing.T) {
 		r.promptOf(tenant, id, "")
 		r.opened(id)
 		waiting++
-		r.eventually(id+" counts", func() bool {
-			return s.backlog.size(time.Now(), func() (int, error) { return s.countWaiting(r.ctx()) }) >= waiting
+		r.eventually(id+" counts, and whose all are is seen in the shards", func() bool {
+			return s.demand.size() == waiting && s.backlog.size(time.Now(), func() (int, error) { return s.countWaiting(r.ctx()) }) == waiting
 		})
 	}
 	for i := range 4 {
