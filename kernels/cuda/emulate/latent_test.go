@@ -51,7 +51,24 @@ func (l *latent) attend(q []float32, pages []uint64, end []uint32) []float32 {
 	return out
 }
 
-// Rows within one split and over two give what the reference does, and alone the same bits.
+// prefill is the same by tiles of at most so many rows.
+func (l *latent) prefill(q []float32, pages []uint64, end []uint32, most int) []float32 {
+	rows := len(end)
+	var tiles []uint32
+	for from := 0; from < rows; from += most {
+		tiles = append(tiles, 0, uint32(from), uint32(min(most, rows-from)), 0)
+	}
+	tiles = copied(l.device, append(tiles, 0, 0, 0, 0)) // and one that is not used
+	start, pagesAt := copied(l.device, make([]uint32, rows)), copied(l.device, make([]uint32, rows))
+	out := room[float32](l.device, rows*l.heads*l.rank)
+	l.run(fmt.Sprintf("attend_latent_tile_p%d_r%d", l.parts, l.most), [3]uint32{uint32(up(most*l.heads, 32) / 32), uint32(len(tiles) / 4), 1},
+		line(256), 192*l.parts*l.w()+4096,
+		out, q, start, end, pagesAt, pages, tiles, latentAt, l.heads, l.width(), l.w(), l.rank, l.heads*l.width(), l.heads*l.rank, float32(scale))
+	return out
+}
+
+// Rows within one split and over two give what the reference does, and the same bits alone and in
+// tiles of any size.
 func TestLatent(t *testing.T) {
 	for _, l := range []latent{
 		{parts: 1, most: 64, heads: 4, rank: 32, rope: 8},
@@ -67,7 +84,7 @@ func TestLatent(t *testing.T) {
 }
 
 func testLatent(l *latent) {
-	end := copied(l.device, []uint32{1, 40, 261})
+	end := copied(l.device, []uint32{1, 40, 255, 256, 261})
 	lines, q := copied(l.device, l.noise(261*l.width())), copied(l.device, l.noise(len(end)*l.heads*l.width()))
 	for i := range q {
 		q[i] /= 4 // scores that leave more than one position a weight
@@ -78,6 +95,9 @@ func testLatent(l *latent) {
 	}
 	pages := l.store(lines)
 	got := l.attend(q, pages, end)
+	for _, most := range []int{1, 2, 5} {
+		same(l.t, fmt.Sprintf("prefill by %d rows", most), l.prefill(q, pages, end, most), got)
+	}
 	for i, n := range end {
 		row := q[i*l.heads*l.width():][:l.heads*l.width()]
 		out := got[i*l.heads*l.rank:][:l.heads*l.rank]

@@ -1,7 +1,7 @@
 // Attention over pages. attend_split and attend_merge are for decode: a block of one
 // warp has one split of one row. attend_tile is for prefill: four warps share the pages of
 // up to 64 queries, and do for each what the other two would do.
-#include "attend.cuh"
+#include "splits.cuh"
 
 // Writes a row's keys and values of one head into its page.
 template <int P>
@@ -36,7 +36,7 @@ DEVICE void attend_split(float* part, const float* q, const u32* start, const u3
   int number = blockIdx.x, first = number * split_positions;
   Span span = split_span(start[row], end[row], first);
   if (span.from >= span.to) return;
-  Queries in = {q, start, end, row, 1, ldq, c, (int)(blockIdx.y / blocks), share};
+  Queries in = {q, start, end, row, 1, ldq, c, (int)(blockIdx.y / blocks), share, c};
   Warp<P, W> w;
   load_queries(w, in, from);
   begin_split(w);
@@ -71,63 +71,6 @@ DEVICE void attend_merge(float* out, const float* part, const u32* start, const 
   out[row * ldout + head * c + dim] = merged(parts, W, dim, first, last, sinks ? sinks + head : 0);
 }
 
-// Splits joined so far, of the two queries that a lane has a share of. The accumulators lie in shared
-// memory, each with the lane that uses it.
-template <int P, int W>
-struct Total {
-  float max[2], sum[2];
-  float* acc;
-
-  DEVICE_MEMBER float& at(int n, int i) const { return acc[(4 * n + i) * 32 + lane_of()]; }
-
-  DEVICE_MEMBER void begin(float* shared) {
-    acc = shared + warp_of() * 16 * W;
-    for (int i = 0; i < 2; i++) max[i] = -infinity(), sum[i] = 0;
-    for (int n = 0; n < W / 8; n++)
-      for (int i = 0; i < 4; i++) at(n, i) = 0;
-  }
-
-  DEVICE_MEMBER void join(const Warp<P, W>& w, int split) {
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-      if (w.end[i] <= split || w.start[i] >= split + split_positions) continue;  // it sees nothing of it
-      Rise r = rise_of(max[i], w.max[i]);
-      max[i] = r.max, sum[i] = joined(r, sum[i], w.sum[i]);
-#pragma unroll
-      for (int n = 0; n < W / 8; n++)
-#pragma unroll
-        for (int j = 2 * i; j < 2 * i + 2; j++) at(n, j) = joined(r, at(n, j), w.acc[n][j]);
-    }
-  }
-
-  DEVICE_MEMBER void put(float* out, const Queries& in, const float* sinks, i64 ldout) {
-    int lane = lane_of();
-    for (int i = 0; i < 2; i++) {
-      int query = warp_of() * 16 + lane / 4 + 8 * i;
-      if (!in.real(query)) continue;
-      Rise r = sinks ? rise_of(max[i], sinks[in.head(query)]) : Rise{1, 0, 0};
-      float inv = 1.f / (sinks ? joined(r, sum[i], 1) : sum[i]);
-      float* to = out + in.row(query) * ldout + in.head(query) * in.c;
-      for (int n = 0; n < W / 8; n++)
-        for (int j = 0; j < 2; j++) {
-          int dim = 8 * n + lane % 4 * 2 + j;
-          float v = at(n, 2 * i + j);
-          if (dim < in.c) to[dim] = (sinks ? v * r.before : v) * inv;
-        }
-    }
-  }
-};
-
-// All positions that rows see.
-DEVICE Span span_of(const u32* start, const u32* end, i64 first, i64 rows) {
-  Span span = {(int)start[first], (int)end[first]};
-  for (i64 i = first + 1; i < first + rows; i++) {
-    if ((int)start[i] < span.from) span.from = start[i];
-    if ((int)end[i] > span.to) span.to = end[i];
-  }
-  return span;
-}
-
 template <int P, int W>
 DEVICE void attend_tile(float* out, const float* q, const u32* start, const u32* end, const u32* pages_at,
                         const u64* pages, const u32* tile, const float* sinks, i64 layer_at, i64 heads, i64 kv_heads,
@@ -135,21 +78,20 @@ DEVICE void attend_tile(float* out, const float* q, const u32* start, const u32*
   const u32* t = tile + 4 * blockIdx.y;
   i64 first = t[1], rows = t[2];
   if (rows == 0) return;
-  Queries in = {q, start, end, first, rows, ldq, c, (int)blockIdx.x, (int)(heads / kv_heads)};
+  Queries in = {q, start, end, first, rows, ldq, c, (int)blockIdx.x, (int)(heads / kv_heads), c};
   Span span = span_of(start, end, first, rows);
   Warp<P, W> w;
-  Total<P, W> total;
+  Total<W, SharedSums> total;
   load_queries(w, in, warp_of() * 16);
   begin_split(w);
-  total.begin((float*)(shared_memory() + 256 * P * W));
+  total.store.sums = (float*)(shared_memory() + 256 * P * W) + warp_of() * 16 * W;
+  total.begin();
   Loader<P, W, 128> load = {pages + pages_at[first], layer_at, in.kv, span};
   each_page(span, load, [&](u8* stage, int page) {
     fold_page(w, stage, page * page_positions, scale);
-    if ((page + 1) % split_pages != 0 && page + 1 != span.end_page()) return;
-    total.join(w, page / split_pages * split_positions);
-    begin_split(w);
+    total.end_page(w, span, page);
   });
-  total.put(out, in, sinks, ldout);
+  total.put(out, in, warp_of() * 16, 0, sinks, ldout);
 }
 
 #define ATTEND(P, W)                                                                                              \

@@ -12,6 +12,7 @@ struct Queries {
   const u32 *start, *end;
   i64 first, rows, ldq, c;
   int kv, share;  // the KV head, and how many query heads share it
+  i64 width;      // of a result
 
   DEVICE_MEMBER bool real(int i) const { return i < rows * share; }
   DEVICE_MEMBER i64 row(int i) const { return first + i / share; }
@@ -257,40 +258,3 @@ DEVICE void fold_page(Warp<P, W>& w, u8* stage, int position, float scale) {
     return page_chunk<W>(values + part * page_positions * 2 * W, row, chunk);
   });
 }
-
-// What is left of sums when their maximum rises: first what they were, then what joins them.
-struct Rise {
-  float before, now, max;
-};
-
-DEVICE Rise rise_of(float max, float other) {
-  float top = larger(max, other);
-  if (top == -infinity()) return Rise{1, 0, top};
-  return Rise{exp32(max - top), exp32(other - top), top};
-}
-
-DEVICE float joined(Rise r, float a, float b) { return fused(a, r.before, b * r.now); }
-
-// Where splits' results go: (rows, heads, splits, width + 2), the maximum and the sum behind a query's
-// accumulators. Of those a warp has W from one on.
-struct Splits {
-  float* part;
-  i64 heads, splits, width;
-  int first;
-
-  template <int P, int W>
-  DEVICE_MEMBER void put(const Warp<P, W>& w, const Queries& in, int from, int split) const {
-    int lane = lane_of();
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-      int query = from + lane / 4 + 8 * i;
-      if (!in.real(query)) continue;
-      float* to = part + ((in.row(query) * heads + in.head(query)) * splits + split) * (width + 2);
-#pragma unroll
-      for (int n = 0; n < W / 8; n++)
-#pragma unroll
-        for (int j = 0; j < 2; j++) to[first + 8 * n + lane % 4 * 2 + j] = w.acc[n][2 * i + j];
-      if (first == 0 && lane % 4 == 0) to[width] = w.max[i], to[width + 1] = w.sum[i];
-    }
-  }
-};

@@ -2,9 +2,11 @@
 // section 2.1.2): all query heads share one line a position, whose first elements are the value.
 // Queries come multiplied by their heads' key expansions, as kernels/cpu explains.
 //
-// A block of four warps has 16 heads of one row, and one split. Of each page a warp makes the scores of
-// eight positions; then all have the weights of all 32, and mix a quarter of the dimensions each.
-#include "attend.cuh"
+// Four warps have 16 queries. Of each page a warp makes the scores of eight positions; then all have
+// the weights of all 32, and mix a quarter of the dimensions each. attend_latent is for decode: a block
+// has 16 heads of one row, and one split. attend_latent_tile is for prefill: two groups of four warps
+// share the pages, go through all splits, and do for each query what the other two kernels would do.
+#include "splits.cuh"
 
 // A chunk of a line of w elements in shared memory; w is a multiple of 64.
 DEVICE u8* line_chunk(u8* plane, int row, int chunk, i64 w) { return plane + row * (2 * w) + 16 * (chunk ^ row % 8); }
@@ -26,7 +28,7 @@ DEVICE void store_line(const float* line, const u32* position, const u32* pages_
 }
 
 // Begins to load pages, see Loader.
-template <int P>
+template <int P, int threads>
 struct LineLoader {
   const u64* pages;
   i64 layer_at, w;
@@ -36,7 +38,7 @@ struct LineLoader {
   DEVICE_MEMBER void operator()(u8* stage, int page) const {
     int row_chunks = w / 8;
     const u16* lines = lines_of(pages, page, layer_at);
-    for (int i = threadIdx.x; i < P * page_positions * row_chunks; i += 128) {
+    for (int i = threadIdx.x; i < P * page_positions * row_chunks; i += threads) {
       int line = i / row_chunks;  // of all parts
       bool real = span.has(page * page_positions + line % page_positions);
       copy16(line_chunk(stage, line, i % row_chunks, w), lines + (real ? 8 * (i64)i : 0), real);
@@ -44,10 +46,13 @@ struct LineLoader {
   }
 };
 
-// The queries' parts, (P, 16, w) in shared memory.
+// Which quarter of a group's positions and dimensions is this warp's.
+DEVICE int quarter_of() { return warp_of() % 4; }
+
+// A group's queries' parts, (P, 16, w) in shared memory.
 template <int P>
 DEVICE void put_queries(u8* to, const Queries& in, int from, i64 w) {
-  for (int i = threadIdx.x; i < 16 * w; i += 128) {
+  for (int i = threadIdx.x % 128; i < 16 * w; i += 128) {
     int query = i / w, dim = i % w;
     u16 part[P];
     split(in.at(from + query, dim), part);
@@ -59,7 +64,7 @@ DEVICE void put_queries(u8* to, const Queries& in, int from, i64 w) {
 // This warp's eight positions' scores, by all queries.
 template <int P>
 DEVICE void score_lines(float (&scores)[4], u8* queries, u8* lines, i64 w) {
-  int lane = lane_of(), position = 8 * warp_of() + lane % 8;
+  int lane = lane_of(), position = 8 * quarter_of() + lane % 8;
 #pragma unroll
   for (int i = 0; i < 4; i++) scores[i] = 0;
   for (int s = 0; s < w / 16; s++) {
@@ -76,11 +81,11 @@ DEVICE void score_lines(float (&scores)[4], u8* queries, u8* lines, i64 w) {
   }
 }
 
-// Gives all warps the scores of all, by way of shared memory (16, 32).
+// Gives all warps of a group the scores of all, by way of shared memory (16, 32).
 DEVICE void share_scores(Scores& all, const float (&own)[4], float* shared) {
   int row = lane_of() / 4, column = lane_of() % 4 * 2;
 #pragma unroll
-  for (int i = 0; i < 4; i++) shared[(row + i / 2 * 8) * page_positions + 8 * warp_of() + column + i % 2] = own[i];
+  for (int i = 0; i < 4; i++) shared[(row + i / 2 * 8) * page_positions + 8 * quarter_of() + column + i % 2] = own[i];
   block_barrier();
 #pragma unroll
   for (int n = 0; n < 4; n++)
@@ -88,35 +93,73 @@ DEVICE void share_scores(Scores& all, const float (&own)[4], float* shared) {
     for (int i = 0; i < 4; i++) all[n][i] = shared[(row + i / 2 * 8) * page_positions + 8 * n + column + i % 2];
 }
 
+// What a group has in shared memory: its queries, then scores.
+template <int P>
+struct Group {
+  u8* queries;
+  i64 w;
+
+  DEVICE_MEMBER float* scores() const { return (float*)(queries + 32 * P * w); }
+
+  // A page in shared memory joins the split, as in fold_page, by this warp's D dimensions.
+  template <int D>
+  DEVICE_MEMBER void fold(Warp<P, D>& state, u8* lines, int position, float scale) const {
+    float own[4];
+    Scores all;
+    score_lines<P>(own, queries, lines, w);
+    share_scores(all, own, scores());
+#pragma unroll
+    for (int i = 0; i < 2; i++) weigh_scores(all, state, i, mask_scores(all, state, i, position, scale));
+    mix(state, all, [&](int part, int row, int chunk) {
+      return line_chunk(lines, page_positions * part + row, quarter_of() * D / 8 + chunk, w);
+    });
+  }
+};
+
 // R is the most elements of a value. A quarter of them is a warp's.
 template <int P, int R>
 DEVICE void attend_latent(float* part, const float* q, const u32* start, const u32* end, const u32* pages_at,
                           const u64* pages, i64 layer_at, i64 heads, i64 c, i64 w, i64 ldq, i64 splits, float scale) {
   i64 row = blockIdx.z;
-  int number = blockIdx.x, from = blockIdx.y * 16, first = warp_of() * (R / 4);  // of the warp's dimensions
+  int number = blockIdx.x, from = blockIdx.y * 16;
   Span span = split_span(start[row], end[row], number * split_positions);
   if (span.from >= span.to) return;
-  Queries in = {q, start, end, row, 1, ldq, c, 0, (int)heads};
-  LineLoader<P> load = {pages + pages_at[row], layer_at, w, span};
-  u8* queries = shared_memory() + 2 * load.bytes();
-  float* shared = (float*)(queries + 32 * P * w);
-  put_queries<P>(queries, in, from, w);
+  Queries in = {q, start, end, row, 1, ldq, c, 0, (int)heads, R};
+  LineLoader<P, 128> load = {pages + pages_at[row], layer_at, w, span};
+  Group<P> group = {shared_memory() + 2 * load.bytes(), w};
+  put_queries<P>(group.queries, in, from, w);
   Warp<P, R / 4> state;
   load_ranges(state, in, from);
   begin_split(state);
+  each_page(span, load, [&](u8* stage, int page) { group.fold(state, stage, page * page_positions, scale); });
+  Splits{part, heads, splits, R, quarter_of() * (R / 4)}.put(state, in, from, number);
+}
+
+// A tile's queries are its rows' heads, all of a row before the next row's; a block has 32 of them.
+template <int P, int R>
+DEVICE void attend_latent_tile(float* out, const float* q, const u32* start, const u32* end, const u32* pages_at,
+                               const u64* pages, const u32* tile, i64 layer_at, i64 heads, i64 c, i64 w, i64 rank,
+                               i64 ldq, i64 ldout, float scale) {
+  const u32* t = tile + 4 * blockIdx.y;
+  i64 first = t[1], rows = t[2], block = 32 * (i64)blockIdx.x, last = (block + 31) / heads;
+  if (block >= rows * heads) return;
+  Queries in = {q, start, end, first, rows, ldq, c, 0, (int)heads, rank};
+  i64 begin = block / heads;
+  Span span = span_of(start, end, first + begin, (last < rows ? last : rows - 1) - begin + 1);
+  LineLoader<P, 256> load = {pages + pages_at[first], layer_at, w, span};
+  int number = warp_of() / 4, from = block + 16 * number;
+  Group<P> group = {shared_memory() + 2 * load.bytes() + number * (32 * P * w + 2048), w};
+  put_queries<P>(group.queries, in, from, w);
+  Warp<P, R / 4> state;
+  Total<R / 4, OwnSums<R / 4>> total;
+  load_ranges(state, in, from);
+  begin_split(state);
+  total.begin();
   each_page(span, load, [&](u8* stage, int page) {
-    float own[4];
-    Scores scores;
-    score_lines<P>(own, queries, stage, w);
-    share_scores(scores, own, shared);
-#pragma unroll
-    for (int i = 0; i < 2; i++)
-      weigh_scores(scores, state, i, mask_scores(scores, state, i, page * page_positions, scale));
-    mix(state, scores, [&](int part, int row, int chunk) {
-      return line_chunk(stage, page_positions * part + row, first / 8 + chunk, w);
-    });
+    group.fold(state, stage, page * page_positions, scale);
+    total.end_page(state, span, page);
   });
-  Splits{part, heads, splits, R, first}.put(state, in, from, number);
+  total.put(out, in, from, quarter_of() * (R / 4), 0, ldout);
 }
 
 #define LATENT(P)                                                                                                 \
@@ -134,6 +177,13 @@ LATENT(2)
                             const u64* pages, i64 layer_at, i64 heads, i64 c, i64 w, i64 ldq, i64 splits,         \
                             float scale) {                                                                       \
     attend_latent<P, R>(part, q, start, end, pages_at, pages, layer_at, heads, c, w, ldq, splits, scale);         \
+  }                                                                                                               \
+  KERNEL(256)                                                                                                     \
+  attend_latent_tile_p##P##_r##R(float* out, const float* q, const u32* start, const u32* end,                    \
+                                 const u32* pages_at, const u64* pages, const u32* tile, i64 layer_at,            \
+                                 i64 heads, i64 c, i64 w, i64 rank, i64 ldq, i64 ldout, float scale) {            \
+    attend_latent_tile<P, R>(out, q, start, end, pages_at, pages, tile, layer_at, heads, c, w, rank, ldq, ldout,  \
+                             scale);                                                                              \
   }
 ATTEND_LATENT(1, 64)
 ATTEND_LATENT(1, 512)

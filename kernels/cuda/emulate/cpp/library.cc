@@ -28,7 +28,8 @@ static const emulate::Entry table[] = {
     ONE(route), ONE(kv_store_p1), ONE(kv_store_p2),
     WIDTHS(attend_split_p1), WIDTHS(attend_split_p2), WIDTHS(attend_tile_p1), WIDTHS(attend_tile_p2), WIDTHS(attend_merge), ONE(attend_merge_w512),
     ONE(latent_store_p1), ONE(latent_store_p2), ONE(attend_latent_p1_r64), ONE(attend_latent_p1_r512),
-    ONE(attend_latent_p2_r64), ONE(attend_latent_p2_r512),
+    ONE(attend_latent_p2_r64), ONE(attend_latent_p2_r512), ONE(attend_latent_tile_p1_r64), ONE(attend_latent_tile_p1_r512),
+    ONE(attend_latent_tile_p2_r64), ONE(attend_latent_tile_p2_r512),
 };
 static const int table_size = sizeof table / sizeof *table;
 
