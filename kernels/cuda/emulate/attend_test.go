@@ -85,6 +85,23 @@ func (a *attention) want() []float32 {
 	return out
 }
 
+// wide heads are computed by groups of four warps, of which decode has one and prefill two.
+func (a *attention) wide() bool { return a.w == 256 }
+
+func (a *attention) threads(groups int) int {
+	if a.wide() {
+		return 128 * groups
+	}
+	return []int{0, 32, 128}[groups]
+}
+
+func (a *attention) shared(groups int) int {
+	if a.wide() {
+		return 256*a.parts*a.w + groups*(32*a.parts*a.w+2048)
+	}
+	return 256*a.parts*a.w + (groups-1)*256*a.w
+}
+
 // decode computes rows by splits, and joins these.
 func (a *attention) decode() []float32 {
 	rows, splits, width := len(a.start), 0, a.heads()*a.c
@@ -93,7 +110,7 @@ func (a *attention) decode() []float32 {
 	}
 	part, out := room[float32](a.device, rows*a.heads()*splits*(a.w+2)), room[float32](a.device, rows*width)
 	a.run(fmt.Sprintf("attend_split_p%d_w%d", a.parts, a.w),
-		[3]uint32{uint32(splits), uint32(a.kv * up(a.share, 16) / 16), uint32(rows)}, line(32), 256*a.parts*a.w,
+		[3]uint32{uint32(splits), uint32(a.kv * up(a.share, 16) / 16), uint32(rows)}, line(a.threads(1)), a.shared(1),
 		part, a.q, a.start, a.end, a.pagesAt, a.pages, a.layerAt, a.heads(), a.kv, a.c, width, splits, float32(scale))
 	a.run(fmt.Sprintf("attend_merge_w%d", a.w), [3]uint32{uint32(a.heads()), uint32(rows), 1}, line(a.w), 0,
 		out, part, a.start, a.end, a.sinks, a.heads(), a.c, width, splits)
@@ -112,10 +129,13 @@ func (a *attention) prefill(most int) []float32 {
 		row = end
 	}
 	tiles = copied(a.device, append(tiles, 0, 0, 0, 0))
-	width := a.heads() * a.c
+	width, blocks := a.heads()*a.c, 1
+	if a.wide() {
+		blocks = up(most*a.share, 32) / 32
+	}
 	out := room[float32](a.device, len(a.start)*width)
-	a.run(fmt.Sprintf("attend_tile_p%d_w%d", a.parts, a.w), [3]uint32{uint32(a.kv), uint32(len(tiles) / 4), 1}, line(128),
-		256*a.parts*a.w+256*a.w,
+	a.run(fmt.Sprintf("attend_tile_p%d_w%d", a.parts, a.w), [3]uint32{uint32(a.kv), uint32(len(tiles) / 4), uint32(blocks)},
+		line(a.threads(2)), a.shared(2),
 		out, a.q, a.start, a.end, a.pagesAt, a.pages, tiles, a.sinks, a.layerAt, a.heads(), a.kv, a.c, width, width, float32(scale))
 	return out
 }
@@ -130,6 +150,8 @@ func TestAttention(t *testing.T) {
 		{parts: 2, w: 64, c: 40, kv: 1, share: 20},
 		{parts: 1, w: 128, c: 128, kv: 1, share: 4},
 		{parts: 2, w: 128, c: 72, kv: 2, share: 3},
+		{parts: 1, w: 256, c: 256, kv: 1, share: 20},
+		{parts: 2, w: 256, c: 192, kv: 2, share: 2},
 	} {
 		sinks := i%2 == 0
 		t.Run(fmt.Sprintf("p%d w%d share %d sinks %v", c.parts, c.w, c.share, sinks), func(t *testing.T) {

@@ -6,6 +6,7 @@
 #include "../../src/latent.cu"
 #include "../../src/route.cu"
 #include "../../src/rows.cu"
+#include "../../src/wide.cu"
 #include "launch.h"
 
 #include <mutex>
@@ -26,7 +27,8 @@ static const emulate::Entry table[] = {
     TOKENS(project_fp8, 1), TOKENS(project_fp8, 2), TOKENS(project_mxfp4, 1), TOKENS(project_mxfp4, 2),
     ONE(rms_norm), ONE(head_norm), ONE(layer_norm), ONE(embed), ONE(add_rows), ONE(gate_rows), ONE(scale_rows), ONE(rope),
     ONE(route), ONE(kv_store_p1), ONE(kv_store_p2),
-    WIDTHS(attend_split_p1), WIDTHS(attend_split_p2), WIDTHS(attend_tile_p1), WIDTHS(attend_tile_p2), WIDTHS(attend_merge), ONE(attend_merge_w512),
+    WIDTHS(attend_split_p1), WIDTHS(attend_split_p2), WIDTHS(attend_tile_p1), WIDTHS(attend_tile_p2), WIDTHS(attend_merge), ONE(attend_merge_w256), ONE(attend_merge_w512),
+    ONE(attend_split_p1_w256), ONE(attend_split_p2_w256), ONE(attend_tile_p1_w256), ONE(attend_tile_p2_w256),
     ONE(latent_store_p1), ONE(latent_store_p2), ONE(attend_latent_p1_r64), ONE(attend_latent_p1_r512),
     ONE(attend_latent_p2_r64), ONE(attend_latent_p2_r512), ONE(attend_latent_tile_p1_r64), ONE(attend_latent_tile_p1_r512),
     ONE(attend_latent_tile_p2_r64), ONE(attend_latent_tile_p2_r512),
