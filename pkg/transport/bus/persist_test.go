@@ -103,6 +103,41 @@ func TestBeginWhileTheServerRestarts(t *testing.T) {
 	}
 }
 
+// So many at a time are done, and no more.
+func TestInParallel(t *testing.T) {
+	const atOnce = 3
+	var done, running, most atomic.Int64
+	begun := make(chan struct{})
+	inParallel(atOnce, 1, 10, func(i int) {
+		n := running.Add(1)
+		defer running.Add(-1)
+		for before := most.Load(); n > before && !most.CompareAndSwap(before, n); before = most.Load() {
+		}
+		if n == atOnce && done.Load() == 0 {
+			close(begun)
+		}
+		<-begun
+		done.Add(int64(i))
+	})
+	if done.Load() != 45 || most.Load() != atOnce {
+		t.Errorf("did %d, %d at once", done.Load(), most.Load())
+	}
+}
+
+// Of a connection that is closed, or a context that has ended, Ensure says once why.
+func TestEnsureEnds(t *testing.T) {
+	r := newRig(t)
+	ctx, cancel := context.WithCancel(r.ctx())
+	cancel()
+	s := names(schemas.HopsAcked)
+	if err := r.conn.Ensure(ctx, 1, s.Durable()...); !errors.Is(err, context.Canceled) || strings.Count(err.Error(), "creating stream") != 1 {
+		t.Errorf("error %v", err)
+	}
+	if err := r.conn.Ensure(ctx, 1); err != nil {
+		t.Errorf("of nothing: %v", err)
+	}
+}
+
 func TestPersistSaysOnceWhatItWaitsFor(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

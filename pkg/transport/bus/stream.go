@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -22,14 +23,38 @@ const clusterReplicas = 3
 // three on a cluster.
 func (c *Conn) Ensure(ctx context.Context, replicas int, specs ...schemas.StreamSpec) error {
 	c.replicas.Store(int64(replicas))
-	var errs []error
-	for _, spec := range specs {
-		err := c.Persist(ctx, "creating stream "+spec.Name, func(ctx context.Context) error { return c.ensure(ctx, spec) })
-		if errs = append(errs, err); ctx.Err() != nil || c.nc.IsClosed() {
-			break
-		}
+	errs := make([]error, len(specs))
+	ensure := func(i int) {
+		errs[i] = c.Persist(ctx, "creating stream "+specs[i].Name, func(ctx context.Context) error { return c.ensure(ctx, specs[i]) })
+	}
+	if len(specs) > 0 {
+		ensure(0) // alone: it waits until the server answers, and says so once
+	}
+	if ctx.Err() == nil && !c.nc.IsClosed() {
+		inParallel(ensureAtOnce, 1, len(specs), ensure)
+	}
+	if ctx.Err() != nil || c.nc.IsClosed() {
+		return cmp.Or(errs...) // the others say the same
 	}
 	return errors.Join(errs...)
+}
+
+// ensureAtOnce bounds the streams that are looked for at a time. A model has dozens, and
+// on a busy machine each answer is late.
+const ensureAtOnce = 4
+
+// inParallel calls do for each number from first to before last, so many at a time.
+func inParallel(atOnce, first, last int, do func(int)) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	places := make(chan struct{}, atOnce)
+	for i := first; i < last; i++ {
+		places <- struct{}{}
+		all.Go(func() {
+			defer func() { <-places }()
+			do(i)
+		})
+	}
 }
 
 func (c *Conn) ensure(ctx context.Context, spec schemas.StreamSpec) error {
