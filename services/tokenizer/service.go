@@ -122,6 +122,9 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if err := s.listen(); err != nil {
 		return err
 	}
+	if err := s.d.Conn.Listening(ctx, "listening to producers"); err != nil {
+		return err
+	}
 	s.presence.SetReady(true)
 	return nil
 }

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -45,6 +46,12 @@ func (c *Conn) Subscribe(subject, group string, handle nats.MsgHandler) (*nats.S
 		return nil, fmt.Errorf("subscribing to %s: %w", subject, err)
 	}
 	return sub, nil
+}
+
+// Listening returns when the server knows of all subscriptions so far: nothing from now
+// on is missed. what says for people what they are for.
+func (c *Conn) Listening(ctx context.Context, what string) error {
+	return c.Persist(ctx, what, c.nc.FlushWithContext)
 }
 
 // catch is deferred; a panic becomes *err.

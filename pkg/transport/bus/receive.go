@@ -146,8 +146,7 @@ func (c *Conn) subscribe(ctx context.Context, r Receiver, h Handler) (*Receiving
 		times.handled(time.Now(), behind(m))
 	})
 	if err == nil {
-		// Then the server knows of it: nothing from now on is missed.
-		if err = c.Persist(ctx, "subscribing to "+r.Subject, c.nc.FlushWithContext); err != nil {
+		if err = c.Listening(ctx, "subscribing to "+r.Subject); err != nil {
 			_ = sub.Unsubscribe() // fails when the connection is closed
 		}
 	}
