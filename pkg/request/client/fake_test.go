@@ -1,6 +1,7 @@
 package client
 
 import (
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -99,8 +100,13 @@ func (f *fake) onPrompt(m *nats.Msg) {
 		f.t.Errorf("reading the prompt: %v", err)
 		return
 	}
-	f.note(func() { f.prompts = append(f.prompts, p) })
-	if f.answer != nil {
+	again := false // for want of an acknowledgement: the stream stores it once
+	f.note(func() {
+		if again = m.Reply != "" && slices.ContainsFunc(f.prompts, func(q *pb.Prompt) bool { return q.RequestId == p.RequestId }); !again {
+			f.prompts = append(f.prompts, p)
+		}
+	})
+	if !again && f.answer != nil {
 		f.answer(f, p)
 	}
 }

@@ -62,10 +62,12 @@ func TestClusterLosesTheServerOfTensors(t *testing.T) {
 
 func info(t *testing.T, c *Conn, stream string) *jetstream.StreamInfo {
 	t.Helper()
-	s, err := c.js.Stream(t.Context(), stream)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var s jetstream.Stream
+	testkit.Eventually(t, "this server knows of "+stream, func() bool { // later than who made it
+		var err error
+		s, err = c.js.Stream(t.Context(), stream)
+		return err == nil
+	})
 	return s.CachedInfo()
 }
 
@@ -89,7 +91,7 @@ func TestReplicatedLog(t *testing.T) {
 // A leader that has not caught up is not a stream that was made anew.
 func awaitLeader(ctx context.Context, t *testing.T, c *Conn, s schemas.Streams) {
 	var state StreamState
-	testkit.Eventually(t, "this server knows of the stream", func() (ok bool) {
+	testkit.Eventually(t, "this server knows of the stream", func() bool {
 		var err error
 		state, err = c.State(ctx, s.Tokens().Name)
 		return err == nil
