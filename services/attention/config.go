@@ -1,10 +1,18 @@
 package attention
 
+import (
+	"fmt"
+
+	"github.com/switchyard/switchyard/pkg/compute/device/cuda"
+	"github.com/switchyard/switchyard/pkg/compute/kvcache"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+)
+
 // Config is what an operator sets.
 type Config struct {
 	// MaxModelLen bounds a sequence, prompt and generated tokens together; 0 is the model's limit.
 	MaxModelLen int
-	// KVBytes is the memory for keys and values.
+	// KVBytes is the memory for keys and values; on a GPU 0 is all that is left.
 	KVBytes int64
 	// MaxSequences bounds the sequences that a replica has at once.
 	MaxSequences int
@@ -16,4 +24,18 @@ type Config struct {
 	MinRows int
 	// LongSteps lets prefill take as long as MaxRows rows take, for measurements.
 	LongSteps bool
+	// GPU is what computes in the CPU's place; nil is none.
+	GPU *GPU
+}
+
+// Check refuses memory that does not hold a page of a model, and models whose attention
+// the GPU does not compute.
+func (c Config) Check(m *model.Model) error {
+	if c.GPU != nil {
+		return cuda.CheckBackbone(m)
+	}
+	if page := kvcache.ShapeOf(&m.Spec).PageBytes(); c.KVBytes < page {
+		return fmt.Errorf("--kv-memory is %d bytes; a page of model %s has %d: give at least as much", c.KVBytes, m.Name, page)
+	}
+	return nil
 }

@@ -17,6 +17,7 @@ type engine struct {
 
 	log     *slog.Logger
 	pulse   pulse
+	fail    func(error) // ends run
 	keeper  *keeper
 	workers []*worker
 
@@ -72,6 +73,9 @@ func (e *engine) run(ctx context.Context) {
 			e.add(s)
 		case mb := <-e.finished:
 			e.settle(mb)
+			if e.broken != nil {
+				e.fail(e.broken)
+			}
 		case c := <-e.cancels:
 			e.cancel(c)
 		case l := <-e.lost:

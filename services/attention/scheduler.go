@@ -41,6 +41,9 @@ type scheduler struct {
 	closing []logWriter
 	// admissions counts sequences that were seated.
 	admissions uint64
+	// failures are those of the device in a row; broken is why it is not used any more.
+	failures int
+	broken   error
 
 	items    []batching.Item
 	ready    []*sequence
@@ -81,7 +84,7 @@ func (d *scheduler) add(s *sequence) {
 // next is the next microbatch and the idle worker that takes it; nil, nil: there is
 // none for now.
 func (d *scheduler) next() (*microbatch, *worker) {
-	if len(d.idle) == 0 {
+	if len(d.idle) == 0 || d.broken != nil {
 		return nil, nil
 	}
 	d.stretch()
@@ -170,6 +173,13 @@ func (d *scheduler) settle(mb *microbatch) {
 	if mb.prefill && mb.err == nil {
 		d.pace.Observe(mb.rows, mb.layers.Seconds(), mb.wanted, mb.heads.Seconds())
 	}
+	device := ofDevice(mb.err)
+	switch {
+	case device != nil:
+		d.deviceFailed(device, len(mb.parts))
+	case mb.err == nil:
+		d.failures = 0
+	}
 	var fault *panicError
 	for i := range mb.parts {
 		p := &mb.parts[i]
@@ -179,6 +189,8 @@ func (d *scheduler) settle(mb *microbatch) {
 			d.remove(p.s) // ended while it was in flight
 		case errors.Is(mb.err, context.Canceled):
 			// This replica stops, and hands the sequence over.
+		case device != nil:
+			// It steps again.
 		case errors.As(mb.err, &fault) && len(mb.parts) > 1:
 			p.s.suspect = true // one of them did it: each is tried alone
 		case errors.Is(mb.err, errPassed):

@@ -2,6 +2,7 @@ package attention
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -10,9 +11,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/pkg/compute/device/cuda"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
-	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/policy/batching"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
@@ -34,6 +35,7 @@ type Service struct {
 	metrics  *telemetry.Metrics
 
 	backbone *forward.Backbone
+	gpu      *cuda.Backbone // or nil
 	kv       *kvcache.Pool
 	log      *tokenlog.Log
 	view     *members.View
@@ -79,14 +81,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if err := s.d.CheckPeers(ctx); err != nil {
 		return err
 	}
-	err = s.d.LoadWeights(ctx, "loading attention's weights", func(m *model.Model) (err error) {
-		s.backbone, err = forward.LoadBackbone(m, s.d.Pool, m.Spec.LongestSequence(s.config.MaxModelLen))
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if s.kv, err = s.backbone.NewPool(s.config.MaxRows, s.config.KVBytes); err != nil {
+	if err := s.load(ctx); err != nil {
 		return err
 	}
 	s.presence.Fill = func(stats map[string]float64) {
@@ -199,6 +194,9 @@ func (s *Service) listen(ctx context.Context) (err error) {
 
 // Run steps sequences until ctx ends; what is not finished then goes to a sibling.
 func (s *Service) Run(ctx context.Context) error {
+	ctx, leave := context.WithCancelCause(ctx)
+	defer leave(nil)
+	s.engine.fail = leave
 	defer s.engine.stats.mirror()()
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -228,7 +226,16 @@ func (s *Service) Run(ctx context.Context) error {
 	running.Go(func() { s.rebalance(ctx) })
 	running.Go(func() { s.tellSiblings(ctx) })
 	running.Go(func() { s.siblings.lookAfter(ctx, s.view, s.d.Liveness.Watch, s.succeed) })
-	return s.presence.Announce(ctx)
+	return errors.Join(s.presence.Announce(ctx), lostDevice(ctx))
+}
+
+// lostDevice is why a replica leaves, if that is its device.
+func lostDevice(ctx context.Context) error {
+	var lost *DeviceError
+	if errors.As(context.Cause(ctx), &lost) {
+		return lost
+	}
+	return nil
 }
 
 // replicas is how many attention replicas write to the token log, this one too.
@@ -236,6 +243,9 @@ func (s *Service) replicas() int { return len(members.OfService(s.view.Snapshot(
 
 // Stop ends what Start began, after Run has returned.
 func (s *Service) Stop(ctx context.Context) error {
+	if s.gpu != nil {
+		defer s.gpu.Close()
+	}
 	if s.stop == nil {
 		return nil
 	}

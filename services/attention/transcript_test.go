@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/internal/transcript"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/request/sampling"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -119,6 +120,11 @@ func (g *stage) happen(t testing.TB, e *transcript.Event) {
 		g.fault(e, &panicError{"index out of range"})
 	case "passed":
 		g.fault(e, errPassed)
+	case "device":
+		g.fault(e, &forward.DeviceError{Lost: e.Text("is", "") == "lost", Err: errors.New("the GPU is not well")})
+		if g.broken != nil {
+			g.tell("leaves: %v", g.broken)
+		}
 	case "stopped":
 		g.fault(e, context.Canceled)
 	case "cancel":

@@ -40,6 +40,8 @@ func TestUsage(t *testing.T) {
 		{"a domain without a name", []string{"record", "--out", filepath.Join(t.TempDir(), "r"), "=cli_test.go"}, 2, "reading texts =cli_test.go"},
 		{"no host", []string{"up", "--hosts", "0"}, 2, "switchyard: --hosts is 0; it must be at least 1"},
 		{"no such device", []string{"expert", "--device", "abacus"}, 2, "it must be cpu, paced, cuda or cuda:N"},
+		{"no such device for attention", []string{"attention", "--device", "paced"}, 2, "it must be cpu, cuda or cuda:N"},
+		{"GPU memory of a CPU", []string{"up", "--attention-gpu-memory", "1GiB"}, 2, "switchyard: --attention-gpu-memory is 1GiB; it is of --attention-device cuda only"},
 		{"paced as nothing", []string{"expert", "--device", "paced"}, 2, "switchyard: --device paced needs --profile: a6000-deepseek-v3, a6000-llama-4-scout"},
 		{"profile of a CPU", []string{"up", "--profile", "a6000-mixtral"}, 2, `switchyard: --profile is "a6000-mixtral"; it is of --device paced only`},
 		{"no such profile", []string{"up", "--device", "paced", "--profile", "tpu"}, 2, `switchyard: --profile: there is no profile and no file "tpu"`},

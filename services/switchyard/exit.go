@@ -7,6 +7,7 @@ import (
 	kernels "github.com/switchyard/switchyard/kernels/cuda"
 	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/services/attention"
 	"github.com/switchyard/switchyard/services/expert"
 )
 
@@ -57,6 +58,7 @@ func exitCode(err error) int {
 	var withCode *exitError
 	var answer *client.Error
 	var device *expert.DeviceError
+	var attended *attention.DeviceError
 	switch {
 	case err == nil:
 		return exitDone
@@ -66,7 +68,7 @@ func exitCode(err error) int {
 		return codeOf(answer)
 	case errors.Is(err, bus.ErrNoConnection), errors.Is(err, bus.ErrClosed):
 		return exitNoServer
-	case errors.As(err, &device) && !errors.Is(err, kernels.ErrLost):
+	case (errors.As(err, &device) || errors.As(err, &attended)) && !errors.Is(err, kernels.ErrLost):
 		return exitUsage // it is not what was asked for, or has too little memory
 	case errors.Is(err, bus.ErrInsecure), errors.Is(err, bus.ErrCredentials):
 		return exitUsage

@@ -4,24 +4,22 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
-	"github.com/switchyard/switchyard/pkg/compute/device/cuda"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/plan"
-	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/kafka"
 	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/attention"
 	"github.com/switchyard/switchyard/services/expert"
 	"github.com/switchyard/switchyard/services/predictor"
+	"github.com/switchyard/switchyard/services/switchyard/cluster"
 	"github.com/switchyard/switchyard/services/tokenizer"
 )
 
@@ -111,15 +109,16 @@ func (f TelemetryFlags) config(name string, m ModelFlags) telemetry.Config {
 
 // AttentionFlags are attention's own.
 type AttentionFlags struct {
-	KVMemory     string `name:"kv-memory" default:"64MiB" help:"Memory for keys and values, such as 64MiB or 4GiB." placeholder:"BYTES"`
+	KVMemory     string `name:"kv-memory" default:"64MiB" help:"Memory for keys and values, such as 64MiB or 4GiB; on a GPU they take what its memory leaves." placeholder:"BYTES"`
 	MaxSequences int    `default:"256" help:"Most sequences at once; more wait." placeholder:"N"`
 	MaxRows      int    `default:"256" help:"Most rows of one microbatch, prompt and answer tokens together." placeholder:"N"`
 	Microbatches int    `default:"2" help:"Microbatches in flight at once." placeholder:"N"`
 	MinRows      int    `default:"0" help:"Fewest answer tokens a step for which another microbatch is used; 0 is by the size of a layer." placeholder:"N"`
 }
 
-func (f AttentionFlags) config(m ModelFlags) (attention.Config, error) {
-	kv, err := parseBytes("kv-memory", f.KVMemory)
+// config takes what computes attention in the CPU's place; nil is nothing.
+func (f AttentionFlags) config(m ModelFlags, on *attention.GPU) (attention.Config, error) {
+	kv, err := f.kvBytes(on != nil)
 	if err != nil {
 		return attention.Config{}, err
 	}
@@ -132,9 +131,22 @@ func (f AttentionFlags) config(m ModelFlags) (attention.Config, error) {
 		return attention.Config{}, usage(errors.New("--min-rows cannot be negative"))
 	}
 	return attention.Config{
-		MaxModelLen: m.MaxModelLen, KVBytes: kv, MaxSequences: f.MaxSequences, MaxRows: f.MaxRows, Microbatches: f.Microbatches, MinRows: f.MinRows,
+		MaxModelLen: m.MaxModelLen, KVBytes: kv, MaxSequences: f.MaxSequences, MaxRows: f.MaxRows, Microbatches: f.Microbatches, MinRows: f.MinRows, GPU: on,
 	}, nil
 }
+
+// kvBytes is 0 on a GPU, whose pages take what --gpu-memory leaves.
+func (f AttentionFlags) kvBytes(onGPU bool) (int64, error) {
+	if onGPU && f.KVMemory != defaultKVMemory {
+		return 0, usage(fmt.Errorf("--kv-memory is %s; on a GPU keys and values take what its memory leaves: give --gpu-memory", f.KVMemory))
+	}
+	if onGPU {
+		return 0, nil
+	}
+	return parseBytes("kv-memory", f.KVMemory)
+}
+
+const defaultKVMemory = "64MiB"
 
 // ExpertFlags are the expert host's own.
 type ExpertFlags struct {
@@ -177,50 +189,22 @@ func (f ExpertFlags) profile() (*profiles.Profile, error) {
 
 // gpu is nil for a device that is none.
 func (f ExpertFlags) gpu() (*expert.GPU, error) {
-	memory, err := parseBytes("gpu-memory", f.GPUMemory)
-	if err != nil {
-		return nil, err
-	}
-	kind, number, numbered := strings.Cut(f.Device, ":")
-	switch {
-	case kind != "cuda" && memory != 0:
-		return nil, usage(fmt.Errorf("--gpu-memory is %s; it is of --device cuda only", f.GPUMemory))
-	case f.Device == "cpu" || f.Device == "paced":
-		return nil, nil
-	case kind == "cuda" && f.ExpertMemory != "0":
+	if isGPU(f.Device) && f.ExpertMemory != "0" {
 		return nil, usage(fmt.Errorf("--expert-memory is %s; of --device cuda give --gpu-memory", f.ExpertMemory))
 	}
-	index := 0
-	if numbered {
-		index, err = strconv.Atoi(number)
-	}
-	if kind != "cuda" || err != nil || index < 0 {
-		return nil, usage(fmt.Errorf("--device is %q; it must be cpu, paced, cuda or cuda:N", f.Device))
-	}
-	g, err := openGPU(index)
-	if err != nil {
-		return nil, usage(fmt.Errorf("--device %s: %w", f.Device, err))
-	}
-	g.Memory = uint64(memory)
-	return g, nil
+	return gpuFlags{"device", f.Device, "gpu-memory", f.GPUMemory, "cpu, paced, cuda or cuda:N"}.open()
 }
 
-// classOf is the numeric class of a process with such hosts.
-func classOf(c expert.Config, m ModelFlags) string {
-	switch {
-	case m.MixedClasses:
-		return deployment.MixedClasses
-	case c.GPU == nil:
-		return cpu.Class()
-	}
-	return cpu.Class() + "+" + cuda.Class(c.GPU.Info.Arch, expert.Parts(m.wire()))
-}
-
-// tellDevice says what computes experts, if it is not the CPU as it is: with the
-// figures of this process, and to the others with its class.
-func tellDevice(e *env, c expert.Config, m ModelFlags, t *telemetry.Config) {
+// tellDevice says what computes, if it is not the CPU as it is: with the figures of
+// this process, and to the others with its class.
+func tellDevice(e *env, s cluster.Services, m ModelFlags, t *telemetry.Config) {
+	c := s.Expert
 	tellPaced(e, c.Profile, t)
-	t.NumericClass = classOf(c, m)
+	t.NumericClass = classOf(s, m)
+	if g := s.Attention.GPU; g != nil {
+		t.Device = "cuda:" + g.Info.Name
+		e.log.Info("a GPU computes attention", "gpu", g.Info.Name, "index", g.Info.Index, "architecture", g.Info.Arch.String(), "memory_bytes", g.Info.Memory)
+	}
 	if c.GPU != nil {
 		t.Device = "cuda:" + c.GPU.Info.Name
 		i := c.GPU.Info

@@ -26,6 +26,9 @@ type AttentionCmd struct {
 	ModelFlags     `embed:""`
 	AttentionFlags `embed:""`
 	TelemetryFlags `embed:""`
+
+	Device    string `default:"cpu" help:"What computes attention: cpu, or cuda (a GPU, or cuda:N the one of that number; never run on one yet)." placeholder:"KIND"`
+	GPUMemory string `name:"gpu-memory" default:"0" help:"Memory to take of the GPU, such as 40GiB: for weights, buffers, keys and values; 0 is nine tenths of what is free." placeholder:"BYTES"`
 }
 
 // GateCmd runs a gate.
@@ -65,7 +68,9 @@ func (c *TokenizerCmd) Run(ctx context.Context, e *env) error {
 
 // Run serves until a signal.
 func (c *AttentionCmd) Run(ctx context.Context, e *env) error {
-	cfg, err := c.AttentionFlags.config(c.ModelFlags)
+	on, wrong := gpuFlags{"device", c.Device, "gpu-memory", c.GPUMemory, "cpu, cuda or cuda:N"}.attention(c.ModelFlags)
+	cfg, err := c.AttentionFlags.config(c.ModelFlags, on)
+	err = errors.Join(wrong, err)
 	return serve(ctx, e, "attention", c.ModelFlags, c.TelemetryFlags, cluster.Services{Attention: cfg}, err)
 }
 
@@ -102,14 +107,14 @@ func serve(ctx context.Context, e *env, name string, mf ModelFlags, tf Telemetry
 		return err
 	}
 	tc := tf.config("switchyard-"+name, mf)
-	tellDevice(e, s.Expert, mf, &tc)
+	tellDevice(e, s, mf, &tc)
 	n, err := newNode(ctx, e, mf, tc)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, n.Close()) }()
 	n.Bus = e.busConfig()
-	n.Shared.Class = classOf(s.Expert, mf)
+	n.Shared.Class = classOf(s, mf)
 	count := map[string]int{name: 1}
 	if err := s.Check(n.Shared.Model, count); err != nil {
 		return usage(err)

@@ -24,6 +24,9 @@ type UpCmd struct {
 	ScalingFlags   `embed:""`
 	TelemetryFlags `embed:""`
 
+	AttentionDevice    string `default:"cpu" help:"What computes attention: cpu, or cuda (a GPU, or cuda:N the one of that number; never run on one yet)." placeholder:"KIND"`
+	AttentionGPUMemory string `name:"attention-gpu-memory" default:"0" help:"Memory that attention takes of its GPU, such as 40GiB; 0 is nine tenths of what is free." placeholder:"BYTES"`
+
 	Hosts   int      `default:"1" help:"Expert hosts in this process." placeholder:"N"`
 	Scaling string   `default:"static" enum:"moeless,eplb,reactive,static,none" help:"Who decides how many replicas experts have: moeless, eplb, reactive or static; none runs no scaler, no predictor and no Kafka." placeholder:"NAME"`
 	Data    string   `help:"Folder that keeps accepted requests over restarts; without it a temporary one that is removed." placeholder:"DIR"`
@@ -78,11 +81,11 @@ func (c *UpCmd) settings(ctx context.Context, e *env) (s cluster.Settings, err e
 		s.EmbedKafka, s.Count["predictor"], s.Count["scaler"] = true, 1, 1
 	}
 	tc := c.TelemetryFlags.config("switchyard", c.ModelFlags)
-	tellDevice(e, s.Services.Expert, c.ModelFlags, &tc)
+	tellDevice(e, s.Services, c.ModelFlags, &tc)
 	if s.Node, err = newNode(ctx, e, c.ModelFlags, tc); err != nil {
 		return s, err
 	}
-	s.Node.Shared.Class = classOf(s.Services.Expert, c.ModelFlags)
+	s.Node.Shared.Class = classOf(s.Services, c.ModelFlags)
 	if err := s.Services.Check(s.Node.Shared.Model, s.Count); err != nil {
 		return s, errors.Join(usage(err), s.Node.Close())
 	}
@@ -111,8 +114,10 @@ func ownUp() (up UpCmd, err error) {
 }
 
 func (c *UpCmd) services(g Globals) (s cluster.Services, err error) {
-	var errs [8]error
-	s.Attention, errs[0] = c.AttentionFlags.config(c.ModelFlags)
+	var errs [9]error
+	on, err := gpuFlags{"attention-device", c.AttentionDevice, "attention-gpu-memory", c.AttentionGPUMemory, "cpu, cuda or cuda:N"}.attention(c.ModelFlags)
+	s.Attention, errs[0] = c.AttentionFlags.config(c.ModelFlags, on)
+	errs[8] = err
 	s.Expert, errs[1] = c.ExpertFlags.config()
 	s.Tokenizer, errs[2] = c.TokenizerFlags.config(c.ModelFlags, g.Prefix)
 	errs[3] = c.ModelFlags.check()

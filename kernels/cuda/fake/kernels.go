@@ -104,16 +104,45 @@ func tileOf(m *Memory, table uint64, i, most int) (group, from, rows int) {
 	return int(t[0]), int(t[1]), int(t[2])
 }
 
-// apply is W·x + bias for a group's matrix (n, kp).
-func apply(read format, m *Memory, groups uint64, g int, x []float32, n, kp int) []float32 {
+// matrix is a group's, as numbers.
+type matrix struct {
+	w, bias []float32
+	n, kp   int
+}
+
+// matrixOf reads group g's matrix (n, kp).
+func matrixOf(read format, m *Memory, groups uint64, g, n, kp int) matrix {
 	entry := View[uint64](m, cuda.Ptr(groups), 2*(g+1))[2*g:]
-	y := ref.MatMul(x, read(m, cuda.Ptr(entry[0]), n, kp), 1, n, kp)
+	x := matrix{w: read(m, cuda.Ptr(entry[0]), n, kp), n: n, kp: kp}
 	if entry[1] != 0 {
-		for i, b := range View[float32](m, cuda.Ptr(entry[1]), n) {
-			y[i] += b
-		}
+		x.bias = View[float32](m, cuda.Ptr(entry[1]), n)
+	}
+	return x
+}
+
+// apply is W·x + bias.
+func (w *matrix) apply(x []float32) []float32 {
+	y := ref.MatMul(x, w.w, 1, w.n, w.kp)
+	for i, b := range w.bias {
+		y[i] += b
 	}
 	return y
+}
+
+// eachRow calls f for all rows of tiles of at most so many, with their groups' matrices,
+// each read once.
+func eachRow(m *Memory, table uint64, tiles, most int, read func(g int) matrix, f func(r int, w *matrix)) {
+	var w matrix
+	last := -1
+	for i := range tiles {
+		g, from, rows := tileOf(m, table, i, most)
+		if g != last && rows > 0 {
+			w, last = read(g), g
+		}
+		for r := from; r < from+rows; r++ {
+			f(r, &w)
+		}
+	}
 }
 
 func expertsIn(read format, parts, tile int, gated bool) Kernel {
@@ -126,13 +155,10 @@ func expertsIn(read format, parts, tile int, gated bool) Kernel {
 		if gated {
 			n = 2 * f
 		}
-		for i := range int(a[9]) {
-			g, from, rows := tileOf(m, a[2], i, tile)
-			for r := from; r < from+rows; r++ {
-				y := apply(read, m, a[3], g, x.get(r), n, kp)
-				act.set(r, activate(int(a[10]), float64(math.Float32frombits(uint32(a[11]))), y, f))
-			}
-		}
+		of := func(g int) matrix { return matrixOf(read, m, a[3], g, n, kp) }
+		eachRow(m, a[2], int(a[9]), tile, of, func(r int, w *matrix) {
+			act.set(r, activate(int(a[10]), float64(math.Float32frombits(uint32(a[11]))), w.apply(x.get(r)), f))
+		})
 	}
 }
 
@@ -154,20 +180,18 @@ func project(read format, parts, tile int) Kernel {
 		a := l.Args
 		n, kp, ldout := int(a[6]), int(a[7]), int(a[9])
 		x := planes{m, cuda.Ptr(a[1]), parts, int(a[8]), kp}
-		for i := range int(a[10]) {
-			g, from, rows := tileOf(m, a[2], i, tile)
-			for r := from; r < from+rows; r++ {
-				y := apply(read, m, a[3], g, x.get(r), n, kp)
-				if a[5] != 0 {
-					times(y, View[float32](m, cuda.Ptr(a[5]), r+1)[r])
-				}
-				to := r
-				if a[4] != 0 {
-					to = int(View[uint32](m, cuda.Ptr(a[4]), r+1)[r])
-				}
-				put(View[float32](m, cuda.Ptr(a[0])+cuda.Ptr(4*to*ldout), n), y, a[11] != 0)
+		of := func(g int) matrix { return matrixOf(read, m, a[3], g, n, kp) }
+		eachRow(m, a[2], int(a[10]), tile, of, func(r int, w *matrix) {
+			y := w.apply(x.get(r))
+			if a[5] != 0 {
+				times(y, View[float32](m, cuda.Ptr(a[5]), r+1)[r])
 			}
-		}
+			to := r
+			if a[4] != 0 {
+				to = int(View[uint32](m, cuda.Ptr(a[4]), r+1)[r])
+			}
+			put(View[float32](m, cuda.Ptr(a[0])+cuda.Ptr(4*to*ldout), n), y, a[11] != 0)
+		})
 	}
 }
 

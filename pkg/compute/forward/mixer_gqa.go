@@ -99,7 +99,7 @@ func (g *groupedQuery) storeRow(s *lane, i, place int) {
 	g.rope.turn(row, sp.Heads+sp.KVHeads, c, r)
 	g.norm.after(q, k)
 	if sp.Temperature.Floor > 0 {
-		cpu.Scale(q, temperature(sp.Temperature, r.Position))
+		cpu.Scale(q, Temperature(sp.Temperature, r.Position))
 	}
 	for h := range sp.KVHeads {
 		r.Table.Store(place, h, r.Position, k[h*c:(h+1)*c], v[h*c:(h+1)*c])
@@ -116,12 +116,12 @@ func clip(x []float32, limit float32) {
 	}
 }
 
-// temperature is what scales the queries of a position, so that attention stays
+// Temperature is what scales the queries of a position, so that attention stays
 // sharp over long contexts.
 //
 // Source: Nakanishi, "Scalable-Softmax Is Superior for Attention"
 // (arXiv:2501.19399); transformers, models/llama4/modeling_llama4.py.
-func temperature(t model.TemperatureSpec, position int) float32 {
+func Temperature(t model.TemperatureSpec, position int) float32 {
 	return float32(1 + t.Scale*math.Log1p(math.Floor(float64(position+1)/t.Floor)))
 }
 

@@ -64,7 +64,7 @@ func TestClip(t *testing.T) {
 func TestTemperature(t *testing.T) {
 	s := model.TemperatureSpec{Floor: 32, Scale: 0.1}
 	for position, want := range map[int]float64{0: 1, 30: 1, 31: 1 + 0.1*math.Log(2), 62: 1 + 0.1*math.Log(2), 63: 1 + 0.1*math.Log(3)} {
-		if got := temperature(s, position); math.Abs(float64(got)-want) > 1e-6 {
+		if got := Temperature(s, position); math.Abs(float64(got)-want) > 1e-6 {
 			t.Errorf("position %d: %v, want %v", position, got, want)
 		}
 	}

@@ -97,11 +97,7 @@ func (r *rope) turn(heads []float32, count, c int, row *Row) {
 	if r == nil {
 		return
 	}
-	table := r.short
-	if row.Long {
-		table = r.long
-	}
-	cos, sin := table.at(row.Position)
+	cos, sin := r.at(row)
 	for h := range count {
 		if head := heads[h*c:][:r.dim]; r.pairs {
 			cpu.RoPEPairs(head, cos, sin)
@@ -109,6 +105,14 @@ func (r *rope) turn(heads []float32, count, c int, row *Row) {
 			cpu.RoPE(head, cos, sin)
 		}
 	}
+}
+
+// at is the cosines and sines of a row's position.
+func (r *rope) at(row *Row) (cos, sin []float32) {
+	if row.Long {
+		return r.long.at(row.Position)
+	}
+	return r.short.at(row.Position)
 }
 
 // ropes makes each rotary embedding once, however many layers have it.

@@ -25,6 +25,7 @@ type Pool struct {
 	groups   []group
 	places   []place // of each layer
 	capacity int
+	onDevice bool // all pages are there, of one size, and free[0] has the free ones
 
 	mu   sync.Mutex
 	free [][]*page // of each group
@@ -32,8 +33,10 @@ type Pool struct {
 	used int
 }
 
+// page is memory of this process, or of a device.
 type page struct {
 	data []float32
+	at   uint64
 }
 
 // NewPool returns a pool of at most budget bytes. Memory is allocated when first
@@ -77,15 +80,33 @@ func (p *Pool) Reserve(positions int) (*Table, error) {
 
 // take is a page for a group. The caller has the lock.
 func (p *Pool) take(g int) *page {
+	g = p.list(g)
 	if last := len(p.free[g]) - 1; last >= 0 {
 		pg := p.free[g][last]
 		p.free[g] = p.free[g][:last]
 		return pg
 	}
+	if p.onDevice {
+		panic("kvcache: a sequence takes more of a device's pages than it has reserved")
+	}
 	size := p.groups[g].bytes()
 	p.shrink(int64(p.capacity)*p.shape.PageBytes() - size)
 	p.made += size
 	return &page{data: make([]float32, p.groups[g].floats)}
+}
+
+// give takes a page of a group back. The caller has the lock.
+func (p *Pool) give(g int, pg *page) {
+	g = p.list(g)
+	p.free[g] = append(p.free[g], pg)
+}
+
+// list is where free pages of a group are.
+func (p *Pool) list(g int) int {
+	if p.onDevice {
+		return 0
+	}
+	return g
 }
 
 // shrink forgets free pages of any group until no more than so many bytes are made.

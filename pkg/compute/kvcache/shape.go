@@ -20,6 +20,8 @@ type Shape struct {
 type LayerShape struct {
 	Heads, KeyDim, ValueDim int
 	Sight                   model.Sight
+	// Block is the bytes of a page that a device takes for it; 0: float32 numbers.
+	Block int64
 }
 
 // ShapeOf is what a model's layers keep.
@@ -76,7 +78,12 @@ func Uniform(layers, heads, dim int) Shape {
 func (l LayerShape) head() int { return (l.KeyDim + l.ValueDim) * cpu.PagePositions }
 
 // floats is what a layer takes in a page.
-func (l LayerShape) floats() int { return l.Heads * l.head() }
+func (l LayerShape) floats() int {
+	if l.Block > 0 {
+		return int(l.Block / 4)
+	}
+	return l.Heads * l.head()
+}
 
 // PageBytes is the memory of PagePositions positions in all layers.
 func (s Shape) PageBytes() int64 {

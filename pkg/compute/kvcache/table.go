@@ -67,7 +67,7 @@ func (t *Table) hold(g, first, end int) {
 	defer p.mu.Unlock()
 	for i := held.first; i < held.end; i++ {
 		if i < first || i >= end {
-			p.free[g] = append(p.free[g], pages[i])
+			p.give(g, pages[i])
 			pages[i] = nil
 		}
 	}
@@ -92,8 +92,8 @@ func (t *Table) Release() {
 	p.used -= t.reserved
 	t.reserved = 0
 	for g, h := range t.held {
-		if h.first < h.end {
-			p.free[g] = append(p.free[g], t.pages[g][h.first:h.end]...)
+		for _, pg := range t.pages[g][h.first:h.end] {
+			p.give(g, pg)
 		}
 		t.pages[g], t.held[g] = nil, span{}
 	}

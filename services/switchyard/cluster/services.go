@@ -2,10 +2,8 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
@@ -55,8 +53,10 @@ func OneEach() map[string]int {
 
 // Check refuses what the model makes impossible for the services that run.
 func (s Services) Check(of *model.Model, count map[string]int) error {
-	if page := kvcache.ShapeOf(&of.Spec).PageBytes(); count["attention"] > 0 && s.Attention.KVBytes < page {
-		return fmt.Errorf("--kv-memory is %d bytes; a page of model %s has %d: give at least as much", s.Attention.KVBytes, of.Name, page)
+	if count["attention"] > 0 {
+		if err := s.Attention.Check(of); err != nil {
+			return err
+		}
 	}
 	if count["expert"] > 0 {
 		if err := s.Expert.Check(of); err != nil {

@@ -1,5 +1,5 @@
-// Package cuda is a device that holds experts in a GPU's memory and computes
-// with them there, through whatever driver it is given.
+// Package cuda is a device that holds experts, or a backbone, in a GPU's memory and
+// computes with them there, through whatever driver it is given.
 //
 // # Memory
 //
@@ -32,6 +32,13 @@
 // A launch that the device refuses fails its call alone. What ends the context
 // (cuda.ErrLost), and a device that does not answer for Settings.Patience, fail
 // every call from then on, and Failed tells the host.
+//
+// # Attention
+//
+// A Backbone is a device of its own, with another arena, for an attention replica: the
+// weights of all layers, lanes that a step each goes through, and pages for keys and
+// values. forward.Step drives it layer by layer; a step's errors are
+// *forward.DeviceError.
 //
 // Nothing of it has run on a GPU: its tests run on kernels/cuda/fake.
 package cuda

@@ -54,3 +54,8 @@ func notFiniteFloat(f []float32) int {
 func floatBytes(f []float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(f))), 4*len(f))
 }
+
+// entryBytes is the same memory.
+func entryBytes(e []uint64) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(e))), 8*len(e))
+}

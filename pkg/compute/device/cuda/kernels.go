@@ -37,20 +37,29 @@ func (c cut) sharedBytes(f format, parts int) int {
 }
 
 // openKernels finds them in the image that fits the GPU.
-func openKernels(d cuda.Driver, images cuda.Images, s shape) (k *kernels, err error) {
+func openKernels(d cuda.Driver, images cuda.Images, s shape) (*kernels, error) {
 	m, err := images.Open(d)
 	if err != nil {
 		return nil, err
 	}
+	var needed [formats]bool
+	for _, l := range s.layers {
+		needed[l.format] = needed[l.format] || l.width > 0
+	}
+	return kernelsIn(m, d.Info(), needed, s.parts)
+}
+
+// kernelsIn finds those of the formats that are needed.
+func kernelsIn(m cuda.Module, gpu cuda.Info, needed [formats]bool, parts int) (k *kernels, err error) {
 	k = &kernels{}
-	if k.split, err = m.Kernel(fmt.Sprintf("rows_split_p%d", s.parts), 0); err != nil {
+	if k.split, err = m.Kernel(fmt.Sprintf("rows_split_p%d", parts), 0); err != nil {
 		return nil, err
 	}
-	for _, l := range s.layers {
-		if l.width == 0 || k.variants[l.format] != nil {
+	for f := range formats {
+		if !needed[f] {
 			continue
 		}
-		if k.variants[l.format], err = openVariants(m, d.Info(), l.format, s.parts); err != nil {
+		if k.variants[f], err = openVariants(m, gpu, f, parts); err != nil {
 			return nil, err
 		}
 	}

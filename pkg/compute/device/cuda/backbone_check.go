@@ -1,0 +1,95 @@
+package cuda
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/safetensors"
+)
+
+// FamilyError says that a model has what is not computed on GPUs.
+type FamilyError struct{ Family, Has string }
+
+func (e *FamilyError) Error() string {
+	return fmt.Sprintf("attention of %s is not on the GPU yet (%s): use --device cpu for attention", e.Family, e.Has)
+}
+
+// MatrixError says that a matrix is of a type that no kernel here takes.
+type MatrixError struct {
+	Ref  model.Ref
+	Type safetensors.DType
+}
+
+func (e *MatrixError) Error() string {
+	return fmt.Sprintf("%v is %v; attention on the GPU takes %v, %v and %v, one type in a matrix, and without a gate %v only: use --device cpu for attention",
+		e.Ref, e.Type, safetensors.BF16, safetensors.E4M3, safetensors.F4, safetensors.BF16)
+}
+
+// mostHead is the widest head that attention's kernels take.
+const mostHead = 128
+
+// CheckBackbone refuses a model whose backbone no kernels here compute. It reads no weights.
+func CheckBackbone(m *model.Model) error {
+	s := &m.Spec
+	refuse := func(has string) error { return &FamilyError{s.Family, has} }
+	switch {
+	case s.EncoderLayers > 0:
+		return refuse("it has an encoder")
+	case s.Head.Dense:
+		return refuse("its head has a matrix of its own")
+	case s.FinalNorm.Kind == model.NoNorm:
+		return refuse("its head has no norm")
+	}
+	for l := range s.Layer {
+		if has := unknown(&s.Layer[l]); has != "" {
+			return refuse(fmt.Sprintf("layer %d: %s", l, has))
+		}
+	}
+	p := placing{m: m}
+	p.backbone()
+	return p.err
+}
+
+// unknown is what of a layer there are no kernels for; empty: nothing.
+func unknown(l *model.LayerSpec) string {
+	m := &l.Mixer
+	switch {
+	case m.Kind != model.GroupedQuery:
+		return "latent attention"
+	case m.HeadDim != m.ValueDim:
+		return "values of another width than keys"
+	case m.HeadDim > mostHead:
+		return fmt.Sprintf("heads of %d, more than %d", m.HeadDim, mostHead)
+	case m.Bidirectional, l.Cross:
+		return "attention to later positions, or to an encoder"
+	case l.Order != model.NormBefore, l.Norm.Kind == model.NoNorm:
+		return "no norm in front"
+	}
+	return ""
+}
+
+// turnsOf are a model's rotary embeddings, each once.
+func turnsOf(s *model.Spec) (all []model.RopeSpec) {
+	for l := range s.Layer {
+		if r := s.Layer[l].Mixer.Rope; r.Kind != model.NoRope && turnOf(all, &r) < 0 {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// turnOf is where a rotary embedding is among them; -1: nowhere.
+func turnOf(all []model.RopeSpec, r *model.RopeSpec) int {
+	return slices.IndexFunc(all, func(o model.RopeSpec) bool { return o.Equal(r) })
+}
+
+// temperaturesOf are a model's temperatures, each once.
+func temperaturesOf(s *model.Spec) (all []model.TemperatureSpec) {
+	for l := range s.Layer {
+		if t := s.Layer[l].Mixer.Temperature; t.Floor > 0 && !slices.Contains(all, t) {
+			all = append(all, t)
+		}
+	}
+	return all
+}

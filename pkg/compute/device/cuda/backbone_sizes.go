@@ -1,0 +1,105 @@
+package cuda
+
+import (
+	"slices"
+
+	"github.com/switchyard/switchyard/pkg/compute/kvcache"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+)
+
+// sizes are what buffers of a lane are made for.
+type sizes struct {
+	rows, positions      int
+	parts, hidden, vocab int
+	qkv, attn, width     int           // most features of any layer's QKV, attention, and network
+	perSplit             int           // floats of a row's split, most of any layer
+	share                int           // most query heads of a KV head
+	sights               []model.Sight // of the layers, each once, as kvcache groups them
+	turns                []int         // floats of cosines of each rotary embedding
+	temperatures         []model.TemperatureSpec
+	partFloats           int // of splits that are computed at a time
+	logits               int // rows of logits at a time
+}
+
+// splitPositions is how many positions a split has, tileRows from how many rows of a
+// sequence on tiles are faster than splits.
+const (
+	splitPositions = 256
+	tileRows       = 16
+)
+
+// Floats of splits, and of logits, of a lane: enough for a batch of decode rows.
+const (
+	leastParts = 4 << 20
+	mostLogits = 4 << 20
+)
+
+func sizesOf(m *model.Spec, s BackboneSettings) sizes {
+	z := sizes{rows: s.Rows, positions: s.Positions, parts: s.Parts, hidden: m.Hidden, vocab: m.Vocab, temperatures: temperaturesOf(m)}
+	for l := range m.Layer {
+		spec := &m.Layer[l]
+		x := &spec.Mixer
+		z.qkv, z.attn = max(z.qkv, (x.Heads+2*x.KVHeads)*x.HeadDim), max(z.attn, x.Heads*x.HeadDim)
+		z.width = max(z.width, spec.Dense.Width, spec.Shared.Width)
+		z.perSplit, z.share = max(z.perSplit, x.Heads*(paddedHead(x.HeadDim)+2)), max(z.share, x.Heads/x.KVHeads)
+		if !slices.Contains(z.sights, x.Sight) {
+			z.sights = append(z.sights, x.Sight)
+		}
+	}
+	for _, r := range turnsOf(m) {
+		z.turns = append(z.turns, r.Dim/2)
+	}
+	z.partFloats = max(leastParts, z.perSplit*ceil(s.Positions, splitPositions))
+	z.logits = min(max(1, mostLogits/m.Vocab), s.Rows)
+	return z
+}
+
+// tileRows is how many rows a tile of attention has at most; 0: there are no tiles, since
+// too many query heads share a KV head.
+func (z *sizes) tileRows() int { return 64 / z.share }
+
+// stepTables are where a step's tables and rows lie in what goes over, in bytes. Addresses
+// are multiples of 16.
+type stepTables struct {
+	x, tiles, spans, end, position, angle int
+	start, pagesAt, pages                 []int // of each sight
+	cos, sin                              []int // of each rotary embedding
+	temperature                           []int
+	bytes                                 int
+}
+
+// place lays out tables for so many rows, and pages of each sight.
+func (t *stepTables) place(z *sizes, rows int, pages []int) {
+	t.bytes = 0
+	next := func(bytes int) int {
+		at := t.bytes
+		t.bytes += (bytes + 15) / 16 * 16
+		return at
+	}
+	t.x, t.tiles, t.spans = next(4*rows*z.hidden), next(16*rows), next(16*rows)
+	t.end, t.position, t.angle = next(4*rows), next(4*rows), next(4*rows)
+	t.start, t.pagesAt, t.pages = t.start[:0], t.pagesAt[:0], t.pages[:0]
+	for i := range z.sights {
+		t.start, t.pagesAt, t.pages = append(t.start, next(4*rows)), append(t.pagesAt, next(4*rows)), append(t.pages, next(8*pages[i]))
+	}
+	t.cos, t.sin, t.temperature = t.cos[:0], t.sin[:0], t.temperature[:0]
+	for _, n := range z.turns {
+		t.cos, t.sin = append(t.cos, next(4*rows*n)), append(t.sin, next(4*rows*n))
+	}
+	for range z.temperatures {
+		t.temperature = append(t.temperature, next(4*rows))
+	}
+}
+
+// mostPages is how many addresses a step has of each sight at most: no more than there
+// are pages of such memory, where sequences keep all of theirs.
+func (z *sizes) mostPages(memory, page int64) []int {
+	most := make([]int, len(z.sights))
+	for i, s := range z.sights {
+		most[i] = z.rows * kvcache.PagesFor(z.positions)
+		if s.Most() == 0 {
+			most[i] = min(most[i], int(memory/page))
+		}
+	}
+	return most
+}

@@ -1,0 +1,253 @@
+package cuda
+
+import (
+	"fmt"
+
+	"github.com/switchyard/switchyard/kernels/cuda"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/kvcache"
+)
+
+// stepLane computes one step at a time: a stream, pinned buffers, and memory on the GPU.
+type stepLane struct {
+	launcher
+	b        *Backbone
+	done     *waiter
+	progress *forward.Progress
+
+	at     stepBuffers
+	in     []byte // pinned: a step's tables and rows
+	head   []byte // pinned: which rows want logits
+	out    []byte // pinned: what goes to experts
+	block  []byte // pinned: what comes from them
+	logits []byte // pinned
+
+	rows      []forward.Row
+	tables    stepTables
+	pages     []int // addresses of each sight
+	tiles     int   // of matrices
+	spans     int   // tiles of attention
+	stretches []stretch
+}
+
+var _ forward.Lane = (*stepLane)(nil)
+
+// stepBuffers are a lane's on the GPU.
+type stepBuffers struct {
+	upload        cuda.Ptr // tables and rows, as the lane's in
+	norm          cuda.Ptr // (rows, D)
+	qkv, attn     cuda.Ptr // (rows, widest)
+	planes, act   cuda.Ptr // (P, rows, widest) of bf16: inputs of matrices, and of networks' second ones
+	block, shared cuda.Ptr // (rows, D)
+	gate          cuda.Ptr // (rows)
+	parts         cuda.Ptr // of splits
+	head          cuda.Ptr // as the lane's head
+	logits        cuda.Ptr
+}
+
+// stretch is rows one after the other, each of which is attended in splits: as many as
+// the lane has room for.
+type stretch struct{ from, to, splits int }
+
+// newStepLane takes all that a lane will ever need.
+func newStepLane(b *Backbone) (l *stepLane, err error) {
+	z := &b.sizes
+	l = &stepLane{b: b, launcher: launcher{health: b.health}, pages: make([]int, len(z.sights))}
+	page := kvcache.ShapeOf(b.spec)
+	b.blocks(page)
+	l.tables.place(z, z.rows, z.mostPages(b.arena.Size(), page.DevicePage()))
+	upload, head := l.tables.bytes, 32*z.logits
+	rows, plane := 4*z.rows, 2*z.parts*z.rows
+	for _, m := range []struct {
+		to    *cuda.Ptr
+		bytes int
+	}{
+		{&l.at.upload, upload},
+		{&l.at.norm, rows * z.hidden},
+		{&l.at.qkv, rows * z.qkv},
+		{&l.at.attn, rows * z.attn},
+		{&l.at.planes, plane * max(padded(z.hidden), padded(z.attn))},
+		{&l.at.act, plane * padded(z.width)},
+		{&l.at.block, rows * z.hidden},
+		{&l.at.shared, rows * z.hidden},
+		{&l.at.gate, rows},
+		{&l.at.parts, 4 * z.partFloats},
+		{&l.at.head, head},
+		{&l.at.logits, 4 * z.logits * z.vocab},
+	} {
+		if *m.to, err = b.arena.Take(int64(m.bytes), "a lane of attention"); err != nil {
+			return nil, err
+		}
+	}
+	if l.stream, err = b.driver.NewStream(); err != nil {
+		return nil, fmt.Errorf("making a stream: %w", err)
+	}
+	if l.done, err = newWaiter(b.driver, b.health); err != nil {
+		return l, err
+	}
+	for _, m := range []struct {
+		to    *[]byte
+		bytes int
+	}{{&l.in, upload}, {&l.head, head}, {&l.out, rows * z.hidden}, {&l.block, rows * z.hidden}, {&l.logits, 4 * z.logits * z.vocab}} {
+		if *m.to, err = b.driver.Pin(int64(m.bytes)); err != nil {
+			return l, fmt.Errorf("pinning memory: %w", err)
+		}
+	}
+	return l, nil
+}
+
+func (l *stepLane) close(lost bool) {
+	if l.done != nil {
+		l.done.close(lost)
+	}
+	if lost {
+		return
+	}
+	for _, b := range [][]byte{l.in, l.head, l.out, l.block, l.logits} {
+		if b != nil {
+			_ = l.b.driver.Unpin(b) // the driver has said before what is wrong with it
+		}
+	}
+	_ = l.stream.Close() // the same
+}
+
+// x is where the rows are, which the layers change.
+func (l *stepLane) x() cuda.Ptr { return l.table(l.tables.x) }
+
+// table is the address of what lies in the upload from a byte on.
+func (l *stepLane) table(from int) cuda.Ptr { return l.at.upload + cuda.Ptr(from) }
+
+// Begin brings the rows and their tables to the GPU.
+func (l *stepLane) Begin(rows []forward.Row) error {
+	if n := l.b.sizes.rows; len(rows) > n {
+		return fmt.Errorf("a step of %d rows; the GPU's buffers are for %d", len(rows), n)
+	}
+	if l.err = l.health.err(); l.err != nil {
+		return failed(l.err)
+	}
+	l.rows = rows
+	l.layOut()
+	l.copyIn(l.at.upload, l.in[:l.tables.bytes])
+	return failed(l.err)
+}
+
+// layOut fills what goes over.
+func (l *stepLane) layOut() {
+	z, n := &l.b.sizes, len(l.rows)
+	runs(l.rows, func(from, to int) {
+		pages := kvcache.PagesFor(l.rows[to-1].Position + 1)
+		for i := range l.pages {
+			l.pages[i] += pages
+		}
+	})
+	l.tables.place(z, n, l.pages)
+	clear(l.pages)
+	l.b.embed.Fill(view[float32](l.in, l.tables.x)[:n*z.hidden], l.rows)
+	l.tiles = cutTiles(view[tile](l.in, l.tables.tiles), n, l.b.kernels.tileFor(n))
+	l.layOutRows()
+	l.layOutSights()
+	l.cutAttention()
+}
+
+// layOutRows fills what depends on a row alone.
+func (l *stepLane) layOutRows() {
+	z, t := &l.b.sizes, &l.tables
+	end, position, angle := view[uint32](l.in, t.end), view[uint32](l.in, t.position), view[uint32](l.in, t.angle)
+	for i := range l.rows {
+		r := &l.rows[i]
+		end[i], position[i], angle[i] = uint32(r.Position+1), uint32(r.Position), uint32(i)
+		for j, turn := range l.b.turns {
+			cos, sin := turn.Angles(r)
+			copy(view[float32](l.in, t.cos[j])[i*z.turns[j]:], cos)
+			copy(view[float32](l.in, t.sin[j])[i*z.turns[j]:], sin)
+		}
+		for j, of := range z.temperatures {
+			view[float32](l.in, t.temperature[j])[i] = forward.Temperature(of, r.Position)
+		}
+	}
+}
+
+// layOutSights fills where rows begin to see, and the pages of their sequences.
+func (l *stepLane) layOutSights() {
+	for g := range l.b.sizes.sights {
+		start, pagesAt := view[uint32](l.in, l.tables.start[g]), view[uint32](l.in, l.tables.pagesAt[g])
+		pages := view[uint64](l.in, l.tables.pages[g])[:0]
+		runs(l.rows, func(from, to int) {
+			at := uint32(len(pages))
+			pages = l.rows[from].Table.Addresses(pages, g, l.rows[to-1].Position+1)
+			for i := from; i < to; i++ {
+				start[i], pagesAt[i] = uint32(l.b.pool.First(g, l.rows[i].Position)), at
+			}
+		})
+	}
+}
+
+// cutAttention decides how rows are attended: many of a sequence in tiles, others in
+// splits. The bits are the same.
+func (l *stepLane) cutAttention() {
+	z, spans := &l.b.sizes, view[tile](l.in, l.tables.spans)
+	l.spans, l.stretches = 0, l.stretches[:0]
+	runs(l.rows, func(from, to int) {
+		most := z.tileRows()
+		if most == 0 || to-from < tileRows {
+			l.stretch(from, to)
+			return
+		}
+		for ; from < to; from += most {
+			spans[l.spans] = tile{0, uint32(from), uint32(min(most, to-from)), 0}
+			l.spans++
+		}
+	})
+}
+
+// stretch adds rows to those that are attended in splits.
+func (l *stepLane) stretch(from, to int) {
+	z := &l.b.sizes
+	for i := from; i < to; i++ {
+		splits := ceil(l.rows[i].Position+1, splitPositions)
+		if last := len(l.stretches) - 1; last >= 0 {
+			s := &l.stretches[last]
+			most := max(s.splits, splits)
+			if s.to == i && (i+1-s.from)*most*z.perSplit <= z.partFloats {
+				s.to, s.splits = i+1, most
+				continue
+			}
+		}
+		l.stretches = append(l.stretches, stretch{i, i + 1, splits})
+	}
+}
+
+// runs calls f for the rows of each sequence.
+func runs(rows []forward.Row, f func(from, to int)) {
+	for from, i := 0, 0; i < len(rows); i++ {
+		if i+1 == len(rows) || rows[i+1].Table != rows[i].Table {
+			f(from, i+1)
+			from = i + 1
+		}
+	}
+}
+
+// cutTiles cuts rows of one group into tiles of at most so many.
+func cutTiles(tiles []tile, rows, most int) (n int) {
+	for from := 0; from < rows; from += most {
+		tiles[n] = tile{0, uint32(from), uint32(min(most, rows-from)), 0}
+		n++
+	}
+	return n
+}
+
+// wait returns when the GPU is behind what it was given, however much that was.
+func (l *stepLane) wait() error {
+	err := l.done.record(l.stream)
+	if err == nil {
+		err = l.done.wait()
+	}
+	if l.err == nil {
+		l.err = err
+	}
+	l.progress.Tick()
+	return failed(l.err)
+}
+
+// End waits for what was begun.
+func (l *stepLane) End() ([]float32, error) { return nil, l.wait() }

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/switchyard/switchyard/kernels/cpu"
+	"github.com/switchyard/switchyard/pkg/compute/device/cuda"
+	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/services/attention"
+	"github.com/switchyard/switchyard/services/expert"
+	"github.com/switchyard/switchyard/services/switchyard/cluster"
+)
+
+// gpuFlags are a flag that may name a GPU, and one for what is taken of it, with
+// their values.
+type gpuFlags struct{ name, device, memoryName, memory, kinds string }
+
+// isGPU says whether a device is meant to be one.
+func isGPU(device string) bool { return device == "cuda" || strings.HasPrefix(device, "cuda:") }
+
+// open looks whether the GPU can be used; nil: it is none.
+func (f gpuFlags) open() (*expert.GPU, error) {
+	memory, err := parseBytes(f.memoryName, f.memory)
+	if err != nil {
+		return nil, err
+	}
+	_, number, numbered := strings.Cut(f.device, ":")
+	switch {
+	case !isGPU(f.device) && memory != 0:
+		return nil, usage(fmt.Errorf("--%s is %s; it is of --%s cuda only", f.memoryName, f.memory, f.name))
+	case f.device == "cpu", f.device == "paced" && strings.Contains(f.kinds, "paced"):
+		return nil, nil
+	}
+	index := 0
+	if numbered {
+		index, err = strconv.Atoi(number)
+	}
+	if !isGPU(f.device) || err != nil || index < 0 {
+		return nil, usage(fmt.Errorf("--%s is %q; it must be %s", f.name, f.device, f.kinds))
+	}
+	g, err := openGPU(index)
+	if err != nil {
+		return nil, usage(fmt.Errorf("--%s %s: %w", f.name, f.device, err))
+	}
+	g.Memory = uint64(memory)
+	return g, nil
+}
+
+// attention is the same GPU for attention; nil: it is none.
+func (f gpuFlags) attention(m ModelFlags) (*attention.GPU, error) {
+	g, err := f.open()
+	if g == nil {
+		return nil, err
+	}
+	return &attention.GPU{Info: g.Info, Open: g.Open, Images: g.Images, Memory: g.Memory, Parts: expert.Parts(m.wire())}, nil
+}
+
+// classOf is the numeric class of a process with such services.
+func classOf(s cluster.Services, m ModelFlags) string {
+	if m.MixedClasses {
+		return deployment.MixedClasses
+	}
+	class := cpu.Class()
+	if g := s.Expert.GPU; g != nil {
+		class += "+" + cuda.Class(g.Info.Arch, expert.Parts(m.wire()))
+	}
+	if g := s.Attention.GPU; g != nil {
+		class += "+attention-" + cuda.Class(g.Info.Arch, g.Parts)
+	}
+	return class
+}
