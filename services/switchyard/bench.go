@@ -201,13 +201,13 @@ func (c *BenchCmd) pipeline(ctx context.Context, e *env, m *model.Model, b bench
 	}
 	services.Attention.LongSteps = b.rows > 0
 	tc := up.TelemetryFlags.config("switchyard-bench", up.ModelFlags)
-	tellDevice(e, services.Expert, up.ModelFlags, &tc)
+	tellDevice(e, services, up.ModelFlags, &tc)
 	t, err := telemetry.Setup(ctx, tc)
 	if err != nil {
 		return nil, err
 	}
 	n := nodeOf(e, up.ModelFlags, m, t)
-	n.KeepModel, n.Shared.LogStore, n.Shared.Class = true, b.logs, classOf(services.Expert, up.ModelFlags)
+	n.KeepModel, n.Shared.LogStore, n.Shared.Class = true, b.logs, classOf(services, up.ModelFlags)
 	if b.heard != nil {
 		n.Shared.Steps = b.heard.Step
 	}

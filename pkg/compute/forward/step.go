@@ -1,8 +1,8 @@
 package forward
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
@@ -86,7 +86,7 @@ func (s *Step) Run(ctx context.Context, rows []Row) error {
 	}
 	err := s.layers(ctx)
 	hidden, ended := s.lane.End()
-	if err := errors.Join(err, ended); err != nil {
+	if err = cmp.Or(err, ended); err != nil {
 		return err
 	}
 	s.hidden = hidden
