@@ -100,7 +100,7 @@ func (s *Service) findRoom(ctx context.Context, in *incoming, seq *pb.Sequence, 
 // accepted counts a request whose log was opened here, before its shard's owner
 // sees it.
 func (s *Service) accepted(in *incoming, accept *pb.Accept) {
-	s.demand.kept(in.prompt.RequestId)
+	s.demand.kept(in.flow.Tenant, in.prompt.RequestId)
 	s.spend(in, workOf(accept), time.Now())
 	if s.shards.has(in.prompt.RequestId) {
 		in.followed = announcedWithin

@@ -20,8 +20,8 @@ type demand struct {
 	waiting  map[string]*waiter // by request
 	swept    time.Time          // when those who count no more were looked for
 	pace     admission.Pace
-	promises admission.Promises // of places in the queue, and of first tokens in time
-	begun    time.Time          // all times are seconds since then
+	promises admission.Lines // of places in the queue, and of first tokens in time
+	begun    time.Time       // all times are seconds since then
 
 	// How long prompts took from their turn to their first token, and how many
 	// tokens they had; what was seen before counts less with each.
@@ -168,16 +168,19 @@ type forecast struct {
 }
 
 // forecast predicts for a request that entered: what goes before it takes as long
-// as such work took lately. share is of all requests what this replica sees.
-func (d *demand) forecast(request string, a *pb.Accept, share float64, now time.Time) forecast {
+// as such work took lately. seen is of all requests what this replica sees.
+func (d *demand) forecast(request string, a *pb.Accept, seen float64, now time.Time) forecast {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	own := workOf(a)
-	ahead := fairness.Ahead(d.loads(now), schemas.FlowOf(a), float64(a.Weight)) - own
-	at := d.seconds(now)
-	held := d.promises.Work(request, at, at+d.pace.Takes(max(0, ahead)))
-	ahead += held * share
-	f := forecast{turn: d.pace.Takes(max(0, ahead)), each: share * d.pace.Takes(own)}
+	own, flow, weight := workOf(a), schemas.FlowOf(a), float64(a.Weight)
+	waiting, at := d.loads(now), d.seconds(now)
+	ahead := max(0, fairness.Ahead(waiting, flow, weight)-own)
+	promised := d.promises.Until(admission.Asker{Tenant: flow.Tenant, Request: request}, at, at+d.pace.Takes(ahead))
+	for _, p := range promised {
+		waiting = append(waiting, loadOf(p, flow.Class, seen))
+	}
+	ahead = max(0, fairness.Ahead(waiting, flow, weight)-own)
+	f := forecast{turn: d.pace.Takes(ahead), each: seen * d.pace.Takes(own)}
 	f.first = f.turn
 	if d.prefillTokens > 0 {
 		f.first += float64(a.PromptTokens) * d.prefillSeconds / d.prefillTokens
@@ -185,18 +188,34 @@ func (d *demand) forecast(request string, a *pb.Accept, share float64, now time.
 	return f
 }
 
-// promise promises a request a time, in seconds from now.
-func (d *demand) promise(request string, now time.Time, first, each, work float64) float64 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.promises.Give(request, d.seconds(now), first, each, work)
+// loadOf is what a tenant was promised as if it waited already. Promises are given to
+// all requests that come here, of which so many will be seen.
+func loadOf(p admission.Promised, class schemas.Class, seen float64) fairness.Load {
+	return fairness.Load{
+		Flow: schemas.Flow{Tenant: p.Tenant, Class: class}, Weight: p.Weight,
+		Requests: max(1, int(seen*float64(p.Requests))), Work: seen * p.Work,
+	}
 }
 
-// held is for how many others places are held.
-func (d *demand) held(request string, now time.Time) int {
+// asker is who asks, with its tenant's share beside those who wait; d.mu is held.
+func (d *demand) asker(in *incoming, weight uint32, now time.Time) admission.Asker {
+	a := admission.Asker{Tenant: in.flow.Tenant, Request: in.prompt.RequestId, Weight: float64(weight)}
+	a.Share = fairness.Share(d.loads(now), a.Tenant, a.Weight)
+	return a
+}
+
+// promise promises a request a time, in seconds from now.
+func (d *demand) promise(in *incoming, weight uint32, now time.Time, first, each, work float64) float64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.promises.Held(request, d.seconds(now))
+	return d.promises.Give(d.asker(in, weight, now), d.seconds(now), first, each, work)
+}
+
+// held is how many of so many places are held for others.
+func (d *demand) held(in *incoming, places int, now time.Time) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.promises.Held(admission.Asker{Tenant: in.flow.Tenant, Request: in.prompt.RequestId}, d.seconds(now), places)
 }
 
 // places is in how many seconds so many places are free, and how long each takes.
@@ -210,8 +229,8 @@ func (d *demand) places(n int, share float64) (first, each float64) {
 }
 
 // kept says that a request was accepted, whatever it was promised.
-func (d *demand) kept(request string) {
+func (d *demand) kept(tenant, request string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.promises.Keep(request)
+	d.promises.Keep(tenant, request)
 }

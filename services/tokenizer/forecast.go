@@ -35,7 +35,7 @@ func (s *Service) checkForecast(in *incoming, accept *pb.Accept, now time.Time) 
 	if f.turn == 0 || f.first <= deadline {
 		return nil
 	}
-	return overloaded(s.demand.promise(in.prompt.RequestId, now, f.first-deadline, f.each, workOf(accept)),
+	return overloaded(s.demand.promise(in, accept.Weight, now, f.first-deadline, f.each, workOf(accept)),
 		"the first token is predicted in %.1f s, and the deadline is in %.1f s", f.first, deadline)
 }
 
@@ -45,12 +45,12 @@ func (s *Service) checkForecast(in *incoming, accept *pb.Accept, now time.Time) 
 // share of them may wait all the same: with these, twice as many wait at most.
 func (s *Service) checkRoom(in *incoming, waiting int, now time.Time) error {
 	most := s.config.MaxQueued
-	bound := most - min(s.demand.held(in.prompt.RequestId, now), most/2)
+	bound := most - s.demand.held(in, most/2, now)
 	if waiting < bound || waiting < 2*most && s.hasLess(in, most, now) {
 		return nil
 	}
 	first, each := s.demand.places(waiting-bound+1, s.seen())
-	return overloaded(s.demand.promise(in.prompt.RequestId, now, first, each, 0),
+	return overloaded(s.demand.promise(in, s.quotas.of(in.flow.Tenant).Weight, now, first, each, 0),
 		"%d requests wait already, and %d may (--max-queued)", waiting, most)
 }
 

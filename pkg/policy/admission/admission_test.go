@@ -109,11 +109,11 @@ func TestPromises(t *testing.T) {
 	}
 	held := func(request string, now, until float64, want int) {
 		t.Helper()
-		if work := p.Work(request, now, until); work != float64(10*want) {
-			t.Errorf("%v of work is held from %s until %v; want that of %d", work, request, until, want)
-		}
 		if n := p.Held(request, now); until == 9 && n != want {
 			t.Errorf("%d places are held from %s; want %d", n, request, want)
+		}
+		if n, work := p.before(until); request == "x" && (n != want || work != float64(10*want)) {
+			t.Errorf("%v of work is promised to %d until %v; want that of %d", work, n, until, want)
 		}
 	}
 	held("x", 2.6, 2.6, 2)

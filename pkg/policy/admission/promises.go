@@ -100,20 +100,12 @@ func (p *Promises) Held(request string, now float64) int {
 	return len(p.given)
 }
 
-// Work is how much work is promised until a time, while a request asks that was
-// promised nothing by now.
-func (p *Promises) Work(request string, now, until float64) (work float64) {
-	p.forget(now)
-	if p.Due(request, now) {
-		return 0
+// before is how many are promised a time until then, and how much work.
+func (p *Promises) before(until float64) (n int, work float64) {
+	for ; n < len(p.given) && p.given[n].due <= until; n++ {
+		work += p.given[n].work
 	}
-	for _, g := range p.given {
-		if g.due > until {
-			break
-		}
-		work += g.work
-	}
-	return work
+	return n, work
 }
 
 // forget drops the promises that nobody came for.
