@@ -33,6 +33,7 @@ type AuthInitCmd struct {
 	AuthScope `embed:""`
 
 	Hosts   []string      `env:"-" help:"Names and IP addresses of the NATS server beside the loopback's, for its certificate; the first is in the NATS contexts." placeholder:"HOST,…"`
+	Servers []string      `env:"-" help:"For a cluster instead: the host of each of its three or more servers, by which clients and the other servers reach it. --hosts are further names of theirs." placeholder:"HOST,…"`
 	Expires time.Duration `env:"-" default:"0" help:"How long credentials are good; 0 is for ever." placeholder:"TIME"`
 	Dir     string        `arg:"" name:"dir" help:"The folder; it must not exist, or be empty."`
 }
@@ -40,7 +41,8 @@ type AuthInitCmd struct {
 // AuthRotateCmd renews a folder.
 type AuthRotateCmd struct {
 	Expires     time.Duration `env:"-" default:"0" help:"How long the new credentials are good; 0 is for ever." placeholder:"TIME"`
-	Certificate bool          `env:"-" help:"Make a new server certificate too, for the hosts of the old one."`
+	Certificate bool          `env:"-" help:"Make a new server certificate too, for the hosts of the old one and --hosts."`
+	Hosts       []string      `env:"-" help:"Names and IP addresses that the new certificate is to have beside those of the old one." placeholder:"HOST,…"`
 	Dir         string        `arg:"" name:"dir" help:"A folder that auth init has made."`
 	Users       []string      `arg:"" optional:"" name:"user" help:"Whose keys; without any, those of all."`
 }
@@ -66,7 +68,7 @@ func (c *AuthInitCmd) Run(e *env) error {
 	if err != nil {
 		return usage(err)
 	}
-	f, err := credentials.Init(c.Dir, credentials.Settings{Scope: s, Hosts: c.Hosts, Expires: c.Expires})
+	f, err := credentials.Init(c.Dir, credentials.Settings{Scope: s, Servers: c.Servers, Hosts: c.Hosts, Expires: c.Expires})
 	if err != nil {
 		return usage(err)
 	}
@@ -74,16 +76,32 @@ func (c *AuthInitCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
+	url, err := f.URL()
+	if err != nil {
+		return err
+	}
 	_, err = fmt.Fprintf(e.out, `%[1]s has credentials of %[2]s
 
-a server:         nats-server -c %[3]s
-a service:        switchyard gate --nats tls://HOST:4222 --creds %[4]s --tls-ca %[5]s
-one on this host: XDG_CONFIG_HOME=%[6]s switchyard gate --nats gate
+%[3]s
+a service:        switchyard gate --nats %[4]s --creds %[5]s --tls-ca %[6]s
+one on this host: XDG_CONFIG_HOME=%[7]s switchyard gate --nats gate
 all in one:       switchyard up --auth %[1]s
 
 Servers and services need neither keys nor stores in it: keep them where nobody else reads them.
-`, c.Dir, strings.Join(users, ", "), f.ServerConfig(), f.Creds("gate"), f.CA(), f.Contexts())
+`, c.Dir, strings.Join(users, ", "), c.servers(f), url, f.Creds("gate"), f.CA(), f.Contexts())
 	return err
+}
+
+// servers says how to start the server, or each of a cluster's on its own host.
+func (c *AuthInitCmd) servers(f credentials.Folder) string {
+	if len(c.Servers) == 0 {
+		return "a server:         nats-server -c " + f.ServerConfig("")
+	}
+	lines := []string{"each server, on its host, with " + filepath.Dir(f.ServerConfig("")) + " there as well:"}
+	for _, server := range c.Servers {
+		lines = append(lines, "                  nats-server -c "+f.ServerConfig(server))
+	}
+	return strings.Join(lines, "\n")
 }
 
 // Run renews keys, and says what has to read them.
@@ -92,16 +110,16 @@ func (c *AuthRotateCmd) Run(e *env) error {
 	if err != nil {
 		return usage(err)
 	}
-	users, err := f.Rotate(credentials.Renewal{Users: c.Users, Expires: c.Expires, Certificate: c.Certificate})
+	users, err := f.Rotate(credentials.Renewal{Users: c.Users, Expires: c.Expires, Certificate: c.Certificate, Hosts: c.Hosts})
 	if err != nil {
 		return usage(err)
 	}
 	_, err = fmt.Fprintf(e.out, `new keys of %s
 
 1. put their new files of %s where they are used; a client reads its file each time it connects
-2. have every server read %s, and so refuse the old keys:
+2. bring every server %s, and have it read them, and so refuse the old keys:
    %s
-`, strings.Join(users, ", "), filepath.Dir(f.Creds("")), f.AccountsConfig(), reloading)
+`, strings.Join(users, ", "), filepath.Dir(f.Creds("")), strings.Join(f.ServerFiles(c.Certificate), ", "), reloading)
 	return err
 }
 
@@ -122,7 +140,7 @@ func (c *AuthUpdateCmd) Run(e *env) error {
 	if err != nil {
 		return usage(err)
 	}
-	_, err = fmt.Fprintf(e.out, "new users: %s\nremoved: %s\nhave every server read %s: %s\n",
+	_, err = fmt.Fprintf(e.out, "new users: %s\nremoved: %s\nbring every server %s, and have it read that: %s\n",
 		orNone(change.Made), orNone(change.Removed), f.AccountsConfig(), reloading)
 	return err
 }

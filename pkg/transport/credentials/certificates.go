@@ -53,10 +53,11 @@ func (f Folder) makeAuthority() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(writePEM(f.CA(), "CERTIFICATE", der), writeKey(f.caKey(), key))
+	return errors.Join(writePEM(f.CA(), "CERTIFICATE", der), writePEM(f.serverCA(), "CERTIFICATE", der), writeKey(f.caKey(), key))
 }
 
-// makeCertificate makes the server's, for these hosts and the loopback.
+// makeCertificate makes the servers', for these hosts and the loopback. In a cluster it is
+// also what a server shows to another one.
 func (f Folder) makeCertificate(hosts []string) error {
 	authority, err := tls.LoadX509KeyPair(f.CA(), f.caKey())
 	if err != nil {
@@ -67,7 +68,7 @@ func (f Folder) makeCertificate(hosts []string) error {
 		return err
 	}
 	c.KeyUsage, c.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
-	for _, host := range append(loopbackHosts, hosts...) {
+	for _, host := range distinct(loopbackHosts, hosts) {
 		if ip := net.ParseIP(host); ip != nil {
 			c.IPAddresses = append(c.IPAddresses, ip)
 		} else {
@@ -83,6 +84,16 @@ func (f Folder) makeCertificate(hosts []string) error {
 		return err
 	}
 	return errors.Join(writeKey(f.serverKey(), key), writePEM(f.serverCert(), "CERTIFICATE", der))
+}
+
+// distinct are all of both lists, once each.
+func distinct(lists ...[]string) (all []string) {
+	for _, s := range slices.Concat(lists...) {
+		if !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	return all
 }
 
 func certificate(name string, lasts time.Duration) (*x509.Certificate, error) {

@@ -86,6 +86,9 @@ func TestInitRefuses(t *testing.T) {
 		{"tenant", "x", `name "a.b"`, func(s *credentials.Settings) { s.Scope.Tenants = []string{"a.b"} }},
 		{"default tenant", "x", `tenant "default"`, func(s *credentials.Settings) { s.Scope.Tenants = []string{"default"} }},
 		{"host with a port", "x", `host "h:4222"`, func(s *credentials.Settings) { s.Hosts = []string{"h:4222"} }},
+		{"two servers", "x", "a cluster of 2 servers", func(s *credentials.Settings) { s.Servers = []string{"a", "b"} }},
+		{"a server twice", "x", `server "a" is named twice`, func(s *credentials.Settings) { s.Servers = []string{"a", "b", "a"} }},
+		{"a server with a port", "x", `host "c:1"`, func(s *credentials.Settings) { s.Servers = []string{"a", "b", "c:1"} }},
 		{"a URL", "x", `host "tls://h"`, func(s *credentials.Settings) { s.Hosts = []string{"tls://h"} }},
 	} {
 		s := settings()

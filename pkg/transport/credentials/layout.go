@@ -37,8 +37,21 @@ func (f Folder) Creds(user string) string { return f.in("creds", user+".creds") 
 // CA is the file that clients check the server's certificate with.
 func (f Folder) CA() string { return f.in("ca.pem") }
 
-// ServerConfig is the settings for a NATS server.
-func (f Folder) ServerConfig() string { return f.in("server", "nats.conf") }
+// ServerConfig is the settings for the NATS server; with a name, for that one of a cluster.
+func (f Folder) ServerConfig(server string) string {
+	if server == "" {
+		return f.in("server", "nats.conf")
+	}
+	return f.in("server", "nats-"+server+".conf")
+}
+
+// ServerFiles are those of a server that Rotate changes.
+func (f Folder) ServerFiles(certificate bool) []string {
+	if certificate {
+		return []string{f.AccountsConfig(), f.serverCert(), f.serverKey()}
+	}
+	return []string{f.AccountsConfig()}
+}
 
 // AccountsConfig is the part of them that changes with users and rights.
 func (f Folder) AccountsConfig() string { return f.in("server", "accounts.conf") }
@@ -49,6 +62,7 @@ func (f Folder) Contexts() string { return f.path }
 func (f Folder) context(user string) string { return f.in("nats", "context", user+".json") }
 func (f Folder) serverCert() string         { return f.in("server", "server.pem") }
 func (f Folder) serverKey() string          { return f.in("server", "server-key.pem") }
+func (f Folder) serverCA() string           { return f.in("server", "ca.pem") } // what servers know each other by
 func (f Folder) scopeFile() string          { return f.in("scope.json") }
 func (f Folder) caKey() string              { return f.in("keys", "ca-key.pem") }
 

@@ -6,11 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/jwt/v2"
@@ -23,16 +22,15 @@ import (
 // Settings are what a folder is made for.
 type Settings struct {
 	Scope rights.Scope
-	// Hosts are names and addresses of the server, beside the loopback's.
+	// Servers are the hosts of a cluster's servers; none: there is one server.
+	Servers []string
+	// Hosts are further names and addresses of the server or servers, beside the loopback's.
 	Hosts []string
 	// Port is the server's in NATS contexts; 0 is NATS's default.
 	Port int
 	// Expires is how long users' credentials are good; 0 is for ever.
 	Expires time.Duration
 }
-
-// defaultPort is NATS's.
-const defaultPort = 4222
 
 // ErrExists refuses a folder that has something in it already.
 var ErrExists = errors.New("it is not empty, and credentials are not overwritten")
@@ -80,6 +78,9 @@ func (s Settings) check() error {
 	if s.Expires < 0 {
 		return fmt.Errorf("credentials cannot be good for %v", s.Expires)
 	}
+	if err := checkServers(s.Servers); err != nil {
+		return err
+	}
 	return checkHosts(s.Hosts)
 }
 
@@ -106,10 +107,10 @@ func (m *maker) make() error {
 	if err := m.makeAuthority(); err != nil {
 		return err
 	}
-	if err := m.makeCertificate(m.Hosts); err != nil {
+	if err := m.makeCertificate(append(slices.Clone(m.Servers), m.Hosts...)); err != nil {
 		return err
 	}
-	return errors.Join(m.writeScope(m.Scope), m.writeAccounts(), write(m.ServerConfig(), []byte(serverConfig(m.final))))
+	return errors.Join(m.writeScope(m.Scope), m.writeAccounts(), m.writeServers())
 }
 
 func (m *maker) users() (names []string) {
@@ -216,10 +217,17 @@ type natsContext struct {
 	InboxPrefix string `json:"inbox_prefix"`
 }
 
-// url is where clients reach the server, by its first host.
+// url is where clients reach the servers: all of a cluster, or one by its first host.
 func (s Settings) url() string {
-	host := append(slices.Clone(s.Hosts), "127.0.0.1")[0]
-	return "tls://" + net.JoinHostPort(host, strconv.Itoa(cmp.Or(s.Port, defaultPort)))
+	servers := s.Servers
+	if len(servers) == 0 {
+		servers = append(slices.Clone(s.Hosts), "127.0.0.1")[:1]
+	}
+	urls := make([]string, len(servers))
+	for i, host := range servers {
+		urls[i] = "tls://" + address(host, cmp.Or(s.Port, defaultPort))
+	}
+	return strings.Join(urls, ",")
 }
 
 // writeContext writes a user's context for a folder that will be final.
@@ -234,8 +242,8 @@ func (f Folder) writeContext(final Folder, user, url string) error {
 	return write(f.context(user), append(text, '\n'))
 }
 
-// url is what the contexts of the folder say.
-func (f Folder) url() (string, error) {
+// URL is where clients reach the servers, as the folder's contexts say.
+func (f Folder) URL() (string, error) {
 	data, err := os.ReadFile(f.context(Admin))
 	if err != nil {
 		return "", err

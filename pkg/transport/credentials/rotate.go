@@ -17,14 +17,18 @@ type Renewal struct {
 	Users []string
 	// Expires is how long the new credentials are good; 0 is for ever.
 	Expires time.Duration
-	// Certificate asks for a new server certificate, for the hosts of the old one.
+	// Certificate asks for a new server certificate, for the hosts of the old one and Hosts.
 	Certificate bool
+	Hosts       []string
 }
 
 // Rotate gives users new keys and revokes their old ones, which a server refuses once
 // it has read the accounts again. It returns whose they are. What fails on the way
 // leaves each user with credentials that are good.
 func (f Folder) Rotate(r Renewal) (users []string, err error) {
+	if err := r.check(); err != nil {
+		return nil, err
+	}
 	if users, err = f.choose(r.Users); err != nil {
 		return nil, err
 	}
@@ -44,11 +48,18 @@ func (f Folder) Rotate(r Renewal) (users []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := f.makeCertificate(hosts); err != nil {
+		if err := f.makeCertificate(append(hosts, r.Hosts...)); err != nil {
 			return nil, err
 		}
 	}
 	return users, f.writeAccounts()
+}
+
+func (r Renewal) check() error {
+	if len(r.Hosts) > 0 && !r.Certificate {
+		return errors.New("hosts are of a new certificate: add --certificate")
+	}
+	return checkHosts(r.Hosts)
 }
 
 // choose checks names of users; none are all.

@@ -10,45 +10,6 @@ import (
 	"github.com/nats-io/jwt/v2"
 )
 
-// serverConfig is the settings for a NATS server of its own. The accounts are in a
-// file beside it, which Rotate replaces.
-func serverConfig(f Folder) string {
-	return fmt.Sprintf(`# A NATS server for Switchyard, with users and TLS: nats-server -c %[1]s
-# "switchyard auth init" has made this file and does not touch it again; accounts.conf
-# is made anew by "switchyard auth rotate". Paths name this folder: change them where
-# it lies elsewhere. Of all that was made, a server needs this folder only.
-
-listen: 0.0.0.0:4222
-
-# Switchyard splits what is larger.
-max_payload: 8MB
-
-# A client that hangs keeps its share of requests until it is cut off, in the third
-# interval without an answer.
-ping_interval: "2s"
-ping_max: 2
-
-# Nobody waits for one who reads too slowly: it loses messages instead.
-no_fast_producer_stall: true
-
-jetstream {
-  store_dir: %[2]q
-  max_memory_store: 2GB   # tensors in flight
-  max_file_store: 10GB    # prompts, sequences, token logs
-  # Keeps what was acknowledged through a power cut; with three replicas on servers that
-  # do not lose power together the default (two minutes) is enough.
-  sync_interval: always
-}
-
-tls {
-  cert_file: %[3]q
-  key_file: %[4]q
-}
-
-include "accounts.conf"
-`, f.ServerConfig(), f.in("server", "jetstream"), f.serverCert(), f.serverKey())
-}
-
 // writeAccounts makes the part of the server's settings that says whom it trusts.
 func (f Folder) writeAccounts() error {
 	t, err := f.read()

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/jwt/v2"
@@ -32,7 +33,7 @@ func (f Folder) Update(s rights.Scope, lasts time.Duration) (c Change, err error
 		return c, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	url, err := f.url()
+	url, err := f.URL()
 	if err != nil {
 		return c, err
 	}
@@ -126,7 +127,7 @@ func (f Folder) Check(s rights.Scope) error {
 	for _, u := range rights.Users(s) {
 		have, ok := account.SigningKeys[roleKey(account, u.Name)].(*jwt.UserScope)
 		if !ok {
-			return fmt.Errorf("%s: %w: there is no user %s; switchyard auth update makes it", f.path, ErrNoRights, u.Name)
+			return fmt.Errorf("%s: %w: there is no user %s; switchyard auth update %s makes it", f.path, ErrNoRights, u.Name, f.withTenants(s.Tenants))
 		}
 		if lacks := lacking(have.Template.Permissions, u); lacks != "" {
 			return fmt.Errorf("%s: %w: %s may not %s; switchyard auth update gives rights for a model (--models) and of this version",
@@ -134,6 +135,15 @@ func (f Folder) Check(s rights.Scope) error {
 		}
 	}
 	return nil
+}
+
+// withTenants is what to say to auth update so that there are these tenants as well.
+func (f Folder) withTenants(tenants []string) string {
+	have, err := f.ReadScope()
+	if all := distinct(have.Tenants, tenants); err == nil && len(all) > 0 {
+		return f.path + " --tenants " + strings.Join(all, ",")
+	}
+	return f.path
 }
 
 // lacking is the first thing that a user is to do and may not; "" if there is none.
