@@ -89,7 +89,7 @@ func (c *UpCmd) settings(ctx context.Context, e *env) (s cluster.Settings, err e
 	if err := s.Services.Check(s.Node.Shared.Model, s.Count); err != nil {
 		return s, errors.Join(usage(err), s.Node.Close())
 	}
-	s.Auth = c.Auth.settings(e.Prefix, c.Listen, s.Node)
+	s.Auth = c.Auth.settings(e.Prefix, c.Listen, s.Node, s.Services.Tokenizer.Tenants)
 	return s, nil
 }
 
@@ -135,8 +135,8 @@ func (c *UpCmd) services(g Globals) (s cluster.Services, err error) {
 
 // greet says how to talk to what runs.
 func (c *UpCmd) greet(e *env, y *cluster.Cluster) {
-	n := y.Settings.Node
-	_, _ = fmt.Fprint(e.err, greeting(y.URL(), e.Prefix, n.ModelName(), example(n.Shared.Model), y.Users())) // nowhere to complain
+	n, tenants := y.Settings.Node, ownTenants(y.Settings.Services.Tokenizer.Tenants)
+	_, _ = fmt.Fprint(e.err, greeting(y.URL(), e.Prefix, n.ModelName(), example(n.Shared.Model), y.Users(), tenants)) // nowhere to complain
 }
 
 // example is a text that the model can do something with. It is empty if the model
@@ -158,7 +158,7 @@ func example(m *model.Model) string {
 
 // greeting has commands that work as they stand. A model without an example of a
 // text is asked with token ids.
-func greeting(url, prefix, model, example string, users *credentials.Folder) string {
+func greeting(url, prefix, model, example string, users *credentials.Folder, tenants []string) string {
 	common := "--nats " + url + " --model " + model
 	if prefix != schemas.DefaultPrefix {
 		common += " --prefix " + prefix
@@ -176,5 +176,5 @@ model %s is served at %s
   switchyard prompt %s%s %s
   nats req -s %s%s %s.ask.%s %s --wait-for-empty --raw --timeout 60s --reply-timeout %s
   switchyard top %s%s
-`, model, url, common, as.producer, prompt, url, as.tool, prefix, model, ask, pause, common, as.top)
+%s`, model, url, common, as.producer, prompt, url, as.tool, prefix, model, ask, pause, common, as.top, tenantPrompts(users, common, prompt, tenants))
 }

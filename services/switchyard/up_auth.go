@@ -2,10 +2,13 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -13,7 +16,9 @@ import (
 	"github.com/switchyard/switchyard/internal/loopback"
 	"github.com/switchyard/switchyard/pkg/transport/credentials"
 	"github.com/switchyard/switchyard/pkg/transport/rights"
+	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
+	"github.com/switchyard/switchyard/services/tokenizer"
 )
 
 // authFlag is --auth, with a folder or without.
@@ -56,15 +61,23 @@ func (f *authFlag) set(text string) {
 // IsBool has the help say that the value may be left out.
 func (f *authFlag) IsBool() bool { return true }
 
-// settings are nil without the flag.
-func (f *authFlag) settings(prefix, listen string, n *cluster.Node) *cluster.Auth {
+// settings are nil without the flag. Each tenant with a quota of its own has a producer.
+func (f *authFlag) settings(prefix, listen string, n *cluster.Node, quotas map[string]tokenizer.Quota) *cluster.Auth {
 	if !f.on {
 		return nil
 	}
-	m := rightsOf(n.ModelName(), n.Shared.Model.Spec)
-	return &cluster.Auth{Dir: f.dir, For: credentials.Settings{
-		Scope: rights.Scope{Prefix: prefix, Models: []rights.Model{m}}, Hosts: certifiedHosts(listen), Port: portOf(listen),
-	}}
+	s := rights.Scope{Prefix: prefix, Models: []rights.Model{rightsOf(n.ModelName(), n.Shared.Model.Spec)}, Tenants: ownTenants(quotas)}
+	return &cluster.Auth{Dir: f.dir, For: credentials.Settings{Scope: s, Hosts: certifiedHosts(listen), Port: portOf(listen)}}
+}
+
+// ownTenants are those named beside the default one, whose producer is there in any case.
+func ownTenants(quotas map[string]tokenizer.Quota) (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(quotas)) {
+		if name != tokenizer.EveryoneElse && name != schemas.DefaultTenant {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // certifiedHosts are what other machines may call this one: the address that is
@@ -127,8 +140,23 @@ func logins(f *credentials.Folder) (l loginFlags) {
 	if f == nil {
 		return l
 	}
-	as := func(user string) string { return " --creds " + f.Creds(user) + " --tls-ca " + f.CA() }
-	l.producer, l.top = as(rights.Producer), as(rights.Top)
+	l.producer, l.top = loginOf(f, rights.Producer), loginOf(f, rights.Top)
 	l.tool = " --creds " + f.Creds(rights.Producer) + " --tlsca " + f.CA() + " --inbox-prefix " + rights.InboxOf(rights.Producer)
 	return l
+}
+
+func loginOf(f *credentials.Folder, user string) string {
+	return " --creds " + f.Creds(user) + " --tls-ca " + f.CA()
+}
+
+// tenantPrompts are a command for each tenant's producer; empty where everybody may send
+// in anybody's name.
+func tenantPrompts(f *credentials.Folder, common, prompt string, tenants []string) string {
+	var b strings.Builder
+	for _, tenant := range tenants {
+		if f != nil {
+			fmt.Fprintf(&b, "  switchyard prompt %s --tenant %s%s %s\n", common, tenant, loginOf(f, rights.ProducerOf(tenant)), prompt)
+		}
+	}
+	return b.String()
 }

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/switchyard/switchyard/internal/testkit/testusers"
+	"github.com/switchyard/switchyard/schemas"
 )
 
 // --auth has a folder or none; a file and a variable may say so as well.
@@ -61,14 +63,32 @@ func TestCertifiedHosts(t *testing.T) {
 // What is greeted with works as it stands: each command logs in.
 func TestGreetingWithUsers(t *testing.T) {
 	f := testusers.Make(t, testusers.Demo())
-	got := greeting("tls://x:1", "switchyard", "m", "x", &f)
+	got := greeting("tls://x:1", "switchyard", "m", "x", &f, []string{"acme"})
 	for _, want := range []string{
 		"switchyard prompt --nats tls://x:1 --model m --creds " + f.Creds("producer") + " --tls-ca " + f.CA(),
 		"nats req -s tls://x:1 --creds " + f.Creds("producer") + " --tlsca " + f.CA() + " --inbox-prefix _INBOX.producer switchyard.ask.m",
 		"switchyard top --nats tls://x:1 --model m --creds " + f.Creds("top"),
+		"switchyard prompt --nats tls://x:1 --model m --tenant acme --creds " + f.Creds("producer-acme") + " --tls-ca " + f.CA() + ` "x"`,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
+	}
+}
+
+// Each tenant that up is told of has a producer, and nobody else has.
+func TestTenantsOfUp(t *testing.T) {
+	e := &env{Globals: Globals{Prefix: schemas.DefaultPrefix}, log: slog.New(slog.DiscardHandler)}
+	s, err := inProcess(t.Context(), e, func(up *UpCmd) {
+		up.Auth, up.Tenant = authFlag{on: true}, []string{"globex:log=1GiB", "*:waiting=5", "acme:weight=4", "default:weight=2"}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Auth.For.Scope.Tenants; !slices.Equal(got, []string{"acme", "globex"}) {
+		t.Errorf("there are producers of %v", got)
+	}
+	if err := s.Node.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -25,7 +25,7 @@ func TestGreeting(t *testing.T) {
 		}},
 		{"prefix", "cluster", "x", []string{"top --nats nats://x:1 --model m --prefix cluster\n", "cluster.ask.m"}},
 	} {
-		got := greeting("nats://x:1", tt.prefix, "m", tt.text, nil)
+		got := greeting("nats://x:1", tt.prefix, "m", tt.text, nil, nil)
 		for _, want := range tt.want {
 			if !strings.Contains(got, want) {
 				t.Errorf("%s: no %q in\n%s", tt.name, want, got)

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -49,19 +51,22 @@ func guarded(t *testing.T, dir string) (s cluster.Settings, said *log) {
 	}
 	s.Node.Shared.Logger = slog.New(slog.NewTextHandler(said, nil))
 	s.Listen = "127.0.0.1:0"
-	s.Auth = &cluster.Auth{Dir: dir, For: credentials.Settings{Scope: rights.Scope{Prefix: s.Node.Shared.Prefix, Models: []rights.Model{model}}}}
+	s.Auth = &cluster.Auth{Dir: dir, For: credentials.Settings{Scope: rights.Scope{Prefix: s.Node.Shared.Prefix, Models: []rights.Model{model}, Tenants: []string{"acme"}}}}
 	return s, said
 }
 
 // Every service works as a user of its own with its rights and no others, and so does
 // a producer from outside, over TLS. New keys are taken while all of them run.
 func TestAuth(t *testing.T) {
-	for _, hops := range []schemas.Hops{schemas.HopsUnacked, schemas.HopsCore} {
-		t.Run(string(hops), func(t *testing.T) { useRights(t, hops) })
+	for _, tc := range []struct {
+		hops          schemas.Hops
+		tenant, other string
+	}{{schemas.HopsUnacked, schemas.DefaultTenant, "acme"}, {schemas.HopsCore, "acme", schemas.DefaultTenant}} {
+		t.Run(string(tc.hops), func(t *testing.T) { useRights(t, tc.hops, tc.tenant, tc.other) })
 	}
 }
 
-func useRights(t *testing.T, hops schemas.Hops) {
+func useRights(t *testing.T, hops schemas.Hops, tenant, other string) {
 	dir := filepath.Join(t.TempDir(), "auth")
 	s, said := guarded(t, dir)
 	s.Node.Shared.Hops = hops
@@ -75,7 +80,7 @@ func useRights(t *testing.T, hops schemas.Hops) {
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, "the services are back", func() bool { return y.Pipeline.Ready() == nil })
-	askOutside(t, y)
+	askOutside(t, y, tenant, other)
 	if text := strings.ToLower(said.String()); strings.Contains(text, "permissions violation") {
 		t.Errorf("a service lacks a right:\n%s", text)
 	}
@@ -84,33 +89,40 @@ func useRights(t *testing.T, hops schemas.Hops) {
 	}
 }
 
-// askOutside asks over TLS.
-func askOutside(t *testing.T, y *cluster.Cluster) {
+// askOutside asks over TLS as a tenant's producer, who may not send in another's name.
+func askOutside(t *testing.T, y *cluster.Cluster, tenant, other string) {
 	t.Helper()
 	f, n := y.Users(), y.Settings.Node
-	conn, err := bus.Connect(t.Context(), bus.Config{URL: y.URL(), Creds: f.Creds(rights.Producer), TLSCA: f.CA()}, bus.Settings{})
+	conn, err := bus.Connect(t.Context(), bus.Config{URL: y.URL(), Creds: f.Creds(rights.ProducerOf(tenant)), TLSCA: f.CA()}, bus.Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	whole(t, client.New(conn.NATS(), client.Settings{Model: n.ModelName()}))
+	whole(t, client.New(conn.NATS(), client.Settings{Model: n.ModelName(), Tenant: tenant}))
+	denied := schemas.NewSubjects(n.Shared.Prefix, n.ModelName()).PromptOf(schemas.Flow{Tenant: other}.OrDefault())
+	if err := errors.Join(conn.NATS().Publish(denied, nil), conn.NATS().Flush()); err != nil {
+		t.Error(err)
+	}
+	testkit.Eventually(t, tenant+" is refused in the name of "+other, func() bool { return errors.Is(conn.NATS().LastError(), nats.ErrPermissionViolation) })
 }
 
 // A folder is used again, and one whose users lack rights is refused.
 func TestAuthFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "auth")
 	for _, tc := range []struct {
-		name, model string
-		want        error
+		name, model, tenant string
+		want                error
+		cure                string
 	}{
-		{"new", "tiny", nil},
-		{"again", "tiny", nil},
-		{"another model", "other", credentials.ErrNoRights},
+		{"new", "tiny", "acme", nil, ""},
+		{"again", "tiny", "acme", nil, ""},
+		{"another model", "other", "acme", credentials.ErrNoRights, "--models"},
+		{"another tenant", "tiny", "globex", credentials.ErrNoRights, "no user producer-globex; switchyard auth update " + dir + " --tenants acme,globex makes it"},
 	} {
 		s, _ := guarded(t, dir)
-		s.Auth.For.Scope.Models[0].Name = tc.model
+		s.Auth.For.Scope.Models[0].Name, s.Auth.For.Scope.Tenants = tc.model, []string{tc.tenant}
 		y, err := cluster.Open(t.Context(), s)
-		if !errors.Is(err, tc.want) {
+		if !errors.Is(err, tc.want) || err != nil && !strings.Contains(err.Error(), tc.cure) {
 			t.Errorf("%s: %v", tc.name, err)
 		}
 		if err == nil {
