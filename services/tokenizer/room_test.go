@@ -58,9 +58,9 @@ func TestStreamsAreWatched(t *testing.T) {
 	var said bytes.Buffer
 	d.Logger = slog.New(slog.NewTextHandler(&said, nil))
 	s := New(d, Config{})
-	r.alter(schemas.BucketStream(d.Streams.Bucket("leases")), func(c *jetstream.StreamConfig) { c.MaxMsgs = 5 })
+	r.alter(schemas.BucketStream(d.Streams.Bucket("functions")), func(c *jetstream.StreamConfig) { c.MaxMsgs = 5 })
 	for i := range 4 {
-		if _, err := d.Leases.Put(r.ctx(), fmt.Sprint("key-", i), nil); err != nil {
+		if _, err := d.Functions.Put(r.ctx(), fmt.Sprint("key-", i), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -77,7 +77,7 @@ func TestStreamsAreWatched(t *testing.T) {
 			t.Errorf("%s has a bound of %d bytes; nobody looks at it", info.Config.Name, info.Config.MaxBytes)
 		}
 	}
-	if shares["leases"] != 0.8 || shares["token"] >= 0.01 || len(shares) != len(d.Streams.Durable())+len(deployment.BucketKinds()) {
+	if shares["functions"] != 0.8 || shares["token"] >= 0.01 || len(shares) != len(d.Streams.Durable())+len(deployment.BucketKinds()) {
 		t.Errorf("shares %v", shares)
 	}
 	for _, want := range []string{"4 of its 5 messages", cures["bucket"]} {

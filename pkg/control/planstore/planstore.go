@@ -102,6 +102,15 @@ func (s *Store) Read(ctx context.Context) (State, error) {
 	return state, nil
 }
 
+// Keys are those that a bucket of plans has: its layers' and the settings'.
+func Keys(moeLayers []int) []string {
+	keys := []string{SettingsKey}
+	for _, l := range moeLayers {
+		keys = append(keys, key(l))
+	}
+	return keys
+}
+
 func key(layer int) string { return strconv.Itoa(layer) }
 
 // value checks what lies at a layer's key. A layer's version grows by one while

@@ -216,11 +216,20 @@ var bucketTTL = map[string]time.Duration{"members": members.BucketTTL, "plans": 
 
 // bucket opens a bucket, and creates it if it does not exist.
 func (d *Deployment) bucket(ctx context.Context, kind string) (jetstream.KeyValue, error) {
-	kv, err := d.Conn.EnsureBucket(ctx, d.replicas, d.Streams.Bucket(kind), bucketTTL[kind])
+	kv, err := d.Conn.EnsureBucket(ctx, d.replicas, d.Streams.Bucket(kind), bucketTTL[kind], d.bucketKeys(kind)...)
 	if err != nil {
 		return nil, fmt.Errorf("creating the bucket of %s: %w", kind, err)
 	}
 	return kv, nil
+}
+
+// bucketKeys are the keys that a bucket has, where they are known before: what nobody
+// renews is not to be pushed out by keys of others.
+func (d *Deployment) bucketKeys(kind string) []string {
+	if kind != "plans" {
+		return nil
+	}
+	return planstore.Keys(d.MoELayers())
 }
 
 // EnsureStreams creates the streams that are missing.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -25,12 +26,13 @@ const bucketBytes = 128 << 20
 
 // EnsureBucket returns a key-value bucket, a *Bucket, and creates it if it does
 // not exist, as Persist does. With a ttl, keys go by themselves when they have not been written
-// for so long.
-func (c *Conn) EnsureBucket(ctx context.Context, replicas int, name string, ttl time.Duration) (jetstream.KeyValue, error) {
+// for so long. With keys it has these alone: nothing else that is sent to its subjects is
+// stored, so that nothing can push them out.
+func (c *Conn) EnsureBucket(ctx context.Context, replicas int, name string, ttl time.Duration, keys ...string) (jetstream.KeyValue, error) {
 	c.replicas.Store(int64(replicas))
 	b := &Bucket{conn: c}
 	err := c.Persist(ctx, "creating the key-value bucket "+name, func(ctx context.Context) (err error) {
-		b.KeyValue, err = c.ensureBucket(ctx, name, ttl)
+		b.KeyValue, err = c.ensureBucket(ctx, name, ttl, keys)
 		return err
 	})
 	if err != nil {
@@ -39,10 +41,11 @@ func (c *Conn) EnsureBucket(ctx context.Context, replicas int, name string, ttl 
 	return b, nil
 }
 
-func (c *Conn) ensureBucket(ctx context.Context, name string, ttl time.Duration) (jetstream.KeyValue, error) {
+func (c *Conn) ensureBucket(ctx context.Context, name string, ttl time.Duration, keys []string) (jetstream.KeyValue, error) {
 	kv, err := c.js.KeyValue(ctx, name)
 	if err == nil {
 		c.foundStream(name)
+		return kv, c.addKeys(ctx, name, keys)
 	}
 	if !errors.Is(err, jetstream.ErrBucketNotFound) {
 		return kv, err
@@ -50,22 +53,65 @@ func (c *Conn) ensureBucket(ctx context.Context, name string, ttl time.Duration)
 	if err := c.missingStream(name); err != nil {
 		return nil, err
 	}
-	_, err = c.js.CreateStream(ctx, bucketConfig(name, ttl, c.streamReplicas()))
+	_, err = c.js.CreateStream(ctx, bucketConfig(name, ttl, c.streamReplicas(), keys))
 	if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // made by a sibling meanwhile, otherwise than wanted
 		return nil, err
 	}
 	return c.js.KeyValue(ctx, name)
 }
 
+// addKeys gives a bucket the keys that it lacks, as when its model has more layers than
+// the one before. One of an older version takes any.
+func (c *Conn) addKeys(ctx context.Context, name string, keys []string) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	stream, err := c.js.Stream(ctx, schemas.BucketStream(name))
+	if err != nil {
+		return err
+	}
+	cfg, want := stream.CachedInfo().Config, keySubjects(name, keys)
+	lacking := slices.DeleteFunc(want, func(s string) bool { return slices.Contains(cfg.Subjects, s) })
+	if len(lacking) == 0 || slices.Contains(cfg.Subjects, KeySubject(name, ">")) {
+		return nil
+	}
+	cfg.Subjects = append(cfg.Subjects, lacking...)
+	cfg.MaxMsgSize = valueBytes(len(cfg.Subjects))
+	if _, err := c.js.UpdateStream(ctx, cfg); err != nil {
+		return fmt.Errorf("adding keys to bucket %s, so that stream %s has the subjects %v: %w", name, cfg.Name, cfg.Subjects, err)
+	}
+	return nil
+}
+
 // bucketConfig is a bucket as the client library makes it, but that a full one drops
-// its oldest keys: it goes on taking what is renewed, whoever filled it.
-func bucketConfig(name string, ttl time.Duration, replicas int) jetstream.StreamConfig {
-	return jetstream.StreamConfig{
+// its oldest keys: it goes on taking what is renewed, whoever filled it. One with keys of
+// its own cannot get full, and no message takes the place of all others there.
+func bucketConfig(name string, ttl time.Duration, replicas int, keys []string) jetstream.StreamConfig {
+	cfg := jetstream.StreamConfig{
 		Name: schemas.BucketStream(name), Subjects: []string{KeySubject(name, ">")}, Storage: jetstream.FileStorage, Replicas: replicas,
 		MaxMsgsPerSubject: 1, MaxAge: ttl, MaxBytes: bucketBytes, Discard: jetstream.DiscardOld,
 		AllowRollup: true, DenyDelete: true, AllowDirect: true, AllowMsgTTL: true, SubjectDeleteMarkerTTL: markerTTL,
 	}
+	if len(keys) > 0 {
+		cfg.Subjects, cfg.MaxMsgSize = keySubjects(name, keys), valueBytes(len(keys))
+		cfg.AllowRollup, cfg.AllowMsgTTL, cfg.SubjectDeleteMarkerTTL = false, false, 0
+	}
+	return cfg
 }
+
+func keySubjects(bucket string, keys []string) []string {
+	subjects := make([]string, len(keys))
+	for i, key := range keys {
+		subjects[i] = KeySubject(bucket, key)
+	}
+	return subjects
+}
+
+// aboutValue is more than the server stores beside a value.
+const aboutValue = 1 << 10
+
+// valueBytes is the largest value of a bucket of so many keys: all of them fit.
+func valueBytes(keys int) int32 { return int32(bucketBytes/keys - aboutValue) } //nolint:gosec // it is less than bucketBytes
 
 // AsBucket returns the Bucket behind what EnsureBucket returned.
 func AsBucket(kv jetstream.KeyValue) (*Bucket, error) {
