@@ -12,6 +12,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/process/pause"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/schemas"
 )
 
 // coalesce is how long changes gather before they are written: what ends
@@ -97,19 +98,49 @@ func (a *Announcer) lost() {
 	a.note()
 }
 
+// lookEvery is how often a replica looks whether its keys are there: a bucket that
+// somebody fills drops what was written longest ago, and tells nobody.
+const (
+	lookEvery  = 10 * time.Second
+	lookWithin = time.Second
+)
+
 // Run writes what changes, until ctx ends; then it clears the keys.
 func (a *Announcer) Run(ctx context.Context) {
 	defer a.clear(context.WithoutCancel(ctx))
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-look.C:
+			a.look(ctx)
+			continue
 		case <-a.dirty:
 		}
 		if pause.For(ctx, coalesce) != nil {
 			return
 		}
 		a.write(ctx)
+	}
+}
+
+// look has the keys written again that were pushed out.
+func (a *Announcer) look(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lookWithin)
+	defer cancel()
+	state, err := a.b.Conn().State(ctx, schemas.BucketStream(a.b.Bucket()))
+	if err != nil {
+		return // the next look is not far
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, k := range a.keys {
+		if k.written && k.revision < state.First {
+			k.written = false
+			a.note()
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testserver"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -53,4 +54,46 @@ func TestFull(t *testing.T) {
 		}
 	}
 	testkit.Eventually(t, "room for the host and the gate", func() bool { return len(v.Replicas(3, one)) == 1 && v.Acknowledged("g", 3) == 7 })
+}
+
+// What was pushed out of a bucket that somebody has filled is written again.
+func TestPushedOut(t *testing.T) {
+	conn := testserver.Connect(t)
+	kv, err := conn.EnsureBucket(t.Context(), 1, "functions", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := conn.JetStream().Stream(t.Context(), schemas.BucketStream("functions"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	small := stream.CachedInfo().Config
+	small.MaxBytes = 4 << 10
+	if _, err := conn.JetStream().UpdateStream(t.Context(), small); err != nil {
+		t.Fatal(err)
+	}
+	a, err := NewAnnouncer(kv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { a.Run(ctx) })
+	t.Cleanup(func() { stop(); running.Wait() })
+	key := HostKey(3, "a")
+	if err := a.Set(key, warmOn("a", one)); err != nil {
+		t.Fatal(err)
+	}
+	there := func() bool {
+		_, err := kv.Get(t.Context(), key)
+		return err == nil
+	}
+	testkit.Eventually(t, "it is there", there)
+	for i := range 200 {
+		if err := conn.SendBytes(t.Context(), bus.KeySubject("functions", fmt.Sprint("garbage-", i)), make([]byte, 100), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	testkit.Eventually(t, "it is pushed out", func() bool { return !there() })
+	testkit.Eventually(t, "it is back", func() bool { a.look(t.Context()); return there() })
 }

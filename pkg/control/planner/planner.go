@@ -106,6 +106,8 @@ type Plans interface {
 	Write(ctx context.Context, old planstore.State, wanted []*pb.LayerPlan, by planstore.Writer) (now planstore.State, changed []int, err error)
 	// Settings are the default ones if none are written.
 	Settings(context.Context) (s plan.Settings, written bool, err error)
+	// MendSettings writes settings over what nobody can have set.
+	MendSettings(ctx context.Context, s plan.Settings) error
 	FollowKeys(heard func(key string)) (stop func(), err error)
 }
 
@@ -125,7 +127,7 @@ type Records interface {
 type Planner struct {
 	Settings
 	settings followed
-	// written fires when somebody writes legal settings that are new.
+	// written fires when somebody writes legal settings that are new, or spoils those that were there.
 	written signal
 }
 
@@ -230,7 +232,7 @@ func (t *tenure) replanAlways(ctx context.Context) {
 	var said telemetry.Unrepeated
 	for ctx.Err() == nil {
 		changed, replanned, written, news, again := t.Members.Changed(), t.view.Changed(), t.written.wait(), t.news(), lookAgain
-		if err := t.replan(ctx); err != nil && ctx.Err() == nil {
+		if err := errors.Join(t.mendSettings(ctx), t.replan(ctx)); err != nil && ctx.Err() == nil {
 			said.Error(t.Logger, "no new plan", err)
 			again = retry
 		}

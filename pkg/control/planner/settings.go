@@ -19,7 +19,10 @@ type followed struct {
 
 	mu    sync.Mutex
 	last  plan.Settings // the last legal ones; without a policy if there were none yet
+	set   bool          // somebody has written the last legal ones
 	fault string        // why those in the bucket are not legal; empty if they are
+	// spoilt says that garbage lies where legal settings were.
+	spoilt bool
 }
 
 // signal wakes all who wait for it.
@@ -77,7 +80,7 @@ func (p *Planner) readSettings(ctx context.Context) error {
 		p.refuse(err)
 		return nil
 	}
-	p.settings.fault = ""
+	p.settings.fault, p.settings.spoilt, p.settings.set = "", false, written
 	if !written {
 		s = p.defaults()
 	}
@@ -103,9 +106,27 @@ func (p *Planner) refuse(err error) {
 		return
 	}
 	p.settings.fault = err.Error()
+	if p.settings.spoilt = p.settings.set && errors.Is(err, planstore.ErrGarbage); p.settings.spoilt {
+		p.written.fire()
+	}
 	p.Caller.Add("plan_settings_refused_total", 1)
 	p.Logger.Error("settings of plans refused; the last legal ones stay; mend them with `switchyard plan set`",
 		"error", err, "policy", p.settings.last.Policy, "grouping", p.settings.last.Grouping, "replicas", p.settings.last.Replicas)
+}
+
+// mendSettings writes the last legal settings again where garbage lies: who may send prompts
+// can have the server's acknowledgement stored there.
+func (t *tenure) mendSettings(ctx context.Context) error {
+	t.settings.mu.Lock()
+	last, spoilt := t.settings.last, t.settings.spoilt
+	t.settings.mu.Unlock()
+	if !spoilt {
+		return nil
+	}
+	if err := t.Plans.MendSettings(ctx, last); err != nil {
+		return fmt.Errorf("writing the settings of plans again: %w", err)
+	}
+	return nil
 }
 
 // wanted is the settings to plan by.

@@ -121,6 +121,9 @@ func (s *stage) set(words []string) {
 		s.written = true
 		s.settings, s.illegal = plan.Settings{}, fmt.Errorf("%w: %w", planstore.ErrIllegalSettings, err)
 	}
+	if words[0] == "garbage" {
+		s.illegal = fmt.Errorf("%w: %w", planstore.ErrIllegalSettings, planstore.ErrGarbage)
+	}
 	s.tell(planstore.SettingsKey)
 }
 

@@ -229,6 +229,16 @@ func (w *world) Settings(context.Context) (s plan.Settings, written bool, err er
 	return w.settings, w.written, w.illegal
 }
 
+// MendSettings implements Plans.
+func (w *world) MendSettings(_ context.Context, s plan.Settings) error {
+	w.say("writes settings %s %s %d again", s.Policy, s.Grouping, s.Replicas)
+	w.mu.Lock()
+	w.settings, w.illegal = s, nil
+	w.mu.Unlock()
+	w.tell(planstore.SettingsKey)
+	return nil
+}
+
 // FollowKeys implements Plans.
 func (w *world) FollowKeys(heard func(string)) (stop func(), err error) {
 	w.mu.Lock()

@@ -16,8 +16,12 @@ import (
 // SettingsKey is the key of the settings of plans.
 const SettingsKey = "settings"
 
-// ErrIllegalSettings says that what the bucket holds are no settings.
-var ErrIllegalSettings = errors.New("the bucket holds no legal settings of plans")
+var (
+	// ErrIllegalSettings says that what the bucket holds are no settings.
+	ErrIllegalSettings = errors.New("the bucket holds no legal settings of plans")
+	// ErrGarbage says in addition that nobody can have set what is there.
+	ErrGarbage = errors.New("it is none that anybody has set")
+)
 
 // Settings reads the settings of the deployment's plans, and says whether anybody
 // has written any: else they are the default ones.
@@ -64,7 +68,7 @@ func readSettings(ctx context.Context, kv jetstream.KeyValue) (s plan.Settings, 
 func DecodeSettings(value []byte) (plan.Settings, error) {
 	p := &pb.PlanSettings{}
 	if err := proto.Unmarshal(value, p); err != nil {
-		return plan.Settings{}, fmt.Errorf("%w: decoding them: %w", ErrIllegalSettings, err)
+		return plan.Settings{}, fmt.Errorf("%w: decoding what is there: %w: %w", ErrIllegalSettings, ErrGarbage, err)
 	}
 	s := plan.SettingsOf(p)
 	if err := s.Check(); err != nil {
@@ -97,6 +101,21 @@ func ChangeSettings(ctx context.Context, kv jetstream.KeyValue, change plan.Sett
 		}
 	}
 	return plan.Settings{}, fmt.Errorf("changing the settings of plans: others changed them meanwhile, %d times; try again", changeTries)
+}
+
+// MendSettings writes settings over garbage; what somebody has set stays.
+func (s *Store) MendSettings(ctx context.Context, settings plan.Settings) error {
+	_, revision, err := readSettings(ctx, s.kv)
+	switch {
+	case errors.Is(err, ErrGarbage):
+		err = writeSettings(ctx, s.kv, settings, revision)
+	case errors.Is(err, ErrIllegalSettings):
+		return nil
+	}
+	if bus.IsWrongSequence(err) {
+		return nil // somebody has written meanwhile
+	}
+	return err
 }
 
 func writeSettings(ctx context.Context, kv jetstream.KeyValue, s plan.Settings, revision uint64) error {

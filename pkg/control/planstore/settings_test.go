@@ -65,6 +65,29 @@ func TestIllegalSettings(t *testing.T) {
 	}
 }
 
+// Garbage is replaced, and nothing that somebody has set, however wrong it is.
+func TestMendSettings(t *testing.T) {
+	r := store(t)
+	mended := plan.Settings{Policy: plan.Static, Grouping: plan.ByExpert, Replicas: 4}
+	for name, tc := range map[string]struct {
+		spoil func()
+		want  plan.Settings
+	}{
+		"garbage":       {func() { putBytes(t, r.kv, SettingsKey, `{"stream":"PROMPTS","seq":7}`) }, mended},
+		"of others":     {func() { put(t, r.kv, SettingsKey, &pb.PlanSettings{Policy: "magic"}) }, plan.Settings{}},
+		"legal ones":    {func() { put(t, r.kv, SettingsKey, plan.DefaultSettings().Proto()) }, plan.DefaultSettings()},
+		"none any more": {func() { erase(t, r.kv, SettingsKey) }, plan.DefaultSettings()},
+	} {
+		tc.spoil()
+		if err := r.MendSettings(t.Context(), mended); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if s, _, err := r.Settings(t.Context()); s != tc.want || (err != nil) != (tc.want == plan.Settings{}) {
+			t.Errorf("%s: now %v, %v", name, s, err)
+		}
+	}
+}
+
 // Changes at the same time are all made.
 func TestSettingsConflict(t *testing.T) {
 	kv := bucket(t)
