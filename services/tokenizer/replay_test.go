@@ -35,7 +35,7 @@ func (r *rig) followers() int {
 	}
 	n := 0
 	for c := range s.ListConsumers(r.ctx()).Info() {
-		if f := c.Config.FilterSubject; !strings.HasSuffix(f, "*") {
+		if f := c.Config.FilterSubject; f != "" && !strings.HasSuffix(f, "*") { // those of some shards have several
 			n++
 		}
 	}

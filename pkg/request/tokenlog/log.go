@@ -67,6 +67,7 @@ type Log struct {
 	s      Settings
 
 	reads, follows semaphore
+	feed           *feed
 }
 
 // New returns the logs of a model; their stream exists.
@@ -78,7 +79,7 @@ func New(c bus.LogStore, names schemas.Streams, s Settings) *Log {
 	stream := names.Tokens().Name
 	return &Log{
 		conn: c, names: names, stream: stream, s: s, room: room{stream: stream, soon: make(chan struct{}, 1)},
-		reads: newSemaphore(readsAtOnce), follows: newSemaphore(followsAtOnce),
+		reads: newSemaphore(readsAtOnce), follows: newSemaphore(followsAtOnce), feed: newFeed(c, names),
 	}
 }
 
@@ -216,7 +217,7 @@ func (l *Log) readAs(ctx context.Context, request string, rules Rules, before ui
 		return nil, fmt.Errorf("reading the log of %s: %w", request, err)
 	}
 	defer leave()
-	err = l.conn.Follow(ctx, l.stream, l.names.Subjects.Token(request), bus.Place{}, func(m bus.Stored) bool {
+	err = l.conn.Follow(ctx, l.stream, []string{l.names.Subjects.Token(request)}, bus.Place{}, func(m bus.Stored) bool {
 		if m.Sequence < before {
 			l.take(request, h, m)
 		}
@@ -283,7 +284,7 @@ func (l *Log) FollowRequest(ctx context.Context, request string, fn func(Entry) 
 	chain, passed := l.NewChain(), false
 	for {
 		var foreign error
-		err := l.conn.Follow(ctx, l.stream, l.names.Subjects.Token(request), bus.Place{}, func(m bus.Stored) bool {
+		err := l.conn.Follow(ctx, l.stream, []string{l.names.Subjects.Token(request)}, bus.Place{}, func(m bus.Stored) bool {
 			if m.Sequence < last.Sequence {
 				return l.each(request, &chain, &passed, m, fn)
 			}
@@ -297,18 +298,6 @@ func (l *Log) FollowRequest(ctx context.Context, request string, fn func(Entry) 
 		}
 		// The stream is a new one: what it will have of this log is its end.
 	}
-}
-
-// FollowShard calls fn for the records of all requests of a shard, from behind
-// a place on, then live, until ctx ends or the stream is made anew, which is
-// bus.ErrReplaced. Whether a record follows is for its request's chain to say;
-// err says that a message is no record at all.
-func (l *Log) FollowShard(ctx context.Context, shard int, after bus.Place, fn func(request string, e Entry, err error)) error {
-	return l.conn.Follow(ctx, l.stream, l.names.Subjects.TokenShard(shard), after, func(m bus.Stored) bool {
-		e, err := decode(m)
-		fn(schemas.LastToken(m.Subject), e, err)
-		return true
-	})
 }
 
 // decode reads a message that may be anything.

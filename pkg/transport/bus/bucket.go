@@ -178,7 +178,7 @@ func (b *Bucket) Renew(ctx context.Context, key string, m proto.Message) error {
 // was deleted is empty. ErrReplaced says that the bucket was made anew: begin again.
 func (b *Bucket) Follow(ctx context.Context, fn func(key string, value []byte, revision uint64)) error {
 	prefix := len(KeySubject(b.Bucket(), ""))
-	return b.conn.Follow(ctx, schemas.BucketStream(b.Bucket()), KeySubject(b.Bucket(), ">"), Place{}, func(m Stored) bool {
+	return b.conn.Follow(ctx, schemas.BucketStream(b.Bucket()), []string{KeySubject(b.Bucket(), ">")}, Place{}, func(m Stored) bool {
 		fn(m.Subject[prefix:], m.Data, m.Sequence)
 		return true
 	})

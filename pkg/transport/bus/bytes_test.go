@@ -42,7 +42,7 @@ func TestFollowAsksForBytes(t *testing.T) {
 	}
 	r.storeLarge(s.Subjects.Token("r"))
 	n := 0
-	err := r.conn.Follow(r.ctx(), s.Tokens().Name, s.Subjects.Token("r"), Place{}, func(Stored) bool {
+	err := r.conn.Follow(r.ctx(), s.Tokens().Name, []string{s.Subjects.Token("r")}, Place{}, func(Stored) bool {
 		if n++; n == 1 {
 			if got := bytesIn(r.conn.nc); got > 2*pullBytes {
 				t.Errorf("%d bytes came while the first message was read", got)

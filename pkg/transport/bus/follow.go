@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -20,14 +21,15 @@ const (
 	followIdle = 10 * time.Second
 )
 
-// Follow calls fn for the messages of a stream that match subject, in order
+// Follow calls fn for the messages of a stream that match any of subjects, in order
 // and without a gap, from behind a place on and then live, until fn returns
 // false or ctx ends (an error then). It goes on after reconnects and restarts:
 // the consumer is made anew behind the last message that fn saw. In a stream
 // that was made anew there is no such message: that is ErrReplaced. fn runs on
 // the caller's goroutine.
-func (c *Conn) Follow(ctx context.Context, stream, subject string, after Place, fn func(Stored) (more bool)) error {
-	f := &follower{c: c, stream: stream, subject: subject, incarnation: after.Incarnation, next: after.Sequence + 1, fn: fn, within: firstAttempt, since: time.Now()}
+func (c *Conn) Follow(ctx context.Context, stream string, subjects []string, after Place, fn func(Stored) (more bool)) error {
+	subject := strings.Join(subjects, " and ")
+	f := &follower{c: c, stream: stream, subjects: subjects, incarnation: after.Incarnation, next: after.Sequence + 1, fn: fn, within: firstAttempt, since: time.Now()}
 	t := c.trouble("following " + subject)
 	for pauses := pause.Between(firstWait, lastWait); ; {
 		before, begun := f.next, time.Now()
@@ -52,10 +54,10 @@ func (c *Conn) Follow(ctx context.Context, stream, subject string, after Place, 
 }
 
 type follower struct {
-	c       *Conn
-	stream  string
-	subject string
-	next    uint64 // stream sequence to go on from
+	c        *Conn
+	stream   string
+	subjects []string
+	next     uint64 // stream sequence to go on from
 	// incarnation is the stream's that next belongs to; 0 before the first one.
 	incarnation uint64
 	fn          func(Stored) bool
@@ -94,16 +96,26 @@ func (f *follower) create(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, f.within)
 	defer cancel()
 	f.within = min(2*f.within, f.c.longestAttempt(f.since))
-	_, err := f.c.js.CreateConsumer(ctx, f.stream, jetstream.ConsumerConfig{
-		Name: f.ref.name, FilterSubject: f.subject, AckPolicy: jetstream.AckNonePolicy,
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: f.next,
-		InactiveThreshold: followIdle, MemoryStorage: true, Replicas: 1,
-	})
+	_, err := f.c.js.CreateConsumer(ctx, f.stream, f.consumer())
 	f.delivered, f.asked = 0, 0
 	if err != nil {
 		return fmt.Errorf("creating a consumer: %w", err)
 	}
 	return f.recognise(ctx)
+}
+
+func (f *follower) consumer() jetstream.ConsumerConfig {
+	c := jetstream.ConsumerConfig{
+		Name: f.ref.name, AckPolicy: jetstream.AckNonePolicy,
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: f.next,
+		InactiveThreshold: followIdle, MemoryStorage: true, Replicas: 1,
+	}
+	if len(f.subjects) == 1 { // then the request's subject has it, for the server to check
+		c.FilterSubject = f.subjects[0]
+	} else {
+		c.FilterSubjects = f.subjects
+	}
+	return c
 }
 
 // recognise looks, once the consumer is there, whether it is one of the stream

@@ -16,5 +16,6 @@ type LogStore interface {
 	StoreAsync(ctx context.Context, subject string, data []byte, header nats.Header, done func(seq uint64, err error)) error
 	Last(ctx context.Context, stream, subject string) (Stored, error)
 	Next(ctx context.Context, stream, subject string, from uint64) (Stored, error)
-	Follow(ctx context.Context, stream, subject string, after Place, fn func(Stored) (more bool)) error
+	Follow(ctx context.Context, stream string, subjects []string, after Place, fn func(Stored) (more bool)) error
+	Try(subject string, handle func() error) error
 }

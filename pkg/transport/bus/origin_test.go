@@ -144,7 +144,7 @@ func TestStatusHeaderOfAMessage(t *testing.T) {
 		}
 		r.publishStatuses(s.Subjects.Token("r"))
 		n := 0
-		err := r.conn.Follow(r.ctx(), s.Tokens().Name, s.Subjects.AnyToken(), Place{}, func(Stored) bool {
+		err := r.conn.Follow(r.ctx(), s.Tokens().Name, []string{s.Subjects.AnyToken()}, Place{}, func(Stored) bool {
 			n++
 			return n <= len(statuses)
 		})

@@ -163,7 +163,7 @@ func TestFollowHasNoGaps(t *testing.T) {
 	var last atomic.Uint64
 	done := make(chan error)
 	go func() {
-		done <- r.conn.Follow(ctx, s.Tokens().Name, s.Subjects.AnyToken(), Place{}, func(m Stored) bool {
+		done <- r.conn.Follow(ctx, s.Tokens().Name, []string{s.Subjects.AnyToken()}, Place{}, func(m Stored) bool {
 			if !last.CompareAndSwap(m.Sequence-1, m.Sequence) {
 				t.Errorf("message %d after %d", m.Sequence, last.Load())
 			}

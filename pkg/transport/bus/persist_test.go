@@ -252,7 +252,7 @@ func TestAwayIsToldOnce(t *testing.T) {
 	var waiting sync.WaitGroup
 	waiting.Go(func() { _, _ = q.Pull(ctx, 1) })
 	waiting.Go(func() {
-		_ = r.conn.Follow(ctx, s.Tokens().Name, s.Subjects.AnyToken(), Place{}, func(Stored) bool { return true })
+		_ = r.conn.Follow(ctx, s.Tokens().Name, []string{s.Subjects.AnyToken()}, Place{}, func(Stored) bool { return true })
 	})
 	defer waiting.Wait()
 	defer cancel()

@@ -173,7 +173,7 @@ func TestPanickingListeners(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := r.conn.Follow(r.ctx(), s.Tokens().Name, s.Subjects.AnyToken(), Place{}, func(Stored) bool { return oncePanic() }); err != nil {
+	if err := r.conn.Follow(r.ctx(), s.Tokens().Name, []string{s.Subjects.AnyToken()}, Place{}, func(Stored) bool { return oncePanic() }); err != nil {
 		t.Error(err)
 	}
 	if n := r.obs.panicked.Load(); calls.Load() != 6 || n != 3 {

@@ -201,7 +201,7 @@ func (s *Store) follow(ctx context.Context, subject string, fn func(bus.Stored) 
 	defer cancel(nil)
 	silence := time.AfterFunc(s.patience, func() { cancel(ErrSlow) })
 	defer silence.Stop()
-	err := s.conn.Follow(ctx, s.stream(), subject, bus.Place{}, func(m bus.Stored) bool {
+	err := s.conn.Follow(ctx, s.stream(), []string{subject}, bus.Place{}, func(m bus.Stored) bool {
 		silence.Reset(s.patience)
 		return fn(m)
 	})

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,7 +12,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/switchyard/switchyard/pkg/transport/bus"
-	"github.com/switchyard/switchyard/schemas"
 )
 
 // unkeptPrefix begins the subjects of records that no stream keeps.
@@ -22,17 +22,21 @@ const unkeptPrefix = "unkept."
 // every request that any of its processes had. Of a log there is only its
 // acceptance, in this process's memory, which the request's owner asks for once.
 type Unkept struct {
-	last      atomic.Uint64 // sequence that was given to a record
-	accepted  sync.Map      // bus.Stored by subject
-	followers atomic.Int32
+	last     atomic.Uint64 // sequence that was given to a record
+	accepted sync.Map      // bus.Stored by subject
+	followed atomic.Bool   // all of them, by one follower
 }
 
 // On returns the logs for a connection of this process.
-func (u *Unkept) On(c *bus.Conn) bus.LogStore { return &passing{Conn: c, logs: u} }
+func (u *Unkept) On(c *bus.Conn) bus.LogStore {
+	p := &passing{Conn: c, logs: u}
+	p.listen = sync.OnceValues(p.subscribe)
+	return p
+}
 
 // await returns when all shards are followed: what comes earlier nobody gets.
 func (u *Unkept) await(ctx context.Context) error {
-	for u.followers.Load() < schemas.LogShards {
+	for !u.followed.Load() {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for followers of the token logs: %w", ctx.Err())
@@ -46,6 +50,18 @@ func (u *Unkept) await(ctx context.Context) error {
 type passing struct {
 	*bus.Conn
 	logs *Unkept
+	// listen is one subscription for all followers, who follow one after the other: what
+	// comes between two of them is not lost. It ends with the connection.
+	listen func() (*nats.Subscription, error)
+}
+
+func (p *passing) subscribe() (*nats.Subscription, error) {
+	sub, err := p.NATS().SubscribeSync(unkeptPrefix + ">")
+	if err == nil {
+		_ = sub.SetPendingLimits(-1, -1) // fails on a closed subscription only
+		err = p.NATS().Flush()
+	}
+	return sub, err
 }
 
 // StoreAsync passes a token or an end on.
@@ -91,24 +107,19 @@ func (p *passing) Next(ctx context.Context, stream, subject string, from uint64)
 }
 
 // Follow calls fn for what passes from now on, until fn returns false or ctx ends.
-func (p *passing) Follow(ctx context.Context, _, subject string, _ bus.Place, fn func(bus.Stored) (more bool)) error {
-	sub, err := p.NATS().SubscribeSync(unkeptPrefix + subject)
+func (p *passing) Follow(ctx context.Context, _ string, subjects []string, _ bus.Place, fn func(bus.Stored) (more bool)) error {
+	what := strings.Join(subjects, " and ")
+	sub, err := p.listen()
 	if err != nil {
-		return fmt.Errorf("following %s: %w", subject, err)
+		return fmt.Errorf("following %s: %w", what, err)
 	}
-	defer func() { _ = sub.Unsubscribe() }() // fails when the connection is closed
-	_ = sub.SetPendingLimits(-1, -1)         // fails on a closed subscription only
-	if err := p.NATS().Flush(); err != nil {
-		return fmt.Errorf("following %s: %w", subject, err)
-	}
-	p.logs.followers.Add(1)
-	defer p.logs.followers.Add(-1)
-	for n := uint64(1); ; n++ {
+	p.logs.followed.Store(strings.HasSuffix(what, ".*.*"))
+	for {
 		m, err := sub.NextMsgWithContext(ctx)
 		if err != nil {
-			return fmt.Errorf("following %s: %w", subject, err)
+			return fmt.Errorf("following %s: %w", what, err)
 		}
-		if !fn(bus.Stored{Subject: m.Subject[len(unkeptPrefix):], Data: m.Data, Sequence: n, Incarnation: 1, Time: time.Now()}) {
+		if !fn(bus.Stored{Subject: m.Subject[len(unkeptPrefix):], Data: m.Data, Sequence: p.logs.last.Add(1), Incarnation: 1, Time: time.Now()}) {
 			return nil
 		}
 	}

@@ -1,0 +1,219 @@
+package tokenlog
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/schemas"
+)
+
+// feed gives those who follow shards their messages, all out of one consumer of the
+// log. With a consumer for each shard the server would wake each of them in every step,
+// and each would look at all messages for its own.
+//
+//	a reader joins or leaves ─▶ the round ends ─▶ the next one, of who is there now,
+//	                                              from the first message that one lacks
+type feed struct {
+	conn   bus.LogStore
+	stream string
+	names  schemas.Subjects
+
+	mu      sync.Mutex
+	readers map[int]*reader // by shard
+	running bool            // rounds follow one another until no reader is left
+	round   *round          // the one under way; nil: none is
+}
+
+// reader is one shard's part in a feed.
+type reader struct {
+	shard int
+	// place is up to where it has its messages. It changes between rounds only.
+	place bus.Place
+	box   *mailbox
+	err   chan error // why it gets no more
+}
+
+func newFeed(c bus.LogStore, names schemas.Streams) *feed {
+	return &feed{conn: c, stream: names.Tokens().Name, names: names.Subjects, readers: map[int]*reader{}}
+}
+
+// follow calls take for a shard's messages from behind a place on, on the caller's
+// goroutine, until ctx ends or the stream is made anew.
+func (f *feed) follow(ctx context.Context, shard int, after bus.Place, take func(bus.Stored)) error {
+	r := &reader{shard: shard, place: after, box: newMailbox(), err: make(chan error, 1)}
+	if err := f.join(r); err != nil {
+		return err
+	}
+	defer f.leave(r)
+	for taken := []bus.Stored(nil); ; {
+		var end error
+		select {
+		case <-r.box.filled:
+		case end = <-r.err: // what came before that is in the box
+		case <-ctx.Done():
+			return fmt.Errorf("following shard %d: %w", shard, ctx.Err())
+		}
+		taken = r.box.swap(taken)
+		f.hand(ctx, taken, take)
+		if end != nil {
+			return end
+		}
+	}
+}
+
+// hand passes messages on. One that makes take panic is passed over.
+func (f *feed) hand(ctx context.Context, messages []bus.Stored, take func(bus.Stored)) {
+	for _, m := range messages {
+		if ctx.Err() != nil {
+			return
+		}
+		_ = f.conn.Try(m.Subject, func() error { take(m); return nil }) // counted and logged there
+	}
+}
+
+func (f *feed) join(r *reader) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.readers[r.shard] != nil {
+		return fmt.Errorf("shard %d is followed already", r.shard)
+	}
+	f.readers[r.shard] = r
+	if f.round != nil {
+		f.round.stop()
+	}
+	if !f.running {
+		f.running = true
+		go f.run()
+	}
+	return nil
+}
+
+// leave ends a reader's part, and waits until nothing is under way for it.
+func (f *feed) leave(r *reader) {
+	close(r.box.left)
+	f.mu.Lock()
+	if f.readers[r.shard] == r {
+		delete(f.readers, r.shard)
+	}
+	round := f.round
+	f.mu.Unlock()
+	if round != nil {
+		round.stop()
+		<-round.over
+	}
+}
+
+func (f *feed) run() {
+	for r := f.begin(); r != nil; r = f.begin() {
+		err := f.conn.Follow(r.ctx, f.stream, r.subjects(f.names), r.from, r.give)
+		f.end(r, err)
+	}
+}
+
+// begin is the next round; nil if nobody is left.
+func (f *feed) begin() *round {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.running = len(f.readers) > 0; !f.running {
+		return nil
+	}
+	from := firstOf(f.readers)
+	r := &round{readers: map[string]*reader{}, from: from, over: make(chan struct{})}
+	for shard, reader := range f.readers {
+		if known := reader.place.Incarnation; known != 0 && known != from.Incarnation {
+			f.dismiss(reader, fmt.Errorf("following shard %d: %w", shard, bus.ErrReplaced))
+			continue
+		}
+		r.readers[strconv.Itoa(shard)] = reader
+	}
+	r.ctx, r.stop = context.WithCancel(context.Background())
+	f.round = r
+	return r
+}
+
+// firstOf is from where readers can go on together: behind what each of them has, in the
+// newest stream that any has read.
+func firstOf(readers map[int]*reader) bus.Place {
+	from := bus.Place{Sequence: math.MaxUint64}
+	for _, r := range readers {
+		from.Sequence = min(from.Sequence, r.place.Sequence)
+		from.Incarnation = max(from.Incarnation, r.place.Incarnation) // the time of its creation
+	}
+	return from
+}
+
+// end notes up to where a round's readers have their messages. When nothing but its end
+// could have ended it, they hear why: the stream is another one, or the connection closed.
+func (f *feed) end(r *round, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	failed := err != nil && r.ctx.Err() == nil
+	r.stop()
+	for _, reader := range r.readers {
+		if r.read.Sequence > reader.place.Sequence {
+			reader.place = r.read
+		}
+		if failed {
+			f.dismiss(reader, err)
+		}
+	}
+	f.round = nil
+	close(r.over)
+}
+
+// dismiss ends a reader's part; f.mu is held.
+func (f *feed) dismiss(r *reader, err error) {
+	if f.readers[r.shard] == r {
+		delete(f.readers, r.shard)
+	}
+	select {
+	case r.err <- err:
+	default: // it knows
+	}
+}
+
+// round is what a feed reads through one consumer, for the same readers throughout.
+type round struct {
+	readers map[string]*reader // by their shard's token in subjects
+	from    bus.Place
+	read    bus.Place // the last message that was given; zero: none
+
+	ctx  context.Context
+	stop context.CancelFunc
+	over chan struct{} // closed when nothing of it is under way
+}
+
+// subjects are those of the readers' shards; of all shards the stream's own one, which
+// spares the server a look at each message's.
+func (r *round) subjects(names schemas.Subjects) (out []string) {
+	if len(r.readers) == schemas.LogShards {
+		return []string{names.AnyToken()}
+	}
+	for _, reader := range r.readers {
+		out = append(out, names.TokenShard(reader.shard))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// give puts a message into its reader's mailbox; false when the round has ended.
+func (r *round) give(m bus.Stored) (more bool) {
+	reader := r.readers[shardToken(m.Subject)]
+	if reader != nil && m.Sequence > reader.place.Sequence && !reader.box.put(r.ctx, m) {
+		return false
+	}
+	r.read = bus.Place{Incarnation: m.Incarnation, Sequence: m.Sequence}
+	return r.ctx.Err() == nil
+}
+
+// shardToken is the shard in the subject of a record.
+func shardToken(subject string) string {
+	rest := subject[:max(0, strings.LastIndexByte(subject, '.'))]
+	return schemas.LastToken(rest)
+}

@@ -1,0 +1,77 @@
+package tokenlog
+
+import (
+	"context"
+	"sync"
+
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+)
+
+const (
+	// maxWaiting bounds the bytes that wait for one reader, if that is more than one
+	// message: a reader that is busy must not keep the others waiting at once, nor
+	// fill the memory.
+	maxWaiting = 4 << 20
+	// besideData is about what a message takes in memory beside its data.
+	besideData = 512
+)
+
+// mailbox holds what has come for a reader that is busy.
+type mailbox struct {
+	filled  chan struct{} // has a signal when something waits
+	emptied chan struct{} // has one when there may be room
+	left    chan struct{} // closed when nobody reads any more
+
+	mu      sync.Mutex
+	waiting []bus.Stored
+	size    int64
+}
+
+func newMailbox() *mailbox {
+	return &mailbox{filled: make(chan struct{}, 1), emptied: make(chan struct{}, 1), left: make(chan struct{})}
+}
+
+// put adds a message when there is room for it. It is false when ctx ended before; what
+// comes for a reader that has left is dropped.
+func (b *mailbox) put(ctx context.Context, m bus.Stored) bool {
+	for !b.add(m) {
+		select {
+		case <-b.emptied:
+		case <-b.left:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	signal(b.filled)
+	return true
+}
+
+func (b *mailbox) add(m bus.Stored) bool {
+	size := int64(len(m.Data)) + besideData
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.waiting) > 0 && b.size+size > maxWaiting {
+		return false
+	}
+	b.waiting, b.size = append(b.waiting, m), b.size+size
+	return true
+}
+
+// swap takes out all that waits; taken is what was taken out before, to be used again.
+func (b *mailbox) swap(taken []bus.Stored) (all []bus.Stored) {
+	clear(taken) // or the array keeps their data
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all, b.waiting, b.size = b.waiting, taken[:0], 0
+	signal(b.emptied)
+	return all
+}
+
+// signal leaves one signal, however often it is given before it is seen.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,49 @@
+package tokenlog
+
+import (
+	"context"
+
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/schemas"
+)
+
+// FollowShard calls fn for the records of all requests of a shard, from behind
+// a place on, then live, until ctx ends or the stream is made anew, which is
+// bus.ErrReplaced. Whether a record follows is for its request's chain to say;
+// err says that a message is no record at all. A shard has one follower at a time.
+func (l *Log) FollowShard(ctx context.Context, shard int, after bus.Place, fn func(request string, e Entry, err error)) error {
+	take := func(m bus.Stored) {
+		e, err := decode(m)
+		fn(schemas.LastToken(m.Subject), e, err)
+	}
+	after, err := l.catchUp(ctx, shard, after, take)
+	if err != nil {
+		return err
+	}
+	return l.feed.follow(ctx, shard, after, take)
+}
+
+// maxCatchUps is how often a shard's follower looks whether more has come meanwhile.
+const maxCatchUps = 3
+
+// catchUp reads what a shard has already through a consumer of its own, so that those of
+// other shards do not wait for it in the feed, and returns the place where it has come to.
+// Where nobody tells what there is, the feed begins at once: it waits for the stream.
+func (l *Log) catchUp(ctx context.Context, shard int, after bus.Place, take func(bus.Stored)) (bus.Place, error) {
+	subject := l.names.Subjects.TokenShard(shard)
+	for range maxCatchUps {
+		last, err := l.conn.Last(ctx, l.stream, subject)
+		if err != nil || last.Sequence <= after.Sequence {
+			return after, nil //nolint:nilerr // the feed's own errors count
+		}
+		err = l.conn.Follow(ctx, l.stream, []string{subject}, after, func(m bus.Stored) bool {
+			take(m)
+			after = bus.Place{Incarnation: m.Incarnation, Sequence: m.Sequence}
+			return m.Sequence < last.Sequence
+		})
+		if err != nil {
+			return after, err
+		}
+	}
+	return after, nil
+}
