@@ -12,8 +12,11 @@ import (
 // Absent says whether a server knows of nobody who listens to a subject of core
 // NATS. Who listens does not answer, so that a server which says nothing for some
 // time, or none at all, is taken for a no. Its error says that nobody is to ask
-// again: ctx has ended, or the right is missing.
+// again: ctx has ended, the right is missing, or no subject is like this.
 func (c *Conn) Absent(ctx context.Context, subject string, within time.Duration) (bool, error) {
+	if err := checkSubject(subject, ""); err != nil {
+		return false, err
+	}
 	asking, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	before := c.denied.Load()
