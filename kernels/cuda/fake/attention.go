@@ -97,8 +97,8 @@ func rowPages(m *Memory, pages, pagesAt uint64, r int) cuda.Ptr {
 // piece is one query over the positions of one split: sums, maximum, sum of weights.
 type piece []float32
 
-// pieceOf is the query q over the positions [from, to).
-func (g *paged) pieceOf(q []float32, head, from, to int, scale float32) piece {
+// pieceOf is the query q over the positions [from, to). Of a latent the key is the value.
+func (g *paged) pieceOf(q []float32, head, from, to int, scale float32, latent bool) piece {
 	scores, top := make([]float64, to-from), math.Inf(-1)
 	for i := range scores {
 		for d, k := range g.get(from+i, head, false)[:len(q)] {
@@ -111,7 +111,7 @@ func (g *paged) pieceOf(q []float32, head, from, to int, scale float32) piece {
 	for i, s := range scores {
 		weight := math.Exp(s - top)
 		all += weight
-		for d, v := range g.get(from+i, head, true) {
+		for d, v := range g.get(from+i, head, !latent) {
 			sums[d] += weight * float64(v)
 		}
 	}
@@ -173,7 +173,7 @@ func attendSplit(parts, w int) Kernel {
 				for h := 0; h < heads && from < to; h++ {
 					q := floats(m, a[1]+uint64(4*r)*a[10]+uint64(4*h*c), c)
 					at := (r*heads+h)*splits + s
-					copy(floats(m, a[0]+uint64(4*at*(w+2)), w+2), g.pieceOf(q, h/(heads/kv), from, to, number(a[12])))
+					copy(floats(m, a[0]+uint64(4*at*(w+2)), w+2), g.pieceOf(q, h/(heads/kv), from, to, number(a[12]), false))
 				}
 			}
 		}
@@ -212,7 +212,7 @@ func attendTile(parts, w int) Kernel {
 					var pieces []piece
 					for s := start / splitPositions; s*splitPositions < end; s++ {
 						from, to := max(start, s*splitPositions), min(end, (s+1)*splitPositions)
-						pieces = append(pieces, g.pieceOf(q, h/(heads/kv), from, to, number(a[14])))
+						pieces = append(pieces, g.pieceOf(q, h/(heads/kv), from, to, number(a[14]), false))
 					}
 					merge(floats(m, a[0]+uint64(4*r)*a[13]+uint64(4*h*c), c), pieces, w, sinkOf(m, a[7], h))
 				}

@@ -12,6 +12,7 @@ import (
 func Backbone() map[string]Kernel {
 	all := Experts()
 	maps.Copy(all, attention())
+	maps.Copy(all, latentAttention())
 	all["rms_norm"], all["head_norm"], all["layer_norm"] = rmsNorm, rmsNorm, layerNorm
 	all["add_rows"], all["gate_rows"], all["scale_rows"] = addRows, gateRows, scaleRows
 	all["rope"] = rope

@@ -214,7 +214,7 @@ func TestFeedIsOneConsumer(t *testing.T) {
 	}
 	for _, g := range all {
 		g.stop()
-		_ = <-g.end
+		<-g.end
 	}
 	eventually(t, "no consumer is left", func() bool { return p.reading() == 0 })
 }

@@ -54,17 +54,21 @@ func CheckBackbone(m *model.Model) error {
 // unknown is what of a layer there are no kernels for; empty: nothing.
 func unknown(l *model.LayerSpec) string {
 	m := &l.Mixer
+	if l.Order != model.NormBefore || l.Norm.Kind == model.NoNorm {
+		return "no norm in front"
+	}
 	switch {
-	case m.Kind != model.GroupedQuery:
-		return "latent attention"
+	case m.Kind == model.MLA && m.Latent.KVRank > mostRank:
+		return fmt.Sprintf("latents of %d, more than %d", m.Latent.KVRank, mostRank)
+	case m.Kind == model.MLA && m.Most() > 0:
+		return "latents of a window"
+	case m.Kind == model.MLA:
 	case m.HeadDim != m.ValueDim:
 		return "values of another width than keys"
 	case m.HeadDim > mostHead:
 		return fmt.Sprintf("heads of %d, more than %d", m.HeadDim, mostHead)
 	case m.Bidirectional, l.Cross:
 		return "attention to later positions, or to an encoder"
-	case l.Order != model.NormBefore, l.Norm.Kind == model.NoNorm:
-		return "no norm in front"
 	}
 	return ""
 }

@@ -16,6 +16,8 @@ type backboneKernels struct {
 	rope, store                  cuda.Kernel
 	attend                       map[int]attendKernels // by a head's padded width
 	some                         format                // one that the model needs
+	latentStore                  cuda.Kernel
+	latent                       map[int]attendKernels // by the most elements of a value
 }
 
 // tileFor is how many rows of so many a tile of matrices has at most.
@@ -53,7 +55,17 @@ func openBackboneKernels(d cuda.Driver, images cuda.Images, from *model.Model, p
 		addRows: find("add_rows", 0), gateRows: find("gate_rows", 0), scaleRows: find("scale_rows", 0),
 		rope: find("rope", 0), store: find(fmt.Sprintf("kv_store_p%d", parts), 0), attend: map[int]attendKernels{},
 	}
+	k.latent = map[int]attendKernels{}
 	for l := range spec.Layer {
+		if x := &spec.Layer[l].Mixer; x.Kind == model.MLA {
+			r, shared := latentRank(x.Latent.KVRank), 160*parts*paddedLine(x)+2048
+			k.latentStore = find(fmt.Sprintf("latent_store_p%d", parts), 0)
+			k.latent[r] = attendKernels{
+				split: find(fmt.Sprintf("attend_latent_p%d_r%d", parts, r), shared),
+				merge: find(fmt.Sprintf("attend_merge_w%d", r), 0), width: r, splitShared: uint32(shared),
+			}
+			continue
+		}
 		w := paddedHead(spec.Layer[l].Mixer.HeadDim)
 		if _, ok := k.attend[w]; ok {
 			continue
@@ -93,6 +105,9 @@ func paddedHead(c int) int {
 
 // block is the bytes that a page has of the layer.
 func (t *backboneLayer) block(parts int) int64 {
+	if t.latent != nil {
+		return 64 * int64(parts) * int64(paddedLine(&t.spec.Mixer))
+	}
 	return 128 * int64(parts) * int64(paddedHead(t.spec.Mixer.HeadDim)) * int64(t.spec.Mixer.KVHeads)
 }
 

@@ -14,6 +14,8 @@ type sizes struct {
 	qkv, attn, width     int           // most features of any layer's QKV, attention, and network
 	perSplit             int           // floats of a row's split, most of any layer
 	share                int           // most query heads of a KV head
+	heads                int           // of latent attention; 0: there is none
+	line, rank, perHead  int           // of it: features of a line, of its value, and of a head's planes
 	sights               []model.Sight // of the layers, each once, as kvcache groups them
 	turns                []int         // floats of cosines of each rotary embedding
 	temperatures         []model.TemperatureSpec
@@ -39,9 +41,12 @@ func sizesOf(m *model.Spec, s BackboneSettings) sizes {
 	for l := range m.Layer {
 		spec := &m.Layer[l]
 		x := &spec.Mixer
-		z.qkv, z.attn = max(z.qkv, (x.Heads+2*x.KVHeads)*x.HeadDim), max(z.attn, x.Heads*x.HeadDim)
+		if x.Kind == model.MLA {
+			z.latent(x)
+		} else {
+			z.grouped(x)
+		}
 		z.width = max(z.width, spec.Dense.Width, spec.Shared.Width)
-		z.perSplit, z.share = max(z.perSplit, x.Heads*(paddedHead(x.HeadDim)+2)), max(z.share, x.Heads/x.KVHeads)
 		if !slices.Contains(z.sights, x.Sight) {
 			z.sights = append(z.sights, x.Sight)
 		}
@@ -54,9 +59,28 @@ func sizesOf(m *model.Spec, s BackboneSettings) sizes {
 	return z
 }
 
+// grouped makes room for a layer's grouped queries.
+func (z *sizes) grouped(x *model.MixerSpec) {
+	z.qkv, z.attn = max(z.qkv, (x.Heads+2*x.KVHeads)*x.HeadDim), max(z.attn, x.Heads*x.HeadDim)
+	z.perSplit, z.share = max(z.perSplit, x.Heads*(paddedHead(x.HeadDim)+2)), max(z.share, x.Heads/x.KVHeads)
+}
+
+// latent does it for latent attention, of which all layers have the same heads.
+func (z *sizes) latent(x *model.MixerSpec) {
+	z.qkv, z.attn = max(z.qkv, x.Heads*x.HeadDim), max(z.attn, x.Heads*x.ValueDim, x.Latent.QRank)
+	z.perSplit, z.heads = max(z.perSplit, x.Heads*(latentRank(x.Latent.KVRank)+2)), x.Heads
+	z.line, z.rank = max(z.line, x.Latent.KVRank+x.Latent.RopeDim), max(z.rank, x.Latent.KVRank)
+	z.perHead = max(z.perHead, padded(x.HeadDim), padded(x.Latent.KVRank))
+}
+
 // tileRows is how many rows a tile of attention has at most; 0: there are no tiles, since
-// too many query heads share a KV head.
-func (z *sizes) tileRows() int { return 64 / z.share }
+// too many query heads share a KV head, or keys are latent.
+func (z *sizes) tileRows() int {
+	if z.heads > 0 {
+		return 0
+	}
+	return 64 / z.share
+}
 
 // stepTables are where a step's tables and rows lie in what goes over, in bytes. Addresses
 // are multiples of 16.
@@ -65,6 +89,7 @@ type stepTables struct {
 	start, pagesAt, pages                 []int // of each sight
 	cos, sin                              []int // of each rotary embedding
 	temperature                           []int
+	heads, headTiles                      int
 	bytes                                 int
 }
 
@@ -89,6 +114,7 @@ func (t *stepTables) place(z *sizes, rows int, pages []int) {
 	for range z.temperatures {
 		t.temperature = append(t.temperature, next(4*rows))
 	}
+	t.heads, t.headTiles = next(4*rows*z.heads), next(16*z.heads*ceil(rows, cuts[0].tile))
 }
 
 // mostPages is how many addresses a step has of each sight at most: no more than there

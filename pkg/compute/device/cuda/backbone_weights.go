@@ -35,12 +35,13 @@ type backboneLayer struct {
 	spec          *model.LayerSpec
 	norm, ffnNorm normWeights
 	qkv, o        weight
-	qNorm, kNorm  cuda.Ptr // 0: there is none, or it has no weight
-	sinks         cuda.Ptr // 0: none
-	dense, shared *network // or nil
-	sharedGate    weight   // where shared is gated
-	turn          int      // of the backbone's rotary embeddings; -1: none
-	temperature   int      // of its temperatures; -1: none
+	latent        *latentWeights // in the place of qkv; or nil
+	qNorm, kNorm  cuda.Ptr       // 0: there is none, or it has no weight
+	sinks         cuda.Ptr       // 0: none
+	dense, shared *network       // or nil
+	sharedGate    weight         // where shared is gated
+	turn          int            // of the backbone's rotary embeddings; -1: none
+	temperature   int            // of its temperatures; -1: none
 }
 
 // headWeights are the last norm's and the LM head's.
@@ -61,9 +62,10 @@ type placing struct {
 	err         error
 }
 
-// part is a matrix, or else a vector.
+// part is a matrix, or what is made of one, or else a vector.
 type part struct {
 	matrix matrix
+	made   made
 	vector vector
 }
 
@@ -108,7 +110,11 @@ func (p *placing) layer(l int) backboneLayer {
 	if spec.Mixer.OBias {
 		oBias = at(model.OBias)
 	}
-	t.qkv, t.o = p.matrix(qkvBias, at(model.Q, model.K, model.V)...), p.matrix(oBias, at(model.O)...)
+	if t.o = p.matrix(oBias, at(model.O)...); spec.Mixer.Kind == model.MLA {
+		t.latent = p.latent(l, &spec.Mixer)
+	} else {
+		t.qkv = p.matrix(qkvBias, at(model.Q, model.K, model.V)...)
+	}
 	if k := spec.Mixer.QKNorm; k == model.QKNormHead || k == model.QKNormWhole {
 		t.qNorm, t.kNorm = p.vector(at(model.QNorm)...), p.vector(at(model.KNorm)...)
 	}
@@ -243,6 +249,12 @@ func (p *placing) write(ctx context.Context, w *way) error {
 }
 
 func (p *placing) writePart(ctx context.Context, w *way, m *model.Model, of part) error {
+	if of.made.of != nil {
+		if err := w.fillTo(ctx, p.base+cuda.Ptr(of.made.at)); err != nil {
+			return err
+		}
+		return of.made.write(ctx, w, m)
+	}
 	if len(of.matrix.refs) == 0 {
 		if err := w.fillTo(ctx, p.base+cuda.Ptr(of.vector.at)); err != nil {
 			return err

@@ -30,5 +30,6 @@ func TestEmulatedBackbone(t *testing.T) {
 func TestEmulatedBackboneInvariant(t *testing.T) {
 	for parts := 1; parts <= 2; parts++ {
 		backboneInvariant(t, modeltest.Golden(t, "mixtral-window"), emulated(t), parts)
+		backboneInvariant(t, modeltest.Golden(t, "deepseek_v3"), emulated(t), parts)
 	}
 }

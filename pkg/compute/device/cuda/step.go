@@ -43,6 +43,7 @@ type stepBuffers struct {
 	parts         cuda.Ptr // of splits
 	head          cuda.Ptr // as the lane's head
 	logits        cuda.Ptr
+	latent        latentBuffers
 }
 
 // stretch is rows one after the other, each of which is attended in splits: as many as
@@ -74,6 +75,10 @@ func newStepLane(b *Backbone) (l *stepLane, err error) {
 		{&l.at.parts, 4 * z.partFloats},
 		{&l.at.head, head},
 		{&l.at.logits, 4 * z.logits * z.vocab},
+		{&l.at.latent.line, rows * z.line},
+		{&l.at.latent.lines, rows * z.heads * z.line},
+		{&l.at.latent.sums, rows * z.heads * z.rank},
+		{&l.at.latent.planes, plane * z.heads * z.perHead},
 	} {
 		if *m.to, err = b.arena.Take(int64(m.bytes), "a lane of attention"); err != nil {
 			return nil, err
@@ -146,6 +151,7 @@ func (l *stepLane) layOut() {
 	l.tiles = cutTiles(view[tile](l.in, l.tables.tiles), n, l.b.kernels.tileFor(n))
 	l.layOutRows()
 	l.layOutSights()
+	l.layOutHeads()
 	l.cutAttention()
 }
 

@@ -13,9 +13,13 @@ func (l *stepLane) Attend(i int) ([]float32, error) {
 	t, n := &l.b.layers[i], len(l.rows)
 	l.norm(&t.norm, l.x())
 	l.split(l.at.norm, l.b.sizes.hidden, n, 0)
-	l.project(l.at.qkv, &t.qkv, n, l.table(l.tables.tiles), l.tiles, false)
-	l.turn(t)
-	l.attend(i, t)
+	if t.latent != nil {
+		l.latent(i, t)
+	} else {
+		l.project(l.at.qkv, &t.qkv, n, l.table(l.tables.tiles), l.tiles, false)
+		l.turn(t)
+		l.attend(i, t)
+	}
 	l.split(l.at.attn, t.o.k, n, 0)
 	l.project(l.x(), &t.o, n, l.table(l.tables.tiles), l.tiles, true)
 	l.norm(&t.ffnNorm, l.x())
@@ -74,15 +78,7 @@ func (l *stepLane) turn(t *backboneLayer) {
 	if x.Clip > 0 {
 		l.launch(l.b.kernels.scaleRows, n, 1, 1, 128, 0, append(l.args[:0], uint64(l.at.qkv), 0, ld, ld, float(x.Clip)))
 	}
-	if t.turn >= 0 {
-		pairs := uint64(0)
-		if x.Rope.Kind == model.Interleaved {
-			pairs = 1
-		}
-		l.launch(l.b.kernels.rope, x.Heads+x.KVHeads, n, 1, 32, 0, append(l.args[:0],
-			uint64(l.at.qkv), uint64(l.table(l.tables.cos[t.turn])), uint64(l.table(l.tables.sin[t.turn])), uint64(l.table(l.tables.angle)),
-			ld, uint64(x.HeadDim), uint64(x.Rope.Dim), pairs))
-	}
+	l.turnHeads(t, l.at.qkv, x.Heads+x.KVHeads, x.HeadDim, t.qkv.n)
 	if x.QKNorm == model.QKNormL2 {
 		l.normHeads(t)
 	}
@@ -90,6 +86,21 @@ func (l *stepLane) turn(t *backboneLayer) {
 		l.launch(l.b.kernels.scaleRows, n, 1, 1, 128, 0, append(l.args[:0],
 			uint64(l.at.qkv), uint64(l.table(l.tables.temperature[t.temperature])), ld, uint64(x.Heads*x.HeadDim), 0))
 	}
+}
+
+// turnHeads rotates heads of each row at x, c elements from one to the next, ld from row
+// to row.
+func (l *stepLane) turnHeads(t *backboneLayer, x cuda.Ptr, heads, c, ld int) {
+	if t.turn < 0 {
+		return
+	}
+	of, pairs := &t.spec.Mixer.Rope, uint64(0)
+	if of.Kind == model.Interleaved {
+		pairs = 1
+	}
+	l.launch(l.b.kernels.rope, heads, len(l.rows), 1, 32, 0, append(l.args[:0],
+		uint64(x), uint64(l.table(l.tables.cos[t.turn])), uint64(l.table(l.tables.sin[t.turn])), uint64(l.table(l.tables.angle)),
+		uint64(ld), uint64(c), uint64(of.Dim), pairs))
 }
 
 // normHeads normalises queries and keys, head by head or whole.
