@@ -30,9 +30,6 @@ func NewDevicePool(shape Shape, at []uint64) (*Pool, error) {
 	return p, nil
 }
 
-// Groups is how many kinds of layers have pages of their own: those that see equally far.
-func (p *Pool) Groups() int { return len(p.groups) }
-
 // At is whose pages a layer's are, and where it lies in each, in bytes.
 func (p *Pool) At(layer int) (group int, from int64) {
 	at := p.places[layer]

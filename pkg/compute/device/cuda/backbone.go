@@ -176,9 +176,6 @@ func (b *Backbone) blocks(shape kvcache.Shape) {
 	}
 }
 
-// Name is "cuda" with what the GPU calls itself.
-func (b *Backbone) Name() string { return "cuda:" + b.driver.Info().Name }
-
 // Close ends the backbone and its driver, when no step is under way. A lost GPU is asked
 // for nothing: all of it goes with the process.
 func (b *Backbone) Close() {
