@@ -8,7 +8,7 @@ import (
 
 const (
 	// limit is far beyond what anything takes, also on a machine that is busy.
-	limit = time.Minute
+	limit = 2 * time.Minute
 	pause = 2 * time.Millisecond
 )
 

@@ -46,10 +46,7 @@ func TestUnacknowledgedAsk(t *testing.T) {
 				if !taken {
 					release()
 				}
-				r.eventually("the prompt is settled", func() bool {
-					state, err := s.d.Conn.State(r.ctx(), s.d.Streams.Prompts().Name)
-					return err == nil && state.Messages == 0
-				})
+				r.eventually("the prompt is settled", r.settled)
 				time.Sleep(100 * time.Millisecond)
 				if ends := got.ends(); len(ends) != 1 {
 					t.Errorf("%d ends: %v", len(ends), ends)

@@ -78,7 +78,7 @@ func TestIntakeWithoutSequences(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.eventually("the sequence", func() bool { return r.sequences() > 0 })
-	r.eventually("the prompt is settled", func() bool { return r.settled() })
+	r.eventually("the prompt is settled", r.settled)
 	if n, again := r.sequences(), r.opened("one").Seed; n != 1 || again != seed {
 		t.Errorf("%d sequences; the seed was %d and is %d", n, seed, again)
 	}

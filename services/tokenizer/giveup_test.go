@@ -95,10 +95,7 @@ func TestPromptThatPanics(t *testing.T) {
 	}
 	r.prompt(`{"request_id":"b","text":"harmless"}`)
 	r.opened("b")
-	r.eventually("both are settled", func() bool {
-		info, err := r.d.Conn.JetStream().Stream(r.ctx(), r.d.Streams.Prompts().Name)
-		return err == nil && info.CachedInfo().State.Msgs == 0
-	})
+	r.eventually("both are settled", r.settled)
 	if n := len(got.ends()); n != 1 {
 		t.Errorf("%d ends", n)
 	}
@@ -141,8 +138,5 @@ func TestPromptsWithStatusHeaders(t *testing.T) {
 	r.eventually("all are refused", func() bool { return len(rejected.ends()) == len(statuses) })
 	r.prompt(`{"request_id":"b","text":"harmless"}`)
 	r.opened("b")
-	r.eventually("all are settled", func() bool {
-		info, err := r.d.Conn.JetStream().Stream(r.ctx(), r.d.Streams.Prompts().Name)
-		return err == nil && info.CachedInfo().State.Msgs == 0
-	})
+	r.eventually("all are settled", r.settled)
 }

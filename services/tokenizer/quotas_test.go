@@ -84,6 +84,7 @@ func TestFullQueueHasRoomForOthers(t *testing.T) {
 		r.promptOf(tenant, id, "")
 		r.opened(id)
 		waiting++
+		r.eventually("it is settled", r.settled) // until then one may count twice: as queued here, and as seen there
 		r.eventually(id+" counts, and whose all are is seen in the shards", func() bool {
 			return s.demand.size() == waiting && s.backlog.size(time.Now(), func() (int, error) { return s.countWaiting(r.ctx()) }) == waiting
 		})

@@ -138,10 +138,7 @@ func TestPromptThatKillsItsTokenizers(t *testing.T) {
 	for i := range innocents {
 		r.opened(fmt.Sprintf("r%d", i))
 	}
-	r.eventually("all are settled", func() bool {
-		info, err := r.d.Conn.JetStream().Stream(r.ctx(), r.d.Streams.Prompts().Name)
-		return err == nil && info.CachedInfo().State.Msgs == 0
-	})
+	r.eventually("all are settled", r.settled)
 	if n := ended(); n != 1+maxDeaths {
 		t.Errorf("%d processes ended, want %d", n, 1+maxDeaths)
 	}
