@@ -214,7 +214,9 @@ func TestFeedIsOneConsumer(t *testing.T) {
 	}
 	for _, g := range all {
 		g.stop()
-		<-g.end
+		if err := <-g.end; !errors.Is(err, context.Canceled) {
+			t.Errorf("ended by %v", err)
+		}
 	}
 	eventually(t, "no consumer is left", func() bool { return p.reading() == 0 })
 }
