@@ -1,9 +1,12 @@
 package bench
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"runtime"
 	"slices"
+	"time"
 
 	"github.com/switchyard/switchyard/internal/quantile"
 )
@@ -31,7 +34,7 @@ func (b *Bench) pair(ctx context.Context, what string, without, with *pipelineSi
 		b.settings.Progress("batch %d: turn %d of %d without and with %s…", batch, i+1, b.settings.Rounds, what)
 		for j := range 2 {
 			which := (i + j) % 2 // the first of a pair changes: what drifts hits both
-			t, err := measureTurn(ctx, [2]*pipelineSide{without, with}[which], batch, tokens)
+			t, err := measureTurn(ctx, [2]*pipelineSide{without, with}[which], batch, tokens, b.turnWithin())
 			if err != nil {
 				return nil, err
 			}
@@ -45,14 +48,23 @@ func (b *Bench) pair(ctx context.Context, what string, without, with *pipelineSi
 // processor time of all of it.
 type turn struct{ rate, whole, cpu float64 }
 
-func measureTurn(ctx context.Context, side *pipelineSide, batch, tokens int) (t turn, err error) {
+// turnWithin bounds a turn, which takes about Seconds: where nobody keeps token logs, a
+// message that is lost leaves its request without an end.
+func (b *Bench) turnWithin() time.Duration {
+	return time.Minute + time.Duration(20*b.settings.Seconds*float64(time.Second))
+}
+
+func measureTurn(ctx context.Context, side *pipelineSide, batch, tokens int, within time.Duration) (t turn, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf(
+		"a turn of %d requests did not end within %v: without token logs, or on a machine with too much other work, requests can be lost; run it again", batch, within))
+	defer cancel()
 	runtime.GC()
 	before, err := side.read()
 	if err != nil {
 		return t, err
 	}
 	if t.rate, t.whole, err = side.decode(ctx, batch, tokens); err != nil {
-		return t, err
+		return t, cmp.Or(context.Cause(ctx), err)
 	}
 	after, err := side.read()
 	t.cpu = after.since(before)["process_cpu_seconds_total"]

@@ -3,7 +3,9 @@ package bench
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/kernels/pool"
@@ -85,6 +87,9 @@ func TestUnkept(t *testing.T) {
 	// With so few tokens the sequences may never decode at the same time.
 	if err != nil || p.Whole <= 0 || p.Low > p.High {
 		t.Errorf("%+v, %v", p, err)
+	}
+	if _, err := measureTurn(t.Context(), unkept, 2, 24, time.Nanosecond); err == nil || !strings.Contains(err.Error(), "did not end within 1ns") {
+		t.Errorf("a turn without an end: %v", err)
 	}
 	testkit.Eventually(t, "the logs to be forgotten", func() bool {
 		n := 0
