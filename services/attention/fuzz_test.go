@@ -42,7 +42,7 @@ func reader(t testing.TB) *Service {
 }
 
 // Bytes from outside are a sequence that fits this replica, one that is to be refused
-// under its own id, or poison.
+// under its own id or given back to replicas of its kind, or poison.
 func FuzzSequence(f *testing.F) {
 	s := reader(f)
 	good := &pb.Sequence{
@@ -51,14 +51,19 @@ func FuzzSequence(f *testing.F) {
 	}
 	large := proto.CloneOf(good)
 	large.MaxTokens, large.Accept.MaxTokens = 1<<20, 1<<20
-	for _, m := range []*pb.Sequence{good, large, {RequestId: "a.b"}, {}} {
+	for _, m := range []*pb.Sequence{good, large, {RequestId: "r"}, {RequestId: "a.b"}, {}} {
 		f.Add(encode(f, m))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		a := &arrival{}
 		err := s.read(&bus.Delivery{Data: body}, a)
 		var refused *refusedError
+		var foreign *foreignError
 		switch {
+		case errors.As(err, &foreign):
+			if id := foreign.seq.GetIdentity(); schemas.CheckRequestID(foreign.seq.RequestId) != nil || s.d.Identity.Check(id.GetVersion(), id.GetModel()) == nil {
+				t.Errorf("%q of %v is given back", foreign.seq.RequestId, id)
+			}
 		case errors.As(err, &refused):
 			if schemas.CheckRequestID(refused.seq.RequestId) != nil || refused.code == "" {
 				t.Errorf("%q is refused as %q", refused.seq.RequestId, refused.code)
