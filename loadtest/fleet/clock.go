@@ -74,22 +74,14 @@ func clockOverlay(t *testing.T) (path string, err error) {
 		return "", fmt.Errorf("looking for the standard library: %w", err)
 	}
 	library := filepath.Join(strings.TrimSpace(string(out)), "src", "time")
-	now, err := os.ReadFile(filepath.Join(library, "time.go"))
-	if err != nil {
-		return "", err
-	}
-	changed, err := withWrongClock(string(now))
-	if err != nil {
-		return "", err
-	}
-	return overlay(t, map[string]string{filepath.Join(library, "time.go"): changed, filepath.Join(library, "wrongclock.go"): wrongClock})
+	return changed(t, filepath.Join(library, "time.go"), withWrongClock, filepath.Join(library, "wrongclock.go"), wrongClock)
 }
 
 // withWrongClock changes the source of time.Now.
 func withWrongClock(source string) (string, error) {
-	changed, err := insert(source, "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n", "\tsec += wrongBy()\n")
+	with, err := insert(source, "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n", "\tsec += wrongBy()\n")
 	if err != nil {
 		return "", fmt.Errorf("time.Now of this Go: %w; change withWrongClock, or leave out kind skew", err)
 	}
-	return changed, nil
+	return with, nil
 }

@@ -3,7 +3,6 @@ package fleet
 import (
 	_ "embed"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -37,22 +36,14 @@ func deadlyOverlay(t *testing.T) (path string, err error) {
 		return "", fmt.Errorf("looking for the source of attention: %w", err)
 	}
 	dir := strings.TrimSpace(string(out))
-	worker, err := os.ReadFile(filepath.Join(dir, "worker.go"))
-	if err != nil {
-		return "", err
-	}
-	changed, err := withDeadly(string(worker))
-	if err != nil {
-		return "", err
-	}
-	return overlay(t, map[string]string{filepath.Join(dir, "worker.go"): changed, filepath.Join(dir, "deadly.go"): deadlyRequest})
+	return changed(t, filepath.Join(dir, "worker.go"), withDeadly, filepath.Join(dir, "deadly.go"), deadlyRequest)
 }
 
 // withDeadly changes what is done with a token's logits.
 func withDeadly(source string) (string, error) {
-	changed, err := insert(source, "func (w *worker) settle(p *part, at int, logits []float32) {\n\ts := p.s\n", "\tdieOf(s)\n")
+	with, err := insert(source, "func (w *worker) settle(p *part, at int, logits []float32) {\n\ts := p.s\n", "\tdieOf(s)\n")
 	if err != nil {
 		return "", fmt.Errorf("attention's worker: %w; change withDeadly", err)
 	}
-	return changed, nil
+	return with, nil
 }

@@ -28,6 +28,20 @@ func overlay(t *testing.T, texts map[string]string) (path string, err error) {
 	return path, os.WriteFile(path, list, 0o600)
 }
 
+// changed is an overlay in which one file is changed by a function, and another one is new.
+func changed(t *testing.T, file string, by func(source string) (string, error), added, text string) (path string, err error) {
+	t.Helper()
+	source, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	with, err := by(string(source))
+	if err != nil {
+		return "", err
+	}
+	return overlay(t, map[string]string{file: with, added: text})
+}
+
 // insert puts a line behind the one place of a source where it belongs.
 func insert(source, behind, line string) (string, error) {
 	if n := strings.Count(source, behind); n != 1 {

@@ -141,6 +141,8 @@ func (s *siblings) lookAfter(ctx context.Context, here present, watch func(id st
 		case <-s.back:
 		case <-gone:
 			succeed(who, s.inherit(who))
+			stop()
+			who, gone, stop = "", nil, func() {} // one that is heard again at once is watched anew
 		}
 	}
 }

@@ -29,18 +29,7 @@ func TestAttentionLosesGPU(t *testing.T) {
 	s := settings(t)
 	s.Services.Attention.KVBytes = 0
 	_, s.Services.Attention.GPU = attentionOn(t)
-	y, err := cluster.Open(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := y.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	if err := y.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	y := ready(t, s)
 	want := tokens(t, y, func(int) {})
 
 	gpu, config := attentionOn(t)
@@ -64,6 +53,7 @@ func TestAttentionLosesGPU(t *testing.T) {
 			}
 		})
 	}
+	var err error
 	for range 100 {
 		if got := ask(); !slices.Equal(got, want) {
 			t.Errorf("%v, want %v", got, want)

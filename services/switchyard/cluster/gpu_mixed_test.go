@@ -20,21 +20,11 @@ func TestMixedGPUFleet(t *testing.T) {
 	s.Node.Shared.Class = deployment.MixedClasses
 	s.Count["expert"] = 2
 	s.Services.Plans = plan.Settings{Policy: plan.Static, Grouping: plan.ByHost, Replicas: 3}
-	y, err := cluster.Open(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := y.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	if err := y.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	y := ready(t, s)
 	want := tokens(t, y, func(int) {})
 
 	node, services := *y.Settings.Node, s.Services
+	var err error
 	if node.Shared.Telemetry, err = telemetry.Setup(t.Context(), telemetry.Config{ServiceName: "GPU"}); err != nil {
 		t.Fatal(err)
 	}
