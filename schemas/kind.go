@@ -49,6 +49,7 @@ func (k Kind) Made(version uint32, modelHash uint64) bool {
 	return k.Version == said(version) && k.ModelHash == modelHash
 }
 
+// String has all four parts; what others wrote is cut off after 64 characters.
 func (k Kind) String() string {
 	return fmt.Sprintf("schema version %d, model %016x, kernels %.64s, wire %.64s", cmp.Or(k.Version, unsaid), k.ModelHash, k.NumericClass, k.Wire)
 }

@@ -41,6 +41,7 @@ type Panic struct {
 	Stack []byte // of the item
 }
 
+// Error has the value that the item panicked with.
 func (p *Panic) Error() string { return fmt.Sprintf("panic in a pool's item: %v", p.Value) }
 
 // New starts threads-1 workers; the caller of Run is the last thread.

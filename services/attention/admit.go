@@ -108,6 +108,7 @@ type refusedError struct {
 	error
 }
 
+// Unwrap is why.
 func (r *refusedError) Unwrap() error { return r.error }
 
 // reason is why the sequence is given up.

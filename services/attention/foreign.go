@@ -23,6 +23,7 @@ type foreignError struct {
 	error
 }
 
+// Unwrap is how the sequence differs.
 func (f *foreignError) Unwrap() error { return f.error }
 
 const (

@@ -85,6 +85,7 @@ func (w *worker) run(ctx context.Context, finished chan<- *microbatch) {
 // panicError is a fault that a microbatch met.
 type panicError struct{ value any }
 
+// Error has the value that the step panicked with.
 func (p *panicError) Error() string { return fmt.Sprintf("panic in a step: %v", p.value) }
 
 // forward takes a microbatch through the layers. What panics in it, because of

@@ -52,6 +52,7 @@ type quantiles struct {
 	P99 float64 `json:"p99_s"`
 }
 
+// String is the report: counts, times between tokens in ms, and reactions in s.
 func (y *elasticity) String() string {
 	return fmt.Sprintf(`%d requests on %d hosts (%s): %d failed, %d answers differ from those under static plans
 %d plans; %d experts gained replicas (up to %d), %d went to zero, %d came back; %d cold starts

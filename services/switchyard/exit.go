@@ -26,7 +26,10 @@ type exitError struct {
 	err  error
 }
 
+// Error is the words without the code.
 func (e *exitError) Error() string { return e.err.Error() }
+
+// Unwrap is the error without the code.
 func (e *exitError) Unwrap() error { return e.err }
 
 // usage marks an error as wrong usage or unusable input.

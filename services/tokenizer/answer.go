@@ -33,8 +33,11 @@ type detokenizer interface {
 
 type noText struct{}
 
+// Push makes no text of a token.
 func (noText) Push(uint32) string { return "" }
-func (noText) Flush() string      { return "" }
+
+// Flush has none left.
+func (noText) Flush() string { return "" }
 
 func newAnswer(request string, accept *pb.Accept, d detokenizer) *answer {
 	return &answer{request: request, accept: accept, detok: d, stops: tokenizer.NewStopMatcher(accept.Stop)}

@@ -103,8 +103,13 @@ func (a *timers) run(ctx context.Context) {
 // entries is a heap by time.
 type entries []*entry
 
-func (h entries) Len() int           { return len(h) }
+// Len implements heap.Interface.
+func (h entries) Len() int { return len(h) }
+
+// Less implements heap.Interface: who is due first is before others.
 func (h entries) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
+
+// Swap implements heap.Interface.
 func (h entries) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].pos, h[j].pos = i, j

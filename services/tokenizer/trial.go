@@ -38,6 +38,7 @@ type attempt struct {
 	replica string
 }
 
+// String is the record: the number, a space, the replica.
 func (a attempt) String() string { return strconv.Itoa(a.number) + " " + a.replica }
 
 // parseAttempt reads a record; what is none is an attempt of nobody.

@@ -57,6 +57,7 @@ type Reader interface {
 // LostError says that the GPU has fallen off its bus, or needs a reset.
 type LostError struct{ Why string }
 
+// Error begins as cuda.ErrLost does and says why.
 func (e *LostError) Error() string { return fmt.Sprintf("%v: %s", cuda.ErrLost, e.Why) }
 
 // Is makes it a cuda.ErrLost.

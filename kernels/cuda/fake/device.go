@@ -130,6 +130,8 @@ func (d *Device) Load(image []byte) (cuda.Module, error) {
 
 type module struct{ d *Device }
 
+// Kernel finds one of the device's kernels. Its errors are those of the driver's calls: CodeNotFound for
+// an unknown name, CodeInvalidValue for more bytes of shared memory than Info.Shared.
 func (m module) Kernel(name string, shared int) (cuda.Kernel, error) {
 	if m.d.kernels[name] == nil {
 		return nil, fault("cuModuleGetFunction", cuda.CodeNotFound)
@@ -142,6 +144,7 @@ func (m module) Kernel(name string, shared int) (cuda.Kernel, error) {
 
 type kernel string
 
+// Name is the name that Kernel was asked for.
 func (k kernel) Name() string { return string(k) }
 
 // Close ends the streams, whatever they wait for.

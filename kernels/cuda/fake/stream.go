@@ -188,4 +188,5 @@ func (e *event) Wait() error {
 	return e.d.lost
 }
 
+// Close has nothing to give back.
 func (e *event) Close() error { return nil }

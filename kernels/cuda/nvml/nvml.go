@@ -17,6 +17,7 @@ type Error struct {
 	Code nvml.Return
 }
 
+// Error names the call, and the library's answer in words and as a number.
 func (e *Error) Error() string {
 	return fmt.Sprintf("%s answered %v (%d)", e.Call, e.Code, int(e.Code))
 }

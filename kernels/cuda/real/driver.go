@@ -32,8 +32,10 @@ type driver struct {
 	pinned map[*byte]unsafe.Pointer
 }
 
+// Info is what the device was when it was opened.
 func (d *driver) Info() cuda.Info { return d.info }
 
+// Free is the bytes that no process has, by cuMemGetInfo.
 func (d *driver) Free() (free int64, err error) {
 	err = d.on("cuMemGetInfo", func() (err error) {
 		free, _, err = cu.MemInfo()
@@ -42,6 +44,7 @@ func (d *driver) Free() (free int64, err error) {
 	return free, err
 }
 
+// Alloc takes so many bytes by cuMemAlloc; their content is undefined.
 func (d *driver) Alloc(bytes int64) (p cuda.Ptr, err error) {
 	err = d.on("cuMemAlloc", func() error {
 		at, err := cu.MemAlloc(bytes)
@@ -51,6 +54,7 @@ func (d *driver) Alloc(bytes int64) (p cuda.Ptr, err error) {
 	return p, err
 }
 
+// Release frees what Alloc returned, by cuMemFree.
 func (d *driver) Release(p cuda.Ptr) error {
 	return d.on("cuMemFree", func() error { return cu.MemFree(cu.DevicePtr(p)) })
 }
@@ -71,6 +75,7 @@ func (d *driver) Pin(bytes int64) (b []byte, err error) {
 	return b, nil
 }
 
+// Unpin frees what Pin returned; any other slice is refused with CodeInvalidValue.
 func (d *driver) Unpin(b []byte) error {
 	d.mu.Lock()
 	p, ok := d.pinned[unsafe.SliceData(b)]
@@ -82,6 +87,7 @@ func (d *driver) Unpin(b []byte) error {
 	return d.on("cuMemFreeHost", func() error { return cu.MemFreeHost(p) })
 }
 
+// Load compiles PTX, or takes a cubin, for this device.
 func (d *driver) Load(image []byte) (m cuda.Module, err error) {
 	err = d.on("cuModuleLoadData", func() error {
 		at, err := cu.LoadData(string(append(image, 0))) // PTX ends with a zero
@@ -105,6 +111,7 @@ type kernel struct {
 	f    cu.Function
 }
 
+// Name is the name that Kernel was asked for.
 func (k *kernel) Name() string { return k.name }
 
 // c is the function as C has it, which cu keeps to itself.
@@ -113,6 +120,8 @@ func (k *kernel) c() C.CUfunction { return *(*C.CUfunction)(unsafe.Pointer(&k.f)
 // ownShared is the dynamic shared memory that every kernel may use.
 const ownShared = 48 << 10
 
+// Kernel finds a kernel by name. More than ownShared bytes of dynamic shared memory have to be
+// allowed kernel by kernel; more than the device has is an error.
 func (m module) Kernel(name string, shared int) (cuda.Kernel, error) {
 	k := &kernel{name: name}
 	err := m.d.on("cuModuleGetFunction", func() (err error) {

@@ -33,12 +33,14 @@ func (d *driver) NewStream() (cuda.Stream, error) {
 	return s, nil
 }
 
+// CopyIn queues a copy of len(from) bytes to the device; from must be pinned.
 func (s *stream) CopyIn(to cuda.Ptr, from []byte) error {
 	return s.d.on("cuMemcpyHtoDAsync", func() error {
 		return cu.MemcpyHtoDAsync(cu.DevicePtr(to), unsafe.Pointer(unsafe.SliceData(from)), int64(len(from)), s.s)
 	})
 }
 
+// CopyOut queues a copy of len(to) bytes from the device; to must be pinned.
 func (s *stream) CopyOut(to []byte, from cuda.Ptr) error {
 	return s.d.on("cuMemcpyDtoHAsync", func() error {
 		return cu.MemcpyDtoHAsync(unsafe.Pointer(unsafe.SliceData(to)), cu.DevicePtr(from), int64(len(to)), s.s)
@@ -58,11 +60,13 @@ func (s *stream) Launch(l *cuda.Launch) error {
 	})
 }
 
+// Record queues an event of this package.
 func (s *stream) Record(e cuda.Event) error {
 	ev := e.(*event) //nolint:errcheck // a driver's events are its own
 	return s.d.on("cuEventRecord", func() error { return ev.e.Record(s.s) })
 }
 
+// Close destroys the stream. What is queued is still done.
 func (s *stream) Close() error {
 	return s.d.on("cuStreamDestroy", s.s.Destroy)
 }
@@ -85,8 +89,10 @@ func (d *driver) NewEvent() (cuda.Event, error) {
 	return e, nil
 }
 
+// Wait sleeps until the stream has come to the event; its error may be of anything queued before.
 func (e *event) Wait() error { return e.d.on("cuEventSynchronize", e.e.Synchronize) }
 
+// Close destroys the event.
 func (e *event) Close() error {
 	return e.d.on("cuEventDestroy", func() error { return cu.DestroyEvent(&e.e) })
 }

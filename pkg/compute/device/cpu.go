@@ -37,8 +37,10 @@ func Packed(m *model.Model) Loader[*forward.Expert] { return packer{m} }
 
 type packer struct{ m *model.Model }
 
+// Size is the bytes of an expert's packed matrices.
 func (p packer) Size(id forward.ExpertID) (int64, error) { return forward.ExpertBytes(p.m, id) }
 
+// Load reads an expert from the checkpoint and packs it.
 func (p packer) Load(ctx context.Context, id forward.ExpertID) (*forward.Expert, error) {
 	return forward.LoadExpert(ctx, p.m, id)
 }

@@ -24,6 +24,7 @@ type RefusedError struct {
 	Need, Room, Budget int64
 }
 
+// Error has the bytes that are needed, those that are left, and the budget.
 func (e *RefusedError) Error() string {
 	return fmt.Sprintf("%v needs %d bytes, and of the memory budget of %d bytes there is room for %d; raise the budget or add a host",
 		e.ID, e.Need, e.Budget, e.Room)
@@ -35,6 +36,7 @@ type FailedError struct {
 	Err error
 }
 
+// Error names the expert and the loader's error.
 func (e *FailedError) Error() string { return fmt.Sprintf("%v is not loaded: %v", e.ID, e.Err) }
 
 // Unwrap is the loader's error.
@@ -47,6 +49,7 @@ type HeldError struct {
 	Tickets int
 }
 
+// Error names the expert and how many hold it.
 func (e *HeldError) Error() string {
 	return fmt.Sprintf("%v is in use, %d tickets hold it", e.ID, e.Tickets)
 }

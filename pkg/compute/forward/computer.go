@@ -46,6 +46,7 @@ type DeviceError struct {
 	Err  error
 }
 
+// Error is the device's own words.
 func (e *DeviceError) Error() string { return e.Err.Error() }
 
 // Unwrap is what is wrong with the device.

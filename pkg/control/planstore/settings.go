@@ -45,13 +45,8 @@ func (s *Store) FollowKeys(heard func(key string)) (stop func(), err error) {
 	return b.Conn().FollowKeys(b.Bucket(), ">", func(key string, _ []byte, _ bool) { heard(key) })
 }
 
-// ReadSettings reads the settings in a bucket of plans: the default ones while
-// it has none.
-func ReadSettings(ctx context.Context, kv jetstream.KeyValue) (plan.Settings, error) {
-	s, _, err := readSettings(ctx, kv)
-	return s, err
-}
-
+// readSettings reads the settings in a bucket of plans, and their revision: the default
+// ones and 0 while it has none.
 func readSettings(ctx context.Context, kv jetstream.KeyValue) (s plan.Settings, revision uint64, err error) {
 	entry, err := kv.Get(ctx, SettingsKey)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {

@@ -14,7 +14,7 @@ func TestSettings(t *testing.T) {
 	kv := bucket(t)
 	read := func() plan.Settings {
 		t.Helper()
-		s, err := ReadSettings(t.Context(), kv)
+		s, _, err := readSettings(t.Context(), kv)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +55,7 @@ func TestIllegalSettings(t *testing.T) {
 		},
 	} {
 		spoil()
-		if _, err := ReadSettings(t.Context(), kv); !errors.Is(err, ErrIllegalSettings) || !strings.Contains(err.Error(), says) {
+		if _, _, err := readSettings(t.Context(), kv); !errors.Is(err, ErrIllegalSettings) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want %q", err, says)
 		}
 		s, err := ChangeSettings(t.Context(), kv, plan.Settings{Replicas: 2})
@@ -100,7 +100,7 @@ func TestSettingsConflict(t *testing.T) {
 		})
 	}
 	changing.Wait()
-	s, err := ReadSettings(t.Context(), kv)
+	s, _, err := readSettings(t.Context(), kv)
 	if want := (plan.Settings{Policy: plan.Static, Grouping: plan.ByExpert, Replicas: 7}); err != nil || s != want {
 		t.Errorf("%v, %v; want %v", s, err, want)
 	}

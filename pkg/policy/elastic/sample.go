@@ -15,8 +15,10 @@ type SampleError struct {
 	Err  error
 }
 
+// Error says what is wrong, and what to do about samples of that kind.
 func (e *SampleError) Error() string { return fmt.Sprintf("%v; %s", e.Err, cures[e.Kind]) }
 
+// Unwrap is what is wrong.
 func (e *SampleError) Unwrap() error { return e.Err }
 
 // The kinds of samples that are refused.

@@ -60,6 +60,7 @@ type prospect struct {
 	saved, horizon float64 // seconds
 }
 
+// String is the prospect as a plan's reason has it: rows and messages a second, and seconds.
 func (p prospect) String() string {
 	return fmt.Sprintf("the most loaded host from %.4g to %.4g rows a second, messages from %.4g to %.4g, saves %.3g s in %.4g s; %d loads take %.3g s",
 		p.before.rows, p.after.rows, p.before.messages, p.after.messages, p.saved, p.horizon, p.after.loads, p.after.seconds)

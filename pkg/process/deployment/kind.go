@@ -29,6 +29,7 @@ type ClassError struct {
 	Member, Model string
 }
 
+// Error names both kinds, and what to give all replicas alike.
 func (e *ClassError) Error() string {
 	return fmt.Sprintf("%s serves %s as \"%v\", and this replica would as \"%v\": answers would differ. Give all the same version of switchyard, --model, --wire, --device and SWITCHYARD_KERNEL, or another --name, or stop the others first; with --mixed-classes for all, answers may differ",
 		e.Member, e.Model, e.There, e.Here)

@@ -47,5 +47,8 @@ func (t *Telemetry) ask(question func(Health) error) error {
 
 type unknownHealth struct{}
 
-func (unknownHealth) Live() error  { return nil }
+// Live has nothing to object: the process runs.
+func (unknownHealth) Live() error { return nil }
+
+// Ready says no: it is not known what has to be ready.
 func (unknownHealth) Ready() error { return fmt.Errorf("the process is still being put together") }

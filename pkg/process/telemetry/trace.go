@@ -15,13 +15,12 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// Names of the spans of a request, in the order of its path.
+// Names of the spans of a request, in the order of its path; forward.Step names those of
+// its parts.
 const (
 	SpanPrompt    = "prompt"
 	SpanTokenize  = "tokenize"
 	SpanStep      = "step"
-	SpanLayer     = "layer"
-	SpanAttention = "attention"
 	SpanGate      = "gate"
 	SpanPredict   = "predict"
 	SpanExpert    = "expert"
@@ -164,9 +163,13 @@ func LinkTo(traceparent string) (link trace.Link, ok bool) {
 // Trace Context's are lower case.
 type carrier nats.Header
 
+// Get is the first value of a key, empty without one.
 func (c carrier) Get(key string) string { return nats.Header(c).Get(key) }
+
+// Set replaces a key's values.
 func (c carrier) Set(key, value string) { nats.Header(c).Set(key, value) }
 
+// Keys are the keys that the header has, in no order.
 func (c carrier) Keys() []string {
 	keys := make([]string, 0, len(c))
 	for key := range c {

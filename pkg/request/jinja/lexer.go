@@ -35,6 +35,7 @@ type token struct {
 
 func (t token) is(k kind, value string) bool { return t.kind == k && t.value == value }
 
+// String is the token as an error about a template names it.
 func (t token) String() string {
 	switch t.kind {
 	case endToken:

@@ -30,16 +30,26 @@ func (l *logAdapter) fatal() error {
 	return nil
 }
 
+// Fatalf keeps the first text: it is why the server does not start.
 func (l *logAdapter) Fatalf(format string, v ...any) {
 	text := fmt.Sprintf(format, v...)
 	l.first.CompareAndSwap(nil, &text)
 }
 
+// Errorf logs an error of the server's.
 func (l *logAdapter) Errorf(format string, v ...any) { l.log(slog.LevelError, format, v) }
-func (l *logAdapter) Warnf(format string, v ...any)  { l.log(slog.LevelWarn, format, v) }
-func (l *logAdapter) Noticef(string, ...any)         {}
-func (l *logAdapter) Debugf(string, ...any)          {}
-func (l *logAdapter) Tracef(string, ...any)          {}
+
+// Warnf logs a warning of the server's.
+func (l *logAdapter) Warnf(format string, v ...any) { l.log(slog.LevelWarn, format, v) }
+
+// Noticef drops what the server says of its normal work.
+func (l *logAdapter) Noticef(string, ...any) {}
+
+// Debugf drops it, too.
+func (l *logAdapter) Debugf(string, ...any) {}
+
+// Tracef drops it, too.
+func (l *logAdapter) Tracef(string, ...any) {}
 
 func (l *logAdapter) log(level slog.Level, format string, v []any) {
 	if ctx := context.Background(); l.out.Enabled(ctx, level) {

@@ -32,6 +32,7 @@ type ObjectError struct {
 	Err           error
 }
 
+// Error names the object, its model, and what is wrong.
 func (e *ObjectError) Error() string {
 	return fmt.Sprintf("object %s of model %s: %v", e.Object, e.Model, e.Err)
 }

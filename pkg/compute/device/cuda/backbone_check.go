@@ -11,6 +11,7 @@ import (
 // FamilyError says that a model has what is not computed on GPUs.
 type FamilyError struct{ Family, Has string }
 
+// Error names the family and what of it no kernel computes.
 func (e *FamilyError) Error() string {
 	return fmt.Sprintf("attention of %s is not on the GPU yet (%s): use --device cpu for attention", e.Family, e.Has)
 }
@@ -21,6 +22,7 @@ type MatrixError struct {
 	Type safetensors.DType
 }
 
+// Error names the tensor, its type, and the types that would do.
 func (e *MatrixError) Error() string {
 	return fmt.Sprintf("%v is %v; attention on the GPU takes %v, %v and %v, one type in a matrix, and without a gate %v only: use --device cpu for attention",
 		e.Ref, e.Type, safetensors.BF16, safetensors.E4M3, safetensors.F4, safetensors.BF16)

@@ -15,6 +15,7 @@ type NumberError struct {
 	At  int // of the tensor's elements
 }
 
+// Error names the tensor and the element.
 func (e *NumberError) Error() string {
 	return fmt.Sprintf("element %d of %v is not a finite number: the checkpoint is damaged; fetch it again", e.At, e.Ref)
 }

@@ -81,8 +81,10 @@ type loader struct {
 	live   atomic.Int64
 }
 
+// Size is what the test says.
 func (l *loader) Size(id forward.ExpertID) (int64, error) { return l.size(id), nil }
 
+// Load ends as the faults say, or with weights that multiply rows by the expert's number plus 1.
 func (l *loader) Load(ctx context.Context, id forward.ExpertID) (*weights, error) {
 	if err := l.faults.Begin(ctx, id); err != nil {
 		return nil, err
@@ -92,6 +94,7 @@ func (l *loader) Load(ctx context.Context, id forward.ExpertID) (*weights, error
 	return w, nil
 }
 
+// Free marks weights, so that later use of them is seen.
 func (l *loader) Free(w *weights) {
 	w.freed.Store(true)
 	l.live.Add(-w.bytes)

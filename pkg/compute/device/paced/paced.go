@@ -109,6 +109,7 @@ type keeper struct {
 	lent []forward.ExpertID
 }
 
+// Borrow is the store's; what it lends is noted.
 func (k *keeper) Borrow(id forward.ExpertID) *forward.Expert {
 	e := k.Store.Borrow(id)
 	if e != nil {

@@ -76,8 +76,10 @@ func (b *apache) java(args ...string) *exec.Cmd {
 	return exec.CommandContext(context.Background(), "java", append(options, args...)...) // Kill ends it
 }
 
+// Config is how to reach the broker without a password.
 func (b *apache) Config() kafka.Config { return kafka.Config{Brokers: []string{b.addr}} }
 
+// Guarded is how to reach a listener of the same broker that asks for a password.
 func (b *apache) Guarded(t testing.TB, password string) kafka.Config {
 	t.Helper()
 	return guarded(t, b.asks, password)
@@ -96,6 +98,7 @@ func (b *apache) Kill(t testing.TB) {
 // startWithin is far more than it takes.
 const startWithin = time.Minute
 
+// Start runs the process and waits until it answers.
 func (b *apache) Start(t testing.TB) {
 	t.Helper()
 	log, err := os.OpenFile(filepath.Join(b.dir, "output"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)

@@ -70,18 +70,22 @@ func Embedded(t testing.TB) Broker {
 	return b
 }
 
+// Config is how to reach the broker without a password.
 func (b *inProcess) Config() kafka.Config { return kafka.Config{Brokers: []string{b.addr}} }
 
+// Guarded is how to reach a broker beside it that asks for a password.
 func (b *inProcess) Guarded(t testing.TB, password string) kafka.Config {
 	t.Helper()
 	return guarded(t, b.asks.Addr(), password)
 }
 
+// Kill closes the broker; its folder stays.
 func (b *inProcess) Kill(testing.TB) {
 	b.open.Close()
 	b.open = nil
 }
 
+// Start opens the broker on its folder, at the address that it had.
 func (b *inProcess) Start(t testing.TB) {
 	t.Helper()
 	open, err := embedded.Start(embedded.Settings{Listen: b.addr, Dir: b.dir, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
