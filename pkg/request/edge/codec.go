@@ -4,6 +4,8 @@ package edge
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -162,9 +164,23 @@ func EncodeChunk(enc pb.Encoding, subject string, c *pb.Chunk) ([]*nats.Msg, err
 		msg.Data, err = proto.Marshal(c)
 	default:
 		msg.Header.Set(schemas.HeaderContentType, schemas.ContentJSON)
-		msg.Data, err = jsonOut.Marshal(c)
+		msg.Data, err = marshalJSON(c)
 	}
 	return []*nats.Msg{msg}, err
+}
+
+// marshalJSON leaves out the spaces that protojson puts in or not by the program's build:
+// an index has the same bytes whichever of two versions' replicas sends it.
+func marshalJSON(c *pb.Chunk) ([]byte, error) {
+	data, err := jsonOut.Marshal(c)
+	if err != nil {
+		return nil, err
+	}
+	line := bytes.NewBuffer(make([]byte, 0, len(data)))
+	if err := json.Compact(line, data); err != nil {
+		return nil, fmt.Errorf("compacting a chunk: %w", err)
+	}
+	return line.Bytes(), nil
 }
 
 // Headers of the text encoding's last message, beside Switchyard-Index.

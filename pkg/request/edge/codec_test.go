@@ -178,6 +178,10 @@ func TestChunkJSON(t *testing.T) {
 	if err := protojson.Unmarshal(body.Data, back); err != nil || !proto.Equal(back, last()) {
 		t.Errorf("%v, %v", back, err)
 	}
+	var compact bytes.Buffer // protojson has spaces in one build and not in another
+	if err := json.Compact(&compact, body.Data); err != nil || compact.String() != string(body.Data) {
+		t.Errorf("%s has spaces that may differ: %v", body.Data, err)
+	}
 }
 
 // No field at the edge is a 64-bit integer, which JSON would carry as a string.
