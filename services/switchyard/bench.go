@@ -27,7 +27,7 @@ type BenchCmd struct {
 	Hops         string  `default:"unacked" enum:"acked,unacked,core" help:"How tensors travel: acked, unacked or core." placeholder:"KIND"`
 	Device       string  `default:"cpu" help:"What computes the pipeline's experts: cpu, cuda or cuda:N; the direct path computes on the CPU." placeholder:"KIND"`
 	GPUMemory    string  `name:"gpu-memory" default:"0" help:"Memory that each host takes of its GPU, such as 40GiB; 0 is nine tenths of what is free." placeholder:"BYTES"`
-	Threads      int     `default:"0" help:"Threads that compute, on both sides; 0 is one a core." placeholder:"N"`
+	Threads      int     `default:"0" help:"Threads that compute, on both sides; 0 is one for each core that it may use." placeholder:"N"`
 	Microbatches int     `default:"2" help:"Microbatches in flight at once." placeholder:"N"`
 	MinRows      int     `default:"0" help:"Fewest answer tokens a step for which another microbatch is used; 0 is by the size of a layer." placeholder:"N"`
 	Rounds       int     `default:"5" help:"Turns of direct and pipeline; the medians count." placeholder:"N"`

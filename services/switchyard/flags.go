@@ -35,7 +35,7 @@ type ModelFlags struct {
 	Replicas     int           `default:"0" help:"Replicas of each stream on the NATS cluster; 0 is 1 on one server and 3 on a cluster." placeholder:"N"`
 	LogAge       time.Duration `default:"2h" help:"How long answers are kept for repeats and replays; the longest deadline must fit." placeholder:"TIME"`
 	LogBytes     string        `default:"4GiB" help:"Most bytes that answers take in the token log; near it new requests are refused." placeholder:"BYTES"`
-	Threads      int           `default:"0" help:"Threads that compute; 0 is one a core." placeholder:"N"`
+	Threads      int           `default:"0" help:"Threads that compute; 0 is one for each core that it may use." placeholder:"N"`
 }
 
 // token is the model's name in subjects, known before it is opened.
@@ -55,7 +55,7 @@ func (f ModelFlags) threads() int {
 	if f.Threads > 0 {
 		return f.Threads
 	}
-	return runtime.NumCPU()
+	return runtime.GOMAXPROCS(0) // what a container may use, not what its machine has
 }
 
 func (f ModelFlags) check() error {

@@ -20,7 +20,7 @@ type RecordFlags struct {
 	AnswerTokens int      `default:"64" help:"Most tokens that are generated after a prompt." placeholder:"N"`
 	Wire         string   `default:"bf16" enum:"bf16,f32" help:"Element type of rows between services, as where the recording is used: bf16 or f32." placeholder:"TYPE"`
 	Seed         uint64   `default:"1" help:"Seed of the choice of texts and of answers." placeholder:"N"`
-	Threads      int      `default:"0" help:"Threads that compute; 0 is one a core." placeholder:"N"`
+	Threads      int      `default:"0" help:"Threads that compute; 0 is one for each core that it may use." placeholder:"N"`
 }
 
 // RecordCmd writes what a model's gates see and choose on real texts.

@@ -66,7 +66,7 @@ func (s Settings) workers() int {
 	if s.Workers > 0 {
 		return s.Workers
 	}
-	return runtime.NumCPU()
+	return runtime.GOMAXPROCS(0)
 }
 
 // job is a tensor to hash.
