@@ -108,7 +108,7 @@ func TestPlanAsUsers(t *testing.T) {
 	if got := as("operator", "plan", "get", "--json"); got.code != exitDone || !strings.Contains(got.out, `"replicas":2`) {
 		t.Errorf("get: %+v", got)
 	}
-	if got := as("top", "plan", "set", "--replicas", "1"); got.code == exitDone {
+	if got := as("top", "plan", "set", "--replicas", "1"); got.code != exitFailed || !strings.Contains(got.err, "permissions violation") || !strings.Contains(got.err, "log in as a user with that right") {
 		t.Errorf("top: %+v", got)
 	}
 }

@@ -46,6 +46,21 @@ func (e *env) connect(ctx context.Context, name string, f ConnectFlags) (*bus.Co
 	return nil, usage(err) // nothing was dialled: the flags do not fit together
 }
 
+// explained says why nothing came, where the connection knows: it is gone, or the server
+// has not let this user do something, which looks like silence.
+func explained(conn *bus.Conn, err error) error {
+	denied := conn.Denied()
+	switch {
+	case err == nil:
+		return nil
+	case !conn.Connected():
+		return fmt.Errorf("%w: %w", bus.ErrNoConnection, err)
+	case denied != nil && errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w (%w); log in as a user with that right: switchyard auth show says who has which", denied, err)
+	}
+	return err
+}
+
 const (
 	// tellAfter is how long an outage lasts before it is worth a word, and then
 	// before it is worth another.
@@ -71,7 +86,7 @@ func tellOutages(e *env, conn *bus.Conn, limit time.Duration) (stop func()) {
 					told = now
 				} else if now.Sub(told) >= tellAfter {
 					told = now
-					_, _ = fmt.Fprintf(e.err, "switchyard: %v; waiting for %s, for %v at most (--connect-timeout)\n", err, e.NATS, limit) // nowhere left to complain
+					_, _ = fmt.Fprintf(e.err, "switchyard: %v; waiting for %s, for %v at most (--connect-timeout)\n", err, bus.Redact(e.NATS), limit) // nowhere left to complain
 				}
 			}
 		}

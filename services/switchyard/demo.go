@@ -57,10 +57,11 @@ func (c *DemoCmd) ask(ctx context.Context, e *env, producer *client.Client) erro
 		_, _ = fmt.Fprint(e.out, chunk.Text)
 		if chunk.FinishReason != "" {
 			_, _ = fmt.Fprint(e.out, "\n\n")
-			u, t := chunk.Usage, chunk.Timings
-			_, _ = fmt.Fprintf(e.err, "%s after %d tokens: first token in %.0f ms, %.0f tokens/s\n",
-				chunk.FinishReason, u.CompletionTokens, 1000*t.Ttft, float64(u.CompletionTokens-1)/(t.Total-t.Ttft))
-			return client.Failure(chunk)
+			if err := client.Failure(chunk); err != nil {
+				return err
+			}
+			_, _ = fmt.Fprintln(e.err, pace(chunk)) // only for looking at
+			return nil
 		}
 	}
 	return errors.New("the answer ended without a last chunk")

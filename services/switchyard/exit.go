@@ -62,6 +62,7 @@ func exitCode(err error) int {
 	var answer *client.Error
 	var device *expert.DeviceError
 	var attended *attention.DeviceError
+	var settings *bus.SettingsError
 	switch {
 	case err == nil:
 		return exitDone
@@ -73,7 +74,7 @@ func exitCode(err error) int {
 		return exitNoServer
 	case (errors.As(err, &device) || errors.As(err, &attended)) && !errors.Is(err, kernels.ErrLost):
 		return exitUsage // it is not what was asked for, or has too little memory
-	case errors.Is(err, bus.ErrInsecure), errors.Is(err, bus.ErrCredentials):
+	case errors.As(err, &settings), errors.Is(err, bus.ErrCredentials):
 		return exitUsage
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted

@@ -60,17 +60,9 @@ func (f PlanFrom) open(ctx context.Context, e *env) (*bus.Conn, jetstream.KeyVal
 	kv, err := plans.Open(ctx, conn.JetStream(), schemas.Streams{Subjects: schemas.NewSubjects(e.Prefix, f.Model)})
 	if err != nil {
 		defer conn.Close()
-		return nil, nil, lost(conn, err)
+		return nil, nil, explained(conn, err)
 	}
 	return conn, kv, nil
-}
-
-// lost says that there is no connection, where that is why something failed.
-func lost(conn *bus.Conn, err error) error {
-	if err != nil && !conn.Connected() {
-		return fmt.Errorf("%w: %w", bus.ErrNoConnection, err)
-	}
-	return err
 }
 
 // Run prints the plan.
@@ -84,7 +76,7 @@ func (c *PlanGetCmd) Run(ctx context.Context, e *env) error {
 	defer cancel()
 	state, err := plans.Read(ctx, kv, c.Model)
 	if err != nil {
-		return lost(conn, err)
+		return explained(conn, err)
 	}
 	return state.Print(e.out, c.JSON)
 }
@@ -104,7 +96,7 @@ func (c *PlanSetCmd) Run(ctx context.Context, e *env) error {
 	defer cancel()
 	now, err := planstore.ChangeSettings(ctx, kv, change)
 	if err != nil {
-		return lost(conn, err)
+		return explained(conn, err)
 	}
 	return plans.FromPlan(now).Print(e.out, c.JSON)
 }
@@ -134,5 +126,5 @@ func (c *PlanWatchCmd) Run(ctx context.Context, e *env) error {
 	}
 	defer conn.Close()
 	w := plans.Watch{Conn: conn, KV: kv, Model: c.Model, Patience: c.ConnectTimeout, JSON: c.JSON}
-	return lost(conn, w.Run(ctx, e.out))
+	return explained(conn, w.Run(ctx, e.out))
 }

@@ -186,14 +186,19 @@ func (c *PromptCmd) stream(s *client.Stream, cancel context.CancelFunc, e *env, 
 	return errors.Join(err, out.broken)
 }
 
-// statistics says how a request went.
+// statistics says how a request went, and how to ask the same again.
 func statistics(last *pb.Chunk) string {
+	return fmt.Sprintf("%s, seed %d, request %s", pace(last), last.Seed, last.RequestId)
+}
+
+// pace says how a request ended and how fast it was.
+func pace(last *pb.Chunk) string {
 	u, t := last.GetUsage(), last.GetTimings()
 	text := fmt.Sprintf("%s after %d tokens (prompt %d): first token in %.0f ms", last.FinishReason, u.GetCompletionTokens(), u.GetPromptTokens(), 1000*t.GetTtft())
 	if took := t.GetTotal() - t.GetTtft(); took > 0 && u.GetCompletionTokens() > 1 {
 		text += fmt.Sprintf(", %.0f tokens/s", float64(u.GetCompletionTokens()-1)/took)
 	}
-	return fmt.Sprintf("%s, seed %d, request %s", text, last.Seed, last.RequestId)
+	return text
 }
 
 // isCancelled says whether a request ended because it was cancelled.

@@ -33,7 +33,7 @@ func (c *TopCmd) Run(ctx context.Context, e *env) error {
 	r := top.NewReader(conn.NATS(), conn.JetStream(), schemas.Streams{Subjects: schemas.NewSubjects(e.Prefix, c.Model)})
 	defer r.Close()
 	if c.Once || c.JSON || !terminal.Is(e.out) {
-		return c.once(ctx, e, r)
+		return explained(conn, c.once(ctx, e, r))
 	}
 	ctx, quit := context.WithCancel(ctx)
 	defer quit()
@@ -41,7 +41,7 @@ func (c *TopCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(live(ctx, e, r), restore())
+	return errors.Join(explained(conn, live(ctx, e, r)), restore())
 }
 
 // once looks twice: the first look asks the hosts for their experts' loads.

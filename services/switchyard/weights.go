@@ -170,7 +170,7 @@ func (e *env) withStore(ctx context.Context, name string, f ConnectFlags, do fun
 	case err != nil && errors.Is(context.Cause(doing), bus.ErrNoConnection):
 		return fmt.Errorf("%w: %w", bus.ErrNoConnection, err)
 	}
-	return err
+	return explained(conn, err)
 }
 
 // giveUp ends ctx when there is no connection for so long.

@@ -5,14 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/nats-io/nats.go"
-
-	"github.com/switchyard/switchyard/internal/loopback"
 )
 
 // Config is what an operator sets.
@@ -54,10 +51,12 @@ func (c Config) resolve() (settings contextFile, opts []nats.Option, err error) 
 	if settings.URL == "" {
 		settings.URL = nats.DefaultURL
 	}
-	if !c.Insecure {
-		if err := checkEncrypted(settings); err != nil {
-			return settings, nil, err
-		}
+	servers, err := parseServers(settings.URL)
+	if err == nil && !c.Insecure {
+		err = checkEncrypted(settings, servers)
+	}
+	if err != nil {
+		return settings, nil, err
 	}
 	opts, err = settings.options()
 	return settings, opts, err
@@ -142,34 +141,4 @@ func (f *contextFile) options() (opts []nats.Option, err error) {
 		}
 	}
 	return opts, nil
-}
-
-// checkEncrypted refuses plain connections beyond the loopback. Credentials
-// alone do not help: nobody has proved to be the server.
-func checkEncrypted(f contextFile) error {
-	if f.CA != "" || f.Cert != "" || f.TLSFirst {
-		return nil // these options make TLS mandatory
-	}
-	for server := range strings.SplitSeq(f.URL, ",") {
-		u, err := parseServer(server)
-		if err != nil {
-			return err
-		}
-		if u.Scheme != "tls" && u.Scheme != "wss" && !loopback.Is(u.Hostname()) {
-			return fmt.Errorf("%w: %s; use tls://, set a TLS CA, or allow it with --insecure", ErrInsecure, u.Redacted())
-		}
-	}
-	return nil
-}
-
-func parseServer(text string) (*url.URL, error) {
-	text = strings.TrimSpace(text)
-	if !strings.Contains(text, "://") {
-		text = "nats://" + text
-	}
-	u, err := url.Parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("reading the NATS URL: %w", err)
-	}
-	return u, nil
 }

@@ -78,7 +78,7 @@ func Connect(ctx context.Context, cfg Config, s Settings) (*Conn, error) {
 		settings, opts, err = cfg.inProcess(s.InProcess)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("connecting to NATS: %w", err)
+		return nil, &SettingsError{err}
 	}
 	if err := c.dial(ctx, settings.URL, append(opts, c.options(s.Name, settings.URL)...)); err != nil {
 		return nil, settings.explain(err)
@@ -172,13 +172,13 @@ func (c *Conn) dial(ctx context.Context, servers string, opts []nats.Option) (er
 			return nil
 		}
 		if refused(err) {
-			return fmt.Errorf("%w: %s refused it: %w", ErrNoConnection, servers, err)
+			return fmt.Errorf("%w: %s refused it: %w", ErrNoConnection, Redact(servers), err)
 		}
 		if first {
-			c.log.Warn("no NATS server answers yet; still trying", "url", servers, "error", err)
+			c.log.Warn("no NATS server answers yet; still trying", "url", Redact(servers), "error", err)
 		}
 		if pauses.Wait(ctx) != nil {
-			return fmt.Errorf("%w at %s: %w", ErrNoConnection, servers, err)
+			return fmt.Errorf("%w at %s: %w", ErrNoConnection, Redact(servers), err)
 		}
 	}
 }
@@ -254,6 +254,14 @@ func (c *Conn) Close() {
 
 // Connected says whether a server can be reached now.
 func (c *Conn) Connected() bool { return c.nc.IsConnected() }
+
+// Denied is the last thing that this user was not let do; nil: nothing.
+func (c *Conn) Denied() error {
+	if denied := c.denied.Load(); denied != nil {
+		return *denied
+	}
+	return nil
+}
 
 // Clustered says whether the server is one of a cluster, as far as is known.
 func (c *Conn) Clustered() bool { return c.nc.ConnectedClusterName() != "" }

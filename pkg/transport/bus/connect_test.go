@@ -39,7 +39,7 @@ func TestConfigRefusesPlain(t *testing.T) {
 			if errors.Is(err, ErrCredentials) { // ca.pem does not exist: that is looked at later
 				err = nil
 			}
-			if errors.Is(err, ErrInsecure) != c.refused || !c.refused && err != nil {
+			if errors.Is(err, errInsecure) != c.refused || !c.refused && err != nil {
 				t.Errorf("error %v", err)
 			}
 		})

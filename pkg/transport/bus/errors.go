@@ -14,9 +14,29 @@ import (
 // this client (exit code 3 of commands).
 var ErrNoConnection = errors.New("no connection to NATS")
 
-// ErrInsecure says that a connection was refused because it would cross a
+// SettingsError says that no server could be dialled by what an operator has set:
+// waiting mends nothing.
+type SettingsError struct{ Err error }
+
+func (e *SettingsError) Error() string { return "connecting to NATS: " + e.Err.Error() }
+
+// Unwrap returns what is wrong.
+func (e *SettingsError) Unwrap() error { return e.Err }
+
+// WithCure adds to an error what to do about it, where it is that nobody answers for
+// JetStream: a client hears no more of that than that there is no responder.
+func WithCure(err error) error {
+	for _, none := range []error{nats.ErrNoResponders, jetstream.ErrJetStreamNotEnabled, jetstream.ErrJetStreamNotEnabledForAccount} {
+		if errors.Is(err, none) {
+			return fmt.Errorf("%w; has the server JetStream, and the account? Start it with nats-server -js", err)
+		}
+	}
+	return err
+}
+
+// errInsecure says that a connection was refused because it would cross a
 // network unencrypted.
-var ErrInsecure = errors.New("unencrypted NATS connection beyond the loopback")
+var errInsecure = errors.New("unencrypted NATS connection beyond the loopback")
 
 // ErrStopped is what a Queue or Receiving answers after it was stopped.
 var ErrStopped = errors.New("stopped")

@@ -148,7 +148,7 @@ func (t *trouble) is(err error) {
 	}
 	if !t.told && time.Since(t.since) >= quietFor {
 		t.told = true
-		t.log.Warn("still trying", "what", t.what, "error", err)
+		t.log.Warn("still trying", "what", t.what, "error", WithCure(err))
 	}
 }
 
