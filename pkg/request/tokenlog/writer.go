@@ -233,9 +233,12 @@ func (w *Writer) wake() {
 	}
 }
 
+// Pauses between attempts at a record. They stay short: all tokens of a request wait
+// for the one that a server which is back has not got, and without a connection an
+// attempt costs nothing.
 const (
 	firstRetry = 20 * time.Millisecond
-	lastRetry  = 500 * time.Millisecond
+	lastRetry  = 100 * time.Millisecond
 )
 
 // failed decides what an error of the first record means; w.mu is held.

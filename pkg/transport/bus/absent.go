@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -28,7 +30,7 @@ func (c *Conn) Absent(ctx context.Context, subject string, within time.Duration)
 		return false, context.Cause(ctx)
 	case c.nc.IsClosed():
 		return false, c.Live()
-	case denied != before:
+	case denied != before && strings.Contains((*denied).Error(), strconv.Quote(subject)): // and no other one
 		return false, fmt.Errorf("looking for who listens to %s: %w", subject, *denied)
 	}
 	return false, nil

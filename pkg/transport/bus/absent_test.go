@@ -2,11 +2,15 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/switchyard/switchyard/internal/testkit"
 )
 
 // Names come from records that others write: what cannot be asked for is an error, and
@@ -42,4 +46,33 @@ func TestAbsent(t *testing.T) {
 	if !r.conn.Connected() {
 		t.Error("the connection is gone")
 	}
+}
+
+// Who may not ask is told; what else the connection may not do is of no interest, as
+// where an answer goes is for who asks to choose.
+func TestAbsentWithoutRights(t *testing.T) {
+	t.Parallel()
+	c := denied(t, "here.b", "answers")
+	sub, err := c.Subscribe("here.*", "", func(*nats.Msg) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	testkit.Eventually(t, "a missing right", func() bool {
+		_, err := c.Absent(t.Context(), "here.b", 20*time.Millisecond)
+		return errors.Is(err, nats.ErrPermissionViolation)
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	var answering sync.WaitGroup
+	answering.Go(func() {
+		for ctx.Err() == nil {
+			_ = c.SendBytes(ctx, "answers", nil, nil)
+			time.Sleep(time.Millisecond)
+		}
+	})
+	if absent, err := c.Absent(t.Context(), "here.a", 100*time.Millisecond); absent || err != nil {
+		t.Errorf("while an answer is denied: absent %v, error %v", absent, err)
+	}
+	cancel()
+	answering.Wait()
 }

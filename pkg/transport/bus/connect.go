@@ -229,8 +229,8 @@ func (c *Conn) refuse(m *nats.Msg, why error) {
 	c.log.Warn("a message was refused", "subject", m.Subject, "error", why)
 }
 
-// reconnection returns a channel that is closed at the next reconnect.
-func (c *Conn) reconnection() <-chan struct{} {
+// Reconnection returns a channel that is closed at the next reconnect.
+func (c *Conn) Reconnection() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.reconnected

@@ -99,7 +99,7 @@ func TestRotate(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer follows.Close()
-	back := follows.reconnection()
+	back := follows.Reconnection()
 	if users, err := f.Rotate(credentials.Renewal{Users: []string{"gate"}}); err != nil || len(users) != 1 {
 		t.Fatalf("%v, %v", users, err)
 	}

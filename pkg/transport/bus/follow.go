@@ -74,7 +74,7 @@ var errBehind = errors.New("the stream's leader has not caught up with what was 
 
 // follow reads through one consumer until that fails.
 func (f *follower) follow(ctx context.Context) (done bool, err error) {
-	reconnected := f.c.reconnection()
+	reconnected := f.c.Reconnection()
 	arrived := make(chan *nats.Msg, 2*followBatch)
 	inbox := f.c.nc.NewInbox()
 	sub, err := f.c.nc.ChanSubscribe(inbox, arrived)

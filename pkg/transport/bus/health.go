@@ -35,7 +35,7 @@ func (c *Conn) Live() error {
 // Gap begins to look after the connection; what it returns says whether there
 // was a moment without one since.
 func (c *Conn) Gap() func() bool {
-	back, whole := c.reconnection(), c.nc.IsConnected()
+	back, whole := c.Reconnection(), c.nc.IsConnected()
 	return func() bool {
 		select {
 		case <-back:

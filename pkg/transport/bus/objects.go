@@ -55,7 +55,7 @@ func (c *Conn) Purge(ctx context.Context, stream, subject string) error {
 
 // onStream insists; a missing permission ends it.
 func (c *Conn) onStream(ctx context.Context, act, stream string, do func(context.Context, jetstream.Stream) error) error {
-	return insist(ctx, act, func() error {
+	return c.insist(ctx, act, func() error {
 		ctx, cancel := context.WithTimeout(ctx, largeWithin)
 		defer cancel()
 		before := c.denied.Load()
@@ -72,7 +72,7 @@ func (c *Conn) onStream(ctx context.Context, act, stream string, do func(context
 
 // DeleteObjects removes an object store with all that is in it.
 func (c *Conn) DeleteObjects(ctx context.Context, bucket string) error {
-	return insist(ctx, "removing the object store "+bucket, func() error {
+	return c.insist(ctx, "removing the object store "+bucket, func() error {
 		ctx, cancel := context.WithTimeout(ctx, largeWithin)
 		defer cancel()
 		return c.js.DeleteObjectStore(ctx, bucket)

@@ -80,7 +80,7 @@ func (c *Conn) pause(ctx context.Context, wait time.Duration) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	back := c.reconnection()
+	back := c.Reconnection()
 	passed := time.After(wait)
 	if !c.nc.IsConnected() {
 		passed = nil // nothing can work before
@@ -97,13 +97,14 @@ func (c *Conn) pause(ctx context.Context, wait time.Duration) error {
 }
 
 // lasts says whether waiting cannot mend an error: somebody has to change
-// something first.
+// something first. The client library's ErrConnectionClosed is none: a flush has it
+// whenever its connection breaks. Whether one is closed for good is seen in pause.
 func lasts(err error) bool {
 	var mismatch *MismatchError
 	if errors.As(err, &mismatch) || unpublishable(err) {
 		return true
 	}
-	for _, e := range []error{ErrClosed, ErrStopped, nats.ErrConnectionClosed, nats.ErrPermissionViolation} {
+	for _, e := range []error{ErrClosed, ErrStopped, nats.ErrPermissionViolation} {
 		if errors.Is(err, e) {
 			return true
 		}

@@ -38,6 +38,7 @@ func TestLasts(t *testing.T) {
 		"mismatch":          {fmt.Errorf("creating: %w", &MismatchError{}), true},
 		"permission":        {fmt.Errorf("%w: x", nats.ErrPermissionViolation), true},
 		"closed":            {ErrClosed, true},
+		"interrupted":       {fmt.Errorf("flushing: %w", nats.ErrConnectionClosed), false},
 		"unknown":           {errors.New("other"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -155,6 +156,22 @@ func TestPersistSaysOnceWhatItWaitsFor(t *testing.T) {
 	}
 }
 
+// A connection that breaks in the middle of a flush is not closed for good.
+func TestPersistOverABrokenFlush(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	tried := 0
+	err := r.conn.Persist(r.ctx(), "flushing", func(ctx context.Context) error {
+		if tried++; tried == 1 {
+			return fmt.Errorf("flushing: %w", nats.ErrConnectionClosed)
+		}
+		return r.conn.nc.FlushWithContext(ctx)
+	})
+	if err != nil || tried != 2 {
+		t.Errorf("error %v after %d attempts", err, tried)
+	}
+}
+
 func TestPersistEnds(t *testing.T) {
 	never := func(context.Context) error { return nats.ErrTimeout }
 	t.Run("context", func(t *testing.T) {
@@ -198,20 +215,20 @@ func TestPersistEnds(t *testing.T) {
 	})
 }
 
-// A missing permission ends the start, although the server does not answer
-// what it does not allow.
-func TestPersistSeesMissingPermissions(t *testing.T) {
+// denied is a connection of a user who may not publish to some subjects.
+func denied(t *testing.T, subjects ...string) *Conn {
+	t.Helper()
 	srv, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(),
 		Users: []*server.User{{Username: "u", Password: "p", Permissions: &server.Permissions{
-			Publish: &server.SubjectPermission{Deny: []string{"$JS.API.STREAM.CREATE.>"}},
+			Publish: &server.SubjectPermission{Deny: subjects},
 		}}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	srv.Start()
-	defer func() { srv.Shutdown(); srv.WaitForShutdown() }()
+	t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
 	if !srv.ReadyForConnections(5 * time.Second) {
 		t.Fatal("the server does not start")
 	}
@@ -221,8 +238,16 @@ func TestPersistSeesMissingPermissions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
-	err = c.Ensure(ctx, 1, names(schemas.HopsAcked).Tokens())
+	t.Cleanup(c.Close)
+	return c
+}
+
+// A missing permission ends the start, although the server does not answer
+// what it does not allow.
+func TestPersistSeesMissingPermissions(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	err := denied(t, "$JS.API.STREAM.CREATE.>").Ensure(ctx, 1, names(schemas.HopsAcked).Tokens())
 	if !errors.Is(err, nats.ErrPermissionViolation) || ctx.Err() != nil || !strings.Contains(err.Error(), "STREAM.CREATE.test_TOKENS_m") {
 		t.Errorf("error %v", err)
 	}

@@ -158,7 +158,7 @@ func (q *Queue) request(ctx context.Context, r pullRequest) ([]*Delivery, error)
 		return nil, err
 	}
 	defer q.end()
-	reconnected := q.c.reconnection()
+	reconnected := q.c.Reconnection()
 	if err := q.c.pull(q.next, q.inbox, r); err != nil {
 		return nil, fmt.Errorf("asking for work: %w", err)
 	}

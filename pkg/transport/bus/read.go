@@ -62,7 +62,7 @@ func (c *Conn) get(ctx context.Context, stream string, r getRequest) (Stored, er
 	}
 	subject := apiPrefix(c.js) + "STREAM.MSG.GET." + stream
 	var out Stored
-	err = insist(ctx, "reading stream "+stream, func() (err error) {
+	err = c.insist(ctx, "reading stream "+stream, func() (err error) {
 		out, err = c.getOnce(ctx, subject, body)
 		return err
 	})

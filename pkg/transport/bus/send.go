@@ -143,22 +143,23 @@ func (c *Conn) Store(ctx context.Context, subject string, msg proto.Message, hea
 
 // StoreBytes is Store for what is encoded already.
 func (c *Conn) StoreBytes(ctx context.Context, subject string, data []byte, header nats.Header) (seq uint64, err error) {
-	err = insist(ctx, "storing a message in "+subject, func() (err error) {
+	err = c.insist(ctx, "storing a message in "+subject, func() (err error) {
 		seq, err = c.storeOnce(ctx, subject, data, header)
 		return err
 	})
 	return seq, err
 }
 
-// insist tries what passing errors end again, with growing pauses, until it
-// works, meets another error, or ctx ends. Its error begins with the act.
-func insist(ctx context.Context, act string, try func() error) error {
+// insist tries what passing errors end again, with growing pauses and as soon as the
+// connection is back, until it works, meets another error, or ctx ends. Its error
+// begins with the act.
+func (c *Conn) insist(ctx context.Context, act string, try func() error) error {
 	for pauses := pause.Between(storeRetry, maxStoreWait); ; {
 		err := try()
 		if err == nil || ctx.Err() == nil && !transient(err) {
 			return wrap(act, err)
 		}
-		if end := pauses.Wait(ctx); end != nil {
+		if end := c.pause(ctx, pauses.Next()); ctx.Err() != nil { // one that is closed for good says so at the next try
 			return fmt.Errorf("%s: %w (%w)", act, end, err)
 		}
 	}
