@@ -4,6 +4,7 @@
 package planstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/process/parallel"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -86,18 +88,23 @@ func (s State) Kinds() map[schemas.Kind]bool {
 	return out
 }
 
+// readsAtOnce bounds the keys that are read at a time.
+const readsAtOnce = 8
+
 // Read returns what the bucket holds. It is for one look; Follow is for more.
 func (s *Store) Read(ctx context.Context) (State, error) {
+	layers := s.s.MoELayers
+	entries, errs := make([]jetstream.KeyValueEntry, len(layers)), make([]error, len(layers))
+	parallel.Each(readsAtOnce, 0, len(layers), func(i int) { entries[i], errs[i] = s.kv.Get(ctx, key(layers[i])) })
 	state := State{}
-	for _, l := range s.s.MoELayers {
-		entry, err := s.kv.Get(ctx, key(l))
-		if errors.Is(err, jetstream.ErrKeyNotFound) {
-			continue
+	for i, l := range layers {
+		switch {
+		case errors.Is(errs[i], jetstream.ErrKeyNotFound):
+		case errs[i] != nil:
+			return nil, fmt.Errorf("reading the plan of layer %d: %w", l, errs[i])
+		default:
+			state[l] = s.value(l, entries[i].Value(), entries[i].Revision())
 		}
-		if err != nil {
-			return nil, fmt.Errorf("reading the plan of layer %d: %w", l, err)
-		}
-		state[l] = s.value(l, entry.Value(), entry.Revision())
 	}
 	return state, nil
 }
@@ -148,34 +155,66 @@ type Writer struct {
 
 // Write makes wanted layers the plan, those that old does not have already, and
 // returns what the bucket holds then, and which layers have changed. wanted has
-// layers, functions and reasons; it and old stay as they are. An error leaves the
-// layers before it written: each stands alone.
+// layers, functions and reasons; it and old stay as they are. Layers are stored in
+// their order, without waiting for one another: each stands alone, and an error says
+// that one of them was not.
 func (s *Store) Write(ctx context.Context, old State, wanted []*pb.LayerPlan, by Writer) (now State, changed []int, err error) {
-	now = maps.Clone(old)
-	if now == nil {
+	if now = maps.Clone(old); now == nil {
 		now = State{}
 	}
+	var flying []replacement
 	for _, want := range wanted {
 		l := int(want.GetLayer())
 		if there := old[l].Plan; there != nil && plan.Same(there.LayerPlan, want) {
 			continue
 		}
-		if now[l], err = s.replace(ctx, old[l], want, by); err != nil {
-			now[l] = old[l]
-			return now, changed, fmt.Errorf("writing the plan of layer %d: %w", l, err)
+		var r replacement
+		if r, err = s.replace(ctx, old[l], want, by); err != nil {
+			err = fmt.Errorf("writing the plan of layer %d: %w", l, err)
+			break
 		}
-		changed = append(changed, l)
+		flying = append(flying, r)
 	}
-	return now, changed, nil
+	for _, r := range flying {
+		if failed := r.wait(); failed != nil {
+			err = cmp.Or(err, fmt.Errorf("writing the plan of layer %d: %w", r.value.Layer, failed))
+			continue
+		}
+		now[r.value.Layer], changed = r.value, append(changed, r.value.Layer)
+	}
+	return now, changed, err
 }
 
-func (s *Store) replace(ctx context.Context, old Value, want *pb.LayerPlan, by Writer) (Value, error) {
+// replacement is a layer's plan on its way to the bucket.
+type replacement struct {
+	value  Value // without its revision
+	stored chan stored
+}
+
+type stored struct {
+	revision uint64
+	err      error
+}
+
+// wait returns when it is stored, or why it is not.
+func (r *replacement) wait() error {
+	s := <-r.stored
+	r.value.revision = s.revision
+	if bus.IsWrongSequence(s.err) {
+		return ErrConflict
+	}
+	return s.err
+}
+
+// replace sends a layer's next plan to the bucket.
+func (s *Store) replace(ctx context.Context, old Value, want *pb.LayerPlan, by Writer) (replacement, error) {
+	r := replacement{stored: make(chan stored, 1)}
 	if err := by.check(ctx, old.Raw.GetWriterEpoch()); err != nil {
-		return old, err
+		return r, err
 	}
 	version, err := s.after(ctx, old)
 	if err != nil {
-		return old, err
+		return r, err
 	}
 	kind := s.s.Kind
 	lp := &pb.LayerPlan{
@@ -184,14 +223,14 @@ func (s *Store) replace(ctx context.Context, old Value, want *pb.LayerPlan, by W
 	}
 	checked, err := s.s.Check(lp)
 	if err != nil {
-		return old, err
+		return r, err
 	}
 	body, err := proto.Marshal(lp)
 	if err != nil {
-		return old, fmt.Errorf("encoding: %w", err)
+		return r, fmt.Errorf("encoding: %w", err)
 	}
-	revision, err := s.put(ctx, key(int(lp.Layer)), body, old.revision)
-	return Value{Layer: int(lp.Layer), Plan: checked, Raw: lp, revision: revision}, err
+	r.value = Value{Layer: int(lp.Layer), Plan: checked, Raw: lp}
+	return r, s.put(ctx, key(int(lp.Layer)), body, old.revision, func(revision uint64, err error) { r.stored <- stored{revision, err} })
 }
 
 // check fences off a writer that has lost its lease.
@@ -224,15 +263,16 @@ func (s *Store) after(ctx context.Context, old Value) (uint64, error) {
 	return last + 1, err
 }
 
-// put writes a key that has a revision; 0 is one that is not there, or deleted.
-func (s *Store) put(ctx context.Context, key string, body []byte, revision uint64) (now uint64, err error) {
+// put writes a key that has a revision; 0 is one that is not there, or deleted, for
+// which it waits. done is told what came of it, unless put returns an error.
+func (s *Store) put(ctx context.Context, key string, body []byte, revision uint64, done func(uint64, error)) error {
 	if revision == 0 {
-		now, err = s.kv.Create(ctx, key, body)
-	} else {
-		now, err = s.kv.Update(ctx, key, body, revision)
+		done(s.kv.Create(ctx, key, body))
+		return nil
 	}
-	if bus.IsWrongSequence(err) {
-		return 0, ErrConflict
+	b, err := bus.AsBucket(s.kv)
+	if err != nil {
+		return err
 	}
-	return now, err
+	return b.Replace(ctx, key, body, revision, done)
 }

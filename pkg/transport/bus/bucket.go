@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -161,6 +162,14 @@ func (b *Bucket) Clear(ctx context.Context, key string) error {
 // Store writes a key when it can, or until ctx ends; it returns the revision.
 func (b *Bucket) Store(ctx context.Context, key string, value []byte) (revision uint64, err error) {
 	return b.conn.StoreBytes(ctx, KeySubject(b.Bucket(), key), value, nil)
+}
+
+// Replace writes a key whose newest revision is known, and does not wait for it. done is
+// told the new revision, or why there is none (see StoreAsync): writes are stored in the
+// order of their calls.
+func (b *Bucket) Replace(ctx context.Context, key string, value []byte, revision uint64, done func(revision uint64, err error)) error {
+	behind := nats.Header{nats.ExpectedLastSubjSeqHdr: {strconv.FormatUint(revision, 10)}}
+	return b.conn.StoreAsync(ctx, KeySubject(b.Bucket(), key), value, behind, done)
 }
 
 // Renew writes a key that is written again soon, and waits for nothing. Whether it

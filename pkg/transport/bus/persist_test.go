@@ -104,27 +104,6 @@ func TestBeginWhileTheServerRestarts(t *testing.T) {
 	}
 }
 
-// So many at a time are done, and no more.
-func TestInParallel(t *testing.T) {
-	const atOnce = 3
-	var done, running, most atomic.Int64
-	begun := make(chan struct{})
-	inParallel(atOnce, 1, 10, func(i int) {
-		n := running.Add(1)
-		defer running.Add(-1)
-		for before := most.Load(); n > before && !most.CompareAndSwap(before, n); before = most.Load() {
-		}
-		if n == atOnce && done.Load() == 0 {
-			close(begun)
-		}
-		<-begun
-		done.Add(int64(i))
-	})
-	if done.Load() != 45 || most.Load() != atOnce {
-		t.Errorf("did %d, %d at once", done.Load(), most.Load())
-	}
-}
-
 // Of a connection that is closed, or a context that has ended, Ensure says once why.
 func TestEnsureEnds(t *testing.T) {
 	r := newRig(t)

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync"
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/switchyard/switchyard/pkg/process/parallel"
 	"github.com/switchyard/switchyard/schemas"
 )
 
@@ -31,7 +31,7 @@ func (c *Conn) Ensure(ctx context.Context, replicas int, specs ...schemas.Stream
 		ensure(0) // alone: it waits until the server answers, and says so once
 	}
 	if ctx.Err() == nil && !c.nc.IsClosed() {
-		inParallel(ensureAtOnce, 1, len(specs), ensure)
+		parallel.Each(ensureAtOnce, 1, len(specs), ensure)
 	}
 	if ctx.Err() != nil || c.nc.IsClosed() {
 		return cmp.Or(errs...) // the others say the same
@@ -42,20 +42,6 @@ func (c *Conn) Ensure(ctx context.Context, replicas int, specs ...schemas.Stream
 // ensureAtOnce bounds the streams that are looked for at a time. A model has dozens, and
 // on a busy machine each answer is late.
 const ensureAtOnce = 4
-
-// inParallel calls do for each number from first to before last, so many at a time.
-func inParallel(atOnce, first, last int, do func(int)) {
-	var all sync.WaitGroup
-	defer all.Wait()
-	places := make(chan struct{}, atOnce)
-	for i := first; i < last; i++ {
-		places <- struct{}{}
-		all.Go(func() {
-			defer func() { <-places }()
-			do(i)
-		})
-	}
-}
 
 func (c *Conn) ensure(ctx context.Context, spec schemas.StreamSpec) error {
 	stream, err := c.look(ctx, spec)
