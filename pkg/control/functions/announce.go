@@ -33,8 +33,9 @@ type Announcer struct {
 type said struct {
 	body    []byte
 	written bool
-	// revision of the last write that was acknowledged.
-	revision uint64
+	// revision of the last write that was acknowledged, and of the last that was seen to
+	// be another's.
+	revision, others uint64
 }
 
 // NewAnnouncer returns one that has no keys yet. kv is from bus.EnsureBucket.
@@ -79,7 +80,11 @@ func (a *Announcer) saw(key string, body []byte, revision uint64) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if k := a.keys[key]; k != nil && k.written && revision > k.revision && !bytes.Equal(k.body, body) {
+	k := a.keys[key]
+	if k == nil || revision <= k.revision || bytes.Equal(k.body, body) {
+		return
+	}
+	if k.others = revision; k.written { // else it is written now
 		k.written = false
 		a.note()
 	}
@@ -93,7 +98,7 @@ func (a *Announcer) lost() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, k := range a.keys {
-		k.written, k.revision = false, 0
+		k.written, k.revision, k.others = false, 0, 0
 	}
 	a.note()
 }
@@ -184,7 +189,7 @@ func (a *Announcer) wrote(key string, body []byte, revision uint64) {
 	defer a.mu.Unlock()
 	k := a.keys[key]
 	k.revision = revision
-	if k.written = bytes.Equal(k.body, body); !k.written {
+	if k.written = bytes.Equal(k.body, body) && k.others < revision; !k.written {
 		a.note()
 	}
 }
