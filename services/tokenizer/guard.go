@@ -2,9 +2,11 @@ package tokenizer
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/schemas"
@@ -72,10 +74,14 @@ func (s *Service) unserved(model string) (token string, unserved bool) {
 	return model, !s.served(model)
 }
 
-// served says whether another model's stream takes the prompt.
+// served says whether another model's stream takes the prompt, or may: where the server
+// does not tell, it may have taken it.
 func (s *Service) served(model string) bool {
 	name, err := s.d.Conn.JetStream().StreamNameBySubject(s.ctx, schemas.NewSubjects(s.d.Subjects.Prefix, model).Prompt())
-	return err == nil && strings.HasSuffix(name, "_"+model)
+	if err != nil {
+		return !errors.Is(err, jetstream.ErrStreamNotFound)
+	}
+	return strings.HasSuffix(name, "_"+model)
 }
 
 // rejected is where errors go that cannot be told to a producer.

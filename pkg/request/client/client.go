@@ -82,8 +82,9 @@ type Client struct {
 
 	useless    leaving.Streak // of what was asked of the server
 	reconnects atomic.Uint64  // of the connection, when that began
+	left       atomic.Uint64  // how many servers were left because of that
 
-	leaveAfter, returnsWithin time.Duration // constants but in tests
+	leaveAfter time.Duration // constant but in tests
 }
 
 // New returns a client on a connection, which should reconnect forever. When its
@@ -91,7 +92,7 @@ type Client struct {
 // is made to reconnect to another one.
 func New(nc *nats.Conn, s Settings) *Client {
 	s = s.withDefaults()
-	return &Client{nc: nc, settings: s, subjects: schemas.NewSubjects(s.Prefix, s.Model), leaveAfter: leaving.After, returnsWithin: returnsWithin}
+	return &Client{nc: nc, settings: s, subjects: schemas.NewSubjects(s.Prefix, s.Model), leaveAfter: leaving.After}
 }
 
 // Prompt publishes p and returns once it is accepted: from then on it ends in
@@ -173,7 +174,8 @@ func (c *Client) untilAccepted(ctx context.Context, js jetstream.JetStream, msg 
 	patient, cancel := context.WithTimeout(ctx, c.settings.Patience)
 	defer cancel()
 	var lost time.Time
-	for begun := time.Now(); ; {
+	for begun := c.left.Load(); ; {
+		asked := c.left.Load()
 		attempt, cancelAttempt := context.WithTimeout(patient, c.settings.Silence)
 		_, err := js.PublishMsg(attempt, msg)
 		cancelAttempt()
@@ -189,7 +191,7 @@ func (c *Client) untilAccepted(ctx context.Context, js jetstream.JetStream, msg 
 			return outage(lost, "the prompt was acknowledged; sending it again under the same request_id is safe", err)
 		case denied != nil:
 			return denied
-		case patient.Err() != nil || !mayPass(err) && !c.mayReturn(err, begun):
+		case patient.Err() != nil || !mayPass(err) && !c.mayReturn(err, begun, asked):
 			return acceptError(err, c.settings.Model, c.nc.ConnectedUrlRedacted())
 		}
 		select { // a broken connection refuses at once

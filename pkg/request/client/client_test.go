@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var fast = Settings{Silence: 100 * time.Millisecond, Patience: time.Second}
+var fast = Settings{Silence: 100 * time.Millisecond}
 
 // read collects a stream: its text, its terminal chunk, and its error.
 func read(s *Stream) (text string, last *pb.Chunk, err error) {
@@ -239,7 +239,13 @@ func TestServiceGone(t *testing.T) {
 		}
 		f.nc.Close()
 	}, nil)
-	text, last, err := read(ask(t, server, &pb.Prompt{Text: "hi"}))
+	settings := fast
+	settings.Patience = time.Second
+	stream, err := New(connect(t, server), settings).Prompt(t.Context(), &pb.Prompt{Text: "hi"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, last, err := read(stream)
 	if text != "0 " || last != nil || code(err) != CodeInterrupted || !strings.Contains(err.Error(), "before token 1") {
 		t.Errorf("got %q, end %v, error %v", text, last, err)
 	}

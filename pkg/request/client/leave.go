@@ -25,6 +25,7 @@ func (c *Client) unserved(now time.Time) {
 	if c.useless.Length() >= c.leaveAfter && leaving.Possible(c.nc) {
 		c.useless.End()
 		_ = c.nc.ForceReconnect() // fails on a closed connection, which others notice
+		c.left.Add(1)             // last: what is asked from now on, another server answers
 	}
 }
 
@@ -70,12 +71,10 @@ func noStream(err error) bool {
 	return errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrNoResponders)
 }
 
-// returnsWithin is how long a stream that was not there may take to be: longer than it
-// takes to leave a server that is cut off from it.
-const returnsWithin = leaving.After + leaving.After/2
-
 // mayReturn says whether a stream that was not there may be at another server, or
-// here when a leader is elected.
-func (c *Client) mayReturn(err error, since time.Time) bool {
-	return noStream(err) && leaving.Possible(c.nc) && time.Since(since) < c.returnsWithin
+// here when a leader is elected. A server that is left had time for both, so that what
+// the next one says counts. begun and asked are how many servers had been left when the
+// prompt was published first and last.
+func (c *Client) mayReturn(err error, begun, asked uint64) bool {
+	return noStream(err) && leaving.Possible(c.nc) && asked == begun
 }

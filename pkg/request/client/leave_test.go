@@ -43,16 +43,12 @@ func TestLeave(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := between(t)
-			first := c.nc.ConnectedUrl()
 			s, err := begin(c)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if text, last, err := read(s); err != nil || text != "0 1 2 " || last.GetFinishReason() != "length" {
 				t.Errorf("got %q, end %v, error %v", text, last, err)
-			}
-			if c.nc.ConnectedUrl() == first {
-				t.Error("it is still at the first server")
 			}
 		})
 	}
@@ -135,8 +131,43 @@ func TestLeaveInVain(t *testing.T) {
 	}
 	defer nc.Close()
 	c := New(nc, Settings{})
-	c.leaveAfter, c.returnsWithin = 100*time.Millisecond, 150*time.Millisecond
+	first := c.nc.ConnectedUrl()
+	c.leaveAfter = 100 * time.Millisecond
 	if _, err := c.Prompt(t.Context(), &pb.Prompt{Text: "hi"}); code(err) != CodeModelNotFound {
 		t.Errorf("%v", err)
+	}
+	if c.left.Load() != 1 || c.nc.ConnectedUrl() == first {
+		t.Errorf("%d servers were left; it is at %s, and began at %s", c.left.Load(), c.nc.ConnectedUrl(), first)
+	}
+}
+
+// A stream that is not there is waited for until a server was left because of it, not
+// when the connection breaks.
+func TestMayReturn(t *testing.T) {
+	a, b := startServer(t), startServer(t)
+	nc, err := nats.Connect(a.ClientURL() + "," + b.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	alone, err := nats.Connect(a.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alone.Close()
+	for name, c := range map[string]struct {
+		nc           *nats.Conn
+		err          error
+		begun, asked uint64
+		want         bool
+	}{
+		"no leader":                  {nc, jetstream.ErrNoStreamResponse, 3, 3, true},
+		"nor at the next server":     {nc, jetstream.ErrNoStreamResponse, 3, 4, false},
+		"there is no other":          {alone, jetstream.ErrNoStreamResponse, 3, 3, false},
+		"something else is the case": {nc, nats.ErrMaxPayload, 3, 3, false},
+	} {
+		if got := New(c.nc, Settings{}).mayReturn(c.err, c.begun, c.asked); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }
