@@ -2,6 +2,7 @@ package tokenlog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -19,6 +20,9 @@ import (
 //
 //	a reader joins or leaves ─▶ the round ends ─▶ the next one, of who is there now,
 //	                                              from the first message that one lacks
+//
+// A reader that is too slow for the others is dismissed with errSlow: it reads what it
+// lacks alone, and joins again.
 type feed struct {
 	conn   bus.LogStore
 	stream string
@@ -39,16 +43,20 @@ type reader struct {
 	err   chan error // why it gets no more
 }
 
+// errSlow says that more waited for a reader than may.
+var errSlow = errors.New("the reader is slower than the feed")
+
 func newFeed(c bus.LogStore, names schemas.Streams) *feed {
 	return &feed{conn: c, stream: names.Tokens().Name, names: names.Subjects, readers: map[int]*reader{}}
 }
 
 // follow calls take for a shard's messages from behind a place on, on the caller's
-// goroutine, until ctx ends or the stream is made anew.
-func (f *feed) follow(ctx context.Context, shard int, after bus.Place, take func(bus.Stored)) error {
+// goroutine, until ctx ends, the stream is made anew, or take is too slow for the
+// others. It returns the place of the last message that it passed on.
+func (f *feed) follow(ctx context.Context, shard int, after bus.Place, take func(bus.Stored)) (bus.Place, error) {
 	r := &reader{shard: shard, place: after, box: newMailbox(), err: make(chan error, 1)}
 	if err := f.join(r); err != nil {
-		return err
+		return after, err
 	}
 	defer f.leave(r)
 	for taken := []bus.Stored(nil); ; {
@@ -57,24 +65,31 @@ func (f *feed) follow(ctx context.Context, shard int, after bus.Place, take func
 		case <-r.box.filled:
 		case end = <-r.err: // what came before that is in the box
 		case <-ctx.Done():
-			return fmt.Errorf("following shard %d: %w", shard, ctx.Err())
+			return after, fmt.Errorf("following shard %d: %w", shard, ctx.Err())
 		}
 		taken = r.box.swap(taken)
-		f.hand(ctx, taken, take)
+		after = f.hand(ctx, after, taken, take)
 		if end != nil {
-			return end
+			return after, end
 		}
 	}
 }
 
-// hand passes messages on. One that makes take panic is passed over.
-func (f *feed) hand(ctx context.Context, messages []bus.Stored, take func(bus.Stored)) {
+// hand passes messages on, and returns the place of the last one. One that makes take
+// panic is passed over.
+func (f *feed) hand(ctx context.Context, after bus.Place, messages []bus.Stored, take func(bus.Stored)) bus.Place {
 	for _, m := range messages {
 		if ctx.Err() != nil {
-			return
+			break
 		}
 		_ = f.conn.Try(m.Subject, func() error { take(m); return nil }) // counted and logged there
+		after = placeOf(m)
 	}
+	return after
+}
+
+func placeOf(m bus.Stored) bus.Place {
+	return bus.Place{Incarnation: m.Incarnation, Sequence: m.Sequence}
 }
 
 func (f *feed) join(r *reader) error {
@@ -96,7 +111,6 @@ func (f *feed) join(r *reader) error {
 
 // leave ends a reader's part, and waits until nothing is under way for it.
 func (f *feed) leave(r *reader) {
-	close(r.box.left)
 	f.mu.Lock()
 	if f.readers[r.shard] == r {
 		delete(f.readers, r.shard)
@@ -111,7 +125,7 @@ func (f *feed) leave(r *reader) {
 
 func (f *feed) run() {
 	for r := f.begin(); r != nil; r = f.begin() {
-		err := f.conn.Follow(r.ctx, f.stream, r.subjects(f.names), r.from, r.give)
+		err := f.conn.Follow(r.ctx, f.stream, r.subjects(f.names), r.from, func(m bus.Stored) bool { return f.give(r, m) })
 		f.end(r, err)
 	}
 }
@@ -167,6 +181,21 @@ func (f *feed) end(r *round, err error) {
 	close(r.over)
 }
 
+// give puts a message into its reader's mailbox, or dismisses a reader for which too
+// many wait; false when the round has ended.
+func (f *feed) give(r *round, m bus.Stored) (more bool) {
+	token := shardToken(m.Subject)
+	reader := r.readers[token]
+	if reader != nil && m.Sequence > reader.place.Sequence && !reader.box.put(m) {
+		f.mu.Lock()
+		delete(r.readers, token)
+		f.dismiss(reader, fmt.Errorf("following shard %s: %w", token, errSlow))
+		f.mu.Unlock()
+	}
+	r.read = placeOf(m)
+	return r.ctx.Err() == nil
+}
+
 // dismiss ends a reader's part; f.mu is held.
 func (f *feed) dismiss(r *reader, err error) {
 	if f.readers[r.shard] == r {
@@ -178,7 +207,8 @@ func (f *feed) dismiss(r *reader, err error) {
 	}
 }
 
-// round is what a feed reads through one consumer, for the same readers throughout.
+// round is what a feed reads through one consumer, for the same readers throughout,
+// less those that are too slow.
 type round struct {
 	readers map[string]*reader // by their shard's token in subjects
 	from    bus.Place
@@ -200,16 +230,6 @@ func (r *round) subjects(names schemas.Subjects) (out []string) {
 	}
 	slices.Sort(out)
 	return out
-}
-
-// give puts a message into its reader's mailbox; false when the round has ended.
-func (r *round) give(m bus.Stored) (more bool) {
-	reader := r.readers[shardToken(m.Subject)]
-	if reader != nil && m.Sequence > reader.place.Sequence && !reader.box.put(r.ctx, m) {
-		return false
-	}
-	r.read = bus.Place{Incarnation: m.Incarnation, Sequence: m.Sequence}
-	return r.ctx.Err() == nil
 }
 
 // shardToken is the shard in the subject of a record.

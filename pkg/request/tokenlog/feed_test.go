@@ -14,85 +14,6 @@ import (
 	"github.com/switchyard/switchyard/schemas"
 )
 
-// tape is a stream in memory for followers. It can be made anew, or be closed.
-type tape struct {
-	bus.LogStore
-
-	mu          sync.Mutex
-	changed     chan struct{} // closed and made again at each change
-	incarnation uint64
-	messages    []bus.Stored
-	closed      bool
-	readers     int
-}
-
-func newTape() *tape { return &tape{changed: make(chan struct{}), incarnation: 1} }
-
-func (p *tape) change(fn func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	fn()
-	close(p.changed)
-	p.changed = make(chan struct{})
-}
-
-// add stores a message of a shard.
-func (p *tape) add(shard int) {
-	p.change(func() {
-		n := uint64(len(p.messages) + 1)
-		p.messages = append(p.messages, bus.Stored{
-			Subject: fmt.Sprintf("test.token.m.%d.r", shard), Sequence: n, Incarnation: p.incarnation, Data: fmt.Append(nil, n),
-		})
-	})
-}
-
-func (p *tape) replace() { p.change(func() { p.incarnation++; p.messages = nil }) }
-func (p *tape) close()   { p.change(func() { p.closed = true }) }
-
-func (p *tape) reading() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.readers
-}
-
-func (p *tape) Try(_ string, fn func() error) error { return fn() }
-
-var errClosed = errors.New("closed")
-
-// Follow does what the bus's does.
-func (p *tape) Follow(ctx context.Context, _ string, subjects []string, after bus.Place, fn func(bus.Stored) bool) error {
-	p.change(func() { p.readers++ })
-	defer p.change(func() { p.readers-- })
-	for first := true; ; first = false {
-		p.mu.Lock()
-		rest, changed := p.messages[min(after.Sequence, uint64(len(p.messages))):], p.changed
-		replaced := after.Incarnation != 0 && after.Incarnation != p.incarnation || first && after.Sequence > uint64(len(p.messages))
-		after.Incarnation = p.incarnation
-		closed := p.closed
-		p.mu.Unlock()
-		switch {
-		case closed:
-			return errClosed
-		case replaced:
-			return bus.ErrReplaced
-		}
-		for _, m := range rest {
-			after.Sequence = m.Sequence
-			wanted := slices.ContainsFunc(subjects, func(s string) bool {
-				return s == names.Subjects.AnyToken() || s == "test.token.m."+shardToken(m.Subject)+".*"
-			})
-			if wanted && !fn(m) {
-				return nil
-			}
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
 // following is one that follows a shard in a feed.
 type following struct {
 	shard int
@@ -104,27 +25,34 @@ type following struct {
 }
 
 func follow(t *testing.T, f *feed, shard int, after bus.Place) *following {
+	return begin(t, shard, func(ctx context.Context, take func(bus.Stored)) error {
+		_, err := f.follow(ctx, shard, after, take)
+		return err
+	})
+}
+
+// begin follows a shard in some way.
+func begin(t *testing.T, shard int, run func(context.Context, func(bus.Stored)) error) *following {
 	ctx, stop := context.WithCancel(t.Context())
 	g := &following{shard: shard, stop: stop, end: make(chan error, 1)}
-	go func() {
-		g.end <- f.follow(ctx, shard, after, func(m bus.Stored) {
-			g.mu.Lock()
-			defer g.mu.Unlock()
-			g.got = append(g.got, m.Sequence)
-		})
-	}()
+	go func() { g.end <- run(ctx, g.take) }()
 	t.Cleanup(stop)
 	return g
 }
 
-func (g *following) last() uint64 {
+func (g *following) take(m bus.Stored) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.got) == 0 {
-		return 0
-	}
-	return g.got[len(g.got)-1]
+	g.got = append(g.got, m.Sequence)
 }
+
+func (g *following) all() []uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.got)
+}
+
+func (g *following) last() uint64 { return lastOf(g.all()) }
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
@@ -209,7 +137,7 @@ func TestFeedIsOneConsumer(t *testing.T) {
 	if p.reading() != 1 {
 		t.Errorf("%d consumers", p.reading())
 	}
-	if err := f.follow(t.Context(), 0, bus.Place{}, nil); err == nil {
+	if _, err := f.follow(t.Context(), 0, bus.Place{}, nil); err == nil {
 		t.Error("a shard is followed twice")
 	}
 	for _, g := range all {
@@ -269,30 +197,63 @@ func TestFeedOfAnotherStream(t *testing.T) {
 	eventually(t, "another message", func() bool { return now.last() == 2 })
 }
 
-// A reader that is busy keeps nobody waiting until its mailbox is full, and nobody once
-// it has left.
+// A shard whose reader is slow keeps no other waiting, however much waits for it; it gets
+// all of its messages, once and in order, and is followed beside the others again.
+func TestFeedOfSlowShard(t *testing.T) {
+	p := newTape()
+	l := New(p, names, Settings{})
+	gate := make(chan struct{})
+	open := sync.OnceFunc(func() { close(gate) })
+	t.Cleanup(open)
+	followed := func(shard int, slow <-chan struct{}) *following {
+		return begin(t, shard, func(ctx context.Context, take func(bus.Stored)) error {
+			return l.followShard(ctx, shard, bus.Place{}, func(m bus.Stored) { <-slow; take(m) })
+		})
+	}
+	closed := make(chan struct{})
+	close(closed)
+	slow, quick := followed(1, gate), followed(2, closed)
+	together := func() bool {
+		l.feed.mu.Lock()
+		defer l.feed.mu.Unlock()
+		return len(l.feed.readers) == 2
+	}
+	eventually(t, "both are followed", together)
+	want := map[*following][]uint64{}
+	for i := range uint64(20) {
+		p.addSized(1, maxWaiting/4)
+		p.add(2)
+		want[slow], want[quick] = append(want[slow], 2*i+1), append(want[quick], 2*i+2)
+	}
+	eventually(t, "all messages of the other", func() bool { return quick.last() == 40 })
+	if got := slow.all(); len(got) > 0 {
+		t.Errorf("the slow one has had %d", len(got))
+	}
+	open()
+	eventually(t, "all messages", func() bool { return slow.last() == 39 })
+	eventually(t, "both are followed, by one consumer", func() bool { return together() && p.reading() == 1 })
+	for g, all := range want {
+		if got := g.all(); !slices.Equal(got, all) {
+			t.Errorf("shard %d: got %v", g.shard, got)
+		}
+	}
+}
+
+// However large a message is, an empty mailbox takes it, and no second one beside it.
 func TestMailbox(t *testing.T) {
 	b := newMailbox()
 	half := bus.Stored{Data: make([]byte, maxWaiting/2)}
 	whole := bus.Stored{Data: make([]byte, 2*maxWaiting)}
-	full, cancel := context.WithCancel(t.Context())
-	cancel()
-	if !b.put(full, whole) || b.put(full, half) {
-		t.Error("one message has room, however large it is, and no second one beside it")
+	for _, c := range []struct {
+		m    bus.Stored
+		room bool
+	}{{whole, true}, {half, false}, {whole, false}} {
+		if b.put(c.m) != c.room {
+			t.Errorf("%d bytes, room %v", len(c.m.Data), !c.room)
+		}
 	}
-	done := make(chan bool)
-	go func() { done <- b.put(t.Context(), half) }()
 	<-b.filled
-	if got := b.swap(nil); len(got) != 1 || !<-done {
+	if got := b.swap(nil); len(got) != 1 || !b.put(half) || b.put(half) {
 		t.Errorf("%d messages", len(got))
-	}
-	if got := b.swap(nil); len(got) != 1 || len(got[0].Data) != len(half.Data) {
-		t.Errorf("%d messages", len(got))
-	}
-	b.put(full, whole)
-	go func() { done <- b.put(t.Context(), half) }()
-	close(b.left)
-	if !<-done {
-		t.Error("nobody reads any more, but the next message waits")
 	}
 }

@@ -1,7 +1,6 @@
 package tokenlog
 
 import (
-	"context"
 	"sync"
 
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -9,8 +8,7 @@ import (
 
 const (
 	// maxWaiting bounds the bytes that wait for one reader, if that is more than one
-	// message: a reader that is busy must not keep the others waiting at once, nor
-	// fill the memory.
+	// message: a reader that is busy must not fill the memory.
 	maxWaiting = 4 << 20
 	// besideData is about what a message takes in memory beside its data.
 	besideData = 512
@@ -18,9 +16,7 @@ const (
 
 // mailbox holds what has come for a reader that is busy.
 type mailbox struct {
-	filled  chan struct{} // has a signal when something waits
-	emptied chan struct{} // has one when there may be room
-	left    chan struct{} // closed when nobody reads any more
+	filled chan struct{} // has a signal when something waits
 
 	mu      sync.Mutex
 	waiting []bus.Stored
@@ -28,26 +24,11 @@ type mailbox struct {
 }
 
 func newMailbox() *mailbox {
-	return &mailbox{filled: make(chan struct{}, 1), emptied: make(chan struct{}, 1), left: make(chan struct{})}
+	return &mailbox{filled: make(chan struct{}, 1)}
 }
 
-// put adds a message when there is room for it. It is false when ctx ended before; what
-// comes for a reader that has left is dropped.
-func (b *mailbox) put(ctx context.Context, m bus.Stored) bool {
-	for !b.add(m) {
-		select {
-		case <-b.emptied:
-		case <-b.left:
-			return true
-		case <-ctx.Done():
-			return false
-		}
-	}
-	signal(b.filled)
-	return true
-}
-
-func (b *mailbox) add(m bus.Stored) bool {
+// put adds a message; false: there is no room for it.
+func (b *mailbox) put(m bus.Stored) bool {
 	size := int64(len(m.Data)) + besideData
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -55,6 +36,7 @@ func (b *mailbox) add(m bus.Stored) bool {
 		return false
 	}
 	b.waiting, b.size = append(b.waiting, m), b.size+size
+	signal(b.filled)
 	return true
 }
 
@@ -64,7 +46,6 @@ func (b *mailbox) swap(taken []bus.Stored) (all []bus.Stored) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	all, b.waiting, b.size = b.waiting, taken[:0], 0
-	signal(b.emptied)
 	return all
 }
 

@@ -119,12 +119,7 @@ func (r *room) full() error {
 		ErrNoRoom, r.stream, r.bytes, r.bound)
 }
 
-func (r *room) lookSoon() {
-	select {
-	case r.soon <- struct{}{}:
-	default:
-	}
-}
+func (r *room) lookSoon() { signal(r.soon) }
 
 // WatchRoom looks how full the stream is, until ctx ends, so that this replica's
 // writers stop well before its bound; sharers is how many replicas write.

@@ -2,6 +2,7 @@ package tokenlog
 
 import (
 	"context"
+	"errors"
 
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
@@ -16,11 +17,20 @@ func (l *Log) FollowShard(ctx context.Context, shard int, after bus.Place, fn fu
 		e, err := decode(m)
 		fn(schemas.LastToken(m.Subject), e, err)
 	}
-	after, err := l.catchUp(ctx, shard, after, take)
-	if err != nil {
-		return err
+	return l.followShard(ctx, shard, after, take)
+}
+
+// followShard follows a shard beside the others, and alone while it is slower than they.
+func (l *Log) followShard(ctx context.Context, shard int, after bus.Place, take func(bus.Stored)) error {
+	for {
+		place, err := l.catchUp(ctx, shard, after, take)
+		if err != nil {
+			return err
+		}
+		if after, err = l.feed.follow(ctx, shard, place, take); !errors.Is(err, errSlow) {
+			return err
+		}
 	}
-	return l.feed.follow(ctx, shard, after, take)
 }
 
 // maxCatchUps is how often a shard's follower looks whether more has come meanwhile.
@@ -38,7 +48,7 @@ func (l *Log) catchUp(ctx context.Context, shard int, after bus.Place, take func
 		}
 		err = l.conn.Follow(ctx, l.stream, []string{subject}, after, func(m bus.Stored) bool {
 			take(m)
-			after = bus.Place{Incarnation: m.Incarnation, Sequence: m.Sequence}
+			after = placeOf(m)
 			return m.Sequence < last.Sequence
 		})
 		if err != nil {
