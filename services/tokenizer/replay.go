@@ -80,6 +80,9 @@ func (s *Service) endReplay(to destination, request string, why error) {
 	if errors.Is(why, tokenlog.ErrUnknown) {
 		why = edge.Errorf(edge.BadRequest, "request_id %q is unknown; requests are kept for %v (--log-age)", request, s.d.Streams.Tokens().MaxAge)
 	}
+	if errors.Is(why, tokenlog.ErrNotWhole) {
+		why = edge.Errorf(edge.Internal, "request_id %q cannot be read any more: records of its log are gone from stream %s", request, s.d.Streams.Tokens().Name)
+	}
 	var typed *edge.Error
 	var theirs *tokenlog.KindError
 	switch {

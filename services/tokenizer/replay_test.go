@@ -6,8 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
 // running is a request under way with some tokens.
@@ -165,6 +168,22 @@ func TestReplayBeforeIntake(t *testing.T) {
 				t.Errorf("a chunk says %q of what was refused, want %q: %s", has, want, m.Data)
 			}
 		}
+	}
+}
+
+// A replay of a log whose beginning is gone ends with a word about it.
+func TestReplayNotWhole(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	data, err := proto.Marshal(&pb.Record{Format: schemas.RecordFormat, Epoch: 1, Kind: &pb.Record_Claim{Claim: &pb.Claim{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.intoLog("one", data, nil)
+	got := r.inbox()
+	r.replay(got, 0)
+	if c := got.end(); c.Error.GetCode() != "internal" || !strings.Contains(c.Error.Message, "gone") {
+		t.Errorf("ended by %v", c)
 	}
 }
 

@@ -265,7 +265,7 @@ func (c *Chain) add(r *pb.Record) {
 
 // unpack takes a packed log, which must be a whole one by itself.
 func (c *Chain) unpack(p *pb.Packed) (rest []*pb.Record, err error) {
-	if c.end != nil {
+	if c.end != nil && c.accept != nil {
 		return nil, nil // its own records came before
 	}
 	if c.accept != nil && !SameOpening(c.accept, p.Accept) {

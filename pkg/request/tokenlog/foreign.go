@@ -36,6 +36,15 @@ func (c *Chain) foreigners(request string) error {
 	return nil
 }
 
+// unreadable says why a log that was read so far is none that can be read: its
+// acceptance is another kind's, or gone.
+func (c *Chain) unreadable(request string) error {
+	if c.accept == nil && (c.broken != nil || c.end != nil) {
+		return fmt.Errorf("%w: %s has no acceptance", ErrNotWhole, request)
+	}
+	return c.foreigners(request)
+}
+
 // EndForeign ends a request that replicas of another version or model have accepted, so
 // that its producer hears of it from those who are here. Whether it has ended is judged
 // as they would; then it is opened again as lost, by an acceptance of this kind.

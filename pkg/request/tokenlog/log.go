@@ -264,8 +264,8 @@ func (l *Log) Pass(request string, e Entry, err error, passed *bool) {
 }
 
 // FollowRequest calls fn for a request's records from the first on, then live,
-// until fn returns false or ctx ends. A *KindError says that it has none that can be
-// read here.
+// until fn returns false or ctx ends. Of a log that nobody can read the error is a
+// *KindError or ErrNotWhole.
 func (l *Log) FollowRequest(ctx context.Context, request string, fn func(Entry) (more bool)) error {
 	last, err := l.last(ctx, request)
 	if err != nil {
@@ -283,21 +283,34 @@ func (l *Log) FollowRequest(ctx context.Context, request string, fn func(Entry) 
 	defer time.AfterFunc(readWithin, caughtUp).Stop() // its last record may be gone
 	chain, passed := l.NewChain(), false
 	for {
-		var foreign error
+		var unreadable error
 		err := l.conn.Follow(ctx, l.stream, []string{l.names.Subjects.Token(request)}, bus.Place{}, func(m bus.Stored) bool {
 			if m.Sequence < last.Sequence {
 				return l.each(request, &chain, &passed, m, fn)
 			}
 			caughtUp()
 			more := l.each(request, &chain, &passed, m, fn)
-			foreign = chain.foreigners(request)
-			return more && foreign == nil
+			unreadable = chain.unreadable(request)
+			return more && unreadable == nil
 		})
+		if errors.Is(unreadable, ErrNotWhole) && l.grown(ctx, request, &last) {
+			continue // it was being packed
+		}
 		if !errors.Is(err, bus.ErrReplaced) {
-			return cmp.Or(foreign, err)
+			return cmp.Or(unreadable, err)
 		}
 		// The stream is a new one: what it will have of this log is its end.
 	}
+}
+
+// grown says whether a log has a newer message than the last one that was known.
+func (l *Log) grown(ctx context.Context, request string, last *bus.Stored) bool {
+	newest, err := l.last(ctx, request)
+	if err != nil || newest.Sequence <= last.Sequence {
+		return false
+	}
+	*last = newest
+	return true
 }
 
 // decode reads a message that may be anything.

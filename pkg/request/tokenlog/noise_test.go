@@ -94,6 +94,50 @@ func TestNotWhole(t *testing.T) {
 	}
 }
 
+// Whoever follows a log without its beginning is told so, whether it has ended or not.
+func TestFollowNotWhole(t *testing.T) {
+	for name, ended := range map[string]bool{"running": false, "ended": true} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.accept("r")
+			w, _ := r.claim(r.log, "r", WriterSettings{})
+			appendAll(t, w, token(0))
+			if ended {
+				appendAll(t, w, terminal("cancelled"))
+			}
+			r.flush(w)
+			r.purge("r", 2)
+			if err := r.log.FollowRequest(r.ctx(), "r", func(Entry) bool { return true }); !errors.Is(err, ErrNotWhole) {
+				t.Errorf("followed to %v", err)
+			}
+		})
+	}
+}
+
+// A log is read from the record that it was packed into, also where a server that stopped
+// in the middle of removing the others brought its end back without its beginning.
+func TestPackedBehindRemains(t *testing.T) {
+	r := newRig(t)
+	r.accept("r")
+	w, _ := r.claim(r.log, "r", WriterSettings{})
+	appendAll(t, w, token(0), token(1), terminal("cancelled"))
+	r.flush(w)
+	packer := Packer{Limit: 1 << 20}
+	for _, e := range r.read("r") {
+		packer.Add(e.Record)
+	}
+	r.purge("r", 2)
+	r.put("r", bytesOf(t, &pb.Record{Kind: &pb.Record_Packed{Packed: packer.Packed()}}))
+	var followed []Entry
+	err := r.log.FollowRequest(r.ctx(), "r", func(e Entry) bool {
+		followed = append(followed, e)
+		return len(followed) < 5
+	})
+	if got := kinds(followed); got != "T A 0 1 T" || err != nil {
+		t.Errorf("followed %s, error %v", got, err)
+	}
+}
+
 // purge removes a log's first n records, as age does.
 func (r *rig) purge(request string, n int) {
 	r.t.Helper()
