@@ -1,8 +1,8 @@
 // Package lease gives a duty to one replica at a time.
 //
 //	                 revision moves: somebody renews
-//	                        ┌────┐                 unchanged for TTL, released, absent,
-//	        get             ▼    │                 or its owner has no connection
+//	                        ┌────┐                 unchanged for TTL, released, absent, our
+//	        get             ▼    │                 own, or its owner has no connection
 //	start ───────▶ waiting ──────┴───────────────▶ compare and set ──▶ held
 //	                  ▲                                  │ lost            │ renew
 //	                  └──────────────────────────────────┘                 │ each TTL/3
@@ -113,7 +113,7 @@ func (c *candidate) wake() {
 func (c *candidate) acquire(ctx context.Context) (*Held, error) {
 	defer c.seekNobody()
 	for early := 0; ; early-- {
-		before := c.seen
+		before, back := c.seen, c.kv.Conn().Reconnection()
 		held, wait := c.attempt(ctx)
 		if held != nil {
 			return held, nil
@@ -128,6 +128,7 @@ func (c *candidate) acquire(ctx context.Context) (*Held, error) {
 			return nil, fmt.Errorf("waiting for lease %s: %w", c.key, bus.ErrNoConnection)
 		case <-c.moved:
 			early = maxEarly
+		case <-back: // what could not be read may be free by now
 		case <-c.gone:
 		case <-time.After(wait):
 		}
@@ -151,7 +152,7 @@ func (c *candidate) attempt(ctx context.Context) (held *Held, wait time.Duration
 		c.seen, c.since = revision, time.Now()
 	}
 	c.seek(old)
-	if silent := time.Since(c.since); old.GetOwner() != "" && silent < c.TTL && !c.isGone() {
+	if silent := time.Since(c.since); c.isAnothers(old) && silent < c.TTL {
 		return nil, c.TTL - silent
 	}
 	epoch, err := c.after(ctx, revision)
@@ -164,6 +165,12 @@ func (c *candidate) attempt(ctx context.Context) (held *Held, wait time.Duration
 		return c.failed(c.TTL / 10) // somebody else was quicker, or no answer: look again
 	}
 	return &Held{candidate: c, lease: mine, revision: revision, renewed: before, inherited: old.GetEpoch() > 0}, 0
+}
+
+// isAnothers says whether somebody else may hold the lease. An own one is of a tenure
+// that has ended, as when it could not be renewed in time and nobody took it.
+func (c *candidate) isAnothers(l *pb.Lease) bool {
+	return l.GetOwner() != "" && l.GetOwner() != c.owner && !c.isGone()
 }
 
 // failed is the end of an attempt that met an error: who was gone may be back by the

@@ -9,10 +9,8 @@ import (
 )
 
 const (
-	// lookEvery is how often one looks for a replica that was there the last time,
-	// and lookAgain once it was not.
-	lookEvery = 250 * time.Millisecond
-	lookAgain = 100 * time.Millisecond
+	// lookEvery is how often one looks for a replica.
+	lookEvery = 100 * time.Millisecond
 	// answerWithin is how long a server may take to say that nobody listens.
 	answerWithin = 100 * time.Millisecond
 	// strikes is how often in a row a replica has to be absent: a client that loses
@@ -34,7 +32,7 @@ type Watcher struct {
 }
 
 // pauses are constants but in tests.
-type pauses struct{ every, again, answer, settle time.Duration }
+type pauses struct{ every, answer, settle time.Duration }
 
 // watched is a replica that somebody in this process looks for.
 type watched struct {
@@ -47,7 +45,7 @@ type watched struct {
 func NewWatcher(c conn, subject func(id string) string) *Watcher {
 	return &Watcher{
 		conn: c, subject: subject, watched: map[string]*watched{},
-		pauses: pauses{lookEvery, lookAgain, answerWithin, settle},
+		pauses: pauses{lookEvery, answerWithin, settle},
 	}
 }
 
@@ -97,7 +95,7 @@ func (w *Watcher) look(ctx context.Context, id string, of *watched) {
 		case gap():
 			absences, wait = 0, w.pauses.settle
 		case absent:
-			absences, wait = absences+1, w.pauses.again
+			absences++
 		default:
 			absences = 0
 		}
