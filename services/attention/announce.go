@@ -29,7 +29,10 @@ func (p *pass) remaining(now time.Time) uint32 {
 // publish on the connection that the rows take next and waits for no answer;
 // when it fails the step goes on.
 func (r *remote) begin(ctx context.Context, runs []*pb.Run, stamp *pb.Stamp, end time.Time) {
-	r.pass = pass{step: r.next.Add(1), phases: phasesOf(runs), stamp: stamp, end: end}
+	next := pass{step: r.next.Add(1), phases: phasesOf(runs), stamp: stamp, end: end}
+	r.mu.Lock() // a late block may ask which step it is
+	r.pass = next
+	r.mu.Unlock()
 	err := r.announce(ctx, &pb.Step{
 		Version: schemas.Version, Model: r.identity.Model, Owner: r.owner, Epoch: r.epoch,
 		Step: r.step, Microbatch: r.microbatch, Runs: runs,

@@ -4,10 +4,34 @@ import (
 	"context"
 	"errors"
 	"math"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
+
+// A block that comes while its layer is given up changes nothing of the next one.
+func TestBlockOfAGivenUpLayer(t *testing.T) {
+	y, r := newFakeLayer(t, 8)
+	var late *pb.Block
+	y.fault = func(h *pb.Hidden) ([]*pb.Block, error, bool) { late = twice(h); return nil, nil, true }
+	given, up := context.WithCancel(t.Context())
+	up()
+	if _, _, err := layer(given, r, 2); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	take := func() { _ = r.take(late) } // who waits for it was found before
+	take()
+	var coming sync.WaitGroup
+	coming.Go(take)
+	r.begin(t.Context(), nil, nil, time.Time{})
+	coming.Wait()
+	if len(r.layers) > 0 {
+		t.Errorf("it counts as a layer of the next step: %v", r.layers)
+	}
+}
 
 // A step's messages say for how long anybody waits for it, and it is given up then.
 func TestRemainingTime(t *testing.T) {

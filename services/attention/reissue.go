@@ -59,7 +59,7 @@ func (r *remote) reissue(ctx context.Context, attempt uint32) error {
 			late = append(late, p)
 		}
 	}
-	r.issued = append(r.issued, time.Now())
+	r.issued = append(r.issued[:attempt], time.Now()) // one that could not be sent has the same number
 	r.mu.Unlock()
 	for _, p := range late {
 		if err := r.send(ctx, p, attempt); err != nil {

@@ -219,10 +219,15 @@ const maxReason = 1000
 // the wait has its own end.
 func (r *remote) waiting() bool { return r.waitingFlag.Load() }
 
+// forget ends the wait for a layer's blocks: one that is being taken in is done by then,
+// and later ones change nothing.
 func (r *remote) forget() {
 	r.exchange.mu.Lock()
-	defer r.exchange.mu.Unlock()
 	delete(r.waiters, r.step)
+	r.exchange.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.missing = 0
 }
 
 // receive takes a block in. Repeats and blocks nobody waits for change nothing.
