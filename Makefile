@@ -39,7 +39,7 @@ build-cuda: $(CUDA_IMAGES) ## Build bin/switchyard-cuda, which computes experts 
 
 .PHONY: test-cuda
 test-cuda: ## Test all of CUDA that needs no GPU, on a fake one and with the race detector (needs a C compiler)
-	CGO_ENABLED=1 $(GO) test -race ./kernels/cuda/... ./pkg/compute/device/cuda ./pkg/process/gpuwatch
+	CGO_ENABLED=1 $(GO) test -race ./kernels/cuda/... ./pkg/compute/device/cuda ./pkg/process/gpus
 	CGO_ENABLED=1 CGO_CFLAGS="-O2 -Wno-deprecated-declarations" $(GO) test -race -tags cuda ./kernels/cuda/nvml
 	CGO_ENABLED=1 $(GO) test -race -run GPU ./services/switchyard/...
 

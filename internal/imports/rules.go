@@ -130,7 +130,7 @@ var Rules = []Rule{
 		Of: []string{"module"}, Except: []string{"kernels/cuda/nvml"}, AndTests: true,
 		Never:  []string{"github.com/NVIDIA/..."},
 		Reason: "it needs a C compiler, and a call that its library lacks ends the process; one package behind the tag cuda asks first",
-		Bad:    [2]string{"pkg/process/gpuwatch", "github.com/NVIDIA/go-nvml/pkg/nvml"},
+		Bad:    [2]string{"pkg/process/gpus", "github.com/NVIDIA/go-nvml/pkg/nvml"},
 	},
 	{
 		Of: []string{"module"}, Except: []string{"services/switchyard"}, AndTests: true,

@@ -6,6 +6,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/device/cuda"
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/process/gpus"
 )
 
 // Config is what an operator sets.
@@ -25,7 +26,7 @@ type Config struct {
 	// LongSteps lets prefill take as long as MaxRows rows take, for measurements.
 	LongSteps bool
 	// GPU is what computes in the CPU's place; nil is none.
-	GPU *GPU
+	GPU *gpus.GPU
 }
 
 // Check refuses memory that does not hold a page of a model, and models whose attention

@@ -5,31 +5,11 @@ import (
 	"errors"
 	"fmt"
 
-	kernels "github.com/switchyard/switchyard/kernels/cuda"
 	"github.com/switchyard/switchyard/pkg/compute/device/cuda"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/process/gpus"
 )
-
-// GPU is a CUDA device for attention; each replica opens it for itself.
-type GPU struct {
-	Info   kernels.Info
-	Open   func() (kernels.Driver, error)
-	Images kernels.Images
-	// Memory is what a replica takes of it, for weights, buffers and pages; 0 is nine
-	// tenths of what is free.
-	Memory uint64
-	// Parts is how many bf16 numbers an element of a row is there: 1 or 2.
-	Parts int
-}
-
-// DeviceError says that a replica's device cannot be used, or not any more.
-type DeviceError struct{ Err error }
-
-func (e *DeviceError) Error() string { return e.Err.Error() }
-
-// Unwrap is what is wrong.
-func (e *DeviceError) Unwrap() error { return e.Err }
 
 // load brings the backbone's weights to what computes with them, and makes its pages.
 func (s *Service) load(ctx context.Context) error {
@@ -45,7 +25,7 @@ func (s *Service) load(ctx context.Context) error {
 		return err
 	}
 	if s.kv, err = s.backbone.NewPool(s.config.MaxRows, s.config.KVBytes); err != nil && s.config.GPU != nil {
-		return &DeviceError{err}
+		return &gpus.Error{Err: err}
 	}
 	return err
 }
@@ -54,16 +34,25 @@ func (s *Service) loadOnGPU(ctx context.Context, m *model.Model, positions int) 
 	g := s.config.GPU
 	driver, err := g.Open()
 	if err != nil {
-		return &DeviceError{err}
+		return &gpus.Error{Err: err}
 	}
 	on, err := cuda.OpenBackbone(ctx, m, s.d.Pool, driver, g.Images, cuda.BackboneSettings{
-		Memory: int64(g.Memory), Parts: g.Parts, Positions: positions, Rows: s.config.MaxRows, Lanes: s.config.Microbatches,
+		Memory: int64(g.Memory), Parts: gpus.Parts(s.d.Wire), Positions: positions, Rows: s.config.MaxRows, Lanes: s.config.Microbatches,
 	})
 	if err != nil {
-		return &DeviceError{err}
+		return &gpus.Error{Err: err}
 	}
 	s.backbone, s.gpu = forward.NewBackbone(&m.Spec, on), on
 	return nil
+}
+
+// followGPU watches the replica's GPU, where it says something of itself, until stop is
+// called: if it is lost, so are the steps on it.
+func (s *Service) followGPU(ctx context.Context) (stop func()) {
+	if s.gpu == nil {
+		return func() {}
+	}
+	return s.config.GPU.Follow(ctx, s.d.Logger, s.metrics.GPUs, s.gpu.Lose)
 }
 
 // mostFailures is how many steps in a row a device may fail before its replica leaves.
@@ -77,9 +66,17 @@ func (d *scheduler) deviceFailed(err *forward.DeviceError, rows int) {
 	switch {
 	case d.broken != nil:
 	case err.Lost:
-		d.broken = &DeviceError{err}
+		d.broken = &gpus.Error{Err: err}
 	case d.failures == mostFailures:
-		d.broken = &DeviceError{fmt.Errorf("%d steps in a row were not computed: %w", d.failures, err)}
+		d.broken = &gpus.Error{Err: fmt.Errorf("%d steps in a row were not computed: %w", d.failures, err)}
+	}
+}
+
+// deviceLost ends stepping, whether or not a step is under way that sees it.
+func (d *scheduler) deviceLost(why error) {
+	if d.broken == nil {
+		d.log.Warn("the device is lost; its sequences go to other replicas", "sequences", len(d.sequences), "error", why)
+		d.broken = &gpus.Error{Err: why}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/policy/batching"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -17,7 +18,8 @@ type engine struct {
 
 	log     *slog.Logger
 	pulse   pulse
-	fail    func(error) // ends run
+	fail    func(error)   // ends run
+	device  device.Failer // nil: nothing that can be lost
 	keeper  *keeper
 	workers []*worker
 
@@ -60,6 +62,7 @@ func newEngine(policy batching.Policy, workers []*worker, log *slog.Logger, st *
 func (e *engine) run(ctx context.Context) {
 	tick := time.NewTicker(heartbeatEvery)
 	defer tick.Stop()
+	gone := e.deviceFailed()
 	e.pulse.begin()
 	for {
 		e.launch()
@@ -76,6 +79,10 @@ func (e *engine) run(ctx context.Context) {
 			if e.broken != nil {
 				e.fail(e.broken)
 			}
+		case <-gone:
+			gone = nil // it is heard once
+			e.deviceLost(e.device.Err())
+			e.fail(e.broken)
 		case c := <-e.cancels:
 			e.cancel(c)
 		case l := <-e.lost:
@@ -87,6 +94,14 @@ func (e *engine) run(ctx context.Context) {
 			e.tick()
 		}
 	}
+}
+
+// deviceFailed is closed when the device is lost; nil where none can be.
+func (e *engine) deviceFailed() <-chan struct{} {
+	if e.device == nil {
+		return nil
+	}
+	return e.device.Failed()
 }
 
 // launch fills idle workers with what is ready.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/policy/batching"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/process/gpus"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -52,6 +54,7 @@ type Service struct {
 	foreign chan struct{} // one for each sequence of another kind that waits
 
 	ackWait, largerWithin time.Duration // constants but in tests
+	throttles             func() bool   // of the device
 
 	// tasks are admissions under way; ctx ends what Start began.
 	tasks sync.WaitGroup
@@ -69,7 +72,7 @@ func New(d *deployment.Deployment, c Config) *Service {
 		d: d, config: c, id: id, presence: d.NewPresence(id, "attention"),
 		tracer: d.Telemetry.Tracer("attention"), metrics: d.Telemetry.Metrics,
 		siblings: newSiblings(id), log: tokenlog.Of(d, id), slots: newSlots(c.MaxSequences), waiting: newWaiting(),
-		foreign: make(chan struct{}, foreignAtOnce), ackWait: sequenceAckWait, largerWithin: largerWithin,
+		foreign: make(chan struct{}, foreignAtOnce), ackWait: sequenceAckWait, largerWithin: largerWithin, throttles: c.GPU.Throttles,
 	}
 }
 
@@ -87,6 +90,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	s.presence.Fill = func(stats map[string]float64) {
 		stats[members.Places], stats[members.Waiting] = float64(s.places()), float64(s.waiting.size())
 		stats[members.StepSeconds] = s.exchange.latency.step(s.d.MoELayers()).Seconds()
+		maps.Copy(stats, s.config.GPU.Figures())
 	}
 	own, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.ctx, s.stop = own, stop
@@ -117,6 +121,9 @@ func (s *Service) build() {
 		MaxSeconds: s.maxSeconds(), MinPrefill: s.minPrefill(),
 	}
 	s.engine = newEngine(policy, workers, s.d.Logger, st)
+	if s.gpu != nil {
+		s.engine.device = s.gpu
+	}
 	s.engine.keeper.lapse = s.ackWait
 	st.active(0)
 }
@@ -198,6 +205,7 @@ func (s *Service) Run(ctx context.Context) error {
 	defer leave(nil)
 	s.engine.fail = leave
 	defer s.engine.stats.mirror()()
+	defer s.followGPU(ctx)()
 	var running sync.WaitGroup
 	defer running.Wait()
 	for _, l := range s.engine.workers {
@@ -231,7 +239,7 @@ func (s *Service) Run(ctx context.Context) error {
 
 // lostDevice is why a replica leaves, if that is its device.
 func lostDevice(ctx context.Context) error {
-	var lost *DeviceError
+	var lost *gpus.Error
 	if errors.As(context.Cause(ctx), &lost) {
 		return lost
 	}

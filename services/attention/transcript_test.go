@@ -30,6 +30,7 @@ import (
 //	full R, room R    the log takes no records; it does again
 //	cut R             there was no room for too long: the writer has queued the end
 //	unwritable R error=   the next record is refused
+//	device W is=lost  the device failed with what worker W has; lost: it says itself that it is gone
 //	cancel R reason=, tick DURATION, stop
 func TestTranscripts(t *testing.T) {
 	transcript.Run(t, "testdata/*.txt", func(t testing.TB) transcript.Machine {
@@ -125,6 +126,9 @@ func (g *stage) happen(t testing.TB, e *transcript.Event) {
 		if g.broken != nil {
 			g.tell("leaves: %v", g.broken)
 		}
+	case "lost":
+		g.deviceLost(errors.New("the GPU has fallen off its bus"))
+		g.tell("leaves: %v", g.broken)
 	case "stopped":
 		g.fault(e, context.Canceled)
 	case "cancel":

@@ -51,13 +51,18 @@ func (s *Service) wanted(ctx context.Context) int {
 }
 
 // pullable is what this replica can begin, or, when nobody can begin more, what
-// may wait here: what one replica holds, its siblings cannot serve.
+// may wait here: what one replica holds, its siblings cannot serve. A replica whose
+// device throttles leaves to siblings what they can begin.
 func (s *Service) pullable() int {
-	if free := s.places(); free > 0 {
-		return free
+	free, elsewhere := s.places(), 0
+	if free == 0 || s.throttles() {
+		elsewhere, _ = s.siblingsPlaces()
 	}
-	if n, _ := s.siblingsPlaces(); n > 0 {
+	switch {
+	case elsewhere > 0:
 		return 0
+	case free > 0:
+		return free
 	}
 	return min(s.waiting.room(), pullAtOnce)
 }
@@ -74,7 +79,7 @@ func (s *Service) places() int {
 // siblingsPlaces is how many sequences other replicas can begin at once, and how
 // many pages each of these has at least.
 func (s *Service) siblingsPlaces() (n int, pages float64) {
-	return members.FreePlaces(s.view.Snapshot(), s.id)
+	return members.PlacesElsewhere(s.view.Snapshot(), s.id)
 }
 
 // turns lets sequences begin in fair order, as places get free, until ctx ends.

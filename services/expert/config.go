@@ -4,16 +4,14 @@ import (
 	"fmt"
 	"time"
 
-	kernels "github.com/switchyard/switchyard/kernels/cuda"
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/device/cuda"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
-	"github.com/switchyard/switchyard/pkg/process/gpuwatch"
+	"github.com/switchyard/switchyard/pkg/process/gpus"
 )
 
 // Config is what an operator sets.
@@ -27,28 +25,8 @@ type Config struct {
 	// Profile is of the device that the host is paced as; nil is the CPU as it is.
 	Profile *profiles.Profile
 	// GPU is what computes in the CPU's place; nil is none.
-	GPU *GPU
+	GPU *gpus.GPU
 }
-
-// GPU is a CUDA device for hosts; each opens it for itself.
-type GPU struct {
-	Info   kernels.Info
-	Open   func() (kernels.Driver, error)
-	Images kernels.Images
-	// Watch is of what it says of itself; nil where it says nothing, and Unwatched why.
-	Watch     *gpuwatch.Watch
-	Unwatched error
-	// Memory is what a host takes of it; 0 is nine tenths of what is free.
-	Memory uint64
-}
-
-// DeviceError says that a host's device cannot be used as it is.
-type DeviceError struct{ Err error }
-
-func (e *DeviceError) Error() string { return e.Err.Error() }
-
-// Unwrap is what is wrong.
-func (e *DeviceError) Unwrap() error { return e.Err }
 
 // Check refuses a budget that does not hold one expert of a model, or that the
 // profile's device does not have.
@@ -92,30 +70,21 @@ func (c Config) device(d *deployment.Deployment) (device.Device, error) {
 	s := device.Settings{Budget: int64(c.MemoryBudget), Ended: func(e device.Ended) { countLoad(d.Telemetry.Metrics.Hosts, e) }}
 	switch {
 	case c.GPU != nil:
-		return c.GPU.device(d, s)
+		return openGPU(c.GPU, d, s)
 	case c.Profile != nil:
 		return paced.New(d.Model, d.Pool, c.Profile, s), nil
 	}
 	return device.NewCPU(d.Model, d.Pool, s), nil
 }
 
-func (g *GPU) device(d *deployment.Deployment, s device.Settings) (device.Device, error) {
+func openGPU(g *gpus.GPU, d *deployment.Deployment, s device.Settings) (device.Device, error) {
 	driver, err := g.Open()
 	if err != nil {
-		return nil, &DeviceError{err}
+		return nil, &gpus.Error{Err: err}
 	}
-	on, err := cuda.Open(d.Model, driver, g.Images, cuda.Settings{Settings: s, Memory: int64(g.Memory), Parts: Parts(d.Wire)})
+	on, err := cuda.Open(d.Model, driver, g.Images, cuda.Settings{Settings: s, Memory: int64(g.Memory), Parts: gpus.Parts(d.Wire)})
 	if err != nil {
-		return nil, &DeviceError{err}
+		return nil, &gpus.Error{Err: err}
 	}
 	return on, nil
-}
-
-// Parts is how many bf16 numbers a GPU takes for an element of a row: rows of bf16
-// are one each, and two are near float32.
-func Parts(w tensor.Wire) int {
-	if w == tensor.BF16 {
-		return 1
-	}
-	return 2
 }

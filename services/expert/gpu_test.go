@@ -8,7 +8,7 @@ import (
 	"github.com/switchyard/switchyard/kernels/cuda/facts"
 	"github.com/switchyard/switchyard/kernels/cuda/fake"
 	"github.com/switchyard/switchyard/pkg/control/members"
-	"github.com/switchyard/switchyard/pkg/process/gpuwatch"
+	"github.com/switchyard/switchyard/pkg/process/gpus"
 )
 
 // Heartbeats and samples of loads have what the GPU says of itself, and nothing that it
@@ -17,8 +17,8 @@ func TestGPUFigures(t *testing.T) {
 	said := fake.NewFacts()
 	said.Set(facts.Temperature, 61)
 	said.Without(facts.Busy)
-	w := gpuwatch.New(said)
-	h := startHostWith(t, 0, Config{GPU: &GPU{Watch: w}})
+	w := gpus.New(said)
+	h := startHostWith(t, 0, Config{GPU: &gpus.GPU{Watch: w}})
 	beat := func() map[string]float64 {
 		stats := map[string]float64{}
 		h.fill(stats)
@@ -32,7 +32,7 @@ func TestGPUFigures(t *testing.T) {
 	defer w.Follow(t.Context(), slog.New(slog.DiscardHandler), func(error) {})()
 	testkit.Eventually(t, "figures", func() bool { return w.State().Values != nil })
 	for _, figures := range []map[string]float64{beat(), h.hostLoad().Gpu} {
-		throttled, says := figures[members.HostThrottled]
+		throttled, says := figures[members.DeviceThrottled]
 		if _, busy := figures[string(facts.Busy)]; busy || !says || throttled != 0 || figures[string(facts.Temperature)] != 61 {
 			t.Errorf("%v", figures)
 		}

@@ -80,6 +80,6 @@ func (s *Service) hostLoad() *pb.HostLoad {
 	return &pb.HostLoad{
 		BudgetBytes: uint64(m.Budget), UsedBytes: uint64(m.Used),
 		Warm: uint32(phases["warm"]), Kept: uint32(phases["kept"]), Cold: uint32(phases["cold"]), Warming: uint32(phases["warming"]),
-		ColdStarts: s.coldStarts, ColdStartNs: uint64(s.coldWait), Gpu: s.gpuFigures(),
+		ColdStarts: s.coldStarts, ColdStartNs: uint64(s.coldWait), Gpu: s.config.GPU.Figures(),
 	}
 }

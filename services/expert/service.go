@@ -19,6 +19,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/process/gpus"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
@@ -78,7 +79,7 @@ const (
 	ownAtOnce = 4
 )
 
-// New returns a host that is not started. It fails with DeviceError.
+// New returns a host that is not started. It fails with *gpus.Error.
 func New(d *deployment.Deployment, c Config) (*Service, error) {
 	on, err := c.device(d)
 	if err != nil {
@@ -175,7 +176,7 @@ func (s *Service) deviceFailed() <-chan struct{} {
 
 func (s *Service) deviceError() error {
 	if f, ok := s.device.(device.Failer); ok && f.Err() != nil {
-		return &DeviceError{fmt.Errorf("%s: %w", s.device.Name(), f.Err())}
+		return &gpus.Error{Err: fmt.Errorf("%s: %w", s.device.Name(), f.Err())}
 	}
 	return nil
 }
@@ -309,5 +310,5 @@ func (s *Service) fill(stats map[string]float64) {
 	if r, ok := s.device.(device.Reporter); ok {
 		r.Report(stats)
 	}
-	maps.Copy(stats, s.gpuFigures())
+	maps.Copy(stats, s.config.GPU.Figures())
 }

@@ -60,7 +60,7 @@ func TestThrottledHosts(t *testing.T) {
 	at := s.began
 	for look, throttled := range []float64{0, 1, 1, 0} {
 		host := announced("a", look, 40, time.Millisecond)
-		host.Stats[members.HostThrottled] = throttled
+		host.Stats[members.DeviceThrottled] = throttled
 		at = at.Add(members.Interval)
 		s.look(at, []*pb.Member{host, announced("b", look, 40, time.Millisecond)})
 		if got := s.now()["a"]; (got == quarantine.Avoided) != (throttled > 0) {

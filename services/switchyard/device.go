@@ -8,8 +8,8 @@ import (
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/compute/device/cuda"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
-	"github.com/switchyard/switchyard/services/attention"
-	"github.com/switchyard/switchyard/services/expert"
+	"github.com/switchyard/switchyard/pkg/process/gpus"
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
@@ -21,7 +21,7 @@ type gpuFlags struct{ name, device, memoryName, memory, kinds string }
 func isGPU(device string) bool { return device == "cuda" || strings.HasPrefix(device, "cuda:") }
 
 // open looks whether the GPU can be used; nil: it is none.
-func (f gpuFlags) open() (*expert.GPU, error) {
+func (f gpuFlags) open() (*gpus.GPU, error) {
 	memory, err := parseBytes(f.memoryName, f.memory)
 	if err != nil {
 		return nil, err
@@ -48,13 +48,16 @@ func (f gpuFlags) open() (*expert.GPU, error) {
 	return g, nil
 }
 
-// attention is the same GPU for attention; nil: it is none.
-func (f gpuFlags) attention(m ModelFlags) (*attention.GPU, error) {
-	g, err := f.open()
+// tellGPU says what computes such work, if that is a GPU.
+func tellGPU(e *env, work string, g *gpus.GPU, t *telemetry.Config) {
 	if g == nil {
-		return nil, err
+		return
 	}
-	return &attention.GPU{Info: g.Info, Open: g.Open, Images: g.Images, Memory: g.Memory, Parts: expert.Parts(m.wire())}, nil
+	t.Device = "cuda:" + g.Info.Name
+	e.log.Info("a GPU computes "+work, "gpu", g.Info.Name, "index", g.Info.Index, "architecture", g.Info.Arch.String(), "memory_bytes", g.Info.Memory)
+	if g.Unwatched != nil {
+		e.log.Warn("the GPU says nothing of itself: its memory, power and temperature are not shown, and nobody sees whether it throttles; it computes all the same", "err", g.Unwatched)
+	}
 }
 
 // classOf is the numeric class of a process with such services.
@@ -62,12 +65,12 @@ func classOf(s cluster.Services, m ModelFlags) string {
 	if m.MixedClasses {
 		return deployment.MixedClasses
 	}
-	class := cpu.Class()
+	class, parts := cpu.Class(), gpus.Parts(m.wire())
 	if g := s.Expert.GPU; g != nil {
-		class += "+" + cuda.Class(g.Info.Arch, expert.Parts(m.wire()))
+		class += "+" + cuda.Class(g.Info.Arch, parts)
 	}
 	if g := s.Attention.GPU; g != nil {
-		class += "+attention-" + cuda.Class(g.Info.Arch, g.Parts)
+		class += "+attention-" + cuda.Class(g.Info.Arch, parts)
 	}
 	return class
 }

@@ -7,12 +7,11 @@ import (
 	"github.com/switchyard/switchyard/kernels/cuda/images"
 	"github.com/switchyard/switchyard/kernels/cuda/nvml"
 	"github.com/switchyard/switchyard/kernels/cuda/real"
-	"github.com/switchyard/switchyard/pkg/process/gpuwatch"
-	"github.com/switchyard/switchyard/services/expert"
+	"github.com/switchyard/switchyard/pkg/process/gpus"
 )
 
 // openGPU looks whether a GPU can be used.
-func openGPU(index int) (*expert.GPU, error) {
+func openGPU(index int) (*gpus.GPU, error) {
 	d, err := real.Open(index)
 	if err != nil {
 		return nil, err
@@ -25,11 +24,11 @@ func openGPU(index int) (*expert.GPU, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &expert.GPU{Info: info, Images: all, Open: func() (cuda.Driver, error) { return real.Open(index) }}
+	g := &gpus.GPU{Info: info, Images: all, Open: func() (cuda.Driver, error) { return real.Open(index) }}
 	if r, err := nvml.Open(info.PCI); err != nil {
 		g.Unwatched = err
 	} else {
-		g.Watch = gpuwatch.New(r)
+		g.Watch = gpus.New(r)
 	}
 	return g, nil
 }

@@ -5,10 +5,9 @@ import (
 	"errors"
 
 	kernels "github.com/switchyard/switchyard/kernels/cuda"
+	"github.com/switchyard/switchyard/pkg/process/gpus"
 	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
-	"github.com/switchyard/switchyard/services/attention"
-	"github.com/switchyard/switchyard/services/expert"
 )
 
 // Exit codes that scripts rely on.
@@ -60,8 +59,7 @@ func untilSignal(ctx context.Context, do func() error) error {
 func exitCode(err error) int {
 	var withCode *exitError
 	var answer *client.Error
-	var device *expert.DeviceError
-	var attended *attention.DeviceError
+	var gpu *gpus.Error
 	var settings *bus.SettingsError
 	switch {
 	case err == nil:
@@ -72,7 +70,7 @@ func exitCode(err error) int {
 		return codeOf(answer)
 	case errors.Is(err, bus.ErrNoConnection), errors.Is(err, bus.ErrClosed):
 		return exitNoServer
-	case (errors.As(err, &device) || errors.As(err, &attended)) && !errors.Is(err, kernels.ErrLost):
+	case errors.As(err, &gpu) && !errors.Is(err, kernels.ErrLost):
 		return exitUsage // it is not what was asked for, or has too little memory
 	case errors.As(err, &settings), errors.Is(err, bus.ErrCredentials):
 		return exitUsage

@@ -13,6 +13,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/process/gpus"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/kafka"
 	"github.com/switchyard/switchyard/schemas"
@@ -117,7 +118,7 @@ type AttentionFlags struct {
 }
 
 // config takes what computes attention in the CPU's place; nil is nothing.
-func (f AttentionFlags) config(m ModelFlags, on *attention.GPU) (attention.Config, error) {
+func (f AttentionFlags) config(m ModelFlags, on *gpus.GPU) (attention.Config, error) {
 	kv, err := f.kvBytes(on != nil)
 	if err != nil {
 		return attention.Config{}, err
@@ -188,7 +189,7 @@ func (f ExpertFlags) profile() (*profiles.Profile, error) {
 }
 
 // gpu is nil for a device that is none.
-func (f ExpertFlags) gpu() (*expert.GPU, error) {
+func (f ExpertFlags) gpu() (*gpus.GPU, error) {
 	if isGPU(f.Device) && f.ExpertMemory != "0" {
 		return nil, usage(fmt.Errorf("--expert-memory is %s; of --device cuda give --gpu-memory", f.ExpertMemory))
 	}
@@ -198,21 +199,10 @@ func (f ExpertFlags) gpu() (*expert.GPU, error) {
 // tellDevice says what computes, if it is not the CPU as it is: with the figures of
 // this process, and to the others with its class.
 func tellDevice(e *env, s cluster.Services, m ModelFlags, t *telemetry.Config) {
-	c := s.Expert
-	tellPaced(e, c.Profile, t)
+	tellPaced(e, s.Expert.Profile, t)
 	t.NumericClass = classOf(s, m)
-	if g := s.Attention.GPU; g != nil {
-		t.Device = "cuda:" + g.Info.Name
-		e.log.Info("a GPU computes attention", "gpu", g.Info.Name, "index", g.Info.Index, "architecture", g.Info.Arch.String(), "memory_bytes", g.Info.Memory)
-	}
-	if c.GPU != nil {
-		t.Device = "cuda:" + c.GPU.Info.Name
-		i := c.GPU.Info
-		e.log.Info("a GPU computes experts", "gpu", i.Name, "index", i.Index, "architecture", i.Arch.String(), "memory_bytes", i.Memory)
-		if err := c.GPU.Unwatched; err != nil {
-			e.log.Warn("the GPU says nothing of itself: its memory, power and temperature are not shown, and nobody sees whether it throttles; it computes all the same", "err", err)
-		}
-	}
+	tellGPU(e, "attention", s.Attention.GPU, t)
+	tellGPU(e, "experts", s.Expert.GPU, t)
 }
 
 // tellPaced says of which device the figures of this process are: to people, in

@@ -115,10 +115,11 @@ func ownUp() (up UpCmd, err error) {
 
 func (c *UpCmd) services(g Globals) (s cluster.Services, err error) {
 	var errs [9]error
-	on, err := gpuFlags{"attention-device", c.AttentionDevice, "attention-gpu-memory", c.AttentionGPUMemory, "cpu, cuda or cuda:N"}.attention(c.ModelFlags)
+	on, err := gpuFlags{"attention-device", c.AttentionDevice, "attention-gpu-memory", c.AttentionGPUMemory, "cpu, cuda or cuda:N"}.open()
 	s.Attention, errs[0] = c.AttentionFlags.config(c.ModelFlags, on)
 	errs[8] = err
 	s.Expert, errs[1] = c.ExpertFlags.config()
+	s.Attention.GPU.Share(s.Expert.GPU)
 	s.Tokenizer, errs[2] = c.TokenizerFlags.config(c.ModelFlags, g.Prefix)
 	errs[3] = c.ModelFlags.check()
 	s.Predictor = c.PredictorFlags.config()

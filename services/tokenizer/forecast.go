@@ -14,8 +14,7 @@ import (
 // busy says whether attention has no place for who comes now.
 func (s *Service) busy() bool {
 	all := s.view.Snapshot()
-	places, _ := members.FreePlaces(all, "")
-	return places == 0 && members.WaitingIn(all) > 0
+	return members.FreePlaces(all) == 0 && members.WaitingIn(all) > 0
 }
 
 // seen is the share of all requests that this replica sees in its shards. It is

@@ -16,9 +16,9 @@ const (
 	HostSeconds  = "busy_seconds_total"
 )
 
-// HostThrottled is the name under which an expert host asks to be avoided (1), or not
-// (0), because its device throttles.
-const HostThrottled = "device_throttled"
+// DeviceThrottled is the name under which an expert host or an attention replica asks to
+// be avoided (1), or not (0), because its device throttles.
+const DeviceThrottled = "device_throttled"
 
 // LargestKV is how many KV pages the largest of a model's live attention
 // replicas has; 0 if none has said so.
@@ -55,12 +55,28 @@ const (
 	Waiting = "requests_waiting"
 )
 
-// FreePlaces is how many sequences the ready attention replicas but one can begin
-// at once, and how many KV pages each of those that can has at least.
-func FreePlaces(all []*pb.Member, but string) (places int, pages float64) {
+// FreePlaces is how many sequences the ready attention replicas can begin at once.
+func FreePlaces(all []*pb.Member) (places int) {
 	for _, m := range OfService(all, "attention") {
-		n := count(m.Stats[Places])
-		if m.Id == but || !m.Ready || m.Draining || n == 0 {
+		places += freePlaces(m)
+	}
+	return places
+}
+
+func freePlaces(m *pb.Member) int {
+	if !m.Ready || m.Draining {
+		return 0
+	}
+	return count(m.Stats[Places])
+}
+
+// PlacesElsewhere is how many sequences the siblings of an attention replica can begin
+// at once, and how many KV pages each of those that can has at least. A sibling whose
+// device throttles is not counted: work is not to be left to it.
+func PlacesElsewhere(all []*pb.Member, self string) (places int, pages float64) {
+	for _, m := range OfService(all, "attention") {
+		n := freePlaces(m)
+		if m.Id == self || n == 0 || m.Stats[DeviceThrottled] > 0 {
 			continue
 		}
 		if has := m.Stats[KVPages]; places == 0 || has < pages {

@@ -239,11 +239,18 @@ func TestPlacesAndWaiting(t *testing.T) {
 	draining.Draining, starting.Ready = true, false
 	all := []*pb.Member{of("a", 2, 5), of("b", 7, 1), draining, starting, of("e", math.NaN(), math.Inf(-1)), of("f", 1e30, -1), {Id: "g", Service: "gate", Stats: map[string]float64{Places: 9}}}
 	all[1].Stats[KVPages], all[5].Stats[KVPages] = 9, 4
-	if n, pages := FreePlaces(all, "a"); n != 7+mostCounted || pages != 4 {
+	if n, pages := PlacesElsewhere(all, "a"); n != 7+mostCounted || pages != 4 {
 		t.Errorf("%d places with %v pages", n, pages)
 	}
-	if n, pages := FreePlaces(all[:2], "a"); n != 7 || pages != 9 {
+	if n, pages := PlacesElsewhere(all[:2], "a"); n != 7 || pages != 9 {
 		t.Errorf("%d places with %v pages", n, pages)
+	}
+	all[5].Stats[DeviceThrottled] = 1
+	if n, pages := PlacesElsewhere(all, "a"); n != 7 || pages != 9 {
+		t.Errorf("%d places with %v pages where devices do not throttle", n, pages)
+	}
+	if n := FreePlaces(all); n != 2+7+mostCounted {
+		t.Errorf("%d places", n)
 	}
 	all[4].Stats[KVPages], all[5].Stats[StepSeconds], all[4].Stats[StepSeconds] = math.NaN(), 7, math.NaN()
 	draining.Stats[StepSeconds] = 9

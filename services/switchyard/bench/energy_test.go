@@ -7,8 +7,7 @@ import (
 	kernels "github.com/switchyard/switchyard/kernels/cuda"
 	"github.com/switchyard/switchyard/kernels/cuda/facts"
 	"github.com/switchyard/switchyard/kernels/cuda/fake"
-	"github.com/switchyard/switchyard/pkg/process/gpuwatch"
-	"github.com/switchyard/switchyard/services/expert"
+	"github.com/switchyard/switchyard/pkg/process/gpus"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
@@ -42,14 +41,14 @@ func TestEnergyOfGPU(t *testing.T) {
 	said.Set(facts.Energy, 12)
 	mute.Without(facts.Energy)
 	for _, tt := range []struct {
-		gpu    *expert.GPU
+		gpu    *gpus.GPU
 		device string
 		want   reading
 	}{
 		{nil, "cpu", reading{}},
-		{&expert.GPU{Info: kernels.Info{Name: "fake"}}, "cuda:fake", reading{}},
-		{&expert.GPU{Watch: gpuwatch.New(mute)}, "cuda:", reading{}},
-		{&expert.GPU{Watch: gpuwatch.New(said)}, "cuda:", reading{12, true}},
+		{&gpus.GPU{Info: kernels.Info{Name: "fake"}}, "cuda:fake", reading{}},
+		{&gpus.GPU{Watch: gpus.New(mute)}, "cuda:", reading{}},
+		{&gpus.GPU{Watch: gpus.New(said)}, "cuda:", reading{12, true}},
 	} {
 		side := &pipelineSide{cluster: &cluster.Cluster{}}
 		side.cluster.Settings.Services.Expert.GPU = tt.gpu

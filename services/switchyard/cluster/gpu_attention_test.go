@@ -7,32 +7,20 @@ import (
 	"testing"
 
 	kernels "github.com/switchyard/switchyard/kernels/cuda"
-	"github.com/switchyard/switchyard/kernels/cuda/fake"
-	"github.com/switchyard/switchyard/services/attention"
+	"github.com/switchyard/switchyard/pkg/process/gpus"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
-
-// attentionOn is a fake GPU as an attention replica opens it.
-func attentionOn(t *testing.T) (*fake.Device, *attention.GPU) {
-	t.Helper()
-	on := fake.New(fake.Settings{Kernels: fake.Backbone()})
-	t.Cleanup(func() { _ = on.Close() }) // says only that it is closed
-	return on, &attention.GPU{
-		Info: on.Info(), Open: func() (kernels.Driver, error) { return on, nil }, Memory: 60 << 20, Parts: 2,
-		Images: kernels.Images{"experts.sm_90a.cubin": {1}},
-	}
-}
 
 // A GPU of attention that refuses launches, and then is lost in the middle of a request,
 // costs no token: another replica goes on. The one whose GPU it was ends with an error.
 func TestAttentionLosesGPU(t *testing.T) {
 	s := settings(t)
 	s.Services.Attention.KVBytes = 0
-	_, s.Services.Attention.GPU = attentionOn(t)
+	_, s.Services.Attention.GPU = gpuOf(t)
 	y := ready(t, s)
 	want := tokens(t, y, func(int) {})
 
-	gpu, config := attentionOn(t)
+	gpu, config := gpuOf(t)
 	services := s.Services
 	services.Attention.GPU = config
 	replica := cluster.NewPipeline(y.Settings.Node, services, map[string]int{"attention": 1})
@@ -65,7 +53,7 @@ func TestAttentionLosesGPU(t *testing.T) {
 		}
 		break
 	}
-	var device *attention.DeviceError
+	var device *gpus.Error
 	if !errors.As(err, &device) || !errors.Is(err, kernels.ErrLost) {
 		t.Errorf("the replica ended with %v", err)
 	}
@@ -81,17 +69,10 @@ func TestAttentionLosesGPU(t *testing.T) {
 // there is and how much it takes.
 func TestAttentionGPUWithoutRoom(t *testing.T) {
 	s := settings(t)
-	gpu, config := attentionOn(t)
+	gpu, config := gpuOf(t)
 	s.Services.Attention.KVBytes, s.Services.Attention.GPU = 0, config
 	gpu.Faults.Take(32 << 20)
-	y, err := cluster.Open(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = errors.Join(y.Ready(t.Context()), y.Close())
-	var device *attention.DeviceError
-	var short *kernels.MemoryError
-	if !errors.As(err, &device) || !errors.As(err, &short) || short.Need != 60<<20 || short.Free != 32<<20 {
-		t.Errorf("%v", err)
+	if short := wantNoRoom(t, s); short.Need != 60<<20 || short.Free != 32<<20 {
+		t.Errorf("%v", &short)
 	}
 }

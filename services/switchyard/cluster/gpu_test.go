@@ -11,19 +11,18 @@ import (
 	"github.com/switchyard/switchyard/kernels/cuda/facts"
 	"github.com/switchyard/switchyard/kernels/cuda/fake"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
-	"github.com/switchyard/switchyard/pkg/process/gpuwatch"
+	"github.com/switchyard/switchyard/pkg/process/gpus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
-	"github.com/switchyard/switchyard/services/expert"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
-// gpuOf is a fake GPU as a host opens it.
-func gpuOf(t *testing.T) (*fake.Device, *expert.GPU) {
+// gpuOf is a fake GPU as a replica opens it.
+func gpuOf(t *testing.T) (*fake.Device, *gpus.GPU) {
 	t.Helper()
-	on := fake.New(fake.Settings{Kernels: fake.Experts()})
+	on := fake.New(fake.Settings{Kernels: fake.Backbone()})
 	t.Cleanup(func() { _ = on.Close() }) // says only that it is closed
-	return on, &expert.GPU{
-		Info: on.Info(), Open: func() (kernels.Driver, error) { return on, nil }, Memory: 48 << 20,
+	return on, &gpus.GPU{
+		Info: on.Info(), Open: func() (kernels.Driver, error) { return on, nil }, Memory: 60 << 20,
 		Images: kernels.Images{"experts.sm_90a.cubin": {1}},
 	}
 }
@@ -70,8 +69,9 @@ func TestLostGPU(t *testing.T) {
 	}
 }
 
-// A host whose GPU says that it has fallen off the bus ends, whatever its driver says,
-// and others compute its rows. Until then it tells everybody what the GPU says.
+// A replica whose GPU says that it has fallen off the bus ends, whatever its driver says
+// and whether or not it has work, and others go on. Until then it tells everybody what
+// the GPU says.
 func TestGPUFallsOffBus(t *testing.T) {
 	s := settings(t)
 	s.Node.Shared.Class = deployment.MixedClasses
@@ -79,26 +79,34 @@ func TestGPUFallsOffBus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	services, said := s.Services, fake.NewFacts()
-	said.Set(facts.Power, 350)
-	_, services.Expert.GPU = gpuOf(t)
-	services.Expert.GPU.Watch = gpuwatch.New(said)
-	host := cluster.NewPipeline(y.Settings.Node, services, map[string]int{"expert": 1})
-	if err := host.Start(t.Context()); err != nil {
-		t.Fatal(err)
+	for _, service := range []string{"expert", "attention"} {
+		t.Run(service, func(t *testing.T) {
+			services, said := s.Services, fake.NewFacts()
+			said.Set(facts.Power, 350)
+			_, gpu := gpuOf(t)
+			if gpu.Watch = gpus.New(said); service == "expert" {
+				services.Expert.GPU = gpu
+			} else {
+				services.Attention.GPU, services.Attention.KVBytes = gpu, 0
+			}
+			replica := cluster.NewPipeline(y.Settings.Node, services, map[string]int{service: 1})
+			if err := replica.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- replica.Run(t.Context()) }()
+			testkit.Eventually(t, "metrics of the GPU", func() bool { return watts(t, y) == 350 })
+			said.Lose()
+			var device *gpus.Error
+			if err := <-ended; !errors.As(err, &device) || !errors.Is(err, kernels.ErrLost) {
+				t.Errorf("the replica ended with %v", err)
+			}
+			if err := replica.Stop(context.Background()); err != nil {
+				t.Error(err)
+			}
+			tokens(t, y, func(int) {})
+		})
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- host.Run(t.Context()) }()
-	testkit.Eventually(t, "metrics of the GPU", func() bool { return watts(t, y) == 350 })
-	said.Lose()
-	var device *expert.DeviceError
-	if err := <-ended; !errors.As(err, &device) || !errors.Is(err, kernels.ErrLost) {
-		t.Errorf("the host ended with %v", err)
-	}
-	if err := host.Stop(context.Background()); err != nil {
-		t.Error(err)
-	}
-	tokens(t, y, func(int) {})
 	if err := y.Close(); err != nil {
 		t.Error(err)
 	}
@@ -125,7 +133,7 @@ func wantLost(t *testing.T, y *cluster.Cluster, ended <-chan error) {
 	for range 100 {
 		select {
 		case err := <-ended:
-			var device *expert.DeviceError
+			var device *gpus.Error
 			if !errors.As(err, &device) || !errors.Is(err, kernels.ErrLost) {
 				t.Errorf("the host ended with %v", err)
 			}
@@ -135,6 +143,23 @@ func wantLost(t *testing.T, y *cluster.Cluster, ended <-chan error) {
 		}
 	}
 	t.Fatal("the host goes on without its GPU")
+}
+
+// wantNoRoom wants a pipeline not to start for want of a GPU's memory, and returns what it
+// says of that.
+func wantNoRoom(t *testing.T, s cluster.Settings) (short kernels.MemoryError) {
+	t.Helper()
+	y, err := cluster.Open(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(y.Ready(t.Context()), y.Close())
+	var unusable *gpus.Error
+	var says *kernels.MemoryError
+	if !errors.As(err, &unusable) || !errors.As(err, &says) {
+		t.Fatal(err)
+	}
+	return *says
 }
 
 // A host with a GPU does not join replicas that compute other bits, unless all have

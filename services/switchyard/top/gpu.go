@@ -8,7 +8,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/control/members"
 )
 
-// gpus is a line for each host whose GPU says something of itself.
+// gpus is a line for each replica whose GPU says something of itself.
 func (s *Snapshot) gpus() string {
 	var text strings.Builder
 	for _, m := range s.Members {
@@ -19,7 +19,7 @@ func (s *Snapshot) gpus() string {
 	return text.String()
 }
 
-// gpu is what the GPU of a host says, as far as it does.
+// gpu is what the GPU of a replica says, as far as it does.
 func (m *Member) gpu() (words []string) {
 	for _, f := range []struct {
 		fact   facts.Name
@@ -37,8 +37,8 @@ func (m *Member) gpu() (words []string) {
 			words = append(words, fmt.Sprintf(f.format, v/f.unit))
 		}
 	}
-	if m.Stats[members.HostThrottled] > 0 {
-		words = append(words, "throttled: others get its rows")
+	if m.Stats[members.DeviceThrottled] > 0 {
+		words = append(words, "throttled: work goes to others")
 	}
 	return words
 }

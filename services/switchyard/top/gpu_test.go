@@ -12,7 +12,7 @@ func TestGPUs(t *testing.T) {
 	host := func(stats map[string]float64) Member { return Member{ID: "expert-1", Service: "expert", Stats: stats} }
 	all := map[string]float64{
 		string(facts.Power): 349.6, string(facts.Temperature): 61, string(facts.Busy): 0.75, string(facts.MemoryUsed): 3 << 30,
-		string(facts.MemoryFree): 1 << 29, string(facts.Uncorrected): 0, members.HostThrottled: 0,
+		string(facts.MemoryFree): 1 << 29, string(facts.Uncorrected): 0, members.DeviceThrottled: 0,
 	}
 	for _, tt := range []struct {
 		name   string
@@ -21,7 +21,7 @@ func TestGPUs(t *testing.T) {
 	}{
 		{"a CPU", host(map[string]float64{members.HostRows: 3}), ""},
 		{"all", host(all), "GPU of expert-1: 350 W  61 °C  busy 75%  memory 3.0 GiB used  0.5 GiB free  0 memory errors\n"},
-		{"hot, and says little", host(map[string]float64{members.HostThrottled: 1}), "GPU of expert-1: throttled: others get its rows\n"},
+		{"hot, and says little", host(map[string]float64{members.DeviceThrottled: 1}), "GPU of expert-1: throttled: work goes to others\n"},
 	} {
 		s := &Snapshot{Members: []Member{tt.member}}
 		if got := s.gpus(); got != tt.want || !strings.Contains(s.View(nil), tt.want) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/switchyard/switchyard/kernels/cuda"
 	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
@@ -32,9 +33,9 @@ type BackboneSettings struct {
 //
 //	arena: │ weights │ lane │ … │ page │ page │ page │ …
 type Backbone struct {
+	*health
 	spec    *model.Spec
 	driver  cuda.Driver
-	health  *health
 	arena   *cuda.Arena
 	sizes   sizes
 	layers  []backboneLayer
@@ -50,7 +51,10 @@ type Backbone struct {
 	given int // lanes that are in use
 }
 
-var _ forward.Computer = (*Backbone)(nil)
+var (
+	_ forward.Computer = (*Backbone)(nil)
+	_ device.Failer    = (*Backbone)(nil)
+)
 
 // OpenBackbone takes the memory of a GPU and brings the weights there. The driver is
 // the backbone's from then on, also when opening fails; the model is the caller's.
@@ -179,7 +183,7 @@ func (b *Backbone) blocks(shape kvcache.Shape) {
 // Close ends the backbone and its driver, when no step is under way. A lost GPU is asked
 // for nothing: all of it goes with the process.
 func (b *Backbone) Close() {
-	lost := b.health.err() != nil
+	lost := b.Err() != nil
 	for _, l := range b.lanes {
 		l.close(lost)
 	}

@@ -3,7 +3,6 @@ package cuda
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -222,13 +221,7 @@ func elementsOf(shape []int) int {
 
 // copy brings everything to its place.
 func (p *placing) copy(ctx context.Context, driver cuda.Driver, h *health) error {
-	w, err := newWay(driver, min(p.end(), wayBytes), h)
-	if err != nil {
-		return err
-	}
-	err = errors.Join(p.write(ctx, w), w.flush())
-	w.close(h.err() != nil)
-	return err
+	return overWay(driver, p.end(), h, func(w *way) error { return p.write(ctx, w) })
 }
 
 func (p *placing) write(ctx context.Context, w *way) error {

@@ -31,13 +31,13 @@ const DefaultPatience = 10 * time.Second
 // Device holds and computes experts on one GPU.
 type Device struct {
 	*device.Store[*expert]
+	*health
 	driver cuda.Driver
 	arena  *cuda.Arena
 	loader *loader
 	shape  shape
 	lanes  chan *lane
 	all    []*lane
-	health *health
 }
 
 var (
@@ -147,24 +147,18 @@ func (d *Device) Compute(in forward.Routed, out []float32, s *forward.ExpertScra
 	if len(in.Expert) == 0 {
 		return nil
 	}
-	if err := d.health.err(); err != nil {
+	if err := d.Err(); err != nil {
 		return err
 	}
 	var l *lane
 	select {
 	case l = <-d.lanes:
 	case <-d.health.failed:
-		return d.health.err()
+		return d.Err()
 	}
 	defer func() { d.lanes <- l }()
 	return l.compute(d.Store, in, out, &s.Read)
 }
-
-// Failed is closed when the GPU is lost; Err says why.
-func (d *Device) Failed() <-chan struct{} { return d.health.failed }
-
-// Err is why the GPU is lost; nil if it is not.
-func (d *Device) Err() error { return d.health.err() }
 
 // Close ends the device and its driver; see device.Device. The arena goes too, whoever
 // still holds experts in it.
@@ -176,7 +170,7 @@ func (d *Device) Close() {
 // free gives everything back. A lost GPU is asked for nothing: freeing waits for what
 // it does, and all of it goes with the process.
 func (d *Device) free() {
-	lost := d.health.err() != nil
+	lost := d.Err() != nil
 	for _, l := range d.all {
 		l.close(lost)
 	}

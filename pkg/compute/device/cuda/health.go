@@ -9,7 +9,7 @@ import (
 	"github.com/switchyard/switchyard/kernels/cuda"
 )
 
-// health knows whether a GPU is lost.
+// health knows whether a GPU is lost. Who computes with one has its methods.
 type health struct {
 	patience time.Duration
 	once     sync.Once
@@ -32,7 +32,15 @@ func (h *health) judge(err error) error {
 	return err
 }
 
-func (h *health) err() error {
+// Lose ends the use of the GPU as if its driver had said so: the GPU's own word is that
+// it is gone. why is a cuda.ErrLost.
+func (h *health) Lose(why error) { _ = h.judge(why) } // it is what was given
+
+// Failed is closed when the GPU is lost; Err says why.
+func (h *health) Failed() <-chan struct{} { return h.failed }
+
+// Err is why the GPU is lost; nil if it is not.
+func (h *health) Err() error {
 	select {
 	case <-h.failed:
 		return h.why
@@ -44,10 +52,12 @@ func (h *health) err() error {
 // lostError says that a GPU has not answered.
 type lostError struct{ after time.Duration }
 
+// Error says for how long it has not.
 func (e *lostError) Error() string {
 	return fmt.Sprintf("the GPU has not ended a call for %v", e.after)
 }
 
+// Is makes it a cuda.ErrLost.
 func (e *lostError) Is(target error) bool { return target == cuda.ErrLost }
 
 // waiter waits for the events of a lane or a load, so that waiting has an end.
@@ -81,7 +91,7 @@ func (w *waiter) record(s cuda.Stream) error { return w.health.judge(s.Record(w.
 
 // wait returns when the GPU has come to the event.
 func (w *waiter) wait() error {
-	if err := w.health.err(); err != nil {
+	if err := w.health.Err(); err != nil {
 		return err // the last wait may not have ended
 	}
 	w.ask <- struct{}{}

@@ -45,3 +45,31 @@ func TestLose(t *testing.T) {
 		t.Errorf("the host is told %v", d.Err())
 	}
 }
+
+// The same ends a step of attention that hangs: its rows are to be computed elsewhere.
+func TestLoseBackbone(t *testing.T) {
+	gpu := newAttentionGPU(t)
+	y := spineOn(t, modeltest.Golden(t, "mixtral"), gpu, backboneSettings(2))
+	table, err := y.kv.Reserve(8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.Release()
+	y.on.health.patience = time.Hour
+	defer gpu.Faults.HoldCopies()()
+	stepped := make(chan error)
+	go func() {
+		_, err := logits(t.Context(), y.step, rowsOf(table, idsFor(y.m, 5), 0))
+		stepped <- err
+	}()
+	why := &facts.LostError{Why: "Xid 79"}
+	y.on.Lose(why)
+	var of *forward.DeviceError
+	if err := <-stepped; !errors.As(err, &of) || !of.Lost || !errors.Is(err, error(why)) {
+		t.Errorf("the step: %v", err)
+	}
+	<-y.on.Failed()
+	if !errors.Is(y.on.Err(), error(why)) {
+		t.Errorf("the replica is told %v", y.on.Err())
+	}
+}

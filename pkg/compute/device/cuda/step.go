@@ -127,7 +127,7 @@ func (l *stepLane) Begin(rows []forward.Row) error {
 	if n := l.b.sizes.rows; len(rows) > n {
 		return fmt.Errorf("a step of %d rows; the GPU's buffers are for %d", len(rows), n)
 	}
-	if l.err = l.health.err(); l.err != nil {
+	if l.err = l.health.Err(); l.err != nil {
 		return failed(l.err)
 	}
 	l.rows = rows

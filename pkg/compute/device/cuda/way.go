@@ -49,6 +49,17 @@ func newWay(driver cuda.Driver, bytes int64, h *health) (w *way, err error) {
 	return w, nil
 }
 
+// overWay has a way for so many bytes while write copies them.
+func overWay(driver cuda.Driver, bytes int64, h *health, write func(*way) error) error {
+	w, err := newWay(driver, min(bytes, wayBytes), h)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(write(w), w.flush())
+	w.close(h.Err() != nil)
+	return err
+}
+
 // copy brings an expert to a slot. It returns early when ctx ends; flush has to follow.
 func (w *way) copy(ctx context.Context, m *model.Model, p place, slot cuda.Ptr) error {
 	w.to = slot

@@ -1,10 +1,4 @@
-// Package gpuwatch reads what a GPU says of itself once a second, while a host computes
-// with it, and decides what follows: a GPU that has been slowed for most of the recent
-// time (quarantine.Throttle) is to be avoided, and one that is gone is lost to its
-// hosts. Hosts of a process that share a GPU share its Watch.
-//
-// A GPU computes without one: where there is no library to read from, nobody watches.
-package gpuwatch
+package gpus
 
 import (
 	"context"
@@ -27,7 +21,7 @@ const (
 	staleAfter = 5 * interval
 )
 
-// Watch is of one GPU. It is safe for concurrent use.
+// Watch reads what one GPU says of itself, while somebody follows. It is safe for concurrent use.
 type Watch struct {
 	reader facts.Reader
 	every  time.Duration
@@ -44,7 +38,7 @@ type Watch struct {
 	lost      error
 }
 
-// follower is a host that computes with the GPU.
+// follower is a replica that computes with the GPU.
 type follower struct {
 	log  *slog.Logger
 	lose func(error)
@@ -152,7 +146,7 @@ func (w *Watch) judge(log *slog.Logger, now time.Time, f facts.Facts) {
 	}
 	switch {
 	case w.throttle.Avoid && !was.Avoid:
-		log.Warn("the GPU is slowed and has been for most of the time; gates send rows elsewhere while there is another host for them",
+		log.Warn("the GPU is slowed and has been for most of the time; work goes elsewhere while somebody else can do it",
 			"by", f.Reasons().Throttling().String(), "celsius", f.Values[facts.Temperature], "watts", f.Values[facts.Power])
 	case was.Avoid && !w.throttle.Avoid:
 		log.Info("the GPU is not slowed any more")

@@ -1,4 +1,4 @@
-package gpuwatch
+package gpus
 
 import (
 	"bytes"
@@ -72,7 +72,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// A GPU that is gone is told once to each host, whenever it comes, and not read again.
+// A GPU that is gone is told once to each replica, whenever it comes, and not read again.
 func TestLost(t *testing.T) {
 	for _, tt := range []struct {
 		name string
