@@ -33,4 +33,7 @@ type Host struct {
 	ID string
 	// Budget is the bytes that it can hold; 0 is no limit.
 	Budget uint64
+	// Throttles says that its device is slowed, so that rows pass it by where another
+	// host has their function.
+	Throttles bool
 }

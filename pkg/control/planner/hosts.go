@@ -3,6 +3,7 @@ package planner
 import (
 	"slices"
 
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -24,7 +25,7 @@ func hosts(all []*pb.Member, own uint64) (out []plan.Host, bytes uint64) {
 		if each := expertBytes(m); each != 0 && each != bytes && budget > 0 {
 			budget = max(1, min(budget/each, maxExperts)*bytes)
 		}
-		out = append(out, plan.Host{ID: m.Id, Budget: budget})
+		out = append(out, plan.Host{ID: m.Id, Budget: budget, Throttles: m.Stats[members.DeviceThrottled] > 0})
 	}
 	return out, bytes
 }

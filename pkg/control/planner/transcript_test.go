@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/switchyard/switchyard/internal/transcript"
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -100,6 +101,8 @@ func (s *stage) come(t testing.TB, e *transcript.Event) {
 			m.Ready = true
 		case "draining":
 			m.Draining = true
+		case "throttles":
+			m.Stats = map[string]float64{members.DeviceThrottled: 1}
 		default:
 			e.Fatalf(t, "no member is %q", word)
 		}

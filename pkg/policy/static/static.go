@@ -17,8 +17,9 @@ import (
 var ErrNoRoom = errors.New("the expert hosts' memory budgets do not hold the model")
 
 // Plan spreads every layer's experts over the hosts round robin, skipping
-// hosts that are full. The same hosts give the same plan in whatever order
-// they are named.
+// hosts that are full. An expert that only hosts with throttling devices would have
+// gets one more, so that rows can pass these by. The same hosts give the same plan in
+// whatever order they are named.
 func Plan(k plan.Known) (*plan.Decision, error) {
 	room := newRoom(k)
 	if len(room.places) == 0 {
@@ -26,6 +27,9 @@ func Plan(k plan.Known) (*plan.Decision, error) {
 	}
 	d, reason := &plan.Decision{}, fmt.Sprintf("static: round robin over %d hosts, grouping %s, replicas %d",
 		len(room.places), k.Settings.Grouping, k.Settings.Replicas)
+	if n := len(room.places) - len(room.cool); n > 0 {
+		reason += fmt.Sprintf(", relieving %d that throttle", n)
+	}
 	for _, l := range k.Model.MoELayers {
 		fs, err := layer(k, l, room)
 		if err != nil {
@@ -55,6 +59,7 @@ func layer(k plan.Known, l int, room *room) ([]*pb.Function, error) {
 // room counts what hosts still hold.
 type room struct {
 	places []place
+	cool   []int  // which of them do not throttle
 	bytes  uint64 // an expert's
 	// spare is how many replicas fit beside the first one of every expert.
 	spare int
@@ -62,9 +67,9 @@ type room struct {
 
 // place is a host that holds experts.
 type place struct {
-	id      string
-	bounded bool
-	left    uint64
+	id                 string
+	bounded, throttles bool
+	left               uint64
 }
 
 func newRoom(k plan.Known) *room {
@@ -75,7 +80,10 @@ func newRoom(k plan.Known) *room {
 		if bounded && h.Budget < r.bytes {
 			continue
 		}
-		r.places = append(r.places, place{id: h.ID, bounded: bounded, left: h.Budget})
+		r.places = append(r.places, place{id: h.ID, bounded: bounded, throttles: h.Throttles, left: h.Budget})
+		if !h.Throttles {
+			r.cool = append(r.cool, len(r.places)-1)
+		}
 		if !bounded {
 			r.spare = math.MaxInt / 2
 		}
@@ -85,19 +93,41 @@ func newRoom(k plan.Known) *room {
 }
 
 // take gives an expert to the next hosts that have room for it, none if there
-// are none.
+// are none. If all of them throttle it has one more that does not.
 func (r *room) take(expert, replicas int) (on []string) {
+	throttle := true
 	for i := range r.places {
 		if len(on) > 0 && (len(on) >= replicas || r.spare <= 0) {
 			break
 		}
-		p := &r.places[(expert+i)%len(r.places)]
-		if !p.bounded || p.left >= r.bytes {
-			p.left -= min(p.left, r.bytes)
-			r.spare -= min(len(on), 1)
-			on = append(on, p.id)
+		if p := &r.places[(expert+i)%len(r.places)]; p.has(r.bytes) {
+			on, throttle = r.give(on, p), throttle && p.throttles
 		}
+	}
+	if len(on) > 0 && throttle {
+		on = r.relieve(expert, on)
 	}
 	slices.Sort(on)
 	return on
+}
+
+// relieve gives an expert to one more host, of those that do not throttle: of the experts
+// of one host each to another.
+func (r *room) relieve(expert int, on []string) []string {
+	for i := 0; i < len(r.cool) && r.spare > 0; i++ {
+		at := r.cool[(expert/len(r.places)+i)%len(r.cool)]
+		if p := &r.places[at]; p.has(r.bytes) {
+			return r.give(on, p)
+		}
+	}
+	return on
+}
+
+func (p *place) has(bytes uint64) bool { return !p.bounded || p.left >= bytes }
+
+// give enters an expert that others have, too, on one more host.
+func (r *room) give(on []string, p *place) []string {
+	p.left -= min(p.left, r.bytes)
+	r.spare -= min(len(on), 1)
+	return append(on, p.id)
 }

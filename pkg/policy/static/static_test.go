@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -26,7 +27,7 @@ func draw(t *rapid.T) plan.Known {
 		},
 	}
 	for i := range rapid.IntRange(1, 6).Draw(t, "hosts") {
-		k.Hosts = append(k.Hosts, plan.Host{ID: fmt.Sprintf("host-%d", i), Budget: rapid.Uint64Range(0, 40_000).Draw(t, "budget")})
+		k.Hosts = append(k.Hosts, plan.Host{ID: fmt.Sprintf("host-%d", i), Budget: rapid.Uint64Range(0, 40_000).Draw(t, "budget"), Throttles: rapid.Bool().Draw(t, "throttles")})
 	}
 	return k
 }
@@ -117,13 +118,67 @@ func checkFunctions(t *rapid.T, k plan.Known, layers []*pb.LayerPlan) {
 			if !slices.IsSorted(on(f)) || len(slices.Compact(on(f))) != len(f.Placements) {
 				t.Fatalf("hosts %v", on(f))
 			}
-			if n := len(f.Placements); n < 1 || n > max(1, k.Settings.Replicas) || n > len(k.Hosts) {
+			if n := len(f.Placements) - reliefs(k, f); n < 1 || n > max(1, k.Settings.Replicas) || len(f.Placements) > len(k.Hosts) {
 				t.Fatalf("%d replicas asked of %d hosts, got %d", k.Settings.Replicas, len(k.Hosts), n)
 			}
 			if k.Settings.Grouping == plan.ByExpert && len(f.Experts) != 1 {
 				t.Fatalf("function of experts %v", f.Experts)
 			}
 		}
+	}
+}
+
+// reliefs is 1 if a function has one host more than it was to have, which alone does
+// not throttle.
+func reliefs(k plan.Known, f *pb.Function) int {
+	throttling := 0
+	for _, h := range k.Hosts {
+		if h.Throttles && slices.Contains(on(f), h.ID) {
+			throttling++
+		}
+	}
+	if throttling == max(1, k.Settings.Replicas) && len(f.Placements) == throttling+1 {
+		return 1
+	}
+	return 0
+}
+
+// What a throttling host would have alone another one has as well, as far as there is
+// room beside one replica of every expert.
+func TestRelief(t *testing.T) {
+	const bytes = 10
+	hosts := func(budgets ...uint64) (all []plan.Host) { // the first one throttles
+		for i, b := range budgets {
+			all = append(all, plan.Host{ID: string(rune('a' + i)), Budget: b, Throttles: i == 0})
+		}
+		return all
+	}
+	for _, tt := range []struct {
+		name     string
+		hosts    []plan.Host
+		replicas int
+		want     string
+	}{
+		{"room enough", hosts(0, 0, 0), 1, "[0]ab [1 4]b [2 5]c [3]ac"},
+		{"two replicas", hosts(0, 0, 0), 2, "[0 3]ab [1 4]bc [2 5]ac"},
+		{"two that throttle", append(hosts(0, 0), plan.Host{ID: "c", Throttles: true}), 1, "[0 3]ab [1 4]b [2 5]bc"},
+		{"alone", hosts(0), 1, "[0 1 2 3 4 5]a"},
+		{"room for one", hosts(30, 40), 1, "[0]ab [1 3 5]b [2 4]a"},
+		{"no room", hosts(30, 30), 1, "[0 2 4]a [1 3 5]b"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			layers := mustPlan(t, plan.Known{
+				Model:    plan.Model{MoELayers: []int{0}, Experts: 6, ExpertBytes: bytes},
+				Settings: plan.Settings{Grouping: plan.ByHost, Replicas: tt.replicas}, Hosts: tt.hosts,
+			})
+			var got []string
+			for _, f := range layers[0].Functions {
+				got = append(got, fmt.Sprint(f.Experts)+strings.Join(on(f), ""))
+			}
+			if strings.Join(got, " ") != tt.want {
+				t.Errorf("%s, want %s", strings.Join(got, " "), tt.want)
+			}
+		})
 	}
 }
 
