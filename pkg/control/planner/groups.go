@@ -77,7 +77,9 @@ func (t *tenure) sweep(ctx context.Context, now time.Time) {
 	for _, m := range t.Members.Snapshot() {
 		here[m.Id] = true
 	}
-	for id, keys := range t.Records.Keys() {
+	left := t.Records.Keys()
+	maps.DeleteFunc(t.gone, func(id string, _ time.Time) bool { return len(left[id]) == 0 })
+	for id, keys := range left {
 		if here[id] {
 			delete(t.gone, id)
 		} else if since, known := t.gone[id]; !known {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
@@ -54,4 +55,24 @@ func TestGroupsThatNobodyJoins(t *testing.T) {
 	}
 	keep(begin(), layers(), kept) // it may have gone with its stream
 	keep(begin(), layers("host-a"), left)
+}
+
+// Replicas whose records are gone are forgotten.
+func TestSweepForgets(t *testing.T) {
+	w := newWorld()
+	c := candidate{w, "a"}
+	one := &tenure{Planner: New(Settings{Members: c, Records: c}), gone: map[string]time.Time{}}
+	for _, c := range []struct {
+		records map[string][]string
+		want    int
+	}{
+		{map[string][]string{"host-a": {"3.host-a"}, "host-b": {"3.host-b"}}, 2},
+		{map[string][]string{"host-b": {"3.host-b"}}, 1},
+		{nil, 0},
+	} {
+		w.records = c.records
+		if one.sweep(t.Context(), time.Now()); len(one.gone) != c.want {
+			t.Errorf("%d are waited for, want %d: %v", len(one.gone), c.want, one.gone)
+		}
+	}
 }
