@@ -34,6 +34,7 @@ type engine struct {
 	// signal after each change for the better.
 	inLine, entering atomic.Int64
 	moved            chan struct{}
+	unread           atomic.Int64 // rows of prompts that are to be computed
 }
 
 // lostLog says that a sequence's log takes no more of it.
@@ -112,9 +113,4 @@ func (e *engine) launch() {
 }
 
 // haveRoom wakes the engine: a sequence that was passed over may step again.
-func (e *engine) haveRoom() {
-	select {
-	case e.room <- struct{}{}:
-	default: // it will look anyway
-	}
-}
+func (e *engine) haveRoom() { note(e.room) }

@@ -38,6 +38,7 @@ func (s *Service) followPeers(ctx context.Context) {
 	silences := uint64(0)
 	s.view.Follow(ctx, func(all []*pb.Member) {
 		s.peers.update(all)
+		s.company.Store(int32(companyOf(all, s.id)))
 		before := silences
 		if silences = s.peers.silences(); silences > before {
 			s.exchange.hurry() // rows may be with the replica that has just fallen silent

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -50,6 +51,7 @@ type Service struct {
 	blocks   *bus.Receiving
 	subs     []*nats.Subscription
 	siblings *siblings
+	company  atomic.Int32 // a company
 
 	foreign chan struct{} // one for each sequence of another kind that waits
 

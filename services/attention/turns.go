@@ -11,7 +11,7 @@ import (
 )
 
 // pullPause is how often a replica looks whether it may pull, when it may not.
-const pullPause = 50 * time.Millisecond
+const pullPause = 20 * time.Millisecond
 
 // pullAtOnce bounds what is pulled at once to wait.
 const pullAtOnce = 64
@@ -44,6 +44,7 @@ func (s *Service) wanted(ctx context.Context) int {
 		}
 		select {
 		case <-tick.C:
+		case <-s.waiting.emptied:
 		case <-ctx.Done():
 			return 0
 		}
@@ -62,7 +63,7 @@ func (s *Service) pullable() int {
 	case elsewhere > 0:
 		return 0
 	case free > 0:
-		return free
+		return company(s.company.Load()).share(free, s.engine.occupied())
 	}
 	return min(s.waiting.room(), pullAtOnce)
 }
@@ -161,16 +162,13 @@ func (e *engine) entered() {
 	e.move()
 }
 
-// tellLine tells other goroutines how many sequences wait for pages.
+// tellLine tells other goroutines how many sequences wait for pages, and how much of
+// prompts is to be computed.
 func (e *engine) tellLine() {
+	e.unread.Store(e.toRead())
 	if n := int64(e.line.Len()); e.inLine.Swap(n) > n {
 		e.move()
 	}
 }
 
-func (e *engine) move() {
-	select {
-	case e.moved <- struct{}{}:
-	default:
-	}
-}
+func (e *engine) move() { note(e.moved) }

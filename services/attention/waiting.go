@@ -24,6 +24,7 @@ const (
 // that a tenant who sends most would have most; here they go in fair order.
 type waiting struct {
 	changed chan struct{} // holds a signal after every change
+	emptied chan struct{} // holds one when none waits any more
 
 	mu     sync.Mutex
 	queue  fairness.Queue[*arrival]
@@ -43,13 +44,14 @@ type arrival struct {
 }
 
 func newWaiting() *waiting {
-	return &waiting{changed: make(chan struct{}, 1), byID: map[string]*arrival{}}
+	return &waiting{changed: make(chan struct{}, 1), emptied: make(chan struct{}, 1), byID: map[string]*arrival{}}
 }
 
+// signal tells of a change; w.mu is held.
 func (w *waiting) signal() {
-	select {
-	case w.changed <- struct{}{}:
-	default:
+	note(w.changed)
+	if w.queue.Len()+w.coming == 0 {
+		note(w.emptied)
 	}
 }
 
