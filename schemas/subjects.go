@@ -103,11 +103,14 @@ func (s Subjects) Here(replica string) string { return s.join("here", s.Model, r
 // AnyHere matches what every replica listens to.
 func (s Subjects) AnyHere() string { return s.join("here", s.Model, "*") }
 
-// Holdings is where an attention replica tells its siblings what it has of the queue.
-func (s Subjects) Holdings(replica string) string { return s.join("holdings", s.Model, replica) }
+// Holdings is where a replica tells its siblings, those of its service, what it has of
+// their queue.
+func (s Subjects) Holdings(service, replica string) string {
+	return s.join("holdings", s.Model, service, replica)
+}
 
-// AnyHoldings matches what every attention replica tells.
-func (s Subjects) AnyHoldings() string { return s.join("holdings", s.Model, "*") }
+// AnyHoldings matches what every replica of a service tells.
+func (s Subjects) AnyHoldings(service string) string { return s.Holdings(service, "*") }
 
 // Hidden carries rows to the gate of a layer.
 func (s Subjects) Hidden(layer int) string { return s.join("hidden", s.Model, strconv.Itoa(layer)) }

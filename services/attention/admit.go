@@ -24,7 +24,9 @@ const renewals = 4
 // receive lets a sequence that was pulled wait for its turn. What takes questions
 // to others is found out beside what was pulled with it.
 func (s *Service) receive(ctx context.Context, d *bus.Delivery) {
-	a := &arrival{hold: s.engine.keeper.keep(d), bytes: len(d.Data), delivered: d.Delivered, stored: d.Timestamp}
+	a := &arrival{
+		hold: s.engine.keeper.keep(d), bytes: len(d.Data), delivered: d.Delivered, place: d.Sequence, stored: d.Timestamp, away: s.d.Conn.Gap(),
+	}
 	err := s.d.Conn.Try(d.Subject, func() error { return s.read(d, a) })
 	if bus.IsPanic(err) && a.msg != nil {
 		err = &refusedError{a.msg, codeInternal, err}
@@ -41,7 +43,10 @@ func (s *Service) receive(ctx context.Context, d *bus.Delivery) {
 
 // lookInto lets a sequence wait that may have begun, or that may be too large here.
 func (s *Service) lookInto(ctx context.Context, a *arrival) {
-	err := s.checkCapacity(ctx, a.msg, a.delivered)
+	err := s.leave(a)
+	if err == nil {
+		err = s.checkCapacity(ctx, a.msg, a.delivered)
+	}
 	if err == nil && a.delivered > 1 {
 		a.begun, err = s.log.Begun(ctx, a.msg.RequestId)
 	}
@@ -148,7 +153,7 @@ func (s *Service) unadmitted(ctx context.Context, err error) error {
 		return nil // or ended already: cancelled while it waited, or its acknowledgement was lost; or it has another sequence
 	case errors.Is(err, tokenlog.ErrForeign):
 		return bus.GiveUp(bus.Refused, err) // its id is another request's by now
-	case errors.Is(err, context.Canceled), errors.Is(err, errUnreadable), errors.Is(err, errElsewhere):
+	case errors.Is(err, context.Canceled), errors.Is(err, errUnreadable), errors.Is(err, errElsewhere), errors.Is(err, errTheirs):
 		return err
 	}
 	s.d.Logger.Warn("sequence not admitted; it will come again", "error", err)
@@ -190,11 +195,13 @@ func (s *Service) limits() edge.Model {
 
 // own makes a request a sequence of this replica.
 func (s *Service) own(ctx context.Context, a *arrival) (*sequence, error) {
-	if a.hold.lapsed.Load() {
+	switch {
+	case a.hold.lapsed.Load():
 		return nil, errLapsed
-	}
-	if s.engine.owns(ctx, a.msg.RequestId) {
+	case s.engine.owns(ctx, a.msg.RequestId):
 		return nil, errOurs
+	case a.away() && s.begun(ctx, a.msg.RequestId):
+		return nil, errLapsed // a sibling gave it back (pkg/control/siblings), and somebody goes on with it
 	}
 	seq := newSequence(a.msg)
 	seq.delivery, seq.isLong = a.hold, s.backbone.Long
@@ -203,6 +210,12 @@ func (s *Service) own(ctx context.Context, a *arrival) (*sequence, error) {
 		s.waiting.refund(a, float64(len(seq.ids)))
 	}
 	return seq, s.claim(ctx, seq)
+}
+
+// begun says whether somebody has begun a request. What cannot be read, claiming it tells.
+func (s *Service) begun(ctx context.Context, request string) bool {
+	begun, err := s.log.Begun(ctx, request)
+	return err == nil && begun
 }
 
 // checkAcceptance refuses what nobody made who accepted it: it says nothing about any

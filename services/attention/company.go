@@ -1,8 +1,12 @@
 package attention
 
 import (
+	"errors"
+	"time"
+
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -61,4 +65,22 @@ func (d *scheduler) toRead() (rows int64) {
 		}
 	}
 	return rows
+}
+
+// maxLeft is from how many deliveries on a sequence is left to nobody, whatever is told.
+const maxLeft = 32
+
+// errTheirs says that a sibling has a sequence: the server was away, or hung.
+var errTheirs = errors.New("another replica has the sequence")
+
+// leave leaves a sequence that came again to the sibling that has it: claiming it would
+// have all of it computed once more.
+func (s *Service) leave(a *arrival) error {
+	if a.delivered == 1 || a.delivered > maxLeft {
+		return nil
+	}
+	if after := s.siblings.Leave(a.place, time.Now()); after > 0 {
+		return bus.RetryAfter(after, errTheirs)
+	}
+	return nil
 }

@@ -2,6 +2,7 @@ package attention
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -69,7 +70,7 @@ func (p *parcel) Ack() error              { p.acks++; return nil }
 func (p *parcel) Nak(time.Duration) error { p.naks++; return nil }
 func (p *parcel) End(err error) error     { p.ended = err; return nil }
 func (p *parcel) InProgress() error       { p.renewals++; return nil }
-func (p *parcel) AckSubject() string      { return "parcel" }
+func (p *parcel) AckSubject() string      { return fmt.Sprintf("%p", p) }
 
 // bench is an engine whose workers are the test: it takes what they get and
 // settles it when it likes.

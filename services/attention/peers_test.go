@@ -64,6 +64,7 @@ func TestUnadmitted(t *testing.T) {
 		{fmt.Errorf("claiming: %w", tokenlog.ErrFinished), nil},
 		{fmt.Errorf("stopping: %w", context.Canceled), context.Canceled},
 		{bus.Poison(errUnreadable), errUnreadable},
+		{bus.RetryAfter(time.Second, errTheirs), errTheirs},
 		{fmt.Errorf("claiming: %w", tokenlog.ErrForeign), tokenlog.ErrForeign},
 	} {
 		if got := s.unadmitted(t.Context(), c.err); !errors.Is(got, c.want) {

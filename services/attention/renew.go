@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/control/siblings"
 )
 
 // pulse tells from outside whether a goroutine gets on with its work, however
@@ -56,9 +57,10 @@ type keeper struct {
 	// lapse is after how long without a renewal work is another's; 0: never.
 	lapse time.Duration
 
-	mu      sync.Mutex
-	held    map[*hold]struct{}
-	changes uint64 // of held
+	told *siblings.Holdings // what is renewed
+
+	mu   sync.Mutex
+	held map[*hold]struct{}
 }
 
 // hold is work that is renewed until it is settled.
@@ -67,13 +69,12 @@ type hold struct {
 	keeper *keeper
 	worker atomic.Pointer[worker] // that computes it now, or nil
 
-	turn    uint64      // grows with each hold
 	renewed time.Time   // the keeper's
 	lapsed  atomic.Bool // it was not renewed in time, as when this replica hung
 }
 
 func newKeeper(log *slog.Logger, engine *pulse, workers []*worker) *keeper {
-	return &keeper{log: log, engine: engine, workers: workers, held: map[*hold]struct{}{}}
+	return &keeper{log: log, engine: engine, workers: workers, told: siblings.NewHoldings(), held: map[*hold]struct{}{}}
 }
 
 // keep renews work from now on.
@@ -81,8 +82,7 @@ func (k *keeper) keep(d delivery) *hold {
 	h := &hold{delivery: d, keeper: k, renewed: time.Now()}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.changes++
-	h.turn = k.changes
+	k.told.Add(d.AckSubject())
 	k.held[h] = struct{}{}
 	return h
 }
@@ -91,22 +91,23 @@ func (k *keeper) keep(d delivery) *hold {
 func (h *hold) drop() {
 	h.keeper.mu.Lock()
 	defer h.keeper.mu.Unlock()
-	h.keeper.changes++
+	h.keeper.told.Remove(h.AckSubject())
 	delete(h.keeper.held, h)
 }
 
-// Ack, Nak and End settle work as the delivery's own do.
-
+// Ack settles the work as the delivery's own does; it is renewed no more.
 func (h *hold) Ack() error {
 	h.drop()
 	return h.delivery.Ack()
 }
 
+// Nak settles it as the delivery's own does.
 func (h *hold) Nak(delay time.Duration) error {
 	h.drop()
 	return h.delivery.Nak(delay)
 }
 
+// End settles it as the delivery's own does.
 func (h *hold) End(err error) error {
 	h.drop()
 	return h.delivery.End(err)
@@ -133,12 +134,23 @@ func (k *keeper) renew() {
 	}
 	for _, h := range k.all() {
 		if l := h.worker.Load(); !engine || l != nil && stuck[l] {
+			k.told.Remove(h.AckSubject())
 			continue
 		}
+		k.tell(h)
 		h.note(time.Now())
 		if err := h.InProgress(); err != nil {
 			k.log.Debug("renewing a claim", "error", err)
 		}
+	}
+}
+
+// tell has siblings know that work is renewed, unless it was settled meanwhile.
+func (k *keeper) tell(h *hold) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if _, held := k.held[h]; held {
+		k.told.Add(h.AckSubject())
 	}
 }
 

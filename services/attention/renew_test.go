@@ -1,13 +1,26 @@
 package attention
 
 import (
+	"context"
+	"slices"
 	"testing"
 
+	"github.com/switchyard/switchyard/pkg/control/siblings"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// Work is renewed while its worker gets on or waits for others, and while the
-// engine turns: a worker that hangs loses what it has, an engine that hangs all.
+// toldBy is what siblings hear that a keeper renews.
+func toldBy(t *testing.T, k *keeper) (deliveries []string) {
+	t.Helper()
+	siblings.New(siblings.Settings{
+		Holdings: k.told, Listens: func() bool { return true }, MaxBytes: func() int64 { return 1 << 20 },
+		Send: func(_ context.Context, has *pb.Holdings) error { deliveries = has.Deliveries; return nil },
+	}).Tell(t.Context())
+	return deliveries
+}
+
+// Work is renewed, and said to be here, while its worker gets on or waits for others, and while
+// the engine turns: a worker that hangs loses what it has, an engine that hangs all.
 func TestHang(t *testing.T) {
 	b := newBench(t, 2, 8)
 	s, other, waiting := b.request("r", 2, 10), b.request("other", 2, 10), b.request("waits", 70*32, 1)
@@ -23,8 +36,12 @@ func TestHang(t *testing.T) {
 	worker.pulse.begin()
 	b.pulse.begin()
 	renewed := func() (n [3]int) {
+		told := toldBy(t, b.keeper)
 		for i, q := range []*sequence{s, other, waiting} {
 			n[i], delivered(q).renewals = delivered(q).renewals, 0
+			if slices.Contains(told, q.delivery.AckSubject()) != (n[i] > 0) {
+				t.Errorf("%s was renewed %d times, and siblings hear of %v", q.seq.RequestId, n[i], told)
+			}
 		}
 		return n
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/control/siblings"
 	"github.com/switchyard/switchyard/pkg/policy/batching"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
@@ -50,7 +51,7 @@ type Service struct {
 	queue    *bus.Queue
 	blocks   *bus.Receiving
 	subs     []*nats.Subscription
-	siblings *siblings
+	siblings *siblings.Siblings
 	company  atomic.Int32 // a company
 
 	foreign chan struct{} // one for each sequence of another kind that waits
@@ -73,7 +74,7 @@ func New(d *deployment.Deployment, c Config) *Service {
 	return &Service{
 		d: d, config: c, id: id, presence: d.NewPresence(id, "attention"),
 		tracer: d.Telemetry.Tracer("attention"), metrics: d.Telemetry.Metrics,
-		siblings: newSiblings(id), log: tokenlog.Of(d, id), slots: newSlots(c.MaxSequences), waiting: newWaiting(),
+		log: tokenlog.Of(d, id), slots: newSlots(c.MaxSequences), waiting: newWaiting(),
 		foreign: make(chan struct{}, foreignAtOnce), ackWait: sequenceAckWait, largerWithin: largerWithin, throttles: c.GPU.Throttles,
 	}
 }
@@ -182,21 +183,22 @@ func (s *Service) listen(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("receiving blocks: %w", err)
 	}
-	for subject, handler := range map[string]nats.MsgHandler{
-		s.d.Subjects.AnyCancel(): s.onCancel, s.d.Subjects.AnyStop(): s.onStop, s.d.Subjects.AnyHoldings(): s.onHoldings,
-	} {
-		sub, err := s.d.Conn.Subscribe(subject, "", handler)
-		if err != nil {
-			return fmt.Errorf("listening to %s: %w", subject, err)
-		}
-		s.subs = append(s.subs, sub)
-	}
 	s.queue, err = s.d.Conn.Queue(ctx, bus.QueueSettings{
 		Stream: s.d.Streams.Sequences(), Name: "attention", Subject: s.d.Subjects.Sequence(), AckWait: s.ackWait,
 		Dead: s.d.Subjects.Dead("sequence"), Replica: s.id,
 	})
 	if err != nil {
 		return fmt.Errorf("taking sequences: %w", err)
+	}
+	s.siblings = s.presence.Siblings(s.queue, s.engine.keeper.told)
+	for subject, handler := range map[string]nats.MsgHandler{
+		s.d.Subjects.AnyCancel(): s.onCancel, s.d.Subjects.AnyStop(): s.onStop, s.d.Subjects.AnyHoldings("attention"): s.siblings.OnTold,
+	} {
+		sub, err := s.d.Conn.Subscribe(subject, "", handler)
+		if err != nil {
+			return fmt.Errorf("listening to %s: %w", subject, err)
+		}
+		s.subs = append(s.subs, sub)
 	}
 	return nil
 }
@@ -234,8 +236,7 @@ func (s *Service) Run(ctx context.Context) error {
 	})
 	running.Go(func() { s.turns(ctx) })
 	running.Go(func() { s.rebalance(ctx) })
-	running.Go(func() { s.tellSiblings(ctx) })
-	running.Go(func() { s.siblings.lookAfter(ctx, s.view, s.d.Liveness.Watch, s.succeed) })
+	running.Go(func() { s.siblings.Run(ctx) })
 	return errors.Join(s.presence.Announce(ctx), lostDevice(ctx))
 }
 
@@ -260,6 +261,7 @@ func (s *Service) Stop(ctx context.Context) error {
 		return nil
 	}
 	defer s.stop()
+	defer context.AfterFunc(ctx, s.stop)() // what waits for the server ends with the time for draining
 	if s.queue != nil {
 		s.queue.Stop()
 	}

@@ -39,8 +39,11 @@ type arrival struct {
 	hold      *hold
 	bytes     int
 	delivered int
-	stored    time.Time // in the stream
+	place     uint64    // in the stream
+	stored    time.Time // there
 	begun     bool      // its log was claimed before
+	// away says whether this replica was disconnected since it has it.
+	away func() bool
 }
 
 func newWaiting() *waiting {

@@ -130,6 +130,18 @@ func byID(of map[string]*entry) []*pb.Member {
 	return out
 }
 
+// Silent is for how long nothing was heard of a member, as far as that could be; here is
+// false for who is none.
+func (v *View) Silent(id string) (silent time.Duration, here bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	e := v.members[id]
+	if e == nil {
+		return 0, false
+	}
+	return e.silent, true
+}
+
 // Changed returns a channel that is closed when members come, fall silent, go
 // or say something new; changed stats do not count. Get it before the Snapshot that
 // is to be renewed.

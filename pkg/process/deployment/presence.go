@@ -12,6 +12,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/control/lease"
 	"github.com/switchyard/switchyard/pkg/control/liveness"
 	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/control/siblings"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -147,6 +148,20 @@ func (p *Presence) Lease() lease.Options {
 func (p *Presence) Listens() bool {
 	l := p.listening.Load()
 	return l != nil && l.Heard()
+}
+
+// Siblings are the other replicas of this one's service, once it watches the members:
+// each hands on what another one had of their queue that is gone.
+func (p *Presence) Siblings(queue siblings.Queue, has *siblings.Holdings) *siblings.Siblings {
+	d := p.d
+	return siblings.New(siblings.Settings{
+		ID: p.id, Service: p.service, Members: p.view, Queue: queue, Holdings: has,
+		Watch: d.Liveness.Watch, Listens: p.Listens, Connected: d.Conn.Connected,
+		Send: func(ctx context.Context, has *pb.Holdings) error {
+			return d.Conn.Send(ctx, d.Subjects.Holdings(p.service, p.id), has, nil)
+		},
+		MaxBytes: d.Conn.MaxPayload, Refused: d.Telemetry.Metrics.Refused.Inc, Logger: d.Logger,
+	})
 }
 
 // answer and asked are of a replica that watches; others count only while

@@ -228,14 +228,20 @@ func statusError(a arrival) error {
 // pulls next. subject is the delivery's AckSubject; one that is not of this queue is
 // refused.
 func (q *Queue) GiveBack(subject string) error {
-	a, err := q.ref.arrival(&nats.Msg{Reply: subject})
-	if err == nil {
-		_, err = a.origin()
-	}
-	if err != nil {
+	if _, err := q.Place(subject); err != nil {
 		return fmt.Errorf("giving work of another replica back: %w", err)
 	}
 	return q.c.answer(subject, Retried, 0, "")
+}
+
+// Place is where in the stream a delivery's message is, by the delivery's AckSubject.
+func (q *Queue) Place(subject string) (uint64, error) {
+	a, err := q.ref.arrival(&nats.Msg{Reply: subject})
+	if err != nil {
+		return 0, err
+	}
+	o, err := a.origin()
+	return o.sequence, err
 }
 
 // Stop ends the current Pull and all later ones. Deliveries remain valid.

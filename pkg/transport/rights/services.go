@@ -90,6 +90,12 @@ func logging(n names) Grant {
 	}
 }
 
+// holding is for replicas that hand on what they took of a queue.
+func holding(n names, service string) Grant {
+	all := []string{n.AnyHoldings(service)}
+	return Grant{Reason: "to tell its siblings what it has taken, so that they give it back when it is gone", Publish: all, Subscribe: all}
+}
+
 // tokens are all token logs.
 func (n names) tokens() string { return n.Prefix + ".token." + n.Model + ".>" }
 
@@ -156,10 +162,7 @@ func (n names) interest() string { return n.Prefix + ".interest." + n.Model + ".
 func attending(n names) []Grant {
 	return append(joining(n), []Grant{
 		{Reason: "to take sequences", Publish: work(n.streams.Sequences().Name)},
-		{
-			Reason:  "to tell its siblings what it has taken, so that they give it back when it is gone",
-			Publish: []string{n.AnyHoldings()}, Subscribe: []string{n.AnyHoldings()},
-		},
+		holding(n, "attention"),
 		{Reason: "to keep what is given up", Publish: []string{under(n.Dead("sequence"))}},
 		logging(n),
 		{Reason: "to announce its steps to whoever listens", Publish: []string{n.Step()}},

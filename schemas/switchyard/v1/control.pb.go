@@ -356,8 +356,8 @@ func (x *Member) GetSchemaVersion() uint32 {
 	return 0
 }
 
-// Holdings is what an attention replica tells its siblings: which sequences it has
-// taken of their queue. When it is gone, one of them gives these back.
+// Holdings is what a replica tells its siblings: what it has taken of their queue. When
+// it is gone, one of them gives that back.
 type Holdings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The subjects on which their deliveries are settled.
