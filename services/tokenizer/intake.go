@@ -23,17 +23,29 @@ func (s *Service) intake(ctx context.Context) {
 	room, line := newRoom(promptsAtOnce), newTurns()
 	for {
 		n := room.take(ctx)
+		if n == 0 {
+			return // stopped
+		}
 		deliveries, err := s.prompts.Pull(ctx, n)
 		if err != nil {
 			return // stopped
 		}
 		room.give(n - len(deliveries))
+		s.tellTaken(ctx, deliveries)
 		for _, d := range deliveries {
 			place := line.enter()
 			tried := sync.OnceFunc(func() { place.leave(); room.give(1) })
 			s.tasks.Go(func() { s.settle(ctx, d, place, tried) })
 		}
 	}
+}
+
+// tellTaken has siblings know what was pulled before any of it is handled.
+func (s *Service) tellTaken(ctx context.Context, deliveries []*bus.Delivery) {
+	for _, d := range deliveries {
+		s.inHand.Add(d.AckSubject())
+	}
+	s.siblings.Tell(ctx) // what is not told waits for promptAckWait
 }
 
 // room counts free places.
@@ -51,11 +63,12 @@ func (r room) give(n int) {
 	}
 }
 
-// take waits for a free place and takes all there are.
+// take waits for a free place and takes all there are; 0: ctx has ended.
 func (r room) take(ctx context.Context) (n int) {
 	select {
 	case <-r:
 	case <-ctx.Done():
+		return 0
 	}
 	for n = 1; ; n++ {
 		select {
@@ -70,6 +83,7 @@ func (r room) take(ctx context.Context) (n int) {
 // first attempt, others go on beside the prompts behind it.
 func (s *Service) settle(ctx context.Context, d *bus.Delivery, place *turn, tried func()) {
 	defer tried()
+	defer s.inHand.Remove(d.AckSubject())
 	err := d.Work(ctx, func() error {
 		defer tried()
 		return s.untilTaken(s.takePrompt(d.Context(ctx), d, place))

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -79,5 +80,17 @@ func TestRedeliveredPromptIsNotRefused(t *testing.T) {
 	r.prompt(`{"request_id":"fresh","text":"hi","reply_to":"` + fresh.subject + `"}`)
 	if c := fresh.end(); c.Error.GetCode() != "overloaded" {
 		t.Errorf("ended by %v", c)
+	}
+}
+
+// Who stops takes no place that nobody has given.
+func TestRoomAtTheEnd(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 100 { // it may see the end or the place first
+		r := newRoom(1)
+		if n := r.take(ended); n+len(r) != 1 {
+			t.Fatalf("%d taken and %d left of 1 place", n, len(r))
+		}
 	}
 }

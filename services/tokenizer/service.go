@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/control/siblings"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/request/chat"
@@ -34,6 +35,8 @@ type Service struct {
 	log          *tokenlog.Log
 	view         *members.View
 	prompts      *bus.Queue
+	inHand       *siblings.Holdings // prompts in hand
+	siblings     *siblings.Siblings
 	computing    sync.RWMutex // prompts are decoded and tokenized side by side, suspects alone
 	subs         []*nats.Subscription
 	shards       shardSet
@@ -63,7 +66,8 @@ type Service struct {
 }
 
 const (
-	// promptAckWait is when another replica takes over a prompt.
+	// promptAckWait is when another replica takes over a prompt whose owner hangs; of
+	// one that is gone, siblings do at once.
 	promptAckWait = 1500 * time.Millisecond
 	// promptsAtOnce bounds the prompts that a replica takes at once.
 	promptsAtOnce = 16
@@ -80,7 +84,7 @@ func New(d *deployment.Deployment, c Config) *Service {
 	s := &Service{
 		d: d, config: c, id: id, presence: d.NewPresence(id, "tokenizer"),
 		tracer: d.Telemetry.Tracer("tokenizer"), metrics: d.Telemetry.Metrics,
-		log: tokenlog.Of(d, id), packing: newPacking(),
+		log: tokenlog.Of(d, id), packing: newPacking(), inHand: siblings.NewHoldings(),
 		asks: make(chan struct{}, asksAtOnce), storeWithin: storeWithin, cancelled: newRecently(maxCancelled, cancelledFor),
 		pulse:  pulse{every: spread(c.CanaryEvery), least: leastPatience},
 		demand: newDemand(), quotas: newQuotas(c.Tenants, d.Streams.Tokens().MaxAge),
@@ -118,6 +122,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("taking prompts: %w", err)
 	}
+	s.siblings = s.presence.Siblings(s.prompts, s.inHand)
 	s.lookAt(ctx, s.d.Streams.Prompts()) // sets the clock before the first deadline is judged
 	if err := s.listen(); err != nil {
 		return err
@@ -176,6 +181,7 @@ func (s *Service) Run(ctx context.Context) error {
 	running.Go(func() { s.pack(ctx) })
 	running.Go(func() { s.watchStreams(ctx) })
 	running.Go(func() { s.feelPulse(ctx) })
+	running.Go(func() { s.siblings.Run(ctx) })
 	return s.presence.Announce(ctx)
 }
 

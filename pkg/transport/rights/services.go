@@ -126,6 +126,7 @@ func tokenizing(n names) []Grant {
 			Publish:   append(work(n.streams.Prompts().Name), n.streams.Prompts().Subjects...),
 			Subscribe: slices.Concat(n.AnyAsk(), n.AnyPrompt(), []string{n.Replay(), n.AnyCancel()}),
 		},
+		holding(n, "tokenizer"),
 		{
 			Reason:  "to keep what is given up, and to say which prompt it tries that may take it down",
 			Publish: []string{under(n.Dead("prompt")), n.keys("trials"), get(n.bucket("trials"))},
