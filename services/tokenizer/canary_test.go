@@ -49,7 +49,7 @@ func (p *pulse) underWay() string {
 func (p *pulse) told(member string) float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.counts[member]
+	return p.words[member].done
 }
 
 // TestReadyByCanary follows a pipeline without experts, that gets some, that answers,

@@ -12,19 +12,28 @@ import (
 // pulse says whether tokens flow. What anybody's requests show counts; where nobody
 // sends any, canaries do. It is told what happens and when, and does nothing itself.
 type pulse struct {
+	self  string        // the id of this replica
 	every time.Duration // how long no token may flow before a canary is due; 0: it need not
 	least time.Duration // how long canaries may take at least
 
 	mu     sync.Mutex
-	counts map[string]float64 // what members had done when they were looked at, by id
-	whole  bool               // no stage is missing
-	fresh  time.Time          // what members say before may be of a time when one was not
-	bound  time.Duration      // how long canaries may take
-	last   time.Time          // when something flowed; zero: never since a stage was missing
-	asked  time.Time          // when the first canary since then was due; zero: none was
-	next   time.Time          // no canary is due before
-	out    canary             // the one under way
-	why    string             // of the last one that came to nothing
+	words  map[string]word // what members said last, by id
+	whole  bool            // no stage is missing
+	losses int             // how often one went missing
+	heard  int             // of these, after how many what members say now was surely said
+	bound  time.Duration   // how long canaries may take
+	last   time.Time       // when something flowed; zero: never since a stage was missing
+	asked  time.Time       // when the first canary since then was due; zero: none was
+	next   time.Time       // no canary is due before
+	out    canary          // the one under way
+	why    string          // of the last one that came to nothing
+}
+
+// word is what a member says.
+type word struct {
+	said  *pb.Member
+	done  float64
+	after int // how many losses it was surely said after
 }
 
 // canary is one request of one token.
@@ -56,29 +65,59 @@ const (
 // went through all layers.
 var flowing = map[string]string{"tokenizer": "chunks_total", "attention": "steps_total"}
 
+// statLosses is the name under which a tokenizer announces how often it missed a stage.
+const statLosses = "stage_losses_total"
+
 // look takes in what members say; whole says that no stage is missing among them.
 func (p *pulse) look(all []*pb.Member, whole bool, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.bound = p.least + time.Duration(stepsOfPatience*members.LongestStep(all)*float64(time.Second))
-	counts := map[string]float64{}
-	for _, m := range all {
-		n := m.Stats[flowing[m.Service]]
-		if !(n > 0) { // so that NaN is none
-			n = 0
-		}
-		if before, known := p.counts[m.Id]; known && n > before && !now.Before(p.fresh) {
-			p.flows(now)
-		}
-		counts[m.Id] = n
+	if p.hear(all) {
+		p.flows(now)
 	}
-	p.counts = counts
 	if p.whole && !whole {
-		p.fresh = now.Add(members.Hearing)
+		p.losses++
 	}
 	if p.whole = whole; !whole {
 		p.last, p.asked, p.next = time.Time{}, time.Time{}, now
 	}
+}
+
+// hear takes in what members say, and says whether one has done something between two
+// words that it said after the last loss. What comes behind this replica's own word of a
+// loss was said after it, however late this replica gets to hear it; p.mu is held.
+func (p *pulse) hear(all []*pb.Member) (done bool) {
+	words := make(map[string]word, len(all))
+	for _, m := range all {
+		before, known := p.words[m.Id]
+		now := before
+		if before.said != m {
+			now = word{m, doneBy(m), p.heard}
+		}
+		done = done || known && before.after == p.losses && now.after == p.losses && now.done > before.done
+		words[m.Id] = now
+	}
+	p.words = words
+	if words[p.self].said.GetStats()[statLosses] == float64(p.losses) {
+		p.heard = p.losses
+	}
+	return done
+}
+
+// doneBy is how much of what shows that something flows a member has done.
+func doneBy(m *pb.Member) float64 {
+	if n := m.Stats[flowing[m.Service]]; n > 0 { // which NaN is not
+		return n
+	}
+	return 0
+}
+
+// lost is how often a stage went missing.
+func (p *pulse) lost() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.losses
 }
 
 // flows notes that something did; p.mu is held.

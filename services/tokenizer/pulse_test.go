@@ -13,12 +13,13 @@ import (
 // patient is a pulse on a clock that the test moves.
 type patient struct {
 	*pulse
-	t   *testing.T
-	now time.Time
+	t    *testing.T
+	now  time.Time
+	deaf bool // its own word does not come back
 }
 
 func newPatient(t *testing.T) *patient {
-	return &patient{&pulse{every: 15 * time.Second, least: leastPatience}, t, time.Unix(1e9, 0)}
+	return &patient{pulse: &pulse{self: "t", every: 15 * time.Second, least: leastPatience}, t: t, now: time.Unix(1e9, 0)}
 }
 
 // after moves the clock.
@@ -27,8 +28,12 @@ func (p *patient) after(seconds float64) { p.now = p.now.Add(time.Duration(secon
 // sees has members say what they have done: chunks of a tokenizer and steps of an
 // attention replica, whose steps may take some seconds.
 func (p *patient) sees(chunks, steps, stepSeconds float64) {
+	losses := float64(p.losses)
+	if p.deaf {
+		losses--
+	}
 	p.look([]*pb.Member{
-		{Id: "t", Service: "tokenizer", Ready: true, Stats: map[string]float64{"chunks_total": chunks, "steps_total": 7 * float64(p.now.Unix())}},
+		{Id: "t", Service: "tokenizer", Ready: true, Stats: map[string]float64{"chunks_total": chunks, "steps_total": 7 * float64(p.now.Unix()), statLosses: losses}},
 		{Id: "a", Service: "attention", Ready: true, Stats: map[string]float64{"steps_total": steps, members.StepSeconds: stepSeconds}},
 	}, true, p.now)
 }
@@ -134,6 +139,32 @@ func TestPulse(t *testing.T) {
 			p.is(false, "request c waits")
 			p.answered("c", p.now)
 			p.is(false, "")
+		},
+		"what was done before a loss is heard late": func(p *patient) {
+			p.sees(0, 0, 0)
+			p.flows(p.now)
+			p.look(nil, false, p.now)
+			p.deaf = true
+			for i := range 5 {
+				p.after(2)
+				p.sees(0, float64(i), 0)
+				p.is(true, "no token has flowed")
+			}
+			p.deaf = false
+			p.sees(0, 5, 0) // with the own word
+			p.sees(0, 6, 0) // behind it: of between the loss and that
+			p.is(true, "no token has flowed")
+			p.sees(0, 6, 0)
+			p.is(true, "no token has flowed")
+			p.sees(0, 7, 0)
+			p.is(false, "")
+		},
+		"who says nothing new has done nothing": func(p *patient) {
+			still := []*pb.Member{{Id: "t", Stats: map[string]float64{}}, {Id: "a", Service: "attention", Stats: map[string]float64{"steps_total": 3}}}
+			for range 3 {
+				p.look(still, true, p.now)
+				p.is(true, "no token has flowed")
+			}
 		},
 		"slow layers have longer": func(p *patient) {
 			p.asks(20)

@@ -86,7 +86,7 @@ func New(d *deployment.Deployment, c Config) *Service {
 		tracer: d.Telemetry.Tracer("tokenizer"), metrics: d.Telemetry.Metrics,
 		log: tokenlog.Of(d, id), packing: newPacking(), inHand: siblings.NewHoldings(),
 		asks: make(chan struct{}, asksAtOnce), storeWithin: storeWithin, cancelled: newRecently(maxCancelled, cancelledFor),
-		pulse:  pulse{every: spread(c.CanaryEvery), least: leastPatience},
+		pulse:  pulse{self: id, every: spread(c.CanaryEvery), least: leastPatience},
 		demand: newDemand(), quotas: newQuotas(c.Tenants, d.Streams.Tokens().MaxAge),
 		ending: newTimers(maxEnding, endingAtOnce), lonely: newTimers(maxEnding, endingAtOnce), late: newTimers(maxDeadlines, endingAtOnce),
 		clock: clock{here: time.Now},
@@ -106,7 +106,9 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if err := s.load(); err != nil {
 		return err
 	}
-	s.presence.Fill = func(stats map[string]float64) { stats[statReserved] = float64(s.reservations.announced()) }
+	s.presence.Fill = func(stats map[string]float64) {
+		stats[statReserved], stats[statLosses] = float64(s.reservations.announced()), float64(s.pulse.lost())
+	}
 	own, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.ctx, s.stop = own, stop
 	for _, a := range []*timers{s.ending, s.lonely, s.late} {
