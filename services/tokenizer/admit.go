@@ -191,7 +191,8 @@ func (s *Service) submit(ctx context.Context, in *incoming, seq *pb.Sequence, le
 	// Within the stream's window a redelivered prompt gives no second sequence;
 	// beyond it the token log has only one owner all the same.
 	header := nats.Header{nats.MsgIdHdr: {in.prompt.RequestId}}
-	if _, err := s.d.Conn.Store(ctx, s.d.Subjects.Sequence(), seq, header); err != nil {
+	message, err := s.d.Conn.Store(ctx, s.d.Subjects.Sequence(), seq, header)
+	if err != nil {
 		var large *bus.TooLargeError
 		switch {
 		case bus.IsFull(err):
@@ -205,7 +206,7 @@ func (s *Service) submit(ctx context.Context, in *incoming, seq *pb.Sequence, le
 	if in.flow.IsCanary() {
 		return nil
 	}
-	s.backlog.add()
+	s.backlog.add(message)
 	s.metrics.PromptTokens().Add(float64(len(seq.PromptIds)))
 	s.presence.Add("requests_total", 1)
 	s.presence.Add("prompt_tokens_total", float64(len(seq.PromptIds)))

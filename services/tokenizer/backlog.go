@@ -17,38 +17,41 @@ const backlogAge = 250 * time.Millisecond
 // backlog is how many sequences wait for attention, as far as this replica
 // knows. Asking the server for every prompt would cost more than taking it.
 type backlog struct {
-	mu      sync.Mutex
-	looked  time.Time
-	waiting int
+	mu     sync.Mutex
+	looked time.Time
+	queued queued // at the last look, and what was added since
 }
 
-// add counts a sequence that this replica has queued.
-func (b *backlog) add() {
+// add counts a sequence that this replica has queued as a message of their stream,
+// unless the last look has counted it.
+func (b *backlog) add(message uint64) {
 	b.mu.Lock()
-	b.waiting++
-	b.mu.Unlock()
+	defer b.mu.Unlock()
+	if message > b.queued.last {
+		b.queued.waiting++
+	}
 }
 
 // size is how many wait; look counts them, when the last look is too old. When
 // that fails, the last one still counts.
-func (b *backlog) size(now time.Time, look func() (int, error)) int {
+func (b *backlog) size(now time.Time, look func() (queued, error)) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if now.Sub(b.looked) < backlogAge {
-		return b.waiting
+		return b.queued.waiting
 	}
 	b.looked = now
-	if n, err := look(); err == nil {
-		b.waiting = n
+	if q, err := look(); err == nil {
+		b.queued = q
 	}
-	return b.waiting
+	return b.queued.waiting
 }
 
 // checkQueue refuses a new request when too many wait already, all of them or its
 // tenant's, or its streams are nearly full.
 func (s *Service) checkQueue(ctx context.Context, in *incoming) error {
 	now := time.Now()
-	waiting := s.backlog.size(now, func() (int, error) { return s.countWaiting(ctx) })
+	waiting := s.backlog.size(now, func() (queued, error) { return s.countWaiting(ctx) })
 	refused := s.levels.check(s.d.Streams.Tokens(), s.d.Streams.Sequences())
 	if refused == nil {
 		refused = s.checkQuotas(in, now)
@@ -75,11 +78,12 @@ func (s *Service) unlessTaken(ctx context.Context, in *incoming, refused error) 
 
 // countWaiting asks how many sequences have not begun: those that no attention
 // replica has taken, and those that wait in one for their turn.
-func (s *Service) countWaiting(ctx context.Context) (int, error) {
+func (s *Service) countWaiting(ctx context.Context) (queued, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
-	n, err := s.pending(ctx, s.d.Streams.Sequences().Name, sequenceGroup)
-	return n + members.WaitingIn(s.view.Snapshot()), err
+	q, err := s.pending(ctx, s.d.Streams.Sequences().Name, sequenceGroup)
+	q.waiting += members.WaitingIn(s.view.Snapshot())
+	return q, err
 }
 
 // lookWithin bounds a look at the queue, which every prompt waits for.

@@ -49,8 +49,8 @@ func (s *Service) queueDepths() map[string]float64 {
 		kind, group string
 		spec        schemas.StreamSpec
 	}{{"prompt", promptGroup, s.d.Streams.Prompts()}, {"sequence", sequenceGroup, s.d.Streams.Sequences()}} {
-		if n, err := s.pending(ctx, q.spec.Name, q.group); err == nil {
-			d.seen[q.kind] = float64(n)
+		if found, err := s.pending(ctx, q.spec.Name, q.group); err == nil {
+			d.seen[q.kind] = float64(found.waiting)
 		}
 	}
 	if n, known := d.seen["sequence"]; known {
@@ -60,19 +60,27 @@ func (s *Service) queueDepths() map[string]float64 {
 	return d.seen
 }
 
+// queued is what a look at a queue finds.
+type queued struct {
+	waiting int
+	last    uint64 // the newest message of the stream at that moment
+}
+
 // pending asks how many messages of a stream no replica of a group has taken yet.
-func (s *Service) pending(ctx context.Context, stream, group string) (int, error) {
+func (s *Service) pending(ctx context.Context, stream, group string) (queued, error) {
 	js := s.d.Conn.JetStream()
 	c, err := js.Consumer(ctx, stream, group)
 	if err == nil {
-		return int(c.CachedInfo().NumPending), nil
+		info := c.CachedInfo()
+		return queued{int(info.NumPending), info.Delivered.Stream + info.NumPending}, nil
 	}
 	if !errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return 0, fmt.Errorf("looking at the queue in %s: %w", stream, err)
+		return queued{}, fmt.Errorf("looking at the queue in %s: %w", stream, err)
 	}
 	all, err := js.Stream(ctx, stream) // the group was never here: all of them wait
 	if err != nil {
-		return 0, fmt.Errorf("looking at the queue in %s: %w", stream, err)
+		return queued{}, fmt.Errorf("looking at the queue in %s: %w", stream, err)
 	}
-	return int(all.CachedInfo().State.Msgs), nil
+	state := all.CachedInfo().State
+	return queued{int(state.Msgs), state.LastSeq}, nil
 }

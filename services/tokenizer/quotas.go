@@ -32,6 +32,7 @@ const maxTenants = 4096
 type quotas struct {
 	config map[string]Quota
 	age    time.Duration // of token logs
+	begun  time.Time     // logs' slots of time count from then on
 
 	mu   sync.Mutex
 	used map[string]*usage
@@ -46,7 +47,7 @@ type usage struct {
 }
 
 func newQuotas(config map[string]Quota, age time.Duration) *quotas {
-	return &quotas{config: config, age: age, used: map[string]*usage{}}
+	return &quotas{config: config, age: cmp.Or(age, schemas.DefaultLogAge), begun: time.Now(), used: map[string]*usage{}}
 }
 
 // of is a tenant's quota; canaries have none.
@@ -169,7 +170,7 @@ func (s *Service) checkLog(in *incoming, need int64, now time.Time) error {
 		return nil
 	}
 	var have int64
-	s.quotas.with(in.flow.Tenant, func(u *usage) { have = int64(float64(u.log.bytes(now, s.quotas.age)) / s.seen()) })
+	s.quotas.with(in.flow.Tenant, func(u *usage) { have = int64(float64(u.log.bytes(s.quotas.slot(now))) / s.seen()) })
 	if have+need <= q.LogBytes {
 		return nil
 	}
@@ -188,7 +189,7 @@ func (s *Service) logged(tenant string, change int64) {
 // keptLog counts what stays of a log that was delivered until it ages.
 func (s *Service) keptLog(tenant string, bytes int64, now time.Time) {
 	if s.quotas.of(tenant).LogBytes > 0 {
-		s.quotas.with(tenant, func(u *usage) { u.log.keep(bytes, now, s.quotas.age) })
+		s.quotas.with(tenant, func(u *usage) { u.log.keep(bytes, s.quotas.slot(now)) })
 	}
 }
 
@@ -200,31 +201,33 @@ type logUse struct {
 }
 
 type logSlot struct {
-	number int64 // which slot of all time
+	number int64
 	bytes  int64
 }
 
 // logSlots is in how many steps logs age.
 const logSlots = 16
 
-func slotAt(now time.Time, age time.Duration) int64 {
-	return now.UnixNano() / max(1, int64(cmp.Or(age, schemas.DefaultLogAge))/(logSlots-1))
+// slot is the number of a moment's slot.
+func (q *quotas) slot(now time.Time) int64 {
+	return int64(now.Sub(q.begun) / max(1, q.age/(logSlots-1)))
 }
 
-func (u *logUse) keep(bytes int64, now time.Time, age time.Duration) {
-	n := slotAt(now, age)
-	slot := &u.ended[n%logSlots]
-	if slot.number != n {
-		*slot = logSlot{number: n}
+// keep counts what stays of a log that ended in a slot.
+func (u *logUse) keep(bytes, slot int64) {
+	of := &u.ended[slot%logSlots]
+	if of.number != slot {
+		*of = logSlot{number: slot}
 	}
-	slot.bytes += bytes
+	of.bytes += bytes
 }
 
-func (u *logUse) bytes(now time.Time, age time.Duration) int64 {
-	n, sum := slotAt(now, age), u.live
-	for _, slot := range u.ended {
-		if n-slot.number < logSlots {
-			sum += slot.bytes
+// bytes is what there is in a slot of all that was kept.
+func (u *logUse) bytes(slot int64) int64 {
+	sum := u.live
+	for _, of := range u.ended {
+		if slot-of.number < logSlots {
+			sum += of.bytes
 		}
 	}
 	return max(0, sum)

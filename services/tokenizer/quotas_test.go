@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -84,9 +85,8 @@ func TestFullQueueHasRoomForOthers(t *testing.T) {
 		r.promptOf(tenant, id, "")
 		r.opened(id)
 		waiting++
-		r.eventually("it is settled", r.settled) // until then one may count twice: as queued here, and as seen there
 		r.eventually(id+" counts, and whose all are is seen in the shards", func() bool {
-			return s.demand.size() == waiting && s.backlog.size(time.Now(), func() (int, error) { return s.countWaiting(r.ctx()) }) == waiting
+			return s.demand.size() == waiting && s.backlog.size(time.Now(), func() (queued, error) { return s.countWaiting(r.ctx()) }) == waiting
 		})
 	}
 	for i := range 4 {
@@ -108,7 +108,8 @@ func TestQuotaOfTokens(t *testing.T) {
 	r := quotaRig(t, map[string]Quota{"acme": {TokensPerMinute: 100}})
 	r.promptOf("acme", "a1", `,"max_tokens":198`) // and two of the prompt
 	r.opened("a1")
-	r.promptOf("acme", "a2", "").refused("tenant acme has had the 100 tokens that it may have a minute (its quota of tokens)", 50, 62)
+	r.eventually("it is settled", r.settled) // its log is open before its tokens are counted
+	r.promptOf("acme", "a2", "").refused("tenant acme has had the 100 tokens that it may have a minute (its quota of tokens)", 5, 62)
 	r.promptOf("other", "o1", `,"max_tokens":198`)
 	r.opened("o1")
 	r.append(r.claim("a1"), token(0), ending("stop"))
@@ -147,14 +148,36 @@ func TestQuotaOfLog(t *testing.T) {
 
 func TestLogUse(t *testing.T) {
 	var u logUse
-	age, now := 150*time.Minute, time.Unix(1e9, 0)
+	q := newQuotas(nil, 150*time.Minute)
+	at := func(after time.Duration) int64 { return q.slot(q.begun.Add(after)) }
 	u.live = 5
-	u.keep(100, now, age)
-	u.keep(10, now.Add(time.Hour), age)
-	u.keep(-90, now, age) // packed
+	u.keep(100, at(0))
+	u.keep(10, at(time.Hour))
+	u.keep(-90, at(0)) // packed
 	for after, want := range map[time.Duration]int64{0: 25, time.Hour: 25, 140 * time.Minute: 25, 170 * time.Minute: 15, 4 * time.Hour: 5} {
-		if got := u.bytes(now.Add(after), age); got != want {
+		if got := u.bytes(at(after)); got != want {
 			t.Errorf("%v later it has %d bytes, want %d", after, got, want)
+		}
+	}
+}
+
+// Logs age by the time that passes, whatever a host's clock is set to meanwhile.
+func TestLogUseOfAHostWhoseClockIsSet(t *testing.T) {
+	const age = time.Hour
+	for _, tc := range []struct {
+		name      string
+		after, by time.Duration
+		refused   bool
+	}{
+		{"forward", time.Second, 24 * time.Hour, true},
+		{"back", 2 * age, -24 * time.Hour, false},
+	} {
+		s := &Service{quotas: newQuotas(map[string]Quota{EveryoneElse: {LogBytes: 1000}}, age)}
+		now := time.Now()
+		s.keptLog("acme", 100, now) // of one shard of eight
+		in := &incoming{flow: schemas.Flow{Tenant: "acme"}}
+		if err := s.checkLog(in, 300, testkit.WallSet(t, now.Add(tc.after), tc.by)); (err != nil) != tc.refused {
+			t.Errorf("%s: refused by %v", tc.name, err)
 		}
 	}
 }
