@@ -14,6 +14,7 @@ func latentAttention() map[string]Kernel {
 		all[fmt.Sprintf("latent_store_p%d", parts)] = latentStore(parts)
 		for _, r := range []int{64, 512} {
 			all[fmt.Sprintf("attend_latent_p%d_r%d", parts, r)] = attendLatent(parts, r)
+			all[fmt.Sprintf("attend_latent_tile_p%d_r%d", parts, r)] = attendLatentTile(parts, r)
 		}
 	}
 	return all
@@ -36,20 +37,22 @@ func latentStore(parts int) Kernel {
 func attendLatent(parts, most int) Kernel {
 	return func(m *Memory, l *cuda.Launch) {
 		a := l.Args
-		heads, c, w, splits := int(a[7]), int(a[8]), int(a[9]), int(a[11])
-		for r := range int(l.Grid[2]) {
-			start, end := seen(m, a[2], a[3], r)
-			g := paged{m, rowPages(m, a[5], a[4], r), cuda.Ptr(a[6]), parts, w}
-			for s := range int(l.Grid[0]) {
-				from, to := max(start, s*splitPositions), min(end, (s+1)*splitPositions)
-				for h := 0; h < heads && from < to; h++ {
-					q := floats(m, a[1]+uint64(4*r)*a[10]+uint64(4*h*c), c)
-					of := g.pieceOf(q, 0, from, to, number(a[12]), true)
-					to := floats(m, a[0]+uint64(4*((r*heads+h)*splits+s)*(most+2)), most+2)
-					copy(to, of[:most])
-					copy(to[most:], of[w:])
-				}
-			}
+		k := attending{
+			args: a, layerAt: a[6], parts: parts, w: int(a[9]), heads: int(a[7]), share: int(a[7]), c: int(a[8]), kept: most,
+			latent: true, ldq: a[10], scale: number(a[12]),
 		}
+		k.inSplits(m, l, a[11])
+	}
+}
+
+// attendLatentTile has blocks of 32 queries of a tile.
+func attendLatentTile(parts, most int) Kernel {
+	return func(m *Memory, l *cuda.Launch) {
+		a := l.Args
+		k := attending{
+			args: a, layerAt: a[7], parts: parts, w: int(a[10]), heads: int(a[8]), share: int(a[8]), c: int(a[9]), kept: most,
+			latent: true, ldq: a[12], scale: number(a[14]),
+		}
+		k.inTiles(m, l.Grid[1], 32*int(l.Grid[0])/k.heads, int(a[11]), a[13], 0)
 	}
 }

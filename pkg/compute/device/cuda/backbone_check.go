@@ -29,7 +29,7 @@ func (e *MatrixError) Error() string {
 }
 
 // mostHead is the widest head that attention's kernels take.
-const mostHead = 128
+const mostHead = 256
 
 // CheckBackbone refuses a model whose backbone no kernels here compute. It reads no weights.
 func CheckBackbone(m *model.Model) error {

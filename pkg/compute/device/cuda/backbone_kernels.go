@@ -18,6 +18,7 @@ type backboneKernels struct {
 	some                         format                // one that the model needs
 	latentStore                  cuda.Kernel
 	latent                       map[int]attendKernels // by the most elements of a value
+	tiled                        bool                  // all of them have tiles
 }
 
 // tileFor is how many rows of so many a tile of matrices has at most.
@@ -25,9 +26,10 @@ func (k *backboneKernels) tileFor(rows int) int { return k.variantFor(k.some, ro
 
 // attendKernels are those of one width.
 type attendKernels struct {
-	split, merge, tile      cuda.Kernel
-	width                   int
-	splitShared, tileShared uint32
+	split, merge, tile        cuda.Kernel // tile: nil if a block has too little shared memory
+	width                     int
+	splitThreads, tileThreads uint32
+	splitShared, tileShared   uint32
 }
 
 // openBackboneKernels finds them in the image that fits the GPU.
@@ -36,49 +38,98 @@ func openBackboneKernels(d cuda.Driver, images cuda.Images, from *model.Model, p
 	if err != nil {
 		return nil, err
 	}
-	spec, p := &from.Spec, placing{m: from}
+	p := placing{m: from}
 	p.backbone()
 	of, err := kernelsIn(m, d.Info(), p.needed, parts)
 	if err != nil {
 		return nil, err
 	}
 	of.even()
-	find := func(name string, shared int) (k cuda.Kernel) {
-		if err == nil {
-			k, err = m.Kernel(name, shared)
-		}
-		return k
-	}
+	f := finder{module: m, gpu: d.Info(), parts: parts}
 	k := &backboneKernels{
 		kernels: of, some: format(slices.Index(p.needed[:], true)),
-		rmsNorm: find("rms_norm", 0), headNorm: find("head_norm", 0), layerNorm: find("layer_norm", 0),
-		addRows: find("add_rows", 0), gateRows: find("gate_rows", 0), scaleRows: find("scale_rows", 0),
-		rope: find("rope", 0), store: find(fmt.Sprintf("kv_store_p%d", parts), 0), attend: map[int]attendKernels{},
+		rmsNorm: f.find("rms_norm", 0), headNorm: f.find("head_norm", 0), layerNorm: f.find("layer_norm", 0),
+		addRows: f.find("add_rows", 0), gateRows: f.find("gate_rows", 0), scaleRows: f.find("scale_rows", 0),
+		rope: f.find("rope", 0), store: f.find(fmt.Sprintf("kv_store_p%d", parts), 0),
+		attend: map[int]attendKernels{}, latent: map[int]attendKernels{}, tiled: true,
 	}
-	k.latent = map[int]attendKernels{}
-	for l := range spec.Layer {
-		if x := &spec.Layer[l].Mixer; x.Kind == model.MLA {
-			r, shared := latentRank(x.Latent.KVRank), 160*parts*paddedLine(x)+2048
-			k.latentStore = find(fmt.Sprintf("latent_store_p%d", parts), 0)
-			k.latent[r] = attendKernels{
-				split: find(fmt.Sprintf("attend_latent_p%d_r%d", parts, r), shared),
-				merge: find(fmt.Sprintf("attend_merge_w%d", r), 0), width: r, splitShared: uint32(shared),
-			}
-			continue
-		}
-		w := paddedHead(spec.Layer[l].Mixer.HeadDim)
-		if _, ok := k.attend[w]; ok {
-			continue
-		}
-		split, tile := 256*parts*w, 256*parts*w+256*w
-		k.attend[w] = attendKernels{
-			split: find(fmt.Sprintf("attend_split_p%d_w%d", parts, w), split),
-			merge: find(fmt.Sprintf("attend_merge_w%d", w), 0),
-			tile:  find(fmt.Sprintf("attend_tile_p%d_w%d", parts, w), tile),
-			width: w, splitShared: uint32(split), tileShared: uint32(tile),
-		}
+	for l := range from.Spec.Layer {
+		f.attention(k, &from.Spec.Layer[l].Mixer)
 	}
-	return k, err
+	return k, f.err
+}
+
+// finder finds kernels until it does not find one.
+type finder struct {
+	module cuda.Module
+	gpu    cuda.Info
+	parts  int
+	err    error
+}
+
+// find is a kernel that uses so many bytes of dynamic shared memory, of which a block
+// has to have as many.
+func (f *finder) find(name string, shared int) (k cuda.Kernel) {
+	switch {
+	case f.err != nil:
+	case shared > f.gpu.Shared:
+		f.err = &cuda.SharedError{Device: f.gpu.Name, Need: shared, Have: f.gpu.Shared}
+	default:
+		k, f.err = f.module.Kernel(name, shared)
+	}
+	return k
+}
+
+// fitting is find, but nil where a block has too little.
+func (f *finder) fitting(name string, shared uint32) cuda.Kernel {
+	if int(shared) > f.gpu.Shared {
+		return nil
+	}
+	return f.find(name, int(shared))
+}
+
+// attention finds the kernels of a layer's, unless they are there.
+func (f *finder) attention(k *backboneKernels, x *model.MixerSpec) {
+	all, width := k.attend, paddedHead(x.HeadDim)
+	if x.Kind == model.MLA {
+		all, width = k.latent, latentRank(x.Latent.KVRank)
+	}
+	if _, ok := all[width]; ok {
+		return
+	}
+	if x.Kind == model.MLA {
+		k.latentStore = f.find(fmt.Sprintf("latent_store_p%d", f.parts), 0)
+		all[width] = f.latent(width, paddedLine(x))
+	} else {
+		all[width] = f.grouped(width)
+	}
+	k.tiled = k.tiled && all[width].tile != nil
+}
+
+// wideHead is the width from which four warps share what one does for smaller heads.
+const wideHead = 256
+
+// grouped are the kernels of heads of w elements.
+func (f *finder) grouped(w int) attendKernels {
+	one := uint32(f.parts * w)
+	k := attendKernels{width: w, splitThreads: 32, tileThreads: 128, splitShared: 256 * one, tileShared: 256*one + uint32(256*w)}
+	if w == wideHead {
+		k.splitThreads, k.tileThreads, k.splitShared, k.tileShared = 128, 256, 288*one+2048, 320*one+4096
+	}
+	k.split = f.find(fmt.Sprintf("attend_split_p%d_w%d", f.parts, w), int(k.splitShared))
+	k.merge = f.find(fmt.Sprintf("attend_merge_w%d", w), 0)
+	k.tile = f.fitting(fmt.Sprintf("attend_tile_p%d_w%d", f.parts, w), k.tileShared)
+	return k
+}
+
+// latent are the kernels of values of r elements at most, in lines of w.
+func (f *finder) latent(r, w int) attendKernels {
+	one := uint32(f.parts * w)
+	k := attendKernels{width: r, splitThreads: 128, tileThreads: 256, splitShared: 160*one + 2048, tileShared: 192*one + 4096}
+	k.split = f.find(fmt.Sprintf("attend_latent_p%d_r%d", f.parts, r), int(k.splitShared))
+	k.merge = f.find(fmt.Sprintf("attend_merge_w%d", r), 0)
+	k.tile = f.fitting(fmt.Sprintf("attend_latent_tile_p%d_r%d", f.parts, r), k.tileShared)
+	return k
 }
 
 // even leaves all formats the same tiles: a step cuts its rows once.

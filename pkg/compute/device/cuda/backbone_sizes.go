@@ -73,14 +73,13 @@ func (z *sizes) latent(x *model.MixerSpec) {
 	z.perHead = max(z.perHead, padded(x.HeadDim), padded(x.Latent.KVRank))
 }
 
+// tileQueries is how many queries of one KV head a tile of attention has at most. The
+// kernels of wide heads and of latents take any number.
+const tileQueries = 64
+
 // tileRows is how many rows a tile of attention has at most; 0: there are no tiles, since
-// too many query heads share a KV head, or keys are latent.
-func (z *sizes) tileRows() int {
-	if z.heads > 0 {
-		return 0
-	}
-	return 64 / z.share
-}
+// too many query heads share a KV head.
+func (z *sizes) tileRows() int { return tileQueries / max(1, z.share) }
 
 // stepTables are where a step's tables and rows lie in what goes over, in bytes. Addresses
 // are multiples of 16.

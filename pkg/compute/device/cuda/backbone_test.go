@@ -141,9 +141,19 @@ func inFP8(t *testing.T) *model.Model {
 	return modeltest.Open(t, packed)
 }
 
+// wideHeads is a model whose first layer has heads of 192, of which four share a KV head,
+// and the second of 16.
+func wideHeads(t testing.TB) *model.Model {
+	m := modeltest.Tiny(t)
+	x := &m.Spec.Layer[0].Mixer
+	x.KVHeads, x.HeadDim, x.ValueDim, x.Rope.Dim, x.Scale = 1, 192, 192, 192, float32(1/math.Sqrt(192))
+	return m
+}
+
 // The logits of whole models are the CPU's: a prompt over a page, then a token.
 func TestBackboneAgreesWithCPU(t *testing.T) {
 	t.Run("FP8", func(t *testing.T) { backboneAgrees(t, inFP8(t), newAttentionGPU(t), 41) })
+	t.Run("wide heads", func(t *testing.T) { backboneAgrees(t, wideHeads(t), newAttentionGPU(t), 41) })
 	for _, name := range decoders {
 		t.Run(name, func(t *testing.T) { backboneAgrees(t, modeltest.Golden(t, name), newAttentionGPU(t), 41) })
 	}
@@ -161,15 +171,43 @@ func backboneAgrees(t *testing.T, m *model.Model, driver cuda.Driver, n int) {
 
 // A sequence has the same bits in pieces, in tiles or splits, and beside others.
 func TestBackboneBatchInvariant(t *testing.T) {
+	t.Run("wide heads", func(t *testing.T) { backboneInvariant(t, wideHeads(t), newAttentionGPU(t), 2) })
 	for _, name := range []string{"mixtral-window", "deepseek_v3"} {
 		t.Run(name, func(t *testing.T) { backboneInvariant(t, modeltest.Golden(t, name), newAttentionGPU(t), 2) })
+	}
+}
+
+// A GPU whose blocks have too little shared memory for tiles attends in splits, with the
+// same bits; one that has too little for those, too, is refused with both numbers.
+func TestLittleShared(t *testing.T) {
+	m, s := wideHeads(t), backboneSettings(2)
+	withShared := func(bytes int) *fake.Device {
+		gpu := fake.New(fake.Settings{Kernels: fake.Backbone(), Info: cuda.Info{Name: "little", Arch: cuda.Arch{Major: 9}, Memory: 64 << 20, Shared: bytes}})
+		t.Cleanup(func() { _ = gpu.Close() }) // says only that it is closed
+		return gpu
+	}
+	const tile, split = 320*2*256 + 4096, 288*2*256 + 2048
+	little := spineOn(t, m, withShared(tile-1), s)
+	if little.on.kernels.tiled {
+		t.Error("it has tiles")
+	}
+	want := spineOn(t, m, withShared(tile), s).prefill(t, idsFor(m, 20), 20)
+	if got := little.prefill(t, idsFor(m, 20), 20); !slices.Equal(got, want) {
+		t.Error("splits give other bits than tiles")
+	}
+	var short *cuda.SharedError
+	_, err := OpenBackbone(t.Context(), m, nil, withShared(split-1), images, s)
+	if !errors.As(err, &short) || short.Need != split || short.Have != split-1 {
+		t.Errorf("%v", err)
 	}
 }
 
 func backboneInvariant(t *testing.T, m *model.Model, driver cuda.Driver, parts int) {
 	t.Helper()
 	const n = 37
-	y, ids := spineOn(t, m, driver, backboneSettings(parts)), idsFor(m, 37)
+	s := backboneSettings(parts)
+	s.Memory = 60 << 20
+	y, ids := spineOn(t, m, driver, s), idsFor(m, n)
 	want := y.prefill(t, ids, n)
 	for _, pieces := range [][]int{slices.Repeat([]int{1}, n), {20, 1, 16}, {5, 32}} {
 		if got := y.prefill(t, ids, pieces...); !slices.Equal(got, want) {

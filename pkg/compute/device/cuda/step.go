@@ -195,7 +195,7 @@ func (l *stepLane) cutAttention() {
 	l.spans, l.stretches = 0, l.stretches[:0]
 	runs(l.rows, func(from, to int) {
 		most := z.tileRows()
-		if most == 0 || to-from < tileRows {
+		if most == 0 || to-from < tileRows || !l.b.kernels.tiled {
 			l.stretch(from, to)
 			return
 		}

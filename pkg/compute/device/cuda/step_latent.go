@@ -70,13 +70,16 @@ func (l *stepLane) attendLatent(i int, t *backboneLayer) {
 		uint64(l.at.latent.line), uint64(l.table(l.tables.position)), uint64(pagesAt), uint64(pages), uint64(layerAt), c, c, w))
 	for _, s := range l.stretches {
 		from, rows := cuda.Ptr(s.from), s.to-s.from
-		l.launch(k.split, s.splits, ceil(x.Heads, 16), rows, 128, k.splitShared, append(l.args[:0],
+		l.launch(k.split, s.splits, ceil(x.Heads, 16), rows, k.splitThreads, k.splitShared, append(l.args[:0],
 			uint64(l.at.parts), uint64(l.at.latent.lines)+uint64(4*s.from*x.Heads)*c, uint64(start+4*from), uint64(end+4*from), uint64(pagesAt+4*from),
 			uint64(pages), uint64(layerAt), uint64(x.Heads), c, w, uint64(x.Heads)*c, uint64(s.splits), float(x.Scale)))
 		l.launch(k.merge, x.Heads, rows, 1, uint32(k.width), 0, append(l.args[:0],
 			uint64(l.at.latent.sums)+uint64(4*s.from*x.Heads)*rank, uint64(l.at.parts), uint64(start+4*from), uint64(end+4*from), 0,
 			uint64(x.Heads), rank, uint64(x.Heads)*rank, uint64(s.splits)))
 	}
+	l.launch(k.tile, ceil(l.b.sizes.tileRows()*x.Heads, 32), l.spans, 1, k.tileThreads, k.tileShared, append(l.args[:0],
+		uint64(l.at.latent.sums), uint64(l.at.latent.lines), uint64(start), uint64(end), uint64(pagesAt), uint64(pages),
+		uint64(l.table(l.tables.spans)), uint64(layerAt), uint64(x.Heads), c, w, rank, uint64(x.Heads)*c, uint64(x.Heads)*rank, float(x.Scale)))
 }
 
 // layOutHeads lists a step's heads, all rows of the first one before the next, and cuts

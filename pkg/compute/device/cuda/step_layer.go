@@ -138,14 +138,18 @@ func (l *stepLane) attend(i int, t *backboneLayer) {
 		uint64(layerAt), ld, c, uint64(k.width)))
 	for _, s := range l.stretches {
 		from, rows := cuda.Ptr(s.from), s.to-s.from
-		l.launch(k.split, s.splits, x.KVHeads*ceil(t.share(), 16), rows, 32, k.splitShared, append(l.args[:0],
+		l.launch(k.split, s.splits, x.KVHeads*ceil(t.share(), 16), rows, k.splitThreads, k.splitShared, append(l.args[:0],
 			uint64(l.at.parts), uint64(l.at.qkv+4*from*cuda.Ptr(t.qkv.n)), uint64(start+4*from), uint64(end+4*from), uint64(pagesAt+4*from),
 			uint64(pages), uint64(layerAt), uint64(x.Heads), uint64(x.KVHeads), c, ld, uint64(s.splits), float(x.Scale)))
 		l.launch(k.merge, x.Heads, rows, 1, uint32(k.width), 0, append(l.args[:0],
 			uint64(l.at.attn+4*from*cuda.Ptr(t.o.k)), uint64(l.at.parts), uint64(start+4*from), uint64(end+4*from), uint64(t.sinks),
 			uint64(x.Heads), c, uint64(t.o.k), uint64(s.splits)))
 	}
-	l.launch(k.tile, x.KVHeads, l.spans, 1, 128, k.tileShared, append(l.args[:0],
+	blocks := 1
+	if k.width == wideHead {
+		blocks = ceil(l.b.sizes.tileRows()*t.share(), 32)
+	}
+	l.launch(k.tile, x.KVHeads, l.spans, blocks, k.tileThreads, k.tileShared, append(l.args[:0],
 		uint64(l.at.attn), uint64(l.at.qkv), uint64(start), uint64(end), uint64(pagesAt), uint64(pages), uint64(l.table(l.tables.spans)),
 		uint64(t.sinks), uint64(layerAt), uint64(x.Heads), uint64(x.KVHeads), c, ld, uint64(t.o.k), float(x.Scale)))
 }
