@@ -25,7 +25,6 @@ DEVICE void split_row(u16* planes, const float* x, const u32* source, const floa
   }
 ROWS_SPLIT(1)
 ROWS_SPLIT(2)
-ROWS_SPLIT(3)
 
 // A group's matrix and bias.
 DEVICE const u8* matrix_of(const u64* groups, u32 group) { return (const u8*)groups[2 * group]; }
@@ -152,4 +151,3 @@ PARTS(EXPERTS, experts_up, experts_up, Bf16)
 PARTS(PROJECT, project, Bf16)
 PARTS(PROJECT, project_fp8, Fp8)
 PARTS(PROJECT, project_mxfp4, Mxfp4)
-TILES(PROJECT, project, Bf16, 3)

@@ -32,7 +32,7 @@ struct Variant<W, P, 8> : Cut<W, P, 64, 8, 4, 1, 4> {};
 template <class W, int P>
 struct Variant<W, P, 32> : Cut<W, P, 64, 32, 4, 1, 4> {};
 template <class W, int P>
-struct Variant<W, P, 128> : Cut<W, P, 128, 128, 4, 2, P == 3 ? 2 : 3> {};
+struct Variant<W, P, 128> : Cut<W, P, 128, 128, 4, 2, 3> {};
 
 // The matrix's row that is row i of a block, or -1 beyond its end; and all its rows.
 struct Plain {

@@ -1,4 +1,5 @@
-// The choice of experts of a row by one warp. Lane l has the experts l, l + 32, and so on.
+// The choice of experts of a row by one warp. Lane l has the experts l, l + 32, and so on. Experts and the
+// bits of their weights are those that pkg/compute/forward gives with kernels/cpu.
 #include "numbers.cuh"
 
 enum { softmax_topk, topk_softmax, sigmoid_topk, topk_sigmoid, sparse_mixer };
@@ -43,13 +44,23 @@ DEVICE Best next_best(const float* choice, int e, u64& taken) {
   return best;
 }
 
+// The sum of n values in shared memory by 16 lanes, as kernels/cpu adds them up. The other 16 do the same.
+DEVICE float sum_by_16(const float* x, int n) {
+  float sum = 0;
+  for (int i = lane_of() % 16; i < n; i += 16) sum += x[i];
+#pragma unroll
+  for (int mask = 8; mask > 0; mask /= 2) sum += lane_xor(sum, mask);
+  return sum;
+}
+
 // x = e^(x-max) / Σ of n values that lanes have by turns.
 DEVICE void softmax(float* x, int n) {
-  float top = -infinity(), sum = 0;
+  float top = -infinity();
   for (int i = lane_of(); i < n; i += 32) top = larger(top, x[i]);
   top = warp_max(top);
-  for (int i = lane_of(); i < n; i += 32) sum += x[i] = exp32(x[i] - top);
-  float inv = 1.f / warp_sum(sum);
+  for (int i = lane_of(); i < n; i += 32) x[i] = exp32(x[i] - top);
+  warp_barrier();
+  float inv = 1.f / sum_by_16(x, n);
   for (int i = lane_of(); i < n; i += 32) x[i] *= inv;
 }
 
@@ -121,7 +132,7 @@ DEVICE float weight_of(float v, i64 kind, int k, bool normalise, float scale) {
   if (kind == topk_softmax) {
     v = lane_of() < k ? v : -infinity();
     v = exp32(v - warp_max(v));
-    return v * (1.f / warp_sum(v));
+    return v * (1.f / warp_sum(v));  // of at most 32 values: 16 lanes, as sum_by_16 has them
   }
   return kind == sparse_mixer ? v : finished(v, k, normalise, scale);
 }

@@ -25,12 +25,20 @@ type Routes struct {
 // Rows is R.
 func (r *Routes) Rows() int { return len(r.Expert) / r.K }
 
-// Router is the gates of all MoE layers.
+// Gates choose experts: a Router, or a device. Errors of a device are *DeviceError.
+type Gates interface {
+	// Route chooses experts for x (R, D).
+	Route(layer int, x []float32, out *Routes) error
+}
+
+// Router is the gates of all MoE layers on the CPU.
 type Router struct {
 	spec   model.Spec
 	p      *pool.Pool
 	layers []*gate // nil for dense layers
 }
+
+var _ Gates = (*Router)(nil)
 
 // gate is a layer's.
 type gate struct {
@@ -91,7 +99,7 @@ func loadChooser(m *model.Model, l int) (chooser, error) {
 	return nil, fmt.Errorf("routing by %+v is not computed", *s)
 }
 
-// Route chooses experts for x (R, D).
+// Route is Gates'.
 func (r *Router) Route(layer int, x []float32, out *Routes) error {
 	if layer < 0 || layer >= len(r.layers) || r.layers[layer] == nil {
 		return fmt.Errorf("layer %d has no gate in this model", layer)

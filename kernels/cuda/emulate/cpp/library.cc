@@ -4,6 +4,7 @@
 #include "../../src/attend.cu"
 #include "../../src/experts.cu"
 #include "../../src/latent.cu"
+#include "../../src/logits.cu"
 #include "../../src/route.cu"
 #include "../../src/rows.cu"
 #include "../../src/wide.cu"
@@ -20,13 +21,13 @@ using emulate::entry;
 #define WIDTHS(name) ONE(name##_w32), ONE(name##_w64), ONE(name##_w128)
 
 static const emulate::Entry table[] = {
-    ONE(rows_split_p1), ONE(rows_split_p2), ONE(rows_split_p3),
+    ONE(rows_split_p1), ONE(rows_split_p2),
     TOKENS(experts_in, 1), TOKENS(experts_in, 2), TOKENS(experts_up, 1), TOKENS(experts_up, 2),
-    TOKENS(project, 1), TOKENS(project, 2), TOKENS(project, 3),
+    TOKENS(project, 1), TOKENS(project, 2),
     TOKENS(experts_in_fp8, 1), TOKENS(experts_in_fp8, 2), TOKENS(experts_in_mxfp4, 1), TOKENS(experts_in_mxfp4, 2),
     TOKENS(project_fp8, 1), TOKENS(project_fp8, 2), TOKENS(project_mxfp4, 1), TOKENS(project_mxfp4, 2),
     ONE(rms_norm), ONE(head_norm), ONE(layer_norm), ONE(embed), ONE(add_rows), ONE(gate_rows), ONE(scale_rows), ONE(rope),
-    ONE(route), ONE(kv_store_p1), ONE(kv_store_p2),
+    ONE(route_logits_bf16), ONE(route_logits_f32), ONE(route), ONE(kv_store_p1), ONE(kv_store_p2),
     WIDTHS(attend_split_p1), WIDTHS(attend_split_p2), WIDTHS(attend_tile_p1), WIDTHS(attend_tile_p2), WIDTHS(attend_merge), ONE(attend_merge_w256), ONE(attend_merge_w512),
     ONE(attend_split_p1_w256), ONE(attend_split_p2_w256), ONE(attend_tile_p1_w256), ONE(attend_tile_p2_w256),
     ONE(latent_store_p1), ONE(latent_store_p2), ONE(attend_latent_p1_r64), ONE(attend_latent_p1_r512),

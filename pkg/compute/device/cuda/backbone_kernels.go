@@ -197,3 +197,14 @@ func (l *launcher) copyOut(to []byte, from cuda.Ptr) {
 		l.err = l.health.judge(l.stream.CopyOut(to, from))
 	}
 }
+
+// settle waits until the GPU is behind what it was given, however much that was.
+func (l *launcher) settle(done *waiter) {
+	err := done.record(l.stream)
+	if err == nil {
+		err = done.wait()
+	}
+	if l.err == nil {
+		l.err = err
+	}
+}

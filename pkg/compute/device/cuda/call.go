@@ -141,7 +141,7 @@ func (c *call) write(to []byte, in forward.Routed, d int) {
 }
 
 // view is the memory from a byte on as elements; from is a multiple of their size.
-func view[T uint32 | uint64 | float32 | tile](b []byte, from int) []T {
+func view[T int32 | uint32 | uint64 | float32 | tile](b []byte, from int) []T {
 	var zero T
 	b = b[from:]
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(zero)))

@@ -1,4 +1,4 @@
-// Package cuda is a device that holds experts, or a backbone, in a GPU's memory and
+// Package cuda is a device that holds experts, gates, or a backbone, in a GPU's memory and
 // computes with them there, through whatever driver it is given.
 //
 // # Memory
@@ -39,6 +39,13 @@
 // weights of all layers, lanes that a step each goes through, and pages for keys and
 // values. forward.Step drives it layer by layer; a step's errors are
 // *forward.DeviceError.
+//
+// # Gates
+//
+// Gates are the same for a gate: as much of the GPU's memory as weights and buffers of rows
+// need. A call is one copy of rows, two launches, and one copy of what was chosen. The sums
+// are those of kernels/cpu, without tensor cores, so that experts and weights are the
+// CPU's, bit for bit.
 //
 // Nothing of it has run on a GPU: its tests run on kernels/cuda/fake.
 package cuda

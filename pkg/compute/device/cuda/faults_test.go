@@ -208,7 +208,7 @@ func TestNumbers(t *testing.T) {
 			t.Errorf("a number at %d is none", at)
 		}
 	}
-	m := spoiled(t)
+	m := spoiled(t, model.Ref{Role: model.ExpertDown, Expert: 1})
 	d := openOn(t, newGPU(t), m, 64)
 	err := d.Load(t.Context(), forward.ExpertID{Layer: 0, Expert: 1}, 0).Wait(t.Context())
 	var number *NumberError
@@ -220,12 +220,12 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// spoiled is a checkpoint with a NaN in expert 1 of layer 0.
-func spoiled(t *testing.T) *model.Model {
+// spoiled is a checkpoint with a NaN in a tensor.
+func spoiled(t *testing.T, in model.Ref) *model.Model {
 	t.Helper()
 	from := modeltest.GoldenDir("mixtral")
 	clean := modeltest.Golden(t, "mixtral")
-	weights, err := clean.Tensor(model.Ref{Role: model.ExpertDown, Expert: 1})
+	weights, err := clean.Tensor(in)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -108,8 +108,7 @@ func TestCutsAreTheList(t *testing.T) {
 			if len(row) < 7 {
 				return false
 			}
-			plain := strings.Join(strings.Split(row[4], ",")[:2], ",") // without P = 3
-			cells := []string{row[0], row[1], row[2], plain, row[5], row[6]}
+			cells := []string{row[0], row[1], row[2], row[4], row[5], row[6]}
 			for i := range cells {
 				cells[i] = strings.TrimSpace(cells[i])
 			}

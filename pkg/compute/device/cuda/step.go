@@ -244,13 +244,7 @@ func cutTiles(tiles []tile, rows, most int) (n int) {
 
 // wait returns when the GPU is behind what it was given, however much that was.
 func (l *stepLane) wait() error {
-	err := l.done.record(l.stream)
-	if err == nil {
-		err = l.done.wait()
-	}
-	if l.err == nil {
-		l.err = err
-	}
+	l.settle(l.done)
 	l.progress.Tick()
 	return failed(l.err)
 }
