@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/internal/testkit/testdeployment"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/plan"
@@ -34,7 +36,7 @@ var allExperts = []uint32{0, 1, 2, 3}
 func newTrack(t *testing.T) *track {
 	t.Helper()
 	d := testdeployment.Open(t)
-	s := New(d)
+	s := New(d, Config{})
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -149,6 +151,35 @@ func TestReceiveRefuses(t *testing.T) {
 	got := k.dispatches.Take(t, 2)
 	if len(got) != 2 || !slices.Equal(got[1].Expert, want.Expert) || !slices.Equal(got[1].Weight, want.Weight) || string(got[1].Tensor.Data) != string(want.Tensor.Data) {
 		t.Errorf("%v\nwant %v", got[1:], want)
+	}
+}
+
+// gatesThatFail are on a device that refuses the next launches.
+type gatesThatFail struct {
+	forward.Gates
+	times int
+}
+
+func (g *gatesThatFail) Route(layer int, x []float32, out *forward.Routes) error {
+	if g.times--; g.times >= 0 {
+		return &forward.DeviceError{Err: errors.New("a launch was refused")}
+	}
+	return g.Gates.Route(layer, x, out)
+}
+
+// A device that fails is not the rows' fault: nobody is told that they are bad, and they
+// can come again.
+func TestReceiveOnFailingDevice(t *testing.T) {
+	k := newTrack(t)
+	k.planned()
+	k.gates = &gatesThatFail{k.gates, 1}
+	for _, fails := range []bool{true, false} {
+		if err := k.handle(k.rows(1, 2)); (err != nil) != fails {
+			t.Fatal(err)
+		}
+	}
+	if got := k.dispatches.Take(t, 1); len(got) != 1 || len(k.refusals.All()) > 0 {
+		t.Errorf("%d dispatches; refusals %v", len(got), k.refusals.All())
 	}
 }
 

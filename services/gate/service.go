@@ -9,8 +9,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/pkg/compute/device/cuda"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
-	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/ledger"
 	"github.com/switchyard/switchyard/pkg/control/members"
@@ -24,11 +24,13 @@ import (
 // Service is one gate replica.
 type Service struct {
 	d        *deployment.Deployment
+	config   Config
 	id       string
 	presence *deployment.Presence
 	tracer   *telemetry.Tracer
 	metrics  *telemetry.Metrics
-	router   *forward.Router
+	gates    forward.Gates
+	gpu      *cuda.Gates // the same; or nil
 	view     *members.View
 	ctx      context.Context // of what Start began, until Stop
 	stop     context.CancelFunc
@@ -54,10 +56,10 @@ type Service struct {
 const inFlight = 64
 
 // New returns a replica that is not started.
-func New(d *deployment.Deployment) *Service {
+func New(d *deployment.Deployment, c Config) *Service {
 	id := deployment.NewID("gate")
 	return &Service{
-		d: d, id: id, presence: d.NewPresence(id, "gate"), split: newSplitter(d.Model.Spec.Hidden), traces: planTraces{}, late: wire.Lateness{Shape: d.Shape},
+		d: d, config: c, id: id, presence: d.NewPresence(id, "gate"), split: newSplitter(d.Model.Spec.Hidden), traces: planTraces{}, late: wire.Lateness{Shape: d.Shape},
 		tracer: d.Telemetry.Tracer("gate"), metrics: d.Telemetry.Metrics, loads: newLoadMeter(d, id),
 		slow: newSlowHosts(d.Logger, d.Telemetry.Metrics.Hosts),
 	}
@@ -71,11 +73,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if err := s.d.CheckPeers(ctx); err != nil {
 		return err
 	}
-	err = s.d.LoadWeights(ctx, "loading the gates", func(m *model.Model) (err error) {
-		s.router, err = forward.LoadRouter(m, s.d.Pool)
-		return err
-	})
-	if err != nil {
+	if err := s.load(ctx); err != nil {
 		return err
 	}
 	own, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -110,8 +108,11 @@ func (s *Service) listen(ctx context.Context) (err error) {
 	return nil
 }
 
-// Run follows plans, functions and members until ctx ends.
+// Run follows plans, functions and members until ctx ends, or the gate has lost its GPU.
 func (s *Service) Run(ctx context.Context) error {
+	ctx, leave := context.WithCancel(ctx)
+	defer leave()
+	defer s.followGPU(ctx)()
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
 	tasks.Go(func() { _ = s.followPlan(ctx) }) // it fails without a bucket only, which Start needed
@@ -120,11 +121,18 @@ func (s *Service) Run(ctx context.Context) error {
 	tasks.Go(func() { s.acks.Run(ctx) })
 	tasks.Go(func() { s.loads.run(ctx) })
 	tasks.Go(func() { s.slow.run(ctx, s.view) })
-	return s.presence.Announce(ctx)
+	tasks.Go(func() {
+		defer leave()
+		s.awaitLoss(ctx)
+	})
+	return errors.Join(s.presence.Announce(ctx), s.lostGPU())
 }
 
 // Stop finishes what has arrived.
 func (s *Service) Stop(ctx context.Context) error {
+	if s.gpu != nil {
+		defer s.gpu.Close()
+	}
 	if s.stop == nil {
 		return nil
 	}
@@ -163,7 +171,10 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	took.QueueNs += watch.Lap()
-	if err := s.route(h); err != nil {
+	switch err := s.route(h); {
+	case ofDevice(err): // who sent the rows sends them again, or another gate has them
+		return fmt.Errorf("%s: %w", s.id, err)
+	case err != nil:
 		s.metrics.Refused.Inc()
 		return wire.Refuse(ctx, s.d.Hop, s.d.Subjects, h.Key, fmt.Errorf("%s: %w", s.id, err))
 	}
@@ -201,5 +212,5 @@ func (s *Service) route(h *pb.Hidden) (err error) {
 	if s.x, err = decode(s.d.Shape, h, s.x); err != nil {
 		return err
 	}
-	return s.router.Route(int(h.Key.Layer), s.x, &s.routes)
+	return s.gates.Route(int(h.Key.Layer), s.x, &s.routes)
 }

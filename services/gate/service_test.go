@@ -58,7 +58,7 @@ func TestDispatchesNothing(t *testing.T) {
 	if _, err := d.Conn.Subscribe(d.Subjects.Block("attention-1"), "", func(m *nats.Msg) { blocks <- m }); err != nil {
 		t.Fatal(err)
 	}
-	s := New(d)
+	s := New(d, Config{})
 	s.to = addresses{subjects: d.Subjects, hosts: &fakeRoster{steady: true}}
 	s.routes = forward.Routes{K: 2, Expert: []int32{-1, -1, -1, -1, -1, -1}}
 	took := &pb.GateTime{QueueNs: 1, ComputeNs: 2}

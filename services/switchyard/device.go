@@ -10,6 +10,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
+	"github.com/switchyard/switchyard/services/gate"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
@@ -60,7 +61,13 @@ func tellGPU(e *env, work string, g *gpus.GPU, t *telemetry.Config) {
 	}
 }
 
-// classOf is the numeric class of a process with such services.
+// gateConfig takes what a flag names to choose experts. Gates take of a GPU what they need.
+func gateConfig(name, device string) (c gate.Config, err error) {
+	c.GPU, err = gpuFlags{name, device, "", "0", "cpu, cuda or cuda:N"}.open()
+	return c, err
+}
+
+// classOf is the numeric class of a process with such services. Gates on GPUs have the CPU's.
 func classOf(s cluster.Services, m ModelFlags) string {
 	if m.MixedClasses {
 		return deployment.MixedClasses

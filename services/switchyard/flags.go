@@ -202,6 +202,7 @@ func tellDevice(e *env, s cluster.Services, m ModelFlags, t *telemetry.Config) {
 	tellPaced(e, s.Expert.Profile, t)
 	t.NumericClass = classOf(s, m)
 	tellGPU(e, "attention", s.Attention.GPU, t)
+	tellGPU(e, "gates", s.Gate.GPU, t)
 	tellGPU(e, "experts", s.Expert.GPU, t)
 }
 

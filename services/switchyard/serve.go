@@ -36,6 +36,8 @@ type GateCmd struct {
 	ModelFlags     `embed:""`
 	KafkaFlags     `embed:""`
 	TelemetryFlags `embed:""`
+
+	Device string `default:"cpu" help:"What chooses experts: cpu, or cuda (a GPU, or cuda:N the one of that number; never run on one yet), with the same bits." placeholder:"KIND"`
 }
 
 // ExpertCmd runs an expert host.
@@ -76,8 +78,9 @@ func (c *AttentionCmd) Run(ctx context.Context, e *env) error {
 
 // Run serves until a signal.
 func (c *GateCmd) Run(ctx context.Context, e *env) error {
+	cfg, wrong := gateConfig("device", c.Device)
 	loads, err := c.KafkaFlags.config(e.Insecure)
-	return serve(ctx, e, "gate", c.ModelFlags, c.TelemetryFlags, cluster.Services{Kafka: loads}, err)
+	return serve(ctx, e, "gate", c.ModelFlags, c.TelemetryFlags, cluster.Services{Gate: cfg, Kafka: loads}, errors.Join(wrong, err))
 }
 
 // Run serves until a signal.

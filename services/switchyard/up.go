@@ -27,6 +27,8 @@ type UpCmd struct {
 	AttentionDevice    string `default:"cpu" help:"What computes attention: cpu, or cuda (a GPU, or cuda:N the one of that number; never run on one yet)." placeholder:"KIND"`
 	AttentionGPUMemory string `name:"attention-gpu-memory" default:"0" help:"Memory that attention takes of its GPU, such as 40GiB; 0 is nine tenths of what is free." placeholder:"BYTES"`
 
+	GateDevice string `default:"cpu" help:"What chooses experts: cpu, or cuda (a GPU, or cuda:N the one of that number; never run on one yet), with the same bits." placeholder:"KIND"`
+
 	Hosts   int      `default:"1" help:"Expert hosts in this process." placeholder:"N"`
 	Scaling string   `default:"static" enum:"moeless,eplb,reactive,static,none" help:"Who decides how many replicas experts have: moeless, eplb, reactive or static; none runs no scaler, no predictor and no Kafka." placeholder:"NAME"`
 	Data    string   `help:"Folder that keeps accepted requests over restarts; without it a temporary one that is removed." placeholder:"DIR"`
@@ -114,12 +116,15 @@ func ownUp() (up UpCmd, err error) {
 }
 
 func (c *UpCmd) services(g Globals) (s cluster.Services, err error) {
-	var errs [9]error
+	var errs [10]error
 	on, err := gpuFlags{"attention-device", c.AttentionDevice, "attention-gpu-memory", c.AttentionGPUMemory, "cpu, cuda or cuda:N"}.open()
 	s.Attention, errs[0] = c.AttentionFlags.config(c.ModelFlags, on)
 	errs[8] = err
 	s.Expert, errs[1] = c.ExpertFlags.config()
+	s.Gate, errs[9] = gateConfig("gate-device", c.GateDevice)
 	s.Attention.GPU.Share(s.Expert.GPU)
+	s.Gate.GPU.Share(s.Attention.GPU)
+	s.Gate.GPU.Share(s.Expert.GPU)
 	s.Tokenizer, errs[2] = c.TokenizerFlags.config(c.ModelFlags, g.Prefix)
 	errs[3] = c.ModelFlags.check()
 	s.Predictor = c.PredictorFlags.config()

@@ -18,11 +18,17 @@ type VerifyCmd struct {
 	Wire string   `default:"f32" enum:"f32,bf16" help:"Element type of rows between services; bf16 reports and does not judge." placeholder:"TYPE"`
 	Hops string   `default:"unacked" enum:"acked,unacked,core" help:"How tensors travel: acked, unacked or core." placeholder:"KIND"`
 	JSON bool     `name:"json" help:"Print one JSON object a directory."`
+
+	Device    string `default:"cpu" help:"What computes experts, gates and attention: cpu, or cuda (a GPU, or cuda:N the one of that number; never run on one yet)." placeholder:"KIND"`
+	GPUMemory string `name:"gpu-memory" default:"0" help:"Memory of the GPU that experts take, and attention as much again, such as 4GiB; 0 is nine tenths of what each finds free." placeholder:"BYTES"`
 }
 
 // Run verifies every directory; one that differs, or cannot be compared, makes the
 // command fail, and those behind it are compared all the same.
 func (c *VerifyCmd) Run(ctx context.Context, e *env) error {
+	if c.Device == "paced" {
+		return usage(errors.New("--device is paced; verify compares on cpu, cuda or cuda:N"))
+	}
 	e.quiet()
 	failed, errs := false, []error(nil)
 	for _, dir := range c.Dirs {
@@ -77,7 +83,11 @@ func (c *VerifyCmd) compare(ctx context.Context, e *env, g *verify.Golden, cast 
 	line, dir := e.progress(), g.Dir
 	defer line.Clear()
 	line.Set("starting a pipeline for %s…", dir)
-	settings, err := inProcess(ctx, e, func(up *UpCmd) { up.ModelFlags.Model, up.Wire, up.Hops = dir, c.Wire, c.Hops })
+	settings, err := inProcess(ctx, e, func(up *UpCmd) {
+		up.ModelFlags.Model, up.Wire, up.Hops = dir, c.Wire, c.Hops
+		up.Device, up.GateDevice, up.AttentionDevice = c.Device, c.Device, c.Device
+		up.GPUMemory, up.AttentionGPUMemory = c.GPUMemory, c.GPUMemory
+	})
 	if err != nil {
 		return nil, false, err
 	}

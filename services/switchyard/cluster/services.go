@@ -22,6 +22,7 @@ import (
 type Services struct {
 	Attention attention.Config
 	Expert    expert.Config
+	Gate      gate.Config
 	Tokenizer tokenizer.Config
 	Predictor predictor.Config
 	Scaler    scaler.Config
@@ -63,6 +64,11 @@ func (s Services) Check(of *model.Model, count map[string]int) error {
 			return err
 		}
 	}
+	if count["gate"] > 0 {
+		if err := s.Gate.Check(of); err != nil {
+			return err
+		}
+	}
 	if count["predictor"] > 0 {
 		return s.Predictor.Check(of)
 	}
@@ -86,7 +92,7 @@ func (s Services) Make(name string, d *deployment.Deployment) (lifecycle.Service
 	case "expert":
 		return expert.New(d, s.Expert)
 	case "gate":
-		return gate.New(d), nil
+		return gate.New(d, s.Gate), nil
 	case "attention":
 		return attention.New(d, s.Attention), nil
 	case "predictor":

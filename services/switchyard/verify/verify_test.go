@@ -8,9 +8,12 @@ import (
 
 	"go.uber.org/goleak"
 
+	kernels "github.com/switchyard/switchyard/kernels/cuda"
+	"github.com/switchyard/switchyard/kernels/cuda/fake"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/pkg/process/gpus"
 	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
@@ -23,7 +26,7 @@ const (
 	checkpoint  = checkpoints + "/mixtral"
 )
 
-func start(t *testing.T, dir string) *cluster.Cluster {
+func start(t *testing.T, dir string, change func(*cluster.Services)) *cluster.Cluster {
 	t.Helper()
 	m, err := model.Open(dir)
 	if err != nil {
@@ -33,6 +36,7 @@ func start(t *testing.T, dir string) *cluster.Cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
+	change(&s.Services)
 	y, err := cluster.Open(context.Background(), s)
 	if err != nil {
 		t.Fatal(err)
@@ -48,9 +52,51 @@ func start(t *testing.T, dir string) *cluster.Cluster {
 	return y
 }
 
+func onCPU(*cluster.Services) {}
+
+// onGPU has experts, gates and attention on a fake GPU each.
+func onGPU(t *testing.T) func(*cluster.Services) {
+	return func(s *cluster.Services) {
+		s.Expert.GPU, s.Gate.GPU, s.Attention.GPU = gpuWith(t, fake.Experts()), gpuWith(t, fake.Gates()), gpuWith(t, fake.Backbone())
+		s.Attention.KVBytes, s.Attention.MaxRows = 0, 64
+	}
+}
+
+func gpuWith(t *testing.T, k map[string]fake.Kernel) *gpus.GPU {
+	t.Helper()
+	on := fake.New(fake.Settings{Kernels: k})
+	t.Cleanup(func() { _ = on.Close() }) // says only that it is closed
+	return &gpus.GPU{
+		Info: on.Info(), Open: func() (kernels.Driver, error) { return on, nil }, Memory: 60 << 20,
+		Images: kernels.Images{"experts.sm_90a.cubin": {1}},
+	}
+}
+
+// A pipeline that computes on GPUs passes, and notices what a pipeline on CPUs does.
+func TestCompareOnGPU(t *testing.T) {
+	dir := filepath.Join(checkpoints, "deepseek_v3")
+	y := start(t, dir, onGPU(t))
+	for _, spoilt := range []bool{false, true} {
+		g, err := ReadGolden(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if spoilt {
+			g.parts[0].logits[5]++
+		}
+		v, err := Compare(t.Context(), y, g, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v.Pass == spoilt {
+			t.Errorf("spoilt %v: %v", spoilt, v)
+		}
+	}
+}
+
 // The pipeline passes with the outputs of transformers, and with nothing else.
 func TestCompare(t *testing.T) {
-	y := start(t, checkpoint)
+	y := start(t, checkpoint, onCPU)
 	for _, tt := range []struct {
 		name   string
 		spoil  func(*Golden)
@@ -90,7 +136,7 @@ func TestKinds(t *testing.T) {
 		{"bert2bert_moe", 24, func(g *Golden) { g.parts[1].hidden[7]++ }},
 	} {
 		dir := filepath.Join(checkpoints, tt.name)
-		y := start(t, dir)
+		y := start(t, dir, onCPU)
 		for _, spoilt := range []bool{false, true} {
 			g, err := ReadGolden(dir)
 			if err != nil {

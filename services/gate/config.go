@@ -1,0 +1,22 @@
+package gate
+
+import (
+	"github.com/switchyard/switchyard/pkg/compute/device/cuda"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/process/gpus"
+)
+
+// Config is what an operator sets.
+type Config struct {
+	// GPU is what chooses experts in the CPU's place; nil is none. A gate takes as much of
+	// its memory as the gates' weights and buffers need.
+	GPU *gpus.GPU
+}
+
+// Check refuses a model whose gates the GPU does not compute.
+func (c Config) Check(m *model.Model) error {
+	if c.GPU == nil {
+		return nil
+	}
+	return cuda.CheckGates(m)
+}

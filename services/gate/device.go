@@ -1,0 +1,74 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/switchyard/switchyard/pkg/compute/device/cuda"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/process/gpus"
+)
+
+// load brings the gates' weights to what computes with them.
+func (s *Service) load(ctx context.Context) error {
+	return s.d.LoadWeights(ctx, "loading the gates", func(m *model.Model) (err error) {
+		if s.config.GPU != nil {
+			return s.loadOnGPU(ctx, m)
+		}
+		s.gates, err = forward.LoadRouter(m, s.d.Pool)
+		return err
+	})
+}
+
+func (s *Service) loadOnGPU(ctx context.Context, m *model.Model) error {
+	g := s.config.GPU
+	driver, err := g.Open()
+	if err != nil {
+		return &gpus.Error{Err: err}
+	}
+	on, err := cuda.OpenGates(ctx, m, driver, g.Images, 0)
+	if err != nil {
+		return &gpus.Error{Err: err}
+	}
+	s.gates, s.gpu = on, on
+	s.presence.Fill = func(stats map[string]float64) { maps.Copy(stats, g.Figures()) }
+	return nil
+}
+
+// followGPU watches the gate's GPU, where it says something of itself, until stop is called:
+// if it is lost, the gates on it are.
+func (s *Service) followGPU(ctx context.Context) (stop func()) {
+	if s.gpu == nil {
+		return func() {}
+	}
+	return s.config.GPU.Follow(ctx, s.d.Logger, s.metrics.GPUs, s.gpu.Lose)
+}
+
+// awaitLoss returns when the GPU is lost, or ctx ends.
+func (s *Service) awaitLoss(ctx context.Context) {
+	var lost <-chan struct{}
+	if s.gpu != nil {
+		lost = s.gpu.Failed()
+	}
+	select {
+	case <-ctx.Done():
+	case <-lost:
+	}
+}
+
+// lostGPU is why the gate leaves, if that is its GPU.
+func (s *Service) lostGPU() error {
+	if s.gpu == nil || s.gpu.Err() == nil {
+		return nil
+	}
+	return &gpus.Error{Err: fmt.Errorf("the gate's GPU %s: %w", s.config.GPU.Info.Name, s.gpu.Err())}
+}
+
+// ofDevice says whether a device has failed, through no fault of the rows.
+func ofDevice(err error) bool {
+	var device *forward.DeviceError
+	return errors.As(err, &device)
+}
