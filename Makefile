@@ -47,6 +47,14 @@ test-cuda: ## Test all of CUDA that needs no GPU, on a fake one and with the rac
 test-cuda-driver: $(CUDA) ## Test the bindings of NVIDIA's libraries on ones in C (fetches NVIDIA's headers, once)
 	$(CUDA_ENV) $(GO) test -tags cuda ./kernels/cuda/real ./kernels/cuda/nvml
 
+.PHONY: test-gpu
+test-gpu: $(CUDA_IMAGES) ## Run the CUDA kernels on this machine's first GPU against the CPU (never run on one)
+	$(CUDA_ENV) $(GO) test -count=1 -tags cuda -v -run TestReal ./pkg/compute/device/cuda
+
+.PHONY: bench-gpu
+bench-gpu: $(CUDA_IMAGES) ## Time the CUDA kernels on it, beside what it reads, multiplies and copies at most (never run on one)
+	$(CUDA_ENV) $(GO) test -tags cuda -run '^$$' -bench GPU -timeout 30m ./pkg/compute/device/cuda
+
 $(CUDA): kernels/cuda/build/wheels.txt kernels/cuda/build/fetch
 	kernels/cuda/build/fetch $< $@
 
@@ -67,7 +75,7 @@ test: ## Run the tests
 
 .PHONY: test-kernels
 test-kernels: ## Run the CUDA kernels on the processor against the oracle (needs g++; no GPU)
-	CGO_ENABLED=1 $(GO) test -count=1 -tags emulate ./kernels/cuda/emulate ./pkg/compute/device/cuda
+	CGO_ENABLED=1 $(GO) test -count=1 -tags emulate -bench GPU -benchtime 1x ./kernels/cuda/emulate ./pkg/compute/device/cuda
 
 .PHONY: race
 race: ## Run the tests with the race detector (needs a C compiler)

@@ -1,0 +1,152 @@
+//go:build cuda || emulate
+
+package cuda
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/switchyard/switchyard/kernels/cuda"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+)
+
+// expertShape is experts with a gate, and how many rows each of them gets.
+type expertShape struct {
+	name                   string
+	hidden, width, experts int
+	rows                   []int
+}
+
+// attendShape is one layer's decoding of so many sequences, all with so many positions.
+type attendShape struct {
+	name                 string
+	heads, kvHeads, head int
+	rows, context        int
+}
+
+// latentShape is the same of latent attention.
+type latentShape struct {
+	name              string
+	heads, rank, rope int
+	rows, context     int
+}
+
+// What a layer's experts compute, against what the same GPU reads and multiplies at most. A lane
+// of the device has fewer rows than the largest of these calls, and computes them in pieces.
+func BenchmarkGPUExperts(b *testing.B) {
+	g := openGPU(b)
+	for _, s := range expertShapes {
+		for f := range formats {
+			for _, rows := range s.rows {
+				b.Run(fmt.Sprintf("%s/%s/rows=%d", s.name, [formats]string{"bf16", "fp8", "mxfp4"}[f], rows), func(b *testing.B) {
+					g.experts(b, s, f, rows)
+				})
+			}
+		}
+	}
+}
+
+// mostBenchRows bounds the memory of a call.
+const mostBenchRows = 8192
+
+func (g *gpuBench) experts(b *testing.B, of expertShape, f format, rows int) {
+	matrix := func(n, k int) int64 { return cuda.Aligned(int64(n)*f.rowBytes(padded(k)) + f.scaleBytes(n, k)) }
+	in, groups := matrix(2*of.width, of.hidden), min(of.experts, max(1, mostBenchRows/rows))
+	s := shape{
+		hidden: of.hidden, width: of.width, parts: 1, slot: in + matrix(of.hidden, of.width),
+		rows: groups * rows, layers: []layer{{width: of.width, format: f, gated: true}},
+	}
+	weights := g.room(b, int64(groups)*s.slot)
+	var needed [formats]bool
+	needed[f] = true
+	k, err := kernelsIn(g.module, g.driver.Info(), needed, s.parts)
+	if err != nil {
+		b.Fatal(err)
+	}
+	arena, err := cuda.NewArena(g.driver, int64(s.rows)*int64(12*s.hidden+2*padded(s.hidden)+2*padded(s.width)+64)+1<<20, "a benchmark")
+	if err != nil {
+		b.Skip(err)
+	}
+	defer arena.Close() //nolint:errcheck // the driver has said what is wrong with it
+	l, err := newLane(g.driver, arena, k, s, g.health)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.close(false)
+	c := &l.call
+	for e := range groups {
+		at := weights + cuda.Ptr(int64(e)*s.slot)
+		c.groups = append(c.groups, group{expert: &expert{in: at, down: at + cuda.Ptr(in)}, from: e * rows, to: (e + 1) * rows})
+	}
+	for i := range s.rows {
+		c.order, c.sources = append(c.order, int32(i)), append(c.sources, uint32(i))
+		c.weights, c.rows = append(c.weights, 1), append(c.rows, uint32(i))
+	}
+	c.longest = rows
+	c.cut(k.variantFor(f, rows).tile)
+	c.tables = tablesOf(groups, len(c.tiles), s.rows, s.rows, s.hidden)
+	c.write(l.in, forward.Routed{X: make([]float32, s.rows*s.hidden)}, s.hidden)
+	l.launch.fill(k, s, &l.buffers, c)
+	g.do(b, g.stream.CopyIn(l.buffers.upload, l.in[:c.tables.end]))
+	g.compare(b, float64(groups)*float64(s.slot), 6*float64(s.rows)*float64(of.hidden)*float64(of.width), &l.launch.split, &l.launch.in, &l.launch.down)
+}
+
+// Reading the keys and values of many sequences for one token of each, against what the GPU reads.
+func BenchmarkGPUAttend(b *testing.B) {
+	g := openGPU(b)
+	for _, s := range attendShapes {
+		b.Run(s.name, func(b *testing.B) {
+			w := paddedHead(s.head)
+			p := g.paged(b, s.rows, s.context, int64(128*w*s.kvHeads), s.heads*s.head, s.heads*(w+2))
+			share := ceil(s.heads/s.kvHeads, 16)
+			split := launchOf(g.kernel(b, fmt.Sprintf("attend_split_p1_w%d", w), 256*w), p.splits, s.kvHeads*share, s.rows, 32, 256*w,
+				p.part, p.q, p.start, p.end, p.pagesAt, p.pages, 0, s.heads, s.kvHeads, s.head, s.heads*s.head, p.splits, 0.1)
+			merge := launchOf(g.kernel(b, fmt.Sprintf("attend_merge_w%d", w), 0), s.heads, s.rows, 1, w, 0,
+				p.q, p.part, p.start, p.end, 0, s.heads, s.head, s.heads*s.head, p.splits)
+			g.compare(b, p.bytes, 4*float64(s.rows*s.context)*float64(s.heads*s.head), split, merge)
+		})
+	}
+	for _, s := range latentShapes {
+		b.Run(s.name, func(b *testing.B) {
+			r, c := latentRank(s.rank), s.rank+s.rope
+			w := padded(max(c, r))
+			p := g.paged(b, s.rows, s.context, int64(64*w), s.heads*c, s.heads*(r+2))
+			split := launchOf(g.kernel(b, fmt.Sprintf("attend_latent_p1_r%d", r), 160*w+2048), p.splits, ceil(s.heads, 16), s.rows, 128, 160*w+2048,
+				p.part, p.q, p.start, p.end, p.pagesAt, p.pages, 0, s.heads, c, w, s.heads*c, p.splits, 0.1)
+			merge := launchOf(g.kernel(b, fmt.Sprintf("attend_merge_w%d", r), 0), s.heads, s.rows, 1, r, 0,
+				p.q, p.part, p.start, p.end, 0, s.heads, s.rank, s.heads*s.rank, p.splits)
+			g.compare(b, p.bytes, 2*float64(s.rows*s.context)*float64(s.heads*(c+s.rank)), split, merge)
+		})
+	}
+}
+
+// Bringing experts to the GPU as a load does, from ordinary memory through two pinned buffers,
+// against one copy of pinned memory.
+func BenchmarkGPUCopies(b *testing.B) {
+	g := openGPU(b)
+	size := min(copiedExperts, 8*wayBytes)
+	to := g.room(b, size)
+	pinned, err := g.driver.Pin(size)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer g.driver.Unpin(pinned) //nolint:errcheck // the driver has said what is wrong with it
+	rate := float64(size) / g.time(b, 8, func() error { return g.stream.CopyIn(to, pinned) })
+	w, err := newWay(g.driver, min(size/2, wayBytes), g.health)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer w.close(false)
+	data := make([]byte, size)
+	b.Run("load", func(b *testing.B) {
+		b.SetBytes(size)
+		for range b.N {
+			w.to = to
+			g.do(b, w.write(b.Context(), data))
+			g.do(b, w.send(b.Context()))
+			g.do(b, w.flush())
+		}
+		b.ReportMetric(100*float64(size)*float64(b.N)/b.Elapsed().Seconds()/rate, "%copy")
+		b.ReportMetric(rate/1e9, "GB/s-copy")
+	})
+}

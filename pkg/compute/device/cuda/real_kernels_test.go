@@ -1,0 +1,103 @@
+//go:build cuda || emulate
+
+package cuda
+
+import (
+	"math"
+	"testing"
+
+	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/pkg/compute/device"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/model/modeltest"
+)
+
+// With the real kernels the device's results are the CPU's, and the same bits row by row and
+// in calls of every size.
+func TestRealKernels(t *testing.T) {
+	p := pool.New(1)
+	t.Cleanup(p.Close)
+	for name, m := range models(t) {
+		t.Run(name, func(t *testing.T) {
+			d, err := open(m, realKernels(t), images, Settings{Memory: 64 << 20, Parts: 2}, tuning{rows: max(80, mostTogether)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(d.Close)
+			c := device.NewCPU(m, p, device.Settings{})
+			t.Cleanup(c.Close)
+			in := rowsFor(m, 70)
+			for e := range m.Spec.Experts {
+				for _, on := range []device.Device{d, c} {
+					if err := on.Load(t.Context(), forward.ExpertID{Layer: in.Layer, Expert: e}, 0).Wait(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			got, want := computed(t, d, in, m), computed(t, c, in, m)
+			for i := range want {
+				if math.Abs(float64(got[i]-want[i])) > 1e-4*(1+math.Abs(float64(want[i]))) {
+					t.Fatalf("element %d is %v, %v on the CPU", i, got[i], want[i])
+				}
+			}
+			for i := range 10 {
+				sameBits(t, m, computed(t, d, only(in, i, i+1), m), got[i*m.Spec.Hidden:])
+			}
+			togetherAsAlone(t, d, m)
+		})
+	}
+}
+
+// togetherAsAlone wants a row of one expert to have the same bits among any number of others.
+func togetherAsAlone(t *testing.T, d *Device, m *model.Model) {
+	t.Helper()
+	in := rowsFor(m, mostTogether)
+	for i := range in.Expert {
+		in.Expert[i] = 0
+	}
+	all := computed(t, d, in, m)
+	for n := 1; n < mostTogether; n += max(1, n/7) {
+		sameBits(t, m, computed(t, d, only(in, mostTogether-n, mostTogether), m), all[(mostTogether-n)*m.Spec.Hidden:])
+	}
+}
+
+// only is a call of some of the entries of another.
+func only(in forward.Routed, from, to int) forward.Routed {
+	in.Source, in.Expert, in.Weight = in.Source[from:to], in.Expert[from:to], in.Weight[from:to]
+	return in
+}
+
+func sameBits(t *testing.T, m *model.Model, got, want []float32) {
+	t.Helper()
+	for i, v := range got {
+		if v != want[i] {
+			t.Fatalf("of %d rows element %d is %v, %v among others", len(got)/m.Spec.Hidden, i, v, want[i])
+		}
+	}
+}
+
+// With the real kernels whole models' logits are the CPU's.
+func TestRealBackbone(t *testing.T) {
+	t.Run("FP8", func(t *testing.T) { backboneAgrees(t, inFP8(t), realKernels(t), 20) })
+	t.Run("wide heads", func(t *testing.T) { backboneAgrees(t, wideHeads(t), realKernels(t), 20) })
+	for _, name := range decoders {
+		t.Run(name, func(t *testing.T) { backboneAgrees(t, modeltest.Golden(t, name), realKernels(t), 20) })
+	}
+}
+
+// And a sequence has the same bits in pieces, in tiles or splits, and beside others.
+func TestRealBackboneInvariant(t *testing.T) {
+	for parts := 1; parts <= 2; parts++ {
+		backboneInvariant(t, modeltest.Golden(t, "mixtral-window"), realKernels(t), parts)
+		backboneInvariant(t, wideHeads(t), realKernels(t), parts)
+		backboneInvariant(t, modeltest.Golden(t, "deepseek_v3"), realKernels(t), parts)
+	}
+}
+
+// With the real kernels gates choose the CPU's experts with the CPU's weights.
+func TestRealGates(t *testing.T) {
+	for name, m := range gated(t) {
+		t.Run(name, func(t *testing.T) { gatesAgree(t, m, gatesOn(t, m, realKernels(t))) })
+	}
+}
