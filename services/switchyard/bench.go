@@ -137,7 +137,7 @@ func (c *BenchCmd) check() error {
 	case c.Model != "" && c.Synthetic != "":
 		return usage(errors.New("--model and --synthetic exclude each other"))
 	case c.Device == "paced":
-		return usage(errors.New("--device is paced; bench measures on cpu, cuda or cuda:N, and arena --live on paced hosts"))
+		return usage(errors.New("--device is paced; bench measures on cpu, cuda or cuda:N, and arena --back-end live on paced hosts"))
 	case c.Rounds < 1 || !(c.Seconds > 0):
 		return usage(errors.New("--rounds and --seconds must be above 0"))
 	}

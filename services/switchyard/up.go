@@ -37,6 +37,9 @@ type UpCmd struct {
 	Listen  string   `default:"127.0.0.1:4222" help:"host:port where clients reach the embedded NATS server." placeholder:"ADDR"`
 }
 
+// maxHosts bounds the expert hosts of one process: each has connections and goroutines of its own.
+const maxHosts = 256
+
 // noScaling leaves the control loop out.
 const noScaling = "none"
 
@@ -129,8 +132,8 @@ func (c *UpCmd) services(g Globals) (s cluster.Services, err error) {
 	errs[3] = c.ModelFlags.check()
 	s.Predictor = c.PredictorFlags.config()
 	s.Plans, errs[4] = c.PlanFlags.settings()
-	if c.Hosts < 1 {
-		errs[5] = usage(fmt.Errorf("--hosts is %d; it must be at least 1", c.Hosts))
+	if c.Hosts < 1 || c.Hosts > maxHosts {
+		errs[5] = usage(fmt.Errorf("--hosts is %d; it must be 1 to %d", c.Hosts, maxHosts))
 	}
 	s.Kafka, errs[6] = c.KafkaFlags.config(g.Insecure)
 	if c.Scaling != noScaling {

@@ -31,7 +31,7 @@ type Config struct {
 
 // Validate says how to fix what cannot work.
 func (c Config) Validate() error {
-	if c.TraceSample < 0 || c.TraceSample > 1 {
+	if !(c.TraceSample >= 0 && c.TraceSample <= 1) { // so that NaN is refused, too
 		return fmt.Errorf("trace-sample is %g; it is a ratio from 0 to 1", c.TraceSample)
 	}
 	if c.OTLPEndpoint != "" {

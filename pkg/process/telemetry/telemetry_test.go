@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"runtime"
 	"strings"
@@ -173,6 +174,7 @@ func TestValidate(t *testing.T) {
 		{"grpc without port", Config{OTLPEndpoint: "grpc://host"}, "otlp-endpoint"},
 		{"http without port", Config{OTLPEndpoint: "http://host"}, ""},
 		{"sample", Config{TraceSample: 1.5}, "ratio from 0 to 1"},
+		{"no number", Config{TraceSample: math.NaN()}, "ratio from 0 to 1"},
 		{"addr", Config{MetricsAddr: "9090"}, "not host:port"},
 	}
 	for _, tt := range tests {
