@@ -130,7 +130,7 @@ tokenizer-test: ## Compare all token ids of a corpus with those of the reference
 	CGO_ENABLED=0 SWITCHYARD_DATA=$(SWITCHYARD_DATA) SWITCHYARD_WHOLE_CORPUS=1 $(GO) test -count=1 -timeout 60m -v -run 'Nasty|Corpus' ./pkg/request/tokenizer
 
 .PHONY: chaos
-chaos: ## Kill and suspend services and the NATS server in the middle of requests, and want the same tokens (16 minutes)
+chaos: ## Kill and suspend services and the NATS server in the middle of requests, and want the same tokens (18 minutes)
 	SWITCHYARD_CHAOS=$${SWITCHYARD_CHAOS:-1} $(GO) test -count=1 -timeout 45m -v ./loadtest/chaos
 
 # What goes wrong in the targets below; docs/chaos.md has all settings.
@@ -151,9 +151,13 @@ chaos-long: ## Faults of all kinds by SEED, for MINUTES (30), one EVERY 3s on av
 chaos-each: ## One fault at a time for MINUTES (30), with pauses of EVERY (3s): what each kind costs
 	$(SEEDED)=each $(GO) test -count=1 -timeout 12h -v -run TestEachFaultAlone ./loadtest/chaos
 
+# Paths are made absolute, as the test runs in a folder of its own.
+SERVED = NATS='$(NATS)' EXEC=$(abspath $(EXEC)) CREDS=$(abspath $(CREDS)) TLS_CA=$(abspath $(TLS_CA))
+
 .PHONY: chaos-served
-chaos-served: ## Judge the answers of services that you run, at NATS=URL; EXEC=PROGRAM does the faults
-	$(SEEDED)=served SWITCHYARD_CHAOS_NATS=$(NATS) SWITCHYARD_CHAOS_EXEC=$(EXEC) $(GO) test -count=1 -timeout 12h -v -run TestServed ./loadtest/chaos
+chaos-served: ## Judge the answers of services that you run, at NATS=URL, for MINUTES (30); EXEC=PROGRAM does the faults
+	@test -n "$(NATS)" || { echo "give the URL of a server with services: make chaos-served NATS=nats://127.0.0.1:4222" >&2; exit 2; }
+	$(SEEDED)=served $(addprefix SWITCHYARD_CHAOS_,$(SERVED)) $(GO) test -count=1 -timeout 12h -v -run 'TestServed$$' ./loadtest/chaos
 
 .PHONY: cluster-test
 cluster-test: ## Kill, suspend, empty, cut off and fill up servers of a NATS cluster in the middle of requests, and want the same tokens (20 minutes)

@@ -2,8 +2,11 @@
 package deploy
 
 import (
+	"errors"
+	"io"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -43,6 +46,54 @@ func TestCompose(t *testing.T) {
 		s := file.Services[name]
 		if s.Image != "switchyard" || !slices.Equal(s.Command, []string{name}) {
 			t.Errorf("service %s runs %v in %q", name, s.Command, s.Image)
+		}
+	}
+}
+
+// deployment is what is looked at of one.
+type deployment struct {
+	Kind     string
+	Metadata struct{ Name string }
+	Spec     struct {
+		Selector struct {
+			MatchLabels map[string]string `yaml:"matchLabels"`
+		}
+		Template struct {
+			Metadata struct{ Labels map[string]string }
+			Spec     struct{ Containers []struct{ Args []string } }
+		}
+	}
+}
+
+// TestKubernetes wants a Deployment of each service, with the label by which
+// faults/kubernetes finds its pods.
+func TestKubernetes(t *testing.T) {
+	file, err := os.Open("kubernetes.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }() // it was read only
+	ran := map[string]string{}
+	for d := yaml.NewDecoder(file); ; {
+		var one deployment
+		if err := d.Decode(&one); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if one.Kind != "Deployment" {
+			continue
+		}
+		app, pod := one.Spec.Selector.MatchLabels["app"], one.Spec.Template
+		if app != one.Metadata.Name || pod.Metadata.Labels["app"] != app || len(pod.Spec.Containers) != 1 {
+			t.Errorf("%+v", one)
+			continue
+		}
+		ran[app] = strings.Join(pod.Spec.Containers[0].Args, " ")
+	}
+	for _, name := range []string{"tokenizer", "attention", "gate", "expert", "aggregator"} {
+		if ran["switchyard-"+name] != name {
+			t.Errorf("switchyard-%s runs %q", name, ran["switchyard-"+name])
 		}
 	}
 }

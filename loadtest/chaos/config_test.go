@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/switchyard/switchyard/loadtest/chaos/schedule"
 	"github.com/switchyard/switchyard/loadtest/fleet"
 )
@@ -20,6 +22,8 @@ type config struct {
 	programs, prefix, model string
 	// file has the schedule, if it is not to be made.
 	file string
+	// login is what servers that somebody else runs want to see.
+	login []nats.Option
 	// out is where reports go; "" is nowhere.
 	out string
 	// shrink is how many runs a failing schedule may be shrunk with.
@@ -48,12 +52,18 @@ func settingsOf(t *testing.T, mode string) config {
 		prefix: variable("PREFIX", "switchyard"), model: variable("MODEL", "demo"),
 		file: variable("SCHEDULE", ""), out: variable("OUT", ""), shrink: number(t, "SHRINK", 0),
 	}
-	if mode != served {
+	servers := 1
+	if mode == served {
+		servers, c.login = 0, loginOf() // whose server it is may not want it killed
+		if c.shrink > 0 {
+			t.Fatal("SWITCHYARD_CHAOS_SHRINK plays parts of a schedule with processes of its own: it is of no use with those that you run")
+		}
+	} else {
 		c.programs = fleet.BuildClocked(t)
 	}
 	c.Settings = schedule.Settings{
 		Seed: uint64(number(t, "SEED", 1)), Length: lengths[mode], Every: duration(t, "EVERY", 3*time.Second), Leader: duration(t, "LEADER", 0),
-		Replicas: map[string]int{schedule.Server: number(t, "SERVERS", 1)},
+		Replicas: map[string]int{schedule.Server: number(t, "SERVERS", servers)},
 	}
 	if servers := c.Replicas[schedule.Server]; c.Leader > 0 && servers < 3 {
 		t.Fatalf("SWITCHYARD_CHAOS_LEADER wants a cluster that goes on without its leader, and SWITCHYARD_CHAOS_SERVERS is %d; set it to 3", servers)
@@ -77,8 +87,11 @@ func wantedKinds(t *testing.T, mode string) (out []schedule.Kind) {
 		}
 		out = append(out, schedule.Kind(kind))
 	}
-	if len(out) > 0 || mode == served {
+	switch {
+	case len(out) > 0:
 		return out
+	case mode == served:
+		return signalled
 	}
 	_, noDisk := fleet.NewDisk(t)
 	for _, kind := range schedule.Kinds {

@@ -128,7 +128,7 @@ func dial(t *testing.T, c config, url string) *asking.Load {
 	t.Helper()
 	l, err := asking.Dial(asking.Settings{
 		URL: url, Prefix: c.prefix, Model: c.model, Run: fmt.Sprintf("chaos-%d-%d", c.Seed, time.Now().UnixMilli()),
-		Workers: workers, Workload: workload.New(c.Seed, variants), Hang: lostAfter,
+		Workers: workers, Workload: workload.New(c.Seed, variants), Hang: lostAfter, Login: c.login, Inbox: variable("INBOX", "_INBOX"),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -215,6 +215,9 @@ func (c config) check(t *testing.T, r *report.Run, by func(report.Hit) string) {
 		return
 	}
 	t.Error("the run failed; see above")
+	if len(plan) == 0 {
+		return
+	}
 	if c.shrink > 0 {
 		plan = c.shorter(plan, r, func(title string, part schedule.Schedule) *report.Run { return c.playPart(t, title, part) })
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -167,6 +168,24 @@ func TestStrayVariables(t *testing.T) {
 	got := invoke("", "version")
 	if got.code != 0 || !strings.Contains(got.err, "names=SWITCHYARD_KV_MEMROY\n") {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// What deploy sets is read.
+func TestDeployedVariables(t *testing.T) {
+	setting := regexp.MustCompile(`(?m)^ +(SWITCHYARD_[A-Z_]+): (.*)$`)
+	for _, file := range []string{"compose.yaml", "kubernetes.yaml"} {
+		text, err := os.ReadFile("../../deploy/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := setting.FindAllSubmatch(text, -1)
+		for _, name := range names {
+			t.Setenv(string(name[1]), strings.Trim(string(name[2]), `"`))
+		}
+		if got := invoke("", "version"); len(names) == 0 || got.code != 0 || strings.Contains(got.err, "nothing reads") {
+			t.Errorf("%s: %d variables: %+v", file, len(names), got)
+		}
 	}
 }
 

@@ -21,6 +21,10 @@ import (
 type Settings struct {
 	// URL of the servers; Prefix and Model are those of the services.
 	URL, Prefix, Model string
+	// Login is what the servers want to see, and Inbox the beginning of the subjects at
+	// which this user may hear.
+	Login []nats.Option
+	Inbox string
 	// Run is part of all request ids, so that no two runs share any.
 	Run string
 	// Workers send one request after the other, each.
@@ -79,9 +83,10 @@ const reconnectWait = 50 * time.Millisecond
 func Dial(s Settings) (*Load, error) {
 	l := &Load{settings: s, began: time.Now(), readers: map[string]*reader{}, result: Result{Ends: map[string]int{}}}
 	var err error
-	if l.nc, err = nats.Connect(s.URL, nats.Name("chaos load"), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
-		nats.ReconnectBufSize(-1), nats.PingInterval(time.Second), nats.MaxPingsOutstanding(2),
-		nats.ReconnectHandler(func(*nats.Conn) { l.breaks.Add(1) })); err != nil {
+	options := append([]nats.Option{nats.Name("chaos load"), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
+		nats.ReconnectBufSize(-1), nats.PingInterval(time.Second), nats.MaxPingsOutstanding(2), nats.CustomInboxPrefix(s.Inbox),
+		nats.ReconnectHandler(func(*nats.Conn) { l.breaks.Add(1) })}, s.Login...)
+	if l.nc, err = nats.Connect(s.URL, options...); err != nil {
 		return nil, fmt.Errorf("connecting to %s: %w", s.URL, err)
 	}
 	sub, err := l.nc.Subscribe(l.inbox(">"), l.take)
@@ -108,7 +113,7 @@ func (l *Load) Result() Result {
 	return l.result
 }
 
-func (l *Load) inbox(name string) string { return "_INBOX." + l.settings.Run + "." + name }
+func (l *Load) inbox(name string) string { return l.settings.Inbox + "." + l.settings.Run + "." + name }
 
 func (l *Load) subject(kind string) string {
 	return l.settings.Prefix + "." + kind + "." + l.settings.Model
@@ -126,24 +131,34 @@ func (l *Load) take(m *nats.Msg) {
 	}
 }
 
+// acceptedWithin is how long the first prompts may go without an acknowledgement, while
+// nothing goes wrong yet.
+const acceptedWithin = 10 * time.Second
+
 // Reference makes the answers that all others must equal, one after the other.
 func (l *Load) Reference(ctx context.Context) error {
 	for i, p := range l.settings.Workload.Variants() {
 		p.RequestID = fmt.Sprintf("%s-alone-%d", l.settings.Run, i)
-		r := l.open(check.Expect{Request: p.RequestID}, "a")
-		r.learns = true
-		if err := l.publish(ctx, p, r); err != nil {
-			return fmt.Errorf("request %d alone: %w", i, err)
-		}
-		l.follow(ctx, r, nil)
-		l.close(r)
-		contents, err := r.reference()
+		contents, err := l.learn(ctx, p)
 		if err != nil {
-			return fmt.Errorf("request %d alone: %w", i, err)
+			return fmt.Errorf("request %d alone, on %s at %s: %w", i, l.subject("prompt"), l.nc.ConnectedUrlRedacted(), err)
 		}
 		l.want = append(l.want, contents)
 	}
 	return nil
+}
+
+// learn asks alone.
+func (l *Load) learn(ctx context.Context, p workload.Prompt) ([]string, error) {
+	r := l.open(check.Expect{Request: p.RequestID}, "a")
+	r.learns = true
+	if err := l.publish(ctx, p, r, acceptedWithin); err != nil {
+		return nil, fmt.Errorf("it was not accepted within %v: %w; are services of this model and prefix there, and has this user the right to publish there and to hear at %s?",
+			acceptedWithin, err, l.inbox(">"))
+	}
+	l.follow(ctx, r, nil)
+	l.close(r)
+	return r.reference()
 }
 
 // Run sends requests until ctx ends, and waits for the last ones' ends.

@@ -101,8 +101,11 @@ func (r *reader) learn(c *check.Chunk) {
 func (r *reader) reference() ([]string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.stream.Ended() != check.Whole || len(r.stream.Violations()) > 0 {
-		return nil, fmt.Errorf("it ended with %q after %d tokens: %v", r.stream.Ended(), r.stream.Next(), r.stream.Violations())
+	switch wrong := r.stream.Violations(); {
+	case len(wrong) > 0:
+		return nil, fmt.Errorf("after %d tokens: %s: %s", r.stream.Next(), wrong[0].What, wrong[0].Detail)
+	case r.stream.Ended() != check.Whole:
+		return nil, fmt.Errorf("it ended with %q after %d tokens", r.stream.Ended(), r.stream.Next())
 	}
 	return r.learnt, nil
 }

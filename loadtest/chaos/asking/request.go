@@ -30,7 +30,7 @@ func (l *Load) request(ctx context.Context, worker, n int) {
 	j := l.job(worker, n)
 	from := l.Now()
 	j.main = l.open(j.expect, "a")
-	if err := l.publish(ctx, j.prompt, j.main); err != nil {
+	if err := l.publish(ctx, j.prompt, j.main, l.settings.Hang); err != nil {
 		j.main.lose(l.Now(), "it was not accepted", err)
 	} else {
 		l.follow(ctx, j.main, func(next int) { j.act(ctx, next) })
@@ -83,7 +83,7 @@ func (j *job) act(ctx context.Context, next int) {
 // repeat publishes the prompt again for a second reader.
 func (j *job) repeat(ctx context.Context) {
 	r := j.open(j.expect, "b")
-	if err := j.publish(ctx, j.prompt, r); err != nil {
+	if err := j.publish(ctx, j.prompt, r, j.settings.Hang); err != nil {
 		r.lose(j.Now(), "its repeat was not accepted", err)
 	} else {
 		j.follow(ctx, r, nil)
@@ -124,11 +124,11 @@ const (
 	publishPause = 100 * time.Millisecond
 )
 
-// publish sends a prompt until it is acknowledged.
-func (l *Load) publish(ctx context.Context, p workload.Prompt, r *reader) error {
+// publish sends a prompt until it is acknowledged, for so long at most.
+func (l *Load) publish(ctx context.Context, p workload.Prompt, r *reader, within time.Duration) error {
 	p.ReplyTo = r.inbox
 	body := encode(p)
-	for deadline := time.Now().Add(l.settings.Hang); ; {
+	for deadline := time.Now().Add(within); ; {
 		err := l.publishOnce(ctx, body)
 		if err == nil || ctx.Err() != nil || time.Now().After(deadline) {
 			return err
