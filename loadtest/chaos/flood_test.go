@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/switchyard/switchyard/loadtest/fleet"
 )
@@ -30,11 +31,7 @@ func TestFlood(t *testing.T) {
 			defer close(asked)
 			g.complete(t, beside, "beside-"+bucket, 200)
 		}()
-		count := floods
-		if bucket == known { // of which none are to be stored
-			count /= 10
-		}
-		g.flood(t, nc, bucket, count)
+		count := g.fill(t, nc, bucket)
 		<-asked
 		t.Logf("%s: %d messages in %.0f s, %s", bucket, count, time.Since(begun).Seconds(), g.held(t, bucket))
 	}
@@ -54,21 +51,39 @@ func TestFlood(t *testing.T) {
 // known is the bucket that stores the keys alone that are known.
 const known = "plans"
 
-// floods is more than a bucket holds of acknowledgements, and inStep how many are on their
-// way at a time.
 const (
-	floods = 1_200_000
+	// floods are sent until a bucket is full, this often at most: a million acknowledgements
+	// fill it, and the server drops some of those that come faster than it stores.
+	floods, mostFloods = 400_000, 10
+	// inStep is how many are on their way at a time.
 	inStep = 5_000
+	// full is the share of its bound that a full bucket has at least.
+	full = 0.95
 )
 
-// flood has the server acknowledge one prompt at many keys.
-func (g *guarded) flood(t *testing.T, nc *nats.Conn, bucket string, count int) {
+// fill floods a bucket until it is full; the known one, of whose floods none are to be
+// stored, once. It returns how much it has sent.
+func (g *guarded) fill(t *testing.T, nc *nats.Conn, bucket string) (sent int) {
+	t.Helper()
+	for range mostFloods {
+		g.flood(t, nc, bucket, sent, floods)
+		sent += floods
+		if bucket == known || g.share(t, bucket) >= full {
+			return sent
+		}
+	}
+	t.Errorf("%s is not full after %d messages: nothing is known of a full one", bucket, sent)
+	return sent
+}
+
+// flood has the server acknowledge one prompt at many keys, from a number on.
+func (g *guarded) flood(t *testing.T, nc *nats.Conn, bucket string, from, count int) {
 	t.Helper()
 	m := nats.NewMsg("switchyard.prompt.demo")
 	m.Header.Set(nats.MsgIdHdr, "flood-"+bucket)
 	m.Data = []byte(`{"text": "Once", "max_tokens": 1}`)
 	for i := range count {
-		m.Reply = fmt.Sprintf("$KV.switchyard_%s_demo.x.%d", bucket, i)
+		m.Reply = fmt.Sprintf("$KV.switchyard_%s_demo.x.%d", bucket, from+i)
 		if err := nc.PublishMsg(m); err != nil {
 			t.Fatal(err)
 		}
@@ -97,8 +112,24 @@ func (g *guarded) keys(t *testing.T, bucket string) []string {
 	return keys
 }
 
+// share is how much of its bound a bucket has.
+func (g *guarded) share(t *testing.T, bucket string) float64 {
+	t.Helper()
+	info := g.bucket(t, bucket)
+	return float64(info.State.Bytes) / float64(info.Config.MaxBytes)
+}
+
 // held says how full a bucket is.
 func (g *guarded) held(t *testing.T, bucket string) string {
+	t.Helper()
+	info := g.bucket(t, bucket)
+	if bucket == known && info.State.Msgs > 100 {
+		t.Errorf("%s has %d keys", bucket, info.State.Msgs)
+	}
+	return fmt.Sprintf("%d keys, %d of %d bytes", info.State.Msgs, info.State.Bytes, info.Config.MaxBytes)
+}
+
+func (g *guarded) bucket(t *testing.T, bucket string) *jetstream.StreamInfo {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -106,9 +137,5 @@ func (g *guarded) held(t *testing.T, bucket string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state := s.CachedInfo().State
-	if bucket == known && state.Msgs > 100 {
-		t.Errorf("%s has %d keys", bucket, state.Msgs)
-	}
-	return fmt.Sprintf("%d keys, %d of %d bytes", state.Msgs, state.Bytes, s.CachedInfo().Config.MaxBytes)
+	return s.CachedInfo()
 }

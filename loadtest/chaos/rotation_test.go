@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -38,9 +39,12 @@ func TestRotation(t *testing.T) {
 		}
 	})
 	t.Logf("%d answers beside %d rotations", answers, rotations)
-	if nc, err := nats.Connect(k.url, k.options(old)...); err == nil {
+	nc, err := nats.Connect(k.url, k.options(old)...)
+	if err == nil {
 		nc.Close()
-		t.Error("a key that was revoked is let in")
+	}
+	if !errors.Is(err, nats.ErrAuthorization) {
+		t.Errorf("a key that was revoked: %v, want %v", err, nats.ErrAuthorization)
 	}
 	k.checkLogs()
 }

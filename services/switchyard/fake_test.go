@@ -149,12 +149,3 @@ func invoke(stdin string, args ...string) result {
 	code := run(args, stdio{in: strings.NewReader(stdin), out: &out, err: &errOut})
 	return result{code, out.String(), errOut.String()}
 }
-
-func await(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); !cond(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s did not happen in 5 s", what)
-		}
-	}
-}

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/switchyard/switchyard/internal/testkit"
 )
 
 func TestPrompt(t *testing.T) {
@@ -127,7 +129,7 @@ func TestPromptInterrupted(t *testing.T) {
 	f := startFake(t)
 	done := make(chan result, 1)
 	go func() { done <- f.invoke("", "prompt", "hang forever") }()
-	await(t, "the prompt's arrival", func() bool { return f.last() != nil })
+	testkit.Eventually(t, "the prompt's arrival", func() bool { return f.last() != nil })
 	if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +137,7 @@ func TestPromptInterrupted(t *testing.T) {
 	if got.code != exitInterrupted || !strings.Contains(got.err, "interrupted") {
 		t.Errorf("got %+v", got)
 	}
-	await(t, "the cancellation", f.wasCancelled)
+	testkit.Eventually(t, "the cancellation", f.wasCancelled)
 }
 
 // brokenPipe is a stdout that fails.
@@ -161,7 +163,7 @@ func TestPromptReaderGone(t *testing.T) {
 			if code != exitFailed || errOut.String() != tt.want {
 				t.Errorf("got %d %q", code, errOut.String())
 			}
-			await(t, "the cancellation", f.wasCancelled)
+			testkit.Eventually(t, "the cancellation", f.wasCancelled)
 		})
 	}
 }
@@ -171,7 +173,7 @@ func TestPromptOutage(t *testing.T) {
 	f := startFake(t)
 	done := make(chan result, 1)
 	go func() { done <- f.invoke("", "prompt", "hang forever", "--connect-timeout", "100ms") }()
-	await(t, "the prompt's arrival", func() bool { return f.last() != nil })
+	testkit.Eventually(t, "the prompt's arrival", func() bool { return f.last() != nil })
 	f.server.Shutdown()
 	if got := <-done; got.code != exitNoServer || !strings.Contains(got.err, "NATS has been away for") {
 		t.Errorf("got %+v", got)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"testing"
+
+	"github.com/switchyard/switchyard/internal/testkit"
 )
 
 // A signal ends a command also while it waits for more on stdin.
@@ -26,7 +28,7 @@ func TestSignalWhileReading(t *testing.T) {
 				t.Fatal(err)
 			}
 			cancel()
-			await(t, "the end", func() bool { return len(ended) > 0 })
+			testkit.Eventually(t, "the end", func() bool { return len(ended) > 0 })
 			if code := <-ended; code != exitInterrupted {
 				t.Errorf("code %d", code)
 			}

@@ -84,7 +84,7 @@ func runUntilAll(t *testing.T, g *Group, log *journal) error {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	result := make(chan error, 1)
-	go func() { result <- Run(ctx, g, time.Second) }()
+	go func() { result <- Run(ctx, g, time.Minute) }()
 	testkit.Eventually(t, "running", func() bool { return log.has("run a") && log.has("run b") && log.has("run c") })
 	cancel()
 	return <-result
@@ -107,7 +107,7 @@ func TestErrorsAreJoined(t *testing.T) {
 	a, b, c, log := trio()
 	b.runErr = errors.New("boom")
 	a.stopErr = errors.New("stuck valve")
-	err := Run(t.Context(), NewGroup("g", a, b, c), time.Second)
+	err := Run(t.Context(), NewGroup("g", a, b, c), time.Minute)
 	if want := "running b: boom\nstopping a: stuck valve"; err == nil || err.Error() != want {
 		t.Fatalf("got %q, want %q", err, want)
 	}
@@ -121,7 +121,7 @@ func TestErrorsAreJoined(t *testing.T) {
 func TestStartFails(t *testing.T) {
 	a, b, c, log := trio()
 	b.startErr = errors.New("no disk")
-	err := Run(t.Context(), NewGroup("g", a, b, c), time.Second)
+	err := Run(t.Context(), NewGroup("g", a, b, c), time.Minute)
 	if err == nil || err.Error() != "starting b: no disk" {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestStartFails(t *testing.T) {
 func TestAllDone(t *testing.T) {
 	a, b, _, _ := trio()
 	a.once, b.once = true, true
-	if err := Run(t.Context(), NewGroup("g", a, b), time.Second); err != nil {
+	if err := Run(t.Context(), NewGroup("g", a, b), time.Minute); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -142,7 +142,7 @@ func TestEndWhileStarting(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	a, b, _, log := trio()
-	if err := Run(ctx, NewGroup("g", a, b), time.Second); err != nil {
+	if err := Run(ctx, NewGroup("g", a, b), time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	if len(log.lines) != 0 {
@@ -198,7 +198,7 @@ func TestReady(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	result := make(chan error, 1)
-	go func() { result <- Run(ctx, g, time.Second) }()
+	go func() { result <- Run(ctx, g, time.Minute) }()
 	testkit.Eventually(t, "running", func() bool { return log.has("run b") })
 	if err := g.Ready(); err == nil || err.Error() != "b: layer 3 is cold" {
 		t.Error(err)
@@ -220,7 +220,7 @@ func TestLive(t *testing.T) {
 	a.alive = errors.New("device lost")
 	b.runErr = errors.New("boom")
 	g := NewGroup("g", a, b)
-	if err := Run(t.Context(), g, time.Second); err == nil {
+	if err := Run(t.Context(), g, time.Minute); err == nil {
 		t.Fatal("no error")
 	}
 	if err := g.Live(); err == nil || err.Error() != "a: device lost\nrunning b: boom" {

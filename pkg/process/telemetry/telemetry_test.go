@@ -43,7 +43,7 @@ func serve(t *testing.T, tel *Telemetry) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- lifecycle.Run(ctx, tel, time.Second) }()
+	go func() { done <- lifecycle.Run(ctx, tel, time.Minute) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {

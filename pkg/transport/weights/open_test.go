@@ -33,14 +33,28 @@ func TestSlowIsNotAbsent(t *testing.T) {
 	}
 }
 
+// firstLine is a log that calls then some time after its first line: a second attempt is
+// after half a second.
+type firstLine struct {
+	bytes.Buffer
+	then func()
+}
+
+func (l *firstLine) Write(line []byte) (int, error) {
+	if l.Len() == 0 {
+		time.AfterFunc(800*time.Millisecond, l.then)
+	}
+	return l.Buffer.Write(line)
+}
+
 // Who opens a model waits for a slow store, and says so once.
 func TestOpenWaits(t *testing.T) {
 	r := newRig(t, "mixtral")
 	r.push(t)
 	r.store.patience = 1
-	ctx, stop := context.WithCancel(t.Context())
-	defer time.AfterFunc(800*time.Millisecond, stop).Stop() // a second attempt is after half a second
-	var logged bytes.Buffer
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	logged := firstLine{then: stop}
 	if _, err := r.store.open(ctx, slog.New(slog.NewTextHandler(&logged, nil))); err == nil || ctx.Err() == nil {
 		t.Errorf("it was given up: %v", err)
 	}
@@ -72,14 +86,14 @@ func TestBadFilesAreTold(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, stop := context.WithCancel(t.Context())
-			var logged bytes.Buffer
+			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+			defer stop()
+			logged := firstLine{then: stop}
 			m, err := model.FromStore(ctx, "m", man, borrowed{r.store}, slog.New(slog.NewTextHandler(&logged, nil)))
 			if err != nil {
 				t.Fatal(err)
 			}
 			tt.spoil(t, r)
-			defer time.AfterFunc(800*time.Millisecond, stop).Stop() // a second attempt is after half a second
 			if _, ok := m.File("config.json"); ok {
 				t.Error("it was read")
 			}

@@ -131,9 +131,8 @@ func TestBehaviors(t *testing.T) {
 func TestSlowPatternsAreCutOff(t *testing.T) {
 	re := regexp2.MustCompile(`(a+)+$`, regexp2.None)
 	re.MatchTimeout = 50 * time.Millisecond
-	begun := time.Now()
-	err := engine{re}.Each(strings.Repeat("a", 40)+"b", func(int, int) error { return nil })
-	if err == nil || time.Since(begun) > 5*time.Second {
-		t.Errorf("%v after %v", err, time.Since(begun))
+	err := engine{re}.Each(strings.Repeat("a", 40)+"b", func(int, int) error { return nil }) // hours, if it is not
+	if err == nil || !strings.Contains(err.Error(), "match timeout") {
+		t.Error(err)
 	}
 }
