@@ -14,6 +14,7 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testdeployment"
+	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/control/planner"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
@@ -78,6 +79,7 @@ func (t *topic) send(s *pb.LoadSample) {
 type stage struct {
 	t     *testing.T
 	d     *deployment.Deployment
+	hosts int
 	topic topic
 	log   lines
 }
@@ -102,7 +104,7 @@ func (l *lines) count(text string) int {
 }
 
 func newStage(t *testing.T, hosts int) *stage {
-	y := &stage{t: t, d: testdeployment.Open(t)}
+	y := &stage{t: t, d: testdeployment.Open(t), hosts: hosts}
 	y.d.Logger = slog.New(slog.NewTextHandler(&y.log, nil))
 	for i := range hosts {
 		p := y.d.NewPresence(fmt.Sprintf("expert-%d", i), "expert")
@@ -116,6 +118,16 @@ func newStage(t *testing.T, hosts int) *stage {
 		})
 	}
 	return y
+}
+
+// settled waits for a plan of all hosts: the first plan of a deployment is for those
+// that are heard first.
+func (y *stage) settled() {
+	y.t.Helper()
+	testkit.Eventually(y.t, "a plan of all hosts", func() bool {
+		state, err := y.d.Plans.Read(y.t.Context())
+		return err == nil && len(plan.Hosts(state.Layers())) == y.hosts
+	})
 }
 
 // run lets something run until the test ends, or it is stopped.
