@@ -66,12 +66,15 @@ $(CUDA_IMAGES): $(CUDA) kernels/cuda/build/compile.py $(wildcard kernels/cuda/sr
 demo: build ## Serve the demo model in one process and ask it something; opens no port
 	bin/switchyard demo
 
-# More tests at a time than cores: most of a pipeline's test is waiting.
+# More tests and packages at a time than cores: most of a pipeline's test is waiting.
+# The packages that wait longest come first, so that the others run meanwhile.
 PARALLEL ?= 4
+PACKAGES := -p $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN)))) \
+	./services/switchyard ./services/tokenizer ./pkg/transport/bus ./...
 
 .PHONY: test
 test: ## Run the tests
-	CGO_ENABLED=0 $(GO) test -parallel $(PARALLEL) ./...
+	CGO_ENABLED=0 $(GO) test -parallel $(PARALLEL) $(PACKAGES)
 
 .PHONY: test-kernels
 test-kernels: ## Run the CUDA kernels on the processor against the oracle (needs g++; no GPU)
@@ -79,7 +82,7 @@ test-kernels: ## Run the CUDA kernels on the processor against the oracle (needs
 
 .PHONY: race
 race: ## Run the tests with the race detector (needs a C compiler)
-	CGO_ENABLED=1 $(GO) test -race ./...
+	CGO_ENABLED=1 $(GO) test -race $(PACKAGES)
 
 .PHONY: lint
 lint: $(LINT) ## Check the style and for likely mistakes
