@@ -66,11 +66,10 @@ $(CUDA_IMAGES): $(CUDA) kernels/cuda/build/compile.py $(wildcard kernels/cuda/sr
 demo: build ## Serve the demo model in one process and ask it something; opens no port
 	bin/switchyard demo
 
-# More tests and packages at a time than cores: most of a pipeline's test is waiting.
-# The packages that wait longest come first, so that the others run meanwhile.
+# More tests at a time than cores: most of a pipeline's test is waiting. The packages
+# that wait longest come first, so that the others run meanwhile.
 PARALLEL ?= 4
-PACKAGES := -p $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN)))) \
-	./services/switchyard ./services/tokenizer ./pkg/transport/bus ./...
+PACKAGES := ./services/switchyard ./services/tokenizer ./pkg/transport/bus ./...
 
 .PHONY: test
 test: ## Run the tests
@@ -81,8 +80,8 @@ test-kernels: ## Run the CUDA kernels on the processor against the oracle (needs
 	CGO_ENABLED=1 $(GO) test -count=1 -tags emulate -bench GPU -benchtime 1x ./kernels/cuda/emulate ./pkg/compute/device/cuda
 
 .PHONY: race
-race: ## Run the tests with the race detector (needs a C compiler)
-	CGO_ENABLED=1 $(GO) test -race $(PACKAGES)
+race: ## Run the tests, which "make test" has vetted, with the race detector (needs a C compiler)
+	CGO_ENABLED=1 $(GO) test -race -vet=off -parallel $(PARALLEL) $(PACKAGES)
 
 .PHONY: lint
 lint: $(LINT) ## Check the style and for likely mistakes

@@ -28,11 +28,11 @@ import (
 )
 
 const (
-	hungTokens = 160
+	hungTokens = 80
 	// hungReissues is how often rows may be issued again because of one hung
 	// replica: once a microbatch, and once more when it is missed or replaced. On a
 	// slow machine rows are late by themselves, too, which a budget bounds: of the
-	// 1,280 groups of the answer it is a small part all the same.
+	// 640 groups of the answer it is a small part all the same.
 	hungReissues = 6 + 16
 )
 
