@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -64,30 +65,33 @@ func TestOverload(t *testing.T) {
 	}
 	y := start(t)
 	y.closedLoop(min(length/8, 15*time.Second)) // it gets warm
-	closed := y.closedLoop(min(length/2, time.Minute))
-	rate := closed.goodput()/answerTokens - 1/wholeEvery.Seconds()
-	t.Logf("%d clients that wait for their answers, %.1f small requests/s:\n%s", clients, rate, closed)
-	before := y.openLoop(rate, min(length, time.Minute))
-	t.Logf("the same rate, whatever becomes of them:\n%s", before)
+	short := min(length, time.Minute)
+	before := []*report{y.closedLoop(short)}
+	rate := before[0].goodput()/answerTokens - 1/wholeEvery.Seconds()
+	t.Logf("%d clients that wait for their answers, %.1f small requests/s:\n%s", clients, rate, before[0])
+	before = append(before, y.openLoop(rate, short))
+	t.Logf("the same rate, whatever becomes of them:\n%s", before[1])
 	thrice := y.openLoop(overload*rate, length)
 	t.Logf("%d times that rate:\n%s", overload, thrice)
-	after := y.openLoop(rate, min(length, time.Minute))
-	t.Logf("the best rate again:\n%s", after)
-	best := max(closed.goodput(), before.goodput(), after.goodput())
-	check(t, best, (before.tpot(0.99)+after.tpot(0.99))/2, thrice)
+	after := []*report{y.closedLoop(short), y.openLoop(rate, short)}
+	t.Logf("the clients again:\n%s", after[0])
+	t.Logf("the best rate again:\n%s", after[1])
+	best := max(mean(before[0].goodput(), after[0].goodput()), mean(before[1].goodput(), after[1].goodput()))
+	check(t, best, mean(before[1].tpot(0.99), after[1].tpot(0.99)), thrice)
 	thrice.checkTurns(t, (places+tenants)/rate)
 	thrice.checkPromises(t)
 	if length >= 2*logAge {
 		thrice.checkMemory(t)
 	}
-	for _, r := range []*report{closed, before, thrice, after} {
+	for _, r := range slices.Concat(before, []*report{thrice}, after) {
 		r.checkFailures(t)
 	}
 }
 
-// check compares the overloaded pipeline with one at its best rate: with the most that
-// it did there, and with its time per token before and after, since a machine has not
-// the same speed all the time.
+func mean(a, b float64) float64 { return (a + b) / 2 }
+
+// check compares the overloaded pipeline with one at its best rate, by what that did
+// before and after: a machine has not the same speed all the time.
 func check(t *testing.T, goodput, tpot float64, thrice *report) {
 	t.Helper()
 	share, ratio := thrice.goodput()/goodput, thrice.tpot(0.99)/tpot
