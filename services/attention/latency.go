@@ -69,14 +69,17 @@ func (l *latency) spend() bool {
 // limits are those of so many rows of a layer.
 func (l *latency) limits(layer, rows int) limits {
 	l.mu.Lock()
-	seconds, known := l.estimator.Late(layer, rows)
+	late, known := l.estimator.Late(layer, rows)
+	usual, _ := l.estimator.Usual(layer, rows)
 	l.mu.Unlock()
 	if !known {
 		return limits{early: minPatience, calm: minPatience, hurried: minLate}
 	}
-	early := time.Duration(seconds * float64(time.Second))
-	return limits{early: early, calm: min(max(minPatience, 2*early), maxPatience), hurried: early}
+	early := duration(late)
+	return limits{early: early, calm: min(max(minPatience, 2*early), maxPatience), hurried: duration(usual)}
 }
+
+func duration(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
 
 // step is how long one row may take through these layers before the last of them is late.
 func (l *latency) step(layers []int) (longest time.Duration) {

@@ -24,7 +24,8 @@ type limits struct {
 	early time.Duration
 	// calm is when they may be sent again whatever was paid.
 	calm time.Duration
-	// hurried is when they are, if somebody who may have them is gone.
+	// hurried is when they are, if somebody who may have them is gone: after longer
+	// than usual, whatever faults have made of the time that layers took lately.
 	hurried time.Duration
 }
 
@@ -44,7 +45,7 @@ func (w *wait) until(due time.Time) {
 	w.timer.Reset(time.Until(due))
 }
 
-// hurry brings the next re-issue forward, but not before a layer can be late.
+// hurry brings the next re-issue forward, but not before a layer takes longer than usual.
 func (w *wait) hurry() {
 	due, now := w.sent.Add(w.limits.hurried), time.Now()
 	if due.Before(now) {

@@ -26,19 +26,21 @@ func TestHurry(t *testing.T) {
 		lost      uint32
 		hurries   int
 		slow      time.Duration // a layer's usual time
+		faults    time.Duration // and that of one in twenty
 		took      time.Duration
 		reissues  int
 		intervals time.Duration // between two hurries
 	}{
-		{"patience alone", 1, 0, 0, minPatience, 1, 0},
-		{"patience with fast layers", 1, 0, time.Millisecond, minLate, 1, 0},
-		{"patience with fast layers, twice", 2, 0, time.Millisecond, 2 * minLate, 2, 0},
-		{"hurried", 1, 1, 0, minLate, 1, time.Millisecond},
-		{"hurried twice at once", 1, 2, 0, minLate, 1, time.Millisecond},
-		{"hurried while nothing can be late", 1, 1, 300 * time.Millisecond, late(300 * time.Millisecond), 1, time.Millisecond},
-		{"hurried late", 1, 1, 0, 700 * time.Millisecond, 1, 700 * time.Millisecond},
-		{"the hurried one is lost, too", 2, 1, 0, minLate + minPatience, 2, time.Millisecond},
-		{"hurried for ever", 40, 40, 0, 40 * 200 * time.Millisecond, 40, 200 * time.Millisecond},
+		{"patience alone", 1, 0, 0, 0, minPatience, 1, 0},
+		{"patience with fast layers", 1, 0, time.Millisecond, 0, minLate, 1, 0},
+		{"patience with fast layers, twice", 2, 0, time.Millisecond, 0, 2 * minLate, 2, 0},
+		{"hurried", 1, 1, 0, 0, minLate, 1, time.Millisecond},
+		{"hurried twice at once", 1, 2, 0, 0, minLate, 1, time.Millisecond},
+		{"hurried among faults", 1, 1, time.Millisecond, time.Second, minLate, 1, time.Millisecond},
+		{"hurried while nothing can be late", 1, 1, 300 * time.Millisecond, 0, late(300 * time.Millisecond), 1, time.Millisecond},
+		{"hurried late", 1, 1, 0, 0, 700 * time.Millisecond, 1, 700 * time.Millisecond},
+		{"the hurried one is lost, too", 2, 1, 0, 0, minLate + minPatience, 2, time.Millisecond},
+		{"hurried for ever", 40, 40, 0, 0, 40 * 200 * time.Millisecond, 40, 200 * time.Millisecond},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -46,6 +48,9 @@ func TestHurry(t *testing.T) {
 				y.fault = lost(tc.lost)
 				if tc.slow > 0 {
 					learn(y.x.latency, 2, tc.slow)
+				}
+				if tc.faults > 0 {
+					teach(y.x.latency, 2, tc.faults, 5)
 				}
 				began := time.Now()
 				go func() {
@@ -88,8 +93,10 @@ func TestHurryEnds(t *testing.T) {
 }
 
 // learn lets layer 3 take so long, often enough to be believed.
-func learn(l *latency, rows int, took time.Duration) {
-	for range 100 {
+func learn(l *latency, rows int, took time.Duration) { teach(l, rows, took, 100) }
+
+func teach(l *latency, rows int, took time.Duration, times int) {
+	for range times {
 		l.observe(rows, &ledger.Layer{Layer: 3, Total: took, By: [ledger.Stages]time.Duration{ledger.Messages: took}}, 0)
 	}
 }

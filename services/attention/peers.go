@@ -9,6 +9,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/process/pause"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -44,6 +45,32 @@ func (s *Service) followPeers(ctx context.Context) {
 			s.exchange.hurry() // rows may be with the replica that has just fallen silent
 		}
 	})
+}
+
+// What a server that is back had in memory is lost, and what was sent while it was away;
+// the services behind come back within returnsWithin of each other.
+const (
+	returnsWithin = 2 * time.Second
+	returnsEvery  = 250 * time.Millisecond
+)
+
+// followServer hurries, until ctx ends, what may have been lost with the server; back is
+// closed when it is back.
+func (s *Service) followServer(ctx context.Context, back <-chan struct{}) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-back:
+		}
+		back = s.d.Conn.Reconnection()
+		for range returnsWithin / returnsEvery {
+			s.exchange.hurry()
+			if pause.For(ctx, returnsEvery) != nil {
+				return
+			}
+		}
+	}
 }
 
 // followFunctions hurries, until ctx ends, what may be with a host whose functions

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/internal/testkit/testdeployment"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -187,5 +190,27 @@ func TestReplanned(t *testing.T) {
 		if got := newest.update(step.versions); got != step.want {
 			t.Errorf("step %d: %v", i, got)
 		}
+	}
+}
+
+// What was lost with a server that is back goes out again, more than once: the services
+// behind may come back later.
+func TestServerIsBack(t *testing.T) {
+	s := New(testdeployment.Open(t), Config{MaxSequences: 1})
+	y, r := newFakeLayer(t, 8)
+	y.x.waiters[1] = r
+	s.exchange = y.x
+	ctx, cancel := context.WithCancel(t.Context())
+	var following sync.WaitGroup
+	back := s.d.Conn.Reconnection()
+	following.Go(func() { s.followServer(ctx, back) })
+	defer following.Wait()
+	defer cancel()
+	if err := s.d.Conn.NATS().ForceReconnect(); err != nil {
+		t.Fatal(err)
+	}
+	for _, what := range []string{"hurried", "hurried again"} {
+		testkit.Eventually(t, what, func() bool { return len(r.hurried) > 0 })
+		<-r.hurried
 	}
 }

@@ -222,6 +222,8 @@ func (s *Service) Run(ctx context.Context) error {
 		s.engine.run(ctx)
 	})
 	running.Go(func() { s.followPeers(ctx) })
+	back := s.d.Conn.Reconnection()
+	running.Go(func() { s.followServer(ctx, back) })
 	running.Go(func() {
 		if err := s.followFunctions(ctx); err != nil {
 			s.d.Logger.Warn("gates that find functions elsewhere, and cold functions, are not noticed", "error", err)

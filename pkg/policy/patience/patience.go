@@ -6,7 +6,9 @@
 //
 // within bounds. A tail is the time that 99 of 100 observations do not exceed, of
 // the same layer and about as many rows; older ones weigh less. Who cannot be sure
-// that rows are lost pays with the Budget, so that slowness makes no storm.
+// that rows are lost pays with the Budget, so that slowness makes no storm. Who has
+// heard that somebody is gone goes by medians in place of tails: where replicas come
+// and go all the time, the tails are of their faults.
 package patience
 
 import (
@@ -70,16 +72,26 @@ func (e *Estimator) Observe(layer, rows int, took Times) {
 
 // Late is when so many rows of a layer are late; false: too little is known to say.
 func (e *Estimator) Late(layer, rows int) (seconds float64, known bool) {
-	tail, known := e.tail(layer, classOf(rows))
+	return e.bounded(layer, rows, beyondTail)
+}
+
+// Usual is when so many rows of a layer have been away for longer than usual.
+func (e *Estimator) Usual(layer, rows int) (seconds float64, known bool) {
+	return e.bounded(layer, rows, beyondMedian)
+}
+
+func (e *Estimator) bounded(layer, rows int, beyond float64) (seconds float64, known bool) {
+	took, known := e.quantile(layer, classOf(rows), beyond)
 	if !known {
 		return 0, false
 	}
-	return min(max(e.settings.Least, e.settings.Factor*tail), e.settings.Most), true
+	return min(max(e.settings.Least, e.settings.Factor*took), e.settings.Most), true
 }
 
-// tail is of the class. One that is not known takes no longer than the next larger
-// one, and no longer than the next smaller one as often as its rows fit in.
-func (e *Estimator) tail(layer, class int) (seconds float64, known bool) {
+// quantile is of the class: the time that a share of observations exceeds. A class that
+// is not known takes no longer than the next larger one, and no longer than the next
+// smaller one as often as its rows fit in.
+func (e *Estimator) quantile(layer, class int, beyond float64) (seconds float64, known bool) {
 	of := e.layers[layer]
 	if of == nil {
 		return 0, false
@@ -87,13 +99,13 @@ func (e *Estimator) tail(layer, class int) (seconds float64, known bool) {
 	seconds = math.Inf(1)
 	for c := class; c < classes; c++ {
 		if of[c].known() {
-			seconds, known = of[c].tail(), true
+			seconds, known = of[c].quantile(beyond), true
 			break
 		}
 	}
 	for c := class - 1; c >= 0 && !of[class].known(); c-- {
 		if of[c].known() {
-			return min(seconds, of[c].tail()*float64(uint(1)<<(class-c))), true
+			return min(seconds, of[c].quantile(beyond)*float64(uint(1)<<(class-c))), true
 		}
 	}
 	return seconds, known

@@ -19,6 +19,7 @@ import (
 //	estimator factor= least= most=
 //	seen LAYER ROWS gate= function= aggregator= messages= times=
 //	late LAYER ROWS
+//	usual LAYER ROWS
 func TestTranscripts(t *testing.T) {
 	transcript.Run(t, "testdata/*.txt", func(testing.TB) transcript.Machine {
 		var e *Estimator
@@ -45,8 +46,9 @@ func do(t testing.TB, e *Estimator, v *transcript.Event) []string {
 		for range v.Int(t, "times", 1) {
 			e.Observe(layer, rows, took)
 		}
-	case "late":
-		seconds, known := e.Late(layer, rows)
+	case "late", "usual":
+		of := map[string]func(layer, rows int) (float64, bool){"late": e.Late, "usual": e.Usual}[v.Name]
+		seconds, known := of(layer, rows)
 		if !known {
 			return []string{"not known"}
 		}

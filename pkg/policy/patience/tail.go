@@ -5,8 +5,8 @@ import "math"
 const (
 	// enough observations say where the tail is.
 	enough = 32
-	// beyond is the share of observations that may exceed the tail.
-	beyond = 0.01
+	// beyondTail and beyondMedian are the shares of observations that may exceed them.
+	beyondTail, beyondMedian = 0.01, 0.5
 	// fade is how much more an observation weighs than the one before it: the last
 	// 400 are most of the weight, and four slow ones in a row move the tail.
 	fade = 1.0025
@@ -52,16 +52,17 @@ func (s *seen) shrink() {
 	s.sum, s.weight = s.sum/s.weight, 1
 }
 
-// tail is the sum of the stages' tails: no less than the tail of the whole.
-func (s *seen) tail() (seconds float64) {
+// quantile is the sum of the stages' times that a share of observations exceeds. That
+// of tails is no less than the tail of the whole.
+func (s *seen) quantile(beyond float64) (seconds float64) {
 	for stage := range s.stages {
-		seconds += end(tailOf(&s.stages[stage], beyond*s.sum))
+		seconds += end(bucketBefore(&s.stages[stage], beyond*s.sum))
 	}
 	return seconds
 }
 
-// tailOf is the first bucket behind which no more weight is than that.
-func tailOf(of *[buckets]float64, weight float64) (bucket int) {
+// bucketBefore is the first bucket behind which no more weight is than that.
+func bucketBefore(of *[buckets]float64, weight float64) (bucket int) {
 	for bucket = buckets - 1; bucket > 0; bucket-- {
 		if weight -= of[bucket]; weight < 0 {
 			return bucket
