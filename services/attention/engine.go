@@ -8,6 +8,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/policy/batching"
+	"github.com/switchyard/switchyard/pkg/process/notify"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -113,4 +114,4 @@ func (e *engine) launch() {
 }
 
 // haveRoom wakes the engine: a sequence that was passed over may step again.
-func (e *engine) haveRoom() { note(e.room) }
+func (e *engine) haveRoom() { notify.Send(e.room) }

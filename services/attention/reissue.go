@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/switchyard/switchyard/pkg/process/notify"
 )
 
 // patient says whether rows that are due may wait on.
@@ -76,14 +78,6 @@ func (x *exchange) hurry() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, r := range x.waiters {
-		note(r.hurried)
-	}
-}
-
-// note leaves a note in a channel that has room for one.
-func note(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
+		notify.Send(r.hurried)
 	}
 }

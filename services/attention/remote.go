@@ -12,6 +12,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/ledger"
+	"github.com/switchyard/switchyard/pkg/process/notify"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	"github.com/switchyard/switchyard/schemas"
@@ -263,7 +264,7 @@ func (r *remote) take(b *pb.Block) error {
 		}
 		if r.missing == 0 {
 			r.account(b)
-			note(r.whole)
+			notify.Send(r.whole)
 		}
 	}
 	return nil
@@ -287,7 +288,7 @@ func (r *remote) fill(p *rowsPart, b *pb.Block) error {
 	case b.Error == nil:
 	case b.Error.Code == wire.Elsewhere:
 		if r.decliner = b.Error.Message; int(b.Key.Attempt) == len(r.issued)-1 {
-			note(r.declined)
+			notify.Send(r.declined)
 		}
 		return nil
 	default:

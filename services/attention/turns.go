@@ -6,6 +6,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/process/notify"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -171,4 +172,4 @@ func (e *engine) tellLine() {
 	}
 }
 
-func (e *engine) move() { note(e.moved) }
+func (e *engine) move() { notify.Send(e.moved) }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/policy/fairness"
+	"github.com/switchyard/switchyard/pkg/process/notify"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -52,9 +53,9 @@ func newWaiting() *waiting {
 
 // signal tells of a change; w.mu is held.
 func (w *waiting) signal() {
-	note(w.changed)
+	notify.Send(w.changed)
 	if w.queue.Len()+w.coming == 0 {
-		note(w.emptied)
+		notify.Send(w.emptied)
 	}
 }
 

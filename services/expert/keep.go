@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/process/notify"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -14,10 +15,7 @@ const keepRetry = 500 * time.Millisecond
 
 // kick lets a function's keeper look at what is wanted; s.mu is held.
 func (s *Service) kick(f *function) {
-	select {
-	case f.wake <- struct{}{}:
-	default:
-	}
+	notify.Send(f.wake)
 	if !f.running && !s.stopped {
 		f.running = true
 		s.keepers.Go(func() { s.keep(f) })

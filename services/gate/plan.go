@@ -13,6 +13,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
+	"github.com/switchyard/switchyard/pkg/process/notify"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -178,10 +179,7 @@ func (d *dirty) add(layer int) {
 	d.mu.Lock()
 	d.layers[layer] = true
 	d.mu.Unlock()
-	select {
-	case d.note <- struct{}{}:
-	default:
-	}
+	notify.Send(d.note)
 }
 
 // each looks at the layers, until ctx ends.

@@ -4,6 +4,8 @@ import (
 	"sync"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/switchyard/switchyard/pkg/process/notify"
 )
 
 // Bounds of what waits to be predicted. Predictions of old rows are worth little,
@@ -34,10 +36,7 @@ func (b *backlog) put(m *nats.Msg) (dropped int) {
 		dropped++
 	}
 	b.mu.Unlock()
-	select {
-	case b.note <- struct{}{}:
-	default:
-	}
+	notify.Send(b.note)
 	return dropped
 }
 

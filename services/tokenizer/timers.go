@@ -5,6 +5,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/switchyard/switchyard/pkg/process/notify"
 )
 
 // timers are what is to be done about requests after a while. What is noted
@@ -43,10 +45,7 @@ func (a *timers) note(key string, after time.Duration, do func(context.Context))
 	a.byKey[key] = e
 	heap.Push(&a.due, e)
 	if e.pos == 0 {
-		select {
-		case a.wake <- struct{}{}:
-		default:
-		}
+		notify.Send(a.wake)
 	}
 	return true
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/pkg/process/notify"
 	"github.com/switchyard/switchyard/pkg/process/pause"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
@@ -66,12 +67,7 @@ func (a *Announcer) Set(key string, value proto.Message) error {
 	return nil
 }
 
-func (a *Announcer) note() {
-	select {
-	case a.dirty <- struct{}{}:
-	default:
-	}
-}
+func (a *Announcer) note() { notify.Send(a.dirty) }
 
 // saw looks at what lies at a key: somebody may have changed it.
 func (a *Announcer) saw(key string, body []byte, revision uint64) {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/process/notify"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -114,13 +115,6 @@ func (v *View) answered() map[string]bool {
 	return ids
 }
 
-func note(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
 // wanted says whether only who answers is a member; v.mu is held.
 func (v *View) wanted() bool {
 	if v.roll.last >= callFor || len(v.roll.calls) > maxCalls {
@@ -140,7 +134,7 @@ func (v *View) admit(m *pb.Member, before *entry) *entry {
 	e := &entry{member: m, answered: valid}
 	switch {
 	case before == nil && !valid && v.wanted():
-		note(v.roll.newcomers)
+		notify.Send(v.roll.newcomers)
 		return nil
 	case before != nil && !valid:
 		e.answered, e.unanswered = before.answered, before.unanswered
@@ -160,7 +154,7 @@ func (v *View) hear(m *pb.Member) {
 	v.roll.calls[call] = 0
 	v.roll.newest.Store(call)
 	if v.roll.last >= 2*Interval { // a first call, or a new planner's
-		note(v.roll.asked)
+		notify.Send(v.roll.asked)
 	}
 	v.roll.last = 0
 }

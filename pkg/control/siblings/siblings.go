@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/process/notify"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -121,15 +122,7 @@ func (s *Siblings) hear(who string, has map[uint64]string) {
 	s.told[who] = has
 	if s.gone[who] {
 		delete(s.gone, who)
-		note(s.back)
-	}
-}
-
-// note leaves a note in a channel that has room for one.
-func note(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
+		notify.Send(s.back)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/process/notify"
 	"github.com/switchyard/switchyard/pkg/process/pause"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -58,10 +59,7 @@ func (o *LoadOutbox) Put(layer int, step *pb.StepLoad) {
 	if full {
 		o.Flush()
 	}
-	select {
-	case o.note <- struct{}{}:
-	default:
-	}
+	notify.Send(o.note)
 }
 
 // Run tells what was put in until ctx ends, and then what is left.

@@ -3,6 +3,7 @@ package tokenlog
 import (
 	"sync"
 
+	"github.com/switchyard/switchyard/pkg/process/notify"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 )
 
@@ -36,7 +37,7 @@ func (b *mailbox) put(m bus.Stored) bool {
 		return false
 	}
 	b.waiting, b.size = append(b.waiting, m), b.size+size
-	signal(b.filled)
+	notify.Send(b.filled)
 	return true
 }
 
@@ -47,12 +48,4 @@ func (b *mailbox) swap(taken []bus.Stored) (all []bus.Stored) {
 	defer b.mu.Unlock()
 	all, b.waiting, b.size = b.waiting, taken[:0], 0
 	return all
-}
-
-// signal leaves one signal, however often it is given before it is seen.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/switchyard/switchyard/pkg/process/notify"
 	"github.com/switchyard/switchyard/pkg/process/pause"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 )
@@ -47,10 +48,7 @@ type change struct {
 func (w Watch) Run(ctx context.Context, out io.Writer) error {
 	heard := make(chan struct{}, 1)
 	stop, err := w.Conn.FollowKeys(w.KV.Bucket(), ">", func(string, []byte, bool) {
-		select {
-		case heard <- struct{}{}:
-		default:
-		}
+		notify.Send(heard)
 	})
 	if err != nil {
 		return err
