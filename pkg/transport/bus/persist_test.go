@@ -312,3 +312,25 @@ func (l *lines) Write(b []byte) (int, error) {
 	l.count.Add(1)
 	return len(b), nil
 }
+
+// ending is a context that has ended when it is asked for the last time.
+type ending struct {
+	context.Context
+	asked, last int
+}
+
+func (e *ending) Err() error {
+	if e.asked++; e.asked < e.last {
+		return nil
+	}
+	return context.Canceled
+}
+
+// Whoever is stopped right behind a pause, rather than in it, is told so, too.
+func TestInsistEndsBehindAPause(t *testing.T) {
+	ctx := &ending{Context: context.Background(), last: 3} // after the attempt, before the pause, behind it
+	err := newRig(t).conn.insist(ctx, "storing", func() error { return ErrAckLost })
+	if !errors.Is(err, context.Canceled) || !errors.Is(err, ErrAckLost) || strings.Contains(err.Error(), "%!") {
+		t.Errorf("error %v", err)
+	}
+}

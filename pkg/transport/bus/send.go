@@ -159,8 +159,9 @@ func (c *Conn) insist(ctx context.Context, act string, try func() error) error {
 		if err == nil || ctx.Err() == nil && !transient(err) {
 			return wrap(act, err)
 		}
-		if end := c.pause(ctx, pauses.Next()); ctx.Err() != nil { // one that is closed for good says so at the next try
-			return fmt.Errorf("%s: %w (%w)", act, end, err)
+		_ = c.pause(ctx, pauses.Next()) // of a connection that is closed for good the next try says so
+		if ctx.Err() != nil {
+			return fmt.Errorf("%s: %w (%w)", act, context.Cause(ctx), err)
 		}
 	}
 }
