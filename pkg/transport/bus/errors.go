@@ -18,9 +18,10 @@ var ErrNoConnection = errors.New("no connection to NATS")
 // waiting mends nothing.
 type SettingsError struct{ Err error }
 
+// Error is what is wrong, without passwords.
 func (e *SettingsError) Error() string { return "connecting to NATS: " + e.Err.Error() }
 
-// Unwrap returns what is wrong.
+// Unwrap is what is wrong.
 func (e *SettingsError) Unwrap() error { return e.Err }
 
 // WithCure adds to an error what to do about it, where it is that nobody answers for
@@ -52,6 +53,7 @@ type TooLargeError struct {
 	Size, Limit int64
 }
 
+// Error has both sizes, and what to do.
 func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("message for %s has %d bytes and the NATS server takes %d: split it, or raise max_payload", e.Subject, e.Size, e.Limit)
 }
@@ -61,6 +63,7 @@ type MismatchError struct {
 	Stream, Field, Have, Want string
 }
 
+// Error has both values, and what to do.
 func (e *MismatchError) Error() string {
 	return fmt.Sprintf("stream %s has %s %s where %s is wanted: change it with `nats stream edit %s`, or delete it when it holds nothing of worth",
 		e.Stream, e.Field, e.Have, e.Want, e.Stream)
