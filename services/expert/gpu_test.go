@@ -17,7 +17,7 @@ func TestGPUFigures(t *testing.T) {
 	said := fake.NewFacts()
 	said.Set(facts.Temperature, 61)
 	said.Without(facts.Busy)
-	w := gpus.New(said)
+	w := gpus.NewWatch(said)
 	h := startHostWith(t, 0, Config{GPU: &gpus.GPU{Watch: w}})
 	beat := func() map[string]float64 {
 		stats := map[string]float64{}

@@ -28,7 +28,7 @@ func openGPU(index int) (*gpus.GPU, error) {
 	if r, err := nvml.Open(info.PCI); err != nil {
 		g.Unwatched = err
 	} else {
-		g.Watch = gpus.New(r)
+		g.Watch = gpus.NewWatch(r)
 	}
 	return g, nil
 }

@@ -19,8 +19,11 @@ import (
 
 // GPU is one that replicas compute with; each opens it for itself. The nil GPU is none.
 type GPU struct {
-	Info   cuda.Info
-	Open   func() (cuda.Driver, error)
+	// Info is what its driver says of it.
+	Info cuda.Info
+	// Open opens it for one replica.
+	Open func() (cuda.Driver, error)
+	// Images are the kernels that it runs.
 	Images cuda.Images
 	// Watch is of what it says of itself; nil where it says nothing, and Unwatched why.
 	Watch     *Watch

@@ -26,7 +26,7 @@ func TestUnwatched(t *testing.T) {
 
 // Two uses of one GPU are read once; those of different GPUs, and of one that is none, are apart.
 func TestShare(t *testing.T) {
-	on := func(pci string) *GPU { return &GPU{Info: cuda.Info{PCI: pci}, Watch: New(fake.NewFacts())} }
+	on := func(pci string) *GPU { return &GPU{Info: cuda.Info{PCI: pci}, Watch: NewWatch(fake.NewFacts())} }
 	a, same, other := on("0000:01:00.0"), on("0000:01:00.0"), on("0000:02:00.0")
 	other.Share(a)
 	other.Share(nil)

@@ -26,8 +26,8 @@ type Watch struct {
 	reader facts.Reader
 	every  time.Duration
 
-	mu        sync.Mutex // guards the rest
-	followers map[int]follower
+	mu        sync.Mutex          // guards the rest
+	followers map[int]func(error) // what each wants to hear when the GPU is lost
 	last      int
 	stop      context.CancelFunc // of the goroutine, while there are followers
 	facts     facts.Facts
@@ -38,21 +38,16 @@ type Watch struct {
 	lost      error
 }
 
-// follower is a replica that computes with the GPU.
-type follower struct {
-	log  *slog.Logger
-	lose func(error)
-}
-
-// New watches nothing before somebody follows.
-func New(r facts.Reader) *Watch { return every(r, interval) }
+// NewWatch reads nothing before somebody follows.
+func NewWatch(r facts.Reader) *Watch { return every(r, interval) }
 
 func every(r facts.Reader, interval time.Duration) *Watch {
-	return &Watch{reader: r, every: interval, followers: map[int]follower{}, noted: map[uint64]int{}}
+	return &Watch{reader: r, every: interval, followers: map[int]func(error){}, noted: map[uint64]int{}}
 }
 
-// Follow reads until all who follow have stopped. When the GPU is lost each hears it
-// once, on a goroutine of the watch; who comes later hears it at once.
+// Follow reads until all who follow have stopped, and logs what it sees to the first
+// one's log. When the GPU is lost each hears it once, on a goroutine of the watch; who
+// comes later hears it at once.
 func (w *Watch) Follow(ctx context.Context, log *slog.Logger, lose func(error)) (stop func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -62,7 +57,7 @@ func (w *Watch) Follow(ctx context.Context, log *slog.Logger, lose func(error)) 
 	}
 	w.last++
 	id := w.last
-	w.followers[id] = follower{log, lose}
+	w.followers[id] = lose
 	if w.stop == nil {
 		own, cancel := context.WithCancel(context.WithoutCancel(ctx)) // others may follow for longer
 		w.stop = cancel
@@ -156,8 +151,8 @@ func (w *Watch) judge(log *slog.Logger, now time.Time, f facts.Facts) {
 // lose tells all who follow, and ends the watch.
 func (w *Watch) lose(err error) {
 	w.lost, w.read = err, time.Time{}
-	for _, f := range w.followers {
-		go f.lose(err)
+	for _, lose := range w.followers {
+		go lose(err)
 	}
 	clear(w.followers)
 }

@@ -149,7 +149,7 @@ func TestThrottles(t *testing.T) {
 		{0x04, false}, // its power limit
 	} {
 		t.Run(tt.reasons.String(), func(t *testing.T) {
-			w := New(fake.NewFacts())
+			w := NewWatch(fake.NewFacts())
 			log, said := logged()
 			now := time.Now().Add(-time.Minute)
 			see := func(seconds int, r facts.Reasons) bool {

@@ -47,8 +47,8 @@ func TestEnergyOfGPU(t *testing.T) {
 	}{
 		{nil, "cpu", reading{}},
 		{&gpus.GPU{Info: kernels.Info{Name: "fake"}}, "cuda:fake", reading{}},
-		{&gpus.GPU{Watch: gpus.New(mute)}, "cuda:", reading{}},
-		{&gpus.GPU{Watch: gpus.New(said)}, "cuda:", reading{12, true}},
+		{&gpus.GPU{Watch: gpus.NewWatch(mute)}, "cuda:", reading{}},
+		{&gpus.GPU{Watch: gpus.NewWatch(said)}, "cuda:", reading{12, true}},
 	} {
 		side := &pipelineSide{cluster: &cluster.Cluster{}}
 		side.cluster.Settings.Services.Expert.GPU = tt.gpu

@@ -84,7 +84,7 @@ func TestGPUFallsOffBus(t *testing.T) {
 			services, said := s.Services, fake.NewFacts()
 			said.Set(facts.Power, 350)
 			_, gpu := gpuOf(t)
-			if gpu.Watch = gpus.New(said); service == "expert" {
+			if gpu.Watch = gpus.NewWatch(said); service == "expert" {
 				services.Expert.GPU = gpu
 			} else {
 				services.Attention.GPU, services.Attention.KVBytes = gpu, 0
