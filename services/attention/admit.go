@@ -15,7 +15,8 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// sequenceAckWait is how long a dead owner's sequences wait for the next one.
+// sequenceAckWait is how long the sequences of an owner that is gone wait for the next
+// one, unless a sibling gives them back before.
 const sequenceAckWait = 1500 * time.Millisecond
 
 // renewals are how often work in hand is renewed within that time.

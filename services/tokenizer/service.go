@@ -66,8 +66,8 @@ type Service struct {
 }
 
 const (
-	// promptAckWait is when another replica takes over a prompt whose owner hangs; of
-	// one that is gone, siblings do at once.
+	// promptAckWait is when another replica takes over a prompt that no sibling has given
+	// back: its owner was the last, or had not told of it.
 	promptAckWait = 1500 * time.Millisecond
 	// promptsAtOnce bounds the prompts that a replica takes at once.
 	promptsAtOnce = 16
