@@ -45,16 +45,9 @@ func (s *Service) admit(ctx context.Context, in *incoming) error {
 		return err
 	}
 	existing, err := s.open(ctx, in, accept)
-	var large *bus.TooLargeError
 	switch {
-	case bus.IsFull(err) && !in.again():
-		return edge.Errorf(edge.Overloaded, "the token log is full")
-	case errors.As(err, &large):
-		return edge.Errorf(edge.PayloadTooLarge, "what the token log keeps of the request is too large: %v", large)
-	case errors.Is(err, tokenlog.ErrNotWhole):
-		return edge.Errorf(edge.BadRequest, "request_id %q was used before, and the beginning of its answer is gone; choose a new one", in.prompt.RequestId)
 	case err != nil:
-		return fmt.Errorf("opening the token log: %w", err) // Elsewhere's, too
+		return notOpened(in, err)
 	case existing == nil:
 		s.accepted(in, accept)
 	case tokenlog.SameOpening(existing, accept):
@@ -68,6 +61,20 @@ func (s *Service) admit(ctx context.Context, in *incoming) error {
 	}
 	req.Sequence.Accept = accept
 	return s.submit(ctx, in, req.Sequence, req.Deadline)
+}
+
+// notOpened is what a producer is told of a log that cannot be opened, or why to try again.
+func notOpened(in *incoming, err error) error {
+	var large *bus.TooLargeError
+	switch {
+	case bus.IsFull(err) && !in.again():
+		return edge.Errorf(edge.Overloaded, "the token log is full")
+	case errors.As(err, &large):
+		return edge.Errorf(edge.PayloadTooLarge, "what the token log keeps of the request is too large: %v", large)
+	case errors.Is(err, tokenlog.ErrNotWhole):
+		return edge.Errorf(edge.BadRequest, "request_id %q was used before, and the beginning of its answer is gone; choose a new one", in.prompt.RequestId)
+	}
+	return fmt.Errorf("opening the token log: %w", err) // Elsewhere's, too
 }
 
 // resolve tokenizes a prompt: beside others, or alone if it was delivered before.
