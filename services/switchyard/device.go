@@ -18,6 +18,9 @@ import (
 // their values.
 type gpuFlags struct{ name, device, memoryName, memory, kinds string }
 
+// cpuOrGPU is what such a flag may be, unless hosts can be paced, too.
+const cpuOrGPU = "cpu, cuda or cuda:N"
+
 // isGPU says whether a device is meant to be one.
 func isGPU(device string) bool { return device == "cuda" || strings.HasPrefix(device, "cuda:") }
 
@@ -63,7 +66,7 @@ func tellGPU(e *env, work string, g *gpus.GPU, t *telemetry.Config) {
 
 // gateConfig takes what a flag names to choose experts. Gates take of a GPU what they need.
 func gateConfig(name, device string) (c gate.Config, err error) {
-	c.GPU, err = gpuFlags{name, device, "", "0", "cpu, cuda or cuda:N"}.open()
+	c.GPU, err = gpuFlags{name, device, "", "0", cpuOrGPU}.open()
 	return c, err
 }
 

@@ -70,7 +70,7 @@ func (c *TokenizerCmd) Run(ctx context.Context, e *env) error {
 
 // Run serves until a signal.
 func (c *AttentionCmd) Run(ctx context.Context, e *env) error {
-	on, wrong := gpuFlags{"device", c.Device, "gpu-memory", c.GPUMemory, "cpu, cuda or cuda:N"}.open()
+	on, wrong := gpuFlags{"device", c.Device, "gpu-memory", c.GPUMemory, cpuOrGPU}.open()
 	cfg, err := c.AttentionFlags.config(c.ModelFlags, on)
 	err = errors.Join(wrong, err)
 	return serve(ctx, e, "attention", c.ModelFlags, c.TelemetryFlags, cluster.Services{Attention: cfg}, err)

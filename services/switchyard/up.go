@@ -119,27 +119,36 @@ func ownUp() (up UpCmd, err error) {
 }
 
 func (c *UpCmd) services(g Globals) (s cluster.Services, err error) {
-	var errs [10]error
-	on, err := gpuFlags{"attention-device", c.AttentionDevice, "attention-gpu-memory", c.AttentionGPUMemory, "cpu, cuda or cuda:N"}.open()
-	s.Attention, errs[0] = c.AttentionFlags.config(c.ModelFlags, on)
-	errs[8] = err
-	s.Expert, errs[1] = c.ExpertFlags.config()
-	s.Gate, errs[9] = gateConfig("gate-device", c.GateDevice)
+	wrong := []error{c.computing(&s), c.ModelFlags.check()}
+	s.Predictor = c.PredictorFlags.config()
+	s.Tokenizer, err = c.TokenizerFlags.config(c.ModelFlags, g.Prefix)
+	wrong = append(wrong, err)
+	s.Plans, err = c.PlanFlags.settings()
+	wrong = append(wrong, err)
+	if c.Hosts < 1 || c.Hosts > maxHosts {
+		wrong = append(wrong, usage(fmt.Errorf("--hosts is %d; it must be 1 to %d", c.Hosts, maxHosts)))
+	}
+	s.Kafka, err = c.KafkaFlags.config(g.Insecure)
+	wrong = append(wrong, err)
+	if c.Scaling != noScaling {
+		s.Scaler, err = c.ScalingFlags.config(c.Scaling, c.KeepAlive)
+		wrong = append(wrong, err)
+	}
+	return s, errors.Join(wrong...)
+}
+
+// computing sets what computes attention, experts' choices and experts. What is on one
+// GPU shares its watch.
+func (c *UpCmd) computing(s *cluster.Services) error {
+	on, noGPU := gpuFlags{"attention-device", c.AttentionDevice, "attention-gpu-memory", c.AttentionGPUMemory, cpuOrGPU}.open()
+	var attention, expert, gate error
+	s.Attention, attention = c.AttentionFlags.config(c.ModelFlags, on)
+	s.Expert, expert = c.ExpertFlags.config()
+	s.Gate, gate = gateConfig("gate-device", c.GateDevice)
 	s.Attention.GPU.Share(s.Expert.GPU)
 	s.Gate.GPU.Share(s.Attention.GPU)
 	s.Gate.GPU.Share(s.Expert.GPU)
-	s.Tokenizer, errs[2] = c.TokenizerFlags.config(c.ModelFlags, g.Prefix)
-	errs[3] = c.ModelFlags.check()
-	s.Predictor = c.PredictorFlags.config()
-	s.Plans, errs[4] = c.PlanFlags.settings()
-	if c.Hosts < 1 || c.Hosts > maxHosts {
-		errs[5] = usage(fmt.Errorf("--hosts is %d; it must be 1 to %d", c.Hosts, maxHosts))
-	}
-	s.Kafka, errs[6] = c.KafkaFlags.config(g.Insecure)
-	if c.Scaling != noScaling {
-		s.Scaler, errs[7] = c.ScalingFlags.config(c.Scaling, c.KeepAlive)
-	}
-	return s, errors.Join(errs[:]...)
+	return errors.Join(noGPU, attention, expert, gate)
 }
 
 // greet says how to talk to what runs.
