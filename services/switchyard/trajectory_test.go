@@ -11,12 +11,12 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/switchyard/switchyard/internal/testkit/testtrajectory"
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
-	"github.com/switchyard/switchyard/pkg/control/trajectory"
 	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	"github.com/switchyard/switchyard/schemas"
@@ -80,13 +80,13 @@ func followed(t *testing.T, q *verify.Asker) map[string][]uint32 {
 type watchman struct {
 	names    schemas.Subjects
 	messages chan *nats.Msg
-	reader   *trajectory.Reader
-	seen     map[string][]trajectory.Token
+	reader   *testtrajectory.Reader
+	seen     map[string][]testtrajectory.Token
 }
 
 func watch(t *testing.T, nc *nats.Conn, names schemas.Subjects, m *model.Model) *watchman {
 	t.Helper()
-	w := &watchman{names: names, messages: make(chan *nats.Msg, 1<<14), reader: reader(t, m), seen: map[string][]trajectory.Token{}}
+	w := &watchman{names: names, messages: make(chan *nats.Msg, 1<<14), reader: reader(t, m), seen: map[string][]testtrajectory.Token{}}
 	for _, subject := range []string{names.Step(), names.AnyHidden(), names.AnyGate()} {
 		if _, err := nc.ChanSubscribe(subject, w.messages); err != nil {
 			t.Fatal(err)
@@ -98,7 +98,7 @@ func watch(t *testing.T, nc *nats.Conn, names schemas.Subjects, m *model.Model) 
 	return w
 }
 
-func reader(t *testing.T, m *model.Model) *trajectory.Reader {
+func reader(t *testing.T, m *model.Model) *testtrajectory.Reader {
 	t.Helper()
 	hash, err := strconv.ParseUint(m.Hash[:16], 16, 64)
 	if err != nil {
@@ -111,11 +111,11 @@ func reader(t *testing.T, m *model.Model) *trajectory.Reader {
 	for _, l := range m.Spec.Layer {
 		shape.MoE = append(shape.MoE, l.MoE)
 	}
-	return trajectory.New(shape, trajectory.Bounds{Vocab: m.Spec.Vocab, Positions: m.Spec.MaxPositions, Rows: 256, Bytes: 64 << 20})
+	return testtrajectory.New(shape, testtrajectory.Bounds{Vocab: m.Spec.Vocab, Positions: m.Spec.MaxPositions, Rows: 256, Bytes: 64 << 20})
 }
 
 // follow takes messages until so many tokens of a request are there.
-func (w *watchman) follow(t *testing.T, request string, tokens int) []trajectory.Token {
+func (w *watchman) follow(t *testing.T, request string, tokens int) []testtrajectory.Token {
 	t.Helper()
 	for limit := time.After(20 * time.Second); len(w.seen[request]) < tokens; {
 		select {
@@ -145,7 +145,7 @@ func (w *watchman) take(t *testing.T, m *nats.Msg) {
 
 // checkWay wants each token once, in order, with its phase, and its rows (tokens, D)
 // at every layer that has some.
-func checkWay(t *testing.T, request string, ids []uint32, way []trajectory.Token, rows [][]float32) {
+func checkWay(t *testing.T, request string, ids []uint32, way []testtrajectory.Token, rows [][]float32) {
 	t.Helper()
 	if len(way) != len(ids) {
 		t.Fatalf("%s: %d tokens were followed, want %d", request, len(way), len(ids))

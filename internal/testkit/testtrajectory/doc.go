@@ -1,4 +1,4 @@
-// Package trajectory follows tokens through the layers. It joins what attention
+// Package testtrajectory follows tokens through the layers. It joins what attention
 // announces of a step with the rows that it then sends to the gates: a token's
 // trajectory says whose it is, and has its hidden row at each layer with experts.
 //
@@ -7,4 +7,4 @@
 // stays, and give each body to Reader.Step or Reader.Hidden. Messages may be lost,
 // repeated and come in any order; a step that never becomes whole is dropped
 // when newer ones need its memory.
-package trajectory
+package testtrajectory

@@ -1,4 +1,4 @@
-package trajectory
+package testtrajectory
 
 import (
 	"container/list"
