@@ -16,8 +16,9 @@ const (
 	HostSeconds  = "busy_seconds_total"
 )
 
-// DeviceThrottled is the name under which an expert host or an attention replica asks to
-// be avoided (1), or not (0), because its device throttles.
+// DeviceThrottled is the name under which a replica asks to be avoided (1), or not (0),
+// because its device throttles. Gates and planners hear it of expert hosts, and attention
+// replicas of one another.
 const DeviceThrottled = "device_throttled"
 
 // LargestKV is how many KV pages the largest of a model's live attention

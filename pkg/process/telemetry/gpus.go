@@ -27,7 +27,7 @@ type gpuRead struct {
 // GPUState is what is known of one GPU.
 type GPUState struct {
 	facts.Facts
-	// Avoid says that hosts on it ask gates to pass them by.
+	// Avoid says that replicas on it ask to be passed by.
 	Avoid bool
 	// Noted counts the driver's errors by number, since this process's start.
 	Noted map[uint64]int
@@ -71,7 +71,7 @@ var (
 	gpuECC    = gpuDesc("ecc_errors_total", "Errors of the GPU's memory since its driver was loaded, by kind: corrected or uncorrected.", "kind")
 	gpuPCIe   = gpuDesc("pcie_bytes_per_second", "Traffic on the GPU's bus, by direction: in (to the GPU) or out.", "direction")
 	gpuSlowed = gpuDesc("slowed", "1 if the GPU's clock is lower than it could be for this reason, else 0.", "reason")
-	gpuAvoid  = gpuDesc("throttled", "1 if the GPU has been slowed by heat or for want of power for most of the recent time, so that hosts on it are avoided, else 0.")
+	gpuAvoid  = gpuDesc("throttled", "1 if the GPU has been slowed by heat or for want of power for most of the recent time, so that replicas on it ask to be avoided, else 0.")
 	gpuXids   = gpuDesc("xid_errors_total", "Errors that the driver has noted since this process's start, by number.", "xid")
 )
 

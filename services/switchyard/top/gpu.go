@@ -37,7 +37,10 @@ func (m *Member) gpu() (words []string) {
 			words = append(words, fmt.Sprintf(f.format, v/f.unit))
 		}
 	}
-	if m.Stats[members.DeviceThrottled] > 0 {
+	switch throttled := m.Stats[members.DeviceThrottled] > 0; {
+	case throttled && m.Service == "gate": // nobody avoids one
+		words = append(words, "throttled")
+	case throttled:
 		words = append(words, "throttled: work goes to others")
 	}
 	return words

@@ -22,6 +22,7 @@ func TestGPUs(t *testing.T) {
 		{"a CPU", host(map[string]float64{members.HostRows: 3}), ""},
 		{"all", host(all), "GPU of expert-1: 350 W  61 °C  busy 75%  memory 3.0 GiB used  0.5 GiB free  0 memory errors\n"},
 		{"hot, and says little", host(map[string]float64{members.DeviceThrottled: 1}), "GPU of expert-1: throttled: work goes to others\n"},
+		{"a hot gate", Member{ID: "gate-1", Service: "gate", Stats: map[string]float64{members.DeviceThrottled: 1}}, "GPU of gate-1: throttled\n"},
 	} {
 		s := &Snapshot{Members: []Member{tt.member}}
 		if got := s.gpus(); got != tt.want || !strings.Contains(s.View(nil), tt.want) {
