@@ -152,7 +152,7 @@ func (s *Siblings) next(ids []string, deaf bool) string {
 	return last
 }
 
-// inherit takes out what a sibling had that is gone.
+// inherit takes out what a sibling had when it is gone, and nobody looks after it any more.
 func (s *Siblings) inherit(who string) []string {
 	s.mu.Lock()
 	s.gone[who] = true
@@ -160,7 +160,8 @@ func (s *Siblings) inherit(who string) []string {
 	return s.drop(who)
 }
 
-// drop takes out what a sibling had, in the order of the stream. It may tell of more.
+// drop takes out what a sibling had, in the order of the stream. One that hangs may tell
+// of more when it wakes.
 func (s *Siblings) drop(who string) (deliveries []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,7 +180,7 @@ func (s *Siblings) Run(ctx context.Context) {
 	s.lookAfter(ctx)
 }
 
-// lookAfter gives back what a sibling had that is gone.
+// lookAfter gives back what a sibling had when it is gone, or hangs, until ctx ends.
 func (s *Siblings) lookAfter(ctx context.Context) {
 	who, stop := "", func() {}
 	defer func() { stop() }()

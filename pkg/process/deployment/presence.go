@@ -151,7 +151,7 @@ func (p *Presence) Listens() bool {
 }
 
 // Siblings are the other replicas of this one's service, once it watches the members:
-// each hands on what another one had of their queue that is gone.
+// each hands on what another one had of their queue when that is gone, or hangs.
 func (p *Presence) Siblings(queue siblings.Queue, has *siblings.Holdings) *siblings.Siblings {
 	d := p.d
 	return siblings.New(siblings.Settings{
