@@ -79,16 +79,21 @@ func TestGPUFallsOffBus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, service := range []string{"expert", "attention"} {
+	for _, service := range []string{"expert", "gate", "attention"} {
 		t.Run(service, func(t *testing.T) {
 			services, said := s.Services, fake.NewFacts()
 			said.Set(facts.Power, 350)
 			_, gpu := gpuOf(t)
-			if gpu.Watch = gpus.NewWatch(said); service == "expert" {
+			switch service {
+			case "expert":
 				services.Expert.GPU = gpu
-			} else {
+			case "gate":
+				_, services.Gate = gateOn(t)
+				gpu = services.Gate.GPU
+			default:
 				services.Attention.GPU, services.Attention.KVBytes = gpu, 0
 			}
+			gpu.Watch = gpus.NewWatch(said)
 			replica := cluster.NewPipeline(y.Settings.Node, services, map[string]int{service: 1})
 			if err := replica.Start(t.Context()); err != nil {
 				t.Fatal(err)
