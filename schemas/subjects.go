@@ -215,19 +215,10 @@ func (s Subjects) Internal(subject string) bool {
 		slices.ContainsFunc(reserved, func(prefix string) bool { return strings.HasPrefix(subject, prefix) })
 }
 
-// LastToken is the last token of a subject: the request of a cancellation, the
-// layer of hidden rows.
+// LastToken is the last token of a subject: the request of a cancellation, the replica
+// that tells what it has.
 func LastToken(subject string) string {
 	return subject[strings.LastIndexByte(subject, '.')+1:]
-}
-
-// ParseHidden returns the layer of a Hidden subject.
-func (s Subjects) ParseHidden(subject string) (layer int, err error) {
-	layer, err = strconv.Atoi(LastToken(subject))
-	if err != nil || layer < 0 || subject != s.Hidden(layer) {
-		return 0, fmt.Errorf("subject %q is not %s", subject, s.AnyHidden())
-	}
-	return layer, nil
 }
 
 // ShardOf is the shard of the token log that a request's records go to.

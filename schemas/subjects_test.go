@@ -154,20 +154,6 @@ func TestCheckRequestID(t *testing.T) {
 	}
 }
 
-func TestParseHidden(t *testing.T) {
-	for subject, want := range map[string]int{
-		"switchyard.hidden.demo.0": 0, "switchyard.hidden.demo.31": 31,
-		"switchyard.hidden.demo.-1": -1, "switchyard.hidden.demo.+1": -1, "switchyard.hidden.demo.01": -1,
-		"switchyard.hidden.other.1": -1, "switchyard.hidden.demo": -1, "": -1, "7": -1,
-		"switchyard.hidden.demo.99999999999999999999": -1,
-	} {
-		got, err := subjects.ParseHidden(subject)
-		if want < 0 && err == nil || want >= 0 && (err != nil || got != want) {
-			t.Errorf("%q: %d, %v; want %d", subject, got, err, want)
-		}
-	}
-}
-
 func TestModelToken(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.String().Draw(t, "name")
@@ -225,17 +211,6 @@ func FuzzCheckRequestID(f *testing.F) {
 	f.Fuzz(func(t *testing.T, id string) {
 		if CheckRequestID(id) == nil && (ModelToken(id) != id || id == "" || len(id) > MaxRequestID) {
 			t.Errorf("%q was taken", id)
-		}
-	})
-}
-
-func FuzzParseHidden(f *testing.F) {
-	for _, s := range []string{"switchyard.hidden.demo.3", "switchyard.hidden.demo.x", ".", ""} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, subject string) {
-		if layer, err := subjects.ParseHidden(subject); err == nil && subjects.Hidden(layer) != subject {
-			t.Errorf("%q is layer %d, whose subject is %q", subject, layer, subjects.Hidden(layer))
 		}
 	})
 }
