@@ -90,16 +90,20 @@ func New(s Settings) *Siblings {
 func (s *Siblings) OnTold(m *nats.Msg) {
 	if err := s.take(schemas.LastToken(m.Subject), m.Data); err != nil {
 		s.s.Refused()
+		s.s.Logger.Debug("what a sibling tells was refused", "error", err)
 	}
 }
 
 func (s *Siblings) take(who string, body []byte) error {
+	if !schemas.IsReplicaID(who) {
+		return fmt.Errorf("%w: %.64q, who says what it has, is no replica's id", wire.ErrMalformed, who)
+	}
 	h := &pb.Holdings{}
 	if err := proto.Unmarshal(body, h); err != nil {
-		return fmt.Errorf("%w: decoding what a replica has: %w", wire.ErrMalformed, err)
+		return fmt.Errorf("%w: decoding what %s has: %w", wire.ErrMalformed, who, err)
 	}
-	if n := len(h.Deliveries); n > maxTold || !schemas.IsReplicaID(who) {
-		return fmt.Errorf("%w: %.64q says that it has %d deliveries; a replica tells of %d at most", wire.ErrMalformed, who, n, maxTold)
+	if n := len(h.Deliveries); n > maxTold {
+		return fmt.Errorf("%w: %s says that it has %d deliveries; a replica tells of %d at most", wire.ErrMalformed, who, n, maxTold)
 	}
 	has := make(map[uint64]string, len(h.Deliveries))
 	for _, d := range h.Deliveries {

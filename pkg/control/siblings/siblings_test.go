@@ -1,6 +1,7 @@
 package siblings
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 
@@ -257,6 +259,33 @@ func TestHang(t *testing.T) {
 	given(" 2 3")
 	cancel()
 	running.Wait()
+}
+
+// What nobody can have told is counted, logged as what it is, and not believed.
+func TestOnTold(t *testing.T) {
+	for _, c := range []struct {
+		name, who string
+		body      []byte
+		wrong     string
+	}{
+		{"as it should be", "a", encode(t, "1"), ""},
+		{"of nobody", "a b", encode(t, "1"), "is no replica's id"},
+		{"garbage", "a", []byte("\xff"), "decoding what a has"},
+		{"too many", "a", encode(t, slices.Repeat([]string{"1"}, maxTold+1)...), "deliveries; a replica tells of 1024 at most"},
+		{"of another queue", "a", encode(t, "x"), "a says what it has"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var logged bytes.Buffer
+			refused := 0
+			s := newHouse("").replica()
+			s.s.Refused = func() { refused++ }
+			s.s.Logger = slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			s.OnTold(&nats.Msg{Subject: "test.holdings.m.attention." + c.who, Data: c.body})
+			if bad := c.wrong != ""; (refused > 0) != bad || (len(s.told) == 0) != bad || !strings.Contains(logged.String(), c.wrong) {
+				t.Errorf("%d refused, %d believed, log %s", refused, len(s.told), logged.String())
+			}
+		})
+	}
 }
 
 // What is told is bounded, whoever tells it.
