@@ -120,7 +120,7 @@ func play(t *testing.T, c config, title string, plan schedule.Schedule) *report.
 	t.Logf("%s: all is idle after %v", title, l.Now().Round(time.Second))
 	r.Problems, r.Load = s.Problems(), l.Result()
 	r.Attribute()
-	counts.share(r.Hits)
+	counts.share(r)
 	return r
 }
 
@@ -191,15 +191,17 @@ func (r *reissueCounts) before(at time.Duration) (n float64) {
 	return n
 }
 
-// share gives each fault what was sent again until the next one.
-func (r *reissueCounts) share(hits []report.Hit) {
+// share gives each fault of a run what was sent again until the next one.
+func (r *reissueCounts) share(run *report.Run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	end := r.at[len(r.at)-1]
-	for i := len(hits) - 1; i >= 0; i-- {
-		hits[i].Reissues = r.before(end) - r.before(hits[i].Began)
-		end = hits[i].Began
+	for i := len(run.Hits) - 1; i >= 0; i-- {
+		hit := &run.Hits[i]
+		hit.Reissues = r.before(end) - r.before(hit.Began)
+		end = hit.Began
 	}
+	run.Counted = true
 }
 
 // check prints and writes the report, and fails if anything was wrong.

@@ -38,6 +38,8 @@ type Run struct {
 	Load  asking.Result
 	// Left is what was still held at the end, and Problems what processes did by themselves.
 	Left, Problems []string
+	// Counted says that the services' counts of re-issues were read.
+	Counted bool
 }
 
 // Failed says whether anything was wrong.
@@ -92,13 +94,22 @@ func (r *Run) cause(s check.Stall) (cause *Hit) {
 
 // Row is what the faults of a group cost.
 type Row struct {
-	Name     string  `json:"name"`
-	Count    int     `json:"count"`
-	P50      float64 `json:"stall_p50_seconds"`
-	P99      float64 `json:"stall_p99_seconds"`
-	Max      float64 `json:"stall_max_seconds"`
-	First    float64 `json:"first_max_seconds"`
-	Reissues float64 `json:"reissues"`
+	Name  string  `json:"name"`
+	Count int     `json:"count"`
+	P50   float64 `json:"stall_p50_seconds"`
+	P99   float64 `json:"stall_p99_seconds"`
+	Max   float64 `json:"stall_max_seconds"`
+	First float64 `json:"first_max_seconds"`
+	// Reissues is nil where nobody read them.
+	Reissues *float64 `json:"reissues"`
+}
+
+// reissues is their number as text.
+func (r Row) reissues() string {
+	if r.Reissues == nil {
+		return "not read"
+	}
+	return fmt.Sprintf("%.0f", *r.Reissues)
 }
 
 // ByKind and ByService group faults.
@@ -119,10 +130,15 @@ func (r *Run) Rows(by func(Hit) string) (out []Row) {
 		name := by(h)
 		if rows[name] == nil {
 			rows[name] = &Row{Name: name}
+			if r.Counted {
+				rows[name].Reissues = new(float64)
+			}
 			names = append(names, name)
 		}
 		rows[name].Count++
-		rows[name].Reissues += h.Reissues
+		if r.Counted {
+			*rows[name].Reissues += h.Reissues
+		}
 		rows[name].First = max(rows[name].First, h.First.Seconds())
 		stalls[name] = append(stalls[name], h.Stall.Seconds())
 	}
@@ -241,7 +257,7 @@ func (r *Run) Table(by func(Hit) string) string {
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "fault\tcount\tstall p50 s\tp99 s\tmax s\tfirst max s\tre-issues")
 	for _, row := range r.Rows(by) {
-		fmt.Fprintf(w, "%s\t%d\t%.2f\t%.2f\t%.2f\t%.2f\t%.0f\n", row.Name, row.Count, row.P50, row.P99, row.Max, row.First, row.Reissues)
+		fmt.Fprintf(w, "%s\t%d\t%.2f\t%.2f\t%.2f\t%.2f\t%s\n", row.Name, row.Count, row.P50, row.P99, row.Max, row.First, row.reissues())
 	}
 	_ = w.Flush() // into memory, which takes everything
 	for _, l := range s.Longest {

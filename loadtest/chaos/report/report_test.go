@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -25,8 +26,8 @@ func run() *Run {
 	skipped.Skipped = true
 	stall := func(from, to time.Duration) check.Stall { return check.Stall{Request: "a", From: from, To: to} }
 	return &Run{
-		Title: "a run",
-		Hits:  []Hit{hit(schedule.Kill, "gate", 1000*ms, 1500*ms), skipped, hit(schedule.Partition, "expert", 5000*ms, 9000*ms)},
+		Title: "a run", Counted: true,
+		Hits: []Hit{hit(schedule.Kill, "gate", 1000*ms, 1500*ms), skipped, hit(schedule.Partition, "expert", 5000*ms, 9000*ms)},
 		Load: asking.Result{
 			Ends:  map[string]int{check.Whole: 2},
 			Spans: []asking.Span{{Worker: 0, Request: "a", To: 10 * time.Second, Stall: 1500 * ms}, {Worker: 1, Request: "b", To: 10 * time.Second}},
@@ -50,8 +51,29 @@ func TestAttribute(t *testing.T) {
 		}
 	}
 	rows := r.Rows(ByService)
-	if len(rows) != 2 || rows[0] != (Row{Name: "kill gate", Count: 1, P50: 1.5, P99: 1.5, Max: 1.5, First: 0.7, Reissues: 2}) || rows[1].Name != "partition expert" {
+	two := 2.0
+	want := Row{Name: "kill gate", Count: 1, P50: 1.5, P99: 1.5, Max: 1.5, First: 0.7, Reissues: &two}
+	if len(rows) != 2 || !reflect.DeepEqual(rows[0], want) || rows[1].Name != "partition expert" {
 		t.Errorf("got %+v", rows)
+	}
+}
+
+// What was sent again is a number only where it was counted.
+func TestReissues(t *testing.T) {
+	for _, tc := range []struct {
+		name       string
+		counted    bool
+		text, json string
+	}{
+		{"counted", true, " 2\n", `"reissues": 2`},
+		{"not counted", false, " not read\n", `"reissues": null`},
+	} {
+		r := run()
+		r.Counted = tc.counted
+		body, err := r.JSON()
+		if table := r.Table(ByKind); err != nil || !strings.Contains(table, tc.text) || !strings.Contains(string(body), tc.json) {
+			t.Errorf("%s: %v\n%s\n%s", tc.name, err, table, body)
+		}
 	}
 }
 
