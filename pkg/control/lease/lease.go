@@ -26,6 +26,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/pkg/process/pause"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -112,11 +113,18 @@ func (c *candidate) wake() {
 // acquire returns when the lease is held, or an error when ctx ends.
 func (c *candidate) acquire(ctx context.Context) (*Held, error) {
 	defer c.seekNobody()
+	pauses := pause.Between(min(firstPause, c.TTL/3), c.TTL/3)
 	for early := 0; ; early-- {
 		before, back := c.seen, c.kv.Conn().Reconnection()
-		held, wait := c.attempt(ctx)
-		if held != nil {
+		held, wait, err := c.attempt(ctx)
+		switch {
+		case held != nil:
 			return held, nil
+		case err != nil:
+			c.seekNobody() // who was gone may be back by the next attempt
+			wait = pauses.Next()
+		default:
+			pauses.Reset()
 		}
 		if early > 0 && c.seen == before {
 			wait = min(wait, c.TTL/100)
@@ -139,45 +147,42 @@ func (c *candidate) acquire(ctx context.Context) (*Held, error) {
 // hear of it before it is stored.
 const maxEarly = 5
 
-// attempt tries once, and says how long to wait when that was in vain.
-func (c *candidate) attempt(ctx context.Context) (held *Held, wait time.Duration) {
+// firstPause is how long a candidate waits after an attempt that met an error: a server
+// that did not answer may do so soon, or somebody else was quicker.
+const firstPause = 15 * time.Millisecond
+
+// attempt tries once, and says how long the lease is another's if nobody renews it.
+func (c *candidate) attempt(ctx context.Context) (held *Held, wait time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.TTL)
 	defer cancel()
 	before := time.Now() // the lease is counted from before the write
 	old, revision, err := c.read(ctx)
 	if err != nil {
-		return c.failed(c.TTL / 3)
+		return nil, 0, err
 	}
 	if revision != c.seen {
 		c.seen, c.since = revision, time.Now()
 	}
 	c.seek(old)
 	if silent := time.Since(c.since); c.isAnothers(old) && silent < c.TTL {
-		return nil, c.TTL - silent
+		return nil, c.TTL - silent, nil
 	}
 	epoch, err := c.after(ctx, revision)
 	if err != nil {
-		return c.failed(c.TTL / 3)
+		return nil, 0, err
 	}
 	mine := &pb.Lease{Owner: c.owner, Epoch: epoch, Position: old.GetPosition(), Incarnation: old.GetIncarnation(), Listens: c.listens()}
 	revision, err = c.write(ctx, mine, revision)
 	if err != nil {
-		return c.failed(c.TTL / 10) // somebody else was quicker, or no answer: look again
+		return nil, 0, err
 	}
-	return &Held{candidate: c, lease: mine, revision: revision, renewed: before, inherited: old.GetEpoch() > 0}, 0
+	return &Held{candidate: c, lease: mine, revision: revision, renewed: before, inherited: old.GetEpoch() > 0}, 0, nil
 }
 
 // isAnothers says whether somebody else may hold the lease. An own one is of a tenure
 // that has ended, as when it could not be renewed in time and nobody took it.
 func (c *candidate) isAnothers(l *pb.Lease) bool {
 	return l.GetOwner() != "" && l.GetOwner() != c.owner && !c.isGone()
-}
-
-// failed is the end of an attempt that met an error: who was gone may be back by the
-// next one.
-func (c *candidate) failed(wait time.Duration) (*Held, time.Duration) {
-	c.seekNobody()
-	return nil, wait
 }
 
 // after is the epoch behind those of all earlier owners, none of which was

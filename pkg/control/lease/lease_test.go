@@ -270,7 +270,7 @@ func TestNothingNewIsNoRenewal(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &candidate{kv: b, key: "duty", owner: "a", Options: Options{TTL: ttl}}
-	held, _ := c.attempt(t.Context())
+	held, _, _ := c.attempt(t.Context())
 	if held == nil {
 		t.Fatal("it was not taken")
 	}
@@ -294,13 +294,67 @@ func TestOwnLeaseIsNotWaitedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &candidate{kv: b, key: "duty", owner: "a", Options: Options{TTL: never}}
-	before, _ := c.attempt(t.Context())
-	again, _ := c.attempt(t.Context())
+	before, _, _ := c.attempt(t.Context())
+	again, _, _ := c.attempt(t.Context())
 	if before == nil || again == nil || again.Epoch() <= before.Epoch() {
 		t.Fatalf("it was held as %v, and then as %v", before, again)
 	}
 	other := &candidate{kv: b, key: "duty", owner: "b", Options: Options{TTL: never}}
-	if held, _ := other.attempt(t.Context()); held != nil {
+	if held, _, _ := other.attempt(t.Context()); held != nil {
 		t.Error("another took it")
+	}
+}
+
+// faulty is a bucket of which the first calls of a method fail.
+type faulty struct {
+	jetstream.KeyValue
+	method string
+	left   int
+}
+
+func (f *faulty) fail(method string) error {
+	if f.method != method || f.left == 0 {
+		return nil
+	}
+	f.left--
+	return errors.New("no answer")
+}
+
+func (f *faulty) Get(ctx context.Context, key string) (jetstream.KeyValueEntry, error) {
+	if err := f.fail("Get"); err != nil {
+		return nil, err
+	}
+	return f.KeyValue.Get(ctx, key)
+}
+
+func (f *faulty) Status(ctx context.Context) (jetstream.KeyValueStatus, error) {
+	if err := f.fail("Status"); err != nil {
+		return nil, err
+	}
+	return f.KeyValue.Status(ctx)
+}
+
+func (f *faulty) Create(ctx context.Context, key string, value []byte, opts ...jetstream.KVCreateOpt) (uint64, error) {
+	if err := f.fail("Create"); err != nil {
+		return 0, err
+	}
+	return f.KeyValue.Create(ctx, key, value, opts...)
+}
+
+// A lease that could not be looked at, or written, is tried again soon, however long
+// it lasts: a third of this one's time is beyond this test's.
+func TestFailuresAreTriedAgainSoon(t *testing.T) {
+	for _, method := range []string{"Get", "Status", "Create"} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			b, err := bus.AsBucket(r.bucket())
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.KeyValue = &faulty{KeyValue: b.KeyValue, method: method, left: 4}
+			r.contendBy(Options{TTL: never}, "a", b, nil)
+			r.await("a+")
+		})
 	}
 }
