@@ -44,7 +44,7 @@ type BenchCmd struct {
 // Run measures every batch size.
 func (c *BenchCmd) Run(ctx context.Context, e *env) (err error) {
 	e.quiet()
-	if err := c.check(); err != nil {
+	if err := c.check(e.Insecure); err != nil {
 		return err
 	}
 	line := e.progress()
@@ -132,7 +132,7 @@ func (c *BenchCmd) rescale(ctx context.Context, e *env, m *model.Model, line *te
 	return nil
 }
 
-func (c *BenchCmd) check() error {
+func (c *BenchCmd) check(insecure bool) error {
 	switch {
 	case c.Model != "" && c.Synthetic != "":
 		return usage(errors.New("--model and --synthetic exclude each other"))
@@ -151,7 +151,8 @@ func (c *BenchCmd) check() error {
 			return usage(fmt.Errorf("--rows has %d; it must be 1 to %d", n, maxRows))
 		}
 	}
-	return nil
+	_, err := c.KafkaFlags.config(insecure)
+	return err
 }
 
 // maxBatch is what a replica takes by default, maxRows what it can be told to.

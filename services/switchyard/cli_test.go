@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -210,5 +212,21 @@ func TestUpOnFolderInUse(t *testing.T) {
 	want := fmt.Sprintf("%s belongs to process %d on ", dir, os.Getpid())
 	if line, _, _ := strings.Cut(got.err, "\n"); got.code != exitUsage || !strings.Contains(line, want) {
 		t.Errorf("got %+v, want %q", got, want)
+	}
+}
+
+// Brokers that nobody can connect to are refused before anything begins. A command that
+// takes them ends as well, since it is asked to stop.
+func TestKafkaAddresses(t *testing.T) {
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	for _, command := range []string{"gate", "expert", "predictor", "scaler", "up", "bench"} {
+		for _, address := range []string{"localhost", "localhost:", "localhost:abc", "localhost:99999", "localhost:1,localhost:0"} {
+			var out, errOut bytes.Buffer
+			code := runUntil(stopped, []string{command, "--kafka", address}, stdio{in: strings.NewReader(""), out: &out, err: &errOut})
+			if code != exitUsage || !strings.Contains(errOut.String(), "--kafka has ") {
+				t.Errorf("%s --kafka %s: code %d, %s", command, address, code, errOut.String())
+			}
+		}
 	}
 }
