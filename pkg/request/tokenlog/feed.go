@@ -9,7 +9,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/switchyard/switchyard/pkg/process/pause"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 )
@@ -130,36 +132,64 @@ func (f *feed) run() {
 	}
 }
 
-// begin is the next round; nil if nobody is left.
+// begin is the next round; nil if nobody is left. It is for those who have read the same
+// stream, from behind what each of them has; the others hear that theirs is gone.
 func (f *feed) begin() *round {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.running = len(f.readers) > 0; !f.running {
-		return nil
-	}
-	from := firstOf(f.readers)
-	r := &round{readers: map[string]*reader{}, from: from, over: make(chan struct{})}
+	r := &round{readers: map[string]*reader{}, from: bus.Place{Incarnation: f.incarnation(), Sequence: math.MaxUint64}, over: make(chan struct{})}
 	for shard, reader := range f.readers {
-		if known := reader.place.Incarnation; known != 0 && known != from.Incarnation {
+		if known := reader.place.Incarnation; known != 0 && known != r.from.Incarnation {
 			f.dismiss(reader, fmt.Errorf("following shard %d: %w", shard, bus.ErrReplaced))
 			continue
 		}
 		r.readers[strconv.Itoa(shard)] = reader
+		r.from.Sequence = min(r.from.Sequence, reader.place.Sequence)
+	}
+	if f.running = len(r.readers) > 0; !f.running {
+		return nil
 	}
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	f.round = r
 	return r
 }
 
-// firstOf is from where readers can go on together: behind what each of them has, in the
-// newest stream that any has read.
-func firstOf(readers map[int]*reader) bus.Place {
-	from := bus.Place{Sequence: math.MaxUint64}
-	for _, r := range readers {
-		from.Sequence = min(from.Sequence, r.place.Sequence)
-		from.Incarnation = max(from.Incarnation, r.place.Incarnation) // the time of its creation
+// incarnation is that of the stream which the readers have read; 0: none has read any.
+// Where they have read different ones, one of which is gone, the server is asked which is
+// there: an incarnation is a time of some server's clock, so that it may be smaller than
+// that of the stream before. f.mu is held, but not while the server is asked.
+func (f *feed) incarnation() uint64 {
+	for pauses := pause.Between(firstPause, lastPause); ; {
+		known := incarnations(f.readers)
+		switch len(known) {
+		case 0:
+			return 0
+		case 1:
+			return known[0]
+		}
+		f.mu.Unlock()
+		state, err := f.conn.State(context.Background(), f.stream)
+		if err != nil {
+			_ = pauses.Wait(context.Background()) // until it is known, or those who read another one have left
+		}
+		f.mu.Lock()
+		if err == nil {
+			return state.Incarnation
+		}
 	}
-	return from
+}
+
+// Pauses between two questions for the stream that is there.
+const firstPause, lastPause = 50 * time.Millisecond, 500 * time.Millisecond
+
+// incarnations are the different ones of which readers have read.
+func incarnations(readers map[int]*reader) (known []uint64) {
+	for _, r := range readers {
+		if n := r.place.Incarnation; n != 0 && !slices.Contains(known, n) {
+			known = append(known, n)
+		}
+	}
+	return known
 }
 
 // end notes up to where a round's readers have their messages. When nothing but its end

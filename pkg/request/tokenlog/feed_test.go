@@ -181,20 +181,33 @@ func TestFeedEnds(t *testing.T) {
 	}
 }
 
-// Who has read an older stream than the others hears so; they go on.
+// Who has read another stream than the one that is there hears so, and the others go on,
+// whether or not the clock had been set back when it was made; also when the server
+// does not say at once which one is there.
 func TestFeedOfAnotherStream(t *testing.T) {
-	p := newTape()
-	p.replace()
-	f := newFeed(p, names)
-	p.add(1)
-	now := follow(t, f, 1, bus.Place{})
-	eventually(t, "its message", func() bool { return now.last() == 1 })
-	old := follow(t, f, 2, bus.Place{Incarnation: 1})
-	if err := <-old.end; !errors.Is(err, bus.ErrReplaced) {
-		t.Error(err)
+	for _, tc := range []struct {
+		name      string
+		gone      uint64
+		unsettled int // questions that are not answered
+	}{{"older", 1, 0}, {"later by its clock", 3, 0}, {"no answer", 3, 2}} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := newTape()
+			p.incarnation, p.unsettled = 2, tc.unsettled
+			f := newFeed(p, names)
+			p.add(1)
+			now := follow(t, f, 1, bus.Place{})
+			eventually(t, "its message", func() bool { return now.last() == 1 })
+			old := follow(t, f, 2, bus.Place{Incarnation: tc.gone})
+			if err := <-old.end; !errors.Is(err, bus.ErrReplaced) {
+				t.Error(err)
+			}
+			p.add(1)
+			eventually(t, "another message", func() bool { return now.last() == 2 || len(now.end) > 0 })
+			if len(now.end) > 0 {
+				t.Errorf("who follows the stream that is there heard: %v", <-now.end)
+			}
+		})
 	}
-	p.add(1)
-	eventually(t, "another message", func() bool { return now.last() == 2 })
 }
 
 // A shard whose reader is slow keeps no other waiting, however much waits for it; it gets

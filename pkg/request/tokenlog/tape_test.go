@@ -20,6 +20,7 @@ type tape struct {
 	messages    []bus.Stored
 	closed      bool
 	readers     int
+	unsettled   int // questions for the state that are not answered
 }
 
 func newTape() *tape { return &tape{changed: make(chan struct{}), incarnation: 1} }
@@ -62,6 +63,17 @@ func (p *tape) reading() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.readers
+}
+
+// State is the stream's as far as the feed needs it.
+func (p *tape) State(context.Context, string) (bus.StreamState, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.unsettled > 0 {
+		p.unsettled--
+		return bus.StreamState{}, errors.New("no answer")
+	}
+	return bus.StreamState{Incarnation: p.incarnation}, nil
 }
 
 func (p *tape) Try(_ string, fn func() error) error { return fn() }
