@@ -109,6 +109,9 @@ func (s *Service) untilTaken(err error) error {
 // takePrompt makes a prompt a sequence, or tells its producer why not. An
 // error means that the prompt is to be tried again.
 func (s *Service) takePrompt(ctx context.Context, d *bus.Delivery, place *turn) error {
+	if d.Delivered > 1 { // those behind it do not wait for its trial
+		place.leave()
+	}
 	if err := s.try(ctx, d); err != nil {
 		return err
 	}

@@ -20,7 +20,9 @@ import (
 // it: deliveries count for all that a replica had. So it is tried first, alone:
 // decoded and tokenized while this replica does that with no other, under a record
 // in the bucket `trials`. A record that another replica has left behind is a death
-// that this prompt alone can have caused.
+// that this prompt alone can have caused: so nothing else computes from before the
+// record may be stored until it is gone for sure. What else is asked of the bucket
+// goes on beside others, and first of all whether it answers.
 
 const (
 	// maxDeaths bounds the replicas that a prompt takes down while it is tried.
@@ -28,7 +30,7 @@ const (
 	// maxDeliveries bounds the deliveries of a prompt whose trials end well. Beside it,
 	// all others that a replica takes at once may have taken down as many as they may.
 	maxDeliveries = 1 + maxDeaths*promptsAtOnce
-	// recordWithin bounds an access to a trial's record, for which other prompts wait.
+	// recordWithin bounds an access to a trial's record; other prompts wait for two.
 	recordWithin = 2 * time.Second
 )
 
@@ -71,25 +73,35 @@ func (s *Service) try(ctx context.Context, d *bus.Delivery) error {
 	if d.Delivered == 1 {
 		return nil
 	}
-	s.computing.Lock()
-	defer s.computing.Unlock()
 	key := trialKey(d)
-	deaths, err := s.deaths(ctx, key)
+	deaths, revision, err := s.deaths(ctx, key)
 	if err != nil {
 		return err
 	}
 	if deaths > maxDeaths {
 		return s.giveUpUnread(ctx, d, bus.Crashed, fmt.Sprintf("the prompt was given up: %d replicas that worked on it alone went away", deaths))
 	}
-	if err := s.record(ctx, key, attempt{deaths + 1, s.id}); err != nil {
+	alone := func(compute func() error) error {
+		return s.alone(ctx, key, revision, attempt{deaths + 1, s.id}, compute)
+	}
+	if deaths == maxDeaths {
+		return s.giveUpTried(ctx, d, deaths, alone)
+	}
+	return alone(func() error {
+		// A panic is met again by who handles the prompt after this.
+		_ = s.d.Conn.Try(d.Subject, func() error { s.rehearse(d); return nil })
+		return s.forget(ctx, key)
+	})
+}
+
+// alone calls compute under a record in the place of a revision, beside nothing else.
+func (s *Service) alone(ctx context.Context, key string, revision uint64, a attempt, compute func() error) error {
+	s.computing.Lock()
+	defer s.computing.Unlock()
+	if err := s.record(ctx, key, revision, a); err != nil {
 		return err
 	}
-	if deaths == maxDeaths { // its record stays, as reading it once more may end this replica
-		return s.giveUpTried(ctx, d, deaths)
-	}
-	// A panic is met again by who handles the prompt after this.
-	_ = s.d.Conn.Try(d.Subject, func() error { s.rehearse(d); return nil })
-	return s.forget(ctx, key)
+	return compute()
 }
 
 // rehearse does what of a prompt's handling depends on its content.
@@ -99,10 +111,16 @@ func (s *Service) rehearse(d *bus.Delivery) {
 	}
 }
 
-func (s *Service) giveUpTried(ctx context.Context, d *bus.Delivery, deaths int) error {
-	p, err := s.readPrompt(d)
-	if err != nil {
-		return s.giveUpUnread(ctx, d, bus.Crashed, err.Error())
+// giveUpTried gives up what took others down. The record of that stays, as reading it
+// once more may end this replica.
+func (s *Service) giveUpTried(ctx context.Context, d *bus.Delivery, deaths int, alone func(func() error) error) error {
+	var p *incoming
+	var unreadable error
+	if err := alone(func() error { p, unreadable = s.readPrompt(d); return nil }); err != nil {
+		return err
+	}
+	if unreadable != nil {
+		return s.giveUpUnread(ctx, d, bus.Crashed, unreadable.Error())
 	}
 	return s.giveUp(ctx, p, bus.Crashed, fmt.Sprintf("the prompt was given up: %d replicas that worked on it alone went away", deaths))
 }
@@ -121,24 +139,30 @@ func (s *Service) giveUpUnread(ctx context.Context, d *bus.Delivery, reason bus.
 	return bus.GiveUp(reason, cause)
 }
 
-// deaths is how many replicas have gone away in trials of a prompt.
-func (s *Service) deaths(ctx context.Context, key string) (int, error) {
+// deaths is how many replicas have gone away in trials of a prompt. What says so is
+// written again as it is, under a new revision: so a bucket that takes nothing is found
+// out before others wait for it.
+func (s *Service) deaths(ctx context.Context, key string) (deaths int, revision uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, recordWithin)
 	defer cancel()
 	e, err := s.d.Trials.Get(ctx, key)
 	switch {
+	case err == nil:
+		deaths = parseAttempt(e.Value()).deaths(s.id)
+		revision, err = s.d.Trials.Update(ctx, key, e.Value(), e.Revision())
 	case errors.Is(err, jetstream.ErrKeyNotFound):
-		return 0, nil
-	case err != nil:
-		return 0, fmt.Errorf("looking who tried the prompt before: %w", err)
+		revision, err = s.d.Trials.Create(ctx, key, []byte(attempt{0, s.id}.String()))
 	}
-	return parseAttempt(e.Value()).deaths(s.id), nil
+	if err != nil {
+		return 0, 0, fmt.Errorf("looking who tried the prompt before: %w", err)
+	}
+	return deaths, revision, nil
 }
 
-func (s *Service) record(ctx context.Context, key string, a attempt) error {
+func (s *Service) record(ctx context.Context, key string, revision uint64, a attempt) error {
 	ctx, cancel := context.WithTimeout(ctx, recordWithin)
 	defer cancel()
-	if _, err := s.d.Trials.PutString(ctx, key, a.String()); err != nil {
+	if _, err := s.d.Trials.Update(ctx, key, []byte(a.String()), revision); err != nil {
 		return fmt.Errorf("recording that the prompt is tried: %w", err)
 	}
 	return nil

@@ -1,11 +1,13 @@
 package tokenizer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -81,6 +83,66 @@ func TestTrials(t *testing.T) {
 			if l := r.dead(); l.Reason != tc.reason {
 				t.Errorf("dead letter %v", l)
 			}
+		})
+	}
+}
+
+// stuck is a bucket of which some accesses do not end before the test says so.
+type stuck struct {
+	jetstream.KeyValue
+	reading, writing bool
+	met              chan struct{} // closed when one of them has begun
+	gate             chan struct{}
+	once             sync.Once
+}
+
+func (b *stuck) wait(here bool) {
+	if here {
+		b.once.Do(func() { close(b.met) })
+		<-b.gate
+	}
+}
+
+func (b *stuck) Get(ctx context.Context, key string) (jetstream.KeyValueEntry, error) {
+	b.wait(b.reading)
+	return b.KeyValue.Get(ctx, key)
+}
+
+func (b *stuck) Create(ctx context.Context, key string, value []byte, opts ...jetstream.KVCreateOpt) (uint64, error) {
+	b.wait(b.writing)
+	return b.KeyValue.Create(ctx, key, value, opts...)
+}
+
+// PutString is how a record could be written, too.
+func (b *stuck) PutString(ctx context.Context, key, value string) (uint64, error) {
+	b.wait(b.writing)
+	return b.KeyValue.PutString(ctx, key, value)
+}
+
+// While the bucket of trials does not answer, other prompts are taken; what came again is
+// when it answers.
+func TestStuckTrials(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name             string
+		reading, writing bool
+	}{{"reading", true, false}, {"writing", false, true}} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, 0)
+			r.prompt(`{"request_id":"again","text":"x"}`)
+			r.deliver(1)
+			d := r.deployment()
+			b := &stuck{KeyValue: d.Trials, reading: tc.reading, writing: tc.writing, met: make(chan struct{}), gate: make(chan struct{})}
+			open := sync.OnceFunc(func() { close(b.gate) })
+			d.Trials = b
+			r.start(New(d, Config{MaxQueued: DefaultMaxQueued}))
+			t.Cleanup(open)
+			<-b.met
+			r.prompt(`{"request_id":"first","text":"x"}`)
+			r.opened("first")
+			open()
+			r.opened("again")
 		})
 	}
 }

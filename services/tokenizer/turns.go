@@ -72,7 +72,7 @@ func (n *turn) name(request string) (ahead *turn) {
 	return ahead
 }
 
-// leave ends the turn.
+// leave ends the turn, which may have ended before.
 func (n *turn) leave() {
 	select {
 	case <-n.named:
@@ -81,6 +81,11 @@ func (n *turn) leave() {
 	}
 	n.of.mu.Lock()
 	defer n.of.mu.Unlock()
+	select {
+	case <-n.done:
+		return
+	default:
+	}
 	if n.of.last[n.request] == n {
 		delete(n.of.last, n.request)
 	}
