@@ -160,7 +160,7 @@ const maxBatch, maxRows = 256, 4096
 
 func (c *BenchCmd) open(ctx context.Context, e *env) (*model.Model, error) {
 	if c.Synthetic == "" {
-		return ModelFlags{Model: c.Model}.open(ctx, e)
+		return openModel(ctx, e, c.Model)
 	}
 	m, err := model.Synthetic(c.Synthetic, bench.Seed)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 )
 
 // ConnectFlags are those of commands that are no service: a service waits for
-// its server as long as it takes.
+// its server and for JetStream as long as it takes.
 type ConnectFlags struct {
-	ConnectTimeout time.Duration `default:"10s" help:"How long NATS may be away, at the start or later, before this gives up and exits with 3." placeholder:"TIME"`
+	ConnectTimeout time.Duration `default:"10s" help:"How long NATS may be away, at the start or later, before this gives up and exits with 3; if only JetStream does not answer, with 1." placeholder:"TIME"`
 }
 
 // Validate is called by the parser.
@@ -34,7 +34,9 @@ func (g Globals) busConfig() bus.Config {
 func (e *env) connect(ctx context.Context, name string, f ConnectFlags) (*bus.Conn, error) {
 	dialing, cancel := context.WithTimeout(ctx, f.ConnectTimeout)
 	defer cancel()
-	conn, err := bus.Connect(dialing, e.busConfig(), bus.Settings{Name: "switchyard " + name, Logger: e.log})
+	conn, err := bus.Connect(dialing, e.busConfig(), bus.Settings{
+		Name: "switchyard " + name, Logger: e.log, Patience: f.ConnectTimeout,
+	})
 	switch {
 	case err == nil:
 		return conn, nil

@@ -36,18 +36,8 @@ type fake struct {
 // error after its first word, and one that begins with "hang" does not end.
 func startFake(t *testing.T) *fake {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(10 * time.Second) {
-		t.Fatal("the NATS server is not ready after 10 s")
-	}
-	f := &fake{url: s.ClientURL(), server: s}
+	s := startNATS(t, &server.Options{JetStream: true, StoreDir: t.TempDir()})
+	f, err := &fake{url: s.ClientURL(), server: s}, error(nil)
 	if f.nc, err = nats.Connect(f.url); err != nil {
 		t.Fatal(err)
 	}
@@ -60,6 +50,22 @@ func startFake(t *testing.T) *fake {
 	f.subscribe(t, subjects.Prompt(), f.answer)
 	f.subscribe(t, subjects.AnyCancel(), func(*nats.Msg) { f.note(func() { f.cancelled = true }) })
 	return f
+}
+
+// startNATS starts a NATS server on a free port, until the test ends.
+func startNATS(t *testing.T, o *server.Options) *server.Server {
+	t.Helper()
+	o.Host, o.Port, o.NoLog, o.NoSigs = "127.0.0.1", server.RANDOM_PORT, true, true
+	s, err := server.NewServer(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(10 * time.Second) {
+		t.Fatal("the NATS server is not ready after 10 s")
+	}
+	return s
 }
 
 func (f *fake) stream(t *testing.T, name, subject string) {

@@ -10,17 +10,28 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/pkg/transport/weights"
 	"github.com/switchyard/switchyard/services/switchyard/terminal"
 )
 
-// open opens the model, warns of what is left aside of it, and checks the flags
-// that are bounded by it.
+// open opens a service's model.
 func (f ModelFlags) open(ctx context.Context, e *env) (*model.Model, error) {
-	m, err := f.find(ctx, e)
+	return f.openBy(ctx, e, awaitStored)
+}
+
+// openModel opens the model of a command that is no service.
+func openModel(ctx context.Context, e *env, path string) (*model.Model, error) {
+	return ModelFlags{Model: path}.openBy(ctx, e, openStoredNow)
+}
+
+// openBy opens the model, warns of what is left aside of it, and checks the flags
+// that are bounded by it.
+func (f ModelFlags) openBy(ctx context.Context, e *env, stored openStored) (*model.Model, error) {
+	m, err := f.find(ctx, e, stored)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, errInterrupted
-	case errors.Is(err, bus.ErrNoConnection):
+	case errors.Is(err, bus.ErrNoConnection), errors.Is(err, weights.ErrSlow):
 		return nil, err
 	case err != nil:
 		return nil, usage(err)
@@ -38,12 +49,15 @@ func (f ModelFlags) open(ctx context.Context, e *env) (*model.Model, error) {
 	return m, nil
 }
 
-func (f ModelFlags) find(ctx context.Context, e *env) (*model.Model, error) {
+func (f ModelFlags) find(ctx context.Context, e *env, stored openStored) (*model.Model, error) {
 	if f.Model == "" {
 		return model.Demo()
 	}
 	if name, ok := f.inStore(); ok {
-		return f.stored(ctx, e, name)
+		if err := f.checkStored(name); err != nil {
+			return nil, err
+		}
+		return stored(ctx, e, name)
 	}
 	line := e.progress()
 	defer line.Clear()

@@ -36,7 +36,7 @@ type RecordCmd struct {
 
 // Run records and says how much.
 func (c *RecordCmd) Run(ctx context.Context, e *env) (err error) {
-	m, err := ModelFlags{Model: c.Model}.open(ctx, e)
+	m, err := openModel(ctx, e, c.Model)
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ type TrainPredictorCmd struct {
 
 // Run records texts unless that is done, trains, and prints how right the predictors are.
 func (c *TrainPredictorCmd) Run(ctx context.Context, e *env) (err error) {
-	m, err := ModelFlags{Model: c.Model}.open(ctx, e)
+	m, err := openModel(ctx, e, c.Model)
 	if err != nil {
 		return err
 	}

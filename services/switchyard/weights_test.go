@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats-server/v2/server"
+
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
 )
 
@@ -59,5 +61,38 @@ func TestWeights(t *testing.T) {
 	}
 	if out := invoke("", "weights", "ls", "--json", "--nats", server.URL()).out; json.Unmarshal([]byte(out), &listed) != nil || listed.Name != "qwen2_moe" || !listed.Whole {
 		t.Errorf("%q is listed", out)
+	}
+}
+
+// A server without JetStream, or whose account has none, ends every command that needs
+// it, with what to do.
+func TestWithoutJetStream(t *testing.T) {
+	const golden = "../../pkg/compute/model/testdata/golden/"
+	account := server.NewAccount("a")
+	for name, options := range map[string]server.Options{
+		"server": {},
+		"account": {
+			JetStream: true, StoreDir: t.TempDir(), Accounts: []*server.Account{account},
+			Users: []*server.User{{Username: "u", Password: "p", Account: account}}, NoAuthUser: "u",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := startNATS(t, &options).ClientURL()
+			for _, args := range [][]string{
+				{"weights", "push", golden + "mixtral"},
+				{"weights", "rm", "tiny"},
+				{"weights", "ls"},
+				{"plan", "get"},
+				{"plan", "watch"},
+				{"dlq", "ls"},
+				{"dlq", "drop", "--all"},
+				{"top", "--once"},
+			} {
+				got := invoke("", append(args, "--nats", url, "--connect-timeout", "200ms")...)
+				if got.code != exitFailed || !strings.Contains(got.err, "has the server JetStream, and the account? Start it with nats-server -js") {
+					t.Errorf("%v: %+v", args, got)
+				}
+			}
+		})
 	}
 }

@@ -30,6 +30,9 @@ type Settings struct {
 	Observer Observer
 	// Logger gets lost and regained connections; nil is slog's default.
 	Logger *slog.Logger
+	// Patience is how long what is asked of JetStream may be in vain, while there is a
+	// server, before that is an error; 0: it is asked again until it works.
+	Patience time.Duration
 }
 
 const (
@@ -52,6 +55,7 @@ type Conn struct {
 	prop     Propagator
 	obs      Observer
 	log      *slog.Logger
+	patience time.Duration
 	limit    atomic.Int64              // the server's max payload
 	lostAt   atomic.Pointer[time.Time] // nil while connected
 	trials   trials
@@ -127,7 +131,7 @@ func (c *Conn) allPullers() []*puller {
 
 func newConn(s Settings) *Conn {
 	c := &Conn{
-		prop: s.Propagator, obs: s.Observer, log: s.Logger,
+		prop: s.Propagator, obs: s.Observer, log: s.Logger, patience: s.Patience,
 		reconnected: make(chan struct{}), pullers: map[*puller]struct{}{}, silences: silences{},
 		closed: make(chan struct{}), watched: make(chan struct{}),
 	}

@@ -18,7 +18,7 @@ import (
 const quietFor = time.Second
 
 // Persist does what a service cannot go on without: it tries until that works,
-// ctx ends, or the error is one that waiting cannot mend. what says for people
+// ctx ends, the connection's patience does, or the error is one that waiting cannot mend. what says for people
 // what is being done. Each attempt gets a context that ends after a while.
 func (c *Conn) Persist(ctx context.Context, what string, do func(context.Context) error) error {
 	return c.persist(ctx, what, lasts, do)
@@ -32,7 +32,7 @@ func (c *Conn) persistAlways(ctx context.Context, what string, do func(context.C
 
 func (c *Conn) persist(ctx context.Context, what string, lasts func(error) bool, do func(context.Context) error) error {
 	t := c.trouble(what)
-	within, begun := firstAttempt, time.Now()
+	within, begun, f := firstAttempt, time.Now(), c.futile()
 	for pauses := pause.Between(firstWait, lastWait); ; {
 		err := c.attempt(ctx, within, do)
 		c.trials.asking.note(err, time.Now())
@@ -42,6 +42,8 @@ func (c *Conn) persist(ctx context.Context, what string, lasts func(error) bool,
 			return nil
 		case lasts(err):
 			return fmt.Errorf("%s: %w", what, err)
+		case f.tooLong():
+			return f.wrap(what, err)
 		}
 		t.is(err)
 		if end := c.pause(ctx, pauses.Next()); end != nil {
@@ -49,6 +51,32 @@ func (c *Conn) persist(ctx context.Context, what string, lasts func(error) bool,
 		}
 		within = min(2*within, c.longestAttempt(begun))
 	}
+}
+
+// futile is something that fails, attempt after attempt, while there is a server.
+type futile struct {
+	patience  time.Duration // how long that may go on; 0: for ever
+	connected func() bool
+	since     time.Time // zero: it does not, or waits for a server
+}
+
+func (c *Conn) futile() futile { return futile{patience: c.patience, connected: c.nc.IsConnected} }
+
+// tooLong takes in a failure, and says whether that is to be the last.
+func (f *futile) tooLong() bool {
+	switch {
+	case !f.connected():
+		f.since = time.Time{}
+		return false
+	case f.since.IsZero():
+		f.since = time.Now()
+	}
+	return f.patience > 0 && time.Since(f.since) >= f.patience
+}
+
+// wrap says how long it was tried.
+func (f *futile) wrap(what string, err error) error {
+	return fmt.Errorf("%s, in vain for %v: %w", what, f.patience, err)
 }
 
 // longestAttempt bounds an attempt at what was begun at a time. While a cluster

@@ -197,12 +197,19 @@ func TestPersistEnds(t *testing.T) {
 // denied is a connection of a user who may not publish to some subjects.
 func denied(t *testing.T, subjects ...string) *Conn {
 	t.Helper()
-	srv, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(),
+	return connectTo(t, &server.Options{
+		JetStream: true, StoreDir: t.TempDir(),
 		Users: []*server.User{{Username: "u", Password: "p", Permissions: &server.Permissions{
 			Publish: &server.SubjectPermission{Deny: subjects},
 		}}},
-	})
+	}, Settings{})
+}
+
+// connectTo is a connection to a server of its own, whose user, if it has any, is u.
+func connectTo(t *testing.T, o *server.Options, s Settings) *Conn {
+	t.Helper()
+	o.Host, o.Port, o.NoSigs, o.NoLog = "127.0.0.1", -1, true, true
+	srv, err := server.NewServer(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +220,8 @@ func denied(t *testing.T, subjects ...string) *Conn {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	c, err := Connect(ctx, Config{URL: strings.Replace(srv.ClientURL(), "//", "//u:p@", 1)}, Settings{Logger: quiet()})
+	s.Logger = quiet()
+	c, err := Connect(ctx, Config{URL: strings.Replace(srv.ClientURL(), "//", "//u:p@", 1)}, s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,6 +238,48 @@ func TestPersistSeesMissingPermissions(t *testing.T) {
 	if !errors.Is(err, nats.ErrPermissionViolation) || ctx.Err() != nil || !strings.Contains(err.Error(), "STREAM.CREATE.test_TOKENS_m") {
 		t.Errorf("error %v", err)
 	}
+}
+
+// Of who has patience, no call waits for longer for a server that has no JetStream.
+func TestPatienceWithoutJetStream(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	c := connectTo(t, &server.Options{}, Settings{Patience: 50 * time.Millisecond})
+	for name, call := range map[string]func() error{
+		"create": func() error { return c.EnsureObjects(ctx, 1, "b") },
+		"store":  func() error { _, err := c.StoreBytes(ctx, "a", nil, nil); return err },
+		"look":   func() error { _, _, err := c.Subjects(ctx, "OBJ_b", ">"); return err },
+		"read":   func() error { _, err := c.Last(ctx, "OBJ_b", "a"); return err },
+		"remove": func() error { return c.DeleteObjects(ctx, "b") },
+	} {
+		err := call()
+		if !errors.Is(err, nats.ErrNoResponders) && !errors.Is(err, jetstream.ErrNoStreamResponse) || !strings.Contains(err.Error(), "in vain for 50ms") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Patience is for a server that does nothing; while there is none, others count.
+func TestFutile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		connected := true
+		f := futile{patience: 10 * time.Second, connected: func() bool { return connected }}
+		for i, step := range []struct {
+			after     time.Duration
+			connected bool
+			want      bool
+		}{{0, true, false}, {9 * time.Second, true, false}, {5 * time.Second, false, false}, {0, true, false}, {9 * time.Second, true, false}, {time.Second, true, true}} {
+			time.Sleep(step.after)
+			connected = step.connected
+			if got := f.tooLong(); got != step.want {
+				t.Errorf("failure %d: %v", i, got)
+			}
+		}
+		if forever := (futile{connected: f.connected, since: f.since}); forever.tooLong() {
+			t.Error("who has no patience to lose lost it")
+		}
+	})
 }
 
 // While the server is away the log says so once, however much waits for it.

@@ -151,13 +151,17 @@ func (c *Conn) StoreBytes(ctx context.Context, subject string, data []byte, head
 }
 
 // insist tries what passing errors end again, with growing pauses and as soon as the
-// connection is back, until it works, meets another error, or ctx ends. Its error
-// begins with the act.
+// connection is back, until it works, meets another error, or ctx or the connection's
+// patience ends. Its error begins with the act.
 func (c *Conn) insist(ctx context.Context, act string, try func() error) error {
+	f := c.futile()
 	for pauses := pause.Between(storeRetry, maxStoreWait); ; {
 		err := try()
-		if err == nil || ctx.Err() == nil && !transient(err) {
+		switch {
+		case err == nil || ctx.Err() == nil && !transient(err):
 			return wrap(act, err)
+		case ctx.Err() == nil && f.tooLong():
+			return f.wrap(act, err)
 		}
 		_ = c.pause(ctx, pauses.Next()) // of a connection that is closed for good the next try says so
 		if ctx.Err() != nil {

@@ -22,6 +22,11 @@ func Open(ctx context.Context, conn *bus.Conn, prefix, name string, log *slog.Lo
 	return New(conn, prefix, name).open(ctx, log)
 }
 
+// OpenNow is Open for who does not wait: a slow store is ErrSlow.
+func OpenNow(ctx context.Context, conn *bus.Conn, prefix, name string, log *slog.Logger) (*model.Model, error) {
+	return New(conn, prefix, name).openOnce(ctx, log)
+}
+
 func (s *Store) open(ctx context.Context, log *slog.Logger) (*model.Model, error) {
 	var said telemetry.Unrepeated
 	for {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/pkg/transport/natsserver"
 	"github.com/switchyard/switchyard/schemas"
 )
 
@@ -60,6 +62,28 @@ func TestOpenWaits(t *testing.T) {
 	}
 	if text := logged.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, ErrSlow.Error()) {
 		t.Error(text)
+	}
+}
+
+// Who does not wait hears that nobody answers.
+func TestOpenOnce(t *testing.T) {
+	srv, err := natsserver.Start(natsserver.Settings{StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	conn, err := bus.Connect(t.Context(), bus.Config{}, bus.Settings{InProcess: srv, Logger: log})
+	srv.Shutdown()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	s := New(conn, schemas.DefaultPrefix, "m")
+	s.patience = 50 * time.Millisecond
+	if _, err := s.openOnce(ctx, log); !errors.Is(err, ErrSlow) {
+		t.Error(err)
 	}
 }
 

@@ -84,7 +84,7 @@ func (s *Store) meta(name string) string {
 	return "$O." + s.bucket + ".M." + base64.URLEncoding.EncodeToString([]byte(name))
 }
 
-// Manifest reads what the model consists of. It waits for the server until ctx ends.
+// Manifest reads what the model consists of.
 func (s *Store) Manifest(ctx context.Context) (*manifest.Manifest, error) {
 	o, err := s.manifestInfo(ctx)
 	if err != nil {
@@ -118,10 +118,14 @@ func (s *Store) wrap(object string, err error) error {
 
 // manifestInfo is what the store knows of the manifest.
 func (s *Store) manifestInfo(ctx context.Context) (manifest.Object, error) {
-	m, err := s.conn.Last(ctx, s.stream(), s.meta(manifestObject))
+	waiting, cancel := context.WithTimeout(ctx, s.patience)
+	defer cancel()
+	m, err := s.conn.Last(waiting, s.stream(), s.meta(manifestObject))
 	switch {
 	case errors.Is(err, bus.ErrNoMessage), isNoStream(err):
 		return manifest.Object{}, ErrNoModel
+	case err != nil && waiting.Err() != nil && ctx.Err() == nil:
+		return manifest.Object{}, fmt.Errorf("%w: %w", ErrSlow, err)
 	case err != nil:
 		return manifest.Object{}, err
 	}
