@@ -76,8 +76,8 @@ func TestOverload(t *testing.T) {
 	after := []*report{y.closedLoop(short), y.openLoop(rate, short)}
 	t.Logf("the clients again:\n%s", after[0])
 	t.Logf("the best rate again:\n%s", after[1])
-	best := max(mean(before[0].goodput(), after[0].goodput()), mean(before[1].goodput(), after[1].goodput()))
-	check(t, best, mean(before[1].tpot(0.99), after[1].tpot(0.99)), thrice)
+	best := max(between(before[0].goodput(), after[0].goodput()), between(before[1].goodput(), after[1].goodput()))
+	check(t, best, between(before[1].tpot(0.99), after[1].tpot(0.99)), thrice)
 	thrice.checkTurns(t, (places+tenants)/rate)
 	thrice.checkPromises(t)
 	if length >= 2*logAge {
@@ -88,7 +88,7 @@ func TestOverload(t *testing.T) {
 	}
 }
 
-func mean(a, b float64) float64 { return (a + b) / 2 }
+func between(a, b float64) float64 { return (a + b) / 2 }
 
 // check compares the overloaded pipeline with one at its best rate, by what that did
 // before and after: a machine has not the same speed all the time.
