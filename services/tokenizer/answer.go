@@ -1,6 +1,8 @@
 package tokenizer
 
 import (
+	"math"
+
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/pkg/request/tokenizer"
@@ -149,7 +151,14 @@ func (a *answer) end(t *pb.Terminal) *pb.Chunk {
 	return c
 }
 
-// wants says whether a producer that asked to begin at from gets the chunk.
-func wants(c *pb.Chunk, from int32) bool {
-	return c.Index >= from || c.FinishReason != "" || (c.Score != nil && from == 0)
+// beginning is the index of the first chunk for who asked to begin at from: who wants
+// all gets the scores, too, which come before token 0.
+func beginning(from int32) int32 {
+	if from == 0 {
+		return math.MinInt32
+	}
+	return from
 }
+
+// wants says whether a chunk is for who begins at an index.
+func wants(c *pb.Chunk, from int32) bool { return c.Index >= from || c.FinishReason != "" }

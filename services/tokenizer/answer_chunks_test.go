@@ -101,7 +101,7 @@ func TestWants(t *testing.T) {
 		{&pb.Chunk{Index: -2, Score: &pb.Score{}}, 0, true},
 		{&pb.Chunk{Index: -2, Score: &pb.Score{}}, 1, false},
 	} {
-		if got := wants(tc.chunk, tc.from); got != tc.want {
+		if got := wants(tc.chunk, beginning(tc.from)); got != tc.want {
 			t.Errorf("%v from %d: %v", tc.chunk, tc.from, got)
 		}
 	}

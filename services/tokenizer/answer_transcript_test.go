@@ -180,7 +180,7 @@ func show(c *pb.Chunk, from int32) string {
 	if c.Error != nil {
 		line += fmt.Sprintf(" (%s: %s)", c.Error.Code, c.Error.Message)
 	}
-	if !wants(c, from) {
+	if !wants(c, beginning(from)) {
 		line += ", not sent"
 	}
 	return line

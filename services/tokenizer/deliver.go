@@ -16,7 +16,7 @@ type destination struct {
 	subject  string
 	origin   origin
 	encoding pb.Encoding
-	from     int32
+	from     int32 // the index of the first chunk that is sent
 	// probed asks the server to tell when nobody listens any more, and stream
 	// says whose reader that is: 0 is the request's own.
 	probed bool
@@ -27,7 +27,7 @@ type destination struct {
 
 // destinationOf is where the producer of a request gets its chunks.
 func destinationOf(a *pb.Accept) destination {
-	to := destination{subject: a.ReplyTo, encoding: a.Encoding, from: a.FromIndex, probed: a.Interactive}
+	to := destination{subject: a.ReplyTo, encoding: a.Encoding, from: beginning(a.FromIndex), probed: a.Interactive}
 	if a.Interactive {
 		to.origin = inbox
 	}

@@ -19,6 +19,9 @@ const (
 	interestHeld = "held"
 	// interestTaken: the sender streams this request to this reader from now on.
 	interestTaken = "taken"
+	// interestHanded: the sender stops; one of the others streams this request to this
+	// reader from here on.
+	interestHanded = "handed"
 )
 
 // heldWithin is how long the others have to say that a caller waits.
@@ -66,19 +69,29 @@ func (s *Service) onInterestHeld(m *nats.Msg) {
 
 // takeOver has other replicas end their streams of a request to the same reader.
 func (s *Service) takeOver(st *stream) {
-	body := strings.Join([]string{strconv.FormatInt(st.turn, 10), s.id, st.subject}, " ")
+	body := strings.Join([]string{strconv.FormatInt(st.turn, 10), s.id, st.to.subject}, " ")
 	if err := s.d.Conn.SendMsg(&nats.Msg{Subject: s.d.Subjects.Interest(interestTaken, st.request), Data: []byte(body)}); err != nil {
 		s.d.Logger.Debug("taking a reader over", "request", st.request, "error", err)
 	}
 }
 
+// onInterestTaken leaves a reader to another replica. One that took over a stream of an
+// earlier turn than the one here, as one that was handed on, has to hear of this one.
 func (s *Service) onInterestTaken(m *nats.Msg) {
+	if later := s.takenOver(m); later != nil {
+		s.takeOver(later)
+	}
+}
+
+func (s *Service) takenOver(m *nats.Msg) (later *stream) {
 	parts := strings.Split(string(m.Data), " ")
 	if len(parts) != 3 || parts[1] == s.id || s.foreigner(parts[1]) {
-		return
+		return nil
 	}
 	// Both could take over at once: the later turn stays.
-	if turn, err := strconv.ParseInt(parts[0], 10, 64); err == nil {
-		s.streams.takenOver(parts[1], schemas.LastToken(m.Subject), parts[2], turn)
+	turn, err := strconv.ParseInt(parts[0], 10, 64)
+	if err != nil {
+		return nil
 	}
+	return s.streams.takenOver(parts[1], schemas.LastToken(m.Subject), parts[2], turn)
 }

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/schemas"
 )
 
 // Only another replica that took this very reader over later ends its stream.
@@ -19,17 +21,49 @@ func FuzzInterestTaken(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, request string, body []byte) {
 		s := &Service{id: "tokenizer-1", streams: newStreams("tokenizer-1", time.Now), view: &members.View{}}
-		ctx, _, err := s.streams.open(t.Context(), "r", destination{subject: "inbox"}, false)
+		ctx, err := s.streams.open(t.Context(), &stream{request: "r", to: destination{subject: "inbox"}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.onInterestTaken(&nats.Msg{Subject: "switchyard.interest.demo.taken." + request, Data: body})
+		later := s.takenOver(&nats.Msg{Subject: "switchyard.interest.demo.taken." + request, Data: body})
 		if ctx.Err() == nil {
 			return
+		}
+		if later != nil {
+			t.Error("a stream that was ended is said to be the later one")
 		}
 		parts := strings.Split(string(body), " ")
 		if len(parts) != 3 || parts[1] == "tokenizer-1" || parts[2] != "inbox" || !strings.HasSuffix("."+request, ".r") {
 			t.Errorf("%q of %q ended the stream", body, request)
+		}
+	})
+}
+
+// What is handed on is believed as far as it can be: what is taken comes back the same.
+func FuzzHanded(f *testing.F) {
+	f.Add("r", []byte(`{"subject":"_INBOX.x","from":-2147483648,"until":7,"asked":true,"turn":1}`))
+	f.Add("r", []byte(`{"subject":"a","named":true,"encoding":2,"from":3,"turn":9223372036854775807}`))
+	f.Add("*", []byte(`{"turn":1}`))
+	f.Add("r", []byte(`{"stream":"S","seq":1}`))
+	f.Fuzz(func(t *testing.T, request string, body []byte) {
+		st, err := parseHanded(request, body)
+		if err != nil {
+			return
+		}
+		if st.turn <= 0 || st.turn > maxTurn || st.to.origin != inbox && st.to.origin != named || schemas.CheckRequestID(st.request) != nil {
+			t.Fatalf("%q was taken as %+v", body, st)
+		}
+		st.turn--
+		again, err := json.Marshal(st.handed())
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := parseHanded(request, again)
+		if len(again) > maxHanded {
+			return
+		}
+		if err != nil || back.to != st.to || back.until != st.until || back.asked != st.asked || back.turn != st.turn+1 {
+			t.Errorf("%s came back as %+v, error %v", again, back, err)
 		}
 	})
 }

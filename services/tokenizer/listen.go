@@ -20,6 +20,7 @@ func (s *Service) listen() error {
 		{s.d.Subjects.AnyInterest(interestAsked), "", s.onInterestAsked},
 		{s.d.Subjects.AnyInterest(interestHeld), "", s.onInterestHeld},
 		{s.d.Subjects.AnyInterest(interestTaken), "", s.onInterestTaken},
+		{s.d.Subjects.AnyInterest(interestHanded), s.replayGroup(), s.onInterestHanded},
 		{s.d.Subjects.AnyHoldings("tokenizer"), "", s.siblings.OnTold},
 	} {
 		if err := s.subscribe(l.subject, l.group, l.handler); err != nil {

@@ -36,7 +36,7 @@ func (s *Service) onReplay(m *nats.Msg) {
 		s.refuseReplay(to, usableID(req.GetRequestId()), err)
 		return
 	}
-	to.from = req.FromIndex
+	to.from = beginning(req.FromIndex)
 	s.replay(req.RequestId, to, false)
 }
 
@@ -59,18 +59,31 @@ func badRequest(err error) error {
 // on live; asked says that the reader is a caller of ask, whose waiting keeps
 // a request alive.
 func (s *Service) replay(request string, to destination, asked bool) {
-	ctx, st, err := s.streams.open(s.ctx, request, to, asked)
+	st := &stream{request: request, to: to, asked: asked}
+	ctx, err := s.streams.open(s.ctx, st)
 	if err != nil {
 		s.refuseReplay(to, request, retryLater(err))
 		return
 	}
-	to.probed, to.stream = true, st.id
+	s.serve(ctx, st)
+}
+
+// serve sends a stream that was opened until it ends. One that this replica ends because
+// it stops is for another one.
+func (s *Service) serve(ctx context.Context, st *stream) {
 	s.takeOver(st)
 	s.tasks.Go(func() {
 		defer s.d.Conn.Recover(s.d.Subjects.Replay())
 		defer s.streams.close(st)
-		if err := s.stream(ctx, request, to); err != nil && ctx.Err() == nil {
-			s.endReplay(to, request, err)
+		err := s.stream(ctx, st)
+		switch {
+		case err == nil:
+		case s.ctx.Err() != nil:
+			if s.streams.close(st) {
+				s.handOn(st)
+			}
+		case ctx.Err() == nil:
+			s.endReplay(st.to, st.request, err)
 		}
 	})
 }
@@ -96,38 +109,43 @@ func (s *Service) endReplay(to destination, request string, why error) {
 }
 
 // stream delivers a request's chunks, those to come included.
-func (s *Service) stream(ctx context.Context, request string, to destination) error {
-	last, err := s.awaitLog(ctx, request)
-	if err != nil {
-		return err
+func (s *Service) stream(ctx context.Context, st *stream) error {
+	if st.until == 0 {
+		last, err := s.awaitLog(ctx, st.request)
+		if err != nil {
+			return err
+		}
+		st.until = last
 	}
 	var a *answer
 	live := true
-	return s.log.FollowRequest(ctx, request, func(e tokenlog.Entry) bool {
+	return s.log.FollowRequest(ctx, st.request, func(e tokenlog.Entry) bool {
 		if k, ok := e.Record.Kind.(*pb.Record_Accept); ok {
-			a = newAnswer(request, k.Accept, s.newDetokenizer())
+			a = newAnswer(st.request, k.Accept, s.newDetokenizer())
 			// The owner of its shard sends the producer what comes from now on.
-			live = k.Accept.ReplyTo != to.subject
+			live = k.Accept.ReplyTo != st.to.subject
 		} else if a != nil {
-			if !s.pass(ctx, to, a.push(e.Record)) {
+			if !s.pass(ctx, st, a.push(e.Record)) {
 				return false
 			}
 		}
-		return (live || e.Packed || e.Seq < last) && (a == nil || !a.finished)
+		return (live || e.Packed || e.Seq < st.until) && (a == nil || !a.finished)
 	})
 }
 
-// pass delivers a chunk, if there is one. A reader who misses it asks again;
-// more is false when the stream has ended with it.
-func (s *Service) pass(ctx context.Context, to destination, c *pb.Chunk) (more bool) {
-	if c == nil {
+// pass delivers a chunk, if there is one that the reader wants. A reader who misses it
+// asks again; more is false when the stream has ended with it.
+func (s *Service) pass(ctx context.Context, st *stream, c *pb.Chunk) (more bool) {
+	if c == nil || !wants(c, st.to.from) {
 		return true
 	}
-	err := s.deliver(ctx, to, c)
+	err := s.deliver(ctx, st.to, c)
 	if err != nil {
 		s.d.Logger.Debug("replaying", "request", c.RequestId, "error", err)
+		return !errors.Is(err, errCut)
 	}
-	return !errors.Is(err, errCut)
+	st.to.from = c.Index + 1
+	return true
 }
 
 // retryLater gives an overload the pause after which to try again.

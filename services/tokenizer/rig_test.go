@@ -43,6 +43,8 @@ type rig struct {
 	nc    *nats.Conn // a producer's
 	// leave has what seems to be attention go.
 	leave func()
+	// observe, if set, stands before what observes the connections that are made from now on.
+	observe func(bus.Observer) bus.Observer
 
 	bounds bounds
 }
@@ -114,7 +116,11 @@ func (r *rig) deployment() *deployment.Deployment {
 	}
 	log := slog.New(slog.DiscardHandler)
 	traffic := deployment.NewTraffic(schemas.DefaultPrefix, tel.Metrics)
-	conn, err := bus.Connect(r.t.Context(), bus.Config{URL: r.url}, bus.Settings{Observer: traffic, Logger: log})
+	observer := bus.Observer(traffic)
+	if r.observe != nil {
+		observer = r.observe(traffic)
+	}
+	conn, err := bus.Connect(r.t.Context(), bus.Config{URL: r.url}, bus.Settings{Observer: observer, Logger: log})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -141,21 +147,24 @@ func (r *rig) replica(change ...func(*Config)) *Service {
 	return s
 }
 
-// start lets a replica run until the test ends.
-func (r *rig) start(s *Service) {
+// start lets a replica run until the test ends, or drain is called, which takes as long
+// as a service may.
+func (r *rig) start(s *Service) (drain func()) {
 	r.t.Helper()
 	if err := s.Start(r.t.Context()); err != nil {
 		r.t.Fatal(err)
 	}
-	r.t.Cleanup(func() {
+	stop := sync.OnceFunc(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		if err := s.Stop(ctx); err != nil {
 			r.t.Error(err)
 		}
 	})
-	r.run(s.Run)
+	r.t.Cleanup(stop)
+	end := r.run(s.Run)
 	r.eventually("the replica sees attention", func() bool { return s.notReady() == nil })
+	return func() { end(); stop() }
 }
 
 // hold keeps a replica busy with texts that begin so, until release is called.

@@ -199,14 +199,12 @@ func (s *Service) Ready() error {
 	return s.pulse.ready(time.Now())
 }
 
-// Stop ends listening and what is under way; another replica goes on with it.
+// Stop ends listening and what is under way, and hands it on to the other replicas.
 func (s *Service) Stop(ctx context.Context) error {
 	if s.stop == nil {
 		return nil
 	}
-	for _, sub := range s.subs {
-		_ = sub.Unsubscribe() // fails when it is already gone
-	}
+	s.unlisten(ctx)
 	if s.prompts != nil {
 		s.prompts.Stop()
 	}

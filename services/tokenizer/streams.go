@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math"
 	"sync"
 	"time"
@@ -17,17 +18,26 @@ const (
 	maxStreamsPerRequest = 16
 )
 
-// maxTurn is what no clock shows: turns past it would leave none for the streams to come.
-const maxTurn = math.MaxInt64 / 2
+const (
+	// maxTurn is what no clock shows: turns past it would leave none for the streams to come.
+	maxTurn = math.MaxInt64 / 2
+	// turnStep is how far those of two streams are apart at least. One that is handed on moves
+	// to the next turn: its former sender is behind it, and who was asked later stays ahead.
+	turnStep = 1000
+)
 
 // stream is a request's chunks on their way to one more reader.
 type stream struct {
-	id      uint64
 	request string
-	subject string
 	asked   bool // its reader waits as the one of an ask
 	turn    int64
+	id      uint64
 	cancel  context.CancelFunc
+
+	// to.from and until are for who sends the stream: the first chunk that was not sent,
+	// and the log's last record when the stream was asked for (0: nobody has looked).
+	to    destination
+	until uint64
 }
 
 // streams are those under way: one for each request and reader.
@@ -53,60 +63,83 @@ func newStreams(id string, now func() time.Time) *streams {
 	return &streams{id: id, now: now, byID: map[uint64]*stream{}, readers: map[string]map[string]*stream{}}
 }
 
-// open begins a stream. One to the same reader ends: its reader asked again.
-func (t *streams) open(ctx context.Context, request string, to destination, asked bool) (context.Context, *stream, error) {
+// errServed says that a reader has a stream that is later than one that was handed on.
+var errServed = errors.New("its reader is served since a later turn")
+
+// open begins a stream, at the latest turn. One to the same reader ends: its reader asked
+// again. One that has a turn was begun by another replica and goes on at that turn: its
+// reader may have asked again meanwhile.
+func (t *streams) open(ctx context.Context, st *stream) (context.Context, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if before := t.readers[request][to.subject]; before != nil {
+	before := t.readers[st.request][st.to.subject]
+	if st.turn == 0 {
+		st.turn = max(t.now().UnixNano(), t.turn+turnStep)
+	} else if before != nil && before.turn >= st.turn {
+		return nil, errServed
+	}
+	t.turn = max(t.turn, st.turn)
+	if before != nil {
 		t.remove(before)
 	}
 	switch {
-	case len(t.readers[request]) >= maxStreamsPerRequest:
-		return nil, nil, edge.Errorf(edge.Overloaded, "request %q has %d readers already, and %d may", request, len(t.readers[request]), maxStreamsPerRequest)
+	case len(t.readers[st.request]) >= maxStreamsPerRequest:
+		return nil, edge.Errorf(edge.Overloaded, "request %q has %d readers already, and %d may", st.request, len(t.readers[st.request]), maxStreamsPerRequest)
 	case len(t.byID) >= maxStreams:
-		return nil, nil, edge.Errorf(edge.Overloaded, "%d answers are streamed again already, and %d may", len(t.byID), maxStreams)
+		return nil, edge.Errorf(edge.Overloaded, "%d answers are streamed again already, and %d may", len(t.byID), maxStreams)
 	}
+	return t.enter(ctx, st), nil
+}
+
+// enter adds a stream; t.mu is held.
+func (t *streams) enter(ctx context.Context, st *stream) context.Context {
 	t.last++
-	t.turn = max(t.now().UnixNano(), t.turn+1)
-	st := &stream{id: t.last, request: request, subject: to.subject, asked: asked, turn: t.turn}
+	st.id = t.last
+	st.to.probed, st.to.stream = true, st.id
 	ctx, st.cancel = context.WithCancel(ctx)
 	t.byID[st.id] = st
-	if t.readers[request] == nil {
-		t.readers[request] = map[string]*stream{}
+	if t.readers[st.request] == nil {
+		t.readers[st.request] = map[string]*stream{}
 	}
-	t.readers[request][to.subject] = st
-	return ctx, st, nil
+	t.readers[st.request][st.to.subject] = st
+	return ctx
 }
 
-// close ends a stream; it may have been ended before.
-func (t *streams) close(st *stream) { t.stop(st.id) }
+// close ends a stream, and says whether nothing had ended it before.
+func (t *streams) close(st *stream) bool { return t.stop(st.id) }
 
-// stop ends a stream whose reader is gone.
-func (t *streams) stop(id uint64) {
+// stop ends a stream whose reader is gone, unless it has ended.
+func (t *streams) stop(id uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if st := t.byID[id]; st != nil {
+	st := t.byID[id]
+	if st != nil {
 		t.remove(st)
 	}
+	return st != nil
 }
 
-// takenOver ends a stream whose reader another replica serves since a later turn.
-func (t *streams) takenOver(by, request, subject string, turn int64) {
+// takenOver ends a stream whose reader another replica serves since a later turn. If the
+// stream here is the later one, it is returned: the other replica has not heard of it.
+func (t *streams) takenOver(by, request, subject string, turn int64) (later *stream) {
 	if turn > maxTurn {
-		return
+		return nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.turn = max(t.turn, turn)
-	if st := t.readers[request][subject]; st != nil && cmp.Or(cmp.Compare(st.turn, turn), cmp.Compare(t.id, by)) < 0 {
-		t.remove(st)
+	st := t.readers[request][subject]
+	if st == nil || cmp.Or(cmp.Compare(st.turn, turn), cmp.Compare(t.id, by)) >= 0 {
+		return st
 	}
+	t.remove(st)
+	return nil
 }
 
 func (t *streams) remove(st *stream) {
 	st.cancel()
 	delete(t.byID, st.id)
-	delete(t.readers[st.request], st.subject)
+	delete(t.readers[st.request], st.to.subject)
 	if len(t.readers[st.request]) == 0 {
 		delete(t.readers, st.request)
 	}

@@ -29,7 +29,8 @@ func TestOneStreamToAReader(t *testing.T) {
 		}
 		first, second := at("a", c.ahead), at("b", 0)
 		open := func(s *streams) (context.Context, *stream) {
-			ctx, st, err := s.open(t.Context(), "r", to, false)
+			st := &stream{request: "r", to: to}
+			ctx, err := s.open(t.Context(), st)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -52,6 +53,59 @@ func TestOneStreamToAReader(t *testing.T) {
 		}
 		if stays != c.stays {
 			t.Errorf("%s: %s stays, want the %s", name, stays, c.stays)
+		}
+	}
+}
+
+// A stream that is handed on keeps its place: its former sender's word does not end it, and
+// the one that its reader asked for meanwhile does, whether it is here or elsewhere.
+func TestTurnOfWhatIsHandedOn(t *testing.T) {
+	t.Parallel()
+	to, now := destination{subject: "inbox"}, time.Now()
+	for name, c := range map[string]struct {
+		ahead  time.Duration // of the clock of who hands it on
+		asked  string        // whom the reader asked meanwhile, if anybody
+		serves string
+	}{
+		"nobody is asked":        {0, "", "b"},
+		"the next one is asked":  {0, "b", "none"}, // but by the stream that was asked for
+		"a third one is asked":   {0, "a", "a"},
+		"a third one, far apart": {time.Hour, "a", "a"},
+	} {
+		former := newStreams("z", func() time.Time { return now.Add(c.ahead) })
+		others := map[string]*streams{}
+		for _, id := range []string{"b", "a"} {
+			others[id] = newStreams(id, func() time.Time { return now })
+		}
+		old := &stream{request: "r", to: to}
+		if _, err := former.open(t.Context(), old); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range others {
+			s.takenOver(former.id, "r", to.subject, old.turn)
+		}
+		asked := &stream{request: "r", to: to}
+		if c.asked != "" {
+			if _, err := others[c.asked].open(t.Context(), asked); err != nil {
+				t.Fatal(err)
+			}
+		}
+		next := &stream{request: "r", to: to, turn: old.handed().Turn}
+		ctx, err := others["b"].open(t.Context(), next)
+		if err == nil {
+			others["b"].takenOver(former.id, "r", to.subject, old.turn) // late
+			if later := others["a"].takenOver("b", "r", to.subject, next.turn); later != nil {
+				others["b"].takenOver("a", "r", to.subject, later.turn)
+			}
+		}
+		serves := "none"
+		if err == nil && ctx.Err() == nil {
+			serves = "b"
+		} else if others["a"].readers["r"] != nil {
+			serves = "a"
+		}
+		if serves != c.serves || (err == nil) != (c.asked != "b") {
+			t.Errorf("%s: %s serves, want %s; error %v", name, serves, c.serves, err)
 		}
 	}
 }

@@ -150,7 +150,7 @@ func tokenizing(n names) []Grant {
 		},
 		{Reason: "to say what it can tell nobody else", Publish: []string{n.Prefix + ".rejected.*"}},
 		{
-			Reason:    "to end requests whose caller is gone or whose stop string has come, and to ask the others who waits",
+			Reason:    "to end requests whose caller is gone or whose stop string has come, to ask the others who waits, and to leave them its readers",
 			Publish:   []string{n.AnyCancel(), n.AnyStop(), n.interest()},
 			Subscribe: []string{n.AnyStop(), n.interest()},
 		},

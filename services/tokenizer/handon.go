@@ -1,0 +1,125 @@
+package tokenizer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// handed is a stream that a replica which stops leaves to the others, as far as it was sent.
+type handed struct {
+	Subject  string      `json:"subject"`
+	Named    bool        `json:"named,omitempty"` // by a prompt: it need not be an inbox
+	Encoding pb.Encoding `json:"encoding"`
+	From     int32       `json:"from"`
+	Until    uint64      `json:"until,omitempty"`
+	Asked    bool        `json:"asked,omitempty"`
+	Turn     int64       `json:"turn"`
+}
+
+func (st *stream) handed() handed {
+	return handed{
+		Subject: st.to.subject, Named: st.to.origin == named, Encoding: st.to.encoding,
+		From: st.to.from, Until: st.until, Asked: st.asked, Turn: st.turn + 1,
+	}
+}
+
+// maxHanded bounds what is decoded of one: a subject, each of whose characters may be
+// escaped, and some numbers.
+const maxHanded = 6*schemas.MaxReplyTo + 1024
+
+// handOn leaves a stream that has ended here to another replica. Nothing comes back, and
+// nothing goes in a circle: who stops has no subscription any more when it sends this,
+// once for each stream. If nobody hears it, the reader asks again.
+func (s *Service) handOn(st *stream) {
+	body, err := json.Marshal(st.handed())
+	if err == nil {
+		err = s.d.Conn.SendMsg(&nats.Msg{Subject: s.d.Subjects.Interest(interestHanded, st.request), Data: body})
+	}
+	if err != nil {
+		s.d.Logger.Debug("handing a replay on", "request", st.request, "error", err)
+	}
+}
+
+// onInterestHanded goes on with a stream of a replica that stops, if a replay to its
+// reader would be begun, unless he is served here since a later turn.
+func (s *Service) onInterestHanded(m *nats.Msg) {
+	st, err := parseHanded(schemas.LastToken(m.Subject), m.Data)
+	if err != nil {
+		s.metrics.Refused.Inc()
+		s.d.Logger.Debug("refusing a replay that was handed on", "error", err)
+		return
+	}
+	if !s.answerable(st.to) {
+		return
+	}
+	ctx, err := s.streams.open(s.ctx, st)
+	switch {
+	case errors.Is(err, errServed):
+		return
+	case err != nil:
+		s.refuseReplay(st.to, st.request, retryLater(err))
+		return
+	}
+	if st.asked { // who looked for a caller while nobody had the stream hears of this one
+		s.signal(s.d.Subjects.Interest(interestHeld, st.request))
+	}
+	s.serve(ctx, st)
+}
+
+// parseHanded reads what handOn sends. It believes nothing: also the server's words can
+// be made to come on such a subject.
+func parseHanded(request string, body []byte) (*stream, error) {
+	h := handed{}
+	if len(body) > maxHanded {
+		return nil, fmt.Errorf("%d bytes; at most %d are read", len(body), maxHanded)
+	}
+	if err := json.Unmarshal(body, &h); err != nil {
+		return nil, fmt.Errorf("reading what was handed on: %w", err)
+	}
+	if err := schemas.CheckRequestID(request); err != nil {
+		return nil, err
+	}
+	if h.Turn <= 0 || h.Turn > maxTurn || pb.Encoding_name[int32(h.Encoding)] == "" {
+		return nil, fmt.Errorf("request %s: turn %d, encoding %d", request, h.Turn, h.Encoding)
+	}
+	to := destination{subject: h.Subject, origin: inbox, encoding: h.Encoding, from: h.From}
+	if h.Named {
+		to.origin = named
+	}
+	return &stream{request: request, to: to, until: h.Until, asked: h.Asked, turn: h.Turn}, nil
+}
+
+// handledWithin bounds the time in which what has come by subscriptions is handled at the end.
+const handledWithin = time.Second
+
+// unlisten ends the subscriptions, and returns when what has come by them is handled: a
+// replay that was asked for at the last moment is handed on like the others.
+func (s *Service) unlisten(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, handledWithin)
+	defer cancel()
+	var handled []chan struct{}
+	for _, sub := range s.subs {
+		done := make(chan struct{})
+		sub.SetClosedHandler(func(string) { close(done) })
+		if s.d.Conn.Connected() && sub.Drain() == nil {
+			handled = append(handled, done)
+		}
+	}
+	for _, done := range handled {
+		select {
+		case <-done:
+		case <-ctx.Done():
+		}
+	}
+	for _, sub := range s.subs {
+		_ = sub.Unsubscribe() // fails when it is already gone
+	}
+}
