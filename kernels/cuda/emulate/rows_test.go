@@ -67,6 +67,11 @@ func TestSmallSteps(t *testing.T) {
 	d := open(t)
 	const rows, n = 3, 300
 	x, by := d.noise(rows*n), copied(d, d.noise(rows))
+	activated, tanh := copied(d, x), copied(d, x)
+	d.run("activate_rows", line(4), line(256), 0, activated, rows*n, 2)
+	d.run("activate_rows", line(4), line(256), 0, tanh, rows*n, 3)
+	near(t, "GELU", activated, ref.GELU(x), 1e-6)
+	near(t, "GELU by tanh", tanh, ref.GELUTanh(x), 1e-6)
 	added, gated, clipped, scaled := copied(d, x), copied(d, x), copied(d, x), copied(d, x)
 	d.run("add_rows", line(4), line(256), 0, added, copied(d, x), rows*n)
 	d.run("gate_rows", line(rows), line(128), 0, gated, by, n)

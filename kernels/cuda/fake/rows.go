@@ -15,7 +15,7 @@ func Backbone() map[string]Kernel {
 	maps.Copy(all, latentAttention())
 	all["rms_norm"], all["head_norm"], all["layer_norm"] = rmsNorm, rmsNorm, layerNorm
 	all["add_rows"], all["gate_rows"], all["scale_rows"] = addRows, gateRows, scaleRows
-	all["rope"] = rope
+	all["rope"], all["activate_rows"] = rope, activateRows
 	return all
 }
 
@@ -56,6 +56,11 @@ func addRows(m *Memory, l *cuda.Launch) {
 	for i, v := range floats(m, l.Args[1], n) {
 		to[i] += v
 	}
+}
+
+func activateRows(m *Memory, l *cuda.Launch) {
+	x := floats(m, l.Args[0], int(l.Args[1]))
+	copy(x, activate(int(l.Args[2]), 0, x, 0))
 }
 
 func gateRows(m *Memory, l *cuda.Launch) {

@@ -44,12 +44,9 @@ struct Inner {
   }
 };
 
-enum { swiglu_kind, clamped_swiglu_kind, gelu_kind, gelu_tanh_kind };
-
 DEVICE float activated(i64 kind, float gate, float up, float limit) {
   return kind == clamped_swiglu_kind ? clamped_swiglu(gate, up, limit) : swiglu(gate, up);
 }
-DEVICE float activated(i64 kind, float v) { return kind == gelu_tanh_kind ? gelu_tanh(v) : gelu(v); }
 
 // act = activation(gate·x + bias, up·x + bias). Columns from f on come out as zeros.
 template <class W, int P, int T>

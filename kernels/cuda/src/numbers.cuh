@@ -56,6 +56,11 @@ DEVICE float gelu_tanh(float x) {
   return x / (1.f + exp32(z));
 }
 
+enum { swiglu_kind, clamped_swiglu_kind, gelu_kind, gelu_tanh_kind };
+
+// By the activations without a gate.
+DEVICE float activated(i64 kind, float v) { return kind == gelu_tanh_kind ? gelu_tanh(v) : gelu(v); }
+
 // What is left of x when bf16 h is taken away, nothing where h is no number.
 DEVICE float rest_of(float x, u16 h) { return (h & 0x7f80) == 0x7f80 ? 0.f : x - from_bf16(h); }
 

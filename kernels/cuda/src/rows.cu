@@ -59,6 +59,11 @@ KERNEL(256) add_rows(float* dst, const float* a, i64 n) {
   if (i < n) dst[i] += a[i];
 }
 
+KERNEL(256) activate_rows(float* x, i64 n, i64 activation) {
+  i64 i = blockIdx.x * 256ll + threadIdx.x;
+  if (i < n) x[i] = activated(activation, x[i]);
+}
+
 KERNEL(128) gate_rows(float* x, const float* logit, i64 d) {
   float by = sigmoid(logit[blockIdx.x]);
   for (i64 i = threadIdx.x; i < d; i += 128) x[blockIdx.x * d + i] *= by;

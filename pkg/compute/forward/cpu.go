@@ -14,8 +14,7 @@ import (
 type weights struct {
 	spec      *model.Spec
 	p         *pool.Pool
-	embed     embedding
-	encoder   *embedding // what an encoder before a decoder begins with, or nil
+	embed     embeddings
 	layers    []*layer
 	head      head
 	scratches scratchPool
@@ -40,15 +39,8 @@ func loadWeights(m *model.Model, p *pool.Pool, maxPositions int) (_ *weights, er
 			return nil, fmt.Errorf("layer %d: %w", l, err)
 		}
 	}
-	if t.embed, err = loadEmbedding(m, m.Spec.Embedding, model.Embed); err != nil {
+	if t.embed, err = loadEmbeddings(m); err != nil {
 		return nil, err
-	}
-	if m.Spec.Task() == model.Answer {
-		e, err := loadEmbedding(m, m.Spec.Encoder, model.EncoderEmbed)
-		if err != nil {
-			return nil, err
-		}
-		t.encoder = &e
 	}
 	t.head, err = loadHead(m)
 	return t, err
@@ -88,20 +80,13 @@ var _ Lane = (*lane)(nil)
 
 func (s *lane) workers() workers { return workers{s.p, s.progress} }
 
-// encodes says whether the step is that of an encoder before a decoder.
-func (s *lane) encodes() bool { return len(s.rows) > 0 && s.rows[0].Encode }
-
 // Begin looks the rows' embeddings up.
 func (s *lane) Begin(rows []Row) error {
 	n := len(rows) * s.spec.Hidden
 	s.rows = rows
 	s.x, s.norm = tensor.Resize(s.x, n), tensor.Resize(s.norm, n)
 	s.block, s.shared = tensor.Resize(s.block, n), tensor.Resize(s.shared, n)
-	e := &s.embed
-	if s.encodes() {
-		e = s.encoder
-	}
-	e.fill(s.workers(), s.x, rows)
+	s.embed.fill(s.workers(), s.x, rows)
 	return nil
 }
 
@@ -172,7 +157,7 @@ func (s *lane) Combine(l int) error {
 
 // End leaves an encoder's output to the decoder.
 func (s *lane) End() ([]float32, error) {
-	if !s.encodes() {
+	if !Encodes(s.rows) {
 		return nil, nil
 	}
 	for _, tl := range s.layers[s.spec.EncoderLayers:] {

@@ -8,6 +8,30 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
 
+// embeddings are a model's: an encoder before a decoder has one of its own.
+type embeddings struct {
+	own     embedding
+	encoder *embedding // or nil
+}
+
+func loadEmbeddings(m *model.Model) (e embeddings, err error) {
+	if e.own, err = loadEmbedding(m, m.Spec.Embedding, model.Embed); err != nil || m.Spec.Task() != model.Answer {
+		return e, err
+	}
+	encoder, err := loadEmbedding(m, m.Spec.Encoder, model.EncoderEmbed)
+	e.encoder = &encoder
+	return e, err
+}
+
+// fill makes x (R, D) of a step's rows.
+func (e *embeddings) fill(p workers, x []float32, rows []Row) {
+	if Encodes(rows) {
+		e.encoder.fill(p, x, rows)
+		return
+	}
+	e.own.fill(p, x, rows)
+}
+
 // embedding is what rows begin with: the sum of what token, position and segment
 // have, normalised where the model does so.
 type embedding struct {

@@ -5,20 +5,19 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/model"
 )
 
-// Embeddings are what a decoder's rows begin with, looked up in this process's memory
-// for devices.
+// Embeddings are what rows begin with, looked up in this process's memory for devices.
 type Embeddings struct {
 	p *pool.Pool
-	e embedding
+	e embeddings
 }
 
 // LoadEmbeddings reads a model's.
 func LoadEmbeddings(m *model.Model, p *pool.Pool) (*Embeddings, error) {
-	e, err := loadEmbedding(m, m.Spec.Embedding, model.Embed)
+	e, err := loadEmbeddings(m)
 	return &Embeddings{p, e}, err
 }
 
-// Fill makes x (R, D) of rows.
+// Fill makes x (R, D) of a step's rows.
 func (e *Embeddings) Fill(x []float32, rows []Row) { e.e.fill(workers{Pool: e.p}, x, rows) }
 
 // Rotary is a rotary embedding whose angles a device is told.

@@ -25,6 +25,9 @@ type Row struct {
 	Long bool
 }
 
+// Encodes says whether a step's rows are those of an encoder before a decoder.
+func Encodes(rows []Row) bool { return len(rows) > 0 && rows[0].Encode }
+
 // Row is row i of a sequence of ids, of which an encoder reads the first source;
 // types are their segments, or fewer where the others are 0.
 func (t *Backbone) Row(table *kvcache.Table, ids []uint32, i, source int, types []uint32) Row {
@@ -133,7 +136,7 @@ func (s *Step) span() (first, end int) {
 	switch {
 	case !s.Backbone.answers():
 		return 0, spec.Layers
-	case len(s.rows) > 0 && s.rows[0].Encode:
+	case Encodes(s.rows):
 		return 0, spec.EncoderLayers
 	}
 	return spec.EncoderLayers, spec.Layers

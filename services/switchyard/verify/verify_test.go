@@ -11,6 +11,7 @@ import (
 	kernels "github.com/switchyard/switchyard/kernels/cuda"
 	"github.com/switchyard/switchyard/kernels/cuda/fake"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/model/modeltest"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
@@ -72,17 +73,29 @@ func gpuWith(t *testing.T, k map[string]fake.Kernel) *gpus.GPU {
 	}
 }
 
-// A pipeline that computes on GPUs passes, and notices what a pipeline on CPUs does.
+// A pipeline that computes on GPUs passes with every golden checkpoint, and notices what a
+// pipeline on CPUs does.
 func TestCompareOnGPU(t *testing.T) {
-	dir := filepath.Join(checkpoints, "deepseek_v3")
-	y := start(t, dir, onGPU(t))
+	for _, name := range modeltest.GoldenNames(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(checkpoints, name)
+			judged(t, start(t, dir, onGPU(t)), dir, func(g *Golden) { g.parts[0].logits[5]++ })
+		})
+	}
+}
+
+// judged wants a checkpoint to pass, and not once its golden file is spoilt. It returns how
+// many ids were compared.
+func judged(t *testing.T, y *cluster.Cluster, dir string, spoil func(*Golden)) (compared int) {
+	t.Helper()
 	for _, spoilt := range []bool{false, true} {
 		g, err := ReadGolden(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if spoilt {
-			g.parts[0].logits[5]++
+			spoil(g)
 		}
 		v, err := Compare(t.Context(), y, g, true)
 		if err != nil {
@@ -91,7 +104,9 @@ func TestCompareOnGPU(t *testing.T) {
 		if v.Pass == spoilt {
 			t.Errorf("spoilt %v: %v", spoilt, v)
 		}
+		compared = v.GreedyCompared
 	}
+	return compared
 }
 
 // The pipeline passes with the outputs of transformers, and with nothing else.
@@ -136,22 +151,8 @@ func TestKinds(t *testing.T) {
 		{"bert2bert_moe", 24, func(g *Golden) { g.parts[1].hidden[7]++ }},
 	} {
 		dir := filepath.Join(checkpoints, tt.name)
-		y := start(t, dir, onCPU)
-		for _, spoilt := range []bool{false, true} {
-			g, err := ReadGolden(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if spoilt {
-				tt.spoil(g)
-			}
-			v, err := Compare(t.Context(), y, g, true)
-			if err != nil {
-				t.Fatalf("%s: %v", tt.name, err)
-			}
-			if v.Pass == spoilt || v.GreedyCompared != tt.compared {
-				t.Errorf("spoilt %v: %v", spoilt, v)
-			}
+		if got := judged(t, start(t, dir, onCPU), dir, tt.spoil); got != tt.compared {
+			t.Errorf("%s: %d ids were compared, want %d", tt.name, got, tt.compared)
 		}
 	}
 }

@@ -175,8 +175,13 @@ func (b *Backbone) NewPool(shape kvcache.Shape, budget int64) (_ *kvcache.Pool, 
 
 // blocks says what layers take of pages here.
 func (b *Backbone) blocks(shape kvcache.Shape) {
-	for i := range shape.Layers {
-		shape.Layers[i].Block = b.layers[i].block(b.sizes.parts)
+	for i := range b.layers {
+		t := &b.layers[i]
+		block := t.block(b.sizes.parts)
+		shape.Layers[t.place].Block = max(shape.Layers[t.place].Block, block)
+		if t.cross != nil {
+			shape.Layers[t.cross.place].Block = block
+		}
 	}
 }
 

@@ -35,13 +35,8 @@ const mostHead = 256
 func CheckBackbone(m *model.Model) error {
 	s := &m.Spec
 	refuse := func(has string) error { return &FamilyError{s.Family, has} }
-	switch {
-	case s.EncoderLayers > 0:
-		return refuse("it has an encoder")
-	case s.Head.Dense:
-		return refuse("its head has a matrix of its own")
-	case s.FinalNorm.Kind == model.NoNorm:
-		return refuse("its head has no norm")
+	if a := s.Head.DenseActivation; s.Head.Dense && a.Gated() {
+		return refuse(fmt.Sprintf("its head has activation %d", a))
 	}
 	for l := range s.Layer {
 		if has := unknown(&s.Layer[l]); has != "" {
@@ -56,10 +51,11 @@ func CheckBackbone(m *model.Model) error {
 // unknown is what of a layer there are no kernels for; empty: nothing.
 func unknown(l *model.LayerSpec) string {
 	m := &l.Mixer
-	if l.Order != model.NormBefore || l.Norm.Kind == model.NoNorm {
-		return "no norm in front"
-	}
 	switch {
+	case l.Norm.Kind == model.NoNorm:
+		return "no norm"
+	case m.Kind == model.MLA && (m.Bidirectional || l.Cross):
+		return "latents of an encoder, or beside what an encoder has read"
 	case m.Kind == model.MLA && m.Latent.KVRank > mostRank:
 		return fmt.Sprintf("latents of %d, more than %d", m.Latent.KVRank, mostRank)
 	case m.Kind == model.MLA && m.Most() > 0:
@@ -69,8 +65,8 @@ func unknown(l *model.LayerSpec) string {
 		return "values of another width than keys"
 	case m.HeadDim > mostHead:
 		return fmt.Sprintf("heads of %d, more than %d", m.HeadDim, mostHead)
-	case m.Bidirectional, l.Cross:
-		return "attention to later positions, or to an encoder"
+	case l.Cross && m.Most() > 0:
+		return "a window on what an encoder has read"
 	}
 	return ""
 }

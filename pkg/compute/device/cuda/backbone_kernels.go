@@ -13,6 +13,7 @@ type backboneKernels struct {
 	*kernels
 	rmsNorm, headNorm, layerNorm cuda.Kernel
 	addRows, gateRows, scaleRows cuda.Kernel
+	activateRows                 cuda.Kernel
 	rope, store                  cuda.Kernel
 	attend                       map[int]attendKernels // by a head's padded width
 	some                         format                // one that the model needs
@@ -49,7 +50,7 @@ func openBackboneKernels(d cuda.Driver, images cuda.Images, from *model.Model, p
 	k := &backboneKernels{
 		kernels: of, some: format(slices.Index(p.needed[:], true)),
 		rmsNorm: f.find("rms_norm", 0), headNorm: f.find("head_norm", 0), layerNorm: f.find("layer_norm", 0),
-		addRows: f.find("add_rows", 0), gateRows: f.find("gate_rows", 0), scaleRows: f.find("scale_rows", 0),
+		addRows: f.find("add_rows", 0), gateRows: f.find("gate_rows", 0), scaleRows: f.find("scale_rows", 0), activateRows: f.find("activate_rows", 0),
 		rope: f.find("rope", 0), store: f.find(fmt.Sprintf("kv_store_p%d", parts), 0),
 		attend: map[int]attendKernels{}, latent: map[int]attendKernels{}, tiled: true,
 	}
@@ -161,9 +162,6 @@ func (t *backboneLayer) block(parts int) int64 {
 	}
 	return 128 * int64(parts) * int64(paddedHead(t.spec.Mixer.HeadDim)) * int64(t.spec.Mixer.KVHeads)
 }
-
-// share is how many query heads share a KV head.
-func (t *backboneLayer) share() int { return t.spec.Mixer.Heads / t.spec.Mixer.KVHeads }
 
 // launcher gives launches to a stream until one fails. Their parameters are written
 // over for each, so that none allocates.

@@ -38,6 +38,14 @@ const (
 
 func sizesOf(m *model.Spec, s BackboneSettings) sizes {
 	z := sizes{rows: s.Rows, positions: s.Positions, parts: s.Parts, hidden: m.Hidden, vocab: m.Vocab, temperatures: temperaturesOf(m)}
+	if m.EncoderLayers > 0 { // what an encoder reads is not cut
+		z.rows = max(z.rows, z.positions)
+	}
+	for _, l := range kvcache.ShapeOf(m).Layers {
+		if !slices.Contains(z.sights, l.Sight) {
+			z.sights = append(z.sights, l.Sight)
+		}
+	}
 	for l := range m.Layer {
 		spec := &m.Layer[l]
 		x := &spec.Mixer
@@ -47,15 +55,12 @@ func sizesOf(m *model.Spec, s BackboneSettings) sizes {
 			z.grouped(x)
 		}
 		z.width = max(z.width, spec.Dense.Width, spec.Shared.Width)
-		if !slices.Contains(z.sights, x.Sight) {
-			z.sights = append(z.sights, x.Sight)
-		}
 	}
 	for _, r := range turnsOf(m) {
 		z.turns = append(z.turns, r.Dim/2)
 	}
 	z.partFloats = max(leastParts, z.perSplit*ceil(s.Positions, splitPositions))
-	z.logits = min(max(1, mostLogits/m.Vocab), s.Rows)
+	z.logits = min(max(1, mostLogits/m.Vocab), z.rows)
 	return z
 }
 
@@ -84,12 +89,13 @@ func (z *sizes) tileRows() int { return tileQueries / max(1, z.share) }
 // stepTables are where a step's tables and rows lie in what goes over, in bytes. Addresses
 // are multiples of 16.
 type stepTables struct {
-	x, tiles, spans, end, position, angle int
-	start, pagesAt, pages                 []int // of each sight
-	cos, sin                              []int // of each rotary embedding
-	temperature                           []int
-	heads, headTiles                      int
-	bytes                                 int
+	x, tiles, spans, position, angle int
+	end, source                      int   // behind what a row sees of its own, and of what an encoder reads
+	start, pagesAt, pages            []int // of each sight
+	cos, sin                         []int // of each rotary embedding
+	temperature                      []int
+	heads, headTiles                 int
+	bytes                            int
 }
 
 // place lays out tables for so many rows, and pages of each sight.
@@ -101,7 +107,7 @@ func (t *stepTables) place(z *sizes, rows int, pages []int) {
 		return at
 	}
 	t.x, t.tiles, t.spans = next(4*rows*z.hidden), next(16*rows), next(16*rows)
-	t.end, t.position, t.angle = next(4*rows), next(4*rows), next(4*rows)
+	t.end, t.source, t.position, t.angle = next(4*rows), next(4*rows), next(4*rows), next(4*rows)
 	t.start, t.pagesAt, t.pages = t.start[:0], t.pagesAt[:0], t.pages[:0]
 	for i := range z.sights {
 		t.start, t.pagesAt, t.pages = append(t.start, next(4*rows)), append(t.pagesAt, next(4*rows)), append(t.pages, next(8*pages[i]))

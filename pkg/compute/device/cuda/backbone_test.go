@@ -22,7 +22,7 @@ import (
 // decoders are the committed checkpoints whose attention a GPU computes.
 var decoders = []string{
 	"mixtral", "mixtral-window", "qwen3_moe", "qwen2_moe", "qwen2_moe-mixed", "olmoe", "phimoe", "gpt_oss", "gpt_oss-mxfp4", "llama4",
-	"llama4-interleaved", "gpt2_moe", "deepseek_v2", "deepseek_v2-grouped", "deepseek_v3",
+	"llama4-interleaved", "gpt2_moe", "gpt2_moe-top1", "deepseek_v2", "deepseek_v2-grouped", "deepseek_v3",
 }
 
 func newAttentionGPU(t testing.TB) *fake.Device {
@@ -135,11 +135,14 @@ func farthest(a, b []float32) float64 {
 }
 
 // inFP8 is a checkpoint whose layers' matrices are FP8.
-func inFP8(t *testing.T) *model.Model {
+func inFP8(t *testing.T, name string) *model.Model {
 	t.Helper()
-	packed, _ := modeltest.FP8(t, modeltest.GoldenDir("qwen2_moe"))
+	packed, _ := modeltest.FP8(t, modeltest.GoldenDir(name))
 	return modeltest.Open(t, packed)
 }
+
+// quantised are the checkpoints whose attention is compared in FP8, too.
+var quantised = []string{"qwen2_moe"}
 
 // wideHeads is a model whose first layer has heads of 192, of which four share a KV head,
 // and the second of 16.
@@ -152,7 +155,9 @@ func wideHeads(t testing.TB) *model.Model {
 
 // The logits of whole models are the CPU's: a prompt over a page, then a token.
 func TestBackboneAgreesWithCPU(t *testing.T) {
-	t.Run("FP8", func(t *testing.T) { backboneAgrees(t, inFP8(t), newAttentionGPU(t), 41) })
+	for _, name := range quantised {
+		t.Run(name+" in FP8", func(t *testing.T) { backboneAgrees(t, inFP8(t, name), newAttentionGPU(t), 41) })
+	}
 	t.Run("wide heads", func(t *testing.T) { backboneAgrees(t, wideHeads(t), newAttentionGPU(t), 41) })
 	for _, name := range decoders {
 		t.Run(name, func(t *testing.T) { backboneAgrees(t, modeltest.Golden(t, name), newAttentionGPU(t), 41) })
@@ -249,7 +254,7 @@ func (y *spine) beside(t testing.TB, ids []uint32, others int) []float32 {
 func TestOpenBackboneRefuses(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		model  string
+		change func(*model.Model)
 		fault  func(*fake.Faults)
 		memory int64
 		is     error
@@ -259,7 +264,10 @@ func TestOpenBackboneRefuses(t *testing.T) {
 		{name: "taken by others", fault: func(f *fake.Faults) { f.Take(40 << 20) }, is: cuda.ErrMemory, as: new(*cuda.MemoryError), says: "41943040 bytes"},
 		{name: "no room for weights", memory: 100 << 10, is: cuda.ErrMemory, as: new(*cuda.RoomError), says: "attention of model mixtral"},
 		{name: "no room for lanes", memory: 4 << 20, is: cuda.ErrMemory, as: new(*cuda.RoomError), says: "a lane of attention"},
-		{name: "encoder", model: "bert_moe", as: new(*FamilyError), says: "attention of bert_moe is not on the GPU yet (it has an encoder): use --device cpu for attention"},
+		{
+			name: "no kernels", change: func(m *model.Model) { m.Spec.Layer[1].Mixer.HeadDim, m.Spec.Layer[1].Mixer.ValueDim = 512, 512 }, as: new(*FamilyError),
+			says: "attention of mixtral is not on the GPU yet (layer 1: heads of 512, more than 256): use --device cpu for attention",
+		},
 		{name: "driver refuses the image", fault: func(f *fake.Faults) { f.BadImage(cuda.CodeUnsupportedPTX) }, is: cuda.ErrImage, as: new(*cuda.Error)},
 		{name: "lost at once", fault: func(f *fake.Faults) { f.Lose(cuda.CodeECC) }, is: cuda.ErrLost, as: new(*cuda.Error)},
 	} {
@@ -269,14 +277,14 @@ func TestOpenBackboneRefuses(t *testing.T) {
 			if tt.fault != nil {
 				tt.fault(gpu.Faults)
 			}
-			s, name := backboneSettings(2), "mixtral"
+			s, m := backboneSettings(2), modeltest.Golden(t, "mixtral")
 			if tt.memory > 0 {
 				s.Memory = tt.memory
 			}
-			if tt.model != "" {
-				name = tt.model
+			if tt.change != nil {
+				tt.change(m)
 			}
-			_, err := OpenBackbone(t.Context(), modeltest.Golden(t, name), nil, gpu, images, s)
+			_, err := OpenBackbone(t.Context(), m, nil, gpu, images, s)
 			if err == nil || tt.is != nil && !errors.Is(err, tt.is) || !errors.As(err, tt.as) || !strings.Contains(err.Error(), tt.says) {
 				t.Fatalf("%T: %v", err, err)
 			}

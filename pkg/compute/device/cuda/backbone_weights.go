@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/switchyard/switchyard/kernels/cuda"
+	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 )
 
@@ -19,7 +20,7 @@ type weight struct {
 
 // normWeights are a norm's on the GPU.
 type normWeights struct {
-	weight, bias cuda.Ptr // bias 0: an RMS norm
+	weight, bias cuda.Ptr // bias 0: an RMS norm; both 0: none
 	eps          float32
 }
 
@@ -32,9 +33,11 @@ type network struct {
 // backboneLayer is a layer's weights on the GPU, the gate and the routed experts aside.
 type backboneLayer struct {
 	spec          *model.LayerSpec
+	place         int // of the cache
 	norm, ffnNorm normWeights
 	qkv, o        weight
 	latent        *latentWeights // in the place of qkv; or nil
+	cross         *crossWeights  // or nil
 	qNorm, kNorm  cuda.Ptr       // 0: there is none, or it has no weight
 	sinks         cuda.Ptr       // 0: none
 	dense, shared *network       // or nil
@@ -43,10 +46,19 @@ type backboneLayer struct {
 	temperature   int            // of its temperatures; -1: none
 }
 
-// headWeights are the last norm's and the LM head's.
+// crossWeights are those of attention to what an encoder has read.
+type crossWeights struct {
+	place    int // of the cache
+	norm     normWeights
+	q, kv, o weight
+}
+
+// headWeights are the last norm's, those of what follows it, and the LM head's.
 type headWeights struct {
-	norm   normWeights
-	matrix weight
+	norm      normWeights
+	dense     weight // n 0: there is none
+	denseNorm normWeights
+	matrix    weight
 }
 
 // placing puts the tensors of a backbone one behind the other, and behind them the table
@@ -73,14 +85,21 @@ func (p *placing) end() int64 { return p.bytes + 8*int64(len(p.entries)) }
 
 func (p *placing) backbone() (layers []backboneLayer, h headWeights) {
 	s := &p.m.Spec
-	turns, temperatures := turnsOf(s), temperaturesOf(s)
+	turns, temperatures, in := turnsOf(s), temperaturesOf(s), kvcache.PlacesOf(s)
 	for l := range s.Layer {
 		t := p.layer(l)
+		if t.place = in.Self[l]; t.cross != nil {
+			t.cross.place = in.Cross[l]
+		}
 		t.turn = turnOf(turns, &t.spec.Mixer.Rope)
 		t.temperature = slices.Index(temperatures, t.spec.Mixer.Temperature)
 		layers = append(layers, t)
 	}
-	role, bias := model.Head, []model.Ref(nil)
+	return layers, p.head()
+}
+
+func (p *placing) head() (h headWeights) {
+	s, role, bias := &p.m.Spec, model.Head, []model.Ref(nil)
 	if s.TiedEmbeddings {
 		role = model.Embed
 	}
@@ -88,31 +107,26 @@ func (p *placing) backbone() (layers []backboneLayer, h headWeights) {
 		bias = []model.Ref{{Role: model.HeadBias}}
 	}
 	h.norm = p.norm(s.FinalNorm, model.Ref{Role: model.FinalNorm})
+	if s.Head.Dense {
+		h.dense = p.matrix([]model.Ref{{Role: model.HeadDenseBias}}, model.Ref{Role: model.HeadDense})
+		h.denseNorm = p.norm(model.NormSpec{Kind: model.LayerNorm, Eps: s.Head.DenseEps}, model.Ref{Role: model.HeadNorm})
+	}
 	h.matrix = p.matrix(bias, model.Ref{Role: role})
-	return layers, h
+	return h
 }
 
 func (p *placing) layer(l int) backboneLayer {
 	spec := &p.m.Spec.Layer[l]
 	t := backboneLayer{spec: spec}
-	at := func(roles ...model.Role) (refs []model.Ref) {
-		for _, r := range roles {
-			refs = append(refs, model.Ref{Role: r, Layer: l})
-		}
-		return refs
-	}
+	at := func(roles ...model.Role) []model.Ref { return refsIn(l, roles...) }
 	t.norm, t.ffnNorm = p.norm(spec.Norm, at(model.InputNorm)[0]), p.norm(spec.Norm, at(model.PostNorm)[0])
-	var qkvBias, oBias []model.Ref
-	if spec.Mixer.QKVBias {
-		qkvBias = at(model.QBias, model.KBias, model.VBias)
-	}
-	if spec.Mixer.OBias {
-		oBias = at(model.OBias)
-	}
-	if t.o = p.matrix(oBias, at(model.O)...); spec.Mixer.Kind == model.MLA {
+	if t.o = p.matrix(biases(spec.Mixer.OBias, l, model.OBias), at(model.O)...); spec.Mixer.Kind == model.MLA {
 		t.latent = p.latent(l, &spec.Mixer)
 	} else {
-		t.qkv = p.matrix(qkvBias, at(model.Q, model.K, model.V)...)
+		t.qkv = p.matrix(biases(spec.Mixer.QKVBias, l, model.QBias, model.KBias, model.VBias), at(model.Q, model.K, model.V)...)
+	}
+	if spec.Cross {
+		t.cross = p.cross(l, spec)
 	}
 	if k := spec.Mixer.QKNorm; k == model.QKNormHead || k == model.QKNormWhole {
 		t.qNorm, t.kNorm = p.vector(at(model.QNorm)...), p.vector(at(model.KNorm)...)
@@ -122,6 +136,33 @@ func (p *placing) layer(l int) backboneLayer {
 	}
 	p.networks(&t, l)
 	return t
+}
+
+// refsIn are the tensors of a layer that have these roles.
+func refsIn(l int, roles ...model.Role) (refs []model.Ref) {
+	for _, r := range roles {
+		refs = append(refs, model.Ref{Role: r, Layer: l})
+	}
+	return refs
+}
+
+// biases are refsIn where there are some.
+func biases(some bool, l int, roles ...model.Role) []model.Ref {
+	if !some {
+		return nil
+	}
+	return refsIn(l, roles...)
+}
+
+func (p *placing) cross(l int, spec *model.LayerSpec) *crossWeights {
+	at := func(roles ...model.Role) []model.Ref { return refsIn(l, roles...) }
+	x := &spec.Mixer
+	return &crossWeights{
+		norm: p.norm(spec.Norm, at(model.CrossNorm)[0]),
+		q:    p.matrix(biases(x.QKVBias, l, model.CrossQBias), at(model.CrossQ)...),
+		kv:   p.matrix(biases(x.QKVBias, l, model.CrossKBias, model.CrossVBias), at(model.CrossK, model.CrossV)...),
+		o:    p.matrix(biases(x.OBias, l, model.CrossOBias), at(model.CrossO)...),
+	}
 }
 
 func (p *placing) networks(t *backboneLayer, l int) {
@@ -153,8 +194,12 @@ func (p *placing) network(spec *model.FFNSpec, l int, roles model.FFNRoles) *net
 	return n
 }
 
-// norm places a norm's weights; the bias of a layer norm has the role after the weight's.
+// norm places a norm's weights, if there is one; the bias of a layer norm has the role
+// after the weight's.
 func (p *placing) norm(spec model.NormSpec, ref model.Ref) normWeights {
+	if spec.Kind == model.NoNorm {
+		return normWeights{}
+	}
 	n := normWeights{weight: p.vector(ref), eps: spec.Eps}
 	if spec.Kind == model.LayerNorm {
 		ref.Role++

@@ -79,10 +79,15 @@ func sameBits(t *testing.T, m *model.Model, got, want []float32) {
 
 // With the real kernels whole models' logits are the CPU's.
 func TestRealBackbone(t *testing.T) {
-	t.Run("FP8", func(t *testing.T) { backboneAgrees(t, inFP8(t), realKernels(t), 20) })
+	for _, name := range quantised {
+		t.Run(name+" in FP8", func(t *testing.T) { backboneAgrees(t, inFP8(t, name), realKernels(t), 20) })
+	}
 	t.Run("wide heads", func(t *testing.T) { backboneAgrees(t, wideHeads(t), realKernels(t), 20) })
 	for _, name := range decoders {
 		t.Run(name, func(t *testing.T) { backboneAgrees(t, modeltest.Golden(t, name), realKernels(t), 20) })
+	}
+	for _, name := range encoders {
+		t.Run(name, func(t *testing.T) { encoderAgrees(t, modeltest.Golden(t, name), realKernels(t), 20, 5) })
 	}
 }
 
@@ -92,6 +97,7 @@ func TestRealBackboneInvariant(t *testing.T) {
 		backboneInvariant(t, modeltest.Golden(t, "mixtral-window"), realKernels(t), parts)
 		backboneInvariant(t, wideHeads(t), realKernels(t), parts)
 		backboneInvariant(t, modeltest.Golden(t, "deepseek_v3"), realKernels(t), parts)
+		encoderInvariant(t, modeltest.Golden(t, "bert2bert_moe"), realKernels(t), parts)
 	}
 }
 

@@ -140,7 +140,7 @@ func (l *stepLane) Begin(rows []forward.Row) error {
 func (l *stepLane) layOut() {
 	z, n := &l.b.sizes, len(l.rows)
 	runs(l.rows, func(from, to int) {
-		pages := kvcache.PagesFor(l.rows[to-1].Position + 1)
+		pages := kvcache.PagesFor(reach(&l.rows[to-1]))
 		for i := range l.pages {
 			l.pages[i] += pages
 		}
@@ -158,10 +158,11 @@ func (l *stepLane) layOut() {
 // layOutRows fills what depends on a row alone.
 func (l *stepLane) layOutRows() {
 	z, t := &l.b.sizes, &l.tables
-	end, position, angle := view[uint32](l.in, t.end), view[uint32](l.in, t.position), view[uint32](l.in, t.angle)
+	end, source := view[uint32](l.in, t.end), view[uint32](l.in, t.source)
+	position, angle := view[uint32](l.in, t.position), view[uint32](l.in, t.angle)
 	for i := range l.rows {
 		r := &l.rows[i]
-		end[i], position[i], angle[i] = uint32(r.Position+1), uint32(r.Position), uint32(i)
+		end[i], source[i], position[i], angle[i] = uint32(r.Position+1), uint32(r.Source), uint32(r.Position), uint32(i)
 		for j, turn := range l.b.turns {
 			cos, sin := turn.Angles(r)
 			copy(view[float32](l.in, t.cos[j])[i*z.turns[j]:], cos)
@@ -180,7 +181,7 @@ func (l *stepLane) layOutSights() {
 		pages := view[uint64](l.in, l.tables.pages[g])[:0]
 		runs(l.rows, func(from, to int) {
 			at := uint32(len(pages))
-			pages = l.rows[from].Table.Addresses(pages, g, l.rows[to-1].Position+1)
+			pages = l.rows[from].Table.Addresses(pages, g, reach(&l.rows[to-1]))
 			for i := from; i < to; i++ {
 				start[i], pagesAt[i] = uint32(l.b.pool.First(g, l.rows[i].Position)), at
 			}
@@ -210,7 +211,7 @@ func (l *stepLane) cutAttention() {
 func (l *stepLane) stretch(from, to int) {
 	z := &l.b.sizes
 	for i := from; i < to; i++ {
-		splits := ceil(l.rows[i].Position+1, splitPositions)
+		splits := ceil(reach(&l.rows[i]), splitPositions)
 		if last := len(l.stretches) - 1; last >= 0 {
 			s := &l.stretches[last]
 			most := max(s.splits, splits)
@@ -222,6 +223,9 @@ func (l *stepLane) stretch(from, to int) {
 		l.stretches = append(l.stretches, stretch{i, i + 1, splits})
 	}
 }
+
+// reach is behind the last position that a row sees, of its own or of what an encoder reads.
+func reach(r *forward.Row) int { return max(r.Position+1, r.Source) }
 
 // runs calls f for the rows of each sequence.
 func runs(rows []forward.Row, f func(from, to int)) {
@@ -249,5 +253,16 @@ func (l *stepLane) wait() error {
 	return failed(l.err)
 }
 
-// End waits for what was begun.
-func (l *stepLane) End() ([]float32, error) { return nil, l.wait() }
+// End waits for what was begun. An encoder's output is left to the decoder before.
+func (l *stepLane) End() ([]float32, error) {
+	if !forward.Encodes(l.rows) {
+		return nil, l.wait()
+	}
+	l.remember()
+	out := l.out[:4*len(l.rows)*l.b.sizes.hidden]
+	l.copyOut(out, l.x())
+	if err := l.wait(); err != nil {
+		return nil, err
+	}
+	return view[float32](out, 0), nil
+}

@@ -14,7 +14,7 @@ type latentBuffers struct {
 }
 
 // latent fills the buffer attn (rows, H·ValueDim) from the planes of normalised rows.
-func (l *stepLane) latent(i int, t *backboneLayer) {
+func (l *stepLane) latent(t *backboneLayer) {
 	x, w, n, tiles := &t.spec.Mixer, t.latent, len(l.rows), l.table(l.tables.tiles)
 	rank, rope := x.Latent.KVRank, x.Latent.RopeDim
 	l.project(l.at.latent.line, &w.line, n, tiles, l.tiles, false)
@@ -23,7 +23,7 @@ func (l *stepLane) latent(i int, t *backboneLayer) {
 	l.turnHeads(t, l.at.latent.line+cuda.Ptr(4*rank), 1, rope, w.line.n)
 	l.turnHeads(t, l.at.qkv+cuda.Ptr(4*x.Latent.NopeDim), x.Heads, x.HeadDim, x.Heads*x.HeadDim)
 	l.eachHead(&w.absorb, l.at.qkv, l.at.latent.lines, x.Heads)
-	l.attendLatent(i, t)
+	l.attendLatent(t)
 	l.eachHead(&w.expand, l.at.latent.sums, l.at.attn, x.Heads)
 }
 
@@ -60,9 +60,9 @@ func (l *stepLane) eachHead(w *weight, x, out cuda.Ptr, heads int) {
 }
 
 // attendLatent stores lines, and fills sums.
-func (l *stepLane) attendLatent(i int, t *backboneLayer) {
+func (l *stepLane) attendLatent(t *backboneLayer) {
 	x, k := &t.spec.Mixer, l.b.kernels.latent[latentRank(t.spec.Mixer.Latent.KVRank)]
-	g, layerAt := l.b.pool.At(i)
+	g, layerAt := l.b.pool.At(t.place)
 	c, w, rank := uint64(t.latent.line.n), uint64(paddedLine(x)), uint64(x.Latent.KVRank)
 	start, end := l.table(l.tables.start[g]), l.table(l.tables.end)
 	pagesAt, pages := l.table(l.tables.pagesAt[g]), l.table(l.tables.pages[g])

@@ -11,39 +11,70 @@ import (
 // layer's experts compute.
 func (l *stepLane) Attend(i int) ([]float32, error) {
 	t, n := &l.b.layers[i], len(l.rows)
-	l.norm(&t.norm, l.x())
-	l.split(l.at.norm, l.b.sizes.hidden, n, 0)
+	l.split(l.before(t, &t.norm), l.b.sizes.hidden, n, 0)
 	if t.latent != nil {
-		l.latent(i, t)
+		l.latent(t)
 	} else {
 		l.project(l.at.qkv, &t.qkv, n, l.table(l.tables.tiles), l.tiles, false)
 		l.turn(t)
-		l.attend(i, t)
+		l.attend(t)
 	}
-	l.split(l.at.attn, t.o.k, n, 0)
-	l.project(l.x(), &t.o, n, l.table(l.tables.tiles), l.tiles, true)
-	l.norm(&t.ffnNorm, l.x())
+	l.residual(t, &t.o, &t.norm)
+	if t.cross != nil {
+		l.attendCross(t)
+	}
+	in := l.before(t, &t.ffnNorm)
 	if !t.spec.MoE {
 		return nil, failed(l.err)
 	}
 	out := l.out[:4*n*l.b.sizes.hidden]
-	l.copyOut(out, l.at.norm)
+	l.copyOut(out, in)
 	if err := l.wait(); err != nil {
 		return nil, err
 	}
 	return view[float32](out, 0), nil
 }
 
-// norm fills the buffer norm (rows, D).
-func (l *stepLane) norm(w *normWeights, x cuda.Ptr) {
-	d, n := uint64(l.b.sizes.hidden), len(l.rows)
+// before is what a block of the layer takes: x, or its norm.
+func (l *stepLane) before(t *backboneLayer, w *normWeights) cuda.Ptr {
+	if t.spec.Order == model.NormBefore {
+		l.norm(l.at.norm, l.x(), w, len(l.rows))
+	}
+	return l.ffnInput(t)
+}
+
+// ffnInput is what Attend has returned, on the GPU.
+func (l *stepLane) ffnInput(t *backboneLayer) cuda.Ptr {
+	if t.spec.Order == model.NormBefore {
+		return l.at.norm
+	}
+	return l.x()
+}
+
+// residual adds the buffer attn through a matrix to x.
+func (l *stepLane) residual(t *backboneLayer, o *weight, w *normWeights) {
+	l.split(l.at.attn, o.k, len(l.rows), 0)
+	l.project(l.x(), o, len(l.rows), l.table(l.tables.tiles), l.tiles, true)
+	l.after(t, w)
+}
+
+// after normalises x behind a block, where the layer does so.
+func (l *stepLane) after(t *backboneLayer, w *normWeights) {
+	if t.spec.Order == model.NormAfter {
+		l.norm(l.x(), l.x(), w, len(l.rows))
+	}
+}
+
+// norm is dst (rows, D) of x (rows, D), which may be dst.
+func (l *stepLane) norm(dst, x cuda.Ptr, w *normWeights, rows int) {
+	d := uint64(l.b.sizes.hidden)
 	if w.bias != 0 {
-		l.launch(l.b.kernels.layerNorm, n, 1, 1, 256, 0, append(l.args[:0],
-			uint64(l.at.norm), uint64(x), uint64(w.weight), uint64(w.bias), d, d, d, float(w.eps)))
+		l.launch(l.b.kernels.layerNorm, rows, 1, 1, 256, 0, append(l.args[:0],
+			uint64(dst), uint64(x), uint64(w.weight), uint64(w.bias), d, d, d, float(w.eps)))
 		return
 	}
-	l.launch(l.b.kernels.rmsNorm, n, 1, 1, 256, 0, append(l.args[:0],
-		uint64(l.at.norm), uint64(x), uint64(w.weight), d, 1, d, d, float(w.eps)))
+	l.launch(l.b.kernels.rmsNorm, rows, 1, 1, 256, 0, append(l.args[:0],
+		uint64(dst), uint64(x), uint64(w.weight), d, 1, d, d, float(w.eps)))
 }
 
 func float(f float32) uint64 { return uint64(math.Float32bits(f)) }
@@ -126,30 +157,69 @@ func (l *stepLane) normHeads(t *backboneLayer) {
 }
 
 // attend stores keys and values, and fills the buffer attn (rows, H·C).
-func (l *stepLane) attend(i int, t *backboneLayer) {
-	x, k := &t.spec.Mixer, l.b.kernels.attend[paddedHead(t.spec.Mixer.HeadDim)]
-	g, layerAt := l.b.pool.At(i)
-	keys := l.at.qkv + cuda.Ptr(4*x.Heads*x.HeadDim)
-	ld, c := uint64(t.qkv.n), uint64(x.HeadDim)
-	start, end := l.table(l.tables.start[g]), l.table(l.tables.end)
-	pagesAt, pages := l.table(l.tables.pagesAt[g]), l.table(l.tables.pages[g])
+func (l *stepLane) attend(t *backboneLayer) {
+	x, end := &t.spec.Mixer, l.tables.end
+	if x.Bidirectional {
+		end = l.tables.source
+	}
+	l.store(x, t.place, l.at.qkv+cuda.Ptr(4*x.Heads*x.HeadDim), t.qkv.n)
+	l.query(x, t.place, t.qkv.n, end, t.sinks)
+}
+
+// attendCross adds what an encoder has read to x.
+func (l *stepLane) attendCross(t *backboneLayer) {
+	c, n := t.cross, len(l.rows)
+	l.split(l.before(t, &c.norm), l.b.sizes.hidden, n, 0)
+	l.project(l.at.qkv, &c.q, n, l.table(l.tables.tiles), l.tiles, false)
+	l.query(&t.spec.Mixer, c.place, c.q.n, l.tables.source, 0)
+	l.residual(t, &c.o, &c.norm)
+}
+
+// remember stores the keys and values of the encoder's output x for the decoder's layers.
+func (l *stepLane) remember() {
+	n := len(l.rows)
+	l.split(l.x(), l.b.sizes.hidden, n, 0)
+	for i := range l.b.layers {
+		t := &l.b.layers[i]
+		if t.cross == nil {
+			continue
+		}
+		l.project(l.at.qkv, &t.cross.kv, n, l.table(l.tables.tiles), l.tiles, false)
+		l.store(&t.spec.Mixer, t.cross.place, l.at.qkv, t.cross.kv.n)
+	}
+}
+
+// store writes keys and the values behind them, ld elements from row to row, into a place
+// of the cache.
+func (l *stepLane) store(x *model.MixerSpec, place int, keys cuda.Ptr, ld int) {
+	g, layerAt := l.b.pool.At(place)
 	l.launch(l.b.kernels.store, x.KVHeads, len(l.rows), 1, 32, 0, append(l.args[:0],
-		uint64(keys), uint64(keys+cuda.Ptr(4*x.KVHeads*x.HeadDim)), uint64(l.table(l.tables.position)), uint64(pagesAt), uint64(pages),
-		uint64(layerAt), ld, c, uint64(k.width)))
+		uint64(keys), uint64(keys+cuda.Ptr(4*x.KVHeads*x.HeadDim)), uint64(l.table(l.tables.position)), uint64(l.table(l.tables.pagesAt[g])),
+		uint64(l.table(l.tables.pages[g])), uint64(layerAt), uint64(ld), uint64(x.HeadDim), uint64(paddedHead(x.HeadDim))))
+}
+
+// query fills the buffer attn (rows, H·C) of queries in the buffer qkv, rowLen elements from row
+// to row, over a place of the cache up to where the table of that name says.
+func (l *stepLane) query(x *model.MixerSpec, place, rowLen, ends int, sinks cuda.Ptr) {
+	k, share, ldout := l.b.kernels.attend[paddedHead(x.HeadDim)], x.Heads/x.KVHeads, x.Heads*x.HeadDim
+	g, layerAt := l.b.pool.At(place)
+	ld, c := uint64(rowLen), uint64(x.HeadDim)
+	start, end := l.table(l.tables.start[g]), l.table(ends)
+	pagesAt, pages := l.table(l.tables.pagesAt[g]), l.table(l.tables.pages[g])
 	for _, s := range l.stretches {
 		from, rows := cuda.Ptr(s.from), s.to-s.from
-		l.launch(k.split, s.splits, x.KVHeads*ceil(t.share(), 16), rows, k.splitThreads, k.splitShared, append(l.args[:0],
-			uint64(l.at.parts), uint64(l.at.qkv+4*from*cuda.Ptr(t.qkv.n)), uint64(start+4*from), uint64(end+4*from), uint64(pagesAt+4*from),
+		l.launch(k.split, s.splits, x.KVHeads*ceil(share, 16), rows, k.splitThreads, k.splitShared, append(l.args[:0],
+			uint64(l.at.parts), uint64(l.at.qkv)+uint64(4*s.from)*ld, uint64(start+4*from), uint64(end+4*from), uint64(pagesAt+4*from),
 			uint64(pages), uint64(layerAt), uint64(x.Heads), uint64(x.KVHeads), c, ld, uint64(s.splits), float(x.Scale)))
 		l.launch(k.merge, x.Heads, rows, 1, uint32(k.width), 0, append(l.args[:0],
-			uint64(l.at.attn+4*from*cuda.Ptr(t.o.k)), uint64(l.at.parts), uint64(start+4*from), uint64(end+4*from), uint64(t.sinks),
-			uint64(x.Heads), c, uint64(t.o.k), uint64(s.splits)))
+			uint64(l.at.attn)+uint64(4*s.from*ldout), uint64(l.at.parts), uint64(start+4*from), uint64(end+4*from), uint64(sinks),
+			uint64(x.Heads), c, uint64(ldout), uint64(s.splits)))
 	}
 	blocks := 1
 	if k.width == wideHead {
-		blocks = ceil(l.b.sizes.tileRows()*t.share(), 32)
+		blocks = ceil(l.b.sizes.tileRows()*share, 32)
 	}
 	l.launch(k.tile, x.KVHeads, l.spans, blocks, k.tileThreads, k.tileShared, append(l.args[:0],
 		uint64(l.at.attn), uint64(l.at.qkv), uint64(start), uint64(end), uint64(pagesAt), uint64(pages), uint64(l.table(l.tables.spans)),
-		uint64(t.sinks), uint64(layerAt), uint64(x.Heads), uint64(x.KVHeads), c, ld, uint64(t.o.k), float(x.Scale)))
+		uint64(sinks), uint64(layerAt), uint64(x.Heads), uint64(x.KVHeads), c, ld, uint64(ldout), float(x.Scale)))
 }

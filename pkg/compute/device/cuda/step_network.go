@@ -4,11 +4,11 @@ import (
 	"github.com/switchyard/switchyard/kernels/cuda"
 )
 
-// network is out (rows, D) of the buffer norm through a network, or that added to what
-// is there.
-func (l *stepLane) network(w *network, out cuda.Ptr, add bool) {
+// network is out (rows, D) of x (rows, D) through a network, or that added to what is
+// there.
+func (l *stepLane) network(w *network, x, out cuda.Ptr, add bool) {
 	n, tiles := len(l.rows), l.table(l.tables.tiles)
-	l.split(l.at.norm, l.b.sizes.hidden, n, 0)
+	l.split(x, l.b.sizes.hidden, n, 0)
 	v := l.b.kernels.variantFor(w.in.format, n)
 	kernel, features := v.up, v.features
 	if w.spec.Activation.Gated() {
@@ -23,14 +23,16 @@ func (l *stepLane) network(w *network, out cuda.Ptr, add bool) {
 
 // Dense adds the output of the layer's own network.
 func (l *stepLane) Dense(i int) error {
-	l.network(l.b.layers[i].dense, l.x(), true)
+	t := &l.b.layers[i]
+	l.network(t.dense, l.ffnInput(t), l.x(), true)
+	l.after(t, &t.ffnNorm)
 	return failed(l.err)
 }
 
 // Shared begins the expert that all rows pass.
 func (l *stepLane) Shared(i int) error {
 	t, n := &l.b.layers[i], len(l.rows)
-	l.network(t.shared, l.at.shared, false)
+	l.network(t.shared, l.ffnInput(t), l.at.shared, false)
 	if t.sharedGate.n > 0 { // its input is still in the planes
 		l.project(l.at.gate, &t.sharedGate, n, l.table(l.tables.tiles), l.tiles, false)
 		l.launch(l.b.kernels.gateRows, n, 1, 1, 128, 0, append(l.args[:0], uint64(l.at.shared), uint64(l.at.gate), uint64(l.b.sizes.hidden)))
@@ -43,12 +45,13 @@ func (l *stepLane) Block() []float32 { return view[float32](l.block, 0)[:len(l.r
 
 // Combine adds what the routed experts gave to that of the shared one, and both to x.
 func (l *stepLane) Combine(i int) error {
-	n := len(l.rows) * l.b.sizes.hidden
+	t, n := &l.b.layers[i], len(l.rows)*l.b.sizes.hidden
 	l.copyIn(l.at.block, l.block[:4*n])
-	if l.b.layers[i].shared != nil {
+	if t.shared != nil {
 		l.add(l.at.block, l.at.shared, n)
 	}
 	l.add(l.x(), l.at.block, n)
+	l.after(t, &t.ffnNorm)
 	return failed(l.err)
 }
 
@@ -65,8 +68,15 @@ func (l *stepLane) Logits(rows []int) ([]float32, error) {
 	}
 	count := cutTiles(tiles, n, l.b.kernels.tileFor(n))
 	l.copyIn(l.at.head, l.head[:20*n])
-	l.norm(&h.norm, l.x())
-	l.split(l.at.norm, l.b.sizes.hidden, n, l.at.head+cuda.Ptr(16*n))
+	x := l.x()
+	if h.norm.weight != 0 {
+		x = l.at.norm
+		l.norm(x, l.x(), &h.norm, len(l.rows))
+	}
+	l.split(x, l.b.sizes.hidden, n, l.at.head+cuda.Ptr(16*n))
+	if h.dense.n > 0 {
+		l.headDense(n, count)
+	}
 	l.project(l.at.logits, &h.matrix, n, l.at.head, count, false)
 	out := l.logits[:4*n*l.b.sizes.vocab]
 	l.copyOut(out, l.at.logits)
@@ -74,4 +84,14 @@ func (l *stepLane) Logits(rows []int) ([]float32, error) {
 		return nil, err
 	}
 	return view[float32](out, 0), nil
+}
+
+// headDense takes n rows in the planes through the matrix in front of the LM head.
+func (l *stepLane) headDense(n, count int) {
+	h, d := &l.b.head, l.b.sizes.hidden
+	l.project(l.at.block, &h.dense, n, l.at.head, count, false)
+	l.launch(l.b.kernels.activateRows, ceil(n*d, 256), 1, 1, 256, 0, append(l.args[:0],
+		uint64(l.at.block), uint64(n*d), uint64(l.b.spec.Head.DenseActivation)))
+	l.norm(l.at.block, l.at.block, &h.denseNorm, n)
+	l.split(l.at.block, d, n, 0)
 }

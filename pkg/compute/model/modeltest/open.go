@@ -25,6 +25,19 @@ func Golden(t testing.TB, name string) *model.Model {
 	return Open(t, GoldenDir(name))
 }
 
+// GoldenNames are all committed checkpoints with golden outputs.
+func GoldenNames(t testing.TB) (names []string) {
+	t.Helper()
+	all, err := filepath.Glob(GoldenDir("*/golden.json"))
+	if err != nil || len(all) == 0 {
+		t.Fatal("no golden checkpoints: ", err)
+	}
+	for _, f := range all {
+		names = append(names, filepath.Base(filepath.Dir(f)))
+	}
+	return names
+}
+
 // GoldenDir is the folder of a committed checkpoint.
 func GoldenDir(name string) string {
 	_, here, _, _ := runtime.Caller(0)
