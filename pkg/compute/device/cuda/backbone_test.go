@@ -142,7 +142,7 @@ func inFP8(t *testing.T, name string) *model.Model {
 }
 
 // quantised are the checkpoints whose attention is compared in FP8, too.
-var quantised = []string{"qwen2_moe"}
+var quantised = []string{"qwen2_moe", "deepseek_v3", "deepseek_v2-grouped"}
 
 // wideHeads is a model whose first layer has heads of 192, of which four share a KV head,
 // and the second of 16.

@@ -2,9 +2,9 @@ package cuda
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 
+	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/kernels/cuda"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
@@ -24,11 +24,12 @@ type latentWeights struct {
 	expand weight // (ValueDim, rank)
 }
 
-// made is memory that is computed of a tensor before it is copied.
+// made is memory that is computed of a tensor of a format before it is copied.
 type made struct {
-	at, bytes int64
-	ref       model.Ref
-	of        func(data []byte) []byte
+	at     int64
+	ref    model.Ref
+	format format
+	of     func(model.Packed) []byte
 }
 
 // latent places a layer's weights but for the output's.
@@ -40,73 +41,132 @@ func (p *placing) latent(l int, x *model.MixerSpec) *latentWeights {
 		w.queryNorm, w.up = p.vector(at(model.QDownNorm)), p.matrix(nil, at(model.QUp))
 	}
 	w.q, w.line, w.lineNorm = p.matrix(nil, first), p.matrix(nil, at(model.KVDown)), p.vector(at(model.KVDownNorm))
-	if t, err := p.m.Stat(at(model.KVUp)); err != nil || t.DType != safetensors.BF16 {
-		if err == nil {
-			err = &MatrixError{at(model.KVUp), t.DType}
-		}
+	t, err := p.m.Stat(at(model.KVUp))
+	if err != nil {
 		p.fail(err)
 		return w
 	}
-	width := x.Latent.KVRank + x.Latent.RopeDim
-	w.absorb = p.heads(x.Heads, width, x.HeadDim, at(model.KVUp), func(data []byte) []byte { return absorbOf(data, x) })
-	w.expand = p.heads(x.Heads, x.ValueDim, x.Latent.KVRank, at(model.KVUp), func(data []byte) []byte { return expandOf(data, x) })
+	f, err := p.upFormat(at(model.KVUp), t.DType, x)
+	if err != nil {
+		p.fail(err)
+		return w
+	}
+	absorb, expand := absorbShape(x, f), matrix{n: x.ValueDim, k: x.Latent.KVRank, format: f}
+	w.absorb = p.heads(x.Heads, absorb, at(model.KVUp), func(up model.Packed) []byte { return absorbOf(up, x, absorb) })
+	w.expand = p.heads(x.Heads, expand, at(model.KVUp), func(up model.Packed) []byte { return expandOf(up, x, expand) })
 	return w
 }
 
-// heads places a matrix (n, k) for each head.
-func (p *placing) heads(count, n, k int, ref model.Ref, of func([]byte) []byte) weight {
-	one := 2 * int64(n) * int64(padded(k))
-	part := part{made: made{p.bytes, one * int64(count), ref, of}}
-	out := weight{p.table + cuda.Ptr(8*len(p.entries)), n, k, bf16}
-	for h := range int64(count) {
-		p.entries = append(p.entries, uint64(p.base)+uint64(p.bytes+h*one), 0)
+// absorbShape is a head's absorb.
+func absorbShape(x *model.MixerSpec, f format) matrix {
+	return matrix{n: x.Latent.KVRank + x.Latent.RopeDim, k: x.HeadDim, format: f}
+}
+
+// upFormat is the format of the expansion, whose keys are turned around: not all formats can be.
+func (p *placing) upFormat(ref model.Ref, t safetensors.DType, x *model.MixerSpec) (format, error) {
+	f, ok := formatOf[t]
+	switch {
+	case !ok || f == mxfp4:
+		return f, &MatrixError{ref, t}
+	case f == fp8 && !turnsFP8(x):
+		return f, &FamilyError{p.m.Spec.Family, fmt.Sprintf("%v in FP8, where keys of a head are parted by blocks of scales", ref)}
 	}
-	p.bytes = cuda.Aligned(p.bytes + part.made.bytes)
-	p.all, p.needed[bf16] = append(p.all, part), true
+	return f, nil
+}
+
+// turnsFP8 says whether the rows of each head's keys that become columns of one block
+// have had one factor.
+func turnsFP8(x *model.MixerSpec) bool {
+	for h := range x.Heads {
+		first := h * (x.Latent.NopeDim + x.ValueDim)
+		for i := 0; i < x.Latent.NopeDim; i += cpu.FP8Block {
+			last := min(i+cpu.FP8Block, x.Latent.NopeDim) - 1
+			if (first+i)/cpu.FP8Block != (first+last)/cpu.FP8Block {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// heads places a matrix for each head, which are made of one tensor.
+func (p *placing) heads(count int, one matrix, ref model.Ref, of func(model.Packed) []byte) weight {
+	out := weight{p.table + cuda.Ptr(8*len(p.entries)), one.n, one.k, one.format}
+	p.all, p.needed[one.format] = append(p.all, part{made: made{p.bytes, ref, one.format, of}}), true
+	for range count {
+		p.entries = append(p.entries, uint64(p.base)+uint64(p.bytes), 0)
+		p.bytes += cuda.Aligned(one.bytes())
+	}
 	return out
 }
 
 // write computes and copies what was placed.
 func (of *made) write(ctx context.Context, w *way, m *model.Model) error {
-	t, err := m.Tensor(of.ref)
+	t, err := weights(m, of.ref, of.format)
 	if err != nil {
-		return fmt.Errorf("reading weights: %w", err)
+		return err
 	}
-	if i := notFinite(t.Data); i >= 0 {
-		return &NumberError{of.ref, i}
-	}
-	return w.write(ctx, of.of(t.Data))
+	return w.write(ctx, of.of(t))
 }
 
 // absorbOf makes the heads' matrices of the expansion (H·(NopeDim+ValueDim), rank): its
 // keys' part transposed, and ones for the rotated elements.
-func absorbOf(data []byte, x *model.MixerSpec) []byte {
-	const one = 0x3f80
-	nope, rank, kp := x.Latent.NopeDim, x.Latent.KVRank, padded(x.HeadDim)
-	width := rank + x.Latent.RopeDim
-	out := make([]byte, 2*x.Heads*width*kp)
+func absorbOf(up model.Packed, x *model.MixerSpec, one matrix) []byte {
+	nope, rank, kp, e := x.Latent.NopeDim, x.Latent.KVRank, padded(one.k), one.format.bits()/8
+	size := int(cuda.Aligned(one.bytes()))
+	out := make([]byte, x.Heads*size)
 	for h := range x.Heads {
-		from, to := data[2*h*(nope+x.ValueDim)*rank:], out[2*h*width*kp:]
+		first, to := h*(nope+x.ValueDim), out[h*size:(h+1)*size]
+		from := up.Data[e*first*rank:]
 		for i := range nope {
 			for j := range rank {
-				copy(to[2*(j*kp+i):][:2], from[2*(i*rank+j):])
+				copy(to[e*(j*kp+i):][:e], from[e*(i*rank+j):])
 			}
 		}
 		for r := range x.Latent.RopeDim {
-			binary.LittleEndian.PutUint16(to[2*((rank+r)*kp+nope+r):], one)
+			copy(to[e*((rank+r)*kp+nope+r):], oneIn[one.format])
+		}
+		if one.format == fp8 {
+			turned := model.Packed{Factors: turnedFactors(up.Factors, x, first)}
+			turned.Shape = []int{one.n, one.k}
+			putScales(to[one.n*kp:], turned, 0, one.n)
 		}
 	}
 	return out
 }
 
+// oneIn is 1 in each format.
+var oneIn = [formats][]byte{bf16: {0x80, 0x3f}, fp8: {0x38}}
+
+// turnedFactors are those of the absorb (n, k) of the head whose keys' rows begin with first.
+func turnedFactors(factors []float32, x *model.MixerSpec, first int) (all []float32) {
+	rank, width := x.Latent.KVRank, cpu.FP8Scales(x.Latent.KVRank)
+	for j := range rank + x.Latent.RopeDim {
+		for i := 0; i < x.HeadDim; i += cpu.FP8Block {
+			f := float32(1)
+			if j < rank && i < x.Latent.NopeDim {
+				f = factors[(first+i)*width+j/cpu.FP8Block]
+			}
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
 // expandOf is its values' part.
-func expandOf(data []byte, x *model.MixerSpec) []byte {
-	nope, rank, kp := x.Latent.NopeDim, x.Latent.KVRank, padded(x.Latent.KVRank)
-	out := make([]byte, 2*x.Heads*x.ValueDim*kp)
+func expandOf(up model.Packed, x *model.MixerSpec, one matrix) []byte {
+	nope, v, kp, row := x.Latent.NopeDim, x.ValueDim, padded(one.k), int(one.format.rowBytes(one.k))
+	size, width := int(cuda.Aligned(one.bytes())), cpu.FP8Scales(one.k)
+	out := make([]byte, x.Heads*size)
 	for h := range x.Heads {
-		for j := range x.ValueDim {
-			row := (h*(nope+x.ValueDim) + nope + j) * rank
-			copy(out[2*(h*x.ValueDim+j)*kp:], data[2*row:2*(row+rank)])
+		first, to := h*(nope+v)+nope, out[h*size:(h+1)*size]
+		for j := range v {
+			copy(to[j*int(one.format.rowBytes(kp)):], up.Data[(first+j)*row:(first+j+1)*row])
+		}
+		if one.format == fp8 {
+			values := model.Packed{Factors: up.Factors[first*width : (first+v)*width]}
+			values.Shape = []int{v, one.k}
+			putScales(to[v*kp:], values, 0, v)
 		}
 	}
 	return out
