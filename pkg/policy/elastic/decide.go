@@ -33,6 +33,9 @@ type work struct {
 	old   layout      // in force, as far as it can be used
 	next  layout
 	why   causes
+	// relieved are the hosts of experts that relieve others, in force. They are not in old
+	// until relief is decided on.
+	relieved map[int]int
 }
 
 // Decide says what the plan is to be now. Layers that stay come as they are. An
@@ -51,6 +54,9 @@ func (c *Core) Decide(now float64, k plan.Known) (*plan.Decision, []Verdict, err
 		}
 		for _, w := range r.layers {
 			r.improve(w)
+		}
+		for _, w := range r.layers {
+			r.relieve(w)
 		}
 		r.keep()
 		return r.decision()
@@ -73,6 +79,7 @@ func (c *Core) round(now float64, k plan.Known) *round {
 		w.why.count(byHost, gone)
 		w.why.count(byRefusal, refused)
 		w.inherit(now, func(e int) bool { return len(w.old[e]) > 0 && w.old.count(e, cold) == len(w.old[e]) })
+		r.leaveOutRelief(w)
 		w.loads = w.layer.loads(now, c.mode)
 		w.idle = r.atZero(w)
 		r.occupy(w.old)
@@ -104,8 +111,12 @@ func (r *round) atZero(w *work) []bool {
 // begins anew where no change of the old one fits on the hosts.
 func (r *round) static() (*plan.Decision, []Verdict, error) {
 	k := r.k
-	if r.c.mode.scale != nil {
+	if r.c.mode.scale != nil { // the next decision relieves hosts
 		k.Settings.Replicas = 1
+		k.Hosts = slices.Clone(k.Hosts)
+		for i := range k.Hosts {
+			k.Hosts[i].Throttles = false
+		}
 	}
 	d, err := static.Plan(k)
 	if err != nil {

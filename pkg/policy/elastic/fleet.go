@@ -13,6 +13,7 @@ import (
 type fleet struct {
 	hosts []host // by their ids
 	index map[string]int
+	cool  []int // those that do not throttle
 }
 
 // host is one of them, named by its place in the fleet.
@@ -26,6 +27,8 @@ type host struct {
 	kept int
 	// full says that it has refused something lately: it gets nothing more.
 	full bool
+	// throttles says that its device is slowed; see plan.Host.
+	throttles bool
 	// idle says that nothing was planned on it in any layer.
 	idle bool
 }
@@ -47,11 +50,14 @@ func newFleet(all []plan.Host, expertBytes uint64) *fleet {
 		if h.Budget > 0 {
 			slots = int(min(h.Budget/max(1, expertBytes), noLimit))
 		}
-		f.hosts = append(f.hosts, host{id: h.ID, slots: slots, idle: true})
+		f.hosts = append(f.hosts, host{id: h.ID, slots: slots, throttles: h.Throttles, idle: true})
 	}
 	slices.SortFunc(f.hosts, func(a, b host) int { return cmp.Compare(a.id, b.id) })
 	for i, h := range f.hosts {
 		f.index[h.id] = i
+		if !h.throttles {
+			f.cool = append(f.cool, i)
+		}
 	}
 	return f
 }

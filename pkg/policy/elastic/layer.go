@@ -32,7 +32,9 @@ type layer struct {
 	surplus []float64
 	// kept is since when a replica is loaded and not used.
 	kept map[at]float64
-	row  mean // seconds
+	// relief are replicas that are there since all others are on hosts that throttle.
+	relief map[at]bool
+	row    mean // seconds
 	// gained is when a change was last decided on for what it gains.
 	gained float64
 

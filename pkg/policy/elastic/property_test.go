@@ -3,6 +3,7 @@ package elastic
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -165,7 +166,7 @@ func TestPlansHold(t *testing.T) {
 		y := drawTrial(t)
 		all := y.known.Hosts
 		for range rapid.IntRange(1, 8).Draw(t, "rounds") {
-			switch rapid.SampledFrom([]string{"rows", "rows", "wait", "gone", "back", "refused"}).Draw(t, "what") {
+			switch rapid.SampledFrom([]string{"rows", "rows", "wait", "gone", "back", "refused", "throttles"}).Draw(t, "what") {
 			case "rows":
 				y.rows(t)
 			case "wait":
@@ -175,14 +176,52 @@ func TestPlansHold(t *testing.T) {
 				y.known.Hosts = append(append([]plan.Host(nil), all[:i]...), all[i+1:]...)
 			case "back":
 				y.known.Hosts = all
+			case "throttles":
+				for i := range all {
+					all[i].Throttles = rapid.Bool().Draw(t, "throttles")
+				}
+				y.known.Hosts = all
 			case "refused":
 				y.core.Refused(y.now, "host-0", plan.FunctionID(0, []uint32{0}, plan.Routed))
 			}
-			y.check(t, y.decide(t))
+			verdicts := y.decide(t)
+			y.check(t, verdicts)
+			y.relieves(t, verdicts)
 			y.conserved(t)
 		}
 		y.settles(t)
 	})
+}
+
+// relieves wants an expert on throttling hosts alone only where no other host has room.
+func (y *trial) relieves(t *rapid.T, verdicts []Verdict) {
+	static := func(v Verdict) bool { return slices.Contains(v.Causes, byStatic) }
+	if slices.ContainsFunc(verdicts, static) || len(y.core.refused) > 0 {
+		return // the next decision does, or a host is full whatever it says
+	}
+	r := y.core.round(y.now, y.known)
+	for _, w := range r.layers {
+		for _, h := range w.relieved {
+			r.hosts[h].used++
+		}
+	}
+	for _, w := range r.layers {
+		full, _, _ := r.read(w.in)
+		left := r.cap(math.MaxInt32)
+		for e := range full {
+			left -= max(0, full.count(e, warm)-1)
+		}
+		for e := range full {
+			on := full.having(e, warm)
+			hot := func(h int) bool { return r.hosts[h].throttles }
+			if len(on) == 0 || slices.ContainsFunc(on, func(h int) bool { return !hot(h) }) || left <= 0 {
+				continue
+			}
+			if at := r.room(r.cool, make([]float64, len(r.hosts))); at >= 0 {
+				t.Fatalf("layer %d, expert %d: alone on hosts that throttle, %s has room", w.number, e, r.hosts[at].id)
+			}
+		}
+	}
 }
 
 // settles wants the plan to stay when nothing changes. What is under way may take

@@ -49,7 +49,7 @@ func (y *yard) do(t testing.TB, e *transcript.Event) {
 	case "scaler":
 		y.start(t, e)
 	case "host":
-		y.host(e.Arg(t, 0), uint64(e.Int(t, "budget", 0)))
+		y.host(e.Arg(t, 0), uint64(e.Int(t, "budget", 0)), slices.Contains(e.Args, "throttles"))
 	case "gone":
 		y.hosts = slices.DeleteFunc(y.hosts, func(h plan.Host) bool { return h.ID == e.Arg(t, 0) })
 	case "rows", "predict", "computed":
@@ -99,10 +99,10 @@ func testModel(layers, experts int) Model {
 	return m
 }
 
-// host lets a host come, or say something else of its memory.
-func (y *yard) host(id string, budget uint64) {
+// host lets a host come, or say something else of its memory and its device.
+func (y *yard) host(id string, budget uint64, throttles bool) {
 	y.hosts = slices.DeleteFunc(y.hosts, func(h plan.Host) bool { return h.ID == id })
-	y.hosts = append(y.hosts, plan.Host{ID: id, Budget: budget})
+	y.hosts = append(y.hosts, plan.Host{ID: id, Budget: budget, Throttles: throttles})
 }
 
 // send makes a sample of words like 3:100, an expert and its rows.

@@ -22,6 +22,8 @@ const (
 	byInterval Cause = "interval"
 	bySpread   Cause = "spread"
 	bySurplus  Cause = "surplus"
+	byRelief   Cause = "relief"
+	byCooling  Cause = "cooled"
 	byAge      Cause = "age"
 	byPressure Cause = "pressure"
 	byForm     Cause = "form"
@@ -43,6 +45,8 @@ var texts = []struct {
 	{byInterval, "an interval is over"},
 	{bySpread, "no rows, and hosts with nothing"},
 	{bySurplus, "%d replicas retired that were not needed"},
+	{byRelief, "%d experts of throttling hosts given to others, too"},
+	{byCooling, "%d that relieved them retired"},
 	{byAge, "%d kept ones let go after their time"},
 	{byPressure, "%d kept ones let go for others"},
 	{byForm, "functions formed anew"},

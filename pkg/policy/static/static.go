@@ -95,39 +95,43 @@ func newRoom(k plan.Known) *room {
 // take gives an expert to the next hosts that have room for it, none if there
 // are none. If all of them throttle it has one more that does not.
 func (r *room) take(expert, replicas int) (on []string) {
-	throttle := true
+	var at []int
 	for i := range r.places {
-		if len(on) > 0 && (len(on) >= replicas || r.spare <= 0) {
+		if len(at) > 0 && (len(at) >= replicas || r.spare <= 0) {
 			break
 		}
-		if p := &r.places[(expert+i)%len(r.places)]; p.has(r.bytes) {
-			on, throttle = r.give(on, p), throttle && p.throttles
+		if p := (expert + i) % len(r.places); r.places[p].has(r.bytes) {
+			at = r.give(at, p)
 		}
 	}
-	if len(on) > 0 && throttle {
-		on = r.relieve(expert, on)
+	throttles := func(p int) bool { return r.places[p].throttles }
+	if p := Relief(at, throttles, func() int { return r.reliever(expert) }); p >= 0 {
+		at = r.give(at, p)
+	}
+	for _, p := range at {
+		on = append(on, r.places[p].id)
 	}
 	slices.Sort(on)
 	return on
 }
 
-// relieve gives an expert to one more host, of those that do not throttle: of the experts
-// of one host each to another.
-func (r *room) relieve(expert int, on []string) []string {
+// reliever is a host with room that does not throttle: of the experts of one host each
+// another; -1 if there is none.
+func (r *room) reliever(expert int) int {
 	for i := 0; i < len(r.cool) && r.spare > 0; i++ {
-		at := r.cool[(expert/len(r.places)+i)%len(r.cool)]
-		if p := &r.places[at]; p.has(r.bytes) {
-			return r.give(on, p)
+		if p := r.cool[(expert/len(r.places)+i)%len(r.cool)]; r.places[p].has(r.bytes) {
+			return p
 		}
 	}
-	return on
+	return -1
 }
 
 func (p *place) has(bytes uint64) bool { return !p.bounded || p.left >= bytes }
 
 // give enters an expert that others have, too, on one more host.
-func (r *room) give(on []string, p *place) []string {
+func (r *room) give(on []int, at int) []int {
+	p := &r.places[at]
 	p.left -= min(p.left, r.bytes)
 	r.spare -= min(len(on), 1)
-	return append(on, p.id)
+	return append(on, at)
 }
