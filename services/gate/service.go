@@ -34,7 +34,7 @@ type Service struct {
 	view     *members.View
 	ctx      context.Context // of what Start began, until Stop
 	stop     context.CancelFunc
-	hidden   *bus.Receiving // rows for any gate
+	hidden   *shared        // rows for any gate
 	own      *bus.Receiving // rows for this one
 	plan     *planSwitch
 	states   *functions.View
@@ -58,11 +58,13 @@ const inFlight = 64
 // New returns a replica that is not started.
 func New(d *deployment.Deployment, c Config) *Service {
 	id := deployment.NewID("gate")
-	return &Service{
+	s := &Service{
 		d: d, config: c, id: id, presence: d.NewPresence(id, "gate"), split: newSplitter(d.Model.Spec.Hidden), traces: planTraces{}, late: wire.Lateness{Shape: d.Shape},
 		tracer: d.Telemetry.Tracer("gate"), metrics: d.Telemetry.Metrics, loads: newLoadMeter(d, id),
 		slow: newSlowHosts(d.Logger, d.Telemetry.Metrics.Hosts),
 	}
+	s.hidden = &shared{receive: s.receiveAny, log: d.Logger}
+	return s
 }
 
 // Name is the replica's id.
@@ -99,13 +101,17 @@ func (s *Service) listen(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("receiving this gate's hidden rows: %w", err)
 	}
-	s.hidden, err = s.d.Hop.Receive(ctx, bus.Receiver{
-		Stream: s.d.Streams.Hidden(), Name: "gate", Subject: s.d.Subjects.AnyHidden(), MaxInFlight: inFlight,
-	}, s.receive)
-	if err != nil {
+	if err := s.hidden.take(ctx); err != nil {
 		return fmt.Errorf("receiving hidden rows: %w", err)
 	}
 	return nil
+}
+
+// receiveAny begins to receive rows for any gate.
+func (s *Service) receiveAny(ctx context.Context) (*bus.Receiving, error) {
+	return s.d.Hop.Receive(ctx, bus.Receiver{
+		Stream: s.d.Streams.Hidden(), Name: "gate", Subject: s.d.Subjects.AnyHidden(), MaxInFlight: inFlight,
+	}, s.receive)
 }
 
 // Run follows plans, functions and members until ctx ends, or the gate has lost its GPU.
@@ -121,6 +127,7 @@ func (s *Service) Run(ctx context.Context) error {
 	tasks.Go(func() { s.acks.Run(ctx) })
 	tasks.Go(func() { s.loads.run(ctx) })
 	tasks.Go(func() { s.slow.run(ctx, s.view) })
+	tasks.Go(func() { s.hidden.follow(ctx, func() bool { return leaves(s.view.Snapshot(), s.id) }) })
 	tasks.Go(func() {
 		defer leave()
 		s.awaitLoss(ctx)
@@ -137,13 +144,11 @@ func (s *Service) Stop(ctx context.Context) error {
 		return nil
 	}
 	defer s.stop()
-	var errs []error
-	for _, r := range []*bus.Receiving{s.hidden, s.own} {
-		if r != nil {
-			errs = append(errs, r.Drain(ctx))
-		}
+	err := s.hidden.leave(ctx)
+	if s.own != nil {
+		err = errors.Join(err, s.own.Drain(ctx))
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // Ready says whether rows can be routed.
