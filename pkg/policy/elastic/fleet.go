@@ -14,6 +14,8 @@ type fleet struct {
 	hosts []host // by their ids
 	index map[string]int
 	cool  []int // those that do not throttle
+	// refused are the refusals that are believed.
+	refused map[refusal]float64
 }
 
 // host is one of them, named by its place in the fleet.
@@ -90,13 +92,21 @@ func (c *Core) Refused(now float64, host, function string) {
 	c.refused[refusal{host, function}] = c.at(now)
 }
 
-// markFull marks the hosts that have refused something lately.
+// markFull marks the hosts that have refused something lately. If all have, nobody else can
+// have what they refused: it stays where it is, and its rows wait or go to whoever borrows it.
 func (f *fleet) markFull(refused map[refusal]float64, now float64) {
+	f.refused = refused
 	for r, when := range refused {
 		if now-when > refusedFor {
 			delete(refused, r)
 		} else if h, here := f.index[r.host]; here {
 			f.hosts[h].full = true
+		}
+	}
+	if !slices.ContainsFunc(f.hosts, func(h host) bool { return !h.full }) {
+		f.refused = nil
+		for i := range f.hosts {
+			f.hosts[i].full = false
 		}
 	}
 }

@@ -33,7 +33,7 @@ func (r *round) read(in *plan.Layer) (l layout, gone, refused int) {
 	for _, f := range in.Functions {
 		for _, p := range f.Placements {
 			h, here := r.index[p.Host]
-			_, no := r.c.refused[refusal{p.Host, f.Id}]
+			_, no := r.refused[refusal{p.Host, f.Id}]
 			switch {
 			case !here && p.Want != kept:
 				gone++
