@@ -57,7 +57,7 @@ func newFeed(c bus.LogStore, names schemas.Streams) *feed {
 // others. It returns the place of the last message that it passed on.
 func (f *feed) follow(ctx context.Context, shard int, after bus.Place, take func(bus.Stored)) (bus.Place, error) {
 	r := &reader{shard: shard, place: after, box: newMailbox(), err: make(chan error, 1)}
-	if err := f.join(r); err != nil {
+	if err := f.join(r); err != nil { //nolint:contextcheck // the feed outlives each of its readers
 		return after, err
 	}
 	defer f.leave(r)
