@@ -41,7 +41,11 @@ func (r *served) tenant() string { return schemas.FlowOf(r.chain.Accept()).Tenan
 // follow makes chunks of the shard's records until ctx ends. In a stream that
 // was made anew it begins with the first one, and what was under way ends.
 func (sh *ownedShard) follow(ctx context.Context) error {
-	for place := sh.held.Position(); ; place = (bus.Place{}) {
+	place := sh.held.Position()
+	if place.Incarnation == 0 { // of no stream, so of none of its messages
+		place = bus.Place{}
+	}
+	for ; ; place = (bus.Place{}) {
 		err := sh.s.log.FollowShard(ctx, sh.shard, place, func(request string, e tokenlog.Entry, err error) {
 			// The next owner begins behind the position: at what was not delivered.
 			if ctx.Err() == nil && sh.take(ctx, request, e, err) {
