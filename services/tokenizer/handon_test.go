@@ -190,6 +190,7 @@ func TestWhatIsHandedOn(t *testing.T) {
 		r.eventually("all chunks", func() bool { return len(g.chunks()) == 4 })
 	}
 	s.drain()
+	r.eventually("four are handed on", func() bool { return len(said.handed(s.Service)) >= 4 })
 	got := said.handed(s.Service)
 	if len(got) != 4 {
 		t.Errorf("%d were handed on: %v", len(got), got)
@@ -305,8 +306,9 @@ func TestHandedOnByTheLast(t *testing.T) {
 	}
 	gone.Wait()
 	for _, l := range leaving {
-		if n := len(said.handed(l.Service)); n != 1 || len(said.all()) > len(leaving) || l.streams.count() > 0 {
-			t.Errorf("handed on %d times; %d are left", len(said.all()), l.streams.count())
+		r.eventually("it is handed on", func() bool { return len(said.handed(l.Service)) > 0 })
+		if n := len(said.handed(l.Service)); n != 1 || l.streams.count() > 0 {
+			t.Errorf("handed on %d times; %d are left", n, l.streams.count())
 		}
 	}
 	r.replica()
