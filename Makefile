@@ -95,8 +95,8 @@ bench: ## Run every benchmark once, so that none rots
 	CGO_ENABLED=0 $(GO) test -run '^$$' -bench . -benchtime 1x $(BENCHED)
 
 .PHONY: fuzz
-fuzz: ## Run every fuzz target for FUZZTIME (3s)
-	@CGO_ENABLED=0 GO="$(GO)" .ci/fuzz $(FUZZTIME)
+fuzz: ## Run every fuzz target for FUZZTIME (3s); with FUZZLIMIT, as many as begin in so many seconds
+	@CGO_ENABLED=0 GO="$(GO)" .ci/fuzz "$(FUZZTIME)" "$(FUZZLIMIT)"
 
 .PHONY: generate
 generate: $(BUF) $(PROTOC_GEN_GO) ## Generate Go code from schemas/
