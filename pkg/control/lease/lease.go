@@ -26,6 +26,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/pkg/process/notify"
 	"github.com/switchyard/switchyard/pkg/process/pause"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -74,7 +75,7 @@ func Hold(ctx context.Context, kv jetstream.KeyValue, key, owner string, o Optio
 		o.TTL = TTL
 	}
 	c := &candidate{Options: o, kv: b, key: key, owner: owner, moved: make(chan struct{}, 1)}
-	stop, err := b.Conn().FollowKeys(b.Bucket(), key, func(string, []byte, bool) { c.wake() })
+	stop, err := b.Conn().FollowKeys(b.Bucket(), key, func(string, []byte, bool) { notify.Send(c.moved) })
 	if err != nil {
 		return err
 	}
@@ -101,13 +102,6 @@ type candidate struct {
 	seen  uint64 // revision
 	since time.Time
 	sought
-}
-
-func (c *candidate) wake() {
-	select {
-	case c.moved <- struct{}{}:
-	default:
-	}
 }
 
 // acquire returns when the lease is held, or an error when ctx ends.

@@ -113,17 +113,4 @@ func newGateLane(driver cuda.Driver, a *cuda.Arena, b gateBuffers, h *health) (l
 	return l, nil
 }
 
-func (l *gateLane) close(lost bool) {
-	if l.done != nil {
-		l.done.close(lost)
-	}
-	if lost {
-		return
-	}
-	for _, b := range [][]byte{l.in, l.out} {
-		if b != nil {
-			_ = l.driver.Unpin(b) // the driver has said before what is wrong with it
-		}
-	}
-	_ = l.stream.Close() // the same
-}
+func (l *gateLane) close(lost bool) { release(l.driver, l.stream, l.done, lost, l.in, l.out) }

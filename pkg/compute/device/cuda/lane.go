@@ -64,22 +64,7 @@ func newLane(driver cuda.Driver, a *cuda.Arena, k *kernels, s shape, h *health) 
 	return l, err
 }
 
-func (l *lane) close(lost bool) {
-	if l.done != nil {
-		l.done.close(lost)
-	}
-	if lost {
-		return
-	}
-	for _, b := range [][]byte{l.in, l.out} {
-		if b != nil {
-			_ = l.driver.Unpin(b) // the driver has said before what is wrong with it
-		}
-	}
-	if l.stream != nil {
-		_ = l.stream.Close() // the same
-	}
-}
+func (l *lane) close(lost bool) { release(l.driver, l.stream, l.done, lost, l.in, l.out) }
 
 // compute computes a call, in several pieces if it has more rows than the lane.
 func (l *lane) compute(from *device.Store[*expert], in forward.Routed, out []float32, read *int64) error {

@@ -102,18 +102,7 @@ func newStepLane(b *Backbone) (l *stepLane, err error) {
 }
 
 func (l *stepLane) close(lost bool) {
-	if l.done != nil {
-		l.done.close(lost)
-	}
-	if lost {
-		return
-	}
-	for _, b := range [][]byte{l.in, l.head, l.out, l.block, l.logits} {
-		if b != nil {
-			_ = l.b.driver.Unpin(b) // the driver has said before what is wrong with it
-		}
-	}
-	_ = l.stream.Close() // the same
+	release(l.b.driver, l.stream, l.done, lost, l.in, l.head, l.out, l.block, l.logits)
 }
 
 // x is where the rows are, which the layers change.

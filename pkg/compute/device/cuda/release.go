@@ -1,0 +1,22 @@
+package cuda
+
+import "github.com/switchyard/switchyard/kernels/cuda"
+
+// release gives back what a lane has of the driver: a stream, what waits for it, and pinned
+// memory. Of a GPU that is lost only the waiting ends. What was never made is nil.
+func release(driver cuda.Driver, stream cuda.Stream, done *waiter, lost bool, pinned ...[]byte) {
+	if done != nil {
+		done.close(lost)
+	}
+	if lost {
+		return
+	}
+	for _, b := range pinned {
+		if b != nil {
+			_ = driver.Unpin(b) // the driver has said before what is wrong with it
+		}
+	}
+	if stream != nil {
+		_ = stream.Close() // the same
+	}
+}
