@@ -106,9 +106,15 @@ func (p *passing) Next(ctx context.Context, stream, subject string, from uint64)
 	return m, err
 }
 
-// Follow calls fn for what passes from now on, until fn returns false or ctx ends.
+// Follow calls fn for what passes from now on, until fn returns false or ctx ends. Who
+// follows one request, for a reader who asks again, gets nothing: that reader has missed
+// nothing, and what he would take is the shards' followers'.
 func (p *passing) Follow(ctx context.Context, _ string, subjects []string, _ bus.Place, fn func(bus.Stored) (more bool)) error {
 	what := strings.Join(subjects, " and ")
+	if !strings.HasSuffix(what, ".*") {
+		<-ctx.Done()
+		return fmt.Errorf("following %s: %w", what, ctx.Err())
+	}
 	sub, err := p.listen()
 	if err != nil {
 		return fmt.Errorf("following %s: %w", what, err)

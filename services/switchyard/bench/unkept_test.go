@@ -11,6 +11,7 @@ import (
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -83,6 +84,7 @@ func TestUnkept(t *testing.T) {
 			t.Errorf("the stream of token logs has %d messages (%v), want some: %v", state.Messages, err, want)
 		}
 	}
+	readAgain(t, unkept)
 	p, err := b.pair(t.Context(), "guarantees", unkept, b.pipeline, 2, 24)
 	// With so few tokens the sequences may never decode at the same time.
 	if err != nil || p.Whole <= 0 || p.Low > p.High {
@@ -113,6 +115,34 @@ func answer(t *testing.T, side *pipelineSide) (ids []uint32) {
 		ids = append(ids, chunk.TokenIds...)
 	}
 	return ids
+}
+
+// readAgain has a request read once more while it is answered, as clients do that hear
+// nothing for a while: its records go to who delivers them all the same.
+func readAgain(t *testing.T, side *pipelineSide) {
+	t.Helper()
+	n := int32(200)
+	stream, err := side.client.Prompt(t.Context(), &pb.Prompt{InputIds: promptIDs(0, promptLength, side.vocab), MaxTokens: &n, IgnoreEos: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again *client.Stream
+	got := 0
+	for chunk, err := range stream.Chunks() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again == nil {
+			if again, err = side.client.Resume(t.Context(), stream.RequestID(), 0); err != nil {
+				t.Fatal(err)
+			}
+			defer again.Close()
+		}
+		got += len(chunk.TokenIds)
+	}
+	if got != int(n) {
+		t.Errorf("%d tokens of a request that is read twice, want %d", got, n)
+	}
 }
 
 func TestPairOf(t *testing.T) {
