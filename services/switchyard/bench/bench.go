@@ -56,6 +56,9 @@ type Result struct {
 	Pipeline float64 `json:"pipeline_tokens_per_s"`
 	Direct   float64 `json:"direct_tokens_per_s"`
 	Ratio    float64 `json:"ratio"`
+	// Together is the share of the pipeline's tokens that came while all sequences decode.
+	// Where it is less than a quarter, tokens a second are of whole turns, prompts included.
+	Together float64 `json:"decoding_together"`
 	// Joules is the energy that the GPU took for a token of the pipeline, prompts
 	// included; 0 if it is not known.
 	Joules    float64 `json:"gpu_joules_per_token,omitempty"`
@@ -127,7 +130,7 @@ func (b *Bench) Measure(ctx context.Context, batch int) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	var direct, pipeline, ratios, bytes []float64
+	var direct, pipeline, together, ratios, bytes []float64
 	var took energy
 	for i := range b.settings.Rounds {
 		b.settings.Progress("batch %d: turn %d of %d, %d tokens a sequence…", batch, i+1, b.settings.Rounds, tokens)
@@ -138,18 +141,18 @@ func (b *Bench) Measure(ctx context.Context, batch int) (*Result, error) {
 		}
 		runtime.GC()
 		counter := b.pipeline.energy()
-		p, _, err := b.pipeline.decode(ctx, batch, tokens)
+		p, err := b.pipeline.decode(ctx, batch, tokens)
 		if err != nil {
 			return nil, err
 		}
 		took.count(counter, b.pipeline.energy(), batch*tokens)
-		direct, pipeline = append(direct, d.rate), append(pipeline, p)
-		ratios, bytes = append(ratios, p/d.rate), append(bytes, d.bytesPerSecond)
+		direct, pipeline, together = append(direct, d.rate), append(pipeline, p.rate), append(together, p.together)
+		ratios, bytes = append(ratios, p.rate/d.rate), append(bytes, d.bytesPerSecond)
 	}
 	r := &Result{
 		Model: b.pipeline.name, Batch: batch, Grouping: b.settings.Grouping, Wire: b.settings.Wire, Hops: b.settings.Hops, Device: b.pipeline.device(),
 		Pipeline: median(pipeline), Direct: median(direct), Ratio: median(ratios), Bandwidth: median(bytes) / b.bandwidth,
-		Prefill: b.prefill, Joules: took.perToken(),
+		Together: median(together), Prefill: b.prefill, Joules: took.perToken(),
 	}
 	r.Flops = r.Direct * b.flopsPerToken(promptLength+tokens/2) / b.flops
 	r.PrefillFlops = b.prefill * b.flopsPerToken(prefillLength/2) / b.flops
@@ -193,16 +196,27 @@ func (b *Bench) flopsPerToken(context int) float64 {
 	return 2*float64(spec.Parameters().ActiveWithoutInput) + spec.ScoreFLOPs(context)
 }
 
-// tokens is how many a turn generates for each sequence: about Seconds' worth
-// for the direct path, as far as the context reaches.
+// tokens is how many a turn generates for each sequence, as far as the context reaches:
+// about Seconds' worth for the direct path, or more until the pipeline's sequences, whose
+// prompts come one after the other, decode together for most of the turn.
 func (b *Bench) tokens(ctx context.Context, batch int) (int, error) {
 	probe, err := b.direct.decode(ctx, batch, minTokens)
 	if err != nil {
 		return 0, err
 	}
-	n := int(b.settings.Seconds * probe.rate / float64(batch))
-	return min(max(n, minTokens), b.direct.maxTokens()), nil
+	n := max(int(b.settings.Seconds*probe.rate/float64(batch)), minTokens)
+	for most := b.direct.maxTokens(); ; n *= 2 {
+		n = min(n, most)
+		b.settings.Progress("batch %d: trying %d tokens a sequence…", batch, n)
+		t, err := b.pipeline.decode(ctx, batch, n)
+		if err != nil || t.together >= enoughTogether || n == most {
+			return n, err
+		}
+	}
 }
+
+// enoughTogether is the share of a turn's tokens that shall come while all decode.
+const enoughTogether = 0.5
 
 // minTokens is the fewest that a turn measures.
 const minTokens = 8
@@ -218,6 +232,9 @@ func (r *Result) String() string {
 	fmt.Fprintf(&text, "%s  batch %d  grouping %s  wire %s  hops %s  %s: pipeline %.0f tokens/s, direct %.0f, ratio %.2f; direct reads at %.2f of the machine's bandwidth and computes at %.2f of its FMA peak (prefill of 512: %.0f tokens/s, %.2f)\n",
 		r.Model, r.Batch, r.Grouping, r.Wire, r.Hops, r.Device, r.Pipeline, r.Direct, r.Ratio, r.Bandwidth, r.Flops, r.Prefill, r.PrefillFlops)
 	fmt.Fprintf(&text, "    %.2f rows, %.1f messages and %.0f payload bytes a step\n", r.Rows, r.Messages, r.Bytes)
+	if r.Together < leastTogether {
+		text.WriteString("    tokens a second of whole turns, prompts included: the sequences hardly decoded together; --seconds may be too few\n")
+	}
 	if r.Joules > 0 {
 		fmt.Fprintf(&text, "    %.3g J of the GPU a token, what it takes while it waits included\n", r.Joules)
 	}

@@ -43,12 +43,12 @@ func benchPipeline(b *testing.B, hops string, batch int) {
 			b.Error(err)
 		}
 	}()
-	if _, _, err := side.decode(ctx, batch, 32); err != nil { // warm
+	if _, err := side.decode(ctx, batch, 32); err != nil { // warm
 		b.Fatal(err)
 	}
 	b.ResetTimer()
 	for left := b.N; left > 0; left -= benchTurn {
-		if _, _, err := side.decode(ctx, batch, max(2, min(left, benchTurn))); err != nil {
+		if _, err := side.decode(ctx, batch, max(2, min(left, benchTurn))); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -47,12 +47,12 @@ func (b *Bench) other(ctx context.Context, hops string, batch, tokens int) (floa
 	}
 	var rates []float64
 	for range b.settings.Rounds {
-		rate, _, err := side.decode(ctx, batch, tokens)
+		t, err := side.decode(ctx, batch, tokens)
 		if err != nil {
 			_ = side.close() // the first error says more
 			return 0, err
 		}
-		rates = append(rates, rate)
+		rates = append(rates, t.rate)
 	}
 	return median(rates), side.close()
 }

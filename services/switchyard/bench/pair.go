@@ -44,9 +44,16 @@ func (b *Bench) pair(ctx context.Context, what string, without, with *pipelineSi
 	return pairOf(turns[0], turns[1]), nil
 }
 
-// turn is tokens a second while all sequences decode and of the whole turn, and the
-// processor time of all of it.
-type turn struct{ rate, whole, cpu float64 }
+// turn is what a batch of requests took.
+type turn struct {
+	// rate is tokens a second while all sequences decode, and whole of the whole turn;
+	// both are that where less than leastTogether of the tokens came while all decode.
+	rate, whole float64
+	// cpu is the processor time of all of it, in seconds.
+	cpu float64
+	// together is the share of the tokens that came while all decode.
+	together float64
+}
 
 // turnWithin bounds a turn, which takes about Seconds: where nobody keeps token logs, a
 // message that is lost leaves its request without an end.
@@ -63,7 +70,7 @@ func measureTurn(ctx context.Context, side *pipelineSide, batch, tokens int, wit
 	if err != nil {
 		return t, err
 	}
-	if t.rate, t.whole, err = side.decode(ctx, batch, tokens); err != nil {
+	if t, err = side.decode(ctx, batch, tokens); err != nil {
 		return t, cmp.Or(context.Cause(ctx), err)
 	}
 	after, err := side.read()

@@ -57,9 +57,8 @@ func (s *pipelineSide) close() error {
 	return s.cluster.Close()
 }
 
-// decode generates tokens for a batch of requests and returns tokens a second
-// over the time in which all of them decode, and over all of the time.
-func (s *pipelineSide) decode(ctx context.Context, batch, tokens int) (rate, whole float64, err error) {
+// decode generates tokens for a batch of requests.
+func (s *pipelineSide) decode(ctx context.Context, batch, tokens int) (turn, error) {
 	w := &window{need: batch}
 	errs, began := make([]error, batch), time.Now()
 	var all sync.WaitGroup
@@ -67,7 +66,7 @@ func (s *pipelineSide) decode(ctx context.Context, batch, tokens int) (rate, who
 		all.Go(func() { errs[i] = s.request(ctx, i, tokens, w) })
 	}
 	all.Wait()
-	return w.rate(), float64(batch*tokens) / since(began), errors.Join(errs...)
+	return turnOf(w, batch*tokens, since(began)), errors.Join(errs...)
 }
 
 func (s *pipelineSide) request(ctx context.Context, i, tokens int, w *window) error {
@@ -124,6 +123,22 @@ func (w *window) ended() {
 	defer w.mu.Unlock()
 	w.to, w.counted = time.Now(), w.tokens.Load()
 }
+
+// turnOf is the turn of so many tokens that took so many seconds.
+func turnOf(w *window, tokens int, seconds float64) turn {
+	t := turn{rate: w.rate(), whole: float64(tokens) / seconds}
+	if t.rate > 0 {
+		t.together = float64(w.counted) / float64(tokens)
+	}
+	if t.together < leastTogether {
+		t.rate = t.whole
+	}
+	return t
+}
+
+// leastTogether is the share of a turn's tokens below which those that came while all
+// sequences decoded say nothing of how fast they do.
+const leastTogether = 0.25
 
 // rate is tokens a second; 0 when some request ended before all had begun.
 func (w *window) rate() float64 {

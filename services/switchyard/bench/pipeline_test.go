@@ -14,7 +14,7 @@ func TestWindow(t *testing.T) {
 		name  string
 		play  func(w *window)
 		count int64
-		rated bool
+		turn  turn // of eight tokens in ten seconds
 	}{
 		{"all at once", func(w *window) {
 			w.token(true)
@@ -23,14 +23,18 @@ func TestWindow(t *testing.T) {
 			w.token(false)
 			w.ended()
 			w.token(false)
-		}, 2, true},
-		{"before the second begins", func(w *window) { w.token(true); w.token(false); w.token(true); w.token(false); w.ended() }, 1, true},
-		{"one ends before the other begins", func(w *window) { w.token(true); w.token(false); w.ended(); w.token(true) }, 2, false},
+		}, 2, turn{whole: 0.8, together: 0.25}},
+		{"before the second begins", func(w *window) { w.token(true); w.token(false); w.token(true); w.token(false); w.ended() }, 1, turn{rate: 0.8, whole: 0.8, together: 0.125}},
+		{"one ends before the other begins", func(w *window) { w.token(true); w.token(false); w.ended(); w.token(true) }, 2, turn{rate: 0.8, whole: 0.8}},
 	} {
 		w := &window{need: 2}
 		tt.play(w)
-		if w.counted != tt.count || (w.rate() > 0) != tt.rated {
-			t.Errorf("%s: %d tokens, %v a second", tt.name, w.counted, w.rate())
+		got, together := turnOf(w, 8, 10), tt.turn.rate == 0
+		if together { // its rate is of the moments between two calls
+			tt.turn.rate = w.rate()
+		}
+		if w.counted != tt.count || got != tt.turn || together && got.rate <= 0.8 {
+			t.Errorf("%s: %d tokens, %+v", tt.name, w.counted, got)
 		}
 	}
 }

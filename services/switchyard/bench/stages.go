@@ -28,7 +28,7 @@ func (b *Bench) stages(ctx context.Context, batch, tokens int) (*Stages, error) 
 	if err != nil {
 		return nil, err
 	}
-	if _, _, err := b.pipeline.decode(ctx, batch, tokens); err != nil {
+	if _, err := b.pipeline.decode(ctx, batch, tokens); err != nil {
 		return nil, err
 	}
 	after, err := b.pipeline.read()

@@ -146,7 +146,7 @@ func readAgain(t *testing.T, side *pipelineSide) {
 }
 
 func TestPairOf(t *testing.T) {
-	p := pairOf([]turn{{100, 10, 1}, {100, 20, 2}, {200, 10, 1}}, []turn{{50, 10, 1}, {90, 10, 3}, {180, 9, 2}})
+	p := pairOf([]turn{{100, 10, 1, 1}, {100, 20, 2, 1}, {200, 10, 1, 1}}, []turn{{50, 10, 1, 1}, {90, 10, 3, 1}, {180, 9, 2, 1}})
 	want := Pair{Without: 100, With: 90, Share: 0.9, Low: 0.5, High: 0.9, Whole: 0.9, CPU: 0.5}
 	if *p != want {
 		t.Errorf("%+v, want %+v", *p, want)
