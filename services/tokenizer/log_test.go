@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -134,28 +135,58 @@ func TestPackedAnswer(t *testing.T) {
 	}
 }
 
-// A lease's position that no message of the stream has is not used.
+// A lease's position that no message of the stream has is not used: neither one that all
+// shards have, nor one that a shard has beside others that begin with the first message.
 func TestPositionBeyondTheStream(t *testing.T) {
-	for name, place := range map[string]bus.Place{
-		"beyond": {Sequence: 1 << 40}, "of another stream": {Incarnation: 99, Sequence: 1},
+	for _, tc := range []struct {
+		name   string
+		place  bus.Place
+		ours   bool // it names the stream that is there
+		shards []int
+	}{
+		{"of no stream", bus.Place{Sequence: 1 << 40}, false, allShards()},
+		{"of another stream", bus.Place{Incarnation: 99, Sequence: 1}, false, allShards()},
+		{"beyond", bus.Place{Sequence: 1 << 40}, true, allShards()},
+		{"one is beyond", bus.Place{Sequence: 1 << 40}, true, []int{schemas.ShardOf("r")}},
+		{"one is at the last number", bus.Place{Sequence: math.MaxUint64}, true, []int{schemas.ShardOf("r")}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, 0)
-			value, err := proto.Marshal(&pb.Lease{Epoch: 1, Position: place.Sequence, Incarnation: place.Incarnation})
-			if err != nil {
-				t.Fatal(err)
-			}
-			s := New(r.d, Config{MaxQueued: DefaultMaxQueued})
-			for shard := range schemas.LogShards {
-				if _, err := r.d.Leases.Put(r.ctx(), s.shardLease(shard), value); err != nil {
+			if tc.ours {
+				state, err := r.d.Conn.State(r.ctx(), r.d.Streams.Tokens().Name)
+				if err != nil {
 					t.Fatal(err)
 				}
+				tc.place.Incarnation = state.Incarnation
+			}
+			s := New(r.d, Config{MaxQueued: DefaultMaxQueued})
+			for _, shard := range tc.shards {
+				r.leaveShard(s, shard, tc.place)
 			}
 			r.start(s)
 			got := r.begin("r", 2)
 			r.append(r.claim("r"), token(0), token(1), ending("length"))
 			got.whole(2, "length")
 		})
+	}
+}
+
+func allShards() (all []int) {
+	for shard := range schemas.LogShards {
+		all = append(all, shard)
+	}
+	return all
+}
+
+// leaveShard makes a place the position at which a shard was left.
+func (r *rig) leaveShard(s *Service, shard int, at bus.Place) {
+	r.t.Helper()
+	value, err := proto.Marshal(&pb.Lease{Epoch: 1, Position: at.Sequence, Incarnation: at.Incarnation})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if _, err := r.d.Leases.Put(r.ctx(), s.shardLease(shard), value); err != nil {
+		r.t.Fatal(err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -207,6 +208,68 @@ func TestFeedOfAnotherStream(t *testing.T) {
 				t.Errorf("who follows the stream that is there heard: %v", <-now.end)
 			}
 		})
+	}
+}
+
+// followShard follows a shard as its owner does.
+func followShard(t *testing.T, l *Log, shard int, after bus.Place) *following {
+	return begin(t, shard, func(ctx context.Context, take func(bus.Stored)) error {
+		return l.followShard(ctx, shard, after, take)
+	})
+}
+
+// Who begins from a place that the stream does not have hears so, also beside a shard that
+// is followed, and also when the server does not say at once what it has.
+func TestPlaceThatIsNotThere(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		place     bus.Place
+		unsettled int
+	}{
+		{"beyond", bus.Place{Incarnation: 1, Sequence: 2}, 0},
+		{"the last number there is", bus.Place{Incarnation: 1, Sequence: math.MaxUint64}, 0},
+		{"of no stream", bus.Place{Sequence: 2}, 0},
+		{"of another stream", bus.Place{Incarnation: 2, Sequence: 1}, 0},
+		{"no answer", bus.Place{Incarnation: 1, Sequence: 2}, 2},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := newTape()
+			l := New(p, names, Settings{})
+			other := followShard(t, l, 1, bus.Place{})
+			p.add(1)
+			eventually(t, "its message", func() bool { return other.last() == 1 })
+			p.mu.Lock()
+			p.unsettled = tc.unsettled
+			p.mu.Unlock()
+			if err := <-followShard(t, l, 2, tc.place).end; !errors.Is(err, bus.ErrReplaced) {
+				t.Error(err)
+			}
+			p.add(1)
+			eventually(t, "another message", func() bool { return other.last() == 2 })
+		})
+	}
+}
+
+// A server of a cluster may lack what others have of the stream's end, and be behind it a
+// little later. Who begins there waits for it.
+func TestPlaceThatComesLate(t *testing.T) {
+	p := newTape()
+	p.clustered = true
+	l := New(p, names, Settings{})
+	p.add(2)
+	late := followShard(t, l, 2, bus.Place{Incarnation: 1, Sequence: 2})
+	eventually(t, "a question", func() bool { return p.questions() > 0 })
+	p.add(2)
+	p.add(2)
+	eventually(t, "what is behind the place", func() bool { return len(late.all()) > 0 || len(late.end) > 0 })
+	if got := late.all(); !slices.Equal(got, []uint64{3}) {
+		t.Errorf("got %v", got)
+	}
+	never := followShard(t, l, 1, bus.Place{Incarnation: 1, Sequence: 99})
+	eventually(t, "another question", func() bool { return p.questions() > 2 })
+	never.stop()
+	if err := <-never.end; !errors.Is(err, context.Canceled) {
+		t.Errorf("ended by %v", err)
 	}
 }
 

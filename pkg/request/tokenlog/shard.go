@@ -3,14 +3,17 @@ package tokenlog
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
+	"github.com/switchyard/switchyard/pkg/process/pause"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 )
 
 // FollowShard calls fn for the records of all requests of a shard, from behind
 // a place on, then live, until ctx ends or the stream is made anew, which is
-// bus.ErrReplaced. Whether a record follows is for its request's chain to say;
+// bus.ErrReplaced, as is a place that the stream does not have. Whether a record follows is for its request's chain to say;
 // err says that a message is no record at all. A shard has one follower at a time.
 func (l *Log) FollowShard(ctx context.Context, shard int, after bus.Place, fn func(request string, e Entry, err error)) error {
 	take := func(m bus.Stored) {
@@ -22,12 +25,38 @@ func (l *Log) FollowShard(ctx context.Context, shard int, after bus.Place, fn fu
 
 // followShard follows a shard beside the others, and alone while it is slower than they.
 func (l *Log) followShard(ctx context.Context, shard int, after bus.Place, take func(bus.Stored)) error {
+	if err := l.find(ctx, after); err != nil {
+		return fmt.Errorf("following shard %d: %w", shard, err)
+	}
 	for {
 		place, err := l.catchUp(ctx, shard, after, take)
 		if err != nil {
 			return err
 		}
 		if after, err = l.feed.follow(ctx, shard, place, take); !errors.Is(err, errSlow) {
+			return err
+		}
+	}
+}
+
+// find is bus.ErrReplaced for a place that the stream does not have. The feed would not
+// notice one behind the stream's end: it reads from the first place of all shards on, and
+// passes nothing on to this one before the stream has come so far.
+func (l *Log) find(ctx context.Context, place bus.Place) error {
+	if place == (bus.Place{}) {
+		return nil
+	}
+	begun := time.Now()
+	for pauses := pause.Between(firstPause, lastPause); ; {
+		state, err := l.conn.State(ctx, l.stream)
+		if err == nil && state.Holds(place) {
+			return nil
+		}
+		catchesUp := l.conn.Clustered() && state.Incarnation == place.Incarnation && time.Since(begun) < bus.SettlesWithin
+		if err == nil && !catchesUp {
+			return bus.ErrReplaced
+		}
+		if err := pauses.Wait(ctx); err != nil {
 			return err
 		}
 	}

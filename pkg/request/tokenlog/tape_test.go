@@ -21,6 +21,8 @@ type tape struct {
 	closed      bool
 	readers     int
 	unsettled   int // questions for the state that are not answered
+	asked       int // such questions
+	clustered   bool
 }
 
 func newTape() *tape { return &tape{changed: make(chan struct{}), incarnation: 1} }
@@ -69,12 +71,21 @@ func (p *tape) reading() int {
 func (p *tape) State(context.Context, string) (bus.StreamState, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.asked++
 	if p.unsettled > 0 {
 		p.unsettled--
 		return bus.StreamState{}, errors.New("no answer")
 	}
-	return bus.StreamState{Incarnation: p.incarnation}, nil
+	return bus.StreamState{Incarnation: p.incarnation, Last: uint64(len(p.messages))}, nil
 }
+
+func (p *tape) questions() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asked
+}
+
+func (p *tape) Clustered() bool { return p.clustered }
 
 func (p *tape) Try(_ string, fn func() error) error { return fn() }
 

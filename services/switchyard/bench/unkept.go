@@ -46,6 +46,9 @@ func (u *Unkept) await(ctx context.Context) error {
 	return nil
 }
 
+// passed is the incarnation of what no stream has.
+const passed = 1
+
 // passing are the logs as one connection writes and reads them.
 type passing struct {
 	*bus.Conn
@@ -84,6 +87,13 @@ func (p *passing) StoreBytes(ctx context.Context, subject string, data []byte, h
 	}
 	p.logs.accepted.LoadOrStore(subject, bus.Stored{Subject: subject, Data: data, Sequence: seq, Time: time.Now()})
 	return seq, p.SendBytes(ctx, unkeptPrefix+subject, data, nil)
+}
+
+// State is the stream's, as if it had what has passed.
+func (p *passing) State(ctx context.Context, stream string) (bus.StreamState, error) {
+	s, err := p.Conn.State(ctx, stream)
+	s.Incarnation, s.Last = passed, p.logs.last.Load()
+	return s, err
 }
 
 // Last is the log's acceptance.
@@ -125,7 +135,7 @@ func (p *passing) Follow(ctx context.Context, _ string, subjects []string, _ bus
 		if err != nil {
 			return fmt.Errorf("following %s: %w", what, err)
 		}
-		if !fn(bus.Stored{Subject: m.Subject[len(unkeptPrefix):], Data: m.Data, Sequence: p.logs.last.Add(1), Incarnation: 1, Time: time.Now()}) {
+		if !fn(bus.Stored{Subject: m.Subject[len(unkeptPrefix):], Data: m.Data, Sequence: p.logs.last.Add(1), Incarnation: passed, Time: time.Now()}) {
 			return nil
 		}
 	}
