@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -128,5 +129,33 @@ func TestTurns(t *testing.T) {
 	_ = c1.await(ctx, "c")
 	if err := c2.await(ended, "c"); err == nil {
 		t.Error("waited beyond its context")
+	}
+}
+
+// A turn whose context ends waits for nobody, not for those either of which nobody knows
+// yet what they are about; those behind it keep their place.
+func TestTurnsEnd(t *testing.T) {
+	line := newTurns()
+	first, second, third, last := line.enter(), line.enter(), line.enter(), line.enter()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := second.await(ended, "a"); !errors.Is(err, context.Canceled) {
+		t.Errorf("ended by %v", err)
+	}
+	second.leave()
+	if err := first.await(t.Context(), "a"); err != nil {
+		t.Error(err)
+	}
+	if err := third.await(ended, "a"); !errors.Is(err, context.Canceled) {
+		t.Errorf("the third came before the first was done: %v", err)
+	}
+	third.leave()
+	first.leave()
+	if err := last.await(t.Context(), "a"); err != nil {
+		t.Error(err)
+	}
+	last.leave()
+	if len(line.last)+len(line.line) != 0 {
+		t.Errorf("%d requests are left, and %d in the line", len(line.last), len(line.line))
 	}
 }

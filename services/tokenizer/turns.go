@@ -12,15 +12,15 @@ import (
 type turns struct {
 	mu   sync.Mutex
 	last map[string]*turn // the newest of each request
-	tail *turn            // the newest of all
+	line []*turn          // those that wait until it is known what all before them are about
 }
 
 // turn is one message's place in the line.
 type turn struct {
 	of      *turns
-	before  *turn
-	request string
-	named   chan struct{} // closed when it is known which request it is about
+	request string // "": none, or none any more
+	known   bool
+	ahead   chan *turn // gets the one before it of the same request, or nil, when it leaves the line
 	done    chan struct{}
 }
 
@@ -30,64 +30,83 @@ func newTurns() *turns { return &turns{last: map[string]*turn{}} }
 func (t *turns) enter() *turn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	own := &turn{of: t, before: t.tail, named: make(chan struct{}), done: make(chan struct{})}
-	t.tail = own
+	own := &turn{of: t, ahead: make(chan *turn, 1), done: make(chan struct{})}
+	t.line = append(t.line, own)
 	return own
 }
 
-// await says which request the turn is about, and returns when what came
+// await says which request the turn is about, once, and returns when what came
 // before for the same request is done. After leave it does not wait.
 func (n *turn) await(ctx context.Context, request string) error {
-	select {
-	case <-n.done:
-		return nil
-	default:
-	}
-	ahead := n.name(request)
-	if ahead == nil {
+	if !n.of.name(n, request) {
 		return nil
 	}
-	select {
-	case <-ahead.done:
-		return nil
-	case <-ctx.Done():
+	late := func() error {
 		return fmt.Errorf("waiting for an earlier prompt of request %s: %w", request, ctx.Err())
 	}
-}
-
-// name takes the place among those of its request, once all before it have.
-func (n *turn) name(request string) (ahead *turn) {
-	if n.before != nil {
-		<-n.before.named
-		n.before = nil
-	}
-	n.of.mu.Lock()
-	defer n.of.mu.Unlock()
-	n.request = request
-	if request != "" {
-		ahead = n.of.last[request]
-		n.of.last[request] = n
-	}
-	close(n.named)
-	return ahead
-}
-
-// leave ends the turn, which may have ended before.
-func (n *turn) leave() {
+	var before *turn
 	select {
-	case <-n.named:
-	default:
-		n.name("")
+	case before = <-n.ahead:
+	case <-ctx.Done():
+		return late()
 	}
-	n.of.mu.Lock()
-	defer n.of.mu.Unlock()
+	if before == nil {
+		return nil
+	}
+	select {
+	case <-before.done:
+		return nil
+	case <-ctx.Done():
+		return late()
+	}
+}
+
+// name says what a turn is about, unless it has ended.
+func (t *turns) name(n *turn, request string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n.ended() {
+		return false
+	}
+	n.request, n.known = request, true
+	t.place()
+	return true
+}
+
+// place gives those in the line whom nobody unknown precedes their place among those of
+// their request. t.mu is held.
+func (t *turns) place() {
+	for len(t.line) > 0 && t.line[0].known {
+		n := t.line[0]
+		t.line = t.line[1:]
+		n.ahead <- t.last[n.request]
+		if n.request != "" {
+			t.last[n.request] = n
+		}
+	}
+}
+
+// leave ends the turn, which may have ended before. It waits for nobody.
+func (n *turn) leave() {
+	t := n.of
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n.ended() {
+		return
+	}
+	if t.last[n.request] == n {
+		delete(t.last, n.request)
+	}
+	n.request, n.known = "", true // in the line, nobody waits for it
+	t.place()
+	close(n.done)
+}
+
+func (n *turn) ended() bool {
 	select {
 	case <-n.done:
-		return
+		return true
 	default:
+		return false
 	}
-	if n.of.last[n.request] == n {
-		delete(n.of.last, n.request)
-	}
-	close(n.done)
 }
