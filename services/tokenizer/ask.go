@@ -30,6 +30,8 @@ const (
 	// time within which JetStream recognises a copy by its Nats-Msg-Id.
 	storeWithin = 10 * time.Second
 	storePause  = 50 * time.Millisecond
+	// lastAsks is how long who stops goes on with the asks that it has in hand.
+	lastAsks = 2 * time.Second
 )
 
 // asking is an ask on its way to the durable path.
@@ -86,29 +88,48 @@ func (s *Service) ask(to destination, m *nats.Msg) {
 	if err == nil {
 		err = s.handOver(&asking{id: rand.Text(), flow: flow, prompt: p, encoding: encoding, to: to, msg: m})
 	}
+	err = s.unlessStopped(err)
 	var refused *edge.Error
 	if errors.As(err, &refused) {
 		s.count(refused)
 		s.tell(to, edge.Refusal(usableID(p.GetRequestId()), retryLater(refused)))
-	} else if err != nil && s.ctx.Err() == nil {
+	} else if err != nil {
 		s.d.Logger.Warn("an ask was not answered", "error", err)
 	}
 }
 
+// unlessStopped makes what an ask met a refusal when nobody here goes on with it: its
+// caller is to ask again. A copy that may be stored all the same finds him gone, or his
+// request's id in use.
+func (s *Service) unlessStopped(err error) error {
+	var refused *edge.Error
+	if err == nil || s.asking.Err() == nil || errors.As(err, &refused) {
+		return err
+	}
+	return edge.Errorf(edge.Overloaded, "the tokenizer that had the request stops, and could not store it: %v; ask again", err)
+}
+
+// lingerOverAsks ends what is under way for asks a while after the replica began to stop, or
+// when end is called.
+func (s *Service) lingerOverAsks() (end func()) {
+	timer := time.AfterFunc(s.lastAsks, s.endAsks)
+	return func() { timer.Stop(); s.endAsks() }
+}
+
 // handOver stores an ask among the prompts, once. A typed error says that it
-// is not stored.
+// is not stored. Who stops goes on with what it has in hand, for lastAsks.
 func (s *Service) handOver(a *asking) error {
-	ctx, cancel := context.WithTimeout(s.ctx, s.storeWithin)
+	ctx, cancel := context.WithTimeout(s.asking, s.storeWithin)
 	defer cancel()
 	for {
 		err := s.storeAsk(ctx, a)
 		switch {
 		case err == nil:
 			return nil
-		case s.ctx.Err() != nil:
+		case s.asking.Err() != nil:
 			return err
 		case ctx.Err() != nil:
-			return s.withdraw(s.ctx, a, err)
+			return s.withdraw(s.asking, a, err)
 		case !bus.Transient(err):
 			return refusalOf(err)
 		}

@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -54,6 +55,60 @@ func TestUnacknowledgedAsk(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// An ask that is in hand when its tokenizer stops is stored as soon as that can be done,
+// and else its caller is told to ask again: with its request, or without one.
+func TestAskInHandOfWhoStops(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, body string
+		stored     bool
+	}{
+		{"stored", askBody, true}, {"not stored", askBody, false},
+		{"nameless, not stored", `{"text":"hi","max_tokens":400}`, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, 0)
+			s := New(r.deployment(), Config{MaxQueued: DefaultMaxQueued})
+			if s.lastAsks = time.Minute; !c.stored {
+				s.lastAsks = time.Millisecond
+			}
+			if err := s.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			r.eventually("the replica sees attention", func() bool { return s.notReady() == nil })
+			prompts := r.d.Streams.Prompts()
+			if err := r.d.Conn.JetStream().DeleteStream(r.ctx(), prompts.Name); err != nil {
+				t.Fatal(err)
+			}
+			got := r.inbox()
+			r.send(r.d.Subjects.Ask(), got.subject, []byte(c.body), nil)
+			r.eventually("the ask is in hand", func() bool { return len(s.asks) == 1 })
+			var stopped sync.WaitGroup
+			defer stopped.Wait()
+			stopped.Go(func() {
+				if err := s.Stop(r.ctx()); err != nil {
+					t.Error(err)
+				}
+			})
+			r.eventually("the replica stops", func() bool { return s.ctx.Err() != nil })
+			want := "overloaded"
+			if c.stored {
+				if err := r.d.Conn.Ensure(r.ctx(), 1, prompts); err != nil {
+					t.Fatal(err)
+				}
+				stopped.Wait()
+				r.replica()
+				r.append(r.claim("one"), token(0), ending("stop"))
+				want = ""
+			}
+			if end := got.end(); end.Error.GetCode() != want || (want != "") != (end.Error.GetRetryAfter() > 0) {
+				t.Errorf("ended by %v", end)
+			}
+		})
 	}
 }
 

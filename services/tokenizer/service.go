@@ -52,17 +52,19 @@ type Service struct {
 	reservations reservations
 
 	asks        chan struct{} // one for each ask that is being handed over
-	storeWithin time.Duration // for tests
+	storeWithin time.Duration // for tests, as lastAsks
+	lastAsks    time.Duration
 	streams     *streams
 	cancelled   *recently
 	// Requests that end soon unless attention ends them; whose caller seems to
 	// be gone; and whose deadline passes.
 	ending, lonely, late *timers
 
-	// tasks are replays, asks and what is noted; ctx ends them.
-	tasks sync.WaitGroup
-	ctx   context.Context
-	stop  context.CancelFunc
+	// tasks are replays, asks and what is noted; ctx ends them, and asking the asks, later.
+	tasks       sync.WaitGroup
+	ctx, asking context.Context
+	stop        context.CancelFunc
+	endAsks     context.CancelFunc
 }
 
 const (
@@ -85,7 +87,7 @@ func New(d *deployment.Deployment, c Config) *Service {
 		d: d, config: c, id: id, presence: d.NewPresence(id, "tokenizer"),
 		tracer: d.Telemetry.Tracer("tokenizer"), metrics: d.Telemetry.Metrics,
 		log: tokenlog.Of(d, id), packing: newPacking(), inHand: siblings.NewHoldings(),
-		asks: make(chan struct{}, asksAtOnce), storeWithin: storeWithin, cancelled: newRecently(maxCancelled, cancelledFor),
+		asks: make(chan struct{}, asksAtOnce), storeWithin: storeWithin, lastAsks: lastAsks, cancelled: newRecently(maxCancelled, cancelledFor),
 		pulse:  pulse{self: id, every: spread(c.CanaryEvery), least: leastPatience},
 		demand: newDemand(), quotas: newQuotas(c.Tenants, d.Streams.Tokens().MaxAge),
 		ending: newTimers(maxEnding, endingAtOnce), lonely: newTimers(maxEnding, endingAtOnce), late: newTimers(maxDeadlines, endingAtOnce),
@@ -111,6 +113,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	}
 	own, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.ctx, s.stop = own, stop
+	s.asking, s.endAsks = context.WithCancel(context.WithoutCancel(ctx))
 	for _, a := range []*timers{s.ending, s.lonely, s.late} {
 		s.tasks.Go(func() { a.run(own) })
 	}
@@ -209,6 +212,7 @@ func (s *Service) Stop(ctx context.Context) error {
 		s.prompts.Stop()
 	}
 	s.stop()
+	defer s.lingerOverAsks()()
 	return wait(ctx, &s.tasks)
 }
 
@@ -219,6 +223,6 @@ func wait(ctx context.Context, tasks *sync.WaitGroup) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("waiting for replays to end: %w", ctx.Err())
+		return fmt.Errorf("waiting for replays and asks to end: %w", ctx.Err())
 	}
 }
