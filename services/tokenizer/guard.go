@@ -78,8 +78,14 @@ func (s *Service) unserved(model string) (token string, unserved bool) {
 // does not tell, it may have taken it.
 func (s *Service) served(model string) bool {
 	name, err := s.d.Conn.JetStream().StreamNameBySubject(s.ctx, schemas.NewSubjects(s.d.Subjects.Prefix, model).Prompt())
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return false
+	}
 	if err != nil {
-		return !errors.Is(err, jetstream.ErrStreamNotFound)
+		if s.ctx.Err() == nil {
+			s.d.Logger.Warn("looking for another model's stream; a request for it is not refused", "model", model, "error", err)
+		}
+		return true
 	}
 	return strings.HasSuffix(name, "_"+model)
 }

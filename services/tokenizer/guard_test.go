@@ -1,15 +1,21 @@
 package tokenizer
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
+	"strings"
 	"testing"
 )
 
 // Nobody is told that a model is not served while the server does not say so: its
-// stream may have taken the prompt.
+// stream may have taken the prompt. That the server does not is said, but at the end.
 func TestGuardThatCannotAsk(t *testing.T) {
 	t.Parallel()
-	s := New(newRig(t, 0).deployment(), Config{})
+	d := newRig(t, 0).deployment()
+	var said bytes.Buffer
+	d.Logger = slog.New(slog.NewTextHandler(&said, nil))
+	s := New(d, Config{})
 	s.ctx = t.Context()
 	if _, unserved := s.unserved("other"); !unserved {
 		t.Error("a model without a stream is served")
@@ -22,5 +28,16 @@ func TestGuardThatCannotAsk(t *testing.T) {
 	}
 	if _, unserved := s.unserved("no.model"); !unserved {
 		t.Error("a name that no service can have is served")
+	}
+	if said.Len() > 0 {
+		t.Errorf("said %s", &said)
+	}
+	s.ctx = t.Context()
+	d.Conn.Close()
+	if _, unserved := s.unserved("other"); unserved {
+		t.Error("a failure is taken for a no")
+	}
+	if got := said.String(); strings.Count(got, "model=other") != 1 || !strings.Contains(got, "closed") {
+		t.Errorf("said %q", got)
 	}
 }
