@@ -6,13 +6,16 @@ import (
 )
 
 // Kind is what must be equal of replicas that work together: else they would not
-// understand each other, or their answers would differ in bits, or in everything.
+// understand each other, or not reach each other, or their answers would differ in bits,
+// or in everything.
 type Kind struct {
 	// Version is of the messages; 0 is unsaid.
 	Version      uint32
 	ModelHash    uint64
 	NumericClass string
 	Wire         string
+	// Hops are empty where they are unsaid.
+	Hops Hops
 }
 
 // unsaid is the version of those who do not say theirs: records have it since then.
@@ -24,16 +27,26 @@ type Kinded interface {
 	GetModelHash() uint64
 	GetNumericClass() string
 	GetWire() string
+	GetHops() string
 }
 
 // KindOf reads it.
 func KindOf(m Kinded) Kind {
-	return Kind{said(m.GetSchemaVersion()), m.GetModelHash(), m.GetNumericClass(), m.GetWire()}
+	return Kind{said(m.GetSchemaVersion()), m.GetModelHash(), m.GetNumericClass(), m.GetWire(), Hops(m.GetHops())}
 }
 
 // NewKind is a kind of this version.
-func NewKind(modelHash uint64, class, wire string) Kind {
-	return Kind{said(Version), modelHash, class, wire}
+func NewKind(modelHash uint64, class, wire string, hops Hops) Kind {
+	return Kind{said(Version), modelHash, class, wire, hops}
+}
+
+// Joins says whether replicas of both kinds work together. Who does not say its hops, as
+// before any did, has those of the other.
+func (k Kind) Joins(other Kind) bool {
+	if k.Hops == "" || other.Hops == "" {
+		k.Hops, other.Hops = "", ""
+	}
+	return k == other
 }
 
 // said is a version as a Kind has it.
@@ -49,7 +62,11 @@ func (k Kind) Made(version uint32, modelHash uint64) bool {
 	return k.Version == said(version) && k.ModelHash == modelHash
 }
 
-// String has all four parts; what others wrote is cut off after 64 characters.
+// String has all parts that are said; what others wrote is cut off after 64 characters.
 func (k Kind) String() string {
-	return fmt.Sprintf("schema version %d, model %016x, kernels %.64s, wire %.64s", cmp.Or(k.Version, unsaid), k.ModelHash, k.NumericClass, k.Wire)
+	s := fmt.Sprintf("schema version %d, model %016x, kernels %.64s, wire %.64s", cmp.Or(k.Version, unsaid), k.ModelHash, k.NumericClass, k.Wire)
+	if k.Hops != "" {
+		s += fmt.Sprintf(", hops %.64s", k.Hops)
+	}
+	return s
 }

@@ -65,9 +65,6 @@ func (s *Service) Name() string { return s.id }
 
 // Start begins to receive.
 func (s *Service) Start(ctx context.Context) (err error) {
-	if err := s.d.CheckPeers(ctx); err != nil {
-		return err
-	}
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = stop
 	if _, err := s.presence.Watch(watching); err != nil {

@@ -84,9 +84,6 @@ func (s *Service) Name() string { return s.id }
 
 // Start loads the weights and begins to listen, but takes no work yet.
 func (s *Service) Start(ctx context.Context) (err error) {
-	if err := s.d.CheckPeers(ctx); err != nil {
-		return err
-	}
 	if err := s.load(ctx); err != nil {
 		return err
 	}

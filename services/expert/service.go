@@ -112,9 +112,6 @@ func (s *Service) Name() string { return s.id }
 
 // Start joins the members; functions come with the plan.
 func (s *Service) Start(ctx context.Context) (err error) {
-	if err := s.d.CheckPeers(ctx); err != nil {
-		return err
-	}
 	own, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.ctx, s.stop = own, stop
 	if s.view, err = s.presence.Watch(own); err != nil {

@@ -72,9 +72,6 @@ func (s *Service) Name() string { return s.id }
 
 // Start loads the gates' weights and begins to receive.
 func (s *Service) Start(ctx context.Context) (err error) {
-	if err := s.d.CheckPeers(ctx); err != nil {
-		return err
-	}
 	if err := s.load(ctx); err != nil {
 		return err
 	}

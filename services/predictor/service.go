@@ -36,9 +36,6 @@ func (s *Service) Name() string { return s.id }
 
 // Start loads what predicts, and begins to listen.
 func (s *Service) Start(ctx context.Context) (err error) {
-	if err := s.d.CheckPeers(ctx); err != nil {
-		return err
-	}
 	p, err := predictors.For(s.d.Model, s.config.Weights, s.config.Distance)
 	if err != nil {
 		return fmt.Errorf("preparing predictions: %w", err)

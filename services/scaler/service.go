@@ -63,9 +63,6 @@ func (s *Service) group() string {
 }
 
 func (s *Service) start(ctx context.Context, samples Samples) (err error) {
-	if err := s.d.CheckPeers(ctx); err != nil {
-		return err
-	}
 	model, err := s.model()
 	if err != nil {
 		return err

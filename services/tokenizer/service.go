@@ -102,9 +102,6 @@ func (s *Service) Name() string { return s.id }
 
 // Start loads the tokenizer and begins to listen.
 func (s *Service) Start(ctx context.Context) (err error) {
-	if err := s.d.CheckPeers(ctx); err != nil {
-		return err
-	}
 	if err := s.load(); err != nil {
 		return err
 	}

@@ -22,8 +22,9 @@ import (
 	"github.com/switchyard/switchyard/schemas"
 )
 
-// Open opens a deployment of the small synthetic model on a server of its own.
-func Open(t testing.TB) *deployment.Deployment {
+// Open opens a deployment of the small synthetic model on a server of its own, with
+// changed settings.
+func Open(t testing.TB, change ...func(*deployment.Settings)) *deployment.Deployment {
 	t.Helper()
 	m, err := model.Synthetic("tiny", 7)
 	if err != nil {
@@ -35,10 +36,14 @@ func Open(t testing.TB) *deployment.Deployment {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := deployment.Open(t.Context(), deployment.Settings{
+	s := deployment.Settings{
 		Conn: testserver.Connect(t), Model: m, Pool: p, Prefix: schemas.DefaultPrefix, Hops: schemas.HopsUnacked,
 		Wire: tensor.BF16, Telemetry: tel, Logger: slog.New(slog.DiscardHandler),
-	})
+	}
+	for _, fn := range change {
+		fn(&s)
+	}
+	d, err := deployment.Open(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}

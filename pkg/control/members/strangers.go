@@ -8,7 +8,7 @@ import (
 )
 
 // Strangers are members of another kind: they speak another version, or serve another
-// model, or compute other bits under the same name. They are nobody's peers, and are
+// model, or compute other bits, or send tensors otherwise, under the same name. They are nobody's peers, and are
 // known so that what is theirs can go back to them, and each be named.
 
 // maxStrangers bounds those that are known.

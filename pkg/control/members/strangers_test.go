@@ -16,7 +16,7 @@ import (
 )
 
 // own is the kind of who watches here.
-var own = schemas.NewKind(7, "fma32", "bf16")
+var own = schemas.NewKind(7, "fma32", "bf16", schemas.HopsUnacked)
 
 // met are the strangers that a view was told of, again when it had forgotten them.
 type met struct {
@@ -60,7 +60,8 @@ func say(t *testing.T, kv *bus.Bucket, m *pb.Member) {
 }
 
 // Members whose records differ in what must be equal are strangers, and told of;
-// a record from before versions were said is of the version that was spoken then.
+// a record from before versions were said is of the version that was spoken then, and one
+// from before hops were said has anybody's.
 func TestStrangers(t *testing.T) {
 	kv, v, told := viewOfKind(t)
 	for _, tc := range []struct {
@@ -69,13 +70,14 @@ func TestStrangers(t *testing.T) {
 		strange bool
 	}{
 		{"same", func(*pb.Member) {}, false},
-		{"older-record", func(m *pb.Member) { m.SchemaVersion = 0 }, false},
+		{"older-record", func(m *pb.Member) { m.SchemaVersion, m.Hops = 0, "" }, false},
 		{"newer-version", func(m *pb.Member) { m.SchemaVersion = schemas.Version + 1 }, true},
 		{"other-hash", func(m *pb.Member) { m.ModelHash++ }, true},
 		{"other-kernels", func(m *pb.Member) { m.NumericClass = "x" }, true},
 		{"other-wire", func(m *pb.Member) { m.Wire = "f32" }, true},
+		{"other-hops", func(m *pb.Member) { m.Hops = "core" }, true},
 	} {
-		m := &pb.Member{Id: tc.id, Service: "gate", ModelHash: 7, NumericClass: "fma32", Wire: "bf16", SchemaVersion: schemas.Version}
+		m := &pb.Member{Id: tc.id, Service: "gate", ModelHash: 7, NumericClass: "fma32", Wire: "bf16", Hops: "unacked", SchemaVersion: schemas.Version}
 		tc.change(m)
 		here := func(all []*pb.Member) bool { return strings.Contains(names(all), tc.id) }
 		testkit.Eventually(t, tc.id, func() bool {
@@ -83,7 +85,7 @@ func TestStrangers(t *testing.T) {
 			return here(v.Snapshot()) != tc.strange && here(v.Strangers()) == tc.strange
 		})
 	}
-	if all := told.all(); all != "newer-version other-hash other-kernels other-wire" {
+	if all := told.all(); all != "newer-version other-hash other-kernels other-wire other-hops" {
 		t.Errorf("told of %q", all)
 	}
 	testkit.Eventually(t, "they are forgotten", func() bool { v.expire(TTL); return len(v.Strangers()) == 0 })

@@ -171,7 +171,7 @@ func (v *View) receive(id string, value []byte, deleted bool) {
 	}
 	switch member := decode(id, value); {
 	case member == nil:
-	case v.kind == nil || schemas.KindOf(member) == *v.kind:
+	case v.kind == nil || schemas.KindOf(member).Joins(*v.kind):
 		v.put(member)
 	case v.meet(member):
 		v.strange(member)
@@ -193,7 +193,7 @@ func decode(id string, value []byte) *pb.Member {
 	if len(value) > maxRecord || proto.Unmarshal(value, m) != nil || m.GetId() != id || !schemas.IsReplicaID(id) {
 		return nil
 	}
-	for _, name := range []string{m.GetService(), m.GetModel(), m.GetNumericClass(), m.GetWire()} {
+	for _, name := range []string{m.GetService(), m.GetModel(), m.GetNumericClass(), m.GetWire(), m.GetHops()} {
 		if len(name) > maxName {
 			return nil
 		}
@@ -243,7 +243,7 @@ func (v *View) Synced() bool {
 // same compares everything but the stats, which change all the time.
 func same(a, b *pb.Member) bool {
 	return a.GetService() == b.GetService() && a.GetModel() == b.GetModel() && a.GetModelHash() == b.GetModelHash() &&
-		a.GetNumericClass() == b.GetNumericClass() && a.GetWire() == b.GetWire() &&
+		a.GetNumericClass() == b.GetNumericClass() && a.GetWire() == b.GetWire() && a.GetHops() == b.GetHops() &&
 		a.GetReady() == b.GetReady() && a.GetDraining() == b.GetDraining() &&
 		a.GetMemoryBudgetBytes() == b.GetMemoryBudgetBytes()
 }

@@ -61,7 +61,7 @@ func (r Rules) check(lp *pb.LayerPlan) (*Layer, error) {
 	if !slices.Contains(r.MoELayers, int(lp.GetLayer())) {
 		return nil, fmt.Errorf("the model has no experts in this layer")
 	}
-	if there := schemas.KindOf(lp); there != r.Kind {
+	if there := schemas.KindOf(lp); !there.Joins(r.Kind) {
 		return nil, fmt.Errorf("it is for %v; this is %v", there, r.Kind)
 	}
 	if err := r.checkCounts(lp.GetFunctions()); err != nil {

@@ -12,7 +12,7 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-var testRules = Rules{Kind: schemas.Kind{ModelHash: 7, NumericClass: "k", Wire: "bf16"}, MoELayers: []int{1}, Experts: 3}
+var testRules = Rules{Kind: schemas.Kind{ModelHash: 7, NumericClass: "k", Wire: "bf16", Hops: schemas.HopsUnacked}, MoELayers: []int{1}, Experts: 3}
 
 // legal is a plan of layer 1.
 func legal(fs ...*pb.Function) *pb.LayerPlan {
@@ -43,6 +43,8 @@ func TestCheck(t *testing.T) {
 		{"another model", with(func(l *pb.LayerPlan) { l.ModelHash = 8 }, all), "model 0000000000000008"},
 		{"another class", with(func(l *pb.LayerPlan) { l.NumericClass = "x" }, all), "kernels x"},
 		{"another wire", with(func(l *pb.LayerPlan) { l.Wire = "f32" }, all), "wire f32"},
+		{"hops that are said", with(func(l *pb.LayerPlan) { l.Hops = "unacked" }, all), ""},
+		{"other hops", with(func(l *pb.LayerPlan) { l.Hops = "core" }, all), "hops core"},
 		{"another kind", with(func(l *pb.LayerPlan) { l.Functions[0].Kind = 9 }, fn(a, 0, 1, 2)), "its kind is 9"},
 		{"many functions", legal(make([]*pb.Function, 13)...), "13 functions; a layer of 3"},
 		{"many members", legal(fn(a, make([]uint32, 25)...)), "25 experts in functions"},

@@ -34,7 +34,7 @@ func bucket(t *testing.T) jetstream.KeyValue {
 	return kv
 }
 
-var kind = schemas.Kind{ModelHash: 7, NumericClass: "k", Wire: "bf16"}
+var kind = schemas.Kind{ModelHash: 7, NumericClass: "k", Wire: "bf16", Hops: schemas.HopsUnacked}
 
 // rig is a store and what it counts.
 type rig struct {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -115,7 +116,8 @@ type Deployment struct {
 }
 
 // Open creates what is missing of streams and buckets. It waits until the
-// server has JetStream ready or ctx ends.
+// server has JetStream ready or ctx ends, and fails with *ClassError where members of
+// another kind are here.
 func Open(ctx context.Context, s Settings) (*Deployment, error) {
 	if s.Name == "" {
 		s.Name = s.Model.Name
@@ -162,8 +164,7 @@ func identity(m *model.Model) (wire.Identity, error) {
 }
 
 func (d *Deployment) create(ctx context.Context) (err error) {
-	specs := append(d.Streams.Durable(), d.Streams.Tensors(d.MoELayers())...)
-	if err := d.EnsureStreams(ctx, specs...); err != nil {
+	if err := d.EnsureStreams(ctx, d.Streams.Durable()...); err != nil {
 		return fmt.Errorf("creating streams: %w", err)
 	}
 	if d.Members, err = d.bucket(ctx, "members"); err != nil {
@@ -183,8 +184,29 @@ func (d *Deployment) create(ctx context.Context) (err error) {
 	if d.Leases, err = d.bucket(ctx, "leases"); err != nil {
 		return err
 	}
-	d.Trials, err = d.bucket(ctx, "trials")
-	return err
+	if d.Trials, err = d.bucket(ctx, "trials"); err != nil {
+		return err
+	}
+	return d.createTensors(ctx)
+}
+
+// createTensors makes what tensors travel through, unless members of another kind are
+// here: theirs may travel otherwise, and streams of ours would keep what they send.
+func (d *Deployment) createTensors(ctx context.Context) error {
+	if err := d.checkPeers(ctx); err != nil {
+		return err
+	}
+	err := d.EnsureStreams(ctx, d.Streams.Tensors(d.MoELayers())...)
+	var theirs *bus.MismatchError
+	if errors.As(err, &theirs) { // of members without a plan, or of nobody any more
+		if stranger := d.lookForStrangers(ctx); stranger != nil {
+			return stranger
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("creating the streams of %s hops: %w", d.Streams.Hops, err)
+	}
+	return nil
 }
 
 // FunctionRules says what a legal record in Functions is.

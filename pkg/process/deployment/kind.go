@@ -20,10 +20,11 @@ func (d *Deployment) Mixed() bool { return d.class == MixedClasses }
 
 // Kind is what must be equal of all replicas.
 func (d *Deployment) Kind() schemas.Kind {
-	return schemas.NewKind(d.Identity.Model, d.class, string(d.Wire))
+	return schemas.NewKind(d.Identity.Model, d.class, string(d.Wire), d.Streams.Hops)
 }
 
-// ClassError says that a replica would not give the bits of those that are here.
+// ClassError says that a replica would not give the bits of those that are here, or
+// not reach them.
 type ClassError struct {
 	Here, There   schemas.Kind
 	Member, Model string
@@ -31,15 +32,20 @@ type ClassError struct {
 
 // Error names both kinds, and what to give all replicas alike.
 func (e *ClassError) Error() string {
-	return fmt.Sprintf("%s serves %s as \"%v\", and this replica would as \"%v\": answers would differ. Give all the same version of switchyard, --model, --wire, --device and SWITCHYARD_KERNEL, or another --name, or stop the others first; with --mixed-classes for all, answers may differ",
-		e.Member, e.Model, e.There, e.Here)
+	return fmt.Sprintf("%s serves %s as \"%v\", and this replica would as \"%v\": %s", e.Member, e.Model, e.There, e.Here, e.remedy())
 }
 
-// CheckPeers refuses to join members whose answers would differ from ours. A
-// plan of another kind makes it look who is here; a plan that everybody has
-// left says nothing.
-func (d *Deployment) CheckPeers(ctx context.Context) error {
-	here := d.Kind()
+func (e *ClassError) remedy() string {
+	there := e.There
+	if there.Hops = e.Here.Hops; there == e.Here {
+		return "rows would go astray between them. Give all the same --hops, or another --name, or stop the others first"
+	}
+	return "answers would differ. Give all the same version of switchyard, --model, --wire, --hops, --device and SWITCHYARD_KERNEL, or another --name, or stop the others first; with --mixed-classes for all, answers may differ"
+}
+
+// checkPeers refuses to join members of another kind. A plan of another kind makes it
+// look who is here; a plan that everybody has left says nothing.
+func (d *Deployment) checkPeers(ctx context.Context) error {
 	var state planstore.State
 	err := d.Conn.Persist(ctx, "looking at the plan", func(ctx context.Context) (err error) {
 		state, err = d.Plans.Read(ctx)
@@ -48,16 +54,22 @@ func (d *Deployment) CheckPeers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	kinds := state.Kinds()
-	if delete(kinds, here); len(kinds) == 0 {
-		return nil
+	for kind := range state.Kinds() {
+		if !kind.Joins(d.Kind()) {
+			return d.lookForStrangers(ctx)
+		}
 	}
+	return nil
+}
+
+// lookForStrangers returns an error that names a live member of another kind.
+func (d *Deployment) lookForStrangers(ctx context.Context) error {
 	present, err := members.List(ctx, d.Members)
 	if err != nil {
 		return fmt.Errorf("reading the members: %w", err)
 	}
 	for _, m := range present {
-		if schemas.KindOf(m) != here {
+		if !schemas.KindOf(m).Joins(d.Kind()) {
 			return d.classError(m)
 		}
 	}
@@ -68,7 +80,7 @@ func (d *Deployment) classError(m *pb.Member) error {
 	return &ClassError{Here: d.Kind(), There: schemas.KindOf(m), Member: m.GetId(), Model: d.Subjects.Model}
 }
 
-// strange is told of a replica of another kind. Who came last gives way: CheckPeers has
+// strange is told of a replica of another kind. Who came last gives way: checkPeers has
 // found nobody, as when there is no plan yet, but this one may be new itself.
 func (p *Presence) strange(m *pb.Member) {
 	err := p.d.classError(m)

@@ -191,7 +191,7 @@ func (p *Presence) member() *pb.Member {
 	kind := p.d.Kind()
 	m := &pb.Member{
 		Id: p.id, Service: p.service, Model: p.d.Subjects.Model, ModelHash: kind.ModelHash,
-		NumericClass: kind.NumericClass, Wire: kind.Wire, SchemaVersion: kind.Version, Ready: p.ready.Load(), Draining: p.draining.Load(),
+		NumericClass: kind.NumericClass, Wire: kind.Wire, Hops: string(kind.Hops), SchemaVersion: kind.Version, Ready: p.ready.Load(), Draining: p.draining.Load(),
 		Stats: stats, MemoryBudgetBytes: p.budget.Load(),
 		Answer: p.answer(), Device: p.Device, ExpertBytes: p.ExpertBytes,
 	}

@@ -217,6 +217,9 @@ type Member struct {
 	ExpertBytes uint64 `protobuf:"varint,16,opt,name=expert_bytes,json=expertBytes,proto3" json:"expert_bytes,omitempty"`
 	// The version of the messages that it speaks; 0: 2, as before members said so.
 	SchemaVersion uint32 `protobuf:"varint,17,opt,name=schema_version,json=schemaVersion,proto3" json:"schema_version,omitempty"`
+	// How its tensors travel: "acked", "unacked" or "core"; empty: any of them, as
+	// before members said so.
+	Hops          string `protobuf:"bytes,18,opt,name=hops,proto3" json:"hops,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -354,6 +357,13 @@ func (x *Member) GetSchemaVersion() uint32 {
 		return x.SchemaVersion
 	}
 	return 0
+}
+
+func (x *Member) GetHops() string {
+	if x != nil {
+		return x.Hops
+	}
+	return ""
 }
 
 // Holdings is what a replica tells its siblings: what it has taken of their queue. When
@@ -550,6 +560,7 @@ type LayerPlan struct {
 	Traceparent string `protobuf:"bytes,9,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
 	// As a member's.
 	SchemaVersion uint32 `protobuf:"varint,10,opt,name=schema_version,json=schemaVersion,proto3" json:"schema_version,omitempty"`
+	Hops          string `protobuf:"bytes,11,opt,name=hops,proto3" json:"hops,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -652,6 +663,13 @@ func (x *LayerPlan) GetSchemaVersion() uint32 {
 		return x.SchemaVersion
 	}
 	return 0
+}
+
+func (x *LayerPlan) GetHops() string {
+	if x != nil {
+		return x.Hops
+	}
+	return ""
 }
 
 // FunctionState is what a host says of a function.
@@ -1008,7 +1026,7 @@ var File_switchyard_v1_control_proto protoreflect.FileDescriptor
 
 const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"\x1bswitchyard/v1/control.proto\x12\rswitchyard.v1\"\x8e\x04\n" +
+	"\x1bswitchyard/v1/control.proto\x12\rswitchyard.v1\"\xa2\x04\n" +
 	"\x06Member\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aservice\x18\x02 \x01(\tR\aservice\x12\x14\n" +
@@ -1026,7 +1044,8 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\x06answer\x18\r \x01(\x06R\x06answer\x12\x16\n" +
 	"\x06device\x18\x0f \x01(\tR\x06device\x12!\n" +
 	"\fexpert_bytes\x18\x10 \x01(\x04R\vexpertBytes\x12%\n" +
-	"\x0eschema_version\x18\x11 \x01(\rR\rschemaVersion\x1a8\n" +
+	"\x0eschema_version\x18\x11 \x01(\rR\rschemaVersion\x12\x12\n" +
+	"\x04hops\x18\x12 \x01(\tR\x04hops\x1a8\n" +
 	"\n" +
 	"StatsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -1045,7 +1064,7 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\x04kind\x18\x04 \x01(\x0e2\x1b.switchyard.v1.FunctionKindR\x04kind\x128\n" +
 	"\n" +
 	"placements\x18\x05 \x03(\v2\x18.switchyard.v1.PlacementR\n" +
-	"placementsJ\x04\b\x03\x10\x04\"\xce\x02\n" +
+	"placementsJ\x04\b\x03\x10\x04\"\xe2\x02\n" +
 	"\tLayerPlan\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x14\n" +
 	"\x05layer\x18\x02 \x01(\rR\x05layer\x125\n" +
@@ -1058,7 +1077,8 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\x04wire\x18\b \x01(\tR\x04wire\x12 \n" +
 	"\vtraceparent\x18\t \x01(\tR\vtraceparent\x12%\n" +
 	"\x0eschema_version\x18\n" +
-	" \x01(\rR\rschemaVersion\"\xc1\x01\n" +
+	" \x01(\rR\rschemaVersion\x12\x12\n" +
+	"\x04hops\x18\v \x01(\tR\x04hops\"\xc1\x01\n" +
 	"\rFunctionState\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x122\n" +
 	"\x05phase\x18\x02 \x01(\x0e2\x1c.switchyard.v1.FunctionPhaseR\x05phase\x12\x16\n" +

@@ -1,0 +1,75 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/transport/natsserver"
+	"github.com/switchyard/switchyard/schemas"
+	"github.com/switchyard/switchyard/services/switchyard/cluster"
+)
+
+// process has one replica of a service, as a process of its own would.
+func process(t *testing.T, url string, hops schemas.Hops, service string) *cluster.Pipeline {
+	t.Helper()
+	s := settings(t)
+	s.Node.Bus.URL, s.Node.Shared.Hops = url, hops
+	t.Cleanup(func() {
+		if err := s.Node.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return cluster.NewPipeline(s.Node, s.Services, map[string]int{service: 1})
+}
+
+// running serves until stop, or the test's end, and is ready.
+func running(t *testing.T, p *cluster.Pipeline) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Serve(ctx) }()
+	stop = func() {
+		cancel()
+		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		ended <- nil
+	}
+	t.Cleanup(stop)
+	if err := p.AwaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return stop
+}
+
+// A process whose tensors would travel otherwise than those of the replicas that are
+// here ends, and names both; when they are gone, it stays.
+func TestOtherHops(t *testing.T) {
+	server, err := natsserver.Start(natsserver.Settings{StoreDir: t.TempDir(), Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Shutdown)
+	host := process(t, server.URL(), schemas.HopsCore, "expert")
+	stop := running(t, host)
+	for _, hops := range []schemas.Hops{schemas.HopsUnacked, schemas.HopsAcked} {
+		err := process(t, server.URL(), hops, "aggregator").Serve(t.Context())
+		var refused *deployment.ClassError
+		if !errors.As(err, &refused) || refused.Here.Hops != hops || refused.There.Hops != schemas.HopsCore || !strings.Contains(err.Error(), "expert-") {
+			t.Errorf("an aggregator with %s hops ends with %v", hops, err)
+		}
+	}
+	conn := host.Connections()[0]
+	hidden := schemas.Streams{Subjects: schemas.NewSubjects(schemas.DefaultPrefix, "tiny")}.Hidden().Name
+	if _, err := conn.JetStream().Stream(t.Context(), hidden); !errors.Is(err, jetstream.ErrStreamNotFound) {
+		t.Errorf("a refused replica has left the stream %s: %v", hidden, err)
+	}
+	running(t, process(t, server.URL(), schemas.HopsCore, "aggregator"))()
+	stop()
+	running(t, process(t, server.URL(), schemas.HopsUnacked, "expert"))
+}
