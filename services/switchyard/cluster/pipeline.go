@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ type Pipeline struct {
 	mu     sync.Mutex
 	began  time.Time
 	making string // the service that is or was connected last; empty before
+	strays error  // why a replica of this process may not stay; nil: all may
 	conns  []*bus.Conn
 	needed []*bus.Conn      // without which tokens do not flow
 	group  *lifecycle.Group // nil until all are connected
@@ -121,6 +123,9 @@ func (p *Pipeline) connect(ctx context.Context, name string) (lifecycle.Service,
 
 // refuse ends the process: a replica of it came to others that are not of its kind.
 func (p *Pipeline) refuse(why error) {
+	p.mu.Lock()
+	p.strays = cmp.Or(p.strays, why)
+	p.mu.Unlock()
 	select {
 	case p.refused <- why:
 	default: // one reason is enough
@@ -196,9 +201,20 @@ func (p *Pipeline) started() *lifecycle.Group {
 
 // Ready says why no token can flow, replica by replica.
 func (p *Pipeline) Ready() error {
-	if group := p.started(); group != nil {
+	p.mu.Lock()
+	group, strays := p.group, p.strays
+	p.mu.Unlock()
+	switch {
+	case strays != nil:
+		return strays
+	case group != nil:
 		return group.Ready()
 	}
+	return p.connecting()
+}
+
+// connecting says what the services wait for that are not all connected yet.
+func (p *Pipeline) connecting() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.making == "" {

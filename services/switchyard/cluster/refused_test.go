@@ -32,6 +32,9 @@ func TestRefused(t *testing.T) {
 		p.refuse(&deployment.ClassError{Member: "gate-1"})
 	}
 	var why *deployment.ClassError
+	if err := p.Ready(); !errors.As(err, &why) {
+		t.Errorf("it is ready: %v", err)
+	}
 	if err := p.Run(t.Context()); !errors.As(err, &why) || why.Member != "gate-1" {
 		t.Errorf("it ended with %v", err)
 	}
