@@ -34,7 +34,7 @@ func (s *Store) open(ctx context.Context, log *slog.Logger) (*model.Model, error
 		if !errors.Is(err, ErrSlow) || ctx.Err() != nil {
 			return m, err
 		}
-		said.Error(log, "opening the model failed; trying again", err)
+		said.Error(log, "opening the model failed; trying again until the store answers: look at `nats stream info "+s.stream()+"`, and at the server's disk and network", err)
 		if pause.For(ctx, openRetry) != nil {
 			return nil, err
 		}

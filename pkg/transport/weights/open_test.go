@@ -60,7 +60,7 @@ func TestOpenWaits(t *testing.T) {
 	if _, err := r.store.open(ctx, slog.New(slog.NewTextHandler(&logged, nil))); err == nil || ctx.Err() == nil {
 		t.Errorf("it was given up: %v", err)
 	}
-	if text := logged.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, ErrSlow.Error()) {
+	if text := logged.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, ErrSlow.Error()) || !strings.Contains(text, "nats stream info "+r.store.stream()) {
 		t.Error(text)
 	}
 }
