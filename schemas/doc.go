@@ -14,6 +14,9 @@ const RecordFormat = 0x314c5953
 // HeaderAsk says that a prompt in the queue came by ask, and in which form.
 const HeaderAsk = "Switchyard-Ask"
 
+// HeaderTold has the subject of what services tell each other; it is their only header.
+const HeaderTold = "Switchyard-Told"
+
 // Headers that outsiders see.
 const (
 	// HeaderReplyTo overrides reply_to in the body of a prompt.

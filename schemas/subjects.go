@@ -168,8 +168,7 @@ func (s Subjects) Stop(request string) string { return s.join("stop", s.Model, r
 func (s Subjects) AnyStop() string { return s.join("stop", s.Model, "*") }
 
 // SignalBody is the body of a message between services whose subject says all:
-// the subject again. Whoever may publish to a stream can have the server's
-// acknowledgement sent to any subject, so arriving there proves nothing.
+// the subject again.
 func SignalBody(subject string) []byte { return []byte(subject) }
 
 // IsSignal says whether a message was meant for its subject.

@@ -1,7 +1,6 @@
 package attention
 
 import (
-	"context"
 	"slices"
 	"testing"
 
@@ -14,8 +13,8 @@ func toldBy(t *testing.T, k *keeper) (deliveries []string) {
 	t.Helper()
 	siblings.New(siblings.Settings{
 		Holdings: k.told, Listens: func() bool { return true }, MaxBytes: func() int64 { return 1 << 20 },
-		Send: func(_ context.Context, has *pb.Holdings) error { deliveries = has.Deliveries; return nil },
-	}).Tell(t.Context())
+		Send: func(has *pb.Holdings) error { deliveries = has.Deliveries; return nil },
+	}).Tell()
 	return deliveries
 }
 

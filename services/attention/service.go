@@ -188,12 +188,23 @@ func (s *Service) listen(ctx context.Context) (err error) {
 		return fmt.Errorf("taking sequences: %w", err)
 	}
 	s.siblings = s.presence.Siblings(s.queue, s.engine.keeper.told)
-	for subject, handler := range map[string]nats.MsgHandler{
-		s.d.Subjects.AnyCancel(): s.onCancel, s.d.Subjects.AnyStop(): s.onStop, s.d.Subjects.AnyHoldings("attention"): s.siblings.OnTold,
+	return s.hear()
+}
+
+// hear listens to producers, tokenizers and siblings.
+func (s *Service) hear() error {
+	for _, l := range []struct {
+		listen  func(subject, group string, handle nats.MsgHandler) (*nats.Subscription, error)
+		subject string
+		handler nats.MsgHandler
+	}{
+		{s.d.Conn.Subscribe, s.d.Subjects.AnyCancel(), s.onCancel},
+		{s.d.Conn.Hear, s.d.Subjects.AnyStop(), s.onStop},
+		{s.d.Conn.Hear, s.d.Subjects.AnyHoldings("attention"), s.siblings.OnTold},
 	} {
-		sub, err := s.d.Conn.Subscribe(subject, "", handler)
+		sub, err := l.listen(l.subject, "", l.handler)
 		if err != nil {
-			return fmt.Errorf("listening to %s: %w", subject, err)
+			return err
 		}
 		s.subs = append(s.subs, sub)
 	}

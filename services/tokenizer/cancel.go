@@ -36,11 +36,9 @@ func (s *Service) onCancel(m *nats.Msg) { s.endSoon(schemas.LastToken(m.Subject)
 
 // onStop ends a request that has its stop string, if attention lost the message.
 func (s *Service) onStop(m *nats.Msg) {
-	if !schemas.IsSignal(m.Subject, m.Data) {
-		s.metrics.Refused.Inc()
-		return
+	if s.isSignal(m) {
+		s.endSoon(schemas.LastToken(m.Subject), "stop")
 	}
-	s.endSoon(schemas.LastToken(m.Subject), "stop")
 }
 
 // endSoon ends a request unless attention does it before.
@@ -71,7 +69,16 @@ func (s *Service) foundStop(request string) { s.signal(s.d.Subjects.Stop(request
 
 // signal sends a message whose subject says all.
 func (s *Service) signal(subject string) {
-	if err := s.d.Conn.SendMsg(&nats.Msg{Subject: subject, Data: schemas.SignalBody(subject)}); err != nil {
+	if err := s.d.Conn.Tell(subject, schemas.SignalBody(subject)); err != nil {
 		s.d.Logger.Warn("sending a signal", "subject", subject, "error", err)
 	}
+}
+
+// isSignal counts what is none.
+func (s *Service) isSignal(m *nats.Msg) bool {
+	is := schemas.IsSignal(m.Subject, m.Data)
+	if !is {
+		s.metrics.Refused.Inc()
+	}
+	return is
 }

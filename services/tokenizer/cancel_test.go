@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -30,16 +31,16 @@ func TestCancelledByProducers(t *testing.T) {
 	protobuf := nats.Header{schemas.HeaderContentType: {schemas.ContentProtobuf}}
 	stop := r.d.Subjects.Stop
 	for request, c := range map[string]struct {
-		subject string
-		body    []byte
-		want    string
+		msg  *nats.Msg
+		want string
 	}{
-		"one": {r.d.Subjects.Cancel("one"), body, "cancelled"}, "two": {stop("two"), schemas.SignalBody(stop("two")), "stop"},
+		"one": {&nats.Msg{Subject: r.d.Subjects.Cancel("one"), Data: body, Header: protobuf}, "cancelled"},
+		"two": {bus.Told(stop("two"), schemas.SignalBody(stop("two"))), "stop"},
 	} {
 		r.prompt(`{"text":"hi","request_id":"` + request + `"}`)
 		r.append(r.claim(request), token(0))
 		r.send(stop(request), "", []byte(`{"stream":"S","seq":1}`), nil) // the server's acknowledgement of something else
-		r.send(c.subject, "", c.body, protobuf)
+		r.send(c.msg.Subject, "", c.msg.Data, c.msg.Header)
 		r.eventually("the end of "+request, func() bool { return r.terminal(request) != nil })
 		if got := r.terminal(request).FinishReason; got != c.want {
 			t.Errorf("%s ended by %q, want %q", request, got, c.want)

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -41,7 +42,7 @@ const maxHanded = 6*schemas.MaxReplyTo + 1024
 func (s *Service) handOn(st *stream) {
 	body, err := json.Marshal(st.handed())
 	if err == nil {
-		err = s.d.Conn.SendMsg(&nats.Msg{Subject: s.d.Subjects.Interest(interestHanded, st.request), Data: body})
+		err = s.d.Conn.Tell(s.d.Subjects.Interest(interestHanded, st.request), body)
 	}
 	if err != nil {
 		s.d.Logger.Debug("handing a replay on", "request", st.request, "error", err)
@@ -74,8 +75,7 @@ func (s *Service) onInterestHanded(m *nats.Msg) {
 	s.serve(ctx, st)
 }
 
-// parseHanded reads what handOn sends. It believes nothing: also the server's words can
-// be made to come on such a subject.
+// parseHanded reads what handOn sends, and nothing else.
 func parseHanded(request string, body []byte) (*stream, error) {
 	h := handed{}
 	if len(body) > maxHanded {
@@ -83,6 +83,9 @@ func parseHanded(request string, body []byte) (*stream, error) {
 	}
 	if err := json.Unmarshal(body, &h); err != nil {
 		return nil, fmt.Errorf("reading what was handed on: %w", err)
+	}
+	if again, err := json.Marshal(h); err != nil || !bytes.Equal(again, body) {
+		return nil, fmt.Errorf("%.80q is not what a replica writes that hands a replay on", body)
 	}
 	if err := schemas.CheckRequestID(request); err != nil {
 		return nil, err

@@ -214,7 +214,14 @@ func (r *rig) handTo(h handed) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.send(r.d.Subjects.Interest(interestHanded, "one"), "", body, nil)
+	r.tell(r.d.Subjects.Interest(interestHanded, "one"), body)
+}
+
+// tell says what another tokenizer would.
+func (r *rig) tell(subject string, body []byte) {
+	r.t.Helper()
+	m := bus.Told(subject, body)
+	r.send(m.Subject, "", m.Data, m.Header)
 }
 
 // A stream that is handed on goes on with the next chunk, scores too, and ends where its
@@ -249,7 +256,9 @@ func TestGoingOn(t *testing.T) {
 		r.handTo(handed{Subject: "_INBOX.x", Turn: turn})
 	}
 	for request, body := range map[string]string{"one": `{"stream":"S","seq":1}`, "*": `{"subject":"_INBOX.x","turn":1}`} {
-		r.raw(fmt.Sprintf("PUB %s %d\r\n%s\r\n", r.d.Subjects.Interest(interestHanded, request), len(body), body))
+		subject := r.d.Subjects.Interest(interestHanded, request)
+		header := fmt.Sprintf("NATS/1.0\r\n%s: %s\r\n\r\n", schemas.HeaderTold, subject)
+		r.raw(fmt.Sprintf("HPUB %s %d %d\r\n%s%s\r\n", subject, len(header), len(header)+len(body), header, body))
 	}
 	all := r.listen(">")
 	expected := map[*reader][]int32{}
@@ -354,7 +363,7 @@ func TestTakenOverAtAnEarlierTurn(t *testing.T) {
 	w, got, said := r.running(1), r.inbox(), r.listen(r.d.Subjects.AnyInterest(interestTaken))
 	r.replay(got, 0)
 	r.eventually("its word", func() bool { return len(said.all()) == 1 })
-	r.send(r.d.Subjects.Interest(interestTaken, "one"), "", []byte("1 tokenizer-other "+got.subject), nil)
+	r.tell(r.d.Subjects.Interest(interestTaken, "one"), []byte("1 tokenizer-other "+got.subject))
 	r.eventually("its word again", func() bool { return len(said.all()) == 3 })
 	if all := said.all(); string(all[0].Data) != string(all[2].Data) || s.streams.count() != 1 {
 		t.Errorf("%q, then %q", all[0].Data, all[2].Data)

@@ -31,7 +31,7 @@ func (s *Service) intake(ctx context.Context) {
 			return // stopped
 		}
 		room.give(n - len(deliveries))
-		s.tellTaken(ctx, deliveries)
+		s.tellTaken(deliveries)
 		for _, d := range deliveries {
 			place := line.enter()
 			tried := sync.OnceFunc(func() { place.leave(); room.give(1) })
@@ -41,11 +41,11 @@ func (s *Service) intake(ctx context.Context) {
 }
 
 // tellTaken has siblings know what was pulled before any of it is handled.
-func (s *Service) tellTaken(ctx context.Context, deliveries []*bus.Delivery) {
+func (s *Service) tellTaken(deliveries []*bus.Delivery) {
 	for _, d := range deliveries {
 		s.inHand.Add(d.AckSubject())
 	}
-	s.siblings.Tell(ctx) // what is not told waits for promptAckWait
+	s.siblings.Tell() // what is not told waits for promptAckWait
 }
 
 // room counts free places.

@@ -2,6 +2,8 @@ package tokenizer
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -27,16 +29,20 @@ const (
 // heldWithin is how long the others have to say that a caller waits.
 const heldWithin = 250 * time.Millisecond
 
-const noResponders = "503"
+// noResponders says whether a message is the server's word that nobody listens. One that
+// JetStream sends, with the headers that somebody has stored, has further ones.
+func noResponders(m *nats.Msg) bool {
+	further := maps.Clone(m.Header)
+	delete(further, "Status")
+	delete(further, "Nats-Subject")
+	return m.Header.Get("Status") == "503" && len(further) == 0 && len(m.Data) == 0 && m.Reply == ""
+}
 
 // onProbe hears from the server that nobody listens to a stream's subject any more.
 func (s *Service) onProbe(m *nats.Msg) {
-	if m.Header.Get("Status") != noResponders {
-		return
-	}
 	request, stream, err := s.d.Subjects.ParseProbe(m.Subject)
 	switch {
-	case err != nil:
+	case err != nil || !noResponders(m):
 		s.metrics.Refused.Inc()
 	case stream == 0:
 		s.deserted(request)
@@ -56,21 +62,21 @@ func (s *Service) deserted(request string) {
 }
 
 func (s *Service) onInterestAsked(m *nats.Msg) {
-	if request := schemas.LastToken(m.Subject); schemas.IsSignal(m.Subject, m.Data) && s.streams.asked(request) {
+	if request := schemas.LastToken(m.Subject); s.isSignal(m) && s.streams.asked(request) {
 		s.signal(s.d.Subjects.Interest(interestHeld, request))
 	}
 }
 
 func (s *Service) onInterestHeld(m *nats.Msg) {
-	if schemas.IsSignal(m.Subject, m.Data) {
+	if s.isSignal(m) {
 		s.lonely.forget(schemas.LastToken(m.Subject))
 	}
 }
 
 // takeOver has other replicas end their streams of a request to the same reader.
 func (s *Service) takeOver(st *stream) {
-	body := strings.Join([]string{strconv.FormatInt(st.turn, 10), s.id, st.to.subject}, " ")
-	if err := s.d.Conn.SendMsg(&nats.Msg{Subject: s.d.Subjects.Interest(interestTaken, st.request), Data: []byte(body)}); err != nil {
+	body := takenBody(st.turn, s.id, st.to.subject)
+	if err := s.d.Conn.Tell(s.d.Subjects.Interest(interestTaken, st.request), []byte(body)); err != nil {
 		s.d.Logger.Debug("taking a reader over", "request", st.request, "error", err)
 	}
 }
@@ -78,20 +84,39 @@ func (s *Service) takeOver(st *stream) {
 // onInterestTaken leaves a reader to another replica. One that took over a stream of an
 // earlier turn than the one here, as one that was handed on, has to hear of this one.
 func (s *Service) onInterestTaken(m *nats.Msg) {
-	if later := s.takenOver(m); later != nil {
+	later, err := s.takenOver(m)
+	switch {
+	case err != nil:
+		s.metrics.Refused.Inc()
+		s.d.Logger.Debug("not leaving a reader to another replica", "error", err)
+	case later != nil:
 		s.takeOver(later)
 	}
 }
 
-func (s *Service) takenOver(m *nats.Msg) (later *stream) {
-	parts := strings.Split(string(m.Data), " ")
-	if len(parts) != 3 || parts[1] == s.id || s.foreigner(parts[1]) {
-		return nil
+func (s *Service) takenOver(m *nats.Msg) (later *stream, err error) {
+	turn, by, reader, err := parseTaken(m.Data)
+	if err != nil || by == s.id || s.foreigner(by) {
+		return nil, err
 	}
-	// Both could take over at once: the later turn stays.
-	turn, err := strconv.ParseInt(parts[0], 10, 64)
-	if err != nil {
-		return nil
+	return s.streams.takenOver(by, schemas.LastToken(m.Subject), reader, turn), nil
+}
+
+// takenBody is what takeOver sends.
+func takenBody(turn int64, by, reader string) string {
+	return strings.Join([]string{strconv.FormatInt(turn, 10), by, reader}, " ")
+}
+
+// parseTaken reads what takeOver sends, and nothing else. Both could take over at once:
+// the later turn stays.
+func parseTaken(body []byte) (turn int64, by, reader string, err error) {
+	parts := strings.SplitN(string(body), " ", 3)
+	if len(parts) == 3 {
+		turn, err = strconv.ParseInt(parts[0], 10, 64)
+		by, reader = parts[1], parts[2]
 	}
-	return s.streams.takenOver(parts[1], schemas.LastToken(m.Subject), parts[2], turn)
+	if err != nil || !schemas.IsReplicaID(by) || strings.Contains(reader, " ") || takenBody(turn, by, reader) != string(body) {
+		return 0, "", "", fmt.Errorf("%.80q does not say who serves which reader at which turn", body)
+	}
+	return turn, by, reader, nil
 }

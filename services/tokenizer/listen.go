@@ -15,15 +15,21 @@ func (s *Service) listen() error {
 	for _, l := range []listener{
 		{s.d.Subjects.AnyCancel(), "", s.onCancelled},
 		{s.d.Subjects.AnyCancel(), "tokenizer", s.onCancel},
-		{s.d.Subjects.AnyStop(), "tokenizer", s.onStop},
 		{s.d.Subjects.AnyProbe(s.id), "", s.onProbe},
+	} {
+		if err := s.subscribe(l.subject, l.group, l.handler); err != nil {
+			return err
+		}
+	}
+	for _, l := range []listener{
+		{s.d.Subjects.AnyStop(), "tokenizer", s.onStop},
 		{s.d.Subjects.AnyInterest(interestAsked), "", s.onInterestAsked},
 		{s.d.Subjects.AnyInterest(interestHeld), "", s.onInterestHeld},
 		{s.d.Subjects.AnyInterest(interestTaken), "", s.onInterestTaken},
 		{s.d.Subjects.AnyInterest(interestHanded), s.replayGroup(), s.onInterestHanded},
 		{s.d.Subjects.AnyHoldings("tokenizer"), "", s.siblings.OnTold},
 	} {
-		if err := s.subscribe(l.subject, l.group, l.handler); err != nil {
+		if err := s.keep(s.d.Conn.Hear(l.subject, l.group, l.handler)); err != nil {
 			return err
 		}
 	}
@@ -51,10 +57,13 @@ func (s *Service) guard() error {
 }
 
 func (s *Service) subscribe(subject, group string, handle nats.MsgHandler) error {
-	sub, err := s.d.Conn.Subscribe(subject, group, handle)
-	if err != nil {
-		return err
+	return s.keep(s.d.Conn.Subscribe(subject, group, handle))
+}
+
+// keep has a subscription end with the service.
+func (s *Service) keep(sub *nats.Subscription, err error) error {
+	if err == nil {
+		s.subs = append(s.subs, sub)
 	}
-	s.subs = append(s.subs, sub)
-	return nil
+	return err
 }

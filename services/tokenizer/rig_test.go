@@ -341,7 +341,7 @@ func (r *rig) raw(lines string) {
 		r.t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	if _, err := conn.Write([]byte("CONNECT {\"verbose\":false,\"pedantic\":false}\r\n" + lines + "PING\r\n")); err != nil {
+	if _, err := conn.Write([]byte("CONNECT {\"verbose\":false,\"pedantic\":false,\"headers\":true}\r\n" + lines + "PING\r\n")); err != nil {
 		r.t.Fatal(err)
 	}
 	in := bufio.NewReader(conn)

@@ -45,7 +45,7 @@ type Settings struct {
 	// Connected says whether there is a server.
 	Connected func() bool
 	// Send tells all siblings what this replica has.
-	Send func(ctx context.Context, has *pb.Holdings) error
+	Send func(has *pb.Holdings) error
 	// MaxBytes is what may be told at once.
 	MaxBytes func() int64
 	// Refused counts what nobody can have told.
@@ -252,7 +252,7 @@ func (s *Siblings) keepTelling(ctx context.Context) {
 			return
 		case now := <-tick.C:
 			s.listen(now)
-			if changes := s.s.Holdings.changed(); (changes != told || now.Sub(at) >= tellAgain) && s.Tell(ctx) {
+			if changes := s.s.Holdings.changed(); (changes != told || now.Sub(at) >= tellAgain) && s.Tell() {
 				told, at = changes, now
 			}
 		}
@@ -261,6 +261,6 @@ func (s *Siblings) keepTelling(ctx context.Context) {
 
 // Tell tells at once what this replica has, and says whether it could: who settles things
 // quickly would be gone with what nobody knows of.
-func (s *Siblings) Tell(ctx context.Context) bool {
-	return s.s.Listens() && s.s.Send(ctx, &pb.Holdings{Deliveries: s.s.Holdings.oldest(maxTold, int(s.s.MaxBytes()/2))}) == nil
+func (s *Siblings) Tell() bool {
+	return s.s.Listens() && s.s.Send(&pb.Holdings{Deliveries: s.s.Holdings.oldest(maxTold, int(s.s.MaxBytes()/2))}) == nil
 }

@@ -110,7 +110,7 @@ func (h *house) GiveBack(delivery string) error {
 	return nil
 }
 
-func (h *house) send(_ context.Context, has *pb.Holdings) error {
+func (h *house) send(has *pb.Holdings) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.mute {
@@ -346,7 +346,7 @@ func TestTold(t *testing.T) {
 	h.mute = true
 	s := h.replica()
 	s.s.Holdings.Add("5")
-	if s.Tell(t.Context()) {
+	if s.Tell() {
 		t.Error("told, and nobody can have heard it")
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/switchyard/switchyard/pkg/control/lease"
 	"github.com/switchyard/switchyard/pkg/control/liveness"
 	"github.com/switchyard/switchyard/pkg/control/members"
@@ -157,8 +159,12 @@ func (p *Presence) Siblings(queue siblings.Queue, has *siblings.Holdings) *sibli
 	return siblings.New(siblings.Settings{
 		ID: p.id, Service: p.service, Members: p.view, Queue: queue, Holdings: has,
 		Watch: d.Liveness.Watch, Listens: p.Listens, Connected: d.Conn.Connected,
-		Send: func(ctx context.Context, has *pb.Holdings) error {
-			return d.Conn.Send(ctx, d.Subjects.Holdings(p.service, p.id), has, nil)
+		Send: func(has *pb.Holdings) error {
+			body, err := proto.Marshal(has)
+			if err != nil {
+				return fmt.Errorf("encoding what %s has: %w", p.id, err)
+			}
+			return d.Conn.Tell(d.Subjects.Holdings(p.service, p.id), body)
 		},
 		MaxBytes: d.Conn.MaxPayload, Refused: d.Telemetry.Metrics.Refused.Inc, Logger: d.Logger,
 	})

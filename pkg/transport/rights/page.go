@@ -98,8 +98,8 @@ func mark(letter string, allowed []string, subject string) string {
 
 const abuseHead = `## What each can do all the same
 
-With the credentials of one user, whoever has them. [threats.md](threats.md) says what keeps it to
-that, and what holds for several.
+With the credentials of one user, whoever has them, by what he publishes himself. [threats.md](threats.md)
+says what keeps it to that, what he can have JetStream send for him, and what holds for several.
 
 | credentials | can | cannot |
 |---|---|---|
