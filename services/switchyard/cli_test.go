@@ -69,7 +69,7 @@ func TestUsage(t *testing.T) {
 		{"no model to look at", []string{"inspect", "/nonexistent"}, 2, "there is no readable config.json of a model"},
 		{"no such context", []string{"top", "--nats", "nowhere"}, 2, "nowhere"},
 		{"no such context of a service", []string{"gate", "--nats", "nowhere"}, 2, "nowhere"},
-		{"no NATS URL", []string{"gate", "--nats", "http://127.0.0.1:8222"}, 2, `its scheme is "http"`},
+		{"no NATS URL", []string{"gate", "--nats", "http://127.0.0.1:8222"}, 2, "http://127.0.0.1:8222: its scheme must be one of nats"},
 		{"an empty prompt of the demo", []string{"demo", ""}, 2, "switchyard: bad_prompt: the prompt is empty"},
 	}
 	for _, tt := range tests {

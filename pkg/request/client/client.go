@@ -192,7 +192,7 @@ func (c *Client) untilAccepted(ctx context.Context, js jetstream.JetStream, msg 
 		case denied != nil:
 			return denied
 		case patient.Err() != nil || !mayPass(err) && !c.mayReturn(err, begun, asked):
-			return acceptError(err, c.settings.Model, c.nc.ConnectedUrlRedacted())
+			return acceptError(err, c.settings.Model, withoutUser(c.nc.ConnectedUrl()))
 		}
 		select { // a broken connection refuses at once
 		case <-patient.Done():

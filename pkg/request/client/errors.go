@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -108,13 +109,23 @@ func mayPass(err error) bool {
 		!errors.Is(err, nats.ErrMaxPayload)
 }
 
+// withoutUser is a server's URL for people: a token stands where a user's name does.
+func withoutUser(server string) string {
+	u, err := url.Parse(server)
+	if err != nil {
+		return "the server"
+	}
+	u.User = nil
+	return u.String()
+}
+
 // acceptError makes a typed error of why a prompt was not accepted.
-func acceptError(err error, model, url string) *Error {
+func acceptError(err error, model, server string) *Error {
 	var api *jetstream.APIError
 	switch {
 	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders):
 		return &Error{Code: CodeModelNotFound, Message: fmt.Sprintf(
-			"nobody serves model %q at %s; check --model, or start it with `switchyard up`", model, url)}
+			"nobody serves model %q at %s; check --model, or start it with `switchyard up`", model, server)}
 	case errors.As(err, &api):
 		return apiError(api, err)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrTimeout):

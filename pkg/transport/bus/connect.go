@@ -198,7 +198,7 @@ func (c *Conn) lost(err error) {
 }
 
 func (c *Conn) regained() {
-	c.log.Info("NATS connection is back", "url", c.nc.ConnectedUrlRedacted())
+	c.log.Info("NATS connection is back", "url", Redact(c.nc.ConnectedUrl()))
 	c.limit.Store(c.nc.MaxPayload())
 	c.lostAt.Store(nil)
 	c.trials.reset()

@@ -53,7 +53,7 @@ func (c *Conn) leaveUseless() {
 		return
 	}
 	c.trials.reset()
-	c.log.Warn("JetStream does nothing here; trying another server", "url", c.nc.ConnectedUrlRedacted(), "for", leaving.After)
+	c.log.Warn("JetStream does nothing here; trying another server", "url", Redact(c.nc.ConnectedUrl()), "for", leaving.After)
 	if err := c.nc.ForceReconnect(); err != nil {
 		c.log.Warn("cannot leave the server", "error", err)
 	}

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"net"
 	"regexp"
-	"strconv"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
 
 	"github.com/switchyard/switchyard/internal/loopback"
+	"github.com/switchyard/switchyard/internal/ports"
 )
 
 const (
@@ -73,8 +73,8 @@ func (c Config) checkBroker(b string) error {
 	if err != nil || host == "" || port == "" {
 		return fmt.Errorf("--kafka has %q; it must be HOST:PORT", b)
 	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return fmt.Errorf("--kafka has %q; its port must be a number from 1 to 65535", b)
+	if err := ports.Check(port); err != nil {
+		return fmt.Errorf("--kafka has %q; %w", b, err)
 	}
 	if !c.encrypted() && !c.Insecure && !loopback.Is(host) {
 		return fmt.Errorf("--kafka has %q, which is another machine, and no TLS: give --kafka-tls or --kafka-ca, or --insecure on a network that nobody else is on", b)
