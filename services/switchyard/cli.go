@@ -243,6 +243,9 @@ func (g Globals) Validate() error {
 	if g.Prefix == "" || schemas.ModelToken(g.Prefix) != g.Prefix {
 		return fmt.Errorf("--prefix is %q; it must be one subject token of letters, digits, '_' and '-'", g.Prefix)
 	}
+	if err := g.busConfig().CheckURL(); err != nil {
+		return fmt.Errorf("--nats: %w", err)
+	}
 	return nil
 }
 

@@ -230,3 +230,27 @@ func TestKafkaAddresses(t *testing.T) {
 		}
 	}
 }
+
+// Servers that nobody can connect to are refused before anything begins, by every command,
+// and nothing is said of users and passwords.
+func TestNATSAddresses(t *testing.T) {
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	for _, args := range [][]string{
+		{"tokenizer"}, {"attention"}, {"gate"}, {"expert"}, {"aggregator"}, {"predictor", "--kafka", "localhost:1"}, {"scaler", "--kafka", "localhost:1"},
+		{"prompt", "hi"}, {"top"}, {"plan", "get"}, {"dlq", "ls"}, {"weights", "ls"},
+	} {
+		for url, want := range map[string]string{
+			"nats://host:99999":                 "nats://host:99999: its port must be a number from 1 to 65535",
+			"nats://host,tls://u:secret@host:0": "tls://xxxxx@host:0: its port must be a number from 1 to 65535",
+			"nats://u:secret@":                  "nats://xxxxx@: it names no host; write nats://HOST:PORT",
+			":4222":                             ":4222: it names no host",
+		} {
+			var out, errOut bytes.Buffer
+			code := runUntil(stopped, append(args, "--nats", url), stdio{in: strings.NewReader(""), out: &out, err: &errOut})
+			if code != exitUsage || !strings.Contains(errOut.String(), "--nats: reading the NATS URL "+want) || strings.Contains(errOut.String(), "secret") {
+				t.Errorf("%s --nats %s: code %d, %s", args, url, code, errOut.String())
+			}
+		}
+	}
+}
