@@ -92,7 +92,7 @@ func TestForgedByJetStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	signal := func(subject string) *nats.Msg { return bus.Told(subject, schemas.SignalBody(subject)) }
-	n, forged := s.d.Subjects, 0.0
+	n := s.d.Subjects
 	for _, m := range []*nats.Msg{
 		signal(n.Interest(interestAsked, "one")),
 		signal(n.Interest(interestHeld, "one")),
@@ -106,9 +106,9 @@ func TestForgedByJetStream(t *testing.T) {
 			"answered": f.answered(""), "answered without headers": f.answered(`{"no_hdr":true}`),
 			"delivered": f.delivered, "acknowledged": f.acknowledged,
 		} {
+			before := count(t, s.metrics.Refused)
 			forge(m)
-			forged++
-			r.eventually(name+" on "+m.Subject+" is counted", func() bool { return count(t, s.metrics.Refused) == forged })
+			r.eventually(name+" on "+m.Subject+" is counted", func() bool { return count(t, s.metrics.Refused) > before })
 		}
 	}
 	if n := s.streams.count(); n != 1 {
@@ -139,7 +139,7 @@ func TestMisspelt(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 0)
 	s := r.replica()
-	n, told := s.d.Subjects, 0.0
+	n := s.d.Subjects
 	for subject, bodies := range map[string][]string{
 		n.Interest(interestAsked, "one"):  {"", n.Interest(interestHeld, "one"), n.Interest(interestAsked, "one") + " "},
 		n.Interest(interestHeld, "one"):   {"", "{}"},
@@ -149,9 +149,9 @@ func TestMisspelt(t *testing.T) {
 		n.Holdings("tokenizer", "one"):    {"\xff"},
 	} {
 		for _, body := range bodies {
+			before := count(t, s.metrics.Refused)
 			r.tell(subject, []byte(body))
-			told++
-			r.eventually(fmt.Sprintf("%q on %s is counted", body, subject), func() bool { return count(t, s.metrics.Refused) == told })
+			r.eventually(fmt.Sprintf("%q on %s is counted", body, subject), func() bool { return count(t, s.metrics.Refused) > before })
 		}
 	}
 }
