@@ -21,11 +21,11 @@ func realKernels(t testing.TB) cuda.Driver {
 
 // What an emulator computes in a reasonable time.
 var (
-	mostTogether  = 40
-	expertShapes  = []expertShape{{"tiny", 64, 96, 3, []int{1, 40}}}
-	attendShapes  = []attendShape{{"tiny", 4, 2, 32, 2, 300}}
-	latentShapes  = []latentShape{{"tiny", 3, 32, 16, 2, 300}}
-	ceilingBytes  = int64(1 << 16)
-	ceilingSteps  = 2
-	copiedExperts = int64(1 << 16)
+	mostTogether = 40
+	expertShapes = []expertShape{{"tiny", 64, 96, 3, []int{1, 40}}}
+	attendShapes = []attendShape{{"tiny", 4, 2, 32, 2, 300}}
+	latentShapes = []latentShape{{"tiny", 3, 32, 16, 2, 300}}
+	ceilingBytes = int64(1 << 16)
+	ceilingSteps = 2
+	copiedAtOnce = int64(1 << 16)
 )

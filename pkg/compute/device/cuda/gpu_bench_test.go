@@ -85,10 +85,19 @@ func (g *gpuBench) experts(b *testing.B, of expertShape, f format, rows int) {
 	c.longest = rows
 	c.cut(k.variantFor(f, rows).tile)
 	c.tables = tablesOf(groups, len(c.tiles), s.rows, s.rows, s.hidden)
-	c.write(l.in, forward.Routed{X: make([]float32, s.rows*s.hidden)}, s.hidden)
+	c.write(l.in, forward.Routed{X: spread(s.rows * s.hidden)}, s.hidden)
 	l.launch.fill(k, s, &l.buffers, c)
 	g.do(b, g.stream.CopyIn(l.buffers.upload, l.in[:c.tables.end]))
 	g.compare(b, float64(groups)*float64(s.slot), 6*float64(s.rows)*float64(of.hidden)*float64(of.width), &l.launch.split, &l.launch.in, &l.launch.down)
+}
+
+// spread is so many numbers from -1 to 1: GPUs multiply zeros faster than others.
+func spread(n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(int32(uint32(i)*2654435761)) / (1 << 31)
+	}
+	return x
 }
 
 // Reading the keys and values of many sequences for one token of each, against what the GPU reads.
@@ -120,33 +129,60 @@ func BenchmarkGPUAttend(b *testing.B) {
 	}
 }
 
-// Bringing experts to the GPU as a load does, from ordinary memory through two pinned buffers,
-// against one copy of pinned memory.
+// Bringing one expert to the GPU: from pinned memory, and as a load does, from ordinary memory
+// through two pinned buffers. Both against one copy of much pinned memory.
 func BenchmarkGPUCopies(b *testing.B) {
 	g := openGPU(b)
-	size := min(copiedExperts, 8*wayBytes)
-	to := g.room(b, size)
-	pinned, err := g.driver.Pin(size)
+	to := g.room(b, copiedAtOnce)
+	pinned, err := g.driver.Pin(copiedAtOnce)
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer g.driver.Unpin(pinned) //nolint:errcheck // the driver has said what is wrong with it
-	rate := float64(size) / g.time(b, 8, func() error { return g.stream.CopyIn(to, pinned) })
-	w, err := newWay(g.driver, min(size/2, wayBytes), g.health)
-	if err != nil {
-		b.Fatal(err)
+	copied := func(size int) func() error {
+		return func() error { return g.stream.CopyIn(to, pinned[:size]) }
 	}
-	defer w.close(false)
+	rate := float64(copiedAtOnce) / g.time(b, 8, copied(len(pinned)))
+	for _, s := range expertShapes {
+		size := 6 * s.hidden * s.width
+		b.Run("pinned/"+s.name, func(b *testing.B) {
+			b.ResetTimer()
+			g.copies(b, size, g.time(b, b.N, copied(size)), rate)
+		})
+		b.Run("load/"+s.name, func(b *testing.B) {
+			load := g.load(b, to, size)
+			b.ResetTimer()
+			g.copies(b, size, g.time(b, b.N, load), rate)
+		})
+	}
+}
+
+// load is a load of so many bytes.
+func (g *gpuBench) load(b *testing.B, to cuda.Ptr, size int) func() error {
+	b.Helper()
+	w, err := newWay(g.driver, min(int64(size), wayBytes), g.health)
+	g.do(b, err)
+	b.Cleanup(func() { w.close(false) })
 	data := make([]byte, size)
-	b.Run("load", func(b *testing.B) {
-		b.SetBytes(size)
-		for range b.N {
-			w.to = to
-			g.do(b, w.write(b.Context(), data))
-			g.do(b, w.send(b.Context()))
-			g.do(b, w.flush())
+	for i := range data {
+		data[i] = byte(i) // memory that was never written is one page, again and again
+	}
+	return func() error {
+		w.to = to
+		if err := w.write(b.Context(), data); err != nil {
+			return err
 		}
-		b.ReportMetric(100*float64(size)*float64(b.N)/b.Elapsed().Seconds()/rate, "%copy")
-		b.ReportMetric(rate/1e9, "GB/s-copy")
-	})
+		if err := w.send(b.Context()); err != nil {
+			return err
+		}
+		return w.flush()
+	}
+}
+
+// copies sets the seconds that so many bytes take beside the rate of pinned memory.
+func (g *gpuBench) copies(b *testing.B, size int, seconds, rate float64) {
+	b.Helper()
+	b.ReportMetric(seconds*1e9, "ns/op") // without the first one
+	b.ReportMetric(float64(size)/seconds/1e9, "GB/s")
+	b.ReportMetric(100*float64(size)/seconds/rate, "%copy")
 }

@@ -31,7 +31,7 @@ func realKernels(t testing.TB) cuda.Driver {
 }
 
 // Experts of one layer of three models, as many as exceed the GPU's cache, and attention over
-// long contexts.
+// long contexts. What they are compared with has the same (kernels/cuda/baseline/shapes.py).
 var (
 	mostTogether = 512
 	expertShapes = []expertShape{
@@ -39,9 +39,9 @@ var (
 		{"qwen3-30b-a3b", 2048, 768, 64, []int{1, 8, 64, 512, 4096}},
 		{"deepseek-v3", 7168, 2048, 16, []int{1, 8, 64, 512, 4096}},
 	}
-	attendShapes  = []attendShape{{"qwen3-30b-a3b", 32, 4, 128, 64, 4096}, {"mixtral-8x7b", 32, 8, 128, 32, 8192}}
-	latentShapes  = []latentShape{{"deepseek-v3", 128, 512, 64, 64, 4096}}
-	ceilingBytes  = int64(4 << 30)
-	ceilingSteps  = 1 << 14
-	copiedExperts = int64(1 << 30)
+	attendShapes = []attendShape{{"qwen3-30b-a3b", 32, 4, 128, 64, 4096}, {"mixtral-8x7b", 32, 8, 128, 32, 8192}}
+	latentShapes = []latentShape{{"deepseek-v3", 128, 512, 64, 64, 4096}}
+	ceilingBytes = int64(4 << 30)
+	ceilingSteps = 1 << 14
+	copiedAtOnce = int64(1 << 29)
 )
