@@ -20,7 +20,7 @@ LINT          := $(TOOLS)/golangci-lint-$(LINT_VERSION)
 
 .PHONY: help
 help: ## Show this help
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Build bin/switchyard, one static binary
@@ -47,13 +47,25 @@ test-cuda: ## Test all of CUDA that needs no GPU, on a fake one and with the rac
 test-cuda-driver: $(CUDA) ## Test the bindings of NVIDIA's libraries on ones in C (fetches NVIDIA's headers, once)
 	$(CUDA_ENV) $(GO) test -tags cuda ./kernels/cuda/real ./kernels/cuda/nvml
 
+# The tests look for files beside their package.
+GPU_TESTS := cd pkg/compute/device/cuda && $(CURDIR)/bin/gpu-tests
+
+.PHONY: build-gpu-tests
+build-gpu-tests: $(CUDA_IMAGES) ## Build bin/gpu-tests, the tests and benchmarks that need a GPU, also for machines without Go
+	$(CUDA_ENV) $(GO) test -c -tags cuda -trimpath -ldflags '-s -w' -o bin/gpu-tests ./pkg/compute/device/cuda
+
 .PHONY: test-gpu
-test-gpu: $(CUDA_IMAGES) ## Run the CUDA kernels on this machine's first GPU against the CPU (never run on one)
-	$(CUDA_ENV) $(GO) test -count=1 -tags cuda -v -run TestReal ./pkg/compute/device/cuda
+test-gpu: build-gpu-tests ## Run the CUDA kernels on this machine's first GPU against the CPU (never run on one)
+	$(GPU_TESTS) -test.v -test.run TestReal
 
 .PHONY: bench-gpu
-bench-gpu: $(CUDA_IMAGES) ## Time the CUDA kernels on it, beside what it reads, multiplies and copies at most (never run on one)
-	$(CUDA_ENV) $(GO) test -tags cuda -run '^$$' -bench GPU -timeout 30m ./pkg/compute/device/cuda
+bench-gpu: build-gpu-tests ## Time the CUDA kernels on it, beside what it does at most and what others make of it (never run on one)
+	$(GPU_TESTS) -test.run '^$$' -test.bench GPU -test.timeout 30m
+	$(MAKE) bench-gpu-baseline
+
+.PHONY: bench-gpu-baseline
+bench-gpu-baseline: ## Time on it what torch, Triton and transformers make of the same, as far as python3 has them (never run on one)
+	python3 -B kernels/cuda/baseline/baseline.py
 
 $(CUDA): kernels/cuda/build/wheels.txt kernels/cuda/build/fetch
 	kernels/cuda/build/fetch $< $@

@@ -1,8 +1,8 @@
 package modeltest
 
 import (
+	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
 
 	"github.com/switchyard/switchyard/pkg/compute/model"
@@ -40,8 +40,25 @@ func GoldenNames(t testing.TB) (names []string) {
 
 // GoldenDir is the folder of a committed checkpoint.
 func GoldenDir(name string) string {
-	_, here, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(here), "../testdata/golden", name)
+	return filepath.Join(golden, name)
+}
+
+// golden is the folder of all of them, found from the one in which a test starts, its
+// package's: so a binary of tests also runs in another copy of the repository.
+var golden = func() string {
+	const below = "pkg/compute/model/testdata/golden"
+	dir, err := os.Getwd()
+	for ; err == nil && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if found := filepath.Join(dir, below); isDir(found) {
+			return found
+		}
+	}
+	return below
+}()
+
+func isDir(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
 }
 
 // Open opens the model of a folder until the test ends.
