@@ -123,12 +123,10 @@ func (b *Backbone) loadTurns(positions int) error {
 func (b *Backbone) openLanes(n int) error {
 	for range n {
 		l, err := newStepLane(b)
-		if l != nil {
-			b.lanes = append(b.lanes, l)
-		}
 		if err != nil {
 			return fmt.Errorf("making buffers on the GPU: %w", err)
 		}
+		b.lanes = append(b.lanes, l)
 	}
 	return nil
 }

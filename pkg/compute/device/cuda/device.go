@@ -60,7 +60,7 @@ type tuning struct {
 }
 
 func open(m *model.Model, driver cuda.Driver, images cuda.Images, s Settings, t tuning) (_ *Device, err error) {
-	d := &Device{driver: driver, health: newHealth(s.patience())}
+	d := &Device{driver: driver, health: newHealth(cmp.Or(s.Patience, DefaultPatience))}
 	defer func() {
 		if err != nil {
 			d.free()
@@ -102,13 +102,6 @@ func open(m *model.Model, driver cuda.Driver, images cuda.Images, s Settings, t 
 	}
 	d.Store = device.NewStore(m.Spec.Layers, m.Spec.Experts, from, s.Settings)
 	return d, nil
-}
-
-func (s Settings) patience() time.Duration {
-	if s.Patience == 0 {
-		return DefaultPatience
-	}
-	return s.Patience
 }
 
 // newArena takes so many bytes, or nine tenths of what is free.

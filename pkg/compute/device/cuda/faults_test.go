@@ -69,24 +69,6 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// streamless is a driver that has no more streams.
-type streamless struct{ cuda.Driver }
-
-var errStreamless = errors.New("no more streams")
-
-func (streamless) NewStream() (cuda.Stream, error) { return nil, errStreamless }
-
-func TestOpenWithoutStreams(t *testing.T) {
-	gpu := fake.New(fake.Settings{Kernels: fake.Experts()})
-	defer gpu.Close() //nolint:errcheck // says only that it is closed
-	if _, err := Open(modeltest.Tiny(t), streamless{gpu}, images, Settings{Parts: 2}); !errors.Is(err, errStreamless) {
-		t.Errorf("%v", err)
-	}
-	if bytes, pinned, streams := gpu.Left(); bytes+pinned != 0 || streams != 0 {
-		t.Errorf("%d bytes, %d pinned ones and %d streams are left", bytes, pinned, streams)
-	}
-}
-
 // outcome is what a fault does to a call, to the next one, and to the host.
 type outcome struct {
 	call error // that the call ends with; nil: well

@@ -87,8 +87,9 @@ type gateLane struct {
 }
 
 // newGateLane takes all that calls will ever need.
-func newGateLane(driver cuda.Driver, a *cuda.Arena, b gateBuffers, h *health) (l *gateLane, err error) {
-	l = &gateLane{driver: driver, launcher: launcher{health: h}}
+func newGateLane(driver cuda.Driver, a *cuda.Arena, b gateBuffers, h *health) (_ *gateLane, err error) {
+	l := &gateLane{driver: driver, launcher: launcher{health: h}}
+	defer func() { unmake(l, h, err) }()
 	for _, m := range []struct {
 		to    *cuda.Ptr
 		bytes int64
@@ -101,14 +102,14 @@ func newGateLane(driver cuda.Driver, a *cuda.Arena, b gateBuffers, h *health) (l
 		return nil, fmt.Errorf("making a stream: %w", err)
 	}
 	if l.done, err = newWaiter(driver, h); err != nil {
-		return l, err
+		return nil, err
 	}
 	if l.in, err = driver.Pin(b.x); err == nil {
 		clear(l.in)
 		l.out, err = driver.Pin(b.chosen)
 	}
 	if err != nil {
-		return l, fmt.Errorf("pinning memory: %w", err)
+		return nil, fmt.Errorf("pinning memory: %w", err)
 	}
 	return l, nil
 }

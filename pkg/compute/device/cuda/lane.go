@@ -34,8 +34,9 @@ type buffers struct {
 func (b *buffers) at(from int) cuda.Ptr { return b.upload + cuda.Ptr(from) }
 
 // newLane makes buffers for as many rows as the shape says.
-func newLane(driver cuda.Driver, a *cuda.Arena, k *kernels, s shape, h *health) (l *lane, err error) {
-	l = &lane{driver: driver, kernels: k, shape: s}
+func newLane(driver cuda.Driver, a *cuda.Arena, k *kernels, s shape, h *health) (_ *lane, err error) {
+	l := &lane{driver: driver, kernels: k, shape: s}
+	defer func() { unmake(l, h, err) }()
 	upload := int64(tablesOf(s.rows, s.rows, s.rows, s.rows, s.hidden).end)
 	out := 4 * int64(s.rows) * int64(s.hidden)
 	plane := 2 * int64(s.parts) * int64(s.rows)
@@ -47,21 +48,19 @@ func newLane(driver cuda.Driver, a *cuda.Arena, k *kernels, s shape, h *health) 
 			return nil, err
 		}
 	}
-	defer func() {
-		if err != nil {
-			l.close(false)
-		}
-	}()
 	if l.stream, err = driver.NewStream(); err != nil {
-		return l, fmt.Errorf("making a stream: %w", err)
+		return nil, fmt.Errorf("making a stream: %w", err)
 	}
 	if l.done, err = newWaiter(driver, h); err != nil {
-		return l, err
+		return nil, err
 	}
 	if l.in, err = driver.Pin(upload); err == nil {
 		l.out, err = driver.Pin(out)
 	}
-	return l, err
+	if err != nil {
+		return nil, fmt.Errorf("pinning memory: %w", err)
+	}
+	return l, nil
 }
 
 func (l *lane) close(lost bool) { release(l.driver, l.stream, l.done, lost, l.in, l.out) }

@@ -27,12 +27,12 @@ type loader struct {
 }
 
 // newLoader lets so many loads run at once, with buffers of most bytes at most.
-func newLoader(m *model.Model, driver cuda.Driver, slots *cuda.Slots, atOnce int, most int64, h *health) (*loader, error) {
+func newLoader(m *model.Model, driver cuda.Driver, slots *cuda.Slots, atOnce int, most int64, h *health) (_ *loader, err error) {
 	l := &loader{m: m, slots: slots, health: h, ways: make(chan *way, atOnce)}
+	defer func() { unmake(l, h, err) }()
 	for range atOnce {
 		w, err := newWay(driver, min(slots.Size(), most), h)
 		if err != nil {
-			l.close(false)
 			return nil, err
 		}
 		l.all = append(l.all, w)

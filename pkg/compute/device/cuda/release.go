@@ -20,3 +20,12 @@ func release(driver cuda.Driver, stream cuda.Stream, done *waiter, lost bool, pi
 		_ = stream.Close() // the same
 	}
 }
+
+// unmake closes what its maker could not make whole: that is the maker's to do, who then
+// returns nil. An error that is the end of the GPU is noted before, so that a lost one is
+// asked for nothing more.
+func unmake(half interface{ close(lost bool) }, h *health, err error) {
+	if h.judge(err) != nil {
+		half.close(h.Err() != nil)
+	}
+}

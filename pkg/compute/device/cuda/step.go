@@ -51,9 +51,10 @@ type stepBuffers struct {
 type stretch struct{ from, to, splits int }
 
 // newStepLane takes all that a lane will ever need.
-func newStepLane(b *Backbone) (l *stepLane, err error) {
+func newStepLane(b *Backbone) (_ *stepLane, err error) {
 	z := &b.sizes
-	l = &stepLane{b: b, launcher: launcher{health: b.health}, pages: make([]int, len(z.sights))}
+	l := &stepLane{b: b, launcher: launcher{health: b.health}, pages: make([]int, len(z.sights))}
+	defer func() { unmake(l, b.health, err) }()
 	page := kvcache.ShapeOf(b.spec)
 	b.blocks(page)
 	l.tables.place(z, z.rows, z.mostPages(b.arena.Size(), page.DevicePage()))
@@ -88,14 +89,14 @@ func newStepLane(b *Backbone) (l *stepLane, err error) {
 		return nil, fmt.Errorf("making a stream: %w", err)
 	}
 	if l.done, err = newWaiter(b.driver, b.health); err != nil {
-		return l, err
+		return nil, err
 	}
 	for _, m := range []struct {
 		to    *[]byte
 		bytes int
 	}{{&l.in, upload}, {&l.head, head}, {&l.out, rows * z.hidden}, {&l.block, rows * z.hidden}, {&l.logits, 4 * z.logits * z.vocab}} {
 		if *m.to, err = b.driver.Pin(int64(m.bytes)); err != nil {
-			return l, fmt.Errorf("pinning memory: %w", err)
+			return nil, fmt.Errorf("pinning memory: %w", err)
 		}
 	}
 	return l, nil

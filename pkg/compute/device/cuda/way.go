@@ -31,8 +31,9 @@ type buffer struct {
 const wayBytes = 32 << 20
 
 // newWay makes buffers of so many bytes.
-func newWay(driver cuda.Driver, bytes int64, h *health) (w *way, err error) {
-	w = &way{driver: driver}
+func newWay(driver cuda.Driver, bytes int64, h *health) (_ *way, err error) {
+	w := &way{driver: driver}
+	defer func() { unmake(w, h, err) }()
 	if w.stream, err = driver.NewStream(); err != nil {
 		return nil, fmt.Errorf("making a stream for loads: %w", err)
 	}
@@ -42,7 +43,6 @@ func newWay(driver cuda.Driver, bytes int64, h *health) (w *way, err error) {
 			b.copied, err = newWaiter(driver, h)
 		}
 		if err != nil {
-			w.close(false)
 			return nil, fmt.Errorf("making buffers for loads: %w", err)
 		}
 	}
@@ -213,14 +213,7 @@ func (w *way) flush() error {
 
 func (w *way) close(lost bool) {
 	for _, b := range w.buffers {
-		if b.copied != nil {
-			b.copied.close(lost)
-		}
-		if b.data != nil && !lost {
-			_ = w.driver.Unpin(b.data) // the driver has said before what is wrong with it
-		}
+		release(w.driver, nil, b.copied, lost, b.data)
 	}
-	if !lost {
-		_ = w.stream.Close() // the same
-	}
+	release(w.driver, w.stream, nil, lost)
 }
