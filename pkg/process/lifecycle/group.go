@@ -132,7 +132,8 @@ func (g *Group) anyFailure() error {
 }
 
 // Stop ends the services in the reverse order of starting, joins their errors, and returns the
-// same when called again. A Run's error that Run returned is not repeated.
+// same when called again. Those that never started are stopped, too: they may have had
+// something from when they were made. A Run's error that Run returned is not repeated.
 func (g *Group) Stop(ctx context.Context) error {
 	if !g.beginStop() {
 		<-g.stopped
@@ -141,18 +142,16 @@ func (g *Group) Stop(ctx context.Context) error {
 	defer close(g.stopped)
 	var errs []error
 	for _, s := range slices.Backward(g.start) {
-		if m := g.member(s); m != nil {
-			errs = append(errs, g.stopOne(ctx, s, m))
-		}
+		errs = append(errs, g.stopOne(ctx, s))
 	}
 	g.stopErr = errors.Join(append(errs, g.laterFailures()...)...)
 	return g.stopErr
 }
 
 // stopOne ends a service's Run, waits for it, and stops it.
-func (g *Group) stopOne(ctx context.Context, s Service, m *member) error {
+func (g *Group) stopOne(ctx context.Context, s Service) error {
 	var late error
-	if m.cancel != nil {
+	if m := g.member(s); m != nil && m.cancel != nil {
 		m.cancel()
 		select {
 		case <-m.done:
@@ -181,7 +180,7 @@ func (g *Group) advance(from, to state) bool {
 	return true
 }
 
-// enter notes that a service is about to start, so that it is stopped later.
+// enter notes that a service is about to start, unless the group is stopped.
 func (g *Group) enter(s Service) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

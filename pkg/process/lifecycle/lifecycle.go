@@ -7,12 +7,12 @@
 //	 │                │              │  context ended,      ▲
 //	 │                │              │  done, or error      │
 //	 │                ▼              ▼                      │
-//	 └── Stop ──▶ (nothing to do, or release what Start took) ─┘
+//	 └── Stop ──▶ (release what making it and Start took) ────┘
 //
 // Start takes what is needed and returns when the service could work. Run
 // works until its context ends: from then on it takes in nothing new. Stop
 // finishes or hands over what was taken in, within its own context's time, and
-// releases what Start took.
+// releases what Start took, and what the service had before.
 package lifecycle
 
 import (

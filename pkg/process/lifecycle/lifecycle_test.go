@@ -125,7 +125,7 @@ func TestStartFails(t *testing.T) {
 	if err == nil || err.Error() != "starting b: no disk" {
 		t.Fatal(err)
 	}
-	if got := strings.Join(log.lines, ", "); got != "start a, start b, stop b, stop a" {
+	if got := strings.Join(log.lines, ", "); got != "start a, start b, stop c, stop b, stop a" {
 		t.Errorf("went %s", got)
 	}
 }
@@ -145,8 +145,8 @@ func TestEndWhileStarting(t *testing.T) {
 	if err := Run(ctx, NewGroup("g", a, b), time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	if len(log.lines) != 0 {
-		t.Errorf("went %v", log.lines)
+	if got := strings.Join(log.lines, ", "); got != "stop b, stop a" {
+		t.Errorf("went %s", got)
 	}
 }
 
@@ -184,8 +184,8 @@ func TestStopTwiceAndBeforeStart(t *testing.T) {
 	if err := g.Run(t.Context()); err == nil {
 		t.Error("a stopped group ran")
 	}
-	if len(log.lines) != 0 {
-		t.Errorf("went %v", log.lines)
+	if got := strings.Join(log.lines, ", "); got != "stop a" {
+		t.Errorf("went %s", got)
 	}
 }
 

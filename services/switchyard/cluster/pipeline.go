@@ -29,8 +29,9 @@ type Pipeline struct {
 	making string // the service that is or was connected last; empty before
 	strays error  // why a replica of this process may not stay; nil: all may
 	conns  []*bus.Conn
-	needed []*bus.Conn      // without which tokens do not flow
-	group  *lifecycle.Group // nil until all are connected
+	needed []*bus.Conn         // without which tokens do not flow
+	made   []lifecycle.Service // in the order of starting
+	group  *lifecycle.Group    // of them; nil until all are connected, or it stops
 }
 
 // NewPipeline prepares so many replicas of each service.
@@ -75,30 +76,35 @@ func (p *Pipeline) Start(ctx context.Context) error {
 	if err := p.openLoads(); err != nil {
 		return err
 	}
-	var services []lifecycle.Service
 	for _, name := range slices.Concat(Names, Loop) {
 		for range p.count[name] {
-			s, err := p.connect(ctx, name)
-			if err != nil {
+			if err := p.connect(ctx, name); err != nil {
 				return fmt.Errorf("preparing %s: %w", name, err)
 			}
-			services = append(services, s)
 		}
 	}
-	group := lifecycle.NewGroup("services", services...)
-	p.mu.Lock()
-	p.group = group
-	p.mu.Unlock()
-	return group.Start(ctx)
+	return p.gather().Start(ctx)
 }
 
-func (p *Pipeline) connect(ctx context.Context, name string) (lifecycle.Service, error) {
+// gather makes the group of the services that there are, once.
+func (p *Pipeline) gather() *lifecycle.Group {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.group == nil {
+		p.group = lifecycle.NewGroup("services", p.made...)
+	}
+	return p.group
+}
+
+// connect makes a service on a connection of its own. Stop ends what it comes to make,
+// also when it fails.
+func (p *Pipeline) connect(ctx context.Context, name string) error {
 	p.mu.Lock()
 	p.making, p.began = name, time.Now()
 	p.mu.Unlock()
 	conn, traffic, err := p.node.Connect(ctx, name)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	p.mu.Lock()
 	p.conns = append(p.conns, conn)
@@ -108,17 +114,20 @@ func (p *Pipeline) connect(ctx context.Context, name string) (lifecycle.Service,
 	p.mu.Unlock()
 	d, err := p.node.Deploy(ctx, name, conn, traffic)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	d.Refuse = p.refuse
 	s, err := p.services.Make(name, d)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if p.background(name) {
 		s = &background{Service: s, log: d.Logger}
 	}
-	return s, p.services.prepare(ctx, name, d)
+	p.mu.Lock()
+	p.made = append(p.made, s)
+	p.mu.Unlock()
+	return p.services.prepare(ctx, name, d)
 }
 
 // refuse ends the process: a replica of it came to others that are not of its kind.
@@ -168,11 +177,9 @@ func (p *Pipeline) Run(ctx context.Context) error {
 	return err
 }
 
-// Stop drains the services, as far as they have started, and disconnects.
-func (p *Pipeline) Stop(ctx context.Context) (err error) {
-	if group := p.started(); group != nil {
-		err = group.Stop(ctx)
-	}
+// Stop drains the services, releases what those have that never started, and disconnects.
+func (p *Pipeline) Stop(ctx context.Context) error {
+	err := p.gather().Stop(ctx)
 	p.closeLoads(ctx)
 	for _, c := range p.Connections() {
 		c.Close()
