@@ -53,7 +53,7 @@ type Telemetry struct {
 var ErrListen = errors.New("listening on metrics-addr")
 
 // Setup returns the telemetry that c asks for, and serves MetricsAddr until
-// Stop. ctx bounds the making of the exporter, which connects when it first sends.
+// Stop or Close. ctx bounds the making of the exporter, which connects when it first sends.
 func Setup(ctx context.Context, c Config) (*Telemetry, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -66,7 +66,10 @@ func Setup(ctx context.Context, c Config) (*Telemetry, error) {
 	if err := t.export(ctx); err != nil {
 		return nil, err
 	}
-	return t, t.listen(ctx)
+	if err := t.listen(ctx); err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	return t, nil
 }
 
 // export makes traces, if there is somewhere to send them.
@@ -139,36 +142,53 @@ func (t *Telemetry) Run(ctx context.Context) error {
 
 // Stop sends the spans that are left and closes the port.
 func (t *Telemetry) Stop(ctx context.Context) error {
-	t.mu.Lock()
-	again := t.stopped
-	t.stopped = true
-	t.mu.Unlock()
-	if again {
+	if !t.end() {
 		return nil
 	}
-	var errs []error
-	if t.processor != nil {
-		if err := t.processor.Shutdown(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("sending the last spans to %s: %w", t.config.OTLPEndpoint, err))
-		}
-	}
+	err := t.flush(ctx)
 	if t.server != nil {
-		errs = append(errs, closing(t.server.Shutdown(ctx)), closing(t.listener.Close()))
+		err = errors.Join(err, closing(t.server.Shutdown(ctx)), closing(t.listener.Close()))
 	}
-	return errors.Join(errs...)
+	return err
 }
 
-// Close closes the port of a process that did not get as far as to run; after
-// Stop it has nothing to do.
+// closeWithin bounds what Close waits for who takes spans.
+const closeWithin = time.Second
+
+// Close is Stop for a process that did not get as far as to run: it waits for
+// nobody who reads metrics, and hardly for who takes spans. After Stop it has
+// nothing to do.
 func (t *Telemetry) Close() error {
-	t.mu.Lock()
-	again := t.stopped
-	t.stopped = true
-	t.mu.Unlock()
-	if again || t.server == nil {
+	if !t.end() {
 		return nil
 	}
-	return errors.Join(closing(t.server.Close()), closing(t.listener.Close()))
+	ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
+	defer cancel()
+	err := t.flush(ctx)
+	if t.server != nil {
+		err = errors.Join(err, closing(t.server.Close()), closing(t.listener.Close()))
+	}
+	return err
+}
+
+// end says once that the end has come.
+func (t *Telemetry) end() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	first := !t.stopped
+	t.stopped = true
+	return first
+}
+
+// flush sends the spans that are left, and makes no more of them.
+func (t *Telemetry) flush(ctx context.Context) error {
+	if t.processor == nil {
+		return nil
+	}
+	if err := t.processor.Shutdown(ctx); err != nil {
+		return fmt.Errorf("sending the last spans to %s: %w", t.config.OTLPEndpoint, err)
+	}
+	return nil
 }
 
 // closing leaves out the error of a listener that is closed already.

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net/http"
@@ -271,6 +272,39 @@ func TestPortTaken(t *testing.T) {
 	_, err := Setup(t.Context(), Config{MetricsAddr: first.Addr()})
 	if !errors.Is(err, ErrListen) || !strings.Contains(err.Error(), "metrics-addr "+first.Addr()) {
 		t.Error(err)
+	}
+}
+
+// What began before the port was found to be taken, or another step of the start failed,
+// ends with it: nothing exports any more.
+func TestFailedStart(t *testing.T) {
+	first := setup(t, Config{MetricsAddr: "127.0.0.1:0"})
+	serve(t, first)
+	for _, scheme := range []string{"http://", "grpc://"} {
+		for name, fail := range map[string]func(Config) error{
+			"port taken": func(c Config) error {
+				c.MetricsAddr = first.Addr()
+				if tel, err := Setup(t.Context(), c); tel != nil || !errors.Is(err, ErrListen) {
+					return fmt.Errorf("set up %v: %w", tel, err)
+				}
+				return nil
+			},
+			"no port": func(c Config) error {
+				tel := setup(t, c)
+				_, span := tel.Tracer("gate").Start(t.Context(), SpanGate)
+				span.End()
+				return errors.Join(tel.Close(), tel.Close(), tel.Stop(t.Context()))
+			},
+		} {
+			t.Run(scheme+" "+name, func(t *testing.T) {
+				before := goleak.IgnoreCurrent()
+				t.Cleanup(func() { goleak.VerifyNone(t, before) }) // after the collector has ended
+				_, addr := collector(t, scheme)
+				if err := fail(Config{OTLPEndpoint: scheme + addr, TraceSample: 1}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
 	}
 }
 
