@@ -39,7 +39,7 @@ type PromptCmd struct {
 	Logprobs          *int32        `help:"Report each token's log-probability and this many best ones; with --json." placeholder:"N"`
 	JSON              bool          `name:"json" help:"Print one JSON chunk a line."`
 	Stats             bool          `help:"Tell on stderr how it ended, how long it took and the seed, as on a terminal."`
-	Deadline          time.Duration `help:"End the request after this time, such as 30s; 0 is never." placeholder:"TIME"`
+	Deadline          time.Duration `help:"End the request after this time, such as 30s; 0 is never. It is sent as a time of this machine's clock and judged by the NATS servers'; some seconds later nobody waits any more." placeholder:"TIME"`
 	RequestID         string        `help:"Name of the request; the same id again streams the same answer." placeholder:"ID"`
 	ConnectFlags      `embed:""`
 }
@@ -58,7 +58,7 @@ func (c *PromptCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	defer conn.Close()
-	asking, cancel := context.WithCancel(ctx)
+	asking, cancel := c.bounded(ctx)
 	defer cancel()
 	defer tellOutages(e, conn, c.ConnectTimeout)()
 	line := e.progress()
@@ -75,6 +75,20 @@ func (c *PromptCmd) Run(ctx context.Context, e *env) error {
 		return errInterrupted
 	}
 	return err
+}
+
+// deadlineGrace is how much longer than the deadline this command waits for the servers' own
+// word of it. That comes within a second, or is asked for two seconds after it was lost. Tests
+// make it short.
+var deadlineGrace = 5 * time.Second
+
+// bounded ends the wait by this machine's clock, whatever the servers' says.
+func (c *PromptCmd) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if c.Deadline == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, c.Deadline+deadlineGrace, fmt.Errorf(
+		"nothing has ended it within --deadline %v and %v more by this machine's clock; compare that with the NATS servers'", c.Deadline, deadlineGrace))
 }
 
 // prompt is what the flags, the arguments and stdin ask for.

@@ -140,6 +140,18 @@ func TestPromptInterrupted(t *testing.T) {
 	testkit.Eventually(t, "the cancellation", f.wasCancelled)
 }
 
+// TestPromptDeadline has servers whose clock does not come to the deadline.
+func TestPromptDeadline(t *testing.T) {
+	f := startFake(t)
+	defer func(grace time.Duration) { deadlineGrace = grace }(deadlineGrace)
+	deadlineGrace = 10 * time.Millisecond
+	got := f.invoke("", "prompt", "hang forever", "--deadline=100ms")
+	if got.code != exitFailed || got.out != "hang \n" || !strings.Contains(got.err, "within --deadline 100ms and 10ms more by this machine's clock") {
+		t.Errorf("got %+v", got)
+	}
+	testkit.Eventually(t, "the cancellation", f.wasCancelled)
+}
+
 // brokenPipe is a stdout that fails.
 type brokenPipe struct{ err error }
 
