@@ -54,6 +54,7 @@ func (c *BenchCmd) Run(ctx context.Context, e *env) (err error) {
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, m.Close()) }() // after the pipelines
 	if c.Rescale {
 		return c.rescale(ctx, e, m, line)
 	}

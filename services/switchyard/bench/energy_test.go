@@ -55,6 +55,9 @@ func TestEnergyOfGPU(t *testing.T) {
 		if got := side.energy(); got != tt.want || side.device() != tt.device {
 			t.Errorf("%s: %+v, want %+v", side.device(), got, tt.want)
 		}
+		if r := (&rescale{pipelineSide: side}).result(0); r.Device != tt.device || !strings.Contains(r.String(), tt.device+", 3 hosts") {
+			t.Errorf("rescaling on %s: %v", tt.device, r)
+		}
 	}
 	if r := (&Result{Device: "cuda:fake", Joules: 1.25}).String(); !strings.Contains(r, "cuda:fake: pipeline") || !strings.Contains(r, "1.25 J of the GPU") {
 		t.Error(r)

@@ -15,7 +15,8 @@ import (
 )
 
 // Layer is the time of a layer for so many rows, a prompt's, beside what the
-// machine's ceilings allow. Embedding and head do not count.
+// machine's ceilings allow. Embedding and head do not count. The device computes the
+// pipeline's experts, as of Result.
 type Layer struct {
 	Model    string `json:"model"`
 	Layers   int    `json:"layers"`
@@ -50,7 +51,7 @@ func (b *Bench) MeasureLayer(ctx context.Context, rows int) (*Layer, error) {
 		return nil, fmt.Errorf("%d rows are more than the %d that fit in a context of %d", rows, most, most+1)
 	}
 	r := &Layer{
-		Model: b.pipeline.name, Layers: spec.Layers, Rows: rows, Grouping: b.settings.Grouping, Wire: b.settings.Wire, Hops: b.settings.Hops, Device: "cpu",
+		Model: b.pipeline.name, Layers: spec.Layers, Rows: rows, Grouping: b.settings.Grouping, Wire: b.settings.Wire, Hops: b.settings.Hops, Device: b.pipeline.device(),
 		Bandwidth: b.bandwidth, Peak: b.flops,
 	}
 	b.settings.Progress("%d rows: by direct calls…", rows)
@@ -179,8 +180,8 @@ func (t *LayerTimes) Step(s *ledger.Step) {
 
 // String is the result for people.
 func (l *Layer) String() string {
-	return fmt.Sprintf("%s  %d rows  wire %s  hops %s  cpu: a layer takes %s through the pipeline, %s direct (ratio %.2f); floor %s (%.0f MB of weights at %.1f GB/s, %.1f GFLOP at %.0f GFLOP/s); direct reads at %.2f and computes at %.2f of these\n",
-		l.Model, l.Rows, l.Wire, l.Hops, milliseconds(l.Pipeline), milliseconds(l.Direct), l.Ratio, milliseconds(l.Floor),
+	return fmt.Sprintf("%s  %d rows  wire %s  hops %s  %s: a layer takes %s through the pipeline, %s direct (ratio %.2f); floor %s (%.0f MB of weights at %.1f GB/s, %.1f GFLOP at %.0f GFLOP/s); direct reads at %.2f and computes at %.2f of these\n",
+		l.Model, l.Rows, l.Wire, l.Hops, l.Device, milliseconds(l.Pipeline), milliseconds(l.Direct), l.Ratio, milliseconds(l.Floor),
 		l.Bytes/1e6, l.Bandwidth/1e9, l.FLOPs/1e9, l.Peak/1e9, l.BandwidthRatio, l.FlopsRatio)
 }
 

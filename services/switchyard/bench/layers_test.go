@@ -3,11 +3,14 @@ package bench
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
+	kernels "github.com/switchyard/switchyard/kernels/cuda"
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/pkg/process/gpus"
 	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
@@ -64,6 +67,7 @@ func TestMeasureLayer(t *testing.T) {
 			t.Error(err)
 		}
 	}()
+	b.pipeline.cluster.Settings.Services.Expert.GPU = &gpus.GPU{Info: kernels.Info{Name: "fake"}}
 	bytes := 0.0
 	for _, rows := range []int{1, 40} {
 		r, err := b.MeasureLayer(t.Context(), rows)
@@ -72,6 +76,9 @@ func TestMeasureLayer(t *testing.T) {
 		}
 		if r.Direct <= 0 || r.Pipeline <= 0 || r.Floor <= 0 || r.Bytes < bytes || r.FLOPs <= 0 || r.Rows != rows || r.Layers != 1 {
 			t.Errorf("%+v", r)
+		}
+		if r.Device != "cuda:fake" || !strings.Contains(r.String(), " cuda:fake: a layer takes ") {
+			t.Errorf("on the GPU: %s", r)
 		}
 		bytes = r.Bytes
 	}

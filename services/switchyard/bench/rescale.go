@@ -100,7 +100,7 @@ func Rescale(ctx context.Context, y *cluster.Cluster, batch, rounds int, window 
 
 // measure goes through the plans.
 func (s *rescale) measure(ctx context.Context, rounds int, window time.Duration, progress func(string, ...any)) (*Rescaling, error) {
-	r := &Rescaling{Model: s.name, Device: "cpu", Window: window.Seconds()}
+	r := s.result(window)
 	if _, err := s.change(ctx, steps[0]); err != nil {
 		return nil, err
 	}
@@ -137,6 +137,11 @@ func (s *rescale) measure(ctx context.Context, rounds int, window time.Duration,
 	}
 	s.report(r, after.since(before), inUse)
 	return r, nil
+}
+
+// result has nothing measured yet.
+func (s *rescale) result(window time.Duration) *Rescaling {
+	return &Rescaling{Model: s.name, Device: s.device(), Window: window.Seconds()}
 }
 
 func (s *rescale) report(r *Rescaling, gained readings, inUse []float64) {
