@@ -92,8 +92,9 @@ func (c *Core) Refused(now float64, host, function string) {
 	c.refused[refusal{host, function}] = c.at(now)
 }
 
-// markFull marks the hosts that have refused something lately. If all have, nobody else can
-// have what they refused: it stays where it is, and its rows wait or go to whoever borrows it.
+// markFull marks the hosts that have refused something lately. If all have that have slots,
+// nobody else can have what they refused: it stays where it is, and its rows wait or go to
+// whoever borrows it.
 func (f *fleet) markFull(refused map[refusal]float64, now float64) {
 	f.refused = refused
 	for r, when := range refused {
@@ -103,7 +104,7 @@ func (f *fleet) markFull(refused map[refusal]float64, now float64) {
 			f.hosts[h].full = true
 		}
 	}
-	if !slices.ContainsFunc(f.hosts, func(h host) bool { return !h.full }) {
+	if !slices.ContainsFunc(f.hosts, func(h host) bool { return h.slots > 0 && !h.full }) {
 		f.refused = nil
 		for i := range f.hosts {
 			f.hosts[i].full = false
