@@ -172,7 +172,12 @@ func (y *yard) phase(ctx context.Context, length time.Duration) *report {
 	})
 	r.sending.Go(func() {
 		for pause(ctx, time.Second) {
-			r.memory = append(r.memory, y.memory())
+			held, err := y.memory()
+			if err != nil {
+				y.t.Errorf("reading the process's memory: %v", err)
+				return
+			}
+			r.memory = append(r.memory, held)
 		}
 	})
 	return r
@@ -196,14 +201,14 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // memory is what the pipeline's process holds, in MiB.
-func (y *yard) memory() float64 {
-	var pages, resident float64
+func (y *yard) memory() (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", y.proc.PID()))
-	if err == nil {
-		_, err = fmt.Sscan(string(text), &pages, &resident)
-	}
 	if err != nil {
-		y.t.Fatalf("reading the process's memory: %v", err)
+		return 0, err
 	}
-	return resident * float64(os.Getpagesize()) / (1 << 20)
+	var pages, resident float64
+	if _, err := fmt.Sscan(string(text), &pages, &resident); err != nil {
+		return 0, fmt.Errorf("%q: %w", text, err)
+	}
+	return resident * float64(os.Getpagesize()) / (1 << 20), nil
 }

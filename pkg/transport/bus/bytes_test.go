@@ -4,8 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/schemas"
 )
 
@@ -25,11 +26,27 @@ func (r *rig) storeLarge(subject string) {
 	}
 }
 
-// bytesIn is what a connection gets of the server in half a second.
-func bytesIn(nc *nats.Conn) int {
-	before := nc.Stats().InBytes
-	time.Sleep(500 * time.Millisecond)
-	return int(nc.Stats().InBytes - before)
+// brought is what the connection has got since it had so many bytes, once the server has
+// done with what the stream's only consumer asked for, and all of that has come.
+func (r *rig) brought(stream string, before uint64) uint64 {
+	r.t.Helper()
+	s, err := r.conn.js.Stream(r.ctx(), stream)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var of *jetstream.ConsumerInfo
+	testkit.Eventually(r.t, "the end of the request", func() bool {
+		for of = range s.ListConsumers(r.ctx()).Info() {
+		}
+		return of != nil && (of.NumWaiting == 0 || of.NumPending == 0)
+	})
+	testkit.Eventually(r.t, "all that was sent", func() bool {
+		return r.conn.nc.Stats().InBytes-before >= of.Delivered.Consumer*large
+	})
+	if err := r.conn.nc.FlushWithContext(r.ctx()); err != nil {
+		r.t.Fatal(err)
+	}
+	return r.conn.nc.Stats().InBytes - before
 }
 
 // Who reads one message is not sent all that there are, but what two requests
@@ -41,10 +58,10 @@ func TestFollowAsksForBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.storeLarge(s.Subjects.Token("r"))
-	n := 0
+	n, before := 0, r.conn.nc.Stats().InBytes
 	err := r.conn.Follow(r.ctx(), s.Tokens().Name, []string{s.Subjects.Token("r")}, Place{}, func(Stored) bool {
 		if n++; n == 1 {
-			if got := bytesIn(r.conn.nc); got > 2*pullBytes {
+			if got := r.brought(s.Tokens().Name, before); got > 2*pullBytes {
 				t.Errorf("%d bytes came while the first message was read", got)
 			}
 		}
