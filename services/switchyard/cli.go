@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 	"unicode/utf8"
@@ -19,6 +20,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/switchyard/terminal"
+	"github.com/switchyard/switchyard/services/tokenizer"
 )
 
 // CLI is the command line: flags of all commands, and the commands.
@@ -150,7 +152,7 @@ func parse(cli *CLI, args []string, std stdio) (*kong.Context, error) {
 		kong.Writers(std.out, std.err),
 		kong.Exit(func(code int) { panic(exitNow(code)) }),
 		kong.DefaultEnvars("SWITCHYARD"),
-		kong.Vars{"prefix": schemas.DefaultPrefix},
+		constants(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.ValueFormatter(helpWithDefault),
 	}
@@ -170,6 +172,11 @@ func parse(cli *CLI, args []string, std stdio) (*kong.Context, error) {
 		return nil, usage(err)
 	}
 	return parsed, nil
+}
+
+// constants are the defaults of flags that are constants elsewhere.
+func constants() kong.Vars {
+	return kong.Vars{"prefix": schemas.DefaultPrefix, "max_queued": strconv.Itoa(tokenizer.DefaultMaxQueued)}
 }
 
 // helpWithDefault adds what kong leaves out beside a placeholder: the default,
@@ -228,7 +235,7 @@ func (g Globals) logger(w io.Writer) *slog.Logger {
 // fillDefaults sets a command's flags to their defaults, for commands that run
 // another one.
 func fillDefaults(cmd any) error {
-	parser, err := kong.New(cmd, kong.Name("defaults"), kong.Exit(func(int) {}))
+	parser, err := kong.New(cmd, kong.Name("defaults"), kong.Exit(func(int) {}), constants())
 	if err == nil {
 		_, err = parser.Parse(nil)
 	}

@@ -124,7 +124,7 @@ func (w *Watch) take(log *slog.Logger, now time.Time, f facts.Facts, err error) 
 		return
 	case err != nil:
 		if !w.failing {
-			log.Warn("the GPU's figures cannot be read; it computes on", "err", err)
+			log.Warn("the GPU's figures cannot be read; it computes on", "error", err)
 		}
 		w.failing = true
 		return

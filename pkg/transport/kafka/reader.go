@@ -24,9 +24,6 @@ const (
 	Missed   = "missed"   // by the numbers it was never got: its sender dropped it, or it came before this reader
 )
 
-// ReaderOutcomes are what a Reader counts.
-var ReaderOutcomes = []string{Handled, Refused, Repeated, Missed}
-
 // ReaderSettings are what code sets.
 type ReaderSettings struct {
 	Config Config

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -94,9 +95,9 @@ func NewWriter(s WriterSettings) (*Writer, error) {
 		return nil, err
 	}
 	w := &Writer{
-		condition: &condition{log: s.Logger, what: "load samples are not sent", config: s.Config}, count: s.Count, linger: orDefault(s.Linger, defaultLinger),
+		condition: &condition{log: s.Logger, what: "load samples are not sent", config: s.Config}, count: s.Count, linger: cmp.Or(s.Linger, defaultLinger),
 		closing: make(chan struct{}), done: make(chan struct{}), note: make(chan struct{}, 1),
-		waiting: newRing[waiting](orDefault(s.Waiting, defaultWaiting)), numbers: map[stream]uint64{},
+		waiting: newRing[waiting](cmp.Or(s.Waiting, defaultWaiting)), numbers: map[stream]uint64{},
 	}
 	if w.count == nil {
 		w.count = func(string, int) {}
@@ -107,13 +108,6 @@ func NewWriter(s WriterSettings) (*Writer, error) {
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	go w.run()
 	return w, nil
-}
-
-func orDefault[T int | time.Duration](n, otherwise T) T {
-	if n == 0 {
-		return otherwise
-	}
-	return n
 }
 
 // Send numbers a sample and takes it over: the caller must not change it any more.
