@@ -67,7 +67,7 @@ type Metrics struct {
 	TimeClaims prometheus.Counter
 
 	Hosts HostMetrics
-	// GPUs are hosts' too, where they compute with one.
+	// GPUs are of whoever computes with one.
 	GPUs *GPUs
 	// Scaler are scalers'.
 	Scaler *ScalerMetrics
