@@ -17,40 +17,55 @@ type shared struct {
 	receive func(ctx context.Context) (*bus.Receiving, error)
 	log     *slog.Logger
 
-	mu   sync.Mutex
-	from *bus.Receiving // nil: it is left to others
+	mu    sync.Mutex
+	from  *bus.Receiving // nil: it is left to others, and all that had arrived is handled
+	ended bool           // no more comes, and what had arrived may not be handled
 }
 
 // take begins to receive, unless that has begun.
 func (s *shared) take(ctx context.Context) (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.from == nil {
-		s.from, err = s.receive(ctx)
+	if s.from != nil && !s.ended {
+		return nil
 	}
+	if err := s.drain(ctx); err != nil {
+		return err
+	}
+	s.from, err = s.receive(ctx)
 	return err
 }
 
-// leave finishes what has arrived, and receives no more.
+// leave finishes what has arrived, and receives no more. After an error it may be called
+// again: what was being handled may be done then.
 func (s *shared) leave(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.drain(ctx)
+}
+
+// drain is leave while s.mu is held.
+func (s *shared) drain(ctx context.Context) error {
 	if s.from == nil {
 		return nil
 	}
-	from := s.from
-	s.from = nil
-	return from.Drain(ctx)
+	s.ended = true
+	if err := s.from.Drain(ctx); err != nil {
+		return err
+	}
+	s.from, s.ended = nil, false
+	return nil
 }
 
-func (s *shared) taken() bool {
+// done says whether nothing is to be done for what comes to be left to others, or taken.
+func (s *shared) done(leaves bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.from != nil
+	return !s.ended && leaves == (s.from == nil)
 }
 
-// leaving bounds how long what has arrived may take.
-const leaving = 5 * time.Second
+// leaveWithin bounds how long what has arrived may take.
+const leaveWithin = 5 * time.Second
 
 // follow takes or leaves what comes for any gate, as leaves says, until ctx ends.
 func (s *shared) follow(ctx context.Context, leaves func() bool) {
@@ -68,10 +83,10 @@ func (s *shared) follow(ctx context.Context, leaves func() bool) {
 
 // look does what is to be done; what fails is tried again.
 func (s *shared) look(ctx context.Context, leaves bool) {
-	if leaves != s.taken() {
+	if s.done(leaves) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaving)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
 	defer cancel()
 	var err error
 	if leaves {

@@ -2,10 +2,12 @@ package gate
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 
 	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/internal/testkit/testdeployment"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -79,4 +81,66 @@ func TestLeavesRowsToOthers(t *testing.T) {
 	k.hidden.look(ctx, false)
 	send(k.d.Subjects.Hidden(0), 3)
 	k.dispatches.Take(t, 4)
+}
+
+// What takes longer than leaving may is not forgotten: who leaves again waits for it, and so
+// does who takes again, to whom rows come then.
+func TestLeavesWhatTakesLong(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		again func(*shared) error
+		taken bool
+	}{
+		{"leaves", func(s *shared) error { return s.leave(t.Context()) }, false},
+		{"takes", func(s *shared) error { return s.take(t.Context()) }, true},
+		{"throttles still", func(s *shared) error { s.look(t.Context(), true); return nil }, false},
+		{"cools", func(s *shared) error { s.look(t.Context(), false); return nil }, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := testdeployment.Open(t)
+			begun, release := make(chan struct{}, 2), make(chan struct{})
+			var handled atomic.Int64
+			receive := func(context.Context, *bus.Msg) error {
+				begun <- struct{}{}
+				<-release
+				handled.Add(1)
+				return nil
+			}
+			s := &shared{log: d.Logger, receive: func(ctx context.Context) (*bus.Receiving, error) {
+				return d.Hop.Receive(ctx, bus.Receiver{Stream: d.Streams.Hidden(), Name: "gate", Subject: d.Subjects.AnyHidden()}, receive)
+			}}
+			send := func() {
+				t.Helper()
+				if err := d.Hop.Send(t.Context(), d.Subjects.Hidden(0), &pb.Hidden{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := s.take(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			send()
+			<-begun
+			soon, cancel := context.WithCancel(t.Context())
+			cancel()
+			for i, act := range []func(context.Context) error{s.leave, s.leave, s.take} {
+				if err := act(soon); !errors.Is(err, context.Canceled) {
+					t.Errorf("attempt %d: %v", i, err)
+				}
+			}
+			close(release)
+			if err := tt.again(s); err != nil || handled.Load() != 1 {
+				t.Errorf("ended with %v after %d rows", err, handled.Load())
+			}
+			if !s.done(!tt.taken) {
+				t.Error("there is more to do")
+			}
+			if tt.taken {
+				send()
+				testkit.Eventually(t, "rows come again", func() bool { return handled.Load() == 2 })
+			}
+			if err := s.leave(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }
