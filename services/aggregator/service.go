@@ -11,6 +11,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/process/pause"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
@@ -87,12 +88,18 @@ func (s *Service) Ready() error { return s.presence.Reachable() }
 // begun is finished.
 func (s *Service) Run(ctx context.Context) error {
 	serving, leave := context.WithCancel(context.WithoutCancel(ctx))
-	go s.expire(serving)
-	go func() {
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	defer leave()
+	tasks.Go(func() { s.expire(serving) })
+	tasks.Go(func() {
 		defer leave()
-		<-ctx.Done()
-		s.finish()
-	}()
+		select {
+		case <-ctx.Done():
+			s.finish(serving)
+		case <-serving.Done(): // it could not be announced
+		}
+	})
 	return s.presence.Announce(serving)
 }
 
@@ -107,11 +114,11 @@ const (
 
 // finish says that this replica is leaving, so that no new groups come, and
 // waits for those that are under way.
-func (s *Service) finish() {
+func (s *Service) finish(ctx context.Context) {
 	s.presence.Drain()
-	limit := time.Now().Add(finishWithin)
-	for now := time.Now(); now.Before(limit) && !s.quiet(now); now = time.Now() {
-		time.Sleep(finishPoll)
+	ctx, cancel := context.WithTimeout(ctx, finishWithin)
+	defer cancel()
+	for !s.quiet(time.Now()) && pause.For(ctx, finishPoll) == nil {
 	}
 }
 

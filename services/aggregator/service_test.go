@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"context"
 	"runtime"
 	"testing"
 
@@ -39,6 +40,41 @@ func TestClaimsOverTheWire(t *testing.T) {
 	}
 	if err := s.Stop(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// When Run returns, nothing of it goes on: after a stop, and also when the replica could not
+// be announced.
+func TestRunLeavesNothing(t *testing.T) {
+	for name, lost := range map[string]bool{"stopped": false, "no connection": true} {
+		t.Run(name, func(t *testing.T) {
+			d := testdeployment.Open(t)
+			s := New(d)
+			if err := s.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			if lost {
+				d.Conn.Close()
+			}
+			before := goleak.IgnoreCurrent()
+			ended := make(chan error)
+			go func() { ended <- s.Run(ctx) }()
+			if !lost {
+				testkit.Eventually(t, "it is announced", s.presence.Listens)
+				stop()
+			}
+			if err := <-ended; (err != nil) != lost {
+				t.Errorf("ended with %v", err)
+			}
+			if err := goleak.Find(before); err != nil {
+				t.Error(err)
+			}
+			if err := s.Stop(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 
