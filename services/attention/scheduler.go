@@ -176,7 +176,7 @@ func (d *scheduler) settle(mb *microbatch) {
 	device := ofDevice(mb.err)
 	switch {
 	case device != nil:
-		d.deviceFailed(device, len(mb.parts))
+		d.deviceFailed(device, mb.rows)
 	case mb.err == nil:
 		d.failures = 0
 	}

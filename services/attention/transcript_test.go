@@ -248,7 +248,6 @@ func (g *stage) through(i int, e *transcript.Event) {
 	for j := range mb.parts {
 		p := &mb.parts[j]
 		token := number(g.t, e.Text(p.s.seq.RequestId, usual))
-		mb.rows += p.rows
 		for pos := p.s.done; pos < p.s.done+p.rows; pos++ {
 			mb.wanted += p.compute(pos, token)
 		}

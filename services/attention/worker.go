@@ -22,9 +22,10 @@ type microbatch struct {
 	stamp *pb.Stamp // what gates obey in this step; nil: nothing
 	end   time.Time // the last deadline of its sequences; zero: one has none
 	err   error
-	// What the pace of later ones is made of.
+	rows  int
+	// What the pace of later ones is made of, beside its rows.
 	prefill       bool
-	rows, wanted  int // wanted: those with logits
+	wanted        int // rows with logits
 	layers, heads time.Duration
 }
 
@@ -132,7 +133,7 @@ func (w *worker) compute(ctx context.Context, mb *microbatch) error {
 		return err
 	}
 	w.scoreRead()
-	mb.rows, mb.layers = len(w.rows), time.Since(began)
+	mb.layers = time.Since(began)
 	err := w.step.Logits(ctx, func(row int, logits []float32) {
 		mb.wanted++
 		w.settle(w.owners[row].part, w.owners[row].at, logits)
@@ -245,6 +246,7 @@ func newMicrobatch(ready []*sequence, takes []batching.Take) *microbatch {
 		s.flight = mb
 		mb.prefill = mb.prefill || !s.decoding()
 		mb.parts[i] = part{s: s, rows: t.Rows}
+		mb.rows += t.Rows
 	}
 	mb.end = lastDeadline(mb.parts)
 	return mb
