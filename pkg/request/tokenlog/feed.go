@@ -157,7 +157,9 @@ func (f *feed) begin() *round {
 // incarnation is that of the stream which the readers have read; 0: none has read any.
 // Where they have read different ones, one of which is gone, the server is asked which is
 // there: an incarnation is a time of some server's clock, so that it may be smaller than
-// that of the stream before. f.mu is held, but not while the server is asked.
+// that of the stream before. f.mu is held, but not while the server is asked: its answer
+// says nothing to who has joined meanwhile with what was made since. So it is asked again
+// until it is known, for the same incarnations, or those who read another one have left.
 func (f *feed) incarnation() uint64 {
 	for pauses := pause.Between(firstPause, lastPause); ; {
 		known := incarnations(f.readers)
@@ -169,26 +171,27 @@ func (f *feed) incarnation() uint64 {
 		}
 		f.mu.Unlock()
 		state, err := f.conn.State(context.Background(), f.stream)
-		if err != nil {
-			_ = pauses.Wait(context.Background()) // until it is known, or those who read another one have left
-		}
 		f.mu.Lock()
-		if err == nil {
+		if err == nil && slices.Equal(known, incarnations(f.readers)) {
 			return state.Incarnation
 		}
+		f.mu.Unlock()
+		_ = pauses.Wait(context.Background()) // nothing ends it
+		f.mu.Lock()
 	}
 }
 
 // Pauses between two questions for the stream that is there.
 const firstPause, lastPause = 50 * time.Millisecond, 500 * time.Millisecond
 
-// incarnations are the different ones of which readers have read.
+// incarnations are the different ones of which readers have read, in order.
 func incarnations(readers map[int]*reader) (known []uint64) {
 	for _, r := range readers {
 		if n := r.place.Incarnation; n != 0 && !slices.Contains(known, n) {
 			known = append(known, n)
 		}
 	}
+	slices.Sort(known)
 	return known
 }
 

@@ -182,6 +182,51 @@ func TestFeedEnds(t *testing.T) {
 	}
 }
 
+// remade is a tape that is made anew after it was asked which stream is there, and before
+// that is known; meanwhile is called then.
+type remade struct {
+	*tape
+	meanwhile func()
+}
+
+func (p *remade) State(ctx context.Context, stream string) (bus.StreamState, error) {
+	state, err := p.tape.State(ctx, stream)
+	p.meanwhile()
+	return state, err
+}
+
+// Who joins while the server is asked which stream is there, and has read one that was made
+// since, goes on.
+func TestFeedOfAStreamMadeSince(t *testing.T) {
+	p := &remade{tape: newTape()}
+	p.incarnation = 2
+	f := newFeed(p, names)
+	var since *following
+	p.meanwhile = sync.OnceFunc(func() {
+		p.replace()
+		since = follow(t, f, 3, bus.Place{Incarnation: 3})
+		eventually(t, "it has joined", func() bool {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return f.readers[3] != nil
+		})
+	})
+	p.add(1)
+	now := follow(t, f, 1, bus.Place{})
+	eventually(t, "its message", func() bool { return now.last() == 1 })
+	old := follow(t, f, 2, bus.Place{Incarnation: 1})
+	for _, g := range []*following{now, old} {
+		if err := <-g.end; !errors.Is(err, bus.ErrReplaced) {
+			t.Errorf("shard %d: %v", g.shard, err)
+		}
+	}
+	p.add(3)
+	eventually(t, "a message", func() bool { return since.last() == 1 || len(since.end) > 0 })
+	if len(since.end) > 0 {
+		t.Errorf("who follows the stream that is there heard: %v", <-since.end)
+	}
+}
+
 // Who has read another stream than the one that is there hears so, and the others go on,
 // whether or not the clock had been set back when it was made; also when the server
 // does not say at once which one is there.
