@@ -175,8 +175,8 @@ func (a *abroad) checkEnd(says string) {
 	for _, r := range a.ours() {
 		if r.GetAccept() != nil {
 			accepts = append(accepts, r.GetAccept())
-		} else if r.GetTerminal() != nil {
-			ends = append(ends, r.GetTerminal())
+		} else if end := r.GetTerminal(); end != nil && end.FinishReason != "length" { // which is theirs
+			ends = append(ends, end)
 		}
 	}
 	switch {

@@ -72,7 +72,7 @@ func notOpened(in *incoming, err error) error {
 	case errors.As(err, &large):
 		return edge.Errorf(edge.PayloadTooLarge, "what the token log keeps of the request is too large: %v", large)
 	case errors.Is(err, tokenlog.ErrNotWhole):
-		return edge.Errorf(edge.BadRequest, "request_id %q was used before, and the beginning of its answer is gone; choose a new one", in.prompt.RequestId)
+		return edge.Errorf(edge.BadRequest, "request_id %q was used before, and its answer cannot be read here; choose a new one", in.prompt.RequestId)
 	}
 	return fmt.Errorf("opening the token log: %w", err) // Elsewhere's, too
 }

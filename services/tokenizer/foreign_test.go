@@ -1,13 +1,17 @@
 package tokenizer
 
 import (
+	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/pkg/control/lease"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -104,6 +108,62 @@ func TestTakeOverAmongKinds(t *testing.T) {
 	}
 }
 
+// foreignEnds are the ways in which a request of another kind may end.
+var foreignEnds = map[string]*pb.Record{
+	"stop": ending("stop"), "length": ending("length"), "cancelled": ending("cancelled"),
+	"error": {Kind: &pb.Record_Terminal{Terminal: &pb.Terminal{FinishReason: "error", Error: &pb.Error{Code: "internal"}}}},
+}
+
+// The owner of a shard lets a request of another kind go when it ends.
+func TestForeignRequestsAreLetGo(t *testing.T) {
+	t.Parallel()
+	ours := newRig(t, 0)
+	theirs := ours.besides()
+	const shard = 0
+	for reason, end := range foreignEnds {
+		theirs.ended(inShard(shard, reason), end)
+	}
+	last, err := ours.d.Conn.State(ours.ctx(), ours.d.Streams.Tokens().Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(ours.d, Config{MaxQueued: DefaultMaxQueued})
+	sh := &ownedShard{s: s, shard: shard, requests: map[string]*served{}}
+	owned := make(chan *lease.Held, 1)
+	stop := ours.run(func(ctx context.Context) error {
+		return lease.Hold(ctx, ours.d.Leases, s.shardLease(shard), s.id, lease.Options{}, func(ctx context.Context, held *lease.Held) error {
+			sh.held = held
+			owned <- held
+			return sh.follow(ctx)
+		})
+	})
+	held := <-owned
+	ours.eventually("all is taken", func() bool { return held.Position().Sequence == last.Last })
+	stop()
+	for request := range sh.requests {
+		t.Errorf("%s is kept", request)
+	}
+}
+
+// inShard is an id whose log is in a shard.
+func inShard(shard int, prefix string) (request string) {
+	request = prefix
+	for n := 0; schemas.ShardOf(request) != shard; n++ {
+		request = fmt.Sprint(prefix, "-", n)
+	}
+	return request
+}
+
+// ended is a request that a rig's kind has accepted, and that has ended.
+func (r *rig) ended(request string, end *pb.Record) {
+	r.t.Helper()
+	w := r.has(request, "")
+	for i := range 5 {
+		r.append(w, token(i))
+	}
+	r.append(w, end)
+}
+
 // has is a request of 5 tokens that a rig's kind has accepted and claimed.
 func (r *rig) has(request, reply string) *tokenlog.Writer {
 	r.t.Helper()
@@ -138,10 +198,7 @@ func (r *rig) served(s *Service) {
 // answer asks for an answer whose log is in the shard of another request, and has it.
 func (r *rig) answer(beside string, i int) {
 	r.t.Helper()
-	request := fmt.Sprint("beside-", i)
-	for n := 0; schemas.ShardOf(request) != schemas.ShardOf(beside); n++ {
-		request = fmt.Sprint("beside-", i, "-", n)
-	}
+	request := inShard(schemas.ShardOf(beside), fmt.Sprint("beside-", i))
 	got := r.begin(request, 1)
 	r.append(r.claim(request), token(0), ending("length"))
 	got.whole(1, "length")
@@ -159,19 +216,29 @@ func TestUnknownIsKeptForLogAge(t *testing.T) {
 }
 
 // Who asks for what another kind has accepted is told when none of it is here; a prompt
-// that comes again is taken in anew then.
+// that comes again is taken in anew then, unless its request has ended.
 func TestOtherKindIsGone(t *testing.T) {
 	t.Parallel()
 	ours := newRig(t, 0)
 	s, theirs := ours.replica(), ours.besides()
 	w := theirs.has("r", "")
 	theirs.append(w, token(0))
+	for reason, end := range foreignEnds {
+		theirs.ended(reason, end)
+	}
 	theirs.leave()
 	ours.eventually("nobody of it is here", func() bool { return s.view.Synced() && len(s.view.Strangers()) == 0 })
-	got := ours.inbox()
-	ours.send(ours.d.Subjects.Replay(), got.subject, []byte(`{"request_id":"r"}`), nil)
-	if e := got.end().Error; e.GetCode() != "model_not_ready" || !strings.Contains(e.Message, "another kind") {
-		t.Errorf("%v", e)
+	for _, request := range append(slices.Collect(maps.Keys(foreignEnds)), "r") {
+		got := ours.inbox()
+		ours.send(ours.d.Subjects.Replay(), got.subject, fmt.Appendf(nil, `{"request_id":%q}`, request), nil)
+		if e := got.end().Error; e.GetCode() != "model_not_ready" || !strings.Contains(e.Message, "another kind") {
+			t.Errorf("%s: %v", request, e)
+		}
+	}
+	for request := range foreignEnds {
+		if e := ours.begin(request, 1).end().Error; e.GetCode() != "bad_request" || !strings.Contains(e.Message, "choose a new one") {
+			t.Errorf("%s comes again: %v", request, e)
+		}
 	}
 	anew := ours.begin("r", 1)
 	ours.append(ours.claim("r"), token(0), ending("length"))

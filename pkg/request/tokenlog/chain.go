@@ -215,8 +215,8 @@ func (c *Chain) checkScore(epoch uint64, s *pb.Score) error {
 	return nil
 }
 
-// checkTerminal takes an end also where the acceptance is gone: such a log
-// shall end, too. An answer that calls itself complete must be.
+// checkTerminal takes an end also where the acceptance is gone, or another kind's: such a
+// log shall end, too. An answer that calls itself complete must be, as far as is known here.
 func (c *Chain) checkTerminal(t *pb.Terminal) error {
 	switch t.GetFinishReason() {
 	case "stop", "cancelled":
@@ -226,7 +226,7 @@ func (c *Chain) checkTerminal(t *pb.Terminal) error {
 		}
 		return nil
 	case "length":
-		if c.accept == nil || c.tokens != c.accept.MaxTokens {
+		if c.accept != nil && c.tokens != c.accept.MaxTokens {
 			return fmt.Errorf("an end by length after %d tokens", c.tokens)
 		}
 	default:

@@ -40,10 +40,13 @@ func (c *Chain) foreigners(request string) error {
 // unreadable says why a log that was read so far is none that can be read: its
 // acceptance is another kind's, or gone.
 func (c *Chain) unreadable(request string) error {
+	if err := c.foreigners(request); err != nil {
+		return err // also of what has ended: their end follows their acceptance
+	}
 	if c.accept == nil && (c.broken != nil || c.end != nil) {
 		return fmt.Errorf("%w: %s has no acceptance", ErrNotWhole, request)
 	}
-	return c.foreigners(request)
+	return nil
 }
 
 // EndForeign ends a request that replicas of another version or model have accepted, so
