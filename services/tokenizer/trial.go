@@ -21,8 +21,9 @@ import (
 // decoded and tokenized while this replica does that with no other, under a record
 // in the bucket `trials`. A record that another replica has left behind is a death
 // that this prompt alone can have caused: so nothing else computes from before the
-// record may be stored until it is gone for sure. What else is asked of the bucket
-// goes on beside others, and first of all whether it answers.
+// record may be stored until it is gone. What else is asked of the bucket goes on beside
+// others, and first of all whether it answers. While it does not, others do not wait for
+// ever: a record may stay that another replica takes for a death.
 
 const (
 	// maxDeaths bounds the replicas that a prompt takes down while it is tried.
@@ -33,6 +34,13 @@ const (
 	// recordWithin bounds an access to a trial's record; other prompts wait for two.
 	recordWithin = 2 * time.Second
 )
+
+// kept is what the bucket has of a prompt.
+type kept struct {
+	key      string
+	record   []byte
+	revision uint64
+}
 
 // attempt is a trial's record: who tries a prompt, and how many have by then.
 type attempt struct {
@@ -73,8 +81,7 @@ func (s *Service) try(ctx context.Context, d *bus.Delivery) error {
 	if d.Delivered == 1 {
 		return nil
 	}
-	key := trialKey(d)
-	deaths, revision, err := s.deaths(ctx, key)
+	deaths, before, err := s.deaths(ctx, trialKey(d))
 	if err != nil {
 		return err
 	}
@@ -82,7 +89,7 @@ func (s *Service) try(ctx context.Context, d *bus.Delivery) error {
 		return s.giveUpUnread(ctx, d, bus.Crashed, fmt.Sprintf("the prompt was given up: %d replicas that worked on it alone went away", deaths))
 	}
 	alone := func(compute func() error) error {
-		return s.alone(ctx, key, revision, attempt{deaths + 1, s.id}, compute)
+		return s.alone(ctx, before, attempt{deaths + 1, s.id}, compute)
 	}
 	if deaths == maxDeaths {
 		return s.giveUpTried(ctx, d, deaths, alone)
@@ -90,16 +97,16 @@ func (s *Service) try(ctx context.Context, d *bus.Delivery) error {
 	return alone(func() error {
 		// A panic is met again by who handles the prompt after this.
 		_ = s.d.Conn.Try(d.Subject, func() error { s.rehearse(d); return nil })
-		return s.forget(ctx, key)
+		return s.forget(ctx, before.key)
 	})
 }
 
-// alone calls compute under a record in the place of a revision, beside nothing else.
-func (s *Service) alone(ctx context.Context, key string, revision uint64, a attempt, compute func() error) error {
+// alone calls compute under a record in the place of another one, beside nothing else.
+func (s *Service) alone(ctx context.Context, before kept, a attempt, compute func() error) error {
 	s.computing.Lock()
 	defer s.computing.Unlock()
-	if err := s.record(ctx, key, revision, a); err != nil {
-		return err
+	if err := s.record(ctx, before, a); err != nil {
+		return errors.Join(err, s.unrecord(ctx, before, a))
 	}
 	return compute()
 }
@@ -142,28 +149,47 @@ func (s *Service) giveUpUnread(ctx context.Context, d *bus.Delivery, reason bus.
 // deaths is how many replicas have gone away in trials of a prompt. What says so is
 // written again as it is, under a new revision: so a bucket that takes nothing is found
 // out before others wait for it.
-func (s *Service) deaths(ctx context.Context, key string) (deaths int, revision uint64, err error) {
+func (s *Service) deaths(ctx context.Context, key string) (deaths int, now kept, err error) {
 	ctx, cancel := context.WithTimeout(ctx, recordWithin)
 	defer cancel()
 	e, err := s.d.Trials.Get(ctx, key)
 	switch {
 	case err == nil:
-		deaths = parseAttempt(e.Value()).deaths(s.id)
-		revision, err = s.d.Trials.Update(ctx, key, e.Value(), e.Revision())
+		now = kept{key: key, record: e.Value()}
+		deaths = parseAttempt(now.record).deaths(s.id)
+		now.revision, err = s.d.Trials.Update(ctx, key, now.record, e.Revision())
 	case errors.Is(err, jetstream.ErrKeyNotFound):
-		revision, err = s.d.Trials.Create(ctx, key, []byte(attempt{0, s.id}.String()))
+		now = kept{key: key, record: []byte(attempt{0, s.id}.String())}
+		now.revision, err = s.d.Trials.Create(ctx, key, now.record)
 	}
 	if err != nil {
-		return 0, 0, fmt.Errorf("looking who tried the prompt before: %w", err)
+		return 0, kept{}, fmt.Errorf("looking who tried the prompt before: %w", err)
 	}
-	return deaths, revision, nil
+	return deaths, now, nil
 }
 
-func (s *Service) record(ctx context.Context, key string, revision uint64, a attempt) error {
-	ctx, cancel := context.WithTimeout(ctx, recordWithin)
+// record says who tries a prompt, also when this replica is stopping: a write that nobody
+// waits for may be stored all the same.
+func (s *Service) record(ctx context.Context, before kept, a attempt) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
-	if _, err := s.d.Trials.Update(ctx, key, []byte(a.String()), revision); err != nil {
+	if _, err := s.d.Trials.Update(ctx, before.key, []byte(a.String()), before.revision); err != nil {
 		return fmt.Errorf("recording that the prompt is tried: %w", err)
+	}
+	return nil
+}
+
+// unrecord puts back what the bucket had before a record that may be stored all the same:
+// deaths before it go on counting, and the record of a replica that came between stays.
+func (s *Service) unrecord(ctx context.Context, before kept, a attempt) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
+	defer cancel()
+	e, err := s.d.Trials.Get(ctx, before.key)
+	if err == nil && string(e.Value()) == a.String() {
+		_, err = s.d.Trials.Update(ctx, before.key, before.record, e.Revision())
+	}
+	if err != nil {
+		return fmt.Errorf("taking back that the prompt is tried: %w", err)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -113,10 +114,9 @@ func (b *stuck) Create(ctx context.Context, key string, value []byte, opts ...je
 	return b.KeyValue.Create(ctx, key, value, opts...)
 }
 
-// PutString is how a record could be written, too.
-func (b *stuck) PutString(ctx context.Context, key, value string) (uint64, error) {
+func (b *stuck) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
 	b.wait(b.writing)
-	return b.KeyValue.PutString(ctx, key, value)
+	return b.KeyValue.Update(ctx, key, value, revision)
 }
 
 // While the bucket of trials does not answer, other prompts are taken; what came again is
@@ -126,13 +126,19 @@ func TestStuckTrials(t *testing.T) {
 	for _, tc := range []struct {
 		name             string
 		reading, writing bool
-	}{{"reading", true, false}, {"writing", false, true}} {
+		record           string // that is there already
+	}{{"reading", true, false, ""}, {"creating", false, true, ""}, {"updating", false, true, "1 tokenizer-x"}} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, 0)
 			r.prompt(`{"request_id":"again","text":"x"}`)
-			r.deliver(1)
+			key := trialKey(r.deliver(1))
 			d := r.deployment()
+			if tc.record != "" {
+				if _, err := d.Trials.PutString(r.ctx(), key, tc.record); err != nil {
+					t.Fatal(err)
+				}
+			}
 			b := &stuck{KeyValue: d.Trials, reading: tc.reading, writing: tc.writing, met: make(chan struct{}), gate: make(chan struct{})}
 			open := sync.OnceFunc(func() { close(b.gate) })
 			d.Trials = b
@@ -143,6 +149,86 @@ func TestStuckTrials(t *testing.T) {
 			r.opened("first")
 			open()
 			r.opened("again")
+		})
+	}
+}
+
+// doubtful is a bucket whose updates end without a word, if they should.
+type doubtful struct {
+	jetstream.KeyValue
+	stores, answers bool
+	meanwhile       func() // before an update
+}
+
+var errNoAnswer = errors.New("no answer")
+
+func (b *doubtful) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
+	b.meanwhile()
+	answers := b.answers
+	b.answers = true
+	if !b.stores && !answers {
+		return 0, errNoAnswer
+	}
+	revision, err := b.KeyValue.Update(ctx, key, value, revision)
+	if !answers && err == nil {
+		err = errNoAnswer
+	}
+	return revision, err
+}
+
+// A prompt is tried under its record, also by who stops. One that is not known to be stored
+// leaves nothing behind that counts, and takes nothing away that does.
+func TestRecordInDoubt(t *testing.T) {
+	t.Parallel()
+	const key, before, sibling = "1-1", "1 tokenizer-x", "2 tokenizer-y"
+	r := newRig(t, 0)
+	d := r.deployment()
+	for _, tc := range []struct {
+		name               string
+		stores, answers    bool
+		stopped, overtaken bool
+		tried              bool
+		left               string // in the bucket; "": the replica's own record
+	}{
+		{name: "stored", stores: true, answers: true, tried: true},
+		{name: "stored by who stops", stores: true, answers: true, stopped: true, tried: true},
+		{name: "stored without an answer", stores: true, left: before},
+		{name: "stored without an answer, by who stops", stores: true, stopped: true, left: before},
+		{name: "not stored", left: before},
+		{name: "another replica came between", stores: true, answers: true, overtaken: true, left: sibling},
+		{name: "it came between, and nobody says so", overtaken: true, left: sibling},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(r.ctx())
+			defer cancel()
+			put := func(record string) uint64 {
+				revision, err := r.d.Trials.PutString(r.ctx(), key, record)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return revision
+			}
+			d.Trials = &doubtful{KeyValue: r.d.Trials, stores: tc.stores, answers: tc.answers, meanwhile: sync.OnceFunc(func() {
+				if tc.stopped {
+					cancel()
+				}
+				if tc.overtaken {
+					put(sibling)
+				}
+			})}
+			s := New(d, Config{})
+			a, tried := attempt{2, s.id}, false
+			err := s.alone(ctx, kept{key, []byte(before), put(before)}, a, func() error { tried = true; return nil })
+			if tried != tc.tried || (err == nil) != tc.tried {
+				t.Errorf("tried: %v, error %v", tried, err)
+			}
+			left, err := r.d.Trials.Get(r.ctx(), key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := cmp.Or(tc.left, a.String()); string(left.Value()) != want {
+				t.Errorf("%q is left, want %q", left.Value(), want)
+			}
 		})
 	}
 }

@@ -3,6 +3,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"testing"
 
 	"github.com/switchyard/switchyard/kernels/cuda"
@@ -81,7 +82,9 @@ func TestHalfMade(t *testing.T) {
 // halfMade opens on a GPU that gives so much, and says whether that was too little.
 func halfMade(t *testing.T, gives int, lost bool, open func(cuda.Driver) (interface{ Close() }, error)) bool {
 	t.Helper()
-	gpu := fake.New(fake.Settings{Kernels: fake.Backbone()})
+	kernels := fake.Backbone()
+	maps.Copy(kernels, fake.Gates())
+	gpu := fake.New(fake.Settings{Kernels: kernels})
 	defer gpu.Close() //nolint:errcheck // says only that it is closed
 	want, why := left(gpu), errors.New("no more")
 	on := &miser{Device: gpu, gives: gives, fail: func() error {
