@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -32,37 +30,6 @@ type Settings struct {
 	Expires time.Duration
 }
 
-// ErrExists refuses a folder that has something in it already.
-var ErrExists = errors.New("it is not empty, and credentials are not overwritten")
-
-// Init makes a folder with everything in it, or nothing.
-func Init(path string, s Settings) (f Folder, err error) {
-	if err := s.check(); err != nil {
-		return f, err
-	}
-	if f.path, err = filepath.Abs(path); err != nil {
-		return f, err
-	}
-	if err := os.MkdirAll(filepath.Dir(f.path), dirMode); err != nil {
-		return f, fmt.Errorf("making the folder of %s: %w", path, err)
-	}
-	temp, err := os.MkdirTemp(filepath.Dir(f.path), ".auth-*")
-	if err != nil {
-		return f, fmt.Errorf("making %s: %w", path, err)
-	}
-	err = (&maker{Folder: Folder{temp}, Settings: s, final: f}).make()
-	if err == nil {
-		err = os.Rename(temp, f.path) // fails for a folder that is not empty
-	}
-	switch {
-	case err == nil:
-		return f, nil
-	case errors.Is(err, fs.ErrExist):
-		err = ErrExists
-	}
-	return f, errors.Join(fmt.Errorf("making %s: %w", path, err), os.RemoveAll(temp))
-}
-
 func (s Settings) check() error {
 	if len(s.Scope.Models) == 0 {
 		return errors.New("there is no model to have rights for")
@@ -75,13 +42,21 @@ func (s Settings) check() error {
 			return fmt.Errorf("tenant %q has a producer in any case", tenant)
 		}
 	}
-	if s.Expires < 0 {
-		return fmt.Errorf("credentials cannot be good for %v", s.Expires)
+	if err := checkLasting(s.Expires); err != nil {
+		return err
 	}
 	if err := checkServers(s.Servers); err != nil {
 		return err
 	}
 	return checkHosts(s.Hosts)
+}
+
+// checkLasting refuses a time that no credentials can be good for; 0 is for ever.
+func checkLasting(lasts time.Duration) error {
+	if lasts < 0 {
+		return fmt.Errorf("credentials cannot be good for %v", lasts)
+	}
+	return nil
 }
 
 // maker fills a folder, which gets its final name when it is whole.

@@ -59,6 +59,9 @@ func (r Renewal) check() error {
 	if len(r.Hosts) > 0 && !r.Certificate {
 		return errors.New("hosts are of a new certificate: add --certificate")
 	}
+	if err := checkLasting(r.Expires); err != nil {
+		return err
+	}
 	return checkHosts(r.Hosts)
 }
 

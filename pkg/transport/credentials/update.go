@@ -25,7 +25,7 @@ type Change struct {
 // Update gives the users the rights of a scope, by today's table. Those who have
 // credentials keep them; new tenants' producers get some, good for so long.
 func (f Folder) Update(s rights.Scope, lasts time.Duration) (c Change, err error) {
-	if err := (Settings{Scope: s}).check(); err != nil {
+	if err := (Settings{Scope: s, Expires: lasts}).check(); err != nil {
 		return c, err
 	}
 	unlock, err := f.lock()
