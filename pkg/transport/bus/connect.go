@@ -198,7 +198,7 @@ func (c *Conn) lost(err error) {
 }
 
 func (c *Conn) regained() {
-	c.log.Info("NATS connection is back", "url", Redact(c.nc.ConnectedUrl()))
+	c.log.Info("NATS connection is back", c.where()...)
 	c.limit.Store(c.nc.MaxPayload())
 	c.lostAt.Store(nil)
 	c.trials.reset()
@@ -209,6 +209,15 @@ func (c *Conn) regained() {
 	for _, p := range c.allPullers() {
 		p.rebuild()
 	}
+}
+
+// where is the server, for the log. In this process it has no URL of ours: the client
+// then names a default one, which it does not connect to.
+func (c *Conn) where() []any {
+	if c.nc.Opts.InProcessServer != nil {
+		return []any{"server", "in this process"}
+	}
+	return []any{"url", Redact(c.nc.ConnectedUrl())}
 }
 
 // complained reports what the client could not attribute to a call: slow

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -45,6 +46,39 @@ func TestCredentials(t *testing.T) {
 	defer inside.Close()
 	if inbox := inside.NATS().NewInbox(); !strings.HasPrefix(inbox, "_INBOX.producer.") {
 		t.Errorf("inbox %s", inbox)
+	}
+}
+
+// A connection that has no URL is not said to be back at one.
+func TestBackInProcess(t *testing.T) {
+	f := testusers.Make(t, testusers.Demo())
+	s := testusers.Serve(t, testusers.Guarded(t, f))
+	for _, tc := range []struct {
+		name string
+		cfg  Config
+		s    Settings
+		want string
+	}{
+		{"inside", Config{Creds: f.Creds("gate")}, Settings{InProcess: s}, `server="in this process"`},
+		{"outside", Config{URL: s.URL(), Creds: f.Creds("gate"), TLSCA: f.CA()}, Settings{}, "url=" + s.URL()},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var said bytes.Buffer
+			tc.s.Logger = slog.New(slog.NewTextHandler(&said, nil))
+			conn, err := Connect(t.Context(), tc.cfg, tc.s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			back := conn.Reconnection()
+			if err := conn.NATS().ForceReconnect(); err != nil {
+				t.Fatal(err)
+			}
+			<-back
+			conn.Close()
+			if text := said.String(); !strings.Contains(text, `msg="NATS connection is back" `+tc.want) || strings.Count(text, "://") != strings.Count(tc.want, "://") {
+				t.Errorf("it said %s", text)
+			}
+		})
 	}
 }
 
