@@ -10,7 +10,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/switchyard/switchyard/pkg/control/members"
-	"github.com/switchyard/switchyard/schemas"
 )
 
 // The consumers that replicas share.
@@ -44,20 +43,40 @@ func (s *Service) queueDepths() map[string]float64 {
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, depthWithin)
 	defer cancel()
-	d.seen = map[string]float64{}
-	for _, q := range []struct {
-		kind, group string
-		spec        schemas.StreamSpec
-	}{{"prompt", promptGroup, s.d.Streams.Prompts()}, {"sequence", sequenceGroup, s.d.Streams.Sequences()}} {
-		if found, err := s.pending(ctx, q.spec.Name, q.group); err == nil {
-			d.seen[q.kind] = float64(found.waiting)
-		}
-	}
+	d.seen = waitingIn(ctx, s.queues(), s.pending)
 	if n, known := d.seen["sequence"]; known {
 		d.seen["sequence"] = n + float64(members.WaitingIn(s.view.Snapshot()))
 	}
 	d.looked = time.Now()
 	return d.seen
+}
+
+// queue is a durable queue, and the consumer that takes of it.
+type queue struct{ kind, stream, group string }
+
+func (s *Service) queues() []queue {
+	return []queue{
+		{"prompt", s.d.Streams.Prompts().Name, promptGroup},
+		{"sequence", s.d.Streams.Sequences().Name, sequenceGroup},
+	}
+}
+
+// waitingIn asks for all queues at once, so that one that nobody answers for does not
+// take the others' time. What is not told is not in it.
+func waitingIn(ctx context.Context, queues []queue, look func(ctx context.Context, stream, group string) (queued, error)) map[string]float64 {
+	found, failed := make([]queued, len(queues)), make([]error, len(queues))
+	var looks sync.WaitGroup
+	for i, q := range queues {
+		looks.Go(func() { found[i], failed[i] = look(ctx, q.stream, q.group) })
+	}
+	looks.Wait()
+	seen := map[string]float64{}
+	for i, q := range queues {
+		if failed[i] == nil {
+			seen[q.kind] = float64(found[i].waiting)
+		}
+	}
+	return seen
 }
 
 // queued is what a look at a queue finds.

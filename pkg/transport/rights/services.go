@@ -138,6 +138,10 @@ func tokenizing(n names) []Grant {
 				n.Sequence(), api("CONSUMER.INFO", n.streams.Sequences().Name) + ".attention", "$JS.API.STREAM.NAMES",
 			},
 		},
+		{
+			Reason:  "to say how many prompts wait, in its metrics",
+			Publish: []string{api("CONSUMER.INFO", n.streams.Prompts().Name) + ".tokenizer"},
+		},
 		logging(n),
 		{
 			Reason:  "to share the log's shards",

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -81,11 +82,33 @@ func useRights(t *testing.T, hops schemas.Hops, tenant, other string) {
 	}
 	testkit.Eventually(t, "the services are back", func() bool { return y.Pipeline.Ready() == nil })
 	askOutside(t, y, tenant, other)
+	scrape(t, y)
 	if text := strings.ToLower(said.String()); strings.Contains(text, "permissions violation") {
 		t.Errorf("a service lacks a right:\n%s", text)
 	}
 	if _, err := bus.Connect(t.Context(), bus.Config{URL: y.URL(), TLSCA: y.Users().CA()}, bus.Settings{}); !errors.Is(err, bus.ErrNoConnection) {
 		t.Errorf("without credentials: %v", err)
+	}
+}
+
+// scrape wants the depths of both queues among the metrics.
+func scrape(t *testing.T, y *cluster.Cluster) {
+	t.Helper()
+	families, err := y.Settings.Node.Shared.Telemetry.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var streams []string
+	for _, family := range families {
+		if family.GetName() != "switchyard_queue_depth" {
+			continue
+		}
+		for _, m := range family.Metric {
+			streams = append(streams, m.Label[0].GetValue())
+		}
+	}
+	if slices.Sort(streams); !slices.Equal(streams, []string{"prompt", "sequence"}) {
+		t.Errorf("metrics have the depths of %q", streams)
 	}
 }
 
