@@ -13,6 +13,7 @@ import (
 func seeds(f *testing.F) {
 	temperature := 0.5
 	f.Add("", []byte(`{"text": "a", "temperature": "NaN"}`), true)
+	f.Add("", []byte(`{"text": "a", "deadline": "2030-01-02t03:04:09z"}`), false)
 	f.Add("", []byte(`{"messages": [{"role": "user", "content": "hi"}], "deadline": "2030-01-02T03:04:09Z"}`), false)
 	f.Add("", []byte(`{"messages": [{"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": {}}}]}], "tools": [{"a": [1]}], "chat_template_kwargs": {"x": null}}`), false)
 	f.Add("", []byte(`{"tools": "[]", "special_tokens": true, "messages": [{"role": "tool", "content": "x", "tool_call_id": "1", "tool_calls": [}]}`), false)

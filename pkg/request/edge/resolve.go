@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -264,7 +265,7 @@ func parseDeadline(text string, now time.Time) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}
-	at, err := time.Parse(time.RFC3339, text)
+	at, err := time.Parse(time.RFC3339, strings.ToUpper(text)) // its letters may be small ones
 	if err != nil {
 		return 0, Errorf(BadRequest, "deadline %.40q is not RFC 3339, such as 2030-01-02T15:04:05Z", text)
 	}

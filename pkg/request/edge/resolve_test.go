@@ -189,6 +189,8 @@ func TestDeadline(t *testing.T) {
 		"2030-01-02T03:04:06Z":           time.Second,
 		"2030-01-02T04:04:06+01:00":      time.Second,
 		"2030-01-02T03:04:05.25Z":        250 * time.Millisecond,
+		"2030-01-02t03:04:05.25z":        250 * time.Millisecond,
+		"2030-01-02t04:04:06+01:00":      time.Second,
 		"2030-01-02T03:04:05.000000001Z": time.Millisecond, // never 0, which means none
 		"2030-01-02T04:04:05Z":           time.Hour,
 	} {
