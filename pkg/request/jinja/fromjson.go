@@ -14,7 +14,8 @@ import (
 
 // FromJSON makes a value of JSON that came from outside, as Python's json.loads
 // does: dictionaries keep the order of their keys. Half of a surrogate pair, which
-// Python lets through to a tokenizer that fails then, is an error.
+// Python lets through to a tokenizer that fails then, is an error, and so is a key that
+// is there twice, of which Python takes the last.
 func FromJSON(raw []byte) (any, error) {
 	if err := jsontext.CheckSurrogates(raw); err != nil {
 		return nil, err
@@ -96,6 +97,9 @@ func (d *decoder) dict(depth int) (value, error) {
 		key, ok := t.(string)
 		if !ok {
 			return nil, errors.New("a key is no string")
+		}
+		if _, twice := out.at[key]; twice {
+			return nil, fmt.Errorf("key %.40q is there twice", key)
 		}
 		v, err := d.value(depth + 1)
 		if err != nil {

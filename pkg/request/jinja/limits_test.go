@@ -143,8 +143,10 @@ func TestFromJSONRefuses(t *testing.T) {
 	for raw, want := range map[string]string{
 		"[" + strings.Repeat("1,", maxValues) + "1]":          "values",
 		strings.Repeat("[", 1000) + strings.Repeat("]", 1000): "nested",
-		`["\udead"]`: "surrogate",
-		`[1] [2]`:    "more follows",
+		`["\udead"]`:                    "surrogate",
+		`[1] [2]`:                       "more follows",
+		`{"a": 1, "b": 2, "\u0061": 3}`: `key "a" is there twice`,
+		`[{"b": {"a": 1, "a": 1}}]`:     `key "a" is there twice`,
 	} {
 		if _, err := FromJSON([]byte(raw)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40s: %v, want %q", raw, err, want)

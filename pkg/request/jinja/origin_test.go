@@ -82,7 +82,7 @@ func FuzzRender(f *testing.F) {
 }
 
 func FuzzFromJSON(f *testing.F) {
-	for _, s := range []string{`{"a": [1, 2.5, "x", null, true], "a": {}}`, `[1e400]`, `[[[[`, `{"a"}`, `"\ud800"`, `123456789012345678901`} {
+	for _, s := range []string{`{"a": [1, 2.5, "x", null, true], "b": {}}`, `{"a": 1, "a": 2}`, `[1e400]`, `[[[[`, `{"a"}`, `"\ud800"`, `123456789012345678901`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
