@@ -60,6 +60,7 @@ func TestUsage(t *testing.T) {
 			"memory above a profile's", []string{"expert", "--device", "paced", "--profile", "a6000-mixtral", "--expert-memory", "64GiB"}, 2,
 			"switchyard: --expert-memory is 68719476736 bytes; profile a6000-mixtral has 48000000000",
 		},
+		{"nowhere to listen", []string{"up", "--listen", ""}, 2, "switchyard: --listen is empty: nobody could reach the model; it must be HOST:PORT, such as 127.0.0.1:4222"},
 		{"copies of a stream", []string{"up", "--replicas", "6"}, 2, "switchyard: --replicas is 6; NATS keeps at most 5 copies of a stream"},
 		{"beyond the model", []string{"up", "--max-model-len", "513"}, 2, "switchyard: --max-model-len is 513; model demo was made for at most 512 positions"},
 		{"traces to a word", []string{"gate", "--otlp-endpoint", "foo"}, 2, `otlp-endpoint "foo"`},

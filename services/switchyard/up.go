@@ -48,6 +48,9 @@ func (c *UpCmd) Run(ctx context.Context, e *env) (err error) {
 	if _, ok := c.inStore(); ok {
 		return usage(fmt.Errorf("--model is %q; up starts the server that this would be read from: give a directory, or start the services one by one", c.Model))
 	}
+	if c.Listen == "" {
+		return usage(errors.New("--listen is empty: nobody could reach the model; it must be HOST:PORT, such as 127.0.0.1:4222"))
+	}
 	settings, err := c.settings(ctx, e)
 	if err != nil {
 		return err
