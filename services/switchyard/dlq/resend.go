@@ -1,7 +1,6 @@
 package dlq
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"github.com/nats-io/nuid"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -61,27 +61,14 @@ func headers(d *pb.DeadLetter) nats.Header {
 	return h
 }
 
-// requestOfPrompt is the request that a prompt names. The body is read no further:
-// reading it may be what took services down.
+// requestOfPrompt is the request that a prompt names, read as tokenizers do: what they
+// cannot read would be given up again.
 func requestOfPrompt(m *nats.Msg) (string, error) {
-	if m.Header.Get(schemas.HeaderContentType) == schemas.ContentProtobuf {
-		p := &pb.Prompt{}
-		if err := proto.Unmarshal(m.Data, p); err != nil {
-			return "", fmt.Errorf("it cannot be read: %w", err)
-		}
-		return p.RequestId, checkRequest(p.RequestId)
-	}
-	var p struct {
-		Request string `json:"request_id"`
-		Camel   string `json:"requestId"`
-	}
-	if err := json.Unmarshal(m.Data, &p); err != nil {
+	p, _, err := edge.DecodePrompt(m.Header, m.Data, false)
+	if err != nil {
 		return "", fmt.Errorf("it cannot be read: %w", err)
 	}
-	if p.Request == "" {
-		p.Request = p.Camel
-	}
-	return p.Request, checkRequest(p.Request)
+	return p.RequestId, checkRequest(p.RequestId)
 }
 
 // checkRequest allows no id, too.
