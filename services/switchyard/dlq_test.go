@@ -118,11 +118,14 @@ func TestDLQ(t *testing.T) {
 
 func TestDLQExits(t *testing.T) {
 	g := newGraves(t)
+	g.bury(`{"request_id":"a"}`)
 	for _, tc := range []struct {
 		code int
 		args []string
 		says string
 	}{
+		{exitFailed, []string{"show", "0"}, "no letter 0"},
+		{exitFailed, []string{"retry", "0"}, "no letter 0"},
 		{exitFailed, []string{"show", "9"}, "no letter 9"},
 		{exitFailed, []string{"retry", "9"}, "no letter 9"},
 		{exitFailed, []string{"drop", "9"}, "no letter 9"},
@@ -135,6 +138,9 @@ func TestDLQExits(t *testing.T) {
 		if got := g.dlq(tc.code, tc.args...); !strings.Contains(got.err, tc.says) {
 			t.Errorf("%v: %q, want %q", tc.args, got.err, tc.says)
 		}
+	}
+	if left := g.left(); len(left) != 1 {
+		t.Errorf("left %v", left)
 	}
 }
 

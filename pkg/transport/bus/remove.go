@@ -3,13 +3,17 @@ package bus
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
 
 // Get reads the message with a sequence, from the leader. It tries until ctx ends.
 func (c *Conn) Get(ctx context.Context, stream string, sequence uint64) (Stored, error) {
-	return c.get(ctx, stream, getRequest{Seq: max(sequence, 1)})
+	if sequence == 0 { // the server would take it for the first
+		return Stored{}, fmt.Errorf("reading message 0 of stream %s: %w", stream, ErrNoMessage)
+	}
+	return c.get(ctx, stream, getRequest{Seq: sequence})
 }
 
 // Remove deletes one message; one that is not there is no error. It tries until ctx ends.
