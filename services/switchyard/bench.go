@@ -153,7 +153,11 @@ func (c *BenchCmd) check(insecure bool) error {
 		}
 	}
 	_, err := c.KafkaFlags.config(insecure)
-	return err
+	return errors.Join(err,
+		checkRange("threads", c.Threads, 0, mostThreads),
+		checkRange("microbatches", c.Microbatches, 1, mostMicrobatches),
+		checkRange("min-rows", c.MinRows, 0, mostRows),
+	)
 }
 
 // maxBatch is what a replica takes by default, maxRows what it can be told to.

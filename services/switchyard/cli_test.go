@@ -216,6 +216,33 @@ func TestUpOnFolderInUse(t *testing.T) {
 	}
 }
 
+// What takes memory or goroutines from the start is bounded. A command that takes more
+// ends as well, since it is asked to stop.
+func TestBounds(t *testing.T) {
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	tests := []struct{ flag, value, bounds, commands string }{
+		{"threads", "4097", "0 to 4096", "up tokenizer attention gate expert aggregator predictor bench"},
+		{"threads", "-1", "0 to 4096", "up tokenizer attention gate expert aggregator predictor bench"},
+		{"max-sequences", "65537", "1 to 65536", "up attention"},
+		{"max-sequences", "0", "1 to 65536", "up attention"},
+		{"max-rows", "65537", "1 to 65536", "up attention"},
+		{"microbatches", "257", "1 to 256", "up attention bench"},
+		{"min-rows", "65537", "0 to 65536", "up attention bench"},
+		{"max-queued", "1048577", "1 to 1048576", "up tokenizer"},
+	}
+	for _, tt := range tests {
+		for command := range strings.FieldsSeq(tt.commands) {
+			var out, errOut bytes.Buffer
+			code := runUntil(stopped, []string{command, "--" + tt.flag + "=" + tt.value}, stdio{in: strings.NewReader(""), out: &out, err: &errOut})
+			want := fmt.Sprintf("--%s is %s; it must be %s\n", tt.flag, tt.value, tt.bounds)
+			if code != exitUsage || !strings.Contains(errOut.String(), want) {
+				t.Errorf("%s: code %d, %s, want %q", command, code, errOut.String(), want)
+			}
+		}
+	}
+}
+
 // Brokers that nobody can connect to are refused before anything begins. A command that
 // takes them ends as well, since it is asked to stop.
 func TestKafkaAddresses(t *testing.T) {

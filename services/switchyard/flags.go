@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
+	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/compute/model"
@@ -63,14 +64,44 @@ func (f ModelFlags) check() error {
 	if f.LogAge < time.Minute {
 		return usage(fmt.Errorf("--log-age is %v; it must be at least a minute", f.LogAge))
 	}
-	if f.MaxModelLen < 0 || f.Threads < 0 || f.Replicas < 0 {
-		return usage(errors.New("--max-model-len, --threads and --replicas cannot be negative"))
+	if f.MaxModelLen < 0 || f.Replicas < 0 {
+		return usage(errors.New("--max-model-len and --replicas cannot be negative"))
+	}
+	if err := f.checkThreads(); err != nil {
+		return err
 	}
 	if f.Replicas > mostReplicas {
 		return usage(fmt.Errorf("--replicas is %d; NATS keeps at most %d copies of a stream", f.Replicas, mostReplicas))
 	}
 	_, err := f.logBytes()
 	return err
+}
+
+func (f ModelFlags) checkThreads() error { return checkRange("threads", f.Threads, 0, mostThreads) }
+
+// newPool is the threads of a command that is no service.
+func newPool(threads int) (*pool.Pool, error) {
+	f := ModelFlags{Threads: threads}
+	if err := f.checkThreads(); err != nil {
+		return nil, err
+	}
+	return pool.New(f.threads()), nil
+}
+
+// Bounds of what takes memory or goroutines from the start, or is calculated with.
+const (
+	mostThreads      = 4096
+	mostSequences    = 1 << 16
+	mostRows         = 1 << 16
+	mostMicrobatches = 256
+	mostQueued       = 1 << 20
+)
+
+func checkRange(flag string, value, least, most int) error {
+	if value < least || value > most {
+		return usage(fmt.Errorf("--%s is %d; it must be %d to %d", flag, value, least, most))
+	}
+	return nil
 }
 
 // mostReplicas is how many copies of a stream a NATS cluster keeps.
@@ -123,17 +154,21 @@ func (f AttentionFlags) config(m ModelFlags, on *gpus.GPU) (attention.Config, er
 	if err != nil {
 		return attention.Config{}, err
 	}
-	for name, v := range map[string]int{"max-sequences": f.MaxSequences, "max-rows": f.MaxRows, "microbatches": f.Microbatches} {
-		if v < 1 {
-			return attention.Config{}, usage(fmt.Errorf("--%s is %d; it must be at least 1", name, v))
-		}
-	}
-	if f.MinRows < 0 {
-		return attention.Config{}, usage(errors.New("--min-rows cannot be negative"))
+	if err := f.check(); err != nil {
+		return attention.Config{}, err
 	}
 	return attention.Config{
 		MaxModelLen: m.MaxModelLen, KVBytes: kv, MaxSequences: f.MaxSequences, MaxRows: f.MaxRows, Microbatches: f.Microbatches, MinRows: f.MinRows, GPU: on,
 	}, nil
+}
+
+func (f AttentionFlags) check() error {
+	return errors.Join(
+		checkRange("max-sequences", f.MaxSequences, 1, mostSequences),
+		checkRange("max-rows", f.MaxRows, 1, mostRows),
+		checkRange("microbatches", f.Microbatches, 1, mostMicrobatches),
+		checkRange("min-rows", f.MinRows, 0, mostRows),
+	)
 }
 
 // kvBytes is 0 on a GPU, whose pages take what --gpu-memory leaves.
@@ -279,8 +314,8 @@ type TokenizerFlags struct {
 }
 
 func (f TokenizerFlags) config(m ModelFlags, prefix string) (tokenizer.Config, error) {
-	if f.MaxQueued < 1 {
-		return tokenizer.Config{}, usage(fmt.Errorf("--max-queued is %d; it must be at least 1", f.MaxQueued))
+	if err := checkRange("max-queued", f.MaxQueued, 1, mostQueued); err != nil {
+		return tokenizer.Config{}, err
 	}
 	if f.CanaryEvery < 0 {
 		return tokenizer.Config{}, usage(fmt.Errorf("--canary-every is %v; it must be a time, or 0 for never", f.CanaryEvery))

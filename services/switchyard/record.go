@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/services/switchyard/record"
 )
 
@@ -41,7 +40,10 @@ func (c *RecordCmd) Run(ctx context.Context, e *env) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	threads := pool.New(ModelFlags{Threads: c.Threads}.threads())
+	threads, err := newPool(c.Threads)
+	if err != nil {
+		return err
+	}
 	defer threads.Close()
 	line := e.progress()
 	defer line.Clear()

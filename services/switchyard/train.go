@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/recording"
 	policy "github.com/switchyard/switchyard/pkg/policy/predict/train"
@@ -83,7 +82,10 @@ func (c *TrainPredictorCmd) open(ctx context.Context, m *model.Model, tell func(
 		}
 		return r, nil
 	}
-	threads := pool.New(ModelFlags{Threads: c.Threads}.threads())
+	threads, err := newPool(c.Threads)
+	if err != nil {
+		return nil, err
+	}
 	defer threads.Close()
 	s.Model, s.Pool, s.Inputs, s.Progress = m, threads, true, tell
 	if err := s.Check(); err != nil {
