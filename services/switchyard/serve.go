@@ -149,7 +149,7 @@ func newNode(ctx context.Context, e *env, mf ModelFlags, tc telemetry.Config) (*
 	defer line.Clear()
 	m, err := mf.open(ctx, e)
 	if err != nil {
-		return nil, errors.Join(err, t.Close())
+		return nil, errors.Join(err, t.Close()) //nolint:contextcheck // as Setup
 	}
 	return nodeOf(e, mf, m, t), nil
 }

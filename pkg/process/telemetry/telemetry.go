@@ -67,7 +67,7 @@ func Setup(ctx context.Context, c Config) (*Telemetry, error) {
 		return nil, err
 	}
 	if err := t.listen(ctx); err != nil {
-		return nil, errors.Join(err, t.Close())
+		return nil, errors.Join(err, t.Close()) //nolint:contextcheck // it ends within a second, also when ctx has ended
 	}
 	return t, nil
 }
