@@ -67,7 +67,7 @@ func parseServer(text string) (*url.URL, error) {
 		return nil, errURL
 	case !slices.Contains(schemes, u.Scheme):
 		return nil, errScheme
-	case hasUser != (u.User != nil): // a slash ended the host before the @
+	case hasUser && (u.User == nil || !hasHost(u, text)): // a slash, ? or # ended the host before the last @
 		return nil, errURL
 	case u.Hostname() == "":
 		return nil, errNoHost
@@ -75,6 +75,15 @@ func parseServer(text string) (*url.URL, error) {
 		return u, ports.Check(u.Port())
 	}
 	return u, nil
+}
+
+// hasHost says whether the URL's host is what stands behind the last @ of its text.
+func hasHost(u *url.URL, text string) bool {
+	host := text[strings.LastIndex(text, "@")+1:]
+	if end := strings.IndexAny(host, "/?#"); end >= 0 {
+		host = host[:end]
+	}
+	return u.Host == host || strings.Contains(host, "%") // which was decoded
 }
 
 // next is where a further server begins for certain: a password with a comma may have

@@ -92,7 +92,7 @@ func TestRedact(t *testing.T) {
 // Whatever a user, password or token is: what is printed is the same, so that no byte of it
 // is. Only a comma with a scheme behind it begins a further server, as it does for clients.
 func FuzzRedact(f *testing.F) {
-	for _, secret := range []string{"secret", "a,b", "a@b", "12,34", "1/2", "a%zz", "a://b", "a,natss://b", "[::1]:1", "\x00", "ä", "?", "#", ",", ":", ""} {
+	for _, secret := range []string{"secret", "a,b", "a@b", "12,34", "1/2", "a%zz", "a://b", "a,natss://b", "[::1]:1", "\x00", "ä", "?", "#", "@#", "@q/", "@q:1?", ",", ":", ""} {
 		f.Add(secret)
 	}
 	known := []error{nil, errURL, errComma, errScheme}
