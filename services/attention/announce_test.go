@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -115,18 +115,7 @@ func TestAnnounce(t *testing.T) {
 			t.Errorf("message %d has phases %v, want %v", i, got, want)
 		}
 	}
-	if n := count(t, r.stats.metrics.UnannouncedSteps); n != 1 {
+	if n := testkit.Count(t, r.stats.metrics.UnannouncedSteps); n != 1 {
 		t.Errorf("%v unannounced steps are counted, want 1", n)
 	}
-}
-
-func count(t *testing.T, c prometheus.Counter) float64 {
-	t.Helper()
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(c)
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return families[0].Metric[0].Counter.GetValue()
 }

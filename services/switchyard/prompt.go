@@ -87,7 +87,8 @@ func (c *PromptCmd) bounded(ctx context.Context) (context.Context, context.Cance
 	if c.Deadline == 0 {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeoutCause(ctx, c.Deadline+deadlineGrace, fmt.Errorf(
+	end := time.Now().Add(c.Deadline).Add(deadlineGrace) // in two steps: their sum may be too large
+	return context.WithDeadlineCause(ctx, end, fmt.Errorf(
 		"nothing has ended it within --deadline %v and %v more by this machine's clock; compare that with the NATS servers'", c.Deadline, deadlineGrace))
 }
 

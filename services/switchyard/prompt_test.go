@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"strings"
 	"syscall"
@@ -150,6 +152,15 @@ func TestPromptDeadline(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	testkit.Eventually(t, "the cancellation", f.wasCancelled)
+}
+
+// The longest deadline is no time that has passed.
+func TestPromptLongestDeadline(t *testing.T) {
+	ctx, cancel := (&PromptCmd{Deadline: math.MaxInt64}).bounded(t.Context())
+	defer cancel()
+	if ctx.Err() != nil {
+		t.Error(context.Cause(ctx))
+	}
 }
 
 // brokenPipe is a stdout that fails.

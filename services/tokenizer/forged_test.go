@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 )
@@ -106,9 +106,9 @@ func TestForgedByJetStream(t *testing.T) {
 			"answered": f.answered(""), "answered without headers": f.answered(`{"no_hdr":true}`),
 			"delivered": f.delivered, "acknowledged": f.acknowledged,
 		} {
-			before := count(t, s.metrics.Refused)
+			before := testkit.Count(t, s.metrics.Refused)
 			forge(m)
-			r.eventually(name+" on "+m.Subject+" is counted", func() bool { return count(t, s.metrics.Refused) > before })
+			r.eventually(name+" on "+m.Subject+" is counted", func() bool { return testkit.Count(t, s.metrics.Refused) > before })
 		}
 	}
 	if n := s.streams.count(); n != 1 {
@@ -121,17 +121,6 @@ func TestForgedByJetStream(t *testing.T) {
 	if end := got.end(); end.FinishReason != "stop" || len(other.all()) > 0 {
 		t.Errorf("ended by %q; another reader got %d chunks", end.FinishReason, len(other.all()))
 	}
-}
-
-func count(t *testing.T, c prometheus.Counter) float64 {
-	t.Helper()
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(c)
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return families[0].Metric[0].Counter.GetValue()
 }
 
 // What is not as tokenizers write it is refused, and counted.
@@ -149,9 +138,9 @@ func TestMisspelt(t *testing.T) {
 		n.Holdings("tokenizer", "one"):    {"\xff"},
 	} {
 		for _, body := range bodies {
-			before := count(t, s.metrics.Refused)
+			before := testkit.Count(t, s.metrics.Refused)
 			r.tell(subject, []byte(body))
-			r.eventually(fmt.Sprintf("%q on %s is counted", body, subject), func() bool { return count(t, s.metrics.Refused) > before })
+			r.eventually(fmt.Sprintf("%q on %s is counted", body, subject), func() bool { return testkit.Count(t, s.metrics.Refused) > before })
 		}
 	}
 }
