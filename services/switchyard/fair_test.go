@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -76,7 +77,7 @@ func TestTenantFlag(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	y := openYardOf(t, m, cluster.OneEach(), func(up *UpCmd) { up.Tenant = []string{"acme:tokens=60"} })
+	y := openYardOf(t, m, cluster.OneEach(), func(up *UpCmd) { up.Tenant = []string{"acme:tokens=1"} })
 	ask := func(id string) error {
 		most := int32(40)
 		c := client.New(y.connect(t).NATS(), client.Settings{Model: y.name(), Tenant: "acme"})
@@ -97,8 +98,9 @@ func TestTenantFlag(t *testing.T) {
 	if err := ask("one"); err != nil {
 		t.Fatal(err)
 	}
+	// At a token a minute it has its 70 back after more than an hour, however slow this machine is.
 	var refused *client.Error
-	if err := ask("two"); !errors.As(err, &refused) || refused.Code != client.CodeOverloaded || refused.RetryAfter < time.Second || refused.RetryAfter > 15*time.Second {
+	if err := ask("two"); !errors.As(err, &refused) || refused.Code != client.CodeOverloaded || refused.RetryAfter < time.Second || !strings.Contains(refused.Message, "its quota of tokens") {
 		t.Errorf("got %v, want that the tenant has had its tokens", err)
 	}
 }
