@@ -119,10 +119,10 @@ func TestArena(t *testing.T) {
 
 // What the driver says is of the kind that decides what the host does.
 func TestErrors(t *testing.T) {
-	kinds := map[string]error{"memory": cuda.ErrMemory, "image": cuda.ErrImage, "launch": cuda.ErrLaunch, "lost": cuda.ErrLost}
+	kinds := map[string]error{"memory": cuda.ErrMemory, "image": cuda.ErrImage, "launch": cuda.ErrLaunch, "lost": cuda.ErrLost, "graph": cuda.ErrGraph}
 	for code, kind := range map[int]string{
 		2: "memory", 209: "image", 218: "image", 222: "image", 1: "launch", 701: "launch",
-		700: "lost", 719: "lost", 214: "lost", 46: "lost", 702: "lost", 999: "lost", 803: "none",
+		700: "lost", 719: "lost", 214: "lost", 46: "lost", 702: "lost", 999: "lost", 803: "none", 900: "graph", 901: "graph", 908: "graph",
 	} {
 		err := error(&cuda.Error{Call: "cuCall", Code: code})
 		for name, k := range kinds {

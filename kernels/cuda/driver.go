@@ -31,8 +31,22 @@ type Stream interface {
 	CopyIn(to Ptr, from []byte) error
 	CopyOut(to []byte, from Ptr) error
 	Launch(l *Launch) error
+	// Capture makes a graph of the launches that give makes on this stream, none of which
+	// begins. Meanwhile nothing but launches may be asked of the stream, and nothing of
+	// the driver by the same goroutine. Whatever goes wrong, of give too, the stream is
+	// as it was before.
+	Capture(give func() error) (Graph, error)
+	// Run starts the launches of a graph that was captured on this stream, in order.
+	Run(g Graph) error
 	// Record puts an event behind everything given so far.
 	Record(e Event) error
+	Close() error
+}
+
+// Graph is launches that a device is given at once. It keeps their parameters, and what
+// those point to is read when it runs.
+type Graph interface {
+	// Close gives it back. No run of it may be under way.
 	Close() error
 }
 

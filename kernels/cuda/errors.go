@@ -13,6 +13,8 @@ var (
 	ErrImage = errors.New("the kernels do not fit this GPU and its driver")
 	// ErrLaunch says that a kernel was not started; the device works on.
 	ErrLaunch = errors.New("a kernel was not started")
+	// ErrGraph says that launches were not made a graph; the device works on.
+	ErrGraph = errors.New("launches were not made a graph")
 	// ErrLost says that the context is unusable, whatever is done with it. Only a
 	// new process can use the device again, if it is still there.
 	ErrLost = errors.New("the GPU is lost to this process; start it anew")
@@ -51,6 +53,8 @@ const (
 	CodeECC                = 214
 	CodeDeviceUnavailable  = 46
 	CodeNotFound           = 500
+	CodeCaptureUnsupported = 900
+	CodeCaptureInvalidated = 901
 	CodeUnknown            = 999
 	codeDeinitialized      = 4
 	codeNoDevice           = 100
@@ -72,6 +76,11 @@ const (
 	codeInvalidPC          = 718
 	codeSystemNotReady     = 802
 	codeMismatch           = 803
+	codeCaptureUnmatched   = 903
+	codeCaptureUnjoined    = 904
+	codeCaptureImplicit    = 906
+	codeCapturedEvent      = 907
+	codeCaptureThread      = 908
 )
 
 // kinds are those of codes. What a kernel does wrong, and what breaks on the way to
@@ -83,6 +92,9 @@ var kinds = map[int]error{
 	codeJITNotFound: ErrImage, codeUnsupportedExec: ErrImage, CodeNotFound: ErrImage,
 
 	CodeInvalidValue: ErrLaunch, CodeLaunchOutOfMemory: ErrLaunch, codeInvalidHandle: ErrLaunch,
+
+	CodeCaptureUnsupported: ErrGraph, CodeCaptureInvalidated: ErrGraph, codeCaptureUnmatched: ErrGraph, codeCaptureUnjoined: ErrGraph,
+	codeCaptureImplicit: ErrGraph, codeCapturedEvent: ErrGraph, codeCaptureThread: ErrGraph,
 
 	codeDeinitialized: ErrLost, CodeDeviceUnavailable: ErrLost, codeNoDevice: ErrLost, codeInvalidDevice: ErrLost,
 	codeInvalidContext: ErrLost, CodeECC: ErrLost, codeNVLink: ErrLost, CodeIllegalAddress: ErrLost,
@@ -107,5 +119,9 @@ var names = map[int]string{
 	codeMisaligned: "CUDA_ERROR_MISALIGNED_ADDRESS", codeAddressSpace: "CUDA_ERROR_INVALID_ADDRESS_SPACE",
 	codeInvalidPC: "CUDA_ERROR_INVALID_PC", CodeLaunchFailed: "CUDA_ERROR_LAUNCH_FAILED",
 	codeSystemNotReady: "CUDA_ERROR_SYSTEM_NOT_READY", codeMismatch: "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
-	CodeUnknown: "CUDA_ERROR_UNKNOWN",
+	CodeCaptureUnsupported: "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", CodeCaptureInvalidated: "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+	codeCaptureUnmatched: "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED", codeCaptureUnjoined: "CUDA_ERROR_STREAM_CAPTURE_UNJOINED",
+	codeCaptureImplicit: "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT", codeCapturedEvent: "CUDA_ERROR_CAPTURED_EVENT",
+	codeCaptureThread: "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD",
+	CodeUnknown:       "CUDA_ERROR_UNKNOWN",
 }

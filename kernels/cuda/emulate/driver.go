@@ -4,6 +4,7 @@ package emulate
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -60,7 +61,7 @@ func (d *Driver) Pin(bytes int64) ([]byte, error) { return make([]byte, bytes), 
 func (d *Driver) Unpin([]byte) error { return nil }
 
 // NewStream returns a stream.
-func (d *Driver) NewStream() (cuda.Stream, error) { return stream{d}, nil }
+func (d *Driver) NewStream() (cuda.Stream, error) { return &stream{d: d}, nil }
 
 // NewEvent returns an event that has always passed.
 func (d *Driver) NewEvent() (cuda.Event, error) { return passed{}, nil }
@@ -106,16 +107,43 @@ func (passed) Wait() error { return nil }
 // Close has nothing to give back.
 func (passed) Close() error { return nil }
 
-type stream struct{ d *Driver }
+type stream struct {
+	d        *Driver
+	captures *graph // or nil
+}
+
+type graph []Launch
+
+// Capture keeps launches instead of running them.
+func (s *stream) Capture(give func() error) (cuda.Graph, error) {
+	g := &graph{}
+	s.captures = g
+	err := give()
+	s.captures = nil
+	return g, err
+}
+
+// Run runs a graph's launches to their end.
+func (s *stream) Run(g cuda.Graph) error {
+	for _, l := range *g.(*graph) { //nolint:errcheck // a driver's graphs are its own
+		if err := s.run(&l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close has nothing to give back.
+func (g *graph) Close() error { return nil }
 
 // CopyIn copies before it returns. An address that is none ends the process.
-func (s stream) CopyIn(to cuda.Ptr, from []byte) error {
+func (s *stream) CopyIn(to cuda.Ptr, from []byte) error {
 	copy(unsafe.Slice((*byte)(pointer(to)), len(from)), from)
 	return nil
 }
 
 // CopyOut copies before it returns. An address that is none ends the process.
-func (s stream) CopyOut(to []byte, from cuda.Ptr) error {
+func (s *stream) CopyOut(to []byte, from cuda.Ptr) error {
 	copy(to, unsafe.Slice((*byte)(pointer(from)), len(to)))
 	return nil
 }
@@ -125,16 +153,25 @@ func pointer(p cuda.Ptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Point
 
 // Launch runs the kernel to its end. What it does wrong is an error of code
 // CodeLaunchFailed, with the emulator's own word behind it.
-func (s stream) Launch(l *cuda.Launch) error {
-	err := s.d.l.Run(&Launch{Kernel: l.Kernel.Name(), Grid: l.Grid, Block: l.Block, Shared: l.Shared, Args: l.Args})
-	if err != nil {
+func (s *stream) Launch(l *cuda.Launch) error {
+	now := Launch{Kernel: l.Kernel.Name(), Grid: l.Grid, Block: l.Block, Shared: l.Shared, Args: l.Args}
+	if s.captures != nil {
+		now.Args = slices.Clone(now.Args)
+		*s.captures = append(*s.captures, now)
+		return nil
+	}
+	return s.run(&now)
+}
+
+func (s *stream) run(l *Launch) error {
+	if err := s.d.l.Run(l); err != nil {
 		return errors.Join(&cuda.Error{Call: "cuLaunchKernel", Code: cuda.CodeLaunchFailed}, err)
 	}
 	return nil
 }
 
 // Record does nothing: see Wait.
-func (s stream) Record(cuda.Event) error { return nil }
+func (s *stream) Record(cuda.Event) error { return nil }
 
 // Close has nothing to give back.
-func (s stream) Close() error { return nil }
+func (s *stream) Close() error { return nil }

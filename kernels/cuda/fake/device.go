@@ -27,6 +27,7 @@ type Device struct {
 	memory  Memory
 	pinned  []*[]byte
 	streams map[*stream]bool
+	graphs  graphs
 	lost    error // from then on all calls answer it
 	closed  bool
 	running sync.WaitGroup
@@ -64,9 +65,10 @@ func (d *Device) free() int64 { return d.info.Memory - d.memory.used - d.Faults.
 func (d *Device) Alloc(bytes int64) (cuda.Ptr, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if err := d.ready("cuMemAlloc"); err != nil {
+		return 0, err
+	}
 	switch {
-	case d.lost != nil:
-		return 0, d.lost
 	case bytes <= 0:
 		return 0, fault("cuMemAlloc", cuda.CodeInvalidValue)
 	case bytes > d.free() || d.Faults.noAlloc:
@@ -79,8 +81,8 @@ func (d *Device) Alloc(bytes int64) (cuda.Ptr, error) {
 func (d *Device) Release(p cuda.Ptr) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.lost != nil {
-		return d.lost
+	if err := d.ready("cuMemFree"); err != nil {
+		return err
 	}
 	if !d.memory.release(p) {
 		return fault("cuMemFree", cuda.CodeInvalidValue)
@@ -92,8 +94,8 @@ func (d *Device) Release(p cuda.Ptr) error {
 func (d *Device) Pin(bytes int64) ([]byte, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.lost != nil {
-		return nil, d.lost
+	if err := d.ready("cuMemHostAlloc"); err != nil {
+		return nil, err
 	}
 	b := wordAligned(bytes)
 	d.pinned = append(d.pinned, &b)
@@ -117,9 +119,10 @@ func (d *Device) Unpin(b []byte) error {
 func (d *Device) Load(image []byte) (cuda.Module, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if err := d.ready("cuModuleLoadData"); err != nil {
+		return nil, err
+	}
 	switch {
-	case d.lost != nil:
-		return nil, d.lost
 	case d.Faults.image != 0:
 		return nil, fault("cuModuleLoadData", d.Faults.image)
 	case len(image) == 0:

@@ -102,3 +102,107 @@ func TestWrong(t *testing.T) {
 		})
 	}
 }
+
+// A capture keeps launches; what it cannot keep is refused and ends it. Whatever goes wrong, the
+// stream works on, and nothing is left.
+func TestGraphs(t *testing.T) {
+	twice := func(g *stage) error { return errors.Join(g.launch("double"), g.launch("double")) }
+	alone := func(do func(g *stage) error) func(*stage) error {
+		return func(g *stage) error {
+			_ = do(g) // the end of the capture says so, too
+			return nil
+		}
+	}
+	for _, tt := range []struct {
+		name  string
+		fault func(*Faults)
+		give  func(g *stage) error
+		code  int
+	}{
+		{"all well", nil, twice, 0},
+		{"free memory asked for", nil, func(g *stage) error { _, err := g.Free(); return errors.Join(err, twice(g)) }, 0},
+		{"does not begin", func(f *Faults) { f.Refuse("cuStreamBeginCapture", 801, 1) }, twice, 801},
+		{"launch refused", func(f *Faults) { f.Refuse("double", cuda.CodeInvalidValue, 1) }, twice, cuda.CodeInvalidValue},
+		{"does not end", func(f *Faults) { f.Refuse("cuStreamEndCapture", cuda.CodeCaptureInvalidated, 1) }, twice, cuda.CodeCaptureInvalidated},
+		{"no memory", func(f *Faults) { f.Refuse("cuGraphInstantiate", cuda.CodeOutOfMemory, 1) }, twice, cuda.CodeOutOfMemory},
+		{"allocates", nil, func(g *stage) error { _, err := g.Alloc(8); return err }, cuda.CodeCaptureUnsupported},
+		{"pins", nil, func(g *stage) error { _, err := g.Pin(8); return err }, cuda.CodeCaptureUnsupported},
+		{"frees", nil, func(g *stage) error { return g.Release(g.at) }, cuda.CodeCaptureUnsupported},
+		{"waits", nil, func(g *stage) error { return g.e.Wait() }, cuda.CodeCaptureUnsupported},
+		{"records", nil, func(g *stage) error { return g.s.Record(g.e) }, cuda.CodeCaptureUnsupported},
+		{"copies", nil, func(g *stage) error { return g.s.CopyIn(g.at, g.h) }, cuda.CodeCaptureUnsupported},
+		{"copies unseen", nil, alone(func(g *stage) error { return g.s.CopyIn(g.at, g.h) }), cuda.CodeCaptureInvalidated},
+		{"begins in itself", nil, alone(func(g *stage) error { _, err := g.s.Capture(func() error { return nil }); return err }), cuda.CodeCaptureInvalidated},
+		{"another's wait", nil, func(g *stage) error {
+			waited := make(chan error)
+			go func() { waited <- g.e.Wait() }()
+			return errors.Join(<-waited, twice(g))
+		}, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			g := newStage(t)
+			if tt.fault != nil {
+				tt.fault(g.Faults)
+			}
+			of, err := g.s.Capture(func() error { return tt.give(g) })
+			var e *cuda.Error
+			if (err != nil) != (tt.code != 0) || err != nil && (!errors.As(err, &e) || e.Code != tt.code) {
+				t.Fatalf("%v, want code %d", err, tt.code)
+			}
+			g.h[3] = 0x40 // 2
+			want := byte(0x40)
+			err = errors.Join(g.s.CopyIn(g.at, g.h), g.launch("double"))
+			if of != nil {
+				want = 0x41 // 16
+				err = errors.Join(err, g.s.Run(of))
+			}
+			if err = errors.Join(err, g.s.CopyOut(g.h, g.at), g.s.Record(g.e), g.e.Wait()); err != nil || g.h[3] != want {
+				t.Errorf("%x, want %x: %v", g.h[3], want, err)
+			}
+			if of != nil {
+				if err := of.Close(); err != nil || of.Close() == nil || g.s.Run(of) == nil {
+					t.Errorf("closed: %v", err)
+				}
+			}
+			if open, _, _ := g.Graphs(); open != 0 {
+				t.Errorf("%d graphs are open", open)
+			}
+		})
+	}
+}
+
+// What goes wrong in a run does as it would alone.
+func TestGraphFaults(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		fault func(g *stage, of cuda.Graph)
+		run   int // the code that it answers
+		lost  bool
+	}{
+		{"refused", func(g *stage, _ cuda.Graph) { g.Faults.Refuse("cuGraphLaunch", cuda.CodeLaunchOutOfMemory, 1) }, cuda.CodeLaunchOutOfMemory, false},
+		{"a kernel fails", func(g *stage, _ cuda.Graph) { g.Faults.Break("double", cuda.CodeLaunchFailed) }, 0, true},
+		{"lost before", func(g *stage, _ cuda.Graph) { g.Faults.Lose(cuda.CodeECC) }, cuda.CodeECC, true},
+		{"closed under way", func(g *stage, of cuda.Graph) {
+			let := g.Faults.HoldKernel("double")
+			_ = errors.Join(g.s.Run(of), of.Close()) // the test looks what came of it
+			let()
+		}, cuda.CodeIllegalAddress, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			g := newStage(t)
+			of, err := g.s.Capture(func() error { return g.launch("double") })
+			if err != nil {
+				t.Fatal(err)
+			}
+			tt.fault(g, of)
+			err = g.s.Run(of)
+			var e *cuda.Error
+			if (err != nil) != (tt.run != 0) || err != nil && (!errors.As(err, &e) || e.Code != tt.run) {
+				t.Errorf("%v, want code %d", err, tt.run)
+			}
+			if err := errors.Join(g.s.Record(g.e), g.e.Wait()); (err != nil) != tt.lost {
+				t.Errorf("then %v", err)
+			}
+		})
+	}
+}

@@ -34,7 +34,8 @@ func (f *Faults) NoAlloc() { f.set(func() { f.noAlloc = true }) }
 // BadImage lets loads of images fail with a code.
 func (f *Faults) BadImage(code int) { f.set(func() { f.image = code }) }
 
-// Refuse lets the next launches of a kernel fail with a code: they do not begin.
+// Refuse lets the next launches of a kernel fail with a code: they do not begin. So it does calls that
+// make graphs or run them: cuStreamBeginCapture, cuStreamEndCapture, cuGraphInstantiate, cuGraphLaunch.
 func (f *Faults) Refuse(kernel string, code, times int) {
 	f.set(func() {
 		if f.refused == nil {

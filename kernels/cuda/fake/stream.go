@@ -9,17 +9,18 @@ import (
 
 // stream has a goroutine that does one thing after the other.
 type stream struct {
-	d     *Device
-	queue []func()
-	ended bool
+	d       *Device
+	queue   []func()
+	ended   bool
+	capture *capture // or nil
 }
 
 // NewStream starts one.
 func (d *Device) NewStream() (cuda.Stream, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.lost != nil {
-		return nil, d.lost
+	if err := d.ready("cuStreamCreate"); err != nil {
+		return nil, err
 	}
 	s := &stream{d: d}
 	d.streams[s] = true
@@ -44,12 +45,16 @@ func (s *stream) run() {
 	}
 }
 
-// give appends to the queue; its error is that of a lost device.
-func (s *stream) give(do func()) error {
+// give appends to the queue what a call of the driver asks for.
+func (s *stream) give(call string, do func()) error {
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
-	if s.d.lost != nil {
-		return s.d.lost
+	return s.put(call, do)
+}
+
+func (s *stream) put(call string, do func()) error {
+	if err := s.d.ready(call); err != nil {
+		return err
 	}
 	s.queue = append(s.queue, do)
 	s.d.changed.Broadcast()
@@ -61,7 +66,7 @@ func (s *stream) CopyIn(to cuda.Ptr, from []byte) error {
 	if !s.d.isPinned(from) {
 		return fault("cuMemcpyHtoDAsync", cuda.CodeInvalidValue)
 	}
-	return s.give(func() {
+	return s.give("cuMemcpyHtoDAsync", func() {
 		s.d.Faults.await(copies)
 		s.d.work(func(m *Memory) { copy(m.Bytes(to, len(from)), from) })
 	})
@@ -72,7 +77,7 @@ func (s *stream) CopyOut(to []byte, from cuda.Ptr) error {
 	if !s.d.isPinned(to) {
 		return fault("cuMemcpyDtoHAsync", cuda.CodeInvalidValue)
 	}
-	return s.give(func() {
+	return s.give("cuMemcpyDtoHAsync", func() {
 		s.d.Faults.await(copies)
 		s.d.work(func(m *Memory) { copy(to, m.Bytes(from, len(to))) })
 	})
@@ -86,24 +91,34 @@ func (s *stream) Launch(l *cuda.Launch) error {
 	}
 	now := *l
 	now.Args = slices.Clone(l.Args)
-	return s.give(func() {
-		s.d.Faults.await(name)
-		if code := s.d.Faults.within(name); code != 0 {
-			s.d.lose(fault("the kernel "+name, code))
-			return
-		}
-		s.d.work(func(m *Memory) { s.d.kernels[name](m, &now) })
-	})
+	if s.captured(&now) {
+		return nil
+	}
+	return s.give("cuLaunchKernel", func() { s.launched(&now) })
+}
+
+// launched does what was launched.
+func (s *stream) launched(l *cuda.Launch) {
+	name := l.Kernel.Name()
+	s.d.Faults.await(name)
+	if code := s.d.Faults.within(name); code != 0 {
+		s.d.lose(fault("the kernel "+name, code))
+		return
+	}
+	s.d.work(func(m *Memory) { s.d.kernels[name](m, l) })
 }
 
 // Record puts an event behind what was given.
 func (s *stream) Record(e cuda.Event) error {
 	ev := e.(*event) //nolint:errcheck // a driver's events are its own
 	s.d.mu.Lock()
-	ev.behind++
-	mark := ev.behind
-	s.d.mu.Unlock()
-	return s.give(func() { ev.pass(mark) })
+	defer s.d.mu.Unlock()
+	mark := ev.behind + 1
+	err := s.put("cuEventRecord", func() { ev.pass(mark) })
+	if err == nil {
+		ev.behind = mark
+	}
+	return err
 }
 
 // Close ends the stream once it has done everything.
@@ -168,7 +183,7 @@ type event struct {
 func (d *Device) NewEvent() (cuda.Event, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return &event{d: d}, d.lost
+	return &event{d: d}, d.ready("cuEventCreate")
 }
 
 func (e *event) pass(mark int) {
@@ -182,6 +197,9 @@ func (e *event) pass(mark int) {
 func (e *event) Wait() error {
 	e.d.mu.Lock()
 	defer e.d.mu.Unlock()
+	if err := e.d.ready("cuEventSynchronize"); err != nil {
+		return err
+	}
 	for e.passed < e.behind && e.d.lost == nil {
 		e.d.changed.Wait()
 	}

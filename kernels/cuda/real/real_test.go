@@ -181,3 +181,92 @@ func launch(t *testing.T, d cuda.Driver, s cuda.Stream, at cuda.Ptr) {
 		t.Errorf("more parameters than can be: %v", err)
 	}
 }
+
+// A capture keeps launches with their parameters as they are, and what goes wrong with it leaves
+// the stream as it was and nothing behind.
+func TestGraphs(t *testing.T) {
+	if isInside("TestGraphs") {
+		captured(t)
+		return
+	}
+	for setting, want := range map[string]string{
+		"":                          "",
+		"FAKE_CUDA_BEGIN=801":       "cuStreamBeginCapture answered an error (801)",
+		"FAKE_CUDA_LAUNCH=701":      "a kernel was not started: cuLaunchKernel answered CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (701)",
+		"FAKE_CUDA_END=901":         "launches were not made a graph: cuStreamEndCapture answered CUDA_ERROR_STREAM_CAPTURE_INVALIDATED (901)",
+		"FAKE_CUDA_INSTANTIATE=2":   "the GPU is out of memory: cuGraphInstantiate answered CUDA_ERROR_OUT_OF_MEMORY (2)",
+		"FAKE_CUDA_UPLOAD=2":        "the GPU is out of memory: cuGraphUpload answered CUDA_ERROR_OUT_OF_MEMORY (2)",
+		"CAPTURES=event":            "launches were not made a graph: cuEventRecord answered CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)",
+		"CAPTURES=alloc":            "launches were not made a graph: cuMemAlloc answered CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)",
+		"CAPTURES=event and forget": "launches were not made a graph: cuStreamEndCapture answered CUDA_ERROR_STREAM_CAPTURE_INVALIDATED (901)",
+	} {
+		run(t, "TestGraphs", setting, "WANT="+want)
+	}
+}
+
+// store launches the kernel that stores a number, whose parameters are gone afterwards.
+func store(t *testing.T, d cuda.Driver, s cuda.Stream, at cuda.Ptr) func(n uint64) error {
+	t.Helper()
+	m, err := d.Load([]byte("kernels\x00!"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := m.Kernel("store", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(n uint64) error {
+		args := []uint64{uint64(at), n, n}
+		defer clear(args)
+		return s.Launch(&cuda.Launch{Kernel: k, Args: args})
+	}
+}
+
+func captured(t *testing.T) {
+	d, err := Open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, pinned := memory(t, d)
+	s, e := streamOf(t, d)
+	launch := store(t, d, s, at)
+	stores := func(what string, want uint64, err error) {
+		t.Helper()
+		err = errors.Join(err, s.CopyOut(pinned, at), s.Record(e), e.Wait())
+		if got := binary.LittleEndian.Uint64(pinned[64:]); got != want || err != nil {
+			t.Errorf("%s: there is %d, want %d, and %v", what, got, want, err)
+		}
+	}
+	free := func() int64 {
+		n, err := d.Free()
+		if err != nil {
+			t.Error(err)
+		}
+		return n
+	}
+	before := free()
+	g, err := s.Capture(func() error {
+		err := errors.Join(launch(1), launch(2))
+		switch os.Getenv("CAPTURES") {
+		case "event":
+			return s.Record(e)
+		case "event and forget":
+			_ = s.Record(e)
+		case "alloc":
+			_, err = d.Alloc(8)
+		}
+		return err
+	})
+	if want := os.Getenv("WANT"); (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("%v\nwant %s", err, want)
+	}
+	stores("captured", 0, nil)
+	stores("launched", 3, launch(3))
+	if err == nil {
+		stores("run", 2, s.Run(g))
+		stores("closed", 2, g.Close())
+	}
+	if now := free(); now != before {
+		t.Errorf("%d bytes are free, and were %d", now, before)
+	}
+}

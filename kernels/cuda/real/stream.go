@@ -55,7 +55,7 @@ func (s *stream) Launch(l *cuda.Launch) error {
 		size[i], size[3+i] = C.uint32_t(l.Grid[i]), C.uint32_t(l.Block[i])
 	}
 	return s.d.direct("cuLaunchKernel", func() C.CUresult {
-		return C.switchyard_launch(k.c(), &size[0], C.uint32_t(l.Shared), C.CUstream(unsafe.Pointer(s.s.C())),
+		return C.switchyard_launch(k.c(), &size[0], C.uint32_t(l.Shared), s.c(),
 			(*C.uint64_t)(unsafe.SliceData(l.Args)), C.int(len(l.Args)))
 	})
 }

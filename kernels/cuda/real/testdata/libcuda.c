@@ -1,12 +1,22 @@
 // A libcuda for the tests of package real: what the package calls, on host memory. It
 // does everything at once, so it shows calls and their parameters and no order. The
-// environment says what it answers: FAKE_CUDA_VERSION, _DEVICES, _INIT, _MEMORY.
+// environment says what it answers: FAKE_CUDA_VERSION, _DEVICES, _INIT, _MEMORY, and with which
+// codes capturing fails: _BEGIN, _LAUNCH (in a capture), _END, _INSTANTIATE, _UPLOAD.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { invalid_value = 1, out_of_memory = 2, invalid_image = 200, not_found = 500 };
+enum {
+	invalid_value = 1,
+	out_of_memory = 2,
+	invalid_image = 200,
+	not_found = 500,
+	unsupported = 900,
+	invalidated = 901,
+	unmatched = 903,
+	wrong_thread = 908,
+};
 
 static int setting(const char *name, int otherwise) {
 	const char *v = getenv(name);
@@ -19,6 +29,27 @@ static size_t used;
 static int shared;
 
 #define NEEDS_CONTEXT if (current != &context) return 201
+
+// A capture keeps launches; what it cannot keep ends it. A graph and what is made of it are a byte
+// of the device's memory each, as long as they are there.
+typedef struct launch {
+	unsigned sizes[7];
+	uint64_t args[3];
+} launch;
+typedef struct graph {
+	launch all[4];
+	int count, ready, uploaded;
+} graph;
+static graph *capture;
+static __thread int mine;
+static int spoilt;
+
+static int cannot(void) {
+	if (capture == NULL) return 0;
+	spoilt = 1;
+	return unsupported;
+}
+#define NOT_CAPTURED if (cannot()) return unsupported
 
 int cuInit(unsigned flags) { return flags ? invalid_value : setting("FAKE_CUDA_INIT", 0); }
 int cuDriverGetVersion(int *v) { *v = setting("FAKE_CUDA_VERSION", 12090); return 0; }
@@ -51,6 +82,7 @@ int cuMemAlloc_v2(uint64_t *p, size_t n) {
 	NEEDS_CONTEXT;
 	size_t free, total;
 	cuMemGetInfo_v2(&free, &total);
+	if (mine) NOT_CAPTURED;
 	if (n > free) return out_of_memory;
 	used += n;
 	*p = (uint64_t)calloc(1, n);
@@ -67,11 +99,12 @@ int cuMemFreeHost(void *p) { NEEDS_CONTEXT; free(p); return 0; }
 int cuStreamCreate(void **s, unsigned flags) { NEEDS_CONTEXT; *s = &stream; return flags == 1 ? 0 : invalid_value; }
 int cuStreamDestroy_v2(void *s) { NEEDS_CONTEXT; return s == &stream ? 0 : invalid_value; }
 int cuEventCreate(void **e, unsigned flags) { NEEDS_CONTEXT; *e = &event; return flags == 3 ? 0 : invalid_value; }
-int cuEventRecord(void *e, void *s) { NEEDS_CONTEXT; return e == &event && s == &stream ? 0 : invalid_value; }
+int cuEventRecord(void *e, void *s) { NEEDS_CONTEXT; NOT_CAPTURED; return e == &event && s == &stream ? 0 : invalid_value; }
 int cuEventSynchronize(void *e) { NEEDS_CONTEXT; return e == &event ? 0 : invalid_value; }
 int cuEventDestroy_v2(void *e) { NEEDS_CONTEXT; return e == &event ? 0 : invalid_value; }
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n, void *s) {
 	NEEDS_CONTEXT;
+	NOT_CAPTURED;
 	memcpy((void *)to, from, n);
 	return s == &stream ? 0 : invalid_value;
 }
@@ -100,11 +133,64 @@ int cuFuncSetAttribute(void *f, int attribute, int value) {
 }
 // The kernel stores what it was launched with: the grid, the block, the shared memory
 // that it may have and has, and its second and third parameter.
+static int store(const launch *l) {
+	uint64_t all[10];
+	for (int i = 0; i < 6; i++) all[i] = l->sizes[i];
+	all[6] = shared, all[7] = l->sizes[6], all[8] = l->args[1], all[9] = l->args[2];
+	memcpy((void *)l->args[0], all, sizeof all);
+	return 0;
+}
 int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned bytes, void *s,
                    void **args, void **extra) {
 	NEEDS_CONTEXT;
 	if (f != &shared || s != &stream || extra) return invalid_value;
-	uint64_t all[] = {gx, gy, gz, bx, by, bz, shared, bytes, *(uint64_t *)args[1], *(uint64_t *)args[2]};
-	memcpy(*(void **)args[0], all, sizeof all);
+	launch l = {{gx, gy, gz, bx, by, bz, bytes}, {*(uint64_t *)args[0], *(uint64_t *)args[1], *(uint64_t *)args[2]}};
+	if (capture == NULL) return store(&l);
+	int fails = setting("FAKE_CUDA_LAUNCH", 0);
+	if (fails || capture->count == 4) return fails ? fails : invalid_value;
+	capture->all[capture->count++] = l;
 	return 0;
 }
+int cuStreamBeginCapture_v2(void *s, int mode) {
+	NEEDS_CONTEXT;
+	int fails = setting("FAKE_CUDA_BEGIN", 0);
+	if (s != &stream || mode != 1 || capture || fails) return fails ? fails : invalid_value; // of a thread
+	capture = calloc(1, sizeof *capture), mine = 1, spoilt = 0, used++;
+	return 0;
+}
+int cuStreamEndCapture(void *s, graph **g) {
+	NEEDS_CONTEXT;
+	*g = NULL;
+	if (s != &stream || capture == NULL) return unmatched;
+	if (!mine) return wrong_thread;
+	graph *made = capture;
+	int fails = spoilt ? invalidated : setting("FAKE_CUDA_END", 0);
+	capture = NULL, mine = 0;
+	if (fails) free(made), used--;
+	else *g = made;
+	return fails;
+}
+int cuGraphInstantiateWithFlags(graph **exec, graph *g, unsigned long long flags) {
+	NEEDS_CONTEXT;
+	int fails = setting("FAKE_CUDA_INSTANTIATE", 0);
+	if (flags || g->ready || fails) return fails ? fails : invalid_value;
+	*exec = malloc(sizeof **exec), used++;
+	**exec = *g, (*exec)->ready = 1;
+	return 0;
+}
+int cuGraphUpload(graph *exec, void *s) {
+	NEEDS_CONTEXT;
+	int fails = setting("FAKE_CUDA_UPLOAD", 0);
+	if (s != &stream || !exec->ready || fails) return fails ? fails : invalid_value;
+	exec->uploaded = 1;
+	return 0;
+}
+int cuGraphLaunch(graph *exec, void *s) {
+	NEEDS_CONTEXT;
+	NOT_CAPTURED;
+	if (s != &stream || !exec->uploaded) return invalid_value;
+	for (int i = 0; i < exec->count; i++) store(&exec->all[i]);
+	return 0;
+}
+int cuGraphExecDestroy(graph *exec) { NEEDS_CONTEXT; int is = exec->ready; free(exec), used--; return is ? 0 : invalid_value; }
+int cuGraphDestroy(graph *g) { NEEDS_CONTEXT; int is = !g->ready; free(g), used--; return is ? 0 : invalid_value; }
