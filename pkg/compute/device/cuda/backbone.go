@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/switchyard/switchyard/kernels/cuda"
@@ -27,6 +28,10 @@ type BackboneSettings struct {
 	Positions, Rows, Lanes int
 	// Patience is how long the GPU may take for a layer; 0 is DefaultPatience.
 	Patience time.Duration
+	// NoGraphs lets all launches go one by one, for measurements.
+	NoGraphs bool
+	// Ungraphed is told once why launches go one by one from now on; nil: nobody is.
+	Ungraphed func(why error)
 }
 
 // Backbone computes a model's backbone on one GPU.
@@ -44,7 +49,11 @@ type Backbone struct {
 	turns   []*forward.Rotary // as layers number them
 	embed   *forward.Embeddings
 	pool    *kvcache.Pool
-	bytes   int64 // of the weights
+	bytes   int64    // of the weights
+	beyond  cuda.Ptr // a page for rows that a shape has and a step has not; 0 without graphs
+
+	graphless atomic.Bool
+	tell      func(error) // why it is; or nil
 
 	mu    sync.Mutex
 	lanes []*stepLane
@@ -60,7 +69,8 @@ var (
 // the backbone's from then on, also when opening fails; the model is the caller's.
 func OpenBackbone(ctx context.Context, m *model.Model, p *pool.Pool, driver cuda.Driver, images cuda.Images, s BackboneSettings) (_ *Backbone, err error) {
 	s.Patience = cmp.Or(s.Patience, DefaultPatience)
-	b := &Backbone{spec: &m.Spec, driver: driver, health: newHealth(s.Patience)}
+	b := &Backbone{spec: &m.Spec, driver: driver, health: newHealth(s.Patience), tell: s.Ungraphed}
+	b.graphless.Store(s.NoGraphs)
 	defer func() {
 		if err != nil {
 			b.Close()
@@ -151,13 +161,20 @@ func (b *Backbone) Bytes() int64 { return b.bytes }
 // all. It is called once.
 func (b *Backbone) NewPool(shape kvcache.Shape, budget int64) (_ *kvcache.Pool, err error) {
 	b.blocks(shape)
-	page := cuda.Aligned(shape.DevicePage())
-	if need := page * int64(len(b.sizes.sights)); b.arena.Rest() < need {
+	page, graphs := cuda.Aligned(shape.DevicePage()), !b.graphless.Load()
+	need := page * int64(len(b.sizes.sights))
+	if graphs {
+		need += page
+	}
+	if b.arena.Rest() < need {
 		return nil, &cuda.RoomError{What: "a page of keys and values", Need: need, Rest: b.arena.Rest(), Size: b.arena.Size()}
 	}
 	slots, err := b.arena.Slots(page, "a page of keys and values")
 	if err != nil {
 		return nil, err
+	}
+	if graphs {
+		b.beyond, _ = slots.Take()
 	}
 	var at []uint64
 	for budget == 0 || int64(len(at)+1)*page <= budget {

@@ -30,8 +30,9 @@ func TestBackboneFaults(t *testing.T) {
 		{"copy hangs", (*fake.Faults).HoldCopies, outcome{call: cuda.ErrLost}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			gpu := newAttentionGPU(t)
-			y := spineOn(t, modeltest.Golden(t, "mixtral"), gpu, backboneSettings(2))
+			gpu, s := newAttentionGPU(t), backboneSettings(2)
+			s.NoGraphs = true // TestGraphFaults
+			y := spineOn(t, modeltest.Golden(t, "mixtral"), gpu, s)
 			table, err := y.kv.Reserve(8)
 			if err != nil {
 				t.Fatal(err)

@@ -91,15 +91,16 @@ func (z *sizes) tileRows() int { return tileQueries / max(1, z.share) }
 type stepTables struct {
 	x, tiles, spans, position, angle int
 	end, source                      int   // behind what a row sees of its own, and of what an encoder reads
-	start, pagesAt, pages            []int // of each sight
+	start, pagesAt                   []int // of each sight
 	cos, sin                         []int // of each rotary embedding
 	temperature                      []int
 	heads, headTiles                 int
+	pages                            int // last: where others lie does not depend on how many there are
 	bytes                            int
 }
 
-// place lays out tables for so many rows, and pages of each sight.
-func (t *stepTables) place(z *sizes, rows int, pages []int) {
+// place lays out tables for so many rows, and pages of all sights.
+func (t *stepTables) place(z *sizes, rows, pages int) {
 	t.bytes = 0
 	next := func(bytes int) int {
 		at := t.bytes
@@ -108,9 +109,9 @@ func (t *stepTables) place(z *sizes, rows int, pages []int) {
 	}
 	t.x, t.tiles, t.spans = next(4*rows*z.hidden), next(16*rows), next(16*rows)
 	t.end, t.source, t.position, t.angle = next(4*rows), next(4*rows), next(4*rows), next(4*rows)
-	t.start, t.pagesAt, t.pages = t.start[:0], t.pagesAt[:0], t.pages[:0]
-	for i := range z.sights {
-		t.start, t.pagesAt, t.pages = append(t.start, next(4*rows)), append(t.pagesAt, next(4*rows)), append(t.pages, next(8*pages[i]))
+	t.start, t.pagesAt = t.start[:0], t.pagesAt[:0]
+	for range z.sights {
+		t.start, t.pagesAt = append(t.start, next(4*rows)), append(t.pagesAt, next(4*rows))
 	}
 	t.cos, t.sin, t.temperature = t.cos[:0], t.sin[:0], t.temperature[:0]
 	for _, n := range z.turns {
@@ -120,17 +121,19 @@ func (t *stepTables) place(z *sizes, rows int, pages []int) {
 		t.temperature = append(t.temperature, next(4*rows))
 	}
 	t.heads, t.headTiles = next(4*rows*z.heads), next(16*z.heads*ceil(rows, cuts[0].tile))
+	t.pages = next(8 * pages)
 }
 
-// mostPages is how many addresses a step has of each sight at most: no more than there
-// are pages of such memory, where sequences keep all of theirs.
-func (z *sizes) mostPages(memory, page int64) []int {
-	most := make([]int, len(z.sights))
-	for i, s := range z.sights {
-		most[i] = z.rows * kvcache.PagesFor(z.positions)
+// mostPages is how many addresses a step has at most: of each sight no more than there
+// are pages of such memory, where sequences keep all of theirs; and Backbone.beyond.
+func (z *sizes) mostPages(memory, page int64) int {
+	most := 1
+	for _, s := range z.sights {
+		of := z.rows * kvcache.PagesFor(z.positions)
 		if s.Most() == 0 {
-			most[i] = min(most[i], int(memory/page))
+			of = min(of, int(memory/page))
 		}
+		most += of
 	}
 	return most
 }

@@ -23,11 +23,12 @@ type stepLane struct {
 	logits []byte // pinned
 
 	rows      []forward.Row
+	n         int // rows that launches are for: those, or more by the step's shape
 	tables    stepTables
-	pages     []int // addresses of each sight
-	tiles     int   // of matrices
-	spans     int   // tiles of attention
+	tiles     int // of matrices
+	spans     int // tiles of attention
 	stretches []stretch
+	graphs
 }
 
 var _ forward.Lane = (*stepLane)(nil)
@@ -53,7 +54,7 @@ type stretch struct{ from, to, splits int }
 // newStepLane takes all that a lane will ever need.
 func newStepLane(b *Backbone) (_ *stepLane, err error) {
 	z := &b.sizes
-	l := &stepLane{b: b, launcher: launcher{health: b.health}, pages: make([]int, len(z.sights))}
+	l := &stepLane{b: b, launcher: launcher{health: b.health}}
 	defer func() { unmake(l, b.health, err) }()
 	page := kvcache.ShapeOf(b.spec)
 	b.blocks(page)
@@ -103,6 +104,9 @@ func newStepLane(b *Backbone) (_ *stepLane, err error) {
 }
 
 func (l *stepLane) close(lost bool) {
+	if !lost {
+		l.closeGraphs()
+	}
 	release(l.b.driver, l.stream, l.done, lost, l.in, l.head, l.out, l.block, l.logits)
 }
 
@@ -128,17 +132,15 @@ func (l *stepLane) Begin(rows []forward.Row) error {
 
 // layOut fills what goes over.
 func (l *stepLane) layOut() {
-	z, n := &l.b.sizes, len(l.rows)
-	runs(l.rows, func(from, to int) {
-		pages := kvcache.PagesFor(reach(&l.rows[to-1]))
-		for i := range l.pages {
-			l.pages[i] += pages
-		}
-	})
-	l.tables.place(z, n, l.pages)
-	clear(l.pages)
-	l.b.embed.Fill(view[float32](l.in, l.tables.x)[:n*z.hidden], l.rows)
-	l.tiles = cutTiles(view[tile](l.in, l.tables.tiles), n, l.b.kernels.tileFor(n))
+	z, pages := &l.b.sizes, 1
+	l.choose()
+	if l.n = len(l.rows); l.now != nil {
+		l.n = l.now.rows
+	}
+	runs(l.rows, func(from, to int) { pages += len(z.sights) * kvcache.PagesFor(reach(&l.rows[to-1])) })
+	l.tables.place(z, l.n, pages)
+	l.b.embed.Fill(view[float32](l.in, l.tables.x)[:len(l.rows)*z.hidden], l.rows)
+	l.tiles = cutTiles(view[tile](l.in, l.tables.tiles), len(l.rows), l.n, l.b.kernels.tileFor(l.n))
 	l.layOutRows()
 	l.layOutSights()
 	l.layOutHeads()
@@ -150,6 +152,9 @@ func (l *stepLane) layOutRows() {
 	z, t := &l.b.sizes, &l.tables
 	end, source := view[uint32](l.in, t.end), view[uint32](l.in, t.source)
 	position, angle := view[uint32](l.in, t.position), view[uint32](l.in, t.angle)
+	for i := len(l.rows); i < l.n; i++ {
+		end[i], source[i], position[i], angle[i] = 0, 0, 0, 0
+	}
 	for i := range l.rows {
 		r := &l.rows[i]
 		end[i], source[i], position[i], angle[i] = uint32(r.Position+1), uint32(r.Source), uint32(r.Position), uint32(i)
@@ -166,9 +171,12 @@ func (l *stepLane) layOutRows() {
 
 // layOutSights fills where rows begin to see, and the pages of their sequences.
 func (l *stepLane) layOutSights() {
+	pages := append(view[uint64](l.in, l.tables.pages)[:0], uint64(l.b.beyond))
 	for g := range l.b.sizes.sights {
 		start, pagesAt := view[uint32](l.in, l.tables.start[g]), view[uint32](l.in, l.tables.pagesAt[g])
-		pages := view[uint64](l.in, l.tables.pages[g])[:0]
+		for i := len(l.rows); i < l.n; i++ {
+			start[i], pagesAt[i] = 0, 0
+		}
 		runs(l.rows, func(from, to int) {
 			at := uint32(len(pages))
 			pages = l.rows[from].Table.Addresses(pages, g, reach(&l.rows[to-1]))
@@ -184,17 +192,26 @@ func (l *stepLane) layOutSights() {
 func (l *stepLane) cutAttention() {
 	z, spans := &l.b.sizes, view[tile](l.in, l.tables.spans)
 	l.spans, l.stretches = 0, l.stretches[:0]
+	if l.now != nil {
+		l.stretchShape(l.now.stepShape)
+		return
+	}
 	runs(l.rows, func(from, to int) {
-		most := z.tileRows()
-		if most == 0 || to-from < tileRows || !l.b.kernels.tiled {
+		if !l.inTiles(to - from) {
 			l.stretch(from, to)
 			return
 		}
+		most := z.tileRows()
 		for ; from < to; from += most {
 			spans[l.spans] = tile{0, uint32(from), uint32(min(most, to-from)), 0}
 			l.spans++
 		}
 	})
+}
+
+// inTiles says whether so many rows of a sequence are attended in tiles.
+func (l *stepLane) inTiles(rows int) bool {
+	return rows >= tileRows && l.b.sizes.tileRows() > 0 && l.b.kernels.tiled
 }
 
 // stretch adds rows to those that are attended in splits.
@@ -227,13 +244,18 @@ func runs(rows []forward.Row, f func(from, to int)) {
 	}
 }
 
-// cutTiles cuts rows of one group into tiles of at most so many.
-func cutTiles(tiles []tile, rows, most int) (n int) {
-	for from := 0; from < rows; from += most {
-		tiles[n] = tile{0, uint32(from), uint32(min(most, rows-from)), 0}
+// cutTiles cuts room for rows of one group, so many of which are there, into tiles of at most so many.
+func cutTiles(tiles []tile, rows, room, most int) (n int) {
+	for from := 0; from < room; from += most {
+		tiles[n] = tileFrom(0, from, rows, most)
 		n++
 	}
 	return n
+}
+
+// tileFrom is a tile of a group from a row on, up to the last one before end.
+func tileFrom(group, from, end, most int) tile {
+	return tile{uint32(group), uint32(from), uint32(max(0, min(most, end-from))), 0}
 }
 
 // wait returns when the GPU is behind what it was given, however much that was.
@@ -245,6 +267,7 @@ func (l *stepLane) wait() error {
 
 // End waits for what was begun. An encoder's output is left to the decoder before.
 func (l *stepLane) End() ([]float32, error) {
+	l.flush()
 	if !forward.Encodes(l.rows) {
 		return nil, l.wait()
 	}

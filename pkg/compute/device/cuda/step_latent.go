@@ -15,7 +15,7 @@ type latentBuffers struct {
 
 // latent fills the buffer attn (rows, H·ValueDim) from the planes of normalised rows.
 func (l *stepLane) latent(t *backboneLayer) {
-	x, w, n, tiles := &t.spec.Mixer, t.latent, len(l.rows), l.table(l.tables.tiles)
+	x, w, n, tiles := &t.spec.Mixer, t.latent, l.n, l.table(l.tables.tiles)
 	rank, rope := x.Latent.KVRank, x.Latent.RopeDim
 	l.project(l.at.latent.line, &w.line, n, tiles, l.tiles, false)
 	l.latentQueries(w, x)
@@ -29,7 +29,7 @@ func (l *stepLane) latent(t *backboneLayer) {
 
 // latentQueries fills the buffer qkv (rows, H·C).
 func (l *stepLane) latentQueries(w *latentWeights, x *model.MixerSpec) {
-	n, tiles := len(l.rows), l.table(l.tables.tiles)
+	n, tiles := l.n, l.table(l.tables.tiles)
 	if w.up.n == 0 {
 		l.project(l.at.qkv, &w.q, n, tiles, l.tiles, false)
 		return
@@ -42,13 +42,13 @@ func (l *stepLane) latentQueries(w *latentWeights, x *model.MixerSpec) {
 
 // normUnits normalises the first n elements of each row of x, in place.
 func (l *stepLane) normUnits(x, weight cuda.Ptr, n, ld int, eps float32) {
-	l.launch(l.b.kernels.rmsNorm, len(l.rows), 1, 1, 256, 0, append(l.args[:0],
+	l.launch(l.b.kernels.rmsNorm, l.n, 1, 1, 256, 0, append(l.args[:0],
 		uint64(x), uint64(x), uint64(weight), uint64(n), 1, uint64(ld), uint64(ld), float(eps)))
 }
 
 // eachHead is out (rows, H, N) of x (rows, H, K) by each head's matrix.
 func (l *stepLane) eachHead(w *weight, x, out cuda.Ptr, heads int) {
-	n, plane := len(l.rows), uint64(l.b.sizes.rows*l.b.sizes.heads)
+	n, plane := l.n, uint64(l.b.sizes.rows*l.b.sizes.heads)
 	order, kp := uint64(l.table(l.tables.heads)), uint64(padded(w.k))
 	l.launch(l.b.kernels.split, n*heads, 1, 1, 128, 0, append(l.args[:0],
 		uint64(l.at.latent.planes), uint64(x), order, 0, uint64(w.k), kp, uint64(w.k), plane))
@@ -65,8 +65,8 @@ func (l *stepLane) attendLatent(t *backboneLayer) {
 	g, layerAt := l.b.pool.At(t.place)
 	c, w, rank := uint64(t.latent.line.n), uint64(paddedLine(x)), uint64(x.Latent.KVRank)
 	start, end := l.table(l.tables.start[g]), l.table(l.tables.end)
-	pagesAt, pages := l.table(l.tables.pagesAt[g]), l.table(l.tables.pages[g])
-	l.launch(l.b.kernels.latentStore, len(l.rows), 1, 1, 128, 0, append(l.args[:0],
+	pagesAt, pages := l.table(l.tables.pagesAt[g]), l.table(l.tables.pages)
+	l.launch(l.b.kernels.latentStore, l.n, 1, 1, 128, 0, append(l.args[:0],
 		uint64(l.at.latent.line), uint64(l.table(l.tables.position)), uint64(pagesAt), uint64(pages), uint64(layerAt), c, c, w))
 	for _, s := range l.stretches {
 		from, rows := cuda.Ptr(s.from), s.to-s.from
@@ -85,7 +85,7 @@ func (l *stepLane) attendLatent(t *backboneLayer) {
 // layOutHeads lists a step's heads, all rows of the first one before the next, and cuts
 // them into tiles.
 func (l *stepLane) layOutHeads() {
-	heads, n := l.b.sizes.heads, len(l.rows)
+	heads, n := l.b.sizes.heads, l.n
 	if heads == 0 {
 		return
 	}
@@ -96,7 +96,7 @@ func (l *stepLane) layOutHeads() {
 			order[h*n+i] = uint32(i*heads + h)
 		}
 		for from := 0; from < n; from += most {
-			tiles[at] = tile{uint32(h), uint32(h*n + from), uint32(min(most, n-from)), 0}
+			tiles[at] = tileFrom(h, h*n+from, h*n+len(l.rows), most)
 			at++
 		}
 	}

@@ -10,12 +10,26 @@ import (
 // Attend computes a layer's norms and attention, and brings to the host what the
 // layer's experts compute.
 func (l *stepLane) Attend(i int) ([]float32, error) {
-	t, n := &l.b.layers[i], len(l.rows)
-	l.split(l.before(t, &t.norm), l.b.sizes.hidden, n, 0)
+	t := &l.b.layers[i]
+	l.compute(piece{i, attendPiece})
+	if !t.spec.MoE {
+		return nil, failed(l.err)
+	}
+	l.flush()
+	out := l.out[:4*len(l.rows)*l.b.sizes.hidden]
+	l.copyOut(out, l.ffnInput(t))
+	if err := l.wait(); err != nil {
+		return nil, err
+	}
+	return view[float32](out, 0), nil
+}
+
+func (l *stepLane) attendLayer(t *backboneLayer) {
+	l.split(l.before(t, &t.norm), l.b.sizes.hidden, l.n, 0)
 	if t.latent != nil {
 		l.latent(t)
 	} else {
-		l.project(l.at.qkv, &t.qkv, n, l.table(l.tables.tiles), l.tiles, false)
+		l.project(l.at.qkv, &t.qkv, l.n, l.table(l.tables.tiles), l.tiles, false)
 		l.turn(t)
 		l.attend(t)
 	}
@@ -23,22 +37,13 @@ func (l *stepLane) Attend(i int) ([]float32, error) {
 	if t.cross != nil {
 		l.attendCross(t)
 	}
-	in := l.before(t, &t.ffnNorm)
-	if !t.spec.MoE {
-		return nil, failed(l.err)
-	}
-	out := l.out[:4*n*l.b.sizes.hidden]
-	l.copyOut(out, in)
-	if err := l.wait(); err != nil {
-		return nil, err
-	}
-	return view[float32](out, 0), nil
+	l.before(t, &t.ffnNorm)
 }
 
 // before is what a block of the layer takes: x, or its norm.
 func (l *stepLane) before(t *backboneLayer, w *normWeights) cuda.Ptr {
 	if t.spec.Order == model.NormBefore {
-		l.norm(l.at.norm, l.x(), w, len(l.rows))
+		l.norm(l.at.norm, l.x(), w, l.n)
 	}
 	return l.ffnInput(t)
 }
@@ -53,15 +58,15 @@ func (l *stepLane) ffnInput(t *backboneLayer) cuda.Ptr {
 
 // residual adds the buffer attn through a matrix to x.
 func (l *stepLane) residual(t *backboneLayer, o *weight, w *normWeights) {
-	l.split(l.at.attn, o.k, len(l.rows), 0)
-	l.project(l.x(), o, len(l.rows), l.table(l.tables.tiles), l.tiles, true)
+	l.split(l.at.attn, o.k, l.n, 0)
+	l.project(l.x(), o, l.n, l.table(l.tables.tiles), l.tiles, true)
 	l.after(t, w)
 }
 
 // after normalises x behind a block, where the layer does so.
 func (l *stepLane) after(t *backboneLayer, w *normWeights) {
 	if t.spec.Order == model.NormAfter {
-		l.norm(l.x(), l.x(), w, len(l.rows))
+		l.norm(l.x(), l.x(), w, l.n)
 	}
 }
 
@@ -102,7 +107,7 @@ func (l *stepLane) projectFrom(planes, out cuda.Ptr, m *weight, rows int, tiles 
 
 // turn does to queries, keys and values what positions and norms do.
 func (l *stepLane) turn(t *backboneLayer) {
-	x, n, ld := &t.spec.Mixer, len(l.rows), uint64(t.qkv.n)
+	x, n, ld := &t.spec.Mixer, l.n, uint64(t.qkv.n)
 	if x.QKNorm == model.QKNormHead || x.QKNorm == model.QKNormWhole {
 		l.normHeads(t)
 	}
@@ -129,7 +134,7 @@ func (l *stepLane) turnHeads(t *backboneLayer, x cuda.Ptr, heads, c, ld int) {
 	if of.Kind == model.Interleaved {
 		pairs = 1
 	}
-	l.launch(l.b.kernels.rope, heads, len(l.rows), 1, 32, 0, append(l.args[:0],
+	l.launch(l.b.kernels.rope, heads, l.n, 1, 32, 0, append(l.args[:0],
 		uint64(x), uint64(l.table(l.tables.cos[t.turn])), uint64(l.table(l.tables.sin[t.turn])), uint64(l.table(l.tables.angle)),
 		uint64(ld), uint64(c), uint64(of.Dim), pairs))
 }
@@ -150,7 +155,7 @@ func (l *stepLane) normHeads(t *backboneLayer) {
 		if x.QKNorm == model.QKNormWhole {
 			units, width = 1, side.heads*x.HeadDim
 		}
-		l.launch(kernel, len(l.rows)*units, 1, 1, threads, 0, append(l.args[:0],
+		l.launch(kernel, l.n*units, 1, 1, threads, 0, append(l.args[:0],
 			uint64(at), uint64(at), uint64(side.weight), uint64(width), uint64(units), ld, ld, eps))
 		at += cuda.Ptr(4 * side.heads * x.HeadDim)
 	}
@@ -168,7 +173,7 @@ func (l *stepLane) attend(t *backboneLayer) {
 
 // attendCross adds what an encoder has read to x.
 func (l *stepLane) attendCross(t *backboneLayer) {
-	c, n := t.cross, len(l.rows)
+	c, n := t.cross, l.n
 	l.split(l.before(t, &c.norm), l.b.sizes.hidden, n, 0)
 	l.project(l.at.qkv, &c.q, n, l.table(l.tables.tiles), l.tiles, false)
 	l.query(&t.spec.Mixer, c.place, c.q.n, l.tables.source, 0)
@@ -177,7 +182,7 @@ func (l *stepLane) attendCross(t *backboneLayer) {
 
 // remember stores the keys and values of the encoder's output x for the decoder's layers.
 func (l *stepLane) remember() {
-	n := len(l.rows)
+	n := l.n
 	l.split(l.x(), l.b.sizes.hidden, n, 0)
 	for i := range l.b.layers {
 		t := &l.b.layers[i]
@@ -193,9 +198,9 @@ func (l *stepLane) remember() {
 // of the cache.
 func (l *stepLane) store(x *model.MixerSpec, place int, keys cuda.Ptr, ld int) {
 	g, layerAt := l.b.pool.At(place)
-	l.launch(l.b.kernels.store, x.KVHeads, len(l.rows), 1, 32, 0, append(l.args[:0],
+	l.launch(l.b.kernels.store, x.KVHeads, l.n, 1, 32, 0, append(l.args[:0],
 		uint64(keys), uint64(keys+cuda.Ptr(4*x.KVHeads*x.HeadDim)), uint64(l.table(l.tables.position)), uint64(l.table(l.tables.pagesAt[g])),
-		uint64(l.table(l.tables.pages[g])), uint64(layerAt), uint64(ld), uint64(x.HeadDim), uint64(paddedHead(x.HeadDim))))
+		uint64(l.table(l.tables.pages)), uint64(layerAt), uint64(ld), uint64(x.HeadDim), uint64(paddedHead(x.HeadDim))))
 }
 
 // query fills the buffer attn (rows, H·C) of queries in the buffer qkv, rowLen elements from row
@@ -205,7 +210,7 @@ func (l *stepLane) query(x *model.MixerSpec, place, rowLen, ends int, sinks cuda
 	g, layerAt := l.b.pool.At(place)
 	ld, c := uint64(rowLen), uint64(x.HeadDim)
 	start, end := l.table(l.tables.start[g]), l.table(ends)
-	pagesAt, pages := l.table(l.tables.pagesAt[g]), l.table(l.tables.pages[g])
+	pagesAt, pages := l.table(l.tables.pagesAt[g]), l.table(l.tables.pages)
 	for _, s := range l.stretches {
 		from, rows := cuda.Ptr(s.from), s.to-s.from
 		l.launch(k.split, s.splits, x.KVHeads*ceil(share, 16), rows, k.splitThreads, k.splitShared, append(l.args[:0],

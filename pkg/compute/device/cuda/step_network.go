@@ -7,7 +7,7 @@ import (
 // network is out (rows, D) of x (rows, D) through a network, or that added to what is
 // there.
 func (l *stepLane) network(w *network, x, out cuda.Ptr, add bool) {
-	n, tiles := len(l.rows), l.table(l.tables.tiles)
+	n, tiles := l.n, l.table(l.tables.tiles)
 	l.split(x, l.b.sizes.hidden, n, 0)
 	v := l.b.kernels.variantFor(w.in.format, n)
 	kernel, features := v.up, v.features
@@ -23,21 +23,28 @@ func (l *stepLane) network(w *network, x, out cuda.Ptr, add bool) {
 
 // Dense adds the output of the layer's own network.
 func (l *stepLane) Dense(i int) error {
-	t := &l.b.layers[i]
+	l.compute(piece{i, densePiece})
+	return failed(l.err)
+}
+
+func (l *stepLane) dense(t *backboneLayer) {
 	l.network(t.dense, l.ffnInput(t), l.x(), true)
 	l.after(t, &t.ffnNorm)
-	return failed(l.err)
 }
 
 // Shared begins the expert that all rows pass.
 func (l *stepLane) Shared(i int) error {
-	t, n := &l.b.layers[i], len(l.rows)
+	l.compute(piece{i, sharedPiece})
+	l.flush()
+	return failed(l.err)
+}
+
+func (l *stepLane) shared(t *backboneLayer) {
 	l.network(t.shared, l.ffnInput(t), l.at.shared, false)
 	if t.sharedGate.n > 0 { // its input is still in the planes
-		l.project(l.at.gate, &t.sharedGate, n, l.table(l.tables.tiles), l.tiles, false)
-		l.launch(l.b.kernels.gateRows, n, 1, 1, 128, 0, append(l.args[:0], uint64(l.at.shared), uint64(l.at.gate), uint64(l.b.sizes.hidden)))
+		l.project(l.at.gate, &t.sharedGate, l.n, l.table(l.tables.tiles), l.tiles, false)
+		l.launch(l.b.kernels.gateRows, l.n, 1, 1, 128, 0, append(l.args[:0], uint64(l.at.shared), uint64(l.at.gate), uint64(l.b.sizes.hidden)))
 	}
-	return failed(l.err)
 }
 
 // Block is pinned memory.
@@ -45,14 +52,18 @@ func (l *stepLane) Block() []float32 { return view[float32](l.block, 0)[:len(l.r
 
 // Combine adds what the routed experts gave to that of the shared one, and both to x.
 func (l *stepLane) Combine(i int) error {
-	t, n := &l.b.layers[i], len(l.rows)*l.b.sizes.hidden
-	l.copyIn(l.at.block, l.block[:4*n])
+	l.copyIn(l.at.block, l.block[:4*len(l.rows)*l.b.sizes.hidden])
+	l.compute(piece{i, combinePiece})
+	return failed(l.err)
+}
+
+func (l *stepLane) combine(t *backboneLayer) {
+	n := l.n * l.b.sizes.hidden
 	if t.shared != nil {
 		l.add(l.at.block, l.at.shared, n)
 	}
 	l.add(l.x(), l.at.block, n)
 	l.after(t, &t.ffnNorm)
-	return failed(l.err)
 }
 
 func (l *stepLane) add(to, from cuda.Ptr, n int) {
@@ -66,7 +77,7 @@ func (l *stepLane) Logits(rows []int) ([]float32, error) {
 	for i, row := range rows[:n] {
 		source[i] = uint32(row)
 	}
-	count := cutTiles(tiles, n, l.b.kernels.tileFor(n))
+	count := cutTiles(tiles, n, n, l.b.kernels.tileFor(n))
 	l.copyIn(l.at.head, l.head[:20*n])
 	x := l.x()
 	if h.norm.weight != 0 {
