@@ -38,12 +38,18 @@ func (s *Service) loadOnGPU(ctx context.Context, m *model.Model, positions int) 
 	}
 	on, err := cuda.OpenBackbone(ctx, m, s.d.Pool, driver, g.Images, cuda.BackboneSettings{
 		Memory: int64(g.Memory), Parts: gpus.Parts(s.d.Wire), Positions: positions, Rows: s.config.MaxRows, Lanes: s.config.Microbatches,
+		Ungraphed: s.ungraphed,
 	})
 	if err != nil {
 		return &gpus.Error{Err: err}
 	}
 	s.backbone, s.gpu = forward.NewBackbone(&m.Spec, on), on
 	return nil
+}
+
+// ungraphed says why steps take longer from now on.
+func (s *Service) ungraphed(why error) {
+	s.d.Logger.Warn("the GPU makes or runs no graphs; from the next step on its launches go one by one", "error", why)
 }
 
 // followGPU watches the replica's GPU, where it says something of itself, until stop is

@@ -3,7 +3,9 @@ package cluster_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 
 	kernels "github.com/switchyard/switchyard/kernels/cuda"
@@ -62,6 +64,36 @@ func TestAttentionLosesGPU(t *testing.T) {
 	}
 	if got := tokens(t, y, func(int) {}); !slices.Equal(got, want) {
 		t.Errorf("without it: %v, want %v", got, want)
+	}
+}
+
+// A GPU that has no room for graphs computes without them, with the same tokens, and the log says
+// so once.
+func TestAttentionWithoutGraphs(t *testing.T) {
+	var want []uint32
+	for _, refused := range []bool{false, true} {
+		s, said := settings(t), &log{}
+		gpu, config := gpuOf(t)
+		s.Services.Attention.KVBytes, s.Services.Attention.GPU = 0, config
+		s.Node.Shared.Logger = slog.New(slog.NewTextHandler(said, nil))
+		if refused {
+			gpu.Faults.Refuse("cuGraphInstantiate", kernels.CodeOutOfMemory, 1)
+		}
+		y := ready(t, s)
+		got := tokens(t, y, func(int) {})
+		if want == nil {
+			want = got
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("without graphs %v: %v, want %v", refused, got, want)
+		}
+		warned := strings.Count(said.String(), "makes or runs no graphs")
+		if _, captured, run := gpu.Graphs(); (warned == 1) != refused || (captured == 0) != refused || (run == 0) != refused {
+			t.Errorf("without graphs %v: %d were captured and %d run, and the log says so %d times", refused, captured, run, warned)
+		}
+		if err := y.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
