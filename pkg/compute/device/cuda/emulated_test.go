@@ -28,4 +28,7 @@ var (
 	ceilingBytes = int64(1 << 16)
 	ceilingSteps = 2
 	copiedAtOnce = int64(1 << 16)
+	stepModel    = "tiny"
+	stepRows     = []int{3}
+	stepMemory   = int64(40 << 20)
 )

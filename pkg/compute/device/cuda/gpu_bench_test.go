@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"github.com/switchyard/switchyard/kernels/cuda"
+	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/model"
 )
 
 // expertShape is experts with a gate, and how many rows each of them gets.
@@ -126,6 +128,61 @@ func BenchmarkGPUAttend(b *testing.B) {
 				p.q, p.part, p.start, p.end, 0, s.heads, s.rank, s.heads*s.rank, p.splits)
 			g.compare(b, p.bytes, 2*float64(s.rows*s.context)*float64(s.heads*(c+s.rank)), split, merge)
 		})
+	}
+}
+
+// A step of so many sequences through all layers of attention, without experts and the LM head, by
+// graphs and by launches one by one.
+func BenchmarkGPUSteps(b *testing.B) {
+	m, err := model.Synthetic(stepModel, 7)
+	if err != nil {
+		b.Fatal(err)
+	}
+	p := pool.New(1)
+	b.Cleanup(p.Close)
+	for _, rows := range stepRows {
+		for _, graphs := range []string{"on", "off"} {
+			b.Run(fmt.Sprintf("%s/rows=%d/graphs=%s", stepModel, rows, graphs), func(b *testing.B) {
+				benchSteps(b, m, p, BackboneSettings{Memory: stepMemory, Parts: 1, Positions: 512, Rows: rows, Lanes: 1, NoGraphs: graphs == "off"})
+			})
+		}
+	}
+}
+
+func benchSteps(b *testing.B, m *model.Model, p *pool.Pool, s BackboneSettings) {
+	b.Helper()
+	on, err := OpenBackbone(b.Context(), m, p, realKernels(b), images, s)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer on.Close()
+	kv, err := forward.NewBackbone(&m.Spec, on).NewPool(s.Rows, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	lane, err := on.Lane(nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var rows []forward.Row
+	for range s.Rows {
+		table, err := kv.Reserve(1)
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer table.Release()
+		table.Span(0, 1)
+		rows = append(rows, forward.Row{Table: table})
+	}
+	for range 2 { // the second step captures
+		if err := through(lane, m, rows); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		if err := through(lane, m, rows); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 

@@ -44,4 +44,7 @@ var (
 	ceilingBytes = int64(4 << 30)
 	ceilingSteps = 1 << 14
 	copiedAtOnce = int64(1 << 29)
+	stepModel    = "mixtral-1b"
+	stepRows     = []int{1, 8, 32}
+	stepMemory   = int64(8 << 30)
 )

@@ -17,7 +17,7 @@ type stepShape struct{ rows, splits int }
 // shapeGraphs are the launches of one shape.
 type shapeGraphs struct {
 	stepShape
-	of map[span]cuda.Graph
+	of map[pieceSpan]cuda.Graph
 }
 
 // piece is what one call of a lane launches for a layer.
@@ -31,8 +31,8 @@ const (
 	combinePiece
 )
 
-// span is pieces from one to another: what a graph has.
-type span struct{ from, to piece }
+// pieceSpan is pieces from one to another: what a graph has.
+type pieceSpan struct{ from, to piece }
 
 // mostShapes is how many shapes a lane has graphs of.
 const mostShapes = 8
@@ -83,11 +83,11 @@ func (l *stepLane) choose() {
 			l.shapes[0].close()
 			l.shapes = slices.Delete(l.shapes, 0, 1)
 		}
-		l.shapes = append(l.shapes, &shapeGraphs{s, map[span]cuda.Graph{}})
+		l.shapes = append(l.shapes, &shapeGraphs{s, map[pieceSpan]cuda.Graph{}})
 	}
 }
 
-// stretches of a shape are as many rows each as the lane has room for.
+// stretchShape cuts a shape's rows into stretches of as many as the lane has room for.
 func (l *stepLane) stretchShape(s stepShape) {
 	most := l.b.sizes.partFloats / (s.splits * l.b.sizes.perSplit)
 	for from := 0; from < s.rows; from += most {
@@ -138,7 +138,7 @@ func (l *stepLane) launchWaiting() {
 
 // graph is that of what waits; nil: there is none, and launches have to do.
 func (l *stepLane) graph() cuda.Graph {
-	key := span{l.waiting[0], l.waiting[len(l.waiting)-1]}
+	key := pieceSpan{l.waiting[0], l.waiting[len(l.waiting)-1]}
 	if g := l.now.of[key]; g != nil || l.b.graphless.Load() {
 		return g
 	}
@@ -160,7 +160,7 @@ func (l *stepLane) graph() cuda.Graph {
 
 // run starts a graph. One that is refused fails the step: what of it has begun is not known.
 func (l *stepLane) run(g cuda.Graph) {
-	if l.err = l.health.judge(l.stream.Run(g)); l.err != nil {
+	if l.err = l.health.judge(l.stream.Run(g)); l.err != nil && !errors.Is(l.err, cuda.ErrLost) {
 		l.b.withoutGraphs(l.err)
 	}
 }

@@ -64,6 +64,10 @@ func (d *decoding) take(t testing.TB, counts ...int) []float32 {
 	return out
 }
 
+func (y *spine) local() *forward.Local {
+	return y.step.MoE.(*forward.Local) //nolint:errcheck // spineOn has made it
+}
+
 // each is a token of each of n sequences.
 func each(n int) []int { return slices.Repeat([]int{1}, n) }
 
@@ -163,7 +167,7 @@ func (d *decoding) arena(t testing.TB) []byte {
 // notePages looks, within each step, which pages sequences have: some are given back behind it.
 func (d *decoding) notePages() {
 	d.pages = map[cuda.Ptr]bool{}
-	d.step.MoE.(*forward.Local).Routed = func(int, []float32, *forward.Routes) error {
+	d.local().Routed = func(int, []float32, *forward.Routes) error {
 		for i, table := range d.tables {
 			for g := range d.on.sizes.sights {
 				for _, at := range table.Addresses(nil, g, (d.at[i]/64+1)*64) {
@@ -218,7 +222,7 @@ func TestGraphsOfLanes(t *testing.T) {
 	one, other := *d, *d
 	one.at = []int{0}
 	other.at, other.tables = []int{0}, d.tables[1:]
-	local := *d.step.MoE.(*forward.Local)
+	local := *d.local()
 	spine := *d.spine
 	spine.step = &forward.Step{Backbone: d.backbone, MoE: &local}
 	other.spine = &spine
@@ -290,6 +294,7 @@ func TestGraphFaults(t *testing.T) {
 		{"and behind it", 1, now(func(f *fake.Faults) { f.Refuse(kernel, cuda.CodeLaunchOutOfMemory, 2) }), outcome{call: cuda.ErrLaunch, next: true}, cuda.ErrLaunch},
 		{"lost in a capture", 1, now(func(f *fake.Faults) { f.Refuse(kernel, cuda.CodeECC, always) }), outcome{call: cuda.ErrLost}, nil},
 		{"run refused", 3, now(func(f *fake.Faults) { f.Refuse("cuGraphLaunch", cuda.CodeInvalidValue, always) }), outcome{call: cuda.ErrLaunch, next: true}, cuda.ErrLaunch},
+		{"lost in a run", 3, now(func(f *fake.Faults) { f.Refuse("cuGraphLaunch", cuda.CodeECC, always) }), outcome{call: cuda.ErrLost}, nil},
 		{"kernel fails", 3, now(func(f *fake.Faults) { f.Break(kernel, cuda.CodeIllegalAddress) }), outcome{call: cuda.ErrLost}, nil},
 		{"lost", 3, now(func(f *fake.Faults) { f.Lose(cuda.CodeDeviceUnavailable) }), outcome{call: cuda.ErrLost}, nil},
 		{"kernel hangs", 3, func(f *fake.Faults) func() { return f.HoldKernel(kernel) }, outcome{call: cuda.ErrLost}, nil},
@@ -360,6 +365,24 @@ type quietEvent struct{}
 func (quietEvent) Wait() error  { return nil }
 func (quietEvent) Close() error { return nil }
 
+// through takes rows through a lane; experts give what they gave before.
+func through(lane forward.Lane, m *model.Model, rows []forward.Row) error {
+	err := lane.Begin(rows)
+	for i := range m.Spec.Layer {
+		_, attended := lane.Attend(i)
+		if err = cmp.Or(err, attended); !m.Spec.Layer[i].MoE {
+			err = cmp.Or(err, lane.Dense(i))
+			continue
+		}
+		if m.Spec.Layer[i].Shared.Width > 0 {
+			err = cmp.Or(err, lane.Shared(i))
+		}
+		err = cmp.Or(err, lane.Combine(i))
+	}
+	_, ended := lane.End()
+	return cmp.Or(err, ended)
+}
+
 // Once a shape has graphs a step takes no memory, of this process or of the GPU; nor does one
 // without them.
 func TestGraphsAllocateNothing(t *testing.T) {
@@ -373,23 +396,8 @@ func TestGraphsAllocateNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		step := func() {
-			errs := lane.Begin(rows)
-			for i := range d.m.Spec.Layer {
-				spec := &d.m.Spec.Layer[i]
-				if _, err := lane.Attend(i); err != nil {
-					errs = err
-				}
-				if !spec.MoE {
-					errs = cmp.Or(errs, lane.Dense(i))
-					continue
-				}
-				if spec.Shared.Width > 0 {
-					errs = cmp.Or(errs, lane.Shared(i))
-				}
-				errs = cmp.Or(errs, lane.Combine(i))
-			}
-			if _, err := lane.End(); cmp.Or(errs, err) != nil {
-				t.Error(errs, err)
+			if err := through(lane, d.m, rows); err != nil {
+				t.Error(err)
 			}
 		}
 		step()

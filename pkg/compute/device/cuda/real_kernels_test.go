@@ -6,6 +6,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/switchyard/switchyard/kernels/cuda"
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
@@ -98,6 +99,15 @@ func TestRealBackboneInvariant(t *testing.T) {
 		backboneInvariant(t, wideHeads(t), realKernels(t), parts)
 		backboneInvariant(t, modeltest.Golden(t, "deepseek_v3"), realKernels(t), parts)
 		encoderInvariant(t, modeltest.Golden(t, "bert2bert_moe"), realKernels(t), parts)
+	}
+}
+
+// And the same bits by graphs as by launches one by one, without writing where others do.
+func TestRealGraphs(t *testing.T) {
+	open := func() cuda.Driver { return realKernels(t) }
+	graphsAgree(t, wideHeads(t), open, 2, 0)
+	for _, name := range []string{"qwen2_moe", "gpt_oss", "deepseek_v3"} {
+		graphsAgree(t, modeltest.Golden(t, name), open, 1, 0)
 	}
 }
 
