@@ -38,7 +38,8 @@
 // A Backbone is a device of its own, with another arena, for an attention replica: the
 // weights of all layers, lanes that a step each goes through, and pages for keys and
 // values. forward.Step drives it layer by layer; a step's errors are
-// *forward.DeviceError.
+// *forward.DeviceError. What a lane launches between two waits for the host is a graph, from the
+// second step on that has the same shape (graphs.go).
 //
 // # Gates
 //
