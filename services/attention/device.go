@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/switchyard/switchyard/pkg/compute/device/cuda"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
@@ -31,17 +30,12 @@ func (s *Service) load(ctx context.Context) error {
 }
 
 func (s *Service) loadOnGPU(ctx context.Context, m *model.Model, positions int) error {
-	g := s.config.GPU
-	driver, err := g.Open()
-	if err != nil {
-		return &gpus.Error{Err: err}
-	}
-	on, err := cuda.OpenBackbone(ctx, m, s.d.Pool, driver, g.Images, cuda.BackboneSettings{
-		Memory: int64(g.Memory), Parts: gpus.Parts(s.d.Wire), Positions: positions, Rows: s.config.MaxRows, Lanes: s.config.Microbatches,
+	on, err := s.config.GPU.Attention(ctx, m, s.d.Pool, gpus.Steps{
+		Wire: s.d.Wire, Positions: positions, Rows: s.config.MaxRows, Lanes: s.config.Microbatches,
 		Ungraphed: s.ungraphed,
 	})
 	if err != nil {
-		return &gpus.Error{Err: err}
+		return err
 	}
 	s.backbone, s.gpu = forward.NewBackbone(&m.Spec, on), on
 	return nil

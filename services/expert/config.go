@@ -70,21 +70,9 @@ func (c Config) device(d *deployment.Deployment) (device.Device, error) {
 	s := device.Settings{Budget: int64(c.MemoryBudget), Ended: func(e device.Ended) { countLoad(d.Telemetry.Metrics.Hosts, e) }}
 	switch {
 	case c.GPU != nil:
-		return openGPU(c.GPU, d, s)
+		return c.GPU.Experts(d.Model, d.Wire, s)
 	case c.Profile != nil:
 		return paced.New(d.Model, d.Pool, c.Profile, s), nil
 	}
 	return device.NewCPU(d.Model, d.Pool, s), nil
-}
-
-func openGPU(g *gpus.GPU, d *deployment.Deployment, s device.Settings) (device.Device, error) {
-	driver, err := g.Open()
-	if err != nil {
-		return nil, &gpus.Error{Err: err}
-	}
-	on, err := cuda.Open(d.Model, driver, g.Images, cuda.Settings{Settings: s, Memory: int64(g.Memory), Parts: gpus.Parts(d.Wire)})
-	if err != nil {
-		return nil, &gpus.Error{Err: err}
-	}
-	return on, nil
 }

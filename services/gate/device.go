@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 
-	"github.com/switchyard/switchyard/pkg/compute/device/cuda"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
@@ -24,17 +23,12 @@ func (s *Service) load(ctx context.Context) error {
 }
 
 func (s *Service) loadOnGPU(ctx context.Context, m *model.Model) error {
-	g := s.config.GPU
-	driver, err := g.Open()
+	on, err := s.config.GPU.Gates(ctx, m)
 	if err != nil {
-		return &gpus.Error{Err: err}
-	}
-	on, err := cuda.OpenGates(ctx, m, driver, g.Images, 0)
-	if err != nil {
-		return &gpus.Error{Err: err}
+		return err
 	}
 	s.gates, s.gpu = on, on
-	s.presence.Fill = func(stats map[string]float64) { maps.Copy(stats, g.Figures()) }
+	s.presence.Fill = func(stats map[string]float64) { maps.Copy(stats, s.config.GPU.Figures()) }
 	return nil
 }
 
