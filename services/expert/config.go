@@ -26,6 +26,9 @@ type Config struct {
 	Profile *profiles.Profile
 	// GPU is what computes in the CPU's place; nil is none.
 	GPU *gpus.GPU
+	// Device, if set, is what the host computes on, rather than one of its own, and stays
+	// open when the host ends, for measurements.
+	Device device.Device
 }
 
 // Check refuses a budget that does not hold one expert of a model, or that the
@@ -69,6 +72,8 @@ func (c Config) whose(m *model.Model) string {
 func (c Config) device(d *deployment.Deployment) (device.Device, error) {
 	s := device.Settings{Budget: int64(c.MemoryBudget), Ended: func(e device.Ended) { countLoad(d.Telemetry.Metrics.Hosts, e) }}
 	switch {
+	case c.Device != nil:
+		return c.Device, nil
 	case c.GPU != nil:
 		return c.GPU.Experts(d.Model, d.Wire, s)
 	case c.Profile != nil:

@@ -156,6 +156,6 @@ func (s *Service) drainAll(ctx context.Context) error {
 		}
 		f.release(s.device)
 	}
-	s.device.Close() // waits for loads
+	s.closeDevice()
 	return errors.Join(errs...)
 }

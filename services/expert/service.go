@@ -181,7 +181,7 @@ func (s *Service) deviceError() error {
 // Stop finishes what the host has taken.
 func (s *Service) Stop(ctx context.Context) error {
 	if s.view == nil { // it was refused, or has not come to start
-		s.device.Close()
+		s.closeDevice()
 		return nil
 	}
 	if s.untold != nil {
@@ -191,6 +191,13 @@ func (s *Service) Stop(ctx context.Context) error {
 		_ = s.asks.Unsubscribe() // fails without a connection: then nobody asks either
 	}
 	return s.drainAll(ctx)
+}
+
+// closeDevice waits for loads, unless the device is somebody else's.
+func (s *Service) closeDevice() {
+	if s.config.Device == nil {
+		s.device.Close()
+	}
 }
 
 // Ready says whether the host serves a plan.
