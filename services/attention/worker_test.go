@@ -52,7 +52,7 @@ func benchOf(t *testing.T, m *model.Model, maxRows int) *bench {
 	}
 	b.stats.kv = b.kv
 	l := b.workers[0]
-	l.step.Backbone, l.step.MoE = backbone, &forward.Local{Router: router, Experts: cpu, Wire: tensor.BF16}
+	l.step.Backbone, l.step.MoE = backbone, &forward.Local{Gates: router, Experts: cpu, Wire: tensor.BF16, Hidden: m.Spec.Hidden, Pool: p}
 	return b
 }
 

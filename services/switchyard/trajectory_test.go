@@ -203,7 +203,7 @@ func directRows(t *testing.T, dir string, of tensor.Wire, ids []uint32) [][]floa
 	if err := device.LoadAll(t.Context(), cpu, m.Spec); err != nil {
 		t.Fatal(err)
 	}
-	r := &recorder{MoE: &forward.Local{Router: router, Experts: cpu, Wire: of}, wire: of, rows: make([][]float32, m.Spec.Layers)}
+	r := &recorder{MoE: &forward.Local{Gates: router, Experts: cpu, Wire: of, Hidden: m.Spec.Hidden, Pool: p}, wire: of, rows: make([][]float32, m.Spec.Layers)}
 	step := forward.Step{Backbone: backbone, MoE: r}
 	if err := step.Run(t.Context(), rowsAt(t, backbone, ids)); err != nil {
 		t.Fatal(err)

@@ -27,44 +27,74 @@ type Runner struct {
 	kv       *kvcache.Pool
 	sampler  sampling.Sampler
 	rows     []forward.Row
+	most     int // rows that are computed at once; 0: any number
 }
 
 // Settings of a runner.
 type Settings struct {
 	Wire         tensor.Wire
 	MaxPositions int
-	// KVBytes is the memory for keys and values.
+	// KVBytes is the memory for keys and values; 0 is all that a device has for them.
 	KVBytes int64
+	// Rows is the most that are computed at once, but for encoders; 0 is any number.
+	Rows int
+	// On computes; the CPU does what it leaves out.
+	On Parts
 	// Routed hears of what gates see and choose; see forward.Local. It may be nil.
 	Routed func(layer int, x []float32, routes *forward.Routes) error
 	// Clock takes the time of the last step's parts; it may be nil.
 	Clock *forward.Clock
 }
 
-// New loads a whole model.
-//
-//nolint:contextcheck,nolintlint // a model is loaded whole
+// Parts are what a model is computed by; nil: the CPU.
+type Parts struct {
+	Backbone *forward.Backbone
+	Gates    forward.Gates
+	Experts  forward.Experts // all of them are loaded
+}
+
+// New loads a whole model, but for what others compute.
 func New(m *model.Model, p *pool.Pool, s Settings) (*Runner, error) {
-	backbone, err := forward.LoadBackbone(m, p, s.MaxPositions)
-	if err != nil {
-		return nil, fmt.Errorf("loading the backbone: %w", err)
+	on := s.On
+	if err := on.load(m, p, s.MaxPositions); err != nil {
+		return nil, err
 	}
-	router, err := forward.LoadRouter(m, p)
-	if err != nil {
-		return nil, fmt.Errorf("loading the gates: %w", err)
-	}
-	cpu := device.NewCPU(m, p, device.Settings{})
-	if err := device.LoadAll(context.Background(), cpu, m.Spec); err != nil {
-		return nil, fmt.Errorf("loading the experts: %w", err)
-	}
-	kv, err := backbone.NewPool(0, s.KVBytes)
+	kv, err := on.Backbone.NewPool(s.Rows, s.KVBytes)
 	if err != nil {
 		return nil, err
 	}
-	local := &forward.Local{Router: router, Experts: cpu, Wire: s.Wire, Routed: s.Routed}
-	step := forward.Step{Backbone: backbone, MoE: local, Clock: s.Clock}
-	return &Runner{step: step, local: local, backbone: backbone, task: m.Spec.Task(), kv: kv}, nil
+	local := &forward.Local{Gates: on.Gates, Experts: on.Experts, Wire: s.Wire, Hidden: m.Spec.Hidden, Pool: p, Routed: s.Routed}
+	step := forward.Step{Backbone: on.Backbone, MoE: local, Clock: s.Clock}
+	return &Runner{step: step, local: local, backbone: on.Backbone, task: m.Spec.Task(), kv: kv, most: s.Rows}, nil
 }
+
+// load loads what is missing for the CPU.
+//
+//nolint:contextcheck,nolintlint // a model is loaded whole
+func (o *Parts) load(m *model.Model, p *pool.Pool, positions int) (err error) {
+	if o.Backbone == nil {
+		if o.Backbone, err = forward.LoadBackbone(m, p, positions); err != nil {
+			return fmt.Errorf("loading the backbone: %w", err)
+		}
+	}
+	if o.Gates == nil {
+		if o.Gates, err = forward.LoadRouter(m, p); err != nil {
+			return fmt.Errorf("loading the gates: %w", err)
+		}
+	}
+	if o.Experts != nil {
+		return nil
+	}
+	cpu := device.NewCPU(m, p, device.Settings{})
+	if err := device.LoadAll(context.Background(), cpu, m.Spec); err != nil {
+		return fmt.Errorf("loading the experts: %w", err)
+	}
+	o.Experts = cpu
+	return nil
+}
+
+// Room is how many sequences of so many positions have room at a time.
+func (r *Runner) Room(positions int) int { return r.kv.Capacity() / r.kv.Need(positions) }
 
 // Sequence is one request on its way.
 type Sequence struct {
@@ -191,11 +221,20 @@ func (r *Runner) forward(ctx context.Context, seqs []*Sequence, all bool, each f
 			r.rows = append(r.rows, row)
 		}
 	}
-	r.steps++
-	if err := r.step.Run(ctx, r.rows); err != nil {
-		return err
+	most := r.most
+	if most == 0 || r.task == model.Fill { // what an encoder reads is not cut
+		most = max(1, len(r.rows))
 	}
-	return r.step.Logits(ctx, each)
+	for rows := range slices.Chunk(r.rows, most) {
+		r.steps++
+		if err := r.step.Run(ctx, rows); err != nil {
+			return err
+		}
+		if err := r.step.Logits(ctx, each); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // WeightBytes is how many bytes of weights all steps so far have read.

@@ -197,3 +197,69 @@ func generate(t *testing.T, r *Runner, tokens int, which []int) (out [][]uint32)
 	}
 	return out
 }
+
+// Prompts that are computed in pieces, which part them anywhere, give the same tokens and
+// logits as whole ones.
+func TestPieces(t *testing.T) {
+	whole, m := load(t, goldenRoot+"/mixtral", tensor.BF16)
+	p := pool.New(1)
+	t.Cleanup(p.Close)
+	for _, rows := range []int{1, 5, 16} {
+		pieces, err := New(m, p, Settings{Wire: tensor.BF16, MaxPositions: 64, KVBytes: 64 << 20, Rows: rows})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []uint32
+		for _, r := range []*Runner{whole, pieces} {
+			var seqs []*Sequence
+			for i := range 3 {
+				ids := make([]uint32, 7+i)
+				for k := range ids {
+					ids[k] = uint32(11*k + i)
+				}
+				seqs = append(seqs, add(t, r, ids, 4))
+			}
+			var got []uint32
+			for range 4 {
+				if err := r.Step(t.Context(), seqs); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, s := range seqs {
+				got = append(got, s.Generated()...)
+			}
+			if r == whole {
+				want = got
+			} else if !slices.Equal(got, want) {
+				t.Errorf("%d rows at once: %v, want %v", rows, got, want)
+			}
+		}
+		ids := []uint32{5, 4, 3, 2, 1, 6, 7}
+		if got, want := logitsOf(t, pieces, ids), logitsOf(t, whole, ids); !slices.Equal(got, want) {
+			t.Errorf("%d rows at once: other logits", rows)
+		}
+	}
+}
+
+func logitsOf(t *testing.T, r *Runner, ids []uint32) []float32 {
+	t.Helper()
+	out, err := r.Logits(t.Context(), add(t, r, ids, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// As many sequences have room as can be added.
+func TestRoom(t *testing.T) {
+	r, _ := load(t, goldenRoot+"/mixtral", tensor.BF16)
+	n := 0
+	for ; ; n++ {
+		if _, err := r.Add(make([]uint32, 100), 50, greedy); err != nil {
+			break
+		}
+	}
+	if got := r.Room(150); got != n || n == 0 {
+		t.Errorf("room for %d sequences, %d were added", got, n)
+	}
+}

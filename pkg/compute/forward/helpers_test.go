@@ -90,7 +90,11 @@ func warm(t testing.TB, m *model.Model, p *pool.Pool) *loaded {
 }
 
 func (r *rig) step(w tensor.Wire) *Step {
-	return &Step{Backbone: r.backbone, MoE: &Local{Router: r.router, Experts: r.loaded, Wire: w}}
+	return &Step{Backbone: r.backbone, MoE: r.local(w)}
+}
+
+func (r *rig) local(w tensor.Wire) *Local {
+	return &Local{Gates: r.router, Experts: r.loaded, Wire: w, Hidden: r.m.Spec.Hidden, Pool: r.router.p}
 }
 
 // lane is one for a step that a test looks into.

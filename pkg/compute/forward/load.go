@@ -57,6 +57,9 @@ func loadMatrix(m *model.Model, refs ...model.Ref) (*cpu.Matrix, error) {
 
 func stackBF16(m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error) {
 	var raw []byte
+	if len(refs) > 1 {
+		raw = make([]byte, 0, 2*l.n*l.k)
+	}
 	for _, ref := range refs {
 		t, err := m.Tensor(ref)
 		if err != nil {

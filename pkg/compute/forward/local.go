@@ -3,6 +3,7 @@ package forward
 import (
 	"context"
 
+	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
 
@@ -15,9 +16,11 @@ type Experts interface {
 // Local is the routed experts of a model by direct calls: what gate, expert
 // hosts and aggregator do together, with the wire's rounding between them.
 type Local struct {
-	Router  *Router
+	Gates   Gates
 	Experts Experts
 	Wire    tensor.Wire
+	Hidden  int        // of the model
+	Pool    *pool.Pool // rounds and combines rows
 	// Routed, if not nil, hears of each layer's rows x (R, D) as the gate gets them,
 	// and of the experts that it chose. Both are valid until it returns.
 	Routed func(layer int, x []float32, routes *Routes) error
@@ -33,7 +36,7 @@ type Local struct {
 func (m *Local) Start(_ context.Context, layer int, x []float32) (Pending, error) {
 	m.x = append(m.x[:0], x...)
 	m.round(m.x)
-	if err := m.Router.Route(layer, m.x, &m.routes); err != nil {
+	if err := m.Gates.Route(layer, m.x, &m.routes); err != nil {
 		return nil, err
 	}
 	if m.Routed != nil {
@@ -62,8 +65,8 @@ func (m *Local) fill(layer int) {
 
 // Wait combines the partials.
 func (m *Local) Wait(_ context.Context, out []float32) error {
-	d := m.Router.spec.Hidden
-	eachRow(workers{Pool: m.Router.p}, len(out)/d, m.routes.K*d/8, func(from, to int) {
+	d := m.Hidden
+	eachRow(workers{Pool: m.Pool}, len(out)/d, m.routes.K*d/8, func(from, to int) {
 		combineRows(out, m.partials, nil, m.routes.K, d, from, to)
 		m.Wire.Round(out[from*d : to*d])
 	})
@@ -72,8 +75,8 @@ func (m *Local) Wait(_ context.Context, out []float32) error {
 
 // round is what the wire does to rows (…, D).
 func (m *Local) round(x []float32) {
-	d := m.Router.spec.Hidden
-	eachRow(workers{Pool: m.Router.p}, len(x)/d, d/8, func(from, to int) { m.Wire.Round(x[from*d : to*d]) })
+	d := m.Hidden
+	eachRow(workers{Pool: m.Pool}, len(x)/d, d/8, func(from, to int) { m.Wire.Round(x[from*d : to*d]) })
 }
 
 // Read is the bytes of expert weights that computing has taken so far.

@@ -24,7 +24,7 @@ func TestLocalRowInvariant(t *testing.T) {
 	x := noise(4, rows*d)
 	var outs [][]float32
 	for _, w := range wires {
-		local := &Local{Router: r.router, Experts: r.loaded, Wire: w}
+		local := r.local(w)
 		all, before := run(ctx, t, local, x), slices.Clone(x)
 		for i := range rows {
 			if !same(run(ctx, t, local, x[i*d:(i+1)*d]), all[i*d:(i+1)*d]) {

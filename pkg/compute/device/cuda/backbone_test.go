@@ -74,7 +74,7 @@ func spineOn(t testing.TB, m *model.Model, driver cuda.Driver, s BackboneSetting
 	if err := device.LoadAll(t.Context(), experts, m.Spec); err != nil {
 		t.Fatal(err)
 	}
-	y.step = &forward.Step{Backbone: y.backbone, MoE: &forward.Local{Router: router, Experts: experts, Wire: tensor.F32}}
+	y.step = &forward.Step{Backbone: y.backbone, MoE: &forward.Local{Gates: router, Experts: experts, Wire: tensor.F32, Hidden: m.Spec.Hidden, Pool: p}}
 	return y
 }
 
