@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/services/switchyard/bench"
@@ -18,16 +20,19 @@ import (
 
 // BenchCmd measures what messages cost.
 type BenchCmd struct {
-	Model        string  `help:"Hugging Face model directory; without it the demo model in this binary." placeholder:"DIR"`
-	Synthetic    string  `help:"Random weights in the shape of a model instead, such as mixtral-1b; with :N only N layers, such as mixtral-8x7b:1." placeholder:"NAME"`
-	Batch        []int   `default:"1,8,32" help:"Sequences decoded together; several are measured one after the other." placeholder:"N,..."`
-	Rows         []int   `help:"Measure instead the time of a layer for so many rows, beside the machine's ceilings." placeholder:"N,..."`
-	Grouping     string  `default:"planner" enum:"planner,expert" help:"Experts of one function: planner (all of a layer) or expert (one each)." placeholder:"KIND"`
-	Wire         string  `default:"bf16" enum:"bf16,f32" help:"Element type of rows between services: bf16 or f32." placeholder:"TYPE"`
-	Hops         string  `default:"unacked" enum:"acked,unacked,core" help:"How tensors travel: acked, unacked or core." placeholder:"KIND"`
-	Device       string  `default:"cpu" help:"What computes the pipeline's experts: cpu, cuda or cuda:N; the direct path computes on the CPU." placeholder:"KIND"`
-	GPUMemory    string  `name:"gpu-memory" default:"0" help:"Memory that each host takes of its GPU, such as 40GiB; 0 is nine tenths of what is free." placeholder:"BYTES"`
+	Model        string `help:"Hugging Face model directory; without it the demo model in this binary." placeholder:"DIR"`
+	Synthetic    string `help:"Random weights in the shape of a model instead, such as mixtral-1b; with :N only N layers, such as mixtral-8x7b:1." placeholder:"NAME"`
+	Batch        []int  `default:"1,8,32" help:"Sequences decoded together; several are measured one after the other." placeholder:"N,..."`
+	Rows         []int  `help:"Measure instead the time of a layer for so many rows, beside the machine's ceilings." placeholder:"N,..."`
+	Grouping     string `default:"planner" enum:"planner,expert" help:"Experts of one function: planner (all of a layer) or expert (one each)." placeholder:"KIND"`
+	Wire         string `default:"bf16" enum:"bf16,f32" help:"Element type of rows between services: bf16 or f32." placeholder:"TYPE"`
+	Hops         string `default:"unacked" enum:"acked,unacked,core" help:"How tensors travel: acked, unacked or core." placeholder:"KIND"`
+	PromptTokens int    `default:"${prompt_tokens}" help:"Tokens of each prompt; the time to the first token after them is told, too." placeholder:"N"`
+	Device       string `default:"cpu" help:"What computes experts: cpu, cuda or cuda:N. The direct path computes on the devices of the pipeline, and has its experts." placeholder:"KIND"`
+	GPUMemory    string `name:"gpu-memory" default:"0" help:"Memory that experts take of their GPU, once for both sides (with --rescale for each host), such as 40GiB; 0 is nine tenths of what is free." placeholder:"BYTES"`
+	StageFlags   `embed:""`
 	Threads      int     `default:"0" help:"Threads that compute, on both sides; 0 is one for each core that it may use." placeholder:"N"`
+	MaxRows      int     `default:"256" help:"Most rows of one microbatch, prompt and answer tokens together; of a GPU's direct path, of a step." placeholder:"N"`
 	Microbatches int     `default:"2" help:"Microbatches in flight at once." placeholder:"N"`
 	MinRows      int     `default:"0" help:"Fewest answer tokens a step for which another microbatch is used; 0 is by the size of a layer." placeholder:"N"`
 	Rounds       int     `default:"5" help:"Turns of direct and pipeline; the medians count." placeholder:"N"`
@@ -60,7 +65,12 @@ func (c *BenchCmd) Run(ctx context.Context, e *env) (err error) {
 	}
 	threads := pool.New(ModelFlags{Threads: c.Threads}.threads())
 	defer threads.Close()
-	b, err := bench.Open(ctx, c.settings(e, m, threads, line))
+	s, err := c.settings(ctx, e, m, threads, line)
+	if err != nil {
+		return err
+	}
+	defer s.Devices.Close() // after the pipelines
+	b, err := bench.Open(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -86,30 +96,71 @@ func measured(e *env, c *BenchCmd, sizes []int, line *terminal.Progress, measure
 	return nil
 }
 
-func (c *BenchCmd) settings(e *env, m *model.Model, threads *pool.Pool, line *terminal.Progress) bench.Settings {
-	s := bench.Settings{
+func (c *BenchCmd) settings(ctx context.Context, e *env, m *model.Model, threads *pool.Pool, line *terminal.Progress) (s bench.Settings, err error) {
+	s = bench.Settings{
 		Model: m, Pool: threads, Grouping: c.Grouping, Wire: c.Wire, Hops: c.Hops, Rounds: c.Rounds, Seconds: c.Seconds, Breakdown: c.Breakdown, Stages: c.Stages,
-		Open: func(ctx context.Context, hops string) (*cluster.Cluster, error) {
-			return c.pipeline(ctx, e, m, benched{hops: hops, hosts: 1})
-		}, Progress: line.Set,
+		Prompt: c.PromptTokens, Progress: line.Set,
 	}
+	b := benched{hosts: 1, threads: threads}
 	if len(c.Rows) > 0 {
-		s.Heard, s.Context = &bench.LayerTimes{}, slices.Max(c.Rows)+1
-		s.Open = func(ctx context.Context, hops string) (*cluster.Cluster, error) {
-			return c.pipeline(ctx, e, m, benched{hops: hops, hosts: 1, rows: slices.Max(c.Rows), heard: s.Heard})
-		}
+		s.Heard = &bench.LayerTimes{}
+		b.rows, b.heard = slices.Max(c.Rows), s.Heard
 	}
+	if err := bench.CheckPrompt(m, c.PromptTokens); err != nil {
+		return s, usage(err)
+	}
+	line.Set("loading the experts…")
+	if s.Devices, err = c.devices(ctx, e, m, b); err != nil {
+		return s, err
+	}
+	s.Context, b.on = c.context(m, b.rows), s.Devices
+	open := func(ctx context.Context, hops string, b benched) (*cluster.Cluster, error) {
+		b.hops = hops
+		return c.pipeline(ctx, e, m, b)
+	}
+	s.Open = func(ctx context.Context, hops string) (*cluster.Cluster, error) { return open(ctx, hops, b) }
 	if c.Loads {
 		s.Loads = func(ctx context.Context, hops string) (*cluster.Cluster, error) {
-			return c.pipeline(ctx, e, m, benched{hops: hops, hosts: 1, loads: true})
+			b := b
+			b.loads = true
+			return open(ctx, hops, b)
 		}
 	}
 	if c.Guarantees {
 		s.Unkept = func(ctx context.Context, hops string, logs *bench.Unkept) (*cluster.Cluster, error) {
-			return c.pipeline(ctx, e, m, benched{hops: hops, hosts: 1, logs: logs.On})
+			b := b
+			b.logs = logs.On
+			return open(ctx, hops, b)
 		}
 	}
-	return s
+	return s, nil
+}
+
+// devices are what both sides compute on.
+func (c *BenchCmd) devices(ctx context.Context, e *env, m *model.Model, b benched) (*bench.Devices, error) {
+	b.hops = c.Hops
+	_, services, err := c.up(e, m, b)
+	if err != nil {
+		return nil, err
+	}
+	d, err := bench.OpenDevices(ctx, m, b.threads, tensor.Wire(c.Wire), services, c.context(m, b.rows))
+	var refused *device.RefusedError
+	switch {
+	case ctx.Err() != nil:
+		return nil, errInterrupted
+	case errors.As(err, &refused):
+		return nil, usage(err)
+	}
+	return d, err
+}
+
+// context is how many tokens a sequence may have, of a model and where so many rows of a
+// step are timed.
+func (c *BenchCmd) context(m *model.Model, rows int) int {
+	if rows > 0 {
+		return min(max(bench.Context, rows+1), m.Spec.MaxPositions)
+	}
+	return min(bench.ContextFor(c.PromptTokens), m.Spec.MaxPositions)
 }
 
 // rescale measures changes of plans, each with a pipeline of its own.
@@ -155,13 +206,16 @@ func (c *BenchCmd) check(insecure bool) error {
 	_, err := c.KafkaFlags.config(insecure)
 	return errors.Join(err,
 		checkRange("threads", c.Threads, 0, mostThreads),
+		checkRange("prompt-tokens", c.PromptTokens, 1, mostPrompt),
+		checkRange("max-rows", c.MaxRows, 1, mostRows),
 		checkRange("microbatches", c.Microbatches, 1, mostMicrobatches),
 		checkRange("min-rows", c.MinRows, 0, mostRows),
 	)
 }
 
-// maxBatch is what a replica takes by default, maxRows what it can be told to.
-const maxBatch, maxRows = 256, 4096
+// maxBatch is what a replica takes by default, maxRows what it can be told to; mostPrompt
+// is more than models take.
+const maxBatch, maxRows, mostPrompt = 256, 4096, 1 << 20
 
 func (c *BenchCmd) open(ctx context.Context, e *env) (*model.Model, error) {
 	if c.Synthetic == "" {
@@ -178,6 +232,8 @@ func (c *BenchCmd) open(ctx context.Context, e *env) (*model.Model, error) {
 type benched struct {
 	hops      string
 	hosts     int
+	threads   *pool.Pool     // nil: the pipeline's own
+	on        *bench.Devices // where experts are; nil: the pipeline's own
 	keepAlive time.Duration
 	loads     bool // it tells Kafka of them
 	rows      int  // of one step; 0: as everywhere
@@ -185,35 +241,54 @@ type benched struct {
 	logs      func(*bus.Conn) bus.LogStore // of tokens; nil: as everywhere
 }
 
-// pipeline starts the message pipeline of a model that stays open.
-func (c *BenchCmd) pipeline(ctx context.Context, e *env, m *model.Model, b benched) (*cluster.Cluster, error) {
-	up, err := ownUp()
-	if err != nil {
-		return nil, err
+// up is a pipeline's flags, and the settings of its services.
+func (c *BenchCmd) up(e *env, m *model.Model, b benched) (up UpCmd, s cluster.Services, err error) {
+	if up, err = ownUp(); err != nil {
+		return up, s, err
 	}
-	up.Wire, up.Hops, up.Grouping, up.Microbatches, up.MinRows = c.Wire, b.hops, c.Grouping, c.Microbatches, c.MinRows
-	up.Device, up.GPUMemory = c.Device, c.GPUMemory
-	up.KeepAlive, up.Threads, up.KVMemory = b.keepAlive, c.Threads, fmt.Sprint(bench.KVBytes)
-	up.MaxModelLen = min(max(bench.Context, b.rows+1), m.Spec.MaxPositions)
+	up.Wire, up.Hops, up.Grouping, up.Microbatches, up.MinRows, up.MaxRows = c.Wire, b.hops, c.Grouping, c.Microbatches, c.MinRows, c.MaxRows
+	up.Device, up.GPUMemory, up.StageFlags = c.Device, c.GPUMemory, c.StageFlags
+	up.KeepAlive, up.Threads, up.MaxModelLen = b.keepAlive, c.Threads, c.context(m, b.rows)
+	if !isGPU(c.AttentionDevice) {
+		up.KVMemory = fmt.Sprint(bench.KVBytes)
+	}
 	if b.loads {
 		up.KafkaFlags = c.KafkaFlags
 	}
 	if b.rows > 0 {
 		up.MaxRows, up.Microbatches = b.rows, 1
 	}
-	services, err := up.services(e.Globals)
+	if s, err = up.services(e.Globals); err != nil {
+		return up, s, err
+	}
+	s.Attention.LongSteps = b.rows > 0
+	if err := s.Check(m, cluster.OneEach()); err != nil {
+		return up, s, usage(err)
+	}
+	return up, s, nil
+}
+
+// pipeline starts the message pipeline of a model that stays open.
+func (c *BenchCmd) pipeline(ctx context.Context, e *env, m *model.Model, b benched) (*cluster.Cluster, error) {
+	up, services, err := c.up(e, m, b)
 	if err != nil {
 		return nil, err
 	}
-	services.Attention.LongSteps = b.rows > 0
+	if b.on != nil {
+		services.Expert.Device = b.on.Experts
+	}
 	tc := up.TelemetryFlags.config("switchyard-bench", up.ModelFlags)
 	tellDevice(e, services, up.ModelFlags, &tc)
 	t, err := telemetry.Setup(ctx, tc)
 	if err != nil {
 		return nil, err
 	}
-	n := nodeOf(e, up.ModelFlags, m, t)
-	n.KeepModel, n.Shared.LogStore, n.Shared.Class = true, b.logs, classOf(services, up.ModelFlags)
+	threads := b.threads
+	if threads == nil {
+		threads = pool.New(up.threads())
+	}
+	n := nodeOf(e, up.ModelFlags, m, threads, t)
+	n.KeepModel, n.KeepPool, n.Shared.LogStore, n.Shared.Class = true, b.threads != nil, b.logs, classOf(services, up.ModelFlags)
 	if b.heard != nil {
 		n.Shared.Steps = b.heard.Step
 	}

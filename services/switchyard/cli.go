@@ -19,6 +19,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
+	"github.com/switchyard/switchyard/services/switchyard/bench"
 	"github.com/switchyard/switchyard/services/switchyard/terminal"
 	"github.com/switchyard/switchyard/services/tokenizer"
 )
@@ -176,7 +177,7 @@ func parse(cli *CLI, args []string, std stdio) (*kong.Context, error) {
 
 // constants are the defaults of flags that are constants elsewhere.
 func constants() kong.Vars {
-	return kong.Vars{"prefix": schemas.DefaultPrefix, "max_queued": strconv.Itoa(tokenizer.DefaultMaxQueued)}
+	return kong.Vars{"prefix": schemas.DefaultPrefix, "max_queued": strconv.Itoa(tokenizer.DefaultMaxQueued), "prompt_tokens": strconv.Itoa(bench.PromptLength)}
 }
 
 // helpWithDefault adds what kong leaves out beside a placeholder: the default,

@@ -52,6 +52,20 @@ func (f gpuFlags) open() (*gpus.GPU, error) {
 	return g, nil
 }
 
+// StageFlags say what computes attention and gates, where all services run in one process.
+type StageFlags struct {
+	AttentionDevice    string `default:"cpu" help:"What computes attention: cpu, or cuda (a GPU, or cuda:N the one of that number; never run on one yet)." placeholder:"KIND"`
+	AttentionGPUMemory string `name:"attention-gpu-memory" default:"0" help:"Memory that attention takes of its GPU, such as 40GiB; 0 is nine tenths of what is free." placeholder:"BYTES"`
+	GateDevice         string `default:"cpu" help:"What chooses experts: cpu, or cuda (a GPU, or cuda:N the one of that number; never run on one yet), with the same bits." placeholder:"KIND"`
+}
+
+// attention is nil for a device that is no GPU.
+func (f StageFlags) attention() (*gpus.GPU, error) {
+	return gpuFlags{"attention-device", f.AttentionDevice, "attention-gpu-memory", f.AttentionGPUMemory, cpuOrGPU}.open()
+}
+
+func (f StageFlags) gate() (gate.Config, error) { return gateConfig("gate-device", f.GateDevice) }
+
 // tellGPU says what computes such work, if that is a GPU.
 func tellGPU(e *env, work string, g *gpus.GPU, t *telemetry.Config) {
 	if g == nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/members"
@@ -95,8 +96,7 @@ func openYardOf(t *testing.T, m *model.Model, count map[string]int, set func(*Up
 		t.Fatal(err)
 	}
 	e := &env{Globals: Globals{Prefix: schemas.DefaultPrefix}, log: slog.New(slog.DiscardHandler)}
-	up.Threads = 1
-	n := nodeOf(e, up.ModelFlags, m, tel)
+	n := nodeOf(e, up.ModelFlags, m, pool.New(1), tel)
 	y, err := openCluster(context.Background(), cluster.Settings{Node: n, Services: made, Count: count})
 	if err != nil {
 		t.Fatal(err)

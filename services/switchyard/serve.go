@@ -151,14 +151,14 @@ func newNode(ctx context.Context, e *env, mf ModelFlags, tc telemetry.Config) (*
 	if err != nil {
 		return nil, errors.Join(err, t.Close()) //nolint:contextcheck // as Setup
 	}
-	return nodeOf(e, mf, m, t), nil
+	return nodeOf(e, mf, m, pool.New(mf.threads()), t), nil
 }
 
 // nodeOf is this process's share of an open model.
-func nodeOf(e *env, mf ModelFlags, m *model.Model, t *telemetry.Telemetry) *cluster.Node {
+func nodeOf(e *env, mf ModelFlags, m *model.Model, p *pool.Pool, t *telemetry.Telemetry) *cluster.Node {
 	logBytes, _ := mf.logBytes() // checked with the other flags
 	return &cluster.Node{Shared: deployment.Settings{
-		Model: m, Pool: pool.New(mf.threads()), Prefix: e.Prefix, Name: mf.Name, Hops: mf.hops(), Wire: mf.wire(),
+		Model: m, Pool: p, Prefix: e.Prefix, Name: mf.Name, Hops: mf.hops(), Wire: mf.wire(),
 		Replicas: mf.Replicas, LogAge: mf.LogAge, LogBytes: logBytes, Telemetry: t, Logger: e.log,
 	}}
 }

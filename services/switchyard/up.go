@@ -23,11 +23,7 @@ type UpCmd struct {
 	PredictorFlags `embed:""`
 	ScalingFlags   `embed:""`
 	TelemetryFlags `embed:""`
-
-	AttentionDevice    string `default:"cpu" help:"What computes attention: cpu, or cuda (a GPU, or cuda:N the one of that number; never run on one yet)." placeholder:"KIND"`
-	AttentionGPUMemory string `name:"attention-gpu-memory" default:"0" help:"Memory that attention takes of its GPU, such as 40GiB; 0 is nine tenths of what is free." placeholder:"BYTES"`
-
-	GateDevice string `default:"cpu" help:"What chooses experts: cpu, or cuda (a GPU, or cuda:N the one of that number; never run on one yet), with the same bits." placeholder:"KIND"`
+	StageFlags     `embed:""`
 
 	Hosts   int      `default:"1" help:"Expert hosts in this process." placeholder:"N"`
 	Scaling string   `default:"static" enum:"moeless,eplb,reactive,static,none" help:"Who decides how many replicas experts have: moeless, eplb, reactive or static; none runs no scaler, no predictor and no Kafka." placeholder:"NAME"`
@@ -143,11 +139,11 @@ func (c *UpCmd) services(g Globals) (s cluster.Services, err error) {
 // computing sets what computes attention, experts' choices and experts. What is on one
 // GPU shares its watch.
 func (c *UpCmd) computing(s *cluster.Services) error {
-	on, noGPU := gpuFlags{"attention-device", c.AttentionDevice, "attention-gpu-memory", c.AttentionGPUMemory, cpuOrGPU}.open()
+	on, noGPU := c.StageFlags.attention()
 	var attention, expert, gate error
 	s.Attention, attention = c.AttentionFlags.config(c.ModelFlags, on)
 	s.Expert, expert = c.ExpertFlags.config()
-	s.Gate, gate = gateConfig("gate-device", c.GateDevice)
+	s.Gate, gate = c.StageFlags.gate()
 	s.Attention.GPU.Share(s.Expert.GPU)
 	s.Gate.GPU.Share(s.Attention.GPU)
 	s.Gate.GPU.Share(s.Expert.GPU)

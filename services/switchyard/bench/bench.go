@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/switchyard/switchyard/internal/quantile"
 	"github.com/switchyard/switchyard/kernels/ceiling"
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/model"
@@ -30,13 +32,18 @@ type Settings struct {
 	Breakdown bool
 	// Stages also tells the time of a step by stage.
 	Stages bool
+	// Devices hold the model for the direct path, and the experts for both sides; nil: the
+	// direct path has its own on the CPU.
+	Devices *Devices
+	// Prompt is how many tokens prompts have; 0 is PromptLength.
+	Prompt int
 	// Open starts a pipeline of the same model with such hops; Loads, if set, one
 	// that tells Kafka of experts' loads, which is then measured beside the other.
 	Open, Loads func(ctx context.Context, hops string) (*cluster.Cluster, error)
 	// Unkept, if set, opens one whose token logs are kept nowhere but in logs, which is
 	// then measured beside the pipeline.
 	Unkept func(ctx context.Context, hops string, logs *Unkept) (*cluster.Cluster, error)
-	// Context is how many tokens a sequence may have; 0 is the package's Context.
+	// Context is how many tokens a sequence may have; 0 is ContextFor the prompts.
 	Context int
 	// Heard, if set, hears of the pipeline's steps: MeasureLayer is used, not Measure.
 	Heard *LayerTimes
@@ -44,24 +51,34 @@ type Settings struct {
 	Progress func(format string, args ...any)
 }
 
-// Result is one batch size's figures. The device computes the pipeline's experts; the
-// rest of it, and all of the direct path, is the CPU's.
+// prompt is how many tokens prompts have.
+func (s Settings) prompt() int { return cmp.Or(s.Prompt, PromptLength) }
+
+// Result is one batch size's figures.
 type Result struct {
-	Model    string  `json:"model"`
-	Batch    int     `json:"batch"`
-	Grouping string  `json:"grouping"`
-	Wire     string  `json:"wire"`
-	Hops     string  `json:"hops"`
-	Device   string  `json:"device"`
+	Model    string `json:"model"`
+	Batch    int    `json:"batch"`
+	Prompt   int    `json:"prompt_tokens"`
+	Grouping string `json:"grouping"`
+	Wire     string `json:"wire"`
+	Hops     string `json:"hops"`
+	Names
 	Pipeline float64 `json:"pipeline_tokens_per_s"`
 	Direct   float64 `json:"direct_tokens_per_s"`
 	Ratio    float64 `json:"ratio"`
 	// Together is the share of the pipeline's tokens that came while all sequences decode.
 	// Where it is less than a quarter, tokens a second are of whole turns, prompts included.
 	Together float64 `json:"decoding_together"`
+	// First are the times to the first token.
+	PipelineFirst FirstToken `json:"pipeline_ttft"`
+	DirectFirst   FirstToken `json:"direct_ttft"`
 	// Joules is the energy that the GPU took for a token of the pipeline, prompts
 	// included; 0 if it is not known.
-	Joules    float64 `json:"gpu_joules_per_token,omitempty"`
+	Joules float64 `json:"gpu_joules_per_token,omitempty"`
+	// The direct path's weights read and operations done in a second, and what shares they
+	// are of the processor's ceilings; 0 where a GPU computes experts or attention.
+	Read      float64 `json:"direct_weight_bytes_per_s"`
+	Done      float64 `json:"direct_flops_per_s"`
 	Bandwidth float64 `json:"direct_bandwidth_ratio"`
 	Flops     float64 `json:"direct_flops_ratio"`
 	// Prefill is the direct path's tokens a second on prompts of 512, and its share of the FMA ceiling.
@@ -92,21 +109,24 @@ type Bench struct {
 
 	direct    *directSide
 	pipeline  *pipelineSide
-	bandwidth float64 // bytes a second
-	flops     float64 // float32 operations a second, all threads
+	bandwidth float64 // bytes a second; 0: not the processor's matter
+	flops     float64 // float32 operations a second, all threads; the same
 	prefill   float64 // tokens a second
 }
 
 // Open loads both sides and measures the machine.
 func Open(ctx context.Context, s Settings) (b *Bench, err error) {
 	b = &Bench{settings: s}
-	b.settings.Progress("measuring the machine…")
-	b.bandwidth = ceiling.Bandwidth(int(min(b.settings.Model.Bytes, 1<<30)), b.settings.Pool.Threads())
-	b.flops = ceiling.FMA() * float64(b.settings.Pool.Threads())
+	if s.Devices == nil || s.Devices.Names.onProcessor() {
+		b.settings.Progress("measuring the machine…")
+		b.bandwidth = ceiling.Bandwidth(int(min(b.settings.Model.Bytes, 1<<30)), b.settings.Pool.Threads())
+		b.flops = ceiling.FMA() * float64(b.settings.Pool.Threads())
+	}
 	b.settings.Progress("loading the direct path…")
 	if b.direct, err = newDirectSide(b.settings); err != nil {
 		return nil, err
 	}
+	cluster.TuneCollector()
 	if b.settings.Heard == nil {
 		if b.prefill, err = b.direct.prefill(ctx); err != nil {
 			return nil, err
@@ -130,7 +150,7 @@ func (b *Bench) Measure(ctx context.Context, batch int) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	var direct, pipeline, together, ratios, bytes []float64
+	var direct, pipeline, together, ratios, bytes, firsts, directFirsts []float64
 	var took energy
 	for i := range b.settings.Rounds {
 		b.settings.Progress("batch %d: turn %d of %d, %d tokens a sequence…", batch, i+1, b.settings.Rounds, tokens)
@@ -141,21 +161,23 @@ func (b *Bench) Measure(ctx context.Context, batch int) (*Result, error) {
 		}
 		runtime.GC()
 		counter := b.pipeline.energy()
-		p, err := b.pipeline.decode(ctx, batch, tokens)
+		p, first, err := b.pipeline.timed(ctx, batch, tokens)
 		if err != nil {
 			return nil, err
 		}
 		took.count(counter, b.pipeline.energy(), batch*tokens)
 		direct, pipeline, together = append(direct, d.rate), append(pipeline, p.rate), append(together, p.together)
 		ratios, bytes = append(ratios, p.rate/d.rate), append(bytes, d.bytesPerSecond)
+		firsts, directFirsts = append(firsts, first...), append(directFirsts, d.firsts...)
 	}
 	r := &Result{
-		Model: b.pipeline.name, Batch: batch, Grouping: b.settings.Grouping, Wire: b.settings.Wire, Hops: b.settings.Hops, Device: b.pipeline.device(),
-		Pipeline: median(pipeline), Direct: median(direct), Ratio: median(ratios), Bandwidth: median(bytes) / b.bandwidth,
-		Together: median(together), Prefill: b.prefill, Joules: took.perToken(),
+		Model: b.pipeline.name, Batch: batch, Prompt: b.settings.prompt(), Grouping: b.settings.Grouping, Wire: b.settings.Wire, Hops: b.settings.Hops, Names: b.pipeline.devices(),
+		Pipeline: median(pipeline), Direct: median(direct), Ratio: median(ratios), Together: median(together), Joules: took.perToken(),
+		PipelineFirst: firstTokenOf(firsts), DirectFirst: firstTokenOf(directFirsts), Read: median(bytes), Prefill: b.prefill,
 	}
-	r.Flops = r.Direct * b.flopsPerToken(promptLength+tokens/2) / b.flops
-	r.PrefillFlops = b.prefill * b.flopsPerToken(prefillLength/2) / b.flops
+	r.Done = r.Direct * b.flopsPerToken(r.Prompt+tokens/2)
+	r.Bandwidth, r.Flops = share(r.Read, b.bandwidth), share(r.Done, b.flops)
+	r.PrefillFlops = share(b.prefill*b.flopsPerToken(prefillLength/2), b.flops)
 	return r, b.details(ctx, r, before, tokens)
 }
 
@@ -200,12 +222,16 @@ func (b *Bench) flopsPerToken(context int) float64 {
 // about Seconds' worth for the direct path, or more until the pipeline's sequences, whose
 // prompts come one after the other, decode together for most of the turn.
 func (b *Bench) tokens(ctx context.Context, batch int) (int, error) {
+	most, err := b.direct.maxTokens(batch)
+	if err != nil {
+		return 0, err
+	}
 	probe, err := b.direct.decode(ctx, batch, minTokens)
 	if err != nil {
 		return 0, err
 	}
 	n := max(int(b.settings.Seconds*probe.rate/float64(batch)), minTokens)
-	for most := b.direct.maxTokens(); ; n *= 2 {
+	for ; ; n *= 2 {
 		n = min(n, most)
 		b.settings.Progress("batch %d: trying %d tokens a sequence…", batch, n)
 		t, err := b.pipeline.decode(ctx, batch, n)
@@ -229,8 +255,15 @@ func median(x []float64) float64 {
 // String is the result for people, with a line for each part of a step's time.
 func (r *Result) String() string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s  batch %d  grouping %s  wire %s  hops %s  %s: pipeline %.0f tokens/s, direct %.0f, ratio %.2f; direct reads at %.2f of the machine's bandwidth and computes at %.2f of its FMA peak (prefill of 512: %.0f tokens/s, %.2f)\n",
-		r.Model, r.Batch, r.Grouping, r.Wire, r.Hops, r.Device, r.Pipeline, r.Direct, r.Ratio, r.Bandwidth, r.Flops, r.Prefill, r.PrefillFlops)
+	fmt.Fprintf(&text, "%s  batch %d  grouping %s  wire %s  hops %s  %s: pipeline %.0f tokens/s, direct %.0f, ratio %.2f; ",
+		r.Model, r.Batch, r.Grouping, r.Wire, r.Hops, r.Names, r.Pipeline, r.Direct, r.Ratio)
+	if r.onProcessor() {
+		fmt.Fprintf(&text, "direct reads at %.2f of the machine's bandwidth and computes at %.2f of its FMA peak (prefill of 512: %.0f tokens/s, %.2f)\n",
+			r.Bandwidth, r.Flops, r.Prefill, r.PrefillFlops)
+	} else {
+		fmt.Fprintf(&text, "direct, on the same devices, reads %.1f GB/s of weights and computes %.2f TFLOP/s (prefill of 512: %.0f tokens/s)\n", r.Read/1e9, r.Done/1e12, r.Prefill)
+	}
+	fmt.Fprintf(&text, "    first token of a prompt of %d tokens: pipeline %v, direct %v\n", r.Prompt, r.PipelineFirst, r.DirectFirst)
 	fmt.Fprintf(&text, "    %.2f rows, %.1f messages and %.0f payload bytes a step\n", r.Rows, r.Messages, r.Bytes)
 	if r.Together < leastTogether {
 		text.WriteString("    tokens a second of whole turns, prompts included: the sequences hardly decoded together; --seconds may be too few\n")
@@ -251,6 +284,32 @@ func (r *Result) String() string {
 		fmt.Fprintf(&text, "    %-44s %8.0f µs a step\n", p.Name, p.Seconds*1e6)
 	}
 	return text.String()
+}
+
+// FirstToken is how long requests waited for their first tokens, all of a batch being
+// asked at once.
+type FirstToken struct {
+	Requests int     `json:"requests"`
+	P50      float64 `json:"p50_seconds"`
+	P99      float64 `json:"p99_seconds"`
+}
+
+func firstTokenOf(seconds []float64) FirstToken {
+	slices.Sort(seconds)
+	return FirstToken{len(seconds), quantile.Of(seconds, 0.5), quantile.Of(seconds, 0.99)}
+}
+
+// String is both quantiles.
+func (f FirstToken) String() string {
+	return fmt.Sprintf("%.1f ms (p99 %.1f)", f.P50*1e3, f.P99*1e3)
+}
+
+// share is 0 of what is not known.
+func share(of, whole float64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return of / whole
 }
 
 // since is how long ago in seconds.

@@ -3,7 +3,9 @@ package bench
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/direct"
@@ -15,11 +17,15 @@ import (
 
 // Lengths of prompts and contexts in benchmarks.
 const (
-	promptLength  = 16
+	// PromptLength is that of prompts for which nobody wants another one.
+	PromptLength  = 16
 	prefillLength = 512
-	// Context is how many tokens a sequence may have.
+	// Context is how many tokens a sequence may have, prompt and answer, with such a prompt.
 	Context = 512
 )
+
+// ContextFor is how many tokens a sequence may have behind a prompt of so many.
+func ContextFor(prompt int) int { return max(Context, prompt+Context-PromptLength) }
 
 // KVBytes is the memory for keys and values on either side.
 const KVBytes = 2 << 30
@@ -32,13 +38,27 @@ type directSide struct {
 	runner *direct.Runner
 	spec   model.Spec
 	clock  forward.Clock
+	prompt int // tokens of one
+	rows   int // that are computed at once
+}
+
+// CheckPrompt refuses prompts that leave no room for answers.
+func CheckPrompt(m *model.Model, tokens int) error {
+	if tokens > m.Spec.MaxPositions-minTokens {
+		return fmt.Errorf("--prompt-tokens is %d; of the %d positions of model %s %d are for answers", tokens, m.Spec.MaxPositions, m.Name, minTokens)
+	}
+	return nil
 }
 
 func newDirectSide(b Settings) (*directSide, error) {
-	s := &directSide{spec: b.Model.Spec}
-	r, err := direct.New(b.Model, b.Pool, direct.Settings{
-		Wire: tensor.Wire(b.Wire), MaxPositions: cmp.Or(b.Context, Context), KVBytes: KVBytes, Clock: &s.clock,
-	})
+	s := &directSide{spec: b.Model.Spec, prompt: b.prompt(), rows: directRows}
+	settings := direct.Settings{
+		Wire: tensor.Wire(b.Wire), MaxPositions: cmp.Or(b.Context, ContextFor(s.prompt)), KVBytes: KVBytes, Rows: s.rows, Clock: &s.clock,
+	}
+	if d := b.Devices; d != nil {
+		settings.On, settings.KVBytes, settings.Rows, s.rows = d.on, d.kv, d.rows, d.rows
+	}
+	r, err := direct.New(b.Model, b.Pool, settings)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +66,18 @@ func newDirectSide(b Settings) (*directSide, error) {
 	return s, nil
 }
 
-func (s *directSide) maxTokens() int { return min(Context, s.spec.MaxPositions) - promptLength }
+// maxTokens is the most that each of a batch of sequences can generate, by the context and
+// by what there is for keys and values.
+func (s *directSide) maxTokens(batch int) (int, error) {
+	most := min(ContextFor(s.prompt), s.spec.MaxPositions) - s.prompt
+	for n := most; n >= minTokens; n-- {
+		if s.runner.Room(s.prompt+n) >= batch {
+			return n, nil
+		}
+	}
+	return 0, fmt.Errorf("keys and values of the direct path have room for %d sequences of %d tokens, not for a batch of %d: take a smaller one or shorter prompts, or, of a GPU, give attention more memory",
+		s.runner.Room(s.prompt+minTokens), s.prompt+minTokens, batch)
+}
 
 var greedy = sampling.Params{TopP: 1, Logprobs: -1}
 
@@ -62,18 +93,20 @@ func promptIDs(i, n, vocab int) []uint32 {
 
 // speed is what a turn of decoding measured.
 type speed struct {
-	rate           float64 // tokens a second
-	bytesPerSecond float64 // of weights
+	rate           float64   // tokens a second
+	bytesPerSecond float64   // of weights
+	firsts         []float64 // seconds to the first token of each sequence
 }
 
-// decode generates tokens for a batch of sequences; prefill does not count.
+// decode generates tokens for a batch of sequences; of the rate their first ones are no part.
 func (s *directSide) decode(ctx context.Context, batch, tokens int) (speed, error) {
-	seqs, err := s.add(batch, promptLength, tokens)
+	seqs, err := s.add(batch, s.prompt, tokens)
 	if err != nil {
 		return speed{}, err
 	}
 	defer closeAll(seqs)
-	if err := s.runner.Step(ctx, seqs); err != nil {
+	firsts, err := s.first(ctx, seqs)
+	if err != nil {
 		return speed{}, err
 	}
 	before, began := s.runner.WeightBytes(), time.Now()
@@ -83,7 +116,23 @@ func (s *directSide) decode(ctx context.Context, batch, tokens int) (speed, erro
 		}
 	}
 	took := since(began)
-	return speed{float64(batch*(tokens-1)) / took, float64(s.runner.WeightBytes()-before) / took}, nil
+	return speed{float64(batch*(tokens-1)) / took, float64(s.runner.WeightBytes()-before) / took, firsts}, nil
+}
+
+// first takes the prompts through the layers, as many together as are computed at once. It
+// returns when each sequence had its first token.
+func (s *directSide) first(ctx context.Context, seqs []*direct.Sequence) (seconds []float64, err error) {
+	began := time.Now()
+	for some := range slices.Chunk(seqs, max(1, s.rows/s.prompt)) {
+		if err := s.runner.Step(ctx, some); err != nil {
+			return nil, err
+		}
+		now := since(began)
+		for range some {
+			seconds = append(seconds, now)
+		}
+	}
+	return seconds, nil
 }
 
 func (s *directSide) add(batch, prompt, tokens int) ([]*direct.Sequence, error) {

@@ -1,7 +1,9 @@
 package bench
 
-// energy is what the GPU of a pipeline's hosts takes for tokens. It is all that the GPU
-// takes, for whoever computes there, and while it waits.
+import "github.com/switchyard/switchyard/pkg/process/gpus"
+
+// energy is what the GPUs of a pipeline take for tokens. It is all that they
+// take, for whoever computes there, and while they wait.
 type energy struct {
 	joules  float64
 	tokens  int
@@ -32,19 +34,26 @@ type reading struct {
 	says   bool
 }
 
-func (s *pipelineSide) energy() reading {
-	gpu := s.cluster.Settings.Services.Expert.GPU
-	if gpu == nil || gpu.Watch == nil {
-		return reading{}
+// energy adds up the counters of all GPUs; what is on one GPU shares its watch.
+func (s *pipelineSide) energy() (sum reading) {
+	seen := map[*gpus.Watch]bool{}
+	of := &s.cluster.Settings.Services
+	for _, gpu := range []*gpus.GPU{of.Expert.GPU, of.Attention.GPU, of.Gate.GPU} {
+		if gpu == nil || seen[gpu.Watch] {
+			continue
+		}
+		if gpu.Watch == nil {
+			return reading{}
+		}
+		seen[gpu.Watch] = true
+		joules, err := gpu.Watch.Energy()
+		if err != nil {
+			return reading{}
+		}
+		sum = reading{sum.joules + joules, true}
 	}
-	joules, err := gpu.Watch.Energy()
-	return reading{joules, err == nil}
+	return sum
 }
 
-// device is what computes the pipeline's experts.
-func (s *pipelineSide) device() string {
-	if gpu := s.cluster.Settings.Services.Expert.GPU; gpu != nil {
-		return "cuda:" + gpu.Info.Name
-	}
-	return "cpu"
-}
+// devices are what computes the pipeline.
+func (s *pipelineSide) devices() Names { return namesOf(s.cluster.Settings.Services) }

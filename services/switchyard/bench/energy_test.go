@@ -35,34 +35,46 @@ func TestEnergy(t *testing.T) {
 	}
 }
 
-// The pipeline's own GPU is asked; one that says nothing is no error.
+// The pipeline's own GPUs are asked, each once; one that says nothing is no error, and makes
+// the sum unknown.
 func TestEnergyOfGPU(t *testing.T) {
-	said, mute := fake.NewFacts(), fake.NewFacts()
-	said.Set(facts.Energy, 12)
+	mute := fake.NewFacts()
 	mute.Without(facts.Energy)
+	on := func(joules float64) *gpus.GPU {
+		said := fake.NewFacts()
+		said.Set(facts.Energy, joules)
+		return &gpus.GPU{Watch: gpus.NewWatch(said)}
+	}
+	shared := on(7)
 	for _, tt := range []struct {
-		gpu    *gpus.GPU
-		device string
-		want   reading
+		expert, attention, gate *gpus.GPU
+		names                   string
+		want                    reading
 	}{
-		{nil, "cpu", reading{}},
-		{&gpus.GPU{Info: kernels.Info{Name: "fake"}}, "cuda:fake", reading{}},
-		{&gpus.GPU{Watch: gpus.NewWatch(mute)}, "cuda:", reading{}},
-		{&gpus.GPU{Watch: gpus.NewWatch(said)}, "cuda:", reading{12, true}},
+		{nil, nil, nil, "cpu", reading{}},
+		{&gpus.GPU{Info: kernels.Info{Name: "fake"}}, nil, nil, "cuda:fake (attention cpu, gates cpu)", reading{}},
+		{&gpus.GPU{Watch: gpus.NewWatch(mute)}, nil, nil, "cuda: (attention cpu, gates cpu)", reading{}},
+		{on(12), nil, nil, "cuda: (attention cpu, gates cpu)", reading{12, true}},
+		{nil, on(12), nil, "cpu (attention cuda:, gates cpu)", reading{12, true}},
+		{shared, shared, shared, "cuda:", reading{7, true}},
+		{on(1), on(2), on(4), "cuda:", reading{7, true}},
+		{on(12), &gpus.GPU{}, nil, "cuda: (attention cuda:, gates cpu)", reading{}},
 	} {
 		side := &pipelineSide{cluster: &cluster.Cluster{}}
-		side.cluster.Settings.Services.Expert.GPU = tt.gpu
-		if got := side.energy(); got != tt.want || side.device() != tt.device {
-			t.Errorf("%s: %+v, want %+v", side.device(), got, tt.want)
+		of := &side.cluster.Settings.Services
+		of.Expert.GPU, of.Attention.GPU, of.Gate.GPU = tt.expert, tt.attention, tt.gate
+		if got := side.energy(); got != tt.want || side.devices().String() != tt.names {
+			t.Errorf("%s: %+v, want %+v and %s", side.devices(), got, tt.want, tt.names)
 		}
-		if r := (&rescale{pipelineSide: side}).result(0); r.Device != tt.device || !strings.Contains(r.String(), tt.device+", 3 hosts") {
-			t.Errorf("rescaling on %s: %v", tt.device, r)
+		if r := (&rescale{pipelineSide: side}).result(0); r.Names != side.devices() || !strings.Contains(r.String(), tt.names+", 3 hosts") {
+			t.Errorf("rescaling on %s: %v", tt.names, r)
 		}
 	}
-	if r := (&Result{Device: "cuda:fake", Joules: 1.25}).String(); !strings.Contains(r, "cuda:fake: pipeline") || !strings.Contains(r, "1.25 J of the GPU") {
+	if r := (&Result{Names: Names{"cuda:fake", "cuda:fake", "cuda:fake"}, Joules: 1.25}).String(); !strings.Contains(r, "cuda:fake: pipeline") ||
+		!strings.Contains(r, "1.25 J of the GPU") || strings.Contains(r, "FMA peak") {
 		t.Error(r)
 	}
-	if r := (&Result{Device: "cpu"}).String(); strings.Contains(r, " J of") {
+	if r := (&Result{Names: Names{"cpu", "cpu", "cpu"}}).String(); strings.Contains(r, " J of") || !strings.Contains(r, "FMA peak") {
 		t.Error(r)
 	}
 }

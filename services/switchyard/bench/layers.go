@@ -15,8 +15,7 @@ import (
 )
 
 // Layer is the time of a layer for so many rows, a prompt's, beside what the
-// machine's ceilings allow. Embedding and head do not count. The device computes the
-// pipeline's experts, as of Result.
+// machine's ceilings allow. Embedding and head do not count.
 type Layer struct {
 	Model    string `json:"model"`
 	Layers   int    `json:"layers"`
@@ -24,7 +23,7 @@ type Layer struct {
 	Grouping string `json:"grouping"`
 	Wire     string `json:"wire"`
 	Hops     string `json:"hops"`
-	Device   string `json:"device"`
+	Names
 	// Pipeline and Direct are the median seconds of a layer.
 	Pipeline float64 `json:"pipeline_layer_seconds"`
 	Direct   float64 `json:"direct_layer_seconds"`
@@ -34,7 +33,8 @@ type Layer struct {
 	Bytes float64 `json:"weight_bytes"`
 	FLOPs float64 `json:"flops"`
 	Floor float64 `json:"floor_seconds"`
-	// The ceilings of this run, and the direct path's shares of them.
+	// The processor's ceilings in this run, and the direct path's shares of them; these and
+	// Floor are 0 where a GPU computes experts or attention.
 	Bandwidth      float64 `json:"bandwidth_bytes_per_s"`
 	Peak           float64 `json:"flops_per_s"`
 	BandwidthRatio float64 `json:"direct_bandwidth_ratio"`
@@ -51,7 +51,7 @@ func (b *Bench) MeasureLayer(ctx context.Context, rows int) (*Layer, error) {
 		return nil, fmt.Errorf("%d rows are more than the %d that fit in a context of %d", rows, most, most+1)
 	}
 	r := &Layer{
-		Model: b.pipeline.name, Layers: spec.Layers, Rows: rows, Grouping: b.settings.Grouping, Wire: b.settings.Wire, Hops: b.settings.Hops, Device: b.pipeline.device(),
+		Model: b.pipeline.name, Layers: spec.Layers, Rows: rows, Grouping: b.settings.Grouping, Wire: b.settings.Wire, Hops: b.settings.Hops, Names: b.pipeline.devices(),
 		Bandwidth: b.bandwidth, Peak: b.flops,
 	}
 	b.settings.Progress("%d rows: by direct calls…", rows)
@@ -63,8 +63,8 @@ func (b *Bench) MeasureLayer(ctx context.Context, rows int) (*Layer, error) {
 		return nil, err
 	}
 	r.FLOPs = layerFLOPs(spec, rows)
-	r.Floor = max(r.Bytes/r.Bandwidth, r.FLOPs/r.Peak)
-	r.Ratio, r.BandwidthRatio, r.FlopsRatio = r.Direct/r.Pipeline, r.Bytes/r.Direct/r.Bandwidth, r.FLOPs/r.Direct/r.Peak
+	r.Floor = max(share(r.Bytes, r.Bandwidth), share(r.FLOPs, r.Peak))
+	r.Ratio, r.BandwidthRatio, r.FlopsRatio = r.Direct/r.Pipeline, share(r.Bytes/r.Direct, r.Bandwidth), share(r.FLOPs/r.Direct, r.Peak)
 	return r, nil
 }
 
@@ -180,9 +180,13 @@ func (t *LayerTimes) Step(s *ledger.Step) {
 
 // String is the result for people.
 func (l *Layer) String() string {
-	return fmt.Sprintf("%s  %d rows  wire %s  hops %s  %s: a layer takes %s through the pipeline, %s direct (ratio %.2f); floor %s (%.0f MB of weights at %.1f GB/s, %.1f GFLOP at %.0f GFLOP/s); direct reads at %.2f and computes at %.2f of these\n",
-		l.Model, l.Rows, l.Wire, l.Hops, l.Device, milliseconds(l.Pipeline), milliseconds(l.Direct), l.Ratio, milliseconds(l.Floor),
-		l.Bytes/1e6, l.Bandwidth/1e9, l.FLOPs/1e9, l.Peak/1e9, l.BandwidthRatio, l.FlopsRatio)
+	text := fmt.Sprintf("%s  %d rows  wire %s  hops %s  %s: a layer takes %s through the pipeline, %s direct (ratio %.2f); ",
+		l.Model, l.Rows, l.Wire, l.Hops, l.Names, milliseconds(l.Pipeline), milliseconds(l.Direct), l.Ratio)
+	if !l.onProcessor() {
+		return text + fmt.Sprintf("%.0f MB of weights, %.1f GFLOP\n", l.Bytes/1e6, l.FLOPs/1e9)
+	}
+	return text + fmt.Sprintf("floor %s (%.0f MB of weights at %.1f GB/s, %.1f GFLOP at %.0f GFLOP/s); direct reads at %.2f and computes at %.2f of these\n",
+		milliseconds(l.Floor), l.Bytes/1e6, l.Bandwidth/1e9, l.FLOPs/1e9, l.Peak/1e9, l.BandwidthRatio, l.FlopsRatio)
 }
 
 func milliseconds(s float64) string { return fmt.Sprintf("%.2f ms", 1e3*s) }

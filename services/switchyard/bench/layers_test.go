@@ -77,7 +77,7 @@ func TestMeasureLayer(t *testing.T) {
 		if r.Direct <= 0 || r.Pipeline <= 0 || r.Floor <= 0 || r.Bytes < bytes || r.FLOPs <= 0 || r.Rows != rows || r.Layers != 1 {
 			t.Errorf("%+v", r)
 		}
-		if r.Device != "cuda:fake" || !strings.Contains(r.String(), " cuda:fake: a layer takes ") {
+		if r.Experts != "cuda:fake" || !strings.Contains(r.String(), " cuda:fake (attention cpu, gates cpu): a layer takes ") {
 			t.Errorf("on the GPU: %s", r)
 		}
 		bytes = r.Bytes

@@ -19,6 +19,7 @@ type pipelineSide struct {
 	client  *client.Client
 	stop    func() // closes the client
 	vocab   int
+	prompt  int // tokens of one
 }
 
 func (b *Bench) openPipeline(ctx context.Context, hops string) (*pipelineSide, error) {
@@ -30,7 +31,7 @@ func (b *Bench) openBy(ctx context.Context, open func(context.Context, string) (
 	if err != nil {
 		return nil, err
 	}
-	s := &pipelineSide{name: y.Settings.Node.ModelName(), cluster: y, stop: func() {}, vocab: b.settings.Model.Spec.Vocab}
+	s := &pipelineSide{name: y.Settings.Node.ModelName(), cluster: y, stop: func() {}, vocab: b.settings.Model.Spec.Vocab, prompt: b.settings.prompt()}
 	if err := s.connect(ctx); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
@@ -59,19 +60,24 @@ func (s *pipelineSide) close() error {
 
 // decode generates tokens for a batch of requests.
 func (s *pipelineSide) decode(ctx context.Context, batch, tokens int) (turn, error) {
-	w := &window{need: batch}
-	errs, began := make([]error, batch), time.Now()
+	t, _, err := s.timed(ctx, batch, tokens)
+	return t, err
+}
+
+// timed also tells the seconds to the first token of each request.
+func (s *pipelineSide) timed(ctx context.Context, batch, tokens int) (t turn, firsts []float64, err error) {
+	w, errs := &window{need: batch, began: time.Now()}, make([]error, batch)
 	var all sync.WaitGroup
 	for i := range batch {
 		all.Go(func() { errs[i] = s.request(ctx, i, tokens, w) })
 	}
 	all.Wait()
-	return turnOf(w, batch*tokens, since(began)), errors.Join(errs...)
+	return turnOf(w, batch*tokens, since(w.began)), w.firsts, errors.Join(errs...)
 }
 
 func (s *pipelineSide) request(ctx context.Context, i, tokens int, w *window) error {
 	n := int32(tokens)
-	stream, err := s.client.Prompt(ctx, &pb.Prompt{InputIds: promptIDs(i, promptLength, s.vocab), MaxTokens: &n, IgnoreEos: true})
+	stream, err := s.client.Prompt(ctx, &pb.Prompt{InputIds: promptIDs(i, s.prompt, s.vocab), MaxTokens: &n, IgnoreEos: true})
 	if err != nil {
 		w.ended()
 		return err
@@ -98,13 +104,20 @@ type window struct {
 	started atomic.Int64
 	tokens  atomic.Int64
 	done    atomic.Bool
+	began   time.Time
 
 	mu       sync.Mutex
+	firsts   []float64 // seconds to the first token of each request
 	from, to time.Time
 	counted  int64
 }
 
 func (w *window) token(first bool) {
+	if first {
+		w.mu.Lock()
+		w.firsts = append(w.firsts, since(w.began))
+		w.mu.Unlock()
+	}
 	if first && int(w.started.Add(1)) == w.need {
 		w.mu.Lock()
 		w.from = time.Now()

@@ -24,8 +24,8 @@ const RescaleHosts = 3
 // Rescaling is what changing plans does to open streams. Half of the time there is
 // a new plan, for Window; the other half the same plans are steady.
 type Rescaling struct {
-	Model    string   `json:"model"`
-	Device   string   `json:"device"`
+	Model string `json:"model"`
+	Names
 	Batch    int      `json:"batch"`
 	Changes  int      `json:"plan_changes"`
 	Window   float64  `json:"window_seconds"`
@@ -68,7 +68,7 @@ type rescale struct {
 func Rescale(ctx context.Context, y *cluster.Cluster, batch, rounds int, window time.Duration, progress func(string, ...any)) (r *Rescaling, err error) {
 	s := &rescale{
 		pipelineSide: &pipelineSide{name: y.Settings.Node.ModelName(), cluster: y, stop: func() {}, vocab: y.Settings.Node.Shared.Model.Spec.Vocab},
-		gaps:         map[bool][]float64{}, first: map[int][]uint32{}, tokens: min(Context, y.Settings.Node.Shared.Model.Spec.MaxPositions) - promptLength,
+		gaps:         map[bool][]float64{}, first: map[int][]uint32{}, tokens: min(Context, y.Settings.Node.Shared.Model.Spec.MaxPositions) - PromptLength,
 	}
 	defer func() { s.stop() }()
 	if err := s.connect(ctx); err != nil {
@@ -141,7 +141,7 @@ func (s *rescale) measure(ctx context.Context, rounds int, window time.Duration,
 
 // result has nothing measured yet.
 func (s *rescale) result(window time.Duration) *Rescaling {
-	return &Rescaling{Model: s.name, Device: s.device(), Window: window.Seconds()}
+	return &Rescaling{Model: s.name, Names: s.devices(), Window: window.Seconds()}
 }
 
 func (s *rescale) report(r *Rescaling, gained readings, inUse []float64) {
@@ -240,7 +240,7 @@ func (s *rescale) ask(ctx context.Context, i int) error {
 
 func (s *rescale) answer(ctx context.Context, i int) error {
 	n := int32(s.tokens)
-	stream, err := s.client.Prompt(ctx, &pb.Prompt{InputIds: promptIDs(i, promptLength, s.vocab), MaxTokens: &n, IgnoreEos: true})
+	stream, err := s.client.Prompt(ctx, &pb.Prompt{InputIds: promptIDs(i, PromptLength, s.vocab), MaxTokens: &n, IgnoreEos: true})
 	if err != nil {
 		return err
 	}
@@ -309,5 +309,5 @@ func (r *Rescaling) String() string {
 	}
 	return fmt.Sprintf("%s  batch %d  %s, %d hosts, %d changes of the plan: time between tokens steady %s; in the %.1f s after a change %s; p99 %.2f times\n"+
 		"    a plan is in use after %.0f ms (p99); %.0f loads of experts, %.0f cold starts, %.0f re-issues; %d answers, %d changed\n",
-		r.Model, r.Batch, r.Device, RescaleHosts, r.Changes, ms(r.Steady), r.Window, ms(r.Moving), r.P99Ratio, r.InUse*1e3, r.Loads, r.Cold, r.Reissues, r.Answers, r.Changed)
+		r.Model, r.Batch, r.Names, RescaleHosts, r.Changes, ms(r.Steady), r.Window, ms(r.Moving), r.P99Ratio, r.InUse*1e3, r.Loads, r.Cold, r.Reissues, r.Answers, r.Changed)
 }

@@ -104,7 +104,7 @@ func TestUnkept(t *testing.T) {
 func answer(t *testing.T, side *pipelineSide) (ids []uint32) {
 	t.Helper()
 	n := int32(24)
-	stream, err := side.client.Prompt(t.Context(), &pb.Prompt{InputIds: promptIDs(0, promptLength, side.vocab), MaxTokens: &n, IgnoreEos: true})
+	stream, err := side.client.Prompt(t.Context(), &pb.Prompt{InputIds: promptIDs(0, PromptLength, side.vocab), MaxTokens: &n, IgnoreEos: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func answer(t *testing.T, side *pipelineSide) (ids []uint32) {
 func readAgain(t *testing.T, side *pipelineSide) {
 	t.Helper()
 	n := int32(200)
-	stream, err := side.client.Prompt(t.Context(), &pb.Prompt{InputIds: promptIDs(0, promptLength, side.vocab), MaxTokens: &n, IgnoreEos: true})
+	stream, err := side.client.Prompt(t.Context(), &pb.Prompt{InputIds: promptIDs(0, PromptLength, side.vocab), MaxTokens: &n, IgnoreEos: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,8 +23,9 @@ type Node struct {
 	// connection of its own.
 	Shared deployment.Settings
 	Bus    bus.Config
-	// KeepModel leaves the model open when the node closes: somebody else uses it too.
-	KeepModel bool
+	// KeepModel and KeepPool leave the model and the cores open when the node closes:
+	// somebody else uses them too.
+	KeepModel, KeepPool bool
 
 	inProcess nats.InProcessConnProvider
 	users     *credentials.Folder // of a server in this process; nil: it lets everybody in
@@ -50,8 +51,8 @@ const (
 	working = 64 << 20
 )
 
-// tuneCollector is called when the weights are loaded: they are what lives.
-func tuneCollector() {
+// TuneCollector is called when the weights are loaded: they are what lives.
+func TuneCollector() {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
@@ -100,7 +101,9 @@ func (n *Node) Names() schemas.Streams {
 
 // Close closes the cores, the telemetry and the model.
 func (n *Node) Close() error {
-	n.Shared.Pool.Close()
+	if !n.KeepPool {
+		n.Shared.Pool.Close()
+	}
 	err := n.Shared.Telemetry.Close()
 	if n.KeepModel {
 		return err

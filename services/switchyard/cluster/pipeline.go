@@ -57,7 +57,7 @@ func (p *Pipeline) AwaitReady(ctx context.Context) error {
 	for {
 		missing := p.Ready()
 		if missing == nil {
-			tuneCollector()
+			TuneCollector()
 			return nil
 		}
 		select {

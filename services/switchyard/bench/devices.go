@@ -1,0 +1,130 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+
+	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/pkg/compute/device"
+	"github.com/switchyard/switchyard/pkg/compute/direct"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/pkg/process/gpus"
+	"github.com/switchyard/switchyard/services/switchyard/cluster"
+)
+
+// Devices hold a model for the direct path, where a pipeline's services have it: on the
+// same GPUs, or the CPU. The routed experts are loaded once, and the pipelines have them
+// from here.
+type Devices struct {
+	// Names are what computes.
+	Names Names
+	// Experts are for the expert hosts of all pipelines.
+	Experts device.Device
+
+	on   direct.Parts
+	rows int // of a step
+	kv   int64
+	ends []func()
+}
+
+// directRows is the most of a step on the CPU: a batch of short prompts.
+const directRows = 4096
+
+// OpenDevices loads a model's experts, and what else the services have on GPUs. A
+// sequence has so many positions at most.
+func OpenDevices(ctx context.Context, m *model.Model, p *pool.Pool, w tensor.Wire, of cluster.Services, positions int) (_ *Devices, err error) {
+	d := &Devices{Names: namesOf(of), rows: directRows, kv: KVBytes}
+	defer func() {
+		if err != nil {
+			d.Close()
+		}
+	}()
+	if err := d.openExperts(ctx, m, p, w, of.Expert.GPU); err != nil {
+		return nil, err
+	}
+	if gpu := of.Gate.GPU; gpu != nil {
+		gates, err := gpu.Gates(ctx, m)
+		if err != nil {
+			return nil, fmt.Errorf("loading the direct path's gates: %w", err)
+		}
+		d.on.Gates, d.ends = gates, append(d.ends, gates.Close)
+	}
+	if gpu := of.Attention.GPU; gpu != nil {
+		d.rows, d.kv = of.Attention.MaxRows, 0
+		attention, err := gpu.Attention(ctx, m, p, gpus.Steps{Wire: w, Positions: positions, Rows: d.rows, Lanes: 1})
+		if err != nil {
+			return nil, fmt.Errorf("loading the direct path's attention: %w", err)
+		}
+		d.on.Backbone, d.ends = forward.NewBackbone(&m.Spec, attention), append(d.ends, attention.Close)
+	}
+	return d, nil
+}
+
+// loadingGarbage is how much may gather while experts are loaded, in percent of what
+// lives. That is little work to find: weights refer to nothing.
+const loadingGarbage = 10
+
+func (d *Devices) openExperts(ctx context.Context, m *model.Model, p *pool.Pool, w tensor.Wire, gpu *gpus.GPU) error {
+	if os.Getenv("GOGC") == "" {
+		defer debug.SetGCPercent(debug.SetGCPercent(loadingGarbage))
+	}
+	d.Experts = device.NewCPU(m, p, device.Settings{})
+	if gpu != nil {
+		on, err := gpu.Experts(m, w, device.Settings{})
+		if err != nil {
+			return fmt.Errorf("opening the experts' device: %w", err)
+		}
+		d.Experts = on
+	}
+	d.on.Experts, d.ends = d.Experts, append(d.ends, d.Experts.Close)
+	err := device.LoadAll(ctx, d.Experts, m.Spec)
+	var refused *device.RefusedError
+	if errors.As(err, &refused) {
+		return fmt.Errorf("both sides have all experts of model %s on one device, which is too small: %w", m.Name, err)
+	}
+	return err
+}
+
+// Close frees everything. The pipelines are closed before.
+func (d *Devices) Close() {
+	for _, end := range d.ends {
+		end()
+	}
+	d.ends = nil
+}
+
+// Names are what computes, on both sides.
+type Names struct {
+	Experts   string `json:"device"`
+	Attention string `json:"attention_device"`
+	Gates     string `json:"gate_device"`
+}
+
+func namesOf(s cluster.Services) Names {
+	return Names{nameOf(s.Expert.GPU), nameOf(s.Attention.GPU), nameOf(s.Gate.GPU)}
+}
+
+// nameOf says what a GPU is called; nil is the CPU.
+func nameOf(gpu *gpus.GPU) string {
+	if gpu == nil {
+		return "cpu"
+	}
+	return "cuda:" + gpu.Info.Name
+}
+
+// String is one name if all of it is one device.
+func (n Names) String() string {
+	if n.Experts == n.Attention && n.Experts == n.Gates {
+		return n.Experts
+	}
+	return fmt.Sprintf("%s (attention %s, gates %s)", n.Experts, n.Attention, n.Gates)
+}
+
+// onProcessor says whether the processor computes all that takes long, so that its
+// ceilings are those to judge by.
+func (n Names) onProcessor() bool { return n.Experts == "cpu" && n.Attention == "cpu" }

@@ -1,0 +1,240 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	kernels "github.com/switchyard/switchyard/kernels/cuda"
+	"github.com/switchyard/switchyard/kernels/cuda/fake"
+	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/pkg/compute/device"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/pkg/process/gpus"
+	"github.com/switchyard/switchyard/pkg/request/client"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/switchyard/cluster"
+	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
+)
+
+// gpu is a fake one, and how often it was opened and is open.
+type gpu struct {
+	*gpus.GPU
+	opened, open *atomic.Int64
+}
+
+func newGPU(k map[string]fake.Kernel, memory uint64) gpu {
+	g := gpu{opened: &atomic.Int64{}, open: &atomic.Int64{}}
+	g.GPU = &gpus.GPU{
+		Info: fake.New(fake.Settings{}).Info(), Memory: memory, Images: kernels.Images{"experts.sm_90a.cubin": {1}},
+		Open: func() (kernels.Driver, error) {
+			g.opened.Add(1)
+			g.open.Add(1)
+			return closing{fake.New(fake.Settings{Kernels: k}), g.open}, nil
+		},
+	}
+	return g
+}
+
+// closing counts that it is closed.
+type closing struct {
+	*fake.Device
+	open *atomic.Int64
+}
+
+func (c closing) Close() error {
+	c.open.Add(-1)
+	return c.Device.Close()
+}
+
+// rig is a tiny model, and what a benchmark of it is opened with.
+type rig struct {
+	m       *model.Model
+	threads *pool.Pool
+	of      cluster.Services
+	devices *Devices
+}
+
+func newRig(t *testing.T, change func(*cluster.Services)) *rig {
+	t.Helper()
+	m, err := model.Synthetic("tiny", Seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{m: m, threads: pool.New(1)}
+	t.Cleanup(r.threads.Close)
+	change(&r.of)
+	return r
+}
+
+// open opens both sides, on the same devices.
+func (r *rig) open(t *testing.T, s Settings) *Bench {
+	t.Helper()
+	var err error
+	if r.devices, err = OpenDevices(t.Context(), r.m, r.threads, tensor.BF16, r.of, ContextFor(s.prompt())); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.devices.Close)
+	s.Model, s.Pool, s.Wire, s.Hops, s.Devices = r.m, r.threads, "bf16", "unacked", r.devices
+	s.Rounds, s.Seconds, s.Progress, s.Open = 2, 0.001, func(string, ...any) {}, r.pipeline
+	b, err := Open(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+func (r *rig) pipeline(ctx context.Context, hops string) (*cluster.Cluster, error) {
+	s, err := clustertest.Settings(ctx, r.m, tensor.BF16, schemas.Hops(hops))
+	if err != nil {
+		return nil, err
+	}
+	s.Node.Shared.Pool.Close()
+	s.Node.Shared.Pool, s.Node.KeepPool, s.Node.KeepModel = r.threads, true, true
+	s.Services.Expert.GPU, s.Services.Expert.Device, s.Services.Gate.GPU = r.of.Expert.GPU, r.devices.Experts, r.of.Gate.GPU
+	if r.of.Attention.GPU != nil {
+		s.Services.Attention.KVBytes, s.Services.Attention.GPU, s.Services.Attention.MaxRows = 0, r.of.Attention.GPU, r.of.Attention.MaxRows
+	}
+	return cluster.Open(ctx, s)
+}
+
+// Both sides compute on the same GPUs, in steps that those have room for, and give the same
+// tokens. The experts are loaded once, also for the pipelines with other hops.
+func TestDevices(t *testing.T) {
+	const prompt, rows = 40, 16
+	experts, attention, gates := newGPU(fake.Experts(), 60<<20), newGPU(fake.Backbone(), 60<<20), newGPU(fake.Gates(), 0)
+	t.Run("all", func(t *testing.T) {
+		r := newRig(t, func(s *cluster.Services) {
+			s.Expert.GPU, s.Attention.GPU, s.Gate.GPU, s.Attention.MaxRows = experts.GPU, attention.GPU, gates.GPU, rows
+		})
+		b := r.open(t, Settings{Prompt: prompt, Breakdown: true})
+		got, err := b.Measure(t.Context(), 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := "cuda:" + experts.Info.Name
+		if got.Names != (Names{name, name, name}) || got.Prompt != prompt || got.Bandwidth != 0 || got.Flops != 0 || got.Read <= 0 || got.Done <= 0 {
+			t.Errorf("%+v", got)
+		}
+		for _, f := range []FirstToken{got.PipelineFirst, got.DirectFirst} {
+			if f.Requests != 4 || f.P50 <= 0 || f.P99 < f.P50 {
+				t.Errorf("first tokens: %+v", f)
+			}
+		}
+		if !strings.Contains(got.String(), name+": pipeline ") || !strings.Contains(got.String(), "first token of a prompt of 40 tokens: pipeline ") {
+			t.Error(got)
+		}
+		sameTokens(t, b, 24)
+		if experts.opened.Load() != 1 || gates.opened.Load() != 4 || attention.opened.Load() != 4 {
+			t.Errorf("opened: experts %d times, gates %d, attention %d", experts.opened.Load(), gates.opened.Load(), attention.opened.Load())
+		}
+	})
+	for name, g := range map[string]gpu{"experts": experts, "attention": attention, "gates": gates} {
+		if n := g.open.Load(); n != 0 {
+			t.Errorf("%s: %d are open still", name, n)
+		}
+	}
+}
+
+// sameTokens wants both sides to answer with the same ones.
+func sameTokens(t *testing.T, b *Bench, tokens int) {
+	t.Helper()
+	seqs, err := b.direct.add(1, b.direct.prompt, tokens)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeAll(seqs)
+	for range tokens {
+		if err := b.direct.runner.Step(t.Context(), seqs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := int32(tokens)
+	stream, err := b.pipeline.client.Prompt(t.Context(), &pb.Prompt{InputIds: promptIDs(0, b.direct.prompt, b.pipeline.vocab), MaxTokens: &n, IgnoreEos: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []uint32
+	for chunk, err := range stream.Chunks() {
+		if err = errors.Join(err, client.Failure(chunk)); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, chunk.TokenIds...)
+	}
+	if want := seqs[0].Generated(); !slices.Equal(got, want) {
+		t.Errorf("the pipeline's tokens are %v, the direct path's %v", got, want)
+	}
+}
+
+// On the CPU both sides have the same experts, and the machine's ceilings count.
+func TestDevicesOnCPU(t *testing.T) {
+	r := newRig(t, func(*cluster.Services) {})
+	b := r.open(t, Settings{})
+	got, err := b.Measure(t.Context(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := int64(0)
+	for range r.m.Spec.Experts * r.m.Spec.Layers {
+		all += 2 * r.m.Spec.ExpertParameters()
+	}
+	if used := r.devices.Experts.Memory().Used; used != all {
+		t.Errorf("%d bytes of experts, want %d", used, all)
+	}
+	if got.Names != (Names{"cpu", "cpu", "cpu"}) || got.Prompt != PromptLength || got.Bandwidth <= 0 || got.Flops <= 0 || got.PrefillFlops <= 0 {
+		t.Errorf("%+v", got)
+	}
+	sameTokens(t, b, 8)
+	var fields map[string]any
+	text, err := json.Marshal(got)
+	if err = errors.Join(err, json.Unmarshal(text, &fields)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{
+		"model", "batch", "grouping", "wire", "pipeline_tokens_per_s", "direct_tokens_per_s", "ratio", "direct_bandwidth_ratio", "direct_flops_ratio",
+		"device", "attention_device", "gate_device", "prompt_tokens", "pipeline_ttft", "direct_ttft",
+	} {
+		if _, ok := fields[name]; !ok {
+			t.Errorf("no %s in %s", name, text)
+		}
+	}
+}
+
+// What does not fit is refused, and says why.
+func TestDevicesWithoutRoom(t *testing.T) {
+	t.Run("experts", func(t *testing.T) {
+		experts := newGPU(fake.Experts(), 1<<20)
+		r := newRig(t, func(s *cluster.Services) { s.Expert.GPU = experts.GPU })
+		room := &kernels.RoomError{}
+		err := error(room)
+		for errors.As(err, &room) { // until there are buffers and one expert
+			experts.Memory += uint64(room.Need - room.Rest)
+			_, err = OpenDevices(t.Context(), r.m, r.threads, tensor.BF16, r.of, Context)
+		}
+		var refused *device.RefusedError
+		if !errors.As(err, &refused) || !strings.Contains(err.Error(), "both sides have all experts of model tiny on one device") {
+			t.Errorf("with %d bytes: %v", experts.Memory, err)
+		}
+		if n := experts.open.Load(); n != 0 {
+			t.Errorf("%d are open", n)
+		}
+	})
+	t.Run("batch", func(t *testing.T) {
+		r := newRig(t, func(*cluster.Services) {})
+		b := r.open(t, Settings{Prompt: 4000})
+		if _, err := b.direct.maxTokens(1 << 20); err == nil || !strings.Contains(err.Error(), "not for a batch of 1048576") {
+			t.Error(err)
+		}
+	})
+}
