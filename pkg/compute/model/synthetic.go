@@ -8,14 +8,17 @@ import (
 	"hash/fnv"
 	"math"
 	"strings"
+	"sync"
+	"unsafe"
+	"weak"
 
 	"github.com/switchyard/switchyard/internal/splitmix"
 	"github.com/switchyard/switchyard/kernels/cpu"
 )
 
-// Synthetic is a model with random bf16 weights that are made when asked for:
-// nothing is stored, each call of Tensor makes the same tensor anew. It is for
-// measuring, and has no tokenizer. The names are those of shapes, such as "tiny", and
+// Synthetic is a model with random bf16 weights that are made when asked for. All who
+// hold a tensor have the same memory, and when nobody does it is made anew, with the
+// same numbers. It is for measuring, and has no tokenizer. The names are those of shapes, such as "tiny", and
 // with :N behind them such models with N layers only.
 func Synthetic(name string, seed uint64) (*Model, error) {
 	config, err := shapeConfig(name)
@@ -29,7 +32,7 @@ func Synthetic(name string, seed uint64) (*Model, error) {
 	family := *p.family
 	family.tensors, family.prefix = shapeTensors(), ""
 	m := &Model{Name: CleanName(name), Spec: p.spec, Generation: p.generation, family: &family}
-	src := &synthetic{seed: seed, spec: &m.Spec, parts: map[string]syntheticPart{}}
+	src := &synthetic{seed: seed, spec: &m.Spec, parts: map[string]syntheticPart{}, held: map[string]weak.Pointer[byte]{}}
 	for ref := range m.Spec.Refs() {
 		src.add(ref, m.stored(ref))
 	}
@@ -47,6 +50,9 @@ type synthetic struct {
 	seed  uint64
 	spec  *Spec
 	parts map[string]syntheticPart
+
+	mu   sync.Mutex
+	held map[string]weak.Pointer[byte] // tensors' first bytes, from when they were made
 }
 
 // syntheticPart is a tensor that is stored of a role's: all of it, or the codes or
@@ -91,7 +97,40 @@ func (s *synthetic) tensor(name string) (Tensor, bool) {
 	if !ok {
 		return Tensor{}, false
 	}
-	t.Data = make([]byte, t.DType.Size()*t.Len())
+	size := t.DType.Size() * t.Len()
+	if t.Data = s.holding(name, size); t.Data == nil {
+		t.Data = make([]byte, size)
+		s.fill(t)
+		t.Data = s.share(name, t.Data)
+	}
+	return t, true
+}
+
+// holding is a tensor that somebody holds; nil if nobody does.
+func (s *synthetic) holding(name string, size int) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first := s.held[name].Value()
+	if first == nil {
+		return nil
+	}
+	return unsafe.Slice(first, size)
+}
+
+// share keeps a tensor for as long as somebody holds it; it is the one that was made first.
+func (s *synthetic) share(name string, data []byte) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if first := s.held[name].Value(); first != nil {
+		return unsafe.Slice(first, len(data))
+	}
+	s.held[name] = weak.Make(unsafe.SliceData(data))
+	return data
+}
+
+// fill makes a tensor's numbers.
+func (s *synthetic) fill(t Tensor) {
+	name := t.Name
 	switch p := s.parts[name]; {
 	case p.kind == syntheticCodes:
 		fillRandom(t.Data, s.stream(name))
@@ -102,7 +141,6 @@ func (s *synthetic) tensor(name string) (Tensor, bool) {
 	case strings.HasSuffix(p.ref.Role.String(), "Norm"): // biases are zero
 		fillOnes(t.Data)
 	}
-	return t, true
 }
 
 func (s *synthetic) file(string) ([]byte, bool) { return nil, false }
@@ -159,8 +197,12 @@ func fillScales(data []byte, deviation float64) {
 // gaussTable is how many normal numbers there are: twelve random bits choose one.
 const gaussTable = 4096
 
-// gaussian is the normal numbers times a deviation, as bf16.
-func gaussian(deviation float64) (table [gaussTable]uint16) {
+// normals are normal numbers as bf16.
+type normals [gaussTable]uint16
+
+// gaussian is the normal numbers times a deviation.
+func gaussian(deviation float64) *normals {
+	var table normals
 	var x [gaussTable]float32
 	for i, q := range splitmix.Normals() {
 		x[i] = float32(q * deviation)
@@ -170,20 +212,29 @@ func gaussian(deviation float64) (table [gaussTable]uint16) {
 	for i := range table {
 		table[i] = binary.LittleEndian.Uint16(raw[2*i:])
 	}
-	return table
+	return &table
 }
 
 // fillGaussian fills data with bf16 normal numbers, four of each 64-bit word of
 // a counter-based generator (splitmix64). len(data) is even.
 func fillGaussian(data []byte, stream uint64, deviation float64) {
 	table := gaussian(deviation)
+	for ; len(data) >= 32; data = data[32:] { // four words are made side by side
+		a, b, c, d := splitmix.Next(&stream), splitmix.Next(&stream), splitmix.Next(&stream), splitmix.Next(&stream)
+		binary.LittleEndian.PutUint64(data[:8], table.four(a))
+		binary.LittleEndian.PutUint64(data[8:16], table.four(b))
+		binary.LittleEndian.PutUint64(data[16:24], table.four(c))
+		binary.LittleEndian.PutUint64(data[24:32], table.four(d))
+	}
 	for ; len(data) >= 8; data = data[8:] {
-		r := splitmix.Next(&stream)
-		lo := uint64(table[r&4095]) | uint64(table[r>>12&4095])<<16
-		hi := uint64(table[r>>24&4095])<<32 | uint64(table[r>>36&4095])<<48
-		binary.LittleEndian.PutUint64(data, lo|hi)
+		binary.LittleEndian.PutUint64(data, table.four(splitmix.Next(&stream)))
 	}
 	for ; len(data) >= 2; data = data[2:] {
 		binary.LittleEndian.PutUint16(data, table[splitmix.Next(&stream)&4095])
 	}
+}
+
+// four are those that a word's lower 48 bits choose.
+func (t *normals) four(r uint64) uint64 {
+	return uint64(t[r&4095]) | uint64(t[r>>12&4095])<<16 | uint64(t[r>>24&4095])<<32 | uint64(t[r>>36&4095])<<48
 }

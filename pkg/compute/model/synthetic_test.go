@@ -1,11 +1,18 @@
 package model
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"unsafe"
+
+	"pgregory.net/rapid"
 
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
@@ -39,6 +46,129 @@ func TestSynthetic(t *testing.T) {
 	}
 	if norm, err := m.Floats(Ref{Role: FinalNorm}); err != nil || norm[0] != 1 {
 		t.Errorf("norm %v, %v", norm[0], err)
+	}
+}
+
+// A tensor's numbers follow from seed and name alone: whoever reads it, as what, when, and
+// how often. While somebody holds it nobody else makes it, and then it is gone.
+func TestSyntheticReads(t *testing.T) {
+	for _, name := range []string{"tiny", "gpt-oss-20b:1"} {
+		t.Run(name, func(t *testing.T) { rapid.Check(t, func(rt *rapid.T) { checkReads(rt, name) }) })
+	}
+}
+
+func checkReads(t *rapid.T, name string) {
+	seed := rapid.Uint64Range(0, 3).Draw(t, "seed")
+	var models []*Model
+	var refs []Ref
+	for range 2 {
+		m, err := Synthetic(name, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		models, refs = append(models, m), slices.Collect(m.Spec.Refs())
+	}
+	some := rapid.SliceOfN(rapid.SampledFrom(refs), 1, 4).Draw(t, "refs")
+	for i := range some {
+		if models[0].Spec.Parameters().Total > 1e8 && !some[i].Role.IsExpert() {
+			some[i] = Ref{ExpertDown, 0, i} // embeddings of large shapes take long
+		}
+	}
+	first := make([]Tensor, len(some))
+	for i, ref := range some {
+		first[i] = tensorOf(t, models[0], ref)
+	}
+	for i := len(some) - 1; i >= 0; i-- { // in another order
+		again, other := tensorOf(t, models[0].With(context.Background()), some[i]), tensorOf(t, models[1], some[i])
+		if !bytes.Equal(other.Data, first[i].Data) {
+			t.Fatalf("%v of another model has other numbers", some[i])
+		}
+		if len(again.Data) > 0 && &again.Data[0] != &first[i].Data[0] {
+			t.Fatalf("%v is made twice", some[i])
+		}
+		want := Tensor{DType: other.DType, Shape: other.Shape, Data: slices.Clone(other.Data)}
+		if _, quantised := models[0].Packed(some[i]); quantised == nil {
+			continue
+		}
+		floats, err := models[0].Floats(some[i])
+		wanted, wrong := want.Floats()
+		if err = errors.Join(err, wrong); err != nil || !slices.Equal(floats, wanted) {
+			t.Fatalf("%v as float32: %v", some[i], err)
+		}
+	}
+}
+
+func tensorOf(t *rapid.T, m *Model, ref Ref) Tensor {
+	x, err := m.Tensor(ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// What nobody holds is not kept, and many may read at once.
+func TestSyntheticKeepsNothing(t *testing.T) {
+	m, err := Synthetic("tiny", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	src, ok := m.source.(*synthetic)
+	if !ok {
+		t.Fatalf("its source is %T", m.source)
+	}
+	var all sync.WaitGroup
+	held := make([]Tensor, 4)
+	for i := range held {
+		all.Go(func() {
+			for ref := range m.Spec.Refs() {
+				x, err := m.Tensor(ref)
+				if err != nil {
+					t.Error(err)
+				}
+				if ref == (Ref{ExpertUp, 1, 2}) {
+					held[i] = x
+				}
+			}
+		})
+	}
+	all.Wait()
+	for i := range held {
+		if &held[i].Data[0] != &held[0].Data[0] {
+			t.Error("those who read at once hold different copies")
+		}
+	}
+	runtime.GC()
+	runtime.GC()
+	left := 0
+	for name := range src.parts {
+		if src.held[name].Value() != nil {
+			left++
+		}
+	}
+	if left != 1 {
+		t.Errorf("%d tensors are in memory, and one is held", left)
+	}
+	runtime.KeepAlive(held)
+}
+
+// Every number is finite, and of the size that deviations say.
+func TestFillGaussian(t *testing.T) {
+	for _, n := range []int{0, 2, 6, 8, 30, 32, 34, 62, 1 << 16} {
+		data, longer := make([]byte, n), make([]byte, n+64)
+		fillGaussian(data, 7, 0.5)
+		fillGaussian(longer, 7, 0.5)
+		if whole := n / 8 * 8; !bytes.Equal(data[:whole], longer[:whole]) {
+			t.Errorf("%d bytes are not the first ones of more", n)
+		}
+		x, err := Tensor{DType: safetensors.BF16, Shape: []int{n / 2}, Data: data}.Floats()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range x {
+			if !(v > -2.5 && v < 2.5) {
+				t.Fatalf("%d bytes: %v", n, v)
+			}
+		}
 	}
 }
 
@@ -117,15 +247,11 @@ func TestUnalignedViewsAreCopied(t *testing.T) {
 	}
 }
 
+// Making a matrix, in memory that is new each time.
 func BenchmarkSynthetic(b *testing.B) {
-	m, err := Synthetic("mixtral-1b", 1)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.SetBytes(2 * 2048 * 4096)
+	const size = 2 * 2048 * 4096
+	b.SetBytes(size)
 	for b.Loop() {
-		if _, err := m.Tensor(Ref{ExpertUp, 0, 0}); err != nil {
-			b.Fatal(err)
-		}
+		fillGaussian(make([]byte, size), 1, 0.02)
 	}
 }

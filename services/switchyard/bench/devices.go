@@ -65,6 +65,10 @@ func OpenDevices(ctx context.Context, m *model.Model, p *pool.Pool, w tensor.Wir
 	return d, nil
 }
 
+// mostLoads is how many experts are loaded at a time at most: random weights are made on a
+// core each, and a GPU has two buffers for each.
+const mostLoads = 8
+
 // loadingGarbage is how much may gather while experts are loaded, in percent of what
 // lives. That is little work to find: weights refer to nothing.
 const loadingGarbage = 10
@@ -73,9 +77,10 @@ func (d *Devices) openExperts(ctx context.Context, m *model.Model, p *pool.Pool,
 	if os.Getenv("GOGC") == "" {
 		defer debug.SetGCPercent(debug.SetGCPercent(loadingGarbage))
 	}
-	d.Experts = device.NewCPU(m, p, device.Settings{})
+	s := device.Settings{Loads: min(max(device.DefaultLoads, p.Threads()), mostLoads)}
+	d.Experts = device.NewCPU(m, p, s)
 	if gpu != nil {
-		on, err := gpu.Experts(m, w, device.Settings{})
+		on, err := gpu.Experts(m, w, s)
 		if err != nil {
 			return fmt.Errorf("opening the experts' device: %w", err)
 		}
