@@ -20,30 +20,30 @@ import (
 
 // BenchCmd measures what messages cost.
 type BenchCmd struct {
-	Model        string `help:"Hugging Face model directory; without it the demo model in this binary." placeholder:"DIR"`
-	Synthetic    string `help:"Random weights in the shape of a model instead, such as mixtral-1b; with :N only N layers, such as mixtral-8x7b:1." placeholder:"NAME"`
-	Batch        []int  `default:"1,8,32" help:"Sequences decoded together; several are measured one after the other." placeholder:"N,..."`
-	Rows         []int  `help:"Measure instead the time of a layer for so many rows, beside the machine's ceilings." placeholder:"N,..."`
-	Grouping     string `default:"planner" enum:"planner,expert" help:"Experts of one function: planner (all of a layer) or expert (one each)." placeholder:"KIND"`
-	Wire         string `default:"bf16" enum:"bf16,f32" help:"Element type of rows between services: bf16 or f32." placeholder:"TYPE"`
-	Hops         string `default:"unacked" enum:"acked,unacked,core" help:"How tensors travel: acked, unacked or core." placeholder:"KIND"`
-	PromptTokens int    `default:"${prompt_tokens}" help:"Tokens of each prompt; the time to the first token after them is told, too." placeholder:"N"`
-	Device       string `default:"cpu" help:"What computes experts: cpu, cuda or cuda:N. The direct path computes on the devices of the pipeline, and has its experts." placeholder:"KIND"`
-	GPUMemory    string `name:"gpu-memory" default:"0" help:"Memory that experts take of their GPU, once for both sides (with --rescale for each host), such as 40GiB; 0 is nine tenths of what is free." placeholder:"BYTES"`
-	StageFlags   `embed:""`
-	Threads      int     `default:"0" help:"Threads that compute, on both sides; 0 is one for each core that it may use." placeholder:"N"`
-	MaxRows      int     `default:"256" help:"Most rows of one microbatch, prompt and answer tokens together; of a GPU's direct path, of a step." placeholder:"N"`
-	Microbatches int     `default:"2" help:"Microbatches in flight at once." placeholder:"N"`
-	MinRows      int     `default:"0" help:"Fewest answer tokens a step for which another microbatch is used; 0 is by the size of a layer." placeholder:"N"`
-	Rounds       int     `default:"5" help:"Turns of direct and pipeline; the medians count." placeholder:"N"`
-	Seconds      float64 `default:"1" help:"About how many seconds a turn of either takes." placeholder:"S"`
-	Breakdown    bool    `help:"Also measure the other kinds of hops, and tell what a step's time goes to."`
-	Rescale      bool    `help:"Measure instead the time between tokens while the plan changes, with 3 hosts."`
-	Stages       bool    `help:"Also tell the time of a step by stage, as the services measure it."`
-	Loads        bool    `help:"Also measure what it costs to tell Kafka of experts' loads; without --kafka to a broker in this process."`
-	Guarantees   bool    `help:"Also measure what it costs that no accepted request is lost: beside a pipeline whose token logs nobody keeps."`
-	JSON         bool    `name:"json" help:"Print one JSON object a batch size."`
-	KafkaFlags   `embed:""`
+	Model         string `help:"Hugging Face model directory; without it the demo model in this binary." placeholder:"DIR"`
+	SyntheticFlag `embed:""`
+	Batch         []int  `default:"1,8,32" help:"Sequences decoded together; several are measured one after the other." placeholder:"N,..."`
+	Rows          []int  `help:"Measure instead the time of a layer for so many rows, beside the machine's ceilings." placeholder:"N,..."`
+	Grouping      string `default:"planner" enum:"planner,expert" help:"Experts of one function: planner (all of a layer) or expert (one each)." placeholder:"KIND"`
+	Wire          string `default:"bf16" enum:"bf16,f32" help:"Element type of rows between services: bf16 or f32." placeholder:"TYPE"`
+	Hops          string `default:"unacked" enum:"acked,unacked,core" help:"How tensors travel: acked, unacked or core." placeholder:"KIND"`
+	PromptTokens  int    `default:"${prompt_tokens}" help:"Tokens of each prompt; the time to the first token after them is told, too." placeholder:"N"`
+	Device        string `default:"cpu" help:"What computes experts: cpu, cuda or cuda:N. The direct path computes on the devices of the pipeline, and has its experts." placeholder:"KIND"`
+	GPUMemory     string `name:"gpu-memory" default:"0" help:"Memory that experts take of their GPU, once for both sides (with --rescale for each host), such as 40GiB; 0 is nine tenths of what is free." placeholder:"BYTES"`
+	StageFlags    `embed:""`
+	Threads       int     `default:"0" help:"Threads that compute, on both sides; 0 is one for each core that it may use." placeholder:"N"`
+	MaxRows       int     `default:"256" help:"Most rows of one microbatch, prompt and answer tokens together; of a GPU's direct path, of a step." placeholder:"N"`
+	Microbatches  int     `default:"2" help:"Microbatches in flight at once." placeholder:"N"`
+	MinRows       int     `default:"0" help:"Fewest answer tokens a step for which another microbatch is used; 0 is by the size of a layer." placeholder:"N"`
+	Rounds        int     `default:"5" help:"Turns of direct and pipeline; the medians count." placeholder:"N"`
+	Seconds       float64 `default:"1" help:"About how many seconds a turn of either takes." placeholder:"S"`
+	Breakdown     bool    `help:"Also measure the other kinds of hops, and tell what a step's time goes to."`
+	Rescale       bool    `help:"Measure instead the time between tokens while the plan changes, with 3 hosts."`
+	Stages        bool    `help:"Also tell the time of a step by stage, as the services measure it."`
+	Loads         bool    `help:"Also measure what it costs to tell Kafka of experts' loads; without --kafka to a broker in this process."`
+	Guarantees    bool    `help:"Also measure what it costs that no accepted request is lost: beside a pipeline whose token logs nobody keeps."`
+	JSON          bool    `name:"json" help:"Print one JSON object a batch size."`
+	KafkaFlags    `embed:""`
 }
 
 // Run measures every batch size.
@@ -186,8 +186,6 @@ func (c *BenchCmd) rescale(ctx context.Context, e *env, m *model.Model, line *te
 
 func (c *BenchCmd) check(insecure bool) error {
 	switch {
-	case c.Model != "" && c.Synthetic != "":
-		return usage(errors.New("--model and --synthetic exclude each other"))
 	case c.Device == "paced":
 		return usage(errors.New("--device is paced; bench measures on cpu, cuda or cuda:N, and arena --back-end live on paced hosts"))
 	case c.Rounds < 1 || !(c.Seconds > 0):
@@ -218,14 +216,11 @@ func (c *BenchCmd) check(insecure bool) error {
 const maxBatch, maxRows, mostPrompt = 256, 4096, 1 << 20
 
 func (c *BenchCmd) open(ctx context.Context, e *env) (*model.Model, error) {
-	if c.Synthetic == "" {
-		return openModel(ctx, e, c.Model)
+	f := ModelFlags{Model: c.Model}
+	if err := c.SyntheticFlag.of(&f); err != nil {
+		return nil, err
 	}
-	m, err := model.Synthetic(c.Synthetic, bench.Seed)
-	if err != nil {
-		return nil, usage(err)
-	}
-	return m, nil
+	return f.openBy(ctx, e, openStoredNow)
 }
 
 // benched is in what the pipelines differ that are measured.

@@ -38,6 +38,22 @@ type ModelFlags struct {
 	LogAge       time.Duration `default:"2h" help:"How long answers are kept for repeats and replays; the longest deadline must fit." placeholder:"TIME"`
 	LogBytes     string        `default:"4GiB" help:"Most bytes that answers take in the token log; near it new requests are refused." placeholder:"BYTES"`
 	Threads      int           `default:"0" help:"Threads that compute; 0 is one for each core that it may use." placeholder:"N"`
+
+	synthetic string // the shape of random weights in the model's place; empty: there are none
+}
+
+// SyntheticFlag is of commands that run everything in one process.
+type SyntheticFlag struct {
+	Synthetic string `help:"Random weights in the shape of a model instead, such as mixtral-1b; with :N only N layers, such as mixtral-8x7b:1." placeholder:"NAME"`
+}
+
+// of sets what the model is.
+func (f SyntheticFlag) of(m *ModelFlags) error {
+	if m.Model != "" && f.Synthetic != "" {
+		return usage(errors.New("--model and --synthetic exclude each other"))
+	}
+	m.synthetic = f.Synthetic
+	return nil
 }
 
 // token is the model's name in subjects, known before it is opened.
@@ -49,6 +65,8 @@ func (f ModelFlags) token() string {
 		return schemas.ModelToken(strings.TrimPrefix(f.Model, storeScheme))
 	case f.Model != "":
 		return schemas.ModelToken(model.NameOf(f.Model))
+	case f.synthetic != "":
+		return schemas.ModelToken(model.CleanName(f.synthetic))
 	}
 	return model.DemoName
 }

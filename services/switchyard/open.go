@@ -11,6 +11,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/weights"
+	"github.com/switchyard/switchyard/services/switchyard/bench"
 	"github.com/switchyard/switchyard/services/switchyard/terminal"
 )
 
@@ -50,6 +51,9 @@ func (f ModelFlags) openBy(ctx context.Context, e *env, stored openStored) (*mod
 }
 
 func (f ModelFlags) find(ctx context.Context, e *env, stored openStored) (*model.Model, error) {
+	if f.synthetic != "" {
+		return model.Synthetic(f.synthetic, bench.Seed)
+	}
 	if f.Model == "" {
 		return model.Demo()
 	}

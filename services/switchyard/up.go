@@ -15,6 +15,7 @@ import (
 // UpCmd runs everything in one process.
 type UpCmd struct {
 	ModelFlags     `embed:""`
+	SyntheticFlag  `embed:""`
 	AttentionFlags `embed:""`
 	ExpertFlags    `embed:""`
 	PlanFlags      `embed:""`
@@ -46,6 +47,9 @@ func (c *UpCmd) Run(ctx context.Context, e *env) (err error) {
 	}
 	if c.Listen == "" {
 		return usage(errors.New("--listen is empty: nobody could reach the model; it must be HOST:PORT, such as 127.0.0.1:4222"))
+	}
+	if err := c.SyntheticFlag.of(&c.ModelFlags); err != nil {
+		return err
 	}
 	settings, err := c.settings(ctx, e)
 	if err != nil {

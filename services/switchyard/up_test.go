@@ -1,12 +1,18 @@
 package main
 
 import (
+	"errors"
+	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/request/client"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
 func TestGreeting(t *testing.T) {
@@ -31,6 +37,55 @@ func TestGreeting(t *testing.T) {
 				t.Errorf("%s: no %q in\n%s", tt.name, want, got)
 			}
 		}
+	}
+}
+
+// Random weights are served under the name of their shape.
+func TestUpSynthetic(t *testing.T) {
+	e := &env{Globals: Globals{Prefix: schemas.DefaultPrefix}, stdio: stdio{err: io.Discard}, log: slog.New(slog.DiscardHandler)}
+	s, err := inProcess(t.Context(), e, func(up *UpCmd) {
+		up.Threads = 1
+		if err := (SyntheticFlag{"tiny:1"}).of(&up.ModelFlags); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := openCluster(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := y.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := y.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if name := s.Node.ModelName(); name != "tiny_1" {
+		t.Errorf("it is served as %s", name)
+	}
+	c, stop, err := y.Client(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	n := int32(3)
+	stream, err := c.Prompt(t.Context(), &pb.Prompt{InputIds: []uint32{1, 2, 3}, MaxTokens: &n, IgnoreEos: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []uint32
+	for chunk, err := range stream.Chunks() {
+		if err = errors.Join(err, client.Failure(chunk)); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, chunk.TokenIds...)
+	}
+	if len(got) != int(n) {
+		t.Errorf("%d tokens", len(got))
 	}
 }
 
