@@ -124,7 +124,7 @@ func nameOf(gpu *gpus.GPU) string {
 
 // String is one name if all of it is one device.
 func (n Names) String() string {
-	if n.Experts == n.Attention && n.Experts == n.Gates {
+	if n == (Names{n.Experts, n.Experts, n.Experts}) {
 		return n.Experts
 	}
 	return fmt.Sprintf("%s (attention %s, gates %s)", n.Experts, n.Attention, n.Gates)

@@ -16,6 +16,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -100,6 +101,14 @@ func (r *rig) pipeline(ctx context.Context, hops string) (*cluster.Cluster, erro
 	if err != nil {
 		return nil, err
 	}
+	if r.of.Expert.GPU != nil { // whose process says with all metrics what computes
+		if err := s.Node.Shared.Telemetry.Close(); err != nil {
+			return nil, err
+		}
+		if s.Node.Shared.Telemetry, err = telemetry.Setup(ctx, telemetry.Config{ServiceName: "test", Device: "cuda:fake"}); err != nil {
+			return nil, err
+		}
+	}
 	s.Node.Shared.Pool.Close()
 	s.Node.Shared.Pool, s.Node.KeepPool, s.Node.KeepModel = r.threads, true, true
 	s.Services.Expert.GPU, s.Services.Expert.Device, s.Services.Gate.GPU = r.of.Expert.GPU, r.devices.Experts, r.of.Gate.GPU
@@ -118,7 +127,7 @@ func TestDevices(t *testing.T) {
 		r := newRig(t, func(s *cluster.Services) {
 			s.Expert.GPU, s.Attention.GPU, s.Gate.GPU, s.Attention.MaxRows = experts.GPU, attention.GPU, gates.GPU, rows
 		})
-		b := r.open(t, Settings{Prompt: prompt, Breakdown: true})
+		b := r.open(t, Settings{Prompt: prompt, Breakdown: true, Stages: true})
 		got, err := b.Measure(t.Context(), 2)
 		if err != nil {
 			t.Fatal(err)
@@ -126,6 +135,9 @@ func TestDevices(t *testing.T) {
 		name := "cuda:" + experts.Info.Name
 		if got.Names != (Names{name, name, name}) || got.Prompt != prompt || got.Bandwidth != 0 || got.Flops != 0 || got.Read <= 0 || got.Done <= 0 {
 			t.Errorf("%+v", got)
+		}
+		if got.Rows <= 0 || got.Messages <= 0 || got.Bytes <= 0 || got.Stages.Step <= 0 || got.Stages.Together <= 0 || len(got.Parts) == 0 {
+			t.Errorf("of the steps: %+v, %+v", got, got.Stages)
 		}
 		for _, f := range []FirstToken{got.PipelineFirst, got.DirectFirst} {
 			if f.Requests != 4 || f.P50 <= 0 || f.P99 < f.P50 {

@@ -20,7 +20,7 @@ func read(g prometheus.Gatherer) (readings, error) {
 		for _, m := range f.Metric {
 			labels := ""
 			for _, l := range m.Label {
-				if l.GetName() != "model" {
+				if name := l.GetName(); name != "model" && name != "device" { // those of the whole process
 					labels += "{" + l.GetName() + "=" + l.GetValue() + "}"
 				}
 			}
