@@ -109,7 +109,7 @@ func (c *BenchCmd) settings(ctx context.Context, e *env, m *model.Model, threads
 	if err := bench.CheckPrompt(m, c.PromptTokens); err != nil {
 		return s, usage(err)
 	}
-	line.Set("loading the experts…")
+	line.Set("measuring the machine, and loading the experts…")
 	if s.Devices, err = c.devices(ctx, e, m, b); err != nil {
 		return s, err
 	}

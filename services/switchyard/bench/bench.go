@@ -107,20 +107,31 @@ type Part struct {
 type Bench struct {
 	settings Settings
 
-	direct    *directSide
-	pipeline  *pipelineSide
-	bandwidth float64 // bytes a second; 0: not the processor's matter
-	flops     float64 // float32 operations a second, all threads; the same
-	prefill   float64 // tokens a second
+	direct   *directSide
+	pipeline *pipelineSide
+	machine  machine
+	prefill  float64 // tokens a second
 }
 
-// Open loads both sides and measures the machine.
+// machine is the processor's ceilings; 0 where it does not compute what takes long.
+type machine struct {
+	bandwidth float64 // bytes a second
+	flops     float64 // float32 operations a second, all threads
+}
+
+// machineFor measures with as many bytes as a model has, up to a bound.
+func machineFor(m *model.Model, p *pool.Pool) machine {
+	return machine{ceiling.Bandwidth(int(min(m.Bytes, 1<<30)), p.Threads()), ceiling.FMA() * float64(p.Threads())}
+}
+
+// Open loads both sides, and measures the machine unless who has opened the devices did.
 func Open(ctx context.Context, s Settings) (b *Bench, err error) {
 	b = &Bench{settings: s}
-	if s.Devices == nil || s.Devices.Names.onProcessor() {
+	if s.Devices != nil {
+		b.machine = s.Devices.machine
+	} else {
 		b.settings.Progress("measuring the machine…")
-		b.bandwidth = ceiling.Bandwidth(int(min(b.settings.Model.Bytes, 1<<30)), b.settings.Pool.Threads())
-		b.flops = ceiling.FMA() * float64(b.settings.Pool.Threads())
+		b.machine = machineFor(s.Model, s.Pool)
 	}
 	b.settings.Progress("loading the direct path…")
 	if b.direct, err = newDirectSide(b.settings); err != nil {
@@ -176,8 +187,8 @@ func (b *Bench) Measure(ctx context.Context, batch int) (*Result, error) {
 		PipelineFirst: firstTokenOf(firsts), DirectFirst: firstTokenOf(directFirsts), Read: median(bytes), Prefill: b.prefill,
 	}
 	r.Done = r.Direct * b.flopsPerToken(r.Prompt+tokens/2)
-	r.Bandwidth, r.Flops = share(r.Read, b.bandwidth), share(r.Done, b.flops)
-	r.PrefillFlops = share(b.prefill*b.flopsPerToken(prefillLength/2), b.flops)
+	r.Bandwidth, r.Flops = share(r.Read, b.machine.bandwidth), share(r.Done, b.machine.flops)
+	r.PrefillFlops = share(b.prefill*b.flopsPerToken(prefillLength/2), b.machine.flops)
 	return r, b.details(ctx, r, before, tokens)
 }
 

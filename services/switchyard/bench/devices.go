@@ -26,17 +26,18 @@ type Devices struct {
 	// Experts are for the expert hosts of all pipelines.
 	Experts device.Device
 
-	on   direct.Parts
-	rows int // of a step
-	kv   int64
-	ends []func()
+	machine machine
+	on      direct.Parts
+	rows    int // of a step
+	kv      int64
+	ends    []func()
 }
 
 // directRows is the most of a step on the CPU: a batch of short prompts.
 const directRows = 4096
 
-// OpenDevices loads a model's experts, and what else the services have on GPUs. A
-// sequence has so many positions at most.
+// OpenDevices measures the machine, if that computes, and loads a model's experts, and what
+// else the services have on GPUs. A sequence has so many positions at most.
 func OpenDevices(ctx context.Context, m *model.Model, p *pool.Pool, w tensor.Wire, of cluster.Services, positions int) (_ *Devices, err error) {
 	d := &Devices{Names: namesOf(of), rows: directRows, kv: KVBytes}
 	defer func() {
@@ -44,6 +45,9 @@ func OpenDevices(ctx context.Context, m *model.Model, p *pool.Pool, w tensor.Wir
 			d.Close()
 		}
 	}()
+	if d.Names.onProcessor() {
+		d.machine = machineFor(m, p) // before the weights: it takes memory
+	}
 	if err := d.openExperts(ctx, m, p, w, of.Expert.GPU); err != nil {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ func (b *Bench) MeasureLayer(ctx context.Context, rows int) (*Layer, error) {
 	}
 	r := &Layer{
 		Model: b.pipeline.name, Layers: spec.Layers, Rows: rows, Grouping: b.settings.Grouping, Wire: b.settings.Wire, Hops: b.settings.Hops, Names: b.pipeline.devices(),
-		Bandwidth: b.bandwidth, Peak: b.flops,
+		Bandwidth: b.machine.bandwidth, Peak: b.machine.flops,
 	}
 	b.settings.Progress("%d rows: by direct calls…", rows)
 	if err := b.directLayers(ctx, r); err != nil {
