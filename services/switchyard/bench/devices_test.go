@@ -120,7 +120,7 @@ func (r *rig) pipeline(ctx context.Context, hops string) (*cluster.Cluster, erro
 
 // Both sides compute on the same GPUs, in steps that those have room for, and give the same
 // tokens. The experts are loaded once, also for the pipelines with other hops.
-func TestDevices(t *testing.T) {
+func TestDevicesOnGPU(t *testing.T) {
 	const prompt, rows = 40, 16
 	experts, attention, gates := newGPU(fake.Experts(), 60<<20), newGPU(fake.Backbone(), 60<<20), newGPU(fake.Gates(), 0)
 	t.Run("all", func(t *testing.T) {
