@@ -64,7 +64,7 @@ func digest(dirs ...string) ([]byte, error) {
 // compile writes beside the library first: others may compile it too.
 func compile(dir, library string) error {
 	own := fmt.Sprintf("%s.%d", library, os.Getpid())
-	cmd := exec.CommandContext(context.Background(), "g++", append(flags, "-o", own, "library.cc", "block.cc")...)
+	cmd := exec.CommandContext(context.Background(), "g++", append(flags, "-o", own, "library.cc", "block.cc", "hopper.cc")...)
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("compiling the kernels for the emulator with g++: %w\n%s", err, out)

@@ -17,6 +17,10 @@ type variant struct{ tokens, features, threads int }
 var variants = []variant{{8, 64, 128}, {32, 64, 128}, {128, 128, 256}}
 
 func (v variant) shared(of format, parts int) int {
+	if of == tiled {
+		stages := map[int]int{8: 8, 32: 4, 128: 5 - parts}[v.tokens]
+		return stages * (v.features*128 + parts*(v.tokens+8)*128 + 16)
+	}
 	stages := 4
 	if v.tokens == 128 {
 		stages = 3
@@ -26,6 +30,15 @@ func (v variant) shared(of format, parts int) int {
 
 func (v variant) name(kernel string, parts int) string {
 	return fmt.Sprintf("%s_p%d_t%d", kernel, parts, v.tokens)
+}
+
+// grid is the blocks for so many of a matrix's rows. By wgmma blocks take turns.
+func (v variant) grid(of format, features, tiles int) [3]uint32 {
+	all := up(features, v.features) / v.features * tiles
+	if of == tiled {
+		all = min(all, 3)
+	}
+	return line(all)
 }
 
 // tiles cuts groups of so many rows, one after the other.
@@ -42,9 +55,12 @@ func (v variant) tiles(d *device, rows []int) []uint32 {
 }
 
 // planes are rows gathered by source, if there is one.
-func (d *device) planes(parts int, x []float32, source []uint32, scale []float32, rows, k int) []uint16 {
-	p := room[uint16](d, parts*(rows+1)*up(k, 64))
-	d.run(fmt.Sprintf("rows_split_p%d", parts), line(rows), line(128), 0,
+func (d *device) planes(of format, parts int, x []float32, source []uint32, scale []float32, rows, k int) []uint16 {
+	p, kernel := room[uint16](d, parts*(rows+1)*up(k, 64)), "rows_split"
+	if of == tiled {
+		kernel = "rows_pieces"
+	}
+	d.run(fmt.Sprintf("%s_p%d", kernel, parts), line(rows), line(128), 0,
 		p, x, source, scale, k, up(k, 64), k, rows+1)
 	return p
 }
@@ -62,7 +78,9 @@ func (d *device) expert(of format, gated bool, f, hidden int) expert {
 	}
 	var e expert
 	var in, down uint64
-	e.in, in = d.matrix(of, wide, hidden)
+	if e.in, in = d.matrix(of, wide, hidden); of == tiled && gated {
+		in = d.tiles(e.in, wide, hidden, true)
+	}
 	e.down, down = d.matrix(of, hidden, f)
 	e.inBias, e.downBias = copied(d, d.noise(wide)), copied(d, d.noise(hidden))
 	e.table = [4]uint64{in, Address(e.inBias), down, Address(e.downBias)}
@@ -128,17 +146,17 @@ func (d *device) network(of format, experts, f, hidden, kind int) *network {
 // compute is the three launches; row i of a group's is entry dest[i], times weight[i].
 func (d *device) compute(n *network, v variant, parts int, x []float32, source, dest []uint32, weight []float32, rows []int) []float32 {
 	all, kp, fp := len(dest), up(n.hidden, 64), up(n.f, 64)
-	planes := d.planes(parts, x, source, nil, all, n.hidden)
+	planes := d.planes(n.format, parts, x, source, nil, all, n.hidden)
 	act := room[uint16](d, parts*(all+2)*fp)
 	tiles := v.tiles(d, rows)
-	count, kernel, share := len(tiles)/4, "experts_in"+n.format.infix(), v.features/2
+	count, kernel, features := len(tiles)/4, "experts_in", 2*fp
 	if n.kind >= 2 {
-		kernel, share = "experts_up", v.features
+		kernel, features = "experts_up", fp
 	}
-	d.run(v.name(kernel, parts), line(up(fp, share)/share*count), line(v.threads), v.shared(n.format, parts),
+	d.run(v.name(kernel+n.format.infix(), parts), v.grid(n.format, features, count), line(v.threads), v.shared(n.format, parts),
 		act, planes, tiles, n.inGroups, n.f, fp, kp, all+2, all+1, count, n.kind, float32(limit))
 	out := room[float32](d, all*n.hidden)
-	d.run(v.name("project"+n.format.infix(), parts), line(up(n.hidden, v.features)/v.features*count), line(v.threads), v.shared(n.format, parts),
+	d.run(v.name("project"+n.format.infix(), parts), v.grid(n.format, n.hidden, count), line(v.threads), v.shared(n.format, parts),
 		out, act, tiles, n.outGroups, dest, weight, n.hidden, fp, all+2, n.hidden, count, false)
 	return out
 }
@@ -146,20 +164,25 @@ func (d *device) compute(n *network, v variant, parts int, x []float32, source, 
 // Three experts with different numbers of rows, one of them none, give what the
 // reference does, whatever the activation and the cut.
 func TestExperts(t *testing.T) {
-	for kind := range 4 {
-		for _, v := range variants {
-			for parts := 1; parts <= 2; parts++ {
-				t.Run(fmt.Sprintf("activation %d %s", kind, v.name("", parts)), func(t *testing.T) {
-					d := open(t)
-					testExperts(d, d.network(plain, 3, 40, 72, kind), v, parts) // neither fills its pieces
-				})
+	for _, of := range []format{plain, tiled} {
+		for kind := range 4 {
+			for _, v := range of.variants() {
+				for parts := 1; parts <= 2; parts++ {
+					t.Run(fmt.Sprintf("activation %d %s", kind, v.name(of.infix(), parts)), func(t *testing.T) {
+						d := open(t)
+						testExperts(d, d.network(of, 3, 40, 72, kind), v, parts, []int{3, 0, 10}) // neither fills its pieces
+					})
+				}
 			}
 		}
 	}
 }
 
-func testExperts(d *device, n *network, v variant, parts int) {
-	rows, all, f, hidden, kind := []int{3, 0, 10}, 13, n.f, n.hidden, n.kind
+func testExperts(d *device, n *network, v variant, parts int, rows []int) {
+	all, f, hidden, kind := 0, n.f, n.hidden, n.kind
+	for _, count := range rows {
+		all += count
+	}
 	x := copied(d, rounded(d.noise(all*hidden)))
 	weight := copied(d, d.noise(all))
 	source, dest := make([]uint32, all), make([]uint32, all)
@@ -185,6 +208,7 @@ func TestExpertsBatch(t *testing.T) {
 	for parts := 1; parts <= 2; parts++ {
 		d := open(t)
 		testBatch(d, d.network(plain, 1, 40, 64, 0), parts, 1)
+		testBatch(d, d.network(tiled, 1, 40, 64, 0), parts, 3)
 	}
 }
 
@@ -197,10 +221,10 @@ func testBatch(d *device, n *network, parts, step int) {
 	}
 	alone := make([]float32, 0, most*n.hidden)
 	for i := range most {
-		alone = append(alone, d.compute(n, variants[0], parts, x[i*n.hidden:], nil, copied(d, dest[:1]), nil, []int{1})...)
+		alone = append(alone, d.compute(n, n.format.variants()[0], parts, x[i*n.hidden:], nil, copied(d, dest[:1]), nil, []int{1})...)
 	}
 	for rows := 1; rows <= most; rows += step {
-		for _, v := range variants {
+		for _, v := range n.format.variants() {
 			if v.tokens == 128 && rows%9 != 1 { // slow here
 				continue
 			}
@@ -210,13 +234,46 @@ func testBatch(d *device, n *network, parts, step int) {
 	}
 }
 
+// By wgmma groups of 1 to 130 rows, that begin anywhere, with more matrices' rows and columns than a block has.
+func TestGroupsByWgmma(t *testing.T) {
+	for _, v := range tiled.variants() {
+		for parts := 1; parts <= 2; parts++ {
+			for kind := 0; kind < 4; kind += 2 {
+				d := open(t)
+				testExperts(d, d.network(tiled, 6, 200, 330, kind), v, parts, []int{1, 130, 0, 7, 9, 33})
+			}
+		}
+	}
+}
+
+// And the bits are mma.sync's here, where both add up 16 products exactly.
+func TestWgmmaIsMma(t *testing.T) {
+	const n, k, rows = 72, 200, 11
+	a, b := open(t), open(t)
+	for parts := 1; parts <= 2; parts++ {
+		same(t, fmt.Sprintf("%d parts", parts), projected(b, tiled, parts, n, k, rows), projected(a, plain, parts, n, k, rows))
+	}
+}
+
+// projected is a product of the same random numbers on every fresh device.
+func projected(d *device, of format, parts, n, k, rows int) []float32 {
+	_, at := d.matrix(of, n, k)
+	x, v := copied(d, d.noise(rows*k)), of.variants()[0]
+	tiles, out := v.tiles(d, []int{rows}), room[float32](d, rows*n)
+	d.run(v.name("project"+of.infix(), parts), v.grid(of, n, len(tiles)/4), line(v.threads), v.shared(of, parts),
+		out, d.planes(of, parts, x, nil, nil, rows, k), tiles, copied(d, []uint64{at, 0}), nil, nil, n, up(k, 64), rows+1, n, len(tiles)/4, false)
+	return out
+}
+
 // Any matrix: columns of K that fill pieces or not, rows that fill blocks or not, more tiles than a band
 // has, sums on top of what is there.
 func TestProject(t *testing.T) {
-	for _, v := range variants {
-		for parts := 1; parts <= 2; parts++ {
-			for _, k := range []int{64, 200} {
-				testProject(open(t), plain, v, parts, k)
+	for _, of := range []format{plain, tiled} {
+		for _, v := range of.variants() {
+			for parts := 1; parts <= 2; parts++ {
+				for _, k := range []int{64, 200} {
+					testProject(open(t), of, v, parts, k)
+				}
 			}
 		}
 	}
@@ -233,8 +290,8 @@ func testProject(d *device, of format, v variant, parts, k int) {
 	tiles, before := v.tiles(d, []int{rows}), d.noise(rows*n)
 	out := copied(d, before)
 	count := len(tiles) / 4
-	d.run(v.name("project"+of.infix(), parts), line(up(n, v.features)/v.features*count), line(v.threads), v.shared(of, parts),
-		out, d.planes(parts, x, nil, nil, rows, k), tiles, groups, nil, nil, n, up(k, 64), rows+1, n, count, true)
+	d.run(v.name("project"+of.infix(), parts), v.grid(of, n, count), line(v.threads), v.shared(of, parts),
+		out, d.planes(of, parts, x, nil, nil, rows, k), tiles, groups, nil, nil, n, up(k, 64), rows+1, n, count, true)
 	want := ref.MatMul(x, w, rows, n, k)
 	addTo(want, before)
 	near(d.t, fmt.Sprintf("%s with K of %d", v.name("project"+of.infix(), parts), k), out, want, []float64{0, 1e-6, 1e-5}[parts])
@@ -247,7 +304,7 @@ func TestRowsSplit(t *testing.T) {
 	x := copied(d, d.noise(3*k))
 	source, scale := copied(d, []uint32{2, 0, 1, 1, 0}), copied(d, []float32{1, 2, 3, 4, 5})
 	for parts := 1; parts <= 2; parts++ {
-		planes := d.planes(parts, x, source, scale, rows, k)
+		planes := d.planes(plain, parts, x, source, scale, rows, k)
 		sum, want := make([]float32, rows*kp), make([]float32, rows*kp)
 		for i := range sum {
 			for p := parts - 1; p >= 0; p-- {
@@ -263,7 +320,7 @@ func TestRowsSplit(t *testing.T) {
 		}
 	}
 	infinite := copied(d, slices.Repeat([]float32{float32(math.Inf(-1))}, k))
-	if p := d.planes(2, infinite, nil, nil, 1, k); p[0] != 0xff80 || p[2*kp] != 0 {
+	if p := d.planes(plain, 2, infinite, nil, nil, 1, k); p[0] != 0xff80 || p[2*kp] != 0 {
 		t.Errorf("parts of minus infinity: %x, %x", p[0], p[2*kp])
 	}
 }

@@ -12,10 +12,19 @@ import (
 // format is how a matrix holds its weights; see ../src/README.md.
 type format string
 
-const plain, fp8, mxfp4 format = "bf16", "fp8", "mxfp4"
+// tiled is bf16 for wgmma.
+const plain, fp8, mxfp4, tiled format = "bf16", "fp8", "mxfp4", "wgmma"
 
 // pieceBytes are those of 64 columns of a row.
 func (of format) pieceBytes() int { return map[format]int{plain: 128, fp8: 64, mxfp4: 32}[of] }
+
+// variants are its kernels' cuts.
+func (of format) variants() []variant {
+	if of == tiled {
+		return []variant{{8, 64, 160}, {32, 128, 288}, {128, 256, 384}}
+	}
+	return variants
+}
 
 // infix is what a kernel's name has of it.
 func (of format) infix() string {
@@ -46,6 +55,9 @@ func (d *device) matrix(of format, n, k int) ([]float32, uint64) {
 			scales[i] = byte(123 + d.random.IntN(5))
 		}
 		return d.mxfp4(blocks, scales, n, k)
+	case tiled:
+		w, _ := d.matrix(plain, n, k)
+		return w, d.tiles(w, n, k, false)
 	}
 	w, kp := d.noise(n*k), up(k, 64)
 	m := room[uint16](d, n*kp)
@@ -118,7 +130,7 @@ func TestQuantisedExperts(t *testing.T) {
 		for parts := 1; parts <= 2; parts++ {
 			for i, v := range variants {
 				d := open(t)
-				testExperts(d, d.network(of.format, 3, of.f, of.hidden, (i+parts)%2), v, parts)
+				testExperts(d, d.network(of.format, 3, of.f, of.hidden, (i+parts)%2), v, parts, []int{3, 0, 10})
 			}
 			d := open(t)
 			testBatch(d, d.network(of.format, 1, of.f, of.hidden, 0), parts, 7)
@@ -159,10 +171,31 @@ func testWidened(d *device, of format, w []float32, at uint64, n, k int) {
 	out, v := room[float32](d, k*n), variants[1]
 	tiles := v.tiles(d, []int{k})
 	d.run(v.name("project"+of.infix(), 1), line(len(tiles)/4), line(v.threads), v.shared(of, 1),
-		out, d.planes(1, copied(d, x), nil, nil, k, k), tiles, copied(d, []uint64{at, 0}), nil, nil, n, 64, k+1, n, len(tiles)/4, false)
+		out, d.planes(of, 1, copied(d, x), nil, nil, k, k), tiles, copied(d, []uint64{at, 0}), nil, nil, n, 64, k+1, n, len(tiles)/4, false)
 	for i := range w {
 		if got := out[i%k*n+i/k]; got != w[i] {
 			d.t.Errorf("%s: weight %d of row %d is %g, not %g", of, i%k, i/k, got, w[i])
 		}
 	}
+}
+
+// tiles is a matrix as wgmma wants it, from its description in ../src/README.md. The two halves of a gated
+// one are its gate and its up.
+func (d *device) tiles(w []float32, n, k int, gated bool) uint64 {
+	rows, kp, half := up(n, 64), up(k, 64), n/2
+	if gated {
+		rows = 2 * up(half, 64)
+	}
+	m := room[uint16](d, rows*kp)
+	clear(m)
+	for i, v := range w {
+		row, column := i/k, i%k
+		if gated {
+			row = row%half/8*16 + row%half%8 + row/half*8
+		}
+		tile := row/64*(kp/64) + column/64
+		chunk := column%64/8 ^ row%8
+		m[tile*4096+row%64*64+chunk*8+column%8] = bf16(v)
+	}
+	return Address(m)
 }

@@ -3,7 +3,6 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
-#include <random>
 #include <sys/mman.h>
 #include "launch.h"
 
@@ -31,6 +30,10 @@ void fail(const char* format, ...) {
   _longjmp(scheduler, 1);
 }
 
+void pause() {
+  if (_setjmp(self->at) == 0) _longjmp(scheduler, 1);
+}
+
 bool Barrier::arrive(const char* reason) {
   if (waiting && strcmp(what, reason) != 0) fail("%s, where others do %s", reason, what);
   what = reason;
@@ -41,7 +44,7 @@ void Barrier::open() { waiting = 0, passed++; }
 
 void Barrier::await(unsigned before) {
   self->barrier = this, self->before = before;
-  if (_setjmp(self->at) == 0) _longjmp(scheduler, 1);
+  pause();
   self->barrier = nullptr;
 }
 
@@ -54,7 +57,7 @@ void Barrier::wait(const char* reason) {
   }
 }
 
-static bool inside(const void* p, size_t bytes) {
+bool inside(const void* p, size_t bytes) {
   const uint8_t* at = (const uint8_t*)p;
   return at >= block->shared && at + bytes <= block->shared + block->shared_bytes;
 }
@@ -114,6 +117,7 @@ static void make_threads(Block& b, Index shape) {
   unsigned n = shape.x * shape.y * shape.z;
   b.threads.assign(n, Thread());
   b.warps.assign((n + 31) / 32, Warp());
+  b.signals.clear(), b.bulks.clear(), b.products.assign((n + 127) / 128, {});
   b.barrier = Barrier();
   b.barrier.size = n;
   uint8_t* stack = stacks(n);
@@ -145,7 +149,14 @@ static void arrange(std::vector<unsigned>& order, unsigned schedule, std::mt1993
 __attribute__((noinline)) static void stuck(Block& b) {
   for (Thread& t : b.threads)
     if (!t.done) self = &t;
-  if (_setjmp(scheduler) == 0) fail("waits in %s for threads that never come", self->barrier->what);
+  if (_setjmp(scheduler)) return;
+  if (self->barrier) fail("waits in %s for threads that never come", self->barrier->what);
+  fail("waits for phase %u of the signal at %zu, of which %u arrivals and %lld bytes never come", self->signal->phase,
+       b.offset(self->signal_place), self->signal->missing, self->signal->bytes);
+}
+
+__attribute__((noinline)) static void over(Block& b) {
+  if (_setjmp(scheduler) == 0) b.check_over();
 }
 
 static void run_block(Block& b, unsigned schedule) {
@@ -161,16 +172,17 @@ static void run_block(Block& b, unsigned schedule) {
       ran++, left -= t.done;
       if (failed) return;
     }
-    if (ran == 0) stuck(b);
+    if (ran == 0 && !b.end_copy(schedule, random)) stuck(b);
   }
+  over(b);
 }
 
 const char* run_grid(const Call& c, Index grid, Index shape, unsigned shared_bytes, unsigned schedule) {
   Block b;
   block = &b, call = &c, failed = false, conflicts = 0;
   b.grid = grid, b.shared_bytes = shared_bytes;
-  std::vector<uint8_t> shared(shared_bytes + 128);
-  b.shared = (uint8_t*)(((uintptr_t)shared.data() + 127) / 128 * 128);
+  std::vector<uint8_t> shared(shared_bytes + 1024);
+  b.shared = (uint8_t*)(((uintptr_t)shared.data() + 1023) / 1024 * 1024);
   for (unsigned z = 0; z < grid.z && !failed; z++)
     for (unsigned y = 0; y < grid.y && !failed; y++)
       for (unsigned x = 0; x < grid.x && !failed; x++) {

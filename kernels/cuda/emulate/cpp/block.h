@@ -7,6 +7,8 @@
 #include <csetjmp>
 #include <cstdint>
 #include <cstring>
+#include <map>
+#include <random>
 #include <ucontext.h>
 #include <vector>
 
@@ -36,6 +38,38 @@ struct Copy {
   unsigned group;
 };
 
+// An mbarrier: README.md of ../../src calls it a signal.
+struct Signal {
+  unsigned arrivals = 0, missing = 0, phase = 0;
+  long long bytes = 0;  // expected, less what has come
+  void change(unsigned arrived, long long expected);
+};
+
+// Whether so many bytes are all in shared memory.
+bool inside(const void* p, size_t bytes);
+
+// A copy of many bytes, which nobody waits for but by its signal.
+struct Bulk {
+  uint8_t* to;
+  const uint8_t* from;
+  size_t bytes;
+  Signal* signal;
+};
+
+// Shared memory from one offset to another.
+struct Range {
+  size_t from, to;
+  bool overlaps(Range other) const { return from < other.to && other.from < to; }
+};
+
+// A lane's part of a product under way.
+struct Product {
+  float* sums;
+  unsigned columns, group;
+  uint64_t a, b;
+  Range reads[2];
+};
+
 struct Thread {
   Index index;
   unsigned number;
@@ -50,8 +84,16 @@ struct Thread {
   // Copies under way, oldest first.
   std::vector<Copy> copies;
   unsigned group;
+  // The signal that it waits for, and products under way, oldest first.
+  Signal* signal;
+  const void* signal_place;
+  unsigned parity;
+  std::vector<Product> products;
+  unsigned products_group, products_begun;
 
-  bool waits() const { return barrier && barrier->passed == before; }
+  bool waits() const {
+    return barrier ? barrier->passed == before : signal && signal->phase % 2 == parity;
+  }
   void begin_copy(void* to, const void* from, bool real);
   void commit() { group++; }
   void wait_copies(unsigned groups);
@@ -71,7 +113,22 @@ struct Block {
   Barrier barrier;
   std::vector<Warp> warps;
   std::vector<Thread> threads;
+  // By their addresses; copies under way; and what products each group of four warps has begun.
+  std::map<const void*, Signal> signals;
+  std::vector<Bulk> bulks;
+  std::vector<std::vector<Product>> products;
+
+  size_t offset(const void* p) const { return (const uint8_t*)p - shared; }
+  Range range(const void* p, size_t bytes) const { return {offset(p), offset(p) + bytes}; }
+  bool copying(Range r) const;
+  // Ends one of the copies under way; false if there are none.
+  bool end_copy(unsigned schedule, std::mt19937& random);
+  // Fails if something is still under way when all threads have ended.
+  void check_over();
 };
+
+// Lets others run until what this thread waits for has come.
+void pause();
 
 extern Block* block;
 extern Thread* self;

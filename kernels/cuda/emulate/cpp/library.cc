@@ -8,6 +8,7 @@
 #include "../../src/logits.cu"
 #include "../../src/route.cu"
 #include "../../src/rows.cu"
+#include "../../src/wgmma.cu"
 #include "../../src/wide.cu"
 #include "launch.h"
 
@@ -27,6 +28,8 @@ static const emulate::Entry table[] = {
     TOKENS(project, 1), TOKENS(project, 2),
     TOKENS(experts_in_fp8, 1), TOKENS(experts_in_fp8, 2), TOKENS(experts_in_mxfp4, 1), TOKENS(experts_in_mxfp4, 2),
     TOKENS(project_fp8, 1), TOKENS(project_fp8, 2), TOKENS(project_mxfp4, 1), TOKENS(project_mxfp4, 2),
+    ONE(rows_pieces_p1), ONE(rows_pieces_p2), TOKENS(experts_in_wgmma, 1), TOKENS(experts_in_wgmma, 2),
+    TOKENS(experts_up_wgmma, 1), TOKENS(experts_up_wgmma, 2), TOKENS(project_wgmma, 1), TOKENS(project_wgmma, 2),
     ONE(rms_norm), ONE(head_norm), ONE(layer_norm), ONE(embed), ONE(add_rows), ONE(activate_rows), ONE(gate_rows), ONE(scale_rows), ONE(rope),
     ONE(route_logits_bf16), ONE(route_logits_f32), ONE(route), ONE(kv_store_p1), ONE(kv_store_p2),
     WIDTHS(attend_split_p1), WIDTHS(attend_split_p2), WIDTHS(attend_tile_p1), WIDTHS(attend_tile_p2), WIDTHS(attend_merge), ONE(attend_merge_w256), ONE(attend_merge_w512),
