@@ -1,4 +1,4 @@
-// What the machine has from sm_90a on: products of a group of four warps whose operands lie in shared
+// What the machine has with sm_90a (HOPPER is defined there): products of a group of four warps whose operands lie in shared
 // memory, and copies to there that one thread begins and a signal tells the end of. The emulator
 // (../emulate) has the same functions in plain C++.
 //
@@ -10,9 +10,13 @@
 // What operands begin at: the pattern in which eight rows' chunks are exchanged repeats here.
 enum { operand_align = 1024 };
 
+#if defined(SWITCHYARD_EMULATE) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define HOPPER
+#endif
+
 #ifdef SWITCHYARD_EMULATE
 #include "../emulate/cpp/hopper.h"
-#else
+#elif defined(HOPPER)
 
 // A block's dynamic shared memory, aligned for operands.
 DEVICE u8* shared_operands() {
@@ -26,10 +30,13 @@ DEVICE void signal_make(u64* s, u32 arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(s)), "r"(arrivals) : "memory");
 }
 
-// Lets copies see the signals that this thread has made; a block barrier has to follow.
+// Lets products and copies see what this thread has written to shared memory itself; a block barrier has to follow.
+DEVICE void operands_written() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// The same of signals that it has made.
 DEVICE void signals_made() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  operands_written();
 }
 
 DEVICE void signal_arrive(u64* s) {
@@ -136,6 +143,7 @@ DEVICE void wgmma(float (&d)[17][4], u64 a, u64 b) {
 
 #endif
 
+#ifdef HOPPER
 // An operand for a product: rows of 128 bytes, of which it takes 32 from here on. Eight rows lie behind
 // each other, their chunks of 16 bytes exchanged: chunk c of row r is where c ^ r%8 is. PTX ISA, "Matrix
 // Descriptor Format": the address, 1 where nothing is asked for, 1024 bytes to the next eight rows, and
@@ -143,3 +151,4 @@ DEVICE void wgmma(float (&d)[17][4], u64 a, u64 b) {
 DEVICE u64 operand(const void* from) {
   return (u64)(shared_address(from) >> 4) | 1ull << 16 | (u64)(operand_align >> 4) << 32 | 1ull << 62;
 }
+#endif

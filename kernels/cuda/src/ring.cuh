@@ -10,6 +10,7 @@
 #include "feed.cuh"
 #include "hopper.cuh"
 
+#ifdef HOPPER
 enum { tile_features = 64, tile_bytes = tile_features * piece_bytes, block_columns = 32 };
 
 // How a block is cut: G groups of warps have H times 64 features each.
@@ -164,3 +165,4 @@ DEVICE void multiply_shares(i64 rows, i64 tiles, const Find& find, const Out& ou
     });
   }
 }
+#endif

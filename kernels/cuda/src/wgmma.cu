@@ -1,11 +1,10 @@
 // The kernels of experts.cu for matrices of bf16 in tiles, by wgmma: README.md, "By wgmma".
-#include "feed.cuh"
+#include "ring.cuh"
 
 ROWS(rows_pieces, ByPieces, 1)
 ROWS(rows_pieces, ByPieces, 2)
 
-#if defined(SWITCHYARD_EMULATE) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
-#include "ring.cuh"
+#ifdef HOPPER
 
 DEVICE i64 up_to(i64 a, i64 b) { return (a + b - 1) / b * b; }
 

@@ -17,6 +17,7 @@ DEVICE u32 shared_address(const void* p) { return emulate::block->offset(p); }
 
 DEVICE void signal_make(u64* s, u32 arrivals) { emulate::make_signal(s, arrivals); }
 DEVICE void signals_made() {}
+DEVICE void operands_written() {}
 DEVICE void signal_arrive(u64* s) { emulate::signal_at(s)->change(1, 0); }
 DEVICE void signal_expect(u64* s, u32 bytes) { emulate::signal_at(s)->change(1, bytes); }
 DEVICE void signal_wait(u64* s, u32 parity) { emulate::wait_signal(s, parity); }
