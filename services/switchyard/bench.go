@@ -30,6 +30,7 @@ type BenchCmd struct {
 	PromptTokens  int    `default:"${prompt_tokens}" help:"Tokens of each prompt; the time to the first token after them is told, too." placeholder:"N"`
 	Device        string `default:"cpu" help:"What computes experts: cpu, cuda or cuda:N. The direct path computes on the devices of the pipeline, and has its experts." placeholder:"KIND"`
 	GPUMemory     string `name:"gpu-memory" default:"0" help:"Memory that experts take of their GPU, once for both sides (with --rescale for each host), such as 40GiB; 0 is nine tenths of what is free." placeholder:"BYTES"`
+	GPUKernels    string `name:"gpu-kernels" default:"mma" enum:"mma,wgmma" help:"What multiplies weights of bf16 on a GPU: mma, on all of them, or wgmma, on sm_90." placeholder:"NAME"`
 	StageFlags    `embed:""`
 	Threads       int     `default:"0" help:"Threads that compute, on both sides; 0 is one for each core that it may use." placeholder:"N"`
 	MaxRows       int     `default:"256" help:"Most rows of one microbatch, prompt and answer tokens together; of a GPU's direct path, of a step." placeholder:"N"`
@@ -242,7 +243,7 @@ func (c *BenchCmd) up(e *env, m *model.Model, b benched) (up UpCmd, s cluster.Se
 		return up, s, err
 	}
 	up.Wire, up.Hops, up.Grouping, up.Microbatches, up.MinRows, up.MaxRows = c.Wire, b.hops, c.Grouping, c.Microbatches, c.MinRows, c.MaxRows
-	up.Device, up.GPUMemory, up.StageFlags = c.Device, c.GPUMemory, c.StageFlags
+	up.Device, up.GPUMemory, up.GPUKernels, up.StageFlags = c.Device, c.GPUMemory, c.GPUKernels, c.StageFlags
 	up.KeepAlive, up.Threads, up.MaxModelLen = b.keepAlive, c.Threads, c.context(m, b.rows)
 	if !isGPU(c.AttentionDevice) {
 		up.KVMemory = fmt.Sprint(bench.KVBytes)

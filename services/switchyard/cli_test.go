@@ -49,6 +49,8 @@ func TestUsage(t *testing.T) {
 		{"no such device to verify on", []string{"verify", "--device", "paced", "."}, 2, "verify compares on cpu, cuda or cuda:N"},
 		{"gates on a GPU without CUDA", []string{"up", "--gate-device", "cuda:1"}, 2, "switchyard: --gate-device cuda:1: this binary has no CUDA"},
 		{"GPU memory of a CPU", []string{"up", "--attention-gpu-memory", "1GiB"}, 2, "switchyard: --attention-gpu-memory is 1GiB; it is of --attention-device cuda only"},
+		{"GPU kernels of a CPU", []string{"up", "--gpu-kernels", "wgmma"}, 2, "switchyard: --gpu-kernels is wgmma; it is of --device cuda only"},
+		{"no such GPU kernels", []string{"expert", "--gpu-kernels", "abacus"}, 2, `"mma","wgmma" but got "abacus"`},
 		{"attention of bench on a GPU without CUDA", []string{"bench", "--synthetic", "tiny", "--attention-device", "cuda:1"}, 2, "switchyard: --attention-device cuda:1: this binary has no CUDA"},
 		{"gates of bench on a GPU without CUDA", []string{"bench", "--synthetic", "tiny", "--gate-device", "cuda"}, 2, "switchyard: --gate-device cuda: this binary has no CUDA"},
 		{"attention of bench on nothing known", []string{"bench", "--synthetic", "tiny", "--attention-device", "paced"}, 2, "it must be cpu, cuda or cuda:N"},

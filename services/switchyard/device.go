@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
+	kernels "github.com/switchyard/switchyard/kernels/cuda"
 	"github.com/switchyard/switchyard/pkg/compute/device/cuda"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
@@ -52,6 +53,22 @@ func (f gpuFlags) open() (*gpus.GPU, error) {
 	return g, nil
 }
 
+// kernelsOn sets what multiplies experts on a GPU, if there is one and it can.
+func kernelsOn(g *gpus.GPU, name string) error {
+	k := kernels.Kernels(name)
+	if g == nil && k == kernels.Wgmma {
+		return usage(fmt.Errorf("--gpu-kernels is %s; it is of --device cuda only", name))
+	}
+	if g == nil {
+		return nil
+	}
+	if err := k.On(g.Info); err != nil {
+		return usage(fmt.Errorf("--gpu-kernels %s: %w", name, err))
+	}
+	g.Kernels = k
+	return nil
+}
+
 // StageFlags say what computes attention and gates, where all services run in one process.
 type StageFlags struct {
 	AttentionDevice    string `default:"cpu" help:"What computes attention: cpu, or cuda (a GPU, or cuda:N the one of that number; never run on one yet)." placeholder:"KIND"`
@@ -91,10 +108,10 @@ func classOf(s cluster.Services, m ModelFlags) string {
 	}
 	class, parts := cpu.Class(), gpus.Parts(m.wire())
 	if g := s.Expert.GPU; g != nil {
-		class += "+" + cuda.Class(g.Info.Arch, parts)
+		class += "+" + cuda.Class(g.Info.Arch, parts, g.Kernels)
 	}
 	if g := s.Attention.GPU; g != nil {
-		class += "+attention-" + cuda.Class(g.Info.Arch, parts)
+		class += "+attention-" + cuda.Class(g.Info.Arch, parts, g.Kernels)
 	}
 	return class
 }

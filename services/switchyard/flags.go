@@ -208,6 +208,7 @@ type ExpertFlags struct {
 	KeepAlive    time.Duration `default:"60s" help:"How long experts that no plan needs any more stay in this host's memory, unless others need the room; 0 is not at all." placeholder:"TIME"`
 	Device       string        `default:"cpu" help:"What computes experts: cpu, cuda (a GPU, or cuda:N the one of that number; never run on one yet), or paced (the CPU, in the time and memory of another device)." placeholder:"KIND"`
 	GPUMemory    string        `name:"gpu-memory" default:"0" help:"Memory that each host takes of its GPU, such as 40GiB; 0 is nine tenths of what is free." placeholder:"BYTES"`
+	GPUKernels   string        `name:"gpu-kernels" default:"mma" enum:"mma,wgmma" help:"What multiplies weights of bf16 on a GPU: mma, on all of them, or wgmma, on sm_90 (never run on one yet). Their results differ in bits." placeholder:"NAME"`
 	Profile      string        `help:"What a paced device takes: the name of a profile, or a YAML file." placeholder:"NAME|FILE"`
 }
 
@@ -246,7 +247,11 @@ func (f ExpertFlags) gpu() (*gpus.GPU, error) {
 	if isGPU(f.Device) && f.ExpertMemory != "0" {
 		return nil, usage(fmt.Errorf("--expert-memory is %s; of --device cuda give --gpu-memory", f.ExpertMemory))
 	}
-	return gpuFlags{"device", f.Device, "gpu-memory", f.GPUMemory, "cpu, paced, cuda or cuda:N"}.open()
+	g, err := gpuFlags{"device", f.Device, "gpu-memory", f.GPUMemory, "cpu, paced, cuda or cuda:N"}.open()
+	if err != nil {
+		return nil, err
+	}
+	return g, kernelsOn(g, f.GPUKernels)
 }
 
 // tellDevice says what computes, if it is not the CPU as it is: with the figures of

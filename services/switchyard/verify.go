@@ -21,6 +21,8 @@ type VerifyCmd struct {
 
 	Device    string `default:"cpu" help:"What computes experts, gates and attention: cpu, or cuda (a GPU, or cuda:N the one of that number; never run on one yet)." placeholder:"KIND"`
 	GPUMemory string `name:"gpu-memory" default:"0" help:"Memory of the GPU that experts take, and attention as much again, such as 4GiB; 0 is nine tenths of what each finds free." placeholder:"BYTES"`
+
+	GPUKernels string `name:"gpu-kernels" default:"mma" enum:"mma,wgmma" help:"What multiplies experts' weights of bf16 on a GPU: mma, on all of them, or wgmma, on sm_90." placeholder:"NAME"`
 }
 
 // Run verifies every directory; one that differs, or cannot be compared, makes the
@@ -86,7 +88,7 @@ func (c *VerifyCmd) compare(ctx context.Context, e *env, g *verify.Golden, cast 
 	settings, err := inProcess(ctx, e, func(up *UpCmd) {
 		up.ModelFlags.Model, up.Wire, up.Hops = dir, c.Wire, c.Hops
 		up.Device, up.GateDevice, up.AttentionDevice = c.Device, c.Device, c.Device
-		up.GPUMemory, up.AttentionGPUMemory = c.GPUMemory, c.GPUMemory
+		up.GPUMemory, up.AttentionGPUMemory, up.GPUKernels = c.GPUMemory, c.GPUMemory, c.GPUKernels
 	})
 	if err != nil {
 		return nil, false, err

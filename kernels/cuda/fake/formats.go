@@ -39,3 +39,24 @@ func mxfp4(m *Memory, at cuda.Ptr, n, kp int) []float32 {
 	}
 	return ref.MXFP4(m.Bytes(at, n*kp/2), scales)
 }
+
+// tiles is bf16 as wgmma's kernels want it; of gatedTiles every 16 rows are 8 of the gate and 8 of the up.
+func tiles(m *Memory, at cuda.Ptr, n, kp int) []float32 {
+	return fromTiles(m, at, n, kp, (n+63)/64*64, func(row int) int { return row })
+}
+
+func gatedTiles(m *Memory, at cuda.Ptr, n, kp int) []float32 {
+	f := n / 2
+	return fromTiles(m, at, n, kp, 2*((f+63)/64*64), func(row int) int { return row%f/8*16 + row%f%8 + row/f*8 })
+}
+
+// fromTiles is so many rows of all that tiles have, of which one lies where another one would.
+func fromTiles(m *Memory, at cuda.Ptr, n, kp, all int, lies func(row int) int) []float32 {
+	w, from := make([]float32, n*kp), View[uint16](m, at, all*kp)
+	for i := range w {
+		row, column := lies(i/kp), i%kp
+		tile := row/64*(kp/64) + column/64
+		w[i] = toFloat(from[tile*64*64+row%64*64+(column%64/8^row%8)*8+column%8])
+	}
+	return w
+}

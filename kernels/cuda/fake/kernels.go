@@ -13,13 +13,17 @@ import (
 func Experts() map[string]Kernel {
 	all := map[string]Kernel{}
 	for parts := 1; parts <= 2; parts++ {
-		all[fmt.Sprintf("rows_split_p%d", parts)] = rowsSplit(parts)
+		all[fmt.Sprintf("rows_split_p%d", parts)] = rowsSplit(parts, false)
+		all[fmt.Sprintf("rows_pieces_p%d", parts)] = rowsSplit(parts, true)
 		for _, tile := range []int{8, 32, 128} {
 			of := fmt.Sprintf("_p%d_t%d", parts, tile)
-			all["experts_up"+of] = expertsIn(plain, parts, tile, false)
+			all["experts_up"+of] = expertsIn(plain, parts, tile, false, false)
+			all["experts_in_wgmma"+of] = expertsIn(gatedTiles, parts, tile, true, true)
+			all["experts_up_wgmma"+of] = expertsIn(tiles, parts, tile, false, true)
+			all["project_wgmma"+of] = project(tiles, parts, tile, true)
 			for name, read := range formats {
-				all["experts_in"+name+of] = expertsIn(read, parts, tile, true)
-				all["project"+name+of] = project(read, parts, tile)
+				all["experts_in"+name+of] = expertsIn(read, parts, tile, true, false)
+				all["project"+name+of] = project(read, parts, tile, false)
 			}
 		}
 	}
@@ -32,22 +36,30 @@ type planes struct {
 	at        cuda.Ptr
 	parts     int
 	plane, kp int
+	pieces    bool // by pieces, for wgmma
 }
 
-func (p planes) row(part, r int) []uint16 {
-	return View[uint16](p.m, p.at+cuda.Ptr(2*(part*p.plane+r)*p.kp), p.kp)
+// chunk is 8 elements of a row, from a column on.
+func (p planes) chunk(part, r, column int) []uint16 {
+	at := (part*p.plane+r)*p.kp + column
+	if p.pieces {
+		at = ((part*p.kp/64+column/64)*p.plane+r)*64 + (column/8%8^r%8)*8
+	}
+	return View[uint16](p.m, p.at+cuda.Ptr(2*at), 8)
 }
 
 // set writes a row; what is not given is zero.
 func (p planes) set(r int, x []float32) {
 	for part := range p.parts {
-		dst := p.row(part, r)
-		clear(dst)
-		for i, v := range x {
-			for range part {
-				v -= toFloat(toBF16(v))
+		for column := 0; column < p.kp; column += 8 {
+			dst := p.chunk(part, r, column)
+			clear(dst)
+			for i, v := range x[min(column, len(x)):min(column+8, len(x))] {
+				for range part {
+					v -= toFloat(toBF16(v))
+				}
+				dst[i] = toBF16(v)
 			}
-			dst[i] = toBF16(v)
 		}
 	}
 }
@@ -55,8 +67,10 @@ func (p planes) set(r int, x []float32) {
 func (p planes) get(r int) []float32 {
 	x := make([]float32, p.kp)
 	for part := range p.parts {
-		for i, v := range p.row(part, r) {
-			x[i] += toFloat(v)
+		for column := 0; column < p.kp; column += 8 {
+			for i, v := range p.chunk(part, r, column) {
+				x[column+i] += toFloat(v)
+			}
 		}
 	}
 	return x
@@ -70,11 +84,11 @@ func toBF16(v float32) uint16 {
 
 func toFloat(v uint16) float32 { return math.Float32frombits(uint32(v) << 16) }
 
-func rowsSplit(parts int) Kernel {
+func rowsSplit(parts int, pieces bool) Kernel {
 	return func(m *Memory, l *cuda.Launch) {
 		a := l.Args
 		k, kp, ldx, plane := int(a[4]), int(a[5]), int(a[6]), int(a[7])
-		to := planes{m, cuda.Ptr(a[0]), parts, plane, kp}
+		to := planes{m, cuda.Ptr(a[0]), parts, plane, kp, pieces}
 		for r := range int(l.Grid[0]) {
 			from := r
 			if a[2] != 0 {
@@ -145,12 +159,12 @@ func eachRow(m *Memory, table uint64, tiles, most int, read func(g int) matrix, 
 	}
 }
 
-func expertsIn(read format, parts, tile int, gated bool) Kernel {
+func expertsIn(read format, parts, tile int, gated, pieces bool) Kernel {
 	return func(m *Memory, l *cuda.Launch) {
 		a := l.Args
 		f, fp, kp := int(a[4]), int(a[5]), int(a[6])
-		act := planes{m, cuda.Ptr(a[0]), parts, int(a[7]), fp}
-		x := planes{m, cuda.Ptr(a[1]), parts, int(a[8]), kp}
+		act := planes{m, cuda.Ptr(a[0]), parts, int(a[7]), fp, pieces}
+		x := planes{m, cuda.Ptr(a[1]), parts, int(a[8]), kp, pieces}
 		n := f
 		if gated {
 			n = 2 * f
@@ -175,11 +189,11 @@ func activate(kind int, limit float64, y []float32, f int) []float32 {
 	return ref.GELUTanh(y)
 }
 
-func project(read format, parts, tile int) Kernel {
+func project(read format, parts, tile int, pieces bool) Kernel {
 	return func(m *Memory, l *cuda.Launch) {
 		a := l.Args
 		n, kp, ldout := int(a[6]), int(a[7]), int(a[9])
-		x := planes{m, cuda.Ptr(a[1]), parts, int(a[8]), kp}
+		x := planes{m, cuda.Ptr(a[1]), parts, int(a[8]), kp, pieces}
 		of := func(g int) matrix { return matrixOf(read, m, a[3], g, n, kp) }
 		eachRow(m, a[2], int(a[10]), tile, of, func(r int, w *matrix) {
 			y := w.apply(x.get(r))

@@ -30,6 +30,8 @@ type GPU struct {
 	Unwatched error
 	// Memory is the bytes that each replica takes of it; 0 is nine tenths of what is free.
 	Memory uint64
+	// Kernels multiply experts' weights of bf16.
+	Kernels cuda.Kernels
 }
 
 // Error says that a replica's GPU cannot be used, or not any more.

@@ -15,7 +15,7 @@ import (
 // It fails with *Error.
 func (g *GPU) Experts(m *model.Model, w tensor.Wire, s device.Settings) (*on.Device, error) {
 	return opened(g, func(driver cuda.Driver) (*on.Device, error) {
-		return on.Open(m, driver, g.Images, on.Settings{Settings: s, Memory: int64(g.Memory), Parts: Parts(w)})
+		return on.Open(m, driver, g.Images, on.Settings{Settings: s, Memory: int64(g.Memory), Parts: Parts(w), Kernels: g.Kernels})
 	})
 }
 

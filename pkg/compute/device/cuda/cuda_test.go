@@ -3,6 +3,7 @@ package cuda
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -86,26 +87,40 @@ func TestAgreesWithCPU(t *testing.T) {
 	p := pool.New(1)
 	t.Cleanup(p.Close)
 	for name, m := range models(t) {
-		t.Run(name, func(t *testing.T) {
-			d, c := openOn(t, newGPU(t), m, 80), device.NewCPU(m, p, device.Settings{})
-			t.Cleanup(c.Close)
-			in := rowsFor(m, 70)
-			for e := range m.Spec.Experts {
-				id := forward.ExpertID{Layer: in.Layer, Expert: e}
-				for _, on := range []device.Device{d, c} {
-					if err := on.Load(t.Context(), id, 0).Wait(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+		c := device.NewCPU(m, p, device.Settings{})
+		t.Cleanup(c.Close)
+		for _, kernels := range []cuda.Kernels{cuda.Mma, cuda.Wgmma} {
+			t.Run(fmt.Sprintf("%s by %s", name, kernels), func(t *testing.T) {
+				d, err := open(m, newGPU(t), images, Settings{Memory: small, Parts: 2, Kernels: kernels}, tuning{rows: 80})
+				if err != nil {
+					t.Fatal(err)
 				}
-			}
-			got, want := computed(t, d, in, m), computed(t, c, in, m)
-			for i := range want {
-				if math.Abs(float64(got[i]-want[i])) > 1e-4*(1+math.Abs(float64(want[i]))) {
-					t.Fatalf("element %d is %v, %v on the CPU", i, got[i], want[i])
-				}
-			}
-		})
+				t.Cleanup(d.Close)
+				agrees(t, m, d, c, 1e-4)
+			})
+		}
 	}
+}
+
+// agrees wants a device's results to be a CPU's, but for a share.
+func agrees(t *testing.T, m *model.Model, d, cpu device.Device, share float64) (in forward.Routed, got []float32) {
+	t.Helper()
+	in = rowsFor(m, 70)
+	for e := range m.Spec.Experts {
+		id := forward.ExpertID{Layer: in.Layer, Expert: e}
+		for _, on := range []device.Device{d, cpu} {
+			if err := on.Load(t.Context(), id, 0).Wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	got, want := computed(t, d, in, m), computed(t, cpu, in, m)
+	for i := range want {
+		if math.Abs(float64(got[i]-want[i])) > share*(1+math.Abs(float64(want[i]))) {
+			t.Fatalf("element %d is %v, %v on the CPU", i, got[i], want[i])
+		}
+	}
+	return in, got
 }
 
 // models have experts of all activations and formats, with biases, and with weights in front.

@@ -20,6 +20,8 @@ type Settings struct {
 	// Parts is how many bf16 numbers a row's element is the sum of: 1 for rows
 	// that are bf16 on the wire, 2 for others.
 	Parts int
+	// Kernels multiply weights of bf16.
+	Kernels cuda.Kernels
 	// Patience is how long the GPU may take for one call; 0 is DefaultPatience.
 	Patience time.Duration
 }
@@ -66,7 +68,10 @@ func open(m *model.Model, driver cuda.Driver, images cuda.Images, s Settings, t 
 			d.free()
 		}
 	}()
-	if d.shape, err = shapeOf(m, s.Parts); err != nil {
+	if err := s.Kernels.On(driver.Info()); err != nil {
+		return nil, err
+	}
+	if d.shape, err = shapeOf(m, s.Parts, s.Kernels); err != nil {
 		return nil, err
 	}
 	if t.rows > 0 {
@@ -90,7 +95,7 @@ func open(m *model.Model, driver cuda.Driver, images cuda.Images, s Settings, t 
 	if s.Loads <= 0 {
 		s.Loads = device.DefaultLoads
 	}
-	if d.loader, err = newLoader(m, driver, slots, s.Loads, cmp.Or(t.buffer, wayBytes), d.health); err != nil {
+	if d.loader, err = newLoader(m, s.Kernels, driver, slots, s.Loads, cmp.Or(t.buffer, wayBytes), d.health); err != nil {
 		return nil, err
 	}
 	if s.Budget == 0 {
@@ -180,7 +185,9 @@ func (d *Device) free() {
 	_ = d.driver.Close() // the same
 }
 
-// Class is the numeric class of experts that a GPU computes: what an mma rounds
-// is an architecture's own, and the number of parts is another contract. The 1 is
-// the version of the kernels' order of sums.
-func Class(a cuda.Arch, parts int) string { return fmt.Sprintf("cuda1-%v-p%d", a, parts) }
+// Class is the numeric class of what a GPU computes: what an mma rounds is an
+// architecture's own, and the number of parts and other kernels are another contract. The 1
+// is the version of the kernels' order of sums.
+func Class(a cuda.Arch, parts int, k cuda.Kernels) string {
+	return fmt.Sprintf("cuda1-%v-p%d%s", a, parts, k.Suffix())
+}

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
+	"github.com/switchyard/switchyard/kernels/cuda"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
@@ -17,17 +18,29 @@ const (
 	bf16 format = iota
 	fp8
 	mxfp4
+	tiled   // bf16 in tiles, for wgmma
 	formats // how many there are
 )
 
 // formatOf are the formats by the checkpoint's type.
 var formatOf = map[safetensors.DType]format{safetensors.BF16: bf16, safetensors.E4M3: fp8, safetensors.F4: mxfp4}
 
+// formatFor is the format of a type's matrices for such kernels.
+func formatFor(t safetensors.DType, k cuda.Kernels) (f format, ok bool) {
+	if f, ok = formatOf[t]; f == bf16 && k == cuda.Wgmma {
+		f = tiled
+	}
+	return f, ok
+}
+
+// quantised says whether it has scales.
+func (f format) quantised() bool { return f == fp8 || f == mxfp4 }
+
 // bits are those of a weight without its scale.
-func (f format) bits() int { return [formats]int{16, 8, 4}[f] }
+func (f format) bits() int { return [formats]int{16, 8, 4, 16}[f] }
 
 // infix is what the names of its kernels have of it.
-func (f format) infix() string { return [formats]string{"", "fp8_", "mxfp4_"}[f] }
+func (f format) infix() string { return [formats]string{"", "fp8_", "mxfp4_", "wgmma_"}[f] }
 
 // rowBytes are those of k columns.
 func (f format) rowBytes(k int) int64 { return int64(k) * int64(f.bits()) / 8 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/switchyard/switchyard/kernels/cuda"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/model/modeltest"
 )
@@ -39,11 +40,11 @@ func TestQuantisedPlaces(t *testing.T) {
 		{modeltest.Golden(t, "gpt_oss"), modeltest.Golden(t, "gpt_oss-mxfp4"), 0.3},
 		{modeltest.Golden(t, "mixtral"), modeltest.Open(t, packed), 0.55},
 	} {
-		a, err := shapeOf(tt.plain, 1)
+		a, err := shapeOf(tt.plain, 1, cuda.Mma)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := shapeOf(tt.packed, 1)
+		b, err := shapeOf(tt.packed, 1, cuda.Mma)
 		if err != nil || float64(b.slot) > tt.most*float64(a.slot) {
 			t.Errorf("%d bytes, %d in bf16, %v", b.slot, a.slot, err)
 		}

@@ -39,8 +39,15 @@ func BenchmarkGPUExperts(b *testing.B) {
 	g := openGPU(b)
 	for _, s := range expertShapes {
 		for f := range formats {
+			by := "" // as what others make of the same has it
+			if f == tiled {
+				by = "/by=wgmma"
+			}
+			if f == tiled && g.peakWgmma == 0 {
+				continue
+			}
 			for _, rows := range s.rows {
-				b.Run(fmt.Sprintf("%s/%s/rows=%d", s.name, [formats]string{"bf16", "fp8", "mxfp4"}[f], rows), func(b *testing.B) {
+				b.Run(fmt.Sprintf("%s/%s/rows=%d%s", s.name, [formats]string{"bf16", "fp8", "mxfp4", "bf16"}[f], rows, by), func(b *testing.B) {
 					g.experts(b, s, f, rows)
 				})
 			}
@@ -52,10 +59,13 @@ func BenchmarkGPUExperts(b *testing.B) {
 const mostBenchRows = 8192
 
 func (g *gpuBench) experts(b *testing.B, of expertShape, f format, rows int) {
-	matrix := func(n, k int) int64 { return cuda.Aligned(int64(n)*f.rowBytes(padded(k)) + f.scaleBytes(n, k)) }
-	in, groups := matrix(2*of.width, of.hidden), min(of.experts, max(1, mostBenchRows/rows))
+	bytes := func(n, k, of int) int64 {
+		return cuda.Aligned(matrix{n: n, k: k, format: f, refs: make([]model.Ref, of)}.bytes())
+	}
+	in, down := bytes(2*of.width, of.hidden, 2), bytes(of.hidden, of.width, 1)
+	groups := min(of.experts, max(1, mostBenchRows/rows))
 	s := shape{
-		hidden: of.hidden, width: of.width, parts: 1, slot: in + matrix(of.hidden, of.width),
+		hidden: of.hidden, width: of.width, parts: 1, slot: in + down,
 		rows: groups * rows, layers: []layer{{width: of.width, format: f, gated: true}},
 	}
 	weights := g.room(b, int64(groups)*s.slot)

@@ -20,6 +20,8 @@ type gpuBench struct {
 	done   *waiter
 	read   float64 // bytes a second
 	peak   float64 // operations of mma.sync a second
+	// peakWgmma is that of wgmma; 0: the GPU has none.
+	peakWgmma float64
 }
 
 func openGPU(b *testing.B) *gpuBench {
@@ -55,6 +57,11 @@ func (g *gpuBench) ceilings(b *testing.B) {
 	read, product := launch("ceiling_read", out, from, int(ceilingBytes/16)), launch("ceiling_mma", out, ceilingSteps)
 	g.read = float64(ceilingBytes) / g.time(b, 8, func() error { return g.stream.Launch(read) })
 	g.peak = float64(blocks*8*ceilingSteps*8*2*16*8*16) / g.time(b, 8, func() error { return g.stream.Launch(product) })
+	if cuda.Wgmma.On(g.driver.Info()) == nil {
+		const shared = 49 << 10
+		product = launchOf(g.kernel(b, "ceiling_wgmma", shared), blocks, 1, 1, 256, shared, out, ceilingSteps)
+		g.peakWgmma = float64(blocks*2*ceilingSteps*8*2*64*136*16) / g.time(b, 8, func() error { return g.stream.Launch(product) })
+	}
 	g.do(b, g.driver.Release(from))
 	g.do(b, g.driver.Release(out))
 }
@@ -103,6 +110,9 @@ func (g *gpuBench) compare(b *testing.B, bytes, operations float64, launches ...
 	b.ReportMetric(100*bytes/seconds/g.read, "%read")
 	b.ReportMetric(operations/seconds/1e12, "TFLOP/s")
 	b.ReportMetric(100*operations/seconds/g.peak, "%mma")
+	if g.peakWgmma > 0 {
+		b.ReportMetric(100*operations/seconds/g.peakWgmma, "%wgmma")
+	}
 }
 
 func (g *gpuBench) kernel(b *testing.B, name string, shared int) cuda.Kernel {

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -11,6 +12,7 @@ import (
 // kernels/cuda/src/README.md has their parameters, blocks and shared memory.
 type kernels struct {
 	split    cuda.Kernel
+	pieces   cuda.Kernel        // split, for wgmma; nil: not needed
 	variants [formats][]variant // that the model needs and the GPU has room for, with ever larger tiles
 }
 
@@ -18,7 +20,15 @@ type kernels struct {
 type variant struct {
 	cut
 	in, up, down cuda.Kernel
-	shared       uint32
+	shared, most uint32 // most: blocks at a time, if they take turns
+}
+
+// grid is the blocks for so many shares of the work.
+func (v *variant) grid(shares int) [3]uint32 {
+	if v.most > 0 {
+		shares = min(shares, int(v.most))
+	}
+	return [3]uint32{uint32(shares), 1, 1}
 }
 
 // cut is what a block has of the work: so many rows and features, B, of which stages
@@ -26,14 +36,27 @@ type variant struct {
 type cut struct {
 	tile, features, stages int
 	block                  uint32
+	atOnce                 int // blocks of a processor, if they take turns with the work
 }
 
-var cuts = []cut{{8, 64, 4, 128}, {32, 64, 4, 128}, {128, 128, 3, 256}}
+var cuts = []cut{{8, 64, 4, 128, 0}, {32, 64, 4, 128, 0}, {128, 128, 3, 256, 0}}
 
-// sharedBytes is a block's shared memory.
+// cutsFor are the cuts of a format's kernels, smallest first.
+func cutsFor(f format, parts int) []cut {
+	if f != tiled {
+		return cuts
+	}
+	return []cut{{8, 64, 8, 160, 2}, {32, 128, 4, 288, 2}, {128, 256, 5 - parts, 384, 1}}
+}
+
+// sharedBytes is a block's shared memory. By wgmma a stage has 8 rows more, and two signals.
 func (c cut) sharedBytes(f format, parts int) int {
 	const piece = 64
-	return c.stages * (c.features*int(f.rowBytes(piece)) + parts*c.tile*2*piece)
+	rows, signals := c.tile, 0
+	if f == tiled {
+		rows, signals = rows+8, 2*8
+	}
+	return c.stages * (c.features*int(f.rowBytes(piece)) + parts*rows*2*piece + signals)
 }
 
 // openKernels finds them in the image that fits the GPU.
@@ -59,11 +82,25 @@ func kernelsIn(m cuda.Module, gpu cuda.Info, needed [formats]bool, parts int) (k
 		if !needed[f] {
 			continue
 		}
-		if k.variants[f], err = openVariants(m, gpu, f, parts); err != nil {
+		if err := k.open(m, gpu, f, parts); err != nil {
 			return nil, err
 		}
 	}
 	return k, nil
+}
+
+// open finds those of a format. An image may lack what only some GPUs have.
+func (k *kernels) open(m cuda.Module, gpu cuda.Info, f format, parts int) (err error) {
+	if f == tiled {
+		k.pieces, err = m.Kernel(fmt.Sprintf("rows_pieces_p%d", parts), 0)
+	}
+	if err == nil {
+		k.variants[f], err = openVariants(m, gpu, f, parts)
+	}
+	if lacks := (*cuda.Error)(nil); f == tiled && errors.As(err, &lacks) && lacks.Code == cuda.CodeNotFound {
+		return &cuda.KernelsError{Kernels: cuda.Wgmma, Device: gpu.Name, Why: err.Error()}
+	}
+	return err
 }
 
 func openVariants(m cuda.Module, gpu cuda.Info, f format, parts int) (all []variant, err error) {
@@ -71,17 +108,17 @@ func openVariants(m cuda.Module, gpu cuda.Info, f format, parts int) (all []vari
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range cuts[:fit] {
+	for _, c := range cutsFor(f, parts)[:fit] {
 		shared := c.sharedBytes(f, parts)
-		find := func(kernel, infix string) (k cuda.Kernel) {
+		find := func(kernel string) (k cuda.Kernel) {
 			if err == nil {
-				k, err = m.Kernel(fmt.Sprintf("%s_%sp%d_t%d", kernel, infix, parts, c.tile), shared)
+				k, err = m.Kernel(fmt.Sprintf("%s_%sp%d_t%d", kernel, f.infix(), parts, c.tile), shared)
 			}
 			return k
 		}
-		v := variant{cut: c, shared: uint32(shared), in: find("experts_in", f.infix()), down: find("project", f.infix())}
-		if f == bf16 {
-			v.up = find("experts_up", "")
+		v := variant{cut: c, shared: uint32(shared), most: uint32(c.atOnce * gpu.Processors), in: find("experts_in"), down: find("project")}
+		if !f.quantised() {
+			v.up = find("experts_up")
 		}
 		all = append(all, v)
 	}
@@ -91,11 +128,12 @@ func openVariants(m cuda.Module, gpu cuda.Info, f format, parts int) (all []vari
 // fitting is how many of the cuts, smallest first, a block of the GPU has shared
 // memory for.
 func fitting(gpu cuda.Info, f format, parts int) (n int, err error) {
-	for n < len(cuts) && cuts[n].sharedBytes(f, parts) <= gpu.Shared {
+	all := cutsFor(f, parts)
+	for n < len(all) && all[n].sharedBytes(f, parts) <= gpu.Shared {
 		n++
 	}
 	if n == 0 {
-		return 0, &cuda.SharedError{Device: gpu.Name, Need: cuts[0].sharedBytes(f, parts), Have: gpu.Shared}
+		return 0, &cuda.SharedError{Device: gpu.Name, Need: all[0].sharedBytes(f, parts), Have: gpu.Shared}
 	}
 	return n, nil
 }
@@ -138,18 +176,21 @@ func (l *launches) fill(k *kernels, s shape, b *buffers, c *call) {
 		Args: append(l.args[0][:0], uint64(b.x), uint64(b.at(t.x)), uint64(b.at(t.source)), uint64(scaleIn),
 			uint64(s.hidden), uint64(dp), uint64(s.hidden), plane),
 	}
+	if of.format == tiled {
+		l.split.Kernel = k.pieces
+	}
 	features, kernel := v.features, v.up
 	if of.gated {
 		features, kernel = v.features/2, v.in
 	}
 	l.in = cuda.Launch{
-		Kernel: kernel, Grid: [3]uint32{uint32(ceil(fp, features) * tiles), 1, 1}, Block: [3]uint32{v.block, 1, 1}, Shared: v.shared,
+		Kernel: kernel, Grid: v.grid(ceil(fp, features) * tiles), Block: [3]uint32{v.block, 1, 1}, Shared: v.shared,
 		Args: append(l.args[1][:0], uint64(b.act), uint64(b.x), uint64(b.at(t.tiles)), uint64(b.at(t.in)),
 			uint64(of.width), uint64(fp), uint64(dp), plane, plane, uint64(tiles),
 			uint64(of.activation), uint64(math.Float32bits(of.limit))),
 	}
 	l.down = cuda.Launch{
-		Kernel: v.down, Grid: [3]uint32{uint32(ceil(s.hidden, v.features) * tiles), 1, 1}, Block: [3]uint32{v.block, 1, 1}, Shared: v.shared,
+		Kernel: v.down, Grid: v.grid(ceil(s.hidden, v.features) * tiles), Block: [3]uint32{v.block, 1, 1}, Shared: v.shared,
 		Args: append(l.args[2][:0], uint64(b.out), uint64(b.act), uint64(b.at(t.tiles)), uint64(b.at(t.down)), 0, uint64(scaleOut),
 			uint64(s.hidden), uint64(fp), plane, uint64(s.hidden), uint64(tiles), 0),
 	}

@@ -58,9 +58,14 @@ func parameters(t *testing.T, kernel string) (names []string) {
 func TestParametersAreTheList(t *testing.T) {
 	const upload = 0x10000
 	b := &buffers{upload: upload, x: 0x20000, act: 0x30000, out: 0x40000}
-	for _, gated := range []bool{true, false} {
-		s := shape{hidden: 96, width: 160, parts: 2, rows: 70, layers: []layer{{width: 160, gated: gated, activation: 1, limit: 7}}}
-		k := &kernels{split: named("rows_split_p2"), variants: [formats][]variant{{{cut: cuts[0], in: named("experts_in_p2_t8"), up: named("experts_up_p2_t8"), down: named("project_p2_t8")}}}}
+	for _, tt := range []struct {
+		gated bool
+		format
+	}{{true, bf16}, {false, bf16}, {true, tiled}, {false, tiled}} {
+		s := shape{hidden: 96, width: 160, parts: 2, rows: 70, layers: []layer{{width: 160, format: tt.format, gated: tt.gated, activation: 1, limit: 7}}}
+		one := func(kernel string) named { return named(kernel + "_" + tt.format.infix() + "p2_t8") }
+		k := &kernels{split: named("rows_split_p2"), pieces: named("rows_pieces_p2")}
+		k.variants[tt.format] = []variant{{cut: cutsFor(tt.format, 2)[0], in: one("experts_in"), up: one("experts_up"), down: one("project")}}
 		c := &call{order: make([]int32, 5), tiles: make([]tile, 3), longest: 4, tables: tables{in: 16, down: 32, tiles: 48, source: 64, weight: 80, x: 96}}
 		var l launches
 		l.fill(k, s, b, c)
@@ -103,19 +108,29 @@ func TestCutsAreTheList(t *testing.T) {
 		shared := func(f format) string {
 			return fmt.Sprintf("%d, %d", c.sharedBytes(f, 1), c.sharedBytes(f, 2))
 		}
-		want := fmt.Sprintf("`t%d`|%d|%d|%s|%s|%s", c.tile, c.features, c.block, shared(bf16), shared(fp8), shared(mxfp4))
-		found := slices.ContainsFunc(list(t), func(row []string) bool {
-			if len(row) < 7 {
-				return false
-			}
-			cells := []string{row[0], row[1], row[2], row[4], row[5], row[6]}
-			for i := range cells {
-				cells[i] = strings.TrimSpace(cells[i])
-			}
-			return strings.Join(cells, "|") == want
-		})
-		if !found {
-			t.Errorf("the list has no cut %s", want)
+		listed(t, []int{0, 1, 2, 4, 5, 6}, fmt.Sprintf("`t%d`|%d|%d|%s|%s|%s", c.tile, c.features, c.block, shared(bf16), shared(fp8), shared(mxfp4)))
+	}
+	for i, one := range cutsFor(tiled, 1) {
+		two := cutsFor(tiled, 2)[i]
+		listed(t, []int{0, 1, 2, 3, 4, 5}, fmt.Sprintf("`wgmma t%d`|%d|%d|%d, %d|%d, %d|%d", one.tile, one.features, one.block,
+			one.stages, two.stages, one.sharedBytes(tiled, 1), two.sharedBytes(tiled, 2), one.atOnce))
+	}
+}
+
+// listed wants a row of the list with these cells.
+func listed(t *testing.T, cells []int, want string) {
+	t.Helper()
+	for _, row := range list(t) {
+		if len(row) < 7 {
+			continue
+		}
+		var got []string
+		for _, i := range cells {
+			got = append(got, strings.TrimSpace(row[i]))
+		}
+		if strings.Join(got, "|") == want {
+			return
 		}
 	}
+	t.Errorf("the list has no cut %s", want)
 }

@@ -19,16 +19,17 @@ type expert struct {
 
 // loader brings experts from a model to slots.
 type loader struct {
-	m      *model.Model
-	slots  *cuda.Slots
-	health *health
-	ways   chan *way
-	all    []*way
+	m       *model.Model
+	kernels cuda.Kernels
+	slots   *cuda.Slots
+	health  *health
+	ways    chan *way
+	all     []*way
 }
 
 // newLoader lets so many loads run at once, with buffers of most bytes at most.
-func newLoader(m *model.Model, driver cuda.Driver, slots *cuda.Slots, atOnce int, most int64, h *health) (_ *loader, err error) {
-	l := &loader{m: m, slots: slots, health: h, ways: make(chan *way, atOnce)}
+func newLoader(m *model.Model, k cuda.Kernels, driver cuda.Driver, slots *cuda.Slots, atOnce int, most int64, h *health) (_ *loader, err error) {
+	l := &loader{m: m, kernels: k, slots: slots, health: h, ways: make(chan *way, atOnce)}
 	defer func() { unmake(l, h, err) }()
 	for range atOnce {
 		w, err := newWay(driver, min(slots.Size(), most), h)
@@ -43,7 +44,7 @@ func newLoader(m *model.Model, driver cuda.Driver, slots *cuda.Slots, atOnce int
 
 // Size is a slot's for each expert that the model has.
 func (l *loader) Size(id forward.ExpertID) (int64, error) {
-	if _, err := expertOf(l.m, id); err != nil {
+	if _, err := expertOf(l.m, id, l.kernels); err != nil {
 		return 0, err
 	}
 	return l.slots.Size(), nil
@@ -52,7 +53,7 @@ func (l *loader) Size(id forward.ExpertID) (int64, error) {
 // Load copies an expert to a slot, and waits for the copies however it ends: a slot
 // that is free is written by nobody.
 func (l *loader) Load(ctx context.Context, id forward.ExpertID) (*expert, error) {
-	p, err := expertOf(l.m, id)
+	p, err := expertOf(l.m, id, l.kernels)
 	if err != nil {
 		return nil, err
 	}

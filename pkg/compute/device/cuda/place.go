@@ -32,13 +32,21 @@ type vector struct {
 	at   int64
 }
 
+// rows is how many it has with those that are filled up.
+func (m matrix) rows() int {
+	if m.format == tiled {
+		return len(m.refs) * padded(m.n/len(m.refs))
+	}
+	return m.n
+}
+
 // bytes is what a matrix takes of a slot.
 func (m matrix) bytes() int64 {
-	return int64(m.n)*m.format.rowBytes(padded(m.k)) + m.format.scaleBytes(m.n, m.k)
+	return int64(m.rows())*m.format.rowBytes(padded(m.k)) + m.format.scaleBytes(m.n, m.k)
 }
 
 // expertOf reads no weights.
-func expertOf(m *model.Model, id forward.ExpertID) (p place, err error) {
+func expertOf(m *model.Model, id forward.ExpertID, k cuda.Kernels) (p place, err error) {
 	if id.Layer < 0 || id.Layer >= len(m.Spec.Layer) || !m.Spec.Layer[id.Layer].MoE {
 		return place{}, fmt.Errorf("layer %d of model %s has no experts", id.Layer, m.Name)
 	}
@@ -47,10 +55,10 @@ func expertOf(m *model.Model, id forward.ExpertID) (p place, err error) {
 	if spec.Activation.Gated() {
 		in, inBias = []model.Role{roles.Gate, roles.Up}, []model.Role{roles.GateBias, roles.UpBias}
 	}
-	if p.in, err = p.addMatrix(m, id, in...); err != nil {
+	if p.in, err = p.addMatrix(m, id, k, in...); err != nil {
 		return place{}, err
 	}
-	if p.down, err = p.addMatrix(m, id, roles.Down); err != nil || !spec.Bias {
+	if p.down, err = p.addMatrix(m, id, k, roles.Down); err != nil || !spec.Bias {
 		return p, err
 	}
 	if p.inBias, err = p.addVector(m, id, inBias...); err != nil {
@@ -61,7 +69,7 @@ func expertOf(m *model.Model, id forward.ExpertID) (p place, err error) {
 }
 
 // addMatrix places tensors of one type, and what follows on an address of its own.
-func (p *place) addMatrix(m *model.Model, id forward.ExpertID, roles ...model.Role) (w matrix, err error) {
+func (p *place) addMatrix(m *model.Model, id forward.ExpertID, k cuda.Kernels, roles ...model.Role) (w matrix, err error) {
 	w.at = p.bytes
 	for i, role := range roles {
 		ref := model.Ref{Role: role, Layer: id.Layer, Expert: id.Expert}
@@ -69,7 +77,7 @@ func (p *place) addMatrix(m *model.Model, id forward.ExpertID, roles ...model.Ro
 		if err != nil {
 			return matrix{}, fmt.Errorf("sizing %v: %w", id, err)
 		}
-		f, ok := formatOf[t.DType]
+		f, ok := formatFor(t.DType, k)
 		if !ok || i > 0 && t.DType != w.dtype {
 			return matrix{}, &FormatError{id, t.DType}
 		}

@@ -3,7 +3,7 @@
 package cuda
 
 import (
-	"math"
+	"fmt"
 	"testing"
 
 	"github.com/switchyard/switchyard/kernels/cuda"
@@ -20,34 +20,42 @@ func TestRealKernels(t *testing.T) {
 	p := pool.New(1)
 	t.Cleanup(p.Close)
 	for name, m := range models(t) {
-		t.Run(name, func(t *testing.T) {
-			d, err := open(m, realKernels(t), images, Settings{Memory: 64 << 20, Parts: 2}, tuning{rows: max(80, mostTogether)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(d.Close)
-			c := device.NewCPU(m, p, device.Settings{})
-			t.Cleanup(c.Close)
-			in := rowsFor(m, 70)
-			for e := range m.Spec.Experts {
-				for _, on := range []device.Device{d, c} {
-					if err := on.Load(t.Context(), forward.ExpertID{Layer: in.Layer, Expert: e}, 0).Wait(t.Context()); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
-			got, want := computed(t, d, in, m), computed(t, c, in, m)
-			for i := range want {
-				if math.Abs(float64(got[i]-want[i])) > 1e-4*(1+math.Abs(float64(want[i]))) {
-					t.Fatalf("element %d is %v, %v on the CPU", i, got[i], want[i])
-				}
-			}
-			for i := range 10 {
-				sameBits(t, m, computed(t, d, only(in, i, i+1), m), got[i*m.Spec.Hidden:])
-			}
-			togetherAsAlone(t, d, m)
-		})
+		t.Run(name, func(t *testing.T) { realKernelsAgree(t, m, p, Settings{Memory: 64 << 20, Parts: 2}) })
 	}
+}
+
+// So are they by wgmma, where the GPU has it.
+func TestRealWgmma(t *testing.T) {
+	p := pool.New(1)
+	t.Cleanup(p.Close)
+	for name, m := range models(t) {
+		for parts := 1; parts <= 2; parts++ {
+			t.Run(fmt.Sprintf("%s p%d", name, parts), func(t *testing.T) {
+				realKernelsAgree(t, m, p, Settings{Memory: 64 << 20, Parts: parts, Kernels: cuda.Wgmma})
+			})
+		}
+	}
+}
+
+func realKernelsAgree(t *testing.T, m *model.Model, p *pool.Pool, s Settings) {
+	t.Helper()
+	driver := realKernels(t)
+	if err := s.Kernels.On(driver.Info()); err != nil {
+		_ = driver.Close() // says only what a call has said
+		t.Skip(err)
+	}
+	d, err := open(m, driver, images, s, tuning{rows: max(80, mostTogether)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	c := device.NewCPU(m, p, device.Settings{})
+	t.Cleanup(c.Close)
+	in, got := agrees(t, m, d, c, []float64{0, 2e-2, 1e-4}[s.Parts])
+	for i := range 10 {
+		sameBits(t, m, computed(t, d, only(in, i, i+1), m), got[i*m.Spec.Hidden:])
+	}
+	togetherAsAlone(t, d, m)
 }
 
 // togetherAsAlone wants a row of one expert to have the same bits among any number of others.

@@ -3,6 +3,7 @@ package cuda
 import (
 	"fmt"
 
+	"github.com/switchyard/switchyard/kernels/cuda"
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
@@ -42,12 +43,12 @@ const (
 
 // Check refuses a model whose experts no kernel here computes. It reads no weights.
 func Check(m *model.Model) error {
-	_, err := shapeOf(m, 1)
+	_, err := shapeOf(m, 1, cuda.Mma)
 	return err
 }
 
 // shapeOf refuses what there are no kernels for.
-func shapeOf(m *model.Model, parts int) (shape, error) {
+func shapeOf(m *model.Model, parts int, k cuda.Kernels) (shape, error) {
 	s := shape{hidden: m.Spec.Hidden, parts: parts, layers: make([]layer, m.Spec.Layers)}
 	for l := range m.Spec.Layer {
 		spec := &m.Spec.Layer[l]
@@ -59,7 +60,7 @@ func shapeOf(m *model.Model, parts int) (shape, error) {
 		s.width = max(s.width, f.Width)
 		for e := range m.Spec.Experts {
 			id := forward.ExpertID{Layer: l, Expert: e}
-			x, err := expertOf(m, id)
+			x, err := expertOf(m, id, k)
 			if err != nil {
 				return shape{}, err
 			}
@@ -83,7 +84,7 @@ func shapeOf(m *model.Model, parts int) (shape, error) {
 // takes refuses an expert that the layer's kernels do not compute.
 func (l *layer) takes(id forward.ExpertID, x place) error {
 	for _, w := range []matrix{x.in, x.down} {
-		if w.format != l.format || !l.gated && l.format != bf16 {
+		if w.format != l.format || !l.gated && l.format.quantised() {
 			return &FormatError{id, w.dtype}
 		}
 	}

@@ -87,6 +87,9 @@ func (w *way) copy(ctx context.Context, m *model.Model, p place, slot cuda.Ptr) 
 
 // matrix reads tensors and checks their numbers; scales follow the last one.
 func (w *way) matrix(ctx context.Context, m *model.Model, p matrix) error {
+	if p.format == tiled {
+		return w.tiles(ctx, m, p)
+	}
 	scales, row := make([]byte, p.format.scaleBytes(p.n, p.k)), 0
 	for _, ref := range p.refs {
 		t, err := weights(m, ref, p.format)
@@ -104,7 +107,7 @@ func (w *way) matrix(ctx context.Context, m *model.Model, p matrix) error {
 
 // weights reads a tensor whose numbers are finite.
 func weights(m *model.Model, ref model.Ref, f format) (p model.Packed, err error) {
-	if f != bf16 {
+	if f.quantised() {
 		p, err = m.Packed(ref)
 	} else if p.Tensor, err = m.Tensor(ref); err == nil {
 		if i := notFinite(p.Data); i >= 0 {
