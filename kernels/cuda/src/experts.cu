@@ -15,7 +15,7 @@ DEVICE void experts_in(u16* act, const u16* x, const u32* tile, const u64* group
   i64 first = place.feature * (C::features / 2);
   typename C::Sums sums = {};
   multiply<C>(sums, Operands<Gated>{matrix_of(groups, t.group), x + t.row * kp, kp, x_plane, t.rows, {first, f}});
-  each_pair<C>(sums, GatedOut<P, ByRows>{{act, {fp, act_plane}}, t, bias_of(groups, t.group), first, f, fp, kind, limit});
+  each_pair<C>(sums, GatedOut<P, ByRows>{{act, {fp, act_plane}}, t, bias_of(groups, t.group), first, f, fp, {kind, limit}});
 }
 
 template <class W, int P, int T>

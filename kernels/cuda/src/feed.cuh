@@ -54,11 +54,9 @@ DEVICE const u8* matrix_of(const u64* groups, u32 group) { return (const u8*)gro
 DEVICE const float* bias_of(const u64* groups, u32 group) { return (const float*)groups[2 * group + 1]; }
 DEVICE float bias_at(const float* bias, i64 i, bool real) { return bias && real ? bias[i] : 0.f; }
 
-DEVICE float activated(i64 kind, float gate, float up, float limit) {
-  return kind == clamped_swiglu_kind ? clamped_swiglu(gate, up, limit) : swiglu(gate, up);
-}
-
-// What becomes of two sums of a token that lie 8 rows apart, rows counted from the block's first one.
+// What becomes of sums. at(row) is of a lane's two features, the block's row and the one 8 behind it; of that
+// (token, d) is of their sums of two tokens: d[0] and d[1] of the first feature, d[2] and d[3] of the second.
+// There may be no such token. Sums of both are computed side by side, as a lane has many and waits for each step.
 //
 // act = activation(gate·x + bias, up·x + bias). Columns from f on come out as zeros.
 template <int P, class Order>
@@ -66,14 +64,30 @@ struct GatedOut {
   Planes<P, Order> act;
   Tile tile;
   const float* bias;
-  i64 first, f, fp, kind;
-  float limit;
-  DEVICE_MEMBER void operator()(int row, int token, float gate, float up) const {
+  i64 first, f, fp;
+  Gate gate;
+
+  struct Feature {
+    const GatedOut& out;
+    i64 feature;
+    float gate_bias, up_bias;
+    DEVICE_MEMBER void operator()(int token, const float (&d)[4]) const {
+      float gate[2], up[2], below[2];
+#pragma unroll
+      for (int i = 0; i < 2; i++) {
+        gate[i] = d[i] + gate_bias, up[i] = d[i + 2] + up_bias;
+        below[i] = out.gate.below(gate[i], up[i]);
+      }
+#pragma unroll
+      for (int i = 0; i < 2; i++) {
+        float v = gate[i] / below[i] * up[i];
+        if (feature < out.fp && out.tile.has(token + i)) out.act.put(out.tile.row + token + i, feature, v);
+      }
+    }
+  };
+  DEVICE_MEMBER Feature at(int row) const {
     i64 feature = first + row / 16 * 8 + row % 16;
-    if (feature >= fp || (u32)token >= (u32)tile.rows) return;
-    gate += bias_at(bias, feature, feature < f);
-    up += bias_at(bias, f + feature, feature < f);
-    act.put(tile.row + token, feature, activated(kind, gate, up, limit));
+    return {*this, feature, bias_at(bias, feature, feature < f), bias_at(bias, f + feature, feature < f)};
   }
 };
 
@@ -84,13 +98,25 @@ struct PlainOut {
   Tile tile;
   const float* bias;
   i64 first, f, fp, kind;
-  DEVICE_MEMBER void put(i64 feature, int token, float v) const {
-    if (feature < fp) act.put(tile.row + token, feature, activated(kind, v + bias_at(bias, feature, feature < f)));
-  }
-  DEVICE_MEMBER void operator()(int row, int token, float low, float high) const {
-    if ((u32)token >= (u32)tile.rows) return;
-    put(first + row, token, low);
-    put(first + row + 8, token, high);
+
+  struct Features {
+    const PlainOut& out;
+    i64 feature;
+    float low_bias, high_bias;
+    DEVICE_MEMBER void put(i64 feature, int token, float v) const {
+      if (feature < out.fp && out.tile.has(token)) out.act.put(out.tile.row + token, feature, activated(out.kind, v));
+    }
+    DEVICE_MEMBER void operator()(int token, const float (&d)[4]) const {
+#pragma unroll
+      for (int i = 0; i < 2; i++) {
+        put(feature, token + i, d[i] + low_bias);
+        put(feature + 8, token + i, d[i + 2] + high_bias);
+      }
+    }
+  };
+  DEVICE_MEMBER Features at(int row) const {
+    i64 feature = first + row;
+    return {*this, feature, bias_at(bias, feature, feature < f), bias_at(bias, feature + 8, feature + 8 < f)};
   }
 };
 
@@ -102,19 +128,31 @@ struct RowsOut {
   const u32* dest;
   const float* scale;
   i64 first, n, ldout, add;
-  DEVICE_MEMBER void put(i64 row, float by, i64 feature, float v) const {
-    if (feature >= n) return;
-    v += bias_at(bias, feature, true);
-    if (scale) v *= by;
-    float* to = out + row * ldout + feature;
-    *to = add ? *to + v : v;
-  }
-  DEVICE_MEMBER void operator()(int row, int token, float low, float high) const {
-    if ((u32)token >= (u32)tile.rows) return;
-    i64 from = tile.row + token, to = dest ? dest[from] : from;
-    float by = scale ? scale[from] : 1.f;
-    put(to, by, first + row, low);
-    put(to, by, first + row + 8, high);
+
+  struct Features {
+    const RowsOut& rows;
+    i64 feature;
+    float low_bias, high_bias;
+    DEVICE_MEMBER void put(float* row, float by, i64 feature, float v) const {
+      if (feature >= rows.n) return;
+      float before = rows.add ? row[feature] : -0.f;  // which changes no sum
+      row[feature] = before + v * by;
+    }
+    DEVICE_MEMBER void operator()(int token, const float (&d)[4]) const {
+#pragma unroll
+      for (int i = 0; i < 2; i++) {
+        if (!rows.tile.has(token + i)) continue;
+        i64 from = rows.tile.row + token + i, to = rows.dest ? rows.dest[from] : from;
+        float* row = rows.out + to * rows.ldout;
+        float by = rows.scale ? rows.scale[from] : 1.f;
+        put(row, by, feature, d[i] + low_bias);
+        put(row, by, feature + 8, d[i + 2] + high_bias);
+      }
+    }
+  };
+  DEVICE_MEMBER Features at(int row) const {
+    i64 feature = first + row;
+    return {*this, feature, bias_at(bias, feature, feature < n), bias_at(bias, feature + 8, feature + 8 < n)};
   }
 };
 

@@ -151,4 +151,7 @@ DEVICE void wgmma(float (&d)[17][4], u64 a, u64 b) {
 DEVICE u64 operand(const void* from) {
   return (u64)(shared_address(from) >> 4) | 1ull << 16 | (u64)(operand_align >> 4) << 32 | 1ull << 62;
 }
+
+// The operand so many bytes behind another one.
+DEVICE u64 operand_behind(u64 operand, int bytes) { return operand + bytes / 16; }
 #endif

@@ -56,6 +56,7 @@ struct Gated {
 struct Tile {
   u32 group, row;
   int rows;
+  DEVICE_MEMBER bool has(int token) const { return (u32)token < (u32)rows; }
 };
 
 DEVICE Tile tile_at(const u32* table, i64 i) { return Tile{table[4 * i], table[4 * i + 1], (int)table[4 * i + 2]}; }
@@ -288,14 +289,14 @@ DEVICE void multiply(typename C::Sums& sums, const Operands<Rows>& in) {
   }
 }
 
-// Calls out(feature row, token, sums) for each pair of elements that lie 8 rows apart.
+// Gives out.at(feature row) what a lane has of each result: see feed.cuh.
 template <class C, class Out>
 DEVICE void each_pair(const typename C::Sums& sums, const Out& out) {
   int lane = lane_of(), row = warp_feature<C>() + lane / 4, token = warp_token<C>() + lane % 4 * 2;
 #pragma unroll
-  for (int m = 0; m < C::high; m++)
+  for (int m = 0; m < C::high; m++) {
+    auto at = out.at(row + 16 * m);
 #pragma unroll
-    for (int n = 0; n < C::wide; n++)
-#pragma unroll
-      for (int i = 0; i < 2; i++) out(row + 16 * m, token + 8 * n + i, sums[m][n][i], sums[m][n][i + 2]);
+    for (int n = 0; n < C::wide; n++) at(token + 8 * n, sums[m][n]);
+  }
 }

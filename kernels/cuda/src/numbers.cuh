@@ -8,12 +8,10 @@ DEVICE float smaller(float a, float b) { return b < a ? b : a; }
 
 // e^x to about one unit in the last place: x = n·ln2 + r, a polynomial of r, times 2^n.
 DEVICE float exp32(float x) {
-  if (x < -87.33f) return 0;
-  if (x != x) return x;
-  x = smaller(x, 88.f);
-  float t = fused(x, 0x1.715476p+0f, 0x1.8p23f);  // the integer n sits in the low bits of t
+  float y = smaller(x, 88.f);
+  float t = fused(y, 0x1.715476p+0f, 0x1.8p23f);  // the integer n sits in the low bits of t
   float n = t - 0x1.8p23f;
-  float r = fused(n, -0x1.62e4p-1f, x);
+  float r = fused(n, -0x1.62e4p-1f, y);
   r = fused(n, -0x1.7f7d1cp-20f, r);
   float p = fused(1.9875691500e-4f, r, 1.3981999507e-3f);
   p = fused(p, r, 8.3334519073e-3f);
@@ -22,18 +20,12 @@ DEVICE float exp32(float x) {
   p = fused(p, r, 5.0000001201e-1f);
   p = fused(p, r, 1.f);
   p = fused(p, r, 1.f);
-  return p * float_of((bits_of(t) << 23) + 0x3f800000u);
+  p *= float_of((bits_of(t) << 23) + 0x3f800000u);
+  p = x < -87.33f ? 0.f : p;
+  return x != x ? x : p;
 }
 
 DEVICE float sigmoid(float x) { return 1.f / (1.f + exp32(-x)); }
-
-DEVICE float swiglu(float gate, float up) { return gate / (1.f + exp32(-gate)) * up; }
-
-DEVICE float clamped_swiglu(float gate, float up, float limit) {
-  gate = smaller(gate, limit);
-  up = larger(smaller(up, limit), -limit);
-  return (up + 1.f) * (gate / (1.f + exp32(gate * -1.702f)));
-}
 
 // x·Φ(x), by the polynomial that kernels/cpu explains.
 DEVICE float gelu(float x) {
@@ -57,6 +49,19 @@ DEVICE float gelu_tanh(float x) {
 }
 
 enum { swiglu_kind, clamped_swiglu_kind, gelu_kind, gelu_tanh_kind };
+
+// Activations with a gate: gate / below() · up, of what below() leaves. Both kinds are one path.
+struct Gate {
+  float limit, factor, plus;
+  DEVICE_MEMBER Gate(i64 kind, float most) : limit(infinity()), factor(-1.f), plus(0.f) {
+    if (kind == clamped_swiglu_kind) limit = most, factor = -1.702f, plus = 1.f;
+  }
+  DEVICE_MEMBER float below(float& gate, float& up) const {
+    gate = smaller(gate, limit);
+    up = larger(smaller(up, limit), -limit) + plus;
+    return 1.f + exp32(gate * factor);
+  }
+};
 
 // By the activations without a gate.
 DEVICE float activated(i64 kind, float v) { return kind == gelu_tanh_kind ? gelu_tanh(v) : gelu(v); }

@@ -92,14 +92,14 @@ DEVICE void fill(Ring<C>& ring, const Share& s) {
 // Adds a stage: 16 columns after the other, of these part after part, which is the order of sums.
 template <class C>
 DEVICE void add_stage(typename C::Sums& sums, Ring<C>& ring, int stage) {
-  u8* weights = ring.weights(stage) + warp_of() / 4 * C::high * tile_bytes;
+  u64 weights = operand(ring.weights(stage) + warp_of() / 4 * C::high * tile_bytes), tokens = operand(ring.part(stage, 0));
 #pragma unroll
   for (int column = 0; column < piece_bytes; column += block_columns)
 #pragma unroll
     for (int p = 0; p < C::parts; p++)
 #pragma unroll
       for (int m = 0; m < C::high; m++)
-        wgmma(sums[m], operand(weights + m * tile_bytes + column), operand(ring.part(stage, p) + column));
+        wgmma(sums[m], operand_behind(weights, m * tile_bytes + column), operand_behind(tokens, p * C::part_bytes + column));
 }
 
 // Sums over all pieces. A stage is empty when the products with it are over, of which one stage's are
@@ -120,18 +120,18 @@ DEVICE void drain(typename C::Sums& sums, Ring<C>& ring, i64 pieces) {
   if (lane_of() == 0) signal_arrive(ring.empty + (ring.passed + C::stages - 1) % C::stages);
 }
 
-// Calls out(feature row, token, sums) for each pair of elements that lie 8 rows apart.
+// The same as each_pair. Tokens come 8 at a time, as many as the tile has.
 template <class C, class Out>
-DEVICE void each_ring_pair(const typename C::Sums& sums, int before, const Out& out) {
+DEVICE void each_ring_pair(const typename C::Sums& sums, int before, int rows, const Out& out) {
   int lane = lane_of(), token = lane % 4 * 2 - before;
   int row = warp_of() / 4 * C::high * tile_features + warp_of() % 4 * 16 + lane / 4;
 #pragma unroll
-  for (int m = 0; m < C::high; m++)
+  for (int m = 0; m < C::high; m++) {
+    auto at = out.at(row + tile_features * m);
 #pragma unroll
     for (int n = 0; n < C::wide; n++)
-#pragma unroll
-      for (int i = 0; i < 2; i++)
-        out(row + tile_features * m, token + 8 * n + i, sums[m][n][i], sums[m][n][i + 2]);
+      if (8 * n < before + rows) at(token + 8 * n, sums[m][n]);
+  }
 }
 
 // Calls work(share) for those of a block: blocks take turns with the shares of all tiles of tokens and of
@@ -161,7 +161,7 @@ DEVICE void multiply_shares(i64 rows, i64 tiles, const Find& find, const Out& ou
     each_share<C>(rows, tiles, find, [&](const Share& s) {
       typename C::Sums sums = {};
       drain<C>(sums, ring, s.pieces);
-      each_ring_pair<C>(sums, s.before(), out(s));
+      each_ring_pair<C>(sums, s.before(), s.tile.rows, out(s));
     });
   }
 }

@@ -22,7 +22,7 @@ DEVICE void experts_in_wgmma(u16* act, const u16* x, const u32* tile, const u64*
       2 * fp, tiles, [&](i64 token) { return share_of(x, tile, groups, kp, x_plane, token); },
       [&](const Share& s) {
         return GatedOut<P, ByPieces>{{act, {fp, act_plane}}, s.tile, bias_of(groups, s.tile.group),
-                                     s.first * (tile_features / 2), f, fp, kind, limit};
+                                     s.first * (tile_features / 2), f, fp, {kind, limit}};
       });
 }
 
