@@ -1,4 +1,4 @@
-// What the machine has with sm_90a (HOPPER is defined there): products of a group of four warps whose operands lie in shared
+// What the machine has with sm_90a, where HOPPER is defined: products of a group of four warps whose operands lie in shared
 // memory, and copies to there that one thread begins and a signal tells the end of. The emulator
 // (../emulate) has the same functions in plain C++.
 //

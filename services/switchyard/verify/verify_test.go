@@ -2,8 +2,10 @@ package verify
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -83,6 +85,19 @@ func TestCompareOnGPU(t *testing.T) {
 			judged(t, start(t, dir, onGPU(t)), dir, func(g *Golden) { g.parts[0].logits[5]++ })
 		})
 	}
+}
+
+// So does one whose GPU has experts' kernels by wgmma alone.
+func TestCompareByWgmma(t *testing.T) {
+	judged(t, start(t, checkpoint, func(s *cluster.Services) {
+		onGPU(t)(s)
+		only := fake.Experts()
+		maps.DeleteFunc(only, func(name string, _ fake.Kernel) bool {
+			return !strings.Contains(name, "wgmma") && !strings.HasPrefix(name, "rows_")
+		})
+		s.Expert.GPU = gpuWith(t, only)
+		s.Expert.GPU.Kernels = kernels.Wgmma
+	}), checkpoint, func(g *Golden) { g.parts[0].logits[5]++ })
 }
 
 // judged wants a checkpoint to pass, and not once its golden file is spoilt. It returns how

@@ -2,7 +2,8 @@
 // that the caller chooses. What threads do together they wait for; who waits for what
 // never happens is found. Copies to shared memory happen as late as the program allows,
 // and what they will overwrite is spoilt at once, so that a missing wait or barrier
-// changes the result.
+// changes the result. The same of copies that signals tell the end of, and products of
+// groups of four warps: hopper.h.
 #pragma once
 #include <csetjmp>
 #include <cstdint>
@@ -38,7 +39,7 @@ struct Copy {
   unsigned group;
 };
 
-// An mbarrier: README.md of ../../src calls it a signal.
+// An mbarrier.
 struct Signal {
   unsigned arrivals = 0, missing = 0, phase = 0;
   long long bytes = 0;  // expected, less what has come
