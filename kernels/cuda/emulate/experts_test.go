@@ -246,6 +246,32 @@ func TestGroupsByWgmma(t *testing.T) {
 	}
 }
 
+// A row has the same bits alone and among 512, that begin at any row.
+func TestAmongManyByWgmma(t *testing.T) {
+	const before, many, hidden = 3, 512, 64
+	for parts := 1; parts <= 2; parts++ {
+		d := open(t)
+		n := d.network(tiled, 2, 40, hidden, 0)
+		x, dest := copied(d, d.noise((before+many)*hidden)), make([]uint32, before+many)
+		for i := range dest {
+			dest[i] = uint32(i)
+		}
+		dest = copied(d, dest)
+		var first []float32
+		for _, v := range tiled.variants() {
+			got := d.compute(n, v, parts, x, nil, dest, nil, []int{before, many})
+			if first == nil {
+				first = got
+			}
+			same(t, v.name("many", parts), got, first)
+		}
+		for _, i := range []int{0, 1, 7, 127, 128, 300, many - 1} {
+			alone := d.compute(n, tiled.variants()[0], parts, x[(before+i)*hidden:], nil, dest[:1], nil, []int{0, 1})
+			same(t, fmt.Sprintf("row %d alone", i), alone, first[(before+i)*hidden:][:hidden])
+		}
+	}
+}
+
 // And the bits are mma.sync's here, where both add up 16 products exactly.
 func TestWgmmaIsMma(t *testing.T) {
 	const n, k, rows = 72, 200, 11
