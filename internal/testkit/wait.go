@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-const (
-	// limit is far beyond what anything takes, also on a machine that is busy.
-	limit = 2 * time.Minute
-	pause = 2 * time.Millisecond
-)
+// Patience is far beyond what anything takes, also on a machine that is busy: it ends
+// waits that would have no end, in tests that fail.
+const Patience = 2 * time.Minute
+
+const pause = 2 * time.Millisecond
 
 // Eventually looks until something has happened, and fails the test when it
 // does not.
 func Eventually(t testing.TB, what string, happened func() bool) {
 	t.Helper()
-	for end := time.Now().Add(limit); !happened(); time.Sleep(pause) {
+	for end := time.Now().Add(Patience); !happened(); time.Sleep(pause) {
 		if time.Now().After(end) {
-			t.Fatalf("not in %v: %s", limit, what)
+			t.Fatalf("not in %v: %s", Patience, what)
 		}
 	}
 }

@@ -9,12 +9,13 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testdeployment"
+	"github.com/switchyard/switchyard/internal/testkit/testleaks"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testleaks.Main(m) }
 
 // Small partials that claim large groups cost what they carry.
 func TestClaimsOverTheWire(t *testing.T) {
@@ -68,7 +69,7 @@ func TestRunLeavesNothing(t *testing.T) {
 			if err := <-ended; (err != nil) != lost {
 				t.Errorf("ended with %v", err)
 			}
-			if err := goleak.Find(before); err != nil {
+			if err := testleaks.Find(before); err != nil {
 				t.Error(err)
 			}
 			if err := s.Stop(t.Context()); err != nil {

@@ -3,7 +3,7 @@ package gate
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/switchyard/switchyard/internal/testkit/testleaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testleaks.Main(m) }

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"testing"
 
-	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
+	"github.com/switchyard/switchyard/internal/testkit/testleaks"
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/device/devicetest"
@@ -15,7 +15,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/model"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testleaks.Main(m) }
 
 func tiny(t testing.TB) (*model.Model, *pool.Pool) {
 	t.Helper()

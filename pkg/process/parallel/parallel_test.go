@@ -4,10 +4,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/switchyard/switchyard/internal/testkit/testleaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testleaks.Main(m) }
 
 // So many at a time are done, and no more.
 func TestEach(t *testing.T) {

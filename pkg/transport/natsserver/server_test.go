@@ -15,10 +15,11 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"go.uber.org/goleak"
+
+	"github.com/switchyard/switchyard/internal/testkit/testleaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testleaks.Main(m) }
 
 func TestStartInProcess(t *testing.T) {
 	s, err := Start(Settings{StoreDir: t.TempDir()})

@@ -3,10 +3,10 @@ package bench
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/switchyard/switchyard/internal/testkit/testleaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testleaks.Main(m) }
 
 // Only tokens count that come while all requests decode.
 func TestWindow(t *testing.T) {

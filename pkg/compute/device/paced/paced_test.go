@@ -9,8 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/switchyard/switchyard/internal/testkit/testleaks"
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/device/devicetest"
@@ -19,7 +18,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/model"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testleaks.Main(m) }
 
 // card takes 10 ms a row and 1 ms a row each way, 20 ms to start and 100 ms to
 // transfer an expert of 1000 bytes, of which it holds ten.

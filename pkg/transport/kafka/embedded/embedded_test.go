@@ -5,10 +5,11 @@ import (
 	"testing"
 
 	kafkago "github.com/segmentio/kafka-go"
-	"go.uber.org/goleak"
+
+	"github.com/switchyard/switchyard/internal/testkit/testleaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testleaks.Main(m) }
 
 // What is too much goes, the oldest first: memory is bounded.
 func TestTrim(t *testing.T) {
