@@ -84,7 +84,7 @@ type Client struct {
 	reconnects atomic.Uint64  // of the connection, when that began
 	left       atomic.Uint64  // how many servers were left because of that
 
-	leaveAfter time.Duration // constant but in tests
+	leaveAfter, gapDelay time.Duration // constant but in tests
 }
 
 // New returns a client on a connection, which should reconnect forever. When its
@@ -92,7 +92,7 @@ type Client struct {
 // is made to reconnect to another one.
 func New(nc *nats.Conn, s Settings) *Client {
 	s = s.withDefaults()
-	return &Client{nc: nc, settings: s, subjects: schemas.NewSubjects(s.Prefix, s.Model), leaveAfter: leaving.After}
+	return &Client{nc: nc, settings: s, subjects: schemas.NewSubjects(s.Prefix, s.Model), leaveAfter: leaving.After, gapDelay: overtaking}
 }
 
 // Prompt publishes p and returns once it is accepted: from then on it ends in

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -26,8 +27,8 @@ func TestForbidden(t *testing.T) {
 	}
 	s.Start()
 	defer func() { s.Shutdown(); s.WaitForShutdown() }()
-	if !s.ReadyForConnections(10 * time.Second) {
-		t.Fatal("the NATS server is not ready after 10 s")
+	if !s.ReadyForConnections(testkit.Patience) {
+		t.Fatal("the NATS server is not ready")
 	}
 	for _, tc := range []struct{ name, inbox, model, want string }{
 		{"subject", "_INBOX.u", "demo", "may not publish to switchyard.prompt.demo"},

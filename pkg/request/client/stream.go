@@ -18,8 +18,8 @@ const (
 	// inboxSize is how many chunks may wait for a slow reader; a replay brings
 	// again what is beyond it.
 	inboxSize = 4096
-	// gapDelay lets chunks that overtook each other arrive before a gap counts as one.
-	gapDelay = 20 * time.Millisecond
+	// overtaking lets chunks that overtook each other arrive before a gap counts as one.
+	overtaking = 20 * time.Millisecond
 	// maxSilence bounds the pause between replays that bring nothing.
 	maxSilence = 30 * time.Second
 
@@ -108,7 +108,7 @@ func (s *Stream) await(timer *time.Timer) ([]*pb.Chunk, error) {
 		return nil, nil
 	case <-timer.C:
 		if len(s.msgs) > 0 { // what is missing may be among them
-			timer.Reset(gapDelay)
+			timer.Reset(s.client.gapDelay)
 			return nil, nil
 		}
 		if s.client.away(&s.lost) {
@@ -148,7 +148,7 @@ func (s *Stream) receive(msg *nats.Msg, timer *time.Timer) ([]*pb.Chunk, error) 
 	}
 	switch {
 	case s.order.gap() && !hadGap:
-		timer.Reset(gapDelay)
+		timer.Reset(s.client.gapDelay)
 	case len(chunks) > 0:
 		s.pause = s.client.settings.Silence
 		timer.Reset(s.pause)
