@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 
@@ -17,10 +16,7 @@ import (
 // Servers are a cluster.
 type Servers []*server.Server
 
-const (
-	size       = 3
-	readyAfter = 20 * time.Second
-)
+const size = 3
 
 // Start starts the servers and waits until they have JetStream.
 func Start(t testing.TB) Servers {
@@ -57,8 +53,8 @@ func launch(t testing.TB, i int, route string) *server.Server {
 	}
 	go s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(readyAfter) {
-		t.Fatalf("server %d is not ready after %v", i, readyAfter)
+	if !s.ReadyForConnections(testkit.Patience) {
+		t.Fatalf("server %d is not ready after %v", i, testkit.Patience)
 	}
 	return s
 }

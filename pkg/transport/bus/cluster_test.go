@@ -20,7 +20,7 @@ import (
 // inCluster connects to a cluster.
 func inCluster(t *testing.T, url string) *Conn {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	c, err := Connect(ctx, Config{URL: url}, Settings{Logger: quiet()})
 	if err != nil {
@@ -35,7 +35,7 @@ func inCluster(t *testing.T, url string) *Conn {
 func TestClusterLosesTheServerOfTensors(t *testing.T) {
 	servers := testcluster.Start(t)
 	c, s := inCluster(t, servers.URL()), names(schemas.HopsUnacked)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	if err := c.Ensure(ctx, 0, s.Sequences()); err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func replicas(t *testing.T, c *Conn, stream string) int {
 // What holds of a log with three copies.
 func TestReplicatedLog(t *testing.T) {
 	c, s := inCluster(t, testcluster.Start(t).URL()), names(schemas.HopsCore)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	if err := c.Ensure(ctx, 0, s.Tokens()); err != nil {
 		t.Fatal(err)

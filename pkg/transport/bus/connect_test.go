@@ -79,10 +79,11 @@ func TestConnectWaitsAndSaysSoOnce(t *testing.T) {
 	r := newRig(t)
 	url := r.srv.URL()
 	r.srv.Shutdown()
-	var logged bytes.Buffer
 	started := make(chan struct{})
-	time.AfterFunc(400*time.Millisecond, func() { r.startServer(); close(started) })
-	c, err := Connect(r.ctx(), Config{URL: url}, Settings{Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+	logged := &firstLine{then: func() {
+		go func() { defer close(started); r.startServer() }()
+	}}
+	c, err := Connect(r.ctx(), Config{URL: url}, Settings{Logger: slog.New(slog.NewTextHandler(logged, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,6 +93,19 @@ func TestConnectWaitsAndSaysSoOnce(t *testing.T) {
 	if n := strings.Count(logged.String(), "\n"); n != 1 {
 		t.Errorf("%d lines logged: %s", n, logged.String())
 	}
+}
+
+// firstLine is a log that calls then at its first line.
+type firstLine struct {
+	bytes.Buffer
+	then func()
+}
+
+func (l *firstLine) Write(line []byte) (int, error) {
+	if l.Len() == 0 {
+		l.then()
+	}
+	return l.Buffer.Write(line)
 }
 
 func TestConnectGivesUp(t *testing.T) {

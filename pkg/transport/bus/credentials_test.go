@@ -13,16 +13,14 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testusers"
 	"github.com/switchyard/switchyard/pkg/transport/credentials"
 )
 
-// logInWithin bounds a connection that nothing keeps from being made or refused.
-const logInWithin = 30 * time.Second
-
 func logIn(t *testing.T, cfg Config) (*Conn, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), logInWithin)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	return Connect(ctx, cfg, Settings{Logger: slog.New(slog.DiscardHandler)})
 }
@@ -146,7 +144,7 @@ func TestRotate(t *testing.T) {
 	}
 	select {
 	case <-back:
-	case <-time.After(logInWithin):
+	case <-time.After(testkit.Patience):
 		t.Fatal("the client did not come back with its new key")
 	}
 	if conn, err := logIn(t, Config{URL: s.URL(), Creds: old, TLSCA: f.CA()}); !errors.Is(err, ErrNoConnection) || !strings.Contains(err.Error(), old) {
@@ -155,7 +153,7 @@ func TestRotate(t *testing.T) {
 		}
 		t.Errorf("the old key: %v", err)
 	}
-	if err := follows.NATS().FlushTimeout(logInWithin); err != nil || follows.NATS().Status() != nats.CONNECTED {
+	if err := follows.NATS().FlushTimeout(testkit.Patience); err != nil || follows.NATS().Status() != nats.CONNECTED {
 		t.Errorf("the new key: %v, %v", follows.NATS().Status(), err)
 	}
 }

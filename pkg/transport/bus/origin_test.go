@@ -161,7 +161,7 @@ func (r *rig) expect(got <-chan string, want string) {
 		if g != want {
 			r.t.Fatalf("got %q, want %q", g, want)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(testkit.Patience):
 		r.t.Fatalf("%q did not come", want)
 	}
 }
