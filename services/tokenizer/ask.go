@@ -119,7 +119,7 @@ func (s *Service) lingerOverAsks() (end func()) {
 // handOver stores an ask among the prompts, once. A typed error says that it
 // is not stored. Who stops goes on with what it has in hand, for lastAsks.
 func (s *Service) handOver(a *asking) error {
-	ctx, cancel := context.WithTimeout(s.asking, s.storeWithin)
+	ctx, cancel := s.storing(s.asking)
 	defer cancel()
 	for {
 		err := s.storeAsk(ctx, a)
@@ -135,6 +135,11 @@ func (s *Service) handOver(a *asking) error {
 		}
 		_ = pause.For(ctx, storePause) // a late attempt says what failed last
 	}
+}
+
+// storing ends after storeWithin.
+func storing(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, storeWithin)
 }
 
 // storeAsk stores an ask and waits for the acknowledgement. A copy of what was

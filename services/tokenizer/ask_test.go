@@ -1,12 +1,15 @@
 package tokenizer
 
 import (
+	"context"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/switchyard/switchyard/internal/testkit"
 )
 
 const askBody = `{"request_id":"one","text":"hi","max_tokens":400}`
@@ -27,17 +30,25 @@ func TestUnacknowledgedAsk(t *testing.T) {
 				t.Parallel()
 				r := newRig(t, 0)
 				s := r.replica()
-				if s.storeWithin = 200 * time.Millisecond; taken {
-					s.storeWithin = 3 * time.Second // it is taken in before, also on a busy machine
+				trying := make(chan context.CancelFunc, 1)
+				s.storing = func(ctx context.Context) (context.Context, context.CancelFunc) {
+					ctx, giveUp := context.WithCancel(ctx)
+					trying <- giveUp
+					return ctx, giveUp
 				}
 				r.mute()
 				release := r.hold(s, "")
 				got := r.inbox()
 				r.send(r.d.Subjects.Ask(), got.subject, []byte(body), nil)
+				giveUp := <-trying
+				r.eventually("it is stored", func() bool { return r.stored() > 0 })
 				want := "internal"
-				if taken {
+				if !taken {
+					giveUp()
+				} else {
 					release()
 					request := r.someone()
+					giveUp()
 					r.eventually("nobody tries to store it any more", func() bool { return len(s.asks) == 0 })
 					r.append(r.claim(request), token(0), ending("stop"))
 					want = ""
@@ -73,7 +84,8 @@ func TestAskInHandOfWhoStops(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, 0)
 			s := New(r.deployment(), Config{MaxQueued: DefaultMaxQueued})
-			if s.lastAsks = time.Minute; !c.stored {
+			s.storing = context.WithCancel // as long as it takes
+			if s.lastAsks = testkit.Patience; !c.stored {
 				s.lastAsks = time.Millisecond
 			}
 			if err := s.Start(t.Context()); err != nil {

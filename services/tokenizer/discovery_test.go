@@ -3,9 +3,10 @@ package tokenizer
 import (
 	"encoding/json"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go/micro"
+
+	"github.com/switchyard/switchyard/internal/testkit"
 )
 
 // `nats micro` finds the services, and what they say is in its form.
@@ -14,7 +15,7 @@ func TestDiscovery(t *testing.T) {
 	r := newRig(t, 1)
 	describe := func(subject string, into any) {
 		t.Helper()
-		m, err := r.nc.Request(subject, nil, 5*time.Second)
+		m, err := r.nc.Request(subject, nil, testkit.Patience)
 		if err != nil || json.Unmarshal(m.Data, into) != nil {
 			t.Fatalf("%s: %v", subject, err)
 		}

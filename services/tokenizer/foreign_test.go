@@ -78,9 +78,7 @@ func TestTwoKinds(t *testing.T) {
 		}
 	}
 	for _, s := range replicas {
-		if n := s.shards.count(); n != schemas.LogShards {
-			t.Errorf("%s has %d shards", s.id, n)
-		}
+		ours.eventually(s.id+" has all shards", func() bool { return s.shards.count() == schemas.LogShards })
 	}
 }
 

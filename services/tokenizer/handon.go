@@ -106,7 +106,7 @@ const handledWithin = time.Second
 // unlisten ends the subscriptions, and returns when what has come by them is handled: a
 // replay that was asked for at the last moment is handed on like the others.
 func (s *Service) unlisten(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, handledWithin)
+	ctx, cancel := context.WithTimeout(ctx, s.handled)
 	defer cancel()
 	var handled []chan struct{}
 	for _, sub := range s.subs {

@@ -64,10 +64,12 @@ func TestReplaysToOneReader(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 2)
 	w := r.running(3)
-	got := r.inbox()
-	for range 40 {
+	got, said := r.inbox(), r.listen(r.d.Subjects.AnyInterest(interestTaken))
+	const asked = 40
+	for range asked {
 		r.replay(got, 1)
 	}
+	r.eventually("all are answered", func() bool { return len(said.all()) >= asked })
 	r.eventually("one stream", func() bool { return len(got.chunks()) >= 2 && r.followers() == 1 })
 	before := got.quiet()
 	r.append(w, token(3))

@@ -148,14 +148,14 @@ func (r *rig) replica(change ...func(*Config)) *Service {
 }
 
 // start lets a replica run until the test ends, or drain is called, which takes as long
-// as a service may.
+// as it needs.
 func (r *rig) start(s *Service) (drain func()) {
 	r.t.Helper()
 	if err := s.Start(r.t.Context()); err != nil {
 		r.t.Fatal(err)
 	}
 	stop := sync.OnceFunc(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 		defer cancel()
 		if err := s.Stop(ctx); err != nil {
 			r.t.Error(err)
@@ -182,7 +182,7 @@ func (r *rig) hold(s *Service, prefix string) (release func()) {
 }
 
 func (r *rig) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	r.t.Cleanup(cancel)
 	return ctx
 }

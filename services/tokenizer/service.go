@@ -51,11 +51,12 @@ type Service struct {
 	clock        clock
 	reservations reservations
 
-	asks        chan struct{} // one for each ask that is being handed over
-	storeWithin time.Duration // for tests, as lastAsks
-	lastAsks    time.Duration
-	streams     *streams
-	cancelled   *recently
+	asks chan struct{} // one for each ask that is being handed over
+	// storing bounds the tries to store one. Tests have others, as of lastAsks and handledWithin.
+	storing           func(context.Context) (context.Context, context.CancelFunc)
+	lastAsks, handled time.Duration
+	streams           *streams
+	cancelled         *recently
 	// Requests that end soon unless attention ends them; whose caller seems to
 	// be gone; and whose deadline passes.
 	ending, lonely, late *timers
@@ -87,7 +88,7 @@ func New(d *deployment.Deployment, c Config) *Service {
 		d: d, config: c, id: id, presence: d.NewPresence(id, "tokenizer"),
 		tracer: d.Telemetry.Tracer("tokenizer"), metrics: d.Telemetry.Metrics,
 		log: tokenlog.Of(d, id), packing: newPacking(), inHand: siblings.NewHoldings(),
-		asks: make(chan struct{}, asksAtOnce), storeWithin: storeWithin, lastAsks: lastAsks, cancelled: newRecently(maxCancelled, cancelledFor),
+		asks: make(chan struct{}, asksAtOnce), storing: storing, lastAsks: lastAsks, handled: handledWithin, cancelled: newRecently(maxCancelled, cancelledFor),
 		pulse:  pulse{self: id, every: spread(c.CanaryEvery), least: leastPatience},
 		demand: newDemand(), quotas: newQuotas(c.Tenants, d.Streams.Tokens().MaxAge),
 		ending: newTimers(maxEnding, endingAtOnce), lonely: newTimers(maxEnding, endingAtOnce), late: newTimers(maxDeadlines, endingAtOnce),
