@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
@@ -196,13 +197,11 @@ func wantRefused(t *testing.T, err error, code string, says ...string) {
 // awaitAnswer asks for 3 pages until that is answered, or refused.
 func (y testYard) awaitAnswer(t *testing.T, answered bool) {
 	t.Helper()
-	for i := range 200 {
-		if err := y.answer(t, filling(fmt.Sprintf("await-%v-%d", answered, i), 3)); (err == nil) == answered {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatalf("answered: want %v", answered)
+	asked := 0
+	testkit.Eventually(t, fmt.Sprintf("answered: %v", answered), func() bool {
+		asked++
+		return (y.answer(t, filling(fmt.Sprintf("await-%v-%d", answered, asked), 3)) == nil) == answered
+	})
 }
 
 // addAttention starts another replica with so many KV pages; leave stops it.
@@ -272,7 +271,7 @@ func TestForgedSequences(t *testing.T) {
 			if !strings.HasPrefix(got.Message, "sequence "+id+": ") { // said by who looked at it, before any work
 				t.Errorf("%s ended with %v", id, got)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(testkit.Patience):
 			t.Fatalf("%s did not end", id)
 		}
 	}

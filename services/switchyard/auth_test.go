@@ -102,7 +102,7 @@ func TestPlanAsUsers(t *testing.T) {
 	f := testusers.Make(t, testusers.Demo())
 	srv := testusers.Serve(t, testusers.Plain(t, f))
 	as := func(user string, args ...string) result {
-		return invoke("", append(args, "--nats", srv.URL(), "--creds", f.Creds(user), "--connect-timeout", "2s")...)
+		return invoke("", append(args, "--nats", srv.URL(), "--creds", f.Creds(user))...)
 	}
 	makePlans(t, srv, f)
 	if got := as("operator", "plan", "set", "--replicas", "2", "--json"); got.code != exitDone || !strings.Contains(got.out, `"replicas":2`) {
@@ -111,7 +111,7 @@ func TestPlanAsUsers(t *testing.T) {
 	if got := as("operator", "plan", "get", "--json"); got.code != exitDone || !strings.Contains(got.out, `"replicas":2`) {
 		t.Errorf("get: %+v", got)
 	}
-	if got := as("top", "plan", "set", "--replicas", "1"); got.code != exitFailed || !strings.Contains(got.err, "permissions violation") || !strings.Contains(got.err, "log in as a user with that right") {
+	if got := as("top", "plan", "set", "--replicas", "1", "--connect-timeout", "2s"); got.code != exitFailed || !strings.Contains(got.err, "permissions violation") || !strings.Contains(got.err, "log in as a user with that right") {
 		t.Errorf("top: %+v", got)
 	}
 }

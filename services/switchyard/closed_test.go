@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
@@ -33,7 +34,7 @@ func TestClosedConnectionEndsTheProcess(t *testing.T) {
 				if !errors.Is(err, bus.ErrClosed) || !strings.Contains(err.Error(), "maximum control line") || exitCode(err) != exitNoServer {
 					t.Errorf("ended with %d: %v", exitCode(err), err)
 				}
-			case <-time.After(cluster.DrainTime):
+			case <-time.After(testkit.Patience):
 				t.Fatal("it goes on")
 			}
 			if err := y.Pipeline.Live(); !errors.Is(err, bus.ErrClosed) {

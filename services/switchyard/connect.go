@@ -23,6 +23,9 @@ func (f ConnectFlags) Validate() error {
 	return nil
 }
 
+// dialWithin is how long a command waits for a server at the start. Tests make it longer.
+var dialWithin = func(f ConnectFlags) time.Duration { return f.ConnectTimeout }
+
 // busConfig is the connection that the flags ask for.
 func (g Globals) busConfig() bus.Config {
 	return bus.Config{
@@ -32,7 +35,7 @@ func (g Globals) busConfig() bus.Config {
 
 // connect connects a command that is no service.
 func (e *env) connect(ctx context.Context, name string, f ConnectFlags) (*bus.Conn, error) {
-	dialing, cancel := context.WithTimeout(ctx, f.ConnectTimeout)
+	dialing, cancel := context.WithTimeout(ctx, dialWithin(f))
 	defer cancel()
 	conn, err := bus.Connect(dialing, e.busConfig(), bus.Settings{
 		Name: "switchyard " + name, Logger: e.log, Patience: f.ConnectTimeout,

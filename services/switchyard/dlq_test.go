@@ -151,6 +151,7 @@ func TestDLQKeepsWhatItCannotSend(t *testing.T) {
 	if err := g.conn.JetStream().DeleteStream(t.Context(), g.streams.Prompts().Name); err != nil {
 		t.Fatal(err)
 	}
+	dialPatiently(t)
 	g.dlq(exitFailed, "retry", "1", "--connect-timeout", "200ms")
 	if left := g.left(); len(left) != 1 {
 		t.Errorf("left %v", left)

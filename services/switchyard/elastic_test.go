@@ -42,7 +42,7 @@ func startElastic(t *testing.T) *conducted {
 	y := startPipeline(t, elasticModel, tensor.BF16, schemas.HopsUnacked, elasticHosts, func(up *UpCmd) { up.KeepAlive = 50 * time.Millisecond })
 	e := &conducted{Conductor: conduct(t, y), t: t}
 	n := y.Settings.Node
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	var err error
 	if e.hosts, err = e.AwaitHosts(ctx, elasticHosts); err != nil {
@@ -77,7 +77,7 @@ func (e *conducted) write(make1 func(layer int) []*pb.Function) {
 
 func (e *conducted) inUse() {
 	e.t.Helper()
-	ctx, cancel := context.WithTimeout(e.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(e.t.Context(), testkit.Patience)
 	defer cancel()
 	if err := e.AwaitInUse(ctx); err != nil {
 		e.t.Fatal(err)

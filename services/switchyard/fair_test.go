@@ -9,11 +9,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
 )
 
 // A tenant who sends twenty requests at once does not hold up another's three, one
@@ -25,8 +29,7 @@ func TestTenantsShare(t *testing.T) {
 		t.Fatal(err)
 	}
 	y := openYardOf(t, m, cluster.OneEach(), func(up *UpCmd) { up.MaxSequences = 1 })
-	var mu sync.Mutex
-	var order []string
+	ended := y.watchEnds(t)
 	var sending sync.WaitGroup
 	nc := y.connect(t).NATS()
 	send := func(f schemas.Flow, id string, prompt int) {
@@ -43,9 +46,6 @@ func TestTenantsShare(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			order = append(order, id)
 		})
 	}
 	hot, few := schemas.Flow{Tenant: "hot"}.OrDefault(), schemas.Flow{Tenant: "few"}.OrDefault()
@@ -58,6 +58,8 @@ func TestTenantsShare(t *testing.T) {
 	send(few, "few-1", 8)
 	send(schemas.Flow{Tenant: "few", Class: schemas.ClassHigh}, "few-high", 8)
 	sending.Wait()
+	var order []string
+	testkit.Eventually(t, "all ends", func() bool { order = ended(); return len(order) == 25 })
 	at := func(id string) int { return slices.Index(order, id) }
 	// Those of few have less than half of the work, so they end well before hot's.
 	for _, id := range []string{"few-0", "few-high", "few-whole", "few-1"} {
@@ -67,6 +69,32 @@ func TestTenantsShare(t *testing.T) {
 	}
 	if at("few-high") > at("few-1") || at("few-whole") > at("few-1") || at("hot-8") > at("hot-16") {
 		t.Errorf("a tenant's own ended in the order %v", order)
+	}
+}
+
+// watchEnds returns the requests that have ended, in the order of the log.
+func (y testYard) watchEnds(t *testing.T) func() []string {
+	t.Helper()
+	var mu sync.Mutex
+	var order []string
+	nc := y.connect(t).NATS()
+	_, err := nc.Subscribe(schemas.NewSubjects(schemas.DefaultPrefix, y.name()).AnyToken(), func(m *nats.Msg) {
+		if r := (&pb.Record{}); proto.Unmarshal(m.Data, r) == nil && r.GetTerminal() != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			order = append(order, schemas.LastToken(m.Subject))
+		}
+	})
+	if err == nil {
+		err = nc.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(order)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testleaks"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -62,8 +63,8 @@ func startNATS(t *testing.T, o *server.Options) *server.Server {
 	}
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(10 * time.Second) {
-		t.Fatal("the NATS server is not ready after 10 s")
+	if !s.ReadyForConnections(testkit.Patience) {
+		t.Fatal("the NATS server is not ready")
 	}
 	return s
 }
@@ -137,6 +138,14 @@ func (f *fake) send(p *pb.Prompt, c *pb.Chunk) {
 	if err == nil {
 		_ = f.nc.Publish(p.ReplyTo, body) // what is lost fails the test
 	}
+}
+
+// dialPatiently lets commands take their time to connect, however short their
+// --connect-timeout is, which is for other things, too.
+func dialPatiently(t *testing.T) {
+	before := dialWithin
+	dialWithin = func(ConnectFlags) time.Duration { return testkit.Patience }
+	t.Cleanup(func() { dialWithin = before })
 }
 
 // result is what a command did.

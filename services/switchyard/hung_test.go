@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/control/functions"
@@ -32,9 +33,10 @@ const (
 	hungTokens = 80
 	// hungReissues is how often rows may be issued again because of one hung
 	// replica: once a microbatch, and once more when it is missed or replaced. On a
-	// slow machine rows are late by themselves, too, which a budget bounds: of the
-	// 640 groups of the answer it is a small part all the same.
-	hungReissues = 6 + 16
+	// slow machine rows are late by themselves, too, which a budget bounds: 16 at once,
+	// and a tenth of the answer's groups, one a layer. The replica gets half of seven
+	// eighths of them.
+	hungReissues = 6 + 16 + hungTokens*8/10
 )
 
 // A hung replica keeps what it has asked for, and in a queue group its place,
@@ -251,7 +253,7 @@ func (s *sham) silence() { s.quiet() }
 // among the members.
 func (s *sham) awaitSeen() {
 	s.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(testkit.Patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		state, err := s.d.Plans.Read(s.t.Context())
 		planned := s.member.Service != "expert" || err == nil && plan.Hosts(state.Layers())[s.member.Id]
 		if planned && s.gateUses(state) && slices.ContainsFunc(s.view.Snapshot(), func(m *pb.Member) bool { return m.Id == s.member.Id }) {

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
@@ -139,7 +140,7 @@ func TestLogsDeleted(t *testing.T) {
 	}
 	body := fmt.Sprintf(`{"input_ids":[5,6,7],"request_id":"r","max_tokens":500,"ignore_eos":true,"reply_to":%q}`, inbox)
 	s.publish(s.names.Subjects.Prompt(), []byte(body), nil)
-	if _, err := sub.NextMsg(10 * time.Second); err != nil {
+	if _, err := sub.NextMsg(testkit.Patience); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.conn.JetStream().DeleteStream(t.Context(), s.names.Tokens().Name); err != nil {
@@ -157,7 +158,7 @@ func TestLogsDeleted(t *testing.T) {
 // chunksUntilQuiet returns the ends that come, and waits a little for more.
 func chunksUntilQuiet(t *testing.T, sub *nats.Subscription) (ends []*pb.Chunk) {
 	t.Helper()
-	for within := 20 * time.Second; ; {
+	for within := testkit.Patience; ; {
 		m, err := sub.NextMsg(within)
 		if err != nil {
 			return ends

@@ -206,7 +206,7 @@ func startPipeline(t *testing.T, dir string, wire tensor.Wire, hops schemas.Hops
 // awaitHosts waits until the gates use a plan that has all hosts.
 func awaitHosts(t *testing.T, conn *bus.Conn, names schemas.Streams, m *model.Model, hosts int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	plans, err := conn.EnsureBucket(ctx, 1, names.Bucket("plans"), 0)
 	if err != nil {

@@ -58,7 +58,7 @@ func (p *planned) get() (s plans.State) {
 // await waits until all functions of all layers are as wanted.
 func (p *planned) await(what string, ok func(plans.Function) bool) plans.State {
 	p.t.Helper()
-	for limit := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for limit := time.Now().Add(testkit.Patience); ; time.Sleep(20 * time.Millisecond) {
 		s := p.get()
 		bad := slices.ContainsFunc(s.Layers, func(l plans.Layer) bool {
 			return slices.ContainsFunc(l.Functions, func(f plans.Function) bool { return !ok(f) })
@@ -122,6 +122,7 @@ func TestPlanWatchLost(t *testing.T) {
 	p := &planned{t, srv.URL()}
 	host := startProbed(t, "expert", p.url)
 	p.await("a plan", func(plans.Function) bool { return true })
+	dialPatiently(t)
 	seen := &sharedText{}
 	ended := make(chan int, 1)
 	go func() {

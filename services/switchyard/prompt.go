@@ -78,9 +78,11 @@ func (c *PromptCmd) Run(ctx context.Context, e *env) error {
 }
 
 // deadlineGrace is how much longer than the deadline this command waits for the servers' own
-// word of it. That comes within a second, or is asked for two seconds after it was lost. Tests
-// make it short.
-var deadlineGrace = 5 * time.Second
+// word of it. That comes within a second, or is asked for two seconds after it was lost.
+const deadlineGrace = 5 * time.Second
+
+// endingAt ends a context at a time. Tests end it when they want.
+var endingAt = context.WithDeadlineCause
 
 // bounded ends the wait by this machine's clock, whatever the servers' says.
 func (c *PromptCmd) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -88,7 +90,7 @@ func (c *PromptCmd) bounded(ctx context.Context) (context.Context, context.Cance
 		return context.WithCancel(ctx)
 	}
 	end := time.Now().Add(c.Deadline).Add(deadlineGrace) // in two steps: their sum may be too large
-	return context.WithDeadlineCause(ctx, end, fmt.Errorf(
+	return endingAt(ctx, end, fmt.Errorf(
 		"nothing has ended it within --deadline %v and %v more by this machine's clock; compare that with the NATS servers'", c.Deadline, deadlineGrace))
 }
 

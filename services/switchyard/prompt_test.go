@@ -145,13 +145,35 @@ func TestPromptInterrupted(t *testing.T) {
 // TestPromptDeadline has servers whose clock does not come to the deadline.
 func TestPromptDeadline(t *testing.T) {
 	f := startFake(t)
-	defer func(grace time.Duration) { deadlineGrace = grace }(deadlineGrace)
-	deadlineGrace = 10 * time.Millisecond
-	got := f.invoke("", "prompt", "hang forever", "--deadline=100ms")
-	if got.code != exitFailed || got.out != "hang \n" || !strings.Contains(got.err, "within --deadline 100ms and 10ms more by this machine's clock") {
-		t.Errorf("got %+v", got)
+	defer func() { endingAt = context.WithDeadlineCause }()
+	const deadline = 100 * time.Millisecond
+	var out triggered
+	var errOut strings.Builder
+	begun := time.Now()
+	endingAt = func(ctx context.Context, end time.Time, why error) (context.Context, context.CancelFunc) {
+		if least, most := begun.Add(deadline+deadlineGrace), time.Now().Add(deadline+deadlineGrace); end.Before(least) || end.After(most) {
+			t.Errorf("it ends at %v, want %v to %v", end, least, most)
+		}
+		ctx, stop := context.WithCancelCause(ctx)
+		out.then = func() { stop(why) } // at the first chunk
+		return ctx, func() { stop(nil) }
+	}
+	code := run([]string{"--nats", f.url, "prompt", "hang forever", "--deadline", deadline.String()}, stdio{in: strings.NewReader(""), out: &out, err: &errOut})
+	if code != exitFailed || out.String() != "hang \n" || !strings.Contains(errOut.String(), "within --deadline 100ms and 5s more by this machine's clock") {
+		t.Errorf("got %d, %q, %q", code, out.String(), errOut.String())
 	}
 	testkit.Eventually(t, "the cancellation", f.wasCancelled)
+}
+
+// triggered calls then when something is written.
+type triggered struct {
+	strings.Builder
+	then func()
+}
+
+func (o *triggered) Write(p []byte) (int, error) {
+	o.then()
+	return o.Builder.Write(p)
 }
 
 // The longest deadline is no time that has passed.
@@ -193,6 +215,7 @@ func TestPromptReaderGone(t *testing.T) {
 
 // TestPromptOutage takes NATS away under a prompt.
 func TestPromptOutage(t *testing.T) {
+	dialPatiently(t)
 	f := startFake(t)
 	done := make(chan result, 1)
 	go func() { done <- f.invoke("", "prompt", "hang forever", "--connect-timeout", "100ms") }()

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
 )
 
@@ -95,12 +96,12 @@ func (p *probed) get(t *testing.T, path string) (int, string) {
 func (p *probed) await(t *testing.T, status int, says string) {
 	t.Helper()
 	code, body := 0, ""
-	for deadline := time.Now().Add(patient); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(testkit.Patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if code, body = p.get(t, "/readyz"); code == status && strings.Contains(body, says) {
 			return
 		}
 	}
-	t.Errorf("after %v /readyz says %d %q, want %d %q", patient, code, body, status, says)
+	t.Errorf("after %v /readyz says %d %q, want %d %q", testkit.Patience, code, body, status, says)
 }
 
 func (p *probed) alive(t *testing.T) {
@@ -115,7 +116,7 @@ func (p *probed) counts(t *testing.T, lines ...string) {
 	t.Helper()
 	for _, want := range lines {
 		body := ""
-		for deadline := time.Now().Add(patient); !strings.Contains(body, "\n"+want); time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(testkit.Patience); !strings.Contains(body, "\n"+want); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Errorf("no metric %s in\n%s", want, body)
 				break
@@ -124,9 +125,6 @@ func (p *probed) counts(t *testing.T, lines ...string) {
 		}
 	}
 }
-
-// patient is for what a busy machine may delay.
-const patient = time.Minute
 
 // TestReadiness follows the connection, the plan and the neighbours, down and up.
 func TestReadiness(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testtrajectory"
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/device"
@@ -117,7 +118,7 @@ func reader(t *testing.T, m *model.Model) *testtrajectory.Reader {
 // follow takes messages until so many tokens of a request are there.
 func (w *watchman) follow(t *testing.T, request string, tokens int) []testtrajectory.Token {
 	t.Helper()
-	for limit := time.After(20 * time.Second); len(w.seen[request]) < tokens; {
+	for limit := time.After(testkit.Patience); len(w.seen[request]) < tokens; {
 		select {
 		case m := <-w.messages:
 			w.take(t, m)

@@ -77,10 +77,11 @@ func TestWithoutJetStream(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			dialPatiently(t)
 			url := startNATS(t, &options).ClientURL()
 			for _, args := range [][]string{
-				{"weights", "push", golden + "mixtral"},
-				{"weights", "rm", "tiny"},
+				{"weights", "push", golden + "mixtral", "--connect-timeout", "200ms"}, // these wait for JetStream
+				{"weights", "rm", "tiny", "--connect-timeout", "200ms"},
 				{"weights", "ls"},
 				{"plan", "get"},
 				{"plan", "watch"},
@@ -88,7 +89,7 @@ func TestWithoutJetStream(t *testing.T) {
 				{"dlq", "drop", "--all"},
 				{"top", "--once"},
 			} {
-				got := invoke("", append(args, "--nats", url, "--connect-timeout", "200ms")...)
+				got := invoke("", append(args, "--nats", url)...)
 				if got.code != exitFailed || !strings.Contains(got.err, "has the server JetStream, and the account? Start it with nats-server -js") {
 					t.Errorf("%v: %+v", args, got)
 				}

@@ -94,11 +94,18 @@ func useRights(t *testing.T, hops schemas.Hops, tenant, other string) {
 // scrape wants the depths of both queues among the metrics.
 func scrape(t *testing.T, y *cluster.Cluster) {
 	t.Helper()
+	testkit.Eventually(t, "metrics have the depths of both queues", func() bool { // unless NATS is late to tell
+		return slices.Equal(queues(t, y), []string{"prompt", "sequence"})
+	})
+}
+
+// queues are those whose depths are among the metrics.
+func queues(t *testing.T, y *cluster.Cluster) (streams []string) {
+	t.Helper()
 	families, err := y.Settings.Node.Shared.Telemetry.Registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var streams []string
 	for _, family := range families {
 		if family.GetName() != "switchyard_queue_depth" {
 			continue
@@ -107,9 +114,8 @@ func scrape(t *testing.T, y *cluster.Cluster) {
 			streams = append(streams, m.Label[0].GetValue())
 		}
 	}
-	if slices.Sort(streams); !slices.Equal(streams, []string{"prompt", "sequence"}) {
-		t.Errorf("metrics have the depths of %q", streams)
-	}
+	slices.Sort(streams)
+	return streams
 }
 
 // askOutside asks over TLS as a tenant's producer, who may not send in another's name.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	kernels "github.com/switchyard/switchyard/kernels/cuda"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
@@ -44,17 +45,17 @@ func TestAttentionLosesGPU(t *testing.T) {
 		})
 	}
 	var err error
-	for range 100 {
+	testkit.Eventually(t, "it has ended", func() bool {
 		if got := ask(); !slices.Equal(got, want) {
 			t.Errorf("%v, want %v", got, want)
 		}
 		select {
 		case err = <-ended:
+			return true
 		default:
-			continue
+			return false
 		}
-		break
-	}
+	})
 	var device *gpus.Error
 	if !errors.As(err, &device) || !errors.Is(err, kernels.ErrLost) {
 		t.Errorf("the replica ended with %v", err)

@@ -135,19 +135,19 @@ func watts(t *testing.T, y *cluster.Cluster) float64 {
 // wantLost asks until the host has got rows for its lost GPU, and has ended.
 func wantLost(t *testing.T, y *cluster.Cluster, ended <-chan error) {
 	t.Helper()
-	for range 100 {
+	testkit.Eventually(t, "the host ends without its GPU", func() bool {
 		select {
 		case err := <-ended:
 			var device *gpus.Error
 			if !errors.As(err, &device) || !errors.Is(err, kernels.ErrLost) {
 				t.Errorf("the host ended with %v", err)
 			}
-			return
+			return true
 		default:
 			tokens(t, y, func(int) {})
+			return false
 		}
-	}
-	t.Fatal("the host goes on without its GPU")
+	})
 }
 
 // wantNoRoom wants a pipeline not to start for want of a GPU's memory, and returns what it

@@ -7,6 +7,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testleaks"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
 	"github.com/switchyard/switchyard/schemas"
@@ -64,7 +65,7 @@ func (h *hosts) send(model uint64, host string, total uint64) {
 
 func (h *hosts) await(what string, ok func(*Snapshot) bool) {
 	h.t.Helper()
-	for limit := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+	for limit := time.Now().Add(testkit.Patience); ; time.Sleep(time.Millisecond) {
 		s := &Snapshot{}
 		h.l.fill(s)
 		if ok(s) {
