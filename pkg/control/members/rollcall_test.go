@@ -1,7 +1,6 @@
 package members
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,7 +9,6 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -171,27 +169,19 @@ func TestErased(t *testing.T) {
 
 // Records of another kind are nobody's, and thousands of them wake nobody.
 func TestOtherKinds(t *testing.T) {
-	srv := start(t, t.TempDir(), "127.0.0.1:0")
-	t.Cleanup(srv.Shutdown)
-	kv := connect(t, srv)
-	ctx, cancel := context.WithCancel(context.Background())
-	v, err := WatchKind(ctx, kv, schemas.Kind{ModelHash: 7}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cancel)
-	leave := announce(kv, func() *pb.Member { return &pb.Member{Id: "a", ModelHash: 7} })
-	defer leave()
-	await(t, v, "a")
-	changed := v.Changed()
-	for i := range 5000 {
-		m := &pb.Member{Id: fmt.Sprintf("expert-%d", i), Service: "expert", ModelHash: 8, Ready: true}
-		if err := kv.Conn().Send(t.Context(), bus.KeySubject(bucket, m.Id), m, nil); err != nil {
+	v := still()
+	v.kind, v.strangers = &schemas.Kind{ModelHash: 7}, map[string]*entry{}
+	hear := func(m *pb.Member) {
+		body, err := proto.Marshal(m)
+		if err != nil {
 			t.Fatal(err)
 		}
+		v.receive(m.Id, body, false)
 	}
-	if err := kv.Conn().NATS().Flush(); err != nil {
-		t.Fatal(err)
+	hear(&pb.Member{Id: "a", ModelHash: 7})
+	changed := v.Changed()
+	for i := range 5000 {
+		hear(&pb.Member{Id: fmt.Sprintf("expert-%d", i), Service: "expert", ModelHash: 8, Ready: true})
 	}
 	if ids(v) != "a" {
 		t.Errorf("members %q", ids(v))

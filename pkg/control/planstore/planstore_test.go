@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testleaks"
 	"github.com/switchyard/switchyard/internal/testkit/testserver"
 	"github.com/switchyard/switchyard/pkg/control/plan"
@@ -204,7 +205,7 @@ func (r *rig) follow(t *testing.T) <-chan Value {
 // next waits for a value.
 func next(t *testing.T, values <-chan Value, want func(Value) bool) Value {
 	t.Helper()
-	limit := time.After(20 * time.Second)
+	limit := time.After(testkit.Patience)
 	for {
 		select {
 		case v := <-values:
