@@ -44,6 +44,8 @@ func TestForgedLease(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.await("a+ a- a+")
+			r.mu.Lock()
+			defer r.mu.Unlock()
 			if r.epoch == 0 || r.epoch > 1000 {
 				t.Errorf("epoch %d", r.epoch)
 			}
