@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testserver"
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
@@ -69,7 +70,7 @@ func TestCheckCapacity(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			bucket, view := membersOf(t)
-			s := &Service{d: &deployment.Deployment{Identity: wire.Identity{Model: 7}}, kv: kv, view: view, largerWithin: 10 * time.Second}
+			s := &Service{d: &deployment.Deployment{Identity: wire.Identity{Model: 7}}, kv: kv, view: view, largerWithin: testkit.Patience}
 			if !tc.fits {
 				s.largerWithin = 300 * time.Millisecond
 			}

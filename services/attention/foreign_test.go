@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testdeployment"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
@@ -151,7 +152,7 @@ func TestForeignSequences(t *testing.T) {
 			a := newAbroad(t, tc.change)
 			tc.is(a)
 			if tc.back {
-				a.largerWithin = 10 * time.Second
+				a.largerWithin = testkit.Patience
 			}
 			if err := a.settled(); errors.Is(err, errElsewhere) != tc.back || !tc.back && err != nil {
 				t.Fatalf("settled with %v", err)

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testdeployment"
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/device/devicetest"
@@ -46,7 +47,7 @@ func TestServe(t *testing.T) {
 		if f := p.Function; fmt.Sprintf("%016x", f.GetFunction()) != id || f.Rows != 2 || f.ComputeNs == 0 || f.TransferNs == 0 || f.StallNs != 0 {
 			t.Errorf("function %s says of its time: %v", id, f)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(testkit.Patience):
 		t.Fatal("no partial")
 	}
 }
@@ -238,7 +239,7 @@ func TestDroppedWhileAwaited(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "dropped") {
 			t.Errorf("%v, want that it was dropped", err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(testkit.Patience):
 		t.Error("the rows wait on")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testdeployment"
 	"github.com/switchyard/switchyard/internal/testkit/testleaks"
 	"github.com/switchyard/switchyard/pkg/compute/device"
@@ -186,7 +187,7 @@ func (h *host) gate() (acknowledge func(version uint64)) {
 // await polls until ok.
 func (h *host) await(what string, ok func() bool) {
 	h.t.Helper()
-	for limit := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+	for limit := time.Now().Add(testkit.Patience); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
 			h.t.Fatalf("never: %s; experts %v; log:\n%s", what, h.phases(), h.log.String())
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -42,7 +43,7 @@ func (h *host) listen() (next func() *pb.LoadSample) {
 			if err := proto.Unmarshal(m.Data, s); err != nil {
 				h.t.Fatal(err)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(testkit.Patience):
 			h.t.Fatal("no sample")
 		}
 		return s

@@ -114,7 +114,7 @@ func TestPlannerHearsEverybody(t *testing.T) {
 		if got := slices.Sorted(maps.Keys(plan.Hosts(map[int]*plan.Layer{0: p}))); !slices.Equal(got, want) {
 			t.Errorf("the first plan is for %v, want %v", got, want)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(testkit.Patience):
 		t.Error("no plan was made")
 	}
 	if err := s.Stop(t.Context()); err != nil {

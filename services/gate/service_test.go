@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
@@ -73,7 +74,7 @@ func TestDispatchesNothing(t *testing.T) {
 		if err := proto.Unmarshal(m.Data, b); err != nil || !proto.Equal(b, want) {
 			t.Errorf("%v, %v", b, err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(testkit.Patience):
 		t.Fatal("no block")
 	}
 }

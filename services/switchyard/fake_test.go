@@ -39,7 +39,7 @@ func startFake(t *testing.T) *fake {
 	t.Helper()
 	s := startNATS(t, &server.Options{JetStream: true, StoreDir: t.TempDir()})
 	f, err := &fake{url: s.ClientURL(), server: s}, error(nil)
-	if f.nc, err = nats.Connect(f.url); err != nil {
+	if f.nc, err = nats.Connect(f.url, nats.Timeout(testkit.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(f.nc.Close)

@@ -148,7 +148,7 @@ func (p *planned) until(what string, ok func() bool) {
 func TestOnePlans(t *testing.T) {
 	p := startPlanned(t, 2)
 	s := p.await("two hosts", func(plans.Function) bool { return len(hosts(p.get())) == 2 })
-	nc, err := nats.Connect(p.url)
+	nc, err := nats.Connect(p.url, nats.Timeout(testkit.Patience))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,7 @@ func newBoundedRig(t testing.TB, b bounds, replicas int, change ...func(*Config)
 	}
 	t.Cleanup(srv.Shutdown)
 	r := &rig{t: t, srv: srv, url: srv.URL(), bounds: b}
-	if r.nc, err = nats.Connect(srv.URL()); err != nil {
+	if r.nc, err = nats.Connect(srv.URL(), nats.Timeout(testkit.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.nc.Close)

@@ -173,7 +173,7 @@ func TestOutageBlamesNobody(t *testing.T) {
 // A change during the call leads to another call.
 func TestFollow(t *testing.T) {
 	v := &View{changed: make(chan struct{}), members: map[string]*entry{}}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	calls := 0
 	v.Follow(ctx, func(all []*pb.Member) {

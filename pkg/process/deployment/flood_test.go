@@ -137,7 +137,7 @@ func openAs(t *testing.T, f credentials.Folder, srv *natsserver.Server, m *model
 
 func login(t *testing.T, f credentials.Folder, srv *natsserver.Server, user string) *nats.Conn {
 	t.Helper()
-	nc, err := nats.Connect(srv.URL(), nats.UserCredentials(f.Creds(user)), nats.CustomInboxPrefix(rights.InboxOf(user)))
+	nc, err := nats.Connect(srv.URL(), nats.Timeout(testkit.Patience), nats.UserCredentials(f.Creds(user)), nats.CustomInboxPrefix(rights.InboxOf(user)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,14 +27,15 @@ func member(d *deployment.Deployment, change func(*pb.Member)) *pb.Member {
 	return m
 }
 
-// announce has a member here until the test ends.
+// announce has a member here until the test ends. It says so far more often than others do,
+// so that who listens for as long as a renewal takes hears it.
 func announce(t *testing.T, d *deployment.Deployment, m *pb.Member) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = members.Announce(ctx, d.Members, func() *pb.Member { return m }, members.Interval, nil)
+		_ = members.Announce(ctx, d.Members, func() *pb.Member { return m }, members.Interval/40, nil)
 	}()
 	t.Cleanup(func() { stop(); <-done })
 }

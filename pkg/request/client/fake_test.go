@@ -37,7 +37,7 @@ func startServer(t testing.TB) *server.Server {
 
 func connect(t testing.TB, s *server.Server) *nats.Conn {
 	t.Helper()
-	nc, err := nats.Connect(s.ClientURL(), nats.ReconnectWait(5*time.Millisecond), nats.ReconnectJitter(0, 0), nats.MaxReconnects(-1))
+	nc, err := nats.Connect(s.ClientURL(), nats.Timeout(testkit.Patience), nats.ReconnectWait(5*time.Millisecond), nats.ReconnectJitter(0, 0), nats.MaxReconnects(-1))
 	if err != nil {
 		t.Fatal(err)
 	}

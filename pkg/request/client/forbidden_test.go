@@ -34,7 +34,7 @@ func TestForbidden(t *testing.T) {
 		{"subject", "_INBOX.u", "demo", "may not publish to switchyard.prompt.demo"},
 		{"inbox", "_INBOX", "mine", "may not read inboxes below _INBOX"},
 	} {
-		nc, err := nats.Connect(s.ClientURL(), nats.UserInfo("u", "p"), nats.CustomInboxPrefix(tc.inbox),
+		nc, err := nats.Connect(s.ClientURL(), nats.Timeout(testkit.Patience), nats.UserInfo("u", "p"), nats.CustomInboxPrefix(tc.inbox),
 			nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 		if err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -24,7 +25,7 @@ func between(t *testing.T) *Client {
 	startFake(t, useful,
 		func(f *fake, p *pb.Prompt) { answer(f, p.ReplyTo, p.RequestId, 0) },
 		func(f *fake, to string, r *pb.Replay) { answer(f, to, r.RequestId, r.FromIndex) })
-	nc, err := nats.Connect(useless.ClientURL()+","+useful.ClientURL(), nats.DontRandomize(), nats.ReconnectWait(5*time.Millisecond), nats.MaxReconnects(-1))
+	nc, err := nats.Connect(useless.ClientURL()+","+useful.ClientURL(), nats.Timeout(testkit.Patience), nats.DontRandomize(), nats.ReconnectWait(5*time.Millisecond), nats.MaxReconnects(-1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +59,7 @@ func TestLeave(t *testing.T) {
 func TestLeaveHung(t *testing.T) {
 	useful := startServer(t)
 	startFake(t, useful, nil, func(f *fake, to string, r *pb.Replay) { f.rest(to, r.RequestId, 3, r.FromIndex) })
-	nc, err := nats.Connect(hung(t)+","+useful.ClientURL(), nats.DontRandomize(), nats.ReconnectWait(5*time.Millisecond), nats.MaxReconnects(-1))
+	nc, err := nats.Connect(hung(t)+","+useful.ClientURL(), nats.Timeout(testkit.Patience), nats.DontRandomize(), nats.ReconnectWait(5*time.Millisecond), nats.MaxReconnects(-1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +126,7 @@ func TestUseless(t *testing.T) {
 // Nobody who serves the model is told after a while, wherever the client has been.
 func TestLeaveInVain(t *testing.T) {
 	a, b := startServer(t), startServer(t)
-	nc, err := nats.Connect(a.ClientURL()+","+b.ClientURL(), nats.ReconnectWait(5*time.Millisecond), nats.MaxReconnects(-1))
+	nc, err := nats.Connect(a.ClientURL()+","+b.ClientURL(), nats.Timeout(testkit.Patience), nats.ReconnectWait(5*time.Millisecond), nats.MaxReconnects(-1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,12 +146,12 @@ func TestLeaveInVain(t *testing.T) {
 // when the connection breaks.
 func TestMayReturn(t *testing.T) {
 	a, b := startServer(t), startServer(t)
-	nc, err := nats.Connect(a.ClientURL() + "," + b.ClientURL())
+	nc, err := nats.Connect(a.ClientURL()+","+b.ClientURL(), nats.Timeout(testkit.Patience))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	alone, err := nats.Connect(a.ClientURL())
+	alone, err := nats.Connect(a.ClientURL(), nats.Timeout(testkit.Patience))
 	if err != nil {
 		t.Fatal(err)
 	}

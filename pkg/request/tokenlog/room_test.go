@@ -7,12 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
 // bounded makes the logs' stream anew with a bound, and returns the logs as
-// replicas have them that wait a short time for room and look how much there is.
-func (r *rig) bounded(bytes int64, replicas int) (logs []*Log) {
+// replicas have them that wait so long for room and look how much there is.
+func (r *rig) bounded(bytes int64, replicas int, within time.Duration) (logs []*Log) {
 	r.t.Helper()
 	small := names
 	small.LogBytes = bytes
@@ -27,7 +28,7 @@ func (r *rig) bounded(bytes int64, replicas int) (logs []*Log) {
 	r.t.Cleanup(func() { stop(); watching.Wait() })
 	for range replicas {
 		s := r.as("a")
-		s.RoomWithin = 300 * time.Millisecond
+		s.RoomWithin = within
 		l := New(r.connect(r.addr), names, s)
 		l.look(ctx, int64(replicas))
 		watching.Go(func() { l.WatchRoom(ctx, func() int { return replicas }) })
@@ -48,7 +49,7 @@ func TestRoomForEnds(t *testing.T) {
 	for name, logits := range map[string]int{"large records": 8192, "small records": 0} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
-			logs := r.bounded(bound, 2)
+			logs := r.bounded(bound, 2, 300*time.Millisecond)
 			var work sync.WaitGroup
 			ends := make([][]Entry, requests)
 			for i := range requests {
@@ -92,7 +93,7 @@ func (r *rig) writeOn(l *Log, request string, logits int) []Entry {
 	}
 	select {
 	case <-w.Done():
-	case <-time.After(10 * time.Second):
+	case <-time.After(testkit.Patience):
 		r.t.Errorf("%s never ended", request)
 	}
 	return r.read(request)
@@ -102,7 +103,7 @@ func (r *rig) writeOn(l *Log, request string, logits int) []Entry {
 // has only its end to write needs none.
 func TestRoomAgain(t *testing.T) {
 	r := newRig(t)
-	l := r.bounded(64<<10, 1)[0]
+	l := r.bounded(64<<10, 1, time.Hour)[0]
 	for _, request := range []string{"waits", "ends"} {
 		r.accept(request)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -47,7 +48,7 @@ func TestFewLargeLogsAreReadAtOnce(t *testing.T) {
 	r := newRig(t)
 	r.begin("large", smallLog+1)
 	r.begin("small", smallLog)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	var letOn []func()
 	for range followsAtOnce {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testleaks"
 	"github.com/switchyard/switchyard/internal/testkit/testusers"
 	"github.com/switchyard/switchyard/pkg/transport/credentials"
@@ -27,7 +28,7 @@ func folder(t *testing.T) credentials.Folder {
 // login connects as a user.
 func login(t *testing.T, f credentials.Folder, s *natsserver.Server, user string, opts ...nats.Option) *nats.Conn {
 	t.Helper()
-	opts = append(opts, nats.UserCredentials(f.Creds(user)), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+	opts = append(opts, nats.Timeout(testkit.Patience), nats.UserCredentials(f.Creds(user)), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 	if strings.HasPrefix(s.URL(), "tls://") {
 		opts = append(opts, nats.RootCAs(f.CA()))
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testusers"
 	"github.com/switchyard/switchyard/pkg/transport/rights"
 )
@@ -113,7 +114,7 @@ func refusals(t *testing.T, nc *nats.Conn, verb string, all []string, try func(s
 			t.Fatalf("%s: %v", subject, err)
 		}
 	}
-	for end := time.After(time.Minute); !refused[last]; {
+	for end := time.After(testkit.Patience); !refused[last]; {
 		select {
 		case err := <-said:
 			if subject := refusedSubject(err, verb); subject != "" {

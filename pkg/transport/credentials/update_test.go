@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testusers"
 	"github.com/switchyard/switchyard/pkg/transport/credentials"
 	"github.com/switchyard/switchyard/pkg/transport/rights"
@@ -96,7 +97,7 @@ func TestBelieve(t *testing.T) {
 	}
 	select {
 	case <-back:
-	case <-time.After(time.Minute):
+	case <-time.After(testkit.Patience):
 		t.Fatal("the client did not come back")
 	}
 	if !may(t, nc, "switchyard.expert.other.3.f") {

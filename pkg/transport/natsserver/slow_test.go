@@ -9,6 +9,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"github.com/switchyard/switchyard/internal/testkit"
 )
 
 // slowPending is the bound of what waits for a client in this test.
@@ -49,7 +51,7 @@ func TestHungListenerDelaysNobody(t *testing.T) {
 	}
 	for lines := bufio.NewScanner(hung); lines.Scan() && !strings.HasPrefix(lines.Text(), "PONG"); {
 	}
-	nc, err := nats.Connect("", nats.InProcessServer(inner))
+	nc, err := nats.Connect("", nats.Timeout(testkit.Patience), nats.InProcessServer(inner))
 	if err != nil {
 		t.Fatal(err)
 	}

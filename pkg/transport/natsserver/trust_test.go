@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testusers"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
 )
@@ -29,7 +30,7 @@ func TestListenBeyondTheLoopback(t *testing.T) {
 	if !strings.HasPrefix(srv.URL(), "tls://127.0.0.1:") {
 		t.Errorf("URL %s", srv.URL())
 	}
-	nc, err := nats.Connect(srv.URL(), nats.UserCredentials(f.Creds("top")), nats.RootCAs(f.CA()))
+	nc, err := nats.Connect(srv.URL(), nats.Timeout(testkit.Patience), nats.UserCredentials(f.Creds("top")), nats.RootCAs(f.CA()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
@@ -54,7 +55,7 @@ func TestOpenWaits(t *testing.T) {
 	r := newRig(t, "mixtral")
 	r.push(t)
 	r.store.patience = 1
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	ctx, stop := context.WithTimeout(t.Context(), testkit.Patience)
 	defer stop()
 	logged := firstLine{then: stop}
 	if _, err := r.store.open(ctx, slog.New(slog.NewTextHandler(&logged, nil))); err == nil || ctx.Err() == nil {
@@ -78,7 +79,7 @@ func TestOpenOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	s := New(conn, schemas.DefaultPrefix, "m")
 	s.patience = 50 * time.Millisecond
@@ -110,7 +111,7 @@ func TestBadFilesAreTold(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+			ctx, stop := context.WithTimeout(t.Context(), testkit.Patience)
 			defer stop()
 			logged := firstLine{then: stop}
 			m, err := model.FromStore(ctx, "m", man, borrowed{r.store}, slog.New(slog.NewTextHandler(&logged, nil)))

@@ -33,7 +33,7 @@ func startHosts(t *testing.T) *hosts {
 	}
 	t.Cleanup(srv.Shutdown)
 	h := &hosts{t: t}
-	if h.nc, err = nats.Connect("", nats.InProcessServer(srv)); err != nil {
+	if h.nc, err = nats.Connect("", nats.Timeout(testkit.Patience), nats.InProcessServer(srv)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(h.nc.Close)

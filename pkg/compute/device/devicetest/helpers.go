@@ -42,12 +42,15 @@ func warm(t testing.TB, d device.Device, experts ...int) []*device.Ticket {
 	return out
 }
 
+// patience is far beyond what a load takes, also on a machine that is busy.
+const patience = 2 * time.Minute
+
 // wantEnd waits for a load's end, which must be err.
 func wantEnd(t testing.TB, ticket *device.Ticket, err error) {
 	t.Helper()
 	select {
 	case <-ticket.Done():
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Fatalf("the load of %v did not end", ticket.ID)
 	}
 	if !errors.Is(ticket.Err(), err) {
@@ -89,7 +92,7 @@ func wantUsed(t testing.TB, d device.Device, experts int) {
 // await polls for what a load's goroutine does.
 func await(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s did not come", what)
 		}
