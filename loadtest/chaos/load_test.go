@@ -221,7 +221,7 @@ func (r *raw) take(m *nats.Msg) {
 	of[c.Index] = string(m.Data)
 }
 
-// arrival bounds how much later than at the reader a chunk may be here.
+// arrival is how much later than at the reader a chunk may be here, where it may be lost.
 const arrival = 2 * time.Second
 
 // check wants every index of a scenario's requests, and repeats with equal
@@ -229,8 +229,11 @@ const arrival = 2 * time.Second
 // indices may then be missing here.
 func (r *raw) check(t *testing.T, scenario string, serverGone bool) {
 	t.Helper()
-	missing := r.missing(scenario)
-	for deadline := time.Now().Add(arrival); len(missing) > 0 && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	missing, within := r.missing(scenario), hang
+	if serverGone {
+		within = arrival
+	}
+	for deadline := time.Now().Add(within); len(missing) > 0 && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		missing = r.missing(scenario)
 	}
 	if len(missing) > 0 && !serverGone {

@@ -101,7 +101,7 @@ func (g *guarded) look(t *testing.T) {
 }
 
 // patience is when an answer of a few tokens counts as never coming.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // internal are subjects that a producer has no right for, with what belongs to
 // a request.

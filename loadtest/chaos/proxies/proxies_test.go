@@ -85,7 +85,7 @@ func (w *way) says(within time.Duration) error {
 }
 
 const (
-	soon = 20 * time.Second // a bound, for machines that are busy
+	soon = 2 * time.Minute // a bound, for machines that are busy
 	late = 200 * time.Millisecond
 )
 
