@@ -18,7 +18,8 @@ typedef long long i64;
 
 #define DEVICE static __device__ __forceinline__
 #define DEVICE_MEMBER __device__ __forceinline__
-#define KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads)
+// A kernel whose blocks have so many threads; and, if that is told, run so many at a time on a processor.
+#define KERNEL(...) extern "C" __global__ void __launch_bounds__(__VA_ARGS__)
 
 // A block's dynamic shared memory.
 DEVICE u8* shared_memory() {

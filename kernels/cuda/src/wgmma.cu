@@ -49,14 +49,15 @@ DEVICE void project_wgmma(float* out, const u16* x, const u32* tile, const u64* 
       });
 }
 
+// Blocks are told too, as ptxas leaves setmaxnreg out where it does not know how many registers a kernel begins with.
 #define WGMMA_EXPERTS(NAME, P, T)                                                                                 \
-  KERNEL(T == 8 ? 160 : T == 32 ? 288 : 384)                                                                        \
+  KERNEL((RingVariant<P, T>::threads), (RingVariant<P, T>::blocks))                                               \
   NAME##_wgmma_p##P##_t##T(u16* act, const u16* x, const u32* tile, const u64* groups, i64 f, i64 fp, i64 kp,     \
                            i64 act_plane, i64 x_plane, i64 tiles, i64 activation, float limit) {                  \
     NAME##_wgmma<P, T>(act, x, tile, groups, f, fp, kp, act_plane, x_plane, tiles, activation, limit);            \
   }
 #define WGMMA_PROJECT(NAME, P, T)                                                                                 \
-  KERNEL(T == 8 ? 160 : T == 32 ? 288 : 384)                                                                        \
+  KERNEL((RingVariant<P, T>::threads), (RingVariant<P, T>::blocks))                                               \
   NAME##_wgmma_p##P##_t##T(float* out, const u16* x, const u32* tile, const u64* groups, const u32* dest,         \
                            const float* scale, i64 n, i64 kp, i64 x_plane, i64 ldout, i64 tiles, i64 add) {       \
     NAME##_wgmma<P, T>(out, x, tile, groups, dest, scale, n, kp, x_plane, ldout, tiles, add);                     \

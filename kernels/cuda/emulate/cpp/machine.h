@@ -10,7 +10,7 @@
 #define __shared__ static
 #define DEVICE static inline
 #define DEVICE_MEMBER inline
-#define KERNEL(threads) extern "C" void
+#define KERNEL(...) extern "C" void
 #define threadIdx (emulate::self->index)
 #define blockIdx (emulate::block->index)
 #define gridDim (emulate::block->grid)
