@@ -13,6 +13,10 @@
 #ifdef HOPPER
 enum { tile_features = 64, tile_bytes = tile_features * piece_bytes, block_columns = 32 };
 
+// Registers of a thread that fills and of one that multiplies, where many sums need more than there are for all alike;
+// and of a processor.
+enum { filling_registers = 40, multiplying_registers = 232, all_registers = 65536 };
+
 // How a block is cut: G groups of warps have H times 64 features each.
 template <int P, int T, int G, int H, int S, int B>
 struct RingCut {
@@ -30,6 +34,9 @@ struct RingCut {
     stage_bytes = tiles * tile_bytes + P * part_bytes,
   };
   typedef float Sums[high][wide][4];
+  // Who takes registers waits until there are so many; a kernel begins with a multiple of 8 of each thread.
+  static_assert(high == 1 || 128 * (filling_registers + groups * multiplying_registers) <= all_registers / threads / 8 * 8 * threads,
+                "groups of warps take more registers than a block has");
 };
 
 template <int P, int T>
@@ -148,16 +155,16 @@ DEVICE void each_share(i64 rows, i64 tiles, const Find& find, const Work& work) 
 }
 
 // find(number) is the share of a tile of tokens, out(share) where its sums go. The thread that fills is
-// ahead by the ring, also of the next share. Many sums need more registers than there are for all alike.
+// ahead by the ring, also of the next share.
 template <class C, class Find, class Out>
 DEVICE void multiply_shares(i64 rows, i64 tiles, const Find& find, const Out& out) {
   Ring<C> ring;
   if (threadIdx.x >= 128 * C::groups) {
-    if constexpr (C::high > 1) registers_keep<40>();
+    if constexpr (C::high > 1) registers_keep<filling_registers>();
     if (threadIdx.x > 128 * C::groups) return;
     each_share<C>(rows, tiles, find, [&](const Share& s) { fill(ring, s); });
   } else {
-    if constexpr (C::high > 1) registers_take<232>();
+    if constexpr (C::high > 1) registers_take<multiplying_registers>();
     each_share<C>(rows, tiles, find, [&](const Share& s) {
       typename C::Sums sums = {};
       drain<C>(sums, ring, s.pieces);

@@ -43,6 +43,7 @@ struct Copy {
 struct Signal {
   unsigned arrivals = 0, missing = 0, phase = 0;
   long long bytes = 0;  // expected, less what has come
+  bool shown = false;   // to copies
   void change(unsigned arrived, long long expected);
 };
 
@@ -91,6 +92,8 @@ struct Thread {
   unsigned parity;
   std::vector<Product> products;
   unsigned products_group, products_begun;
+  bool sums_free;      // for products, until it waits for them
+  unsigned registers;  // that it has asked for
 
   bool waits() const {
     return barrier ? barrier->passed == before : signal && signal->phase % 2 == parity;

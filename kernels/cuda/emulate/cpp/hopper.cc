@@ -24,6 +24,10 @@ void make_signal(const void* p, unsigned arrivals) {
   s.arrivals = s.missing = arrivals;
 }
 
+void show_signals() {
+  for (auto& s : block->signals) s.second.shown = true;
+}
+
 void wait_signal(const void* p, unsigned parity) {
   self->signal = signal_at(p), self->signal_place = p, self->parity = parity;
   if (self->waits()) pause();
@@ -43,8 +47,10 @@ void begin_bulk(void* to, const void* from, size_t bytes, const void* signal) {
   for (const Thread& t : block->threads)
     for (const Product& p : t.products)
       if (r.overlaps(p.reads[0]) || r.overlaps(p.reads[1])) fail("a copy to %zu, which thread %u has yet to multiply", r.from, t.number);
+  Signal* s = signal_at(signal);
+  if (!s->shown) fail("a copy that is to tell the signal at %zu, which copies may not see yet", block->offset(signal));
   memset(to, 0xff, bytes);
-  block->bulks.push_back({(uint8_t*)to, (const uint8_t*)from, bytes, signal_at(signal)});
+  block->bulks.push_back({(uint8_t*)to, (const uint8_t*)from, bytes, s});
 }
 
 bool Block::end_copy(unsigned schedule, std::mt19937& random) {
@@ -63,6 +69,8 @@ void Block::check_over() {
     if (!t.products.empty()) fail("thread %u ends before %zu products", t.number, t.products.size());
     if (t.products_begun != 0 && t.products_begun != products[t.number / 128].size())
       fail("thread %u has begun %u products, others of its group %zu", t.number, t.products_begun, products[t.number / 128].size());
+    unsigned others = threads[t.number / 128 * 128].registers;
+    if (t.registers != others) fail("thread %u has asked for %u registers, others of its group for %u", t.number, t.registers, others);
   }
 }
 
@@ -88,8 +96,15 @@ struct Operand {
   }
 };
 
+// Sums are the program's again when it has waited for products.
+void begin_products() {
+  self->sums_free = true;
+  warp().barrier.wait("products_begin");
+}
+
 // All threads of four warps begin the same products, warp by warp at their own pace.
 void begin_product(float* sums, unsigned columns, uint64_t a, uint64_t b) {
+  if (!self->sums_free) fail("a product without products_begin");
   std::vector<Product>& all = block->products[self->number / 128];
   Product p = {sums, columns, self->products_group, a, b, {Operand(a).rows(64), Operand(b).rows(columns)}};
   for (Range r : p.reads)
@@ -126,6 +141,7 @@ void wait_products(unsigned groups) {
   size_t n = 0;
   for (; n < self->products.size() && self->products[n].group + groups < self->products_group; n++) multiply(self->products[n]);
   self->products.erase(self->products.begin(), self->products.begin() + n);
+  self->sums_free = false;
   warp().barrier.wait("products_wait");
 }
 
