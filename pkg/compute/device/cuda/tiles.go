@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"context"
+	"unsafe"
 
 	"github.com/switchyard/switchyard/pkg/compute/model"
 )
@@ -13,9 +14,6 @@ const (
 	tileRow      = 128 // bytes
 	tileBytes    = tileFeatures * tileRow
 	chunk        = 16
-	// stripTiles beside each other are made at a time, so that rows are read in longer pieces.
-	stripTiles = 8
-	stripRow   = stripTiles * tileRow
 )
 
 // tiles reads tensors as matrix does, and writes them in tiles.
@@ -28,7 +26,7 @@ func (w *way) tiles(ctx context.Context, m *model.Model, p matrix) error {
 		}
 		from = append(from, rows{t.Data, t.Shape[0], int(p.format.rowBytes(p.k))})
 	}
-	return eachStrip(from, p.rows(), func(strip []byte) error { return w.write(ctx, strip) })
+	return eachBand(from, p.rows(), int(p.format.rowBytes(padded(p.k))), func(band []byte) error { return w.write(ctx, band) })
 }
 
 // rows is a tensor's: so many, of so many bytes.
@@ -37,47 +35,49 @@ type rows struct {
 	n, bytes int
 }
 
-// eachStrip makes all tiles of a matrix with so many rows, in their order. Of two tensors, a gate and an up,
-// every 16 rows are 8 of each.
-func eachStrip(from []rows, all int, write func([]byte) error) error {
-	strip := make([]byte, stripTiles*tileBytes)
+// eachBand makes the tiles beside each other for every 64 of a matrix's rows, which are filled up to so many bytes.
+// It reads whole rows, as a processor fetches ahead what follows. Of two tensors, a gate and an up, every 16
+// rows are 8 of each.
+func eachBand(from []rows, all, filled int, write func([]byte) error) error {
+	band := make([]byte, tileFeatures*filled)
 	for first := 0; first < all; first += tileFeatures {
-		for column := 0; column < from[0].bytes; column += stripRow {
-			width := min(stripRow, 2*padded(from[0].bytes/2)-column)
-			for r := range tileFeatures {
-				of, row := from[0], first+r
-				if len(from) == 2 {
-					of, row = from[row%16/8], row/16*8+row%8
-				}
-				putRow(strip, r, of.piece(row, column, width))
+		for r := range tileFeatures {
+			of, row := from[0], first+r
+			if len(from) == 2 {
+				of, row = from[row%16/8], row/16*8+row%8
 			}
-			if err := write(strip[:width*tileFeatures]); err != nil {
-				return err
-			}
+			putRow(band, r, of.row(row, filled))
+		}
+		if err := write(band); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// piece is so many bytes of a row from one on. What it does not have is zero.
-func (x rows) piece(row, column, width int) []byte {
+// row is filled up with zeros, as is one that there is not.
+func (x rows) row(i, filled int) []byte {
 	var has []byte
-	if row < x.n {
-		has = x.data[row*x.bytes+column : row*x.bytes+min(column+width, x.bytes)]
+	if i < x.n {
+		has = x.data[i*x.bytes:][:x.bytes]
 	}
-	if len(has) < width {
-		has = append(make([]byte, 0, width), has...)[:width]
+	if len(has) < filled {
+		has = append(make([]byte, 0, filled), has...)[:filled]
 	}
 	return has
 }
 
 // putRow writes row r of tiles beside each other.
-func putRow(strip []byte, r int, row []byte) {
-	for ; len(row) > 0; strip, row = strip[tileBytes:], row[tileRow:] {
-		to, from := (*[tileRow]byte)(strip[r*tileRow:]), (*[tileRow]byte)(row)
-		for c := range tileRow / chunk {
-			at := c ^ r%8
-			*(*[chunk]byte)(to[at*chunk:]) = *(*[chunk]byte)(from[c*chunk:])
+func putRow(band []byte, r int, row []byte) {
+	for ; len(row) > 0; band, row = band[tileBytes:], row[tileRow:] {
+		to, from := chunksOf(band[r*tileRow:]), chunksOf(row)
+		for c := range from {
+			to[(c^r)%len(to)] = from[c]
 		}
 	}
+}
+
+// chunksOf is a tile's row.
+func chunksOf(row []byte) *[tileRow / chunk][chunk]byte {
+	return (*[tileRow / chunk][chunk]byte)(unsafe.Pointer((*[tileRow]byte)(row)))
 }

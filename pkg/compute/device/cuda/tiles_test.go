@@ -1,8 +1,10 @@
 package cuda
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -17,14 +19,19 @@ import (
 )
 
 // elementAt is where the list of kernels, section "Memory", has a row and column of a matrix whose rows
-// have kp columns; of two tensors of half the rows each if it is gated.
+// have kp columns; of two tensors of half the rows each if it is gated. Within a tile it is where the PTX ISA has
+// an operand with K major and a swizzle of 128 bytes ("Canonical Layouts", of 8 elements in 16 bytes).
 func elementAt(row, column, n, kp int, gated bool) int {
 	if half := n / 2; gated {
 		row = row%half/8*16 + row%half%8 + row/half*8
 	}
-	tile := row/64*(kp/64) + column/64
-	return tile*tileBytes + row%64*128 + (column%64/8^row%8)*16 + column%8*2
+	const eightRows = 1024 // its stride dimension byte offset
+	tile, row, column := row/64*(kp/64)+column/64, row%64, column%64
+	return tile*tileBytes + swizzled(row%8*8*16+row/8*eightRows+column%8*2+column/8*16)
 }
+
+// swizzled is Swizzle<3, 4, 3> of the ISA: of an address bits 4 to 6 are exchanged by bits 7 to 9.
+func swizzled(address int) int { return address ^ (address & 0b111_000_0000 >> 3) }
 
 // All elements of a matrix are where kernels look for them, what is between them is zero, and tiles fill
 // the place that the matrix has.
@@ -44,8 +51,8 @@ func TestTilesAreTheList(t *testing.T) {
 			slices.Reverse(from[1].data)
 		}
 		var got []byte
-		_ = eachStrip(from, p.rows(), func(strip []byte) error { // that fails no write
-			got = append(got, strip...)
+		_ = eachBand(from, p.rows(), 2*padded(k), func(band []byte) error { // that fails no write
+			got = append(got, band...)
 			return nil
 		})
 		if int64(len(got)) != p.bytes() {
@@ -105,5 +112,23 @@ func TestTurns(t *testing.T) {
 		if got := v.grid(shares); got != [3]uint32{want, 1, 1} {
 			t.Errorf("%d shares are %v blocks, want %d", shares, got, want)
 		}
+	}
+}
+
+// What one core makes of weights in memory.
+func BenchmarkTiles(b *testing.B) {
+	for _, k := range []int{768, 2048, 4096, 14336} {
+		b.Run(fmt.Sprintf("columns=%d", k), func(b *testing.B) {
+			n := 64 << 20 / (2 * k) / 64 * 64
+			from := []rows{{bytes.Repeat([]byte{1}, 2*n*k), n, 2 * k}}
+			to := make([]byte, tileFeatures*2*k)
+			b.SetBytes(int64(2 * n * k))
+			for b.Loop() {
+				_ = eachBand(from, n, 2*k, func(band []byte) error { // that fails no write
+					copy(to, band)
+					return nil
+				})
+			}
+		})
 	}
 }
