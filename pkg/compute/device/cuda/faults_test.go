@@ -177,8 +177,9 @@ func TestLoadsUnderFaults(t *testing.T) {
 
 // A weight that is not finite is found wherever it is, and the expert alone is not loaded.
 func TestNumbers(t *testing.T) {
-	for at := range 13 {
-		data := make([]byte, 2*13)
+	const many = 2*16 + 5
+	for at := range many {
+		data := make([]byte, 2*many)
 		for _, bits := range []byte{0x7f, 0xff} {
 			data[2*at], data[2*at+1] = 0x80, bits
 			if got := notFinite(data); got != at {

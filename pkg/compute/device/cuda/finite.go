@@ -20,16 +20,19 @@ func (e *NumberError) Error() string {
 	return fmt.Sprintf("element %d of %v is not a finite number: the checkpoint is damaged; fetch it again", e.At, e.Ref)
 }
 
-// exponents of four bf16 numbers; all ones are infinity and NaN.
-const exponents = 0x7f80_7f80_7f80_7f80
+// exponents and signs of four bf16 numbers; an exponent of all ones is infinity or NaN.
+const (
+	exponents = 0x7f80_7f80_7f80_7f80
+	signs     = 0x8000_8000_8000_8000
+)
 
-// notFinite is the first of bf16 numbers that is not finite, or -1. It looks at four
-// at a time: adding one to an exponent of all ones carries into its sign's place.
+// notFinite is the first of bf16 numbers that is not finite, or -1. It looks at sixteen
+// at a time.
 func notFinite(data []byte) int {
-	const ones, signs = 0x0080_0080_0080_0080, 0x8000_8000_8000_8000
 	i := 0
-	for ; i+8 <= len(data); i += 8 {
-		if (binary.LittleEndian.Uint64(data[i:])&exponents+ones)&signs != 0 {
+	for ; i+32 <= len(data); i += 32 {
+		d := (*[32]byte)(data[i:])
+		if (carried(d[:])|carried(d[8:])|carried(d[16:])|carried(d[24:]))&signs != 0 {
 			break
 		}
 	}
@@ -39,6 +42,11 @@ func notFinite(data []byte) int {
 		}
 	}
 	return -1
+}
+
+// carried adds one to the exponents of four numbers: that of all ones carries into its sign's place.
+func carried(data []byte) uint64 {
+	return binary.LittleEndian.Uint64(data)&exponents + 0x0080_0080_0080_0080
 }
 
 // notFiniteFloat is the first of numbers that is not finite, or -1.
