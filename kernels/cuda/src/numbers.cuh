@@ -53,7 +53,7 @@ enum { swiglu_kind, clamped_swiglu_kind, gelu_kind, gelu_tanh_kind };
 // Activations with a gate: gate / below() · up, of what below() leaves. Both kinds are one path.
 struct Gate {
   float limit, factor, plus;
-  DEVICE_MEMBER Gate(i64 kind, float most) : limit(infinity()), factor(-1.f), plus(0.f) {
+  DEVICE_MEMBER Gate(i64 kind, float most) : limit(infinity()), factor(-1.f), plus(-0.f) {
     if (kind == clamped_swiglu_kind) limit = most, factor = -1.702f, plus = 1.f;
   }
   DEVICE_MEMBER float below(float& gate, float& up) const {
