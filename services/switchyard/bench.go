@@ -48,11 +48,19 @@ type BenchCmd struct {
 }
 
 // Run measures every batch size.
-func (c *BenchCmd) Run(ctx context.Context, e *env) (err error) {
+func (c *BenchCmd) Run(ctx context.Context, e *env) error {
 	e.quiet()
 	if err := c.check(e.Insecure); err != nil {
 		return err
 	}
+	err := c.run(ctx, e)
+	if err != nil && ctx.Err() != nil { // whatever the signal made of the services
+		return errInterrupted
+	}
+	return err
+}
+
+func (c *BenchCmd) run(ctx context.Context, e *env) (err error) {
 	line := e.progress()
 	defer line.Clear()
 	line.Set("loading the model…")
@@ -146,10 +154,7 @@ func (c *BenchCmd) devices(ctx context.Context, e *env, m *model.Model, b benche
 	}
 	d, err := bench.OpenDevices(ctx, m, b.threads, tensor.Wire(c.Wire), services, c.context(m, b.rows))
 	var refused *device.RefusedError
-	switch {
-	case ctx.Err() != nil:
-		return nil, errInterrupted
-	case errors.As(err, &refused):
+	if errors.As(err, &refused) {
 		return nil, usage(err)
 	}
 	return d, err

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -34,5 +36,27 @@ func TestBenchClosesModel(t *testing.T) {
 	}
 	if strings.Contains(mapped(), dir) {
 		t.Errorf("files of %s are mapped still", dir)
+	}
+}
+
+// interrupting is a signal in the middle of a command: after its first result.
+type interrupting struct {
+	told   bytes.Buffer
+	signal context.CancelFunc
+}
+
+func (w *interrupting) Write(p []byte) (int, error) {
+	w.signal()
+	return w.told.Write(p)
+}
+
+// A bench that a signal ends says that, and not what became of its services.
+func TestBenchInterrupted(t *testing.T) {
+	ctx, signal := context.WithCancel(t.Context())
+	out, says := &interrupting{signal: signal}, &bytes.Buffer{}
+	args := []string{"bench", "--synthetic", "tiny", "--batch", "1,1", "--rounds", "1", "--seconds", "0.001"}
+	code := runUntil(ctx, args, stdio{in: strings.NewReader(""), out: out, err: says})
+	if code != exitInterrupted || says.String() != "switchyard: interrupted\n" || strings.Count(out.told.String(), "batch 1") != 1 {
+		t.Errorf("code %d, %q, %q", code, says.String(), out.told.String())
 	}
 }
