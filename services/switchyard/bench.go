@@ -197,6 +197,9 @@ func (c *BenchCmd) check(insecure bool) error {
 	case c.Rounds < 1 || !(c.Seconds > 0):
 		return usage(errors.New("--rounds and --seconds must be above 0"))
 	}
+	if c.PromptTokens != bench.PromptLength && (c.Rescale || len(c.Rows) > 0) {
+		return usage(fmt.Errorf("--prompt-tokens is %d; leave it out with --rescale, and with --rows, which says itself how long prompts are", c.PromptTokens))
+	}
 	for _, n := range c.Batch {
 		if n < 1 || n > maxBatch {
 			return usage(fmt.Errorf("--batch has %d; it must be 1 to %d", n, maxBatch))

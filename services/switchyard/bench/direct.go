@@ -53,10 +53,10 @@ func CheckPrompt(m *model.Model, tokens int) error {
 func newDirectSide(b Settings) (*directSide, error) {
 	s := &directSide{spec: b.Model.Spec, prompt: b.prompt(), rows: directRows}
 	settings := direct.Settings{
-		Wire: tensor.Wire(b.Wire), MaxPositions: cmp.Or(b.Context, ContextFor(s.prompt)), KVBytes: KVBytes, Rows: s.rows, Clock: &s.clock,
+		Wire: tensor.Wire(b.Wire), MaxPositions: cmp.Or(b.Context, ContextFor(s.prompt)), KVBytes: KVBytes, Rows: directRows, Clock: &s.clock,
 	}
 	if d := b.Devices; d != nil {
-		settings.On, settings.KVBytes, settings.Rows, s.rows = d.on, d.kv, d.rows, d.rows
+		settings.On, settings.KVBytes, settings.Rows, s.rows = d.on, d.kv, d.room, d.rows
 	}
 	r, err := direct.New(b.Model, b.Pool, settings)
 	if err != nil {
