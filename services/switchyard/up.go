@@ -97,6 +97,9 @@ func (c *UpCmd) settings(ctx context.Context, e *env) (s cluster.Settings, err e
 	if err := s.Services.Check(s.Node.Shared.Model, s.Count); err != nil {
 		return s, errors.Join(usage(err), s.Node.Close())
 	}
+	if len(s.Node.Shared.Model.Spec.Layer) == 1 { // there is no later one to predict
+		s.Count["predictor"] = 0
+	}
 	s.Auth = c.Auth.settings(e.Prefix, c.Listen, s.Node, s.Services.Tokenizer.Tenants)
 	return s, nil
 }

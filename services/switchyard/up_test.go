@@ -89,6 +89,25 @@ func TestUpSynthetic(t *testing.T) {
 	}
 }
 
+// A model of one layer is served without a predictor, which would have nothing to do.
+func TestPredictorOfLayers(t *testing.T) {
+	e := &env{Globals: Globals{Prefix: schemas.DefaultPrefix}, stdio: stdio{err: io.Discard}, log: slog.New(slog.DiscardHandler)}
+	for name, want := range map[string]int{"tiny": 1, "tiny:1": 0} {
+		s, err := inProcess(t.Context(), e, func(up *UpCmd) {
+			up.Scaling, up.ModelFlags.synthetic = "static", name
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Count["predictor"]; got != want || s.Count["scaler"] != 1 {
+			t.Errorf("%s: %d predictors, want %d, and %d scalers", name, got, want, s.Count["scaler"])
+		}
+		if err := s.Node.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestExample(t *testing.T) {
 	const bert, gpt2 = "[UNK]\n[CLS]\n[SEP]\n[PAD]\n[MASK]\nonce\n", `{"o":0,"n":1}`
 	for _, tt := range []struct {
