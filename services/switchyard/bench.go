@@ -33,7 +33,7 @@ type BenchCmd struct {
 	GPUKernels    string `name:"gpu-kernels" default:"mma" enum:"mma,wgmma" help:"What multiplies weights of bf16 on a GPU: mma, on all of them, or wgmma, on sm_90." placeholder:"NAME"`
 	StageFlags    `embed:""`
 	Threads       int     `default:"0" help:"Threads that compute, on both sides; 0 is one for each core that it may use." placeholder:"N"`
-	MaxRows       int     `default:"256" help:"Most rows of one microbatch, prompt and answer tokens together; of a GPU's direct path, of a step." placeholder:"N"`
+	MaxRows       int     `default:"256" help:"Most rows of one microbatch, prompt and answer tokens together; of the direct path, of a step." placeholder:"N"`
 	Microbatches  int     `default:"2" help:"Microbatches in flight at once." placeholder:"N"`
 	MinRows       int     `default:"0" help:"Fewest answer tokens a step for which another microbatch is used; 0 is by the size of a layer." placeholder:"N"`
 	Rounds        int     `default:"5" help:"Turns of direct and pipeline; the medians count." placeholder:"N"`

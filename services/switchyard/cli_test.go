@@ -240,7 +240,7 @@ func TestBounds(t *testing.T) {
 		{"threads", "-1", "0 to 4096", "up tokenizer attention gate expert aggregator predictor bench"},
 		{"max-sequences", "65537", "1 to 65536", "up attention"},
 		{"max-sequences", "0", "1 to 65536", "up attention"},
-		{"max-rows", "65537", "1 to 65536", "up attention"},
+		{"max-rows", "65537", "1 to 65536", "up attention bench"},
 		{"microbatches", "257", "1 to 256", "up attention bench"},
 		{"min-rows", "65537", "0 to 65536", "up attention bench"},
 		{"max-queued", "1048577", "1 to 1048576", "up tokenizer"},

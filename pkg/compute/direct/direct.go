@@ -93,6 +93,13 @@ func (o *Parts) load(m *model.Model, p *pool.Pool, positions int) (err error) {
 	return nil
 }
 
+// Bound lets steps have no more rows than that from now on, and no more than Settings.Rows.
+func (r *Runner) Bound(rows int) {
+	if r.most == 0 || rows < r.most {
+		r.most = rows
+	}
+}
+
 // Room is how many sequences of so many positions have room at a time.
 func (r *Runner) Room(positions int) int { return r.kv.Capacity() / r.kv.Need(positions) }
 

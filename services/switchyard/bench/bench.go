@@ -142,6 +142,7 @@ func Open(ctx context.Context, s Settings) (b *Bench, err error) {
 		if b.prefill, err = b.direct.prefill(ctx); err != nil {
 			return nil, err
 		}
+		b.direct.bound()
 	}
 	b.settings.Progress("starting the pipeline…")
 	b.pipeline, err = b.openPipeline(ctx, b.settings.Hops)

@@ -28,18 +28,19 @@ type Devices struct {
 
 	machine machine
 	on      direct.Parts
-	rows    int // of a step
+	room    int // rows of a step that there is memory for
+	rows    int // of a step, as of the services'
 	kv      int64
 	ends    []func()
 }
 
-// directRows is the most of a step on the CPU: a batch of short prompts.
+// directRows is what a step on the CPU has room for at least: the longest of --rows.
 const directRows = 4096
 
 // OpenDevices measures the machine, if that computes, and loads a model's experts, and what
 // else the services have on GPUs. A sequence has so many positions at most.
 func OpenDevices(ctx context.Context, m *model.Model, p *pool.Pool, w tensor.Wire, of cluster.Services, positions int) (_ *Devices, err error) {
-	d := &Devices{Names: namesOf(of), rows: directRows, kv: KVBytes}
+	d := &Devices{Names: namesOf(of), room: max(directRows, of.Attention.MaxRows), rows: of.Attention.MaxRows, kv: KVBytes}
 	defer func() {
 		if err != nil {
 			d.Close()
@@ -59,7 +60,7 @@ func OpenDevices(ctx context.Context, m *model.Model, p *pool.Pool, w tensor.Wir
 		d.on.Gates, d.ends = gates, append(d.ends, gates.Close)
 	}
 	if gpu := of.Attention.GPU; gpu != nil {
-		d.rows, d.kv = of.Attention.MaxRows, 0
+		d.room, d.kv = d.rows, 0
 		attention, err := gpu.Attention(ctx, m, p, gpus.Steps{Wire: w, Positions: positions, Rows: d.rows, Lanes: 1})
 		if err != nil {
 			return nil, fmt.Errorf("loading the direct path's attention: %w", err)

@@ -13,13 +13,13 @@ import (
 	"github.com/switchyard/switchyard/kernels/cuda/fake"
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/device"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/schemas"
-	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
 )
@@ -68,7 +68,9 @@ func newRig(t *testing.T, change func(*cluster.Services)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
+	m.Generation = model.Generation{DoSample: true, Temperature: 1, TopP: 1, RepetitionPenalty: 2} // of no consequence
 	r := &rig{m: m, threads: pool.New(1)}
+	r.of.Attention.MaxRows = 256
 	t.Cleanup(r.threads.Close)
 	change(&r.of)
 	return r
@@ -172,8 +174,7 @@ func sameTokens(t *testing.T, b *Bench, tokens int) {
 			t.Fatal(err)
 		}
 	}
-	n := int32(tokens)
-	stream, err := b.pipeline.client.Prompt(t.Context(), &pb.Prompt{InputIds: promptIDs(0, b.direct.prompt, b.pipeline.vocab), MaxTokens: &n, IgnoreEos: true})
+	stream, err := b.pipeline.client.Prompt(t.Context(), greedyPrompt(promptIDs(0, b.direct.prompt, b.pipeline.vocab), tokens))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,6 +221,46 @@ func TestDevicesOnCPU(t *testing.T) {
 		if _, ok := fields[name]; !ok {
 			t.Errorf("no %s in %s", name, text)
 		}
+	}
+}
+
+// watched gates remember the most rows that they had at once.
+type watched struct {
+	forward.Gates
+	hidden, most int
+}
+
+func (w *watched) Route(layer int, x []float32, out *forward.Routes) error {
+	w.most = max(w.most, len(x)/w.hidden)
+	return w.Gates.Route(layer, x, out)
+}
+
+// Steps of the direct path have as many rows as the pipeline's, but for prompts of 512.
+func TestDirectRows(t *testing.T) {
+	const rows = 24
+	r := newRig(t, func(s *cluster.Services) { s.Attention.MaxRows = rows })
+	devices, err := OpenDevices(t.Context(), r.m, r.threads, tensor.BF16, r.of, Context)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(devices.Close)
+	gates, err := forward.LoadRouter(r.m, r.threads)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := &watched{Gates: gates, hidden: r.m.Spec.Hidden}
+	devices.on.Gates = seen
+	s, err := newDirectSide(Settings{Model: r.m, Pool: r.threads, Wire: "bf16", Devices: devices, Prompt: 40})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.prefill(t.Context()); err != nil || seen.most != prefillLength {
+		t.Errorf("a prompt of 512 had %d rows at once: %v", seen.most, err)
+	}
+	seen.most = 0
+	s.bound()
+	if _, err := s.decode(t.Context(), 30, 3); err != nil || seen.most != rows {
+		t.Errorf("%d rows at once, want %d: %v", seen.most, rows, err)
 	}
 }
 

@@ -39,13 +39,13 @@ type directSide struct {
 	spec   model.Spec
 	clock  forward.Clock
 	prompt int // tokens of one
-	rows   int // that are computed at once
+	rows   int // of a step at most, as of the pipeline's
 }
 
 // CheckPrompt refuses prompts that leave no room for answers.
 func CheckPrompt(m *model.Model, tokens int) error {
-	if tokens > m.Spec.MaxPositions-minTokens {
-		return fmt.Errorf("--prompt-tokens is %d; of the %d positions of model %s %d are for answers", tokens, m.Spec.MaxPositions, m.Name, minTokens)
+	if most := m.Spec.MaxPositions - minTokens; tokens > most {
+		return fmt.Errorf("--prompt-tokens is %d; model %s has %d positions, of which %d are for answers: it must be 1 to %d", tokens, m.Name, m.Spec.MaxPositions, minTokens, most)
 	}
 	return nil
 }
@@ -100,12 +100,13 @@ type speed struct {
 
 // decode generates tokens for a batch of sequences; of the rate their first ones are no part.
 func (s *directSide) decode(ctx context.Context, batch, tokens int) (speed, error) {
+	asked := time.Now()
 	seqs, err := s.add(batch, s.prompt, tokens)
 	if err != nil {
 		return speed{}, err
 	}
 	defer closeAll(seqs)
-	firsts, err := s.first(ctx, seqs)
+	firsts, err := s.first(ctx, seqs, asked)
 	if err != nil {
 		return speed{}, err
 	}
@@ -119,21 +120,23 @@ func (s *directSide) decode(ctx context.Context, batch, tokens int) (speed, erro
 	return speed{float64(batch*(tokens-1)) / took, float64(s.runner.WeightBytes()-before) / took, firsts}, nil
 }
 
-// first takes the prompts through the layers, as many together as are computed at once. It
-// returns when each sequence had its first token.
-func (s *directSide) first(ctx context.Context, seqs []*direct.Sequence) (seconds []float64, err error) {
-	began := time.Now()
+// first takes the prompts through the layers, as many together as a step has rows for. It
+// returns how long after they were asked each sequence had its first token.
+func (s *directSide) first(ctx context.Context, seqs []*direct.Sequence, asked time.Time) (seconds []float64, err error) {
 	for some := range slices.Chunk(seqs, max(1, s.rows/s.prompt)) {
 		if err := s.runner.Step(ctx, some); err != nil {
 			return nil, err
 		}
-		now := since(began)
+		now := since(asked)
 		for range some {
 			seconds = append(seconds, now)
 		}
 	}
 	return seconds, nil
 }
+
+// bound lets steps have no more rows than the pipeline's.
+func (s *directSide) bound() { s.runner.Bound(s.rows) }
 
 func (s *directSide) add(batch, prompt, tokens int) ([]*direct.Sequence, error) {
 	seqs := make([]*direct.Sequence, batch)
@@ -153,7 +156,8 @@ func closeAll(seqs []*direct.Sequence) {
 	}
 }
 
-// prefill is the median rate of a few prompts of 512 tokens, one at a time.
+// prefill is the median rate of a few prompts of 512 tokens, one at a time. It comes before
+// bound.
 func (s *directSide) prefill(ctx context.Context) (float64, error) {
 	var rates []float64
 	for range 5 {

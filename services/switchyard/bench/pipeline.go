@@ -76,8 +76,7 @@ func (s *pipelineSide) timed(ctx context.Context, batch, tokens int) (t turn, fi
 }
 
 func (s *pipelineSide) request(ctx context.Context, i, tokens int, w *window) error {
-	n := int32(tokens)
-	stream, err := s.client.Prompt(ctx, &pb.Prompt{InputIds: promptIDs(i, s.prompt, s.vocab), MaxTokens: &n, IgnoreEos: true})
+	stream, err := s.client.Prompt(ctx, greedyPrompt(promptIDs(i, s.prompt, s.vocab), tokens))
 	if err != nil {
 		w.ended()
 		return err
@@ -95,6 +94,12 @@ func (s *pipelineSide) request(ctx context.Context, i, tokens int, w *window) er
 		first = false
 	}
 	return nil
+}
+
+// greedyPrompt asks for what the direct path computes, whatever the model's generation_config.json says.
+func greedyPrompt(ids []uint32, tokens int) *pb.Prompt {
+	n, temperature, penalty := int32(tokens), 0.0, 1.0
+	return &pb.Prompt{InputIds: ids, MaxTokens: &n, Temperature: &temperature, RepetitionPenalty: &penalty, IgnoreEos: true}
 }
 
 // window counts the tokens between the moment when every request has its

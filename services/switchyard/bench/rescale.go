@@ -239,8 +239,7 @@ func (s *rescale) ask(ctx context.Context, i int) error {
 }
 
 func (s *rescale) answer(ctx context.Context, i int) error {
-	n := int32(s.tokens)
-	stream, err := s.client.Prompt(ctx, &pb.Prompt{InputIds: promptIDs(i, PromptLength, s.vocab), MaxTokens: &n, IgnoreEos: true})
+	stream, err := s.client.Prompt(ctx, greedyPrompt(promptIDs(i, PromptLength, s.vocab), s.tokens))
 	if err != nil {
 		return err
 	}
