@@ -197,8 +197,8 @@ func (c *BenchCmd) check(insecure bool) error {
 	case c.Rounds < 1 || !(c.Seconds > 0):
 		return usage(errors.New("--rounds and --seconds must be above 0"))
 	}
-	if c.PromptTokens != bench.PromptLength && (c.Rescale || len(c.Rows) > 0) {
-		return usage(fmt.Errorf("--prompt-tokens is %d; leave it out with --rescale, and with --rows, which says itself how long prompts are", c.PromptTokens))
+	if err := c.checkInstead(); err != nil {
+		return err
 	}
 	for _, n := range c.Batch {
 		if n < 1 || n > maxBatch {
@@ -218,6 +218,19 @@ func (c *BenchCmd) check(insecure bool) error {
 		checkRange("microbatches", c.Microbatches, 1, mostMicrobatches),
 		checkRange("min-rows", c.MinRows, 0, mostRows),
 	)
+}
+
+// checkInstead refuses what --rescale and --rows have no use for, as they measure something else.
+func (c *BenchCmd) checkInstead() error {
+	switch also := c.Breakdown || c.Stages || c.Loads || c.Guarantees; {
+	case c.Rescale && (len(c.Rows) > 0 || also):
+		return usage(errors.New("--rescale measures changes of plans alone; leave out --rows, --breakdown, --stages, --loads and --guarantees"))
+	case len(c.Rows) > 0 && also:
+		return usage(errors.New("--rows measures layers alone; leave out --breakdown, --stages, --loads and --guarantees"))
+	case c.PromptTokens != bench.PromptLength && (c.Rescale || len(c.Rows) > 0):
+		return usage(fmt.Errorf("--prompt-tokens is %d; leave it out with --rescale, and with --rows, which says itself how long prompts are", c.PromptTokens))
+	}
+	return nil
 }
 
 // maxBatch is what a replica takes by default, maxRows what it can be told to; mostPrompt
