@@ -93,7 +93,7 @@ test-kernels: ## Run the CUDA kernels on the processor against the oracle (needs
 
 .PHONY: race
 race: ## Run the tests, which "make test" has vetted, with the race detector (needs a C compiler)
-	CGO_ENABLED=1 $(GO) test -race -vet=off -parallel $(PARALLEL) $(PACKAGES)
+	CGO_ENABLED=1 $(GO) test -race -vet=off -timeout 15m -parallel $(PARALLEL) $(PACKAGES)
 
 .PHONY: lint
 lint: $(LINT) ## Check the style and for likely mistakes
