@@ -75,11 +75,20 @@ func (s *Store) Push(ctx context.Context, identity string, tensors []digest.Tens
 	if err := p.checkIdentity(ctx, identity); err != nil {
 		return err
 	}
-	if err := p.sendAll(ctx, contents); err != nil {
-		return refined(err)
+	err := p.pushOnce(ctx, identity, tensors, contents)
+	if errors.Is(err, ErrMeanwhile) { // what a push that was interrupted had under way may have come only now
+		p.id, p.settings.Progress = nuid.Next(), nil // all has been told
+		err = p.pushOnce(ctx, identity, tensors, contents)
 	}
-	m := &manifest.Manifest{Format: manifest.Format, Model: identity, Tensors: tensors, Objects: p.objects}
-	return refined(p.finish(ctx, m))
+	return refined(err)
+}
+
+// pushOnce sends what is missing, and then the manifest.
+func (p *pushing) pushOnce(ctx context.Context, identity string, tensors []digest.Tensor, contents []model.Content) error {
+	if err := p.sendAll(ctx, contents); err != nil {
+		return err
+	}
+	return p.finish(ctx, &manifest.Manifest{Format: manifest.Format, Model: identity, Tensors: tensors, Objects: p.objects})
 }
 
 // refined says of a full store what to do.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -43,6 +44,48 @@ func TestPushGoesOn(t *testing.T) {
 	if before := r.push(t); before != total || r.lastSequence(t) != last {
 		t.Errorf("a whole model of %d bytes: %d were there", total, before)
 	}
+}
+
+// A chunk that another push has on its way may come at any time: once it is of an earlier
+// push, and each time it is of one that runs.
+func TestPushBesideOthers(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		times int
+		want  error
+	}{{"an earlier one", 1, nil}, {"one that runs", 2, ErrMeanwhile}} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, "mixtral-window")
+			first, opened := &r.contents[0], 0
+			open := first.Open
+			first.Open = func() (io.ReadCloser, error) {
+				in, err := open()
+				if opened++; opened > tt.times {
+					return in, err
+				}
+				return &interrupted{in, sync.OnceFunc(func() {
+					if _, err := r.conn.StoreBytes(t.Context(), r.store.chunks(first.Key), []byte("late"), nil); err != nil {
+						t.Error(err)
+					}
+				})}, err
+			}
+			err := r.store.Push(t.Context(), r.model.Hash, r.model.Digests(), r.contents, PushSettings{})
+			if !errors.Is(err, tt.want) || opened != 2 {
+				t.Errorf("%v after it was read %d times", err, opened)
+			}
+		})
+	}
+}
+
+// interrupted calls before when it is read.
+type interrupted struct {
+	io.ReadCloser
+	before func()
+}
+
+func (i *interrupted) Read(b []byte) (int, error) {
+	i.before()
+	return i.ReadCloser.Read(b)
 }
 
 func (r *rig) lastSequence(t *testing.T) uint64 {
