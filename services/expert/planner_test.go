@@ -165,12 +165,10 @@ func TestPlannerYields(t *testing.T) {
 	run(t, func(ctx context.Context) { _ = s.presence.Announce(ctx) })
 	awaitOwner(t, d, s.id)
 	scaler := d.NewPresence("scaler-a", "scaler")
-	run(t, func(ctx context.Context) {
-		if _, err := scaler.Watch(ctx); err != nil {
-			t.Error(err)
-		}
-		_ = scaler.Announce(ctx)
-	})
+	if _, err := scaler.Watch(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	run(t, func(ctx context.Context) { _ = scaler.Announce(ctx) })
 	scaler.SetReady(true)
 	awaitOwner(t, d, "")
 	scaler.Drain()
