@@ -75,7 +75,7 @@ func (s *directSide) maxTokens(batch int) (int, error) {
 			return n, nil
 		}
 	}
-	return 0, fmt.Errorf("keys and values of the direct path have room for %d sequences of %d tokens, not for a batch of %d: take a smaller one or shorter prompts, or, of a GPU, give attention more memory",
+	return 0, fmt.Errorf("keys and values of the direct path have room for %d sequences of %d tokens, not for a batch of %d: take a smaller --batch or --prompt-tokens, or a larger --attention-gpu-memory where a GPU attends",
 		s.runner.Room(s.prompt+minTokens), s.prompt+minTokens, batch)
 }
 
