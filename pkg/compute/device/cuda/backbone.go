@@ -50,7 +50,7 @@ type Backbone struct {
 	embed   *forward.Embeddings
 	pool    *kvcache.Pool
 	bytes   int64    // of the weights
-	beyond  cuda.Ptr // a page for rows that a shape has and a step has not; 0 without graphs
+	scratch cuda.Ptr // a page for rows that a shape has and a step has not; 0 without graphs
 
 	graphless atomic.Bool
 	tell      func(error) // why it is; or nil
@@ -174,7 +174,7 @@ func (b *Backbone) NewPool(shape kvcache.Shape, budget int64) (_ *kvcache.Pool, 
 		return nil, err
 	}
 	if graphs {
-		b.beyond, _ = slots.Take()
+		b.scratch, _ = slots.Take()
 	}
 	var at []uint64
 	for budget == 0 || int64(len(at)+1)*page <= budget {

@@ -125,7 +125,7 @@ func (t *stepTables) place(z *sizes, rows, pages int) {
 }
 
 // mostPages is how many addresses a step has at most: of each sight no more than there
-// are pages of such memory, where sequences keep all of theirs; and Backbone.beyond.
+// are pages of such memory, where sequences keep all of theirs; and Backbone.scratch.
 func (z *sizes) mostPages(memory, page int64) int {
 	most := 1
 	for _, s := range z.sights {

@@ -11,7 +11,7 @@ import (
 // stepShape is what the launches of a step depend on whose rows are all attended in splits.
 // Both are rounded up, so that one shape serves many steps: rows beyond the step's are in no
 // tile and see nothing, and what is computed of them stays in the lane's buffers and in the
-// page Backbone.beyond.
+// page Backbone.scratch.
 type stepShape struct{ rows, splits int }
 
 // shapeGraphs are the launches of one shape.

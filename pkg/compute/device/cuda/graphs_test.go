@@ -91,7 +91,7 @@ func (d *decoding) from(t testing.TB, position int) {
 }
 
 // graphsAgree wants the bits of launches one by one from graphs, which touch nothing but their lane's
-// buffers, the pages of their sequences, and the page beyond them.
+// buffers, the pages of their sequences, and the scratch page.
 func graphsAgree(t *testing.T, m *model.Model, open func() cuda.Driver, parts, from int) {
 	t.Helper()
 	s := backboneSettings(parts)
@@ -121,7 +121,7 @@ func (d *decoding) lane() (from, to cuda.Ptr) {
 	return d.on.lanes[0].at.upload, d.on.lanes[1].at.upload
 }
 
-// poison fills the first lane's buffers with what is no number and no address.
+// poison fills the first lane's buffers with NaN and with addresses of nothing.
 func (d *decoding) poison(t testing.TB) {
 	t.Helper()
 	l := d.on.lanes[0]
@@ -189,7 +189,7 @@ func (d *decoding) untouched(t testing.TB, before, after []byte) {
 	page, base := cuda.Ptr(shape.DevicePage()), d.base(t)
 	may := func(from, to cuda.Ptr) { copy(after[from-base:to-base], before[from-base:]) }
 	may(d.lane())
-	may(d.on.beyond, d.on.beyond+page)
+	may(d.on.scratch, d.on.scratch+page)
 	for at := range d.pages {
 		may(at, at+page)
 	}

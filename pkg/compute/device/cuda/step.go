@@ -172,7 +172,7 @@ func (l *stepLane) layOutRows() {
 // layOutSights fills where rows begin to see, and the pages of their sequences.
 func (l *stepLane) layOutSights() {
 	pages := view[uint64](l.in, l.tables.pages)[:1]
-	pages[0] = uint64(l.b.beyond)
+	pages[0] = uint64(l.b.scratch)
 	for g := range l.b.sizes.sights {
 		start, pagesAt := view[uint32](l.in, l.tables.start[g]), view[uint32](l.in, l.tables.pagesAt[g])
 		for i := len(l.rows); i < l.n; i++ {
