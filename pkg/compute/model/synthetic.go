@@ -13,7 +13,6 @@ import (
 	"weak"
 
 	"github.com/switchyard/switchyard/internal/splitmix"
-	"github.com/switchyard/switchyard/kernels/cpu"
 )
 
 // Synthetic is a model with random bf16 weights that are made when asked for. All who
@@ -137,10 +136,16 @@ func (s *synthetic) fill(t Tensor) {
 	case p.kind == syntheticScales:
 		fillScales(t.Data, s.spec.deviation(p.ref))
 	case len(t.Shape) > 1:
-		fillGaussian(t.Data, s.stream(name), s.spec.deviation(p.ref))
+		s.random(t).Fill(t.Data)
 	case strings.HasSuffix(p.ref.Role.String(), "Norm"): // biases are zero
 		fillOnes(t.Data)
 	}
+}
+
+// random is how the numbers of a matrix are made.
+func (s *synthetic) random(t Tensor) Random {
+	columns := t.Shape[len(t.Shape)-1]
+	return Random{s.stream(t.Name), s.spec.deviation(s.parts[t.Name].ref), t.Len() / columns, columns}
 }
 
 func (s *synthetic) file(string) ([]byte, bool) { return nil, false }
@@ -192,49 +197,4 @@ func fillScales(data []byte, deviation float64) {
 	for i := range data {
 		data[i] = exponent
 	}
-}
-
-// gaussTable is how many normal numbers there are: twelve random bits choose one.
-const gaussTable = 4096
-
-// normals are normal numbers as bf16.
-type normals [gaussTable]uint16
-
-// gaussian is the normal numbers times a deviation.
-func gaussian(deviation float64) *normals {
-	var table normals
-	var x [gaussTable]float32
-	for i, q := range splitmix.Normals() {
-		x[i] = float32(q * deviation)
-	}
-	var raw [2 * gaussTable]byte
-	cpu.ToBF16(raw[:], x[:])
-	for i := range table {
-		table[i] = binary.LittleEndian.Uint16(raw[2*i:])
-	}
-	return &table
-}
-
-// fillGaussian fills data with bf16 normal numbers, four of each 64-bit word of
-// a counter-based generator (splitmix64). len(data) is even.
-func fillGaussian(data []byte, stream uint64, deviation float64) {
-	table := gaussian(deviation)
-	for ; len(data) >= 32; data = data[32:] { // four words are made side by side
-		a, b, c, d := splitmix.Next(&stream), splitmix.Next(&stream), splitmix.Next(&stream), splitmix.Next(&stream)
-		binary.LittleEndian.PutUint64(data[:8], table.four(a))
-		binary.LittleEndian.PutUint64(data[8:16], table.four(b))
-		binary.LittleEndian.PutUint64(data[16:24], table.four(c))
-		binary.LittleEndian.PutUint64(data[24:32], table.four(d))
-	}
-	for ; len(data) >= 8; data = data[8:] {
-		binary.LittleEndian.PutUint64(data, table.four(splitmix.Next(&stream)))
-	}
-	for ; len(data) >= 2; data = data[2:] {
-		binary.LittleEndian.PutUint16(data, table[splitmix.Next(&stream)&4095])
-	}
-}
-
-// four are those that a word's lower 48 bits choose.
-func (t *normals) four(r uint64) uint64 {
-	return uint64(t[r&4095]) | uint64(t[r>>12&4095])<<16 | uint64(t[r>>24&4095])<<32 | uint64(t[r>>36&4095])<<48
 }

@@ -3,6 +3,7 @@ package model
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"math"
 	"runtime"
@@ -14,6 +15,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/switchyard/switchyard/internal/splitmix"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
 
@@ -151,11 +153,12 @@ func TestSyntheticKeepsNothing(t *testing.T) {
 }
 
 // Every number is finite, and of the size that deviations say.
-func TestFillGaussian(t *testing.T) {
+func TestRandomFill(t *testing.T) {
 	for _, n := range []int{0, 2, 6, 8, 30, 32, 34, 62, 1 << 16} {
 		data, longer := make([]byte, n), make([]byte, n+64)
-		fillGaussian(data, 7, 0.5)
-		fillGaussian(longer, 7, 0.5)
+		of := Random{Stream: 7, Deviation: 0.5}
+		of.Fill(data)
+		of.Fill(longer)
 		if whole := n / 8 * 8; !bytes.Equal(data[:whole], longer[:whole]) {
 			t.Errorf("%d bytes are not the first ones of more", n)
 		}
@@ -167,6 +170,64 @@ func TestFillGaussian(t *testing.T) {
 			if !(v > -2.5 && v < 2.5) {
 				t.Fatalf("%d bytes: %v", n, v)
 			}
+		}
+	}
+}
+
+// Whoever makes a matrix by what Random says of it has its numbers, and of all others it says
+// nothing.
+func TestRandom(t *testing.T) {
+	for _, name := range []string{"tiny", "gpt-oss-20b:1", "deepseek-v2-lite:1"} {
+		m, err := Synthetic(name, 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := map[bool]int{}
+		for ref := range m.Spec.Refs() {
+			if ref.Expert > 1 {
+				continue
+			}
+			shape := m.Spec.Shape(ref)
+			want := len(shape) == 2 && (m.Spec.Quant != MXFP4 || !ref.Role.IsExpert())
+			r, ok := m.Random(ref)
+			if ok != want || ok && (r.Rows != shape[0] || r.Columns != shape[1]) {
+				t.Fatalf("%s, %v: %+v, %v", name, ref, r, ok)
+			}
+			if seen[ok]++; ok {
+				checkRandom(t, r, tensorOf(t, m, ref))
+			}
+		}
+		if seen[true] == 0 || seen[false] == 0 {
+			t.Errorf("%s: %v", name, seen)
+		}
+	}
+	m, err := Open("testdata/golden/mixtral")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, ok := m.Random(Ref{Role: ExpertUp}); ok {
+		t.Errorf("a checkpoint's is %+v", r)
+	}
+	for _, n := range []int{1, 2, 3, 5, 35} { // that are no multiple of four
+		r := Random{Stream: 9, Deviation: 1, Rows: 1, Columns: n}
+		x := Tensor{Data: make([]byte, 2*n)}
+		r.Fill(x.Data)
+		checkRandom(t, r, x)
+	}
+}
+
+// checkRandom makes elements one by one.
+func checkRandom(t *testing.T, r Random, x Tensor) {
+	t.Helper()
+	numbers, n := r.Numbers(), r.Rows*r.Columns
+	number := func(i int) uint64 { return splitmix.Mix(r.Stream + uint64(i+1)*splitmix.Gamma) }
+	for i := range n {
+		choice := number(i/4) >> (i % 4 * 12)
+		if whole := n / 4 * 4; i >= whole {
+			choice = number(whole/4 + i - whole)
+		}
+		if got, want := binary.LittleEndian.Uint16(x.Data[2*i:]), numbers[choice%4096]; got != want {
+			t.Fatalf("element %d of %+v is %x, not %x", i, r, got, want)
 		}
 	}
 }
@@ -251,6 +312,6 @@ func BenchmarkSynthetic(b *testing.B) {
 	const size = 2 * 2048 * 4096
 	b.SetBytes(size)
 	for b.Loop() {
-		fillGaussian(make([]byte, size), 1, 0.02)
+		Random{Stream: 1, Deviation: 0.02}.Fill(make([]byte, size))
 	}
 }
