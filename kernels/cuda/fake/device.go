@@ -28,6 +28,7 @@ type Device struct {
 	pinned  []*[]byte
 	streams map[*stream]bool
 	graphs  graphs
+	copied  int64 // bytes, to the device
 	lost    error // from then on all calls answer it
 	closed  bool
 	running sync.WaitGroup
@@ -171,6 +172,13 @@ func (d *Device) Left() (device, pinned int64, streams int) {
 		pinned += int64(len(*b))
 	}
 	return d.memory.used, pinned, len(d.streams)
+}
+
+// Copied is how many bytes were copied to the device.
+func (d *Device) Copied() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.copied
 }
 
 func fault(call string, code int) error { return &cuda.Error{Call: call, Code: code} }

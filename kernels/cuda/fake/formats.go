@@ -54,9 +54,13 @@ func gatedTiles(m *Memory, at cuda.Ptr, n, kp int) []float32 {
 func fromTiles(m *Memory, at cuda.Ptr, n, kp, all int, lies func(row int) int) []float32 {
 	w, from := make([]float32, n*kp), View[uint16](m, at, all*kp)
 	for i := range w {
-		row, column := lies(i/kp), i%kp
-		tile := row/64*(kp/64) + column/64
-		w[i] = toFloat(from[tile*64*64+row%64*64+(column%64/8^row%8)*8+column%8])
+		w[i] = toFloat(from[tileAt(lies(i/kp), i%kp, kp)])
 	}
 	return w
+}
+
+// tileAt is where tiles have an element of a row.
+func tileAt(row, column, kp int) int {
+	tile := row/64*(kp/64) + column/64
+	return tile*64*64 + row%64*64 + (column%64/8^row%8)*8 + column%8
 }

@@ -68,7 +68,7 @@ func (s *stream) CopyIn(to cuda.Ptr, from []byte) error {
 	}
 	return s.give("cuMemcpyHtoDAsync", func() {
 		s.d.Faults.await(copies)
-		s.d.work(func(m *Memory) { copy(m.Bytes(to, len(from)), from) })
+		s.d.work(func(m *Memory) { s.d.copied += int64(copy(m.Bytes(to, len(from)), from)) })
 	})
 }
 

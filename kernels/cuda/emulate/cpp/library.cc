@@ -6,6 +6,7 @@
 #include "../../src/experts.cu"
 #include "../../src/latent.cu"
 #include "../../src/logits.cu"
+#include "../../src/random.cu"
 #include "../../src/route.cu"
 #include "../../src/rows.cu"
 #include "../../src/wgmma.cu"
@@ -34,7 +35,7 @@ static const emulate::Entry table[] = {
     ONE(route_logits_bf16), ONE(route_logits_f32), ONE(route), ONE(kv_store_p1), ONE(kv_store_p2),
     WIDTHS(attend_split_p1), WIDTHS(attend_split_p2), WIDTHS(attend_tile_p1), WIDTHS(attend_tile_p2), WIDTHS(attend_merge), ONE(attend_merge_w256), ONE(attend_merge_w512),
     ONE(attend_split_p1_w256), ONE(attend_split_p2_w256), ONE(attend_tile_p1_w256), ONE(attend_tile_p2_w256),
-    ONE(ceiling_read), ONE(ceiling_mma), ONE(ceiling_wgmma),
+    ONE(ceiling_read), ONE(ceiling_mma), ONE(ceiling_wgmma), ONE(random_weights),
     ONE(latent_store_p1), ONE(latent_store_p2), ONE(attend_latent_p1_r64), ONE(attend_latent_p1_r512),
     ONE(attend_latent_p2_r64), ONE(attend_latent_p2_r512), ONE(attend_latent_tile_p1_r64), ONE(attend_latent_tile_p1_r512),
     ONE(attend_latent_tile_p2_r64), ONE(attend_latent_tile_p2_r512),
