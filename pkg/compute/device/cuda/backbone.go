@@ -36,7 +36,7 @@ type BackboneSettings struct {
 
 // Backbone computes a model's backbone on one GPU.
 //
-//	arena: │ weights │ lane │ … │ page │ page │ page │ …
+//	arena: │ weights │ numbers of random ones │ lane │ … │ page │ page │ page │ …
 type Backbone struct {
 	*health
 	spec    *model.Spec
@@ -98,7 +98,7 @@ func OpenBackbone(ctx context.Context, m *model.Model, p *pool.Pool, driver cuda
 	return b, b.openLanes(s.Lanes)
 }
 
-// load places the weights, and copies them.
+// load places the weights, and copies them or, where they are random, makes them there.
 func (b *Backbone) load(ctx context.Context, m *model.Model) error {
 	sized := placing{m: m}
 	sized.backbone()
@@ -109,10 +109,14 @@ func (b *Backbone) load(ctx context.Context, m *model.Model) error {
 	if err != nil {
 		return err
 	}
+	r, err := newRandom(m, sized.matrices(), b.kernels.kernels, b.arena, b.driver, b.health)
+	if err != nil {
+		return err
+	}
 	p := placing{m: m, base: base, table: base + cuda.Ptr(sized.bytes)}
 	b.layers, b.head = p.backbone()
 	b.bytes = p.end()
-	if err := p.copy(ctx, b.driver, b.health); err != nil {
+	if err := p.copy(ctx, b.driver, b.health, r); err != nil {
 		return fmt.Errorf("copying attention's weights to the GPU: %w", err)
 	}
 	return nil

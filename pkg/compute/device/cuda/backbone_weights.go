@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/switchyard/switchyard/kernels/cuda"
@@ -96,6 +97,19 @@ func (p *placing) backbone() (layers []backboneLayer, h headWeights) {
 		layers = append(layers, t)
 	}
 	return layers, p.head()
+}
+
+// matrices are all tensors of those that are placed as they are.
+func (p *placing) matrices() iter.Seq[model.Ref] {
+	return func(yield func(model.Ref) bool) {
+		for _, part := range p.all {
+			for _, ref := range part.matrix.refs {
+				if !yield(ref) {
+					return
+				}
+			}
+		}
+	}
 }
 
 func (p *placing) head() (h headWeights) {
@@ -265,8 +279,8 @@ func elementsOf(shape []int) int {
 }
 
 // copy brings everything to its place.
-func (p *placing) copy(ctx context.Context, driver cuda.Driver, h *health) error {
-	return overWay(driver, p.end(), h, func(w *way) error { return p.write(ctx, w) })
+func (p *placing) copy(ctx context.Context, driver cuda.Driver, h *health, r *random) error {
+	return overWay(driver, p.end(), h, r, func(w *way) error { return p.write(ctx, w) })
 }
 
 func (p *placing) write(ctx context.Context, w *way) error {

@@ -231,7 +231,7 @@ func TestNothingAllocatedInAStep(t *testing.T) {
 // A load that is cancelled under its copies stops between its buffers. It gives its slot
 // back when the copies are over, and not before.
 func TestCancelledUnderCopies(t *testing.T) {
-	m, gpu := modeltest.Tiny(t), newGPU(t)
+	m, gpu := modeltest.Golden(t, "mixtral"), newGPU(t)
 	d, err := open(m, gpu, images, Settings{Memory: small, Parts: 2}, tuning{rows: 80, buffer: 1 << 10})
 	if err != nil {
 		t.Fatal(err)

@@ -87,19 +87,8 @@ func open(m *model.Model, driver cuda.Driver, images cuda.Images, s Settings, t 
 	if err := d.openLanes(kernels); err != nil {
 		return nil, err
 	}
-	room := d.arena.Rest()
-	slots, err := d.arena.Slots(d.shape.slot, "an expert of model "+m.Name)
-	if err != nil {
+	if err := d.openLoader(m, kernels, &s, cmp.Or(t.buffer, wayBytes)); err != nil {
 		return nil, err
-	}
-	if s.Loads <= 0 {
-		s.Loads = device.DefaultLoads
-	}
-	if d.loader, err = newLoader(m, s.Kernels, driver, slots, s.Loads, cmp.Or(t.buffer, wayBytes), d.health); err != nil {
-		return nil, err
-	}
-	if s.Budget == 0 {
-		s.Budget = room
 	}
 	var from device.Loader[*expert] = d.loader
 	if t.through != nil {
@@ -135,6 +124,27 @@ func (d *Device) openLanes(k *kernels) error {
 		d.lanes <- l
 	}
 	return nil
+}
+
+// openLoader cuts the rest of the memory into slots, which are the budget if s has none.
+func (d *Device) openLoader(m *model.Model, k *kernels, s *Settings, buffer int64) error {
+	r, err := newRandom(m, expertMatrices(&m.Spec), k, d.arena, d.driver, d.health)
+	if err != nil {
+		return err
+	}
+	room := d.arena.Rest()
+	slots, err := d.arena.Slots(d.shape.slot, "an expert of model "+m.Name)
+	if err != nil {
+		return err
+	}
+	if s.Loads <= 0 {
+		s.Loads = device.DefaultLoads
+	}
+	if s.Budget == 0 {
+		s.Budget = room
+	}
+	d.loader, err = newLoader(m, s.Kernels, d.driver, slots, s.Loads, buffer, r, d.health)
+	return err
 }
 
 // Name is "cuda" with what the GPU calls itself.

@@ -150,7 +150,7 @@ func now(do func(*fake.Faults)) func(*fake.Faults) func() {
 
 // A slow copy delays its load and nothing else; a lost device fails its loads.
 func TestLoadsUnderFaults(t *testing.T) {
-	m, gpu := modeltest.Tiny(t), newGPU(t)
+	m, gpu := modeltest.Golden(t, "mixtral"), newGPU(t)
 	d := openOn(t, gpu, m, 64)
 	let := gpu.Faults.HoldCopies()
 	ticket := d.Load(t.Context(), forward.ExpertID{}, 0)

@@ -107,7 +107,7 @@ func (p *gatePlaces) place(of gatePlace, bytes int) cuda.Ptr {
 
 // copy brings everything to its place.
 func (p *gatePlaces) copy(ctx context.Context, driver cuda.Driver, h *health) error {
-	return overWay(driver, p.bytes, h, func(w *way) error { return p.write(ctx, w) })
+	return overWay(driver, p.bytes, h, nil, func(w *way) error { return p.write(ctx, w) })
 }
 
 // write copies everything to its place.

@@ -196,6 +196,34 @@ func benchSteps(b *testing.B, m *model.Model, p *pool.Pool, s BackboneSettings) 
 	}
 }
 
+// Making one expert of a random model on the GPU, against what that reads at most.
+func BenchmarkGPURandom(b *testing.B) {
+	g := openGPU(b)
+	for _, s := range expertShapes {
+		b.Run(s.name+"/rows", func(b *testing.B) { g.random(b, s, bf16) })
+		b.Run(s.name+"/tiles", func(b *testing.B) { g.random(b, s, tiled) })
+	}
+}
+
+func (g *gpuBench) random(b *testing.B, of expertShape, f format) {
+	b.Helper()
+	r := &random{kernel: g.kernel(b, "random_weights", 0), numbers: map[float64]cuda.Ptr{1: g.room(b, numbersBytes)}}
+	in := matrix{n: 2 * of.width, k: of.hidden, format: f, refs: make([]model.Ref, 2)}
+	down := matrix{n: of.hidden, k: of.width, format: f, refs: make([]model.Ref, 1)}
+	to := g.room(b, in.bytes()+down.bytes())
+	half := model.Random{Deviation: 1, Rows: of.width, Columns: of.hidden}
+	launches := []*cuda.Launch{
+		r.launch(in, to, half, 0, 0), r.launch(in, to, half, 1, of.width),
+		r.launch(down, to+cuda.Ptr(in.bytes()), model.Random{Deviation: 1, Rows: of.hidden, Columns: of.width}, 0, 0),
+	}
+	b.ResetTimer()
+	seconds := g.time(b, b.N, g.started(launches))
+	bytes := float64(in.bytes() + down.bytes())
+	b.ReportMetric(seconds*1e9, "ns/op") // without the first one
+	b.ReportMetric(bytes/seconds/1e9, "GB/s")
+	b.ReportMetric(100*bytes/seconds/g.read, "%read")
+}
+
 // Bringing one expert to the GPU: from pinned memory, and as a load does, from ordinary memory
 // through two pinned buffers. Both against one copy of much pinned memory.
 func BenchmarkGPUCopies(b *testing.B) {

@@ -97,14 +97,7 @@ func (g *gpuBench) time(b *testing.B, n int, work func() error) float64 {
 func (g *gpuBench) compare(b *testing.B, bytes, operations float64, launches ...*cuda.Launch) {
 	b.Helper()
 	b.ResetTimer()
-	seconds := g.time(b, b.N, func() error {
-		for _, l := range launches {
-			if err := g.stream.Launch(l); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	seconds := g.time(b, b.N, g.started(launches))
 	b.ReportMetric(seconds*1e9, "ns/op") // without the first one
 	b.ReportMetric(bytes/seconds/1e9, "GB/s")
 	b.ReportMetric(100*bytes/seconds/g.read, "%read")
@@ -112,6 +105,18 @@ func (g *gpuBench) compare(b *testing.B, bytes, operations float64, launches ...
 	b.ReportMetric(100*operations/seconds/g.peak, "%mma")
 	if g.peakWgmma > 0 {
 		b.ReportMetric(100*operations/seconds/g.peakWgmma, "%wgmma")
+	}
+}
+
+// started starts launches in order.
+func (g *gpuBench) started(launches []*cuda.Launch) func() error {
+	return func() error {
+		for _, l := range launches {
+			if err := g.stream.Launch(l); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 }
 

@@ -142,11 +142,7 @@ func (d *decoding) poison(t testing.TB) {
 }
 
 // base is where the arena begins: with the weights of the first layer.
-func (d *decoding) base(t testing.TB) cuda.Ptr {
-	t.Helper()
-	from, _ := d.lane()
-	return from - cuda.Ptr(cuda.Aligned(d.on.bytes))
-}
+func (d *decoding) base() cuda.Ptr { return d.on.layers[0].norm.weight }
 
 // arena is all of the GPU's memory.
 func (d *decoding) arena(t testing.TB) []byte {
@@ -156,7 +152,7 @@ func (d *decoding) arena(t testing.TB) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = errors.Join(l.stream.CopyOut(all, d.base(t)), l.done.record(l.stream), l.done.wait())
+	err = errors.Join(l.stream.CopyOut(all, d.base()), l.done.record(l.stream), l.done.wait())
 	out := bytes.Clone(all)
 	if err = errors.Join(err, d.on.driver.Unpin(all)); err != nil {
 		t.Fatal(err)
@@ -186,7 +182,7 @@ func (d *decoding) untouched(t testing.TB, before, after []byte) {
 	t.Helper()
 	shape := kvcache.ShapeOf(&d.m.Spec)
 	d.on.blocks(shape)
-	page, base := cuda.Ptr(shape.DevicePage()), d.base(t)
+	page, base := cuda.Ptr(shape.DevicePage()), d.base()
 	may := func(from, to cuda.Ptr) { copy(after[from-base:to-base], before[from-base:]) }
 	may(d.lane())
 	may(d.on.scratch, d.on.scratch+page)

@@ -11,6 +11,7 @@ import (
 // kernels are those of experts, for one number of parts. The list of kernels in
 // kernels/cuda/src/README.md has their parameters, blocks and shared memory.
 type kernels struct {
+	module   cuda.Module
 	split    cuda.Kernel
 	pieces   cuda.Kernel        // split, for wgmma; nil: not needed
 	variants [formats][]variant // that the model needs and the GPU has room for, with ever larger tiles
@@ -74,7 +75,7 @@ func openKernels(d cuda.Driver, images cuda.Images, s shape) (*kernels, error) {
 
 // kernelsIn finds those of the formats that are needed.
 func kernelsIn(m cuda.Module, gpu cuda.Info, needed [formats]bool, parts int) (k *kernels, err error) {
-	k = &kernels{}
+	k = &kernels{module: m}
 	if k.split, err = m.Kernel(fmt.Sprintf("rows_split_p%d", parts), 0); err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/switchyard/switchyard/kernels/cuda"
+	"github.com/switchyard/switchyard/pkg/compute/model"
 )
 
 // list is the list of kernels that their sources are written to.
@@ -94,6 +95,27 @@ func TestParametersAreTheList(t *testing.T) {
 			if !slices.Equal(launch.l.Args, want) {
 				t.Errorf("%s is given %x, want %x", launch.l.Kernel.Name(), launch.l.Args, want)
 			}
+		}
+	}
+}
+
+// So has that of random weights, in rows or in tiles.
+func TestRandomParametersAreTheList(t *testing.T) {
+	r := &random{kernel: named("random_weights"), numbers: map[float64]cuda.Ptr{0.5: 0x20000}}
+	of := model.Random{Stream: 1 << 63, Deviation: 0.5, Rows: 70, Columns: 96}
+	for _, tt := range []struct {
+		format
+		at, tensors uint64
+		grid        uint32
+	}{{bf16, 0x10000 + 2*128*70, 0, 2}, {tiled, 0x10000, 2, 2}} {
+		l := r.launch(matrix{refs: make([]model.Ref, 2), n: 140, k: 96, format: tt.format}, 0x10000, of, 1, 70)
+		want := map[string]uint64{"to": tt.at, "numbers": 0x20000, "stream": 1 << 63, "n": 70, "k": 96, "kp": 128, "tensors": tt.tensors, "tensor": 1}
+		var args []uint64
+		for _, p := range parameters(t, "random_weights") {
+			args = append(args, want[p])
+		}
+		if !slices.Equal(l.Args, args) || l.Grid != [3]uint32{tt.grid, 1, 1} || l.Block != [3]uint32{256, 1, 1} {
+			t.Errorf("%v blocks are given %x, want %x", l.Grid, l.Args, args)
 		}
 	}
 }

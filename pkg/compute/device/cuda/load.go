@@ -17,7 +17,7 @@ type expert struct {
 	in, inBias, down, downBias cuda.Ptr // biases: 0 if there are none
 }
 
-// loader brings experts from a model to slots.
+// loader brings experts of a model to slots.
 type loader struct {
 	m       *model.Model
 	kernels cuda.Kernels
@@ -28,7 +28,7 @@ type loader struct {
 }
 
 // newLoader lets so many loads run at once, with buffers of most bytes at most.
-func newLoader(m *model.Model, k cuda.Kernels, driver cuda.Driver, slots *cuda.Slots, atOnce int, most int64, h *health) (_ *loader, err error) {
+func newLoader(m *model.Model, k cuda.Kernels, driver cuda.Driver, slots *cuda.Slots, atOnce int, most int64, r *random, h *health) (_ *loader, err error) {
 	l := &loader{m: m, kernels: k, slots: slots, health: h, ways: make(chan *way, atOnce)}
 	defer func() { unmake(l, h, err) }()
 	for range atOnce {
@@ -36,6 +36,7 @@ func newLoader(m *model.Model, k cuda.Kernels, driver cuda.Driver, slots *cuda.S
 		if err != nil {
 			return nil, err
 		}
+		w.random = r
 		l.all = append(l.all, w)
 		l.ways <- w
 	}
@@ -50,8 +51,8 @@ func (l *loader) Size(id forward.ExpertID) (int64, error) {
 	return l.slots.Size(), nil
 }
 
-// Load copies an expert to a slot, and waits for the copies however it ends: a slot
-// that is free is written by nobody.
+// Load copies an expert to a slot, or has it made there, and waits for that however it
+// ends: a slot that is free is written by nobody.
 func (l *loader) Load(ctx context.Context, id forward.ExpertID) (*expert, error) {
 	p, err := expertOf(l.m, id, l.kernels)
 	if err != nil {
@@ -67,7 +68,7 @@ func (l *loader) Load(ctx context.Context, id forward.ExpertID) (*expert, error)
 	l.ways <- w
 	if err != nil {
 		l.slots.Give(slot)
-		return nil, fmt.Errorf("copying %v to the GPU: %w", id, err)
+		return nil, fmt.Errorf("bringing %v to the GPU: %w", id, err)
 	}
 	return newExpert(slot, p), nil
 }

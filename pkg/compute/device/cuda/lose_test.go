@@ -15,7 +15,7 @@ import (
 // What the GPU itself says of its end ends calls and loads that hang, without waiting
 // for the driver to say so, or for the device's patience.
 func TestLose(t *testing.T) {
-	m, gpu := modeltest.Tiny(t), newGPU(t)
+	m, gpu := modeltest.Golden(t, "mixtral"), newGPU(t)
 	d := openOn(t, gpu, m, 64)
 	in := rowsFor(m, 6)
 	for e := range m.Spec.Experts {

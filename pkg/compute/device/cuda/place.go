@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"fmt"
+	"iter"
 
 	"github.com/switchyard/switchyard/kernels/cuda"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
@@ -66,6 +67,17 @@ func expertOf(m *model.Model, id forward.ExpertID, k cuda.Kernels) (p place, err
 	}
 	p.downBias, err = p.addVector(m, id, roles.DownBias)
 	return p, err
+}
+
+// expertMatrices are the tensors of all experts, without biases.
+func expertMatrices(s *model.Spec) iter.Seq[model.Ref] {
+	return func(yield func(model.Ref) bool) {
+		for ref := range s.Refs() {
+			if r := model.ExpertRoles; (ref.Role == r.Gate || ref.Role == r.Up || ref.Role == r.Down) && !yield(ref) {
+				return
+			}
+		}
+	}
 }
 
 // addMatrix places tensors of one type, and what follows on an address of its own.

@@ -37,6 +37,22 @@ func TestRealWgmma(t *testing.T) {
 	}
 }
 
+// With the real kernel random weights are the CPU's, wherever they lie.
+func TestRealRandom(t *testing.T) {
+	randomMatrices(t, realKernels(t), 30)
+	for _, kernels := range []cuda.Kernels{cuda.Mma, cuda.Wgmma} {
+		t.Run(string(kernels), func(t *testing.T) {
+			driver := realKernels(t)
+			if err := kernels.On(driver.Info()); err != nil {
+				_ = driver.Close() // says only what a call has said
+				t.Skip(err)
+			}
+			randomAsCopied(t, driver, kernels)
+		})
+	}
+	t.Run("attention", func(t *testing.T) { randomAttention(t, realKernels(t)) })
+}
+
 func realKernelsAgree(t *testing.T, m *model.Model, p *pool.Pool, s Settings) {
 	t.Helper()
 	driver := realKernels(t)

@@ -57,12 +57,18 @@ func left(gpu *fake.Device) string {
 // Whatever fails while lanes and ways are made, all of it is given back, and of a GPU that is
 // lost nothing is asked any more.
 func TestHalfMade(t *testing.T) {
-	m, p := modeltest.Golden(t, "mixtral"), pool.New(1)
+	m, random, p := modeltest.Golden(t, "mixtral"), modeltest.Tiny(t), pool.New(1)
 	t.Cleanup(p.Close)
 	for name, open := range map[string]func(cuda.Driver) (interface{ Close() }, error){
 		"experts": func(d cuda.Driver) (interface{ Close() }, error) { return Open(m, d, images, Settings{Parts: 2}) },
 		"attention": func(d cuda.Driver) (interface{ Close() }, error) {
 			return OpenBackbone(t.Context(), m, p, d, images, backboneSettings(2))
+		},
+		"random experts": func(d cuda.Driver) (interface{ Close() }, error) {
+			return Open(random, d, images, Settings{Parts: 2})
+		},
+		"random attention": func(d cuda.Driver) (interface{ Close() }, error) {
+			return OpenBackbone(t.Context(), random, p, d, images, backboneSettings(2))
 		},
 		"gates": func(d cuda.Driver) (interface{ Close() }, error) { return OpenGates(t.Context(), m, d, images, 0) },
 	} {

@@ -17,6 +17,7 @@ type way struct {
 	buffers [2]buffer
 	now     int // the buffer that is filled
 	to      cuda.Ptr
+	random  *random // or nil
 }
 
 // buffer is pinned memory, filled up to used.
@@ -24,7 +25,7 @@ type buffer struct {
 	data   []byte
 	used   int
 	copied *waiter
-	under  bool // way: its copy may go on
+	under  bool // way: its copy, or a launch, may go on
 }
 
 // wayBytes is the most of a buffer; an expert that is smaller goes over in one copy.
@@ -49,12 +50,13 @@ func newWay(driver cuda.Driver, bytes int64, h *health) (_ *way, err error) {
 	return w, nil
 }
 
-// overWay has a way for so many bytes while write copies them.
-func overWay(driver cuda.Driver, bytes int64, h *health, write func(*way) error) error {
+// overWay has a way for so many bytes while write copies them, or makes those that are random.
+func overWay(driver cuda.Driver, bytes int64, h *health, r *random, write func(*way) error) error {
 	w, err := newWay(driver, min(bytes, wayBytes), h)
 	if err != nil {
 		return err
 	}
+	w.random = r
 	err = errors.Join(write(w), w.flush())
 	w.close(h.Err() != nil)
 	return err
@@ -85,8 +87,12 @@ func (w *way) copy(ctx context.Context, m *model.Model, p place, slot cuda.Ptr) 
 	return w.send(ctx)
 }
 
-// matrix reads tensors and checks their numbers; scales follow the last one.
+// matrix reads tensors and checks their numbers; scales follow the last one. What is random
+// is not read.
 func (w *way) matrix(ctx context.Context, m *model.Model, p matrix) error {
+	if all := w.random.of(m, p); all != nil {
+		return w.generate(ctx, p, all)
+	}
 	if p.format == tiled {
 		return w.tiles(ctx, m, p)
 	}
@@ -177,12 +183,17 @@ func (w *way) write(ctx context.Context, data []byte) error {
 	return nil
 }
 
-// send copies the buffer that is filled, and goes on with the other one once that is
-// free.
+// send gives the GPU what was written, unless ctx has ended.
 func (w *way) send(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	return w.give()
+}
+
+// give copies the buffer that is filled, and goes on with the other one once that is
+// free.
+func (w *way) give() error {
 	b := &w.buffers[w.now]
 	if b.used == 0 {
 		return nil
@@ -209,7 +220,7 @@ func (b *buffer) await() error {
 	return b.copied.wait()
 }
 
-// flush waits for all copies.
+// flush waits for all copies and launches.
 func (w *way) flush() error {
 	return errors.Join(w.buffers[0].await(), w.buffers[1].await())
 }
