@@ -24,20 +24,20 @@ import (
 	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
 )
 
-// gpu is a fake one, and how often it was opened and is open.
+// gpu is a fake one, and how often it was opened and is open. Close adds up what was copied to it.
 type gpu struct {
 	*gpus.GPU
-	opened, open *atomic.Int64
+	opened, open, copied *atomic.Int64
 }
 
 func newGPU(k map[string]fake.Kernel, memory uint64) gpu {
-	g := gpu{opened: &atomic.Int64{}, open: &atomic.Int64{}}
+	g := gpu{opened: &atomic.Int64{}, open: &atomic.Int64{}, copied: &atomic.Int64{}}
 	g.GPU = &gpus.GPU{
 		Info: fake.New(fake.Settings{}).Info(), Memory: memory, Images: kernels.Images{"experts.sm_90a.cubin": {1}},
 		Open: func() (kernels.Driver, error) {
 			g.opened.Add(1)
 			g.open.Add(1)
-			return closing{fake.New(fake.Settings{Kernels: k}), g.open}, nil
+			return closing{fake.New(fake.Settings{Kernels: k}), g.open, g.copied}, nil
 		},
 	}
 	return g
@@ -46,11 +46,12 @@ func newGPU(k map[string]fake.Kernel, memory uint64) gpu {
 // closing counts that it is closed.
 type closing struct {
 	*fake.Device
-	open *atomic.Int64
+	open, copied *atomic.Int64
 }
 
 func (c closing) Close() error {
 	c.open.Add(-1)
+	c.copied.Add(c.Copied())
 	return c.Device.Close()
 }
 
@@ -158,6 +159,27 @@ func TestDevicesOnGPU(t *testing.T) {
 		if n := g.open.Load(); n != 0 {
 			t.Errorf("%s: %d are open still", name, n)
 		}
+	}
+}
+
+// Random weights are made on GPUs: what is copied there are two tables for experts, and of
+// attention a small part of its weights.
+func TestRandomOnGPU(t *testing.T) {
+	experts, attention := newGPU(fake.Experts(), 60<<20), newGPU(fake.Backbone(), 60<<20)
+	r := newRig(t, func(s *cluster.Services) {
+		s.Expert.GPU, s.Attention.GPU, s.Attention.MaxRows = experts.GPU, attention.GPU, 16
+	})
+	devices, err := OpenDevices(t.Context(), r.m, r.threads, tensor.BF16, r.of, Context)
+	if err != nil {
+		t.Fatal(err)
+	}
+	devices.Close()
+	const table = 2 * 4096
+	if n := experts.copied.Load(); n != 2*table {
+		t.Errorf("%d bytes were copied for %d of experts", n, 2*r.m.Spec.Parameters().Total)
+	}
+	if n := attention.copied.Load(); n > 5*table {
+		t.Errorf("%d bytes were copied for attention", n)
 	}
 }
 
