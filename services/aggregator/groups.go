@@ -34,9 +34,10 @@ type group struct {
 	id     groupID
 	key    *pb.Key
 	awaits wire.Awaits
-	wanted int       // places that are awaited
+	wanted int       // slots that are awaited
+	have   int       // of them, have arrived, in sums or alone
 	x      []float32 // (arrived, d)
-	place  []int32   // row·k + slot of each
+	place  []uint32  // row·k + slot of each, or the place of its row's sum
 	seen   []uint64  // a bit a place
 	began  time.Time
 	times                // of what has arrived
@@ -44,12 +45,20 @@ type group struct {
 	bytes  int           // as counted in groups.bytes
 }
 
-// mark says whether a place is taken for the first time.
-func (g *group) mark(place int) bool {
-	word, bit := place/64, uint64(1)<<(place%64)
-	fresh := g.seen[word]&bit == 0
-	g.seen[word] |= bit
-	return fresh
+// mark takes the awaited ones of some places, if none of them is taken, and counts them.
+func (g *group) mark(from, to int) (n int) {
+	for place := from; place < to; place++ {
+		if g.seen[place/64]&(1<<(place%64)) != 0 {
+			return 0
+		}
+	}
+	for place := from; place < to; place++ {
+		if g.awaits.Has(place) {
+			g.seen[place/64] |= 1 << (place % 64)
+			n++
+		}
+	}
+	return n
 }
 
 // groupBytes is about what a group takes beside its slices.
@@ -110,7 +119,7 @@ func (gs *groups) add(p *pb.Partial, now time.Time) (*group, outcome, error) {
 	switch {
 	case err != nil:
 		return nil, waiting, err
-	case len(g.place) == g.wanted:
+	case g.have == g.wanted:
 		gs.shut(g)
 		gs.done.add(id, now)
 		return g, whole, nil
@@ -124,7 +133,7 @@ func (gs *groups) add(p *pb.Partial, now time.Time) (*group, outcome, error) {
 func (gs *groups) openGroup(id groupID, p *pb.Partial, now time.Time) *group {
 	g, places := gs.reuse(), int(p.Key.Rows)*gs.shape.TopK
 	g.id, g.key, g.awaits, g.began = id, p.Key, p.Awaits, now
-	g.wanted = g.awaits.Count(places)
+	g.wanted, g.have = g.awaits.Count(places), 0
 	g.x, g.place, g.times = g.x[:0], g.place[:0], times{functions: g.functions[:0]}
 	g.seen = tensor.Resize(g.seen, (places+63)/64)
 	clear(g.seen)
@@ -150,11 +159,13 @@ func (gs *groups) fill(g *group, p *pb.Partial, n int) (fresh bool, err error) {
 		return false, err
 	}
 	for i, place := range p.Place {
-		if !g.mark(int(place)) {
+		slots := gs.claim(g, place)
+		if slots == 0 {
 			continue
 		}
 		fresh = true
-		g.place = append(g.place, int32(place))
+		g.have += slots
+		g.place = append(g.place, place)
 		g.x = append(g.x, gs.row[i*d:(i+1)*d]...)
 	}
 	if fresh {
@@ -163,6 +174,16 @@ func (gs *groups) fill(g *group, p *pb.Partial, n int) (fresh bool, err error) {
 	gs.bytes += g.size() - g.bytes
 	g.bytes = g.size()
 	return fresh, nil
+}
+
+// claim marks the slots of a place, and says how many are new: all, or none. Nobody who
+// computes a row twice gives it once as a sum and once in slots, so what overlaps is no use.
+func (gs *groups) claim(g *group, place uint32) int {
+	row, sum := gs.shape.SummedRow(int(g.key.Rows), place)
+	if !sum {
+		return g.mark(int(place), int(place)+1)
+	}
+	return g.mark(row*gs.shape.TopK, (row+1)*gs.shape.TopK)
 }
 
 // shut takes a group out of the open ones.
@@ -199,12 +220,15 @@ func (gs *groups) oldest() *group {
 // sum is the block (rows, d) of a whole group: what is not awaited adds nothing.
 func (gs *groups) sum(g *group, out []float32) []float32 {
 	gs.at = tensor.Resize(gs.at, int(g.key.Rows)*gs.shape.TopK)
-	if g.wanted < len(gs.at) {
+	if len(g.place) < len(gs.at) {
 		for place := range gs.at {
 			gs.at[place] = -1
 		}
 	}
 	for i, place := range g.place {
+		if row, sum := gs.shape.SummedRow(int(g.key.Rows), place); sum {
+			place = uint32(row * gs.shape.TopK) // alone, it is copied
+		}
 		gs.at[place] = int32(i)
 	}
 	out = tensor.Resize(out, int(g.key.Rows)*gs.shape.Hidden)

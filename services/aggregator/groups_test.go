@@ -74,8 +74,9 @@ func drawAwaits(t *rapid.T, n int) (places []int, awaits wire.Awaits) {
 	return places, awaits
 }
 
-// drawPartials cuts a group's places into messages, some of them sent twice.
+// drawPartials cuts a group's places into messages, some of them sent twice. Some rows come as sums.
 func drawPartials(t *rapid.T, k *pb.Key, topK int, x []float32, places []int, awaits wire.Awaits) (out []*pb.Partial) {
+	x, places = drawSums(t, int(k.Rows), topK, x, places)
 	for len(places) > 0 {
 		n := rapid.IntRange(1, len(places)).Draw(t, "n")
 		p := partial(k, x, places[:n])
@@ -86,6 +87,21 @@ func drawPartials(t *rapid.T, k *pb.Key, topK int, x []float32, places []int, aw
 		}
 	}
 	return out
+}
+
+// drawSums replaces places of some rows by that of their sum, and puts the sums behind x.
+func drawSums(t *rapid.T, rows, topK int, x []float32, places []int) (all []float32, left []int) {
+	all = append(slices.Clone(x), directSum(x, rows, topK, places)...)
+	summed := rapid.SliceOfN(rapid.Bool(), rows, rows).Draw(t, "summed")
+	for _, at := range places {
+		switch row := at / topK; {
+		case !summed[row]:
+			left = append(left, at)
+		case !slices.Contains(left, rows*topK+row):
+			left = append(left, rows*topK+row)
+		}
+	}
+	return all, left
 }
 
 // directSum adds up the awaited slots of each row, in their order.
@@ -210,6 +226,20 @@ func TestRepeats(t *testing.T) {
 	}
 }
 
+// A row that came in part is not counted again by its sum, and a sum not by its slots.
+func TestSumsOverlap(t *testing.T) {
+	gs, x := newGroups(shape(2), room), noise(1, 6*width)
+	steps := []struct {
+		places []int
+		want   outcome
+	}{{[]int{0}, waiting}, {[]int{4}, repeated}, {[]int{5}, waiting}, {[]int{2, 3}, repeated}, {[]int{5, 1}, whole}, {[]int{4}, repeated}}
+	for i, s := range steps {
+		if _, what, err := gs.add(partial(key(2), x, s.places), now); what != s.want || err != nil {
+			t.Errorf("step %d: outcome %d, %v; want %d", i, what, err, s.want)
+		}
+	}
+}
+
 func TestExpire(t *testing.T) {
 	gs, x := newGroups(shape(2), room), noise(1, 2*width)
 	add := func(step uint64, places []int, at time.Time) {
@@ -237,7 +267,8 @@ func TestMalformed(t *testing.T) {
 		"no tensor":     func(p *pb.Partial) { p.Tensor = nil },
 		"fewer places":  func(p *pb.Partial) { p.Place = p.Place[:1] },
 		"more places":   func(p *pb.Partial) { p.Place = append(p.Place, 3) },
-		"place outside": func(p *pb.Partial) { p.Place[1] = 4 },
+		"place outside": func(p *pb.Partial) { p.Place[1] = 6 },
+		"unasked sum":   func(p *pb.Partial) { p.Place[1], p.Awaits = 4, []byte{0b1100} },
 		"huge place":    func(p *pb.Partial) { p.Place[1] = 1 << 31 },
 		"huge group":    func(p *pb.Partial) { p.Key.Rows = tensor.MaxRows },
 		"another group": func(p *pb.Partial) { p.Key.Rows = 3 },

@@ -46,8 +46,10 @@ const (
 // New returns a replica that is not started.
 func New(d *deployment.Deployment) *Service {
 	id := deployment.NewID("aggregator")
+	presence := d.NewPresence(id, "aggregator")
+	presence.RowSums = true
 	return &Service{
-		d: d, id: id, presence: d.NewPresence(id, "aggregator"), groups: newGroups(d.Shape, groupsLimit(d)), late: wire.Lateness{Shape: d.Shape},
+		d: d, id: id, presence: presence, groups: newGroups(d.Shape, groupsLimit(d)), late: wire.Lateness{Shape: d.Shape},
 		tracer: d.Telemetry.Tracer("aggregator"), metrics: d.Telemetry.Metrics,
 	}
 }

@@ -17,6 +17,7 @@ import (
 type peers struct {
 	mu          sync.RWMutex
 	aggregators []string
+	rowSums     bool // all of them take sums of whole rows
 	gates       int
 	allReady    chan struct{}
 	// suspects are aggregators and gates that did not answer, until when.
@@ -109,10 +110,11 @@ func (n newestPlans) update(versions map[uint32]uint64) (newer bool) {
 func (p *peers) update(all []*pb.Member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.aggregators, p.gates = p.aggregators[:0], 0
+	p.aggregators, p.gates, p.rowSums = p.aggregators[:0], 0, true
 	for _, m := range members.OfService(all, "aggregator") {
 		if usable(m) {
 			p.aggregators = append(p.aggregators, m.Id)
+			p.rowSums = p.rowSums && m.RowSums
 		}
 	}
 	for _, m := range members.OfService(all, "gate") {
@@ -230,6 +232,14 @@ func (p *peers) shard(turn uint64, attempt uint32) (string, bool) {
 		return "", false
 	}
 	return p.choose(from, turn+uint64(attempt)), true
+}
+
+// takeRowSums says whether any aggregator takes sums of whole rows. One of an older
+// version does not.
+func (p *peers) takeRowSums() bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.rowSums
 }
 
 // heardAggregators are those that surely live; none while all are steady.

@@ -41,6 +41,26 @@ func TestSuspects(t *testing.T) {
 	}
 }
 
+// Sums of whole rows are asked for when no aggregator is of a version that does not know them.
+func TestTakeRowSums(t *testing.T) {
+	old, leaving := &pb.Member{Id: "old", Service: "aggregator", Ready: true}, &pb.Member{Id: "leaving", Service: "aggregator", Ready: true, Draining: true}
+	with := &pb.Member{Id: "new", Service: "aggregator", Ready: true, RowSums: true}
+	for name, tc := range map[string]struct {
+		members []*pb.Member
+		want    bool
+	}{
+		"one":               {[]*pb.Member{with}, true},
+		"an old one":        {[]*pb.Member{with, old}, false},
+		"an old one leaves": {[]*pb.Member{with, leaving}, true},
+	} {
+		p := peers{}
+		p.update(tc.members)
+		if got := p.takeRowSums(); got != tc.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
 // Gates that were named and did not answer are avoided, too.
 func TestSuspectedGates(t *testing.T) {
 	p := peers{gateRoster: &fakeRoster{heard: ready("a", "b")}, aggregatorRoster: &fakeRoster{}}

@@ -77,6 +77,8 @@ type exchange struct {
 	shard func(turn uint64, attempt uint32) (string, bool)
 	// gate names a live gate, or nobody while any gate may have the rows.
 	gate func(turn uint64, attempt uint32) string
+	// rowSums says whether aggregators take sums of whole rows.
+	rowSums func() bool
 	// suspect says that an aggregator or a gate may be gone: others are preferred for a while.
 	suspect func(ids ...string)
 	stats   *stats
@@ -156,7 +158,7 @@ func (r *remote) send(ctx context.Context, p rowsPart, attempt uint32) error {
 	h := &pb.Hidden{Tensor: t, Phases: cutPhases(r.phases, p.first, p.rows), Stamp: r.stamp, Key: &pb.Key{
 		Version: schemas.Version, Model: r.identity.Model, Owner: r.owner, Epoch: r.epoch,
 		Step: r.step, Microbatch: r.microbatch, Layer: uint32(r.layer), Part: uint32(p.first), Rows: uint32(p.rows),
-		Attempt: attempt, Shard: shard, RemainingMs: r.remaining(time.Now()),
+		Attempt: attempt, Shard: shard, RowSums: r.rowSums(), RemainingMs: r.remaining(time.Now()),
 	}}
 	if err := r.hop.Send(ctx, r.subject(gate), h); err != nil {
 		return fmt.Errorf("publishing hidden rows: %w", err)

@@ -109,6 +109,7 @@ func newFakeLayer(t *testing.T, rowsPerMessage int) (*fakeLayer, *remote) {
 		maxPayload: func() int { return wire.Headroom + rowsPerMessage*(width*4+routingBytes) }, owner: "attention-1", epoch: 9,
 		announce: func(context.Context, *pb.Step) error { return nil },
 		shard:    func(uint64, uint32) (string, bool) { return "aggregator-1", true },
+		rowSums:  func() bool { return true },
 		suspect:  func(...string) {}, gate: func(uint64, uint32) string { return "" }, latency: newLatency(),
 		stats: testStats(t, kvcache.Uniform(1, 1, 4)), waiters: map[uint64]*remote{},
 	}

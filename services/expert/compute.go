@@ -22,7 +22,9 @@ type computer struct {
 	wire   tensor.Wire
 
 	x, out  []float32
-	source  []uint32 // the tensor's row of each routed row
+	sum     []float32 // of a row
+	source  []uint32  // the tensor's row of each routed row
+	place   []uint32  // of each row of the partial
 	scratch forward.ExpertScratch
 	buf     []byte
 }
@@ -94,7 +96,8 @@ func (c *computers) give(one *computer) {
 }
 
 // compute returns the partial of a dispatch: one weighted row per routed row,
-// in the dispatch's order. It is valid until the next call. The partial carries
+// in the dispatch's order, or if the aggregator takes row sums, the sums of the rows that are
+// here as a whole. It is valid until the next call. The partial carries
 // took, to which compute adds its own time.
 func (c *computer) compute(d *pb.Dispatch, took *pb.FunctionTime) (*pb.Partial, error) {
 	watch := ledger.StartAt(time.Now())
@@ -114,10 +117,11 @@ func (c *computer) compute(d *pb.Dispatch, took *pb.FunctionTime) (*pb.Partial, 
 		return nil, fmt.Errorf("computing rows of layer %d: %w", d.Key.Layer, err)
 	}
 	took.Rows, took.ComputeNs = uint32(len(d.Expert)), watch.Lap()
-	t := tensor.Encode(c.wire, c.out, width, c.buf)
+	places, out := c.sums(d)
+	t := tensor.Encode(c.wire, out, width, c.buf)
 	c.buf = t.Data
 	took.TransferNs += watch.Lap()
-	return &pb.Partial{Key: d.Key, Place: d.Place, Tensor: t, Awaits: d.Awaits, Gate: d.Gate, Function: took}, nil
+	return &pb.Partial{Key: d.Key, Place: places, Tensor: t, Awaits: d.Awaits, Gate: d.Gate, Function: took}, nil
 }
 
 // sources are the tensor's rows of places, which ascend.

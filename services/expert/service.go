@@ -271,7 +271,7 @@ func (s *Service) handle(ctx context.Context, f *function, d *pb.Dispatch, took 
 	f.count(s, d)
 	f.spent.add(took)
 	to := s.d.Subjects.Partial(d.Key.Shard)
-	d.Key.Shard = "" // the partial's subject says it
+	d.Key.Shard, d.Key.RowSums = "", false // the partial's subject and places say it
 	limit := wire.RowsPerMessage(int(s.d.Conn.MaxPayload())-len(d.Awaits), s.d.Shape.Hidden*s.d.Wire.ElementBytes()+routingBytes)
 	for _, part := range cut(p, limit) {
 		if err := s.d.Hop.Send(ctx, to, part); err != nil {

@@ -40,6 +40,8 @@ type Presence struct {
 	// ExpertBytes are what one takes on it at most.
 	Device      string
 	ExpertBytes uint64
+	// RowSums says that an aggregator takes the sums of whole rows.
+	RowSums bool
 
 	mu    sync.Mutex
 	stats map[string]float64
@@ -199,7 +201,7 @@ func (p *Presence) member() *pb.Member {
 		Id: p.id, Service: p.service, Model: p.d.Subjects.Model, ModelHash: kind.ModelHash,
 		NumericClass: kind.NumericClass, Wire: kind.Wire, Hops: string(kind.Hops), SchemaVersion: kind.Version, Ready: p.ready.Load(), Draining: p.draining.Load(),
 		Stats: stats, MemoryBudgetBytes: p.budget.Load(),
-		Answer: p.answer(), Device: p.Device, ExpertBytes: p.ExpertBytes,
+		Answer: p.answer(), Device: p.Device, ExpertBytes: p.ExpertBytes, RowSums: p.RowSums,
 	}
 	if p.calling.Load() {
 		m.Call = max(1, rand.Uint64())

@@ -32,6 +32,16 @@ func (a Awaits) Count(places int) (n int) {
 	return n
 }
 
+// CountOf is how many of a row's k places are awaited.
+func (a Awaits) CountOf(row, k int) (n int) {
+	for place := row * k; place < (row+1)*k; place++ {
+		if a.Has(place) {
+			n++
+		}
+	}
+	return n
+}
+
 // Equal says whether two groups await the same.
 func (a Awaits) Equal(b Awaits) bool { return bytes.Equal(a, b) }
 
@@ -54,17 +64,23 @@ func (a Awaits) check(places int) error {
 
 // checkPlaces wants the places of a message to be awaited ones of its group.
 func (s *Shape) checkPlaces(k *pb.Key, awaits Awaits, places []uint32) error {
-	all := int(k.Rows) * s.TopK
-	if err := awaits.check(all); err != nil {
+	if err := awaits.check(int(k.Rows) * s.TopK); err != nil {
 		return err
 	}
 	for _, place := range places {
-		if uint64(place) >= uint64(all) {
-			return fmt.Errorf("%w: place %d in a group of (%d, %d)", ErrMalformed, place, k.Rows, s.TopK)
+		if err := s.checkPlace(k, awaits, place); err != nil {
+			return err
 		}
-		if !awaits.Has(int(place)) {
-			return fmt.Errorf("%w: place %d, which the group does not await", ErrMalformed, place)
-		}
+	}
+	return nil
+}
+
+func (s *Shape) checkPlace(k *pb.Key, awaits Awaits, place uint32) error {
+	if uint64(place) >= uint64(k.Rows)*uint64(s.TopK) {
+		return fmt.Errorf("%w: place %d in a group of (%d, %d)", ErrMalformed, place, k.Rows, s.TopK)
+	}
+	if !awaits.Has(int(place)) {
+		return fmt.Errorf("%w: place %d, which the group does not await", ErrMalformed, place)
 	}
 	return nil
 }

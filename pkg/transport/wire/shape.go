@@ -110,7 +110,7 @@ func (s *Shape) checkAscending(d *pb.Dispatch, rows int) error {
 // Row is the token row of a place.
 func (s *Shape) Row(place uint32) int { return int(place) / s.TopK }
 
-// CheckPartial returns the number of routed rows.
+// CheckPartial returns the number of the tensor's rows: those of slots, and row sums.
 func (s *Shape) CheckPartial(p *pb.Partial) (rows int, err error) {
 	if err := s.CheckKey(p.Key); err != nil {
 		return 0, err
@@ -121,5 +121,5 @@ func (s *Shape) CheckPartial(p *pb.Partial) (rows int, err error) {
 	if rows == 0 || len(p.Place) != rows {
 		return 0, fmt.Errorf("%w: partial of %d rows with %d places", ErrMalformed, rows, len(p.Place))
 	}
-	return rows, s.checkPlaces(p.Key, p.Awaits, p.Place)
+	return rows, s.checkOutputs(p)
 }

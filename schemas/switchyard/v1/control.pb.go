@@ -219,7 +219,9 @@ type Member struct {
 	SchemaVersion uint32 `protobuf:"varint,17,opt,name=schema_version,json=schemaVersion,proto3" json:"schema_version,omitempty"`
 	// How its tensors travel: "acked", "unacked" or "core"; empty: any of them, as
 	// before members said so.
-	Hops          string `protobuf:"bytes,18,opt,name=hops,proto3" json:"hops,omitempty"`
+	Hops string `protobuf:"bytes,18,opt,name=hops,proto3" json:"hops,omitempty"`
+	// An aggregator's: partials may have row sums.
+	RowSums       bool `protobuf:"varint,19,opt,name=row_sums,json=rowSums,proto3" json:"row_sums,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -364,6 +366,13 @@ func (x *Member) GetHops() string {
 		return x.Hops
 	}
 	return ""
+}
+
+func (x *Member) GetRowSums() bool {
+	if x != nil {
+		return x.RowSums
+	}
+	return false
 }
 
 // Holdings is what a replica tells its siblings: what it has taken of their queue. When
@@ -1026,7 +1035,7 @@ var File_switchyard_v1_control_proto protoreflect.FileDescriptor
 
 const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"\x1bswitchyard/v1/control.proto\x12\rswitchyard.v1\"\xa2\x04\n" +
+	"\x1bswitchyard/v1/control.proto\x12\rswitchyard.v1\"\xbd\x04\n" +
 	"\x06Member\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aservice\x18\x02 \x01(\tR\aservice\x12\x14\n" +
@@ -1045,7 +1054,8 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\x06device\x18\x0f \x01(\tR\x06device\x12!\n" +
 	"\fexpert_bytes\x18\x10 \x01(\x04R\vexpertBytes\x12%\n" +
 	"\x0eschema_version\x18\x11 \x01(\rR\rschemaVersion\x12\x12\n" +
-	"\x04hops\x18\x12 \x01(\tR\x04hops\x1a8\n" +
+	"\x04hops\x18\x12 \x01(\tR\x04hops\x12\x19\n" +
+	"\brow_sums\x18\x13 \x01(\bR\arowSums\x1a8\n" +
 	"\n" +
 	"StatsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +

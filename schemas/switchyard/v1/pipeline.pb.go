@@ -218,7 +218,9 @@ type Key struct {
 	Microbatch uint32 `protobuf:"varint,11,opt,name=microbatch,proto3" json:"microbatch,omitempty"`
 	// For how long anybody waits for the rows yet, in milliseconds from when this message
 	// was sent; 0: for as long as it takes.
-	RemainingMs   uint32 `protobuf:"varint,12,opt,name=remaining_ms,json=remainingMs,proto3" json:"remaining_ms,omitempty"`
+	RemainingMs uint32 `protobuf:"varint,12,opt,name=remaining_ms,json=remainingMs,proto3" json:"remaining_ms,omitempty"`
+	// The aggregator takes row sums (Partial); absent from what it has reached.
+	RowSums       bool `protobuf:"varint,13,opt,name=row_sums,json=rowSums,proto3" json:"row_sums,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -335,6 +337,13 @@ func (x *Key) GetRemainingMs() uint32 {
 		return x.RemainingMs
 	}
 	return 0
+}
+
+func (x *Key) GetRowSums() bool {
+	if x != nil {
+		return x.RowSums
+	}
+	return false
 }
 
 // Step announces a step's rows before its first layer, once, on core NATS: it may
@@ -779,6 +788,9 @@ func (x *Dispatch) GetGate() *GateTime {
 
 // Partial is one weighted expert output per place of its dispatch. What a group
 // awaits is in each of its partials; a place that nobody was asked for adds nothing.
+// Of a token row of which a host has all places that the group awaits, several, it
+// may send the row sum: the outputs, rounded to the wire type each, added in slot order in float32.
+// Its place is key.rows·top_k + row.
 type Partial struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Key    *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
@@ -1104,7 +1116,7 @@ const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	"\x05dtype\x18\x01 \x01(\x0e2\x14.switchyard.v1.DtypeR\x05dtype\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\rR\x04rows\x12\x12\n" +
 	"\x04cols\x18\x03 \x01(\rR\x04cols\x12\x12\n" +
-	"\x04data\x18\x04 \x01(\fR\x04data\"\xa6\x02\n" +
+	"\x04data\x18\x04 \x01(\fR\x04data\"\xc1\x02\n" +
 	"\x03Key\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\x06R\x05model\x12\x14\n" +
@@ -1120,7 +1132,8 @@ const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	"\n" +
 	"microbatch\x18\v \x01(\rR\n" +
 	"microbatch\x12!\n" +
-	"\fremaining_ms\x18\f \x01(\rR\vremainingMs\"\xbe\x01\n" +
+	"\fremaining_ms\x18\f \x01(\rR\vremainingMs\x12\x19\n" +
+	"\brow_sums\x18\r \x01(\bR\arowSums\"\xbe\x01\n" +
 	"\x04Step\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\x06R\x05model\x12\x14\n" +
