@@ -24,7 +24,9 @@ type computer struct {
 	x, out  []float32
 	sum     []float32 // of a row
 	source  []uint32  // the tensor's row of each routed row
+	first   []int32   // entry of each of the dispatch's token rows
 	place   []uint32  // of each row of the partial
+	slots   []int     // that it is made of
 	scratch forward.ExpertScratch
 	buf     []byte
 }
@@ -110,14 +112,13 @@ func (c *computer) compute(d *pb.Dispatch, took *pb.FunctionTime) (*pb.Partial, 
 	if err := tensor.Decode(c.x, d.Tensor, width); err != nil {
 		return nil, err
 	}
-	c.out = tensor.Resize(c.out, len(d.Expert)*width)
 	routed := forward.Routed{Layer: int(d.Key.Layer), X: c.x, Source: c.sources(d.Place), Expert: d.Expert, Weight: d.Weight}
 	took.TransferNs += watch.Lap()
-	if err := c.device.Compute(routed, c.out, &c.scratch); err != nil {
+	places, out, err := c.outputs(d, routed)
+	if err != nil {
 		return nil, fmt.Errorf("computing rows of layer %d: %w", d.Key.Layer, err)
 	}
 	took.Rows, took.ComputeNs = uint32(len(d.Expert)), watch.Lap()
-	places, out := c.sums(d)
 	t := tensor.Encode(c.wire, out, width, c.buf)
 	c.buf = t.Data
 	took.TransferNs += watch.Lap()

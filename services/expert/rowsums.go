@@ -7,31 +7,62 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// sums returns the rows of a partial and their places: of each token row of which the
-// dispatch has all awaited slots, several, their sum, and else the slots as they are. That is
-// a fraction of the bytes. The bits are those of the aggregator,
+// outputs computes the rows of a partial and their places: of each token row of which the
+// dispatch has all awaited slots, several, their sum, and else the slots as they are. Sums are
+// a fraction of the bytes. Their bits are those of the aggregator,
 // which adds what the wire has rounded, in slot order.
-func (c *computer) sums(d *pb.Dispatch) (places []uint32, out []float32) {
-	if !d.Key.RowSums {
-		return d.Place, c.out
+func (c *computer) outputs(d *pb.Dispatch, in forward.Routed) (places []uint32, out []float32, err error) {
+	width, sums := c.shape.Hidden, 0
+	c.first = in.FirstEntries(c.first)
+	rows := len(c.first) - 1
+	if d.Key.RowSums {
+		sums = c.findSums(d)
 	}
-	width, awaits := c.shape.Hidden, wire.Awaits(d.Awaits)
-	c.place, out = c.place[:0], c.out[:0]
-	for from := 0; from < len(d.Place); {
-		row, to := c.shape.Row(d.Place[from]), from+1
-		for to < len(d.Place) && c.shape.Row(d.Place[to]) == row {
-			to++
-		}
-		slots := c.out[from*width : to*width]
-		if n := to - from; n > 1 && n == awaits.CountOf(row, c.shape.TopK) {
-			c.wire.Round(slots)
-			c.sum = tensor.Resize(c.sum, width)
-			forward.Combine(c.sum, slots, nil, n, width)
-			c.place, out = append(c.place, c.shape.SumPlace(int(d.Key.Rows), row)), append(out, c.sum...)
-		} else {
-			c.place, out = append(c.place, d.Place[from:to]...), append(out, slots...)
-		}
-		from = to
+	if rows > 0 && sums == rows { // a device may add them up itself
+		c.out = tensor.Resize(c.out, rows*width)
+		return c.place, c.out, forward.SumExperts(c.device, in, c.out, &c.scratch, c.wire, nil)
 	}
-	return c.place, out
+	c.out = tensor.Resize(c.out, len(in.Expert)*width)
+	if err := c.device.Compute(in, c.out, &c.scratch); err != nil {
+		return nil, nil, err
+	}
+	if sums == 0 {
+		return d.Place, c.out, nil
+	}
+	return c.place, c.addUp(), nil
+}
+
+// findSums lists the rows of a partial that has as many sums as it can, and counts these.
+func (c *computer) findSums(d *pb.Dispatch) (sums int) {
+	c.place, c.slots = c.place[:0], c.slots[:0]
+	for r, from := range c.first[:len(c.first)-1] {
+		row, slots := c.shape.Row(d.Place[from]), d.Place[from:c.first[r+1]]
+		if n := len(slots); n > 1 && n == wire.Awaits(d.Awaits).CountOf(row, c.shape.TopK) {
+			c.place, c.slots = append(c.place, c.shape.SumPlace(int(d.Key.Rows), row)), append(c.slots, n)
+			sums++
+			continue
+		}
+		for _, place := range slots {
+			c.place, c.slots = append(c.place, place), append(c.slots, 1)
+		}
+	}
+	return sums
+}
+
+// addUp makes the rows that were found of the slots in out, in their memory.
+func (c *computer) addUp() (out []float32) {
+	width, left := c.shape.Hidden, c.out
+	out = c.out[:0]
+	c.sum = tensor.Resize(c.sum, width)
+	for _, n := range c.slots {
+		row := left[:n*width]
+		left = left[n*width:]
+		if n > 1 {
+			c.wire.Round(row)
+			forward.Combine(c.sum, row, nil, n, width)
+			row = c.sum
+		}
+		out = append(out, row...)
+	}
+	return out
 }

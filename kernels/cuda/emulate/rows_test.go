@@ -83,6 +83,16 @@ func TestSmallSteps(t *testing.T) {
 			t.Fatalf("%v became %v, %v, %v, %v", v, added[i], gated[i], clipped[i], scaled[i])
 		}
 	}
+	first, at := copied(d, []uint32{0, 2, 3}), copied(d, []uint32{1, 2, 0}) // two rows, of two slots and of one
+	for rounded, round := range []func(float32) float32{func(v float32) float32 { return v }, func(v float32) float32 { return float(bf16(v)) }} {
+		sums := room[float32](d, 2*n)
+		d.run("sum_slots", [3]uint32{2, 2, 1}, line(256), 0, sums, copied(d, x), first, at, n, rounded)
+		for i := range n {
+			if a, b := round(x[n+i])+round(x[2*n+i]), round(x[i]); sums[i] != a || sums[n+i] != b {
+				t.Fatalf("rounded %d: column %d has the sums %v and %v, want %v and %v", rounded, i, sums[i], sums[n+i], a, b)
+			}
+		}
+	}
 	numbers, table := d.matrix(plain, 5, 70)
 	out := room[float32](d, 2*70)
 	d.run("embed", line(2), line(128), 0, out, table, copied(d, []uint32{4, 1}), 70, 128)

@@ -11,7 +11,7 @@ import (
 // Experts are the kernels of routed experts and of random weights, computed by package ref. Their names
 // and parameters are those of the list in kernels/cuda/src/README.md.
 func Experts() map[string]Kernel {
-	all := map[string]Kernel{"random_weights": randomWeights}
+	all := map[string]Kernel{"random_weights": randomWeights, "sum_slots": sumSlots}
 	for parts := 1; parts <= 2; parts++ {
 		all[fmt.Sprintf("rows_split_p%d", parts)] = rowsSplit(parts, false)
 		all[fmt.Sprintf("rows_pieces_p%d", parts)] = rowsSplit(parts, true)

@@ -50,6 +50,27 @@ func layerNorm(m *Memory, l *cuda.Launch) {
 	}
 }
 
+func sumSlots(m *Memory, l *cuda.Launch) {
+	a := l.Args
+	rows, d := int(l.Grid[0]), int(a[4])
+	first := View[uint32](m, cuda.Ptr(a[2]), rows+1)
+	for r := range rows {
+		to := floats(m, a[0]+uint64(4*r*d), d)
+		for slot := first[r]; slot < first[r+1]; slot++ {
+			at := View[uint32](m, cuda.Ptr(a[3]), int(slot)+1)[slot]
+			for i, v := range floats(m, a[1]+uint64(4*int(at)*d), d) {
+				if a[5] != 0 {
+					v = toFloat(toBF16(v))
+				}
+				if slot > first[r] {
+					v += to[i]
+				}
+				to[i] = v
+			}
+		}
+	}
+}
+
 func addRows(m *Memory, l *cuda.Launch) {
 	n := int(l.Args[2])
 	to := floats(m, l.Args[0], n)

@@ -59,6 +59,20 @@ KERNEL(256) add_rows(float* dst, const float* a, i64 n) {
   if (i < n) dst[i] += a[i];
 }
 
+// A row's sum of its slots in order, each rounded first, if rows between services are bf16.
+KERNEL(256) sum_slots(float* dst, const float* slots, const u32* first, const u32* at, i64 d, i64 rounded) {
+  i64 column = blockIdx.y * 256ll + threadIdx.x;
+  if (column >= d) return;
+  u32 from = first[blockIdx.x], to = first[blockIdx.x + 1];
+  float sum = 0;
+  for (u32 slot = from; slot < to; slot++) {
+    float v = slots[at[slot] * d + column];
+    if (rounded) v = from_bf16(to_bf16(v));
+    sum = slot == from ? v : sum + v;  // not added to zero: -0 stays what it is
+  }
+  dst[blockIdx.x * d + column] = sum;
+}
+
 KERNEL(256) activate_rows(float* x, i64 n, i64 activation) {
   i64 i = blockIdx.x * 256ll + threadIdx.x;
   if (i < n) x[i] = activated(activation, x[i]);

@@ -6,11 +6,7 @@ import "github.com/switchyard/switchyard/kernels/cpu"
 // partial of row r and slot s is number at[r·k + s], and there is none if that is
 // negative; without at they are in order.
 func Combine(out, partials []float32, at []int32, k, d int) {
-	combineRows(out, partials, at, k, d, 0, len(out)/d)
-}
-
-func combineRows(out, partials []float32, at []int32, k, d, first, end int) {
-	for r := first; r < end; r++ {
+	for r := range len(out) / d {
 		dst, begun := out[r*d:(r+1)*d], false
 		for i := r * k; i < (r+1)*k; i++ {
 			n := i

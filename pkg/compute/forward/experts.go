@@ -82,6 +82,8 @@ type ExpertScratch struct {
 	groups []group
 	x, y   []float32
 	inner  []float32
+	slots  []float32 // of SumSlots
+	first  []int32
 	// Read counts the bytes of weights that computing took.
 	Read int64
 }

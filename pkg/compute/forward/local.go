@@ -25,11 +25,11 @@ type Local struct {
 	// and of the experts that it chose. Both are valid until it returns.
 	Routed func(layer int, x []float32, routes *Routes) error
 
-	routes   Routes
-	scratch  ExpertScratch
-	x        []float32
-	partials []float32
-	routed   Routed
+	routes  Routes
+	scratch ExpertScratch
+	x       []float32
+	sums    []float32
+	routed  Routed
 }
 
 // Start computes the layer at once; the result is kept for Wait.
@@ -45,11 +45,10 @@ func (m *Local) Start(_ context.Context, layer int, x []float32) (Pending, error
 		}
 	}
 	m.fill(layer)
-	m.partials = tensor.Resize(m.partials, m.routes.K*len(x))
-	if err := m.Experts.Compute(m.routed, m.partials, &m.scratch); err != nil {
+	m.sums = tensor.Resize(m.sums, len(x))
+	if err := SumExperts(m.Experts, m.routed, m.sums, &m.scratch, m.Wire, m.Pool); err != nil {
 		return nil, err
 	}
-	m.round(m.partials)
 	return m, nil
 }
 
@@ -63,13 +62,10 @@ func (m *Local) fill(layer int) {
 	}
 }
 
-// Wait combines the partials.
+// Wait returns the sums, rounded as a block.
 func (m *Local) Wait(_ context.Context, out []float32) error {
-	d := m.Hidden
-	eachRow(workers{Pool: m.Pool}, len(out)/d, m.routes.K*d/8, func(from, to int) {
-		combineRows(out, m.partials, nil, m.routes.K, d, from, to)
-		m.Wire.Round(out[from*d : to*d])
-	})
+	copy(out, m.sums)
+	m.round(out)
 	return nil
 }
 

@@ -22,6 +22,7 @@ type call struct {
 	tiles   []tile    // of at most the variant's rows each
 	weights []float32 // of each row in order
 	longest int       // rows of the largest group
+	sums    bool      // the rows of x come back, each the sum of its entries
 	tables  tables
 }
 
@@ -109,18 +110,23 @@ func (c *call) cut(most int) {
 }
 
 // tables are where a call's tables and rows lie in what goes over, in bytes.
-type tables struct{ in, down, tiles, source, weight, x, end int }
+type tables struct{ in, down, tiles, source, weight, first, at, x, end int }
 
-// tablesOf places tables for so many groups, tiles and rows, of which n go over.
+// tablesOf places tables for so many groups, tiles and rows, and for the n rows that go over,
+// which come back as sums or not.
 // Addresses are multiples of 16.
-func tablesOf(groups, tiles, rows, n, d int) (t tables) {
+func tablesOf(groups, tiles, rows, n, d int, sums bool) (t tables) {
 	next := func(bytes int) int {
 		at := t.end
 		t.end += (bytes + 15) / 16 * 16
 		return at
 	}
 	t.in, t.down, t.tiles = next(16*groups), next(16*groups), next(16*tiles)
-	t.source, t.weight, t.x = next(4*rows), next(4*rows), next(4*n*d)
+	t.source, t.weight = next(4*rows), next(4*rows)
+	if sums {
+		t.first, t.at = next(4*(n+1)), next(4*rows)
+	}
+	t.x = next(4 * n * d)
 	return t
 }
 
@@ -134,6 +140,13 @@ func (c *call) write(to []byte, in forward.Routed, d int) {
 	copy(view[tile](to, c.tables.tiles), c.tiles)
 	copy(view[uint32](to, c.tables.source), c.sources)
 	copy(view[float32](to, c.tables.weight), c.weights)
+	if c.sums {
+		in.FirstEntries(view[int32](to, c.tables.first)[:0])
+		at := view[uint32](to, c.tables.at)
+		for i, entry := range c.order {
+			at[entry] = uint32(i)
+		}
+	}
 	x := view[float32](to, c.tables.x)
 	for i, row := range c.rows {
 		copy(x[i*d:(i+1)*d], in.X[int(row)*d:])

@@ -105,14 +105,8 @@ func TestAgreesWithCPU(t *testing.T) {
 func agrees(t *testing.T, m *model.Model, d, cpu device.Device, share float64) (in forward.Routed, got []float32) {
 	t.Helper()
 	in = rowsFor(m, 70)
-	for e := range m.Spec.Experts {
-		id := forward.ExpertID{Layer: in.Layer, Expert: e}
-		for _, on := range []device.Device{d, cpu} {
-			if err := on.Load(t.Context(), id, 0).Wait(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	warmed(t, d, in.Layer, m.Spec.Experts)
+	warmed(t, cpu, in.Layer, m.Spec.Experts)
 	got, want := computed(t, d, in, m), computed(t, cpu, in, m)
 	for i := range want {
 		if math.Abs(float64(got[i]-want[i])) > share*(1+math.Abs(float64(want[i]))) {
@@ -164,17 +158,22 @@ func computed(t testing.TB, d device.Device, in forward.Routed, m *model.Model) 
 	return out
 }
 
+func sameBits(t *testing.T, m *model.Model, got, want []float32) {
+	t.Helper()
+	for i, v := range got {
+		if v != want[i] {
+			t.Fatalf("of %d rows element %d is %v, %v among others", len(got)/m.Spec.Hidden, i, v, want[i])
+		}
+	}
+}
+
 // A call of more rows than a lane has is computed in pieces, with the same bits.
 func TestPieces(t *testing.T) {
 	m := modeltest.Tiny(t)
 	whole, cut := openOn(t, newGPU(t), m, 64), openOn(t, newGPU(t), m, 7)
 	in := rowsFor(m, 40)
 	for _, d := range []*Device{whole, cut} {
-		for e := range m.Spec.Experts {
-			if err := d.Load(t.Context(), forward.ExpertID{Layer: in.Layer, Expert: e}, 0).Wait(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
+		warmed(t, d, in.Layer, m.Spec.Experts)
 	}
 	a, b := computed(t, whole, in, m), computed(t, cut, in, m)
 	for i := range a {

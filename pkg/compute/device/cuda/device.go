@@ -9,6 +9,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
 
 // Settings of a device.
@@ -45,6 +46,8 @@ type Device struct {
 var (
 	_ device.Device = (*Device)(nil)
 	_ device.Failer = (*Device)(nil)
+
+	_ forward.Summer = (*Device)(nil)
 )
 
 // Open takes the memory of a GPU and brings the kernels there. The driver is the
@@ -155,6 +158,30 @@ func (d *Device) Compute(in forward.Routed, out []float32, s *forward.ExpertScra
 	if len(in.Expert) == 0 {
 		return nil
 	}
+	return d.onLane(func(l *lane) error { return l.compute(d.Store, in, out, &s.Read) })
+}
+
+// Sums adds up on the GPU what one launch computes, and else on the processor; see forward.Summer.
+func (d *Device) Sums(in forward.Routed, out []float32, s *forward.ExpertScratch) error {
+	switch n := len(in.Expert); {
+	case n == 0:
+		return nil
+	case n > d.shape.rows:
+		return forward.SumSlots(d, in, out, s, d.wire(), nil)
+	}
+	return d.onLane(func(l *lane) error { return l.sums(d.Store, in, out, &s.Read) })
+}
+
+// wire is what rows between services are.
+func (d *Device) wire() tensor.Wire {
+	if d.shape.parts == 1 {
+		return tensor.BF16
+	}
+	return tensor.F32
+}
+
+// onLane computes on the lane that is free first.
+func (d *Device) onLane(compute func(*lane) error) error {
 	if err := d.Err(); err != nil {
 		return err
 	}
@@ -165,7 +192,7 @@ func (d *Device) Compute(in forward.Routed, out []float32, s *forward.ExpertScra
 		return d.Err()
 	}
 	defer func() { d.lanes <- l }()
-	return l.compute(d.Store, in, out, &s.Read)
+	return compute(l)
 }
 
 // Close ends the device and its driver; see device.Device. The arena goes too, whoever

@@ -102,11 +102,7 @@ func TestFaults(t *testing.T) {
 			m, gpu := modeltest.Tiny(t), newGPU(t)
 			d := openOn(t, gpu, m, 64)
 			in := rowsFor(m, 6)
-			for e := range m.Spec.Experts {
-				if err := d.Load(t.Context(), forward.ExpertID{Layer: in.Layer, Expert: e}, 0).Wait(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-			}
+			warmed(t, d, in.Layer, m.Spec.Experts)
 			want := computed(t, d, in, m)
 			if tt.want.slow {
 				d.health.patience = 20 * time.Millisecond

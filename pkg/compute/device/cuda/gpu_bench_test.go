@@ -96,7 +96,7 @@ func (g *gpuBench) experts(b *testing.B, of expertShape, f format, rows int) {
 	}
 	c.longest = rows
 	c.cut(k.variantFor(f, rows).tile)
-	c.tables = tablesOf(groups, len(c.tiles), s.rows, s.rows, s.hidden)
+	c.tables = tablesOf(groups, len(c.tiles), s.rows, s.rows, s.hidden, false)
 	c.write(l.in, forward.Routed{X: spread(s.rows * s.hidden)}, s.hidden)
 	l.launch.fill(k, s, &l.buffers, c)
 	g.do(b, g.stream.CopyIn(l.buffers.upload, l.in[:c.tables.end]))

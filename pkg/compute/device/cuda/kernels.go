@@ -13,6 +13,7 @@ import (
 type kernels struct {
 	module   cuda.Module
 	split    cuda.Kernel
+	sum      cuda.Kernel
 	pieces   cuda.Kernel        // split, for wgmma; nil: not needed
 	variants [formats][]variant // that the model needs and the GPU has room for, with ever larger tiles
 }
@@ -70,7 +71,11 @@ func openKernels(d cuda.Driver, images cuda.Images, s shape) (*kernels, error) {
 	for _, l := range s.layers {
 		needed[l.format] = needed[l.format] || l.width > 0
 	}
-	return kernelsIn(m, d.Info(), needed, s.parts)
+	k, err := kernelsIn(m, d.Info(), needed, s.parts)
+	if err == nil {
+		k.sum, err = m.Kernel("sum_slots", 0)
+	}
+	return k, err
 }
 
 // kernelsIn finds those of the formats that are needed.
@@ -157,8 +162,8 @@ func ceil(a, b int) int { return (a + b - 1) / b }
 // launches are what a call gives to its stream. Their parameters are written over
 // for each call, so that none allocates.
 type launches struct {
-	split, in, down cuda.Launch
-	args            [3][13]uint64
+	split, in, down, sum cuda.Launch
+	args                 [4][13]uint64
 }
 
 // fill prepares the launches of one call.
@@ -194,5 +199,13 @@ func (l *launches) fill(k *kernels, s shape, b *buffers, c *call) {
 		Kernel: v.down, Grid: v.grid(ceil(s.hidden, v.features) * tiles), Block: [3]uint32{v.block, 1, 1}, Shared: v.shared,
 		Args: append(l.args[2][:0], uint64(b.out), uint64(b.act), uint64(b.at(t.tiles)), uint64(b.at(t.down)), 0, uint64(scaleOut),
 			uint64(s.hidden), uint64(fp), plane, uint64(s.hidden), uint64(tiles), 0),
+	}
+	if !c.sums {
+		return
+	}
+	// What went over of the rows has been read by then, and is as large as their sums.
+	l.sum = cuda.Launch{
+		Kernel: k.sum, Grid: [3]uint32{uint32(len(c.rows)), uint32(ceil(s.hidden, 256)), 1}, Block: [3]uint32{256, 1, 1},
+		Args: append(l.args[3][:0], uint64(b.at(t.x)), uint64(b.out), uint64(b.at(t.first)), uint64(b.at(t.at)), uint64(s.hidden), flag(s.parts == 1)),
 	}
 }

@@ -65,9 +65,9 @@ func TestParametersAreTheList(t *testing.T) {
 	}{{true, bf16}, {false, bf16}, {true, tiled}, {false, tiled}} {
 		s := shape{hidden: 96, width: 160, parts: 2, rows: 70, layers: []layer{{width: 160, format: tt.format, gated: tt.gated, activation: 1, limit: 7}}}
 		one := func(kernel string) named { return named(kernel + "_" + tt.format.infix() + "p2_t8") }
-		k := &kernels{split: named("rows_split_p2"), pieces: named("rows_pieces_p2")}
+		k := &kernels{split: named("rows_split_p2"), pieces: named("rows_pieces_p2"), sum: named("sum_slots")}
 		k.variants[tt.format] = []variant{{cut: cutsFor(tt.format, 2)[0], in: one("experts_in"), up: one("experts_up"), down: one("project")}}
-		c := &call{order: make([]int32, 5), tiles: make([]tile, 3), longest: 4, tables: tables{in: 16, down: 32, tiles: 48, source: 64, weight: 80, x: 96}}
+		c := &call{order: make([]int32, 5), tiles: make([]tile, 3), longest: 4, sums: true, tables: tables{in: 16, down: 32, tiles: 48, source: 64, weight: 80, first: 112, at: 128, x: 96}}
 		var l launches
 		l.fill(k, s, b, c)
 		for _, launch := range []struct {
@@ -83,6 +83,7 @@ func TestParametersAreTheList(t *testing.T) {
 				"out": 0x40000, "x": 0x30000, "tile": upload + 48, "groups": upload + 32, "dest": 0, "scale": upload + 80, "n": 96, "kp": 192,
 				"x_plane": 70, "ldout": 96, "tiles": 3, "add": 0,
 			}},
+			{&l.sum, map[string]uint64{"dst": upload + 96, "slots": 0x40000, "first": upload + 112, "at": upload + 128, "d": 96, "rounded": 0}},
 		} {
 			var want []uint64
 			for _, p := range parameters(t, launch.l.Kernel.Name()) {

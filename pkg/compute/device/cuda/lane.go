@@ -37,7 +37,7 @@ func (b *buffers) at(from int) cuda.Ptr { return b.upload + cuda.Ptr(from) }
 func newLane(driver cuda.Driver, a *cuda.Arena, k *kernels, s shape, h *health) (_ *lane, err error) {
 	l := &lane{driver: driver, kernels: k, shape: s}
 	defer func() { unmake(l, h, err) }()
-	upload := int64(tablesOf(s.rows, s.rows, s.rows, s.rows, s.hidden).end)
+	upload := int64(tablesOf(s.rows, s.rows, s.rows, s.rows, s.hidden, true).end)
 	out := 4 * int64(s.rows) * int64(s.hidden)
 	plane := 2 * int64(s.parts) * int64(s.rows)
 	for _, b := range []struct {
@@ -67,22 +67,38 @@ func (l *lane) close(lost bool) { release(l.driver, l.stream, l.done, lost, l.in
 
 // compute computes a call, in several pieces if it has more rows than the lane.
 func (l *lane) compute(from *device.Store[*expert], in forward.Routed, out []float32, read *int64) error {
+	l.call.sums = false
 	l.call.sort(in)
 	l.work = append(l.work[:0], l.call.order...)
 	for work := l.work; len(work) > 0; {
 		n := min(len(work), l.shape.rows)
 		l.call.order = append(l.call.order[:0], work[:n]...)
-		if err := l.piece(from, in, out, read); err != nil {
+		if err := l.piece(from, in, read); err != nil {
 			return err
+		}
+		results, d := view[float32](l.out, 0), l.shape.hidden
+		for i, entry := range l.call.order {
+			copy(out[int(entry)*d:][:d], results[i*d:])
 		}
 		work = work[n:]
 	}
 	return nil
 }
 
-// piece computes what the call's order lists. Its experts are borrowed until the GPU
+// sums computes a call of at most as many entries as the lane has rows, and adds them up.
+func (l *lane) sums(from *device.Store[*expert], in forward.Routed, out []float32, read *int64) error {
+	l.call.sums = true
+	l.call.sort(in)
+	if err := l.piece(from, in, read); err != nil {
+		return err
+	}
+	copy(out, view[float32](l.out, 0))
+	return nil
+}
+
+// piece computes what the call's order lists; the results are in out. Its experts are borrowed until the GPU
 // has passed the last kernel, or is lost.
-func (l *lane) piece(from *device.Store[*expert], in forward.Routed, out []float32, read *int64) error {
+func (l *lane) piece(from *device.Store[*expert], in forward.Routed, read *int64) error {
 	c, d := &l.call, l.shape.hidden
 	c.group(in)
 	if err := c.borrow(from); err != nil {
@@ -91,7 +107,7 @@ func (l *lane) piece(from *device.Store[*expert], in forward.Routed, out []float
 	defer c.giveBack(from)
 	c.gather(in, d)
 	c.cut(l.kernels.variantFor(l.shape.layers[c.layer].format, c.longest).tile)
-	c.tables = tablesOf(len(c.groups), len(c.tiles), len(c.order), len(c.rows), d)
+	c.tables = tablesOf(len(c.groups), len(c.tiles), len(c.order), len(c.rows), d, c.sums)
 	c.write(l.in, in, d)
 	err := l.done.health.judge(l.start())
 	if waited := l.finish(); err == nil {
@@ -101,10 +117,6 @@ func (l *lane) piece(from *device.Store[*expert], in forward.Routed, out []float
 		return fmt.Errorf("computing on the GPU: %w", err)
 	}
 	*read += int64(len(c.groups)) * l.shape.slot
-	results := view[float32](l.out, 0)
-	for i, entry := range c.order {
-		copy(out[int(entry)*d:][:d], results[i*d:])
-	}
 	return nil
 }
 
@@ -119,7 +131,14 @@ func (l *lane) start() error {
 			return err
 		}
 	}
-	return l.stream.CopyOut(l.out[:4*len(l.call.order)*l.shape.hidden], l.buffers.out)
+	rows, results := len(l.call.order), l.buffers.out
+	if l.call.sums {
+		if err := l.stream.Launch(&l.launch.sum); err != nil {
+			return err
+		}
+		rows, results = len(l.call.rows), l.buffers.at(l.call.tables.x)
+	}
+	return l.stream.CopyOut(l.out[:4*rows*l.shape.hidden], results)
 }
 
 // finish waits until the GPU is behind what it was given, however much that was.

@@ -71,6 +71,7 @@ func realKernelsAgree(t *testing.T, m *model.Model, p *pool.Pool, s Settings) {
 	for i := range 10 {
 		sameBits(t, m, computed(t, d, only(in, i, i+1), m), got[i*m.Spec.Hidden:])
 	}
+	sumsAgree(t, m, d)
 	togetherAsAlone(t, d, m)
 }
 
@@ -91,15 +92,6 @@ func togetherAsAlone(t *testing.T, d *Device, m *model.Model) {
 func only(in forward.Routed, from, to int) forward.Routed {
 	in.Source, in.Expert, in.Weight = in.Source[from:to], in.Expert[from:to], in.Weight[from:to]
 	return in
-}
-
-func sameBits(t *testing.T, m *model.Model, got, want []float32) {
-	t.Helper()
-	for i, v := range got {
-		if v != want[i] {
-			t.Fatalf("of %d rows element %d is %v, %v among others", len(got)/m.Spec.Hidden, i, v, want[i])
-		}
-	}
 }
 
 // With the real kernels whole models' logits are the CPU's.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
 
 // work is one row for each of some experts of layer 0.
@@ -46,6 +47,7 @@ func testCompute(t *testing.T, create New) {
 			t.Errorf("row %d differs alone, %v", i, err)
 		}
 	}
+	sameSums(t, d)
 	for _, experts := range [][]uint32{{1}, {0, 1, 2}, {1 << 31}} {
 		if _, err := compute(d, work(experts...)); !errors.Is(err, forward.ErrNotWarm) {
 			t.Errorf("computing with experts %v: %v", experts, err)
@@ -61,4 +63,29 @@ func testCompute(t *testing.T, create New) {
 		}
 	}
 	wantUsed(t, d, 0)
+}
+
+// sameSums wants a device of float32 rows that adds them up itself to give the bits of sums of what it computes.
+func sameSums(t *testing.T, d device.Device) {
+	t.Helper()
+	summer, ok := d.(forward.Summer)
+	if !ok {
+		return
+	}
+	in := work(3, 0, 2, 0, 3, 2)
+	in.Source, in.X = []uint32{0, 0, 1, 1, 1, 2}, in.X[:3*Hidden]
+	got, want := make([]float32, 3*Hidden), make([]float32, 3*Hidden)
+	if err := forward.SumSlots(d, in, want, &forward.ExpertScratch{}, tensor.F32, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := summer.Sums(in, got, &forward.ExpertScratch{}); err != nil || !slices.Equal(got, want) || slices.Max(got) == 0 {
+		t.Errorf("sums %v, want %v; %v", got, want, err)
+	}
+	if err := summer.Sums(forward.Routed{}, nil, &forward.ExpertScratch{}); err != nil {
+		t.Errorf("sums of nothing: %v", err)
+	}
+	in.Expert[5] = 1
+	if err := summer.Sums(in, got, &forward.ExpertScratch{}); !errors.Is(err, forward.ErrNotWarm) {
+		t.Errorf("sums with a cold expert: %v", err)
+	}
 }
