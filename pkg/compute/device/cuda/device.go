@@ -9,7 +9,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
 
 // Settings of a device.
@@ -161,23 +160,12 @@ func (d *Device) Compute(in forward.Routed, out []float32, s *forward.ExpertScra
 	return d.onLane(func(l *lane) error { return l.compute(d.Store, in, out, &s.Read) })
 }
 
-// Sums adds up on the GPU what one launch computes, and else on the processor; see forward.Summer.
+// Sums adds up on the GPU; see forward.Summer.
 func (d *Device) Sums(in forward.Routed, out []float32, s *forward.ExpertScratch) error {
-	switch n := len(in.Expert); {
-	case n == 0:
+	if len(in.Expert) == 0 {
 		return nil
-	case n > d.shape.rows:
-		return forward.SumSlots(d, in, out, s, d.wire(), nil)
 	}
 	return d.onLane(func(l *lane) error { return l.sums(d.Store, in, out, &s.Read) })
-}
-
-// wire is what rows between services are.
-func (d *Device) wire() tensor.Wire {
-	if d.shape.parts == 1 {
-		return tensor.BF16
-	}
-	return tensor.F32
 }
 
 // onLane computes on the lane that is free first.

@@ -18,6 +18,8 @@ type lane struct {
 	buffers buffers
 	in, out []byte // pinned: tables and rows to the GPU, results from there
 	work    []int32
+	first   []int32  // entry of each row, of sums
+	sources []uint32 // of a piece of sums
 	call    call
 	launch  launches
 }
@@ -85,15 +87,41 @@ func (l *lane) compute(from *device.Store[*expert], in forward.Routed, out []flo
 	return nil
 }
 
-// sums computes a call of at most as many entries as the lane has rows, and adds them up.
+// sums computes a call and adds up each row's entries, in several pieces of whole rows if it
+// has more entries than the lane has rows.
 func (l *lane) sums(from *device.Store[*expert], in forward.Routed, out []float32, read *int64) error {
 	l.call.sums = true
-	l.call.sort(in)
-	if err := l.piece(from, in, read); err != nil {
-		return err
+	l.first = in.FirstEntries(l.first)
+	d := l.shape.hidden
+	for row := 0; row < len(l.first)-1; {
+		end := l.endOfPiece(row)
+		piece := l.pieceOf(in, row, end)
+		l.call.sort(piece)
+		if err := l.piece(from, piece, read); err != nil {
+			return err
+		}
+		copy(out[row*d:end*d], view[float32](l.out, 0))
+		row = end
 	}
-	copy(out, view[float32](l.out, 0))
 	return nil
+}
+
+// endOfPiece is the first row behind those that the lane has room for together with a row.
+func (l *lane) endOfPiece(row int) (end int) {
+	for end = row + 1; end+1 < len(l.first) && int(l.first[end+1]-l.first[row]) <= l.shape.rows; {
+		end++
+	}
+	return end
+}
+
+// pieceOf is the call of the rows from one to another.
+func (l *lane) pieceOf(in forward.Routed, row, end int) forward.Routed {
+	from, to, d := l.first[row], l.first[end], l.shape.hidden
+	l.sources = l.sources[:0]
+	for _, source := range in.Source[from:to] {
+		l.sources = append(l.sources, source-uint32(row))
+	}
+	return forward.Routed{Layer: in.Layer, X: in.X[row*d : end*d], Source: l.sources, Expert: in.Expert[from:to], Weight: in.Weight[from:to]}
 }
 
 // piece computes what the call's order lists; the results are in out. Its experts are borrowed until the GPU

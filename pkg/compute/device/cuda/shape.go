@@ -77,7 +77,7 @@ func shapeOf(m *model.Model, parts int, k cuda.Kernels) (shape, error) {
 		return shape{}, fmt.Errorf("%w: model %s has no routed experts", device.ErrUnknown, m.Name)
 	}
 	row := 8*s.hidden + 2*s.parts*(padded(s.hidden)+padded(s.width))
-	s.rows = min(max(laneBytes/row, leastRows), mostRows)
+	s.rows = min(max(laneBytes/row, leastRows, m.Spec.TopK), mostRows)
 	return s, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/model/modeltest"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
 
 // summed are rows with one to several experts each.
@@ -27,7 +28,7 @@ func sumsAgree(t *testing.T, m *model.Model, d *Device) {
 	for _, n := range []int{9, 40} { // one entry a row, and more
 		in := summed(m, n)
 		got, want := make([]float32, len(in.X)), make([]float32, len(in.X))
-		if err := forward.SumSlots(d, in, want, &forward.ExpertScratch{}, d.wire(), nil); err != nil {
+		if err := forward.SumSlots(d, in, want, &forward.ExpertScratch{}, []tensor.Wire{tensor.BF16, tensor.F32}[d.shape.parts-1], nil); err != nil {
 			t.Fatal(err)
 		}
 		if err := d.Sums(in, got, &forward.ExpertScratch{}); err != nil {
@@ -40,11 +41,11 @@ func sumsAgree(t *testing.T, m *model.Model, d *Device) {
 	}
 }
 
-// Sums are made on the GPU where one launch computes all, and else where they come back to.
+// Sums are made on the GPU also in pieces, of one row at least.
 func TestSums(t *testing.T) {
 	m := modeltest.Golden(t, "mixtral")
 	for parts := 1; parts <= 2; parts++ {
-		for _, rows := range []int{64, 40, 39, 7} {
+		for _, rows := range []int{64, 40, 39, 7, 5} {
 			t.Run(fmt.Sprintf("p%d, %d at a time", parts, rows), func(t *testing.T) {
 				d, err := open(m, newGPU(t), images, Settings{Memory: small, Parts: parts}, tuning{rows: rows})
 				if err != nil {
@@ -58,7 +59,7 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// What goes wrong with sums is as with other kernels. Calls that are too large have none.
+// What goes wrong with sums is as with other kernels.
 func TestSumFaults(t *testing.T) {
 	m := modeltest.Golden(t, "mixtral")
 	for _, tt := range []struct {
@@ -69,7 +70,7 @@ func TestSumFaults(t *testing.T) {
 	}{
 		{"refused", 40, func(f *fake.Faults) { f.Refuse("sum_slots", cuda.CodeInvalidValue, 1) }, cuda.ErrLaunch, nil},
 		{"broken", 40, func(f *fake.Faults) { f.Break("sum_slots", cuda.CodeIllegalAddress) }, cuda.ErrLost, cuda.ErrLost},
-		{"too large", 65, func(f *fake.Faults) { f.Break("sum_slots", cuda.CodeIllegalAddress) }, nil, nil},
+		{"a piece refused", 65, func(f *fake.Faults) { f.Refuse("sum_slots", cuda.CodeInvalidValue, 1) }, cuda.ErrLaunch, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			gpu := newGPU(t)
