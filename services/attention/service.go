@@ -115,6 +115,7 @@ func (s *Service) build() {
 	workers := make([]*worker, s.config.Microbatches)
 	for i := range workers {
 		workers[i] = newWorker(s.backbone, s.exchange.worker(i), s.tracer, st)
+		workers[i].choose.Pool = s.d.Pool
 	}
 	policy := batching.Policy{
 		Microbatches: s.config.Microbatches, MinRows: s.minRows(), MaxRows: s.config.MaxRows,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/ledger"
 	"github.com/switchyard/switchyard/pkg/policy/batching"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
@@ -47,15 +48,16 @@ type owner struct {
 
 // worker runs one microbatch at a time.
 type worker struct {
-	step    forward.Step
-	remote  *remote
-	tracer  *telemetry.Tracer
-	stats   *stats
-	pulse   pulse
-	sampler sampling.Sampler
-	rows    []forward.Row
-	owners  []owner // of the rows
-	in      chan *microbatch
+	step     forward.Step
+	remote   *remote
+	tracer   *telemetry.Tracer
+	stats    *stats
+	pulse    pulse
+	choose   sampling.Batch
+	rows     []forward.Row
+	owners   []owner   // of the rows
+	outcomes []outcome // rows that have had logits
+	in       chan *microbatch
 }
 
 func newWorker(backbone *forward.Backbone, r *remote, tracer *telemetry.Tracer, st *stats) *worker {
@@ -134,9 +136,9 @@ func (w *worker) compute(ctx context.Context, mb *microbatch) error {
 	}
 	w.scoreRead()
 	mb.layers = time.Since(began)
-	err := w.step.Logits(ctx, func(row int, logits []float32) {
-		mb.wanted++
-		w.settle(w.owners[row].part, w.owners[row].at, logits)
+	err := w.step.Logits(ctx, func(rows []int, logits []float32) {
+		mb.wanted += len(rows)
+		w.settle(rows, logits)
 	})
 	if err != nil {
 		return err
@@ -200,17 +202,42 @@ func (s *sequence) withLogits() int {
 	return max(1, s.prompt()-max(s.done, s.scored))
 }
 
-// settle uses the logits (vocab) of id at.
-func (w *worker) settle(p *part, at int, logits []float32) {
-	s := p.s
+// outcome is what came of a row's logits.
+type outcome struct {
+	score  *pb.Score // or nil
+	chosen bool
+	choice sampling.Choice
+}
+
+// settle uses the logits (n, vocab) of rows, side by side, and hands the outcome to their parts in order.
+func (w *worker) settle(rows []int, logits []float32) {
+	vocab := len(logits) / len(rows)
+	w.outcomes = tensor.Resize(w.outcomes, len(rows))
+	w.choose.Each(len(rows), vocab, func(sampler *sampling.Sampler, i int) {
+		of := w.owners[rows[i]]
+		w.outcomes[i] = of.s.settle(sampler, of.at, logits[i*vocab:(i+1)*vocab])
+	})
+	for i, row := range rows {
+		p, got := w.owners[row].part, w.outcomes[i]
+		if got.score != nil {
+			p.scores = append(p.scores, got.score)
+		}
+		if got.chosen {
+			p.choices = append(p.choices, got.choice)
+		}
+	}
+}
+
+// settle uses the logits (vocab) of id at. It changes nothing of the sequence.
+func (s *sequence) settle(sampler *sampling.Sampler, at int, logits []float32) (got outcome) {
 	if s.wantsScore(at) {
-		p.scores = append(p.scores, score(s, at, logits))
+		got.score = score(s, at, logits)
 	}
 	index := max(s.generated(), s.place(at))
-	if !s.chooses(at) || index >= int(s.seq.MaxTokens) {
-		return
+	if got.chosen = s.chooses(at) && index < int(s.seq.MaxTokens); got.chosen {
+		got.choice = sampler.Next(logits, s.params, s.said(), index)
 	}
-	p.choices = append(p.choices, w.sampler.Next(logits, s.params, s.said(), index))
+	return got
 }
 
 // said is what a repetition repeats: what a decoder has seen and made.

@@ -122,7 +122,7 @@ func TestEncodedTogether(t *testing.T) {
 			want = append(want, logits...)
 		}
 	}
-	if err := r.forward(t.Context(), all, true, func(_ int, logits []float32) { got = append(got, logits...) }); err != nil {
+	if err := r.forward(t.Context(), all, true, func(_ []int, logits []float32) { got = append(got, logits...) }); err != nil {
 		t.Fatal(err)
 	}
 	if d := maxDiff(got, want); d != 0 || len(got) != len(want) {

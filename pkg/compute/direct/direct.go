@@ -25,7 +25,7 @@ type Runner struct {
 	task     model.Task
 	steps    int64
 	kv       *kvcache.Pool
-	sampler  sampling.Sampler
+	choose   sampling.Batch
 	rows     []forward.Row
 	most     int // rows that are computed at once; 0: any number
 }
@@ -65,7 +65,7 @@ func New(m *model.Model, p *pool.Pool, s Settings) (*Runner, error) {
 	}
 	local := &forward.Local{Gates: on.Gates, Experts: on.Experts, Wire: s.Wire, Hidden: m.Spec.Hidden, Pool: p, Routed: s.Routed}
 	step := forward.Step{Backbone: on.Backbone, MoE: local, Clock: s.Clock}
-	return &Runner{step: step, local: local, backbone: on.Backbone, task: m.Spec.Task(), kv: kv, most: s.Rows}, nil
+	return &Runner{step: step, local: local, backbone: on.Backbone, task: m.Spec.Task(), kv: kv, most: s.Rows, choose: sampling.Batch{Pool: p}}, nil
 }
 
 // load loads what is missing for the CPU.
@@ -163,18 +163,21 @@ func (s *Sequence) Close() { s.table.Release() }
 // token to each.
 func (r *Runner) Step(ctx context.Context, seqs []*Sequence) error {
 	next := 0 // one row of each sequence has logits, in their order
-	return r.forward(ctx, seqs, false, func(_ int, logits []float32) {
-		s := seqs[next]
-		next++
-		c := r.sampler.Next(logits, s.Params, s.IDs[s.source:], len(s.IDs)-s.prompt)
-		s.IDs = append(s.IDs, c.ID)
+	return r.forward(ctx, seqs, false, func(rows []int, logits []float32) {
+		vocab := len(logits) / len(rows)
+		r.choose.Each(len(rows), vocab, func(sampler *sampling.Sampler, i int) {
+			s := seqs[next+i]
+			c := sampler.Next(logits[i*vocab:(i+1)*vocab], s.Params, s.IDs[s.source:], len(s.IDs)-s.prompt)
+			s.IDs = append(s.IDs, c.ID)
+		})
+		next += len(rows)
 	})
 }
 
 // Logits computes the pending rows of one sequence and returns their logits
 // (rows, V); those that an encoder before a decoder reads have none.
 func (r *Runner) Logits(ctx context.Context, s *Sequence) (out []float32, err error) {
-	err = r.forward(ctx, []*Sequence{s}, true, func(_ int, logits []float32) { out = append(out, logits...) })
+	err = r.forward(ctx, []*Sequence{s}, true, func(_ []int, logits []float32) { out = append(out, logits...) })
 	return out, err
 }
 
@@ -213,7 +216,7 @@ func (r *Runner) row(s *Sequence, i int) forward.Row {
 
 // forward takes the pending rows through the layers and hands on the logits of
 // all, or of each sequence's last.
-func (r *Runner) forward(ctx context.Context, seqs []*Sequence, all bool, each func(row int, logits []float32)) error {
+func (r *Runner) forward(ctx context.Context, seqs []*Sequence, all bool, use func(rows []int, logits []float32)) error {
 	if err := r.encode(ctx, seqs); err != nil {
 		return err
 	}
@@ -237,7 +240,7 @@ func (r *Runner) forward(ctx context.Context, seqs []*Sequence, all bool, each f
 		if err := r.step.Run(ctx, rows); err != nil {
 			return err
 		}
-		if err := r.step.Logits(ctx, each); err != nil {
+		if err := r.step.Logits(ctx, use); err != nil {
 			return err
 		}
 	}

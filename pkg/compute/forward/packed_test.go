@@ -26,7 +26,7 @@ func logits(t *testing.T, m *model.Model, golden string) (all []float32) {
 	if err := s.Run(t.Context(), rows); err != nil {
 		t.Fatal(err)
 	}
-	err := s.Logits(t.Context(), func(_ int, logits []float32) { all = append(all, logits...) })
+	err := s.Logits(t.Context(), func(_ []int, logits []float32) { all = append(all, logits...) })
 	if err != nil {
 		t.Fatal(err)
 	}

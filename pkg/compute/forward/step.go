@@ -191,10 +191,10 @@ func (s *Step) Hidden(row int) []float32 {
 	return s.hidden[row*d : (row+1)*d]
 }
 
-// Logits calls each for the rows of the last Run that want logits, in their
-// order, with the row's index and its logits (V), which are valid, and each's
-// to change, until it returns.
-func (s *Step) Logits(ctx context.Context, each func(row int, logits []float32)) error {
+// Logits calls use for the rows of the last Run that want logits, in their
+// order and as many at once as there is memory for, with their indexes (n) and their
+// logits (n, V), which are valid, and use's to change, until it returns.
+func (s *Step) Logits(ctx context.Context, use func(rows []int, logits []float32)) error {
 	s.wanted = s.wanted[:0]
 	for i, r := range s.rows {
 		if r.Logits {
@@ -212,10 +212,8 @@ func (s *Step) Logits(ctx context.Context, each func(row int, logits []float32))
 		}
 		s.Clock.lap(Head)
 		n := len(logits) / vocab
-		for i, row := range rows[:n] {
-			each(row, logits[i*vocab:(i+1)*vocab])
-			s.Progress.Tick()
-		}
+		use(rows[:n], logits)
+		s.Progress.Tick()
 		s.Clock.lap(Sampling)
 		rows = rows[n:]
 	}

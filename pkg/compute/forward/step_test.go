@@ -132,7 +132,7 @@ func logitsOf(s *Step, rows []Row) (out []float32, err error) {
 	if err := s.Run(context.Background(), rows); err != nil {
 		return nil, err
 	}
-	return out, s.Logits(context.Background(), func(_ int, logits []float32) { out = append(out, logits...) })
+	return out, s.Logits(context.Background(), func(_ []int, logits []float32) { out = append(out, logits...) })
 }
 
 // prefill takes a prompt through the layers in pieces and returns the logits
@@ -227,7 +227,7 @@ func TestLogitsInSlices(t *testing.T) {
 	}
 }
 
-// A step says that it gets on while it is in a layer, and with each row's logits.
+// A step says that it gets on while it is in a layer, and with logits.
 func TestProgress(t *testing.T) {
 	r := newRig(t, modeltest.Tiny(t))
 	s := r.step(tensor.BF16)
@@ -238,11 +238,11 @@ func TestProgress(t *testing.T) {
 	if err := s.Run(t.Context(), rows); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Logits(t.Context(), func(int, []float32) { seen = append(seen, s.Progress.Done()) }); err != nil {
+	if err := s.Logits(t.Context(), func([]int, []float32) { seen = append(seen, s.Progress.Done()) }); err != nil {
 		t.Fatal(err)
 	}
-	if len(seen) != 4 || seen[0] == 0 {
-		t.Fatalf("%v, want counts of 2 layers and 2 rows", seen)
+	if len(seen) != 3 || seen[0] == 0 {
+		t.Fatalf("%v, want counts of 2 layers and of what rows share", seen)
 	}
 	for i, n := range seen[1:] {
 		if n <= seen[i] {

@@ -4,7 +4,6 @@
 package sampling
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -49,8 +48,9 @@ const minTemperature = 1e-5
 
 // Sampler holds buffers for one goroutine's use.
 type Sampler struct {
-	probs []float32
-	order []int32
+	probs  []float32
+	scaled []float32 // logits, of top-p
+	order  []int32
 }
 
 // Next chooses the token of this index. It changes logits (vocab); history is
@@ -73,10 +73,13 @@ func (s *Sampler) Next(logits []float32, p Params, history []uint32, index int) 
 
 // Argmax is the lowest index of the largest value.
 func Argmax(x []float32) int {
-	best := 0
+	best, most := 0, float32(math.Inf(-1))
+	if len(x) > 0 {
+		most = x[0]
+	}
 	for i, v := range x {
-		if v > x[best] {
-			best = i
+		if v > most {
+			best, most = i, v
 		}
 	}
 	return best
@@ -116,27 +119,68 @@ func (s *Sampler) sample(logits []float32, p Params, index int) uint32 {
 // to the lower id), and leaves their probabilities in s.probs.
 func (s *Sampler) rank(p Params) {
 	s.order = s.order[:0]
-	var floor float32
-	if p.TopK > 0 && p.TopK < len(s.probs) {
-		floor = s.kthLargest(p.TopK)
-	} else {
-		// A token below this share of the best one's weight cannot be in the
-		// nucleus: all such tokens together have less than 1 - top_p.
-		floor = slices.Max(s.probs) + float32(math.Log((1-float64(p.TopP))/float64(len(s.probs))))
+	if p.TopK == 0 {
+		s.rankNucleus(p.TopP)
+		return
 	}
-	for i, v := range s.probs {
-		if v >= floor {
-			s.order = append(s.order, int32(i))
+	floor := nucleusFloor(s.probs, p.TopP)
+	if p.TopK < len(s.probs) {
+		floor = s.kthLargest(p.TopK)
+	}
+	s.append(s.probs, floor, noBound)
+	s.order = s.order[:min(p.TopK, len(s.order))]
+	s.maskOthers()
+	cpu.Softmax(s.probs)
+}
+
+// nucleusFloor is so low that a token below it cannot be in the nucleus: all such tokens
+// together have less than 1 - top_p of the best one's weight.
+func nucleusFloor(logits []float32, topP float32) float32 {
+	return slices.Max(logits) + float32(math.Log((1-float64(topP))/float64(len(logits))))
+}
+
+// rankNucleus orders candidates in bands of logits, from the best one's on, until they have the
+// share: of a flat distribution most need no order.
+func (s *Sampler) rankNucleus(share float32) {
+	s.scaled = append(s.scaled[:0], s.probs...)
+	cpu.Softmax(s.probs)
+	best, least := slices.Max(s.scaled), nucleusFloor(s.scaled, share)
+	mass, above := 0.0, noBound
+	for width := float32(1); ; width *= 2 {
+		floor := max(best-width, least)
+		from := len(s.order)
+		s.append(s.scaled, floor, above)
+		for _, id := range s.order[from:] {
+			mass += float64(s.probs[id])
+		}
+		if mass >= float64(share) || !(floor > least) { // also if one is not a number
+			return
+		}
+		above = floor
+	}
+}
+
+// noBound is below nothing.
+var noBound = float32(math.NaN())
+
+// append adds the candidates from a floor on, but for those from a bound on, in order.
+func (s *Sampler) append(x []float32, floor, bound float32) {
+	order, from := s.order, len(s.order)
+	for i, v := range x {
+		if v >= floor && !(v >= bound) {
+			order = append(order, int32(i))
 		}
 	}
-	slices.SortStableFunc(s.order, func(a, b int32) int { return cmp.Compare(s.probs[b], s.probs[a]) })
-	if p.TopK > 0 && p.TopK < len(s.order) {
-		s.order = s.order[:p.TopK]
-	}
-	if p.TopK > 0 {
-		s.maskOthers()
-	}
-	cpu.Softmax(s.probs)
+	slices.SortFunc(order[from:], func(a, b int32) int {
+		switch {
+		case x[a] > x[b] || x[a] == x[b] && a < b:
+			return -1
+		case a == b:
+			return 0
+		}
+		return 1
+	})
+	s.order = order
 }
 
 // maskOthers removes everything that is not ranked, so that top-p's share is

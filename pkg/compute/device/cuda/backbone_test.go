@@ -91,7 +91,7 @@ func logits(ctx context.Context, s *forward.Step, rows []forward.Row) (out []flo
 	if err := s.Run(ctx, rows); err != nil {
 		return nil, err
 	}
-	err = s.Logits(ctx, func(_ int, l []float32) { out = append(out, l...) })
+	err = s.Logits(ctx, func(_ []int, l []float32) { out = append(out, l...) })
 	return out, err
 }
 
