@@ -7,7 +7,6 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
-	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
 
 // work is one row for each of some experts of layer 0.
@@ -75,7 +74,7 @@ func sameSums(t *testing.T, d device.Device) {
 	in := work(3, 0, 2, 0, 3, 2)
 	in.Source, in.X = []uint32{0, 0, 1, 1, 1, 2}, in.X[:3*Hidden]
 	got, want := make([]float32, 3*Hidden), make([]float32, 3*Hidden)
-	if err := forward.SumSlots(d, in, want, &forward.ExpertScratch{}, tensor.F32, nil); err != nil {
+	if err := forward.SumSlots(d, in, want, &forward.ExpertScratch{}, "f32", nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := summer.Sums(in, got, &forward.ExpertScratch{}); err != nil || !slices.Equal(got, want) || slices.Max(got) == 0 {
