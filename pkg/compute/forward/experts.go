@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/model"
@@ -78,6 +77,7 @@ type Routed struct {
 
 // ExpertScratch holds the buffers of one ComputeExperts at a time.
 type ExpertScratch struct {
+	sorter ByExpert
 	order  []int32
 	groups []group
 	x, y   []float32
@@ -113,11 +113,7 @@ func ComputeExperts(p *pool.Pool, from Lender, in Routed, out []float32, s *Expe
 
 // group sorts the entries by expert.
 func (s *ExpertScratch) group(in Routed) {
-	s.order = s.order[:0]
-	for i := range in.Expert {
-		s.order = append(s.order, int32(i))
-	}
-	slices.SortStableFunc(s.order, func(x, y int32) int { return int(in.Expert[x]) - int(in.Expert[y]) })
+	s.order = s.sorter.Order(s.order[:0], in.Expert)
 	s.groups = s.groups[:0]
 	for from := 0; from < len(s.order); {
 		e, to := in.Expert[s.order[from]], from+1

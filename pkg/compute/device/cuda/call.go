@@ -1,9 +1,7 @@
 package cuda
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"unsafe"
 
 	"github.com/switchyard/switchyard/pkg/compute/device"
@@ -14,6 +12,7 @@ import (
 // keeps its memory from call to call.
 type call struct {
 	layer   int
+	sorter  forward.ByExpert
 	order   []int32 // entries, by expert
 	groups  []group
 	sources []uint32  // of each row in order, the row of x that goes over
@@ -36,13 +35,9 @@ type group struct {
 // tile is as kernels read it: group, first row, rows, 0.
 type tile [4]uint32
 
-// sort orders the entries by expert.
+// sort orders the entries by expert, those of one as they came.
 func (c *call) sort(in forward.Routed) {
-	c.layer, c.order = in.Layer, c.order[:0]
-	for i := range in.Expert {
-		c.order = append(c.order, int32(i))
-	}
-	slices.SortStableFunc(c.order, func(a, b int32) int { return cmp.Compare(in.Expert[a], in.Expert[b]) })
+	c.layer, c.order = in.Layer, c.sorter.Order(c.order[:0], in.Expert)
 }
 
 // group finds the experts of order.
