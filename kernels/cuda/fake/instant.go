@@ -1,0 +1,88 @@
+package fake
+
+import (
+	"sync/atomic"
+
+	"github.com/switchyard/switchyard/kernels/cuda"
+)
+
+// Instant is a device that takes no time and computes nothing: what is left is what the host
+// takes. Its memory cannot be read; Out, if set, says what copies bring back from it.
+type Instant struct {
+	About cuda.Info
+	Out   func(to []byte)
+
+	next atomic.Uint64
+}
+
+var _ cuda.Driver = (*Instant)(nil)
+
+// Info says what the device is.
+func (i *Instant) Info() cuda.Info { return i.About }
+
+// Free is all of it.
+func (i *Instant) Free() (int64, error) { return i.About.Memory, nil }
+
+// Alloc gives addresses that nobody else has.
+func (i *Instant) Alloc(bytes int64) (cuda.Ptr, error) {
+	size := uint64(cuda.Aligned(bytes) + cuda.Align)
+	return begin + cuda.Ptr(i.next.Add(size)-size), nil
+}
+
+// Release frees nothing: there is no memory.
+func (i *Instant) Release(cuda.Ptr) error { return nil }
+
+// Pin returns host memory.
+func (i *Instant) Pin(bytes int64) ([]byte, error) { return wordAligned(bytes), nil }
+
+// Unpin leaves it to the collector.
+func (i *Instant) Unpin([]byte) error { return nil }
+
+// NewStream returns one that is always done.
+func (i *Instant) NewStream() (cuda.Stream, error) { return instantStream{i}, nil }
+
+// NewEvent returns one that has always passed.
+func (i *Instant) NewEvent() (cuda.Event, error) { return instantEvent{}, nil }
+
+// Load takes any image.
+func (i *Instant) Load([]byte) (cuda.Module, error) { return instantModule{}, nil }
+
+// Close ends nothing.
+func (i *Instant) Close() error { return nil }
+
+type instantModule struct{}
+
+// Kernel knows all names.
+func (instantModule) Kernel(name string, _ int) (cuda.Kernel, error) { return instantKernel(name), nil }
+
+type instantKernel string
+
+// Name is the kernel's.
+func (k instantKernel) Name() string { return string(k) }
+
+type instantStream struct{ of *Instant }
+
+func (instantStream) CopyIn(cuda.Ptr, []byte) error { return nil }
+
+func (s instantStream) CopyOut(to []byte, _ cuda.Ptr) error {
+	if s.of.Out != nil {
+		s.of.Out(to)
+	}
+	return nil
+}
+
+func (instantStream) Launch(*cuda.Launch) error { return nil }
+
+func (instantStream) Capture(give func() error) (cuda.Graph, error) { return instantEvent{}, give() }
+
+func (instantStream) Run(cuda.Graph) error { return nil }
+
+func (instantStream) Record(cuda.Event) error { return nil }
+
+func (instantStream) Close() error { return nil }
+
+type instantEvent struct{}
+
+func (instantEvent) Wait() error { return nil }
+
+func (instantEvent) Close() error { return nil }
