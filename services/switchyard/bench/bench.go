@@ -81,9 +81,10 @@ type Result struct {
 	Done      float64 `json:"direct_flops_per_s"`
 	Bandwidth float64 `json:"direct_bandwidth_ratio"`
 	Flops     float64 `json:"direct_flops_ratio"`
-	// Prefill is the direct path's tokens a second on prompts of 512, and its share of the FMA ceiling.
-	Prefill      float64 `json:"direct_prefill_tokens_per_s"`
-	PrefillFlops float64 `json:"direct_prefill_flops_ratio"`
+	// Prefill is the direct path's tokens a second on prompts of PrefillTokens, and its share of the FMA ceiling.
+	PrefillTokens int     `json:"direct_prefill_tokens"`
+	Prefill       float64 `json:"direct_prefill_tokens_per_s"`
+	PrefillFlops  float64 `json:"direct_prefill_flops_ratio"`
 
 	// Of the pipeline's tensors. A step has so many rows in the mean.
 	Rows     float64 `json:"rows_per_step"`
@@ -185,11 +186,11 @@ func (b *Bench) Measure(ctx context.Context, batch int) (*Result, error) {
 	r := &Result{
 		Model: b.pipeline.name, Batch: batch, Prompt: b.settings.prompt(), Grouping: b.settings.Grouping, Wire: b.settings.Wire, Hops: b.settings.Hops, Names: b.pipeline.devices(),
 		Pipeline: median(pipeline), Direct: median(direct), Ratio: median(ratios), Together: median(together), Joules: took.perToken(),
-		PipelineFirst: firstTokenOf(firsts), DirectFirst: firstTokenOf(directFirsts), Read: median(bytes), Prefill: b.prefill,
+		PipelineFirst: firstTokenOf(firsts), DirectFirst: firstTokenOf(directFirsts), Read: median(bytes), PrefillTokens: b.direct.prefillTokens(), Prefill: b.prefill,
 	}
 	r.Done = r.Direct * b.flopsPerToken(r.Prompt+tokens/2)
 	r.Bandwidth, r.Flops = share(r.Read, b.machine.bandwidth), share(r.Done, b.machine.flops)
-	r.PrefillFlops = share(b.prefill*b.flopsPerToken(prefillLength/2), b.machine.flops)
+	r.PrefillFlops = share(b.prefill*b.flopsPerToken(r.PrefillTokens/2), b.machine.flops)
 	return r, b.details(ctx, r, before, tokens)
 }
 
@@ -270,10 +271,10 @@ func (r *Result) String() string {
 	fmt.Fprintf(&text, "%s  batch %d  grouping %s  wire %s  hops %s  %s: pipeline %.0f tokens/s, direct %.0f, ratio %.2f; ",
 		r.Model, r.Batch, r.Grouping, r.Wire, r.Hops, r.Names, r.Pipeline, r.Direct, r.Ratio)
 	if r.onProcessor() {
-		fmt.Fprintf(&text, "direct reads at %.2f of the machine's bandwidth and computes at %.2f of its FMA peak (prefill of 512: %.0f tokens/s, %.2f)\n",
-			r.Bandwidth, r.Flops, r.Prefill, r.PrefillFlops)
+		fmt.Fprintf(&text, "direct reads at %.2f of the machine's bandwidth and computes at %.2f of its FMA peak (prefill of %d: %.0f tokens/s, %.2f)\n",
+			r.Bandwidth, r.Flops, r.PrefillTokens, r.Prefill, r.PrefillFlops)
 	} else {
-		fmt.Fprintf(&text, "direct, on the same devices, reads %.1f GB/s of weights and computes %.2f TFLOP/s (prefill of 512: %.0f tokens/s)\n", r.Read/1e9, r.Done/1e12, r.Prefill)
+		fmt.Fprintf(&text, "direct, on the same devices, reads %.1f GB/s of weights and computes %.2f TFLOP/s (prefill of %d: %.0f tokens/s)\n", r.Read/1e9, r.Done/1e12, r.PrefillTokens, r.Prefill)
 	}
 	fmt.Fprintf(&text, "    first token of a prompt of %d tokens: pipeline %v, direct %v\n", r.Prompt, r.PipelineFirst, r.DirectFirst)
 	fmt.Fprintf(&text, "    %.2f rows, %.1f messages and %.0f payload bytes a step\n", r.Rows, r.Messages, r.Bytes)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -238,10 +239,30 @@ func TestDevicesOnCPU(t *testing.T) {
 	}
 	for _, name := range []string{
 		"model", "batch", "grouping", "wire", "pipeline_tokens_per_s", "direct_tokens_per_s", "ratio", "direct_bandwidth_ratio", "direct_flops_ratio",
-		"device", "attention_device", "gate_device", "prompt_tokens", "pipeline_ttft", "direct_ttft",
+		"device", "attention_device", "gate_device", "prompt_tokens", "pipeline_ttft", "direct_ttft", "direct_prefill_tokens",
 	} {
 		if _, ok := fields[name]; !ok {
 			t.Errorf("no %s in %s", name, text)
+		}
+	}
+}
+
+// What is told of a prefill is of the prompts that were measured, in a model with fewer
+// positions, too.
+func TestPrefillTold(t *testing.T) {
+	for _, tc := range []struct{ positions, tokens int }{{4096, 512}, {128, 128}} {
+		r := newRig(t, func(*cluster.Services) {})
+		r.m.Spec.MaxPositions = tc.positions
+		b := r.open(t, Settings{})
+		got, err := b.Measure(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := b.prefill * b.flopsPerToken(tc.tokens/2) / b.machine.flops; got.PrefillTokens != tc.tokens || got.PrefillFlops != want {
+			t.Errorf("%d positions: %d tokens at %v of the peak, want %d at %v", tc.positions, got.PrefillTokens, got.PrefillFlops, tc.tokens, want)
+		}
+		if want := fmt.Sprintf("(prefill of %d: ", tc.tokens); !strings.Contains(got.String(), want) {
+			t.Errorf("no %q in %s", want, got)
 		}
 	}
 }

@@ -18,7 +18,8 @@ import (
 // Lengths of prompts and contexts in benchmarks.
 const (
 	// PromptLength is that of prompts for which nobody wants another one.
-	PromptLength  = 16
+	PromptLength = 16
+	// prefillLength is that of the prompts of a prefill, where the model has as many positions.
 	prefillLength = 512
 	// Context is how many tokens a sequence may have, prompt and answer, with such a prompt.
 	Context = 512
@@ -156,12 +157,15 @@ func closeAll(seqs []*direct.Sequence) {
 	}
 }
 
-// prefill is the median rate of a few prompts of 512 tokens, one at a time. It comes before
+// prefillTokens is the length of the prompts that prefill measures.
+func (s *directSide) prefillTokens() int { return min(prefillLength, s.spec.MaxPositions) }
+
+// prefill is the median rate of a few prompts of prefillTokens, one at a time. It comes before
 // bound.
 func (s *directSide) prefill(ctx context.Context) (float64, error) {
 	var rates []float64
 	for range 5 {
-		n := min(prefillLength, s.spec.MaxPositions)
+		n := s.prefillTokens()
 		seqs, err := s.add(1, n, 0)
 		if err != nil {
 			return 0, err
