@@ -69,6 +69,9 @@ func (c *BenchCmd) run(ctx context.Context, e *env) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }() // after the pipelines
+	if err := c.checkModel(m); err != nil {
+		return usage(err)
+	}
 	if c.Rescale {
 		return c.rescale(ctx, e, m, line)
 	}
@@ -114,9 +117,6 @@ func (c *BenchCmd) settings(ctx context.Context, e *env, m *model.Model, threads
 	if len(c.Rows) > 0 {
 		s.Heard = &bench.LayerTimes{}
 		b.rows, b.heard = slices.Max(c.Rows), s.Heard
-	}
-	if err := bench.CheckPrompt(m, c.PromptTokens); err != nil {
-		return s, usage(err)
 	}
 	line.Set("measuring the machine, and loading the experts…")
 	if s.Devices, err = c.devices(ctx, e, m, b); err != nil {
@@ -231,6 +231,14 @@ func (c *BenchCmd) checkInstead() error {
 		return usage(fmt.Errorf("--prompt-tokens is %d; leave it out with --rescale, and with --rows, which says itself how long prompts are", c.PromptTokens))
 	}
 	return nil
+}
+
+// checkModel refuses what cannot be measured of a model.
+func (c *BenchCmd) checkModel(m *model.Model) error {
+	if c.Rescale {
+		return bench.CheckRescale(m)
+	}
+	return errors.Join(bench.CheckTask(m), bench.CheckPrompt(m, c.PromptTokens))
 }
 
 // maxBatch is what a replica takes by default, maxRows what it can be told to; mostPrompt

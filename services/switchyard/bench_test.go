@@ -39,6 +39,30 @@ func TestBenchClosesModel(t *testing.T) {
 	}
 }
 
+// What a bench cannot measure of a model is refused before anything is measured.
+func TestBenchRefuses(t *testing.T) {
+	t.Parallel()
+	bert, both := modeltest.GoldenDir("bert_moe"), modeltest.GoldenDir("bert2bert_moe")
+	for _, tc := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"an encoder", []string{"--model", bert}, "model bert_moe is an encoder, which fills masks: serve it (switchyard up --model DIR)"},
+		{"an encoder's layers", []string{"--model", bert, "--rows", "4"}, "model bert_moe is an encoder"},
+		{"an encoder's plans", []string{"--model", bert, "--rescale", "--batch", "1"}, "--rescale measures the time between tokens; model bert_moe is an encoder"},
+		{"an encoder before a decoder", []string{"--model", both}, "model bert2bert_moe is an encoder before a decoder: serve it"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			args := append([]string{"bench", "--rounds", "1", "--seconds", "0.001"}, tc.args...)
+			if got := invoke("", args...); got.code != exitUsage || got.out != "" || !strings.Contains(got.err, tc.want) {
+				t.Errorf("got %+v, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
 // interrupting is a signal in the middle of a command: after its first result.
 type interrupting struct {
 	told   bytes.Buffer

@@ -43,6 +43,33 @@ type directSide struct {
 	rows   int // of a step at most, as of the pipeline's
 }
 
+// Models that bench cannot measure.
+const (
+	encoder        = "an encoder, which fills masks"
+	encoderDecoder = "an encoder before a decoder"
+	instead        = "serve it (switchyard up --model DIR), and take the time of its answers (switchyard prompt --stats)"
+)
+
+// CheckTask refuses models that do not go on with a prompt.
+func CheckTask(m *model.Model) error {
+	const refusal = "bench measures models that go on with a prompt; model %s is %s: %s"
+	switch m.Spec.Task() {
+	case model.Fill:
+		return fmt.Errorf(refusal, m.Name, encoder, instead)
+	case model.Answer:
+		return fmt.Errorf(refusal, m.Name, encoderDecoder, instead+", or that of changes of its plan (bench --rescale)")
+	}
+	return nil
+}
+
+// CheckRescale refuses models without a time between tokens.
+func CheckRescale(m *model.Model) error {
+	if m.Spec.Task() == model.Fill {
+		return fmt.Errorf("--rescale measures the time between tokens; model %s is %s: %s", m.Name, encoder, instead)
+	}
+	return nil
+}
+
 // CheckPrompt refuses prompts that leave no room for answers.
 func CheckPrompt(m *model.Model, tokens int) error {
 	if most := m.Spec.MaxPositions - minTokens; tokens > most {
