@@ -83,6 +83,10 @@ func (c *BenchCmd) run(ctx context.Context, e *env) (err error) {
 	}
 	defer s.Devices.Close() // after the pipelines
 	b, err := bench.Open(ctx, s)
+	var full *bench.RoomError
+	if errors.As(err, &full) {
+		return usage(err)
+	}
 	if err != nil {
 		return err
 	}
@@ -117,6 +121,8 @@ func (c *BenchCmd) settings(ctx context.Context, e *env, m *model.Model, threads
 	if len(c.Rows) > 0 {
 		s.Heard = &bench.LayerTimes{}
 		b.rows, b.heard = slices.Max(c.Rows), s.Heard
+	} else {
+		s.Batches = c.Batch
 	}
 	line.Set("measuring the machine, and loading the experts…")
 	if s.Devices, err = c.devices(ctx, e, m, b); err != nil {
@@ -238,7 +244,16 @@ func (c *BenchCmd) checkModel(m *model.Model) error {
 	if c.Rescale {
 		return bench.CheckRescale(m)
 	}
-	return errors.Join(bench.CheckTask(m), bench.CheckPrompt(m, c.PromptTokens))
+	if err := errors.Join(bench.CheckTask(m), bench.CheckPrompt(m, c.PromptTokens)); err != nil {
+		return err
+	}
+	if len(c.Rows) > 0 {
+		return bench.CheckRows(m, c.Rows)
+	}
+	if isGPU(c.AttentionDevice) { // whose memory is known when the weights are there
+		return nil
+	}
+	return bench.CheckRoom(m, c.PromptTokens, c.MaxRows, c.Batch)
 }
 
 // maxBatch is what a replica takes by default, maxRows what it can be told to; mostPrompt

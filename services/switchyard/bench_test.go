@@ -52,6 +52,11 @@ func TestBenchRefuses(t *testing.T) {
 		{"an encoder's layers", []string{"--model", bert, "--rows", "4"}, "model bert_moe is an encoder"},
 		{"an encoder's plans", []string{"--model", bert, "--rescale", "--batch", "1"}, "--rescale measures the time between tokens; model bert_moe is an encoder"},
 		{"an encoder before a decoder", []string{"--model", both}, "model bert2bert_moe is an encoder before a decoder: serve it"},
+		{
+			"a batch without room", []string{"--synthetic", "mixtral-1b:1", "--batch", "1,256", "--prompt-tokens", "3000"},
+			"--batch has 256; there is memory for the keys and values of 174 sequences of 3008 tokens: take a smaller --batch or --prompt-tokens\n",
+		},
+		{"rows beyond the positions", []string{"--synthetic", "tiny:1", "--rows", "8,4096"}, "--rows has 4096; model tiny_1 has 4096 positions: it must be 1 to 4095"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -37,6 +37,8 @@ type Settings struct {
 	Devices *Devices
 	// Prompt is how many tokens prompts have; 0 is PromptLength.
 	Prompt int
+	// Batches are to be measured: Open fails with *RoomError where one has no room.
+	Batches []int
 	// Open starts a pipeline of the same model with such hops; Loads, if set, one
 	// that tells Kafka of experts' loads, which is then measured beside the other.
 	Open, Loads func(ctx context.Context, hops string) (*cluster.Cluster, error)
@@ -136,6 +138,9 @@ func Open(ctx context.Context, s Settings) (b *Bench, err error) {
 	}
 	b.settings.Progress("loading the direct path…")
 	if b.direct, err = newDirectSide(b.settings); err != nil {
+		return nil, err
+	}
+	if err := b.direct.checkRoom(b.settings.Batches); err != nil {
 		return nil, err
 	}
 	cluster.TuneCollector()

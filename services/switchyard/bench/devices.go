@@ -37,10 +37,13 @@ type Devices struct {
 // directRows is what a step on the CPU has room for at least: the longest of --rows.
 const directRows = 4096
 
+// roomOnCPU is how many rows a step on the CPU has room for, where the services' have so many.
+func roomOnCPU(rows int) int { return max(directRows, rows) }
+
 // OpenDevices measures the machine, if that computes, and loads a model's experts, and what
 // else the services have on GPUs. A sequence has so many positions at most.
 func OpenDevices(ctx context.Context, m *model.Model, p *pool.Pool, w tensor.Wire, of cluster.Services, positions int) (_ *Devices, err error) {
-	d := &Devices{Names: namesOf(of), room: max(directRows, of.Attention.MaxRows), rows: of.Attention.MaxRows, kv: KVBytes}
+	d := &Devices{Names: namesOf(of), room: roomOnCPU(of.Attention.MaxRows), rows: of.Attention.MaxRows, kv: KVBytes}
 	defer func() {
 		if err != nil {
 			d.Close()

@@ -326,11 +326,31 @@ func TestDevicesWithoutRoom(t *testing.T) {
 			t.Errorf("%d are open", n)
 		}
 	})
-	t.Run("batch", func(t *testing.T) {
-		r := newRig(t, func(*cluster.Services) {})
-		b := r.open(t, Settings{Prompt: 4000})
-		if _, err := b.direct.maxTokens(1 << 20); err == nil || !strings.Contains(err.Error(), "not for a batch of 1048576") {
-			t.Error(err)
-		}
-	})
+	for _, tc := range []struct{ name, want string }{
+		{"batch on the CPU", "sequences of 4008 tokens: take a smaller --batch or --prompt-tokens"},
+		{"batch on a GPU", "sequences of 4008 tokens: take a smaller --batch or --prompt-tokens, or a larger --attention-gpu-memory"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, func(s *cluster.Services) {
+				if strings.HasSuffix(tc.name, "GPU") {
+					s.Attention.GPU = newGPU(fake.Backbone(), 60<<20).GPU
+				}
+			})
+			devices, err := OpenDevices(t.Context(), r.m, r.threads, tensor.BF16, r.of, ContextFor(4000))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer devices.Close()
+			_, err = Open(t.Context(), Settings{
+				Model: r.m, Pool: r.threads, Wire: "bf16", Devices: devices, Prompt: 4000, Batches: []int{1, 1 << 20}, Progress: func(string, ...any) {},
+				Open: func(context.Context, string) (*cluster.Cluster, error) {
+					return nil, errors.New("a pipeline was started")
+				},
+			})
+			var full *RoomError
+			if !errors.As(err, &full) || full.Room < 1 || !strings.HasPrefix(err.Error(), "--batch has 1048576; ") || !strings.HasSuffix(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/direct"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/request/sampling"
@@ -39,8 +40,9 @@ type directSide struct {
 	runner *direct.Runner
 	spec   model.Spec
 	clock  forward.Clock
-	prompt int // tokens of one
-	rows   int // of a step at most, as of the pipeline's
+	prompt int  // tokens of one
+	rows   int  // of a step at most, as of the pipeline's
+	onGPU  bool // keys and values are
 }
 
 // Models that bench cannot measure.
@@ -84,7 +86,7 @@ func newDirectSide(b Settings) (*directSide, error) {
 		Wire: tensor.Wire(b.Wire), MaxPositions: cmp.Or(b.Context, ContextFor(s.prompt)), KVBytes: KVBytes, Rows: directRows, Clock: &s.clock,
 	}
 	if d := b.Devices; d != nil {
-		settings.On, settings.KVBytes, settings.Rows, s.rows = d.on, d.kv, d.room, d.rows
+		settings.On, settings.KVBytes, settings.Rows, s.rows, s.onGPU = d.on, d.kv, d.room, d.rows, d.on.Backbone != nil
 	}
 	r, err := direct.New(b.Model, b.Pool, settings)
 	if err != nil {
@@ -103,8 +105,50 @@ func (s *directSide) maxTokens(batch int) (int, error) {
 			return n, nil
 		}
 	}
-	return 0, fmt.Errorf("keys and values of the direct path have room for %d sequences of %d tokens, not for a batch of %d: take a smaller --batch or --prompt-tokens, or a larger --attention-gpu-memory where a GPU attends",
-		s.runner.Room(s.prompt+minTokens), s.prompt+minTokens, batch)
+	return 0, &RoomError{Batch: batch, Room: s.runner.Room(s.prompt + minTokens), Tokens: s.prompt + minTokens, onGPU: s.onGPU}
+}
+
+// checkRoom refuses batches that have no room, before anything is measured.
+func (s *directSide) checkRoom(batches []int) error {
+	for _, batch := range batches {
+		if _, err := s.maxTokens(batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RoomError says that there is too little memory for a batch's keys and values.
+type RoomError struct {
+	// Room is how many sequences there is memory for, of so many Tokens each.
+	Batch, Room, Tokens int
+
+	onGPU bool
+}
+
+// Error has both numbers, and what to do.
+func (e *RoomError) Error() string {
+	text := fmt.Sprintf("--batch has %d; there is memory for the keys and values of %d sequences of %d tokens: take a smaller --batch or --prompt-tokens", e.Batch, e.Room, e.Tokens)
+	if e.onGPU {
+		text += ", or a larger --attention-gpu-memory"
+	}
+	return text
+}
+
+// CheckRoom refuses batches whose keys and values the processor's memory for them does not
+// hold, in steps of so many rows.
+func CheckRoom(m *model.Model, prompt, rows int, batches []int) error {
+	shape := kvcache.ShapeOf(&m.Spec)
+	shape.Rows = roomOnCPU(rows)
+	kv, err := kvcache.NewPool(shape, KVBytes)
+	if err != nil {
+		return err
+	}
+	tokens := prompt + minTokens
+	if room := kv.Capacity() / kv.Need(tokens); slices.Max(batches) > room {
+		return &RoomError{Batch: slices.Max(batches), Room: room, Tokens: tokens}
+	}
+	return nil
 }
 
 var greedy = sampling.Params{TopP: 1, Logprobs: -1}

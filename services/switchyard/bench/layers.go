@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,12 +45,17 @@ type Layer struct {
 // minLayerSteps is the fewest that are measured of either side.
 const minLayerSteps = 3
 
+// CheckRows refuses prompts that leave no room for a token.
+func CheckRows(m *model.Model, rows []int) error {
+	if n, most := slices.Max(rows), m.Spec.MaxPositions-1; n > most {
+		return fmt.Errorf("--rows has %d; model %s has %d positions: it must be 1 to %d", n, m.Name, most+1, most)
+	}
+	return nil
+}
+
 // MeasureLayer times a layer on both sides, one after the other.
 func (b *Bench) MeasureLayer(ctx context.Context, rows int) (*Layer, error) {
 	spec := &b.settings.Model.Spec
-	if most := min(b.settings.Context, spec.MaxPositions) - 1; rows > most {
-		return nil, fmt.Errorf("%d rows are more than the %d that fit in a context of %d", rows, most, most+1)
-	}
 	r := &Layer{
 		Model: b.pipeline.name, Layers: spec.Layers, Rows: rows, Grouping: b.settings.Grouping, Wire: b.settings.Wire, Hops: b.settings.Hops, Names: b.pipeline.devices(),
 		Bandwidth: b.machine.bandwidth, Peak: b.machine.flops,

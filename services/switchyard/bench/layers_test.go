@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 
@@ -85,8 +84,5 @@ func TestMeasureLayer(t *testing.T) {
 	experts := 2 * float64(4*m.Spec.ExpertParameters())
 	if bytes < experts || bytes > 2*experts {
 		t.Errorf("40 rows read %.0f bytes, the experts have %.0f", bytes, experts)
-	}
-	if _, err := b.MeasureLayer(t.Context(), 2000); err == nil || errors.Is(err, context.Canceled) {
-		t.Errorf("more rows than the context holds: %v", err)
 	}
 }
