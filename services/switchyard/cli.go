@@ -86,7 +86,8 @@ func (s stdio) progress() *terminal.Progress { return terminal.NewProgress(s.err
 type env struct {
 	Globals
 	stdio
-	log *slog.Logger
+	log   *slog.Logger
+	waits waits
 }
 
 // run runs the command line and returns the exit code.
@@ -104,6 +105,10 @@ func run(args []string, std stdio) (code int) {
 
 // runUntil runs the command line; the end of ctx is what a signal is.
 func runUntil(ctx context.Context, args []string, std stdio) (code int) {
+	return runWaiting(ctx, args, std, waits{})
+}
+
+func runWaiting(ctx context.Context, args []string, std stdio, w waits) (code int) {
 	defer exitByPanic(&code)
 	if err := cpu.Check(); err != nil {
 		return report(std.err, usage(err))
@@ -114,7 +119,7 @@ func runUntil(ctx context.Context, args []string, std stdio) (code int) {
 	var cli CLI
 	parsed, err := parse(&cli, args, std)
 	if err == nil {
-		e := &env{Globals: cli.Globals, stdio: std, log: cli.logger(std.err)}
+		e := &env{Globals: cli.Globals, stdio: std, log: cli.logger(std.err), waits: w}
 		if stray := strayVariables(parsed.Model); len(stray) > 0 {
 			e.log.Warn("variables are set that nothing reads", "names", strings.Join(stray, ", "))
 		}

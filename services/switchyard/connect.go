@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,8 +24,23 @@ func (f ConnectFlags) Validate() error {
 	return nil
 }
 
-// dialWithin is how long a command waits for a server at the start. Tests make it longer.
-var dialWithin = func(f ConnectFlags) time.Duration { return f.ConnectTimeout }
+// waits bound what a command waits for. Without any, its flags and the clock do; tests
+// have others.
+type waits struct {
+	dial   time.Duration // for a server at the start; 0: --connect-timeout
+	ending func(context.Context, time.Time, error) (context.Context, context.CancelFunc)
+}
+
+// dialing is how long a command waits for a server at the start.
+func (w waits) dialing(f ConnectFlags) time.Duration { return cmp.Or(w.dial, f.ConnectTimeout) }
+
+// until ends a context at a time.
+func (w waits) until(ctx context.Context, end time.Time, why error) (context.Context, context.CancelFunc) {
+	if w.ending != nil {
+		return w.ending(ctx, end, why)
+	}
+	return context.WithDeadlineCause(ctx, end, why)
+}
 
 // busConfig is the connection that the flags ask for.
 func (g Globals) busConfig() bus.Config {
@@ -35,7 +51,7 @@ func (g Globals) busConfig() bus.Config {
 
 // connect connects a command that is no service.
 func (e *env) connect(ctx context.Context, name string, f ConnectFlags) (*bus.Conn, error) {
-	dialing, cancel := context.WithTimeout(ctx, dialWithin(f))
+	dialing, cancel := context.WithTimeout(ctx, e.waits.dialing(f))
 	defer cancel()
 	conn, err := bus.Connect(dialing, e.busConfig(), bus.Settings{
 		Name: "switchyard " + name, Logger: e.log, Patience: f.ConnectTimeout,

@@ -151,8 +151,9 @@ func TestDLQKeepsWhatItCannotSend(t *testing.T) {
 	if err := g.conn.JetStream().DeleteStream(t.Context(), g.streams.Prompts().Name); err != nil {
 		t.Fatal(err)
 	}
-	dialPatiently(t)
-	g.dlq(exitFailed, "retry", "1", "--connect-timeout", "200ms")
+	if got := invokePatiently(t, "--nats", g.url, "dlq", "retry", "1", "--connect-timeout", "200ms"); got.code != exitFailed {
+		t.Errorf("got %+v", got)
+	}
 	if left := g.left(); len(left) != 1 {
 		t.Errorf("left %v", left)
 	}

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -140,13 +139,8 @@ func (f *fake) send(p *pb.Prompt, c *pb.Chunk) {
 	}
 }
 
-// dialPatiently lets commands take their time to connect, however short their
-// --connect-timeout is, which is for other things, too.
-func dialPatiently(t *testing.T) {
-	before := dialWithin
-	dialWithin = func(ConnectFlags) time.Duration { return testkit.Patience }
-	t.Cleanup(func() { dialWithin = before })
-}
+// patient lets commands take their time to connect.
+var patient = waits{dial: testkit.Patience}
 
 // result is what a command did.
 type result struct {
@@ -162,5 +156,13 @@ func (f *fake) invoke(stdin string, args ...string) result {
 func invoke(stdin string, args ...string) result {
 	var out, errOut bytes.Buffer
 	code := run(args, stdio{in: strings.NewReader(stdin), out: &out, err: &errOut})
+	return result{code, out.String(), errOut.String()}
+}
+
+// invokePatiently is invoke of what has a short --connect-timeout, which is for other
+// things than connecting, too: that may take its time.
+func invokePatiently(t *testing.T, args ...string) result {
+	var out, errOut bytes.Buffer
+	code := runWaiting(t.Context(), args, stdio{in: strings.NewReader(""), out: &out, err: &errOut}, patient)
 	return result{code, out.String(), errOut.String()}
 }

@@ -122,12 +122,11 @@ func TestPlanWatchLost(t *testing.T) {
 	p := &planned{t, srv.URL()}
 	host := startProbed(t, "expert", p.url)
 	p.await("a plan", func(plans.Function) bool { return true })
-	dialPatiently(t)
 	seen := &sharedText{}
 	ended := make(chan int, 1)
 	go func() {
 		args := []string{"--nats", p.url, "plan", "watch", "--connect-timeout", "1s"}
-		ended <- runUntil(t.Context(), args, stdio{in: strings.NewReader(""), out: seen, err: io.Discard})
+		ended <- runWaiting(t.Context(), args, stdio{in: strings.NewReader(""), out: seen, err: io.Discard}, patient)
 	}()
 	p.until("the plan", func() bool { return strings.Contains(seen.String(), "layer 7, version ") })
 	host.stop()

@@ -58,7 +58,7 @@ func (c *PromptCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	defer conn.Close()
-	asking, cancel := c.bounded(ctx)
+	asking, cancel := c.bounded(ctx, e.waits)
 	defer cancel()
 	defer tellOutages(e, conn, c.ConnectTimeout)()
 	line := e.progress()
@@ -81,16 +81,13 @@ func (c *PromptCmd) Run(ctx context.Context, e *env) error {
 // word of it. That comes within a second, or is asked for two seconds after it was lost.
 const deadlineGrace = 5 * time.Second
 
-// endingAt ends a context at a time. Tests end it when they want.
-var endingAt = context.WithDeadlineCause
-
 // bounded ends the wait by this machine's clock, whatever the servers' says.
-func (c *PromptCmd) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+func (c *PromptCmd) bounded(ctx context.Context, w waits) (context.Context, context.CancelFunc) {
 	if c.Deadline == 0 {
 		return context.WithCancel(ctx)
 	}
 	end := time.Now().Add(c.Deadline).Add(deadlineGrace) // in two steps: their sum may be too large
-	return endingAt(ctx, end, fmt.Errorf(
+	return w.until(ctx, end, fmt.Errorf(
 		"nothing has ended it within --deadline %v and %v more by this machine's clock; compare that with the NATS servers'", c.Deadline, deadlineGrace))
 }
 

@@ -145,12 +145,11 @@ func TestPromptInterrupted(t *testing.T) {
 // TestPromptDeadline has servers whose clock does not come to the deadline.
 func TestPromptDeadline(t *testing.T) {
 	f := startFake(t)
-	defer func() { endingAt = context.WithDeadlineCause }()
 	const deadline = 100 * time.Millisecond
 	var out triggered
 	var errOut strings.Builder
 	begun := time.Now()
-	endingAt = func(ctx context.Context, end time.Time, why error) (context.Context, context.CancelFunc) {
+	ending := func(ctx context.Context, end time.Time, why error) (context.Context, context.CancelFunc) {
 		if least, most := begun.Add(deadline+deadlineGrace), time.Now().Add(deadline+deadlineGrace); end.Before(least) || end.After(most) {
 			t.Errorf("it ends at %v, want %v to %v", end, least, most)
 		}
@@ -158,7 +157,8 @@ func TestPromptDeadline(t *testing.T) {
 		out.then = func() { stop(why) } // at the first chunk
 		return ctx, func() { stop(nil) }
 	}
-	code := run([]string{"--nats", f.url, "prompt", "hang forever", "--deadline", deadline.String()}, stdio{in: strings.NewReader(""), out: &out, err: &errOut})
+	args := []string{"--nats", f.url, "prompt", "hang forever", "--deadline", deadline.String()}
+	code := runWaiting(t.Context(), args, stdio{in: strings.NewReader(""), out: &out, err: &errOut}, waits{ending: ending})
 	if code != exitFailed || out.String() != "hang \n" || !strings.Contains(errOut.String(), "within --deadline 100ms and 5s more by this machine's clock") {
 		t.Errorf("got %d, %q, %q", code, out.String(), errOut.String())
 	}
@@ -178,7 +178,7 @@ func (o *triggered) Write(p []byte) (int, error) {
 
 // The longest deadline is no time that has passed.
 func TestPromptLongestDeadline(t *testing.T) {
-	ctx, cancel := (&PromptCmd{Deadline: math.MaxInt64}).bounded(t.Context())
+	ctx, cancel := (&PromptCmd{Deadline: math.MaxInt64}).bounded(t.Context(), waits{})
 	defer cancel()
 	if ctx.Err() != nil {
 		t.Error(context.Cause(ctx))
@@ -215,10 +215,11 @@ func TestPromptReaderGone(t *testing.T) {
 
 // TestPromptOutage takes NATS away under a prompt.
 func TestPromptOutage(t *testing.T) {
-	dialPatiently(t)
 	f := startFake(t)
 	done := make(chan result, 1)
-	go func() { done <- f.invoke("", "prompt", "hang forever", "--connect-timeout", "100ms") }()
+	go func() {
+		done <- invokePatiently(t, "--nats", f.url, "prompt", "hang forever", "--connect-timeout", "100ms")
+	}()
 	testkit.Eventually(t, "the prompt's arrival", func() bool { return f.last() != nil })
 	f.server.Shutdown()
 	if got := <-done; got.code != exitNoServer || !strings.Contains(got.err, "NATS has been away for") {

@@ -77,7 +77,6 @@ func TestWithoutJetStream(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dialPatiently(t)
 			url := startNATS(t, &options).ClientURL()
 			for _, args := range [][]string{
 				{"weights", "push", golden + "mixtral", "--connect-timeout", "200ms"}, // these wait for JetStream
@@ -89,7 +88,7 @@ func TestWithoutJetStream(t *testing.T) {
 				{"dlq", "drop", "--all"},
 				{"top", "--once"},
 			} {
-				got := invoke("", append(args, "--nats", url)...)
+				got := invokePatiently(t, append(args, "--nats", url)...)
 				if got.code != exitFailed || !strings.Contains(got.err, "has the server JetStream, and the account? Start it with nats-server -js") {
 					t.Errorf("%v: %+v", args, got)
 				}
