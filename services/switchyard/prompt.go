@@ -39,7 +39,7 @@ type PromptCmd struct {
 	Logprobs          *int32        `help:"Report each token's log-probability and this many best ones; with --json." placeholder:"N"`
 	JSON              bool          `name:"json" help:"Print one JSON chunk a line."`
 	Stats             bool          `help:"Tell on stderr how it ended, how long it took and the seed, as on a terminal."`
-	Deadline          time.Duration `help:"End the request after this time, such as 30s; 0 is never. It is sent as a time of this machine's clock and judged by the NATS servers'; some seconds later nobody waits any more." placeholder:"TIME"`
+	Deadline          time.Duration `help:"End the request this time after it is sent, such as 30s; 0 is never. It is sent as a time of this machine's clock and judged by the NATS servers'; some seconds later nobody waits any more." placeholder:"TIME"`
 	RequestID         string        `help:"Name of the request; the same id again streams the same answer." placeholder:"ID"`
 	ConnectFlags      `embed:""`
 }
@@ -58,7 +58,7 @@ func (c *PromptCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	defer conn.Close()
-	asking, cancel := c.bounded(ctx, e.waits)
+	asking, cancel := c.bounded(ctx, prompt, e.waits)
 	defer cancel()
 	defer tellOutages(e, conn, c.ConnectTimeout)()
 	line := e.progress()
@@ -81,13 +81,15 @@ func (c *PromptCmd) Run(ctx context.Context, e *env) error {
 // word of it. That comes within a second, or is asked for two seconds after it was lost.
 const deadlineGrace = 5 * time.Second
 
-// bounded ends the wait by this machine's clock, whatever the servers' says.
-func (c *PromptCmd) bounded(ctx context.Context, w waits) (context.Context, context.CancelFunc) {
+// bounded gives a prompt that is about to be sent its deadline, and ends the wait by this
+// machine's clock, whatever the servers' says.
+func (c *PromptCmd) bounded(ctx context.Context, p *pb.Prompt, w waits) (context.Context, context.CancelFunc) {
 	if c.Deadline == 0 {
 		return context.WithCancel(ctx)
 	}
-	end := time.Now().Add(c.Deadline).Add(deadlineGrace) // in two steps: their sum may be too large
-	return w.until(ctx, end, fmt.Errorf(
+	deadline := time.Now().Add(c.Deadline)
+	p.Deadline = deadline.Format(time.RFC3339Nano)
+	return w.until(ctx, deadline.Add(deadlineGrace), fmt.Errorf(
 		"nothing has ended it within --deadline %v and %v more by this machine's clock; compare that with the NATS servers'", c.Deadline, deadlineGrace))
 }
 
@@ -100,9 +102,6 @@ func (c *PromptCmd) prompt(ctx context.Context, e *env) (*pb.Prompt, error) {
 		RequestId: c.RequestID, InputIds: c.IDs, MaxTokens: c.MaxTokens, Temperature: c.Temperature, TopP: c.TopP, TopK: c.TopK,
 		RepetitionPenalty: c.RepetitionPenalty, Seed: c.Seed, Stop: c.Stop, StopTokenIds: c.StopTokenID, IgnoreEos: c.IgnoreEOS,
 		Logprobs: c.Logprobs, Tools: c.Tools, ChatTemplateKwargs: c.TemplateKwargs, SpecialTokens: c.SpecialTokens,
-	}
-	if c.Deadline > 0 {
-		p.Deadline = time.Now().Add(c.Deadline).Format(time.RFC3339Nano)
 	}
 	if len(c.IDs) > 0 {
 		return p, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"math"
 	"os"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/internal/testkit"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
 func TestPrompt(t *testing.T) {
@@ -165,6 +167,35 @@ func TestPromptDeadline(t *testing.T) {
 	testkit.Eventually(t, "the cancellation", f.wasCancelled)
 }
 
+// noted is a stdin that knows when it was read to its end.
+type noted struct {
+	io.Reader
+	end time.Time
+}
+
+func (n *noted) Read(p []byte) (int, error) {
+	read, err := n.Reader.Read(p)
+	if err != nil {
+		n.end = time.Now()
+	}
+	return read, err
+}
+
+// A deadline does not run while the prompt is read.
+func TestPromptDeadlineBehindStdin(t *testing.T) {
+	f := startFake(t)
+	in := &noted{Reader: strings.NewReader("hi")}
+	var errOut strings.Builder
+	code := run([]string{"--nats", f.url, "prompt", "--deadline", "1m"}, stdio{in: in, out: io.Discard, err: &errOut})
+	if code != exitDone {
+		t.Fatalf("got %d, %q", code, errOut.String())
+	}
+	deadline, err := time.Parse(time.RFC3339Nano, f.last().Deadline)
+	if least := in.end.Add(time.Minute); err != nil || deadline.Before(least) {
+		t.Errorf("the deadline is %v, want %v at least: %v", deadline, least, err)
+	}
+}
+
 // triggered calls then when something is written.
 type triggered struct {
 	strings.Builder
@@ -178,7 +209,7 @@ func (o *triggered) Write(p []byte) (int, error) {
 
 // The longest deadline is no time that has passed.
 func TestPromptLongestDeadline(t *testing.T) {
-	ctx, cancel := (&PromptCmd{Deadline: math.MaxInt64}).bounded(t.Context(), waits{})
+	ctx, cancel := (&PromptCmd{Deadline: math.MaxInt64}).bounded(t.Context(), &pb.Prompt{}, waits{})
 	defer cancel()
 	if ctx.Err() != nil {
 		t.Error(context.Cause(ctx))
