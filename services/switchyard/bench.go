@@ -200,8 +200,10 @@ func (c *BenchCmd) check(insecure bool) error {
 	switch {
 	case c.Device == "paced":
 		return usage(errors.New("--device is paced; bench measures on cpu, cuda or cuda:N, and arena --back-end live on paced hosts"))
-	case c.Rounds < 1 || !(c.Seconds > 0):
-		return usage(errors.New("--rounds and --seconds must be above 0"))
+	case c.Rounds < 1:
+		return usage(fmt.Errorf("--rounds is %d; it must be above 0", c.Rounds))
+	case !(c.Seconds > 0 && c.Seconds <= longestTurn):
+		return usage(fmt.Errorf("--seconds is %v; it must be above 0, and at most %d", c.Seconds, longestTurn))
 	}
 	if err := c.checkInstead(); err != nil {
 		return err
@@ -255,6 +257,9 @@ func (c *BenchCmd) checkModel(m *model.Model) error {
 	}
 	return bench.CheckRoom(m, c.PromptTokens, c.MaxRows, c.Batch)
 }
+
+// longestTurn is a day.
+const longestTurn = 24 * 60 * 60
 
 // maxBatch is what a replica takes by default, maxRows what it can be told to; mostPrompt
 // is more than models take.

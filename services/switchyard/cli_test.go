@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,7 +12,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
+	"github.com/switchyard/switchyard/services/attention"
+	"github.com/switchyard/switchyard/services/expert"
+	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
 func TestUsage(t *testing.T) {
@@ -76,6 +81,8 @@ func TestUsage(t *testing.T) {
 			"switchyard: --expert-memory is 68719476736 bytes; profile a6000-mixtral has 48000000000",
 		},
 		{"nowhere to listen", []string{"up", "--listen", ""}, 2, "switchyard: --listen is empty: nobody could reach the model; it must be HOST:PORT, such as 127.0.0.1:4222"},
+		{"a turn without end", []string{"bench", "--seconds", "Inf"}, 2, "switchyard: --seconds is +Inf; it must be above 0, and at most 86400"},
+		{"a turn of no time", []string{"bench", "--seconds", "NaN"}, 2, "switchyard: --seconds is NaN; it must be above 0, and at most 86400"},
 		{"copies of a stream", []string{"up", "--replicas", "6"}, 2, "switchyard: --replicas is 6; NATS keeps at most 5 copies of a stream"},
 		{"beyond the model", []string{"up", "--max-model-len", "513"}, 2, "switchyard: --max-model-len is 513; model demo was made for at most 512 positions"},
 		{"traces to a word", []string{"gate", "--otlp-endpoint", "foo"}, 2, `otlp-endpoint "foo"`},
@@ -246,6 +253,10 @@ func TestBounds(t *testing.T) {
 		{"microbatches", "257", "1 to 256", "up attention bench"},
 		{"min-rows", "65537", "0 to 65536", "up attention bench"},
 		{"max-queued", "1048577", "1 to 1048576", "up tokenizer"},
+		{"kv-memory", "1025TiB", "at most 1024TiB", "up attention"},
+		{"expert-memory", "4611686018427387904", "at most 1024TiB", "up expert"},
+		{"memory-cap", "2000TiB", "at most 1024TiB", "up scaler"},
+		{"log-bytes", "4611686018427387904", "at most 1024TiB", "up gate"},
 	}
 	for _, tt := range tests {
 		for command := range strings.FieldsSeq(tt.commands) {
@@ -254,6 +265,50 @@ func TestBounds(t *testing.T) {
 			want := fmt.Sprintf("--%s is %s; it must be %s\n", tt.flag, tt.value, tt.bounds)
 			if code != exitUsage || !strings.Contains(errOut.String(), want) {
 				t.Errorf("%s: code %d, %s, want %q", command, code, errOut.String(), want)
+			}
+		}
+	}
+}
+
+// A flag that allows more memory than the machine has is warned of, and nothing is said of
+// others'.
+func TestBeyondTheMachine(t *testing.T) {
+	const machine = 8 << 30
+	paced := &profiles.Profile{}
+	for _, tc := range []struct {
+		name    string
+		machine uint64
+		kv      int64
+		experts expert.Config
+		want    string
+	}{
+		{"as much", machine, machine, expert.Config{MemoryBudget: machine}, "[]"},
+		{"keys and values", machine, machine + 1, expert.Config{}, "[{--kv-memory 8589934593}]"},
+		{"experts", machine, 1, expert.Config{MemoryBudget: machine + 1}, "[{--expert-memory 8589934593}]"},
+		{"both", machine, 1 << 40, expert.Config{MemoryBudget: 1 << 40}, "[{--kv-memory 1099511627776} {--expert-memory 1099511627776}]"},
+		{"another device's", machine, 0, expert.Config{MemoryBudget: 1 << 40, Profile: paced}, "[]"},
+		{"nobody knows", 0, 1 << 40, expert.Config{MemoryBudget: 1 << 40}, "[]"},
+	} {
+		got := beyond(tc.machine, cluster.Services{Attention: attention.Config{KVBytes: tc.kv}, Expert: tc.experts})
+		if fmt.Sprint(got) != tc.want {
+			t.Errorf("%s: %v, want %s", tc.name, got, tc.want)
+		}
+	}
+}
+
+func TestBeyondThisMachine(t *testing.T) {
+	if machineMemory() == 0 {
+		t.Skip("this system does not say how much memory it has")
+	}
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	for flag, commands := range map[string]string{"--kv-memory": "attention up", "--expert-memory": "expert up"} {
+		for command := range strings.FieldsSeq(commands) {
+			var errOut bytes.Buffer
+			runUntil(stopped, []string{command, flag, "1024TiB"}, stdio{in: strings.NewReader(""), out: io.Discard, err: &errOut})
+			want := fmt.Sprintf("flag=%s bytes=%d machine_bytes=%d\n", flag, mostBytes, machineMemory())
+			if said := errOut.String(); strings.Count(said, want) != 1 || strings.Count(said, "machine_bytes") != 1 {
+				t.Errorf("%s: %s, want one %q", command, said, want)
 			}
 		}
 	}

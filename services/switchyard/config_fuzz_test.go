@@ -73,7 +73,7 @@ func FuzzBytes(f *testing.F) {
 			}
 			return
 		}
-		if n < 0 || !strings.ContainsAny(text, "KMGTB") && fmt.Sprint(n) != text {
+		if n < 0 || n > mostBytes || !strings.ContainsAny(text, "KMGTB") && fmt.Sprint(n) != text {
 			t.Errorf("%q is %d", text, n)
 		}
 	})

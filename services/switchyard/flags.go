@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -259,9 +260,34 @@ func (f ExpertFlags) gpu() (*gpus.GPU, error) {
 func tellDevice(e *env, s cluster.Services, m ModelFlags, t *telemetry.Config) {
 	tellPaced(e, s.Expert.Profile, t)
 	t.NumericClass = classOf(s, m)
+	tellMemory(e, s)
 	tellGPU(e, "attention", s.Attention.GPU, t)
 	tellGPU(e, "gates", s.Gate.GPU, t)
 	tellGPU(e, "experts", s.Expert.GPU, t)
+}
+
+// tellMemory warns of flags that allow more memory than the machine has. That of a GPU is
+// looked at when it is taken, and that of paced hosts is another device's.
+func tellMemory(e *env, s cluster.Services) {
+	for _, a := range beyond(machineMemory(), s) {
+		e.log.Warn("a flag allows more memory than this machine has: it is taken as it is needed, and then the system may end this process; give less",
+			"flag", a.flag, "bytes", a.bytes, "machine_bytes", machineMemory())
+	}
+}
+
+// allowed is what a flag lets a service take of the machine's memory.
+type allowed struct {
+	flag  string
+	bytes uint64
+}
+
+// beyond are the flags that allow more than a machine has; 0: nobody knows how much that is.
+func beyond(machine uint64, s cluster.Services) (all []allowed) {
+	all = append(all, allowed{"--kv-memory", uint64(s.Attention.KVBytes)}) //nolint:gosec // it is not negative
+	if s.Expert.Profile == nil {
+		all = append(all, allowed{"--expert-memory", s.Expert.MemoryBudget})
+	}
+	return slices.DeleteFunc(all, func(a allowed) bool { return machine == 0 || a.bytes <= machine })
 }
 
 // tellPaced says of which device the figures of this process are: to people, in
@@ -364,8 +390,19 @@ var units = []struct {
 	{"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1}, {"", 1},
 }
 
+// mostBytes is more than any machine has, and sums of it are calculated with.
+const mostBytes = 1024 << 40
+
 // parseBytes reads a count of bytes such as 64MiB.
 func parseBytes(flag, text string) (int64, error) {
+	n, err := readBytes(flag, text)
+	if err == nil && n > mostBytes {
+		err = usage(fmt.Errorf("--%s is %s; it must be at most 1024TiB", flag, text))
+	}
+	return n, err
+}
+
+func readBytes(flag, text string) (int64, error) {
 	for _, u := range units {
 		digits, ok := strings.CutSuffix(text, u.suffix)
 		var n int64
