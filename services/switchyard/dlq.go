@@ -48,8 +48,8 @@ type DLQRetryCmd struct {
 // DLQDropCmd removes letters.
 type DLQDropCmd struct {
 	DLQFrom `embed:""`
-	All     bool   `help:"Remove all that there are."`
-	Seq     uint64 `arg:"" optional:"" name:"seq" help:"Its number, as dlq ls prints it."`
+	All     bool    `help:"Remove all that there are."`
+	Seq     *uint64 `arg:"" optional:"" name:"seq" help:"Its number, as dlq ls prints it."`
 }
 
 // with opens the letters and calls do.
@@ -105,16 +105,16 @@ func (c *DLQRetryCmd) Run(ctx context.Context, e *env) error {
 
 // Run removes letters.
 func (c *DLQDropCmd) Run(ctx context.Context, e *env) error {
-	if (c.Seq == 0) != c.All {
+	if (c.Seq == nil) != c.All {
 		return usage(errors.New("name one letter, or --all of them"))
 	}
 	return c.with(ctx, e, func(ctx context.Context, letters *dlq.Letters) error {
 		if c.All {
 			return letters.DropAll(ctx)
 		}
-		if _, err := letters.Get(ctx, c.Seq); err != nil {
+		if _, err := letters.Get(ctx, *c.Seq); err != nil {
 			return err
 		}
-		return letters.Drop(ctx, c.Seq)
+		return letters.Drop(ctx, *c.Seq)
 	})
 }

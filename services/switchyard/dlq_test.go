@@ -129,9 +129,11 @@ func TestDLQExits(t *testing.T) {
 		{exitFailed, []string{"show", "9"}, "no letter 9"},
 		{exitFailed, []string{"retry", "9"}, "no letter 9"},
 		{exitFailed, []string{"drop", "9"}, "no letter 9"},
+		{exitFailed, []string{"drop", "0"}, "no letter 0"},
 		{exitFailed, []string{"ls", "--model", "nobody"}, "no service of a model nobody"},
 		{exitUsage, []string{"drop"}, "--all"},
 		{exitUsage, []string{"drop", "1", "--all"}, "--all"},
+		{exitUsage, []string{"drop", "0", "--all"}, "--all"},
 		{exitUsage, []string{"show", "x"}, "seq"},
 		{exitNoServer, []string{"ls", "--nats", "nats://127.0.0.1:1", "--connect-timeout", "100ms"}, "no connection"},
 	} {
