@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/internal/testkit"
@@ -172,4 +173,15 @@ func (s *logAdversary) says(line string) bool {
 	page := httptest.NewRecorder()
 	s.y.Settings.Node.Shared.Telemetry.Handler().ServeHTTP(page, httptest.NewRequestWithContext(s.t.Context(), "GET", "/metrics", nil))
 	return strings.Contains(page.Body.String(), "\n"+line+"\n")
+}
+
+// A server with less storage than the streams may take ends a service, with the flag and
+// both numbers.
+func TestLittleStorage(t *testing.T) {
+	url := startNATS(t, &server.Options{JetStream: true, StoreDir: t.TempDir(), JetStreamMaxStore: 1 << 30, JetStreamMaxMemory: 1 << 30}).ClientURL()
+	got := invoke("", "aggregator", "--nats", url, "--log-bytes", "2GiB")
+	want := "NATS has less storage than the streams of model demo may take, 2751463424 bytes, of which --log-bytes are 2147483648: lower that, or raise the server's max_file_store"
+	if got.code != exitFailed || !strings.Contains(got.err, want) {
+		t.Errorf("got %+v, want %q", got, want)
+	}
 }
