@@ -215,12 +215,12 @@ func (s *Service) hear() error {
 // Run steps sequences until ctx ends; what is not finished then goes to a sibling.
 func (s *Service) Run(ctx context.Context) error {
 	ctx, leave := context.WithCancelCause(ctx)
-	defer leave(nil)
 	s.engine.fail = leave
 	defer s.engine.stats.mirror()()
 	defer s.followGPU(ctx)()
 	var running sync.WaitGroup
 	defer running.Wait()
+	defer leave(nil) // before the wait
 	for _, l := range s.engine.workers {
 		running.Go(func() { l.run(ctx, s.engine.finished) })
 	}

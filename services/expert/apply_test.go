@@ -172,7 +172,7 @@ func (h *host) elsewhere(function string) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	run(h.t, says.Run)
+	run(h.t, func(ctx context.Context) { _ = says.Run(ctx) })
 	f := &pb.FunctionState{Id: function, Phase: isWarm, Joined: true}
 	if err := says.Set(functions.HostKey(0, "there"), &pb.HostLayer{Host: "there", Functions: []*pb.FunctionState{f}}); err != nil {
 		h.t.Fatal(err)

@@ -73,7 +73,7 @@ func startHostWith(t *testing.T, room int, c Config) *host {
 	run(t, func(ctx context.Context) { _ = h.presence.Announce(ctx) })
 	run(t, func(ctx context.Context) { _ = h.followPlan(ctx) })
 	run(t, func(ctx context.Context) { h.states.Follow(ctx, h.announcer, func(functions.Change) {}) })
-	run(t, h.announcer.Run)
+	run(t, func(ctx context.Context) { _ = h.announcer.Run(ctx) })
 	run(t, h.retire)
 	run(t, h.awaitServing)
 	return h
@@ -174,7 +174,7 @@ func (h *host) gate() (acknowledge func(version uint64)) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	run(h.t, says.Run)
+	run(h.t, func(ctx context.Context) { _ = says.Run(ctx) })
 	h.await("the gate", func() bool { return len(h.view.Snapshot()) == 2 })
 	return func(version uint64) {
 		if err := says.Set(functions.GateKey("gate-1"), &pb.GateLayers{Gate: "gate-1", Versions: map[uint32]uint64{0: version}}); err != nil {

@@ -137,28 +137,30 @@ func (s *Service) Start(ctx context.Context) (err error) {
 // Run follows the plan, and runs a planner, until ctx ends and others have
 // taken over.
 func (s *Service) Run(ctx context.Context) error {
-	serving, leave := context.WithCancel(context.WithoutCancel(ctx))
+	serving, leave := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer s.followGPU(ctx)()
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
+	defer leave(nil)                               // before the wait
 	tasks.Go(func() { _ = s.followPlan(serving) }) // it fails without a bucket only, which Start needed
 	tasks.Go(func() { s.states.Follow(serving, s.announcer, func(functions.Change) {}) })
-	tasks.Go(func() { s.announcer.Run(serving) })
+	tasks.Go(func() { deployment.Leave(leave, s.announcer.Run(serving)) })
 	tasks.Go(func() { s.retire(serving) })
 	tasks.Go(func() { s.sendLoads(serving) })
 	tasks.Go(func() { s.awaitServing(serving) })
 	planning, stopPlanning := context.WithCancel(ctx)
 	tasks.Go(func() { s.planner().Run(planning) })
 	tasks.Go(func() {
-		defer leave()
+		defer leave(nil)
 		defer stopPlanning()
 		select {
 		case <-ctx.Done():
 			s.handOver(serving)
 		case <-s.deviceFailed():
+		case <-serving.Done(): // it could not be announced
 		}
 	})
-	return errors.Join(s.presence.Announce(serving), s.deviceError())
+	return errors.Join(s.presence.Announce(serving), deployment.WhyLeft(serving), s.deviceError())
 }
 
 // deviceFailed is closed when the host has lost its device. It hands nothing over

@@ -113,23 +113,23 @@ func (s *Service) receiveAny(ctx context.Context) (*bus.Receiving, error) {
 
 // Run follows plans, functions and members until ctx ends, or the gate has lost its GPU.
 func (s *Service) Run(ctx context.Context) error {
-	ctx, leave := context.WithCancel(ctx)
-	defer leave()
+	ctx, leave := context.WithCancelCause(ctx)
 	defer s.followGPU(ctx)()
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
+	defer leave(nil)                           // before the wait
 	tasks.Go(func() { _ = s.followPlan(ctx) }) // it fails without a bucket only, which Start needed
 	tasks.Go(func() { s.followStates(ctx) })
 	tasks.Go(func() { s.followMembers(ctx) })
-	tasks.Go(func() { s.acks.Run(ctx) })
+	tasks.Go(func() { deployment.Leave(leave, s.acks.Run(ctx)) })
 	tasks.Go(func() { s.loads.run(ctx) })
 	tasks.Go(func() { s.slow.run(ctx, s.view) })
 	tasks.Go(func() { s.hidden.follow(ctx, func() bool { return leaves(s.view.Snapshot(), s.id) }) })
 	tasks.Go(func() {
-		defer leave()
+		defer leave(nil)
 		s.awaitLoss(ctx)
 	})
-	return errors.Join(s.presence.Announce(ctx), s.lostGPU())
+	return errors.Join(s.presence.Announce(ctx), deployment.WhyLeft(ctx), s.lostGPU())
 }
 
 // Stop finishes what has arrived.

@@ -199,7 +199,7 @@ func (l *large) gate(g int) {
 			}
 		})
 	})
-	l.run(acks.Run)
+	l.run(func(ctx context.Context) { _ = acks.Run(ctx) })
 }
 
 // hosts starts those that share a connection; they load in no time.
@@ -213,7 +213,7 @@ func (l *large) hosts(first int) {
 			l.t.Fatal(err)
 		}
 		announcers[hostID(h)] = a
-		l.run(a.Run)
+		l.run(func(ctx context.Context) { _ = a.Run(ctx) })
 	}
 	l.run(func(ctx context.Context) {
 		_ = store.Follow(ctx, func(v planstore.Value) {

@@ -79,8 +79,10 @@ func (s *Service) Ready() error { return s.presence.Reachable() }
 
 // Run predicts until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
+	ctx, leave := context.WithCancel(ctx)
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
+	defer leave() // before the wait
 	tasks.Go(func() { s.hidden.run(ctx) })
 	tasks.Go(func() { s.predict(ctx) })
 	tasks.Go(func() { s.work.out.Run(ctx) })

@@ -102,15 +102,18 @@ func (s *Service) Ready() error { return s.presence.Reachable() }
 // are to plan themselves.
 func (s *Service) Run(ctx context.Context) error {
 	serving, leave := context.WithCancel(context.WithoutCancel(ctx))
+	planning, stop := context.WithCancel(ctx)
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
+	defer leave() // these before the wait
+	defer stop()
 	tasks.Go(func() { s.states.Follow(serving, nil, func(functions.Change) {}) })
 	tasks.Go(func() {
 		defer leave()
-		s.planner(planner.InBucket(s.d.Leases, s.id, s.presence.Lease())).Run(ctx)
+		s.planner(planner.InBucket(s.d.Leases, s.id, s.presence.Lease())).Run(planning)
 	})
 	tasks.Go(func() {
-		<-ctx.Done()
+		<-planning.Done()
 		s.presence.Drain()
 	})
 	return s.presence.Announce(serving)

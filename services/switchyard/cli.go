@@ -17,7 +17,6 @@ import (
 
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
-	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/switchyard/bench"
 	"github.com/switchyard/switchyard/services/switchyard/terminal"
@@ -221,7 +220,7 @@ func exitByPanic(code *int) {
 func report(w io.Writer, err error) int {
 	code := exitCode(err)
 	if err != nil && !errors.Is(err, errQuiet) && !errors.Is(err, syscall.EPIPE) { // a reader that went away has enough
-		_, _ = fmt.Fprintf(w, "switchyard: %v\n", bus.WithCure(err)) // nowhere left to complain
+		_, _ = fmt.Fprintf(w, "switchyard: %v\n", withCure(err)) // nowhere left to complain
 	}
 	return code
 }

@@ -77,7 +77,7 @@ func explained(conn *bus.Conn, err error) error {
 	case !conn.Connected():
 		return fmt.Errorf("%w: %w", bus.ErrNoConnection, err)
 	case denied != nil && errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("%w (%w); log in as a user with that right: switchyard auth show says who has which", denied, err)
+		return fmt.Errorf("%w (%w)", denied, err)
 	}
 	return err
 }

@@ -80,6 +80,15 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
+// withCure adds what to do about an error, where it does not say so itself.
+func withCure(err error) error {
+	var answer *client.Error
+	if errors.As(err, &answer) && bus.IsDenied(err) {
+		return err
+	}
+	return bus.WithCure(err)
+}
+
 // codeOf is the exit code of a request without a full answer.
 func codeOf(e *client.Error) int {
 	switch e.Code {

@@ -177,8 +177,10 @@ func (s *Service) Run(ctx context.Context) error {
 	defer s.metrics.QueueDepth.Follow(s.queueDepths)()
 	defer s.metrics.StreamFill.Follow(s.levels.shares)()
 	defer s.metrics.StageReady.Follow(s.stagesReady)()
+	ctx, leave := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
+	defer leave() // before the wait
 	running.Go(func() { s.intake(ctx) })
 	running.Go(func() { s.serveShards(ctx) })
 	running.Go(func() { s.pack(ctx) })

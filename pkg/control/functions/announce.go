@@ -3,6 +3,7 @@ package functions
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -106,24 +107,27 @@ const (
 	lookWithin = time.Second
 )
 
-// Run writes what changes, until ctx ends; then it clears the keys.
-func (a *Announcer) Run(ctx context.Context) {
+// Run writes what changes, until ctx ends; then it clears the keys. Its error is that the
+// user has no right to write them. Who loses that later goes on, for somebody to give it back.
+func (a *Announcer) Run(ctx context.Context) error {
 	defer a.clear(context.WithoutCancel(ctx))
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-look.C:
 			a.look(ctx)
 			continue
 		case <-a.dirty:
 		}
 		if pause.For(ctx, coalesce) != nil {
-			return
+			return nil
 		}
-		a.write(ctx)
+		if err := a.write(ctx); err != nil {
+			return fmt.Errorf("announcing functions: %w", err)
+		}
 	}
 }
 
@@ -145,22 +149,40 @@ func (a *Announcer) look(ctx context.Context) {
 	}
 }
 
-func (a *Announcer) write(ctx context.Context) {
+// write writes what is not written; an error is for good.
+func (a *Announcer) write(ctx context.Context) error {
 	for _, key := range a.unwritten() {
 		a.mu.Lock()
 		body := a.keys[key].body
 		a.mu.Unlock()
 		revision, err := a.b.Store(ctx, key, body)
-		if err != nil {
+		switch {
+		case err == nil:
+			a.wrote(key, body, revision)
+		case bus.IsDenied(err) && !a.begun():
+			return err
+		default:
 			a.later(ctx) // what passes is tried again within Store
-			return
+			return nil
 		}
-		a.wrote(key, body, revision)
 	}
+	return nil
+}
+
+// begun says whether any key was ever written.
+func (a *Announcer) begun() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, k := range a.keys {
+		if k.revision > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // retryLater is the pause after an error that does not pass by itself, such as a
-// missing right: the bus has logged it.
+// right that was taken: the bus has logged it.
 const retryLater = time.Second
 
 func (a *Announcer) later(ctx context.Context) {

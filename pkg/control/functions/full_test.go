@@ -78,7 +78,7 @@ func TestPushedOut(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { a.Run(ctx) })
+	running.Go(func() { _ = a.Run(ctx) })
 	t.Cleanup(func() { stop(); running.Wait() })
 	key := HostKey(3, "a")
 	if err := a.Set(key, warmOn("a", one)); err != nil {

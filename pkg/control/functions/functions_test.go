@@ -126,7 +126,7 @@ func announcing(t *testing.T) (b *bench, leave context.CancelFunc) {
 	saying, leave := context.WithCancel(ctx)
 	var tasks sync.WaitGroup
 	tasks.Go(func() { b.Follow(ctx, b.says, func(Change) { b.changes.Add(1) }) })
-	tasks.Go(func() { b.says.Run(saying) })
+	tasks.Go(func() { _ = b.says.Run(saying) })
 	t.Cleanup(func() { stop(); tasks.Wait() })
 	return b, leave
 }

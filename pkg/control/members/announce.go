@@ -2,6 +2,8 @@ package members
 
 import (
 	"context"
+	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -27,7 +29,8 @@ const (
 // Announce writes what member returns under its id every interval, and when
 // asked, until ctx ends; then it says that it leaves, deletes the key and
 // returns nil. An id is a subject token. Writes are not waited for: one that is lost is made up for by the next. kv is
-// from bus.EnsureBucket.
+// from bus.EnsureBucket. Who has no right to write the key, or to follow keys, is told at
+// the start; who loses it later goes on, for somebody to give it back.
 func Announce(ctx context.Context, kv jetstream.KeyValue, member func() *pb.Member, interval time.Duration, asked <-chan struct{}) error {
 	b, err := bus.AsBucket(kv)
 	if err != nil {
@@ -35,12 +38,21 @@ func Announce(ctx context.Context, kv jetstream.KeyValue, member func() *pb.Memb
 	}
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
-	for {
+	var stored atomic.Bool
+	for begun := false; ; {
 		m := member()
 		// An error here means disconnected, which the connection reports.
-		_ = b.Renew(ctx, m.GetId(), m)
+		_ = b.Renew(ctx, m.GetId(), m, func(err error) {
+			if err == nil {
+				stored.Store(true)
+			}
+		})
 		select {
 		case <-tick.C:
+			if denied := b.DeniedKeys(m.GetId(), ">"); denied != nil && !begun {
+				return fmt.Errorf("announcing %s among the members: %w", m.GetId(), denied)
+			}
+			begun = stored.Load()
 		case <-asked:
 		case <-ctx.Done():
 			leave(context.WithoutCancel(ctx), b, member())

@@ -159,9 +159,19 @@ func (b *Bucket) Clear(ctx context.Context, key string) error {
 	})
 }
 
-// Store writes a key when it can, or until ctx ends; it returns the revision.
+// Store writes a key when it can, or until ctx ends or the user has no right to; it returns
+// the revision.
 func (b *Bucket) Store(ctx context.Context, key string, value []byte) (revision uint64, err error) {
-	return b.conn.StoreBytes(ctx, KeySubject(b.Bucket(), key), value, nil)
+	subject := KeySubject(b.Bucket(), key)
+	err = b.conn.insist(ctx, "writing key "+key+" of bucket "+b.Bucket(), func() (err error) {
+		begun := time.Now()
+		revision, err = b.conn.storeOnce(ctx, subject, value, nil)
+		if denied := b.conn.denials.of(begun, subject); err != nil && denied != nil {
+			return denied
+		}
+		return err
+	})
+	return revision, err
 }
 
 // Replace writes a key whose newest revision is known, and does not wait for it. done is
@@ -173,13 +183,13 @@ func (b *Bucket) Replace(ctx context.Context, key string, value []byte, revision
 }
 
 // Renew writes a key that is written again soon, and waits for nothing. Whether it
-// is stored tells the connection what its server is worth.
-func (b *Bucket) Renew(ctx context.Context, key string, m proto.Message) error {
+// is stored tells the connection what its server is worth; done is told, as of StoreAsync.
+func (b *Bucket) Renew(ctx context.Context, key string, m proto.Message, done func(error)) error {
 	data, err := proto.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("encoding key %s of bucket %s: %w", key, b.Bucket(), err)
 	}
-	return b.conn.StoreAsync(ctx, KeySubject(b.Bucket(), key), data, nil, func(uint64, error) {})
+	return b.conn.StoreAsync(ctx, KeySubject(b.Bucket(), key), data, nil, func(_ uint64, err error) { done(err) })
 }
 
 // Follow calls fn with the newest value of each key, and then with every further

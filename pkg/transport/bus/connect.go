@@ -69,6 +69,7 @@ type Conn struct {
 	silences    silences // of memory streams
 	stopping    atomic.Bool
 	denied      atomic.Pointer[error] // the last missing permission
+	denials     denials
 	closed      chan struct{}
 	watched     chan struct{} // closed when watch has ended
 }
@@ -202,6 +203,7 @@ func (c *Conn) regained() {
 	c.limit.Store(c.nc.MaxPayload())
 	c.lostAt.Store(nil)
 	c.trials.reset()
+	c.denials.forget()
 	c.mu.Lock()
 	close(c.reconnected)
 	c.reconnected = make(chan struct{})
@@ -228,12 +230,15 @@ func (c *Conn) complained(sub *nats.Subscription, err error) {
 	}
 	if errors.Is(err, nats.ErrPermissionViolation) {
 		c.denied.Store(&err)
+		if !c.denials.add(err, time.Now()) {
+			return
+		}
 	}
 	subject := ""
 	if sub != nil {
 		subject = sub.Subject
 	}
-	c.log.Warn("NATS reports a problem", "subject", subject, "error", err)
+	c.log.Warn("NATS reports a problem", "subject", subject, "error", WithCure(err))
 }
 
 // refuse drops a message of nobody who may send it, and answers nothing.

@@ -1,0 +1,83 @@
+package bus
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// IsDenied says whether a server does not let this user do something: trying again changes
+// nothing before somebody changes the user's rights.
+func IsDenied(err error) bool { return errors.Is(err, nats.ErrPermissionViolation) }
+
+const (
+	// tellDenied is how often the log hears of one thing that a user may not do.
+	tellDenied = 10 * time.Second
+	// mostDenied bounds the memory for them: whose reply subject is denied names it.
+	mostDenied = 256
+)
+
+// denials are what a user was not let do on a connection.
+type denials struct {
+	mu  sync.Mutex
+	all map[string]*denial // by the server's words
+}
+
+type denial struct {
+	err        error
+	told, last time.Time
+}
+
+// add takes one in, and says whether it is worth a line in the log.
+func (d *denials) add(err error, now time.Time) (tell bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.all) >= mostDenied || d.all == nil {
+		d.all = map[string]*denial{}
+	}
+	one := d.all[err.Error()]
+	if one == nil {
+		one = &denial{err: err}
+		d.all[err.Error()] = one
+	}
+	one.last = now
+	if tell = now.Sub(one.told) >= tellDenied; tell {
+		one.told = now
+	}
+	return tell
+}
+
+// of is one that names any of subjects, from a time on; nil: there is none.
+func (d *denials) of(from time.Time, subjects ...string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for words, one := range d.all {
+		for _, s := range subjects {
+			if !one.last.Before(from) && strings.Contains(words, strconv.Quote(s)) {
+				return one.err
+			}
+		}
+	}
+	return nil
+}
+
+// forget is called when there is a new connection, whose user may have other rights.
+func (d *denials) forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.all = nil
+}
+
+// DeniedKeys is what this user was not let do with keys of a bucket, to write one or to
+// follow it, since the connection was made; ">" are all keys followed together.
+func (b *Bucket) DeniedKeys(keys ...string) error {
+	subjects := make([]string, len(keys))
+	for i, key := range keys {
+		subjects[i] = KeySubject(b.Bucket(), key)
+	}
+	return b.conn.denials.of(time.Time{}, subjects...)
+}

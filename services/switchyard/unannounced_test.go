@@ -1,0 +1,64 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/services/switchyard/cluster"
+)
+
+// A service that cannot be announced, for want of a right, ends and says which right that is.
+func TestUnannounced(t *testing.T) {
+	const members, functions = "$KV.switchyard_members_demo.", "$KV.switchyard_functions_demo."
+	no := func(subject string) *server.SubjectPermission {
+		return &server.SubjectPermission{Deny: []string{subject + ">"}}
+	}
+	writers, readers := &server.Permissions{Publish: no(members)}, &server.Permissions{Subscribe: no(members)}
+	type unannounced struct {
+		service string
+		rights  *server.Permissions
+		want    string
+	}
+	all := []unannounced{{"expert", &server.Permissions{Publish: no(functions)}, "announcing functions: writing key "}}
+	for _, service := range slices.Concat(cluster.Names, cluster.Loop) {
+		all = append(all,
+			unannounced{service, writers, `Permissions Violation for Publish to "` + members},
+			unannounced{service, readers, `Permissions Violation for Subscription to "` + members})
+	}
+	for _, tc := range all {
+		t.Run(tc.service+"/"+tc.want, func(t *testing.T) {
+			t.Parallel()
+			url := startNATS(t, &server.Options{
+				JetStream: true, StoreDir: t.TempDir(), Users: []*server.User{{Username: "u", Password: "p", Permissions: tc.rights}},
+			}).ClientURL()
+			args := []string{tc.service, "--nats", strings.Replace(url, "nats://", "nats://u:p@", 1), "--threads", "1"}
+			if tc.service == "scaler" {
+				args = append(args, "--kafka", "127.0.0.1:1")
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			var errOut bytes.Buffer
+			ended := make(chan int, 1)
+			go func() { ended <- runUntil(ctx, args, stdio{in: strings.NewReader(""), out: io.Discard, err: &errOut}) }()
+			select {
+			case code := <-ended:
+				_, last, _ := strings.Cut(errOut.String(), "switchyard: ")
+				if code != exitFailed || !strings.Contains(last, tc.want) || !strings.Contains(last, "log in as a user with that right") {
+					t.Errorf("code %d, %s, want %q", code, errOut.String(), tc.want)
+				}
+			case <-time.After(testkit.Patience):
+				stop()
+				<-ended
+				t.Fatalf("it goes on: %s", errOut.String())
+			}
+		})
+	}
+}
