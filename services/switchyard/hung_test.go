@@ -195,7 +195,7 @@ func newSham(t *testing.T, y testYard, service string) *sham {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tasks.Go(func() { said.Run(announcing) })
+	tasks.Go(func() { _ = said.Run(announcing) })
 	tasks.Go(func() {
 		_ = d.Plans.Follow(announcing, func(v planstore.Value) {
 			if v.Plan != nil {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
@@ -43,22 +45,55 @@ func TestUnannounced(t *testing.T) {
 			if tc.service == "scaler" {
 				args = append(args, "--kafka", "127.0.0.1:1")
 			}
-			ctx, stop := context.WithCancel(t.Context())
-			defer stop()
-			var errOut bytes.Buffer
-			ended := make(chan int, 1)
-			go func() { ended <- runUntil(ctx, args, stdio{in: strings.NewReader(""), out: io.Discard, err: &errOut}) }()
-			select {
-			case code := <-ended:
-				_, last, _ := strings.Cut(errOut.String(), "switchyard: ")
-				if code != exitFailed || !strings.Contains(last, tc.want) || !strings.Contains(last, "log in as a user with that right") {
-					t.Errorf("code %d, %s, want %q", code, errOut.String(), tc.want)
-				}
-			case <-time.After(testkit.Patience):
-				stop()
-				<-ended
-				t.Fatalf("it goes on: %s", errOut.String())
+			if why := failed(t, args); !strings.Contains(why, tc.want) || !strings.Contains(why, "log in as a user with that right") {
+				t.Errorf("%s, want %q", why, tc.want)
 			}
 		})
 	}
+}
+
+// So does a host whose functions the bucket does not take.
+func TestUntakenFunctions(t *testing.T) {
+	t.Parallel()
+	srv := startNATS(t, &server.Options{JetStream: true, StoreDir: t.TempDir()})
+	nc, err := nats.Connect(srv.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "switchyard_functions_demo", MaxValueSize: 8}); err != nil {
+		t.Fatal(err)
+	}
+	why := failed(t, []string{"expert", "--nats", srv.ClientURL(), "--threads", "1"})
+	for _, want := range []string{"announcing functions: writing key ", "message size exceeds maximum allowed"} {
+		if !strings.Contains(why, want) {
+			t.Errorf("%s, want %q", why, want)
+		}
+	}
+}
+
+// failed runs a service to its end, and returns why it failed.
+func failed(t *testing.T, args []string) (why string) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var errOut bytes.Buffer
+	ended := make(chan int, 1)
+	go func() { ended <- runUntil(ctx, args, stdio{in: strings.NewReader(""), out: io.Discard, err: &errOut}) }()
+	select {
+	case code := <-ended:
+		if code != exitFailed {
+			t.Errorf("code %d", code)
+		}
+	case <-time.After(testkit.Patience):
+		stop()
+		<-ended
+		t.Fatalf("it goes on: %s", errOut.String())
+	}
+	_, why, _ = strings.Cut(errOut.String(), "switchyard: ")
+	return why
 }

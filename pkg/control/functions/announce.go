@@ -108,7 +108,8 @@ const (
 )
 
 // Run writes what changes, until ctx ends; then it clears the keys. Its error is that the
-// user has no right to write them. Who loses that later goes on, for somebody to give it back.
+// server does not take them, as where the user has no right to write them. Where that comes
+// later, it goes on, for somebody to mend it.
 func (a *Announcer) Run(ctx context.Context) error {
 	defer a.clear(context.WithoutCancel(ctx))
 	look := time.NewTicker(lookEvery)
@@ -159,7 +160,7 @@ func (a *Announcer) write(ctx context.Context) error {
 		switch {
 		case err == nil:
 			a.wrote(key, body, revision)
-		case bus.IsDenied(err) && !a.begun():
+		case bus.Lasts(err) && !a.begun():
 			return err
 		default:
 			a.later(ctx) // what passes is tried again within Store
@@ -182,7 +183,7 @@ func (a *Announcer) begun() bool {
 }
 
 // retryLater is the pause after an error that does not pass by itself, such as a
-// right that was taken: the bus has logged it.
+// right that was taken: the bus logs it.
 const retryLater = time.Second
 
 func (a *Announcer) later(ctx context.Context) {

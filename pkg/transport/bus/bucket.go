@@ -171,6 +171,7 @@ func (b *Bucket) Store(ctx context.Context, key string, value []byte) (revision 
 		}
 		return err
 	})
+	b.conn.refusedKey(subject, err)
 	return revision, err
 }
 
@@ -189,7 +190,11 @@ func (b *Bucket) Renew(ctx context.Context, key string, m proto.Message, done fu
 	if err != nil {
 		return fmt.Errorf("encoding key %s of bucket %s: %w", key, b.Bucket(), err)
 	}
-	return b.conn.StoreAsync(ctx, KeySubject(b.Bucket(), key), data, nil, func(_ uint64, err error) { done(err) })
+	subject := KeySubject(b.Bucket(), key)
+	return b.conn.StoreAsync(ctx, subject, data, nil, func(_ uint64, err error) {
+		b.conn.refusedKey(subject, err)
+		done(err)
+	})
 }
 
 // Follow calls fn with the newest value of each key, and then with every further

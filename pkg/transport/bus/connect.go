@@ -69,7 +69,8 @@ type Conn struct {
 	silences    silences // of memory streams
 	stopping    atomic.Bool
 	denied      atomic.Pointer[error] // the last missing permission
-	denials     denials
+	denials     complaints
+	refusals    complaints // of keys
 	closed      chan struct{}
 	watched     chan struct{} // closed when watch has ended
 }

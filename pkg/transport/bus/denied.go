@@ -15,44 +15,44 @@ import (
 func IsDenied(err error) bool { return errors.Is(err, nats.ErrPermissionViolation) }
 
 const (
-	// tellDenied is how often the log hears of one thing that a user may not do.
-	tellDenied = 10 * time.Second
-	// mostDenied bounds the memory for them: whose reply subject is denied names it.
-	mostDenied = 256
+	// tellAgain is how often the log hears of one complaint.
+	tellAgain = 10 * time.Second
+	// mostComplaints bounds the memory for them: whose reply subject is denied names it.
+	mostComplaints = 256
 )
 
-// denials are what a user was not let do on a connection.
-type denials struct {
+// complaints are what a server does not let a user do, or does not take, on a connection.
+type complaints struct {
 	mu  sync.Mutex
-	all map[string]*denial // by the server's words
+	all map[string]*complaint // by the server's words
 }
 
-type denial struct {
+type complaint struct {
 	err        error
 	told, last time.Time
 }
 
 // add takes one in, and says whether it is worth a line in the log.
-func (d *denials) add(err error, now time.Time) (tell bool) {
+func (d *complaints) add(err error, now time.Time) (tell bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.all) >= mostDenied || d.all == nil {
-		d.all = map[string]*denial{}
+	if len(d.all) >= mostComplaints || d.all == nil {
+		d.all = map[string]*complaint{}
 	}
 	one := d.all[err.Error()]
 	if one == nil {
-		one = &denial{err: err}
+		one = &complaint{err: err}
 		d.all[err.Error()] = one
 	}
 	one.last = now
-	if tell = now.Sub(one.told) >= tellDenied; tell {
+	if tell = now.Sub(one.told) >= tellAgain; tell {
 		one.told = now
 	}
 	return tell
 }
 
 // of is one that names any of subjects, from a time on; nil: there is none.
-func (d *denials) of(from time.Time, subjects ...string) error {
+func (d *complaints) of(from time.Time, subjects ...string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for words, one := range d.all {
@@ -66,10 +66,17 @@ func (d *denials) of(from time.Time, subjects ...string) error {
 }
 
 // forget is called when there is a new connection, whose user may have other rights.
-func (d *denials) forget() {
+func (d *complaints) forget() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.all = nil
+}
+
+// refusedKey tells of a write that the server does not take, whoever makes it.
+func (c *Conn) refusedKey(subject string, err error) {
+	if lasts(err) && !IsDenied(err) && c.refusals.add(err, time.Now()) {
+		c.log.Warn("a bucket does not take a key", "subject", subject, "error", err)
+	}
 }
 
 // DeniedKeys is what this user was not let do with keys of a bucket, to write one or to

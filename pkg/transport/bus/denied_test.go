@@ -1,12 +1,16 @@
 package bus
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/switchyard/switchyard/internal/testkit"
 )
@@ -17,7 +21,7 @@ func violation(what, subject string) error {
 
 // One thing that a user may not do is told at most every ten seconds, whatever else he may not.
 func TestDenialsTold(t *testing.T) {
-	now, d := time.Now(), denials{}
+	now, d := time.Now(), complaints{}
 	for i, step := range []struct {
 		after time.Duration
 		err   error
@@ -26,7 +30,7 @@ func TestDenialsTold(t *testing.T) {
 		{0, violation("Publish", "a"), true},
 		{time.Millisecond, violation("Publish", "a"), false},
 		{time.Millisecond, violation("Subscription", "a"), true},
-		{tellDenied - 3*time.Millisecond, violation("Publish", "a"), false},
+		{tellAgain - 3*time.Millisecond, violation("Publish", "a"), false},
 		{time.Millisecond, violation("Publish", "a"), true},
 		{time.Millisecond, violation("Publish", "a"), false},
 	} {
@@ -35,16 +39,16 @@ func TestDenialsTold(t *testing.T) {
 			t.Errorf("step %d, %v: told %v", i, step.err, tell)
 		}
 	}
-	for i := range 3 * mostDenied {
+	for i := range 3 * mostComplaints {
 		d.add(violation("Publish", fmt.Sprint(i)), now)
 	}
-	if len(d.all) > mostDenied {
+	if len(d.all) > mostComplaints {
 		t.Errorf("%d are remembered", len(d.all))
 	}
 }
 
 func TestDenialsOf(t *testing.T) {
-	now, d := time.Now(), denials{}
+	now, d := time.Now(), complaints{}
 	d.add(violation("Publish", "here.a"), now)
 	for _, tc := range []struct {
 		name     string
@@ -64,6 +68,32 @@ func TestDenialsOf(t *testing.T) {
 	}
 	if d.forget(); d.of(now, "here.a") != nil {
 		t.Error("it is of the connection before")
+	}
+}
+
+// A write that the server does not take fails, and is told once.
+func TestStoreRefused(t *testing.T) {
+	r := newRig(t)
+	var log bytes.Buffer
+	r.conn.log = slog.New(slog.NewTextHandler(&log, nil))
+	if _, err := r.conn.js.CreateKeyValue(r.ctx(), jetstream.KeyValueConfig{Bucket: "small", MaxValueSize: 8}); err != nil {
+		t.Fatal(err)
+	}
+	kv, err := r.conn.EnsureBucket(r.ctx(), 1, "small", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := AsBucket(kv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, err := b.Store(r.ctx(), "k", make([]byte, 9)); !Lasts(err) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if told := strings.Count(log.String(), "a bucket does not take a key"); told != 1 {
+		t.Errorf("told %d times: %s", told, log.String())
 	}
 }
 

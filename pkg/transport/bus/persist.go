@@ -124,6 +124,9 @@ func (c *Conn) pause(ctx context.Context, wait time.Duration) error {
 	return nil
 }
 
+// Lasts says whether waiting cannot mend an error: somebody has to change something first.
+func Lasts(err error) bool { return lasts(err) }
+
 // lasts says whether waiting cannot mend an error: somebody has to change
 // something first. The client library's ErrConnectionClosed is none: a flush has it
 // whenever its connection breaks. Whether one is closed for good is seen in pause.
