@@ -97,3 +97,76 @@ func TestPushedOut(t *testing.T) {
 	testkit.Eventually(t, "it is pushed out", func() bool { return !there() })
 	testkit.Eventually(t, "it is back", func() bool { a.look(t.Context()); return there() })
 }
+
+// A bucket that does not take a key ends who has never written one there. Who has goes on,
+// and writes it when the bucket takes it again.
+func TestRefused(t *testing.T) {
+	for _, begun := range []bool{false, true} {
+		t.Run(fmt.Sprint("begun ", begun), func(t *testing.T) {
+			conn := testserver.Connect(t)
+			kv, err := conn.EnsureBucket(t.Context(), 1, "functions", 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, err := NewAnnouncer(kv)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(context.Background())
+			ended := make(chan error, 1)
+			go func() { ended <- a.Run(ctx) }()
+			defer stop()
+			key := HostKey(3, "a")
+			there := func() bool {
+				_, err := kv.Get(t.Context(), key)
+				return err == nil
+			}
+			if begun {
+				set(t, a, HostKey(2, "a"))
+				testkit.Eventually(t, "the first is written", a.begun)
+			}
+			var tries atomic.Int64
+			unfollow, err := conn.FollowKeys("functions", key, func(string, []byte, bool) { tries.Add(1) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer unfollow()
+			limit(t, conn, 1)
+			set(t, a, key)
+			if !begun {
+				if err := <-ended; !bus.Lasts(err) || there() {
+					t.Errorf("it ended with %v", err)
+				}
+				return
+			}
+			testkit.Eventually(t, "it is tried again", func() bool { return tries.Load() > 1 })
+			limit(t, conn, -1)
+			testkit.Eventually(t, "it is written", there)
+			stop()
+			if err := <-ended; err != nil {
+				t.Errorf("it ended with %v", err)
+			}
+		})
+	}
+}
+
+func set(t *testing.T, a *Announcer, key string) {
+	t.Helper()
+	if err := a.Set(key, warmOn("a", one)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// limit bounds the bytes of a value; -1 does not.
+func limit(t *testing.T, conn *bus.Conn, bytes int32) {
+	t.Helper()
+	stream, err := conn.JetStream().Stream(t.Context(), schemas.BucketStream("functions"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := stream.CachedInfo().Config
+	config.MaxMsgSize = bytes
+	if _, err := conn.JetStream().UpdateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+}
