@@ -169,7 +169,9 @@ func (r *recorder) answer(ctx context.Context) error {
 			}
 		}
 		for i, s := range sequences {
-			group[i].ids = r.cut(s.IDs, group[i].length)
+			if err == nil {
+				group[i].ids = r.cut(s.IDs, group[i].length)
+			}
 			s.Close()
 		}
 		if err != nil {

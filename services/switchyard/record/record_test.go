@@ -196,19 +196,23 @@ func TestSameSeedSameFile(t *testing.T) {
 }
 
 func TestInterruptedLeavesNothing(t *testing.T) {
-	s := demo(t)
-	dir := t.TempDir()
-	ctx, cancel := context.WithCancel(t.Context())
-	s.Progress = func(format string, _ ...any) {
-		if strings.HasPrefix(format, "recording") {
-			cancel()
-		}
-	}
-	if _, err := Run(ctx, s, filepath.Join(dir, "r")); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("left: %v, %v", left, err)
+	for _, at := range []string{"answering", "recording"} {
+		t.Run(at, func(t *testing.T) {
+			s := demo(t)
+			dir := t.TempDir()
+			ctx, cancel := context.WithCancel(t.Context())
+			s.Progress = func(format string, _ ...any) {
+				if strings.HasPrefix(format, at) {
+					cancel()
+				}
+			}
+			if _, err := Run(ctx, s, filepath.Join(dir, "r")); !errors.Is(err, context.Canceled) {
+				t.Errorf("got %v", err)
+			}
+			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+				t.Errorf("left: %v, %v", left, err)
+			}
+		})
 	}
 }
 
