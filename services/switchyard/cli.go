@@ -123,7 +123,7 @@ func runWaiting(ctx context.Context, args []string, std stdio, w waits) (code in
 			e.log.Warn("variables are set that nothing reads", "names", strings.Join(stray, ", "))
 		}
 		parsed.BindTo(ctx, (*context.Context)(nil))
-		err = parsed.Run(e)
+		err = afterSignal(ctx, parsed.Run(e))
 	}
 	return report(std.err, err)
 }

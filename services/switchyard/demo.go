@@ -49,15 +49,18 @@ func (c *DemoCmd) ask(ctx context.Context, e *env, producer *client.Client) erro
 	if err != nil {
 		return err
 	}
-	_, _ = fmt.Fprint(e.out, c.Text)
+	out := &chunkPrinter{w: e.out}
+	out.write([]byte(c.Text))
 	for chunk, err := range stream.Chunks() {
 		if err != nil {
 			return err
 		}
-		_, _ = fmt.Fprint(e.out, chunk.Text)
+		if out.print(chunk); out.broken != nil {
+			return out.broken
+		}
 		if chunk.FinishReason != "" {
-			_, _ = fmt.Fprint(e.out, "\n\n")
-			if err := client.Failure(chunk); err != nil {
+			out.write([]byte("\n\n"))
+			if err := errors.Join(client.Failure(chunk), out.broken); err != nil {
 				return err
 			}
 			_, _ = fmt.Fprintln(e.err, pace(chunk)) // only for looking at

@@ -42,6 +42,25 @@ var errQuiet = errors.New("told already")
 // service that was asked to stop and has drained returns nil instead.
 var errInterrupted = &exitError{exitInterrupted, errors.New("interrupted")}
 
+// afterSignal is err, or errInterrupted where all that err says is that a signal ended the
+// command. A command with more to say of that end has exitInterrupted with its error.
+func afterSignal(ctx context.Context, err error) error {
+	var own *exitError
+	switch {
+	case ctx.Err() == nil, errors.As(err, &own) && own.code == exitInterrupted:
+		return err
+	case errors.Is(err, context.Canceled), isCancelled(err):
+		return errInterrupted
+	}
+	return err
+}
+
+// isCancelled says whether a request ended because it was cancelled.
+func isCancelled(err error) bool {
+	var e *client.Error
+	return errors.As(err, &e) && e.Code == client.CodeCancelled
+}
+
 // untilSignal does what does not look at ctx, such as reading stdin: a signal ends it
 // at once, and what it is at ends with the process.
 func untilSignal(ctx context.Context, do func() error) error {

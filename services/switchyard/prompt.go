@@ -68,13 +68,10 @@ func (c *PromptCmd) Run(ctx context.Context, e *env) error {
 		Prefix: e.Prefix, Model: c.Model, Tenant: c.Tenant, Class: schemas.Class(c.Class), Away: c.ConnectTimeout,
 	})
 	stream, err := producer.Prompt(asking, prompt)
-	if err == nil {
-		err = c.stream(stream, cancel, e, line)
+	if err != nil {
+		return err
 	}
-	if ctx.Err() != nil && isCancelled(err) {
-		return errInterrupted
-	}
-	return err
+	return c.stream(stream, cancel, e, line)
 }
 
 // deadlineGrace is how much longer than the deadline this command waits for the servers' own
@@ -212,10 +209,4 @@ func pace(last *pb.Chunk) string {
 		text += fmt.Sprintf(", %.0f tokens/s", float64(u.GetCompletionTokens()-1)/took)
 	}
 	return text
-}
-
-// isCancelled says whether a request ended because it was cancelled.
-func isCancelled(err error) bool {
-	var e *client.Error
-	return errors.As(err, &e) && e.Code == client.CodeCancelled
 }

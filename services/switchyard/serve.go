@@ -9,6 +9,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
@@ -127,9 +128,9 @@ func serve(ctx context.Context, e *env, name string, mf ModelFlags, tf Telemetry
 	return stopped(ctx, p.Serve(ctx))
 }
 
-// stopped turns the end that a signal asked for into success.
+// stopped turns the end that a signal asked for into success, also of the wait for a server.
 func stopped(ctx context.Context, err error) error {
-	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || err == nil) {
+	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, bus.ErrNoConnection)) {
 		return nil
 	}
 	return err

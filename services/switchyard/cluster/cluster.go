@@ -140,7 +140,7 @@ func (y *Cluster) Ready(ctx context.Context) error {
 	case err := <-y.ended:
 		y.ended <- nil // said once, as by Wait
 		if err == nil {
-			err = errors.New("the pipeline ended before it was ready")
+			err = cmp.Or(ctx.Err(), errors.New("the pipeline ended before it was ready"))
 		}
 		return err
 	}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+)
+
+// A demo whose answer does not get out ends as other commands do.
+func TestDemoWithoutAnswer(t *testing.T) {
+	ctx, signal := context.WithCancel(t.Context())
+	for _, tt := range []struct {
+		name string
+		out  io.Writer
+		code int
+		want string
+	}{
+		{"no room", brokenPipe{errors.New("no space left")}, exitFailed, "switchyard: writing the answer: no space left\n"},
+		{"a signal", &interrupting{signal: signal}, exitInterrupted, "switchyard: interrupted\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			says := &bytes.Buffer{}
+			code := runUntil(ctx, []string{"demo"}, stdio{in: strings.NewReader(""), out: tt.out, err: says})
+			if code != tt.code || !strings.HasSuffix(says.String(), "\n\n"+tt.want) {
+				t.Errorf("code %d, %q", code, says.String())
+			}
+		})
+	}
+}
+
+// A service that is asked to stop before it has a server has nothing to drain.
+func TestStopWithoutServer(t *testing.T) {
+	ctx, signal := context.WithCancel(t.Context())
+	says := &interrupting{signal: signal} // at the first word of what it waits for
+	code := runUntil(ctx, []string{"gate", "--nats", "nats://127.0.0.1:1"}, stdio{in: strings.NewReader(""), out: io.Discard, err: says})
+	if told := says.told.String(); code != exitDone || !strings.Contains(told, "no NATS server answers yet") || strings.Contains(told, "switchyard: ") {
+		t.Errorf("code %d, %q", code, told)
+	}
+}
+
+// A command that a signal ended says that, and not what broke by it.
+func TestSignalBeforeWork(t *testing.T) {
+	texts, trace, out := write(t, strings.Repeat("Once upon a time there was a dog.\n<|endoftext|>\n", 9)), write(t, fewRequests), t.TempDir()+"/out"
+	for _, args := range [][]string{
+		{"record", "--out", out, texts},
+		{"train-predictor", "--out", out, texts},
+		{"arena", "--suite", "moeless", "--out", out, "--trace", trace},
+		{"verify", "../../models/demo"},
+		{"demo"},
+	} {
+		t.Run(args[0], func(t *testing.T) {
+			ctx, signal := context.WithCancel(t.Context())
+			signal()
+			out, says := &bytes.Buffer{}, &bytes.Buffer{}
+			code := runUntil(ctx, args, stdio{in: strings.NewReader(""), out: out, err: says})
+			if code != exitInterrupted || says.String() != "switchyard: interrupted\n" || out.Len() > 0 {
+				t.Errorf("code %d, %q, %q", code, says.String(), out.String())
+			}
+		})
+	}
+}
