@@ -13,8 +13,19 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/kafka"
 )
 
-// follow shows what this scaler decided last, while it plans, until stop is called.
+// refusedForm is the kind of samples that the reader of the topic refuses.
+const refusedForm = "form"
+
+// follow shows what this scaler decided last, while it plans, until stop is called; its
+// counters are there from the start, at 0.
 func (p *policy) follow(m *telemetry.ScalerMetrics) (stop func()) {
+	for _, cause := range elastic.Causes() {
+		m.Rebalances(string(cause))
+	}
+	for _, kind := range elastic.Kinds {
+		m.Refused(kind)
+	}
+	m.Refused(refusedForm)
 	stops := []func(){
 		m.Scalers.Follow(p.states),
 		m.CV.Follow(p.perLayer(func(v elastic.Verdict) float64 { return v.After.CV })),
@@ -84,7 +95,7 @@ func (p *policy) ages() map[string]float64 {
 func (p *policy) count(outcome string, n int) {
 	switch outcome {
 	case kafka.Refused:
-		p.metrics.Refused("form").Add(float64(n))
+		p.metrics.Refused(refusedForm).Add(float64(n))
 	case kafka.Repeated:
 		p.metrics.Samples("repeated").Add(float64(n))
 	}

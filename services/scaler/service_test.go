@@ -57,6 +57,25 @@ func (y *stage) metric(name string) (sum float64) {
 	return sum
 }
 
+// A counter that comes with its first step shows no increase.
+func TestCountersFromTheStart(t *testing.T) {
+	y := newStage(t, 3)
+	y.scaler(testConfig())
+	families, err := y.d.Telemetry.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	series := map[string]int{}
+	for _, f := range families {
+		series[f.GetName()] = len(f.Metric)
+	}
+	for name, want := range map[string]int{"switchyard_rebalances_total": 16, "switchyard_scaler_refused_samples_total": 8} {
+		if series[name] != want {
+			t.Errorf("%s has %d series, want %d", name, series[name], want)
+		}
+	}
+}
+
 // Only the scaler with the lease reads samples; the other one takes over where it
 // ends, from the plan in force, and plans on by what comes then.
 func TestStandbyTakesOver(t *testing.T) {

@@ -52,6 +52,15 @@ var texts = []struct {
 	{byForm, "functions formed anew"},
 }
 
+// Causes are all of them.
+func Causes() []Cause {
+	all := make([]Cause, len(texts))
+	for i, t := range texts {
+		all[i] = t.cause
+	}
+	return all
+}
+
 // causes are those of one layer.
 type causes struct {
 	n        map[Cause]int

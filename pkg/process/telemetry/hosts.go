@@ -44,6 +44,16 @@ func (h HostMetrics) all() []prometheus.Collector {
 	return []prometheus.Collector{h.Functions, h.Memory, h.Loads, h.ColdStarts, h.ColdStart, h.evictions, h.loaded, h.Slow, h.quarantine}
 }
 
+// begin makes the counters at 0, as those of Metrics.
+func (h HostMetrics) begin() {
+	for _, cause := range []string{"expired", "pressure"} {
+		h.evictions.WithLabelValues(cause)
+	}
+	for _, state := range []string{"avoided", "tried", "trusted"} {
+		h.quarantine.WithLabelValues(state)
+	}
+}
+
 // Evicted counts a function whose memory was freed, by cause.
 func (h HostMetrics) Evicted(cause string) { h.evictions.WithLabelValues(cause).Inc() }
 

@@ -149,6 +149,7 @@ func (m *Metrics) begin() {
 	}
 	m.Canaries("sent")
 	m.Canaries("answered")
+	m.Hosts.begin()
 }
 
 // fineBuckets reach from 50 µs, a small model's layer, to about 13 s.

@@ -101,6 +101,8 @@ func TestEndpoints(t *testing.T) {
 		{"bytes", "/metrics", nil, 200, `switchyard_bus_payload_bytes_total{direction="out",model="demo",stream="hidden"} 512`},
 		{"pages of all replicas", "/metrics", nil, 200, `switchyard_kv_pages{model="demo",state="used"} 6`},
 		{"from the start", "/metrics", nil, 200, `switchyard_requests_total{model="demo",outcome="model_not_found"} 0`},
+		{"evictions from the start", "/metrics", nil, 200, `switchyard_function_evictions_total{cause="pressure",model="demo"} 0`},
+		{"quarantine from the start", "/metrics", nil, 200, `switchyard_quarantine_changes_total{model="demo",state="avoided"} 0`},
 		{"build", "/metrics", nil, 200, `switchyard_build_info{goversion="` + runtime.Version() + `",model="demo",numeric_class="fma32",version="v1"} 1`},
 		{"conventions", "/metrics", nil, 200, `gen_ai_server_time_per_output_token_seconds_sum{error_type="",gen_ai_operation_name="chat",gen_ai_provider_name="switchyard",gen_ai_request_model="demo",gen_ai_response_model="demo",model="demo"} 0.1`},
 		{"go", "/metrics", nil, 200, "go_goroutines"},
