@@ -6,9 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/nats-io/nats.go"
@@ -78,7 +76,7 @@ func decode(enc pb.Encoding, body []byte, m proto.Message) error {
 	if err := jsontext.CheckSurrogates(body); err != nil {
 		return malformed("JSON", err)
 	}
-	return malformed("JSON", protojson.Unmarshal(quoteRaw(body), m))
+	return malformedJSON(body, m.ProtoReflect().Descriptor(), protojson.Unmarshal(quoteRaw(body), m))
 }
 
 // checkUTF8 makes an error of the place of a byte that is not UTF-8; -1: there is none.
@@ -87,19 +85,6 @@ func checkUTF8(at int) error {
 		return nil
 	}
 	return Errorf(BadPrompt, "the body is not UTF-8: byte %d is invalid", at)
-}
-
-// malformed says what is wrong with a body in words of its own encoding.
-func malformed(encoding string, err error) error {
-	if err == nil {
-		return nil
-	}
-	// The library begins with its name, and writes some spaces as U+00A0.
-	what := strings.TrimSpace(strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\u00a0", " "), "proto:"))
-	if strings.HasSuffix(what, io.ErrUnexpectedEOF.Error()) {
-		what = "it ends too early"
-	}
-	return Errorf(BadRequest, "malformed %s body: %s", encoding, what)
 }
 
 // invalidAt is the place of the first byte that is not UTF-8, or -1.
