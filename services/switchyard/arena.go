@@ -59,8 +59,8 @@ func (c *ArenaCmd) simulate(ctx context.Context, e *env) error {
 	if err == nil {
 		err = s.Check()
 	}
-	if err != nil {
-		return usage(err)
+	if err := c.beforeWork(err); err != nil {
+		return err
 	}
 	s.Progress = line.Set
 	report, err := arena.Run(ctx, s)
@@ -75,6 +75,28 @@ func (c *ArenaCmd) simulate(ctx context.Context, e *env) error {
 		}
 	}
 	return report.Write(c.Out)
+}
+
+// beforeWork refuses what would be found to be wrong when all has been computed: settings
+// with an error, and a folder that takes no report.
+func (c *ArenaCmd) beforeWork(settings error) error {
+	if settings != nil {
+		return usage(settings)
+	}
+	if err := os.MkdirAll(c.Out, 0o755); err != nil {
+		return usage(fmt.Errorf("--out: making the report's folder: %w", err))
+	}
+	return takesFiles(c.Out)
+}
+
+// takesFiles refuses the folder of --out where it takes none, before hours are spent on
+// what would be written there.
+func takesFiles(folder string) error {
+	probe, err := os.CreateTemp(folder, ".probe")
+	if err != nil {
+		return usage(fmt.Errorf("--out: the folder takes no files: %w", err))
+	}
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
 }
 
 func (c *ArenaCmd) settings() (s arena.Settings, err error) {

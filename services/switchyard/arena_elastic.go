@@ -70,8 +70,8 @@ func (c *ArenaCmd) elastic(ctx context.Context, e *env) error {
 		return usage(fmt.Errorf("--rounds is %d; it must be at least 1", c.Rounds))
 	}
 	requests, err := c.shifting()
-	if err != nil {
-		return usage(err)
+	if err := c.beforeWork(err); err != nil {
+		return err
 	}
 	static, err := c.elasticRun(ctx, e, plan.Static, requests)
 	if err != nil {

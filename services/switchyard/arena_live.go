@@ -67,8 +67,8 @@ func (c *ArenaCmd) live(ctx context.Context, e *env) error {
 		return usage(err)
 	}
 	p, err := profiles.Open(c.Profile)
-	if err != nil {
-		return usage(err)
+	if err := c.beforeWork(err); err != nil {
+		return err
 	}
 	r := &liveReport{
 		Model: model.DemoName, Profile: p.Name, Hosts: c.Hosts, Slice: c.Slice.String(), Requests: len(requests),

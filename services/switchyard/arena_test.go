@@ -41,9 +41,10 @@ func TestArena(t *testing.T) {
 		"predictors": {args("--back-end", "sim", "--predictors", csv), "predictors' report"},
 		"shape":      {args("--back-end", "sim", "--shapes", "gpt-9"), `there is no shape "gpt-9"`},
 		"distance":   {args("--back-end", "sim", "--distance", "0"), "prediction distance is 0"},
+		"out":        {args("--back-end", "sim", "--out", csv), "--out: making the report's folder: mkdir"},
 		"suite":      {args("--back-end", "sim", "--suite", "all"), "--suite must be one of"},
 	} {
-		if got := invoke("", tc.args...); got.code != exitUsage || !strings.Contains(got.err, tc.want) {
+		if got := invoke("", tc.args...); got.code != exitUsage || got.out != "" || !strings.Contains(got.err, tc.want) {
 			t.Errorf("%s: %+v, want %q", name, got, tc.want)
 		}
 	}

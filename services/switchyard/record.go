@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -51,6 +52,9 @@ func (c *RecordCmd) Run(ctx context.Context, e *env) (err error) {
 	s.Model, s.Pool, s.Inputs, s.Progress = m, threads, c.Inputs, line.Set
 	if err := s.Check(); err != nil {
 		return usage(err)
+	}
+	if err := takesFiles(filepath.Dir(c.Out)); err != nil {
+		return err
 	}
 	sum, err := record.Run(ctx, s, c.Out)
 	if err != nil {

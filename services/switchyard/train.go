@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -99,6 +100,9 @@ func (c *TrainPredictorCmd) open(ctx context.Context, m *model.Model, tell func(
 			return nil, err
 		}
 	}
+	if err := takesFiles(filepath.Dir(c.Out)); err != nil {
+		return nil, err
+	}
 	if _, err := record.Run(ctx, s, c.recorded()); err != nil {
 		return nil, unusable(err)
 	}
@@ -121,6 +125,9 @@ func (c *TrainPredictorCmd) train(ctx context.Context, m *model.Model, r *record
 	s.Training.Seed, s.Training.Passes, s.Training.Rate = c.Seed, c.Passes, c.Rate
 	if err := s.Check(); err != nil {
 		return nil, usage(err)
+	}
+	if err := takesFiles(filepath.Dir(c.Out)); err != nil {
+		return nil, err
 	}
 	began := time.Now()
 	w, err := train.Run(ctx, s)

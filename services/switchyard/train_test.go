@@ -63,6 +63,9 @@ func TestRecordUsage(t *testing.T) {
 		{"no texts", "there are no texts", []string{"record", "--out", "/nonexistent/r"}},
 		{"beyond the model", "at most 512 positions", []string{"record", "--out", "/nonexistent/r", "--texts", story, "--prompt-tokens", "600"}},
 		{"texts and a recording", "exclude", []string{"train-predictor", "--out", "/nonexistent/w", "--recording", garbage, "--texts", story}},
+		{"nowhere to record", "--out: the folder takes no files", []string{"record", "--out", "/nonexistent/r", "--texts", story}},
+		{"nowhere to train", "--out: the folder takes no files", []string{"train-predictor", "--out", "/nonexistent/w", "--texts", story}},
+		{"a domain twice", "two files are of domain", []string{"record", "--out", garbage, "--texts", story, "--texts", story}},
 		{"no recording", "reading safetensors file", []string{"train-predictor", "--out", "/nonexistent/w", "--recording", garbage}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -134,7 +134,7 @@ func (r *recorder) choosePrompts() error {
 		name, path := splitName(text)
 		r.Progress("reading %s…", path)
 		if slices.Contains(r.domains, name) {
-			return fmt.Errorf("two files are of domain %q; name one of them otherwise, as NAME=FILE", name)
+			return fmt.Errorf("%w: two files are of domain %q; name one of them otherwise, as NAME=FILE", ErrTexts, name)
 		}
 		documents, err := readTexts(path)
 		if err != nil {

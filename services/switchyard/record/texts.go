@@ -20,7 +20,7 @@ const (
 	mostText = 256 << 20
 )
 
-// ErrTexts is of a file that cannot be used.
+// ErrTexts is of files that cannot be used.
 var ErrTexts = errors.New("reading texts")
 
 // fields are what is read of a line of JSON, in this order.
