@@ -158,6 +158,17 @@ func TestRefusedLate(t *testing.T) {
 	}
 }
 
+// TestLost wants a request that the server has lost to be no fault of the prompt.
+func TestLost(t *testing.T) {
+	server := startServer(t)
+	startFake(t, server, func(f *fake, p *pb.Prompt) { f.send(p.ReplyTo, p.RequestId, 9, 0, 1) },
+		func(f *fake, to string, r *pb.Replay) { refuse(f, to, r.RequestId) })
+	text, last, err := read(ask(t, server, &pb.Prompt{Text: "hi"}))
+	if text != "0 1 " || last != nil || code(err) != CodeInternal || !strings.Contains(err.Error(), "is lost: it was answered up to token 2") {
+		t.Errorf("got %q, end %v, error %v", text, last, err)
+	}
+}
+
 // TestSlowIntake wants a prompt that waits to be taken in not to be sent again and
 // again: what comes in the end is its own, also when that is a refusal.
 func TestSlowIntake(t *testing.T) {

@@ -163,7 +163,8 @@ const sendAgain = 4
 
 // replayRefused handles the refusal of a replay, which is not the request's own: the
 // timer asks again. What nothing is known of, and does not wait either, was refused,
-// and that got lost: it is refused again when the prompt is sent again.
+// and that got lost: it is refused again when the prompt is sent again. If some of its
+// answer has come, the server has lost it.
 func (s *Stream) replayRefused(c *pb.Chunk) (handled bool, err error) {
 	code, untouched := c.GetError().GetCode(), s.order.untouched()
 	switch {
@@ -176,6 +177,9 @@ func (s *Stream) replayRefused(c *pb.Chunk) (handled bool, err error) {
 		return true, nil
 	case code == CodeBadRequest && untouched:
 		return true, s.again()
+	case code == CodeBadRequest:
+		return true, &Error{Code: CodeInternal, Message: fmt.Sprintf(
+			"request %s is lost: it was answered up to token %d, and now nothing is known of it: %s", s.request, s.order.tokens.next, c.GetError().GetMessage())}
 	}
 	return code == CodeOverloaded, nil
 }
