@@ -90,6 +90,7 @@ func TestUsage(t *testing.T) {
 		{"plain off the loopback", []string{"prompt", "hi", "--nats", "nats://192.0.2.1"}, 2, "--insecure"},
 		{"a model that is served", []string{"inspect", "--json", "../../models/demo"}, 0, `"kv_bytes_per_token":8192,"servable":true,"reason":""`},
 		{"no model to look at", []string{"inspect", "/nonexistent"}, 2, "there is no readable config.json of a model"},
+		{"a look back", []string{"top", "--once", "--span=-1s"}, 2, "switchyard: --span is -1s; it must be 0 or more"},
 		{"no such context", []string{"top", "--nats", "nowhere"}, 2, "nowhere"},
 		{"no such context of a service", []string{"gate", "--nats", "nowhere"}, 2, "nowhere"},
 		{"no NATS URL", []string{"gate", "--nats", "http://127.0.0.1:8222"}, 2, "http://127.0.0.1:8222: its scheme must be one of nats"},

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/switchyard/switchyard/schemas"
@@ -25,6 +26,9 @@ const topPause = time.Second
 
 // Run shows snapshots each second on a terminal, else one. It reads NATS only.
 func (c *TopCmd) Run(ctx context.Context, e *env) error {
+	if c.Span < 0 {
+		return usage(fmt.Errorf("--span is %v; it must be 0 or more", c.Span))
+	}
 	conn, err := e.connect(ctx, "top", c.ConnectFlags)
 	if err != nil {
 		return err
