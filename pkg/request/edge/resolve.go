@@ -91,7 +91,7 @@ func (m Model) Resolve(p *pb.Prompt, now time.Time, seed uint32) (*Request, erro
 // Check finds what is wrong with a prompt as far as its tokens need not be
 // known. It takes much less time than making them. The error is an *Error.
 func (m Model) Check(p *pb.Prompt) error {
-	for _, check := range []func(*pb.Prompt) error{checkOneInput, m.checkSize, checkSampling, checkStops, m.checkIDs} {
+	for _, check := range []func(*pb.Prompt) error{checkOneInput, m.checkSize, checkSampling, m.checkStops, m.checkIDs} {
 		if err := check(p); err != nil {
 			return err
 		}
@@ -179,7 +179,10 @@ func checkSampling(p *pb.Prompt) error {
 	return Errorf(BadRequest, `score is %.40q; it must be "logprobs" or "logits"`, p.Score)
 }
 
-func checkStops(p *pb.Prompt) error {
+func (m Model) checkStops(p *pb.Prompt) error {
+	if len(p.Stop) > 0 && m.EncodeText == nil {
+		return Errorf(BadRequest, "stop is set; the model has no tokenizer, so its answers have no text: send stop_token_ids")
+	}
 	if len(p.Stop) > maxStops {
 		return Errorf(BadRequest, "stop has %d strings; at most %d are allowed", len(p.Stop), maxStops)
 	}

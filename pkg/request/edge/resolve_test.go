@@ -129,7 +129,9 @@ func TestModelsWithoutText(t *testing.T) {
 		_, err := m.Resolve(p, now, 1)
 		check(t, err, BadRequest, "input_ids")
 	}
-	if _, err := m.Resolve(&pb.Prompt{InputIds: []uint32{5}}, now, 1); err != nil {
+	_, err = m.Resolve(&pb.Prompt{InputIds: []uint32{5}, Stop: []string{"."}}, now, 1)
+	check(t, err, BadRequest, "stop is set; the model has no tokenizer")
+	if _, err := m.Resolve(&pb.Prompt{InputIds: []uint32{5}, StopTokenIds: []uint32{6}}, now, 1); err != nil {
 		t.Error(err)
 	}
 }
