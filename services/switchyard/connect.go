@@ -72,8 +72,8 @@ func (e *env) connect(ctx context.Context, name string, f ConnectFlags) (*bus.Co
 func explained(conn *bus.Conn, err error) error {
 	denied := conn.Denied()
 	switch {
-	case err == nil:
-		return nil
+	case err == nil, errors.Is(err, bus.ErrNoConnection):
+		return err
 	case !conn.Connected():
 		return fmt.Errorf("%w: %w", bus.ErrNoConnection, err)
 	case denied != nil && errors.Is(err, context.DeadlineExceeded):

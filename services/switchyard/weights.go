@@ -167,7 +167,7 @@ func (e *env) withStore(ctx context.Context, name string, f ConnectFlags, do fun
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return &exitError{exitInterrupted, err}
-	case err != nil && errors.Is(context.Cause(doing), bus.ErrNoConnection):
+	case err != nil && !errors.Is(err, bus.ErrNoConnection) && errors.Is(context.Cause(doing), bus.ErrNoConnection):
 		return fmt.Errorf("%w: %w", bus.ErrNoConnection, err)
 	}
 	return explained(conn, err)

@@ -1,12 +1,18 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
 )
 
@@ -94,5 +100,20 @@ func TestWithoutJetStream(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A server that goes away in the middle is told of once.
+func TestStoreGone(t *testing.T) {
+	address := freeAddress(t)
+	server := startServer(t, t.TempDir(), address)
+	e := &env{Globals: Globals{NATS: "nats://" + address}, stdio: stdio{out: io.Discard, err: io.Discard}, log: slog.New(slog.DiscardHandler)}
+	err := e.withStore(t.Context(), "push", ConnectFlags{100 * time.Millisecond}, func(ctx context.Context, _ *bus.Conn) error {
+		server.Shutdown()
+		<-ctx.Done()
+		return fmt.Errorf("%w; what was sent is kept", context.Cause(ctx))
+	})
+	if exitCode(err) != exitNoServer || err.Error() != "no connection to NATS; what was sent is kept" {
+		t.Errorf("code %d, %v", exitCode(err), err)
 	}
 }
