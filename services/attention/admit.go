@@ -181,6 +181,9 @@ func (s *Service) read(d *bus.Delivery, a *arrival) error {
 	if err := s.d.Identity.Check(msg.GetIdentity().GetVersion(), msg.GetIdentity().GetModel()); err != nil {
 		return &foreignError{msg, d.Delivered, err}
 	}
+	if err := s.checkLength(msg, d.Delivered); err != nil {
+		return err
+	}
 	if err := s.limits().CheckSequence(msg); err != nil {
 		s.metrics.Refused.Inc()
 		return &refusedError{msg, codeInternal, fmt.Errorf("sequence %s: %w", msg.RequestId, err)}

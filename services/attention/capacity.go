@@ -37,13 +37,28 @@ func (s *Service) checkCapacity(ctx context.Context, seq *pb.Sequence, delivered
 	largest, ok := s.awaitLarger(ctx, need)
 	switch {
 	case ok:
-		return bus.RetryAfter(min(elsewherePause*time.Duration(delivered), maxElsewherePause), errElsewhere)
+		return toSibling(delivered)
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
 	return &refusedError{seq, "model_not_ready", fmt.Errorf(
 		"the request needs %d KV pages, and the largest live attention replica has %d: ask for fewer tokens, or start a replica with more --kv-memory",
 		need, int(largest))}
+}
+
+// toSibling gives a sequence back.
+func toSibling(delivered int) error {
+	return bus.RetryAfter(min(elsewherePause*time.Duration(delivered), maxElsewherePause), errElsewhere)
+}
+
+// checkLength leaves a sequence that is longer than --max-model-len lets it be here to a
+// live replica of a longer one. Where there is none, CheckSequence refuses it.
+func (s *Service) checkLength(seq *pb.Sequence, delivered int) error {
+	need := edge.Positions(seq)
+	if need > s.limits().MaxLen && members.LongestContext(s.view.Snapshot(), s.d.Identity.Model) >= float64(need) {
+		return toSibling(delivered)
+	}
+	return nil
 }
 
 // fits says whether this replica has as many pages as a sequence may ever need.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/process/pause"
@@ -42,7 +41,7 @@ func (s *Service) settleForeign(ctx context.Context, f *foreignError) error {
 		return bus.RetryAfter(maxElsewherePause, errElsewhere)
 	}
 	if s.awaitKin(ctx, f.seq.GetIdentity()) {
-		return bus.RetryAfter(min(elsewherePause*time.Duration(f.delivered), maxElsewherePause), errElsewhere)
+		return toSibling(f.delivered)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()

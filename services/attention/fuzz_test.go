@@ -10,6 +10,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -38,6 +39,7 @@ func reader(t testing.TB) *Service {
 		d:       &deployment.Deployment{Model: m, Identity: wire.Identity{Model: 7}, Logger: slog.New(slog.DiscardHandler)},
 		config:  Config{MaxModelLen: 64},
 		metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
+		view:    &members.View{},
 	}
 }
 

@@ -89,6 +89,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	}
 	s.presence.Fill = func(stats map[string]float64) {
 		stats[members.Places], stats[members.Waiting] = float64(s.places()), float64(s.waiting.size())
+		stats[members.Context] = float64(s.limits().MaxLen)
 		stats[members.StepSeconds] = s.exchange.latency.step(s.d.MoELayers()).Seconds()
 		maps.Copy(stats, s.config.GPU.Figures())
 	}

@@ -180,6 +180,26 @@ func TestCapacity(t *testing.T) {
 	y.awaitAnswer(t, false)
 }
 
+// The same of replicas with another --max-model-len than the tokenizer's.
+func TestContexts(t *testing.T) {
+	t.Parallel()
+	m, err := model.Demo()
+	if err != nil {
+		t.Fatal(err)
+	}
+	y := openYardOf(t, m, cluster.OneEach(), func(*UpCmd) {}, func(s *cluster.Services) { s.Attention.MaxModelLen = 2 * cpu.PagePositions })
+	wantRefused(t, y.answer(t, filling("early", 3)), client.CodeBadRequest, "95 prompt and 1 new tokens do not fit the longest context", "replica, 64:")
+	leave := y.addAttention(t, 6)
+	y.awaitAnswer(t, true)
+	for i := range 8 { // each may come to either of them first
+		if err := y.answer(t, filling(fmt.Sprint("long-", i), 3)); err != nil {
+			t.Error(err)
+		}
+	}
+	leave()
+	y.awaitAnswer(t, false)
+}
+
 func wantRefused(t *testing.T, err error, code string, says ...string) {
 	t.Helper()
 	var refused *client.Error

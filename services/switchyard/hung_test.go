@@ -82,7 +82,7 @@ func openTestYard(t *testing.T, set func(*UpCmd)) testYard {
 }
 
 // openYardOf has count replicas of each service of m.
-func openYardOf(t *testing.T, m *model.Model, count map[string]int, set func(*UpCmd)) testYard {
+func openYardOf(t *testing.T, m *model.Model, count map[string]int, set func(*UpCmd), change ...func(*cluster.Services)) testYard {
 	t.Helper()
 	up, err := ownUp()
 	if err != nil {
@@ -92,6 +92,9 @@ func openYardOf(t *testing.T, m *model.Model, count map[string]int, set func(*Up
 	made, err := up.services(Globals{Prefix: schemas.DefaultPrefix})
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, c := range change {
+		c(&made)
 	}
 	tel, err := telemetry.Setup(t.Context(), telemetry.Config{ServiceName: "test"})
 	if err != nil {

@@ -131,10 +131,15 @@ func (s *Service) guardDeadline(request string, left time.Duration) {
 
 // checkCapacity refuses what no live attention replica can hold.
 func (s *Service) checkCapacity(seq *pb.Sequence) error {
+	all := s.view.Snapshot()
+	if longest := members.LongestContext(all, s.d.Identity.Model); longest > 0 && float64(edge.Positions(seq)) > longest {
+		return edge.Errorf(edge.BadRequest, "%d prompt and %d new tokens do not fit the longest context of an attention replica, %.0f: ask for fewer, or give all services the same --max-model-len",
+			len(seq.PromptIds), seq.MaxTokens, longest)
+	}
 	shape := kvcache.ShapeOf(&s.d.Model.Spec)
 	shape.Rows = 1 // at least; how many a replica computes at once is its own affair
 	need := shape.Need(edge.Positions(seq))
-	largest := members.LargestKV(s.view.Snapshot(), s.d.Identity.Model)
+	largest := members.LargestKV(all, s.d.Identity.Model)
 	if largest == 0 || float64(need) <= largest {
 		return nil // 0: none has said; the one that takes it will
 	}

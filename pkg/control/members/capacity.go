@@ -4,9 +4,12 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// KVPages is the name under which an attention replica announces how many KV
-// pages it has.
-const KVPages = "kv_pages"
+// Names under which an attention replica announces how many KV pages it has, and how many
+// positions a sequence of its may take.
+const (
+	KVPages = "kv_pages"
+	Context = "context"
+)
 
 // What an expert host announces of its work since its start: dispatches that it has
 // computed, their routed rows, and the seconds in which it computed any.
@@ -23,13 +26,21 @@ const DeviceThrottled = "device_throttled"
 
 // LargestKV is how many KV pages the largest of a model's live attention
 // replicas has; 0 if none has said so.
-func LargestKV(all []*pb.Member, model uint64) (pages float64) {
+func LargestKV(all []*pb.Member, model uint64) (pages float64) { return most(all, model, KVPages) }
+
+// LongestContext is how many positions the one with most gives a sequence; 0 if none has
+// said so.
+func LongestContext(all []*pb.Member, model uint64) (positions float64) {
+	return most(all, model, Context)
+}
+
+func most(all []*pb.Member, model uint64, name string) (most float64) {
 	for _, m := range OfService(all, "attention") {
-		if n := m.Stats[KVPages]; m.ModelHash == model && m.Ready && !m.Draining && n > pages { // which NaN is not
-			pages = n
+		if n := m.Stats[name]; m.ModelHash == model && m.Ready && !m.Draining && n > most { // which NaN is not
+			most = n
 		}
 	}
-	return pages
+	return most
 }
 
 // StepSeconds is the name under which an attention replica announces how long one

@@ -262,8 +262,9 @@ func TestPlacesAndWaiting(t *testing.T) {
 	}
 	all[4].Stats[KVPages], all[5].Stats[StepSeconds], all[4].Stats[StepSeconds] = math.NaN(), 7, math.NaN()
 	draining.Stats[StepSeconds] = 9
-	if n := LargestKV(all, 0); n != 9 {
-		t.Errorf("the largest has %v pages", n)
+	all[0].Stats[Context], all[1].Stats[Context], draining.Stats[Context] = 128, 64, 512
+	if n, positions := LargestKV(all, 0), LongestContext(all, 0); n != 9 || positions != 128 {
+		t.Errorf("the largest has %v pages, the longest %v positions", n, positions)
 	}
 	if s := LongestStep(all); s != 7 {
 		t.Errorf("the longest step takes %v s", s)
