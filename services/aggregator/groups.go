@@ -38,23 +38,18 @@ type group struct {
 	have   int       // of them, have arrived, in sums or alone
 	x      []float32 // (arrived, d)
 	place  []uint32  // row·k + slot of each, or the place of its row's sum
-	seen   []uint64  // a bit a place
+	seen   []uint64  // a bit a slot
 	began  time.Time
 	times                // of what has arrived
 	age    *list.Element // in groups.byAge
 	bytes  int           // as counted in groups.bytes
 }
 
-// mark takes the awaited ones of some places, if none of them is taken, and counts them.
+// mark takes those of some slots that are awaited and not there yet, and counts them.
 func (g *group) mark(from, to int) (n int) {
-	for place := from; place < to; place++ {
-		if g.seen[place/64]&(1<<(place%64)) != 0 {
-			return 0
-		}
-	}
-	for place := from; place < to; place++ {
-		if g.awaits.Has(place) {
-			g.seen[place/64] |= 1 << (place % 64)
+	for slot := from; slot < to; slot++ {
+		if bit := uint64(1) << (slot % 64); g.awaits.Has(slot) && g.seen[slot/64]&bit == 0 {
+			g.seen[slot/64] |= bit
 			n++
 		}
 	}
@@ -176,8 +171,9 @@ func (gs *groups) fill(g *group, p *pb.Partial, n int) (fresh bool, err error) {
 	return fresh, nil
 }
 
-// claim marks the slots of a place, and says how many are new: all, or none. Nobody who
-// computes a row twice gives it once as a sum and once in slots, so what overlaps is no use.
+// claim marks the slots of a place, and says how many are new. A row's sum is of use while
+// any of its slots is missing: the others may have come alone from a host that got less of
+// the row, by the dispatches of another gate, and those that are missing may never come.
 func (gs *groups) claim(g *group, place uint32) int {
 	row, sum := gs.shape.SummedRow(int(g.key.Rows), place)
 	if !sum {
@@ -219,21 +215,26 @@ func (gs *groups) oldest() *group {
 
 // sum is the block (rows, d) of a whole group: what is not awaited adds nothing.
 func (gs *groups) sum(g *group, out []float32) []float32 {
-	gs.at = tensor.Resize(gs.at, int(g.key.Rows)*gs.shape.TopK)
-	if len(g.place) < len(gs.at) {
-		for place := range gs.at {
-			gs.at[place] = -1
-		}
-	}
+	k := gs.shape.TopK
+	gs.at = tensor.Resize(gs.at, int(g.key.Rows)*k)
+	leaveOut(gs.at)
 	for i, place := range g.place {
 		if row, sum := gs.shape.SummedRow(int(g.key.Rows), place); sum {
-			place = uint32(row * gs.shape.TopK) // alone, it is copied
+			leaveOut(gs.at[row*k : (row+1)*k]) // the slots that came before it are in it
+			place = uint32(row * k)
 		}
 		gs.at[place] = int32(i)
 	}
 	out = tensor.Resize(out, int(g.key.Rows)*gs.shape.Hidden)
-	forward.Combine(out, g.x, gs.at, gs.shape.TopK, gs.shape.Hidden)
+	forward.Combine(out, g.x, gs.at, k, gs.shape.Hidden)
 	return out
+}
+
+// leaveOut lets slots add nothing; see forward.Combine.
+func leaveOut(at []int32) {
+	for slot := range at {
+		at[slot] = -1
+	}
 }
 
 // Bounds of the groups that are kept for their memory.

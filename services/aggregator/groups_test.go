@@ -89,16 +89,18 @@ func drawPartials(t *rapid.T, k *pb.Key, topK int, x []float32, places []int, aw
 	return out
 }
 
-// drawSums replaces places of some rows by that of their sum, and puts the sums behind x.
+// drawSums replaces places of some rows by that of their sum, and puts the sums behind x. Some
+// of the places stay beside the sum.
 func drawSums(t *rapid.T, rows, topK int, x []float32, places []int) (all []float32, left []int) {
 	all = append(slices.Clone(x), directSum(x, rows, topK, places)...)
 	summed := rapid.SliceOfN(rapid.Bool(), rows, rows).Draw(t, "summed")
 	for _, at := range places {
-		switch row := at / topK; {
-		case !summed[row]:
+		row := at / topK
+		if !summed[row] || rapid.IntRange(0, 3).Draw(t, "beside") == 0 {
 			left = append(left, at)
-		case !slices.Contains(left, rows*topK+row):
-			left = append(left, rows*topK+row)
+		}
+		if sum := rows*topK + row; summed[row] && !slices.Contains(left, sum) {
+			left = append(left, sum)
 		}
 	}
 	return all, left
@@ -175,6 +177,9 @@ func checkBlocks(t *rapid.T, gs *groups, partials []*pb.Partial, want map[uint32
 			continue
 		}
 		blocks[p.Key.Attempt]++
+		if len(g.place) > g.wanted {
+			t.Fatalf("%d rows are kept for %d slots", len(g.place), g.wanted)
+		}
 		if got := gs.sum(g, nil); !slices.EqualFunc(got, want[p.Key.Attempt], sameBits) {
 			t.Fatalf("%v, want %v", got, want[p.Key.Attempt])
 		}
@@ -226,17 +231,27 @@ func TestRepeats(t *testing.T) {
 	}
 }
 
-// A row that came in part is not counted again by its sum, and a sum not by its slots.
+// A row's sum completes what came of the row in part, and stands for it; slots add nothing to
+// a sum. Of two rows with two slots each, 4 and 5 are the sums.
 func TestSumsOverlap(t *testing.T) {
 	gs, x := newGroups(shape(2), room), noise(1, 6*width)
-	steps := []struct {
+	var g *group
+	for i, s := range []struct {
 		places []int
 		want   outcome
-	}{{[]int{0}, waiting}, {[]int{4}, repeated}, {[]int{5}, waiting}, {[]int{2, 3}, repeated}, {[]int{5, 1}, whole}, {[]int{4}, repeated}}
-	for i, s := range steps {
-		if _, what, err := gs.add(partial(key(2), x, s.places), now); what != s.want || err != nil {
+	}{
+		{[]int{0}, waiting}, {[]int{5}, waiting}, {[]int{2, 3}, repeated}, {[]int{5}, repeated}, {[]int{4, 1}, whole}, {[]int{4}, repeated},
+	} {
+		one, what, err := gs.add(partial(key(2), x, s.places), now)
+		if what != s.want || err != nil {
 			t.Errorf("step %d: outcome %d, %v; want %d", i, what, err, s.want)
 		}
+		if one != nil {
+			g = one
+		}
+	}
+	if got := gs.sum(g, nil); !slices.EqualFunc(got, x[4*width:], sameBits) {
+		t.Errorf("%v, want the sums %v", got, x[4*width:])
 	}
 }
 
