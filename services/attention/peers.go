@@ -17,7 +17,7 @@ import (
 type peers struct {
 	mu          sync.RWMutex
 	aggregators []string
-	rowSums     bool // all of them take sums of whole rows
+	rowSums     map[string]bool // those of them that take sums of whole rows
 	gates       int
 	allReady    chan struct{}
 	// suspects are aggregators and gates that did not answer, until when.
@@ -110,11 +110,11 @@ func (n newestPlans) update(versions map[uint32]uint64) (newer bool) {
 func (p *peers) update(all []*pb.Member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.aggregators, p.gates, p.rowSums = p.aggregators[:0], 0, true
+	p.aggregators, p.gates, p.rowSums = p.aggregators[:0], 0, map[string]bool{}
 	for _, m := range members.OfService(all, "aggregator") {
 		if usable(m) {
 			p.aggregators = append(p.aggregators, m.Id)
-			p.rowSums = p.rowSums && m.RowSums
+			p.rowSums[m.Id] = m.RowSums
 		}
 	}
 	for _, m := range members.OfService(all, "gate") {
@@ -219,8 +219,9 @@ func (p *peers) choose(from []string, at uint64) string {
 }
 
 // shard chooses the aggregator of a group of rows: each in its turn, and another
-// one for another attempt. One that is suspected is the last choice.
-func (p *peers) shard(turn uint64, attempt uint32) (string, bool) {
+// one for another attempt. One that is suspected is the last choice. rowSums says whether it
+// takes sums of whole rows: one of an older version does not, nor one that is not known yet.
+func (p *peers) shard(turn uint64, attempt uint32) (id string, rowSums, ok bool) {
 	heard := p.heardAggregators()
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -229,17 +230,10 @@ func (p *peers) shard(turn uint64, attempt uint32) (string, bool) {
 		from = heard
 	}
 	if len(from) == 0 {
-		return "", false
+		return "", false, false
 	}
-	return p.choose(from, turn+uint64(attempt)), true
-}
-
-// takeRowSums says whether any aggregator takes sums of whole rows. One of an older
-// version does not.
-func (p *peers) takeRowSums() bool {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	return p.rowSums
+	id = p.choose(from, turn+uint64(attempt))
+	return id, p.rowSums[id], true
 }
 
 // heardAggregators are those that surely live; none while all are steady.

@@ -21,42 +21,47 @@ import (
 func TestSuspects(t *testing.T) {
 	p := peers{aggregators: []string{"a", "b"}, gateRoster: &fakeRoster{steady: true}, aggregatorRoster: &fakeRoster{steady: true}}
 	for mb, want := range []string{"a", "b", "a"} {
-		if got, _ := p.shard(uint64(mb), 0); got != want {
+		if got, _, _ := p.shard(uint64(mb), 0); got != want {
 			t.Errorf("microbatch %d: %s", mb, got)
 		}
 	}
 	p.suspect("a")
 	for mb := range uint64(3) {
-		if got, _ := p.shard(mb, 0); got != "b" {
+		if got, _, _ := p.shard(mb, 0); got != "b" {
 			t.Errorf("microbatch %d: %s is suspected", mb, got)
 		}
 	}
 	p.suspect("b")
-	if got, ok := p.shard(0, 0); !ok || got != "a" {
+	if got, _, ok := p.shard(0, 0); !ok || got != "a" {
 		t.Errorf("all are suspected: %q, %v", got, ok)
 	}
 	p.suspects["a"] = time.Now().Add(-time.Second)
-	if got, _ := p.shard(1, 0); got != "a" {
+	if got, _, _ := p.shard(1, 0); got != "a" {
 		t.Errorf("%s, when the suspicion of a is over", got)
 	}
 }
 
-// Sums of whole rows are asked for when no aggregator is of a version that does not know them.
-func TestTakeRowSums(t *testing.T) {
-	old, leaving := &pb.Member{Id: "old", Service: "aggregator", Ready: true}, &pb.Member{Id: "leaving", Service: "aggregator", Ready: true, Draining: true}
-	with := &pb.Member{Id: "new", Service: "aggregator", Ready: true, RowSums: true}
-	for name, tc := range map[string]struct {
-		members []*pb.Member
-		want    bool
+// Sums of whole rows are asked for where the aggregator of the rows takes them: one of an older
+// version does not say so, and one that has just come may be of any.
+func TestRowSumsOfAggregators(t *testing.T) {
+	steady, other := &fakeRoster{steady: true}, &fakeRoster{heard: ready("other")}
+	for _, tc := range []struct {
+		name   string
+		roster roster
+		turn   uint64
+		want   string
+		sums   bool
 	}{
-		"one":               {[]*pb.Member{with}, true},
-		"an old one":        {[]*pb.Member{with, old}, false},
-		"an old one leaves": {[]*pb.Member{with, leaving}, true},
+		{"one that takes them", steady, 0, "new", true},
+		{"an old one", steady, 1, "old", false},
+		{"a third one is heard alone", other, 0, "other", false},
 	} {
-		p := peers{}
-		p.update(tc.members)
-		if got := p.takeRowSums(); got != tc.want {
-			t.Errorf("%s: %v", name, got)
+		p := peers{aggregatorRoster: tc.roster}
+		p.update([]*pb.Member{
+			{Id: "new", Service: "aggregator", Ready: true, RowSums: true}, {Id: "old", Service: "aggregator", Ready: true},
+		})
+		if id, sums, ok := p.shard(tc.turn, 0); id != tc.want || sums != tc.sums || !ok {
+			t.Errorf("%s: %q, %v, %v; want %q, %v", tc.name, id, sums, ok, tc.want, tc.sums)
 		}
 	}
 }
@@ -187,12 +192,12 @@ func TestGate(t *testing.T) {
 func TestShardWhileOneHangs(t *testing.T) {
 	p := peers{aggregators: []string{"a", "b", "c"}, aggregatorRoster: &fakeRoster{heard: ready("c", "a")}}
 	for mb := range uint64(6) {
-		if got, ok := p.shard(mb, 0); !ok || got == "b" {
+		if got, _, ok := p.shard(mb, 0); !ok || got == "b" {
 			t.Errorf("microbatch %d: %q", mb, got)
 		}
 	}
 	p.aggregatorRoster = &fakeRoster{}
-	if _, ok := p.shard(0, 0); !ok {
+	if _, _, ok := p.shard(0, 0); !ok {
 		t.Error("nobody collects while all are quiet")
 	}
 }

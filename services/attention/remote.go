@@ -73,12 +73,10 @@ type exchange struct {
 	// announce tells who listens of a step. It returns at once.
 	announce func(context.Context, *pb.Step) error
 	// shard names a live aggregator: each in its turn, and another one for
-	// another attempt, if there is one.
-	shard func(turn uint64, attempt uint32) (string, bool)
+	// another attempt, if there is one; and says whether it takes sums of whole rows.
+	shard func(turn uint64, attempt uint32) (id string, rowSums, ok bool)
 	// gate names a live gate, or nobody while any gate may have the rows.
 	gate func(turn uint64, attempt uint32) string
-	// rowSums says whether aggregators take sums of whole rows.
-	rowSums func() bool
 	// suspect says that an aggregator or a gate may be gone: others are preferred for a while.
 	suspect func(ids ...string)
 	stats   *stats
@@ -146,7 +144,7 @@ func split(parts []rowsPart, rows, limit int) []rowsPart {
 }
 
 func (r *remote) send(ctx context.Context, p rowsPart, attempt uint32) error {
-	shard, ok := r.shard(r.turn(), attempt)
+	shard, rowSums, ok := r.shard(r.turn(), attempt)
 	if !ok {
 		return nil // nobody to collect yet: the next attempt asks again
 	}
@@ -158,7 +156,7 @@ func (r *remote) send(ctx context.Context, p rowsPart, attempt uint32) error {
 	h := &pb.Hidden{Tensor: t, Phases: cutPhases(r.phases, p.first, p.rows), Stamp: r.stamp, Key: &pb.Key{
 		Version: schemas.Version, Model: r.identity.Model, Owner: r.owner, Epoch: r.epoch,
 		Step: r.step, Microbatch: r.microbatch, Layer: uint32(r.layer), Part: uint32(p.first), Rows: uint32(p.rows),
-		Attempt: attempt, Shard: shard, RowSums: r.rowSums(), RemainingMs: r.remaining(time.Now()),
+		Attempt: attempt, Shard: shard, RowSums: rowSums, RemainingMs: r.remaining(time.Now()),
 	}}
 	if err := r.hop.Send(ctx, r.subject(gate), h); err != nil {
 		return fmt.Errorf("publishing hidden rows: %w", err)

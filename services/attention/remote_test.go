@@ -108,8 +108,7 @@ func newFakeLayer(t *testing.T, rowsPerMessage int) (*fakeLayer, *remote) {
 		subjects: schemas.NewSubjects("switchyard", "demo"), identity: wire.Identity{Model: 7}, wire: tensor.F32, d: width, topK: 2,
 		maxPayload: func() int { return wire.Headroom + rowsPerMessage*(width*4+routingBytes) }, owner: "attention-1", epoch: 9,
 		announce: func(context.Context, *pb.Step) error { return nil },
-		shard:    func(uint64, uint32) (string, bool) { return "aggregator-1", true },
-		rowSums:  func() bool { return true },
+		shard:    func(uint64, uint32) (string, bool, bool) { return "aggregator-1", true, true },
 		suspect:  func(...string) {}, gate: func(uint64, uint32) string { return "" }, latency: newLatency(),
 		stats: testStats(t, kvcache.Uniform(1, 1, 4)), waiters: map[uint64]*remote{},
 	}
@@ -235,10 +234,28 @@ func TestRemoteWithoutAggregator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		y, r := newFakeLayer(t, 2)
 		asked := 0
-		r.shard = func(uint64, uint32) (string, bool) { asked++; return "aggregator-2", asked > 2 }
+		r.shard = func(uint64, uint32) (string, bool, bool) { asked++; return "aggregator-2", false, asked > 2 }
 		checkLayer(t, r, 2)
 		if y.count() != 1 || y.sent[0].Key.Shard != "aggregator-2" {
 			t.Errorf("%v", y.sent)
+		}
+	})
+}
+
+// Rows ask for sums where their own aggregator takes them.
+func TestRemoteRowSums(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		y, r := newFakeLayer(t, 2)
+		var sums []bool
+		r.shard = func(uint64, uint32) (string, bool, bool) {
+			sums = append(sums, len(sums)%2 == 1)
+			return "aggregator-1", sums[len(sums)-1], true
+		}
+		checkLayer(t, r, 6)
+		for i, h := range y.sent {
+			if h.Key.RowSums != sums[i] {
+				t.Errorf("message %d: %v", i, h.Key)
+			}
 		}
 	})
 }

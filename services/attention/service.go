@@ -111,7 +111,7 @@ func (s *Service) build() {
 	s.exchange = &exchange{
 		subjects: s.d.Subjects, identity: s.d.Identity, hop: s.d.Hop, wire: s.d.Wire, d: s.d.Model.Spec.Hidden, topK: s.d.Model.Spec.TopK,
 		maxPayload: func() int { return int(s.d.Conn.MaxPayload()) }, owner: s.id, epoch: rand.Uint64(),
-		announce: s.announce, shard: s.peers.shard, gate: s.peers.gate, rowSums: s.peers.takeRowSums, suspect: s.peers.suspect, stats: st, latency: newLatency(), waiters: map[uint64]*remote{},
+		announce: s.announce, shard: s.peers.shard, gate: s.peers.gate, suspect: s.peers.suspect, stats: st, latency: newLatency(), waiters: map[uint64]*remote{},
 	}
 	workers := make([]*worker, s.config.Microbatches)
 	for i := range workers {
