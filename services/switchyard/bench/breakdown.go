@@ -61,27 +61,32 @@ func (b *Bench) other(ctx context.Context, hops string, batch, tokens int) (floa
 // hidden, dispatch, partial and block of every layer, for one function a layer.
 func (b *Bench) serialise(batch int) float64 {
 	const repeats = 50
-	d, k := b.settings.Model.Spec.Hidden, b.settings.Model.Spec.TopK
-	rows, routed := make([]float32, batch*d), make([]float32, batch*k*d)
-	numbers := make([]uint32, batch*k)
-	weights := make([]float32, batch*k)
-	w := tensor.Wire(b.settings.Wire)
-	key := &pb.Key{Owner: "attention-12345678", Epoch: 1 << 60, Rows: uint32(batch), Shard: "aggregator-12345678"}
+	d, w := b.settings.Model.Spec.Hidden, tensor.Wire(b.settings.Wire)
+	rows := make([]float32, batch*d)
+	messages := layerMessages(batch, b.settings.Model.Spec.TopK, tensor.Encode(w, rows, d, nil))
 	began := time.Now()
 	for range repeats {
-		roundTrip(&pb.Hidden{Key: key, Tensor: tensor.Encode(w, rows, d, nil)}, &pb.Hidden{})
-		roundTrip(&pb.Dispatch{
-			Key: key, Place: numbers, Expert: numbers, Weight: weights, Tensor: tensor.Encode(w, rows, d, nil),
-		}, &pb.Dispatch{})
-		roundTrip(&pb.Partial{Key: key, Place: numbers, Tensor: tensor.Encode(w, routed, d, nil)}, &pb.Partial{})
-		roundTrip(&pb.Block{Key: key, Tensor: tensor.Encode(w, rows, d, nil)}, &pb.Block{})
-		for _, x := range [][]float32{rows, rows, routed, rows} {
-			if err := tensor.Decode(x, tensor.Encode(w, x, d, nil), d); err != nil {
+		for _, m := range messages {
+			roundTrip(m, m.ProtoReflect().New().Interface())
+			if err := tensor.Decode(rows, tensor.Encode(w, rows, d, nil), d); err != nil {
 				panic(fmt.Sprintf("decoding what was just encoded: %v", err))
 			}
 		}
 	}
 	return since(began) / repeats * float64(b.settings.Model.Spec.MoELayers())
+}
+
+// layerMessages are those of a layer whose experts are all one function: each has a row for each
+// token, as its host adds up what the experts of a row give.
+func layerMessages(batch, topK int, rows *pb.Tensor) []proto.Message {
+	key := &pb.Key{Owner: "attention-12345678", Epoch: 1 << 60, Rows: uint32(batch), Shard: "aggregator-12345678"}
+	numbers, weights := make([]uint32, batch*topK), make([]float32, batch*topK)
+	return []proto.Message{
+		&pb.Hidden{Key: key, Tensor: rows},
+		&pb.Dispatch{Key: key, Place: numbers, Expert: numbers, Weight: weights, Tensor: rows},
+		&pb.Partial{Key: key, Place: numbers[:batch], Tensor: rows},
+		&pb.Block{Key: key, Tensor: rows},
+	}
 }
 
 func roundTrip(from, to proto.Message) {
