@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/schemas"
@@ -46,6 +47,46 @@ func TestRowSums(t *testing.T) {
 					t.Errorf("%s, wire %s: the row of place %d differs", name, w, place)
 				}
 			}
+		}
+	}
+}
+
+// summer is a device that adds up by itself, and counts.
+type summer struct {
+	device.Device
+	sums, computes int
+}
+
+func (d *summer) Sums(in forward.Routed, out []float32, s *forward.ExpertScratch) error {
+	d.sums++
+	return forward.SumSlots(d.Device, in, out, s, tensor.BF16, nil)
+}
+
+func (d *summer) Compute(in forward.Routed, out []float32, s *forward.ExpertScratch) error {
+	d.computes++
+	return d.Device.Compute(in, out, s)
+}
+
+// A device that adds up by itself does so where all rows come as sums.
+func TestRowSumsOfDevice(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		places []uint32
+		asked  bool // for sums
+		sums   int
+	}{
+		{"all", []uint32{0, 1, 4, 5}, true, 1}, {"some", []uint32{0, 1, 4}, true, 0}, {"unasked", []uint32{0, 1, 4, 5}, false, 0},
+	} {
+		c := newComputer(t, tensor.BF16)
+		want, _ := computed(t, c, &pb.Dispatch{}, tc.places, nil, tc.asked)
+		on := &summer{Device: c.device}
+		c.device = on
+		got, _ := computed(t, c, &pb.Dispatch{}, tc.places, nil, tc.asked)
+		if on.sums != tc.sums || on.computes != 1-tc.sums {
+			t.Errorf("%s: asked for sums %d times, and for slots %d times", tc.name, on.sums, on.computes)
+		}
+		if !slices.Equal(got.Place, want.Place) || !slices.Equal(got.Tensor.Data, want.Tensor.Data) {
+			t.Errorf("%s: other rows than a device's that adds nothing up", tc.name)
 		}
 	}
 }

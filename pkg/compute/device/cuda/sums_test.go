@@ -28,7 +28,7 @@ func sumsAgree(t *testing.T, m *model.Model, d *Device) {
 	for _, n := range []int{9, 40} { // one entry a row, and more
 		in := summed(m, n)
 		got, want := make([]float32, len(in.X)), make([]float32, len(in.X))
-		if err := forward.SumSlots(d, in, want, &forward.ExpertScratch{}, []tensor.Wire{tensor.BF16, tensor.F32}[d.shape.parts-1], nil); err != nil {
+		if err := forward.SumSlots(d, in, want, &forward.ExpertScratch{}, wireOf(d), nil); err != nil {
 			t.Fatal(err)
 		}
 		if err := d.Sums(in, got, &forward.ExpertScratch{}); err != nil {
@@ -56,6 +56,35 @@ func TestSums(t *testing.T) {
 				sumsAgree(t, m, d)
 			})
 		}
+	}
+}
+
+// wireOf is what rows between services are for which a device was made.
+func wireOf(d *Device) tensor.Wire { return []tensor.Wire{tensor.BF16, tensor.F32}[d.shape.parts-1] }
+
+// A call of as many rows, each of an expert of its own, as a lane has room for. The lane gives the
+// same before it has made sums, and after.
+func TestSumsFillLane(t *testing.T) {
+	const rows = 4
+	m := modeltest.Golden(t, "mixtral")
+	d, in := openOn(t, newGPU(t), m, rows), rowsFor(m, rows)
+	in.X = in.X[:rows*m.Spec.Hidden]
+	for i := range in.Expert {
+		in.Source[i], in.Expert[i] = uint32(i), uint32(m.Spec.Experts-1-i)
+	}
+	warmed(t, d, in.Layer, m.Spec.Experts)
+	want := computed(t, d, in, m)
+	wireOf(d).Round(want)
+	for round := range 4 * lanesAtOnce { // calls take lanes in turn
+		got, s := make([]float32, len(in.X)), &forward.ExpertScratch{}
+		sums := func() error { return d.Sums(in, got, s) }
+		if round/lanesAtOnce%2 == 0 {
+			sums = func() error { return forward.SumSlots(d, in, got, s, wireOf(d), nil) }
+		}
+		if err := sums(); err != nil {
+			t.Fatal(err)
+		}
+		sameBits(t, m, got, want)
 	}
 }
 
