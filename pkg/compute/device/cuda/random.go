@@ -72,7 +72,8 @@ func numberBytes(n []uint16) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(n))), 2*len(n))
 }
 
-// of says how the tensors of a matrix are made; nil if they are not random, or not here.
+// of says how the tensors of a matrix are made; nil if they are not random, or what their
+// elements are chosen from is not on the GPU.
 func (r *random) of(m *model.Model, p matrix) []model.Random {
 	if r == nil {
 		return nil
@@ -80,7 +81,7 @@ func (r *random) of(m *model.Model, p matrix) []model.Random {
 	var all []model.Random
 	for _, ref := range p.refs {
 		of, ok := m.Random(ref)
-		if !ok {
+		if !ok || r.numbers[of.Deviation] == 0 {
 			return nil
 		}
 		all = append(all, of)

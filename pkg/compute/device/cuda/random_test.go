@@ -94,6 +94,28 @@ func copyRandom(ctx context.Context, w *way, p matrix, all []model.Random) error
 	return errors.Join(errs...)
 }
 
+// A matrix whose numbers are not on the GPU is copied, not made of what lies at address 0.
+func TestRandomElsewhere(t *testing.T) {
+	m := modeltest.Tiny(t)
+	d := openOn(t, newGPU(t), m, 8)
+	p, err := expertOf(m, forward.ExpertID{}, cuda.Mma)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := d.loader.all[0].random
+	if n := len(r.of(m, p.in)); n != 2 {
+		t.Errorf("%d tensors are made", n)
+	}
+	down, _ := m.Random(p.down.refs[0])
+	delete(r.numbers, down.Deviation)
+	if r.of(m, p.in) == nil || r.of(m, p.down) != nil {
+		t.Errorf("numbers of %v are there", r.numbers)
+	}
+	if all := (*random)(nil).of(m, p.in); all != nil {
+		t.Errorf("made of nothing: %v", all)
+	}
+}
+
 // onGPU is what lies at an address behind all that w was given.
 func onGPU(t *testing.T, w *way, at cuda.Ptr, n int64) []byte {
 	t.Helper()
