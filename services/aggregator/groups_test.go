@@ -400,6 +400,7 @@ func FuzzAdd(f *testing.F) {
 	for _, p := range []*pb.Partial{
 		partial(key(2), x, []int{0, 3}), partial(key(1), x, []int{0}), {Key: key(1), Place: []uint32{9}},
 		awaiting(partial(key(2), x, []int{0, 3}), 0b1001), awaiting(partial(key(2), x, []int{0, 3}), 0b1011),
+		partial(key(1), x, []int{1, 2}), awaiting(partial(key(1), x, []int{2}), 0b10), // 2 is the row's sum
 	} {
 		body, err := proto.Marshal(p)
 		if err != nil {

@@ -21,12 +21,13 @@ type computer struct {
 	shape  *wire.Shape
 	wire   tensor.Wire
 
-	x, out  []float32
-	sum     []float32 // of a row
-	source  []uint32  // the tensor's row of each routed row
-	first   []int32   // entry of each of the dispatch's token rows
-	place   []uint32  // of each row of the partial
-	slots   []int     // that it is made of
+	x, out []float32
+	source []uint32 // the tensor's row of each routed row
+	first  []int32  // the first routed row of each token row
+	// Of each row of a partial with sums, its place and how many slots it is the sum of.
+	place   []uint32
+	slots   []int
+	sum     []float32 // one of them
 	scratch forward.ExpertScratch
 	buf     []byte
 }

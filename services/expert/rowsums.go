@@ -7,10 +7,10 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// outputs computes the rows of a partial and their places: of each token row of which the
-// dispatch has all awaited slots, several, their sum, and else the slots as they are. Sums are
-// a fraction of the bytes. Their bits are those of the aggregator,
-// which adds what the wire has rounded, in slot order.
+// outputs computes the rows of a partial and their places: where the dispatch has all awaited
+// slots of a token row, and these are several, their sum, and else the slots as they are. Sums
+// are a fraction of the bytes. Their bits are those of the aggregator, which adds what the wire
+// has rounded, in slot order.
 func (c *computer) outputs(d *pb.Dispatch, in forward.Routed) (places []uint32, out []float32, err error) {
 	width, sums := c.shape.Hidden, 0
 	c.first = in.FirstEntries(c.first)
@@ -32,7 +32,8 @@ func (c *computer) outputs(d *pb.Dispatch, in forward.Routed) (places []uint32, 
 	return c.place, c.addUp(), nil
 }
 
-// findSums lists the rows of a partial that has as many sums as it can, and counts these.
+// findSums lists what a partial has with as many sums as it can have: the place of each of its
+// rows, and how many slots that is made of. It counts the sums.
 func (c *computer) findSums(d *pb.Dispatch) (sums int) {
 	c.place, c.slots = c.place[:0], c.slots[:0]
 	for r, from := range c.first[:len(c.first)-1] {
@@ -49,7 +50,7 @@ func (c *computer) findSums(d *pb.Dispatch) (sums int) {
 	return sums
 }
 
-// addUp makes the rows that were found of the slots in out, in their memory.
+// addUp makes the rows that findSums has listed of the slots in out, in the memory of these.
 func (c *computer) addUp() (out []float32) {
 	width, left := c.shape.Hidden, c.out
 	out = c.out[:0]

@@ -219,7 +219,7 @@ type Key struct {
 	// For how long anybody waits for the rows yet, in milliseconds from when this message
 	// was sent; 0: for as long as it takes.
 	RemainingMs uint32 `protobuf:"varint,12,opt,name=remaining_ms,json=remainingMs,proto3" json:"remaining_ms,omitempty"`
-	// The aggregator takes row sums (Partial); absent from what it has reached.
+	// The aggregator that shard names takes row sums; see Partial, whose own key does not say it.
 	RowSums       bool `protobuf:"varint,13,opt,name=row_sums,json=rowSums,proto3" json:"row_sums,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -788,8 +788,8 @@ func (x *Dispatch) GetGate() *GateTime {
 
 // Partial is one weighted expert output per place of its dispatch. What a group
 // awaits is in each of its partials; a place that nobody was asked for adds nothing.
-// Of a token row of which a host has all places that the group awaits, several, it
-// may send the row sum: the outputs, rounded to the wire type each, added in slot order in float32.
+// Where a host has all places of a token row that the group awaits, and these are several, it
+// may send the row sum: their outputs, each rounded to the wire type, added in slot order in float32.
 // Its place is key.rows·top_k + row.
 type Partial struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
