@@ -283,7 +283,6 @@ func TestMalformed(t *testing.T) {
 		"fewer places":  func(p *pb.Partial) { p.Place = p.Place[:1] },
 		"more places":   func(p *pb.Partial) { p.Place = append(p.Place, 3) },
 		"place outside": func(p *pb.Partial) { p.Place[1] = 6 },
-		"unasked sum":   func(p *pb.Partial) { p.Place[1], p.Awaits = 4, []byte{0b1100} },
 		"huge place":    func(p *pb.Partial) { p.Place[1] = 1 << 31 },
 		"huge group":    func(p *pb.Partial) { p.Key.Rows = tensor.MaxRows },
 		"another group": func(p *pb.Partial) { p.Key.Rows = 3 },
