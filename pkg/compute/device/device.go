@@ -31,7 +31,8 @@ type Device interface {
 	// Compute fills out (entries, D), entry by entry, and keeps the experts that
 	// it needs from being evicted until it returns. A row's result does not depend
 	// on the other entries. One call at a time uses s; calls with different
-	// scratch run side by side.
+	// scratch run side by side. A device that can add up what it gives for a row is
+	// a forward.Summer, too.
 	Compute(in forward.Routed, out []float32, s *forward.ExpertScratch) error
 	// Close cancels all loads, waits until the loader has returned, and frees what
 	// nobody holds. Loads are cancelled from then on.

@@ -7,7 +7,7 @@
 // nothing later. It has the buffers of the lanes, and slots for experts, all of
 // the size of the model's largest. An expert's bytes are its slot's.
 //
-//	arena: │ lane │ lane │ … │ slot │ slot │ slot │ …
+//	arena: │ lane │ lane │ … │ numbers of random weights │ slot │ slot │ slot │ …
 //	slot:  │ in (2F, Dp) │ down (D, Fp) │ biases │
 //
 // Quantised weights stay as they are, with their scales behind each matrix (format).
@@ -18,6 +18,7 @@
 // the other is filled from the checkpoint, so an expert goes over in as few
 // copies as its bytes allow. Between buffers it looks whether it was cancelled.
 // The slot is free again when the device has passed the last copy, not before.
+// Random weights are not copied: a launch makes each matrix of them (random.go).
 //
 // # Computing
 //
@@ -26,6 +27,8 @@
 // compute all experts of the call, and the results come back in one copy; the
 // caller sleeps until the event behind it. Calls on different lanes overlap.
 // Experts are borrowed until that event, so that none is evicted under a kernel.
+// A call of Sums has a fourth launch, and the sum of each row comes back. A call that is
+// more than a lane has room for goes in several pieces.
 //
 // # Faults
 //
