@@ -161,15 +161,20 @@ func TestCut(t *testing.T) {
 	})
 }
 
-// Bytes from outside are a partial of as many rows as were asked, or an error.
+// Bytes from outside are a partial that an aggregator takes, of as many slots as were asked, or an
+// error.
 func FuzzCompute(f *testing.F) {
 	c := newComputer(f, tensor.F32)
 	for _, experts := range [][]uint32{{0}, {0, 1, 2}, {3}, nil} {
-		body, err := proto.Marshal(dispatch(tensor.F32, c.shape.Hidden, experts...))
-		if err != nil {
-			f.Fatal(err)
+		for _, sums := range []bool{false, true} {
+			d := dispatch(tensor.F32, c.shape.Hidden, experts...)
+			d.Key.RowSums = sums
+			body, err := proto.Marshal(d)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(body)
 		}
-		f.Add(body)
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		d := &pb.Dispatch{}
@@ -180,8 +185,25 @@ func FuzzCompute(f *testing.F) {
 		switch {
 		case err != nil && !isPermanent(err) && !errors.Is(err, forward.ErrNotWarm):
 			t.Errorf("%v has no class", err)
-		case err == nil && int(p.Tensor.Rows) != len(d.Expert):
-			t.Errorf("%d rows for %d", p.Tensor.Rows, len(d.Expert))
+		case err != nil:
+		case slotsOf(c.shape, p) != len(d.Expert):
+			t.Errorf("places %v for %v", p.Place, d.Place)
+		default:
+			if _, err := c.shape.CheckPartial(p); err != nil {
+				t.Error(err)
+			}
 		}
 	})
+}
+
+// slotsOf is how many slots a partial stands for.
+func slotsOf(s *wire.Shape, p *pb.Partial) (n int) {
+	for _, place := range p.Place {
+		if row, sum := s.SummedRow(int(p.Key.Rows), place); sum {
+			n += wire.Awaits(p.Awaits).CountOf(row, s.TopK)
+		} else {
+			n++
+		}
+	}
+	return n
 }
