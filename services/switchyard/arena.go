@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,15 +41,33 @@ type ArenaCmd struct {
 
 // Run compares, and writes the report.
 func (c *ArenaCmd) Run(ctx context.Context, e *env) error {
-	switch {
-	case c.Suite == "elasticity":
+	if c.Suite == "elasticity" {
 		return c.elastic(ctx, e)
+	}
+	if err := c.checkOthers(); err != nil {
+		return err
+	}
+	switch {
 	case c.Trace == "":
 		return usage(errors.New("--trace is missing; name a CSV file of requests"))
 	case c.BackEnd == "live":
 		return c.live(ctx, e)
 	}
 	return c.simulate(ctx, e)
+}
+
+// checkOthers refuses flags that the suite moeless, or its back end, has no use for.
+func (c *ArenaCmd) checkOthers() error {
+	if name, err := changed(&c.ElasticFlags, &ElasticFlags{}); err != nil || name != "" {
+		return cmp.Or(err, usage(fmt.Errorf("--%s is of --suite elasticity only; leave it out", name)))
+	}
+	if c.BackEnd == "live" {
+		return nil
+	}
+	if name, err := changed(&c.LiveFlags, &LiveFlags{}); err != nil || name != "" {
+		return cmp.Or(err, usage(fmt.Errorf("--%s is of --back-end live only; leave it out", name)))
+	}
+	return nil
 }
 
 // simulate compares on a simulated clock.

@@ -42,6 +42,9 @@ func TestArena(t *testing.T) {
 		"shape":      {args("--back-end", "sim", "--shapes", "gpt-9"), `there is no shape "gpt-9"`},
 		"distance":   {args("--back-end", "sim", "--distance", "0"), "prediction distance is 0"},
 		"out":        {args("--back-end", "sim", "--out", csv), "--out: making the report's folder: mkdir"},
+		"speed":      {args("--back-end", "sim", "--speed", "3"), "--speed is of --back-end live only; leave it out"},
+		"texts":      {args("--back-end", "sim", "--texts", csv), "--texts is of --back-end live only; leave it out"},
+		"phase":      {args("--back-end", "live", "--phase", "3s"), "--phase is of --suite elasticity only; leave it out"},
 		"suite":      {args("--back-end", "sim", "--suite", "all"), "--suite must be one of"},
 	} {
 		if got := invoke("", tc.args...); got.code != exitUsage || got.out != "" || !strings.Contains(got.err, tc.want) {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"reflect"
 	"strconv"
 	"strings"
 	"syscall"
@@ -248,6 +249,36 @@ func fillDefaults(cmd any) error {
 		return fmt.Errorf("reading a command's defaults: %w", err)
 	}
 	return nil
+}
+
+// changed is the first of a struct's flags that is not at its default, or "". The second
+// struct is an empty one of the same kind.
+func changed(flags, empty any) (string, error) {
+	if err := fillDefaults(empty); err != nil {
+		return "", err
+	}
+	have, err := flagsOf(flags)
+	if err != nil {
+		return "", err
+	}
+	defaults, err := flagsOf(empty)
+	if err != nil {
+		return "", err
+	}
+	for i, f := range have {
+		if !reflect.DeepEqual(f.Target.Interface(), defaults[i].Target.Interface()) {
+			return f.Name, nil
+		}
+	}
+	return "", nil
+}
+
+func flagsOf(cmd any) ([]*kong.Flag, error) {
+	parser, err := kong.New(cmd, kong.NoDefaultHelp(), constants())
+	if err != nil {
+		return nil, fmt.Errorf("reading a command's flags: %w", err)
+	}
+	return parser.Model.Flags, nil
 }
 
 // Validate is called by the parser.

@@ -27,6 +27,9 @@ func (c *TokenizeCmd) Run(ctx context.Context, e *env) error {
 }
 
 func (c *TokenizeCmd) answer(e *env) error {
+	if c.Decode && c.Special {
+		return usage(errors.New("--special is of texts, and --decode reads ids; leave one of them out"))
+	}
 	t, err := tokenizer.OpenPath(c.Tokenizer, c.Pattern)
 	if err != nil {
 		return usage(err)

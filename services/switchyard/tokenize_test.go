@@ -30,6 +30,7 @@ func TestTokenize(t *testing.T) {
 		{"no tokenizer", nil, "", 2, "--tokenizer"},
 		{"not there", []string{"--tokenizer", "nowhere"}, "", 2, "nowhere"},
 		{"no folder of a model", []string{"--tokenizer", "tokenize"}, "", 2, "no tokenizer is there"},
+		{"special ids", []string{"--tokenizer", demo, "--decode", "--special"}, "", 2, "--special is of texts, and --decode reads ids; leave one of them out"},
 		{"no pattern wanted", []string{"--tokenizer", demo, "--pattern", "gpt2"}, "", 2, "has its own"},
 	}
 	for _, tt := range tests {
