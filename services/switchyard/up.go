@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/switchyard/switchyard/internal/ports"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/request/tokenizer"
 	"github.com/switchyard/switchyard/pkg/transport/credentials"
@@ -47,6 +48,9 @@ func (c *UpCmd) Run(ctx context.Context, e *env) (err error) {
 	}
 	if c.Listen == "" {
 		return usage(errors.New("--listen is empty: nobody could reach the model; it must be HOST:PORT, such as 127.0.0.1:4222"))
+	}
+	if _, _, err := ports.Listen(c.Listen); err != nil {
+		return usage(fmt.Errorf("--listen is %q; %w", c.Listen, err))
 	}
 	if err := c.SyntheticFlag.of(&c.ModelFlags); err != nil {
 		return err

@@ -2,9 +2,10 @@ package telemetry
 
 import (
 	"fmt"
-	"net"
 	"net/url"
 	"strings"
+
+	"github.com/switchyard/switchyard/internal/ports"
 )
 
 // Config is what an operator sets about telemetry.
@@ -32,7 +33,7 @@ type Config struct {
 // Validate says how to fix what cannot work.
 func (c Config) Validate() error {
 	if !(c.TraceSample >= 0 && c.TraceSample <= 1) { // so that NaN is refused, too
-		return fmt.Errorf("trace-sample is %g; it is a ratio from 0 to 1", c.TraceSample)
+		return fmt.Errorf("--trace-sample is %g; it is a ratio from 0 to 1", c.TraceSample)
 	}
 	if c.OTLPEndpoint != "" {
 		if _, err := parseEndpoint(c.OTLPEndpoint); err != nil {
@@ -40,8 +41,8 @@ func (c Config) Validate() error {
 		}
 	}
 	if c.MetricsAddr != "" {
-		if _, _, err := net.SplitHostPort(c.MetricsAddr); err != nil {
-			return fmt.Errorf("metrics-addr %q is not host:port, such as 127.0.0.1:9090 or :9090", c.MetricsAddr)
+		if _, _, err := ports.Listen(c.MetricsAddr); err != nil {
+			return fmt.Errorf("--metrics-addr is %q; %w", c.MetricsAddr, err)
 		}
 	}
 	return nil
@@ -71,7 +72,12 @@ func parseEndpoint(text string) (endpoint, error) {
 	e, known := endpointSchemes[scheme]
 	u, err := url.Parse(full)
 	if !known || err != nil || u.Hostname() == "" || !e.http && u.Port() == "" {
-		return e, fmt.Errorf("otlp-endpoint %q is none of http://host:4318, https://host:4318, grpc://host:4317, grpcs://host:4317", text)
+		return e, fmt.Errorf("--otlp-endpoint %q is none of http://host:4318, https://host:4318, grpc://host:4317, grpcs://host:4317", text)
+	}
+	if u.Port() != "" {
+		if err := ports.Check(u.Port()); err != nil {
+			return e, fmt.Errorf("--otlp-endpoint is %q; %w", text, err)
+		}
 	}
 	e.host, e.path = u.Host, strings.TrimSuffix(u.Path, "/")
 	return e, nil

@@ -50,7 +50,7 @@ type Telemetry struct {
 }
 
 // ErrListen is that MetricsAddr cannot be opened.
-var ErrListen = errors.New("listening on metrics-addr")
+var ErrListen = errors.New("listening on --metrics-addr")
 
 // Setup returns the telemetry that c asks for, and serves MetricsAddr until
 // Stop or Close. ctx bounds the making of the exporter, which connects when it first sends.

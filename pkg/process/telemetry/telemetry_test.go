@@ -172,14 +172,16 @@ func TestValidate(t *testing.T) {
 		{"empty", Config{}, ""},
 		{"grpc without scheme", Config{OTLPEndpoint: "localhost:4317"}, ""},
 		{"http with path", Config{OTLPEndpoint: "https://host:4318/v1/traces"}, ""},
-		{"other scheme", Config{OTLPEndpoint: "ftp://host"}, "otlp-endpoint"},
-		{"no host", Config{OTLPEndpoint: "http://"}, "otlp-endpoint"},
-		{"a word", Config{OTLPEndpoint: "foo"}, `otlp-endpoint "foo" is none of`},
-		{"grpc without port", Config{OTLPEndpoint: "grpc://host"}, "otlp-endpoint"},
+		{"other scheme", Config{OTLPEndpoint: "ftp://host"}, "--otlp-endpoint"},
+		{"no host", Config{OTLPEndpoint: "http://"}, "--otlp-endpoint"},
+		{"a word", Config{OTLPEndpoint: "foo"}, `--otlp-endpoint "foo" is none of`},
+		{"grpc without port", Config{OTLPEndpoint: "grpc://host"}, "--otlp-endpoint"},
 		{"http without port", Config{OTLPEndpoint: "http://host"}, ""},
-		{"sample", Config{TraceSample: 1.5}, "ratio from 0 to 1"},
+		{"port of traces", Config{OTLPEndpoint: "http://host:99999"}, `--otlp-endpoint is "http://host:99999"; its port must be a number from 1 to 65535`},
+		{"sample", Config{TraceSample: 1.5}, "--trace-sample is 1.5; it is a ratio from 0 to 1"},
 		{"no number", Config{TraceSample: math.NaN()}, "ratio from 0 to 1"},
-		{"addr", Config{MetricsAddr: "9090"}, "not host:port"},
+		{"addr", Config{MetricsAddr: "9090"}, `--metrics-addr is "9090"; it must be HOST:PORT`},
+		{"port", Config{MetricsAddr: ":99999"}, `--metrics-addr is ":99999"; its port must be a number from 0`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -273,7 +275,7 @@ func TestPortTaken(t *testing.T) {
 	first := setup(t, Config{MetricsAddr: "127.0.0.1:0"})
 	serve(t, first)
 	_, err := Setup(t.Context(), Config{MetricsAddr: first.Addr()})
-	if !errors.Is(err, ErrListen) || !strings.Contains(err.Error(), "metrics-addr "+first.Addr()) {
+	if !errors.Is(err, ErrListen) || !strings.Contains(err.Error(), "--metrics-addr "+first.Addr()) {
 		t.Error(err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/switchyard/switchyard/internal/loopback"
+	"github.com/switchyard/switchyard/internal/ports"
 	"github.com/switchyard/switchyard/pkg/transport/credentials"
 )
 
@@ -165,13 +166,9 @@ func (s Settings) options() (*server.Options, error) {
 }
 
 func (s Settings) listenOn(opts *server.Options) error {
-	host, port, err := net.SplitHostPort(s.Listen)
+	host, port, err := ports.Listen(s.Listen)
 	if err != nil {
-		return fmt.Errorf("reading the listen address %q (it must be host:port): %w", s.Listen, err)
-	}
-	number, err := strconv.ParseUint(port, 10, 16)
-	if err != nil {
-		return fmt.Errorf("reading the port of the listen address %q: %w", s.Listen, err)
+		return fmt.Errorf("the address to listen on is %q: %w", s.Listen, err)
 	}
 	if !s.Insecure && (s.Trust == nil || s.TLS == nil) && !loopback.Is(host) {
 		return fmt.Errorf("%w: %s; use 127.0.0.1, add users and TLS with --auth, or allow it with --insecure", ErrPublicListen, s.Listen)
@@ -179,8 +176,8 @@ func (s Settings) listenOn(opts *server.Options) error {
 	if s.TLS != nil {
 		opts.TLS, opts.TLSConfig, opts.TLSTimeout = true, s.TLS, tlsWithin.Seconds()
 	}
-	opts.Host, opts.Port = host, int(number)
-	if number == 0 {
+	opts.Host, opts.Port = host, port
+	if port == 0 {
 		opts.Port = server.RANDOM_PORT
 	}
 	return checkPort(s.Listen)

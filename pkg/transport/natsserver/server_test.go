@@ -67,7 +67,8 @@ func TestStartRefuses(t *testing.T) {
 		says string
 	}{
 		"port taken":    {Settings{StoreDir: t.TempDir(), Listen: strings.TrimPrefix(taken.URL(), "nats://")}, "another server"},
-		"bad address":   {Settings{StoreDir: t.TempDir(), Listen: "4222"}, "host:port"},
+		"bad address":   {Settings{StoreDir: t.TempDir(), Listen: "4222"}, "HOST:PORT"},
+		"bad port":      {Settings{StoreDir: t.TempDir(), Listen: ":99999"}, `the address to listen on is ":99999": its port must be a number from 0`},
 		"public":        {Settings{StoreDir: t.TempDir(), Listen: "0.0.0.0:0"}, "--insecure"},
 		"no folder":     {Settings{}, "data directory"},
 		"not a folder":  {Settings{StoreDir: filepath.Join(file, "x")}, "data directory"},
