@@ -164,45 +164,72 @@ func (c *UpCmd) computing(s *cluster.Services) error {
 // greet says how to talk to what runs.
 func (c *UpCmd) greet(e *env, y *cluster.Cluster) {
 	n, tenants := y.Settings.Node, ownTenants(y.Settings.Services.Tokenizer.Tenants)
-	_, _ = fmt.Fprint(e.err, greeting(y.URL(), e.Prefix, n.ModelName(), example(n.Shared.Model), y.Users(), tenants)) // nowhere to complain
+	_, _ = fmt.Fprint(e.err, greeting(y.URL(), e.Prefix, n.ModelName(), suggest(n.Shared.Model), y.Users(), tenants)) // nowhere to complain
 }
 
-// example is a text that the model can do something with. It is empty if the model
-// has no tokenizer, or one without the mask that it fills.
-func example(m *model.Model) string {
+// suggestion is how a model can be asked, as arguments in a shell.
+type suggestion struct {
+	prompt string // of switchyard prompt; empty: that cannot ask it
+	body   string // of a message
+	text   bool   // it is one, and so is the answer
+}
+
+// suggest is what the model answers. A text is left to models with a tokenizer that has
+// what the task needs.
+func suggest(m *model.Model) suggestion {
+	const ids = `"input_ids":[1,2,3]`
 	t, err := tokenizer.Open(m.File)
-	if err != nil {
-		return ""
+	switch task := m.Spec.Task(); {
+	case task == model.Fill:
+		return suggestFilling(m.Spec.Mask, t)
+	case task == model.Answer && m.Spec.DecoderStart < 0:
+		return suggestion{body: "{" + ids + `,"decoder_input_ids":[1]}`}
+	case err != nil:
+		return suggestion{prompt: "--ids 1,2,3", body: "{" + ids + "}"}
 	}
-	if m.Spec.Task() != model.Fill {
-		return "Once upon a time"
-	}
-	mask, ok := t.Mask()
-	if !ok {
-		return ""
-	}
-	return "Once upon a " + t.Decode([]uint32{mask}, false)
+	return suggestText("Once upon a time")
 }
 
-// greeting has commands that work as they stand. A model without an example of a
-// text is asked with token ids.
-func greeting(url, prefix, model, example string, users *credentials.Folder, tenants []string) string {
+// suggestFilling is of an encoder, whose mask is not known where the tokenizer is nil, or
+// has none, and the model's configuration names none: then it only scores.
+func suggestFilling(mask int, t *tokenizer.Tokenizer) suggestion {
+	if t != nil {
+		if own, ok := t.Mask(); ok && (mask < 0 || mask == int(own)) {
+			return suggestText("Once upon a " + t.Decode([]uint32{own}, false))
+		}
+	}
+	if mask < 0 {
+		return suggestion{body: `{"input_ids":[1,2,3],"score":"logprobs"}`}
+	}
+	return suggestion{prompt: fmt.Sprintf("--ids 1,%d,3", mask), body: fmt.Sprintf(`{"input_ids":[1,%d,3]}`, mask)}
+}
+
+func suggestText(text string) suggestion {
+	return suggestion{prompt: `"` + text + `"`, body: text, text: true}
+}
+
+// greeting has commands that work as they stand.
+func greeting(url, prefix, model string, how suggestion, users *credentials.Folder, tenants []string) string {
 	common := "--nats " + url + " --model " + model
 	if prefix != schemas.DefaultPrefix {
 		common += " --prefix " + prefix
 	}
 	// A text answer ends with an empty message; a JSON one does not, so that the
 	// tool ends by its own clock.
-	prompt, ask, pause := `"`+example+`"`, "'"+example+"'", "60s"
-	if example == "" {
-		prompt, ask, pause = "--ids 1,2,3", `'{"input_ids":[1,2,3]}'`, "5s"
+	pause := "5s"
+	if how.text {
+		pause = "60s"
 	}
 	as := logins(users)
+	var prompt, tenantsToo string
+	if how.prompt != "" {
+		prompt = fmt.Sprintf("  switchyard prompt %s%s %s\n", common, as.producer, how.prompt)
+		tenantsToo = tenantPrompts(users, common, how.prompt, tenants)
+	}
 	return fmt.Sprintf(`ready
 model %s is served at %s
 
-  switchyard prompt %s%s %s
-  nats req -s %s%s %s.ask.%s %s --wait-for-empty --raw --timeout 60s --reply-timeout %s
+%s  nats req -s %s%s %s.ask.%s '%s' --wait-for-empty --raw --timeout 60s --reply-timeout %s
   switchyard top %s%s
-%s`, model, url, common, as.producer, prompt, url, as.tool, prefix, model, ask, pause, common, as.top, tenantPrompts(users, common, prompt, tenants))
+%s`, model, url, prompt, url, as.tool, prefix, model, how.body, pause, common, as.top, tenantsToo)
 }

@@ -63,7 +63,7 @@ func TestCertifiedHosts(t *testing.T) {
 // What is greeted with works as it stands: each command logs in.
 func TestGreetingWithUsers(t *testing.T) {
 	f := testusers.Make(t, testusers.Demo())
-	got := greeting("tls://x:1", "switchyard", "m", "x", &f, []string{"acme"})
+	got := greeting("tls://x:1", "switchyard", "m", suggestText("x"), &f, []string{"acme"})
 	for _, want := range []string{
 		"switchyard prompt --nats tls://x:1 --model m --creds " + f.Creds("producer") + " --tls-ca " + f.CA(),
 		"nats req -s tls://x:1 --creds " + f.Creds("producer") + " --tlsca " + f.CA() + " --inbox-prefix _INBOX.producer switchyard.ask.m",

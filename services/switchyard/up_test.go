@@ -9,29 +9,34 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/encoding/protojson"
+
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
 func TestGreeting(t *testing.T) {
 	for _, tt := range []struct {
-		name, prefix, text string
-		want               []string
+		name, prefix string
+		how          suggestion
+		want         []string
 	}{
-		{"text", "switchyard", "Once upon a time", []string{
+		{"text", "switchyard", suggestText("Once upon a time"), []string{
 			`switchyard prompt --nats nats://x:1 --model m "Once upon a time"`,
 			`nats req -s nats://x:1 switchyard.ask.m 'Once upon a time' --wait-for-empty --raw --timeout 60s --reply-timeout 60s`,
 			`switchyard top --nats nats://x:1 --model m` + "\n",
 		}},
-		{"no tokenizer", "switchyard", "", []string{
+		{"no tokenizer", "switchyard", suggestion{prompt: "--ids 1,2,3", body: `{"input_ids":[1,2,3]}`}, []string{
 			`switchyard prompt --nats nats://x:1 --model m --ids 1,2,3` + "\n",
 			`switchyard.ask.m '{"input_ids":[1,2,3]}' --wait-for-empty`,
 		}},
-		{"prefix", "cluster", "x", []string{"top --nats nats://x:1 --model m --prefix cluster\n", "cluster.ask.m"}},
+		{"a body alone", "switchyard", suggestion{body: "{}"}, []string{"served at nats://x:1\n\n  nats req -s nats://x:1 switchyard.ask.m '{}' --wait-for-empty"}},
+		{"prefix", "cluster", suggestText("x"), []string{"top --nats nats://x:1 --model m --prefix cluster\n", "cluster.ask.m"}},
 	} {
-		got := greeting("nats://x:1", tt.prefix, "m", tt.text, nil, nil)
+		got := greeting("nats://x:1", tt.prefix, "m", tt.how, nil, nil)
 		for _, want := range tt.want {
 			if !strings.Contains(got, want) {
 				t.Errorf("%s: no %q in\n%s", tt.name, want, got)
@@ -52,6 +57,18 @@ func TestUpSynthetic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if name := s.Node.ModelName(); name != "tiny_1" {
+		t.Errorf("it is served as %s", name)
+	}
+	n := int32(3)
+	if got := answer(t, s, &pb.Prompt{InputIds: []uint32{1, 2, 3}, MaxTokens: &n, IgnoreEos: true}); len(got) != int(n) {
+		t.Errorf("%d tokens", len(got))
+	}
+}
+
+// answer is what a pipeline that runs for one prompt answers.
+func answer(t *testing.T, s cluster.Settings, p *pb.Prompt) (ids []uint32) {
+	t.Helper()
 	y, err := openCluster(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
@@ -64,29 +81,22 @@ func TestUpSynthetic(t *testing.T) {
 	if err := y.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if name := s.Node.ModelName(); name != "tiny_1" {
-		t.Errorf("it is served as %s", name)
-	}
 	c, stop, err := y.Client(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stop()
-	n := int32(3)
-	stream, err := c.Prompt(t.Context(), &pb.Prompt{InputIds: []uint32{1, 2, 3}, MaxTokens: &n, IgnoreEos: true})
+	stream, err := c.Prompt(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []uint32
 	for chunk, err := range stream.Chunks() {
 		if err = errors.Join(err, client.Failure(chunk)); err != nil {
 			t.Fatal(err)
 		}
-		got = append(got, chunk.TokenIds...)
+		ids = append(ids, chunk.TokenIds...)
 	}
-	if len(got) != int(n) {
-		t.Errorf("%d tokens", len(got))
-	}
+	return ids
 }
 
 // A model of one layer is served without a predictor, which would have nothing to do.
@@ -108,29 +118,52 @@ func TestPredictorOfLayers(t *testing.T) {
 	}
 }
 
-func TestExample(t *testing.T) {
+func TestSuggest(t *testing.T) {
 	const bert, gpt2 = "[UNK]\n[CLS]\n[SEP]\n[PAD]\n[MASK]\nonce\n", `{"o":0,"n":1}`
 	for _, tt := range []struct {
 		name, golden string
 		files        map[string]string
 		want         string
 	}{
-		{"no tokenizer", "mixtral", nil, ""},
-		{"vocab.json", "mixtral", map[string]string{"vocab.json": gpt2, "merges.txt": ""}, "Once upon a time"},
-		{"ranks that nobody knows", "mixtral", map[string]string{"tokenizer.model": "bw== 0\nbg== 1\n"}, ""},
-		{"vocab.txt", "bert_moe", map[string]string{"vocab.txt": bert}, "Once upon a [MASK]"},
+		{"no tokenizer", "mixtral", nil, "--ids 1,2,3"},
+		{"vocab.json", "mixtral", map[string]string{"vocab.json": gpt2, "merges.txt": ""}, `"Once upon a time"`},
+		{"ranks that nobody knows", "mixtral", map[string]string{"tokenizer.model": "bw== 0\nbg== 1\n"}, "--ids 1,2,3"},
+		{"vocab.txt", "bert_moe", map[string]string{"vocab.txt": bert}, `"Once upon a [MASK]"`},
 		{"its own mask", "bert_moe", map[string]string{
 			"vocab.txt":             strings.Replace(bert, "[MASK]", "<mask>", 1),
 			"tokenizer_config.json": `{"mask_token":"<mask>"}`,
-		}, "Once upon a <mask>"},
+		}, `"Once upon a <mask>"`},
 		{"no mask", "bert_moe", map[string]string{"vocab.txt": strings.Replace(bert, "[MASK]\n", "", 1)}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := example(goldenBeside(t, tt.golden, tt.files)); got != tt.want {
-				t.Errorf("%q, want %q", got, tt.want)
+			if got := suggest(goldenBeside(t, tt.golden, tt.files)); got.prompt != tt.want {
+				t.Errorf("%+v, want %q", got, tt.want)
 			}
 		})
 	}
+}
+
+// What models without a tokenizer are said to be asked with is accepted, and answered.
+func TestSuggestionsAreAnswered(t *testing.T) {
+	const golden = "../../pkg/compute/model/testdata/golden/"
+	for name, dir := range map[string]string{
+		"decoder": golden + "mixtral", "encoder": golden + "bert_moe", "encoder with a mask": masked(t, golden+"bert_moe"), "both": golden + "bert2bert_moe",
+	} {
+		t.Run(name, func(t *testing.T) { answerSuggestion(t, dir) })
+	}
+}
+
+func answerSuggestion(t *testing.T, dir string) {
+	e := &env{Globals: Globals{Prefix: schemas.DefaultPrefix}, stdio: stdio{err: io.Discard}, log: slog.New(slog.DiscardHandler)}
+	s, err := inProcess(t.Context(), e, func(up *UpCmd) { up.Model, up.Threads = dir, 1 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &pb.Prompt{}
+	if err := protojson.Unmarshal([]byte(suggest(s.Node.Shared.Model).body), p); err != nil {
+		t.Fatal(err)
+	}
+	answer(t, s, p)
 }
 
 // goldenBeside is a golden checkpoint with further files in its folder.
