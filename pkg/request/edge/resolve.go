@@ -152,6 +152,9 @@ func (n number) holds() bool {
 	return n.value >= n.min && n.value <= n.max && (!n.above || float32(n.value) > float32(n.min))
 }
 
+// vanishes is true of what is above a bound of 0 only in more bits than it is used in.
+func (n number) vanishes() bool { return n.above && n.value > n.min && float32(n.value) == 0 }
+
 func (n number) bounds() string {
 	if n.above {
 		return fmt.Sprintf("above %.10g and at most %.10g", n.min, n.max)
@@ -168,6 +171,9 @@ func checkSampling(p *pb.Prompt) error {
 		{name: "logprobs", set: p.Logprobs != nil, value: float64(p.GetLogprobs()), max: maxLogprobs},
 		{name: "from_index", set: true, value: float64(p.FromIndex), max: math.MaxInt32},
 	} {
+		if n.set && n.vanishes() {
+			return Errorf(BadRequest, "%s is %v, which is 0 in the 32 bits that it is used in; it must be 1.4e-45 or more", n.name, n.value)
+		}
 		if n.set && !n.holds() {
 			return Errorf(BadRequest, "%s is %v; it must be a number %s", n.name, n.value, n.bounds())
 		}

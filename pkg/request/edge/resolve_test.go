@@ -87,7 +87,7 @@ func TestRefused(t *testing.T) {
 		{"more ids than fit", func(p *pb.Prompt) { p.Text, p.InputIds = "", make([]uint32, 65) }, BadPrompt, "65 tokens; the context holds 64"},
 		{"more messages than fit", func(p *pb.Prompt) { p.Text, p.Messages = "", make([]*pb.ChatMessage, 65) }, BadPrompt, "65 messages"},
 		{"top_p 0", func(p *pb.Prompt) { p.TopP = double(0) }, BadRequest, "top_p is 0; it must be a number above 0 and at most 1"},
-		{"top_p 0 when rounded", func(p *pb.Prompt) { p.TopP = double(1e-60) }, BadRequest, "top_p"},
+		{"top_p 0 when rounded", func(p *pb.Prompt) { p.TopP = double(1e-300) }, BadRequest, "top_p is 1e-300, which is 0 in the 32 bits that it is used in; it must be 1.4e-45 or more"},
 		{"top_p above 1", func(p *pb.Prompt) { p.TopP = double(1.01) }, BadRequest, "top_p"},
 		{"top_p NaN", func(p *pb.Prompt) { p.TopP = double(math.NaN()) }, BadRequest, "top_p"},
 		{"top_k negative", func(p *pb.Prompt) { p.TopK = integer(-1) }, BadRequest, "top_k"},
