@@ -24,6 +24,8 @@ func TestTokenize(t *testing.T) {
 		{"no JSON", []string{"--tokenizer", demo}, `{"text":"a"}` + "\nwhat?", 2, "line 2: unusable line"},
 		{"half a character", []string{"--tokenizer", demo}, `{"text":"a\ud800"}`, 2, `line 1: unusable line: byte 10: \ud800 is half of a surrogate pair`},
 		{"not UTF-8", []string{"--tokenizer", demo}, "{\"text\":\"\xff\"}", 2, `it is not UTF-8; send such texts as "bytes_b64"`},
+		{"twice", []string{"--tokenizer", demo}, `{"text":"a","text":"b"}`, 2, `line 1: unusable line: key "text" is there twice`},
+		{"twice in another case", []string{"--tokenizer", demo}, `{"text":"a","Text":"b"}`, 2, `line 1: unusable line: key "Text" is there twice`},
 		{"neither", []string{"--tokenizer", demo}, `{}`, 2, `line 1: unusable line: it must have either "text" or "bytes_b64"`},
 		{"no such id", []string{"--tokenizer", demo, "--decode"}, `{"ids":[7,99999]}`, 2, "ids[1] is 99999"},
 		{"no ids", []string{"--tokenizer", demo, "--decode"}, `{"text":"a"}`, 2, `it must have "ids"`},

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/switchyard/switchyard/pkg/request/jsontext"
@@ -103,7 +104,36 @@ func readLine(raw []byte) (*line, error) {
 		return nil, err
 	}
 	l := &line{}
-	return l, json.Unmarshal(raw, l)
+	if err := json.Unmarshal(raw, l); err != nil {
+		return nil, err
+	}
+	return l, checkKeys(raw)
+}
+
+// checkKeys finds a key that an object has twice: Go's decoder takes the later value, and
+// takes keys for one that differ in case alone.
+func checkKeys(object []byte) error {
+	d := json.NewDecoder(bytes.NewReader(object))
+	if first, err := d.Token(); err != nil || first != json.Delim('{') {
+		return err
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		token, err := d.Token()
+		if err != nil {
+			return err
+		}
+		key, _ := token.(string)
+		folded := strings.ToLower(strings.ToUpper(key))
+		if seen[folded] {
+			return fmt.Errorf("key %.40q is there twice", key)
+		}
+		seen[folded] = true
+		if err := d.Decode(&json.RawMessage{}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // appendIDs writes ids as JSON; none are an empty list.
