@@ -49,6 +49,21 @@ func TestRecordAndTrain(t *testing.T) {
 	}
 }
 
+// A recording that cannot be divided is unusable input.
+func TestTooFewSequences(t *testing.T) {
+	story, recorded := filepath.Join(t.TempDir(), "story.txt"), filepath.Join(t.TempDir(), "r")
+	if err := os.WriteFile(story, []byte("Once upon a time there was a cat."), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := invoke("", "record", "--out", recorded, "--tokens", "20", "--answer-tokens", "0", "--texts", story); got.code != 0 {
+		t.Fatalf("%+v", got)
+	}
+	got := invoke("", "train-predictor", "--out", filepath.Join(t.TempDir(), "w"), "--recording", recorded)
+	if got.code != exitUsage || !strings.Contains(got.err, "the recording has too few sequences") {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestRecordUsage(t *testing.T) {
 	story, _ := texts(t)
 	garbage := filepath.Join(t.TempDir(), "r")

@@ -36,7 +36,7 @@ func splitSequences(r *recording.Recording, seed uint64) (s split) {
 	return s
 }
 
-func (s *split) check() error {
+func (s split) check() error {
 	if len(s.learn) == 0 || len(s.validation) == 0 || len(s.test) == 0 {
 		return errors.New("the recording has too few sequences to be divided 7:3; record more texts or more of each")
 	}

@@ -59,8 +59,14 @@ func (s *Settings) Check() error {
 			return fmt.Errorf("a width is %d; adapters and networks are 1 to %d wide", w, widest)
 		}
 	}
-	return s.Training.Check()
+	if err := s.Training.Check(); err != nil {
+		return err
+	}
+	return s.split().check()
 }
+
+// split is the same each time for the same settings.
+func (s *Settings) split() split { return splitSequences(s.Recording, s.Training.Seed) }
 
 // widest bounds adapters and networks.
 const widest = 1 << 16
@@ -83,10 +89,7 @@ func Run(ctx context.Context, s Settings) (*predictors.Weights, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &trainer{Settings: s, gates: gates, parts: splitSequences(s.Recording, s.Training.Seed)}
-	if err := t.parts.check(); err != nil {
-		return nil, err
-	}
+	t := &trainer{Settings: s, gates: gates, parts: s.split()}
 	if t.kept, err = openCheckpoint(s.Out+".partial", &predictors.Weights{
 		Model: s.Model.Hash, Hidden: gates.Hidden, Experts: gates.Experts, Note: s.Note(), Tuned: map[int]map[int]predict.Tuned{},
 	}); err != nil {
