@@ -31,7 +31,8 @@ type policy struct {
 	metrics  *telemetry.ScalerMetrics
 	tracer   *telemetry.Tracer
 	log      *slog.Logger
-	began    time.Time // of the clock that the core goes by
+	stopping func() bool // this scaler ends, and does not stand by for another one
+	began    time.Time   // of the clock that the core goes by
 
 	mu       sync.Mutex
 	core     *elastic.Core
@@ -48,7 +49,7 @@ type policy struct {
 func newPolicy(s elastic.Settings, m elastic.Model, samples Samples, t *telemetry.Telemetry, log *slog.Logger) *policy {
 	return &policy{
 		settings: s, model: m, samples: samples, metrics: t.Metrics.Scaler, tracer: t.Tracer("scaler"), log: log,
-		began: time.Now(), news: make(chan struct{}),
+		stopping: func() bool { return false }, began: time.Now(), news: make(chan struct{}),
 	}
 }
 
@@ -77,7 +78,9 @@ func (p *policy) Hear(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.active = false
-	p.log.Info("this scaler stands by")
+	if !p.stopping() {
+		p.log.Info("this scaler stands by")
+	}
 }
 
 // pace says when it is time to decide anew, until ctx ends.

@@ -103,6 +103,7 @@ func (s *Service) Ready() error { return s.presence.Reachable() }
 func (s *Service) Run(ctx context.Context) error {
 	serving, leave := context.WithCancel(context.WithoutCancel(ctx))
 	planning, stop := context.WithCancel(ctx)
+	s.policy.stopping = func() bool { return planning.Err() != nil }
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
 	defer leave() // these before the wait

@@ -90,6 +90,9 @@ func TestStandbyTakesOver(t *testing.T) {
 	}
 	before := y.layer()
 	stop()
+	if y.log.count("stands by") != 0 {
+		t.Error("a scaler that stopped stands by")
+	}
 	testkit.Eventually(t, "the second one reads", func() bool { got := y.topic.members(); return len(got) == 1 && got[0] == second.id })
 	if now := y.layer(); replicas(now, 0) != replicas(before, 0) {
 		t.Errorf("taking over changed the plan from %v to %v", before, now)
@@ -97,6 +100,17 @@ func TestStandbyTakesOver(t *testing.T) {
 	y.await("other replicas", 1, func(lp *pb.LayerPlan) bool { return replicas(lp, 2) > 1 && lp.WriterEpoch > before.WriterEpoch })
 	if y.topic.most != 1 {
 		t.Errorf("%d scalers have read at a time", y.topic.most)
+	}
+}
+
+// A scaler that has lost the lease, and goes on, says so.
+func TestStandsBy(t *testing.T) {
+	y := newStage(t, 1)
+	lost, lose := context.WithCancel(t.Context())
+	lose()
+	y.prepare(testConfig()).policy.Hear(lost)
+	if n := y.log.count("stands by"); n != 1 {
+		t.Errorf("it said %d times that it stands by", n)
 	}
 }
 
