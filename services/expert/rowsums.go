@@ -12,13 +12,11 @@ import (
 // are a fraction of the bytes. Their bits are those of the aggregator, which adds what the wire
 // has rounded, in slot order.
 func (c *computer) outputs(d *pb.Dispatch, in forward.Routed) (places []uint32, out []float32, err error) {
-	width, sums := c.shape.Hidden, 0
-	c.first = in.FirstEntries(c.first)
-	rows := len(c.first) - 1
+	width, sums, rows := c.shape.Hidden, 0, len(in.X)/c.shape.Hidden
 	if d.Key.RowSums {
-		sums = c.findSums(d)
+		sums = c.findSums(d, in)
 	}
-	if rows > 0 && sums == rows { // a device may add them up itself
+	if sums > 0 && sums == rows { // a device may add them up itself
 		c.out = tensor.Resize(c.out, rows*width)
 		return c.place, c.out, forward.SumExperts(c.device, in, c.out, &c.scratch, c.wire, nil)
 	}
@@ -34,8 +32,8 @@ func (c *computer) outputs(d *pb.Dispatch, in forward.Routed) (places []uint32, 
 
 // findSums lists what a partial has with as many sums as it can have: the place of each of its
 // rows, and how many slots that is made of. It counts the sums.
-func (c *computer) findSums(d *pb.Dispatch) (sums int) {
-	c.place, c.slots = c.place[:0], c.slots[:0]
+func (c *computer) findSums(d *pb.Dispatch, in forward.Routed) (sums int) {
+	c.first, c.place, c.slots = in.FirstEntries(c.first), c.place[:0], c.slots[:0]
 	for r, from := range c.first[:len(c.first)-1] {
 		row, slots := c.shape.Row(d.Place[from]), d.Place[from:c.first[r+1]]
 		if n := len(slots); n > 1 && n == wire.Awaits(d.Awaits).CountOf(row, c.shape.TopK) {
@@ -59,8 +57,7 @@ func (c *computer) addUp() (out []float32) {
 		row := left[:n*width]
 		left = left[n*width:]
 		if n > 1 {
-			c.wire.Round(row)
-			forward.Combine(c.sum, row, nil, n, width)
+			forward.SumRow(c.sum, row, c.wire)
 			row = c.sum
 		}
 		out = append(out, row...)

@@ -34,11 +34,8 @@ func SumSlots(e Experts, in Routed, out []float32, s *ExpertScratch, w tensor.Wi
 	}
 	s.first = in.FirstEntries(s.first)
 	add := func(from, to int) {
-		slots := s.slots[int(s.first[from])*d : int(s.first[to])*d]
-		w.Round(slots)
 		for r := from; r < to; r++ {
-			k := int(s.first[r+1] - s.first[r])
-			Combine(out[r*d:(r+1)*d], s.slots[int(s.first[r])*d:], nil, k, d)
+			SumRow(out[r*d:(r+1)*d], s.slots[int(s.first[r])*d:int(s.first[r+1])*d], w)
 		}
 	}
 	if p == nil {
@@ -47,6 +44,13 @@ func SumSlots(e Experts, in Routed, out []float32, s *ExpertScratch, w tensor.Wi
 	}
 	eachRow(workers{Pool: p}, rows, len(in.Expert)/rows*d/4, add)
 	return nil
+}
+
+// SumRow fills dst (D) with the sum of a row's slots (k, D), in order and each rounded to the
+// wire type first, which stays in slots.
+func SumRow(dst, slots []float32, w tensor.Wire) {
+	w.Round(slots)
+	Combine(dst, slots, nil, len(slots)/len(dst), len(dst))
 }
 
 // FirstEntries are the number of each row's first entry, and behind them that of all

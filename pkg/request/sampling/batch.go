@@ -1,10 +1,6 @@
 package sampling
 
-import (
-	"slices"
-
-	"github.com/switchyard/switchyard/kernels/pool"
-)
+import "github.com/switchyard/switchyard/kernels/pool"
 
 // Batch chooses tokens of several rows side by side. One goroutine at a time uses it.
 type Batch struct {
@@ -23,7 +19,9 @@ func (b *Batch) Each(rows, vocab int, use func(s *Sampler, row int)) {
 	if b.Pool != nil {
 		parts = max(1, min(rows, b.Pool.Threads(), rows*vocab/worthwhile))
 	}
-	b.samplers = slices.Grow(b.samplers, parts)[:max(len(b.samplers), parts)]
+	if missing := parts - len(b.samplers); missing > 0 {
+		b.samplers = append(b.samplers, make([]Sampler, missing)...)
+	}
 	do := func(part int) {
 		for row := part * rows / parts; row < (part+1)*rows/parts; row++ {
 			use(&b.samplers[part], row)
