@@ -10,8 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -273,7 +271,7 @@ func (d *Deployment) EnsureStreams(ctx context.Context, specs ...schemas.StreamS
 }
 
 // BucketKinds lists the buckets.
-func BucketKinds() []string { return slices.Sorted(maps.Keys(bucketTTL)) }
+func BucketKinds() []string { return schemas.BucketKinds() }
 
 // EnsureBuckets creates the buckets that somebody has deleted. What lies in them
 // is written again by its owners.

@@ -21,10 +21,6 @@ type Bucket struct {
 	conn *Conn
 }
 
-// bucketBytes bounds a bucket far above what its owners write, so that whoever fills
-// one with keys of his own does not fill the server's disk.
-const bucketBytes = 128 << 20
-
 // EnsureBucket returns a key-value bucket, a *Bucket, and creates it if it does
 // not exist, as Persist does. With a ttl, keys go by themselves when they have not been written
 // for so long. With keys it has these alone: nothing else that is sent to its subjects is
@@ -90,7 +86,7 @@ func (c *Conn) addKeys(ctx context.Context, name string, keys []string) error {
 func bucketConfig(name string, ttl time.Duration, replicas int, keys []string) jetstream.StreamConfig {
 	cfg := jetstream.StreamConfig{
 		Name: schemas.BucketStream(name), Subjects: []string{KeySubject(name, ">")}, Storage: jetstream.FileStorage, Replicas: replicas,
-		MaxMsgsPerSubject: 1, MaxAge: ttl, MaxBytes: bucketBytes, Discard: jetstream.DiscardOld,
+		MaxMsgsPerSubject: 1, MaxAge: ttl, MaxBytes: schemas.BucketBytes, Discard: jetstream.DiscardOld,
 		AllowRollup: true, DenyDelete: true, AllowDirect: true, AllowMsgTTL: true, SubjectDeleteMarkerTTL: markerTTL,
 	}
 	if len(keys) > 0 {
@@ -112,7 +108,7 @@ func keySubjects(bucket string, keys []string) []string {
 const aboutValue = 1 << 10
 
 // valueBytes is the largest value of a bucket of so many keys: all of them fit.
-func valueBytes(keys int) int32 { return int32(bucketBytes/keys - aboutValue) } //nolint:gosec // it is less than bucketBytes
+func valueBytes(keys int) int32 { return int32(schemas.BucketBytes/keys - aboutValue) } //nolint:gosec // it is less than BucketBytes
 
 // AsBucket returns the Bucket behind what EnsureBucket returned.
 func AsBucket(kv jetstream.KeyValue) (*Bucket, error) {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/switchyard/switchyard/schemas"
 )
 
 // A bucket that somebody has filled with keys of his own still takes what is renewed,
@@ -97,7 +99,7 @@ func TestBucketOfKeys(t *testing.T) {
 		t.Error(err)
 	}
 	for _, keys := range []int{1, 62, 1025} {
-		if most := int64(keys) * (int64(valueBytes(keys)) + aboutValue); most > bucketBytes || most < bucketBytes/2 {
+		if most := int64(keys) * (int64(valueBytes(keys)) + aboutValue); most > schemas.BucketBytes || most < schemas.BucketBytes/2 {
 			t.Errorf("%d keys take %d bytes at most", keys, most)
 		}
 	}
