@@ -137,22 +137,9 @@ func Open(ctx context.Context, s Settings) (*Deployment, error) {
 	}
 	d.Shape = d.shape()
 	if err := d.create(ctx); err != nil {
-		return nil, d.bounds(err)
+		return nil, d.Conn.NoRoom(ctx, err, bus.Model{Streams: d.Streams, MoELayers: d.MoELayers()})
 	}
 	return d, nil
-}
-
-// bounds says which bounds there is no storage for.
-func (d *Deployment) bounds(err error) error {
-	if !bus.IsNoStorage(err) {
-		return err
-	}
-	all := int64(0)
-	for _, s := range d.Streams.Durable() {
-		all += s.MaxBytes
-	}
-	return fmt.Errorf("NATS has less storage than the streams of model %s may take, %d bytes, of which --log-bytes are %d: lower that, or raise the server's max_file_store or the account's limit: %w",
-		d.Subjects.Model, all, d.Streams.Tokens().MaxBytes, err)
 }
 
 func (d *Deployment) shape() *wire.Shape {

@@ -50,7 +50,7 @@ func (c *Conn) ensureBucket(ctx context.Context, name string, ttl time.Duration,
 	if err := c.missingStream(name); err != nil {
 		return nil, err
 	}
-	_, err = c.js.CreateStream(ctx, bucketConfig(name, ttl, c.streamReplicas(), keys))
+	_, err = c.create(ctx, bucketConfig(name, ttl, c.streamReplicas(), keys))
 	if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // made by a sibling meanwhile, otherwise than wanted
 		return nil, err
 	}

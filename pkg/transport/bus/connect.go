@@ -66,6 +66,7 @@ type Conn struct {
 	reconnected chan struct{} // closed and replaced at each reconnect
 	pullers     map[*puller]struct{}
 	deletions   deletions
+	made        []string // streams, by this connection
 	silences    silences // of memory streams
 	stopping    atomic.Bool
 	denied      atomic.Pointer[error] // the last missing permission

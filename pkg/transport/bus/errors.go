@@ -92,13 +92,6 @@ func IsFull(err error) bool {
 	return errors.As(err, &api) && (api.ErrorCode == codeStreamStoreFailed || api.ErrorCode == codeNoResources)
 }
 
-// IsNoStorage says whether a stream was not made because the server or the account has too
-// little storage on disk for all that streams may take.
-func IsNoStorage(err error) bool {
-	var api *jetstream.APIError
-	return errors.As(err, &api) && api.ErrorCode == codeNoStorage
-}
-
 // IsHeaderTooLarge says whether a publish was refused because its headers are
 // larger than a stream takes (64 KiB).
 func IsHeaderTooLarge(err error) bool {

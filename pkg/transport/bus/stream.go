@@ -48,7 +48,7 @@ func (c *Conn) ensure(ctx context.Context, spec schemas.StreamSpec) error {
 	want := streamConfig(spec, c.streamReplicas()) // after an answer: only then the cluster is known
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		if stream, err = nil, c.missingStream(spec.Name); err == nil || spec.Memory {
-			stream, err = c.js.CreateStream(ctx, want)
+			stream, err = c.create(ctx, want)
 		}
 	}
 	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // created by a sibling meanwhile, otherwise than wanted

@@ -5,28 +5,28 @@ import (
 	"testing"
 )
 
-// What a model reserves: figures that docs/operations.md says.
-func TestReserves(t *testing.T) {
+// What a model takes: figures that docs/operations.md says.
+func TestRoom(t *testing.T) {
 	const mib = 1 << 20
 	for _, tc := range []struct {
 		name     string
 		hops     Hops
 		layers   int
 		logBytes int64
-		want     Reservation
+		want     Room
 	}{
-		{"demo", HopsUnacked, 8, 0, Reservation{File: 5312 * mib, Memory: 832 * mib}},
-		{"acked", HopsAcked, 8, 0, Reservation{File: 5312 * mib, Memory: 832 * mib}},
-		{"core hops need no memory", HopsCore, 8, 0, Reservation{File: 5312 * mib}},
-		{"48 layers", HopsUnacked, 48, 0, Reservation{File: 5312 * mib, Memory: 3392 * mib}},
-		{"a smaller log", HopsUnacked, 1, 1 << 30, Reservation{File: 2240 * mib, Memory: 384 * mib}},
+		{"demo", HopsUnacked, 8, 0, Room{File: 5312 * mib, Memory: 832 * mib}},
+		{"acked", HopsAcked, 8, 0, Room{File: 5312 * mib, Memory: 832 * mib}},
+		{"core hops need no memory", HopsCore, 8, 0, Room{File: 5312 * mib}},
+		{"48 layers", HopsUnacked, 48, 0, Room{File: 5312 * mib, Memory: 3392 * mib}},
+		{"a smaller log", HopsUnacked, 1, 1 << 30, Room{File: 2240 * mib, Memory: 384 * mib}},
 	} {
 		layers := make([]int, tc.layers)
 		for i := range layers {
 			layers[i] = i
 		}
 		s := Streams{Subjects: subjects, Hops: tc.hops, LogBytes: tc.logBytes}
-		if got := s.Reserves(layers); got != tc.want {
+		if got := s.Room(layers); got != tc.want {
 			t.Errorf("%s: %+v, want %+v", tc.name, got, tc.want)
 		}
 	}
