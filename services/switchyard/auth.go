@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/credentials"
 	"github.com/switchyard/switchyard/pkg/transport/rights"
 )
@@ -28,9 +29,16 @@ type AuthScope struct {
 	Tenants []string `env:"-" help:"Tenants beside the default one, each with a producer of its own." placeholder:"NAME,…"`
 }
 
+// AuthStorage says what the server's limits are for.
+type AuthStorage struct {
+	LogBytes    string `env:"-" help:"Most bytes of each model's token log, as its services have it, for the servers' limits; 4GiB unless told." placeholder:"BYTES"`
+	ObjectStore string `env:"-" help:"Bytes of models' weights in the object store (switchyard weights), for the servers' limits." placeholder:"BYTES"`
+}
+
 // AuthInitCmd makes a folder.
 type AuthInitCmd struct {
-	AuthScope `embed:""`
+	AuthScope   `embed:""`
+	AuthStorage `embed:""`
 
 	Hosts   []string      `env:"-" help:"Names and IP addresses of the NATS server beside the loopback's, for its certificate; the first is in the NATS contexts." placeholder:"HOST,…"`
 	Servers []string      `env:"-" help:"For a cluster instead: the host of each of its three or more servers, by which clients and the other servers reach it. --hosts are further names of theirs." placeholder:"HOST,…"`
@@ -49,6 +57,8 @@ type AuthRotateCmd struct {
 
 // AuthUpdateCmd changes what a folder's users may do.
 type AuthUpdateCmd struct {
+	AuthStorage `embed:""`
+
 	Models  []string      `env:"-" help:"All models to have rights for, as in auth init; without it those that there are." placeholder:"MODEL,…"`
 	Tenants []string      `env:"-" help:"All tenants beside the default one; without it those that there are. Producers of others are removed." placeholder:"NAME,…"`
 	Expires time.Duration `env:"-" default:"0" help:"How long credentials of new tenants' producers are good; 0 is for ever." placeholder:"TIME"`
@@ -68,7 +78,11 @@ func (c *AuthInitCmd) Run(e *env) error {
 	if err != nil {
 		return usage(err)
 	}
-	f, err := credentials.Init(c.Dir, credentials.Settings{Scope: s, Servers: c.Servers, Hosts: c.Hosts, Expires: c.Expires})
+	storage, err := c.storage(credentials.Storage{})
+	if err != nil {
+		return err
+	}
+	f, err := credentials.Init(c.Dir, credentials.Settings{Scope: s, Servers: c.Servers, Hosts: c.Hosts, Expires: c.Expires, Storage: storage})
 	if err != nil {
 		return usage(err)
 	}
@@ -140,9 +154,47 @@ func (c *AuthUpdateCmd) Run(e *env) error {
 	if err != nil {
 		return usage(err)
 	}
-	_, err = fmt.Fprintf(e.out, "new users: %s\nremoved: %s\nbring every server %s, and have it read that: %s\n",
-		orNone(change.Made), orNone(change.Removed), f.AccountsConfig(), reloading)
+	limits, err := c.limits(f, s)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(e.out, "new users: %s\nremoved: %s\nlimits: max_memory_store %s, max_file_store %s\nbring every server %s and %s, and have it read them: %s\n",
+		orNone(change.Made), orNone(change.Removed), bus.BytesText(limits.Memory), bus.BytesText(limits.File), f.AccountsConfig(), f.LimitsConfig(), reloading)
+	if err == nil && !f.TakesLimits() {
+		_, err = fmt.Fprintf(e.out, "the settings of servers have limits of their own: put include \"limits.conf\" in their place, within jetstream { }\n")
+	}
 	return err
+}
+
+// limits are the servers' for all that the folder is for now.
+func (c *AuthUpdateCmd) limits(f credentials.Folder, s rights.Scope) (credentials.Limits, error) {
+	before, err := f.Limits()
+	if err != nil {
+		return before, err
+	}
+	storage, err := c.storage(before.Storage)
+	if err != nil {
+		return before, err
+	}
+	return f.SetLimits(s, storage)
+}
+
+// storage is what was said before, changed as the flags say.
+func (f AuthStorage) storage(s credentials.Storage) (credentials.Storage, error) {
+	for _, of := range []struct {
+		flag, text string
+		to         *int64
+	}{{"log-bytes", f.LogBytes, &s.LogBytes}, {"object-store", f.ObjectStore, &s.Objects}} {
+		if of.text == "" {
+			continue
+		}
+		n, err := parseBytes(of.flag, of.text)
+		if err != nil {
+			return s, err
+		}
+		*of.to = n
+	}
+	return s, nil
 }
 
 func orNone(names []string) string {

@@ -15,6 +15,7 @@ import (
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/schemas"
 )
 
 // Report is what is known of a model. The fields up to Reason are those that
@@ -46,6 +47,10 @@ type Report struct {
 	RowBytes            int64  `json:"row_bytes"`
 	Rows                int    `json:"rows"`
 	Wire                string `json:"wire"`
+	// StreamMemoryBytes and StreamFileBytes are what the model's streams and buckets in NATS may
+	// take, which a server sets aside (max_memory_store, max_file_store), with default flags.
+	StreamMemoryBytes int64 `json:"stream_memory_bytes"`
+	StreamFileBytes   int64 `json:"stream_file_bytes"`
 	// Stored says whether bytes and types are those of files, or follow from config.json.
 	Stored bool `json:"stored"`
 }
@@ -148,6 +153,8 @@ func (r *Report) describe(s *model.Spec) {
 	r.KVBytesPerToken = kvcache.ShapeOf(s).PageBytes() / cpu.PagePositions
 	r.RowBytes = wireBytes * int64(s.Hidden)
 	r.LargestMessageBytes = r.RowBytes * rows * int64(max(1, s.TopK))
+	room := schemas.Streams{Hops: schemas.HopsUnacked}.Room(make([]int, r.MoELayers)) // whichever layers these are
+	r.StreamMemoryBytes, r.StreamFileBytes = room.Memory, room.File
 }
 
 // String is the report for people.
@@ -183,6 +190,8 @@ func (r *Report) sizes(line func(name, format string, args ...any)) {
 	line("KV cache", "%s a token, in %s", size(r.KVBytesPerToken), r.KVDType)
 	line("messages", "at most %s for %d rows of a layer in %s, split where the server takes less; one row has %s",
 		size(r.LargestMessageBytes), r.Rows, r.Wire, size(r.RowBytes))
+	line("NATS", "streams and buckets take %s of the server's max_memory_store and %s of max_file_store, with default flags",
+		size(r.StreamMemoryBytes), size(r.StreamFileBytes))
 }
 
 func billions(n int64) string {

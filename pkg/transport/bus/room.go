@@ -23,18 +23,32 @@ func (c *Conn) create(ctx context.Context, cfg jetstream.StreamConfig) (jetstrea
 }
 
 // unmake deletes the streams that this connection has made, and names those that are still
-// there.
+// there. One that somebody uses stays: a sibling that makes the same stream at the same
+// moment takes it for its own.
 func (c *Conn) unmake(ctx context.Context) (left []string) {
 	c.mu.Lock()
 	names := c.made
 	c.made = nil
 	c.mu.Unlock()
 	for _, name := range slices.Backward(names) {
-		if err := c.js.DeleteStream(ctx, name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		if err := c.deleteUnused(ctx, name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 			left = append(left, name)
 		}
 	}
 	return left
+}
+
+var errUsed = errors.New("somebody uses it")
+
+func (c *Conn) deleteUnused(ctx context.Context, name string) error {
+	stream, err := c.js.Stream(ctx, name)
+	if err != nil {
+		return err
+	}
+	if state := stream.CachedInfo().State; state.LastSeq > 0 || state.Consumers > 0 {
+		return errUsed
+	}
+	return c.js.DeleteStream(ctx, name)
 }
 
 // Model is whose streams somebody makes.

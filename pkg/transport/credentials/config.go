@@ -16,8 +16,9 @@ const (
 
 const configHead = `# A NATS server for Switchyard, with users and TLS: nats-server -c %[1]s
 # "switchyard auth init" has made this file and does not touch it again; accounts.conf
-# is made anew by "switchyard auth rotate". Paths name this folder: change them where
-# it lies elsewhere. Of all that was made, a server needs this folder only.
+# and limits.conf are made anew by "switchyard auth rotate" and "auth update". Paths name
+# this folder: change them where it lies elsewhere. Of all that was made, a server needs
+# this folder only.
 
 listen: 0.0.0.0:%[2]d
 `
@@ -57,8 +58,7 @@ no_fast_producer_stall: true
 
 jetstream {
   store_dir: %[1]q
-  max_memory_store: 2GB   # tensors in flight
-  max_file_store: 10GB    # prompts, sequences, token logs
+  include "limits.conf"   # how much its streams may take
   # Keeps what was acknowledged through a power cut; with three replicas on servers that
   # do not lose power together the default (two minutes) is enough.
   sync_interval: always

@@ -56,6 +56,9 @@ func (f Folder) ServerFiles(certificate bool) []string {
 // AccountsConfig is the part of them that changes with users and rights.
 func (f Folder) AccountsConfig() string { return f.in("server", "accounts.conf") }
 
+// LimitsConfig is the part of them that changes with the models.
+func (f Folder) LimitsConfig() string { return f.in("server", "limits.conf") }
+
 // Contexts is the folder to name as XDG_CONFIG_HOME.
 func (f Folder) Contexts() string { return f.path }
 
@@ -64,6 +67,7 @@ func (f Folder) serverCert() string         { return f.in("server", "server.pem"
 func (f Folder) serverKey() string          { return f.in("server", "server-key.pem") }
 func (f Folder) serverCA() string           { return f.in("server", "ca.pem") } // what servers know each other by
 func (f Folder) scopeFile() string          { return f.in("scope.json") }
+func (f Folder) limitsFile() string         { return f.in("limits.json") }
 func (f Folder) caKey() string              { return f.in("keys", "ca-key.pem") }
 
 // The rest is where nsc looks for it, with --data-dir stores and --keystore-dir keys.

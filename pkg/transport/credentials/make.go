@@ -28,6 +28,8 @@ type Settings struct {
 	Port int
 	// Expires is how long users' credentials are good; 0 is for ever.
 	Expires time.Duration
+	// Storage is what the servers' limits are for, beside the models.
+	Storage Storage
 }
 
 func (s Settings) check() error {
@@ -85,7 +87,7 @@ func (m *maker) make() error {
 	if err := m.makeCertificate(append(slices.Clone(m.Servers), m.Hosts...)); err != nil {
 		return err
 	}
-	return errors.Join(m.writeScope(m.Scope), m.writeAccounts(), m.writeServers())
+	return errors.Join(m.writeScope(m.Scope), m.writeAccounts(), m.writeLimits(LimitsOf(m.Scope, m.Storage), m.Scope.Models), m.writeServers())
 }
 
 func (m *maker) users() (names []string) {

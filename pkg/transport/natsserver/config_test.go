@@ -13,6 +13,8 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit/testusers"
 	"github.com/switchyard/switchyard/pkg/transport/credentials"
+	"github.com/switchyard/switchyard/pkg/transport/rights"
+	"github.com/switchyard/switchyard/schemas"
 )
 
 var clusterHosts = []string{"nats-0.example.org", "10.0.0.7", "fd00::7"}
@@ -104,4 +106,64 @@ func certified(t *testing.T, f credentials.Folder, hosts ...string) *x509.Certif
 		}
 	}
 	return pair.Leaf
+}
+
+// A server of auth init has room for all of its models, also for deep ones; a running one
+// takes the limits of more models, and no folder gets lower ones.
+func TestLimits(t *testing.T) {
+	s := testusers.Demo()
+	big := rights.Model{Name: "big"}
+	for l := range 48 {
+		big.MoELayers = append(big.MoELayers, l)
+	}
+	s.Scope.Models = []rights.Model{big}
+	f := testusers.Make(t, s)
+	srv, err := server.NewServer(withStore(t, f))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
+	srv.Start()
+	for _, step := range []struct {
+		name    string
+		models  []rights.Model
+		storage credentials.Storage
+		limits  [2]int64 // of memory and file, in GiB
+	}{
+		{"as made", nil, credentials.Storage{}, [2]int64{4, 6}},
+		{"more models", []rights.Model{big, testusers.Demo().Scope.Models[0]}, credentials.Storage{Objects: 3 << 30}, [2]int64{4, 14}},
+		{"fewer", []rights.Model{big}, credentials.Storage{LogBytes: 1 << 30}, [2]int64{4, 14}},
+	} {
+		if step.models != nil {
+			if _, err := f.SetLimits(rights.Scope{Prefix: s.Scope.Prefix, Models: step.models}, step.storage); err != nil {
+				t.Fatal(err)
+			}
+			if err := srv.ReloadOptions(withStore(t, f)); err != nil {
+				t.Fatalf("%s: %v", step.name, err)
+			}
+		}
+		c := srv.JetStreamConfig()
+		if got := [2]int64{c.MaxMemory >> 30, c.MaxStore >> 30}; got != step.limits {
+			t.Errorf("%s: %v, want %v", step.name, got, step.limits)
+		}
+		need := schemas.Room{}
+		for _, m := range step.models {
+			need = need.Plus(schemas.Streams{Subjects: schemas.NewSubjects("switchyard", m.Name), LogBytes: step.storage.LogBytes}.Room(m.MoELayers))
+		}
+		if c.MaxMemory < need.Memory || c.MaxStore < need.File+step.storage.Objects {
+			t.Errorf("%s: %+v, and %+v is needed", step.name, c, need)
+		}
+	}
+}
+
+// withStore are the settings of the folder's server, on a free port and with a store that
+// goes with the test.
+func withStore(t *testing.T, f credentials.Folder) *server.Options {
+	t.Helper()
+	opts, err := server.ProcessConfigFile(f.ServerConfig(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts.Host, opts.Port, opts.NoSigs = "127.0.0.1", server.RANDOM_PORT, true
+	return opts
 }
