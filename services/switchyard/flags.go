@@ -143,14 +143,15 @@ func (f ModelFlags) hops() schemas.Hops { return schemas.Hops(f.Hops) }
 
 // TelemetryFlags say where a process tells about itself.
 type TelemetryFlags struct {
-	MetricsAddr  string  `help:"host:port for /metrics, /healthz, /readyz and /debug/pprof; empty is nowhere." placeholder:"ADDR"`
+	MetricsAddr  string  `help:"host:port for /metrics, /healthz and /readyz, and on the loopback /debug/pprof; empty is nowhere." placeholder:"ADDR"`
+	PprofAddr    string  `help:"host:port for Go's profiles at /debug/pprof, which have no authentication; empty is --metrics-addr if that is on the loopback, else nowhere." placeholder:"ADDR"`
 	OtlpEndpoint string  `name:"otlp-endpoint" help:"Where traces go: grpc://host:4317 or http://host:4318; empty is nowhere." placeholder:"URL"`
 	TraceSample  float64 `default:"1" help:"Share of requests that are traced, 0 to 1." placeholder:"RATIO"`
 }
 
 func (f TelemetryFlags) config(name string, m ModelFlags) telemetry.Config {
 	return telemetry.Config{
-		OTLPEndpoint: f.OtlpEndpoint, TraceSample: f.TraceSample, MetricsAddr: f.MetricsAddr, ServiceName: name,
+		OTLPEndpoint: f.OtlpEndpoint, TraceSample: f.TraceSample, MetricsAddr: f.MetricsAddr, PprofAddr: f.PprofAddr, ServiceName: name,
 		Model: m.token(), Version: version, NumericClass: cpu.Class(),
 	}
 }

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -19,6 +20,9 @@ type Config struct {
 	TraceSample float64
 	// MetricsAddr is where /metrics, /healthz and /readyz are served; empty: nowhere.
 	MetricsAddr string
+	// PprofAddr is where Go's profiles are served; empty: at MetricsAddr if that is on the
+	// loopback, else nowhere.
+	PprofAddr string
 	// ServiceName is the process's name in traces and metrics.
 	ServiceName string
 	// Model is the model's name, a label of every metric; empty: no label.
@@ -40,10 +44,15 @@ func (c Config) Validate() error {
 			return err
 		}
 	}
-	if c.MetricsAddr != "" {
-		if _, _, err := ports.Listen(c.MetricsAddr); err != nil {
-			return fmt.Errorf("--metrics-addr is %q; %w", c.MetricsAddr, err)
-		}
+	return errors.Join(checkListen("metrics-addr", c.MetricsAddr), checkListen("pprof-addr", c.PprofAddr))
+}
+
+func checkListen(flag, address string) error {
+	if address == "" {
+		return nil
+	}
+	if _, _, err := ports.Listen(address); err != nil {
+		return fmt.Errorf("--%s is %q; %w", flag, address, err)
 	}
 	return nil
 }

@@ -3,21 +3,20 @@ package telemetry
 import (
 	"fmt"
 	"net/http"
-	"net/http/pprof"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Handler serves /metrics, /healthz and /readyz, and Go's profiles beneath
+// Handler serves /metrics, /healthz and /readyz, and on the loopback Go's profiles beneath
 // /debug/pprof/.
 func (t *Telemetry) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(t.Registry, promhttp.HandlerOpts{Registry: t.Registry}))
 	mux.HandleFunc("GET /healthz", t.answer("live", Health.Live))
 	mux.HandleFunc("GET /readyz", t.answer("ready", Health.Ready))
-	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	if t.config.profilesBeside() {
+		withProfiles(mux)
+	}
 	return mux
 }
 

@@ -41,7 +41,10 @@ type Telemetry struct {
 
 	listener net.Listener // nil: no port
 	server   *http.Server
-	served   chan error // gets why the server has ended
+	served   chan error // gets why a server has ended
+
+	profiles   *http.Server // nil: no port of their own
+	profilesAt string
 
 	mu      sync.Mutex
 	tracers map[string]*Tracer
@@ -61,12 +64,12 @@ func Setup(ctx context.Context, c Config) (*Telemetry, error) {
 	registry := newRegistry()
 	t := &Telemetry{
 		Metrics: NewMetrics(labelled(registry, c)), Registry: registry,
-		config: c, tracers: map[string]*Tracer{}, served: make(chan error, 1),
+		config: c, tracers: map[string]*Tracer{}, served: make(chan error, 2),
 	}
 	if err := t.export(ctx); err != nil {
 		return nil, err
 	}
-	if err := t.listen(ctx); err != nil {
+	if err := errors.Join(t.listen(ctx), t.listenForProfiles(ctx)); err != nil {
 		return nil, errors.Join(err, t.Close()) //nolint:contextcheck // it ends within a second, also when ctx has ended
 	}
 	return t, nil
@@ -102,6 +105,9 @@ func (t *Telemetry) Watch(h Health) {
 // Name returns the service's name in its group.
 func (t *Telemetry) Name() string { return "telemetry" }
 
+// headerWithin bounds how long a client may take over its request.
+const headerWithin = 5 * time.Second
+
 // listen opens MetricsAddr and serves it.
 func (t *Telemetry) listen(ctx context.Context) (err error) {
 	if t.config.MetricsAddr == "" {
@@ -111,7 +117,7 @@ func (t *Telemetry) listen(ctx context.Context) (err error) {
 	if t.listener, err = lc.Listen(ctx, "tcp", t.config.MetricsAddr); err != nil {
 		return fmt.Errorf("%w %s (is another process there? choose another port): %w", ErrListen, t.config.MetricsAddr, err)
 	}
-	t.server = &http.Server{Handler: t.Handler(), ReadHeaderTimeout: 5 * time.Second}
+	t.server = &http.Server{Handler: t.Handler(), ReadHeaderTimeout: headerWithin}
 	go func() { t.served <- t.server.Serve(t.listener) }()
 	return nil
 }
@@ -145,7 +151,7 @@ func (t *Telemetry) Stop(ctx context.Context) error {
 	if !t.end() {
 		return nil
 	}
-	err := t.flush(ctx)
+	err := errors.Join(t.flush(ctx), t.closeProfiles())
 	if t.server != nil {
 		err = errors.Join(err, closing(t.server.Shutdown(ctx)), closing(t.listener.Close()))
 	}
@@ -164,7 +170,7 @@ func (t *Telemetry) Close() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
 	defer cancel()
-	err := t.flush(ctx)
+	err := errors.Join(t.flush(ctx), t.closeProfiles())
 	if t.server != nil {
 		err = errors.Join(err, closing(t.server.Close()), closing(t.listener.Close()))
 	}

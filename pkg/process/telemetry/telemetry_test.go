@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"net/http"
 	"runtime"
 	"strings"
@@ -71,6 +72,50 @@ func get(t *testing.T, url string) (int, string) {
 		t.Fatal(err)
 	}
 	return resp.StatusCode, string(body)
+}
+
+// Profiles are at the loopback's address, at one of their own, and nowhere that a network
+// reaches unasked.
+func TestProfiles(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		c      Config
+		beside bool
+		own    bool
+	}{
+		{"loopback", Config{MetricsAddr: "127.0.0.1:0"}, true, false},
+		{"localhost", Config{MetricsAddr: "localhost:0"}, true, false},
+		{"all interfaces", Config{MetricsAddr: ":0"}, false, false},
+		{"all interfaces by number", Config{MetricsAddr: "0.0.0.0:0"}, false, false},
+		{"own port", Config{MetricsAddr: ":0", PprofAddr: "127.0.0.1:0"}, false, true},
+		{"own port beside the loopback", Config{MetricsAddr: "127.0.0.1:0", PprofAddr: "127.0.0.1:0"}, false, true},
+		{"own port alone", Config{PprofAddr: "127.0.0.1:0"}, false, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tel := setup(t, tc.c)
+			serve(t, tel)
+			for address, want := range map[string]bool{tel.Addr(): tc.beside, tel.PprofAddr(): tc.own} {
+				if address == "" {
+					continue
+				}
+				_, port, err := net.SplitHostPort(address)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, page := range []string{"", "heap", "cmdline", "profile?seconds=1", "trace?seconds=1"} {
+					if !want || page == "" {
+						code, _ := get(t, "http://127.0.0.1:"+port+"/debug/pprof/"+page)
+						if code == 200 != want {
+							t.Errorf("%s has /debug/pprof/%s: %d", address, page, code)
+						}
+					}
+				}
+			}
+			if tel.PprofAddr() == "" == tc.own {
+				t.Errorf("profiles at %q", tel.PprofAddr())
+			}
+		})
+	}
 }
 
 func TestEndpoints(t *testing.T) {
@@ -181,6 +226,7 @@ func TestValidate(t *testing.T) {
 		{"sample", Config{TraceSample: 1.5}, "--trace-sample is 1.5; it is a ratio from 0 to 1"},
 		{"no number", Config{TraceSample: math.NaN()}, "ratio from 0 to 1"},
 		{"addr", Config{MetricsAddr: "9090"}, `--metrics-addr is "9090"; it must be HOST:PORT`},
+		{"profiles", Config{PprofAddr: "9090"}, `--pprof-addr is "9090"; it must be HOST:PORT`},
 		{"port", Config{MetricsAddr: ":99999"}, `--metrics-addr is ":99999"; its port must be a number from 0`},
 	}
 	for _, tt := range tests {
