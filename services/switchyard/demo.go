@@ -12,7 +12,7 @@ import (
 
 // DemoCmd shows the main job on embedded defaults. It opens no port.
 type DemoCmd struct {
-	MaxTokens int32  `default:"96" help:"Most tokens to generate." placeholder:"N"`
+	MaxTokens *int32 `help:"Most tokens to generate." placeholder:"N"`
 	Text      string `arg:"" optional:"" default:"Once upon a time" help:"The prompt."`
 }
 
@@ -41,11 +41,9 @@ func (c *DemoCmd) Run(ctx context.Context, e *env) (err error) {
 	return c.ask(ctx, e, producer)
 }
 
+// ask sends what `prompt` sends without further flags, so that the two give the same text.
 func (c *DemoCmd) ask(ctx context.Context, e *env, producer *client.Client) error {
-	temperature, topP, seed := 0.7, 0.95, uint32(7)
-	stream, err := producer.Prompt(ctx, &pb.Prompt{
-		Text: c.Text, MaxTokens: &c.MaxTokens, Temperature: &temperature, TopP: &topP, Seed: &seed,
-	})
+	stream, err := producer.Prompt(ctx, &pb.Prompt{Text: c.Text, MaxTokens: c.MaxTokens})
 	if err != nil {
 		return err
 	}

@@ -5,8 +5,12 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"strings"
 	"testing"
+
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/schemas"
 )
 
 // A demo whose answer does not get out ends as other commands do.
@@ -28,6 +32,27 @@ func TestDemoWithoutAnswer(t *testing.T) {
 				t.Errorf("code %d, %q", code, says.String())
 			}
 		})
+	}
+}
+
+// The demo, the client and the README have one text for one prompt.
+func TestDemoText(t *testing.T) {
+	const text = "Once upon a time"
+	demo := invoke("", "demo", text)
+	if demo.code != exitDone {
+		t.Fatalf("%+v", demo)
+	}
+	y := startPipeline(t, "../../models/demo", tensor.BF16, schemas.HopsUnacked, 1, func(up *UpCmd) { up.Listen, up.MaxModelLen = "127.0.0.1:0", 0 })
+	prompted := invoke("", "prompt", "--nats", y.URL(), "--model", y.Settings.Node.ModelName(), text)
+	if prompted.code != exitDone || text+prompted.out != strings.TrimSuffix(demo.out, "\n") {
+		t.Errorf("the demo's text is %q; prompt gives %+v", demo.out, prompted)
+	}
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shown := strings.ReplaceAll(demo.out, " \n", "\n"); !strings.Contains(string(readme), shown) {
+		t.Errorf("the README does not show %q", shown)
 	}
 }
 
