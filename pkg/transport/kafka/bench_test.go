@@ -14,14 +14,14 @@ import (
 // BenchmarkWriter is the processor time of one batch of a gate: a sample of each of
 // 16 layers, sent and stored by a broker in this process.
 func BenchmarkWriter(b *testing.B) {
-	broker, err := embedded.Start(embedded.Settings{})
+	broker, err := embedded.Start(embedded.Settings{Topics: []string{kafka.DefaultTopic}})
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer broker.Close()
 	c := newCounts()
 	w, err := kafka.NewWriter(kafka.WriterSettings{
-		Config: kafka.Config{Brokers: []string{broker.Addr()}}, Logger: slog.New(slog.DiscardHandler), Count: c.add,
+		Config: kafka.Config{Brokers: []string{broker.Addr()}, Dial: broker.Dial, Insecure: true}, Logger: slog.New(slog.DiscardHandler), Count: c.add,
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -1,13 +1,12 @@
 package kafka
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"regexp"
 	"time"
-
-	kafkago "github.com/segmentio/kafka-go"
 
 	"github.com/switchyard/switchyard/internal/loopback"
 	"github.com/switchyard/switchyard/internal/ports"
@@ -43,6 +42,9 @@ type Config struct {
 	User, PasswordFile string
 	// Insecure allows connections without TLS off the loopback.
 	Insecure bool
+
+	// Dial is set by code: it reaches brokers that are in this process; nil: TCP does.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // topicName is what Kafka allows.
@@ -104,19 +106,5 @@ const (
 	metadataTTL = time.Second
 )
 
-// client speaks to the brokers; its transport's connections are the caller's to close.
-func (c Config) client(s security) (*kafkago.Client, *kafkago.Transport) {
-	t := &kafkago.Transport{
-		DialTimeout: dialTimeout, MetadataTTL: metadataTTL, MetadataTopics: []string{c.topic()}, ClientID: "switchyard",
-		TLS: s.tls, SASL: s.sasl,
-	}
-	return &kafkago.Client{Addr: kafkago.TCP(c.Brokers...), Transport: t, Timeout: requestTimeout}, t
-}
-
 // requestTimeout bounds one request.
 const requestTimeout = 10 * time.Second
-
-// dialer opens the connections of a group's member.
-func (c Config) dialer(s security) *kafkago.Dialer {
-	return &kafkago.Dialer{ClientID: "switchyard", Timeout: dialTimeout, DualStack: true, TLS: s.tls, SASLMechanism: s.sasl}
-}

@@ -21,17 +21,23 @@ import (
 func TestConformance(t *testing.T) {
 	for _, kind := range kafkatest.Kinds {
 		t.Run(kind.Name, func(t *testing.T) {
-			b := kind.Start(t)
-			for _, tt := range []struct {
+			tests := []struct {
 				name string
 				run  func(*testing.T, *scene)
 			}{
 				{"order", testOrder}, {"takes over", testTakesOver}, {"few partitions", testFewPartitions}, {"topic deleted", testDeleted},
 				{"wrong password", testWrongPassword}, {"right password", testRightPassword}, {"garbage", testGarbage}, {"restart", testRestart},
-			} {
+			}
+			topic := func(name string) string { return strings.ReplaceAll(name, " ", "-") }
+			var topics []string
+			for _, tt := range tests {
+				topics = append(topics, topic(tt.name))
+			}
+			b := kind.Start(t, topics...)
+			for _, tt := range tests {
 				t.Run(tt.name, func(t *testing.T) {
 					c := b.Config()
-					c.Topic = strings.ReplaceAll(tt.name, " ", "-")
+					c.Topic = topic(tt.name)
 					tt.run(t, &scene{Broker: b, config: c})
 				})
 			}
@@ -45,8 +51,11 @@ type scene struct {
 	config kafka.Config
 }
 
+// client may make and delete topics.
 func (s *scene) client(t *testing.T) *kafkago.Client {
-	return &kafkago.Client{Addr: kafkago.TCP(s.config.Brokers...), Transport: transport(t), Timeout: testkit.Patience}
+	c := s.Operator()
+	t.Cleanup(c.CloseIdleConnections)
+	return &kafkago.Client{Addr: kafkago.TCP(s.config.Brokers...), Transport: c, Timeout: testkit.Patience}
 }
 
 // transport is one that closes its connections at the test's end.

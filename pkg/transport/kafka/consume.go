@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -31,6 +33,7 @@ type share struct {
 	*Reader
 	generation *kafkago.Generation
 	give       func(*pb.LoadSample)
+	fetches    atomic.Uint64
 
 	mu        sync.Mutex
 	offsets   map[int]int64 // that are read next
@@ -178,7 +181,7 @@ func (s *share) request(partitions []int) *fetchapi.Request {
 	topic := fetchapi.RequestTopic{Topic: s.settings.Config.topic()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, p := range partitions {
+	for _, p := range s.rotated(partitions) {
 		topic.Partitions = append(topic.Partitions, fetchapi.RequestPartition{
 			Partition: int32(p), CurrentLeaderEpoch: -1, FetchOffset: s.offsets[p], LogStartOffset: -1, PartitionMaxBytes: partitionBytes,
 		})
@@ -187,6 +190,13 @@ func (s *share) request(partitions []int) *fetchapi.Request {
 		ReplicaID: -1, SessionID: -1, SessionEpoch: -1,
 		MaxWaitTime: int32(longPoll.Milliseconds()), MinBytes: 1, MaxBytes: fetchBytes, Topics: []fetchapi.RequestTopic{topic},
 	}
+}
+
+// rotated begins with another partition each time: an answer has room for so much, and
+// one partition that is full would leave none to those after it.
+func (s *share) rotated(partitions []int) []int {
+	at := int(s.fetches.Add(1) % uint64(len(partitions)))
+	return slices.Concat(partitions[at:], partitions[:at])
 }
 
 func (s *share) take(ctx context.Context, answer kafkago.Response) error {
@@ -242,10 +252,13 @@ func (s *share) records(ctx context.Context, at int64, all kafkago.RecordReader)
 		if err != nil {
 			return at, fmt.Errorf("reading the record at offset %d: %w", r.Offset, err)
 		}
-		if r.Offset >= at {
-			s.handle(value, s.give)
-			at = r.Offset + 1
+		if r.Offset < at {
+			continue
 		}
+		if value != nil { // else it stands for what is left out (wire.Unpack)
+			s.handle(value, s.give)
+		}
+		at = r.Offset + 1
 	}
 	return at, nil
 }

@@ -93,7 +93,7 @@ func (r *Reader) Consume(ctx context.Context, handle func(*pb.LoadSample)) error
 	if err != nil {
 		return err
 	}
-	client, transport := r.settings.Config.client(sec)
+	client, transport := r.settings.Config.client(sec, r.refuse)
 	defer transport.CloseIdleConnections()
 	defer r.lag.Store(0)
 	r.client, r.topics = client, newTopics(client, r.settings.Config, r.settings.Logger)
@@ -159,8 +159,7 @@ func (r *Reader) follow(ctx context.Context, group *kafkago.ConsumerGroup, handl
 func (r *Reader) handle(value []byte, handle func(*pb.LoadSample)) {
 	s, err := r.decode(value)
 	if err != nil {
-		r.settings.Count(Refused, 1)
-		r.refusals.add(err)
+		r.refuse(err)
 		return
 	}
 	r.handling.Lock()
@@ -175,6 +174,12 @@ func (r *Reader) handle(value []byte, handle func(*pb.LoadSample)) {
 	}
 	handle(s)
 	r.settings.Count(Handled, 1)
+}
+
+// refuse counts a sample, or a batch of them, that is not handed on.
+func (r *Reader) refuse(err error) {
+	r.settings.Count(Refused, 1)
+	r.refusals.add(err)
 }
 
 // maxMissed bounds what one lie adds to a counter.

@@ -19,8 +19,11 @@ var topicConfig = []kafkago.ConfigEntry{
 	{ConfigName: "segment.ms", ConfigValue: fmt.Sprint(keepFor.Milliseconds())},
 	// The broker's clock counts: those of senders differ.
 	{ConfigName: "message.timestamp.type", ConfigValue: "LogAppendTime"},
-	// Others compress so well that a small batch could fill a reader's memory.
+	// Its batches always hold few enough bytes for readers; those of others may not.
 	{ConfigName: "compression.type", ConfigValue: "snappy"},
+	// Kafka's default, whatever that of these brokers is: readers take no answer that is
+	// much larger.
+	{ConfigName: "max.message.bytes", ConfigValue: "1048588"},
 }
 
 // layout is where a topic's partitions are: the leader of each.

@@ -102,7 +102,7 @@ func NewWriter(s WriterSettings) (*Writer, error) {
 	if w.count == nil {
 		w.count = func(string, int) {}
 	}
-	client, transport := s.Config.client(sec)
+	client, transport := s.Config.client(sec, nil)
 	w.transport = transport
 	w.producer = &producer{client: client, topics: newTopics(client, s.Config, s.Logger)}
 	w.ctx, w.cancel = context.WithCancel(context.Background())

@@ -13,7 +13,7 @@ func TestMain(m *testing.M) { testleaks.Main(m) }
 
 // What is too much goes, the oldest first: memory is bounded.
 func TestTrim(t *testing.T) {
-	b, err := Start(Settings{})
+	b, err := Start(Settings{Listen: "127.0.0.1:0", Topics: []string{"a"}, Partitions: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,17 +50,17 @@ func TestTrim(t *testing.T) {
 
 func TestStartRefuses(t *testing.T) {
 	for _, listen := range []string{"0.0.0.0:0", "example.org:9092", "127.0.0.1", ":9092"} {
-		if b, err := Start(Settings{Listen: listen}); err == nil {
+		if b, err := Start(Settings{Listen: listen, Topics: []string{"a"}}); err == nil {
 			b.Close()
 			t.Errorf("%q was taken", listen)
 		}
 	}
-	b, err := Start(Settings{})
+	b, err := Start(Settings{Listen: "127.0.0.1:0", Topics: []string{"a"}, Partitions: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	if _, err := Start(Settings{Listen: b.Addr()}); err == nil {
+	if _, err := Start(Settings{Listen: b.Addr(), Topics: []string{"a"}}); err == nil {
 		t.Error("a taken port was taken again")
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	kafkago "github.com/segmentio/kafka-go"
+
 	"github.com/switchyard/switchyard/pkg/transport/kafka"
 )
 
@@ -23,7 +25,7 @@ type apache struct {
 const clusterID = "MkU3OEVBNTcwNTJENDM2Qg"
 
 // Apache starts Apache Kafka from the folder of jars in SWITCHYARD_KAFKA_JARS.
-func Apache(t testing.TB) Broker {
+func Apache(t testing.TB, _ ...string) Broker {
 	t.Helper()
 	jars := os.Getenv("SWITCHYARD_KAFKA_JARS")
 	if jars == "" {
@@ -82,8 +84,11 @@ func (b *apache) Config() kafka.Config { return kafka.Config{Brokers: []string{b
 // Guarded is how to reach a listener of the same broker that asks for a password.
 func (b *apache) Guarded(t testing.TB, password string) kafka.Config {
 	t.Helper()
-	return guarded(t, b.asks, password)
+	return guarded(t, b.asks, "plain", password)
 }
+
+// Operator may do what everybody may.
+func (b *apache) Operator() *kafkago.Transport { return &kafkago.Transport{} }
 
 // Kill gives it no time to write anything.
 func (b *apache) Kill(t testing.TB) {

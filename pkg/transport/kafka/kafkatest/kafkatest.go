@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	kafkago "github.com/segmentio/kafka-go"
+
 	"github.com/switchyard/switchyard/pkg/transport/kafka"
 	"github.com/switchyard/switchyard/pkg/transport/kafka/embedded"
 )
@@ -24,6 +26,8 @@ type Broker interface {
 	// Config reaches it; Guarded does where a password is asked for.
 	Config() kafka.Config
 	Guarded(t testing.TB, password string) kafka.Config
+	// Operator is how to make and delete topics, which others may not everywhere.
+	Operator() *kafkago.Transport
 	Kill(t testing.TB)
 	Start(t testing.TB)
 }
@@ -32,31 +36,33 @@ type Broker interface {
 // no Apache Kafka.
 var Kinds = []struct {
 	Name  string
-	Start func(t testing.TB) Broker
+	Start func(t testing.TB, topics ...string) Broker
 }{{"embedded", Embedded}, {"apache", Apache}}
 
 // guarded is a configuration with a password, which lies in a file.
-func guarded(t testing.TB, addr, password string) kafka.Config {
+func guarded(t testing.TB, addr, mechanism, password string) kafka.Config {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "password")
 	if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return kafka.Config{Brokers: []string{addr}, SASL: "plain", User: User, PasswordFile: file}
+	return kafka.Config{Brokers: []string{addr}, SASL: mechanism, User: User, PasswordFile: file}
 }
 
 type inProcess struct {
 	dir, addr string
+	topics    []string
 	open      *embedded.Broker
 	asks      *embedded.Broker
 }
 
-// Embedded starts the embedded broker, and another one that asks for a password.
-func Embedded(t testing.TB) Broker {
+// Embedded starts the embedded broker, and another one that asks for a password. Other
+// topics than these can be made by its operator alone.
+func Embedded(t testing.TB, topics ...string) Broker {
 	t.Helper()
-	b := &inProcess{dir: t.TempDir(), addr: FreeAddr(t)}
+	b := &inProcess{dir: t.TempDir(), addr: FreeAddr(t), topics: append([]string{kafka.DefaultTopic}, topics...)}
 	b.Start(t)
-	asks, err := embedded.Start(embedded.Settings{User: User, Password: Password})
+	asks, err := embedded.Start(embedded.Settings{Listen: "127.0.0.1:0", Topics: b.topics, User: User, Password: Password})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,8 +82,11 @@ func (b *inProcess) Config() kafka.Config { return kafka.Config{Brokers: []strin
 // Guarded is how to reach a broker beside it that asks for a password.
 func (b *inProcess) Guarded(t testing.TB, password string) kafka.Config {
 	t.Helper()
-	return guarded(t, b.asks.Addr(), password)
+	return guarded(t, b.asks.Addr(), "scram-sha-256", password)
 }
+
+// Operator reaches the broker past its guard.
+func (b *inProcess) Operator() *kafkago.Transport { return &kafkago.Transport{Dial: b.open.Dial} }
 
 // Kill closes the broker; its folder stays.
 func (b *inProcess) Kill(testing.TB) {
@@ -88,7 +97,7 @@ func (b *inProcess) Kill(testing.TB) {
 // Start opens the broker on its folder, at the address that it had.
 func (b *inProcess) Start(t testing.TB) {
 	t.Helper()
-	open, err := embedded.Start(embedded.Settings{Listen: b.addr, Dir: b.dir, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	open, err := embedded.Start(embedded.Settings{Listen: b.addr, Topics: b.topics, Dir: b.dir, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,18 +6,21 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
 
+	"github.com/switchyard/switchyard/pkg/transport/kafka"
 	"github.com/switchyard/switchyard/pkg/transport/kafka/embedded"
 )
 
 func main() {
 	listen := flag.String("listen", "127.0.0.1:9092", "HOST:PORT on the loopback")
 	dir := flag.String("data", "", "folder that keeps samples over restarts; without it memory does")
+	topic := flag.String("topic", kafka.DefaultTopic, "the topic; there is no other")
 	flag.Parse()
-	if err := run(embedded.Settings{Listen: *listen, Dir: *dir}); err != nil {
+	if err := run(embedded.Settings{Listen: *listen, Topics: []string{*topic}, Dir: *dir, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))}); err != nil {
 		fmt.Fprintf(os.Stderr, "broker: %v\n", err)
 		os.Exit(2)
 	}
