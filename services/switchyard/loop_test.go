@@ -14,6 +14,7 @@ import (
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/request/client"
+	"github.com/switchyard/switchyard/pkg/transport/kafka"
 	"github.com/switchyard/switchyard/pkg/transport/kafka/embedded"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -120,7 +121,7 @@ type outage struct {
 
 func newOutage(t *testing.T) *outage {
 	t.Helper()
-	o := &outage{t: t, settings: embedded.Settings{Listen: freeAddress(t), Dir: t.TempDir()}}
+	o := &outage{t: t, settings: embedded.Settings{Listen: freeAddress(t), Topics: []string{kafka.DefaultTopic}, Dir: t.TempDir()}}
 	o.start()
 	t.Cleanup(func() { o.broker.Close() })
 	return o
@@ -167,14 +168,14 @@ func TestLoopIsNotMissed(t *testing.T) {
 		up.Listen, up.Kafka, up.KeepAlive = freeAddress(t), []string{o.settings.Listen}, time.Second
 	})
 	a := ask(t, y)
-	kafka := []string{"--kafka", o.settings.Listen, "--threads", "1"}
-	eagerly := append([]string{"--cv", "0.01", "--horizon", "10m", "--message-time", "0s", "--keep-alive", "1s"}, kafka...)
+	flags := []string{"--kafka", o.settings.Listen, "--threads", "1"}
+	eagerly := append([]string{"--cv", "0.01", "--horizon", "10m", "--message-time", "0s", "--keep-alive", "1s"}, flags...)
 	hears := func(when string, s *probed) {
 		t.Helper()
 		before := s.samples(t)
 		a.until("samples come "+when, func() bool { return s.samples(t) > before })
 	}
-	predictor, scaler := startProbed(t, "predictor", y.URL(), kafka...).ready(t), startProbed(t, "scaler", y.URL(), eagerly...).ready(t)
+	predictor, scaler := startProbed(t, "predictor", y.URL(), flags...).ready(t), startProbed(t, "scaler", y.URL(), eagerly...).ready(t)
 	hears("at first", scaler)
 	predictor.stop()
 	hears("without a predictor", scaler)

@@ -33,6 +33,8 @@ type UpCmd struct {
 	Sync    bool     `help:"Write through to the disk before anything is acknowledged, so that a power cut loses nothing either; slower."`
 	Auth    authFlag `placeholder:"DIR" help:"Let in users with their own rights only, over TLS: those of a folder that auth init has made, or that this makes; without DIR it is auth in the --data folder."`
 	Listen  string   `default:"127.0.0.1:4222" help:"host:port where clients reach the embedded NATS server." placeholder:"ADDR"`
+
+	KafkaListen string `help:"host:port of the loopback where other processes reach the embedded Kafka broker; without it none does. With --auth they log in." placeholder:"ADDR"`
 }
 
 // maxHosts bounds the expert hosts of one process: each has connections and goroutines of its own.
@@ -52,7 +54,7 @@ func (c *UpCmd) Run(ctx context.Context, e *env) (err error) {
 	if _, _, err := ports.Listen(c.Listen); err != nil {
 		return usage(fmt.Errorf("--listen is %q; %w", c.Listen, err))
 	}
-	if err := c.SyntheticFlag.of(&c.ModelFlags); err != nil {
+	if err := errors.Join(c.checkKafkaListen(), c.SyntheticFlag.of(&c.ModelFlags)); err != nil {
 		return err
 	}
 	settings, err := c.settings(ctx, e)
@@ -74,6 +76,22 @@ func (c *UpCmd) Run(ctx context.Context, e *env) (err error) {
 	return stopped(ctx, y.Wait())
 }
 
+// checkKafkaListen refuses a port for a broker that there is not.
+func (c *UpCmd) checkKafkaListen() error {
+	switch {
+	case c.KafkaListen == "":
+		return nil
+	case c.Scaling == noScaling:
+		return usage(fmt.Errorf("--kafka-listen is %q, and --scaling none runs no Kafka; leave one out", c.KafkaListen))
+	case len(c.Kafka) > 0:
+		return usage(fmt.Errorf("--kafka-listen is %q, and --kafka names another Kafka, so that none runs here; leave one out", c.KafkaListen))
+	}
+	if _, _, err := ports.Listen(c.KafkaListen); err != nil {
+		return usage(fmt.Errorf("--kafka-listen is %q; %w", c.KafkaListen, err))
+	}
+	return nil
+}
+
 // openCluster fails for an address or a folder that cannot be used.
 func openCluster(ctx context.Context, s cluster.Settings) (*cluster.Cluster, error) {
 	y, err := cluster.Open(ctx, s)
@@ -91,6 +109,7 @@ func (c *UpCmd) settings(ctx context.Context, e *env) (s cluster.Settings, err e
 	s.Count["expert"] = c.Hosts
 	if c.Scaling != noScaling {
 		s.EmbedKafka, s.Count["predictor"], s.Count["scaler"] = true, 1, 1
+		s.KafkaListen, s.KafkaTopic = c.KafkaListen, c.KafkaTopic
 	}
 	tc := c.TelemetryFlags.config("switchyard", c.ModelFlags)
 	tellDevice(e, s.Services, c.ModelFlags, &tc)
@@ -164,7 +183,19 @@ func (c *UpCmd) computing(s *cluster.Services) error {
 // greet says how to talk to what runs.
 func (c *UpCmd) greet(e *env, y *cluster.Cluster) {
 	n, tenants := y.Settings.Node, ownTenants(y.Settings.Services.Tokenizer.Tenants)
-	_, _ = fmt.Fprint(e.err, greeting(y.URL(), e.Prefix, n.ModelName(), suggest(n.Shared.Model), y.Users(), tenants)) // nowhere to complain
+	_, _ = fmt.Fprint(e.err, greeting(y.URL(), e.Prefix, n.ModelName(), suggest(n.Shared.Model), y.Users(), tenants)+kafkaGreeting(y.KafkaAddr(), y.Users())) // nowhere to complain
+}
+
+// kafkaGreeting is how other services reach the broker; empty where they do not.
+func kafkaGreeting(addr string, users *credentials.Folder) string {
+	if addr == "" {
+		return ""
+	}
+	login := ""
+	if users != nil {
+		login = fmt.Sprintf(" --kafka-sasl scram-sha-256 --kafka-user %s --kafka-password-file %s", credentials.KafkaUser, users.KafkaPasswordFile())
+	}
+	return fmt.Sprintf("  loads of experts: --kafka %s%s\n", addr, login)
 }
 
 // suggestion is how a model can be asked, as arguments in a shell.

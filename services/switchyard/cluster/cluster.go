@@ -38,6 +38,9 @@ type Settings struct {
 	Auth *Auth
 	// EmbedKafka starts a Kafka broker in this process unless the services have one.
 	EmbedKafka bool
+	// KafkaListen is where other processes reach that broker, on the loopback; empty: only
+	// this process does. KafkaTopic is the topic that it has; empty: the default one.
+	KafkaListen, KafkaTopic string
 }
 
 // Auth is users with rights of their own, and TLS.
@@ -67,7 +70,11 @@ type Cluster struct {
 // of the server: its address or folder cannot be used. The node is closed then.
 func Open(ctx context.Context, s Settings) (*Cluster, error) {
 	y := &Cluster{Settings: s, ended: make(chan error, 1)}
-	if err := errors.Join(y.startServer(), y.embedKafka()); err != nil {
+	err := y.startServer()
+	if err == nil {
+		err = y.embedKafka()
+	}
+	if err != nil {
 		return nil, errors.Join(err, y.cleanUp())
 	}
 	s.Node.inProcess = y.server

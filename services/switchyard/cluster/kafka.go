@@ -1,10 +1,12 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/transport/credentials"
 	"github.com/switchyard/switchyard/pkg/transport/kafka"
 	"github.com/switchyard/switchyard/pkg/transport/kafka/embedded"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -15,17 +17,39 @@ import (
 // scaler decides a few times a second.
 const embeddedLinger = 50 * time.Millisecond
 
-// embedKafka starts a broker in this process for services that have none.
+// embedKafka starts a broker in this process for services that have none. They reach it
+// without a port.
 func (y *Cluster) embedKafka() (err error) {
 	s := &y.Settings
 	if !s.EmbedKafka || s.Services.Kafka != nil {
 		return nil
 	}
-	if y.broker, err = embedded.Start(embedded.Settings{Logger: s.Node.Shared.Logger}); err != nil {
+	e := embedded.Settings{
+		Listen: s.KafkaListen, Topics: []string{cmp.Or(s.KafkaTopic, kafka.DefaultTopic)}, Partitions: kafka.LeastPartitions, Logger: s.Node.Shared.Logger,
+	}
+	if e.Listen != "" && y.Users() != nil {
+		e.User = credentials.KafkaUser
+		if e.Password, err = y.Users().KafkaPassword(); err != nil {
+			return err
+		}
+	}
+	if y.broker, err = embedded.Start(e); err != nil {
 		return err
 	}
-	s.Services.Kafka, s.Services.linger = &kafka.Config{Brokers: []string{y.broker.Addr()}}, embeddedLinger
+	if e.Listen != "" && e.User == "" {
+		s.Node.Shared.Logger.Warn("every process of this machine reaches Kafka's port; --auth asks for a password there", "listen", y.broker.Addr())
+	}
+	s.Services.Kafka = &kafka.Config{Brokers: []string{y.broker.Addr()}, Topic: e.Topics[0], Dial: y.broker.Dial, Insecure: true}
+	s.Services.linger = embeddedLinger
 	return nil
+}
+
+// KafkaAddr is where other processes reach the broker in this one; empty: nowhere.
+func (y *Cluster) KafkaAddr() string {
+	if y.broker == nil || y.Settings.KafkaListen == "" {
+		return ""
+	}
+	return y.broker.Addr()
 }
 
 // openLoads starts to send samples of loads, if there is a Kafka for them.
