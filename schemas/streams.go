@@ -45,6 +45,9 @@ type StreamSpec struct {
 	MaxBytes int64
 	// MaxPerSubject bounds the messages of each subject; 0: no bound.
 	MaxPerSubject int64
+	// Copies is how long the server knows a copy of a message by its Nats-Msg-Id; 0: as
+	// long as it does by itself.
+	Copies time.Duration
 	// DropOldest is for what may be lost rather than keep anybody waiting.
 	DropOldest bool
 	// Rollup lets one message take the place of all others of its subject.
@@ -73,6 +76,11 @@ const (
 	// one reason do not push out those of another.
 	MaxDead = 256
 
+	// PromptCopies is how long the server remembers the ids of prompts: as short as it can.
+	// Producers choose them, of any length, and it keeps them all in memory. A copy that
+	// comes later is found out by its request's log.
+	PromptCopies = 100 * time.Millisecond
+
 	deadBytes   = 64 << 20
 	promptBytes = 256 << 20
 	tensorBytes = 64 << 20
@@ -95,7 +103,7 @@ func (s Streams) name(kind string) string {
 
 // Prompts holds accepted prompts until a tokenizer has made them sequences.
 func (s Streams) Prompts() StreamSpec {
-	return StreamSpec{Name: s.name("PROMPTS"), Kind: "prompt", Subjects: s.Subjects.Prompts(), Retention: WorkQueue, MaxBytes: promptBytes}
+	return StreamSpec{Name: s.name("PROMPTS"), Kind: "prompt", Subjects: s.Subjects.Prompts(), Retention: WorkQueue, MaxBytes: promptBytes, Copies: PromptCopies}
 }
 
 // Sequences holds requests until their last token is in the log.

@@ -116,8 +116,8 @@ func (r *rig) uncounted(s *Service) {
 			r.t.Errorf("no %s in\n%s", line, page)
 		}
 	}
-	if len(s.quotas.used) > 0 || s.backlog.queued.waiting > 0 || len(s.demand.waiting) > 0 {
-		r.t.Errorf("%v have had something, %d and %d wait", s.quotas.used, s.backlog.queued.waiting, len(s.demand.waiting))
+	if len(s.quotas.used) > 0 || len(s.backlog.own) > 0 || len(s.demand.waiting) > 0 {
+		r.t.Errorf("%v have had something, %d and %d wait", s.quotas.used, len(s.backlog.own), len(s.demand.waiting))
 	}
 }
 

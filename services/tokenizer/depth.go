@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/switchyard/switchyard/pkg/control/members"
 )
 
 // The consumers that replicas share.
@@ -44,8 +42,8 @@ func (s *Service) queueDepths() map[string]float64 {
 	ctx, cancel := context.WithTimeout(s.ctx, depthWithin)
 	defer cancel()
 	d.seen = waitingIn(ctx, s.queues(), s.pending)
-	if n, known := d.seen["sequence"]; known {
-		d.seen["sequence"] = n + float64(members.WaitingIn(s.view.Snapshot()))
+	if _, known := d.seen["sequence"]; known { // of its messages, requests count
+		d.seen["sequence"] = float64(s.waiting(ctx, time.Now()))
 	}
 	d.looked = time.Now()
 	return d.seen
@@ -73,7 +71,7 @@ func waitingIn(ctx context.Context, queues []queue, look func(ctx context.Contex
 	seen := map[string]float64{}
 	for i, q := range queues {
 		if failed[i] == nil {
-			seen[q.kind] = float64(found[i].waiting)
+			seen[q.kind] = float64(found[i].pending)
 		}
 	}
 	return seen
@@ -81,9 +79,13 @@ func waitingIn(ctx context.Context, queues []queue, look func(ctx context.Contex
 
 // queued is what a look at a queue finds.
 type queued struct {
-	waiting int
-	last    uint64 // the newest message of the stream at that moment
+	pending int    // messages that no replica was given yet, whatever they are
+	given   uint64 // the newest message that one was given
+	held    int    // sequences that wait in attention replicas
 }
+
+// last is the newest message of the stream at that moment.
+func (q queued) last() uint64 { return q.given + uint64(q.pending) }
 
 // pending asks how many messages of a stream no replica of a group has taken yet.
 func (s *Service) pending(ctx context.Context, stream, group string) (queued, error) {
@@ -91,7 +93,7 @@ func (s *Service) pending(ctx context.Context, stream, group string) (queued, er
 	c, err := js.Consumer(ctx, stream, group)
 	if err == nil {
 		info := c.CachedInfo()
-		return queued{int(info.NumPending), info.Delivered.Stream + info.NumPending}, nil
+		return queued{pending: int(info.NumPending), given: info.Delivered.Stream}, nil
 	}
 	if !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return queued{}, fmt.Errorf("looking at the queue in %s: %w", stream, err)
@@ -101,5 +103,5 @@ func (s *Service) pending(ctx context.Context, stream, group string) (queued, er
 		return queued{}, fmt.Errorf("looking at the queue in %s: %w", stream, err)
 	}
 	state := all.CachedInfo().State
-	return queued{int(state.Msgs), state.LastSeq}, nil
+	return queued{pending: int(state.Msgs), given: state.LastSeq - state.Msgs}, nil
 }

@@ -57,7 +57,7 @@ func TestDepthBesideASilentQueue(t *testing.T) {
 						<-ctx.Done()
 					}
 					defer cancel() // the other one has been asked
-					return queued{waiting: 3}, ctx.Err()
+					return queued{pending: 3}, ctx.Err()
 				})
 			if _, told := seen[silent]; told || len(seen) != 1 {
 				t.Errorf("saw %v", seen)

@@ -13,12 +13,20 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
+const (
+	// Requests that were delivered to their end are remembered: this many, for this long.
+	maxSettled, settledFor = 20_000, 10 * time.Minute
+	// mendsAtOnce bounds the logs without a beginning that are ended at a time.
+	mendsAtOnce = 16
+)
+
 // ownedShard is the requests under way in a shard while its lease is held.
 type ownedShard struct {
 	s        *Service
 	shard    int
 	held     *lease.Held
 	requests map[string]*served
+	swept    time.Time // when requests were looked for whose logs have aged
 }
 
 // served is one request that is under way.
@@ -32,8 +40,9 @@ type served struct {
 
 	written, left int64 // bytes of its log, and those that are reserved for it besides
 
-	claimed bool // it had its turn
-	waits   bool // as the service's demand has it
+	newest  time.Time // when its newest record was stored
+	claimed bool      // it had its turn
+	waits   bool      // as the service's demand has it
 }
 
 func (r *served) tenant() string { return schemas.FlowOf(r.chain.Accept()).Tenant }
@@ -78,20 +87,23 @@ func (sh *ownedShard) endAll(ctx context.Context) {
 // take delivers what a message completes. It is false when ctx ended before
 // that was done: it is for the next owner then.
 func (sh *ownedShard) take(ctx context.Context, request string, e tokenlog.Entry, unreadable error) bool {
-	r := sh.requests[request]
+	sh.sweep(e.Time)
+	if unreadable != nil {
+		sh.passOver(request, e, unreadable)
+		return true
+	}
+	r, ended := sh.requests[request], false
 	if r == nil {
-		if unreadable == nil && e.Record.GetPacked() != nil {
-			return true // who packed a log had delivered it
+		if sh.isLate(request, e.Record) {
+			return true
 		}
 		if r = sh.begin(ctx, request, e); r == nil {
 			return ctx.Err() == nil
 		}
+		ended = r.chain.End() != nil
 	}
-	var records []*pb.Record
-	err := unreadable
-	if err == nil {
-		records, err = r.chain.Take(e.Record)
-	}
+	records, err := r.chain.Take(e.Record)
+	sh.keep(r, ended, e)
 	if err != nil {
 		sh.s.log.Pass(request, e, err, &r.passed)
 		sh.mend(ctx, r)
@@ -105,6 +117,55 @@ func (sh *ownedShard) take(ctx context.Context, request string, e tokenlog.Entry
 	}
 	sh.close(r, e.Seq)
 	return true
+}
+
+// passOver notes a message that is no record. It changes no request, and nothing is read
+// or kept for it: anybody who can have the server write an acknowledgement can make many.
+func (sh *ownedShard) passOver(request string, e tokenlog.Entry, why error) {
+	passed := new(bool)
+	if r := sh.requests[request]; r != nil {
+		passed = &r.passed
+	}
+	sh.s.log.Pass(request, e, why, passed)
+	sh.s.reservations.wrote(e.Size)
+}
+
+// isLate says whether a record is of a request that was delivered to its end: the replica
+// that packed its log had done so, or the request is among those that were settled lately.
+func (sh *ownedShard) isLate(request string, record *pb.Record) bool {
+	return record.GetPacked() != nil || record.GetAccept() == nil && sh.s.settled.has(request, time.Now())
+}
+
+// keep holds a request that is under way. One whose acceptance is gone has nobody to
+// whom anything could be delivered, and one that had ended before has its answer.
+func (sh *ownedShard) keep(r *served, ended bool, e tokenlog.Entry) {
+	r.newest = e.Time
+	switch {
+	case sh.requests[r.request] == r:
+	case ended || r.chain.Accept() == nil && r.chain.Foreign() == nil:
+		sh.s.settled.add(r.request, time.Now())
+	default:
+		sh.requests[r.request] = r
+		sh.s.logged(r.tenant(), r.written)
+	}
+}
+
+// sweepEvery is how often a shard looks for requests whose logs have aged.
+const sweepEvery = time.Minute
+
+// sweep lets go of requests whose newest record is older than records are kept: no
+// replica can go on with them, and one that ends such a request opens its log again.
+func (sh *ownedShard) sweep(now time.Time) {
+	if now.Sub(sh.swept) < sweepEvery {
+		return
+	}
+	sh.swept = now
+	for request, r := range sh.requests {
+		if now.Sub(r.newest) > sh.s.d.Streams.Tokens().MaxAge {
+			sh.forget(r)
+			delete(sh.requests, request)
+		}
+	}
 }
 
 // count tells the service's demand what a request is about: whether it waits for its
@@ -143,10 +204,6 @@ func (sh *ownedShard) begin(ctx context.Context, request string, e tokenlog.Entr
 	r := &served{request: request, chain: sh.s.log.NewChain(), packer: tokenlog.Packer{Limit: sh.s.packLimit()}}
 	if e.Record.GetAccept() == nil && !sh.rebuild(ctx, r, e.Seq) {
 		return nil
-	}
-	if r.chain.End() == nil {
-		sh.requests[request] = r
-		sh.s.logged(r.tenant(), r.written)
 	}
 	return r
 }
@@ -204,6 +261,7 @@ func (sh *ownedShard) close(r *served, end uint64) {
 	}
 	if sh.requests[r.request] == r {
 		delete(sh.requests, r.request)
+		sh.s.settled.add(r.request, time.Now())
 		sh.s.late.forget(r.request)
 		sh.s.logged(r.tenant(), -r.left-r.written)
 		sh.s.keptLog(r.tenant(), r.written, time.Now())
@@ -216,8 +274,19 @@ func (sh *ownedShard) mend(ctx context.Context, r *served) {
 	if r.chain.Broken() == nil || r.chain.End() != nil || r.ending {
 		return
 	}
-	r.ending = true
 	broken := edge.Errorf(edge.Internal, "the request's token log is not whole: %v", r.chain.Broken())
 	request, opened := r.request, r.chain.Accept()
-	sh.s.tasks.Go(func() { sh.s.endBroken(ctx, request, opened, broken) })
+	if opened != nil {
+		r.ending = true
+		sh.s.tasks.Go(func() { sh.s.endBroken(ctx, request, opened, broken) })
+		return
+	}
+	select {
+	case sh.s.mends <- struct{}{}:
+		sh.s.tasks.Go(func() {
+			defer func() { <-sh.s.mends }()
+			sh.s.endBroken(ctx, request, nil, broken)
+		})
+	default: // the log has a beginning in nobody's sight, and its next record comes here again
+	}
 }

@@ -80,6 +80,13 @@ func (p *reservations) change(request string, before, left, written int64) {
 	p.spent += written
 }
 
+// wrote says that the log's stream has taken what is no request's.
+func (p *reservations) wrote(bytes int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.spent += bytes
+}
+
 // announced is what this replica knows from its shards.
 func (p *reservations) announced() int64 {
 	p.mu.Lock()
@@ -163,10 +170,15 @@ func (sh *ownedShard) account(r *served, size int64) {
 // letGo forgets the reservations of a shard that is served no more.
 func (sh *ownedShard) letGo() {
 	for _, r := range sh.requests {
-		sh.s.reservations.change(r.request, r.left, 0, 0)
-		sh.s.logged(r.tenant(), -r.left-r.written)
-		sh.s.demand.turn(r.request)
+		sh.forget(r)
 	}
+}
+
+// forget counts nothing of a request any more.
+func (sh *ownedShard) forget(r *served) {
+	sh.s.reservations.change(r.request, r.left, 0, 0)
+	sh.s.logged(r.tenant(), -r.left-r.written)
+	sh.s.demand.turn(r.request)
 }
 
 // reserved is what was reserved for a request when it was accepted.

@@ -57,6 +57,8 @@ type Service struct {
 	lastAsks, handled time.Duration
 	streams           *streams
 	cancelled         *recently
+	settled           *recently     // requests that nothing more is delivered of
+	mends             chan struct{} // one for each log without a beginning that is being ended
 	// Requests that end soon unless attention ends them; whose caller seems to
 	// be gone; and whose deadline passes.
 	ending, lonely, late *timers
@@ -89,6 +91,7 @@ func New(d *deployment.Deployment, c Config) *Service {
 		tracer: d.Telemetry.Tracer("tokenizer"), metrics: d.Telemetry.Metrics,
 		log: tokenlog.Of(d, id), packing: newPacking(), inHand: siblings.NewHoldings(),
 		asks: make(chan struct{}, asksAtOnce), storing: storing, lastAsks: lastAsks, handled: handledWithin, cancelled: newRecently(maxCancelled, cancelledFor),
+		settled: newRecently(maxSettled, settledFor), mends: make(chan struct{}, mendsAtOnce),
 		pulse:  pulse{self: id, every: spread(c.CanaryEvery), least: leastPatience},
 		demand: newDemand(), quotas: newQuotas(c.Tenants, d.Streams.Tokens().MaxAge),
 		ending: newTimers(maxEnding, endingAtOnce), lonely: newTimers(maxEnding, endingAtOnce), late: newTimers(maxDeadlines, endingAtOnce),
@@ -108,6 +111,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	}
 	s.presence.Fill = func(stats map[string]float64) {
 		stats[statReserved], stats[statLosses] = float64(s.reservations.announced()), float64(s.pulse.lost())
+		stats[statQueued] = float64(s.backlog.submitted())
 	}
 	own, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.ctx, s.stop = own, stop

@@ -86,7 +86,7 @@ func (t *Traffic) Refused(string) { t.metrics.Refused.Inc() }
 // Panicked counts a handler's panic.
 func (t *Traffic) Panicked(string) { t.metrics.Panics.Inc() }
 
-// Buried counts a message that was given up and kept.
+// Buried counts a message that was given up, whether it was kept or too many were.
 func (t *Traffic) Buried(subject string, why bus.Reason) {
 	t.metrics.DeadLetters(t.kind(subject), string(why)).Inc()
 }

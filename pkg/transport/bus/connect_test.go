@@ -152,6 +152,30 @@ func TestEnsureAddsSubjects(t *testing.T) {
 	}
 }
 
+// A stream of an older version, whose ids the server kept for two minutes, gets the window
+// that is wanted, whatever else it holds.
+func TestEnsureChangesTheWindowForCopies(t *testing.T) {
+	r := newRig(t)
+	now := names(schemas.HopsAcked).Prompts()
+	before := now
+	before.Copies = 0
+	for _, tc := range []struct {
+		spec schemas.StreamSpec
+		want time.Duration
+	}{{before, 2 * time.Minute}, {now, schemas.PromptCopies}, {before, schemas.PromptCopies}} {
+		if err := r.conn.Ensure(r.ctx(), 0, tc.spec); err != nil {
+			t.Fatal(err)
+		}
+		stream, err := r.conn.js.Stream(r.ctx(), now.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := stream.CachedInfo().Config.Duplicates; got != tc.want {
+			t.Errorf("copies are known for %v, want %v", got, tc.want)
+		}
+	}
+}
+
 func TestFullStreamSaysSo(t *testing.T) {
 	r := newRig(t)
 	s := names(schemas.HopsAcked)

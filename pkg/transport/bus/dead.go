@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -55,6 +56,11 @@ func (d *Delivery) bury(why Reason, cause error) {
 	if d.queue.Dead == "" {
 		return
 	}
+	if why == Unreadable && !d.letters.take(time.Now()) {
+		d.c.obs.Buried(d.Subject, why)
+		d.c.log.Warn("a message that cannot be read was given up, and not kept: too many were in this minute", "subject", d.Subject, "sequence", d.Sequence, "cause", cause)
+		return
+	}
 	defer d.renew()()
 	ctx, cancel := context.WithTimeout(context.Background(), buryWithin)
 	defer cancel()
@@ -72,6 +78,24 @@ func (d *Delivery) buryUntil(ctx context.Context, why Reason, cause error) {
 	}
 	d.c.obs.Buried(d.Subject, why)
 	d.c.log.Warn("a message was given up; switchyard dlq shows it", "subject", d.Subject, "sequence", d.Sequence, "reason", why, "cause", cause)
+}
+
+// letters bounds what is kept in a minute of what cannot be read: the stream keeps no more,
+// each letter takes a round trip to the server, and anybody can make such messages.
+type letters struct {
+	mu    sync.Mutex
+	began time.Time // the minute
+	kept  int
+}
+
+func (l *letters) take(now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now.Sub(l.began) >= time.Minute {
+		l.began, l.kept = now, 0
+	}
+	l.kept++
+	return l.kept <= schemas.MaxDead
 }
 
 func (d *Delivery) letter(why Reason, cause error) *pb.DeadLetter {

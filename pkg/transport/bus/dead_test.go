@@ -177,3 +177,34 @@ func TestDeadStreamTakesAll(t *testing.T) {
 		t.Errorf("%+v, %v", state, err)
 	}
 }
+
+// Of what cannot be read as much is kept in a minute as the stream holds, whoever sends it.
+func TestUnreadableLettersAreBounded(t *testing.T) {
+	var l letters
+	now := time.Now()
+	for i := range 2 * schemas.MaxDead {
+		if got, want := l.take(now.Add(time.Duration(i)*time.Millisecond)), i < schemas.MaxDead; got != want {
+			t.Fatalf("letter %d: %v", i, got)
+		}
+	}
+	if !l.take(now.Add(time.Minute)) {
+		t.Error("none is kept in the next minute")
+	}
+}
+
+// Messages that cannot be read are given up without a letter when enough have one.
+func TestGivenUpWithoutALetter(t *testing.T) {
+	r := newRig(t)
+	s := names(schemas.HopsCore)
+	q := r.deadQueue(s)
+	q.letters = letters{began: time.Now(), kept: schemas.MaxDead}
+	r.store(s, 2)
+	for _, d := range r.pull(q, 2, 2) {
+		if err := d.End(Poison(errors.New("no sequence"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, kept := r.letters(s); len(kept) != 0 || r.obs.buried.Load() != 2 {
+		t.Errorf("%d letters, %d counted", len(kept), r.obs.buried.Load())
+	}
+}

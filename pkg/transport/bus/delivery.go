@@ -51,6 +51,7 @@ type Delivery struct {
 	c       *Conn
 	reply   string
 	queue   *QueueSettings
+	letters *letters // the queue's
 	ackWait time.Duration
 }
 
@@ -61,7 +62,7 @@ func (q *Queue) delivery(m *nats.Msg, o origin) *Delivery {
 	return &Delivery{
 		Data: m.Data, Headers: m.Header, Subject: m.Subject,
 		Sequence: o.sequence, Delivered: o.delivered, Timestamp: o.stored,
-		c: q.c, reply: m.Reply, queue: &q.s, ackWait: q.config.AckWait,
+		c: q.c, reply: m.Reply, queue: &q.s, letters: &q.letters, ackWait: q.config.AckWait,
 	}
 }
 

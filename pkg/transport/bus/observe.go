@@ -29,7 +29,8 @@ type Observer interface {
 	Refused(subject string)
 	// Panicked says that a message's handler panicked.
 	Panicked(subject string)
-	// Buried says that a message was given up, and kept where somebody can look at it.
+	// Buried says that a message was given up, and kept where somebody can look at it, but
+	// for those beyond as many as are kept.
 	Buried(subject string, why Reason)
 }
 

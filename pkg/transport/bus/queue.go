@@ -43,6 +43,7 @@ type Queue struct {
 	inbox  string
 	sub    *nats.Subscription
 
+	letters letters
 	pulling sync.Mutex // one Pull at a time
 
 	mu      sync.Mutex

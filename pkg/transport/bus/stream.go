@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -58,14 +59,28 @@ func (c *Conn) ensure(ctx context.Context, spec schemas.StreamSpec) error {
 		return err
 	}
 	c.foundStream(spec.Name)
-	have := stream.CachedInfo().Config
-	if gained(have.Subjects, want.Subjects) {
-		have.Subjects = want.Subjects
+	have, what := adapted(stream.CachedInfo().Config, want)
+	if len(what) > 0 {
 		if _, err := c.js.UpdateStream(ctx, have); err != nil {
-			return fmt.Errorf("adding subjects to stream %s, to be %v: %w", spec.Name, want.Subjects, err)
+			return fmt.Errorf("changing stream %s, to have %s: %w", spec.Name, strings.Join(what, " and "), err)
 		}
+		c.log.Info("a stream of an older version was changed", "stream", spec.Name, "now", what)
 	}
 	return compare(have, want)
+}
+
+// adapted is a stream's configuration with what may change without losing anything or
+// letting more in, and what that is.
+func adapted(have, want jetstream.StreamConfig) (to jetstream.StreamConfig, what []string) {
+	if gained(have.Subjects, want.Subjects) {
+		have.Subjects = want.Subjects
+		what = append(what, fmt.Sprintf("subjects %v", want.Subjects))
+	}
+	if want.Duplicates > 0 && have.Duplicates != want.Duplicates {
+		have.Duplicates = want.Duplicates
+		what = append(what, fmt.Sprintf("a window of %v for copies", want.Duplicates))
+	}
+	return have, what
 }
 
 // gained says whether a stream is only to take more subjects than it has, as of
@@ -97,6 +112,7 @@ func streamConfig(spec schemas.StreamSpec, replicas int) jetstream.StreamConfig 
 		// What is accepted is kept: a full queue must say no.
 		Discard:     jetstream.DiscardNew,
 		AllowRollup: spec.Rollup,
+		Duplicates:  spec.Copies,
 	}
 	if spec.DropOldest {
 		cfg.Discard = jetstream.DiscardOld
