@@ -30,6 +30,9 @@ type Settings struct {
 	Observer Observer
 	// Logger gets lost and regained connections; nil is slog's default.
 	Logger *slog.Logger
+	// MaxHeaders is how many header lines of a message are read: of one that has more, or more
+	// than 64 KiB of them, there is only that it was cut (see Cut). 0: all are.
+	MaxHeaders int
 	// Patience is how long what is asked of JetStream may be in vain, while there is a
 	// server, before that is an error; 0: it is asked again until it works.
 	Patience time.Duration
@@ -83,6 +86,9 @@ func Connect(ctx context.Context, cfg Config, s Settings) (*Conn, error) {
 	settings, opts, err := cfg.resolve()
 	if s.InProcess != nil {
 		settings, opts, err = cfg.inProcess(s.InProcess)
+	}
+	if err == nil && s.MaxHeaders > 0 {
+		opts = append(opts, settings.sieved(s)...)
 	}
 	if err != nil {
 		return nil, &SettingsError{err}
