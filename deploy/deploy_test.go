@@ -99,12 +99,12 @@ func TestKubernetes(t *testing.T) {
 }
 
 // table is the rights that are written down here: those of the demo model.
-func table() []rights.User {
+func table() rights.Scope {
 	m := rights.Model{Name: "demo"}
 	for layer := range 8 {
 		m.MoELayers = append(m.MoELayers, layer)
 	}
-	return rights.Users(rights.Scope{Prefix: "switchyard", Models: []rights.Model{m}, Tenants: []string{"acme"}})
+	return rights.Scope{Prefix: "switchyard", Models: []rights.Model{m}, Tenants: []string{"acme"}}
 }
 
 // What is made of the table of rights is what the table says today.
@@ -125,7 +125,7 @@ func TestRightsAreCurrent(t *testing.T) {
 
 // A server reads the users, and each has its rights.
 func TestPermissionsAreRead(t *testing.T) {
-	users := table()
+	users := rights.Users(table())
 	for _, u := range users {
 		t.Setenv(rights.PasswordVariable(u.Name), "secret")
 	}
@@ -136,9 +136,14 @@ func TestPermissionsAreRead(t *testing.T) {
 	if len(options.Users) != len(users) {
 		t.Fatalf("%d users of %d", len(options.Users), len(users))
 	}
-	for i, u := range users {
+	for _, u := range users {
+		i := slices.IndexFunc(options.Users, func(one *server.User) bool { return one.Username == u.Name })
+		if i < 0 {
+			t.Errorf("%s is not there", u.Name)
+			continue
+		}
 		p := options.Users[i].Permissions
-		if options.Users[i].Username != u.Name || !slices.Equal(p.Publish.Allow, u.Publish()) || !slices.Equal(p.Subscribe.Allow, u.Subscribe()) {
+		if options.Users[i].Account.GetName() != u.Account || !slices.Equal(p.Publish.Allow, u.Publish()) || !slices.Equal(p.Subscribe.Allow, u.Subscribe()) {
 			t.Errorf("%s: %+v", u.Name, p)
 		}
 	}

@@ -73,11 +73,18 @@ func (s Subjects) Dead(kind string) string { return s.join("dlq", s.Model, kind)
 // AnyDead matches what was given up of every queue.
 func (s Subjects) AnyDead() string { return s.join("dlq", s.Model, "*", "*") }
 
-// Cancel ends one request.
+// Cancel is where producers ask for the end of one request.
 func (s Subjects) Cancel(request string) string { return s.join("cancel", s.Model, request) }
 
 // AnyCancel matches the cancellation of every request.
 func (s Subjects) AnyCancel() string { return s.join("cancel", s.Model, "*") }
+
+// Cancelled ends one request as its producer would. Only tokenizers publish it: what
+// producers send, they alone hear.
+func (s Subjects) Cancelled(request string) string { return s.join("cancelled", s.Model, request) }
+
+// AnyCancelled matches the end of every request whose producer wants it no more.
+func (s Subjects) AnyCancelled() string { return s.join("cancelled", s.Model, "*") }
 
 // Token is the token log of one request.
 func (s Subjects) Token(request string) string {

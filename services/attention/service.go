@@ -193,18 +193,17 @@ func (s *Service) listen(ctx context.Context) (err error) {
 	return s.hear()
 }
 
-// hear listens to producers, tokenizers and siblings.
+// hear listens to tokenizers and siblings.
 func (s *Service) hear() error {
 	for _, l := range []struct {
-		listen  func(subject, group string, handle nats.MsgHandler) (*nats.Subscription, error)
 		subject string
 		handler nats.MsgHandler
 	}{
-		{s.d.Conn.Subscribe, s.d.Subjects.AnyCancel(), s.onCancel},
-		{s.d.Conn.Hear, s.d.Subjects.AnyStop(), s.onStop},
-		{s.d.Conn.Hear, s.d.Subjects.AnyHoldings("attention"), s.siblings.OnTold},
+		{s.d.Subjects.AnyCancelled(), s.onCancelled},
+		{s.d.Subjects.AnyStop(), s.onStop},
+		{s.d.Subjects.AnyHoldings("attention"), s.siblings.OnTold},
 	} {
-		sub, err := l.listen(l.subject, "", l.handler)
+		sub, err := s.d.Conn.Hear(l.subject, "", l.handler)
 		if err != nil {
 			return err
 		}
@@ -308,8 +307,12 @@ func (s *Service) onBlock(_ context.Context, m *bus.Msg) error {
 	return nil
 }
 
-// onCancel ends a request whatever the message says: it comes from a producer.
-func (s *Service) onCancel(m *nats.Msg) {
+// onCancelled ends a request that its producer wants no more.
+func (s *Service) onCancelled(m *nats.Msg) {
+	if !schemas.IsSignal(m.Subject, m.Data) {
+		s.metrics.Refused.Inc()
+		return
+	}
 	s.cancelWaiting(schemas.LastToken(m.Subject))
 	s.endEarly(schemas.LastToken(m.Subject), "cancelled")
 }

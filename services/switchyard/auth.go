@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -27,6 +28,15 @@ type AuthCmd struct {
 type AuthScope struct {
 	Models  []string `env:"-" default:"demo" help:"Models to have rights for: demo, a directory with a config.json, NAME=DIR, or NAME=N with how many layers it has." placeholder:"MODEL,…"`
 	Tenants []string `env:"-" help:"Tenants beside the default one, each with a producer of its own." placeholder:"NAME,…"`
+
+	ProducerBounds `embed:""`
+}
+
+// ProducerBounds are what the server lets producers have.
+type ProducerBounds struct {
+	Payload string `name:"producer-payload" env:"-" help:"Largest message of a producer, such as 1MiB (the default)." placeholder:"BYTES"`
+	Subs    int64  `name:"producer-subs" env:"-" help:"Subscriptions that a connection of a producer may have (default 1000)." placeholder:"N"`
+	Conns   int64  `name:"producer-conns" env:"-" help:"Connections that all producers and tokenizers may have to a server's account of producers (default 256)." placeholder:"N"`
 }
 
 // AuthStorage says what the server's limits are for.
@@ -61,8 +71,12 @@ type AuthUpdateCmd struct {
 
 	Models  []string      `env:"-" help:"All models to have rights for, as in auth init; without it those that there are." placeholder:"MODEL,…"`
 	Tenants []string      `env:"-" help:"All tenants beside the default one; without it those that there are. Producers of others are removed." placeholder:"NAME,…"`
-	Expires time.Duration `env:"-" default:"0" help:"How long credentials of new tenants' producers are good; 0 is for ever." placeholder:"TIME"`
-	Dir     string        `arg:"" name:"dir" help:"A folder that auth init has made."`
+	Expires time.Duration `env:"-" default:"0" help:"How long new credentials are good; 0 is for ever." placeholder:"TIME"`
+	Revoke  bool          `name:"revoke-moved" env:"-" help:"End the credentials of users whom an update has moved to another account; without it they stay good for the old one."`
+
+	ProducerBounds `embed:""`
+
+	Dir string `arg:"" name:"dir" help:"A folder that auth init has made."`
 }
 
 // AuthShowCmd prints the table of rights.
@@ -150,7 +164,7 @@ func (c *AuthUpdateCmd) Run(e *env) error {
 	if err != nil {
 		return usage(err)
 	}
-	change, err := f.Update(s, c.Expires)
+	change, err := f.Update(credentials.Changes{Scope: s, Expires: c.Expires, Revoke: c.Revoke})
 	if err != nil {
 		return usage(err)
 	}
@@ -158,8 +172,9 @@ func (c *AuthUpdateCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(e.out, "new users: %s\nremoved: %s\nlimits: max_memory_store %s, max_file_store %s\nbring every server %s and %s, and have it read them: %s\n",
-		orNone(change.Made), orNone(change.Removed), bus.BytesText(limits.Memory), bus.BytesText(limits.File), f.AccountsConfig(), f.LimitsConfig(), reloading)
+	_, err = fmt.Fprintf(e.out, "new users: %s\nremoved: %s\nlimits: max_memory_store %s, max_file_store %s\nbring every server %s and %s, and have it read them: %s\n%s",
+		orNone(change.Made), orNone(change.Removed), bus.BytesText(limits.Memory), bus.BytesText(limits.File), f.AccountsConfig(), f.LimitsConfig(), reloading,
+		moving(f, change.Moved))
 	if err == nil && !f.TakesLimits() {
 		_, err = fmt.Fprintf(e.out, "the settings of servers have limits of their own: put include \"limits.conf\" in their place, within jetstream { }\n")
 	}
@@ -197,6 +212,18 @@ func (f AuthStorage) storage(s credentials.Storage) (credentials.Storage, error)
 	return s, nil
 }
 
+// moving says what is to be done for users who are in another account now.
+func moving(f credentials.Folder, moved []string) string {
+	if len(moved) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(`in an account of their own now, with new credentials: %s
+1. start tokenizers of this version with --edge-creds %s beside their own, and stop those of before
+2. hand out %s anew; with the old ones prompts are stored and answered, and nobody hears asks, replays and cancellations
+3. end the old ones: switchyard auth update %s --revoke-moved
+`, strings.Join(moved, ", "), f.Creds(rights.Edge), filepath.Join(filepath.Dir(f.Creds("")), "{"+strings.Join(moved, ",")+"}.creds"), filepath.Dir(f.CA()))
+}
+
 func orNone(names []string) string {
 	if len(names) == 0 {
 		return "none"
@@ -213,9 +240,24 @@ func (c *AuthUpdateCmd) scope(f credentials.Folder) (s rights.Scope, err error) 
 		s.Tenants = c.Tenants
 	}
 	if c.Models != nil {
-		s.Models, err = readModels(c.Models)
+		if s.Models, err = readModels(c.Models); err != nil {
+			return s, err
+		}
 	}
-	return s, err
+	return s, c.ProducerBounds.into(&s.Bounds)
+}
+
+// into sets those bounds that are given.
+func (p ProducerBounds) into(b *rights.Bounds) error {
+	if p.Payload != "" {
+		bytes, err := parseBytes("producer-payload", p.Payload)
+		if err != nil {
+			return err
+		}
+		b.Payload = bytes
+	}
+	b.Subs, b.Conns = cmp.Or(p.Subs, b.Subs), cmp.Or(p.Conns, b.Conns)
+	return b.Check()
 }
 
 // Run prints what docs/permissions.md and deploy/permissions.conf are.
@@ -228,14 +270,16 @@ func (c *AuthShowCmd) Run(e *env) error {
 	if c.Format == "conf" {
 		text = rights.Config
 	}
-	_, err = fmt.Fprint(e.out, text(rights.Users(s)))
+	_, err = fmt.Fprint(e.out, text(s))
 	return err
 }
 
 func (f AuthScope) scope(prefix string) (s rights.Scope, err error) {
 	s = rights.Scope{Prefix: prefix, Tenants: f.Tenants}
-	s.Models, err = readModels(f.Models)
-	return s, err
+	if s.Models, err = readModels(f.Models); err != nil {
+		return s, err
+	}
+	return s, f.ProducerBounds.into(&s.Bounds)
 }
 
 func readModels(texts []string) (models []rights.Model, err error) {

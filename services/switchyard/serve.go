@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/pkg/transport/rights"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
@@ -19,7 +21,31 @@ import (
 type TokenizerCmd struct {
 	ModelFlags     `embed:""`
 	TokenizerFlags `embed:""`
+	EdgeFlags      `embed:""`
 	TelemetryFlags `embed:""`
+}
+
+// EdgeFlags say how a tokenizer reaches producers where they are in an account of their own.
+type EdgeFlags struct {
+	EdgeNATS  string `name:"edge-nats" help:"NATS URL or context of the user who hears and answers producers, where they have an account of their own; without it --nats." placeholder:"URL"`
+	EdgeCreds string `name:"edge-creds" help:"That user's credentials file, tokenizer-edge.creds of auth init; without it --creds." placeholder:"FILE"`
+}
+
+// config is nil where one user does for both.
+func (f EdgeFlags) config(g Globals) (*bus.Config, error) {
+	if f == (EdgeFlags{}) {
+		if user := g.busConfig().User(); user != "" && rights.AccountOf(user) != rights.ProducersAccount {
+			return nil, usage(fmt.Errorf("the credentials are of user %s, who does not hear producers: they have an account of their own; "+
+				"give those of user %s too, with --edge-creds FILE or --edge-nats CONTEXT (switchyard auth update makes them where they are missing)", user, rights.Edge))
+		}
+		return nil, nil //nolint:nilnil // one user does for both
+	}
+	c := g.busConfig()
+	if f.EdgeNATS != "" {
+		c.URL, c.Creds = f.EdgeNATS, ""
+	}
+	c.Creds = cmp.Or(f.EdgeCreds, c.Creds)
+	return &c, nil
 }
 
 // AttentionCmd runs an attention replica.
@@ -66,7 +92,8 @@ type PredictorCmd struct {
 // Run serves until a signal.
 func (c *TokenizerCmd) Run(ctx context.Context, e *env) error {
 	cfg, err := c.TokenizerFlags.config(c.ModelFlags, e.Prefix)
-	return serve(ctx, e, "tokenizer", c.ModelFlags, c.TelemetryFlags, cluster.Services{Tokenizer: cfg}, err)
+	edge, wrong := c.EdgeFlags.config(e.Globals)
+	return serve(ctx, e, "tokenizer", c.ModelFlags, c.TelemetryFlags, cluster.Services{Tokenizer: cfg, Edge: edge}, errors.Join(err, wrong))
 }
 
 // Run serves until a signal.

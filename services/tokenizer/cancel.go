@@ -25,14 +25,17 @@ const (
 
 // onCancelled remembers what was cancelled; every replica hears it.
 func (s *Service) onCancelled(m *nats.Msg) {
-	if request := schemas.LastToken(m.Subject); schemas.CheckRequestID(request) == nil {
+	if request := schemas.LastToken(m.Subject); s.isSignal(m) && schemas.CheckRequestID(request) == nil {
 		s.cancelled.add(request, time.Now())
 	}
 }
 
-// onCancel ends requests that no attention replica has: those that wait. What
-// the message says beside the id does not matter: it comes from outside.
-func (s *Service) onCancel(m *nats.Msg) { s.endSoon(schemas.LastToken(m.Subject), "cancelled") }
+// onCancelledOne ends requests that no attention replica has: those that wait.
+func (s *Service) onCancelledOne(m *nats.Msg) {
+	if s.isSignal(m) {
+		s.endSoon(schemas.LastToken(m.Subject), "cancelled")
+	}
+}
 
 // onStop ends a request that has its stop string, if attention lost the message.
 func (s *Service) onStop(m *nats.Msg) {
@@ -62,7 +65,7 @@ func (s *Service) finish(ctx context.Context, request string, end *pb.Terminal) 
 }
 
 // cancel ends a request as its producer would.
-func (s *Service) cancel(request string) { s.signal(s.d.Subjects.Cancel(request)) }
+func (s *Service) cancel(request string) { s.signal(s.d.Subjects.Cancelled(request)) }
 
 // foundStop tells attention that an answer has its stop string.
 func (s *Service) foundStop(request string) { s.signal(s.d.Subjects.Stop(request)) }

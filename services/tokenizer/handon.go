@@ -112,7 +112,7 @@ func (s *Service) unlisten(ctx context.Context) {
 	for _, sub := range s.subs {
 		done := make(chan struct{})
 		sub.SetClosedHandler(func(string) { close(done) })
-		if s.d.Conn.Connected() && sub.Drain() == nil {
+		if s.edge.Connected() && s.d.Conn.Connected() && sub.Drain() == nil {
 			handled = append(handled, done)
 		}
 	}

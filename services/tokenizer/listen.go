@@ -5,23 +5,12 @@ import "github.com/nats-io/nats.go"
 // listen opens what producers reach without JetStream, and what tokenizers
 // hear from each other.
 func (s *Service) listen() error {
-	err := s.offer("ask", endpointGroup, s.d.Subjects.Asks(), "text or JSON in, a stream of chunks out", s.onAsk)
-	if err != nil {
-		return err
-	}
-	if err := s.offer("replay", s.replayGroup(), []string{s.d.Subjects.Replay()}, "the chunks of a request again, from an index on", s.onReplay); err != nil {
+	if err := s.listenAtEdge(); err != nil {
 		return err
 	}
 	for _, l := range []listener{
-		{s.d.Subjects.AnyCancel(), "", s.onCancelled},
-		{s.d.Subjects.AnyCancel(), "tokenizer", s.onCancel},
-		{s.d.Subjects.AnyProbe(s.id), "", s.onProbe},
-	} {
-		if err := s.subscribe(l.subject, l.group, l.handler); err != nil {
-			return err
-		}
-	}
-	for _, l := range []listener{
+		{s.d.Subjects.AnyCancelled(), "", s.onCancelled},
+		{s.d.Subjects.AnyCancelled(), "tokenizer", s.onCancelledOne},
 		{s.d.Subjects.AnyStop(), "tokenizer", s.onStop},
 		{s.d.Subjects.AnyInterest(interestAsked), "", s.onInterestAsked},
 		{s.d.Subjects.AnyInterest(interestHeld), "", s.onInterestHeld},
@@ -33,7 +22,7 @@ func (s *Service) listen() error {
 			return err
 		}
 	}
-	return s.guard()
+	return nil
 }
 
 type listener struct {
@@ -54,10 +43,6 @@ func (s *Service) guard() error {
 		}
 	}
 	return nil
-}
-
-func (s *Service) subscribe(subject, group string, handle nats.MsgHandler) error {
-	return s.keep(s.d.Conn.Subscribe(subject, group, handle))
 }
 
 // keep has a subscription end with the service.

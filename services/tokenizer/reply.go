@@ -38,7 +38,7 @@ func (s *Service) publish(to destination, m *nats.Msg) error {
 		return fmt.Errorf("not answering: %w", err)
 	}
 	m.Subject = to.subject
-	return s.d.Conn.SendMsg(m)
+	return s.edge.SendMsg(m)
 }
 
 // answerable says whether a request's reply subject can be answered to; one

@@ -120,11 +120,7 @@ func (r *rig) deployment() *deployment.Deployment {
 	if r.observe != nil {
 		observer = r.observe(traffic)
 	}
-	conn, err := bus.Connect(r.t.Context(), bus.Config{URL: r.url}, bus.Settings{Observer: observer, Logger: log})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.t.Cleanup(conn.Close)
+	conn := r.connect(bus.Settings{Observer: observer, Logger: log})
 	d, err := deployment.Open(r.t.Context(), deployment.Settings{
 		Conn: conn, Model: m, Prefix: schemas.DefaultPrefix, Hops: schemas.HopsCore, Wire: tensor.F32,
 		LogBytes: r.bounds.logBytes, LogAge: r.bounds.logAge, Telemetry: tel, Traffic: traffic, Logger: log,
@@ -132,7 +128,18 @@ func (r *rig) deployment() *deployment.Deployment {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	d.Edge = r.connect(bus.Settings{Observer: observer, Logger: log, MaxHeaders: 64})
 	return d
+}
+
+func (r *rig) connect(s bus.Settings) *bus.Conn {
+	r.t.Helper()
+	conn, err := bus.Connect(r.t.Context(), bus.Config{URL: r.url}, s)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(conn.Close)
+	return conn
 }
 
 // replica starts one more tokenizer.

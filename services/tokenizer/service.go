@@ -24,6 +24,7 @@ import (
 // Service is one tokenizer replica.
 type Service struct {
 	d        *deployment.Deployment
+	edge     *bus.Conn // where producers are heard and answered
 	config   Config
 	id       string
 	presence *deployment.Presence
@@ -87,7 +88,7 @@ func New(d *deployment.Deployment, c Config) *Service {
 		c.InboxPrefixes = []string{schemas.DefaultInboxPrefix}
 	}
 	s := &Service{
-		d: d, config: c, id: id, presence: d.NewPresence(id, "tokenizer"),
+		d: d, edge: d.Edge, config: c, id: id, presence: d.NewPresence(id, "tokenizer"),
 		tracer: d.Telemetry.Tracer("tokenizer"), metrics: d.Telemetry.Metrics,
 		log: tokenlog.Of(d, id), packing: newPacking(), inHand: siblings.NewHoldings(),
 		asks: make(chan struct{}, asksAtOnce), storing: storing, lastAsks: lastAsks, handled: handledWithin, cancelled: newRecently(maxCancelled, cancelledFor),
@@ -134,7 +135,10 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if err := s.listen(); err != nil {
 		return err
 	}
-	if err := s.d.Conn.Listening(ctx, "listening to producers"); err != nil {
+	if err := s.heardAtEdge(ctx); err != nil {
+		return err
+	}
+	if err := s.d.Conn.Listening(ctx, "listening to tokenizers"); err != nil {
 		return err
 	}
 	s.presence.SetReady(true)
@@ -199,6 +203,9 @@ func (s *Service) Run(ctx context.Context) error {
 func (s *Service) Ready() error {
 	if err := s.presence.Reachable(); err != nil {
 		return err
+	}
+	if err := s.edge.Ready(); err != nil {
+		return fmt.Errorf("producers are not heard: %w", err)
 	}
 	if err := s.lack(s.view.Snapshot()); err != nil {
 		return err

@@ -74,7 +74,9 @@ type LoadSink interface {
 
 // Deployment is one model's place on one NATS system.
 type Deployment struct {
-	Conn     *bus.Conn
+	Conn *bus.Conn
+	// Edge is where a tokenizer hears and answers producers; other services have none.
+	Edge     *bus.Conn
 	Hop      *bus.Hop
 	Logs     bus.LogStore // of tokens
 	Subjects schemas.Subjects

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 )
@@ -68,6 +69,20 @@ func (c Config) inProcess(server nats.InProcessConnProvider) (settings contextFi
 	settings.Creds = c.Creds
 	opts, err = settings.options()
 	return settings, append(opts, nats.InProcessServer(server)), err
+}
+
+// User is whom the credentials are of, if Switchyard has made them; else "", as of what
+// cannot be read.
+func (c Config) User() string {
+	settings, _, err := c.resolve()
+	if err != nil || settings.Creds == "" {
+		return ""
+	}
+	u, err := readCreds(settings.Creds, time.Now())
+	if err != nil || u.inbox == "" {
+		return ""
+	}
+	return u.name
 }
 
 // namesContext tells a context's name from an address, which has a colon, a

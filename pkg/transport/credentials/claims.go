@@ -2,6 +2,7 @@ package credentials
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/jwt/v2"
@@ -25,11 +26,12 @@ func operatorClaims(public, system string) *jwt.OperatorClaims {
 	return c
 }
 
-// accountClaims are an account without bounds of its own, those of streams suffice.
+// accountClaims are an account without bounds of its own, those of streams suffice; only the
+// services' stores anything.
 func accountClaims(public, name string) *jwt.AccountClaims {
 	c := jwt.NewAccountClaims(public)
 	c.Name = name
-	if name != systemName {
+	if name == servicesName {
 		c.Limits.JetStreamLimits = jwt.JetStreamLimits{
 			MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit,
 			MaxAckPending: jwt.NoLimit, MemoryMaxStreamBytes: jwt.NoLimit, DiskMaxStreamBytes: jwt.NoLimit,
@@ -44,7 +46,38 @@ func scope(u rights.User, key string) *jwt.UserScope {
 	s.Key, s.Role, s.Description = key, u.Name, u.What
 	s.Template.Pub.Allow = jwt.StringList(u.Publish())
 	s.Template.Sub.Allow = jwt.StringList(u.Subscribe())
+	if b := u.Bounds; b != (rights.Bounds{}) {
+		s.Template.Payload, s.Template.Subs = b.Payload, b.Subs
+	}
 	return s
+}
+
+// cross has prompts, and nothing else, come from the producers' account to the services'.
+// Producers who are in the services' account from before hear in it what tokenizers send to
+// their inboxes in the other.
+func cross(services, producers *jwt.AccountClaims, s rights.Scope) {
+	crossing := jwt.Subject(s.Crossing())
+	services.Exports = jwt.Exports{{Name: "prompts", Subject: crossing, Type: jwt.Service, ResponseType: jwt.ResponseTypeSingleton}}
+	producers.Imports = jwt.Imports{{Name: "prompts", Subject: crossing, Account: services.Subject, Type: jwt.Service}}
+	producers.Limits.Conn, producers.Limits.LeafNodeConn = s.Bounds.OrDefaults().Conns, 0
+	services.Imports, producers.Exports = nil, nil
+	for _, user := range movedFrom(services) {
+		inbox := jwt.Subject(rights.InboxOf(user) + ".>")
+		producers.Exports.Add(&jwt.Export{Name: "answers of " + user, Subject: inbox, Type: jwt.Stream})
+		services.Imports.Add(&jwt.Import{Name: "answers of " + user, Subject: inbox, Account: producers.Subject, Type: jwt.Stream})
+	}
+}
+
+// movedFrom are the producers who can still log in to the services' account: until they had
+// one of their own, they were in it.
+func movedFrom(services *jwt.AccountClaims) (users []string) {
+	for _, s := range services.SigningKeys {
+		if s, ok := s.(*jwt.UserScope); ok && rights.AccountOf(s.Role) != servicesName {
+			users = append(users, s.Role)
+		}
+	}
+	slices.Sort(users)
+	return users
 }
 
 // roleKey is the public key that signs users of a role; the account's own, for who may

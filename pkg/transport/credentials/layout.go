@@ -8,14 +8,21 @@ import (
 	"path/filepath"
 
 	"github.com/nats-io/nkeys"
+
+	"github.com/switchyard/switchyard/pkg/transport/rights"
 )
 
 // Names of the operator and the accounts, in JWTs and in the names of files.
 const (
-	operatorName = "switchyard"
-	accountName  = "switchyard"
-	systemName   = "SYS"
+	operatorName  = "switchyard"
+	servicesName  = rights.ServicesAccount
+	producersName = rights.ProducersAccount
+	systemName    = "SYS"
 )
+
+// accountNames are of those accounts that are in the folder. One of before the producers had
+// an account of their own lacks it until Update makes it.
+var accountNames = []string{servicesName, producersName, systemName}
 
 // Users beside those of the table of rights: who may do everything in the account of
 // the services, and who watches the server itself.
@@ -91,7 +98,7 @@ func accountOf(user string) string {
 	if user == System {
 		return systemName
 	}
-	return accountName
+	return rights.AccountOf(user)
 }
 
 // Modes of what is made: nobody else reads it.

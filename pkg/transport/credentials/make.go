@@ -44,7 +44,7 @@ func (s Settings) check() error {
 			return fmt.Errorf("tenant %q has a producer in any case", tenant)
 		}
 	}
-	if err := checkLasting(s.Expires); err != nil {
+	if err := errors.Join(checkLasting(s.Expires), s.Scope.Bounds.Check()); err != nil {
 		return err
 	}
 	if err := checkServers(s.Servers); err != nil {
@@ -97,15 +97,14 @@ func (m *maker) users() (names []string) {
 	return names
 }
 
-// makeAccounts makes operator, system account and the services' account, with a
-// signing key for each role.
+// makeAccounts makes operator and accounts, with a signing key for each role.
 func (m *maker) makeAccounts() error {
 	operator, err := m.newKey(nkeys.CreateOperator)
 	if err != nil {
 		return err
 	}
 	m.accounts = map[string]*jwt.AccountClaims{}
-	for _, name := range []string{systemName, accountName} {
+	for _, name := range accountNames {
 		key, err := m.newKey(nkeys.CreateAccount)
 		if err != nil {
 			return err
@@ -117,8 +116,9 @@ func (m *maker) makeAccounts() error {
 		if err != nil {
 			return err
 		}
-		m.accounts[accountName].SigningKeys.AddScopedSigner(scope(u, key.public))
+		m.accounts[u.Account].SigningKeys.AddScopedSigner(scope(u, key.public))
 	}
+	cross(m.accounts[servicesName], m.accounts[producersName], m.Scope)
 	return m.writeOperator(operator)
 }
 
@@ -231,6 +231,3 @@ func (f Folder) URL() (string, error) {
 	}
 	return c.URL, nil
 }
-
-// names of those accounts that are in the folder.
-var accountNames = []string{accountName, systemName}

@@ -3,6 +3,7 @@ package credentials
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -37,6 +38,9 @@ func (f Folder) Rotate(r Renewal) (users []string, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
+	if _, _, err := f.account(producersName); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("in %s producers have no account of their own yet: switchyard auth update makes it", f.path)
+	}
 	for _, name := range accountNames {
 		of := slices.DeleteFunc(slices.Clone(users), func(u string) bool { return accountOf(u) != name })
 		if err := f.rotateIn(name, of, r.Expires); err != nil {
@@ -140,6 +144,9 @@ func (f Folder) publicKey(account, user string) (string, error) {
 func (f Folder) Users() (names []string, err error) {
 	for _, account := range accountNames {
 		files, err := os.ReadDir(f.store("accounts", account, "users"))
+		if account == producersName && errors.Is(err, fs.ErrNotExist) {
+			continue // until Update makes it
+		}
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("listing the users of %s", f.path), err)
 		}
@@ -150,5 +157,5 @@ func (f Folder) Users() (names []string, err error) {
 		}
 	}
 	slices.Sort(names)
-	return names, nil
+	return slices.Compact(names), nil // one who was moved has been in two accounts
 }

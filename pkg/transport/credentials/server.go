@@ -2,7 +2,9 @@ package credentials
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,7 +22,9 @@ func (f Folder) writeAccounts() error {
 	b.WriteString("# Made by \"switchyard auth\": do not edit it. A running server takes it with\n# nats-server --signal reload\n\n")
 	fmt.Fprintf(&b, "operator: %q\nsystem_account: %q\nresolver: MEMORY\nresolver_preload: {\n", t.Operator, t.System)
 	for _, name := range accountNames {
-		fmt.Fprintf(&b, "  # %s\n  %q: %q\n", name, t.names[name], t.Accounts[t.names[name]])
+		if public := t.names[name]; public != "" {
+			fmt.Fprintf(&b, "  # %s\n  %q: %q\n", name, public, t.Accounts[public])
+		}
 	}
 	b.WriteString("}\n")
 	return write(f.AccountsConfig(), []byte(b.String()))
@@ -62,6 +66,9 @@ func (f Folder) read() (*Trust, error) {
 	t := &Trust{Operator: string(operator), System: claims.SystemAccount, Accounts: map[string]string{}, names: map[string]string{}}
 	for _, name := range accountNames {
 		token, account, err := f.account(name)
+		if name == producersName && errors.Is(err, fs.ErrNotExist) {
+			continue // until Update makes it
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -18,14 +18,27 @@ import (
 
 // Change is what Update did to a folder's users.
 type Change struct {
-	// Made have credentials now, Removed have none and no rights any more.
+	// Made have new credentials now, Removed have none and no rights any more.
 	Made, Removed []string
+	// Moved are in another account than before, with new credentials. Their old ones
+	// are good for the old account until Changes.Revoke ends them.
+	Moved []string
+}
+
+// Changes are what Update is to make of a folder.
+type Changes struct {
+	Scope rights.Scope
+	// Expires is how long new credentials are good; 0 is for ever.
+	Expires time.Duration
+	// Revoke ends the credentials that users had before they were moved.
+	Revoke bool
 }
 
 // Update gives the users the rights of a scope, by today's table. Those who have
-// credentials keep them; new tenants' producers get some, good for so long.
-func (f Folder) Update(s rights.Scope, lasts time.Duration) (c Change, err error) {
-	if err := (Settings{Scope: s, Expires: lasts}).check(); err != nil {
+// credentials keep them, unless they belong to another account now; new users, such as
+// new tenants' producers, get some.
+func (f Folder) Update(u Changes) (c Change, err error) {
+	if err := (Settings{Scope: u.Scope, Expires: u.Expires}).check(); err != nil {
 		return c, err
 	}
 	unlock, err := f.lock()
@@ -37,59 +50,101 @@ func (f Folder) Update(s rights.Scope, lasts time.Duration) (c Change, err error
 	if err != nil {
 		return c, err
 	}
-	_, account, err := f.account(accountName)
+	accounts, err := f.accounts()
 	if err != nil {
 		return c, err
 	}
-	if c, err = f.setRoles(account, rights.Users(s)); err != nil {
+	if c, err = f.setRoles(accounts, rights.Users(u.Scope), u.Revoke); err != nil {
 		return c, err
 	}
+	cross(accounts[servicesName], accounts[producersName], u.Scope)
 	var errs []error
-	for _, user := range c.Made {
-		token, err := f.makeUser(account, user, lasts)
-		errs = append(errs, err, f.keepUser(accountName, user, token), f.writeContext(f, user, url))
+	for _, user := range slices.Concat(c.Made, c.Moved) {
+		account := accountOf(user)
+		token, err := f.makeUser(accounts[account], user, u.Expires)
+		errs = append(errs, err, f.keepUser(account, user, token), f.writeContext(f, user, url))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return c, err
 	}
-	if err := errors.Join(f.writeAccount(account), f.writeScope(s), f.writeAccounts()); err != nil {
+	if err := errors.Join(f.writeAccount(accounts[servicesName]), f.writeAccount(accounts[producersName]), f.writeScope(u.Scope), f.writeAccounts()); err != nil {
 		return c, err
 	}
-	return c, f.forget(c.Removed)
+	return c, f.forget(c.Removed, accounts)
 }
 
-// setRoles makes the account's scoped keys those of these users.
-func (f Folder) setRoles(account *jwt.AccountClaims, users []rights.User) (c Change, err error) {
+// accounts are those that have roles. The producers' is made where it is not there.
+func (f Folder) accounts() (map[string]*jwt.AccountClaims, error) {
+	_, services, err := f.account(servicesName)
+	if err != nil {
+		return nil, err
+	}
+	_, producers, err := f.account(producersName)
+	if errors.Is(err, fs.ErrNotExist) {
+		var k key
+		if k, err = f.newKey(nkeys.CreateAccount); err == nil {
+			producers = accountClaims(k.public, producersName)
+			producers.Issuer = services.Issuer
+		}
+	}
+	return map[string]*jwt.AccountClaims{servicesName: services, producersName: producers}, err
+}
+
+// setRoles makes the accounts' scoped keys those of these users. Keys of users who are in
+// another account now stay as they are until revoke.
+func (f Folder) setRoles(accounts map[string]*jwt.AccountClaims, users []rights.User, revoke bool) (c Change, err error) {
+	old := movedFrom(accounts[servicesName])
 	for _, u := range users {
+		account := accounts[u.Account]
 		signer := roleKey(account, u.Name)
 		if signer == account.Subject {
 			k, err := f.newKey(nkeys.CreateAccount)
 			if err != nil {
 				return c, err
 			}
-			signer, c.Made = k.public, append(c.Made, u.Name)
+			if signer = k.public; slices.Contains(old, u.Name) {
+				c.Moved = append(c.Moved, u.Name)
+			} else {
+				c.Made = append(c.Made, u.Name)
+			}
 		}
 		account.SigningKeys.AddScopedSigner(scope(u, signer))
 	}
-	for key, s := range account.SigningKeys {
-		s, ok := s.(*jwt.UserScope)
-		if ok && !slices.ContainsFunc(users, func(u rights.User) bool { return u.Name == s.Role }) {
-			delete(account.SigningKeys, key)
-			c.Removed = append(c.Removed, s.Role)
-		}
-	}
-	slices.Sort(c.Removed)
+	c.Removed = removeRoles(accounts, func(account, role string) bool {
+		known := slices.ContainsFunc(users, func(u rights.User) bool { return u.Name == role })
+		return known && (accountOf(role) == account || !revoke)
+	})
 	return c, nil
 }
 
-// forget removes the files of users that are no more.
-func (f Folder) forget(users []string) error {
-	var errs []error
-	for _, user := range users {
-		for _, file := range []string{f.Creds(user), f.context(user), f.userJWT(accountName, user)} {
-			if err := os.Remove(file); !errors.Is(err, fs.ErrNotExist) {
-				errs = append(errs, err)
+// removeRoles removes the scoped keys of roles that do not stay, and says whose these were.
+func removeRoles(accounts map[string]*jwt.AccountClaims, stays func(account, role string) bool) (removed []string) {
+	for name, account := range accounts {
+		for key, s := range account.SigningKeys {
+			if s, ok := s.(*jwt.UserScope); ok && !stays(name, s.Role) {
+				delete(account.SigningKeys, key)
+				removed = append(removed, s.Role)
 			}
+		}
+	}
+	slices.Sort(removed)
+	return slices.Compact(removed)
+}
+
+// forget removes the files of users who are no more, and what is left of one in an account
+// that he is in no more.
+func (f Folder) forget(users []string, accounts map[string]*jwt.AccountClaims) error {
+	var files []string
+	for _, user := range users {
+		if account := accounts[accountOf(user)]; account == nil || roleKey(account, user) == account.Subject {
+			files = append(files, f.Creds(user), f.context(user), f.userJWT(accountOf(user), user))
+		}
+		files = append(files, f.userJWT(servicesName, user))
+	}
+	var errs []error
+	for _, file := range files {
+		if err := os.Remove(file); !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
@@ -120,12 +175,15 @@ var ErrNoRights = errors.New("its users lack rights")
 
 // Check says why services of a scope cannot work with the folder's users.
 func (f Folder) Check(s rights.Scope) error {
-	_, account, err := f.account(accountName)
-	if err != nil {
-		return err
-	}
 	for _, u := range rights.Users(s) {
-		have, ok := account.SigningKeys[roleKey(account, u.Name)].(*jwt.UserScope)
+		_, account, err := f.account(u.Account)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		have, ok := (*jwt.UserScope)(nil), err == nil
+		if ok {
+			have, ok = account.SigningKeys[roleKey(account, u.Name)].(*jwt.UserScope)
+		}
 		if !ok {
 			return fmt.Errorf("%s: %w: there is no user %s; switchyard auth update %s makes it", f.path, ErrNoRights, u.Name, f.withTenants(s.Tenants))
 		}

@@ -41,7 +41,7 @@ func TestUpdate(t *testing.T) {
 	if err := f.Check(scope); !errors.Is(err, credentials.ErrNoRights) {
 		t.Errorf("before: %v", err)
 	}
-	c, err := f.Update(scope, 0)
+	c, err := f.Update(credentials.Changes{Scope: scope})
 	if err != nil || !slices.Equal(c.Made, []string{"producer-initech"}) || !slices.Equal(c.Removed, []string{"producer-globex"}) {
 		t.Fatalf("%+v, %v", c, err)
 	}
@@ -85,7 +85,7 @@ func TestBelieve(t *testing.T) {
 	}
 	scope := settings().Scope
 	scope.Models = append(scope.Models, rights.Model{Name: "other", MoELayers: []int{3}})
-	if _, err := f.Update(scope, 0); err != nil {
+	if _, err := f.Update(credentials.Changes{Scope: scope}); err != nil {
 		t.Fatal(err)
 	}
 	trust, err := f.Trust()
@@ -128,7 +128,7 @@ func TestEnsure(t *testing.T) {
 // Keys that were rotated twice, or by someone who failed on the way, are revoked all the same.
 func TestRotateAgain(t *testing.T) {
 	f := folder(t)
-	if users, err := f.Rotate(credentials.Renewal{Certificate: true}); err != nil || len(users) != 14 {
+	if users, err := f.Rotate(credentials.Renewal{Certificate: true}); err != nil || len(users) != 15 {
 		t.Fatalf("%v, %v", users, err)
 	}
 	if _, err := f.Rotate(credentials.Renewal{Users: []string{"nobody"}}); err == nil || !strings.Contains(err.Error(), `no user "nobody"`) {
@@ -160,7 +160,7 @@ func TestLocked(t *testing.T) {
 	if _, err := f.Rotate(credentials.Renewal{}); !errors.Is(err, credentials.ErrLocked) || !strings.Contains(err.Error(), lock) {
 		t.Errorf("rotating: %v", err)
 	}
-	if _, err := f.Update(settings().Scope, 0); !errors.Is(err, credentials.ErrLocked) {
+	if _, err := f.Update(credentials.Changes{Scope: settings().Scope}); !errors.Is(err, credentials.ErrLocked) {
 		t.Errorf("updating: %v", err)
 	}
 	if err := os.Remove(lock); err != nil {

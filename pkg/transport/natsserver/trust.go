@@ -29,13 +29,15 @@ func (srv *Server) believe(opts *server.Options, t *credentials.Trust) error {
 // Believe has a running server take accounts that have changed: whoever has a key that
 // is revoked, or a role whose rights are others now, is disconnected.
 func (srv *Server) Believe(t *credentials.Trust) error {
+	for account, token := range t.Accounts { // all, before one that imports from another is looked at
+		if err := srv.accounts.Store(account, token); err != nil {
+			return fmt.Errorf("storing account %s: %w", account, err)
+		}
+	}
 	for account, token := range t.Accounts {
 		claims, err := jwt.DecodeAccountClaims(token)
 		if err != nil {
 			return fmt.Errorf("reading account %s: %w", account, err)
-		}
-		if err := srv.accounts.Store(account, token); err != nil {
-			return fmt.Errorf("storing account %s: %w", account, err)
 		}
 		known, err := srv.inner.LookupAccount(account)
 		if err != nil {

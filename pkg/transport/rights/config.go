@@ -19,23 +19,51 @@ const configHead = `# Users and rights on a NATS server with passwords: what eac
 port: 4222
 jetstream { store_dir: /data }
 
-authorization {
-  users = [
+accounts {
 `
 
+// Settings of the accounts: what crosses between them, and what producers may take.
+const (
+	servicesConfig = `  %[1]s {
+    jetstream: enabled
+    # What producers publish here, JetStream acknowledges to a subject of the server's own.
+    exports = [ { service: %[3]q, accounts: [ %[2]s ] } ]
+    users = [
+`
+	producersConfig = `  # Nothing is stored here, and nothing but prompts leaves.
+  %[2]s {
+    imports = [ { service: { account: %[1]s, subject: %[3]q } } ]
+    limits { max_payload: %[4]d, max_subscriptions: %[5]d, max_connections: %[6]d }
+    users = [
+`
+)
+
 // Config is the users as settings of a NATS server that knows them by passwords.
-func Config(users []User) string {
+func Config(s Scope) string {
 	var b strings.Builder
 	b.WriteString(configHead)
-	for _, u := range users {
-		fmt.Fprintf(&b, "    # %s; inbox_prefix %s\n", u.What, u.Inbox)
-		fmt.Fprintf(&b, "    { user: %s, password: $%s, permissions: {\n", u.Name, PasswordVariable(u.Name))
-		writeAllowed(&b, "publish", u.Grants, func(g Grant) []string { return g.Publish })
-		writeAllowed(&b, "subscribe", u.Grants, func(g Grant) []string { return g.Subscribe })
+	bounds := s.Bounds.OrDefaults()
+	fmt.Fprintf(&b, servicesConfig, ServicesAccount, ProducersAccount, s.Crossing())
+	writeUsers(&b, s, ServicesAccount)
+	fmt.Fprintf(&b, producersConfig, ServicesAccount, ProducersAccount, s.Crossing(), bounds.Payload, bounds.Subs, bounds.Conns)
+	writeUsers(&b, s, ProducersAccount)
+	b.WriteString("}\n")
+	return b.String()
+}
+
+// writeUsers writes those of an account, and its end.
+func writeUsers(b *strings.Builder, s Scope, account string) {
+	for _, u := range Users(s) {
+		if u.Account != account {
+			continue
+		}
+		fmt.Fprintf(b, "    # %s; inbox_prefix %s\n", u.What, u.Inbox)
+		fmt.Fprintf(b, "    { user: %s, password: $%s, permissions: {\n", u.Name, PasswordVariable(u.Name))
+		writeAllowed(b, "publish", u.Grants, func(g Grant) []string { return g.Publish })
+		writeAllowed(b, "subscribe", u.Grants, func(g Grant) []string { return g.Subscribe })
 		b.WriteString("    } }\n")
 	}
-	b.WriteString("  ]\n}\n")
-	return b.String()
+	b.WriteString("    ]\n  }\n")
 }
 
 // PasswordVariable is the variable in the environment that has a user's password.

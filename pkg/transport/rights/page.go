@@ -18,11 +18,20 @@ to them (` + "`core`" + `). ` + "`<layer>`" + ` stands for each MoE layer.
 
 `
 
+const accountsText = `Producers and ` + "`%[3]s`" + `, by which tokenizers hear and answer them, are in an account ` + "`%[1]s`" + `, all
+others in ` + "`%[2]s`" + `, which has JetStream. What is published in one is not heard in the other, but for ` + "`%[4]s`" + ` of
+producers, which JetStream stores in theirs. A producer's message has at most %[5]d bytes, a connection of his
+%[6]d subscriptions, and the account %[7]d connections, unless ` + "`--producer-payload`, `--producer-subs` and `--producer-conns`" + ` say otherwise.
+
+`
+
 // Page is the users as a page of Markdown: the matrix, each right with its reason, and
 // what each user can do all the same.
-func Page(users []User) string {
+func Page(s Scope) string {
 	var b strings.Builder
+	users, bounds := Users(s), s.Bounds.OrDefaults()
 	b.WriteString(pageHead)
+	fmt.Fprintf(&b, accountsText, ProducersAccount, ServicesAccount, Edge, s.Crossing(), bounds.Payload, bounds.Subs, bounds.Conns)
 	writeMatrix(&b, users)
 	writeAbuse(&b, users)
 	shared := sharedGrants(users)

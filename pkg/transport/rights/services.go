@@ -10,8 +10,8 @@ func services() []role {
 	return []role{
 		{
 			"tokenizer", "takes prompts, answers producers", tokenizing,
-			"read all prompts and answers; forge answers, and records with a plausible writer and epoch; end any request",
-			"change plans or weights; delete anything but streams of tensors",
+			"read all prompts and answers; forge records with a plausible writer and epoch; end any request",
+			"change plans or weights; delete anything but streams of tensors; answer producers",
 		},
 		{
 			"attention", "owns sequences, writes the token log", attending,
@@ -122,16 +122,14 @@ func planning(n names) []Grant {
 func tokenizing(n names) []Grant {
 	return append(joining(n), []Grant{
 		{
-			Reason:    "to take prompts and asks, also for a model that nobody serves, and to store asks and canaries as prompts",
-			Publish:   append(work(n.streams.Prompts().Name), n.streams.Prompts().Subjects...),
-			Subscribe: slices.Concat(n.AnyAsk(), n.AnyPrompt(), []string{n.Replay(), n.AnyCancel()}),
+			Reason:  "to take prompts, and to store asks and canaries as prompts",
+			Publish: append(work(n.streams.Prompts().Name), n.streams.Prompts().Subjects...),
 		},
 		holding(n, "tokenizer"),
 		{
 			Reason:  "to keep what is given up, and to say which prompt it tries that may take it down",
 			Publish: []string{under(n.Dead("prompt")), n.keys("trials"), get(n.bucket("trials"))},
 		},
-		{Reason: "to be found as a NATS micro service", Subscribe: []string{"$SRV.>"}},
 		{
 			Reason: "to hand prompts on as sequences, to see how many wait, and which models are served",
 			Publish: []string{
@@ -148,17 +146,37 @@ func tokenizing(n names) []Grant {
 			Publish: []string{n.keys("leases"), get(n.bucket("leases"))}, Subscribe: []string{n.keys("leases")},
 		},
 		{
+			Reason: "to end requests that are cancelled, whose caller is gone or whose stop string has come, to ask the others who waits, " +
+				"and to leave them its readers",
+			Publish:   []string{n.AnyCancelled(), n.AnyStop(), n.interest()},
+			Subscribe: []string{n.AnyCancelled(), n.AnyStop(), n.interest()},
+		},
+	}...)
+}
+
+// edge is what a tokenizer is to producers, in their account.
+func edge() role {
+	return role{
+		Edge, "tokenizers, where producers are", fronting,
+		"read what producers ask, fetch again and cancel; answer them in a tokenizer's place",
+		"store anything; reach a subject of the services",
+	}
+}
+
+func fronting(n names) []Grant {
+	return []Grant{
+		{
+			Reason:    "to hear what producers ask, fetch again and cancel, and what they send for a model that nobody serves",
+			Subscribe: slices.Concat(n.AnyAsk(), n.AnyPrompt(), []string{n.Replay(), n.AnyCancel()}),
+		},
+		{Reason: "to be found as a NATS micro service", Subscribe: []string{"$SRV.>"}},
+		{
 			Reason:    "to answer producers, and to notice that one is gone",
 			Publish:   []string{under(schemas.DefaultInboxPrefix[:len(schemas.DefaultInboxPrefix)-1])},
 			Subscribe: []string{n.Prefix + ".probe." + n.Model + ".>"},
 		},
 		{Reason: "to say what it can tell nobody else", Publish: []string{n.Prefix + ".rejected.*"}},
-		{
-			Reason:    "to end requests whose caller is gone or whose stop string has come, to ask the others who waits, and to leave them its readers",
-			Publish:   []string{n.AnyCancel(), n.AnyStop(), n.interest()},
-			Subscribe: []string{n.AnyStop(), n.interest()},
-		},
-	}...)
+	}
 }
 
 // interest is what tokenizers tell each other.
@@ -174,7 +192,7 @@ func attending(n names) []Grant {
 		{Reason: "to send rows to the gates", Publish: []string{n.AnyHidden(), n.AnyGate()}},
 		taking("to take blocks", []string{n.AnyBlock()}, n.streams.Block().Name),
 		{Reason: "to wait for hosts that load a function", Subscribe: []string{n.key("functions", "*.*")}},
-		{Reason: "to end requests", Subscribe: []string{n.AnyCancel(), n.AnyStop()}},
+		{Reason: "to end requests", Subscribe: []string{n.AnyCancelled(), n.AnyStop()}},
 	}...)
 }
 

@@ -12,6 +12,8 @@ type Scope struct {
 	Models []Model `json:"models"`
 	// Tenants beside the default one; each has a producer of its own.
 	Tenants []string `json:"tenants"`
+	// Bounds are those of producers; what is 0 has its default.
+	Bounds Bounds `json:"bounds"`
 }
 
 // Model is what of a model shows in the names of subjects and streams.
@@ -28,8 +30,12 @@ type User struct {
 	What string
 	// Inbox begins the user's inboxes, which nobody else may read. A client sets it
 	// (inbox_prefix in a NATS context).
-	Inbox  string
-	Grants []Grant
+	Inbox string
+	// Account is where the user lives: what is published there is heard there alone.
+	Account string
+	Grants  []Grant
+	// Bounds are what the server lets the user have; all 0: what it lets anybody have.
+	Bounds Bounds
 	// Can and Cannot are what an attacker with the user's credentials can do all the
 	// same, and what not.
 	Can, Cannot string
@@ -48,6 +54,9 @@ const (
 	Operator = "operator"
 )
 
+// Edge is the user by whom tokenizers are in the producers' account.
+const Edge = "tokenizer-edge"
+
 // Tag marks the JWTs of users whose inboxes InboxOf tells.
 const Tag = "switchyard"
 
@@ -65,7 +74,7 @@ func ProducerOf(tenant string) string {
 // InboxOf is what begins a user's inboxes. Those of producers are the ones that
 // services answer to.
 func InboxOf(user string) string {
-	if slices.Contains(Services, user) || user == Top || user == Operator {
+	if slices.Contains(Services, user) || user == Top || user == Operator || user == Edge {
 		return "_INBOX_" + user
 	}
 	return schemas.DefaultInboxPrefix + user
@@ -73,8 +82,8 @@ func InboxOf(user string) string {
 
 // Users are all users, services first.
 func Users(s Scope) []User {
-	users := make([]User, 0, len(Services)+len(s.Tenants)+3)
-	for _, r := range slices.Concat(services(), producers(s.Tenants), others()) {
+	users := make([]User, 0, len(Services)+len(s.Tenants)+4)
+	for _, r := range slices.Concat(services(), []role{edge()}, producers(s.Tenants), others()) {
 		users = append(users, s.user(r))
 	}
 	return users
@@ -90,7 +99,10 @@ type role struct {
 
 // user has a role's grants for each model, those of one reason together.
 func (s Scope) user(r role) User {
-	u := User{Name: r.name, What: r.what, Inbox: InboxOf(r.name), Can: r.can, Cannot: r.cannot}
+	u := User{Name: r.name, What: r.what, Inbox: InboxOf(r.name), Account: AccountOf(r.name), Can: r.can, Cannot: r.cannot}
+	if isProducer(u.Name) {
+		u.Bounds = s.Bounds.OrDefaults()
+	}
 	u.add(Grant{Reason: "to receive answers, on inboxes of its own", Subscribe: []string{under(u.Inbox)}})
 	for _, m := range s.Models {
 		for _, g := range r.grants(newNames(s.Prefix, m)) {

@@ -13,6 +13,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/credentials"
+	"github.com/switchyard/switchyard/pkg/transport/rights"
 	"github.com/switchyard/switchyard/schemas"
 )
 
@@ -69,6 +70,22 @@ func (n *Node) Connect(ctx context.Context, service string) (*bus.Conn, *deploym
 		Name: "switchyard " + service, InProcess: n.inProcess, Propagator: n.propagator(), Observer: traffic, Logger: n.Shared.Logger,
 	})
 	return conn, traffic, err
+}
+
+// maxEdgeHeaders are more header lines than anybody sends with a request.
+const maxEdgeHeaders = 64
+
+// ConnectEdge opens the connection on which a tokenizer hears and answers producers, as a user
+// of their own if there is one. What counts on its other connection counts on it, too.
+func (n *Node) ConnectEdge(ctx context.Context, own *bus.Config, traffic *deployment.Traffic) (*bus.Conn, error) {
+	c := n.config(rights.Edge)
+	if own != nil {
+		c = *own
+	}
+	return bus.Connect(ctx, c, bus.Settings{
+		Name: "switchyard " + rights.Edge, InProcess: n.inProcess, Propagator: n.propagator(), Observer: traffic, Logger: n.Shared.Logger,
+		MaxHeaders: maxEdgeHeaders,
+	})
 }
 
 // Deploy gives a service its place in the model's pipeline.

@@ -106,15 +106,16 @@ func (p *Pipeline) connect(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	p.mu.Lock()
-	p.conns = append(p.conns, conn)
-	if !p.background(name) {
-		p.needed = append(p.needed, conn)
-	}
-	p.mu.Unlock()
+	p.connected(name, conn)
 	d, err := p.node.Deploy(ctx, name, conn, traffic)
 	if err != nil {
 		return err
+	}
+	if name == "tokenizer" {
+		if d.Edge, err = p.node.ConnectEdge(ctx, p.services.Edge, traffic); err != nil {
+			return fmt.Errorf("connecting to producers: %w", err)
+		}
+		p.connected(name, d.Edge)
 	}
 	d.Refuse = p.refuse
 	s, err := p.services.Make(name, d)
@@ -128,6 +129,16 @@ func (p *Pipeline) connect(ctx context.Context, name string) error {
 	p.made = append(p.made, s)
 	p.mu.Unlock()
 	return p.services.prepare(ctx, name, d)
+}
+
+// connected notes a connection of a service.
+func (p *Pipeline) connected(name string, conn *bus.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.conns = append(p.conns, conn)
+	if !p.background(name) {
+		p.needed = append(p.needed, conn)
+	}
 }
 
 // refuse ends the process: a replica of it came to others that are not of its kind.

@@ -8,6 +8,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/lifecycle"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/kafka"
 	"github.com/switchyard/switchyard/services/aggregator"
 	"github.com/switchyard/switchyard/services/attention"
@@ -31,6 +32,8 @@ type Services struct {
 	Plans plan.Settings
 	// Kafka is where samples of experts' loads go, and come from; nil: nowhere.
 	Kafka *kafka.Config
+	// Edge is how a tokenizer reaches producers; nil: as everything else.
+	Edge *bus.Config
 
 	linger time.Duration // of samples before they are sent; 0: the writer's own
 }
