@@ -54,7 +54,7 @@ func (e *env) connect(ctx context.Context, name string, f ConnectFlags) (*bus.Co
 	dialing, cancel := context.WithTimeout(ctx, e.waits.dialing(f))
 	defer cancel()
 	conn, err := bus.Connect(dialing, e.busConfig(), bus.Settings{
-		Name: "switchyard " + name, Logger: e.log, Patience: f.ConnectTimeout,
+		Name: "switchyard " + name, Logger: e.log, Patience: f.ConnectTimeout, Release: version,
 	})
 	switch {
 	case err == nil:

@@ -51,7 +51,9 @@ type Settings struct {
 	// LogBytes bounds them; 0 is the default.
 	LogBytes int64
 	// Replicas of the streams; 0 is one on one server, three on a cluster.
-	Replicas  int
+	Replicas int
+	// Release is this program's.
+	Release   string
 	Telemetry *telemetry.Telemetry
 	// Traffic is Conn's observer; nil counts nothing.
 	Traffic *Traffic
@@ -238,7 +240,7 @@ var bucketTTL = map[string]time.Duration{"members": members.BucketTTL, "plans": 
 
 // bucket opens a bucket, and creates it if it does not exist.
 func (d *Deployment) bucket(ctx context.Context, kind string) (jetstream.KeyValue, error) {
-	kv, err := d.Conn.EnsureBucket(ctx, d.replicas, d.Streams.Bucket(kind), bucketTTL[kind], d.bucketKeys(kind)...)
+	kv, err := d.Conn.EnsureBucket(ctx, d.replicas, d.Streams.Bucket(kind), bucketTTL[kind], bucketKeys(kind, d.MoELayers())...)
 	if err != nil {
 		return nil, fmt.Errorf("creating the bucket of %s: %w", kind, err)
 	}
@@ -247,11 +249,11 @@ func (d *Deployment) bucket(ctx context.Context, kind string) (jetstream.KeyValu
 
 // bucketKeys are the keys that a bucket has, where they are known before: what nobody
 // renews is not to be pushed out by keys of others.
-func (d *Deployment) bucketKeys(kind string) []string {
+func bucketKeys(kind string, moeLayers []int) []string {
 	if kind != "plans" {
 		return nil
 	}
-	return planstore.Keys(d.MoELayers())
+	return planstore.Keys(moeLayers)
 }
 
 // EnsureStreams creates the streams that are missing.
@@ -261,6 +263,18 @@ func (d *Deployment) EnsureStreams(ctx context.Context, specs ...schemas.StreamS
 
 // BucketKinds lists the buckets.
 func BucketKinds() []string { return schemas.BucketKinds() }
+
+// Wanted are all streams of a model with these MoE layers: those of its services and
+// buckets, and the object store for its weights.
+func Wanted(s schemas.Streams, moeLayers []int) (want []jetstream.StreamConfig) {
+	for _, spec := range slices.Concat(s.Durable(), s.Tensors(moeLayers)) {
+		want = append(want, bus.WantStream(spec))
+	}
+	for _, kind := range BucketKinds() {
+		want = append(want, bus.WantBucket(s.Bucket(kind), bucketTTL[kind], bucketKeys(kind, moeLayers)...))
+	}
+	return append(want, bus.WantObjects(s.Bucket("weights")))
+}
 
 // EnsureBuckets creates the buckets that somebody has deleted. What lies in them
 // is written again by its owners.
@@ -274,8 +288,11 @@ func (d *Deployment) EnsureBuckets(ctx context.Context) error {
 }
 
 // MoELayers lists the layers that have experts.
-func (d *Deployment) MoELayers() (layers []int) {
-	for l, spec := range d.Model.Spec.Layer {
+func (d *Deployment) MoELayers() []int { return MoELayers(d.Model) }
+
+// MoELayers lists a model's layers that have experts.
+func MoELayers(m *model.Model) (layers []int) {
+	for l, spec := range m.Spec.Layer {
 		if spec.MoE {
 			layers = append(layers, l)
 		}

@@ -43,19 +43,23 @@ func (s silences) abandoned(stream string, now time.Time) bool {
 }
 
 // look asks for a stream, and deletes a memory stream that nobody answers for.
-func (c *Conn) look(ctx context.Context, spec schemas.StreamSpec) (jetstream.Stream, error) {
+// Who may not make it waits for who may.
+func (c *Conn) look(ctx context.Context, name string, memory bool) (jetstream.Stream, error) {
 	begun := time.Now()
-	stream, err := c.js.Stream(ctx, spec.Name)
-	if !spec.Memory || !c.Clustered() || !c.noteLook(spec.Name, begun, err) {
+	stream, err := c.js.Stream(ctx, name)
+	if !memory || !c.Clustered() || !c.noteLook(name, begun, err) {
 		return stream, err
+	}
+	if c.barred.Load() {
+		return nil, errors.Join(err, c.lacks(name))
 	}
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
 	defer cancel()
-	stream, err = c.js.Stream(within, spec.Name)
-	if !c.noteLook(spec.Name, begun, err) {
+	stream, err = c.js.Stream(within, name)
+	if !c.noteLook(name, begun, err) {
 		return stream, err
 	}
-	return nil, errors.Join(err, c.abandon(ctx, spec.Name))
+	return nil, errors.Join(err, c.abandon(ctx, name))
 }
 
 // noteLook notes what came of looking for a stream, and says whether it has
@@ -96,7 +100,7 @@ func (c *Conn) abandon(ctx context.Context, stream string) error {
 	if err := c.nc.FlushWithContext(within); err != nil {
 		return fmt.Errorf("deleting stream %s: the server itself does not answer: %w", stream, err)
 	}
-	c.log.Warn("nobody answers for a stream of tensors; it is made anew", "stream", stream)
+	c.log.Warn("nobody answers for a stream of tensors; deleting it, so that it is made anew", "stream", stream)
 	c.mu.Lock()
 	delete(c.silences, stream)
 	c.mu.Unlock()

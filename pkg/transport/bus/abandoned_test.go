@@ -85,7 +85,7 @@ func TestAbandoned(t *testing.T) {
 			m.hang(hangs)
 			ctx, cancel := context.WithTimeout(t.Context(), lastLook)
 			defer cancel()
-			if _, err := c.look(ctx, spec); err == nil {
+			if _, err := c.look(ctx, spec.Name, spec.Memory); err == nil {
 				t.Error("somebody answered")
 			}
 			m.hang(false)

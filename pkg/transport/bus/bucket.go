@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -41,17 +40,13 @@ func (c *Conn) EnsureBucket(ctx context.Context, replicas int, name string, ttl 
 func (c *Conn) ensureBucket(ctx context.Context, name string, ttl time.Duration, keys []string) (jetstream.KeyValue, error) {
 	kv, err := c.js.KeyValue(ctx, name)
 	if err == nil {
-		c.foundStream(name)
+		c.foundStream(schemas.BucketStream(name))
 		return kv, c.addKeys(ctx, name, keys)
 	}
 	if !errors.Is(err, jetstream.ErrBucketNotFound) {
 		return kv, err
 	}
-	if err := c.missingStream(name); err != nil {
-		return nil, err
-	}
-	_, err = c.create(ctx, bucketConfig(name, ttl, c.streamReplicas(), keys))
-	if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // made by a sibling meanwhile, otherwise than wanted
+	if _, err = c.makeStream(ctx, bucketConfig(name, ttl, c.streamReplicas(), keys)); err != nil {
 		return nil, err
 	}
 	return c.js.KeyValue(ctx, name)
@@ -67,17 +62,11 @@ func (c *Conn) addKeys(ctx context.Context, name string, keys []string) error {
 	if err != nil {
 		return err
 	}
-	cfg, want := stream.CachedInfo().Config, keySubjects(name, keys)
-	lacking := slices.DeleteFunc(want, func(s string) bool { return slices.Contains(cfg.Subjects, s) })
-	if len(lacking) == 0 || slices.Contains(cfg.Subjects, KeySubject(name, ">")) {
-		return nil
-	}
-	cfg.Subjects = append(cfg.Subjects, lacking...)
-	cfg.MaxMsgSize = valueBytes(len(cfg.Subjects))
-	if _, err := c.js.UpdateStream(ctx, cfg); err != nil {
-		return fmt.Errorf("adding keys to bucket %s, so that stream %s has the subjects %v: %w", name, cfg.Name, cfg.Subjects, err)
-	}
-	return nil
+	have := stream.CachedInfo().Config
+	want := have // but for its keys: what else an older version has made otherwise stays
+	want.Subjects, want.MaxMsgSize = keySubjects(name, keys), valueBytes(len(keys))
+	_, left, err := c.mend(ctx, have, want, ByService)
+	return errors.Join(err, c.mismatch(have, left))
 }
 
 // bucketConfig is a bucket as the client library makes it, but that a full one drops

@@ -36,6 +36,8 @@ type Settings struct {
 	// Patience is how long what is asked of JetStream may be in vain, while there is a
 	// server, before that is an error; 0: it is asked again until it works.
 	Patience time.Duration
+	// Release is this program's, which streams bear that it makes.
+	Release string
 }
 
 const (
@@ -59,6 +61,8 @@ type Conn struct {
 	obs      Observer
 	log      *slog.Logger
 	patience time.Duration
+	makers   time.Duration // how long streams are waited for that others make
+	release  string
 	limit    atomic.Int64              // the server's max payload
 	lostAt   atomic.Pointer[time.Time] // nil while connected
 	trials   trials
@@ -69,10 +73,12 @@ type Conn struct {
 	reconnected chan struct{} // closed and replaced at each reconnect
 	pullers     map[*puller]struct{}
 	deletions   deletions
-	made        []string // streams, by this connection
-	silences    silences // of memory streams
+	made        []string             // streams, by this connection
+	lacking     map[string]time.Time // when streams were missed that others are to make
+	silences    silences             // of memory streams
 	stopping    atomic.Bool
-	denied      atomic.Pointer[error] // the last missing permission
+	denied      atomic.Pointer[error] // the last missing permission, but for that to make streams
+	barred      atomic.Bool           // this user may not make streams
 	denials     complaints
 	refusals    complaints // of keys
 	closed      chan struct{}
@@ -140,9 +146,12 @@ func (c *Conn) allPullers() []*puller {
 
 func newConn(s Settings) *Conn {
 	c := &Conn{
-		prop: s.Propagator, obs: s.Observer, log: s.Logger, patience: s.Patience,
+		prop: s.Propagator, obs: s.Observer, log: s.Logger, patience: s.Patience, release: s.Release,
 		reconnected: make(chan struct{}), pullers: map[*puller]struct{}{}, silences: silences{},
-		closed: make(chan struct{}), watched: make(chan struct{}),
+		closed: make(chan struct{}), watched: make(chan struct{}), lacking: map[string]time.Time{},
+	}
+	if c.patience == 0 { // a service
+		c.makers = makersWithin
 	}
 	if c.obs == nil {
 		c.obs = NoObserver{}
@@ -212,6 +221,7 @@ func (c *Conn) regained() {
 	c.lostAt.Store(nil)
 	c.trials.reset()
 	c.denials.forget()
+	c.barred.Store(false)
 	c.mu.Lock()
 	close(c.reconnected)
 	c.reconnected = make(chan struct{})
@@ -237,6 +247,9 @@ func (c *Conn) complained(sub *nats.Subscription, err error) {
 		return
 	}
 	if errors.Is(err, nats.ErrPermissionViolation) {
+		if c.isMaking(err) {
+			return
+		}
 		c.denied.Store(&err)
 		if !c.denials.add(err, time.Now()) {
 			return

@@ -129,9 +129,12 @@ func TestEnsureReportsDifferences(t *testing.T) {
 	other := s.Tokens()
 	other.MaxAge = time.Minute
 	var mismatch *MismatchError
-	if err := r.conn.Ensure(r.ctx(), 0, other); !errors.As(err, &mismatch) || mismatch.Field != "maximum age" ||
-		mismatch.Have != "2h0m0s" || mismatch.Want != "1m0s" || mismatch.Stream != "test_TOKENS_m" {
-		t.Errorf("error %v", err)
+	if err := r.conn.Ensure(r.ctx(), 0, other); !errors.As(err, &mismatch) || len(mismatch.Differences) != 1 {
+		t.Fatalf("error %v", err)
+	}
+	want := Difference{"test_TOKENS_m", "maximum age", "2h0m0s", "1m0s", ByHand, "nats stream edit --force test_TOKENS_m --max-age=1m0s"}
+	if mismatch.Differences[0] != want {
+		t.Errorf("got %+v", mismatch.Differences)
 	}
 }
 
@@ -147,7 +150,7 @@ func TestEnsureAddsSubjects(t *testing.T) {
 		}
 	}
 	var mismatch *MismatchError
-	if err := r.conn.Ensure(r.ctx(), 0, before); !errors.As(err, &mismatch) || mismatch.Field != "subjects" {
+	if err := r.conn.Ensure(r.ctx(), 0, before); !errors.As(err, &mismatch) || mismatch.Differences[0].Field != "subjects" {
 		t.Errorf("error %v", err)
 	}
 }

@@ -50,6 +50,7 @@ func (c *Conn) foundStream(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.deletions.found(name)
+	delete(c.lacking, name)
 }
 
 func (c *Conn) missingStream(name string) error {

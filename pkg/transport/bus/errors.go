@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
+	"strings"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -63,13 +65,49 @@ func (e *TooLargeError) Error() string {
 
 // MismatchError says that a stream exists with another configuration.
 type MismatchError struct {
-	Stream, Field, Have, Want string
+	Differences []Difference
+	// Newer is the release that has made the stream, where that is a later one than this;
+	// empty: it is not.
+	Newer string
 }
 
-// Error has both values, and what to do.
+// Error has all values, and what to do.
 func (e *MismatchError) Error() string {
-	return fmt.Sprintf("stream %s has %s %s where %s is wanted: change it with `nats stream edit %s`, or delete it when it holds nothing of worth",
-		e.Stream, e.Field, e.Have, e.Want, e.Stream)
+	if len(e.Differences) == 0 {
+		return "a stream is not what is wanted"
+	}
+	var what, how []string
+	setup := true
+	for _, d := range e.Differences {
+		what, how = append(what, d.String()), append(how, d.Command)
+		setup = setup && d.Cure < ByHand
+	}
+	about := fmt.Sprintf("stream %s has %s", e.Differences[0].Stream, strings.Join(what, ", and "))
+	switch {
+	case e.Newer != "":
+		return fmt.Sprintf("%s: switchyard %s has made it, which is later than this one; start that", about, e.Newer)
+	case setup:
+		return about + ": switchyard setup mends that and loses nothing, or " + strings.Join(slices.Compact(how), "; ")
+	}
+	return about + ": start all services with the same flags, or " + strings.Join(slices.Compact(how), "; ")
+}
+
+// MissingError says that streams are missing, and that this user may not make them.
+type MissingError struct{ Streams []string }
+
+// mostNamed bounds the streams that an error names.
+const mostNamed = 3
+
+// Error names streams, and who makes them.
+func (e *MissingError) Error() string {
+	names, are := strings.Join(e.Streams[:min(len(e.Streams), mostNamed)], ", "), "is"
+	if more := len(e.Streams) - mostNamed; more > 0 {
+		names = fmt.Sprintf("%s and %d more", names, more)
+	}
+	if len(e.Streams) > 1 {
+		are = "are"
+	}
+	return fmt.Sprintf("%s %s missing, and this user makes no streams: run switchyard setup --keep as user setup, which makes them, also when a server has lost them", names, are)
 }
 
 const (

@@ -10,7 +10,7 @@ import (
 // has refused to go on with it, or Close was called.
 var ErrClosed = errors.New("the NATS connection is closed for good")
 
-// Ready returns nil, or since when nothing can be sent.
+// Ready returns nil, since when nothing can be sent, or which streams others are to make.
 func (c *Conn) Ready() error {
 	if err := c.Live(); err != nil {
 		return err
@@ -18,7 +18,7 @@ func (c *Conn) Ready() error {
 	if at := c.lostAt.Load(); at != nil {
 		return fmt.Errorf("no NATS connection for %v", time.Since(*at).Round(100*time.Millisecond))
 	}
-	return nil
+	return c.lacksAny()
 }
 
 // Live returns nil, or that only a new connection can help.

@@ -16,17 +16,20 @@ func (c *Conn) EnsureObjects(ctx context.Context, replicas int, bucket string) e
 	c.replicas.Store(int64(replicas))
 	return c.Persist(ctx, "creating the object store "+bucket, func(ctx context.Context) error {
 		_, err := c.js.ObjectStore(ctx, bucket)
-		if !errors.Is(err, jetstream.ErrBucketNotFound) {
-			return err
-		}
-		_, err = c.js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{
-			Bucket: bucket, Storage: jetstream.FileStorage, Replicas: c.streamReplicas(),
-		})
-		if errors.Is(err, jetstream.ErrBucketExists) {
-			return nil
+		if errors.Is(err, jetstream.ErrBucketNotFound) {
+			_, err = c.makeStream(ctx, objectsConfig(bucket, c.streamReplicas()))
 		}
 		return err
 	})
+}
+
+// objectsConfig is an object store as the client library makes it.
+func objectsConfig(bucket string, replicas int) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: objectsPrefix + bucket, Subjects: []string{"$O." + bucket + ".C.>", "$O." + bucket + ".M.>"},
+		Storage: jetstream.FileStorage, Replicas: replicas, MaxBytes: -1, MaxMsgsPerSubject: -1,
+		Discard: jetstream.DiscardNew, AllowRollup: true, AllowDirect: true,
+	}
 }
 
 // largeWithin bounds one attempt at what takes a server long for large streams.
@@ -70,12 +73,11 @@ func (c *Conn) onStream(ctx context.Context, act, stream string, do func(context
 	})
 }
 
-// DeleteObjects removes an object store with all that is in it.
-func (c *Conn) DeleteObjects(ctx context.Context, bucket string) error {
-	return c.insist(ctx, "removing the object store "+bucket, func() error {
-		ctx, cancel := context.WithTimeout(ctx, largeWithin)
-		defer cancel()
-		return c.js.DeleteObjectStore(ctx, bucket)
+// Empty removes all that is in a stream, and leaves the stream: who may not make one
+// could not make it again. It tries until ctx ends.
+func (c *Conn) Empty(ctx context.Context, stream string) error {
+	return c.onStream(ctx, "removing all of stream "+stream, stream, func(ctx context.Context, s jetstream.Stream) error {
+		return s.Purge(ctx)
 	})
 }
 

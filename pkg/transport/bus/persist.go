@@ -19,9 +19,26 @@ const quietFor = time.Second
 
 // Persist does what a service cannot go on without: it tries until that works,
 // ctx ends, the connection's patience does, or the error is one that waiting cannot mend. what says for people
-// what is being done. Each attempt gets a context that ends after a while.
+// what is being done. Each attempt gets a context that ends after a while. A stream that
+// others are to make (MissingError) is waited for a while.
 func (c *Conn) Persist(ctx context.Context, what string, do func(context.Context) error) error {
-	return c.persist(ctx, what, lasts, do)
+	return c.persist(ctx, what, lastsWithout(c.makers), do)
+}
+
+// lastsWithout is lasts, and says so of a stream that is missing for so long, too.
+func lastsWithout(makers time.Duration) func(error) bool {
+	var since time.Time
+	return func(err error) bool {
+		var missing *MissingError
+		if !errors.As(err, &missing) {
+			since = time.Time{}
+			return lasts(err)
+		}
+		if since.IsZero() {
+			since = time.Now()
+		}
+		return time.Since(since) >= makers
+	}
 }
 
 // persistAlways does it for what runs already, where somebody may change what

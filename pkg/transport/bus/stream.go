@@ -5,9 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -19,9 +16,9 @@ import (
 const clusterReplicas = 3
 
 // Ensure creates streams that do not exist, as Persist does. One that exists with another
-// configuration is reported as a *MismatchError and not changed, but for subjects
-// that it lacks. replicas, of file streams, 0 means one on a single server and
-// three on a cluster.
+// configuration is reported as a *MismatchError and not changed, but for what this version
+// needs and loses nothing (ByService). replicas, of file streams, 0 means one on a single
+// server and three on a cluster.
 func (c *Conn) Ensure(ctx context.Context, replicas int, specs ...schemas.StreamSpec) error {
 	c.replicas.Store(int64(replicas))
 	errs := make([]error, len(specs))
@@ -30,6 +27,9 @@ func (c *Conn) Ensure(ctx context.Context, replicas int, specs ...schemas.Stream
 	}
 	if len(specs) > 0 {
 		ensure(0) // alone: it waits until the server answers, and says so once
+	}
+	if missing := c.stillMissing(ctx, errs, specs); missing != nil {
+		return missing
 	}
 	if ctx.Err() == nil && !c.nc.IsClosed() {
 		parallel.Each(ensureAtOnce, 1, len(specs), ensure)
@@ -40,53 +40,37 @@ func (c *Conn) Ensure(ctx context.Context, replicas int, specs ...schemas.Stream
 	return errors.Join(errs...)
 }
 
+// stillMissing is an error with all that is missing, where nobody has made the first one
+// in time: the others are not waited for as well.
+func (c *Conn) stillMissing(ctx context.Context, errs []error, specs []schemas.StreamSpec) error {
+	var missing *MissingError
+	if ctx.Err() != nil || len(errs) == 0 || !errors.As(errs[0], &missing) {
+		return nil
+	}
+	for _, spec := range specs[1:] {
+		if errors.As(c.attempt(ctx, createWithin, func(ctx context.Context) error { return c.ensure(ctx, spec) }), new(*MissingError)) {
+			missing.Streams = append(missing.Streams, spec.Name)
+		}
+	}
+	return missing
+}
+
 // ensureAtOnce bounds the streams that are looked for at a time. A model has dozens, and
 // on a busy machine each answer is late.
 const ensureAtOnce = 4
 
 func (c *Conn) ensure(ctx context.Context, spec schemas.StreamSpec) error {
-	stream, err := c.look(ctx, spec)
+	stream, err := c.look(ctx, spec.Name, spec.Memory)
 	want := streamConfig(spec, c.streamReplicas()) // after an answer: only then the cluster is known
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		if stream, err = nil, c.missingStream(spec.Name); err == nil || spec.Memory {
-			stream, err = c.create(ctx, want)
-		}
-	}
-	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // created by a sibling meanwhile, otherwise than wanted
-		stream, err = c.js.Stream(ctx, spec.Name)
+		stream, err = c.makeStream(ctx, want)
 	}
 	if err != nil {
 		return err
 	}
 	c.foundStream(spec.Name)
-	have, what := adapted(stream.CachedInfo().Config, want)
-	if len(what) > 0 {
-		if _, err := c.js.UpdateStream(ctx, have); err != nil {
-			return fmt.Errorf("changing stream %s, to have %s: %w", spec.Name, strings.Join(what, " and "), err)
-		}
-		c.log.Info("a stream of an older version was changed", "stream", spec.Name, "now", what)
-	}
-	return compare(have, want)
-}
-
-// adapted is a stream's configuration with what may change without losing anything or
-// letting more in, and what that is.
-func adapted(have, want jetstream.StreamConfig) (to jetstream.StreamConfig, what []string) {
-	if gained(have.Subjects, want.Subjects) {
-		have.Subjects = want.Subjects
-		what = append(what, fmt.Sprintf("subjects %v", want.Subjects))
-	}
-	if want.Duplicates > 0 && have.Duplicates != want.Duplicates {
-		have.Duplicates = want.Duplicates
-		what = append(what, fmt.Sprintf("a window of %v for copies", want.Duplicates))
-	}
-	return have, what
-}
-
-// gained says whether a stream is only to take more subjects than it has, as of
-// an older version: that loses nothing.
-func gained(have, want []string) bool {
-	return len(have) < len(want) && !slices.ContainsFunc(have, func(s string) bool { return !slices.Contains(want, s) })
+	_, left, err := c.mend(ctx, stream.CachedInfo().Config, want, ByService)
+	return errors.Join(err, c.mismatch(stream.CachedInfo().Config, left))
 }
 
 func (c *Conn) streamReplicas() int {
@@ -129,26 +113,6 @@ func streamConfig(spec schemas.StreamSpec, replicas int) jetstream.StreamConfig 
 		schemas.Limits: jetstream.LimitsPolicy, schemas.WorkQueue: jetstream.WorkQueuePolicy, schemas.Interest: jetstream.InterestPolicy,
 	}[spec.Retention]
 	return cfg
-}
-
-// compare reports the first field that matters and differs.
-func compare(have, want jetstream.StreamConfig) error {
-	for _, f := range []struct{ name, have, want string }{
-		{"subjects", fmt.Sprint(slices.Sorted(slices.Values(have.Subjects))), fmt.Sprint(slices.Sorted(slices.Values(want.Subjects)))},
-		{"retention", have.Retention.String(), want.Retention.String()},
-		{"storage", have.Storage.String(), want.Storage.String()},
-		{"discard policy", have.Discard.String(), want.Discard.String()},
-		{"maximum age", have.MaxAge.String(), want.MaxAge.String()},
-		{"maximum bytes", strconv.FormatInt(have.MaxBytes, 10), strconv.FormatInt(want.MaxBytes, 10)},
-		{"maximum messages of a subject", strconv.FormatInt(have.MaxMsgsPerSubject, 10), strconv.FormatInt(want.MaxMsgsPerSubject, 10)},
-		{"rollups allowed:", strconv.FormatBool(have.AllowRollup), strconv.FormatBool(want.AllowRollup)},
-		{"replicas", strconv.Itoa(have.Replicas), strconv.Itoa(want.Replicas)},
-	} {
-		if f.have != f.want {
-			return &MismatchError{Stream: want.Name, Field: f.name, Have: f.have, Want: f.want}
-		}
-	}
-	return nil
 }
 
 // DeleteConsumer removes a consumer that no replica uses any more; one that is

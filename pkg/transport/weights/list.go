@@ -2,12 +2,9 @@ package weights
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 )
@@ -57,14 +54,14 @@ func List(ctx context.Context, conn *bus.Conn, prefix string) (list []Listed, er
 	return list, names.Err()
 }
 
-// listed is look, whose error it takes for an answer. A model that was removed
-// meanwhile is not there.
+// listed is look, whose error it takes for an answer. A model that was removed, or was
+// never there, has left its place.
 func (s *Store) listed(ctx context.Context) (l Listed, there bool) {
 	l, err := s.look(ctx)
 	if err != nil {
 		l.Unknown = err.Error()
 	}
-	return l, !isNoStream(err)
+	return l, !isNoStream(err) && (l.Whole || l.Bytes > 0 || l.Unknown != "")
 }
 
 // look tells a whole model from the rest of one.
@@ -83,11 +80,11 @@ func (s *Store) look(ctx context.Context) (Listed, error) {
 	return l, err
 }
 
-// Remove deletes the model.
+// Remove deletes all that there is of the model. Its place stays for the next one.
 func (s *Store) Remove(ctx context.Context) error {
-	err := s.conn.DeleteObjects(ctx, s.bucket)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
+	state, err := s.conn.State(ctx, s.stream())
+	if isNoStream(err) || err == nil && state.Messages == 0 {
 		return fmt.Errorf("the object store has no model %s", s.model)
 	}
-	return err
+	return s.conn.Empty(ctx, s.stream())
 }

@@ -134,7 +134,12 @@ func TestList(t *testing.T) {
 	r := newRig(t, "mixtral")
 	r.push(t)
 	half := New(r.conn, schemas.DefaultPrefix, "half")
-	if err := r.conn.EnsureObjects(t.Context(), 0, half.bucket); err != nil {
+	for _, s := range []*Store{half, New(r.conn, schemas.DefaultPrefix, "empty")} { // what nobody has pushed to is not listed
+		if err := r.conn.EnsureObjects(t.Context(), 0, s.bucket); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := r.conn.StoreBytes(t.Context(), half.chunks("x"), []byte("x"), nil); err != nil {
 		t.Fatal(err)
 	}
 	list, err := List(t.Context(), r.conn, schemas.DefaultPrefix)

@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -67,7 +68,7 @@ func TuneCollector() {
 func (n *Node) Connect(ctx context.Context, service string) (*bus.Conn, *deployment.Traffic, error) {
 	traffic := deployment.NewTraffic(n.Shared.Prefix, n.Shared.Telemetry.Metrics)
 	conn, err := bus.Connect(ctx, n.config(service), bus.Settings{
-		Name: "switchyard " + service, InProcess: n.inProcess, Propagator: n.propagator(), Observer: traffic, Logger: n.Shared.Logger,
+		Name: "switchyard " + service, InProcess: n.inProcess, Propagator: n.propagator(), Observer: traffic, Logger: n.Shared.Logger, Release: n.Shared.Release,
 	})
 	return conn, traffic, err
 }
@@ -114,6 +115,13 @@ func (n *Node) ModelName() string {
 // Names are the subjects and streams of the node's model.
 func (n *Node) Names() schemas.Streams {
 	return schemas.Streams{Subjects: schemas.NewSubjects(n.Shared.Prefix, n.ModelName())}
+}
+
+// wanted are the streams of the node's model.
+func (n *Node) wanted() []jetstream.StreamConfig {
+	s := n.Names()
+	s.Hops, s.LogAge, s.LogBytes = n.Shared.Hops, n.Shared.LogAge, n.Shared.LogBytes
+	return deployment.Wanted(s, deployment.MoELayers(n.Shared.Model))
 }
 
 // Close closes the cores, the telemetry and the model.
