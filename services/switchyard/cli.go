@@ -42,6 +42,7 @@ type CLI struct {
 
 	Tokenize TokenizeCmd `cmd:"" help:"Turn texts into token ids, or ids into texts; JSON lines in on stdin, JSON lines out."`
 	Auth     AuthCmd     `cmd:"" help:"Credentials of every service and producer, with the rights that each needs, and TLS."`
+	Setup    SetupCmd    `cmd:"" help:"Make the streams and buckets that models need, and say what differs; with --keep make those again that a server loses."`
 	Weights  WeightsCmd  `cmd:"" help:"Keep models in the JetStream object store, for hosts without their files."`
 	Inspect  InspectCmd  `cmd:"" help:"Say what a model is and takes: parameters, bytes by part, KV cache, and whether this build serves it."`
 

@@ -124,8 +124,8 @@ func (s *Service) lookAt(ctx context.Context, spec schemas.StreamSpec) {
 	written, asked := s.reservations.written(), s.clock.here()
 	state, err := s.d.Conn.State(ctx, spec.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		s.d.Logger.Warn("a stream is gone; making it again", "stream", spec.Name)
-		err = s.d.EnsureStreams(ctx, spec)
+		s.d.Logger.Warn("a stream is gone; it is to be made again", "stream", spec.Name)
+		err = s.again(ctx, spec)
 		state = bus.StreamState{}
 	}
 	if err != nil {
@@ -143,7 +143,9 @@ func (s *Service) lookAt(ctx context.Context, spec schemas.StreamSpec) {
 
 // lookAtBuckets makes buckets again that were deleted, and looks how full they are.
 func (s *Service) lookAtBuckets(ctx context.Context) {
-	if err := s.d.EnsureBuckets(ctx); err != nil && ctx.Err() == nil {
+	within, cancel := context.WithTimeout(ctx, againWithin)
+	defer cancel()
+	if err := s.d.EnsureBuckets(within); err != nil && ctx.Err() == nil {
 		s.d.Logger.Warn("a bucket is gone and cannot be made again", "error", err)
 	}
 	for _, kind := range deployment.BucketKinds() {
@@ -155,6 +157,17 @@ func (s *Service) lookAtBuckets(ctx context.Context) {
 		}
 		s.note(stream, kind, cures["bucket"], state)
 	}
+}
+
+// againWithin bounds the wait for a stream that is made again, by this replica or by who
+// else may: the others are to be looked at.
+const againWithin = 3 * time.Second
+
+// again makes a stream again, or waits a while until somebody has.
+func (s *Service) again(ctx context.Context, spec schemas.StreamSpec) error {
+	ctx, cancel := context.WithTimeout(ctx, againWithin)
+	defer cancel()
+	return s.d.EnsureStreams(ctx, spec)
 }
 
 // unseen tells of a look that failed; the next one is a second away.

@@ -121,11 +121,19 @@ func openAs(t *testing.T, f credentials.Folder, srv *natsserver.Server, m *model
 		t.Fatal(err)
 	}
 	quiet := slog.New(slog.DiscardHandler)
-	conn, err := bus.Connect(t.Context(), bus.Config{Creds: f.Creds(user)}, bus.Settings{InProcess: srv, Logger: quiet})
-	if err != nil {
+	as := func(user string) *bus.Conn {
+		conn, err := bus.Connect(t.Context(), bus.Config{Creds: f.Creds(user)}, bus.Settings{InProcess: srv, Logger: quiet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(conn.Close)
+		return conn
+	}
+	s := schemas.Streams{Subjects: schemas.NewSubjects(schemas.DefaultPrefix, m.Name), Hops: schemas.HopsUnacked}
+	if _, err := as(rights.Setup).Provide(t.Context(), 1, deployment.Wanted(s, deployment.MoELayers(m))...); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(conn.Close)
+	conn := as(user)
 	d, err := deployment.Open(t.Context(), deployment.Settings{
 		Conn: conn, Model: m, Pool: p, Prefix: schemas.DefaultPrefix, Hops: schemas.HopsUnacked, Wire: tensor.BF16, Telemetry: tel, Logger: quiet,
 	})

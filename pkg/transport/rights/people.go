@@ -36,7 +36,12 @@ func others() []role {
 			Operator, "whoever puts models into the object store, sets what plans are to be like, and looks after what was given up", keeping,
 			"decide what is computed, as services believe the model's objects; delete them; have experts moved by settings of plans; " +
 				"read what was given up, and the token logs; send prompts and sequences in anybody's name",
-			"read prompts that are not given up; write plans themselves",
+			"read prompts that are not given up; write plans themselves; make, change or delete a stream",
+		},
+		{
+			Setup, "whoever makes streams with `switchyard setup`", makingStreams,
+			"read and change everything that goes through the account, as a stream may take in any subject and send it on; delete all that is stored",
+			"open a subscription to anything but his inboxes",
 		},
 	}
 }
@@ -71,7 +76,7 @@ func looking(n names) []Grant {
 func keeping(n names) []Grant {
 	w := n.weights()
 	subjects := append(follow(w), "$JS.API.STREAM.NAMES", api("STREAM.MSG.GET", w), under("$O."+w[len("OBJ_"):]))
-	for _, call := range []string{"INFO", "CREATE", "DELETE", "PURGE"} {
+	for _, call := range []string{"INFO", "PURGE"} {
 		subjects = append(subjects, api("STREAM."+call, w))
 	}
 	dead := n.streams.Dead().Name
@@ -88,6 +93,23 @@ func keeping(n names) []Grant {
 		{
 			Reason:  "to send what was given up again, unless the log of its request has ended",
 			Publish: append([]string{api("STREAM.MSG.GET", n.streams.Tokens().Name), n.Sequence()}, n.Prompts()...),
+		},
+	}
+}
+
+// makingStreams is for who makes streams and buckets, keeps them as they are to be, and
+// makes those of tensors anew.
+func makingStreams(n names) []Grant {
+	all := append(n.all(), n.weights())
+	return []Grant{
+		{
+			Reason: "to find streams and buckets, to make those that are missing, and to change those that differ",
+			Publish: slices.Concat([]string{"$JS.API.STREAM.NAMES", "$JS.API.INFO"},
+				apis("STREAM.INFO", all...), apis("STREAM.CREATE", all...), apis("STREAM.UPDATE", all...)),
+		},
+		{
+			Reason:  "to make streams of tensors anew in a cluster, when the server that has one is gone, and to take back what there is no room for",
+			Publish: apis("STREAM.DELETE", all...),
 		},
 	}
 }

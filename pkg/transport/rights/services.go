@@ -11,7 +11,7 @@ func services() []role {
 		{
 			"tokenizer", "takes prompts, answers producers", tokenizing,
 			"read all prompts and answers; forge records with a plausible writer and epoch; end any request",
-			"change plans or weights; delete anything but streams of tensors; answer producers",
+			"change plans or weights; make, change or delete a stream; answer producers",
 		},
 		{
 			"attention", "owns sequences, writes the token log", attending,
@@ -51,12 +51,8 @@ func services() []role {
 func joining(n names) []Grant {
 	return []Grant{
 		{
-			Reason:  "to find its streams and buckets, and to make those that are missing",
-			Publish: append(apis("STREAM.INFO", append(n.all(), n.weights())...), apis("STREAM.CREATE", n.all()...)...),
-		},
-		{
-			Reason:  "to make streams of tensors anew in a cluster, when the server that has one is gone",
-			Publish: apis("STREAM.DELETE", n.tensors()...),
+			Reason:  "to find its streams and buckets",
+			Publish: apis("STREAM.INFO", append(n.all(), n.weights())...),
 		},
 		{
 			Reason:  "to read the plan",

@@ -52,6 +52,7 @@ const (
 	Producer = "producer" // of the default tenant
 	Top      = "top"
 	Operator = "operator"
+	Setup    = "setup"
 )
 
 // Edge is the user by whom tokenizers are in the producers' account.
@@ -74,7 +75,7 @@ func ProducerOf(tenant string) string {
 // InboxOf is what begins a user's inboxes. Those of producers are the ones that
 // services answer to.
 func InboxOf(user string) string {
-	if slices.Contains(Services, user) || user == Top || user == Operator || user == Edge {
+	if slices.Contains(Services, user) || slices.Contains([]string{Top, Operator, Setup, Edge}, user) {
 		return "_INBOX_" + user
 	}
 	return schemas.DefaultInboxPrefix + user

@@ -13,6 +13,8 @@ import (
 	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/kafka"
+	"github.com/switchyard/switchyard/pkg/transport/rights"
+	"github.com/switchyard/switchyard/services/provision"
 )
 
 // Pipeline is this process's services as one. It connects them when it is
@@ -76,6 +78,9 @@ func (p *Pipeline) Start(ctx context.Context) error {
 	if err := p.openLoads(); err != nil {
 		return err
 	}
+	if err := p.makeStreams(ctx); err != nil {
+		return fmt.Errorf("making streams: %w", err)
+	}
 	for _, name := range slices.Concat(Names, Loop) {
 		for range p.count[name] {
 			if err := p.connect(ctx, name); err != nil {
@@ -84,6 +89,25 @@ func (p *Pipeline) Start(ctx context.Context) error {
 		}
 	}
 	return p.gather().Start(ctx)
+}
+
+// makeStreams makes the streams, and keeps them, where this process has the server and its
+// users: of those only one may.
+func (p *Pipeline) makeStreams(ctx context.Context) error {
+	if p.node.users == nil {
+		return nil
+	}
+	s := provision.New(provision.Settings{
+		Want: p.node.wanted(), Replicas: p.node.Shared.Replicas, Logger: p.node.Shared.Logger.With("service", rights.Setup),
+		Connect: func(ctx context.Context) (*bus.Conn, error) {
+			conn, _, err := p.open(ctx, rights.Setup)
+			return conn, err
+		},
+	})
+	p.mu.Lock()
+	p.made = append(p.made, s)
+	p.mu.Unlock()
+	return s.Start(ctx)
 }
 
 // gather makes the group of the services that there are, once.
@@ -99,14 +123,10 @@ func (p *Pipeline) gather() *lifecycle.Group {
 // connect makes a service on a connection of its own. Stop ends what it comes to make,
 // also when it fails.
 func (p *Pipeline) connect(ctx context.Context, name string) error {
-	p.mu.Lock()
-	p.making, p.began = name, time.Now()
-	p.mu.Unlock()
-	conn, traffic, err := p.node.Connect(ctx, name)
+	conn, traffic, err := p.open(ctx, name)
 	if err != nil {
 		return err
 	}
-	p.connected(name, conn)
 	d, err := p.node.Deploy(ctx, name, conn, traffic)
 	if err != nil {
 		return err
@@ -129,6 +149,18 @@ func (p *Pipeline) connect(ctx context.Context, name string) error {
 	p.made = append(p.made, s)
 	p.mu.Unlock()
 	return p.services.prepare(ctx, name, d)
+}
+
+// open opens a connection for a service, which Stop closes.
+func (p *Pipeline) open(ctx context.Context, name string) (*bus.Conn, *deployment.Traffic, error) {
+	p.mu.Lock()
+	p.making, p.began = name, time.Now()
+	p.mu.Unlock()
+	conn, traffic, err := p.node.Connect(ctx, name)
+	if err == nil {
+		p.connected(name, conn)
+	}
+	return conn, traffic, err
 }
 
 // connected notes a connection of a service.

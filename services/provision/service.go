@@ -1,0 +1,190 @@
+// Package provision makes the streams that models need, as the one user who may, and makes
+// those again that are lost.
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+)
+
+const (
+	// lookEvery is how often somebody looks whether a stream is lost; after a look
+	// without an answer, and when there is a connection again, it is sooner.
+	lookEvery = 500 * time.Millisecond
+	lookSoon  = 100 * time.Millisecond
+	// againWithin bounds one attempt at making lost streams again.
+	againWithin = 10 * time.Second
+	// silentFor is how long no look may have an answer before that is worth a word.
+	silentFor = 3 * time.Second
+)
+
+// Settings are what a Service works with.
+type Settings struct {
+	// Connect connects as the user who makes streams. The Service closes it.
+	Connect func(context.Context) (*bus.Conn, error)
+	// Want are the streams.
+	Want []jetstream.StreamConfig
+	// Replicas are those of bus.Ensure.
+	Replicas int
+	// Told hears what became of the streams at the start; nil: nobody does.
+	Told   func([]bus.Provided)
+	Logger *slog.Logger
+}
+
+// Service makes streams when it starts, and while it runs those that are lost. Several may
+// run at a time: what one of them has made the others find.
+type Service struct {
+	s    Settings
+	said telemetry.Unrepeated // of Run alone
+
+	mu     sync.Mutex
+	conn   *bus.Conn
+	made   bool
+	looked time.Time // when a look had its last answer
+	wrong  error     // what keeps streams from being there; nil: nothing
+}
+
+// New returns a service that has no connection yet.
+func New(s Settings) *Service { return &Service{s: s} }
+
+// Name is for errors and readiness.
+func (s *Service) Name() string { return "setup" }
+
+// Start makes the streams, unless it has done so.
+func (s *Service) Start(ctx context.Context) error {
+	if s.connection() == nil {
+		conn, err := s.s.Connect(ctx)
+		if err != nil {
+			return err
+		}
+		s.mu.Lock()
+		s.conn = conn
+		s.mu.Unlock()
+	}
+	s.mu.Lock()
+	made := s.made
+	s.mu.Unlock()
+	if made {
+		return nil
+	}
+	all, err := s.connection().Provide(ctx, s.s.Replicas, s.s.Want...)
+	if err != nil {
+		return err
+	}
+	if s.s.Told != nil {
+		s.s.Told(all)
+	}
+	s.mu.Lock()
+	s.made, s.looked = true, time.Now()
+	s.mu.Unlock()
+	return nil
+}
+
+// Run makes lost streams again until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	conn := s.connection()
+	for {
+		back := conn.Reconnection()
+		wait := lookEvery
+		if !s.look(ctx) {
+			wait = lookSoon
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-conn.Closed():
+			return conn.Live()
+		case <-back:
+		case <-time.After(wait):
+		}
+	}
+}
+
+// look looks once, and says whether all is there.
+func (s *Service) look(ctx context.Context) bool {
+	lost, err := s.connection().Lost(ctx, s.s.Want...)
+	if len(lost) > 0 {
+		err = s.again(ctx, lost)
+	}
+	if ctx.Err() != nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wrong = err; err != nil {
+		return false
+	}
+	s.looked = time.Now()
+	return true
+}
+
+// again makes lost streams.
+func (s *Service) again(ctx context.Context, lost []jetstream.StreamConfig) error {
+	names := make([]string, len(lost))
+	for i, w := range lost {
+		names[i] = w.Name
+	}
+	within, cancel := context.WithTimeout(ctx, againWithin)
+	defer cancel()
+	if _, err := s.connection().Provide(within, s.s.Replicas, lost...); err != nil {
+		if ctx.Err() == nil {
+			s.said.Error(s.s.Logger, "lost streams cannot be made again", err)
+		}
+		return err
+	}
+	s.said = telemetry.Unrepeated{}
+	s.s.Logger.Warn("streams were lost, and are made again", "count", len(names), "streams", strings.Join(names, ", "))
+	return nil
+}
+
+// Stop closes the connection.
+func (s *Service) Stop(context.Context) error {
+	if conn := s.connection(); conn != nil {
+		conn.Close()
+	}
+	return nil
+}
+
+// Ready says which streams are not there, or that nobody can tell.
+func (s *Service) Ready() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch silent := time.Since(s.looked); {
+	case s.conn == nil:
+		return errors.New("no NATS server has answered yet")
+	case !s.made:
+		return errors.New("making streams and buckets")
+	case s.conn.Ready() != nil:
+		return s.conn.Ready()
+	case silent < silentFor:
+		return nil
+	case s.wrong != nil:
+		return fmt.Errorf("streams are not there for %v: %w", silent.Round(100*time.Millisecond), s.wrong)
+	default:
+		return fmt.Errorf("nobody has looked at the streams for %v", silent.Round(100*time.Millisecond))
+	}
+}
+
+// Live says what only a new process can help.
+func (s *Service) Live() error {
+	if conn := s.connection(); conn != nil {
+		return conn.Live()
+	}
+	return nil
+}
+
+func (s *Service) connection() *bus.Conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.conn
+}

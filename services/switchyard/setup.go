@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/process/lifecycle"
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/pkg/transport/rights"
+	"github.com/switchyard/switchyard/schemas"
+	"github.com/switchyard/switchyard/services/provision"
+	"github.com/switchyard/switchyard/services/switchyard/cluster"
+)
+
+// SetupCmd makes streams and buckets, as the one user who may where the server has users.
+type SetupCmd struct {
+	ConnectFlags   `embed:""`
+	TelemetryFlags `embed:""`
+
+	Model    []string      `default:"demo" help:"Models whose streams and buckets to make: demo, a directory with a config.json, NAME=DIR, or NAME=N with how many layers it has." placeholder:"MODEL,…"`
+	Name     string        `help:"The model's name in subjects, where there is one model; default is the directory's name." placeholder:"NAME"`
+	Hops     string        `default:"unacked" enum:"acked,unacked,core" help:"How tensors travel, as the services have it: acked, unacked or core." placeholder:"KIND"`
+	Replicas int           `default:"0" help:"Replicas of each stream on the NATS cluster; 0 is 1 on one server and 3 on a cluster." placeholder:"N"`
+	LogAge   time.Duration `default:"2h" help:"How long answers are kept, as the services have it." placeholder:"TIME"`
+	LogBytes string        `default:"4GiB" help:"Most bytes that answers take in the token log, as the services have it." placeholder:"BYTES"`
+	Keep     bool          `help:"Go on, and make streams again that a server has lost."`
+	JSON     bool          `name:"json" help:"Print a JSON object for each stream."`
+}
+
+// Run makes the streams, says what became of them, and keeps them if it is to.
+func (c *SetupCmd) Run(ctx context.Context, e *env) error {
+	want, names, err := c.wanted(e.Prefix)
+	if err != nil {
+		return err
+	}
+	if c.Keep {
+		return stopped(ctx, c.keep(ctx, e, want, names))
+	}
+	conn, err := e.connect(ctx, rights.Setup, c.ConnectFlags)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer tellOutages(e, conn, c.ConnectTimeout)()
+	all, err := conn.Provide(ctx, c.Replicas, want...)
+	if err != nil {
+		return explained(conn, err)
+	}
+	if err := c.print(e.out, all); err != nil {
+		return err
+	}
+	if left(all) > 0 {
+		return &exitError{exitFailed, errQuiet}
+	}
+	return nil
+}
+
+// wanted are the streams of all models.
+func (c *SetupCmd) wanted(prefix string) (want []jetstream.StreamConfig, names []string, err error) {
+	f := ModelFlags{LogAge: c.LogAge, LogBytes: c.LogBytes, Replicas: c.Replicas}
+	if err := f.check(); err != nil {
+		return nil, nil, err
+	}
+	logBytes, _ := f.logBytes() // checked
+	models, err := readModels(c.Model)
+	if err != nil {
+		return nil, nil, usage(err)
+	}
+	if c.Name != "" && len(models) != 1 {
+		return nil, nil, usage(fmt.Errorf("--name is %q, of %d models: give NAME=DIR to --model instead", c.Name, len(models)))
+	}
+	for _, m := range models {
+		if c.Name != "" {
+			m.Name = c.Name
+		}
+		s := schemas.Streams{Subjects: schemas.NewSubjects(prefix, m.Name), Hops: schemas.Hops(c.Hops), LogAge: c.LogAge, LogBytes: logBytes}
+		want, names = append(want, deployment.Wanted(s, m.MoELayers)...), append(names, s.Subjects.Model)
+	}
+	return want, names, nil
+}
+
+// keep runs until a signal.
+func (c *SetupCmd) keep(ctx context.Context, e *env, want []jetstream.StreamConfig, names []string) error {
+	tc := c.TelemetryFlags.config("switchyard-setup", ModelFlags{Name: strings.Join(names, "_")})
+	if err := tc.Validate(); err != nil {
+		return usage(err)
+	}
+	t, err := telemetry.Setup(ctx, tc)
+	if err != nil {
+		return usage(err)
+	}
+	s := provision.New(provision.Settings{
+		Want: want, Replicas: c.Replicas, Logger: e.log.With("service", rights.Setup), Told: func(all []bus.Provided) { c.tell(e, all) },
+		Connect: func(ctx context.Context) (*bus.Conn, error) {
+			return bus.Connect(ctx, e.busConfig(), bus.Settings{Name: "switchyard " + rights.Setup, Logger: e.log, Release: version})
+		},
+	})
+	t.Watch(s)
+	return errors.Join(lifecycle.Run(ctx, lifecycle.NewGroup("switchyard", t, s), cluster.DrainTime), t.Close())
+}
+
+// tell says what became of the streams, and that a service may start.
+func (c *SetupCmd) tell(e *env, all []bus.Provided) {
+	_ = c.print(e.out, all) // nobody reads it
+	for _, p := range all {
+		for _, d := range p.Left {
+			e.log.Warn("a stream differs, and is left so", "stream", d.Stream, "field", d.Field, "have", d.Have, "want", d.Want, "command", d.Command)
+		}
+	}
+	_, _ = fmt.Fprintln(e.err, "ready") // nowhere to complain
+}
+
+// left is how many streams still differ.
+func left(all []bus.Provided) (n int) {
+	for _, p := range all {
+		n += min(len(p.Left), 1)
+	}
+	return n
+}
+
+// provided is what --json prints of a stream.
+type provided struct {
+	Stream string `json:"stream"`
+	State  string `json:"state"` // made, mended, differs or there
+	// Differences are those that were mended, and those that are left.
+	Differences []differing `json:"differences"`
+}
+
+type differing struct {
+	Field   string `json:"field"`
+	Have    string `json:"have"`
+	Want    string `json:"want"`
+	Mended  bool   `json:"mended"`
+	Command string `json:"command"` // mends it
+}
+
+func (c *SetupCmd) print(out io.Writer, all []bus.Provided) error {
+	if c.JSON {
+		return printProvided(out, all)
+	}
+	var b strings.Builder
+	count := map[string]int{}
+	for _, p := range all {
+		r := describe(p)
+		count[r.State]++
+		if r.State == stateMade {
+			fmt.Fprintf(&b, "%s: made\n", r.Stream)
+		}
+		for _, d := range r.Differences {
+			if d.Mended {
+				fmt.Fprintf(&b, "%s: changed %s %s to %s\n", r.Stream, d.Field, d.Have, d.Want)
+			} else {
+				fmt.Fprintf(&b, "%s: has %s %s where %s is wanted: %s\n", r.Stream, d.Field, d.Have, d.Want, d.Command)
+			}
+		}
+	}
+	fmt.Fprintf(&b, "%d streams: %d made, %d changed, %d differ\n", len(all), count[stateMade], count[stateMended], count[stateDiffers])
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+func printProvided(out io.Writer, all []bus.Provided) error {
+	encoder := json.NewEncoder(out)
+	for _, p := range all {
+		if err := encoder.Encode(describe(p)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// States of a stream.
+const stateMade, stateMended, stateDiffers, stateThere = "made", "mended", "differs", "there"
+
+func describe(p bus.Provided) provided {
+	r := provided{Stream: p.Stream.Name, State: stateThere, Differences: []differing{}}
+	for _, d := range p.Mended {
+		r.State, r.Differences = stateMended, append(r.Differences, differing{d.Field, d.Have, d.Want, true, d.Command})
+	}
+	for _, d := range p.Left {
+		r.State, r.Differences = stateDiffers, append(r.Differences, differing{d.Field, d.Have, d.Want, false, d.Command})
+	}
+	if p.Made {
+		r.State = stateMade
+	}
+	return r
+}
