@@ -34,8 +34,8 @@ type Settings struct {
 	Connect func(context.Context) (*bus.Conn, error)
 	// Want are the streams.
 	Want []jetstream.StreamConfig
-	// Replicas are those of bus.Ensure.
-	Replicas int
+	// How they are made at the start.
+	How bus.Provision
 	// Told hears what became of the streams at the start; nil: nobody does.
 	Told   func([]bus.Provided)
 	Logger *slog.Logger
@@ -77,7 +77,7 @@ func (s *Service) Start(ctx context.Context) error {
 	if made {
 		return nil
 	}
-	all, err := s.connection().Provide(ctx, s.s.Replicas, s.s.Want...)
+	all, err := s.connection().Provide(ctx, s.s.How, s.s.Want...)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (s *Service) again(ctx context.Context, lost []jetstream.StreamConfig) erro
 	}
 	within, cancel := context.WithTimeout(ctx, againWithin)
 	defer cancel()
-	if _, err := s.connection().Provide(within, s.s.Replicas, lost...); err != nil {
+	if _, err := s.connection().Provide(within, bus.Provision{Replicas: s.s.How.Replicas}, lost...); err != nil {
 		if ctx.Err() == nil {
 			s.said.Error(s.s.Logger, "lost streams cannot be made again", err)
 		}

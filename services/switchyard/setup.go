@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,6 +33,8 @@ type SetupCmd struct {
 	Replicas int           `default:"0" help:"Replicas of each stream on the NATS cluster; 0 is 1 on one server and 3 on a cluster." placeholder:"N"`
 	LogAge   time.Duration `default:"2h" help:"How long answers are kept, as the services have it." placeholder:"TIME"`
 	LogBytes string        `default:"4GiB" help:"Most bytes that answers take in the token log, as the services have it." placeholder:"BYTES"`
+	Change   []string      `help:"Streams to change in all in which they differ, even if that drops what they hold." placeholder:"STREAM,…"`
+	Remake   []string      `help:"Streams to delete with all that they hold, and to make anew, if they cannot be changed; tensors are all those of tensors." placeholder:"STREAM,…"`
 	Keep     bool          `help:"Go on, and make streams again that a server has lost."`
 	JSON     bool          `name:"json" help:"Print a JSON object for each stream."`
 }
@@ -51,7 +54,7 @@ func (c *SetupCmd) Run(ctx context.Context, e *env) error {
 	}
 	defer conn.Close()
 	defer tellOutages(e, conn, c.ConnectTimeout)()
-	all, err := conn.Provide(ctx, c.Replicas, want...)
+	all, err := conn.Provide(ctx, c.provision(), want...)
 	if err != nil {
 		return explained(conn, err)
 	}
@@ -85,7 +88,16 @@ func (c *SetupCmd) wanted(prefix string) (want []jetstream.StreamConfig, names [
 		s := schemas.Streams{Subjects: schemas.NewSubjects(prefix, m.Name), Hops: schemas.Hops(c.Hops), LogAge: c.LogAge, LogBytes: logBytes}
 		want, names = append(want, deployment.Wanted(s, m.MoELayers)...), append(names, s.Subjects.Model)
 	}
+	for _, stream := range slices.Concat(c.Change, c.Remake) {
+		if stream != bus.Tensors && !slices.ContainsFunc(want, func(w jetstream.StreamConfig) bool { return w.Name == stream }) {
+			return nil, nil, usage(fmt.Errorf("--change or --remake is %q, which is no stream of %s", stream, strings.Join(names, ", ")))
+		}
+	}
 	return want, names, nil
+}
+
+func (c *SetupCmd) provision() bus.Provision {
+	return bus.Provision{Replicas: c.Replicas, Change: c.Change, Remake: c.Remake}
 }
 
 // keep runs until a signal.
@@ -99,7 +111,7 @@ func (c *SetupCmd) keep(ctx context.Context, e *env, want []jetstream.StreamConf
 		return usage(err)
 	}
 	s := provision.New(provision.Settings{
-		Want: want, Replicas: c.Replicas, Logger: e.log.With("service", rights.Setup), Told: func(all []bus.Provided) { c.tell(e, all) },
+		Want: want, How: c.provision(), Logger: e.log.With("service", rights.Setup), Told: func(all []bus.Provided) { c.tell(e, all) },
 		Connect: func(ctx context.Context) (*bus.Conn, error) {
 			return bus.Connect(ctx, e.busConfig(), bus.Settings{Name: "switchyard " + rights.Setup, Logger: e.log, Release: version})
 		},
@@ -113,7 +125,7 @@ func (c *SetupCmd) tell(e *env, all []bus.Provided) {
 	_ = c.print(e.out, all) // nobody reads it
 	for _, p := range all {
 		for _, d := range p.Left {
-			e.log.Warn("a stream differs, and is left so", "stream", d.Stream, "field", d.Field, "have", d.Have, "want", d.Want, "command", d.Command)
+			e.log.Warn("a stream differs, and is left so", "stream", d.Stream, "field", d.Field, "have", d.Have, "want", d.Want, "command", d.Command())
 		}
 	}
 	_, _ = fmt.Fprintln(e.err, "ready") // nowhere to complain
@@ -184,10 +196,10 @@ const stateMade, stateMended, stateDiffers, stateThere = "made", "mended", "diff
 func describe(p bus.Provided) provided {
 	r := provided{Stream: p.Stream.Name, State: stateThere, Differences: []differing{}}
 	for _, d := range p.Mended {
-		r.State, r.Differences = stateMended, append(r.Differences, differing{d.Field, d.Have, d.Want, true, d.Command})
+		r.State, r.Differences = stateMended, append(r.Differences, differing{d.Field, d.Have, d.Want, true, d.Command()})
 	}
 	for _, d := range p.Left {
-		r.State, r.Differences = stateDiffers, append(r.Differences, differing{d.Field, d.Have, d.Want, false, d.Command})
+		r.State, r.Differences = stateDiffers, append(r.Differences, differing{d.Field, d.Have, d.Want, false, d.Command()})
 	}
 	if p.Made {
 		r.State = stateMade

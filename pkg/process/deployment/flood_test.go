@@ -130,7 +130,7 @@ func openAs(t *testing.T, f credentials.Folder, srv *natsserver.Server, m *model
 		return conn
 	}
 	s := schemas.Streams{Subjects: schemas.NewSubjects(schemas.DefaultPrefix, m.Name), Hops: schemas.HopsUnacked}
-	if _, err := as(rights.Setup).Provide(t.Context(), 1, deployment.Wanted(s, deployment.MoELayers(m))...); err != nil {
+	if _, err := as(rights.Setup).Provide(t.Context(), bus.Provision{Replicas: 1}, deployment.Wanted(s, deployment.MoELayers(m))...); err != nil {
 		t.Fatal(err)
 	}
 	conn := as(user)

@@ -132,7 +132,7 @@ func TestEnsureReportsDifferences(t *testing.T) {
 	if err := r.conn.Ensure(r.ctx(), 0, other); !errors.As(err, &mismatch) || len(mismatch.Differences) != 1 {
 		t.Fatalf("error %v", err)
 	}
-	want := Difference{"test_TOKENS_m", "maximum age", "2h0m0s", "1m0s", ByHand, "nats stream edit --force test_TOKENS_m --max-age=1m0s"}
+	want := Difference{"test_TOKENS_m", "maximum age", "2h0m0s", "1m0s", ByChange, false}
 	if mismatch.Differences[0] != want {
 		t.Errorf("got %+v", mismatch.Differences)
 	}

@@ -21,21 +21,40 @@ const (
 	// BySetup loses nothing. It is what an operator has set, so that the operator's
 	// setup does it, and no service.
 	BySetup
-	// ByHand may lose what the stream holds, or nobody knows why the stream is so.
-	ByHand
+	// ByChange may lose what the stream holds, or nobody knows why the stream is so: an
+	// operator is to name the stream.
+	ByChange
+	// ByRemake loses all that the stream holds: it cannot be changed so.
+	ByRemake
 )
 
 // Difference is a field in which a stream is not what is wanted.
 type Difference struct {
 	Stream, Field, Have, Want string
 	Cure                      Cure
-	// Command mends it, as a line for a shell.
-	Command string
+	Memory                    bool // the stream is of tensors
 }
+
+// Tensors stands for all streams in memory.
+const Tensors = "tensors"
 
 // String has both values.
 func (d Difference) String() string {
 	return fmt.Sprintf("%s %s where %s is wanted", d.Field, d.Have, d.Want)
+}
+
+// Command mends it, with the flags that the services have.
+func (d Difference) Command() string {
+	switch d.Cure {
+	case ByChange:
+		return "switchyard setup --change " + d.Stream
+	case ByRemake:
+		if d.Memory {
+			return "switchyard setup --remake " + Tensors
+		}
+		return "switchyard setup --remake " + d.Stream
+	}
+	return "switchyard setup"
 }
 
 // Mend makes of what a stream is what it may be changed to: all wanted fields whose cure is
@@ -47,8 +66,8 @@ func Mend(have, want jetstream.StreamConfig, upTo Cure) (to jetstream.StreamConf
 		if was == is {
 			continue
 		}
-		d := Difference{Stream: want.Name, Field: f.name, Have: was, Want: is, Cure: f.cure(have, want), Command: command(want.Name, f.flag, want)}
-		if d.Cure > upTo {
+		d := Difference{Stream: want.Name, Field: f.name, Have: was, Want: is, Cure: f.cure(have, want), Memory: want.Storage == jetstream.MemoryStorage}
+		if d.Cure > upTo || f.set == nil {
 			left = append(left, d)
 			continue
 		}
@@ -64,116 +83,83 @@ func Differences(have, want jetstream.StreamConfig) []Difference {
 	return append(mended, left...)
 }
 
-// command changes a field with NATS's own tool, or removes a stream that cannot be changed.
-func command(stream string, flag func(jetstream.StreamConfig) string, want jetstream.StreamConfig) string {
-	if flag == nil {
-		return "nats stream rm --force " + stream
-	}
-	return "nats stream edit --force " + stream + " " + flag(want)
-}
+// config is short for a stream's settings.
+type config = jetstream.StreamConfig
 
 // field is one of a stream's settings.
 type field struct {
 	name string
-	show func(jetstream.StreamConfig) string
-	cure func(have, want jetstream.StreamConfig) Cure
-	// flag is the tool's; nil: nothing but removing the stream helps.
-	flag func(want jetstream.StreamConfig) string
-	set  func(to *jetstream.StreamConfig, want jetstream.StreamConfig)
+	show func(config) string
+	cure func(have, want config) Cure
+	set  func(to *config, want config) // nil: it cannot be changed
 }
 
 // fields are those that matter.
 var fields = []field{
 	{
-		"subjects", func(c jetstream.StreamConfig) string { return fmt.Sprint(slices.Sorted(slices.Values(c.Subjects))) },
-		func(have, want jetstream.StreamConfig) Cure {
-			return lossless(gained(have.Subjects, want.Subjects), ByService)
-		},
-		func(want jetstream.StreamConfig) string {
-			return "--subjects='" + strings.Join(want.Subjects, ",") + "'"
-		},
-		func(to *jetstream.StreamConfig, want jetstream.StreamConfig) { to.Subjects = want.Subjects },
+		"subjects", func(c config) string { return fmt.Sprint(slices.Sorted(slices.Values(c.Subjects))) },
+		func(have, want config) Cure { return lossless(gained(have.Subjects, want.Subjects), ByService) },
+		func(to *config, want config) { to.Subjects = want.Subjects },
 	},
-	{"retention", func(c jetstream.StreamConfig) string { return c.Retention.String() }, byHand, nil, nil},
-	{"storage", func(c jetstream.StreamConfig) string { return c.Storage.String() }, byHand, nil, nil},
+	{"retention", func(c config) string { return c.Retention.String() }, is(ByRemake), nil},
+	{"storage", func(c config) string { return c.Storage.String() }, is(ByRemake), nil},
 	{
-		"discard policy", func(c jetstream.StreamConfig) string { return c.Discard.String() }, bySetup,
-		func(want jetstream.StreamConfig) string {
-			return "--discard=" + map[jetstream.DiscardPolicy]string{jetstream.DiscardNew: "new", jetstream.DiscardOld: "old"}[want.Discard]
-		},
-		func(to *jetstream.StreamConfig, want jetstream.StreamConfig) { to.Discard = want.Discard },
+		"discard policy", func(c config) string { return c.Discard.String() }, is(BySetup),
+		func(to *config, want config) { to.Discard = want.Discard },
 	},
 	{
-		"maximum age", func(c jetstream.StreamConfig) string { return c.MaxAge.String() },
-		func(have, want jetstream.StreamConfig) Cure { return raised(int64(have.MaxAge), int64(want.MaxAge)) },
-		func(want jetstream.StreamConfig) string { return "--max-age=" + want.MaxAge.String() },
-		func(to *jetstream.StreamConfig, want jetstream.StreamConfig) { to.MaxAge = want.MaxAge },
+		"maximum age", func(c config) string { return c.MaxAge.String() },
+		func(have, want config) Cure { return raised(int64(have.MaxAge), int64(want.MaxAge)) },
+		func(to *config, want config) { to.MaxAge = want.MaxAge },
 	},
 	{
-		"maximum bytes", func(c jetstream.StreamConfig) string { return strconv.FormatInt(bound(c.MaxBytes), 10) },
-		func(have, want jetstream.StreamConfig) Cure { return raised(have.MaxBytes, want.MaxBytes) },
-		func(want jetstream.StreamConfig) string {
-			return "--max-bytes=" + strconv.FormatInt(bound(want.MaxBytes), 10)
-		},
-		func(to *jetstream.StreamConfig, want jetstream.StreamConfig) { to.MaxBytes = want.MaxBytes },
+		"maximum bytes", func(c config) string { return bound(c.MaxBytes) },
+		func(have, want config) Cure { return raised(have.MaxBytes, want.MaxBytes) },
+		func(to *config, want config) { to.MaxBytes = want.MaxBytes },
 	},
 	{
-		"maximum messages of a subject", func(c jetstream.StreamConfig) string { return strconv.FormatInt(bound(c.MaxMsgsPerSubject), 10) },
-		func(have, want jetstream.StreamConfig) Cure {
-			return raised(have.MaxMsgsPerSubject, want.MaxMsgsPerSubject)
-		},
-		func(want jetstream.StreamConfig) string {
-			return "--max-msgs-per-subject=" + strconv.FormatInt(bound(want.MaxMsgsPerSubject), 10)
-		},
-		func(to *jetstream.StreamConfig, want jetstream.StreamConfig) {
-			to.MaxMsgsPerSubject = want.MaxMsgsPerSubject
-		},
+		"maximum messages of a subject", func(c config) string { return bound(c.MaxMsgsPerSubject) },
+		func(have, want config) Cure { return raised(have.MaxMsgsPerSubject, want.MaxMsgsPerSubject) },
+		func(to *config, want config) { to.MaxMsgsPerSubject = want.MaxMsgsPerSubject },
 	},
 	{
-		"maximum bytes of a message", func(c jetstream.StreamConfig) string { return strconv.FormatInt(bound(int64(c.MaxMsgSize)), 10) }, byService,
-		func(want jetstream.StreamConfig) string {
-			return "--max-msg-size=" + strconv.FormatInt(bound(int64(want.MaxMsgSize)), 10)
-		},
-		func(to *jetstream.StreamConfig, want jetstream.StreamConfig) { to.MaxMsgSize = want.MaxMsgSize },
+		"maximum bytes of a message", func(c config) string { return bound(int64(c.MaxMsgSize)) }, is(ByService),
+		func(to *config, want config) { to.MaxMsgSize = want.MaxMsgSize },
 	},
 	{
-		"rollups allowed:", func(c jetstream.StreamConfig) string { return strconv.FormatBool(c.AllowRollup) },
-		func(_, want jetstream.StreamConfig) Cure { return lossless(want.AllowRollup, ByService) },
-		func(want jetstream.StreamConfig) string { return switched("allow-rollup", want.AllowRollup) },
-		func(to *jetstream.StreamConfig, want jetstream.StreamConfig) {
+		"rollups allowed:", func(c config) string { return strconv.FormatBool(c.AllowRollup) },
+		func(_, want config) Cure { return lossless(want.AllowRollup, ByService) },
+		func(to *config, want config) {
 			to.AllowRollup, to.DenyPurge = want.AllowRollup, to.DenyPurge && !want.AllowRollup
 		},
 	},
 	{
-		"direct reads allowed:", func(c jetstream.StreamConfig) string { return strconv.FormatBool(c.AllowDirect) }, bySetup,
-		func(want jetstream.StreamConfig) string { return switched("allow-direct", want.AllowDirect) },
-		func(to *jetstream.StreamConfig, want jetstream.StreamConfig) { to.AllowDirect = want.AllowDirect },
+		"direct reads allowed:", func(c config) string { return strconv.FormatBool(c.AllowDirect) }, is(BySetup),
+		func(to *config, want config) { to.AllowDirect = want.AllowDirect },
 	},
 	{
-		"lifetimes of messages allowed:", func(c jetstream.StreamConfig) string { return strconv.FormatBool(c.AllowMsgTTL) }, bySetup,
-		func(want jetstream.StreamConfig) string {
-			return "--allow-msg-ttl --subject-del-markers-ttl=" + want.SubjectDeleteMarkerTTL.String()
-		},
-		func(to *jetstream.StreamConfig, want jetstream.StreamConfig) {
+		"lifetimes of messages allowed:", func(c config) string { return strconv.FormatBool(c.AllowMsgTTL) }, is(BySetup),
+		func(to *config, want config) {
 			to.AllowMsgTTL, to.SubjectDeleteMarkerTTL = want.AllowMsgTTL, want.SubjectDeleteMarkerTTL
 		},
 	},
 	{
-		"window of copies", func(c jetstream.StreamConfig) string { return c.Duplicates.String() }, byService,
-		func(want jetstream.StreamConfig) string { return "--dupe-window=" + want.Duplicates.String() },
-		func(to *jetstream.StreamConfig, want jetstream.StreamConfig) { to.Duplicates = want.Duplicates },
+		"window of copies", func(c config) string { return c.Duplicates.String() }, is(ByService),
+		func(to *config, want config) { to.Duplicates = want.Duplicates },
 	},
 	{
-		"replicas", func(c jetstream.StreamConfig) string { return strconv.Itoa(c.Replicas) }, byHand,
-		func(want jetstream.StreamConfig) string { return "--replicas=" + strconv.Itoa(want.Replicas) }, nil,
+		"replicas", func(c config) string { return strconv.Itoa(c.Replicas) }, is(ByChange),
+		func(to *config, want config) { to.Replicas = want.Replicas },
 	},
-	{"sources", sources, byHand, nil, nil},
-	{"copies to", republished, byHand, func(jetstream.StreamConfig) string { return "--no-republish" }, nil},
+	{"mirror", mirrored, is(ByRemake), nil},
+	{"sources", sources, is(ByChange), func(to *config, want config) { to.Sources = want.Sources }},
+	{"copies to", republished, is(ByChange), func(to *config, want config) { to.RePublish = want.RePublish }},
+	{"changed subjects", transformed, is(ByChange), func(to *config, want config) { to.SubjectTransform = want.SubjectTransform }},
 }
 
 // fitted is what is wanted of a stream that may have more than that: a bucket has keys of
 // other models and versions, and what nobody has said stays.
-func fitted(have, want jetstream.StreamConfig) jetstream.StreamConfig {
+func fitted(have, want config) config {
 	want.Duplicates, want.MaxMsgSize = cmp.Or(want.Duplicates, have.Duplicates), cmp.Or(want.MaxMsgSize, have.MaxMsgSize)
 	want.AllowDirect, want.AllowMsgTTL = want.AllowDirect || have.AllowDirect, want.AllowMsgTTL || have.AllowMsgTTL
 	if bucket, ok := strings.CutPrefix(want.Name, bucketPrefix); ok {
@@ -193,30 +179,21 @@ func union(have, more []string) []string {
 	return append(slices.Clone(have), slices.DeleteFunc(slices.Clone(more), func(s string) bool { return slices.Contains(have, s) })...)
 }
 
-func byHand(_, _ jetstream.StreamConfig) Cure    { return ByHand }
-func bySetup(_, _ jetstream.StreamConfig) Cure   { return BySetup }
-func byService(_, _ jetstream.StreamConfig) Cure { return ByService }
+func is(cure Cure) func(_, _ config) Cure { return func(_, _ config) Cure { return cure } }
 
 func lossless(is bool, cure Cure) Cure {
 	if is {
 		return cure
 	}
-	return ByHand
+	return ByChange
 }
 
 // bound is -1 where there is none.
-func bound(n int64) int64 { return cmp.Or(max(n, 0), -1) }
+func bound(n int64) string { return strconv.FormatInt(cmp.Or(max(n, 0), -1), 10) }
 
 // raised is the cure of a bound: a higher one loses nothing.
 func raised(have, want int64) Cure {
-	return lossless(bound(want) < 0 || bound(have) > 0 && want > have, BySetup)
-}
-
-func switched(flag string, on bool) string {
-	if on {
-		return "--" + flag
-	}
-	return "--no-" + flag
+	return lossless(want <= 0 || have > 0 && want > have, BySetup)
 }
 
 // gained says whether a stream is only to take more subjects than it has, as of
@@ -225,24 +202,37 @@ func gained(have, want []string) bool {
 	return len(have) < len(want) && !slices.ContainsFunc(have, func(s string) bool { return !slices.Contains(want, s) })
 }
 
-// sources are the streams that a stream copies: whoever writes there writes here.
-func sources(c jetstream.StreamConfig) string {
-	var names []string
-	if c.Mirror != nil {
-		names = append(names, c.Mirror.Name)
+// mirrored is the stream that a stream is a copy of, and sources are those that it copies as
+// well: whoever writes there writes here.
+func mirrored(c config) string {
+	if c.Mirror == nil {
+		return none
 	}
-	for _, s := range c.Sources {
-		names = append(names, s.Name)
+	return c.Mirror.Name
+}
+
+func sources(c config) string {
+	names := make([]string, len(c.Sources))
+	for i, s := range c.Sources {
+		names[i] = s.Name
 	}
-	return orNone(strings.Join(names, ","))
+	return cmp.Or(strings.Join(names, ","), none)
 }
 
 // republished is where a stream sends all that it stores.
-func republished(c jetstream.StreamConfig) string {
+func republished(c config) string {
 	if c.RePublish == nil {
-		return orNone("")
+		return none
 	}
-	return orNone(c.RePublish.Destination)
+	return c.RePublish.Destination
 }
 
-func orNone(text string) string { return cmp.Or(text, "none") }
+// transformed is what a stream makes of the subjects that it takes in.
+func transformed(c config) string {
+	if c.SubjectTransform == nil {
+		return none
+	}
+	return c.SubjectTransform.Source + " to " + c.SubjectTransform.Destination
+}
+
+const none = "none"

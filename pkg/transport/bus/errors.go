@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -76,20 +77,24 @@ func (e *MismatchError) Error() string {
 	if len(e.Differences) == 0 {
 		return "a stream is not what is wanted"
 	}
-	var what, how []string
-	setup := true
-	for _, d := range e.Differences {
-		what, how = append(what, d.String()), append(how, d.Command)
-		setup = setup && d.Cure < ByHand
+	worst := slices.MaxFunc(e.Differences, func(a, b Difference) int { return cmp.Compare(a.Cure, b.Cure) })
+	what := make([]string, len(e.Differences))
+	for i, d := range e.Differences {
+		what[i] = d.String()
 	}
-	about := fmt.Sprintf("stream %s has %s", e.Differences[0].Stream, strings.Join(what, ", and "))
+	return fmt.Sprintf("stream %s has %s: %s", worst.Stream, strings.Join(what, ", and "), e.cure(worst))
+}
+
+func (e *MismatchError) cure(worst Difference) string {
 	switch {
 	case e.Newer != "":
-		return fmt.Sprintf("%s: switchyard %s has made it, which is later than this one; start that", about, e.Newer)
-	case setup:
-		return about + ": switchyard setup mends that and loses nothing, or " + strings.Join(slices.Compact(how), "; ")
+		return "switchyard " + e.Newer + " has made it, which is later than this one; start that"
+	case worst.Cure < ByChange:
+		return "switchyard setup, with the same --model and flags, mends that and loses nothing"
+	case worst.Cure == ByRemake:
+		return "start all services with the same flags, or stop them and remake it by " + worst.Command() + ", which loses what it holds"
 	}
-	return about + ": start all services with the same flags, or " + strings.Join(slices.Compact(how), "; ")
+	return "start all services with the same flags, or change it by " + worst.Command() + ", which may lose what it holds"
 }
 
 // MissingError says that streams are missing, and that this user may not make them.

@@ -52,7 +52,7 @@ func TestWaitsForMaker(t *testing.T) {
 		var missing *MissingError
 		return errors.As(service.Ready(), &missing) && len(missing.Streams) == 2
 	})
-	if _, err := maker.Provide(ctx, 1, WantStream(s.Tokens()), WantStream(s.Hidden()), WantBucket(s.Bucket("plans"), 0)); err != nil {
+	if _, err := maker.Provide(ctx, Provision{Replicas: 1}, WantStream(s.Tokens()), WantStream(s.Hidden()), WantBucket(s.Bucket("plans"), 0)); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -117,7 +117,7 @@ func TestReceiverWaitsForMaker(t *testing.T) {
 	defer cancel()
 	s := names(schemas.HopsUnacked)
 	want := WantStream(s.Hidden())
-	if _, err := maker.Provide(ctx, 1, want); err != nil {
+	if _, err := maker.Provide(ctx, Provision{Replicas: 1}, want); err != nil {
 		t.Fatal(err)
 	}
 	var got atomic.Int64
@@ -135,7 +135,7 @@ func TestReceiverWaitsForMaker(t *testing.T) {
 	if err != nil || len(lost) != 1 {
 		t.Fatalf("lost %v, %v", lost, err)
 	}
-	if _, err := maker.Provide(ctx, 1, lost...); err != nil {
+	if _, err := maker.Provide(ctx, Provision{Replicas: 1}, lost...); err != nil {
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, "tensors flow again", func() bool {
@@ -156,7 +156,7 @@ func TestMayNotMend(t *testing.T) {
 		t.Fatal(err)
 	}
 	var mismatch *MismatchError
-	if err := service.Ensure(ctx, 1, now); !errors.As(err, &mismatch) || !strings.Contains(err.Error(), "switchyard setup mends that") || !strings.Contains(err.Error(), "nats stream edit --force test_TOKENS_m --allow-rollup") {
+	if err := service.Ensure(ctx, 1, now); !errors.As(err, &mismatch) || !strings.Contains(err.Error(), "rollups allowed: false where true is wanted: switchyard setup") {
 		t.Errorf("error %v", err)
 	}
 	if err := maker.Ensure(ctx, 1, now); err != nil {
@@ -177,7 +177,7 @@ func TestNewerStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	var mismatch *MismatchError
-	if err := r.conn.Ensure(r.ctx(), 1, now); !errors.As(err, &mismatch) || !strings.Contains(err.Error(), "switchyard v9 has made it") || strings.Contains(err.Error(), "nats stream") {
+	if err := r.conn.Ensure(r.ctx(), 1, now); !errors.As(err, &mismatch) || !strings.Contains(err.Error(), "switchyard v9 has made it") || strings.Contains(err.Error(), "switchyard setup") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -187,9 +187,9 @@ func TestProvide(t *testing.T) {
 	r := newRig(t)
 	s := names(schemas.HopsUnacked)
 	want := []jetstream.StreamConfig{WantStream(s.Tokens()), WantStream(s.Prompts()), WantStream(s.Hidden()), WantBucket(s.Bucket("plans"), 0, "a"), WantObjects(s.Bucket("weights"))}
-	states := func(replicas int, want ...jetstream.StreamConfig) (text string) {
+	states := func(how Provision, want ...jetstream.StreamConfig) (text string) {
 		t.Helper()
-		all, err := r.conn.Provide(r.ctx(), replicas, want...)
+		all, err := r.conn.Provide(r.ctx(), how, want...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,21 +204,33 @@ func TestProvide(t *testing.T) {
 		}
 		return strings.TrimSpace(text)
 	}
-	if got := states(1, want...); got != "made made made made made" {
+	if got := states(Provision{Replicas: 1}, want...); got != "made made made made made" {
 		t.Errorf("at first: %s", got)
 	}
-	if got := states(1, want...); got != "" {
+	if got := states(Provision{Replicas: 1}, want...); got != "" {
 		t.Errorf("the second time: %s", got)
 	}
 	s.LogAge, s.LogBytes = 3*time.Hour, 5<<30
 	want[0], want[3] = WantStream(s.Tokens()), WantBucket(s.Bucket("plans"), 0, "b")
-	if got := states(1, want...); got != "mended maximum age mended maximum bytes mended subjects mended maximum bytes of a message" {
+	if got := states(Provision{Replicas: 1}, want...); got != "mended maximum age mended maximum bytes mended subjects mended maximum bytes of a message" {
 		t.Errorf("with more: %s", got)
 	}
 	s.LogAge, s.Hops = time.Hour, schemas.HopsAcked
 	want[0], want[2] = WantStream(s.Tokens()), WantStream(s.Hidden())
-	if got := states(1, want...); got != "left maximum age left retention" {
+	if got := states(Provision{Replicas: 1}, want...); got != "left maximum age left retention" {
 		t.Errorf("with less: %s", got)
+	}
+	for _, tc := range []struct {
+		how  Provision
+		want string
+	}{
+		{Provision{Change: []string{s.Tokens().Name, s.Hidden().Name}}, "mended maximum age left retention"},
+		{Provision{Remake: []string{Tensors, s.Tokens().Name}}, "made"},
+		{Provision{}, ""},
+	} {
+		if got := states(tc.how, want...); got != tc.want {
+			t.Errorf("%+v: %s", tc.how, got)
+		}
 	}
 	if lost, err := r.conn.Lost(r.ctx(), append(want, WantStream(s.Gate()))...); err != nil || len(lost) != 1 || lost[0].Name != s.Gate().Name {
 		t.Errorf("lost %v, %v", lost, err)

@@ -3,7 +3,9 @@ package bus
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -26,6 +28,27 @@ func WantBucket(name string, ttl time.Duration, keys ...string) jetstream.Stream
 // WantObjects is the stream of an object store.
 func WantObjects(bucket string) jetstream.StreamConfig { return objectsConfig(bucket, 0) }
 
+// Provision says how streams are made.
+type Provision struct {
+	// Replicas are those of Ensure.
+	Replicas int
+	// Change names streams to change in all that can be changed, and Remake those to
+	// delete and make anew where that is not enough: what they hold may be lost.
+	// Tensors stands for all streams in memory.
+	Change, Remake []string
+}
+
+func (p Provision) upTo(want config) Cure {
+	if named(p.Change, want) || named(p.Remake, want) {
+		return ByChange
+	}
+	return BySetup
+}
+
+func named(streams []string, want config) bool {
+	return slices.Contains(streams, want.Name) || want.Storage == jetstream.MemoryStorage && slices.Contains(streams, Tensors)
+}
+
 // Provided is what became of a stream that is wanted.
 type Provided struct {
 	Stream jetstream.StreamConfig // as it is wanted
@@ -36,28 +59,34 @@ type Provided struct {
 }
 
 // Provide makes streams that are missing, and mends of others what loses nothing. What it
-// leaves is no error. replicas are those of Ensure.
-func (c *Conn) Provide(ctx context.Context, replicas int, want ...jetstream.StreamConfig) ([]Provided, error) {
-	c.replicas.Store(int64(replicas))
+// leaves is no error.
+func (c *Conn) Provide(ctx context.Context, how Provision, want ...jetstream.StreamConfig) ([]Provided, error) {
+	c.replicas.Store(int64(how.Replicas))
 	all := make([]Provided, len(want))
+	var failed atomic.Bool
 	one := func(i int) {
+		if failed.Load() {
+			return // for want of room or a right, as the others will
+		}
 		p := &all[i]
-		p.err = c.Persist(ctx, "making stream "+want[i].Name, func(ctx context.Context) error { return c.provide(ctx, want[i], p) })
+		p.err = c.Persist(ctx, "making stream "+want[i].Name, func(ctx context.Context) error { return c.provide(ctx, how, want[i], p) })
+		if p.err != nil {
+			failed.Store(true)
+		}
 	}
 	if len(want) > 0 {
 		one(0) // alone, as of Ensure
 	}
-	if len(want) > 0 && all[0].err == nil {
-		parallel.Each(ensureAtOnce, 1, len(want), one)
-	}
-	var errs []error
+	parallel.Each(ensureAtOnce, 1, len(want), one)
 	for _, p := range all {
-		errs = append(errs, p.err)
+		if p.err != nil {
+			return nil, p.err // the others of the moment say the same
+		}
 	}
-	return all, errors.Join(errs...)
+	return all, nil
 }
 
-func (c *Conn) provide(ctx context.Context, want jetstream.StreamConfig, p *Provided) error {
+func (c *Conn) provide(ctx context.Context, how Provision, want jetstream.StreamConfig, p *Provided) error {
 	memory := want.Storage == jetstream.MemoryStorage
 	stream, err := c.look(ctx, want.Name, memory)
 	if want.Replicas = c.streamReplicas(); memory {
@@ -72,9 +101,18 @@ func (c *Conn) provide(ctx context.Context, want jetstream.StreamConfig, p *Prov
 		return err
 	}
 	c.foundStream(want.Name)
-	p.Mended, p.Left, err = c.mend(ctx, stream.CachedInfo().Config, want, BySetup)
-	return err
+	p.Mended, p.Left, err = c.mend(ctx, stream.CachedInfo().Config, want, how.upTo(want))
+	if err != nil || len(p.Left) == 0 || !named(how.Remake, want) {
+		return err
+	}
+	if err := c.js.DeleteStream(ctx, want.Name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return fmt.Errorf("deleting stream %s: %w", want.Name, err)
+	}
+	return errRemade
 }
+
+// errRemade says that a stream was deleted, and is to be made by the next attempt.
+var errRemade = errors.New("the stream was deleted, to be made anew")
 
 // Lost are those of the wanted streams that are not there. Memory streams of a cluster
 // that nobody answers for are given up.
