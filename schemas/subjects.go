@@ -119,6 +119,16 @@ func (s Subjects) Holdings(service, replica string) string {
 // AnyHoldings matches what every replica of a service tells.
 func (s Subjects) AnyHoldings(service string) string { return s.Holdings(service, "*") }
 
+// Drain is where an operator asks a replica to drain.
+func (s Subjects) Drain(service, replica string) string {
+	return s.join("drain", s.Model, service, replica)
+}
+
+// Drained is where a replica that was asked to drain says how that goes.
+func (s Subjects) Drained(service, replica string) string {
+	return s.join("drained", s.Model, service, replica)
+}
+
 // Hidden carries rows to the gate of a layer.
 func (s Subjects) Hidden(layer int) string { return s.join("hidden", s.Model, strconv.Itoa(layer)) }
 

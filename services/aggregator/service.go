@@ -45,12 +45,12 @@ const (
 
 // New returns a replica that is not started.
 func New(d *deployment.Deployment) *Service {
-	id := deployment.NewID("aggregator")
+	id := d.ReplicaID("aggregator")
 	presence := d.NewPresence(id, "aggregator")
 	presence.RowSums = true
 	return &Service{
 		d: d, id: id, presence: presence, groups: newGroups(d.Shape, groupsLimit(d)), late: wire.Lateness{Shape: d.Shape},
-		tracer: d.Telemetry.Tracer("aggregator"), metrics: d.Telemetry.Metrics,
+		tracer: d.Telemetry.Tracer("aggregator", id), metrics: d.Telemetry.Metrics,
 	}
 }
 

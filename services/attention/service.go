@@ -70,10 +70,10 @@ const blocksInFlight = 64
 
 // New returns a replica that is not started.
 func New(d *deployment.Deployment, c Config) *Service {
-	id := deployment.NewID("attention")
+	id := d.ReplicaID("attention")
 	return &Service{
 		d: d, config: c, id: id, presence: d.NewPresence(id, "attention"),
-		tracer: d.Telemetry.Tracer("attention"), metrics: d.Telemetry.Metrics,
+		tracer: d.Telemetry.Tracer("attention", id), metrics: d.Telemetry.Metrics,
 		log: tokenlog.Of(d, id), slots: newSlots(c.MaxSequences), waiting: newWaiting(),
 		foreign: make(chan struct{}, foreignAtOnce), ackWait: sequenceAckWait, largerWithin: largerWithin, throttles: c.GPU.Throttles,
 	}
@@ -93,6 +93,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 		stats[members.StepSeconds] = s.exchange.latency.step(s.d.MoELayers()).Seconds()
 		maps.Copy(stats, s.config.GPU.Figures())
 	}
+	s.presence.Trouble = s.peers.ready
 	own, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.ctx, s.stop = own, stop
 	if s.view, err = s.presence.Watch(own); err != nil {

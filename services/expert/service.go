@@ -89,10 +89,10 @@ func New(d *deployment.Deployment, c Config) (*Service, error) {
 }
 
 func newOn(on device.Device, d *deployment.Deployment, c Config) *Service {
-	id := deployment.NewID("expert")
+	id := d.ReplicaID("expert")
 	s := &Service{
 		d: d, config: c, id: id, presence: d.NewPresence(id, "expert"), device: on,
-		tracer: d.Telemetry.Tracer("expert"), metrics: d.Telemetry.Metrics,
+		tracer: d.Telemetry.Tracer("expert", id), metrics: d.Telemetry.Metrics,
 		loads:     loads.NewCounter(d.Identity.Model, id, d.Shape.MoE, d.Model.Spec.Experts),
 		functions: map[string]*function{}, plans: map[int]*plan.Layer{}, said: map[int][]*pb.FunctionState{}, serving: make(chan struct{}),
 		awaiting: make(chan struct{}, waitAtOnce), late: wire.Lateness{Shape: d.Shape},
@@ -103,7 +103,7 @@ func newOn(on device.Device, d *deployment.Deployment, c Config) *Service {
 	s.computers = newComputers(func() *computer { return &computer{device: on, shape: d.Shape, wire: d.Wire} })
 	s.presence.SetBudget(uint64(on.Memory().Budget))
 	s.presence.Device, s.presence.ExpertBytes = on.Name(), s.expertBytes
-	s.presence.Fill, s.presence.Stuck = s.fill, s.stuck
+	s.presence.Fill, s.presence.Stuck, s.presence.Trouble = s.fill, s.stuck, s.cold
 	return s
 }
 
@@ -207,10 +207,36 @@ func (s *Service) Ready() error {
 	if err := s.presence.Reachable(); err != nil {
 		return err
 	}
-	if !s.presence.Ready() {
-		return fmt.Errorf("the functions that the plan wants here are not warm yet")
+	return s.cold()
+}
+
+// cold says what of the plan the host does not serve yet.
+func (s *Service) cold() error {
+	if s.presence.Ready() {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("the functions that the plan wants here are not warm yet%s", s.remaining())
+}
+
+// remaining says which those are, as far as there is a plan.
+func (s *Service) remaining() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if have, want := len(s.plans), len(s.d.MoELayers()); have < want {
+		return fmt.Sprintf(": %d of %d layers have a plan", have, want)
+	}
+	waiting, first := 0, (*function)(nil)
+	for _, f := range s.functions {
+		if f.loads() && f.state.Phase != isWarm && f.state.Phase != isRefused {
+			if waiting++; first == nil || f.layer < first.layer || f.layer == first.layer && f.spec.Id < first.spec.Id {
+				first = f
+			}
+		}
+	}
+	if first == nil {
+		return ""
+	}
+	return fmt.Sprintf(": %d of %d, among them function %s of layer %d", waiting, len(s.functions), first.spec.Id, first.layer)
 }
 
 // receive computes a dispatch: one from the group of f, or, when f is nil, one

@@ -2,10 +2,10 @@ package gate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -61,12 +61,25 @@ func (p *planSwitch) complete() error {
 		if r != nil && r.Missing() == nil {
 			continue
 		}
-		if !p.begun {
-			return errors.New("no plan whose functions are all warm")
+		switch {
+		case r == nil:
+			return fmt.Errorf("no plan whose functions are all warm: layer %d has no plan", l)
+		case !p.begun:
+			return fmt.Errorf("no plan whose functions are all warm: layer %d waits for %s", l, named(r.Missing()))
 		}
-		return fmt.Errorf("layer %d has functions without a live expert host, among them %s", l, r.Missing().Id)
+		return fmt.Errorf("layer %d has functions without a live expert host, among them %s", l, named(r.Missing()))
 	}
 	return nil
+}
+
+// named is a function with its experts.
+func named(t *plan.Target) string {
+	const few = 4
+	experts := t.GetExperts()
+	if len(experts) > few {
+		return fmt.Sprintf("function %s (%d experts)", t.GetId(), len(experts))
+	}
+	return fmt.Sprintf("function %s (experts %s)", t.GetId(), strings.Trim(fmt.Sprint(experts), "[]"))
 }
 
 // offer takes a layer's newer plan.

@@ -57,10 +57,10 @@ const inFlight = 64
 
 // New returns a replica that is not started.
 func New(d *deployment.Deployment, c Config) *Service {
-	id := deployment.NewID("gate")
+	id := d.ReplicaID("gate")
 	s := &Service{
 		d: d, config: c, id: id, presence: d.NewPresence(id, "gate"), split: newSplitter(d.Model.Spec.Hidden), traces: planTraces{}, late: wire.Lateness{Shape: d.Shape},
-		tracer: d.Telemetry.Tracer("gate"), metrics: d.Telemetry.Metrics, loads: newLoadMeter(d, id),
+		tracer: d.Telemetry.Tracer("gate", id), metrics: d.Telemetry.Metrics, loads: newLoadMeter(d, id),
 		slow: newSlowHosts(d.Logger, d.Telemetry.Metrics.Hosts),
 	}
 	s.hidden = &shared{receive: s.receiveAny, log: d.Logger}
@@ -87,6 +87,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 		return err
 	}
 	s.plan = newPlanSwitch(s.d.MoELayers(), s.states)
+	s.presence.Trouble = s.plan.ready
 	s.to = addresses{subjects: s.d.Subjects, hosts: s.view.Roster("expert"), slow: s.slow.now}
 	return s.listen(ctx)
 }

@@ -27,7 +27,7 @@ type Service struct {
 
 // New returns a predictor that is not started.
 func New(d *deployment.Deployment, c Config) *Service {
-	id := deployment.NewID("predictor")
+	id := d.ReplicaID("predictor")
 	return &Service{d: d, config: c, id: id, presence: d.NewPresence(id, "predictor"), backlog: newBacklog()}
 }
 
@@ -43,7 +43,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if p.Method() == predict.MethodReused {
 		s.d.Logger.Info("predicting with the model's own gates: there are no trained weights for it; switchyard train-predictor makes some for --weights")
 	}
-	s.work = newWorker(s.d, p, s.d.NewLoadOutbox(s.id, pb.LoadSource_LOAD_SOURCE_PREDICTOR))
+	s.work = newWorker(s.d, s.id, p, s.d.NewLoadOutbox(s.id, pb.LoadSource_LOAD_SOURCE_PREDICTOR))
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = stop
 	if _, err := s.presence.Watch(watching); err != nil {

@@ -30,8 +30,8 @@ type worker struct {
 	load []float64 // (E)
 }
 
-func newWorker(d *deployment.Deployment, p predict.Predictor, out *deployment.LoadOutbox) *worker {
-	return &worker{d: d, predictor: p, out: out, tracer: d.Telemetry.Tracer("predictor"), load: make([]float64, d.Shape.Experts)}
+func newWorker(d *deployment.Deployment, id string, p predict.Predictor, out *deployment.LoadOutbox) *worker {
+	return &worker{d: d, predictor: p, out: out, tracer: d.Telemetry.Tracer("predictor", id), load: make([]float64, d.Shape.Experts)}
 }
 
 // attempt predicts from a message. One that cannot be used is counted and costs nothing else.

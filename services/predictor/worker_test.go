@@ -55,7 +55,7 @@ func FuzzHandle(f *testing.F) {
 	}
 	to := &testloads.Sink{}
 	d.Loads = to
-	w := newWorker(d, p, d.NewLoadOutbox("predictor-1", pb.LoadSource_LOAD_SOURCE_PREDICTOR))
+	w := newWorker(d, "predictor-1", p, d.NewLoadOutbox("predictor-1", pb.LoadSource_LOAD_SOURCE_PREDICTOR))
 	body, err := proto.Marshal(rows(d, 0, 3))
 	if err != nil {
 		f.Fatal(err)

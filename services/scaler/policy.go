@@ -48,7 +48,7 @@ type policy struct {
 
 func newPolicy(s elastic.Settings, m elastic.Model, samples Samples, t *telemetry.Telemetry, log *slog.Logger) *policy {
 	return &policy{
-		settings: s, model: m, samples: samples, metrics: t.Metrics.Scaler, tracer: t.Tracer("scaler"), log: log,
+		settings: s, model: m, samples: samples, metrics: t.Metrics.Scaler, log: log,
 		stopping: func() bool { return false }, began: time.Now(), news: make(chan struct{}),
 	}
 }

@@ -38,7 +38,7 @@ type Service struct {
 
 // New returns a scaler that is not started.
 func New(d *deployment.Deployment, c Config) *Service {
-	id := deployment.NewID("scaler")
+	id := d.ReplicaID("scaler")
 	return &Service{d: d, config: c, id: id, presence: d.NewPresence(id, "scaler")}
 }
 
@@ -71,6 +71,7 @@ func (s *Service) start(ctx context.Context, samples Samples) (err error) {
 		return err
 	}
 	s.policy = newPolicy(s.config.settings(), model, samples, s.d.Telemetry, s.d.Logger)
+	s.policy.tracer = s.d.Telemetry.Tracer("scaler", s.id)
 	s.policy.presence, s.policy.refusals, s.policy.computed = s.presence, s.refusals, s.computed
 	s.unfollow = s.policy.follow(s.d.Telemetry.Metrics.Scaler)
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -227,12 +227,12 @@ func (y testYard) awaitAnswer(t *testing.T, answered bool) {
 // addAttention starts another replica with so many KV pages; leave stops it.
 func (y testYard) addAttention(t *testing.T, n int) (leave func()) {
 	t.Helper()
-	conn, traffic, err := y.Settings.Node.Connect(t.Context(), "attention")
+	r, err := y.Settings.Node.Connect(t.Context(), "attention")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(conn.Close)
-	d, err := y.Settings.Node.Deploy(t.Context(), "attention", conn, traffic)
+	t.Cleanup(r.Conn.Close)
+	d, err := y.Settings.Node.Deploy(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,12 +303,12 @@ func TestForgedSequences(t *testing.T) {
 // sequence is one as a tokenizer writes it.
 func (y testYard) sequence(t *testing.T, id string) *pb.Sequence {
 	t.Helper()
-	conn, traffic, err := y.Settings.Node.Connect(t.Context(), "attention")
+	r, err := y.Settings.Node.Connect(t.Context(), "attention")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
-	d, err := y.Settings.Node.Deploy(t.Context(), "attention", conn, traffic)
+	defer r.Conn.Close()
+	d, err := y.Settings.Node.Deploy(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -104,12 +104,12 @@ func (s *adversary) join(service string) {
 	ctx, cancel := context.WithTimeout(s.t.Context(), testkit.Patience)
 	defer cancel()
 	n := s.y.Settings.Node
-	conn, traffic, err := n.Connect(ctx, service)
+	r, err := n.Connect(ctx, service)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	defer conn.Close()
-	d, err := n.Deploy(ctx, service, conn, traffic)
+	defer r.Conn.Close()
+	d, err := n.Deploy(ctx, r)
 	if err != nil {
 		s.t.Fatal(err)
 	}

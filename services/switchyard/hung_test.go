@@ -173,12 +173,12 @@ type sham struct {
 
 func newSham(t *testing.T, y testYard, service string) *sham {
 	t.Helper()
-	conn, traffic, err := y.Settings.Node.Connect(t.Context(), service)
+	r, err := y.Settings.Node.Connect(t.Context(), service)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(conn.Close)
-	d, err := y.Settings.Node.Deploy(t.Context(), service, conn, traffic)
+	t.Cleanup(r.Conn.Close)
+	d, err := y.Settings.Node.Deploy(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -144,7 +144,7 @@ func serve(ctx context.Context, e *env, name string, mf ModelFlags, tf Telemetry
 		return err
 	}
 	defer func() { err = errors.Join(err, n.Close()) }()
-	n.Bus = e.busConfig()
+	n.Bus, n.Shared.TellStages = e.busConfig(), true
 	n.Shared.Class = classOf(s, mf)
 	count := map[string]int{name: 1}
 	if err := s.Check(n.Shared.Model, count); err != nil {
@@ -187,7 +187,7 @@ func nodeOf(e *env, mf ModelFlags, m *model.Model, p *pool.Pool, t *telemetry.Te
 	logBytes, _ := mf.logBytes() // checked with the other flags
 	return &cluster.Node{Shared: deployment.Settings{
 		Model: m, Pool: p, Prefix: e.Prefix, Name: mf.Name, Hops: mf.hops(), Wire: mf.wire(),
-		Replicas: mf.Replicas, LogAge: mf.LogAge, LogBytes: logBytes, Release: version, Telemetry: t, Logger: e.log,
+		Replicas: mf.Replicas, LogAge: mf.LogAge, LogBytes: logBytes, Version: version, Telemetry: t, Logger: e.log,
 	}}
 }
 

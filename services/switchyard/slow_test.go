@@ -117,7 +117,7 @@ func (r rowsOf) minus(o rowsOf) rowsOf { return rowsOf{r.slow - o.slow, r.others
 // slow ones are those that are not here yet.
 func (y testYard) watchSlow(t *testing.T) func() rowsOf {
 	t.Helper()
-	d, err := y.Settings.Node.Deploy(t.Context(), "test", y.connect(t), nil)
+	d, err := y.Settings.Node.Deploy(t.Context(), cluster.Replica{Service: "test", Conn: y.connect(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,6 +61,7 @@ func (c *UpCmd) Run(ctx context.Context, e *env) (err error) {
 	if err != nil {
 		return err
 	}
+	settings.Node.Shared.TellStages = true
 	y, err := openCluster(ctx, settings)
 	if err != nil {
 		return stopped(ctx, err)

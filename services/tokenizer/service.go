@@ -83,13 +83,13 @@ const (
 
 // New returns a replica that is not started.
 func New(d *deployment.Deployment, c Config) *Service {
-	id := deployment.NewID("tokenizer")
+	id := d.ReplicaID("tokenizer")
 	if len(c.InboxPrefixes) == 0 {
 		c.InboxPrefixes = []string{schemas.DefaultInboxPrefix}
 	}
 	s := &Service{
 		d: d, edge: d.Edge, config: c, id: id, presence: d.NewPresence(id, "tokenizer"),
-		tracer: d.Telemetry.Tracer("tokenizer"), metrics: d.Telemetry.Metrics,
+		tracer: d.Telemetry.Tracer("tokenizer", id), metrics: d.Telemetry.Metrics,
 		log: tokenlog.Of(d, id), packing: newPacking(), inHand: siblings.NewHoldings(),
 		asks: make(chan struct{}, asksAtOnce), storing: storing, lastAsks: lastAsks, handled: handledWithin, cancelled: newRecently(maxCancelled, cancelledFor),
 		settled: newRecently(maxSettled, settledFor), mends: make(chan struct{}, mendsAtOnce),
@@ -114,6 +114,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 		stats[statReserved], stats[statLosses] = float64(s.reservations.announced()), float64(s.pulse.lost())
 		stats[statQueued] = float64(s.backlog.submitted())
 	}
+	s.presence.Trouble = s.flows
 	own, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.ctx, s.stop = own, stop
 	s.asking, s.endAsks = context.WithCancel(context.WithoutCancel(ctx))
@@ -204,6 +205,11 @@ func (s *Service) Ready() error {
 	if err := s.presence.Reachable(); err != nil {
 		return err
 	}
+	return s.flows()
+}
+
+// flows says why no token would come of a prompt, as far as this replica knows.
+func (s *Service) flows() error {
 	if err := s.edge.Ready(); err != nil {
 		return fmt.Errorf("producers are not heard: %w", err)
 	}

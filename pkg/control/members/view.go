@@ -184,6 +184,8 @@ const (
 	maxName   = 64
 	maxStats  = 256
 	maxDevice = 512 // it has the name of a file
+	maxHost   = 253
+	maxWords  = 2048 // of why it is not ready
 )
 
 // decode returns nil for what is not a member's: anybody with the permission
@@ -193,12 +195,12 @@ func decode(id string, value []byte) *pb.Member {
 	if len(value) > maxRecord || proto.Unmarshal(value, m) != nil || m.GetId() != id || !schemas.IsReplicaID(id) {
 		return nil
 	}
-	for _, name := range []string{m.GetService(), m.GetModel(), m.GetNumericClass(), m.GetWire(), m.GetHops()} {
+	for _, name := range []string{m.GetService(), m.GetModel(), m.GetNumericClass(), m.GetWire(), m.GetHops(), m.GetVersion()} {
 		if len(name) > maxName {
 			return nil
 		}
 	}
-	if len(m.Stats) > maxStats || len(m.Device) > maxDevice {
+	if len(m.Stats) > maxStats || len(m.Device) > maxDevice || len(m.Host) > maxHost || len(m.Trouble) > maxWords {
 		return nil
 	}
 	return m

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,8 +42,15 @@ type Settings struct {
 	Prefix string
 	// Name of the model in subjects; the model's own if empty.
 	Name string
-	Hops schemas.Hops
-	Wire tensor.Wire
+	// Replica is the id of the one replica that has this deployment; empty: each makes
+	// one of its own.
+	Replica string
+	// Version is of the binary.
+	Version string
+	// TellStages has replicas log when a service that tokens pass goes missing, or is back.
+	TellStages bool
+	Hops       schemas.Hops
+	Wire       tensor.Wire
 	// Class is the numeric class of the process; the CPU's if empty, and MixedClasses
 	// where replicas of others may join.
 	Class string
@@ -51,9 +59,7 @@ type Settings struct {
 	// LogBytes bounds them; 0 is the default.
 	LogBytes int64
 	// Replicas of the streams; 0 is one on one server, three on a cluster.
-	Replicas int
-	// Release is this program's.
-	Release   string
+	Replicas  int
 	Telemetry *telemetry.Telemetry
 	// Traffic is Conn's observer; nil counts nothing.
 	Traffic *Traffic
@@ -111,6 +117,12 @@ type Deployment struct {
 	// Refuse is told why a replica that has just come may not stay, and returns at once;
 	// nil: it stays.
 	Refuse func(error)
+	// Ending says that this process stops its replicas one by one; nil: it does not.
+	Ending func() bool
+
+	replica    string
+	process    process
+	tellStages bool
 
 	traffic  *Traffic
 	class    string
@@ -133,7 +145,7 @@ func Open(ctx context.Context, s Settings) (*Deployment, error) {
 		Conn: s.Conn, Hop: bus.NewHop(s.Conn, s.Hops), Logs: s.Conn, Subjects: names,
 		Streams: schemas.Streams{Subjects: names, Hops: s.Hops, LogAge: s.LogAge, LogBytes: s.LogBytes},
 		Model:   s.Model, Pool: s.Pool, Wire: s.Wire, Identity: id,
-		Telemetry: s.Telemetry, Loads: s.Loads, Steps: s.Steps, Logger: s.Logger, traffic: s.Traffic, class: cmp.Or(s.Class, cpu.Class()), replicas: s.Replicas,
+		Telemetry: s.Telemetry, Loads: s.Loads, Steps: s.Steps, Logger: s.Logger, traffic: s.Traffic, replica: s.Replica, process: thisProcess(s.Version), tellStages: s.TellStages, class: cmp.Or(s.Class, cpu.Class()), replicas: s.Replicas,
 	}
 	d.Liveness = liveness.NewWatcher(s.Conn, names.Here)
 	if s.LogStore != nil {

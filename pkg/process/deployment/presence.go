@@ -24,6 +24,7 @@ type Presence struct {
 	d       *Deployment
 	id      string
 	service string
+	made    time.Time
 
 	ready    atomic.Bool
 	draining atomic.Bool
@@ -50,11 +51,13 @@ type Presence struct {
 	Stuck func() bool
 	// Fill, if set, adds to the stats whenever they are announced.
 	Fill func(stats map[string]float64)
+	// Trouble, if set, says why the replica is not ready.
+	Trouble func() error
 }
 
 // NewPresence prepares a replica's entry.
 func (d *Deployment) NewPresence(id, service string) *Presence {
-	return &Presence{d: d, id: id, service: service, stats: map[string]float64{}}
+	return &Presence{d: d, id: id, service: service, made: time.Now(), stats: map[string]float64{}}
 }
 
 // Add counts.
@@ -103,6 +106,9 @@ func (p *Presence) Watch(ctx context.Context) (*members.View, error) {
 		return nil, fmt.Errorf("watching the members: %w", err)
 	}
 	p.view = v
+	if p.d.tellStages {
+		go p.tellStages(ctx, v)
+	}
 	return v, nil
 }
 
@@ -133,6 +139,7 @@ func (p *Presence) Announce(ctx context.Context) error {
 		return err
 	}
 	defer stop()
+	defer p.d.Telemetry.Metrics.Replica(p.service, p.id, p.d.process.host, p.d.process.pid, p.d.process.version)()
 	listening, err := liveness.Listen(ctx, p.d.Conn, p.d.Subjects.Here(p.id))
 	if err != nil {
 		return err
@@ -202,6 +209,7 @@ func (p *Presence) member() *pb.Member {
 		NumericClass: kind.NumericClass, Wire: kind.Wire, Hops: string(kind.Hops), SchemaVersion: kind.Version, Ready: p.ready.Load(), Draining: p.draining.Load(),
 		Stats: stats, MemoryBudgetBytes: p.budget.Load(),
 		Answer: p.answer(), Device: p.Device, ExpertBytes: p.ExpertBytes, RowSums: p.RowSums,
+		Host: p.d.process.host, Pid: uint32(p.d.process.pid), Version: p.d.process.version, UptimeSeconds: p.uptime(), Trouble: p.trouble(),
 	}
 	if p.calling.Load() {
 		m.Call = max(1, rand.Uint64())

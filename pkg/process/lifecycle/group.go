@@ -20,6 +20,7 @@ type Group struct {
 	state   state
 	current string // the service that was asked to start last
 	members map[Service]*member
+	retired map[Service]bool
 	failed  chan error // the first error of any Run
 	stopErr error
 	stopped chan struct{}
@@ -41,6 +42,9 @@ type member struct {
 	cancel context.CancelFunc // ends its Run; nil when it was never run
 	done   chan struct{}      // closed when Run has returned
 	err    error              // of Run; valid after done
+
+	stopping sync.Once
+	stopErr  error // of the stopping
 }
 
 // NewGroup returns a group that starts these services in this order and stops
@@ -48,7 +52,7 @@ type member struct {
 func NewGroup(name string, services ...Service) *Group {
 	return &Group{
 		name: name, start: services,
-		members: map[Service]*member{}, failed: make(chan error, len(services)), stopped: make(chan struct{}),
+		members: map[Service]*member{}, retired: map[Service]bool{}, failed: make(chan error, len(services)), stopped: make(chan struct{}),
 	}
 }
 
@@ -148,10 +152,54 @@ func (g *Group) Stop(ctx context.Context) error {
 	return g.stopErr
 }
 
-// stopOne ends a service's Run, waits for it, and stops it.
+// Retire ends one service of a running group as Stop does, and lets the others go on. The
+// group is ready and alive without it from then on.
+func (g *Group) Retire(ctx context.Context, s Service) error {
+	g.mu.Lock()
+	running := g.state == isRunning && g.members[s] != nil
+	if running {
+		g.retired[s] = true
+	}
+	g.mu.Unlock()
+	if !running {
+		return fmt.Errorf("retiring %s: %s does not run it", s.Name(), g.name)
+	}
+	return g.stopOne(ctx, s)
+}
+
+// Running says whether the services run, and are not being stopped.
+func (g *Group) Running() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.state == isRunning
+}
+
+// active are the services that were not retired.
+func (g *Group) active() (all []Service) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, s := range g.start {
+		if !g.retired[s] {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// stopOne stops a service, once: who comes second waits for the first one.
 func (g *Group) stopOne(ctx context.Context, s Service) error {
+	m := g.member(s)
+	if m == nil {
+		return g.end(ctx, s, nil)
+	}
+	m.stopping.Do(func() { m.stopErr = g.end(ctx, s, m) })
+	return m.stopErr
+}
+
+// end ends a service's Run, waits for it, and stops it.
+func (g *Group) end(ctx context.Context, s Service, m *member) error {
 	var late error
-	if m := g.member(s); m != nil && m.cancel != nil {
+	if m != nil && m.cancel != nil {
 		m.cancel()
 		select {
 		case <-m.done:

@@ -26,7 +26,7 @@ func (g *Group) Ready() error {
 		return fmt.Errorf("%s: %w", g.name, errStarting)
 	}
 	var errs []error
-	for _, s := range g.start {
+	for _, s := range g.active() {
 		if r, ok := s.(Readier); ok {
 			errs = append(errs, prefix(s, r.Ready()))
 		}
@@ -37,7 +37,7 @@ func (g *Group) Ready() error {
 // Live returns nil unless a service has failed or says that it is beyond help.
 func (g *Group) Live() error {
 	var errs []error
-	for _, s := range g.start {
+	for _, s := range g.active() {
 		errs = append(errs, g.runError(s))
 		if l, ok := s.(Liver); ok {
 			errs = append(errs, prefix(s, l.Live()))

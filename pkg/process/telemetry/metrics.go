@@ -27,6 +27,7 @@ type Metrics struct {
 	late         *prometheus.CounterVec
 	deadLetters  *prometheus.CounterVec
 	canaries     *prometheus.CounterVec
+	replicas     *prometheus.GaugeVec
 
 	// KVPages are the pages of attention's KV cache, "used" and "free".
 	KVPages *Mirror
@@ -93,6 +94,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		loadSamples:      counters("load_samples_total", "Samples of experts' loads on Kafka, by what became of them.", "outcome"),
 		deadLetters:      counters("dead_letters_total", "Messages that were given up and kept for switchyard dlq, by stream kind and reason.", "stream", "reason"),
 		canaries:         counters("canaries_total", "Requests of one token by which tokenizers see whether a token can flow: sent, and answered.", "outcome"),
+		replicas:         prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "replica_info", Help: "Always 1; a replica of this process by the id that logs, traces, connections and members have, with the machine's name, the process's id and the version."}, []string{"service", "replica", "host", "pid", "version"}),
 		StageReady:       newMirror("stage_ready", "Whether a token finds a ready replica, as tokenizers see it (1 or 0), by stage: attention, gate, expert, aggregator; token: whether one was seen to flow in time.", "stage"),
 		Sequences:        newMirror("sequences", "Sequences that an attention replica has.", "state"),
 		Reissues:         counter("reissues_total", "Groups of rows sent again because their block was late."),
@@ -119,7 +121,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	}
 	r.MustRegister(
 		m.requests, m.tokens, m.stepDuration, m.layerHop, m.expertRows, m.expertTime, m.batchRows,
-		m.redeliveries, m.KVPages, m.QueueDepth, m.busMessages, m.busBytes, m.loadSamples, m.deadLetters, m.canaries, m.Sequences, m.StreamFill, m.StageReady,
+		m.redeliveries, m.KVPages, m.QueueDepth, m.busMessages, m.busBytes, m.loadSamples, m.deadLetters, m.canaries, m.replicas, m.Sequences, m.StreamFill, m.StageReady,
 		m.Reissues, m.Preemptions, m.UnannouncedSteps, m.late, m.Repeats, m.Refused, m.Poisoned, m.LogNoise, m.IllegalRecords, m.Panics, m.RefusedReplies,
 		m.TimeClaims, m.stepPart, m.layerStage, m.prediction, m.PredictionsLost, m.genAI.request, m.genAI.firstToken, m.genAI.perToken,
 	)
@@ -247,6 +249,13 @@ func (m *Metrics) DeadLetters(stream, reason string) prometheus.Counter {
 // what became of them: "sent", and then "answered".
 func (m *Metrics) Canaries(outcome string) prometheus.Counter {
 	return m.canaries.WithLabelValues(outcome)
+}
+
+// Replica shows a replica of this process until gone is called.
+func (m *Metrics) Replica(service, id, host string, pid int, version string) (gone func()) {
+	labels := []string{service, id, host, strconv.Itoa(pid), version}
+	m.replicas.WithLabelValues(labels...).Set(1)
+	return func() { m.replicas.DeleteLabelValues(labels...) }
 }
 
 // Traffic counts the messages and bytes of one stream kind in one direction.

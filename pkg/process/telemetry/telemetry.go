@@ -47,7 +47,7 @@ type Telemetry struct {
 	profilesAt string
 
 	mu      sync.Mutex
-	tracers map[string]*Tracer
+	tracers map[[2]string]*Tracer // by service and replica
 	health  Health
 	stopped bool
 }
@@ -64,7 +64,7 @@ func Setup(ctx context.Context, c Config) (*Telemetry, error) {
 	registry := newRegistry()
 	t := &Telemetry{
 		Metrics: NewMetrics(labelled(registry, c)), Registry: registry,
-		config: c, tracers: map[string]*Tracer{}, served: make(chan error, 2),
+		config: c, tracers: map[[2]string]*Tracer{}, served: make(chan error, 2),
 	}
 	if err := t.export(ctx); err != nil {
 		return nil, err

@@ -255,21 +255,21 @@ func traced(t *testing.T, sample float64) (*Telemetry, *tracetest.InMemoryExport
 
 func TestTraceCrossesMessages(t *testing.T) {
 	tel, exporter := traced(t, 1)
-	ctx, prompt := tel.Tracer("tokenizer").Start(t.Context(), SpanPrompt)
+	ctx, prompt := tel.Tracer("tokenizer", "tokenizer-1").Start(t.Context(), SpanPrompt)
 	h := nats.Header{}
 	tel.Propagator.Inject(ctx, h)
 	if len(h["traceparent"]) != 1 {
 		t.Fatalf("headers are %v", h)
 	}
 	remote := tel.Propagator.Extract(t.Context(), h)
-	_, gate := tel.Tracer("gate").Child(remote, SpanGate)
+	_, gate := tel.Tracer("gate", "gate-1").Child(remote, SpanGate)
 	gate.End()
 	prompt.End()
 	spans := exporter.GetSpans()
 	if len(spans) != 2 || spans[0].Parent.SpanID() != spans[1].SpanContext.SpanID() {
 		t.Fatalf("spans are %v", spans)
 	}
-	if got := spans[0].Resource.String(); got != "service.name=switchyard-gate" {
+	if got := spans[0].Resource.String(); got != "service.instance.id=gate-1,service.name=switchyard-gate" {
 		t.Errorf("resource is %s", got)
 	}
 }
@@ -277,11 +277,11 @@ func TestTraceCrossesMessages(t *testing.T) {
 func TestUnsampledCostsNothing(t *testing.T) {
 	sampled, exporter := traced(t, 0)
 	off := setup(t, Config{})
-	ctx, span := sampled.Tracer("tokenizer").Start(t.Context(), SpanPrompt)
+	ctx, span := sampled.Tracer("tokenizer", "tokenizer-1").Start(t.Context(), SpanPrompt)
 	span.End()
 	h := nats.Header{}
 	for name, tel := range map[string]*Telemetry{"unsampled": sampled, "off": off} {
-		tracer := tel.Tracer("gate")
+		tracer := tel.Tracer("gate", "gate-1")
 		allocs := testing.AllocsPerRun(100, func() {
 			_, span := tracer.Child(ctx, SpanGate)
 			tel.Propagator.Inject(ctx, h)
@@ -303,7 +303,7 @@ func TestStopFlushes(t *testing.T) {
 		t.Run(scheme, func(t *testing.T) {
 			got, addr := collector(t, scheme)
 			tel := setup(t, Config{OTLPEndpoint: scheme + addr, TraceSample: 1})
-			_, span := tel.Tracer("gate").Start(t.Context(), SpanGate)
+			_, span := tel.Tracer("gate", "gate-1").Start(t.Context(), SpanGate)
 			span.End()
 			for range 2 {
 				if err := tel.Stop(t.Context()); err != nil {
@@ -342,7 +342,7 @@ func TestFailedStart(t *testing.T) {
 			},
 			"no port": func(c Config) error {
 				tel := setup(t, c)
-				_, span := tel.Tracer("gate").Start(t.Context(), SpanGate)
+				_, span := tel.Tracer("gate", "gate-1").Start(t.Context(), SpanGate)
 				span.End()
 				return errors.Join(tel.Close(), tel.Close(), tel.Stop(t.Context()))
 			},

@@ -65,29 +65,39 @@ type Tracer struct {
 	tracer trace.Tracer
 }
 
-// Tracer returns the tracer of a service: in the trace its spans stand under
-// the process's name and the service's.
-func (t *Telemetry) Tracer(service string) *Tracer {
-	if t == nil || t.processor == nil {
+// Traces says whether any spans are made.
+func (t *Telemetry) Traces() bool { return t != nil && t.processor != nil }
+
+// Tracer returns the tracer of one replica of a service: in the trace its spans stand
+// under the process's name and the service's, and have the replica's id.
+func (t *Telemetry) Tracer(service, replica string) *Tracer {
+	if !t.Traces() {
 		return nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	tracer, ok := t.tracers[service]
+	key := [2]string{service, replica}
+	tracer, ok := t.tracers[key]
 	if !ok {
-		tracer = &Tracer{t.provider(service).Tracer("github.com/switchyard/switchyard")}
-		t.tracers[service] = tracer
+		tracer = &Tracer{t.provider(service, replica).Tracer("github.com/switchyard/switchyard")}
+		t.tracers[key] = tracer
 	}
 	return tracer
 }
 
-// provider gives a service its own resource; all providers share one processor.
-func (t *Telemetry) provider(service string) trace.TracerProvider {
+// provider gives a replica its own resource; all providers share one processor.
+func (t *Telemetry) provider(service, replica string) trace.TracerProvider {
 	name := t.config.ServiceName
 	if service != "" && service != name {
 		name += "-" + service
 	}
 	about := []attribute.KeyValue{attribute.String("service.name", name)}
+	if replica != "" {
+		about = append(about, attribute.String("service.instance.id", replica))
+	}
+	if t.config.Version != "" {
+		about = append(about, attribute.String("service.version", t.config.Version))
+	}
 	if t.config.Device != "" {
 		about = append(about, attribute.String("device", t.config.Device))
 	}

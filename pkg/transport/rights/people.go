@@ -33,8 +33,8 @@ func others() []role {
 			"read or write anything of requests",
 		},
 		{
-			Operator, "whoever puts models into the object store, sets what plans are to be like, and looks after what was given up", keeping,
-			"decide what is computed, as services believe the model's objects; delete them; have experts moved by settings of plans; " +
+			Operator, "whoever puts models into the object store, sets what plans are to be like, drains replicas, and looks after what was given up", keeping,
+			"end any replica, or all of them, by asking it to drain; decide what is computed, as services believe the model's objects; delete them; have experts moved by settings of plans; " +
 				"read what was given up, and the token logs; send prompts and sequences in anybody's name",
 			"read prompts that are not given up; write plans themselves; make, change or delete a stream",
 		},
@@ -65,6 +65,10 @@ func producing(tenant string) func(names) []Grant {
 func looking(n names) []Grant {
 	return []Grant{
 		{Reason: "to see how full the streams are", Publish: []string{"$JS.API.STREAM.LIST"}},
+		{
+			Reason:  "to see how many prompts and sequences wait, and how many are in hand",
+			Publish: []string{api("CONSUMER.INFO", n.streams.Prompts().Name) + ".tokenizer", api("CONSUMER.INFO", n.streams.Sequences().Name) + ".attention"},
+		},
 		{Reason: "to see who is here", Publish: append(n.look("members"), get(n.bucket("members")))},
 		{Reason: "to see which replicas experts have", Publish: slices.Concat(n.look("plans"), n.look("functions"))},
 		{Reason: "to ask for what each expert has computed, and to hear it", Publish: []string{n.LoadAsk()}, Subscribe: []string{n.Load()}},
@@ -85,6 +89,10 @@ func keeping(n names) []Grant {
 		{
 			Reason:  "to see plans, and to change what they are to be like (`switchyard plan`)",
 			Publish: append(n.look("plans"), get(n.bucket("plans")), n.key("plans", "settings")),
+		},
+		{
+			Reason:  "to find a replica among those that are here, to ask it to drain, to hear how that goes, and to see whether it has a connection still (`switchyard drain`)",
+			Publish: append(n.look("members"), n.Drain("*", "*"), n.AnyHere()), Subscribe: []string{n.Drained("*", "*")},
 		},
 		{
 			Reason:  "to see what was given up, and to drop it (`switchyard dlq`)",

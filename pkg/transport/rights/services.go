@@ -47,6 +47,20 @@ func services() []role {
 	}
 }
 
+// draining adds to each service's rights those of a replica that an operator can ask to
+// drain.
+func draining(roles []role) []role {
+	for i, r := range roles {
+		roles[i].grants = func(n names) []Grant {
+			return append(r.grants(n), Grant{
+				Reason:    "to be asked to drain, and to say how that goes",
+				Subscribe: []string{n.Drain(r.name, "*")}, Publish: []string{n.Drained(r.name, "*")},
+			})
+		}
+	}
+	return roles
+}
+
 // joining is what every service needs to have its place.
 func joining(n names) []Grant {
 	return []Grant{

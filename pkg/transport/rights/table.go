@@ -84,7 +84,7 @@ func InboxOf(user string) string {
 // Users are all users, services first.
 func Users(s Scope) []User {
 	users := make([]User, 0, len(Services)+len(s.Tenants)+4)
-	for _, r := range slices.Concat(services(), []role{edge()}, producers(s.Tenants), others()) {
+	for _, r := range slices.Concat(draining(services()), []role{edge()}, producers(s.Tenants), others()) {
 		users = append(users, s.user(r))
 	}
 	return users

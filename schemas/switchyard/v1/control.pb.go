@@ -221,7 +221,16 @@ type Member struct {
 	// before members said so.
 	Hops string `protobuf:"bytes,18,opt,name=hops,proto3" json:"hops,omitempty"`
 	// An aggregator's: partials may have row sums.
-	RowSums       bool `protobuf:"varint,19,opt,name=row_sums,json=rowSums,proto3" json:"row_sums,omitempty"`
+	RowSums bool `protobuf:"varint,19,opt,name=row_sums,json=rowSums,proto3" json:"row_sums,omitempty"`
+	// Where it runs: the machine's name, the process's id and the version of its binary;
+	// empty or 0: it does not say, as before members did.
+	Host    string `protobuf:"bytes,20,opt,name=host,proto3" json:"host,omitempty"`
+	Pid     uint32 `protobuf:"varint,21,opt,name=pid,proto3" json:"pid,omitempty"`
+	Version string `protobuf:"bytes,22,opt,name=version,proto3" json:"version,omitempty"`
+	// Seconds since it was made, by its own clock: its counters are of that moment.
+	UptimeSeconds float64 `protobuf:"fixed64,23,opt,name=uptime_seconds,json=uptimeSeconds,proto3" json:"uptime_seconds,omitempty"`
+	// Why it is not ready, in its own words; empty: it is, or does not say.
+	Trouble       string `protobuf:"bytes,24,opt,name=trouble,proto3" json:"trouble,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -375,6 +384,104 @@ func (x *Member) GetRowSums() bool {
 	return false
 }
 
+func (x *Member) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *Member) GetPid() uint32 {
+	if x != nil {
+		return x.Pid
+	}
+	return 0
+}
+
+func (x *Member) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *Member) GetUptimeSeconds() float64 {
+	if x != nil {
+		return x.UptimeSeconds
+	}
+	return 0
+}
+
+func (x *Member) GetTrouble() string {
+	if x != nil {
+		return x.Trouble
+	}
+	return ""
+}
+
+// DrainState is what a replica answers that an operator has asked to drain.
+type DrainState struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Replica string                 `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`
+	// It has left, and everything that it had is finished or handed over, as far as error
+	// says nothing else.
+	Gone          bool   `protobuf:"varint,2,opt,name=gone,proto3" json:"gone,omitempty"`
+	Error         string `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainState) Reset() {
+	*x = DrainState{}
+	mi := &file_switchyard_v1_control_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainState) ProtoMessage() {}
+
+func (x *DrainState) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_v1_control_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainState.ProtoReflect.Descriptor instead.
+func (*DrainState) Descriptor() ([]byte, []int) {
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *DrainState) GetReplica() string {
+	if x != nil {
+		return x.Replica
+	}
+	return ""
+}
+
+func (x *DrainState) GetGone() bool {
+	if x != nil {
+		return x.Gone
+	}
+	return false
+}
+
+func (x *DrainState) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
 // Holdings is what a replica tells its siblings: what it has taken of their queue. When
 // it is gone, one of them gives that back.
 type Holdings struct {
@@ -387,7 +494,7 @@ type Holdings struct {
 
 func (x *Holdings) Reset() {
 	*x = Holdings{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[1]
+	mi := &file_switchyard_v1_control_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -399,7 +506,7 @@ func (x *Holdings) String() string {
 func (*Holdings) ProtoMessage() {}
 
 func (x *Holdings) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[1]
+	mi := &file_switchyard_v1_control_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -412,7 +519,7 @@ func (x *Holdings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holdings.ProtoReflect.Descriptor instead.
 func (*Holdings) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{1}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Holdings) GetDeliveries() []string {
@@ -433,7 +540,7 @@ type Placement struct {
 
 func (x *Placement) Reset() {
 	*x = Placement{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[2]
+	mi := &file_switchyard_v1_control_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -445,7 +552,7 @@ func (x *Placement) String() string {
 func (*Placement) ProtoMessage() {}
 
 func (x *Placement) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[2]
+	mi := &file_switchyard_v1_control_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -458,7 +565,7 @@ func (x *Placement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placement.ProtoReflect.Descriptor instead.
 func (*Placement) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{2}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Placement) GetHost() string {
@@ -491,7 +598,7 @@ type Function struct {
 
 func (x *Function) Reset() {
 	*x = Function{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[3]
+	mi := &file_switchyard_v1_control_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -503,7 +610,7 @@ func (x *Function) String() string {
 func (*Function) ProtoMessage() {}
 
 func (x *Function) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[3]
+	mi := &file_switchyard_v1_control_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -516,7 +623,7 @@ func (x *Function) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Function.ProtoReflect.Descriptor instead.
 func (*Function) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{3}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Function) GetId() string {
@@ -576,7 +683,7 @@ type LayerPlan struct {
 
 func (x *LayerPlan) Reset() {
 	*x = LayerPlan{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[4]
+	mi := &file_switchyard_v1_control_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -588,7 +695,7 @@ func (x *LayerPlan) String() string {
 func (*LayerPlan) ProtoMessage() {}
 
 func (x *LayerPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[4]
+	mi := &file_switchyard_v1_control_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -601,7 +708,7 @@ func (x *LayerPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LayerPlan.ProtoReflect.Descriptor instead.
 func (*LayerPlan) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{4}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *LayerPlan) GetVersion() uint64 {
@@ -698,7 +805,7 @@ type FunctionState struct {
 
 func (x *FunctionState) Reset() {
 	*x = FunctionState{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[5]
+	mi := &file_switchyard_v1_control_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -710,7 +817,7 @@ func (x *FunctionState) String() string {
 func (*FunctionState) ProtoMessage() {}
 
 func (x *FunctionState) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[5]
+	mi := &file_switchyard_v1_control_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -723,7 +830,7 @@ func (x *FunctionState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FunctionState.ProtoReflect.Descriptor instead.
 func (*FunctionState) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{5}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *FunctionState) GetId() string {
@@ -781,7 +888,7 @@ type HostLayer struct {
 
 func (x *HostLayer) Reset() {
 	*x = HostLayer{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[6]
+	mi := &file_switchyard_v1_control_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -793,7 +900,7 @@ func (x *HostLayer) String() string {
 func (*HostLayer) ProtoMessage() {}
 
 func (x *HostLayer) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[6]
+	mi := &file_switchyard_v1_control_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -806,7 +913,7 @@ func (x *HostLayer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostLayer.ProtoReflect.Descriptor instead.
 func (*HostLayer) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{6}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *HostLayer) GetHost() string {
@@ -842,7 +949,7 @@ type GateLayers struct {
 
 func (x *GateLayers) Reset() {
 	*x = GateLayers{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[7]
+	mi := &file_switchyard_v1_control_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -854,7 +961,7 @@ func (x *GateLayers) String() string {
 func (*GateLayers) ProtoMessage() {}
 
 func (x *GateLayers) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[7]
+	mi := &file_switchyard_v1_control_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -867,7 +974,7 @@ func (x *GateLayers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GateLayers.ProtoReflect.Descriptor instead.
 func (*GateLayers) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{7}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GateLayers) GetGate() string {
@@ -900,7 +1007,7 @@ type PlanSettings struct {
 
 func (x *PlanSettings) Reset() {
 	*x = PlanSettings{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[8]
+	mi := &file_switchyard_v1_control_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -912,7 +1019,7 @@ func (x *PlanSettings) String() string {
 func (*PlanSettings) ProtoMessage() {}
 
 func (x *PlanSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[8]
+	mi := &file_switchyard_v1_control_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -925,7 +1032,7 @@ func (x *PlanSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanSettings.ProtoReflect.Descriptor instead.
 func (*PlanSettings) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{8}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PlanSettings) GetPolicy() string {
@@ -968,7 +1075,7 @@ type Lease struct {
 
 func (x *Lease) Reset() {
 	*x = Lease{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[9]
+	mi := &file_switchyard_v1_control_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -980,7 +1087,7 @@ func (x *Lease) String() string {
 func (*Lease) ProtoMessage() {}
 
 func (x *Lease) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[9]
+	mi := &file_switchyard_v1_control_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -993,7 +1100,7 @@ func (x *Lease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lease.ProtoReflect.Descriptor instead.
 func (*Lease) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{9}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Lease) GetOwner() string {
@@ -1035,7 +1142,7 @@ var File_switchyard_v1_control_proto protoreflect.FileDescriptor
 
 const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"\x1bswitchyard/v1/control.proto\x12\rswitchyard.v1\"\xbd\x04\n" +
+	"\x1bswitchyard/v1/control.proto\x12\rswitchyard.v1\"\xbe\x05\n" +
 	"\x06Member\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aservice\x18\x02 \x01(\tR\aservice\x12\x14\n" +
@@ -1055,12 +1162,22 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\fexpert_bytes\x18\x10 \x01(\x04R\vexpertBytes\x12%\n" +
 	"\x0eschema_version\x18\x11 \x01(\rR\rschemaVersion\x12\x12\n" +
 	"\x04hops\x18\x12 \x01(\tR\x04hops\x12\x19\n" +
-	"\brow_sums\x18\x13 \x01(\bR\arowSums\x1a8\n" +
+	"\brow_sums\x18\x13 \x01(\bR\arowSums\x12\x12\n" +
+	"\x04host\x18\x14 \x01(\tR\x04host\x12\x10\n" +
+	"\x03pid\x18\x15 \x01(\rR\x03pid\x12\x18\n" +
+	"\aversion\x18\x16 \x01(\tR\aversion\x12%\n" +
+	"\x0euptime_seconds\x18\x17 \x01(\x01R\ruptimeSeconds\x12\x18\n" +
+	"\atrouble\x18\x18 \x01(\tR\atrouble\x1a8\n" +
 	"\n" +
 	"StatsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01J\x04\b\t\x10\n" +
-	"J\x04\b\x0e\x10\x0f\"*\n" +
+	"J\x04\b\x0e\x10\x0f\"P\n" +
+	"\n" +
+	"DrainState\x12\x18\n" +
+	"\areplica\x18\x01 \x01(\tR\areplica\x12\x12\n" +
+	"\x04gone\x18\x02 \x01(\bR\x04gone\x12\x14\n" +
+	"\x05error\x18\x03 \x01(\tR\x05error\"*\n" +
 	"\bHoldings\x12\x1e\n" +
 	"\n" +
 	"deliveries\x18\x01 \x03(\tR\n" +
@@ -1148,33 +1265,34 @@ func file_switchyard_v1_control_proto_rawDescGZIP() []byte {
 }
 
 var file_switchyard_v1_control_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_switchyard_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_switchyard_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_switchyard_v1_control_proto_goTypes = []any{
 	(FunctionKind)(0),     // 0: switchyard.v1.FunctionKind
 	(Want)(0),             // 1: switchyard.v1.Want
 	(FunctionPhase)(0),    // 2: switchyard.v1.FunctionPhase
 	(*Member)(nil),        // 3: switchyard.v1.Member
-	(*Holdings)(nil),      // 4: switchyard.v1.Holdings
-	(*Placement)(nil),     // 5: switchyard.v1.Placement
-	(*Function)(nil),      // 6: switchyard.v1.Function
-	(*LayerPlan)(nil),     // 7: switchyard.v1.LayerPlan
-	(*FunctionState)(nil), // 8: switchyard.v1.FunctionState
-	(*HostLayer)(nil),     // 9: switchyard.v1.HostLayer
-	(*GateLayers)(nil),    // 10: switchyard.v1.GateLayers
-	(*PlanSettings)(nil),  // 11: switchyard.v1.PlanSettings
-	(*Lease)(nil),         // 12: switchyard.v1.Lease
-	nil,                   // 13: switchyard.v1.Member.StatsEntry
-	nil,                   // 14: switchyard.v1.GateLayers.VersionsEntry
+	(*DrainState)(nil),    // 4: switchyard.v1.DrainState
+	(*Holdings)(nil),      // 5: switchyard.v1.Holdings
+	(*Placement)(nil),     // 6: switchyard.v1.Placement
+	(*Function)(nil),      // 7: switchyard.v1.Function
+	(*LayerPlan)(nil),     // 8: switchyard.v1.LayerPlan
+	(*FunctionState)(nil), // 9: switchyard.v1.FunctionState
+	(*HostLayer)(nil),     // 10: switchyard.v1.HostLayer
+	(*GateLayers)(nil),    // 11: switchyard.v1.GateLayers
+	(*PlanSettings)(nil),  // 12: switchyard.v1.PlanSettings
+	(*Lease)(nil),         // 13: switchyard.v1.Lease
+	nil,                   // 14: switchyard.v1.Member.StatsEntry
+	nil,                   // 15: switchyard.v1.GateLayers.VersionsEntry
 }
 var file_switchyard_v1_control_proto_depIdxs = []int32{
-	13, // 0: switchyard.v1.Member.stats:type_name -> switchyard.v1.Member.StatsEntry
+	14, // 0: switchyard.v1.Member.stats:type_name -> switchyard.v1.Member.StatsEntry
 	1,  // 1: switchyard.v1.Placement.want:type_name -> switchyard.v1.Want
 	0,  // 2: switchyard.v1.Function.kind:type_name -> switchyard.v1.FunctionKind
-	5,  // 3: switchyard.v1.Function.placements:type_name -> switchyard.v1.Placement
-	6,  // 4: switchyard.v1.LayerPlan.functions:type_name -> switchyard.v1.Function
+	6,  // 3: switchyard.v1.Function.placements:type_name -> switchyard.v1.Placement
+	7,  // 4: switchyard.v1.LayerPlan.functions:type_name -> switchyard.v1.Function
 	2,  // 5: switchyard.v1.FunctionState.phase:type_name -> switchyard.v1.FunctionPhase
-	8,  // 6: switchyard.v1.HostLayer.functions:type_name -> switchyard.v1.FunctionState
-	14, // 7: switchyard.v1.GateLayers.versions:type_name -> switchyard.v1.GateLayers.VersionsEntry
+	9,  // 6: switchyard.v1.HostLayer.functions:type_name -> switchyard.v1.FunctionState
+	15, // 7: switchyard.v1.GateLayers.versions:type_name -> switchyard.v1.GateLayers.VersionsEntry
 	8,  // [8:8] is the sub-list for method output_type
 	8,  // [8:8] is the sub-list for method input_type
 	8,  // [8:8] is the sub-list for extension type_name
@@ -1193,7 +1311,7 @@ func file_switchyard_v1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_v1_control_proto_rawDesc), len(file_switchyard_v1_control_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,9 +1,11 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -64,13 +66,24 @@ func TuneCollector() {
 	debug.SetGCPercent(int(min(max(100*garbage/(m.HeapAlloc+working), 10), 400)))
 }
 
-// Connect opens a connection of its own for a service, and what counts on it.
-func (n *Node) Connect(ctx context.Context, service string) (*bus.Conn, *deployment.Traffic, error) {
-	traffic := deployment.NewTraffic(n.Shared.Prefix, n.Shared.Telemetry.Metrics)
-	conn, err := bus.Connect(ctx, n.config(service), bus.Settings{
-		Name: "switchyard " + service, InProcess: n.inProcess, Propagator: n.propagator(), Observer: traffic, Logger: n.Shared.Logger, Release: n.Shared.Release,
+// Replica is one replica of this process, with a connection of its own and what counts
+// on it. Its connection's name and each line of its log have its id.
+type Replica struct {
+	Service, ID string
+	Conn        *bus.Conn
+
+	traffic *deployment.Traffic
+	log     *slog.Logger
+}
+
+// Connect connects a replica of a service.
+func (n *Node) Connect(ctx context.Context, service string) (r Replica, err error) {
+	r = Replica{Service: service, ID: deployment.NewID(service), traffic: deployment.NewTraffic(n.Shared.Prefix, n.Shared.Telemetry.Metrics)}
+	r.log = n.Shared.Logger.With("service", service, "replica", r.ID)
+	r.Conn, err = bus.Connect(ctx, n.config(service), bus.Settings{
+		Name: "switchyard " + r.ID, InProcess: n.inProcess, Propagator: n.propagator(), Observer: r.traffic, Logger: r.log, Release: n.Shared.Version,
 	})
-	return conn, traffic, err
+	return r, err
 }
 
 // maxEdgeHeaders are more header lines than anybody sends with a request.
@@ -78,27 +91,27 @@ const maxEdgeHeaders = 64
 
 // ConnectEdge opens the connection on which a tokenizer hears and answers producers, as a user
 // of their own if there is one. What counts on its other connection counts on it, too.
-func (n *Node) ConnectEdge(ctx context.Context, own *bus.Config, traffic *deployment.Traffic) (*bus.Conn, error) {
+func (n *Node) ConnectEdge(ctx context.Context, own *bus.Config, r Replica) (*bus.Conn, error) {
 	c := n.config(rights.Edge)
 	if own != nil {
 		c = *own
 	}
 	return bus.Connect(ctx, c, bus.Settings{
-		Name: "switchyard " + rights.Edge, InProcess: n.inProcess, Propagator: n.propagator(), Observer: traffic, Logger: n.Shared.Logger,
+		Name: "switchyard " + rights.Edge + " " + r.ID, InProcess: n.inProcess, Propagator: n.propagator(), Observer: r.traffic, Logger: r.log,
 		MaxHeaders: maxEdgeHeaders,
 	})
 }
 
-// Deploy gives a service its place in the model's pipeline.
-func (n *Node) Deploy(ctx context.Context, service string, conn *bus.Conn, traffic *deployment.Traffic) (*deployment.Deployment, error) {
+// Deploy gives a replica its place in the model's pipeline.
+func (n *Node) Deploy(ctx context.Context, r Replica) (*deployment.Deployment, error) {
 	s := n.Shared
-	s.Conn, s.Traffic, s.Logger = conn, traffic, n.Shared.Logger.With("service", service)
+	s.Conn, s.Traffic, s.Logger, s.Replica = r.Conn, r.traffic, cmp.Or(r.log, n.Shared.Logger), r.ID
 	return deployment.Open(ctx, s)
 }
 
 // propagator is nil without tracing, so that no message pays for it.
 func (n *Node) propagator() bus.Propagator {
-	if n.Shared.Telemetry.Tracer("bus") == nil {
+	if !n.Shared.Telemetry.Traces() {
 		return nil
 	}
 	return n.Shared.Telemetry.Propagator

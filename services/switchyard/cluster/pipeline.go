@@ -34,6 +34,11 @@ type Pipeline struct {
 	needed []*bus.Conn         // without which tokens do not flow
 	made   []lifecycle.Service // in the order of starting
 	group  *lifecycle.Group    // of them; nil until all are connected, or it stops
+
+	replicas []*replica         // those that can be asked to drain
+	drains   sync.WaitGroup     // those under way
+	ending   bool               // Stop was called
+	end      context.CancelFunc // of Serve
 }
 
 // NewPipeline prepares so many replicas of each service.
@@ -46,6 +51,11 @@ func NewPipeline(n *Node, s Services, count map[string]int) *Pipeline {
 func (p *Pipeline) Serve(ctx context.Context) error {
 	t := p.node.Shared.Telemetry
 	t.Watch(p)
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	p.mu.Lock()
+	p.end = end
+	p.mu.Unlock()
 	return lifecycle.Run(ctx, lifecycle.NewGroup("switchyard", t, p), DrainTime)
 }
 
@@ -100,8 +110,8 @@ func (p *Pipeline) makeStreams(ctx context.Context) error {
 	s := provision.New(provision.Settings{
 		Want: p.node.wanted(), How: bus.Provision{Replicas: p.node.Shared.Replicas}, Logger: p.node.Shared.Logger.With("service", rights.Setup),
 		Connect: func(ctx context.Context) (*bus.Conn, error) {
-			conn, _, err := p.open(ctx, rights.Setup)
-			return conn, err
+			r, err := p.open(ctx, rights.Setup)
+			return r.Conn, err
 		},
 	})
 	p.mu.Lock()
@@ -123,21 +133,23 @@ func (p *Pipeline) gather() *lifecycle.Group {
 // connect makes a service on a connection of its own. Stop ends what it comes to make,
 // also when it fails.
 func (p *Pipeline) connect(ctx context.Context, name string) error {
-	conn, traffic, err := p.open(ctx, name)
+	r, err := p.open(ctx, name)
 	if err != nil {
 		return err
 	}
-	d, err := p.node.Deploy(ctx, name, conn, traffic)
+	d, err := p.node.Deploy(ctx, r)
 	if err != nil {
 		return err
 	}
+	one := &replica{Replica: r, subjects: d.Subjects}
 	if name == "tokenizer" {
-		if d.Edge, err = p.node.ConnectEdge(ctx, p.services.Edge, traffic); err != nil {
+		if d.Edge, err = p.node.ConnectEdge(ctx, p.services.Edge, r); err != nil {
 			return fmt.Errorf("connecting to producers: %w", err)
 		}
 		p.connected(name, d.Edge)
+		one.edge = d.Edge
 	}
-	d.Refuse = p.refuse
+	d.Refuse, d.Ending = p.refuse, p.isEnding
 	s, err := p.services.Make(name, d)
 	if err != nil {
 		return err
@@ -148,19 +160,23 @@ func (p *Pipeline) connect(ctx context.Context, name string) error {
 	p.mu.Lock()
 	p.made = append(p.made, s)
 	p.mu.Unlock()
+	one.service = s
+	if err := p.hearDrains(one); err != nil {
+		return err
+	}
 	return p.services.prepare(ctx, name, d)
 }
 
 // open opens a connection for a service, which Stop closes.
-func (p *Pipeline) open(ctx context.Context, name string) (*bus.Conn, *deployment.Traffic, error) {
+func (p *Pipeline) open(ctx context.Context, name string) (Replica, error) {
 	p.mu.Lock()
 	p.making, p.began = name, time.Now()
 	p.mu.Unlock()
-	conn, traffic, err := p.node.Connect(ctx, name)
+	r, err := p.node.Connect(ctx, name)
 	if err == nil {
-		p.connected(name, conn)
+		p.connected(name, r.Conn)
 	}
-	return conn, traffic, err
+	return r, err
 }
 
 // connected notes a connection of a service.
@@ -201,7 +217,9 @@ func (p *Pipeline) Run(ctx context.Context) error {
 			select {
 			case <-ctx.Done():
 			case <-c.Closed():
-				cancel(c.Live())
+				if p.needs(c) {
+					cancel(c.Live())
+				}
 			}
 		}()
 	}
@@ -222,7 +240,10 @@ func (p *Pipeline) Run(ctx context.Context) error {
 
 // Stop drains the services, releases what those have that never started, and disconnects.
 func (p *Pipeline) Stop(ctx context.Context) error {
+	p.beginEnding()
 	err := p.gather().Stop(ctx)
+	p.drains.Wait() // what they wait for has been stopped
+	p.tellGone(err)
 	p.closeLoads(ctx)
 	for _, c := range p.Connections() {
 		c.Close()

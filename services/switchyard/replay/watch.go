@@ -65,13 +65,13 @@ type watcher struct {
 // watch begins to look on.
 func watch(ctx context.Context, y *cluster.Cluster, steps *recorder) (*watcher, error) {
 	n := y.Settings.Node
-	conn, traffic, err := n.Connect(ctx, "watcher")
+	r, err := n.Connect(ctx, "watcher")
 	if err != nil {
 		return nil, err
 	}
 	own, stop := context.WithCancel(ctx)
-	w := &watcher{conn: conn, steps: steps, stop: stop, plans: map[int]*plan.Layer{}}
-	if w.Deployment, err = n.Deploy(ctx, "watcher", conn, traffic); err == nil {
+	w := &watcher{conn: r.Conn, steps: steps, stop: stop, plans: map[int]*plan.Layer{}}
+	if w.Deployment, err = n.Deploy(ctx, r); err == nil {
 		err = w.follow(own)
 	}
 	if err != nil {

@@ -38,13 +38,13 @@ type Conductor struct {
 
 // Begin takes the planner's lease over from the hosts.
 func Begin(ctx context.Context, n *cluster.Node) (*Conductor, error) {
-	conn, traffic, err := n.Connect(ctx, "scaler")
+	r, err := n.Connect(ctx, "scaler")
 	if err != nil {
 		return nil, err
 	}
 	own, stop := context.WithCancel(context.WithoutCancel(ctx))
-	c := &Conductor{conn: conn, stop: stop}
-	if c.Deployment, err = n.Deploy(ctx, "scaler", conn, traffic); err == nil {
+	c := &Conductor{conn: r.Conn, stop: stop}
+	if c.Deployment, err = n.Deploy(ctx, r); err == nil {
 		err = c.begin(ctx, own)
 	}
 	if err != nil {
@@ -56,7 +56,7 @@ func Begin(ctx context.Context, n *cluster.Node) (*Conductor, error) {
 
 //nolint:contextcheck,nolintlint // what follows others has the conductor's own context
 func (c *Conductor) begin(ctx, own context.Context) (err error) {
-	id := deployment.NewID("scaler")
+	id := c.ReplicaID("scaler")
 	presence := c.NewPresence(id, "scaler")
 	if c.view, err = presence.Watch(own); err != nil {
 		return err

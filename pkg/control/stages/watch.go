@@ -1,0 +1,115 @@
+package stages
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+const (
+	// beginWithin is how long a deployment may take to come up before what is missing of
+	// it is told.
+	beginWithin = 10 * time.Second
+	// flowWithin is how long tokens may pause before that is told: after a stage has come
+	// back, a token is to be seen first.
+	flowWithin = 3 * time.Second
+)
+
+// Watch follows what is missing for one replica, and says what that one is to tell. One
+// of all replicas tells: of those that watch and do not leave, the one with the lowest id of the service
+// that comes first on a token's way. Who becomes that one tells what is missing then,
+// since the one before may not have. It does nothing itself.
+type Watch struct {
+	self  string
+	begun time.Time
+	// settled says that nothing was missing once, or that it took too long.
+	settled bool
+	speaks  bool
+	since   map[string]time.Time // by stage that is missing
+	told    map[string]bool      // of these, those that were told of
+}
+
+// NewWatch is of the replica of this id.
+func NewWatch(self string, now time.Time) *Watch {
+	return &Watch{self: self, begun: now, since: map[string]time.Time{}, told: map[string]bool{}}
+}
+
+// Event is what is to be told: a stage is missing, or is back.
+type Event struct {
+	Lack
+	Back bool
+	// Away is how long it was missing, and Missing what still is.
+	Away    time.Duration
+	Missing string
+}
+
+// Look takes in the members and says what is to be told.
+func (w *Watch) Look(all []*pb.Member, now time.Time) (events []Event) {
+	lacks := Lacking(all)
+	if w.settled = w.settled || len(lacks) == 0 || now.Sub(w.begun) >= beginWithin; !w.settled {
+		return nil
+	}
+	w.speaks = speaker(all) == w.self
+	events = append(w.back(lacks, now), w.missing(lacks, now)...)
+	if !w.speaks {
+		return nil
+	}
+	return events
+}
+
+// back forgets the stages that are missing no more.
+func (w *Watch) back(lacks []Lack, now time.Time) (events []Event) {
+	for _, stage := range slices.Sorted(maps.Keys(w.since)) {
+		if slices.ContainsFunc(lacks, func(l Lack) bool { return l.Stage == stage }) {
+			continue
+		}
+		if w.told[stage] {
+			events = append(events, Event{Lack: Lack{Stage: stage}, Back: true, Away: now.Sub(w.since[stage]), Missing: List(lacks)})
+		}
+		delete(w.since, stage)
+		delete(w.told, stage)
+	}
+	return events
+}
+
+// missing notes what is missing. What is due to be told counts as told by whoever speaks:
+// only that one sees it as told, so that who speaks next tells it again.
+func (w *Watch) missing(lacks []Lack, now time.Time) (events []Event) {
+	for _, l := range lacks {
+		if w.since[l.Stage].IsZero() {
+			w.since[l.Stage] = now
+		}
+		due := l.Stage != Token || now.Sub(w.since[l.Stage]) >= flowWithin
+		if due && !w.told[l.Stage] && w.speaks {
+			w.told[l.Stage] = true
+			events = append(events, Event{Lack: l})
+		}
+	}
+	return events
+}
+
+// speaker is the id of the member that tells; empty: none does. Members that say no
+// process are of a version that tells nothing.
+func speaker(all []*pb.Member) string {
+	var first *pb.Member
+	for _, m := range all {
+		if m.GetDraining() || m.GetPid() == 0 {
+			continue
+		}
+		if first == nil || cmp.Or(cmp.Compare(rank(m), rank(first)), cmp.Compare(m.GetId(), first.GetId())) < 0 {
+			first = m
+		}
+	}
+	return first.GetId()
+}
+
+// rank is a service's place on a token's way; what no token passes comes last.
+func rank(m *pb.Member) int {
+	if i := slices.Index(Names, m.GetService()); i >= 0 {
+		return i
+	}
+	return len(Names)
+}
