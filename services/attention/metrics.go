@@ -48,6 +48,9 @@ func (s *stats) active(n int) {
 	s.presence.Set(members.KVPages, float64(s.kv.Capacity()))
 }
 
+// lined tells how many of the active sequences have no pages yet, or no more.
+func (s *stats) lined(n int) { s.presence.Set(members.InLine, float64(n)) }
+
 // step counts a microbatch that went through the layers.
 func (s *stats) step(mb *microbatch, times *ledger.Step) {
 	tokens := 0
@@ -97,6 +100,14 @@ func (s *stats) preempted() {
 	s.presence.Add("preemptions_total", 1)
 }
 
+// answers counts a producer's request that has its first token now.
+func (s *stats) answers(q *sequence) {
+	if !q.flow.IsCanary() {
+		s.presence.Add("first_tokens_total", 1)
+		s.presence.Add("first_token_seconds_total", q.first.Sub(q.accepted).Seconds())
+	}
+}
+
 // finished counts a producer's request that ended, however it did.
 func (s *stats) finished(q *sequence) {
 	if q.flow.IsCanary() {
@@ -111,10 +122,6 @@ func (s *stats) finished(q *sequence) {
 	s.presence.Add("request_seconds_total", q.end.Timings.Total)
 	if code != "" {
 		s.presence.Add("requests_failed_total", 1)
-	}
-	if q.generated() > 0 {
-		s.presence.Add("first_tokens_total", 1)
-		s.presence.Add("first_token_seconds_total", q.end.Timings.Ttft)
 	}
 	seconds := func(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
 	s.metrics.Answered(telemetry.Answer{

@@ -235,6 +235,7 @@ func (d *scheduler) advance(p *part) {
 	for i := 0; i < len(p.choices) && s.end == nil; i++ { // what comes behind a record that could not be written would leave a gap
 		if s.generated() == 0 {
 			s.first = d.now()
+			d.stats.answers(s)
 		}
 		d.append(s, &pb.Record{Kind: &pb.Record_Token{Token: s.take(p.choices[i])}})
 	}

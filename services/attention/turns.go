@@ -167,6 +167,7 @@ func (e *engine) entered() {
 // prompts is to be computed.
 func (e *engine) tellLine() {
 	e.unread.Store(e.toRead())
+	e.stats.lined(e.line.Len() + len(e.aside))
 	if n := int64(e.line.Len()); e.inLine.Swap(n) > n {
 		e.move()
 	}

@@ -191,6 +191,7 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 	took.ComputeNs += watch.Lap()
 	err := s.dispatch(ctx, h, all, took)
 	s.loads.count(h, &s.routes, to.Version) // when its rows are on their way
+	s.presence.Add(members.RoutedRows, float64(len(s.routes.Expert)/max(1, s.routes.K)))
 	return err
 }
 

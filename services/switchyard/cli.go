@@ -33,6 +33,7 @@ type CLI struct {
 	Demo   DemoCmd   `cmd:"" help:"Start everything in one process, stream one answer, and stop; opens no port."`
 	Prompt PromptCmd `cmd:"" help:"Send a prompt and stream the answer."`
 	Top    TopCmd    `cmd:"" help:"Show live replicas, queues and every expert's load."`
+	Drain  DrainCmd  `cmd:"" help:"Have a replica, or all of a host, finish or hand over what it has, and end."`
 	Plan   PlanCmd   `cmd:"" help:"Show a model's plan, and change what plans are to be like."`
 	DLQ    DLQCmd    `cmd:"" name:"dlq" help:"Look after messages that services have given up: list, show, send again, drop."`
 	Policy PolicyCmd `cmd:"" help:"Make one scaling or placement decision from a state in JSON, without a server."`

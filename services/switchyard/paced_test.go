@@ -51,7 +51,7 @@ func wantPaced(t *testing.T, y *cluster.Cluster, hosts int, device string) {
 			found++
 		}
 	}
-	if text := s.View(nil); found != hosts || !strings.Contains(text, device+"   experts take that device's time") {
+	if text := s.View(nil); found != hosts || !strings.Contains(text, device+"  experts take that device's time") {
 		t.Errorf("%d hosts are %s, want %d, in\n%s", found, device, hosts, text)
 	}
 }

@@ -19,6 +19,9 @@ const (
 	HostSeconds  = "busy_seconds_total"
 )
 
+// RoutedRows is the name under which a gate announces how many rows it has routed.
+const RoutedRows = "routed_rows_total"
+
 // DeviceThrottled is the name under which a replica asks to be avoided (1), or not (0),
 // because its device throttles. Gates and planners hear it of expert hosts, and attention
 // replicas of one another.
@@ -66,6 +69,10 @@ const (
 	Places  = "free_places"
 	Waiting = "requests_waiting"
 )
+
+// InLine is the name under which an attention replica announces how many of its active
+// sequences wait for KV pages.
+const InLine = "requests_in_line"
 
 // FreePlaces is how many sequences the ready attention replicas can begin at once.
 func FreePlaces(all []*pb.Member) (places int) {

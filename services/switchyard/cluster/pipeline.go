@@ -43,7 +43,7 @@ type Pipeline struct {
 
 // NewPipeline prepares so many replicas of each service.
 func NewPipeline(n *Node, s Services, count map[string]int) *Pipeline {
-	return &Pipeline{node: n, services: s, count: count, refused: make(chan error, 1)}
+	return &Pipeline{node: n, services: s, count: count, refused: make(chan error, 1), end: func() {}}
 }
 
 // Serve runs the services, and what the process tells about itself, until ctx

@@ -18,51 +18,6 @@ func Is(w any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Keys calls quit when q is typed, or what interrupts; the terminal hands on
-// each key at once until restore is called. Without a terminal nobody types.
-func Keys(in io.Reader, quit func()) (restore func() error, err error) {
-	f, ok := in.(*os.File)
-	if !ok || !Is(f) {
-		return func() error { return nil }, nil
-	}
-	fd := int(f.Fd())
-	before, err := term.MakeRaw(fd)
-	if err != nil {
-		return nil, fmt.Errorf("reading keys from the terminal: %w", err)
-	}
-	go awaitQuit(f, quit) // until the process ends: nothing else can end a read
-	return func() error {
-		if err := term.Restore(fd, before); err != nil {
-			return fmt.Errorf("restoring the terminal: %w", err)
-		}
-		return nil
-	}, nil
-}
-
-// interrupt is what Ctrl-C types in raw mode.
-const interrupt = 3
-
-func awaitQuit(keys io.Reader, quit func()) {
-	key := make([]byte, 1)
-	for {
-		if n, err := keys.Read(key); n == 0 || err != nil {
-			return
-		}
-		switch key[0] {
-		case 'q', 'Q', interrupt:
-			quit()
-			return
-		}
-	}
-}
-
-// Page is text as a whole page of the terminal. In raw mode it needs returns, too.
-func Page(text string) string {
-	return clearScreen + strings.ReplaceAll(text, "\n", "\r\n")
-}
-
-const clearScreen = "\x1b[H\x1b[2J"
-
 // Progress tells a person how things go: on a terminal only, so that pipes
 // and logs stay quiet.
 type Progress struct {

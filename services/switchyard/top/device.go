@@ -18,22 +18,23 @@ const (
 // pacedPrefix begins the names of devices that are paced.
 const pacedPrefix = "paced:"
 
-// paced says whose times the figures are, how often this machine did not keep up,
-// and how much later than that device it released a result; empty when nothing is paced.
-func (s *Snapshot) paced(before *Snapshot) string {
-	var devices []string
+// paced names the paced devices, and says whose times the figures are, how often this
+// machine did not keep up, and how much later than that device it released a result; empty
+// when nothing is paced.
+func (s *Snapshot) paced() (devices, says string) {
+	var names []string
 	for _, m := range s.Members {
-		if strings.HasPrefix(m.Device, pacedPrefix) && !slices.Contains(devices, m.Device) {
-			devices = append(devices, m.Device)
+		if strings.HasPrefix(m.Device, pacedPrefix) && !slices.Contains(names, m.Device) {
+			names = append(names, m.Device)
 		}
 	}
-	if len(devices) == 0 {
-		return ""
+	if len(names) == 0 {
+		return "", ""
 	}
-	slices.Sort(devices)
-	return fmt.Sprintf("%s   experts take that device's time and memory, not this machine's; late: results %s   loads %s   each result by %s\n",
-		strings.Join(devices, ", "), share(s.sum(statPacedLate), s.sum(statPacedComputes)), share(s.sum(statPacedLoadLate), s.sum(statPacedLoads)),
-		s.mean(before, statPacedSeconds, statPacedComputes))
+	slices.Sort(names)
+	late, _ := s.meanOf(statPacedSeconds, statPacedComputes)
+	return strings.Join(names, ", "), fmt.Sprintf("experts take that device's time and memory, not this machine's; late: results %s   loads %s   each result by %s",
+		share(s.sum(statPacedLate), s.sum(statPacedComputes)), share(s.sum(statPacedLoadLate), s.sum(statPacedLoads)), seconds(late))
 }
 
 // longestDevice is more than any name of a device has.

@@ -10,19 +10,19 @@ func TestPaced(t *testing.T) {
 		return Member{Service: "expert", Device: device, Stats: map[string]float64{statPacedComputes: computes, statPacedLate: late, statPacedLoads: 2, statPacedSeconds: computes / 500}}
 	}
 	for _, tt := range []struct {
-		name    string
-		members []Member
-		want    string
+		name          string
+		members       []Member
+		devices, says string
 	}{
-		{"none", []Member{{Service: "gate"}, {Service: "expert", Device: "cpu"}}, ""},
+		{"none", []Member{{Service: "gate"}, {Service: "expert", Device: "cpu"}}, "", ""},
 		{
 			"two of a kind and another", []Member{host("paced:b", 30, 2), host("paced:b", 10, 0), host("paced:a", 10, 0)},
-			"paced:a, paced:b   experts take that device's time and memory, not this machine's; late: results 2 of 50 (4%)   loads 0 of 6 (0%)   each result by 2 ms\n",
+			"paced:a, paced:b", "experts take that device's time and memory, not this machine's; late: results 2 of 50 (4%)   loads 0 of 6 (0%)   each result by 2 ms",
 		},
 	} {
 		s := &Snapshot{Members: tt.members}
-		if got := s.paced(nil); got != tt.want || !strings.Contains(s.View(nil), tt.want) {
-			t.Errorf("%s: %q, want %q in\n%s", tt.name, got, tt.want, s.View(nil))
+		if devices, says := s.paced(); devices != tt.devices || says != tt.says || !strings.Contains(s.View(nil), tt.says) {
+			t.Errorf("%s: %q, %q, want %q in\n%s", tt.name, devices, says, tt.says, s.View(nil))
 		}
 	}
 }

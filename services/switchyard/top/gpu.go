@@ -2,22 +2,10 @@ package top
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/switchyard/switchyard/kernels/cuda/facts"
 	"github.com/switchyard/switchyard/pkg/control/members"
 )
-
-// gpus is a line for each replica whose GPU says something of itself.
-func (s *Snapshot) gpus() string {
-	var text strings.Builder
-	for _, m := range s.Members {
-		if words := m.gpu(); len(words) > 0 {
-			fmt.Fprintf(&text, "GPU of %s: %s\n", m.ID, strings.Join(words, "  "))
-		}
-	}
-	return text.String()
-}
 
 // gpu is what the GPU of a replica says, as far as it does.
 func (m *Member) gpu() (words []string) {

@@ -2,11 +2,9 @@ package top
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
@@ -145,17 +143,6 @@ func (r *Replicas) glyphs() string {
 		}
 	}
 	return b.String()
-}
-
-// drawReplicas shows a line a layer.
-func (s *Snapshot) drawReplicas(w *tabwriter.Writer) {
-	if len(s.Replicas) == 0 {
-		return
-	}
-	fmt.Fprintf(w, "\nLAYER\tWARM\tKEPT\tCOLD\tREPLICAS (cold starts: %.0f)\n", s.sum(statColdStarts))
-	for _, r := range s.Replicas {
-		fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%s\n", r.Layer, total(r.Warm), total(r.Kept), total(r.Cold), r.glyphs())
-	}
 }
 
 func total(x []int) (n int) {

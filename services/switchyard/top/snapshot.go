@@ -13,10 +13,11 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/control/stages"
+	"github.com/switchyard/switchyard/pkg/process/pause"
 	"github.com/switchyard/switchyard/schemas"
-	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
 // Reader reads what a model's services do: the live replicas from their bucket,
@@ -26,22 +27,42 @@ type Reader struct {
 	js    jetstream.JetStream
 	names schemas.Streams
 	loads listener
+
+	roster *roster // nil: not yet
+	ended  <-chan struct{}
+	own    context.Context // of what follows the members
+	stop   context.CancelFunc
+	apart  bool // the connection was lost at the last look
+	blind  bool // this user may not see who takes from the durable queues
 }
 
 // NewReader reads the state of the model that names are of.
 func NewReader(nc *nats.Conn, js jetstream.JetStream, names schemas.Streams) *Reader {
-	return &Reader{nc: nc, js: js, names: names}
+	r := &Reader{nc: nc, js: js, names: names}
+	r.own, r.stop = context.WithCancel(context.Background())
+	return r
 }
 
-// Close ends the listening to loads.
-func (r *Reader) Close() { r.loads.close() }
+// Close ends the listening to loads and members.
+func (r *Reader) Close() {
+	r.loads.close()
+	r.stop()
+	if r.ended != nil {
+		<-r.ended
+	}
+}
 
 // Snapshot is one look. Its JSON form is what `top --json` prints.
 type Snapshot struct {
-	Time    time.Time `json:"time"`
-	Model   string    `json:"model"`
-	Members []Member  `json:"members"`
-	Queues  []Queue   `json:"queues"`
+	Time  time.Time `json:"time"`
+	Model string    `json:"model"`
+	// Serving says whether a prompt becomes tokens now, as far as the members know;
+	// Missing is what is missing, in the order of a token's way, and then which experts.
+	Serving bool          `json:"serving"`
+	Missing []stages.Lack `json:"missing"`
+	Summary Summary       `json:"summary"`
+	Members []Member      `json:"members"`
+	Queues  []Queue       `json:"queues"`
 	// Layers are what the experts have computed since their hosts' starts, as far
 	// as hosts have told it since the reader's first snapshot, so many Seconds ago;
 	// later if no expert host was here then.
@@ -52,26 +73,19 @@ type Snapshot struct {
 	// RefusedSamples are messages about loads that nobody can have meant, or that
 	// are more than is kept.
 	RefusedSamples uint64 `json:"refused_samples"`
-}
-
-// Member is a live replica.
-type Member struct {
-	ID       string             `json:"id"`
-	Service  string             `json:"service"`
-	Ready    bool               `json:"ready"`
-	Draining bool               `json:"draining"`
-	Device   string             `json:"device"`
-	Stats    map[string]float64 `json:"stats"`
-
-	model   uint64
-	renewed time.Time // the server's
+	// Others are the models that this server has streams for beside this one.
+	Others []string `json:"others"`
 }
 
 // Queue is a stage's stream.
 type Queue struct {
-	Stage    string `json:"stage"`
-	Messages uint64 `json:"messages"`
-	Bytes    uint64 `json:"bytes"`
+	Stage string `json:"stage"`
+	// Messages are all that the stream holds, Waiting those that nobody has taken yet, and
+	// InHand those that somebody has; null where that is not known.
+	Messages uint64  `json:"messages"`
+	Bytes    uint64  `json:"bytes"`
+	Waiting  *uint64 `json:"waiting"`
+	InHand   *uint64 `json:"in_hand"`
 }
 
 // Layer has the rows that each expert of a layer has computed so far, by expert id.
@@ -96,13 +110,11 @@ const (
 	statRefused      = "refused_total"         // by tokenizers
 	statPages        = "kv_pages"
 	statPagesUsed    = "kv_pages_used"
+	statStepRows     = "step_rows_total"
 )
 
 // patience bounds the wait for one snapshot.
 const patience = 5 * time.Second
-
-// silentTooLong is when a replica that others outlive counts as gone.
-const silentTooLong = 3 * time.Second
 
 // Snapshot looks once.
 func (r *Reader) Snapshot(ctx context.Context) (*Snapshot, error) {
@@ -112,99 +124,168 @@ func (r *Reader) Snapshot(ctx context.Context) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	queues, err := r.queues(ctx)
+	queues, others, err := r.queues(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if err := r.loads.follow(r.nc, r.names.Subjects, members); err != nil {
 		return nil, err
 	}
-	s := &Snapshot{Time: time.Now().UTC(), Model: r.names.Subjects.Model, Members: members, Queues: queues}
+	s := &Snapshot{Time: time.Now().UTC(), Model: r.names.Subjects.Model, Members: members, Queues: queues, Others: others}
 	r.loads.fill(s)
 	s.Replicas = r.replicas(ctx, members)
+	s.judge()
 	return s, nil
 }
 
-// Await returns when every live expert host has told what its experts computed
-// before the last snapshot, or after span.
+// members are those who live. It follows them from the first look on, and anew when the
+// server has ended that.
+func (r *Reader) members(ctx context.Context) ([]Member, error) {
+	now := time.Now()
+	switch {
+	case !r.nc.IsConnected():
+		r.apart = true
+	case r.apart && r.roster != nil:
+		r.apart = false
+		r.roster.forgive(now)
+	}
+	if r.roster == nil || isClosed(r.ended) {
+		if r.roster == nil {
+			r.roster = newRoster(now)
+		}
+		if err := r.begin(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return membersOf(r.roster, now), nil
+}
+
+// begin follows the members until the reader is closed; ctx bounds the beginning.
+func (r *Reader) begin(ctx context.Context) (err error) {
+	starting, stop := context.WithCancel(r.own)
+	unless := context.AfterFunc(ctx, stop)
+	if r.ended, err = r.roster.watch(starting, r.js, r.names); err != nil {
+		stop()
+		r.ended = nil
+		r.roster = nil
+		return err
+	}
+	if !unless() { // ctx has ended meanwhile, and what follows with it
+		return cause(ctx)
+	}
+	return nil
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return c == nil
+	}
+}
+
+// liveSettle bounds the wait until it is known who lives.
+const liveSettle = neverHeard + members.Interval
+
+// Live is who lives, and what is missing of what they say, without queues and loads. It
+// takes as long as it takes to hear everybody.
+func (r *Reader) Live(ctx context.Context) (*Snapshot, error) {
+	if _, err := r.members(ctx); err != nil {
+		return nil, err
+	}
+	settling, cancel := context.WithTimeout(ctx, liveSettle)
+	defer cancel()
+	for !r.roster.settled(time.Now()) && pause.For(settling, members.Interval/8) == nil {
+	}
+	list, err := r.members(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &Snapshot{Time: time.Now().UTC(), Model: r.names.Subjects.Model, Members: list}
+	s.judge()
+	return s, nil
+}
+
+// Await returns when it is known of every replica whether it lives, and how much it does
+// a second, and every live expert host has told what its experts computed before the last
+// snapshot; or after span.
 func (r *Reader) Await(ctx context.Context, span time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, span)
 	defer cancel()
-	for !r.loads.complete() {
+	tick := time.NewTicker(members.Interval / 8)
+	defer tick.Stop()
+	for !r.loads.complete() || !r.roster.settled(time.Now()) {
 		select {
 		case <-ctx.Done():
 			return
 		case <-r.loads.heard:
+		case <-tick.C:
 		}
 	}
 }
 
-func (r *Reader) members(ctx context.Context) ([]Member, error) {
-	bucket, err := r.js.KeyValue(ctx, r.names.Bucket("members"))
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		return nil, fmt.Errorf("nobody has served model %q here under prefix %q; check --model, or start it with `switchyard up`",
-			r.names.Subjects.Model, r.names.Subjects.Prefix)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("opening the bucket of live replicas: %w", err)
-	}
-	keys, err := bucket.Keys(ctx)
-	if err != nil && !errors.Is(err, jetstream.ErrNoKeysFound) {
-		return nil, fmt.Errorf("listing live replicas: %w", err)
-	}
-	list := []Member{}
-	newest := time.Time{}
-	for _, key := range keys {
-		m, err := readMember(ctx, bucket, key)
-		if err != nil {
-			return nil, err
-		}
-		if m != nil {
-			list = append(list, *m)
-			if m.renewed.After(newest) {
-				newest = m.renewed
-			}
-		}
-	}
-	// The killed leave their entries behind for a while. Both times are the server's.
-	list = slices.DeleteFunc(list, func(m Member) bool { return newest.Sub(m.renewed) > silentTooLong })
-	slices.SortFunc(list, func(a, b Member) int { return cmp.Or(cmp.Compare(a.Service, b.Service), cmp.Compare(a.ID, b.ID)) })
-	return list, nil
-}
-
-// readMember returns nil for one that has gone meanwhile.
-func readMember(ctx context.Context, bucket jetstream.KeyValue, key string) (*Member, error) {
-	entry, err := bucket.Get(ctx, key)
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading live replica %s: %w", key, err)
-	}
-	m := &pb.Member{}
-	if err := proto.Unmarshal(entry.Value(), m); err != nil {
-		return nil, fmt.Errorf("reading live replica %s: %w", key, err)
-	}
-	return &Member{
-		ID: m.Id, Service: m.Service, Ready: m.Ready, Draining: m.Draining, Device: deviceOf(m.Device), Stats: m.Stats,
-		model: m.ModelHash, renewed: entry.Created(),
-	}, nil
-}
-
-// queues reads the streams of the model's stages, in the order of a token's path.
-func (r *Reader) queues(ctx context.Context) ([]Queue, error) {
-	list := []Queue{}
+// queues reads the streams of the model's stages, in the order of a token's path, and
+// which other models there are streams of.
+func (r *Reader) queues(ctx context.Context) (list []Queue, others []string, err error) {
+	list, others = []Queue{}, []string{}
 	infos := r.js.ListStreams(ctx, jetstream.WithStreamListSubject(r.names.Subjects.Prefix+".>"))
 	for info := range infos.Info() {
 		if stage, ok := r.stage(info.Config.Name); ok {
-			list = append(list, Queue{Stage: stage, Messages: info.State.Msgs, Bytes: info.State.Bytes})
+			list = append(list, r.queue(ctx, stage, info))
+		}
+		if other, ok := strings.CutPrefix(info.Config.Name, r.names.Subjects.Prefix+"_PROMPTS_"); ok && other != r.names.Subjects.Model && schemas.ModelToken(other) == other {
+			others = append(others, other)
 		}
 	}
 	if err := infos.Err(); err != nil {
-		return nil, fmt.Errorf("listing the streams: %w", err)
+		return nil, nil, fmt.Errorf("listing the streams: %w", err)
 	}
 	slices.SortFunc(list, func(a, b Queue) int { return cmp.Compare(stageRank(a.Stage), stageRank(b.Stage)) })
-	return list, nil
+	slices.Sort(others)
+	return list, others, nil
+}
+
+// groups are the consumers of the durable queues.
+var groups = map[string]string{"PROMPTS": "tokenizer", "SEQUENCES": "attention"}
+
+// queue is one stream. What is in a durable one is in hand, too, until it is finished; what
+// is in a stream of tensors waits, unless that acknowledges each.
+func (r *Reader) queue(ctx context.Context, stage string, info *jetstream.StreamInfo) Queue {
+	q := Queue{Stage: stage, Messages: info.State.Msgs, Bytes: info.State.Bytes}
+	group, durable := groups[stage]
+	switch {
+	case durable:
+		q.Waiting, q.InHand = r.taken(ctx, info, group)
+	case info.Config.Retention != jetstream.WorkQueuePolicy:
+		q.Waiting = &q.Messages
+	}
+	return q
+}
+
+// takenWithin bounds a look at who takes from a queue: a user without the right for it
+// hears nothing.
+const takenWithin = time.Second
+
+// taken is how many messages of a durable queue nobody has, and how many somebody has; nil
+// where that is not known.
+func (r *Reader) taken(ctx context.Context, info *jetstream.StreamInfo, group string) (waiting, inHand *uint64) {
+	if r.blind {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, takenWithin)
+	defer cancel()
+	c, err := r.js.Consumer(ctx, info.Config.Name, group)
+	switch {
+	case err == nil:
+		has := c.CachedInfo()
+		held := uint64(has.NumAckPending)
+		return &has.NumPending, &held
+	case errors.Is(err, jetstream.ErrConsumerNotFound): // nobody has ever taken any
+		return &info.State.Msgs, new(uint64)
+	}
+	r.blind = r.nc.IsConnected()
+	return nil, nil
 }
 
 // stage is the kind of a stream of this model that is a queue.
@@ -216,7 +297,7 @@ func (r *Reader) stage(stream string) (string, bool) {
 	return kind, ok && stageRank(kind) >= 0
 }
 
-var stages = []string{"PROMPTS", "SEQUENCES", "HIDDEN", "EXPERT", "PARTIAL", "BLOCK"}
+var queueStages = []string{"PROMPTS", "SEQUENCES", "HIDDEN", "EXPERT", "PARTIAL", "BLOCK"}
 
 // maxStreams is more layers than any model has.
 const maxStreams = 1 << 16
@@ -224,7 +305,7 @@ const maxStreams = 1 << 16
 // stageRank orders stages, and the layers of EXPERT among themselves; -1 for what is none.
 func stageRank(kind string) int {
 	name, layer, _ := strings.Cut(kind, "-")
-	i := slices.Index(stages, name)
+	i := slices.Index(queueStages, name)
 	if i < 0 {
 		return -1
 	}

@@ -6,25 +6,26 @@ import (
 	"time"
 )
 
-// Means are those of what ended between two looks, as far as anything did.
+// Means are those of what ended while members were heard, as far as anything did.
 func TestTopMeans(t *testing.T) {
-	look := func(seconds, count float64) *Snapshot {
-		return &Snapshot{Members: []Member{{Stats: map[string]float64{statSeconds: seconds, statFinished: count}}}}
+	replica := func(seconds, count, grownSeconds, grownCount float64) Member {
+		return Member{Stats: map[string]float64{statSeconds: seconds, statFinished: count}, grown: map[string]float64{statSeconds: grownSeconds, statFinished: grownCount}}
 	}
 	for _, tt := range []struct {
-		name        string
-		before, now *Snapshot
-		want        string
+		name    string
+		members []Member
+		want    string
+		recent  bool
 	}{
-		{"none yet", nil, look(0, 0), "-"},
-		{"since the start", nil, look(6, 4), "1.5 s"},
-		{"between", look(6, 4), look(6.4, 8), "100 ms"},
-		{"short", look(6, 4), look(6.0008, 8), "200 µs"},
-		{"nothing new", look(6, 4), look(6, 4), "1.5 s"},
-		{"a replica left", look(6, 4), look(1, 2), "500 ms"},
+		{"none yet", []Member{replica(0, 0, 0, 0)}, "-", false},
+		{"nobody", nil, "-", false},
+		{"since the start", []Member{replica(6, 4, 0, 0)}, "1.5 s", false},
+		{"since then", []Member{replica(6.4, 8, 0.4, 4), replica(9, 1, 0, 0)}, "100 ms", true},
+		{"short", []Member{replica(6, 8, 0.0008, 4)}, "200 µs", true},
 	} {
-		if got := tt.now.mean(tt.before, statSeconds, statFinished); got != tt.want {
-			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		s := &Snapshot{Members: tt.members}
+		if got, recent := s.meanOf(statSeconds, statFinished); seconds(got) != tt.want || recent != tt.recent {
+			t.Errorf("%s: %s, %v, want %s, %v", tt.name, seconds(got), recent, tt.want, tt.recent)
 		}
 	}
 }

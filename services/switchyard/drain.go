@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/switchyard/switchyard/schemas"
+	"github.com/switchyard/switchyard/services/switchyard/drain"
+)
+
+// DrainCmd has replicas finish or hand over what they have, and end.
+type DrainCmd struct {
+	Name    string        `arg:"" help:"A replica's id, or a host's name for all replicas there, as top shows them." placeholder:"REPLICA|HOST"`
+	Model   string        `default:"demo" help:"Model that it serves." placeholder:"NAME"`
+	Timeout time.Duration `default:"30s" help:"How long each replica may take." placeholder:"TIME"`
+	JSON    bool          `name:"json" help:"Print a JSON object for each replica."`
+
+	ConnectFlags `embed:""`
+}
+
+// Run asks, and waits until the replicas are gone.
+func (c *DrainCmd) Run(ctx context.Context, e *env) error {
+	if c.Timeout <= 0 {
+		return usage(fmt.Errorf("--timeout is %v; it must be above 0", c.Timeout))
+	}
+	conn, err := e.connect(ctx, "drain", c.ConnectFlags)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	var broken error
+	left, err := drain.Run(ctx, drain.Settings{
+		Conn: conn, Names: schemas.Streams{Subjects: schemas.NewSubjects(e.Prefix, c.Model)}, Name: c.Name, Within: c.Timeout,
+		Tell: func(r drain.Result) { broken = errors.Join(broken, show(e, c.JSON, r, r.String())) },
+	})
+	if err != nil {
+		return explained(conn, errors.Join(err, broken))
+	}
+	for _, lack := range left.Missing {
+		_, _ = fmt.Fprintf(e.err, "model %s is NOT SERVING now: %s: %s\n", left.Model, lack.Stage, lack.Why) // nowhere to complain
+	}
+	return broken
+}

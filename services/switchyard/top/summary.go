@@ -1,0 +1,163 @@
+package top
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/control/stages"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// Summary is what operators ask first. What is not known is null.
+type Summary struct {
+	// TokensPerSecond are made now, over the last seconds that were heard.
+	TokensPerSecond *float64 `json:"tokens_per_s"`
+	// TTFTSeconds and AnswerSeconds are means over the requests that ended in these
+	// seconds or, if Recent is false, since the start of the replicas that are here.
+	TTFTSeconds   *float64 `json:"ttft_seconds"`
+	AnswerSeconds *float64 `json:"answer_seconds"`
+	Recent        bool     `json:"recent"`
+	// Running are computed now; Waiting have been accepted, and nobody computes them yet:
+	// as prompts, as sequences, or in attention replicas.
+	Running  float64  `json:"running"`
+	Waiting  *float64 `json:"waiting"`
+	Requests float64  `json:"requests_total"`
+	Tokens   float64  `json:"tokens_total"`
+	// Failed requests were accepted, Refused ones were not.
+	Failed      float64 `json:"requests_failed_total"`
+	Refused     float64 `json:"refused_total"`
+	KVPages     float64 `json:"kv_pages"`
+	KVPagesUsed float64 `json:"kv_pages_used"`
+}
+
+// judge sums up the rest of a snapshot.
+func (s *Snapshot) judge() {
+	said := make([]*pb.Member, len(s.Members))
+	for i := range s.Members {
+		said[i] = s.Members[i].said
+	}
+	s.Missing = append([]stages.Lack{}, stages.Lacking(said)...)
+	for i := range s.Missing {
+		s.Missing[i].Why = clean(s.Missing[i].Why)
+	}
+	if s.Serving = len(s.Missing) == 0; !s.Serving {
+		s.Missing = append(s.Missing, s.gaps()...)
+	}
+	s.Summary = Summary{
+		TokensPerSecond: s.rateOf(statTokens), Running: s.running(), Waiting: s.waiting(),
+		Requests: s.sum(statRequests), Tokens: s.sum(statTokens), Failed: s.sum(statFailed), Refused: s.sum(statRefused),
+		KVPages: s.sum(statPages), KVPagesUsed: s.sum(statPagesUsed),
+	}
+	now, recent := s.meanOf(statFirstSeconds, statFirstTokens)
+	s.Summary.TTFTSeconds, s.Summary.Recent = now, recent
+	s.Summary.AnswerSeconds, _ = s.meanOf(statSeconds, statFinished)
+}
+
+// gaps are the experts that no live host has, layer by layer.
+func (s *Snapshot) gaps() (out []stages.Lack) {
+	for _, r := range s.Replicas {
+		var nowhere []int
+		for e := range r.Warm {
+			if r.Warm[e] == 0 && r.Cold[e] == 0 {
+				nowhere = append(nowhere, e)
+			}
+		}
+		if len(nowhere) > 0 {
+			out = append(out, stages.Lack{Stage: "expert", Why: fmt.Sprintf("layer %d: no live host takes rows for %s", r.Layer, experts(nowhere))})
+		}
+	}
+	return out
+}
+
+// experts lists expert ids, those that follow one another as ranges.
+func experts(ids []int) string {
+	var parts []string
+	for i := 0; i < len(ids); {
+		j := i
+		for j+1 < len(ids) && ids[j+1] == ids[j]+1 {
+			j++
+		}
+		part := strconv.Itoa(ids[i])
+		if j > i {
+			part += "-" + strconv.Itoa(ids[j])
+		}
+		parts, i = append(parts, part), j+1
+	}
+	if len(ids) == 1 {
+		return "expert " + parts[0]
+	}
+	return "experts " + strings.Join(parts, ", ")
+}
+
+// sum adds up one stat over all members.
+func (s *Snapshot) sum(stat string) (total float64) {
+	for _, m := range s.Members {
+		total += m.Stats[stat]
+	}
+	return total
+}
+
+// rateOf adds up the rates of those who have one; nil: nobody has.
+func (s *Snapshot) rateOf(stat string) *float64 {
+	return sumOf(s.Members, func(m *Member) (float64, bool) { rate, ok := m.Rates[stat]; return rate, ok })
+}
+
+func sumOf(all []Member, of func(*Member) (float64, bool)) *float64 {
+	var total *float64
+	for i := range all {
+		if v, ok := of(&all[i]); ok {
+			if total == nil {
+				total = new(float64)
+			}
+			*total += v
+		}
+	}
+	return total
+}
+
+// meanOf is the mean of a sum of seconds over its count: of what ended while the members
+// were heard or, if nothing did, since their start; nil: nothing has ever ended.
+func (s *Snapshot) meanOf(seconds, count string) (mean *float64, recent bool) {
+	grown := func(name string) (total float64) {
+		for _, m := range s.Members {
+			total += m.grown[name]
+		}
+		return total
+	}
+	sum, n := grown(seconds), grown(count)
+	if recent = n > 0; !recent {
+		sum, n = s.sum(seconds), s.sum(count)
+	}
+	if n <= 0 {
+		return nil, false
+	}
+	value := sum / n
+	return &value, recent
+}
+
+// running are the sequences that attention replicas compute: those that they have begun and
+// that have pages.
+func (s *Snapshot) running() float64 { return max(0, s.sum(statActive)-s.sum(members.InLine)) }
+
+// waiting are the prompts and sequences that nobody has taken, and the sequences that wait
+// in attention replicas; nil where the queues could not be seen.
+func (s *Snapshot) waiting() *float64 {
+	n := s.waitInside()
+	for stage := range groups {
+		i := slices.IndexFunc(s.Queues, func(q Queue) bool { return q.Stage == stage })
+		switch {
+		case i < 0: // there is no such stream, so nothing waits in it
+		case s.Queues[i].Waiting == nil:
+			return nil
+		default:
+			n += float64(*s.Queues[i].Waiting)
+		}
+	}
+	return &n
+}
+
+// waitInside is how many sequences wait in attention replicas: for their turn, or for pages.
+func (s *Snapshot) waitInside() float64 { return s.sum(members.Waiting) + s.sum(members.InLine) }
