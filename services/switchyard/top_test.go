@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -30,7 +31,7 @@ func populate(t *testing.T, f *fake) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range []*pb.Member{
+	all := []*pb.Member{
 		{Id: "e1", Service: "expert", Ready: true, ModelHash: 7, Stats: map[string]float64{"rows_total": 45}},
 		{Id: "e2", Service: "expert", Draining: true, ModelHash: 7, Stats: map[string]float64{"rows_total": 20}},
 		{Id: "a1", Service: "attention", Ready: true, Stats: map[string]float64{
@@ -38,15 +39,32 @@ func populate(t *testing.T, f *fake) {
 			"first_tokens_total": 4, "first_token_seconds_total": 0.1, "requests_finished_total": 4, "request_seconds_total": 6,
 		}},
 		{Id: "t1", Service: "tokenizer", Ready: true, Stats: map[string]float64{"refused_total": 3}},
-	} {
-		body, err := proto.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := bucket.Put(t.Context(), m.Id, body); err != nil {
-			t.Fatal(err)
+	}
+	write := func(ctx context.Context) {
+		for _, m := range all {
+			if body, err := proto.Marshal(m); err == nil {
+				_, _ = bucket.Put(ctx, m.Id, body) // what is lost fails the test
+			}
+			m.UptimeSeconds += 0.4
+			m.Pid, m.Host, m.Version = 4711, "here", "v1"
 		}
 	}
+	write(t.Context())
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			select {
+			case <-ctx.Done():
+			case <-tick.C:
+				write(ctx)
+			}
+		}
+	}()
+	t.Cleanup(func() { stop(); <-done })
 }
 
 // compute sends samples of two hosts' loads, and one that is refused between any
@@ -95,13 +113,16 @@ func TestTopTable(t *testing.T) {
 		}
 	}
 	for key, want := range map[string]string{
-		"model demo":     "requests active 2 total 7 tokens 99",
-		"errors 5":       "first token 25 ms whole answer 1.5 s KV pages 64 of 256 (25%)",
-		"expert e1":      "expert e1 ready 0 0 45 0 -",
-		"expert e2":      "expert e2 draining 0 0 20 0 -",
-		"attention a1":   "attention a1 ready 7 99 0 2 64 of 256 (25%)",
-		"EXPERT 3":       "EXPERT-10: 3",
-		"messages about": "no host of this model sent",
+		"demo NOT":    "NOT SERVING: missing gate, aggregator",
+		"gate: there": "there is no gate",
+		"tokens/s 0":  "TTFT 25 ms since start running 2 waiting 0 errors 5 KV pages 64 of 256 (25%) answer 1.5 s requests 7 tokens 99 failed 2 refused 3",
+		"e1 ready":    "e1 ready - 0 45 - - - -",
+		"e2 draining": "e2 draining - 0 20 - - - -",
+		"a1 ready":    "a1 ready 0 - - 2 - 2 64 of 256 (25%)",
+		"EXPERT 3":    "EXPERT-10: 3",
+		"Load of":     "no host of this model sent",
+		"here 4":      "here 4 1 0 v1 tokenizer attention expert×2",
+		"gate 0":      "gate 0 of 0 - - - - there is no gate",
 	} {
 		if !strings.Contains(fields[key], want) {
 			t.Errorf("line %q is %q, want %q in\n%s", key, fields[key], want, got.out)
@@ -136,7 +157,7 @@ func TestTopJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.out), &s); err != nil || got.code != 0 {
 		t.Fatalf("got %+v: %v", got, err)
 	}
-	if len(s.Members) != 4 || s.Members[0].ID != "a1" || len(s.Layers) != 2 || s.Layers[0].Layer != 0 || len(s.Layers[0].Rows) != 3 ||
+	if len(s.Members) != 4 || s.Members[0].ID != "t1" || s.Members[1].Host != "here" || s.Members[1].PID != 4711 || s.Members[1].Version != "v1" || !(s.Members[1].UptimeSeconds > 0) || s.Serving || len(s.Missing) != 2 || len(s.Layers) != 2 || s.Layers[0].Layer != 0 || len(s.Layers[0].Rows) != 3 ||
 		s.Layers[0].Rows[2] != 33 || s.Layers[1].Layer != 10 || !(s.Seconds > 0) || s.RefusedSamples == 0 {
 		t.Errorf("got %s", got.out)
 	}

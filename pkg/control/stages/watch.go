@@ -19,9 +19,10 @@ const (
 )
 
 // Watch follows what is missing for one replica, and says what that one is to tell. One
-// of all replicas tells: of those that watch and do not leave, the one with the lowest id of the service
-// that comes first on a token's way. Who becomes that one tells what is missing then,
-// since the one before may not have. It does nothing itself.
+// of all replicas tells: of those that watch and do not leave, the one with the lowest id
+// of the service that comes first on a token's way; those that have just come leave it to
+// others, who know what was told. Who becomes that one tells what is missing then, since
+// the one before may not have. It does nothing itself.
 type Watch struct {
 	self  string
 	begun time.Time
@@ -99,11 +100,19 @@ func speaker(all []*pb.Member) string {
 		if m.GetDraining() || m.GetPid() == 0 {
 			continue
 		}
-		if first == nil || cmp.Or(cmp.Compare(rank(m), rank(first)), cmp.Compare(m.GetId(), first.GetId())) < 0 {
+		if first == nil || cmp.Or(cmp.Compare(isNew(m), isNew(first)), cmp.Compare(rank(m), rank(first)), cmp.Compare(m.GetId(), first.GetId())) < 0 {
 			first = m
 		}
 	}
 	return first.GetId()
+}
+
+// isNew is 1 for a member that has just come, else 0.
+func isNew(m *pb.Member) int {
+	if m.GetUptimeSeconds() < beginWithin.Seconds() {
+		return 1
+	}
+	return 0
 }
 
 // rank is a service's place on a token's way; what no token passes comes last.

@@ -226,3 +226,38 @@ func TestLive(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// One service retires, the others go on; the group is ready without it, and does not stop
+// it again.
+func TestRetire(t *testing.T) {
+	a, b, c, log := trio()
+	b.stopErr = errors.New("it was late")
+	g := NewGroup("group", a, b, c)
+	if err := g.Retire(t.Context(), b); err == nil || !strings.Contains(err.Error(), "does not run it") {
+		t.Errorf("before it runs: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	result := make(chan error, 1)
+	go func() { result <- Run(ctx, g, time.Minute) }()
+	testkit.Eventually(t, "running", func() bool { return log.has("run a") && log.has("run b") && log.has("run c") })
+	b.ready = errors.New("not ready any more")
+	for range 2 {
+		if err := g.Retire(t.Context(), b); !errors.Is(err, b.stopErr) {
+			t.Errorf("retiring: %v", err)
+		}
+	}
+	if !log.has("end b") || !log.has("stop b") || log.has("end a") || log.has("end c") || !g.Running() {
+		t.Errorf("%v", log.lines)
+	}
+	if err := errors.Join(g.Ready(), g.Live()); err != nil {
+		t.Errorf("without b: %v", err)
+	}
+	cancel()
+	if err := <-result; !errors.Is(err, b.stopErr) {
+		t.Errorf("the group: %v", err)
+	}
+	if n := len(slices.DeleteFunc(log.lines, func(l string) bool { return l != "stop b" })); n != 1 {
+		t.Errorf("b was stopped %d times", n)
+	}
+}

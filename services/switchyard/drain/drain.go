@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/pkg/process/pause"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -77,8 +79,37 @@ func Run(ctx context.Context, s Settings) (left *top.Snapshot, err error) {
 			return nil, errors.Join(append(errs, ctx.Err())...)
 		}
 	}
-	left, err = r.Live(ctx)
+	left, err = a.left(ctx, r)
 	return left, errors.Join(append(errs, err)...)
+}
+
+const (
+	// leftWithin is longer than it takes until a replica whose farewell was lost is no
+	// member any more.
+	leftWithin = 5 * time.Second
+	leftPoll   = 50 * time.Millisecond
+)
+
+// left is who is still here, once those who said that they are gone are no members.
+func (a *asker) left(ctx context.Context, r *top.Reader) (s *top.Snapshot, err error) {
+	waiting, cancel := context.WithTimeout(ctx, leftWithin)
+	defer cancel()
+	for {
+		if s, err = r.Live(ctx); err != nil {
+			return nil, err
+		}
+		remains := slices.ContainsFunc(s.Members, func(m top.Member) bool { return a.isDone(m.ID) })
+		if !remains || pause.For(waiting, leftPoll) != nil {
+			return s, nil
+		}
+	}
+}
+
+func (a *asker) isDone(replica string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.replicas[replica]
+	return r != nil && r.done
 }
 
 // asker asks replicas and hears their answers.

@@ -1,0 +1,299 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/internal/testkit/testusers"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/request/client"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/switchyard/cluster"
+	"github.com/switchyard/switchyard/services/switchyard/drain"
+	"github.com/switchyard/switchyard/services/switchyard/top"
+	"github.com/switchyard/switchyard/services/switchyard/verify"
+)
+
+// idsOf are the replicas of a service that live and do not leave.
+func idsOf(s *top.Snapshot, service string) (ids []string) {
+	for _, m := range s.Members {
+		if m.Service == service && m.Ready && !m.Draining {
+			ids = append(ids, m.ID)
+		}
+	}
+	return ids
+}
+
+// While answers are under way, a replica of each service drains, and then a second host: no
+// token is another one, the plan has left the hosts by then, and they stay gone.
+func TestDrainUnderLoad(t *testing.T) {
+	t.Parallel()
+	m, err := model.Open("../../pkg/compute/model/testdata/golden/mixtral")
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{"tokenizer": 2, "attention": 2, "gate": 2, "expert": 3, "aggregator": 2}
+	y := openYardOf(t, m, count, func(*UpCmd) {})
+	conn, names := y.connect(t), y.Settings.Node.Names()
+	q := &verify.Asker{Client: client.New(y.connect(t).NATS(), client.Settings{Prefix: schemas.DefaultPrefix, Model: y.name()}), Vocab: m.Spec.Vocab}
+	want := make([][]uint32, 4)
+	for i := range want {
+		if want[i], err = sampled(t.Context(), q, i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var asking sync.WaitGroup
+	for i := range want {
+		asking.Go(func() {
+			for ctx.Err() == nil {
+				if got, err := sampled(t.Context(), q, i); err != nil || !slices.Equal(got, want[i]) {
+					t.Errorf("prompt %d: %v, %v, want %v", i, got, err, want[i])
+					return
+				}
+			}
+		})
+	}
+	r := top.NewReader(conn.NATS(), conn.JetStream(), names)
+	defer r.Close()
+	for _, service := range []string{"expert", "tokenizer", "attention", "gate", "aggregator", "expert"} {
+		before, err := r.Live(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := idsOf(before, service)[0]
+		var results []drain.Result
+		left, err := drain.Run(t.Context(), drain.Settings{Conn: conn, Names: names, Name: id, Within: testkit.Patience, Tell: func(r drain.Result) { results = append(results, r) }})
+		if err != nil || len(results) != 1 || !results[0].Drained || results[0].Replica != id || !left.Serving {
+			t.Fatalf("draining %s: %+v, %v", id, results, err)
+		}
+		if here := idsOf(left, service); slices.Contains(here, id) || len(here) != len(idsOf(before, service))-1 {
+			t.Errorf("after %s has drained there are %v", id, here)
+		}
+	}
+	stop()
+	asking.Wait()
+	if err := y.Pipeline.Ready(); err != nil {
+		t.Errorf("what is left is not ready: %v", err)
+	}
+}
+
+// process is a service that runs as one of its own would, until it ends.
+type process struct {
+	says *sharedText
+	stop context.CancelFunc
+	code chan int
+}
+
+func startProcess(t *testing.T, service, url string, more ...string) *process {
+	t.Helper()
+	p := &process{says: &sharedText{}, code: make(chan int, 1)}
+	ctx, cancel := context.WithCancel(context.Background())
+	p.stop = cancel
+	args := append([]string{service, "--nats", url, "--threads", "1"}, more...)
+	go func() { p.code <- runUntil(ctx, args, stdio{in: strings.NewReader(""), out: io.Discard, err: p.says}) }()
+	t.Cleanup(func() {
+		cancel()
+		if code := <-p.code; code != exitDone {
+			t.Errorf("%s exited with %d:\n%s", service, code, p.says)
+		}
+	})
+	return p
+}
+
+func (p *process) ended() bool {
+	select {
+	case code := <-p.code:
+		p.code <- code // for who stops it
+		return true
+	default:
+		return false
+	}
+}
+
+// A process whose only replica drains ends as a signal would have it end; top then says
+// what is missing, and so does the log of one replica, once. Nobody drains a replica by
+// having the server publish where an operator does.
+func TestDrainProcess(t *testing.T) {
+	t.Parallel()
+	srv := startNATS(t, &server.Options{JetStream: true, StoreDir: t.TempDir()})
+	url := srv.ClientURL()
+	all := map[string]*process{}
+	for _, service := range cluster.Names {
+		all[service] = startProcess(t, service, url)
+	}
+	conn, err := bus.Connect(t.Context(), bus.Config{URL: url}, bus.Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	var s top.Snapshot
+	look := func() bool {
+		got := invoke("", "top", "--nats", url, "--json")
+		s = top.Snapshot{}
+		return got.code == exitDone && json.Unmarshal([]byte(got.out), &s) == nil
+	}
+	testkit.Eventually(t, "it is served", func() bool { return look() && s.Serving })
+	gate := idsOf(&s, "gate")[0]
+	subjects := schemas.NewSubjects(schemas.DefaultPrefix, "demo")
+	came := make(chan *nats.Msg, 1)
+	if _, err := conn.Subscribe(subjects.Drain("gate", gate), "", func(m *nats.Msg) { came <- m }); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.NATS().PublishRequest(subjects.Prompt(), subjects.Drain("gate", gate), []byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	<-came
+	if got := invoke("", "prompt", "--nats", url, "--max-tokens", "2", "Once"); got.code != exitDone || all["gate"].ended() {
+		t.Fatalf("the server's acknowledgement has drained it: %+v", got)
+	}
+	if line := all["gate"].says.String(); !strings.Contains(line, "replica="+gate) && line != "" && line != "ready\n" {
+		t.Errorf("%q does not name %s", line, gate)
+	}
+
+	got := invoke("", "drain", "--nats", url, "--json", gate)
+	result := drain.Result{}
+	if err := json.Unmarshal([]byte(got.out), &result); err != nil || got.code != exitDone || !result.Drained || result.Replica != gate || result.PID == 0 || !strings.Contains(got.err, "model demo is NOT SERVING now: gate: there is no gate") {
+		t.Fatalf("%+v: %v", got, err)
+	}
+	testkit.Eventually(t, "the process ends", all["gate"].ended)
+	if !look() || s.Serving || s.Missing[0].Stage != "gate" {
+		t.Errorf("top says serving %v, missing %+v", s.Serving, s.Missing)
+	}
+	told := func(what string) (n int) {
+		for _, p := range all {
+			n += strings.Count(p.says.String(), what)
+		}
+		return n
+	}
+	testkit.Eventually(t, "the loss is told", func() bool { return told("stage=gate why=") > 0 })
+	another := startProcess(t, "gate", url)
+	testkit.Eventually(t, "the return is told", func() bool { return told("stage=gate away=") > 0 })
+	if n := told("stage=gate why="); n != 1 {
+		t.Errorf("the loss was told %d times", n)
+	}
+	if got := invoke("", "drain", "--nats", url, gate[:len(gate)-1]+"!"); got.code != exitFailed || !strings.Contains(got.err, "no replica and no host") || !strings.Contains(got.err, "nearest: gate-") {
+		t.Errorf("%+v", got)
+	}
+	testkit.Eventually(t, "served again", func() bool { return look() && s.Serving })
+	host := s.Members[0].Host
+	if got := invoke("", "drain", "--nats", url, host); got.code != exitDone || strings.Count(got.out, "has drained and is gone") != len(s.Members) {
+		t.Errorf("a whole host: %+v", got)
+	}
+	for service, p := range all {
+		testkit.Eventually(t, service+" ends", p.ended)
+	}
+	testkit.Eventually(t, "the other gate ends", another.ended)
+}
+
+// gateUser is a member by a gate's rights, as far as drain sees it.
+func gateUser(t *testing.T, conn *bus.Conn, listens, answers bool) {
+	t.Helper()
+	names := schemas.Streams{Subjects: schemas.NewSubjects(schemas.DefaultPrefix, "demo")}
+	kv, err := conn.EnsureBucket(t.Context(), 1, names.Bucket("members"), time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := proto.Marshal(&pb.Member{Id: "gate-1", Service: "gate", Ready: true, Pid: 4711, Host: "machine"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			_, _ = kv.Put(ctx, "gate-1", body) // what is lost fails the test
+			select {
+			case <-ctx.Done():
+			case <-tick.C:
+			}
+		}
+	}()
+	t.Cleanup(func() { stop(); <-done })
+	if listens {
+		if _, err := conn.Subscribe(names.Subjects.Here("gate-1"), "", func(*nats.Msg) {}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !answers {
+		return
+	}
+	_, err = conn.Hear(names.Subjects.Drain("gate", "gate-1"), "", func(*nats.Msg) {
+		stop()
+		gone, err := proto.Marshal(&pb.DrainState{Replica: "gate-1", Gone: true})
+		if err == nil {
+			err = conn.Tell(names.Subjects.Drained("gate", "gate-1"), gone)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A replica that hangs, or is gone, keeps nobody waiting, and it is said how to end it.
+func TestDrainInVain(t *testing.T) {
+	for name, tt := range map[string]struct {
+		listens bool
+		want    string
+	}{
+		"hangs":    {true, "gate-1: it has a connection and has not answered for 4s: it hangs, or its version knows no drain. It is in process 4711 on host machine"},
+		"was shot": {false, "gate-1: it went without having drained"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := startNATS(t, &server.Options{JetStream: true, StoreDir: t.TempDir()})
+			conn, err := bus.Connect(t.Context(), bus.Config{URL: srv.ClientURL()}, bus.Settings{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(conn.Close)
+			gateUser(t, conn, tt.listens, false)
+			if got := invoke("", "drain", "--nats", srv.ClientURL(), "gate-1"); got.code != exitFailed || !strings.Contains(got.err, tt.want) || !strings.Contains(got.out, "gate-1 has NOT drained") {
+				t.Errorf("%+v, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// The operator drains, who only looks on does not, and neither does a producer.
+func TestDrainAsUsers(t *testing.T) {
+	t.Parallel()
+	f := testusers.Make(t, testusers.Demo())
+	srv := testusers.Serve(t, testusers.Plain(t, f))
+	conn, err := bus.Connect(t.Context(), bus.Config{Creds: f.Creds("gate")}, bus.Settings{InProcess: srv})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	gateUser(t, conn, true, true)
+	as := func(user string) result {
+		return invoke("", "drain", "gate-1", "--nats", srv.URL(), "--creds", f.Creds(user), "--connect-timeout", "2s")
+	}
+	for _, user := range []string{"top", "producer", "expert"} {
+		if got := as(user); got.code != exitFailed || !strings.Contains(got.err, "permissions violation") {
+			t.Errorf("%s: %+v", user, got)
+		}
+	}
+	if got := as("operator"); got.code != exitDone || got.out == "" {
+		t.Errorf("operator: %+v", got)
+	}
+}
