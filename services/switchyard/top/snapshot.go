@@ -16,7 +16,6 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/stages"
-	"github.com/switchyard/switchyard/pkg/process/pause"
 	"github.com/switchyard/switchyard/schemas"
 )
 
@@ -194,10 +193,7 @@ func (r *Reader) Live(ctx context.Context) (*Snapshot, error) {
 	if _, err := r.members(ctx); err != nil {
 		return nil, err
 	}
-	settling, cancel := context.WithTimeout(ctx, liveSettle)
-	defer cancel()
-	for !r.roster.settled(time.Now()) && pause.For(settling, members.Interval/8) == nil {
-	}
+	r.settle(ctx, liveSettle, func() bool { return r.roster.settled(time.Now()) })
 	list, err := r.members(ctx)
 	if err != nil {
 		return nil, err
@@ -211,11 +207,16 @@ func (r *Reader) Live(ctx context.Context) (*Snapshot, error) {
 // a second, and every live expert host has told what its experts computed before the last
 // snapshot; or after span.
 func (r *Reader) Await(ctx context.Context, span time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, span)
+	r.settle(ctx, span, func() bool { return r.loads.complete() && r.roster.settled(time.Now()) })
+}
+
+// settle returns when something is so, or after some time.
+func (r *Reader) settle(ctx context.Context, within time.Duration, is func() bool) {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	tick := time.NewTicker(members.Interval / 8)
 	defer tick.Stop()
-	for !r.loads.complete() || !r.roster.settled(time.Now()) {
+	for !is() {
 		select {
 		case <-ctx.Done():
 			return
