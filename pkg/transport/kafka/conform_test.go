@@ -26,7 +26,7 @@ func TestConformance(t *testing.T) {
 				run  func(*testing.T, *scene)
 			}{
 				{"order", testOrder}, {"takes over", testTakesOver}, {"few partitions", testFewPartitions}, {"topic deleted", testDeleted},
-				{"wrong password", testWrongPassword}, {"right password", testRightPassword}, {"garbage", testGarbage}, {"restart", testRestart},
+				{"wrong password", testWrongPassword}, {"right password", testRightPassword}, {"garbage", testGarbage}, {"bombs", testBombs}, {"restart", testRestart},
 			}
 			topic := func(name string) string { return strings.ReplaceAll(name, " ", "-") }
 			var topics []string
