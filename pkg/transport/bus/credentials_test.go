@@ -20,22 +20,29 @@ import (
 
 func logIn(t *testing.T, cfg Config) (*Conn, error) {
 	t.Helper()
+	return logInSieved(t, cfg, 0)
+}
+
+func logInSieved(t *testing.T, cfg Config, maxHeaders int) (*Conn, error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
-	return Connect(ctx, cfg, Settings{Logger: slog.New(slog.DiscardHandler)})
+	return Connect(ctx, cfg, Settings{Logger: slog.New(slog.DiscardHandler), MaxHeaders: maxHeaders})
 }
 
 // A credentials file is enough: inboxes are the user's own.
 func TestCredentials(t *testing.T) {
 	f := testusers.Make(t, testusers.Demo())
 	s := testusers.Serve(t, testusers.Guarded(t, f))
-	conn, err := logIn(t, Config{URL: s.URL(), Creds: f.Creds("gate"), TLSCA: f.CA()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if inbox := conn.NATS().NewInbox(); !strings.HasPrefix(inbox, "_INBOX_gate.") {
-		t.Errorf("inbox %s", inbox)
+	for _, maxHeaders := range []int{0, 8} {
+		conn, err := logInSieved(t, Config{URL: s.URL(), Creds: f.Creds("gate"), TLSCA: f.CA()}, maxHeaders)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if inbox := conn.NATS().NewInbox(); !strings.HasPrefix(inbox, "_INBOX_gate.") {
+			t.Errorf("inbox %s", inbox)
+		}
 	}
 	inside, err := Connect(t.Context(), Config{Creds: f.Creds("producer")}, Settings{InProcess: s})
 	if err != nil {
@@ -104,12 +111,14 @@ func TestCredentialsRefused(t *testing.T) {
 		{"no authority", f.Creds("gate"), "", ErrNoConnection, "--tls-ca"},
 		{"no authority's file", f.Creds("gate"), garbage, ErrCredentials, garbage + " has no certificate"},
 	} {
-		conn, err := logIn(t, Config{URL: s.URL(), Creds: tc.creds, TLSCA: tc.ca})
-		if err == nil {
-			conn.Close()
-		}
-		if !errors.Is(err, tc.is) || !strings.Contains(err.Error(), tc.want) || errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
+		for _, maxHeaders := range []int{0, 8} {
+			conn, err := logInSieved(t, Config{URL: s.URL(), Creds: tc.creds, TLSCA: tc.ca}, maxHeaders)
+			if err == nil {
+				conn.Close()
+			}
+			if !errors.Is(err, tc.is) || !strings.Contains(err.Error(), tc.want) || errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
+			}
 		}
 	}
 }
@@ -126,7 +135,7 @@ func TestRotate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	follows, err := logIn(t, Config{URL: s.URL(), Creds: f.Creds("gate"), TLSCA: f.CA()})
+	follows, err := logInSieved(t, Config{URL: s.URL(), Creds: f.Creds("gate"), TLSCA: f.CA()}, 8)
 	if err != nil {
 		t.Fatal(err)
 	}

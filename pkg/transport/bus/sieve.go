@@ -103,7 +103,7 @@ func (s *sieve) sift(f frame) error {
 		return err
 	}
 	s.rest = 0
-	s.head = fmt.Appendf(s.head[:0], "%s%d %d\r\n%s\r\n", f.to, len(cutHead), len(cutHead), cutHead)
+	s.head = fmt.Appendf(s.head[:0], "%s %d %d\r\n%s\r\n", f.to, len(cutHead), len(cutHead), cutHead)
 	s.ready = s.head
 	return nil
 }
@@ -152,5 +152,5 @@ func lastNumber(line []byte) (n int64, rest []byte, ok bool) {
 		return 0, nil, false
 	}
 	size, err := strconv.ParseUint(string(line[at:]), 10, 31)
-	return int64(size), line[:at], err == nil
+	return int64(size), line[:at-1], err == nil
 }

@@ -80,14 +80,18 @@ type Replica struct {
 func (n *Node) Connect(ctx context.Context, service string) (r Replica, err error) {
 	r = Replica{Service: service, ID: deployment.NewID(service), traffic: deployment.NewTraffic(n.Shared.Prefix, n.Shared.Telemetry.Metrics)}
 	r.log = n.Shared.Logger.With("service", service, "replica", r.ID)
-	r.Conn, err = bus.Connect(ctx, n.config(service), bus.Settings{
+	s := bus.Settings{
 		Name: "switchyard " + r.ID, InProcess: n.inProcess, Propagator: n.propagator(), Observer: r.traffic, Logger: r.log, Release: n.Shared.Version,
-	})
+	}
+	if service == "tokenizer" { // who reads prompts as producers stored them
+		s.MaxHeaders = maxHeaders
+	}
+	r.Conn, err = bus.Connect(ctx, n.config(service), s)
 	return r, err
 }
 
-// maxEdgeHeaders are more header lines than anybody sends with a request.
-const maxEdgeHeaders = 64
+// maxHeaders are more header lines than anybody sends with a request.
+const maxHeaders = 64
 
 // ConnectEdge opens the connection on which a tokenizer hears and answers producers, as a user
 // of their own if there is one. What counts on its other connection counts on it, too.
@@ -97,8 +101,8 @@ func (n *Node) ConnectEdge(ctx context.Context, own *bus.Config, r Replica) (*bu
 		c = *own
 	}
 	return bus.Connect(ctx, c, bus.Settings{
-		Name: "switchyard " + rights.Edge + " " + r.ID, InProcess: n.inProcess, Propagator: n.propagator(), Observer: r.traffic, Logger: r.log,
-		MaxHeaders: maxEdgeHeaders,
+		Name: "switchyard " + rights.Edge + " " + r.ID, InProcess: n.inProcess, Propagator: n.propagator(), Observer: r.traffic, Logger: r.log, Release: n.Shared.Version,
+		MaxHeaders: maxHeaders,
 	})
 }
 
