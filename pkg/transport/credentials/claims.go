@@ -52,20 +52,36 @@ func scope(u rights.User, key string) *jwt.UserScope {
 	return s
 }
 
-// cross has prompts, and nothing else, come from the producers' account to the services'.
-// Producers who are in the services' account from before hear in it what tokenizers send to
-// their inboxes in the other.
-func cross(services, producers *jwt.AccountClaims, s rights.Scope) {
-	crossing := jwt.Subject(s.Crossing())
-	services.Exports = jwt.Exports{{Name: "prompts", Subject: crossing, Type: jwt.Service, ResponseType: jwt.ResponseTypeSingleton}}
-	producers.Imports = jwt.Imports{{Name: "prompts", Subject: crossing, Account: services.Subject, Type: jwt.Service}}
-	producers.Limits.Conn, producers.Limits.LeafNodeConn = s.Bounds.OrDefaults().Conns, 0
-	services.Imports, producers.Exports = nil, nil
-	for _, user := range movedFrom(services) {
-		inbox := jwt.Subject(rights.InboxOf(user) + ".>")
-		producers.Exports.Add(&jwt.Export{Name: "answers of " + user, Subject: inbox, Type: jwt.Stream})
-		services.Imports.Add(&jwt.Import{Name: "answers of " + user, Subject: inbox, Account: producers.Subject, Type: jwt.Stream})
+// cross has accounts, by their names, export and import what a scope says, and bounds those of
+// producers. Producers who are in the services' account from before hear there what tokenizers
+// answer them.
+func cross(accounts map[string]*jwt.AccountClaims, s rights.Scope) {
+	crossings := s.Crossings()
+	for _, user := range movedFrom(accounts[servicesName]) {
+		crossings = append(crossings, rights.Crossing{Subject: rights.InboxOf(user) + ".>", From: edgeName, To: servicesName})
 	}
+	for name, account := range accounts {
+		account.Imports, account.Exports = nil, nil
+		if rights.IsProducers(name) {
+			account.Limits.Conn, account.Limits.LeafNodeConn = s.Bounds.OrDefaults().Conns, 0
+		}
+	}
+	for _, c := range crossings {
+		addCrossing(accounts[c.From], accounts[c.To], c)
+	}
+}
+
+func addCrossing(from, to *jwt.AccountClaims, c rights.Crossing) {
+	subject, kind := jwt.Subject(c.Subject), jwt.Stream
+	export := &jwt.Export{Name: c.Subject, Subject: subject}
+	if c.Service {
+		kind, export.ResponseType = jwt.Service, jwt.ResponseTypeSingleton
+	}
+	export.Type = kind
+	if !slices.ContainsFunc(from.Exports, func(e *jwt.Export) bool { return e.Subject == subject }) {
+		from.Exports.Add(export)
+	}
+	to.Imports.Add(&jwt.Import{Name: c.Subject, Subject: subject, Account: from.Subject, Type: kind})
 }
 
 // movedFrom are the producers who can still log in to the services' account: until they had

@@ -14,15 +14,11 @@ import (
 
 // Names of the operator and the accounts, in JWTs and in the names of files.
 const (
-	operatorName  = "switchyard"
-	servicesName  = rights.ServicesAccount
-	producersName = rights.ProducersAccount
-	systemName    = "SYS"
+	operatorName = "switchyard"
+	servicesName = rights.ServicesAccount
+	edgeName     = rights.EdgeAccount
+	systemName   = "SYS"
 )
-
-// accountNames are of those accounts that are in the folder. One of before the producers had
-// an account of their own lacks it until Update makes it.
-var accountNames = []string{servicesName, producersName, systemName}
 
 // Users beside those of the table of rights: who may do everything in the account of
 // the services, and who watches the server itself.

@@ -104,7 +104,7 @@ func (m *maker) makeAccounts() error {
 		return err
 	}
 	m.accounts = map[string]*jwt.AccountClaims{}
-	for _, name := range accountNames {
+	for _, name := range append(m.Scope.Accounts(), systemName) {
 		key, err := m.newKey(nkeys.CreateAccount)
 		if err != nil {
 			return err
@@ -118,7 +118,7 @@ func (m *maker) makeAccounts() error {
 		}
 		m.accounts[u.Account].SigningKeys.AddScopedSigner(scope(u, key.public))
 	}
-	cross(m.accounts[servicesName], m.accounts[producersName], m.Scope)
+	cross(m.accounts, m.Scope)
 	return m.writeOperator(operator)
 }
 

@@ -38,10 +38,14 @@ func (f Folder) Rotate(r Renewal) (users []string, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	if _, _, err := f.account(producersName); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("in %s producers have no account of their own yet: switchyard auth update makes it", f.path)
+	names, err := f.accountNames()
+	if err != nil {
+		return nil, err
 	}
-	for _, name := range accountNames {
+	if !slices.Contains(names, edgeName) {
+		return nil, fmt.Errorf("in %s producers have no accounts of their own yet: switchyard auth update makes them", f.path)
+	}
+	for _, name := range names {
 		of := slices.DeleteFunc(slices.Clone(users), func(u string) bool { return accountOf(u) != name })
 		if err := f.rotateIn(name, of, r.Expires); err != nil {
 			return nil, err
@@ -142,12 +146,13 @@ func (f Folder) publicKey(account, user string) (string, error) {
 
 // Users lists the folder's users.
 func (f Folder) Users() (names []string, err error) {
-	for _, account := range accountNames {
+	accounts, err := f.accountNames()
+	if err != nil {
+		return nil, err
+	}
+	for _, account := range accounts {
 		files, err := os.ReadDir(f.store("accounts", account, "users"))
-		if account == producersName && errors.Is(err, fs.ErrNotExist) {
-			continue // until Update makes it
-		}
-		if err != nil {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // which the account of a tenant is who is no more
 			return nil, errors.Join(fmt.Errorf("listing the users of %s", f.path), err)
 		}
 		for _, file := range files {

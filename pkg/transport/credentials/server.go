@@ -2,14 +2,16 @@ package credentials
 
 import (
 	"crypto/tls"
-	"errors"
 	"fmt"
-	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/nats-io/jwt/v2"
+
+	"github.com/switchyard/switchyard/pkg/transport/rights"
 )
 
 // writeAccounts makes the part of the server's settings that says whom it trusts.
@@ -21,10 +23,8 @@ func (f Folder) writeAccounts() error {
 	var b strings.Builder
 	b.WriteString("# Made by \"switchyard auth\": do not edit it. A running server takes it with\n# nats-server --signal reload\n\n")
 	fmt.Fprintf(&b, "operator: %q\nsystem_account: %q\nresolver: MEMORY\nresolver_preload: {\n", t.Operator, t.System)
-	for _, name := range accountNames {
-		if public := t.names[name]; public != "" {
-			fmt.Fprintf(&b, "  # %s\n  %q: %q\n", name, public, t.Accounts[public])
-		}
+	for _, name := range slices.Sorted(maps.Keys(t.names)) {
+		fmt.Fprintf(&b, "  # %s\n  %q: %q\n", name, t.names[name], t.Accounts[t.names[name]])
 	}
 	b.WriteString("}\n")
 	return write(f.AccountsConfig(), []byte(b.String()))
@@ -64,11 +64,12 @@ func (f Folder) read() (*Trust, error) {
 		return nil, fmt.Errorf("reading %s: %w", f.operatorJWT(), err)
 	}
 	t := &Trust{Operator: string(operator), System: claims.SystemAccount, Accounts: map[string]string{}, names: map[string]string{}}
-	for _, name := range accountNames {
+	names, err := f.accountNames()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
 		token, account, err := f.account(name)
-		if name == producersName && errors.Is(err, fs.ErrNotExist) {
-			continue // until Update makes it
-		}
 		if err != nil {
 			return nil, err
 		}
@@ -89,6 +90,22 @@ func (f Folder) account(name string) (token string, claims *jwt.AccountClaims, e
 		return "", nil, fmt.Errorf("reading %s: %w", f.accountJWT(name), err)
 	}
 	return string(data), claims, nil
+}
+
+// accountNames are those of the accounts in the folder: the services', the system's and,
+// unless it is of before producers had accounts of their own, the edge's and each tenant's.
+func (f Folder) accountNames() ([]string, error) {
+	names := []string{servicesName, systemName}
+	entries, err := os.ReadDir(f.store("accounts"))
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range entries {
+		if name := entry.Name(); name == edgeName || rights.IsProducers(name) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
 }
 
 // TLS is the server's side of TLS. A certificate that was renewed is used at once.

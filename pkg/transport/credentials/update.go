@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -50,14 +51,14 @@ func (f Folder) Update(u Changes) (c Change, err error) {
 	if err != nil {
 		return c, err
 	}
-	accounts, err := f.accounts()
+	accounts, err := f.accounts(u.Scope)
 	if err != nil {
 		return c, err
 	}
 	if c, err = f.setRoles(accounts, rights.Users(u.Scope), u.Revoke); err != nil {
 		return c, err
 	}
-	cross(accounts[servicesName], accounts[producersName], u.Scope)
+	cross(accounts, u.Scope)
 	var errs []error
 	for _, user := range slices.Concat(c.Made, c.Moved) {
 		account := accountOf(user)
@@ -67,27 +68,52 @@ func (f Folder) Update(u Changes) (c Change, err error) {
 	if err := errors.Join(errs...); err != nil {
 		return c, err
 	}
-	if err := errors.Join(f.writeAccount(accounts[servicesName]), f.writeAccount(accounts[producersName]), f.writeScope(u.Scope), f.writeAccounts()); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(accounts)) {
+		errs = append(errs, f.writeAccount(accounts[name]))
+	}
+	if err := errors.Join(errors.Join(errs...), f.writeScope(u.Scope), f.writeAccounts()); err != nil {
 		return c, err
 	}
 	return c, f.forget(c.Removed, accounts)
 }
 
-// accounts are those that have roles. The producers' is made where it is not there.
-func (f Folder) accounts() (map[string]*jwt.AccountClaims, error) {
+// accounts are those that have roles, by their names, those of tenants who are no more too: a
+// server that knows them is to hear that nobody is in them. Those of a scope that are not there
+// are made.
+func (f Folder) accounts(s rights.Scope) (map[string]*jwt.AccountClaims, error) {
+	names, err := f.accountNames()
+	if err != nil {
+		return nil, err
+	}
 	_, services, err := f.account(servicesName)
 	if err != nil {
 		return nil, err
 	}
-	_, producers, err := f.account(producersName)
-	if errors.Is(err, fs.ErrNotExist) {
-		var k key
-		if k, err = f.newKey(nkeys.CreateAccount); err == nil {
-			producers = accountClaims(k.public, producersName)
-			producers.Issuer = services.Issuer
+	all := map[string]*jwt.AccountClaims{servicesName: services}
+	for _, name := range append(names, s.Accounts()...) {
+		if all[name] != nil || name == systemName {
+			continue
+		}
+		_, all[name], err = f.account(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			all[name], err = f.newAccount(name, services.Issuer)
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
-	return map[string]*jwt.AccountClaims{servicesName: services, producersName: producers}, err
+	return all, nil
+}
+
+// newAccount is one without roles, which the operator is to sign.
+func (f Folder) newAccount(name, operator string) (*jwt.AccountClaims, error) {
+	k, err := f.newKey(nkeys.CreateAccount)
+	if err != nil {
+		return nil, err
+	}
+	account := accountClaims(k.public, name)
+	account.Issuer = operator
+	return account, nil
 }
 
 // setRoles makes the accounts' scoped keys those of these users. Keys of users who are in

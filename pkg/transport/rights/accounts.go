@@ -5,18 +5,22 @@ import (
 	"strings"
 )
 
-// Names of the accounts. What is published in one is heard in the other only where
-// Crossing says so: the services' has JetStream and all that is stored, the producers'
-// has neither.
+// Names of the accounts. What is published in one is heard in another only where Crossings
+// say so. The services' has JetStream and all that is stored; the others store nothing. Each
+// tenant has one of its own, so that what one takes of the server is nobody else's.
 const (
 	ServicesAccount  = "switchyard"
-	ProducersAccount = "producers"
+	EdgeAccount      = "edge"      // of the tokenizers, where they hear and answer producers
+	ProducersAccount = "producers" // of the default tenant
 )
 
 // AccountOf is the account that a user is in.
 func AccountOf(user string) string {
-	if user == Edge || isProducer(user) {
-		return ProducersAccount
+	switch {
+	case user == Edge:
+		return EdgeAccount
+	case isProducer(user):
+		return ProducersAccount + strings.TrimPrefix(user, Producer)
 	}
 	return ServicesAccount
 }
@@ -25,11 +29,55 @@ func isProducer(user string) bool {
 	return user == Producer || strings.HasPrefix(user, Producer+"-")
 }
 
-// Crossing is what producers publish in their account and JetStream stores in the services':
-// a service there, which they import. Its acknowledgement goes to a subject that the server
-// makes, and from there to the reply subject that the producer named, in his own account,
-// where nothing is stored.
-func (s Scope) Crossing() string { return under(s.Prefix + ".prompt") }
+// IsProducers says whether an account is a tenant's.
+func IsProducers(account string) bool {
+	return account == ProducersAccount || strings.HasPrefix(account, ProducersAccount+"-")
+}
+
+// Crossing is a subject of one account that another one imports.
+type Crossing struct {
+	Subject string
+	// From has it, To imports it.
+	From, To string
+	// Service says that messages go from To to From, and one answer back; else they go from
+	// From to To, as they are.
+	Service bool
+}
+
+// Crossings are all that passes between accounts.
+//
+//   - Prompts: JetStream stores them in the services' account. Its acknowledgement goes to a
+//     subject that the server makes, and from there to the reply subject that the producer
+//     named, in his own account, where nothing is stored.
+//   - What producers send, on its way to tokenizers; prompts too, as nobody else refuses
+//     those for a model that nobody serves.
+//   - Answers, each to the account whose inboxes they are for; a service could answer but
+//     once, and no more when a server was started again.
+//   - What tokenizers reject, for who looks after the services.
+func (s Scope) Crossings() (all []Crossing) {
+	prompts := under(s.Prefix + ".prompt")
+	for _, u := range Users(s) {
+		if !isProducer(u.Name) {
+			continue
+		}
+		for _, subject := range u.Publish() {
+			if Covers([]string{prompts}, subject) {
+				all = append(all, Crossing{subject, ServicesAccount, u.Account, true})
+			}
+			all = append(all, Crossing{subject, u.Account, EdgeAccount, false})
+		}
+		all = append(all, Crossing{under(u.Inbox), EdgeAccount, u.Account, false})
+	}
+	return append(all, Crossing{s.Prefix + ".rejected.*", EdgeAccount, ServicesAccount, false})
+}
+
+// Accounts are the names of all accounts, in a steady order.
+func (s Scope) Accounts() (names []string) {
+	for _, u := range Users(s) {
+		names = union(names, []string{u.Account})
+	}
+	return names
+}
 
 // Bounds are what a server lets producers have.
 type Bounds struct {
@@ -37,13 +85,13 @@ type Bounds struct {
 	Payload int64 `json:"payload,omitempty"`
 	// Subs are the subscriptions of one connection.
 	Subs int64 `json:"subs,omitempty"`
-	// Conns are the connections of all producers and tokenizers to one account.
+	// Conns are the connections of all producers of a tenant.
 	Conns int64 `json:"conns,omitempty"`
 }
 
 // DefaultBounds suffice for prompts of a hundred thousand tokens as ids, a gateway with as many
-// inboxes as it has requests, and some hundred processes that ask.
-func DefaultBounds() Bounds { return Bounds{Payload: 1 << 20, Subs: 1000, Conns: 256} }
+// inboxes as it has requests, and some dozen processes of a tenant that ask.
+func DefaultBounds() Bounds { return Bounds{Payload: 1 << 20, Subs: 1000, Conns: 32} }
 
 // OrDefaults has the default in place of what is 0.
 func (b Bounds) OrDefaults() Bounds {
@@ -68,7 +116,7 @@ func (b Bounds) Check() error {
 	}{
 		{"bytes of a producer's message", b.Payload, leastPayload},
 		{"subscriptions of a producer's connection", b.Subs, 1},
-		{"connections of producers", b.Conns, 1},
+		{"connections of a tenant's producers", b.Conns, 1},
 	} {
 		if one.value < one.from || one.value > mostBounds {
 			return fmt.Errorf("%d %s; there must be %d to %d", one.value, one.what, one.from, mostBounds)

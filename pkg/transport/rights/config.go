@@ -22,37 +22,52 @@ jetstream { store_dir: /data }
 accounts {
 `
 
-// Settings of the accounts: what crosses between them, and what producers may take.
-const (
-	servicesConfig = `  %[1]s {
-    jetstream: enabled
-    # What producers publish here, JetStream acknowledges to a subject of the server's own.
-    exports = [ { service: %[3]q, accounts: [ %[2]s ] } ]
-    users = [
-`
-	producersConfig = `  # Nothing is stored here, and nothing but prompts leaves.
-  %[2]s {
-    imports = [ { service: { account: %[1]s, subject: %[3]q } } ]
-    limits { max_payload: %[4]d, max_subscriptions: %[5]d, max_connections: %[6]d }
-    users = [
-`
-)
-
 // Config is the users as settings of a NATS server that knows them by passwords.
 func Config(s Scope) string {
 	var b strings.Builder
 	b.WriteString(configHead)
-	bounds := s.Bounds.OrDefaults()
-	fmt.Fprintf(&b, servicesConfig, ServicesAccount, ProducersAccount, s.Crossing())
-	writeUsers(&b, s, ServicesAccount)
-	fmt.Fprintf(&b, producersConfig, ServicesAccount, ProducersAccount, s.Crossing(), bounds.Payload, bounds.Subs, bounds.Conns)
-	writeUsers(&b, s, ProducersAccount)
+	bounds, crossings := s.Bounds.OrDefaults(), s.Crossings()
+	for _, account := range s.Accounts() {
+		fmt.Fprintf(&b, "  %s {\n", account)
+		if account == ServicesAccount {
+			b.WriteString("    jetstream: enabled\n")
+		}
+		if IsProducers(account) {
+			fmt.Fprintf(&b, "    limits { max_payload: %d, max_subscriptions: %d, max_connections: %d }\n", bounds.Payload, bounds.Subs, bounds.Conns)
+		}
+		writeCrossings(&b, account, crossings)
+		writeUsers(&b, s, account)
+	}
 	b.WriteString("}\n")
 	return b.String()
 }
 
+// writeCrossings writes what an account exports and imports.
+func writeCrossings(b *strings.Builder, account string, all []Crossing) {
+	var exports, imports []string
+	for _, c := range all {
+		kind := "stream"
+		if c.Service {
+			kind = "service"
+		}
+		if c.From == account {
+			exports = append(exports, fmt.Sprintf("{ %s: %q, accounts: [ %s ] }", kind, c.Subject, c.To))
+		}
+		if c.To == account {
+			imports = append(imports, fmt.Sprintf("{ %s: { account: %s, subject: %q } }", kind, c.From, c.Subject))
+		}
+	}
+	for _, list := range []struct {
+		name  string
+		items []string
+	}{{"exports", exports}, {"imports", imports}} {
+		fmt.Fprintf(b, "    %s = [\n      %s\n    ]\n", list.name, strings.Join(list.items, "\n      "))
+	}
+}
+
 // writeUsers writes those of an account, and its end.
 func writeUsers(b *strings.Builder, s Scope, account string) {
+	b.WriteString("    users = [\n")
 	for _, u := range Users(s) {
 		if u.Account != account {
 			continue

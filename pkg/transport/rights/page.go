@@ -18,20 +18,43 @@ to them (` + "`core`" + `). ` + "`<layer>`" + ` stands for each MoE layer.
 
 `
 
-const accountsText = `Producers and ` + "`%[3]s`" + `, by which tokenizers hear and answer them, are in an account ` + "`%[1]s`" + `, all
-others in ` + "`%[2]s`" + `, which has JetStream. What is published in one is not heard in the other, but for ` + "`%[4]s`" + ` of
-producers, which JetStream stores in theirs. A producer's message has at most %[5]d bytes, a connection of his
-%[6]d subscriptions, and the account %[7]d connections, unless ` + "`--producer-payload`, `--producer-subs` and `--producer-conns`" + ` say otherwise.
+const accountsText = `## Accounts
 
+Services, operator and ` + "`top`" + ` are in the account ` + "`%[1]s`" + `, which has JetStream; ` + "`%[3]s`" + `, by which tokenizers hear
+and answer producers, is in ` + "`%[2]s`" + `; each tenant's producers are in one of their own. What is published in one account
+is heard in no other, but for this. A producer's message has at most %[4]d bytes, each connection %[5]d
+subscriptions, and a tenant %[6]d connections, unless ` + "`--producer-payload`, `--producer-subs` and `--producer-conns`" + ` say otherwise.
+
+| subject | crosses | so that |
+|---|---|---|
 `
+
+// writeAccounts writes what passes between accounts.
+func writeAccounts(b *strings.Builder, s Scope) {
+	bounds := s.Bounds.OrDefaults()
+	fmt.Fprintf(b, accountsText, ServicesAccount, EdgeAccount, Edge, bounds.Payload, bounds.Subs, bounds.Conns)
+	for _, c := range s.Crossings() {
+		from, to, why := c.From, c.To, "tokenizers hear it"
+		switch {
+		case c.Service:
+			from, to, why = c.To, c.From, "JetStream stores it, and acknowledges it"
+		case c.To == ServicesAccount:
+			why = "`admin` hears what could be told to nobody else"
+		case c.From == EdgeAccount:
+			why = "its producers get answers"
+		}
+		fmt.Fprintf(b, "| `%s` | %s → %s | %s |\n", c.Subject, from, to, why)
+	}
+	b.WriteString("\n")
+}
 
 // Page is the users as a page of Markdown: the matrix, each right with its reason, and
 // what each user can do all the same.
 func Page(s Scope) string {
 	var b strings.Builder
-	users, bounds := Users(s), s.Bounds.OrDefaults()
+	users := Users(s)
 	b.WriteString(pageHead)
-	fmt.Fprintf(&b, accountsText, ProducersAccount, ServicesAccount, Edge, s.Crossing(), bounds.Payload, bounds.Subs, bounds.Conns)
+	writeAccounts(&b, s)
 	writeMatrix(&b, users)
 	writeAbuse(&b, users)
 	shared := sharedGrants(users)
