@@ -59,10 +59,10 @@ type Settings struct {
 
 // Server is a running server.
 type Server struct {
-	inner    *server.Server
-	lock     *storeLock
-	scheme   string                 // of its URL
-	accounts *server.MemAccResolver // nil without Trust
+	inner  *server.Server
+	lock   *storeLock
+	scheme string          // of its URL
+	opts   *server.Options // what it was started with
 }
 
 // Start returns when clients can connect and JetStream works. The folder is
@@ -90,11 +90,12 @@ func Start(s Settings) (*Server, error) {
 func (srv *Server) run(s Settings) (*server.Server, error) {
 	opts, err := s.options()
 	if err == nil && s.Trust != nil {
-		err = srv.believe(opts, s.Trust)
+		err = believe(opts, s.Trust)
 	}
 	if err != nil {
 		return nil, err
 	}
+	srv.opts = opts.Clone()
 	inner, err := server.NewServer(opts)
 	if err != nil {
 		return nil, fmt.Errorf("configuring the NATS server: %w", err)

@@ -10,40 +10,45 @@ import (
 )
 
 // believe has the server ask for users of these accounts.
-func (srv *Server) believe(opts *server.Options, t *credentials.Trust) error {
+func believe(opts *server.Options, t *credentials.Trust) error {
 	operator, err := jwt.DecodeOperatorClaims(t.Operator)
 	if err != nil {
 		return fmt.Errorf("reading the operator's JWT: %w", err)
 	}
-	srv.accounts = &server.MemAccResolver{}
-	for account, token := range t.Accounts {
-		if err := srv.accounts.Store(account, token); err != nil {
-			return fmt.Errorf("storing account %s: %w", account, err)
-		}
+	accounts, err := resolver(t)
+	if err != nil {
+		return err
 	}
-	opts.TrustedOperators, opts.AccountResolver = []*jwt.OperatorClaims{operator}, srv.accounts
+	opts.TrustedOperators, opts.AccountResolver = []*jwt.OperatorClaims{operator}, accounts
 	opts.SystemAccount, opts.NoSystemAccount = t.System, false
 	return nil
 }
 
-// Believe has a running server take accounts that have changed: whoever has a key that
-// is revoked, or a role whose rights are others now, is disconnected.
-func (srv *Server) Believe(t *credentials.Trust) error {
-	for account, token := range t.Accounts { // all, before one that imports from another is looked at
-		if err := srv.accounts.Store(account, token); err != nil {
-			return fmt.Errorf("storing account %s: %w", account, err)
+func resolver(t *credentials.Trust) (*server.MemAccResolver, error) {
+	r := &server.MemAccResolver{}
+	for account, token := range t.Accounts {
+		if _, err := jwt.DecodeAccountClaims(token); err != nil {
+			return nil, fmt.Errorf("reading account %s: %w", account, err)
+		}
+		if err := r.Store(account, token); err != nil {
+			return nil, fmt.Errorf("storing account %s: %w", account, err)
 		}
 	}
-	for account, token := range t.Accounts {
-		claims, err := jwt.DecodeAccountClaims(token)
-		if err != nil {
-			return fmt.Errorf("reading account %s: %w", account, err)
-		}
-		known, err := srv.inner.LookupAccount(account)
-		if err != nil {
-			return fmt.Errorf("looking for account %s: %w", account, err)
-		}
-		srv.inner.UpdateAccountClaims(known, claims)
+	return r, nil
+}
+
+// Believe has a running server take accounts that have changed: whoever has a key that
+// is revoked, or a role whose rights are others now, is disconnected. It reads them as
+// nats-server does at a reload: accounts that import from each other are read together.
+func (srv *Server) Believe(t *credentials.Trust) error {
+	accounts, err := resolver(t)
+	if err != nil {
+		return err
+	}
+	opts := srv.opts.Clone()
+	opts.AccountResolver = accounts
+	if err := srv.inner.ReloadOptions(opts); err != nil {
+		return fmt.Errorf("reading the accounts again: %w", err)
 	}
 	return nil
 }
