@@ -35,6 +35,8 @@ func (s *Service) receive(ctx context.Context, d *bus.Delivery) {
 	switch {
 	case err != nil:
 		s.tasks.Go(func() { s.turnAway(ctx, a, err) })
+	case isEarlier(a.msg):
+		s.tasks.Go(func() { s.inherit(ctx, a) })
 	case d.Delivered == 1 && s.fits(a.msg):
 		s.waiting.join(a)
 	default:
@@ -174,14 +176,22 @@ func (s *Service) read(d *bus.Delivery, a *arrival) error {
 	if err := schemas.CheckRequestID(msg.RequestId); err != nil {
 		return bus.Poison(fmt.Errorf("%w: %w", errUnreadable, err))
 	}
+	if isEarlier(msg) {
+		return nil // what it does not say is looked up
+	}
+	return s.check(msg, d.Delivered)
+}
+
+// check says why a sequence cannot be worked on here.
+func (s *Service) check(msg *pb.Sequence, delivered int) error {
 	if err := checkAcceptance(msg); err != nil {
 		s.metrics.Refused.Inc()
 		return bus.Poison(fmt.Errorf("%w: %w", errUnreadable, err))
 	}
 	if err := s.d.Identity.Check(msg.GetIdentity().GetVersion(), msg.GetIdentity().GetModel()); err != nil {
-		return &foreignError{msg, d.Delivered, err}
+		return &foreignError{msg, delivered, err}
 	}
-	if err := s.checkLength(msg, d.Delivered); err != nil {
+	if err := s.checkLength(msg, delivered); err != nil {
 		return err
 	}
 	if err := s.limits().CheckSequence(msg); err != nil {

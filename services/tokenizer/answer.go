@@ -125,11 +125,15 @@ func (a *answer) rest(t *pb.Terminal) (text string) {
 }
 
 // end makes the last chunk. A request that ended early has no token for it; it
-// then has the index after the last one.
+// then has the index after the last one, or that of a refusal where nobody knows which
+// chunks its producer has got.
 func (a *answer) end(t *pb.Terminal) *pb.Chunk {
 	c := a.last
 	if c == nil {
 		c = a.chunk(a.tokens)
+	}
+	if a.accept.Lost {
+		c.Index = -1
 	}
 	c.FinishReason, c.Error, c.Timings = t.FinishReason, t.Error, t.Timings
 	if a.stopped {

@@ -27,6 +27,8 @@ type ownedShard struct {
 	held     *lease.Held
 	requests map[string]*served
 	swept    time.Time // when requests were looked for whose logs have aged
+	// before is up to where tokenizers of schemas.EarlierVersion have delivered what is theirs.
+	before uint64
 }
 
 // served is one request that is under way.
@@ -54,6 +56,7 @@ func (sh *ownedShard) follow(ctx context.Context) error {
 	if place.Incarnation == 0 { // of no stream, so of none of its messages
 		place = bus.Place{}
 	}
+	sh.before = sh.s.deliveredBefore(ctx, sh.shard)
 	for ; ; place = (bus.Place{}) {
 		err := sh.s.log.FollowShard(ctx, sh.shard, place, func(request string, e tokenlog.Entry, err error) {
 			// The next owner begins behind the position: at what was not delivered.
@@ -93,6 +96,11 @@ func (sh *ownedShard) take(ctx context.Context, request string, e tokenlog.Entry
 		return true
 	}
 	r, ended := sh.requests[request], false
+	if r != nil && r.chain.Foreign() != nil && e.Record.GetPacked() != nil {
+		sh.forget(r)
+		delete(sh.requests, request)
+		return true // who ended it has told its producer
+	}
 	if r == nil {
 		if sh.isLate(request, e.Record) {
 			return true
@@ -110,8 +118,9 @@ func (sh *ownedShard) take(ctx context.Context, request string, e tokenlog.Entry
 	}
 	sh.account(r, e.Size)
 	sh.count(r, records)
+	known := tokenlog.IsEarlier(e.Record) && e.Seq <= sh.before
 	for _, record := range records {
-		if !sh.advance(ctx, r, record) {
+		if !sh.advance(ctx, r, record, known) {
 			return false
 		}
 	}
@@ -239,9 +248,11 @@ func (sh *ownedShard) push(r *served, record *pb.Record) *pb.Chunk {
 	return r.answer.push(record)
 }
 
-func (sh *ownedShard) advance(ctx context.Context, r *served, record *pb.Record) (delivered bool) {
+// advance takes a record in, and delivers the chunk that it completes unless its producer
+// has got that before.
+func (sh *ownedShard) advance(ctx context.Context, r *served, record *pb.Record, known bool) (delivered bool) {
 	s := sh.s
-	if c := sh.push(r, record); c != nil && !sh.deliver(ctx, r.answer, c) {
+	if c := sh.push(r, record); c != nil && !known && !sh.deliver(ctx, r.answer, c) {
 		return false
 	}
 	if record.GetToken() != nil && r.answer != nil {

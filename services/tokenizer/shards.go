@@ -81,7 +81,15 @@ const yieldPause = 300 * time.Millisecond
 // shardLease is the key of a shard's lease. Tokenizers of another version or model follow
 // the same shards under leases of their own: nobody can deliver what is of another kind.
 func (s *Service) shardLease(shard int) string {
-	return fmt.Sprintf("shard-%d-v%d-%016x", shard, schemas.Version, s.d.Identity.Model)
+	return leaseOf(shard, s.identity())
+}
+
+// leaseOf is that of the tokenizers that accept under an identity.
+func leaseOf(shard int, id *pb.Identity) string {
+	if id.GetVersion() == schemas.EarlierVersion {
+		return earlierLease(shard)
+	}
+	return fmt.Sprintf("shard-%d-v%d-%016x", shard, id.GetVersion(), id.GetModel())
 }
 
 func (s *Service) contend(ctx context.Context, shard int) {
@@ -117,6 +125,10 @@ func (s *Service) serveShard(ctx context.Context, shard int, held *lease.Held) e
 	}
 	sh := &ownedShard{s: s, shard: shard, held: held, requests: map[string]*served{}}
 	defer sh.letGo()
+	var strays sync.WaitGroup
+	defer strays.Wait()
+	defer cancel(nil) // before the wait
+	strays.Go(func() { s.endStrays(ctx, shard) })
 	err := sh.follow(ctx)
 	if cause := context.Cause(ctx); errors.Is(cause, errYield) {
 		return cause
@@ -158,7 +170,11 @@ const deliverRetry = 50 * time.Millisecond
 // deliver sends a chunk; while the server is away it waits for it, or until
 // ctx ends.
 func (sh *ownedShard) deliver(ctx context.Context, a *answer, c *pb.Chunk) bool {
-	s := sh.s
+	return sh.s.insist(ctx, a, c)
+}
+
+// insist is deliver for who owns no shard.
+func (s *Service) insist(ctx context.Context, a *answer, c *pb.Chunk) bool {
 	if a.cut {
 		return true
 	}

@@ -91,6 +91,9 @@ func (f *File) Metadata() map[string]string { return f.metadata }
 // Header returns the raw JSON header, valid until Close.
 func (f *File) Header() []byte { return f.header }
 
+// Body returns the bytes of all tensors, valid until Close.
+func (f *File) Body() []byte { return f.body }
+
 // Size is the length of the whole file in bytes.
 func (f *File) Size() int64 { return f.size }
 

@@ -96,6 +96,9 @@ type Deployment struct {
 	// Identity and Shape are what messages carry, and what they may claim.
 	Identity wire.Identity
 	Shape    *wire.Shape
+	// Earlier is Identity's model as schemas.EarlierVersion says it; 0 where that had no
+	// such models. The first call reads some of the weights.
+	Earlier func() uint64
 
 	Members jetstream.KeyValue
 	// Liveness looks for other replicas.
@@ -152,6 +155,10 @@ func Open(ctx context.Context, s Settings) (*Deployment, error) {
 		d.Logs = s.LogStore(s.Conn)
 	}
 	d.Shape = d.shape()
+	d.Earlier = sync.OnceValue(func() uint64 {
+		id, _ := identityOf(s.Model.EarlierHash()) // 0 where there is none
+		return id
+	})
 	if err := d.create(ctx); err != nil {
 		return nil, d.Conn.NoRoom(ctx, err, bus.Model{Streams: d.Streams, MoELayers: d.MoELayers()})
 	}
@@ -170,11 +177,20 @@ func (d *Deployment) shape() *wire.Shape {
 }
 
 func identity(m *model.Model) (wire.Identity, error) {
-	sum, err := hex.DecodeString(m.Hash)
-	if err != nil || len(sum) < 8 {
+	id, ok := identityOf(m.Hash)
+	if !ok {
 		return wire.Identity{}, fmt.Errorf("model %s has no usable hash %q", m.Name, m.Hash)
 	}
-	return wire.Identity{Model: binary.BigEndian.Uint64(sum)}, nil
+	return wire.Identity{Model: id}, nil
+}
+
+// identityOf is what of a model's hash is in messages.
+func identityOf(hash string) (id uint64, ok bool) {
+	sum, err := hex.DecodeString(hash)
+	if err != nil || len(sum) < 8 {
+		return 0, false
+	}
+	return binary.BigEndian.Uint64(sum), true
 }
 
 func (d *Deployment) create(ctx context.Context) (err error) {

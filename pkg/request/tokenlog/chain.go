@@ -21,6 +21,9 @@ type Rules struct {
 	// the one that is spoken here.
 	Model   uint64
 	Version uint32
+	// Earlier is Model in the acceptances of schemas.EarlierVersion, which are read as
+	// those of this version; nil, or 0: they are another kind's.
+	Earlier func() uint64
 	// Vocab is the number of token ids.
 	Vocab int
 	// Positions is the most that the model has: a prompt and its answer together.
@@ -102,6 +105,9 @@ func (c *Chain) check(r *pb.Record) error {
 	if c.end != nil {
 		return errors.New("it comes after the end")
 	}
+	if err := c.checkEarlier(r); err != nil {
+		return err
+	}
 	switch k := r.Kind.(type) {
 	case *pb.Record_Accept:
 		return c.checkAccept(k.Accept)
@@ -110,7 +116,7 @@ func (c *Chain) check(r *pb.Record) error {
 	case *pb.Record_Token:
 		return c.checkToken(r.Epoch, k.Token)
 	case *pb.Record_Score:
-		return c.checkScore(r.Epoch, k.Score)
+		return c.checkScore(c.scoreEpoch(r), k.Score)
 	case *pb.Record_Trial:
 		return c.checkTrial(r.Epoch, k.Trial)
 	case *pb.Record_Terminal:
@@ -119,11 +125,21 @@ func (c *Chain) check(r *pb.Record) error {
 	return errors.New("it has no kind")
 }
 
+// made says whether replicas that obey these rules accept under an identity, or did before
+// they were upgraded.
+func (r *Rules) made(id *pb.Identity) bool {
+	if r.Earlier != nil && id.GetVersion() == schemas.EarlierVersion && r.Version == 0 {
+		earlier := r.Earlier()
+		return earlier != 0 && id.GetModel() == earlier
+	}
+	return id.GetVersion() == cmp.Or(r.Version, schemas.Version) && id.GetModel() == r.Model
+}
+
 func (c *Chain) checkAccept(a *pb.Accept) error {
 	switch id := a.GetIdentity(); {
 	case c.accept != nil:
 		return errors.New("a second acceptance")
-	case id.GetVersion() != cmp.Or(c.rules.Version, schemas.Version) || id.GetModel() != c.rules.Model:
+	case !c.rules.made(id):
 		c.foreign = cmp.Or(id, &pb.Identity{})
 		return fmt.Errorf("an acceptance of schema version %d for model %016x", id.GetVersion(), id.GetModel())
 	case a.MaxTokens < 0 || a.PromptTokens < 0 || int64(a.MaxTokens)+int64(a.PromptTokens) > int64(c.rules.Positions):

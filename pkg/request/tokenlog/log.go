@@ -154,8 +154,8 @@ func (l *Log) Begun(ctx context.Context, request string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	r := &pb.Record{}
-	return proto.Unmarshal(m.Data, r) != nil || r.GetAccept() == nil, nil
+	e, err := decode(m)
+	return err != nil || e.Record.GetAccept() == nil, nil //nolint:nilerr // what cannot be read is no acceptance
 }
 
 // last is a log's newest message, from the stream's leader.
@@ -319,8 +319,12 @@ func decode(m bus.Stored) (Entry, error) {
 	if err := proto.Unmarshal(m.Data, e.Record); err != nil {
 		return e, fmt.Errorf("%w: %w", ErrNoise, err)
 	}
-	if e.Record.Format != schemas.RecordFormat || e.Record.Kind == nil {
-		return e, fmt.Errorf("%w: %d bytes of another kind or version", ErrNoise, len(m.Data))
+	if e.Record.Format == schemas.RecordFormat && e.Record.Kind != nil {
+		return e, nil
 	}
-	return e, nil
+	if old := earlier(m.Data); old != nil {
+		e.Record = old
+		return e, nil
+	}
+	return e, fmt.Errorf("%w: %d bytes of another kind or version", ErrNoise, len(m.Data))
 }

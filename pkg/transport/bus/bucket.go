@@ -110,6 +110,25 @@ func AsBucket(kv jetstream.KeyValue) (*Bucket, error) {
 // Conn is the bucket's connection.
 func (b *Bucket) Conn() *Conn { return b.conn }
 
+// Names lists the keys as the server tells them of the bucket's stream, for who may not
+// follow it.
+func (b *Bucket) Names(ctx context.Context) ([]string, error) {
+	stream, err := b.conn.js.Stream(ctx, schemas.BucketStream(b.Bucket()))
+	if err != nil {
+		return nil, fmt.Errorf("listing the keys of bucket %s: %w", b.Bucket(), err)
+	}
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(KeySubject(b.Bucket(), ">")))
+	if err != nil {
+		return nil, fmt.Errorf("listing the keys of bucket %s: %w", b.Bucket(), err)
+	}
+	var keys []string
+	for subject := range info.State.Subjects {
+		keys = append(keys, subject[len(KeySubject(b.Bucket(), "")):])
+	}
+	slices.Sort(keys)
+	return keys, nil
+}
+
 // LastRevision is the revision of the newest write to the bucket, whatever
 // became of the key.
 func (b *Bucket) LastRevision(ctx context.Context) (uint64, error) {

@@ -1,0 +1,146 @@
+package tokenizer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/process/pause"
+	"github.com/switchyard/switchyard/pkg/request/edge"
+	"github.com/switchyard/switchyard/pkg/request/tokenlog"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// Strays are requests that tokenizers of another version or model have not delivered to
+// their ends, and none of them is here any more: they were stopped before attention had
+// drained, as before an upgrade. Up to where they have delivered a shard is said by its lease.
+// Whoever holds that shard here looks what is behind that, and ends each.
+
+// strayEvery is how often strays are looked for, as long as there may be some.
+const strayEvery = 2 * time.Second
+
+// foreignLease is a lease of a shard of another kind.
+type foreignLease struct {
+	key   string
+	shard int
+	id    *pb.Identity
+}
+
+// parseLease reads the key of a shard's lease: "shard-SHARD-vVERSION-MODEL", or of
+// schemas.EarlierVersion "shard-SHARD".
+func parseLease(key string) (l foreignLease, ok bool) {
+	l = foreignLease{key: key, id: &pb.Identity{Version: schemas.EarlierVersion}}
+	_, err := fmt.Sscanf(key, "shard-%d-v%d-%x", &l.shard, &l.id.Version, &l.id.Model)
+	if err != nil {
+		_, err = fmt.Sscanf(key, "shard-%d", &l.shard)
+		ok = err == nil && key == earlierLease(l.shard)
+	} else {
+		ok = key == leaseOf(l.shard, l.id)
+	}
+	return l, ok && l.shard >= 0 && l.shard < schemas.LogShards
+}
+
+// covers says whether tokenizers with that lease have accepted under an identity.
+func (l foreignLease) covers(id *pb.Identity) bool {
+	return id.GetVersion() == l.id.Version && (l.id.Version == schemas.EarlierVersion || id.GetModel() == l.id.Model)
+}
+
+// endStrays ends a shard's strays until ctx ends: once, and whenever replicas of other kinds
+// have come or gone.
+func (s *Service) endStrays(ctx context.Context, shard int) {
+	var before string
+	for again := true; pause.For(ctx, strayEvery) == nil; {
+		if !s.view.Synced() {
+			continue
+		}
+		now := ids(s.view.Strangers())
+		if !again && now == before {
+			continue
+		}
+		before = now
+		if err := s.sweep(ctx, shard); err != nil && ctx.Err() == nil {
+			s.d.Logger.Warn("looking for requests that replicas of another kind have left; trying again", "shard", shard, "error", err)
+			again = true
+			continue
+		}
+		again = false
+	}
+}
+
+func ids(all []*pb.Member) (list string) {
+	for _, m := range all {
+		list += m.Id + " "
+	}
+	return list
+}
+
+// sweep ends the strays of all kinds in a shard.
+func (s *Service) sweep(ctx context.Context, shard int) error {
+	leases, err := bus.AsBucket(s.d.Leases)
+	if err != nil {
+		return err
+	}
+	keys, err := leases.Names(ctx)
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		l, ok := parseLease(key)
+		if !ok || l.shard != shard || key == s.shardLease(shard) || s.kinHere(l.id) {
+			continue
+		}
+		if err := s.sweepBehind(ctx, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweepBehind ends what lies behind a lease's position.
+func (s *Service) sweepBehind(ctx context.Context, l foreignLease) error {
+	entry, err := s.d.Leases.Get(ctx, l.key)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading lease %s: %w", l.key, err)
+	}
+	held := &pb.Lease{}
+	if time.Since(entry.Created()) > s.d.Streams.Tokens().MaxAge || proto.Unmarshal(entry.Value(), held) != nil {
+		return nil // all that was theirs is gone
+	}
+	loose, err := s.log.Loose(ctx, l.shard, bus.Place{Incarnation: held.Incarnation, Sequence: held.Position})
+	if err != nil {
+		return err
+	}
+	for _, request := range loose {
+		if err := s.abandon(ctx, request, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// abandon ends a request if it is a stray, and tells its producer.
+func (s *Service) abandon(ctx context.Context, request string, l foreignLease) error {
+	gone := func(id *pb.Identity) bool { return l.covers(id) && !s.kinHere(id) }
+	accept, end, err := s.log.Abandon(ctx, request, gone, abandoned)
+	if accept == nil || err != nil {
+		return err
+	}
+	s.d.Logger.Warn("a request is ended that replicas of another kind have not delivered to its end: none of them is here", "request", request, "error", end.GetError().GetMessage())
+	a := newAnswer(request, accept, noText{})
+	s.insist(ctx, a, a.push(&pb.Record{Kind: &pb.Record_Terminal{Terminal: end}}))
+	return nil
+}
+
+func abandoned(e *tokenlog.KindError) *pb.Terminal {
+	why := edge.Errorf(edge.ModelNotReady, "%v, and these went before they had delivered the answer; send it again under another id", e)
+	return &pb.Terminal{FinishReason: "error", Error: edge.Proto(why)}
+}
