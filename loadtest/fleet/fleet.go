@@ -93,6 +93,20 @@ func (f *Fleet) URL() string {
 	return strings.Join(urls, ",")
 }
 
+// Use takes the programs of another folder for the processes that are started from now on.
+func (f *Fleet) Use(programs string) { f.settings.Programs = programs }
+
+// All are the processes of a kind.
+func (f *Fleet) All(kind string) []*Process { return slices.Clone(f.procs[kind]) }
+
+// Drain ends the first process of a kind as SIGTERM does and takes it out.
+func (f *Fleet) Drain(kind string) {
+	f.T.Helper()
+	p := f.First(kind)
+	p.Drain(f.T)
+	f.Forget(kind, p)
+}
+
 // Scale brings every kind to count processes; experts may be more. It waits
 // until the new ones are ready.
 func (f *Fleet) Scale(count, experts int) {

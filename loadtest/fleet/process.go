@@ -71,7 +71,7 @@ func launch(t *testing.T, name, program string, c *Clock, args ...string) *Proce
 }
 
 // loadTests begin the variables that start load tests.
-var loadTests = []string{"SWITCHYARD_CHAOS", "SWITCHYARD_CLUSTER", "SWITCHYARD_OVERLOAD", "SWITCHYARD_PAGES", "SWITCHYARD_SOAK"}
+var loadTests = []string{"SWITCHYARD_CHAOS", "SWITCHYARD_CLUSTER", "SWITCHYARD_OVERLOAD", "SWITCHYARD_PAGES", "SWITCHYARD_SOAK", "SWITCHYARD_UPGRADE"}
 
 // environment is this process's without what is meant for load tests: services
 // warn of variables that they do not know.

@@ -32,6 +32,10 @@ type Settings struct {
 	Workload *workload.Workload
 	// Hang is when an answer counts as lost.
 	Hang time.Duration
+	// Ends are the errors by which any request may end, as during an upgrade; where Plain
+	// is set, readers do nothing beside reading.
+	Ends  []string
+	Plain bool
 }
 
 // Load asks, and keeps what came of it.

@@ -53,12 +53,15 @@ func (l *Load) job(worker, n int) *job {
 	j := &job{Load: l, Request: l.settings.Workload.Of(worker, n)}
 	j.prompt = l.settings.Workload.Variants()[j.Variant]
 	j.prompt.RequestID = fmt.Sprintf("%s-%d-%d", l.settings.Run, worker, n)
-	j.expect = check.Expect{Request: j.prompt.RequestID, Want: l.want[j.Variant]}
+	j.expect = check.Expect{Request: j.prompt.RequestID, Want: l.want[j.Variant], Ends: l.settings.Ends}
+	if l.settings.Plain {
+		j.Act = workload.Read
+	}
 	switch j.Act {
 	case workload.Cancel:
-		j.expect.Ends = []string{"cancelled"}
+		j.expect.Ends = append([]string{"cancelled"}, l.settings.Ends...)
 	case workload.Hurry:
-		j.expect.Ends, j.expect.Deadline = []string{check.Late}, l.Now()+j.Within
+		j.expect.Ends, j.expect.Deadline = append([]string{check.Late}, l.settings.Ends...), l.Now()+j.Within
 		j.prompt.Deadline = time.Now().Add(j.Within).UTC().Format(time.RFC3339Nano)
 	}
 	return j
