@@ -65,6 +65,9 @@ func (k Kind) Made(version uint32, modelHash uint64) bool {
 
 // String has all parts that are said; what others wrote is cut off after 64 characters.
 func (k Kind) String() string {
+	if k == (Kind{}) {
+		return fmt.Sprintf("an earlier version than schema version %d, which says nothing of its kind", unsaid)
+	}
 	s := fmt.Sprintf("schema version %d, model %016x, kernels %.64s, wire %.64s", cmp.Or(k.Version, unsaid), k.ModelHash, k.NumericClass, k.Wire)
 	if k.Hops != "" {
 		s += fmt.Sprintf(", hops %.64s", k.Hops)

@@ -7,6 +7,17 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
+// A record that says nothing of its kind is of a version that did not know of kinds.
+func TestUnsaidKind(t *testing.T) {
+	if s := KindOf(&pb.LayerPlan{}).String(); !strings.Contains(s, "earlier version") {
+		t.Errorf("it is called %q", s)
+	}
+	earlier := KindOf(&pb.Member{ModelHash: 7, NumericClass: "fma32", Wire: "bf16"})
+	if !earlier.Made(EarlierVersion, 7) || earlier.Made(EarlierVersion, 8) || earlier.Made(Version+1, 7) {
+		t.Errorf("%v makes other messages", earlier)
+	}
+}
+
 func TestJoins(t *testing.T) {
 	own := NewKind(7, "fma32", "bf16", HopsUnacked)
 	for _, tc := range []struct {

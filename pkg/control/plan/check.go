@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -16,6 +17,9 @@ const (
 	// MaxPlacements bounds those of a layer: each expert on 64 hosts of 256.
 	MaxPlacements = 1 << 14
 )
+
+// ErrKind says that a plan is of replicas of another version or model, as from before an upgrade.
+var ErrKind = errors.New("another kind's")
 
 // Rules say what a legal plan is.
 type Rules struct {
@@ -62,7 +66,7 @@ func (r Rules) check(lp *pb.LayerPlan) (*Layer, error) {
 		return nil, fmt.Errorf("the model has no experts in this layer")
 	}
 	if there := schemas.KindOf(lp); !there.Joins(r.Kind) {
-		return nil, fmt.Errorf("it is for %v; this is %v", there, r.Kind)
+		return nil, fmt.Errorf("%w: it is for %v; this is %v", ErrKind, there, r.Kind)
 	}
 	if err := r.checkCounts(lp.GetFunctions()); err != nil {
 		return nil, err

@@ -246,6 +246,15 @@ func (d *Deployment) FunctionRules() functions.Settings {
 
 // disbelieve counts a record that is none, and tells of it once.
 func (d *Deployment) disbelieve(err error) {
+	if errors.Is(err, plan.ErrKind) {
+		d.noise.mu.Lock()
+		defer d.noise.mu.Unlock()
+		if !d.noise.plans {
+			d.noise.plans = true
+			d.Logger.Info("the plan is of another version or model; the planner replaces it", "error", err)
+		}
+		return
+	}
 	d.Telemetry.Metrics.IllegalRecords.Inc()
 	d.noise.mu.Lock()
 	defer d.noise.mu.Unlock()
@@ -256,6 +265,8 @@ func (d *Deployment) disbelieve(err error) {
 type noise struct {
 	mu   sync.Mutex
 	said telemetry.Unrepeated
+	// plans says that another kind's were told of.
+	plans bool
 }
 
 // trialsTTL is longer than a supervisor waits before it starts a process again that

@@ -36,6 +36,9 @@ func (e *ClassError) Error() string {
 }
 
 func (e *ClassError) remedy() string {
+	if e.There.Version != e.Here.Version {
+		return "versions do not mix. Stop the replicas of the one before those of the other start, tokenizers first (docs/operations.md, Upgrading); requests that were accepted stay"
+	}
 	there := e.There
 	if there.Hops = e.Here.Hops; there == e.Here {
 		return "rows would go astray between them. Give all the same --hops, or another --name, or stop the others first"
@@ -77,7 +80,11 @@ func (d *Deployment) lookForStrangers(ctx context.Context) error {
 }
 
 func (d *Deployment) classError(m *pb.Member) error {
-	return &ClassError{Here: d.Kind(), There: schemas.KindOf(m), Member: m.GetId(), Model: d.Subjects.Model}
+	there := schemas.KindOf(m)
+	if hash := m.GetModelHash(); hash != 0 && there.Version == 0 && hash == d.Earlier() {
+		there.Version = schemas.EarlierVersion // whose members do not say so, but call this model otherwise
+	}
+	return &ClassError{Here: d.Kind(), There: there, Member: m.GetId(), Model: d.Subjects.Model}
 }
 
 // strange is told of a replica of another kind. Who came last gives way: checkPeers has
