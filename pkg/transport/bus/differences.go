@@ -148,7 +148,7 @@ var fields = []field{
 		func(to *config, want config) { to.Duplicates = want.Duplicates },
 	},
 	{
-		"replicas", func(c config) string { return strconv.Itoa(c.Replicas) }, is(ByChange),
+		"replicas", func(c config) string { return strconv.Itoa(c.Replicas) }, copies,
 		func(to *config, want config) { to.Replicas = want.Replicas },
 	},
 	{"mirror", mirrored, is(ByRemake), nil},
@@ -180,6 +180,10 @@ func union(have, more []string) []string {
 }
 
 func is(cure Cure) func(_, _ config) Cure { return func(_, _ config) Cure { return cure } }
+
+// copies is the cure of how many there are: those of tensors, which schema version 1 had of
+// three servers, hold nothing that is not computed again.
+func copies(_, want config) Cure { return lossless(want.Storage == jetstream.MemoryStorage, ByService) }
 
 func lossless(is bool, cure Cure) Cure {
 	if is {

@@ -57,6 +57,12 @@ func TestDifferences(t *testing.T) {
 			}
 		}
 	}
+	rows := streamConfig(names(schemas.HopsUnacked).Hidden(), 1)
+	more := rows
+	more.Replicas = 3
+	if got := Differences(more, rows); len(got) != 1 || got[0].Cure != ByService {
+		t.Errorf("three copies of rows: %+v", got)
+	}
 	if got := Differences(want, want); len(got) > 0 {
 		t.Errorf("of itself: %v", got)
 	}
