@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 )
@@ -32,13 +33,29 @@ const (
 type Settings struct {
 	// Connect connects as the user who makes streams. The Service closes it.
 	Connect func(context.Context) (*bus.Conn, error)
-	// Want are the streams.
-	Want []jetstream.StreamConfig
+	// Models are those whose streams it makes.
+	Models []bus.Model
 	// How they are made at the start.
 	How bus.Provision
 	// Told hears what became of the streams at the start; nil: nobody does.
 	Told   func([]bus.Provided)
 	Logger *slog.Logger
+}
+
+// Make makes the streams of all models, or none where there is no room for all.
+func Make(ctx context.Context, conn *bus.Conn, how bus.Provision, models ...bus.Model) ([]bus.Provided, error) {
+	all, err := conn.Provide(ctx, how, wanted(models)...)
+	if err != nil {
+		return nil, conn.NoRoom(ctx, err, models...)
+	}
+	return all, nil
+}
+
+func wanted(models []bus.Model) (want []jetstream.StreamConfig) {
+	for _, m := range models {
+		want = append(want, deployment.Wanted(m.Streams, m.MoELayers)...)
+	}
+	return want
 }
 
 // Service makes streams when it starts, and while it runs those that are lost. Several may
@@ -77,7 +94,7 @@ func (s *Service) Start(ctx context.Context) error {
 	if made {
 		return nil
 	}
-	all, err := s.connection().Provide(ctx, s.s.How, s.s.Want...)
+	all, err := Make(ctx, s.connection(), s.s.How, s.s.Models...)
 	if err != nil {
 		return err
 	}
@@ -112,7 +129,7 @@ func (s *Service) Run(ctx context.Context) error {
 
 // look looks once, and says whether all is there.
 func (s *Service) look(ctx context.Context) bool {
-	lost, err := s.connection().Lost(ctx, s.s.Want...)
+	lost, err := s.connection().Lost(ctx, wanted(s.s.Models)...)
 	if len(lost) > 0 {
 		err = s.again(ctx, lost)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/credentials"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
+	"github.com/switchyard/switchyard/pkg/transport/rights"
 	"github.com/switchyard/switchyard/schemas"
 )
 
@@ -116,10 +117,10 @@ func TestPlanAsUsers(t *testing.T) {
 	}
 }
 
-// makePlans makes the bucket of plans, as a service would.
+// makePlans makes the bucket of plans, as setup does.
 func makePlans(t *testing.T, srv *natsserver.Server, f credentials.Folder) {
 	t.Helper()
-	conn, err := bus.Connect(t.Context(), bus.Config{Creds: f.Creds("expert")}, bus.Settings{InProcess: srv})
+	conn, err := bus.Connect(t.Context(), bus.Config{Creds: f.Creds(rights.Setup)}, bus.Settings{InProcess: srv})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/lifecycle"
@@ -41,12 +40,12 @@ type SetupCmd struct {
 
 // Run makes the streams, says what became of them, and keeps them if it is to.
 func (c *SetupCmd) Run(ctx context.Context, e *env) error {
-	want, names, err := c.wanted(e.Prefix)
+	models, err := c.models(e.Prefix)
 	if err != nil {
 		return err
 	}
 	if c.Keep {
-		return stopped(ctx, c.keep(ctx, e, want, names))
+		return stopped(ctx, c.keep(ctx, e, models))
 	}
 	conn, err := e.connect(ctx, rights.Setup, c.ConnectFlags)
 	if err != nil {
@@ -54,7 +53,7 @@ func (c *SetupCmd) Run(ctx context.Context, e *env) error {
 	}
 	defer conn.Close()
 	defer tellOutages(e, conn, c.ConnectTimeout)()
-	all, err := conn.Provide(ctx, c.provision(), want...)
+	all, err := provision.Make(ctx, conn, c.provision(), models...)
 	if err != nil {
 		return explained(conn, err)
 	}
@@ -67,33 +66,51 @@ func (c *SetupCmd) Run(ctx context.Context, e *env) error {
 	return nil
 }
 
-// wanted are the streams of all models.
-func (c *SetupCmd) wanted(prefix string) (want []jetstream.StreamConfig, names []string, err error) {
+// models are those whose streams to make.
+func (c *SetupCmd) models(prefix string) (models []bus.Model, err error) {
 	f := ModelFlags{LogAge: c.LogAge, LogBytes: c.LogBytes, Replicas: c.Replicas}
 	if err := f.check(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	logBytes, _ := f.logBytes() // checked
-	models, err := readModels(c.Model)
+	read, err := readModels(c.Model)
 	if err != nil {
-		return nil, nil, usage(err)
+		return nil, usage(err)
 	}
-	if c.Name != "" && len(models) != 1 {
-		return nil, nil, usage(fmt.Errorf("--name is %q, of %d models: give NAME=DIR to --model instead", c.Name, len(models)))
+	if c.Name != "" && len(read) != 1 {
+		return nil, usage(fmt.Errorf("--name is %q, of %d models: give NAME=DIR to --model instead", c.Name, len(read)))
 	}
+	for _, m := range read {
+		names := schemas.NewSubjects(prefix, cmp.Or(c.Name, m.Name))
+		models = append(models, bus.Model{
+			Streams: schemas.Streams{Subjects: names, Hops: schemas.Hops(c.Hops), LogAge: c.LogAge, LogBytes: logBytes}, MoELayers: m.MoELayers,
+		})
+	}
+	return models, c.checkNamed(models)
+}
+
+// checkNamed refuses to change what is not of the models.
+func (c *SetupCmd) checkNamed(models []bus.Model) error {
+	known := []string{bus.Tensors}
 	for _, m := range models {
-		if c.Name != "" {
-			m.Name = c.Name
+		for _, want := range deployment.Wanted(m.Streams, m.MoELayers) {
+			known = append(known, want.Name)
 		}
-		s := schemas.Streams{Subjects: schemas.NewSubjects(prefix, m.Name), Hops: schemas.Hops(c.Hops), LogAge: c.LogAge, LogBytes: logBytes}
-		want, names = append(want, deployment.Wanted(s, m.MoELayers)...), append(names, s.Subjects.Model)
 	}
 	for _, stream := range slices.Concat(c.Change, c.Remake) {
-		if stream != bus.Tensors && !slices.ContainsFunc(want, func(w jetstream.StreamConfig) bool { return w.Name == stream }) {
-			return nil, nil, usage(fmt.Errorf("--change or --remake is %q, which is no stream of %s", stream, strings.Join(names, ", ")))
+		if !slices.Contains(known, stream) {
+			return usage(fmt.Errorf("--change or --remake is %q, which is no stream of %s", stream, named(models, ", ")))
 		}
 	}
-	return want, names, nil
+	return nil
+}
+
+func named(models []bus.Model, between string) string {
+	names := make([]string, len(models))
+	for i, m := range models {
+		names[i] = m.Streams.Subjects.Model
+	}
+	return strings.Join(names, between)
 }
 
 func (c *SetupCmd) provision() bus.Provision {
@@ -101,8 +118,8 @@ func (c *SetupCmd) provision() bus.Provision {
 }
 
 // keep runs until a signal.
-func (c *SetupCmd) keep(ctx context.Context, e *env, want []jetstream.StreamConfig, names []string) error {
-	tc := c.TelemetryFlags.config("switchyard-setup", ModelFlags{Name: strings.Join(names, "_")})
+func (c *SetupCmd) keep(ctx context.Context, e *env, models []bus.Model) error {
+	tc := c.TelemetryFlags.config("switchyard-setup", ModelFlags{Name: named(models, "_")})
 	if err := tc.Validate(); err != nil {
 		return usage(err)
 	}
@@ -111,7 +128,7 @@ func (c *SetupCmd) keep(ctx context.Context, e *env, want []jetstream.StreamConf
 		return usage(err)
 	}
 	s := provision.New(provision.Settings{
-		Want: want, How: c.provision(), Logger: e.log.With("service", rights.Setup), Told: func(all []bus.Provided) { c.tell(e, all) },
+		Models: models, How: c.provision(), Logger: e.log.With("service", rights.Setup), Told: func(all []bus.Provided) { c.tell(e, all) },
 		Connect: func(ctx context.Context) (*bus.Conn, error) {
 			return bus.Connect(ctx, e.busConfig(), bus.Settings{Name: "switchyard " + rights.Setup, Logger: e.log, Release: version})
 		},

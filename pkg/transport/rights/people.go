@@ -108,7 +108,7 @@ func keeping(n names) []Grant {
 // makingStreams is for who makes streams and buckets, keeps them as they are to be, and
 // makes those of tensors anew.
 func makingStreams(n names) []Grant {
-	all := append(n.all(), n.weights())
+	all := append(n.all(), n.weights(), n.streams.Trial().Name)
 	return []Grant{
 		{
 			Reason: "to find streams and buckets, to make those that are missing, and to change those that differ",
@@ -116,7 +116,7 @@ func makingStreams(n names) []Grant {
 				apis("STREAM.INFO", all...), apis("STREAM.CREATE", all...), apis("STREAM.UPDATE", all...)),
 		},
 		{
-			Reason:  "to make streams of tensors anew in a cluster, when the server that has one is gone, and to take back what there is no room for",
+			Reason:  "to make streams of tensors anew in a cluster, when the server that has one is gone, to take back what there is no room for, and to remake what cannot be changed",
 			Publish: apis("STREAM.DELETE", all...),
 		},
 	}

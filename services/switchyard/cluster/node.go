@@ -11,7 +11,6 @@ import (
 	"runtime/debug"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -134,11 +133,11 @@ func (n *Node) Names() schemas.Streams {
 	return schemas.Streams{Subjects: schemas.NewSubjects(n.Shared.Prefix, n.ModelName())}
 }
 
-// wanted are the streams of the node's model.
-func (n *Node) wanted() []jetstream.StreamConfig {
+// wanted is the node's model as whose streams are made.
+func (n *Node) wanted() bus.Model {
 	s := n.Names()
 	s.Hops, s.LogAge, s.LogBytes = n.Shared.Hops, n.Shared.LogAge, n.Shared.LogBytes
-	return deployment.Wanted(s, deployment.MoELayers(n.Shared.Model))
+	return bus.Model{Streams: s, MoELayers: deployment.MoELayers(n.Shared.Model)}
 }
 
 // Close closes the cores, the telemetry and the model.

@@ -108,7 +108,7 @@ func (p *Pipeline) makeStreams(ctx context.Context) error {
 		return nil
 	}
 	s := provision.New(provision.Settings{
-		Want: p.node.wanted(), How: bus.Provision{Replicas: p.node.Shared.Replicas}, Logger: p.node.Shared.Logger.With("service", rights.Setup),
+		Models: []bus.Model{p.node.wanted()}, How: bus.Provision{Replicas: p.node.Shared.Replicas}, Logger: p.node.Shared.Logger.With("service", rights.Setup),
 		Connect: func(ctx context.Context) (*bus.Conn, error) {
 			r, err := p.open(ctx, rights.Setup)
 			return r.Conn, err
