@@ -2,6 +2,7 @@ package schemas
 
 import (
 	"cmp"
+	"math"
 	"strconv"
 	"time"
 )
@@ -45,6 +46,8 @@ type StreamSpec struct {
 	MaxBytes int64
 	// MaxPerSubject bounds the messages of each subject; 0: no bound.
 	MaxPerSubject int64
+	// MaxMessage bounds the bytes of a message, headers included; 0: as many as the server takes.
+	MaxMessage int32
 	// Copies is how long the server knows a copy of a message by its Nats-Msg-Id; 0: as
 	// long as it does by itself.
 	Copies time.Duration
@@ -95,6 +98,32 @@ type Streams struct {
 	LogAge time.Duration
 	// LogBytes bounds them; 0 is DefaultLogBytes.
 	LogBytes int64
+	// PromptBytes bounds the body of a prompt, as MaxPrompt does for the model; 0: as many
+	// as the server takes.
+	PromptBytes int64
+}
+
+const (
+	// promptRoom is for what of a prompt does not grow with the context.
+	promptRoom = 64 << 10
+	// tokenRoom is for each token of the context: text of which each byte is escaped, as
+	// "\u0020", tokens of 64 bytes, or ids in three lists with ten digits each.
+	tokenRoom = 6 * 64
+	// headerRoom is the most that a stream takes of headers.
+	headerRoom = 64 << 10
+)
+
+// MaxPrompt is the most bytes that the body of a prompt may have for a model with so many
+// positions. It is more than any text takes that fits them, so whoever meets more need not
+// read it.
+func MaxPrompt(positions int) int64 { return promptRoom + tokenRoom*int64(positions) }
+
+// largestPrompt is the bound of a message in Prompts.
+func (s Streams) largestPrompt() int32 {
+	if n := s.PromptBytes + headerRoom; s.PromptBytes > 0 && n <= math.MaxInt32 {
+		return int32(n)
+	}
+	return 0
 }
 
 func (s Streams) name(kind string) string {
@@ -103,7 +132,7 @@ func (s Streams) name(kind string) string {
 
 // Prompts holds accepted prompts until a tokenizer has made them sequences.
 func (s Streams) Prompts() StreamSpec {
-	return StreamSpec{Name: s.name("PROMPTS"), Kind: "prompt", Subjects: s.Subjects.Prompts(), Retention: WorkQueue, MaxBytes: promptBytes, Copies: PromptCopies}
+	return StreamSpec{Name: s.name("PROMPTS"), Kind: "prompt", Subjects: s.Subjects.Prompts(), Retention: WorkQueue, MaxBytes: promptBytes, MaxMessage: s.largestPrompt(), Copies: PromptCopies}
 }
 
 // Sequences holds requests until their last token is in the log.

@@ -316,6 +316,14 @@ func (s Subjects) CheckInbox(subject string, prefixes []string) error {
 	return nil
 }
 
+// InboxOwner is the part of an inbox that the permissions of a user give to him, or, of an
+// inbox that anybody can make, the part by which clients tell theirs from others'.
+func InboxOwner(inbox string) string {
+	first, rest, _ := strings.Cut(inbox, ".")
+	second, _, _ := strings.Cut(rest, ".")
+	return first + "." + second
+}
+
 // CheckInboxPrefix says why subjects that begin so cannot be inboxes.
 func (s Subjects) CheckInboxPrefix(prefix string) error {
 	if err := checkSubject("the inbox prefix", strings.TrimSuffix(prefix, ".")); err != nil {

@@ -24,7 +24,7 @@ import (
 func (s *Service) admit(ctx context.Context, in *incoming) error {
 	ctx, span := s.tracer.Child(ctx, telemetry.SpanTokenize)
 	defer span.End()
-	req, why := s.resolve(in)
+	req, why := s.resolve(ctx, in)
 	if why == nil {
 		why = s.checkCapacity(req.Sequence)
 	} else if !isLate(why) {
@@ -71,14 +71,19 @@ func notOpened(in *incoming, err error) error {
 		return edge.Errorf(edge.Overloaded, "the token log is full")
 	case errors.As(err, &large):
 		return edge.Errorf(edge.PayloadTooLarge, "what the token log keeps of the request is too large: %v", large)
-	case errors.Is(err, tokenlog.ErrNotWhole):
+	case errors.Is(err, tokenlog.ErrNotWhole), errors.Is(err, tokenlog.ErrNoisy):
 		return edge.Errorf(edge.BadRequest, "request_id %q was used before, and its answer cannot be read here; choose a new one", in.prompt.RequestId)
 	}
 	return fmt.Errorf("opening the token log: %w", err) // Elsewhere's, too
 }
 
 // resolve tokenizes a prompt: beside others, or alone if it was delivered before.
-func (s *Service) resolve(in *incoming) (*edge.Request, error) {
+func (s *Service) resolve(ctx context.Context, in *incoming) (*edge.Request, error) {
+	leave, err := s.decoding.enter(ctx, tokenizedBytes(in.prompt))
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	if in.again() {
 		s.computing.Lock()
 		defer s.computing.Unlock()
@@ -251,7 +256,7 @@ func (s *Service) repeat(ctx context.Context, in *incoming, existing *pb.Accept,
 		return edge.Errorf(edge.BadRequest, "request_id %q was used within the last %v (--log-age) for another prompt; choose a new one", in.prompt.RequestId, s.d.Streams.Tokens().MaxAge)
 	}
 	if in.reply != "" {
-		s.replay(in.prompt.RequestId, in.destination(), in.ask != "") //nolint:contextcheck // it outlives the prompt's handling
+		s.replay(in.flow.Tenant, in.prompt.RequestId, in.destination(), in.ask != "") //nolint:contextcheck // it outlives the prompt's handling
 	}
 	return nil
 }

@@ -24,11 +24,16 @@ const (
 )
 
 const (
-	// asksAtOnce bounds the asks that a replica is handing over.
-	asksAtOnce = 256
-	// storeWithin is how long an ask is tried to be stored. It is less than the
-	// time within which JetStream recognises a copy by its Nats-Msg-Id.
+	// asksAtOnce bounds the asks that a replica is handing over, and askBytes their bodies.
+	// One tenant alone gets half of each.
+	asksAtOnce = 512
+	askBytes   = 64 << 20
+	// storeWithin is how long an ask is tried to be stored. A copy that is stored as well
+	// is found out by the request's log.
 	storeWithin = 10 * time.Second
+	// fullWithin is how long it is tried while the prompts' stream is full: tokenizers make
+	// room there every moment, and others' large prompts leave gaps.
+	fullWithin = time.Second
 	storePause  = 50 * time.Millisecond
 	// lastAsks is how long who stops goes on with the asks that it has in hand.
 	lastAsks = 2 * time.Second
@@ -53,23 +58,53 @@ func (s *Service) onAsk(m *nats.Msg) {
 	if !s.answerable(to) {
 		return
 	}
-	select {
-	case s.asks <- struct{}{}:
-		s.tasks.Go(func() {
-			defer s.d.Conn.Recover(m.Subject)
-			defer func() { <-s.asks }()
-			s.ask(to, m)
-		})
-	default:
-		s.tell(to, edge.Refusal("", retryLater(edge.Errorf(edge.Overloaded, "%d asks are being taken in already, and %d may", asksAtOnce, asksAtOnce))))
+	_, flow, _ := s.d.Subjects.ParseAsk(m.Subject)
+	if err := s.takeAsk(flow.Tenant, len(m.Data)); err != nil {
+		s.refuseUnread(to, m, err)
+		return
 	}
+	s.tasks.Go(func() {
+		defer s.d.Conn.Recover(m.Subject)
+		defer s.giveAsk(flow.Tenant, len(m.Data))
+		s.ask(to, flow, m)
+	})
+}
+
+// takeAsk takes an ask's place among those that are handed over, unless it is too long to
+// be read, or its tenant has as many as it may.
+func (s *Service) takeAsk(tenant string, size int) error {
+	if err := s.limits.CheckSize(size); err != nil {
+		return err
+	}
+	if !s.asks.take(tenant, 1) {
+		return edge.Errorf(edge.Overloaded, "%d asks are being taken in already, of %d that may, and no more than half of them of one tenant", s.asks.had(), asksAtOnce)
+	}
+	if !s.askBytes.take(tenant, int64(size)) {
+		s.asks.give(tenant, 1)
+		return edge.Errorf(edge.Overloaded, "asks of %d bytes are being taken in already, of %d that may, and no more than half of them of one tenant", s.askBytes.had(), int64(askBytes))
+	}
+	return nil
+}
+
+func (s *Service) giveAsk(tenant string, size int) {
+	s.asks.give(tenant, 1)
+	s.askBytes.give(tenant, int64(size))
+}
+
+// refuseUnread refuses an ask by what its headers tell.
+func (s *Service) refuseUnread(to destination, m *nats.Msg, why error) {
+	to.encoding = edge.EncodingOf(m.Header, m.Data)
+	var refused *edge.Error
+	if errors.As(why, &refused) {
+		s.count(refused)
+	}
+	s.tell(to, edge.Refusal("", retryLater(why)))
 }
 
 // ask refuses what can be refused at once, and hands the rest over.
-func (s *Service) ask(to destination, m *nats.Msg) {
-	p, encoding, err := edge.DecodePrompt(m.Header, m.Data, true)
+func (s *Service) ask(to destination, flow schemas.Flow, m *nats.Msg) {
+	p, encoding, err := s.decodeAsk(m)
 	to.encoding = encoding
-	_, flow, _ := s.d.Subjects.ParseAsk(m.Subject)
 	if err == nil {
 		err = badRequest(flow.Check())
 	}
@@ -83,9 +118,6 @@ func (s *Service) ask(to destination, m *nats.Msg) {
 		err = s.notReady()
 	}
 	if err == nil {
-		err = s.levels.check(s.d.Streams.Prompts())
-	}
-	if err == nil {
 		err = s.handOver(&asking{id: rand.Text(), flow: flow, prompt: p, encoding: encoding, to: to, msg: m})
 	}
 	err = s.unlessStopped(err)
@@ -96,6 +128,16 @@ func (s *Service) ask(to destination, m *nats.Msg) {
 	} else if err != nil {
 		s.d.Logger.Warn("an ask was not answered", "error", err)
 	}
+}
+
+// decodeAsk reads an ask beside as many others as there is memory for.
+func (s *Service) decodeAsk(m *nats.Msg) (p *pb.Prompt, encoding pb.Encoding, err error) {
+	leave, err := s.decoding.enter(s.asking, decodedBytes(len(m.Data)))
+	if err != nil {
+		return nil, edge.EncodingOf(m.Header, m.Data), edge.Errorf(edge.Overloaded, "the tokenizer that had the request stops; ask again")
+	}
+	defer leave()
+	return s.limits.DecodePrompt(m.Header, m.Data, true)
 }
 
 // unlessStopped makes what an ask met a refusal when nobody here goes on with it: its
@@ -121,11 +163,12 @@ func (s *Service) lingerOverAsks() (end func()) {
 func (s *Service) handOver(a *asking) error {
 	ctx, cancel := s.storing(s.asking)
 	defer cancel()
-	for {
+	for full := time.Now().Add(s.fullWithin); ; {
 		err := s.storeAsk(ctx, a)
 		switch {
 		case err == nil:
 			return nil
+		case bus.IsFull(err) && time.Now().Before(full) && s.asking.Err() == nil:
 		case s.asking.Err() != nil:
 			return err
 		case ctx.Err() != nil:

@@ -15,6 +15,10 @@ import (
 
 // The guards refuse what is for models that nobody serves.
 
+// unservedLimits are what is read of a request for such a model: of one that is larger, its
+// headers alone say whom to tell.
+var unservedLimits = edge.Limits{Bytes: 64 << 10, Tokens: 1}
+
 // onAnyPrompt refuses prompts for such models: no stream takes them, so the
 // publisher would wait for nothing.
 func (s *Service) onAnyPrompt(m *nats.Msg) {
@@ -24,7 +28,7 @@ func (s *Service) onAnyPrompt(m *nats.Msg) {
 		return
 	}
 	cause := s.notFound(token)
-	p, encoding, _ := edge.DecodePrompt(m.Header, m.Data, false)
+	p, encoding, _ := unservedLimits.DecodePrompt(m.Header, m.Data, false)
 	refusal := edge.Refusal(usableID(p.GetRequestId()), cause)
 	to := destination{subject: replyOf(m.Header, p), encoding: encoding}
 	if s.mayReply(to) != nil {
@@ -48,7 +52,7 @@ func (s *Service) onAnyAsk(m *nats.Msg) {
 		return
 	}
 	var p *pb.Prompt
-	p, to.encoding, _ = edge.DecodePrompt(m.Header, m.Data, true)
+	p, to.encoding, _ = unservedLimits.DecodePrompt(m.Header, m.Data, true)
 	s.tell(to, edge.Refusal(usableID(p.GetRequestId()), s.notFound(token)))
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -61,18 +60,7 @@ func (s *Service) onInterestHanded(m *nats.Msg) {
 	if !s.answerable(st.to) {
 		return
 	}
-	ctx, err := s.streams.open(s.ctx, st)
-	switch {
-	case errors.Is(err, errServed):
-		return
-	case err != nil:
-		s.refuseReplay(st.to, st.request, retryLater(err))
-		return
-	}
-	if st.asked { // who looked for a caller while nobody had the stream hears of this one
-		s.signal(s.d.Subjects.Interest(interestHeld, st.request))
-	}
-	s.serve(ctx, st)
+	s.lookUp(st)
 }
 
 // parseHanded reads what handOn sends, and nothing else.

@@ -33,7 +33,8 @@ func (s *Service) intake(ctx context.Context) {
 		room.give(n - len(deliveries))
 		s.tellTaken(deliveries)
 		for _, d := range deliveries {
-			place := line.enter()
+			_, flow, _ := s.d.Subjects.ParsePrompt(d.Subject)
+			place := line.enter(flow.Tenant)
 			tried := sync.OnceFunc(func() { place.leave(); room.give(1) })
 			s.tasks.Go(func() { s.settle(ctx, d, place, tried) })
 		}
@@ -117,7 +118,10 @@ func (s *Service) takePrompt(ctx context.Context, d *bus.Delivery, place *turn) 
 	}
 	ctx, root := s.tracer.Start(ctx, telemetry.SpanPrompt)
 	defer root.End()
-	p, err := s.read(d)
+	p, err := s.read(ctx, d)
+	if p == nil && err != nil && !bus.IsPanic(err) {
+		return err // this replica stops
+	}
 	if bus.IsPanic(err) {
 		return s.giveUpUnread(ctx, d, bus.Panicked, "the prompt was given up: the service has a fault that it meets")
 	}
@@ -220,8 +224,15 @@ func (in *incoming) destination() destination {
 	return to
 }
 
-// read is readPrompt beside others, whose panic is an error.
-func (s *Service) read(d *bus.Delivery) (in *incoming, err error) {
+// read is readPrompt beside others, as many as there is memory for. A panic is an error.
+func (s *Service) read(ctx context.Context, d *bus.Delivery) (in *incoming, err error) {
+	if s.limits.CheckSize(len(d.Data)) == nil { // else it is not read
+		leave, err := s.decoding.enter(ctx, decodedBytes(len(d.Data)))
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
+	}
 	s.computing.RLock()
 	defer s.computing.RUnlock()
 	err = s.d.Conn.Try(d.Subject, func() (err error) {
@@ -233,7 +244,7 @@ func (s *Service) read(d *bus.Delivery) (in *incoming, err error) {
 
 func (s *Service) readPrompt(d *bus.Delivery) (*incoming, error) {
 	ask := d.Headers.Get(schemas.HeaderAsk)
-	prompt, encoding, err := edge.DecodePrompt(d.Headers, d.Data, ask == askText)
+	prompt, encoding, err := s.limits.DecodePrompt(d.Headers, d.Data, ask == askText)
 	if ask == askText {
 		encoding = pb.Encoding_ENCODING_TEXT
 	}

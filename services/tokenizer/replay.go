@@ -1,8 +1,10 @@
 package tokenizer
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -37,7 +39,7 @@ func (s *Service) onReplay(m *nats.Msg) {
 		return
 	}
 	to.from = beginning(req.FromIndex)
-	s.replay(req.RequestId, to, false)
+	s.lookUp(&stream{request: req.RequestId, to: to, turn: s.streams.next()})
 }
 
 // refuseReplay tells a reader that he gets none. The request's own refusal may go to
@@ -55,27 +57,77 @@ func badRequest(err error) error {
 	return edge.Errorf(edge.BadRequest, "%v", err)
 }
 
-// replay streams a request's chunks from its log to one more reader, and goes
+// replay streams a tenant's request's chunks from its log to one more reader, and goes
 // on live; asked says that the reader is a caller of ask, whose waiting keeps
 // a request alive.
-func (s *Service) replay(request string, to destination, asked bool) {
-	st := &stream{request: request, to: to, asked: asked}
-	ctx, err := s.streams.open(s.ctx, st)
-	if err != nil {
-		s.refuseReplay(to, request, retryLater(err))
+func (s *Service) replay(tenant, request string, to destination, asked bool) {
+	s.begin(&stream{request: request, tenant: tenant, to: to, asked: asked, turn: s.streams.next()})
+}
+
+// lookUp begins a stream when it is known whose request it is, which the log says. Those
+// that wait for that are bounded, and shared by the readers' inboxes.
+func (s *Service) lookUp(st *stream) {
+	reader := schemas.InboxOwner(st.to.subject)
+	if !s.lookups.take(reader, 1) {
+		s.refuseReplay(st.to, st.request, retryLater(edge.Errorf(edge.Overloaded, "%d replays wait to be begun already, of %d that may, and no more than half of them of one reader", s.lookups.had(), lookupsWaiting)))
 		return
 	}
-	s.serve(ctx, st)
+	s.tasks.Go(func() {
+		defer s.lookups.give(reader, 1)
+		defer s.d.Conn.Recover(s.d.Subjects.Replay())
+		opened, err := s.openingOf(st.request)
+		switch {
+		case err == nil:
+			st.tenant = schemas.FlowOf(opened).Tenant
+		case s.ctx.Err() != nil:
+			s.handOn(st)
+			return
+		} // else nobody knows whose it is, or it is being accepted
+		s.begin(st)
+	})
+}
+
+// openingOf is what a log was opened with, looked for beside few others.
+func (s *Service) openingOf(request string) (*pb.Accept, error) {
+	select {
+	case s.looking <- struct{}{}:
+	case <-s.ctx.Done():
+		return nil, s.ctx.Err() //nolint:wrapcheck // it says that this replica stops
+	}
+	defer func() { <-s.looking }()
+	return s.log.First(s.ctx, request)
+}
+
+// begin begins a stream, if its reader has none that is later, and its tenant no more than
+// its share of them.
+func (s *Service) begin(st *stream) {
+	wait, err := s.pace.begin(st.tenant, time.Now())
+	if err == nil {
+		var ctx context.Context
+		if ctx, err = s.streams.open(s.ctx, st); err == nil {
+			s.serve(ctx, st, wait)
+			return
+		}
+	}
+	if !errors.Is(err, errServed) {
+		s.refuseReplay(st.to, st.request, retryLater(err))
+	}
 }
 
 // serve sends a stream that was opened until it ends. One that this replica ends because
 // it stops is for another one.
-func (s *Service) serve(ctx context.Context, st *stream) {
+func (s *Service) serve(ctx context.Context, st *stream, wait time.Duration) {
+	if st.asked { // who looked for a caller while nobody had the stream hears of this one
+		s.signal(s.d.Subjects.Interest(interestHeld, st.request))
+	}
 	s.takeOver(st)
 	s.tasks.Go(func() {
 		defer s.d.Conn.Recover(s.d.Subjects.Replay())
 		defer s.streams.close(st)
-		err := s.stream(ctx, st)
+		err := await(ctx, wait)
+		if err == nil {
+			err = s.stream(ctx, st)
+		}
 		switch {
 		case err == nil:
 		case s.ctx.Err() != nil:
@@ -95,6 +147,9 @@ func (s *Service) endReplay(to destination, request string, why error) {
 	}
 	if errors.Is(why, tokenlog.ErrNotWhole) {
 		why = edge.Errorf(edge.Internal, "request_id %q cannot be read any more: records of its log are gone from stream %s", request, s.d.Streams.Tokens().Name)
+	}
+	if errors.Is(why, tokenlog.ErrNoisy) {
+		why = edge.Errorf(edge.BadRequest, "request_id %q is not streamed again: its log holds thousands of messages that are no records, which somebody who knows its id has had stored there", request)
 	}
 	var typed *edge.Error
 	var theirs *tokenlog.KindError
@@ -118,9 +173,13 @@ func (s *Service) stream(ctx context.Context, st *stream) error {
 		st.until = last
 	}
 	var a *answer
+	var notHis error
 	live := true
-	return s.log.FollowRequest(ctx, st.request, func(e tokenlog.Entry) bool {
+	err := s.log.FollowRequest(ctx, st.request, func(e tokenlog.Entry) bool {
 		if k, ok := e.Record.Kind.(*pb.Record_Accept); ok {
+			if notHis = s.streams.belongs(st, schemas.FlowOf(k.Accept).Tenant); notHis != nil {
+				return false
+			}
 			a = newAnswer(st.request, k.Accept, s.newDetokenizer())
 			// The owner of its shard sends the producer what comes from now on.
 			live = k.Accept.ReplyTo != st.to.subject
@@ -131,6 +190,7 @@ func (s *Service) stream(ctx context.Context, st *stream) error {
 		}
 		return (live || e.Packed || e.Seq < st.until) && (a == nil || !a.finished)
 	})
+	return cmp.Or(notHis, err)
 }
 
 // pass delivers a chunk, if there is one that the reader wants. A reader who misses it
@@ -138,6 +198,9 @@ func (s *Service) stream(ctx context.Context, st *stream) error {
 func (s *Service) pass(ctx context.Context, st *stream, c *pb.Chunk) (more bool) {
 	if c == nil || !wants(c, st.to.from) {
 		return true
+	}
+	if await(ctx, s.pace.chunk(st.tenant, time.Now())) != nil {
+		return true // who follows the log sees that ctx has ended
 	}
 	err := s.deliver(ctx, st.to, c)
 	if err != nil {

@@ -52,11 +52,17 @@ type Service struct {
 	clock        clock
 	reservations reservations
 
-	asks chan struct{} // one for each ask that is being handed over
+	limits         edge.Limits // of what is read
+	asks, askBytes *shares     // of asks that are being handed over
+	decoding       decoding
 	// storing bounds the tries to store one. Tests have others, as of lastAsks and handledWithin.
 	storing           func(context.Context) (context.Context, context.CancelFunc)
 	lastAsks, handled time.Duration
+	fullWithin        time.Duration
 	streams           *streams
+	lookups           *shares       // of replays that wait to be begun, by readers
+	looking           chan struct{} // one for each that is looked up
+	pace              *pace
 	cancelled         *recently
 	settled           *recently     // requests that nothing more is delivered of
 	mends             chan struct{} // one for each log without a beginning that is being ended
@@ -91,7 +97,8 @@ func New(d *deployment.Deployment, c Config) *Service {
 		d: d, edge: d.Edge, config: c, id: id, presence: d.NewPresence(id, "tokenizer"),
 		tracer: d.Telemetry.Tracer("tokenizer", id), metrics: d.Telemetry.Metrics,
 		log: tokenlog.Of(d, id), packing: newPacking(), inHand: siblings.NewHoldings(),
-		asks: make(chan struct{}, asksAtOnce), storing: storing, lastAsks: lastAsks, handled: handledWithin, cancelled: newRecently(maxCancelled, cancelledFor),
+		limits: edge.Limits{Bytes: d.Streams.PromptBytes, Tokens: d.Model.Spec.LongestRequest()},
+		asks: newShares(asksAtOnce), askBytes: newShares(askBytes), decoding: newDecoding(), storing: storing, lastAsks: lastAsks, handled: handledWithin, fullWithin: fullWithin, cancelled: newRecently(maxCancelled, cancelledFor),
 		settled: newRecently(maxSettled, settledFor), mends: make(chan struct{}, mendsAtOnce),
 		pulse:  pulse{self: id, every: spread(c.CanaryEvery), least: leastPatience},
 		demand: newDemand(), quotas: newQuotas(c.Tenants, d.Streams.Tokens().MaxAge),
@@ -99,6 +106,7 @@ func New(d *deployment.Deployment, c Config) *Service {
 		clock: clock{here: time.Now},
 	}
 	s.streams = newStreams(id, s.clock.now)
+	s.lookups, s.looking, s.pace = newShares(lookupsWaiting), make(chan struct{}, lookupsAtOnce), newPace()
 	return s
 }
 

@@ -13,9 +13,13 @@ import (
 
 // Bounds of the streams that a replica sends beside those of its shards: each
 // is a consumer of the token log until the request ends or its reader goes.
+// Of all of them, the requests of one tenant alone have half.
 const (
-	maxStreams           = 1024
+	maxStreams           = 2048
 	maxStreamsPerRequest = 16
+	// lookupsWaiting bounds the replays of which it is not known yet whose request they are
+	// about, and lookupsAtOnce those that are looked up at a time.
+	lookupsWaiting, lookupsAtOnce = 1024, 16
 )
 
 const (
@@ -29,6 +33,7 @@ const (
 // stream is a request's chunks on their way to one more reader.
 type stream struct {
 	request string
+	tenant  string // whose request it is; "": nobody knows yet
 	asked   bool // its reader waits as the one of an ask
 	turn    int64
 	id      uint64
@@ -55,26 +60,40 @@ type streams struct {
 	// heard of none agrees with the others about most.
 	turn int64
 	byID map[uint64]*stream
+	// held are the streams of each tenant's requests.
+	held *shares
 	// readers of each request, by their subject.
 	readers map[string]map[string]*stream
 }
 
 func newStreams(id string, now func() time.Time) *streams {
-	return &streams{id: id, now: now, byID: map[uint64]*stream{}, readers: map[string]map[string]*stream{}}
+	return &streams{id: id, now: now, byID: map[uint64]*stream{}, held: newShares(maxStreams), readers: map[string]map[string]*stream{}}
 }
 
 // errServed says that a reader has a stream that is later than one that was handed on.
 var errServed = errors.New("its reader is served since a later turn")
 
-// open begins a stream, at the latest turn. One to the same reader ends: its reader asked
-// again. One that has a turn was begun by another replica and goes on at that turn: its
-// reader may have asked again meanwhile.
+// next is the latest turn, for a stream that is asked for now.
+func (t *streams) next() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.latest()
+}
+
+// latest gives the latest turn; t.mu is held.
+func (t *streams) latest() int64 {
+	t.turn = max(t.now().UnixNano(), t.turn+turnStep)
+	return t.turn
+}
+
+// open begins a stream at its turn, or at the latest one. One to the same reader at an earlier turn ends: its
+// reader asked again; or he has meanwhile, and this one is too late.
 func (t *streams) open(ctx context.Context, st *stream) (context.Context, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	before := t.readers[st.request][st.to.subject]
 	if st.turn == 0 {
-		st.turn = max(t.now().UnixNano(), t.turn+turnStep)
+		st.turn = t.latest()
 	} else if before != nil && before.turn >= st.turn {
 		return nil, errServed
 	}
@@ -85,10 +104,33 @@ func (t *streams) open(ctx context.Context, st *stream) (context.Context, error)
 	switch {
 	case len(t.readers[st.request]) >= maxStreamsPerRequest:
 		return nil, edge.Errorf(edge.Overloaded, "request %q has %d readers already, and %d may", st.request, len(t.readers[st.request]), maxStreamsPerRequest)
-	case len(t.byID) >= maxStreams:
-		return nil, edge.Errorf(edge.Overloaded, "%d answers are streamed again already, and %d may", len(t.byID), maxStreams)
+	case !t.held.take(st.tenant, 1):
+		return nil, t.full(st.tenant)
 	}
 	return t.enter(ctx, st), nil
+}
+
+// full says that a tenant has its share.
+func (t *streams) full(tenant string) error {
+	whose := "tenant " + tenant
+	if tenant == "" {
+		whose = "requests that are not known yet"
+	}
+	return edge.Errorf(edge.Overloaded, "%d answers are streamed again already, of %d that may, and no more than half of them of one tenant, here %s", t.held.had(), maxStreams, whose)
+}
+
+// belongs says whose request a stream is about, once that is known.
+func (t *streams) belongs(st *stream, tenant string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byID[st.id] != st || st.tenant == tenant {
+		return nil
+	}
+	if !t.held.move(st.tenant, tenant, 1) {
+		return t.full(tenant)
+	}
+	st.tenant = tenant
+	return nil
 }
 
 // enter adds a stream; t.mu is held.
@@ -138,6 +180,7 @@ func (t *streams) takenOver(by, request, subject string, turn int64) (later *str
 
 func (t *streams) remove(st *stream) {
 	st.cancel()
+	t.held.give(st.tenant, 1)
 	delete(t.byID, st.id)
 	delete(t.readers[st.request], st.to.subject)
 	if len(t.readers[st.request]) == 0 {

@@ -96,7 +96,7 @@ func TestRecently(t *testing.T) {
 
 func TestTurns(t *testing.T) {
 	line := newTurns()
-	a1, b, a2, none := line.enter(), line.enter(), line.enter(), line.enter()
+	a1, b, a2, none := line.enter("t"), line.enter("t"), line.enter("t"), line.enter("t")
 	ctx := context.Background()
 	var done atomic.Bool
 	var waiting sync.WaitGroup
@@ -125,7 +125,7 @@ func TestTurns(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	c1, c2 := line.enter(), line.enter()
+	c1, c2 := line.enter("t"), line.enter("t")
 	_ = c1.await(ctx, "c")
 	if err := c2.await(ended, "c"); err == nil {
 		t.Error("waited beyond its context")
@@ -136,7 +136,7 @@ func TestTurns(t *testing.T) {
 // yet what they are about; those behind it keep their place.
 func TestTurnsEnd(t *testing.T) {
 	line := newTurns()
-	first, second, third, last := line.enter(), line.enter(), line.enter(), line.enter()
+	first, second, third, last := line.enter("t"), line.enter("t"), line.enter("t"), line.enter("t")
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := second.await(ended, "a"); !errors.Is(err, context.Canceled) {
@@ -155,7 +155,27 @@ func TestTurnsEnd(t *testing.T) {
 		t.Error(err)
 	}
 	last.leave()
-	if len(line.last)+len(line.line) != 0 {
-		t.Errorf("%d requests are left, and %d in the line", len(line.last), len(line.line))
+	if len(line.last)+len(line.lines) != 0 {
+		t.Errorf("%d requests are left, and %d lines", len(line.last), len(line.lines))
+	}
+}
+
+// A tenant's prompt that takes long to read holds no other tenant's up.
+func TestTurnsOfTenants(t *testing.T) {
+	line := newTurns()
+	slow, behind, other := line.enter("slow"), line.enter("slow"), line.enter("other")
+	if err := other.await(t.Context(), "a"); err != nil {
+		t.Error(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := behind.await(ended, "a"); !errors.Is(err, context.Canceled) {
+		t.Errorf("the tenant's own second came before its first was known: %v", err)
+	}
+	for _, n := range []*turn{other, behind, slow} {
+		n.leave()
+	}
+	if len(line.last)+len(line.lines) != 0 {
+		t.Errorf("%d requests are left, and %d lines", len(line.last), len(line.lines))
 	}
 }

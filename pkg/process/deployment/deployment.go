@@ -146,7 +146,7 @@ func Open(ctx context.Context, s Settings) (*Deployment, error) {
 	names := schemas.NewSubjects(s.Prefix, s.Name)
 	d := &Deployment{
 		Conn: s.Conn, Hop: bus.NewHop(s.Conn, s.Hops), Logs: s.Conn, Subjects: names,
-		Streams: schemas.Streams{Subjects: names, Hops: s.Hops, LogAge: s.LogAge, LogBytes: s.LogBytes},
+		Streams: schemas.Streams{Subjects: names, Hops: s.Hops, LogAge: s.LogAge, LogBytes: s.LogBytes, PromptBytes: schemas.MaxPrompt(s.Model.Spec.LongestRequest())},
 		Model:   s.Model, Pool: s.Pool, Wire: s.Wire, Identity: id,
 		Telemetry: s.Telemetry, Loads: s.Loads, Steps: s.Steps, Logger: s.Logger, traffic: s.Traffic, replica: s.Replica, process: thisProcess(s.Version), tellStages: s.TellStages, class: cmp.Or(s.Class, cpu.Class()), replicas: s.Replicas,
 	}

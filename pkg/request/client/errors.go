@@ -99,6 +99,9 @@ func tooLarge(size, limit int64) *Error {
 // because of its size; nats.go has no name for these.
 var streamFull = []jetstream.ErrorCode{10077, 10023, 10047}
 
+// messageTooLarge is JetStream's error code for a message that is larger than its stream takes.
+const messageTooLarge jetstream.ErrorCode = 10054
+
 // mayPass says whether publishing again may help: the message or its
 // acknowledgement got lost. An answer of the server is final, and so is that
 // nobody listens; nats.go has asked twice by then.
@@ -144,6 +147,9 @@ func apiError(api *jetstream.APIError, err error) *Error {
 	if slices.Contains(streamFull, api.ErrorCode) {
 		return &Error{Code: CodeOverloaded, RetryAfter: time.Second, Cause: err,
 			Message: "the queue of prompts is full; try again later"}
+	}
+	if api.ErrorCode == messageTooLarge {
+		return &Error{Code: CodePayloadTooLarge, Cause: err, Message: "the prompt's message is larger than any that fits the model's context; shorten it"}
 	}
 	return &Error{Code: CodeInternal, Message: "the server refused the prompt", Cause: err}
 }

@@ -20,6 +20,9 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
+// EncodingOf is how a body that need not be a prompt's is answered: as it is encoded.
+func EncodingOf(h nats.Header, body []byte) pb.Encoding { return encodingOf(h, body) }
+
 // encodingOf says how a body is encoded: by its header, else by its first byte.
 func encodingOf(h nats.Header, body []byte) pb.Encoding {
 	switch {
@@ -31,11 +34,22 @@ func encodingOf(h nats.Header, body []byte) pb.Encoding {
 	return pb.Encoding_ENCODING_TEXT
 }
 
-// DecodePrompt reads the body of a prompt. With text, a body that is neither
+// DecodePrompt reads the body of a prompt of any model. With text, a body that is neither
 // protobuf nor JSON is the prompt itself. The encoding is right even with an
 // error, which is an *Error.
 func DecodePrompt(h nats.Header, body []byte, text bool) (*pb.Prompt, pb.Encoding, error) {
+	return Limits{}.DecodePrompt(h, body, text)
+}
+
+// DecodePrompt reads the body of a prompt, unless it has more than may be.
+func (l Limits) DecodePrompt(h nats.Header, body []byte, text bool) (*pb.Prompt, pb.Encoding, error) {
 	enc := encodingOf(h, body)
+	if err := l.CheckSize(len(body)); err != nil {
+		if enc == pb.Encoding_ENCODING_TEXT && !text {
+			enc = pb.Encoding_ENCODING_JSON
+		}
+		return nil, enc, err
+	}
 	if enc == pb.Encoding_ENCODING_TEXT {
 		if !text {
 			return nil, pb.Encoding_ENCODING_JSON, Errorf(BadRequest,
@@ -44,7 +58,7 @@ func DecodePrompt(h nats.Header, body []byte, text bool) (*pb.Prompt, pb.Encodin
 		return &pb.Prompt{Text: string(body)}, enc, checkUTF8(invalidAt(body))
 	}
 	p := &pb.Prompt{}
-	return p, enc, decode(enc, body, p)
+	return p, enc, decode(enc, body, p, l)
 }
 
 // DecodeReplay reads the body of a replay request.
@@ -54,12 +68,12 @@ func DecodeReplay(h nats.Header, body []byte) (*pb.Replay, pb.Encoding, error) {
 	if enc == pb.Encoding_ENCODING_TEXT {
 		return r, pb.Encoding_ENCODING_JSON, Errorf(BadRequest, `the body of a replay is JSON such as {"request_id": "…", "from_index": 0}, or protobuf`)
 	}
-	return r, enc, decode(enc, body, r)
+	return r, enc, decode(enc, body, r, Limits{})
 }
 
-func decode(enc pb.Encoding, body []byte, m proto.Message) error {
+func decode(enc pb.Encoding, body []byte, m proto.Message, l Limits) error {
 	if enc == pb.Encoding_ENCODING_PROTOBUF {
-		if err := checkObjects(messagesIn(m.ProtoReflect().Descriptor(), body)); err != nil {
+		if err := l.checkObjects(messagesIn(m.ProtoReflect().Descriptor(), body)); err != nil {
 			return err
 		}
 		if err := checkUTF8(invalidIn(m.ProtoReflect().Descriptor(), body)); err != nil {
@@ -67,7 +81,7 @@ func decode(enc pb.Encoding, body []byte, m proto.Message) error {
 		}
 		return malformed("protobuf", proto.Unmarshal(body, m))
 	}
-	if err := checkObjects(objectsIn(body)); err != nil {
+	if err := l.checkObjects(objectsIn(body, l.objects())); err != nil {
 		return err
 	}
 	if err := checkUTF8(invalidAt(body)); err != nil {

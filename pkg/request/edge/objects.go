@@ -8,20 +8,45 @@ import (
 )
 
 // maxObjects bounds the messages of a body, the objects in JSON, and the strings in
-// lists: decoded, the smallest of them take 80 and 16 times their bytes.
+// lists, whatever the model: decoded, the smallest of them take 80 and 16 times their bytes.
 const maxObjects = 1 << 17
 
-func checkObjects(n int) error {
-	if n > maxObjects {
-		return Errorf(BadRequest, "the body has %d messages, other objects and strings in lists; at most %d are allowed", n, maxObjects)
+// Limits are what is read of a prompt. Zeros are those of no model.
+type Limits struct {
+	// Bytes of the body; 0: as many as come.
+	Bytes int64
+	// Tokens of the context: what has more objects and strings than twice as many, and
+	// than stop strings and the like may be, cannot fit it, and is not decoded.
+	Tokens int
+}
+
+// CheckSize refuses a body that is too long to be read at all.
+func (l Limits) CheckSize(n int) error {
+	if l.Bytes > 0 && int64(n) > l.Bytes {
+		return Errorf(PayloadTooLarge, "the body has %d bytes; what fits the context of %d tokens has %d at most, and more is not read", n, l.Tokens, l.Bytes)
+	}
+	return nil
+}
+
+// objects is how many there may be.
+func (l Limits) objects() int {
+	if l.Tokens == 0 {
+		return maxObjects
+	}
+	return min(maxObjects, 2*max(l.Tokens, maxStopIDs))
+}
+
+func (l Limits) checkObjects(n int) error {
+	if most := l.objects(); n > most {
+		return Errorf(BadRequest, "the body has %d messages, other objects and strings in lists; at most %d are allowed", n, most)
 	}
 	return nil
 }
 
 // objectsIn counts the objects of a JSON body and the strings in its lists, if there
-// may be too many. What is malformed is left to the decoder.
-func objectsIn(body []byte) (n int) {
-	if bytes.Count(body, []byte("{")) <= maxObjects && bytes.Count(body, []byte(`"`)) <= 2*maxObjects {
+// may be more than most. What is malformed is left to the decoder.
+func objectsIn(body []byte, most int) (n int) {
+	if bytes.Count(body, []byte("{")) <= most && bytes.Count(body, []byte(`"`)) <= 2*most {
 		return 0
 	}
 	before := byte(0) // the last byte that was no space; '"' after a string

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"google.golang.org/protobuf/proto"
 
@@ -13,7 +14,7 @@ import (
 // Finish ends a request, whoever owns it: its terminal record comes next.
 func (l *Log) Finish(ctx context.Context, request string, t *pb.Terminal) error {
 	for {
-		h, err := l.read(ctx, request)
+		h, err := l.readAs(ctx, request, l.s.Rules, math.MaxUint64, maxNoise)
 		if err != nil {
 			return err
 		}

@@ -53,7 +53,7 @@ func (c *Chain) unreadable(request string) error {
 // that its producer hears of it from those who are here. Whether it has ended is judged
 // as they would; then it is opened again as lost, by an acceptance of this kind.
 func (l *Log) EndForeign(ctx context.Context, request string, opened *pb.Accept, t *pb.Terminal) error {
-	theirs, err := l.readAs(ctx, request, rulesOf(opened.GetIdentity()), math.MaxUint64)
+	theirs, err := l.readAs(ctx, request, rulesOf(opened.GetIdentity()), math.MaxUint64, 0)
 	switch {
 	case err == nil && theirs.chain.end != nil:
 		return fmt.Errorf("%w: %s", ErrFinished, request)

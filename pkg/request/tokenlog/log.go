@@ -24,6 +24,9 @@ var (
 	ErrUnknown = errors.New("unknown request")
 	// ErrNotWhole says that records of the log are gone, so that nobody may go on with it.
 	ErrNotWhole = errors.New("the request's token log is not whole")
+	// ErrNoisy says that a log has more messages that are no records than are read for
+	// whoever wants to look at it.
+	ErrNoisy = errors.New("the log holds too much that is no record of it")
 	// ErrForeign says that the log is of another request that had the same id.
 	ErrForeign = errors.New("the id belongs to another request")
 
@@ -107,7 +110,10 @@ func (l *Log) accept(ctx context.Context, request string, accept *pb.Accept, che
 		if !errors.Is(err, errConflict) {
 			return nil, err
 		}
-		h, err := l.read(ctx, request)
+		if existing, err := l.first(ctx, request); existing != nil || err != nil {
+			return existing, err
+		}
+		h, err := l.readAs(ctx, request, l.s.Rules, math.MaxUint64, maxNoise)
 		switch {
 		case errors.Is(err, ErrUnknown):
 			after = 0 // it went between the two looks
@@ -127,9 +133,39 @@ func (l *Log) accept(ctx context.Context, request string, accept *pb.Accept, che
 	}
 }
 
+// first is what a log's first message says that it was opened with, as it does unless there
+// is noise before; nil: it does not say.
+func (l *Log) first(ctx context.Context, request string) (*pb.Accept, error) {
+	m, err := l.conn.Next(ctx, l.stream, l.names.Subjects.Token(request), 1)
+	if errors.Is(err, bus.ErrNoMessage) {
+		return nil, nil //nolint:nilnil // nothing says it
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the log of %s: %w", request, err)
+	}
+	chain := l.NewChain()
+	if e, err := decode(m); err == nil {
+		_, _ = chain.Take(e.Record) // what it does not take has opened nothing
+	}
+	return chain.accept, nil
+}
+
+// First is what a log's first message says that it was opened with; ErrUnknown where it
+// does not say so. It looks at nothing else.
+func (l *Log) First(ctx context.Context, request string) (*pb.Accept, error) {
+	opened, err := l.first(ctx, request)
+	if opened == nil && err == nil {
+		err = fmt.Errorf("%w: %s", ErrUnknown, request)
+	}
+	return opened, err
+}
+
 // Opening is what a request's log was opened with; ErrUnknown if it was not.
 func (l *Log) Opening(ctx context.Context, request string) (*pb.Accept, error) {
-	h, err := l.read(ctx, request)
+	if opened, err := l.first(ctx, request); opened != nil || err != nil {
+		return opened, err
+	}
+	h, err := l.readAs(ctx, request, l.s.Rules, math.MaxUint64, maxNoise)
 	if err != nil {
 		return nil, err
 	}
@@ -174,14 +210,26 @@ func (l *Log) last(ctx context.Context, request string) (bus.Stored, error) {
 type history struct {
 	entries []Entry // those that follow
 	chain   Chain
-	passed  bool   // over noise
 	tail    uint64 // sequence of the newest message, noise or not
+	noise   int    // messages that are none
+}
+
+// maxNoise bounds what is read of messages that are no records by who looks at a log
+// because somebody asked for it. Who goes on with a request reads all of them.
+const maxNoise = 4096
+
+// noisy is an error when there is more noise than so many messages; 0: any number may be.
+func noisy(noise, most int, request string) error {
+	if most > 0 && noise > most {
+		return fmt.Errorf("%w: more than %d messages in that of %s", ErrNoisy, most, request)
+	}
+	return nil
 }
 
 // Read returns the records of a request that lie before a message, and the chain of
 // all that does.
 func (l *Log) Read(ctx context.Context, request string, before uint64) ([]Entry, Chain, error) {
-	h, err := l.readAs(ctx, request, l.s.Rules, before)
+	h, err := l.readAs(ctx, request, l.s.Rules, before, 0)
 	if err != nil {
 		return nil, Chain{}, err
 	}
@@ -192,11 +240,11 @@ func (l *Log) Read(ctx context.Context, request string, before uint64) ([]Entry,
 const readWithin = 30 * time.Second
 
 func (l *Log) read(ctx context.Context, request string) (*history, error) {
-	return l.readAs(ctx, request, l.s.Rules, math.MaxUint64)
+	return l.readAs(ctx, request, l.s.Rules, math.MaxUint64, 0)
 }
 
-// readAs reads by somebody's rules what lies before a message.
-func (l *Log) readAs(ctx context.Context, request string, rules Rules, before uint64) (*history, error) {
+// readAs reads by somebody's rules what lies before a message, with so much noise at most.
+func (l *Log) readAs(ctx context.Context, request string, rules Rules, before uint64, noise int) (*history, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
 	last, err := l.last(ctx, request)
@@ -221,17 +269,17 @@ func (l *Log) readAs(ctx context.Context, request string, rules Rules, before ui
 		if m.Sequence < before {
 			l.take(request, h, m)
 		}
-		return m.Sequence < min(before, last.Sequence)
+		return m.Sequence < min(before, last.Sequence) && noisy(h.noise, noise, request) == nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading the log of %s: %w", request, err)
 	}
-	return h, nil
+	return h, noisy(h.noise, noise, request)
 }
 
 func (l *Log) take(request string, h *history, m bus.Stored) {
 	h.tail = m.Sequence
-	l.each(request, &h.chain, &h.passed, m, func(e Entry) bool {
+	l.each(request, &h.chain, &h.noise, m, func(e Entry) bool {
 		h.entries = append(h.entries, e)
 		return true
 	})
@@ -239,14 +287,16 @@ func (l *Log) take(request string, h *history, m bus.Stored) {
 
 // each calls fn for the records that a message adds to a log, and counts it
 // when it is noise.
-func (l *Log) each(request string, c *Chain, passed *bool, m bus.Stored, fn func(Entry) bool) (more bool) {
+func (l *Log) each(request string, c *Chain, noise *int, m bus.Stored, fn func(Entry) bool) (more bool) {
 	e, err := decode(m)
 	var records []*pb.Record
 	if err == nil {
 		records, err = c.Take(e.Record)
 	}
 	if err != nil {
-		l.Pass(request, e, err, passed)
+		passed := *noise > 0
+		l.Pass(request, e, err, &passed)
+		*noise++
 	}
 	for _, r := range records {
 		if !fn(Entry{Record: r, Seq: m.Sequence, Time: m.Time, Packed: r != e.Record, Size: e.Size}) {
@@ -275,21 +325,24 @@ func (l *Log) FollowRequest(ctx context.Context, request string, fn func(Entry) 
 	if err != nil && !errors.Is(err, bus.ErrNoMessage) {
 		return fmt.Errorf("following the log of %s: %w", request, err)
 	}
+	if done, err := l.whole(request, first, last, fn); done {
+		return err
+	}
 	caughtUp, err := l.follows.enter(ctx, first)
 	if err != nil {
 		return fmt.Errorf("following the log of %s: %w", request, err)
 	}
 	defer caughtUp()
 	defer time.AfterFunc(readWithin, caughtUp).Stop() // its last record may be gone
-	chain, passed := l.NewChain(), false
+	chain, noise := l.NewChain(), 0
 	for {
 		var unreadable error
 		err := l.conn.Follow(ctx, l.stream, []string{l.names.Subjects.Token(request)}, bus.Place{}, func(m bus.Stored) bool {
-			if m.Sequence < last.Sequence {
-				return l.each(request, &chain, &passed, m, fn)
+			more := l.each(request, &chain, &noise, m, fn)
+			if unreadable = noisy(noise, maxNoise, request); m.Sequence < last.Sequence || unreadable != nil {
+				return more && unreadable == nil
 			}
 			caughtUp()
-			more := l.each(request, &chain, &passed, m, fn)
 			unreadable = chain.unreadable(request)
 			return more && unreadable == nil
 		})
@@ -301,6 +354,18 @@ func (l *Log) FollowRequest(ctx context.Context, request string, fn func(Entry) 
 		}
 		// The stream is a new one: what it will have of this log is its end.
 	}
+}
+
+// whole passes on a log that has ended and is packed, without a consumer for it.
+func (l *Log) whole(request string, first, last bus.Stored, fn func(Entry) (more bool)) (done bool, err error) {
+	e, err := decode(last)
+	chain := l.NewChain()
+	if err != nil || first.Sequence != last.Sequence || e.Record.GetPacked() == nil {
+		return false, nil //nolint:nilerr // who follows it finds out
+	}
+	noise := 0
+	l.each(request, &chain, &noise, last, fn)
+	return noise == 0, nil
 }
 
 // grown says whether a log has a newer message than the last one that was known.

@@ -3,6 +3,7 @@ package tokenlog
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"google.golang.org/protobuf/proto"
 
@@ -85,11 +86,16 @@ func unfold(p *pb.Packed) []*pb.Record {
 	return append(out, &pb.Record{Kind: &pb.Record_Terminal{Terminal: p.GetTerminal()}})
 }
 
+// maxBehind bounds the noise behind the end of a log that is packed: each message takes a
+// look, and other logs wait.
+const maxBehind = 16
+
 // Pack puts a log that has ended in one record in place of all others. end is
 // the sequence of its terminal record; what lies behind that is noise.
 func (l *Log) Pack(ctx context.Context, request string, p *pb.Packed, end uint64) error {
 	record := &pb.Record{Kind: &pb.Record_Packed{Packed: p}}
-	for after := end; ; {
+	after := end
+	for range maxBehind {
 		_, err := l.put(ctx, request, record, after)
 		if !errors.Is(err, errConflict) {
 			return err
@@ -106,4 +112,5 @@ func (l *Log) Pack(ctx context.Context, request string, p *pb.Packed, end uint64
 		}
 		after = next.Sequence
 	}
+	return fmt.Errorf("%w: more than %d messages behind the end of %s", ErrNoisy, maxBehind, request)
 }

@@ -325,8 +325,8 @@ func (l *Log) between(ctx context.Context, request string, c *Chain, data []byte
 			return true, next.Sequence, nil
 		}
 		at = next.Sequence
-		passed := at > behind
-		l.each(request, c, &passed, next, func(Entry) bool { err = overtaken(request, c); return false })
+		noise := 1 // who reads the log tells of its first
+		l.each(request, c, &noise, next, func(Entry) bool { err = overtaken(request, c); return false })
 		if err != nil {
 			return false, 0, err
 		}

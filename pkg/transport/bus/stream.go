@@ -96,6 +96,7 @@ func streamConfig(spec schemas.StreamSpec, replicas int) jetstream.StreamConfig 
 		// What is accepted is kept: a full queue must say no.
 		Discard:     jetstream.DiscardNew,
 		AllowRollup: spec.Rollup,
+		MaxMsgSize:  spec.MaxMessage,
 		Duplicates:  spec.Copies,
 	}
 	if spec.DropOldest {

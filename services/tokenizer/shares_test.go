@@ -1,0 +1,67 @@
+package tokenizer
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestShares(t *testing.T) {
+	s := newShares(12)
+	for _, c := range []struct {
+		name, who string
+		n         int64
+		want      bool
+	}{
+		{"one alone", "a", 6, true},
+		{"gets no more than a half", "a", 1, false},
+		{"another one", "b", 3, true},
+		{"gets no more than is left", "b", 1, false},
+		{"a third one, something large", "c", 3, true},
+		{"nothing is left", "d", 1, false},
+	} {
+		if got := s.take(c.who, c.n); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+	s.give("a", 6)
+	if !s.take("d", 6) || s.had() != 12 {
+		t.Errorf("what was given back cannot be taken: %d are had", s.had())
+	}
+}
+
+// However those before want, the next one gets something of what is free, and what is
+// given back is free again.
+func TestSharesAreNeverMore(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newShares(rapid.Int64Range(1, 100).Draw(t, "size"))
+		type held struct {
+			who string
+			n   int64
+		}
+		var all []held
+		for range rapid.IntRange(1, 200).Draw(t, "steps") {
+			who, n := rapid.StringMatching("[a-e]").Draw(t, "who"), rapid.Int64Range(1, 20).Draw(t, "n")
+			if len(all) > 0 && rapid.Bool().Draw(t, "give") {
+				h := all[len(all)-1]
+				all = all[:len(all)-1]
+				s.give(h.who, h.n)
+			} else if s.take(who, n) {
+				all = append(all, held{who, n})
+			}
+			sum := int64(0)
+			for _, h := range all {
+				sum += h.n
+			}
+			if s.had() != sum || sum > s.size {
+				t.Fatalf("%d are had, %d were taken, of %d", s.had(), sum, s.size)
+			}
+		}
+		for _, h := range all {
+			s.give(h.who, h.n)
+		}
+		if s.had() != 0 || len(s.by) != 0 {
+			t.Fatalf("%d are left, by %v", s.had(), s.by)
+		}
+	})
+}
