@@ -22,9 +22,9 @@ const sequenceAckWait = 1500 * time.Millisecond
 // renewals are how often work in hand is renewed within that time.
 const renewals = 4
 
-// receive lets a sequence that was pulled wait for its turn. What takes questions
-// to others is found out beside what was pulled with it.
-func (s *Service) receive(ctx context.Context, d *bus.Delivery) {
+// receive lets a sequence that was pulled wait for its turn; false: it is none. What takes
+// questions to others is found out beside what was pulled with it.
+func (s *Service) receive(ctx context.Context, d *bus.Delivery) (readable bool) {
 	a := &arrival{
 		hold: s.engine.keeper.keep(d), bytes: len(d.Data), delivered: d.Delivered, place: d.Sequence, stored: d.Timestamp, away: s.d.Conn.Gap(),
 	}
@@ -42,6 +42,7 @@ func (s *Service) receive(ctx context.Context, d *bus.Delivery) {
 	default:
 		s.tasks.Go(func() { s.lookInto(ctx, a) })
 	}
+	return !errors.Is(err, errUnreadable)
 }
 
 // lookInto lets a sequence wait that may have begun, or that may be too large here.

@@ -29,10 +29,43 @@ func (s *Service) takeWork(ctx context.Context) {
 			return // stopped
 		}
 		s.waiting.expect(len(deliveries))
+		unreadable := 0
 		for _, d := range deliveries {
-			s.receive(ctx, d)
+			if !s.receive(ctx, d) {
+				unreadable++
+			}
+		}
+		for unreadable > 0 && ctx.Err() == nil {
+			unreadable = s.takeBehind(ctx)
 		}
 	}
+}
+
+// behindAtOnce is how many messages are pulled at once while most of them are no sequences.
+const behindAtOnce = 512
+
+// takeBehind pulls what lies behind messages that were no sequences, in larger steps: those
+// who can have such stored can do so faster than they are pulled one by one, and requests
+// stand behind them. It returns how many more were none, if they were most of it.
+func (s *Service) takeBehind(ctx context.Context) (unreadable int) {
+	n := min(s.waiting.room(), behindAtOnce)
+	if n <= pullAtOnce {
+		return 0
+	}
+	deliveries, err := s.queue.PullNow(ctx, n)
+	if err != nil {
+		return 0
+	}
+	s.waiting.expect(len(deliveries))
+	for _, d := range deliveries {
+		if !s.receive(ctx, d) {
+			unreadable++
+		}
+	}
+	if 2*unreadable < len(deliveries) {
+		return 0
+	}
+	return unreadable
 }
 
 // wanted is how many sequences to pull, once that is more than none; 0 when ctx ended.

@@ -141,6 +141,13 @@ func (q *Queue) Pull(ctx context.Context, limit int) ([]*Delivery, error) {
 	}
 }
 
+// PullNow returns up to limit of what is there, and does not wait for any.
+func (q *Queue) PullNow(ctx context.Context, limit int) ([]*Delivery, error) {
+	q.pulling.Lock()
+	defer q.pulling.Unlock()
+	return q.request(ctx, pullRequest{batch: limit, noWait: true, bytes: q.c.pullBytes()})
+}
+
 // recover waits a little and creates stream and consumer if they are gone.
 func (q *Queue) recover(ctx context.Context, wait time.Duration) {
 	ctx, cancel := context.WithCancel(ctx)
