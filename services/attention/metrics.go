@@ -108,6 +108,13 @@ func (s *stats) answers(q *sequence) {
 	}
 }
 
+// leftQueue observes how long a producer's request waited, at its first owner.
+func (s *stats) leftQueue(q *sequence) {
+	if q.epoch == 1 && !q.flow.IsCanary() {
+		s.metrics.QueueWait().Observe(q.queued.Seconds())
+	}
+}
+
 // finished counts a producer's request that ended, however it did.
 func (s *stats) finished(q *sequence) {
 	if q.flow.IsCanary() {

@@ -69,6 +69,7 @@ func (d *scheduler) seat(s *sequence, t *kvcache.Table) {
 		d.admissions++
 		s.admission = d.admissions
 		s.leaveQueue(d.now())
+		d.stats.leftQueue(s)
 	}
 	d.stats.active(len(d.sequences))
 }

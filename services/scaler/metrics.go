@@ -49,6 +49,19 @@ func (p *policy) states() map[string]float64 {
 	return map[string]float64{"active": 0, "standby": 1}
 }
 
+// whileActive reads only while this scaler plans.
+func (p *policy) whileActive(read func() []telemetry.Reading) func() []telemetry.Reading {
+	return func() []telemetry.Reading {
+		p.mu.Lock()
+		active := p.active
+		p.mu.Unlock()
+		if !active {
+			return nil
+		}
+		return read()
+	}
+}
+
 // perLayer reads a number of each layer.
 func (p *policy) perLayer(of func(elastic.Verdict) float64) func() map[string]float64 {
 	return func() map[string]float64 {

@@ -13,6 +13,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/control/planner"
 	"github.com/switchyard/switchyard/pkg/policy/elastic"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/kafka"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -54,7 +55,28 @@ func (s *Service) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("preparing to read load samples: %w", err)
 	}
-	return s.start(ctx, samples)
+	if err := s.start(ctx, samples); err != nil {
+		return err
+	}
+	s.followKafka(samples)
+	return nil
+}
+
+// kafkaState is what a reader of samples says of Kafka.
+type kafkaState interface {
+	Up() (is, known bool)
+	Lag() int64
+}
+
+// followKafka shows what the reader says while this scaler plans: one that stands by
+// reads nothing.
+func (s *Service) followKafka(of kafkaState) {
+	m, rest := s.d.Telemetry.Metrics, s.unfollow
+	up := m.Kafka.Up.Follow(s.policy.whileActive(telemetry.Up("read", of.Up)))
+	lag := m.Kafka.Lag.Follow(s.policy.whileActive(func() []telemetry.Reading {
+		return []telemetry.Reading{{Value: float64(of.Lag())}}
+	}))
+	s.unfollow = func() { rest(); up(); lag() }
 }
 
 // group is the consumer group of this model's scalers.
@@ -73,6 +95,8 @@ func (s *Service) start(ctx context.Context, samples Samples) (err error) {
 	s.policy = newPolicy(s.config.settings(), model, samples, s.d.Telemetry, s.d.Logger)
 	s.policy.tracer = s.d.Telemetry.Tracer("scaler", s.id)
 	s.policy.presence, s.policy.refusals, s.policy.computed = s.presence, s.refusals, s.computed
+	s.presence.Set(members.ScalingBy+s.config.Scaling, 1)
+	s.presence.Fill = func(stats map[string]float64) { stats[members.Planning] = s.policy.states()["active"] }
 	s.unfollow = s.policy.follow(s.d.Telemetry.Metrics.Scaler)
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = stop
@@ -153,7 +177,7 @@ func (s *Service) refusals(k plan.Known, each func(host, function string)) {
 // computed is how many rows all hosts have computed, by what they say as members.
 func (s *Service) computed() (rows float64) {
 	for _, m := range members.OfService(s.view.Snapshot(), "expert") {
-		rows += m.Stats["rows_total"]
+		rows += m.Stats[members.HostRows]
 	}
 	return rows
 }

@@ -76,6 +76,19 @@ func TestCountersFromTheStart(t *testing.T) {
 	}
 }
 
+// A scaler that stands by reads nothing, and says nothing of Kafka.
+func TestKafkaMetricsWhileActive(t *testing.T) {
+	p := &policy{}
+	read := p.whileActive(telemetry.Up("read", func() (bool, bool) { return true, true }))
+	if got := read(); got != nil {
+		t.Errorf("standing by: %v", got)
+	}
+	p.active = true
+	if got := read(); len(got) != 1 || got[0].Value != 1 || got[0].Labels[0] != "read" {
+		t.Errorf("planning: %v", got)
+	}
+}
+
 // Only the scaler with the lease reads samples; the other one takes over where it
 // ends, from the plan in force, and plans on by what comes then.
 func TestStandbyTakesOver(t *testing.T) {

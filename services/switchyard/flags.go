@@ -143,16 +143,17 @@ func (f ModelFlags) hops() schemas.Hops { return schemas.Hops(f.Hops) }
 
 // TelemetryFlags say where a process tells about itself.
 type TelemetryFlags struct {
-	MetricsAddr  string  `help:"host:port for /metrics, /healthz and /readyz, and on the loopback /debug/pprof; empty is nowhere." placeholder:"ADDR"`
-	PprofAddr    string  `help:"host:port for Go's profiles at /debug/pprof, which have no authentication; empty is --metrics-addr if that is on the loopback, else nowhere." placeholder:"ADDR"`
-	OtlpEndpoint string  `name:"otlp-endpoint" help:"Where traces go: grpc://host:4317 or http://host:4318; empty is nowhere." placeholder:"URL"`
-	TraceSample  float64 `default:"1" help:"Share of requests that are traced, 0 to 1." placeholder:"RATIO"`
+	MetricsAddr   string  `help:"host:port for /metrics, /healthz and /readyz, and on the loopback /debug/pprof; empty is nowhere." placeholder:"ADDR"`
+	PprofAddr     string  `help:"host:port for Go's profiles at /debug/pprof, which have no authentication; empty is --metrics-addr if that is on the loopback, else nowhere." placeholder:"ADDR"`
+	OtlpEndpoint  string  `name:"otlp-endpoint" help:"Where traces go: grpc://host:4317 or http://host:4318; empty is nowhere." placeholder:"URL"`
+	MetricsDetail string  `default:"expert" enum:"expert,layer,total" help:"How far metrics are told apart that grow with the model: by expert, by layer, or total (all layers together)." placeholder:"KIND"`
+	TraceSample   float64 `default:"1" help:"Share of requests that are traced, 0 to 1." placeholder:"RATIO"`
 }
 
 func (f TelemetryFlags) config(name string, m ModelFlags) telemetry.Config {
 	return telemetry.Config{
 		OTLPEndpoint: f.OtlpEndpoint, TraceSample: f.TraceSample, MetricsAddr: f.MetricsAddr, PprofAddr: f.PprofAddr, ServiceName: name,
-		Model: m.token(), Version: version, NumericClass: cpu.Class(),
+		Model: m.token(), Version: version, NumericClass: cpu.Class(), Detail: telemetry.Detail(f.MetricsDetail),
 	}
 }
 
@@ -304,6 +305,17 @@ func (f PlanFlags) settings() (plan.Settings, error) {
 		return s, usage(fmt.Errorf("--grouping or --replication: %w", err))
 	}
 	return s, nil
+}
+
+// checkUp refuses what a process with so many hosts and such a scaler cannot have.
+func (f PlanFlags) checkUp(hosts int, scaling string) error {
+	switch {
+	case f.Replication > 0 && scaling != noScaling && scaling != plan.Static:
+		return usage(fmt.Errorf("--replication is %d; with --scaling %s the scaler decides how many replicas experts have: give one of them", f.Replication, scaling))
+	case f.Replication > hosts:
+		return usage(fmt.Errorf("--replication is %d; a function can have one replica on each host: give --hosts %d, or --replication %d at most", f.Replication, f.Replication, hosts))
+	}
+	return nil
 }
 
 // TokenizerFlags are the tokenizer's own.

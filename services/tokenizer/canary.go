@@ -157,8 +157,9 @@ func (s *Service) watchCanary(request string, records []*pb.Record) {
 func (s *Service) canaryEnded(request string, end *pb.Terminal) {
 	now := time.Now()
 	if end.Error == nil && end.FinishReason != "cancelled" {
-		if s.pulse.answered(request, now) {
+		if took, ours := s.pulse.answered(request, now); ours {
 			s.metrics.Canaries("answered").Inc()
+			s.metrics.Canary().Observe(took.Seconds())
 		}
 		return
 	}

@@ -108,7 +108,7 @@ func (r *rig) uncounted(s *Service) {
 	r.t.Helper()
 	page := r.metrics(s)
 	for _, line := range []string{
-		`switchyard_canaries_total{outcome="sent"} 3`, `switchyard_canaries_total{outcome="answered"} 2`,
+		`switchyard_canaries_total{outcome="sent"} 3`, `switchyard_canaries_total{outcome="answered"} 2`, "switchyard_canary_seconds_count 2",
 		`switchyard_stage_ready{stage="token"} 1`, `switchyard_stage_ready{stage="expert"} 1`,
 		`switchyard_tokens_total{kind="prompt"} 0`, `switchyard_requests_total{outcome="overloaded"} 0`,
 	} {

@@ -156,16 +156,17 @@ func (p *pulse) waits(id, what string) {
 }
 
 // answered notes that a canary has ended as it should, and says whether that was the
-// one under way.
-func (p *pulse) answered(id string, now time.Time) bool {
+// one under way, and how long it took.
+func (p *pulse) answered(id string, now time.Time) (took time.Duration, ours bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.out.id != id {
-		return false
+		return 0, false
 	}
+	took = now.Sub(p.out.sent)
 	p.out, p.why = canary{}, ""
 	p.flows(now)
-	return true
+	return took, true
 }
 
 // failed notes that a canary came to nothing.

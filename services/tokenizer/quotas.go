@@ -31,8 +31,9 @@ const maxTenants = 4096
 // quotas say what tenants may have, and remember what they had.
 type quotas struct {
 	config map[string]Quota
-	age    time.Duration // of token logs
-	begun  time.Time     // logs' slots of time count from then on
+	named  map[string]bool // tenants that metrics name
+	age    time.Duration   // of token logs
+	begun  time.Time       // logs' slots of time count from then on
 
 	mu   sync.Mutex
 	used map[string]*usage
@@ -47,7 +48,7 @@ type usage struct {
 }
 
 func newQuotas(config map[string]Quota, age time.Duration) *quotas {
-	return &quotas{config: config, age: cmp.Or(age, schemas.DefaultLogAge), begun: time.Now(), used: map[string]*usage{}}
+	return &quotas{config: config, named: namedTenants(config), age: cmp.Or(age, schemas.DefaultLogAge), begun: time.Now(), used: map[string]*usage{}}
 }
 
 // of is a tenant's quota; canaries have none.
@@ -112,6 +113,7 @@ func (s *Service) checkWaiting(in *incoming, q Quota, now time.Time) error {
 			return
 		}
 		first, each := s.demand.places(waiting-bound+1, s.seen()/share)
+		s.quotaRefused(in.flow.Tenant, quotaWaiting)
 		refused = overloaded(u.promises.Give(in.prompt.RequestId, at, first, each, 0),
 			"%d requests of tenant %s wait already, and %d may (its quota of waiting requests)", waiting, in.flow.Tenant, q.Waiting)
 	})
@@ -131,6 +133,7 @@ func (s *Service) checkTokens(in *incoming, q Quota, now time.Time) error {
 		if wait == 0 {
 			return
 		}
+		s.quotaRefused(in.flow.Tenant, quotaTokens)
 		refused = overloaded(u.promises.Give(in.prompt.RequestId, at, wait, u.last/rate, 0),
 			"tenant %s has had the %d tokens that it may have a minute (its quota of tokens)", in.flow.Tenant, q.TokensPerMinute)
 	})
@@ -174,6 +177,7 @@ func (s *Service) checkLog(in *incoming, need int64, now time.Time) error {
 	if have+need <= q.LogBytes {
 		return nil
 	}
+	s.quotaRefused(in.flow.Tenant, quotaLog)
 	return overloaded(admission.Horizon, "requests of tenant %s have %d bytes of the token log, this one may need %d, and %d may be (its quota of the log): records leave it with their age (--log-age)",
 		in.flow.Tenant, have, need, q.LogBytes)
 }

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -172,7 +174,7 @@ func TestLogUseOfAHostWhoseClockIsSet(t *testing.T) {
 		{"forward", time.Second, 24 * time.Hour, true},
 		{"back", 2 * age, -24 * time.Hour, false},
 	} {
-		s := &Service{quotas: newQuotas(map[string]Quota{EveryoneElse: {LogBytes: 1000}}, age)}
+		s := &Service{metrics: telemetry.NewMetrics(prometheus.NewRegistry()), quotas: newQuotas(map[string]Quota{EveryoneElse: {LogBytes: 1000}}, age)}
 		now := time.Now()
 		s.keptLog("acme", 100, now) // of one shard of eight
 		in := &incoming{flow: schemas.Flow{Tenant: "acme"}}

@@ -194,6 +194,8 @@ func (s *Service) Run(ctx context.Context) error {
 	defer s.metrics.QueueDepth.Follow(s.queueDepths)()
 	defer s.metrics.StreamFill.Follow(s.levels.shares)()
 	defer s.metrics.StageReady.Follow(s.stagesReady)()
+	defer s.metrics.Members.Follow(s.memberReadings)()
+	defer s.followQuotas()()
 	ctx, leave := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()

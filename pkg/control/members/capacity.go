@@ -22,6 +22,13 @@ const (
 // RoutedRows is the name under which a gate announces how many rows it has routed.
 const RoutedRows = "routed_rows_total"
 
+// What a scaler announces: whether it has the planner's lease (1), and, behind ScalingBy,
+// the name of what it decides by.
+const (
+	Planning  = "planning"
+	ScalingBy = "scaling_by_"
+)
+
 // DeviceThrottled is the name under which a replica asks to be avoided (1), or not (0),
 // because its device throttles. Gates and planners hear it of expert hosts, and attention
 // replicas of one another.

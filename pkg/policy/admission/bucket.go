@@ -34,5 +34,11 @@ func (b *Bucket) Take(now, rate, amount float64) {
 	b.spent = max(0, b.spent+amount)
 }
 
+// Spent is what was taken out of it that has not come back yet, of a minute's amount.
+func (b *Bucket) Spent(now, rate float64) float64 {
+	b.fill(now, rate)
+	return b.spent
+}
+
 // least is the shortest wait that is worth saying.
 const least = 0.01

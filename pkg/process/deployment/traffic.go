@@ -91,6 +91,24 @@ func (t *Traffic) Buried(subject string, why bus.Reason) {
 	t.metrics.DeadLetters(t.kind(subject), string(why)).Inc()
 }
 
+// Linked counts a connection by what has become of it.
+func (t *Traffic) Linked(before, now bus.Link) {
+	t.count(before, -1)
+	t.count(now, 1)
+	if before == bus.Away && now == bus.Connected {
+		t.metrics.Links.Reconnected()
+	}
+}
+
+func (t *Traffic) count(link bus.Link, change int) {
+	switch link {
+	case bus.Opening, bus.Away:
+		t.metrics.Links.Away(change)
+	case bus.Connected:
+		t.metrics.Links.Connected(change)
+	}
+}
+
 // Redelivered counts a message that came again.
 func (t *Traffic) Redelivered(subject string, _ int) {
 	t.redelivered.Add(1)

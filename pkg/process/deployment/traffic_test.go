@@ -1,6 +1,7 @@
 package deployment
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -38,6 +39,53 @@ func TestTrafficByKindOfStream(t *testing.T) {
 	if n := traffic.Redeliveries(); n != 1 {
 		t.Errorf("%d redeliveries", n)
 	}
+}
+
+// Connections are counted by what they are, and those that come back.
+func TestTrafficCountsConnections(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	traffic := NewTraffic("yard", telemetry.NewMetrics(registry))
+	check := func(when string, connected, away, reconnects float64) {
+		t.Helper()
+		got := []float64{
+			gauge(t, registry, "switchyard_nats_connections", "connected"), gauge(t, registry, "switchyard_nats_connections", "away"),
+			total(t, registry, "switchyard_nats_reconnects_total"),
+		}
+		if want := []float64{connected, away, reconnects}; !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", when, got, want)
+		}
+	}
+	check("before", 0, 0, 0)
+	traffic.Linked(bus.None, bus.Opening)
+	check("opening", 0, 1, 0)
+	traffic.Linked(bus.Opening, bus.Connected)
+	traffic.Linked(bus.None, bus.Opening)
+	traffic.Linked(bus.Opening, bus.Connected)
+	check("two", 2, 0, 0)
+	traffic.Linked(bus.Connected, bus.Away)
+	check("one is lost", 1, 1, 0)
+	traffic.Linked(bus.Away, bus.Connected)
+	check("it is back", 2, 0, 1)
+	traffic.Linked(bus.Connected, bus.None)
+	check("it is closed", 1, 0, 1)
+}
+
+// gauge is the one with a label's value.
+func gauge(t *testing.T, registry *prometheus.Registry, name, label string) float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.Metric {
+			if f.GetName() == name && m.Label[0].GetValue() == label {
+				return m.GetGauge().GetValue()
+			}
+		}
+	}
+	t.Fatalf("there is no %s of %s", name, label)
+	return 0
 }
 
 // total adds up a counter over its labels.

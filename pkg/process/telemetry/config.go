@@ -32,12 +32,17 @@ type Config struct {
 	// Device is the paced device whose times this process's figures are: a label
 	// of every metric, and in traces; empty: none.
 	Device string
+	// Detail is how far metrics are told apart that grow with a model; empty: ByExpert.
+	Detail Detail
 }
 
 // Validate says how to fix what cannot work.
 func (c Config) Validate() error {
 	if !(c.TraceSample >= 0 && c.TraceSample <= 1) { // so that NaN is refused, too
 		return fmt.Errorf("--trace-sample is %g; it is a ratio from 0 to 1", c.TraceSample)
+	}
+	if err := c.Detail.check(); err != nil {
+		return err
 	}
 	if c.OTLPEndpoint != "" {
 		if _, err := parseEndpoint(c.OTLPEndpoint); err != nil {

@@ -8,7 +8,8 @@ import (
 
 // genAI is OpenTelemetry's semantic conventions for generative AI servers
 // (gen_ai.server.*) as Prometheus names, so that dashboards made for other
-// servers show this one. Buckets are the conventions' own.
+// servers show this one. Buckets are the conventions' own, and beyond their last ones
+// some more: a request may take --log-age's three quarters, 90 minutes by default.
 // https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-metrics/
 type genAI struct {
 	request    *prometheus.HistogramVec
@@ -24,11 +25,11 @@ var genAILabels = []string{
 func newGenAI() genAI {
 	return genAI{
 		request: genAIHistogram("request_duration", "Time from acceptance to the last token of a request.",
-			prometheus.ExponentialBuckets(0.01, 2, 14)),
+			prometheus.ExponentialBuckets(0.01, 2, 21)),
 		firstToken: genAIHistogram("time_to_first_token", "Time from acceptance to the first token of a request.",
-			[]float64{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10}),
+			[]float64{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120, 10240}),
 		perToken: genAIHistogram("time_per_output_token", "Mean time of a request's tokens after the first.",
-			[]float64{.01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5}),
+			[]float64{.01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 10, 20, 40, 80}),
 	}
 }
 

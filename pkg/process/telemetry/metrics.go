@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"runtime"
+	"slices"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -10,6 +11,8 @@ import (
 
 // Metrics is every metric that Switchyard has; units are in the names.
 type Metrics struct {
+	detail Detail
+
 	requests     *prometheus.CounterVec
 	tokens       *prometheus.CounterVec
 	stepDuration prometheus.Histogram
@@ -28,6 +31,19 @@ type Metrics struct {
 	deadLetters  *prometheus.CounterVec
 	canaries     *prometheus.CounterVec
 	replicas     *prometheus.GaugeVec
+	waits        waits
+
+	// Ready says whether the process is ready, as /readyz does: 1 or 0.
+	Ready *Table
+	// Links are the process's connections to NATS.
+	Links *Links
+	// Members are the replicas that there are, by service and state: ready, unready or
+	// draining.
+	Members *Table
+	// Tenants are what tenants have of their quotas.
+	Tenants TenantMetrics
+	// Kafka is what senders and readers of loads see of it.
+	Kafka KafkaMetrics
 
 	// KVPages are the pages of attention's KV cache, "used" and "free".
 	KVPages *Mirror
@@ -118,6 +134,12 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		GPUs:             newGPUs(),
 		Scaler:           newScalerMetrics(),
 		genAI:            newGenAI(),
+		waits:            newWaits(),
+		Ready:            newTable("ready", "Whether this process is ready, as /readyz says (1 or 0)."),
+		Links:            newLinks(),
+		Members:          newTable("members", "Replicas that a tokenizer sees, by service and state: ready, unready or draining.", "service", "state"),
+		Tenants:          newTenantMetrics(),
+		Kafka:            newKafkaMetrics(),
 	}
 	r.MustRegister(
 		m.requests, m.tokens, m.stepDuration, m.layerHop, m.expertRows, m.expertTime, m.batchRows,
@@ -125,6 +147,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		m.Reissues, m.Preemptions, m.UnannouncedSteps, m.late, m.Repeats, m.Refused, m.Poisoned, m.LogNoise, m.IllegalRecords, m.Panics, m.RefusedReplies,
 		m.TimeClaims, m.stepPart, m.layerStage, m.prediction, m.PredictionsLost, m.genAI.request, m.genAI.firstToken, m.genAI.perToken,
 	)
+	r.MustRegister(m.waits.queue, m.waits.canary, m.Ready, m.Links.connections, m.Links.reconnects, m.Members)
+	r.MustRegister(slices.Concat(m.Kafka.all(), m.Tenants.all())...)
 	r.MustRegister(m.Hosts.all()...)
 	r.MustRegister(m.GPUs)
 	r.MustRegister(m.Scaler.all()...)
@@ -154,12 +178,12 @@ func (m *Metrics) begin() {
 	m.Hosts.begin()
 }
 
-// fineBuckets reach from 50 µs, a small model's layer, to about 13 s.
-var fineBuckets = prometheus.ExponentialBuckets(50e-6, 2, 19)
+// fineBuckets reach from 50 µs, a small model's layer, to about 105 s.
+var fineBuckets = prometheus.ExponentialBuckets(50e-6, 2, 22)
 
-// stageBuckets reach from 1 µs to about 17 s, coarse because there is a histogram
+// stageBuckets reach from 1 µs to about 67 s, coarse because there is a histogram
 // for each layer and stage.
-var stageBuckets = prometheus.ExponentialBuckets(1e-6, 4, 13)
+var stageBuckets = prometheus.ExponentialBuckets(1e-6, 4, 14)
 
 // Limits of what a label may hold; past them rows count under "other".
 const (
@@ -207,14 +231,14 @@ func (m *Metrics) StepParts(parts []string) (all []prometheus.Observer) {
 // LayerStages observes the seconds of a layer's stages, in the order of their names.
 func (m *Metrics) LayerStages(layer int, stages []string) (all []prometheus.Observer) {
 	for _, stage := range stages {
-		all = append(all, m.layerStage.WithLabelValues(bounded(layer, maxLayers), stage))
+		all = append(all, m.layerStage.WithLabelValues(m.layer(layer), stage))
 	}
 	return all
 }
 
 // Prediction observes the seconds that predicting a layer from one message takes.
 func (m *Metrics) Prediction(layer int) prometheus.Observer {
-	return m.prediction.WithLabelValues(bounded(layer, maxLayers))
+	return m.prediction.WithLabelValues(m.layer(layer))
 }
 
 // ExpertCompute observes the seconds of one dispatch's computation.
@@ -225,7 +249,7 @@ func (m *Metrics) BatchRows() prometheus.Observer { return m.batchRows }
 
 // ExpertRows counts an expert's routed rows. Keep the counter on hot paths.
 func (m *Metrics) ExpertRows(layer, expert int) prometheus.Counter {
-	return m.expertRows.WithLabelValues(bounded(layer, maxLayers), bounded(expert, maxExperts))
+	return m.expertRows.WithLabelValues(m.layer(layer), m.expert(expert))
 }
 
 func bounded(i, limit int) string {

@@ -66,6 +66,8 @@ func Setup(ctx context.Context, c Config) (*Telemetry, error) {
 		Metrics: NewMetrics(labelled(registry, c)), Registry: registry,
 		config: c, tracers: map[[2]string]*Tracer{}, served: make(chan error, 2),
 	}
+	t.Metrics.thin(c.Detail)
+	t.Metrics.Ready.Follow(func() []Reading { return []Reading{{Value: flag(t.ask(Health.Ready) == nil)}} })
 	if err := t.export(ctx); err != nil {
 		return nil, err
 	}

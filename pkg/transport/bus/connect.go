@@ -80,7 +80,8 @@ type Conn struct {
 	denied      atomic.Pointer[error] // the last missing permission, but for that to make streams
 	barred      atomic.Bool           // this user may not make streams
 	denials     complaints
-	refusals    complaints // of keys
+	refusals    complaints   // of keys
+	link        atomic.Int32 // a Link
 	closed      chan struct{}
 	watched     chan struct{} // closed when watch has ended
 }
@@ -99,9 +100,12 @@ func Connect(ctx context.Context, cfg Config, s Settings) (*Conn, error) {
 	if err != nil {
 		return nil, &SettingsError{err}
 	}
+	c.linked(Opening)
 	if err := c.dial(ctx, settings.URL, append(opts, c.options(s.Name, settings.URL)...)); err != nil {
+		c.linked(None)
 		return nil, settings.explain(err)
 	}
+	c.linked(Connected)
 	c.limit.Store(c.nc.MaxPayload())
 	if c.js, err = jetstream.New(c.nc); err != nil {
 		c.nc.Close()
@@ -183,7 +187,7 @@ func (c *Conn) options(name, servers string) []nats.Option {
 		nats.MaxPingsOutstanding(2),
 		nats.IgnoreAuthErrorAbort(),
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) { c.complained(sub, err) }),
-		nats.ClosedHandler(func(*nats.Conn) { close(c.closed) }),
+		nats.ClosedHandler(func(*nats.Conn) { c.linked(None); close(c.closed) }),
 	}
 }
 
@@ -205,9 +209,17 @@ func (c *Conn) dial(ctx context.Context, servers string, opts []nats.Option) (er
 	}
 }
 
+// linked tells the observer what has become of the connection.
+func (c *Conn) linked(now Link) {
+	if before := Link(c.link.Swap(int32(now))); before != now {
+		c.obs.Linked(before, now)
+	}
+}
+
 func (c *Conn) lost(err error) {
 	now := time.Now()
 	c.lostAt.Store(&now)
+	c.linked(Away)
 	if c.stopping.Load() {
 		return
 	}
@@ -219,6 +231,7 @@ func (c *Conn) regained() {
 	c.log.Info("NATS connection is back", c.where()...)
 	c.limit.Store(c.nc.MaxPayload())
 	c.lostAt.Store(nil)
+	c.linked(Connected)
 	c.trials.reset()
 	c.denials.forget()
 	c.barred.Store(false)

@@ -7,12 +7,15 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/schemas"
 )
 
@@ -189,5 +192,47 @@ func TestFullStreamSaysSo(t *testing.T) {
 	}
 	if _, err := r.conn.Store(r.ctx(), s.Subjects.Prompt(), hidden(2000), nil); !IsFull(err) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// links records what becomes of connections.
+type links struct {
+	NoObserver
+	mu  sync.Mutex
+	all []Link
+}
+
+func (l *links) Linked(before, now Link) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.all); before != now && (n == 0 || l.all[n-1] == before) {
+		l.all = append(l.all, now)
+	}
+}
+
+func (l *links) seen() []Link {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.all)
+}
+
+// An observer hears what becomes of a connection, from its opening to its end.
+func TestLinked(t *testing.T) {
+	r, l := newRig(t), &links{}
+	c := r.connect(l)
+	r.restart()
+	testkit.Eventually(t, "it is back", func() bool { return slices.Equal(l.seen(), []Link{Opening, Connected, Away, Connected}) })
+	c.Close()
+	if all := l.seen(); all[len(all)-1] != None {
+		t.Errorf("%v", all)
+	}
+	refused := &links{}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Connect(ctx, Config{URL: "nats://127.0.0.1:1"}, Settings{Observer: refused, Logger: quiet()}); err == nil {
+		t.Error("it connected to nobody")
+	}
+	if all := refused.seen(); !slices.Equal(all, []Link{Opening, None}) {
+		t.Errorf("%v", all)
 	}
 }

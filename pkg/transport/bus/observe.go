@@ -32,7 +32,22 @@ type Observer interface {
 	// Buried says that a message was given up, and kept where somebody can look at it, but
 	// for those beyond as many as are kept.
 	Buried(subject string, why Reason)
+	// Linked says what has become of the connection.
+	Linked(before, now Link)
 }
+
+// Link is what a connection is.
+type Link int32
+
+// A connection is None until it is opened and when it is closed, Opening while it looks
+// for a server for the first time, Connected while it has one, and Away while it looks
+// for one again.
+const (
+	None Link = iota
+	Opening
+	Connected
+	Away
+)
 
 // NoObserver counts nothing; embed it to implement part of Observer.
 type NoObserver struct{}
@@ -60,3 +75,6 @@ func (NoObserver) Panicked(string) {}
 
 // Buried does nothing.
 func (NoObserver) Buried(string, Reason) {}
+
+// Linked does nothing.
+func (NoObserver) Linked(Link, Link) {}

@@ -24,6 +24,14 @@ type condition struct {
 	mu    sync.Mutex
 	since time.Time // when it began to be wrong; zero: it is not
 	last  string    // the cure that was told last; empty: none since it was right
+	known bool      // whether Kafka works was seen
+}
+
+// up says whether Kafka did what was asked of it last; known is false before anything was.
+func (c *condition) up() (is, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.since.IsZero(), c.known
 }
 
 // bad says what is wrong and how to cure it, unless it was said last.
@@ -31,6 +39,7 @@ func (c *condition) bad(err error) {
 	cure := c.cure(err)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.known = true
 	if c.since.IsZero() {
 		c.since = time.Now()
 	}
@@ -45,7 +54,7 @@ func (c *condition) bad(err error) {
 func (c *condition) good() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.since = time.Time{}
+	c.since, c.known = time.Time{}, true
 	if c.last != "" {
 		c.last = ""
 		c.log.Info("Kafka: works again", "brokers", strings.Join(c.config.Brokers, ","), "topic", c.config.topic())

@@ -88,7 +88,17 @@ func TestCondition(t *testing.T) {
 			t.Errorf("%s: %d lines, want %d:\n%s", why, got, n, log.String())
 		}
 	}
+	up := func(is, known bool) {
+		t.Helper()
+		if i, k := c.up(); i != is || k != known {
+			t.Errorf("up: %v, known: %v", i, k)
+		}
+	}
+	if _, known := c.up(); known {
+		t.Error("it is known before anything was asked")
+	}
 	c.good()
+	up(true, true)
 	said(0, "good from the start")
 	for i := range 3 {
 		c.bad(fmt.Errorf("try %d: %w", i, kafkago.TopicAuthorizationFailed))
@@ -96,7 +106,9 @@ func TestCondition(t *testing.T) {
 	said(1, "the same three times")
 	c.bad(errors.New("connection refused"))
 	said(2, "another one")
+	up(false, true)
 	c.good()
+	up(true, true)
 	c.good()
 	said(3, "good again")
 	c.bad(kafkago.NotLeaderForPartition)

@@ -84,6 +84,10 @@ func NewReader(s ReaderSettings) (*Reader, error) {
 // last.
 func (r *Reader) Lag() int64 { return r.lag.Load() }
 
+// Up says whether Kafka did what this reader asked of it last; known is false before it
+// has answered anything.
+func (r *Reader) Up() (is, known bool) { return r.condition.up() }
+
 // Consume hands samples on, one at a time, until ctx ends. It reads on where the
 // group was, but nothing that is older than ten minutes, and begins at the end
 // where it never was. It leaves the group before it returns; its error is of the

@@ -110,6 +110,10 @@ func NewWriter(s WriterSettings) (*Writer, error) {
 	return w, nil
 }
 
+// Up says whether Kafka did what this writer asked of it last; known is false before
+// it has answered anything.
+func (w *Writer) Up() (is, known bool) { return w.condition.up() }
+
 // Send numbers a sample and takes it over: the caller must not change it any more.
 func (w *Writer) Send(s *pb.LoadSample) {
 	w.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/credentials"
 	"github.com/switchyard/switchyard/pkg/transport/kafka"
 	"github.com/switchyard/switchyard/pkg/transport/kafka/embedded"
@@ -65,6 +66,7 @@ func (p *Pipeline) openLoads() (err error) {
 	p.loads, err = kafka.NewWriter(kafka.WriterSettings{Config: *p.services.Kafka, Logger: shared.Logger, Count: count, Linger: p.services.linger})
 	if err == nil {
 		shared.Loads = both{p.loads, shared.Loads}
+		p.unfollow = shared.Telemetry.Metrics.Kafka.Up.Follow(telemetry.Up("write", p.loads.Up))
 	}
 	return err
 }
@@ -93,6 +95,7 @@ func (p *Pipeline) closeLoads(ctx context.Context) {
 	if p.loads == nil {
 		return
 	}
+	p.unfollow()
 	ctx, cancel := context.WithTimeout(ctx, flushWithin)
 	defer cancel()
 	if err := p.loads.Close(ctx); err != nil {

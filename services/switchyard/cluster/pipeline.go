@@ -24,6 +24,7 @@ type Pipeline struct {
 	services Services
 	count    map[string]int
 	loads    *kafka.Writer // nil: nobody wants them
+	unfollow func()        // ends what metrics say of loads
 	refused  chan error    // has room for why a replica of this process may not stay
 
 	mu     sync.Mutex

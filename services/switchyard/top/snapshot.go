@@ -99,7 +99,7 @@ const (
 	statRequests = "requests_total"
 	statActive   = "requests_active"
 	statTokens   = "tokens_total"
-	statRows     = "rows_total"
+	statRows     = members.HostRows
 
 	statFinished     = "requests_finished_total"
 	statSeconds      = "request_seconds_total"

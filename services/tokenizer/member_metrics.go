@@ -1,0 +1,41 @@
+package tokenizer
+
+import (
+	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
+	"github.com/switchyard/switchyard/pkg/transport/rights"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// Members by service are told with these states.
+const (
+	stateReady    = "ready"
+	stateUnready  = "unready"
+	stateDraining = "draining"
+)
+
+// stateOf is a member's state.
+func stateOf(m *pb.Member) string {
+	switch {
+	case m.GetDraining():
+		return stateDraining
+	case m.GetReady():
+		return stateReady
+	}
+	return stateUnready
+}
+
+// memberReadings counts the members by service and state; a service that nobody knows is none.
+func (s *Service) memberReadings() (all []telemetry.Reading) {
+	seen := s.view.Snapshot()
+	for _, service := range rights.Services {
+		counts := map[string]float64{}
+		for _, m := range members.OfService(seen, service) {
+			counts[stateOf(m)]++
+		}
+		for _, state := range []string{stateReady, stateUnready, stateDraining} {
+			all = append(all, telemetry.Reading{Labels: []string{service, state}, Value: counts[state]})
+		}
+	}
+	return all
+}

@@ -1,0 +1,81 @@
+package tokenizer
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Metrics say what tenants have of their quotas, and what was refused for them; tenants
+// without a quota of their own are the tenant *, of which the fullest counts.
+func TestTenantMetrics(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 0)
+	s := r.replica(func(c *Config) {
+		c.Tenants = map[string]Quota{"acme": {Waiting: 2, TokensPerMinute: 600_000, LogBytes: 1 << 20}, "*": {Waiting: 2}}
+	})
+	r.eventually("it serves all shards", func() bool { return s.demand != nil && s.shards.count() == 8 })
+	says := func(name, tenant, rest string, value float64) {
+		t.Helper()
+		line := fmt.Sprintf("switchyard_tenant_%s{%s,tenant=%q} %v\n", name, rest, tenant, value)
+		r.eventually(line, func() bool { return strings.Contains(r.metrics(s), line) })
+	}
+	says("refusals_total", "acme", `quota="log"`, 0)
+	says("waiting_requests", "acme", `state="used"`, 0)
+	r.promptOf("acme", "a1", "")
+	r.promptOf("acme", "a2", "")
+	r.promptOf("beta", "b1", "")
+	r.promptOf("gamma", "g1", "")
+	r.promptOf("gamma", "g2", "")
+	for _, id := range []string{"a1", "a2", "b1", "g1", "g2"} {
+		r.opened(id)
+	}
+	says("waiting_requests", "acme", `state="used"`, 2)
+	says("waiting_requests", "acme", `state="limit"`, 2)
+	says("waiting_requests", "*", `state="used"`, 2)
+	says("minute_tokens", "acme", `state="limit"`, 600_000)
+	says("log_bytes", "acme", `state="limit"`, 1<<20)
+	r.promptOf("acme", "a3", "").end()
+	r.promptOf("gamma", "g3", "").end()
+	says("refusals_total", "acme", `quota="waiting"`, 1)
+	says("refusals_total", "*", `quota="waiting"`, 1)
+	page := r.metrics(s)
+	if strings.Contains(page, `tenant="gamma"`) || strings.Contains(page, `tenant="beta"`) || strings.Contains(page, `log_bytes{state="used",tenant="*"`) {
+		t.Errorf("a tenant is named, or has a quota, that has none of its own:\n%s", page)
+	}
+	if !strings.Contains(page, `tenant_log_bytes{state="used",tenant="acme"} `) || strings.Contains(page, `tenant_log_bytes{state="used",tenant="acme"} 0`) {
+		t.Error("two requests have no bytes of the log")
+	}
+}
+
+// However many tenants have quotas, metrics name a bounded number of them.
+func TestTenantLabels(t *testing.T) {
+	config := map[string]Quota{EveryoneElse: {}}
+	for i := range 3 * maxTenantLabels {
+		config[fmt.Sprintf("t%03d", i)] = Quota{Waiting: 1}
+	}
+	q := newQuotas(config, time.Hour)
+	seen := map[string]bool{}
+	for tenant := range config {
+		seen[q.label(tenant)] = true
+	}
+	if len(seen) != maxTenantLabels+1 || q.label("t000") != "t000" || q.label("t299") != EveryoneElse || q.label("stranger") != EveryoneElse {
+		t.Errorf("%d labels", len(seen))
+	}
+}
+
+// Members are counted by service and state, also where there are none.
+func TestMemberMetrics(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 0)
+	s := r.replica()
+	for _, line := range []string{
+		`switchyard_members{service="attention",state="ready"} 1`,
+		`switchyard_members{service="tokenizer",state="ready"} 1`,
+		`switchyard_members{service="gate",state="ready"} 0`,
+		`switchyard_members{service="scaler",state="draining"} 0`,
+	} {
+		r.eventually(line, func() bool { return strings.Contains(r.metrics(s), line+"\n") })
+	}
+}
