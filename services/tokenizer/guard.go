@@ -58,7 +58,7 @@ func (s *Service) onAnyAsk(m *nats.Msg) {
 
 // notFound is the refusal of a request for a model that nobody serves.
 func (s *Service) notFound(model string) *edge.Error {
-	cause := edge.Errorf(edge.ModelNotFound, "no model %q is served here", model)
+	cause := edge.Errorf(edge.ModelNotFound, "no model %q is served here; served here: %s", model, s.servedHere())
 	s.count(cause)
 	return cause
 }

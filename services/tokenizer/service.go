@@ -47,6 +47,7 @@ type Service struct {
 	quotas       *quotas
 	pulse        pulse
 	depths       depths
+	servedModels servedModels
 	packing      packing
 	levels       levels
 	clock        clock
