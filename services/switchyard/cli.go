@@ -20,7 +20,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/switchyard/bench"
-	"github.com/switchyard/switchyard/services/switchyard/terminal"
 	"github.com/switchyard/switchyard/services/tokenizer"
 )
 
@@ -82,8 +81,6 @@ type stdio struct {
 	out, err io.Writer
 }
 
-func (s stdio) progress() *terminal.Progress { return terminal.NewProgress(s.err) }
-
 // env is what a command gets beside its own flags.
 type env struct {
 	Globals
@@ -98,6 +95,9 @@ func run(args []string, std stdio) (code int) {
 	defer stop()
 	// A second signal kills: the first one asked nicely.
 	defer context.AfterFunc(ctx, stop)()
+	if len(args) == 0 && logFormat(args) == jsonFormat {
+		return report(std.err, jsonFormat, usage(errors.New("no command is given; switchyard --help lists them")))
+	}
 	if len(args) == 0 { // nothing was asked for: that is no success
 		runUntil(ctx, []string{"--help"}, stdio{in: std.in, out: std.err, err: std.err})
 		return exitUsage
@@ -111,24 +111,28 @@ func runUntil(ctx context.Context, args []string, std stdio) (code int) {
 }
 
 func runWaiting(ctx context.Context, args []string, std stdio, w waits) (code int) {
-	defer exitByPanic(&code)
+	format := logFormat(args)
+	defer exitByPanic(std.err, format, &code)
 	if err := cpu.Check(); err != nil {
-		return report(std.err, usage(err))
+		return report(std.err, format, usage(err))
 	}
 	if err := checkUTF8(args); err != nil {
-		return report(std.err, usage(err))
+		return report(std.err, format, usage(err))
 	}
 	var cli CLI
 	parsed, err := parse(&cli, args, std)
 	if err == nil {
 		e := &env{Globals: cli.Globals, stdio: std, log: cli.logger(std.err), waits: w}
+		if std.err == os.Stderr {
+			telemetry.LogLibraries(e.log)
+		}
 		if stray := strayVariables(parsed.Model); len(stray) > 0 {
 			e.log.Warn("variables are set that nothing reads", "names", strings.Join(stray, ", "))
 		}
 		parsed.BindTo(ctx, (*context.Context)(nil))
 		err = afterSignal(ctx, parsed.Run(e))
 	}
-	return report(std.err, err)
+	return report(std.err, format, err)
 }
 
 // checkUTF8 refuses arguments that are not: the parser would change them in silence.
@@ -209,32 +213,13 @@ func helpWithDefault(v *kong.Value) string {
 // exitNow is how kong's --help ends a run without ending the process.
 type exitNow int
 
-func exitByPanic(code *int) {
-	switch r := recover().(type) {
-	case nil:
-	case exitNow:
-		*code = int(r)
-	default:
-		panic(r)
-	}
-}
-
-// report writes an error for people and returns its exit code.
-func report(w io.Writer, err error) int {
-	code := exitCode(err)
-	if err != nil && !errors.Is(err, errQuiet) && !errors.Is(err, syscall.EPIPE) { // a reader that went away has enough
-		_, _ = fmt.Fprintf(w, "switchyard: %v\n", withCure(err)) // nowhere left to complain
-	}
-	return code
-}
-
 func (g Globals) logger(w io.Writer) *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(g.LogLevel)); err != nil {
 		level = slog.LevelInfo // the parser lets only levels through
 	}
 	options := &slog.HandlerOptions{Level: level}
-	if g.LogFormat == "json" {
+	if g.LogFormat == jsonFormat {
 		return slog.New(telemetry.LimitLog(slog.NewJSONHandler(w, options)))
 	}
 	return slog.New(telemetry.LimitLog(slog.NewTextHandler(w, options)))

@@ -31,18 +31,26 @@ type entry struct {
 // configPath finds --config, or SWITCHYARD_CONFIG, before anything is parsed:
 // the file must be there when flags are resolved.
 func configPath(args []string) string {
+	if path, ok := flagValue(args, "--config"); ok {
+		return path
+	}
+	return os.Getenv("SWITCHYARD_CONFIG")
+}
+
+// flagValue finds a flag's value in arguments that are not parsed.
+func flagValue(args []string, flag string) (value string, ok bool) {
 	for i, arg := range args {
 		if arg == "--" {
 			break
 		}
-		if value, ok := strings.CutPrefix(arg, "--config="); ok {
-			return value
+		if value, ok := strings.CutPrefix(arg, flag+"="); ok {
+			return value, true
 		}
-		if arg == "--config" && i+1 < len(args) {
-			return args[i+1]
+		if arg == flag && i+1 < len(args) {
+			return args[i+1], true
 		}
 	}
-	return os.Getenv("SWITCHYARD_CONFIG")
+	return "", false
 }
 
 // loadConfig reads the file; nil without one.

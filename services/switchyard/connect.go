@@ -107,7 +107,8 @@ func tellOutages(e *env, conn *bus.Conn, limit time.Duration) (stop func()) {
 					told = now
 				} else if now.Sub(told) >= tellAfter {
 					told = now
-					_, _ = fmt.Fprintf(e.err, "switchyard: %v; waiting for %s, for %v at most (--connect-timeout)\n", err, bus.Redact(e.NATS), limit) // nowhere left to complain
+					e.say(fmt.Sprintf("switchyard: %v; waiting for %s, for %v at most (--connect-timeout)\n", err, bus.Redact(e.NATS), limit),
+						"waiting for NATS", "url", bus.Redact(e.NATS), "error", err.Error(), "at_most_seconds", limit.Seconds())
 				}
 			}
 		}

@@ -32,7 +32,8 @@ func (c *DemoCmd) Run(ctx context.Context, e *env) (err error) {
 	if err := y.Ready(ctx); err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(e.err, "ready in %v: NATS, tokenizer, attention, gate, expert host and aggregator in one process\n\n", time.Since(began).Round(time.Millisecond))
+	took := time.Since(began).Round(time.Millisecond)
+	e.say(fmt.Sprintf("ready in %v: NATS, tokenizer, attention, gate, expert host and aggregator in one process\n\n", took), "ready", "seconds", took.Seconds())
 	producer, stop, err := y.Client(ctx)
 	if err != nil {
 		return err
@@ -61,7 +62,7 @@ func (c *DemoCmd) ask(ctx context.Context, e *env, producer *client.Client) erro
 			if err := errors.Join(client.Failure(chunk), out.broken); err != nil {
 				return err
 			}
-			_, _ = fmt.Fprintln(e.err, pace(chunk)) // only for looking at
+			e.say(pace(chunk)+"\n", "answered", measures(chunk)...)
 			return nil
 		}
 	}

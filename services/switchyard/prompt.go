@@ -191,7 +191,7 @@ func (c *PromptCmd) stream(s *client.Stream, cancel context.CancelFunc, e *env, 
 	}
 	out.finish()
 	if last != nil && (c.Stats || terminal.Is(e.err)) {
-		_, _ = fmt.Fprintln(e.err, statistics(last)) // only for looking at
+		e.say(statistics(last)+"\n", "answered", measures(last)...)
 	}
 	return errors.Join(err, out.broken)
 }
@@ -199,6 +199,15 @@ func (c *PromptCmd) stream(s *client.Stream, cancel context.CancelFunc, e *env, 
 // statistics says how a request went, and how to ask the same again.
 func statistics(last *pb.Chunk) string {
 	return fmt.Sprintf("%s, seed %d, request %s", pace(last), last.Seed, last.RequestId)
+}
+
+// measures are what statistics says, one by one.
+func measures(last *pb.Chunk) []any {
+	u, t := last.GetUsage(), last.GetTimings()
+	return []any{
+		"finish_reason", last.FinishReason, "completion_tokens", u.GetCompletionTokens(), "prompt_tokens", u.GetPromptTokens(),
+		"queue_seconds", t.GetQueue(), "ttft_seconds", t.GetTtft(), "total_seconds", t.GetTotal(), "seed", last.Seed, "request_id", last.RequestId,
+	}
 }
 
 // pace says how a request ended and how fast it was.

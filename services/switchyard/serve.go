@@ -194,6 +194,6 @@ func nodeOf(e *env, mf ModelFlags, m *model.Model, p *pool.Pool, t *telemetry.Te
 // sayReady prints `ready` once a token can flow.
 func sayReady(ctx context.Context, e *env, p *cluster.Pipeline) {
 	if p.AwaitReady(ctx) == nil {
-		_, _ = fmt.Fprintln(e.err, "ready") // nowhere to complain
+		e.say("ready\n", "ready")
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/switchyard/switchyard/pkg/compute/device/paced"
@@ -51,7 +50,7 @@ func tellPaced(e *env, p *profiles.Profile, t *telemetry.Config) {
 	if p == nil {
 		return
 	}
-	_, _ = fmt.Fprint(e.err, p) // nowhere to complain
+	e.say(p.String(), "profile", "name", p.Name, "numbers", p.Values())
 	t.Device = paced.NameOf(p)
 	e.log.Info("expert hosts take the time and memory of another device", "device", t.Device, "is", p.Device, "experts", p.Experts)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -154,7 +155,7 @@ func (c *UpCmd) services(g Globals) (s cluster.Services, err error) {
 	s.Tokenizer, err = c.TokenizerFlags.config(c.ModelFlags, g.Prefix)
 	wrong = append(wrong, err)
 	s.Plans, err = c.PlanFlags.settings()
-	wrong = append(wrong, err)
+	wrong = append(wrong, cmp.Or(err, c.PlanFlags.checkUp(c.Hosts, c.Scaling)))
 	if c.Hosts < 1 || c.Hosts > maxHosts {
 		wrong = append(wrong, usage(fmt.Errorf("--hosts is %d; it must be 1 to %d", c.Hosts, maxHosts)))
 	}
@@ -184,7 +185,8 @@ func (c *UpCmd) computing(s *cluster.Services) error {
 // greet says how to talk to what runs.
 func (c *UpCmd) greet(e *env, y *cluster.Cluster) {
 	n, tenants := y.Settings.Node, ownTenants(y.Settings.Services.Tokenizer.Tenants)
-	_, _ = fmt.Fprint(e.err, greeting(y.URL(), e.Prefix, n.ModelName(), suggest(n.Shared.Model), y.Users(), tenants)+kafkaGreeting(y.KafkaAddr(), y.Users())) // nowhere to complain
+	text := greeting(y.URL(), e.Prefix, n.ModelName(), suggest(n.Shared.Model), y.Users(), tenants) + kafkaGreeting(y.KafkaAddr(), y.Users())
+	e.say(text, "ready", "model", n.ModelName(), "url", y.URL(), "kafka", y.KafkaAddr())
 }
 
 // kafkaGreeting is how other services reach the broker; empty where they do not.

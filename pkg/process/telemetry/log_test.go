@@ -2,12 +2,19 @@ package telemetry
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"log"
 	"log/slog"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"go.opentelemetry.io/otel"
+	"google.golang.org/grpc/grpclog"
 )
 
 func logged(b *bytes.Buffer, text string) int { return strings.Count(b.String(), text) }
@@ -48,6 +55,34 @@ func TestLimitLog(t *testing.T) {
 			t.Errorf("%d lines in the second window", n)
 		}
 	})
+}
+
+// What libraries say by themselves comes through the log.
+func TestLogLibraries(t *testing.T) {
+	before, flags := slog.Default(), log.Flags()
+	t.Cleanup(func() {
+		slog.SetDefault(before)
+		log.SetFlags(flags)
+		log.SetOutput(os.Stderr)
+	})
+	var out bytes.Buffer
+	LogLibraries(slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	log.Print("http: a handler panicked") //nolint:forbidigo // as a library does
+	otel.Handle(errors.New("nobody takes traces"))
+	grpclog.Error("no connection")
+	var said []string
+	for line := range strings.Lines(out.String()) {
+		var r struct{ Msg, Error string }
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Errorf("%q: %v", line, err)
+		}
+		said = append(said, r.Msg+" "+r.Error)
+	}
+	for i, want := range []string{"http: a handler panicked", "nobody takes traces", "no connection"} {
+		if i >= len(said) || !strings.Contains(said[i], want) {
+			t.Errorf("%q, want %q", said, want)
+		}
+	}
 }
 
 // Messages made of what others send neither fill the memory nor the log.

@@ -74,6 +74,15 @@ func (p *Profile) Expert() int64 { return int64(p.ExpertBytes.Value) }
 // Memory is the device's bytes for experts.
 func (p *Profile) Memory() int64 { return int64(p.MemoryBytes.Value) }
 
+// Values are the profile's numbers by their names.
+func (p *Profile) Values() map[string]float64 {
+	all := map[string]float64{}
+	for _, f := range fields {
+		all[f.key] = f.of(p).Value
+	}
+	return all
+}
+
 // String is the profile for people: each number with its source.
 func (p *Profile) String() string {
 	var b strings.Builder
