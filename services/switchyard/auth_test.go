@@ -117,7 +117,7 @@ func TestPlanAsUsers(t *testing.T) {
 	}
 }
 
-// makePlans makes the bucket of plans, as setup does.
+// makePlans makes the buckets of plans and members, as setup does.
 func makePlans(t *testing.T, srv *natsserver.Server, f credentials.Folder) {
 	t.Helper()
 	conn, err := bus.Connect(t.Context(), bus.Config{Creds: f.Creds(rights.Setup)}, bus.Settings{InProcess: srv})
@@ -126,7 +126,9 @@ func makePlans(t *testing.T, srv *natsserver.Server, f credentials.Folder) {
 	}
 	defer conn.Close()
 	names := schemas.Streams{Subjects: schemas.NewSubjects("switchyard", "demo")}
-	if _, err := conn.EnsureBucket(t.Context(), 1, names.Bucket("plans"), 0); err != nil {
-		t.Fatal(err)
+	for _, kind := range []string{"plans", "members"} {
+		if _, err := conn.EnsureBucket(t.Context(), 1, names.Bucket(kind), 0); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

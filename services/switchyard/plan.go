@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -49,6 +50,11 @@ type PlanWatchCmd struct {
 	PlanFrom `embed:""`
 }
 
+// names are of the model's buckets.
+func (f PlanFrom) names(e *env) schemas.Streams {
+	return schemas.Streams{Subjects: schemas.NewSubjects(e.Prefix, f.Model)}
+}
+
 // open connects to the bucket of a model's plans.
 func (f PlanFrom) open(ctx context.Context, e *env) (*bus.Conn, jetstream.KeyValue, error) {
 	conn, err := e.connect(ctx, "plan", f.ConnectFlags)
@@ -57,7 +63,7 @@ func (f PlanFrom) open(ctx context.Context, e *env) (*bus.Conn, jetstream.KeyVal
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.ConnectTimeout)
 	defer cancel()
-	kv, err := plans.Open(ctx, conn.JetStream(), schemas.Streams{Subjects: schemas.NewSubjects(e.Prefix, f.Model)})
+	kv, err := plans.Open(ctx, conn.JetStream(), f.names(e))
 	if err != nil {
 		defer conn.Close()
 		return nil, nil, explained(conn, err)
@@ -74,14 +80,15 @@ func (c *PlanGetCmd) Run(ctx context.Context, e *env) error {
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(ctx, c.ConnectTimeout)
 	defer cancel()
-	state, err := plans.Read(ctx, kv, c.Model)
+	state, err := plans.ReadAll(ctx, conn.JetStream(), kv, c.names(e))
 	if err != nil {
 		return explained(conn, err)
 	}
 	return state.Print(e.out, c.JSON)
 }
 
-// Run changes settings and prints all of them.
+// Run changes settings, prints all of them, and says what came of it. What would have no
+// effect is refused.
 func (c *PlanSetCmd) Run(ctx context.Context, e *env) error {
 	change, err := c.change()
 	if err != nil {
@@ -94,11 +101,49 @@ func (c *PlanSetCmd) Run(ctx context.Context, e *env) error {
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(ctx, c.ConnectTimeout)
 	defer cancel()
+	here, err := plans.Look(ctx, conn.JetStream(), c.names(e))
+	if err != nil {
+		return explained(conn, err)
+	}
+	if err := here.Refuses(change, c.Model); err != nil {
+		return err
+	}
 	now, err := planstore.ChangeSettings(ctx, kv, change)
 	if err != nil {
 		return explained(conn, err)
 	}
-	return plans.FromPlan(now).Print(e.out, c.JSON)
+	if err := plans.FromPlan(now).Print(e.out, c.JSON); err != nil {
+		return err
+	}
+	return c.followed(ctx, e, kv, here, now)
+}
+
+// followWithin bounds the wait for a plan by new settings: a planner takes about a second.
+const followWithin = 5 * time.Second
+
+// followed says what the planner made of settings that were written.
+func (c *PlanSetCmd) followed(ctx context.Context, e *env, kv jetstream.KeyValue, here plans.Here, s plan.Settings) error {
+	if here.Hosts == 0 || here.ByLoad() {
+		e.say(here.Text()+"\n", here.Text())
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, followWithin)
+	defer cancel()
+	state, err := plans.Await(ctx, kv, c.Model, s)
+	if state == nil {
+		return err
+	}
+	short := state.ShortOf(s.Replicas)
+	switch {
+	case short.Functions > 0:
+		return fmt.Errorf("set, but %d of %d functions have fewer than %d replicas, one has %d: the memory of the hosts holds no more; give them more --expert-memory, or start more of them",
+			short.Functions, short.Of, s.Replicas, short.Fewest)
+	case err != nil:
+		return fmt.Errorf("set, but %w, after %v: `switchyard plan watch` shows when one does, the hosts' logs why none does", err, followWithin)
+	}
+	text := fmt.Sprintf("planned: %d functions in %d layers, each with %d replicas or more", short.Of, len(state.Layers), s.Replicas)
+	e.say(text+"\n", text)
+	return nil
 }
 
 // change is what the flags name, checked before anything is dialled.
@@ -125,6 +170,6 @@ func (c *PlanWatchCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	defer conn.Close()
-	w := plans.Watch{Conn: conn, KV: kv, Model: c.Model, Patience: c.ConnectTimeout, JSON: c.JSON}
+	w := plans.Watch{Conn: conn, KV: kv, Model: c.Model, Names: c.names(e), Patience: c.ConnectTimeout, JSON: c.JSON}
 	return explained(conn, w.Run(ctx, e.out))
 }

@@ -113,6 +113,55 @@ func TestPlanSet(t *testing.T) {
 	}
 }
 
+// What cannot be had is refused and leaves the settings as they were, with the reason: more
+// replicas than hosts, and replicas where a scaler decides by loads. Who looks is told who plans.
+func TestPlanSetRefused(t *testing.T) {
+	p := startPlanned(t, 2)
+	p.await("two hosts", func(plans.Function) bool { return len(hosts(p.get())) == 2 })
+	refused := func(says string, args ...string) {
+		t.Helper()
+		if got := p.plan(append([]string{"set"}, args...)...); got.code != exitFailed || got.out != "" || !strings.Contains(got.err, says) {
+			t.Errorf("%v: %+v, want %q", args, got, says)
+		}
+		if s := p.get().Settings; s.Replicas != 1 {
+			t.Errorf("%v: the settings are %+v", args, s)
+		}
+	}
+	refused("--replicas is 5, and model demo has 2 expert hosts", "--replicas", "5")
+	if got := p.plan("get"); !strings.Contains(got.out, "one of 2 expert hosts plans, by the settings") {
+		t.Errorf("%+v", got)
+	}
+	startProbed(t, "scaler", p.url, "--kafka", "127.0.0.1:1")
+	p.until("the scaler plans", func() bool { return p.get().Here.Scaler != nil })
+	refused("(--scaling moeless) plans for model demo", "--replicas", "2")
+	refused("start it with --scaling static", "--policy", "static", "--grouping", "expert")
+	if got := p.plan("set", "--grouping", "expert"); got.code != exitDone || !strings.Contains(got.err, "policy and replicas of the settings are of plans without it") {
+		t.Errorf("%+v", got)
+	}
+	seen := &sharedText{}
+	ctx, stop := context.WithCancel(t.Context())
+	watching := make(chan int, 1)
+	go func() {
+		watching <- runUntil(ctx, []string{"--nats", p.url, "plan", "watch"}, stdio{in: strings.NewReader(""), out: seen, err: io.Discard})
+	}()
+	p.until("the watch tells of the scaler", func() bool { return strings.Contains(seen.String(), "(--scaling moeless) plans; ") })
+	stop()
+	<-watching
+}
+
+// Replicas for which there is no memory are told of, though those that fit are made.
+func TestPlanSetWithoutRoom(t *testing.T) {
+	p := startPlanned(t, 0)
+	for range 2 {
+		startProbed(t, "expert", p.url, "--expert-memory", "13MiB") // 69 experts of 128
+	}
+	p.await("two hosts", func(plans.Function) bool { return len(hosts(p.get())) == 2 })
+	got := p.plan("set", "--replicas", "2")
+	if got.code != exitFailed || !strings.Contains(got.out, "replicas 2") || !strings.Contains(got.err, "have fewer than 2 replicas, one has 1: the memory of the hosts holds no more") {
+		t.Errorf("%+v", got)
+	}
+}
+
 // A watch whose server is gone gives up, for want of a connection.
 func TestPlanWatchLost(t *testing.T) {
 	srv, err := natsserver.Start(natsserver.Settings{StoreDir: t.TempDir(), Listen: "127.0.0.1:0"})
@@ -214,10 +263,13 @@ func TestPlanUsage(t *testing.T) {
 	if got := f.invoke("", "plan", "get"); got.code != exitFailed || !strings.Contains(got.err, `nobody has served model "demo"`) {
 		t.Errorf("%+v", got)
 	}
-	for flag, says := range map[string]string{"--grouping=pair": `no grouping "pair"`, "--replication=-1": "replicas is -1"} {
+	for flag, says := range map[string]string{"--grouping=pair": `no grouping "pair"`, "--replication=-1": "replicas is -1", "--replication=3": "--replication is 3; a function can have one replica on each host: give --hosts 3"} {
 		if got := invoke("", "up", flag); got.code != exitUsage || !strings.Contains(got.err, says) {
 			t.Errorf("%+v, want %q", got, says)
 		}
+	}
+	if got := invoke("", "up", "--hosts=2", "--replication=2", "--scaling=eplb"); got.code != exitUsage || !strings.Contains(got.err, "with --scaling eplb the scaler decides") {
+		t.Errorf("%+v", got)
 	}
 	if got := invoke("", "expert", "--grouping=expert"); got.code != exitUsage || !strings.Contains(got.err, "unknown flag --grouping") {
 		t.Errorf("%+v", got)

@@ -90,6 +90,7 @@ func keeping(n names) []Grant {
 			Reason:  "to see plans, and to change what they are to be like (`switchyard plan`)",
 			Publish: append(n.look("plans"), get(n.bucket("plans")), n.key("plans", "settings")),
 		},
+		{Reason: "to see who plans, and for how many hosts (`switchyard plan`)", Publish: n.look("members")},
 		{
 			Reason:  "to find a replica among those that are here, to ask it to drain, to hear how that goes, and to see whether it has a connection still (`switchyard drain`)",
 			Publish: append(n.look("members"), n.Drain("*", "*"), n.AnyHere()), Subscribe: []string{n.Drained("*", "*")},

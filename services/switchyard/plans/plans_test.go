@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/plan"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
 func testState() *State {
@@ -17,6 +19,7 @@ func testState() *State {
 
 func TestText(t *testing.T) {
 	want := `model demo: policy static, grouping planner, replicas 1
+nobody plans: no expert host is here
 
 layer 1, version 4, 1 functions: a?[2J reason
   f  experts 0-2,7  on a, b
@@ -26,18 +29,82 @@ layer 3: no plan
 	if got := testState().Text(); got != want {
 		t.Errorf("%s", got)
 	}
-	if got := (&State{Model: "demo", Settings: Settings{Error: "why"}}).Text(); got != "model demo: settings refused: why\nno plan is written yet\n" {
+	if got := (&State{Model: "demo", Settings: Settings{Error: "why"}}).Text(); got != "model demo: settings refused: why\nno plan is written yet\nnobody plans: no expert host is here\n" {
 		t.Errorf("%s", got)
 	}
 }
 
-// Who reads settings is told when plans are not made by them.
-func TestScalerPlans(t *testing.T) {
-	s := testState()
-	for reason, want := range map[string]bool{"static: round robin": false, "moeless: saves 1 s": true, "somebody: else": false} {
-		s.Layers[0].Reason = reason
-		if got := strings.Contains(s.Text(), "a scaler plans, by moeless"); got != want {
-			t.Errorf("%s: %s", reason, s.Text())
+// here is what the bucket of members says, with these.
+func hereWith(all ...*pb.Member) Here { return hereOf(all) }
+
+func scaler(id, scaling string, ready bool, planning float64) *pb.Member {
+	return &pb.Member{Id: id, Service: "scaler", Ready: ready, Stats: map[string]float64{members.ScalingBy + scaling: 1, members.Planning: planning}}
+}
+
+func host(id string) *pb.Member { return &pb.Member{Id: id, Service: "expert"} }
+
+// Who reads settings is told who plans, and whether by them.
+func TestWhoPlans(t *testing.T) {
+	for want, h := range map[string]Here{
+		"nobody plans: no expert host is here":                                                     hereWith(),
+		"one of 2 expert hosts plans, by the settings":                                             hereWith(host("a"), host("b"), scaler("s", "moeless", false, 0)),
+		"s (--scaling moeless) plans; policy and replicas of the settings are of plans without it": hereWith(host("a"), scaler("s", "moeless", true, 0)),
+		"t (--scaling eplb) plans; policy and replicas of the settings are of plans without it":    hereWith(scaler("s", "moeless", true, 0), scaler("t", "eplb", true, 1), scaler("u", "moeless", true, 0)),
+		"s (--scaling static) plans, by the settings":                                              hereWith(host("a"), scaler("s", "static", true, 1)),
+		"old plans; policy and replicas of the settings are of plans without it":                   hereWith(&pb.Member{Id: "old", Service: "scaler", Ready: true}),
+	} {
+		s := testState()
+		s.Here = h
+		if !strings.Contains(s.Text(), "\n"+want+"\n") {
+			t.Errorf("%s, want %q", s.Text(), want)
+		}
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	two, byLoad := hereWith(host("a"), host("b")), hereWith(host("a"), host("b"), scaler("s", "moeless", true, 1))
+	for _, tc := range []struct {
+		name   string
+		here   Here
+		change plan.Settings
+		want   string // a part of the refusal; empty: none
+	}{
+		{"as many as hosts", two, plan.Settings{Replicas: 2}, ""},
+		{"more than hosts", two, plan.Settings{Replicas: 5}, "--replicas is 5, and model demo has 2 expert hosts: a function can have one replica on each; start 3 more, or set --replicas to 2"},
+		{"before any host", Here{}, plan.Settings{Replicas: 2}, ""},
+		{"replicas under a scaler", byLoad, plan.Settings{Replicas: 2}, "s (--scaling moeless) plans for model demo"},
+		{"the policy under a scaler", byLoad, plan.Settings{Policy: "static"}, "start it with --scaling static"},
+		{"the grouping under a scaler", byLoad, plan.Settings{Grouping: plan.ByHost}, ""},
+		{"replicas under a static scaler", hereWith(host("a"), host("b"), scaler("s", "static", true, 1)), plan.Settings{Replicas: 2}, ""},
+	} {
+		err := tc.here.Refuses(tc.change, "demo")
+		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
+		}
+	}
+}
+
+// A plan follows settings when its layers say so, or have what they want.
+func TestFollows(t *testing.T) {
+	function := func(experts, hosts int) Function {
+		return Function{Experts: make([]uint32, experts), Hosts: make([]string, hosts)}
+	}
+	want := plan.Settings{Policy: plan.Static, Grouping: plan.ByExpert, Replicas: 2}
+	for _, tc := range []struct {
+		name   string
+		layers []Layer
+		want   bool
+		short  Short
+	}{
+		{"no plan", nil, false, Short{Fewest: 2}},
+		{"made by them", []Layer{{Reason: "static: round robin over 2 hosts, grouping expert, replicas 2", Functions: []Function{function(1, 1)}}}, true, Short{1, 1, 1}},
+		{"as they want", []Layer{{Reason: "another", Functions: []Function{function(1, 2), function(1, 3)}}}, true, Short{0, 2, 2}},
+		{"another grouping", []Layer{{Reason: "another", Functions: []Function{function(3, 2)}}}, false, Short{0, 1, 2}},
+		{"a layer of before", []Layer{{Functions: []Function{function(1, 2)}}, {Functions: []Function{function(1, 1)}}}, false, Short{1, 2, 1}},
+	} {
+		s := State{Layers: tc.layers}
+		if got, short := s.follows(want), s.ShortOf(want.Replicas); got != tc.want || short != tc.short {
+			t.Errorf("%s: %v, %+v", tc.name, got, short)
 		}
 	}
 }
@@ -59,7 +126,8 @@ func TestChanges(t *testing.T) {
 		}
 		return strings.Count(out.String(), "\n")
 	}
-	settings, layer, gone := testState(), testState(), testState()
+	settings, layer, gone, scaled := testState(), testState(), testState(), testState()
+	scaled.Here = hereWith(scaler("s", "moeless", true, 1))
 	settings.Settings.Replicas++
 	layer.Layers[0].Version++
 	gone.Layers = gone.Layers[:1]
@@ -68,11 +136,12 @@ func TestChanges(t *testing.T) {
 		before, now *State
 		want        int
 	}{
-		{"first", nil, testState(), 3},
+		{"first", nil, testState(), 4},
 		{"nothing", testState(), testState(), 0},
 		{"settings", testState(), settings, 1},
 		{"layer", testState(), layer, 1},
 		{"deleted", testState(), gone, 1},
+		{"a scaler", testState(), scaled, 1},
 	} {
 		if got := lines(tc.before, tc.now); got != tc.want {
 			t.Errorf("%s: %d lines, want %d", tc.name, got, tc.want)

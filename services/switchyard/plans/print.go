@@ -4,10 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
-	"github.com/switchyard/switchyard/pkg/policy/elastic"
 	"github.com/switchyard/switchyard/services/switchyard/terminal"
 )
 
@@ -18,9 +16,7 @@ func (s *State) Text() string {
 	if len(s.Layers) == 0 {
 		b.WriteString("no plan is written yet\n")
 	}
-	if scaling := s.scaling(); scaling != "" {
-		fmt.Fprintf(&b, "a scaler plans, by %s; the settings above are of plans without one\n", scaling)
-	}
+	fmt.Fprintf(&b, "%s\n", terminal.Clean(s.Here.Text()))
 	for _, l := range s.Layers {
 		fmt.Fprintf(&b, "\n%s\n", l.Text())
 		for _, f := range l.Functions {
@@ -28,16 +24,6 @@ func (s *State) Text() string {
 		}
 	}
 	return b.String()
-}
-
-// scaling is what a scaler has planned layers by; empty: none has.
-func (s *State) scaling() string {
-	for _, l := range s.Layers {
-		if by, _, found := strings.Cut(l.Reason, ":"); found && by != s.Settings.Policy && slices.Contains(elastic.Modes(), by) {
-			return by
-		}
-	}
-	return ""
 }
 
 // where says what is wanted of which host.

@@ -24,6 +24,7 @@ import (
 type State struct {
 	Model    string   `json:"model"`
 	Settings Settings `json:"settings"`
+	Here     Here     `json:"here"`
 	Layers   []Layer  `json:"layers"`
 }
 
@@ -75,24 +76,29 @@ func Read(ctx context.Context, kv jetstream.KeyValue, model string) (*State, err
 	if err != nil {
 		return nil, fmt.Errorf("reading the plans of model %s: %w", model, err)
 	}
-	s := &State{Model: model, Settings: decodeSettings(values[planstore.SettingsKey])}
-	for key, body := range values {
+	s := &State{Model: model}
+	if settings := values[planstore.SettingsKey]; settings != nil {
+		s.Settings = decodeSettings(settings.Value())
+	} else {
+		s.Settings = decodeSettings(nil)
+	}
+	for key, entry := range values {
 		if number, err := strconv.ParseUint(key, 10, 16); err == nil {
-			s.Layers = append(s.Layers, decodeLayer(int(number), body))
+			s.Layers = append(s.Layers, decodeLayer(int(number), entry.Value()))
 		}
 	}
 	slices.SortFunc(s.Layers, func(a, b Layer) int { return cmp.Compare(a.Layer, b.Layer) })
 	return s, nil
 }
 
-// readAll returns the bucket's values by key.
-func readAll(ctx context.Context, kv jetstream.KeyValue) (map[string][]byte, error) {
+// readAll returns the bucket's entries by key.
+func readAll(ctx context.Context, kv jetstream.KeyValue) (map[string]jetstream.KeyValueEntry, error) {
 	watcher, err := kv.WatchAll(ctx, jetstream.IgnoreDeletes())
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = watcher.Stop() }()
-	values := map[string][]byte{}
+	values := map[string]jetstream.KeyValueEntry{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -104,7 +110,7 @@ func readAll(ctx context.Context, kv jetstream.KeyValue) (map[string][]byte, err
 			case entry == nil:
 				return values, nil
 			}
-			values[entry.Key()] = entry.Value()
+			values[entry.Key()] = entry
 		}
 	}
 }

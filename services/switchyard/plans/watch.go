@@ -13,6 +13,8 @@ import (
 	"github.com/switchyard/switchyard/pkg/process/notify"
 	"github.com/switchyard/switchyard/pkg/process/pause"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/schemas"
+	"github.com/switchyard/switchyard/services/switchyard/terminal"
 )
 
 // Watch is what `plan watch` does.
@@ -20,6 +22,8 @@ type Watch struct {
 	Conn  *bus.Conn
 	KV    jetstream.KeyValue
 	Model string
+	// Names are of the model's buckets.
+	Names schemas.Streams
 	// Patience is how long reading may fail.
 	Patience time.Duration
 	JSON     bool
@@ -37,10 +41,11 @@ const (
 	retry = 500 * time.Millisecond
 )
 
-// change is a line of `plan watch --json`: settings, or a layer, that are new.
+// change is a line of `plan watch --json`: settings, who plans, or a layer, that are new.
 type change struct {
 	Time     time.Time `json:"time"`
 	Settings *Settings `json:"settings,omitempty"`
+	Here     *Here     `json:"here,omitempty"`
 	Layer    *Layer    `json:"layer,omitempty"`
 }
 
@@ -81,7 +86,7 @@ func (w Watch) Run(ctx context.Context, out io.Writer) error {
 func (w Watch) read(ctx context.Context) (*State, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
-	return Read(ctx, w.KV, w.Model)
+	return ReadAll(ctx, w.Conn.JetStream(), w.KV, w.Names)
 }
 
 // await waits until something is heard, or for so long; false: ctx has ended.
@@ -102,6 +107,11 @@ func (p printer) changes(before, now *State) error {
 	clock := at.Format(time.TimeOnly) + "  "
 	if before == nil || before.Settings != now.Settings {
 		if err := p.write(change{Time: at.UTC(), Settings: &now.Settings}, clock+"settings: "+now.Settings.Text()+"\n"); err != nil {
+			return err
+		}
+	}
+	if before == nil || !reflect.DeepEqual(before.Here, now.Here) {
+		if err := p.write(change{Time: at.UTC(), Here: &now.Here}, clock+terminal.Clean(now.Here.Text())+"\n"); err != nil {
 			return err
 		}
 	}
