@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -78,4 +79,26 @@ func (s *Service) awaitLarger(ctx context.Context, need int) (largest float64, o
 		}
 	})
 	return max(largest, float64(s.kv.Capacity())), ok
+}
+
+// tellRoom warns of memory that holds less than a sequence may have: what is longer is
+// accepted only while another replica has room for it.
+func (s *Service) tellRoom() {
+	if short := shortOfRoom(s.kv, s.limits().MaxLen, s.config.GPU != nil); short != nil {
+		s.d.Logger.Warn("keys and values have room for fewer positions than a sequence may have: longer requests are refused, unless another attention replica has the room", short...)
+	}
+}
+
+// shortOfRoom says how many positions of a sequence's fit, and what to do; nil: all do.
+func shortOfRoom(kv *kvcache.Pool, longest int, onGPU bool) []any {
+	holds := kv.Holds(longest)
+	if holds >= longest {
+		return nil
+	}
+	needed := int64(kv.Need(longest)) * kv.PageBytes()
+	cure := fmt.Sprintf("give --kv-memory %dMiB, or --max-model-len %d", (needed+1<<20-1)>>20, holds)
+	if onGPU {
+		cure = fmt.Sprintf("give --gpu-memory more, or --max-model-len %d", holds)
+	}
+	return []any{"positions", holds, "context", longest, "needed_bytes", needed, "cure", cure}
 }

@@ -87,6 +87,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if err := s.load(ctx); err != nil {
 		return err
 	}
+	s.tellRoom()
 	s.presence.Fill = func(stats map[string]float64) {
 		stats[members.Places], stats[members.Waiting] = float64(s.places()), float64(s.waiting.size())
 		stats[members.Context] = float64(s.limits().MaxLen)

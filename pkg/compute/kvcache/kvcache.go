@@ -7,6 +7,7 @@ package kvcache
 import (
 	"errors"
 	"fmt"
+	"sort"
 	"sync"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
@@ -64,6 +65,14 @@ func (p *Pool) Used() int {
 	defer p.mu.Unlock()
 	return p.used
 }
+
+// Holds is how many positions a sequence of at most limit can have in the whole pool.
+func (p *Pool) Holds(limit int) int {
+	return sort.Search(limit, func(n int) bool { return p.Need(n+1) > p.capacity })
+}
+
+// PageBytes is what a page takes.
+func (p *Pool) PageBytes() int64 { return p.shape.PageBytes() }
 
 // Need is how many pages a sequence of at most this many positions takes.
 func (p *Pool) Need(positions int) int { return need(p.groups, positions, p.shape.Rows) }
