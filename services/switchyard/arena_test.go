@@ -53,6 +53,25 @@ func TestArena(t *testing.T) {
 	}
 }
 
+// The command that docs/elasticity.md begins with runs in a clone, here for a shorter time.
+func TestElasticityPage(t *testing.T) {
+	t.Chdir("../..")
+	page, err := os.ReadFile("docs/elasticity.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, command, found := strings.Cut(strings.ReplaceAll(string(page), "\\\n", ""), "\nbin/switchyard ")
+	command, _, _ = strings.Cut(command, "\n")
+	args := strings.Fields(command)
+	if !found || len(args) == 0 || args[0] != "arena" {
+		t.Fatalf("the page has no command: %q", command)
+	}
+	got := invoke("", append(args, "--out", t.TempDir(), "--phase", "600ms", "--pause", "100ms", "--hosts", "2", "--prompt", "8", "--answer", "4")...)
+	if got.code != exitDone || !strings.Contains(got.out, "9 requests on 2 hosts (cpu): 0 failed, 0 answers differ") {
+		t.Errorf("%+v", got)
+	}
+}
+
 // Under a load that shifts, no request fails and no token differs from static plans'.
 func TestElasticity(t *testing.T) {
 	dir := t.TempDir()
