@@ -1,0 +1,117 @@
+package main
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/switchyard/switchyard/internal/testkit"
+)
+
+// metricPages are what docs say of metrics, in one text.
+func metricPages(t *testing.T) string {
+	t.Helper()
+	var all strings.Builder
+	for _, name := range []string{"operations.md", "timings.md", "cuda.md"} {
+		text, err := os.ReadFile("../../docs/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	return all.String()
+}
+
+// pagedOn are the expressions of the table of what to page on.
+func pagedOn(t *testing.T) (expressions []string) {
+	t.Helper()
+	_, table, found := strings.Cut(metricPages(t), "\n### What to page on\n")
+	if !found {
+		t.Fatal("there is no such table")
+	}
+	table, _, _ = strings.Cut(table, "\n#")
+	for _, m := range regexp.MustCompile("(?m)^\\|[^`]*\\| `(.*?)` \\|").FindAllStringSubmatch(table, -1) {
+		expressions = append(expressions, strings.ReplaceAll(m[1], `\|`, "|"))
+	}
+	if len(expressions) < 15 {
+		t.Fatalf("%d expressions: %q", len(expressions), expressions)
+	}
+	return expressions
+}
+
+// selector is a metric of an expression, with what it wants of labels.
+var (
+	selector = regexp.MustCompile(`\b(?:switchyard|gen_ai)_\w+(?:\{[^}]*\})?`)
+	matcher  = regexp.MustCompile(`(\w+)(=~|=)"([^"]*)"`)
+)
+
+// matches says whether a line of metrics is what a selector selects.
+func matches(line, selector string) bool {
+	name, labels, _ := strings.Cut(selector, "{")
+	series, of, _ := strings.Cut(line, "{")
+	if series, _, _ = strings.Cut(series, " "); series != name {
+		return false
+	}
+	for _, m := range matcher.FindAllStringSubmatch(labels, -1) {
+		if !regexp.MustCompile(`[{,]` + m[1] + `="(?:` + m[3] + `)"`).MatchString("{" + of) {
+			return false
+		}
+	}
+	return true
+}
+
+// startMeasured runs everything that has metrics in one process, and asks it once.
+func startMeasured(t *testing.T, more ...string) *probed {
+	t.Helper()
+	listen := freeAddress(t)
+	args := append([]string{"--listen", listen, "--scaling", "moeless", "--tenant", "acme:waiting=9,tokens=9000,log=1MiB", "--canary-every", "100ms"}, more...)
+	p := startProbed(t, "up", "nats://"+listen, args...)
+	p.await(t, 200, "ready")
+	if got := invoke("", "--nats", "nats://"+listen, "prompt", "--max-tokens", "3", "Once"); got.code != exitDone {
+		t.Fatalf("%+v", got)
+	}
+	return p
+}
+
+// What operators are told to page on is there, with the labels that are named.
+func TestPagedOnIsMeasured(t *testing.T) {
+	p := startMeasured(t)
+	for _, expression := range pagedOn(t) {
+		wanted := selector.FindAllString(expression, -1)
+		if len(wanted) == 0 {
+			t.Errorf("%s has no metric", expression)
+		}
+		for _, s := range wanted {
+			testkit.Eventually(t, s, func() bool {
+				_, page := p.get(t, "/metrics")
+				return slices.ContainsFunc(strings.Split(page, "\n"), func(line string) bool { return matches(line, s) })
+			})
+		}
+	}
+	_, page := p.get(t, "/metrics")
+	says := metricPages(t)
+	for _, m := range regexp.MustCompile(`(?m)^# TYPE (switchyard_\w+) `).FindAllStringSubmatch(page, -1) {
+		if !strings.Contains(says, "`"+m[1]) {
+			t.Errorf("%s is in no page of the documentation", m[1])
+		}
+	}
+	if strings.Contains(page, `switchyard_expert_rows_total{expert="all"`) {
+		t.Error("experts are told together though nobody asked for that")
+	}
+}
+
+// Metrics that grow with the model can be thinned.
+func TestMetricsDetail(t *testing.T) {
+	p := startMeasured(t, "--metrics-detail", "total")
+	_, page := p.get(t, "/metrics")
+	for _, want := range []string{`switchyard_expert_rows_total{expert="all",layer="all",model="demo"} `, `switchyard_layer_stage_seconds_count{layer="all",`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %s", want)
+		}
+	}
+	if i := strings.Index(page, `layer="0"`); i >= 0 {
+		t.Errorf("a layer is told apart: %.200s", page[max(0, i-100):])
+	}
+}
