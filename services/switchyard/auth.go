@@ -17,10 +17,11 @@ import (
 
 // AuthCmd makes and renews what users and servers are known by.
 type AuthCmd struct {
-	Init   AuthInitCmd   `cmd:"" help:"Make a folder with credentials of every user, and a NATS server's settings with TLS."`
-	Rotate AuthRotateCmd `cmd:"" help:"Give users new keys and revoke their old ones."`
-	Update AuthUpdateCmd `cmd:"" help:"Give users the rights of this version, and of other models and tenants."`
-	Show   AuthShowCmd   `cmd:"" help:"Print who may publish and subscribe what, and why."`
+	Init    AuthInitCmd    `cmd:"" help:"Make a folder with credentials of every user, and a NATS server's settings with TLS."`
+	Rotate  AuthRotateCmd  `cmd:"" help:"Give users new keys and revoke their old ones."`
+	Update  AuthUpdateCmd  `cmd:"" help:"Give users the rights of this version, and of other models and tenants."`
+	Secrets AuthSecretsCmd `cmd:"" help:"Print what servers and users need of a folder as Kubernetes Secrets."`
+	Show    AuthShowCmd    `cmd:"" help:"Print who may publish and subscribe what, and why."`
 }
 
 // AuthScope says what the rights are of. Its flags are no variables: others have
@@ -53,7 +54,10 @@ type AuthInitCmd struct {
 	Hosts   []string      `env:"-" help:"Names and IP addresses of the NATS server beside the loopback's, for its certificate; the first is in the NATS contexts." placeholder:"HOST,…"`
 	Servers []string      `env:"-" help:"For a cluster instead: the host of each of its three or more servers, by which clients and the other servers reach it. --hosts are further names of theirs." placeholder:"HOST,…"`
 	Expires time.Duration `env:"-" default:"0" help:"How long credentials are good; 0 is for ever." placeholder:"TIME"`
-	Dir     string        `arg:"" name:"dir" help:"The folder; it must not exist, or be empty."`
+
+	ServerDir string `env:"-" help:"Where servers will find what is in DIR/server, if that is to lie elsewhere, such as /etc/nats in a container." placeholder:"PATH"`
+	StoreDir  string `env:"-" help:"Where servers are to keep what they store; without it in DIR/server." placeholder:"PATH"`
+	Dir       string `arg:"" name:"dir" help:"The folder; it must not exist, or be empty."`
 }
 
 // AuthRotateCmd renews a folder.
@@ -96,7 +100,10 @@ func (c *AuthInitCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	f, err := credentials.Init(c.Dir, credentials.Settings{Scope: s, Servers: c.Servers, Hosts: c.Hosts, Expires: c.Expires, Storage: storage})
+	f, err := credentials.Init(c.Dir, credentials.Settings{
+		Scope: s, Servers: c.Servers, Hosts: c.Hosts, Expires: c.Expires,
+		ServerDir: c.ServerDir, StoreDir: c.StoreDir, Storage: storage,
+	})
 	if err != nil {
 		return usage(err)
 	}
@@ -164,11 +171,15 @@ func (c *AuthUpdateCmd) Run(e *env) error {
 	if err != nil {
 		return usage(err)
 	}
+	storage, err := c.storageOf(f)
+	if err != nil {
+		return err
+	}
 	change, err := f.Update(credentials.Changes{Scope: s, Expires: c.Expires, Revoke: c.Revoke})
 	if err != nil {
 		return usage(err)
 	}
-	limits, err := c.limits(f, s)
+	limits, err := f.SetLimits(s, storage)
 	if err != nil {
 		return err
 	}
@@ -181,17 +192,13 @@ func (c *AuthUpdateCmd) Run(e *env) error {
 	return err
 }
 
-// limits are the servers' for all that the folder is for now.
-func (c *AuthUpdateCmd) limits(f credentials.Folder, s rights.Scope) (credentials.Limits, error) {
+// storageOf is what servers are to have room for.
+func (c *AuthUpdateCmd) storageOf(f credentials.Folder) (credentials.Storage, error) {
 	before, err := f.Limits()
 	if err != nil {
-		return before, err
+		return before.Storage, usage(err)
 	}
-	storage, err := c.storage(before.Storage)
-	if err != nil {
-		return before, err
-	}
-	return f.SetLimits(s, storage)
+	return c.storage(before.Storage)
 }
 
 // storage is what was said before, changed as the flags say.

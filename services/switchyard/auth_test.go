@@ -76,6 +76,8 @@ func TestAuth(t *testing.T) {
 		{"no such user", []string{"rotate", dir, "gat"}, exitUsage, `no user "gat"; there are admin`},
 		{"update", []string{"update", dir, "--models", "demo,big=3"}, exitDone, "new users: none\nremoved: none\n"},
 		{"other tenants", []string{"update", dir, "--tenants", "globex"}, exitDone, "new users: producer-globex\nremoved: producer-acme\n"},
+		{"limits", []string{"update", dir, "--models", "demo,big=61", "--object-store", "90GiB"}, exitDone, "limits: max_memory_store 5GiB, max_file_store 101GiB\n"},
+		{"no limits", []string{"update", dir, "--log-bytes", "much"}, exitUsage, "--log-bytes"},
 		{"update nowhere", []string{"update", dir + "2"}, exitUsage, "no folder of credentials"},
 		{"show", []string{"show", "--tenants", "acme"}, exitDone, "producer-acme"},
 	} {

@@ -1,8 +1,10 @@
 package credentials
 
 import (
+	"cmp"
 	"fmt"
 	"net"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -75,9 +77,9 @@ include "accounts.conf"
 
 // serverConfig is the settings of a NATS server of its own, or of one of a cluster's. The
 // accounts are in a file beside it, which Rotate replaces.
-func (f Folder) serverConfig(server string, cluster []string) string {
+func (f Folder) serverConfig(server string, cluster []string, at place) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, configHead, f.ServerConfig(server), defaultPort)
+	fmt.Fprintf(&b, configHead, at.file(f.ServerConfig(server)), defaultPort)
 	if len(cluster) > 0 {
 		var routes []string
 		for _, other := range cluster {
@@ -86,10 +88,21 @@ func (f Folder) serverConfig(server string, cluster []string) string {
 			}
 		}
 		fmt.Fprintf(&b, clusterConfig, server, address(server, defaultPort), routePort, address(server, routePort),
-			strings.Join(routes, ", "), f.serverCert(), f.serverKey(), f.serverCA())
+			strings.Join(routes, ", "), at.file(f.serverCert()), at.file(f.serverKey()), at.file(f.serverCA()))
 	}
-	fmt.Fprintf(&b, configBody, f.in("server", "jetstream"), f.serverCert(), f.serverKey())
+	fmt.Fprintf(&b, configBody, at.store, at.file(f.serverCert()), at.file(f.serverKey()))
 	return b.String()
+}
+
+// place is where a server finds its files and keeps what it stores.
+type place struct{ dir, store string }
+
+// file is where the server finds one of the folder's.
+func (p place) file(path string) string { return filepath.Join(p.dir, filepath.Base(path)) }
+
+// serverPlace is the folder itself, unless the settings say otherwise.
+func (m *maker) serverPlace() place {
+	return place{cmp.Or(m.ServerDir, m.final.in("server")), cmp.Or(m.StoreDir, m.final.in("server", "jetstream"))}
 }
 
 func address(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
@@ -116,7 +129,7 @@ func (m *maker) writeServers() error {
 		names = []string{""}
 	}
 	for _, name := range names {
-		if err := write(m.ServerConfig(name), []byte(m.final.serverConfig(name, m.Servers))); err != nil {
+		if err := write(m.ServerConfig(name), []byte(m.final.serverConfig(name, m.Servers, m.serverPlace()))); err != nil {
 			return err
 		}
 	}

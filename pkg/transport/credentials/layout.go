@@ -56,6 +56,9 @@ func (f Folder) ServerFiles(certificate bool) []string {
 	return []string{f.AccountsConfig()}
 }
 
+// ServerFolder is the folder that servers need, and no other.
+func (f Folder) ServerFolder() string { return f.in("server") }
+
 // AccountsConfig is the part of them that changes with users and rights.
 func (f Folder) AccountsConfig() string { return f.in("server", "accounts.conf") }
 

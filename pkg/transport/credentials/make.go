@@ -28,6 +28,9 @@ type Settings struct {
 	Port int
 	// Expires is how long users' credentials are good; 0 is for ever.
 	Expires time.Duration
+	// ServerDir is where servers will find what is in server/, and StoreDir where they keep
+	// what they store; empty: in the folder itself.
+	ServerDir, StoreDir string
 	// Storage is what the servers' limits are for, beside the models.
 	Storage Storage
 }
