@@ -58,6 +58,7 @@ type CLI struct {
 	Predictor  PredictorCmd  `cmd:"" help:"Run a predictor: it tells experts' loads some layers ahead."`
 	Scaler     ScalerCmd     `cmd:"" help:"Run a scaler: it plans by the experts' loads."`
 
+	Probe   ProbeCmd   `cmd:"" help:"Ask a process of this machine whether it is ready, or lives."`
 	Version VersionCmd `cmd:"" help:"Print the version."`
 }
 
