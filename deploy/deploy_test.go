@@ -2,17 +2,13 @@
 package deploy
 
 import (
-	"errors"
-	"io"
 	"os"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"gopkg.in/yaml.v3"
-
 	"github.com/switchyard/switchyard/pkg/transport/rights"
+	"github.com/switchyard/switchyard/schemas"
 )
 
 // TestNATS reads nats.conf with the server's own parser.
@@ -27,74 +23,19 @@ func TestNATS(t *testing.T) {
 	}
 }
 
-// TestCompose wants the services, each with a command of its own name.
-func TestCompose(t *testing.T) {
-	data, err := os.ReadFile("compose.yaml")
+// The server has room for two models as they come in this binary beside two of the deepest.
+func TestNATSLimits(t *testing.T) {
+	t.Setenv("NATS_PASSWORD", "secret")
+	options, err := server.ProcessConfigFile("nats.conf")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var file struct {
-		Services map[string]struct {
-			Image   string
-			Command []string
-		}
+	var need schemas.Room
+	for _, layers := range []int{8, 8, 61, 61} {
+		need = need.Plus(schemas.Streams{Hops: schemas.HopsUnacked}.Room(make([]int, layers)))
 	}
-	if err := yaml.Unmarshal(data, &file); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"tokenizer", "attention", "gate", "expert", "aggregator", "predictor", "scaler"} {
-		s := file.Services[name]
-		if s.Image != "switchyard" || !slices.Equal(s.Command, []string{name}) {
-			t.Errorf("service %s runs %v in %q", name, s.Command, s.Image)
-		}
-	}
-}
-
-// deployment is what is looked at of one.
-type deployment struct {
-	Kind     string
-	Metadata struct{ Name string }
-	Spec     struct {
-		Selector struct {
-			MatchLabels map[string]string `yaml:"matchLabels"`
-		}
-		Template struct {
-			Metadata struct{ Labels map[string]string }
-			Spec     struct{ Containers []struct{ Args []string } }
-		}
-	}
-}
-
-// TestKubernetes wants a Deployment of each service, with the label by which
-// faults/kubernetes finds its pods.
-func TestKubernetes(t *testing.T) {
-	file, err := os.Open("kubernetes.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = file.Close() }() // it was read only
-	ran := map[string]string{}
-	for d := yaml.NewDecoder(file); ; {
-		var one deployment
-		if err := d.Decode(&one); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		if one.Kind != "Deployment" {
-			continue
-		}
-		app, pod := one.Spec.Selector.MatchLabels["app"], one.Spec.Template
-		if app != one.Metadata.Name || pod.Metadata.Labels["app"] != app || len(pod.Spec.Containers) != 1 {
-			t.Errorf("%+v", one)
-			continue
-		}
-		ran[app] = strings.Join(pod.Spec.Containers[0].Args, " ")
-	}
-	for _, name := range []string{"tokenizer", "attention", "gate", "expert", "aggregator"} {
-		if ran["switchyard-"+name] != name {
-			t.Errorf("switchyard-%s runs %q", name, ran["switchyard-"+name])
-		}
+	if options.JetStreamMaxMemory < need.Memory || options.JetStreamMaxStore < need.File {
+		t.Errorf("%d bytes of memory and %d of file; %+v is needed", options.JetStreamMaxMemory, options.JetStreamMaxStore, need)
 	}
 }
 

@@ -42,10 +42,21 @@ func Launch(t *testing.T, name, program string, args ...string) *Process {
 	return launch(t, name, program, nil, args...)
 }
 
+// LaunchIn is Launch with further variables in the environment, each as "NAME=value".
+func LaunchIn(t *testing.T, env []string, name, program string, args ...string) *Process {
+	t.Helper()
+	return start(t, name, program, env, args...)
+}
+
 func launch(t *testing.T, name, program string, c *Clock, args ...string) *Process {
 	t.Helper()
+	return start(t, name, program, c.environment(), args...)
+}
+
+func start(t *testing.T, name, program string, env []string, args ...string) *Process {
+	t.Helper()
 	p := &Process{name: name, cmd: exec.CommandContext(context.WithoutCancel(t.Context()), program, args...), done: make(chan struct{}), seen: make(chan struct{})}
-	p.cmd.Env = append(environment(), c.environment()...)
+	p.cmd.Env = append(environment(), env...)
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
