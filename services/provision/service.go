@@ -33,8 +33,8 @@ const (
 type Settings struct {
 	// Connect connects as the user who makes streams. The Service closes it.
 	Connect func(context.Context) (*bus.Conn, error)
-	// Models are those whose streams it makes.
-	Models []bus.Model
+	// Find returns the models whose streams it makes, and may wait for them.
+	Find func(context.Context, *bus.Conn) ([]bus.Model, error)
 	// How they are made at the start.
 	How bus.Provision
 	// Told hears what became of the streams at the start; nil: nobody does.
@@ -66,6 +66,7 @@ type Service struct {
 
 	mu     sync.Mutex
 	conn   *bus.Conn
+	want   []jetstream.StreamConfig // of Start
 	made   bool
 	looked time.Time // when a look had its last answer
 	wrong  error     // what keeps streams from being there; nil: nothing
@@ -94,7 +95,11 @@ func (s *Service) Start(ctx context.Context) error {
 	if made {
 		return nil
 	}
-	all, err := Make(ctx, s.connection(), s.s.How, s.s.Models...)
+	models, err := s.s.Find(ctx, s.connection())
+	if err != nil {
+		return err
+	}
+	all, err := Make(ctx, s.connection(), s.s.How, models...)
 	if err != nil {
 		return err
 	}
@@ -102,7 +107,7 @@ func (s *Service) Start(ctx context.Context) error {
 		s.s.Told(all)
 	}
 	s.mu.Lock()
-	s.made, s.looked = true, time.Now()
+	s.want, s.made, s.looked = wanted(models), true, time.Now()
 	s.mu.Unlock()
 	return nil
 }
@@ -129,7 +134,7 @@ func (s *Service) Run(ctx context.Context) error {
 
 // look looks once, and says whether all is there.
 func (s *Service) look(ctx context.Context) bool {
-	lost, err := s.connection().Lost(ctx, wanted(s.s.Models)...)
+	lost, err := s.connection().Lost(ctx, s.want...)
 	if len(lost) > 0 {
 		err = s.again(ctx, lost)
 	}
@@ -180,7 +185,7 @@ func (s *Service) Ready() error {
 	case s.conn == nil:
 		return errors.New("no NATS server has answered yet")
 	case !s.made:
-		return errors.New("making streams and buckets")
+		return errors.New("streams and buckets are not all there yet")
 	case s.conn.Ready() != nil:
 		return s.conn.Ready()
 	case silent < silentFor:

@@ -33,6 +33,8 @@ func demo() bus.Model {
 	return bus.Model{Streams: schemas.Streams{Subjects: schemas.NewSubjects(schemas.DefaultPrefix, "demo"), Hops: schemas.HopsUnacked}, MoELayers: []int{0}}
 }
 
+func justDemo(context.Context, *bus.Conn) ([]bus.Model, error) { return []bus.Model{demo()}, nil }
+
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func dial(t *testing.T, c bus.Config) *bus.Conn {
@@ -51,8 +53,10 @@ func dial(t *testing.T, c bus.Config) *bus.Conn {
 func keep(t *testing.T, c bus.Config) *provision.Service {
 	t.Helper()
 	s := provision.New(provision.Settings{
-		Connect: func(ctx context.Context) (*bus.Conn, error) { return bus.Connect(ctx, c, bus.Settings{Logger: quiet()}) },
-		Models:  []bus.Model{demo()}, Logger: quiet(),
+		Connect: func(ctx context.Context) (*bus.Conn, error) {
+			return bus.Connect(ctx, c, bus.Settings{Logger: quiet()})
+		},
+		Find: justDemo, Logger: quiet(),
 	})
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -144,7 +148,7 @@ func TestReady(t *testing.T) {
 		Connect: func(ctx context.Context) (*bus.Conn, error) {
 			return bus.Connect(ctx, bus.Config{URL: srv.URL(), Creds: f.Creds("top")}, bus.Settings{Logger: quiet()})
 		},
-		Models: []bus.Model{demo()}, Logger: quiet(),
+		Find: justDemo, Logger: quiet(),
 	})
 	if err := s.Ready(); err == nil || !strings.Contains(err.Error(), "no NATS server") {
 		t.Errorf("at first: %v", err)
@@ -152,7 +156,7 @@ func TestReady(t *testing.T) {
 	if err := s.Start(t.Context()); !bus.IsDenied(err) {
 		t.Errorf("without rights: %v", err)
 	}
-	if err := s.Ready(); err == nil || !strings.Contains(err.Error(), "making streams") {
+	if err := s.Ready(); err == nil || !strings.Contains(err.Error(), "not all there yet") {
 		t.Errorf("then: %v", err)
 	}
 	if err := s.Stop(t.Context()); err != nil {

@@ -11,11 +11,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/lifecycle"
+	"github.com/switchyard/switchyard/pkg/process/pause"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/rights"
+	"github.com/switchyard/switchyard/pkg/transport/weights"
 	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/provision"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
@@ -26,7 +29,7 @@ type SetupCmd struct {
 	ConnectFlags   `embed:""`
 	TelemetryFlags `embed:""`
 
-	Model    []string      `default:"demo" help:"Models whose streams and buckets to make: demo, a directory with a config.json, NAME=DIR, or NAME=N with how many layers it has." placeholder:"MODEL,…"`
+	Model    []string      `default:"demo" help:"Models whose streams and buckets to make: demo, a directory with a config.json, NAME=DIR, NAME=N with how many layers it has, or nats://NAME of the object store." placeholder:"MODEL,…"`
 	Name     string        `help:"The model's name in subjects, where there is one model; default is the directory's name." placeholder:"NAME"`
 	Hops     string        `default:"unacked" enum:"acked,unacked,core" help:"How tensors travel, as the services have it: acked, unacked or core." placeholder:"KIND"`
 	Replicas int           `default:"0" help:"Replicas of each stream on the NATS cluster; 0 is 1 on one server and 3 on a cluster." placeholder:"N"`
@@ -40,6 +43,9 @@ type SetupCmd struct {
 
 // Run makes the streams, says what became of them, and keeps them if it is to.
 func (c *SetupCmd) Run(ctx context.Context, e *env) error {
+	if err := c.check(); err != nil {
+		return err
+	}
 	models, err := c.models(e.Prefix)
 	if err != nil {
 		return err
@@ -53,6 +59,9 @@ func (c *SetupCmd) Run(ctx context.Context, e *env) error {
 	}
 	defer conn.Close()
 	defer tellOutages(e, conn, c.ConnectTimeout)()
+	if models, err = c.find(ctx, e, conn, models); err != nil {
+		return explained(conn, err)
+	}
 	all, err := provision.Make(ctx, conn, c.provision(), models...)
 	if err != nil {
 		return explained(conn, err)
@@ -66,21 +75,26 @@ func (c *SetupCmd) Run(ctx context.Context, e *env) error {
 	return nil
 }
 
-// models are those whose streams to make.
+// flags are those that services have as well.
+func (c *SetupCmd) flags() ModelFlags {
+	return ModelFlags{LogAge: c.LogAge, LogBytes: c.LogBytes, Replicas: c.Replicas}
+}
+
+func (c *SetupCmd) check() error {
+	if c.Name != "" && len(c.Model) != 1 {
+		return usage(fmt.Errorf("--name is %q, of %d models: give NAME=DIR to --model instead", c.Name, len(c.Model)))
+	}
+	return c.flags().check()
+}
+
+// models are those whose streams to make, but for the layers of those in the object store.
 func (c *SetupCmd) models(prefix string) (models []bus.Model, err error) {
-	f := ModelFlags{LogAge: c.LogAge, LogBytes: c.LogBytes, Replicas: c.Replicas}
-	if err := f.check(); err != nil {
-		return nil, err
-	}
-	logBytes, _ := f.logBytes() // checked
-	read, err := readModels(c.Model)
-	if err != nil {
-		return nil, usage(err)
-	}
-	if c.Name != "" && len(read) != 1 {
-		return nil, usage(fmt.Errorf("--name is %q, of %d models: give NAME=DIR to --model instead", c.Name, len(read)))
-	}
-	for _, m := range read {
+	logBytes, _ := c.flags().logBytes() // checked
+	for _, text := range c.Model {
+		m, err := readOrStored(cmp.Or(text, model.DemoName))
+		if err != nil {
+			return nil, usage(err)
+		}
 		names := schemas.NewSubjects(prefix, cmp.Or(c.Name, m.Name))
 		models = append(models, bus.Model{
 			Streams: schemas.Streams{Subjects: names, Hops: schemas.Hops(c.Hops), LogAge: c.LogAge, LogBytes: logBytes}, MoELayers: m.MoELayers,
@@ -89,10 +103,63 @@ func (c *SetupCmd) models(prefix string) (models []bus.Model, err error) {
 	return models, c.checkNamed(models)
 }
 
+// readOrStored reads what a model is, unless that is in the object store.
+func readOrStored(text string) (rights.Model, error) {
+	name, stored := ModelFlags{Model: text}.inStore()
+	if !stored {
+		return readModel(text)
+	}
+	return rights.Model{Name: name}, ModelFlags{Model: text}.checkStored(name)
+}
+
+// find adds the layers of the models that are in the object store. It makes the places of
+// those that nobody has pushed yet, and waits for them if it is to keep streams.
+func (c *SetupCmd) find(ctx context.Context, e *env, conn *bus.Conn, models []bus.Model) ([]bus.Model, error) {
+	found := slices.Clone(models)
+	for i, text := range c.Model {
+		name, stored := ModelFlags{Model: text}.inStore()
+		if !stored {
+			continue
+		}
+		if _, err := conn.Provide(ctx, c.provision(), bus.WantObjects(schemas.Streams{Subjects: schemas.NewSubjects(e.Prefix, name)}.Bucket("weights"))); err != nil {
+			return nil, err
+		}
+		m, err := c.stored(ctx, e, conn, name)
+		if err != nil {
+			return nil, err
+		}
+		found[i].MoELayers = deployment.MoELayers(m)
+	}
+	return found, nil
+}
+
+// stored opens a model of the object store. It is not closed, as it has nothing but the
+// connection.
+func (c *SetupCmd) stored(ctx context.Context, e *env, conn *bus.Conn, name string) (*model.Model, error) {
+	for said := false; ; said = true {
+		m, err := weights.OpenNow(ctx, conn, e.Prefix, name, e.log)
+		if err == nil || !c.Keep || !errors.Is(err, weights.ErrNoModel) {
+			return m, err
+		}
+		if !said {
+			e.log.Warn("waiting until the model is in the object store", "model", name, "error", err)
+		}
+		if pause.For(ctx, lookForStored) != nil {
+			return nil, err
+		}
+	}
+}
+
+// lookForStored is how often somebody looks whether a model was pushed.
+const lookForStored = time.Second
+
 // checkNamed refuses to change what is not of the models.
 func (c *SetupCmd) checkNamed(models []bus.Model) error {
 	known := []string{bus.Tensors}
 	for _, m := range models {
+		if m.MoELayers == nil {
+			return nil // it is in the object store: nobody knows its layers yet
+		}
 		for _, want := range deployment.Wanted(m.Streams, m.MoELayers) {
 			known = append(known, want.Name)
 		}
@@ -128,7 +195,8 @@ func (c *SetupCmd) keep(ctx context.Context, e *env, models []bus.Model) error {
 		return usage(err)
 	}
 	s := provision.New(provision.Settings{
-		Models: models, How: c.provision(), Logger: e.log.With("service", rights.Setup), Told: func(all []bus.Provided) { c.tell(e, all) },
+		How: c.provision(), Logger: e.log.With("service", rights.Setup), Told: func(all []bus.Provided) { c.tell(e, all) },
+		Find: func(ctx context.Context, conn *bus.Conn) ([]bus.Model, error) { return c.find(ctx, e, conn, models) },
 		Connect: func(ctx context.Context) (*bus.Conn, error) {
 			return bus.Connect(ctx, e.busConfig(), bus.Settings{Name: "switchyard " + rights.Setup, Logger: e.log, Release: version})
 		},

@@ -120,5 +120,9 @@ func makingStreams(n names) []Grant {
 			Reason:  "to make streams of tensors anew in a cluster, when the server that has one is gone, to take back what there is no room for, and to remake what cannot be changed",
 			Publish: apis("STREAM.DELETE", all...),
 		},
+		{
+			Reason:  "to read which layers a model of the object store has",
+			Publish: append(follow(n.weights()), api("STREAM.MSG.GET", n.weights())),
+		},
 	}
 }

@@ -109,11 +109,12 @@ func (p *Pipeline) makeStreams(ctx context.Context) error {
 		return nil
 	}
 	s := provision.New(provision.Settings{
-		Models: []bus.Model{p.node.wanted()}, How: bus.Provision{Replicas: p.node.Shared.Replicas}, Logger: p.node.Shared.Logger.With("service", rights.Setup),
+		How: bus.Provision{Replicas: p.node.Shared.Replicas}, Logger: p.node.Shared.Logger.With("service", rights.Setup),
 		Connect: func(ctx context.Context) (*bus.Conn, error) {
 			r, err := p.open(ctx, rights.Setup)
 			return r.Conn, err
 		},
+		Find: func(context.Context, *bus.Conn) ([]bus.Model, error) { return []bus.Model{p.node.wanted()}, nil },
 	})
 	p.mu.Lock()
 	p.made = append(p.made, s)
