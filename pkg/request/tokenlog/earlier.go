@@ -76,7 +76,7 @@ func (c *Chain) scoreEpoch(r *pb.Record) uint64 {
 // OpenedBy is what replicas of an identity have opened a request's log with; ErrUnknown if
 // they have not.
 func (l *Log) OpenedBy(ctx context.Context, request string, id *pb.Identity) (*pb.Accept, error) {
-	h, err := l.readAs(ctx, request, rulesOf(id), math.MaxUint64)
+	h, err := l.readAs(ctx, request, rulesOf(id), math.MaxUint64, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -74,7 +74,7 @@ func (l *Log) Abandon(ctx context.Context, request string, gone func(*pb.Identit
 	if id == nil || !gone(id) {
 		return nil, nil, nil
 	}
-	theirs, err := l.readAs(ctx, request, rulesOf(id), math.MaxUint64)
+	theirs, err := l.readAs(ctx, request, rulesOf(id), math.MaxUint64, 0)
 	if err != nil || theirs.chain.accept == nil || theirs.chain.accept.Lost || theirs.entries[0].Packed {
 		return nil, nil, ignore(err, ErrUnknown)
 	}
