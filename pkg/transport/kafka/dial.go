@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"sync"
 
 	kafkago "github.com/segmentio/kafka-go"
 )
@@ -19,9 +20,59 @@ func (c Config) client(s security, refused func(error)) (*kafkago.Client, *kafka
 	return &kafkago.Client{Addr: kafkago.TCP(c.Brokers...), Transport: t, Timeout: requestTimeout}, t
 }
 
-// dialer opens the connections of a group's member.
-func (c Config) dialer(s security) *kafkago.Dialer {
-	return &kafkago.Dialer{ClientID: "switchyard", Timeout: dialTimeout, DialFunc: c.dial(s, nil), SASLMechanism: s.sasl}
+// dialer opens the connections of a group's member, which end with the leash.
+func (c Config) dialer(s security, l *leash) *kafkago.Dialer {
+	return &kafkago.Dialer{ClientID: "switchyard", Timeout: dialTimeout, DialFunc: l.hold(c.dial(s, nil)), SASLMechanism: s.sasl}
+}
+
+// leash ends connections in which the library waits, as a member does for all others of
+// its group.
+type leash struct {
+	mu    sync.Mutex
+	ended bool
+	conns map[*held]struct{}
+}
+
+// held is a connection on a leash.
+type held struct {
+	net.Conn
+	leash *leash
+}
+
+// Close lets go of it.
+func (h *held) Close() error {
+	h.leash.mu.Lock()
+	delete(h.leash.conns, h)
+	h.leash.mu.Unlock()
+	return h.Conn.Close()
+}
+
+func (l *leash) hold(open dialing) dialing {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := open(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		h := &held{conn, l}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.ended {
+			_ = conn.Close() // nothing was said
+			return nil, net.ErrClosed
+		}
+		l.conns[h] = struct{}{}
+		return h, nil
+	}
+}
+
+// end closes all, and those that are opened from now on.
+func (l *leash) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = true
+	for h := range l.conns {
+		_ = h.Conn.Close() // who waits in it is told
+	}
 }
 
 // dialing opens a connection.

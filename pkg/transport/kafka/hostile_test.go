@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"log/slog"
 	"net"
+	"net/netip"
 	"runtime"
 	"slices"
 	"strings"
@@ -71,8 +72,11 @@ func bomb(t *testing.T, client *kafkago.Client, topic string, partition int32, c
 	answer, err := client.Transport.RoundTrip(t.Context(), client.Addr, &produceapi.Request{Acks: -1, Timeout: 5000, Topics: []produceapi.RequestTopic{{
 		Topic: topic, Partitions: []produceapi.RequestPartition{{Partition: partition, RecordSet: protocol.RecordSet{Attributes: codec, Records: protocol.NewRecordReader(records...)}}},
 	}}})
-	if err != nil || answer.(*produceapi.Response).Topics[0].Partitions[0].ErrorCode != 0 {
-		t.Fatal(err, answer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stored, ok := answer.(*produceapi.Response); !ok || stored.Topics[0].Partitions[0].ErrorCode != 0 {
+		t.Fatal(answer)
 	}
 }
 
@@ -82,7 +86,7 @@ type hostile struct {
 	net.Listener
 	t      *testing.T
 	key    int16
-	answer []byte // with its length, but for the number
+	answer []byte // with its length, but for the number; nil: there is none
 	asked  chan struct{}
 	conns  sync.WaitGroup
 	addr   []byte // its own, as in answers
@@ -95,8 +99,11 @@ func newHostile(t *testing.T, key int16, answer []byte) *hostile {
 		t.Fatal(err)
 	}
 	h := &hostile{Listener: l, t: t, key: key, answer: answer, asked: make(chan struct{}, 1)}
-	port := l.Addr().(*net.TCPAddr).Port
-	h.addr = slices.Concat(ints(1), text("127.0.0.1"), ints(int32(port)))
+	at, err := netip.ParseAddrPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.addr = slices.Concat(ints(1), text(at.Addr().String()), ints(int32(at.Port())))
 	h.conns.Go(h.accept)
 	t.Cleanup(func() {
 		if err := l.Close(); err != nil {
@@ -134,7 +141,9 @@ func (h *hostile) serve(c net.Conn) {
 		}
 		number := ints(head.Correlation)
 		if head.Key == h.key {
-			_, err = c.Write(slices.Concat(h.answer[:4], number, h.answer[4:]))
+			if h.answer != nil {
+				_, err = c.Write(slices.Concat(h.answer[:4], number, h.answer[4:]))
+			}
 			select {
 			case h.asked <- struct{}{}:
 			default:
@@ -229,4 +238,12 @@ func TestHostileBroker(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A member whose group waits for somebody who does not come back ends all the same.
+func TestLeavesAtOnce(t *testing.T) {
+	h := newHostile(t, wire.JoinGroup, nil)
+	r := read(t, kafka.ReaderSettings{Config: kafka.Config{Brokers: []string{h.Addr().String()}}, Session: time.Hour})
+	<-h.asked // and there is no answer
+	r.stop()
 }

@@ -43,6 +43,9 @@ const (
 	defaultSession = 10 * time.Second
 	// joinAgain is the pause after an attempt to join that failed.
 	joinAgain = time.Second
+	// leaveWithin is how long leaving a group may take: a broker that makes members wait
+	// for each other keeps nobody from ending.
+	leaveWithin = time.Second
 	// watchPartitions is how often a member looks for more of them.
 	watchPartitions = 5 * time.Second
 )
@@ -104,12 +107,15 @@ func (r *Reader) Consume(ctx context.Context, handle func(*pb.LoadSample)) error
 	if r.awaitTopic(ctx) != nil {
 		return nil
 	}
-	group, err := kafkago.NewConsumerGroup(r.member(sec))
+	l := &leash{conns: map[*held]struct{}{}}
+	group, err := kafkago.NewConsumerGroup(r.member(sec, l))
 	if err != nil {
 		return fmt.Errorf("joining group %s: %w", r.settings.Group, err)
 	}
-	defer func() { _ = group.Close() }() // it returns nil
 	r.follow(ctx, group, handle)
+	late := time.AfterFunc(leaveWithin, l.end)
+	defer late.Stop()
+	_ = group.Close() // it returns nil
 	return nil
 }
 
@@ -128,10 +134,10 @@ func (r *Reader) awaitTopic(ctx context.Context) error {
 	}
 }
 
-func (r *Reader) member(sec security) kafkago.ConsumerGroupConfig {
+func (r *Reader) member(sec security, l *leash) kafkago.ConsumerGroupConfig {
 	s := r.settings
 	return kafkago.ConsumerGroupConfig{
-		ID: s.Group, Brokers: s.Config.Brokers, Topics: []string{s.Config.topic()}, Dialer: s.Config.dialer(sec),
+		ID: s.Group, Brokers: s.Config.Brokers, Topics: []string{s.Config.topic()}, Dialer: s.Config.dialer(sec, l),
 		GroupBalancers:    []kafkago.GroupBalancer{kafkago.RoundRobinGroupBalancer{}},
 		HeartbeatInterval: s.Session / 10, SessionTimeout: s.Session, RebalanceTimeout: s.Session, JoinGroupBackoff: joinAgain,
 		StartOffset: kafkago.LastOffset, WatchPartitionChanges: true, PartitionWatchInterval: watchPartitions,

@@ -147,7 +147,11 @@ func listen(at string) (net.Listener, error) {
 	if host, _, err := net.SplitHostPort(at); err != nil || !loopback.Is(host) {
 		return nil, fmt.Errorf("the embedded Kafka broker's address is %q; it must be HOST:PORT on the loopback (for other machines run Kafka, and name it by --kafka)", at)
 	}
-	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", at)
+	addr, err := net.ResolveTCPAddr("tcp", at)
+	if err != nil {
+		return nil, fmt.Errorf("starting the embedded Kafka broker at %s: %w", at, err)
+	}
+	l, err := net.ListenTCP("tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("starting the embedded Kafka broker at %s: %w", at, err)
 	}

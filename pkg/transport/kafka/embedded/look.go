@@ -19,7 +19,7 @@ const (
 	// maxWait is how long the broker may wait for something to send.
 	maxWait = 5 * time.Second
 	// A member waits so long for others to join.
-	leastJoin, maxJoin = 10 * time.Second, time.Minute
+	leastJoin, maxJoin = 10 * time.Second, 20 * time.Second
 )
 
 // groupKind and protocols are what consumers say. The broker keeps each name that it
@@ -107,6 +107,16 @@ func (l *looking) see(f wire.Field) error {
 	return nil
 }
 
+// wrong says what of a consumer group is refused.
+var wrong = map[byte]string{
+	'g': fmt.Sprintf("a group without a name, or one more than %d", maxGroups),
+	'k': "a coordinator that is none of a group",
+	'y': "a group that is none of consumers",
+	'o': "a member's protocol that is not known, or said twice",
+	'S': fmt.Sprintf("a subscription that is malformed, or above %d bytes", maxBlob),
+	'A': fmt.Sprintf("an assignment that is malformed, or above %d bytes", maxBlob),
+}
+
 // member looks at what is of a consumer group.
 func (l *looking) member(f wire.Field, in []byte) error {
 	ok := true
@@ -127,7 +137,7 @@ func (l *looking) member(f wire.Field, in []byte) error {
 		ok = len(in) <= maxBlob && wire.CheckMember(f.Kind, in) == nil
 	}
 	if !ok {
-		return fmt.Errorf("%q of a consumer group: %w", f.Kind, errRefused)
+		return fmt.Errorf("%s: %w", wrong[f.Kind], errRefused)
 	}
 	return nil
 }

@@ -143,6 +143,5 @@ func CheckMember(kind byte, in []byte) error {
 	if kind == 'A' {
 		shape = assignment
 	}
-	_, err := (&walker{in: in}).fields(shape)
-	return err
+	return (&walker{in: in}).fields(shape)
 }

@@ -59,7 +59,11 @@ func read(t testing.TB, body []byte) (all [][]string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, topic := range message.(*fetch.Response).Topics {
+	answer, ok := message.(*fetch.Response)
+	if !ok {
+		t.Fatalf("%T", message)
+	}
+	for _, topic := range answer.Topics {
 		for _, p := range topic.Partitions {
 			all = append(all, recordsOf(t, p.RecordSet.Records))
 		}

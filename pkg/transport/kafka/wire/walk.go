@@ -43,7 +43,7 @@ type walker struct {
 // It wants nothing to be left over.
 func Walk(shape string, in []byte, see func(Field) error) error {
 	w := &walker{in: in, see: see}
-	if _, err := w.fields(shape); err != nil {
+	if err := w.fields(shape); err != nil {
 		return err
 	}
 	if w.at != len(in) {
@@ -52,44 +52,37 @@ func Walk(shape string, in []byte, see func(Field) error) error {
 	return nil
 }
 
-// fields goes through fields up to the shape's end, or to the bracket that ends an
-// array, and returns what of the shape comes after that.
-func (w *walker) fields(shape string) (rest string, err error) {
-	for shape != "" {
+// fields goes through fields up to the shape's end, or to the bracket that ends an array.
+func (w *walker) fields(shape string) (err error) {
+	for shape != "" && shape[0] != ']' && err == nil {
 		kind := shape[0]
-		shape = shape[1:]
-		switch kind {
-		case ']':
-			return shape, nil
-		case '[':
-			shape, err = w.array(shape)
-		default:
+		if shape = shape[1:]; kind != '[' {
 			err = w.field(kind)
+			continue
 		}
-		if err != nil {
-			return "", err
-		}
+		err = w.array(shape)
+		shape = afterArray(shape)
 	}
-	return "", nil
+	return err
 }
 
 // array goes through as many elements as are announced. Each has a byte at least, so
 // that the message's end is theirs.
-func (w *walker) array(shape string) (rest string, err error) {
+func (w *walker) array(shape string) error {
 	at, err := w.take(4)
 	if err != nil {
-		return "", err
+		return err
 	}
 	n := int(int32(binary.BigEndian.Uint32(w.in[at:])))
 	if n < -1 || n > len(w.in)-w.at {
-		return "", malformed("%d elements in %d bytes", n, len(w.in)-w.at)
+		return malformed("%d elements in %d bytes", n, len(w.in)-w.at)
 	}
 	for range n {
-		if _, err := w.fields(shape); err != nil {
-			return "", err
+		if err := w.fields(shape); err != nil {
+			return err
 		}
 	}
-	return afterArray(shape), nil
+	return nil
 }
 
 // afterArray is what comes after the bracket that ends an array.
