@@ -160,8 +160,12 @@ func TestDrainProcess(t *testing.T) {
 	if got := invoke("", "prompt", "--nats", url, "--max-tokens", "2", "Once"); got.code != exitDone || all["gate"].ended() {
 		t.Fatalf("the server's acknowledgement has drained it: %+v", got)
 	}
-	if line := all["gate"].says.String(); !strings.Contains(line, "replica="+gate) && line != "" && line != "ready\n" {
-		t.Errorf("%q does not name %s", line, gate)
+	if log := all["gate"].says.String(); !strings.Contains(log, "replica "+gate+" starts") || !strings.Contains(log, "replica="+gate) {
+		t.Errorf("%q does not name %s", log, gate)
+	}
+	conns, err := srv.Connz(nil)
+	if err != nil || !slices.ContainsFunc(conns.Conns, func(c *server.ConnInfo) bool { return c.Name == "switchyard "+gate }) {
+		t.Errorf("no connection is named after %s: %v", gate, err)
 	}
 
 	got := invoke("", "drain", "--nats", url, "--json", gate)

@@ -26,6 +26,12 @@ func thisProcess(version string) process {
 	return process{host: host[:min(len(host), maxHost)], pid: os.Getpid(), version: version[:min(len(version), maxVersion)]}
 }
 
+// TellStart logs where a replica runs: its id leads there. It is in the message, too: of
+// many lines with the same message a log keeps a few.
+func (d *Deployment) TellStart() {
+	d.Logger.Info("replica "+d.replica+" starts", "host", d.process.host, "pid", d.process.pid, "version", d.process.version)
+}
+
 // ReplicaID is the id of a replica with this deployment.
 func (d *Deployment) ReplicaID(service string) string {
 	if d.replica != "" {

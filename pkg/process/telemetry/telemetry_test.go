@@ -8,6 +8,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
@@ -240,6 +241,24 @@ func TestValidate(t *testing.T) {
 }
 
 // traced returns telemetry that keeps its spans in memory.
+// A replica is shown while it is here, with where it runs.
+func TestReplicaInfo(t *testing.T) {
+	tel := setup(t, Config{Model: "demo"})
+	gone := tel.Metrics.Replica("gate", "gate-1", "machine", 4711, "v1")
+	page := func() string {
+		w := httptest.NewRecorder()
+		tel.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		return w.Body.String()
+	}
+	const want = `switchyard_replica_info{host="machine",model="demo",pid="4711",replica="gate-1",service="gate",version="v1"} 1`
+	if text := page(); !strings.Contains(text, want) {
+		t.Errorf("no %s in\n%s", want, text)
+	}
+	if gone(); strings.Contains(page(), "gate-1") {
+		t.Error("it is gone, and shown")
+	}
+}
+
 func traced(t *testing.T, sample float64) (*Telemetry, *tracetest.InMemoryExporter) {
 	t.Helper()
 	tel := setup(t, Config{TraceSample: sample})

@@ -152,6 +152,7 @@ func (p *Pipeline) connect(ctx context.Context, name string) error {
 		one.edge = d.Edge
 	}
 	d.Refuse, d.Ending = p.refuse, p.isEnding
+	d.TellStart()
 	s, err := p.services.Make(name, d)
 	if err != nil {
 		return err
@@ -163,6 +164,7 @@ func (p *Pipeline) connect(ctx context.Context, name string) error {
 	p.made = append(p.made, s)
 	p.mu.Unlock()
 	one.service = s
+	//nolint:contextcheck,nolintlint // a replica drains, however long it takes to connect
 	if err := p.hearDrains(one); err != nil {
 		return err
 	}

@@ -37,10 +37,17 @@ const typedAhead = 64
 
 // Names of keys that are no characters.
 const (
-	Up, Down, Left, Right   = "up", "down", "left", "right"
-	PageUp, PageDown        = "pgup", "pgdn"
-	Home, End               = "home", "end"
-	Enter, Tab, Interrupted = "enter", "tab", "interrupt"
+	Up          = "up"
+	Down        = "down"
+	Left        = "left"
+	Right       = "right"
+	PageUp      = "pgup"
+	PageDown    = "pgdn"
+	Home        = "home"
+	End         = "end"
+	Enter       = "enter"
+	Tab         = "tab"
+	Interrupted = "interrupt"
 )
 
 func read(from io.Reader, typed chan<- string) {

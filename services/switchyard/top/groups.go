@@ -267,7 +267,9 @@ func layers(n int) string {
 
 // placement is a line a layer: where its experts are.
 func (s *Snapshot) placement() group {
-	g := group{key: "placement", title: "Replicas of experts", table: table{head: []string{"LAYER", "WARM", "KEPT", "COLD", "REPLICAS"}}}
+	g := group{key: "placement", title: "Replicas of experts", table: table{head: []string{
+		"LAYER", "WARM", "KEPT", "COLD", fmt.Sprintf("REPLICAS (cold starts: %.0f)", s.sum(statColdStarts)),
+	}}}
 	warm, nowhere := 0, 0
 	for _, r := range s.Replicas {
 		warm += total(r.Warm)
@@ -278,7 +280,7 @@ func (s *Snapshot) placement() group {
 		}
 		g.table.add(strconv.Itoa(r.Layer), strconv.Itoa(total(r.Warm)), strconv.Itoa(total(r.Kept)), strconv.Itoa(total(r.Cold)), r.glyphs())
 	}
-	g.brief = fmt.Sprintf("%d warm, cold starts: %.0f", warm, s.sum(statColdStarts))
+	g.brief = fmt.Sprintf("%d warm", warm)
 	if nowhere > 0 {
 		g.brief += fmt.Sprintf(", experts of layers that nobody has: %d", nowhere)
 	}

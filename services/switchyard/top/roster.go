@@ -23,7 +23,7 @@ const (
 	silentTooLong = 2 * members.TTL
 	neverHeard    = members.TTL
 	// window is how far back rates look.
-	window = 10 * time.Second
+	window = 4 * time.Second
 	// maxLooks bounds what is kept of a member: its renewals in window, and some.
 	maxLooks = 64
 	// maxMembers bounds the members that are known: more than any deployment has.

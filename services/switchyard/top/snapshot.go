@@ -163,6 +163,7 @@ func (r *Reader) members(ctx context.Context) ([]Member, error) {
 func (r *Reader) begin(ctx context.Context) (err error) {
 	starting, stop := context.WithCancel(r.own)
 	unless := context.AfterFunc(ctx, stop)
+	//nolint:contextcheck,nolintlint // what follows outlives the first look
 	if r.ended, err = r.roster.watch(starting, r.js, r.names); err != nil {
 		stop()
 		r.ended = nil
