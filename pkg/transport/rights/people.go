@@ -90,10 +90,10 @@ func keeping(n names) []Grant {
 			Reason:  "to see plans, and to change what they are to be like (`switchyard plan`)",
 			Publish: append(n.look("plans"), get(n.bucket("plans")), n.key("plans", "settings")),
 		},
-		{Reason: "to see who plans, and for how many hosts (`switchyard plan`)", Publish: n.look("members")},
+		{Reason: "to see who is here (`switchyard plan`, `switchyard drain`)", Publish: n.look("members")},
 		{
-			Reason:  "to find a replica among those that are here, to ask it to drain, to hear how that goes, and to see whether it has a connection still (`switchyard drain`)",
-			Publish: append(n.look("members"), n.Drain("*", "*"), n.AnyHere()), Subscribe: []string{n.Drained("*", "*")},
+			Reason:  "to ask a replica to drain, to hear how that goes, and to see whether it has a connection still (`switchyard drain`)",
+			Publish: []string{n.Drain("*", "*"), n.AnyHere()}, Subscribe: []string{n.Drained("*", "*")},
 		},
 		{
 			Reason:  "to see what was given up, and to drop it (`switchyard dlq`)",
