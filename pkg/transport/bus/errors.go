@@ -27,11 +27,14 @@ func (e *SettingsError) Error() string { return "connecting to NATS: " + e.Err.E
 // Unwrap is what is wrong.
 func (e *SettingsError) Unwrap() error { return e.Err }
 
-// WithCure adds to an error what to do about it, where it is a missing right, or that nobody
-// answers for JetStream: a client hears no more of that than that there is no responder.
+// WithCure adds to an error what to do about it, where it is a missing right, that servers
+// have too little room, or that nobody answers for JetStream: a client hears no more of that than that there is no responder.
 func WithCure(err error) error {
 	if IsDenied(err) {
 		return fmt.Errorf("%w; log in as a user with that right: switchyard auth show says who has which", err)
+	}
+	if refusal, _ := noStorage(err); refusal != nil && littleOnAll(refusal) {
+		return fmt.Errorf("%w; raise max_file_store and max_memory_store of the servers: switchyard inspect says what a model takes", err)
 	}
 	for _, none := range []error{nats.ErrNoResponders, jetstream.ErrJetStreamNotEnabled, jetstream.ErrJetStreamNotEnabledForAccount} {
 		if errors.Is(err, none) {

@@ -167,7 +167,7 @@ func refusedForGood(e *jetstream.APIError) bool {
 	case codeNoStorage, codeNoMemory, codeNoResources, codeNoCluster:
 		return true // its limits are too low, or there are too few of them
 	case codeNoPeers, codeMaxConsumers:
-		return false // servers come back, and consumers go that nobody uses
+		return false // servers come back, or say what room they have, and consumers go that nobody uses
 	}
 	return e.Code == 400 || e.Code == 401 || e.Code == 403
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -71,6 +72,9 @@ func (c *Conn) NoRoom(ctx context.Context, err error, models ...Model) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, explainWithin)
 	defer cancel()
+	if refusal.ErrorCode == codeNoPeers { // which does not say of what: files are made first
+		memory = c.hasFiles(ctx, models)
+	}
 	e := &RoomError{Memory: memory, Left: c.unmake(ctx), Err: refusal}
 	for _, m := range models {
 		room := m.Streams.Room(m.MoELayers)
@@ -83,6 +87,13 @@ func (c *Conn) NoRoom(ctx context.Context, err error, models ...Model) error {
 	trial.Memory = memory
 	c.measure(ctx, trial, e)
 	return e
+}
+
+// hasFiles says whether all file streams of models are there.
+func (c *Conn) hasFiles(ctx context.Context, models []Model) bool {
+	return !slices.ContainsFunc(models, func(m Model) bool {
+		return c.taken(ctx, m, false) < m.Streams.Room(m.MoELayers).File
+	})
 }
 
 // taken is what those streams of a model take that are there already.
@@ -114,15 +125,26 @@ func (c *Conn) measure(ctx context.Context, trial schemas.StreamSpec, e *RoomErr
 	if err != nil {
 		return
 	}
-	e.Held = pick(e.Memory, int64(info.ReservedMemory), int64(info.ReservedStore)) - e.There //nolint:gosec // sums of bounds that are int64
 	e.Limit = pick(e.Memory, info.Limits.MaxMemory, info.Limits.MaxStore)
-	if c.Clustered() {
-		return // each server has room of its own
+	if c.Clustered() { // each server has room of its own, for one copy
+		e.Held = c.held(ctx, e.Memory) - e.There
+		return
 	}
+	e.Held = pick(e.Memory, int64(info.ReservedMemory), int64(info.ReservedStore)) - e.There //nolint:gosec // sums of bounds that are int64
 	free, err := largest(e.Needs-e.There, func(bytes int64) (bool, error) { return c.fits(ctx, trial, bytes) })
 	if err == nil {
 		e.Free = free
 	}
+}
+
+// held is what one copy of all streams of the account takes.
+func (c *Conn) held(ctx context.Context, memory bool) (bytes int64) {
+	for info := range c.js.ListStreams(ctx).Info() {
+		if (info.Config.Storage == jetstream.MemoryStorage) == memory {
+			bytes += max(0, info.Config.MaxBytes)
+		}
+	}
+	return bytes
 }
 
 // fits says whether a server makes a stream of so many bytes.
@@ -161,8 +183,14 @@ func largest(need int64, fits func(bytes int64) (bool, error)) (int64, error) {
 
 // noStorage is a server's refusal for lack of storage, and of which; nil if it is none.
 func noStorage(err error) (refusal *jetstream.APIError, memory bool) {
-	if !errors.As(err, &refusal) || refusal.ErrorCode != codeNoStorage && refusal.ErrorCode != codeNoMemory {
+	if !errors.As(err, &refusal) || refusal.ErrorCode != codeNoStorage && refusal.ErrorCode != codeNoMemory && !littleOnAll(refusal) {
 		return nil, false
 	}
 	return refusal, refusal.ErrorCode == codeNoMemory
+}
+
+// littleOnAll says whether no server of a cluster that is whole has enough storage for a
+// stream, as far as the others know: a server that has just come has not told them yet.
+func littleOnAll(e *jetstream.APIError) bool {
+	return e.ErrorCode == codeNoPeers && strings.Contains(e.Description, "insufficient storage") && !strings.Contains(e.Description, "offline")
 }

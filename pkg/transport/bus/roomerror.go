@@ -50,11 +50,11 @@ func (e *RoomError) limit() string {
 	held := "other streams of this account take " + BytesText(max(0, e.Held))
 	switch {
 	case e.Limit >= 0:
-		return fmt.Sprintf("the account may have %s and %s", BytesText(e.Limit), held)
+		return fmt.Sprintf("the account may have %s, and %s", BytesText(e.Limit), held)
 	case e.Free >= 0:
 		return fmt.Sprintf("the server has %s left of its %s, %s", BytesText(e.Free), e.setting(), held)
 	}
-	return "its " + e.setting() + " is not known here, " + held
+	return "what servers have is not known here, " + held
 }
 
 func (e *RoomError) setting() string {
@@ -76,7 +76,7 @@ func (e *RoomError) cure() string {
 	if e.Free >= 0 {
 		return fmt.Sprintf("raise %s by %s, or %s", e.setting(), BytesText(e.Needs-e.There-e.Free), other)
 	}
-	return fmt.Sprintf("raise %s to %s or more, or %s", e.setting(), BytesText(e.Needs+max(0, e.Held)), other)
+	return fmt.Sprintf("raise %s of each server to %s or more, or %s", e.setting(), BytesText(e.Needs+max(0, e.Held)), other)
 }
 
 // BytesText is a count of bytes as flags and the server's settings take it, and never less
