@@ -15,5 +15,6 @@ func main() {
 	// A reader of our output that goes away must become a write error, so that
 	// its request is cancelled rather than left behind.
 	signal.Ignore(syscall.SIGPIPE)
+	nameVersion()
 	os.Exit(run(os.Args[1:], stdio{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
 }

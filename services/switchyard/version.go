@@ -12,8 +12,25 @@ import (
 	"github.com/switchyard/switchyard/schemas"
 )
 
-// version is set by the linker in releases.
+// version is what git describes the sources as. The linker sets it, as make build has it
+// do; else it is what Go knows of them.
 var version = "dev"
+
+// nameVersion finds the version of a binary to which the linker gave none.
+func nameVersion() {
+	info, ok := debug.ReadBuildInfo()
+	if ok && version == "dev" {
+		version = described(info.Main.Version)
+	}
+}
+
+// described is a module's version, of a build of these sources; "dev" where Go knows none.
+func described(module string) string {
+	if module == "" || module == "(devel)" {
+		return "dev"
+	}
+	return module
+}
 
 // VersionCmd prints what this binary is.
 type VersionCmd struct{}

@@ -18,3 +18,11 @@ func TestSemver(t *testing.T) {
 		}
 	}
 }
+
+func TestDescribed(t *testing.T) {
+	for module, want := range map[string]string{"": "dev", "(devel)": "dev", "v1.2.3": "v1.2.3", "v0.0.0-20260101000000-abc123abc123+dirty": "v0.0.0-20260101000000-abc123abc123+dirty"} {
+		if got := described(module); got != want {
+			t.Errorf("%q is %q", module, got)
+		}
+	}
+}

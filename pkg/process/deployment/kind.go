@@ -28,11 +28,17 @@ func (d *Deployment) Kind() schemas.Kind {
 type ClassError struct {
 	Here, There   schemas.Kind
 	Member, Model string
+	// Version is of the member's binary; empty: it does not say.
+	Version string
 }
 
 // Error names both kinds, and what to give all replicas alike.
 func (e *ClassError) Error() string {
-	return fmt.Sprintf("%s serves %s as \"%v\", and this replica would as \"%v\": %s", e.Member, e.Model, e.There, e.Here, e.remedy())
+	of := "of a switchyard that does not say its version"
+	if e.Version != "" {
+		of = fmt.Sprintf("of switchyard %.64s", e.Version)
+	}
+	return fmt.Sprintf("%s, %s, serves %s as \"%v\", and this replica would as \"%v\": %s", e.Member, of, e.Model, e.There, e.Here, e.remedy())
 }
 
 func (e *ClassError) remedy() string {
@@ -84,7 +90,7 @@ func (d *Deployment) classError(m *pb.Member) error {
 	if hash := m.GetModelHash(); hash != 0 && there.Version == 0 && hash == d.Earlier() {
 		there.Version = schemas.EarlierVersion // whose members do not say so, but call this model otherwise
 	}
-	return &ClassError{Here: d.Kind(), There: there, Member: m.GetId(), Model: d.Subjects.Model}
+	return &ClassError{Here: d.Kind(), There: there, Member: m.GetId(), Model: d.Subjects.Model, Version: m.GetVersion()}
 }
 
 // strange is told of a replica of another kind. Who came last gives way: checkPeers has

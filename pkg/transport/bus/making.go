@@ -1,10 +1,12 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,7 +51,10 @@ func (c *Conn) mend(ctx context.Context, have, want jetstream.StreamConfig, upTo
 	if len(mended) == 0 {
 		return nil, left, nil
 	}
-	if newer(have) != "" || c.barred.Load() {
+	if newer(have, c.release) != "" && !speaksLater(have) {
+		return nil, left, nil // who goes back to this release leaves it so: what a service mends it can do without for a while
+	}
+	if speaksLater(have) || c.barred.Load() {
 		return nil, append(mended, left...), nil
 	}
 	subject, begun := apiPrefix(c.js)+updateCall+want.Name, time.Now()
@@ -68,7 +73,7 @@ func (c *Conn) mismatch(have jetstream.StreamConfig, left []Difference) error {
 	if len(left) == 0 {
 		return nil
 	}
-	return &MismatchError{Differences: left, Newer: newer(have)}
+	return &MismatchError{Differences: left, Newer: newer(have, c.release)}
 }
 
 // The calls of JetStream's API that a user who makes no streams may not use.
@@ -124,10 +129,34 @@ func stamped(cfg jetstream.StreamConfig, release string) jetstream.StreamConfig 
 	return cfg
 }
 
-// newer is the release that has made a stream for messages of a later version; empty: none.
-func newer(have jetstream.StreamConfig) string {
-	if version, err := strconv.Atoi(have.Metadata[metaSchema]); err != nil || version <= schemas.Version {
-		return ""
+// newer is the release that has made or changed a stream last, where it is later than this
+// one: it speaks a later version of messages, or its tag is a later one. Empty: it is not.
+func newer(have jetstream.StreamConfig, release string) string {
+	theirs := have.Metadata[metaRelease]
+	if speaksLater(have) {
+		return cmp.Or(theirs, "of schema version "+have.Metadata[metaSchema])
 	}
-	return have.Metadata[metaRelease]
+	if later(theirs, release) {
+		return theirs
+	}
+	return ""
+}
+
+// speaksLater says whether a stream is for messages of a later version.
+func speaksLater(have jetstream.StreamConfig) bool {
+	version, err := strconv.Atoi(have.Metadata[metaSchema])
+	return err == nil && version > schemas.Version
+}
+
+// described is a release's tag, and how many commits lie behind it, as git tells them.
+var described = regexp.MustCompile(`^v(\d{1,6})\.(\d{1,6})\.(\d{1,6})(?:-(\d{1,6})-g[0-9a-f]+)?(?:-dirty)?$`)
+
+// later says whether a release is known to come behind another one.
+func later(release, than string) bool {
+	a, b := described.FindStringSubmatch(release), described.FindStringSubmatch(than)
+	if a == nil || b == nil {
+		return false
+	}
+	number := func(text string) int { n, _ := strconv.Atoi(text); return n } // none is 0
+	return slices.CompareFunc(a[1:], b[1:], func(x, y string) int { return cmp.Compare(number(x), number(y)) }) > 0
 }

@@ -182,6 +182,48 @@ func TestNewerStream(t *testing.T) {
 	}
 }
 
+// A release that is gone back to leaves alone what it would mend for itself, and says of the
+// rest which release to start.
+func TestStreamOfALaterRelease(t *testing.T) {
+	r := newRig(t)
+	r.conn.release = "v1.2.3"
+	now := names(schemas.HopsUnacked).Tokens()
+	later := stamped(streamConfig(now, 1), "v1.3.0")
+	later.Duplicates = time.Minute
+	later.MaxAge = time.Hour
+	if _, err := r.conn.js.CreateStream(r.ctx(), later); err != nil {
+		t.Fatal(err)
+	}
+	var mismatch *MismatchError
+	err := r.conn.Ensure(r.ctx(), 1, now)
+	if !errors.As(err, &mismatch) || len(mismatch.Differences) != 1 || !strings.Contains(err.Error(), "start that") || strings.Contains(err.Error(), "switchyard setup") {
+		t.Errorf("error %v", err)
+	}
+	later.MaxAge = now.MaxAge
+	if _, err := r.conn.js.UpdateStream(r.ctx(), later); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.conn.Ensure(r.ctx(), 1, now); err != nil {
+		t.Errorf("then: %v", err)
+	}
+}
+
+func TestLater(t *testing.T) {
+	for _, tc := range []struct {
+		release, than string
+		later         bool
+	}{
+		{"v1.2.4", "v1.2.3", true}, {"v1.10.0", "v1.9.9", true}, {"v1.2.3-4-gabc1234", "v1.2.3", true},
+		{"v1.2.3-10-gabc1234-dirty", "v1.2.3-9-gabc1234", true}, {"v1.2.3", "v1.2.3", false}, {"v1.2.3", "v1.2.4", false},
+		{"v1.2.3-dirty", "v1.2.3", false}, {"dev", "v1.2.3", false}, {"v9.0.0", "dev", false}, {"", "", false},
+		{"abc1234", "v1.2.3", false}, {"v1.2.3-rc.1", "v1.2.2", false}, {"v99999999999999999999.0.0", "v1.0.0", false},
+	} {
+		if later(tc.release, tc.than) != tc.later {
+			t.Errorf("%q is later than %q: %v", tc.release, tc.than, !tc.later)
+		}
+	}
+}
+
 // Provide makes what is missing, mends what loses nothing, and tells of the rest.
 func TestProvide(t *testing.T) {
 	r := newRig(t)
