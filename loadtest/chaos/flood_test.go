@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -9,33 +8,33 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/switchyard/switchyard/loadtest/fleet"
 )
 
-// TestFlood lets a producer fill the buckets that take any key to their bounds, and try to
-// do so with that of plans, by the server's acknowledgements of one prompt that
-// he sends again and again: answers are whole meanwhile, plans stay, and a gate that comes
-// afterwards finds all that it needs.
+// TestFlood has the server acknowledge one prompt, which a producer sends again and again, at keys
+// of every bucket, token logs, the queue of sequences and dead letters: nothing of it is
+// stored, answers are whole meanwhile, and a gate that comes afterwards finds all that it needs.
 func TestFlood(t *testing.T) {
 	wantedMinutes(t)
 	g := newGuarded(t)
 	nc := g.producer(producer)
 	g.complete(t, nc, "before", 8)
-	keys := g.keys(t, known)
-	for _, bucket := range []string{known, "functions", "leases", "members"} {
+	keys := g.keys(t, "plans")
+	for name, subject := range flooded {
 		begun := time.Now()
 		beside, asked := g.producer(producer), make(chan struct{})
 		go func() {
 			defer close(asked)
-			g.complete(t, beside, "beside-"+bucket, 200)
+			g.complete(t, beside, "beside-"+name, 200)
 		}()
-		count := g.fill(t, nc, bucket)
+		g.flood(t, nc, name, subject)
 		<-asked
-		t.Logf("%s: %d messages in %.0f s, %s", bucket, count, time.Since(begun).Seconds(), g.held(t, bucket))
+		t.Logf("%s: %d acknowledgements in %.0f s", name, floods, time.Since(begun).Seconds())
+		g.wantNoGarbage(t, fmt.Sprintf(subject, 0))
+		g.wantNoGarbage(t, fmt.Sprintf(subject, floods-1))
 	}
-	if now := g.keys(t, known); !slices.Equal(now, keys) {
+	if now := g.keys(t, "plans"); !slices.Equal(now, keys) {
 		t.Errorf("plans had the keys %v, and have %v", keys, now)
 	}
 	begun := time.Now()
@@ -48,42 +47,28 @@ func TestFlood(t *testing.T) {
 	g.checkLogs()
 }
 
-// known is the bucket that stores the keys alone that are known.
-const known = "plans"
-
-const (
-	// floods are sent until a bucket is full, this often at most: a million acknowledgements
-	// fill it, and the server drops some of those that come faster than it stores.
-	floods, mostFloods = 400_000, 10
-	// inStep is how many are on their way at a time.
-	inStep = 5_000
-	// full is the share of its bound that a full bucket has at least.
-	full = 0.95
-)
-
-// fill floods a bucket until it is full; the known one, of whose floods none are to be
-// stored, once. It returns how much it has sent.
-func (g *guarded) fill(t *testing.T, nc *nats.Conn, bucket string) (sent int) {
-	t.Helper()
-	for range mostFloods {
-		g.flood(t, nc, bucket, sent, floods)
-		sent += floods
-		if bucket == known || g.share(t, bucket) >= full {
-			return sent
-		}
-	}
-	t.Errorf("%s is not full after %d messages: nothing is known of a full one", bucket, sent)
-	return sent
+// flooded are subjects at which something is stored.
+var flooded = map[string]string{
+	"plans": "$KV.switchyard_plans_demo.x.%d", "functions": "$KV.switchyard_functions_demo.x.%d",
+	"leases": "$KV.switchyard_leases_demo.x.%d", "members": "$KV.switchyard_members_demo.x.%d",
+	"logs": "switchyard.token.demo.0.flood-%d", "letters": "switchyard.dlq.demo.prompt.x%d", "prompts": "switchyard.prompt.demo.acme.x%d",
 }
 
-// flood has the server acknowledge one prompt at many keys, from a number on.
-func (g *guarded) flood(t *testing.T, nc *nats.Conn, bucket string, from, count int) {
+const (
+	// floods are sent to each.
+	floods = 200_000
+	// inStep is how many are on their way at a time.
+	inStep = 5_000
+)
+
+// flood has the server acknowledge one prompt at many subjects.
+func (g *guarded) flood(t *testing.T, nc *nats.Conn, name, subject string) {
 	t.Helper()
 	m := nats.NewMsg("switchyard.prompt.demo")
-	m.Header.Set(nats.MsgIdHdr, "flood-"+bucket)
+	m.Header.Set(nats.MsgIdHdr, "flood-"+name)
 	m.Data = []byte(`{"text": "Once", "max_tokens": 1}`)
-	for i := range count {
-		m.Reply = fmt.Sprintf("$KV.switchyard_%s_demo.x.%d", bucket, from+i)
+	for i := range floods {
+		m.Reply = fmt.Sprintf(subject, i)
 		if err := nc.PublishMsg(m); err != nil {
 			t.Fatal(err)
 		}
@@ -110,32 +95,4 @@ func (g *guarded) keys(t *testing.T, bucket string) []string {
 	}
 	slices.Sort(keys)
 	return keys
-}
-
-// share is how much of its bound a bucket has.
-func (g *guarded) share(t *testing.T, bucket string) float64 {
-	t.Helper()
-	info := g.bucket(t, bucket)
-	return float64(info.State.Bytes) / float64(info.Config.MaxBytes)
-}
-
-// held says how full a bucket is.
-func (g *guarded) held(t *testing.T, bucket string) string {
-	t.Helper()
-	info := g.bucket(t, bucket)
-	if bucket == known && info.State.Msgs > 100 {
-		t.Errorf("%s has %d keys", bucket, info.State.Msgs)
-	}
-	return fmt.Sprintf("%d keys, %d of %d bytes", info.State.Msgs, info.State.Bytes, info.Config.MaxBytes)
-}
-
-func (g *guarded) bucket(t *testing.T, bucket string) *jetstream.StreamInfo {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	s, err := g.js.Stream(ctx, "KV_switchyard_"+bucket+"_demo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s.CachedInfo()
 }

@@ -35,7 +35,7 @@ func newGuarded(t *testing.T) *guarded {
 	g := &guarded{t: t, programs: programs, url: "nats://" + addr, procs: map[string]*fleet.Process{}}
 	server := fleet.Launch(t, "nats-server", filepath.Join(programs, "nats-server"), "-c", g.configure(addr))
 	server.Await(t, "Server is ready")
-	g.launchServices(func(kind string) []string { return []string{"--nats", kind} })
+	g.launchServices(func(user string) []string { return []string{"--nats", user} }, "--edge-nats", edge)
 	js, err := jetstream.New(g.user("admin"))
 	if err != nil {
 		t.Fatal(err)
@@ -44,11 +44,16 @@ func newGuarded(t *testing.T) *guarded {
 	return g
 }
 
-// launchServices starts a process of each service, and waits until it is ready.
-func (g *guarded) launchServices(login func(kind string) (flags []string)) {
+// launchServices starts a process of each service, and waits until it is ready. Streams are made
+// by setup, and made again when a server has lost them.
+func (g *guarded) launchServices(login func(user string) (flags []string), atEdge ...string) {
 	g.t.Helper()
+	fleet.Launch(g.t, maker, filepath.Join(g.programs, "switchyard"), append([]string{"setup", "--keep"}, login(maker)...)...)
 	for _, kind := range kinds {
 		flags := append([]string{kind}, login(kind)...)
+		if kind == "tokenizer" {
+			flags = append(flags, atEdge...)
+		}
 		if kind == "scaler" { // which plans by the hosts while there is no Kafka
 			flags = append(flags, "--kafka", fleet.FreeAddr(g.t))
 		}
@@ -59,7 +64,7 @@ func (g *guarded) launchServices(login func(kind string) (flags []string)) {
 	}
 }
 
-// configure writes the server's settings, with an administrator beside the
+// configure writes the server's settings, with an administrator of each account beside the
 // users of the file, and each service's NATS context with inboxes of its own.
 func (g *guarded) configure(addr string) (path string) {
 	g.t.Helper()
@@ -67,22 +72,31 @@ func (g *guarded) configure(addr string) (path string) {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	for _, user := range append(slices.Clone(kinds), producer, tenant, viewer, operator) {
+	for _, user := range append(slices.Clone(kinds), producer, tenant, viewer, operator, maker, edge) {
 		g.t.Setenv(strings.ToUpper(strings.ReplaceAll(user, "-", "_"))+"_PASSWORD", password)
 	}
 	dir := g.t.TempDir()
-	settings := strings.NewReplacer(
-		"port: 4222", "listen: "+addr, "/data", filepath.Join(dir, "store"),
-		"users = [", "users = [ {user: admin, password: "+password+"}",
-	).Replace(string(text))
+	settings := strings.NewReplacer("port: 4222", "listen: "+addr, "/data", filepath.Join(dir, "store")).Replace(string(text))
+	for _, a := range []string{"switchyard", "edge", "producers", "producers-acme"} {
+		account, rest, _ := strings.Cut(settings, "  "+a+" {\n")
+		settings = account + "  " + a + " {\n" + strings.Replace(rest, "users = [", "users = [ {user: "+adminOf(a)+", password: "+password+"}", 1)
+	}
 	path = filepath.Join(dir, "nats.conf")
 	g.write(path, settings)
 	g.t.Setenv("XDG_CONFIG_HOME", dir)
-	for _, kind := range append(slices.Clone(kinds), viewer, operator) {
+	for _, kind := range append(slices.Clone(kinds), viewer, operator, maker, edge) {
 		g.write(filepath.Join(dir, "nats", "context", kind+".json"), fmt.Sprintf(
 			`{"url": %q, "user": %q, "password": %q, "inbox_prefix": "_INBOX_%s"}`, g.url, kind, password, kind))
 	}
 	return path
+}
+
+// adminOf may do everything in an account.
+func adminOf(account string) string {
+	if account == "switchyard" {
+		return "admin"
+	}
+	return "admin-" + account
 }
 
 func (g *guarded) write(path, text string) {

@@ -93,9 +93,9 @@ func newKeyedCluster(t *testing.T) *keyedCluster {
 	for _, s := range k.servers {
 		s.Await(t, "Server is ready")
 	}
-	k.launchServices(func(kind string) []string {
-		return []string{"--nats", k.url, "--creds", k.creds(kind), "--tls-ca", k.ca()}
-	})
+	k.launchServices(func(user string) []string {
+		return []string{"--nats", k.url, "--creds", k.creds(user), "--tls-ca", k.ca()}
+	}, "--edge-creds", k.creds(edge))
 	return k
 }
 

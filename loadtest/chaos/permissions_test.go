@@ -27,6 +27,8 @@ const (
 	tenant      = "producer-acme"
 	viewer      = "top"
 	operator    = "operator"
+	maker       = "setup"
+	edge        = "tokenizer-edge"
 )
 
 // kinds are all services.
@@ -43,6 +45,8 @@ func TestPermissions(t *testing.T) {
 	t.Run("the operator's rights", g.keepWeights)
 	t.Run("the services' answers", g.abuseServices)
 	t.Run("the server's acknowledgements", g.abuseServer)
+	t.Run("a producer's bounds", g.exceed)
+	t.Run("a producer's headers", g.sendHeaders)
 	t.Run("denied", g.denied)
 	g.checkLogs()
 }
@@ -112,23 +116,39 @@ func internal(request string) []string {
 		"$JS.API.STREAM.DELETE.KV_switchyard_plans_demo", "$KV.switchyard_plans_demo.settings", "$KV.switchyard_plans_demo.0", "$KV.switchyard_functions_demo.gate.x",
 		"$KV.switchyard_leases_demo.planner", "$KV.switchyard_leases_demo.shard-" + shard, "$KV.switchyard_members_demo.nobody",
 		"switchyard.token.demo." + shard + "." + request, "switchyard.sequence.demo", "switchyard.stop.demo." + request,
-		"switchyard.interest.demo.ask." + request, "switchyard.rejected.demo",
+		"switchyard.cancelled.demo." + request, "switchyard.interest.demo.ask." + request, "switchyard.dlq.demo.prompt.crash",
+		"switchyard.prompt.demo.globex.low", "$KV.switchyard_trials_demo." + request, "$O.switchyard_weights_demo.M.x",
 	}
 }
 
 // abuseServices lets the services answer where only they may publish. Who does it
-// may publish everything: what the server would not let a producer send, such as a
-// prompt for a model that nobody serves, reaches the services too.
+// may publish everything in an account of producers, and in that of the tokenizers' edge: what the
+// server would not let a producer send, such as a prompt for a model that nobody serves,
+// reaches the services too.
 func (g *guarded) abuseServices(t *testing.T) {
-	nc, before := g.user("admin"), g.state(t)
+	before := g.state(t)
+	for _, account := range []string{"producers", "edge"} {
+		g.abuse(t, g.user(adminOf(account)))
+	}
+	g.complete(t, g.producer(producer), "rights-2", 8) // everything before it has been handled by then
+	if after := g.state(t); after != before {
+		t.Errorf("before: %s\nafter: %s", before, after)
+	}
+}
+
+func (g *guarded) abuse(t *testing.T, nc *nats.Conn) {
+	t.Helper()
 	for _, victim := range internal("rights-1") {
 		for _, m := range []nats.Msg{
+			{Subject: victim, Data: []byte("garbage")},
 			{Subject: "switchyard.ask.demo", Data: []byte("Once"), Reply: victim},
 			{Subject: "switchyard.ask.demo", Data: []byte("{"), Reply: victim},
 			{Subject: "switchyard.ask.nosuch", Data: []byte("Once"), Reply: victim},
 			{Subject: "switchyard.prompt.nosuch", Data: []byte("Once"), Reply: victim},
 			{Subject: "switchyard.replay.demo", Data: []byte(`{"request_id": "rights-1"}`), Reply: victim},
 			{Subject: "switchyard.replay.demo", Data: []byte(`{"request_id": "*"}`), Reply: victim},
+			{Subject: "switchyard.cancel.demo.rights-1", Reply: victim},
+			{Subject: "$SRV.PING", Reply: victim},
 			{Subject: "switchyard.prompt.demo", Data: []byte(`{"text": "Once", "reply_to": "` + victim + `"}`)},
 			{Subject: "switchyard.prompt.demo", Data: []byte("garbage"), Header: nats.Header{"Switchyard-Reply-To": {victim}}},
 		} {
@@ -140,30 +160,58 @@ func (g *guarded) abuseServices(t *testing.T) {
 	if err := nc.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	g.complete(t, g.producer(producer), "rights-2", 8) // everything before it has been handled by then
-	if after := g.state(t); after != before {
-		t.Errorf("before: %s\nafter: %s", before, after)
-	}
 }
 
-// abuseServer has the server acknowledge prompts where the producer may not
-// publish: JetStream sends its acknowledgement to whatever reply subject a
-// publisher names. What comes of it is garbage in shared state, and requests
-// under way must bear it.
+// abuseServer has the server acknowledge prompts where the producer may not publish:
+// JetStream sends its acknowledgement to whatever reply subject a publisher names. It
+// reaches the producer's own account, where nothing is stored.
 func (g *guarded) abuseServer(t *testing.T) {
-	nc := g.producer(producer)
+	nc := g.producer(tenant)
+	victims := append(internal("victim"), internal("no-such-request")...)
 	var running sync.WaitGroup
-	running.Go(func() { g.complete(t, nc, "victim", 300) })
+	running.Go(func() { g.complete(t, g.producer(producer), "victim", 300) })
 	for range 10 {
-		for _, victim := range internal("victim") {
-			if err := nc.PublishRequest("switchyard.prompt.demo", victim, []byte("garbage")); err != nil {
-				t.Fatal(err)
+		for _, victim := range victims {
+			for _, m := range []nats.Msg{
+				{Subject: "switchyard.prompt.demo.acme.low", Reply: victim, Data: []byte("garbage")},
+				{Subject: "switchyard.prompt.demo.acme.low", Data: []byte("garbage"), Header: nats.Header{"Nats-Trace-Dest": {victim}}},
+			} {
+				if err := nc.PublishMsg(&m); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 		time.Sleep(20 * time.Millisecond) // through the whole of the answer
 	}
 	running.Wait()
-	g.complete(t, nc, "after-it", 8)
+	g.complete(t, g.producer(producer), "after-it", 8)
+	for _, victim := range victims {
+		g.wantNoGarbage(t, victim)
+	}
+}
+
+// wantNoGarbage wants no acknowledgement stored at a subject.
+func (g *guarded) wantNoGarbage(t *testing.T, subject string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	name, err := g.js.StreamNameBySubject(ctx, subject)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := g.js.Stream(ctx, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, err := stream.GetLastMsgForSubject(ctx, subject)
+	if err == nil && strings.Contains(string(last.Data), `"stream"`) {
+		t.Errorf("%s has %s", subject, last.Data)
+	} else if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
+		t.Fatal(err)
+	}
 }
 
 // state is what a producer must not change: the streams, the plan, and the log of a request.
@@ -198,7 +246,7 @@ func (g *guarded) state(t *testing.T) string {
 
 // denied publishes as each user what it has no right to.
 func (g *guarded) denied(t *testing.T) {
-	for _, user := range append(slices.Clone(kinds), producer, tenant, viewer) {
+	for _, user := range append(slices.Clone(kinds), producer, tenant, viewer, edge) {
 		nc := g.user(user)
 		for _, subject := range []string{
 			"$O.switchyard_weights_demo.M.x", "$JS.API.STREAM.PURGE.OBJ_switchyard_weights_demo", "$JS.API.STREAM.DELETE.OBJ_switchyard_weights_demo",
@@ -210,11 +258,12 @@ func (g *guarded) denied(t *testing.T) {
 		}
 	}
 	for user, subjects := range map[string][]string{
-		producer:     {"switchyard.stop.demo.x", "switchyard.token.demo.0.x", "switchyard.sequence.demo", "switchyard.load.demo.ask", "switchyard.ask.nosuch", "switchyard.prompt.demo.acme.high", "_INBOX.x"},
-		tenant:       {"switchyard.prompt.demo", "switchyard.ask.demo", "switchyard.prompt.demo.default.high", "switchyard.ask.demo.globex.low", "switchyard.token.demo.0.x", "_INBOX.x"},
+		producer:     {"switchyard.stop.demo.x", "switchyard.token.demo.0.x", "switchyard.sequence.demo", "switchyard.load.demo.ask", "switchyard.ask.nosuch", "switchyard.prompt.demo.acme.high", "switchyard.cancelled.demo.x", "$SRV.PING", "_INBOX.x", "_INBOX.producer-acme.x"},
+		tenant:       {"_INBOX.producer.x", "$JS.API.INFO", "switchyard.prompt.demo", "switchyard.ask.demo", "switchyard.prompt.demo.default.high", "switchyard.ask.demo.globex.low", "switchyard.token.demo.0.x", "_INBOX.x"},
 		operator:     {"switchyard.ask.demo", "switchyard.token.demo.0.x", "$KV.switchyard_plans_demo.0", "$O.switchyard_weights_other.M.x", "_INBOX.x"},
 		viewer:       {"switchyard.prompt.demo", "switchyard.load.demo", "$KV.switchyard_members_demo.x", "_INBOX.x"},
-		"tokenizer":  {"switchyard.hidden.demo.0", "switchyard.block.demo.x", "$KV.switchyard_plans_demo.0"},
+		edge:         {"switchyard.prompt.demo", "switchyard.sequence.demo", "switchyard.token.demo.0.x", "switchyard.cancelled.demo.x", "switchyard.ask.demo", "$KV.switchyard_plans_demo.0", "$JS.API.STREAM.NAMES"},
+		"tokenizer":  {"_INBOX.x", "_INBOX.producer.x", "switchyard.rejected.demo", "switchyard.cancel.demo.x", "switchyard.hidden.demo.0", "switchyard.block.demo.x", "$KV.switchyard_plans_demo.0"},
 		"attention":  {"switchyard.prompt.demo", "switchyard.block.demo.x", "$KV.switchyard_leases_demo.planner", "_INBOX.x"},
 		"gate":       {"switchyard.token.demo.0.x", "switchyard.step.demo", "switchyard.load.demo", "switchyard.load.demo.ask", "switchyard.partial.demo.x", "$KV.switchyard_plans_demo.0", "_INBOX.x"},
 		"expert":     {"switchyard.token.demo.0.x", "switchyard.hidden.demo.0", "$KV.switchyard_leases_demo.shard-0", "_INBOX.x"},

@@ -65,9 +65,9 @@ func newKeyed(t *testing.T) *keyed {
 	}
 	k.program("switchyard", "auth", "init", k.dir)
 	fleet.Launch(t, "nats-server", filepath.Join(k.programs, "nats-server"), "-c", k.configureServer(addr)).Await(t, "Server is ready")
-	k.launchServices(func(kind string) []string {
-		return []string{"--nats", k.url, "--creds", k.creds(kind), "--tls-ca", k.ca()}
-	})
+	k.launchServices(func(user string) []string {
+		return []string{"--nats", k.url, "--creds", k.creds(user), "--tls-ca", k.ca()}
+	}, "--edge-creds", k.creds(edge))
 	return k
 }
 
