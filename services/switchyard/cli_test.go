@@ -204,7 +204,7 @@ func TestStrayVariables(t *testing.T) {
 func TestDeployedVariables(t *testing.T) {
 	setting := regexp.MustCompile(`(?m)^ +(SWITCHYARD_[A-Z_]+): (.*)$`)
 	variable := regexp.MustCompile(`\$\{[^}]*\}`)
-	for _, file := range []string{"compose.yaml", "kubernetes.yaml"} {
+	for _, file := range []string{"compose.yaml", "kubernetes/settings.yaml"} {
 		text, err := os.ReadFile("../../deploy/" + file)
 		if err != nil {
 			t.Fatal(err)

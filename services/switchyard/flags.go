@@ -307,15 +307,20 @@ func (f PlanFlags) settings() (plan.Settings, error) {
 	return s, nil
 }
 
-// checkUp refuses what a process with so many hosts and such a scaler cannot have.
-func (f PlanFlags) checkUp(hosts int, scaling string) error {
-	switch {
-	case f.Replication > 0 && scaling != noScaling && scaling != plan.Static:
+// checkUp refuses what such a scaler does not heed.
+func (f PlanFlags) checkUp(scaling string) error {
+	if f.Replication > 0 && scaling != noScaling && scaling != plan.Static {
 		return usage(fmt.Errorf("--replication is %d; with --scaling %s the scaler decides how many replicas experts have: give one of them", f.Replication, scaling))
-	case f.Replication > hosts:
-		return usage(fmt.Errorf("--replication is %d; a function can have one replica on each host: give --hosts %d, or --replication %d at most", f.Replication, f.Replication, hosts))
 	}
 	return nil
+}
+
+// warnUp says that there are too few hosts for all replicas, as long as none join from elsewhere.
+func (f PlanFlags) warnUp(e *env, hosts int) {
+	if f.Replication > hosts {
+		e.log.Warn("a function can have one replica on each host, so it has fewer than asked for until others join: give --hosts as many",
+			"replication", f.Replication, "hosts", hosts)
+	}
 }
 
 // TokenizerFlags are the tokenizer's own.

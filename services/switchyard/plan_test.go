@@ -263,7 +263,7 @@ func TestPlanUsage(t *testing.T) {
 	if got := f.invoke("", "plan", "get"); got.code != exitFailed || !strings.Contains(got.err, `nobody has served model "demo"`) {
 		t.Errorf("%+v", got)
 	}
-	for flag, says := range map[string]string{"--grouping=pair": `no grouping "pair"`, "--replication=-1": "replicas is -1", "--replication=3": "--replication is 3; a function can have one replica on each host: give --hosts 3"} {
+	for flag, says := range map[string]string{"--grouping=pair": `no grouping "pair"`, "--replication=-1": "replicas is -1"} {
 		if got := invoke("", "up", flag); got.code != exitUsage || !strings.Contains(got.err, says) {
 			t.Errorf("%+v, want %q", got, says)
 		}

@@ -202,7 +202,7 @@ func (c *SetupCmd) keep(ctx context.Context, e *env, models []bus.Model) error {
 		},
 	})
 	t.Watch(s)
-	return errors.Join(lifecycle.Run(ctx, lifecycle.NewGroup("switchyard", t, s), cluster.DrainTime), t.Close())
+	return errors.Join(lifecycle.Run(ctx, lifecycle.NewGroup("switchyard", t, s), cluster.DrainTime), t.Close()) //nolint:contextcheck // as Setup
 }
 
 // tell says what became of the streams, and that a service may start.

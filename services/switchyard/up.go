@@ -63,6 +63,7 @@ func (c *UpCmd) Run(ctx context.Context, e *env) (err error) {
 		return err
 	}
 	settings.Node.Shared.TellStages = true
+	c.warnUp(e, c.Hosts)
 	y, err := openCluster(ctx, settings)
 	if err != nil {
 		return stopped(ctx, err)
@@ -155,7 +156,7 @@ func (c *UpCmd) services(g Globals) (s cluster.Services, err error) {
 	s.Tokenizer, err = c.TokenizerFlags.config(c.ModelFlags, g.Prefix)
 	wrong = append(wrong, err)
 	s.Plans, err = c.PlanFlags.settings()
-	wrong = append(wrong, cmp.Or(err, c.PlanFlags.checkUp(c.Hosts, c.Scaling)))
+	wrong = append(wrong, cmp.Or(err, c.PlanFlags.checkUp(c.Scaling)))
 	if c.Hosts < 1 || c.Hosts > maxHosts {
 		wrong = append(wrong, usage(fmt.Errorf("--hosts is %d; it must be 1 to %d", c.Hosts, maxHosts)))
 	}

@@ -83,6 +83,12 @@ func Differences(have, want jetstream.StreamConfig) []Difference {
 	return append(mended, left...)
 }
 
+// Fields that a service can do without.
+const (
+	messageBytes = "maximum bytes of a message"
+	copyWindow   = "window of copies"
+)
+
 // config is short for a stream's settings.
 type config = jetstream.StreamConfig
 
@@ -123,7 +129,7 @@ var fields = []field{
 		func(to *config, want config) { to.MaxMsgsPerSubject = want.MaxMsgsPerSubject },
 	},
 	{
-		"maximum bytes of a message", func(c config) string { return bound(int64(c.MaxMsgSize)) }, is(ByService),
+		messageBytes, func(c config) string { return bound(int64(c.MaxMsgSize)) }, is(ByService),
 		func(to *config, want config) { to.MaxMsgSize = want.MaxMsgSize },
 	},
 	{
@@ -144,7 +150,7 @@ var fields = []field{
 		},
 	},
 	{
-		"window of copies", func(c config) string { return c.Duplicates.String() }, is(ByService),
+		copyWindow, func(c config) string { return c.Duplicates.String() }, is(ByService),
 		func(to *config, want config) { to.Duplicates = want.Duplicates },
 	},
 	{

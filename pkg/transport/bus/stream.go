@@ -70,7 +70,7 @@ func (c *Conn) ensure(ctx context.Context, spec schemas.StreamSpec) error {
 	}
 	c.foundStream(spec.Name)
 	_, left, err := c.mend(ctx, stream.CachedInfo().Config, want, ByService)
-	return errors.Join(err, c.mismatch(stream.CachedInfo().Config, left))
+	return errors.Join(err, c.mismatch(stream.CachedInfo().Config, c.bear(left)))
 }
 
 func (c *Conn) streamReplicas() int {
