@@ -207,7 +207,7 @@ func TestDrainProcess(t *testing.T) {
 func gateUser(t *testing.T, conn *bus.Conn, listens, answers bool) {
 	t.Helper()
 	names := schemas.Streams{Subjects: schemas.NewSubjects(schemas.DefaultPrefix, "demo")}
-	kv, err := conn.EnsureBucket(t.Context(), 1, names.Bucket("members"), time.Minute)
+	kv, err := conn.EnsureBucket(t.Context(), 1, names.Bucket("members"), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,6 +283,7 @@ func TestDrainAsUsers(t *testing.T) {
 	t.Parallel()
 	f := testusers.Make(t, testusers.Demo())
 	srv := testusers.Serve(t, testusers.Plain(t, f))
+	makePlans(t, srv, f)
 	conn, err := bus.Connect(t.Context(), bus.Config{Creds: f.Creds("gate")}, bus.Settings{InProcess: srv})
 	if err != nil {
 		t.Fatal(err)
