@@ -39,7 +39,8 @@ func (c *DrainCmd) Run(ctx context.Context, e *env) error {
 		return explained(conn, errors.Join(err, broken))
 	}
 	for _, lack := range left.Missing {
-		_, _ = fmt.Fprintf(e.err, "model %s is NOT SERVING now: %s: %s\n", left.Model, lack.Stage, lack.Why) // nowhere to complain
+		e.say(fmt.Sprintf("model %s is NOT SERVING now: %s: %s\n", left.Model, lack.Stage, lack.Why),
+			"not serving now", "model", left.Model, "stage", lack.Stage, "error", lack.Why)
 	}
 	return broken
 }

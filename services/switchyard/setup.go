@@ -213,7 +213,7 @@ func (c *SetupCmd) tell(e *env, all []bus.Provided) {
 			e.log.Warn("a stream differs, and is left so", "stream", d.Stream, "field", d.Field, "have", d.Have, "want", d.Want, "command", d.Command())
 		}
 	}
-	_, _ = fmt.Fprintln(e.err, "ready") // nowhere to complain
+	e.say("ready\n", "ready")
 }
 
 // left is how many streams still differ.
