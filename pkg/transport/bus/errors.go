@@ -33,7 +33,8 @@ func WithCure(err error) error {
 	if IsDenied(err) {
 		return fmt.Errorf("%w; log in as a user with that right: switchyard auth show says who has which", err)
 	}
-	if refusal, _ := noStorage(err); refusal != nil && littleOnAll(refusal) {
+	var said *RoomError
+	if refusal, _ := noStorage(err); refusal != nil && littleOnAll(refusal) && !errors.As(err, &said) {
 		return fmt.Errorf("%w; raise max_file_store and max_memory_store of the servers: switchyard inspect says what a model takes", err)
 	}
 	for _, none := range []error{nats.ErrNoResponders, jetstream.ErrJetStreamNotEnabled, jetstream.ErrJetStreamNotEnabledForAccount} {
