@@ -194,7 +194,7 @@ func TestLoopEndsAlone(t *testing.T) {
 	t.Parallel()
 	y := startPipeline(t, pipelineModels[0], tensor.BF16, schemas.HopsUnacked, 1, func(up *UpCmd) { up.Scaling = "static" })
 	a := ask(t, y)
-	for _, conn := range y.Pipeline.Connections()[len(cluster.Names):] {
+	for _, conn := range y.Pipeline.Connections()[len(cluster.Names)+1:] { // a tokenizer has two
 		if err := conn.NATS().Publish(strings.Repeat("x", 5000), nil); err != nil {
 			t.Fatal(err)
 		}
