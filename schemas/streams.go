@@ -46,6 +46,8 @@ type StreamSpec struct {
 	MaxBytes int64
 	// MaxPerSubject bounds the messages of each subject; 0: no bound.
 	MaxPerSubject int64
+	// MaxMessages bounds the messages of all subjects; 0: no bound.
+	MaxMessages int64
 	// MaxMessage bounds the bytes of a message, headers included; 0: as many as the server takes.
 	MaxMessage int32
 	// Copies is how long the server knows a copy of a message by its Nats-Msg-Id; 0: as
@@ -83,6 +85,10 @@ const (
 	// Producers choose them, of any length, and it keeps them all in memory. A copy that
 	// comes later is found out by its request's log.
 	PromptCopies = 100 * time.Millisecond
+
+	// MaxPrompts bounds the prompts that no tokenizer has taken in yet: they are taken in the
+	// order in which they came, and whoever sends too many makes all others wait for it.
+	MaxPrompts = 4096
 
 	deadBytes   = 64 << 20
 	promptBytes = 256 << 20
@@ -132,7 +138,7 @@ func (s Streams) name(kind string) string {
 
 // Prompts holds accepted prompts until a tokenizer has made them sequences.
 func (s Streams) Prompts() StreamSpec {
-	return StreamSpec{Name: s.name("PROMPTS"), Kind: "prompt", Subjects: s.Subjects.Prompts(), Retention: WorkQueue, MaxBytes: promptBytes, MaxMessage: s.largestPrompt(), Copies: PromptCopies}
+	return StreamSpec{Name: s.name("PROMPTS"), Kind: "prompt", Subjects: s.Subjects.Prompts(), Retention: WorkQueue, MaxBytes: promptBytes, MaxMessages: MaxPrompts, MaxMessage: s.largestPrompt(), Copies: PromptCopies}
 }
 
 // Sequences holds requests until their last token is in the log.

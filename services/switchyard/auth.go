@@ -335,7 +335,7 @@ func countedLayers(name string, count int) (rights.Model, error) {
 }
 
 func rightsOf(name string, spec model.Spec) rights.Model {
-	m := rights.Model{Name: name}
+	m := rights.Model{Name: name, Positions: spec.LongestRequest()}
 	for layer, l := range spec.Layer {
 		if l.MoE {
 			m.MoELayers = append(m.MoELayers, layer)

@@ -96,9 +96,11 @@ func (c *SetupCmd) models(prefix string) (models []bus.Model, err error) {
 			return nil, usage(err)
 		}
 		names := schemas.NewSubjects(prefix, cmp.Or(c.Name, m.Name))
-		models = append(models, bus.Model{
-			Streams: schemas.Streams{Subjects: names, Hops: schemas.Hops(c.Hops), LogAge: c.LogAge, LogBytes: logBytes}, MoELayers: m.MoELayers,
-		})
+		streams := schemas.Streams{Subjects: names, Hops: schemas.Hops(c.Hops), LogAge: c.LogAge, LogBytes: logBytes}
+		if m.Positions > 0 {
+			streams.PromptBytes = schemas.MaxPrompt(m.Positions)
+		}
+		models = append(models, bus.Model{Streams: streams, MoELayers: m.MoELayers})
 	}
 	return models, c.checkNamed(models)
 }
@@ -129,6 +131,7 @@ func (c *SetupCmd) find(ctx context.Context, e *env, conn *bus.Conn, models []bu
 			return nil, err
 		}
 		found[i].MoELayers = deployment.MoELayers(m)
+		found[i].Streams.PromptBytes = schemas.MaxPrompt(m.Spec.LongestRequest())
 	}
 	return found, nil
 }

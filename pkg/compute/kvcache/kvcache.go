@@ -41,7 +41,7 @@ type page struct {
 }
 
 // NewPool returns a pool of at most budget bytes. Memory is allocated when first
-// used and kept for reuse.
+// used and kept for reuse, and a part of it while nobody uses any.
 func NewPool(shape Shape, budget int64) (*Pool, error) {
 	n := budget / shape.PageBytes()
 	if n < 1 {
@@ -92,7 +92,7 @@ func (p *Pool) take(g int) *page {
 	g = p.list(g)
 	if last := len(p.free[g]) - 1; last >= 0 {
 		pg := p.free[g][last]
-		p.free[g] = p.free[g][:last]
+		p.free[g][last], p.free[g] = nil, p.free[g][:last]
 		return pg
 	}
 	if p.onDevice {
@@ -118,11 +118,25 @@ func (p *Pool) list(g int) int {
 	return g
 }
 
+// idleShare is the part of a pool's bytes that is kept for reuse while nobody has any: the
+// rest goes back to the process, for which a moment with many sequences would else be
+// for good.
+const idleShare = 8
+
+// rest gives back what an idle pool need not keep. The caller has the lock.
+func (p *Pool) rest() {
+	if p.used == 0 && !p.onDevice {
+		p.shrink(int64(p.capacity) * p.shape.PageBytes() / idleShare)
+	}
+}
+
 // shrink forgets free pages of any group until no more than so many bytes are made.
 func (p *Pool) shrink(most int64) {
 	for g := range p.free {
 		for p.made > most && len(p.free[g]) > 0 {
-			p.free[g] = p.free[g][:len(p.free[g])-1]
+			last := len(p.free[g]) - 1
+			p.free[g][last] = nil // or the array keeps it
+			p.free[g] = p.free[g][:last]
 			p.made -= p.groups[g].bytes()
 		}
 	}

@@ -255,3 +255,31 @@ func TestConcurrent(t *testing.T) {
 		t.Errorf("%d pages are lost", p.Used())
 	}
 }
+
+// A pool that nobody uses keeps a part of its memory, and the process gets the rest back.
+func TestIdlePoolGivesBack(t *testing.T) {
+	const pages = 64
+	p, err := NewPool(shape, pages*shape.PageBytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tables []*Table
+	for p.Free() > 0 {
+		table, err := p.Reserve(PagePositions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		table.Span(0, PagePositions)
+		tables = append(tables, table)
+	}
+	made := p.made
+	for i, table := range tables {
+		if p.made != made {
+			t.Fatalf("%d bytes of %d are left while %d sequences have some", p.made, made, len(tables)-i)
+		}
+		table.Release()
+	}
+	if most := pages * shape.PageBytes() / idleShare; p.made > most {
+		t.Errorf("an idle pool keeps %d bytes, more than %d", p.made, most)
+	}
+}

@@ -97,6 +97,7 @@ func (t *Table) Release() {
 		}
 		t.pages[g], t.held[g] = nil, span{}
 	}
+	p.rest()
 }
 
 // Store writes one position's key and value of one KV head.

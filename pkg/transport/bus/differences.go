@@ -129,6 +129,10 @@ var fields = []field{
 		func(to *config, want config) { to.MaxMsgsPerSubject = want.MaxMsgsPerSubject },
 	},
 	{
+		"maximum messages", func(c config) string { return bound(c.MaxMsgs) }, is(ByService),
+		func(to *config, want config) { to.MaxMsgs = want.MaxMsgs },
+	},
+	{
 		messageBytes, func(c config) string { return bound(int64(c.MaxMsgSize)) }, is(ByService),
 		func(to *config, want config) { to.MaxMsgSize = want.MaxMsgSize },
 	},
@@ -167,6 +171,9 @@ var fields = []field{
 // other models and versions, and what nobody has said stays.
 func fitted(have, want config) config {
 	want.Duplicates, want.MaxMsgSize = cmp.Or(want.Duplicates, have.Duplicates), cmp.Or(want.MaxMsgSize, have.MaxMsgSize)
+	if want.MaxMsgs <= 0 {
+		want.MaxMsgs = have.MaxMsgs
+	}
 	want.AllowDirect, want.AllowMsgTTL = want.AllowDirect || have.AllowDirect, want.AllowMsgTTL || have.AllowMsgTTL
 	if bucket, ok := strings.CutPrefix(want.Name, bucketPrefix); ok {
 		if slices.Contains(have.Subjects, KeySubject(bucket, ">")) && !slices.Equal(have.Subjects, want.Subjects) { // of a version that took any key
@@ -178,6 +185,16 @@ func fitted(have, want config) config {
 		}
 	}
 	return want
+}
+
+// sparing are the fields that only bound what outsiders can have a server hold. A service
+// goes on without them where it may not change streams: the ids and the sizes of messages
+// cost it nothing, and nothing of it depends on them.
+var sparing = []string{"maximum messages", messageBytes, copyWindow}
+
+// needed are the differences that a service cannot go on with.
+func needed(left []Difference) []Difference {
+	return slices.DeleteFunc(slices.Clone(left), func(d Difference) bool { return d.Cure == ByService && slices.Contains(sparing, d.Field) })
 }
 
 // union is what is there, and then what is new.

@@ -96,3 +96,26 @@ func TestDifferencesOfBuckets(t *testing.T) {
 		}
 	}
 }
+
+// What only bounds what outsiders have a server hold is mended where that may be, and lets
+// a service go on where it may not; all else does not.
+func TestNeeded(t *testing.T) {
+	names := names(schemas.HopsAcked)
+	names.PromptBytes = 1 << 20
+	want := streamConfig(names.Prompts(), 1)
+	before := want
+	before.MaxMsgs, before.MaxMsgSize, before.Duplicates = -1, -1, 2*time.Minute
+	if left := Differences(before, want); len(left) != 3 || len(needed(left)) != 0 {
+		t.Errorf("of %v, %v are needed", left, needed(left))
+	}
+	if _, mended, left := Mend(before, want, ByService); len(mended) != 3 || len(left) != 0 {
+		t.Errorf("mended %v, left %v", mended, left)
+	}
+	before.Subjects = want.Subjects[:1]
+	if left := needed(Differences(before, want)); len(left) != 1 || left[0].Field != "subjects" {
+		t.Errorf("%v are needed", left)
+	}
+	if left := Differences(want, streamConfig(schemas.Streams{Subjects: names.Subjects}.Prompts(), 1)); len(left) != 0 {
+		t.Errorf("who does not know the model's size wants %v", left)
+	}
+}

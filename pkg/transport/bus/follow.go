@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// followBatch is how many messages a Follow has asked for.
-	followBatch = 256
+	// followBatch is how many messages a Follow has asked for, and followOne of a single
+	// subject: thousands of those may be followed at a time, by readers that are slow.
+	followBatch, followOne = 256, 32
 	// followIdle is how long the server keeps a Follow's consumer without it.
 	followIdle = 10 * time.Second
 )
@@ -29,7 +30,7 @@ const (
 // the caller's goroutine.
 func (c *Conn) Follow(ctx context.Context, stream string, subjects []string, after Place, fn func(Stored) (more bool)) error {
 	subject := strings.Join(subjects, " and ")
-	f := &follower{c: c, stream: stream, subjects: subjects, incarnation: after.Incarnation, next: after.Sequence + 1, fn: fn, within: firstAttempt, since: time.Now()}
+	f := &follower{c: c, stream: stream, subjects: subjects, incarnation: after.Incarnation, next: after.Sequence + 1, batch: batchOf(subjects), fn: fn, within: firstAttempt, since: time.Now()}
 	t := c.trouble("following " + subject)
 	for pauses := pause.Between(firstWait, lastWait); ; {
 		before, begun := f.next, time.Now()
@@ -53,6 +54,14 @@ func (c *Conn) Follow(ctx context.Context, stream string, subjects []string, aft
 	}
 }
 
+// batchOf is how many messages of some subjects are asked for at a time.
+func batchOf(subjects []string) int {
+	if len(subjects) == 1 && !strings.ContainsAny(subjects[0], "*>") {
+		return followOne
+	}
+	return followBatch
+}
+
 type follower struct {
 	c        *Conn
 	stream   string
@@ -65,6 +74,7 @@ type follower struct {
 	ref       consumerRef // the current consumer
 	delivered uint64      // by it
 	asked     int
+	batch     int
 	within    time.Duration // bounds the next attempt at creating one
 	since     time.Time     // of the first attempt
 	behind    time.Time     // since when the stream lacks what was read of it; zero: it does not
@@ -75,7 +85,7 @@ var errBehind = errors.New("the stream's leader has not caught up with what was 
 // follow reads through one consumer until that fails.
 func (f *follower) follow(ctx context.Context) (done bool, err error) {
 	reconnected := f.c.Reconnection()
-	arrived := make(chan *nats.Msg, 2*followBatch)
+	arrived := make(chan *nats.Msg, 2*f.batch)
 	inbox := f.c.nc.NewInbox()
 	sub, err := f.c.nc.ChanSubscribe(inbox, arrived)
 	if err != nil {
@@ -148,11 +158,11 @@ func (f *follower) take(ctx context.Context, arrived <-chan *nats.Msg, reconnect
 	silence := time.NewTimer(silentAfter)
 	defer silence.Stop()
 	for {
-		if f.asked <= followBatch/2 {
-			if err := f.c.pull(next, inbox, pullRequest{batch: followBatch - f.asked, expires: pullExpires, bytes: f.c.pullBytes()}); err != nil {
+		if f.asked <= f.batch/2 {
+			if err := f.c.pull(next, inbox, pullRequest{batch: f.batch - f.asked, expires: pullExpires, bytes: f.c.pullBytes()}); err != nil {
 				return false, fmt.Errorf("asking for messages: %w", err)
 			}
-			f.asked = followBatch
+			f.asked = f.batch
 		}
 		select {
 		case m := <-arrived:

@@ -68,19 +68,6 @@ func (c *Conn) mend(ctx context.Context, have, want jetstream.StreamConfig, upTo
 	return nil, left, fmt.Errorf("changing stream %s, which has %v: %w", want.Name, mended, err)
 }
 
-// bear leaves out what a service can do without: a message that is too large is judged by
-// its reader, too, and a copy by the token log.
-func (c *Conn) bear(left []Difference) (rest []Difference) {
-	for _, d := range left {
-		if d.Field == messageBytes || d.Field == copyWindow {
-			c.log.Warn("a stream differs, and a service does without", "stream", d.Stream, "difference", d, "cure", d.Command())
-			continue
-		}
-		rest = append(rest, d)
-	}
-	return rest
-}
-
 // mismatch is an error if there are differences.
 func (c *Conn) mismatch(have jetstream.StreamConfig, left []Difference) error {
 	if len(left) == 0 {

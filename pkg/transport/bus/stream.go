@@ -70,7 +70,11 @@ func (c *Conn) ensure(ctx context.Context, spec schemas.StreamSpec) error {
 	}
 	c.foundStream(spec.Name)
 	_, left, err := c.mend(ctx, stream.CachedInfo().Config, want, ByService)
-	return errors.Join(err, c.mismatch(stream.CachedInfo().Config, c.bear(left)))
+	if lacking := needed(left); len(lacking) < len(left) {
+		c.log.Info("a stream has wider bounds than it need have", "stream", spec.Name, "differences", left, "command", left[0].Command())
+		left = lacking
+	}
+	return errors.Join(err, c.mismatch(stream.CachedInfo().Config, left))
 }
 
 func (c *Conn) streamReplicas() int {
@@ -96,6 +100,7 @@ func streamConfig(spec schemas.StreamSpec, replicas int) jetstream.StreamConfig 
 		// What is accepted is kept: a full queue must say no.
 		Discard:     jetstream.DiscardNew,
 		AllowRollup: spec.Rollup,
+		MaxMsgs:     cmp.Or(spec.MaxMessages, -1),
 		MaxMsgSize:  spec.MaxMessage,
 		Duplicates:  spec.Copies,
 	}

@@ -21,6 +21,8 @@ type Model struct {
 	Name string `json:"name"`
 	// MoELayers have a stream each.
 	MoELayers []int `json:"moe_layers"`
+	// Positions are the most tokens of a prompt and its answer; 0: nobody knows.
+	Positions int `json:"positions,omitempty"`
 }
 
 // User is one user of the server, with everything that he may do.
