@@ -34,7 +34,7 @@ const (
 	// fullWithin is how long it is tried while the prompts' stream is full: tokenizers make
 	// room there every moment, and others' large prompts leave gaps.
 	fullWithin = 2 * time.Second
-	storePause  = 50 * time.Millisecond
+	storePause = 50 * time.Millisecond
 	// lastAsks is how long who stops goes on with the asks that it has in hand.
 	lastAsks = 2 * time.Second
 )

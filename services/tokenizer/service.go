@@ -99,7 +99,7 @@ func New(d *deployment.Deployment, c Config) *Service {
 		tracer: d.Telemetry.Tracer("tokenizer", id), metrics: d.Telemetry.Metrics,
 		log: tokenlog.Of(d, id), packing: newPacking(), inHand: siblings.NewHoldings(),
 		limits: edge.Limits{Bytes: d.Streams.PromptBytes, Tokens: d.Model.Spec.LongestRequest()},
-		asks: newShares(asksAtOnce), askBytes: newShares(askBytes), decoding: newDecoding(), storing: storing, lastAsks: lastAsks, handled: handledWithin, fullWithin: fullWithin, cancelled: newRecently(maxCancelled, cancelledFor),
+		asks:   newShares(asksAtOnce), askBytes: newShares(askBytes), decoding: newDecoding(), storing: storing, lastAsks: lastAsks, handled: handledWithin, fullWithin: fullWithin, cancelled: newRecently(maxCancelled, cancelledFor),
 		settled: newRecently(maxSettled, settledFor), mends: make(chan struct{}, mendsAtOnce),
 		pulse:  pulse{self: id, every: spread(c.CanaryEvery), least: leastPatience},
 		demand: newDemand(), quotas: newQuotas(c.Tenants, d.Streams.Tokens().MaxAge),

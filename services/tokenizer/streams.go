@@ -34,7 +34,7 @@ const (
 type stream struct {
 	request string
 	tenant  string // whose request it is; "": nobody knows yet
-	asked   bool // its reader waits as the one of an ask
+	asked   bool   // its reader waits as the one of an ask
 	turn    int64
 	id      uint64
 	cancel  context.CancelFunc
