@@ -12,15 +12,15 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go"
-
-	"github.com/switchyard/switchyard/pkg/transport/rights"
 )
+
+// What auth init lets a tenant have unless told otherwise (switchyard auth init --help).
+const producerConns, producerPayload, producerSubs = 32, 1 << 20, 1000
 
 // exceed lets a tenant take more of the server than he may have. He is refused, and nobody
 // else is: other tenants connect, and are answered.
 func (g *guarded) exceed(t *testing.T) {
-	bounds := rights.DefaultBounds()
-	conns := g.allConnections(t, int(bounds.Conns))
+	conns := g.allConnections(t, producerConns)
 	g.complete(t, g.producer(producer), "beside-all-connections", 8)
 	refused := make(chan error, 1)
 	conns[0].SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
@@ -30,7 +30,7 @@ func (g *guarded) exceed(t *testing.T) {
 		}
 	})
 	inbox := conns[0].NewInbox()
-	for range 2 * bounds.Subs {
+	for range 2 * producerSubs {
 		if _, err := conns[0].SubscribeSync(inbox); err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +38,7 @@ func (g *guarded) exceed(t *testing.T) {
 	if err := <-refused; !errors.Is(err, nats.ErrMaxSubscriptionsExceeded) {
 		t.Errorf("a subscription too many: %v", err)
 	}
-	if err := conns[1].Publish("switchyard.ask.demo.acme.low", make([]byte, bounds.Payload+1)); !errors.Is(err, nats.ErrMaxPayload) {
+	if err := conns[1].Publish("switchyard.ask.demo.acme.low", make([]byte, producerPayload+1)); !errors.Is(err, nats.ErrMaxPayload) {
 		t.Errorf("a message too large: %v", err)
 	}
 	for _, nc := range conns {
@@ -94,7 +94,7 @@ const (
 func (g *guarded) sendHeaders(t *testing.T) {
 	var h bytes.Buffer
 	h.WriteString("NATS/1.0\r\n")
-	for i := 0; h.Len() < int(rights.DefaultBounds().Payload)-100; i++ {
+	for i := 0; h.Len() < producerPayload-100; i++ {
 		fmt.Fprintf(&h, "%x:\r\n", i)
 	}
 	h.WriteString("\r\n")

@@ -143,7 +143,7 @@ func draw(t *rapid.T) ([]Expert, Settings) {
 	ids := rapid.SliceOfNDistinct(rapid.Uint32(), 1, 24, rapid.ID).Draw(t, "ids")
 	experts := make([]Expert, len(ids))
 	for i, id := range ids {
-		experts[i] = Expert{ID: id, Load: rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(0, 1e4), rapid.Map(rapid.IntRange(0, 20), func(n int) float64 { return float64(n) })).Draw(t, "load"),
+		experts[i] = Expert{ID: id, Load: rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(1e-3, 1e4), rapid.Map(rapid.IntRange(0, 20), func(n int) float64 { return float64(n) })).Draw(t, "load"),
 			Bytes: rapid.Uint64Range(50, 1000).Draw(t, "bytes")}
 	}
 	return experts, Settings{

@@ -325,8 +325,8 @@ func (l *Log) FollowRequest(ctx context.Context, request string, fn func(Entry) 
 	if err != nil && !errors.Is(err, bus.ErrNoMessage) {
 		return fmt.Errorf("following the log of %s: %w", request, err)
 	}
-	if done, err := l.whole(request, first, last, fn); done {
-		return err
+	if l.whole(request, first, last, fn) {
+		return nil
 	}
 	caughtUp, err := l.follows.enter(ctx, first)
 	if err != nil {
@@ -357,15 +357,15 @@ func (l *Log) FollowRequest(ctx context.Context, request string, fn func(Entry) 
 }
 
 // whole passes on a log that has ended and is packed, without a consumer for it.
-func (l *Log) whole(request string, first, last bus.Stored, fn func(Entry) (more bool)) (done bool, err error) {
+func (l *Log) whole(request string, first, last bus.Stored, fn func(Entry) (more bool)) (done bool) {
 	e, err := decode(last)
 	chain := l.NewChain()
 	if err != nil || first.Sequence != last.Sequence || e.Record.GetPacked() == nil {
-		return false, nil //nolint:nilerr // who follows it finds out
+		return false // who follows it finds out
 	}
 	noise := 0
 	l.each(request, &chain, &noise, last, fn)
-	return noise == 0, nil
+	return noise == 0
 }
 
 // grown says whether a log has a newer message than the last one that was known.

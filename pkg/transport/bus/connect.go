@@ -79,6 +79,7 @@ type Conn struct {
 	stopping    atomic.Bool
 	denied      atomic.Pointer[error] // the last missing permission, but for that to make streams
 	barred      atomic.Bool           // this user may not make streams
+	changesNone atomic.Bool           // nor change any
 	denials     complaints
 	refusals    complaints   // of keys
 	link        atomic.Int32 // a Link

@@ -54,7 +54,7 @@ func (c *Conn) mend(ctx context.Context, have, want jetstream.StreamConfig, upTo
 	if newer(have, c.release) != "" && !speaksLater(have) {
 		return nil, left, nil // who goes back to this release leaves it so: what a service mends it can do without for a while
 	}
-	if speaksLater(have) || c.barred.Load() {
+	if speaksLater(have) || c.barred.Load() || c.changesNone.Load() {
 		return nil, append(mended, left...), nil
 	}
 	subject, begun := apiPrefix(c.js)+updateCall+want.Name, time.Now()
@@ -63,6 +63,7 @@ func (c *Conn) mend(ctx context.Context, have, want jetstream.StreamConfig, upTo
 		return mended, left, nil
 	}
 	if c.denials.of(begun, subject) != nil {
+		c.changesNone.Store(true)
 		return nil, append(mended, left...), nil
 	}
 	return nil, left, fmt.Errorf("changing stream %s, which has %v: %w", want.Name, mended, err)

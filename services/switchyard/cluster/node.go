@@ -137,6 +137,7 @@ func (n *Node) Names() schemas.Streams {
 func (n *Node) wanted() bus.Model {
 	s := n.Names()
 	s.Hops, s.LogAge, s.LogBytes = n.Shared.Hops, n.Shared.LogAge, n.Shared.LogBytes
+	s.PromptBytes = schemas.MaxPrompt(n.Shared.Model.Spec.LongestRequest())
 	return bus.Model{Streams: s, MoELayers: deployment.MoELayers(n.Shared.Model)}
 }
 
