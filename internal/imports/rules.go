@@ -63,6 +63,12 @@ var Rules = []Rule{
 		Bad:    [2]string{"pkg/policy/scale", "time"},
 	},
 	{
+		Of:     []string{"pkg/policy/cost"},
+		Only:   []string{"std"},
+		Reason: "devices, simulator and policies all ask what things take: it stands below all of them",
+		Bad:    [2]string{"pkg/policy/cost", "pkg/policy/place"},
+	},
+	{
 		Of: []string{"pkg/policy/...", "pkg/control/plan/...", "pkg/request/sampling/..."}, Except: []string{"pkg/policy/predict/train"},
 		Never:  []string{"math/rand", "math/rand/v2"},
 		Reason: "nothing in a decision is left to chance; training shuffles, by a seed",

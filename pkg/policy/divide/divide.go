@@ -1,0 +1,135 @@
+package divide
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/switchyard/switchyard/pkg/policy/cost"
+)
+
+// Expert is what one of a layer's experts has to compute, and where it can.
+type Expert struct {
+	Rows int
+	// Hosts have a replica that is warm, ascending. There must be one at least.
+	Hosts []int
+}
+
+// Share is a part of an expert's rows that one host computes.
+type Share struct{ Expert, Host, Rows int }
+
+// Even gives each host of an expert as many rows as the others, one more to the first
+// ones from the turn on where they do not come out even. It adds to to.
+func Even(to []Share, experts []Expert, turn int) []Share {
+	for e, x := range experts {
+		n := len(x.Hosts)
+		for i, h := range x.Hosts {
+			rows := x.Rows / n
+			if (i+e+turn)%n < x.Rows%n {
+				rows++
+			}
+			if rows > 0 {
+				to = append(to, Share{e, h, rows})
+			}
+		}
+	}
+	return to
+}
+
+// Divider divides rows so that the busiest of some hosts is done soonest. It is not safe
+// for concurrent use: it keeps its buffers.
+type Divider struct {
+	device cost.Device
+	bytes  float64 // of an expert
+	busy   []float64
+	order  []int
+	hosts  []int
+	parts  []int
+	best   []int
+}
+
+// New divides among so many hosts of one device, for experts of so many bytes.
+func New(d cost.Device, expertBytes float64, hosts int) *Divider {
+	return &Divider{device: d, bytes: expertBytes, busy: make([]float64, hosts)}
+}
+
+// Least divides the rows of a layer. It adds to to. The expert whose rows take longest
+// comes first, of equals the lower one, as in longest processing time first (Graham
+// 1969); it goes to so many of its hosts, the least busy first, as end it soonest.
+func (d *Divider) Least(to []Share, experts []Expert) []Share {
+	clear(d.busy)
+	d.order = d.order[:0]
+	for e, x := range experts {
+		if x.Rows > 0 {
+			d.order = append(d.order, e)
+		}
+	}
+	slices.SortFunc(d.order, func(a, b int) int {
+		return cmp.Or(experts[b].Rows-experts[a].Rows, a-b)
+	})
+	for _, e := range d.order {
+		to = d.place(to, e, experts[e])
+	}
+	return to
+}
+
+// place takes an expert's rows to its hosts.
+func (d *Divider) place(to []Share, e int, x Expert) []Share {
+	d.hosts = append(d.hosts[:0], x.Hosts...)
+	slices.SortFunc(d.hosts, func(a, b int) int { return cmp.Or(cmp.Compare(d.busy[a], d.busy[b]), a-b) })
+	soonest := math.Inf(1)
+	for k := range d.hosts {
+		if k > 0 && d.busy[d.hosts[k]] >= soonest {
+			break // it is busy until after the end
+		}
+		if end := d.fill(d.hosts[:k+1], x.Rows); end < soonest*(1-worth) {
+			soonest = end
+			d.best = append(d.best[:0], d.parts...)
+		}
+	}
+	for i, rows := range d.best {
+		if rows > 0 {
+			d.busy[d.hosts[i]] += d.takes(rows)
+			to = append(to, Share{e, d.hosts[i], rows})
+		}
+	}
+	return to
+}
+
+// worth is the part of an end that one host more has to save: it is a message more, too.
+const worth = 0.02
+
+func (d *Divider) takes(rows int) float64 {
+	return d.device.Seconds(cost.Access{Bytes: d.bytes, Rows: rows})
+}
+
+// fill divides rows among hosts so that they end together, as far as a line through
+// the times of their mean and twice that tells, and says when the last one ends. What each
+// has is in d.parts.
+func (d *Divider) fill(hosts []int, rows int) (end float64) {
+	d.parts = append(d.parts[:0], make([]int, len(hosts))...)
+	mean := max(1, rows/len(hosts))
+	slope := (d.takes(2*mean) - d.takes(mean)) / float64(mean)
+	left := rows
+	if slope > 0 {
+		level := float64(rows) * slope / float64(len(hosts))
+		for _, h := range hosts {
+			level += d.busy[h] / float64(len(hosts))
+		}
+		for i, h := range hosts {
+			d.parts[i] = min(left, max(0, int((level-d.busy[h])/slope)))
+			left -= d.parts[i]
+		}
+	}
+	for i := 0; left > 0; i = (i + 1) % len(hosts) { // what rounding left, or all of it
+		part := (left + len(hosts) - i - 1) / (len(hosts) - i)
+		d.parts[i] += part
+		left -= part
+	}
+	for i, h := range hosts {
+		if d.parts[i] > 0 {
+			end = max(end, d.busy[h]+d.takes(d.parts[i]))
+		}
+	}
+	return end
+}
