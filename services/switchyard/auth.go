@@ -37,7 +37,7 @@ type AuthScope struct {
 type ProducerBounds struct {
 	Payload string `name:"producer-payload" env:"-" help:"Largest message of a producer, such as 1MiB (the default)." placeholder:"BYTES"`
 	Subs    int64  `name:"producer-subs" env:"-" help:"Subscriptions that a connection of a producer may have (default 1000)." placeholder:"N"`
-	Conns   int64  `name:"producer-conns" env:"-" help:"Connections that all producers and tokenizers may have to a server's account of producers (default 256)." placeholder:"N"`
+	Conns   int64  `name:"producer-conns" env:"-" help:"Connections that all producers of a tenant may have (default 16): for each the server keeps what it does not read, up to its max_pending." placeholder:"N"`
 }
 
 // AuthStorage says what the server's limits are for.

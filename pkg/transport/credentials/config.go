@@ -58,6 +58,10 @@ ping_max: 2
 # Nobody waits for one who reads too slowly: it loses messages instead.
 no_fast_producer_stall: true
 
+# Who does not read is cut off when a write has waited so long: a server keeps up to
+# max_pending (64MB by itself) for each connection, and a tenant has --producer-conns of them.
+write_deadline: "2s"
+
 jetstream {
   store_dir: %[1]q
   include "limits.conf"   # how much its streams may take

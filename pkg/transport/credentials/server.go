@@ -40,6 +40,16 @@ type Trust struct {
 	names map[string]string // public keys
 }
 
+// Producers are the accounts of tenants.
+func (t *Trust) Producers() (accounts []string) {
+	for name, public := range t.names {
+		if rights.IsProducers(name) {
+			accounts = append(accounts, public)
+		}
+	}
+	return accounts
+}
+
 // Open finds a folder that Init has made.
 func Open(path string) (f Folder, err error) {
 	if f.path, err = filepath.Abs(path); err == nil {

@@ -59,10 +59,11 @@ type Settings struct {
 
 // Server is a running server.
 type Server struct {
-	inner  *server.Server
-	lock   *storeLock
-	scheme string          // of its URL
-	opts   *server.Options // what it was started with
+	inner   *server.Server
+	lock    *storeLock
+	scheme  string          // of its URL
+	opts    *server.Options // what it was started with
+	readers *readers        // nil without Trust
 }
 
 // Start returns when clients can connect and JetStream works. The folder is
@@ -82,6 +83,9 @@ func Start(s Settings) (*Server, error) {
 	if srv.inner, err = srv.run(s); err != nil {
 		lock.release()
 		return nil, err
+	}
+	if s.Trust != nil {
+		srv.readers = watchReaders(srv.inner, s.Logger, s.Trust)
 	}
 	return srv, nil
 }
@@ -129,6 +133,7 @@ func (srv *Server) URL() string {
 
 // Shutdown stops the server and waits until its stores are closed. It may be called twice.
 func (srv *Server) Shutdown() {
+	srv.readers.stop()
 	srv.inner.Shutdown()
 	srv.inner.WaitForShutdown()
 	srv.lock.release()

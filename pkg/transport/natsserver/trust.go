@@ -50,5 +50,6 @@ func (srv *Server) Believe(t *credentials.Trust) error {
 	if err := srv.inner.ReloadOptions(opts); err != nil {
 		return fmt.Errorf("reading the accounts again: %w", err)
 	}
+	srv.readers.believe(t)
 	return nil
 }

@@ -90,8 +90,9 @@ type Bounds struct {
 }
 
 // DefaultBounds suffice for prompts of a hundred thousand tokens as ids, a gateway with as many
-// inboxes as it has requests, and some dozen processes of a tenant that ask.
-func DefaultBounds() Bounds { return Bounds{Payload: 1 << 20, Subs: 1000, Conns: 32} }
+// inboxes as it has requests, and some processes of a tenant that ask. What waits for those who do
+// not read is bounded by their number.
+func DefaultBounds() Bounds { return Bounds{Payload: 1 << 20, Subs: 1000, Conns: 16} }
 
 // OrDefaults has the default in place of what is 0.
 func (b Bounds) OrDefaults() Bounds {
