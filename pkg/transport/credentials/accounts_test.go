@@ -330,8 +330,14 @@ func TestUpdateMoves(t *testing.T) {
 		t.Errorf("its answer: %v", err)
 	}
 	mustAs(t, f, srv, "producer-acme")
+	if !may(t, mustAs(t, f, srv, "tokenizer"), "_INBOX.producer.x") {
+		t.Error("a tokenizer of before may not answer them any more")
+	}
 	if c := update(true); !slices.Equal(c.Removed, []string{"producer", "producer-acme"}) {
 		t.Errorf("revoking: %+v", c)
+	}
+	if may(t, mustAs(t, f, srv, "tokenizer"), "_INBOX.producer.x") {
+		t.Error("a tokenizer may answer them in the services' account")
 	}
 	if _, err := login(); !errors.Is(err, nats.ErrAuthorization) {
 		t.Errorf("with revoked credentials: %v", err)

@@ -117,7 +117,7 @@ func (f Folder) newAccount(name, operator string) (*jwt.AccountClaims, error) {
 }
 
 // setRoles makes the accounts' scoped keys those of these users. Keys of users who are in
-// another account now stay as they are until revoke.
+// another account now stay as they are until revoke, and so do rights of all others.
 func (f Folder) setRoles(accounts map[string]*jwt.AccountClaims, users []rights.User, revoke bool) (c Change, err error) {
 	old := movedFrom(accounts[servicesName])
 	for _, u := range users {
@@ -134,13 +134,28 @@ func (f Folder) setRoles(accounts map[string]*jwt.AccountClaims, users []rights.
 				c.Made = append(c.Made, u.Name)
 			}
 		}
-		account.SigningKeys.AddScopedSigner(scope(u, signer))
+		s := scope(u, signer)
+		if len(old) > 0 && !revoke {
+			keepRights(s, account.SigningKeys[signer])
+		}
+		account.SigningKeys.AddScopedSigner(s)
 	}
 	c.Removed = removeRoles(accounts, func(account, role string) bool {
 		known := slices.ContainsFunc(users, func(u rights.User) bool { return u.Name == role })
 		return known && (accountOf(role) == account || !revoke)
 	})
 	return c, nil
+}
+
+// keepRights adds those that a role has: while producers are moved, services of before serve
+// those who have not been yet.
+func keepRights(to *jwt.UserScope, has jwt.Scope) {
+	before, ok := has.(*jwt.UserScope)
+	if !ok {
+		return
+	}
+	to.Template.Pub.Allow.Add(before.Template.Pub.Allow...)
+	to.Template.Sub.Allow.Add(before.Template.Sub.Allow...)
 }
 
 // removeRoles removes the scoped keys of roles that do not stay, and says whose these were.
