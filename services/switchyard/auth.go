@@ -185,7 +185,7 @@ func (c *AuthUpdateCmd) Run(e *env) error {
 	}
 	_, err = fmt.Fprintf(e.out, "new users: %s\nremoved: %s\nlimits: max_memory_store %s, max_file_store %s\nbring every server %s and %s, and have it read them: %s\n%s",
 		orNone(change.Made), orNone(change.Removed), bus.BytesText(limits.Memory), bus.BytesText(limits.File), f.AccountsConfig(), f.LimitsConfig(), reloading,
-		moving(f, change.Moved))
+		moving(f, change))
 	if err == nil && !f.TakesLimits() {
 		_, err = fmt.Fprintf(e.out, "the settings of servers have limits of their own: put include \"limits.conf\" in their place, within jetstream { }\n")
 	}
@@ -220,8 +220,12 @@ func (f AuthStorage) storage(s credentials.Storage) (credentials.Storage, error)
 }
 
 // moving says what is to be done for users who are in another account now.
-func moving(f credentials.Folder, moved []string) string {
-	if len(moved) == 0 {
+func moving(f credentials.Folder, c credentials.Change) string {
+	moved := c.Moved
+	switch {
+	case len(c.Revoked) > 0:
+		return fmt.Sprintf("credentials of before accounts have ended: those of %s\n", strings.Join(c.Revoked, ", "))
+	case len(moved) == 0:
 		return ""
 	}
 	return fmt.Sprintf(`in an account of their own now, with new credentials: %s

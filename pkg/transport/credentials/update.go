@@ -24,6 +24,8 @@ type Change struct {
 	// Moved are in another account than before, with new credentials. Their old ones
 	// are good for the old account until Changes.Revoke ends them.
 	Moved []string
+	// Revoked are those whose credentials for an account that they are in no more have ended.
+	Revoked []string
 }
 
 // Changes are what Update is to make of a folder.
@@ -74,7 +76,7 @@ func (f Folder) Update(u Changes) (c Change, err error) {
 	if err := errors.Join(errors.Join(errs...), f.writeScope(u.Scope), f.writeAccounts()); err != nil {
 		return c, err
 	}
-	return c, f.forget(c.Removed, accounts)
+	return c, f.forget(slices.Concat(c.Removed, c.Revoked), accounts)
 }
 
 // accounts are those that have roles, by their names, those of tenants who are no more too: a
@@ -140,10 +142,11 @@ func (f Folder) setRoles(accounts map[string]*jwt.AccountClaims, users []rights.
 		}
 		account.SigningKeys.AddScopedSigner(s)
 	}
-	c.Removed = removeRoles(accounts, func(account, role string) bool {
-		known := slices.ContainsFunc(users, func(u rights.User) bool { return u.Name == role })
-		return known && (accountOf(role) == account || !revoke)
-	})
+	known := func(role string) bool {
+		return slices.ContainsFunc(users, func(u rights.User) bool { return u.Name == role })
+	}
+	c.Removed = removeRoles(accounts, func(_, role string) bool { return known(role) })
+	c.Revoked = removeRoles(accounts, func(account, role string) bool { return accountOf(role) == account || !revoke })
 	return c, nil
 }
 
