@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -112,7 +113,7 @@ func freePort(t *testing.T) string {
 // that are free.
 func (k *keyedCluster) configure(s *keyedServer) {
 	k.t.Helper()
-	for _, file := range []string{"accounts.conf", "server.pem", "server-key.pem", "ca.pem"} {
+	for _, file := range []string{"accounts.conf", "limits.conf", "server.pem", "server-key.pem", "ca.pem"} {
 		k.copyTo(s, file)
 	}
 	text, err := os.ReadFile(filepath.Join(k.dir, "server", s.conf()))
@@ -166,6 +167,40 @@ func (k *keyedCluster) killLeader(when string) {
 	k.launch(k.servers[i])
 	k.servers[i].Await(k.t, "Server is ready")
 	k.awaitCopies()
+	for _, s := range k.servers {
+		k.askAt(s)
+	}
+}
+
+// askAt asks by one server, wherever the tokenizer's edge is connected, and wants a whole answer.
+// It asks again while that server has not heard of the tokenizer.
+func (k *keyedCluster) askAt(s *keyedServer) {
+	k.t.Helper()
+	nc, err := nats.Connect(s.url(k.port), k.options(k.creds(producer))...)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	defer nc.Close()
+	inbox, err := nc.SubscribeSync(nc.NewInbox())
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	for deadline := time.Now().Add(recovery); ; {
+		if err := nc.PublishRequest("switchyard.ask.demo", inbox.Subject, []byte(texts[0])); err != nil {
+			k.t.Fatal(err)
+		}
+		m, err := inbox.NextMsg(patience)
+		for err == nil && len(m.Data) > 0 { // a text ends with an empty message
+			m, err = inbox.NextMsg(patience)
+		}
+		switch {
+		case err == nil && m.Header.Get("Switchyard-Finish-Reason") != "":
+			return
+		case !errors.Is(err, nats.ErrNoResponders) || time.Now().After(deadline):
+			k.t.Fatalf("asking at %s: %v", s.host, err)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 }
 
 // stream asks for a stream, as the administrator.
