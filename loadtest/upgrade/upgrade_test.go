@@ -38,13 +38,15 @@ type way struct {
 	run   func(*site)
 }
 
+// Where short is, the way is part of the short run.
 var ways = []way{
 	{"as documented", first, true, true, (*site).documented},
+	{"after a start beside them", first, true, false, (*site).beside},
 	{"killed at once", first, false, false, (*site).killed},
 	{"new ones killed, too", first, false, false, (*site).interrupted},
-	{"all stopped", second, true, false, (*site).stopped},
+	{"all stopped", second, true, true, (*site).stopped},
 	{"killed at once", second, true, false, (*site).killed},
-	{"one after the other", second, true, true, (*site).rolling},
+	{"one after the other", second, true, false, (*site).rolling},
 	{"one after the other, and killed", second, true, false, (*site).rollingKilled},
 	{"one after the other, and back", second, true, false, (*site).back},
 }
@@ -213,6 +215,32 @@ func (s *site) documented() {
 	s.await("no sequence", func() bool { return s.sequences() == 0 })
 	s.drainAll()
 	s.start(s.new)
+}
+
+// beside has services of the new version started too early: each ends, says why, and
+// leaves everything as it was, so that the others can even be started again.
+func (s *site) beside() {
+	for _, kind := range fleet.Kinds {
+		s.Use(s.new)
+		p := s.Run(kind, s.URL(), nil)
+		if err := p.Says("ready"); err == nil {
+			s.T.Errorf("a new %s starts beside the others", kind)
+		}
+		for _, wrong := range []string{"nats stream", "--change", "--remake"} {
+			if line := p.Find(wrong); line != "" {
+				s.T.Errorf("a new %s advises: %s", kind, line)
+			}
+		}
+		if p.Find("schema version 1") == "" || p.Find("versions do not mix") == "" {
+			s.T.Errorf("a new %s does not say what is wrong:\n%s", kind, p.Tail())
+		}
+	}
+	s.progress(2)
+	s.Use(s.old)
+	s.Kill("gate")
+	s.Add("gate").Await(s.T, "ready")
+	s.progress(2)
+	s.documented()
 }
 
 func (s *site) stopped() {

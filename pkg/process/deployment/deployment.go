@@ -193,10 +193,9 @@ func identityOf(hash string) (id uint64, ok bool) {
 	return binary.BigEndian.Uint64(sum), true
 }
 
+// create makes what is missing. Members of another kind are looked for before any stream
+// is changed: an earlier version would not start again on one that it does not know.
 func (d *Deployment) create(ctx context.Context) (err error) {
-	if err := d.EnsureStreams(ctx, d.Streams.Durable()...); err != nil {
-		return fmt.Errorf("creating streams: %w", err)
-	}
 	if d.Members, err = d.bucket(ctx, "members"); err != nil {
 		return err
 	}
@@ -208,6 +207,12 @@ func (d *Deployment) create(ctx context.Context) (err error) {
 		Rules:   plan.Rules{Kind: d.Kind(), MoELayers: d.MoELayers(), Experts: d.Model.Spec.Experts},
 		Illegal: d.disbelieve,
 	})
+	if err := d.checkPeers(ctx); err != nil {
+		return err
+	}
+	if err := d.EnsureStreams(ctx, d.Streams.Durable()...); err != nil {
+		return fmt.Errorf("creating streams: %w", err)
+	}
 	if d.Functions, err = d.bucket(ctx, "functions"); err != nil {
 		return err
 	}
@@ -220,12 +225,9 @@ func (d *Deployment) create(ctx context.Context) (err error) {
 	return d.createTensors(ctx)
 }
 
-// createTensors makes what tensors travel through, unless members of another kind are
+// createTensors makes what tensors travel through, when no members of another kind are
 // here: theirs may travel otherwise, and streams of ours would keep what they send.
 func (d *Deployment) createTensors(ctx context.Context) error {
-	if err := d.checkPeers(ctx); err != nil {
-		return err
-	}
 	err := d.EnsureStreams(ctx, d.Streams.Tensors(d.MoELayers())...)
 	var theirs *bus.MismatchError
 	if errors.As(err, &theirs) { // of members without a plan, or of nobody any more

@@ -34,11 +34,11 @@ type ClassError struct {
 
 // Error names both kinds, and what to give all replicas alike.
 func (e *ClassError) Error() string {
-	of := "of a switchyard that does not say its version"
+	by := ""
 	if e.Version != "" {
-		of = fmt.Sprintf("of switchyard %.64s", e.Version)
+		by = fmt.Sprintf(" by switchyard %.64s", e.Version)
 	}
-	return fmt.Sprintf("%s, %s, serves %s as \"%v\", and this replica would as \"%v\": %s", e.Member, of, e.Model, e.There, e.Here, e.remedy())
+	return fmt.Sprintf("%s serves %s as \"%v\"%s, and this replica would as \"%v\": %s", e.Member, e.Model, e.There, by, e.Here, e.remedy())
 }
 
 func (e *ClassError) remedy() string {

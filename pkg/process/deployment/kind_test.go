@@ -190,7 +190,7 @@ func giveWay(t *testing.T, change func(*pb.Member)) {
 	say(member(d, func(m *pb.Member) { m.Id, m.Draining = "gate-0", true; other(m) })) // it goes
 	say(member(d, older))
 	say(member(d, func(m *pb.Member) { m.Id, m.Version = "gate-3", "v9"; change(m) }))
-	if err := <-refused; !strings.Contains(err.Error(), "gate-3, of switchyard v9, serves") {
+	if err := <-refused; !strings.Contains(err.Error(), "gate-3 serves") || !strings.Contains(err.Error(), "\" by switchyard v9, and") {
 		t.Errorf("refused by %v", err)
 	}
 	run(t, p.Announce)
