@@ -82,8 +82,8 @@ func TestPeers(t *testing.T) {
 		{"beside an older record", older, older, nil},
 		{"what a newer version has left", newer, nobody, nil},
 		{"the plan of another model, and peers", other, older, nil},
-		{"beside a newer version", newer, newer, []string{"gate-1, of a switchyard that does not say its version, serves", "schema version 3", "schema version 2"}},
-		{"beside another model", other, other, []string{"gate-1, of a switchyard that does not say its version, serves", "model 0000000000000bad", "this replica"}},
+		{"beside a newer version", newer, newer, []string{"gate-1 serves", "schema version 3", "schema version 2"}},
+		{"beside another model", other, other, []string{"gate-1 serves", "model 0000000000000bad", "this replica"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -112,9 +112,9 @@ func TestPeersOfOtherHops(t *testing.T) {
 		says         []string
 	}{
 		{"same", core, same, same, core, nil},
-		{"unacked beside core", core, same, same, unacked, []string{"gate-1, of a switchyard that does not say its version, serves tiny", `hops core", and`, `hops unacked": rows would go astray`, remedy}},
-		{"core beside unacked", unacked, same, same, core, []string{"gate-1, of a switchyard that does not say its version, serves", `hops unacked", and`, `hops core":`, remedy}},
-		{"acked beside unacked, without a plan", unacked, nil, same, acked, []string{"gate-1, of a switchyard that does not say its version, serves", `hops unacked", and`, `hops acked":`, remedy}},
+		{"unacked beside core", core, same, same, unacked, []string{"gate-1 serves tiny", `hops core", and`, `hops unacked": rows would go astray`, remedy}},
+		{"core beside unacked", unacked, same, same, core, []string{"gate-1 serves", `hops unacked", and`, `hops core":`, remedy}},
+		{"acked beside unacked, without a plan", unacked, nil, same, acked, []string{"gate-1 serves", `hops unacked", and`, `hops acked":`, remedy}},
 		{"another model as well", unacked, other, other, core, []string{"model 0000000000000bad", "answers would differ", "--model, --wire, --hops"}},
 		{"beside an older replica", unacked, older, older, core, nil},
 		{"what others have left", core, same, nobody, unacked, nil},
