@@ -180,6 +180,10 @@ chaos-served: ## Judge the answers of services that you run, at NATS=URL, for MI
 cluster-test: ## Kill, suspend, empty, cut off and fill up servers of a NATS cluster in the middle of requests, and want the same tokens (20 minutes)
 	SWITCHYARD_CLUSTER=1 $(GO) test -count=1 -timeout 40m -v -run TestCluster ./loadtest/chaos
 
+.PHONY: upgrade-test
+upgrade-test: ## Replace the services of earlier commits by these, and back, in the middle of requests (30 minutes; SWITCHYARD_UPGRADE=short: 3)
+	SWITCHYARD_UPGRADE=$${SWITCHYARD_UPGRADE:-1} $(GO) test -count=1 -timeout 60m -v -run TestUpgrade ./loadtest/upgrade
+
 .PHONY: overload-test
 overload-test: ## Offer three times what the pipeline can do, ten tenants of whom one sends most (7 minutes)
 	SWITCHYARD_OVERLOAD=$${SWITCHYARD_OVERLOAD:-2m} $(GO) test -count=1 -timeout 1h -v ./loadtest/overload
