@@ -93,8 +93,11 @@ func (f *Fleet) URL() string {
 	return strings.Join(urls, ",")
 }
 
-// Use takes the programs of another folder for the processes that are started from now on.
-func (f *Fleet) Use(programs string) { f.settings.Programs = programs }
+// Use takes the programs of another folder, with other flags, for the processes that are
+// started from now on.
+func (f *Fleet) Use(programs string, flags ...string) {
+	f.settings.Programs, f.settings.Flags = programs, flags
+}
 
 // All are the processes of a kind.
 func (f *Fleet) All(kind string) []*Process { return slices.Clone(f.procs[kind]) }

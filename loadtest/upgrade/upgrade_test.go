@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -44,6 +45,8 @@ var ways = []way{
 	{"after a start beside them", first, true, false, (*site).beside},
 	{"killed at once", first, false, false, (*site).killed},
 	{"new ones killed, too", first, false, false, (*site).interrupted},
+	{"other weights", first, false, false, (*site).otherWeights},
+	{"other weights", second, false, true, (*site).otherWeights},
 	{"all stopped", second, true, true, (*site).stopped},
 	{"killed at once", second, true, false, (*site).killed},
 	{"one after the other", second, true, false, (*site).rolling},
@@ -187,9 +190,9 @@ func (s *site) begin() {
 }
 
 // start starts all services of a version, and waits until they are ready.
-func (s *site) start(programs string) {
+func (s *site) start(programs string, flags ...string) {
 	s.T.Helper()
-	s.Use(programs)
+	s.Use(programs, flags...)
 	s.Scale(replicas, replicas)
 }
 
@@ -241,6 +244,27 @@ func (s *site) beside() {
 	s.Add("gate").Await(s.T, "ready")
 	s.progress(2)
 	s.documented()
+}
+
+// otherWeights goes over to a model of another hash that has the same tokens. Requests that
+// the services before had accepted may end by an error.
+func (s *site) otherWeights() {
+	dir := filepath.Join(s.T.TempDir(), "demo")
+	if err := os.CopyFS(dir, os.DirFS("../../models/demo")); err != nil {
+		s.T.Fatal(err)
+	}
+	config := filepath.Join(dir, "config.json")
+	text, err := os.ReadFile(config)
+	if err == nil {
+		err = os.WriteFile(config, append(text, '\n'), 0o600)
+	}
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	s.drain("tokenizer")
+	s.await("an answer that nobody delivers", func() bool { return s.sequences() < workers })
+	s.Clear()
+	s.start(s.new, "--model", dir)
 }
 
 func (s *site) stopped() {

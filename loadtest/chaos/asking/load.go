@@ -6,6 +6,7 @@ package asking
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -131,8 +132,15 @@ func (l *Load) take(m *nats.Msg) {
 	r := l.readers[inbox]
 	l.mu.Unlock()
 	if r != nil {
-		r.take(at, m.Data, replayed)
+		r.take(at, m.Data, replayed && !l.final(m))
 	}
+}
+
+// final says whether what a replay brought is the end of its request, by an error that any
+// may end by, and not a refusal of the replay.
+func (l *Load) final(m *nats.Msg) bool {
+	c, err := check.Decode(m.Data)
+	return err == nil && m.Header.Get("Switchyard-Refused") == "" && slices.Contains(l.settings.Ends, c.Ended())
 }
 
 // acceptedWithin is how long the first prompts may go without an acknowledgement, while
