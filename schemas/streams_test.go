@@ -57,3 +57,17 @@ func TestAges(t *testing.T) {
 		t.Errorf("log age %v, longest deadline %v, repeats for %v", DefaultLogAge, MaxDeadline, RepeatWindow)
 	}
 }
+
+// The stream of prompts takes none that is longer than those that fit the context, headers
+// beside it, and has no bound of its own where the server's is lower in any case.
+func TestLongestPrompt(t *testing.T) {
+	for positions, want := range map[int]int32{0: 0, 512: 64<<10 + 64<<10 + 384*512, 1 << 20: 64<<10 + 64<<10 + 384<<20, 1 << 30: 0} {
+		s := Streams{}
+		if positions > 0 {
+			s.PromptBytes = MaxPrompt(positions)
+		}
+		if got := s.Prompts().MaxMessage; got != want {
+			t.Errorf("%d positions: %d bytes, want %d", positions, got, want)
+		}
+	}
+}

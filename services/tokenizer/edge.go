@@ -38,7 +38,11 @@ func (s *Service) listenAtEdge() error {
 
 // subscribe listens at the edge.
 func (s *Service) subscribe(subject, group string, handle nats.MsgHandler) error {
-	return s.keep(s.edge.Subscribe(subject, group, func(m *nats.Msg) {
+	return s.subscribeAt(s.edge, subject, group, handle)
+}
+
+func (s *Service) subscribeAt(conn *bus.Conn, subject, group string, handle nats.MsgHandler) error {
+	return s.keep(conn.Subscribe(subject, group, func(m *nats.Msg) {
 		if bus.Cut(m) { // nobody whom we serve sends so many headers
 			s.metrics.Refused.Inc()
 			s.refuseCut(m)
@@ -52,6 +56,9 @@ func (s *Service) subscribe(subject, group string, handle nats.MsgHandler) error
 // means that the user is none of the producers' account.
 func (s *Service) heardAtEdge(ctx context.Context) error {
 	err := s.edge.Listening(ctx, "listening to producers")
+	if err == nil && s.d.Guard != nil {
+		err = s.d.Guard.Listening(ctx, "listening for models that nobody serves")
+	}
 	if bus.IsDenied(err) {
 		err = fmt.Errorf("%w; a server with users has one for this, tokenizer-edge: give its credentials with --edge-creds, or its NATS context with --edge-nats", err)
 	}

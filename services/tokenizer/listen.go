@@ -1,6 +1,10 @@
 package tokenizer
 
-import "github.com/nats-io/nats.go"
+import (
+	"cmp"
+
+	"github.com/nats-io/nats.go"
+)
 
 // listen opens what producers reach without JetStream, and what tokenizers
 // hear from each other.
@@ -32,13 +36,14 @@ type listener struct {
 
 // guard listens for what is for models that nobody serves.
 func (s *Service) guard() error {
+	at := cmp.Or(s.d.Guard, s.edge)
 	for _, subject := range s.d.Subjects.AnyPrompt() {
-		if err := s.subscribe(subject, "prompt-guard", s.onAnyPrompt); err != nil {
+		if err := s.subscribeAt(at, subject, "prompt-guard", s.onAnyPrompt); err != nil {
 			return err
 		}
 	}
 	for _, subject := range s.d.Subjects.AnyAsk() {
-		if err := s.subscribe(subject, "ask-guard", s.onAnyAsk); err != nil {
+		if err := s.subscribeAt(at, subject, "ask-guard", s.onAnyAsk); err != nil {
 			return err
 		}
 	}

@@ -84,7 +84,11 @@ type LoadSink interface {
 type Deployment struct {
 	Conn *bus.Conn
 	// Edge is where a tokenizer hears and answers producers; other services have none.
-	Edge     *bus.Conn
+	Edge *bus.Conn
+	// Guard is where it hears of requests for models that nobody serves. All prompts come
+	// there, of this model, too, so that it may fall behind and be cut off, which must not
+	// end asks. nil: the same as Edge.
+	Guard    *bus.Conn
 	Hop      *bus.Hop
 	Logs     bus.LogStore // of tokens
 	Subjects schemas.Subjects

@@ -287,3 +287,43 @@ func TestHalfOfACharacter(t *testing.T) {
 		check(t, err, BadRequest, "half of a surrogate pair")
 	}
 }
+
+// What is read of a prompt follows from the model's context: nothing of what is longer than
+// any prompt that fits it, and no more messages and strings than twice its tokens.
+func TestLimits(t *testing.T) {
+	typed := nats.Header{schemas.HeaderContentType: {schemas.ContentProtobuf}}
+	l := Limits{Bytes: 40_000, Tokens: 1500}
+	list := func(n int) []byte { return []byte(`{"messages":[` + strings.Repeat("{},", n-1) + `{}]}`) }
+	one := marshal(t, &pb.Prompt{Messages: []*pb.ChatMessage{{}}})
+	for _, tc := range []struct {
+		name     string
+		header   nats.Header
+		body     []byte
+		encoding pb.Encoding
+		code     Code
+		says     string
+	}{
+		{"long JSON", nil, append([]byte("{"), make([]byte, 40_000)...), pb.Encoding_ENCODING_JSON, PayloadTooLarge, "the body has 40001 bytes; what fits the context of 1500 tokens has 40000 at most"},
+		{"long protobuf", typed, make([]byte, 40_001), pb.Encoding_ENCODING_PROTOBUF, PayloadTooLarge, "40001 bytes"},
+		{"long text", nil, bytes.Repeat([]byte("a"), 40_001), pb.Encoding_ENCODING_TEXT, PayloadTooLarge, "40001 bytes"},
+		{"many messages", nil, list(3000), pb.Encoding_ENCODING_JSON, BadRequest, "3001 messages"},
+		{"many in protobuf", typed, bytes.Repeat(one, 3001), pb.Encoding_ENCODING_PROTOBUF, BadRequest, "3001 messages"},
+		{"as many as may be", nil, list(2999), pb.Encoding_ENCODING_JSON, "", ""},
+		{"in protobuf", typed, bytes.Repeat(one, 3000), pb.Encoding_ENCODING_PROTOBUF, "", ""},
+	} {
+		p, encoding, err := l.DecodePrompt(tc.header, tc.body, true)
+		if encoding != tc.encoding || tc.code == PayloadTooLarge && p != nil {
+			t.Errorf("%s: encoding %v, prompt %v", tc.name, encoding, p)
+		}
+		if tc.code == "" {
+			if err != nil {
+				t.Errorf("%s: %v", tc.name, err)
+			}
+			continue
+		}
+		check(t, err, tc.code, tc.says)
+	}
+	if _, encoding, err := l.DecodePrompt(nil, make([]byte, 40_001), false); encoding != pb.Encoding_ENCODING_JSON || err == nil {
+		t.Errorf("a long text where none may be: %v, %v", encoding, err)
+	}
+}

@@ -181,3 +181,17 @@ func TestStoreOnce(t *testing.T) {
 		}
 	}
 }
+
+// PullNow waits for nothing.
+func TestPullNow(t *testing.T) {
+	r := newRig(t)
+	s := names(schemas.HopsCore)
+	q := r.deadQueue(s)
+	if ds, err := q.PullNow(r.ctx(), 5); err != nil || len(ds) != 0 {
+		t.Errorf("pulled %d, error %v", len(ds), err)
+	}
+	r.store(s, 3)
+	if ds, err := q.PullNow(r.ctx(), 5); err != nil || len(ds) != 3 {
+		t.Errorf("pulled %d, error %v", len(ds), err)
+	}
+}

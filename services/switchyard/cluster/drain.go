@@ -23,6 +23,7 @@ import (
 type replica struct {
 	Replica
 	edge     *bus.Conn // to producers; nil: it has none
+	guard    *bus.Conn // for models that nobody serves
 	service  lifecycle.Service
 	subjects schemas.Subjects
 
@@ -99,6 +100,9 @@ func (p *Pipeline) retire(r *replica) {
 		r.log.Warn("this replica did not drain in time", "error", err)
 	}
 	r.tell(true, err)
+	if r.guard != nil {
+		r.guard.Close()
+	}
 	if r.edge != nil {
 		r.edge.Close()
 	}

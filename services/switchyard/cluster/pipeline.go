@@ -150,6 +150,13 @@ func (p *Pipeline) connect(ctx context.Context, name string) error {
 		}
 		p.connected(name, d.Edge)
 		one.edge = d.Edge
+		if d.Guard, err = p.node.ConnectEdge(ctx, p.services.Edge, r); err != nil {
+			return fmt.Errorf("connecting to producers: %w", err)
+		}
+		p.mu.Lock()
+		p.conns = append(p.conns, d.Guard) // the process goes on without it
+		p.mu.Unlock()
+		one.guard = d.Guard
 	}
 	d.Refuse, d.Ending = p.refuse, p.isEnding
 	d.TellStart()
