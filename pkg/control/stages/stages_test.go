@@ -23,11 +23,10 @@ type machine struct {
 	now     time.Time
 	members []*pb.Member
 	watches map[string]*Watch
-	made    map[string]time.Time
 }
 
 func newMachine() *machine {
-	return &machine{now: time.Unix(1000, 0), watches: map[string]*Watch{}, made: map[string]time.Time{}}
+	return &machine{now: time.Unix(1000, 0), watches: map[string]*Watch{}}
 }
 
 func (m *machine) handle(t testing.TB, e *transcript.Event) []string {
@@ -35,10 +34,11 @@ func (m *machine) handle(t testing.TB, e *transcript.Event) []string {
 	case "here": // ids; the service is what they begin with
 		for _, id := range e.Args {
 			service, _, _ := strings.Cut(id, "-")
-			m.members = append(m.members, &pb.Member{Id: id, Service: service, Ready: !e.Has("cold"), Pid: uint32(e.Int(t, "pid", 7))})
-			m.watches[id], m.made[id] = NewWatch(id, m.now), m.now
+			m.members = append(m.members, &pb.Member{Id: id, Service: service, Ready: !e.Has("cold"), MadeUnixMs: m.made(!e.Has("old"))})
+			m.watches[id] = NewWatch(id, m.now)
 		}
 		e.Text("cold", "")
+		e.Text("old", "")
 	case "gone":
 		m.members = slices.DeleteFunc(m.members, func(x *pb.Member) bool { return slices.Contains(e.Args, x.Id) })
 		for _, id := range e.Args {
@@ -56,6 +56,14 @@ func (m *machine) handle(t testing.TB, e *transcript.Event) []string {
 		e.Fatalf(t, "there is no such event")
 	}
 	return m.look()
+}
+
+// made is when who comes now was made, if it says so.
+func (m *machine) made(said bool) int64 {
+	if !said {
+		return 0
+	}
+	return m.now.UnixMilli()
 }
 
 func (m *machine) say(t testing.TB, e *transcript.Event) {
@@ -78,9 +86,6 @@ func (m *machine) say(t testing.TB, e *transcript.Event) {
 
 func (m *machine) look() (said []string) {
 	slices.SortFunc(m.members, func(a, b *pb.Member) int { return strings.Compare(a.Id, b.Id) })
-	for _, x := range m.members {
-		x.UptimeSeconds = m.now.Sub(m.made[x.Id]).Seconds()
-	}
 	for _, x := range m.members {
 		w := m.watches[x.Id]
 		for _, e := range w.Look(m.members, m.now) {
@@ -135,6 +140,6 @@ func (m *machine) toggle(id string) {
 		return
 	}
 	service, _, _ := strings.Cut(id, "-")
-	m.members = append(m.members, &pb.Member{Id: id, Service: service, Ready: true, Pid: 7})
-	m.watches[id], m.made[id] = NewWatch(id, m.now), m.now
+	m.members = append(m.members, &pb.Member{Id: id, Service: service, Ready: true, MadeUnixMs: m.made(true)})
+	m.watches[id] = NewWatch(id, m.now)
 }

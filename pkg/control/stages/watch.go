@@ -19,9 +19,8 @@ const (
 )
 
 // Watch follows what is missing for one replica, and says what that one is to tell. One
-// of all replicas tells: of those that watch and do not leave, the one with the lowest id
-// of the service that comes first on a token's way; those that have just come leave it to
-// others, who know what was told. Who becomes that one tells what is missing then, since
+// of all replicas tells: of those that watch and do not leave, the one that was made first,
+// since it knows what was told. Who becomes that one tells what is missing then, since
 // the one before may not have. It does nothing itself.
 type Watch struct {
 	self  string
@@ -92,27 +91,25 @@ func (w *Watch) missing(lacks []Lack, now time.Time) (events []Event) {
 	return events
 }
 
-// speaker is the id of the member that tells; empty: none does. Members that say no
-// process are of a version that tells nothing.
+// speaker is the id of the member that tells; empty: none does. Members that do not say
+// when they were made are of a version that tells nothing.
 func speaker(all []*pb.Member) string {
 	var first *pb.Member
 	for _, m := range all {
-		if m.GetDraining() || m.GetPid() == 0 {
+		if m.GetDraining() || m.GetMadeUnixMs() == 0 {
 			continue
 		}
-		if first == nil || cmp.Or(cmp.Compare(isNew(m), isNew(first)), cmp.Compare(rank(m), rank(first)), cmp.Compare(m.GetId(), first.GetId())) < 0 {
+		if first == nil || before(m, first) < 0 {
 			first = m
 		}
 	}
 	return first.GetId()
 }
 
-// isNew is 1 for a member that has just come, else 0.
-func isNew(m *pb.Member) int {
-	if m.GetUptimeSeconds() < beginWithin.Seconds() {
-		return 1
-	}
-	return 0
+// before orders members by when they were made, and those of the same moment by their
+// places on a token's way.
+func before(a, b *pb.Member) int {
+	return cmp.Or(cmp.Compare(a.GetMadeUnixMs(), b.GetMadeUnixMs()), cmp.Compare(rank(a), rank(b)), cmp.Compare(a.GetId(), b.GetId()))
 }
 
 // rank is a service's place on a token's way; what no token passes comes last.

@@ -209,7 +209,7 @@ func (p *Presence) member() *pb.Member {
 		NumericClass: kind.NumericClass, Wire: kind.Wire, Hops: string(kind.Hops), SchemaVersion: kind.Version, Ready: p.ready.Load(), Draining: p.draining.Load(),
 		Stats: stats, MemoryBudgetBytes: p.budget.Load(),
 		Answer: p.answer(), Device: p.Device, ExpertBytes: p.ExpertBytes, RowSums: p.RowSums,
-		Host: p.d.process.host, Pid: uint32(p.d.process.pid), Version: p.d.process.version, UptimeSeconds: p.uptime(), Trouble: p.trouble(),
+		Host: p.d.process.host, Pid: uint32(p.d.process.pid), Version: p.d.process.version, UptimeSeconds: p.uptime(), MadeUnixMs: p.made.UnixMilli(), Trouble: p.trouble(),
 	}
 	if p.calling.Load() {
 		m.Call = max(1, rand.Uint64())

@@ -230,7 +230,10 @@ type Member struct {
 	// Seconds since it was made, by its own clock: its counters are of that moment.
 	UptimeSeconds float64 `protobuf:"fixed64,23,opt,name=uptime_seconds,json=uptimeSeconds,proto3" json:"uptime_seconds,omitempty"`
 	// Why it is not ready, in its own words; empty: it is, or does not say.
-	Trouble       string `protobuf:"bytes,24,opt,name=trouble,proto3" json:"trouble,omitempty"`
+	Trouble string `protobuf:"bytes,24,opt,name=trouble,proto3" json:"trouble,omitempty"`
+	// When it was made, by its machine's clock, in milliseconds of Unix time: an order of
+	// members that stays as it is. 0: it does not say.
+	MadeUnixMs    int64 `protobuf:"varint,25,opt,name=made_unix_ms,json=madeUnixMs,proto3" json:"made_unix_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -417,6 +420,13 @@ func (x *Member) GetTrouble() string {
 		return x.Trouble
 	}
 	return ""
+}
+
+func (x *Member) GetMadeUnixMs() int64 {
+	if x != nil {
+		return x.MadeUnixMs
+	}
+	return 0
 }
 
 // DrainState is what a replica answers that an operator has asked to drain.
@@ -1142,7 +1152,7 @@ var File_switchyard_v1_control_proto protoreflect.FileDescriptor
 
 const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"\x1bswitchyard/v1/control.proto\x12\rswitchyard.v1\"\xbe\x05\n" +
+	"\x1bswitchyard/v1/control.proto\x12\rswitchyard.v1\"\xe0\x05\n" +
 	"\x06Member\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aservice\x18\x02 \x01(\tR\aservice\x12\x14\n" +
@@ -1167,7 +1177,9 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\x03pid\x18\x15 \x01(\rR\x03pid\x12\x18\n" +
 	"\aversion\x18\x16 \x01(\tR\aversion\x12%\n" +
 	"\x0euptime_seconds\x18\x17 \x01(\x01R\ruptimeSeconds\x12\x18\n" +
-	"\atrouble\x18\x18 \x01(\tR\atrouble\x1a8\n" +
+	"\atrouble\x18\x18 \x01(\tR\atrouble\x12 \n" +
+	"\fmade_unix_ms\x18\x19 \x01(\x03R\n" +
+	"madeUnixMs\x1a8\n" +
 	"\n" +
 	"StatsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
