@@ -75,8 +75,14 @@ func BenchmarkMatMul(b *testing.B) {
 	}
 }
 
+// plainLimit is how many products plain Go is timed with: about a second's.
+const plainLimit = 1 << 28
+
 func benchMatMul(b *testing.B, rows int, ws ...*Matrix) {
 	n, k := ws[0].N, ws[0].K
+	if active == generic && rows*n*k > plainLimit {
+		b.Skip("plain Go takes seconds for it")
+	}
 	x, y := floats(1, rows*k), make([]float32, rows*n)
 	b.ReportAllocs()
 	i := 0

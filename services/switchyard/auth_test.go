@@ -16,6 +16,7 @@ import (
 )
 
 func TestReadModel(t *testing.T) {
+	t.Parallel()
 	golden := "../../pkg/compute/model/testdata/golden/deepseek_v2"
 	dense := filepath.Join(t.TempDir(), "broken")
 	if err := os.MkdirAll(dense, 0o700); err != nil {
@@ -53,6 +54,7 @@ func TestReadModel(t *testing.T) {
 
 // A folder is made once, its users get new keys, and what is wrong is told.
 func TestAuth(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "auth")
 	for _, step := range []struct {
 		name string
@@ -102,6 +104,7 @@ func TestAuth(t *testing.T) {
 // The operator sets what plans are to be like, and top only looks on: by the commands
 // that they have, on a server that knows them.
 func TestPlanAsUsers(t *testing.T) {
+	t.Parallel()
 	f := testusers.Make(t, testusers.Demo())
 	srv := testusers.Serve(t, testusers.Plain(t, f))
 	as := func(user string, args ...string) result {

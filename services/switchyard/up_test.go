@@ -19,6 +19,7 @@ import (
 )
 
 func TestGreeting(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name, prefix string
 		how          suggestion
@@ -47,6 +48,7 @@ func TestGreeting(t *testing.T) {
 
 // Random weights are served under the name of their shape.
 func TestUpSynthetic(t *testing.T) {
+	t.Parallel()
 	e := &env{Globals: Globals{Prefix: schemas.DefaultPrefix}, stdio: stdio{err: io.Discard}, log: slog.New(slog.DiscardHandler)}
 	s, err := inProcess(t.Context(), e, func(up *UpCmd) {
 		up.Threads = 1
@@ -101,6 +103,7 @@ func answer(t *testing.T, s cluster.Settings, p *pb.Prompt) (ids []uint32) {
 
 // A model of one layer is served without a predictor, which would have nothing to do.
 func TestPredictorOfLayers(t *testing.T) {
+	t.Parallel()
 	e := &env{Globals: Globals{Prefix: schemas.DefaultPrefix}, stdio: stdio{err: io.Discard}, log: slog.New(slog.DiscardHandler)}
 	for name, want := range map[string]int{"tiny": 1, "tiny:1": 0} {
 		s, err := inProcess(t.Context(), e, func(up *UpCmd) {
@@ -119,6 +122,7 @@ func TestPredictorOfLayers(t *testing.T) {
 }
 
 func TestSuggest(t *testing.T) {
+	t.Parallel()
 	const bert, gpt2 = "[UNK]\n[CLS]\n[SEP]\n[PAD]\n[MASK]\nonce\n", `{"o":0,"n":1}`
 	for _, tt := range []struct {
 		name, golden string
@@ -145,6 +149,7 @@ func TestSuggest(t *testing.T) {
 
 // What models without a tokenizer are said to be asked with is accepted, and answered.
 func TestSuggestionsAreAnswered(t *testing.T) {
+	t.Parallel()
 	const golden = "../../pkg/compute/model/testdata/golden/"
 	for name, dir := range map[string]string{
 		"decoder": golden + "mixtral", "encoder": golden + "bert_moe", "encoder with a mask": masked(t, golden+"bert_moe"), "both": golden + "bert2bert_moe",
