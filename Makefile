@@ -83,6 +83,10 @@ demo: build ## Serve the demo model in one process and ask it something; opens n
 PARALLEL ?= 4
 PACKAGES := ./services/switchyard ./services/tokenizer ./pkg/transport/bus ./...
 
+.PHONY: golden
+golden: ## Make the golden checkpoints whole, below .cache/golden, for "switchyard verify"
+	@CGO_ENABLED=0 $(GO) test -count=1 -run TestDir ./pkg/compute/goldens
+
 .PHONY: test
 test: ## Run the tests
 	CGO_ENABLED=0 $(GO) test -parallel $(PARALLEL) $(PACKAGES)

@@ -13,7 +13,7 @@ import (
 //go:embed demo/config.json demo/generation_config.json demo/tokenizer.json demo/tokenizer_config.json demo/README.md
 var Demo embed.FS
 
-// DemoWeights returns the demo model's safetensors file (35.8 MB), which the binary for
+// DemoWeights returns the demo model's packed safetensors file (23.8 MB), which the binary for
 // CUDA does not have, without a copy: the bytes lie in the binary's read-only pages, so they are paged in on
 // use and a write to them faults, as with a memory map.
 func DemoWeights() []byte {
@@ -26,8 +26,8 @@ func DemoWeights() []byte {
 //go:embed demo-digests.json
 var DemoDigests []byte
 
-// DemoPredictor is the file of weights that predict the demo model's loads, as
+// DemoPredictor is the packed file of weights that predict the demo model's loads, as
 // switchyard train-predictor made it; docs/predictors.md says how.
 //
-//go:embed demo-predictor.safetensors
+//go:embed demo-predictor.safetensors.packed
 var DemoPredictor []byte

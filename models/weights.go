@@ -4,5 +4,5 @@ package models
 
 import _ "embed"
 
-//go:embed demo/model.safetensors
+//go:embed demo/model.safetensors.packed
 var demoWeights string

@@ -1,11 +1,11 @@
 package attention
 
 import (
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -14,7 +14,7 @@ import (
 // golden opens one of the committed checkpoints.
 func golden(t *testing.T, name string) *model.Model {
 	t.Helper()
-	m, err := model.Open(filepath.Join("../../pkg/compute/model/testdata/golden", name))
+	m, err := model.Open(goldens.Dir(name))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/switchyard/switchyard/internal/testkit/testusers"
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/credentials"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
@@ -17,7 +18,7 @@ import (
 
 func TestReadModel(t *testing.T) {
 	t.Parallel()
-	golden := "../../pkg/compute/model/testdata/golden/deepseek_v2"
+	golden := goldens.Dir("deepseek_v2")
 	dense := filepath.Join(t.TempDir(), "broken")
 	if err := os.MkdirAll(dense, 0o700); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/switchyard/switchyard/pkg/compute/model/modeltest"
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 )
 
 // A bench closes its model: none of the files stays mapped.
@@ -28,7 +28,7 @@ func TestBenchClosesModel(t *testing.T) {
 	}
 	mapped()
 	dir := filepath.Join(t.TempDir(), "closed")
-	if err := os.CopyFS(dir, os.DirFS(modeltest.GoldenDir("mixtral"))); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(goldens.Dir("mixtral"))); err != nil {
 		t.Fatal(err)
 	}
 	got := invoke("", "bench", "--model", dir, "--rows", "4", "--seconds", "0.01")
@@ -43,7 +43,7 @@ func TestBenchClosesModel(t *testing.T) {
 // What a bench cannot measure of a model is refused before anything is measured.
 func TestBenchRefuses(t *testing.T) {
 	t.Parallel()
-	bert, both := modeltest.GoldenDir("bert_moe"), modeltest.GoldenDir("bert2bert_moe")
+	bert, both := goldens.Dir("bert_moe"), goldens.Dir("bert2bert_moe")
 	for _, tc := range []struct {
 		name string
 		args []string

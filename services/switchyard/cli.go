@@ -43,7 +43,7 @@ type CLI struct {
 	Tokenize TokenizeCmd `cmd:"" help:"Turn texts into token ids, or ids into texts; JSON lines in on stdin, JSON lines out."`
 	Auth     AuthCmd     `cmd:"" help:"Credentials of every service and producer, with the rights that each needs, and TLS."`
 	Setup    SetupCmd    `cmd:"" help:"Make the streams and buckets that models need, and say what differs; with --keep make those again that a server loses."`
-	Weights  WeightsCmd  `cmd:"" help:"Keep models in the JetStream object store, for hosts without their files."`
+	Weights  WeightsCmd  `cmd:"" help:"Keep models in the JetStream object store, for hosts without their files; pack and unpack files of weights."`
 	Inspect  InspectCmd  `cmd:"" help:"Say what a model is and takes: parameters, bytes by part, KV cache, and whether this build serves it."`
 
 	Record         RecordCmd         `cmd:"" help:"Write what a model's gates see and choose on texts, to train predictors and to simulate."`

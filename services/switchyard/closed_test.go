@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
@@ -23,7 +24,7 @@ func TestClosedConnectionEndsTheProcess(t *testing.T) {
 	for i, service := range cluster.Names {
 		t.Run(service, func(t *testing.T) {
 			t.Parallel()
-			y := startPipeline(t, "../../pkg/compute/model/testdata/golden/mixtral", tensor.BF16, schemas.HopsUnacked, 1)
+			y := startPipeline(t, goldens.Dir("mixtral"), tensor.BF16, schemas.HopsUnacked, 1)
 			conn := y.Pipeline.Connections()[i]
 			if err := conn.NATS().Publish(strings.Repeat("x", 5000), nil); err != nil {
 				t.Fatal(err)

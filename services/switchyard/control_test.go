@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/plan"
@@ -36,7 +37,7 @@ type adversary struct {
 
 func newAdversary(t *testing.T, hosts int) *adversary {
 	t.Helper()
-	y := startPipeline(t, "../../pkg/compute/model/testdata/golden/mixtral", tensor.BF16, schemas.HopsUnacked, hosts)
+	y := startPipeline(t, goldens.Dir("mixtral"), tensor.BF16, schemas.HopsUnacked, hosts)
 	conn, err := y.Connect(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testusers"
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -41,7 +42,7 @@ func idsOf(s *top.Snapshot, service string) (ids []string) {
 // token is another one, the plan has left the hosts by then, and they stay gone.
 func TestDrainUnderLoad(t *testing.T) {
 	t.Parallel()
-	m, err := model.Open("../../pkg/compute/model/testdata/golden/mixtral")
+	m, err := model.Open(goldens.Dir("mixtral"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/request/client"
@@ -21,10 +22,9 @@ import (
 	"github.com/switchyard/switchyard/services/switchyard/verify"
 )
 
-const (
-	elasticModel = "../../pkg/compute/model/testdata/golden/mixtral"
-	elasticHosts = 3
-)
+const elasticHosts = 3
+
+var elasticModel = goldens.Dir("mixtral")
 
 // conducted is a pipeline whose plans the test writes.
 type conducted struct {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/direct"
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/request/client"
@@ -26,7 +27,7 @@ func TestEncodersAreDirect(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"bert_moe", "bert2bert_moe"} {
 		for _, wire := range []tensor.Wire{tensor.F32, tensor.BF16} {
-			dir := masked(t, filepath.Join("../../pkg/compute/model/testdata/golden", name))
+			dir := masked(t, goldens.Dir(name))
 			want := encoderAnswers(t, dir, wire)
 			t.Run(name+"/"+string(wire), func(t *testing.T) {
 				t.Parallel()

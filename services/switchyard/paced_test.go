@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
@@ -18,7 +19,7 @@ func TestPacedIsDirect(t *testing.T) {
 	const hosts = 3
 	for _, tc := range []struct{ dir, profile string }{
 		{"../../models/demo", "a6000-mixtral"},
-		{"../../pkg/compute/model/testdata/golden/qwen2_moe-mixed", "a6000-llama-4-scout"},
+		{goldens.Dir("qwen2_moe-mixed"), "a6000-llama-4-scout"},
 	} {
 		want := directAnswers(t, tc.dir, tensor.BF16)
 		t.Run(filepath.Base(tc.dir), func(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 )
 
 // Quantised checkpoints pass through the pipeline. Those outside this repository
@@ -11,8 +13,8 @@ import (
 func TestVerifyPacked(t *testing.T) {
 	t.Parallel()
 	for dir, cast := range map[string]string{
-		"../../pkg/compute/model/testdata/golden/gpt_oss-mxfp4": "false",
-		"../../../shared/golden/gpt_oss-mxfp4":                  "true",
+		goldens.Dir("gpt_oss-mxfp4"):           "false",
+		"../../../shared/golden/gpt_oss-mxfp4": "true",
 	} {
 		t.Run("rope_cast "+cast, func(t *testing.T) {
 			if _, err := os.Stat(dir); err != nil {

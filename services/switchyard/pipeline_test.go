@@ -18,6 +18,7 @@ import (
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/direct"
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/functions"
@@ -37,9 +38,9 @@ import (
 // layers between, and a shared expert; GPT-2's norms, positions and biases; sinks,
 // windows and packed experts; a cache of latents.
 var pipelineModels = []string{
-	"../../models/demo", "../../pkg/compute/model/testdata/golden/mixtral", "../../pkg/compute/model/testdata/golden/qwen2_moe-mixed",
-	"../../pkg/compute/model/testdata/golden/gpt2_moe", "../../pkg/compute/model/testdata/golden/gpt_oss-mxfp4",
-	"../../pkg/compute/model/testdata/golden/deepseek_v3",
+	"../../models/demo", goldens.Dir("mixtral"), goldens.Dir("qwen2_moe-mixed"),
+	goldens.Dir("gpt2_moe"), goldens.Dir("gpt_oss-mxfp4"),
+	goldens.Dir("deepseek_v3"),
 }
 
 // setup is how a pipeline's parts are joined.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -9,6 +8,7 @@ import (
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/direct"
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -35,7 +35,7 @@ func TestAsideIsDirect(t *testing.T) {
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m, err := model.Open(filepath.Join("../../pkg/compute/model/testdata/golden", name))
+			m, err := model.Open(goldens.Dir(name))
 			if err != nil {
 				t.Fatal(err)
 			}

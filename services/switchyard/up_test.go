@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/schemas"
@@ -150,9 +151,8 @@ func TestSuggest(t *testing.T) {
 // What models without a tokenizer are said to be asked with is accepted, and answered.
 func TestSuggestionsAreAnswered(t *testing.T) {
 	t.Parallel()
-	const golden = "../../pkg/compute/model/testdata/golden/"
 	for name, dir := range map[string]string{
-		"decoder": golden + "mixtral", "encoder": golden + "bert_moe", "encoder with a mask": masked(t, golden+"bert_moe"), "both": golden + "bert2bert_moe",
+		"decoder": goldens.Dir("mixtral"), "encoder": goldens.Dir("bert_moe"), "encoder with a mask": masked(t, goldens.Dir("bert_moe")), "both": goldens.Dir("bert2bert_moe"),
 	} {
 		t.Run(name, func(t *testing.T) { answerSuggestion(t, dir) })
 	}
@@ -175,7 +175,7 @@ func answerSuggestion(t *testing.T, dir string) {
 func goldenBeside(t *testing.T, name string, files map[string]string) *model.Model {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("../../pkg/compute/model/testdata/golden", name))); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(goldens.Dir(name))); err != nil {
 		t.Fatal(err)
 	}
 	for file, content := range files {

@@ -19,6 +19,9 @@ type WeightsCmd struct {
 	Push WeightsPushCmd `cmd:"" help:"Put a model into the object store; what is there already is not sent again."`
 	Ls   WeightsLsCmd   `cmd:"" help:"List the models in the object store."`
 	Rm   WeightsRmCmd   `cmd:"" help:"Remove a model from the object store."`
+
+	Pack   WeightsPackCmd   `cmd:"" help:"Write a packed file beside each .safetensors file: bf16 in two thirds of the bytes, nothing lost."`
+	Unpack WeightsUnpackCmd `cmd:"" help:"Write the plain file beside each packed one, for other programs."`
 }
 
 // WeightsPushCmd puts a folder into the store.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
 )
@@ -24,7 +25,6 @@ func TestWeights(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Shutdown)
-	const golden = "../../pkg/compute/model/testdata/golden/"
 	steps := []struct {
 		name string
 		args []string
@@ -33,18 +33,18 @@ func TestWeights(t *testing.T) {
 	}{
 		{"nothing yet", []string{"ls", "--json"}, 0, ""},
 		{"nothing to serve", []string{"gate", "--model", "nats://tiny"}, 2, "object manifest of model tiny: no whole model of that name is in the object store"},
-		{"push", []string{"push", golden + "mixtral", "--name", "tiny"}, 0, "serve it with --model nats://tiny"},
-		{"again", []string{"push", golden + "mixtral", "--name", "tiny", "--json"}, 0, `"sent_bytes":0`},
-		{"another", []string{"push", golden + "qwen2_moe", "--name", "tiny"}, 1, "another model of that name"},
-		{"under its own name", []string{"push", golden + "qwen2_moe"}, 0, "qwen2_moe: "},
+		{"push", []string{"push", goldens.Dir("mixtral"), "--name", "tiny"}, 0, "serve it with --model nats://tiny"},
+		{"again", []string{"push", goldens.Dir("mixtral"), "--name", "tiny", "--json"}, 0, `"sent_bytes":0`},
+		{"another", []string{"push", goldens.Dir("qwen2_moe"), "--name", "tiny"}, 1, "another model of that name"},
+		{"under its own name", []string{"push", goldens.Dir("qwen2_moe")}, 0, "qwen2_moe: "},
 		{"list", []string{"ls"}, 0, "tiny       "},
 		{"remove", []string{"rm", "tiny"}, 0, ""},
 		{"remove what is no name", []string{"rm", "qwen2.moe"}, 2, "is no name of a model"},
-		{"push under what is no name", []string{"push", golden + "mixtral", "--name", "a.b"}, 2, "--name: \"a.b\" is no name of a model"},
-		{"push under a long name", []string{"push", golden + "mixtral", "--name", strings.Repeat("x", 300)}, 2, "use 1 to 128"},
+		{"push under what is no name", []string{"push", goldens.Dir("mixtral"), "--name", "a.b"}, 2, "--name: \"a.b\" is no name of a model"},
+		{"push under a long name", []string{"push", goldens.Dir("mixtral"), "--name", strings.Repeat("x", 300)}, 2, "use 1 to 128"},
 		{"removed before", []string{"rm", "tiny"}, 1, "the object store has no model tiny"},
 		{"no folder", []string{"push", "/nonexistent"}, 2, "opening model /nonexistent"},
-		{"no server", []string{"push", golden + "mixtral", "--nats", "nats://127.0.0.1:1", "--connect-timeout", "200ms"}, 3, "no connection"},
+		{"no server", []string{"push", goldens.Dir("mixtral"), "--nats", "nats://127.0.0.1:1", "--connect-timeout", "200ms"}, 3, "no connection"},
 		{"no name", []string{"gate", "--model", "nats://a.b"}, 2, "is nats://NAME"},
 		{"no folder for up", []string{"up", "--model", "nats://tiny"}, 2, "give a directory"},
 	}
@@ -75,7 +75,6 @@ func TestWeights(t *testing.T) {
 // it, with what to do.
 func TestWithoutJetStream(t *testing.T) {
 	t.Parallel()
-	const golden = "../../pkg/compute/model/testdata/golden/"
 	account := server.NewAccount("a")
 	for name, options := range map[string]server.Options{
 		"server": {},
@@ -87,7 +86,7 @@ func TestWithoutJetStream(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			url := startNATS(t, &options).ClientURL()
 			for _, args := range [][]string{
-				{"weights", "push", golden + "mixtral", "--connect-timeout", "200ms"}, // these wait for JetStream
+				{"weights", "push", goldens.Dir("mixtral"), "--connect-timeout", "200ms"}, // these wait for JetStream
 				{"weights", "rm", "tiny", "--connect-timeout", "200ms"},
 				{"weights", "ls"},
 				{"plan", "get"},

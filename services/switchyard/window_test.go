@@ -2,12 +2,12 @@ package main
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/direct"
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
@@ -23,7 +23,7 @@ func TestWindowsInSmallMemory(t *testing.T) {
 	const prompt, tokens, rows = 150, 40, 7
 	for _, name := range []string{"mixtral-window", "llama4"} {
 		t.Run(name, func(t *testing.T) {
-			dir := filepath.Join("../../pkg/compute/model/testdata/golden", name)
+			dir := goldens.Dir(name)
 			want := directLong(t, dir, prompt, tokens)
 			m, err := model.Open(dir)
 			if err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/manifest"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/request/chat"
@@ -42,7 +43,7 @@ func TestFilesAreStored(t *testing.T) {
 func storedFiles(t *testing.T, names []string) (objects []string) {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS("../../pkg/compute/model/testdata/golden/mixtral")); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(goldens.Dir("mixtral"))); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range names {

@@ -7,23 +7,22 @@ import (
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/model/modeltest"
 )
-
-const golden = "../model/testdata/golden/"
 
 // A budget holds as many packed experts as their packed bytes allow.
 func TestPackedExperts(t *testing.T) {
 	p := pool.New(1)
 	t.Cleanup(p.Close)
-	fp8, _ := modeltest.FP8(t, golden+"mixtral")
+	fp8, _ := modeltest.FP8(t, goldens.Dir("mixtral"))
 	for _, tt := range []struct {
 		name, dir, plain string
 		share            float64 // of what bf16 takes, at most
 	}{
-		{"mxfp4", golden + "gpt_oss-mxfp4", golden + "gpt_oss", 0.3},
-		{"fp8", fp8, golden + "mixtral", 0.6},
+		{"mxfp4", goldens.Dir("gpt_oss-mxfp4"), goldens.Dir("gpt_oss"), 0.3},
+		{"fp8", fp8, goldens.Dir("mixtral"), 0.6},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			size := func(dir string) (*model.Model, int64) {

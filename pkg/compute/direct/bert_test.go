@@ -4,12 +4,13 @@ import (
 	"math"
 	"testing"
 
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
 
 // BERT's logits at all positions, with segments, are those of transformers.
 func TestGoldenBERT(t *testing.T) {
-	dir := goldenRoot + "/bert_moe"
+	dir := goldens.Dir("bert_moe")
 	r, m := load(t, dir, tensor.F32)
 	shape, _, ids := golden(t, dir, "input_ids")
 	_, _, types := golden(t, dir, "token_type_ids")
@@ -32,7 +33,7 @@ func TestGoldenBERT(t *testing.T) {
 // BERT2BERT's encoder, its decoder's logits and what it answers are those of
 // transformers.
 func TestGoldenBERT2BERT(t *testing.T) {
-	dir := goldenRoot + "/bert2bert_moe"
+	dir := goldens.Dir("bert2bert_moe")
 	r, m := load(t, dir, tensor.F32)
 	shape, _, ids := golden(t, dir, "input_ids")
 	inner, _, decoder := golden(t, dir, "decoder_input_ids")
@@ -72,7 +73,7 @@ func compare(t *testing.T, what string, got, want []float32) {
 
 // What an answer begins with follows from source and start, one token at a time.
 func TestGoldenAnswer(t *testing.T) {
-	dir := goldenRoot + "/bert2bert_moe"
+	dir := goldens.Dir("bert2bert_moe")
 	r, m := load(t, dir, tensor.F32)
 	shape, _, ids := golden(t, dir, "input_ids")
 	_, _, want := golden(t, dir, "greedy_ids")
@@ -96,7 +97,7 @@ func TestGoldenAnswer(t *testing.T) {
 // An encoder's layers share one place in the cache: sequences in one step must
 // not see each other there.
 func TestEncodedTogether(t *testing.T) {
-	r, m := load(t, goldenRoot+"/bert_moe", tensor.BF16)
+	r, m := load(t, goldens.Dir("bert_moe"), tensor.BF16)
 	lengths := []int{40, 1, 33, 64}
 	var want, got []float32
 	var all []*Sequence

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
@@ -17,8 +18,7 @@ import (
 )
 
 const (
-	goldenRoot = "../model/testdata/golden"
-	demo       = "../../../models/demo"
+	demo = "../../../models/demo"
 )
 
 var greedy = sampling.Params{TopP: 1, Logprobs: -1}
@@ -63,12 +63,11 @@ func golden(t *testing.T, dir, name string) (shape []int, floats []float32, ints
 }
 
 func TestGolden(t *testing.T) {
-	dirs, err := filepath.Glob(goldenRoot + "/*/golden.safetensors")
-	if err != nil || len(dirs) == 0 {
-		t.Fatal("no golden checkpoints", err)
+	dirs := []string{demo}
+	for _, name := range goldens.Names() {
+		dirs = append(dirs, goldens.Dir(name))
 	}
-	for _, path := range append(dirs, demo+"/golden.safetensors") {
-		dir := filepath.Dir(path)
+	for _, dir := range dirs {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			r, m := load(t, dir, tensor.F32)
 			if m.Spec.Task() != model.Continue {
@@ -201,7 +200,7 @@ func generate(t *testing.T, r *Runner, tokens int, which []int) (out [][]uint32)
 // Prompts that are computed in pieces, which part them anywhere, give the same tokens and
 // logits as whole ones.
 func TestPieces(t *testing.T) {
-	whole, m := load(t, goldenRoot+"/mixtral", tensor.BF16)
+	whole, m := load(t, goldens.Dir("mixtral"), tensor.BF16)
 	p := pool.New(1)
 	t.Cleanup(p.Close)
 	for _, rows := range []int{1, 5, 16} {
@@ -252,7 +251,7 @@ func logitsOf(t *testing.T, r *Runner, ids []uint32) []float32 {
 
 // As many sequences have room as can be added.
 func TestRoom(t *testing.T) {
-	r, _ := load(t, goldenRoot+"/mixtral", tensor.BF16)
+	r, _ := load(t, goldens.Dir("mixtral"), tensor.BF16)
 	n := 0
 	for ; ; n++ {
 		if _, err := r.Add(make([]uint32, 100), 50, greedy); err != nil {

@@ -6,13 +6,14 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
 
 // shortened is phimoe with another length up to which the short factors hold.
 func shortened(t *testing.T, original int) string {
 	t.Helper()
-	dir, from := t.TempDir(), goldenRoot+"/phimoe"
+	dir, from := t.TempDir(), goldens.Dir("phimoe")
 	var config map[string]any
 	raw, err := os.ReadFile(filepath.Join(from, "config.json"))
 	if err != nil || json.Unmarshal(raw, &config) != nil {
@@ -39,7 +40,7 @@ func shortened(t *testing.T, original int) string {
 func TestBecomesLong(t *testing.T) {
 	const original, prompt, tokens = 20, 12, 16
 	r, m := load(t, shortened(t, original), tensor.F32)
-	before, _ := load(t, goldenRoot+"/phimoe", tensor.F32)
+	before, _ := load(t, goldens.Dir("phimoe"), tensor.F32)
 	ids := make([]uint32, prompt)
 	for i := range ids {
 		ids[i] = uint32(7*i + 3)
@@ -87,7 +88,7 @@ func step(t *testing.T, r *Runner, s *Sequence) {
 // if they held all.
 func TestWindowFreesPages(t *testing.T) {
 	const prompt, tokens = 30, 120
-	r, _ := load(t, goldenRoot+"/mixtral-window", tensor.F32)
+	r, _ := load(t, goldens.Dir("mixtral-window"), tensor.F32)
 	s := add(t, r, make([]uint32, prompt), tokens)
 	for len(s.Generated()) < tokens {
 		step(t, r, s)

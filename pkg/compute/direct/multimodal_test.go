@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
@@ -14,7 +15,7 @@ import (
 // multimodal is llama4 as the text part of a model that sees images.
 func multimodal(t *testing.T) string {
 	t.Helper()
-	dir, from := t.TempDir(), goldenRoot+"/llama4"
+	dir, from := t.TempDir(), goldens.Dir("llama4")
 	raw, err := os.ReadFile(filepath.Join(from, "config.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +40,7 @@ func multimodal(t *testing.T) string {
 		t.Fatal(err)
 	}
 	put(t, dir, "model.safetensors", b.Bytes())
-	for _, name := range []string{"golden.json", "golden.safetensors"} {
+	for _, name := range []string{"golden.json", "golden.safetensors" + safetensors.PackedSuffix} {
 		raw, err := os.ReadFile(filepath.Join(from, name))
 		if err != nil {
 			t.Fatal(err)

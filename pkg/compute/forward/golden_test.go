@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/model/modeltest"
@@ -16,17 +17,13 @@ import (
 // decoders are the committed checkpoints of decoders: those with a prefix's logits.
 func decoders(t testing.TB) (names []string) {
 	t.Helper()
-	dirs, err := filepath.Glob("../model/testdata/golden/*/golden.safetensors")
-	if err != nil || len(dirs) == 0 {
-		t.Fatal("no golden checkpoints", err)
-	}
-	for _, path := range dirs {
-		f, err := safetensors.Open(path)
+	for _, name := range goldens.Names() {
+		f, err := safetensors.Open(filepath.Join(goldens.Dir(name), "golden.safetensors"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, ok := f.Tensor("prefix_logits"); ok {
-			names = append(names, filepath.Base(filepath.Dir(path)))
+			names = append(names, name)
 		}
 		_ = f.Close()
 	}
@@ -36,7 +33,7 @@ func decoders(t testing.TB) (names []string) {
 // goldenTensor reads one of a checkpoint's reference outputs.
 func goldenTensor(t testing.TB, name, tensor string) safetensors.Tensor {
 	t.Helper()
-	f, err := safetensors.Open(filepath.Join("../model/testdata/golden", name, "golden.safetensors"))
+	f, err := safetensors.Open(filepath.Join(goldens.Dir(name), "golden.safetensors"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/model/modeltest"
@@ -44,7 +45,7 @@ func TestLatentCache(t *testing.T) {
 func TestLatentDTypes(t *testing.T) {
 	for _, name := range []string{"deepseek_v2", "deepseek_v3"} {
 		bf16 := modeltest.Golden(t, name)
-		f32, err := model.Open(asFloats(t, filepath.Join("../model/testdata/golden", name)))
+		f32, err := model.Open(asFloats(t, goldens.Dir(name)))
 		if err != nil {
 			t.Fatal(err)
 		}

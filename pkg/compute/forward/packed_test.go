@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/model/modeltest"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
@@ -37,7 +38,7 @@ func logits(t *testing.T, m *model.Model, golden string) (all []float32) {
 func TestFP8(t *testing.T) {
 	for _, name := range []string{"deepseek_v3", "mixtral", "qwen2_moe-mixed"} {
 		t.Run(name, func(t *testing.T) {
-			packed, plain := modeltest.FP8(t, filepath.Join("../model/testdata/golden", name))
+			packed, plain := modeltest.FP8(t, goldens.Dir(name))
 			a, b := modeltest.Open(t, packed), modeltest.Open(t, plain)
 			if !same(logits(t, a, name), logits(t, b, name)) {
 				t.Error("the logits differ from those of the dequantised weights")
@@ -62,7 +63,7 @@ func TestFP8(t *testing.T) {
 
 // What is no number is refused by the name of its tensor.
 func TestPackedRefusals(t *testing.T) {
-	packed, _ := modeltest.FP8(t, "../model/testdata/golden/mixtral")
+	packed, _ := modeltest.FP8(t, goldens.Dir("mixtral"))
 	for _, tt := range []struct {
 		name, dir, tensor string
 		spoil             func(data []byte)
@@ -70,7 +71,7 @@ func TestPackedRefusals(t *testing.T) {
 	}{
 		{"weight", packed, ".experts.1.w3.weight", func(b []byte) { b[7] = 0xff }, "FP8 weight 7 is not a number (0xff)"},
 		{"factor", packed, ".experts.1.w3.weight_scale_inv", func(b []byte) { copy(b, "\x00\x00\x80\x7f") }, "FP8 scale 0 is +Inf"},
-		{"exponent", "../model/testdata/golden/gpt_oss-mxfp4", ".experts.gate_up_proj_scales", func(b []byte) { b[128*2+6] = 255 }, "MXFP4 scale 2 is 255"},
+		{"exponent", goldens.Dir("gpt_oss-mxfp4"), ".experts.gate_up_proj_scales", func(b []byte) { b[128*2+6] = 255 }, "MXFP4 scale 2 is 255"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir, name := spoilt(t, tt.dir, tt.tensor, tt.spoil)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/manifest"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/model/modeltest"
@@ -34,8 +35,6 @@ func (s *memoryStore) Read(_ context.Context, o manifest.Object) ([]byte, error)
 }
 
 func (s *memoryStore) Close() error { return nil }
-
-const goldenRoot = "../model/testdata/golden/"
 
 // store makes objects of a folder.
 func store(t *testing.T, dir string) (*model.Model, *memoryStore) {
@@ -71,7 +70,7 @@ func store(t *testing.T, dir string) (*model.Model, *memoryStore) {
 func TestRolesReadTheirOwn(t *testing.T) {
 	for _, name := range []string{"mixtral", "qwen2_moe-mixed", "qwen3_moe", "gpt_oss", "gpt_oss-mxfp4"} {
 		t.Run(name, func(t *testing.T) {
-			m, s := store(t, goldenRoot+name)
+			m, s := store(t, goldens.Dir(name))
 			p := threads(t)
 			want := func(role string, names ...string) {
 				t.Helper()
@@ -116,9 +115,9 @@ func TestRolesReadTheirOwn(t *testing.T) {
 
 // What is loaded from objects has the folder's bytes.
 func TestExpertFromStore(t *testing.T) {
-	fp8, _ := modeltest.FP8(t, goldenRoot+"mixtral")
+	fp8, _ := modeltest.FP8(t, goldens.Dir("mixtral"))
 	for name, dir := range map[string]string{
-		"bf16": goldenRoot + "mixtral", "fused": goldenRoot + "gpt_oss", "mxfp4": goldenRoot + "gpt_oss-mxfp4", "fp8": fp8,
+		"bf16": goldens.Dir("mixtral"), "fused": goldens.Dir("gpt_oss"), "mxfp4": goldens.Dir("gpt_oss-mxfp4"), "fp8": fp8,
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, _ := store(t, dir)
@@ -150,7 +149,7 @@ func oneRow(e *Expert) []float32 {
 
 // A file that the model has is waited for; one that it has not is not there.
 func TestFilesAreWaitedFor(t *testing.T) {
-	m, s := store(t, goldenRoot+"mixtral")
+	m, s := store(t, goldens.Dir("mixtral"))
 	s.faults = 1
 	if data, ok := m.File("config.json"); !ok || len(data) == 0 || s.read["file.config.json"] != 2 {
 		t.Errorf("%d bytes after reading %v", len(data), s.read)
@@ -162,7 +161,7 @@ func TestFilesAreWaitedFor(t *testing.T) {
 
 // Objects that are not what the manifest says are refused by name.
 func TestStoreRefusals(t *testing.T) {
-	m, s := store(t, goldenRoot+"mixtral")
+	m, s := store(t, goldens.Dir("mixtral"))
 	s.objects["expert.1.3"] = s.objects["expert.1.2"]
 	s.objects["expert.1.4"] = []byte("short")
 	for expert, want := range map[int]string{3: "object expert.1.3: tensor", 4: "object expert.1.4"} {

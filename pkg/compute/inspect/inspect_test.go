@@ -8,15 +8,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-)
 
-const golden = "../model/testdata/golden"
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
+)
 
 // A folder's files are counted; its config alone gives the same.
 func TestFolderAndConfig(t *testing.T) {
 	for _, name := range []string{"mixtral", "qwen2_moe-mixed", "phimoe", "deepseek_v3", "gpt_oss", "gpt_oss-mxfp4"} {
 		t.Run(name, func(t *testing.T) {
-			dir := filepath.Join(golden, name)
+			dir := goldens.Dir(name)
 			folder, err := Path(t.Context(), dir)
 			if err != nil {
 				t.Fatal(err)
@@ -47,7 +47,7 @@ func TestFolderAndConfig(t *testing.T) {
 // Sizes that are each within bounds may come to more than can be counted.
 func TestTooLarge(t *testing.T) {
 	var config map[string]any
-	if err := json.Unmarshal([]byte(readFile(t, filepath.Join(golden, "mixtral", configFile))), &config); err != nil {
+	if err := json.Unmarshal([]byte(readFile(t, filepath.Join(goldens.Dir("mixtral"), configFile))), &config); err != nil {
 		t.Fatal(err)
 	}
 	for key, size := range map[string]int{"num_hidden_layers": 4096, "num_local_experts": 16384, "hidden_size": 1 << 18, "intermediate_size": 1 << 20} {
@@ -60,7 +60,7 @@ func TestTooLarge(t *testing.T) {
 
 // The fields that outsiders rely on are there whatever the model is.
 func TestFields(t *testing.T) {
-	for _, config := range []string{`{"model_type":"nobody"}`, readFile(t, filepath.Join(golden, "mixtral", configFile))} {
+	for _, config := range []string{`{"model_type":"nobody"}`, readFile(t, filepath.Join(goldens.Dir("mixtral"), configFile))} {
 		r, err := Config([]byte(config))
 		if err != nil {
 			t.Fatal(err)
@@ -95,7 +95,7 @@ func readFile(t *testing.T, path string) string {
 
 // What cannot be served is described as far as it is understood.
 func TestNotServable(t *testing.T) {
-	mixtral := readFile(t, filepath.Join(golden, "mixtral", configFile))
+	mixtral := readFile(t, filepath.Join(goldens.Dir("mixtral"), configFile))
 	tests := []struct {
 		name, config string
 		layers       int
@@ -132,7 +132,7 @@ func TestFolders(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	put(configFile, readFile(t, filepath.Join(golden, "mixtral", configFile)))
+	put(configFile, readFile(t, filepath.Join(goldens.Dir("mixtral"), configFile)))
 	if r, err := Path(t.Context(), dir); err != nil || !r.Servable || r.Stored {
 		t.Errorf("a folder with a config alone: %+v, %v", r, err)
 	}
@@ -151,7 +151,7 @@ func TestFolders(t *testing.T) {
 // Packed types take what their packing takes.
 func TestQuantised(t *testing.T) {
 	var config map[string]any
-	if err := json.Unmarshal([]byte(readFile(t, filepath.Join(golden, "mixtral", configFile))), &config); err != nil {
+	if err := json.Unmarshal([]byte(readFile(t, filepath.Join(goldens.Dir("mixtral"), configFile))), &config); err != nil {
 		t.Fatal(err)
 	}
 	plain := report(t, config)
@@ -189,7 +189,7 @@ func TestDTypes(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			config := m{}
-			if err := json.Unmarshal([]byte(readFile(t, filepath.Join(golden, tt.golden, configFile))), &config); err != nil {
+			if err := json.Unmarshal([]byte(readFile(t, filepath.Join(goldens.Dir(tt.golden), configFile))), &config); err != nil {
 				t.Fatal(err)
 			}
 			delete(config, "torch_dtype")
@@ -223,7 +223,7 @@ func report(t *testing.T, config map[string]any) *Report {
 func FuzzConfig(f *testing.F) {
 	f.Add([]byte(`{"model_type":"mixtral","quantization_config":{"quant_method":"fp8","weight_block_size":[0,-1]}}`))
 	for _, name := range []string{"mixtral", "qwen2_moe-mixed"} {
-		data, err := os.ReadFile(filepath.Join(golden, name, configFile))
+		data, err := os.ReadFile(filepath.Join(goldens.Dir(name), configFile))
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -243,7 +243,7 @@ func FuzzConfig(f *testing.F) {
 // What a model takes of a NATS server follows from its layers.
 func TestStreams(t *testing.T) {
 	for _, name := range []string{"mixtral", "qwen2_moe-mixed", "llama4-interleaved"} {
-		r, err := Path(t.Context(), filepath.Join(golden, name))
+		r, err := Path(t.Context(), goldens.Dir(name))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 )
 
 // What BERT's and GPT-2's configs may say that would change the numbers is refused
@@ -31,7 +33,7 @@ func TestUpcycledRefusals(t *testing.T) {
 		{"bert2bert_moe", `"encoder": {`, `"old": {`, "encoder: reading JSON"},
 		{"bert2bert_moe", `"num_hidden_layers": 3`, `"num_hidden_layers": 4`, "is missing"},
 	} {
-		config, err := os.ReadFile(filepath.Join("testdata/golden", tt.golden, "config.json"))
+		config, err := os.ReadFile(filepath.Join(goldens.Dir(tt.golden), "config.json"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +55,7 @@ func TestUpcycledRefusals(t *testing.T) {
 // An encoder–decoder's layers are numbered in one count, and the ends of its text
 // may stand beside its parts.
 func TestEncoderDecoder(t *testing.T) {
-	m, err := Open("testdata/golden/bert2bert_moe")
+	m, err := Open(goldens.Dir("bert2bert_moe"))
 	if err != nil {
 		t.Fatal(err)
 	}

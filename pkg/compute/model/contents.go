@@ -198,7 +198,7 @@ func (c *checkpoint) read(header []byte, from []part) (io.ReadCloser, error) {
 	parts := []io.Reader{bytes.NewReader(header)}
 	files := openFiles{}
 	for _, p := range from {
-		if c.dir == "" {
+		if c.dir == "" || c.home[p.Name].Packed() {
 			parts = append(parts, bytes.NewReader(p.Data))
 			continue
 		}

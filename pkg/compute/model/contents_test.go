@@ -11,6 +11,7 @@ import (
 	"testing/fstest"
 
 	"github.com/switchyard/switchyard/pkg/compute/digest"
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/manifest"
 )
 
@@ -58,7 +59,7 @@ func TestContentsRefuseLongTensorNames(t *testing.T) {
 // A tensor that was changed since it was hashed is not sent under the old hash.
 func TestContentsNoticeChanges(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS("testdata/golden/mixtral")); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(goldens.Dir("mixtral"))); err != nil {
 		t.Fatal(err)
 	}
 	m, err := Open(dir)

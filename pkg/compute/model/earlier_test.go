@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/switchyard/switchyard/models"
+	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
 
 // earlierDemo is what `switchyard` of schema version 1 (commit d795e87) said of the demo model.
@@ -21,7 +22,7 @@ func TestEarlierHash(t *testing.T) {
 		t.Errorf("the demo model's is %s", got)
 	}
 	dir := t.TempDir()
-	for name, data := range map[string][]byte{singleFile: models.DemoWeights()} {
+	for name, data := range map[string][]byte{singleFile + safetensors.PackedSuffix: models.DemoWeights()} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,8 @@
 package model
 
 import (
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
+
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -12,15 +14,10 @@ import (
 // Every committed checkpoint has the parameters that its maker counted, and no
 // tensor or key that nothing here knows.
 func TestGoldenParameters(t *testing.T) {
-	dirs, err := filepath.Glob("testdata/golden/*/golden.json")
-	if err != nil || len(dirs) == 0 {
-		t.Fatal("no golden checkpoints", err)
-	}
-	for _, path := range dirs {
-		name := filepath.Base(filepath.Dir(path))
+	for _, name := range goldens.Names() {
 		t.Run(name, func(t *testing.T) {
 			var facts struct{ Parameters int64 }
-			raw, err := os.ReadFile(path)
+			raw, err := os.ReadFile(filepath.Join(goldens.Dir(name), "golden.json"))
 			if err != nil || json.Unmarshal(raw, &facts) != nil {
 				t.Fatal("reading golden.json", err)
 			}

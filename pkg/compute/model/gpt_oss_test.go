@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
 
@@ -20,7 +21,7 @@ func TestGPTOSS(t *testing.T) {
 			if !slices.Equal(windows, []int{16, 0, 16, 0}) || m.Spec.Quant != quant {
 				t.Errorf("windows %v, quantised %d", windows, m.Spec.Quant)
 			}
-			f, err := safetensors.Open(filepath.Join("testdata/golden", name, singleFile))
+			f, err := safetensors.Open(filepath.Join(goldens.Dir(name), singleFile))
 			if err != nil {
 				t.Fatal(err)
 			}

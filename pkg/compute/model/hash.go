@@ -67,7 +67,7 @@ func (m *Model) identify(c *checkpoint, tensors []safetensors.Tensor, sums map[s
 func (c *checkpoint) usedFiles(used map[string]bool) (files []digest.File, all []safetensors.Tensor, total int64) {
 	for _, f := range c.files {
 		part := digest.File{Name: f.name, Header: f.Header()}
-		if c.dir != "" {
+		if c.dir != "" && !f.Packed() {
 			part.Path = filepath.Join(c.dir, f.name)
 		}
 		for _, name := range f.Names() {

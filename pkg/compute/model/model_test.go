@@ -9,11 +9,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 )
 
 func openGolden(t *testing.T, name string) *Model {
 	t.Helper()
-	m, err := Open(filepath.Join("testdata/golden", name))
+	m, err := Open(goldens.Dir(name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +181,7 @@ func copyGolden(t *testing.T, name string, change map[string]any) string {
 	t.Helper()
 	dir := t.TempDir()
 	var config map[string]any
-	raw, err := os.ReadFile(filepath.Join("testdata/golden", name, "config.json"))
+	raw, err := os.ReadFile(filepath.Join(goldens.Dir(name), "config.json"))
 	if err != nil || json.Unmarshal(raw, &config) != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +193,7 @@ func copyGolden(t *testing.T, name string, change map[string]any) string {
 	}
 	raw, _ = json.Marshal(config)
 	write(t, dir, "config.json", raw)
-	weights, err := filepath.Abs(filepath.Join("testdata/golden", name, singleFile))
+	weights, err := filepath.Abs(filepath.Join(goldens.Dir(name), singleFile))
 	if err != nil || os.Symlink(weights, filepath.Join(dir, singleFile)) != nil {
 		t.Fatal("linking weights", err)
 	}
@@ -320,7 +322,7 @@ func TestGeneration(t *testing.T) {
 		{`{"eos_token_id":99999}`, Generation{}, nil, "eos_token_id 99999"},
 		{`[]`, Generation{}, nil, "generation_config.json"},
 	}
-	config, err := os.ReadFile("testdata/golden/mixtral/config.json")
+	config, err := os.ReadFile(filepath.Join(goldens.Dir("mixtral"), "config.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -345,12 +347,8 @@ func TestCleanName(t *testing.T) {
 }
 
 func FuzzParseSpec(f *testing.F) {
-	configs, err := filepath.Glob("testdata/golden/*/config.json")
-	if err != nil || len(configs) == 0 {
-		f.Fatal("no golden checkpoints", err)
-	}
-	for _, path := range configs {
-		config, err := os.ReadFile(path)
+	for _, name := range goldens.Names() {
+		config, err := os.ReadFile(filepath.Join(goldens.Dir(name), "config.json"))
 		if err != nil {
 			f.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"unsafe"
+	"sync"
 
 	"github.com/switchyard/switchyard/models"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
@@ -61,13 +61,21 @@ func Demo() (*Model, error) {
 	return m, nil
 }
 
+// unpackedDemo is the demo model's plain file, unpacked once a process: what it takes
+// stays in memory, however often the model is opened.
+var unpackedDemo = sync.OnceValues(func() ([]byte, error) {
+	data, _, err := safetensors.UnpackOutside(models.DemoWeights())
+	safetensors.Drop(models.DemoWeights()) // nobody reads it again
+	return data, err
+})
+
 func demoWeights() (*checkpoint, error) {
-	data := models.DemoWeights()
-	if len(data) == 0 {
+	if len(models.DemoWeights()) == 0 {
 		return nil, errors.New("this binary has no weights for it: give --model DIR")
 	}
-	if uintptr(unsafe.Pointer(unsafe.SliceData(data)))%8 != 0 {
-		data = slices.Clone(data) // the linker promises no alignment; one copy now saves one a tensor
+	data, err := unpackedDemo()
+	if err != nil {
+		return nil, err
 	}
 	f, err := safetensors.Parse(data)
 	if err != nil {

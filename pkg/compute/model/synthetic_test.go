@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/switchyard/switchyard/internal/splitmix"
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
 
@@ -201,7 +202,7 @@ func TestRandom(t *testing.T) {
 			t.Errorf("%s: %v", name, seen)
 		}
 	}
-	m, err := Open("testdata/golden/mixtral")
+	m, err := Open(goldens.Dir("mixtral"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,9 @@
 package safetensors
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"sync"
 )
@@ -35,30 +37,69 @@ type File struct {
 	tensors    map[string]Tensor
 	names      []string
 	metadata   map[string]string
+	packed     bool
 
 	once     sync.Once
 	unmap    func() error
 	closeErr error
 }
 
-// Open maps the file at path and checks its header. The error names the path.
+// Open maps the file at path and checks its header. If there is none, but a packed one
+// beside it, it unpacks that into memory. The error names the path.
 func Open(path string) (*File, error) {
 	data, unmap, err := mapFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if packed, release, errPacked := mapFile(path + PackedSuffix); !errors.Is(errPacked, fs.ErrNotExist) {
+			path, data, unmap, err = path+PackedSuffix, packed, release, errPacked
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("opening safetensors file: %w", err)
 	}
-	f, err := Parse(data)
+	f, err := parseMapped(data, unmap)
 	if err != nil {
-		_ = unmap() // the parse error is the one that matters
 		return nil, fmt.Errorf("reading safetensors file %s: %w", path, err)
 	}
-	f.unmap = unmap
 	return f, nil
 }
 
-// Parse reads a whole file from memory. The tensors are views of data, which
-// must not change while they are used.
+// parseMapped is Parse of a mapped file, which the result unmaps.
+func parseMapped(data []byte, unmap func() error) (*File, error) {
+	packed := IsPacked(data)
+	if packed {
+		plain, release, err := UnpackOutside(data)
+		if err = errors.Join(err, unmap()); err != nil {
+			return nil, err
+		}
+		data, unmap = plain, release
+	}
+	f, err := parsePlain(data)
+	if err != nil {
+		_ = unmap() // the parse error is the one that matters
+		return nil, err
+	}
+	f.unmap, f.packed = unmap, packed
+	return f, nil
+}
+
+// Parse reads a whole file, plain or packed, from memory. The tensors of a plain one are
+// views of data, which must not change while they are used.
 func Parse(data []byte) (*File, error) {
+	if !IsPacked(data) {
+		return parsePlain(data)
+	}
+	plain, err := Unpack(data)
+	if err != nil {
+		return nil, err
+	}
+	f, err := parsePlain(plain)
+	if err == nil {
+		f.packed = true
+	}
+	return f, err
+}
+
+func parsePlain(data []byte) (*File, error) {
 	header, body, err := splitHeader(data)
 	if err != nil {
 		return nil, err
@@ -75,6 +116,10 @@ func Parse(data []byte) (*File, error) {
 	}
 	return f, nil
 }
+
+// Packed says that the file was packed: offsets are those in the plain file, and its
+// bytes are in memory alone.
+func (f *File) Packed() bool { return f.packed }
 
 // Tensor returns the tensor of that name.
 func (f *File) Tensor(name string) (Tensor, bool) {
@@ -107,3 +152,7 @@ func (f *File) Close() error {
 	})
 	return f.closeErr
 }
+
+// Map maps a file's bytes, whatever they are, read-only. The returned function gives
+// them back.
+func Map(path string) ([]byte, func() error, error) { return mapFile(path) }

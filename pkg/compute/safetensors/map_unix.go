@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,4 +33,23 @@ func mapFile(path string) ([]byte, func() error, error) {
 		return nil, nil, fmt.Errorf("mapping %s: %w", path, err)
 	}
 	return data, func() error { return unix.Munmap(data) }, nil
+}
+
+// Drop lets go of the pages of a read-only file's mapping: they no longer count as this
+// process's memory, and are read from the file again if they are used.
+func Drop(mapped []byte) {
+	page := os.Getpagesize()
+	skip := -int(uintptr(unsafe.Pointer(unsafe.SliceData(mapped)))) & (page - 1)
+	if n := (len(mapped) - skip) &^ (page - 1); n > 0 {
+		_ = unix.Madvise(mapped[skip:][:n], unix.MADV_DONTNEED) // it only saves memory
+	}
+}
+
+// allocate returns zeroed memory outside of Go's heap, and what gives it back.
+func allocate(size int) ([]byte, func() error, error) {
+	data, err := unix.Mmap(-1, 0, max(1, size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return nil, nil, fmt.Errorf("allocating %d bytes: %w", size, err)
+	}
+	return data[:size], func() error { return unix.Munmap(data) }, nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit/testleaks"
 	"github.com/switchyard/switchyard/internal/testkit/testserver"
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/manifest"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -21,8 +22,6 @@ import (
 )
 
 func TestMain(m *testing.M) { testleaks.Main(m) }
-
-const golden = "../../compute/model/testdata/golden"
 
 // rig is a server, and a model in a folder.
 type rig struct {
@@ -40,7 +39,7 @@ func newRig(t *testing.T, name string) *rig {
 // rigOn is a rig on a server that others use, too.
 func rigOn(t *testing.T, conn *bus.Conn, name string) *rig {
 	t.Helper()
-	return rigOf(t, conn, filepath.Join(golden, name))
+	return rigOf(t, conn, goldens.Dir(name))
 }
 
 // rigOf is a rig with the model of any folder.
@@ -90,13 +89,12 @@ func (borrowed) Close() error { return nil }
 
 // What comes from the store is the folder's, to the byte.
 func TestRoundTrip(t *testing.T) {
-	configs, err := filepath.Glob(filepath.Join(golden, "*", "config.json"))
-	if err != nil || len(configs) == 0 {
-		t.Fatal(err)
-	}
 	conn := testserver.Connect(t)
-	for _, config := range append(configs, filepath.Join(withTemplates(t), "config.json")) {
-		dir := filepath.Dir(config)
+	dirs := []string{withTemplates(t)}
+	for _, name := range goldens.Names() {
+		dirs = append(dirs, goldens.Dir(name))
+	}
+	for _, dir := range dirs {
 		name := filepath.Base(dir)
 		t.Run(name, func(t *testing.T) {
 			r := rigOf(t, conn, dir)
@@ -137,7 +135,7 @@ const toolTemplate = "chat_templates/tool_use.jinja"
 func withTemplates(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "templates")
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join(golden, "mixtral"))); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(goldens.Dir("mixtral"))); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Mkdir(filepath.Join(dir, "chat_templates"), 0o700); err != nil {

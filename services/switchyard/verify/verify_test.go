@@ -11,8 +11,8 @@ import (
 	"github.com/switchyard/switchyard/internal/testkit/testleaks"
 	kernels "github.com/switchyard/switchyard/kernels/cuda"
 	"github.com/switchyard/switchyard/kernels/cuda/fake"
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/compute/model/modeltest"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
@@ -23,10 +23,7 @@ import (
 
 func TestMain(m *testing.M) { testleaks.Main(m) }
 
-const (
-	checkpoints = "../../../pkg/compute/model/testdata/golden"
-	checkpoint  = checkpoints + "/mixtral"
-)
+var checkpoint = goldens.Dir("mixtral")
 
 func start(t *testing.T, dir string, change func(*cluster.Services)) *cluster.Cluster {
 	t.Helper()
@@ -77,10 +74,10 @@ func gpuWith(t *testing.T, k map[string]fake.Kernel) *gpus.GPU {
 // A pipeline that computes on GPUs passes with every golden checkpoint, and notices what a
 // pipeline on CPUs does.
 func TestCompareOnGPU(t *testing.T) {
-	for _, name := range modeltest.GoldenNames(t) {
+	for _, name := range goldens.Names() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := filepath.Join(checkpoints, name)
+			dir := goldens.Dir(name)
 			judged(t, start(t, dir, onGPU(t)), dir, func(g *Golden) { g.parts[0].logits[5]++ })
 		})
 	}
@@ -164,7 +161,7 @@ func TestKinds(t *testing.T) {
 		{"bert_moe", 0, func(g *Golden) { g.parts[0].prompt.TokenTypeIds[2] = 1 }},
 		{"bert2bert_moe", 24, func(g *Golden) { g.parts[1].hidden[7]++ }},
 	} {
-		dir := filepath.Join(checkpoints, tt.name)
+		dir := goldens.Dir(tt.name)
 		if got := judged(t, start(t, dir, onCPU), dir, tt.spoil); got != tt.compared {
 			t.Errorf("%s: %d ids were compared, want %d", tt.name, got, tt.compared)
 		}
@@ -177,7 +174,11 @@ func TestReadGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tensors, err := os.ReadFile(filepath.Join(checkpoint, "golden.safetensors"))
+	packed, err := os.ReadFile(filepath.Join(checkpoint, "golden.safetensors"+safetensors.PackedSuffix))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tensors, err := safetensors.Unpack(packed)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/switchyard/switchyard/kernels/cuda"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/model/modeltest"
@@ -178,7 +179,7 @@ func TestDecoderSeesItsOwn(t *testing.T) {
 
 // The golden folders whose attention, experts and gates a GPU computes are all of them.
 func TestAllGoldenFolders(t *testing.T) {
-	for _, name := range modeltest.GoldenNames(t) {
+	for _, name := range goldens.Names() {
 		m := modeltest.Golden(t, name)
 		for _, check := range []func(*model.Model) error{CheckBackbone, Check, CheckGates} {
 			if err := check(m); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/model/modeltest"
@@ -137,7 +138,7 @@ func farthest(a, b []float32) float64 {
 // inFP8 is a checkpoint whose layers' matrices are FP8.
 func inFP8(t *testing.T, name string) *model.Model {
 	t.Helper()
-	packed, _ := modeltest.FP8(t, modeltest.GoldenDir(name))
+	packed, _ := modeltest.FP8(t, goldens.Dir(name))
 	return modeltest.Open(t, packed)
 }
 

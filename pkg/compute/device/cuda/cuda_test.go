@@ -17,6 +17,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/device/devicetest"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/model/modeltest"
 )
@@ -124,7 +125,7 @@ func models(t *testing.T) map[string]*model.Model {
 		all[name] = modeltest.Golden(t, name)
 	}
 	for _, name := range []string{"mixtral", "deepseek_v3"} {
-		packed, _ := modeltest.FP8(t, modeltest.GoldenDir(name))
+		packed, _ := modeltest.FP8(t, goldens.Dir(name))
 		all[name+" in FP8"] = modeltest.Open(t, packed)
 	}
 	return all

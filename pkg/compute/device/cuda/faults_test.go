@@ -13,6 +13,7 @@ import (
 	"github.com/switchyard/switchyard/kernels/cuda/fake"
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/model/modeltest"
 )
@@ -21,7 +22,7 @@ import (
 // nothing is left on the GPU.
 func TestOpenRefuses(t *testing.T) {
 	m := modeltest.Tiny(t)
-	_, floats := modeltest.FP8(t, modeltest.GoldenDir("mixtral"))
+	_, floats := modeltest.FP8(t, goldens.Dir("mixtral"))
 	for _, tt := range []struct {
 		name   string
 		model  *model.Model
@@ -202,7 +203,7 @@ func TestNumbers(t *testing.T) {
 // spoiled is a checkpoint with a NaN in a tensor.
 func spoiled(t *testing.T, in model.Ref) *model.Model {
 	t.Helper()
-	from := modeltest.GoldenDir("mixtral")
+	from := goldens.Dir("mixtral")
 	clean := modeltest.Golden(t, "mixtral")
 	weights, err := clean.Tensor(in)
 	if err != nil {

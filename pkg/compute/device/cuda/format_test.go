@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/switchyard/switchyard/kernels/cuda"
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/model/modeltest"
 )
@@ -32,7 +33,7 @@ func TestPutScales(t *testing.T) {
 
 // Quantised experts take as much less of the GPU as they have fewer bits.
 func TestQuantisedPlaces(t *testing.T) {
-	packed, _ := modeltest.FP8(t, modeltest.GoldenDir("mixtral"))
+	packed, _ := modeltest.FP8(t, goldens.Dir("mixtral"))
 	for _, tt := range []struct {
 		plain, packed *model.Model
 		most          float64 // of what bf16 takes

@@ -11,6 +11,7 @@ import (
 	"github.com/switchyard/switchyard/kernels/cuda/fake"
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/model/modeltest"
 )
@@ -39,7 +40,7 @@ func gated(t testing.TB) map[string]*model.Model {
 	for _, name := range append([]string{"bert_moe", "bert2bert_moe", "gpt2_moe-top1"}, decoders...) {
 		all[name] = modeltest.Golden(t, name)
 	}
-	_, floats := modeltest.FP8(t, modeltest.GoldenDir("gpt_oss"))
+	_, floats := modeltest.FP8(t, goldens.Dir("gpt_oss"))
 	all["float32"] = modeltest.Open(t, floats)
 	return all
 }

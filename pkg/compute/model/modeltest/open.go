@@ -1,10 +1,9 @@
 package modeltest
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 )
 
@@ -22,43 +21,7 @@ func Tiny(t testing.TB) *model.Model {
 // dense experts, biases, a sliding window, other activations.
 func Golden(t testing.TB, name string) *model.Model {
 	t.Helper()
-	return Open(t, GoldenDir(name))
-}
-
-// GoldenNames are all committed checkpoints with golden outputs.
-func GoldenNames(t testing.TB) (names []string) {
-	t.Helper()
-	all, err := filepath.Glob(GoldenDir("*/golden.json"))
-	if err != nil || len(all) == 0 {
-		t.Fatal("no golden checkpoints: ", err)
-	}
-	for _, f := range all {
-		names = append(names, filepath.Base(filepath.Dir(f)))
-	}
-	return names
-}
-
-// GoldenDir is the folder of a committed checkpoint.
-func GoldenDir(name string) string {
-	return filepath.Join(golden, name)
-}
-
-// golden is the folder of all of them, found from the one in which a test starts, its
-// package's: so a binary of tests also runs in another copy of the repository.
-var golden = func() string {
-	const below = "pkg/compute/model/testdata/golden"
-	dir, err := os.Getwd()
-	for ; err == nil && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		if found := filepath.Join(dir, below); isDir(found) {
-			return found
-		}
-	}
-	return below
-}()
-
-func isDir(name string) bool {
-	info, err := os.Stat(name)
-	return err == nil && info.IsDir()
+	return Open(t, goldens.Dir(name))
 }
 
 // Open opens the model of a folder until the test ends.
