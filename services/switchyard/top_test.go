@@ -122,7 +122,7 @@ func TestTopTable(t *testing.T) {
 		"a1 ready":    "a1 ready 0 - - 2 - 2 64 of 256 (25%)",
 		"EXPERT 3":    "EXPERT-10: 3",
 		"Load of":     "no host of this model sent",
-		"here 4":      "here 4 1 0 v1 tokenizer attention expert×2",
+		"here 4":      "here 4 1 0 0 v1 tokenizer attention expert×2",
 		"gate 0":      "gate 0 of 0 - - - - there is no gate",
 	} {
 		if !strings.Contains(fields[key], want) {

@@ -36,9 +36,9 @@ func (s *Snapshot) services() group {
 	var brief []string
 	for _, name := range s.serviceNames() {
 		of := ofService(s.Members, name)
-		ready := count2(of, func(m *Member) bool { return m.Ready && !m.Draining })
+		ready := count2(of, func(m *Member) bool { return m.State() == "ready" })
 		brief = append(brief, fmt.Sprintf("%s %d/%d", name, ready, len(of)))
-		g.table.add(name, fmt.Sprintf("%d of %d", ready, len(of)), number(sumOf(of, tokensRate)), number(sumOf(of, rowsRate)), number(sumOf(of, rowsTotal)), number(sumOf(of, errorsOf)), s.why(name))
+		g.table.add(name, fmt.Sprintf("%d of %d", ready, len(of)), number(sumOf(of, tokensRate)), number(sumOf(of, rowsRate)), number(sumOf(of, rowsTotal)), number(sumOf(of, errorsOf)), s.why(name, of))
 	}
 	g.brief = strings.Join(brief, gap)
 	return g
@@ -55,10 +55,17 @@ func (s *Snapshot) serviceNames() []string {
 	return names
 }
 
-func (s *Snapshot) why(stage string) string {
+// why says what a service lacks: that it is the stage that is missing, and why, or else the
+// first of the troubles that its replicas say, such as another stage that is missing.
+func (s *Snapshot) why(stage string, of []Member) string {
 	for _, l := range s.Missing {
 		if l.Stage == stage {
 			return l.Why
+		}
+	}
+	for i := range of {
+		if of[i].Trouble != "" {
+			return of[i].ID + ": " + of[i].Trouble
 		}
 	}
 	return ""
@@ -142,9 +149,10 @@ func pid(n uint32) string {
 	return strconv.Itoa(int(n))
 }
 
-// hosts is a line a machine: what runs there.
+// hosts is a line a machine: what runs there. Its rows are those of its expert hosts alone:
+// what gates and attention count are the same rows once more, at other stages.
 func (s *Snapshot) hosts() group {
-	g := group{key: "hosts", title: "Hosts", table: table{head: []string{"HOST", "REPLICAS", "PROCESSES", "ROWS/S", "VERSION", "SERVICES"}}}
+	g := group{key: "hosts", title: "Hosts", table: table{head: []string{"HOST", "REPLICAS", "PROCESSES", "TOKENS/S", "ROWS/S", "VERSION", "SERVICES"}}}
 	by := map[string][]Member{}
 	for _, m := range s.Members {
 		by[m.Host] = append(by[m.Host], m)
@@ -156,7 +164,7 @@ func (s *Snapshot) hosts() group {
 			versions[cmp.Or(m.Version, "-")], pids[m.PID] = true, true
 			kinds[m.Service]++
 		}
-		g.table.add(cmp.Or(host, "(unsaid)"), strconv.Itoa(len(here)), strconv.Itoa(len(pids)), number(sumOf(here, rowsRate)), strings.Join(slices.Sorted(maps.Keys(versions)), " "), counted(kinds))
+		g.table.add(cmp.Or(host, "(unsaid)"), strconv.Itoa(len(here)), strconv.Itoa(len(pids)), number(sumOf(here, tokensRate)), number(sumOf(ofService(here, "expert"), rowsRate)), strings.Join(slices.Sorted(maps.Keys(versions)), " "), counted(kinds))
 	}
 	g.brief = fmt.Sprintf("%d", len(by))
 	return g
@@ -240,10 +248,11 @@ func (s *Snapshot) load(before *Snapshot) group {
 				hottest = i
 			}
 		}
-		even := 1.0
-		if rows[hottest] > 0 {
-			even = total / float64(len(rows)) / rows[hottest]
+		if rows[hottest] <= 0 { // nothing was computed: no expert is the hottest, and nothing is even
+			g.table.add(strconv.Itoa(l.Layer), "0", "-", "-", bars(rows))
+			continue
 		}
+		even := total / float64(len(rows)) / rows[hottest]
 		if even < least {
 			least, g.brief = even, fmt.Sprintf("%s, least even: layer %d, mean/max %.2f", layers(len(s.Layers)), l.Layer, even)
 		}

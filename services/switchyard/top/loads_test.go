@@ -1,10 +1,13 @@
 package top
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/internal/testkit"
@@ -152,4 +155,20 @@ func (h *hosts) pending(sub *nats.Subscription) int {
 		h.t.Fatal(err)
 	}
 	return n
+}
+
+// A look whose time is over before it could begin says so: nobody has interrupted it.
+func TestLookTooLate(t *testing.T) {
+	h := startHosts(t)
+	js, err := jetstream.New(h.nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := NewReader(h.nc, js, schemas.Streams{Subjects: names})
+	defer r.Close()
+	ctx, cancel := context.WithDeadline(t.Context(), time.Unix(1, 0))
+	defer cancel()
+	if _, err := r.Snapshot(ctx); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
 }

@@ -168,6 +168,9 @@ func (r *Reader) begin(ctx context.Context) (err error) {
 		stop()
 		r.ended = nil
 		r.roster = nil
+		if ctx.Err() != nil { // by which starting has ended: nobody has interrupted it
+			return fmt.Errorf("opening the bucket of live replicas: %w", context.Cause(ctx))
+		}
 		return err
 	}
 	if !unless() { // ctx has ended meanwhile, and what follows with it
