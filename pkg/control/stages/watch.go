@@ -68,6 +68,9 @@ func (w *Watch) back(lacks []Lack, now time.Time) (events []Event) {
 		}
 		if w.told[stage] {
 			events = append(events, Event{Lack: Lack{Stage: stage}, Back: true, Away: now.Sub(w.since[stage]), Missing: List(lacks)})
+			if w.speaks && len(lacks) == 1 && lacks[0].Stage == Token { // which this says, and so its return is to be told
+				w.told[Token] = true
+			}
 		}
 		delete(w.since, stage)
 		delete(w.told, stage)

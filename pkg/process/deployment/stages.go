@@ -33,6 +33,8 @@ func (p *Presence) tellStages(ctx context.Context, v *members.View) {
 func (p *Presence) tellStage(e tokenway.Event) {
 	switch {
 	case p.draining.Load() || p.d.Ending != nil && p.d.Ending():
+	case e.Back && e.Missing == "":
+		p.d.Logger.Warn("SERVING again: no stage is missing on the way of the model's tokens", "stage", e.Stage, "away", e.Away.Round(time.Millisecond))
 	case e.Back:
 		p.d.Logger.Warn("a stage is back on the way of the model's tokens", "stage", e.Stage, "away", e.Away.Round(time.Millisecond), "missing", e.Missing)
 	default:
