@@ -141,7 +141,10 @@ func (c *PlanSetCmd) followed(ctx context.Context, e *env, kv jetstream.KeyValue
 	case err != nil:
 		return fmt.Errorf("set, but %w, after %v: `switchyard plan watch` shows when one does, the hosts' logs why none does", err, followWithin)
 	}
-	text := fmt.Sprintf("planned: %d functions in %d layers, each with %d replicas or more", short.Of, len(state.Layers), s.Replicas)
+	text := fmt.Sprintf("planned: %d functions in %d layers, each on %d hosts or more", short.Of, len(state.Layers), s.Replicas)
+	if s.Replicas == 1 {
+		text = fmt.Sprintf("planned: %d functions in %d layers", short.Of, len(state.Layers))
+	}
 	e.say(text+"\n", text)
 	return nil
 }

@@ -160,13 +160,21 @@ func (s *State) ShortOf(replicas int) (short Short) {
 	return short
 }
 
-// grouped says that all functions are of a grouping, as far as can be seen.
+// grouped says that all functions are of a grouping, as far as can be seen: one expert each,
+// or no more of them in a layer than it has hosts.
 func (s *State) grouped(by plan.Grouping) bool {
 	for _, l := range s.Layers {
+		hosts := map[string]bool{}
 		for _, f := range l.Functions {
 			if by == plan.ByExpert && len(f.Experts) != 1 {
 				return false
 			}
+			for _, h := range slices.Concat(f.Hosts, f.Kept, f.Cold) {
+				hosts[h] = true
+			}
+		}
+		if by == plan.ByHost && len(l.Functions) > len(hosts) {
+			return false
 		}
 	}
 	return true

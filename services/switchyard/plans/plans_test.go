@@ -109,6 +109,25 @@ func TestFollows(t *testing.T) {
 	}
 }
 
+// One function an expert is no plan by hosts, however many hosts each has.
+func TestFollowsHosts(t *testing.T) {
+	want := plan.Settings{Policy: plan.Static, Grouping: plan.ByHost, Replicas: 1}
+	byExpert := Layer{Reason: "static: round robin over 2 hosts, grouping expert, replicas 1"}
+	for i := range 4 {
+		byExpert.Functions = append(byExpert.Functions, Function{Experts: []uint32{uint32(i)}, Hosts: []string{[]string{"a", "b"}[i%2]}})
+	}
+	byHost := Layer{Reason: "moeless: another", Functions: []Function{{Experts: []uint32{0, 2}, Hosts: []string{"a"}}, {Experts: []uint32{1, 3}, Hosts: []string{"b"}}}}
+	for _, tc := range []struct {
+		name   string
+		layers []Layer
+		want   bool
+	}{{"by expert", []Layer{byExpert}, false}, {"one layer of before", []Layer{byHost, byExpert}, false}, {"by host", []Layer{byHost}, true}} {
+		if s := (State{Layers: tc.layers}); s.follows(want) != tc.want {
+			t.Errorf("%s: %v", tc.name, !tc.want)
+		}
+	}
+}
+
 func TestRanges(t *testing.T) {
 	for want, ids := range map[string][]uint32{"": nil, "5": {5}, "0-1": {0, 1}, "0,2-4,9": {0, 2, 3, 4, 9}, "3,1": {3, 1}} {
 		if got := ranges(ids); got != want {
