@@ -31,12 +31,20 @@ func (c *DrainCmd) Run(ctx context.Context, e *env) error {
 	}
 	defer conn.Close()
 	var broken error
+	host := false
 	left, err := drain.Run(ctx, drain.Settings{
 		Conn: conn, Names: schemas.Streams{Subjects: schemas.NewSubjects(e.Prefix, c.Model)}, Name: c.Name, Within: c.Timeout,
-		Tell: func(r drain.Result) { broken = errors.Join(broken, show(e, c.JSON, r, r.String())) },
+		Tell: func(r drain.Result) {
+			host = host || r.Replica != c.Name
+			broken = errors.Join(broken, show(e, c.JSON, r, r.String()))
+		},
 	})
 	if err != nil {
 		return explained(conn, errors.Join(err, broken))
+	}
+	if broken == nil && host {
+		e.say(fmt.Sprintf("replicas of model %s alone were asked; --model NAME drains those of another model there\n", c.Model),
+			"replicas of one model alone were asked", "model", c.Model, "host", c.Name)
 	}
 	for _, lack := range left.Missing {
 		e.say(fmt.Sprintf("model %s is NOT SERVING now: %s: %s\n", left.Model, lack.Stage, lack.Why),

@@ -11,7 +11,7 @@ import (
 )
 
 // choose lists the replicas that a name means: the one of that id, or those of that host.
-func choose(all []top.Member, name string) ([]top.Member, error) {
+func choose(all []top.Member, model, name string) ([]top.Member, error) {
 	var out []top.Member
 	for _, m := range all {
 		if m.ID == name {
@@ -22,7 +22,7 @@ func choose(all []top.Member, name string) ([]top.Member, error) {
 		}
 	}
 	if name == "" || len(out) == 0 {
-		return nil, fmt.Errorf("no replica and no host %q is here%s", name, suggestion(all, name))
+		return nil, fmt.Errorf("no replica and no host %q of model %s is here%s", name, model, suggestion(all, name))
 	}
 	return out, nil
 }

@@ -14,10 +14,10 @@ func TestChoose(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"expert-y": "expert-y", "one": "tokenizer-a gate-ab12 expert-x", "two": "expert-y",
-		"gate-ab13": `no replica and no host "gate-ab13" is here; nearest: gate-ab12`, "gate": "nearest: gate-ab12",
+		"gate-ab13": `no replica and no host "gate-ab13" of model demo is here; nearest: gate-ab12`, "gate": "nearest: gate-ab12",
 		"expert-": "nearest: expert-x, expert-y, expert-z", "tow": "nearest: two", "": `no host ""`, strings.Repeat("x", 9999): "nearest: ",
 	} {
-		chosen, err := choose(all, name)
+		chosen, err := choose(all, "demo", name)
 		var ids []string
 		for _, m := range chosen {
 			ids = append(ids, m.ID)
@@ -26,7 +26,7 @@ func TestChoose(t *testing.T) {
 			t.Errorf("%.20q: %q, %v; want %q", name, got, err, want)
 		}
 	}
-	if _, err := choose(nil, "gate-1"); err == nil || !strings.Contains(err.Error(), "no replica of this model is") {
+	if _, err := choose(nil, "demo", "gate-1"); err == nil || !strings.Contains(err.Error(), "no replica of this model is") {
 		t.Errorf("%v", err)
 	}
 }

@@ -62,7 +62,7 @@ func Run(ctx context.Context, s Settings) (left *top.Snapshot, err error) {
 	if err != nil {
 		return nil, err
 	}
-	chosen, err := choose(all.Members, s.Name)
+	chosen, err := choose(all.Members, s.Names.Subjects.Model, s.Name)
 	if err != nil {
 		return nil, err
 	}
