@@ -118,12 +118,13 @@ func (c *AuthInitCmd) Run(e *env) error {
 	_, err = fmt.Fprintf(e.out, `%[1]s has credentials of %[2]s
 
 %[3]s
+its streams:      switchyard setup --keep --model %[8]s --nats %[4]s --creds %[9]s --tls-ca %[6]s
 a service:        switchyard gate --nats %[4]s --creds %[5]s --tls-ca %[6]s
 one on this host: XDG_CONFIG_HOME=%[7]s switchyard gate --nats gate
 all in one:       switchyard up --auth %[1]s
 
 Servers and services need neither keys nor stores in it: keep them where nobody else reads them.
-`, c.Dir, strings.Join(users, ", "), c.servers(f), url, f.Creds("gate"), f.CA(), f.Contexts())
+`, c.Dir, strings.Join(users, ", "), c.servers(f), url, f.Creds("gate"), f.CA(), f.Contexts(), strings.Join(c.Models, ","), f.Creds("setup"))
 	return err
 }
 

@@ -65,7 +65,7 @@ type CLI struct {
 // Globals are the flags that every command has.
 type Globals struct {
 	Config    string `help:"YAML file with flags' values; a command's flags stand under its name." placeholder:"FILE"`
-	NATS      string `name:"nats" default:"nats://127.0.0.1:4222" help:"NATS URL, or the name of a NATS context." placeholder:"URL"`
+	NATS      string `name:"nats" default:"${nats}" help:"NATS URL, or the name of a NATS context." placeholder:"URL"`
 	Creds     string `help:"NATS credentials file." placeholder:"FILE"`
 	TLSCA     string `name:"tls-ca" help:"PEM file with the authority that signed the server's certificate." placeholder:"FILE"`
 	TLSCert   string `name:"tls-cert" help:"PEM file with the client's certificate." placeholder:"FILE"`
@@ -182,14 +182,32 @@ func parse(cli *CLI, args []string, std stdio) (*kong.Context, error) {
 	}
 	parsed, err := parser.Parse(args)
 	if err != nil {
-		return nil, usage(err)
+		return nil, usage(withHelp(err))
 	}
 	return parsed, nil
 }
 
+// withHelp adds to the parser's error where to read what there is, where it does not say so.
+func withHelp(err error) error {
+	var wrong *kong.ParseError
+	if !errors.As(err, &wrong) || wrong.Context == nil || strings.HasPrefix(err.Error(), "--") {
+		return err
+	}
+	command := "switchyard"
+	for _, p := range wrong.Context.Path {
+		if p.Command != nil {
+			command = p.Command.FullPath()
+		}
+	}
+	return fmt.Errorf("%w; %s --help lists what there is", err, command)
+}
+
+// defaultNATS is where a server of this machine listens, that of up as well.
+const defaultNATS = "nats://127.0.0.1:4222"
+
 // constants are the defaults of flags that are constants elsewhere.
 func constants() kong.Vars {
-	return kong.Vars{"prefix": schemas.DefaultPrefix, "max_queued": strconv.Itoa(tokenizer.DefaultMaxQueued), "prompt_tokens": strconv.Itoa(bench.PromptLength)}
+	return kong.Vars{"nats": defaultNATS, "prefix": schemas.DefaultPrefix, "max_queued": strconv.Itoa(tokenizer.DefaultMaxQueued), "prompt_tokens": strconv.Itoa(bench.PromptLength)}
 }
 
 // helpWithDefault adds what kong leaves out beside a placeholder: the default,
@@ -214,6 +232,14 @@ func helpWithDefault(v *kong.Value) string {
 // exitNow is how kong's --help ends a run without ending the process.
 type exitNow int
 
+// readable writes durations in JSON as in text, such as 1.5s: a number would not say of what.
+func readable(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
+}
+
 func (g Globals) logger(w io.Writer) *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(g.LogLevel)); err != nil {
@@ -221,6 +247,7 @@ func (g Globals) logger(w io.Writer) *slog.Logger {
 	}
 	options := &slog.HandlerOptions{Level: level}
 	if g.LogFormat == jsonFormat {
+		options.ReplaceAttr = readable
 		return slog.New(telemetry.LimitLog(slog.NewJSONHandler(w, options)))
 	}
 	return slog.New(telemetry.LimitLog(slog.NewTextHandler(w, options)))

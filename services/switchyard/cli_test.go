@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
@@ -31,7 +32,9 @@ func TestUsage(t *testing.T) {
 		{"version", []string{"version"}, 0, "switchyard dev"},
 		{"--version", []string{"--version"}, 0, "switchyard dev"},
 		{"nothing", nil, 2, "Usage: switchyard <command>"},
-		{"no such command", []string{"fly"}, 2, "fly"},
+		{"no such command", []string{"fly"}, 2, "; switchyard --help lists what there is"},
+		{"nobody to drain", []string{"drain"}, 2, "; switchyard drain --help lists what there is"},
+		{"nothing to do with letters", []string{"dlq"}, 2, "; switchyard dlq --help lists what there is"},
 		{"no such flag", []string{"version", "--fast"}, 2, "unknown flag --fast"},
 		{"not a number", []string{"prompt", "hi", "--max-tokens", "x"}, 2, "--max-tokens"},
 		{"no such level", []string{"version", "--log-level", "loud"}, 2, "--log-level"},
@@ -110,6 +113,16 @@ func TestUsage(t *testing.T) {
 				t.Errorf("got %+v, want code %d and %q", got, tt.code, tt.want)
 			}
 		})
+	}
+}
+
+// In JSON, too, a duration says of what it is.
+func TestDurationsInJSON(t *testing.T) {
+	var out strings.Builder
+	Globals{LogLevel: "info", LogFormat: jsonFormat}.logger(&out).Info("back", "away", 1500*time.Millisecond)
+	lines(&out).Info("back", "away", 1500*time.Millisecond)
+	if n := strings.Count(out.String(), `"away":"1.5s"`); n != 2 {
+		t.Errorf("%d of 2 are readable: %s", n, out.String())
 	}
 }
 

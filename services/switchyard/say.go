@@ -20,7 +20,9 @@ const jsonFormat = "json"
 
 // lines are JSON objects that pass whatever --log-level is: they are no logs, but what a
 // command says.
-func lines(w io.Writer) *slog.Logger { return slog.New(slog.NewJSONHandler(w, nil)) }
+func lines(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{ReplaceAttr: readable}))
+}
 
 // say tells people text on stderr, or, where logs are JSON, a message with its parts.
 func (e *env) say(text, message string, parts ...any) {

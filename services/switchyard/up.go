@@ -64,6 +64,7 @@ func (c *UpCmd) Run(ctx context.Context, e *env) (err error) {
 	}
 	settings.Node.Shared.TellStages = true
 	c.warnUp(e, c.Hosts)
+	c.warnServer(e)
 	y, err := openCluster(ctx, settings)
 	if err != nil {
 		return stopped(ctx, err)
@@ -77,6 +78,13 @@ func (c *UpCmd) Run(ctx context.Context, e *env) (err error) {
 	}
 	c.greet(e, y)
 	return stopped(ctx, y.Wait())
+}
+
+// warnServer says that another server, which the environment may name for all commands, is not used.
+func (c *UpCmd) warnServer(e *env) {
+	if e.NATS != defaultNATS || e.Creds != "" {
+		e.log.Warn("up runs a NATS server of its own and uses no --nats and no --creds; services that are started one by one do", "listen", c.Listen)
+	}
 }
 
 // checkKafkaListen refuses a port for a broker that there is not.

@@ -194,3 +194,22 @@ func goldenBeside(t *testing.T, name string, files map[string]string) *model.Mod
 	})
 	return m
 }
+
+// Another server is not used, and that is no secret; the default one is nobody's wish.
+func TestUpNamesItsServer(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		g    Globals
+		want bool
+	}{
+		{"default", Globals{NATS: defaultNATS}, false},
+		{"another", Globals{NATS: "nats://user:secret@10.0.0.1:4222"}, true},
+		{"credentials", Globals{NATS: defaultNATS, Creds: "gate.creds"}, true},
+	} {
+		var out strings.Builder
+		(&UpCmd{Listen: "127.0.0.1:4222"}).warnServer(&env{Globals: tt.g, log: tt.g.logger(&out)})
+		if strings.Contains(out.String(), "uses no --nats") != tt.want || strings.Contains(out.String(), "secret") {
+			t.Errorf("%s: %q", tt.name, out.String())
+		}
+	}
+}
