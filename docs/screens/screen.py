@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes a picture (SVG) of what a terminal shows: text on stdin, or from tmux.
+"""Makes a picture (SVG) of what a terminal shows: text on stdin, or from tmux (make.sh does all of it).
 
     tmux new-session -d -s top -x 80 -y 24 'bin/switchyard top'
     tmux capture-pane -p -t top | docs/screens/screen.py 80 24 > docs/screens/top-80x24.svg
