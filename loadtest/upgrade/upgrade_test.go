@@ -36,29 +36,28 @@ type way struct {
 	// whole says that no request may end by an error.
 	whole bool
 	short bool // part of the short run
-	run   func(*site)
+	// reweighed says that the services that come have other weights.
+	reweighed bool
+	run       func(*site)
 }
 
 // Where short is, the way is part of the short run.
 var ways = []way{
-	{"as documented", first, true, true, (*site).documented},
-	{"after a start beside them", first, true, false, (*site).beside},
-	{"killed at once", first, false, false, (*site).killed},
-	{"new ones killed, too", first, false, false, (*site).interrupted},
-	{"other weights", first, false, false, (*site).otherWeights},
-	{"other weights", second, false, true, (*site).otherWeights},
-	{"all stopped", second, true, true, (*site).stopped},
-	{"killed at once", second, true, false, (*site).killed},
-	{"one after the other", second, true, false, (*site).rolling},
-	{"one after the other, and killed", second, true, false, (*site).rollingKilled},
-	{"one after the other, and back", second, true, false, (*site).back},
+	{"as documented", first, true, true, false, (*site).documented},
+	{"after a start beside them", first, true, false, false, (*site).beside},
+	{"killed at once", first, false, false, false, (*site).killed},
+	{"new ones killed, too", first, false, false, false, (*site).interrupted},
+	{"other weights", first, false, false, true, (*site).otherWeights},
+	{"other weights", second, false, true, true, (*site).otherWeights},
+	{"all stopped", second, true, true, false, (*site).stopped},
+	{"killed at once", second, true, false, false, (*site).killed},
+	{"one after the other", second, true, false, false, (*site).rolling},
+	{"one after the other, and killed", second, true, false, false, (*site).rollingKilled},
+	{"one after the other, and back", second, true, false, false, (*site).back},
 }
 
 func TestUpgrade(t *testing.T) {
-	mode := os.Getenv("SWITCHYARD_UPGRADE")
-	if mode == "" {
-		t.Skip("SWITCHYARD_UPGRADE is not set: this takes minutes; set it to 1, or to short for fewer scenarios")
-	}
+	mode := wantsUpgrade(t)
 	programs := fleet.Build(t)
 	for _, servers := range []int{1, 3} {
 		for _, w := range ways {
@@ -70,6 +69,15 @@ func TestUpgrade(t *testing.T) {
 			})
 		}
 	}
+}
+
+func wantsUpgrade(t *testing.T) (mode string) {
+	t.Helper()
+	mode = os.Getenv("SWITCHYARD_UPGRADE")
+	if mode == "" {
+		t.Skip("SWITCHYARD_UPGRADE is not set: this takes minutes; set it to 1, or to short for fewer scenarios")
+	}
+	return mode
 }
 
 // site is the services of two versions, one after the other, under load.
@@ -103,7 +111,13 @@ func upgrade(t *testing.T, w way, servers int, programs string) {
 	})
 	s.load.Again(t.Context())
 	s.CheckAlive()
-	r := s.load.Result()
+	judge(t, s.load)
+}
+
+// judge wants no request to have broken a promise.
+func judge(t *testing.T, l *asking.Load) {
+	t.Helper()
+	r := l.Result()
 	t.Logf("ends %v, %d tokens, %d repeated chunks, %d replays, %d read again", r.Ends, r.Tokens, r.Repeats, r.Replays, r.Again)
 	for i, v := range r.Violations {
 		if t.Errorf("%s: %s at %v: %.300s", v.Request, v.What, v.At.Round(time.Millisecond), v.Detail); i == 9 {
@@ -116,7 +130,7 @@ func dial(t *testing.T, w way, url string) *asking.Load {
 	t.Helper()
 	settings := asking.Settings{
 		URL: url, Prefix: "switchyard", Model: "demo", Inbox: "_INBOX", Run: fmt.Sprintf("upgrade-%d", time.Now().UnixMilli()),
-		Workers: workers, Workload: workload.New(1, variants), Hang: lostAfter, Plain: true,
+		Workers: workers, Workload: workload.New(1, variants), Hang: lostAfter, Plain: true, Reweighed: w.reweighed,
 	}
 	if !w.whole {
 		settings.Ends = []string{"internal", "model_not_ready"}
@@ -142,23 +156,28 @@ func (s *site) whileAsking(change func()) {
 // progress waits until so many more requests have ended.
 func (s *site) progress(requests int) {
 	s.T.Helper()
-	want := s.ended() + requests
-	s.await(fmt.Sprintf("%d requests more", requests), func() bool { return s.ended() >= want })
+	progress(s.T, s.load, requests)
 }
 
-func (s *site) ended() (n int) {
-	for _, ends := range s.load.Result().Ends {
+func progress(t *testing.T, l *asking.Load, requests int) {
+	t.Helper()
+	want := ended(l) + requests
+	await(t, fmt.Sprintf("%d requests more", requests), func() bool { return ended(l) >= want })
+}
+
+func ended(l *asking.Load) (n int) {
+	for _, ends := range l.Result().Ends {
 		n += ends
 	}
 	return n
 }
 
 // await polls for a condition.
-func (s *site) await(what string, done func() bool) {
-	s.T.Helper()
+func await(t *testing.T, what string, done func() bool) {
+	t.Helper()
 	for limit := time.Now().Add(2 * lostAfter); !done(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(limit) {
-			s.T.Errorf("waited in vain for %s", what)
+			t.Errorf("waited in vain for %s", what)
 			return
 		}
 	}
@@ -215,7 +234,7 @@ func (s *site) drainAll() {
 // then the rest once no sequence is left.
 func (s *site) documented() {
 	s.drain("tokenizer")
-	s.await("no sequence", func() bool { return s.sequences() == 0 })
+	await(s.T, "no sequence", func() bool { return s.sequences() == 0 })
 	s.drainAll()
 	s.start(s.new)
 }
@@ -262,7 +281,7 @@ func (s *site) otherWeights() {
 		s.T.Fatal(err)
 	}
 	s.drain("tokenizer")
-	s.await("an answer that nobody delivers", func() bool { return s.sequences() < workers })
+	await(s.T, "an answer that nobody delivers", func() bool { return s.sequences() < workers })
 	s.Clear()
 	s.start(s.new, "--model", dir)
 }

@@ -6,6 +6,7 @@ package asking
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -37,6 +38,9 @@ type Settings struct {
 	// is set, readers do nothing beside reading.
 	Ends  []string
 	Plain bool
+	// Reweighed says that services with other weights come: they refuse to replay whole
+	// answers of those before.
+	Reweighed bool
 }
 
 // Load asks, and keeps what came of it.
@@ -115,7 +119,9 @@ func (l *Load) Now() time.Duration { return time.Since(l.began) }
 func (l *Load) Result() Result {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.result
+	r := l.result
+	r.Ends = maps.Clone(r.Ends) // requests go on ending
+	return r
 }
 
 func (l *Load) inbox(name string) string { return l.settings.Inbox + "." + l.settings.Run + "." + name }
@@ -132,15 +138,19 @@ func (l *Load) take(m *nats.Msg) {
 	r := l.readers[inbox]
 	l.mu.Unlock()
 	if r != nil {
-		r.take(at, m.Data, replayed && !l.final(m))
+		r.take(at, m.Data, replayed && !l.final(m, r.again))
 	}
 }
 
 // final says whether what a replay brought is the end of its request, by an error that any
-// may end by, and not a refusal of the replay.
-func (l *Load) final(m *nats.Msg) bool {
+// may end by, and not a refusal of the replay. One of an ended request is its end as well,
+// if nobody can read its log any more.
+func (l *Load) final(m *nats.Msg, again bool) bool {
 	c, err := check.Decode(m.Data)
-	return err == nil && m.Header.Get("Switchyard-Refused") == "" && slices.Contains(l.settings.Ends, c.Ended())
+	if err != nil || !slices.Contains(l.settings.Ends, c.Ended()) {
+		return false
+	}
+	return m.Header.Get("Switchyard-Refused") == "" || again && l.settings.Reweighed && strings.Contains(c.Error.Message, "replicas of another kind")
 }
 
 // acceptedWithin is how long the first prompts may go without an acknowledgement, while
@@ -197,8 +207,7 @@ func (l *Load) Again(ctx context.Context) {
 	l.result.Again = len(kept)
 	l.mu.Unlock()
 	for _, before := range kept {
-		r := l.read(before.request, "again", before.stream.Again(l.Now()))
-		r.again = true
+		r := l.read(before.request, "again", before.stream.Again(l.Now()), true)
 		l.replay(r, 0)
 		l.follow(ctx, r, nil)
 		l.close(r)

@@ -34,13 +34,13 @@ type reader struct {
 
 // open begins to read at an inbox that the request's id and a name make.
 func (l *Load) open(e check.Expect, name string) *reader {
-	return l.read(e.Request, name, check.New(e, l.Now()))
+	return l.read(e.Request, name, check.New(e, l.Now()), false)
 }
 
-func (l *Load) read(request, name string, s *check.Stream) *reader {
+func (l *Load) read(request, name string, s *check.Stream, again bool) *reader {
 	r := &reader{
 		inbox: l.inbox(request + "." + name), request: request, changed: make(chan struct{}, 1),
-		stream: s, asked: l.Now(), breaks: l.breaks.Load(),
+		stream: s, again: again, asked: l.Now(), breaks: l.breaks.Load(),
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

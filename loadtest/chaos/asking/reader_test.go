@@ -3,6 +3,8 @@ package asking
 import (
 	"testing"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/switchyard/switchyard/loadtest/chaos/check"
 )
 
@@ -33,6 +35,31 @@ func TestRefusals(t *testing.T) {
 		r.take(0, []byte(c.body), c.replayed)
 		if got := len(r.stream.Violations()); got != c.violations || r.refused != c.refused {
 			t.Errorf("%s: %d violations, %d refused", c.name, got, r.refused)
+		}
+	}
+}
+
+// A replay of an ended request is refused for good where nobody can read its log, and only
+// there.
+func TestReplaysOfOtherWeights(t *testing.T) {
+	const foreign = `{"request_id":"r","index":-1,"finish_reason":"error","error":{"code":"model_not_ready","message":"accepted by replicas of another kind"}}`
+	refused := nats.Header{"Switchyard-Refused": {"replay"}}
+	for _, c := range []struct {
+		name             string
+		reweighed, again bool
+		header           nats.Header
+		body             string
+		want             bool
+	}{
+		{"of an ended request", true, true, refused, foreign, true},
+		{"of a running request", true, false, refused, foreign, false},
+		{"by services with the same weights", false, true, refused, foreign, false},
+		{"for another reason", true, true, refused, refusal, false},
+		{"none, but the end", false, false, nil, foreign, true},
+	} {
+		l := &Load{settings: Settings{Ends: []string{"model_not_ready", "overloaded"}, Reweighed: c.reweighed}}
+		if got := l.final(&nats.Msg{Header: c.header, Data: []byte(c.body)}, c.again); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
 		}
 	}
 }
