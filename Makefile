@@ -188,7 +188,7 @@ cluster-test: ## Kill, suspend, empty, cut off and fill up servers of a NATS clu
 	SWITCHYARD_CLUSTER=1 $(GO) test -count=1 -timeout 40m -v -run TestCluster ./loadtest/chaos
 
 .PHONY: upgrade-test
-upgrade-test: ## Replace the services of earlier commits by these, and back, in the middle of requests (30 minutes; SWITCHYARD_UPGRADE=short: 3)
+upgrade-test: ## Replace the services of earlier commits by these, and back, in the middle of requests (30 minutes; SWITCHYARD_UPGRADE=short: 4)
 	SWITCHYARD_UPGRADE=$${SWITCHYARD_UPGRADE:-1} $(GO) test -count=1 -timeout 60m -v -run TestUpgrade ./loadtest/upgrade
 
 .PHONY: overload-test

@@ -2,7 +2,7 @@
 // tree, and the other way round, while requests run: each that was accepted has to end in
 // its full answer or in one typed error, which replay has to repeat.
 //
-//	SWITCHYARD_UPGRADE=short go test -v ./loadtest/upgrade   # one server, from each version in one way
+//	SWITCHYARD_UPGRADE=short go test -v ./loadtest/upgrade   # one server, from each version in one way, and users
 //	SWITCHYARD_UPGRADE=1 go test -v ./loadtest/upgrade       # all ways, one server and three
 package upgrade
 
