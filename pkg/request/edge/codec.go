@@ -73,7 +73,7 @@ func DecodeReplay(h nats.Header, body []byte) (*pb.Replay, pb.Encoding, error) {
 
 func decode(enc pb.Encoding, body []byte, m proto.Message, l Limits) error {
 	if enc == pb.Encoding_ENCODING_PROTOBUF {
-		if err := l.checkObjects(messagesIn(m.ProtoReflect().Descriptor(), body)); err != nil {
+		if err := l.check(fieldsIn(m.ProtoReflect().Descriptor(), body)); err != nil {
 			return err
 		}
 		if err := checkUTF8(invalidIn(m.ProtoReflect().Descriptor(), body)); err != nil {
@@ -81,7 +81,7 @@ func decode(enc pb.Encoding, body []byte, m proto.Message, l Limits) error {
 		}
 		return malformed("protobuf", proto.Unmarshal(body, m))
 	}
-	if err := l.checkObjects(objectsIn(body, l.objects())); err != nil {
+	if err := l.check(l.contentOf(body)); err != nil {
 		return err
 	}
 	if err := checkUTF8(invalidAt(body)); err != nil {

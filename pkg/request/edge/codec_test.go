@@ -295,6 +295,7 @@ func TestLimits(t *testing.T) {
 	l := Limits{Bytes: 40_000, Tokens: 1500}
 	list := func(n int) []byte { return []byte(`{"messages":[` + strings.Repeat("{},", n-1) + `{}]}`) }
 	one := marshal(t, &pb.Prompt{Messages: []*pb.ChatMessage{{}}})
+	ids := func(n int) []byte { return []byte(`{"input_ids":[` + strings.Repeat("1, ", n-1) + `-1.5]}`) }
 	for _, tc := range []struct {
 		name     string
 		header   nats.Header
@@ -308,6 +309,12 @@ func TestLimits(t *testing.T) {
 		{"long text", nil, bytes.Repeat([]byte("a"), 40_001), pb.Encoding_ENCODING_TEXT, PayloadTooLarge, "40001 bytes"},
 		{"many messages", nil, list(3000), pb.Encoding_ENCODING_JSON, BadRequest, "3001 messages"},
 		{"many in protobuf", typed, bytes.Repeat(one, 3001), pb.Encoding_ENCODING_PROTOBUF, BadRequest, "3001 messages"},
+		{"many ids", nil, ids(6001), pb.Encoding_ENCODING_JSON, BadRequest, "6001 numbers"},
+		{"many ids in protobuf", typed, marshal(t, &pb.Prompt{InputIds: make([]uint32, 6001)}), pb.Encoding_ENCODING_PROTOBUF, BadRequest, "6001 numbers"},
+		{"unpacked", typed, bytes.Repeat([]byte{3 << 3, 1}, 6001), pb.Encoding_ENCODING_PROTOBUF, BadRequest, "6001 numbers"},
+		{"as many ids as may be", nil, bytes.Replace(ids(6000), []byte("-1.5"), []byte("1"), 1), pb.Encoding_ENCODING_JSON, "", ""},
+		{"ids in protobuf", typed, marshal(t, &pb.Prompt{InputIds: make([]uint32, 6000)}), pb.Encoding_ENCODING_PROTOBUF, "", ""},
+		{"commas in a text", nil, []byte(`{"text":"` + strings.Repeat("[1,", 7000) + `"}`), pb.Encoding_ENCODING_JSON, "", ""},
 		{"as many as may be", nil, list(2999), pb.Encoding_ENCODING_JSON, "", ""},
 		{"in protobuf", typed, bytes.Repeat(one, 3000), pb.Encoding_ENCODING_PROTOBUF, "", ""},
 	} {

@@ -15,8 +15,9 @@ const maxObjects = 1 << 17
 type Limits struct {
 	// Bytes of the body; 0: as many as come.
 	Bytes int64
-	// Tokens of the context: what has more objects and strings than twice as many, and
-	// than stop strings and the like may be, cannot fit it, and is not decoded.
+	// Tokens of the context: what has more objects and strings than twice as many, or numbers
+	// than four times as many, and than stop strings and the like may be, cannot fit it, and
+	// is not decoded.
 	Tokens int
 }
 
@@ -36,18 +37,38 @@ func (l Limits) objects() int {
 	return min(maxObjects, 2*max(l.Tokens, maxStopIDs))
 }
 
-func (l Limits) checkObjects(n int) error {
-	if most := l.objects(); n > most {
-		return Errorf(BadRequest, "the body has %d messages, other objects and strings in lists; at most %d are allowed", n, most)
+// numbers is how many there may be in lists: three lists of a prompt have one for each token,
+// and one has stop ids.
+func (l Limits) numbers() int {
+	if l.Tokens == 0 {
+		return 4 * maxObjects
+	}
+	return 4 * max(l.Tokens, maxStopIDs)
+}
+
+// content is what a body has of what takes more to decode than its bytes tell.
+type content struct {
+	objects int // messages, objects in JSON, and strings in lists
+	numbers int // in lists
+}
+
+func (l Limits) check(c content) error {
+	if most := l.objects(); c.objects > most {
+		return Errorf(BadRequest, "the body has %d messages, other objects and strings in lists; at most %d are allowed", c.objects, most)
+	}
+	if most := l.numbers(); c.numbers > most {
+		return Errorf(BadRequest, "the body has %d numbers in lists, such as token ids; at most %d are allowed in a context of %d tokens", c.numbers, most, l.Tokens)
 	}
 	return nil
 }
 
-// objectsIn counts the objects of a JSON body and the strings in its lists, if there
-// may be more than most. What is malformed is left to the decoder.
-func objectsIn(body []byte, most int) (n int) {
-	if bytes.Count(body, []byte("{")) <= most && bytes.Count(body, []byte(`"`)) <= 2*most {
-		return 0
+// contentOf counts what is in a JSON body, if there may be more than a model's limits. What
+// is malformed is left to the decoder.
+func (l Limits) contentOf(body []byte) (found content) {
+	most := l.objects()
+	if bytes.Count(body, []byte("{")) <= most && bytes.Count(body, []byte(`"`)) <= 2*most &&
+		bytes.Count(body, []byte(","))+bytes.Count(body, []byte("[")) <= l.numbers() {
+		return found
 	}
 	before := byte(0) // the last byte that was no space; '"' after a string
 	listed := false   // that string may be one of a list
@@ -59,11 +80,13 @@ func objectsIn(body []byte, most int) (n int) {
 			listed = before == '[' || before == ','
 			i = endOfString(body, i)
 		case c == '{', listed && before == '"' && (c == ',' || c == ']'):
-			n++
+			found.objects++
+		case (c == '-' || c >= '0' && c <= '9') && (before == '[' || before == ','):
+			found.numbers++
 		}
 		before = body[min(i, len(body)-1)]
 	}
-	return n
+	return found
 }
 
 // endOfString is where the string ends that begins at a quote.
@@ -76,18 +99,35 @@ func endOfString(body []byte, at int) int {
 	return at
 }
 
-// messagesIn counts the messages within a protobuf message, and the strings in its
-// lists. What is malformed is left to the decoder.
-func messagesIn(d protoreflect.MessageDescriptor, body []byte) (n int) {
+// fieldsIn counts what is in a protobuf message. What is malformed is left to the decoder.
+func fieldsIn(d protoreflect.MessageDescriptor, body []byte) (found content) {
 	for len(body) > 0 {
-		number, _, size := protowire.ConsumeField(body)
+		number, kind, size := protowire.ConsumeField(body)
 		if size < 0 {
 			break
 		}
-		if f := d.Fields().ByNumber(number); f != nil && (f.Kind() == protoreflect.MessageKind || f.IsList() && f.Kind() == protoreflect.StringKind) {
-			n++
+		f := d.Fields().ByNumber(number)
+		switch {
+		case f == nil:
+		case f.Kind() == protoreflect.MessageKind || f.IsList() && f.Kind() == protoreflect.StringKind:
+			found.objects++
+		case f.IsList() && kind == protowire.BytesType:
+			found.numbers += packedIn(body[:size])
+		case f.IsList():
+			found.numbers++
 		}
 		body = body[size:]
 	}
-	return n
+	return found
+}
+
+// packedIn is how many numbers a packed list has at most: each has one byte below 0x80, and
+// so have the tag and the length before them.
+func packedIn(field []byte) (n int) {
+	for _, b := range field {
+		if b < 0x80 {
+			n++
+		}
+	}
+	return n - 2
 }
