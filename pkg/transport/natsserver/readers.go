@@ -23,7 +23,7 @@ const (
 	mostReaders = 1024
 )
 
-// readers cut producers off who do not read.
+// readers cut producers off who do not read, and those who send or receive too much.
 type readers struct {
 	inner *server.Server
 	log   *slog.Logger
@@ -31,13 +31,16 @@ type readers struct {
 	once  sync.Once
 	done  sync.WaitGroup
 
+	meters map[string]*meter // by account; only run has them
+
 	mu       sync.Mutex
+	trust    *credentials.Trust
 	accounts []string
 }
 
 // watchReaders begins to look after the tenants' producers, until stop.
 func watchReaders(inner *server.Server, log *slog.Logger, t *credentials.Trust) *readers {
-	r := &readers{inner: inner, log: log, quit: make(chan struct{})}
+	r := &readers{inner: inner, log: log, quit: make(chan struct{}), meters: map[string]*meter{}}
 	if log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
@@ -50,7 +53,7 @@ func watchReaders(inner *server.Server, log *slog.Logger, t *credentials.Trust) 
 func (r *readers) believe(t *credentials.Trust) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.accounts = t.Producers()
+	r.trust, r.accounts = t, t.Producers()
 }
 
 func (r *readers) stop() {
@@ -68,15 +71,16 @@ func (r *readers) run() {
 		case <-r.quit:
 			return
 		case <-tick.C:
-			r.look()
+			r.look(time.Now())
 		}
 	}
 }
 
-func (r *readers) look() {
+func (r *readers) look(now time.Time) {
 	r.mu.Lock()
 	accounts := r.accounts
 	r.mu.Unlock()
+	r.count(now, accounts)
 	for _, account := range accounts {
 		all, err := r.inner.Connz(&server.ConnzOptions{Account: account, Sort: server.ByPending, Limit: mostReaders})
 		if err != nil {

@@ -68,7 +68,7 @@ func TestReaders(t *testing.T) {
 	const many = 6
 	for range many {
 		s := newStuck()
-		nc := as("producer-acme", nats.SetCustomDialer(s), nats.PingInterval(time.Hour))
+		nc := as.user(t, "producer-acme", nats.SetCustomDialer(s), nats.PingInterval(time.Hour))
 		t.Cleanup(func() { close(s.never) })
 		if _, err := nc.SubscribeSync("_INBOX.producer-acme.x"); err != nil {
 			t.Fatal(err)
@@ -78,8 +78,8 @@ func TestReaders(t *testing.T) {
 		}
 		close(s.read)
 	}
-	good, edge := as("producer-acme"), as(rights.Edge)
-	other := as("producer")
+	good, edge := as.user(t, "producer-acme"), as.user(t, rights.Edge)
+	other := as.user(t, "producer")
 	chunk, began := make([]byte, 1<<20), srv.inner.NumClients()
 	for began-srv.inner.NumClients() < many-1 { // the last one alone may have as much as all
 		for range 4 {
@@ -99,7 +99,7 @@ func TestReaders(t *testing.T) {
 }
 
 // withProducers is a server with users, and a way to connect as one.
-func withProducers(t *testing.T) (*Server, func(user string, opts ...nats.Option) *nats.Conn) {
+func withProducers(t *testing.T) (*Server, login) {
 	t.Helper()
 	f, err := credentials.Init(filepath.Join(t.TempDir(), "auth"), credentials.Settings{Scope: rights.Scope{
 		Prefix: "switchyard", Models: []rights.Model{{Name: "demo", MoELayers: []int{0}}}, Tenants: []string{"acme"},
@@ -116,14 +116,26 @@ func withProducers(t *testing.T) (*Server, func(user string, opts ...nats.Option
 		t.Fatal(err)
 	}
 	t.Cleanup(srv.Shutdown)
-	return srv, func(user string, opts ...nats.Option) *nats.Conn {
-		t.Helper()
-		nc, err := nats.Connect(srv.URL(), append(opts, nats.Timeout(testkit.Patience), nats.UserCredentials(f.Creds(user)),
-			nats.CustomInboxPrefix(rights.InboxOf(user)), nats.NoReconnect(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(nc.Close)
-		return nc
+	return srv, login{srv.URL(), f}
+}
+
+// login connects users of a folder.
+type login struct {
+	url    string
+	folder credentials.Folder
+}
+
+func (l login) try(user string, opts ...nats.Option) (*nats.Conn, error) {
+	return nats.Connect(l.url, append(opts, nats.Timeout(testkit.Patience), nats.UserCredentials(l.folder.Creds(user)),
+		nats.CustomInboxPrefix(rights.InboxOf(user)), nats.NoReconnect(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))...)
+}
+
+func (l login) user(t *testing.T, user string, opts ...nats.Option) *nats.Conn {
+	t.Helper()
+	nc, err := l.try(user, opts...)
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(nc.Close)
+	return nc
 }
