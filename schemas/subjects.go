@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -322,6 +323,23 @@ func InboxOwner(inbox string) string {
 	first, rest, _ := strings.Cut(inbox, ".")
 	second, _, _ := strings.Cut(rest, ".")
 	return first + "." + second
+}
+
+// producerInboxes begin the inboxes that the permissions of tenants' producers give to them;
+// the default tenant's have no more.
+const producerInboxes = DefaultInboxPrefix + "producer"
+
+// CheckInboxOf says why a tenant's answers cannot go to a subject: it is an inbox of another
+// tenant's producers.
+func CheckInboxOf(tenant, subject string) error {
+	name, is := strings.CutPrefix(InboxOwner(subject), producerInboxes)
+	if !is || name != "" && name[0] != '-' {
+		return nil // whose it is, its name does not tell
+	}
+	if owner := cmp.Or(strings.TrimPrefix(name, "-"), DefaultTenant); owner != tenant {
+		return fmt.Errorf("the reply subject %q is an inbox of tenant %s, and the request is of tenant %s", subject, owner, tenant)
+	}
+	return nil
 }
 
 // CheckInboxPrefix says why subjects that begin so cannot be inboxes.

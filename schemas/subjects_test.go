@@ -234,3 +234,25 @@ func FuzzParseProbe(f *testing.F) {
 		}
 	})
 }
+
+// A name tells whose producers' an inbox is, if it is one's.
+func TestCheckInboxOf(t *testing.T) {
+	for _, tc := range []struct {
+		tenant, subject string
+		ok              bool
+	}{
+		{"acme", "_INBOX.producer-acme.x", true},
+		{"acme", "_INBOX.producer-acme", true},
+		{"acme", "_INBOX.producer-acmes.x", false},
+		{"acme", "_INBOX.producer.x", false},
+		{"acme", "_INBOX.producers.x", true},
+		{"acme", "_INBOX.x.producer", true},
+		{"acme", "answers", true},
+		{DefaultTenant, "_INBOX.producer.x", true},
+		{DefaultTenant, "_INBOX.producer-acme.x", false},
+	} {
+		if err := CheckInboxOf(tc.tenant, tc.subject); (err == nil) != tc.ok {
+			t.Errorf("%s, %s: %v", tc.tenant, tc.subject, err)
+		}
+	}
+}

@@ -54,11 +54,11 @@ type asking struct {
 // onAsk hands a request to the durable path, with the caller's inbox as its
 // reply subject.
 func (s *Service) onAsk(m *nats.Msg) {
-	to := destination{subject: m.Reply, origin: inbox, encoding: pb.Encoding_ENCODING_JSON}
+	_, flow, _ := s.d.Subjects.ParseAsk(m.Subject)
+	to := destination{subject: m.Reply, origin: inbox, encoding: pb.Encoding_ENCODING_JSON, tenant: flow.Tenant}
 	if !s.answerable(to) {
 		return
 	}
-	_, flow, _ := s.d.Subjects.ParseAsk(m.Subject)
 	if err := s.takeAsk(flow.Tenant, len(m.Data)); err != nil {
 		s.refuseUnread(to, m, err)
 		return

@@ -15,6 +15,7 @@ import (
 type destination struct {
 	subject  string
 	origin   origin
+	tenant   string // whose answer goes there; "": nobody knows, or it is nobody's
 	encoding pb.Encoding
 	from     int32 // the index of the first chunk that is sent
 	// probed asks the server to tell when nobody listens any more, and stream

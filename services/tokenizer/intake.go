@@ -217,7 +217,7 @@ func (in *incoming) again() bool { return in.delivered > 1 }
 
 // destination is where its answer goes.
 func (in *incoming) destination() destination {
-	to := destination{subject: in.reply, encoding: in.encoding, from: beginning(in.prompt.GetFromIndex())}
+	to := destination{subject: in.reply, encoding: in.encoding, from: beginning(in.prompt.GetFromIndex()), tenant: in.flow.Tenant}
 	if in.ask != "" {
 		to.origin = inbox
 	}

@@ -177,7 +177,7 @@ func (s *Service) stream(ctx context.Context, st *stream) error {
 	live := true
 	err := s.log.FollowRequest(ctx, st.request, func(e tokenlog.Entry) bool {
 		if k, ok := e.Record.Kind.(*pb.Record_Accept); ok {
-			if notHis = s.streams.belongs(st, schemas.FlowOf(k.Accept).Tenant); notHis != nil {
+			if notHis = s.readable(st, schemas.FlowOf(k.Accept).Tenant); notHis != nil {
 				return false
 			}
 			a = newAnswer(st.request, k.Accept, s.newDetokenizer())
@@ -191,6 +191,17 @@ func (s *Service) stream(ctx context.Context, st *stream) error {
 		return (live || e.Packed || e.Seq < st.until) && (a == nil || !a.finished)
 	})
 	return cmp.Or(notHis, err)
+}
+
+// readable says why a stream's reader may not have a tenant's answer. To who reads in
+// another tenant's account the request is unknown.
+func (s *Service) readable(st *stream, tenant string) error {
+	if err := schemas.CheckInboxOf(tenant, st.to.subject); err != nil {
+		s.metrics.RefusedReplies.Inc()
+		s.d.Logger.Debug("not replaying a request", "error", err)
+		return tokenlog.ErrUnknown
+	}
+	return s.streams.belongs(st, tenant)
 }
 
 // pass delivers a chunk, if there is one that the reader wants. A reader who misses it

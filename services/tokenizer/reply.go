@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/switchyard/switchyard/schemas"
 )
 
 // origin is how a subject that answers go to came here, and so what it may be.
@@ -22,6 +24,11 @@ const (
 // mayReply says why nothing is published to a destination. It is the one place
 // that decides it, for every answer and every refusal.
 func (s *Service) mayReply(to destination) error {
+	if to.tenant != "" {
+		if err := schemas.CheckInboxOf(to.tenant, to.subject); err != nil {
+			return err
+		}
+	}
 	switch to.origin {
 	case named:
 		return s.d.Subjects.CheckReplyTo(to.subject)

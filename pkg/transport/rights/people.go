@@ -18,7 +18,7 @@ func producers(tenants []string) []role {
 func producer(tenant, what string) role {
 	return role{
 		ProducerOf(tenant), what, producing(tenant),
-		"cancel any request whose id he knows or guesses, and read its answer by `replay` or by repeating its body; " +
+		"cancel any request whose id he knows or guesses, and read its answer, if it is of his tenant, by `replay` or by repeating its body; " +
 			"have a prompt taken for a copy by its `Nats-Msg-Id`; have JetStream's acknowledgement of a prompt, whose text " +
 			"is the server's, sent to any subject of the producers' account",
 		"read another's inbox; ask for another tenant or model; store anything but prompts; reach any other subject of the services",
