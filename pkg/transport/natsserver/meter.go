@@ -1,10 +1,6 @@
 package natsserver
 
-import (
-	"time"
-
-	"github.com/nats-io/nats-server/v2/server"
-)
+import "time"
 
 // NATS has no bound for what a user publishes in a second, and all accounts share the server's
 // processors and its streams: who sends a hundred thousand messages a second keeps everybody
@@ -13,7 +9,8 @@ import (
 
 // traffic is what an account's connections have had of the server, all together.
 type traffic struct {
-	// Sent and Bytes are what they have published; Got is what was sent to them.
+	// Sent and Bytes are what they have published; Got is what was sent to those that are
+	// here still: the server counts what crosses accounts for who has sent it.
 	Sent, Bytes, Got int64
 }
 
@@ -55,7 +52,7 @@ func (m *meter) measure(now time.Time, all traffic) (over int) {
 		if !m.at.IsZero() {
 			m.spent[i] = max(0, m.spent[i]-passed*float64(bounds[i].rate))
 		}
-		m.spent[i] += float64(max(0, more)) // an account that was made anew begins at 0
+		m.spent[i] += float64(max(0, more)) // connections end, and what they had goes with them
 		if m.spent[i] > float64(bounds[i].atOnce) {
 			m.spent[i] = float64(bounds[i].atOnce) // a suspension pays for the rest
 			over = i
@@ -63,13 +60,4 @@ func (m *meter) measure(now time.Time, all traffic) (over int) {
 	}
 	m.at, m.seen = now, all
 	return over
-}
-
-// trafficOf adds up what the server has counted for each account.
-func trafficOf(all *server.AccountStatz) map[string]traffic {
-	by := map[string]traffic{}
-	for _, a := range all.Accounts {
-		by[a.Account] = traffic{Sent: a.Received.Msgs, Bytes: a.Received.Bytes, Got: a.Sent.Msgs}
-	}
-	return by
 }

@@ -77,3 +77,28 @@ func TestSenders(t *testing.T) {
 		return err == nil && string(m.Data) == "answer"
 	})
 }
+
+// One message to many subscriptions is many messages, and who has too many of them is kept out.
+func TestReceivers(t *testing.T) {
+	_, as := withProducers(t)
+	edge, other, bad := as.user(t, rights.Edge), as.user(t, "producer"), as.user(t, "producer-acme")
+	for range 900 {
+		if _, err := bad.Subscribe("_INBOX.producer-acme.x", func(*nats.Msg) {}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := bad.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "the tenant's connection is closed", func() bool {
+		if err := edge.Publish("_INBOX.producer-acme.x", nil); err != nil {
+			t.Fatal(err)
+		}
+		return bad.IsClosed()
+	})
+	for _, nc := range []*nats.Conn{edge, other} {
+		if err := nc.Flush(); err != nil {
+			t.Errorf("another one's: %v", err)
+		}
+	}
+}

@@ -80,11 +80,14 @@ func (r *readers) look(now time.Time) {
 	r.mu.Lock()
 	accounts := r.accounts
 	r.mu.Unlock()
-	r.count(now, accounts)
+	got := map[string]int64{}
 	for _, account := range accounts {
 		all, err := r.inner.Connz(&server.ConnzOptions{Account: account, Sort: server.ByPending, Limit: mostReaders})
 		if err != nil {
 			continue // nobody of it has been here
+		}
+		for _, c := range all.Conns {
+			got[account] += c.OutMsgs
 		}
 		for _, c := range tooSlow(all.Conns, mostWaiting) {
 			r.log.Warn("a producer's connection is cut off: too much waits for those of his tenant that do not read",
@@ -92,6 +95,7 @@ func (r *readers) look(now time.Time) {
 			_ = r.inner.DisconnectClientByID(c.Cid) // it may be gone
 		}
 	}
+	r.count(now, accounts, got)
 }
 
 // tooSlow are those, of connections in the order of what waits for them, without which no more

@@ -7,14 +7,15 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// count takes in what the tenants' producers had, keeps out who had too much, and lets those
+// count takes in what the tenants' producers had, got being what their connections did, keeps out who had too much, and lets those
 // in again whose time is over.
-func (r *readers) count(now time.Time, accounts []string) {
+func (r *readers) count(now time.Time, accounts []string, got map[string]int64) {
 	all, err := r.inner.AccountStatz(&server.AccountStatzOptions{Accounts: accounts, IncludeUnused: true})
 	if err != nil {
 		return // the server stops
 	}
-	for account, had := range trafficOf(all) {
+	for _, a := range all.Accounts {
+		account, had := a.Account, traffic{Sent: a.Received.Msgs, Bytes: a.Received.Bytes, Got: got[a.Account]}
 		m := r.meters[account]
 		if m == nil {
 			m = &meter{seen: had}
