@@ -146,7 +146,7 @@ func (s *Service) lookAtBuckets(ctx context.Context) {
 	within, cancel := context.WithTimeout(ctx, againWithin)
 	defer cancel()
 	if err := s.d.EnsureBuckets(within); err != nil && ctx.Err() == nil {
-		s.d.Logger.Warn("a bucket is gone and cannot be made again", "error", err)
+		s.d.Logger.Warn("buckets cannot be looked at, or one is gone and cannot be made again", "error", err)
 	}
 	for _, kind := range deployment.BucketKinds() {
 		stream := schemas.BucketStream(s.d.Streams.Bucket(kind))
