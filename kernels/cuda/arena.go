@@ -15,7 +15,13 @@ type Arena struct {
 	d          Driver
 	base       Ptr
 	used, size int64
+	apart      bool
+	pieces     []Ptr // if apart
 }
+
+// Apart is a driver on which each piece of an arena is an allocation of its own, of just
+// its bytes, so that tools that watch accesses see where it ends. It is for tests.
+type Apart struct{ Driver }
 
 // NewArena allocates so many bytes. If the device has not as many free, in one piece,
 // it is a *MemoryError that says what they were for.
@@ -28,6 +34,9 @@ func NewArena(d Driver, bytes int64, what string) (*Arena, error) {
 	short := &MemoryError{Device: info.Name, What: what, Need: bytes, Free: free, Total: info.Memory}
 	if bytes > free || bytes <= 0 {
 		return nil, short
+	}
+	if _, apart := d.(Apart); apart {
+		return &Arena{d: d, size: bytes, apart: true}, nil
 	}
 	base, err := d.Alloc(bytes)
 	if errors.Is(err, ErrMemory) {
@@ -47,6 +56,13 @@ func (a *Arena) Take(bytes int64, what string) (Ptr, error) {
 		return 0, &RoomError{What: what, Need: need, Rest: a.Rest(), Size: a.size}
 	}
 	p := a.base + Ptr(a.used)
+	if a.apart {
+		var err error
+		if p, err = a.d.Alloc(max(1, bytes)); err != nil {
+			return 0, fmt.Errorf("allocating %s: %w", what, err)
+		}
+		a.pieces = append(a.pieces, p)
+	}
 	a.used += need
 	return p, nil
 }
@@ -58,7 +74,16 @@ func (a *Arena) Rest() int64 { return a.size - a.used }
 func (a *Arena) Size() int64 { return a.size }
 
 // Close frees the arena with all its pieces.
-func (a *Arena) Close() error { return a.d.Release(a.base) }
+func (a *Arena) Close() error {
+	if !a.apart {
+		return a.d.Release(a.base)
+	}
+	var errs []error
+	for _, p := range a.pieces {
+		errs = append(errs, a.d.Release(p))
+	}
+	return errors.Join(errs...)
+}
 
 // Aligned is bytes up to the next multiple of Align.
 func Aligned(bytes int64) int64 { return (bytes + Align - 1) / Align * Align }

@@ -117,6 +117,34 @@ func TestArena(t *testing.T) {
 	}
 }
 
+// Apart from one another, pieces are allocations that all go with the arena.
+func TestArenaApart(t *testing.T) {
+	d := fake.New(fake.Settings{Info: cuda.Info{Name: "gpu", Memory: 10_000}})
+	before, err := d.Free()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := cuda.NewArena(cuda.Apart{Driver: d}, 5_000, "a test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Take(100, "a piece"); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := a.Slots(1_000, "a slot"); err != nil || s.Count() != 4 {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	if free, err := d.Free(); err != nil || before-free < 4_100 || before-free >= 5_000 {
+		t.Errorf("%d of %d bytes are free, %v", free, before, err)
+	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+	if free, err := d.Free(); err != nil || free != before {
+		t.Errorf("%d of %d bytes are free in the end, %v", free, before, err)
+	}
+}
+
 // What the driver says is of the kind that decides what the host does.
 func TestErrors(t *testing.T) {
 	kinds := map[string]error{"memory": cuda.ErrMemory, "image": cuda.ErrImage, "launch": cuda.ErrLaunch, "lost": cuda.ErrLost, "graph": cuda.ErrGraph}

@@ -38,6 +38,9 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s answered %s (%d)", e.Call, name, e.Code)
 }
 
+// Known says whether the code is of one of the kinds.
+func (e *Error) Known() bool { return kinds[e.Code] != nil }
+
 // Is says which kind of error it is.
 func (e *Error) Is(target error) bool { return kinds[e.Code] == target }
 
@@ -65,6 +68,7 @@ const (
 	codeNVLink             = 220
 	codeJITNotFound        = 221
 	codeUnsupportedExec    = 224
+	codeContained          = 226
 	codeInvalidHandle      = 400
 	codeLaunchTimeout      = 702
 	codeContextDestroyed   = 709
@@ -97,7 +101,7 @@ var kinds = map[int]error{
 	codeCaptureImplicit: ErrGraph, codeCapturedEvent: ErrGraph, codeCaptureThread: ErrGraph,
 
 	codeDeinitialized: ErrLost, CodeDeviceUnavailable: ErrLost, codeNoDevice: ErrLost, codeInvalidDevice: ErrLost,
-	codeInvalidContext: ErrLost, CodeECC: ErrLost, codeNVLink: ErrLost, CodeIllegalAddress: ErrLost,
+	codeInvalidContext: ErrLost, CodeECC: ErrLost, codeNVLink: ErrLost, codeContained: ErrLost, CodeIllegalAddress: ErrLost,
 	codeLaunchTimeout: ErrLost, codeContextDestroyed: ErrLost, codeAssert: ErrLost, codeHardwareStack: ErrLost,
 	codeIllegalInstruction: ErrLost, codeMisaligned: ErrLost, codeAddressSpace: ErrLost, codeInvalidPC: ErrLost,
 	CodeLaunchFailed: ErrLost, codeSystemNotReady: ErrLost, CodeUnknown: ErrLost,
@@ -111,7 +115,7 @@ var names = map[int]string{
 	CodeNoBinary: "CUDA_ERROR_NO_BINARY_FOR_GPU", CodeECC: "CUDA_ERROR_ECC_UNCORRECTABLE",
 	codeInvalidPTX: "CUDA_ERROR_INVALID_PTX", codeNVLink: "CUDA_ERROR_NVLINK_UNCORRECTABLE",
 	codeJITNotFound: "CUDA_ERROR_JIT_COMPILER_NOT_FOUND", CodeUnsupportedPTX: "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
-	codeUnsupportedExec: "CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY", codeInvalidHandle: "CUDA_ERROR_INVALID_HANDLE",
+	codeContained: "CUDA_ERROR_CONTAINED", codeUnsupportedExec: "CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY", codeInvalidHandle: "CUDA_ERROR_INVALID_HANDLE",
 	CodeNotFound: "CUDA_ERROR_NOT_FOUND", CodeIllegalAddress: "CUDA_ERROR_ILLEGAL_ADDRESS",
 	CodeLaunchOutOfMemory: "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", codeLaunchTimeout: "CUDA_ERROR_LAUNCH_TIMEOUT",
 	codeContextDestroyed: "CUDA_ERROR_CONTEXT_IS_DESTROYED", codeAssert: "CUDA_ERROR_ASSERT",

@@ -8,6 +8,7 @@ import (
 
 	"github.com/switchyard/switchyard/internal/ports"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/process/gpus"
 	"github.com/switchyard/switchyard/pkg/request/tokenizer"
 	"github.com/switchyard/switchyard/pkg/transport/credentials"
 	"github.com/switchyard/switchyard/schemas"
@@ -188,7 +189,16 @@ func (c *UpCmd) computing(s *cluster.Services) error {
 	s.Attention.GPU.Share(s.Expert.GPU)
 	s.Gate.GPU.Share(s.Attention.GPU)
 	s.Gate.GPU.Share(s.Expert.GPU)
-	return errors.Join(noGPU, attention, expert, gate)
+	return errors.Join(noGPU, attention, expert, gate, shared(s.Expert.GPU, s.Attention.GPU))
+}
+
+// shared refuses experts and attention on one GPU that both would take most of what is
+// free: what each gets would depend on which of them begins.
+func shared(experts, attention *gpus.GPU) error {
+	if experts == nil || attention == nil || experts.Info.Index != attention.Info.Index || experts.Memory > 0 && attention.Memory > 0 {
+		return nil
+	}
+	return usage(fmt.Errorf("experts and attention are on the same GPU (%d): give --gpu-memory, and --attention-gpu-memory where there is one, as numbers of bytes, such as 8GiB: 0 is nine tenths of what is free", experts.Info.Index))
 }
 
 // greet says how to talk to what runs.

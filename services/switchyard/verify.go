@@ -20,7 +20,7 @@ type VerifyCmd struct {
 	JSON bool     `name:"json" help:"Print one JSON object a directory."`
 
 	Device    string `default:"cpu" help:"What computes experts, gates and attention: cpu, or cuda (a GPU, or cuda:N the one of that number; never run on one yet)." placeholder:"KIND"`
-	GPUMemory string `name:"gpu-memory" default:"0" help:"Memory of the GPU that experts take, and attention as much again, such as 4GiB; 0 is nine tenths of what each finds free." placeholder:"BYTES"`
+	GPUMemory string `name:"gpu-memory" default:"0" help:"Memory of the GPU that experts take, and attention as much again, such as 4GiB; --device cuda needs it." placeholder:"BYTES"`
 
 	GPUKernels string `name:"gpu-kernels" default:"mma" enum:"mma,wgmma" help:"What multiplies experts' weights of bf16 on a GPU: mma, on all of them, or wgmma, on sm_90." placeholder:"NAME"`
 }

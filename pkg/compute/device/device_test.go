@@ -13,6 +13,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/device/devicetest"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
 
 func TestMain(m *testing.M) { testleaks.Main(m) }
@@ -136,6 +137,32 @@ func TestLoadAll(t *testing.T) {
 				t.Errorf("%v is %+v after an error", id, st)
 			}
 		}
+	}
+}
+
+// BenchmarkLayer is a layer's experts as a host computes a call: rows in, their sums out.
+// Package cuda has the same of GPUs.
+func BenchmarkLayer(b *testing.B) {
+	m, p := tiny(b)
+	d := device.NewCPU(m, p, device.Settings{})
+	defer d.Close()
+	if err := device.LoadAll(b.Context(), d, m.Spec); err != nil {
+		b.Fatal(err)
+	}
+	for _, rows := range []int{1, 8, 32, 256, 2048} {
+		b.Run(fmt.Sprintf("rows=%d", rows), func(b *testing.B) {
+			in := forward.Routed{X: make([]float32, rows*m.Spec.Hidden)}
+			for i := range rows * m.Spec.TopK {
+				in.Source, in.Expert, in.Weight = append(in.Source, uint32(i/m.Spec.TopK)), append(in.Expert, uint32((i/m.Spec.TopK+i%m.Spec.TopK)%m.Spec.Experts)), append(in.Weight, 0.5)
+			}
+			out, s := make([]float32, len(in.X)), &forward.ExpertScratch{}
+			for b.Loop() {
+				if err := forward.SumSlots(d, in, out, s, tensor.BF16, nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(rows)*float64(b.N)/b.Elapsed().Seconds(), "rows/s")
+		})
 	}
 }
 

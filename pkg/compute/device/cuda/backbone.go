@@ -76,14 +76,17 @@ func OpenBackbone(ctx context.Context, m *model.Model, p *pool.Pool, driver cuda
 			b.Close()
 		}
 	}()
-	if err := CheckBackbone(m); err != nil {
+	if err := errors.Join(CheckBackbone(m), checkRows(s.Rows)); err != nil {
 		return nil, err
 	}
 	b.sizes = sizesOf(&m.Spec, s)
 	if b.kernels, err = openBackboneKernels(driver, images, m, s.Parts); err != nil {
 		return nil, err
 	}
-	if b.arena, err = newArena(driver, s.Memory); err != nil {
+	if s.Memory, err = memoryOf(driver, s.Memory); err != nil {
+		return nil, err
+	}
+	if b.arena, err = cuda.NewArena(driver, s.Memory, "this host"); err != nil {
 		return nil, err
 	}
 	if err := b.load(ctx, m); err != nil {

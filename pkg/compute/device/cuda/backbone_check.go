@@ -28,6 +28,25 @@ func (e *MatrixError) Error() string {
 		e.Ref, e.Type, safetensors.BF16, safetensors.E4M3, safetensors.F4, safetensors.BF16)
 }
 
+// mostGrid is how many blocks a launch has at most in its second and third dimension. Attention
+// has a row in one of them.
+const mostGrid = 1<<16 - 1
+
+// RowsError says that a step has more rows than a launch of attention.
+type RowsError struct{ Rows int }
+
+// Error names the flag and what it may be.
+func (e *RowsError) Error() string {
+	return fmt.Sprintf("--max-rows is %d; attention on the GPU takes at most %d", e.Rows, mostGrid)
+}
+
+func checkRows(rows int) error {
+	if rows > mostGrid {
+		return &RowsError{rows}
+	}
+	return nil
+}
+
 // mostHead is the widest head that attention's kernels take.
 const mostHead = 256
 

@@ -76,14 +76,15 @@ func open(m *model.Model, driver cuda.Driver, images cuda.Images, s Settings, t 
 	if d.shape, err = shapeOf(m, s.Parts, s.Kernels); err != nil {
 		return nil, err
 	}
-	if t.rows > 0 {
-		d.shape.rows = t.rows
+	if s.Memory, err = memoryOf(driver, s.Memory); err != nil {
+		return nil, err
 	}
+	d.shape.rows = cmp.Or(t.rows, d.shape.rowsOf(s.Memory))
 	kernels, err := openKernels(driver, images, d.shape)
 	if err != nil {
 		return nil, err
 	}
-	if d.arena, err = newArena(driver, s.Memory); err != nil {
+	if d.arena, err = cuda.NewArena(driver, s.Memory, "this host"); err != nil {
 		return nil, err
 	}
 	if err := d.openLanes(kernels); err != nil {
@@ -100,16 +101,16 @@ func open(m *model.Model, driver cuda.Driver, images cuda.Images, s Settings, t 
 	return d, nil
 }
 
-// newArena takes so many bytes, or nine tenths of what is free.
-func newArena(driver cuda.Driver, bytes int64) (*cuda.Arena, error) {
-	if bytes == 0 {
-		free, err := driver.Free()
-		if err != nil {
-			return nil, fmt.Errorf("asking for free memory: %w", err)
-		}
-		bytes = free / 10 * 9
+// memoryOf is so many bytes, or nine tenths of what is free.
+func memoryOf(driver cuda.Driver, bytes int64) (int64, error) {
+	if bytes != 0 {
+		return bytes, nil
 	}
-	return cuda.NewArena(driver, bytes, "this host")
+	free, err := driver.Free()
+	if err != nil {
+		return 0, fmt.Errorf("asking for free memory: %w", err)
+	}
+	return free / 10 * 9, nil
 }
 
 // lanesAtOnce is how many calls compute at the same time; more wait.

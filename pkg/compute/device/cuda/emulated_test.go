@@ -28,6 +28,9 @@ var (
 	ceilingBytes = int64(1 << 16)
 	ceilingSteps = 2
 	copiedAtOnce = int64(1 << 16)
+	layerModel   = "tiny"
+	layerRows    = []int{1, 8}
+	layerMemory  = int64(512 << 20)
 	stepModel    = "tiny"
 	stepRows     = []int{3}
 	stepMemory   = int64(40 << 20)

@@ -60,6 +60,33 @@ func (e *lostError) Error() string {
 // Is makes it a cuda.ErrLost.
 func (e *lostError) Is(target error) bool { return target == cuda.ErrLost }
 
+// brokenError is what the driver said of work that was under way, with a code that is of
+// no kind: nobody knows what the GPU has left undone, so it is not used any more.
+type brokenError struct{ said *cuda.Error }
+
+// Error says so, and what the driver said.
+func (e *brokenError) Error() string {
+	return fmt.Sprintf("%v: waiting for it, %v", cuda.ErrLost, e.said)
+}
+
+// Is makes it a cuda.ErrLost.
+func (e *brokenError) Is(target error) bool { return target == cuda.ErrLost }
+
+// Unwrap is what the driver said.
+func (e *brokenError) Unwrap() error { return e.said }
+
+// ofWait is a wait's error: one of an unlisted code is the end of the GPU.
+func ofWait(err error) error {
+	if err == nil {
+		return nil
+	}
+	var said *cuda.Error
+	if errors.As(err, &said) && !said.Known() {
+		return &brokenError{said}
+	}
+	return err
+}
+
 // waiter waits for the events of a lane or a load, so that waiting has an end.
 type waiter struct {
 	health *health
@@ -99,7 +126,7 @@ func (w *waiter) wait() error {
 	defer w.timer.Stop()
 	select {
 	case err := <-w.answer:
-		return w.health.judge(err)
+		return w.health.judge(ofWait(err))
 	case <-w.health.failed: // by another call, or by the GPU's own word
 		return w.health.why
 	case <-w.timer.C:

@@ -15,7 +15,8 @@ type shape struct {
 	hidden, width int   // D; the largest F
 	parts         int   // P
 	slot          int64 // the bytes of the largest expert
-	rows          int   // entries of one launch at most
+	topK          int
+	rows          int // entries of one launch at most; see rowsOf
 	layers        []layer
 }
 
@@ -32,8 +33,17 @@ type layer struct {
 // padded is k up to what rows of matrices and planes are filled up to.
 func padded(k int) int { return (k + 63) / 64 * 64 }
 
-// laneBytes is about what a lane takes of the device.
-const laneBytes = 64 << 20
+// A lane takes about one part of laneShare of the memory, between these bounds: with
+// leastLane a prompt of 2,048 tokens was computed in six pieces, each of which reads the
+// weights of all its experts again.
+const (
+	laneShare = 64
+	leastLane = 64 << 20
+	mostLane  = 512 << 20
+)
+
+// laneBytes is about what a lane takes of so much memory.
+func laneBytes(memory int64) int { return int(min(max(memory/laneShare, leastLane), mostLane)) }
 
 // Rows of one launch: with fewer, many rows read the weights more often.
 const (
@@ -76,9 +86,14 @@ func shapeOf(m *model.Model, parts int, k cuda.Kernels) (shape, error) {
 	if s.slot == 0 {
 		return shape{}, fmt.Errorf("%w: model %s has no routed experts", device.ErrUnknown, m.Name)
 	}
-	row := 8*s.hidden + 2*s.parts*(padded(s.hidden)+padded(s.width))
-	s.rows = min(max(laneBytes/row, leastRows, m.Spec.TopK), mostRows)
+	s.topK = m.Spec.TopK
 	return s, nil
+}
+
+// rowsOf is how many rows a lane takes on a device with so much memory.
+func (s *shape) rowsOf(memory int64) int {
+	row := 8*s.hidden + 2*s.parts*(padded(s.hidden)+padded(s.width))
+	return min(max(laneBytes(memory)/row, leastRows, s.topK), mostRows)
 }
 
 // takes refuses an expert that the layer's kernels do not compute.

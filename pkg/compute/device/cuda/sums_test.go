@@ -116,7 +116,7 @@ func TestSumFaults(t *testing.T) {
 }
 
 // warmed loads all experts of a layer.
-func warmed(t *testing.T, d device.Device, layer, experts int) {
+func warmed(t testing.TB, d device.Device, layer, experts int) {
 	t.Helper()
 	for e := range experts {
 		if err := d.Load(t.Context(), forward.ExpertID{Layer: layer, Expert: e}, 0).Wait(t.Context()); err != nil {
