@@ -30,6 +30,8 @@ build: ## Build bin/switchyard, one static binary
 # when what they follow from changes; neither is committed.
 CUDA        := $(CACHE)/cuda
 CUDA_IMAGES := kernels/cuda/images/built
+# Which GPUs kernels are compiled for, such as sm_90a; empty: all (kernels/cuda/build/compile.py).
+CUDA_TARGETS ?=
 CUDA_ENV     = CGO_ENABLED=1 CGO_CFLAGS="-O2 -I$(CUDA)/nvidia/cuda_runtime/include -Wno-deprecated-declarations" CGO_LDFLAGS="-L$(CUDA)/lib"
 
 .PHONY: build-cuda
@@ -73,7 +75,7 @@ $(CUDA): kernels/cuda/build/wheels.txt kernels/cuda/build/fetch
 	kernels/cuda/build/fetch $< $@
 
 $(CUDA_IMAGES): $(CUDA) kernels/cuda/build/compile.py $(wildcard kernels/cuda/src/*.cu kernels/cuda/src/*.cuh)
-	python3 kernels/cuda/build/compile.py $(CUDA) kernels/cuda/src $@
+	python3 kernels/cuda/build/compile.py $(CUDA) kernels/cuda/src $@ $(CUDA_TARGETS)
 	@touch $@
 
 .PHONY: demo

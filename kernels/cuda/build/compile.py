@@ -1,4 +1,5 @@
-"""compile.py TOOLKIT SOURCES DESTINATION: compiles every .cu of a folder for every target.
+"""compile.py TOOLKIT SOURCES DESTINATION [ARCHITECTURE...]: compiles every .cu of a folder for every target,
+or for those named, such as sm_90a.
 
 Images are compressed. All of them are written, or none: when all kernels compile.
 """
@@ -58,12 +59,14 @@ class Compiler:
         return image
 
 
-def main(toolkit, sources, destination):
+def main(toolkit, sources, destination, *only):
     compiler = Compiler(pathlib.Path(toolkit).resolve())
     files = sorted(pathlib.Path(sources).glob("*.cu"))
     if not files:
         raise RuntimeError(f"{sources} has no .cu files")
-    images = {f"{source.stem}.{suffix}": (source, target) for source in files for suffix, target in TARGETS.items()}
+    if unknown := set(only) - set(TARGETS.values()):
+        raise RuntimeError(f"no targets: {sorted(unknown)}; there are {list(TARGETS.values())}")
+    images = {f"{source.stem}.{suffix}": (source, target) for source in files for suffix, target in TARGETS.items() if not only or target in only}
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # the library computes without Python's lock
         made = dict(zip(images, pool.map(lambda image: compiler.compile(*image), images.values())))
     folder = pathlib.Path(destination)
