@@ -86,7 +86,7 @@ var Rules = []Rule{
 	{
 		Of: []string{"pkg/compute/device/..."},
 		Only: []string{
-			"std", "kernels/...", "pkg/compute/device/...", "pkg/compute/forward", "pkg/compute/kvcache", "pkg/compute/model", "pkg/compute/safetensors", "pgregory.net/rapid",
+			"std", "kernels/...", "pkg/compute/device/...", "pkg/compute/forward", "pkg/compute/kvcache", "pkg/compute/model", "pkg/compute/safetensors", "pkg/policy/cost", "pgregory.net/rapid",
 			"golang.org/x/sys/...", "gopkg.in/yaml.v3",
 		},
 		Reason: "a device holds and computes what it is told to; who wants what, and why, is decided above it",

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/switchyard/switchyard/pkg/policy/cost"
 	"github.com/switchyard/switchyard/pkg/policy/place"
 )
 
@@ -16,7 +17,9 @@ type engine struct {
 	layers  []layer
 	links   []float64 // when each host's transfers are done
 	hosts   map[string]int
+	takes   cost.Device
 	rows    []int     // of each host, in the layer that runs
+	busy    []float64 // seconds of each host, in the layer that runs
 	waits   []float64 // of each host: how late its last expert is ready
 	wrong   forecast
 	trust   trust
@@ -45,7 +48,7 @@ func Run(w *Workload, s Settings, p Policy) (*Result, error) {
 func newEngine(w *Workload, s Settings, p Policy) *engine {
 	e := &engine{
 		Settings: s, policy: p, work: w, layers: make([]layer, w.Layers), links: make([]float64, s.Hosts),
-		hosts: make(map[string]int, s.Hosts), rows: make([]int, s.Hosts), waits: make([]float64, s.Hosts), wrong: newForecast(s), trust: newTrust(s),
+		hosts: make(map[string]int, s.Hosts), takes: s.Model.Profile.Compute(), rows: make([]int, s.Hosts), busy: make([]float64, s.Hosts), waits: make([]float64, s.Hosts), wrong: newForecast(s), trust: newTrust(s),
 		result: Result{Policy: p.Name, Tokens: w.Tokens()},
 	}
 	if p.KeepAlive > 0 {

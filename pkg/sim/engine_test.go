@@ -19,7 +19,7 @@ import (
 func tiny(layers, experts int) Model {
 	n := func(v float64) profiles.Number { return profiles.Number{Value: v} }
 	return Model{Name: "tiny", Shape: routing.Shape{Layers: layers, Experts: experts, TopK: 1}, Profile: &profiles.Profile{
-		Alpha: n(2e-3), Beta: n(1e-3), ExpertBytes: n(1e9), MemoryBytes: n(float64(layers) * 4e9), Bandwidth: n(1e9), ColdStart: n(0.25),
+		Time: profiles.Printed, Alpha: n(2e-3), Beta: n(1e-3), ExpertBytes: n(1e9), MemoryBytes: n(float64(layers) * 4e9), Bandwidth: n(1e9), ColdStart: n(0.25),
 	}}
 }
 
@@ -101,6 +101,36 @@ func TestByHand(t *testing.T) {
 	}
 }
 
+// rooflined is tiny with 1 s to read an expert's weights, 1 ms a row beside that, and
+// 10 ms a call: computing takes longer than reading from 1,000 rows on.
+func rooflined(layers, experts int) Model {
+	n := func(v float64) profiles.Number { return profiles.Number{Value: v} }
+	m := tiny(layers, experts)
+	p := m.Profile
+	p.Time, p.Read, p.Rate, p.Element, p.Call = profiles.Roofline, n(1e9), n(1e12), n(2), n(10e-3)
+	return m
+}
+
+// The rows of TestByHand, where an access takes what reading takes: two accesses a host,
+// however their rows are divided, so that a second replica makes its host slower.
+//
+//	static: 2 s, 10 ms, and 7 rows there and back, 14 ms.
+//	oracle: four accesses and ten rows on two hosts: 2 s, 10 ms and 10 ms.
+func TestRoofline(t *testing.T) {
+	m, rows := rooflined(1, 4), []uint32{6, 2, 1, 1}
+	w := loads(t, m, rows)
+	for name, want := range map[string]float64{"static": 2.024, "oracle": 2.020} {
+		if got := run(t, w, settings(m, 2), policy(name)).Mean(); !near(got, want) {
+			t.Errorf("%s takes %v s, want %v", name, got, want)
+		}
+	}
+	w = loads(t, m, rows, rows, rows)
+	static, moeless := run(t, w, settings(m, 2), policy("static")), run(t, w, settings(m, 2), policy("moeless"))
+	if moeless.Layers[2] <= static.Layers[2] {
+		t.Errorf("a second replica is read in no time: %v s, static %v s", moeless.Layers, static.Layers)
+	}
+}
+
 // An expert without rows for the keep-alive goes to zero. Its first rows wait for
 // the cold start and the transfer, which is what a policy without prediction pays.
 func TestToZeroAndBack(t *testing.T) {
@@ -167,7 +197,8 @@ func TestRefused(t *testing.T) {
 // more than fits, the oracle is fastest, and the same seed gives the same result.
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := tiny(rapid.IntRange(1, 3).Draw(t, "layers"), rapid.IntRange(1, 8).Draw(t, "experts"))
+		of := rapid.SampledFrom([]func(int, int) Model{tiny, rooflined}).Draw(t, "time")
+		m := of(rapid.IntRange(1, 3).Draw(t, "layers"), rapid.IntRange(1, 8).Draw(t, "experts"))
 		s := settings(m, rapid.IntRange(2, 4).Draw(t, "hosts"))
 		s.Distance = rapid.IntRange(1, m.Layers).Draw(t, "distance")
 		s.Accuracy = []float64{rapid.Float64Range(0, 1).Draw(t, "accuracy")}

@@ -73,34 +73,53 @@ func (e *engine) time(y *layer) (byHost, byReplica float64) {
 	}
 	clear(e.rows)
 	clear(e.waits)
-	alpha, beta := e.Model.Profile.Alpha.Value, e.Model.Profile.Beta.Value
+	clear(e.busy)
 	most := 0
 	for i := range y.replicas {
 		r := &y.replicas[i]
 		if r.rows == 0 {
 			continue
 		}
-		wait := max(0, r.ready-e.now)
-		byReplica = max(byReplica, wait+alpha*float64(r.rows))
+		wait, takes := max(0, r.ready-e.now), e.takes.Seconds(e.Model.Profile.Of(r.rows))
+		byReplica = max(byReplica, wait+takes+e.takes.Call)
+		if e.Apart {
+			takes += e.takes.Call
+		}
 		e.rows[r.host] += r.rows
+		e.busy[r.host] += takes
 		e.waits[r.host] = max(e.waits[r.host], wait)
 	}
-	for h, n := range e.rows {
-		byHost = max(byHost, e.waits[h]+alpha*float64(n))
-		most = max(most, n)
+	call := e.takes.Call
+	if e.Apart {
+		call = 0 // it is in busy
 	}
-	there := 2 * beta * float64(most)
+	for h, n := range e.rows {
+		if n > 0 {
+			byHost = max(byHost, e.waits[h]+e.busy[h]+call)
+			most = max(most, n)
+		}
+	}
+	there := 2 * e.Model.Profile.Beta.Value * float64(most)
 	return byHost + there, byReplica + there
 }
 
-// evenly is the time of the layer's rows when all hosts get equally many.
+// evenly is the least that the layer's rows can take, were the hosts equally busy: an
+// expert's weights are read once, whoever does it. No division of rows beats it, as a
+// second replica reads them again.
 func (e *engine) evenly(y *layer) (byHost, byReplica float64) {
-	rows := 0
-	for i := range y.replicas {
-		rows += y.replicas[i].rows
+	busy, all := 0.0, 0
+	for at := 0; at < len(y.replicas); {
+		expert, rows := y.replicas[at].expert, 0
+		for ; at < len(y.replicas) && y.replicas[at].expert == expert; at++ {
+			rows += y.replicas[at].rows
+		}
+		busy += e.takes.Seconds(e.Model.Profile.Of(rows))
+		all += rows
 	}
-	p := e.Model.Profile
-	t := float64(rows) / float64(e.Hosts) * (p.Alpha.Value + 2*p.Beta.Value)
+	if all == 0 {
+		return 0, 0
+	}
+	t := e.takes.Call + (busy+2*e.Model.Profile.Beta.Value*float64(all))/float64(e.Hosts)
 	return t, t
 }
 

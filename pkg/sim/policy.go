@@ -95,7 +95,7 @@ const (
 func Level(v View) (place.Placement, error) {
 	p := v.Model.Profile
 	load := p.ColdStart.Value + p.ExpertBytes.Value/p.Bandwidth.Value
-	gain := atOnce * load / (p.Alpha.Value + 2*p.Beta.Value)
+	gain := atOnce * load / (p.Row() + 2*p.Beta.Value)
 	experts := make([]level.Expert, len(v.Loads))
 	for e, n := range v.Loads {
 		experts[e] = level.Expert{ID: uint32(e), Load: n, Bytes: uint64(p.Expert())}

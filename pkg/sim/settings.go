@@ -18,6 +18,9 @@ type Settings struct {
 	Accuracy []float64
 	// KeepAlive are the seconds that a replica without rows stays in memory.
 	KeepAlive float64
+	// Apart says that each replica's rows are a call of their own, as where each expert
+	// is a function; else a host computes a layer in one call.
+	Apart bool
 	// Other are the seconds that a layer takes beside its experts.
 	Other float64
 	// Predict are the seconds from a layer's beginning to the prediction that is

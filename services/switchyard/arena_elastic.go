@@ -114,7 +114,7 @@ func (c *ArenaCmd) shifting() ([]replay.Request, error) {
 func (c *ArenaCmd) elasticRun(ctx context.Context, e *env, policy string, requests []replay.Request) (*replay.Result, error) {
 	s, err := c.pipeline(ctx, e, policy, func(up *UpCmd) {
 		if c.Device == "paced" {
-			up.Device, up.Profile = c.Device, c.Profile
+			up.Device, up.Profile, up.ProfileTime = c.Device, c.Profile, c.Time
 		}
 	})
 	if err != nil {

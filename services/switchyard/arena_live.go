@@ -70,6 +70,7 @@ func (c *ArenaCmd) live(ctx context.Context, e *env) error {
 	if err := c.beforeWork(err); err != nil {
 		return err
 	}
+	p.Time = c.Time
 	r := &liveReport{
 		Model: model.DemoName, Profile: p.Name, Hosts: c.Hosts, Slice: c.Slice.String(), Requests: len(requests),
 		Scale: replay.Scale{Every: c.Every, Shrink: c.Shrink, Speed: c.Speed}.String(),
@@ -143,7 +144,7 @@ const liveContext = 256
 // as in the simulator, and each function is one expert, whoever plans.
 func (c *ArenaCmd) liveRun(ctx context.Context, e *env, policy string, requests []replay.Request) (*replay.Result, error) {
 	s, err := c.pipeline(ctx, e, policy, func(up *UpCmd) {
-		up.Device, up.Profile, up.Microbatches = "paced", c.Profile, 1
+		up.Device, up.Profile, up.ProfileTime, up.Microbatches = "paced", c.Profile, c.Time, 1
 	})
 	if err != nil {
 		return nil, err

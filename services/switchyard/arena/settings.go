@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/sim"
 	"github.com/switchyard/switchyard/pkg/sim/routing"
 	"github.com/switchyard/switchyard/pkg/sim/trace"
@@ -35,6 +36,8 @@ type Settings struct {
 	Accuracy        []float64
 	// Methods are the accuracies of predictors, for the report alone.
 	Methods []Method
+	// Time is the form of what devices take.
+	Time profiles.Time
 	// Variants are whether routings, distances, thresholds and parts are varied.
 	Variants bool
 	// Threads run policies at once.
@@ -76,6 +79,11 @@ func (s Settings) Check() error {
 
 // of are the simulator's settings for a model.
 func (s Settings) of(m sim.Model) sim.Settings {
+	if m.Profile != nil {
+		profile := *m.Profile
+		profile.Time = s.Time
+		m.Profile = &profile
+	}
 	d := sim.Defaults(m)
 	d.Hosts, d.CV, d.Distance, d.KeepAlive, d.Seed = s.Hosts, s.CV, s.Distance, s.KeepAlive, s.Seed
 	if len(s.Accuracy) > 0 {

@@ -66,7 +66,8 @@ func (r *Result) Compare(s sim.Settings, of elastic.Settings, m Messages) (*Comp
 		return nil, err
 	}
 	p := s.Model.Profile
-	of.RowSeconds, of.LoadSeconds = p.Alpha.Value, p.ColdStart.Value+p.ExpertBytes.Value/p.Bandwidth.Value
+	s.Apart = true // as the live arena groups experts
+	of.RowSeconds, of.LoadSeconds = p.Row(), p.ColdStart.Value+p.ExpertBytes.Value/p.Bandwidth.Value
 	policy, err := sim.Loop(s, of)
 	if err != nil {
 		return nil, fmt.Errorf("simulating scaling %s: %w", of.Scaling, err)

@@ -35,6 +35,7 @@ func TestCompare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.Time = profiles.Printed
 	r := answered(p.Alpha.Value, p.Beta.Value)
 	m := r.Messages()
 	if math.Abs(m.Fixed-1e-3) > 1e-8 || math.Abs(m.PerRow-1e-5) > 1e-9 {

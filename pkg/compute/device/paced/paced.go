@@ -3,9 +3,9 @@
 // device says. Eight of them on one small machine show what placement, stragglers
 // and cold starts cost on eight large ones. Every figure made so is the profile's.
 //
-//   - Rows take alpha each. The device computes one call after the other, so its
-//     time is that of all rows it gets, however they are divided into calls. A
-//     result is released when its rows have also been on the way, there and back.
+//   - A call takes what pkg/policy/cost says of its accesses: one of each expert that
+//     has rows in it. The device computes one call after the other. A result is
+//     released when its rows have also been on the way, there and back.
 //   - A load waits for the cold start, and then for its transfer: there is one at a
 //     time. Without other settings the next load begins after it, so that
 //     transfers have the order of their priorities.
@@ -25,6 +25,7 @@ package paced
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/switchyard/switchyard/kernels/pool"
@@ -32,12 +33,14 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/policy/cost"
 )
 
 // Device is a device as a profile describes it.
 type Device struct {
 	*device.Store[*forward.Expert]
 	profile *profiles.Profile
+	takes   cost.Device
 	wait    waiter
 	counts  *counts
 	busy    timeline
@@ -67,7 +70,7 @@ func newOn(m *model.Model, p *pool.Pool, l *loader, from device.Loader[*forward.
 	}
 	return &Device{
 		Store:   device.NewStore(m.Spec.Layers, m.Spec.Experts, from, s),
-		profile: l.profile, wait: l.wait, counts: l.counts,
+		profile: l.profile, takes: l.profile.Compute(), wait: l.wait, counts: l.counts,
 		compute: func(from forward.Lender, in forward.Routed, out []float32, s *forward.ExpertScratch) error {
 			return forward.ComputeExperts(p, from, in, out, s)
 		},
@@ -83,17 +86,34 @@ func NameOf(p *profiles.Profile) string { return "paced:" + p.Name }
 // Compute returns the CPU's result when the profile's device would have it, or
 // when it is there if that is later.
 func (d *Device) Compute(in forward.Routed, out []float32, s *forward.ExpertScratch) error {
-	came, rows := time.Now(), len(in.Expert)
+	came := time.Now()
 	lent := keeper{Store: d.Store}
 	defer lent.giveBack()
 	if err := d.compute(&lent, in, out, s); err != nil {
 		return err
 	}
-	took := d.profile.Compute(rows)
-	due := d.busy.take(came, took).Add(2 * d.profile.Communicate(rows))
+	took := duration(d.takes.Compute(d.accesses(in.Expert)...))
+	due := d.busy.take(came, took).Add(2 * d.profile.Communicate(len(in.Expert)))
 	d.counts.computed(took, time.Since(due))
 	defer func() { d.counts.released(time.Since(due)) }()
 	return d.wait.until(context.Background(), due)
+}
+
+// duration is exact where seconds are a whole number of nanoseconds.
+func duration(seconds float64) time.Duration {
+	return time.Duration(math.Round(seconds * float64(time.Second)))
+}
+
+// accesses are those of a call, one of each expert that has rows in it.
+func (d *Device) accesses(experts []uint32) (all []cost.Access) {
+	rows := map[uint32]int{}
+	for _, e := range experts {
+		rows[e]++
+	}
+	for _, n := range rows {
+		all = append(all, d.profile.Of(n))
+	}
+	return all
 }
 
 // Close ends the device; see device.Device.

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { testleaks.Main(m) }
 func card() *profiles.Profile {
 	n := func(v float64) profiles.Number { return profiles.Number{Value: v, Source: "made up"} }
 	return &profiles.Profile{
-		Name: "card", Alpha: n(10e-3), Beta: n(1e-3), ExpertBytes: n(1000), MemoryBytes: n(10_000), Bandwidth: n(10_000), ColdStart: n(20e-3),
+		Name: "card", Time: profiles.Printed, Alpha: n(10e-3), Beta: n(1e-3), ExpertBytes: n(1000), MemoryBytes: n(10_000), Bandwidth: n(10_000), ColdStart: n(20e-3),
 	}
 }
 
@@ -73,11 +73,15 @@ type timed struct {
 }
 
 func newTimed(t *testing.T, cpu device.Loader[*forward.Expert], s device.Settings) *timed {
+	return newTimedOn(t, card(), cpu, s)
+}
+
+func newTimedOn(t *testing.T, p *profiles.Profile, cpu device.Loader[*forward.Expert], s device.Settings) *timed {
 	m := tiny(t)
 	if cpu == nil {
 		cpu = device.Packed(m)
 	}
-	l := newLoader(card(), cpu, timers{})
+	l := newLoader(p, cpu, timers{})
 	d := newOn(m, pool.New(1), l, l, s)
 	t.Cleanup(d.Close)
 	return &timed{d, t, time.Now()}
@@ -279,6 +283,35 @@ func TestMemory(t *testing.T) {
 		var refused *device.RefusedError
 		if err := small.Load(t.Context(), forward.ExpertID{Expert: 1}, 0).Err(); !errors.As(err, &refused) || refused.Room != 999 {
 			t.Error(err)
+		}
+	})
+}
+
+// Weights are read once an access: a second row of an expert takes no longer, one of
+// another expert does, and so does a second call.
+func TestAccesses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := func(v float64) profiles.Number { return profiles.Number{Value: v, Source: "made up"} }
+		p := card()
+		p.Time, p.Beta = profiles.Roofline, n(0)
+		// 10 ms to read 1,000 bytes, 2 ms a row, 1 ms an access, 3 ms a call.
+		p.Read, p.Rate, p.Element, p.Access, p.Call = n(100e3), n(500e3), n(2), n(1e-3), n(3e-3)
+		d := newTimedOn(t, p, nil, device.Settings{})
+		d.warm(0, 1)
+		for _, tc := range []struct {
+			experts []uint32
+			ms      int
+		}{
+			{[]uint32{0}, 14},
+			{[]uint32{0, 0}, 14},
+			{[]uint32{0, 1, 0}, 25},
+			{[]uint32{1, 1, 1, 1, 1, 1, 1, 1, 1}, 22},
+		} {
+			d.began = time.Now()
+			if err := d.run(tc.experts...); err != nil {
+				t.Fatal(err)
+			}
+			d.wantTime(tc.ms)
 		}
 	})
 }

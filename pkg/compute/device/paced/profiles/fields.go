@@ -22,6 +22,11 @@ const (
 // fields are all numbers of a profile. What divides, and what a device cannot be
 // without, must not be 0.
 var fields = []field{
+	{"read_bytes_per_second", func(p *Profile) *Number { return &p.Read }, 1e6, mostBytes, false},
+	{"flops_per_second", func(p *Profile) *Number { return &p.Rate }, 1e6, 1e18, false},
+	{"element_bytes", func(p *Profile) *Number { return &p.Element }, 0.25, 8, false},
+	{"access_seconds", func(p *Profile) *Number { return &p.Access }, 0, 1, false},
+	{"call_seconds", func(p *Profile) *Number { return &p.Call }, 0, 1, false},
 	{"alpha_seconds", func(p *Profile) *Number { return &p.Alpha }, 1e-12, 1, false},
 	{"beta_seconds", func(p *Profile) *Number { return &p.Beta }, 0, 1, false},
 	{"expert_bytes", func(p *Profile) *Number { return &p.ExpertBytes }, 1, mostBytes, true},

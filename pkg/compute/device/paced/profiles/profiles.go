@@ -11,18 +11,28 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/switchyard/switchyard/pkg/policy/cost"
 )
 
 // Profile is a device with the experts of a model.
 type Profile struct {
 	// Name is that of the file, without its folder and ending.
 	Name string
+	// Time is the form of what computing takes; "" is Roofline. No file has it.
+	Time Time
 	// Device and Experts are for people.
 	Device, Experts string
 
-	// Alpha is the seconds that computing a row with an expert takes, Beta those
-	// that a row takes to the device, and again those back.
-	Alpha, Beta Number
+	// Read is the bytes a second at which kernels read weights, Rate the floating-point
+	// operations a second that they reach, Element the bytes of one parameter.
+	Read, Rate, Element Number
+	// Access is the seconds of an access beside both, Call those of a call.
+	Access, Call Number
+	// Alpha is the seconds of a row where time is MoEless's printed α·rows.
+	Alpha Number
+	// Beta is the seconds that a row takes to the device, and again those back.
+	Beta Number
 	// ExpertBytes is an expert's memory on the device, MemoryBytes all that there
 	// is for experts.
 	ExpertBytes, MemoryBytes Number
@@ -50,9 +60,37 @@ func (n Number) String() string {
 	return strconv.FormatFloat(n.Value, format, -1, 64)
 }
 
-// Compute is the time of so many rows.
-func (p *Profile) Compute(rows int) time.Duration {
-	return time.Duration(float64(rows) * p.Alpha.Value * float64(time.Second))
+// Time is a form of what computing takes.
+type Time string
+
+// The forms.
+const (
+	// Roofline reads an expert's weights once an access and then pays for each row.
+	Roofline Time = "roofline"
+	// Printed is MoEless's α·rows.
+	Printed Time = "printed"
+)
+
+// Compute is what computing takes on the device.
+func (p *Profile) Compute() cost.Device {
+	if p.Time == Printed {
+		return cost.Device{Timer: cost.Printed{Alpha: p.Alpha.Value}}
+	}
+	return cost.Device{
+		Timer: cost.Roofline{Bandwidth: p.Read.Value, Rate: p.Rate.Value, Overhead: p.Access.Value, ElementBytes: p.Element.Value},
+		Call:  p.Call.Value,
+	}
+}
+
+// Row is the seconds that a row takes among many others of its expert.
+func (p *Profile) Row() float64 {
+	const many = 1 << 16
+	return p.Compute().Seconds(p.Of(many)) / many
+}
+
+// Of is an access of an expert for so many rows.
+func (p *Profile) Of(rows int) cost.Access {
+	return cost.Access{Bytes: p.ExpertBytes.Value, Rows: rows}
 }
 
 // Communicate is the time of so many rows one way: to the device, or back.
