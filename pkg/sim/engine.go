@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/switchyard/switchyard/pkg/policy/cost"
+	"github.com/switchyard/switchyard/pkg/policy/divide"
 	"github.com/switchyard/switchyard/pkg/policy/place"
 )
 
@@ -24,6 +25,10 @@ type engine struct {
 	wrong   forecast
 	trust   trust
 	serving []int // replicas of the expert that is looked at
+	divider *divide.Divider
+	asked   []divide.Expert // of the layer that runs
+	places  []int           // their hosts
+	shares  []divide.Share
 	result  Result
 }
 
@@ -49,7 +54,8 @@ func newEngine(w *Workload, s Settings, p Policy) *engine {
 	e := &engine{
 		Settings: s, policy: p, work: w, layers: make([]layer, w.Layers), links: make([]float64, s.Hosts),
 		hosts: make(map[string]int, s.Hosts), takes: s.Model.Profile.Compute(), rows: make([]int, s.Hosts), busy: make([]float64, s.Hosts), waits: make([]float64, s.Hosts), wrong: newForecast(s), trust: newTrust(s),
-		result: Result{Policy: p.Name, Tokens: w.Tokens()},
+		divider: divide.New(s.Model.Profile.Compute(), s.Model.Profile.ExpertBytes.Value, s.Hosts),
+		result:  Result{Policy: p.Name, Tokens: w.Tokens()},
 	}
 	if p.KeepAlive > 0 {
 		e.KeepAlive = p.KeepAlive

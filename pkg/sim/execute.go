@@ -1,6 +1,10 @@
 package sim
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/switchyard/switchyard/pkg/policy/divide"
+)
 
 // execute runs a layer: the clock moves by its time.
 func (e *engine) execute(i, l int) error {
@@ -13,9 +17,7 @@ func (e *engine) execute(i, l int) error {
 			}
 		}
 	}
-	for x, n := range loads {
-		e.spread(y, x, int(n), x+l)
-	}
+	e.divide(y, loads, l)
 	seconds, byReplica := e.time(y)
 	e.bill(y, seconds, byReplica)
 	e.now += seconds
@@ -24,23 +26,38 @@ func (e *engine) execute(i, l int) error {
 	return nil
 }
 
-// spread splits an expert's rows evenly over its replicas that are ready. Which of
-// them get the rows that are left over differs by expert and layer.
-func (e *engine) spread(y *layer, expert, n, turn int) {
-	if n == 0 {
-		return
+// divide gives the layer's rows to replicas that are ready, as the policy divides them.
+func (e *engine) divide(y *layer, loads []uint32, l int) {
+	e.asked = e.asked[:0]
+	for x, n := range loads {
+		one := divide.Expert{Rows: int(n)}
+		if n > 0 {
+			one.Hosts = e.on(y, x)
+		}
+		e.asked = append(e.asked, one)
 	}
+	if e.policy.Divides {
+		e.shares = e.divider.Least(e.shares[:0], e.asked)
+	} else {
+		e.shares = divide.Even(e.shares[:0], e.asked, l)
+	}
+	for _, s := range e.shares {
+		y.replicas[y.find(s.Expert, s.Host)].rows = s.Rows
+	}
+	e.places = e.places[:0]
+}
+
+// on are the hosts of the replicas that serve an expert.
+func (e *engine) on(y *layer, expert int) []int {
 	e.serving = y.serving(expert, e.now, e.serving[:0])
-	to := e.serving
-	if y.replicas[to[0]].ready > e.now {
+	if y.replicas[e.serving[0]].ready > e.now {
 		e.result.Waits++
 	}
-	for i, at := range to {
-		y.replicas[at].rows = n / len(to)
-		if (i+turn)%len(to) < n%len(to) {
-			y.replicas[at].rows++
-		}
+	first := len(e.places)
+	for _, at := range e.serving {
+		e.places = append(e.places, y.replicas[at].host)
 	}
+	return e.places[first:len(e.places):len(e.places)]
 }
 
 // wake loads an expert that is nowhere, for rows that are there already, on the

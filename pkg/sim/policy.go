@@ -48,6 +48,9 @@ type Policy struct {
 	Every float64
 	// Corrects says that predictions are corrected by what came of those before.
 	Corrects bool
+	// Divides says that gates divide an expert's rows only where that ends a layer sooner
+	// (pkg/policy/divide); else all its replicas have equally many.
+	Divides bool
 	// KeepAlive are seconds in place of the settings', if it is not 0.
 	KeepAlive float64
 	// Start decides before the first iteration, on the loads of the trace's first
@@ -79,8 +82,8 @@ func Policies() []Policy {
 		{Name: "reactive", Decide: Both(scale.Reactive, place.MoEless), Every: reactiveEvery},
 		{Name: "oracle", Serverful: true, Lossy: true},
 		{Name: "moeless", Decide: Both(scale.MoEless, place.MoEless), Sees: Ahead},
-		{Name: "moeless+", Decide: Level, Sees: Ahead, Corrects: true},
-		{Name: "moeless+lean", Decide: Level, Sees: Ahead, Corrects: true, KeepAlive: leanKeepAlive},
+		{Name: "moeless+", Decide: Level, Sees: Ahead, Corrects: true, Divides: true},
+		{Name: "moeless+lean", Decide: Level, Sees: Ahead, Corrects: true, Divides: true, KeepAlive: leanKeepAlive},
 	}
 }
 
