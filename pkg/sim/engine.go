@@ -54,7 +54,7 @@ func newEngine(w *Workload, s Settings, p Policy) *engine {
 	e := &engine{
 		Settings: s, policy: p, work: w, layers: make([]layer, w.Layers), links: make([]float64, s.Hosts),
 		hosts: make(map[string]int, s.Hosts), takes: s.Model.Profile.Compute(), rows: make([]int, s.Hosts), busy: make([]float64, s.Hosts), waits: make([]float64, s.Hosts), wrong: newForecast(s), trust: newTrust(s),
-		divider: divide.New(s.Model.Profile.Compute(), s.Model.Profile.ExpertBytes.Value, s.Hosts),
+		divider: divide.New(s.takes(), s.Model.Profile.ExpertBytes.Value, s.Hosts),
 		result:  Result{Policy: p.Name, Tokens: w.Tokens()},
 	}
 	if p.KeepAlive > 0 {
@@ -202,7 +202,7 @@ func (e *engine) apply(y *layer, p place.Placement, loads []float64) {
 	for _, r := range p.Replicas {
 		if at := y.find(int(r.Expert), e.hosts[r.Host]); at >= 0 {
 			y.replicas[at].wanted = true
-			if loads[r.Expert] > 0 {
+			if loads[r.Expert] > 0 && (!e.policy.Divides || e.homeOf(int(r.Expert)) == e.hosts[r.Host]) {
 				y.replicas[at].used = e.now
 			}
 		} else if loads[r.Expert] > 0 || y.resident(int(r.Expert)) {
@@ -213,6 +213,9 @@ func (e *engine) apply(y *layer, p place.Placement, loads []float64) {
 		e.load(y, int(r.Expert), e.hosts[r.Host], e.now+e.Predict)
 	}
 }
+
+// homeOf is the host that an expert is dealt to.
+func (e *engine) homeOf(expert int) int { return expert % e.Hosts }
 
 // load begins to load a replica: its transfer waits for the cold start and for the
 // host's link. What nobody wants makes room.

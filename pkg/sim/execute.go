@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/switchyard/switchyard/pkg/policy/divide"
 )
@@ -57,7 +58,11 @@ func (e *engine) on(y *layer, expert int) []int {
 	for _, at := range e.serving {
 		e.places = append(e.places, y.replicas[at].host)
 	}
-	return e.places[first:len(e.places):len(e.places)]
+	on := e.places[first:len(e.places):len(e.places)]
+	if at := slices.Index(on, e.homeOf(expert)); at > 0 {
+		on[0], on[at] = on[at], on[0]
+	}
+	return on
 }
 
 // wake loads an expert that is nowhere, for rows that are there already, on the

@@ -3,7 +3,8 @@ package sim
 import (
 	"math"
 
-	"github.com/switchyard/switchyard/pkg/policy/level"
+	"github.com/switchyard/switchyard/pkg/policy/copies"
+	"github.com/switchyard/switchyard/pkg/policy/cost"
 	"github.com/switchyard/switchyard/pkg/policy/place"
 	"github.com/switchyard/switchyard/pkg/policy/scale"
 )
@@ -79,31 +80,45 @@ func Policies() []Policy {
 		{Name: "static", Serverful: true},
 		{Name: "eplb", Decide: eplb(redundant), Every: eplbEvery, Start: true, Serverful: true},
 		{Name: "eplb-full", Decide: eplb(math.MaxInt), Every: eplbEvery, Start: true, Serverful: true},
+		{Name: "eplb-full+", Decide: eplb(math.MaxInt), Every: eplbEvery, Start: true, Serverful: true, Divides: true},
 		{Name: "reactive", Decide: Both(scale.Reactive, place.MoEless), Every: reactiveEvery},
 		{Name: "oracle", Serverful: true, Lossy: true},
 		{Name: "moeless", Decide: Both(scale.MoEless, place.MoEless), Sees: Ahead},
-		{Name: "moeless+", Decide: Level, Sees: Ahead, Corrects: true, Divides: true},
-		{Name: "moeless+lean", Decide: Level, Sees: Ahead, Corrects: true, Divides: true, KeepAlive: leanKeepAlive},
+		{Name: "moeless+", Decide: Copies, Sees: Ahead, Corrects: true, Divides: true},
+		{Name: "moeless+lean", Decide: Copies, Sees: Ahead, Corrects: true, Divides: true, KeepAlive: leanKeepAlive},
 	}
 }
 
-// What moeless+ tolerates, and the part of the time of a load that this must save
-// at once: the replica stays and saves more.
-const (
-	tolerance = 0.02
-	atOnce    = 0.05
-)
+// atOnce is the part of the time of a load that it must save a layer at once: the
+// replica stays, and saves more.
+const atOnce = 0.05
 
-// Level decides replicas and hosts in one.
-func Level(v View) (place.Placement, error) {
+// Copies decides what to load beside what is warm.
+func Copies(v View) (place.Placement, error) {
 	p := v.Model.Profile
-	load := p.ColdStart.Value + p.ExpertBytes.Value/p.Bandwidth.Value
-	gain := atOnce * load / (p.Row() + 2*p.Beta.Value)
-	experts := make([]level.Expert, len(v.Loads))
+	gain := atOnce * (p.ColdStart.Value + p.ExpertBytes.Value/p.Bandwidth.Value)
+	experts := make([]copies.Expert, len(v.Loads))
 	for e, n := range v.Loads {
-		experts[e] = level.Expert{ID: uint32(e), Load: n, Bytes: uint64(p.Expert())}
+		experts[e] = copies.Expert{ID: uint32(e), Load: n, Bytes: uint64(p.Expert())}
 	}
-	return level.Decide(level.State{Experts: experts, Hosts: v.Fleet, Previous: v.Warm, Serving: v.Serving}, level.Settings{Tolerance: tolerance, Gain: gain, Spare: min(v.Spare, 99)})
+	return copies.Decide(copies.State{Experts: experts, Hosts: v.Fleet, Warm: v.Warm}, copies.Settings{Device: v.takes(), Gain: gain, Spare: v.Spare})
+}
+
+// takes is what accesses take, the messages of their rows included.
+func (s Settings) takes() cost.Device {
+	d := s.Model.Profile.Compute()
+	d.Timer = messages{d.Timer, 2 * s.Model.Profile.Beta.Value}
+	return d
+}
+
+// messages adds what each row takes on its way, there and back.
+type messages struct {
+	cost.Timer
+	row float64
+}
+
+func (m messages) Seconds(a cost.Access) float64 {
+	return m.Timer.Seconds(a) + m.row*float64(max(0, a.Rows))
 }
 
 // redundant is how many redundant experts EPLB has for each expert. The paper's

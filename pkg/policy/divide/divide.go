@@ -11,7 +11,8 @@ import (
 // Expert is what one of a layer's experts has to compute, and where it can.
 type Expert struct {
 	Rows int
-	// Hosts have a replica that is warm, ascending. There must be one at least.
+	// Hosts have a replica that is warm. There must be one at least. The first is its
+	// home, where all its rows go when no division ends a layer sooner.
 	Hosts []int
 }
 
@@ -42,6 +43,9 @@ type Divider struct {
 	device cost.Device
 	bytes  float64 // of an expert
 	busy   []float64
+	spread []float64 // busy, as Spread divides
+	on     [][]int   // the shares of each host
+	times  []float64 // of experts, on one host
 	order  []int
 	hosts  []int
 	parts  []int
@@ -53,25 +57,59 @@ func New(d cost.Device, expertBytes float64, hosts int) *Divider {
 	return &Divider{device: d, bytes: expertBytes, busy: make([]float64, hosts)}
 }
 
-// Least divides the rows of a layer. It adds to to. The expert whose rows take longest
-// comes first, of equals the lower one, as in longest processing time first (Graham
-// 1969); it goes to so many of its hosts, the least busy first, as end it soonest.
+// Least divides the rows of a layer as Spread does, or, where the experts' homes by
+// themselves end no later, leaves all rows there. It adds to to.
 func (d *Divider) Least(to []Share, experts []Expert) []Share {
+	before := len(to)
+	to = d.Spread(to, experts)
+	soonest := slices.Max(d.busy)
+	d.spread = append(d.spread[:0], d.busy...)
 	clear(d.busy)
-	d.order = d.order[:0]
+	for _, e := range d.order {
+		d.busy[experts[e].Hosts[0]] += d.times[e]
+	}
+	if slices.Max(d.busy) > soonest {
+		copy(d.busy, d.spread)
+		return to
+	}
+	to = to[:before]
+	for _, e := range d.order {
+		to = append(to, Share{e, experts[e].Hosts[0], experts[e].Rows})
+	}
+	return to
+}
+
+// Spread divides the rows of a layer. It adds to to. The expert that takes longest comes
+// first, of equals the one with fewest hosts, as in longest processing time first (Graham
+// 1969); it goes to so many of its hosts, the least busy first, as end it soonest. Then
+// whole shares move off the busiest hosts, as far as they can.
+func (d *Divider) Spread(to []Share, experts []Expert) []Share {
+	before := len(to)
+	d.sort(experts)
+	clear(d.busy)
+	for _, e := range d.order {
+		to = d.place(to, e, experts[e])
+	}
+	d.relieve(to[before:], experts)
+	return to
+}
+
+// sort notes the experts that have rows in the order in which they are placed.
+func (d *Divider) sort(experts []Expert) {
+	d.order, d.times = d.order[:0], d.times[:0]
 	for e, x := range experts {
+		d.times = append(d.times, d.takes(x.Rows))
 		if x.Rows > 0 {
 			d.order = append(d.order, e)
 		}
 	}
 	slices.SortFunc(d.order, func(a, b int) int {
-		return cmp.Or(experts[b].Rows-experts[a].Rows, a-b)
+		return cmp.Or(cmp.Compare(d.times[b], d.times[a]), len(experts[a].Hosts)-len(experts[b].Hosts), experts[b].Rows-experts[a].Rows, a-b)
 	})
-	for _, e := range d.order {
-		to = d.place(to, e, experts[e])
-	}
-	return to
 }
+
+// Busy are the seconds of each host by the last division. It is valid until the next one.
+func (d *Divider) Busy() []float64 { return d.busy }
 
 // place takes an expert's rows to its hosts.
 func (d *Divider) place(to []Share, e int, x Expert) []Share {

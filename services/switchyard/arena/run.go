@@ -132,8 +132,8 @@ func (s Settings) ablation(m sim.Model, w *sim.Workload) (jobs []job) {
 		{Name: "without scaling", Decide: sim.Both(scale.Static, place.MoEless), Sees: sim.Ahead},
 		{Name: "without placement", Decide: sim.Both(scale.MoEless, place.RoundRobin), Sees: sim.Ahead},
 		{Name: "without all three", Decide: sim.Both(scale.Static, place.RoundRobin), Every: tenMinutes, Start: true},
-		{Name: "moeless+", Decide: sim.Level, Sees: sim.Ahead, Corrects: true},
-		{Name: "moeless+, exact loads", Decide: sim.Level, Sees: sim.Exact},
+		{Name: "moeless+", Decide: sim.Copies, Sees: sim.Ahead, Corrects: true, Divides: true},
+		{Name: "moeless+, exact loads", Decide: sim.Copies, Sees: sim.Exact, Divides: true},
 	} {
 		jobs = append(jobs, job{part: partAblation, routing: routingFitted, settings: s.of(m), policy: p, work: w})
 	}
