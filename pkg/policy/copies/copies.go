@@ -128,19 +128,19 @@ func (l *layout) house() error {
 
 // search copies experts until the next copies would save less than their loads have to.
 // A copy that saves nothing by itself is tried with those after it, as several hosts can
-// be equally busy.
+// be equally busy, as long as all of them together could still be worth their loads.
 func (l *layout) search() {
 	var made []divide.Share
 	best, kept := l.divide(), 0
 	floor := l.floor()
-	for len(made)-kept <= len(l.hosts) && l.spare > 0 && best-floor > l.Gain {
+	for pending := 0; l.spare > 0 && pending <= len(l.hosts) && best-floor > l.Gain*float64(pending+1); pending++ {
 		c, ok := l.copy()
 		if !ok {
 			break
 		}
 		made = append(made, c)
-		if score := l.divide() + l.Gain*float64(len(made)); score < best {
-			best, kept = score, len(made)
+		if ends := l.divide(); ends+l.Gain*float64(pending+1) < best {
+			best, kept, pending = ends, len(made), -1
 		}
 	}
 	for _, c := range made[kept:] {
@@ -164,7 +164,8 @@ func (l *layout) divide() (seconds float64) {
 	return slices.Max(append(l.divider.Busy(), 0))
 }
 
-// tried are the experts of the busiest host of which a copy is tried.
+// tried are the experts of the busiest host of which a copy is tried; where hosts hold one
+// or two each there is no choice to speak of.
 const tried = 3
 
 // copy adds the copy of an expert of the busiest host to the least busy host without it
