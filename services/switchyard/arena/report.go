@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/sim"
 	"github.com/switchyard/switchyard/pkg/sim/trace"
 )
@@ -35,19 +36,28 @@ func newReport(s Settings) *Report {
 		Device: s.BackEnd.Device(), Hosts: s.Hosts, Routing: s.Fitted, Accuracy: s.Accuracy, Methods: s.Methods,
 	}
 	r.Assumed = []string{
-		"A layer lasts max over hosts of (wait + α·rows) + 2·max over hosts of β·rows (MoEless, §3.3). The paper prints the first maximum over replicas; replicas of one host share its processor (§4.3), so their rows add up. layer_ms_mean_by_replica is the printed formula.",
-		"α, β, bytes, cold start and bandwidth are those of the paced profiles, where each has its source or the word assumed.",
+		takes(s.Time),
+		"A layer lasts until its busiest host is done: its replicas share its processor (MoEless, §4.3), so their accesses add up; then 2·max over hosts of β·rows. The paper (§3.3) prints a maximum over replicas; layer_ms_mean_by_replica is that.",
+		"All constants are those of the paced profiles, where each has its source or the word assumed.",
 		fmt.Sprintf("Requests that arrive within a second are one batch (§6.1): its prompts are one iteration, and then each request has one row in each of %d iterations a second until its answer ends; batches share these. Iterations are the same for all policies; where a cluster cannot follow the trace, they begin late.", s.PerSecond),
-		"An expert's rows are split evenly over its replicas that are loaded. Until a new replica is, those before it serve; an expert on no host waits for a cold start.",
+		"An expert's rows are split evenly over its replicas that are loaded, for moeless+, moeless+lean and eplb-full+ so that the busiest host is done soonest (pkg/policy/divide). Until a new replica is, those before it serve; an expert on no host waits for a cold start.",
 		"The layers of a model share a host's memory evenly. No policy holds more than fits.",
-		"static: one replica of each expert, round robin. eplb: as many redundant experts as experts, which is what the paper's costs of EPLB imply; decided on the trace's first ten minutes before these are served, then every ten simulated minutes on those before. eplb-full: the same with all memory that there is.",
+		"static: one replica of each expert, round robin. eplb: as many redundant experts as experts, which is what the paper's costs of EPLB imply; decided on the trace's first ten minutes before these are served, then every ten simulated minutes on those before. eplb-full: the same with all memory that there is; eplb-full+ divides rows as moeless+ does.",
 		"oracle: every host has the same number of rows, against the gate's choice; it holds one replica of each expert.",
 		"reactive: MoEless' placement of replicas in proportion to the loads of the 15 s before.",
 		"moeless: algorithms 1 and 2 in every iteration, on predictions that give the share accuracy_by_distance of routed rows to the right expert and the others to experts of a fixed, skewed choice of each layer. The first layers are predicted from the iteration before.",
-		"moeless+: the same predictions, corrected by what came of those before; replicas and hosts are decided in one (pkg/policy/level). It is not the paper's. moeless+lean is the same with a keep-alive of 2 s in place of the setting.",
+		"moeless+: the same predictions, corrected by what came of those before; experts are copied where that ends a layer sooner (pkg/policy/copies). It is not the paper's. moeless+lean is the same with a keep-alive of 2 s in place of the setting.",
 		"cost_gb_s bills as the paper does: the replicas of a layer while it runs, and all memory all the time of static, eplb and oracle. cost_resident_gb_s is all memory for as long as it is held, keep-alive and loading included, of all policies alike. Both are of experts only: all else is the same for all.",
 	}
 	return r
+}
+
+// takes says what an access takes.
+func takes(t profiles.Time) string {
+	if t == profiles.Printed {
+		return "An access takes α·rows, the form that MoEless prints (§3.3), in which reading an expert's weights costs each row the same."
+	}
+	return "An access of an expert takes its overhead and the longer of reading its weights once and computing its rows (a roofline, fitted to layers measured on an H200 with an error of 14 %); each host's call has an overhead beside."
 }
 
 // paper are the claims of MoEless, §6.2, in parts of the other's.
