@@ -19,7 +19,8 @@ import (
 type Profile struct {
 	// Name is that of the file, without its folder and ending.
 	Name string
-	// Time is the form of what computing takes; "" is Roofline. No file has it.
+	// Time is the form of what computing takes; "" is Roofline. No file has it. A file without
+	// the roofline's numbers has Printed, whatever is here.
 	Time Time
 	// Device and Experts are for people.
 	Device, Experts string
@@ -73,7 +74,7 @@ const (
 
 // Compute is what computing takes on the device.
 func (p *Profile) Compute() cost.Device {
-	if p.Time == Printed {
+	if p.printed() {
 		return cost.Device{Timer: cost.Printed{Alpha: p.Alpha.Value}}
 	}
 	return cost.Device{
@@ -134,3 +135,6 @@ func (p *Profile) String() string {
 	w.Flush() // a strings.Builder takes everything
 	return b.String()
 }
+
+// printed says whether rows take MoEless's α each.
+func (p *Profile) printed() bool { return p.Time == Printed || p.Read.Value == 0 }

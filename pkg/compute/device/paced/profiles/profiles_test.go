@@ -201,3 +201,21 @@ func TestDerived(t *testing.T) {
 		}
 	}
 }
+
+// A profile from before the roofline, or without it, is of printed time.
+func TestWithoutRoofline(t *testing.T) {
+	const file = "device: a\nexperts: b\nalpha_seconds: {value: 0.001, source: c}\nbeta_seconds: {value: 0, source: c}\n" +
+		"expert_bytes: {value: 1, source: c}\nmemory_bytes: {value: 9, source: c}\nbytes_per_second: {value: 9, source: c}\ncold_start_seconds: {value: 0, source: c}\n"
+	p, err := Read("p.yaml", []byte(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p.Time = range []Time{"", Roofline, Printed} {
+		if got := p.Compute().Compute(p.Of(3)); got != 0.003 || p.Row() != 0.001 {
+			t.Errorf("%q: %v s, %v a row", p.Time, got, p.Row())
+		}
+	}
+	if _, err := Read("p.yaml", []byte(file+"call_seconds: {value: 0, source: c}\n")); err == nil || !strings.Contains(err.Error(), "is missing") {
+		t.Errorf("a part of the roofline: %v", err)
+	}
+}
