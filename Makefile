@@ -100,7 +100,7 @@ test-kernels: ## Run the CUDA kernels on the processor against the oracle (needs
 	CGO_ENABLED=1 $(GO) test -count=1 -tags emulate -bench GPU -benchtime 1x ./kernels/cuda/emulate ./pkg/compute/device/cuda
 
 # Only packages whose code or tests start goroutines or lock: in others nothing can race.
-RACED = $(sort $(dir $(shell grep -rlE --include='*.go' --exclude-dir=.cache --exclude-dir='_*' --exclude-dir=testdata '^\s*"sync(/atomic)?"$$|sync/errgroup"|\bgo func|^\s*go [a-z]' .)))
+RACED = $(filter $(patsubst github.com/switchyard/switchyard%,.%/,$(shell $(GO) list ./...)),$(sort $(dir $(shell grep -rlE --include='*.go' --exclude-dir=.cache '^\s*"sync(/atomic)?"$$|sync/errgroup"|\bgo func|^\s*go [a-z]' .))))
 
 .PHONY: race
 race: ## Run the tests, which "make test" has vetted, with the race detector (needs a C compiler)
