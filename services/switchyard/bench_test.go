@@ -15,7 +15,6 @@ import (
 
 // A bench closes its model: none of the files stays mapped.
 func TestBenchClosesModel(t *testing.T) {
-	t.Parallel()
 	mapped := func() string {
 		maps, err := os.ReadFile("/proc/self/maps")
 		if errors.Is(err, fs.ErrNotExist) {
@@ -82,7 +81,6 @@ func (w *interrupting) Write(p []byte) (int, error) {
 
 // A bench that a signal ends says that, and not what became of its services.
 func TestBenchInterrupted(t *testing.T) {
-	t.Parallel()
 	ctx, signal := context.WithCancel(t.Context())
 	out, says := &interrupting{signal: signal}, &bytes.Buffer{}
 	args := []string{"bench", "--synthetic", "tiny", "--batch", "1,1", "--rounds", "1", "--seconds", "0.001"}

@@ -20,7 +20,6 @@ import (
 // A connection that the server closes for good ends the process: its service
 // could do nothing any more, and whoever keeps processes alive would not see it.
 func TestClosedConnectionEndsTheProcess(t *testing.T) {
-	t.Parallel()
 	for i, service := range cluster.Names {
 		t.Run(service, func(t *testing.T) {
 			t.Parallel()
@@ -48,7 +47,6 @@ func TestClosedConnectionEndsTheProcess(t *testing.T) {
 
 // Names that messages claim do not become subjects that cost a connection.
 func TestLongNames(t *testing.T) {
-	t.Parallel()
 	s := newAdversary(t, 1)
 	good := &pb.Key{Version: schemas.Version, Model: s.layer0().ModelHash, Owner: "a", Epoch: 1, Step: 1, Rows: 1, Shard: "s"}
 	aggregator := s.anyOf("aggregator").Id

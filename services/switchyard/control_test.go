@@ -134,7 +134,6 @@ func (s *adversary) until(what string, ok func() bool) {
 // Whatever is written in the place of the plan, requests are served, replicas
 // join, and the planner puts a plan there again that goes on.
 func TestForgedPlans(t *testing.T) {
-	t.Parallel()
 	s := newAdversary(t, 1)
 	streams := s.streams()
 	for _, tc := range []struct {
@@ -245,7 +244,6 @@ func (s *adversary) present() []*pb.Member {
 
 // Records that nobody stands behind change no plan, and take no rows.
 func TestForgedMembers(t *testing.T) {
-	t.Parallel()
 	for _, tc := range []struct {
 		name  string
 		forge func(s *adversary) (n int, one func(i int) *pb.Member)
@@ -293,7 +291,6 @@ func TestForgedMembers(t *testing.T) {
 
 // Keys that somebody erases all the time make no member leave.
 func TestErasedMembers(t *testing.T) {
-	t.Parallel()
 	s := newAdversary(t, 2)
 	before, all, notReady := s.versions(), s.present(), 0
 	const times = 50

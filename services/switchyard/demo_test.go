@@ -15,7 +15,6 @@ import (
 
 // A demo whose answer does not get out ends as other commands do.
 func TestDemoWithoutAnswer(t *testing.T) {
-	t.Parallel()
 	ctx, signal := context.WithCancel(t.Context())
 	for _, tt := range []struct {
 		name string
@@ -38,7 +37,6 @@ func TestDemoWithoutAnswer(t *testing.T) {
 
 // The demo, the client and the README have one text for one prompt.
 func TestDemoText(t *testing.T) {
-	t.Parallel()
 	const text = "Once upon a time"
 	demo := invoke("", "demo", text)
 	if demo.code != exitDone {
@@ -60,7 +58,6 @@ func TestDemoText(t *testing.T) {
 
 // A service that is asked to stop before it has a server has nothing to drain.
 func TestStopWithoutServer(t *testing.T) {
-	t.Parallel()
 	ctx, signal := context.WithCancel(t.Context())
 	says := &interrupting{signal: signal} // at the first word of what it waits for
 	code := runUntil(ctx, []string{"gate", "--nats", "nats://127.0.0.1:1"}, stdio{in: strings.NewReader(""), out: io.Discard, err: says})
@@ -71,7 +68,6 @@ func TestStopWithoutServer(t *testing.T) {
 
 // A command that a signal ended says that, and not what broke by it.
 func TestSignalBeforeWork(t *testing.T) {
-	t.Parallel()
 	texts, trace, out := write(t, strings.Repeat("Once upon a time there was a dog.\n<|endoftext|>\n", 9)), write(t, fewRequests), t.TempDir()+"/out"
 	for _, args := range [][]string{
 		{"record", "--out", out, texts},

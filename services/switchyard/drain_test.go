@@ -257,7 +257,6 @@ func gateUser(t *testing.T, conn *bus.Conn, listens, answers bool) {
 
 // A replica that hangs, or is gone, keeps nobody waiting, and it is said how to end it.
 func TestDrainInVain(t *testing.T) {
-	t.Parallel()
 	for name, tt := range map[string]struct {
 		listens bool
 		want    string

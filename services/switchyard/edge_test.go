@@ -10,7 +10,6 @@ import (
 // One user does for both connections of a tokenizer unless the credentials are of users with
 // accounts of their own: then the edge's are asked for.
 func TestEdgeFlags(t *testing.T) {
-	t.Parallel()
 	f := testusers.Make(t, testusers.Demo())
 	const url, other = "nats://127.0.0.1:4222", "nats://edge:pw@127.0.0.1:4222"
 	for _, tc := range []struct {

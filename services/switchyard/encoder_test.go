@@ -24,7 +24,6 @@ import (
 // Models with an encoder give the bits of direct calls, too: what the encoder
 // makes, logits, and the tokens of several prompts at once.
 func TestEncodersAreDirect(t *testing.T) {
-	t.Parallel()
 	for _, name := range []string{"bert_moe", "bert2bert_moe"} {
 		for _, wire := range []tensor.Wire{tensor.F32, tensor.BF16} {
 			dir := masked(t, goldens.Dir(name))

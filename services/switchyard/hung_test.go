@@ -43,7 +43,6 @@ const (
 // while its sibling is healthy. It costs one re-issue or a few, not one for
 // every message that it gets.
 func TestHungReplica(t *testing.T) {
-	t.Parallel()
 	for _, hops := range []schemas.Hops{schemas.HopsUnacked, schemas.HopsAcked, schemas.HopsCore} {
 		for kind, hang := range map[string]func(*sham){"gate": (*sham).hangGate, "expert": (*sham).hangExpert} {
 			t.Run(fmt.Sprintf("%s/%s", hops, kind), func(t *testing.T) {

@@ -21,7 +21,6 @@ import (
 
 // A port for a broker that there is not, that is taken, or that others reach is refused.
 func TestKafkaListenRefused(t *testing.T) {
-	t.Parallel()
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -70,7 +69,6 @@ func stored(t *testing.T, c kafka.Config) bool {
 // Nobody outside reaches the broker of up, unless a port is asked for; with users it asks
 // for the password that is in their folder.
 func TestKafkaListen(t *testing.T) {
-	t.Parallel()
 	closed := startPipeline(t, pipelineModels[0], tensor.BF16, schemas.HopsUnacked, 1, func(up *UpCmd) { up.Scaling = "static" })
 	if at := closed.KafkaAddr(); at != "" {
 		t.Errorf("it is reached at %s", at)

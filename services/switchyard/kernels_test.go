@@ -13,7 +13,6 @@ import (
 
 // wgmma is refused by name where the GPU has none, and the class of what it computes names it.
 func TestGPUKernels(t *testing.T) {
-	t.Parallel()
 	hopper, ampere := kernels.Arch{Major: 9}, kernels.Arch{Major: 8}
 	for _, tt := range []struct {
 		name    string

@@ -106,7 +106,6 @@ func (a *asked) untilScaled() {
 
 // Seven services in one process answer as five do while a scaler changes plans.
 func TestLoopIsDirect(t *testing.T) {
-	t.Parallel()
 	y := startPipeline(t, pipelineModels[0], tensor.BF16, schemas.HopsUnacked, 3, func(up *UpCmd) { up.Scaling = "moeless"; eager(up) })
 	a := ask(t, y)
 	a.untilScaled()
@@ -164,7 +163,6 @@ func (p *probed) samples(t *testing.T) (n float64) {
 // Kafka too: they get the answers of direct calls, and a scaler hears of loads as
 // soon as it can.
 func TestLoopIsNotMissed(t *testing.T) {
-	t.Parallel()
 	o := newOutage(t)
 	y := startPipeline(t, pipelineModels[0], tensor.BF16, schemas.HopsUnacked, 3, func(up *UpCmd) {
 		up.Listen, up.Kafka, up.KeepAlive = freeAddress(t), []string{o.settings.Listen}, time.Second

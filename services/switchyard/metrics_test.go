@@ -77,7 +77,6 @@ func startMeasured(t *testing.T, more ...string) *probed {
 
 // What operators are told to page on is there, with the labels that are named.
 func TestPagedOnIsMeasured(t *testing.T) {
-	t.Parallel()
 	p := startMeasured(t)
 	for _, expression := range pagedOn(t) {
 		wanted := selector.FindAllString(expression, -1)
@@ -105,7 +104,6 @@ func TestPagedOnIsMeasured(t *testing.T) {
 
 // Metrics that grow with the model can be thinned.
 func TestMetricsDetail(t *testing.T) {
-	t.Parallel()
 	p := startMeasured(t, "--metrics-detail", "total")
 	_, page := p.get(t, "/metrics")
 	for _, want := range []string{`switchyard_expert_rows_total{expert="all",layer="all",model="demo"} `, `switchyard_layer_stage_seconds_count{layer="all",`} {

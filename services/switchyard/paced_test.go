@@ -15,7 +15,6 @@ import (
 // TestPacedIsDirect wants from paced hosts the bits of direct calls, and figures
 // that say whose they are.
 func TestPacedIsDirect(t *testing.T) {
-	t.Parallel()
 	const hosts = 3
 	for _, tc := range []struct{ dir, profile string }{
 		{"../../models/demo", "a6000-mixtral"},

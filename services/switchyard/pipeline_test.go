@@ -71,7 +71,6 @@ func setups(whole bool) (all []setup) {
 // TestPipelineIsDirect starts the five services and a NATS server, and wants
 // from messages the bits that direct calls give.
 func TestPipelineIsDirect(t *testing.T) {
-	t.Parallel()
 	for i, dir := range pipelineModels {
 		for _, s := range setups(i == 1) {
 			t.Run(fmt.Sprintf("%s/%s/%s/hosts=%d", filepath.Base(dir), s.wire, s.hops, s.hosts), func(t *testing.T) {

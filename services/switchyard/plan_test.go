@@ -85,7 +85,6 @@ func hosts(s plans.State) (all []string) {
 
 // Settings that the command line sets lead to another plan, whichever host plans.
 func TestPlanSet(t *testing.T) {
-	t.Parallel()
 	p := startPlanned(t, 2)
 	p.await("two hosts", func(plans.Function) bool { return len(hosts(p.get())) == 2 })
 	seen := &sharedText{}
@@ -117,7 +116,6 @@ func TestPlanSet(t *testing.T) {
 // What cannot be had is refused and leaves the settings as they were, with the reason: more
 // replicas than hosts, and replicas where a scaler decides by loads. Who looks is told who plans.
 func TestPlanSetRefused(t *testing.T) {
-	t.Parallel()
 	p := startPlanned(t, 2)
 	p.await("two hosts", func(plans.Function) bool { return len(hosts(p.get())) == 2 })
 	refused := func(says string, args ...string) {
@@ -153,7 +151,6 @@ func TestPlanSetRefused(t *testing.T) {
 
 // Replicas for which there is no memory are told of, though those that fit are made.
 func TestPlanSetWithoutRoom(t *testing.T) {
-	t.Parallel()
 	p := startPlanned(t, 0)
 	for range 2 {
 		startProbed(t, "expert", p.url, "--expert-memory", "13MiB") // 69 experts of 128
@@ -171,7 +168,6 @@ func TestPlanSetWithoutRoom(t *testing.T) {
 
 // A watch whose server is gone gives up, for want of a connection.
 func TestPlanWatchLost(t *testing.T) {
-	t.Parallel()
 	srv, err := natsserver.Start(natsserver.Settings{StoreDir: t.TempDir(), Listen: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +198,6 @@ func (p *planned) until(what string, ok func() bool) {
 // and the lease is of one of the hosts, in that epoch or, where the planner
 // was late to renew it, in a later one.
 func TestOnePlans(t *testing.T) {
-	t.Parallel()
 	p := startPlanned(t, 2)
 	s := p.await("two hosts", func(plans.Function) bool { return len(hosts(p.get())) == 2 })
 	nc, err := nats.Connect(p.url, nats.Timeout(testkit.Patience))
@@ -251,7 +246,6 @@ func read(t *testing.T, js jetstream.JetStream, bucket, key string, into proto.M
 
 // What cannot be set is refused before anything is dialled.
 func TestPlanUsage(t *testing.T) {
-	t.Parallel()
 	for says, args := range map[string][]string{
 		`there is no policy "magic"; there is: static`:               {"set", "--policy", "magic"},
 		`there is no grouping "pair"; there are: planner and expert`: {"set", "--grouping", "pair"},

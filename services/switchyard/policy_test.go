@@ -6,7 +6,6 @@ import (
 )
 
 func TestPolicy(t *testing.T) {
-	t.Parallel()
 	const (
 		layer = `{"layer": 0, "experts": [{"id": 0, "load": 45, "bytes": 1}, {"id": 1, "load": 10, "bytes": 1}], "settings": {"cv_threshold": 0.2, "memory_cap_bytes": 2}}`
 		state = `{"layer": 0, "experts": [{"id": 4, "replicas": 1, "load_each": 1, "bytes": 7}], "hosts": [{"id": "a", "capacity_bytes": 5}]}`

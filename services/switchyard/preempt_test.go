@@ -27,7 +27,6 @@ const (
 // Requests that do not fit into memory together at their longest run together, and
 // those that step aside have the tokens of direct calls.
 func TestAsideIsDirect(t *testing.T) {
-	t.Parallel()
 	names := []string{"gpt_oss-mxfp4", "llama4", "deepseek_v3"} // windows, chunks, latents
 	if testkit.Race {
 		names = names[:1]

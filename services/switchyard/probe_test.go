@@ -9,7 +9,6 @@ import (
 
 // probe exits with what the page says.
 func TestProbe(t *testing.T) {
-	t.Parallel()
 	pages := http.NewServeMux()
 	pages.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("live\n")) })
 	pages.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {

@@ -17,7 +17,6 @@ import (
 )
 
 func TestPrompt(t *testing.T) {
-	t.Parallel()
 	f := startFake(t)
 	tests := []struct {
 		name  string
@@ -57,7 +56,6 @@ func TestPrompt(t *testing.T) {
 }
 
 func TestPromptFlags(t *testing.T) {
-	t.Parallel()
 	f := startFake(t)
 	got := f.invoke("", "prompt", "a b", "--max-tokens=5", "--temperature=0.5", "--top-p=0.9", "--top-k=3",
 		"--seed=7", "--stop", "x,y", "--stop", "z", "--deadline=1m", "--request-id=one",
@@ -82,7 +80,6 @@ func TestPromptFlags(t *testing.T) {
 }
 
 func TestPromptChat(t *testing.T) {
-	t.Parallel()
 	system := "be brief"
 	for name, tt := range map[string]struct {
 		system *string
@@ -107,7 +104,6 @@ func TestPromptChat(t *testing.T) {
 }
 
 func TestPromptJSON(t *testing.T) {
-	t.Parallel()
 	f := startFake(t)
 	got := f.invoke("", "prompt", "a b", "--json")
 	lines := strings.Split(strings.TrimSuffix(got.out, "\n"), "\n")
@@ -150,7 +146,6 @@ func TestPromptInterrupted(t *testing.T) {
 
 // TestPromptDeadline has servers whose clock does not come to the deadline.
 func TestPromptDeadline(t *testing.T) {
-	t.Parallel()
 	f := startFake(t)
 	const deadline = 100 * time.Millisecond
 	var out triggered
@@ -188,7 +183,6 @@ func (n *noted) Read(p []byte) (int, error) {
 
 // A deadline does not run while the prompt is read.
 func TestPromptDeadlineBehindStdin(t *testing.T) {
-	t.Parallel()
 	f := startFake(t)
 	in := &noted{Reader: strings.NewReader("hi")}
 	var errOut strings.Builder
@@ -215,7 +209,6 @@ func (o *triggered) Write(p []byte) (int, error) {
 
 // The longest deadline is no time that has passed.
 func TestPromptLongestDeadline(t *testing.T) {
-	t.Parallel()
 	ctx, cancel := (&PromptCmd{Deadline: math.MaxInt64}).bounded(t.Context(), &pb.Prompt{}, waits{})
 	defer cancel()
 	if ctx.Err() != nil {
@@ -231,7 +224,6 @@ func (b brokenPipe) Write([]byte) (int, error) { return 0, b.err }
 // A stdout that takes no more cancels the request. A reader that went away, as
 // head does, is no news.
 func TestPromptReaderGone(t *testing.T) {
-	t.Parallel()
 	for _, tt := range []struct {
 		name string
 		err  error
@@ -254,7 +246,6 @@ func TestPromptReaderGone(t *testing.T) {
 
 // TestPromptOutage takes NATS away under a prompt.
 func TestPromptOutage(t *testing.T) {
-	t.Parallel()
 	f := startFake(t)
 	done := make(chan result, 1)
 	go func() {

@@ -128,7 +128,6 @@ func (p *probed) counts(t *testing.T, lines ...string) {
 
 // TestReadiness follows the connection, the plan and the neighbours, down and up.
 func TestReadiness(t *testing.T) {
-	t.Parallel()
 	defer http.DefaultClient.CloseIdleConnections()
 	dir, address := t.TempDir(), freeAddress(t)
 	gate := startProbed(t, "gate", "nats://"+address)
@@ -187,7 +186,6 @@ func startServer(t *testing.T, dir, address string) *natsserver.Server {
 // TestReadinessWithHungServer puts something between the service and NATS that
 // stops to pass on, and closes nothing.
 func TestReadinessWithHungServer(t *testing.T) {
-	t.Parallel()
 	defer http.DefaultClient.CloseIdleConnections()
 	server := startServer(t, t.TempDir(), freeAddress(t))
 	between := startProxy(t, strings.TrimPrefix(server.URL(), "nats://"))

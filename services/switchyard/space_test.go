@@ -178,7 +178,6 @@ func (s *logAdversary) says(line string) bool {
 // A server with less storage than the streams may take ends a service with the sum, what
 // there is and what to change, and has none of the streams.
 func TestLittleStorage(t *testing.T) {
-	t.Parallel()
 	for _, tc := range []struct {
 		name          string
 		store, memory int64

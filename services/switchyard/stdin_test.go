@@ -10,7 +10,6 @@ import (
 
 // A signal ends a command also while it waits for more on stdin.
 func TestSignalWhileReading(t *testing.T) {
-	t.Parallel()
 	for _, tt := range []struct {
 		first string
 		args  []string

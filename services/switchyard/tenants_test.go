@@ -8,7 +8,6 @@ import (
 )
 
 func TestParseTenants(t *testing.T) {
-	t.Parallel()
 	got, err := parseTenants([]string{"acme:weight=4,waiting=100,tokens=60000,log=1GiB", "*:waiting=10", "b-1:log=5"})
 	want := map[string]tokenizer.Quota{
 		"acme": {Weight: 4, Waiting: 100, TokensPerMinute: 60000, LogBytes: 1 << 30}, "*": {Waiting: 10}, "b-1": {LogBytes: 5},

@@ -6,7 +6,6 @@ import (
 )
 
 func TestTokenize(t *testing.T) {
-	t.Parallel()
 	const demo = "../../models/demo"
 	tests := []struct {
 		name  string
@@ -51,7 +50,6 @@ func TestTokenize(t *testing.T) {
 }
 
 func TestTokenizeAndBack(t *testing.T) {
-	t.Parallel()
 	texts := `{"text":"Once <b>\n\u2028 é 🙂\"\\"}` + "\n" + `{"bytes_b64":"/+KC"}` + "\n"
 	ids := invoke(texts, "tokenize", "--tokenizer", "../../models/demo")
 	back := invoke(ids.out, "tokenize", "--tokenizer", "../../models/demo", "--decode")

@@ -98,7 +98,6 @@ func compute(t *testing.T, f *fake) {
 }
 
 func TestTopTable(t *testing.T) {
-	t.Parallel()
 	f := startFake(t)
 	populate(t, f)
 	compute(t, f)
@@ -150,7 +149,6 @@ func lineOf(text, first string) string {
 }
 
 func TestTopJSON(t *testing.T) {
-	t.Parallel()
 	f := startFake(t)
 	populate(t, f)
 	compute(t, f)
@@ -173,7 +171,6 @@ func TestTopJSON(t *testing.T) {
 }
 
 func TestTopNobody(t *testing.T) {
-	t.Parallel()
 	f := startFake(t)
 	got := f.invoke("", "top")
 	if got.code != 1 || !strings.Contains(got.err, `nobody has served model "demo"`) {
@@ -184,7 +181,6 @@ func TestTopNobody(t *testing.T) {
 // A host that never tells what it says to have computed does not keep a look
 // waiting for longer than --span.
 func TestTopSilentHost(t *testing.T) {
-	t.Parallel()
 	f := startFake(t)
 	populate(t, f)
 	got := f.invoke("", "top", "--json", "--span", "50ms")
@@ -214,7 +210,6 @@ const answerRows = (comparedPrompt + comparedTokens - 1) * 3 * 2
 
 // One look at an idle pipeline shows what all its experts have computed.
 func TestTopIdle(t *testing.T) {
-	t.Parallel()
 	s := newAdversary(t, 2)
 	look := func(r *top.Reader) *top.Snapshot {
 		now, err := r.Snapshot(t.Context())

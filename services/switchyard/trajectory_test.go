@@ -29,7 +29,6 @@ import (
 // layers, from what can be seen on core NATS: its rows have the bits that direct
 // calls give.
 func TestTrajectories(t *testing.T) {
-	t.Parallel()
 	for i, hops := range []schemas.Hops{schemas.HopsUnacked, schemas.HopsCore, schemas.HopsAcked} {
 		dir, of := pipelineModels[i], []tensor.Wire{tensor.BF16, tensor.BF16, tensor.F32}[i]
 		t.Run(string(hops), func(t *testing.T) {

@@ -19,7 +19,6 @@ import (
 
 // A service that cannot be announced, for want of a right, ends and says which right that is.
 func TestUnannounced(t *testing.T) {
-	t.Parallel()
 	const members, functions = "$KV.switchyard_members_demo.", "$KV.switchyard_functions_demo."
 	no := func(subject string) *server.SubjectPermission {
 		return &server.SubjectPermission{Deny: []string{subject + ">"}}

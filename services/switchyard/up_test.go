@@ -20,7 +20,6 @@ import (
 )
 
 func TestGreeting(t *testing.T) {
-	t.Parallel()
 	for _, tt := range []struct {
 		name, prefix string
 		how          suggestion
@@ -49,7 +48,6 @@ func TestGreeting(t *testing.T) {
 
 // Random weights are served under the name of their shape.
 func TestUpSynthetic(t *testing.T) {
-	t.Parallel()
 	e := &env{Globals: Globals{Prefix: schemas.DefaultPrefix}, stdio: stdio{err: io.Discard}, log: slog.New(slog.DiscardHandler)}
 	s, err := inProcess(t.Context(), e, func(up *UpCmd) {
 		up.Threads = 1
@@ -104,7 +102,6 @@ func answer(t *testing.T, s cluster.Settings, p *pb.Prompt) (ids []uint32) {
 
 // A model of one layer is served without a predictor, which would have nothing to do.
 func TestPredictorOfLayers(t *testing.T) {
-	t.Parallel()
 	e := &env{Globals: Globals{Prefix: schemas.DefaultPrefix}, stdio: stdio{err: io.Discard}, log: slog.New(slog.DiscardHandler)}
 	for name, want := range map[string]int{"tiny": 1, "tiny:1": 0} {
 		s, err := inProcess(t.Context(), e, func(up *UpCmd) {
@@ -123,7 +120,6 @@ func TestPredictorOfLayers(t *testing.T) {
 }
 
 func TestSuggest(t *testing.T) {
-	t.Parallel()
 	const bert, gpt2 = "[UNK]\n[CLS]\n[SEP]\n[PAD]\n[MASK]\nonce\n", `{"o":0,"n":1}`
 	for _, tt := range []struct {
 		name, golden string
@@ -150,7 +146,6 @@ func TestSuggest(t *testing.T) {
 
 // What models without a tokenizer are said to be asked with is accepted, and answered.
 func TestSuggestionsAreAnswered(t *testing.T) {
-	t.Parallel()
 	for name, dir := range map[string]string{
 		"decoder": goldens.Dir("mixtral"), "encoder": goldens.Dir("bert_moe"), "encoder with a mask": masked(t, goldens.Dir("bert_moe")), "both": goldens.Dir("bert2bert_moe"),
 	} {

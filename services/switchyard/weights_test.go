@@ -19,7 +19,6 @@ import (
 
 // An operator puts models into the object store, sees and removes them.
 func TestWeights(t *testing.T) {
-	t.Parallel()
 	server, err := natsserver.Start(natsserver.Settings{StoreDir: t.TempDir(), Listen: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +73,6 @@ func TestWeights(t *testing.T) {
 // A server without JetStream, or whose account has none, ends every command that needs
 // it, with what to do.
 func TestWithoutJetStream(t *testing.T) {
-	t.Parallel()
 	account := server.NewAccount("a")
 	for name, options := range map[string]server.Options{
 		"server": {},
@@ -106,7 +104,6 @@ func TestWithoutJetStream(t *testing.T) {
 
 // A server that goes away in the middle is told of once.
 func TestStoreGone(t *testing.T) {
-	t.Parallel()
 	address := freeAddress(t)
 	server := startServer(t, t.TempDir(), address)
 	e := &env{Globals: Globals{NATS: "nats://" + address}, stdio: stdio{out: io.Discard, err: io.Discard}, log: slog.New(slog.DiscardHandler)}

@@ -19,7 +19,6 @@ import (
 // would not hold all positions, and the tokens are those of direct calls that keep
 // the whole prompt.
 func TestWindowsInSmallMemory(t *testing.T) {
-	t.Parallel()
 	const prompt, tokens, rows = 150, 40, 7
 	for _, name := range []string{"mixtral-window", "llama4"} {
 		t.Run(name, func(t *testing.T) {
