@@ -159,7 +159,7 @@ func (r *rig) ended(request string, end *pb.Record) {
 	for i := range 5 {
 		r.append(w, token(i))
 	}
-	r.append(w, end)
+	r.append(w, proto.CloneOf(end)) // the log writes into it, and other tests end theirs with it
 }
 
 // has is a request of 5 tokens that a rig's kind has accepted and claimed.
