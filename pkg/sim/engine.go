@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/switchyard/switchyard/pkg/policy/copies"
 	"github.com/switchyard/switchyard/pkg/policy/cost"
 	"github.com/switchyard/switchyard/pkg/policy/divide"
 	"github.com/switchyard/switchyard/pkg/policy/place"
@@ -202,7 +203,7 @@ func (e *engine) apply(y *layer, p place.Placement, loads []float64) {
 	for _, r := range p.Replicas {
 		if at := y.find(int(r.Expert), e.hosts[r.Host]); at >= 0 {
 			y.replicas[at].wanted = true
-			if loads[r.Expert] > 0 && (!e.policy.Divides || e.homeOf(int(r.Expert)) == e.hosts[r.Host]) {
+			if loads[r.Expert] > 0 && (!e.policy.Divides || copies.Home(int(r.Expert), e.Hosts) == e.hosts[r.Host]) {
 				y.replicas[at].used = e.now
 			}
 		} else if loads[r.Expert] > 0 || y.resident(int(r.Expert)) {
@@ -213,9 +214,6 @@ func (e *engine) apply(y *layer, p place.Placement, loads []float64) {
 		e.load(y, int(r.Expert), e.hosts[r.Host], e.now+e.Predict)
 	}
 }
-
-// homeOf is the host that an expert is dealt to.
-func (e *engine) homeOf(expert int) int { return expert % e.Hosts }
 
 // load begins to load a replica: its transfer waits for the cold start and for the
 // host's link. What nobody wants makes room.

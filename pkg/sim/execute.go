@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/switchyard/switchyard/pkg/policy/copies"
 	"github.com/switchyard/switchyard/pkg/policy/divide"
 )
 
@@ -59,7 +60,7 @@ func (e *engine) on(y *layer, expert int) []int {
 		e.places = append(e.places, y.replicas[at].host)
 	}
 	on := e.places[first:len(e.places):len(e.places)]
-	if at := slices.Index(on, e.homeOf(expert)); at > 0 {
+	if at := slices.Index(on, copies.Home(expert, e.Hosts)); at > 0 {
 		on[0], on[at] = on[at], on[0]
 	}
 	return on

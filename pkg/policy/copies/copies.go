@@ -104,6 +104,10 @@ func (l *layout) hold(e, h int) {
 	l.left[h] -= min(l.left[h], l.experts[e].Bytes)
 }
 
+// Home is the host, by its place in the list, that a deal in turn gives the expert of this
+// index: the one that has its rows as long as no division pays.
+func Home(expert, hosts int) int { return expert % hosts }
+
 // house gives each expert that is nowhere a host: the one with fewest experts in its
 // memory of those with room, and of equals the one that a deal in turn would give it.
 func (l *layout) house() error {
@@ -113,7 +117,7 @@ func (l *layout) house() error {
 		}
 		best := -1
 		for i := range l.hosts {
-			h := (e + i) % len(l.hosts)
+			h := Home(e+i, len(l.hosts))
 			if l.left[h] >= x.Bytes && (best < 0 || l.left[h] > l.left[best]) {
 				best = h
 			}
@@ -164,8 +168,8 @@ func (l *layout) divide() (seconds float64) {
 	return slices.Max(append(l.divider.Busy(), 0))
 }
 
-// tried are the experts of the busiest host of which a copy is tried; where hosts hold one
-// or two each there is no choice to speak of.
+// tried is of how many experts of the busiest host, those with most rows first, copy
+// compares the copies. A host of a large model holds dozens, and each costs a division.
 const tried = 3
 
 // copy adds the copy of an expert of the busiest host to the least busy host without it
@@ -232,15 +236,15 @@ func (l *layout) add(e, h int) {
 	l.spare--
 }
 
-// sort puts an expert's home, the host that a deal in turn gives it, before its other hosts.
+// sort puts an expert's home before its other hosts.
 func (l *layout) sort(e int) {
 	on := l.asked[e].Hosts
 	if len(on) < 2 {
 		return
 	}
 	slices.Sort(on)
-	home := e % len(l.hosts)
-	if at := slices.Index(on, home); at > 0 {
+	if at := slices.Index(on, Home(e, len(l.hosts))); at > 0 {
+		home := on[at]
 		copy(on[1:at+1], on[:at])
 		on[0] = home
 	}

@@ -118,16 +118,9 @@ func TestFollowNotWhole(t *testing.T) {
 // in the middle of removing the others brought its end back without its beginning.
 func TestPackedBehindRemains(t *testing.T) {
 	r := newRig(t)
-	r.accept("r")
-	w, _ := r.claim(r.log, "r", WriterSettings{})
-	appendAll(t, w, token(0), token(1), terminal("cancelled"))
-	r.flush(w)
-	packer := Packer{Limit: 1 << 20}
-	for _, e := range r.read("r") {
-		packer.Add(e.Record)
-	}
+	packed, _ := r.ended("r")
 	r.purge("r", 2)
-	r.put("r", bytesOf(t, &pb.Record{Kind: &pb.Record_Packed{Packed: packer.Packed()}}))
+	r.put("r", bytesOf(t, &pb.Record{Kind: &pb.Record_Packed{Packed: packed}}))
 	var followed []Entry
 	err := r.log.FollowRequest(r.ctx(), "r", func(e Entry) bool {
 		followed = append(followed, e)
@@ -136,6 +129,22 @@ func TestPackedBehindRemains(t *testing.T) {
 	if got := kinds(followed); got != "T A 0 1 T" || err != nil {
 		t.Errorf("followed %s, error %v", got, err)
 	}
+}
+
+// ended is the log of a request that was cancelled after two tokens, as one record to be
+// packed into, and the sequence of its last record.
+func (r *rig) ended(request string) (packed *pb.Packed, last uint64) {
+	r.t.Helper()
+	r.accept(request)
+	w, _ := r.claim(r.log, request, WriterSettings{})
+	appendAll(r.t, w, token(0), token(1), terminal("cancelled"))
+	r.flush(w)
+	packer := Packer{Limit: 1 << 20}
+	for _, e := range r.read(request) {
+		packer.Add(e.Record)
+		last = e.Seq
+	}
+	return packer.Packed(), last
 }
 
 // purge removes a log's first n records, as age does.
@@ -226,19 +235,10 @@ func TestStreamMadeAnew(t *testing.T) {
 // One record takes the place of all, for readers under way, new ones, owners and repeats.
 func TestPack(t *testing.T) {
 	r := newRig(t)
-	r.accept("r")
-	w, _ := r.claim(r.log, "r", WriterSettings{})
-	appendAll(t, w, token(0), token(1), terminal("cancelled"))
-	r.flush(w)
-	all := r.read("r")
-	packer := Packer{Limit: 1 << 20}
-	for _, e := range all {
-		packer.Add(e.Record)
-	}
-	end := all[len(all)-1].Seq
+	packed, end := r.ended("r")
 	r.put("r", []byte("noise behind the end"))
 	for range 2 {
-		if err := r.log.Pack(r.ctx(), "r", packer.Packed(), end); err != nil {
+		if err := r.log.Pack(r.ctx(), "r", packed, end); err != nil {
 			t.Fatal(err)
 		}
 	}

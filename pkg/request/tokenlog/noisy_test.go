@@ -92,16 +92,8 @@ func (f *followed) Follow(ctx context.Context, stream string, subjects []string,
 // A packed log is passed on without a consumer for it, to the last record that is wanted.
 func TestPackedLogIsReadAtOnce(t *testing.T) {
 	r := newRig(t)
-	r.accept("r")
-	w, _ := r.claim(r.log, "r", WriterSettings{})
-	appendAll(t, w, token(0), token(1), terminal("stop"))
-	r.flush(w)
-	all := r.read("r")
-	p := Packer{Limit: 1 << 20}
-	for _, e := range all {
-		p.Add(e.Record)
-	}
-	if err := r.log.Pack(r.ctx(), "r", p.Packed(), all[len(all)-1].Seq); err != nil {
+	packed, last := r.ended("r")
+	if err := r.log.Pack(r.ctx(), "r", packed, last); err != nil {
 		t.Fatal(err)
 	}
 	store := &followed{LogStore: r.conn}
