@@ -20,9 +20,10 @@ import (
 type ArenaCmd struct {
 	Suite      string        `required:"" enum:"moeless,elasticity" help:"What is compared: moeless (MoEless' scaling and placement with their baselines), or elasticity (plans that follow a load that shifts, always live)." placeholder:"NAME"`
 	BackEnd    string        `default:"sim" enum:"sim,live" help:"What runs it: sim (a simulated clock) or live (the pipeline on paced hosts)." placeholder:"KIND"`
-	Trace      string        `help:"CSV file of requests as Azure publishes them: TIMESTAMP, ContextTokens, GeneratedTokens." placeholder:"FILE"`
+	Trace      string        `help:"Requests: a CSV file as Azure publishes it (TIMESTAMP, ContextTokens, GeneratedTokens), or JSON lines as Mooncake does (timestamp, input_length, output_length)." placeholder:"FILE"`
 	Out        string        `required:"" help:"Folder for the report: JSON, CSV, and a page with plots." placeholder:"DIR"`
 	Seed       uint64        `default:"1" help:"Seed of everything that is drawn." placeholder:"N"`
+	Seeds      int           `default:"5" help:"With how many seeds, from --seed on, the short slice is run for 95 % intervals; 0 for none." placeholder:"N"`
 	Recording  string        `help:"Recording of a model's routing (switchyard record) to fit routing to; without it the fit to one of the demo model." placeholder:"FILE"`
 	Predictors string        `help:"Report of predictors (switchyard train-predictor --json): their accuracy by distance." placeholder:"FILE"`
 	Slice      time.Duration `default:"1h" help:"How much of the trace: the time of this length with most tokens." placeholder:"TIME"`
@@ -123,7 +124,7 @@ func takesFiles(folder string) error {
 func (c *ArenaCmd) settings() (s arena.Settings, err error) {
 	s = arena.Settings{
 		BackEnd:   arena.Simulator{},
-		TraceName: filepath.Base(c.Trace), Slice: c.Slice, Short: c.Short, Seed: c.Seed, PerSecond: c.Iterations, Shapes: c.Shapes,
+		TraceName: filepath.Base(c.Trace), Slice: c.Slice, Short: c.Short, Seed: c.Seed, Seeds: c.Seeds, PerSecond: c.Iterations, Shapes: c.Shapes,
 		Routing: routing.Demo(), Fitted: "Routing is fitted to a recording of the demo model", Domains: 5,
 		Hosts: c.Hosts, Distance: c.Distance, CV: c.CV, KeepAlive: c.KeepAlive.Seconds(), Time: c.Time, Variants: c.Variants, Threads: runtime.GOMAXPROCS(0),
 	}

@@ -43,6 +43,7 @@ func TestArena(t *testing.T) {
 		"predictors": {args("--back-end", "sim", "--predictors", csv), "predictors' report"},
 		"shape":      {args("--back-end", "sim", "--shapes", "gpt-9"), `there is no shape "gpt-9"`},
 		"distance":   {args("--back-end", "sim", "--distance", "0"), "prediction distance is 0"},
+		"seeds":      {args("--back-end", "sim", "--seeds", "1"), "1 seeds are asked for; an interval needs 2 to 20, or 0 for none"},
 		"out":        {args("--back-end", "sim", "--out", csv), "--out: making the report's folder: mkdir"},
 		"speed":      {args("--back-end", "sim", "--speed", "3"), "--speed is of --back-end live only; leave it out"},
 		"texts":      {args("--back-end", "sim", "--texts", csv), "--texts is of --back-end live only; leave it out"},

@@ -15,7 +15,7 @@ import (
 // What a trace may have. The published hour has 19,366 requests, and none above
 // 15,050 tokens.
 const (
-	mostLine     = 4 << 10
+	mostLine     = 64 << 10 // Mooncake's name each block of the prompt
 	mostRequests = 4 << 20
 	mostTokens   = 1 << 20 // of a prompt, and of an answer
 	mostSpan     = 31 * 24 * time.Hour
@@ -27,23 +27,35 @@ var columns = []string{"TIMESTAMP", "ContextTokens", "GeneratedTokens"}
 // layouts are how the published traces write times: those of 2023, and of 2024.
 var layouts = []string{"2006-01-02 15:04:05.9999999", "2006-01-02 15:04:05.9999999Z07:00"}
 
-// Read reads a trace. Its requests come in the order of their times, whatever
-// the file's; errors say in which line they are.
+// parser reads a line that is a request.
+type parser func(line string) (time.Time, Request, error)
+
+// Read reads a trace: CSV with a header as Azure publishes it, or, where the first line
+// begins with a brace, lines of JSON as Mooncake's. Its requests come in the order of
+// their times, whatever the file's; errors say in which line they are.
 func Read(from io.Reader) ([]Request, error) {
 	lines := bufio.NewScanner(from)
-	lines.Buffer(make([]byte, 0, mostLine), mostLine)
+	lines.Buffer(make([]byte, 0, 4<<10), mostLine)
 	if !lines.Scan() {
 		return nil, wrong(1, orElse(lines.Err(), errors.New("the trace is empty")))
 	}
-	at, err := header(lines.Text())
-	if err != nil {
-		return nil, wrong(1, err)
+	var b body
+	if strings.HasPrefix(lines.Text(), "{") {
+		b.parse = mooncake
+		if err := b.add(lines.Text()); err != nil {
+			return nil, wrong(1, err)
+		}
+	} else {
+		at, err := header(lines.Text())
+		if err != nil {
+			return nil, wrong(1, err)
+		}
+		b.parse = func(text string) (time.Time, Request, error) { return line(strings.Split(text, ","), at) }
 	}
-	stamps, requests, err := body(lines, at)
-	if err != nil {
+	if err := b.read(lines); err != nil {
 		return nil, err
 	}
-	return inOrder(stamps, requests)
+	return inOrder(b.stamps, b.requests)
 }
 
 func wrong(line int, err error) error {
@@ -76,29 +88,43 @@ func header(line string) (at []int, err error) {
 	return at, nil
 }
 
-// body reads all lines behind the header.
-func body(lines *bufio.Scanner, at []int) (stamps []time.Time, requests []Request, err error) {
+// body is what has been read of a trace.
+type body struct {
+	parse    parser
+	stamps   []time.Time
+	requests []Request
+}
+
+// read reads all lines behind the first.
+func (b *body) read(lines *bufio.Scanner) error {
 	n := 1
 	for ; lines.Scan(); n++ {
-		if strings.TrimSpace(lines.Text()) == "" {
-			continue
+		if err := b.add(lines.Text()); err != nil {
+			return wrong(n+1, err)
 		}
-		if len(requests) == mostRequests {
-			return nil, nil, wrong(n+1, fmt.Errorf("a trace has at most %d requests", mostRequests))
-		}
-		t, r, err := line(strings.Split(lines.Text(), ","), at)
-		if err != nil {
-			return nil, nil, wrong(n+1, err)
-		}
-		stamps, requests = append(stamps, t), append(requests, r)
 	}
 	if err := lines.Err(); err != nil {
-		return nil, nil, wrong(n+1, err)
+		return wrong(n+1, err)
 	}
-	if len(requests) == 0 {
-		return nil, nil, wrong(n, errors.New("no request follows the header"))
+	if len(b.requests) == 0 {
+		return wrong(n, errors.New("no request follows the header"))
 	}
-	return stamps, requests, nil
+	return nil
+}
+
+func (b *body) add(text string) error {
+	if strings.TrimSpace(text) == "" {
+		return nil
+	}
+	if len(b.requests) == mostRequests {
+		return fmt.Errorf("a trace has at most %d requests", mostRequests)
+	}
+	t, r, err := b.parse(text)
+	if err != nil {
+		return err
+	}
+	b.stamps, b.requests = append(b.stamps, t), append(b.requests, r)
+	return nil
 }
 
 func line(fields []string, at []int) (t time.Time, r Request, err error) {

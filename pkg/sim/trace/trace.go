@@ -1,6 +1,6 @@
-// Package trace reads traces of requests as Azure publishes them
-// (github.com/Azure/AzurePublicDataset): CSV files with the columns TIMESTAMP,
-// ContextTokens and GeneratedTokens.
+// Package trace reads traces of requests: as Azure publishes them
+// (github.com/Azure/AzurePublicDataset), CSV files with the columns TIMESTAMP,
+// ContextTokens and GeneratedTokens; and as Mooncake does, a JSON object a line.
 package trace
 
 import (

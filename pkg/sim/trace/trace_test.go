@@ -32,6 +32,33 @@ func TestRead(t *testing.T) {
 	}
 }
 
+const lined = `{"timestamp": 3000, "input_length": 6758, "output_length": 500, "hash_ids": [0, 1]}
+{"timestamp": 27.5, "input_length": 7, "output_length": 4}
+
+`
+
+func TestMooncake(t *testing.T) {
+	rs, err := Read(strings.NewReader(lined))
+	want := []Request{{0, 7, 4}, {2972500 * time.Microsecond, 6758, 500}}
+	if err != nil || fmt.Sprint(rs) != fmt.Sprint(want) {
+		t.Errorf("got %v, error %v, want %v", rs, err, want)
+	}
+	for _, tc := range []struct{ name, from, to, want string }{
+		{"first", `{"timestamp": 3000`, `{timestamp: 3000`, "line 1 of the trace: it is no JSON object"},
+		{"missing", `"output_length": 4`, `"output": 4`, "line 2 of the trace: timestamp, input_length or output_length is missing"},
+		{"negative", "27.5", "-27.5", "line 2 of the trace: timestamp is -27.5; it must be milliseconds from 0"},
+		{"far", "3000", "1e300", "timestamp is 1e+300"},
+		{"tokens", "6758", "-6758", "line 1 of the trace: input_length is -6758; it must be a whole number from 0 to 1048576"},
+		{"fraction", ": 7,", ": 7.5,", "line 2 of the trace"},
+		{"mixed", "{\"timestamp\": 27.5", "2023-11-16,", "line 2 of the trace: it is no JSON object like the first line"},
+	} {
+		text := strings.Replace(lined, tc.from, tc.to, 1)
+		if _, err := Read(strings.NewReader(text)); text == lined || err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
+		}
+	}
+}
+
 func TestRefused(t *testing.T) {
 	for _, tc := range []struct{ name, from, to, want string }{
 		{"no column", "ContextTokens", "Context", "line 1 of the trace: there is no column ContextTokens"},
@@ -40,7 +67,7 @@ func TestRefused(t *testing.T) {
 		{"too many tokens", ",109", ",1048577", "GeneratedTokens"},
 		{"fraction", ",44", ",4.5", "GeneratedTokens"},
 		{"short line", ",10,1", ",10", "line 5 of the trace: there is no GeneratedTokens; it has 2 fields"},
-		{"long line", ",10,1", ",10," + strings.Repeat("1", mostLine), "line 5 of the trace: the line has more than 4096 bytes"},
+		{"long line", ",10,1", ",10," + strings.Repeat("1", mostLine), "line 5 of the trace: the line has more than 65536 bytes"},
 		{"months", "2023-11-16 18:15:50", "2023-12-31 18:15:50", "it may span 744h"},
 		{"header only", strings.TrimPrefix(good, columnNames), "", "no request follows the header"},
 		{"empty", good, "", "the trace is empty"},
@@ -96,6 +123,7 @@ func TestSlices(t *testing.T) {
 // FuzzRead wants an error or requests in order and within bounds.
 func FuzzRead(f *testing.F) {
 	f.Add(good)
+	f.Add(lined)
 	f.Add("TIMESTAMP,ContextTokens,GeneratedTokens\n0000-01-01 00:00:00,0,0\n9999-12-31 23:59:59,0,0\n")
 	f.Fuzz(func(t *testing.T, data string) {
 		rs, err := Read(strings.NewReader(data))

@@ -84,7 +84,7 @@ func TestReport(t *testing.T) {
 	if err := r.Write(dir); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"report.json", "lines.csv", "cdf.csv", "claims.csv", "report.html"} {
+	for _, name := range []string{"report.json", "lines.csv", "cdf.csv", "claims.csv", "intervals.csv", "report.html"} {
 		data, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)

@@ -23,8 +23,10 @@ type Report struct {
 	Assumed  []string  `json:"assumed"`
 	Methods  []Method  `json:"methods,omitempty"`
 	Claims   []Claim   `json:"claims"`
-	Reasons  []string  `json:"reasons"`
-	Lines    []Line    `json:"lines"`
+	// Intervals are over seeds.
+	Intervals []Interval `json:"intervals,omitempty"`
+	Reasons   []string   `json:"reasons"`
+	Lines     []Line     `json:"lines"`
 	// Seconds are those that this machine took.
 	Seconds float64 `json:"seconds"`
 }
@@ -97,6 +99,7 @@ func (r *Report) conclude() {
 			r.Claims = append(r.Claims, r.claims(&l)...)
 		}
 	}
+	r.Intervals = r.intervals()
 	for _, shape := range r.shapes() {
 		r.Reasons = append(r.Reasons, r.reason(shape))
 		if text := r.even(shape); text != "" {

@@ -18,6 +18,7 @@ const (
 	partDistance = "distance" // of prediction
 	partCV       = "cv"       // threshold
 	partAblation = "ablation"
+	partSeeds    = "seeds"
 )
 
 // The kinds of routing.
@@ -60,7 +61,11 @@ func (s Settings) shape(ctx context.Context, m sim.Model) ([]Line, error) {
 		return nil, err
 	}
 	lines, err := s.runAll(ctx, s.policies(m, partMain, routingFitted, w))
-	if err != nil || !s.Variants {
+	if err != nil {
+		return nil, err
+	}
+	seeded, err := s.seeded(ctx, m)
+	if lines = append(lines, seeded...); err != nil || !s.Variants {
 		return lines, err
 	}
 	jobs, err := s.variants(m)

@@ -23,8 +23,10 @@ type Settings struct {
 	// most tokens. Short is the same for what is run in many variants.
 	Slice, Short time.Duration
 	Seed         uint64
-	PerSecond    int // iterations of a second of the trace
-	Shapes       []string
+	// Seeds is how many seeds, from Seed on, the short slice is run with for intervals; 0 for none.
+	Seeds     int
+	PerSecond int // iterations of a second of the trace
+	Shapes    []string
 	// Routing is what rows' experts follow; Fitted tells how well, or what it is.
 	Routing routing.Params
 	Fitted  string
@@ -73,6 +75,9 @@ func (s Settings) Check() error {
 		if err := s.of(m).Check(); err != nil {
 			return fmt.Errorf("shape %s: %w", name, err)
 		}
+	}
+	if err := s.checkSeeds(); err != nil {
+		return err
 	}
 	return s.replay().Check()
 }

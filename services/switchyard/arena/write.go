@@ -11,7 +11,7 @@ import (
 )
 
 // Write writes the report into a folder, which is made: report.json, lines.csv,
-// cdf.csv, claims.csv and report.html.
+// cdf.csv, claims.csv, intervals.csv and report.html.
 func (r *Report) Write(folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("making the report's folder: %w", err)
@@ -21,7 +21,7 @@ func (r *Report) Write(folder string) error {
 		write func(io.Writer) error
 	}{
 		{"report.json", r.writeJSON}, {"lines.csv", table(r.lineRows()).write}, {"cdf.csv", table(r.cdfRows()).write},
-		{"claims.csv", table(r.claimRows()).write}, {"report.html", r.writePage},
+		{"claims.csv", table(r.claimRows()).write}, {"intervals.csv", table(r.intervalRows()).write}, {"report.html", r.writePage},
 	} {
 		if err := writeFile(filepath.Join(folder, f.name), f.write); err != nil {
 			return fmt.Errorf("writing the report: %w", err)

@@ -1,0 +1,146 @@
+package arena
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/switchyard/switchyard/pkg/sim"
+)
+
+// MostSeeds is how many seeds are compared at most: as many as student has quantiles for.
+const MostSeeds = len(student) + 1
+
+// student are the quantiles of Student's t distribution at 0.975, by degrees of freedom
+// from 1: half the width of a 95 % interval, in standard errors.
+var student = [...]float64{
+	12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+	2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093,
+}
+
+// Interval is how a policy differs from a baseline on the short slice, over seeds: both
+// have the same requests and routing in each.
+type Interval struct {
+	Shape   string `json:"shape"`
+	Policy  string `json:"policy"`
+	What    string `json:"what"`
+	Against string `json:"against"`
+	Seeds   int    `json:"seeds"`
+	// Change is the mean, as a part of the baseline's; Low and High are where the mean
+	// lies with 95 % (Student's t, differences paired by seed).
+	Change float64 `json:"change"`
+	Low    float64 `json:"low"`
+	High   float64 `json:"high"`
+}
+
+// compared are the figures and baselines of intervals.
+var compared = []struct {
+	what string
+	of   func(*Line) float64
+}{
+	{"layer time", func(l *Line) float64 { return l.Mean }},
+	{"p50 of layers", func(l *Line) float64 { return l.P50 }},
+	{"p99 of layers", func(l *Line) float64 { return l.P99 }},
+	{"cost as resident", func(l *Line) float64 { return l.Resident }},
+}
+
+// baselines are what intervals compare with: none, and the strongest.
+var baselines = []string{"static", "eplb-full+"}
+
+// seeded are all policies on the short slice with other seeds: of requests' domains, of
+// routing, and of what predictions err in. A line's value is its seed.
+func (s Settings) seeded(ctx context.Context, m sim.Model) (lines []Line, err error) {
+	if s.Seeds < 2 {
+		return nil, nil
+	}
+	for range s.Seeds {
+		w, err := s.workload(m, s.Routing, min(s.Short, s.Slice))
+		if err != nil {
+			return nil, err
+		}
+		jobs := s.policies(m, partSeeds, routingFitted, w)
+		for i := range jobs {
+			jobs[i].value = float64(s.Seed)
+		}
+		more, err := s.runAll(ctx, jobs)
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, more...)
+		s.Seed++
+	}
+	return lines, nil
+}
+
+func (s Settings) checkSeeds() error {
+	if s.Seeds < 0 || s.Seeds == 1 || s.Seeds > MostSeeds {
+		return fmt.Errorf("%d seeds are asked for; an interval needs 2 to %d, or 0 for none", s.Seeds, MostSeeds)
+	}
+	return nil
+}
+
+// intervals are those of all shapes and policies.
+func (r *Report) intervals() (all []Interval) {
+	for _, shape := range r.shapes() {
+		for _, against := range baselines {
+			for _, policy := range policyNames() {
+				if policy != against {
+					all = append(all, r.intervalsOf(shape, policy, against)...)
+				}
+			}
+		}
+	}
+	return all
+}
+
+func (r *Report) intervalsOf(shape, policy, against string) (all []Interval) {
+	ours, theirs := r.bySeed(shape, policy), r.bySeed(shape, against)
+	if len(ours) < 2 || len(ours) != len(theirs) {
+		return nil
+	}
+	for _, c := range compared {
+		changes := make([]float64, len(ours))
+		for i := range ours {
+			changes[i] = c.of(ours[i])/c.of(theirs[i]) - 1
+		}
+		mean, half := interval(changes)
+		all = append(all, Interval{
+			Shape: shape, Policy: policy, What: c.what, Against: against, Seeds: len(ours),
+			Change: mean, Low: mean - half, High: mean + half,
+		})
+	}
+	return all
+}
+
+// bySeed are a policy's lines in the order of seeds.
+func (r *Report) bySeed(shape, policy string) (lines []*Line) {
+	for i := range r.Lines {
+		if l := &r.Lines[i]; l.Part == partSeeds && l.Shape == shape && l.Policy == policy {
+			lines = append(lines, l)
+		}
+	}
+	return lines
+}
+
+// interval is the mean of at least two values, and half the width of its 95 % interval.
+func interval(values []float64) (mean, half float64) {
+	n := float64(len(values))
+	for _, v := range values {
+		mean += v / n
+	}
+	squares := 0.0
+	for _, v := range values {
+		squares += (v - mean) * (v - mean)
+	}
+	return mean, student[len(values)-2] * math.Sqrt(squares/(n-1)/n)
+}
+
+func (r *Report) intervalRows() [][]string {
+	rows := [][]string{{"shape", "policy", "what", "against", "seeds", "change", "low", "high"}}
+	for _, i := range r.Intervals {
+		rows = append(rows, []string{
+			i.Shape, i.Policy, i.What, i.Against, fmt.Sprint(i.Seeds), number(i.Change), number(i.Low), number(i.High),
+		})
+	}
+	return rows
+}
