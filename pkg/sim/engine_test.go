@@ -193,6 +193,21 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// A placement may have two replicas of an expert on one host, where no other takes it: each
+// row of theirs is computed all the same.
+func TestTwoOnOneHost(t *testing.T) {
+	m := tiny(1, 2)
+	twice := Policy{Name: "twice", Every: 5, Decide: func(View) (place.Placement, error) {
+		return place.Placement{Replicas: []place.Replica{{Expert: 0, Host: hostID(1)}, {Expert: 0, Host: hostID(1)}}}, nil
+	}}
+	for _, divides := range []bool{false, true} {
+		twice.Divides = divides
+		if r := run(t, loads(t, m, []uint32{7, 0}, []uint32{5, 0}, []uint32{5, 0}), settings(m, 2), twice); r.Rows != 17 {
+			t.Errorf("divides %v: %d rows of 17", divides, r.Rows)
+		}
+	}
+}
+
 // Whatever the loads and the policy: hosts compute every row once, no host holds
 // more than fits, the oracle is fastest, and the same seed gives the same result.
 func TestProperties(t *testing.T) {

@@ -79,6 +79,7 @@ func Policies() []Policy {
 	return []Policy{
 		{Name: "static", Serverful: true},
 		{Name: "eplb", Decide: eplb(redundant), Every: eplbEvery, Start: true, Serverful: true},
+		{Name: "eplb+", Decide: eplb(redundant), Every: eplbEvery, Start: true, Serverful: true, Divides: true},
 		{Name: "eplb-full", Decide: eplb(math.MaxInt), Every: eplbEvery, Start: true, Serverful: true},
 		{Name: "eplb-full+", Decide: eplb(math.MaxInt), Every: eplbEvery, Start: true, Serverful: true, Divides: true},
 		{Name: "reactive", Decide: Both(scale.Reactive, place.MoEless), Every: reactiveEvery},

@@ -123,6 +123,9 @@ func (b *body) add(text string) error {
 	if err != nil {
 		return err
 	}
+	if r.Context == 0 {
+		return errors.New("its prompt has no tokens; a request has at least one: leave the line out")
+	}
 	b.stamps, b.requests = append(b.stamps, t), append(b.requests, r)
 	return nil
 }

@@ -49,6 +49,7 @@ func TestMooncake(t *testing.T) {
 		{"negative", "27.5", "-27.5", "line 2 of the trace: timestamp is -27.5; it must be milliseconds from 0"},
 		{"far", "3000", "1e300", "timestamp is 1e+300"},
 		{"tokens", "6758", "-6758", "line 1 of the trace: input_length is -6758; it must be a whole number from 0 to 1048576"},
+		{"no tokens", "6758", "0", "line 1 of the trace: its prompt has no tokens"},
 		{"fraction", ": 7,", ": 7.5,", "line 2 of the trace"},
 		{"mixed", "{\"timestamp\": 27.5", "2023-11-16,", "line 2 of the trace: it is no JSON object like the first line"},
 	} {
@@ -64,6 +65,7 @@ func TestRefused(t *testing.T) {
 		{"no column", "ContextTokens", "Context", "line 1 of the trace: there is no column ContextTokens"},
 		{"time", "2023-11-16 18:15:50.9951690", "noon", `line 3 of the trace: TIMESTAMP is "noon"`},
 		{"negative", ",374,", ",-1,", `line 2 of the trace: ContextTokens is "-1"`},
+		{"no tokens", ",374,", ",0,", "line 2 of the trace: its prompt has no tokens; a request has at least one: leave the line out"},
 		{"too many tokens", ",109", ",1048577", "GeneratedTokens"},
 		{"fraction", ",44", ",4.5", "GeneratedTokens"},
 		{"short line", ",10,1", ",10", "line 5 of the trace: there is no GeneratedTokens; it has 2 fields"},

@@ -8,8 +8,8 @@ import (
 	"github.com/switchyard/switchyard/pkg/sim"
 )
 
-// MostSeeds is how many seeds are compared at most: as many as student has quantiles for.
-const MostSeeds = len(student) + 1
+// mostSeeds is how many seeds are compared at most: as many as student has quantiles for.
+const mostSeeds = len(student) + 1
 
 // student are the quantiles of Student's t distribution at 0.975, by degrees of freedom
 // from 1: half the width of a 95 % interval, in standard errors.
@@ -44,8 +44,9 @@ var compared = []struct {
 	{"cost as resident", func(l *Line) float64 { return l.Resident }},
 }
 
-// baselines are what intervals compare with: none, and the strongest.
-var baselines = []string{"static", "eplb-full+"}
+// baselines are what intervals compare with: no replicas, and the strongest baselines, with
+// twice that memory and with all there is.
+var baselines = []string{"static", "eplb+", "eplb-full+"}
 
 // seeded are all policies on the short slice with other seeds: of requests' domains, of
 // routing, and of what predictions err in. A line's value is its seed.
@@ -53,28 +54,29 @@ func (s Settings) seeded(ctx context.Context, m sim.Model) (lines []Line, err er
 	if s.Seeds < 2 {
 		return nil, nil
 	}
-	for range s.Seeds {
+	first := s.Seed
+	for i := range s.Seeds {
+		s.Seed = first + uint64(i)
 		w, err := s.workload(m, s.Routing, min(s.Short, s.Slice))
 		if err != nil {
 			return nil, err
 		}
 		jobs := s.policies(m, partSeeds, routingFitted, w)
-		for i := range jobs {
-			jobs[i].value = float64(s.Seed)
+		for at := range jobs {
+			jobs[at].value = float64(s.Seed)
 		}
 		more, err := s.runAll(ctx, jobs)
 		if err != nil {
 			return nil, err
 		}
 		lines = append(lines, more...)
-		s.Seed++
 	}
 	return lines, nil
 }
 
 func (s Settings) checkSeeds() error {
-	if s.Seeds < 0 || s.Seeds == 1 || s.Seeds > MostSeeds {
-		return fmt.Errorf("%d seeds are asked for; an interval needs 2 to %d, or 0 for none", s.Seeds, MostSeeds)
+	if s.Seeds < 0 || s.Seeds == 1 || s.Seeds > mostSeeds {
+		return fmt.Errorf("%d seeds are asked for; an interval needs 2 to %d, or 0 for none", s.Seeds, mostSeeds)
 	}
 	return nil
 }
@@ -101,7 +103,7 @@ func (r *Report) intervalsOf(shape, policy, against string) (all []Interval) {
 	for _, c := range compared {
 		changes := make([]float64, len(ours))
 		for i := range ours {
-			changes[i] = c.of(ours[i])/c.of(theirs[i]) - 1
+			changes[i] = c.of(ours[i])/c.of(theirs[i]) - 1 // a layer with a row takes time and memory
 		}
 		mean, half := interval(changes)
 		all = append(all, Interval{

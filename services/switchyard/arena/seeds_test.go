@@ -46,7 +46,7 @@ func TestSeeds(t *testing.T) {
 }
 
 func TestBadSeeds(t *testing.T) {
-	for _, n := range []int{-1, 1, MostSeeds + 1} {
+	for _, n := range []int{-1, 1, mostSeeds + 1} {
 		s := small()
 		s.Seeds = n
 		if err := s.Check(); err == nil || !strings.Contains(err.Error(), "seeds are asked for") {
