@@ -118,6 +118,7 @@ const startSeconds = 600
 // iteration runs all layers. Decisions about the first ones are made at its
 // beginning, on what the iteration before had: nothing lies before them.
 func (e *engine) iteration(i int) error {
+	e.result.Iterations = append(e.result.Iterations, 0)
 	for l := range min(e.Distance, len(e.layers)) {
 		if err := e.ahead(i, l, e.layers[l].shares(e.work.Loads(i, l))); err != nil {
 			return err

@@ -13,6 +13,9 @@ type Result struct {
 	// and ByReplica the mean of what the paper's formula gives for them.
 	Layers    []float32
 	ByReplica float64
+	// Iterations are the seconds of each iteration's layers, without what they take beside
+	// their experts.
+	Iterations []float64
 	// Cost is GB·s as the paper bills: a replica costs while its layer runs, or all
 	// the time if it is serverful. Resident is all memory all the time it is held.
 	Cost, Resident float64
@@ -35,6 +38,7 @@ type Result struct {
 func (r *Result) add(seconds, byReplica float64, replicas, rows int) {
 	r.Layers = append(r.Layers, float32(seconds))
 	r.mean += seconds
+	r.Iterations[len(r.Iterations)-1] += seconds
 	r.byReplica += byReplica
 	r.replicas += replicas
 	r.Rows += rows

@@ -62,6 +62,7 @@ func (s *stats) step(mb *microbatch, times *ledger.Step) {
 	s.metrics.Step().Observe((mb.layers + mb.heads).Seconds())
 	s.observe(times)
 	if s.steps != nil {
+		times.Parts = mb.shares()
 		s.steps(times)
 	}
 	s.metrics.BatchRows().Observe(float64(mb.rows))

@@ -40,6 +40,15 @@ type part struct {
 	scores  []*pb.Score
 }
 
+// shares are what each sequence had of the microbatch.
+func (mb *microbatch) shares() []ledger.Part {
+	all := make([]ledger.Part, len(mb.parts))
+	for i, p := range mb.parts {
+		all[i] = ledger.Part{Request: p.s.seq.RequestId, Rows: p.rows, Tokens: len(p.choices)}
+	}
+	return all
+}
+
 // owner is whose a row is: id at of a part's sequence.
 type owner struct {
 	*part

@@ -21,7 +21,6 @@ type ElasticFlags struct {
 	Interval time.Duration `default:"125ms" help:"Elasticity: time between two requests." placeholder:"TIME"`
 	Prompt   int           `default:"48" help:"Elasticity: tokens of a prompt." placeholder:"N"`
 	Answer   int           `default:"40" help:"Elasticity: tokens of an answer." placeholder:"N"`
-	Device   string        `default:"cpu" enum:"cpu,paced" help:"Elasticity: what hosts compute on: cpu, or paced as --profile." placeholder:"KIND"`
 }
 
 // elasticity is what came of a load that shifts from domain to domain, beside the
@@ -66,6 +65,11 @@ from a load change to a plan %.2f s / %.2f s, to warm replicas serving %.2f s / 
 // elastic sends requests whose domain shifts, under static plans and under a
 // scaler, and films the latter.
 func (c *ArenaCmd) elastic(ctx context.Context, e *env) error {
+	device, err := c.device("cpu")
+	if err != nil {
+		return usage(err)
+	}
+	c.Device = device
 	if c.Rounds < 1 {
 		return usage(fmt.Errorf("--rounds is %d; it must be at least 1", c.Rounds))
 	}

@@ -38,6 +38,8 @@ func TestArena(t *testing.T) {
 		want string
 	}{
 		"live":       {args("--back-end", "live"), "--texts is missing"},
+		"repeats":    {args("--back-end", "live", "--repeats", "21"), "--repeats is 21; it must be 1 to 20"},
+		"device":     {args("--back-end", "live", "--device", "tpu"), `--device is "tpu"; it must be cpu or paced`},
 		"trace":      {args("--back-end", "sim", "--trace", filepath.Join(dir, "no.csv")), "reading the trace"},
 		"recording":  {args("--back-end", "sim", "--recording", csv), "trace.csv"},
 		"predictors": {args("--back-end", "sim", "--predictors", csv), "predictors' report"},

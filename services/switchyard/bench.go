@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -24,6 +25,7 @@ type BenchCmd struct {
 	SyntheticFlag `embed:""`
 	Batch         []int  `default:"1,8,32" help:"Sequences decoded together; several are measured one after the other." placeholder:"N,..."`
 	Rows          []int  `help:"Measure instead the time of a layer for so many rows, beside the machine's ceilings." placeholder:"N,..."`
+	ProfileOut    string `help:"With --rows: also measure calls of experts with so many rows, and write a profile of this machine's processor to this file, for arena --profile." placeholder:"FILE"`
 	Grouping      string `default:"planner" enum:"planner,expert" help:"Experts of one function: planner (all of a layer) or expert (one each)." placeholder:"KIND"`
 	Wire          string `default:"bf16" enum:"bf16,f32" help:"Element type of rows between services: bf16 or f32." placeholder:"TYPE"`
 	Hops          string `default:"unacked" enum:"acked,unacked,core" help:"How tensors travel: acked, unacked or core." placeholder:"KIND"`
@@ -92,9 +94,31 @@ func (c *BenchCmd) run(ctx context.Context, e *env) (err error) {
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
 	if len(c.Rows) > 0 {
-		return measured(e, c, c.Rows, line, func(n int) (fmt.Stringer, error) { return b.MeasureLayer(ctx, n) })
+		err := measured(e, c, c.Rows, line, func(n int) (fmt.Stringer, error) { return b.MeasureLayer(ctx, n) })
+		return errors.Join(err, c.profile(e, b, line))
 	}
 	return measured(e, c, c.Batch, line, func(n int) (fmt.Stringer, error) { return b.Measure(ctx, n) })
+}
+
+// profile writes what experts take on this machine, if asked to.
+func (c *BenchCmd) profile(e *env, b *bench.Bench, line *terminal.Progress) error {
+	if c.ProfileOut == "" {
+		return nil
+	}
+	p, off, err := b.Profile(c.Rows)
+	if err != nil {
+		return err
+	}
+	text, err := p.YAML()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(c.ProfileOut, text, 0o644); err != nil {
+		return fmt.Errorf("--profile-out: %w", err)
+	}
+	line.Clear()
+	_, err = fmt.Fprintf(e.err, "%s is %s with %s's experts, within %.0f %% of what was measured (root of the mean square)\n", c.ProfileOut, p.Device, p.Experts, 100*off)
+	return err
 }
 
 // measured shows the result for each of sizes.
@@ -235,6 +259,8 @@ func (c *BenchCmd) checkInstead() error {
 		return usage(errors.New("--rescale measures changes of plans alone; leave out --rows, --breakdown, --stages, --loads and --guarantees"))
 	case len(c.Rows) > 0 && also:
 		return usage(errors.New("--rows measures layers alone; leave out --breakdown, --stages, --loads and --guarantees"))
+	case c.ProfileOut != "" && (len(c.Rows) == 0 || c.Device != "cpu"):
+		return usage(errors.New("--profile-out is of what --rows measures on the cpu; name --rows, and leave out --device"))
 	case c.PromptTokens != bench.PromptLength && (c.Rescale || len(c.Rows) > 0):
 		return usage(fmt.Errorf("--prompt-tokens is %d; leave it out with --rescale, and with --rows, which says itself how long prompts are", c.PromptTokens))
 	}

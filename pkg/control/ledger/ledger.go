@@ -79,6 +79,14 @@ type Step struct {
 	// rows of a layer are away, Waiting without anything else to do meanwhile.
 	Own    forward.Spent
 	Layers []Layer
+	// Parts are the sequences that had rows in it, for whoever asked to hear of steps.
+	Parts []Part
+}
+
+// Part is a sequence's share of a step: so many rows, and so many tokens that came of them.
+type Part struct {
+	Request      string
+	Rows, Tokens int
 }
 
 // Share is a part of a step's time.

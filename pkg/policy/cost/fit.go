@@ -1,6 +1,7 @@
 package cost
 
 import (
+	"errors"
 	"fmt"
 	"math"
 )
@@ -11,6 +12,9 @@ type Measurement struct {
 	Access
 	Seconds float64
 }
+
+// ErrOneSide says that measurements tell nothing of reading, or nothing of computing.
+var ErrOneSide = errors.New("all measurements are on one side of the ridge")
 
 // Fit is the roofline that comes nearest to measured calls: the one with the least sum
 // of squared relative errors. elementBytes are those of a parameter. It needs
@@ -28,7 +32,7 @@ func Fit(elementBytes float64, measured []Measurement) (Roofline, float64, error
 	}
 	g := descend(begin(elementBytes, measured), measured)
 	if !sides(g.Roofline, measured) {
-		return g.Roofline, g.call, fmt.Errorf("all measurements are on one side of the ridge at %.0f rows; measure fewer and more rows", g.Ridge())
+		return g.Roofline, g.call, fmt.Errorf("%w at %.0f rows; measure fewer and more rows", ErrOneSide, g.Ridge())
 	}
 	return g.Roofline, g.call, nil
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/switchyard/switchyard/pkg/sim"
 )
 
-// mostSeeds is how many seeds are compared at most: as many as student has quantiles for.
-const mostSeeds = len(student) + 1
+// MostSeeds is how many seeds are compared at most: as many as student has quantiles for.
+const MostSeeds = len(student) + 1
 
 // student are the quantiles of Student's t distribution at 0.975, by degrees of freedom
 // from 1: half the width of a 95 % interval, in standard errors.
@@ -75,8 +75,8 @@ func (s Settings) seeded(ctx context.Context, m sim.Model) (lines []Line, err er
 }
 
 func (s Settings) checkSeeds() error {
-	if s.Seeds < 0 || s.Seeds == 1 || s.Seeds > mostSeeds {
-		return fmt.Errorf("%d seeds are asked for; an interval needs 2 to %d, or 0 for none", s.Seeds, mostSeeds)
+	if s.Seeds < 0 || s.Seeds == 1 || s.Seeds > MostSeeds {
+		return fmt.Errorf("%d seeds are asked for; an interval needs 2 to %d, or 0 for none", s.Seeds, MostSeeds)
 	}
 	return nil
 }
@@ -105,7 +105,7 @@ func (r *Report) intervalsOf(shape, policy, against string) (all []Interval) {
 		for i := range ours {
 			changes[i] = c.of(ours[i])/c.of(theirs[i]) - 1 // a layer with a row takes time and memory
 		}
-		mean, half := interval(changes)
+		mean, half := Interval95(changes)
 		all = append(all, Interval{
 			Shape: shape, Policy: policy, What: c.what, Against: against, Seeds: len(ours),
 			Change: mean, Low: mean - half, High: mean + half,
@@ -124,8 +124,9 @@ func (r *Report) bySeed(shape, policy string) (lines []*Line) {
 	return lines
 }
 
-// interval is the mean of at least two values, and half the width of its 95 % interval.
-func interval(values []float64) (mean, half float64) {
+// Interval95 is the mean of 2 to 20 values, and half the width of its 95 % interval
+// (Student's t).
+func Interval95(values []float64) (mean, half float64) {
 	n := float64(len(values))
 	for _, v := range values {
 		mean += v / n

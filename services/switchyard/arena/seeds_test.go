@@ -8,11 +8,11 @@ import (
 
 // The interval of 2, 4, 4, 4, 6 by hand: a deviation of √2, so 2.776·√2/√5 to each side.
 func TestInterval(t *testing.T) {
-	mean, half := interval([]float64{2, 4, 4, 4, 6})
+	mean, half := Interval95([]float64{2, 4, 4, 4, 6})
 	if mean != 4 || math.Abs(half-2.776*math.Sqrt(2.0/5)) > 1e-12 {
 		t.Errorf("%v ± %v", mean, half)
 	}
-	if mean, half = interval([]float64{7, 7}); mean != 7 || half != 0 {
+	if mean, half = Interval95([]float64{7, 7}); mean != 7 || half != 0 {
 		t.Errorf("equal values: %v ± %v", mean, half)
 	}
 }
@@ -46,7 +46,7 @@ func TestSeeds(t *testing.T) {
 }
 
 func TestBadSeeds(t *testing.T) {
-	for _, n := range []int{-1, 1, mostSeeds + 1} {
+	for _, n := range []int{-1, 1, MostSeeds + 1} {
 		s := small()
 		s.Seeds = n
 		if err := s.Check(); err == nil || !strings.Contains(err.Error(), "seeds are asked for") {

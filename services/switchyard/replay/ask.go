@@ -29,6 +29,7 @@ func (q *Request) prompt() *pb.Prompt {
 
 // Answer is what came of a request.
 type Answer struct {
+	ID     string // of the request
 	Tokens []uint32
 	// Sent is when the request was sent, and Times when its chunks came, since the
 	// run's beginning.
@@ -61,6 +62,7 @@ func answer(ctx context.Context, c *client.Client, q *Request, began time.Time) 
 		a.Err = err
 		return a
 	}
+	a.ID = stream.RequestID()
 	for chunk, err := range stream.Chunks() {
 		if err == nil {
 			err = client.Failure(chunk)

@@ -20,25 +20,16 @@ type Messages struct {
 // Messages measures it: the line through what layers took without computing and
 // without waiting for weights, by least squares.
 func (r *Result) Messages() Messages {
-	var n, x, y, xx, xy float64
+	var l line
 	for i := range r.Steps {
-		rows := float64(r.Steps[i].Rows)
 		for j := range r.Steps[i].Layers {
-			l := &r.Steps[i].Layers[j]
-			if l.Attempt > 0 {
-				continue
+			if y := &r.Steps[i].Layers[j]; y.Attempt == 0 {
+				l.add(float64(r.Steps[i].Rows), (y.Time() - y.By[ledger.ExpertCompute] - y.By[ledger.ExpertStall]).Seconds())
 			}
-			took := (l.Time() - l.By[ledger.ExpertCompute] - l.By[ledger.ExpertStall]).Seconds()
-			n, x, y, xx, xy = n+1, x+rows, y+took, xx+rows*rows, xy+rows*took
 		}
 	}
 	m := Messages{Late: r.Late}
-	if d := n*xx - x*x; d > 0 {
-		m.PerRow = (n*xy - x*y) / d
-	}
-	if n > 0 {
-		m.Fixed = (y - m.PerRow*x) / n
-	}
+	m.Fixed, m.PerRow = l.fit()
 	return m
 }
 
@@ -55,18 +46,29 @@ type Comparison struct {
 	// Difference is how much longer the pipeline took than both together, as a
 	// share of them.
 	Difference float64 `json:"difference"`
+	// Live requests, and what Predict has for them.
+	LiveRequests Latencies `json:"live_requests"`
+	SimRequests  Latencies `json:"sim_requests"`
 }
+
+// Known is what a run with other requests has measured of the pipeline.
+type Known struct {
+	Messages `json:"messages"`
+	Around   `json:"around"`
+}
+
+// Known is what this run measures.
+func (r *Result) Known() Known { return Known{r.Messages(), r.Around()} }
 
 // Compare simulates the steps of a run under the scaler's policy, with nothing
 // known of the run but when steps began and which rows they had. What rows and loads
 // take is the profile's.
-func (r *Result) Compare(s sim.Settings, of elastic.Settings, m Messages) (*Comparison, error) {
+func (r *Result) Compare(s sim.Settings, of elastic.Settings, k Known) (*Comparison, error) {
 	w, err := r.Workload()
 	if err != nil {
 		return nil, err
 	}
 	p := s.Model.Profile
-	s.Apart = true // as the live arena groups experts
 	of.RowSeconds, of.LoadSeconds = p.Row(), p.ColdStart.Value+p.ExpertBytes.Value/p.Bandwidth.Value
 	policy, err := sim.Loop(s, of)
 	if err != nil {
@@ -77,7 +79,8 @@ func (r *Result) Compare(s sim.Settings, of elastic.Settings, m Messages) (*Comp
 		return nil, err
 	}
 	rows := float64(r.Tokens()) / float64(max(1, len(r.Steps)))
-	c := &Comparison{Live: 1e3 * mean(r.Times()), Sim: 1e3 * simulated.Mean(), Messages: 1e3 * m.Of(rows)}
+	c := &Comparison{Live: 1e3 * mean(r.Times()), Sim: 1e3 * simulated.Mean(), Messages: 1e3 * k.Of(rows)}
+	c.LiveRequests, c.SimRequests = r.Latencies(), r.Predict(simulated.Iterations, k.Messages, k.Around)
 	c.Difference = c.Live/(c.Sim+c.Messages) - 1
 	return c, nil
 }

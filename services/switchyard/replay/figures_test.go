@@ -45,14 +45,69 @@ func TestCompare(t *testing.T) {
 	s.Hosts = 1
 	of := elastic.DefaultSettings()
 	of.Scaling = "static"
-	c, err := r.Compare(s, of, m)
+	c, err := r.Compare(s, of, Known{Messages: m})
 	if err != nil || math.Abs(c.Difference) > 1e-3 || c.Sim <= 0 || c.Messages <= 1 {
 		t.Errorf("%+v, %v", c, err)
 	}
 	of.Scaling = "none"
-	if _, err := r.Compare(s, of, m); err == nil {
+	if _, err := r.Compare(s, of, Known{Messages: m}); err == nil {
 		t.Error("an unknown scaling")
 	}
+}
+
+// served is two requests whose steps take what Predict takes them to: 3 ms of layers, 2 ms
+// and 0.1 ms a row around them, 1 ms between steps, 0.5 ms in and 0.25 ms out. The second
+// request comes while the first one's second step is under way.
+func served() *Result {
+	r := &Result{Answers: []Answer{{ID: "a", Sent: 10 * ms}, {ID: "b", Sent: 20 * ms}}}
+	add := func(at time.Duration, parts ...ledger.Part) {
+		s := Step{At: at, Parts: parts, Layers: []Layer{{}}}
+		for _, p := range parts {
+			s.Rows += p.Rows
+		}
+		s.Took = 5*ms + time.Duration(s.Rows)*ms/10
+		s.Layers[0].Total = 3 * ms
+		for _, p := range parts {
+			if p.Request == "canary" {
+				continue
+			}
+			a := &r.Answers[p.Request[0]-'a']
+			for range p.Tokens {
+				a.Tokens, a.Times = append(a.Tokens, 7), append(a.Times, s.end()+ms/4)
+			}
+		}
+		r.Steps = append(r.Steps, s)
+	}
+	add(10500*time.Microsecond, ledger.Part{Request: "a", Rows: 4, Tokens: 1}) // ends at 15.9
+	add(16900*time.Microsecond, ledger.Part{Request: "a", Rows: 1, Tokens: 1}) // ends at 22.0
+	add(23*ms, ledger.Part{Request: "a", Rows: 1, Tokens: 1}, ledger.Part{Request: "b", Rows: 3})
+	add(29400*time.Microsecond, ledger.Part{Request: "b", Rows: 2, Tokens: 1}, ledger.Part{Request: "canary", Rows: 1, Tokens: 1})
+	return r
+}
+
+func TestPredict(t *testing.T) {
+	r := served()
+	a := r.Around()
+	near := func(what string, got, want float64) {
+		t.Helper()
+		if math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s is %v, want %v", what, got, want)
+		}
+	}
+	near("a step", a.Step, 2e-3)
+	near("its row", a.StepRow, 0.1e-3)
+	near("the gap", a.Gap, 1e-3)
+	near("delivery", a.Delivery, 0.25e-3)
+	a.Intake = 0.5e-3 // the only step that waited for its request is the first
+	live, got := r.Latencies(), r.Predict([]float64{3e-3, 3e-3, 3e-3, 3e-3}, Messages{}, a)
+	if got.Requests != 2 || math.Abs(got.TTFT.Mean-live.TTFT.Mean) > 1e-6 || math.Abs(got.TPOT.Mean-live.TPOT.Mean) > 1e-6 || live.TPOT.Mean == 0 {
+		t.Errorf("predicted %+v, was %+v", got, live)
+	}
+	// Layers that take twice as long: the first tokens come 3 ms later, and 3 ms more for
+	// each step that was before.
+	slow := r.Predict([]float64{6e-3, 6e-3, 6e-3, 6e-3}, Messages{}, a)
+	near("the slower TTFT", slow.TTFT.Mean-live.TTFT.Mean, (3+4*3)/2.0)
+	near("the slower TPOT", slow.TPOT.Mean-live.TPOT.Mean, 3)
 }
 
 // Tokens whose making a change overlaps are counted apart.

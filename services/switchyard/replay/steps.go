@@ -17,6 +17,7 @@ type Step struct {
 	At     time.Duration // since the run's beginning
 	Took   time.Duration // from its beginning to the end of its last layer
 	Rows   int
+	Parts  []ledger.Part
 	Layers []Layer // those with experts, in their order
 }
 
@@ -87,7 +88,7 @@ func (r *recorder) step(t *ledger.Step) {
 		return
 	}
 	s := r.of(t.Number)
-	s.At, s.Rows, s.Took = t.Began.Sub(r.began), t.Rows, time.Since(t.Began)
+	s.At, s.Rows, s.Took, s.Parts = t.Began.Sub(r.began), t.Rows, time.Since(t.Began), t.Parts
 	r.heard[t.Number] = true
 	for _, l := range t.Layers {
 		s.Layers[r.layers[l.Layer]].Layer = l

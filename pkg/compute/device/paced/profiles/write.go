@@ -1,0 +1,33 @@
+package profiles
+
+import (
+	"bytes"
+	"fmt"
+
+	"gopkg.in/yaml.v3"
+)
+
+// YAML is the profile as a file has it; Read reads it back.
+func (p *Profile) YAML() ([]byte, error) {
+	top := &yaml.Node{Kind: yaml.MappingNode}
+	add := func(to *yaml.Node, key string, value *yaml.Node) {
+		to.Content = append(to.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, value)
+	}
+	text := func(s string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s} }
+	add(top, "device", text(p.Device))
+	add(top, "experts", text(p.Experts))
+	for _, f := range fields {
+		n := f.of(p)
+		one := &yaml.Node{Kind: yaml.MappingNode}
+		add(one, "value", &yaml.Node{Kind: yaml.ScalarNode, Value: fmt.Sprintf("%.6e", n.Value)})
+		add(one, "source", text(n.Source))
+		add(top, f.key, one)
+	}
+	var out bytes.Buffer
+	e := yaml.NewEncoder(&out)
+	e.SetIndent(2)
+	if err := e.Encode(top); err != nil {
+		return nil, fmt.Errorf("encoding the profile: %w", err)
+	}
+	return out.Bytes(), nil
+}
