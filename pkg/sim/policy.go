@@ -96,7 +96,7 @@ const atOnce = 0.05
 
 // Copies decides what to load beside what is warm.
 func Copies(v View) (place.Placement, error) {
-	p := v.Model.Profile
+	p := v.believed()
 	gain := atOnce * (p.ColdStart.Value + p.ExpertBytes.Value/p.Bandwidth.Value)
 	experts := make([]copies.Expert, len(v.Loads))
 	for e, n := range v.Loads {
@@ -107,8 +107,8 @@ func Copies(v View) (place.Placement, error) {
 
 // takes is what accesses take, the messages of their rows included.
 func (s Settings) takes() cost.Device {
-	d := s.Model.Profile.Compute()
-	d.Timer = messages{d.Timer, 2 * s.Model.Profile.Beta.Value}
+	d := s.believed().Compute()
+	d.Timer = messages{d.Timer, 2 * s.believed().Beta.Value}
 	return d
 }
 

@@ -1,12 +1,18 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
+
+	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 )
 
 // Settings are what policies run on; each has a default in Defaults.
 type Settings struct {
 	Model Model
+	// Believed is the profile that policies decide by where they are mistaken about the
+	// device; nil is the model's.
+	Believed *profiles.Profile
 	// Hosts are the devices of the model's profile.
 	Hosts int
 	// CV is the threshold up to which a layer counts as balanced.
@@ -43,6 +49,9 @@ func Defaults(m Model) Settings {
 		Predict:   0.2e-3,                                       // §6.6: "below 0.2 ms per layer"
 	}
 }
+
+// believed is the profile that policies decide by.
+func (s Settings) believed() *profiles.Profile { return cmp.Or(s.Believed, s.Model.Profile) }
 
 // slots are the experts of a layer that fit on a host: the layers share its
 // memory as evenly as whole experts can.

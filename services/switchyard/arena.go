@@ -35,6 +35,7 @@ type ArenaCmd struct {
 	KeepAlive  time.Duration `default:"60s" help:"How long a replica without rows stays in memory." placeholder:"TIME"`
 	Iterations int           `default:"10" help:"Iterations in a second of the trace." placeholder:"N"`
 	Variants   bool          `default:"true" negatable:"" help:"Also vary routing, distance, threshold and the parts of MoEless."`
+	Sweep      bool          `help:"Also multiply each assumed constant by 1/4, 1/2, 2 and 4 on the short slice."`
 	Time       profiles.Time `default:"roofline" enum:"roofline,printed" help:"What an expert's rows take: roofline (its weights are read once an access) or printed (MoEless's price a row)." placeholder:"FORM"`
 	JSON       bool          `name:"json" help:"Print one JSON object for each shape and policy."`
 
@@ -126,7 +127,7 @@ func (c *ArenaCmd) settings() (s arena.Settings, err error) {
 		BackEnd:   arena.Simulator{},
 		TraceName: filepath.Base(c.Trace), Slice: c.Slice, Short: c.Short, Seed: c.Seed, Seeds: c.Seeds, PerSecond: c.Iterations, Shapes: c.Shapes,
 		Routing: routing.Demo(), Fitted: "Routing is fitted to a recording of the demo model", Domains: 5,
-		Hosts: c.Hosts, Distance: c.Distance, CV: c.CV, KeepAlive: c.KeepAlive.Seconds(), Time: c.Time, Variants: c.Variants, Threads: runtime.GOMAXPROCS(0),
+		Hosts: c.Hosts, Distance: c.Distance, CV: c.CV, KeepAlive: c.KeepAlive.Seconds(), Time: c.Time, Variants: c.Variants, Sweep: c.Sweep, Threads: runtime.GOMAXPROCS(0),
 	}
 	if s.Trace, err = readTrace(c.Trace); err != nil {
 		return s, err

@@ -15,6 +15,7 @@ type job struct {
 	part     string
 	routing  string
 	value    float64 // of what is varied in this part
+	constant string  // that is
 	settings sim.Settings
 	policy   sim.Policy
 	work     *sim.Workload

@@ -16,8 +16,10 @@ type Line struct {
 	Hosts    int     `json:"hosts"`
 	Part     string  `json:"part"`
 	Routing  string  `json:"routing"`
-	// Value is the distance or the threshold where that is varied.
-	Value float64 `json:"value,omitempty"`
+	// Value is the distance or the threshold where that is varied, or what Constant is
+	// multiplied with.
+	Value    float64 `json:"value,omitempty"`
+	Constant string  `json:"constant,omitempty"`
 	// CDF are quantiles of layers' times, at equal steps from 0 to 1.
 	CDF []float64 `json:"-"`
 }
@@ -28,7 +30,7 @@ const cdfSteps = 100
 func lineOf(j job, r *sim.Result, device string) Line {
 	l := Line{
 		Line: r.Line(j.settings.Model.Name, device), ByReplica: r.ByReplica * 1e3, Elapsed: r.Elapsed, Waits: r.Waits, Foreseen: r.Accuracy(), Hosts: j.settings.Hosts,
-		Part: j.part, Routing: j.routing, Value: j.value,
+		Part: j.part, Routing: j.routing, Value: j.value, Constant: j.constant,
 	}
 	for i := range cdfSteps + 1 {
 		l.CDF = append(l.CDF, r.Quantile(float64(i)/cdfSteps)*1e3)

@@ -25,8 +25,10 @@ type Report struct {
 	Claims   []Claim   `json:"claims"`
 	// Intervals are over seeds.
 	Intervals []Interval `json:"intervals,omitempty"`
-	Reasons   []string   `json:"reasons"`
-	Lines     []Line     `json:"lines"`
+	// Swings are how far changes move with the constants that are assumed.
+	Swings  []Swing  `json:"swings,omitempty"`
+	Reasons []string `json:"reasons"`
+	Lines   []Line   `json:"lines"`
 	// Seconds are those that this machine took.
 	Seconds float64 `json:"seconds"`
 }
@@ -99,7 +101,7 @@ func (r *Report) conclude() {
 			r.Claims = append(r.Claims, r.claims(&l)...)
 		}
 	}
-	r.Intervals = r.intervals()
+	r.Intervals, r.Swings = r.intervals(), r.swings()
 	for _, shape := range r.shapes() {
 		r.Reasons = append(r.Reasons, r.reason(shape))
 		if text := r.even(shape); text != "" {

@@ -13,12 +13,13 @@ import (
 
 // The parts of a report.
 const (
-	partMain     = "main"     // policies, on the whole slice
-	partRouting  = "routing"  // other skews
-	partDistance = "distance" // of prediction
-	partCV       = "cv"       // threshold
-	partAblation = "ablation"
-	partSeeds    = "seeds"
+	partMain      = "main"     // policies, on the whole slice
+	partRouting   = "routing"  // other skews
+	partDistance  = "distance" // of prediction
+	partCV        = "cv"       // threshold
+	partAblation  = "ablation"
+	partSeeds     = "seeds"
+	partConstants = "constants" // that are assumed
 )
 
 // The kinds of routing.
@@ -65,7 +66,11 @@ func (s Settings) shape(ctx context.Context, m sim.Model) ([]Line, error) {
 		return nil, err
 	}
 	seeded, err := s.seeded(ctx, m)
-	if lines = append(lines, seeded...); err != nil || !s.Variants {
+	if err != nil {
+		return nil, err
+	}
+	swept, err := s.sweep(ctx, m)
+	if lines = append(append(lines, seeded...), swept...); err != nil || !s.Variants {
 		return lines, err
 	}
 	jobs, err := s.variants(m)

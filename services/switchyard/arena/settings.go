@@ -42,6 +42,8 @@ type Settings struct {
 	Time profiles.Time
 	// Variants are whether routings, distances, thresholds and parts are varied.
 	Variants bool
+	// Sweep is whether assumed constants are varied.
+	Sweep bool
 	// Threads run policies at once.
 	Threads  int
 	Progress func(format string, args ...any)

@@ -11,7 +11,7 @@ import (
 )
 
 // Write writes the report into a folder, which is made: report.json, lines.csv,
-// cdf.csv, claims.csv, intervals.csv and report.html.
+// cdf.csv, claims.csv, intervals.csv, swings.csv and report.html.
 func (r *Report) Write(folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("making the report's folder: %w", err)
@@ -21,7 +21,7 @@ func (r *Report) Write(folder string) error {
 		write func(io.Writer) error
 	}{
 		{"report.json", r.writeJSON}, {"lines.csv", table(r.lineRows()).write}, {"cdf.csv", table(r.cdfRows()).write},
-		{"claims.csv", table(r.claimRows()).write}, {"intervals.csv", table(r.intervalRows()).write}, {"report.html", r.writePage},
+		{"claims.csv", table(r.claimRows()).write}, {"intervals.csv", table(r.intervalRows()).write}, {"swings.csv", table(r.swingRows()).write}, {"report.html", r.writePage},
 	} {
 		if err := writeFile(filepath.Join(folder, f.name), f.write); err != nil {
 			return fmt.Errorf("writing the report: %w", err)
@@ -65,12 +65,12 @@ func number(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
 func (r *Report) lineRows() [][]string {
 	rows := [][]string{{
 		"part", "shape", "routing", "policy", "value", "layer_ms_mean", "layer_ms_p50", "layer_ms_p99", "layer_ms_mean_by_replica",
-		"cost_gb_s", "cost_resident_gb_s", "replicas_mean", "cold_starts", "cold_waits", "tokens", "elapsed_s", "device",
+		"cost_gb_s", "cost_resident_gb_s", "replicas_mean", "cold_starts", "cold_waits", "tokens", "elapsed_s", "device", "constant",
 	}}
 	for _, l := range r.Lines {
 		rows = append(rows, []string{
 			l.Part, l.Shape, l.Routing, l.Policy, number(l.Value), number(l.Mean), number(l.P50), number(l.P99), number(l.ByReplica),
-			number(l.Cost), number(l.Resident), number(l.Replicas), strconv.Itoa(l.ColdStarts), strconv.Itoa(l.Waits), strconv.Itoa(l.Tokens), number(l.Elapsed), l.Device,
+			number(l.Cost), number(l.Resident), number(l.Replicas), strconv.Itoa(l.ColdStarts), strconv.Itoa(l.Waits), strconv.Itoa(l.Tokens), number(l.Elapsed), l.Device, l.Constant,
 		})
 	}
 	return rows

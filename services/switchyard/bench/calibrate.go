@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -122,14 +123,14 @@ func (b *Bench) Profile(rows []int) (*profiles.Profile, float64, error) {
 	off := cost.Error(cost.Device{Timer: fit, Call: call}, measured)
 	how := fmt.Sprintf("measured: bench --rows, with an error of %.0f %%", 100*off)
 	p := &profiles.Profile{
-		Device: b.pipeline.devices().Experts, Experts: b.pipeline.name,
+		Device: "cpu", Experts: b.settings.Model.Name,
 		Read: profiles.Number{Value: fit.Bandwidth, Source: read}, Rate: profiles.Number{Value: fit.Rate, Source: how},
 		Element: profiles.Number{Value: element, Source: "bf16"}, Access: profiles.Number{Value: fit.Overhead, Source: how},
 		Call: profiles.Number{Value: call, Source: how}, Alpha: profiles.Number{Value: fit.Row(measured[0].Bytes), Source: how},
 		Beta:        profiles.Number{Source: "rows are in the processor's memory already"},
 		ExpertBytes: profiles.Number{Value: measured[0].Bytes, Source: "counted"},
 		MemoryBytes: profiles.Number{Value: float64(len(b.settings.Model.Spec.Layer)*b.settings.Model.Spec.Experts) * measured[0].Bytes, Source: "as much as all experts take"},
-		Bandwidth:   profiles.Number{Value: max(b.machine.bandwidth, 1), Source: "measured: the machine's memory"},
+		Bandwidth:   profiles.Number{Value: cmp.Or(b.machine.bandwidth, fit.Bandwidth), Source: "measured: the machine's memory"},
 		ColdStart:   profiles.Number{Source: "experts are read in place"},
 	}
 	return p, off, nil

@@ -219,3 +219,48 @@ func TestWithoutRoofline(t *testing.T) {
 		t.Errorf("a part of the roofline: %v", err)
 	}
 }
+
+// What YAML writes, Read reads.
+func TestYAML(t *testing.T) {
+	for _, name := range Names() {
+		p, err := Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := p.YAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Read(name+".yaml", text)
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", name, err, text)
+		}
+		for key, want := range p.Values() {
+			if off := math.Abs(got.Values()[key] - want); off > 1e-6*want {
+				t.Errorf("%s: %s is %v, want %v", name, key, got.Values()[key], want)
+			}
+		}
+	}
+}
+
+func TestScaled(t *testing.T) {
+	p, err := Read("card.yaml", []byte(good))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(p.Assumed(), " "); got != "beta_seconds bytes_per_second cold_start_seconds" {
+		t.Errorf("assumed are %s", got)
+	}
+	p.Time = Printed
+	if got := strings.Join(p.Assumed(), " "); got != "alpha_seconds beta_seconds bytes_per_second cold_start_seconds" {
+		t.Errorf("of printed time %s", got)
+	}
+	if q, err := p.Scaled("beta_seconds", 4); err != nil || q.Beta.Value != 4e-3 || p.Beta.Value != 1e-3 {
+		t.Errorf("%v, %v; it was %v", q, err, p.Beta)
+	}
+	for key, want := range map[string]string{"cold_start_seconds": "cold_start_seconds is", "gamma": `no "gamma"`} {
+		if _, err := p.Scaled(key, 1e9); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+}
