@@ -3,6 +3,7 @@ package arena
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -116,31 +117,30 @@ func (r *Report) swings() (all []Swing) {
 
 func (r *Report) swingsOf(shape, policy, against string) (all []Swing) {
 	for _, c := range compared {
-		w := Swing{Shape: shape, Policy: policy, What: c.what, Against: against}
-		n := 0
+		w := Swing{Shape: shape, Policy: policy, What: c.what, Against: against, Low: Extreme{Change: math.Inf(1)}, High: Extreme{Change: math.Inf(-1)}}
 		for i := range r.Lines {
 			l := &r.Lines[i]
 			if l.Part != partConstants || l.Shape != shape || l.Policy != policy {
 				continue
 			}
-			b := r.swept(l, against)
-			if b == nil || c.of(b) == 0 {
-				continue
+			if b := r.swept(l, against); b != nil && c.of(b) > 0 {
+				w.take(Extreme{c.of(l)/c.of(b) - 1, l.Constant, l.Value})
 			}
-			e := Extreme{c.of(l)/c.of(b) - 1, l.Constant, l.Value}
-			if n == 0 || e.Change < w.Low.Change {
-				w.Low = e
-			}
-			if n == 0 || e.Change > w.High.Change {
-				w.High = e
-			}
-			n++
 		}
-		if n > 0 {
+		if w.Low.Change <= w.High.Change {
 			all = append(all, w)
 		}
 	}
 	return all
+}
+
+func (w *Swing) take(e Extreme) {
+	if e.Change < w.Low.Change {
+		w.Low = e
+	}
+	if e.Change > w.High.Change {
+		w.High = e
+	}
 }
 
 // swept is a policy's line under the same constants as another's.
