@@ -10,11 +10,11 @@ import (
 	"github.com/switchyard/switchyard/pkg/policy/place"
 )
 
-// engine runs one workload under one policy.
+// engine runs what a source gives under one policy.
 type engine struct {
 	Settings
 	policy  Policy
-	work    *Workload
+	work    Source
 	now     float64
 	layers  []layer
 	links   []float64 // when each host's transfers are done
@@ -41,22 +41,27 @@ func Run(w *Workload, s Settings, p Policy) (*Result, error) {
 	if w.Shape != s.Model.Shape {
 		return nil, fmt.Errorf("the workload is of %+v, and %s of %+v", w.Shape, s.Model.Name, s.Model.Shape)
 	}
+	return Feed(&replayed{Workload: w}, s, p)
+}
+
+// Feed runs a source's iterations under a policy. The source is of the settings' shape.
+func Feed(from Source, s Settings, p Policy) (*Result, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
-	e := newEngine(w, s, p)
+	e := newEngine(from, s, p)
 	if err := e.run(); err != nil {
 		return nil, fmt.Errorf("policy %s: %w", p.Name, err)
 	}
 	return e.finish(), nil
 }
 
-func newEngine(w *Workload, s Settings, p Policy) *engine {
+func newEngine(from Source, s Settings, p Policy) *engine {
 	e := &engine{
-		Settings: s, policy: p, work: w, layers: make([]layer, w.Layers), links: make([]float64, s.Hosts),
+		Settings: s, policy: p, work: from, layers: make([]layer, s.Model.Layers), links: make([]float64, s.Hosts),
 		hosts: make(map[string]int, s.Hosts), takes: s.Model.Profile.Compute(), rows: make([]int, s.Hosts), busy: make([]float64, s.Hosts), waits: make([]float64, s.Hosts), wrong: newForecast(s), trust: newTrust(s),
 		divider: divide.New(s.takes(), s.Model.Profile.ExpertBytes.Value, s.Hosts),
-		result:  Result{Policy: p.Name, Tokens: w.Tokens()},
+		result:  Result{Policy: p.Name},
 	}
 	if p.KeepAlive > 0 {
 		e.KeepAlive = p.KeepAlive
@@ -76,16 +81,20 @@ func (e *engine) run() error {
 	if err := e.start(); err != nil {
 		return err
 	}
-	for i, it := range e.work.Iterations {
-		if e.Stopped != nil && e.Stopped() {
+	for i := 0; ; i++ {
+		it, ok := e.work.Next(e.now)
+		switch {
+		case !ok:
+			return nil
+		case e.Stopped != nil && e.Stopped():
 			return ErrStopped
 		}
 		e.now = max(e.now, it.Due)
-		if err := e.iteration(i); err != nil {
+		e.result.Tokens += it.Rows
+		if err := e.iteration(); err != nil {
 			return fmt.Errorf("iteration %d: %w", i, err)
 		}
 	}
-	return nil
 }
 
 // start makes the decisions of policies that begin with one; what it loads is
@@ -96,13 +105,7 @@ func (e *engine) start() error {
 			break
 		}
 		y := &e.layers[l]
-		for i, it := range e.work.Iterations {
-			if it.Due > startSeconds {
-				break
-			}
-			y.count(e.work.Loads(i, l))
-		}
-		if err := e.decide(l, y.window); err != nil {
+		if err := e.decide(l, e.work.Known(l)); err != nil {
 			return err
 		}
 		y.settle()
@@ -112,20 +115,17 @@ func (e *engine) start() error {
 	return nil
 }
 
-// startSeconds are how much of the trace a policy's first decision knows.
-const startSeconds = 600
-
 // iteration runs all layers. Decisions about the first ones are made at its
 // beginning, on what the iteration before had: nothing lies before them.
-func (e *engine) iteration(i int) error {
+func (e *engine) iteration() error {
 	e.result.Iterations = append(e.result.Iterations, 0)
 	for l := range min(e.Distance, len(e.layers)) {
-		if err := e.ahead(i, l, e.layers[l].shares(e.work.Loads(i, l))); err != nil {
+		if err := e.ahead(l, e.layers[l].shares(e.work.Loads(l))); err != nil {
 			return err
 		}
 	}
 	for l := range e.layers {
-		if err := e.step(i, l); err != nil {
+		if err := e.step(l); err != nil {
 			return err
 		}
 	}
@@ -133,24 +133,24 @@ func (e *engine) iteration(i int) error {
 }
 
 // step runs a layer, with the decisions that its beginning and its end bring.
-func (e *engine) step(i, l int) error {
+func (e *engine) step(l int) error {
 	if to := l + e.Distance; to < len(e.layers) {
-		if err := e.ahead(i, to, e.wrong.predict(to, e.work.Loads(i, to))); err != nil {
+		if err := e.ahead(to, e.wrong.predict(to, e.work.Loads(to))); err != nil {
 			return err
 		}
 	}
-	if err := e.execute(i, l); err != nil {
+	if err := e.execute(l); err != nil {
 		return err
 	}
-	return e.behind(i, l)
+	return e.behind(l)
 }
 
 // ahead decides about a layer before it runs, for policies that look ahead.
-func (e *engine) ahead(i, l int, predicted []float64) error {
+func (e *engine) ahead(l int, predicted []float64) error {
 	if e.policy.Decide == nil || e.policy.Sees == Past {
 		return nil
 	}
-	actual := e.work.Loads(i, l)
+	actual := e.work.Loads(l)
 	e.result.hits.add(predicted, actual)
 	switch {
 	case e.policy.Sees == Exact:
@@ -164,9 +164,9 @@ func (e *engine) ahead(i, l int, predicted []float64) error {
 }
 
 // behind decides about a layer that has run, for policies that look back.
-func (e *engine) behind(i, l int) error {
+func (e *engine) behind(l int) error {
 	y := &e.layers[l]
-	y.count(e.work.Loads(i, l))
+	y.count(e.work.Loads(l))
 	if e.policy.Decide == nil || e.policy.Sees != Past || e.now < y.next {
 		return nil
 	}

@@ -160,7 +160,7 @@ func TestToZeroAndBack(t *testing.T) {
 // A host's transfers follow each other.
 func TestLink(t *testing.T) {
 	m := tiny(1, 4)
-	e := newEngine(loads(t, m), settings(m, 2), Policy{})
+	e := newEngine(&replayed{Workload: loads(t, m)}, settings(m, 2), Policy{})
 	e.load(&e.layers[0], 1, 0, 0)
 	e.load(&e.layers[0], 3, 0, 0.5)
 	for x, want := range map[int]float64{1: 1.25, 3: 2.25} {
@@ -275,7 +275,7 @@ func TestWakeOnFullHosts(t *testing.T) {
 		{"one that is not wanted", 1, []uint32{1, 1, 1}, replica{expert: 0, host: 1}},
 		{"the only one of an expert without rows", -1, []uint32{0, 1, 1}, replica{expert: 0, host: 0}},
 	} {
-		e := newEngine(loads(t, m), settings(m, 2), Policy{})
+		e := newEngine(&replayed{Workload: loads(t, m)}, settings(m, 2), Policy{})
 		y := &e.layers[0]
 		y.slots, y.replicas = 2, nil
 		for _, r := range []replica{{expert: 0, host: 0}, {expert: 0, host: 1}, {expert: 1, host: 0}, {expert: 1, host: 1}} {
@@ -286,7 +286,7 @@ func TestWakeOnFullHosts(t *testing.T) {
 			t.Errorf("%s: %v, %+v", tc.name, err, y.replicas)
 		}
 	}
-	e := newEngine(loads(t, m), settings(m, 1), Policy{})
+	e := newEngine(&replayed{Workload: loads(t, m)}, settings(m, 1), Policy{})
 	y := &e.layers[0]
 	y.slots, y.replicas = 2, y.replicas[:2]
 	if err := e.wake(y, 2, []uint32{1, 1, 1}); err == nil {

@@ -9,8 +9,8 @@ import (
 )
 
 // execute runs a layer: the clock moves by its time.
-func (e *engine) execute(i, l int) error {
-	y, loads := &e.layers[l], e.work.Loads(i, l)
+func (e *engine) execute(l int) error {
+	y, loads := &e.layers[l], e.work.Loads(l)
 	e.expire(y)
 	for x, n := range loads {
 		if n > 0 && !y.resident(x) {

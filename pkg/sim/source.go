@@ -1,0 +1,46 @@
+package sim
+
+// Source gives a run its iterations, one after the other, so that what an iteration has
+// may depend on when the one before it ended.
+type Source interface {
+	// Next is asked when all iterations before are over, at this time. ok is false at the end.
+	Next(now float64) (it Iteration, ok bool)
+	// Loads are the routed rows of each expert of a layer in the iteration that Next gave
+	// last. They are the run's until the next Next.
+	Loads(layer int) []uint32
+	// Known are the loads of a layer that policies know before the first iteration: those of
+	// the trace's first ten minutes.
+	Known(layer int) []float64
+}
+
+// startSeconds are how much of the trace a policy's first decision knows.
+const startSeconds = 600
+
+// replayed is a workload as a source.
+type replayed struct {
+	*Workload
+	next int
+}
+
+func (r *replayed) Next(float64) (it Iteration, ok bool) {
+	if r.next == len(r.Iterations) {
+		return it, false
+	}
+	r.next++
+	return r.Iterations[r.next-1], true
+}
+
+func (r *replayed) Loads(layer int) []uint32 { return r.Workload.Loads(r.next-1, layer) }
+
+func (r *replayed) Known(layer int) []float64 {
+	sum := make([]float64, r.Experts)
+	for i, it := range r.Iterations {
+		if it.Due > startSeconds {
+			break
+		}
+		for x, n := range r.Workload.Loads(i, layer) {
+			sum[x] += float64(n)
+		}
+	}
+	return sum
+}
