@@ -63,9 +63,6 @@ func newEngine(from Source, s Settings, p Policy) *engine {
 		divider: divide.New(s.takes(), s.Model.Profile.ExpertBytes.Value, s.Hosts),
 		result:  Result{Policy: p.Name},
 	}
-	if p.KeepAlive > 0 {
-		e.KeepAlive = p.KeepAlive
-	}
 	for h := range s.Hosts {
 		e.hosts[hostID(h)] = h
 	}

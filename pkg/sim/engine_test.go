@@ -157,6 +157,23 @@ func TestToZeroAndBack(t *testing.T) {
 	}
 }
 
+// The short keep-alive of a policy is for replicas beside the last one.
+func TestLastReplicaStays(t *testing.T) {
+	m := tiny(1, 2)
+	w := loads(t, m, []uint32{8, 8}, []uint32{16, 0}, []uint32{16, 0}, []uint32{8, 8})
+	for _, tt := range []struct {
+		name   string
+		keep   float64
+		waited bool
+	}{{"the settings'", 60, false}, {"a short one", 5, true}} {
+		s := settings(m, 2)
+		s.KeepAlive = tt.keep
+		if r := run(t, w, s, policy("moeless+lean")); (r.Waits > 0) != tt.waited {
+			t.Errorf("keep-alive %s: rows waited %d times", tt.name, r.Waits)
+		}
+	}
+}
+
 // A host's transfers follow each other.
 func TestLink(t *testing.T) {
 	m := tiny(1, 4)

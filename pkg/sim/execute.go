@@ -176,7 +176,11 @@ func (e *engine) expire(y *layer) {
 	}
 	for i := len(y.replicas) - 1; i >= 0; i-- {
 		r := y.replicas[i]
-		if end := max(r.used+e.KeepAlive, r.billed); end < e.now {
+		keep := e.KeepAlive
+		if e.policy.KeepAlive > 0 && y.copies(r.expert) > 1 {
+			keep = e.policy.KeepAlive
+		}
+		if end := max(r.used+keep, r.billed); end < e.now {
 			e.evict(y, i, end)
 		}
 	}

@@ -52,7 +52,8 @@ type Policy struct {
 	// Divides says that gates divide an expert's rows only where that ends a layer sooner
 	// (pkg/policy/divide); else all its replicas have equally many.
 	Divides bool
-	// KeepAlive are seconds in place of the settings', if it is not 0.
+	// KeepAlive are seconds in place of the settings', if it is not 0, for replicas beside
+	// an expert's last one: rows that find an expert nowhere wait for a cold start.
 	KeepAlive float64
 	// Start decides before the first iteration, on the loads of the trace's first
 	// ten minutes.
@@ -70,8 +71,9 @@ const (
 	reactiveEvery = 15  // Kubernetes' HPA, --horizontal-pod-autoscaler-sync-period
 )
 
-// leanKeepAlive are the seconds for which moeless+lean keeps what nobody needs: as
-// long as the model's layers take to have their turn, some times over.
+// leanKeepAlive are the seconds for which moeless+lean keeps replicas that nobody needs,
+// beside an expert's last one: as long as the model's layers take to have their turn, some
+// times over.
 const leanKeepAlive = 2
 
 // Policies are those that are compared, in the order of reports.

@@ -50,7 +50,7 @@ func newReport(s Settings) *Report {
 		"oracle: every host has the same number of rows, against the gate's choice; it holds one replica of each expert.",
 		"reactive: MoEless' placement of replicas in proportion to the loads of the 15 s before.",
 		"moeless: algorithms 1 and 2 in every iteration, on predictions that give the share accuracy_by_distance of routed rows to the right expert and the others to experts of a fixed, skewed choice of each layer. The first layers are predicted from the iteration before.",
-		"moeless+: the same predictions, corrected by what came of those before; experts are copied where that ends a layer sooner (pkg/policy/copies). It is not the paper's. moeless+lean is the same with a keep-alive of 2 s in place of the setting.",
+		"moeless+: the same predictions, corrected by what came of those before; experts are copied where that ends a layer sooner (pkg/policy/copies). It is not the paper's. moeless+lean is the same, and keeps replicas beside an expert's last one for 2 s in place of the setting.",
 		"cost_gb_s bills as the paper does: the replicas of a layer while it runs, and all memory all the time of static, eplb and oracle. cost_resident_gb_s is all memory for as long as it is held, keep-alive and loading included, of all policies alike. Both are of experts only: all else is the same for all.",
 	}
 	return r
@@ -139,7 +139,7 @@ func (r *Report) reason(shape string) string {
 		"MoEless' algorithms as printed take %.2f ms, %s of static: they even out the loads of %.1f replicas, and leave the hosts uneven, because a replica goes where its expert is warm. "+
 		"By the printed formula, which does not count that, they are at %s of static. "+
 		"moeless+ takes %.2f ms, %s of static, %s of EPLB and %s of the oracle, with %.1f replicas. "+
-		"Held memory is another matter: replicas that are kept alive cost moeless %s and moeless+ %s of static's GB·s; the paper's bill, by which they cost %s and %s, counts them only while their layer runs. With a keep-alive of 2 s moeless+lean holds %s of static's GB·s, and %s of EPLB's, at %s of static's layer time.",
+		"Held memory is another matter: replicas that are kept alive cost moeless %s and moeless+ %s of static's GB·s; the paper's bill, by which they cost %s and %s, counts them only while their layer runs. moeless+lean, which keeps replicas beside an expert's last one for 2 s, holds %s of static's GB·s, and %s of EPLB's, at %s of static's layer time.",
 		shape, oracle.Mean, percent(oracle.Mean, static.Mean), percent(oracle.Mean, eplb.Mean),
 		printed.Mean, percent(printed.Mean, static.Mean), printed.Replicas, percent(printed.ByReplica, static.ByReplica),
 		plus.Mean, percent(plus.Mean, static.Mean), percent(plus.Mean, eplb.Mean), percent(plus.Mean, oracle.Mean), plus.Replicas,
