@@ -124,7 +124,7 @@ func takesFiles(folder string) error {
 
 func (c *ArenaCmd) settings() (s arena.Settings, err error) {
 	s = arena.Settings{
-		BackEnd:   arena.Simulator{},
+		Suite: arena.MoEless(), BackEnd: arena.Simulator{},
 		TraceName: filepath.Base(c.Trace), Slice: c.Slice, Short: c.Short, Seed: c.Seed, Seeds: c.Seeds, PerSecond: c.Iterations, Shapes: c.Shapes,
 		Routing: routing.Demo(), Fitted: "Routing is fitted to a recording of the demo model", Domains: 5,
 		Hosts: c.Hosts, Distance: c.Distance, CV: c.CV, KeepAlive: c.KeepAlive.Seconds(), Time: c.Time, Variants: c.Variants, Sweep: c.Sweep, Threads: runtime.GOMAXPROCS(0),

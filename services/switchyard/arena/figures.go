@@ -134,7 +134,7 @@ func (r *Report) replicas() (figure, error) {
 
 func (r *Report) byPolicy(title, y, words string, of func(*Line) float64) (figure, error) {
 	var all []series
-	for _, policy := range policyNames() {
+	for _, policy := range r.suite.names() {
 		s := series{name: policy}
 		for i, shape := range r.shapes() {
 			if l := find(r.Lines, partMain, shape, routingFitted, policy); l != nil {

@@ -2,10 +2,8 @@ package arena
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
-	"github.com/switchyard/switchyard/pkg/sim"
 	"github.com/switchyard/switchyard/pkg/sim/trace"
 )
 
@@ -31,11 +29,17 @@ type Report struct {
 	Lines   []Line   `json:"lines"`
 	// Seconds are those that this machine took.
 	Seconds float64 `json:"seconds"`
+
+	suite Suite
 }
+
+// Title is the suite's.
+func (r *Report) Title() string { return r.suite.Title }
 
 func newReport(s Settings) *Report {
 	cut := trace.Peak(s.Trace, s.Slice)
 	r := &Report{
+		suite: s.Suite,
 		Trace: s.TraceName, Requests: len(cut), Slice: s.Slice.Seconds(), Short: min(s.Short, s.Slice).Seconds(), Seed: s.Seed,
 		Device: s.BackEnd.Device(), Hosts: s.Hosts, Routing: s.Fitted, Accuracy: s.Accuracy, Methods: s.Methods,
 	}
@@ -64,43 +68,10 @@ func takes(t profiles.Time) string {
 	return "An access of an expert takes its overhead and the longer of reading its weights once and computing its rows (a roofline, fitted to layers measured on an H200 with an error of 14 %); each host's call has an overhead beside."
 }
 
-// paper are the claims of MoEless, §6.2, in parts of the other's.
-var paper = []struct {
-	what, against string
-	of            func(*Line) float64
-	claimed       float64
-}{
-	{"layer time", "static", func(l *Line) float64 { return l.Mean }, -0.4319},
-	{"layer time", "eplb", func(l *Line) float64 { return l.Mean }, -0.2189},
-	{"layer time", "oracle", func(l *Line) float64 { return l.Mean }, 0},
-	{"cost as billed", "static", func(l *Line) float64 { return l.Cost }, -0.9268},
-	{"cost as billed", "eplb", func(l *Line) float64 { return l.Cost }, -0.9511},
-	{"cost as billed", "oracle", func(l *Line) float64 { return l.Cost }, -0.8406},
-	{"cost as resident", "static", func(l *Line) float64 { return l.Resident }, 0},
-	{"cost as resident", "eplb", func(l *Line) float64 { return l.Resident }, 0},
-	{"time by the printed formula", "static", func(l *Line) float64 { return l.ByReplica }, -0.4319},
-	{"time by the printed formula", "eplb", func(l *Line) float64 { return l.ByReplica }, -0.2189},
-}
-
-// Claim is a policy beside a baseline.
-type Claim struct {
-	Part    string  `json:"part"`
-	Routing string  `json:"routing"`
-	Shape   string  `json:"shape"`
-	Policy  string  `json:"policy"`
-	What    string  `json:"what"`
-	Against string  `json:"against"`
-	Change  float64 `json:"change"`          // part of the baseline's
-	Paper   float64 `json:"paper,omitempty"` // what the paper has, as the mean of its shapes
-}
-
 // conclude compares, and says why where a claim is missed.
 func (r *Report) conclude() {
-	for _, l := range r.Lines {
-		if (l.Part == partMain || l.Part == partRouting) && strings.HasPrefix(l.Policy, "moeless") {
-			r.Claims = append(r.Claims, r.claims(&l)...)
-		}
-	}
+	r.Claims = r.conclusions()
+	r.Reasons = append(r.Reasons, r.tally())
 	r.Intervals, r.Swings = r.intervals(), r.swings()
 	for _, shape := range r.shapes() {
 		r.Reasons = append(r.Reasons, r.reason(shape))
@@ -108,15 +79,6 @@ func (r *Report) conclude() {
 			r.Reasons = append(r.Reasons, text)
 		}
 	}
-}
-
-func (r *Report) claims(l *Line) (all []Claim) {
-	for _, p := range paper {
-		if b := find(r.Lines, l.Part, l.Shape, l.Routing, p.against); b != nil && p.of(b) > 0 {
-			all = append(all, Claim{Part: l.Part, Routing: l.Routing, Shape: l.Shape, Policy: l.Policy, What: p.what, Against: p.against, Change: p.of(l)/p.of(b) - 1, Paper: p.claimed})
-		}
-	}
-	return all
 }
 
 func (r *Report) shapes() (names []string) {
@@ -170,12 +132,4 @@ func (r *Report) MainLines() (lines []Line) {
 		}
 	}
 	return lines
-}
-
-// policyNames are the policies in the order of reports.
-func policyNames() (names []string) {
-	for _, p := range sim.Policies() {
-		names = append(names, p.Name)
-	}
-	return names
 }

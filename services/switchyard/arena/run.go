@@ -83,7 +83,7 @@ func (s Settings) shape(ctx context.Context, m sim.Model) ([]Line, error) {
 
 // policies is a job for each policy.
 func (s Settings) policies(m sim.Model, part, kind string, w *sim.Workload) (jobs []job) {
-	for _, p := range sim.Policies() {
+	for _, p := range s.Suite.Policies() {
 		jobs = append(jobs, job{part: part, routing: kind, settings: s.of(m), policy: p, work: w})
 	}
 	return jobs
@@ -110,7 +110,7 @@ func (s Settings) variants(m sim.Model) (jobs []job, err error) {
 
 // distances are MoEless' policies at other prediction distances (figures 13, 14).
 func (s Settings) distances(m sim.Model, w *sim.Workload) (jobs []job) {
-	for _, p := range sim.Policies() {
+	for _, p := range s.Suite.Policies() {
 		for d := 1; d <= min(5, m.Layers) && p.Sees == sim.Ahead; d++ {
 			set := s.of(m)
 			set.Distance = d

@@ -33,21 +33,6 @@ type Interval struct {
 	High   float64 `json:"high"`
 }
 
-// compared are the figures and baselines of intervals.
-var compared = []struct {
-	what string
-	of   func(*Line) float64
-}{
-	{"layer time", func(l *Line) float64 { return l.Mean }},
-	{"p50 of layers", func(l *Line) float64 { return l.P50 }},
-	{"p99 of layers", func(l *Line) float64 { return l.P99 }},
-	{"cost as resident", func(l *Line) float64 { return l.Resident }},
-}
-
-// baselines are what intervals compare with: no replicas, and the strongest baselines, with
-// twice that memory and with all there is.
-var baselines = []string{"static", "eplb+", "eplb-full+"}
-
 // seeded are all policies on the short slice with other seeds: of requests' domains, of
 // routing, and of what predictions err in. A line's value is its seed.
 func (s Settings) seeded(ctx context.Context, m sim.Model) (lines []Line, err error) {
@@ -84,8 +69,8 @@ func (s Settings) checkSeeds() error {
 // intervals are those of all shapes and policies.
 func (r *Report) intervals() (all []Interval) {
 	for _, shape := range r.shapes() {
-		for _, against := range baselines {
-			for _, policy := range policyNames() {
+		for _, against := range r.suite.Baselines {
+			for _, policy := range r.suite.names() {
 				if policy != against {
 					all = append(all, r.intervalsOf(shape, policy, against)...)
 				}
@@ -96,22 +81,30 @@ func (r *Report) intervals() (all []Interval) {
 }
 
 func (r *Report) intervalsOf(shape, policy, against string) (all []Interval) {
-	ours, theirs := r.bySeed(shape, policy), r.bySeed(shape, against)
-	if len(ours) < 2 || len(ours) != len(theirs) {
-		return nil
-	}
-	for _, c := range compared {
-		changes := make([]float64, len(ours))
-		for i := range ours {
-			changes[i] = c.of(ours[i])/c.of(theirs[i]) - 1 // a layer with a row takes time and memory
+	for _, m := range r.suite.Measures {
+		if mean, half, ok := r.overSeeds(shape, policy, against, m.Of); ok {
+			all = append(all, Interval{
+				Shape: shape, Policy: policy, What: m.What, Against: against, Seeds: len(r.bySeed(shape, policy)),
+				Change: mean, Low: mean - half, High: mean + half,
+			})
 		}
-		mean, half := Interval95(changes)
-		all = append(all, Interval{
-			Shape: shape, Policy: policy, What: c.what, Against: against, Seeds: len(ours),
-			Change: mean, Low: mean - half, High: mean + half,
-		})
 	}
 	return all
+}
+
+// overSeeds is the mean change of a figure against another policy's and half its interval, if
+// both were run with several seeds.
+func (r *Report) overSeeds(shape, policy, against string, of func(*Line) float64) (mean, half float64, ok bool) {
+	ours, theirs := r.bySeed(shape, policy), r.bySeed(shape, against)
+	if len(ours) < 2 || len(ours) != len(theirs) {
+		return 0, 0, false
+	}
+	changes := make([]float64, len(ours))
+	for i := range ours {
+		changes[i] = of(ours[i])/of(theirs[i]) - 1 // a layer with a row takes time and memory
+	}
+	mean, half = Interval95(changes)
+	return mean, half, true
 }
 
 // bySeed are a policy's lines in the order of seeds.

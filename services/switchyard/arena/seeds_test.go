@@ -23,7 +23,7 @@ func TestSeeds(t *testing.T) {
 	s := small()
 	s.Variants, s.Seeds, s.Short = false, 3, s.Slice
 	r := compare(t, s)
-	for _, policy := range policyNames() {
+	for _, policy := range r.suite.names() {
 		lines := r.bySeed("mixtral-8x7b", policy)
 		if len(lines) != 3 || lines[0].Value != 1 || lines[2].Value != 3 {
 			t.Fatalf("%s has %d lines", policy, len(lines))
@@ -32,7 +32,7 @@ func TestSeeds(t *testing.T) {
 			t.Errorf("%s takes %v with the first seed, and %v elsewhere", policy, lines[0].Mean, whole.Mean)
 		}
 	}
-	if want := len(baselines) * (len(policyNames()) - 1) * len(compared); len(r.Intervals) != want {
+	if want := len(r.suite.Baselines) * (len(r.suite.names()) - 1) * len(r.suite.Measures); len(r.Intervals) != want {
 		t.Errorf("%d intervals, want %d", len(r.Intervals), want)
 	}
 	for _, i := range r.Intervals {

@@ -15,6 +15,7 @@ import (
 
 // Settings are what is compared on what.
 type Settings struct {
+	Suite   Suite
 	BackEnd BackEnd
 	// Trace are the requests, TraceName what they are called in the report.
 	Trace     []trace.Request

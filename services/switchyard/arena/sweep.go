@@ -13,9 +13,6 @@ import (
 // factors are what each assumed constant is multiplied with.
 var factors = []float64{0.25, 0.5, 2, 4}
 
-// swept are the policies that constants are varied for: ours, and the strongest others.
-var swept = []string{"static", "eplb+", "eplb-full+", "moeless+", "moeless+lean"}
-
 // constant is a number that is assumed and not measured.
 type constant struct {
 	name string
@@ -70,7 +67,7 @@ func (s Settings) sweep(ctx context.Context, m sim.Model) ([]Line, error) {
 				return nil, fmt.Errorf("%s times %v: %w", c.name, factor, err)
 			}
 			for _, j := range s.policies(m, partConstants, routingFitted, w) {
-				if slices.Contains(swept, j.policy.Name) {
+				if slices.Contains(s.Suite.Swept, j.policy.Name) {
 					j.settings, j.constant, j.value = set, c.name, factor
 					jobs = append(jobs, j)
 				}
@@ -104,9 +101,9 @@ func (e Extreme) String() string {
 // swings are those of our policies against the others.
 func (r *Report) swings() (all []Swing) {
 	for _, shape := range r.shapes() {
-		for _, policy := range swept {
-			for _, against := range swept {
-				if strings.HasPrefix(policy, "moeless") && !strings.HasPrefix(against, "moeless") {
+		for _, policy := range r.suite.Swept {
+			for _, against := range r.suite.Swept {
+				if strings.HasPrefix(policy, r.suite.Ours) && !strings.HasPrefix(against, r.suite.Ours) {
 					all = append(all, r.swingsOf(shape, policy, against)...)
 				}
 			}
@@ -116,15 +113,15 @@ func (r *Report) swings() (all []Swing) {
 }
 
 func (r *Report) swingsOf(shape, policy, against string) (all []Swing) {
-	for _, c := range compared {
-		w := Swing{Shape: shape, Policy: policy, What: c.what, Against: against, Low: Extreme{Change: math.Inf(1)}, High: Extreme{Change: math.Inf(-1)}}
+	for _, c := range r.suite.Measures {
+		w := Swing{Shape: shape, Policy: policy, What: c.What, Against: against, Low: Extreme{Change: math.Inf(1)}, High: Extreme{Change: math.Inf(-1)}}
 		for i := range r.Lines {
 			l := &r.Lines[i]
 			if l.Part != partConstants || l.Shape != shape || l.Policy != policy {
 				continue
 			}
-			if b := r.swept(l, against); b != nil && c.of(b) > 0 {
-				w.take(Extreme{c.of(l)/c.of(b) - 1, l.Constant, l.Value})
+			if b := r.swept(l, against); b != nil && c.Of(b) > 0 {
+				w.take(Extreme{c.Of(l)/c.Of(b) - 1, l.Constant, l.Value})
 			}
 		}
 		if w.Low.Change <= w.High.Change {

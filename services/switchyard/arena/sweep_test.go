@@ -24,7 +24,7 @@ func TestSweep(t *testing.T) {
 			lines++
 		}
 	}
-	if want := len(constants(m)); len(names) != want || lines != want*len(factors)*len(swept) {
+	if want := len(constants(m)); len(names) != want || lines != want*len(factors)*len(r.suite.Swept) {
 		t.Errorf("%d constants in %d lines, want %d", len(names), lines, want)
 	}
 	for _, key := range []string{"wrong_predictions", "read_bytes_per_second", "cold_start_seconds" + mistaken} {
@@ -32,7 +32,7 @@ func TestSweep(t *testing.T) {
 			t.Errorf("%s is not varied; there are %v", key, names)
 		}
 	}
-	if len(r.Swings) != 2*3*len(compared) {
+	if len(r.Swings) != 2*3*len(r.suite.Measures) {
 		t.Errorf("%d swings", len(r.Swings))
 	}
 	for _, w := range r.Swings {

@@ -87,9 +87,13 @@ func (r *Report) cdfRows() [][]string {
 }
 
 func (r *Report) claimRows() [][]string {
-	rows := [][]string{{"part", "routing", "shape", "policy", "what", "against", "change", "paper"}}
+	rows := [][]string{{"part", "routing", "shape", "policy", "what", "against", "change", "paper", "low", "high", "verdict"}}
 	for _, c := range r.Claims {
-		rows = append(rows, []string{c.Part, c.Routing, c.Shape, c.Policy, c.What, c.Against, number(c.Change), number(c.Paper)})
+		low, high := "", ""
+		if c.Over != nil {
+			low, high = number(c.Over.Low), number(c.Over.High)
+		}
+		rows = append(rows, []string{c.Part, c.Routing, c.Shape, c.Policy, c.What, c.Against, number(c.Change), number(c.Paper), low, high, string(c.Verdict)})
 	}
 	return rows
 }
