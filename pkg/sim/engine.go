@@ -7,7 +7,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/policy/copies"
 	"github.com/switchyard/switchyard/pkg/policy/cost"
 	"github.com/switchyard/switchyard/pkg/policy/divide"
-	"github.com/switchyard/switchyard/pkg/policy/place"
+	"github.com/switchyard/switchyard/pkg/policy/world"
 )
 
 // engine runs what a source gives under one policy.
@@ -15,10 +15,10 @@ type engine struct {
 	Settings
 	policy  Policy
 	work    Source
+	world   *world.World // as the policy sees it
 	now     float64
 	layers  []layer
 	links   []float64 // when each host's transfers are done
-	hosts   map[string]int
 	takes   cost.Device
 	rows    []int     // of each host, in the layer that runs
 	busy    []float64 // seconds of each host, in the layer that runs
@@ -59,12 +59,9 @@ func Feed(from Source, s Settings, p Policy) (*Result, error) {
 func newEngine(from Source, s Settings, p Policy) *engine {
 	e := &engine{
 		Settings: s, policy: p, work: from, layers: make([]layer, s.Model.Layers), links: make([]float64, s.Hosts),
-		hosts: make(map[string]int, s.Hosts), takes: s.Model.Profile.Compute(), rows: make([]int, s.Hosts), busy: make([]float64, s.Hosts), waits: make([]float64, s.Hosts), wrong: newForecast(s), trust: newTrust(s),
+		takes: s.Model.Profile.Compute(), rows: make([]int, s.Hosts), busy: make([]float64, s.Hosts), waits: make([]float64, s.Hosts), wrong: newForecast(s), trust: newTrust(s),
 		divider: divide.New(s.takes(), s.Model.Profile.ExpertBytes.Value, s.Hosts),
 		result:  Result{Policy: p.Name},
-	}
-	for h := range s.Hosts {
-		e.hosts[hostID(h)] = h
 	}
 	for l := range e.layers {
 		e.layers[l] = newLayer(s, l)
@@ -74,7 +71,10 @@ func newEngine(from Source, s Settings, p Policy) *engine {
 
 func hostID(h int) string { return fmt.Sprintf("host-%05d", h) }
 
-func (e *engine) run() error {
+func (e *engine) run() (err error) {
+	if e.world, err = e.Settings.world(); err != nil {
+		return err
+	}
 	if err := e.start(); err != nil {
 		return err
 	}
@@ -180,36 +180,59 @@ func (e *engine) behind(l int) error {
 func (e *engine) decide(l int, loads []float64) error {
 	y := &e.layers[l]
 	e.expire(y)
-	v := View{
-		Settings: e.Settings, Now: e.now, Layer: l, Loads: loads, Fleet: y.fleet, Warm: y.warm(false), Serving: y.warm(true),
-		Spare: y.slots*e.Hosts - e.Model.Experts,
-	}
-	p, err := e.policy.Decide(v)
+	d, err := e.ask(l, loads)
 	if err != nil {
 		return fmt.Errorf("layer %d: %w", l, err)
 	}
 	e.result.Decisions++
-	e.apply(y, p, loads)
+	for _, p := range d.Layers {
+		if p.Layer == l {
+			e.apply(y, p, loads)
+		}
+	}
 	return nil
+}
+
+// ask tells the world of a layer's rows and of what hosts hold, and asks the policy.
+func (e *engine) ask(l int, loads []float64) (world.Decision, error) {
+	source := world.Predicted
+	if e.policy.Sees == Past {
+		source = world.Recent
+	}
+	for _, event := range []world.Event{
+		world.Clock(e.now),
+		world.Rows{Layer: l, Demand: world.Demand{Source: source, Rows: loads}},
+		world.Holds{Layer: l, Held: e.layers[l].holds()},
+	} {
+		if err := e.world.Observe(event); err != nil {
+			return world.Decision{}, err
+		}
+	}
+	e.world.Due = append(e.world.Due[:0], l)
+	d, err := e.policy.Decide(e.world)
+	if err != nil {
+		return d, err
+	}
+	return d, d.Check(e.world)
 }
 
 // apply makes a placement what is wanted. An expert without rows that went to
 // zero stays there.
-func (e *engine) apply(y *layer, p place.Placement, loads []float64) {
+func (e *engine) apply(y *layer, p world.Placement, loads []float64) {
 	y.unwant()
-	var fresh []place.Replica
+	var fresh []world.Replica
 	for _, r := range p.Replicas {
-		if at := y.find(int(r.Expert), e.hosts[r.Host]); at >= 0 {
+		if at := y.find(r.Unit, r.Host); at >= 0 {
 			y.replicas[at].wanted = true
-			if loads[r.Expert] > 0 && (!e.policy.Divides || copies.Home(int(r.Expert), e.Hosts) == e.hosts[r.Host]) {
+			if loads[r.Unit] > 0 && (!e.policy.Divides || copies.Home(r.Unit, e.Hosts) == r.Host) {
 				y.replicas[at].used = e.now
 			}
-		} else if loads[r.Expert] > 0 || y.resident(int(r.Expert)) {
+		} else if loads[r.Unit] > 0 || y.resident(r.Unit) {
 			fresh = append(fresh, r)
 		}
 	}
 	for _, r := range fresh {
-		e.load(y, int(r.Expert), e.hosts[r.Host], e.now+e.Predict)
+		e.load(y, r.Unit, r.Host, e.now+e.Predict)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
-	"github.com/switchyard/switchyard/pkg/policy/place"
+	"github.com/switchyard/switchyard/pkg/policy/world"
 	"github.com/switchyard/switchyard/pkg/sim/routing"
 )
 
@@ -138,8 +138,8 @@ func TestToZeroAndBack(t *testing.T) {
 	w := loads(t, m, []uint32{1, 0}, []uint32{1, 0}, []uint32{1, 0}, []uint32{1, 1})
 	s := settings(m, 2)
 	s.KeepAlive = 15
-	p := Policy{Name: "as at first", Decide: func(v View) (place.Placement, error) {
-		return place.Placement{Replicas: []place.Replica{{Expert: 0, Host: v.Fleet[0].ID}, {Expert: 1, Host: v.Fleet[1].ID}}}, nil
+	p := Policy{Name: "as at first", Decide: func(*world.World) (world.Decision, error) {
+		return world.Decision{Layers: []world.Placement{{Replicas: []world.Replica{{Unit: 0, Host: 0}, {Unit: 1, Host: 1}}}}}, nil
 	}}
 	r := run(t, w, s, p)
 	// A row takes 4 ms, two on one host 8 ms: expert 1 comes back on host 0, whose link
@@ -214,8 +214,8 @@ func TestRefused(t *testing.T) {
 // row of theirs is computed all the same.
 func TestTwoOnOneHost(t *testing.T) {
 	m := tiny(1, 2)
-	twice := Policy{Name: "twice", Every: 5, Decide: func(View) (place.Placement, error) {
-		return place.Placement{Replicas: []place.Replica{{Expert: 0, Host: hostID(1)}, {Expert: 0, Host: hostID(1)}}}, nil
+	twice := Policy{Name: "twice", Every: 5, Decide: func(*world.World) (world.Decision, error) {
+		return world.Decision{Layers: []world.Placement{{Replicas: []world.Replica{{Unit: 0, Host: 1}, {Unit: 0, Host: 1}}}}}, nil
 	}}
 	for _, divides := range []bool{false, true} {
 		twice.Divides = divides

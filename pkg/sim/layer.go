@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/switchyard/switchyard/pkg/policy/place"
+	"github.com/switchyard/switchyard/pkg/policy/world"
 )
 
 // replica is an expert in a host's memory, or on its way there.
@@ -18,21 +18,18 @@ type replica struct {
 
 // layer is the state of a layer between iterations.
 type layer struct {
-	replicas []replica // by expert, then host
-	slots    int       // replicas that a host may hold
-	fleet    []place.Host
-	window   []float64 // rows since the last decision
-	last     []float64 // rows of the last iteration
-	next     float64   // when the next decision is due
+	replicas []replica    // by expert, then host
+	slots    int          // replicas that a host may hold
+	seen     []world.Held // as policies see replicas
+	window   []float64    // rows since the last decision
+	last     []float64    // rows of the last iteration
+	next     float64      // when the next decision is due
 }
 
 // newLayer holds one replica of every expert, dealt to the hosts in turn: static
 // expert parallelism, loaded before the clock starts.
 func newLayer(s Settings, l int) layer {
 	y := layer{slots: s.slots(l), window: make([]float64, s.Model.Experts), last: make([]float64, s.Model.Experts)}
-	for h := range s.Hosts {
-		y.fleet = append(y.fleet, place.Host{ID: hostID(h), Capacity: uint64(y.slots) * uint64(s.Model.Profile.Expert())})
-	}
 	for x := range s.Model.Experts {
 		y.replicas = append(y.replicas, replica{expert: x, host: x % s.Hosts, wanted: true})
 	}
@@ -83,16 +80,13 @@ func (y *layer) settle() {
 	clear(y.window)
 }
 
-// warm are the replicas that are there, or on their way, as the policies of
-// placement take them: all, or those that are wanted.
-func (y *layer) warm(wanted bool) []place.Warm {
-	ws := make([]place.Warm, 0, len(y.replicas))
+// holds are the replicas that are there, or on their way, as policies see them.
+func (y *layer) holds() []world.Held {
+	y.seen = y.seen[:0]
 	for _, r := range y.replicas {
-		if r.wanted || !wanted {
-			ws = append(ws, place.Warm{Expert: uint32(r.expert), Host: y.fleet[r.host].ID})
-		}
+		y.seen = append(y.seen, world.Held{Unit: r.expert, Host: r.host})
 	}
-	return ws
+	return y.seen
 }
 
 // held is how many replicas a host holds.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/policy/elastic"
-	"github.com/switchyard/switchyard/pkg/policy/place"
+	"github.com/switchyard/switchyard/pkg/policy/world"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -23,7 +23,7 @@ func Loop(s Settings, scaling elastic.Settings) (Policy, error) {
 	if err != nil {
 		return Policy{}, err
 	}
-	y := &loop{core: core, known: plan.Known{
+	y := &loop{core: core, topK: s.Model.TopK, known: plan.Known{
 		Model: m.Model, Settings: plan.Settings{Policy: plan.Static, Grouping: plan.ByExpert, Replicas: 1}, InForce: map[int]*plan.Layer{},
 	}}
 	for h := range s.Hosts {
@@ -35,27 +35,31 @@ func Loop(s Settings, scaling elastic.Settings) (Policy, error) {
 // loop is a scaler's core and the plan in force.
 type loop struct {
 	core   *elastic.Core
+	topK   int
 	known  plan.Known
 	number uint64 // of samples
 }
 
 // decide tells the core a layer's rows, and all layers' new plan with the last one.
-func (y *loop) decide(v View) (place.Placement, error) {
-	if err := y.observe(v); err != nil {
-		return place.Placement{}, err
-	}
-	if v.Layer == v.Model.Layers-1 {
-		if err := y.plan(v.Now); err != nil {
-			return place.Placement{}, err
+func (y *loop) decide(w *world.World) (d world.Decision, err error) {
+	for _, l := range w.Due {
+		if err := y.observe(w, l); err != nil {
+			return d, err
 		}
+		if l == len(w.Layers)-1 {
+			if err := y.plan(w.Now); err != nil {
+				return d, err
+			}
+		}
+		d.Layers = append(d.Layers, world.Placement{Layer: l, Replicas: replicasOf(w, y.known.InForce[l])})
 	}
-	return placementOf(y.known.InForce[v.Layer]), nil
+	return d, nil
 }
 
-func (y *loop) observe(v View) error {
+func (y *loop) observe(w *world.World, l int) error {
 	step := &pb.StepLoad{}
 	rows := 0.0
-	for e, n := range v.Loads {
+	for e, n := range w.Layers[l].Rows() {
 		if n > 0 {
 			step.Expert, step.Count = append(step.Expert, uint32(e)), append(step.Count, uint32(n))
 			rows += n
@@ -64,14 +68,14 @@ func (y *loop) observe(v View) error {
 	if rows == 0 {
 		return nil
 	}
-	step.Owner, step.Epoch, step.Rows = "attention-sim", 1, uint32(rows)/uint32(v.Model.TopK)
+	step.Owner, step.Epoch, step.Rows = "attention-sim", 1, uint32(rows)/uint32(y.topK)
 	y.number++
-	err := y.core.Observe(v.Now, &pb.LoadSample{
-		Version: schemas.Version, Model: 1, Host: "gate-sim", Layer: uint32(v.Layer), SpanMs: uint32(math.Ceil(1e3 * elastic.Cadence)), Number: y.number,
+	err := y.core.Observe(w.Now, &pb.LoadSample{
+		Version: schemas.Version, Model: 1, Host: "gate-sim", Layer: uint32(l), SpanMs: uint32(math.Ceil(1e3 * elastic.Cadence)), Number: y.number,
 		Source: pb.LoadSource_LOAD_SOURCE_GATE, Steps: []*pb.StepLoad{step},
 	})
 	if err != nil {
-		return fmt.Errorf("telling the scaler of layer %d: %w", v.Layer, err)
+		return fmt.Errorf("telling the scaler of layer %d: %w", l, err)
 	}
 	return nil
 }
@@ -93,16 +97,18 @@ func (y *loop) plan(now float64) error {
 	return nil
 }
 
-// placementOf is where a plan wants replicas warm.
-func placementOf(l *plan.Layer) (p place.Placement) {
+// replicasOf is where a plan wants replicas warm.
+func replicasOf(w *world.World, l *plan.Layer) (rs []world.Replica) {
 	for _, f := range l.Functions {
 		for _, at := range f.Placements {
 			if at.Want == pb.Want_WANT_WARM {
 				for _, e := range f.Experts {
-					p.Replicas = append(p.Replicas, place.Replica{Expert: e, Host: at.Host})
+					if h, here := w.Host(at.Host); here {
+						rs = append(rs, world.Replica{Unit: int(e), Host: h})
+					}
 				}
 			}
 		}
 	}
-	return p
+	return rs
 }

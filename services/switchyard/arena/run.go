@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/policy/copies"
+	"github.com/switchyard/switchyard/pkg/policy/moeless"
 	"github.com/switchyard/switchyard/pkg/policy/place"
+	"github.com/switchyard/switchyard/pkg/policy/registry"
 	"github.com/switchyard/switchyard/pkg/policy/scale"
 	"github.com/switchyard/switchyard/pkg/sim"
 	"github.com/switchyard/switchyard/pkg/sim/routing"
@@ -125,8 +128,7 @@ func (s Settings) thresholds(m sim.Model, w *sim.Workload) (jobs []job) {
 	for _, cv := range []float64{0.2, 0.4, 0.6, 0.8, 1} {
 		set := s.of(m)
 		set.CV = cv
-		p := sim.Policy{Name: "moeless", Decide: sim.Both(scale.MoEless, place.MoEless), Sees: sim.Ahead}
-		jobs = append(jobs, job{part: partCV, routing: routingFitted, value: cv, settings: set, policy: p, work: w})
+		jobs = append(jobs, job{part: partCV, routing: routingFitted, value: cv, settings: set, policy: moeless.Policy(), work: w})
 	}
 	return jobs
 }
@@ -136,14 +138,15 @@ func (s Settings) thresholds(m sim.Model, w *sim.Workload) (jobs []job) {
 // what exact predictions would give moeless+.
 func (s Settings) ablation(m sim.Model, w *sim.Workload) (jobs []job) {
 	const tenMinutes = 600
+	plus := copies.Policies()[0].With(nil)
 	for _, p := range []sim.Policy{
-		{Name: "moeless", Decide: sim.Both(scale.MoEless, place.MoEless), Sees: sim.Ahead},
-		{Name: "without prediction", Decide: sim.Both(scale.MoEless, place.MoEless), Every: tenMinutes, Start: true},
-		{Name: "without scaling", Decide: sim.Both(scale.Static, place.MoEless), Sees: sim.Ahead},
-		{Name: "without placement", Decide: sim.Both(scale.MoEless, place.RoundRobin), Sees: sim.Ahead},
-		{Name: "without all three", Decide: sim.Both(scale.Static, place.RoundRobin), Every: tenMinutes, Start: true},
-		{Name: "moeless+", Decide: sim.Copies, Sees: sim.Ahead, Corrects: true, Divides: true},
-		{Name: "moeless+, exact loads", Decide: sim.Copies, Sees: sim.Exact, Divides: true},
+		moeless.Policy(),
+		{Name: "without prediction", Decide: registry.Both(scale.MoEless, place.MoEless), Every: tenMinutes, Start: true},
+		{Name: "without scaling", Decide: registry.Both(scale.Static, place.MoEless), Sees: sim.Ahead},
+		{Name: "without placement", Decide: registry.Both(scale.MoEless, place.RoundRobin), Sees: sim.Ahead},
+		{Name: "without all three", Decide: registry.Both(scale.Static, place.RoundRobin), Every: tenMinutes, Start: true},
+		plus,
+		{Name: "moeless+, exact loads", Decide: plus.Decide, Sees: sim.Exact, Divides: true},
 	} {
 		jobs = append(jobs, job{part: partAblation, routing: routingFitted, settings: s.of(m), policy: p, work: w})
 	}

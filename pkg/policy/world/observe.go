@@ -1,0 +1,237 @@
+package world
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// ErrEvent says that an event cannot be, and has changed nothing.
+var ErrEvent = errors.New("an event that cannot be")
+
+// Event is something that has happened or become known: Clock, Members, Fares, Room, Rows, Holds,
+// InForce or Took.
+type Event interface {
+	// check says what is wrong with it in a world, and apply folds it in.
+	check(*World) error
+	apply(*World)
+}
+
+// New is a world of layers, in ascending order, of which nothing else is known.
+func New(layers ...Layer) (*World, error) {
+	for i, l := range layers {
+		switch {
+		case l.Number < 0 || i > 0 && l.Number <= layers[i-1].Number:
+			return nil, fmt.Errorf("%w: layer %d is behind another one; layers must ascend from 0", ErrEvent, l.Number)
+		case len(l.Units) == 0:
+			return nil, fmt.Errorf("%w: layer %d has no units; it takes one at least", ErrEvent, l.Number)
+		}
+		for _, u := range l.Units {
+			if err := u.Kind.Check(); err != nil {
+				return nil, fmt.Errorf("%w: unit %v: %w", ErrEvent, u.Unit, err)
+			}
+			if u.Layer != l.Number {
+				return nil, fmt.Errorf("%w: unit %v is in layer %d; name it there alone", ErrEvent, u.Unit, l.Number)
+			}
+		}
+	}
+	return &World{Layers: layers, Latencies: map[Class]Latency{}}, nil
+}
+
+// Observe folds an event in. One that cannot be changes nothing.
+func (w *World) Observe(e Event) error {
+	if err := e.check(w); err != nil {
+		return fmt.Errorf("%w: %w", ErrEvent, err)
+	}
+	e.apply(w)
+	return nil
+}
+
+// Clock is the time. One that goes back stands still, as nobody's clock has to be right.
+type Clock float64
+
+func (c Clock) check(*World) error { return number("the time", float64(c)) }
+func (c Clock) apply(w *World)     { w.Now = max(w.Now, float64(c)) }
+
+// Members are the hosts there are, by ascending ids. What was known by their places in the
+// list before is forgotten.
+type Members []Host
+
+func (m Members) check(w *World) error {
+	for i, h := range m {
+		switch {
+		case h.ID == "" || i > 0 && h.ID <= m[i-1].ID:
+			return fmt.Errorf("host %q is behind another one; ids must be there once, and ascend", h.ID)
+		case len(h.Tiers) == 0:
+			return fmt.Errorf("host %s has no tier; it takes one at least", h.ID)
+		case !(h.Speed >= 0 && h.Price >= 0) || math.IsInf(h.Speed+h.Price, 0):
+			return fmt.Errorf("host %s has speed %v and price %v; both must be 0 or above", h.ID, h.Speed, h.Price)
+		case h.Health > Gone:
+			return fmt.Errorf("host %s has health %d, which is none", h.ID, h.Health)
+		}
+		for at, t := range h.Tiers {
+			if !(t.Latency >= 0 && t.Bandwidth >= 0) || math.IsInf(t.Latency+t.Bandwidth, 0) {
+				return fmt.Errorf("tier %d of host %s has latency %v and bandwidth %v; both must be 0 or above", at, h.ID, t.Latency, t.Bandwidth)
+			}
+		}
+	}
+	return m.checkBudgets(w)
+}
+
+// checkBudgets refuses hosts that cannot hold each of the units.
+func (m Members) checkBudgets(w *World) error {
+	most, of := uint64(0), 0
+	for i := range w.Layers {
+		if b := w.Layers[i].Largest(); b > most {
+			most, of = b, w.Layers[i].Number
+		}
+	}
+	for _, h := range m {
+		if b := h.Tiers[0].Bytes; b > 0 && b < most {
+			return fmt.Errorf("host %s may hold %d bytes, and the largest unit, of layer %d, takes %d; give the host more memory, or leave it out", h.ID, b, of, most)
+		}
+	}
+	return nil
+}
+
+func (m Members) apply(w *World) {
+	w.Hosts, w.index = slices.Clone(m), make(map[string]int, len(m))
+	for i, h := range m {
+		w.index[h.ID] = i
+	}
+	for i := range w.Layers {
+		w.Layers[i].Held, w.Layers[i].Plan, w.Layers[i].Room = nil, nil, nil
+	}
+}
+
+// Fares is how a host, by its place, is from now on.
+type Fares struct {
+	Host int
+	Health
+}
+
+func (f Fares) check(w *World) error {
+	if f.Host < 0 || f.Host >= len(w.Hosts) || f.Health > Gone {
+		return fmt.Errorf("host %d of %d has health %d", f.Host, len(w.Hosts), f.Health)
+	}
+	return nil
+}
+
+func (f Fares) apply(w *World) { w.Hosts[f.Host].Health = f.Health }
+
+// Room is what a layer, by its place, may take.
+type Room struct {
+	Layer int
+	Bytes []uint64 // of each host
+	Spare int      // replicas beyond each unit's first
+}
+
+func (r Room) check(w *World) error {
+	switch err := w.layer(r.Layer); {
+	case err != nil:
+		return err
+	case len(r.Bytes) != len(w.Hosts):
+		return fmt.Errorf("layer %d has room on %d hosts, and there are %d", w.Layers[r.Layer].Number, len(r.Bytes), len(w.Hosts))
+	}
+	return nil
+}
+
+func (r Room) apply(w *World) {
+	w.Layers[r.Layer].Room, w.Layers[r.Layer].Spare = r.Bytes, max(0, r.Spare)
+}
+
+// Rows is the demand of a layer, by its place. It takes that of the same source and phase
+// away that was known before.
+type Rows struct {
+	Layer int
+	Demand
+}
+
+func (r Rows) check(w *World) error {
+	if err := w.layer(r.Layer); err != nil {
+		return err
+	}
+	l := &w.Layers[r.Layer]
+	if len(r.Rows) != len(l.Units) || r.Source > Recent || r.Phase > Decode {
+		return fmt.Errorf("layer %d has rows of %d units, by source %d, of phase %d; there are %d units, 3 sources and 3 phases",
+			l.Number, len(r.Rows), r.Source, r.Phase, len(l.Units))
+	}
+	for i, n := range r.Rows {
+		if err := number("the rows", n); err != nil {
+			return fmt.Errorf("unit %v: %w", l.Units[i].Unit, err)
+		}
+	}
+	return nil
+}
+
+func (r Rows) apply(w *World) {
+	l := &w.Layers[r.Layer]
+	for i, d := range l.Demand {
+		if d.Source == r.Source && d.Phase == r.Phase {
+			l.Demand[i] = r.Demand
+			return
+		}
+	}
+	l.Demand = append(l.Demand, r.Demand)
+}
+
+// Holds is all that hosts hold of a layer, by its place.
+type Holds struct {
+	Layer int
+	Held  []Held
+}
+
+func (h Holds) check(w *World) error {
+	if err := w.layer(h.Layer); err != nil {
+		return err
+	}
+	for _, x := range h.Held {
+		if err := w.replica(h.Layer, Replica{x.Unit, x.Host}); err != nil {
+			return err
+		}
+		if x.Tier < 0 || x.Tier >= len(w.Hosts[x.Host].Tiers) {
+			return fmt.Errorf("host %s holds a unit in tier %d of %d", w.Hosts[x.Host].ID, x.Tier, len(w.Hosts[x.Host].Tiers))
+		}
+	}
+	return nil
+}
+
+func (h Holds) apply(w *World) { w.Layers[h.Layer].Held = h.Held }
+
+// InForce is the plan of a layer, by its place.
+type InForce Placement
+
+func (p InForce) check(w *World) error { return Placement(p).check(w) }
+func (p InForce) apply(w *World)       { w.Layers[p.Layer].Plan = p.Replicas }
+
+// Took is what requests of a class take.
+type Took struct {
+	Class Class
+	Latency
+}
+
+func (t Took) check(*World) error { return errors.Join(number("TTFT", t.TTFT), number("TPOT", t.TPOT)) }
+func (t Took) apply(w *World)     { w.Latencies[t.Class] = t.Latency }
+
+func number(what string, v float64) error {
+	if !(v >= 0) || math.IsInf(v, 0) {
+		return fmt.Errorf("%s: %v; it must be 0 or above", what, v)
+	}
+	return nil
+}
+
+func (w *World) layer(at int) error {
+	if at < 0 || at >= len(w.Layers) {
+		return fmt.Errorf("it is of layer %d in a list of %d", at, len(w.Layers))
+	}
+	return nil
+}
+
+func (w *World) replica(layer int, r Replica) error {
+	l := &w.Layers[layer]
+	if r.Unit < 0 || r.Unit >= len(l.Units) || r.Host < 0 || r.Host >= len(w.Hosts) {
+		return fmt.Errorf("layer %d has unit %d on host %d; there are %d units and %d hosts", l.Number, r.Unit, r.Host, len(l.Units), len(w.Hosts))
+	}
+	return nil
+}

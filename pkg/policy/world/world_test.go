@@ -1,0 +1,129 @@
+package world
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/switchyard/switchyard/pkg/policy/unit"
+)
+
+// two layers of three units of 10 bytes, and two hosts.
+func example(t *testing.T) *World {
+	t.Helper()
+	w, err := New(layer(3), layer(5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range []Event{Members{host("a", 30), host("b", 0)}, Room{Layer: 1, Bytes: []uint64{30, 30}, Spare: 3}} {
+		if err := w.Observe(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w
+}
+
+func layer(number int) Layer {
+	l := Layer{Number: number}
+	for e := range 3 {
+		l.Units = append(l.Units, Unit{unit.Expert(number, e), 10})
+	}
+	return l
+}
+
+func host(id string, bytes uint64) Host { return Host{ID: id, Tiers: []Tier{{Bytes: bytes}}} }
+
+func rows(layer int, source Source, phase Phase, n ...float64) Rows {
+	return Rows{layer, Demand{source, phase, n}}
+}
+
+func TestNewRefuses(t *testing.T) {
+	kind := layer(3)
+	kind.Units[1].Kind = 9
+	for name, tc := range map[string]struct {
+		layers []Layer
+		want   string
+	}{
+		"order": {[]Layer{layer(5), layer(3)}, "layers must ascend"}, "twice": {[]Layer{layer(3), layer(3)}, "layers must ascend"},
+		"empty": {[]Layer{{Number: 1}}, "no units"}, "kind": {[]Layer{kind}, "unknown kind of unit: 9"},
+		"elsewhere": {[]Layer{{Number: 4, Units: layer(3).Units}}, "unit 3/routed/0 is in layer 4"},
+	} {
+		if _, err := New(tc.layers...); !errors.Is(err, ErrEvent) || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want %q", name, err, tc.want)
+		}
+	}
+}
+
+func TestRefused(t *testing.T) {
+	bad := host("c", 0)
+	bad.Speed = math.NaN()
+	slow := host("c", 0)
+	slow.Tiers[0].Bandwidth = -1
+	for name, tc := range map[string]struct {
+		event Event
+		want  string
+	}{
+		"clock":         {Clock(math.Inf(1)), "the time: +Inf"},
+		"host order":    {Members{host("b", 0), host("a", 0)}, "ids must be there once"},
+		"no tier":       {Members{{ID: "a"}}, "has no tier"},
+		"small":         {Members{host("a", 9)}, "host a may hold 9 bytes, and the largest unit, of layer 3, takes 10; give the host more memory"},
+		"speed":         {Members{bad}, "speed NaN"},
+		"bandwidth":     {Members{slow}, "bandwidth -1"},
+		"health":        {Fares{0, Gone + 1}, "health 4"},
+		"no host":       {Fares{2, Well}, "host 2 of 2"},
+		"room":          {Room{Layer: 1, Bytes: []uint64{1}}, "room on 1 hosts, and there are 2"},
+		"layer":         {rows(2, Counted, AnyPhase, 1, 1, 1), "layer 2 in a list of 2"},
+		"few rows":      {rows(0, Counted, AnyPhase, 1), "rows of 1 units"},
+		"negative rows": {rows(0, Counted, AnyPhase, 1, -1, 1), "unit 3/routed/1: the rows: -1"},
+		"source":        {rows(0, Recent+1, AnyPhase, 1, 1, 1), "by source 3"},
+		"holds":         {Holds{0, []Held{{Unit: 3}}}, "unit 3 on host 0; there are 3 units and 2 hosts"},
+		"tier":          {Holds{0, []Held{{Tier: 1}}}, "tier 1 of 1"},
+		"plan":          {InForce{Layer: 1, Replicas: []Replica{{0, -1}}}, "on host -1"},
+		"latency":       {Took{"", Latency{TTFT: -1}}, "TTFT: -1"},
+	} {
+		w := example(t)
+		if err := w.Observe(tc.event); !errors.Is(err, ErrEvent) || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want %q", name, err, tc.want)
+		}
+	}
+}
+
+func TestObserve(t *testing.T) {
+	w := example(t)
+	for _, e := range []Event{
+		Clock(5), Clock(3), rows(1, Counted, Prefill, 4, 0, 0), rows(1, Counted, Decode, 1, 1, 0), rows(1, Counted, Decode, 1, 2, 0),
+		rows(1, Recent, AnyPhase, 9, 9, 9), Holds{1, []Held{{Unit: 2, Host: 1, Loading: true}}}, InForce{1, []Replica{{2, 1}}}, Fares{1, Throttles},
+		Took{"batch", Latency{1, 0.1}},
+	} {
+		if err := w.Observe(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := &w.Layers[1]
+	if w.Now != 5 || !slices.Equal(l.Rows(), []float64{5, 2, 0}) || len(l.Held) != 1 || len(l.Plan) != 1 || w.Hosts[1].Health != Throttles || w.Latencies["batch"].TPOT != 0.1 {
+		t.Errorf("%+v", w)
+	}
+	if err := w.Observe(rows(1, Predicted, AnyPhase, 7, 7, 7)); err != nil || l.Rows()[0] != 7 {
+		t.Errorf("%v, %v: a prediction is the surest", l.Rows(), err)
+	}
+	if err := w.Observe(Members{host("b", 0)}); err != nil || l.Held != nil || l.Room != nil {
+		t.Errorf("%+v, %v: places in an old list of hosts count", l, err)
+	}
+	if at, here := w.Host("b"); at != 0 || !here || l.Demand == nil {
+		t.Errorf("%d, %v", at, here)
+	}
+}
+
+func TestDecisionRefused(t *testing.T) {
+	w := example(t)
+	for name, d := range map[string]Decision{
+		"layer": {Layers: []Placement{{Layer: 2}}}, "unit": {Layers: []Placement{{Replicas: []Replica{{3, 0}}}}},
+		"host": {Layers: []Placement{{Replicas: []Replica{{0, 2}}}}}, "threshold": {Directives: []Directive{{Threshold: 2}}},
+	} {
+		if err := d.Check(w); err == nil {
+			t.Errorf("%s: %+v is taken", name, d)
+		}
+	}
+}
