@@ -45,6 +45,7 @@ type ArenaCmd struct {
 
 // Run compares, and writes the report.
 func (c *ArenaCmd) Run(ctx context.Context, e *env) error {
+	e.quiet()
 	if c.Suite == "elasticity" {
 		return c.elastic(ctx, e)
 	}

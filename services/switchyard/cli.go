@@ -88,6 +88,7 @@ type env struct {
 	stdio
 	log   *slog.Logger
 	waits waits
+	told  string // the profile that people were told of
 }
 
 // run runs the command line and returns the exit code.

@@ -50,7 +50,10 @@ func tellPaced(e *env, p *profiles.Profile, t *telemetry.Config) {
 	if p == nil {
 		return
 	}
-	e.say(p.String(), "profile", "name", p.Name, "numbers", p.Values())
+	if e.told != p.Name { // the arena has many pipelines of one device
+		e.told = p.Name
+		e.say(p.String(), "profile", "name", p.Name, "numbers", p.Values())
+	}
 	t.Device = paced.NameOf(p)
 	e.log.Info("expert hosts take the time and memory of another device", "device", t.Device, "is", p.Device, "experts", p.Experts)
 }
