@@ -295,6 +295,7 @@ func TestWakeOnFullHosts(t *testing.T) {
 		e := newEngine(&replayed{Workload: loads(t, m)}, settings(m, 2), Policy{})
 		y := &e.layers[0]
 		y.slots, y.replicas = 2, nil
+		y.index()
 		for _, r := range []replica{{expert: 0, host: 0}, {expert: 0, host: 1}, {expert: 1, host: 0}, {expert: 1, host: 1}} {
 			r.wanted = len(y.replicas) != tc.unwanted
 			y.insert(r)

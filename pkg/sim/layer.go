@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/switchyard/switchyard/pkg/policy/world"
@@ -19,6 +18,7 @@ type replica struct {
 // layer is the state of a layer between iterations.
 type layer struct {
 	replicas []replica    // by expert, then host
+	first    []int        // of each expert, and behind the last one, where its replicas begin
 	slots    int          // replicas that a host may hold
 	seen     []world.Held // as policies see replicas
 	window   []float64    // rows since the last decision
@@ -29,17 +29,32 @@ type layer struct {
 // newLayer holds one replica of every expert, dealt to the hosts in turn: static
 // expert parallelism, loaded before the clock starts.
 func newLayer(s Settings, l int) layer {
-	y := layer{slots: s.slots(l), window: make([]float64, s.Model.Experts), last: make([]float64, s.Model.Experts)}
+	y := layer{slots: s.slots(l), first: make([]int, s.Model.Experts+1), window: make([]float64, s.Model.Experts), last: make([]float64, s.Model.Experts)}
 	for x := range s.Model.Experts {
 		y.replicas = append(y.replicas, replica{expert: x, host: x % s.Hosts, wanted: true})
 	}
+	y.index()
 	return y
 }
 
-func (y *layer) search(expert, host int) (int, bool) {
-	return slices.BinarySearchFunc(y.replicas, replica{expert: expert, host: host}, func(a, b replica) int {
-		return cmp.Or(a.expert-b.expert, a.host-b.host)
-	})
+// index finds each expert's replicas anew.
+func (y *layer) index() {
+	at := 0
+	for x := range y.first {
+		for at < len(y.replicas) && y.replicas[at].expert < x {
+			at++
+		}
+		y.first[x] = at
+	}
+}
+
+// search is where a replica is, or belongs.
+func (y *layer) search(expert, host int) (at int, there bool) {
+	at, end := y.first[expert], y.first[expert+1]
+	for at < end && y.replicas[at].host < host {
+		at++
+	}
+	return at, at < end && y.replicas[at].host == host
 }
 
 // find is the place of a replica, or -1.
@@ -52,16 +67,27 @@ func (y *layer) find(expert, host int) int {
 
 // resident says whether any host holds an expert.
 func (y *layer) resident(expert int) bool {
-	at, there := y.search(expert, 0)
-	return there || at < len(y.replicas) && y.replicas[at].expert == expert
+	return y.copies(expert) > 0
 }
 
 func (y *layer) insert(r replica) {
 	at, _ := y.search(r.expert, r.host)
 	y.replicas = slices.Insert(y.replicas, at, r)
+	y.shift(r.expert, 1)
 }
 
-func (y *layer) remove(at int) { y.replicas = slices.Delete(y.replicas, at, at+1) }
+func (y *layer) remove(at int) {
+	expert := y.replicas[at].expert
+	y.replicas = slices.Delete(y.replicas, at, at+1)
+	y.shift(expert, -1)
+}
+
+// shift moves what lies behind an expert's replicas.
+func (y *layer) shift(expert, by int) {
+	for x := expert + 1; x < len(y.first); x++ {
+		y.first[x] += by
+	}
+}
 
 func (y *layer) unwant() {
 	for i := range y.replicas {
@@ -73,6 +99,7 @@ func (y *layer) unwant() {
 // nothing else.
 func (y *layer) settle() {
 	y.replicas = slices.DeleteFunc(y.replicas, func(r replica) bool { return !r.wanted })
+	y.index()
 	for i := range y.replicas {
 		r := &y.replicas[i]
 		r.since, r.ready, r.used = 0, 0, 0
@@ -126,17 +153,14 @@ func (y *layer) least(host int, may func(replica) bool) int {
 
 // copies are an expert's replicas on all hosts.
 func (y *layer) copies(expert int) int {
-	first, _ := y.search(expert, 0)
-	end, _ := y.search(expert+1, 0)
-	return end - first
+	return y.first[expert+1] - y.first[expert]
 }
 
 // serving are the replicas that take an expert's rows: those that are wanted and
 // ready; else, until a new one is, those that were wanted before; else the one
 // that is ready first.
 func (y *layer) serving(expert int, now float64, to []int) []int {
-	first, _ := y.search(expert, 0)
-	end, _ := y.search(expert+1, 0)
+	first, end := y.first[expert], y.first[expert+1]
 	for _, wanted := range []bool{true, false} {
 		for at := first; at < end; at++ {
 			if r := &y.replicas[at]; r.wanted == wanted && r.ready <= now {
