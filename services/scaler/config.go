@@ -2,6 +2,7 @@ package scaler
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/policy/elastic"
@@ -12,7 +13,7 @@ import (
 type Config struct {
 	// Kafka is where load samples come from.
 	Kafka kafka.Config
-	// Scaling is the name of a mode of elastic.
+	// Scaling is a policy that can be chosen live, with its settings (pkg/policy/registry).
 	Scaling string
 	// CV is the threshold up to which the replicas of a layer count as balanced.
 	CV float64
@@ -48,4 +49,10 @@ func (c Config) settings() elastic.Settings {
 	s.Scaling, s.CV, s.MemoryCap = c.Scaling, c.CV, c.MemoryCap
 	s.KeepAlive, s.Horizon, s.MessageSeconds = c.KeepAlive.Seconds(), c.Horizon.Seconds(), c.MessageTime.Seconds()
 	return s
+}
+
+// policy is the policy's name.
+func (c Config) policy() string {
+	name, _, _ := strings.Cut(c.Scaling, ":")
+	return name
 }

@@ -95,7 +95,7 @@ func (s *Service) start(ctx context.Context, samples Samples) (err error) {
 	s.policy = newPolicy(s.config.settings(), model, samples, s.d.Telemetry, s.d.Logger)
 	s.policy.tracer = s.d.Telemetry.Tracer("scaler", s.id)
 	s.policy.presence, s.policy.refusals, s.policy.computed = s.presence, s.refusals, s.computed
-	s.presence.Set(members.ScalingBy+s.config.Scaling, 1)
+	s.presence.Set(members.ScalingBy+s.config.policy(), 1)
 	s.presence.Fill = func(stats map[string]float64) { stats[members.Planning] = s.policy.states()["active"] }
 	s.unfollow = s.policy.follow(s.d.Telemetry.Metrics.Scaler)
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -155,7 +155,7 @@ func (s *Service) planner(l planner.Lease) *planner.Planner {
 // grouping is that of deployments whose settings say nothing: experts can only be
 // scaled one by one if they are functions of their own.
 func (s *Service) grouping() plan.Grouping {
-	if s.config.Scaling == plan.Static {
+	if s.config.policy() == plan.Static {
 		return plan.ByHost
 	}
 	return plan.ByExpert

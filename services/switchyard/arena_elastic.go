@@ -70,6 +70,9 @@ func (c *ArenaCmd) elastic(ctx context.Context, e *env) error {
 		return usage(err)
 	}
 	c.Device = device
+	if err := c.checkPolicies(); err != nil {
+		return usage(err)
+	}
 	if c.Rounds < 1 {
 		return usage(fmt.Errorf("--rounds is %d; it must be at least 1", c.Rounds))
 	}

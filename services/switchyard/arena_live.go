@@ -15,6 +15,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/policy/elastic"
+	"github.com/switchyard/switchyard/pkg/policy/registry"
 	"github.com/switchyard/switchyard/pkg/request/tokenizer"
 	"github.com/switchyard/switchyard/pkg/sim"
 	"github.com/switchyard/switchyard/pkg/sim/trace"
@@ -29,7 +30,7 @@ type LiveFlags struct {
 	Device      string        `help:"Live: what hosts compute on: cpu, or paced as --profile; the suite moeless is paced without it, and elasticity on the cpu." placeholder:"KIND"`
 	Profile     string        `default:"a6000-mixtral" help:"Live: the device that hosts are paced as, and that is simulated: a profile's name or a file, such as bench --profile-out writes for the cpu." placeholder:"NAME"`
 	Repeats     int           `default:"5" help:"Live: how often each policy runs, in turns with the others." placeholder:"N"`
-	Policies    []string      `default:"static,reactive,moeless" enum:"static,reactive,eplb,moeless" help:"Live: what is compared: static, reactive, eplb, moeless; the suite elasticity has the last one." placeholder:"NAME,..."`
+	Policies    []string      `default:"static,reactive,moeless" help:"Live: what is compared: ${live_policies}; the suite elasticity has the last one." placeholder:"NAME,..."`
 	Every       int           `default:"2" help:"Live: each such request of the trace is sent." placeholder:"N"`
 	Shrink      int           `default:"8" help:"Live: by what requests' lengths are divided." placeholder:"N"`
 	Speed       float64       `default:"2" help:"Live: how much faster than the trace time runs." placeholder:"RATIO"`
@@ -105,8 +106,8 @@ func (c *ArenaCmd) prepareLive() (r *liveReport, p *profiles.Profile, requests, 
 	if err = checkRange("repeats", c.Repeats, 1, arena.MostSeeds); err != nil {
 		return nil, nil, nil, nil, err
 	}
-	if err := c.scaling(c.Policies[0]).Check(); err != nil {
-		return nil, nil, nil, nil, fmt.Errorf("--%w", err)
+	if err := c.checkPolicies(); err != nil {
+		return nil, nil, nil, nil, err
 	}
 	if requests, others, err = c.liveRequests(); err != nil {
 		return nil, nil, nil, nil, err
@@ -119,6 +120,22 @@ func (c *ArenaCmd) prepareLive() (r *liveReport, p *profiles.Profile, requests, 
 		Model: model.DemoName, Profile: p.Name, Device: c.Device, Hosts: c.Hosts, Slice: c.Slice.String(), Requests: len(requests),
 		Scale: replay.Scale{Every: c.Every, Shrink: c.Shrink, Speed: c.Speed}.String(),
 	}, p, requests, others, nil
+}
+
+// checkPolicies refuses policies that cannot be chosen live, and settings that they do not take.
+func (c *ArenaCmd) checkPolicies() error {
+	if len(c.Policies) == 0 {
+		return errors.New("--policies is empty; name one at least")
+	}
+	for _, policy := range c.Policies {
+		if _, err := registry.Choose(policy, registry.Live); err != nil {
+			return fmt.Errorf("--policies: %w", err)
+		}
+		if err := c.scaling(policy).Check(); err != nil {
+			return fmt.Errorf("--%w", err)
+		}
+	}
+	return nil
 }
 
 // inTurn is the order of policies in a repeat: forwards and backwards in turns.

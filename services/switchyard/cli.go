@@ -17,6 +17,8 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
+	_ "github.com/switchyard/switchyard/pkg/policy/policies" // registers them
+	"github.com/switchyard/switchyard/pkg/policy/registry"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/switchyard/bench"
@@ -206,9 +208,14 @@ func withHelp(err error) error {
 // defaultNATS is where a server of this machine listens, that of up as well.
 const defaultNATS = "nats://127.0.0.1:4222"
 
-// constants are the defaults of flags that are constants elsewhere.
+// constants are the defaults of flags that are constants elsewhere, and the names of policies.
 func constants() kong.Vars {
-	return kong.Vars{"nats": defaultNATS, "prefix": schemas.DefaultPrefix, "max_queued": strconv.Itoa(tokenizer.DefaultMaxQueued), "prompt_tokens": strconv.Itoa(bench.PromptLength)}
+	list := func(use registry.Use) string { return strings.Join(registry.Names(use), ", ") }
+	return kong.Vars{
+		"nats": defaultNATS, "prefix": schemas.DefaultPrefix, "max_queued": strconv.Itoa(tokenizer.DefaultMaxQueued), "prompt_tokens": strconv.Itoa(bench.PromptLength),
+		"live_policies": list(registry.Live), "host_policies": list(registry.Hosts),
+		"scaling_policies": list(registry.Scaling), "placing_policies": list(registry.Placing),
+	}
 }
 
 // helpWithDefault adds what kong leaves out beside a placeholder: the default,

@@ -45,7 +45,7 @@ func TestUsage(t *testing.T) {
 		{"no patience", []string{"top", "--connect-timeout", "0s"}, 2, "--connect-timeout is 0s"},
 		{"KV below a page", []string{"up", "--kv-memory", "1KiB"}, 2, "switchyard: --kv-memory is 1024 bytes; a page of model demo has 262144"},
 		{"memory below an expert", []string{"up", "--expert-memory", "1KiB"}, 2, "switchyard: --expert-memory is 1024 bytes; an expert of model demo has 196608"},
-		{"no such scaling in up", []string{"up", "--scaling", "magic"}, 2, `"reactive","static","none" but got "magic"`},
+		{"no such scaling in up", []string{"up", "--scaling", "magic"}, 2, `--scaling: there is no policy "magic"; there are: static, eplb,`},
 		{"texts that are not there", []string{"record", "--out", filepath.Join(t.TempDir(), "r"), "nowhere.txt"}, 2, "reading texts nowhere.txt"},
 		{"no texts to train on", []string{"train-predictor", "--out", filepath.Join(t.TempDir(), "w"), "--texts", "nowhere.txt"}, 2, "reading texts nowhere.txt"},
 		{"a domain without a name", []string{"record", "--out", filepath.Join(t.TempDir(), "r"), "=cli_test.go"}, 2, "reading texts =cli_test.go"},

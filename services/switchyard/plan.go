@@ -40,7 +40,7 @@ type PlanGetCmd struct {
 type PlanSetCmd struct {
 	PlanFrom `embed:""`
 
-	Policy   string `env:"-" help:"Who decides what is where: static." placeholder:"NAME"`
+	Policy   string `env:"-" help:"Who decides what is where: ${host_policies}." placeholder:"NAME"`
 	Grouping string `env:"-" help:"Experts of one function: planner (all of a layer on one host) or expert (one each)." placeholder:"KIND"`
 	Replicas *int   `env:"-" help:"Hosts that run each function, as far as there are so many with room." placeholder:"N"`
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/switchyard/switchyard/pkg/policy/registry"
 	"github.com/switchyard/switchyard/services/switchyard/policy"
 )
 
@@ -16,12 +17,12 @@ type PolicyCmd struct {
 // PolicyScaleCmd is a dry run of a scaling policy. Its name is no variable:
 // SWITCHYARD_NAME is the model's.
 type PolicyScaleCmd struct {
-	Name string `env:"-" required:"" enum:"moeless,eplb,static,reactive" help:"Policy: moeless, eplb, static or reactive." placeholder:"NAME"`
+	Name string `env:"-" required:"" help:"Policy: ${scaling_policies}." placeholder:"NAME"`
 }
 
 // PolicyPlaceCmd is a dry run of a placement policy.
 type PolicyPlaceCmd struct {
-	Name string `env:"-" required:"" enum:"moeless,eplb,round-robin" help:"Policy: moeless, eplb or round-robin." placeholder:"NAME"`
+	Name string `env:"-" required:"" help:"Policy: ${placing_policies}." placeholder:"NAME"`
 }
 
 // Run reads a layer and prints its experts' replicas.
@@ -40,7 +41,7 @@ func decide(ctx context.Context, e *env, by func() (any, error)) error {
 	return untilSignal(ctx, func() error {
 		decision, err := by()
 		switch {
-		case errors.Is(err, policy.ErrState):
+		case errors.Is(err, policy.ErrState), errors.Is(err, registry.ErrUnknown):
 			return usage(err)
 		case err != nil:
 			return err

@@ -26,8 +26,8 @@ func TestPolicy(t *testing.T) {
 		{"unusable state", []string{"scale", "--name", "moeless"}, strings.Replace(layer, "45", "-1", 1), 2, "experts[0].load is -1"},
 		{"nothing on stdin", []string{"place", "--name", "eplb"}, "", 2, "ends too early"},
 		{"no name", []string{"scale"}, layer, 2, "--name"},
-		{"unknown name", []string{"scale", "--name", "oracle"}, layer, 2, `"moeless","eplb","static","reactive"`},
-		{"the other's name", []string{"place", "--name", "static"}, state, 2, `"moeless","eplb","round-robin"`},
+		{"unknown name", []string{"scale", "--name", "oracle"}, layer, 2, "policy oracle cannot be chosen here; there are: static, eplb, reactive, moeless"},
+		{"the other's name", []string{"place", "--name", "static"}, state, 2, "policy static cannot be chosen here; there are: eplb, moeless, round-robin"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -16,7 +16,7 @@ type ScalerCmd struct {
 	KafkaFlags     `embed:""`
 	TelemetryFlags `embed:""`
 
-	Scaling   string        `default:"moeless" help:"Who decides how many replicas experts have: moeless, eplb, reactive or static." placeholder:"NAME"`
+	Scaling   string        `default:"moeless" help:"Who decides how many replicas experts have: ${live_policies}; with its own settings as in eplb:every=300s (docs/policies.md)." placeholder:"NAME"`
 	KeepAlive time.Duration `default:"60s" help:"How long experts without rows, and replicas that are not needed any more, stay loaded." placeholder:"TIME"`
 }
 

@@ -30,7 +30,7 @@ type UpCmd struct {
 	StageFlags     `embed:""`
 
 	Hosts   int      `default:"1" help:"Expert hosts in this process." placeholder:"N"`
-	Scaling string   `default:"static" enum:"moeless,eplb,reactive,static,none" help:"Who decides how many replicas experts have: moeless, eplb, reactive or static; none runs no scaler, no predictor and no Kafka." placeholder:"NAME"`
+	Scaling string   `default:"static" help:"Who decides how many replicas experts have: ${live_policies}, with settings as in eplb:every=300s (docs/policies.md); none runs no scaler, no predictor and no Kafka." placeholder:"NAME"`
 	Data    string   `help:"Folder that keeps accepted requests over restarts; without it a temporary one that is removed." placeholder:"DIR"`
 	Sync    bool     `help:"Write through to the disk before anything is acknowledged, so that a power cut loses nothing either; slower."`
 	Auth    authFlag `placeholder:"DIR" help:"Let in users with their own rights only, over TLS: those of a folder that auth init has made, or that this makes; without DIR it is auth in the --data folder."`

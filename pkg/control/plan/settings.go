@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
+	"github.com/switchyard/switchyard/pkg/policy/registry"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -26,7 +26,6 @@ const Static = "static"
 
 // What settings may name.
 var (
-	Policies  = []string{Static}
 	Groupings = []Grouping{ByHost, ByExpert}
 )
 
@@ -57,9 +56,10 @@ func (s Settings) Proto() *pb.PlanSettings {
 
 // Check refuses settings that no planner can follow, and says which there are.
 func (s Settings) Check() error {
+	if _, err := registry.Choose(s.Policy, registry.Hosts); err != nil {
+		return err
+	}
 	switch {
-	case !slices.Contains(Policies, s.Policy):
-		return fmt.Errorf("there is no policy %.64q; there is: %s", s.Policy, strings.Join(Policies, ", "))
 	case !slices.Contains(Groupings, s.Grouping):
 		return fmt.Errorf("there is no grouping %.64q; there are: %s and %s", s.Grouping, ByHost, ByExpert)
 	case s.Replicas < 1 || s.Replicas > MaxReplicas:

@@ -21,7 +21,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
-	"github.com/switchyard/switchyard/pkg/policy/static"
+	"github.com/switchyard/switchyard/pkg/policy/alone"
 	"github.com/switchyard/switchyard/pkg/process/pause"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -41,9 +41,6 @@ const (
 
 // Policy is a pure decision. Beside an error the plan in force stays.
 type Policy func(plan.Known) (*plan.Decision, error)
-
-// policies are those that settings may name.
-var policies = map[string]Policy{plan.Static: static.Plan}
 
 // Settings are what code sets.
 type Settings struct {
@@ -266,7 +263,7 @@ func (p *Planner) policy(s plan.Settings) Policy {
 	if p.Elastic != nil {
 		return p.Elastic.Plan
 	}
-	return policies[s.Policy]
+	return alone.By(s.Policy)
 }
 
 // replan writes the plan for the hosts that answer, where it is another one. While

@@ -158,15 +158,3 @@ func duration(t testing.TB, e *transcript.Event) time.Duration {
 	}
 	return d
 }
-
-// Every policy that settings may name is one, and no other.
-func TestPolicies(t *testing.T) {
-	if len(policies) != len(plan.Policies) {
-		t.Errorf("%d policies, %d names", len(policies), len(plan.Policies))
-	}
-	for _, name := range plan.Policies {
-		if policies[name] == nil {
-			t.Errorf("no policy %s", name)
-		}
-	}
-}

@@ -66,7 +66,7 @@ func (y *bench) rows(b *testing.B) {
 	b.Helper()
 	y.turn++
 	y.numbers++
-	y.now += eplbEvery
+	y.now += 600
 	for _, l := range y.known.Model.MoELayers {
 		step := &pb.StepLoad{Owner: "attention-a"}
 		for e := range y.known.Model.Experts {

@@ -42,7 +42,7 @@ type work struct {
 // error leaves the plan in force as it is: the hosts do not hold the model.
 func (c *Core) Decide(now float64, k plan.Known) (*plan.Decision, []Verdict, error) {
 	now = c.at(now)
-	if c.mode.scale == nil || len(k.InForce) == 0 {
+	if c.mode.static() || len(k.InForce) == 0 {
 		return c.round(now, k).static()
 	}
 	for _, tight := range []bool{false, true} {
@@ -111,7 +111,7 @@ func (r *round) atZero(w *work) []bool {
 // begins anew where no change of the old one fits on the hosts.
 func (r *round) static() (*plan.Decision, []Verdict, error) {
 	k := r.k
-	if r.c.mode.scale != nil { // the next decision relieves hosts
+	if !r.c.mode.static() { // the next decision relieves hosts
 		k.Settings.Replicas = 1
 		k.Hosts = slices.Clone(k.Hosts)
 		for i := range k.Hosts {
@@ -120,7 +120,7 @@ func (r *round) static() (*plan.Decision, []Verdict, error) {
 	}
 	d, err := static.Plan(k)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", r.c.s.Scaling, err)
+		return nil, nil, fmt.Errorf("%s: %w", r.c.mode.name, err)
 	}
 	var verdicts []Verdict
 	for i, w := range r.layers {
@@ -142,7 +142,7 @@ func (r *round) decision() (*plan.Decision, []Verdict, error) {
 		lp := &pb.LayerPlan{Layer: uint32(w.number), Functions: r.functions(w.number, w.next)}
 		changed := w.in == nil || !plan.Same(w.in.LayerPlan, lp)
 		if v := r.verdict(w, changed); changed {
-			lp.Reason = r.c.s.Scaling + ": " + v.Reason
+			lp.Reason = r.c.mode.name + ": " + v.Reason
 			verdicts = append(verdicts, v)
 		} else {
 			lp = w.in.LayerPlan

@@ -11,21 +11,21 @@
 package elastic
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
-	"strings"
 
 	"github.com/switchyard/switchyard/pkg/control/loads"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/policy/place"
+	_ "github.com/switchyard/switchyard/pkg/policy/policies" // registers them
+	"github.com/switchyard/switchyard/pkg/policy/registry"
 	"github.com/switchyard/switchyard/pkg/policy/scale"
 )
 
 // Settings are what an operator sets.
 type Settings struct {
-	// Scaling is the name of a mode.
+	// Scaling is a policy that can be chosen live, as registry.Choose reads it.
 	Scaling string
 	// CV is the threshold up to which the replicas of a layer count as balanced.
 	CV float64
@@ -60,8 +60,8 @@ func DefaultSettings() Settings {
 
 // Check says what is wrong with settings.
 func (s Settings) Check() error {
-	if _, ok := modes[s.Scaling]; !ok {
-		return fmt.Errorf("scaling is %.64q; there are: %s", s.Scaling, strings.Join(Modes(), ", "))
+	if _, err := registry.Choose(s.Scaling, registry.Live); err != nil {
+		return fmt.Errorf("scaling: %w", err)
 	}
 	for _, c := range []struct {
 		name  string
@@ -77,10 +77,14 @@ func (s Settings) Check() error {
 	return nil
 }
 
-// mode is one way to decide.
+// mode is one way to decide. Without one for scaling and none for all at once, it
+// leaves everything to the static policy.
 type mode struct {
+	name  string
 	scale scale.Policy
 	place place.Policy
+	// whole decides on replicas and their hosts at once.
+	whole registry.Decide
 	// predicted says that predicted loads count, where there are any.
 	predicted bool
 	// toZero says that experts without rows for the time of keep-alive are
@@ -89,22 +93,29 @@ type mode struct {
 	// every, if not 0, is how many seconds loads are added up between two
 	// decisions, each of which is carried out whatever it costs.
 	every float64
+	// keepAlive is how many seconds a replica that is retired stays loaded.
+	keepAlive float64
 }
 
-// eplbEvery is the interval of EPLB in the paper's evaluation (§6.1), in seconds.
-const eplbEvery = 600
-
-// modes are all modes by their names. Without a policy for scaling, a mode
-// leaves everything to the static policy.
-var modes = map[string]mode{
-	"moeless":   {scale: scale.MoEless, place: place.MoEless, predicted: true, toZero: true},
-	"reactive":  {scale: scale.Reactive, place: place.MoEless},
-	"eplb":      {scale: scale.EPLB, place: place.EPLB, every: eplbEvery},
-	plan.Static: {},
+// modeOf is how a policy of the registry decides here: step by step where it has steps, so
+// that a scaler can have fewer replicas than it asks for.
+func modeOf(p registry.Policy, s Settings) mode {
+	m := mode{name: p.Name, predicted: p.Sees == registry.Ahead, toZero: p.ToZero, keepAlive: cmp.Or(p.KeepAlive, s.KeepAlive)}
+	switch {
+	case p.Decide == nil:
+	case p.Scale != nil && p.Place != nil:
+		m.scale, m.place = p.Scale, p.Place
+	default:
+		m.whole = p.Decide
+	}
+	if p.Forced {
+		m.every = p.Every
+	}
+	return m
 }
 
-// Modes are the names of all modes.
-func Modes() []string { return slices.Sorted(maps.Keys(modes)) }
+// static says that nothing follows loads.
+func (m mode) static() bool { return m.scale == nil && m.whole == nil }
 
 // Model is the model whose plan is decided on.
 type Model struct {
@@ -139,8 +150,12 @@ func New(s Settings, m Model) (*Core, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
+	p, err := registry.Choose(s.Scaling, registry.Live)
+	if err != nil {
+		return nil, err
+	}
 	c := &Core{
-		s: s, mode: modes[s.Scaling], model: m, limits: m.limits(), layers: map[int]*layer{}, senders: map[string]*sender{}, refused: map[refusal]float64{},
+		s: s, mode: modeOf(p, s), model: m, limits: m.limits(), layers: map[int]*layer{}, senders: map[string]*sender{}, refused: map[refusal]float64{},
 		counts: Counts{Refused: map[string]uint64{}},
 	}
 	for _, l := range m.MoELayers {

@@ -50,7 +50,7 @@ func (r *round) retiredOf(w *work) (all []retired) {
 			if !known || s.want == warm {
 				since = r.now
 			}
-			if r.now-since >= r.c.s.KeepAlive {
+			if r.now-since >= r.c.mode.keepAlive {
 				w.why.count(byAge, 1)
 				continue
 			}

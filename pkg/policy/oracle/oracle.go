@@ -4,12 +4,14 @@ package oracle
 
 import (
 	"github.com/switchyard/switchyard/pkg/policy/registry"
+	"github.com/switchyard/switchyard/pkg/policy/scale"
 )
 
 // Policy is the bound.
 func Policy() registry.Policy {
 	return registry.Policy{
 		Name: "oracle", About: "the bound of MoEless' evaluation: all hosts equally busy, against the gate's choice",
-		Uses: registry.Simulated, Sees: registry.Past, Serverful: true, Lossy: true,
+		Scale: scale.Oracle,
+		Uses:  registry.Simulated, Sees: registry.Past, Serverful: true, Lossy: true,
 	}
 }

@@ -32,7 +32,7 @@ func BenchmarkPlace(b *testing.B) {
 				s := layer(size[0], size[1])
 				placed := 0
 				for b.Loop() {
-					p, err := Policies[name](s)
+					p, err := policies[name](s)
 					if err != nil {
 						b.Fatal(err)
 					}

@@ -80,13 +80,6 @@ type Placement struct {
 // goes there all the same (the paper's intra-GPU scaling, §5).
 type Policy func(State) (Placement, error)
 
-// Policies are all policies by their names.
-var Policies = map[string]Policy{
-	"moeless":     MoEless,
-	"eplb":        EPLB,
-	"round-robin": RoundRobin,
-}
-
 // MostRows is the largest load that is believed, and MostReplicas how many
 // replicas are placed at once.
 const (

@@ -32,6 +32,9 @@ func text(p Placement) string {
 	return strings.Join(all, " ")
 }
 
+// policies are all there are.
+var policies = map[string]Policy{"moeless": MoEless, "eplb": EPLB, "round-robin": RoundRobin}
+
 func TestPolicies(t *testing.T) {
 	roomy := hosts(100, 100, 100)
 	three := []Expert{expert(0, 1, 5), expert(1, 1, 9), expert(2, 1, 7), expert(3, 1, 6)}
@@ -98,7 +101,7 @@ func TestEPLBHierarchy(t *testing.T) {
 }
 
 func TestNoRoom(t *testing.T) {
-	for name, policy := range Policies {
+	for name, policy := range policies {
 		t.Run(name, func(t *testing.T) {
 			_, err := policy(State{Experts: []Expert{expert(7, 3, 1)}, Hosts: hosts(10, 19)})
 			for _, want := range []string{"expert 7 of 10 bytes", `host "b" has most left, 9 of 19 bytes`} {

@@ -41,7 +41,7 @@ func shuffled(t *rapid.T, s State) State {
 // host holds more than its memory, the hosts' loads are those of their
 // replicas, warm is what was there, and the order of the input is nothing.
 func TestProperties(t *testing.T) {
-	for name, policy := range Policies {
+	for name, policy := range policies {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				s := draw(t)

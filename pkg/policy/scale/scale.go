@@ -54,15 +54,6 @@ type Decision struct {
 // whatever order the experts are named; it is one that Check accepts.
 type Policy func([]Expert, Settings) Decision
 
-// Policies are all policies by their names.
-var Policies = map[string]Policy{
-	"moeless":  MoEless,
-	"eplb":     EPLB,
-	"reactive": Reactive,
-	"static":   Static,
-	"oracle":   Oracle,
-}
-
 // MostRows is the largest load that is believed: beyond it a float64 does not
 // count rows any more.
 const MostRows = 1 << 53

@@ -28,6 +28,9 @@ func replicas(d Decision) []int {
 	return n
 }
 
+// policies are all there are.
+var policies = map[string]Policy{"moeless": MoEless, "eplb": EPLB, "reactive": Reactive, "static": Static, "oracle": Oracle}
+
 func TestPolicies(t *testing.T) {
 	tests := []struct {
 		name     string
@@ -131,7 +134,7 @@ func TestCheck(t *testing.T) {
 // A replica of no bytes and a threshold that cannot be met end all the same.
 func TestEnds(t *testing.T) {
 	experts := []Expert{{ID: 0, Load: 3}, {ID: 1, Load: 1}, {ID: 2}}
-	for name, policy := range Policies {
+	for name, policy := range policies {
 		d := policy(experts, Settings{MemoryCap: math.MaxUint64})
 		if n := d.Experts[0].Replicas; n < 1 || n > mostReplicas {
 			t.Errorf("%s: %d replicas", name, n)
@@ -156,7 +159,7 @@ func draw(t *rapid.T) ([]Expert, Settings) {
 // least one replica and at most as many as allowed; the cap holds; loads are
 // conserved; the CV is that of all replicas; the order of the input is nothing.
 func TestProperties(t *testing.T) {
-	for name, policy := range Policies {
+	for name, policy := range policies {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				experts, s := draw(t)
@@ -267,9 +270,9 @@ func BenchmarkScale(b *testing.B) {
 				experts := skewed(n)
 				s := Settings{CV: 0.2, MemoryCap: 1000 * 44 << 20, MaxReplicas: 1000}
 				for b.Loop() {
-					Policies[name](experts, s)
+					policies[name](experts, s)
 				}
-				b.ReportMetric(float64(n)+float64(Policies[name](experts, s).AddedBytes/(44<<20)), "replicas")
+				b.ReportMetric(float64(n)+float64(policies[name](experts, s).AddedBytes/(44<<20)), "replicas")
 			})
 		}
 	}

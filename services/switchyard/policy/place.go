@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/switchyard/switchyard/pkg/policy/place"
+	"github.com/switchyard/switchyard/pkg/policy/registry"
 )
 
 // Placed is what is printed of a placement.
@@ -30,9 +31,9 @@ type PlacedHost struct {
 // Place decides which hosts run the replicas of a layer. The error is
 // place.ErrNoRoom where the state is fine and a replica fits nowhere.
 func Place(name string, in io.Reader) (*Placed, error) {
-	decide, ok := place.Policies[name]
-	if !ok {
-		return nil, fmt.Errorf("%w: there is no policy %q for placement", ErrState, name)
+	policy, err := registry.Find(name, registry.Placing)
+	if err != nil {
+		return nil, fmt.Errorf("--name: %w", err)
 	}
 	v, err := read(in)
 	if err != nil {
@@ -42,7 +43,7 @@ func Place(name string, in io.Reader) (*Placed, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := decide(state)
+	p, err := policy.Place(state)
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/switchyard/switchyard/pkg/policy/place"
-	"github.com/switchyard/switchyard/pkg/policy/scale"
+	"github.com/switchyard/switchyard/pkg/policy/registry"
 )
 
 const layer = `{"layer": 3, "experts": [{"id": 1, "load": 45, "bytes": 1e1}, {"id": 0, "load": 10.0, "bytes": 10}, {"id": 7, "load": 10, "bytes": 10}],
@@ -130,7 +130,7 @@ func TestBadPlacements(t *testing.T) {
 func TestUnknownPolicy(t *testing.T) {
 	_, scaling := Scale("best", strings.NewReader(layer))
 	_, placing := Place("best", strings.NewReader(state))
-	if !errors.Is(scaling, ErrState) || !errors.Is(placing, ErrState) {
+	if !errors.Is(scaling, registry.ErrUnknown) || !errors.Is(placing, registry.ErrUnknown) {
 		t.Errorf("got %v, %v", scaling, placing)
 	}
 }
@@ -140,7 +140,7 @@ func FuzzScale(f *testing.F) {
 	f.Add(layer)
 	f.Add(`{"layer":0,"experts":[{"id":0,"load":1e-320,"bytes":0}],"settings":{"cv_threshold":0,"memory_cap_bytes":9e15}}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		for name := range scale.Policies {
+		for _, name := range registry.Names(registry.Scaling) {
 			d, err := Scale(name, strings.NewReader(text))
 			if err != nil {
 				if !errors.Is(err, ErrState) {
@@ -163,7 +163,7 @@ func FuzzPlace(f *testing.F) {
 	f.Add(state)
 	f.Add(`{"layer":0,"experts":[{"id":0,"replicas":3,"load_each":0,"bytes":0}],"hosts":[{"id":"\u0000","capacity_bytes":0}],"previous":null}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		for name := range place.Policies {
+		for _, name := range registry.Names(registry.Placing) {
 			p, err := Place(name, strings.NewReader(text))
 			if err != nil {
 				if !errors.Is(err, ErrState) && !errors.Is(err, place.ErrNoRoom) {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 
+	_ "github.com/switchyard/switchyard/pkg/policy/policies" // registers them
+	"github.com/switchyard/switchyard/pkg/policy/registry"
 	"github.com/switchyard/switchyard/pkg/policy/scale"
 )
 
@@ -24,9 +26,9 @@ type ScaledExpert struct {
 
 // Scale decides how many replicas the experts of a layer have.
 func Scale(name string, in io.Reader) (*Scaled, error) {
-	decide, ok := scale.Policies[name]
-	if !ok {
-		return nil, fmt.Errorf("%w: there is no policy %q for scaling", ErrState, name)
+	p, err := registry.Find(name, registry.Scaling)
+	if err != nil {
+		return nil, fmt.Errorf("--name: %w", err)
 	}
 	v, err := read(in)
 	if err != nil {
@@ -36,7 +38,7 @@ func Scale(name string, in io.Reader) (*Scaled, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := decide(experts, settings)
+	d := p.Scale(experts, settings)
 	s := &Scaled{Experts: make([]ScaledExpert, len(d.Experts)), CV: d.CV, AddedBytes: d.AddedBytes, Reason: d.Reason}
 	for i, e := range d.Experts {
 		s.Experts[i] = ScaledExpert{ID: e.ID, Replicas: e.Replicas, LoadEach: e.LoadEach}
