@@ -14,6 +14,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/sim/routing"
 	"github.com/switchyard/switchyard/pkg/sim/trace"
 	"github.com/switchyard/switchyard/services/switchyard/arena"
+	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
 // ArenaCmd compares policies on one trace.
@@ -87,6 +88,7 @@ func (c *ArenaCmd) simulate(ctx context.Context, e *env) error {
 		return err
 	}
 	s.Progress = line.Set
+	cluster.TuneCollector() // workloads live, and decisions leave garbage
 	report, err := arena.Run(ctx, s)
 	if err != nil {
 		return err

@@ -72,9 +72,9 @@ func newLayout(s State, set Settings) *layout {
 	slices.SortFunc(l.experts, func(a, b Expert) int { return cmp.Compare(a.ID, b.ID) })
 	slices.SortFunc(l.hosts, func(a, b place.Host) int { return cmp.Compare(a.ID, b.ID) })
 	index := make(map[string]int, len(l.hosts))
+	l.left = make([]uint64, len(l.hosts))
 	for h, host := range l.hosts {
-		index[host.ID] = h
-		l.left = append(l.left, host.Capacity)
+		index[host.ID], l.left[h] = h, host.Capacity
 	}
 	l.asked = make([]divide.Expert, len(l.experts))
 	bytes := 0.0
@@ -88,9 +88,10 @@ func newLayout(s State, set Settings) *layout {
 			l.hold(e, h)
 		}
 	}
+	l.warm = make([][]int, len(l.asked))
 	for e := range l.asked {
 		l.sort(e)
-		l.warm = append(l.warm, slices.Clone(l.asked[e].Hosts))
+		l.warm[e] = slices.Clone(l.asked[e].Hosts)
 		l.spare -= max(0, len(l.asked[e].Hosts)-1)
 	}
 	l.divider = divide.New(set.Device, bytes, len(l.hosts))
@@ -257,7 +258,11 @@ func (l *layout) drop(e, h int) {
 }
 
 func (l *layout) placement() place.Placement {
-	p := place.Placement{Hosts: make([]place.Filled, len(l.hosts))}
+	n := 0
+	for e := range l.asked {
+		n += len(l.asked[e].Hosts)
+	}
+	p := place.Placement{Hosts: make([]place.Filled, len(l.hosts)), Replicas: make([]place.Replica, 0, n)}
 	for h, x := range l.hosts {
 		p.Hosts[h].ID = x.ID
 	}

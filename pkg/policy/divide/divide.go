@@ -96,7 +96,7 @@ func (d *Divider) Spread(to []Share, experts []Expert) []Share {
 
 // sort notes the experts that have rows in the order in which they are placed.
 func (d *Divider) sort(experts []Expert) {
-	d.order, d.times = d.order[:0], d.times[:0]
+	d.order, d.times = slices.Grow(d.order[:0], len(experts)), slices.Grow(d.times[:0], len(experts))
 	for e, x := range experts {
 		d.times = append(d.times, d.takes(x.Rows))
 		if x.Rows > 0 {

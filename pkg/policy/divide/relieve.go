@@ -16,8 +16,13 @@ func (d *Divider) relieve(shares []Share, experts []Expert) {
 const mostMoves = 2
 
 func (d *Divider) index(shares []Share) {
-	for len(d.on) < len(d.busy) {
-		d.on = append(d.on, nil)
+	if len(d.on) < len(d.busy) {
+		const few = 8 // more of a host's shares move to memory of their own
+		d.on = make([][]int, len(d.busy))
+		all := make([]int, few*len(d.on))
+		for h := range d.on {
+			d.on[h] = all[few*h : few*h : few*(h+1)]
+		}
 	}
 	for h := range d.on {
 		d.on[h] = d.on[h][:0]

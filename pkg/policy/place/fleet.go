@@ -35,7 +35,7 @@ type placed struct {
 }
 
 func newFleet(s State) *fleet {
-	f := &fleet{hosts: make([]host, len(s.Hosts)), warm: map[uint32][]int{}}
+	f := &fleet{hosts: make([]host, len(s.Hosts)), warm: make(map[uint32][]int, len(s.Experts)), placed: make([]placed, 0, 2*len(s.Experts))}
 	for i, h := range s.Hosts {
 		f.hosts[i] = host{Host: h, left: h.Capacity, last: noExpert, before: noExpert}
 	}

@@ -142,7 +142,9 @@ func checkPrevious(previous []Warm, known map[uint32]bool) error {
 // byLoad are the experts with most load a replica first, of several the lowest
 // id: so all replicas in the order of algorithm 2, line 4.
 func byLoad(experts []Expert) []Expert {
-	return slices.SortedFunc(slices.Values(experts), func(a, b Expert) int {
+	sorted := slices.Clone(experts)
+	slices.SortFunc(sorted, func(a, b Expert) int {
 		return cmp.Or(cmp.Compare(b.LoadEach, a.LoadEach), cmp.Compare(a.ID, b.ID))
 	})
+	return sorted
 }

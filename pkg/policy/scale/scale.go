@@ -90,5 +90,7 @@ func (s Settings) check() error {
 
 // byID are the experts in the order of their ids.
 func byID(experts []Expert) []Expert {
-	return slices.SortedFunc(slices.Values(experts), func(a, b Expert) int { return cmp.Compare(a.ID, b.ID) })
+	sorted := slices.Clone(experts)
+	slices.SortFunc(sorted, func(a, b Expert) int { return cmp.Compare(a.ID, b.ID) })
+	return sorted
 }
