@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/policy/cost"
 	"github.com/switchyard/switchyard/pkg/policy/elastic"
 	"github.com/switchyard/switchyard/pkg/transport/kafka"
 )
@@ -26,6 +27,9 @@ type Config struct {
 	Horizon time.Duration
 	// MessageTime is what one more message makes a layer take.
 	MessageTime time.Duration
+	// Takes is what an access takes on the hosts, for policies that decide by that; nil: they
+	// go by what hosts tell of rows.
+	Takes *cost.Device
 }
 
 // Check says what is wrong, by the names of the flags.
@@ -48,6 +52,7 @@ func (c Config) settings() elastic.Settings {
 	s := elastic.DefaultSettings()
 	s.Scaling, s.CV, s.MemoryCap = c.Scaling, c.CV, c.MemoryCap
 	s.KeepAlive, s.Horizon, s.MessageSeconds = c.KeepAlive.Seconds(), c.Horizon.Seconds(), c.MessageTime.Seconds()
+	s.Takes = c.Takes
 	return s
 }
 

@@ -3,8 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
+	"github.com/switchyard/switchyard/pkg/policy/cost"
 	"github.com/switchyard/switchyard/services/scaler"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
@@ -17,17 +20,41 @@ type ScalerCmd struct {
 	TelemetryFlags `embed:""`
 
 	Scaling   string        `default:"moeless" help:"Who decides how many replicas experts have: ${live_policies}; with its own settings as in eplb:every=300s (docs/policies.md)." placeholder:"NAME"`
+	Profile   string        `help:"What accesses take on the hosts, for policies that decide by that (moeless+): the name of a profile, or a YAML file, such as bench --profile-out writes; without it rows take what hosts tell, and reading weights nothing." placeholder:"NAME|FILE"`
 	KeepAlive time.Duration `default:"60s" help:"How long experts without rows, and replicas that are not needed any more, stay loaded." placeholder:"TIME"`
 }
 
 // Run serves until a signal.
 func (c *ScalerCmd) Run(ctx context.Context, e *env) error {
 	cfg, wrong := c.ScalingFlags.config(c.Scaling, c.KeepAlive)
+	profile, unreadable := c.profile()
+	cfg.Takes = takes(profile)
 	loads, err := c.KafkaFlags.config(e.Insecure)
 	if err == nil && loads == nil {
 		err = usage(errors.New("--kafka is missing: give HOST:PORT of the Kafka that gates and hosts send loads to"))
 	}
-	return serve(ctx, e, "scaler", c.ModelFlags, c.TelemetryFlags, cluster.Services{Scaler: cfg, Kafka: loads}, errors.Join(wrong, err))
+	return serve(ctx, e, "scaler", c.ModelFlags, c.TelemetryFlags, cluster.Services{Scaler: cfg, Kafka: loads}, errors.Join(wrong, unreadable, err))
+}
+
+// profile is that of the hosts, nil where none is named.
+func (c *ScalerCmd) profile() (*profiles.Profile, error) {
+	if c.Profile == "" {
+		return nil, nil
+	}
+	p, err := profiles.Open(c.Profile)
+	if err != nil {
+		return nil, usage(fmt.Errorf("--profile: %w", err))
+	}
+	return p, nil
+}
+
+// takes is what accesses take by a profile; nil where there is none.
+func takes(p *profiles.Profile) *cost.Device {
+	if p == nil {
+		return nil
+	}
+	d := p.Compute()
+	return &d
 }
 
 // ScalingFlags are the scaler's own, but for those that a host has as well.

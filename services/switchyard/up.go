@@ -173,6 +173,7 @@ func (c *UpCmd) services(g Globals) (s cluster.Services, err error) {
 	wrong = append(wrong, err)
 	if c.Scaling != noScaling {
 		s.Scaler, err = c.ScalingFlags.config(c.Scaling, c.KeepAlive)
+		s.Scaler.Takes = takes(s.Expert.Profile)
 		wrong = append(wrong, err)
 	}
 	return s, errors.Join(wrong...)

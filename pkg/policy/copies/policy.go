@@ -24,7 +24,7 @@ func Policies() []registry.Policy {
 
 func form(name, about string, keepAlive float64) registry.Policy {
 	return registry.Policy{
-		Name: name, About: about, Uses: registry.Simulated, Sees: registry.Ahead, Corrects: true, Divides: true, KeepAlive: keepAlive,
+		Name: name, About: about, Uses: registry.Live | registry.Simulated, ToZero: true, Sees: registry.Ahead, Corrects: true, Divides: true, KeepAlive: keepAlive,
 		Settings: []registry.Setting{{
 			Name: "gain", Kind: registry.Ratio, Default: atOnce, Min: 0, Max: 100, Help: "part of a load's time that a replica has to save a layer at once",
 		}},

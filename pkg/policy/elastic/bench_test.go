@@ -17,7 +17,7 @@ func BenchmarkDecide(b *testing.B) {
 		{8, 16, 8}, {61, 64, 1000}, {61, 128, 1000}, {61, 256, 100}, {61, 256, 250}, {61, 256, 500}, {61, 256, 1000},
 	} {
 		layers, experts, hosts := size[0], size[1], size[2]
-		for _, scaling := range []string{"moeless", "eplb"} {
+		for _, scaling := range []string{"moeless", "eplb", "moeless+"} {
 			b.Run(fmt.Sprintf("scaling=%s/layers=%d/experts=%d/hosts=%d", scaling, layers, experts, hosts), func(b *testing.B) {
 				y := newBench(b, scaling, layers, experts, hosts)
 				y.decide(b)

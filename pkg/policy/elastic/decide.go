@@ -6,6 +6,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/policy/static"
+	"github.com/switchyard/switchyard/pkg/policy/world"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -17,6 +18,8 @@ type round struct {
 	k      plan.Known
 	layers []*work
 	able   int // hosts that can take a replica
+	// world is what policies see that decide at once.
+	world *world.World
 }
 
 // work is a layer while it is decided on.
@@ -32,6 +35,7 @@ type work struct {
 	asks  int         // how many more than stay would be better
 	old   layout      // in force, as far as it can be used
 	next  layout
+	anew  layout // what a policy wants that decides at once, whatever there is
 	why   causes
 	// relieved are the hosts of experts that relieve others, in force. They are not in old
 	// until relief is decided on.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/control/loads"
 	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/policy/cost"
 	"github.com/switchyard/switchyard/pkg/policy/place"
 	_ "github.com/switchyard/switchyard/pkg/policy/policies" // registers them
 	"github.com/switchyard/switchyard/pkg/policy/registry"
@@ -43,6 +44,9 @@ type Settings struct {
 	// MessageSeconds is what one more message makes a layer take. Gates send a step's
 	// rows of an expert as one message a replica.
 	MessageSeconds float64
+	// Takes is what an access takes on hosts, for policies that decide by that; nil: it is
+	// the time of its rows.
+	Takes *cost.Device
 }
 
 // Cadence is the least number of seconds between two decisions by load.

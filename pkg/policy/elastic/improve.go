@@ -73,6 +73,9 @@ type candidate struct {
 // candidates are what gain chooses from.
 func (r *round) candidates(w *work) []candidate {
 	all := []candidate{{w.want, true}, {w.want, false}}
+	if r.c.mode.whole != nil { // it has weighed fewer, and each asking takes long
+		return all
+	}
 	for _, most := range []int{extra(w.want) / 4, 0} { // beyond each expert's first
 		if fewer := r.needed(w, most); extra(fewer) < extra(w.want) {
 			all = append(all, candidate{fewer, true})
@@ -89,7 +92,11 @@ func (r *round) least(w *work, now outlook) float64 {
 	if r.now-w.gained < soonPart*r.c.s.Horizon {
 		share = soonGain
 	}
-	return max(share*now.busy, 2*math.Sqrt(now.rows/countedWindow)*r.row(w))
+	row := r.row(w)
+	if r.c.mode.whole != nil { // what rows take depends on how many there are
+		row = now.busy / max(now.rows, noRows)
+	}
+	return max(share*now.busy, 2*math.Sqrt(now.rows/countedWindow)*row)
 }
 
 // row is what a row of a layer takes, in seconds.
@@ -120,6 +127,9 @@ func (r *round) adopt(w *work, l layout) {
 // placed is where the policy puts the replicas that are wanted, nil if they do
 // not fit. Experts that are cold stay where they are.
 func (r *round) placed(w *work, want []int, loads []float64, reuse bool) layout {
+	if r.c.mode.whole != nil {
+		return r.decided(w, ask{from: w.next, want: want, loads: loads, spare: r.cap(extra(want)), reuse: reuse})
+	}
 	state := place.State{Hosts: make([]place.Host, len(r.hosts))}
 	own := make([]int, len(r.hosts))
 	l := make(layout, len(w.next))
@@ -178,6 +188,9 @@ func (r *round) cost(w *work, l layout) (o outlook) {
 	}
 	o.messages = messages(l, w.loads, w.layer.stepRate(r.now))
 	o.busy = o.rows*r.row(w) + o.messages*r.c.s.MessageSeconds
+	if r.c.mode.whole != nil {
+		o.busy = r.busiest(w, l) + o.messages*r.c.s.MessageSeconds
+	}
 	loads := make([]int, len(r.hosts))
 	for e, spots := range l {
 		for _, s := range spots {

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/policy/cost"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -23,10 +24,17 @@ type trial struct {
 	twin    *Core // observes the same
 }
 
+// reads is a device that takes a millisecond to read an expert of 10 bytes, and as long to
+// compute 100 rows.
+var reads = &cost.Device{Timer: cost.Roofline{Bandwidth: 1e4, Rate: 2e6, ElementBytes: 1}}
+
 // drawTrial draws one whose hosts have room for the model, with one of them gone.
 func drawTrial(t *rapid.T) *trial {
 	s := DefaultSettings()
-	s.Scaling = rapid.SampledFrom([]string{"moeless", "reactive", "eplb"}).Draw(t, "scaling")
+	s.Scaling = rapid.SampledFrom([]string{"moeless", "reactive", "eplb", "moeless+", "moeless+lean"}).Draw(t, "scaling")
+	if rapid.Bool().Draw(t, "profile") {
+		s.Takes = reads
+	}
 	s.KeepAlive = float64(rapid.IntRange(0, 20).Draw(t, "keep-alive"))
 	s.MemoryCap = rapid.Uint64Range(0, 200).Draw(t, "cap")
 	m := testModel(rapid.IntRange(1, 3).Draw(t, "layers"), rapid.IntRange(1, 8).Draw(t, "experts"))
@@ -138,7 +146,7 @@ func (y *trial) check(t *rapid.T, verdicts []Verdict) {
 				n[want]++
 			}
 			idle := y.now-y.core.layers[v.Layer].seen[e] > s.KeepAlive
-			if n[warm]+n[cold] == 0 || n[cold] > 0 && (n[warm] > 0 || n[cold] > 1 || !idle || s.Scaling != "moeless") {
+			if n[warm]+n[cold] == 0 || n[cold] > 0 && (n[warm] > 0 || n[cold] > 1 || !idle || !y.core.mode.toZero) {
 				t.Fatalf("layer %d, expert %d: %v, idle %v", v.Layer, e, on, idle)
 			}
 			extra += uint64(max(0, n[warm]-1))

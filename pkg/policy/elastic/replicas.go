@@ -84,11 +84,41 @@ func (r *round) needed(w *work, most int) []int {
 	if len(experts) == 0 {
 		return need
 	}
+	if r.c.mode.whole != nil {
+		return r.counted(w, need, most)
+	}
 	d := r.c.mode.scale(experts, scale.Settings{
 		CV: r.c.s.CV, MemoryCap: uint64(most) * max(1, r.k.Model.ExpertBytes), MaxReplicas: max(1, r.able),
 	})
 	for _, e := range d.Experts {
 		need[e.ID] = e.Replicas
+	}
+	return need
+}
+
+// counted are the replicas of what a policy would have anew that decides at once; need has
+// those that it is not asked about.
+func (r *round) counted(w *work, need []int, most int) []int {
+	want := make([]int, len(need))
+	for e := range want {
+		if !w.idle[e] {
+			want[e] = 1
+		}
+	}
+	var l layout
+	if most > 0 {
+		awake := w.old.clone()
+		for e := range awake {
+			if !w.idle[e] && awake.count(e, warm) == 0 { // it is to wake
+				awake[e] = nil
+			}
+		}
+		l = r.decided(w, ask{from: awake, want: want, loads: w.loads, spare: most})
+	}
+	for e := range need {
+		if need[e] = want[e]; l != nil && want[e] > 0 {
+			need[e] = max(1, l.count(e, warm))
+		}
 	}
 	return need
 }

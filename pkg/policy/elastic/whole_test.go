@@ -1,0 +1,80 @@
+package elastic
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/policy/cost"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// shift lets a hot expert have rows for twenty seconds, and says how many replicas it has
+// then, and what the policy's last change was to bring.
+func shift(t *testing.T, s Settings, hot uint32) (replicas int, reason string) {
+	t.Helper()
+	m := testModel(1, 4)
+	core, err := New(s, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := plan.Known{Model: m.Model, Settings: plan.Settings{Grouping: plan.ByExpert, Replicas: 1}, InForce: map[int]*plan.Layer{}}
+	for h := range 4 {
+		k.Hosts = append(k.Hosts, plan.Host{ID: fmt.Sprintf("host-%d", h), Budget: 30})
+	}
+	for i := range 80 {
+		now := float64(i) / 4
+		err := core.Observe(now, &pb.LoadSample{
+			Version: schemas.Version, Model: testHash, Host: "gate-a", SpanMs: 10, Number: uint64(i + 1), Source: pb.LoadSource_LOAD_SOURCE_GATE,
+			Steps: []*pb.StepLoad{{Owner: "attention-a", Rows: hot + 3, Expert: []uint32{0, 1, 2, 3}, Count: []uint32{hot, 1, 1, 1}}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, _, err := core.Decide(now, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := plan.Rules{MoELayers: m.MoELayers, Experts: m.Experts}.Check(d.Layers[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.InForce[0], replicas, reason = l, 0, l.Reason
+		for _, p := range l.Functions[0].Placements {
+			if p.Want == warm {
+				replicas++
+			}
+		}
+	}
+	return replicas, reason
+}
+
+// Where reading an expert's weights takes as long as a hundred rows, a hot expert with few
+// rows a step has one replica, as a second one would read them again; with many it has
+// several. Who counts rows only makes replicas of both.
+func TestReadingCounts(t *testing.T) {
+	for _, tc := range []struct {
+		scaling string
+		hot     uint32
+		several bool
+	}{{"moeless+", 60, false}, {"moeless+", 2000, true}, {"moeless+lean", 2000, true}, {"moeless+:gain=100", 2000, false}, {"moeless", 60, true}, {"moeless", 2000, true}} {
+		s := DefaultSettings()
+		s.Scaling, s.Takes, s.RowSeconds = tc.scaling, reads, 1e-3
+		if n, reason := shift(t, s, tc.hot); n > 1 != tc.several {
+			t.Errorf("%s with %d rows: %d replicas; %s", tc.scaling, tc.hot, n, reason)
+		}
+	}
+}
+
+// Without a profile rows take what hosts say, and reading nothing.
+func TestWithoutProfile(t *testing.T) {
+	s := DefaultSettings()
+	s.Scaling, s.RowSeconds = "moeless+", 1e-3
+	if n, reason := shift(t, s, 2000); n < 2 {
+		t.Errorf("%d replicas; %s", n, reason)
+	}
+	if d := (messaged{cost.Printed{Alpha: 1}, 5}); d.Seconds(cost.Access{}) != 0 || d.Seconds(cost.Access{Rows: 2}) != 7 {
+		t.Error("a message without rows takes time")
+	}
+}
