@@ -247,7 +247,7 @@ func read(t *testing.T, js jetstream.JetStream, bucket, key string, into proto.M
 // What cannot be set is refused before anything is dialled.
 func TestPlanUsage(t *testing.T) {
 	for says, args := range map[string][]string{
-		`there is no policy "magic"; there are: static`:               {"set", "--policy", "magic"},
+		`there is no policy "magic"; there are: static`:              {"set", "--policy", "magic"},
 		`there is no grouping "pair"; there are: planner and expert`: {"set", "--grouping", "pair"},
 		"--replicas is 0; it must be 1 to 1024":                      {"set", "--replicas", "0"},
 		"replicas is 1025; it must be 1 to 1024":                     {"set", "--replicas", "1025"},

@@ -107,7 +107,7 @@ func modeOf(p registry.Policy, s Settings) mode {
 	m := mode{name: p.Name, predicted: p.Sees == registry.Ahead, toZero: p.ToZero, keepAlive: cmp.Or(p.KeepAlive, s.KeepAlive)}
 	switch {
 	case p.Decide == nil:
-	case p.Scale != nil && p.Place != nil:
+	case p.InSteps:
 		m.scale, m.place = p.Scale, p.Place
 	default:
 		m.whole = p.Decide

@@ -21,7 +21,7 @@ const (
 // Policies are all forms.
 func Policies() []registry.Policy {
 	twice := form("eplb", "DeepSeek's EPLB, as many redundant experts as experts", redundant, false)
-	twice.Scale, twice.Place = scale.EPLB, place.EPLB
+	twice.Scale, twice.Place, twice.InSteps = scale.EPLB, place.EPLB, true
 	twice.Uses |= registry.Live | registry.Scaling | registry.Placing
 	return []registry.Policy{
 		twice,

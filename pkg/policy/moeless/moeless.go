@@ -12,7 +12,7 @@ import (
 func Policy() registry.Policy {
 	return registry.Policy{
 		Name: "moeless", About: "MoEless as printed: replicas of the most loaded expert until loads vary little, placed where it is warm",
-		Decide: registry.Both(scale.MoEless, place.MoEless), Scale: scale.MoEless, Place: place.MoEless,
+		Decide: registry.Both(scale.MoEless, place.MoEless), Scale: scale.MoEless, Place: place.MoEless, InSteps: true,
 		Uses: registry.Live | registry.Simulated | registry.Scaling | registry.Placing,
 		Sees: registry.Ahead, ToZero: true,
 	}

@@ -59,9 +59,11 @@ type Policy struct {
 	Make     func(*Policy, Values)
 
 	Decide Decide // nil is the initial placement for ever
-	// Scale and Place are the two steps of a policy that decides in two.
-	Scale scale.Policy
-	Place place.Policy
+	// Scale and Place are steps that can be asked for alone. InSteps says that Decide is one
+	// behind the other, so that a scaler can place fewer replicas than the first one wants.
+	Scale   scale.Policy
+	Place   place.Policy
+	InSteps bool
 	// Uses are where it can be chosen.
 	Uses Use
 

@@ -43,7 +43,7 @@ func (p *Policy) check() error {
 		return fmt.Errorf("policy %s is registered twice", p.Name)
 	case p.About == "" || strings.ContainsAny(p.About, "\n|") || strings.HasSuffix(p.About, "."):
 		return fmt.Errorf("policy %s is described as %q; that is to be a line without | and without its full stop", p.Name, p.About)
-	case p.May(Scaling) && p.Scale == nil || p.May(Placing) && p.Place == nil:
+	case (p.May(Scaling) || p.InSteps) && p.Scale == nil || (p.May(Placing) || p.InSteps) && p.Place == nil:
 		return fmt.Errorf("policy %s can be chosen for a step that it does not have", p.Name)
 	}
 	return p.checkSettings()

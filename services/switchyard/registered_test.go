@@ -1,0 +1,135 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/switchyard/switchyard/internal/testkit/testpolicy"
+	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/policy/alone"
+	"github.com/switchyard/switchyard/pkg/policy/elastic"
+	"github.com/switchyard/switchyard/pkg/policy/registry"
+	"github.com/switchyard/switchyard/pkg/sim"
+)
+
+// A policy that is a folder and a registration is everywhere: the scaler decides by it, plans
+// can name it, the simulator and the arena compare it, and all help tells of it.
+func TestRegistered(t *testing.T) {
+	defer registry.Register(testpolicy.Policy())()
+	if err := registry.Problems(); err != nil {
+		t.Fatal(err)
+	}
+	const name = "side-by-side"
+	t.Run("scaler", func(t *testing.T) { decidesLive(t, name+":replicas=2") })
+	t.Run("plans", func(t *testing.T) { decidesAlone(t, name) })
+	t.Run("simulator", func(t *testing.T) {
+		if p := sim.Policies(); p[len(p)-1].Name != name {
+			t.Errorf("the simulator has %v", registry.Names(registry.Simulated))
+		}
+	})
+	t.Run("arena", func(t *testing.T) {
+		dir := t.TempDir()
+		csv := filepath.Join(dir, "trace.csv")
+		if err := os.WriteFile(csv, []byte(fewRequests), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got := invoke("", "arena", "--suite", "moeless", "--trace", csv, "--out", dir, "--shapes", "mixtral-8x7b", "--no-variants", "--seeds", "0", "--json")
+		if !strings.Contains(got.out, `"policy":"`+name+`"`) {
+			t.Errorf("%+v", got)
+		}
+	})
+	for _, command := range []string{"scaler", "up", "plan set", "policy scale", "policy place", "arena"} {
+		if got := invoke("", append(strings.Fields(command), "--help")...); !strings.Contains(strings.Join(strings.Fields(got.out), " "), name) {
+			t.Errorf("%s --help does not have it: %s", command, got.out)
+		}
+	}
+	const layer = `{"layer": 0, "experts": [{"id": 0, "load": 45, "bytes": 1}], "settings": {"cv_threshold": 0.2, "memory_cap_bytes": 2}}`
+	const state = `{"layer": 0, "experts": [{"id": 4, "replicas": 1, "load_each": 1, "bytes": 7}], "hosts": [{"id": "a", "capacity_bytes": 7}]}`
+	for step, in := range map[string]string{"scale": layer, "place": state} {
+		if got := invoke(in, "policy", step, "--name", name); got.code != exitDone {
+			t.Errorf("policy %s: %+v", step, got)
+		}
+	}
+	if !strings.Contains(registry.Page(), "`"+name+"`") {
+		t.Error("docs/policies.md would not have it")
+	}
+}
+
+func testKnown() plan.Known {
+	return plan.Known{
+		Model:    plan.Model{MoELayers: []int{0}, Experts: 3, ExpertBytes: 10},
+		Settings: plan.Settings{Policy: plan.Static, Grouping: plan.ByExpert, Replicas: 1}, InForce: map[int]*plan.Layer{},
+		Hosts: []plan.Host{{ID: "host-a", Budget: 100}, {ID: "host-b", Budget: 100}},
+	}
+}
+
+// decidesLive wants the scaler's flag to take a policy, and its core, on the simulator's
+// clock, to follow it.
+func decidesLive(t *testing.T, scaling string) {
+	cfg, err := ScalingFlags{CV: 0.2, MemoryCap: "1GB", Horizon: time.Second}.config(scaling, time.Minute)
+	if err != nil || cfg.Scaling != scaling {
+		t.Fatal(err)
+	}
+	m, err := sim.Open("mixtral-8x7b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Layers = 1
+	its := make([]sim.Iteration, 80)
+	for i := range its {
+		its[i] = sim.Iteration{Due: elastic.Cadence * float64(i), Rows: 4096}
+	}
+	w, err := sim.NewWorkload(m.Shape, its)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range its {
+		for e := range w.Loads(i, 0) {
+			w.Loads(i, 0)[e] = []uint32{4096, 512, 512, 512, 512, 512, 512, 1024}[e]
+		}
+	}
+	of := elastic.DefaultSettings()
+	of.Scaling = scaling
+	loop, err := sim.Loop(sim.Defaults(m), of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := sim.Run(w, sim.Defaults(m), loop); err != nil || r.ColdStarts == 0 || r.Replicas() <= float64(m.Experts) {
+		t.Errorf("%+v, %v: the scaler does not follow the policy", r, err)
+	}
+}
+
+// decidesAlone wants the settings of plans to take a policy, and hosts to plan by it.
+func decidesAlone(t *testing.T, name string) {
+	k := testKnown()
+	k.Settings.Policy = name
+	d, err := alone.By(name)(k)
+	if k.Settings.Check() != nil || err != nil || len(d.Layers) != 1 || !strings.HasPrefix(d.Layers[0].Reason, name) {
+		t.Errorf("%v, %v, %v", k.Settings.Check(), d, err)
+	}
+}
+
+// What is no policy, or no setting of one, is refused with what is nearest, before anything
+// is dialled.
+func TestUnknownPolicies(t *testing.T) {
+	for _, tc := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"up", "--scaling", "moles"}, `--scaling: there is no policy "moles"; nearest is moeless;`},
+		{[]string{"up", "--scaling", "oracle"}, "--scaling: policy oracle cannot be chosen here; there are: static, eplb,"},
+		{[]string{"up", "--scaling", "moeless:every=3s"}, "--scaling: policy moeless: every is a setting of eplb, eplb+,"},
+		{[]string{"scaler", "--kafka", "127.0.0.1:1", "--scaling", "eplb:every=1"}, `every is "1"; it must be a time such as 10s from 1s to 86400s`},
+		{[]string{"scaler", "--kafka", "127.0.0.1:1", "--profile", "a6001"}, "--profile: "},
+		{[]string{"plan", "set", "--policy", "statik"}, `there is no policy "statik"; nearest is static;`},
+		{[]string{"policy", "scale", "--name", "elpb"}, "nearest is eplb;"},
+		{[]string{"arena", "--suite", "moeless", "--back-end", "live", "--trace", "x", "--out", t.TempDir(), "--policies", "static,moles"}, `--policies: there is no policy "moles"; nearest is moeless;`},
+	} {
+		if got := invoke("", tc.args...); got.code != exitUsage || !strings.Contains(got.err, tc.want) {
+			t.Errorf("%v: %+v, want %q", tc.args, got, tc.want)
+		}
+	}
+}
