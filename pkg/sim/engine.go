@@ -29,6 +29,9 @@ type engine struct {
 	divider *divide.Divider
 	asked   []divide.Expert // of the layer that runs
 	places  []int           // their hosts
+	failed  []bool          // of Failures: those that are now
+	there   []int           // hosts that are not gone
+	kept    int             // replicas in memory
 	shares  []divide.Share
 	result  Result
 }
@@ -63,6 +66,8 @@ func newEngine(from Source, s Settings, p Policy) *engine {
 		divider: divide.New(s.takes(), s.Model.Profile.ExpertBytes.Value, s.Hosts),
 		result:  Result{Policy: p.Name},
 	}
+	e.failed = make([]bool, len(s.Failures))
+	e.roll()
 	for l := range e.layers {
 		e.layers[l] = newLayer(s, l)
 	}
@@ -108,7 +113,11 @@ func (e *engine) start() error {
 		y.settle()
 	}
 	clear(e.links)
-	e.result.ColdStarts = 0
+	e.kept = 0
+	for l := range e.layers {
+		e.keep(len(e.layers[l].replicas))
+	}
+	e.result.ColdStarts, e.result.Peak = 0, float64(e.kept)*e.gigabytes()
 	return nil
 }
 
@@ -227,7 +236,7 @@ func (e *engine) apply(y *layer, p world.Placement, loads []float64) {
 			if loads[r.Unit] > 0 && (!e.policy.Divides || copies.Home(r.Unit, e.Hosts) == r.Host) {
 				y.replicas[at].used = e.now
 			}
-		} else if loads[r.Unit] > 0 || y.resident(r.Unit) {
+		} else if (loads[r.Unit] > 0 || y.resident(r.Unit)) && e.up(r.Host) {
 			fresh = append(fresh, r)
 		}
 	}
@@ -245,6 +254,13 @@ func (e *engine) load(y *layer, expert, host int, from float64) {
 	e.links[host] = max(e.links[host], from+e.Model.Profile.ColdStart.Value) + e.transfer()
 	y.insert(replica{expert: expert, host: host, since: from, ready: e.links[host], used: from, wanted: true})
 	e.result.ColdStarts++
+	e.keep(1)
+}
+
+// keep counts replicas that come into memory, and those that leave it.
+func (e *engine) keep(n int) {
+	e.kept += n
+	e.result.Peak = max(e.result.Peak, float64(e.kept)*e.gigabytes())
 }
 
 // transfer is the time of one expert's weights to a host.

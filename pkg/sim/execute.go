@@ -11,6 +11,9 @@ import (
 // execute runs a layer: the clock moves by its time.
 func (e *engine) execute(l int) error {
 	y, loads := &e.layers[l], e.work.Loads(l)
+	if err := e.fail(); err != nil {
+		return err
+	}
 	e.expire(y)
 	for x, n := range loads {
 		if n > 0 && !y.resident(x) {
@@ -72,7 +75,7 @@ func (e *engine) on(y *layer, expert int) []int {
 func (e *engine) wake(y *layer, expert int, loads []uint32) error {
 	for _, wanted := range []bool{false, true} {
 		best := -1
-		for h := range e.Hosts {
+		for _, h := range e.there {
 			if (y.held(h) < y.slots || y.spare(h, loads, wanted) >= 0) && (best < 0 || e.links[h] < e.links[best]) {
 				best = h
 			}
@@ -85,6 +88,9 @@ func (e *engine) wake(y *layer, expert int, loads []uint32) error {
 		}
 		e.load(y, expert, best, e.now)
 		return nil
+	}
+	if len(e.there) == 0 {
+		return fmt.Errorf("expert %d is on no host, and all %d are gone", expert, e.Hosts)
 	}
 	return fmt.Errorf("expert %d is on no host, and all hold %d experts of the layer that have rows now", expert, y.slots)
 }
@@ -142,7 +148,7 @@ func (e *engine) evenly(y *layer) (byHost, byReplica float64) {
 	if all == 0 {
 		return 0, 0
 	}
-	t := e.takes.Call + (busy+2*e.Model.Profile.Beta.Value*float64(all))/float64(e.Hosts)
+	t := e.takes.Call + (busy+2*e.Model.Profile.Beta.Value*float64(all))/float64(len(e.there))
 	return t, t
 }
 
@@ -204,6 +210,7 @@ func (e *engine) swap(y *layer) {
 func (e *engine) evict(y *layer, at int, when float64) {
 	e.result.Resident += max(0, when-y.replicas[at].since) * e.gigabytes()
 	y.remove(at)
+	e.keep(-1)
 }
 
 // finish bills what is resident at the end.

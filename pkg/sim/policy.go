@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	"github.com/switchyard/switchyard/pkg/policy/cost"
 	_ "github.com/switchyard/switchyard/pkg/policy/policies" // registers them
 	"github.com/switchyard/switchyard/pkg/policy/registry"
@@ -63,18 +65,20 @@ func (s Settings) world() (*world.World, error) {
 		return nil, err
 	}
 	for l := range layers {
-		if err := w.Observe(s.room(l)); err != nil {
+		if err := w.Observe(s.room(l, nil)); err != nil {
 			return nil, err
 		}
 	}
 	return w, nil
 }
 
-// room is a layer's share of the hosts' memory.
-func (s Settings) room(l int) world.Room {
-	r := world.Room{Layer: l, Bytes: make([]uint64, s.Hosts), Spare: s.slots(l)*s.Hosts - s.Model.Experts}
+// room is a layer's share of the memory of the hosts that are not gone.
+func (s Settings) room(l int, gone []int) world.Room {
+	r := world.Room{Layer: l, Bytes: make([]uint64, s.Hosts), Spare: s.slots(l)*(s.Hosts-len(gone)) - s.Model.Experts}
 	for h := range r.Bytes {
-		r.Bytes[h] = uint64(s.slots(l)) * uint64(s.Model.Profile.Expert())
+		if !slices.Contains(gone, h) {
+			r.Bytes[h] = uint64(s.slots(l)) * uint64(s.Model.Profile.Expert())
+		}
 	}
 	return r
 }

@@ -102,7 +102,7 @@ func (r Replay) fill(w *Workload, rs []trace.Request, at []int, g *routing.Gener
 
 // route adds a request's rows to the loads of its iterations.
 func (r Replay) route(w *Workload, q trace.Request, id int, at []int, g *routing.Generator) {
-	text := routing.Text{ID: uint64(id), Domain: r.domain(q.At, uint64(id)), Rows: q.Context + max(0, q.Generated-1)}
+	text := routing.Text{ID: uint64(id), Domain: r.Domain(q.At, uint64(id)), Rows: q.Context + max(0, q.Generated-1)}
 	prompt := make([]uint32, w.Experts) // loads of one layer, added at its end
 	g.Choices(text, func(layer, row int, experts []uint8) {
 		if row >= q.Context {
@@ -133,9 +133,9 @@ func addAll(loads, counts []uint32) {
 	clear(counts)
 }
 
-// domain draws a request's domain by its time: each domain is most frequent at its
+// Domain draws a request's domain by its time: each domain is most frequent at its
 // part of the cycle, and the next one takes over smoothly.
-func (r Replay) domain(at time.Duration, id uint64) int {
+func (r Replay) Domain(at time.Duration, id uint64) int {
 	phase := math.Mod(float64(at)/float64(r.Cycle), 1) * float64(r.Domains)
 	weights, total := make([]float64, r.Domains), 0.0
 	for d := range weights {

@@ -83,7 +83,7 @@ func TestDomains(t *testing.T) {
 		var n [5]int
 		for i := range 1000 {
 			at := time.Duration(part)*12*time.Minute + time.Duration(i)*12*time.Minute/1000
-			n[hourly.domain(at, uint64(part*1000+i))]++
+			n[hourly.Domain(at, uint64(part*1000+i))]++
 		}
 		if n[part] < 600 {
 			t.Errorf("part %d of the cycle has domains %v", part, n)

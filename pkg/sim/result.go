@@ -19,6 +19,9 @@ type Result struct {
 	// Cost is GB·s as the paper bills: a replica costs while its layer runs, or all
 	// the time if it is serverful. Resident is all memory all the time it is held.
 	Cost, Resident float64
+	// Peak is the most memory that was held at once, in GB. What a keep-alive has let go counts
+	// until its layer's next turn.
+	Peak float64
 	// Elapsed is the simulated time of the workload, with what layers take beside
 	// their experts and with pauses.
 	Elapsed float64

@@ -34,6 +34,10 @@ type Settings struct {
 	Predict float64
 	// Seed is for errors of predictions.
 	Seed uint64
+	// Failures are hosts that go away, and Notice the seconds that a layer then waits until
+	// its rows go elsewhere.
+	Failures []Failure
+	Notice   float64
 	// Stopped says whether to give up; nil is never.
 	Stopped func() bool
 }
@@ -78,7 +82,7 @@ func (s Settings) Check() error {
 		return fmt.Errorf("%d hosts of %d bytes hold fewer than the %d experts of %d bytes in each of %d layers; take more hosts",
 			s.Hosts, s.Model.Profile.Memory(), s.Model.Experts, s.Model.Profile.Expert(), s.Model.Layers)
 	}
-	return s.checkAccuracy()
+	return cmp.Or(s.checkFailures(), s.checkAccuracy())
 }
 
 func (s Settings) checkAccuracy() error {
