@@ -8,9 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
+	"github.com/switchyard/switchyard/pkg/policy/registry"
+	"github.com/switchyard/switchyard/pkg/sim"
 	"github.com/switchyard/switchyard/pkg/sim/routing"
 	"github.com/switchyard/switchyard/pkg/sim/trace"
 	"github.com/switchyard/switchyard/services/switchyard/arena"
@@ -38,6 +41,7 @@ type ArenaCmd struct {
 	Variants   bool          `default:"true" negatable:"" help:"Also vary routing, distance, threshold and the parts of MoEless."`
 	Sweep      bool          `help:"Also multiply each assumed constant by 1/4, 1/2, 2 and 4 on the short slice."`
 	Time       profiles.Time `default:"roofline" enum:"roofline,printed" help:"What an expert's rows take: roofline (its weights are read once an access) or printed (MoEless's price a row)." placeholder:"FORM"`
+	Policies   []string      `help:"What is compared, with settings as in eplb:every=300s: ${simulated_policies}, all of them without it; live: ${live_policies}, without it static, reactive and moeless, and the suite elasticity has the last one." placeholder:"NAME,..."`
 	JSON       bool          `name:"json" help:"Print one JSON object for each shape and policy."`
 
 	LiveFlags    `embed:""`
@@ -125,12 +129,35 @@ func takesFiles(folder string) error {
 	return errors.Join(probe.Close(), os.Remove(probe.Name()))
 }
 
+// chosen are the policies that are named, each by what it was named.
+func (c *ArenaCmd) chosen(use registry.Use) (all []sim.Policy, err error) {
+	for i, text := range c.Policies {
+		p, err := registry.Choose(text, use)
+		if err != nil {
+			return nil, fmt.Errorf("--policies: %w", err)
+		}
+		if slices.Contains(c.Policies[:i], text) {
+			return nil, fmt.Errorf("--policies: %s is there twice; name it once", text)
+		}
+		p.Name = text
+		all = append(all, p)
+	}
+	return all, nil
+}
+
 func (c *ArenaCmd) settings() (s arena.Settings, err error) {
 	s = arena.Settings{
 		Suite: arena.MoEless(), BackEnd: arena.Simulator{},
 		TraceName: filepath.Base(c.Trace), Slice: c.Slice, Short: c.Short, Seed: c.Seed, Seeds: c.Seeds, PerSecond: c.Iterations, Shapes: c.Shapes,
 		Routing: routing.Demo(), Fitted: "Routing is fitted to a recording of the demo model", Domains: 5,
 		Hosts: c.Hosts, Distance: c.Distance, CV: c.CV, KeepAlive: c.KeepAlive.Seconds(), Time: c.Time, Variants: c.Variants, Sweep: c.Sweep, Threads: runtime.GOMAXPROCS(0),
+	}
+	if len(c.Policies) > 0 {
+		all, err := c.chosen(registry.Simulated)
+		if err != nil {
+			return s, err
+		}
+		s.Suite.Policies = func() []sim.Policy { return all }
 	}
 	if s.Trace, err = readTrace(c.Trace); err != nil {
 		return s, err

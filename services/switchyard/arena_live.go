@@ -30,7 +30,6 @@ type LiveFlags struct {
 	Device      string        `help:"Live: what hosts compute on: cpu, or paced as --profile; the suite moeless is paced without it, and elasticity on the cpu." placeholder:"KIND"`
 	Profile     string        `default:"a6000-mixtral" help:"Live: the device that hosts are paced as, and that is simulated: a profile's name or a file, such as bench --profile-out writes for the cpu." placeholder:"NAME"`
 	Repeats     int           `default:"5" help:"Live: how often each policy runs, in turns with the others." placeholder:"N"`
-	Policies    []string      `default:"static,reactive,moeless" help:"Live: what is compared: ${live_policies}; the suite elasticity has the last one." placeholder:"NAME,..."`
 	Every       int           `default:"2" help:"Live: each such request of the trace is sent." placeholder:"N"`
 	Shrink      int           `default:"8" help:"Live: by what requests' lengths are divided." placeholder:"N"`
 	Speed       float64       `default:"2" help:"Live: how much faster than the trace time runs." placeholder:"RATIO"`
@@ -125,12 +124,12 @@ func (c *ArenaCmd) prepareLive() (r *liveReport, p *profiles.Profile, requests, 
 // checkPolicies refuses policies that cannot be chosen live, and settings that they do not take.
 func (c *ArenaCmd) checkPolicies() error {
 	if len(c.Policies) == 0 {
-		return errors.New("--policies is empty; name one at least")
+		c.Policies = []string{plan.Static, "reactive", "moeless"}
+	}
+	if _, err := c.chosen(registry.Live); err != nil {
+		return err
 	}
 	for _, policy := range c.Policies {
-		if _, err := registry.Choose(policy, registry.Live); err != nil {
-			return fmt.Errorf("--policies: %w", err)
-		}
 		if err := c.scaling(policy).Check(); err != nil {
 			return fmt.Errorf("--%w", err)
 		}
@@ -267,6 +266,10 @@ func (c *ArenaCmd) replay(ctx context.Context, e *env, policy string, s cluster.
 // around experts is measured under the same policy with the others: the more replicas
 // there are, the more messages.
 func (c *ArenaCmd) liveLine(ctx context.Context, e *env, policy string, p *profiles.Profile, requests, others []replay.Request) (*liveLine, error) {
+	chosen, err := registry.Choose(policy, registry.Live)
+	if err != nil {
+		return nil, err
+	}
 	calibration, err := c.liveRun(ctx, e, policy, others)
 	if err != nil {
 		return nil, fmt.Errorf("measuring the pipeline: %w", err)
@@ -284,7 +287,7 @@ func (c *ArenaCmd) liveLine(ctx context.Context, e *env, policy string, p *profi
 		return nil, err
 	}
 	l.Comparison = *compared
-	l.Line = r.Line(model.DemoName, policy, c.Device+":"+p.Name, p.ExpertBytes.Value, policy == plan.Static || policy == "eplb")
+	l.Line = r.Line(model.DemoName, policy, c.Device+":"+p.Name, p.ExpertBytes.Value, chosen.Serverful)
 	return l, nil
 }
 

@@ -50,6 +50,9 @@ func TestArena(t *testing.T) {
 		"speed":      {args("--back-end", "sim", "--speed", "3"), "--speed is of --back-end live only; leave it out"},
 		"texts":      {args("--back-end", "sim", "--texts", csv), "--texts is of --back-end live only; leave it out"},
 		"phase":      {args("--back-end", "live", "--phase", "3s"), "--phase is of --suite elasticity only; leave it out"},
+		"policy":     {args("--policies", "static,moles"), `--policies: there is no policy "moles"; nearest is moeless;`},
+		"twice":      {args("--policies", "static,static"), "static is there twice"},
+		"setting":    {args("--policies", "moeless:gain=2"), "gain is a setting of moeless+, moeless+lean"},
 		"suite":      {args("--back-end", "sim", "--suite", "all"), "--suite must be one of"},
 	} {
 		if got := invoke("", tc.args...); got.code != exitUsage || got.out != "" || !strings.Contains(got.err, tc.want) {

@@ -36,8 +36,8 @@ func TestRegistered(t *testing.T) {
 		if err := os.WriteFile(csv, []byte(fewRequests), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		got := invoke("", "arena", "--suite", "moeless", "--trace", csv, "--out", dir, "--shapes", "mixtral-8x7b", "--no-variants", "--seeds", "0", "--json")
-		if !strings.Contains(got.out, `"policy":"`+name+`"`) {
+		got := invoke("", "arena", "--suite", "moeless", "--trace", csv, "--out", dir, "--shapes", "mixtral-8x7b", "--no-variants", "--seeds", "0", "--json", "--policies", "static,"+name+":replicas=2")
+		if strings.Count(got.out, "\n") != 2 || !strings.Contains(got.out, `"policy":"`+name+`:replicas=2"`) {
 			t.Errorf("%+v", got)
 		}
 	})

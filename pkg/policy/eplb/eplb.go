@@ -20,7 +20,7 @@ const (
 
 // Policies are all forms.
 func Policies() []registry.Policy {
-	twice := form("eplb", "DeepSeek's EPLB, as many redundant experts as experts", redundant, false)
+	twice := form("eplb", "DeepSeek's EPLB: simulated with as many redundant experts as experts, live with as many as --memory-cap holds", redundant, false)
 	twice.Scale, twice.Place, twice.InSteps = scale.EPLB, place.EPLB, true
 	twice.Uses |= registry.Live | registry.Scaling | registry.Placing
 	return []registry.Policy{
@@ -36,7 +36,7 @@ func form(name, about string, redundant float64, divides bool) registry.Policy {
 		Name: name, About: about, Uses: registry.Simulated, Forced: true, Start: true, Serverful: true, Divides: divides,
 		Settings: []registry.Setting{
 			{Name: "every", Kind: registry.Seconds, Default: every, Min: 1, Max: 86400, Help: "time between decisions"},
-			{Name: "redundant", Kind: registry.Count, Default: redundant, Min: 0, Max: 1024, Help: "redundant experts for each expert, simulated; 0: as many as memory holds"},
+			{Name: "redundant", Kind: registry.Count, Default: redundant, Min: 0, Max: 1024, Uses: registry.Simulated, Help: "redundant experts for each expert; 0: as many as memory holds"},
 		},
 		Make: func(p *registry.Policy, v registry.Values) {
 			p.Every, p.Decide = v["every"], decide(int(v["redundant"]))

@@ -17,7 +17,7 @@ func Policy() registry.Policy {
 		Name: "reactive", About: "replicas in proportion to the loads before, as Kubernetes' autoscaler would have them",
 		Decide: registry.Both(scale.Reactive, place.MoEless), Scale: scale.Reactive, Place: place.MoEless, InSteps: true,
 		Uses:     registry.Live | registry.Simulated | registry.Scaling,
-		Settings: []registry.Setting{{Name: "every", Kind: registry.Seconds, Default: every, Min: 0, Max: 86400, Help: "time between decisions, simulated"}},
+		Settings: []registry.Setting{{Name: "every", Kind: registry.Seconds, Default: every, Min: 0, Max: 86400, Uses: registry.Simulated, Help: "time between decisions"}},
 		Make:     func(p *registry.Policy, v registry.Values) { p.Every = v["every"] },
 	}
 }

@@ -10,7 +10,7 @@ var where = []struct {
 	use  Use
 	text string
 }{
-	{Live, "`--scaling`"}, {Simulated, "`arena`"}, {Hosts, "`plan set --policy`"}, {Scaling, "`policy scale`"}, {Placing, "`policy place`"},
+	{Live, "--scaling"}, {Simulated, "arena"}, {Hosts, "plan set --policy"}, {Scaling, "policy scale"}, {Placing, "policy place"},
 }
 
 // Page is docs/policies.md: all policies with their settings.
@@ -20,18 +20,18 @@ func Page() string {
 
 Made of the registry (pkg/policy/registry); ` + "`go test ./pkg/policy/policies -rewrite`" + ` writes it anew.
 A policy is a folder of pkg/policy and one registration in pkg/policy/policies. Its settings stand
-behind its name: ` + "`--scaling eplb:every=300s:redundant=2`" + `.
+behind its name: ` + "`--scaling eplb:every=300s`" + `.
 
 | policy | what it does | goes by | chosen by |
 |---|---|---|---|
 `)
 	for _, p := range All(0) {
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", p.Name, p.About, p.goesBy(), p.chosenBy())
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", p.Name, p.About, p.goesBy(), p.Uses)
 	}
 	b.WriteString("\n| setting | of | default | from, to | what it is |\n|---|---|---|---|---|\n")
 	for _, p := range All(0) {
 		for _, s := range p.Settings {
-			fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s, %s | %s |\n", s.Name, p.Name, s.Text(s.Default), s.Text(s.Min), s.Text(s.Max), s.Help)
+			fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s, %s | %s%s |\n", s.Name, p.Name, s.Text(s.Default), s.Text(s.Min), s.Text(s.Max), s.Help, s.only())
 		}
 	}
 	return b.String()
@@ -48,12 +48,21 @@ func (p *Policy) goesBy() string {
 	return p.Sees.String()
 }
 
-func (p *Policy) chosenBy() string {
+// String names uses by what chooses them.
+func (u Use) String() string {
 	var ways []string
 	for _, w := range where {
-		if p.May(w.use) {
+		if u&w.use != 0 {
 			ways = append(ways, w.text)
 		}
 	}
 	return strings.Join(ways, ", ")
+}
+
+// only says where a setting counts, if not everywhere.
+func (s Setting) only() string {
+	if s.Uses == 0 {
+		return ""
+	}
+	return " (" + s.Uses.String() + " only)"
 }

@@ -101,6 +101,9 @@ func TestChoose(t *testing.T) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
+	if _, err := registry.Choose("reactive:every=3s", registry.Live); err == nil || !strings.Contains(err.Error(), "every does not count here, only for arena; leave it out") {
+		t.Error(err)
+	}
 }
 
 func FuzzChoose(f *testing.F) {

@@ -25,6 +25,8 @@ type Setting struct {
 	Name, Help        string
 	Kind              Kind
 	Default, Min, Max float64
+	// Uses are where it counts; 0 is wherever the policy can be chosen.
+	Uses Use
 }
 
 // Values are those of settings, by name.
@@ -69,6 +71,9 @@ func Choose(text string, use Use) (Policy, error) {
 		}
 		if _, twice := values[key]; twice {
 			return Policy{}, fmt.Errorf("policy %s: %s is there twice; leave one out", name, key)
+		}
+		if use != 0 && s.Uses != 0 && s.Uses&use == 0 {
+			return Policy{}, fmt.Errorf("policy %s: %s does not count here, only for %s; leave it out", name, key, s.Uses)
 		}
 		if values[key], err = s.parse(value); err != nil {
 			return Policy{}, fmt.Errorf("policy %s: %w", name, err)
