@@ -249,7 +249,11 @@ func (e *engine) apply(y *layer, p world.Placement, loads []float64) {
 // host's link. What nobody wants makes room.
 func (e *engine) load(y *layer, expert, host int, from float64) {
 	if y.held(host) >= y.slots {
-		e.evict(y, y.leastRecent(host), e.now)
+		idle := y.leastRecent(host)
+		if idle < 0 { // a decision wants more of a layer than its share of the host's memory
+			return
+		}
+		e.evict(y, idle, e.now)
 	}
 	e.links[host] = max(e.links[host], from+e.Model.Profile.ColdStart.Value) + e.transfer()
 	y.insert(replica{expert: expert, host: host, since: from, ready: e.links[host], used: from, wanted: true})

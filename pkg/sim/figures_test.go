@@ -15,12 +15,13 @@ import (
 // of form can be told from a change of decisions.
 func TestLoops(t *testing.T) {
 	var got strings.Builder
-	m, err := Open("mixtral-8x7b")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := workload(t, tenSeconds()[:6], m.Shape, routing.Demo(), Replay{PerSecond: 4, Domains: 5, Cycle: time.Hour, Seed: 1})
-	for _, scaling := range []string{"moeless", "eplb", "reactive"} {
+	for _, on := range []string{"mixtral-8x7b moeless", "mixtral-8x7b eplb", "mixtral-8x7b reactive", "mixtral-8x7b moeless+", "llama-4-scout reactive"} {
+		shape, scaling, _ := strings.Cut(on, " ")
+		m, err := Open(shape)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := workload(t, tenSeconds()[:6], m.Shape, routing.Demo(), Replay{PerSecond: 4, Domains: 5, Cycle: time.Hour, Seed: 1})
 		of := elastic.DefaultSettings()
 		of.Scaling = scaling
 		p, err := Loop(Defaults(m), of)
@@ -29,7 +30,7 @@ func TestLoops(t *testing.T) {
 		}
 		r := run(t, w, Defaults(m), p)
 		fmt.Fprintf(&got, "%s: mean %.9g p99 %.9g cost %.9g resident %.9g replicas %.9g loads %d decisions %d waits %d\n",
-			p.Name, r.Mean(), r.Quantile(0.99), r.Cost, r.Resident, r.Replicas(), r.ColdStarts, r.Decisions, r.Waits)
+			on, r.Mean(), r.Quantile(0.99), r.Cost, r.Resident, r.Replicas(), r.ColdStarts, r.Decisions, r.Waits)
 	}
 	want, err := os.ReadFile("testdata/loops.txt")
 	if err != nil {

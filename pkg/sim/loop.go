@@ -19,6 +19,8 @@ func Loop(s Settings, scaling elastic.Settings) (Policy, error) {
 	for l := range s.Model.Layers {
 		m.MoELayers = append(m.MoELayers, l)
 	}
+	takes := s.believed().Compute()
+	scaling.Takes = &takes
 	core, err := elastic.New(scaling, m)
 	if err != nil {
 		return Policy{}, err

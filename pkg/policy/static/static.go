@@ -23,7 +23,7 @@ var ErrNoRoom = errors.New("the expert hosts' memory budgets do not hold the mod
 func Plan(k plan.Known) (*plan.Decision, error) {
 	room := newRoom(k)
 	if len(room.places) == 0 {
-		return nil, fmt.Errorf("%w: none of %d hosts holds an expert of %d bytes", ErrNoRoom, len(k.Hosts), k.Model.ExpertBytes)
+		return nil, fmt.Errorf("%w: none of %d hosts holds an expert of %d bytes; give them more --expert-memory", ErrNoRoom, len(k.Hosts), k.Model.ExpertBytes)
 	}
 	d, reason := &plan.Decision{}, fmt.Sprintf("static: round robin over %d hosts, grouping %s, replicas %d",
 		len(room.places), k.Settings.Grouping, k.Settings.Replicas)

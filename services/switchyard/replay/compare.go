@@ -70,8 +70,6 @@ func (r *Result) Compare(s sim.Settings, of elastic.Settings, k Known) (*Compari
 	}
 	p := s.Model.Profile
 	of.RowSeconds, of.LoadSeconds = p.Row(), p.ColdStart.Value+p.ExpertBytes.Value/p.Bandwidth.Value
-	takes := p.Compute()
-	of.Takes = &takes
 	policy, err := sim.Loop(s, of)
 	if err != nil {
 		return nil, fmt.Errorf("simulating scaling %s: %w", of.Scaling, err)
