@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -47,11 +48,15 @@ func TestKafkaListenRefused(t *testing.T) {
 	}
 }
 
-// stored says whether a sample comes to a broker.
-func stored(t *testing.T, c kafka.Config) bool {
+// stored says whether a sample comes to a broker, and what the writer says is in its way.
+// A way that is barred once is given up: the broker listens, or has refused.
+func stored(t *testing.T, c kafka.Config) (bool, string) {
 	t.Helper()
 	var sent atomic.Int64
-	w, err := kafka.NewWriter(kafka.WriterSettings{Config: c, Logger: slog.New(slog.DiscardHandler), Count: func(outcome string, n int) {
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
+	defer cancel()
+	said := &firstWarning{heard: cancel}
+	w, err := kafka.NewWriter(kafka.WriterSettings{Config: c, Logger: slog.New(said), Count: func(outcome string, n int) {
 		if outcome == kafka.Sent {
 			sent.Add(int64(n))
 		}
@@ -60,11 +65,43 @@ func stored(t *testing.T, c kafka.Config) bool {
 		t.Fatal(err)
 	}
 	w.Send(&pb.LoadSample{})
-	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience/10)
-	defer cancel()
 	err = w.Close(ctx)
-	return err == nil && sent.Load() == 1
+	return err == nil && sent.Load() == 1, said.text()
 }
+
+// firstWarning keeps the first warning of a log, and tells when it comes.
+type firstWarning struct {
+	mu    sync.Mutex
+	first string
+	heard func()
+}
+
+func (f *firstWarning) text() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.first
+}
+
+// Enabled implements slog.Handler.
+func (f *firstWarning) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
+
+// Handle implements slog.Handler.
+func (f *firstWarning) Handle(_ context.Context, r slog.Record) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.first == "" {
+		f.first = r.Message
+		r.Attrs(func(a slog.Attr) bool { f.first += " " + a.String(); return true })
+		f.heard()
+	}
+	return nil
+}
+
+// WithAttrs implements slog.Handler.
+func (f *firstWarning) WithAttrs([]slog.Attr) slog.Handler { return f }
+
+// WithGroup implements slog.Handler.
+func (f *firstWarning) WithGroup(string) slog.Handler { return f }
 
 // Nobody outside reaches the broker of up, unless a port is asked for; with users it asks
 // for the password that is in their folder.
@@ -74,8 +111,8 @@ func TestKafkaListen(t *testing.T) {
 		t.Errorf("it is reached at %s", at)
 	}
 	open := startPipeline(t, pipelineModels[0], tensor.BF16, schemas.HopsUnacked, 1, func(up *UpCmd) { up.Scaling, up.KafkaListen = "static", freeAddress(t) })
-	if !stored(t, kafka.Config{Brokers: []string{open.KafkaAddr()}}) {
-		t.Error("the port is not served")
+	if ok, said := stored(t, kafka.Config{Brokers: []string{open.KafkaAddr()}}); !ok {
+		t.Errorf("the port is not served: %s", said)
 	}
 	dir := filepath.Join(t.TempDir(), "auth")
 	guarded := startPipeline(t, pipelineModels[0], tensor.BF16, schemas.HopsUnacked, 1, func(up *UpCmd) {
@@ -84,21 +121,21 @@ func TestKafkaListen(t *testing.T) {
 	known := kafka.Config{
 		Brokers: []string{guarded.KafkaAddr()}, SASL: "scram-sha-256", User: credentials.KafkaUser, PasswordFile: guarded.Users().KafkaPasswordFile(),
 	}
-	if !stored(t, known) {
-		t.Error("the password does not let in")
+	if ok, said := stored(t, known); !ok {
+		t.Errorf("the password does not let in: %s", said)
 	}
 	said := kafkaGreeting(guarded.KafkaAddr(), guarded.Users())
 	if want := "--kafka " + known.Brokers[0] + " --kafka-sasl scram-sha-256 --kafka-user switchyard --kafka-password-file " + known.PasswordFile; !strings.Contains(said, want) {
 		t.Errorf("greeted with %q, want %q", said, want)
 	}
-	if stored(t, kafka.Config{Brokers: known.Brokers}) {
-		t.Error("nobody was asked for a password")
+	if ok, said := stored(t, kafka.Config{Brokers: known.Brokers}); ok || said == "" {
+		t.Errorf("without a password: stored %v, %q", ok, said)
 	}
 	known.PasswordFile = filepath.Join(t.TempDir(), "wrong")
 	if err := os.WriteFile(known.PasswordFile, []byte("wrong"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if stored(t, known) {
-		t.Error("a wrong password lets in")
+	if ok, said := stored(t, known); ok || !strings.Contains(strings.ToLower(said), "sasl") {
+		t.Errorf("with a wrong password: stored %v, %q", ok, said)
 	}
 }
