@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/switchyard/switchyard/internal/splitmix"
+	"github.com/switchyard/switchyard/pkg/policy/elastic"
 )
 
 // forecast predicts loads as wrongly as a predictor of a given accuracy. A row
@@ -85,9 +86,7 @@ func newTrust(s Settings) trust {
 // correct are predicted loads times what came of those before. It is the trust's
 // own slice until the next call.
 func (t *trust) correct(l int, predicted []float64) []float64 {
-	for e, n := range predicted {
-		t.out[e] = n * (t.came[l][e] + doubt) / (t.foreseen[l][e] + doubt)
-	}
+	t.out = elastic.Correct(t.out[:0], predicted, t.foreseen[l], t.came[l])
 	return t.out
 }
 
@@ -99,12 +98,8 @@ func (t *trust) learn(l int, predicted []float64, actual []uint32) {
 	}
 }
 
-const (
-	// forget is the part of what is known that counts an iteration later.
-	forget = 0.99
-	// doubt are the rows that a correction needs to be half believed.
-	doubt = 100
-)
+// forget is the part of what is known that counts an iteration later.
+const forget = 0.99
 
 // foreseen is a binomial number of n rows, by its normal approximation.
 func (f *forecast) foreseen(n float64) float64 {

@@ -39,6 +39,14 @@ func (w *window) add(now float64, expert uint32, rows float64) {
 	w.rows[expert] += rows * math.Exp((now-w.base)/w.seconds)
 }
 
+// addAll takes a step's rows in.
+func (w *window) addAll(now float64, experts, counts []uint32) {
+	w.advance(now)
+	for i, e := range experts {
+		w.add(now, e, float64(counts[i]))
+	}
+}
+
 // leastSpan bounds rates that are of hardly any time.
 const leastSpan = 0.25
 

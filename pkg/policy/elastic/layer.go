@@ -11,6 +11,8 @@ const (
 	// gatesFresh is how long gates are believed before hosts are asked: both
 	// count the same rows.
 	gatesFresh = 60
+	// correctedWindow is for how long it counts what came of predictions.
+	correctedWindow = 60
 	// maxDistance is from where on distances are all the same.
 	maxDistance = 16
 )
@@ -24,6 +26,10 @@ type layer struct {
 	hosts *window
 	// ahead are predictions by their distance.
 	ahead [maxDistance + 1]*window
+	// foreseen is what predictions were, by their distance, and came what gates counted
+	// meanwhile; nil unless predictions are corrected by that.
+	foreseen [maxDistance + 1]*window
+	came     *window
 	// seen is when each expert had rows or was predicted to have some; before
 	// that is known, when the plan in force was seen first.
 	seen  []float64
@@ -64,6 +70,9 @@ func newLayer(experts int, m mode) *layer {
 	if m.every > 0 {
 		l.total = newWindow(experts, math.Inf(1))
 	}
+	if m.corrects {
+		l.came = newWindow(experts, correctedWindow)
+	}
 	return l
 }
 
@@ -81,13 +90,39 @@ func (l *layer) loads(now float64, m mode) []float64 {
 		return l.interval(now, m.every)
 	}
 	if m.predicted {
-		for _, w := range l.ahead { // the nearest is the surest
+		for d, w := range l.ahead { // the nearest is the surest
 			if w != nil && w.since(now) <= predictedFresh {
-				return asMany(w.rates(now), l.counted(now))
+				return asMany(l.corrected(now, d, w.rates(now)), l.counted(now))
 			}
 		}
 	}
 	return l.counted(now)
+}
+
+// corrected are predicted rates by what came of the predictions of that distance before.
+func (l *layer) corrected(now float64, distance int, predicted []float64) []float64 {
+	before := l.foreseen[distance]
+	if before == nil || !l.came.any {
+		return predicted
+	}
+	came := l.came.rates(now)
+	foreseen := asMany(before.rates(now), came)
+	for e := range came {
+		came[e] *= correctedWindow
+		foreseen[e] *= correctedWindow
+	}
+	return Correct(nil, predicted, foreseen, came)
+}
+
+// foresee notes a prediction, to be compared with what comes.
+func (l *layer) foresee(now float64, distance uint32, experts, counts []uint32) {
+	if l.came == nil {
+		return
+	}
+	if l.foreseen[distance] == nil {
+		l.foreseen[distance] = newWindow(l.experts, correctedWindow)
+	}
+	l.foreseen[distance].addAll(now, experts, counts)
 }
 
 // asMany scales predicted rates to as many rows as were counted, if any were:

@@ -127,8 +127,15 @@ func (c *Core) take(now float64, from *sender, s *pb.LoadSample) {
 			w.add(now, e, float64(step.Count[i]))
 			l.saw(now, e, step.Count[i] > 0)
 		}
-		if l.total != nil && step.Distance == 0 {
-			l.sum(now, step)
+		switch {
+		case step.Distance > 0:
+			l.foresee(now, min(step.Distance, maxDistance), step.Expert, step.Count)
+			continue
+		case l.total != nil:
+			l.total.addAll(now, step.Expert, step.Count)
+		}
+		if l.came != nil {
+			l.came.addAll(now, step.Expert, step.Count)
 		}
 	}
 }
@@ -137,13 +144,6 @@ func (c *Core) take(now float64, from *sender, s *pb.LoadSample) {
 func (l *layer) saw(now float64, expert uint32, rows bool) {
 	if rows {
 		l.seen[expert] = now
-	}
-}
-
-func (l *layer) sum(now float64, step *pb.StepLoad) {
-	l.total.advance(now)
-	for i, e := range step.Expert {
-		l.total.add(now, e, float64(step.Count[i]))
 	}
 }
 

@@ -2,6 +2,7 @@ package elastic
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/switchyard/switchyard/pkg/control/plan"
@@ -76,5 +77,39 @@ func TestWithoutProfile(t *testing.T) {
 	}
 	if d := (messaged{cost.Printed{Alpha: 1}, 5}); d.Seconds(cost.Access{}) != 0 || d.Seconds(cost.Access{Rows: 2}) != 7 {
 		t.Error("a message without rows takes time")
+	}
+}
+
+// Predictions that always foresee too few rows of an expert are corrected, for policies that
+// are registered so.
+func TestCorrects(t *testing.T) {
+	for scaling, corrects := range map[string]bool{"moeless+": true, "moeless": false} {
+		s := DefaultSettings()
+		s.Scaling = scaling
+		core, err := New(s, testModel(2, 2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 100 {
+			for from, step := range map[string]*pb.StepLoad{
+				"gate-a":      {Owner: "attention-a", Rows: 100, Expert: []uint32{0, 1}, Count: []uint32{80, 20}},
+				"predictor-a": {Owner: "attention-a", Rows: 10, Distance: 1, Expert: []uint32{0, 1}, Count: []uint32{5, 5}},
+			} {
+				sample := &pb.LoadSample{
+					Version: schemas.Version, Model: testHash, Host: from, Layer: 1, SpanMs: 10, Number: uint64(i + 1), Source: pb.LoadSource_LOAD_SOURCE_GATE, Steps: []*pb.StepLoad{step},
+				}
+				if step.Distance > 0 {
+					sample.Source = pb.LoadSource_LOAD_SOURCE_PREDICTOR
+				}
+				if err := core.Observe(float64(i)/4, sample); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		rates := core.layers[1].loads(25, core.mode)
+		want := map[bool]float64{true: 0.8, false: 0.5}[corrects]
+		if share := rates[0] / sum(rates); math.Abs(share-want) > 0.01 {
+			t.Errorf("%s: expert 0 is to have %.3g of the rows", scaling, share)
+		}
 	}
 }
