@@ -44,6 +44,7 @@ type ArenaCmd struct {
 	Policies   []string      `help:"What is compared, with settings as in eplb:every=300s: ${simulated_policies}, all of them without it; live: ${live_policies}, without it static, reactive and moeless, and the suite elasticity has the last one." placeholder:"NAME,..."`
 	JSON       bool          `name:"json" help:"Print one JSON object for each shape and policy."`
 
+	PointFlags   `embed:""`
 	LiveFlags    `embed:""`
 	ElasticFlags `embed:""`
 }
@@ -63,6 +64,9 @@ func (c *ArenaCmd) Run(ctx context.Context, e *env) error {
 	case c.BackEnd == "live":
 		return c.live(ctx, e)
 	}
+	if len(c.Points) > 0 {
+		return c.serve(ctx, e)
+	}
 	return c.simulate(ctx, e)
 }
 
@@ -70,6 +74,11 @@ func (c *ArenaCmd) Run(ctx context.Context, e *env) error {
 func (c *ArenaCmd) checkOthers() error {
 	if name, err := changed(&c.ElasticFlags, &ElasticFlags{}); err != nil || name != "" {
 		return cmp.Or(err, usage(fmt.Errorf("--%s is of --suite elasticity only; leave it out", name)))
+	}
+	if len(c.Points) == 0 || c.BackEnd == "live" {
+		if name, err := changed(&c.PointFlags, &PointFlags{}); err != nil || name != "" {
+			return cmp.Or(err, usage(fmt.Errorf("--%s is of --back-end sim with --points only; leave it out, or name points", name)))
+		}
 	}
 	if c.BackEnd == "live" {
 		return nil

@@ -34,19 +34,25 @@ func Slice(rs []Request, from, to time.Duration) []Request {
 // Peak are the requests of the time of this length that has most tokens, the
 // earliest of several: all of a trace that is no longer. It begins with a request.
 func Peak(rs []Request, length time.Duration) []Request {
-	best, most, sum, end := 0, -1, 0, 0
-	for i, r := range rs {
+	if len(rs) == 0 {
+		return nil
+	}
+	at := PeakAt(rs, length)
+	return Slice(rs, at, at+length)
+}
+
+// PeakAt is when the time that Peak takes begins.
+func PeakAt(rs []Request, length time.Duration) (at time.Duration) {
+	most, sum, end := -1, 0, 0
+	for _, r := range rs {
 		for end < len(rs) && rs[end].At-r.At < length {
 			sum += rs[end].Tokens()
 			end++
 		}
 		if sum > most {
-			best, most = i, sum
+			at, most = r.At, sum
 		}
 		sum -= r.Tokens()
 	}
-	if len(rs) == 0 {
-		return nil
-	}
-	return Slice(rs, rs[best].At, rs[best].At+length)
+	return at
 }

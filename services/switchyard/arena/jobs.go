@@ -24,29 +24,43 @@ type job struct {
 // runAll runs jobs, as many at once as there are threads, and gives their lines in
 // the order of the jobs. The first error ends the others.
 func (s Settings) runAll(ctx context.Context, jobs []job) ([]Line, error) {
+	lines := make([]Line, len(jobs))
+	if len(jobs) == 0 {
+		return lines, ctx.Err()
+	}
+	err := s.inParallel(ctx, len(jobs), jobs[0].settings.Model.Name, func(ctx context.Context, i int) (err error) {
+		lines[i], err = s.run(ctx, jobs[i])
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return lines, nil
+}
+
+// inParallel does n things, as many at once as there are threads. The first error ends the
+// others.
+func (s Settings) inParallel(ctx context.Context, n int, of string, do func(ctx context.Context, i int) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	lines := make([]Line, len(jobs))
 	var next, done atomic.Int64
 	var wait sync.WaitGroup
 	for range max(1, s.Threads) {
 		wait.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(jobs) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
-				line, err := s.run(ctx, jobs[i])
-				if err != nil {
+			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				if err := do(ctx, i); err != nil {
 					stop(err)
 					return
 				}
-				lines[i] = line
-				s.Progress("%s: %d of %d runs done", jobs[i].settings.Model.Name, done.Add(1), len(jobs))
+				s.Progress("%s: %d of %d runs done", of, done.Add(1), n)
 			}
 		})
 	}
 	wait.Wait()
 	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.Canceled) {
-		return nil, err
+		return err
 	}
-	return lines, ctx.Err()
+	return ctx.Err()
 }
 
 func (s Settings) run(ctx context.Context, j job) (Line, error) {

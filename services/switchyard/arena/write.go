@@ -13,16 +13,23 @@ import (
 // Write writes the report into a folder, which is made: report.json, lines.csv,
 // cdf.csv, claims.csv, intervals.csv, swings.csv and report.html.
 func (r *Report) Write(folder string) error {
+	return writeFiles(folder, []file{
+		{"report.json", r.writeJSON}, {"lines.csv", table(r.lineRows()).write}, {"cdf.csv", table(r.cdfRows()).write},
+		{"claims.csv", table(r.claimRows()).write}, {"intervals.csv", table(r.intervalRows()).write}, {"swings.csv", table(r.swingRows()).write}, {"report.html", r.writePage},
+	})
+}
+
+// file is one of a report's.
+type file struct {
+	name  string
+	write func(io.Writer) error
+}
+
+func writeFiles(folder string, all []file) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("making the report's folder: %w", err)
 	}
-	for _, f := range []struct {
-		name  string
-		write func(io.Writer) error
-	}{
-		{"report.json", r.writeJSON}, {"lines.csv", table(r.lineRows()).write}, {"cdf.csv", table(r.cdfRows()).write},
-		{"claims.csv", table(r.claimRows()).write}, {"intervals.csv", table(r.intervalRows()).write}, {"swings.csv", table(r.swingRows()).write}, {"report.html", r.writePage},
-	} {
+	for _, f := range all {
 		if err := writeFile(filepath.Join(folder, f.name), f.write); err != nil {
 			return fmt.Errorf("writing the report: %w", err)
 		}

@@ -1,0 +1,289 @@
+package arena
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/sim"
+	"github.com/switchyard/switchyard/pkg/sim/requests"
+	"github.com/switchyard/switchyard/pkg/sim/routing"
+	"github.com/switchyard/switchyard/pkg/sim/trace"
+)
+
+// Points are at which loads requests are served (pkg/sim/requests).
+type Points struct {
+	// Of are the rates of requests, as parts of static's capacity, with the routing that is
+	// fitted and with even routing.
+	Of []float64
+	// Slice is how much of the trace is served, at each point in another time.
+	Slice time.Duration
+	// Idle is the length of the pauses of a further run at the first point, one in every one
+	// and a half of it; 0 is no such run.
+	Idle time.Duration
+	SLO  requests.SLO
+	// MaxRows are those of a batch.
+	MaxRows int
+}
+
+// ours is the policy that the claims of operating points are of.
+const ours = "moeless+lean"
+
+// against are what it is compared with.
+var against = []string{"static", "eplb+", "eplb-full", "eplb-full+"}
+
+const mostPoint = 100
+
+// Check says what is wrong with the points.
+func (p Points) Check(s Settings) error {
+	if len(p.Of) == 0 {
+		return errors.New("no operating point is named; name parts of static's capacity, such as 0.3,0.9")
+	}
+	for i, of := range p.Of {
+		if !(of > 0 && of <= mostPoint) {
+			return fmt.Errorf("operating point %v is no part of a capacity; it must be above 0, and %v at most", of, mostPoint)
+		}
+		for _, other := range p.Of[:i] {
+			if other == of {
+				return fmt.Errorf("operating point %v is named twice", of)
+			}
+		}
+	}
+	if p.Slice <= 0 || p.Idle < 0 {
+		return fmt.Errorf("a slice of %v with pauses of %v is asked for; the slice must be above 0, a pause 0 or above", p.Slice, p.Idle)
+	}
+	if s.Seeds < 2 {
+		return fmt.Errorf("%d seeds are asked for; operating points have intervals, which need 2 to %d", s.Seeds, MostSeeds)
+	}
+	return p.settings(routing.Shape{Experts: 1, TopK: 1}).Check()
+}
+
+func (p Points) settings(of routing.Shape) requests.Settings {
+	set := requests.Defaults(of)
+	set.SLO, set.Batching.MaxRows, set.Batching.MinRows = p.SLO, p.MaxRows, p.MaxRows
+	return set
+}
+
+// setting is what policies are compared on.
+type setting struct {
+	Shape   string  `json:"shape"`
+	Routing string  `json:"routing"`
+	Idle    bool    `json:"idle"`
+	Point   float64 `json:"point"`
+}
+
+// Served is what requests had of a policy; times are milliseconds, memory is gigabytes.
+type Served struct {
+	setting
+	Seed       uint64          `json:"seed"`
+	Policy     string          `json:"policy"`
+	Rate       float64         `json:"rate"` // of requests, as a multiple of the trace's
+	PerSecond  float64         `json:"requests_per_s"`
+	Mean       float64         `json:"layer_ms_mean"`
+	P50        float64         `json:"layer_ms_p50"`
+	P99        float64         `json:"layer_ms_p99"`
+	Prefill    float64         `json:"prefill_layer_ms"`
+	Decode     float64         `json:"decode_layer_ms"`
+	TTFT       requests.Spread `json:"ttft_ms"`
+	TPOT       requests.Spread `json:"tpot_ms"`
+	Good       float64         `json:"good_share"`
+	Strict     float64         `json:"good_share_half_slo"`
+	Lax        float64         `json:"good_share_twice_slo"`
+	Goodput    float64         `json:"goodput_per_s"`
+	Behind     float64         `json:"behind_s"`
+	Unfinished int             `json:"unfinished"`
+	Requests   int             `json:"requests"`
+	Average    float64         `json:"memory_gb_mean"`
+	Peak       float64         `json:"memory_gb_peak"`
+	Resident   float64         `json:"cost_resident_gb_s"`
+	Cost       float64         `json:"cost_gb_s"`
+	ColdStarts int             `json:"cold_starts"`
+	Elapsed    float64         `json:"elapsed_s"`
+}
+
+// Serve serves requests at the operating points under all policies.
+func Serve(ctx context.Context, s Settings, p Points) (*Operating, error) {
+	if err := errors.Join(s.Check(), p.Check(s)); err != nil {
+		return nil, err
+	}
+	r := &Operating{Trace: s.TraceName, Points: p, Hosts: s.Hosts, Seed: s.Seed, Seeds: s.Seeds, Capacities: map[string]float64{}}
+	for _, name := range s.Shapes {
+		m, err := sim.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		for _, k := range []struct {
+			name   string
+			params routing.Params
+		}{{routingFitted, s.Routing}, {routingEven, routing.Even()}} {
+			served := server{Settings: s, Points: p, m: m, kind: k.name, params: k.params}
+			lines, err := served.all(ctx, r)
+			if err != nil {
+				return nil, fmt.Errorf("%s, %s routing: %w", name, k.name, err)
+			}
+			r.Lines = append(r.Lines, lines...)
+		}
+	}
+	r.conclude()
+	return r, nil
+}
+
+// server serves one shape with one routing.
+type server struct {
+	Settings
+	Points
+	m      sim.Model
+	kind   string
+	params routing.Params
+	tapes  []*requests.Tape // of each seed
+	rs     []trace.Request
+	before []trace.Request
+}
+
+// cut takes the part of the trace that has most tokens, and the ten minutes before it: the
+// part itself where there are none.
+func (y *server) cut() {
+	const before = 10 * time.Minute
+	y.rs = trace.Peak(y.Trace, y.Points.Slice)
+	at := trace.PeakAt(y.Trace, y.Points.Slice)
+	if y.before = trace.Slice(y.Trace, max(0, at-before), at); len(y.before) == 0 {
+		y.before = y.rs
+	}
+}
+
+// prepare takes requests, and writes the tapes of all seeds.
+func (y *server) prepare() error {
+	y.cut()
+	for i := range y.Seeds {
+		g, err := routing.New(y.m.Shape, y.params, y.Domains, y.Seed+uint64(i))
+		if err != nil {
+			return err
+		}
+		replay := y.replay()
+		replay.Seed += uint64(i)
+		y.tapes = append(y.tapes, requests.NewTape(g, replay))
+	}
+	return nil
+}
+
+func (y *server) all(ctx context.Context, r *Operating) ([]Served, error) {
+	if err := y.prepare(); err != nil {
+		return nil, err
+	}
+	capacity, err := y.capacity(ctx)
+	if err != nil {
+		return nil, err
+	}
+	span := min(y.Points.Slice, y.rs[len(y.rs)-1].At+time.Second)
+	r.Capacities[y.m.Name+", "+y.kind+" routing"] = capacity * float64(len(y.rs)) / span.Seconds()
+	return y.points(ctx, capacity)
+}
+
+// The bounds and steps of the search for a capacity.
+const (
+	leastRate, greatestRate = 1.0 / 64, 64
+	capacitySteps           = 9
+)
+
+// capacity is the largest rate, as a multiple of the trace's, at which static keeps the SLO
+// of the goal's share of requests: what DistServe (Zhong et al., OSDI 2024) calls goodput. It
+// is told by bisection, with the first seed, to a hundredth. A rate at which a queue grows
+// misses it as soon as the slice is a few times as long as the SLO; and unlike the rate at
+// which a queue begins to grow it does not depend on where the slice ends.
+func (y *server) capacity(ctx context.Context) (float64, error) {
+	low, high := 0.0, 0.0
+	keeps := func(rate float64) (bool, error) {
+		l, err := y.serve(ctx, setting{}, rate, 0, static())
+		return l.Good >= requests.Goal, err
+	}
+	for rate := 1.0; low == 0 || high == 0; { // doubled or halved, until it lies between
+		ok, err := keeps(rate)
+		switch {
+		case err != nil:
+			return 0, err
+		case ok && rate >= greatestRate, !ok && rate <= leastRate:
+			return 0, fmt.Errorf("static's capacity is beyond %v to %v times the trace's rate; give another --slo-ttft or --slo-tpot", leastRate, greatestRate)
+		case ok:
+			low, rate = rate, 2*rate
+		default:
+			high, rate = rate, rate/2
+		}
+	}
+	for range capacitySteps {
+		middle := (low + high) / 2
+		ok, err := keeps(middle)
+		if err != nil {
+			return 0, err
+		}
+		if ok {
+			low = middle
+		} else {
+			high = middle
+		}
+		y.Progress("%s: static keeps the SLO up to %.3f times the trace's rate…", y.m.Name, low)
+	}
+	return low, nil
+}
+
+func static() sim.Policy { return sim.Policies()[0] }
+
+// points runs all policies at all points with all seeds.
+func (y *server) points(ctx context.Context, capacity float64) ([]Served, error) {
+	type job struct {
+		setting
+		seed   int
+		policy sim.Policy
+	}
+	var jobs []job
+	for seed := range y.Seeds {
+		for _, p := range sim.Policies() {
+			for _, of := range y.Of {
+				jobs = append(jobs, job{setting{y.m.Name, y.kind, false, of}, seed, p})
+			}
+			if y.Idle > 0 && y.kind == routingFitted {
+				jobs = append(jobs, job{setting{y.m.Name, y.kind, true, y.Of[0]}, seed, p})
+			}
+		}
+	}
+	lines := make([]Served, len(jobs))
+	err := y.inParallel(ctx, len(jobs), y.m.Name+", "+y.kind+" routing", func(ctx context.Context, i int) (err error) {
+		j := jobs[i]
+		lines[i], err = y.serve(ctx, j.setting, capacity*j.Point, j.seed, j.policy)
+		return err
+	})
+	return lines, err
+}
+
+// serve runs one policy.
+func (y *server) serve(ctx context.Context, at setting, rate float64, seed int, p sim.Policy) (Served, error) {
+	set := y.settings(y.m.Shape)
+	set.Rate = rate
+	if at.Idle {
+		set.Idle = requests.Idle{Every: y.Idle * 3 / 2, For: y.Idle}
+	}
+	s := y.of(y.m)
+	s.Seed += uint64(seed)
+	s.Stopped = func() bool { return ctx.Err() != nil }
+	r, err := requests.Run(y.rs, y.before, y.tapes[seed], set, s, p)
+	if errors.Is(err, sim.ErrStopped) {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return Served{}, fmt.Errorf("serving under policy %s: %w", p.Name, err)
+	}
+	return servedOf(at, rate, y.Settings.Seed+uint64(seed), r), nil
+}
+
+func servedOf(at setting, rate float64, seed uint64, r *requests.Result) Served {
+	ms := func(s requests.Spread) requests.Spread {
+		return requests.Spread{Mean: s.Mean * 1e3, P50: s.P50 * 1e3, P99: s.P99 * 1e3}
+	}
+	return Served{
+		setting: at, Seed: seed, Policy: r.Policy, Rate: rate, PerSecond: float64(r.Requests) / r.Elapsed,
+		Mean: r.Mean() * 1e3, P50: r.Quantile(0.5) * 1e3, P99: r.Quantile(0.99) * 1e3, Prefill: r.Prefill * 1e3, Decode: r.Decode * 1e3,
+		TTFT: ms(r.TTFT), TPOT: ms(r.TPOT), Good: r.Good, Strict: r.Strict, Lax: r.Lax, Goodput: r.Goodput,
+		Behind: r.Behind, Unfinished: r.Unfinished, Requests: r.Requests, Average: r.Average, Peak: r.Peak,
+		Resident: r.Resident, Cost: r.Cost, ColdStarts: r.ColdStarts, Elapsed: r.Elapsed,
+	}
+}
