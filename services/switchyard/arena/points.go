@@ -237,7 +237,7 @@ func (y *server) points(ctx context.Context, capacity float64) ([]Served, error)
 	}
 	var jobs []job
 	for seed := range y.Seeds {
-		for _, p := range sim.Policies() {
+		for _, p := range y.Suite.Policies() {
 			for _, of := range y.Of {
 				jobs = append(jobs, job{setting{y.m.Name, y.kind, false, of}, seed, p})
 			}
