@@ -46,7 +46,7 @@ func Run(rs, before []trace.Request, t *Tape, set Settings, s sim.Settings, p si
 	}
 	y := newSource(set, t, rs, before)
 	if len(y.requests) == 0 {
-		return nil, errors.New("no request arrives; take a longer slice of the trace, or shorter pauses")
+		return nil, errors.New("no request arrives; take a longer slice of the trace")
 	}
 	r, err := sim.Feed(y, s, p)
 	if err != nil {

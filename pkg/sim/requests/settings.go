@@ -16,15 +16,15 @@ type Settings struct {
 	MaxSequences int
 	// Rate is what the rate of arrivals is multiplied with.
 	Rate float64
-	// Idle cuts arrivals.
+	// Idle puts pauses between arrivals.
 	Idle Idle
 	// Drain is how long the run goes on behind the last arrival. What has not ended then is unfinished.
 	Drain time.Duration
 	SLO   SLO
 }
 
-// Idle are pauses without arrivals: the last For of every Every, in the run's time. The
-// zero value is none.
+// Idle are pauses without arrivals: the last For of every Every, in the run's time. All
+// requests come, those behind a pause later. The zero value is none.
 type Idle struct{ Every, For time.Duration }
 
 // SLO is what a good request keeps.
@@ -86,7 +86,11 @@ func (i Idle) check() error {
 	return nil
 }
 
-// cuts says whether a request that arrives at a time is cut.
-func (i Idle) cuts(at float64) bool {
-	return i.Every > 0 && math.Mod(at, i.Every.Seconds()) >= (i.Every-i.For).Seconds()
+// shift is when a request arrives that would at a time, were there no pauses.
+func (i Idle) shift(at float64) float64 {
+	if i.Every == 0 {
+		return at
+	}
+	busy := (i.Every - i.For).Seconds()
+	return at + math.Floor(at/busy)*i.For.Seconds()
 }

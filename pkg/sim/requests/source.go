@@ -57,10 +57,7 @@ type phases struct {
 func newSource(s Settings, t *Tape, rs, before []trace.Request) *source {
 	y := &source{Settings: s, tape: t, loads: make([]uint32, t.Layers*t.Experts), known: t.Known(before)}
 	for i, q := range rs {
-		at := q.At.Seconds() / s.Rate
-		if s.Idle.cuts(at) {
-			continue
-		}
+		at := s.Idle.shift(q.At.Seconds() / s.Rate)
 		y.requests = append(y.requests, request{place: t.of(i, q), prompt: max(1, q.Context), answer: max(1, q.Generated), arrived: at})
 	}
 	return y
