@@ -102,9 +102,13 @@ func (l *lines) count(text string) int {
 	return strings.Count(l.buf.String(), text)
 }
 
-func newStage(t *testing.T, hosts int) *stage {
+// newStage has hosts announce themselves, when the deployment is as set makes it.
+func newStage(t *testing.T, hosts int, set ...func(*deployment.Deployment)) *stage {
 	y := &stage{t: t, d: testdeployment.Open(t), hosts: hosts}
 	y.d.Logger = slog.New(slog.NewTextHandler(&y.log, nil))
+	for _, s := range set {
+		s(y.d)
+	}
 	for i := range hosts {
 		p := y.d.NewPresence(fmt.Sprintf("expert-%d", i), "expert")
 		run(t, func(ctx context.Context) {

@@ -16,6 +16,7 @@ import (
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -257,8 +258,7 @@ func TestPlanHasItsTrace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	y := newStage(t, 1)
-	y.d.Telemetry = tel
+	y := newStage(t, 1, func(d *deployment.Deployment) { d.Telemetry = tel })
 	_, stop := y.scaler(testConfig())
 	testkit.Eventually(t, "a plan with a trace", func() bool {
 		_, ok := telemetry.LinkTo(y.layer().GetTraceparent())
