@@ -104,7 +104,7 @@ func (r Replay) fill(w *Workload, rs []trace.Request, at []int, g *routing.Gener
 func (r Replay) route(w *Workload, q trace.Request, id int, at []int, g *routing.Generator) {
 	text := routing.Text{ID: uint64(id), Domain: r.Domain(q.At, uint64(id)), Rows: q.Context + max(0, q.Generated-1)}
 	prompt := make([]uint32, w.Experts) // loads of one layer, added at its end
-	g.Choices(text, func(layer, row int, experts []uint8) {
+	g.Choices(text, func(layer, row int, experts []uint16) {
 		if row >= q.Context {
 			add(w.Loads(at[row-q.Context+1], layer), experts)
 			return
@@ -119,7 +119,7 @@ func (r Replay) route(w *Workload, q trace.Request, id int, at []int, g *routing
 }
 
 // add counts a row at each of its experts; other requests add at the same time.
-func add(loads []uint32, experts []uint8) {
+func add(loads []uint32, experts []uint16) {
 	for _, e := range experts {
 		atomic.AddUint32(&loads[e], 1)
 	}

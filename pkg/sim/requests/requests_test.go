@@ -260,6 +260,29 @@ func TestTape(t *testing.T) {
 	}
 }
 
+// A layer may have as many experts as the largest models, and all of a row's are different.
+func TestManyExperts(t *testing.T) {
+	s := routing.Shape{Layers: 2, Experts: 1024, TopK: 8}
+	of := tape(t, s, routing.Demo())
+	loads := make([]uint32, s.Layers*s.Experts)
+	of.add(loads, of.of(0, trace.Request{}), 0, 1)
+	chosen, beyond := 0, 0
+	for _, n := range loads {
+		if n == 1 {
+			chosen++
+		}
+	}
+	of.add(loads, of.of(0, trace.Request{}), 0, textRows)
+	for x, n := range loads {
+		if x%s.Experts > 255 && n > 0 {
+			beyond++
+		}
+	}
+	if chosen != s.Layers*s.TopK || beyond < 100 {
+		t.Errorf("%d choices of %d, %d experts beyond 255 have rows", chosen, s.Layers*s.TopK, beyond)
+	}
+}
+
 func TestRefused(t *testing.T) {
 	m := tiny(1, 2)
 	rs := []trace.Request{{Context: 1, Generated: 1}}

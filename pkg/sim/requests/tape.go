@@ -47,11 +47,8 @@ func NewTape(g *routing.Generator, r sim.Replay) *Tape {
 
 func (t *Tape) write(g *routing.Generator, of routing.Text) text {
 	w := make(text, of.Rows*t.row())
-	g.Choices(of, func(layer, row int, experts []uint8) {
-		at := row*t.row() + layer*t.TopK
-		for s, e := range experts {
-			w[at+s] = uint16(e)
-		}
+	g.Choices(of, func(layer, row int, experts []uint16) {
+		copy(w[row*t.row()+layer*t.TopK:], experts)
 	})
 	return w
 }

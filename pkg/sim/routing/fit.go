@@ -56,7 +56,7 @@ func check(s Shape, samples []Sample) error {
 		if len(t.Choices)%(s.Layers*s.TopK) != 0 || t.Domain < 0 {
 			return fmt.Errorf("text %d of the recording has %d choices, of domain %d; rows have %d", i, len(t.Choices), t.Domain, s.Layers*s.TopK)
 		}
-		if e := slices.IndexFunc(t.Choices, func(e uint8) bool { return int(e) >= s.Experts }); e >= 0 {
+		if e := slices.IndexFunc(t.Choices, func(e uint16) bool { return int(e) >= s.Experts }); e >= 0 {
 			return fmt.Errorf("text %d of the recording chooses expert %d of %d", i, t.Choices[e], s.Experts)
 		}
 	}
@@ -117,8 +117,8 @@ func (g *Generator) samples(like []Sample) []Sample {
 	out := make([]Sample, len(like))
 	for i, t := range like {
 		rows := len(t.Choices) / g.Layers / g.TopK
-		out[i] = Sample{Domain: t.Domain, Choices: make([]uint8, len(t.Choices))}
-		g.Choices(Text{ID: uint64(i), Domain: t.Domain, Rows: rows}, func(l, r int, experts []uint8) {
+		out[i] = Sample{Domain: t.Domain, Choices: make([]uint16, len(t.Choices))}
+		g.Choices(Text{ID: uint64(i), Domain: t.Domain, Rows: rows}, func(l, r int, experts []uint16) {
 			copy(out[i].Choices[(r*g.Layers+l)*g.TopK:], experts)
 		})
 	}

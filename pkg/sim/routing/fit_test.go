@@ -11,7 +11,7 @@ func texts(t testing.TB, p Params, n, rows int) (Shape, []Sample) {
 	s := Shape{Layers: 4, Experts: 16, TopK: 2}
 	like := make([]Sample, n)
 	for i := range like {
-		like[i] = Sample{Domain: i % 5, Choices: make([]uint8, rows*s.Layers*s.TopK)}
+		like[i] = Sample{Domain: i % 5, Choices: make([]uint16, rows*s.Layers*s.TopK)}
 	}
 	return s, generator(t, s, p, 5, 11).samples(like)
 }
@@ -49,8 +49,8 @@ func TestFitRefused(t *testing.T) {
 		want    string
 	}{
 		"none":    {nil, "no texts"},
-		"expert":  {[]Sample{{Choices: []uint8{0, 4}}}, "expert 4 of 4"},
-		"half":    {[]Sample{{Choices: []uint8{0}}}, "rows have 2"},
+		"expert":  {[]Sample{{Choices: []uint16{0, 4}}}, "expert 4 of 4"},
+		"half":    {[]Sample{{Choices: []uint16{0}}}, "rows have 2"},
 		"domain":  {[]Sample{{Domain: -1}}, "of domain -1"},
 		"no rows": {[]Sample{{}}, ""},
 	} {

@@ -4,7 +4,7 @@ package routing
 // layer and slot.
 type Sample struct {
 	Domain  int
-	Choices []uint8 // (rows, layers, k)
+	Choices []uint16 // (rows, layers, k)
 }
 
 // Figures are what of routing is measured, of each layer and in the mean; all are
@@ -79,7 +79,7 @@ func newMeter(s Shape, layer int) *meter {
 func (m *meter) rows(t Sample) int { return len(t.Choices) / m.Layers / m.TopK }
 
 // row are a row's choices in a layer.
-func (m *meter) row(t Sample, r, layer int) []uint8 {
+func (m *meter) row(t Sample, r, layer int) []uint16 {
 	at := (r*m.Layers + layer) * m.TopK
 	return t.Choices[at : at+m.TopK]
 }

@@ -21,10 +21,10 @@ type Shape struct {
 	Layers, Experts, TopK int
 }
 
-// The largest shape: choices are bytes, and tables are made for all layers.
+// The largest shape: choices are two bytes, and tables are made for all layers.
 const (
 	mostLayers  = 1024
-	mostExperts = 256
+	mostExperts = 1024
 )
 
 // Check says what is wrong with a shape.
@@ -56,7 +56,7 @@ type Generator struct {
 // tableBits is how finely popularity is told: a table is the inverse of its sum.
 const tableBits = 12
 
-type table [1 << tableBits]uint8
+type table [1 << tableBits]uint16
 
 // New is a generator for a shape and so many domains. The same arguments make the
 // same choices.
@@ -110,11 +110,11 @@ func (t *table) set(weights []float64) {
 	for e, w := range weights {
 		sum += w
 		for ; i < len(t) && float64(i)+0.5 <= sum/total*float64(len(t)); i++ {
-			t[i] = uint8(e)
+			t[i] = uint16(e)
 		}
 	}
 	for ; i < len(t); i++ { // what rounding left
-		t[i] = uint8(len(weights) - 1)
+		t[i] = uint16(len(weights) - 1)
 	}
 }
 

@@ -15,7 +15,7 @@ type Text struct {
 
 // Choices hands over what each row of a text chooses, layer by layer and in each
 // the rows in order. The slice is the callee's for the call only.
-func (g *Generator) Choices(t Text, give func(layer, row int, experts []uint8)) {
+func (g *Generator) Choices(t Text, give func(layer, row int, experts []uint16)) {
 	if g.even {
 		g.deal(t, give)
 		return
@@ -27,13 +27,13 @@ func (g *Generator) Choices(t Text, give func(layer, row int, experts []uint8)) 
 }
 
 // deal gives experts out in turn, so that all have equally many rows.
-func (g *Generator) deal(t Text, give func(layer, row int, experts []uint8)) {
-	experts := make([]uint8, g.TopK)
+func (g *Generator) deal(t Text, give func(layer, row int, experts []uint16)) {
+	experts := make([]uint16, g.TopK)
 	first := int(splitmix.Mix(t.ID) % uint64(g.Experts))
 	for l := range g.Layers {
 		for r := range t.Rows {
 			for s := range experts {
-				experts[s] = uint8((first + r*g.TopK + s) % g.Experts)
+				experts[s] = uint16((first + r*g.TopK + s) % g.Experts)
 			}
 			give(l, r, experts)
 		}
@@ -48,7 +48,7 @@ type writer struct {
 	tables []table // of its topic, for each layer
 	// points are where in the tables each row's choices lie, for the layer before.
 	points  []uint16
-	experts []uint8
+	experts []uint16
 }
 
 func (g *Generator) writer(t Text) *writer {
@@ -56,12 +56,12 @@ func (g *Generator) writer(t Text) *writer {
 	topic := (t.Domain%g.domains)*topics + int(seed>>32%topics)
 	return &writer{
 		Generator: g, Text: t, seed: seed, tables: g.tables[topic*g.Layers : (topic+1)*g.Layers],
-		points: make([]uint16, t.Rows*g.TopK), experts: make([]uint8, g.TopK),
+		points: make([]uint16, t.Rows*g.TopK), experts: make([]uint16, g.TopK),
 	}
 }
 
 // layer routes all rows of the text in one layer.
-func (w *writer) layer(l int, give func(layer, row int, experts []uint8)) {
+func (w *writer) layer(l int, give func(layer, row int, experts []uint16)) {
 	state, table := splitmix.Mix(w.seed+uint64(l)), &w.tables[l]
 	like, keep := threshold(w.params[l].Neighbour), threshold(w.params[l].Layer)
 	if l == 0 {
@@ -105,7 +105,7 @@ const mostTries = 64
 // rest gives the slots from one on the first experts that no other slot has.
 func (w *writer) rest(from int) {
 	for s := from; s < w.TopK; s++ {
-		e := uint8(0)
+		e := uint16(0)
 		for w.taken(s, e) {
 			e++
 		}
@@ -114,7 +114,7 @@ func (w *writer) rest(from int) {
 }
 
 // taken says whether an earlier slot has the expert.
-func (w *writer) taken(slot int, expert uint8) bool {
+func (w *writer) taken(slot int, expert uint16) bool {
 	return slices.Contains(w.experts[:slot], expert)
 }
 

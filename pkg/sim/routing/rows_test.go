@@ -10,9 +10,9 @@ import (
 )
 
 // choices are all choices of a text, by layer and row.
-func choices(g *Generator, t Text) [][][]uint8 {
-	all := make([][][]uint8, g.Layers)
-	g.Choices(t, func(l, r int, experts []uint8) {
+func choices(g *Generator, t Text) [][][]uint16 {
+	all := make([][][]uint16, g.Layers)
+	g.Choices(t, func(l, r int, experts []uint16) {
 		if len(all[l]) != r {
 			panic("rows are not in order")
 		}
@@ -113,7 +113,7 @@ func TestRefused(t *testing.T) {
 		n int
 	}{
 		"layers":    {Shape{0, 8, 2}, Even(), 1},
-		"experts":   {Shape{1, 257, 2}, Even(), 1},
+		"experts":   {Shape{1, 1025, 2}, Even(), 1},
 		"top-k":     {Shape{1, 8, 9}, Even(), 1},
 		"domains":   {Shape{1, 8, 2}, Even(), 0},
 		"no params": {Shape{1, 8, 2}, Params{}, 1},
@@ -145,7 +145,7 @@ func BenchmarkChoices(b *testing.B) {
 	var loads [32][8]int
 	for b.Loop() {
 		rows += 1000
-		g.Choices(Text{ID: uint64(rows), Rows: 1000}, func(l, _ int, experts []uint8) {
+		g.Choices(Text{ID: uint64(rows), Rows: 1000}, func(l, _ int, experts []uint16) {
 			for _, e := range experts {
 				loads[l][e]++
 			}

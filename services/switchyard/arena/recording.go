@@ -27,7 +27,7 @@ func Fit(path string) (f routing.Fit, domains int, err error) {
 }
 
 // samples are the texts of a recording; a shape that Check accepts has experts of
-// one byte.
+// two bytes.
 func samples(r *recording.Recording) (all []routing.Sample) {
 	first, ids := r.Sequences(), make([]int, r.TopK)
 	for i := range len(first) - 1 {
@@ -36,7 +36,7 @@ func samples(r *recording.Recording) (all []routing.Sample) {
 			for l := range r.Layers {
 				r.Chosen(l, row, ids)
 				for _, e := range ids {
-					t.Choices = append(t.Choices, uint8(e))
+					t.Choices = append(t.Choices, uint16(e))
 				}
 			}
 		}
