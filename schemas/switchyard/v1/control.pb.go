@@ -30,6 +30,8 @@ const (
 	FunctionKind_FUNCTION_KIND_UNSPECIFIED FunctionKind = 0
 	// The model's own routed experts.
 	FunctionKind_FUNCTION_KIND_ROUTED FunctionKind = 1
+	// United experts: each stands in for several routed ones.
+	FunctionKind_FUNCTION_KIND_UNITED FunctionKind = 2
 )
 
 // Enum value maps for FunctionKind.
@@ -37,10 +39,12 @@ var (
 	FunctionKind_name = map[int32]string{
 		0: "FUNCTION_KIND_UNSPECIFIED",
 		1: "FUNCTION_KIND_ROUTED",
+		2: "FUNCTION_KIND_UNITED",
 	}
 	FunctionKind_value = map[string]int32{
 		"FUNCTION_KIND_UNSPECIFIED": 0,
 		"FUNCTION_KIND_ROUTED":      1,
+		"FUNCTION_KIND_UNITED":      2,
 	}
 )
 
@@ -69,6 +73,63 @@ func (x FunctionKind) Number() protoreflect.EnumNumber {
 // Deprecated: Use FunctionKind.Descriptor instead.
 func (FunctionKind) EnumDescriptor() ([]byte, []int) {
 	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{0}
+}
+
+// TransferMode is how rows reach a function and what it computed comes back.
+type TransferMode int32
+
+const (
+	// As TRANSFER_MODE_DIRECT, as before plans said so.
+	TransferMode_TRANSFER_MODE_UNSPECIFIED TransferMode = 0
+	// Minibatches through the object store; the next one is fetched while one is stored.
+	TransferMode_TRANSFER_MODE_PIPELINED TransferMode = 1
+	// One object each way for each replica.
+	TransferMode_TRANSFER_MODE_INDIRECT TransferMode = 2
+	// One message each way.
+	TransferMode_TRANSFER_MODE_DIRECT TransferMode = 3
+)
+
+// Enum value maps for TransferMode.
+var (
+	TransferMode_name = map[int32]string{
+		0: "TRANSFER_MODE_UNSPECIFIED",
+		1: "TRANSFER_MODE_PIPELINED",
+		2: "TRANSFER_MODE_INDIRECT",
+		3: "TRANSFER_MODE_DIRECT",
+	}
+	TransferMode_value = map[string]int32{
+		"TRANSFER_MODE_UNSPECIFIED": 0,
+		"TRANSFER_MODE_PIPELINED":   1,
+		"TRANSFER_MODE_INDIRECT":    2,
+		"TRANSFER_MODE_DIRECT":      3,
+	}
+)
+
+func (x TransferMode) Enum() *TransferMode {
+	p := new(TransferMode)
+	*p = x
+	return p
+}
+
+func (x TransferMode) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (TransferMode) Descriptor() protoreflect.EnumDescriptor {
+	return file_switchyard_v1_control_proto_enumTypes[1].Descriptor()
+}
+
+func (TransferMode) Type() protoreflect.EnumType {
+	return &file_switchyard_v1_control_proto_enumTypes[1]
+}
+
+func (x TransferMode) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use TransferMode.Descriptor instead.
+func (TransferMode) EnumDescriptor() ([]byte, []int) {
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{1}
 }
 
 // Want is what a plan asks of a host for a function.
@@ -111,11 +172,11 @@ func (x Want) String() string {
 }
 
 func (Want) Descriptor() protoreflect.EnumDescriptor {
-	return file_switchyard_v1_control_proto_enumTypes[1].Descriptor()
+	return file_switchyard_v1_control_proto_enumTypes[2].Descriptor()
 }
 
 func (Want) Type() protoreflect.EnumType {
-	return &file_switchyard_v1_control_proto_enumTypes[1]
+	return &file_switchyard_v1_control_proto_enumTypes[2]
 }
 
 func (x Want) Number() protoreflect.EnumNumber {
@@ -124,7 +185,7 @@ func (x Want) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Want.Descriptor instead.
 func (Want) EnumDescriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{1}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{2}
 }
 
 // Phase of a function on a host.
@@ -173,11 +234,11 @@ func (x FunctionPhase) String() string {
 }
 
 func (FunctionPhase) Descriptor() protoreflect.EnumDescriptor {
-	return file_switchyard_v1_control_proto_enumTypes[2].Descriptor()
+	return file_switchyard_v1_control_proto_enumTypes[3].Descriptor()
 }
 
 func (FunctionPhase) Type() protoreflect.EnumType {
-	return &file_switchyard_v1_control_proto_enumTypes[2]
+	return &file_switchyard_v1_control_proto_enumTypes[3]
 }
 
 func (x FunctionPhase) Number() protoreflect.EnumNumber {
@@ -186,7 +247,7 @@ func (x FunctionPhase) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use FunctionPhase.Descriptor instead.
 func (FunctionPhase) EnumDescriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{2}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{3}
 }
 
 // Member is a live replica of a service; its key is renewed or it counts as gone.
@@ -595,13 +656,19 @@ func (x *Placement) GetWant() Want {
 // Function is a set of experts of one layer that is addressed as one.
 type Function struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Hash of (layer, kind, experts).
-	Id      string       `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Hash of (layer, kind, way, experts).
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Of united experts: their groups. Group g of way w stands in for the experts w·g to w·g + w - 1.
 	Experts []uint32     `protobuf:"varint,2,rep,packed,name=experts,proto3" json:"experts,omitempty"`
 	Kind    FunctionKind `protobuf:"varint,4,opt,name=kind,proto3,enum=switchyard.v1.FunctionKind" json:"kind,omitempty"`
 	// One a host. None: the function is cold on purpose, wanted nowhere; its
 	// consumer group exists and keeps what comes for it.
-	Placements    []*Placement `protobuf:"bytes,5,rep,name=placements,proto3" json:"placements,omitempty"`
+	Placements []*Placement `protobuf:"bytes,5,rep,name=placements,proto3" json:"placements,omitempty"`
+	// Of united experts: how many each stands in for; else 0.
+	Way      uint32       `protobuf:"varint,6,opt,name=way,proto3" json:"way,omitempty"`
+	Transfer TransferMode `protobuf:"varint,7,opt,name=transfer,proto3,enum=switchyard.v1.TransferMode" json:"transfer,omitempty"`
+	// Rows of a minibatch, of the pipelined mode alone; else 0.
+	Minibatch     uint32 `protobuf:"varint,8,opt,name=minibatch,proto3" json:"minibatch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -662,6 +729,27 @@ func (x *Function) GetPlacements() []*Placement {
 		return x.Placements
 	}
 	return nil
+}
+
+func (x *Function) GetWay() uint32 {
+	if x != nil {
+		return x.Way
+	}
+	return 0
+}
+
+func (x *Function) GetTransfer() TransferMode {
+	if x != nil {
+		return x.Transfer
+	}
+	return TransferMode_TRANSFER_MODE_UNSPECIFIED
+}
+
+func (x *Function) GetMinibatch() uint32 {
+	if x != nil {
+		return x.Minibatch
+	}
+	return 0
 }
 
 // LayerPlan is the desired state of one layer; its key in `plans` is the layer's
@@ -1196,14 +1284,17 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"deliveries\"H\n" +
 	"\tPlacement\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12'\n" +
-	"\x04want\x18\x02 \x01(\x0e2\x13.switchyard.v1.WantR\x04want\"\xa5\x01\n" +
+	"\x04want\x18\x02 \x01(\x0e2\x13.switchyard.v1.WantR\x04want\"\x8e\x02\n" +
 	"\bFunction\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aexperts\x18\x02 \x03(\rR\aexperts\x12/\n" +
 	"\x04kind\x18\x04 \x01(\x0e2\x1b.switchyard.v1.FunctionKindR\x04kind\x128\n" +
 	"\n" +
 	"placements\x18\x05 \x03(\v2\x18.switchyard.v1.PlacementR\n" +
-	"placementsJ\x04\b\x03\x10\x04\"\xe2\x02\n" +
+	"placements\x12\x10\n" +
+	"\x03way\x18\x06 \x01(\rR\x03way\x127\n" +
+	"\btransfer\x18\a \x01(\x0e2\x1b.switchyard.v1.TransferModeR\btransfer\x12\x1c\n" +
+	"\tminibatch\x18\b \x01(\rR\tminibatchJ\x04\b\x03\x10\x04\"\xe2\x02\n" +
 	"\tLayerPlan\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x14\n" +
 	"\x05layer\x18\x02 \x01(\rR\x05layer\x125\n" +
@@ -1247,10 +1338,16 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x1a\n" +
 	"\bposition\x18\x03 \x01(\x04R\bposition\x12 \n" +
 	"\vincarnation\x18\x04 \x01(\x06R\vincarnation\x12\x18\n" +
-	"\alistens\x18\x05 \x01(\bR\alistens*G\n" +
+	"\alistens\x18\x05 \x01(\bR\alistens*a\n" +
 	"\fFunctionKind\x12\x1d\n" +
 	"\x19FUNCTION_KIND_UNSPECIFIED\x10\x00\x12\x18\n" +
-	"\x14FUNCTION_KIND_ROUTED\x10\x01*I\n" +
+	"\x14FUNCTION_KIND_ROUTED\x10\x01\x12\x18\n" +
+	"\x14FUNCTION_KIND_UNITED\x10\x02*\x80\x01\n" +
+	"\fTransferMode\x12\x1d\n" +
+	"\x19TRANSFER_MODE_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17TRANSFER_MODE_PIPELINED\x10\x01\x12\x1a\n" +
+	"\x16TRANSFER_MODE_INDIRECT\x10\x02\x12\x18\n" +
+	"\x14TRANSFER_MODE_DIRECT\x10\x03*I\n" +
 	"\x04Want\x12\x14\n" +
 	"\x10WANT_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tWANT_WARM\x10\x01\x12\r\n" +
@@ -1276,40 +1373,42 @@ func file_switchyard_v1_control_proto_rawDescGZIP() []byte {
 	return file_switchyard_v1_control_proto_rawDescData
 }
 
-var file_switchyard_v1_control_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_switchyard_v1_control_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
 var file_switchyard_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_switchyard_v1_control_proto_goTypes = []any{
 	(FunctionKind)(0),     // 0: switchyard.v1.FunctionKind
-	(Want)(0),             // 1: switchyard.v1.Want
-	(FunctionPhase)(0),    // 2: switchyard.v1.FunctionPhase
-	(*Member)(nil),        // 3: switchyard.v1.Member
-	(*DrainState)(nil),    // 4: switchyard.v1.DrainState
-	(*Holdings)(nil),      // 5: switchyard.v1.Holdings
-	(*Placement)(nil),     // 6: switchyard.v1.Placement
-	(*Function)(nil),      // 7: switchyard.v1.Function
-	(*LayerPlan)(nil),     // 8: switchyard.v1.LayerPlan
-	(*FunctionState)(nil), // 9: switchyard.v1.FunctionState
-	(*HostLayer)(nil),     // 10: switchyard.v1.HostLayer
-	(*GateLayers)(nil),    // 11: switchyard.v1.GateLayers
-	(*PlanSettings)(nil),  // 12: switchyard.v1.PlanSettings
-	(*Lease)(nil),         // 13: switchyard.v1.Lease
-	nil,                   // 14: switchyard.v1.Member.StatsEntry
-	nil,                   // 15: switchyard.v1.GateLayers.VersionsEntry
+	(TransferMode)(0),     // 1: switchyard.v1.TransferMode
+	(Want)(0),             // 2: switchyard.v1.Want
+	(FunctionPhase)(0),    // 3: switchyard.v1.FunctionPhase
+	(*Member)(nil),        // 4: switchyard.v1.Member
+	(*DrainState)(nil),    // 5: switchyard.v1.DrainState
+	(*Holdings)(nil),      // 6: switchyard.v1.Holdings
+	(*Placement)(nil),     // 7: switchyard.v1.Placement
+	(*Function)(nil),      // 8: switchyard.v1.Function
+	(*LayerPlan)(nil),     // 9: switchyard.v1.LayerPlan
+	(*FunctionState)(nil), // 10: switchyard.v1.FunctionState
+	(*HostLayer)(nil),     // 11: switchyard.v1.HostLayer
+	(*GateLayers)(nil),    // 12: switchyard.v1.GateLayers
+	(*PlanSettings)(nil),  // 13: switchyard.v1.PlanSettings
+	(*Lease)(nil),         // 14: switchyard.v1.Lease
+	nil,                   // 15: switchyard.v1.Member.StatsEntry
+	nil,                   // 16: switchyard.v1.GateLayers.VersionsEntry
 }
 var file_switchyard_v1_control_proto_depIdxs = []int32{
-	14, // 0: switchyard.v1.Member.stats:type_name -> switchyard.v1.Member.StatsEntry
-	1,  // 1: switchyard.v1.Placement.want:type_name -> switchyard.v1.Want
+	15, // 0: switchyard.v1.Member.stats:type_name -> switchyard.v1.Member.StatsEntry
+	2,  // 1: switchyard.v1.Placement.want:type_name -> switchyard.v1.Want
 	0,  // 2: switchyard.v1.Function.kind:type_name -> switchyard.v1.FunctionKind
-	6,  // 3: switchyard.v1.Function.placements:type_name -> switchyard.v1.Placement
-	7,  // 4: switchyard.v1.LayerPlan.functions:type_name -> switchyard.v1.Function
-	2,  // 5: switchyard.v1.FunctionState.phase:type_name -> switchyard.v1.FunctionPhase
-	9,  // 6: switchyard.v1.HostLayer.functions:type_name -> switchyard.v1.FunctionState
-	15, // 7: switchyard.v1.GateLayers.versions:type_name -> switchyard.v1.GateLayers.VersionsEntry
-	8,  // [8:8] is the sub-list for method output_type
-	8,  // [8:8] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	7,  // 3: switchyard.v1.Function.placements:type_name -> switchyard.v1.Placement
+	1,  // 4: switchyard.v1.Function.transfer:type_name -> switchyard.v1.TransferMode
+	8,  // 5: switchyard.v1.LayerPlan.functions:type_name -> switchyard.v1.Function
+	3,  // 6: switchyard.v1.FunctionState.phase:type_name -> switchyard.v1.FunctionPhase
+	10, // 7: switchyard.v1.HostLayer.functions:type_name -> switchyard.v1.FunctionState
+	16, // 8: switchyard.v1.GateLayers.versions:type_name -> switchyard.v1.GateLayers.VersionsEntry
+	9,  // [9:9] is the sub-list for method output_type
+	9,  // [9:9] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_v1_control_proto_init() }
@@ -1322,7 +1421,7 @@ func file_switchyard_v1_control_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_v1_control_proto_rawDesc), len(file_switchyard_v1_control_proto_rawDesc)),
-			NumEnums:      3,
+			NumEnums:      4,
 			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,

@@ -101,7 +101,9 @@ type LoadSample struct {
 	// Hosts: the functions of this layer.
 	Functions []*FunctionLoad `protobuf:"bytes,12,rep,name=functions,proto3" json:"functions,omitempty"`
 	// Hosts: the whole host, as of now.
-	Memory        *HostLoad `protobuf:"bytes,13,opt,name=memory,proto3" json:"memory,omitempty"`
+	Memory *HostLoad `protobuf:"bytes,13,opt,name=memory,proto3" json:"memory,omitempty"`
+	// Hosts: units of other kinds with rows in that span.
+	Units         []*UnitLoad `protobuf:"bytes,14,rep,name=units,proto3" json:"units,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -227,6 +229,84 @@ func (x *LoadSample) GetMemory() *HostLoad {
 	return nil
 }
 
+func (x *LoadSample) GetUnits() []*UnitLoad {
+	if x != nil {
+		return x.Units
+	}
+	return nil
+}
+
+// UnitLoad is the load of a layer's units of one kind and way.
+type UnitLoad struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in Function.
+	Kind FunctionKind `protobuf:"varint,1,opt,name=kind,proto3,enum=switchyard.v1.FunctionKind" json:"kind,omitempty"`
+	Way  uint32       `protobuf:"varint,2,opt,name=way,proto3" json:"way,omitempty"`
+	// Ascending, and the routed rows of each.
+	Unit          []uint32 `protobuf:"varint,3,rep,packed,name=unit,proto3" json:"unit,omitempty"`
+	Rows          []uint64 `protobuf:"varint,4,rep,packed,name=rows,proto3" json:"rows,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnitLoad) Reset() {
+	*x = UnitLoad{}
+	mi := &file_switchyard_v1_load_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnitLoad) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnitLoad) ProtoMessage() {}
+
+func (x *UnitLoad) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_v1_load_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnitLoad.ProtoReflect.Descriptor instead.
+func (*UnitLoad) Descriptor() ([]byte, []int) {
+	return file_switchyard_v1_load_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *UnitLoad) GetKind() FunctionKind {
+	if x != nil {
+		return x.Kind
+	}
+	return FunctionKind_FUNCTION_KIND_UNSPECIFIED
+}
+
+func (x *UnitLoad) GetWay() uint32 {
+	if x != nil {
+		return x.Way
+	}
+	return 0
+}
+
+func (x *UnitLoad) GetUnit() []uint32 {
+	if x != nil {
+		return x.Unit
+	}
+	return nil
+}
+
+func (x *UnitLoad) GetRows() []uint64 {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
 // StepLoad is what one part of a microbatch asks of a layer's experts.
 type StepLoad struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -244,14 +324,18 @@ type StepLoad struct {
 	// Predictors: how many layers before this one the rows were seen; 0: counted.
 	Distance uint32 `protobuf:"varint,8,opt,name=distance,proto3" json:"distance,omitempty"`
 	// Gates: the version of the layer's plan in use.
-	PlanVersion   uint64 `protobuf:"varint,9,opt,name=plan_version,json=planVersion,proto3" json:"plan_version,omitempty"`
+	PlanVersion uint64 `protobuf:"varint,9,opt,name=plan_version,json=planVersion,proto3" json:"plan_version,omitempty"`
+	// Gates: the rows that stand-ins have instead of these experts, and those that the
+	// experts have. Absent: all rows are with the experts that they chose.
+	Units         []*UnitLoad `protobuf:"bytes,10,rep,name=units,proto3" json:"units,omitempty"`
+	Served        []uint32    `protobuf:"varint,11,rep,packed,name=served,proto3" json:"served,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StepLoad) Reset() {
 	*x = StepLoad{}
-	mi := &file_switchyard_v1_load_proto_msgTypes[1]
+	mi := &file_switchyard_v1_load_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -263,7 +347,7 @@ func (x *StepLoad) String() string {
 func (*StepLoad) ProtoMessage() {}
 
 func (x *StepLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_load_proto_msgTypes[1]
+	mi := &file_switchyard_v1_load_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -276,7 +360,7 @@ func (x *StepLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepLoad.ProtoReflect.Descriptor instead.
 func (*StepLoad) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_load_proto_rawDescGZIP(), []int{1}
+	return file_switchyard_v1_load_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *StepLoad) GetOwner() string {
@@ -342,6 +426,20 @@ func (x *StepLoad) GetPlanVersion() uint64 {
 	return 0
 }
 
+func (x *StepLoad) GetUnits() []*UnitLoad {
+	if x != nil {
+		return x.Units
+	}
+	return nil
+}
+
+func (x *StepLoad) GetServed() []uint32 {
+	if x != nil {
+		return x.Served
+	}
+	return nil
+}
+
 // FunctionLoad is what one function did on one host in a sample's span.
 type FunctionLoad struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -355,14 +453,17 @@ type FunctionLoad struct {
 	StallNs   uint64 `protobuf:"varint,6,opt,name=stall_ns,json=stallNs,proto3" json:"stall_ns,omitempty"`
 	ComputeNs uint64 `protobuf:"varint,7,opt,name=compute_ns,json=computeNs,proto3" json:"compute_ns,omitempty"`
 	// Messages that wait now.
-	Waiting       uint32 `protobuf:"varint,8,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	Waiting uint32 `protobuf:"varint,8,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	// As in Function.
+	Kind          FunctionKind `protobuf:"varint,9,opt,name=kind,proto3,enum=switchyard.v1.FunctionKind" json:"kind,omitempty"`
+	Way           uint32       `protobuf:"varint,10,opt,name=way,proto3" json:"way,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FunctionLoad) Reset() {
 	*x = FunctionLoad{}
-	mi := &file_switchyard_v1_load_proto_msgTypes[2]
+	mi := &file_switchyard_v1_load_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -374,7 +475,7 @@ func (x *FunctionLoad) String() string {
 func (*FunctionLoad) ProtoMessage() {}
 
 func (x *FunctionLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_load_proto_msgTypes[2]
+	mi := &file_switchyard_v1_load_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -387,7 +488,7 @@ func (x *FunctionLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FunctionLoad.ProtoReflect.Descriptor instead.
 func (*FunctionLoad) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_load_proto_rawDescGZIP(), []int{2}
+	return file_switchyard_v1_load_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *FunctionLoad) GetId() string {
@@ -446,6 +547,20 @@ func (x *FunctionLoad) GetWaiting() uint32 {
 	return 0
 }
 
+func (x *FunctionLoad) GetKind() FunctionKind {
+	if x != nil {
+		return x.Kind
+	}
+	return FunctionKind_FUNCTION_KIND_UNSPECIFIED
+}
+
+func (x *FunctionLoad) GetWay() uint32 {
+	if x != nil {
+		return x.Way
+	}
+	return 0
+}
+
 // HostLoad is the state of a host's memory and functions.
 type HostLoad struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -470,7 +585,7 @@ type HostLoad struct {
 
 func (x *HostLoad) Reset() {
 	*x = HostLoad{}
-	mi := &file_switchyard_v1_load_proto_msgTypes[3]
+	mi := &file_switchyard_v1_load_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -482,7 +597,7 @@ func (x *HostLoad) String() string {
 func (*HostLoad) ProtoMessage() {}
 
 func (x *HostLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_load_proto_msgTypes[3]
+	mi := &file_switchyard_v1_load_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -495,7 +610,7 @@ func (x *HostLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostLoad.ProtoReflect.Descriptor instead.
 func (*HostLoad) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_load_proto_rawDescGZIP(), []int{3}
+	return file_switchyard_v1_load_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *HostLoad) GetBudgetBytes() uint64 {
@@ -565,7 +680,7 @@ var File_switchyard_v1_load_proto protoreflect.FileDescriptor
 
 const file_switchyard_v1_load_proto_rawDesc = "" +
 	"\n" +
-	"\x18switchyard/v1/load.proto\x12\rswitchyard.v1\"\xa7\x03\n" +
+	"\x18switchyard/v1/load.proto\x12\rswitchyard.v1\x1a\x1bswitchyard/v1/control.proto\"\xd6\x03\n" +
 	"\n" +
 	"LoadSample\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x14\n" +
@@ -581,7 +696,13 @@ const file_switchyard_v1_load_proto_rawDesc = "" +
 	" \x01(\x04R\x06number\x12-\n" +
 	"\x05steps\x18\v \x03(\v2\x17.switchyard.v1.StepLoadR\x05steps\x129\n" +
 	"\tfunctions\x18\f \x03(\v2\x1b.switchyard.v1.FunctionLoadR\tfunctions\x12/\n" +
-	"\x06memory\x18\r \x01(\v2\x17.switchyard.v1.HostLoadR\x06memory\"\xee\x01\n" +
+	"\x06memory\x18\r \x01(\v2\x17.switchyard.v1.HostLoadR\x06memory\x12-\n" +
+	"\x05units\x18\x0e \x03(\v2\x17.switchyard.v1.UnitLoadR\x05units\"u\n" +
+	"\bUnitLoad\x12/\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\x1b.switchyard.v1.FunctionKindR\x04kind\x12\x10\n" +
+	"\x03way\x18\x02 \x01(\rR\x03way\x12\x12\n" +
+	"\x04unit\x18\x03 \x03(\rR\x04unit\x12\x12\n" +
+	"\x04rows\x18\x04 \x03(\x04R\x04rows\"\xb5\x02\n" +
 	"\bStepLoad\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x06R\x05epoch\x12\x12\n" +
@@ -591,7 +712,10 @@ const file_switchyard_v1_load_proto_rawDesc = "" +
 	"\x06expert\x18\x06 \x03(\rR\x06expert\x12\x14\n" +
 	"\x05count\x18\a \x03(\rR\x05count\x12\x1a\n" +
 	"\bdistance\x18\b \x01(\rR\bdistance\x12!\n" +
-	"\fplan_version\x18\t \x01(\x04R\vplanVersion\"\xd5\x01\n" +
+	"\fplan_version\x18\t \x01(\x04R\vplanVersion\x12-\n" +
+	"\x05units\x18\n" +
+	" \x03(\v2\x17.switchyard.v1.UnitLoadR\x05units\x12\x16\n" +
+	"\x06served\x18\v \x03(\rR\x06served\"\x98\x02\n" +
 	"\fFunctionLoad\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06expert\x18\x02 \x03(\rR\x06expert\x12\x1a\n" +
@@ -601,7 +725,10 @@ const file_switchyard_v1_load_proto_rawDesc = "" +
 	"\bstall_ns\x18\x06 \x01(\x04R\astallNs\x12\x1d\n" +
 	"\n" +
 	"compute_ns\x18\a \x01(\x04R\tcomputeNs\x12\x18\n" +
-	"\awaiting\x18\b \x01(\rR\awaiting\"\xd3\x02\n" +
+	"\awaiting\x18\b \x01(\rR\awaiting\x12/\n" +
+	"\x04kind\x18\t \x01(\x0e2\x1b.switchyard.v1.FunctionKindR\x04kind\x12\x10\n" +
+	"\x03way\x18\n" +
+	" \x01(\rR\x03way\"\xd3\x02\n" +
 	"\bHostLoad\x12!\n" +
 	"\fbudget_bytes\x18\x01 \x01(\x04R\vbudgetBytes\x12\x1d\n" +
 	"\n" +
@@ -636,26 +763,32 @@ func file_switchyard_v1_load_proto_rawDescGZIP() []byte {
 }
 
 var file_switchyard_v1_load_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_switchyard_v1_load_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_switchyard_v1_load_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_switchyard_v1_load_proto_goTypes = []any{
 	(LoadSource)(0),      // 0: switchyard.v1.LoadSource
 	(*LoadSample)(nil),   // 1: switchyard.v1.LoadSample
-	(*StepLoad)(nil),     // 2: switchyard.v1.StepLoad
-	(*FunctionLoad)(nil), // 3: switchyard.v1.FunctionLoad
-	(*HostLoad)(nil),     // 4: switchyard.v1.HostLoad
-	nil,                  // 5: switchyard.v1.HostLoad.GpuEntry
+	(*UnitLoad)(nil),     // 2: switchyard.v1.UnitLoad
+	(*StepLoad)(nil),     // 3: switchyard.v1.StepLoad
+	(*FunctionLoad)(nil), // 4: switchyard.v1.FunctionLoad
+	(*HostLoad)(nil),     // 5: switchyard.v1.HostLoad
+	nil,                  // 6: switchyard.v1.HostLoad.GpuEntry
+	(FunctionKind)(0),    // 7: switchyard.v1.FunctionKind
 }
 var file_switchyard_v1_load_proto_depIdxs = []int32{
 	0, // 0: switchyard.v1.LoadSample.source:type_name -> switchyard.v1.LoadSource
-	2, // 1: switchyard.v1.LoadSample.steps:type_name -> switchyard.v1.StepLoad
-	3, // 2: switchyard.v1.LoadSample.functions:type_name -> switchyard.v1.FunctionLoad
-	4, // 3: switchyard.v1.LoadSample.memory:type_name -> switchyard.v1.HostLoad
-	5, // 4: switchyard.v1.HostLoad.gpu:type_name -> switchyard.v1.HostLoad.GpuEntry
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	3, // 1: switchyard.v1.LoadSample.steps:type_name -> switchyard.v1.StepLoad
+	4, // 2: switchyard.v1.LoadSample.functions:type_name -> switchyard.v1.FunctionLoad
+	5, // 3: switchyard.v1.LoadSample.memory:type_name -> switchyard.v1.HostLoad
+	2, // 4: switchyard.v1.LoadSample.units:type_name -> switchyard.v1.UnitLoad
+	7, // 5: switchyard.v1.UnitLoad.kind:type_name -> switchyard.v1.FunctionKind
+	2, // 6: switchyard.v1.StepLoad.units:type_name -> switchyard.v1.UnitLoad
+	7, // 7: switchyard.v1.FunctionLoad.kind:type_name -> switchyard.v1.FunctionKind
+	6, // 8: switchyard.v1.HostLoad.gpu:type_name -> switchyard.v1.HostLoad.GpuEntry
+	9, // [9:9] is the sub-list for method output_type
+	9, // [9:9] is the sub-list for method input_type
+	9, // [9:9] is the sub-list for extension type_name
+	9, // [9:9] is the sub-list for extension extendee
+	0, // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_v1_load_proto_init() }
@@ -663,13 +796,14 @@ func file_switchyard_v1_load_proto_init() {
 	if File_switchyard_v1_load_proto != nil {
 		return
 	}
+	file_switchyard_v1_control_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_v1_load_proto_rawDesc), len(file_switchyard_v1_load_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

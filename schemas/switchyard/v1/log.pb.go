@@ -679,7 +679,10 @@ type Token struct {
 	Id       uint32                 `protobuf:"varint,2,opt,name=id,proto3" json:"id,omitempty"`
 	Logprobs *TokenLogprobs         `protobuf:"bytes,3,opt,name=logprobs,proto3" json:"logprobs,omitempty"`
 	// Ends the sequence and shows no text (end of sequence, or a stop token id).
-	Stop          bool `protobuf:"varint,4,opt,name=stop,proto3" json:"stop,omitempty"`
+	Stop bool `protobuf:"varint,4,opt,name=stop,proto3" json:"stop,omitempty"`
+	// Of the rows that were computed for it since the token before, in their order; absent:
+	// each slot had its own expert.
+	Fates         []*Fates `protobuf:"bytes,6,rep,name=fates,proto3" json:"fates,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -740,6 +743,13 @@ func (x *Token) GetStop() bool {
 		return x.Stop
 	}
 	return false
+}
+
+func (x *Token) GetFates() []*Fates {
+	if x != nil {
+		return x.Fates
+	}
+	return nil
 }
 
 // Terminal ends a request, once.
@@ -813,8 +823,10 @@ type Packed struct {
 	// One for each token, or none at all.
 	Logprobs []*TokenLogprobs `protobuf:"bytes,4,rep,name=logprobs,proto3" json:"logprobs,omitempty"`
 	// The last token's "stop".
-	Stop          bool      `protobuf:"varint,5,opt,name=stop,proto3" json:"stop,omitempty"`
-	Terminal      *Terminal `protobuf:"bytes,6,opt,name=terminal,proto3" json:"terminal,omitempty"`
+	Stop     bool      `protobuf:"varint,5,opt,name=stop,proto3" json:"stop,omitempty"`
+	Terminal *Terminal `protobuf:"bytes,6,opt,name=terminal,proto3" json:"terminal,omitempty"`
+	// Of the tokens that have any, ascending.
+	Fates         []*TokenFates `protobuf:"bytes,7,rep,name=fates,proto3" json:"fates,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -887,6 +899,13 @@ func (x *Packed) GetStop() bool {
 func (x *Packed) GetTerminal() *Terminal {
 	if x != nil {
 		return x.Terminal
+	}
+	return nil
+}
+
+func (x *Packed) GetFates() []*TokenFates {
+	if x != nil {
+		return x.Fates
 	}
 	return nil
 }
@@ -1404,7 +1423,7 @@ var File_switchyard_v1_log_proto protoreflect.FileDescriptor
 
 const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\n" +
-	"\x17switchyard/v1/log.proto\x12\rswitchyard.v1\x1a\x18switchyard/v1/edge.proto\"\xb5\x01\n" +
+	"\x17switchyard/v1/log.proto\x12\rswitchyard.v1\x1a\x18switchyard/v1/edge.proto\x1a\x19switchyard/v1/fates.proto\"\xb5\x01\n" +
 	"\bSampling\x12 \n" +
 	"\vtemperature\x18\x01 \x01(\x02R\vtemperature\x12\x13\n" +
 	"\x05top_p\x18\x02 \x01(\x02R\x04topP\x12\x13\n" +
@@ -1463,23 +1482,25 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\rmixed_classes\x18\x17 \x01(\bR\fmixedClasses\"\a\n" +
 	"\x05Claim\"\x1b\n" +
 	"\x05Trial\x12\x12\n" +
-	"\x04over\x18\x01 \x01(\bR\x04over\"\x88\x01\n" +
+	"\x04over\x18\x01 \x01(\bR\x04over\"\xb4\x01\n" +
 	"\x05Token\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\rR\x02id\x128\n" +
 	"\blogprobs\x18\x03 \x01(\v2\x1c.switchyard.v1.TokenLogprobsR\blogprobs\x12\x12\n" +
-	"\x04stop\x18\x04 \x01(\bR\x04stopJ\x04\b\x05\x10\x06R\x05epoch\"\x8d\x01\n" +
+	"\x04stop\x18\x04 \x01(\bR\x04stop\x12*\n" +
+	"\x05fates\x18\x06 \x03(\v2\x14.switchyard.v1.FatesR\x05fatesJ\x04\b\x05\x10\x06R\x05epoch\"\x8d\x01\n" +
 	"\bTerminal\x12#\n" +
 	"\rfinish_reason\x18\x01 \x01(\tR\ffinishReason\x12*\n" +
 	"\x05error\x18\x02 \x01(\v2\x14.switchyard.v1.ErrorR\x05error\x120\n" +
-	"\atimings\x18\x03 \x01(\v2\x16.switchyard.v1.TimingsR\atimings\"\x85\x02\n" +
+	"\atimings\x18\x03 \x01(\v2\x16.switchyard.v1.TimingsR\atimings\"\xb6\x02\n" +
 	"\x06Packed\x12-\n" +
 	"\x06accept\x18\x01 \x01(\v2\x15.switchyard.v1.AcceptR\x06accept\x12,\n" +
 	"\x06scores\x18\x02 \x03(\v2\x14.switchyard.v1.ScoreR\x06scores\x12\x1b\n" +
 	"\ttoken_ids\x18\x03 \x03(\rR\btokenIds\x128\n" +
 	"\blogprobs\x18\x04 \x03(\v2\x1c.switchyard.v1.TokenLogprobsR\blogprobs\x12\x12\n" +
 	"\x04stop\x18\x05 \x01(\bR\x04stop\x123\n" +
-	"\bterminal\x18\x06 \x01(\v2\x17.switchyard.v1.TerminalR\bterminal\"\xb1\x03\n" +
+	"\bterminal\x18\x06 \x01(\v2\x17.switchyard.v1.TerminalR\bterminal\x12/\n" +
+	"\x05fates\x18\a \x03(\v2\x19.switchyard.v1.TokenFatesR\x05fates\"\xb1\x03\n" +
 	"\x06Record\x12\x17\n" +
 	"\x06format\x18\xe8\a \x01(\aR\x06format\x12\x17\n" +
 	"\x06writer\x18\xe9\a \x01(\tR\x06writer\x12\x15\n" +
@@ -1549,9 +1570,11 @@ var file_switchyard_v1_log_proto_goTypes = []any{
 	(*EarlierToken)(nil),  // 13: switchyard.v1.EarlierToken
 	(*Cancel)(nil),        // 14: switchyard.v1.Cancel
 	(*TokenLogprobs)(nil), // 15: switchyard.v1.TokenLogprobs
-	(*Error)(nil),         // 16: switchyard.v1.Error
-	(*Timings)(nil),       // 17: switchyard.v1.Timings
-	(*Score)(nil),         // 18: switchyard.v1.Score
+	(*Fates)(nil),         // 16: switchyard.v1.Fates
+	(*Error)(nil),         // 17: switchyard.v1.Error
+	(*Timings)(nil),       // 18: switchyard.v1.Timings
+	(*Score)(nil),         // 19: switchyard.v1.Score
+	(*TokenFates)(nil),    // 20: switchyard.v1.TokenFates
 }
 var file_switchyard_v1_log_proto_depIdxs = []int32{
 	2,  // 0: switchyard.v1.Sequence.identity:type_name -> switchyard.v1.Identity
@@ -1560,30 +1583,32 @@ var file_switchyard_v1_log_proto_depIdxs = []int32{
 	2,  // 3: switchyard.v1.Accept.identity:type_name -> switchyard.v1.Identity
 	0,  // 4: switchyard.v1.Accept.encoding:type_name -> switchyard.v1.Encoding
 	15, // 5: switchyard.v1.Token.logprobs:type_name -> switchyard.v1.TokenLogprobs
-	16, // 6: switchyard.v1.Terminal.error:type_name -> switchyard.v1.Error
-	17, // 7: switchyard.v1.Terminal.timings:type_name -> switchyard.v1.Timings
-	4,  // 8: switchyard.v1.Packed.accept:type_name -> switchyard.v1.Accept
-	18, // 9: switchyard.v1.Packed.scores:type_name -> switchyard.v1.Score
-	15, // 10: switchyard.v1.Packed.logprobs:type_name -> switchyard.v1.TokenLogprobs
-	8,  // 11: switchyard.v1.Packed.terminal:type_name -> switchyard.v1.Terminal
-	4,  // 12: switchyard.v1.Record.accept:type_name -> switchyard.v1.Accept
-	5,  // 13: switchyard.v1.Record.claim:type_name -> switchyard.v1.Claim
-	7,  // 14: switchyard.v1.Record.token:type_name -> switchyard.v1.Token
-	18, // 15: switchyard.v1.Record.score:type_name -> switchyard.v1.Score
-	8,  // 16: switchyard.v1.Record.terminal:type_name -> switchyard.v1.Terminal
-	9,  // 17: switchyard.v1.Record.packed:type_name -> switchyard.v1.Packed
-	6,  // 18: switchyard.v1.Record.trial:type_name -> switchyard.v1.Trial
-	4,  // 19: switchyard.v1.EarlierRecord.accept:type_name -> switchyard.v1.Accept
-	12, // 20: switchyard.v1.EarlierRecord.claim:type_name -> switchyard.v1.EarlierClaim
-	13, // 21: switchyard.v1.EarlierRecord.token:type_name -> switchyard.v1.EarlierToken
-	18, // 22: switchyard.v1.EarlierRecord.score:type_name -> switchyard.v1.Score
-	8,  // 23: switchyard.v1.EarlierRecord.terminal:type_name -> switchyard.v1.Terminal
-	15, // 24: switchyard.v1.EarlierToken.logprobs:type_name -> switchyard.v1.TokenLogprobs
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	16, // 6: switchyard.v1.Token.fates:type_name -> switchyard.v1.Fates
+	17, // 7: switchyard.v1.Terminal.error:type_name -> switchyard.v1.Error
+	18, // 8: switchyard.v1.Terminal.timings:type_name -> switchyard.v1.Timings
+	4,  // 9: switchyard.v1.Packed.accept:type_name -> switchyard.v1.Accept
+	19, // 10: switchyard.v1.Packed.scores:type_name -> switchyard.v1.Score
+	15, // 11: switchyard.v1.Packed.logprobs:type_name -> switchyard.v1.TokenLogprobs
+	8,  // 12: switchyard.v1.Packed.terminal:type_name -> switchyard.v1.Terminal
+	20, // 13: switchyard.v1.Packed.fates:type_name -> switchyard.v1.TokenFates
+	4,  // 14: switchyard.v1.Record.accept:type_name -> switchyard.v1.Accept
+	5,  // 15: switchyard.v1.Record.claim:type_name -> switchyard.v1.Claim
+	7,  // 16: switchyard.v1.Record.token:type_name -> switchyard.v1.Token
+	19, // 17: switchyard.v1.Record.score:type_name -> switchyard.v1.Score
+	8,  // 18: switchyard.v1.Record.terminal:type_name -> switchyard.v1.Terminal
+	9,  // 19: switchyard.v1.Record.packed:type_name -> switchyard.v1.Packed
+	6,  // 20: switchyard.v1.Record.trial:type_name -> switchyard.v1.Trial
+	4,  // 21: switchyard.v1.EarlierRecord.accept:type_name -> switchyard.v1.Accept
+	12, // 22: switchyard.v1.EarlierRecord.claim:type_name -> switchyard.v1.EarlierClaim
+	13, // 23: switchyard.v1.EarlierRecord.token:type_name -> switchyard.v1.EarlierToken
+	19, // 24: switchyard.v1.EarlierRecord.score:type_name -> switchyard.v1.Score
+	8,  // 25: switchyard.v1.EarlierRecord.terminal:type_name -> switchyard.v1.Terminal
+	15, // 26: switchyard.v1.EarlierToken.logprobs:type_name -> switchyard.v1.TokenLogprobs
+	27, // [27:27] is the sub-list for method output_type
+	27, // [27:27] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_v1_log_proto_init() }
@@ -1592,6 +1617,7 @@ func file_switchyard_v1_log_proto_init() {
 		return
 	}
 	file_switchyard_v1_edge_proto_init()
+	file_switchyard_v1_fates_proto_init()
 	file_switchyard_v1_log_proto_msgTypes[9].OneofWrappers = []any{
 		(*Record_Accept)(nil),
 		(*Record_Claim)(nil),

@@ -123,6 +123,59 @@ func (Phase) EnumDescriptor() ([]byte, []int) {
 	return file_switchyard_v1_pipeline_proto_rawDescGZIP(), []int{1}
 }
 
+// Strategy says what gates do with the experts below a stamp's threshold.
+type Strategy int32
+
+const (
+	// Each slot has its own expert.
+	Strategy_STRATEGY_UNSPECIFIED Strategy = 0
+	// United experts stand in for them.
+	Strategy_STRATEGY_PARTIAL Strategy = 1
+	// They add nothing.
+	Strategy_STRATEGY_FULL Strategy = 2
+)
+
+// Enum value maps for Strategy.
+var (
+	Strategy_name = map[int32]string{
+		0: "STRATEGY_UNSPECIFIED",
+		1: "STRATEGY_PARTIAL",
+		2: "STRATEGY_FULL",
+	}
+	Strategy_value = map[string]int32{
+		"STRATEGY_UNSPECIFIED": 0,
+		"STRATEGY_PARTIAL":     1,
+		"STRATEGY_FULL":        2,
+	}
+)
+
+func (x Strategy) Enum() *Strategy {
+	p := new(Strategy)
+	*p = x
+	return p
+}
+
+func (x Strategy) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Strategy) Descriptor() protoreflect.EnumDescriptor {
+	return file_switchyard_v1_pipeline_proto_enumTypes[2].Descriptor()
+}
+
+func (Strategy) Type() protoreflect.EnumType {
+	return &file_switchyard_v1_pipeline_proto_enumTypes[2]
+}
+
+func (x Strategy) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Strategy.Descriptor instead.
+func (Strategy) EnumDescriptor() ([]byte, []int) {
+	return file_switchyard_v1_pipeline_proto_rawDescGZIP(), []int{2}
+}
+
 // Tensor is row-major, little-endian: (rows, cols).
 type Tensor struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -520,9 +573,11 @@ func (x *Run) GetTenant() string {
 
 // PhaseRange is so many rows of one phase.
 type PhaseRange struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Phase         Phase                  `protobuf:"varint,1,opt,name=phase,proto3,enum=switchyard.v1.Phase" json:"phase,omitempty"`
-	Rows          uint32                 `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Phase Phase                  `protobuf:"varint,1,opt,name=phase,proto3,enum=switchyard.v1.Phase" json:"phase,omitempty"`
+	Rows  uint32                 `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`
+	// Their producer accepts no stand-in: each slot has its own expert, whatever the stamp says.
+	Own           bool `protobuf:"varint,3,opt,name=own,proto3" json:"own,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -571,9 +626,30 @@ func (x *PhaseRange) GetRows() uint32 {
 	return 0
 }
 
-// Stamp is what attention sets for a step and gates obey.
+func (x *PhaseRange) GetOwn() bool {
+	if x != nil {
+		return x.Own
+	}
+	return false
+}
+
+// Stamp is what attention sets for a step and gates obey: directives of one version. A
+// gate skips those that it does not know, and gives each slot its own expert where it
+// does not know the strategy.
 type Stamp struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Counts the versions of the directives; 0: there are none, and nothing else is set.
+	Version  uint64   `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	Strategy Strategy `protobuf:"varint,2,opt,name=strategy,proto3,enum=switchyard.v1.Strategy" json:"strategy,omitempty"`
+	// How many experts a united expert stands in for; 0 without united experts.
+	Way uint32 `protobuf:"varint,3,opt,name=way,proto3" json:"way,omitempty"`
+	// The share of a layer's routed rows that keep their experts, in millionths, by phase.
+	PrefillMillionths uint32 `protobuf:"varint,4,opt,name=prefill_millionths,json=prefillMillionths,proto3" json:"prefill_millionths,omitempty"`
+	DecodeMillionths  uint32 `protobuf:"varint,5,opt,name=decode_millionths,json=decodeMillionths,proto3" json:"decode_millionths,omitempty"`
+	// One decision is made for all rows of a layer, in however many parts they travel.
+	Whole bool `protobuf:"varint,6,opt,name=whole,proto3" json:"whole,omitempty"`
+	// What the bundle of united experts is named by in the log.
+	Bundle        uint64 `protobuf:"fixed64,7,opt,name=bundle,proto3" json:"bundle,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -608,14 +684,68 @@ func (*Stamp) Descriptor() ([]byte, []int) {
 	return file_switchyard_v1_pipeline_proto_rawDescGZIP(), []int{5}
 }
 
+func (x *Stamp) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Stamp) GetStrategy() Strategy {
+	if x != nil {
+		return x.Strategy
+	}
+	return Strategy_STRATEGY_UNSPECIFIED
+}
+
+func (x *Stamp) GetWay() uint32 {
+	if x != nil {
+		return x.Way
+	}
+	return 0
+}
+
+func (x *Stamp) GetPrefillMillionths() uint32 {
+	if x != nil {
+		return x.PrefillMillionths
+	}
+	return 0
+}
+
+func (x *Stamp) GetDecodeMillionths() uint32 {
+	if x != nil {
+		return x.DecodeMillionths
+	}
+	return 0
+}
+
+func (x *Stamp) GetWhole() bool {
+	if x != nil {
+		return x.Whole
+	}
+	return false
+}
+
+func (x *Stamp) GetBundle() uint64 {
+	if x != nil {
+		return x.Bundle
+	}
+	return 0
+}
+
 // Hidden is what enters a layer's gate: (rows, d).
 type Hidden struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Key    *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
 	Tensor *Tensor                `protobuf:"bytes,2,opt,name=tensor,proto3" json:"tensor,omitempty"`
 	// The rows' phases, in their order; together key.rows.
-	Phases        []*PhaseRange `protobuf:"bytes,3,rep,name=phases,proto3" json:"phases,omitempty"`
-	Stamp         *Stamp        `protobuf:"bytes,4,opt,name=stamp,proto3" json:"stamp,omitempty"`
+	Phases []*PhaseRange `protobuf:"bytes,3,rep,name=phases,proto3" json:"phases,omitempty"`
+	Stamp  *Stamp        `protobuf:"bytes,4,opt,name=stamp,proto3" json:"stamp,omitempty"`
+	// Rows of the microbatch in all parts, which one gate gets; 0: this part is decided alone.
+	WholeRows uint32 `protobuf:"varint,5,opt,name=whole_rows,json=wholeRows,proto3" json:"whole_rows,omitempty"`
+	// What is to become of the rows' slots, whatever the stamp says: what became of them
+	// when they were computed before. Absent: nothing is known of that.
+	Replay        *Fates `protobuf:"bytes,6,opt,name=replay,proto3" json:"replay,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -678,6 +808,20 @@ func (x *Hidden) GetStamp() *Stamp {
 	return nil
 }
 
+func (x *Hidden) GetWholeRows() uint32 {
+	if x != nil {
+		return x.WholeRows
+	}
+	return 0
+}
+
+func (x *Hidden) GetReplay() *Fates {
+	if x != nil {
+		return x.Replay
+	}
+	return nil
+}
+
 // Dispatch is routed rows for one function. A place is row·top_k + slot, which
 // names a routed row of the group. Entry i of the lists says: place[i] goes to
 // expert[i], with weight[i]. Places ascend; the tensor has each of their token
@@ -695,7 +839,13 @@ type Dispatch struct {
 	// of a byte first. Empty: all.
 	Awaits []byte `protobuf:"bytes,10,opt,name=awaits,proto3" json:"awaits,omitempty"`
 	// In one dispatch of a group.
-	Gate          *GateTime `protobuf:"bytes,11,opt,name=gate,proto3" json:"gate,omitempty"`
+	Gate *GateTime `protobuf:"bytes,11,opt,name=gate,proto3" json:"gate,omitempty"`
+	// What the entries of expert are; unspecified: routed experts.
+	Kind FunctionKind `protobuf:"varint,12,opt,name=kind,proto3,enum=switchyard.v1.FunctionKind" json:"kind,omitempty"`
+	// Of united experts: how many each of them stands in for.
+	Way uint32 `protobuf:"varint,13,opt,name=way,proto3" json:"way,omitempty"`
+	// What became of the group's slots, in one dispatch of a group; absent: all have their own experts.
+	Fates         *Fates `protobuf:"bytes,14,opt,name=fates,proto3" json:"fates,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -786,6 +936,27 @@ func (x *Dispatch) GetGate() *GateTime {
 	return nil
 }
 
+func (x *Dispatch) GetKind() FunctionKind {
+	if x != nil {
+		return x.Kind
+	}
+	return FunctionKind_FUNCTION_KIND_UNSPECIFIED
+}
+
+func (x *Dispatch) GetWay() uint32 {
+	if x != nil {
+		return x.Way
+	}
+	return 0
+}
+
+func (x *Dispatch) GetFates() *Fates {
+	if x != nil {
+		return x.Fates
+	}
+	return nil
+}
+
 // Partial is one weighted expert output per place of its dispatch. What a group
 // awaits is in each of its partials; a place that nobody was asked for adds nothing.
 // Where a host has all places of a token row that the group awaits, and these are several, it
@@ -800,6 +971,7 @@ type Partial struct {
 	Gate   *GateTime              `protobuf:"bytes,7,opt,name=gate,proto3" json:"gate,omitempty"`     // the dispatch's
 	// In one partial of a dispatch.
 	Function      *FunctionTime `protobuf:"bytes,8,opt,name=function,proto3" json:"function,omitempty"`
+	Fates         *Fates        `protobuf:"bytes,9,opt,name=fates,proto3" json:"fates,omitempty"` // the dispatch's
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -876,6 +1048,13 @@ func (x *Partial) GetFunction() *FunctionTime {
 	return nil
 }
 
+func (x *Partial) GetFates() *Fates {
+	if x != nil {
+		return x.Fates
+	}
+	return nil
+}
+
 // Block is the sum over slots of a group's partials: (rows, d). A service that
 // can never compute the rows sends the error in its place.
 type Block struct {
@@ -886,7 +1065,9 @@ type Block struct {
 	Gate      *GateTime              `protobuf:"bytes,4,opt,name=gate,proto3" json:"gate,omitempty"`
 	Functions []*FunctionTime        `protobuf:"bytes,5,rep,name=functions,proto3" json:"functions,omitempty"`
 	// Nanoseconds from the group's first partial to its last.
-	WaitNs        uint64 `protobuf:"varint,6,opt,name=wait_ns,json=waitNs,proto3" json:"wait_ns,omitempty"`
+	WaitNs uint64 `protobuf:"varint,6,opt,name=wait_ns,json=waitNs,proto3" json:"wait_ns,omitempty"`
+	// What became of the rows' slots in this layer; absent: all had their own experts.
+	Fates         *Fates `protobuf:"bytes,7,opt,name=fates,proto3" json:"fates,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -961,6 +1142,13 @@ func (x *Block) GetWaitNs() uint64 {
 		return x.WaitNs
 	}
 	return 0
+}
+
+func (x *Block) GetFates() *Fates {
+	if x != nil {
+		return x.Fates
+	}
+	return nil
 }
 
 // GateTime is how long a gate had rows, in nanoseconds: durations, no times of day.
@@ -1111,7 +1299,7 @@ var File_switchyard_v1_pipeline_proto protoreflect.FileDescriptor
 
 const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	"\n" +
-	"\x1cswitchyard/v1/pipeline.proto\x12\rswitchyard.v1\x1a\x18switchyard/v1/edge.proto\"p\n" +
+	"\x1cswitchyard/v1/pipeline.proto\x12\rswitchyard.v1\x1a\x1bswitchyard/v1/control.proto\x1a\x18switchyard/v1/edge.proto\x1a\x19switchyard/v1/fates.proto\"p\n" +
 	"\x06Tensor\x12*\n" +
 	"\x05dtype\x18\x01 \x01(\x0e2\x14.switchyard.v1.DtypeR\x05dtype\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\rR\x04rows\x12\x12\n" +
@@ -1149,17 +1337,28 @@ const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	"\x0efirst_position\x18\x02 \x01(\rR\rfirstPosition\x12\x16\n" +
 	"\x06tokens\x18\x03 \x03(\rR\x06tokens\x12*\n" +
 	"\x05phase\x18\x04 \x01(\x0e2\x14.switchyard.v1.PhaseR\x05phase\x12\x16\n" +
-	"\x06tenant\x18\x05 \x01(\tR\x06tenant\"L\n" +
+	"\x06tenant\x18\x05 \x01(\tR\x06tenant\"^\n" +
 	"\n" +
 	"PhaseRange\x12*\n" +
 	"\x05phase\x18\x01 \x01(\x0e2\x14.switchyard.v1.PhaseR\x05phase\x12\x12\n" +
-	"\x04rows\x18\x02 \x01(\rR\x04rows\"\a\n" +
-	"\x05Stamp\"\xbc\x01\n" +
+	"\x04rows\x18\x02 \x01(\rR\x04rows\x12\x10\n" +
+	"\x03own\x18\x03 \x01(\bR\x03own\"\xf2\x01\n" +
+	"\x05Stamp\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x04R\aversion\x123\n" +
+	"\bstrategy\x18\x02 \x01(\x0e2\x17.switchyard.v1.StrategyR\bstrategy\x12\x10\n" +
+	"\x03way\x18\x03 \x01(\rR\x03way\x12-\n" +
+	"\x12prefill_millionths\x18\x04 \x01(\rR\x11prefillMillionths\x12+\n" +
+	"\x11decode_millionths\x18\x05 \x01(\rR\x10decodeMillionths\x12\x14\n" +
+	"\x05whole\x18\x06 \x01(\bR\x05whole\x12\x16\n" +
+	"\x06bundle\x18\a \x01(\x06R\x06bundle\"\x89\x02\n" +
 	"\x06Hidden\x12$\n" +
 	"\x03key\x18\x01 \x01(\v2\x12.switchyard.v1.KeyR\x03key\x12-\n" +
 	"\x06tensor\x18\x02 \x01(\v2\x15.switchyard.v1.TensorR\x06tensor\x121\n" +
 	"\x06phases\x18\x03 \x03(\v2\x19.switchyard.v1.PhaseRangeR\x06phases\x12*\n" +
-	"\x05stamp\x18\x04 \x01(\v2\x14.switchyard.v1.StampR\x05stamp\"\x86\x02\n" +
+	"\x05stamp\x18\x04 \x01(\v2\x14.switchyard.v1.StampR\x05stamp\x12\x1d\n" +
+	"\n" +
+	"whole_rows\x18\x05 \x01(\rR\twholeRows\x12,\n" +
+	"\x06replay\x18\x06 \x01(\v2\x14.switchyard.v1.FatesR\x06replay\"\xf5\x02\n" +
 	"\bDispatch\x12$\n" +
 	"\x03key\x18\x01 \x01(\v2\x12.switchyard.v1.KeyR\x03key\x12\x1a\n" +
 	"\bfunction\x18\x02 \x01(\tR\bfunction\x12\x14\n" +
@@ -1169,21 +1368,26 @@ const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	"\x06tensor\x18\t \x01(\v2\x15.switchyard.v1.TensorR\x06tensor\x12\x16\n" +
 	"\x06awaits\x18\n" +
 	" \x01(\fR\x06awaits\x12+\n" +
-	"\x04gate\x18\v \x01(\v2\x17.switchyard.v1.GateTimeR\x04gate\"\xf2\x01\n" +
+	"\x04gate\x18\v \x01(\v2\x17.switchyard.v1.GateTimeR\x04gate\x12/\n" +
+	"\x04kind\x18\f \x01(\x0e2\x1b.switchyard.v1.FunctionKindR\x04kind\x12\x10\n" +
+	"\x03way\x18\r \x01(\rR\x03way\x12*\n" +
+	"\x05fates\x18\x0e \x01(\v2\x14.switchyard.v1.FatesR\x05fates\"\x9e\x02\n" +
 	"\aPartial\x12$\n" +
 	"\x03key\x18\x01 \x01(\v2\x12.switchyard.v1.KeyR\x03key\x12\x14\n" +
 	"\x05place\x18\x03 \x03(\rR\x05place\x12-\n" +
 	"\x06tensor\x18\x05 \x01(\v2\x15.switchyard.v1.TensorR\x06tensor\x12\x16\n" +
 	"\x06awaits\x18\x06 \x01(\fR\x06awaits\x12+\n" +
 	"\x04gate\x18\a \x01(\v2\x17.switchyard.v1.GateTimeR\x04gate\x127\n" +
-	"\bfunction\x18\b \x01(\v2\x1b.switchyard.v1.FunctionTimeR\bfunction\"\x89\x02\n" +
+	"\bfunction\x18\b \x01(\v2\x1b.switchyard.v1.FunctionTimeR\bfunction\x12*\n" +
+	"\x05fates\x18\t \x01(\v2\x14.switchyard.v1.FatesR\x05fates\"\xb5\x02\n" +
 	"\x05Block\x12$\n" +
 	"\x03key\x18\x01 \x01(\v2\x12.switchyard.v1.KeyR\x03key\x12-\n" +
 	"\x06tensor\x18\x02 \x01(\v2\x15.switchyard.v1.TensorR\x06tensor\x12*\n" +
 	"\x05error\x18\x03 \x01(\v2\x14.switchyard.v1.ErrorR\x05error\x12+\n" +
 	"\x04gate\x18\x04 \x01(\v2\x17.switchyard.v1.GateTimeR\x04gate\x129\n" +
 	"\tfunctions\x18\x05 \x03(\v2\x1b.switchyard.v1.FunctionTimeR\tfunctions\x12\x17\n" +
-	"\await_ns\x18\x06 \x01(\x04R\x06waitNs\"D\n" +
+	"\await_ns\x18\x06 \x01(\x04R\x06waitNs\x12*\n" +
+	"\x05fates\x18\a \x01(\v2\x14.switchyard.v1.FatesR\x05fates\"D\n" +
 	"\bGateTime\x12\x19\n" +
 	"\bqueue_ns\x18\x01 \x01(\x04R\aqueueNs\x12\x1d\n" +
 	"\n" +
@@ -1205,7 +1409,11 @@ const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	"\x05Phase\x12\x15\n" +
 	"\x11PHASE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rPHASE_PREFILL\x10\x01\x12\x10\n" +
-	"\fPHASE_DECODE\x10\x02BEZCgithub.com/switchyard/switchyard/schemas/switchyard/v1;switchyardv1b\x06proto3"
+	"\fPHASE_DECODE\x10\x02*M\n" +
+	"\bStrategy\x12\x18\n" +
+	"\x14STRATEGY_UNSPECIFIED\x10\x00\x12\x14\n" +
+	"\x10STRATEGY_PARTIAL\x10\x01\x12\x11\n" +
+	"\rSTRATEGY_FULL\x10\x02BEZCgithub.com/switchyard/switchyard/schemas/switchyard/v1;switchyardv1b\x06proto3"
 
 var (
 	file_switchyard_v1_pipeline_proto_rawDescOnce sync.Once
@@ -1219,51 +1427,60 @@ func file_switchyard_v1_pipeline_proto_rawDescGZIP() []byte {
 	return file_switchyard_v1_pipeline_proto_rawDescData
 }
 
-var file_switchyard_v1_pipeline_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_switchyard_v1_pipeline_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
 var file_switchyard_v1_pipeline_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_switchyard_v1_pipeline_proto_goTypes = []any{
 	(Dtype)(0),           // 0: switchyard.v1.Dtype
 	(Phase)(0),           // 1: switchyard.v1.Phase
-	(*Tensor)(nil),       // 2: switchyard.v1.Tensor
-	(*Key)(nil),          // 3: switchyard.v1.Key
-	(*Step)(nil),         // 4: switchyard.v1.Step
-	(*Run)(nil),          // 5: switchyard.v1.Run
-	(*PhaseRange)(nil),   // 6: switchyard.v1.PhaseRange
-	(*Stamp)(nil),        // 7: switchyard.v1.Stamp
-	(*Hidden)(nil),       // 8: switchyard.v1.Hidden
-	(*Dispatch)(nil),     // 9: switchyard.v1.Dispatch
-	(*Partial)(nil),      // 10: switchyard.v1.Partial
-	(*Block)(nil),        // 11: switchyard.v1.Block
-	(*GateTime)(nil),     // 12: switchyard.v1.GateTime
-	(*FunctionTime)(nil), // 13: switchyard.v1.FunctionTime
-	(*Error)(nil),        // 14: switchyard.v1.Error
+	(Strategy)(0),        // 2: switchyard.v1.Strategy
+	(*Tensor)(nil),       // 3: switchyard.v1.Tensor
+	(*Key)(nil),          // 4: switchyard.v1.Key
+	(*Step)(nil),         // 5: switchyard.v1.Step
+	(*Run)(nil),          // 6: switchyard.v1.Run
+	(*PhaseRange)(nil),   // 7: switchyard.v1.PhaseRange
+	(*Stamp)(nil),        // 8: switchyard.v1.Stamp
+	(*Hidden)(nil),       // 9: switchyard.v1.Hidden
+	(*Dispatch)(nil),     // 10: switchyard.v1.Dispatch
+	(*Partial)(nil),      // 11: switchyard.v1.Partial
+	(*Block)(nil),        // 12: switchyard.v1.Block
+	(*GateTime)(nil),     // 13: switchyard.v1.GateTime
+	(*FunctionTime)(nil), // 14: switchyard.v1.FunctionTime
+	(*Fates)(nil),        // 15: switchyard.v1.Fates
+	(FunctionKind)(0),    // 16: switchyard.v1.FunctionKind
+	(*Error)(nil),        // 17: switchyard.v1.Error
 }
 var file_switchyard_v1_pipeline_proto_depIdxs = []int32{
 	0,  // 0: switchyard.v1.Tensor.dtype:type_name -> switchyard.v1.Dtype
-	5,  // 1: switchyard.v1.Step.runs:type_name -> switchyard.v1.Run
+	6,  // 1: switchyard.v1.Step.runs:type_name -> switchyard.v1.Run
 	1,  // 2: switchyard.v1.Run.phase:type_name -> switchyard.v1.Phase
 	1,  // 3: switchyard.v1.PhaseRange.phase:type_name -> switchyard.v1.Phase
-	3,  // 4: switchyard.v1.Hidden.key:type_name -> switchyard.v1.Key
-	2,  // 5: switchyard.v1.Hidden.tensor:type_name -> switchyard.v1.Tensor
-	6,  // 6: switchyard.v1.Hidden.phases:type_name -> switchyard.v1.PhaseRange
-	7,  // 7: switchyard.v1.Hidden.stamp:type_name -> switchyard.v1.Stamp
-	3,  // 8: switchyard.v1.Dispatch.key:type_name -> switchyard.v1.Key
-	2,  // 9: switchyard.v1.Dispatch.tensor:type_name -> switchyard.v1.Tensor
-	12, // 10: switchyard.v1.Dispatch.gate:type_name -> switchyard.v1.GateTime
-	3,  // 11: switchyard.v1.Partial.key:type_name -> switchyard.v1.Key
-	2,  // 12: switchyard.v1.Partial.tensor:type_name -> switchyard.v1.Tensor
-	12, // 13: switchyard.v1.Partial.gate:type_name -> switchyard.v1.GateTime
-	13, // 14: switchyard.v1.Partial.function:type_name -> switchyard.v1.FunctionTime
-	3,  // 15: switchyard.v1.Block.key:type_name -> switchyard.v1.Key
-	2,  // 16: switchyard.v1.Block.tensor:type_name -> switchyard.v1.Tensor
-	14, // 17: switchyard.v1.Block.error:type_name -> switchyard.v1.Error
-	12, // 18: switchyard.v1.Block.gate:type_name -> switchyard.v1.GateTime
-	13, // 19: switchyard.v1.Block.functions:type_name -> switchyard.v1.FunctionTime
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	2,  // 4: switchyard.v1.Stamp.strategy:type_name -> switchyard.v1.Strategy
+	4,  // 5: switchyard.v1.Hidden.key:type_name -> switchyard.v1.Key
+	3,  // 6: switchyard.v1.Hidden.tensor:type_name -> switchyard.v1.Tensor
+	7,  // 7: switchyard.v1.Hidden.phases:type_name -> switchyard.v1.PhaseRange
+	8,  // 8: switchyard.v1.Hidden.stamp:type_name -> switchyard.v1.Stamp
+	15, // 9: switchyard.v1.Hidden.replay:type_name -> switchyard.v1.Fates
+	4,  // 10: switchyard.v1.Dispatch.key:type_name -> switchyard.v1.Key
+	3,  // 11: switchyard.v1.Dispatch.tensor:type_name -> switchyard.v1.Tensor
+	13, // 12: switchyard.v1.Dispatch.gate:type_name -> switchyard.v1.GateTime
+	16, // 13: switchyard.v1.Dispatch.kind:type_name -> switchyard.v1.FunctionKind
+	15, // 14: switchyard.v1.Dispatch.fates:type_name -> switchyard.v1.Fates
+	4,  // 15: switchyard.v1.Partial.key:type_name -> switchyard.v1.Key
+	3,  // 16: switchyard.v1.Partial.tensor:type_name -> switchyard.v1.Tensor
+	13, // 17: switchyard.v1.Partial.gate:type_name -> switchyard.v1.GateTime
+	14, // 18: switchyard.v1.Partial.function:type_name -> switchyard.v1.FunctionTime
+	15, // 19: switchyard.v1.Partial.fates:type_name -> switchyard.v1.Fates
+	4,  // 20: switchyard.v1.Block.key:type_name -> switchyard.v1.Key
+	3,  // 21: switchyard.v1.Block.tensor:type_name -> switchyard.v1.Tensor
+	17, // 22: switchyard.v1.Block.error:type_name -> switchyard.v1.Error
+	13, // 23: switchyard.v1.Block.gate:type_name -> switchyard.v1.GateTime
+	14, // 24: switchyard.v1.Block.functions:type_name -> switchyard.v1.FunctionTime
+	15, // 25: switchyard.v1.Block.fates:type_name -> switchyard.v1.Fates
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_v1_pipeline_proto_init() }
@@ -1271,13 +1488,15 @@ func file_switchyard_v1_pipeline_proto_init() {
 	if File_switchyard_v1_pipeline_proto != nil {
 		return
 	}
+	file_switchyard_v1_control_proto_init()
 	file_switchyard_v1_edge_proto_init()
+	file_switchyard_v1_fates_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_v1_pipeline_proto_rawDesc), len(file_switchyard_v1_pipeline_proto_rawDesc)),
-			NumEnums:      2,
+			NumEnums:      3,
 			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
