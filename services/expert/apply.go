@@ -66,8 +66,13 @@ func (s *Service) wantFunction(l *plan.Layer, spec *pb.Function, w pb.Want) {
 	if w == kept { // it may be in its group, which it leaves as a retired one does
 		f.retiredBy = l.Version
 	}
-	f.roused = w == cold && f.state.Phase == isWarm     // until nobody needs it
-	if isNew && (w == warm || w == kept && s.fits(f)) { // before others let go of what it shares with them
+	f.roused = w == cold && f.state.Phase == isWarm // until nobody needs it
+	if !isNew {                                     // it takes rows as it did before
+		if err := s.able(spec); err != nil && f.cannot == nil {
+			s.d.Logger.Error("a function goes on as it was planned before", "layer", f.layer, "error", err)
+		}
+	}
+	if isNew && f.cannot == nil && (w == warm || w == kept && s.fits(f)) { // before others let go of what it shares with them
 		f.load(s.ctx, s.device, s.adopted)
 	}
 	s.kick(f)

@@ -78,6 +78,9 @@ func (s *Service) borrow(layer int, id string) (*function, error) {
 		return nil, fmt.Errorf("%w: the newest plan of layer %d has no function %.64q", errDeclined, layer, id)
 	}
 	f := s.newFunction(layer, spec)
+	if f.cannot != nil {
+		return nil, fmt.Errorf("%w: %w", errDeclined, f.cannot)
+	}
 	if need, room := s.needs(f, false); s.device.Memory().Budget > 0 && need > room {
 		return nil, fmt.Errorf("%w: it takes %d bytes, and there is room for %d", errDeclined, need, room)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/ledger"
+	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -107,6 +108,9 @@ func (c *computer) compute(d *pb.Dispatch, took *pb.FunctionTime) (*pb.Partial, 
 	rows, err := c.shape.CheckDispatch(d)
 	if err != nil {
 		return nil, err
+	}
+	if d.Kind == plan.United {
+		return nil, &UnitError{d.Function, fmt.Sprintf("this host has no weights of united experts of way %d", d.Way)}
 	}
 	width := c.shape.Hidden
 	c.x = tensor.Resize(c.x, rows*width)

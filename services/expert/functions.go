@@ -74,7 +74,9 @@ type function struct {
 	interrupt context.CancelFunc
 	busy      atomic.Int32  // dispatches under way; they begin under mu
 	wake      chan struct{} // a note for the keeper
-	warmed    chan struct{} // closed when it is warm, or is dropped
+	// cannot is why the host can never serve it; nil: it can.
+	cannot error
+	warmed chan struct{} // closed when it is warm, or is dropped
 }
 
 func (s *Service) newFunction(layer int, spec *pb.Function) *function {
@@ -82,6 +84,9 @@ func (s *Service) newFunction(layer int, spec *pb.Function) *function {
 	f := &function{
 		layer: layer, spec: spec, number: number, rows: map[uint32]prometheus.Counter{}, state: &pb.FunctionState{Id: spec.Id, Phase: isCold},
 		interrupt: func() {}, wake: make(chan struct{}, 1), warmed: make(chan struct{}),
+	}
+	if f.cannot = s.able(spec); f.cannot != nil {
+		return f
 	}
 	for _, e := range spec.Experts {
 		f.rows[e] = s.metrics.ExpertRows(layer, int(e))
@@ -122,5 +127,8 @@ func (f *function) release(d device.Device) {
 
 // loads says whether the function's experts are to be in memory; the service's mu is held.
 func (f *function) loads() bool {
+	if f.cannot != nil {
+		return false
+	}
 	return f.want == warm || f.want == kept || f.want == cold && f.roused
 }

@@ -80,6 +80,9 @@ func (s *Service) step(ctx context.Context, cancel context.CancelFunc, f *functi
 		return 0, nil
 	case want == nothing:
 		return 0, nil
+	case f.cannot != nil:
+		s.unable(f, f.cannot)
+		return 0, nil
 	case evicted:
 		return s.vacate(f), nil
 	case loads:

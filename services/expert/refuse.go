@@ -100,6 +100,9 @@ func (s *Service) needs(f *function, outOfMemory bool) (need, room int64) {
 }
 
 func (f *function) eachExpert(do func(forward.ExpertID)) {
+	if f.cannot != nil {
+		return
+	}
 	for _, e := range f.spec.Experts {
 		do(forward.ExpertID{Layer: f.layer, Expert: int(e)})
 	}

@@ -288,7 +288,9 @@ func (s *Service) handle(ctx context.Context, f *function, d *pb.Dispatch, took 
 	c := s.computers.take(began)
 	defer s.computers.give(c)
 	p, err := c.compute(d, took)
-	switch {
+	switch unable := (*UnitError)(nil); {
+	case errors.As(err, &unable):
+		return s.decline(ctx, d, err)
 	case isPermanent(err):
 		s.metrics.Refused.Inc()
 		return wire.Refuse(ctx, s.d.Hop, s.d.Subjects, d.Key, fmt.Errorf("%s: %w", s.id, err))

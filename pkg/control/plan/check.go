@@ -34,6 +34,7 @@ type Rules struct {
 type Layer struct {
 	*pb.LayerPlan
 	of        [][]int32 // expert → indices in Functions, in their order
+	stands    map[stand][]int32
 	functions map[string]int32
 }
 
@@ -48,7 +49,7 @@ func (l *Layer) Function(id string) *pb.Function {
 	return nil
 }
 
-// Check says whether a plan of a layer is legal: of this model, with every expert
+// Check says whether a plan of a layer is legal: of this model, with every routed expert
 // in at least one function, each of which is named after its experts, is there
 // once, and names hosts that can be some, each once. Names become subjects and
 // consumers, and counts loops. A layer of the same version and revision is legal
@@ -109,12 +110,34 @@ func (r Rules) checkCounts(fs []*pb.Function) error {
 
 // add checks a function and enters it.
 func (r Rules) add(l *Layer, at int32, f *pb.Function) error {
-	if f.GetKind() != Routed {
-		return fmt.Errorf("its kind is %v, which nothing here serves", f.GetKind())
+	if err := r.checkKind(f); err != nil {
+		return err
+	}
+	if err := checkTransfer(f); err != nil {
+		return err
 	}
 	if len(f.GetExperts()) == 0 {
 		return fmt.Errorf("it has no experts")
 	}
+	members := r.addRouted
+	if f.GetKind() == United {
+		members = r.addUnited
+	}
+	if err := members(l, at, f); err != nil {
+		return err
+	}
+	if id := IDOf(int(l.Layer), f); f.Id != id {
+		return fmt.Errorf("its experts %v have the id %s", f.Experts, id)
+	}
+	if _, twice := l.functions[f.Id]; twice {
+		return fmt.Errorf("it is there twice")
+	}
+	l.functions[f.Id] = at
+	return r.checkPlacements(f.GetPlacements())
+}
+
+// addRouted enters a function of routed experts.
+func (r Rules) addRouted(l *Layer, at int32, f *pb.Function) error {
 	for _, e := range f.Experts {
 		if int64(e) >= int64(r.Experts) {
 			return fmt.Errorf("expert %d does not exist; there are %d", e, r.Experts)
@@ -124,14 +147,7 @@ func (r Rules) add(l *Layer, at int32, f *pb.Function) error {
 		}
 		l.of[e] = append(l.of[e], at)
 	}
-	if id := FunctionID(int(l.Layer), f.Experts, f.Kind); f.Id != id {
-		return fmt.Errorf("its experts %v have the id %s", f.Experts, id)
-	}
-	if _, twice := l.functions[f.Id]; twice {
-		return fmt.Errorf("it is there twice")
-	}
-	l.functions[f.Id] = at
-	return r.checkPlacements(f.GetPlacements())
+	return nil
 }
 
 func (r Rules) checkPlacements(ps []*pb.Placement) error {

@@ -15,9 +15,26 @@ import (
 // Routed is the kind of functions that have the model's own experts.
 const Routed = pb.FunctionKind_FUNCTION_KIND_ROUTED
 
+// United is the kind of functions that have united experts.
+const United = pb.FunctionKind_FUNCTION_KIND_UNITED
+
+// The transfer modes of functions.
+const (
+	Pipelined = pb.TransferMode_TRANSFER_MODE_PIPELINED
+	Indirect  = pb.TransferMode_TRANSFER_MODE_INDIRECT
+	Direct    = pb.TransferMode_TRANSFER_MODE_DIRECT
+)
+
 // FunctionID is a hash of a layer, a set of experts and a kind: the same have the
 // same subject and consumer group in every plan.
 func FunctionID(layer int, experts []uint32, kind pb.FunctionKind) string {
+	return IDOf(layer, &pb.Function{Experts: experts, Kind: kind})
+}
+
+// IDOf is the id of a function by what it has: its kind, way and experts, however its
+// rows reach it.
+func IDOf(layer int, f *pb.Function) string {
+	experts, kind := f.GetExperts(), f.GetKind()
 	h := fnv.New64a()
 	buf := binary.LittleEndian.AppendUint32(nil, uint32(layer))
 	for _, e := range slices.Sorted(slices.Values(experts)) {
@@ -25,6 +42,7 @@ func FunctionID(layer int, experts []uint32, kind pb.FunctionKind) string {
 	}
 	if kind != Routed { // whose ids are in running systems
 		buf = append(binary.LittleEndian.AppendUint32(buf, uint32(kind)), 'k')
+		buf = binary.LittleEndian.AppendUint32(buf, f.GetWay())
 	}
 	_, _ = h.Write(buf) // never fails
 	return fmt.Sprintf("%016x", h.Sum64())
@@ -37,6 +55,14 @@ func Function(layer int, experts []uint32, warmOn ...string) *pb.Function {
 	for _, h := range warmOn {
 		f.Placements = append(f.Placements, &pb.Placement{Host: h, Want: pb.Want_WANT_WARM})
 	}
+	return f
+}
+
+// UnitedFunction is Function for united experts of a way.
+func UnitedFunction(layer, way int, groups []uint32, warmOn ...string) *pb.Function {
+	f := Function(layer, groups, warmOn...)
+	f.Kind, f.Way = United, uint32(way)
+	f.Id = IDOf(layer, f)
 	return f
 }
 
@@ -54,7 +80,8 @@ func WantOn(f *pb.Function, host string) pb.Want {
 // versions, writers and reasons.
 func Same(a, b *pb.LayerPlan) bool {
 	return a.GetLayer() == b.GetLayer() && slices.EqualFunc(a.GetFunctions(), b.GetFunctions(), func(f, g *pb.Function) bool {
-		return f.GetId() == g.GetId() && f.GetKind() == g.GetKind() && slices.Equal(f.GetExperts(), g.GetExperts()) &&
+		return f.GetId() == g.GetId() && f.GetKind() == g.GetKind() && f.GetWay() == g.GetWay() &&
+			f.GetTransfer() == g.GetTransfer() && f.GetMinibatch() == g.GetMinibatch() && slices.Equal(f.GetExperts(), g.GetExperts()) &&
 			slices.EqualFunc(f.GetPlacements(), g.GetPlacements(), samePlacement)
 	})
 }

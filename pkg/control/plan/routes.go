@@ -42,6 +42,8 @@ type Routes struct {
 	// Plan is the newest plan: they were chosen by it.
 	Plan *pb.LayerPlan
 	of   []int32 // expert → index in Targets
+	// stands has the index in Targets of each united expert that has a warm host.
+	stands map[stand]int32
 }
 
 // Of is the index of the target of an expert.
@@ -71,6 +73,7 @@ func (l *Layer) Next(old *Routes, replicas func(function string) Replicas) *Rout
 		c.next.of[e] = c.target(t)
 		outside = outside || l.Function(t.Id) == nil
 	}
+	c.uniteds()
 	switch {
 	case !outside:
 		c.next.Version = l.Version
@@ -137,7 +140,7 @@ func (c *chooser) had(e uint32) *pb.Function {
 		return own
 	}
 	for _, t := range c.old.Targets {
-		if slices.Contains(t.Experts, e) && len(c.of(t.Function).warm()) > 0 {
+		if t.Kind == Routed && slices.Contains(t.Experts, e) && len(c.of(t.Function).warm()) > 0 {
 			return t.Function
 		}
 	}

@@ -205,3 +205,33 @@ func TestFunctionByFunction(t *testing.T) {
 		t.Errorf("%s, version %d", got, r.Version)
 	}
 }
+
+// A united expert is a target while it is warm somewhere, and never an expert's own function.
+func TestUnitedRoutes(t *testing.T) {
+	all, united := fn([]string{"a"}, 0, 1, 2), UnitedFunction(1, 2, []uint32{0, 1}, "b")
+	l, err := testRules.Check(legal(all, united))
+	if err != nil {
+		t.Fatal(err)
+	}
+	serving := map[string][]string{all.Id: {"a"}}
+	replicas := func(f string) Replicas { return Replicas{Serving: serving[f]} }
+	cold := l.Next(nil, replicas)
+	if _, ok := cold.United(2, 1); ok || len(cold.Targets) != 1 {
+		t.Errorf("nobody has it warm: %v", cold.Targets)
+	}
+	serving[united.Id] = []string{"b"}
+	warm := l.Next(cold, replicas)
+	to, ok := warm.United(2, GroupOf(2, 2))
+	if !ok || warm.Targets[to].Id != united.Id || warm.Targets[to].Hosts[0] != "b" {
+		t.Errorf("it is warm: %v", warm.Targets)
+	}
+	if _, ok := warm.United(4, 0); ok {
+		t.Error("another way")
+	}
+	serving[all.Id] = nil // its host is gone
+	for e := range int32(3) {
+		if r := l.Next(warm, replicas); r.Targets[r.Of(e)].Id != all.Id || r.Missing() == nil {
+			t.Errorf("expert %d is with %v", e, r.Targets[r.Of(e)])
+		}
+	}
+}

@@ -40,6 +40,9 @@ func (r *round) read(in *plan.Layer) (l layout, gone, refused int) {
 			case here && no:
 				refused++
 			case here:
+				if f.Kind != plan.Routed {
+					continue // whoever plans by load moves routed experts alone
+				}
 				for _, e := range f.Experts {
 					l.put(int(e), h, p.Want)
 				}

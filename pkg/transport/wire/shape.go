@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/pkg/control/plan"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -79,12 +80,33 @@ func (s *Shape) CheckDispatch(d *pb.Dispatch) (rows int, err error) {
 	if n == 0 || len(d.Place) != n || len(d.Weight) != n {
 		return 0, fmt.Errorf("%w: dispatch with %d experts, %d places, %d weights", ErrMalformed, n, len(d.Place), len(d.Weight))
 	}
+	units, err := s.units(d)
+	if err != nil {
+		return 0, err
+	}
 	for _, e := range d.Expert {
-		if int(e) >= s.Experts {
-			return 0, fmt.Errorf("%w: dispatch to expert %d of %d", ErrMalformed, e, s.Experts)
+		if uint64(e) >= uint64(units) {
+			return 0, fmt.Errorf("%w: dispatch to expert %d of %d", ErrMalformed, e, units)
 		}
 	}
 	return rows, s.checkAscending(d, rows)
+}
+
+// units is how many units of a dispatch's kind the layer has.
+func (s *Shape) units(d *pb.Dispatch) (int, error) {
+	kind := d.GetKind()
+	switch kind {
+	case pb.FunctionKind_FUNCTION_KIND_UNSPECIFIED, plan.Routed, plan.United: // the first is before dispatches said so
+	default:
+		return 0, fmt.Errorf("%w: a dispatch of units of kind %d, which is unknown here; run one version of switchyard everywhere", ErrMalformed, kind)
+	}
+	if err := plan.CheckWay(kind, d.GetWay(), s.Experts); err != nil {
+		return 0, fmt.Errorf("%w: a dispatch: %w", ErrMalformed, err)
+	}
+	if kind != plan.United {
+		return s.Experts, nil
+	}
+	return plan.Groups(s.Experts, int(d.Way)), nil
 }
 
 // checkAscending wants places in ascending order that belong to so many rows.

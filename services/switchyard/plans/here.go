@@ -166,6 +166,9 @@ func (s *State) grouped(by plan.Grouping) bool {
 	for _, l := range s.Layers {
 		hosts := map[string]bool{}
 		for _, f := range l.Functions {
+			if f.Way > 0 {
+				continue // groupings are of routed experts
+			}
 			if by == plan.ByExpert && len(f.Experts) != 1 {
 				return false
 			}

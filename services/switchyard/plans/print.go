@@ -20,10 +20,25 @@ func (s *State) Text() string {
 	for _, l := range s.Layers {
 		fmt.Fprintf(&b, "\n%s\n", l.Text())
 		for _, f := range l.Functions {
-			fmt.Fprintf(&b, "  %.64s  experts %s  %s\n", terminal.Clean(f.ID), ranges(f.Experts), terminal.Clean(f.where()))
+			fmt.Fprintf(&b, "  %.64s  %s  %s\n", terminal.Clean(f.ID), f.what(), terminal.Clean(f.where()))
 		}
 	}
 	return b.String()
+}
+
+// what names the experts, and how rows reach them where the plan says so.
+func (f Function) what() string {
+	text := "experts " + ranges(f.Experts)
+	if f.Way > 0 {
+		text = fmt.Sprintf("united experts %s of way %d", ranges(f.Experts), f.Way)
+	}
+	switch {
+	case f.Minibatch > 0:
+		text += fmt.Sprintf("  %s in minibatches of %d rows", terminal.Clean(f.Transfer), f.Minibatch)
+	case f.Transfer != "":
+		text += "  " + terminal.Clean(f.Transfer)
+	}
+	return text
 }
 
 // where says what is wanted of which host.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
@@ -56,6 +57,12 @@ type Function struct {
 	// Kept have it loaded and take no rows; Cold load it when rows come.
 	Kept []string `json:"kept,omitempty"`
 	Cold []string `json:"cold,omitempty"`
+	// Way of united experts: how many each stands in for. Experts are their groups then.
+	Way uint32 `json:"way,omitempty"`
+	// Transfer is how rows reach it, where the plan says so; Minibatch are the rows of
+	// each part, if it is pipelined.
+	Transfer  string `json:"transfer,omitempty"`
+	Minibatch uint32 `json:"minibatch,omitempty"`
 }
 
 // Open returns a model's bucket of plans.
@@ -146,7 +153,10 @@ func decodeLayer(number int, body []byte) Layer {
 }
 
 func functionOf(f *pb.Function) Function {
-	out := Function{ID: f.Id, Experts: f.Experts, Hosts: []string{}}
+	out := Function{ID: f.Id, Experts: f.Experts, Hosts: []string{}, Way: f.Way, Minibatch: f.Minibatch}
+	if f.Transfer != pb.TransferMode_TRANSFER_MODE_UNSPECIFIED {
+		out.Transfer = strings.ToLower(strings.TrimPrefix(f.Transfer.String(), "TRANSFER_MODE_"))
+	}
 	for _, p := range f.Placements {
 		switch p.Want {
 		case pb.Want_WANT_KEPT:

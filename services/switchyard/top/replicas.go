@@ -87,6 +87,9 @@ func (r *Reader) eachValue(ctx context.Context, bucket string, take func(key str
 func count(l *pb.LayerPlan, states []*pb.FunctionState) Replicas {
 	layer, of, experts := int(l.Layer), map[string][]uint32{}, 0
 	for _, f := range l.Functions {
+		if f.GetKind() != plan.Routed {
+			continue
+		}
 		for _, e := range f.GetExperts() {
 			experts = max(experts, min(int(e)+1, maxExperts))
 		}
@@ -95,7 +98,9 @@ func count(l *pb.LayerPlan, states []*pb.FunctionState) Replicas {
 		of[plan.FunctionID(layer, []uint32{e}, plan.Routed)] = []uint32{e}
 	}
 	for _, f := range l.Functions {
-		of[f.GetId()] = f.GetExperts()
+		if f.GetKind() == plan.Routed {
+			of[f.GetId()] = f.GetExperts()
+		}
 	}
 	r := Replicas{Layer: layer, Warm: make([]int, experts), Kept: make([]int, experts), Cold: make([]int, experts)}
 	for _, s := range states {
