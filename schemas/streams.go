@@ -107,6 +107,8 @@ type Streams struct {
 	// PromptBytes bounds the body of a prompt, as MaxPrompt does for the model; 0: as many
 	// as the server takes.
 	PromptBytes int64
+	// AllRows keeps copies of all rows for predictors.
+	AllRows bool
 }
 
 const (
@@ -184,6 +186,15 @@ func (s Streams) Partial() StreamSpec { return s.tensor("PARTIAL", s.Subjects.An
 // Block carries summed outputs to the attention replicas.
 func (s Streams) Block() StreamSpec { return s.tensor("BLOCK", s.Subjects.AnyBlock()) }
 
+// Rows keeps copies of all rows for predictors, for a while: nobody waits until they are read,
+// and the oldest give way.
+func (s Streams) Rows() StreamSpec {
+	return StreamSpec{
+		Name: s.name("ROWS"), Subjects: []string{s.Subjects.AnyRows()}, Retention: Limits,
+		Memory: true, MaxAge: TensorAge, MaxBytes: tensorBytes, DropOldest: true,
+	}
+}
+
 func (s Streams) tensor(kind, subject string) StreamSpec {
 	retention := Interest
 	if s.Hops == HopsAcked {
@@ -200,16 +211,21 @@ func (s Streams) Durable() []StreamSpec {
 	return []StreamSpec{s.Prompts(), s.Sequences(), s.Tokens(), s.Dead()}
 }
 
-// Tensors lists the memory streams of a model with these MoE layers; none with core hops.
+// Tensors lists the memory streams of a model with these MoE layers; with core hops none but
+// that of copies for predictors.
 func (s Streams) Tensors(moeLayers []int) []StreamSpec {
+	var rows []StreamSpec
+	if s.AllRows {
+		rows = append(rows, s.Rows())
+	}
 	if s.Hops == HopsCore {
-		return nil
+		return rows
 	}
 	specs := []StreamSpec{s.Hidden(), s.Gate(), s.Host(), s.Partial(), s.Block()}
 	for _, layer := range moeLayers {
 		specs = append(specs, s.Expert(layer))
 	}
-	return specs
+	return append(specs, rows...)
 }
 
 // Bucket names a key-value bucket of the model: "plans", "functions", "members", "leases" or "trials".

@@ -104,6 +104,15 @@ func (s Subjects) AnyToken() string { return s.join("token", s.Model, "*", "*") 
 // core NATS: whoever listens may miss some.
 func (s Subjects) Step() string { return s.join("step", s.Model) }
 
+// Rows carries copies of a layer's rows for predictors that see them all.
+func (s Subjects) Rows(layer int) string { return s.join("rows", s.Model, strconv.Itoa(layer)) }
+
+// RowsStep carries copies of what announces steps, before the copies of their rows.
+func (s Subjects) RowsStep() string { return s.join("rows", s.Model, "step") }
+
+// AnyRows matches all copies for predictors.
+func (s Subjects) AnyRows() string { return s.join("rows", s.Model, "*") }
+
 // Here is what one replica listens to for as long as it has a connection. Nobody
 // answers there: only that nobody listens says something.
 func (s Subjects) Here(replica string) string { return s.join("here", s.Model, replica) }
@@ -148,6 +157,12 @@ func (s Subjects) Host(host string) string { return s.join("host", s.Model, host
 
 // AnyHost matches the routed rows for every expert host.
 func (s Subjects) AnyHost() string { return s.join("host", s.Model, "*") }
+
+// Hint is where predictors tell one expert host which units it will need, on core NATS.
+func (s Subjects) Hint(host string) string { return s.join("hint", s.Model, host) }
+
+// AnyHint matches the hints for every expert host.
+func (s Subjects) AnyHint() string { return s.join("hint", s.Model, "*") }
 
 // Expert carries routed rows to one function.
 func (s Subjects) Expert(layer int, function string) string {

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -117,5 +118,19 @@ func TestAnnounce(t *testing.T) {
 	}
 	if n := testkit.Count(t, r.stats.metrics.UnannouncedSteps); n != 1 {
 		t.Errorf("%v unannounced steps are counted, want 1", n)
+	}
+}
+
+// Whoever sees all rows gets each once, however often they are issued.
+func TestCopyRows(t *testing.T) {
+	y, r := newFakeLayer(t, 2)
+	y.fault = func(h *pb.Hidden) ([]*pb.Block, error, bool) {
+		return []*pb.Block{{Key: h.Key, Error: &pb.Error{Code: wire.Elsewhere}}}, nil, h.Key.Attempt == 0
+	}
+	rows := 0
+	r.copyRows = func(_ context.Context, h *pb.Hidden) { rows += int(h.Key.Rows) }
+	checkLayer(t, r, 4)
+	if len(y.sent) != 4 || rows != 4 {
+		t.Errorf("%d messages were sent, and %d of 4 rows copied", len(y.sent), rows)
 	}
 }

@@ -72,6 +72,8 @@ type exchange struct {
 	epoch      uint64
 	// announce tells who listens of a step. It returns at once.
 	announce func(context.Context, *pb.Step) error
+	// copyRows sends rows to whoever sees them all, and returns at once; nil: nobody does.
+	copyRows func(context.Context, *pb.Hidden)
 	// shard names a live aggregator: each in its turn, and another one for
 	// another attempt, if there is one; and says whether it takes sums of whole rows.
 	shard func(turn uint64, attempt uint32) (id string, rowSums, ok bool)
@@ -160,6 +162,9 @@ func (r *remote) send(ctx context.Context, p rowsPart, attempt uint32) error {
 	}}
 	if err := r.hop.Send(ctx, r.subject(gate), h); err != nil {
 		return fmt.Errorf("publishing hidden rows: %w", err)
+	}
+	if r.copyRows != nil && attempt == 0 {
+		r.copyRows(ctx, h)
 	}
 	r.progress.Tick()
 	return nil

@@ -115,6 +115,9 @@ func (s *Service) build() {
 		maxPayload: func() int { return int(s.d.Conn.MaxPayload()) }, owner: s.id, epoch: rand.Uint64(),
 		announce: s.announce, shard: s.peers.shard, gate: s.peers.gate, suspect: s.peers.suspect, stats: st, latency: newLatency(), waiters: map[uint64]*remote{},
 	}
+	if s.d.Streams.AllRows {
+		s.exchange.copyRows = s.copyRows
+	}
 	workers := make([]*worker, s.config.Microbatches)
 	for i := range workers {
 		workers[i] = newWorker(s.backbone, s.exchange.worker(i), s.tracer, st)
@@ -134,7 +137,16 @@ func (s *Service) build() {
 
 // announce publishes a step's rows on core NATS, for whoever listens.
 func (s *Service) announce(ctx context.Context, step *pb.Step) error {
+	if s.d.Streams.AllRows {
+		_ = s.d.Conn.Send(ctx, s.d.Subjects.RowsStep(), step, nil) // as copyRows
+	}
 	return s.d.Conn.Send(ctx, s.d.Subjects.Step(), step, nil)
+}
+
+// copyRows publishes rows once more, for predictors that see them all. It waits for nothing,
+// and a copy that is lost is missed by nobody else.
+func (s *Service) copyRows(ctx context.Context, h *pb.Hidden) {
+	_ = s.d.Conn.Send(ctx, s.d.Subjects.Rows(int(h.Key.Layer)), h, nil)
 }
 
 // maxStep is about how long prefill may hold a worker: what streams, and what is

@@ -14,6 +14,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/control/functions"
+	"github.com/switchyard/switchyard/pkg/control/hints"
 	"github.com/switchyard/switchyard/pkg/control/ledger"
 	"github.com/switchyard/switchyard/pkg/control/loads"
 	"github.com/switchyard/switchyard/pkg/control/members"
@@ -40,6 +41,9 @@ type Service struct {
 	loads     *loads.Counter
 	asks      *nats.Subscription // for totals of loads
 	asked     atomic.Bool        // for them, since the last samples
+	hints     *hints.Queue
+	hintsSub  *nats.Subscription
+	badHints  telemetry.Unrepeated
 	view      *members.View
 	own       *bus.Receiving  // rows for this host by name
 	ctx       context.Context // of what Start began, until Stop
@@ -95,7 +99,7 @@ func newOn(on device.Device, d *deployment.Deployment, c Config) *Service {
 		tracer: d.Telemetry.Tracer("expert", id), metrics: d.Telemetry.Metrics,
 		loads:     loads.NewCounter(d.Identity.Model, id, d.Shape.MoE, d.Model.Spec.Experts),
 		functions: map[string]*function{}, plans: map[int]*plan.Layer{}, said: map[int][]*pb.FunctionState{}, serving: make(chan struct{}),
-		awaiting: make(chan struct{}, waitAtOnce), late: wire.Lateness{Shape: d.Shape},
+		awaiting: make(chan struct{}, waitAtOnce), hints: hints.NewQueue(), late: wire.Lateness{Shape: d.Shape},
 	}
 	if n, err := device.Largest(d.Model.Spec, on.Size); err == nil {
 		s.expertBytes = uint64(n)
@@ -131,7 +135,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("receiving this host's rows: %w", err)
 	}
-	return s.listenForAsks()
+	return errors.Join(s.listenForAsks(), s.listenForHints())
 }
 
 // Run follows the plan, and runs a planner, until ctx ends and others have
@@ -147,6 +151,7 @@ func (s *Service) Run(ctx context.Context) error {
 	tasks.Go(func() { deployment.Leave(leave, s.announcer.Run(serving)) })
 	tasks.Go(func() { s.retire(serving) })
 	tasks.Go(func() { s.sendLoads(serving) })
+	tasks.Go(func() { s.takeHints(serving) })
 	tasks.Go(func() { s.awaitServing(serving) })
 	planning, stopPlanning := context.WithCancel(ctx)
 	tasks.Go(func() { s.planner().Run(planning) })
@@ -191,6 +196,9 @@ func (s *Service) Stop(ctx context.Context) error {
 	}
 	if s.asks != nil {
 		_ = s.asks.Unsubscribe() // fails without a connection: then nobody asks either
+	}
+	if s.hintsSub != nil {
+		_ = s.hintsSub.Unsubscribe() // as above
 	}
 	return s.drainAll(ctx)
 }

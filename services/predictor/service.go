@@ -10,6 +10,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/predictors"
 	"github.com/switchyard/switchyard/pkg/policy/predict"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/process/pause"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -23,6 +24,7 @@ type Service struct {
 	hidden   *listener
 	backlog  *backlog
 	work     *worker
+	every    *everyRow // nil: it sees sampled rows alone
 }
 
 // New returns a predictor that is not started.
@@ -48,6 +50,9 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	s.stop = stop
 	if _, err := s.presence.Watch(watching); err != nil {
 		return err
+	}
+	if s.d.Streams.AllRows {
+		s.every = &everyRow{d: s.d}
 	}
 	s.hidden = s.listener()
 	if err := s.hidden.open(); err != nil {
@@ -86,7 +91,23 @@ func (s *Service) Run(ctx context.Context) error {
 	tasks.Go(func() { s.hidden.run(ctx) })
 	tasks.Go(func() { s.predict(ctx) })
 	tasks.Go(func() { s.work.out.Run(ctx) })
+	tasks.Go(func() { s.seeAll(ctx) })
 	return s.presence.Announce(ctx)
+}
+
+// seeAll follows all rows until ctx ends, where they are kept for it. A stream that was made
+// anew is followed from its beginning.
+func (s *Service) seeAll(ctx context.Context) {
+	if s.every == nil {
+		return
+	}
+	for ctx.Err() == nil {
+		if err := s.every.run(ctx); err != nil {
+			s.d.Logger.Warn("rows may be missed", "error", err)
+			_ = pause.For(ctx, period)
+		}
+		s.every.next = 0
+	}
 }
 
 // predict predicts from what comes until ctx ends.

@@ -37,8 +37,13 @@ type ModelFlags struct {
 	LogBytes     string        `default:"4GiB" help:"Most bytes that answers take in the token log; near it new requests are refused." placeholder:"BYTES"`
 	Threads      int           `default:"0" help:"Threads that compute; 0 is one for each core that it may use." placeholder:"N"`
 
+	RowsToPredictor string `default:"sampled" enum:"sampled,all" help:"Rows that predictors see: sampled ones on their way to gates, or all, as copies in a stream of their own for which nothing waits. Attention and predictors need the same." placeholder:"KIND"`
+
 	synthetic string // the shape of random weights in the model's place; empty: there are none
 }
+
+// allRows is the value of --rows-to-predictor by which predictors see every row.
+const allRows = "all"
 
 // SyntheticFlag is of commands that run everything in one process.
 type SyntheticFlag struct {

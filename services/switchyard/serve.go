@@ -187,7 +187,7 @@ func nodeOf(e *env, mf ModelFlags, m *model.Model, p *pool.Pool, t *telemetry.Te
 	logBytes, _ := mf.logBytes() // checked with the other flags
 	return &cluster.Node{Shared: deployment.Settings{
 		Model: m, Pool: p, Prefix: e.Prefix, Name: mf.Name, Hops: mf.hops(), Wire: mf.wire(),
-		Replicas: mf.Replicas, LogAge: mf.LogAge, LogBytes: logBytes, Version: version, Telemetry: t, Logger: e.log,
+		Replicas: mf.Replicas, LogAge: mf.LogAge, LogBytes: logBytes, AllRows: mf.RowsToPredictor == allRows, Version: version, Telemetry: t, Logger: e.log,
 	}}
 }
 

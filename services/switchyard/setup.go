@@ -29,16 +29,18 @@ type SetupCmd struct {
 	ConnectFlags   `embed:""`
 	TelemetryFlags `embed:""`
 
-	Model    []string      `default:"demo" help:"Models whose streams and buckets to make: demo, a directory with a config.json, NAME=DIR, NAME=N with how many layers it has, or nats://NAME of the object store." placeholder:"MODEL,…"`
-	Name     string        `help:"The model's name in subjects, where there is one model; default is the directory's name." placeholder:"NAME"`
-	Hops     string        `default:"unacked" enum:"acked,unacked,core" help:"How tensors travel, as the services have it: acked, unacked or core." placeholder:"KIND"`
-	Replicas int           `default:"0" help:"Replicas of each stream on the NATS cluster; 0 is 1 on one server and 3 on a cluster." placeholder:"N"`
-	LogAge   time.Duration `default:"2h" help:"How long answers are kept, as the services have it." placeholder:"TIME"`
-	LogBytes string        `default:"4GiB" help:"Most bytes that answers take in the token log, as the services have it." placeholder:"BYTES"`
-	Change   []string      `help:"Streams to change in all in which they differ, even if that drops what they hold." placeholder:"STREAM,…"`
-	Remake   []string      `help:"Streams to delete with all that they hold, and to make anew, if they cannot be changed; tensors are all those of tensors." placeholder:"STREAM,…"`
-	Keep     bool          `help:"Go on, and make streams again that a server has lost."`
-	JSON     bool          `name:"json" help:"Print a JSON object for each stream."`
+	Model           []string      `default:"demo" help:"Models whose streams and buckets to make: demo, a directory with a config.json, NAME=DIR, NAME=N with how many layers it has, or nats://NAME of the object store." placeholder:"MODEL,…"`
+	Name            string        `help:"The model's name in subjects, where there is one model; default is the directory's name." placeholder:"NAME"`
+	Hops            string        `default:"unacked" enum:"acked,unacked,core" help:"How tensors travel, as the services have it: acked, unacked or core." placeholder:"KIND"`
+	Replicas        int           `default:"0" help:"Replicas of each stream on the NATS cluster; 0 is 1 on one server and 3 on a cluster." placeholder:"N"`
+	LogAge          time.Duration `default:"2h" help:"How long answers are kept, as the services have it." placeholder:"TIME"`
+	LogBytes        string        `default:"4GiB" help:"Most bytes that answers take in the token log, as the services have it." placeholder:"BYTES"`
+	RowsToPredictor string        `default:"sampled" enum:"sampled,all" help:"Rows that predictors see, as the services have it: sampled or all." placeholder:"KIND"`
+
+	Change []string `help:"Streams to change in all in which they differ, even if that drops what they hold." placeholder:"STREAM,…"`
+	Remake []string `help:"Streams to delete with all that they hold, and to make anew, if they cannot be changed; tensors are all those of tensors." placeholder:"STREAM,…"`
+	Keep   bool     `help:"Go on, and make streams again that a server has lost."`
+	JSON   bool     `name:"json" help:"Print a JSON object for each stream."`
 }
 
 // Run makes the streams, says what became of them, and keeps them if it is to.
@@ -96,7 +98,7 @@ func (c *SetupCmd) models(prefix string) (models []bus.Model, err error) {
 			return nil, usage(err)
 		}
 		names := schemas.NewSubjects(prefix, cmp.Or(c.Name, m.Name))
-		streams := schemas.Streams{Subjects: names, Hops: schemas.Hops(c.Hops), LogAge: c.LogAge, LogBytes: logBytes}
+		streams := schemas.Streams{Subjects: names, Hops: schemas.Hops(c.Hops), LogAge: c.LogAge, LogBytes: logBytes, AllRows: c.RowsToPredictor == allRows}
 		if m.Positions > 0 {
 			streams.PromptBytes = schemas.MaxPrompt(m.Positions)
 		}

@@ -58,6 +58,8 @@ type Settings struct {
 	LogAge time.Duration
 	// LogBytes bounds them; 0 is the default.
 	LogBytes int64
+	// AllRows keeps copies of all rows for predictors.
+	AllRows bool
 	// Replicas of the streams; 0 is one on one server, three on a cluster.
 	Replicas  int
 	Telemetry *telemetry.Telemetry
@@ -150,7 +152,7 @@ func Open(ctx context.Context, s Settings) (*Deployment, error) {
 	names := schemas.NewSubjects(s.Prefix, s.Name)
 	d := &Deployment{
 		Conn: s.Conn, Hop: bus.NewHop(s.Conn, s.Hops), Logs: s.Conn, Subjects: names,
-		Streams: schemas.Streams{Subjects: names, Hops: s.Hops, LogAge: s.LogAge, LogBytes: s.LogBytes, PromptBytes: schemas.MaxPrompt(s.Model.Spec.LongestRequest())},
+		Streams: schemas.Streams{Subjects: names, Hops: s.Hops, LogAge: s.LogAge, LogBytes: s.LogBytes, PromptBytes: schemas.MaxPrompt(s.Model.Spec.LongestRequest()), AllRows: s.AllRows},
 		Model:   s.Model, Pool: s.Pool, Wire: s.Wire, Identity: id,
 		Telemetry: s.Telemetry, Loads: s.Loads, Steps: s.Steps, Logger: s.Logger, traffic: s.Traffic, replica: s.Replica, process: thisProcess(s.Version), tellStages: s.TellStages, class: cmp.Or(s.Class, cpu.Class()), replicas: s.Replicas,
 	}

@@ -16,7 +16,9 @@ type HostMetrics struct {
 	// ColdStart observes the seconds from such rows to a warm function.
 	ColdStart prometheus.Histogram
 	// Slow are hosts that gates find slow: "avoided", or "tried" with a little.
-	Slow      *Mirror
+	Slow *Mirror
+	// Hints counts the hints of predictors: "taken", "refused" or "dropped".
+	Hints     *prometheus.CounterVec
 	evictions *prometheus.CounterVec
 	loaded    *prometheus.HistogramVec
 
@@ -31,6 +33,7 @@ func newHostMetrics() HostMetrics {
 		ColdStarts: counter("cold_starts_total", "Functions that rows found cold, and that were loaded for them."),
 		ColdStart:  histogram("cold_start_seconds", "Time from the first rows for a cold function to it being warm.", loadBuckets),
 		Slow:       newMirror("slow_hosts", "Expert hosts that gates find slow, by state: avoided, or tried with a little.", "state"),
+		Hints:      counters("hints_total", "Hints of predictors that expert hosts got, by outcome: taken, refused (of units that cannot be) or dropped (the oldest, for newer ones).", "outcome"),
 		quarantine: counters("quarantine_changes_total", "Gates' decisions about slow expert hosts, by the host's new state: avoided, tried or trusted.", "state"),
 		evictions:  counters("function_evictions_total", "Functions whose memory was freed, by cause: expired (not needed for the keep-alive time) or pressure (others needed the room).", "cause"),
 		loaded:     histograms("expert_load_seconds", "Time of a load of an expert, by how it ended: warm, failed or cancelled.", loadBuckets, "outcome"),
@@ -41,7 +44,7 @@ func newHostMetrics() HostMetrics {
 var loadBuckets = prometheus.ExponentialBuckets(1e-3, 4, 9)
 
 func (h HostMetrics) all() []prometheus.Collector {
-	return []prometheus.Collector{h.Functions, h.Memory, h.Loads, h.ColdStarts, h.ColdStart, h.evictions, h.loaded, h.Slow, h.quarantine}
+	return []prometheus.Collector{h.Functions, h.Memory, h.Loads, h.ColdStarts, h.ColdStart, h.evictions, h.loaded, h.Slow, h.quarantine, h.Hints}
 }
 
 // begin makes the counters at 0, as those of Metrics.
@@ -49,10 +52,16 @@ func (h HostMetrics) begin() {
 	for _, cause := range []string{"expired", "pressure"} {
 		h.evictions.WithLabelValues(cause)
 	}
+	for _, outcome := range []string{"taken", "refused", "dropped"} {
+		h.Hints.WithLabelValues(outcome)
+	}
 	for _, state := range []string{"avoided", "tried", "trusted"} {
 		h.quarantine.WithLabelValues(state)
 	}
 }
+
+// Hinted counts a hint by what became of it.
+func (h HostMetrics) Hinted(outcome string) { h.Hints.WithLabelValues(outcome).Inc() }
 
 // Evicted counts a function whose memory was freed, by cause.
 func (h HostMetrics) Evicted(cause string) { h.evictions.WithLabelValues(cause).Inc() }

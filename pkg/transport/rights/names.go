@@ -13,7 +13,7 @@ type names struct {
 
 func newNames(prefix string, m Model) names {
 	s := schemas.NewSubjects(prefix, m.Name)
-	return names{Subjects: s, streams: schemas.Streams{Subjects: s}, layers: m.MoELayers}
+	return names{Subjects: s, streams: schemas.Streams{Subjects: s, AllRows: true}, layers: m.MoELayers}
 }
 
 // under is every subject that begins so.

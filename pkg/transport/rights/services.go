@@ -36,7 +36,7 @@ func services() []role {
 		},
 		{
 			"predictor", "tells loads ahead", predicting,
-			"read hidden rows; predict wrong loads, which move replicas and change no token",
+			"read hidden rows, and the tokens of steps; predict wrong loads and give wrong hints, which move replicas and change no token",
 			"send rows, write plans",
 		},
 		{
@@ -199,7 +199,7 @@ func attending(n names) []Grant {
 		{Reason: "to keep what is given up", Publish: []string{under(n.Dead("sequence"))}},
 		logging(n),
 		{Reason: "to announce its steps to whoever listens", Publish: []string{n.Step()}},
-		{Reason: "to send rows to the gates", Publish: []string{n.AnyHidden(), n.AnyGate()}},
+		{Reason: "to send rows to the gates, and copies to the predictors that want them all", Publish: []string{n.AnyHidden(), n.AnyGate(), n.AnyRows()}},
 		taking("to take blocks", []string{n.AnyBlock()}, n.streams.Block().Name),
 		{Reason: "to wait for hosts that load a function", Subscribe: []string{n.key("functions", "*.*")}},
 		{Reason: "to end requests", Subscribe: []string{n.AnyCancelled(), n.AnyStop()}},
@@ -227,6 +227,7 @@ func hosting(n names) []Grant {
 		taking("to take rows of its functions", []string{n.functions(), n.AnyHost()}, append(n.experts(), n.streams.Host().Name)...),
 		{Reason: "to drop the groups of functions that are no more", Publish: drop},
 		{Reason: "to send what it computed, or to refuse rows", Publish: []string{n.AnyPartial(), n.AnyBlock()}},
+		{Reason: "to be told which experts it will need", Subscribe: []string{n.AnyHint()}},
 		{Reason: "to say what each expert computed", Publish: []string{n.Load()}, Subscribe: []string{n.LoadAsk()}},
 	}, planning(n))
 }
@@ -239,7 +240,11 @@ func aggregating(n names) []Grant {
 }
 
 func predicting(n names) []Grant {
-	return append(joining(n), Grant{Reason: "to look at rows on their way to gates", Subscribe: []string{n.AnyHidden(), n.AnyGate()}})
+	return append(joining(n), []Grant{
+		{Reason: "to look at rows on their way to gates, and at the steps they are of", Subscribe: []string{n.AnyHidden(), n.AnyGate(), n.Step()}},
+		{Reason: "to see the copies of all rows, where they are kept for it", Publish: follow(n.streams.Rows().Name)},
+		{Reason: "to tell hosts which experts they will need", Publish: []string{n.AnyHint()}},
+	}...)
 }
 
 func scaling(n names) []Grant {
