@@ -60,7 +60,7 @@ func (g *group) mark(from, to int) (n int) {
 const groupBytes = 512
 
 func (g *group) size() int {
-	return groupBytes + 4*cap(g.x) + 4*cap(g.place) + 8*cap(g.seen) + len(g.awaits) + functionBytes*cap(g.functions)
+	return groupBytes + 4*cap(g.x) + 4*cap(g.place) + 8*cap(g.seen) + len(g.awaits) + functionBytes*cap(g.functions) + len(g.fates.GetCodes())
 }
 
 // outcome says what a partial did.

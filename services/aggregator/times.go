@@ -7,6 +7,7 @@ import pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 type times struct {
 	gate      *pb.GateTime
 	functions []*pb.FunctionTime
+	fates     *pb.Fates // nil: all slots had their own experts
 }
 
 // functionBytes is about what a function's time takes.
@@ -15,6 +16,9 @@ const functionBytes = 128
 func (t *times) add(p *pb.Partial) {
 	if t.gate == nil {
 		t.gate = p.Gate
+	}
+	if t.fates == nil {
+		t.fates = p.Fates
 	}
 	if p.Function != nil {
 		t.functions = append(t.functions, p.Function)

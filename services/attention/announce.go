@@ -32,6 +32,7 @@ func (r *remote) begin(ctx context.Context, runs []*pb.Run, stamp *pb.Stamp, end
 	next := pass{step: r.next.Add(1), phases: phasesOf(runs), stamp: stamp, end: end}
 	r.mu.Lock() // a late block may ask which step it is
 	r.pass = next
+	r.fates.begin(countRows(runs))
 	r.mu.Unlock()
 	err := r.announce(ctx, &pb.Step{
 		Version: schemas.Version, Model: r.identity.Model, Owner: r.owner, Epoch: r.epoch,
@@ -85,7 +86,7 @@ func cutPhases(phases []*pb.PhaseRange, first, rows int) (cut []*pb.PhaseRange) 
 		case from == at && to == at+int(p.Rows):
 			cut = append(cut, p)
 		case from < to:
-			cut = append(cut, &pb.PhaseRange{Phase: p.Phase, Rows: uint32(to - from)})
+			cut = append(cut, &pb.PhaseRange{Phase: p.Phase, Rows: uint32(to - from), Own: p.Own})
 		}
 		at += int(p.Rows)
 	}

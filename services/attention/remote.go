@@ -46,6 +46,7 @@ type remote struct {
 	missing int
 	issued  []time.Time    // by attempt; the first is that of Start
 	layers  []ledger.Layer // of the step
+	fates   stepFates
 	whole   chan struct{}
 	hurried chan struct{}
 	// declined: who got the newest attempt leaves it to others.
@@ -67,6 +68,7 @@ type exchange struct {
 	hop        sender
 	wire       tensor.Wire
 	d, topK    int
+	moeLayers  []int // that have experts
 	maxPayload func() int
 	owner      string
 	epoch      uint64
@@ -93,7 +95,7 @@ type exchange struct {
 
 // worker makes the replica's way out for one microbatch at a time.
 func (x *exchange) worker(microbatch int) *remote {
-	return &remote{exchange: x, microbatch: uint32(microbatch), whole: make(chan struct{}, 1), hurried: make(chan struct{}, 1), declined: make(chan struct{}, 1)}
+	return &remote{exchange: x, fates: stepFates{layers: x.moeLayers, slots: x.topK}, microbatch: uint32(microbatch), whole: make(chan struct{}, 1), hurried: make(chan struct{}, 1), declined: make(chan struct{}, 1)}
 }
 
 // Start publishes the rows of x (R, D) for the layer's gate.
@@ -300,9 +302,13 @@ func (r *remote) fill(p *rowsPart, b *pb.Block) error {
 		r.failure, r.missing = b.Error, 0
 		return nil
 	}
+	if err := r.fates.check(p, b.Fates); err != nil {
+		return err
+	}
 	if err := tensor.Decode(r.out[p.first*r.d:(p.first+p.rows)*r.d], b.Tensor, r.d); err != nil {
 		return err
 	}
+	r.fates.take(r.layer, p, len(r.x)/r.d, b.Fates)
 	p.arrived = true
 	r.missing--
 	return nil

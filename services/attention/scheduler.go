@@ -44,6 +44,8 @@ type scheduler struct {
 	// failures are those of the device in a row; broken is why it is not used any more.
 	failures int
 	broken   error
+	// stamp is what gates are to obey in a step that begins now; nil: nothing.
+	stamp func() *pb.Stamp
 
 	items    []batching.Item
 	ready    []*sequence
@@ -97,6 +99,9 @@ func (d *scheduler) next() (*microbatch, *worker) {
 		return nil, nil
 	}
 	mb := newMicrobatch(d.ready, d.takes)
+	if d.stamp != nil {
+		mb.stamp = d.stamp()
+	}
 	d.rotate(mb)
 	w := d.idle[len(d.idle)-1]
 	d.idle = d.idle[:len(d.idle)-1]
@@ -226,6 +231,7 @@ func errorEnd(code, message string) *pb.Terminal {
 // advance writes what a step made of a sequence to its log.
 func (d *scheduler) advance(p *part) {
 	s := p.s
+	s.fates.add(s, p)
 	s.done += p.rows
 	s.doubtful = s.doubtful && len(p.scores)+len(p.choices) == 0
 	for i := 0; i < len(p.scores) && s.end == nil; i++ {
@@ -237,7 +243,9 @@ func (d *scheduler) advance(p *part) {
 			s.first = d.now()
 			d.stats.answers(s)
 		}
-		d.append(s, &pb.Record{Kind: &pb.Record_Token{Token: s.take(p.choices[i])}})
+		token := s.take(p.choices[i])
+		token.Fates = s.fates.give()
+		d.append(s, &pb.Record{Kind: &pb.Record_Token{Token: token}})
 	}
 	if s.end == nil && s.pending() == 0 {
 		s.end = &pb.Terminal{FinishReason: "length"} // nothing but scores was asked for

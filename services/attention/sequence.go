@@ -47,6 +47,8 @@ type sequence struct {
 	ended bool
 	end   *pb.Terminal
 
+	fates logFates // of rows since the newest token
+
 	traceparent string    // empty: not sampled
 	accepted    time.Time // this host's clock, corrected by the log's timestamps
 	queued      time.Duration

@@ -111,7 +111,7 @@ func (s *Service) build() {
 	st := &stats{metrics: s.metrics, presence: s.presence, kv: s.kv, model: s.d.Subjects.Model, log: s.d.Logger, steps: s.d.Steps}
 	st.observers = observe(s.metrics, s.d.MoELayers())
 	s.exchange = &exchange{
-		subjects: s.d.Subjects, identity: s.d.Identity, hop: s.d.Hop, wire: s.d.Wire, d: s.d.Model.Spec.Hidden, topK: s.d.Model.Spec.TopK,
+		subjects: s.d.Subjects, identity: s.d.Identity, hop: s.d.Hop, wire: s.d.Wire, d: s.d.Model.Spec.Hidden, topK: s.d.Model.Spec.TopK, moeLayers: s.d.MoELayers(),
 		maxPayload: func() int { return int(s.d.Conn.MaxPayload()) }, owner: s.id, epoch: rand.Uint64(),
 		announce: s.announce, shard: s.peers.shard, gate: s.peers.gate, suspect: s.peers.suspect, stats: st, latency: newLatency(), waiters: map[uint64]*remote{},
 	}

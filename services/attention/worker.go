@@ -38,6 +38,7 @@ type part struct {
 	// those that fill places; and the scores of prompt positions.
 	choices []sampling.Choice
 	scores  []*pb.Score
+	fates   *pb.Fates // of its rows; nil: all slots had their own experts
 }
 
 // shares are what each sequence had of the microbatch.
@@ -153,6 +154,7 @@ func (w *worker) compute(ctx context.Context, mb *microbatch) error {
 		return err
 	}
 	mb.heads = time.Since(began) - mb.layers
+	w.remote.tellFates(mb)
 	w.stats.step(mb, &ledger.Step{Number: w.remote.step, Began: began, Rows: mb.rows, Own: w.step.Clock.Spent, Layers: w.remote.layers})
 	return nil
 }

@@ -127,7 +127,7 @@ func (c *computer) compute(d *pb.Dispatch, took *pb.FunctionTime) (*pb.Partial, 
 	t := tensor.Encode(c.wire, out, width, c.buf)
 	c.buf = t.Data
 	took.TransferNs += watch.Lap()
-	return &pb.Partial{Key: d.Key, Place: places, Tensor: t, Awaits: d.Awaits, Gate: d.Gate, Function: took}, nil
+	return &pb.Partial{Key: d.Key, Place: places, Tensor: t, Awaits: d.Awaits, Gate: d.Gate, Function: took, Fates: d.Fates}, nil
 }
 
 // sources are the tensor's rows of places, which ascend.
@@ -162,6 +162,6 @@ func cut(p *pb.Partial, maxRows int) []*pb.Partial {
 			},
 		})
 	}
-	out[0].Gate, out[0].Function = p.Gate, p.Function
+	out[0].Gate, out[0].Function, out[0].Fates = p.Gate, p.Function, p.Fates
 	return out
 }

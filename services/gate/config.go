@@ -4,6 +4,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/device/cuda"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
 // Config is what an operator sets.
@@ -11,6 +12,9 @@ type Config struct {
 	// GPU is what chooses experts in the CPU's place; nil is none. A gate takes as much of
 	// its memory as the gates' weights and buffers need.
 	GPU *gpus.GPU
+	// Fates says what became of the slots of hidden rows, for tests of what follows from it;
+	// nil: each has its own expert.
+	Fates func(*pb.Hidden) *pb.Fates
 }
 
 // Check refuses a model whose gates the GPU does not compute.

@@ -198,12 +198,16 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 // dispatch sends the rows that route has routed. If nobody is to compute any, it
 // answers itself: a gate may send blocks anyway, and the rows need no aggregator.
 func (s *Service) dispatch(ctx context.Context, h *pb.Hidden, all []outgoing, took *pb.GateTime) error {
+	var fates *pb.Fates
+	if s.config.Fates != nil {
+		fates = s.config.Fates(h)
+	}
 	if len(all) == 0 {
 		block := zeros(s.d.Wire, h.Key, s.d.Shape.Hidden)
-		block.Gate = took
+		block.Gate, block.Fates = took, fates
 		return wire.SendBlock(ctx, s.d.Hop, s.d.Subjects, block)
 	}
-	all[0].Gate = took
+	all[0].Gate, all[0].Fates = took, fates
 	for _, out := range all {
 		if err := s.d.Hop.Send(ctx, s.to.address(out), out.Dispatch); err != nil {
 			return fmt.Errorf("dispatching to function %s of layer %d: %w", out.function, h.Key.Layer, err)

@@ -314,3 +314,26 @@ func FuzzChain(f *testing.F) {
 		}
 	})
 }
+
+// Tokens of a packed log have the fates that they had.
+func TestPackedFates(t *testing.T) {
+	first, third := tokenIn(1, 0, 5), tokenIn(1, 2, 6)
+	first.GetToken().Fates = []*pb.Fates{{Rows: 3, Layers: 1, Slots: 2}, {Rows: 1, Layers: 1, Slots: 2, Codes: []byte{2, 4}}}
+	third.GetToken().Fates = []*pb.Fates{{Rows: 1, Layers: 1, Slots: 2, Omitted: true}}
+	log := []*pb.Record{accept(opening(0)), first, tokenIn(1, 1, 4), third, terminal("stop")}
+	p := Packer{Limit: 1 << 20}
+	for _, r := range log {
+		p.Add(r)
+	}
+	if got := unfold(p.Packed()); !sameRecords(bare(got), bare(log)) {
+		t.Errorf("%v, want %v", bare(got), bare(log))
+	}
+	small := Packer{Limit: 80}
+	first.GetToken().Fates[1].Codes = make([]byte, 100)
+	for _, r := range log {
+		small.Add(r)
+	}
+	if small.Packed() != nil {
+		t.Error("fates do not count against the limit")
+	}
+}

@@ -51,6 +51,11 @@ func (p *Packer) token(t *pb.Token) {
 	p.packed.TokenIds = append(p.packed.TokenIds, t.Id)
 	p.packed.Stop = t.Stop
 	p.size += 5
+	if len(t.Fates) > 0 {
+		of := &pb.TokenFates{Index: t.Index, Fates: t.Fates}
+		p.packed.Fates = append(p.packed.Fates, of)
+		p.size += entrySize(proto.Size(of))
+	}
 	if t.Logprobs != nil {
 		p.packed.Logprobs = append(p.packed.Logprobs, t.Logprobs)
 		p.size += entrySize(proto.Size(t.Logprobs))
@@ -76,8 +81,12 @@ func unfold(p *pb.Packed) []*pb.Record {
 	for _, s := range p.Scores {
 		out = append(out, &pb.Record{Epoch: packedEpoch, Kind: &pb.Record_Score{Score: s}})
 	}
+	fates := map[int32][]*pb.Fates{}
+	for _, f := range p.Fates {
+		fates[f.GetIndex()] = f.GetFates()
+	}
 	for i, id := range p.TokenIds {
-		t := &pb.Token{Index: int32(i), Id: id, Stop: p.Stop && i == len(p.TokenIds)-1}
+		t := &pb.Token{Index: int32(i), Id: id, Stop: p.Stop && i == len(p.TokenIds)-1, Fates: fates[int32(i)]}
 		if i < len(p.Logprobs) {
 			t.Logprobs = p.Logprobs[i]
 		}

@@ -46,6 +46,9 @@ func (s *Shape) CheckHidden(h *pb.Hidden) (rows int, err error) {
 	if rows != int(h.Key.Rows) {
 		return 0, fmt.Errorf("%w: key of %d rows, tensor of %d", ErrMalformed, h.Key.Rows, rows)
 	}
+	if err := s.checkDirectives(h); err != nil {
+		return 0, err
+	}
 	return rows, checkPhases(h)
 }
 
@@ -81,6 +84,9 @@ func (s *Shape) CheckDispatch(d *pb.Dispatch) (rows int, err error) {
 		return 0, fmt.Errorf("%w: dispatch with %d experts, %d places, %d weights", ErrMalformed, n, len(d.Place), len(d.Weight))
 	}
 	units, err := s.units(d)
+	if err == nil {
+		err = s.CheckFates(d.Key, d.Fates)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -142,6 +148,9 @@ func (s *Shape) CheckPartial(p *pb.Partial) (rows int, err error) {
 	}
 	if rows == 0 || len(p.Place) != rows {
 		return 0, fmt.Errorf("%w: partial of %d rows with %d places", ErrMalformed, rows, len(p.Place))
+	}
+	if err := s.CheckFates(p.Key, p.Fates); err != nil {
+		return 0, err
 	}
 	return rows, s.checkOutputs(p)
 }

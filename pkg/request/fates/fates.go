@@ -1,0 +1,168 @@
+// Package fates is what became of each row × layer × slot: whether the expert that the gate
+// chose has computed it, a united expert in its place, or nobody. The codec is of messages
+// and of the token log: where all slots had their own experts there is nothing.
+package fates
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// Code is what became of one slot.
+type Code uint8
+
+// The codes, with the numbers that are stored.
+const (
+	Own     Code = 0 // the expert that the gate chose
+	United  Code = 1 // the united expert of its group
+	LeftOut Code = 2 // nobody: it adds nothing
+	codes        = 3
+)
+
+// ErrFates is wrapped by what is wrong with fates.
+var ErrFates = errors.New("fates")
+
+// MaxSlots bounds the row × layer × slots of one Fates: memory follows the numbers of a
+// message only up to here.
+const MaxSlots = 1 << 24
+
+// The forms of codes, their first byte. Of both the shorter one is used.
+const (
+	formRuns  = 1 // uvarints: length·4 + code
+	formPairs = 2 // two bits each, the lowest of a byte first
+)
+
+// Shape is of what the fates are: so many rows, layers that have experts, and slots.
+type Shape struct{ Rows, Layers, Slots int }
+
+func (s Shape) size() int { return s.Rows * s.Layers * s.Slots }
+
+// Encode is the fates of a shape; nil where all slots had their own experts.
+func Encode(s Shape, of []Code) *pb.Fates {
+	plain := true
+	for _, c := range of {
+		plain = plain && c == Own
+	}
+	if plain {
+		return nil
+	}
+	f := Plain(s)
+	f.Codes = runs(of)
+	if n := 1 + (len(of)+3)/4; n < len(f.Codes) {
+		f.Codes = pairs(of, n)
+	}
+	return f
+}
+
+// Plain is written out that all slots had their own experts, for rows beside which others had not.
+func Plain(s Shape) *pb.Fates {
+	return &pb.Fates{Rows: uint32(s.Rows), Layers: uint32(s.Layers), Slots: uint32(s.Slots)}
+}
+
+func runs(of []Code) []byte {
+	out := []byte{formRuns}
+	for i := 0; i < len(of); {
+		n := 1
+		for i+n < len(of) && of[i+n] == of[i] {
+			n++
+		}
+		out = binary.AppendUvarint(out, uint64(n)<<2|uint64(of[i]))
+		i += n
+	}
+	return out
+}
+
+func pairs(of []Code, n int) []byte {
+	out := make([]byte, n)
+	out[0] = formPairs
+	for i, c := range of {
+		out[1+i/4] |= byte(c) << (2 * (i % 4))
+	}
+	return out
+}
+
+// Check says what is wrong with fates, whatever their shape.
+func Check(f *pb.Fates) error {
+	_, err := Decode(f)
+	return err
+}
+
+// CheckShape is Check for those of a shape that is known.
+func CheckShape(f *pb.Fates, s Shape) error {
+	if f == nil {
+		return nil
+	}
+	if got := ShapeOf(f); got != s {
+		return fmt.Errorf("%w of %d rows, %d layers and %d slots, want %d, %d and %d", ErrFates, got.Rows, got.Layers, got.Slots, s.Rows, s.Layers, s.Slots)
+	}
+	return Check(f)
+}
+
+// ShapeOf is what fates are of.
+func ShapeOf(f *pb.Fates) Shape {
+	return Shape{int(f.GetRows()), int(f.GetLayers()), int(f.GetSlots())}
+}
+
+// Decode is a code for each slot. Fates that were omitted have none, which is no error.
+func Decode(f *pb.Fates) ([]Code, error) {
+	rows, layers, slots := uint64(f.GetRows()), uint64(f.GetLayers()), uint64(f.GetSlots())
+	switch {
+	case rows == 0 || layers == 0 || slots == 0 || rows > MaxSlots || layers > MaxSlots/rows || slots > MaxSlots/(rows*layers):
+		return nil, fmt.Errorf("%w of %d rows, %d layers and %d slots; they have 1 to %d together", ErrFates, rows, layers, slots, MaxSlots)
+	case f.Omitted && len(f.Codes) > 0:
+		return nil, fmt.Errorf("%w that were omitted, with %d bytes of codes", ErrFates, len(f.Codes))
+	case f.Omitted:
+		return nil, nil
+	}
+	out := make([]Code, rows*layers*slots)
+	if len(f.Codes) == 0 {
+		return out, nil
+	}
+	if f.Codes[0] == formPairs {
+		return out, readPairs(out, f.Codes[1:])
+	}
+	if f.Codes[0] != formRuns {
+		return nil, fmt.Errorf("%w in form %d; known are %d (runs) and %d (pairs)", ErrFates, f.Codes[0], formRuns, formPairs)
+	}
+	return out, readRuns(out, f.Codes[1:])
+}
+
+func readPairs(out []Code, body []byte) error {
+	if len(body) != (len(out)+3)/4 {
+		return fmt.Errorf("%w of %d slots in %d bytes", ErrFates, len(out), len(body))
+	}
+	for i := range out {
+		if out[i] = Code(body[i/4] >> (2 * (i % 4)) & 3); out[i] >= codes {
+			return fmt.Errorf("%w: slot %d has code %d, which is unknown", ErrFates, i, out[i])
+		}
+	}
+	if past := len(out) % 4; past > 0 && body[len(body)-1]>>(2*past) != 0 {
+		return fmt.Errorf("%w with bits beyond the last slot", ErrFates)
+	}
+	return nil
+}
+
+func readRuns(out []Code, body []byte) error {
+	for at := 0; at < len(out); {
+		v, n := binary.Uvarint(body)
+		if n <= 0 {
+			return fmt.Errorf("%w: runs of %d of %d slots", ErrFates, at, len(out))
+		}
+		run, code := v>>2, Code(v&3)
+		if run == 0 || run > uint64(len(out)-at) || code >= codes {
+			return fmt.Errorf("%w: a run of %d slots of code %d, with %d left", ErrFates, run, code, len(out)-at)
+		}
+		for range run {
+			out[at] = code
+			at++
+		}
+		body = body[n:]
+	}
+	if len(body) > 0 {
+		return fmt.Errorf("%w: %d bytes behind the last run", ErrFates, len(body))
+	}
+	return nil
+}
