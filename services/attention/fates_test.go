@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/control/ledger"
 	"github.com/switchyard/switchyard/pkg/request/fates"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -93,5 +94,22 @@ func TestLogFates(t *testing.T) {
 	step(1, &pb.Fates{Rows: 1, Layers: 1, Slots: 1, Codes: make([]byte, maxFates+1)})
 	if got := token(); len(got) != 1 || !got[0].Omitted || len(got[0].Codes) > 0 {
 		t.Error("too long, and kept")
+	}
+}
+
+// Whoever hears of steps hears of each dispatch, of every part of a layer.
+func TestEachFunction(t *testing.T) {
+	y, r := newFakeLayer(t, 2)
+	r.stats.steps = func(*ledger.Step) {}
+	y.fault = func(h *pb.Hidden) ([]*pb.Block, error, bool) {
+		b := twice(h)
+		b.Functions = []*pb.FunctionTime{{Function: 7, Rows: 2}, {Function: 8, Rows: 1}}
+		return []*pb.Block{b}, nil, true
+	}
+	for range 2 {
+		checkLayer(t, r, 4)
+	}
+	if len(r.layers) != 2 || len(r.layers[0].Each) != 4 || r.layers[1].Each[2].Part != 2 {
+		t.Errorf("%+v", r.layers)
 	}
 }

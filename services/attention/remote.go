@@ -3,6 +3,7 @@ package attention
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,6 +47,7 @@ type remote struct {
 	missing int
 	issued  []time.Time    // by attempt; the first is that of Start
 	layers  []ledger.Layer // of the step
+	each    []ledger.Function
 	fates   stepFates
 	whole   chan struct{}
 	hurried chan struct{}
@@ -114,7 +116,7 @@ func (r *remote) Start(ctx context.Context, layer int, x []float32) (forward.Pen
 func (r *remote) prepare(layer int, x []float32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.layer, r.x = layer, x
+	r.layer, r.x, r.each = layer, x, r.each[:0]
 	rows := len(x) / r.d
 	r.out = tensor.Resize(r.out, len(x))
 	r.parts = split(r.parts[:0], rows, r.rowsPerMessage())
@@ -281,6 +283,7 @@ func (r *remote) take(b *pb.Block) error {
 // that one's group is what the layer has waited for.
 func (r *remote) account(b *pb.Block) {
 	l, cut := ledger.Join(time.Since(r.issued[0]), b, int(b.Key.Rows)*r.topK)
+	l.Each = slices.Clone(r.each)
 	r.layers = append(r.layers, l)
 	r.stats.cut(cut)
 	at := min(int(b.Key.Attempt), len(r.issued)-1)
@@ -307,6 +310,9 @@ func (r *remote) fill(p *rowsPart, b *pb.Block) error {
 	}
 	if err := tensor.Decode(r.out[p.first*r.d:(p.first+p.rows)*r.d], b.Tensor, r.d); err != nil {
 		return err
+	}
+	if r.stats.steps != nil {
+		r.each = ledger.Each(r.each, time.Since(r.issued[0]), b, p.rows*r.topK)
 	}
 	r.fates.take(r.layer, p, len(r.x)/r.d, b.Fates)
 	p.arrived = true

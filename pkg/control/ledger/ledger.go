@@ -61,6 +61,8 @@ type Layer struct {
 	Functions int
 	// Attempt is how often the group was issued before.
 	Attempt uint32
+	// Each are all dispatches of all groups, where somebody hears of steps.
+	Each []Function
 }
 
 // Time is the layer forward time of MoEless (section 3.3): the slowest expert
