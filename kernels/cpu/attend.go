@@ -61,13 +61,23 @@ func Attend(out, q []float32, h Heads, pages [][]float32, start, end int, scale 
 // AttendSinks is Attend with a further score (KV, Group) for each query head, which
 // takes part in the softmax and has no value; without sinks it is Attend.
 func AttendSinks(out, q []float32, h Heads, pages [][]float32, start, end int, scale float32, sinks, scratch []float32) {
+	AttendWeights(nil, out, q, h, pages, start, end, scale, sinks, scratch)
+}
+
+// AttendWeights is AttendSinks, and sets weights (end) to the sum over all query heads of what
+// each position's value counts; nil: nobody asks. The bits of out are the same.
+func AttendWeights(weights, out, q []float32, h Heads, pages [][]float32, start, end int, scale float32, sinks, scratch []float32) {
 	checkAttend(out, q, h, pages, start, end, scratch)
+	if weights != nil {
+		mustMatch("AttendWeights", end, len(weights))
+		clear(weights)
+	}
 	if sinks != nil {
 		mustMatch("AttendSinks", h.KV*h.Group, len(sinks))
 	}
 	a := attention{g: h.Group, c: h.Dim, start: start, end: end, first: start / PagePositions, last: (end - 1) / PagePositions}
 	a.ld = (a.last - a.first + 1) * PagePositions
-	a.pages, a.valuesAt, a.step = pages, h.Dim*PagePositions, h.Dim
+	a.pages, a.valuesAt, a.step, a.weights = pages, h.Dim*PagePositions, h.Dim, weights
 	for a.head = 0; a.head < h.KV; a.head += a.heads {
 		a.heads = min(h.together(), h.KV-a.head)
 		at := a.head * h.Group * h.Dim
@@ -101,6 +111,7 @@ type attention struct {
 	sums        []float32 // (heads, g)
 	sinks       []float32 // (heads, g), or nil
 	rest        []float32 // what mixRest needs
+	weights     []float32 // by absolute position, or nil
 }
 
 func (a *attention) run(out, q []float32, scale float32, scratch []float32) {
@@ -121,6 +132,7 @@ func (a *attention) finish(out []float32, scale float32) {
 	rows := a.heads * a.g
 	for r := range rows {
 		a.weigh(r, scale)
+		a.addWeights(r)
 	}
 	a.mix(out)
 	for r := range rows {
@@ -169,6 +181,17 @@ func (a *attention) weigh(r int, scale float32) {
 	a.sums[r] = tree(&acc)
 	if a.sinks != nil {
 		a.sums[r] += exp32(a.sinks[r] - top)
+	}
+}
+
+// addWeights adds the shares of row r.
+func (a *attention) addWeights(r int) {
+	if a.weights == nil {
+		return
+	}
+	s, share := a.scores[r*a.ld+a.start-a.first*PagePositions:], 1/a.sums[r]
+	for p := a.start; p < a.end; p++ {
+		a.weights[p] += s[p-a.start] * share
 	}
 }
 

@@ -25,11 +25,12 @@ type RecordFlags struct {
 
 // RecordCmd writes what a model's gates see and choose on real texts.
 type RecordCmd struct {
-	Model  string   `help:"Hugging Face model directory; without it the demo model in this binary." placeholder:"DIR"`
-	Out    string   `required:"" help:"File to write, in the safetensors format." placeholder:"FILE"`
-	Inputs bool     `default:"true" negatable:"" help:"Also write the gates' inputs, which training needs and simulating does not."`
-	JSON   bool     `name:"json" help:"Print a JSON object."`
-	More   []string `arg:"" optional:"" name:"text" help:"Further files of texts."`
+	Model    string   `help:"Hugging Face model directory; without it the demo model in this binary." placeholder:"DIR"`
+	Out      string   `required:"" help:"File to write, in the safetensors format." placeholder:"FILE"`
+	Inputs   bool     `default:"true" negatable:"" help:"Also write the gates' inputs, which training needs and simulating does not."`
+	Features bool     `help:"Also write, of each row and layer, the position of the key that counted most in the attention before the gate (its weights summed over the heads); for grouped-query attention."`
+	JSON     bool     `name:"json" help:"Print a JSON object."`
+	More     []string `arg:"" optional:"" name:"text" help:"Further files of texts."`
 
 	RecordFlags `embed:""`
 }
@@ -49,7 +50,7 @@ func (c *RecordCmd) Run(ctx context.Context, e *env) (err error) {
 	line := e.progress()
 	defer line.Clear()
 	s := c.settings(c.More)
-	s.Model, s.Pool, s.Inputs, s.Progress = m, threads, c.Inputs, line.Set
+	s.Model, s.Pool, s.Inputs, s.Features, s.Progress = m, threads, c.Inputs, c.Features, line.Set
 	if err := s.Check(); err != nil {
 		return usage(err)
 	}

@@ -68,6 +68,12 @@ func New(m *model.Model, p *pool.Pool, s Settings) (*Runner, error) {
 	return &Runner{step: step, local: local, backbone: on.Backbone, task: m.Spec.Task(), kv: kv, most: s.Rows, choose: sampling.Batch{Pool: p}}, nil
 }
 
+// KeepStrongest is forward.Step's.
+func (r *Runner) KeepStrongest() error { return r.step.KeepStrongest() }
+
+// Strongest is forward.Step's, of the layer that Settings.Routed hears of.
+func (r *Runner) Strongest() []int32 { return r.step.Strongest() }
+
 // load loads what is missing for the CPU.
 //
 //nolint:contextcheck,nolintlint // a model is loaded whole

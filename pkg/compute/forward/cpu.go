@@ -74,6 +74,10 @@ type lane struct {
 	mixBuffers
 	logits []float32
 	atOnce int // logits; 0 is logitsAtOnce
+	// strongest are the rows' keys that counted most in the newest layer; keys says whether
+	// anybody asks.
+	strongest []int32
+	keys      bool
 }
 
 var _ Lane = (*lane)(nil)
@@ -86,6 +90,9 @@ func (s *lane) Begin(rows []Row) error {
 	s.rows = rows
 	s.x, s.norm = tensor.Resize(s.x, n), tensor.Resize(s.norm, n)
 	s.block, s.shared = tensor.Resize(s.block, n), tensor.Resize(s.shared, n)
+	if s.keys {
+		s.strongest = tensor.Resize(s.strongest, len(rows))
+	}
 	s.embed.fill(s.workers(), s.x, rows)
 	return nil
 }

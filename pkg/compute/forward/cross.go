@@ -88,7 +88,7 @@ func (c *cross) mix(s *lane, dst, x []float32) {
 		scratch := s.scratches.get()
 		for i := from; i < to; i++ {
 			at := i * c.q.N
-			attend(&c.spec, s.attn[at:], s.qkv[at:], nil, s.rows[i].Table, c.place, 0, s.rows[i].Source, scratch)
+			attend(&c.spec, s.attn[at:], s.qkv[at:], nil, s.rows[i].Table, c.place, 0, s.rows[i].Source, scratch, nil)
 		}
 		s.scratches.put(scratch)
 	})

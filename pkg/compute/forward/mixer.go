@@ -36,8 +36,9 @@ func loadMixer(m *model.Model, l int, t *ropes) (mixer, error) {
 }
 
 type attendScratch struct {
-	pages  [][]float32
-	floats []float32
+	pages   [][]float32
+	floats  []float32
+	weights []float32
 }
 
 type scratchPool struct{ pool sync.Pool }

@@ -144,17 +144,23 @@ func (g *groupedQuery) attendRow(s *lane, i, place int, scratch *attendScratch) 
 		end = r.Source
 	}
 	q, out := s.qkv[i*g.qkv.N:], s.attn[i*g.o.K:]
-	attend(&g.spec, out, q, g.sinks, r.Table, place, g.spec.First(r.Position), end, scratch)
+	attend(&g.spec, out, q, g.sinks, r.Table, place, g.spec.First(r.Position), end, scratch, s.strongestOf(i))
 }
 
 // attend is out (H·C) of the query q (H·C) over the positions [start, end) of a
 // layer of the cache.
-func attend(sp *model.MixerSpec, out, q, sinks []float32, table *kvcache.Table, layer, start, end int, scratch *attendScratch) {
+func attend(sp *model.MixerSpec, out, q, sinks []float32, table *kvcache.Table, layer, start, end int, scratch *attendScratch, strongest *int32) {
 	heads := cpu.Heads{KV: sp.KVHeads, Group: sp.Heads / sp.KVHeads, Dim: sp.HeadDim}
 	scratch.pages = table.Layer(scratch.pages[:0], layer, start, end)
 	// Whole pages before the first that is seen change no bit: they are left out.
 	before := start / cpu.PagePositions * cpu.PagePositions
 	start, end = start-before, end-before
 	scratch.floats = tensor.Resize(scratch.floats, cpu.AttendScratch(heads, end))
-	cpu.AttendSinks(out, q, heads, scratch.pages, start, end, sp.Scale, sinks, scratch.floats)
+	if strongest == nil {
+		cpu.AttendSinks(out, q, heads, scratch.pages, start, end, sp.Scale, sinks, scratch.floats)
+		return
+	}
+	scratch.weights = tensor.Resize(scratch.weights, end)
+	cpu.AttendWeights(scratch.weights, out, q, heads, scratch.pages, start, end, sp.Scale, sinks, scratch.floats)
+	*strongest = int32(before + start + largest(scratch.weights[start:]))
 }

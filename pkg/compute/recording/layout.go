@@ -12,6 +12,9 @@ import (
 // Format is what the metadata of a recording say it is.
 const Format = "switchyard-recording-1"
 
+// FormatKeys is Format of recordings with keys.
+const FormatKeys = "switchyard-recording-2"
+
 // Header is what a recording is of.
 type Header struct {
 	Model   string   // the model's hash
@@ -21,6 +24,10 @@ type Header struct {
 	TopK    int      // k
 	Hidden  int      // D; 0 is without inputs
 	Rows    int      // R
+	// Keys says that it has of each row and layer the position of the key that counted most in
+	// the attention before the gate: its softmax weights summed over the heads, the earliest of
+	// equal ones.
+	Keys bool
 	// Note says how it was made, for people and for telling recordings apart.
 	Note string
 }
@@ -78,6 +85,11 @@ func (h *Header) columns() []column {
 			list = append(list, column{name: inputsOf(l), dtype: safetensors.BF16, shape: []int{r, h.Hidden}, width: 2 * h.Hidden})
 		}
 	}
+	for _, l := range h.Layers {
+		if h.Keys {
+			list = append(list, column{name: keysOf(l), dtype: safetensors.I32, shape: []int{r}, width: 4})
+		}
+	}
 	at := int64(0)
 	for i := range list {
 		list[i].at = at
@@ -89,6 +101,23 @@ func (h *Header) columns() []column {
 func expertsOf(layer int) string { return "layer." + strconv.Itoa(layer) + ".experts" }
 func inputsOf(layer int) string  { return "layer." + strconv.Itoa(layer) + ".inputs" }
 
+func keysOf(layer int) string { return "layer." + strconv.Itoa(layer) + ".keys" }
+
+// firstKeys is the column of the first layer's keys.
+func (h *Header) firstKeys() int {
+	if h.Hidden > 0 {
+		return rowFields + 2*len(h.Layers)
+	}
+	return rowFields + len(h.Layers)
+}
+
+func (h *Header) format() string {
+	if h.Keys {
+		return FormatKeys
+	}
+	return Format
+}
+
 func (h *Header) metadata() (map[string]string, error) {
 	domains, err := json.Marshal(h.Domains)
 	if err != nil {
@@ -99,14 +128,14 @@ func (h *Header) metadata() (map[string]string, error) {
 		return nil, fmt.Errorf("encoding layers: %w", err)
 	}
 	return map[string]string{
-		"format": Format, "model": h.Model, "domains": string(domains), "layers": string(layers), "note": h.Note,
+		"format": h.format(), "model": h.Model, "domains": string(domains), "layers": string(layers), "note": h.Note,
 		"experts": strconv.Itoa(h.Experts), "top_k": strconv.Itoa(h.TopK), "hidden": strconv.Itoa(h.Hidden), "rows": strconv.Itoa(h.Rows),
 	}, nil
 }
 
 // parseHeader is the inverse of metadata.
 func parseHeader(meta map[string]string) (h Header, err error) {
-	if meta["format"] != Format {
+	if h.Keys = meta["format"] == FormatKeys; !h.Keys && meta["format"] != Format {
 		return h, fmt.Errorf("the metadata's format is %q, not %q: it is no file of switchyard record", meta["format"], Format)
 	}
 	h.Model, h.Note = meta["model"], meta["note"]

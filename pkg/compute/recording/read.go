@@ -17,6 +17,7 @@ type Recording struct {
 	fields  [rowFields][]byte
 	experts [][]byte // by index into Layers
 	inputs  [][]byte
+	keys    [][]byte
 }
 
 // Open maps a recording and checks it. The error names the path.
@@ -49,7 +50,11 @@ func of(f *safetensors.File) (*Recording, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n := rowFields + len(h.Layers); len(f.Names()) != n && len(f.Names()) != n+len(h.Layers) {
+	n := rowFields + len(h.Layers)
+	if h.Keys {
+		n += len(h.Layers)
+	}
+	if len(f.Names()) != n && len(f.Names()) != n+len(h.Layers) {
 		return nil, fmt.Errorf("it has %d tensors; %d layers need %d or %d", len(f.Names()), len(h.Layers), n, n+len(h.Layers))
 	}
 	r := &Recording{Header: h, file: f}
@@ -68,6 +73,8 @@ func (r *Recording) take(i int, data []byte) {
 	switch {
 	case i < rowFields:
 		r.fields[i] = data
+	case i >= r.firstKeys():
+		r.keys = append(r.keys, data)
 	case r.Hidden > 0 && (i-rowFields)%2 == 1:
 		r.inputs = append(r.inputs, data)
 	default:
@@ -88,7 +95,31 @@ func (r *Recording) check() error {
 		}
 		last = row.Sequence
 	}
+	if err := r.checkKeys(); err != nil {
+		return err
+	}
 	return r.checkExperts()
+}
+
+// checkKeys wants keys of the row's own sequence. Rows may be of any of its positions.
+func (r *Recording) checkKeys() error {
+	for l := range r.keys {
+		for i := range r.Rows {
+			if at := int32(binary.LittleEndian.Uint32(r.keys[l][4*i:])); at < 0 {
+				return fmt.Errorf("row %d of layer %d has the key at position %d", i, r.Layers[l], at)
+			}
+		}
+	}
+	return nil
+}
+
+// Key is the position of the key that counted most for row i in the attention before the gate
+// of r.Layers[layer]; false for a recording without keys.
+func (r *Recording) Key(layer, i int) (position int, ok bool) {
+	if !r.Keys {
+		return 0, false
+	}
+	return int(binary.LittleEndian.Uint32(r.keys[layer][4*i:])), true
 }
 
 func (r *Recording) checkExperts() error {

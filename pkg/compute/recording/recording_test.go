@@ -27,6 +27,7 @@ func samples(t *rapid.T) sample {
 	s.Experts = rapid.IntRange(1, 400).Draw(t, "experts")
 	s.TopK = rapid.IntRange(1, min(3, s.Experts)).Draw(t, "k")
 	s.Hidden = rapid.IntRange(0, 40).Draw(t, "hidden")
+	s.Keys = rapid.Bool().Draw(t, "keys")
 	sequence := 0
 	for i := range s.Rows {
 		if i > 0 && rapid.Bool().Draw(t, "next") {
@@ -62,12 +63,23 @@ func (s sample) write(path string) error {
 			if err == nil {
 				err = w.Layer(l, from, s.experts[l][from*s.TopK:to*s.TopK], s.inputs[l][from*s.Hidden:to*s.Hidden])
 			}
+			if err == nil && s.Keys {
+				err = w.Key(l, from, keysFrom(l, from, to))
+			}
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return w.Close()
+}
+
+// keysFrom are keys of a layer's rows.
+func keysFrom(layer, from, to int) (keys []int32) {
+	for i := from; i < to; i++ {
+		keys = append(keys, int32(100*layer+i))
+	}
+	return keys
 }
 
 func TestRoundTrip(t *testing.T) {
@@ -97,6 +109,9 @@ func (s sample) compare(t *rapid.T, r *Recording) {
 	ids, x := make([]int, s.TopK), make([]float32, s.Rows*s.Hidden)
 	for l := range s.Layers {
 		for i := range s.rows {
+			if at, ok := r.Key(l, i); ok != s.Keys || ok && int32(at) != keysFrom(l, i, i+1)[0] {
+				t.Fatalf("layer %d, row %d: key %d, %v", l, i, at, ok)
+			}
 			r.Chosen(l, i, ids)
 			for slot, e := range ids {
 				if int32(e) != s.experts[l][i*s.TopK+slot] {

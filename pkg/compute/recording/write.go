@@ -105,6 +105,15 @@ func (w *Writer) Layer(i, at int, experts []int32, inputs []float32) error {
 	return w.put(first+1, at, rows)
 }
 
+// Key writes the keys of w.Layers[i] for rows from at on.
+func (w *Writer) Key(i, at int, keys []int32) error {
+	w.buf = w.buf[:0]
+	for _, k := range keys {
+		w.buf = binary.LittleEndian.AppendUint32(w.buf, uint32(k))
+	}
+	return w.put(w.firstKeys()+i, at, len(keys))
+}
+
 // put writes the buffer to rows of a column.
 func (w *Writer) put(column, at, rows int) error {
 	c := w.columns[column]

@@ -34,6 +34,8 @@ type Settings struct {
 	Seed                       uint64
 	// Inputs also keeps the gates' inputs.
 	Inputs bool
+	// Features also keeps the positions of the keys that counted most in attention.
+	Features bool
 	// Progress hears what is going on.
 	Progress func(format string, args ...any)
 }
@@ -107,6 +109,11 @@ func Run(ctx context.Context, s Settings, path string) (*Summary, error) {
 		Wire: s.Wire, MaxPositions: s.PromptTokens + s.AnswerTokens + 1, KVBytes: r.kvBudget(), Routed: r.keep,
 	}); err != nil {
 		return nil, err
+	}
+	if s.Features {
+		if err := r.runner.KeepStrongest(); err != nil {
+			return nil, err
+		}
 	}
 	if err := r.answer(ctx); err != nil {
 		return nil, err

@@ -236,3 +236,42 @@ func TestRefusals(t *testing.T) {
 		})
 	}
 }
+
+// Features add the keys that counted most, none of which comes after its row, and change nothing else.
+func TestFeatures(t *testing.T) {
+	s := demo(t)
+	paths := []string{filepath.Join(t.TempDir(), "plain"), filepath.Join(t.TempDir(), "keys")}
+	var both []*recording.Recording
+	for i, path := range paths {
+		s.Features = i == 1
+		if _, err := Run(t.Context(), s, path); err != nil {
+			t.Fatal(err)
+		}
+		r, err := recording.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = r.Close() }() // it is only read
+		both = append(both, r)
+	}
+	plain, keys := both[0], both[1]
+	if plain.Keys || !keys.Keys || plain.Rows != keys.Rows {
+		t.Fatalf("%+v and %+v", plain.Header, keys.Header)
+	}
+	want, got, earlier := make([]int, plain.TopK), make([]int, plain.TopK), 0
+	for l := range plain.Layers {
+		for i := range plain.Rows {
+			plain.Chosen(l, i, want)
+			keys.Chosen(l, i, got)
+			at, ok := keys.Key(l, i)
+			if position := keys.Row(i).Position; !slices.Equal(want, got) || !ok || at > position {
+				t.Fatalf("row %d at %d of layer %d: key %d, experts %v and %v", i, position, l, at, want, got)
+			} else if at < position {
+				earlier++
+			}
+		}
+	}
+	if earlier == 0 {
+		t.Error("each row is its own strongest key")
+	}
+}

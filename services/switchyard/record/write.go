@@ -35,7 +35,7 @@ func (r *recorder) writeAll(ctx context.Context) (*Summary, error) {
 
 func (r *recorder) header() recording.Header {
 	spec := &r.Model.Spec
-	h := recording.Header{Model: r.Model.Hash, Domains: r.domains, Experts: spec.Experts, TopK: spec.TopK, Note: r.Note()}
+	h := recording.Header{Model: r.Model.Hash, Domains: r.domains, Experts: spec.Experts, TopK: spec.TopK, Note: r.Note(), Keys: r.Features}
 	if r.Inputs {
 		h.Hidden = spec.Hidden
 	}
@@ -76,6 +76,11 @@ func (r *recorder) keep(layer int, x []float32, routes *forward.Routes) error {
 	}
 	if !r.Inputs {
 		x = nil
+	}
+	if r.Features {
+		if err := r.writer.Key(r.layers[layer], r.at, r.runner.Strongest()); err != nil {
+			return err
+		}
 	}
 	return r.writer.Layer(r.layers[layer], r.at, routes.Expert, x)
 }
