@@ -21,8 +21,10 @@ var ErrHint = errors.New("hint")
 const (
 	// MaxBytes bounds a hint's encoding: what is larger is not even decoded.
 	MaxBytes = 256 << 10
-	// MaxLayers bounds the layers of a hint, and MaxAhead the steps that one may look ahead.
-	MaxLayers, MaxAhead = 512, 16
+	// MaxLayers bounds the layers of a hint.
+	MaxLayers = 512
+	// MaxAhead bounds the steps that one may look ahead.
+	MaxAhead = 16
 )
 
 // Limits are what hints may claim.
