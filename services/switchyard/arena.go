@@ -64,7 +64,7 @@ func (c *ArenaCmd) Run(ctx context.Context, e *env) error {
 	case c.BackEnd == "live":
 		return c.live(ctx, e)
 	}
-	if len(c.Points) > 0 {
+	if len(c.Load) > 0 {
 		return c.serve(ctx, e)
 	}
 	return c.simulate(ctx, e)
@@ -75,9 +75,9 @@ func (c *ArenaCmd) checkOthers() error {
 	if name, err := changed(&c.ElasticFlags, &ElasticFlags{}); err != nil || name != "" {
 		return cmp.Or(err, usage(fmt.Errorf("--%s is of --suite elasticity only; leave it out", name)))
 	}
-	if len(c.Points) == 0 || c.BackEnd == "live" {
+	if len(c.Load) == 0 || c.BackEnd == "live" {
 		if name, err := changed(&c.PointFlags, &PointFlags{}); err != nil || name != "" {
-			return cmp.Or(err, usage(fmt.Errorf("--%s is of --back-end sim with --points only; leave it out, or name points", name)))
+			return cmp.Or(err, usage(fmt.Errorf("--%s is of --back-end sim with --load only; leave it out, or name loads", name)))
 		}
 	}
 	if c.BackEnd == "live" {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/sim/requests"
@@ -11,21 +12,25 @@ import (
 
 // PointFlags are those of operating points.
 type PointFlags struct {
-	Points     []float64     `help:"Serve requests on the simulated clock, at these parts of static's capacity, in place of the rest: points.csv, changes.csv and points.md." placeholder:"RATIO,..."`
-	PointSlice time.Duration `default:"1m" help:"How much of the trace is served at each point: the time of this length with most tokens." placeholder:"TIME"`
-	Idle       time.Duration `default:"2m" help:"Length of the pauses of a further run at the first point, one in every one and a half of it; 0s is no such run." placeholder:"TIME"`
+	Load       []float64     `help:"Serve requests on the simulated clock, at these parts of static's capacity (0: the trace as it is), with fitted and even routing, in place of the rest: points.csv, changes.csv and points.md." placeholder:"RATIO,..."`
+	PointSlice time.Duration `default:"1m" help:"How much of the trace is served at each load: the time of this length with most tokens." placeholder:"TIME"`
+	Idle       time.Duration `default:"2m" help:"Length of the pauses of a further run at the first load, one in every one and a half of it; 0s is no such run." placeholder:"TIME"`
 	SLOTTFT    time.Duration `name:"slo-ttft" default:"2s" help:"Time to the first token that a good request keeps." placeholder:"TIME"`
 	SLOTPOT    time.Duration `name:"slo-tpot" default:"200ms" help:"Mean time of a further token that a good request keeps." placeholder:"TIME"`
 	BatchRows  int           `default:"256" help:"Most rows of a batch, as attention's --max-rows." placeholder:"N"`
+}
+
+func (c *ArenaCmd) points() arena.Points {
+	return arena.Points{
+		Of: c.Load, Slice: c.PointSlice, Idle: c.Idle, SLO: requests.SLO{TTFT: c.SLOTTFT, TPOT: c.SLOTPOT}, MaxRows: c.BatchRows,
+	}
 }
 
 // serve compares at operating points.
 func (c *ArenaCmd) serve(ctx context.Context, e *env) error {
 	line := e.progress()
 	defer line.Clear()
-	p := arena.Points{
-		Of: c.Points, Slice: c.PointSlice, Idle: c.Idle, SLO: requests.SLO{TTFT: c.SLOTTFT, TPOT: c.SLOTPOT}, MaxRows: c.BatchRows,
-	}
+	p := c.points()
 	s, err := c.settings()
 	if err == nil {
 		err = s.Check()
@@ -43,10 +48,26 @@ func (c *ArenaCmd) serve(ctx context.Context, e *env) error {
 		return err
 	}
 	line.Clear()
-	for _, v := range r.Verdicts {
-		if err := show(e, c.JSON, v, v.String()); err != nil {
+	return errors.Join(c.tell(e, r), r.Write(c.Out))
+}
+
+// tell prints the lines as JSON objects, or else the verdicts.
+func (c *ArenaCmd) tell(e *env, r *arena.Operating) error {
+	for _, l := range r.Lines {
+		if !c.JSON {
+			break
+		}
+		if err := show(e, true, l, ""); err != nil {
 			return err
 		}
 	}
-	return r.Write(c.Out)
+	for _, v := range r.Verdicts {
+		if c.JSON {
+			break
+		}
+		if err := show(e, false, v, v.String()); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -215,6 +215,7 @@ func constants() kong.Vars {
 		"nats": defaultNATS, "prefix": schemas.DefaultPrefix, "max_queued": strconv.Itoa(tokenizer.DefaultMaxQueued), "prompt_tokens": strconv.Itoa(bench.PromptLength),
 		"live_policies": list(registry.Live), "simulated_policies": list(registry.Simulated), "host_policies": list(registry.Hosts),
 		"scaling_policies": list(registry.Scaling), "placing_policies": list(registry.Placing),
+		"default_policy": registry.Default,
 	}
 }
 

@@ -19,7 +19,7 @@ type ScalerCmd struct {
 	KafkaFlags     `embed:""`
 	TelemetryFlags `embed:""`
 
-	Scaling   string        `default:"moeless" help:"Who decides how many replicas experts have: ${live_policies}; with its own settings as in eplb:every=300s (docs/policies.md)." placeholder:"NAME"`
+	Scaling   string        `default:"${default_policy}" help:"Who decides how many replicas experts have: ${live_policies}; with its own settings as in eplb:every=300s (docs/policies.md)." placeholder:"NAME"`
 	Profile   string        `help:"What accesses take on the hosts, for policies that decide by that (moeless+): the name of a profile, or a YAML file, such as bench --profile-out writes; without it rows take what hosts tell, and reading weights nothing." placeholder:"NAME|FILE"`
 	KeepAlive time.Duration `default:"60s" help:"How long experts without rows, and replicas that are not needed any more, stay loaded." placeholder:"TIME"`
 }

@@ -57,7 +57,7 @@ const Cadence = 0.25
 // process on two cores.
 func DefaultSettings() Settings {
 	return Settings{
-		Scaling: "moeless", CV: 0.2, MemoryCap: 8e9, KeepAlive: 60, Horizon: 10, RowSeconds: 50e-6, LoadSeconds: 10e-3,
+		Scaling: registry.Default, CV: 0.2, MemoryCap: 8e9, KeepAlive: 60, Horizon: 10, RowSeconds: 50e-6, LoadSeconds: 10e-3,
 		MessageSeconds: 25e-6,
 	}
 }

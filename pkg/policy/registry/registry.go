@@ -15,6 +15,9 @@ var (
 	problems []error
 )
 
+// Default is the policy that a scaler decides by unless it is told otherwise.
+const Default = "moeless"
+
 // legal are names that can be flags' values, and parts of metrics and files.
 var legal = regexp.MustCompile(`^[a-z][a-z0-9]*([-+][a-z0-9]+)*\+?$`)
 

@@ -1,6 +1,9 @@
 package arena
 
-import "github.com/switchyard/switchyard/pkg/sim"
+import (
+	"github.com/switchyard/switchyard/pkg/policy/registry"
+	"github.com/switchyard/switchyard/pkg/sim"
+)
 
 // Line is what a policy took on the simulator; times are milliseconds.
 type Line struct {
@@ -14,8 +17,15 @@ type Line struct {
 	// Foreseen is the share of rows that predictions gave to the right expert.
 	Foreseen float64 `json:"foreseen,omitempty"`
 	Hosts    int     `json:"hosts"`
-	Part     string  `json:"part"`
-	Routing  string  `json:"routing"`
+	Seed     uint64  `json:"seed"`
+	// Load is 0: the trace as it is.
+	Load float64 `json:"load"`
+	// Memory is the mean of the experts' gigabytes.
+	Memory float64 `json:"memory_gb_mean"`
+	// Default says that the scaler decides by this policy, unless it is told otherwise.
+	Default bool   `json:"default"`
+	Part    string `json:"part"`
+	Routing string `json:"routing"`
 	// Value is the distance or the threshold where that is varied, or what Constant is
 	// multiplied with.
 	Value    float64 `json:"value,omitempty"`
@@ -30,7 +40,11 @@ const cdfSteps = 100
 func lineOf(j job, r *sim.Result, device string) Line {
 	l := Line{
 		Line: r.Line(j.settings.Model.Name, device), ByReplica: r.ByReplica * 1e3, Elapsed: r.Elapsed, Waits: r.Waits, Foreseen: r.Accuracy(), Hosts: j.settings.Hosts,
+		Seed: j.settings.Seed, Default: r.Policy == registry.Default,
 		Part: j.part, Routing: j.routing, Value: j.value, Constant: j.constant,
+	}
+	if r.Elapsed > 0 {
+		l.Memory = r.Resident / r.Elapsed
 	}
 	for i := range cdfSteps + 1 {
 		l.CDF = append(l.CDF, r.Quantile(float64(i)/cdfSteps)*1e3)

@@ -31,10 +31,10 @@ type served struct {
 var (
 	layerMean = served{"layer mean", func(l *Served) float64 { return l.Mean }}
 	layerP99  = served{"layer p99", func(l *Served) float64 { return l.P99 }}
-	ttftMean  = served{"TTFT mean", func(l *Served) float64 { return l.TTFT.Mean }}
-	ttftP99   = served{"TTFT p99", func(l *Served) float64 { return l.TTFT.P99 }}
-	tpotMean  = served{"TPOT mean", func(l *Served) float64 { return l.TPOT.Mean }}
-	tpotP99   = served{"TPOT p99", func(l *Served) float64 { return l.TPOT.P99 }}
+	ttftMean  = served{"TTFT mean", func(l *Served) float64 { return l.TTFTMean }}
+	ttftP99   = served{"TTFT p99", func(l *Served) float64 { return l.TTFTP99 }}
+	tpotMean  = served{"TPOT mean", func(l *Served) float64 { return l.TPOTMean }}
+	tpotP99   = served{"TPOT p99", func(l *Served) float64 { return l.TPOTP99 }}
 	goodShare = served{"good share", func(l *Served) float64 { return l.Good }}
 	memory    = served{"memory", func(l *Served) float64 { return l.Average }}
 )
@@ -259,14 +259,14 @@ func (r *Operating) Write(folder string) error {
 
 func (r *Operating) rows() [][]string {
 	rows := [][]string{{
-		"shape", "routing", "idle", "point", "seed", "policy", "rate", "requests_per_s", "layer_ms_mean", "layer_ms_p50", "layer_ms_p99", "prefill_layer_ms", "decode_layer_ms",
-		"ttft_ms_mean", "ttft_ms_p50", "ttft_ms_p99", "tpot_ms_mean", "tpot_ms_p50", "tpot_ms_p99", "good_share", "good_share_half_slo", "good_share_twice_slo", "goodput_per_s",
+		"shape", "routing", "idle", "load", "seed", "policy", "rate", "requests_per_s", "layer_ms_mean", "layer_ms_p50", "layer_ms_p99", "prefill_layer_ms", "decode_layer_ms",
+		"ttft_ms_mean", "ttft_ms_p50", "ttft_ms_p99", "tpot_ms_mean", "tpot_ms_p50", "tpot_ms_p99", "good_share", "good_share_half_slo", "good_share_twice_slo", "goodput_rps",
 		"behind_s", "unfinished", "requests", "memory_gb_mean", "memory_gb_peak", "cost_resident_gb_s", "cost_gb_s", "cold_starts", "elapsed_s",
 	}}
 	for _, l := range r.Lines {
 		row := []string{l.Shape, l.Routing, strconv.FormatBool(l.Idle), number(l.Point), strconv.FormatUint(l.Seed, 10), l.Policy}
 		for _, v := range []float64{
-			l.Rate, l.PerSecond, l.Mean, l.P50, l.P99, l.Prefill, l.Decode, l.TTFT.Mean, l.TTFT.P50, l.TTFT.P99, l.TPOT.Mean, l.TPOT.P50, l.TPOT.P99, l.Good, l.Strict, l.Lax, l.Goodput,
+			l.Rate, l.PerSecond, l.Mean, l.P50, l.P99, l.Prefill, l.Decode, l.TTFTMean, l.TTFTP50, l.TTFTP99, l.TPOTMean, l.TPOTP50, l.TPOTP99, l.Good, l.Strict, l.Lax, l.Goodput,
 			l.Behind, float64(l.Unfinished), float64(l.Requests), l.Average, l.Peak, l.Resident, l.Cost, float64(l.ColdStarts), l.Elapsed,
 		} {
 			row = append(row, number(v))
@@ -277,7 +277,7 @@ func (r *Operating) rows() [][]string {
 }
 
 func (r *Operating) changeRows() [][]string {
-	rows := [][]string{{"shape", "routing", "idle", "point", "policy", "against", "what", "change", "low", "high"}}
+	rows := [][]string{{"shape", "routing", "idle", "load", "policy", "against", "what", "change", "low", "high"}}
 	for _, c := range r.Changes {
 		rows = append(rows, []string{
 			c.Shape, c.Routing, strconv.FormatBool(c.Idle), number(c.Point), c.Policy, c.Against, c.What, number(c.Change), number(c.Low), number(c.High),
@@ -294,7 +294,7 @@ func (r *Operating) writeText(w io.Writer) error {
 	for _, v := range r.Verdicts {
 		fmt.Fprintf(&b, "| %s | %s | %d / %d / %d | %s |\n", v.Claim, v.Verdict, v.Reached, v.Open, v.Missed, v.Worst)
 	}
-	b.WriteString("\n| shape, routing, point | policy | layer ms, mean, p99 | TTFT s, mean, p99 | TPOT ms, mean, p99 | good % | behind s | unfinished % | GB, mean, peak |\n|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("\n| shape, routing, load | policy | layer ms, mean, p99 | TTFT s, mean, p99 | TPOT ms, mean, p99 | good % | behind s | unfinished % | GB, mean, peak |\n|---|---|---|---|---|---|---|---|---|\n")
 	for _, at := range r.settings() {
 		for _, p := range r.policies() {
 			r.textLine(&b, at, p)

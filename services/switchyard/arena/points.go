@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/sim"
@@ -15,7 +16,7 @@ import (
 // Points are at which loads requests are served (pkg/sim/requests).
 type Points struct {
 	// Of are the rates of requests, as parts of static's capacity, with the routing that is
-	// fitted and with even routing.
+	// fitted and with even routing; 0 is the trace's own rate.
 	Of []float64
 	// Slice is how much of the trace is served, at each point in another time.
 	Slice time.Duration
@@ -38,23 +39,20 @@ const mostPoint = 100
 // Check says what is wrong with the points.
 func (p Points) Check(s Settings) error {
 	if len(p.Of) == 0 {
-		return errors.New("no operating point is named; name parts of static's capacity, such as 0.3,0.9")
+		return errors.New("no load is named; name parts of static's capacity, such as 0.3,0.9, or 0 for the trace as it is")
 	}
 	for i, of := range p.Of {
-		if !(of > 0 && of <= mostPoint) {
-			return fmt.Errorf("operating point %v is no part of a capacity; it must be above 0, and %v at most", of, mostPoint)
+		if !(of >= 0 && of <= mostPoint) {
+			return fmt.Errorf("load %v is no part of a capacity; it must be 0, which is the trace as it is, to %v", of, mostPoint)
 		}
 		for _, other := range p.Of[:i] {
 			if other == of {
-				return fmt.Errorf("operating point %v is named twice", of)
+				return fmt.Errorf("load %v is named twice", of)
 			}
 		}
 	}
 	if p.Slice <= 0 || p.Idle < 0 {
 		return fmt.Errorf("a slice of %v with pauses of %v is asked for; the slice must be above 0, a pause 0 or above", p.Slice, p.Idle)
-	}
-	if s.Seeds < 2 {
-		return fmt.Errorf("%d seeds are asked for; operating points have intervals, which need 2 to %d", s.Seeds, MostSeeds)
 	}
 	return p.settings(routing.Shape{Experts: 1, TopK: 1}).Check()
 }
@@ -70,36 +68,7 @@ type setting struct {
 	Shape   string  `json:"shape"`
 	Routing string  `json:"routing"`
 	Idle    bool    `json:"idle"`
-	Point   float64 `json:"point"`
-}
-
-// Served is what requests had of a policy; times are milliseconds, memory is gigabytes.
-type Served struct {
-	setting
-	Seed       uint64          `json:"seed"`
-	Policy     string          `json:"policy"`
-	Rate       float64         `json:"rate"` // of requests, as a multiple of the trace's
-	PerSecond  float64         `json:"requests_per_s"`
-	Mean       float64         `json:"layer_ms_mean"`
-	P50        float64         `json:"layer_ms_p50"`
-	P99        float64         `json:"layer_ms_p99"`
-	Prefill    float64         `json:"prefill_layer_ms"`
-	Decode     float64         `json:"decode_layer_ms"`
-	TTFT       requests.Spread `json:"ttft_ms"`
-	TPOT       requests.Spread `json:"tpot_ms"`
-	Good       float64         `json:"good_share"`
-	Strict     float64         `json:"good_share_half_slo"`
-	Lax        float64         `json:"good_share_twice_slo"`
-	Goodput    float64         `json:"goodput_per_s"`
-	Behind     float64         `json:"behind_s"`
-	Unfinished int             `json:"unfinished"`
-	Requests   int             `json:"requests"`
-	Average    float64         `json:"memory_gb_mean"`
-	Peak       float64         `json:"memory_gb_peak"`
-	Resident   float64         `json:"cost_resident_gb_s"`
-	Cost       float64         `json:"cost_gb_s"`
-	ColdStarts int             `json:"cold_starts"`
-	Elapsed    float64         `json:"elapsed_s"`
+	Point   float64 `json:"load"`
 }
 
 // Serve serves requests at the operating points under all policies.
@@ -107,6 +76,7 @@ func Serve(ctx context.Context, s Settings, p Points) (*Operating, error) {
 	if err := errors.Join(s.Check(), p.Check(s)); err != nil {
 		return nil, err
 	}
+	s.Seeds = max(1, s.Seeds)
 	r := &Operating{Trace: s.TraceName, Points: p, Hosts: s.Hosts, Seed: s.Seed, Seeds: s.Seeds, Capacities: map[string]float64{}}
 	for _, name := range s.Shapes {
 		m, err := sim.Open(name)
@@ -170,6 +140,9 @@ func (y *server) prepare() error {
 func (y *server) all(ctx context.Context, r *Operating) ([]Served, error) {
 	if err := y.prepare(); err != nil {
 		return nil, err
+	}
+	if slices.Equal(y.Of, []float64{0}) { // no capacity is asked for
+		return y.points(ctx, 1)
 	}
 	capacity, err := y.capacity(ctx)
 	if err != nil {
@@ -249,7 +222,11 @@ func (y *server) points(ctx context.Context, capacity float64) ([]Served, error)
 	lines := make([]Served, len(jobs))
 	err := y.inParallel(ctx, len(jobs), y.m.Name+", "+y.kind+" routing", func(ctx context.Context, i int) (err error) {
 		j := jobs[i]
-		lines[i], err = y.serve(ctx, j.setting, capacity*j.Point, j.seed, j.policy)
+		rate := capacity * j.Point
+		if j.Point == 0 {
+			rate = 1
+		}
+		lines[i], err = y.serve(ctx, j.setting, rate, j.seed, j.policy)
 		return err
 	})
 	return lines, err
@@ -273,17 +250,4 @@ func (y *server) serve(ctx context.Context, at setting, rate float64, seed int, 
 		return Served{}, fmt.Errorf("serving under policy %s: %w", p.Name, err)
 	}
 	return servedOf(at, rate, y.Settings.Seed+uint64(seed), r), nil
-}
-
-func servedOf(at setting, rate float64, seed uint64, r *requests.Result) Served {
-	ms := func(s requests.Spread) requests.Spread {
-		return requests.Spread{Mean: s.Mean * 1e3, P50: s.P50 * 1e3, P99: s.P99 * 1e3}
-	}
-	return Served{
-		setting: at, Seed: seed, Policy: r.Policy, Rate: rate, PerSecond: float64(r.Requests) / r.Elapsed,
-		Mean: r.Mean() * 1e3, P50: r.Quantile(0.5) * 1e3, P99: r.Quantile(0.99) * 1e3, Prefill: r.Prefill * 1e3, Decode: r.Decode * 1e3,
-		TTFT: ms(r.TTFT), TPOT: ms(r.TPOT), Good: r.Good, Strict: r.Strict, Lax: r.Lax, Goodput: r.Goodput,
-		Behind: r.Behind, Unfinished: r.Unfinished, Requests: r.Requests, Average: r.Average, Peak: r.Peak,
-		Resident: r.Resident, Cost: r.Cost, ColdStarts: r.ColdStarts, Elapsed: r.Elapsed,
-	}
 }

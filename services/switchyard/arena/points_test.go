@@ -32,7 +32,7 @@ func TestServe(t *testing.T) {
 		t.Errorf("%d lines of %d, %v, %v", len(r.Lines), want, r.Verdicts, r.Capacities)
 	}
 	for _, l := range r.Lines {
-		if !(l.TTFT.Mean > 0 && l.Mean > 0 && l.Average > 0 && l.Peak >= l.Average-1e-6 && l.Good >= l.Strict && l.Lax >= l.Good) {
+		if !(l.TTFTMean > 0 && l.Mean > 0 && l.Average > 0 && l.Peak >= l.Average-1e-6 && l.Good >= l.Strict && l.Lax >= l.Good) {
 			t.Errorf("%+v", l)
 		}
 	}
@@ -75,7 +75,7 @@ func TestCapacity(t *testing.T) {
 
 func TestRulings(t *testing.T) {
 	at := func(policy string, seed uint64, mean, memory float64) Served {
-		return Served{setting: setting{"m", routingFitted, false, 0.9}, Policy: policy, Seed: seed, Mean: mean, Average: memory}
+		return Served{setting: setting{"m", routingFitted, false, 0.9}, figures: figures{Policy: policy, Mean: mean}, Seed: seed, Average: memory}
 	}
 	for _, tc := range []struct {
 		name   string
@@ -105,15 +105,15 @@ func TestPointsRefused(t *testing.T) {
 		change func(*Settings, *Points)
 		want   string
 	}{
-		"none":   {func(_ *Settings, p *Points) { p.Of = nil }, "no operating point is named"},
-		"zero":   {func(_ *Settings, p *Points) { p.Of = []float64{0} }, "operating point 0 is no part"},
-		"NaN":    {func(_ *Settings, p *Points) { p.Of = []float64{math.NaN()} }, "operating point NaN is no part"},
-		"twice":  {func(_ *Settings, p *Points) { p.Of = []float64{0.3, 0.3} }, "0.3 is named twice"},
-		"slice":  {func(_ *Settings, p *Points) { p.Slice = 0 }, "a slice of 0s"},
-		"seeds":  {func(s *Settings, _ *Points) { s.Seeds = 0 }, "which need 2 to 20"},
-		"SLO":    {func(_ *Settings, p *Points) { p.SLO.TTFT = 0 }, "both must be above 0"},
-		"rows":   {func(_ *Settings, p *Points) { p.MaxRows = 0 }, "0 rows at most"},
-		"shapes": {func(s *Settings, _ *Points) { s.Shapes = []string{"gpt-9"} }, `no shape "gpt-9"`},
+		"none":    {func(_ *Settings, p *Points) { p.Of = nil }, "no load is named"},
+		"below 0": {func(_ *Settings, p *Points) { p.Of = []float64{-0.1} }, "load -0.1 is no part"},
+		"NaN":     {func(_ *Settings, p *Points) { p.Of = []float64{math.NaN()} }, "load NaN is no part"},
+		"twice":   {func(_ *Settings, p *Points) { p.Of = []float64{0.3, 0.3} }, "0.3 is named twice"},
+		"slice":   {func(_ *Settings, p *Points) { p.Slice = 0 }, "a slice of 0s"},
+		"seeds":   {func(s *Settings, _ *Points) { s.Seeds = 1 }, "needs 2 to 20"},
+		"SLO":     {func(_ *Settings, p *Points) { p.SLO.TTFT = 0 }, "both must be above 0"},
+		"rows":    {func(_ *Settings, p *Points) { p.MaxRows = 0 }, "0 rows at most"},
+		"shapes":  {func(s *Settings, _ *Points) { s.Shapes = []string{"gpt-9"} }, `no shape "gpt-9"`},
 	} {
 		s, p := fewPoints()
 		tc.change(&s, &p)
