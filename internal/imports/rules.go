@@ -69,6 +69,12 @@ var Rules = []Rule{
 		Bad:    [2]string{"pkg/policy/cost", "pkg/policy/place"},
 	},
 	{
+		Of:     []string{"pkg/policy/residency"},
+		Only:   []string{"std", "pkg/policy/unit"},
+		Reason: "devices and the simulator hold units by it, and a policy only ranks them: it stands below all of them",
+		Bad:    [2]string{"pkg/policy/residency", "pkg/policy/world"},
+	},
+	{
 		Of: []string{"pkg/policy/...", "pkg/control/plan/...", "pkg/request/sampling/..."}, Except: []string{"pkg/policy/predict/train"},
 		Never:  []string{"math/rand", "math/rand/v2"},
 		Reason: "nothing in a decision is left to chance; training shuffles, by a seed",
@@ -86,7 +92,7 @@ var Rules = []Rule{
 	{
 		Of: []string{"pkg/compute/device/..."},
 		Only: []string{
-			"std", "kernels/...", "pkg/compute/device/...", "pkg/compute/forward", "pkg/compute/kvcache", "pkg/compute/model", "pkg/compute/safetensors", "pkg/policy/cost", "pgregory.net/rapid",
+			"std", "kernels/...", "pkg/compute/device/...", "pkg/compute/forward", "pkg/compute/kvcache", "pkg/compute/model", "pkg/compute/safetensors", "pkg/policy/cost", "pkg/policy/residency", "pkg/policy/unit", "pgregory.net/rapid",
 			"golang.org/x/sys/...", "gopkg.in/yaml.v3",
 		},
 		Reason: "a device holds and computes what it is told to; who wants what, and why, is decided above it",

@@ -1,0 +1,284 @@
+package residency
+
+import (
+	"cmp"
+
+	"github.com/switchyard/switchyard/pkg/policy/unit"
+)
+
+// Settings of a machine.
+type Settings struct {
+	// Budget bounds the bytes of units; 0 is no limit.
+	Budget int64
+	// Loads is how many loads run at a time; 0 is one.
+	Loads int
+	// Order is the policy's; nil is LRU.
+	Order Order
+	// Busy, if set, says whether a held unit is in use by somebody who has no reference,
+	// so that it is not worth trying to evict it.
+	Busy func(unit.Unit) bool
+}
+
+// Machine is the state of one tier. It is not safe for concurrent use. Events that do
+// not fit a unit's phase change nothing. After each event Next has what is to be done.
+type Machine struct {
+	settings Settings
+	entries  map[unit.Unit]*entry // but the cold ones
+	used     int64
+	clock    uint64 // counts wants and uses
+
+	queue   heap     // loads that wait, begun or not: the next one first
+	running []*entry // loads that take a lane
+	making  []*entry // wants that wait for room, in their order
+	idle    heap     // held units without references: the next to be evicted first
+	aside   []*entry // idle ones that were in use when they were to go for one that is in making
+	leaving int64    // bytes of what is being evicted
+	actions []Action
+	done    int // actions that Next has given out
+}
+
+// entry is a unit that is not cold.
+type entry struct {
+	Item
+	phase     phase
+	refs      int
+	pinned    bool
+	reserved  bool // its bytes are taken
+	begun     bool // its load is
+	cancelled bool // its load is
+	aside     bool
+	at        int // in its heap
+}
+
+// phase is Phase, and more of it.
+type phase uint8
+
+const (
+	cold     phase = iota
+	making         // waits for room
+	queued         // for a lane
+	loading        // in a lane, or cancelled
+	standing       // in the queue, between pieces
+	held
+	evicting
+)
+
+var shown = [...]Phase{cold: Cold, making: Queued, queued: Queued, loading: Loading, standing: Loading, held: Held, evicting: Evicting}
+
+// New is a machine that holds nothing.
+func New(s Settings) *Machine {
+	s.Loads = max(s.Loads, 1)
+	if s.Order == nil {
+		s.Order = LRU{}
+	}
+	m := &Machine{settings: s, entries: map[unit.Unit]*entry{}}
+	m.idle.before = func(a, b *entry) bool {
+		return cmp.Or(s.Order.EvictFirst(&a.Item, &b.Item), cmp.Compare(a.Used, b.Used), unit.Compare(a.Unit, b.Unit)) < 0
+	}
+	m.queue.before = func(a, b *entry) bool {
+		return cmp.Or(cmp.Compare(b.Urgency, a.Urgency), compareBool(b.begun, a.begun), s.Order.FetchFirst(&a.Item, &b.Item), cmp.Compare(a.Wanted, b.Wanted)) < 0
+	}
+	return m
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
+// Want adds a reference to a unit, and returns the phase that it was in: a demand that
+// finds it held is a hit, and one that finds it loading is late.
+func (m *Machine) Want(w Want) (found Phase) {
+	e := m.entries[w.Unit]
+	if e == nil {
+		e = &entry{Item: Item{Unit: w.Unit, Bytes: max(0, w.Bytes)}}
+		m.entries[w.Unit] = e
+	}
+	found = shown[e.phase]
+	e.refs++
+	m.clock++
+	switch e.phase {
+	case cold:
+		m.rank(e, w)
+		m.place(e)
+	case making, queued, standing:
+		m.raise(e, w)
+	case loading: // counts if the load, being cancelled, has to begin again
+		if e.outranked(w) {
+			e.Urgency, e.Priority = w.Urgency, w.Priority
+		}
+	case held:
+		m.occupy(e)
+		e.Urgency = max(e.Urgency, w.Urgency)
+		m.act(Ready, e)
+	case evicting:
+		if e.refs == 1 || e.outranked(w) {
+			m.rank(e, w)
+		}
+	}
+	m.settle()
+	return found
+}
+
+// rank makes a want the one that counts.
+func (m *Machine) rank(e *entry, w Want) {
+	e.Urgency, e.Priority, e.Wanted = min(w.Urgency, Demanded), w.Priority, m.clock
+}
+
+// outranked says that a want counts in place of the one that did.
+func (e *entry) outranked(w Want) bool {
+	return cmp.Or(cmp.Compare(w.Urgency, e.Urgency), cmp.Compare(w.Priority, e.Priority)) >= 0
+}
+
+// place puts a unit that is wanted and has no bytes where it waits.
+func (m *Machine) place(e *entry) {
+	if e.Urgency == Hinted {
+		m.enqueue(e)
+	} else {
+		m.claim(e)
+	}
+}
+
+// raise is for one more want of a unit whose load waits.
+func (m *Machine) raise(e *entry, w Want) {
+	if !e.outranked(w) {
+		return
+	}
+	m.rank(e, w)
+	switch {
+	case e.phase == making:
+	case e.reserved || e.Urgency == Hinted:
+		m.queue.fix(e)
+	default:
+		m.queue.remove(e)
+		m.claim(e)
+	}
+}
+
+// Release gives a reference back.
+func (m *Machine) Release(u unit.Unit) {
+	e := m.entries[u]
+	if e == nil || e.refs == 0 {
+		return
+	}
+	if e.refs--; e.refs > 0 {
+		return
+	}
+	switch e.phase {
+	case making:
+		m.unclaim(e)
+		m.forget(e)
+	case queued:
+		m.queue.remove(e)
+		m.forget(e)
+	case standing:
+		m.queue.remove(e)
+		e.phase = loading
+		m.cancel(e)
+	case loading:
+		m.cancel(e)
+	case held:
+		m.rest(e)
+	case cold, evicting:
+	}
+	m.settle()
+}
+
+// Pin keeps a held unit without a reference, or ends that. It is false if the unit is
+// not held.
+func (m *Machine) Pin(u unit.Unit, on bool) bool {
+	e := m.entries[u]
+	if e == nil || e.phase != held {
+		return false
+	}
+	if on {
+		m.occupy(e)
+		e.pinned = true
+	} else if e.pinned {
+		e.pinned = false
+		m.rest(e)
+	}
+	m.settle()
+	return true
+}
+
+// Touch says that a held unit was used.
+func (m *Machine) Touch(u unit.Unit) {
+	if e := m.entries[u]; e != nil && e.phase == held {
+		m.clock++
+		e.Used = m.clock
+		if e.idle() {
+			m.idle.fix(e)
+		}
+	}
+}
+
+// Rerank says that the Order ranks differently now.
+func (m *Machine) Rerank() { m.idle.stale, m.queue.stale = true, true }
+
+// act adds an action.
+func (m *Machine) act(k Kind, e *entry) {
+	m.actions = append(m.actions, Action{Kind: k, Unit: e.Unit, Bytes: e.Bytes})
+}
+
+// Next is the next action that is to be done, until there is none.
+func (m *Machine) Next() (a Action, ok bool) {
+	if m.done == len(m.actions) {
+		m.actions, m.done = m.actions[:0], 0
+		return a, false
+	}
+	m.done++
+	return m.actions[m.done-1], true
+}
+
+// settle begins what can begin.
+func (m *Machine) settle() {
+	m.makeRoom()
+	m.begin()
+}
+
+// forget is the end of a unit that nobody wants, or that failed.
+func (m *Machine) forget(e *entry) {
+	if e.reserved {
+		m.used -= e.Bytes
+	}
+	delete(m.entries, e.Unit)
+}
+
+// Phase is where a unit is.
+func (m *Machine) Phase(u unit.Unit) Phase {
+	if e := m.entries[u]; e != nil {
+		return shown[e.phase]
+	}
+	return Cold
+}
+
+// References is how many a unit has.
+func (m *Machine) References(u unit.Unit) int {
+	if e := m.entries[u]; e != nil {
+		return e.refs
+	}
+	return 0
+}
+
+// Bytes is what a unit takes of the budget.
+func (m *Machine) Bytes(u unit.Unit) int64 {
+	if e := m.entries[u]; e != nil && e.reserved {
+		return e.Bytes
+	}
+	return 0
+}
+
+// Used is the bytes that all units take of the budget.
+func (m *Machine) Used() int64 { return m.used }
+
+// Waiting is how many loads wait, those that stand still included, and Running how many run.
+func (m *Machine) Waiting() int { return m.queue.len() + len(m.making) }
+
+// Running is how many loads run.
+func (m *Machine) Running() int { return len(m.running) }

@@ -1,0 +1,196 @@
+package residency
+
+import (
+	"math"
+	"slices"
+
+	"github.com/switchyard/switchyard/pkg/policy/unit"
+)
+
+// claim makes a want wait for room.
+func (m *Machine) claim(e *entry) {
+	e.phase = making
+	m.making = append(m.making, e)
+}
+
+func (m *Machine) unclaim(e *entry) {
+	at := slices.Index(m.making, e)
+	m.making = slices.Delete(m.making, at, at+1)
+}
+
+// makeRoom gives room to the wants that wait for it, in their order, and evicts for
+// them. Room that is on its way to one is not given to another.
+func (m *Machine) makeRoom() {
+	free, coming, still := m.free(), m.leaving, 0
+	for _, e := range m.making {
+		if e.Bytes-free > coming {
+			room, ok := m.evictFor(e, e.Bytes-free-coming)
+			if !ok {
+				m.refuse(e, free+coming+room)
+				continue
+			}
+			coming += room
+		}
+		if e.Bytes <= free {
+			free -= e.Bytes
+			m.take(e)
+			continue
+		}
+		coming -= e.Bytes - free
+		free = 0
+		m.making[still] = e
+		still++
+	}
+	clear(m.making[still:])
+	if m.making = m.making[:still]; still == 0 {
+		m.bringBack()
+	}
+}
+
+// free is the bytes that nothing takes.
+func (m *Machine) free() int64 {
+	if m.settings.Budget == 0 {
+		return math.MaxInt64
+	}
+	return m.settings.Budget - m.used
+}
+
+// take reserves a want's bytes: its load may begin.
+func (m *Machine) take(e *entry) {
+	m.used += e.Bytes
+	e.reserved = true
+	m.enqueue(e)
+}
+
+func (m *Machine) refuse(e *entry, room int64) {
+	m.actions = append(m.actions, Action{Kind: Refuse, Unit: e.Unit, Bytes: e.Bytes, Room: room})
+	m.forget(e)
+}
+
+// evictFor evicts as many bytes for a want, in the policy's order; if that cannot be
+// done none, and it says how many there were.
+func (m *Machine) evictFor(e *entry, short int64) (got int64, ok bool) {
+	if m.idle.bytes < short {
+		return m.spare(e), false
+	}
+	var victims, spared []*entry
+	for got < short && m.idle.len() > 0 {
+		v := m.idle.pop()
+		if m.yields(v, e) {
+			victims = append(victims, v)
+			got += v.Bytes
+		} else {
+			spared = append(spared, v)
+		}
+	}
+	if got < short {
+		spared, victims = append(spared, victims...), nil
+	}
+	for _, v := range spared {
+		m.idle.push(v)
+	}
+	for _, v := range victims {
+		m.evict(v)
+	}
+	return got, len(victims) > 0
+}
+
+// spare is the bytes that could be evicted for a want.
+func (m *Machine) spare(e *entry) (bytes int64) {
+	for _, v := range m.idle.list {
+		if m.yields(v, e) {
+			bytes += v.Bytes
+		}
+	}
+	return bytes
+}
+
+func (m *Machine) yields(idle, to *entry) bool {
+	return (m.settings.Busy == nil || !m.settings.Busy(idle.Unit)) && m.settings.Order.Yields(&idle.Item, &to.Item)
+}
+
+// evict is for an entry that is in no heap any more.
+func (m *Machine) evict(e *entry) {
+	e.phase = evicting
+	m.leaving += e.Bytes
+	m.act(Evict, e)
+}
+
+// Evict gives a unit up, if it is held and nobody refers to it.
+func (m *Machine) Evict(u unit.Unit) bool {
+	e := m.entries[u]
+	if e == nil || !e.idle() {
+		return false
+	}
+	m.idle.remove(e)
+	m.evict(e)
+	return true
+}
+
+// Evicted says that a unit's memory is free.
+func (m *Machine) Evicted(u unit.Unit) {
+	e := m.entries[u]
+	if e == nil || e.phase != evicting {
+		return
+	}
+	m.leaving -= e.Bytes
+	m.used -= e.Bytes
+	e.reserved, e.phase = false, cold
+	if e.refs > 0 { // it is wanted again
+		m.place(e)
+	} else {
+		m.forget(e)
+	}
+	m.settle()
+}
+
+// InUse says that a unit could not be evicted.
+func (m *Machine) InUse(u unit.Unit) {
+	e := m.entries[u]
+	if e == nil || e.phase != evicting {
+		return
+	}
+	m.leaving -= e.Bytes
+	e.phase = held
+	switch {
+	case e.refs > 0:
+		m.act(Ready, e)
+	case len(m.making) > 0:
+		e.aside = true
+		m.aside = append(m.aside, e)
+	default:
+		m.idle.push(e)
+	}
+	m.settle()
+}
+
+// idle says whether a unit may be evicted.
+func (e *entry) idle() bool { return e.phase == held && e.refs == 0 && !e.pinned && !e.aside }
+
+// rest is for a held unit that has lost its last reference or its pin.
+func (m *Machine) rest(e *entry) {
+	m.clock++
+	e.Used = m.clock
+	if e.idle() {
+		m.idle.push(e)
+	}
+}
+
+// occupy is for a held unit that gets a reference or a pin.
+func (m *Machine) occupy(e *entry) {
+	if e.aside {
+		e.aside = false
+		m.aside = slices.DeleteFunc(m.aside, func(one *entry) bool { return one == e })
+	} else if m.idle.has(e) {
+		m.idle.remove(e)
+	}
+}
+
+// bringBack is for idle units that were in use: they may be evicted again.
+func (m *Machine) bringBack() {
+	for _, e := range m.aside {
+		e.aside = false
+		m.idle.push(e)
+	}
+	m.aside = m.aside[:0]
+}
