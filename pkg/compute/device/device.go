@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/policy/residency"
+	"github.com/switchyard/switchyard/pkg/policy/unit"
 )
 
 // Device holds experts and computes with them. It is safe for concurrent use.
@@ -13,8 +15,8 @@ type Device interface {
 	Name() string
 	// Load makes an expert warm and holds it. It returns at once; the ticket says
 	// when and how the load ended. Loads of a higher priority begin first; of the
-	// same priority, the one wanted last. Wanting an expert that waits already
-	// moves it to the place of the new want. The end of ctx cancels the load if it
+	// same priority, the one wanted last, or as Settings.Order says. Wanting an expert
+	// that waits already moves it to the place of the new want. The end of ctx cancels the load if it
 	// has not ended before, and means nothing afterwards.
 	Load(ctx context.Context, id forward.ExpertID, priority int64) *Ticket
 	// Pin holds an expert that is warm; nil if it is not.
@@ -94,12 +96,33 @@ type Settings struct {
 	Budget int64
 	// Loads is how many loads run at a time; 0 is DefaultLoads.
 	Loads int
-	// EvictFirst says which of two experts that nobody holds is evicted first:
-	// a, if it is negative. The default is LeastRecentlyReleased.
-	EvictFirst func(a, b Idle) int
+	// Order says what is evicted first of the experts that nobody holds, and loaded
+	// first of those of an urgency; nil is residency.Newest.
+	Order residency.Order
 	// Ended, if set, is called when a load ends, a refused one included. It is
 	// called without a lock; calls may overlap.
 	Ended func(Ended)
+}
+
+// Demanded, added to a priority, says that rows wait for a load, and Hinted that nobody
+// does yet. While rows wait, no other load begins, and those that run stand still from
+// the end of a piece on, if they have pieces. A load that is Hinted takes memory, and may
+// be refused, when it begins.
+const (
+	Demanded int64 = 1 << 61
+	Hinted         = -Demanded
+)
+
+// want is what a priority asks of a unit.
+func want(u unit.Unit, bytes, priority int64) residency.Want {
+	w := residency.Want{Unit: u, Bytes: bytes, Urgency: residency.Planned, Priority: priority}
+	switch {
+	case priority >= Demanded/2:
+		w.Urgency, w.Priority = residency.Demanded, priority-Demanded
+	case priority <= Hinted/2:
+		w.Urgency, w.Priority = residency.Hinted, priority-Hinted
+	}
+	return w
 }
 
 // DefaultLoads lets one slow load pass without holding up the others.

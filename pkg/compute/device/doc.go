@@ -14,6 +14,8 @@
 // expert is warm its tickets hold it: it is not evicted before all are released,
 // and from then on it stays warm until its memory is needed or Evict is called.
 // So whoever still needs an expert never loses it to somebody who no longer does.
+// Which load is next and what is evicted for it, package residency decides, in the
+// order of a policy (Settings.Order).
 //
 // # Memory
 //

@@ -1,12 +1,12 @@
 package device
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/policy/residency"
 )
 
 // Load makes an expert warm and holds it; see Device.
@@ -30,42 +30,21 @@ func (s *Store[E]) Load(ctx context.Context, id forward.ExpertID, priority int64
 	if t.place == waiting {
 		t.unwatch = context.AfterFunc(ctx, func() { s.cancel(sl, t) })
 	}
-	s.start()
 	return t
 }
 
-// want adds a ticket to an expert, and the expert to the queue if it is cold.
+// want adds a ticket to an expert.
 func (s *Store[E]) want(sl *slot[E], t *Ticket, priority int64) {
-	switch sl.phase {
-	case slotWarm:
-		s.hold(sl)
-		t.end(nil)
-		return
-	case slotCold:
-		sl.wanted, sl.began = time.Now(), time.Time{}
-		if err := s.reserve(sl, t.Bytes); err != nil {
-			t.end(err)
-			s.tell(sl, t.Bytes, err)
-			return
-		}
-		sl.failure = nil
-		s.enqueue(sl, priority)
-	case slotQueued:
-		if priority >= sl.priority {
-			s.dequeue(sl)
-			s.enqueue(sl, priority)
-		}
-	case slotLoading: // counts if the load, being cancelled, has to begin again
-		sl.priority = max(sl.priority, priority)
+	u := sl.unit()
+	if s.tier.Phase(u) == residency.Cold {
+		sl.bytes, sl.wanted, sl.began = t.Bytes, time.Now(), time.Time{}
 	}
 	sl.waiting = append(sl.waiting, t)
-}
-
-// hold counts a ticket of a warm expert.
-func (s *Store[E]) hold(sl *slot[E]) {
-	sl.uses.Add(1)
-	sl.holds++
-	delete(s.idle, sl)
+	s.tier.Want(want(u, t.Bytes, priority))
+	s.act()
+	if s.tier.Phase(u) != residency.Cold {
+		sl.failure = nil
+	}
 }
 
 // Pin holds an expert that is warm; nil if it is not.
@@ -75,14 +54,13 @@ func (s *Store[E]) Pin(id forward.ExpertID) *Ticket {
 		return nil
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if sl.phase != slotWarm {
+	defer s.unlock()
+	if s.tier.Phase(sl.unit()) != residency.Held {
 		return nil
 	}
 	t := &Ticket{ID: id, Bytes: sl.bytes, done: make(chan struct{})}
 	t.release = func() { s.release(sl, t) }
-	s.hold(sl)
-	t.end(nil)
+	s.want(sl, t, Hinted)
 	return t
 }
 
@@ -95,10 +73,12 @@ func (s *Store[E]) release(sl *slot[E], t *Ticket) {
 		s.leave(sl, t)
 	case holding:
 		t.place = over
-		s.unhold(sl)
+		sl.uses.Add(-1)
+		s.tier.Release(sl.unit())
 	case over:
 	}
-	s.start()
+	s.act()
+	s.end(sl)
 }
 
 // cancel is release for a load that has not ended.
@@ -107,23 +87,7 @@ func (s *Store[E]) cancel(sl *slot[E], t *Ticket) {
 	defer s.unlock()
 	if t.place == waiting {
 		s.leave(sl, t)
-	}
-}
-
-func (s *Store[E]) unhold(sl *slot[E]) {
-	sl.uses.Add(-1)
-	if sl.holds--; sl.holds == 0 {
-		s.rest(sl)
-	}
-}
-
-// rest makes a warm expert without tickets one that may be evicted.
-func (s *Store[E]) rest(sl *slot[E]) {
-	s.clock++
-	sl.released = s.clock
-	s.idle[sl] = struct{}{}
-	if s.closed {
-		s.drop(sl)
+		s.act()
 	}
 }
 
@@ -132,46 +96,58 @@ func (s *Store[E]) leave(sl *slot[E], t *Ticket) {
 	at := slices.Index(sl.waiting, t)
 	sl.waiting = slices.Delete(sl.waiting, at, at+1)
 	t.end(ErrCancelled)
-	if len(sl.waiting) > 0 {
-		return
+	s.tier.Release(sl.unit())
+	if s.tier.Phase(sl.unit()) == residency.Cold { // else its bytes are free when the loader has returned
+		s.tell(sl, ErrCancelled)
 	}
-	if sl.phase == slotQueued {
-		s.dequeue(sl)
-		s.forget(sl, ErrCancelled)
-		return
+}
+
+// end frees what nobody holds when the store is closed.
+func (s *Store[E]) end(sl *slot[E]) {
+	if s.closed {
+		s.tier.Evict(sl.unit())
+		s.act()
 	}
-	sl.cancel() // its bytes are free when the loader has returned
 }
 
-// enqueue makes an expert wait for its load, as the next one of its priority.
-func (s *Store[E]) enqueue(sl *slot[E], priority int64) {
-	s.clock++
-	sl.phase, sl.priority, sl.order = slotQueued, priority, s.clock
-	at, _ := slices.BinarySearchFunc(s.queue, sl, byRank)
-	s.queue = slices.Insert(s.queue, at, sl)
+// act does what the machine says until there is nothing to do.
+func (s *Store[E]) act() {
+	for a, ok := s.tier.Next(); ok; a, ok = s.tier.Next() {
+		sl := s.at(a.Unit)
+		switch a.Kind {
+		case residency.Load:
+			s.begin(sl)
+		case residency.Cancel:
+			sl.cancel()
+		case residency.Evict:
+			s.evict(sl)
+		case residency.Ready:
+			sl.uses.Add(int64(len(sl.waiting)))
+			s.endAll(sl, nil)
+		case residency.Refuse:
+			err := &RefusedError{ID: sl.id, Need: a.Bytes, Room: a.Room, Budget: s.settings.Budget}
+			s.endAll(sl, err)
+			s.tell(sl, err)
+		case residency.Resume:
+		}
+	}
 }
 
-func (s *Store[E]) dequeue(sl *slot[E]) {
-	at, _ := slices.BinarySearchFunc(s.queue, sl, byRank)
-	s.queue = slices.Delete(s.queue, at, at+1)
+// endAll ends the tickets that wait for an expert.
+func (s *Store[E]) endAll(sl *slot[E], err error) {
+	for _, t := range sl.waiting {
+		t.end(err)
+	}
+	sl.waiting = nil
 }
 
-func byRank[E any](a, b *slot[E]) int {
-	return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(a.order, b.order))
-}
-
-// start begins as many loads as may run.
+// begin runs a load.
 //
 //nolint:contextcheck,nolintlint // a load outlives the call that asks for it; it has a context of its own
-func (s *Store[E]) start() {
-	for s.running < s.settings.Loads && len(s.queue) > 0 {
-		sl := s.queue[len(s.queue)-1]
-		s.dequeue(sl)
-		ctx, cancel := context.WithCancel(context.Background())
-		sl.phase, sl.cancel, sl.began = slotLoading, cancel, time.Now()
-		s.running++
-		s.loads.Go(func() { s.load(ctx, sl) })
-	}
+func (s *Store[E]) begin(sl *slot[E]) {
+	ctx, cancel := context.WithCancel(context.Background())
+	sl.cancel, sl.began = cancel, time.Now()
+	s.loads.Go(func() { s.load(ctx, sl) })
 }
 
 // load runs one load to its end.
@@ -179,65 +155,30 @@ func (s *Store[E]) load(ctx context.Context, sl *slot[E]) {
 	weights, err := s.loader.Load(ctx, sl.id)
 	s.mu.Lock()
 	defer s.unlock()
-	cancelled := ctx.Err() != nil
+	cancelled, u := ctx.Err() != nil, sl.unit()
 	sl.cancel()
-	s.running--
 	switch {
 	case err == nil: // if it was cancelled too late, nobody holds it
-		s.warmed(sl, weights)
-	case cancelled && len(sl.waiting) > 0: // wanted again meanwhile
-		s.enqueue(sl, sl.priority)
+		sl.weights = weights
+		sl.uses.Store(1)
+		s.tell(sl, nil)
+		s.tier.Loaded(u)
 	case cancelled:
-		s.forget(sl, ErrCancelled)
+		s.stopped(sl)
 	default:
-		s.failed(sl, err)
+		sl.failure = &FailedError{ID: sl.id, Err: err}
+		s.endAll(sl, sl.failure)
+		s.tell(sl, sl.failure)
+		s.tier.Failed(u)
 	}
-	s.start()
+	s.act()
+	s.end(sl)
 }
 
-func (s *Store[E]) warmed(sl *slot[E], weights E) {
-	sl.phase, sl.weights, sl.holds = slotWarm, weights, len(sl.waiting)
-	sl.uses.Store(int64(1 + sl.holds))
-	for _, t := range sl.waiting {
-		t.end(nil)
+// stopped is for a load that was cancelled; it may be wanted again meanwhile.
+func (s *Store[E]) stopped(sl *slot[E]) {
+	if len(sl.waiting) == 0 {
+		s.tell(sl, ErrCancelled)
 	}
-	sl.waiting = nil
-	s.tell(sl, sl.bytes, nil)
-	if sl.holds == 0 {
-		s.rest(sl)
-	}
-}
-
-func (s *Store[E]) failed(sl *slot[E], err error) {
-	sl.failure = &FailedError{ID: sl.id, Err: err}
-	for _, t := range sl.waiting {
-		t.end(sl.failure)
-	}
-	sl.waiting = nil
-	s.forget(sl, sl.failure)
-}
-
-// forget gives the bytes of a load back that did not end warm.
-func (s *Store[E]) forget(sl *slot[E], err error) {
-	s.tell(sl, sl.bytes, err)
-	s.used -= sl.bytes
-	sl.phase, sl.bytes = slotCold, 0
-}
-
-// Close ends the store; see Device.
-func (s *Store[E]) Close() {
-	s.mu.Lock()
-	s.closed = true
-	for i := range s.slots {
-		for sl := &s.slots[i]; len(sl.waiting) > 0; {
-			s.leave(sl, sl.waiting[0])
-		}
-	}
-	s.unlock()
-	s.loads.Wait()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for sl := range s.idle {
-		s.drop(sl)
-	}
+	s.tier.Stopped(sl.unit())
 }

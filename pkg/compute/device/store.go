@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/policy/residency"
+	"github.com/switchyard/switchyard/pkg/policy/unit"
 )
 
 // Loader brings weights into a device's memory. E is a pointer to them.
@@ -23,22 +25,19 @@ type Loader[E any] interface {
 }
 
 // Store is what all devices share: which experts are there, who uses them, and
-// which are loaded next.
+// which are loaded next. What it decides, a residency.Machine does; the store has the
+// tickets, the loads that run, and the weights.
 type Store[E any] struct {
 	loader          Loader[E]
 	settings        Settings
 	layers, experts int
 	slots           []slot[E] // (layers, experts)
 
-	mu      sync.Mutex
-	used    int64                 // bytes of all slots
-	clock   uint64                // orders wants and releases
-	queue   []*slot[E]            // waiting loads in ascending rank: the next one is last
-	running int                   // loads
-	idle    map[*slot[E]]struct{} // warm and without tickets
-	told    []Ended               // what unlock has to tell
-	closed  bool
-	loads   sync.WaitGroup
+	mu     sync.Mutex
+	tier   *residency.Machine
+	told   []Ended // what unlock has to tell
+	closed bool
+	loads  sync.WaitGroup
 }
 
 // slot is the place of one expert.
@@ -51,45 +50,38 @@ type slot[E any] struct {
 	weights E
 
 	// The rest is guarded by the store's mu.
-	phase    slotPhase
-	bytes    int64     // reserved or taken
-	waiting  []*Ticket // for the load
-	holds    int       // tickets of the warm expert
-	failure  error     // of the last load
-	priority int64
-	order    uint64 // of the newest want
-	released uint64 // when the last ticket was
-	wanted   time.Time
-	began    time.Time
-	cancel   context.CancelFunc // of the load that runs
+	bytes   int64     // as last wanted
+	waiting []*Ticket // for the load
+	failure error     // of the last load
+	wanted  time.Time
+	began   time.Time
+	cancel  context.CancelFunc // of the load that runs
 }
-
-type slotPhase uint8
-
-const (
-	slotCold slotPhase = iota
-	slotQueued
-	slotLoading
-	slotWarm
-)
 
 // NewStore is an empty store for a model of so many layers, each with so many experts.
 func NewStore[E any](layers, experts int, l Loader[E], s Settings) *Store[E] {
 	if s.Loads <= 0 {
 		s.Loads = DefaultLoads
 	}
-	if s.EvictFirst == nil {
-		s.EvictFirst = LeastRecentlyReleased
+	if s.Order == nil {
+		s.Order = residency.Newest{}
 	}
-	st := &Store[E]{
-		loader: l, settings: s, layers: layers, experts: experts,
-		slots: make([]slot[E], layers*experts), idle: map[*slot[E]]struct{}{},
-	}
+	st := &Store[E]{loader: l, settings: s, layers: layers, experts: experts, slots: make([]slot[E], layers*experts)}
 	for i := range st.slots {
 		st.slots[i].id = forward.ExpertID{Layer: i / experts, Expert: i % experts}
 	}
+	st.tier = residency.New(residency.Settings{
+		Budget: s.Budget, Loads: s.Loads, Order: s.Order,
+		Busy: func(u unit.Unit) bool { return st.at(u).uses.Load() != 1 },
+	})
 	return st
 }
+
+// unit is the expert as the machine knows it.
+func (sl *slot[E]) unit() unit.Unit { return unit.Expert(sl.id.Layer, sl.id.Expert) }
+
+// at is the slot of a unit that the machine has from the store.
+func (s *Store[E]) at(u unit.Unit) *slot[E] { return &s.slots[u.Layer*s.experts+u.Index] }
 
 // slot is nil for an expert that the model does not have.
 func (s *Store[E]) slot(id forward.ExpertID) *slot[E] {
@@ -144,11 +136,12 @@ func (s *Store[E]) State(id forward.ExpertID) State {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := State{Err: sl.failure, Bytes: sl.bytes, Tickets: sl.holds + len(sl.waiting)}
-	switch {
-	case sl.phase == slotWarm:
+	u := sl.unit()
+	st := State{Err: sl.failure, Bytes: s.tier.Bytes(u), Tickets: s.tier.References(u)}
+	switch phase := s.tier.Phase(u); {
+	case phase == residency.Held:
 		st.Phase = Warm
-	case sl.phase != slotCold:
+	case phase != residency.Cold:
 		st.Phase = Loading
 	case sl.failure != nil:
 		st.Phase = Failed
@@ -160,15 +153,15 @@ func (s *Store[E]) State(id forward.ExpertID) State {
 func (s *Store[E]) Memory() Memory {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Memory{Used: s.used, Budget: s.settings.Budget, Waiting: len(s.queue), Running: s.running}
+	return Memory{Used: s.tier.Used(), Budget: s.settings.Budget, Waiting: s.tier.Waiting(), Running: s.tier.Running()}
 }
 
 // tell notes a load's end for unlock.
-func (s *Store[E]) tell(sl *slot[E], bytes int64, err error) {
+func (s *Store[E]) tell(sl *slot[E], err error) {
 	if s.settings.Ended == nil {
 		return
 	}
-	e := Ended{ID: sl.id, Bytes: bytes, Err: err}
+	e := Ended{ID: sl.id, Bytes: sl.bytes, Err: err}
 	if !sl.began.IsZero() {
 		e.Waited, e.Took = sl.began.Sub(sl.wanted), time.Since(sl.began)
 	} else if !sl.wanted.IsZero() {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/switchyard/switchyard/pkg/compute/device"
+	"github.com/switchyard/switchyard/pkg/policy/residency"
 )
 
 func testRefuse(t *testing.T, create New) {
@@ -74,9 +75,14 @@ func testEvictForLoad(t *testing.T, create New) {
 	wantRefusal(t, d, d.Load(t.Context(), expert(1), 0), size(t, d)-1)
 }
 
+// highest evicts the expert with the highest number.
+type highest struct{ residency.Newest }
+
+// EvictFirst is the higher number.
+func (highest) EvictFirst(a, b *residency.Item) int { return b.Unit.Index - a.Unit.Index }
+
 func testEvictFirst(t *testing.T, create New) {
-	highest := func(a, b device.Idle) int { return b.ID.Expert - a.ID.Expert }
-	d, _ := limited(t, create, device.Settings{EvictFirst: highest}, 3)
+	d, _ := limited(t, create, device.Settings{Order: highest{}}, 3)
 	defer d.Close()
 	for _, ticket := range warm(t, d, 0, 2, 1) {
 		ticket.Release()
