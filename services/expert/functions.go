@@ -65,6 +65,7 @@ type function struct {
 	drop      bool    // no gate uses it, or its room is needed
 	evict     eviction
 	roused    bool      // rows have come for one that is wanted cold
+	demanded  bool      // rows wait for its loads
 	unused    time.Time // since when nobody needs its experts, as long as nobody does
 	start     *coldStart
 	priority  int64 // of the loads: a newer want's are before an older one's

@@ -103,7 +103,7 @@ func (s *Service) step(ctx context.Context, cancel context.CancelFunc, f *functi
 // warm loads a function's experts. After an error it has none.
 func (s *Service) warm(ctx context.Context, f *function) error {
 	s.mu.Lock()
-	priority := f.priority
+	priority := f.urgency()
 	if f.state.Phase != isWarm && f.state.Phase != isRefused {
 		s.say(f, &pb.FunctionState{Id: f.spec.Id, Phase: isWarming, Joined: f.receiving != nil, Reason: f.state.Reason})
 	}
@@ -138,6 +138,7 @@ func (s *Service) warmedUp(f *function) {
 
 // endWaits lets the dispatches go on that wait for a function; s.mu is held.
 func (f *function) endWaits() {
+	f.demanded = false
 	select {
 	case <-f.warmed:
 	default:

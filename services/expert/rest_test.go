@@ -172,3 +172,26 @@ func TestSharedColdStart(t *testing.T) {
 		t.Errorf("%d loads; %v", h.loads(1), load)
 	}
 }
+
+// A load that rows wait for is before those of newer plans.
+func TestRowsFirst(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, 0)
+	lets := []func(){h.hold(0), h.hold(1)}
+	first := []*pb.Function{h.wanted(warm, 0), h.wanted(warm, 1), h.wanted(cold, 3)}
+	h.planFunctions(first...)
+	h.awaitState(isCold, true, 3)
+	h.await("two loads", func() bool { return h.fake.Memory().Running == 2 })
+	h.rows(1, 0, 3)
+	h.await("a third", func() bool { return h.fake.Memory().Waiting == 1 })
+	h.planFunctions(append(first, h.wanted(warm, 2))...)
+	h.await("a fourth", func() bool { return h.fake.Memory().Waiting == 2 })
+	for _, let := range lets {
+		let()
+	}
+	h.awaitWarm(2)
+	h.awaitWarm(3)
+	if began := h.fake.Faults.Began(); began[2].Expert != 3 || began[3].Expert != 2 {
+		t.Errorf("loads began in the order %v", began)
+	}
+}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/compute/device"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -71,8 +73,10 @@ func (f *function) stale(d *pb.Dispatch, arrived time.Time) bool {
 	return false
 }
 
-// rouseLocked lets a cold function become warm; s.mu is held.
+// rouseLocked lets a cold function become warm, and the loads pass others of one that
+// becomes so already; s.mu is held.
 func (s *Service) rouseLocked(f *function) {
+	s.demand(f)
 	if f.want != cold || f.roused {
 		return
 	}
@@ -81,6 +85,27 @@ func (s *Service) rouseLocked(f *function) {
 	s.coldStarts++
 	s.metrics.Hosts.ColdStarts.Inc()
 	s.kick(f)
+}
+
+// demand says that rows wait for a function's loads; s.mu is held.
+func (s *Service) demand(f *function) {
+	if f.demanded {
+		return
+	}
+	f.demanded = true
+	f.eachExpert(func(id forward.ExpertID) {
+		if s.device.State(id).Phase == device.Loading { // this ticket is one more
+			s.device.Load(s.ctx, id, f.urgency()).Release() //nolint:contextcheck,nolintlint // what others wait for
+		}
+	})
+}
+
+// urgency is the priority of a function's loads; the service's mu is held.
+func (f *function) urgency() int64 {
+	if f.demanded {
+		return f.priority + device.Demanded
+	}
+	return f.priority
 }
 
 // admission is how rows came to be computed, or not.

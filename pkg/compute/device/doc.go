@@ -38,7 +38,8 @@
 // and a Compute. What they have to keep:
 //
 //   - A paced device loads and computes as the CPU does: its Loader returns when
-//     the profile's transfer would be over, its Size is the profile's, and its
+//     the profile's transfer would be over, and lets others pass between the
+//     transfer's pieces (Piecewise); its Size is the profile's, and its
 //     Compute returns the CPU's result when the profile's device would have it.
 //   - A CUDA device's Loader copies from pinned host memory on a copy stream and
 //     returns at the copy's event; loads at a time are its copy streams. Compute

@@ -129,6 +129,7 @@ func (s *Store[E]) act() {
 			s.endAll(sl, err)
 			s.tell(sl, err)
 		case residency.Resume:
+			close(sl.resume)
 		}
 	}
 }
@@ -152,7 +153,7 @@ func (s *Store[E]) begin(sl *slot[E]) {
 
 // load runs one load to its end.
 func (s *Store[E]) load(ctx context.Context, sl *slot[E]) {
-	weights, err := s.loader.Load(ctx, sl.id)
+	weights, err := s.fetch(ctx, sl)
 	s.mu.Lock()
 	defer s.unlock()
 	cancelled, u := ctx.Err() != nil, sl.unit()
@@ -173,6 +174,27 @@ func (s *Store[E]) load(ctx context.Context, sl *slot[E]) {
 	}
 	s.act()
 	s.end(sl)
+}
+
+// fetch loads weights, in pieces if the loader can.
+func (s *Store[E]) fetch(ctx context.Context, sl *slot[E]) (E, error) {
+	if p, ok := s.loader.(Piecewise[E]); ok {
+		return p.LoadInPieces(ctx, sl.id, func() <-chan struct{} { return s.piece(sl) })
+	}
+	return s.loader.Load(ctx, sl.id)
+}
+
+// piece says whether a load goes on; if not, it does when what it returns is closed.
+func (s *Store[E]) piece(sl *slot[E]) <-chan struct{} {
+	s.mu.Lock()
+	defer s.unlock()
+	if s.tier.Piece(sl.unit()) {
+		return nil
+	}
+	resume := make(chan struct{})
+	sl.resume = resume
+	s.act()
+	return resume
 }
 
 // stopped is for a load that was cancelled; it may be wanted again meanwhile.

@@ -24,6 +24,16 @@ type Loader[E any] interface {
 	Free(weights E)
 }
 
+// Piecewise is a Loader whose loads run in pieces. One that is less urgent than another
+// stands still between them.
+type Piecewise[E any] interface {
+	Loader[E]
+	// LoadInPieces is Load. It calls next before each piece: nil says that the load goes
+	// on at once, else it stands still, and leaves what it shares with others to them,
+	// until the channel is closed or ctx ends.
+	LoadInPieces(ctx context.Context, id forward.ExpertID, next func() (resume <-chan struct{})) (E, error)
+}
+
 // Store is what all devices share: which experts are there, who uses them, and
 // which are loaded next. What it decides, a residency.Machine does; the store has the
 // tickets, the loads that run, and the weights.
@@ -56,6 +66,7 @@ type slot[E any] struct {
 	wanted  time.Time
 	began   time.Time
 	cancel  context.CancelFunc // of the load that runs
+	resume  chan struct{}      // of the load that stands still
 }
 
 // NewStore is an empty store for a model of so many layers, each with so many experts.

@@ -18,6 +18,8 @@ type loader struct {
 	link                           chan struct{} // has a place: one transfer
 }
 
+var _ device.Piecewise[*forward.Expert] = (*loader)(nil)
+
 func newLoader(p *profiles.Profile, cpu device.Loader[*forward.Expert], w waiter) *loader {
 	return &loader{Loader: cpu, profile: p, wait: w, counts: &counts{}, link: make(chan struct{}, 1)}
 }
@@ -30,30 +32,117 @@ func (l *loader) Size(id forward.ExpertID) (int64, error) {
 	return l.profile.Expert(), nil
 }
 
-// Load waits for the cold start and the link, and then for the transfer.
+// Load is LoadInPieces without a pause.
 func (l *loader) Load(ctx context.Context, id forward.ExpertID) (*forward.Expert, error) {
-	if err := l.wait.until(ctx, time.Now().Add(l.profile.Start())); err != nil {
-		return nil, err
-	}
-	select {
-	case l.link <- struct{}{}:
-		defer func() { <-l.link }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	return l.transfer(ctx, id)
+	return l.LoadInPieces(ctx, id, func() <-chan struct{} { return nil })
 }
 
-func (l *loader) transfer(ctx context.Context, id forward.ExpertID) (*forward.Expert, error) {
-	due := time.Now().Add(l.profile.Transfer())
+// LoadInPieces waits for the cold start and the link, and then for the transfer. A
+// transfer has the link until its end, or until it is to stand still.
+func (l *loader) LoadInPieces(ctx context.Context, id forward.ExpertID, next func() <-chan struct{}) (*forward.Expert, error) {
+	r := &run{loader: l, ctx: ctx, next: next}
+	defer r.leave()
+	if err := r.spend(l.profile.Start(), time.Now()); err != nil {
+		return nil, err
+	}
+	r.transfers = true
+	if _, err := r.pass(); err != nil {
+		return nil, err
+	}
+	began := time.Now()
 	e, err := l.Loader.Load(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	l.counts.loaded(time.Since(due))
-	if err := l.wait.until(ctx, due); err != nil {
+	l.counts.loaded(time.Since(began) - l.profile.Transfer())
+	if err := r.spend(l.profile.Transfer(), began); err != nil {
 		l.Free(e)
 		return nil, err
 	}
 	return e, nil
+}
+
+// run is one load.
+type run struct {
+	*loader
+	ctx       context.Context
+	next      func() <-chan struct{}
+	transfers bool // it needs the link
+	onLink    bool // it has the link
+}
+
+// pieceBytes is what moves before a load looks whether another one is to pass: half a
+// millisecond of a fast link.
+const pieceBytes = 16 << 20
+
+// piece is the time of a piece; that of a cold start's is as long.
+func (l *loader) piece() time.Duration {
+	return max(1, time.Duration(float64(l.profile.Transfer())*min(1, pieceBytes/float64(l.profile.Expert()))))
+}
+
+// spend waits for so long from a time on, in pieces, and longer when it stands still.
+func (r *run) spend(left time.Duration, at time.Time) error {
+	for left > 0 {
+		piece := min(left, r.piece())
+		left -= piece
+		at = at.Add(piece)
+		if err := r.wait.until(r.ctx, at); err != nil {
+			return err
+		}
+		if left == 0 {
+			break
+		}
+		stood, err := r.pass()
+		if err != nil {
+			return err
+		}
+		at = at.Add(stood)
+	}
+	return r.ctx.Err()
+}
+
+// pass lets others pass that are more urgent, and has the link then if it needs it. It
+// says for how long the load stood still.
+func (r *run) pass() (stood time.Duration, err error) {
+	for {
+		if err := r.enter(); err != nil {
+			return 0, err
+		}
+		resume := r.next()
+		if resume == nil {
+			return stood, nil
+		}
+		since := time.Now()
+		r.leave()
+		select {
+		case <-resume:
+		case <-r.ctx.Done():
+			return 0, r.ctx.Err()
+		}
+		if err := r.enter(); err != nil {
+			return 0, err
+		}
+		stood += time.Since(since)
+	}
+}
+
+// enter waits for the link.
+func (r *run) enter() error {
+	if !r.transfers || r.onLink {
+		return nil
+	}
+	select {
+	case r.link <- struct{}{}:
+		r.onLink = true
+		return nil
+	case <-r.ctx.Done():
+		return r.ctx.Err()
+	}
+}
+
+func (r *run) leave() {
+	if r.onLink {
+		<-r.link
+		r.onLink = false
+	}
 }

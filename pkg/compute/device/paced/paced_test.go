@@ -51,6 +51,16 @@ func (f faulty) Load(ctx context.Context, id forward.ExpertID) (*forward.Expert,
 	return f.Loader.Load(ctx, id)
 }
 
+func (f faulty) LoadInPieces(ctx context.Context, id forward.ExpertID, next func() <-chan struct{}) (*forward.Expert, error) {
+	if err := f.begin(ctx, id); err != nil {
+		return nil, err
+	}
+	if in, ok := f.Loader.(device.Piecewise[*forward.Expert]); ok {
+		return in.LoadInPieces(ctx, id, next)
+	}
+	return f.Loader.Load(ctx, id)
+}
+
 // The suite is for real time, so its device is quick.
 func TestConforms(t *testing.T) {
 	m, p := tiny(t), pool.New(2)
