@@ -58,6 +58,10 @@ func (s *Service) wantFunction(l *plan.Layer, spec *pb.Function, w pb.Want) {
 	}
 	f.alone = len(spec.Placements) == 1
 	f.evict, f.borrowed = stays, false
+	f.offloaded = w == warm && s.config.Offload != nil && s.canHold(f)
+	if f.offloaded {
+		w = cold
+	}
 	if f.want == w {
 		return
 	}
@@ -67,12 +71,14 @@ func (s *Service) wantFunction(l *plan.Layer, spec *pb.Function, w pb.Want) {
 		f.retiredBy = l.Version
 	}
 	f.roused = w == cold && f.state.Phase == isWarm // until nobody needs it
-	if !isNew {                                     // it takes rows as it did before
+	early := isNew && f.offloaded && s.holds(f)
+	f.roused = f.roused || early
+	if !isNew { // it takes rows as it did before
 		if err := s.able(spec); err != nil && f.cannot == nil {
 			s.d.Logger.Error("a function goes on as it was planned before", "layer", f.layer, "error", err)
 		}
 	}
-	if isNew && f.cannot == nil && (w == warm || w == kept && s.fits(f)) { // before others let go of what it shares with them
+	if isNew && f.cannot == nil && (w == warm || early || w == kept && s.fits(f)) { // before others let go of what it shares with them
 		f.load(s.ctx, s.device, s.adopted)
 	}
 	s.kick(f)
@@ -111,7 +117,7 @@ func (s *Service) announce(layer int) {
 	r := &pb.HostLayer{Host: s.id, Layer: uint32(layer)}
 	for _, f := range s.functions {
 		if f.layer == layer {
-			r.Functions = append(r.Functions, proto.CloneOf(f.state))
+			r.Functions = append(r.Functions, f.shown())
 		}
 	}
 	slices.SortFunc(r.Functions, func(a, b *pb.FunctionState) int { return cmp.Compare(a.Id, b.Id) })

@@ -10,6 +10,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/policy/residency"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
 )
@@ -22,6 +23,10 @@ type Config struct {
 	// KeepAlive is how long experts stay in memory that nobody needs, if nobody else
 	// needs their room; 0 is not at all.
 	KeepAlive time.Duration
+	// Offload, if set, lets the host serve more than it holds: what a plan has warm here
+	// is in memory while there is room, and is loaded again for its rows; the order says
+	// what makes room for others.
+	Offload residency.Order
 	// Profile is of the device that the host is paced as; nil is the CPU as it is.
 	Profile *profiles.Profile
 	// GPU is what computes in the CPU's place; nil is none.

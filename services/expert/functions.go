@@ -61,11 +61,13 @@ type function struct {
 	want      pb.Want // nothing: retired
 	retiredBy uint64  // the first plan of the layer that does not want it here; 0 while it is wanted
 	alone     bool    // no other host is to have it
+	offloaded bool    // the plan wants it warm, and it is warm as room allows
 	borrowed  bool    // the plan has it elsewhere, whose hosts lose rows
 	drop      bool    // no gate uses it, or its room is needed
 	evict     eviction
 	roused    bool      // rows have come for one that is wanted cold
 	demanded  bool      // rows wait for its loads
+	waits     int       // dispatches that wait for it
 	unused    time.Time // since when nobody needs its experts, as long as nobody does
 	start     *coldStart
 	priority  int64 // of the loads: a newer want's are before an older one's

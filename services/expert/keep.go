@@ -112,7 +112,11 @@ func (s *Service) warm(ctx context.Context, f *function) error {
 		if err := s.reserve(f); err != nil {
 			return err
 		}
+		if err := s.turn(f); err != nil {
+			return err
+		}
 		f.load(s.ctx, s.device, priority) //nolint:contextcheck // a load outlives the step that asked for it
+		s.hasRoom(f)
 	}
 	if err := f.loaded(ctx); err != nil {
 		if ctx.Err() == nil {

@@ -25,7 +25,7 @@ const (
 // notWarm says when to try again after an error of a load.
 func (s *Service) notWarm(ctx context.Context, f *function, err error) time.Duration {
 	var refused *device.RefusedError
-	outOfMemory, reserved := errors.Is(err, device.ErrOutOfMemory), errors.Is(err, errNoRoom)
+	outOfMemory, reserved := errors.Is(err, device.ErrOutOfMemory), errors.Is(err, errNoRoom) || errors.Is(err, errTurn)
 	switch {
 	case ctx.Err() != nil:
 		return 0 // something else is wanted by now
@@ -33,7 +33,10 @@ func (s *Service) notWarm(ctx context.Context, f *function, err error) time.Dura
 		return keepRetry // the host ends, and says nothing more
 	case !outOfMemory && !reserved && !errors.As(err, &refused):
 		s.failed(f, err)
+		s.leaveLine(f)
 		return keepRetry
+	case !outOfMemory && s.waitsForRoom(f):
+		return roomEvery
 	}
 	need, room := s.roomFor(f, outOfMemory)
 	if need <= room && s.makeRoom(f, s.short(need, outOfMemory)) {

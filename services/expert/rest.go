@@ -33,16 +33,18 @@ func (s *Service) expire(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range s.functions {
-		idle := f.want == nothing && f.receiving == nil || f.want == cold && f.sleeps()
+		idle := f.want == nothing && f.receiving == nil || f.want == cold && !f.offloaded && f.sleeps()
 		if idle && f.evict == stays && !s.rests(f, now) {
 			s.evict(f, expired)
 		}
 	}
 }
 
-// sleeps says that a function is warm, and that no rows are under way; the
+// sleeps says that a function is warm, and that no rows are under way or wait; the
 // service's mu is held.
-func (f *function) sleeps() bool { return f.state.Phase == isWarm && f.busy.Load() == 0 }
+func (f *function) sleeps() bool {
+	return f.state.Phase == isWarm && f.busy.Load() == 0 && f.waits == 0
+}
 
 // evict lets a function's memory be freed; s.mu is held.
 func (s *Service) evict(f *function, why eviction) {
@@ -116,21 +118,21 @@ func (s *Service) leaveMemory(f *function) bool {
 }
 
 // makeRoom frees memory for a function that is so many bytes short: first what
-// rests, the one retired first; then what is retired, though gates may still use
+// rests; then what is retired, though gates may still use
 // it: else the host would wait for the gates and the gates for the host, and its
-// rows are issued again; then what sleeps, and what is kept. False says that
-// nothing of that is left.
+// rows are issued again; then what sleeps, and what is kept; of each the one that
+// goes first in the order of the host's policy. False says that nothing is left.
 func (s *Service) makeRoom(f *function, short int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var spare []*function
 	for _, other := range s.functions {
-		if other.spareFor(f) < needed {
+		if other.spareFor(f) < needed && s.order().Yields(other.item(), f.item()) {
 			spare = append(spare, other)
 		}
 	}
 	slices.SortFunc(spare, func(a, b *function) int {
-		return cmp.Or(cmp.Compare(a.spareFor(f), b.spareFor(f)), a.unused.Compare(b.unused), cmp.Compare(a.priority, b.priority))
+		return cmp.Or(cmp.Compare(a.spareFor(f), b.spareFor(f)), s.order().EvictFirst(a.item(), b.item()), cmp.Compare(a.priority, b.priority))
 	})
 	for _, other := range spare {
 		if short <= 0 {

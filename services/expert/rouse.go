@@ -124,7 +124,10 @@ func (s *Service) rouse(ctx context.Context, f *function, d *pb.Dispatch, arrive
 	for f.want != nothing && f.state.Phase != isWarm {
 		a.waited = true
 		s.rouseLocked(f)
-		if err := s.awaitWarm(ctx, f); err != nil {
+		f.waits++
+		err := s.awaitWarm(ctx, f)
+		if f.waits--; err != nil {
+			s.nextInLine()
 			return a, err
 		}
 		if f.want == nothing && f.state.Phase != isWarm {
@@ -163,13 +166,13 @@ func (f *function) begin() {
 
 // done ends what begin began; with the end of rows that waited a cold start is over.
 func (s *Service) done(f *function, waited bool) {
-	f.busy.Add(-1)
-	if !waited {
+	if left := f.busy.Add(-1); !waited && (left > 0 || !s.lined.Load()) {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if f.start != nil {
+	s.nextInLine()
+	if waited && f.start != nil {
 		f.start.over = time.Now()
 	}
 }

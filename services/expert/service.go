@@ -58,11 +58,13 @@ type Service struct {
 	waiters   sync.WaitGroup // dispatches by name that wait for a function
 	awaiting  chan struct{}  // one of each
 
+	lined     atomic.Bool                 // there is a line
 	mu        sync.Mutex                  // guards the rest and what functions say that it does
 	functions map[string]*function        // by id, from when they are wanted until they are gone
 	plans     map[int]*plan.Layer         // of each layer, the newest
 	adopted   int64                       // plans of layers so far
 	said      map[int][]*pb.FunctionState // of each layer, what was announced
+	line      []*function                 // they wait for room, in this order (offload.go)
 	stopped   bool
 	leaving   bool // nothing rests any more
 	serves    bool
@@ -105,7 +107,9 @@ func newOn(on device.Device, d *deployment.Deployment, c Config) *Service {
 		s.expertBytes = uint64(n)
 	}
 	s.computers = newComputers(func() *computer { return &computer{device: on, shape: d.Shape, wire: d.Wire} })
-	s.presence.SetBudget(uint64(on.Memory().Budget))
+	if c.Offload == nil { // else it serves whatever it holds
+		s.presence.SetBudget(uint64(on.Memory().Budget))
+	}
 	s.presence.Device, s.presence.ExpertBytes = on.Name(), s.expertBytes
 	s.presence.Fill, s.presence.Stuck, s.presence.Trouble = s.fill, s.stuck, s.cold
 	return s

@@ -44,6 +44,7 @@ func TestUsage(t *testing.T) {
 		{"no credentials", []string{"gate", "--creds", "/nonexistent.creds"}, 2, "unusable credentials: open /nonexistent.creds"},
 		{"no patience", []string{"top", "--connect-timeout", "0s"}, 2, "--connect-timeout is 0s"},
 		{"KV below a page", []string{"up", "--kv-memory", "1KiB"}, 2, "switchyard: --kv-memory is 1024 bytes; a page of model demo has 262144"},
+		{"unknown order", []string{"up", "--offload", "lur"}, 2, `switchyard: --offload: there is no order of eviction "lur"; there is lru; or give none`},
 		{"memory below an expert", []string{"up", "--expert-memory", "1KiB"}, 2, "switchyard: --expert-memory is 1024 bytes; an expert of model demo has 196608"},
 		{"no such scaling in up", []string{"up", "--scaling", "magic"}, 2, `--scaling: there is no policy "magic"; there are: static, eplb,`},
 		{"texts that are not there", []string{"record", "--out", filepath.Join(t.TempDir(), "r"), "nowhere.txt"}, 2, "reading texts nowhere.txt"},

@@ -13,6 +13,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/policy/residency"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/kafka"
@@ -211,6 +212,7 @@ const defaultKVMemory = "64MiB"
 type ExpertFlags struct {
 	ExpertMemory string        `default:"0" help:"Memory for expert weights on this host, such as 8GiB; 0 is no limit, or what the profile has." placeholder:"BYTES"`
 	KeepAlive    time.Duration `default:"60s" help:"How long experts that no plan needs any more stay in this host's memory, unless others need the room; 0 is not at all." placeholder:"TIME"`
+	Offload      string        `default:"none" help:"Serve more experts than fit: none, or the order in which experts make room for those that rows have come for (lru)." placeholder:"ORDER"`
 	Device       string        `default:"cpu" help:"What computes experts: cpu, cuda (a GPU, or cuda:N the one of that number; never run on one yet), or paced (the CPU, in the time and memory of another device)." placeholder:"KIND"`
 	GPUMemory    string        `name:"gpu-memory" default:"0" help:"Memory that each host takes of its GPU, such as 40GiB; 0 is nine tenths of what is free." placeholder:"BYTES"`
 	GPUKernels   string        `name:"gpu-kernels" default:"mma" enum:"mma,wgmma" help:"What multiplies weights of bf16 on a GPU: mma, on all of them, or wgmma, on sm_90 (never run on one yet). Their results differ in bits." placeholder:"NAME"`
@@ -224,11 +226,26 @@ func (f ExpertFlags) config() (c expert.Config, err error) {
 		return c, err
 	}
 	c.MemoryBudget, c.KeepAlive = uint64(budget), f.KeepAlive
+	if c.Offload, err = f.order(); err != nil {
+		return c, err
+	}
 	if c.Profile, err = f.profile(); err != nil {
 		return c, err
 	}
 	c.GPU, err = f.gpu()
 	return c, err
+}
+
+// order is nil for hosts that hold what they serve.
+func (f ExpertFlags) order() (residency.Order, error) {
+	if f.Offload == "none" || f.Offload == "" {
+		return nil, nil
+	}
+	o, err := residency.Named(f.Offload)
+	if err != nil {
+		return nil, usage(fmt.Errorf("--offload: %w; or give none", err))
+	}
+	return o, nil
 }
 
 // profile is nil for a device that is not paced.

@@ -315,3 +315,14 @@ func TestOrders(t *testing.T) {
 	script(t, m, `
 		loaded 2 -> ready 2, refuse 6 of 0, refuse 5 of 0`)
 }
+
+func TestNamed(t *testing.T) {
+	for _, name := range Names() {
+		if o, err := Named(name); err != nil || o == nil {
+			t.Error(name, err)
+		}
+	}
+	if _, err := Named("lur"); err == nil || err.Error() != `there is no order of eviction "lur"; there is lru` {
+		t.Error(err)
+	}
+}

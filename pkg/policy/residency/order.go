@@ -1,6 +1,10 @@
 package residency
 
-import "cmp"
+import (
+	"cmp"
+	"fmt"
+	"strings"
+)
 
 // Order is how a policy ranks units. It may know more of them than an Item says; when
 // what it knows changes, Machine.Rerank makes it count. Items are read only.
@@ -11,6 +15,32 @@ type Order interface {
 	FetchFirst(a, b *Item) int
 	// Yields says whether a unit that nobody refers to may go for one that is wanted.
 	Yields(idle, to *Item) bool
+}
+
+// orders are those that an operator can name; the first is the default.
+var orders = []struct {
+	name string
+	Order
+}{
+	{"lru", LRU{}},
+}
+
+// Names are the orders that Named knows.
+func Names() (names []string) {
+	for _, one := range orders {
+		names = append(names, one.name)
+	}
+	return names
+}
+
+// Named is the order of a name.
+func Named(name string) (Order, error) {
+	for _, one := range orders {
+		if one.name == name {
+			return one.Order, nil
+		}
+	}
+	return nil, fmt.Errorf("there is no order of eviction %q; there is %s", name, strings.Join(Names(), ", "))
 }
 
 // LRU evicts what has not been used for the longest, and fetches by priority, then in
