@@ -7,6 +7,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/policy/copies"
 	"github.com/switchyard/switchyard/pkg/policy/cost"
 	"github.com/switchyard/switchyard/pkg/policy/divide"
+	"github.com/switchyard/switchyard/pkg/policy/residency"
 	"github.com/switchyard/switchyard/pkg/policy/world"
 )
 
@@ -70,6 +71,7 @@ func newEngine(from Source, s Settings, p Policy) *engine {
 	e.roll()
 	for l := range e.layers {
 		e.layers[l] = newLayer(s, l)
+		e.layers[l].fill(s.Hosts)
 	}
 	return e
 }
@@ -111,6 +113,7 @@ func (e *engine) start() error {
 			return err
 		}
 		y.settle()
+		y.fill(e.Hosts)
 	}
 	clear(e.links)
 	e.kept = 0
@@ -240,25 +243,10 @@ func (e *engine) apply(y *layer, p world.Placement, loads []float64) {
 			fresh = append(fresh, r)
 		}
 	}
+	y.yields = func(r *replica) bool { return !r.wanted }
 	for _, r := range fresh {
-		e.load(y, r.Unit, r.Host, e.now+e.Predict)
+		e.load(y, r.Unit, r.Host, e.now+e.Predict, residency.Planned)
 	}
-}
-
-// load begins to load a replica: its transfer waits for the cold start and for the
-// host's link. What nobody wants makes room.
-func (e *engine) load(y *layer, expert, host int, from float64) {
-	if y.held(host) >= y.slots {
-		idle := y.leastRecent(host)
-		if idle < 0 { // a decision wants more of a layer than its share of the host's memory
-			return
-		}
-		e.evict(y, idle, e.now)
-	}
-	e.links[host] = max(e.links[host], from+e.Model.Profile.ColdStart.Value) + e.transfer()
-	y.insert(replica{expert: expert, host: host, since: from, ready: e.links[host], used: from, wanted: true})
-	e.result.ColdStarts++
-	e.keep(1)
 }
 
 // keep counts replicas that come into memory, and those that leave it.

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
+	"github.com/switchyard/switchyard/pkg/policy/residency"
 	"github.com/switchyard/switchyard/pkg/policy/world"
 	"github.com/switchyard/switchyard/pkg/sim/routing"
 )
@@ -178,8 +179,8 @@ func TestLastReplicaStays(t *testing.T) {
 func TestLink(t *testing.T) {
 	m := tiny(1, 4)
 	e := newEngine(&replayed{Workload: loads(t, m)}, settings(m, 2), Policy{})
-	e.load(&e.layers[0], 1, 0, 0)
-	e.load(&e.layers[0], 3, 0, 0.5)
+	e.load(&e.layers[0], 1, 0, 0, residency.Planned)
+	e.load(&e.layers[0], 3, 0, 0.5, residency.Planned)
 	for x, want := range map[int]float64{1: 1.25, 3: 2.25} {
 		if r := e.layers[0].replicas[e.layers[0].find(x, 0)]; !near(r.ready, want) {
 			t.Errorf("expert %d is ready after %v s, want %v", x, r.ready, want)
@@ -300,6 +301,7 @@ func TestWakeOnFullHosts(t *testing.T) {
 			r.wanted = len(y.replicas) != tc.unwanted
 			y.insert(r)
 		}
+		y.fill(2)
 		if err := e.wake(y, 2, tc.loads); err != nil || y.find(tc.left.expert, tc.left.host) >= 0 || !y.resident(2) || len(y.replicas) != 4 {
 			t.Errorf("%s: %v, %+v", tc.name, err, y.replicas)
 		}
@@ -307,6 +309,7 @@ func TestWakeOnFullHosts(t *testing.T) {
 	e := newEngine(&replayed{Workload: loads(t, m)}, settings(m, 1), Policy{})
 	y := &e.layers[0]
 	y.slots, y.replicas = 2, y.replicas[:2]
+	y.fill(1)
 	if err := e.wake(y, 2, []uint32{1, 1, 1}); err == nil {
 		t.Error("three experts with rows on a host that holds two")
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/policy/copies"
 	"github.com/switchyard/switchyard/pkg/policy/divide"
+	"github.com/switchyard/switchyard/pkg/policy/residency"
 )
 
 // execute runs a layer: the clock moves by its time.
@@ -74,20 +75,19 @@ func (e *engine) on(y *layer, expert int) []int {
 // no rows of now need, at best one that is not wanted.
 func (e *engine) wake(y *layer, expert int, loads []uint32) error {
 	for _, wanted := range []bool{false, true} {
+		y.yields = func(r *replica) bool {
+			return r.wanted == wanted && (loads[r.expert] == 0 || y.copies(r.expert) > 1)
+		}
 		best := -1
 		for _, h := range e.there {
-			if (y.held(h) < y.slots || y.spare(h, loads, wanted) >= 0) && (best < 0 || e.links[h] < e.links[best]) {
+			if (best < 0 || e.links[h] < e.links[best]) && y.tiers[h].Fits(y.want(expert, residency.Demanded)) {
 				best = h
 			}
 		}
-		if best < 0 {
-			continue
+		if best >= 0 {
+			e.load(y, expert, best, e.now, residency.Demanded)
+			return nil
 		}
-		if y.held(best) >= y.slots {
-			e.evict(y, y.spare(best, loads, wanted), e.now)
-		}
-		e.load(y, expert, best, e.now)
-		return nil
 	}
 	if len(e.there) == 0 {
 		return fmt.Errorf("expert %d is on no host, and all %d are gone", expert, e.Hosts)
@@ -204,13 +204,6 @@ func (e *engine) swap(y *layer) {
 			e.evict(y, i, e.now)
 		}
 	}
-}
-
-// evict frees a replica's memory.
-func (e *engine) evict(y *layer, at int, when float64) {
-	e.result.Resident += max(0, when-y.replicas[at].since) * e.gigabytes()
-	y.remove(at)
-	e.keep(-1)
 }
 
 // finish bills what is resident at the end.

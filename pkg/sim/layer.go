@@ -3,6 +3,7 @@ package sim
 import (
 	"slices"
 
+	"github.com/switchyard/switchyard/pkg/policy/residency"
 	"github.com/switchyard/switchyard/pkg/policy/world"
 )
 
@@ -17,19 +18,22 @@ type replica struct {
 
 // layer is the state of a layer between iterations.
 type layer struct {
-	replicas []replica    // by expert, then host
-	first    []int        // of each expert, and behind the last one, where its replicas begin
-	slots    int          // replicas that a host may hold
-	seen     []world.Held // as policies see replicas
-	window   []float64    // rows since the last decision
-	last     []float64    // rows of the last iteration
-	next     float64      // when the next decision is due
+	replicas []replica            // by expert, then host
+	first    []int                // of each expert, and behind the last one, where its replicas begin
+	slots    int                  // replicas that a host may hold
+	bytes    int64                // of a replica
+	tiers    []*residency.Machine // the layer's share of each host's memory
+	yields   func(*replica) bool  // which replicas make room for the one that is loaded
+	seen     []world.Held         // as policies see replicas
+	window   []float64            // rows since the last decision
+	last     []float64            // rows of the last iteration
+	next     float64              // when the next decision is due
 }
 
 // newLayer holds one replica of every expert, dealt to the hosts in turn: static
 // expert parallelism, loaded before the clock starts.
 func newLayer(s Settings, l int) layer {
-	y := layer{slots: s.slots(l), first: make([]int, s.Model.Experts+1), window: make([]float64, s.Model.Experts), last: make([]float64, s.Model.Experts)}
+	y := layer{slots: s.slots(l), bytes: s.Model.Profile.Expert(), first: make([]int, s.Model.Experts+1), window: make([]float64, s.Model.Experts), last: make([]float64, s.Model.Experts)}
 	for x := range s.Model.Experts {
 		y.replicas = append(y.replicas, replica{expert: x, host: x % s.Hosts, wanted: true})
 	}
@@ -114,41 +118,6 @@ func (y *layer) holds() []world.Held {
 		y.seen = append(y.seen, world.Held{Unit: r.expert, Host: r.host})
 	}
 	return y.seen
-}
-
-// held is how many replicas a host holds.
-func (y *layer) held(host int) (n int) {
-	for i := range y.replicas {
-		if y.replicas[i].host == host {
-			n++
-		}
-	}
-	return n
-}
-
-// leastRecent is the unwanted replica of a host that had rows least recently; -1
-// if there is none.
-func (y *layer) leastRecent(host int) int {
-	return y.least(host, func(r replica) bool { return !r.wanted })
-}
-
-// spare is the replica of a host, wanted or not, that rows of now can do without:
-// of an expert that has none of them, or other replicas. It is -1 if there is none.
-func (y *layer) spare(host int, loads []uint32, wanted bool) int {
-	return y.least(host, func(r replica) bool {
-		return r.wanted == wanted && (loads[r.expert] == 0 || y.copies(r.expert) > 1)
-	})
-}
-
-// least is the replica of a host, of those that may be, that had rows least recently.
-func (y *layer) least(host int, may func(replica) bool) int {
-	best := -1
-	for i, r := range y.replicas {
-		if r.host == host && (best < 0 || r.used < y.replicas[best].used) && may(r) {
-			best = i
-		}
-	}
-	return best
 }
 
 // copies are an expert's replicas on all hosts.

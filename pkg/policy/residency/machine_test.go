@@ -316,6 +316,22 @@ func TestOrders(t *testing.T) {
 		loaded 2 -> ready 2, refuse 6 of 0, refuse 5 of 0`)
 }
 
+// What fits is not refused, and the reverse.
+func TestFits(t *testing.T) {
+	m := New(Settings{Budget: 20})
+	fits := func(n int, bytes int64) bool { return m.Fits(Want{Unit: u(n), Bytes: bytes}) }
+	script(t, m, `
+		plan 1 -> load 1
+		loaded 1 -> ready 1`)
+	if !fits(1, 99) || !fits(2, 10) || fits(2, 11) {
+		t.Error("beside one that is held")
+	}
+	m.Release(u(1))
+	if !fits(2, 20) || fits(2, 21) {
+		t.Error("in the place of one that is idle")
+	}
+}
+
 func TestNamed(t *testing.T) {
 	for _, name := range Names() {
 		if o, err := Named(name); err != nil || o == nil {

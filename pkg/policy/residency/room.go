@@ -95,6 +95,15 @@ func (m *Machine) evictFor(e *entry, short int64) (got int64, ok bool) {
 	return got, len(victims) > 0
 }
 
+// Fits says whether a want of a unit would be taken now, at once or after evictions.
+func (m *Machine) Fits(w Want) bool {
+	if m.Phase(w.Unit) != Cold {
+		return true
+	}
+	short := w.Bytes - m.free()
+	return short <= 0 || m.spare(&entry{Item: Item{Unit: w.Unit, Bytes: w.Bytes, Urgency: w.Urgency, Priority: w.Priority}}) >= short
+}
+
 // spare is the bytes that could be evicted for a want.
 func (m *Machine) spare(e *entry) (bytes int64) {
 	for _, v := range m.idle.list {
