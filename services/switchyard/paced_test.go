@@ -12,19 +12,19 @@ import (
 	"github.com/switchyard/switchyard/services/switchyard/top"
 )
 
-// TestPacedIsDirect wants from paced hosts the bits of direct calls, and figures
-// that say whose they are.
+// TestPacedIsDirect wants from paced hosts the bits of direct calls, also from hosts that
+// hold fewer experts than they serve, and figures that say whose they are.
 func TestPacedIsDirect(t *testing.T) {
 	const hosts = 3
-	for _, tc := range []struct{ dir, profile string }{
-		{"../../models/demo", "a6000-mixtral"},
-		{goldens.Dir("qwen2_moe-mixed"), "a6000-llama-4-scout"},
+	for _, tc := range []struct{ dir, profile, memory, offload string }{
+		{"../../models/demo", "a6000-mixtral", "10GB", "lru"},
+		{goldens.Dir("qwen2_moe-mixed"), "a6000-llama-4-scout", "0", "none"},
 	} {
 		want := directAnswers(t, tc.dir, tensor.BF16)
 		t.Run(filepath.Base(tc.dir), func(t *testing.T) {
 			t.Parallel()
 			y := startPipeline(t, tc.dir, tensor.BF16, schemas.HopsUnacked, hosts, func(up *UpCmd) {
-				up.Device, up.Profile = "paced", tc.profile
+				up.Device, up.Profile, up.ExpertMemory, up.Offload, up.Grouping = "paced", tc.profile, tc.memory, tc.offload, "expert"
 			})
 			compareAnswers(t, y, hosts, want)
 			wantPaced(t, y, hosts, "paced:"+tc.profile)
