@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -24,7 +25,8 @@ import (
 type ArenaCmd struct {
 	Suite      string        `required:"" enum:"moeless,elasticity" help:"What is compared: moeless (MoEless' scaling and placement with their baselines), or elasticity (plans that follow a load that shifts, always live)." placeholder:"NAME"`
 	BackEnd    string        `default:"sim" enum:"sim,live" help:"What runs it: sim (a simulated clock) or live (the pipeline on paced hosts)." placeholder:"KIND"`
-	Trace      string        `help:"Requests: a CSV file as Azure publishes it (TIMESTAMP, ContextTokens, GeneratedTokens), or JSON lines as Mooncake does (timestamp, input_length, output_length)." placeholder:"FILE"`
+	Trace      string        `help:"Requests: a CSV file as Azure publishes it (TIMESTAMP, ContextTokens, GeneratedTokens), or JSON lines as Mooncake does (timestamp, input_length, output_length); or requests by the hour, with --lengths." placeholder:"FILE"`
+	Lengths    string        `help:"Where --trace has requests by the hour (CSV with hour and requests, as of BurstGPT): a trace whose requests lend theirs their tokens, in order." placeholder:"FILE"`
 	Out        string        `required:"" help:"Folder for the report: JSON, CSV, and a page with plots." placeholder:"DIR"`
 	Seed       uint64        `default:"1" help:"Seed of everything that is drawn." placeholder:"N"`
 	Seeds      int           `default:"5" help:"With how many seeds, from --seed on, the short slice is run for 95 % intervals; 0 for none." placeholder:"N"`
@@ -157,7 +159,7 @@ func (c *ArenaCmd) chosen(use registry.Use) (all []sim.Policy, err error) {
 func (c *ArenaCmd) settings() (s arena.Settings, err error) {
 	s = arena.Settings{
 		Suite: arena.MoEless(), BackEnd: arena.Simulator{},
-		TraceName: filepath.Base(c.Trace), Slice: c.Slice, Short: c.Short, Seed: c.Seed, Seeds: c.Seeds, PerSecond: c.Iterations, Shapes: c.Shapes,
+		TraceName: c.traceName(), Slice: c.Slice, Short: c.Short, Seed: c.Seed, Seeds: c.Seeds, PerSecond: c.Iterations, Shapes: c.Shapes,
 		Routing: routing.Demo(), Fitted: "Routing is fitted to a recording of the demo model", Domains: 5,
 		Hosts: c.Hosts, Distance: c.Distance, CV: c.CV, KeepAlive: c.KeepAlive.Seconds(), Time: c.Time, Variants: c.Variants, Sweep: c.Sweep, Threads: runtime.GOMAXPROCS(0),
 	}
@@ -168,7 +170,7 @@ func (c *ArenaCmd) settings() (s arena.Settings, err error) {
 		}
 		s.Suite.Policies = func() []sim.Policy { return all }
 	}
-	if s.Trace, err = readTrace(c.Trace); err != nil {
+	if s.Trace, err = c.requests(); err != nil {
 		return s, err
 	}
 	if err := c.readPredictors(&s); err != nil {
@@ -177,13 +179,45 @@ func (c *ArenaCmd) settings() (s arena.Settings, err error) {
 	return s, c.readRecording(&s)
 }
 
-func readTrace(path string) (rs []trace.Request, err error) {
+// requests are those of --trace; where it has them by the hour, they are drawn.
+func (c *ArenaCmd) requests() ([]trace.Request, error) {
+	rs, err := readFile(c.Trace, trace.Read)
+	switch {
+	case c.Lengths == "" || err != nil && !errors.Is(err, trace.ErrHours):
+		return rs, err
+	case err == nil:
+		return nil, errors.New("--lengths is of a --trace with requests by the hour only; leave it out")
+	}
+	hours, err := readFile(c.Trace, trace.ReadHours)
+	if err != nil {
+		return nil, err
+	}
+	lengths, err := readFile(c.Lengths, trace.Read)
+	if err != nil {
+		return nil, fmt.Errorf("--lengths: %w", err)
+	}
+	return hours.Requests(lengths, c.Seed), nil
+}
+
+// readFile reads a trace of some form.
+func readFile[T any](path string, read func(io.Reader) (T, error)) (of T, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("reading the trace: %w", err)
+		return of, fmt.Errorf("reading the trace: %w", err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	return trace.Read(f)
+	if of, err = read(f); err != nil {
+		return of, fmt.Errorf("%s: %w", path, err)
+	}
+	return of, nil
+}
+
+// traceName is what the report calls the requests.
+func (c *ArenaCmd) traceName() string {
+	if c.Lengths == "" {
+		return filepath.Base(c.Trace)
+	}
+	return fmt.Sprintf("%s with the tokens of %s", filepath.Base(c.Trace), filepath.Base(c.Lengths))
 }
 
 func (c *ArenaCmd) readPredictors(s *arena.Settings) (err error) {

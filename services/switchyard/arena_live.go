@@ -163,7 +163,7 @@ func (c *ArenaCmd) liveRequests() (requests, others []replay.Request, err error)
 	if err != nil {
 		return nil, nil, err
 	}
-	all, err := readTrace(c.Trace)
+	all, err := c.requests()
 	if err != nil {
 		return nil, nil, err
 	}

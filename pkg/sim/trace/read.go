@@ -31,31 +31,72 @@ var layouts = []string{"2006-01-02 15:04:05.9999999", "2006-01-02 15:04:05.99999
 type parser func(line string) (time.Time, Request, error)
 
 // Read reads a trace: CSV with a header as Azure publishes it, or, where the first line
-// begins with a brace, lines of JSON as Mooncake's. Its requests come in the order of
-// their times, whatever the file's; errors say in which line they are.
+// begins with a brace, lines of JSON as Mooncake's. Errors say in which line they are. A
+// line that lacks a field, an empty line between two requests, and a time before that of
+// the line before it are errors; a long pause between two requests is none.
 func Read(from io.Reader) ([]Request, error) {
+	lines, err := open(from)
+	if err != nil {
+		return nil, err
+	}
+	if isHours(lines.Text()) {
+		return nil, wrong(1, ErrHours)
+	}
+	b, err := begin(lines.Text())
+	if err != nil {
+		return nil, wrong(1, err)
+	}
+	if err := rest(lines, b.add); err != nil {
+		return nil, err
+	}
+	if len(b.requests) == 0 {
+		return nil, wrong(1, errors.New("no request follows the header; name another trace"))
+	}
+	return b.requests, nil
+}
+
+// begin takes the first line: a header, or a request as JSON.
+func begin(first string) (*body, error) {
+	if strings.HasPrefix(first, "{") {
+		b := &body{parse: mooncake}
+		return b, b.add(first)
+	}
+	at, err := header(first, columns)
+	if err != nil {
+		return nil, err
+	}
+	return &body{parse: func(text string) (time.Time, Request, error) { return line(strings.Split(text, ","), at) }}, nil
+}
+
+// open has the first line.
+func open(from io.Reader) (*bufio.Scanner, error) {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(make([]byte, 0, 4<<10), mostLine)
 	if !lines.Scan() {
-		return nil, wrong(1, orElse(lines.Err(), errors.New("the trace is empty")))
+		return nil, wrong(1, cmp.Or(lines.Err(), errors.New("the trace is empty")))
 	}
-	var b body
-	if strings.HasPrefix(lines.Text(), "{") {
-		b.parse = mooncake
-		if err := b.add(lines.Text()); err != nil {
-			return nil, wrong(1, err)
+	return lines, nil
+}
+
+// rest hands over the lines behind the first.
+func rest(lines *bufio.Scanner, add func(text string) error) error {
+	n, empty := 1, 0
+	for ; lines.Scan(); n++ {
+		switch {
+		case strings.TrimSpace(lines.Text()) == "":
+			empty = cmp.Or(empty, n+1)
+			continue
+		case empty > 0:
+			return wrong(empty, errors.New("it is empty, and others follow; leave it out"))
 		}
-	} else {
-		at, err := header(lines.Text())
-		if err != nil {
-			return nil, wrong(1, err)
+		if err := add(lines.Text()); err != nil {
+			return wrong(n+1, err)
 		}
-		b.parse = func(text string) (time.Time, Request, error) { return line(strings.Split(text, ","), at) }
 	}
-	if err := b.read(lines); err != nil {
-		return nil, err
+	if err := lines.Err(); err != nil {
+		return wrong(n+1, err)
 	}
-	return inOrder(b.stamps, b.requests)
+	return nil
 }
 
 func wrong(line int, err error) error {
@@ -65,19 +106,18 @@ func wrong(line int, err error) error {
 	return fmt.Errorf("line %d of the trace: %w", line, err)
 }
 
-func orElse(err, otherwise error) error {
-	if err != nil {
-		return err
-	}
-	return otherwise
-}
-
-// header is where each column is.
-func header(line string) (at []int, err error) {
+// names are the columns that a header has.
+func names(line string) []string {
 	names := strings.Split(strings.TrimPrefix(line, "\ufeff"), ",")
 	for i := range names {
 		names[i] = strings.TrimSpace(names[i])
 	}
+	return names
+}
+
+// header is where each column is.
+func header(line string, columns []string) (at []int, err error) {
+	names := names(line)
 	for _, c := range columns {
 		i := slices.Index(names, c)
 		if i < 0 {
@@ -90,32 +130,12 @@ func header(line string) (at []int, err error) {
 
 // body is what has been read of a trace.
 type body struct {
-	parse    parser
-	stamps   []time.Time
-	requests []Request
-}
-
-// read reads all lines behind the first.
-func (b *body) read(lines *bufio.Scanner) error {
-	n := 1
-	for ; lines.Scan(); n++ {
-		if err := b.add(lines.Text()); err != nil {
-			return wrong(n+1, err)
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return wrong(n+1, err)
-	}
-	if len(b.requests) == 0 {
-		return wrong(n, errors.New("no request follows the header"))
-	}
-	return nil
+	parse       parser
+	first, last time.Time
+	requests    []Request
 }
 
 func (b *body) add(text string) error {
-	if strings.TrimSpace(text) == "" {
-		return nil
-	}
 	if len(b.requests) == mostRequests {
 		return fmt.Errorf("a trace has at most %d requests", mostRequests)
 	}
@@ -123,10 +143,21 @@ func (b *body) add(text string) error {
 	if err != nil {
 		return err
 	}
-	if r.Context == 0 {
-		return errors.New("its prompt has no tokens; a request has at least one: leave the line out")
+	if len(b.requests) == 0 {
+		b.first, b.last = t, t
 	}
-	b.stamps, b.requests = append(b.stamps, t), append(b.requests, r)
+	switch {
+	case r.Context == 0:
+		return errors.New("its prompt has no tokens; a request has at least one: leave the line out")
+	case r.Generated == 0:
+		return errors.New("its answer has no tokens; a request has at least one: leave the line out")
+	case t.Before(b.last):
+		return fmt.Errorf("it comes %v before the line above it; sort the lines by time", b.last.Sub(t))
+	case t.Sub(b.first) > mostSpan:
+		return fmt.Errorf("it comes %v behind the first request; a trace may span %v: cut it", t.Sub(b.first), mostSpan)
+	}
+	r.At, b.last = t.Sub(b.first), t
+	b.requests = append(b.requests, r)
 	return nil
 }
 
@@ -161,17 +192,4 @@ func tokens(column, text string) (int, error) {
 		return 0, fmt.Errorf("%s is %q; it must be a whole number from 0 to %d", column, text, mostTokens)
 	}
 	return n, nil
-}
-
-// inOrder counts times from the first request.
-func inOrder(stamps []time.Time, requests []Request) ([]Request, error) {
-	first, last := slices.MinFunc(stamps, time.Time.Compare), slices.MaxFunc(stamps, time.Time.Compare)
-	if last.Sub(first) > mostSpan {
-		return nil, fmt.Errorf("the trace spans %v, from %v to %v; it may span %v", last.Sub(first), first, last, mostSpan)
-	}
-	for i := range requests {
-		requests[i].At = stamps[i].Sub(first)
-	}
-	slices.SortStableFunc(requests, func(a, b Request) int { return cmp.Compare(a.At, b.At) })
-	return requests, nil
 }

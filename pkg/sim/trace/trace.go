@@ -1,6 +1,7 @@
 // Package trace reads traces of requests: as Azure publishes them
 // (github.com/Azure/AzurePublicDataset), CSV files with the columns TIMESTAMP,
-// ContextTokens and GeneratedTokens; and as Mooncake does, a JSON object a line.
+// ContextTokens and GeneratedTokens; and as Mooncake does, a JSON object a line. Of
+// requests by the hour, as there are of BurstGPT, it draws some.
 package trace
 
 import (

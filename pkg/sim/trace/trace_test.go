@@ -11,10 +11,10 @@ import (
 
 const columnNames = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
 
-const good = columnNames + `2023-11-16 18:15:46.6805900,374,44
+const good = columnNames + `2023-11-16 18:15:46.5000000,10,1
+2023-11-16 18:15:46.6805900,374,44
 2023-11-16 18:15:50.9951690,396,109
 
-2023-11-16 18:15:46.5000000,10,1
 `
 
 func TestRead(t *testing.T) {
@@ -32,8 +32,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-const lined = `{"timestamp": 3000, "input_length": 6758, "output_length": 500, "hash_ids": [0, 1]}
-{"timestamp": 27.5, "input_length": 7, "output_length": 4}
+const lined = `{"timestamp": 27.5, "input_length": 7, "output_length": 4}
+{"timestamp": 3000, "input_length": 6758, "output_length": 500, "hash_ids": [0, 1]}
 
 `
 
@@ -44,14 +44,16 @@ func TestMooncake(t *testing.T) {
 		t.Errorf("got %v, error %v, want %v", rs, err, want)
 	}
 	for _, tc := range []struct{ name, from, to, want string }{
-		{"first", `{"timestamp": 3000`, `{timestamp: 3000`, "line 1 of the trace: it is no JSON object"},
-		{"missing", `"output_length": 4`, `"output": 4`, "line 2 of the trace: timestamp, input_length or output_length is missing"},
-		{"negative", "27.5", "-27.5", "line 2 of the trace: timestamp is -27.5; it must be milliseconds from 0"},
+		{"first", `{"timestamp": 27.5`, `{timestamp: 27.5`, "line 1 of the trace: it is no JSON object"},
+		{"missing", `"output_length": 4`, `"output": 4`, "line 1 of the trace: timestamp, input_length or output_length is missing"},
+		{"negative", "27.5", "-27.5", "line 1 of the trace: timestamp is -27.5; it must be milliseconds from 0"},
 		{"far", "3000", "1e300", "timestamp is 1e+300"},
-		{"tokens", "6758", "-6758", "line 1 of the trace: input_length is -6758; it must be a whole number from 0 to 1048576"},
-		{"no tokens", "6758", "0", "line 1 of the trace: its prompt has no tokens"},
-		{"fraction", ": 7,", ": 7.5,", "line 2 of the trace"},
-		{"mixed", "{\"timestamp\": 27.5", "2023-11-16,", "line 2 of the trace: it is no JSON object like the first line"},
+		{"tokens", "6758", "-6758", "line 2 of the trace: input_length is -6758; it must be a whole number from 0 to 1048576"},
+		{"no tokens", "6758", "0", "line 2 of the trace: its prompt has no tokens"},
+		{"fraction", ": 7,", ": 7.5,", "line 1 of the trace"},
+		{"back", "27.5", "3000.5", "line 2 of the trace: it comes 500µs before the line above it; sort the lines by time"},
+		{"no answer", "\"output_length\": 4", "\"output_length\": 0", "line 1 of the trace: its answer has no tokens"},
+		{"mixed", "{\"timestamp\": 3000", "2023-11-16,", "line 2 of the trace: it is no JSON object like the first line"},
 	} {
 		text := strings.Replace(lined, tc.from, tc.to, 1)
 		if _, err := Read(strings.NewReader(text)); text == lined || err == nil || !strings.Contains(err.Error(), tc.want) {
@@ -63,14 +65,19 @@ func TestMooncake(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for _, tc := range []struct{ name, from, to, want string }{
 		{"no column", "ContextTokens", "Context", "line 1 of the trace: there is no column ContextTokens"},
-		{"time", "2023-11-16 18:15:50.9951690", "noon", `line 3 of the trace: TIMESTAMP is "noon"`},
-		{"negative", ",374,", ",-1,", `line 2 of the trace: ContextTokens is "-1"`},
-		{"no tokens", ",374,", ",0,", "line 2 of the trace: its prompt has no tokens; a request has at least one: leave the line out"},
+		{"time", "2023-11-16 18:15:50.9951690", "noon", `line 4 of the trace: TIMESTAMP is "noon"`},
+		{"negative", ",374,", ",-1,", `line 3 of the trace: ContextTokens is "-1"`},
+		{"no tokens", ",374,", ",0,", "line 3 of the trace: its prompt has no tokens; a request has at least one: leave the line out"},
 		{"too many tokens", ",109", ",1048577", "GeneratedTokens"},
 		{"fraction", ",44", ",4.5", "GeneratedTokens"},
-		{"short line", ",10,1", ",10", "line 5 of the trace: there is no GeneratedTokens; it has 2 fields"},
-		{"long line", ",10,1", ",10," + strings.Repeat("1", mostLine), "line 5 of the trace: the line has more than 65536 bytes"},
-		{"months", "2023-11-16 18:15:50", "2023-12-31 18:15:50", "it may span 744h"},
+		{"short line", ",10,1", ",10", "line 2 of the trace: there is no GeneratedTokens; it has 2 fields"},
+		{"long line", ",10,1", ",10," + strings.Repeat("1", mostLine), "line 2 of the trace: the line has more than 65536 bytes"},
+		{"months", "2023-11-16 18:15:50", "2023-12-31 18:15:50", "line 4 of the trace: it comes 1080h0m4.495169s behind the first request; a trace may span 744h0m0s: cut it"},
+		{"no answer", ",44", ",0", "line 3 of the trace: its answer has no tokens; a request has at least one: leave the line out"},
+		{"back", "18:15:46.68", "18:15:46.48", "line 3 of the trace: it comes 19.41ms before the line above it; sort the lines by time"},
+		{"gap", ",374,44\n", ",374,44\n\n", "line 4 of the trace: it is empty, and others follow; leave it out"},
+		{"no field", ",374,44", ",,44", `line 3 of the trace: ContextTokens is ""; it must be a whole number`},
+		{"hours", good, "hour,requests\n0,1\n", "line 1 of the trace: it has requests by the hour, without tokens; name a trace whose requests lend theirs, with --lengths"},
 		{"header only", strings.TrimPrefix(good, columnNames), "", "no request follows the header"},
 		{"empty", good, "", "the trace is empty"},
 	} {
