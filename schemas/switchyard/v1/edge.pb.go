@@ -353,13 +353,18 @@ func (x *Prompt) GetSpecialTokens() bool {
 	return false
 }
 
-// Usage counts tokens.
+// Usage counts tokens, and what the request took of experts' memory.
 type Usage struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	PromptTokens     int32                  `protobuf:"varint,1,opt,name=prompt_tokens,json=promptTokens,proto3" json:"prompt_tokens,omitempty"`
 	CompletionTokens int32                  `protobuf:"varint,2,opt,name=completion_tokens,json=completionTokens,proto3" json:"completion_tokens,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// The request's share of the gigabytes of experts in hosts' memory times the seconds that
+	// they were there; absent: not metered.
+	ExpertGbS *float64 `protobuf:"fixed64,3,opt,name=expert_gb_s,json=expertGbS,proto3,oneof" json:"expert_gb_s,omitempty"`
+	// How many functions its rows found cold and waited for.
+	ColdStarts    *uint32 `protobuf:"varint,4,opt,name=cold_starts,json=coldStarts,proto3,oneof" json:"cold_starts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Usage) Reset() {
@@ -402,6 +407,20 @@ func (x *Usage) GetPromptTokens() int32 {
 func (x *Usage) GetCompletionTokens() int32 {
 	if x != nil {
 		return x.CompletionTokens
+	}
+	return 0
+}
+
+func (x *Usage) GetExpertGbS() float64 {
+	if x != nil && x.ExpertGbS != nil {
+		return *x.ExpertGbS
+	}
+	return 0
+}
+
+func (x *Usage) GetColdStarts() uint32 {
+	if x != nil && x.ColdStarts != nil {
+		return *x.ColdStarts
 	}
 	return 0
 }
@@ -958,10 +977,15 @@ const file_switchyard_v1_edge_proto_rawDesc = "" +
 	"\x06_top_kB\a\n" +
 	"\x05_seedB\x15\n" +
 	"\x13_repetition_penaltyB\v\n" +
-	"\t_logprobs\"Y\n" +
+	"\t_logprobs\"\xc4\x01\n" +
 	"\x05Usage\x12#\n" +
 	"\rprompt_tokens\x18\x01 \x01(\x05R\fpromptTokens\x12+\n" +
-	"\x11completion_tokens\x18\x02 \x01(\x05R\x10completionTokens\"I\n" +
+	"\x11completion_tokens\x18\x02 \x01(\x05R\x10completionTokens\x12#\n" +
+	"\vexpert_gb_s\x18\x03 \x01(\x01H\x00R\texpertGbS\x88\x01\x01\x12$\n" +
+	"\vcold_starts\x18\x04 \x01(\rH\x01R\n" +
+	"coldStarts\x88\x01\x01B\x0e\n" +
+	"\f_expert_gb_sB\x0e\n" +
+	"\f_cold_starts\"I\n" +
 	"\aTimings\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\x01R\x05queue\x12\x12\n" +
 	"\x04ttft\x18\x02 \x01(\x01R\x04ttft\x12\x14\n" +
@@ -1055,6 +1079,7 @@ func file_switchyard_v1_edge_proto_init() {
 	}
 	file_switchyard_v1_edge_proto_msgTypes[0].OneofWrappers = []any{}
 	file_switchyard_v1_edge_proto_msgTypes[1].OneofWrappers = []any{}
+	file_switchyard_v1_edge_proto_msgTypes[2].OneofWrappers = []any{}
 	file_switchyard_v1_edge_proto_msgTypes[7].OneofWrappers = []any{}
 	file_switchyard_v1_edge_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}

@@ -579,6 +579,7 @@ type HostLoad struct {
 	// What its GPU says of itself, by the names that heartbeats have for it; what the
 	// GPU does not say is not there.
 	Gpu           map[string]float64 `protobuf:"bytes,9,rep,name=gpu,proto3" json:"gpu,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
+	Use           *MemoryUse         `protobuf:"bytes,10,opt,name=use,proto3" json:"use,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -676,6 +677,120 @@ func (x *HostLoad) GetGpu() map[string]float64 {
 	return nil
 }
 
+func (x *HostLoad) GetUse() *MemoryUse {
+	if x != nil {
+		return x.Use
+	}
+	return nil
+}
+
+// MemoryUse is what the units in a device's memory have come to since its start. GB·s are
+// gigabytes times the seconds that a unit had them: from when memory was set aside for it
+// until it was held (loading), while rows were computed with it (serving), and else (kept).
+type MemoryUse struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	LoadingGbS float64                `protobuf:"fixed64,1,opt,name=loading_gb_s,json=loadingGbS,proto3" json:"loading_gb_s,omitempty"`
+	KeptGbS    float64                `protobuf:"fixed64,2,opt,name=kept_gb_s,json=keptGbS,proto3" json:"kept_gb_s,omitempty"`
+	ServingGbS float64                `protobuf:"fixed64,3,opt,name=serving_gb_s,json=servingGbS,proto3" json:"serving_gb_s,omitempty"`
+	// What of these rows were told to have taken; the rest was idle.
+	TakenGbS float64 `protobuf:"fixed64,4,opt,name=taken_gb_s,json=takenGbS,proto3" json:"taken_gb_s,omitempty"`
+	// Units that were loaded, and their bytes.
+	Loads       uint64 `protobuf:"varint,5,opt,name=loads,proto3" json:"loads,omitempty"`
+	LoadedBytes uint64 `protobuf:"varint,6,opt,name=loaded_bytes,json=loadedBytes,proto3" json:"loaded_bytes,omitempty"`
+	// The most bytes that were set aside at once.
+	PeakBytes uint64 `protobuf:"varint,7,opt,name=peak_bytes,json=peakBytes,proto3" json:"peak_bytes,omitempty"`
+	// For how long the device has been metered.
+	Seconds       float64 `protobuf:"fixed64,8,opt,name=seconds,proto3" json:"seconds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemoryUse) Reset() {
+	*x = MemoryUse{}
+	mi := &file_switchyard_v1_load_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemoryUse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemoryUse) ProtoMessage() {}
+
+func (x *MemoryUse) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_v1_load_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemoryUse.ProtoReflect.Descriptor instead.
+func (*MemoryUse) Descriptor() ([]byte, []int) {
+	return file_switchyard_v1_load_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *MemoryUse) GetLoadingGbS() float64 {
+	if x != nil {
+		return x.LoadingGbS
+	}
+	return 0
+}
+
+func (x *MemoryUse) GetKeptGbS() float64 {
+	if x != nil {
+		return x.KeptGbS
+	}
+	return 0
+}
+
+func (x *MemoryUse) GetServingGbS() float64 {
+	if x != nil {
+		return x.ServingGbS
+	}
+	return 0
+}
+
+func (x *MemoryUse) GetTakenGbS() float64 {
+	if x != nil {
+		return x.TakenGbS
+	}
+	return 0
+}
+
+func (x *MemoryUse) GetLoads() uint64 {
+	if x != nil {
+		return x.Loads
+	}
+	return 0
+}
+
+func (x *MemoryUse) GetLoadedBytes() uint64 {
+	if x != nil {
+		return x.LoadedBytes
+	}
+	return 0
+}
+
+func (x *MemoryUse) GetPeakBytes() uint64 {
+	if x != nil {
+		return x.PeakBytes
+	}
+	return 0
+}
+
+func (x *MemoryUse) GetSeconds() float64 {
+	if x != nil {
+		return x.Seconds
+	}
+	return 0
+}
+
 var File_switchyard_v1_load_proto protoreflect.FileDescriptor
 
 const file_switchyard_v1_load_proto_rawDesc = "" +
@@ -728,7 +843,7 @@ const file_switchyard_v1_load_proto_rawDesc = "" +
 	"\awaiting\x18\b \x01(\rR\awaiting\x12/\n" +
 	"\x04kind\x18\t \x01(\x0e2\x1b.switchyard.v1.FunctionKindR\x04kind\x12\x10\n" +
 	"\x03way\x18\n" +
-	" \x01(\rR\x03way\"\xd3\x02\n" +
+	" \x01(\rR\x03way\"\xff\x02\n" +
 	"\bHostLoad\x12!\n" +
 	"\fbudget_bytes\x18\x01 \x01(\x04R\vbudgetBytes\x12\x1d\n" +
 	"\n" +
@@ -740,10 +855,25 @@ const file_switchyard_v1_load_proto_rawDesc = "" +
 	"\vcold_starts\x18\a \x01(\x04R\n" +
 	"coldStarts\x12\"\n" +
 	"\rcold_start_ns\x18\b \x01(\x04R\vcoldStartNs\x122\n" +
-	"\x03gpu\x18\t \x03(\v2 .switchyard.v1.HostLoad.GpuEntryR\x03gpu\x1a6\n" +
+	"\x03gpu\x18\t \x03(\v2 .switchyard.v1.HostLoad.GpuEntryR\x03gpu\x12*\n" +
+	"\x03use\x18\n" +
+	" \x01(\v2\x18.switchyard.v1.MemoryUseR\x03use\x1a6\n" +
 	"\bGpuEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01*Z\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xfb\x01\n" +
+	"\tMemoryUse\x12 \n" +
+	"\floading_gb_s\x18\x01 \x01(\x01R\n" +
+	"loadingGbS\x12\x1a\n" +
+	"\tkept_gb_s\x18\x02 \x01(\x01R\akeptGbS\x12 \n" +
+	"\fserving_gb_s\x18\x03 \x01(\x01R\n" +
+	"servingGbS\x12\x1c\n" +
+	"\n" +
+	"taken_gb_s\x18\x04 \x01(\x01R\btakenGbS\x12\x14\n" +
+	"\x05loads\x18\x05 \x01(\x04R\x05loads\x12!\n" +
+	"\floaded_bytes\x18\x06 \x01(\x04R\vloadedBytes\x12\x1d\n" +
+	"\n" +
+	"peak_bytes\x18\a \x01(\x04R\tpeakBytes\x12\x18\n" +
+	"\aseconds\x18\b \x01(\x01R\aseconds*Z\n" +
 	"\n" +
 	"LoadSource\x12\x1b\n" +
 	"\x17LOAD_SOURCE_UNSPECIFIED\x10\x00\x12\x14\n" +
@@ -763,7 +893,7 @@ func file_switchyard_v1_load_proto_rawDescGZIP() []byte {
 }
 
 var file_switchyard_v1_load_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_switchyard_v1_load_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_switchyard_v1_load_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_switchyard_v1_load_proto_goTypes = []any{
 	(LoadSource)(0),      // 0: switchyard.v1.LoadSource
 	(*LoadSample)(nil),   // 1: switchyard.v1.LoadSample
@@ -771,24 +901,26 @@ var file_switchyard_v1_load_proto_goTypes = []any{
 	(*StepLoad)(nil),     // 3: switchyard.v1.StepLoad
 	(*FunctionLoad)(nil), // 4: switchyard.v1.FunctionLoad
 	(*HostLoad)(nil),     // 5: switchyard.v1.HostLoad
-	nil,                  // 6: switchyard.v1.HostLoad.GpuEntry
-	(FunctionKind)(0),    // 7: switchyard.v1.FunctionKind
+	(*MemoryUse)(nil),    // 6: switchyard.v1.MemoryUse
+	nil,                  // 7: switchyard.v1.HostLoad.GpuEntry
+	(FunctionKind)(0),    // 8: switchyard.v1.FunctionKind
 }
 var file_switchyard_v1_load_proto_depIdxs = []int32{
-	0, // 0: switchyard.v1.LoadSample.source:type_name -> switchyard.v1.LoadSource
-	3, // 1: switchyard.v1.LoadSample.steps:type_name -> switchyard.v1.StepLoad
-	4, // 2: switchyard.v1.LoadSample.functions:type_name -> switchyard.v1.FunctionLoad
-	5, // 3: switchyard.v1.LoadSample.memory:type_name -> switchyard.v1.HostLoad
-	2, // 4: switchyard.v1.LoadSample.units:type_name -> switchyard.v1.UnitLoad
-	7, // 5: switchyard.v1.UnitLoad.kind:type_name -> switchyard.v1.FunctionKind
-	2, // 6: switchyard.v1.StepLoad.units:type_name -> switchyard.v1.UnitLoad
-	7, // 7: switchyard.v1.FunctionLoad.kind:type_name -> switchyard.v1.FunctionKind
-	6, // 8: switchyard.v1.HostLoad.gpu:type_name -> switchyard.v1.HostLoad.GpuEntry
-	9, // [9:9] is the sub-list for method output_type
-	9, // [9:9] is the sub-list for method input_type
-	9, // [9:9] is the sub-list for extension type_name
-	9, // [9:9] is the sub-list for extension extendee
-	0, // [0:9] is the sub-list for field type_name
+	0,  // 0: switchyard.v1.LoadSample.source:type_name -> switchyard.v1.LoadSource
+	3,  // 1: switchyard.v1.LoadSample.steps:type_name -> switchyard.v1.StepLoad
+	4,  // 2: switchyard.v1.LoadSample.functions:type_name -> switchyard.v1.FunctionLoad
+	5,  // 3: switchyard.v1.LoadSample.memory:type_name -> switchyard.v1.HostLoad
+	2,  // 4: switchyard.v1.LoadSample.units:type_name -> switchyard.v1.UnitLoad
+	8,  // 5: switchyard.v1.UnitLoad.kind:type_name -> switchyard.v1.FunctionKind
+	2,  // 6: switchyard.v1.StepLoad.units:type_name -> switchyard.v1.UnitLoad
+	8,  // 7: switchyard.v1.FunctionLoad.kind:type_name -> switchyard.v1.FunctionKind
+	7,  // 8: switchyard.v1.HostLoad.gpu:type_name -> switchyard.v1.HostLoad.GpuEntry
+	6,  // 9: switchyard.v1.HostLoad.use:type_name -> switchyard.v1.MemoryUse
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_v1_load_proto_init() }
@@ -803,7 +935,7 @@ func file_switchyard_v1_load_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_v1_load_proto_rawDesc), len(file_switchyard_v1_load_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -672,6 +672,59 @@ func (x *Trial) GetOver() bool {
 	return false
 }
 
+// Cost is what a request has taken of experts' memory so far.
+type Cost struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ExpertGbS     float64                `protobuf:"fixed64,1,opt,name=expert_gb_s,json=expertGbS,proto3" json:"expert_gb_s,omitempty"`
+	ColdStarts    uint32                 `protobuf:"varint,2,opt,name=cold_starts,json=coldStarts,proto3" json:"cold_starts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Cost) Reset() {
+	*x = Cost{}
+	mi := &file_switchyard_v1_log_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Cost) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Cost) ProtoMessage() {}
+
+func (x *Cost) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_v1_log_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Cost.ProtoReflect.Descriptor instead.
+func (*Cost) Descriptor() ([]byte, []int) {
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Cost) GetExpertGbS() float64 {
+	if x != nil {
+		return x.ExpertGbS
+	}
+	return 0
+}
+
+func (x *Cost) GetColdStarts() uint32 {
+	if x != nil {
+		return x.ColdStarts
+	}
+	return 0
+}
+
 // Token is one generated token.
 type Token struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -682,14 +735,16 @@ type Token struct {
 	Stop bool `protobuf:"varint,4,opt,name=stop,proto3" json:"stop,omitempty"`
 	// Of the rows that were computed for it since the token before, in their order; absent:
 	// each slot had its own expert.
-	Fates         []*Fates `protobuf:"bytes,6,rep,name=fates,proto3" json:"fates,omitempty"`
+	Fates []*Fates `protobuf:"bytes,6,rep,name=fates,proto3" json:"fates,omitempty"`
+	// Of the request up to this token; absent: not metered.
+	Cost          *Cost `protobuf:"bytes,7,opt,name=cost,proto3" json:"cost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[6]
+	mi := &file_switchyard_v1_log_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -701,7 +756,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[6]
+	mi := &file_switchyard_v1_log_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -714,7 +769,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{6}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Token) GetIndex() int32 {
@@ -752,19 +807,28 @@ func (x *Token) GetFates() []*Fates {
 	return nil
 }
 
+func (x *Token) GetCost() *Cost {
+	if x != nil {
+		return x.Cost
+	}
+	return nil
+}
+
 // Terminal ends a request, once.
 type Terminal struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	FinishReason  string                 `protobuf:"bytes,1,opt,name=finish_reason,json=finishReason,proto3" json:"finish_reason,omitempty"`
-	Error         *Error                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
-	Timings       *Timings               `protobuf:"bytes,3,opt,name=timings,proto3" json:"timings,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	FinishReason string                 `protobuf:"bytes,1,opt,name=finish_reason,json=finishReason,proto3" json:"finish_reason,omitempty"`
+	Error        *Error                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	Timings      *Timings               `protobuf:"bytes,3,opt,name=timings,proto3" json:"timings,omitempty"`
+	// Of the whole request; absent: that of its last token.
+	Cost          *Cost `protobuf:"bytes,4,opt,name=cost,proto3" json:"cost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Terminal) Reset() {
 	*x = Terminal{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[7]
+	mi := &file_switchyard_v1_log_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -776,7 +840,7 @@ func (x *Terminal) String() string {
 func (*Terminal) ProtoMessage() {}
 
 func (x *Terminal) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[7]
+	mi := &file_switchyard_v1_log_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -789,7 +853,7 @@ func (x *Terminal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Terminal.ProtoReflect.Descriptor instead.
 func (*Terminal) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{7}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Terminal) GetFinishReason() string {
@@ -813,6 +877,13 @@ func (x *Terminal) GetTimings() *Timings {
 	return nil
 }
 
+func (x *Terminal) GetCost() *Cost {
+	if x != nil {
+		return x.Cost
+	}
+	return nil
+}
+
 // Packed is all that remains of a log whose end was delivered: one record in
 // place of the others, which unfolds into them.
 type Packed struct {
@@ -826,14 +897,16 @@ type Packed struct {
 	Stop     bool      `protobuf:"varint,5,opt,name=stop,proto3" json:"stop,omitempty"`
 	Terminal *Terminal `protobuf:"bytes,6,opt,name=terminal,proto3" json:"terminal,omitempty"`
 	// Of the tokens that have any, ascending.
-	Fates         []*TokenFates `protobuf:"bytes,7,rep,name=fates,proto3" json:"fates,omitempty"`
+	Fates []*TokenFates `protobuf:"bytes,7,rep,name=fates,proto3" json:"fates,omitempty"`
+	// The last token's.
+	Cost          *Cost `protobuf:"bytes,8,opt,name=cost,proto3" json:"cost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Packed) Reset() {
 	*x = Packed{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[8]
+	mi := &file_switchyard_v1_log_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -845,7 +918,7 @@ func (x *Packed) String() string {
 func (*Packed) ProtoMessage() {}
 
 func (x *Packed) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[8]
+	mi := &file_switchyard_v1_log_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -858,7 +931,7 @@ func (x *Packed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Packed.ProtoReflect.Descriptor instead.
 func (*Packed) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{8}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Packed) GetAccept() *Accept {
@@ -910,6 +983,13 @@ func (x *Packed) GetFates() []*TokenFates {
 	return nil
 }
 
+func (x *Packed) GetCost() *Cost {
+	if x != nil {
+		return x.Cost
+	}
+	return nil
+}
+
 // Record is one message of a request's token log. Its field numbers are those
 // of no other message here, so that none of them, sent to a log by mistake or
 // on purpose, reads as a record.
@@ -938,7 +1018,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[9]
+	mi := &file_switchyard_v1_log_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -950,7 +1030,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[9]
+	mi := &file_switchyard_v1_log_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -963,7 +1043,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{9}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Record) GetFormat() uint32 {
@@ -1121,7 +1201,7 @@ type EarlierRecord struct {
 
 func (x *EarlierRecord) Reset() {
 	*x = EarlierRecord{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[10]
+	mi := &file_switchyard_v1_log_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1133,7 +1213,7 @@ func (x *EarlierRecord) String() string {
 func (*EarlierRecord) ProtoMessage() {}
 
 func (x *EarlierRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[10]
+	mi := &file_switchyard_v1_log_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1146,7 +1226,7 @@ func (x *EarlierRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EarlierRecord.ProtoReflect.Descriptor instead.
 func (*EarlierRecord) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{10}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *EarlierRecord) GetKind() isEarlierRecord_Kind {
@@ -1246,7 +1326,7 @@ type EarlierClaim struct {
 
 func (x *EarlierClaim) Reset() {
 	*x = EarlierClaim{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[11]
+	mi := &file_switchyard_v1_log_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1258,7 +1338,7 @@ func (x *EarlierClaim) String() string {
 func (*EarlierClaim) ProtoMessage() {}
 
 func (x *EarlierClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[11]
+	mi := &file_switchyard_v1_log_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1271,7 +1351,7 @@ func (x *EarlierClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EarlierClaim.ProtoReflect.Descriptor instead.
 func (*EarlierClaim) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{11}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *EarlierClaim) GetOwner() string {
@@ -1302,7 +1382,7 @@ type EarlierToken struct {
 
 func (x *EarlierToken) Reset() {
 	*x = EarlierToken{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[12]
+	mi := &file_switchyard_v1_log_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1314,7 +1394,7 @@ func (x *EarlierToken) String() string {
 func (*EarlierToken) ProtoMessage() {}
 
 func (x *EarlierToken) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[12]
+	mi := &file_switchyard_v1_log_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1327,7 +1407,7 @@ func (x *EarlierToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EarlierToken.ProtoReflect.Descriptor instead.
 func (*EarlierToken) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{12}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *EarlierToken) GetIndex() int32 {
@@ -1377,7 +1457,7 @@ type Cancel struct {
 
 func (x *Cancel) Reset() {
 	*x = Cancel{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[13]
+	mi := &file_switchyard_v1_log_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1389,7 +1469,7 @@ func (x *Cancel) String() string {
 func (*Cancel) ProtoMessage() {}
 
 func (x *Cancel) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[13]
+	mi := &file_switchyard_v1_log_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1402,7 +1482,7 @@ func (x *Cancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cancel.ProtoReflect.Descriptor instead.
 func (*Cancel) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{13}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Cancel) GetRequestId() string {
@@ -1482,17 +1562,23 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\rmixed_classes\x18\x17 \x01(\bR\fmixedClasses\"\a\n" +
 	"\x05Claim\"\x1b\n" +
 	"\x05Trial\x12\x12\n" +
-	"\x04over\x18\x01 \x01(\bR\x04over\"\xb4\x01\n" +
+	"\x04over\x18\x01 \x01(\bR\x04over\"G\n" +
+	"\x04Cost\x12\x1e\n" +
+	"\vexpert_gb_s\x18\x01 \x01(\x01R\texpertGbS\x12\x1f\n" +
+	"\vcold_starts\x18\x02 \x01(\rR\n" +
+	"coldStarts\"\xdd\x01\n" +
 	"\x05Token\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\rR\x02id\x128\n" +
 	"\blogprobs\x18\x03 \x01(\v2\x1c.switchyard.v1.TokenLogprobsR\blogprobs\x12\x12\n" +
 	"\x04stop\x18\x04 \x01(\bR\x04stop\x12*\n" +
-	"\x05fates\x18\x06 \x03(\v2\x14.switchyard.v1.FatesR\x05fatesJ\x04\b\x05\x10\x06R\x05epoch\"\x8d\x01\n" +
+	"\x05fates\x18\x06 \x03(\v2\x14.switchyard.v1.FatesR\x05fates\x12'\n" +
+	"\x04cost\x18\a \x01(\v2\x13.switchyard.v1.CostR\x04costJ\x04\b\x05\x10\x06R\x05epoch\"\xb6\x01\n" +
 	"\bTerminal\x12#\n" +
 	"\rfinish_reason\x18\x01 \x01(\tR\ffinishReason\x12*\n" +
 	"\x05error\x18\x02 \x01(\v2\x14.switchyard.v1.ErrorR\x05error\x120\n" +
-	"\atimings\x18\x03 \x01(\v2\x16.switchyard.v1.TimingsR\atimings\"\xb6\x02\n" +
+	"\atimings\x18\x03 \x01(\v2\x16.switchyard.v1.TimingsR\atimings\x12'\n" +
+	"\x04cost\x18\x04 \x01(\v2\x13.switchyard.v1.CostR\x04cost\"\xdf\x02\n" +
 	"\x06Packed\x12-\n" +
 	"\x06accept\x18\x01 \x01(\v2\x15.switchyard.v1.AcceptR\x06accept\x12,\n" +
 	"\x06scores\x18\x02 \x03(\v2\x14.switchyard.v1.ScoreR\x06scores\x12\x1b\n" +
@@ -1500,7 +1586,8 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\blogprobs\x18\x04 \x03(\v2\x1c.switchyard.v1.TokenLogprobsR\blogprobs\x12\x12\n" +
 	"\x04stop\x18\x05 \x01(\bR\x04stop\x123\n" +
 	"\bterminal\x18\x06 \x01(\v2\x17.switchyard.v1.TerminalR\bterminal\x12/\n" +
-	"\x05fates\x18\a \x03(\v2\x19.switchyard.v1.TokenFatesR\x05fates\"\xb1\x03\n" +
+	"\x05fates\x18\a \x03(\v2\x19.switchyard.v1.TokenFatesR\x05fates\x12'\n" +
+	"\x04cost\x18\b \x01(\v2\x13.switchyard.v1.CostR\x04cost\"\xb1\x03\n" +
 	"\x06Record\x12\x17\n" +
 	"\x06format\x18\xe8\a \x01(\aR\x06format\x12\x17\n" +
 	"\x06writer\x18\xe9\a \x01(\tR\x06writer\x12\x15\n" +
@@ -1552,7 +1639,7 @@ func file_switchyard_v1_log_proto_rawDescGZIP() []byte {
 }
 
 var file_switchyard_v1_log_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_switchyard_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_switchyard_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_switchyard_v1_log_proto_goTypes = []any{
 	(Encoding)(0),         // 0: switchyard.v1.Encoding
 	(*Sampling)(nil),      // 1: switchyard.v1.Sampling
@@ -1561,20 +1648,21 @@ var file_switchyard_v1_log_proto_goTypes = []any{
 	(*Accept)(nil),        // 4: switchyard.v1.Accept
 	(*Claim)(nil),         // 5: switchyard.v1.Claim
 	(*Trial)(nil),         // 6: switchyard.v1.Trial
-	(*Token)(nil),         // 7: switchyard.v1.Token
-	(*Terminal)(nil),      // 8: switchyard.v1.Terminal
-	(*Packed)(nil),        // 9: switchyard.v1.Packed
-	(*Record)(nil),        // 10: switchyard.v1.Record
-	(*EarlierRecord)(nil), // 11: switchyard.v1.EarlierRecord
-	(*EarlierClaim)(nil),  // 12: switchyard.v1.EarlierClaim
-	(*EarlierToken)(nil),  // 13: switchyard.v1.EarlierToken
-	(*Cancel)(nil),        // 14: switchyard.v1.Cancel
-	(*TokenLogprobs)(nil), // 15: switchyard.v1.TokenLogprobs
-	(*Fates)(nil),         // 16: switchyard.v1.Fates
-	(*Error)(nil),         // 17: switchyard.v1.Error
-	(*Timings)(nil),       // 18: switchyard.v1.Timings
-	(*Score)(nil),         // 19: switchyard.v1.Score
-	(*TokenFates)(nil),    // 20: switchyard.v1.TokenFates
+	(*Cost)(nil),          // 7: switchyard.v1.Cost
+	(*Token)(nil),         // 8: switchyard.v1.Token
+	(*Terminal)(nil),      // 9: switchyard.v1.Terminal
+	(*Packed)(nil),        // 10: switchyard.v1.Packed
+	(*Record)(nil),        // 11: switchyard.v1.Record
+	(*EarlierRecord)(nil), // 12: switchyard.v1.EarlierRecord
+	(*EarlierClaim)(nil),  // 13: switchyard.v1.EarlierClaim
+	(*EarlierToken)(nil),  // 14: switchyard.v1.EarlierToken
+	(*Cancel)(nil),        // 15: switchyard.v1.Cancel
+	(*TokenLogprobs)(nil), // 16: switchyard.v1.TokenLogprobs
+	(*Fates)(nil),         // 17: switchyard.v1.Fates
+	(*Error)(nil),         // 18: switchyard.v1.Error
+	(*Timings)(nil),       // 19: switchyard.v1.Timings
+	(*Score)(nil),         // 20: switchyard.v1.Score
+	(*TokenFates)(nil),    // 21: switchyard.v1.TokenFates
 }
 var file_switchyard_v1_log_proto_depIdxs = []int32{
 	2,  // 0: switchyard.v1.Sequence.identity:type_name -> switchyard.v1.Identity
@@ -1582,33 +1670,36 @@ var file_switchyard_v1_log_proto_depIdxs = []int32{
 	4,  // 2: switchyard.v1.Sequence.accept:type_name -> switchyard.v1.Accept
 	2,  // 3: switchyard.v1.Accept.identity:type_name -> switchyard.v1.Identity
 	0,  // 4: switchyard.v1.Accept.encoding:type_name -> switchyard.v1.Encoding
-	15, // 5: switchyard.v1.Token.logprobs:type_name -> switchyard.v1.TokenLogprobs
-	16, // 6: switchyard.v1.Token.fates:type_name -> switchyard.v1.Fates
-	17, // 7: switchyard.v1.Terminal.error:type_name -> switchyard.v1.Error
-	18, // 8: switchyard.v1.Terminal.timings:type_name -> switchyard.v1.Timings
-	4,  // 9: switchyard.v1.Packed.accept:type_name -> switchyard.v1.Accept
-	19, // 10: switchyard.v1.Packed.scores:type_name -> switchyard.v1.Score
-	15, // 11: switchyard.v1.Packed.logprobs:type_name -> switchyard.v1.TokenLogprobs
-	8,  // 12: switchyard.v1.Packed.terminal:type_name -> switchyard.v1.Terminal
-	20, // 13: switchyard.v1.Packed.fates:type_name -> switchyard.v1.TokenFates
-	4,  // 14: switchyard.v1.Record.accept:type_name -> switchyard.v1.Accept
-	5,  // 15: switchyard.v1.Record.claim:type_name -> switchyard.v1.Claim
-	7,  // 16: switchyard.v1.Record.token:type_name -> switchyard.v1.Token
-	19, // 17: switchyard.v1.Record.score:type_name -> switchyard.v1.Score
-	8,  // 18: switchyard.v1.Record.terminal:type_name -> switchyard.v1.Terminal
-	9,  // 19: switchyard.v1.Record.packed:type_name -> switchyard.v1.Packed
-	6,  // 20: switchyard.v1.Record.trial:type_name -> switchyard.v1.Trial
-	4,  // 21: switchyard.v1.EarlierRecord.accept:type_name -> switchyard.v1.Accept
-	12, // 22: switchyard.v1.EarlierRecord.claim:type_name -> switchyard.v1.EarlierClaim
-	13, // 23: switchyard.v1.EarlierRecord.token:type_name -> switchyard.v1.EarlierToken
-	19, // 24: switchyard.v1.EarlierRecord.score:type_name -> switchyard.v1.Score
-	8,  // 25: switchyard.v1.EarlierRecord.terminal:type_name -> switchyard.v1.Terminal
-	15, // 26: switchyard.v1.EarlierToken.logprobs:type_name -> switchyard.v1.TokenLogprobs
-	27, // [27:27] is the sub-list for method output_type
-	27, // [27:27] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	16, // 5: switchyard.v1.Token.logprobs:type_name -> switchyard.v1.TokenLogprobs
+	17, // 6: switchyard.v1.Token.fates:type_name -> switchyard.v1.Fates
+	7,  // 7: switchyard.v1.Token.cost:type_name -> switchyard.v1.Cost
+	18, // 8: switchyard.v1.Terminal.error:type_name -> switchyard.v1.Error
+	19, // 9: switchyard.v1.Terminal.timings:type_name -> switchyard.v1.Timings
+	7,  // 10: switchyard.v1.Terminal.cost:type_name -> switchyard.v1.Cost
+	4,  // 11: switchyard.v1.Packed.accept:type_name -> switchyard.v1.Accept
+	20, // 12: switchyard.v1.Packed.scores:type_name -> switchyard.v1.Score
+	16, // 13: switchyard.v1.Packed.logprobs:type_name -> switchyard.v1.TokenLogprobs
+	9,  // 14: switchyard.v1.Packed.terminal:type_name -> switchyard.v1.Terminal
+	21, // 15: switchyard.v1.Packed.fates:type_name -> switchyard.v1.TokenFates
+	7,  // 16: switchyard.v1.Packed.cost:type_name -> switchyard.v1.Cost
+	4,  // 17: switchyard.v1.Record.accept:type_name -> switchyard.v1.Accept
+	5,  // 18: switchyard.v1.Record.claim:type_name -> switchyard.v1.Claim
+	8,  // 19: switchyard.v1.Record.token:type_name -> switchyard.v1.Token
+	20, // 20: switchyard.v1.Record.score:type_name -> switchyard.v1.Score
+	9,  // 21: switchyard.v1.Record.terminal:type_name -> switchyard.v1.Terminal
+	10, // 22: switchyard.v1.Record.packed:type_name -> switchyard.v1.Packed
+	6,  // 23: switchyard.v1.Record.trial:type_name -> switchyard.v1.Trial
+	4,  // 24: switchyard.v1.EarlierRecord.accept:type_name -> switchyard.v1.Accept
+	13, // 25: switchyard.v1.EarlierRecord.claim:type_name -> switchyard.v1.EarlierClaim
+	14, // 26: switchyard.v1.EarlierRecord.token:type_name -> switchyard.v1.EarlierToken
+	20, // 27: switchyard.v1.EarlierRecord.score:type_name -> switchyard.v1.Score
+	9,  // 28: switchyard.v1.EarlierRecord.terminal:type_name -> switchyard.v1.Terminal
+	16, // 29: switchyard.v1.EarlierToken.logprobs:type_name -> switchyard.v1.TokenLogprobs
+	30, // [30:30] is the sub-list for method output_type
+	30, // [30:30] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_v1_log_proto_init() }
@@ -1618,7 +1709,7 @@ func file_switchyard_v1_log_proto_init() {
 	}
 	file_switchyard_v1_edge_proto_init()
 	file_switchyard_v1_fates_proto_init()
-	file_switchyard_v1_log_proto_msgTypes[9].OneofWrappers = []any{
+	file_switchyard_v1_log_proto_msgTypes[10].OneofWrappers = []any{
 		(*Record_Accept)(nil),
 		(*Record_Claim)(nil),
 		(*Record_Token)(nil),
@@ -1627,7 +1718,7 @@ func file_switchyard_v1_log_proto_init() {
 		(*Record_Packed)(nil),
 		(*Record_Trial)(nil),
 	}
-	file_switchyard_v1_log_proto_msgTypes[10].OneofWrappers = []any{
+	file_switchyard_v1_log_proto_msgTypes[11].OneofWrappers = []any{
 		(*EarlierRecord_Accept)(nil),
 		(*EarlierRecord_Claim)(nil),
 		(*EarlierRecord_Token)(nil),
@@ -1640,7 +1731,7 @@ func file_switchyard_v1_log_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_v1_log_proto_rawDesc), len(file_switchyard_v1_log_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

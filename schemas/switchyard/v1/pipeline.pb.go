@@ -970,8 +970,10 @@ type Partial struct {
 	Awaits []byte                 `protobuf:"bytes,6,opt,name=awaits,proto3" json:"awaits,omitempty"` // the dispatch's
 	Gate   *GateTime              `protobuf:"bytes,7,opt,name=gate,proto3" json:"gate,omitempty"`     // the dispatch's
 	// In one partial of a dispatch.
-	Function      *FunctionTime `protobuf:"bytes,8,opt,name=function,proto3" json:"function,omitempty"`
-	Fates         *Fates        `protobuf:"bytes,9,opt,name=fates,proto3" json:"fates,omitempty"` // the dispatch's
+	Function *FunctionTime `protobuf:"bytes,8,opt,name=function,proto3" json:"function,omitempty"`
+	Fates    *Fates        `protobuf:"bytes,9,opt,name=fates,proto3" json:"fates,omitempty"` // the dispatch's
+	// What each place took of experts' memory, in bytes times seconds; absent: not metered.
+	ByteSeconds   []float32 `protobuf:"fixed32,10,rep,packed,name=byte_seconds,json=byteSeconds,proto3" json:"byte_seconds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1055,6 +1057,13 @@ func (x *Partial) GetFates() *Fates {
 	return nil
 }
 
+func (x *Partial) GetByteSeconds() []float32 {
+	if x != nil {
+		return x.ByteSeconds
+	}
+	return nil
+}
+
 // Block is the sum over slots of a group's partials: (rows, d). A service that
 // can never compute the rows sends the error in its place.
 type Block struct {
@@ -1067,7 +1076,9 @@ type Block struct {
 	// Nanoseconds from the group's first partial to its last.
 	WaitNs uint64 `protobuf:"varint,6,opt,name=wait_ns,json=waitNs,proto3" json:"wait_ns,omitempty"`
 	// What became of the rows' slots in this layer; absent: all had their own experts.
-	Fates         *Fates `protobuf:"bytes,7,opt,name=fates,proto3" json:"fates,omitempty"`
+	Fates *Fates `protobuf:"bytes,7,opt,name=fates,proto3" json:"fates,omitempty"`
+	// What each row took of experts' memory, of the partials that are in it; absent: not metered.
+	ByteSeconds   []float32 `protobuf:"fixed32,8,rep,packed,name=byte_seconds,json=byteSeconds,proto3" json:"byte_seconds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1151,6 +1162,13 @@ func (x *Block) GetFates() *Fates {
 	return nil
 }
 
+func (x *Block) GetByteSeconds() []float32 {
+	if x != nil {
+		return x.ByteSeconds
+	}
+	return nil
+}
+
 // GateTime is how long a gate had rows, in nanoseconds: durations, no times of day.
 type GateTime struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1218,7 +1236,9 @@ type FunctionTime struct {
 	StallNs   uint64 `protobuf:"varint,4,opt,name=stall_ns,json=stallNs,proto3" json:"stall_ns,omitempty"`
 	ComputeNs uint64 `protobuf:"varint,5,opt,name=compute_ns,json=computeNs,proto3" json:"compute_ns,omitempty"`
 	// Rows into the device and out of it: decoding and encoding on a CPU.
-	TransferNs    uint64 `protobuf:"varint,6,opt,name=transfer_ns,json=transferNs,proto3" json:"transfer_ns,omitempty"`
+	TransferNs uint64 `protobuf:"varint,6,opt,name=transfer_ns,json=transferNs,proto3" json:"transfer_ns,omitempty"`
+	// Token rows of the group that waited because rows had found the function cold.
+	ColdRows      []uint32 `protobuf:"varint,7,rep,packed,name=cold_rows,json=coldRows,proto3" json:"cold_rows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1293,6 +1313,13 @@ func (x *FunctionTime) GetTransferNs() uint64 {
 		return x.TransferNs
 	}
 	return 0
+}
+
+func (x *FunctionTime) GetColdRows() []uint32 {
+	if x != nil {
+		return x.ColdRows
+	}
+	return nil
 }
 
 var File_switchyard_v1_pipeline_proto protoreflect.FileDescriptor
@@ -1371,7 +1398,7 @@ const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	"\x04gate\x18\v \x01(\v2\x17.switchyard.v1.GateTimeR\x04gate\x12/\n" +
 	"\x04kind\x18\f \x01(\x0e2\x1b.switchyard.v1.FunctionKindR\x04kind\x12\x10\n" +
 	"\x03way\x18\r \x01(\rR\x03way\x12*\n" +
-	"\x05fates\x18\x0e \x01(\v2\x14.switchyard.v1.FatesR\x05fates\"\x9e\x02\n" +
+	"\x05fates\x18\x0e \x01(\v2\x14.switchyard.v1.FatesR\x05fates\"\xc1\x02\n" +
 	"\aPartial\x12$\n" +
 	"\x03key\x18\x01 \x01(\v2\x12.switchyard.v1.KeyR\x03key\x12\x14\n" +
 	"\x05place\x18\x03 \x03(\rR\x05place\x12-\n" +
@@ -1379,7 +1406,9 @@ const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	"\x06awaits\x18\x06 \x01(\fR\x06awaits\x12+\n" +
 	"\x04gate\x18\a \x01(\v2\x17.switchyard.v1.GateTimeR\x04gate\x127\n" +
 	"\bfunction\x18\b \x01(\v2\x1b.switchyard.v1.FunctionTimeR\bfunction\x12*\n" +
-	"\x05fates\x18\t \x01(\v2\x14.switchyard.v1.FatesR\x05fates\"\xb5\x02\n" +
+	"\x05fates\x18\t \x01(\v2\x14.switchyard.v1.FatesR\x05fates\x12!\n" +
+	"\fbyte_seconds\x18\n" +
+	" \x03(\x02R\vbyteSeconds\"\xd8\x02\n" +
 	"\x05Block\x12$\n" +
 	"\x03key\x18\x01 \x01(\v2\x12.switchyard.v1.KeyR\x03key\x12-\n" +
 	"\x06tensor\x18\x02 \x01(\v2\x15.switchyard.v1.TensorR\x06tensor\x12*\n" +
@@ -1387,11 +1416,12 @@ const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	"\x04gate\x18\x04 \x01(\v2\x17.switchyard.v1.GateTimeR\x04gate\x129\n" +
 	"\tfunctions\x18\x05 \x03(\v2\x1b.switchyard.v1.FunctionTimeR\tfunctions\x12\x17\n" +
 	"\await_ns\x18\x06 \x01(\x04R\x06waitNs\x12*\n" +
-	"\x05fates\x18\a \x01(\v2\x14.switchyard.v1.FatesR\x05fates\"D\n" +
+	"\x05fates\x18\a \x01(\v2\x14.switchyard.v1.FatesR\x05fates\x12!\n" +
+	"\fbyte_seconds\x18\b \x03(\x02R\vbyteSeconds\"D\n" +
 	"\bGateTime\x12\x19\n" +
 	"\bqueue_ns\x18\x01 \x01(\x04R\aqueueNs\x12\x1d\n" +
 	"\n" +
-	"compute_ns\x18\x02 \x01(\x04R\tcomputeNs\"\xb4\x01\n" +
+	"compute_ns\x18\x02 \x01(\x04R\tcomputeNs\"\xd1\x01\n" +
 	"\fFunctionTime\x12\x1a\n" +
 	"\bfunction\x18\x01 \x01(\x06R\bfunction\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\rR\x04rows\x12\x19\n" +
@@ -1400,7 +1430,8 @@ const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	"\n" +
 	"compute_ns\x18\x05 \x01(\x04R\tcomputeNs\x12\x1f\n" +
 	"\vtransfer_ns\x18\x06 \x01(\x04R\n" +
-	"transferNs*=\n" +
+	"transferNs\x12\x1b\n" +
+	"\tcold_rows\x18\a \x03(\rR\bcoldRows*=\n" +
 	"\x05Dtype\x12\x15\n" +
 	"\x11DTYPE_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tDTYPE_F32\x10\x01\x12\x0e\n" +

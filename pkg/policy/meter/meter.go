@@ -1,0 +1,163 @@
+package meter
+
+import "math"
+
+// State is what a unit is doing in memory.
+type State uint8
+
+// The states of a unit that has memory. A unit that is gone has none.
+const (
+	gone State = iota
+	// Loading is from when memory was set aside for a unit until the unit was held.
+	Loading
+	// Kept is held, without an access.
+	Kept
+	// Serving is held, with at least one access.
+	Serving
+	states
+)
+
+// Unit is a meter's record of one unit of one tier. Its owner keeps it; the zero value
+// is that of a unit that is gone.
+type Unit struct {
+	state State
+	group int32
+	users int32  // accesses that have begun and not ended
+	life  uint32 // how often memory was set aside for it
+	bytes float64
+	since float64 // up to when it is counted
+	free  float64 // when its last access ended, or memory was set aside for it
+	each  float64 // byte·seconds of an access that had it all along
+}
+
+// Access is one use of a unit.
+type Access struct {
+	life uint32 // of the unit; 0: it was not held
+	owed float64
+	each float64 // the unit's, when the access began
+}
+
+// Meter sums up one tier of one host. It is not safe for concurrent use.
+type Meter struct {
+	groups []group
+	loads  uint64
+	colds  uint64
+	moved  float64
+	taken  float64
+	bytes  float64
+	peak   float64
+	told   [states]float64 // what Read has said: sums do not fall by rounding
+}
+
+// group is what the units of one group have come to.
+type group struct {
+	sums [states]float64 // byte·seconds up to what each unit is counted
+	// Of the units that are in a state now: their bytes, and these times up to when
+	// they are counted.
+	bytes, weighted [states]float64
+}
+
+// New is a meter of units in so many groups, such as layers or kinds.
+func New(groups int) *Meter { return &Meter{groups: make([]group, max(1, groups))} }
+
+// Take sets memory aside for a unit that is gone.
+func (m *Meter) Take(u *Unit, of int, bytes int64, now float64) {
+	if u.state != gone || uint(of) >= uint(len(m.groups)) {
+		return
+	}
+	now = after(now, 0)
+	*u = Unit{group: int32(of), life: u.life + 1, bytes: float64(max(0, bytes)), since: now, free: now}
+	m.bytes += u.bytes
+	m.peak = max(m.peak, m.bytes)
+	m.enter(u, Loading)
+}
+
+// Hold says that a unit's load has ended well.
+func (m *Meter) Hold(u *Unit, now float64) {
+	if u.state != Loading {
+		return
+	}
+	m.move(u, Kept, now)
+	m.loads++
+	m.moved += u.bytes
+}
+
+// Begin says that rows that came at a time begin to use a unit. Of one that is not held
+// the access has no cost.
+func (m *Meter) Begin(u *Unit, came, now float64) (a Access) {
+	if u.state != Kept && u.state != Serving {
+		return a
+	}
+	m.move(u, Serving, now)
+	if u.users == 0 {
+		from := after(came, 0) - Span
+		a.owed = u.bytes * max(0, u.since-max(u.free, from))
+	}
+	u.users++
+	a.life, a.each = u.life, u.each
+	return a
+}
+
+// End ends an access, and is what it took, in bytes times seconds.
+func (m *Meter) End(u *Unit, a Access, now float64) (took float64) {
+	if a.life == 0 || a.life != u.life || u.users == 0 {
+		return 0
+	}
+	m.move(u, Serving, now)
+	took = a.owed + max(0, u.each-a.each)
+	m.taken += took
+	if u.users--; u.users == 0 {
+		u.free = u.since
+		m.move(u, Kept, u.since)
+	}
+	return took
+}
+
+// Drop says that a unit's memory is free.
+func (m *Meter) Drop(u *Unit, now float64) {
+	if u.state == gone {
+		return
+	}
+	m.leave(u, now)
+	m.bytes -= u.bytes
+	u.state, u.users = gone, 0
+}
+
+// ColdStart counts rows that found what they need not in memory, and waited for it.
+func (m *Meter) ColdStart() { m.colds++ }
+
+// move counts a unit up to a time, and from then on in a state.
+func (m *Meter) move(u *Unit, to State, now float64) {
+	m.leave(u, now)
+	m.enter(u, to)
+}
+
+func (m *Meter) leave(u *Unit, now float64) {
+	g, to := &m.groups[u.group], after(now, u.since)
+	spent := u.bytes * (to - u.since)
+	g.sums[u.state] += spent
+	g.bytes[u.state] -= u.bytes
+	g.weighted[u.state] -= u.bytes * u.since
+	if g.bytes[u.state] == 0 {
+		g.weighted[u.state] = 0 // without what was rounded
+	}
+	if u.users > 0 {
+		u.each += spent / float64(u.users)
+	}
+	u.since = to
+}
+
+func (m *Meter) enter(u *Unit, s State) {
+	g := &m.groups[u.group]
+	u.state = s
+	g.bytes[s] += u.bytes
+	g.weighted[s] += u.bytes * u.since
+}
+
+// after is a time, but none before another one: a clock that goes back stands still.
+func after(t, before float64) float64 {
+	if t > before && t <= math.MaxFloat64 {
+		return t
+	}
+	return before
+}
