@@ -52,7 +52,16 @@ func (r Rule) forbids(i Import) bool {
 	if i.From == i.To { // an external test of its own package
 		return false
 	}
+	if r.Within != "" && match(folderIn(r.Within, i.From)+"/...", i.To) {
+		return false
+	}
 	return matches(r.Never, i.To) || r.Only != nil && !matches(r.Only, i.To)
+}
+
+// folderIn is the folder directly beneath another one that has a package.
+func folderIn(folder, pkg string) string {
+	own, _, _ := strings.Cut(strings.TrimPrefix(pkg, folder+"/"), "/")
+	return folder + "/" + own
 }
 
 func matches(patterns []string, pkg string) bool {

@@ -42,6 +42,7 @@ func TestReadFinds(t *testing.T) {
 	files := map[string]string{
 		"services/gate/gate.go":                "//go:build cuda\n\npackage gate\n\nimport _ \"" + Module + "/services/expert\"\n",
 		"services/gate/gate_test.go":           "package gate_test\n\nimport _ \"" + Module + "/services/gate\"\n",
+		"services/gate/door/door.go":           "package door\n\nimport _ \"" + Module + "/services/gate/hinge\"\n",
 		"services/switchyard/main.go":          "package main\n\nimport _ \"" + Module + "/services/gate\"\n",
 		"services/tool/go.mod":                 "module tool\n",
 		"services/tool/main.go":                "package main\n\nimport _ \"" + Module + "/services/gate\"\n",

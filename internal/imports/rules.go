@@ -17,6 +17,9 @@ type Rule struct {
 	Only []string
 	// Never are imports that it forbids.
 	Never []string
+	// Within is a folder whose own folders the rule sets apart: an import that stays in
+	// one of them does not break it.
+	Within string
 	// AndTests binds test files too.
 	AndTests bool
 	// Reason is for who breaks the rule.
@@ -47,10 +50,16 @@ var Rules = []Rule{
 		Bad:    [2]string{"pkg/transport/bus", "services/gate"},
 	},
 	{
-		Of: []string{"services/..."}, Except: []string{"services/switchyard/..."}, AndTests: true,
+		Of: []string{"services/..."}, Except: []string{"services/switchyard/..."}, Within: "services", AndTests: true,
 		Never:  []string{"services/..."},
 		Reason: "messages are the only interface between services, so that each can run, scale and fail alone",
 		Bad:    [2]string{"services/gate", "services/expert"},
+	},
+	{
+		Of:     []string{"services/tokenizer/probe"},
+		Never:  []string{"services/tokenizer", "services/tokenizer/admission", "services/tokenizer/delivery", "services/tokenizer/intake"},
+		Reason: "the tokenizer's rooms ask in one direction: intake, delivery, admission, probe; a probe looks, and what is done about it is decided by those who ask it",
+		Bad:    [2]string{"services/tokenizer/probe", "services/tokenizer/intake"},
 	},
 	{
 		Of: []string{"pkg/policy/...", "pkg/control/plan/...", "pkg/request/sampling/..."},

@@ -18,6 +18,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/tokenizer/probe"
 )
 
 // admit opens the request's log and hands its sequence to attention.
@@ -91,9 +92,9 @@ func (s *Service) resolve(ctx context.Context, in *incoming) (*edge.Request, err
 		s.computing.RLock()
 		defer s.computing.RUnlock()
 	}
-	req, err := s.model.Resolve(in.prompt, s.clock.now(), rand.Uint32())
+	req, err := s.model.Resolve(in.prompt, s.probe.Streams.Clock.Now(), rand.Uint32())
 	if err == nil && in.flow.IsCanary() {
-		req.Deadline = canaryWithin
+		req.Deadline = probe.CanaryWithin
 	}
 	return req, err
 }
@@ -223,7 +224,7 @@ func (s *Service) submit(ctx context.Context, in *incoming, seq *pb.Sequence, le
 	if in.flow.IsCanary() {
 		return nil
 	}
-	s.backlog.add(message)
+	s.probe.Sequences.Add(message)
 	s.metrics.PromptTokens().Add(float64(len(seq.PromptIds)))
 	s.presence.Add("requests_total", 1)
 	s.presence.Add("prompt_tokens_total", float64(len(seq.PromptIds)))

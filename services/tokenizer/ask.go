@@ -14,6 +14,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/tokenizer/probe"
 )
 
 // Values of schemas.HeaderAsk. The prompt's Nats-Msg-Id names the ask then: copies of
@@ -273,7 +274,7 @@ func refusalOf(err error) *edge.Error {
 
 // notReady says why a caller who waits would wait in vain.
 func (s *Service) notReady() error {
-	if !lacks(s.view.Snapshot(), "attention") {
+	if !probe.Lacks(s.view.Snapshot(), "attention") {
 		return nil
 	}
 	return edge.Errorf(edge.ModelNotReady, "no attention replica of model %s is ready", s.d.Subjects.Model)

@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"context"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -9,10 +10,12 @@ import (
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/tokenizer/probe"
 )
 
 // join has a service among the members until leave is called.
@@ -38,18 +41,26 @@ func (r *rig) ready(s *Service) {
 	r.eventually("it is ready", func() bool { return s.Ready() == nil })
 }
 
-// underWay is the canary that a replica has sent.
-func (p *pulse) underWay() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.out.id
+// canary is the one that a replica waits for, as it says itself.
+func canary(s *Service) (id string) {
+	if err := s.Ready(); err != nil {
+		if found := canaryID.FindStringSubmatch(err.Error()); found != nil {
+			return found[1]
+		}
+	}
+	return ""
 }
 
-// told is what a member was last heard to have done.
-func (p *pulse) told(member string) float64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.words[member].done
+var canaryID = regexp.MustCompile(`request (canary-\S+) waits since`)
+
+// told is what a replica has seen itself announce to have delivered.
+func told(s *Service) float64 {
+	for _, m := range s.view.Snapshot() {
+		if m.Id == s.id {
+			return m.Stats["chunks_total"]
+		}
+	}
+	return 0
 }
 
 // TestReadyByCanary follows a pipeline without experts, that gets some, that answers,
@@ -66,35 +77,35 @@ func TestReadyByCanary(t *testing.T) {
 	r.lacks(s, "no expert host of model demo is ready")
 	leave := r.join("expert")
 	r.lacks(s, "no aggregator of model demo is ready")
-	if id := s.pulse.underWay(); id != "" {
-		t.Errorf("canary %s was sent though no token could flow", id)
+	if n := testkit.Count(t, s.metrics.Canaries("sent")); n != 0 {
+		t.Errorf("%v canaries were sent though no token could flow", n)
 	}
 	r.join("aggregator")
-	r.eventually("a canary", func() bool { return s.pulse.underWay() != "" })
-	id := s.pulse.underWay()
+	r.eventually("a canary", func() bool { return canary(s) != "" })
+	id := canary(s)
 	accept := r.opened(id)
-	if accept.MaxTokens != 1 || accept.PromptTokens != 1 || accept.DeadlineMs != uint32(canaryWithin.Milliseconds()) || accept.Tenant != schemas.CanaryTenant {
+	if accept.MaxTokens != 1 || accept.PromptTokens != 1 || accept.DeadlineMs != uint32(probe.CanaryWithin.Milliseconds()) || accept.Tenant != schemas.CanaryTenant {
 		t.Errorf("%v", accept)
 	}
 	r.lacks(s, "request "+id+" waits since")
-	r.lacks(s, unclaimed)
+	r.lacks(s, "no attention replica has begun it")
 	w := r.claim(id)
-	r.lacks(s, uncounted)
+	r.lacks(s, "its token has not come back from the layers")
 	r.append(w, token(0), ending("length"))
 	r.ready(s)
-	r.eventually("it has told of its token", func() bool { return s.pulse.told(s.id) == 1 }) // late, it would show another
+	r.eventually("it has told of its token", func() bool { return told(s) == 1 }) // late, it would show another
 
 	leave()
 	r.lacks(s, "no expert host of model demo is ready")
 	r.join("expert")
-	r.eventually("another canary", func() bool { next := s.pulse.underWay(); return next != "" && next != id })
-	failing := s.pulse.underWay()
+	r.eventually("another canary", func() bool { next := canary(s); return next != "" && next != id })
+	failing := canary(s)
 	r.append(r.claim(failing), &pb.Record{Kind: &pb.Record_Terminal{Terminal: &pb.Terminal{
 		FinishReason: "error", Error: edge.Proto(edge.Errorf(edge.Internal, "layer 3 got no answer")),
 	}}})
 	r.lacks(s, "request "+failing+": it ended as error: layer 3 got no answer")
-	r.eventually("one more", func() bool { next := s.pulse.underWay(); return next != "" && next != failing })
-	r.append(r.claim(s.pulse.underWay()), token(0), ending("length"))
+	r.eventually("one more", func() bool { next := canary(s); return next != "" && next != failing })
+	r.append(r.claim(canary(s)), token(0), ending("length"))
 	r.ready(s)
 
 	r.uncounted(s)
@@ -116,8 +127,8 @@ func (r *rig) uncounted(s *Service) {
 			r.t.Errorf("no %s in\n%s", line, page)
 		}
 	}
-	if len(s.quotas.used) > 0 || len(s.backlog.own) > 0 || len(s.demand.waiting) > 0 {
-		r.t.Errorf("%v have had something, %d and %d wait", s.quotas.used, len(s.backlog.own), len(s.demand.waiting))
+	if len(s.quotas.used) > 0 || s.probe.Sequences.Queued() > 0 || len(s.demand.waiting) > 0 {
+		r.t.Errorf("%v have had something, %d and %d wait", s.quotas.used, s.probe.Sequences.Queued(), len(s.demand.waiting))
 	}
 }
 
@@ -129,7 +140,7 @@ func TestReadyByOthers(t *testing.T) {
 		r.join(service)
 	}
 	s := r.replica(func(c *Config) { c.CanaryEvery = time.Hour })
-	r.lacks(s, unclaimed)
+	r.lacks(s, "no attention replica has begun it")
 	r.promptOf("acme", "a1", "")
 	r.append(r.claim("a1"), token(0))
 	r.ready(s)
@@ -181,7 +192,7 @@ func TestCanaryPrompt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := m
 			change(&m)
-			p := canaryPrompt("c", &m)
+			p := probe.CanaryPrompt("c", &m)
 			body, err := proto.Marshal(p)
 			if err == nil {
 				err = checkFlow(&incoming{prompt: p, flow: schemas.CanaryFlow()})

@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/services/tokenizer/probe"
 )
 
 // alter changes a stream's settings.
@@ -120,7 +121,7 @@ func TestIntakeOfALeavingReplica(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 0)
 	queue, err := r.d.Conn.Queue(r.ctx(), bus.QueueSettings{
-		Stream: r.d.Streams.Prompts(), Name: promptGroup, AckWait: promptAckWait,
+		Stream: r.d.Streams.Prompts(), Name: probe.PromptGroup, AckWait: promptAckWait,
 	})
 	if err != nil {
 		t.Fatal(err)

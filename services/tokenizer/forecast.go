@@ -1,14 +1,18 @@
 package tokenizer
 
 import (
+	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/policy/admission"
 	"github.com/switchyard/switchyard/pkg/request/edge"
+	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/tokenizer/probe"
 )
 
 // busy says whether attention has no place for who comes now.
@@ -58,6 +62,49 @@ func (s *Service) checkRoom(in *incoming, waiting int, now time.Time) error {
 func (s *Service) hasLess(in *incoming, places int, now time.Time) bool {
 	waiting, share := s.demand.of(in.flow.Tenant, s.quotas.of(in.flow.Tenant).Weight, now)
 	return share < 1 && float64(waiting-1)/s.seen() < share*float64(places)
+}
+
+// checkQueue refuses a new request when too many wait already, all of them or its
+// tenant's, or its streams are nearly full.
+func (s *Service) checkQueue(ctx context.Context, in *incoming) error {
+	now := time.Now()
+	waiting := s.probe.Sequences.Waiting(ctx, now)
+	refused := checkStreams(&s.probe.Streams.Levels, s.d.Streams.Tokens(), s.d.Streams.Sequences())
+	if refused == nil {
+		refused = s.checkQuotas(in, now)
+	}
+	if refused == nil {
+		refused = s.checkRoom(in, waiting, now)
+	}
+	return s.unlessTaken(ctx, in, refused)
+}
+
+// unlessTaken refuses a request if it is new. One that was accepted before is
+// not, however its prompt comes again; and one that was delivered before may be
+// in another replica's hands.
+func (s *Service) unlessTaken(ctx context.Context, in *incoming, refused error) error {
+	if refused == nil || in.again() {
+		return nil
+	}
+	_, err := s.log.Last(ctx, in.prompt.RequestId)
+	if errors.Is(err, tokenlog.ErrUnknown) {
+		return refused
+	}
+	return err
+}
+
+// fullShare of a stream's bound is where new requests are refused: the rest
+// is for those that run, since they were accepted.
+const fullShare = 0.9
+
+// checkStreams refuses what would need room in streams that are nearly full.
+func checkStreams(levels *probe.Levels, specs ...schemas.StreamSpec) error {
+	for _, spec := range specs {
+		if seen := levels.Of(spec.Name); seen.Share >= fullShare {
+			return edge.Errorf(edge.Overloaded, "stream %s holds %s, and the rest is for the requests that run; %s", spec.Name, seen.How, probe.Cure(spec.Kind))
+		}
+	}
+	return nil
 }
 
 // overloaded is a refusal that says in how many seconds to come again.

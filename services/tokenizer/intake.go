@@ -143,7 +143,7 @@ func (s *Service) toldIfRefused(ctx context.Context, p *incoming, err error) err
 	case !errors.As(err, &refused) || bus.IsGivenUp(err):
 		return err
 	case p.flow.IsCanary() && p.reply == "": // with one it is somebody else's
-		s.pulse.failed(p.prompt.GetRequestId(), refused.Error(), time.Now())
+		s.probe.Canaries.Failed(p.prompt.GetRequestId(), refused.Error())
 		return nil
 	default:
 		s.count(refused)
@@ -222,6 +222,19 @@ func (in *incoming) destination() destination {
 		to.origin = inbox
 	}
 	return to
+}
+
+// checkFlow says why a prompt's subject is not for it. What would be a canary, but
+// asks for more, would take from others without anybody counting it.
+func checkFlow(in *incoming) error {
+	p := in.prompt
+	switch {
+	case !in.flow.IsCanary():
+		return in.flow.Check()
+	case len(p.InputIds) != 1 || len(p.DecoderInputIds) > 1 || p.MaxTokens == nil || p.GetMaxTokens() > 1 || in.reply != "":
+		return errors.New("the subject is the services' own, for requests of one token: name another tenant")
+	}
+	return nil
 }
 
 // read is readPrompt beside others, as many as there is memory for. A panic is an error.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
+	"github.com/switchyard/switchyard/services/tokenizer/probe"
 )
 
 // What cannot fit is refused for its size, with both numbers, by ask and by prompt.
@@ -119,7 +120,7 @@ func TestRedeliveredPromptIsNotRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 0)
 	queue, err := r.d.Conn.Queue(r.ctx(), bus.QueueSettings{
-		Stream: r.d.Streams.Prompts(), Name: promptGroup, AckWait: promptAckWait,
+		Stream: r.d.Streams.Prompts(), Name: probe.PromptGroup, AckWait: promptAckWait,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
+	"github.com/switchyard/switchyard/services/tokenizer/probe"
 )
 
 // A stream's warning comes from four fifths on, once a minute; from nine tenths on
@@ -23,7 +24,7 @@ func TestLevels(t *testing.T) {
 	full := func(bytes, messages uint64) bus.StreamState {
 		return bus.StreamState{Bytes: bytes, MaxBytes: 1000, Messages: messages, MaxMessages: 100}
 	}
-	var l levels
+	var l probe.Levels
 	for i, tc := range []struct {
 		state   bus.StreamState
 		after   time.Duration
@@ -38,12 +39,12 @@ func TestLevels(t *testing.T) {
 		{full(10, 89), 3 * time.Minute, true, ""},
 		{full(10, 10), 5 * time.Minute, false, ""},
 	} {
-		_, warned := l.set("S", spec.Kind, tc.state, begin.Add(tc.after))
+		_, warned := l.Set("S", spec.Kind, tc.state, begin.Add(tc.after))
 		if warned != tc.warned {
 			t.Errorf("%d: warned %v, want %v", i, warned, tc.warned)
 		}
-		err := l.check(spec)
-		if (err != nil) != (tc.refused != "") || err != nil && (!strings.Contains(err.Error(), tc.refused) || !strings.Contains(err.Error(), cures["sequence"])) {
+		err := checkStreams(&l, spec)
+		if (err != nil) != (tc.refused != "") || err != nil && (!strings.Contains(err.Error(), tc.refused) || !strings.Contains(err.Error(), probe.Cure("sequence"))) {
 			t.Errorf("%d: refused with %v, want %q", i, err, tc.refused)
 		}
 	}
@@ -64,23 +65,23 @@ func TestStreamsAreWatched(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.lookAtBuckets(r.ctx())
+	s.probe.Streams.LookAtBuckets(r.ctx())
 	for _, spec := range d.Streams.Durable() {
-		s.lookAt(r.ctx(), spec)
-		if cures[spec.Kind] == "" {
+		s.probe.Streams.Look(r.ctx(), spec)
+		if probe.Cure(spec.Kind) == "" {
 			t.Errorf("nothing says what to do when %s is full", spec.Name)
 		}
 	}
-	list, shares := d.Conn.JetStream().ListStreams(r.ctx()), s.levels.shares()
+	list, shares := d.Conn.JetStream().ListStreams(r.ctx()), s.probe.Streams.Levels.Shares()
 	for info := range list.Info() {
-		if info.Config.MaxBytes <= 0 || s.levels.level(info.Config.Name).at.IsZero() {
+		if info.Config.MaxBytes <= 0 || s.probe.Streams.Levels.Of(info.Config.Name).At.IsZero() {
 			t.Errorf("%s has a bound of %d bytes; nobody looks at it", info.Config.Name, info.Config.MaxBytes)
 		}
 	}
 	if shares["functions"] != 0.8 || shares["token"] >= 0.01 || len(shares) != len(d.Streams.Durable())+len(deployment.BucketKinds()) {
 		t.Errorf("shares %v", shares)
 	}
-	for _, want := range []string{"4 of its 5 messages", cures["bucket"]} {
+	for _, want := range []string{"4 of its 5 messages", probe.Cure("bucket")} {
 		if n := strings.Count(said.String(), want); n != 1 {
 			t.Errorf("%q is said %d times:\n%s", want, n, said.String())
 		}

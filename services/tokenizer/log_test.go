@@ -247,7 +247,7 @@ func TestReservedRoom(t *testing.T) {
 	replicas := []*Service{r.replica(), r.replica()}
 	for _, s := range replicas {
 		r.eventually("a look at the stream, and its share of shards", func() bool {
-			return s.levels.level(r.d.Streams.Tokens().Name).bound > 0 && s.shards.count() == schemas.LogShards/2
+			return s.probe.Streams.Levels.Of(r.d.Streams.Tokens().Name).Bound > 0 && s.shards.count() == schemas.LogShards/2
 		})
 	}
 	first, second := r.begin("first", 500), r.begin("second", 500)

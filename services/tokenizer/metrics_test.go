@@ -1,12 +1,10 @@
 package tokenizer
 
 import (
-	"context"
 	"fmt"
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/switchyard/switchyard/pkg/request/edge"
 )
@@ -43,27 +41,6 @@ func TestQueueDepth(t *testing.T) {
 	r.eventually("none waits", func() bool { return depth("sequence", 0) })
 	r.srv.Shutdown()
 	r.eventually("nobody knows", func() bool { return !strings.Contains(r.metrics(s), "switchyard_queue_depth{") })
-}
-
-// A queue that nobody answers for does not lose the other's depth.
-func TestDepthBesideASilentQueue(t *testing.T) {
-	for _, silent := range []string{"prompt", "sequence"} {
-		t.Run(silent, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			seen := waitingIn(ctx, []queue{{kind: "prompt", stream: "prompt"}, {kind: "sequence", stream: "sequence"}},
-				func(ctx context.Context, stream, _ string) (queued, error) {
-					if stream == silent {
-						<-ctx.Done()
-					}
-					defer cancel() // the other one has been asked
-					return queued{pending: 3}, ctx.Err()
-				})
-			if _, told := seen[silent]; told || len(seen) != 1 {
-				t.Errorf("saw %v", seen)
-			}
-		})
-	}
 }
 
 // Requests for models that nobody serves are counted, whichever way they come.

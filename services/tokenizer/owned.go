@@ -184,7 +184,7 @@ func (sh *ownedShard) count(r *served, records []*pb.Record) {
 		return // it had ended before
 	}
 	if schemas.FlowOf(r.chain.Accept()).IsCanary() {
-		sh.s.watchCanary(r.request, records)
+		sh.s.probe.Canaries.Logged(r.request, records)
 		return
 	}
 	for _, record := range records {

@@ -132,13 +132,11 @@ func TestGarbageIsNoRequest(t *testing.T) {
 	for range 20 {
 		r.send(r.d.Subjects.Sequence(), "", []byte(`{"stream":"S","seq":1}`), nil)
 	}
-	r.eventually("the look sees them", func() bool {
-		s.waiting(r.ctx(), time.Now())
-		s.backlog.mu.Lock()
-		defer s.backlog.mu.Unlock()
-		return s.backlog.queued.pending == 21
+	r.eventually("the stream has them", func() bool {
+		state, err := r.d.Conn.State(r.ctx(), r.d.Streams.Sequences().Name)
+		return err == nil && state.Messages == 21
 	})
-	if n := s.waiting(r.ctx(), time.Now()); n != 1 {
+	if n := s.probe.Sequences.Waiting(r.ctx(), time.Now().Add(time.Hour)); n != 1 { // no look is so young
 		t.Errorf("%d requests wait, want 1", n)
 	}
 	r.begin("two", 3)

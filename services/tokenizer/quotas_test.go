@@ -88,7 +88,7 @@ func TestFullQueueHasRoomForOthers(t *testing.T) {
 		r.opened(id)
 		waiting++
 		r.eventually(id+" counts, and whose all are is seen in the shards", func() bool {
-			return s.demand.size() == waiting && s.waiting(r.ctx(), time.Now()) == waiting
+			return s.demand.size() == waiting && s.probe.Sequences.Waiting(r.ctx(), time.Now()) == waiting
 		})
 	}
 	for i := range 4 {

@@ -9,6 +9,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/tokenizer/probe"
 )
 
 // statReserved is the name under which a replica announces what the token log
@@ -49,7 +50,7 @@ const largeShare = 0.5
 func largeLog(bound int64) int64 { return min(maxPacked, tokenlog.Writable(bound)/16) }
 
 // add makes a reservation if there is room for it beside all others.
-func (p *reservations) add(request string, n need, others int64, l level, now time.Time) error {
+func (p *reservations) add(request string, n need, others int64, l probe.Level, now time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	reserved := p.own + p.spent + others
@@ -60,7 +61,7 @@ func (p *reservations) add(request string, n need, others int64, l level, now ti
 			reserved += f.bytes
 		}
 	}
-	if err := l.hold(reserved, n); err != nil {
+	if err := hold(l, reserved, n); err != nil {
 		return err
 	}
 	if p.fresh == nil {
@@ -94,14 +95,15 @@ func (p *reservations) announced() int64 {
 	return p.own + p.spent
 }
 
-func (p *reservations) written() int64 {
+// Written is what of that the log's stream has taken since the last look at it.
+func (p *reservations) Written() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.spent
 }
 
-// looked takes out what a look at the stream found there.
-func (p *reservations) looked(written int64) {
+// Looked takes out what a look at the stream found there.
+func (p *reservations) Looked(written int64) {
 	p.mu.Lock()
 	p.spent -= written
 	p.mu.Unlock()
@@ -109,28 +111,28 @@ func (p *reservations) looked(written int64) {
 
 // hold refuses a request whose log would not fit the stream beside what is
 // reserved for others.
-func (l level) hold(reserved int64, n need) error {
-	writable, who := tokenlog.Writable(l.bound), "requests"
+func hold(l probe.Level, reserved int64, n need) error {
+	writable, who := tokenlog.Writable(l.Bound), "requests"
 	if n.large {
 		writable, who = int64(largeShare*float64(writable)), "large answers"
 	}
 	switch {
-	case l.bound <= 0:
-		return nil // it has no bound, or nobody knows how full it is
+	case l.Bound <= 0:
+		return nil // it has no bound, or it is not known how full it is
 	case n.bytes > writable:
 		return edge.Errorf(edge.PayloadTooLarge, "the answer may take %d bytes in the token log, and %s may use %d of its %d: ask for fewer tokens, scores or logprobs (score logprobs instead of logits), or raise --log-bytes",
-			n.bytes, who, writable, l.bound)
-	case l.bytes+reserved+n.bytes > writable:
+			n.bytes, who, writable, l.Bound)
+	case l.Bytes+reserved+n.bytes > writable:
 		return edge.Errorf(edge.Overloaded, "stream %s holds %d of its %d bytes, requests under way may need %d more, and this one %d; %s may use %d: %s",
-			l.stream, l.bytes, l.bound, reserved, n.bytes, who, writable, cures["token"])
+			l.Stream, l.Bytes, l.Bound, reserved, n.bytes, who, writable, probe.Cure("token"))
 	}
 	return nil
 }
 
 // reserve keeps room in the token log for a request that is new.
 func (s *Service) reserve(ctx context.Context, in *incoming, seq *pb.Sequence, bytes int64) error {
-	l := s.levels.level(s.d.Streams.Tokens().Name)
-	n := need{bytes, packedBytes(seq, s.scored()) > largeLog(l.bound)}
+	l := s.probe.Streams.Levels.Of(s.d.Streams.Tokens().Name)
+	n := need{bytes, packedBytes(seq, s.scored()) > largeLog(l.Bound)}
 	refused := s.reservations.add(in.prompt.RequestId, n, s.reservedElsewhere(), l, time.Now())
 	if refused == nil {
 		refused = s.checkLog(in, bytes, time.Now())

@@ -7,6 +7,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/tokenizer/probe"
 )
 
 // Large answers may fill a part of the token log, whatever runs: the rest is for
@@ -28,14 +29,14 @@ func TestRoomForSmallOnes(t *testing.T) {
 		{"large, too large", 0, 0, need{476, true}, edge.PayloadTooLarge},
 		{"small, where large ones are refused", 475, 0, need{475, false}, ""},
 	} {
-		l := level{stream: "S", bytes: tc.bytes, bound: bound}
+		l := probe.Level{Stream: "S", Bytes: tc.bytes, Bound: bound}
 		var got *edge.Error
-		errors.As(l.hold(tc.reserved, tc.need), &got)
+		errors.As(hold(l, tc.reserved, tc.need), &got)
 		if (got == nil) != (tc.want == "") || got != nil && got.Code != tc.want {
 			t.Errorf("%s: %v, want %q", tc.name, got, tc.want)
 		}
 	}
-	if err := (level{}).hold(1<<60, need{1 << 60, true}); err != nil {
+	if err := hold(probe.Level{}, 1<<60, need{1 << 60, true}); err != nil {
 		t.Errorf("without a bound: %v", err)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
+	"github.com/switchyard/switchyard/services/tokenizer/probe"
 )
 
 // Service is one tokenizer replica.
@@ -41,16 +42,12 @@ type Service struct {
 	computing    sync.RWMutex // prompts are decoded and tokenized side by side, suspects alone
 	subs         []*nats.Subscription
 	shards       shardSet
-	backlog      backlog
 	promptsSeen  sight
 	demand       *demand
 	quotas       *quotas
-	pulse        pulse
-	depths       depths
+	probe        *probe.Probe
 	servedModels servedModels
 	packing      packing
-	levels       levels
-	clock        clock
 	reservations reservations
 
 	limits         edge.Limits // of what is read
@@ -101,12 +98,13 @@ func New(d *deployment.Deployment, c Config) *Service {
 		limits: edge.Limits{Bytes: d.Streams.PromptBytes, Tokens: d.Model.Spec.LongestRequest()},
 		asks:   newShares(asksAtOnce), askBytes: newShares(askBytes), decoding: newDecoding(), storing: storing, lastAsks: lastAsks, handled: handledWithin, fullWithin: fullWithin, cancelled: newRecently(maxCancelled, cancelledFor),
 		settled: newRecently(maxSettled, settledFor), mends: make(chan struct{}, mendsAtOnce),
-		pulse:  pulse{self: id, every: spread(c.CanaryEvery), least: leastPatience},
 		demand: newDemand(), quotas: newQuotas(c.Tenants, d.Streams.Tokens().MaxAge),
 		ending: newTimers(maxEnding, endingAtOnce), lonely: newTimers(maxEnding, endingAtOnce), late: newTimers(maxDeadlines, endingAtOnce),
-		clock: clock{here: time.Now},
 	}
-	s.streams = newStreams(id, s.clock.now)
+	s.probe = probe.New(probe.Settings{
+		Deployment: d, Replica: id, Model: &s.model, CanaryEvery: c.CanaryEvery, Ledger: &s.reservations, Owns: s.shards.has,
+	})
+	s.streams = newStreams(id, s.probe.Streams.Clock.Now)
 	s.lookups, s.looking, s.pace = newShares(lookupsWaiting), make(chan struct{}, lookupsAtOnce), newPace()
 	return s
 }
@@ -120,8 +118,8 @@ func (s *Service) Start(ctx context.Context) (err error) {
 		return err
 	}
 	s.presence.Fill = func(stats map[string]float64) {
-		stats[statReserved], stats[statLosses] = float64(s.reservations.announced()), float64(s.pulse.lost())
-		stats[statQueued] = float64(s.backlog.submitted())
+		stats[statReserved], stats[probe.StatLosses] = float64(s.reservations.announced()), float64(s.probe.Canaries.Losses())
+		stats[probe.StatQueued] = float64(s.probe.Sequences.Queued())
 	}
 	s.presence.Trouble = s.flows
 	own, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -133,15 +131,16 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if s.view, err = s.presence.Watch(own); err != nil {
 		return err
 	}
+	s.probe.See(s.view)
 	s.prompts, err = s.d.Conn.Queue(ctx, bus.QueueSettings{
-		Stream: s.d.Streams.Prompts(), Name: promptGroup, AckWait: promptAckWait,
+		Stream: s.d.Streams.Prompts(), Name: probe.PromptGroup, AckWait: promptAckWait,
 		Dead: s.d.Subjects.Dead("prompt"), Replica: s.id,
 	})
 	if err != nil {
 		return fmt.Errorf("taking prompts: %w", err)
 	}
 	s.siblings = s.presence.Siblings(s.prompts, s.inHand)
-	s.lookAt(ctx, s.d.Streams.Prompts()) // sets the clock before the first deadline is judged
+	s.probe.Streams.Look(ctx, s.d.Streams.Prompts()) // sets the clock before the first deadline is judged
 	if err := s.listen(); err != nil {
 		return err
 	}
@@ -192,10 +191,6 @@ func (s *Service) newDetokenizer() detokenizer {
 
 // Run takes prompts and serves shards until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
-	defer s.metrics.QueueDepth.Follow(s.queueDepths)()
-	defer s.metrics.StreamFill.Follow(s.levels.shares)()
-	defer s.metrics.StageReady.Follow(s.stagesReady)()
-	defer s.metrics.Members.Follow(s.memberReadings)()
 	defer s.followQuotas()()
 	ctx, leave := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -204,8 +199,7 @@ func (s *Service) Run(ctx context.Context) error {
 	running.Go(func() { s.intake(ctx) })
 	running.Go(func() { s.serveShards(ctx) })
 	running.Go(func() { s.pack(ctx) })
-	running.Go(func() { s.watchStreams(ctx) })
-	running.Go(func() { s.feelPulse(ctx) })
+	running.Go(func() { s.probe.Run(ctx) })
 	running.Go(func() { s.siblings.Run(ctx) })
 	return s.presence.Announce(ctx)
 }
@@ -224,10 +218,7 @@ func (s *Service) flows() error {
 	if err := s.edge.Ready(); err != nil {
 		return fmt.Errorf("producers are not heard: %w", err)
 	}
-	if err := s.lack(s.view.Snapshot()); err != nil {
-		return err
-	}
-	return s.pulse.ready(time.Now())
+	return s.probe.Canaries.Ready()
 }
 
 // Stop ends listening and what is under way, and hands it on to the other replicas.

@@ -18,6 +18,8 @@ const (
 	// taken in yet, and the pauses between its looks.
 	takenWithin          = 15 * time.Second
 	firstLook, laterLook = 20 * time.Millisecond, time.Second
+	// takenAge is how old a look may be that others share.
+	takenAge = 250 * time.Millisecond
 )
 
 // awaitLog returns the sequence of a request's last record. One that is unknown may be
@@ -49,7 +51,7 @@ func (s *Service) awaitLog(ctx context.Context, request string) (last uint64, er
 // taken says whether all prompts are taken in that waited when a replay was asked
 // for; then is how the queue was, and is set by the first look.
 func (s *Service) taken(then *bus.StreamState, asked time.Time) bool {
-	if old := time.Now().Add(-backlogAge); then.Incarnation != 0 || old.After(asked) {
+	if old := time.Now().Add(-takenAge); then.Incarnation != 0 || old.After(asked) {
 		asked = old // a later look serves as well, and one that failed is tried again
 	}
 	now, err := s.promptsSeen.since(asked, func() (bus.StreamState, error) {

@@ -114,7 +114,7 @@ func (s *Service) alone(ctx context.Context, before kept, a attempt, compute fun
 // rehearse does what of a prompt's handling depends on its content.
 func (s *Service) rehearse(d *bus.Delivery) {
 	if p, err := s.readPrompt(d); err == nil {
-		_, _ = s.model.Resolve(p.prompt, s.clock.now(), rand.Uint32())
+		_, _ = s.model.Resolve(p.prompt, s.probe.Streams.Clock.Now(), rand.Uint32())
 	}
 }
 

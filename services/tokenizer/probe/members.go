@@ -1,4 +1,4 @@
-package tokenizer
+package probe
 
 import (
 	"github.com/switchyard/switchyard/pkg/control/members"
@@ -25,9 +25,8 @@ func stateOf(m *pb.Member) string {
 	return stateUnready
 }
 
-// memberReadings counts the members by service and state; a service that nobody knows is none.
-func (s *Service) memberReadings() (all []telemetry.Reading) {
-	seen := s.view.Snapshot()
+// memberReadings counts the members by service and state; a service that has no rights is none.
+func memberReadings(seen []*pb.Member) (all []telemetry.Reading) {
 	for _, service := range rights.Services {
 		counts := map[string]float64{}
 		for _, m := range members.OfService(seen, service) {

@@ -1,4 +1,4 @@
-package tokenizer
+package probe
 
 import (
 	"context"
@@ -8,23 +8,27 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/switchyard/switchyard/schemas"
 )
 
 // The consumers that replicas share.
 const (
-	promptGroup   = "tokenizer"
+	PromptGroup   = "tokenizer"
 	sequenceGroup = "attention"
 )
 
 const (
 	// depthAge is how long a look at the queues for metrics lasts.
 	depthAge = time.Second
-	// depthWithin bounds such a look: whoever reads metrics waits for it.
+	// depthWithin bounds such a look: the reader of metrics waits for it.
 	depthWithin = 500 * time.Millisecond
 )
 
 // depths is how many messages wait in the durable queues, as metrics show it.
 type depths struct {
+	queues []queue
+
 	mu     sync.Mutex
 	looked time.Time
 	seen   map[string]float64
@@ -32,18 +36,20 @@ type depths struct {
 
 // queueDepths asks for the queues' depths, at most once in depthAge. What the
 // server does not tell is not in them.
-func (s *Service) queueDepths() map[string]float64 {
-	d := &s.depths
+func (p *Probe) queueDepths(ctx context.Context) map[string]float64 {
+	d := &p.depths
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if time.Since(d.looked) < depthAge {
 		return d.seen
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, depthWithin)
+	ctx, cancel := context.WithTimeout(ctx, depthWithin)
 	defer cancel()
-	d.seen = waitingIn(ctx, s.queues(), s.pending)
+	d.seen = waitingIn(ctx, d.queues, func(ctx context.Context, stream, group string) (queued, error) {
+		return pending(ctx, p.d.Conn.JetStream(), stream, group)
+	})
 	if _, known := d.seen["sequence"]; known { // of its messages, requests count
-		d.seen["sequence"] = float64(s.waiting(ctx, time.Now()))
+		d.seen["sequence"] = float64(p.Sequences.Waiting(ctx, time.Now()))
 	}
 	d.looked = time.Now()
 	return d.seen
@@ -52,14 +58,14 @@ func (s *Service) queueDepths() map[string]float64 {
 // queue is a durable queue, and the consumer that takes of it.
 type queue struct{ kind, stream, group string }
 
-func (s *Service) queues() []queue {
+func queuesOf(s schemas.Streams) []queue {
 	return []queue{
-		{"prompt", s.d.Streams.Prompts().Name, promptGroup},
-		{"sequence", s.d.Streams.Sequences().Name, sequenceGroup},
+		{"prompt", s.Prompts().Name, PromptGroup},
+		{"sequence", s.Sequences().Name, sequenceGroup},
 	}
 }
 
-// waitingIn asks for all queues at once, so that one that nobody answers for does not
+// waitingIn asks for all queues at once, so that one without an answer does not
 // take the others' time. What is not told is not in it.
 func waitingIn(ctx context.Context, queues []queue, look func(ctx context.Context, stream, group string) (queued, error)) map[string]float64 {
 	found, failed := make([]queued, len(queues)), make([]error, len(queues))
@@ -88,8 +94,7 @@ type queued struct {
 func (q queued) last() uint64 { return q.given + uint64(q.pending) }
 
 // pending asks how many messages of a stream no replica of a group has taken yet.
-func (s *Service) pending(ctx context.Context, stream, group string) (queued, error) {
-	js := s.d.Conn.JetStream()
+func pending(ctx context.Context, js jetstream.JetStream, stream, group string) (queued, error) {
 	c, err := js.Consumer(ctx, stream, group)
 	if err == nil {
 		info := c.CachedInfo()

@@ -1,4 +1,4 @@
-package tokenizer
+package probe
 
 import (
 	"math"
@@ -10,16 +10,16 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// patient is a pulse on a clock that the test moves.
+// patient is a tokenFlow on a clock that the test moves.
 type patient struct {
-	*pulse
+	*tokenFlow
 	t    *testing.T
 	now  time.Time
 	deaf bool // its own word does not come back
 }
 
 func newPatient(t *testing.T) *patient {
-	return &patient{pulse: &pulse{self: "t", every: 15 * time.Second, least: leastPatience}, t: t, now: time.Unix(1e9, 0)}
+	return &patient{tokenFlow: &tokenFlow{self: "t", every: 15 * time.Second, least: leastPatience}, t: t, now: time.Unix(1e9, 0)}
 }
 
 // after moves the clock.
@@ -33,7 +33,7 @@ func (p *patient) sees(chunks, steps, stepSeconds float64) {
 		losses--
 	}
 	p.look([]*pb.Member{
-		{Id: "t", Service: "tokenizer", Ready: true, Stats: map[string]float64{"chunks_total": chunks, "steps_total": 7 * float64(p.now.Unix()), statLosses: losses}},
+		{Id: "t", Service: "tokenizer", Ready: true, Stats: map[string]float64{"chunks_total": chunks, "steps_total": 7 * float64(p.now.Unix()), StatLosses: losses}},
 		{Id: "a", Service: "attention", Ready: true, Stats: map[string]float64{"steps_total": steps, members.StepSeconds: stepSeconds}},
 	}, true, p.now)
 }
@@ -60,7 +60,7 @@ func (p *patient) is(due bool, lack string) {
 	}
 }
 
-func TestPulse(t *testing.T) {
+func TestTokenFlow(t *testing.T) {
 	for name, play := range map[string]func(*patient){
 		"a canary is answered": func(p *patient) {
 			p.sees(0, 0, 0)

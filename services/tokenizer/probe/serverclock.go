@@ -1,15 +1,15 @@
-package tokenizer
+package probe
 
 import (
 	"sync"
 	"time"
 )
 
-// clock tells the servers' time, by what they say when a stream is looked at.
+// ServerClock tells the servers' time, by what they say when a stream is looked at.
 // Producers' deadlines are judged by it: this host's own clock may be minutes off,
 // which would end requests that have time, or let late ones run.
-type clock struct {
-	here func() time.Time // this host's
+type ServerClock struct {
+	Here func() time.Time // this host's
 
 	mu sync.Mutex
 	// server was the servers' time when it was at here; zero: none has told.
@@ -22,7 +22,7 @@ type clock struct {
 const exactLook = 100 * time.Millisecond
 
 // set takes in what a server's clock showed between a question and its answer.
-func (c *clock) set(server, asked, answered time.Time) {
+func (c *ServerClock) set(server, asked, answered time.Time) {
 	if server.IsZero() {
 		return
 	}
@@ -33,11 +33,11 @@ func (c *clock) set(server, asked, answered time.Time) {
 	}
 }
 
-// now is the servers' time, or this host's until a server has told its own.
-func (c *clock) now() time.Time {
+// Now is the servers' time, or this host's until a server has told its own.
+func (c *ServerClock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	here := c.here()
+	here := c.Here()
 	if c.at.IsZero() {
 		return here
 	}

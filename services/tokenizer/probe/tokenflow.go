@@ -1,4 +1,4 @@
-package tokenizer
+package probe
 
 import (
 	"fmt"
@@ -9,9 +9,9 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// pulse says whether tokens flow. What anybody's requests show counts; where nobody
-// sends any, canaries do. It is told what happens and when, and does nothing itself.
-type pulse struct {
+// tokenFlow says whether tokens flow. What the requests of producers show counts; where no
+// producer sends any, canaries do. It is told what happens and when, and does nothing itself.
+type tokenFlow struct {
 	self  string        // the id of this replica
 	every time.Duration // how long no token may flow before a canary is due; 0: it need not
 	least time.Duration // how long canaries may take at least
@@ -55,8 +55,8 @@ const (
 	leastPatience = 10 * time.Second
 	// stepsOfPatience is how many late steps it may take besides.
 	stepsOfPatience = 2
-	// canaryWithin is a canary's deadline.
-	canaryWithin = time.Minute
+	// CanaryWithin is a canary's deadline.
+	CanaryWithin = time.Minute
 	// canaryPause is how long after one that came to nothing the next one is due.
 	canaryPause = 2 * time.Second
 )
@@ -65,42 +65,42 @@ const (
 // went through all layers.
 var flowing = map[string]string{"tokenizer": "chunks_total", "attention": "steps_total"}
 
-// statLosses is the name under which a tokenizer announces how often it missed a stage.
-const statLosses = "stage_losses_total"
+// StatLosses is the name under which a tokenizer announces how often it missed a stage.
+const StatLosses = "stage_losses_total"
 
 // look takes in what members say; whole says that no stage is missing among them.
-func (p *pulse) look(all []*pb.Member, whole bool, now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.bound = p.least + time.Duration(stepsOfPatience*members.LongestStep(all)*float64(time.Second))
-	if p.hear(all) {
-		p.flows(now)
+func (f *tokenFlow) look(all []*pb.Member, whole bool, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.bound = f.least + time.Duration(stepsOfPatience*members.LongestStep(all)*float64(time.Second))
+	if f.hear(all) {
+		f.flows(now)
 	}
-	if p.whole && !whole {
-		p.losses++
+	if f.whole && !whole {
+		f.losses++
 	}
-	if p.whole = whole; !whole {
-		p.last, p.asked, p.next = time.Time{}, time.Time{}, now
+	if f.whole = whole; !whole {
+		f.last, f.asked, f.next = time.Time{}, time.Time{}, now
 	}
 }
 
 // hear takes in what members say, and says whether one has done something between two
 // words that it said after the last loss. What comes behind this replica's own word of a
-// loss was said after it, however late this replica gets to hear it; p.mu is held.
-func (p *pulse) hear(all []*pb.Member) (done bool) {
+// loss was said after it, however late this replica gets to hear it; f.mu is held.
+func (f *tokenFlow) hear(all []*pb.Member) (done bool) {
 	words := make(map[string]word, len(all))
 	for _, m := range all {
-		before, known := p.words[m.Id]
+		before, known := f.words[m.Id]
 		now := before
 		if before.said != m {
-			now = word{m, doneBy(m), p.heard}
+			now = word{m, doneBy(m), f.heard}
 		}
-		done = done || known && before.after == p.losses && now.after == p.losses && now.done > before.done
+		done = done || known && before.after == f.losses && now.after == f.losses && now.done > before.done
 		words[m.Id] = now
 	}
-	p.words = words
-	if words[p.self].said.GetStats()[statLosses] == float64(p.losses) {
-		p.heard = p.losses
+	f.words = words
+	if words[f.self].said.GetStats()[StatLosses] == float64(f.losses) {
+		f.heard = f.losses
 	}
 	return done
 }
@@ -114,88 +114,88 @@ func doneBy(m *pb.Member) float64 {
 }
 
 // lost is how often a stage went missing.
-func (p *pulse) lost() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.losses
+func (f *tokenFlow) lost() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.losses
 }
 
-// flows notes that something did; p.mu is held.
-func (p *pulse) flows(now time.Time) {
-	p.last, p.asked, p.next = now, time.Time{}, now.Add(p.every)
+// flows notes that something did; f.mu is held.
+func (f *tokenFlow) flows(now time.Time) {
+	f.last, f.asked, f.next = now, time.Time{}, now.Add(f.every)
 }
 
 // due says whether to send a canary now. What is sent, or cannot be, is told by sent
 // or by failed.
-func (p *pulse) due(now time.Time) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.every == 0 || now.Before(p.next) || p.out.id != "" && now.Sub(p.out.sent) < canaryWithin {
+func (f *tokenFlow) due(now time.Time) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.every == 0 || now.Before(f.next) || f.out.id != "" && now.Sub(f.out.sent) < CanaryWithin {
 		return false
 	}
-	if p.asked.IsZero() {
-		p.asked = now
+	if f.asked.IsZero() {
+		f.asked = now
 	}
 	return true
 }
 
 // sent notes a canary that is on its way.
-func (p *pulse) sent(id string, now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.out = canary{id, now, untaken}
+func (f *tokenFlow) sent(id string, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.out = canary{id, now, untaken}
 }
 
 // waits notes what a canary waits for.
-func (p *pulse) waits(id, what string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.out.id == id {
-		p.out.waits = what
+func (f *tokenFlow) waits(id, what string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.out.id == id {
+		f.out.waits = what
 	}
 }
 
 // answered notes that a canary has ended as it should, and says whether that was the
 // one under way, and how long it took.
-func (p *pulse) answered(id string, now time.Time) (took time.Duration, ours bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.out.id != id {
+func (f *tokenFlow) answered(id string, now time.Time) (took time.Duration, ours bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.out.id != id {
 		return 0, false
 	}
-	took = now.Sub(p.out.sent)
-	p.out, p.why = canary{}, ""
-	p.flows(now)
+	took = now.Sub(f.out.sent)
+	f.out, f.why = canary{}, ""
+	f.flows(now)
 	return took, true
 }
 
 // failed notes that a canary came to nothing.
-func (p *pulse) failed(id, why string, now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.out.id == id {
-		p.out, p.why, p.next = canary{}, "request "+id+": "+why, now.Add(canaryPause)
+func (f *tokenFlow) failed(id, why string, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.out.id == id {
+		f.out, f.why, f.next = canary{}, "request "+id+": "+why, now.Add(canaryPause)
 	}
 }
 
 // ready says why no token flows; nil: one does, as far as is known.
-func (p *pulse) ready(now time.Time) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch waited := now.Sub(p.asked); {
-	case p.every == 0 || !p.last.IsZero() && (p.asked.IsZero() || waited <= p.bound):
+func (f *tokenFlow) ready(now time.Time) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch waited := now.Sub(f.asked); {
+	case f.every == 0 || !f.last.IsZero() && (f.asked.IsZero() || waited <= f.bound):
 		return nil
-	case p.asked.IsZero():
+	case f.asked.IsZero():
 		return fmt.Errorf("no token has been seen to flow yet")
 	default:
-		return fmt.Errorf("no token has flowed for %v, though one was asked for: %s", waited.Round(100*time.Millisecond), p.trouble(now))
+		return fmt.Errorf("no token has flowed for %v, though one was asked for: %s", waited.Round(100*time.Millisecond), f.trouble(now))
 	}
 }
 
-// trouble says what became of the canary; p.mu is held.
-func (p *pulse) trouble(now time.Time) string {
-	if p.out.id != "" {
-		return fmt.Sprintf("request %s waits since %v: %s", p.out.id, now.Sub(p.out.sent).Round(100*time.Millisecond), p.out.waits)
+// trouble says what became of the canary; f.mu is held.
+func (f *tokenFlow) trouble(now time.Time) string {
+	if f.out.id != "" {
+		return fmt.Sprintf("request %s waits since %v: %s", f.out.id, now.Sub(f.out.sent).Round(100*time.Millisecond), f.out.waits)
 	}
-	return p.why
+	return f.why
 }
