@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What a model takes: figures that docs/operations.md says.
+// What a model takes: figures that docs/operations/streams.md says.
 func TestRoom(t *testing.T) {
 	const mib = 1 << 20
 	for _, tc := range []struct {

@@ -230,7 +230,7 @@ func (s *site) drainAll() {
 	}
 }
 
-// documented is what docs/operations.md says of another schema version: tokenizers first,
+// documented is what docs/operations/upgrade.md says of another schema version: tokenizers first,
 // then the rest once no sequence is left.
 func (s *site) documented() {
 	s.drain("tokenizer")

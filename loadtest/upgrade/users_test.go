@@ -22,7 +22,7 @@ import (
 )
 
 // TestUpgradeUsers upgrades services that are users of a folder of before producers had
-// accounts, as docs/operations.md says: `auth update`, services of this version beside those
+// accounts, as docs/operations/users.md says: `auth update`, services of this version beside those
 // of before, which then go, new credentials for producers, and the end of the old ones. Each
 // request ends in its whole answer, whatever credentials its producer has by then.
 func TestUpgradeUsers(t *testing.T) {

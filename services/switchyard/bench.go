@@ -46,7 +46,7 @@ type BenchCmd struct {
 	Loads         bool    `help:"Also measure what it costs to tell Kafka of experts' loads; without --kafka to a broker in this process."`
 	Guarantees    bool    `help:"Also measure what it costs that no accepted request is lost: beside a pipeline whose token logs nobody keeps."`
 	JSON          bool    `name:"json" help:"Print one JSON object a batch size."`
-	KafkaFlags    `embed:""`
+	KafkaFlags    `embed:"" group:"Kafka:"`
 }
 
 // Run measures every batch size.

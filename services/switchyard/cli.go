@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -27,41 +28,41 @@ import (
 
 // CLI is the command line: flags of all commands, and the commands.
 type CLI struct {
-	Globals
+	Globals     `embed:"" group:"Connection, logs and configuration:"`
 	ShowVersion versionFlag `name:"version" env:"-" help:"Print the version and end."`
 
-	Up     UpCmd     `cmd:"" help:"Run all services and a NATS server in one process."`
-	Demo   DemoCmd   `cmd:"" help:"Start everything in one process, stream one answer, and stop; opens no port."`
-	Prompt PromptCmd `cmd:"" help:"Send a prompt and stream the answer."`
-	Top    TopCmd    `cmd:"" help:"Show live replicas, queues and every expert's load."`
-	Drain  DrainCmd  `cmd:"" help:"Have a replica, or all of a host, finish or hand over what it has, and end."`
-	Plan   PlanCmd   `cmd:"" help:"Show a model's plan, and change what plans are to be like."`
-	DLQ    DLQCmd    `cmd:"" name:"dlq" help:"Look after messages that services have given up: list, show, send again, drop."`
-	Policy PolicyCmd `cmd:"" help:"Make one scaling or placement decision from a state in JSON, without a server."`
-	Verify VerifyCmd `cmd:"" help:"Compare checkpoints, run through the message pipeline, with the outputs of transformers."`
-	Bench  BenchCmd  `cmd:"" help:"Measure what messages cost: the pipeline beside the same layers by direct calls."`
-	Arena  ArenaCmd  `cmd:"" help:"Compare the control loop's policies on one trace, and write a report."`
+	Up         UpCmd         `cmd:"" group:"Serve:" help:"Run all services and a NATS server in one process."`
+	Tokenizer  TokenizerCmd  `cmd:"" group:"Serve:" help:"Run a tokenizer: prompts in, sequences and chunks out."`
+	Attention  AttentionCmd  `cmd:"" group:"Serve:" help:"Run an attention replica: it owns the steps of its sequences."`
+	Gate       GateCmd       `cmd:"" group:"Serve:" help:"Run a gate: it routes rows to experts."`
+	Expert     ExpertCmd     `cmd:"" group:"Serve:" help:"Run an expert host."`
+	Aggregator AggregatorCmd `cmd:"" group:"Serve:" help:"Run an aggregator: it sums the experts' outputs."`
+	Predictor  PredictorCmd  `cmd:"" group:"Serve:" help:"Run a predictor: it tells experts' loads some layers ahead."`
+	Scaler     ScalerCmd     `cmd:"" group:"Serve:" help:"Run a scaler: it plans by the experts' loads."`
 
-	Tokenize TokenizeCmd `cmd:"" help:"Turn texts into token ids, or ids into texts; JSON lines in on stdin, JSON lines out."`
-	Auth     AuthCmd     `cmd:"" help:"Credentials of every service and producer, with the rights that each needs, and TLS."`
-	Setup    SetupCmd    `cmd:"" help:"Make the streams and buckets that models need, and say what differs; with --keep make those again that a server loses."`
-	Weights  WeightsCmd  `cmd:"" help:"Keep models in the JetStream object store, for hosts without their files; pack and unpack files of weights."`
-	Inspect  InspectCmd  `cmd:"" help:"Say what a model is and takes: parameters, bytes by part, KV cache, and whether this build serves it."`
+	Demo   DemoCmd   `cmd:"" group:"Ask:" help:"Start everything in one process, stream one answer, and stop; opens no port."`
+	Prompt PromptCmd `cmd:"" group:"Ask:" help:"Send a prompt and stream the answer."`
 
-	Record         RecordCmd         `cmd:"" help:"Write what a model's gates see and choose on texts, to train predictors and to simulate."`
-	TrainPredictor TrainPredictorCmd `cmd:"" help:"Train predictors of expert loads, and show how right they are."`
-	Upcycle        UpcycleCmd        `cmd:"" help:"Make a Mixture-of-Experts model of a dense GPT-2, BERT or BERT2BERT model."`
+	Top     TopCmd     `cmd:"" group:"Operate:" help:"Show live replicas, queues and every expert's load."`
+	Drain   DrainCmd   `cmd:"" group:"Operate:" help:"Have a replica, or all of a host, finish or hand over what it has, and end."`
+	Plan    PlanCmd    `cmd:"" group:"Operate:" help:"Show a model's plan, and change what plans are to be like."`
+	DLQ     DLQCmd     `cmd:"" group:"Operate:" name:"dlq" help:"Look after messages that services have given up: list, show, send again, drop."`
+	Setup   SetupCmd   `cmd:"" group:"Operate:" help:"Make the streams and buckets that models need, and say what differs; with --keep make those again that a server loses."`
+	Auth    AuthCmd    `cmd:"" group:"Operate:" help:"Credentials of every service and producer, with the rights that each needs, and TLS."`
+	Probe   ProbeCmd   `cmd:"" group:"Operate:" help:"Ask a process of this machine whether it is ready, or lives."`
+	Version VersionCmd `cmd:"" group:"Operate:" help:"Print the version."`
 
-	Tokenizer  TokenizerCmd  `cmd:"" help:"Run a tokenizer: prompts in, sequences and chunks out."`
-	Attention  AttentionCmd  `cmd:"" help:"Run an attention replica: it owns the steps of its sequences."`
-	Gate       GateCmd       `cmd:"" help:"Run a gate: it routes rows to experts."`
-	Expert     ExpertCmd     `cmd:"" help:"Run an expert host."`
-	Aggregator AggregatorCmd `cmd:"" help:"Run an aggregator: it sums the experts' outputs."`
-	Predictor  PredictorCmd  `cmd:"" help:"Run a predictor: it tells experts' loads some layers ahead."`
-	Scaler     ScalerCmd     `cmd:"" help:"Run a scaler: it plans by the experts' loads."`
+	Inspect  InspectCmd  `cmd:"" group:"Models:" help:"Say what a model is and takes: parameters, bytes by part, KV cache, and whether this build serves it."`
+	Weights  WeightsCmd  `cmd:"" group:"Models:" help:"Keep models in the JetStream object store, for hosts without their files; pack and unpack files of weights."`
+	Tokenize TokenizeCmd `cmd:"" group:"Models:" help:"Turn texts into token ids, or ids into texts; JSON lines in on stdin, JSON lines out."`
+	Verify   VerifyCmd   `cmd:"" group:"Models:" help:"Compare checkpoints, run through the message pipeline, with the outputs of transformers."`
+	Upcycle  UpcycleCmd  `cmd:"" group:"Models:" help:"Make a Mixture-of-Experts model of a dense GPT-2, BERT or BERT2BERT model."`
 
-	Probe   ProbeCmd   `cmd:"" help:"Ask a process of this machine whether it is ready, or lives."`
-	Version VersionCmd `cmd:"" help:"Print the version."`
+	Bench          BenchCmd          `cmd:"" group:"Measure:" help:"Measure what messages cost: the pipeline beside the same layers by direct calls."`
+	Arena          ArenaCmd          `cmd:"" group:"Measure:" help:"Compare the control loop's policies on one trace, and write a report."`
+	Policy         PolicyCmd         `cmd:"" group:"Measure:" help:"Make one scaling or placement decision from a state in JSON, without a server."`
+	Record         RecordCmd         `cmd:"" group:"Measure:" help:"Write what a model's gates see and choose on texts, to train predictors and to simulate."`
+	TrainPredictor TrainPredictorCmd `cmd:"" group:"Measure:" help:"Train predictors of expert loads, and show how right they are."`
 }
 
 // Globals are the flags that every command has.
@@ -169,7 +170,8 @@ func parse(cli *CLI, args []string, std stdio) (*kong.Context, error) {
 		kong.Exit(func(code int) { panic(exitNow(code)) }),
 		kong.DefaultEnvars("SWITCHYARD"),
 		constants(),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true}),
+		kong.Help(ownFlagsFirst),
 		kong.ValueFormatter(helpWithDefault),
 	}
 	file, err := loadConfig(configPath(args))
@@ -236,6 +238,18 @@ func helpWithDefault(v *kong.Value) string {
 		text += " (" + strings.Join(more, ", ") + ")"
 	}
 	return text + "."
+}
+
+// ownFlagsFirst prints help with the flags that every command has behind the command's own.
+func ownFlagsFirst(options kong.HelpOptions, ctx *kong.Context) error {
+	root, of := ctx.Model.Node, ctx.Selected()
+	if of == nil {
+		return kong.DefaultHelpPrinter(options, ctx)
+	}
+	shared, own := root.Flags, of.Flags
+	defer func() { root.Flags, of.Flags = shared, own }()
+	root.Flags, of.Flags = nil, slices.Concat(own, shared)
+	return kong.DefaultHelpPrinter(options, ctx)
 }
 
 // exitNow is how kong's --help ends a run without ending the process.

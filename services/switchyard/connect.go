@@ -13,7 +13,7 @@ import (
 // ConnectFlags are those of commands that are no service: a service waits for
 // its server and for JetStream as long as it takes.
 type ConnectFlags struct {
-	ConnectTimeout time.Duration `default:"10s" help:"How long NATS may be away, at the start or later, before this gives up and exits with 3; if only JetStream does not answer, with 1." placeholder:"TIME"`
+	ConnectTimeout time.Duration `default:"10s" group:"Connection, logs and configuration:" help:"How long NATS may be away, at the start or later, before this gives up and exits with 3; if only JetStream does not answer, with 1." placeholder:"TIME"`
 }
 
 // Validate is called by the parser.

@@ -14,7 +14,7 @@ import (
 func metricPages(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
-	for _, name := range []string{"operations.md", "timings.md", "cuda.md"} {
+	for _, name := range []string{"operations/watch.md", "operations/metrics.md", "timings.md", "cuda.md"} {
 		text, err := os.ReadFile("../../docs/" + name)
 		if err != nil {
 			t.Fatal(err)
@@ -27,7 +27,7 @@ func metricPages(t *testing.T) string {
 // pagedOn are the expressions of the table of what to page on.
 func pagedOn(t *testing.T) (expressions []string) {
 	t.Helper()
-	_, table, found := strings.Cut(metricPages(t), "\n### What to page on\n")
+	_, table, found := strings.Cut(metricPages(t), "\n## What to page on\n")
 	if !found {
 		t.Fatal("there is no such table")
 	}

@@ -14,10 +14,10 @@ import (
 
 // ScalerCmd runs a scaler.
 type ScalerCmd struct {
-	ModelFlags     `embed:""`
+	ModelFlags     `embed:"" group:"Model and pipeline:"`
 	ScalingFlags   `embed:""`
-	KafkaFlags     `embed:""`
-	TelemetryFlags `embed:""`
+	KafkaFlags     `embed:"" group:"Kafka:"`
+	TelemetryFlags `embed:"" group:"Metrics and traces:"`
 
 	Scaling   string        `default:"${default_policy}" help:"Who decides how many replicas experts have: ${live_policies}; with its own settings as in eplb:every=300s (docs/policies.md)." placeholder:"NAME"`
 	Profile   string        `help:"What accesses take on the hosts, for policies that decide by that (moeless+): the name of a profile, or a YAML file, such as bench --profile-out writes; without it rows take what hosts tell, and reading weights nothing." placeholder:"NAME|FILE"`

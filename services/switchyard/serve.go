@@ -19,10 +19,10 @@ import (
 
 // TokenizerCmd runs a tokenizer.
 type TokenizerCmd struct {
-	ModelFlags     `embed:""`
+	ModelFlags     `embed:"" group:"Model and pipeline:"`
 	TokenizerFlags `embed:""`
 	EdgeFlags      `embed:""`
-	TelemetryFlags `embed:""`
+	TelemetryFlags `embed:"" group:"Metrics and traces:"`
 }
 
 // EdgeFlags say how a tokenizer reaches producers where they are in an account of their own.
@@ -50,9 +50,9 @@ func (f EdgeFlags) config(g Globals) (*bus.Config, error) {
 
 // AttentionCmd runs an attention replica.
 type AttentionCmd struct {
-	ModelFlags     `embed:""`
+	ModelFlags     `embed:"" group:"Model and pipeline:"`
 	AttentionFlags `embed:""`
-	TelemetryFlags `embed:""`
+	TelemetryFlags `embed:"" group:"Metrics and traces:"`
 
 	Device    string `default:"cpu" help:"What computes attention: cpu, or cuda (a GPU, or cuda:N the one of that number; never run on one yet)." placeholder:"KIND"`
 	GPUMemory string `name:"gpu-memory" default:"0" help:"Memory to take of the GPU, such as 40GiB: for weights, buffers, keys and values; 0 is nine tenths of what is free." placeholder:"BYTES"`
@@ -60,33 +60,33 @@ type AttentionCmd struct {
 
 // GateCmd runs a gate.
 type GateCmd struct {
-	ModelFlags     `embed:""`
-	KafkaFlags     `embed:""`
-	TelemetryFlags `embed:""`
+	ModelFlags     `embed:"" group:"Model and pipeline:"`
+	KafkaFlags     `embed:"" group:"Kafka:"`
+	TelemetryFlags `embed:"" group:"Metrics and traces:"`
 
 	Device string `default:"cpu" help:"What chooses experts: cpu, or cuda (a GPU, or cuda:N the one of that number; never run on one yet), with the same bits." placeholder:"KIND"`
 }
 
 // ExpertCmd runs an expert host.
 type ExpertCmd struct {
-	ModelFlags     `embed:""`
+	ModelFlags     `embed:"" group:"Model and pipeline:"`
 	ExpertFlags    `embed:""`
-	KafkaFlags     `embed:""`
-	TelemetryFlags `embed:""`
+	KafkaFlags     `embed:"" group:"Kafka:"`
+	TelemetryFlags `embed:"" group:"Metrics and traces:"`
 }
 
 // AggregatorCmd runs an aggregator.
 type AggregatorCmd struct {
-	ModelFlags     `embed:""`
-	TelemetryFlags `embed:""`
+	ModelFlags     `embed:"" group:"Model and pipeline:"`
+	TelemetryFlags `embed:"" group:"Metrics and traces:"`
 }
 
 // PredictorCmd runs a predictor.
 type PredictorCmd struct {
-	ModelFlags     `embed:""`
+	ModelFlags     `embed:"" group:"Model and pipeline:"`
 	PredictorFlags `embed:""`
-	KafkaFlags     `embed:""`
-	TelemetryFlags `embed:""`
+	KafkaFlags     `embed:"" group:"Kafka:"`
+	TelemetryFlags `embed:"" group:"Metrics and traces:"`
 }
 
 // Run serves until a signal.

@@ -26,8 +26,8 @@ import (
 
 // SetupCmd makes streams and buckets, as the one user who may where the server has users.
 type SetupCmd struct {
+	TelemetryFlags `embed:"" group:"Metrics and traces:"`
 	ConnectFlags   `embed:""`
-	TelemetryFlags `embed:""`
 
 	Model           []string      `default:"demo" help:"Models whose streams and buckets to make: demo, a directory with a config.json, NAME=DIR, NAME=N with how many layers it has, or nats://NAME of the object store." placeholder:"MODEL,…"`
 	Name            string        `help:"The model's name in subjects, where there is one model; default is the directory's name." placeholder:"NAME"`

@@ -17,17 +17,17 @@ import (
 
 // UpCmd runs everything in one process.
 type UpCmd struct {
-	ModelFlags     `embed:""`
-	SyntheticFlag  `embed:""`
-	AttentionFlags `embed:""`
-	ExpertFlags    `embed:""`
-	PlanFlags      `embed:""`
-	TokenizerFlags `embed:""`
-	KafkaFlags     `embed:""`
-	PredictorFlags `embed:""`
-	ScalingFlags   `embed:""`
-	TelemetryFlags `embed:""`
-	StageFlags     `embed:""`
+	ModelFlags     `embed:"" group:"Model and pipeline:"`
+	SyntheticFlag  `embed:"" group:"Model and pipeline:"`
+	AttentionFlags `embed:"" group:"Attention:"`
+	ExpertFlags    `embed:"" group:"Expert hosts:"`
+	PlanFlags      `embed:"" group:"Plans:"`
+	TokenizerFlags `embed:"" group:"Tokenizer:"`
+	KafkaFlags     `embed:"" group:"Kafka:"`
+	PredictorFlags `embed:"" group:"Predictor:"`
+	ScalingFlags   `embed:"" group:"Scaler:"`
+	TelemetryFlags `embed:"" group:"Metrics and traces:"`
+	StageFlags     `embed:"" group:"Attention:"`
 
 	Hosts   int      `default:"1" help:"Expert hosts in this process." placeholder:"N"`
 	Scaling string   `default:"static" help:"Who decides how many replicas experts have: ${live_policies}, with settings as in eplb:every=300s (docs/policies.md); none runs no scaler, no predictor and no Kafka." placeholder:"NAME"`

@@ -43,7 +43,7 @@ func (e *ClassError) Error() string {
 
 func (e *ClassError) remedy() string {
 	if e.There.Version != e.Here.Version {
-		return "versions do not mix. Stop the replicas of the one before those of the other start, tokenizers first (docs/operations.md, Upgrading); requests that were accepted stay"
+		return "versions do not mix. Stop the replicas of the one before those of the other start, tokenizers first (docs/operations/upgrade.md); requests that were accepted stay"
 	}
 	there := e.There
 	if there.Hops = e.Here.Hops; there == e.Here {

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+var rewritePages = flag.Bool("rewrite", false, "write docs/operations/flags.md anew")
+
+// The table of flags is what the commands' definitions say.
+func TestFlagsPage(t *testing.T) {
+	const file = "../../docs/operations/flags.md"
+	want := flagsPage(t)
+	if *rewritePages {
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil { //nolint:gosec // a page to read
+			t.Fatal(err)
+		}
+	}
+	page, err := os.ReadFile(file)
+	if err != nil || string(page) != want {
+		t.Errorf("docs/operations/flags.md is not what the commands say; run go test ./services/switchyard -run TestFlagsPage -rewrite (%v)", err)
+	}
+}
+
+// A flagRow is a flag that has the same default and meaning in all of its commands.
+type flagRow struct{ name, def, help string }
+
+// flagTables are the rows by heading, in the order in which the commands' help has them.
+type flagTables struct {
+	headings []string
+	rows     map[string][]flagRow
+	of       map[flagRow][]string
+}
+
+// pageOf are the commands that the page tells of.
+var pageOf = []string{"up", "tokenizer", "attention", "gate", "expert", "aggregator", "predictor", "scaler", "setup", "top", "drain", "plan", "dlq", "auth", "weights", "probe"}
+
+func flagsPage(t *testing.T) string {
+	t.Helper()
+	var cli CLI
+	parser, err := kong.New(&cli, kong.Name("switchyard"), constants())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables := flagTables{rows: map[string][]flagRow{}, of: map[flagRow][]string{}}
+	tables.add("all", slices.DeleteFunc(slices.Clone(parser.Model.Flags), func(f *kong.Flag) bool { return f.Group == nil })) // without --help
+	for _, name := range pageOf {
+		for _, n := range parser.Model.Children {
+			if n.Name == name {
+				tables.addCommand(n)
+			}
+		}
+	}
+	return tables.page()
+}
+
+func (t *flagTables) addCommand(n *kong.Node) {
+	t.add(n.Name, n.Flags)
+	for _, below := range n.Children {
+		t.add(n.Name, below.Flags)
+	}
+}
+
+func (t *flagTables) add(command string, flags []*kong.Flag) {
+	for _, f := range flags {
+		row := flagRow{f.Name, f.Default, strings.TrimSuffix(f.Help, ".")}
+		if len(t.of[row]) == 0 {
+			t.addRow(headingOf(f, command), row)
+		}
+		if !slices.Contains(t.of[row], command) {
+			t.of[row] = append(t.of[row], command)
+		}
+	}
+}
+
+func (t *flagTables) addRow(heading string, row flagRow) {
+	if t.rows[heading] == nil {
+		t.headings = append(t.headings, heading)
+	}
+	t.rows[heading] = append(t.rows[heading], row)
+}
+
+// headingOf is the group of a flag, or its command.
+func headingOf(f *kong.Flag, command string) string {
+	if f.Group != nil {
+		return strings.TrimSuffix(f.Group.Title, ":")
+	}
+	return command
+}
+
+func (t *flagTables) page() string {
+	var b strings.Builder
+	b.WriteString("# Flags\n\nMade of the commands' definitions: `go test ./services/switchyard -run TestFlagsPage -rewrite` writes it anew.\n" +
+		"[Configure](configure.md) says how variables and a file set flags. `switchyard COMMAND --help` has those of the commands that are not here.\n")
+	for _, heading := range t.headings {
+		fmt.Fprintf(&b, "\n## %s\n\n| flag | default | of | what |\n|---|---|---|---|\n", heading)
+		for _, row := range t.rows[heading] {
+			fmt.Fprintf(&b, "| `--%s` | %s | %s | %s |\n", row.name, row.def, ofCommands(t.of[row]), strings.ReplaceAll(row.help, "|", `\|`))
+		}
+	}
+	return b.String()
+}
+
+// ofCommands names commands, and those of all services in one word.
+func ofCommands(names []string) string {
+	const services = "up, tokenizer, attention, gate, expert, aggregator, predictor, scaler"
+	return strings.Replace(strings.Join(names, ", "), services, "up, services", 1)
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+// The help is what testdata has: commands in groups, a command's own flags first, and those of
+// the connection last.
+func TestHelp(t *testing.T) {
+	for file, args := range map[string][]string{"help.txt": {"--help"}, "help-drain.txt": {"drain", "--help"}, "help-gate.txt": {"gate", "--help"}} {
+		t.Run(file, func(t *testing.T) {
+			got := invoke("", args...).out
+			if *rewritePages {
+				if err := os.WriteFile("testdata/"+file, []byte(got), 0o644); err != nil { //nolint:gosec // a text to read
+					t.Fatal(err)
+				}
+			}
+			if want, err := os.ReadFile("testdata/" + file); err != nil || string(want) != got {
+				t.Errorf("%v prints another help; if it is meant, run go test ./services/switchyard -run TestHelp -rewrite (%v):\n%s", args, err, got)
+			}
+		})
+	}
+}
+
+// Every command has a group, and ends its help with the flags that all commands have.
+func TestHelpOfAllCommands(t *testing.T) {
+	var cli CLI
+	parser, err := kong.New(&cli, kong.Name("switchyard"), constants())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range parser.Model.Leaves(true) {
+		args := append(strings.Fields(strings.TrimPrefix(n.FullPath(), "switchyard")), "--help")
+		got := invoke("", args...)
+		if _, last, found := strings.Cut(got.out, "\nConnection, logs and configuration:\n"); got.code != exitDone || !found || strings.Contains(last, "\n\n") || n.ClosestGroup() == nil {
+			t.Errorf("%v: code %d, group %v:\n%s", args, got.code, n.ClosestGroup(), got.out)
+		}
+	}
+}
