@@ -161,6 +161,16 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// A trace of one request is served, in layers of one time each.
+func TestOneRequest(t *testing.T) {
+	s := small()
+	s.Variants, s.Trace, s.Routing = false, []trace.Request{{Context: 1, Generated: 1}}, routing.Even()
+	s.Suite.Policies = func() []sim.Policy { return sim.Policies()[:1] }
+	if err := compare(t, s).Write(t.TempDir()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestMethods(t *testing.T) {
 	ms, err := readMethods(strings.NewReader(`{"model":"x","distances":[{"distance":2,"method":"moeless","accuracy":0.8},{"distance":1,"method":"moeless","accuracy":0.9},{"distance":1,"method":"history","accuracy":0.2}]}`))
 	if err != nil || !reflect.DeepEqual(Accuracy(ms, "moeless"), []float64{0.9, 0.8}) || Accuracy(ms, "promoe") != nil {

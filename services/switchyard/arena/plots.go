@@ -57,6 +57,9 @@ func lines(a axes, all []series) (template.HTML, error) {
 		p.Legend.Add(s.name, l)
 	}
 	p.Add(plotter.NewGrid())
+	if a.logX && p.X.Min == p.X.Max { // the library would begin below 0, where no logarithm is
+		p.X.Min, p.X.Max = p.X.Min/2, p.X.Max*2
+	}
 	return svg(p)
 }
 

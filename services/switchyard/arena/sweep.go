@@ -24,6 +24,7 @@ func constants(m sim.Model) []constant {
 	all := []constant{
 		{"other_seconds", func(s *sim.Settings, f float64) error { s.Other *= f; return nil }},
 		{"predict_seconds", func(s *sim.Settings, f float64) error { s.Predict *= f; return nil }},
+		{"keep_alive_seconds", func(s *sim.Settings, f float64) error { s.KeepAlive *= f; return nil }},
 		{"wrong_predictions", func(s *sim.Settings, f float64) error {
 			s.Accuracy = slices.Clone(s.Accuracy)
 			for i, a := range s.Accuracy {
@@ -65,6 +66,9 @@ func (s Settings) sweep(ctx context.Context, m sim.Model) ([]Line, error) {
 			set := s.of(m)
 			if err := c.set(&set, factor); err != nil {
 				return nil, fmt.Errorf("%s times %v: %w", c.name, factor, err)
+			}
+			if set.Check() != nil {
+				continue // the model does not fit in so little memory
 			}
 			for _, j := range s.policies(m, partConstants, routingFitted, w) {
 				if slices.Contains(s.Suite.Swept, j.policy.Name) {

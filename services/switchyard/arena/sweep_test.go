@@ -1,9 +1,11 @@
 package arena
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/sim"
 )
 
@@ -55,6 +57,62 @@ func TestMistaken(t *testing.T) {
 		}
 		if of, ok := strings.CutSuffix(c.name, mistaken); ok && (s.Believed != m.Profile || s.Model.Profile.Values()[of] != 2*m.Profile.Values()[of]) {
 			t.Errorf("%s: policies believe %v of %v", c.name, s.Believed.Values()[of], s.Model.Profile.Values()[of])
+		}
+	}
+}
+
+// Each number of each profile whose source says that it is assumed is among the constants, in the
+// form of time that has a use for it; and so are the simulator's own.
+func TestSweepsAllAssumed(t *testing.T) {
+	for _, name := range profiles.Names() {
+		of := map[string]bool{}
+		var last *profiles.Profile
+		for _, form := range []profiles.Time{profiles.Roofline, profiles.Printed} {
+			p, err := profiles.Open(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.Time, last = form, p
+			for _, c := range constants(sim.Model{Profile: p}) {
+				of[c.name] = true
+			}
+		}
+		// The profile for people has a line for each number: its key, its value, its source.
+		for line := range strings.Lines(last.String()) {
+			key, source, _ := strings.Cut(strings.TrimSpace(line), " ")
+			if strings.Contains(source, "assumed") && !(of[key] && of[key+mistaken]) {
+				t.Errorf("%s: %s is assumed and not swept", name, key)
+			}
+			if strings.Contains(source, "taken to be") {
+				t.Errorf("%s: %s is assumed and does not say so", name, key)
+			}
+		}
+	}
+}
+
+// Each default of the simulator is changed by a constant, but for what the variants vary.
+func TestSweepsDefaults(t *testing.T) {
+	m, err := sim.Open("mixtral-8x7b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	varied := map[string]bool{"CV": true} // figures 15 and 16
+	for _, c := range constants(m) {
+		before, after := reflect.ValueOf(sim.Defaults(m)), sim.Defaults(m)
+		if err := c.set(&after, 2); err != nil {
+			t.Fatal(err)
+		}
+		for i := range before.NumField() {
+			if !reflect.DeepEqual(before.Field(i).Interface(), reflect.ValueOf(after).Field(i).Interface()) {
+				varied[before.Type().Field(i).Name] = true
+			}
+		}
+	}
+	defaults := reflect.ValueOf(sim.Defaults(m))
+	for i := range defaults.NumField() {
+		f, v := defaults.Type().Field(i), defaults.Field(i)
+		if k := f.Type.Kind(); (k == reflect.Float64 || k == reflect.Slice) && !v.IsZero() && !varied[f.Name] {
+			t.Errorf("%s is %v and not swept", f.Name, v)
 		}
 	}
 }

@@ -13,26 +13,33 @@ type field struct {
 	whole       bool
 }
 
-// The largest numbers: far above any device, and safe to multiply.
+// The largest numbers, ten times or more beyond what devices have, so that what is beyond
+// them is a wrong unit or a wrong exponent: a B200 reads 8e12 bytes a second and computes
+// 2.3e15 operations, NVLink 5 has 1.8e12 bytes a second, the largest machines have 1e14
+// bytes, a row of 32 KB takes 0.03 s on a link of 1 MB a second, a large container
+// starts in some minutes.
 const (
-	mostBytes   = 1 << 50
-	mostSeconds = 3600
+	mostRead    = 1e14
+	mostRate    = 1e17
+	mostLink    = 2e13
+	mostBytes   = 1e14
+	mostSeconds = 3600 // of a transfer
 )
 
 // fields are all numbers of a profile. What divides, and what a device cannot be
 // without, must not be 0.
 var fields = []field{
-	{"read_bytes_per_second", func(p *Profile) *Number { return &p.Read }, 1e6, mostBytes, false},
-	{"flops_per_second", func(p *Profile) *Number { return &p.Rate }, 1e6, 1e18, false},
+	{"read_bytes_per_second", func(p *Profile) *Number { return &p.Read }, 1e6, mostRead, false},
+	{"flops_per_second", func(p *Profile) *Number { return &p.Rate }, 1e6, mostRate, false},
 	{"element_bytes", func(p *Profile) *Number { return &p.Element }, 0.25, 8, false},
-	{"access_seconds", func(p *Profile) *Number { return &p.Access }, 0, 1, false},
-	{"call_seconds", func(p *Profile) *Number { return &p.Call }, 0, 1, false},
+	{"access_seconds", func(p *Profile) *Number { return &p.Access }, 0, 0.1, false},
+	{"call_seconds", func(p *Profile) *Number { return &p.Call }, 0, 0.1, false},
 	{"alpha_seconds", func(p *Profile) *Number { return &p.Alpha }, 1e-12, 1, false},
-	{"beta_seconds", func(p *Profile) *Number { return &p.Beta }, 0, 1, false},
+	{"beta_seconds", func(p *Profile) *Number { return &p.Beta }, 0, 0.1, false},
 	{"expert_bytes", func(p *Profile) *Number { return &p.ExpertBytes }, 1, mostBytes, true},
 	{"memory_bytes", func(p *Profile) *Number { return &p.MemoryBytes }, 1, mostBytes, true},
-	{"bytes_per_second", func(p *Profile) *Number { return &p.Bandwidth }, 1, mostBytes, false},
-	{"cold_start_seconds", func(p *Profile) *Number { return &p.ColdStart }, 0, mostSeconds, false},
+	{"bytes_per_second", func(p *Profile) *Number { return &p.Bandwidth }, 1, mostLink, false},
+	{"cold_start_seconds", func(p *Profile) *Number { return &p.ColdStart }, 0, 600, false},
 }
 
 // check refuses what no device has.
@@ -53,8 +60,13 @@ func (p *Profile) check() error {
 	if p.ExpertBytes.Value > p.MemoryBytes.Value {
 		return fmt.Errorf("expert_bytes is %.0f and memory_bytes %.0f; one expert must fit", p.ExpertBytes.Value, p.MemoryBytes.Value)
 	}
-	if s := p.ExpertBytes.Value / p.Bandwidth.Value; s > mostSeconds {
-		return fmt.Errorf("expert_bytes takes %.0f seconds at bytes_per_second; it must be at most %d", s, mostSeconds)
+	for _, at := range []struct {
+		key   string
+		speed float64
+	}{{"read_bytes_per_second", p.Read.Value}, {"bytes_per_second", p.Bandwidth.Value}} {
+		if s := p.ExpertBytes.Value / at.speed; at.speed > 0 && s > mostSeconds {
+			return fmt.Errorf("expert_bytes takes %.0f seconds at %s; it must be at most %d", s, at.key, mostSeconds)
+		}
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func TestRefused(t *testing.T) {
 		{"bare number", "{value: 500, source: assumed}", "500", "card.yaml:12: bytes_per_second must be a mapping with source, value"},
 		{"text for a number", "value: 500,", "value: fast,", "card.yaml:12: the value of bytes_per_second must be a number"},
 		{"quoted number", "value: 500,", "value: '500',", "card.yaml:12: the value of bytes_per_second must be a number"},
-		{"negative", "beta_seconds: {value: 1e-3", "beta_seconds: {value: -1e-3", "card.yaml:9: beta_seconds is -0.001; it must be from 0 to 1"},
+		{"negative", "beta_seconds: {value: 1e-3", "beta_seconds: {value: -1e-3", "card.yaml:9: beta_seconds is -0.001; it must be from 0 to 0.1"},
 		{"no time", "value: 2e-3", "value: 0", "card.yaml:8: alpha_seconds is 0; it must be from 1e-12 to 1"},
 		{"not a number", "value: 2e-3", "value: .nan", "card.yaml:8: alpha_seconds is NaN; it must be a finite number"},
 		{"infinite", "value: 500,", "value: .inf,", "card.yaml:12: bytes_per_second is +Inf; it must be a finite number"},

@@ -1,0 +1,4 @@
+package cost
+
+// ReadMeasured reads testdata for tests that know profiles.
+var ReadMeasured = read
