@@ -47,7 +47,7 @@ func readCompose(t *testing.T, password string) (services map[string]composed, v
 // until what it needs is well.
 func TestCompose(t *testing.T) {
 	services, volumes := readCompose(t, "secret")
-	loads := []string{"gate", "expert", "predictor", "scaler"}
+	loads := []string{"attention", "gate", "expert", "predictor", "scaler"}
 	for _, name := range rights.Services {
 		s := services[name]
 		if s.Image != "switchyard" || !slices.Equal(s.Command, []string{name}) || len(s.Healthcheck.Test) == 0 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/control/ledger"
+	"github.com/switchyard/switchyard/pkg/control/loads"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
@@ -24,6 +25,7 @@ type stats struct {
 	log      *slog.Logger
 	observers
 	steps func(*ledger.Step) // nil: nobody listens
+	times *loads.Times       // of layers; nil: nobody wants them
 
 	sequences atomic.Int64
 }
@@ -61,6 +63,7 @@ func (s *stats) step(mb *microbatch, times *ledger.Step) {
 	}
 	s.metrics.Step().Observe((mb.layers + mb.heads).Seconds())
 	s.observe(times)
+	s.addTimes(mb.rows, times)
 	if s.steps != nil {
 		times.Parts = mb.shares()
 		s.steps(times)

@@ -16,6 +16,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/device/cuda"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
+	"github.com/switchyard/switchyard/pkg/control/loads"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/siblings"
 	"github.com/switchyard/switchyard/pkg/policy/batching"
@@ -110,6 +111,9 @@ func (s *Service) Start(ctx context.Context) (err error) {
 func (s *Service) build() {
 	st := &stats{metrics: s.metrics, presence: s.presence, kv: s.kv, model: s.d.Subjects.Model, log: s.d.Logger, steps: s.d.Steps}
 	st.observers = observe(s.metrics, s.d.MoELayers())
+	if s.d.Loads != nil {
+		st.times = loads.NewTimes(s.d.Identity.Model, s.id)
+	}
 	s.exchange = &exchange{
 		subjects: s.d.Subjects, identity: s.d.Identity, hop: s.d.Hop, wire: s.d.Wire, d: s.d.Model.Spec.Hidden, topK: s.d.Model.Spec.TopK, moeLayers: s.d.MoELayers(),
 		maxPayload: func() int { return int(s.d.Conn.MaxPayload()) }, owner: s.id, epoch: rand.Uint64(),
@@ -245,6 +249,7 @@ func (s *Service) Run(ctx context.Context) error {
 		s.engine.run(ctx)
 	})
 	running.Go(func() { s.followPeers(ctx) })
+	running.Go(func() { s.sendTimes(ctx) })
 	back := s.d.Conn.Reconnection()
 	running.Go(func() { s.followServer(ctx, back) })
 	running.Go(func() {

@@ -1,7 +1,9 @@
 package attention
 
 import (
+	"context"
 	"fmt"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/attribute"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/control/ledger"
+	"github.com/switchyard/switchyard/pkg/control/loads"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 )
 
@@ -35,6 +38,39 @@ func (o *observers) observe(s *ledger.Step) {
 		l := &s.Layers[i]
 		for at, stage := range o.stages[l.Layer] {
 			stage.Observe(l.By[at].Seconds())
+		}
+	}
+}
+
+// addTimes takes in what the layers of a step took, for who plans by it.
+func (s *stats) addTimes(rows int, step *ledger.Step) {
+	if s.times == nil {
+		return
+	}
+	for i := range step.Layers {
+		l := &step.Layers[i]
+		s.times.Add(l.Layer, loads.Took{
+			Rows: rows, Dispatches: l.Functions, Total: l.Time(), Messages: l.By[ledger.Messages] + l.By[ledger.AggregatorWait] + l.By[ledger.ExpertTransfer],
+		})
+	}
+}
+
+// sendTimes tells what layers took until ctx ends.
+func (s *Service) sendTimes(ctx context.Context) {
+	times := s.engine.stats.times
+	if times == nil {
+		return
+	}
+	tick := time.NewTicker(loads.TimesEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			for _, sample := range times.Take(loads.TimesEvery) {
+				s.d.Loads.Send(sample)
+			}
 		}
 	}
 }

@@ -52,6 +52,7 @@ func (f EdgeFlags) config(g Globals) (*bus.Config, error) {
 type AttentionCmd struct {
 	ModelFlags     `embed:"" group:"Model and pipeline:"`
 	AttentionFlags `embed:""`
+	KafkaFlags     `embed:"" group:"Kafka:"`
 	TelemetryFlags `embed:"" group:"Metrics and traces:"`
 
 	Device    string `default:"cpu" help:"What computes attention: cpu, or cuda (a GPU, or cuda:N the one of that number; never run on one yet)." placeholder:"KIND"`
@@ -100,8 +101,9 @@ func (c *TokenizerCmd) Run(ctx context.Context, e *env) error {
 func (c *AttentionCmd) Run(ctx context.Context, e *env) error {
 	on, wrong := gpuFlags{"device", c.Device, "gpu-memory", c.GPUMemory, cpuOrGPU}.open()
 	cfg, err := c.AttentionFlags.config(c.ModelFlags, on)
-	err = errors.Join(wrong, err)
-	return serve(ctx, e, "attention", c.ModelFlags, c.TelemetryFlags, cluster.Services{Attention: cfg}, err)
+	loads, kafkaless := c.KafkaFlags.config(e.Insecure)
+	err = errors.Join(wrong, err, kafkaless)
+	return serve(ctx, e, "attention", c.ModelFlags, c.TelemetryFlags, cluster.Services{Attention: cfg, Kafka: loads}, err)
 }
 
 // Run serves until a signal.

@@ -61,8 +61,11 @@ func (l Limits) Check(s *pb.LoadSample) error {
 	case s.SpanMs == 0:
 		return fmt.Errorf("%w: a span of no time", ErrSample)
 	}
-	if s.Source == pb.LoadSource_LOAD_SOURCE_UNSPECIFIED {
+	switch s.Source {
+	case pb.LoadSource_LOAD_SOURCE_UNSPECIFIED:
 		return l.checkHost(s)
+	case pb.LoadSource_LOAD_SOURCE_ATTENTION:
+		return checkTimes(s)
 	}
 	return l.checkSteps(s)
 }
@@ -76,6 +79,8 @@ func (l Limits) checkHost(s *pb.LoadSample) error {
 		return fmt.Errorf("%w: 0 experts, functions and memories", ErrSample)
 	case len(s.Steps) > 0:
 		return fmt.Errorf("%w: %d steps of a host, which sees none", ErrSample, len(s.Steps))
+	case len(s.Times) > 0:
+		return fmt.Errorf("%w: %d times of a host, which measures none", ErrSample, len(s.Times))
 	}
 	if err := l.checkExperts(s); err != nil {
 		return err

@@ -36,6 +36,13 @@ func functions() *pb.LoadSample {
 	return s
 }
 
+// times are an attention replica's sample.
+func times() *pb.LoadSample {
+	t := NewTimes(7, "attention-1")
+	t.Add(2, Took{Rows: 3, Dispatches: 4, Total: 100, Messages: 30})
+	return t.Take(TimesEvery)[0]
+}
+
 func figures(n int) map[string]float64 {
 	all := map[string]float64{}
 	for i := range n {
@@ -56,6 +63,17 @@ func TestCheckParts(t *testing.T) {
 		{"predictor", predicted(), func(*pb.LoadSample) {}, ""},
 		{"functions", functions(), func(*pb.LoadSample) {}, ""},
 		{"source", steps(), func(s *pb.LoadSample) { s.Source = 9 }, "source 9"},
+		{"times", times(), func(*pb.LoadSample) {}, ""},
+		{"times and steps", times(), func(s *pb.LoadSample) { s.Steps = steps().Steps }, "tells of experts"},
+		{"no times", times(), func(s *pb.LoadSample) { s.Times = nil }, "times of 0 classes"},
+		{"a time of no steps", times(), func(s *pb.LoadSample) { s.Times[0].Steps = 0 }, "a time of 0 steps"},
+		{"more steps than rows", times(), func(s *pb.LoadSample) { s.Times[0].Steps = 4 }, "4 steps with 3 rows"},
+		{"no time", times(), func(s *pb.LoadSample) { s.Times[0].TotalNs = 0 }, "took 0 ns"},
+		{"longer messages", times(), func(s *pb.LoadSample) { s.Times[0].MessageNs = 101 }, "took 100 ns, 101 of it"},
+		{"endless", times(), func(s *pb.LoadSample) { s.Times[0].TotalNs = 1 << 63 }, "at most an hour"},
+		{"squares", times(), func(s *pb.LoadSample) { s.Times[0].Squares = 1 << 62 }, "which cannot be"},
+		{"times of a gate", steps(), func(s *pb.LoadSample) { s.Times = times().Times }, "tells of a host"},
+		{"times of a host", functions(), func(s *pb.LoadSample) { s.Times = times().Times }, "1 times of a host"},
 		{"host's parts of a gate", steps(), func(s *pb.LoadSample) { s.Memory = &pb.HostLoad{} }, "tells of a host"},
 		{"no steps", steps(), func(s *pb.LoadSample) { s.Steps = nil }, "0 steps"},
 		{"many steps", steps(), func(s *pb.LoadSample) { s.Steps = make([]*pb.StepLoad, MaxSteps+1) }, "4097 steps"},

@@ -31,6 +31,8 @@ const (
 	LoadSource_LOAD_SOURCE_GATE LoadSource = 1
 	// How many rows each expert will probably be given, by microbatch.
 	LoadSource_LOAD_SOURCE_PREDICTOR LoadSource = 2
+	// How long the layers of steps took.
+	LoadSource_LOAD_SOURCE_ATTENTION LoadSource = 3
 )
 
 // Enum value maps for LoadSource.
@@ -39,11 +41,13 @@ var (
 		0: "LOAD_SOURCE_UNSPECIFIED",
 		1: "LOAD_SOURCE_GATE",
 		2: "LOAD_SOURCE_PREDICTOR",
+		3: "LOAD_SOURCE_ATTENTION",
 	}
 	LoadSource_value = map[string]int32{
 		"LOAD_SOURCE_UNSPECIFIED": 0,
 		"LOAD_SOURCE_GATE":        1,
 		"LOAD_SOURCE_PREDICTOR":   2,
+		"LOAD_SOURCE_ATTENTION":   3,
 	}
 )
 
@@ -103,7 +107,9 @@ type LoadSample struct {
 	// Hosts: the whole host, as of now.
 	Memory *HostLoad `protobuf:"bytes,13,opt,name=memory,proto3" json:"memory,omitempty"`
 	// Hosts: units of other kinds with rows in that span.
-	Units         []*UnitLoad `protobuf:"bytes,14,rep,name=units,proto3" json:"units,omitempty"`
+	Units []*UnitLoad `protobuf:"bytes,14,rep,name=units,proto3" json:"units,omitempty"`
+	// Attention: what the layer took in that span, by how many rows steps had.
+	Times         []*LayerTime `protobuf:"bytes,15,rep,name=times,proto3" json:"times,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -236,6 +242,111 @@ func (x *LoadSample) GetUnits() []*UnitLoad {
 	return nil
 }
 
+func (x *LoadSample) GetTimes() []*LayerTime {
+	if x != nil {
+		return x.Times
+	}
+	return nil
+}
+
+// LayerTime is what a layer's routed experts took in steps of about the same rows, added up.
+type LayerTime struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Steps uint64                 `protobuf:"varint,1,opt,name=steps,proto3" json:"steps,omitempty"`
+	// Token rows of these steps.
+	Rows uint64 `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`
+	// The layer forward time: from sending the rows until all blocks are back, without the gate.
+	TotalNs uint64 `protobuf:"varint,3,opt,name=total_ns,json=totalNs,proto3" json:"total_ns,omitempty"`
+	// The part of it that is neither gate nor expert.
+	MessageNs uint64 `protobuf:"varint,4,opt,name=message_ns,json=messageNs,proto3" json:"message_ns,omitempty"`
+	// Dispatches, the sum of their squares, and the sum of dispatches times message_ns of each
+	// step: what one dispatch more takes follows from these.
+	Dispatches    uint64 `protobuf:"varint,5,opt,name=dispatches,proto3" json:"dispatches,omitempty"`
+	Squares       uint64 `protobuf:"varint,6,opt,name=squares,proto3" json:"squares,omitempty"`
+	Products      uint64 `protobuf:"varint,7,opt,name=products,proto3" json:"products,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LayerTime) Reset() {
+	*x = LayerTime{}
+	mi := &file_switchyard_v1_load_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LayerTime) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LayerTime) ProtoMessage() {}
+
+func (x *LayerTime) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_v1_load_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LayerTime.ProtoReflect.Descriptor instead.
+func (*LayerTime) Descriptor() ([]byte, []int) {
+	return file_switchyard_v1_load_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *LayerTime) GetSteps() uint64 {
+	if x != nil {
+		return x.Steps
+	}
+	return 0
+}
+
+func (x *LayerTime) GetRows() uint64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *LayerTime) GetTotalNs() uint64 {
+	if x != nil {
+		return x.TotalNs
+	}
+	return 0
+}
+
+func (x *LayerTime) GetMessageNs() uint64 {
+	if x != nil {
+		return x.MessageNs
+	}
+	return 0
+}
+
+func (x *LayerTime) GetDispatches() uint64 {
+	if x != nil {
+		return x.Dispatches
+	}
+	return 0
+}
+
+func (x *LayerTime) GetSquares() uint64 {
+	if x != nil {
+		return x.Squares
+	}
+	return 0
+}
+
+func (x *LayerTime) GetProducts() uint64 {
+	if x != nil {
+		return x.Products
+	}
+	return 0
+}
+
 // UnitLoad is the load of a layer's units of one kind and way.
 type UnitLoad struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -251,7 +362,7 @@ type UnitLoad struct {
 
 func (x *UnitLoad) Reset() {
 	*x = UnitLoad{}
-	mi := &file_switchyard_v1_load_proto_msgTypes[1]
+	mi := &file_switchyard_v1_load_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -263,7 +374,7 @@ func (x *UnitLoad) String() string {
 func (*UnitLoad) ProtoMessage() {}
 
 func (x *UnitLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_load_proto_msgTypes[1]
+	mi := &file_switchyard_v1_load_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -276,7 +387,7 @@ func (x *UnitLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnitLoad.ProtoReflect.Descriptor instead.
 func (*UnitLoad) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_load_proto_rawDescGZIP(), []int{1}
+	return file_switchyard_v1_load_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *UnitLoad) GetKind() FunctionKind {
@@ -335,7 +446,7 @@ type StepLoad struct {
 
 func (x *StepLoad) Reset() {
 	*x = StepLoad{}
-	mi := &file_switchyard_v1_load_proto_msgTypes[2]
+	mi := &file_switchyard_v1_load_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -347,7 +458,7 @@ func (x *StepLoad) String() string {
 func (*StepLoad) ProtoMessage() {}
 
 func (x *StepLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_load_proto_msgTypes[2]
+	mi := &file_switchyard_v1_load_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -360,7 +471,7 @@ func (x *StepLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepLoad.ProtoReflect.Descriptor instead.
 func (*StepLoad) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_load_proto_rawDescGZIP(), []int{2}
+	return file_switchyard_v1_load_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *StepLoad) GetOwner() string {
@@ -463,7 +574,7 @@ type FunctionLoad struct {
 
 func (x *FunctionLoad) Reset() {
 	*x = FunctionLoad{}
-	mi := &file_switchyard_v1_load_proto_msgTypes[3]
+	mi := &file_switchyard_v1_load_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -475,7 +586,7 @@ func (x *FunctionLoad) String() string {
 func (*FunctionLoad) ProtoMessage() {}
 
 func (x *FunctionLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_load_proto_msgTypes[3]
+	mi := &file_switchyard_v1_load_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -488,7 +599,7 @@ func (x *FunctionLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FunctionLoad.ProtoReflect.Descriptor instead.
 func (*FunctionLoad) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_load_proto_rawDescGZIP(), []int{3}
+	return file_switchyard_v1_load_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *FunctionLoad) GetId() string {
@@ -586,7 +697,7 @@ type HostLoad struct {
 
 func (x *HostLoad) Reset() {
 	*x = HostLoad{}
-	mi := &file_switchyard_v1_load_proto_msgTypes[4]
+	mi := &file_switchyard_v1_load_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -598,7 +709,7 @@ func (x *HostLoad) String() string {
 func (*HostLoad) ProtoMessage() {}
 
 func (x *HostLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_load_proto_msgTypes[4]
+	mi := &file_switchyard_v1_load_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -611,7 +722,7 @@ func (x *HostLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostLoad.ProtoReflect.Descriptor instead.
 func (*HostLoad) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_load_proto_rawDescGZIP(), []int{4}
+	return file_switchyard_v1_load_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *HostLoad) GetBudgetBytes() uint64 {
@@ -707,7 +818,7 @@ type MemoryUse struct {
 
 func (x *MemoryUse) Reset() {
 	*x = MemoryUse{}
-	mi := &file_switchyard_v1_load_proto_msgTypes[5]
+	mi := &file_switchyard_v1_load_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -719,7 +830,7 @@ func (x *MemoryUse) String() string {
 func (*MemoryUse) ProtoMessage() {}
 
 func (x *MemoryUse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_load_proto_msgTypes[5]
+	mi := &file_switchyard_v1_load_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -732,7 +843,7 @@ func (x *MemoryUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryUse.ProtoReflect.Descriptor instead.
 func (*MemoryUse) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_load_proto_rawDescGZIP(), []int{5}
+	return file_switchyard_v1_load_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *MemoryUse) GetLoadingGbS() float64 {
@@ -795,7 +906,7 @@ var File_switchyard_v1_load_proto protoreflect.FileDescriptor
 
 const file_switchyard_v1_load_proto_rawDesc = "" +
 	"\n" +
-	"\x18switchyard/v1/load.proto\x12\rswitchyard.v1\x1a\x1bswitchyard/v1/control.proto\"\xd6\x03\n" +
+	"\x18switchyard/v1/load.proto\x12\rswitchyard.v1\x1a\x1bswitchyard/v1/control.proto\"\x86\x04\n" +
 	"\n" +
 	"LoadSample\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x14\n" +
@@ -812,7 +923,19 @@ const file_switchyard_v1_load_proto_rawDesc = "" +
 	"\x05steps\x18\v \x03(\v2\x17.switchyard.v1.StepLoadR\x05steps\x129\n" +
 	"\tfunctions\x18\f \x03(\v2\x1b.switchyard.v1.FunctionLoadR\tfunctions\x12/\n" +
 	"\x06memory\x18\r \x01(\v2\x17.switchyard.v1.HostLoadR\x06memory\x12-\n" +
-	"\x05units\x18\x0e \x03(\v2\x17.switchyard.v1.UnitLoadR\x05units\"u\n" +
+	"\x05units\x18\x0e \x03(\v2\x17.switchyard.v1.UnitLoadR\x05units\x12.\n" +
+	"\x05times\x18\x0f \x03(\v2\x18.switchyard.v1.LayerTimeR\x05times\"\xc5\x01\n" +
+	"\tLayerTime\x12\x14\n" +
+	"\x05steps\x18\x01 \x01(\x04R\x05steps\x12\x12\n" +
+	"\x04rows\x18\x02 \x01(\x04R\x04rows\x12\x19\n" +
+	"\btotal_ns\x18\x03 \x01(\x04R\atotalNs\x12\x1d\n" +
+	"\n" +
+	"message_ns\x18\x04 \x01(\x04R\tmessageNs\x12\x1e\n" +
+	"\n" +
+	"dispatches\x18\x05 \x01(\x04R\n" +
+	"dispatches\x12\x18\n" +
+	"\asquares\x18\x06 \x01(\x04R\asquares\x12\x1a\n" +
+	"\bproducts\x18\a \x01(\x04R\bproducts\"u\n" +
 	"\bUnitLoad\x12/\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1b.switchyard.v1.FunctionKindR\x04kind\x12\x10\n" +
 	"\x03way\x18\x02 \x01(\rR\x03way\x12\x12\n" +
@@ -873,12 +996,13 @@ const file_switchyard_v1_load_proto_rawDesc = "" +
 	"\floaded_bytes\x18\x06 \x01(\x04R\vloadedBytes\x12\x1d\n" +
 	"\n" +
 	"peak_bytes\x18\a \x01(\x04R\tpeakBytes\x12\x18\n" +
-	"\aseconds\x18\b \x01(\x01R\aseconds*Z\n" +
+	"\aseconds\x18\b \x01(\x01R\aseconds*u\n" +
 	"\n" +
 	"LoadSource\x12\x1b\n" +
 	"\x17LOAD_SOURCE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10LOAD_SOURCE_GATE\x10\x01\x12\x19\n" +
-	"\x15LOAD_SOURCE_PREDICTOR\x10\x02BEZCgithub.com/switchyard/switchyard/schemas/switchyard/v1;switchyardv1b\x06proto3"
+	"\x15LOAD_SOURCE_PREDICTOR\x10\x02\x12\x19\n" +
+	"\x15LOAD_SOURCE_ATTENTION\x10\x03BEZCgithub.com/switchyard/switchyard/schemas/switchyard/v1;switchyardv1b\x06proto3"
 
 var (
 	file_switchyard_v1_load_proto_rawDescOnce sync.Once
@@ -893,34 +1017,36 @@ func file_switchyard_v1_load_proto_rawDescGZIP() []byte {
 }
 
 var file_switchyard_v1_load_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_switchyard_v1_load_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_switchyard_v1_load_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_switchyard_v1_load_proto_goTypes = []any{
 	(LoadSource)(0),      // 0: switchyard.v1.LoadSource
 	(*LoadSample)(nil),   // 1: switchyard.v1.LoadSample
-	(*UnitLoad)(nil),     // 2: switchyard.v1.UnitLoad
-	(*StepLoad)(nil),     // 3: switchyard.v1.StepLoad
-	(*FunctionLoad)(nil), // 4: switchyard.v1.FunctionLoad
-	(*HostLoad)(nil),     // 5: switchyard.v1.HostLoad
-	(*MemoryUse)(nil),    // 6: switchyard.v1.MemoryUse
-	nil,                  // 7: switchyard.v1.HostLoad.GpuEntry
-	(FunctionKind)(0),    // 8: switchyard.v1.FunctionKind
+	(*LayerTime)(nil),    // 2: switchyard.v1.LayerTime
+	(*UnitLoad)(nil),     // 3: switchyard.v1.UnitLoad
+	(*StepLoad)(nil),     // 4: switchyard.v1.StepLoad
+	(*FunctionLoad)(nil), // 5: switchyard.v1.FunctionLoad
+	(*HostLoad)(nil),     // 6: switchyard.v1.HostLoad
+	(*MemoryUse)(nil),    // 7: switchyard.v1.MemoryUse
+	nil,                  // 8: switchyard.v1.HostLoad.GpuEntry
+	(FunctionKind)(0),    // 9: switchyard.v1.FunctionKind
 }
 var file_switchyard_v1_load_proto_depIdxs = []int32{
 	0,  // 0: switchyard.v1.LoadSample.source:type_name -> switchyard.v1.LoadSource
-	3,  // 1: switchyard.v1.LoadSample.steps:type_name -> switchyard.v1.StepLoad
-	4,  // 2: switchyard.v1.LoadSample.functions:type_name -> switchyard.v1.FunctionLoad
-	5,  // 3: switchyard.v1.LoadSample.memory:type_name -> switchyard.v1.HostLoad
-	2,  // 4: switchyard.v1.LoadSample.units:type_name -> switchyard.v1.UnitLoad
-	8,  // 5: switchyard.v1.UnitLoad.kind:type_name -> switchyard.v1.FunctionKind
-	2,  // 6: switchyard.v1.StepLoad.units:type_name -> switchyard.v1.UnitLoad
-	8,  // 7: switchyard.v1.FunctionLoad.kind:type_name -> switchyard.v1.FunctionKind
-	7,  // 8: switchyard.v1.HostLoad.gpu:type_name -> switchyard.v1.HostLoad.GpuEntry
-	6,  // 9: switchyard.v1.HostLoad.use:type_name -> switchyard.v1.MemoryUse
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	4,  // 1: switchyard.v1.LoadSample.steps:type_name -> switchyard.v1.StepLoad
+	5,  // 2: switchyard.v1.LoadSample.functions:type_name -> switchyard.v1.FunctionLoad
+	6,  // 3: switchyard.v1.LoadSample.memory:type_name -> switchyard.v1.HostLoad
+	3,  // 4: switchyard.v1.LoadSample.units:type_name -> switchyard.v1.UnitLoad
+	2,  // 5: switchyard.v1.LoadSample.times:type_name -> switchyard.v1.LayerTime
+	9,  // 6: switchyard.v1.UnitLoad.kind:type_name -> switchyard.v1.FunctionKind
+	3,  // 7: switchyard.v1.StepLoad.units:type_name -> switchyard.v1.UnitLoad
+	9,  // 8: switchyard.v1.FunctionLoad.kind:type_name -> switchyard.v1.FunctionKind
+	8,  // 9: switchyard.v1.HostLoad.gpu:type_name -> switchyard.v1.HostLoad.GpuEntry
+	7,  // 10: switchyard.v1.HostLoad.use:type_name -> switchyard.v1.MemoryUse
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_v1_load_proto_init() }
@@ -935,7 +1061,7 @@ func file_switchyard_v1_load_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_v1_load_proto_rawDesc), len(file_switchyard_v1_load_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
