@@ -62,6 +62,12 @@ var Rules = []Rule{
 		Bad:    [2]string{"services/tokenizer/probe", "services/tokenizer/intake"},
 	},
 	{
+		Of:     []string{"services/tokenizer/admission"},
+		Never:  []string{"services/tokenizer", "services/tokenizer/delivery", "services/tokenizer/intake"},
+		Reason: "admission counts what it is told of requests and decides who may wait: it must be able to do so without reading a prompt or a token log",
+		Bad:    [2]string{"services/tokenizer/admission", "services/tokenizer/delivery"},
+	},
+	{
 		Of: []string{"pkg/policy/...", "pkg/control/plan/...", "pkg/request/sampling/..."},
 		Never: []string{
 			"context", "time", "net/...", "os/...", "log/...",

@@ -18,6 +18,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/tokenizer/admission"
 	"github.com/switchyard/switchyard/services/tokenizer/probe"
 )
 
@@ -102,21 +103,33 @@ func (s *Service) resolve(ctx context.Context, in *incoming) (*edge.Request, err
 // findRoom refuses a request that would begin too late, or whose log has no room.
 func (s *Service) findRoom(ctx context.Context, in *incoming, seq *pb.Sequence, accept *pb.Accept) error {
 	if !in.flow.IsCanary() {
-		s.demand.expect(in.prompt.RequestId, float64(accept.Weight), workOf(accept))
-		if err := s.unlessTaken(ctx, in, s.checkForecast(in, accept, time.Now())); err != nil {
+		if err := s.unlessTaken(ctx, in, s.admission.CheckForecast(in.request(), accept)); err != nil {
 			return err
 		}
 	}
-	return s.reserve(ctx, in, seq, int64(accept.LogBytes))
+	return s.unlessTaken(ctx, in, s.admission.Reserve(in.request(), int64(accept.LogBytes), packedBytes(seq, s.scored())))
+}
+
+// unlessTaken refuses a request if it is new. One that was accepted before is
+// not, however its prompt comes again; and one that was delivered before may be
+// in another replica's hands.
+func (s *Service) unlessTaken(ctx context.Context, in *incoming, refused error) error {
+	if refused == nil || in.again() {
+		return nil
+	}
+	_, err := s.log.Last(ctx, in.prompt.RequestId)
+	if errors.Is(err, tokenlog.ErrUnknown) {
+		return refused
+	}
+	return err
 }
 
 // accepted counts a request whose log was opened here, before its shard's owner
 // sees it.
 func (s *Service) accepted(in *incoming, accept *pb.Accept) {
-	s.demand.kept(in.flow.Tenant, in.prompt.RequestId)
-	s.spend(in, workOf(accept), time.Now())
+	s.admission.Accepted(in.request(), accept)
 	if s.shards.has(in.prompt.RequestId) {
-		in.followed = announcedWithin
+		in.followed = admission.AnnouncedWithin
 	}
 }
 
@@ -182,7 +195,7 @@ func (s *Service) acceptance(ctx context.Context, in *incoming, req *edge.Reques
 		Encoding: in.encoding, FromIndex: in.prompt.FromIndex, Stop: req.Stop,
 		PromptTokens: int32(len(req.Sequence.PromptIds)), Seed: req.Sequence.Sampling.Seed,
 		DeadlineMs: uint32(req.Deadline.Milliseconds()), Interactive: in.ask != "", Ask: in.ask,
-		Tenant: in.flow.Tenant, Class: string(in.flow.Class), Weight: s.quotas.of(in.flow.Tenant).Weight,
+		Tenant: in.flow.Tenant, Class: string(in.flow.Class), Weight: s.admission.Weight(in.flow.Tenant),
 		Arrived: in.arrived.UnixNano(), MixedClasses: s.d.Mixed(),
 		MaxTokens: req.Sequence.MaxTokens, Traceparent: first(header["traceparent"]),
 		LogBytes: uint64(logBytes(s.d.Streams.Subjects.Token(in.prompt.RequestId), req.Sequence, s.scored())),
@@ -233,7 +246,7 @@ func (s *Service) submit(ctx context.Context, in *incoming, seq *pb.Sequence, le
 
 // turnAway ends a request whose log is open already: who reads the log is told.
 func (s *Service) turnAway(ctx context.Context, request string, why error) error {
-	return s.end(ctx, request, &pb.Terminal{FinishReason: "error", Error: edge.Proto(retryLater(why))})
+	return s.end(ctx, request, &pb.Terminal{FinishReason: "error", Error: edge.Proto(admission.RetryLater(why))})
 }
 
 // end ends a request unless it has ended.
@@ -270,8 +283,5 @@ func (s *Service) refuse(ctx context.Context, in *incoming, cause *edge.Error) e
 	if to.subject == "" {
 		to = s.rejected(s.d.Subjects.Model)
 	}
-	return s.deliver(ctx, to, edge.Refusal(usableID(in.prompt.GetRequestId()), retryLater(cause)))
+	return s.deliver(ctx, to, edge.Refusal(usableID(in.prompt.GetRequestId()), admission.RetryLater(cause)))
 }
-
-// overloadPause is how long an overloaded producer should wait.
-const overloadPause = 2 * time.Second

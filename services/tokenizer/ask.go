@@ -14,6 +14,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/tokenizer/admission"
 	"github.com/switchyard/switchyard/services/tokenizer/probe"
 )
 
@@ -77,19 +78,19 @@ func (s *Service) takeAsk(tenant string, size int) error {
 	if err := s.limits.CheckSize(size); err != nil {
 		return err
 	}
-	if !s.asks.take(tenant, 1) {
-		return edge.Errorf(edge.Overloaded, "%d asks are being taken in already, of %d that may, and no more than half of them of one tenant", s.asks.had(), asksAtOnce)
+	if !s.asks.Take(tenant, 1) {
+		return edge.Errorf(edge.Overloaded, "%d asks are being taken in already, of %d that may, and no more than half of them of one tenant", s.asks.Had(), asksAtOnce)
 	}
-	if !s.askBytes.take(tenant, int64(size)) {
-		s.asks.give(tenant, 1)
-		return edge.Errorf(edge.Overloaded, "asks of %d bytes are being taken in already, of %d that may, and no more than half of them of one tenant", s.askBytes.had(), int64(askBytes))
+	if !s.askBytes.Take(tenant, int64(size)) {
+		s.asks.Give(tenant, 1)
+		return edge.Errorf(edge.Overloaded, "asks of %d bytes are being taken in already, of %d that may, and no more than half of them of one tenant", s.askBytes.Had(), int64(askBytes))
 	}
 	return nil
 }
 
 func (s *Service) giveAsk(tenant string, size int) {
-	s.asks.give(tenant, 1)
-	s.askBytes.give(tenant, int64(size))
+	s.asks.Give(tenant, 1)
+	s.askBytes.Give(tenant, int64(size))
 }
 
 // refuseUnread refuses an ask by what its headers tell.
@@ -99,7 +100,7 @@ func (s *Service) refuseUnread(to destination, m *nats.Msg, why error) {
 	if errors.As(why, &refused) {
 		s.count(refused)
 	}
-	s.tell(to, edge.Refusal("", retryLater(why)))
+	s.tell(to, edge.Refusal("", admission.RetryLater(why)))
 }
 
 // ask refuses what can be refused at once, and hands the rest over.
@@ -125,7 +126,7 @@ func (s *Service) ask(to destination, flow schemas.Flow, m *nats.Msg) {
 	var refused *edge.Error
 	if errors.As(err, &refused) {
 		s.count(refused)
-		s.tell(to, edge.Refusal(usableID(p.GetRequestId()), retryLater(refused)))
+		s.tell(to, edge.Refusal(usableID(p.GetRequestId()), admission.RetryLater(refused)))
 	} else if err != nil {
 		s.d.Logger.Warn("an ask was not answered", "error", err)
 	}

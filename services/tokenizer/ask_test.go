@@ -49,7 +49,7 @@ func TestUnacknowledgedAsk(t *testing.T) {
 					release()
 					request := r.someone()
 					giveUp()
-					r.eventually("nobody tries to store it any more", func() bool { return s.asks.had() == 0 })
+					r.eventually("nobody tries to store it any more", func() bool { return s.asks.Had() == 0 })
 					r.append(r.claim(request), token(0), ending("stop"))
 					want = ""
 				}
@@ -98,7 +98,7 @@ func TestAskInHandOfWhoStops(t *testing.T) {
 			}
 			got := r.inbox()
 			r.send(r.d.Subjects.Ask(), got.subject, []byte(c.body), nil)
-			r.eventually("the ask is in hand", func() bool { return s.asks.had() == 1 })
+			r.eventually("the ask is in hand", func() bool { return s.asks.Had() == 1 })
 			var stopped sync.WaitGroup
 			defer stopped.Wait()
 			stopped.Go(func() {

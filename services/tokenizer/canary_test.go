@@ -127,8 +127,8 @@ func (r *rig) uncounted(s *Service) {
 			r.t.Errorf("no %s in\n%s", line, page)
 		}
 	}
-	if len(s.quotas.used) > 0 || s.probe.Sequences.Queued() > 0 || len(s.demand.waiting) > 0 {
-		r.t.Errorf("%v have had something, %d and %d wait", s.quotas.used, s.probe.Sequences.Queued(), len(s.demand.waiting))
+	if s.probe.Sequences.Queued() > 0 || s.admission.Waiting() > 0 {
+		r.t.Errorf("%d and %d wait", s.probe.Sequences.Queued(), s.admission.Waiting())
 	}
 }
 

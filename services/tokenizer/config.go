@@ -1,6 +1,10 @@
 package tokenizer
 
-import "time"
+import (
+	"time"
+
+	"github.com/switchyard/switchyard/services/tokenizer/admission"
+)
 
 // Config is what an operator sets.
 type Config struct {
@@ -19,6 +23,12 @@ type Config struct {
 	// Version of the build, as semantic versioning writes it: NATS services say it.
 	Version string
 }
+
+// Quota is what a tenant may have.
+type Quota = admission.Quota
+
+// EveryoneElse names the quota of tenants that have none of their own.
+const EveryoneElse = admission.EveryoneElse
 
 // DefaultMaxQueued keeps the wait within what a producer bears.
 const DefaultMaxQueued = 1024

@@ -101,7 +101,7 @@ func TestTakeOverAmongKinds(t *testing.T) {
 	if end := theirs.terminal("theirs"); end.GetFinishReason() != "length" {
 		t.Errorf("it ended by %v", end)
 	}
-	if n := s.reservations.announced(); n < 0 {
+	if n := s.reservations.Announced(); n < 0 {
 		t.Errorf("%d bytes are announced", n)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/tokenizer/admission"
 )
 
 // intake takes prompts until ctx ends, several at once.
@@ -173,10 +174,10 @@ func (s *Service) judge(ctx context.Context, p *incoming) error {
 	if p.flow.IsCanary() {
 		return s.admit(ctx, p)
 	}
-	if s.demand.enter(p.prompt.RequestId, p.flow, time.Now()) {
-		defer func() { s.demand.leave(p.prompt.RequestId, p.followed, time.Now()) }()
+	if s.admission.Enter(p.request()) {
+		defer func() { s.admission.Leave(p.request(), p.followed) }()
 	}
-	if err := s.checkQueue(ctx, p); err != nil {
+	if err := s.unlessTaken(ctx, p, s.admission.CheckQueue(ctx, p.request())); err != nil {
 		return err
 	}
 	return s.admit(ctx, p)
@@ -214,6 +215,11 @@ type incoming struct {
 
 // again says that it was delivered before.
 func (in *incoming) again() bool { return in.delivered > 1 }
+
+// request is what is admitted of it.
+func (in *incoming) request() admission.Request {
+	return admission.Request{ID: in.prompt.RequestId, Flow: in.flow}
+}
 
 // destination is where its answer goes.
 func (in *incoming) destination() destination {

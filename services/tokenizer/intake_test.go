@@ -59,7 +59,7 @@ func TestOversizedPromptsAreNotRead(t *testing.T) {
 	if e := got.end().Error; e.GetCode() != "payload_too_large" {
 		t.Errorf("a stored one: %v", e)
 	}
-	if n := s.askBytes.had() + s.asks.had(); n != 0 {
+	if n := s.askBytes.Had() + s.asks.Had(); n != 0 {
 		t.Errorf("%d are still held", n)
 	}
 }
@@ -84,7 +84,7 @@ func TestAsksAreShared(t *testing.T) {
 			s.giveAsk("most", size)
 		}
 	}
-	if n := s.askBytes.had() + s.asks.had(); n != 0 {
+	if n := s.askBytes.Had() + s.asks.Had(); n != 0 {
 		t.Errorf("%d are still held", n)
 	}
 }

@@ -253,7 +253,7 @@ func TestReservedRoom(t *testing.T) {
 	first, second := r.begin("first", 500), r.begin("second", 500)
 	w, other := r.claim("first"), r.claim("second")
 	for _, s := range replicas {
-		r.eventually("both reservations", func() bool { return s.reservations.announced()+s.reservedElsewhere() > 180_000 })
+		r.eventually("both reservations", func() bool { return s.reservations.Announced()+s.admission.ReservedElsewhere() > 180_000 })
 	}
 	tries := 0
 	again := func() *pb.Error {

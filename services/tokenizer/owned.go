@@ -136,7 +136,7 @@ func (sh *ownedShard) passOver(request string, e tokenlog.Entry, why error) {
 		passed = &r.passed
 	}
 	sh.s.log.Pass(request, e, why, passed)
-	sh.s.reservations.wrote(e.Size)
+	sh.s.reservations.Wrote(e.Size)
 }
 
 // isLate says whether a record is of a request that was delivered to its end: the replica
@@ -155,7 +155,7 @@ func (sh *ownedShard) keep(r *served, ended bool, e tokenlog.Entry) {
 		sh.s.settled.add(r.request, time.Now())
 	default:
 		sh.requests[r.request] = r
-		sh.s.logged(r.tenant(), r.written)
+		sh.s.admission.Logged(r.tenant(), r.written)
 	}
 }
 
@@ -193,17 +193,13 @@ func (sh *ownedShard) count(r *served, records []*pb.Record) {
 	accept, end := r.chain.Accept(), r.chain.End()
 	if waits := accept != nil && end == nil && !r.claimed; waits != r.waits {
 		if r.waits = waits; waits {
-			sh.s.demand.accepted(r.request, accept)
+			sh.s.admission.Waits(r.request, accept)
 		} else {
-			sh.s.demand.turn(r.request)
+			sh.s.admission.Turn(r.request)
 		}
 	}
-	switch now := time.Now(); {
-	case end != nil && r.claimed:
-		sh.s.demand.done(accept, end.Timings, sh.s.busy(), now)
-		sh.s.restore(r.tenant(), float64(accept.MaxTokens-r.chain.Tokens()), now)
-	case end != nil:
-		sh.s.restore(r.tenant(), workOf(accept), now)
+	if end != nil {
+		sh.s.admission.Ended(accept, end, r.claimed, r.chain.Tokens())
 	}
 }
 
@@ -274,8 +270,8 @@ func (sh *ownedShard) close(r *served, end uint64) {
 		delete(sh.requests, r.request)
 		sh.s.settled.add(r.request, time.Now())
 		sh.s.late.forget(r.request)
-		sh.s.logged(r.tenant(), -r.left-r.written)
-		sh.s.keptLog(r.tenant(), r.written, time.Now())
+		sh.s.admission.Logged(r.tenant(), -r.left-r.written)
+		sh.s.admission.Kept(r.tenant(), r.written, time.Now())
 		sh.s.packing.add(packJob{request: r.request, packed: r.packer.Packed(), end: end, tenant: r.tenant(), size: r.written})
 	}
 }
@@ -300,4 +296,42 @@ func (sh *ownedShard) mend(ctx context.Context, r *served) {
 		})
 	default: // the log has a beginning in nobody's sight, and its next record comes here again
 	}
+}
+
+// account notes that a request's log has taken a message of it. What is of another kind
+// counts as no tenant's here.
+func (sh *ownedShard) account(r *served, size int64) {
+	if r.chain.Foreign() != nil {
+		sh.s.reservations.Change(r.request, 0, 0, size)
+		return
+	}
+	r.written += size
+	left := int64(0)
+	if r.chain.End() == nil {
+		left = max(0, sh.s.reserved(r.chain.Accept())-r.written)
+	}
+	sh.s.reservations.Change(r.request, r.left, left, size)
+	if sh.requests[r.request] == r {
+		sh.s.admission.Logged(r.tenant(), size+left-r.left)
+	}
+	r.left = left
+}
+
+// letGo forgets the reservations of a shard that is served no more.
+func (sh *ownedShard) letGo() {
+	for _, r := range sh.requests {
+		sh.forget(r)
+	}
+}
+
+// forget counts nothing of a request any more.
+func (sh *ownedShard) forget(r *served) {
+	sh.s.reservations.Change(r.request, r.left, 0, 0)
+	sh.s.admission.Logged(r.tenant(), -r.left-r.written)
+	sh.s.admission.Turn(r.request)
+}
+
+// reserved is what was reserved for a request when it was accepted.
+func (s *Service) reserved(a *pb.Accept) int64 {
+	return int64(min(a.GetLogBytes(), uint64(s.d.Streams.Tokens().MaxBytes)))
 }

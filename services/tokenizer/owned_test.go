@@ -117,7 +117,7 @@ func TestAgedRequestsAreLetGo(t *testing.T) {
 	if sh.requests["old"] != nil || sh.requests["young"] == nil {
 		t.Errorf("%d requests are kept", len(sh.requests))
 	}
-	if n := sh.s.reservations.own; n != 4900 {
+	if n := sh.s.reservations.Announced() - sh.s.reservations.Written(); n != 4900 {
 		t.Errorf("%d bytes are reserved, want those of one request", n)
 	}
 }

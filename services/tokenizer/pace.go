@@ -7,6 +7,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/process/pause"
 	"github.com/switchyard/switchyard/pkg/request/edge"
+	"github.com/switchyard/switchyard/services/tokenizer/admission"
 )
 
 // What streams to further readers may take of a tokenizer, beside those to the requests'
@@ -42,7 +43,7 @@ func (p *pace) begin(tenant string, now time.Time) (time.Duration, error) {
 	p.mu.Unlock()
 	if wait > longestWait {
 		refused := edge.Errorf(edge.Overloaded, "requests of this tenant are streamed again at %.0f chunks a second, as many as may be of one tenant (of all, %.0f)", tenantChunks, allChunks)
-		refused.RetryAfter = after(wait.Seconds())
+		refused.RetryAfter = admission.After(wait.Seconds())
 		return 0, refused
 	}
 	return p.take(tenant, beginChunks, now), nil

@@ -12,6 +12,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/tokenizer/admission"
 )
 
 // packJob is a log whose end was delivered, to become one record.
@@ -31,9 +32,6 @@ type packing chan packJob
 const (
 	// packQueue bounds the packed logs that wait in memory.
 	packQueue = 256
-	// maxPacked bounds one of them, well below any server's payload limit that
-	// a model's rows fit.
-	maxPacked = 512 << 10
 	// packWithin bounds one attempt; the server may be away.
 	packWithin = 5 * time.Second
 )
@@ -68,7 +66,7 @@ func (s *Service) packOne(ctx context.Context, j packJob) {
 	err := s.log.Pack(ctx, j.request, j.packed, j.end)
 	switch {
 	case err == nil:
-		s.keptLog(j.tenant, int64(proto.Size(j.packed))-j.size, time.Now())
+		s.admission.Kept(j.tenant, int64(proto.Size(j.packed))-j.size, time.Now())
 	case !errors.Is(err, context.Canceled):
 		s.d.Logger.Info("a log stays unpacked", "request", j.request, "error", err)
 	}
@@ -77,7 +75,7 @@ func (s *Service) packOne(ctx context.Context, j packJob) {
 // packLimit leaves room for several packed logs in what a full stream has for them.
 func (s *Service) packLimit() int {
 	bound := s.d.Streams.Tokens().MaxBytes
-	return int(min(maxPacked, s.log.MaxRecord(), (bound-tokenlog.Writable(bound))/8))
+	return int(min(admission.MaxPacked, s.log.MaxRecord(), (bound-tokenlog.Writable(bound))/8))
 }
 
 // endBroken ends a request whose log nobody can go on with. It tries until ctx

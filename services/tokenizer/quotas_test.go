@@ -2,18 +2,13 @@ package tokenizer
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/switchyard/switchyard/internal/testkit"
-	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/schemas"
-	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
 // quotaRig is a rig whose one tokenizer has quotas and serves all shards.
@@ -68,13 +63,6 @@ func TestQuotaOfWaiting(t *testing.T) {
 	})
 }
 
-// size is how many wait, as a replica sees it.
-func (d *demand) size() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.waiting)
-}
-
 // Who has filled the queue leaves others their share of it, up to twice the places.
 func TestFullQueueHasRoomForOthers(t *testing.T) {
 	t.Parallel()
@@ -88,7 +76,7 @@ func TestFullQueueHasRoomForOthers(t *testing.T) {
 		r.opened(id)
 		waiting++
 		r.eventually(id+" counts, and whose all are is seen in the shards", func() bool {
-			return s.demand.size() == waiting && s.probe.Sequences.Waiting(r.ctx(), time.Now()) == waiting
+			return s.admission.Waiting() == waiting && s.probe.Sequences.Waiting(r.ctx(), time.Now()) == waiting
 		})
 	}
 	for i := range 4 {
@@ -146,140 +134,4 @@ func TestQuotaOfLog(t *testing.T) {
 	refused.refused("(its quota of the log)", 50, 70)
 	r.promptOf("other", "o1", many)
 	r.opened("o1")
-}
-
-func TestLogUse(t *testing.T) {
-	var u logUse
-	q := newQuotas(nil, 150*time.Minute)
-	at := func(after time.Duration) int64 { return q.slot(q.begun.Add(after)) }
-	u.live = 5
-	u.keep(100, at(0))
-	u.keep(10, at(time.Hour))
-	u.keep(-90, at(0)) // packed
-	for after, want := range map[time.Duration]int64{0: 25, time.Hour: 25, 140 * time.Minute: 25, 170 * time.Minute: 15, 4 * time.Hour: 5} {
-		if got := u.bytes(at(after)); got != want {
-			t.Errorf("%v later it has %d bytes, want %d", after, got, want)
-		}
-	}
-}
-
-// Logs age by the time that passes, whatever a host's clock is set to meanwhile.
-func TestLogUseOfAHostWhoseClockIsSet(t *testing.T) {
-	const age = time.Hour
-	for _, tc := range []struct {
-		name      string
-		after, by time.Duration
-		refused   bool
-	}{
-		{"forward", time.Second, 24 * time.Hour, true},
-		{"back", 2 * age, -24 * time.Hour, false},
-	} {
-		s := &Service{metrics: telemetry.NewMetrics(prometheus.NewRegistry()), quotas: newQuotas(map[string]Quota{EveryoneElse: {LogBytes: 1000}}, age)}
-		now := time.Now()
-		s.keptLog("acme", 100, now) // of one shard of eight
-		in := &incoming{flow: schemas.Flow{Tenant: "acme"}}
-		if err := s.checkLog(in, 300, testkit.WallSet(t, now.Add(tc.after), tc.by)); (err != nil) != tc.refused {
-			t.Errorf("%s: refused by %v", tc.name, err)
-		}
-	}
-}
-
-// Names that somebody makes up are forgotten again, and nobody pays for them.
-func TestManyTenants(t *testing.T) {
-	q := newQuotas(map[string]Quota{"acme": {Waiting: 1}, EveryoneElse: {Waiting: 1}}, time.Hour)
-	spend := func(tenant string) { q.with(tenant, func(u *usage) { u.log.live++ }) }
-	spend("acme")
-	for i := range 2 * maxTenants {
-		spend(fmt.Sprint("made-up-", i))
-	}
-	if n := len(q.used); n > maxTenants+len(q.config) {
-		t.Errorf("%d tenants are remembered", n)
-	}
-	for tenant, want := range map[string]int64{"acme": 1, "newcomer": 0} {
-		q.with(tenant, func(u *usage) {
-			if u.log.live != want {
-				t.Errorf("%s has %d, want %d", tenant, u.log.live, want)
-			}
-		})
-	}
-}
-
-// A first token is predicted from what goes before and how fast that got done.
-func TestForecast(t *testing.T) {
-	d, now := newDemand(), time.Now()
-	accept := func(tenant string) *pb.Accept { return &pb.Accept{Tenant: tenant, PromptTokens: 20, MaxTokens: 80} }
-	predict := func() forecast {
-		d.enter("new", schemas.Flow{Tenant: "me", Class: schemas.ClassNormal}, now)
-		d.expect("new", 1, 100)
-		defer d.leave("new", 0, now)
-		return d.forecast("new", accept("me"), 1, now)
-	}
-	for i := range 10 {
-		d.accepted(fmt.Sprint("hot", i), accept("hot"))
-	}
-	if f := predict(); f.turn != 0 || f.first != 0 {
-		t.Errorf("%+v is predicted though nothing was seen", f)
-	}
-	for range 20 { // ten requests, 1,000 tokens a second
-		now = now.Add(100 * time.Millisecond)
-		d.done(accept("hot"), &pb.Timings{Queue: 1, Ttft: 1.02}, true, now)
-	}
-	if f := predict(); f.turn < 0.18 || f.turn > 0.25 || f.first-f.turn < 0.015 || f.first-f.turn > 0.025 { // one of each tenant
-		t.Errorf("behind another's ten: %+v", f)
-	}
-	for i := range 10 {
-		d.accepted(fmt.Sprint("mine", i), accept("me"))
-	}
-	if f := predict(); f.turn < 1.8 || f.turn > 2.5 {
-		t.Errorf("behind ten of its own and another's ten: %+v", f)
-	}
-	for i := range 10 {
-		d.turn(fmt.Sprint("hot", i))
-		d.turn(fmt.Sprint("mine", i))
-	}
-	if f := predict(); f.turn != 0 || len(d.waiting) != 0 {
-		t.Errorf("behind nobody: %+v", f)
-	}
-}
-
-// Who was promised all times there are makes no other tenant wait for them.
-func TestForecastBesidePromises(t *testing.T) {
-	d, now := newDemand(), time.Now()
-	accept := func(tenant string) *pb.Accept { return &pb.Accept{Tenant: tenant, PromptTokens: 20, MaxTokens: 80} }
-	of := func(tenant, id string) *incoming {
-		return &incoming{prompt: &pb.Prompt{RequestId: id}, flow: schemas.Flow{Tenant: tenant, Class: schemas.ClassNormal}}
-	}
-	for i := range 10 {
-		d.accepted(fmt.Sprint("hot", i), accept("hot"))
-		d.accepted(fmt.Sprint("mine", i), accept("me"))
-	}
-	for range 20 { // ten requests, 1,000 tokens a second
-		now = now.Add(100 * time.Millisecond)
-		d.done(accept("hot"), &pb.Timings{}, true, now)
-	}
-	predict := func() forecast {
-		d.enter("new", schemas.Flow{Tenant: "me", Class: schemas.ClassNormal}, now)
-		d.expect("new", 1, 100)
-		defer d.leave("new", 0, now)
-		return d.forecast("new", accept("me"), 1, now)
-	}
-	before := predict()
-	for i := range 500 {
-		d.promise(of("hot", fmt.Sprint("promised", i)), 1, now, 0.1, 0.1, 100)
-	}
-	if f := predict(); f.turn < before.turn || f.turn > before.turn+0.2 { // one of it more may go first
-		t.Errorf("beside another's promises: %+v, without: %+v", f, before)
-	}
-	if after := d.promise(of("me", "new"), 1, now, 0.3, 0.1, 100); math.Abs(after-0.3) > 1e-6 {
-		t.Errorf("it is told to come in %v s", after)
-	}
-	for i := range 5 {
-		d.promise(of("me", fmt.Sprint("own", i)), 1, now, 0.3, 0.1, 100)
-	}
-	if f := predict(); f.turn < before.turn+0.5 {
-		t.Errorf("behind promises of its own: %+v, without: %+v", f, before)
-	}
-	if n := d.held(of("me", "other"), 10, now); n != 10 {
-		t.Errorf("%d of 10 places are held", n)
-	}
 }

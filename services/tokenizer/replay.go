@@ -12,6 +12,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/tokenizer/admission"
 )
 
 // maxReplayBody bounds what is decoded of a replay request: an id and an index.
@@ -68,12 +69,12 @@ func (s *Service) replay(tenant, request string, to destination, asked bool) {
 // that wait for that are bounded, and shared by the readers' inboxes.
 func (s *Service) lookUp(st *stream) {
 	reader := schemas.InboxOwner(st.to.subject)
-	if !s.lookups.take(reader, 1) {
-		s.refuseReplay(st.to, st.request, retryLater(edge.Errorf(edge.Overloaded, "%d replays wait to be begun already, of %d that may, and no more than half of them of one reader", s.lookups.had(), lookupsWaiting)))
+	if !s.lookups.Take(reader, 1) {
+		s.refuseReplay(st.to, st.request, admission.RetryLater(edge.Errorf(edge.Overloaded, "%d replays wait to be begun already, of %d that may, and no more than half of them of one reader", s.lookups.Had(), lookupsWaiting)))
 		return
 	}
 	s.tasks.Go(func() {
-		defer s.lookups.give(reader, 1)
+		defer s.lookups.Give(reader, 1)
 		defer s.d.Conn.Recover(s.d.Subjects.Replay())
 		opened, err := s.openingOf(st.request)
 		switch {
@@ -110,7 +111,7 @@ func (s *Service) begin(st *stream) {
 		}
 	}
 	if !errors.Is(err, errServed) {
-		s.refuseReplay(st.to, st.request, retryLater(err))
+		s.refuseReplay(st.to, st.request, admission.RetryLater(err))
 	}
 }
 
@@ -220,13 +221,4 @@ func (s *Service) pass(ctx context.Context, st *stream, c *pb.Chunk) (more bool)
 	}
 	st.to.from = c.Index + 1
 	return true
-}
-
-// retryLater gives an overload the pause after which to try again.
-func retryLater(err error) error {
-	var e *edge.Error
-	if errors.As(err, &e) && e.Code == edge.Overloaded && e.RetryAfter == 0 {
-		e.RetryAfter = overloadPause
-	}
-	return err
 }

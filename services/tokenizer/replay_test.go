@@ -233,7 +233,7 @@ func TestReplaysAreShared(t *testing.T) {
 	for _, st := range s.byID {
 		s.close(st)
 	}
-	if had := s.held.had(); had != 0 {
+	if had := s.held.Had(); had != 0 {
 		t.Errorf("%d are still held", had)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
+	"github.com/switchyard/switchyard/services/tokenizer/admission"
 	"github.com/switchyard/switchyard/services/tokenizer/probe"
 )
 
@@ -43,23 +44,22 @@ type Service struct {
 	subs         []*nats.Subscription
 	shards       shardSet
 	promptsSeen  sight
-	demand       *demand
-	quotas       *quotas
+	admission    *admission.Admission
 	probe        *probe.Probe
 	servedModels servedModels
 	packing      packing
-	reservations reservations
+	reservations admission.Reservations
 
-	limits         edge.Limits // of what is read
-	asks, askBytes *shares     // of asks that are being handed over
+	limits         edge.Limits       // of what is read
+	asks, askBytes *admission.Shares // of asks that are being handed over
 	decoding       decoding
 	// storing bounds the tries to store one. Tests have others, as of lastAsks and handledWithin.
 	storing           func(context.Context) (context.Context, context.CancelFunc)
 	lastAsks, handled time.Duration
 	fullWithin        time.Duration
 	streams           *streams
-	lookups           *shares       // of replays that wait to be begun, by readers
-	looking           chan struct{} // one for each that is looked up
+	lookups           *admission.Shares // of replays that wait to be begun, by readers
+	looking           chan struct{}     // one for each that is looked up
 	pace              *pace
 	cancelled         *recently
 	settled           *recently     // requests that nothing more is delivered of
@@ -96,16 +96,18 @@ func New(d *deployment.Deployment, c Config) *Service {
 		tracer: d.Telemetry.Tracer("tokenizer", id), metrics: d.Telemetry.Metrics,
 		log: tokenlog.Of(d, id), packing: newPacking(), inHand: siblings.NewHoldings(),
 		limits: edge.Limits{Bytes: d.Streams.PromptBytes, Tokens: d.Model.Spec.LongestRequest()},
-		asks:   newShares(asksAtOnce), askBytes: newShares(askBytes), decoding: newDecoding(), storing: storing, lastAsks: lastAsks, handled: handledWithin, fullWithin: fullWithin, cancelled: newRecently(maxCancelled, cancelledFor),
+		asks:   admission.NewShares(asksAtOnce), askBytes: admission.NewShares(askBytes), decoding: newDecoding(), storing: storing, lastAsks: lastAsks, handled: handledWithin, fullWithin: fullWithin, cancelled: newRecently(maxCancelled, cancelledFor),
 		settled: newRecently(maxSettled, settledFor), mends: make(chan struct{}, mendsAtOnce),
-		demand: newDemand(), quotas: newQuotas(c.Tenants, d.Streams.Tokens().MaxAge),
 		ending: newTimers(maxEnding, endingAtOnce), lonely: newTimers(maxEnding, endingAtOnce), late: newTimers(maxDeadlines, endingAtOnce),
 	}
 	s.probe = probe.New(probe.Settings{
 		Deployment: d, Replica: id, Model: &s.model, CanaryEvery: c.CanaryEvery, Ledger: &s.reservations, Owns: s.shards.has,
 	})
+	s.admission = admission.New(admission.Settings{
+		Deployment: d, Replica: id, Tenants: c.Tenants, MaxQueued: c.MaxQueued, Probe: s.probe, Reserved: &s.reservations, Shards: s.shards.count,
+	})
 	s.streams = newStreams(id, s.probe.Streams.Clock.Now)
-	s.lookups, s.looking, s.pace = newShares(lookupsWaiting), make(chan struct{}, lookupsAtOnce), newPace()
+	s.lookups, s.looking, s.pace = admission.NewShares(lookupsWaiting), make(chan struct{}, lookupsAtOnce), newPace()
 	return s
 }
 
@@ -118,7 +120,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 		return err
 	}
 	s.presence.Fill = func(stats map[string]float64) {
-		stats[statReserved], stats[probe.StatLosses] = float64(s.reservations.announced()), float64(s.probe.Canaries.Losses())
+		stats[admission.StatReserved], stats[probe.StatLosses] = float64(s.reservations.Announced()), float64(s.probe.Canaries.Losses())
 		stats[probe.StatQueued] = float64(s.probe.Sequences.Queued())
 	}
 	s.presence.Trouble = s.flows
@@ -132,6 +134,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 		return err
 	}
 	s.probe.See(s.view)
+	s.admission.See(s.view)
 	s.prompts, err = s.d.Conn.Queue(ctx, bus.QueueSettings{
 		Stream: s.d.Streams.Prompts(), Name: probe.PromptGroup, AckWait: promptAckWait,
 		Dead: s.d.Subjects.Dead("prompt"), Replica: s.id,
@@ -191,7 +194,7 @@ func (s *Service) newDetokenizer() detokenizer {
 
 // Run takes prompts and serves shards until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
-	defer s.followQuotas()()
+	defer s.admission.Follow()()
 	ctx, leave := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/request/edge"
+	"github.com/switchyard/switchyard/services/tokenizer/admission"
 )
 
 // Bounds of the streams that a replica sends beside those of its shards: each
@@ -61,13 +62,13 @@ type streams struct {
 	turn int64
 	byID map[uint64]*stream
 	// held are the streams of each tenant's requests.
-	held *shares
+	held *admission.Shares
 	// readers of each request, by their subject.
 	readers map[string]map[string]*stream
 }
 
 func newStreams(id string, now func() time.Time) *streams {
-	return &streams{id: id, now: now, byID: map[uint64]*stream{}, held: newShares(maxStreams), readers: map[string]map[string]*stream{}}
+	return &streams{id: id, now: now, byID: map[uint64]*stream{}, held: admission.NewShares(maxStreams), readers: map[string]map[string]*stream{}}
 }
 
 // errServed says that a reader has a stream that is later than one that was handed on.
@@ -104,7 +105,7 @@ func (t *streams) open(ctx context.Context, st *stream) (context.Context, error)
 	switch {
 	case len(t.readers[st.request]) >= maxStreamsPerRequest:
 		return nil, edge.Errorf(edge.Overloaded, "request %q has %d readers already, and %d may", st.request, len(t.readers[st.request]), maxStreamsPerRequest)
-	case !t.held.take(st.tenant, 1):
+	case !t.held.Take(st.tenant, 1):
 		return nil, t.full(st.tenant)
 	}
 	return t.enter(ctx, st), nil
@@ -116,7 +117,7 @@ func (t *streams) full(tenant string) error {
 	if tenant == "" {
 		whose = "requests that are not known yet"
 	}
-	return edge.Errorf(edge.Overloaded, "%d answers are streamed again already, of %d that may, and no more than half of them of one tenant, here %s", t.held.had(), maxStreams, whose)
+	return edge.Errorf(edge.Overloaded, "%d answers are streamed again already, of %d that may, and no more than half of them of one tenant, here %s", t.held.Had(), maxStreams, whose)
 }
 
 // belongs says whose request a stream is about, once that is known.
@@ -126,7 +127,7 @@ func (t *streams) belongs(st *stream, tenant string) error {
 	if t.byID[st.id] != st || st.tenant == tenant {
 		return nil
 	}
-	if !t.held.move(st.tenant, tenant, 1) {
+	if !t.held.Move(st.tenant, tenant, 1) {
 		return t.full(tenant)
 	}
 	st.tenant = tenant
@@ -180,7 +181,7 @@ func (t *streams) takenOver(by, request, subject string, turn int64) (later *str
 
 func (t *streams) remove(st *stream) {
 	st.cancel()
-	t.held.give(st.tenant, 1)
+	t.held.Give(st.tenant, 1)
 	delete(t.byID, st.id)
 	delete(t.readers[st.request], st.to.subject)
 	if len(t.readers[st.request]) == 0 {

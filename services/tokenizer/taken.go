@@ -11,6 +11,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/services/tokenizer/admission"
 )
 
 const (
@@ -38,7 +39,7 @@ func (s *Service) awaitLog(ctx context.Context, request string) (last uint64, er
 			return last, err
 		case time.Since(begun) > takenWithin:
 			return last, &edge.Error{
-				Code: edge.Overloaded, RetryAfter: overloadPause,
+				Code: edge.Overloaded, RetryAfter: admission.OverloadPause,
 				Message: fmt.Sprintf("request_id %q is not known yet, and prompts wait to be taken in; ask again", request),
 			}
 		}

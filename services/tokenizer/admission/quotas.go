@@ -1,4 +1,4 @@
-package tokenizer
+package admission
 
 import (
 	"cmp"
@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/control/members"
-	"github.com/switchyard/switchyard/pkg/policy/admission"
+	policy "github.com/switchyard/switchyard/pkg/policy/admission"
 	"github.com/switchyard/switchyard/schemas"
 )
 
@@ -41,9 +41,9 @@ type quotas struct {
 
 // usage is what a tenant had here.
 type usage struct {
-	tokens   admission.Bucket
+	tokens   policy.Bucket
 	last     float64 // what its newest request took of them
-	promises admission.Promises
+	promises policy.Promises
 	log      logUse
 }
 
@@ -78,7 +78,7 @@ func (q *quotas) with(tenant string, fn func(*usage)) {
 }
 
 // forgetOne forgets what some tenant had, but none with a quota of its own. It is
-// better to give somebody more than his quota than to count against him what others had.
+// better to give a tenant more than its quota than to count against it what others had.
 func (q *quotas) forgetOne() {
 	for tenant := range q.used { // begins anywhere
 		if _, own := q.config[tenant]; !own {
@@ -89,111 +89,111 @@ func (q *quotas) forgetOne() {
 }
 
 // checkQuotas refuses a request whose tenant has as much as it may.
-func (s *Service) checkQuotas(in *incoming, now time.Time) error {
-	q := s.quotas.of(in.flow.Tenant)
-	if err := s.checkWaiting(in, q, now); err != nil {
+func (a *Admission) checkQuotas(r Request, now time.Time) error {
+	q := a.quotas.of(r.Flow.Tenant)
+	if err := a.checkWaiting(r, q, now); err != nil {
 		return err
 	}
-	return s.checkTokens(in, q, now)
+	return a.checkTokens(r, q, now)
 }
 
 // checkWaiting counts those that wait beside this one, which entered before.
-func (s *Service) checkWaiting(in *incoming, q Quota, now time.Time) error {
+func (a *Admission) checkWaiting(r Request, q Quota, now time.Time) error {
 	if q.Waiting == 0 {
 		return nil
 	}
-	waiting, share := s.demand.of(in.flow.Tenant, q.Weight, now)
-	waiting = int(float64(waiting-1) / s.seen())
+	waiting, share := a.demand.of(r.Flow.Tenant, q.Weight, now)
+	waiting = int(float64(waiting-1) / a.seen())
 	var refused error
-	s.quotas.with(in.flow.Tenant, func(u *usage) {
-		at := s.demand.seconds(now)
-		held := u.promises.Held(in.prompt.RequestId, at)
+	a.quotas.with(r.Flow.Tenant, func(u *usage) {
+		at := a.demand.seconds(now)
+		held := u.promises.Held(r.ID, at)
 		bound := q.Waiting - min(held, q.Waiting/2)
 		if waiting < bound {
 			return
 		}
-		first, each := s.demand.places(waiting-bound+1, s.seen()/share)
-		s.quotaRefused(in.flow.Tenant, quotaWaiting)
-		refused = overloaded(u.promises.Give(in.prompt.RequestId, at, first, each, 0),
-			"%d requests of tenant %s wait already, and %d may (its quota of waiting requests)", waiting, in.flow.Tenant, q.Waiting)
+		first, each := a.demand.places(waiting-bound+1, a.seen()/share)
+		a.quotaRefused(r.Flow.Tenant, quotaWaiting)
+		refused = overloaded(u.promises.Give(r.ID, at, first, each, 0),
+			"%d requests of tenant %s wait already, and %d may (its quota of waiting requests)", waiting, r.Flow.Tenant, q.Waiting)
 	})
 	return refused
 }
 
 // checkTokens lets a tenant take tokens while it has some left; each tokenizer
 // grants its part of them.
-func (s *Service) checkTokens(in *incoming, q Quota, now time.Time) error {
+func (a *Admission) checkTokens(r Request, q Quota, now time.Time) error {
 	if q.TokensPerMinute == 0 {
 		return nil
 	}
-	rate, at := s.tokenRate(q), s.demand.seconds(now)
+	rate, at := a.tokenRate(q), a.demand.seconds(now)
 	var refused error
-	s.quotas.with(in.flow.Tenant, func(u *usage) {
+	a.quotas.with(r.Flow.Tenant, func(u *usage) {
 		wait := u.tokens.Wait(at, rate)
 		if wait == 0 {
 			return
 		}
-		s.quotaRefused(in.flow.Tenant, quotaTokens)
-		refused = overloaded(u.promises.Give(in.prompt.RequestId, at, wait, u.last/rate, 0),
-			"tenant %s has had the %d tokens that it may have a minute (its quota of tokens)", in.flow.Tenant, q.TokensPerMinute)
+		a.quotaRefused(r.Flow.Tenant, quotaTokens)
+		refused = overloaded(u.promises.Give(r.ID, at, wait, u.last/rate, 0),
+			"tenant %s has had the %d tokens that it may have a minute (its quota of tokens)", r.Flow.Tenant, q.TokensPerMinute)
 	})
 	return refused
 }
 
 // tokenRate is how many tokens a second this replica grants.
-func (s *Service) tokenRate(q Quota) float64 {
-	replicas := max(1, len(members.OfService(s.view.Snapshot(), "tokenizer")))
+func (a *Admission) tokenRate(q Quota) float64 {
+	replicas := max(1, len(members.OfService(a.members.Snapshot(), "tokenizer")))
 	return float64(q.TokensPerMinute) / 60 / float64(replicas)
 }
 
 // spend counts a request that was accepted.
-func (s *Service) spend(in *incoming, tokens float64, now time.Time) {
-	q := s.quotas.of(in.flow.Tenant)
+func (a *Admission) spend(r Request, tokens float64, now time.Time) {
+	q := a.quotas.of(r.Flow.Tenant)
 	if q.TokensPerMinute == 0 && q.Waiting == 0 {
 		return
 	}
-	s.quotas.with(in.flow.Tenant, func(u *usage) {
-		u.promises.Keep(in.prompt.RequestId)
+	a.quotas.with(r.Flow.Tenant, func(u *usage) {
+		u.promises.Keep(r.ID)
 		u.last = tokens
-		u.tokens.Take(s.demand.seconds(now), s.tokenRate(q), tokens)
+		u.tokens.Take(a.demand.seconds(now), a.tokenRate(q), tokens)
 	})
 }
 
 // restore gives a tenant the tokens back that a request did not need.
-func (s *Service) restore(tenant string, tokens float64, now time.Time) {
-	if q := s.quotas.of(tenant); q.TokensPerMinute > 0 {
-		s.quotas.with(tenant, func(u *usage) { u.tokens.Take(s.demand.seconds(now), s.tokenRate(q), -tokens) })
+func (a *Admission) restore(tenant string, tokens float64, now time.Time) {
+	if q := a.quotas.of(tenant); q.TokensPerMinute > 0 {
+		a.quotas.with(tenant, func(u *usage) { u.tokens.Take(a.demand.seconds(now), a.tokenRate(q), -tokens) })
 	}
 }
 
 // checkLog refuses a request whose log would be more than its tenant may have.
-func (s *Service) checkLog(in *incoming, need int64, now time.Time) error {
-	q := s.quotas.of(in.flow.Tenant)
+func (a *Admission) checkLog(r Request, need int64, now time.Time) error {
+	q := a.quotas.of(r.Flow.Tenant)
 	if q.LogBytes == 0 {
 		return nil
 	}
 	var have int64
-	s.quotas.with(in.flow.Tenant, func(u *usage) { have = int64(float64(u.log.bytes(s.quotas.slot(now))) / s.seen()) })
+	a.quotas.with(r.Flow.Tenant, func(u *usage) { have = int64(float64(u.log.bytes(a.quotas.slot(now))) / a.seen()) })
 	if have+need <= q.LogBytes {
 		return nil
 	}
-	s.quotaRefused(in.flow.Tenant, quotaLog)
-	return overloaded(admission.Horizon, "requests of tenant %s have %d bytes of the token log, this one may need %d, and %d may be (its quota of the log): records leave it with their age (--log-age)",
-		in.flow.Tenant, have, need, q.LogBytes)
+	a.quotaRefused(r.Flow.Tenant, quotaLog)
+	return overloaded(policy.Horizon, "requests of tenant %s have %d bytes of the token log, this one may need %d, and %d may be (its quota of the log): records leave it with their age (--log-age)",
+		r.Flow.Tenant, have, need, q.LogBytes)
 }
 
-// logged counts what a request's log has more, or less, of its tenant.
-func (s *Service) logged(tenant string, change int64) {
-	if change != 0 && s.quotas.of(tenant).LogBytes > 0 {
+// Logged counts what a request's log has more, or less, of its tenant.
+func (a *Admission) Logged(tenant string, change int64) {
+	if change != 0 && a.quotas.of(tenant).LogBytes > 0 {
 		// What was counted before its use was forgotten is not taken off again.
-		s.quotas.with(tenant, func(u *usage) { u.log.live = max(0, u.log.live+change) })
+		a.quotas.with(tenant, func(u *usage) { u.log.live = max(0, u.log.live+change) })
 	}
 }
 
-// keptLog counts what stays of a log that was delivered until it ages.
-func (s *Service) keptLog(tenant string, bytes int64, now time.Time) {
-	if s.quotas.of(tenant).LogBytes > 0 {
-		s.quotas.with(tenant, func(u *usage) { u.log.keep(bytes, s.quotas.slot(now)) })
+// Kept counts what stays of a log that was delivered until it ages.
+func (a *Admission) Kept(tenant string, bytes int64, now time.Time) {
+	if a.quotas.of(tenant).LogBytes > 0 {
+		a.quotas.with(tenant, func(u *usage) { u.log.keep(bytes, a.quotas.slot(now)) })
 	}
 }
 

@@ -1,4 +1,4 @@
-package tokenizer
+package admission
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 )
 
 func TestShares(t *testing.T) {
-	s := newShares(12)
+	s := NewShares(12)
 	for _, c := range []struct {
 		name, who string
 		n         int64
@@ -20,13 +20,13 @@ func TestShares(t *testing.T) {
 		{"a third one, something large", "c", 3, true},
 		{"nothing is left", "d", 1, false},
 	} {
-		if got := s.take(c.who, c.n); got != c.want {
+		if got := s.Take(c.who, c.n); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}
-	s.give("a", 6)
-	if !s.take("d", 6) || s.had() != 12 {
-		t.Errorf("what was given back cannot be taken: %d are had", s.had())
+	s.Give("a", 6)
+	if !s.Take("d", 6) || s.Had() != 12 {
+		t.Errorf("what was given back cannot be taken: %d are had", s.Had())
 	}
 }
 
@@ -34,7 +34,7 @@ func TestShares(t *testing.T) {
 // given back is free again.
 func TestSharesAreNeverMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := newShares(rapid.Int64Range(1, 100).Draw(t, "size"))
+		s := NewShares(rapid.Int64Range(1, 100).Draw(t, "size"))
 		type held struct {
 			who string
 			n   int64
@@ -45,23 +45,23 @@ func TestSharesAreNeverMore(t *testing.T) {
 			if len(all) > 0 && rapid.Bool().Draw(t, "give") {
 				h := all[len(all)-1]
 				all = all[:len(all)-1]
-				s.give(h.who, h.n)
-			} else if s.take(who, n) {
+				s.Give(h.who, h.n)
+			} else if s.Take(who, n) {
 				all = append(all, held{who, n})
 			}
 			sum := int64(0)
 			for _, h := range all {
 				sum += h.n
 			}
-			if s.had() != sum || sum > s.size {
-				t.Fatalf("%d are had, %d were taken, of %d", s.had(), sum, s.size)
+			if s.Had() != sum || sum > s.size {
+				t.Fatalf("%d are had, %d were taken, of %d", s.Had(), sum, s.size)
 			}
 		}
 		for _, h := range all {
-			s.give(h.who, h.n)
+			s.Give(h.who, h.n)
 		}
-		if s.had() != 0 || len(s.by) != 0 {
-			t.Fatalf("%d are left, by %v", s.had(), s.by)
+		if s.Had() != 0 || len(s.by) != 0 {
+			t.Fatalf("%d are left, by %v", s.Had(), s.by)
 		}
 	})
 }

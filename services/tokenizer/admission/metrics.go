@@ -1,4 +1,4 @@
-package tokenizer
+package admission
 
 import (
 	"maps"
@@ -66,33 +66,33 @@ func (f fullest) readings() (all []telemetry.Reading) {
 
 // quotaReadings reads what tenants have of a quota. They are this replica's share, so
 // that sums over replicas are of all.
-func (s *Service) quotaReadings(of func(tenant string, q Quota, u *usage) quotaUse) func() []telemetry.Reading {
+func (a *Admission) quotaReadings(of func(tenant string, q Quota, u *usage) quotaUse) func() []telemetry.Reading {
 	return func() []telemetry.Reading {
 		all := fullest{}
-		for _, tenant := range s.tenantsToTell() {
-			q := s.quotas.of(tenant)
-			s.quotas.look(tenant, func(u *usage) { all.add(s.quotas.label(tenant), of(tenant, q, u)) })
+		for _, tenant := range a.tenantsToTell() {
+			q := a.quotas.of(tenant)
+			a.quotas.look(tenant, func(u *usage) { all.add(a.quotas.label(tenant), of(tenant, q, u)) })
 		}
 		return all.readings()
 	}
 }
 
 // tenantsToTell are those with quotas of their own, and all that are known here.
-func (s *Service) tenantsToTell() []string {
-	known := s.demand.tenants(time.Now())
-	for tenant := range s.quotas.config {
+func (a *Admission) tenantsToTell() []string {
+	known := a.demand.tenants(time.Now())
+	for tenant := range a.quotas.config {
 		known[tenant] = true
 	}
-	s.quotas.mu.Lock()
-	for tenant := range s.quotas.used {
+	a.quotas.mu.Lock()
+	for tenant := range a.quotas.used {
 		known[tenant] = true
 	}
-	s.quotas.mu.Unlock()
+	a.quotas.mu.Unlock()
 	delete(known, schemas.CanaryTenant)
 	return slices.Collect(maps.Keys(known))
 }
 
-// look calls fn with what a tenant had, and remembers nobody for it.
+// look calls fn with what a tenant had, and remembers no tenant for it.
 func (q *quotas) look(tenant string, fn func(*usage)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -116,29 +116,29 @@ func (d *demand) tenants(now time.Time) map[string]bool {
 	return all
 }
 
-// followQuotas shows tenants' quotas until stop is called.
-func (s *Service) followQuotas() (stop func()) {
-	for tenant, q := range s.quotas.config {
+// Follow shows tenants' quotas until stop is called.
+func (a *Admission) Follow() (stop func()) {
+	for tenant, q := range a.quotas.config {
 		for quota, has := range map[string]bool{quotaWaiting: q.Waiting > 0, quotaTokens: q.TokensPerMinute > 0, quotaLog: q.LogBytes > 0} {
 			if has {
-				s.metrics.Tenants.Refusals(s.quotas.label(tenant), quota) // at 0
+				a.metrics.Tenants.Refusals(a.quotas.label(tenant), quota) // at 0
 			}
 		}
 	}
 	stops := []func(){
-		s.metrics.Tenants.Waiting.Follow(s.quotaReadings(func(tenant string, q Quota, _ *usage) quotaUse {
-			n, _ := s.demand.of(tenant, q.Weight, time.Now())
-			return quotaUse{float64(n), float64(q.Waiting) * s.seen()}
+		a.metrics.Tenants.Waiting.Follow(a.quotaReadings(func(tenant string, q Quota, _ *usage) quotaUse {
+			n, _ := a.demand.of(tenant, q.Weight, time.Now())
+			return quotaUse{float64(n), float64(q.Waiting) * a.seen()}
 		})),
-		s.metrics.Tenants.Tokens.Follow(s.quotaReadings(func(_ string, q Quota, u *usage) quotaUse {
+		a.metrics.Tenants.Tokens.Follow(a.quotaReadings(func(_ string, q Quota, u *usage) quotaUse {
 			if q.TokensPerMinute == 0 {
 				return quotaUse{}
 			}
-			rate := s.tokenRate(q)
-			return quotaUse{u.tokens.Spent(s.demand.seconds(time.Now()), rate), math.Round(rate * time.Minute.Seconds())}
+			rate := a.tokenRate(q)
+			return quotaUse{u.tokens.Spent(a.demand.seconds(time.Now()), rate), math.Round(rate * time.Minute.Seconds())}
 		})),
-		s.metrics.Tenants.Log.Follow(s.quotaReadings(func(_ string, q Quota, u *usage) quotaUse {
-			return quotaUse{float64(u.log.bytes(s.quotas.slot(time.Now()))), float64(q.LogBytes) * s.seen()}
+		a.metrics.Tenants.Log.Follow(a.quotaReadings(func(_ string, q Quota, u *usage) quotaUse {
+			return quotaUse{float64(u.log.bytes(a.quotas.slot(time.Now()))), float64(q.LogBytes) * a.seen()}
 		})),
 	}
 	return func() {
@@ -149,6 +149,6 @@ func (s *Service) followQuotas() (stop func()) {
 }
 
 // quotaRefused counts a request that its tenant's quota refused.
-func (s *Service) quotaRefused(tenant, quota string) {
-	s.metrics.Tenants.Refusals(s.quotas.label(tenant), quota).Inc()
+func (a *Admission) quotaRefused(tenant, quota string) {
+	a.metrics.Tenants.Refusals(a.quotas.label(tenant), quota).Inc()
 }

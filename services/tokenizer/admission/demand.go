@@ -1,11 +1,11 @@
-package tokenizer
+package admission
 
 import (
 	"maps"
 	"sync"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/policy/admission"
+	policy "github.com/switchyard/switchyard/pkg/policy/admission"
 	"github.com/switchyard/switchyard/pkg/policy/fairness"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -19,9 +19,9 @@ type demand struct {
 	mu       sync.Mutex
 	waiting  map[string]*waiter // by request
 	swept    time.Time          // when those who count no more were looked for
-	pace     admission.Pace
-	promises admission.Lines // of places in the queue, and of first tokens in time
-	begun    time.Time       // all times are seconds since then
+	pace     policy.Pace
+	promises policy.Lines // of places in the queue, and of first tokens in time
+	begun    time.Time    // all times are seconds since then
 
 	// How long prompts took from their turn to their first token, and how many
 	// tokens they had; what was seen before counts less with each.
@@ -125,6 +125,13 @@ const keepPrefill = 0.9
 // workOf is what a request takes at most, in tokens.
 func workOf(a *pb.Accept) float64 { return float64(a.GetPromptTokens()) + float64(a.GetMaxTokens()) }
 
+// size is how many wait.
+func (d *demand) size() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.waiting)
+}
+
 // loads is what waits of each flow, of what this replica sees.
 func (d *demand) loads(now time.Time) []fairness.Load {
 	sums := map[schemas.Flow]*fairness.Load{}
@@ -161,7 +168,7 @@ func (d *demand) of(tenant string, weight uint32, now time.Time) (n int, share f
 }
 
 // forecast is when a request that comes now would have its turn and its first
-// token, in seconds; zeros: at once, or nobody knows.
+// token, in seconds; zeros: at once, or it is not known.
 type forecast struct {
 	turn, first float64
 	each        float64 // how long its own work keeps the machine
@@ -175,7 +182,7 @@ func (d *demand) forecast(request string, a *pb.Accept, seen float64, now time.T
 	own, flow, weight := workOf(a), schemas.FlowOf(a), float64(a.Weight)
 	waiting, at := d.loads(now), d.seconds(now)
 	ahead := max(0, fairness.Ahead(waiting, flow, weight)-own)
-	promised := d.promises.Until(admission.Asker{Tenant: flow.Tenant, Request: request}, at, at+d.pace.Takes(ahead))
+	promised := d.promises.Until(policy.Asker{Tenant: flow.Tenant, Request: request}, at, at+d.pace.Takes(ahead))
 	for _, p := range promised {
 		waiting = append(waiting, loadOf(p, flow.Class, seen))
 	}
@@ -190,7 +197,7 @@ func (d *demand) forecast(request string, a *pb.Accept, seen float64, now time.T
 
 // loadOf is what a tenant was promised as if it waited already. Promises are given to
 // all requests that come here, of which so many will be seen.
-func loadOf(p admission.Promised, class schemas.Class, seen float64) fairness.Load {
+func loadOf(p policy.Promised, class schemas.Class, seen float64) fairness.Load {
 	return fairness.Load{
 		Flow: schemas.Flow{Tenant: p.Tenant, Class: class}, Weight: p.Weight,
 		Requests: max(1, int(seen*float64(p.Requests))), Work: seen * p.Work,
@@ -198,24 +205,24 @@ func loadOf(p admission.Promised, class schemas.Class, seen float64) fairness.Lo
 }
 
 // asker is who asks, with its tenant's share beside those who wait; d.mu is held.
-func (d *demand) asker(in *incoming, weight uint32, now time.Time) admission.Asker {
-	a := admission.Asker{Tenant: in.flow.Tenant, Request: in.prompt.RequestId, Weight: float64(weight)}
+func (d *demand) asker(r Request, weight uint32, now time.Time) policy.Asker {
+	a := policy.Asker{Tenant: r.Flow.Tenant, Request: r.ID, Weight: float64(weight)}
 	a.Share = fairness.Share(d.loads(now), a.Tenant, a.Weight)
 	return a
 }
 
 // promise promises a request a time, in seconds from now.
-func (d *demand) promise(in *incoming, weight uint32, now time.Time, first, each, work float64) float64 {
+func (d *demand) promise(r Request, weight uint32, now time.Time, first, each, work float64) float64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.promises.Give(d.asker(in, weight, now), d.seconds(now), first, each, work)
+	return d.promises.Give(d.asker(r, weight, now), d.seconds(now), first, each, work)
 }
 
 // held is how many of so many places are held for others.
-func (d *demand) held(in *incoming, places int, now time.Time) int {
+func (d *demand) held(r Request, places int, now time.Time) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.promises.Held(admission.Asker{Tenant: in.flow.Tenant, Request: in.prompt.RequestId}, d.seconds(now), places)
+	return d.promises.Held(policy.Asker{Tenant: r.Flow.Tenant, Request: r.ID}, d.seconds(now), places)
 }
 
 // places is in how many seconds so many places are free, and how long each takes.
@@ -223,7 +230,7 @@ func (d *demand) places(n int, share float64) (first, each float64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if each = share * d.pace.Each(); each == 0 {
-		return overloadPause.Seconds(), 0
+		return OverloadPause.Seconds(), 0
 	}
 	return float64(n) * each, each
 }
