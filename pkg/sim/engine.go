@@ -254,8 +254,3 @@ func (e *engine) keep(n int) {
 	e.kept += n
 	e.result.Peak = max(e.result.Peak, float64(e.kept)*e.gigabytes())
 }
-
-// transfer is the time of one expert's weights to a host.
-func (e *engine) transfer() float64 {
-	return e.Model.Profile.ExpertBytes.Value / e.Model.Profile.Bandwidth.Value
-}

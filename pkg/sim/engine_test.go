@@ -102,6 +102,28 @@ func TestByHand(t *testing.T) {
 	}
 }
 
+// By hand, with 5 ms a message: each of two hosts gets one, or each of four replicas.
+func TestMessages(t *testing.T) {
+	m := tiny(1, 4)
+	w := loads(t, m, []uint32{6, 2, 1, 1})
+	for _, tc := range []struct {
+		policy string
+		apart  bool
+		want   float64
+	}{{"static", false, 38}, {"static", true, 48}, {"oracle", false, 30}} {
+		s := settings(m, 2)
+		s.MessageSeconds, s.Apart = 5e-3, tc.apart
+		if got := run(t, w, s, policy(tc.policy)).Mean() * 1e3; !near(got, tc.want) {
+			t.Errorf("%s, apart %v: a layer takes %v ms, want %v", tc.policy, tc.apart, got, tc.want)
+		}
+	}
+	s := settings(m, 2)
+	s.MessageSeconds = math.NaN()
+	if err := s.Check(); err == nil || !strings.Contains(err.Error(), "a message's NaN s must all be 0 or above") {
+		t.Errorf("%v", err)
+	}
+}
+
 // rooflined is tiny with 1 s to read an expert's weights, 1 ms a row beside that, and
 // 10 ms a call: computing takes longer than reading from 1,000 rows on.
 func rooflined(layers, experts int) Model {

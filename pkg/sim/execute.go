@@ -103,7 +103,7 @@ func (e *engine) time(y *layer) (byHost, byReplica float64) {
 	clear(e.rows)
 	clear(e.waits)
 	clear(e.busy)
-	most := 0
+	most, sent := 0, 0
 	for i := range y.replicas {
 		r := &y.replicas[i]
 		if r.rows == 0 {
@@ -113,6 +113,7 @@ func (e *engine) time(y *layer) (byHost, byReplica float64) {
 		byReplica = max(byReplica, wait+takes+e.takes.Call)
 		if e.Apart {
 			takes += e.takes.Call
+			sent++
 		}
 		e.rows[r.host] += r.rows
 		e.busy[r.host] += takes
@@ -126,9 +127,12 @@ func (e *engine) time(y *layer) (byHost, byReplica float64) {
 		if n > 0 {
 			byHost = max(byHost, e.waits[h]+e.busy[h]+call)
 			most = max(most, n)
+			if !e.Apart {
+				sent++
+			}
 		}
 	}
-	there := 2 * e.Model.Profile.Beta.Value * float64(most)
+	there := e.messages(e.Model.Profile).Seconds(sent, most)
 	return byHost + there, byReplica + there
 }
 
@@ -136,7 +140,7 @@ func (e *engine) time(y *layer) (byHost, byReplica float64) {
 // expert's weights are read once, whoever does it. No division of rows beats it, as a
 // second replica reads them again.
 func (e *engine) evenly(y *layer) (byHost, byReplica float64) {
-	busy, all := 0.0, 0
+	busy, all, experts := 0.0, 0, 0
 	for at := 0; at < len(y.replicas); {
 		expert, rows := y.replicas[at].expert, 0
 		for ; at < len(y.replicas) && y.replicas[at].expert == expert; at++ {
@@ -144,11 +148,15 @@ func (e *engine) evenly(y *layer) (byHost, byReplica float64) {
 		}
 		busy += e.takes.Seconds(e.Model.Profile.Of(rows))
 		all += rows
+		if rows > 0 {
+			experts++
+		}
 	}
 	if all == 0 {
 		return 0, 0
 	}
-	t := e.takes.Call + (busy+2*e.Model.Profile.Beta.Value*float64(all))/float64(len(e.there))
+	m := e.messages(e.Model.Profile)
+	t := e.takes.Call + (busy+m.Row*float64(all))/float64(len(e.there)) + m.Seconds(min(experts, len(e.there)), 0)
 	return t, t
 }
 

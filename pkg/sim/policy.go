@@ -3,6 +3,7 @@ package sim
 import (
 	"slices"
 
+	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/policy/cost"
 	_ "github.com/switchyard/switchyard/pkg/policy/policies" // registers them
 	"github.com/switchyard/switchyard/pkg/policy/registry"
@@ -25,19 +26,17 @@ func Policies() []Policy { return registry.All(registry.Simulated) }
 
 // takes is what accesses take, the messages of their rows included.
 func (s Settings) takes() cost.Device {
-	d := s.believed().Compute()
-	d.Timer = messages{d.Timer, 2 * s.believed().Beta.Value}
+	d, m := s.believed().Compute(), s.messages(s.believed())
+	if !s.Apart {
+		m.Each = 0 // a host's accesses share a message
+	}
+	d.Timer = cost.Sent{Timer: d.Timer, Messages: m}
 	return d
 }
 
-// messages adds what each row takes on its way, there and back.
-type messages struct {
-	cost.Timer
-	row float64
-}
-
-func (m messages) Seconds(a cost.Access) float64 {
-	return m.Timer.Seconds(a) + m.row*float64(max(0, a.Rows))
+// messages are what those of a device take: rows on their way there and back, and each message.
+func (s Settings) messages(p *profiles.Profile) cost.Messages {
+	return cost.Messages{Each: s.MessageSeconds, Row: 2 * p.Beta.Value}
 }
 
 // world is what policies know before the first rows come.
@@ -58,7 +57,7 @@ func (s Settings) world() (*world.World, error) {
 	var members world.Members
 	for h := range s.Hosts {
 		members = append(members, world.Host{ID: hostID(h), Tiers: []world.Tier{{
-			Bytes: uint64(p.Memory()), Latency: s.believed().ColdStart.Value, Bandwidth: s.believed().Bandwidth.Value,
+			Bytes: uint64(p.Memory()), Link: s.believed().Link(),
 		}}})
 	}
 	if err := w.Observe(members); err != nil {

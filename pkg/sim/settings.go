@@ -27,6 +27,9 @@ type Settings struct {
 	// Apart says that each replica's rows are a call of their own, as where each expert
 	// is a function; else a host computes a layer in one call.
 	Apart bool
+	// MessageSeconds are what one more message makes a layer take: a host gets one, or each
+	// replica where rows are apart.
+	MessageSeconds float64
 	// Other are the seconds that a layer takes beside its experts.
 	Other float64
 	// Predict are the seconds from a layer's beginning to the prediction that is
@@ -76,8 +79,8 @@ func (s Settings) Check() error {
 		return fmt.Errorf("the threshold of CV is %v; it must be 0 or above", s.CV)
 	case s.Distance < 1 || s.Distance > s.Model.Layers:
 		return fmt.Errorf("the prediction distance is %d; it must be 1 to the %d layers", s.Distance, s.Model.Layers)
-	case !(s.KeepAlive >= 0 && s.Other >= 0 && s.Predict >= 0):
-		return fmt.Errorf("keep-alive %v s, other %v s and prediction %v s must all be 0 or above", s.KeepAlive, s.Other, s.Predict)
+	case !(s.KeepAlive >= 0 && s.Other >= 0 && s.Predict >= 0 && s.MessageSeconds >= 0):
+		return fmt.Errorf("keep-alive %v s, other %v s, prediction %v s and a message's %v s must all be 0 or above", s.KeepAlive, s.Other, s.Predict, s.MessageSeconds)
 	case s.slots(0)*s.Hosts < s.Model.Experts:
 		return fmt.Errorf("%d hosts of %d bytes hold fewer than the %d experts of %d bytes in each of %d layers; take more hosts",
 			s.Hosts, s.Model.Profile.Memory(), s.Model.Experts, s.Model.Profile.Expert(), s.Model.Layers)

@@ -63,7 +63,7 @@ func (e *engine) load(y *layer, expert, host int, from float64, u residency.Urge
 			e.drop(y, y.find(a.Unit.Index, host), e.now)
 			m.Evicted(a.Unit)
 		case residency.Load:
-			e.links[host] = max(e.links[host], from+e.Model.Profile.ColdStart.Value) + e.transfer()
+			e.links[host] = e.Model.Profile.Link().Done(from, e.links[host], e.Model.Profile.ExpertBytes.Value)
 			y.insert(replica{expert: expert, host: host, since: from, ready: e.links[host], used: from, wanted: true})
 			e.result.ColdStarts++
 			e.keep(1)

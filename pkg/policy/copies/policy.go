@@ -44,7 +44,7 @@ func by(gain float64) registry.Decide {
 					experts[e].Load = rows[e]
 				}
 			}
-			s := Settings{Device: w.Takes, Gain: gain * w.Hosts[0].Tiers[0].Load(float64(l.Largest())), Spare: l.Spare}
+			s := Settings{Device: w.Takes, Gain: gain * w.Hosts[0].Tiers[0].Seconds(float64(l.Largest())), Spare: l.Spare}
 			p, err := Decide(State{Experts: experts, Hosts: registry.Fleet(w, l), Warm: registry.Warm(w, l)}, s)
 			if err != nil {
 				return world.Decision{}, err

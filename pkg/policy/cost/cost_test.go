@@ -58,6 +58,39 @@ func TestDevice(t *testing.T) {
 	}
 }
 
+// Transfers have a link one after the other, while the latency of the next one passes.
+func TestLink(t *testing.T) {
+	l := Link{Latency: 3, Bandwidth: 10}
+	first := l.Done(1, 0, 20)
+	for _, tc := range []struct{ got, want float64 }{
+		{l.Transfer(20), 2}, {l.Seconds(20), 5}, {first, 6}, {l.Done(2, first, 20), 8}, {l.Done(4, first, 20), 9},
+		{Link{Latency: 3}.Seconds(20), 3}, {Link{}.Done(1, 0, 20), 1},
+	} {
+		if tc.got != tc.want {
+			t.Errorf("%v s, want %v", tc.got, tc.want)
+		}
+	}
+	for _, bad := range []Link{{Latency: -1}, {Bandwidth: -1}, {Latency: math.NaN()}, {Bandwidth: math.Inf(1)}} {
+		if err := bad.Check(); err == nil || !strings.Contains(err.Error(), "both must be finite, and 0 or above") {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+	if err := l.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMessages(t *testing.T) {
+	m := Messages{Each: 5, Row: 0.5}
+	if got := []float64{m.Seconds(2, 4), m.Seconds(-1, -1)}; got[0] != 12 || got[1] != 0 {
+		t.Errorf("%v", got)
+	}
+	s := Sent{Printed{Alpha: 1}, m}
+	if got := []float64{s.Seconds(Access{}), s.Seconds(Access{Rows: 2})}; got[0] != 0 || got[1] != 8 {
+		t.Errorf("%v s, want none without rows, and 8", got)
+	}
+}
+
 func TestCurve(t *testing.T) {
 	c, err := NewCurve(100, []Point{{1, 2}, {4, 5}, {8, 4}, {16, 10}})
 	if err != nil {

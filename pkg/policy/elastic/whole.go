@@ -44,7 +44,7 @@ func (r *round) bytes() uint64 { return max(1, r.k.Model.ExpertBytes) }
 // members are the hosts; one without slots is as good as gone.
 func (r *round) members() (all world.Members) {
 	for _, h := range r.hosts {
-		one := world.Host{ID: h.id, Tiers: []world.Tier{{Latency: r.c.loading.or(r.c.s.LoadSeconds)}}}
+		one := world.Host{ID: h.id, Tiers: []world.Tier{{Link: cost.Link{Latency: r.c.loading.or(r.c.s.LoadSeconds)}}}}
 		switch {
 		case h.slots == 0:
 			one.Health = world.Gone
@@ -210,20 +210,8 @@ func (r *round) takes(w *work, message float64) cost.Device {
 	if r.c.s.Takes != nil {
 		d = *r.c.s.Takes
 	}
-	d.Timer = messaged{d.Timer, message}
+	d.Timer = cost.Sent{Timer: d.Timer, Messages: cost.Messages{Each: message}}
 	return d
-}
-
-type messaged struct {
-	cost.Timer
-	message float64
-}
-
-func (m messaged) Seconds(a cost.Access) float64 {
-	if a.Rows <= 0 {
-		return 0
-	}
-	return m.Timer.Seconds(a) + m.message
 }
 
 // busiest are the seconds in a second that the busiest host computes a layer, when gates

@@ -47,7 +47,7 @@ func large(t testing.TB, experts, hosts int) *world.World {
 	var members world.Members
 	room, held := world.Room{Spare: hosts*slots - experts}, world.Holds{}
 	for h := range hosts {
-		members = append(members, world.Host{ID: fmt.Sprintf("host-%04d", h), Tiers: []world.Tier{{Latency: 0.1, Bandwidth: 20e9}}})
+		members = append(members, world.Host{ID: fmt.Sprintf("host-%04d", h), Tiers: []world.Tier{{Link: cost.Link{Latency: 0.1, Bandwidth: 20e9}}}})
 		room.Bytes = append(room.Bytes, uint64(slots)*bytes)
 	}
 	for e := range experts {

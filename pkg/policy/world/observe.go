@@ -71,8 +71,8 @@ func (m Members) check(w *World) error {
 			return fmt.Errorf("host %s has health %d, which is none", h.ID, h.Health)
 		}
 		for at, t := range h.Tiers {
-			if !(t.Latency >= 0 && t.Bandwidth >= 0) || math.IsInf(t.Latency+t.Bandwidth, 0) {
-				return fmt.Errorf("tier %d of host %s has latency %v and bandwidth %v; both must be 0 or above", at, h.ID, t.Latency, t.Bandwidth)
+			if err := t.Check(); err != nil {
+				return fmt.Errorf("tier %d of host %s: %w", at, h.ID, err)
 			}
 		}
 	}

@@ -43,17 +43,8 @@ type Host struct {
 type Tier struct {
 	// Bytes are those that it holds; 0 is no limit.
 	Bytes uint64
-	// Latency is what the filling of one unit takes beside its bytes, in seconds, and
-	// Bandwidth the bytes a second at which they come; 0 takes no time.
-	Latency, Bandwidth float64
-}
-
-// Load is what bringing so many bytes takes, in seconds.
-func (t Tier) Load(bytes float64) float64 {
-	if t.Bandwidth == 0 {
-		return t.Latency
-	}
-	return t.Latency + bytes/t.Bandwidth
+	// Link is how units come into it.
+	cost.Link
 }
 
 // Health is how a host is.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/switchyard/switchyard/pkg/policy/elastic"
 	"github.com/switchyard/switchyard/pkg/sim"
 )
 
@@ -24,6 +25,11 @@ func constants(m sim.Model) []constant {
 	all := []constant{
 		{"other_seconds", func(s *sim.Settings, f float64) error { s.Other *= f; return nil }},
 		{"predict_seconds", func(s *sim.Settings, f float64) error { s.Predict *= f; return nil }},
+		// The simulator's default is none: factors are of what the scaler takes for one.
+		{"message_seconds", func(s *sim.Settings, f float64) error {
+			s.MessageSeconds = f * elastic.DefaultSettings().MessageSeconds
+			return nil
+		}},
 		{"keep_alive_seconds", func(s *sim.Settings, f float64) error { s.KeepAlive *= f; return nil }},
 		{"wrong_predictions", func(s *sim.Settings, f float64) error {
 			s.Accuracy = slices.Clone(s.Accuracy)

@@ -101,7 +101,12 @@ func (p *Profile) Communicate(rows int) time.Duration {
 
 // Transfer is the time that an expert's weights take to the device.
 func (p *Profile) Transfer() time.Duration {
-	return time.Duration(p.ExpertBytes.Value / p.Bandwidth.Value * float64(time.Second))
+	return time.Duration(p.Link().Transfer(p.ExpertBytes.Value) * float64(time.Second))
+}
+
+// Link is the way of experts' weights to the device.
+func (p *Profile) Link() cost.Link {
+	return cost.Link{Latency: p.ColdStart.Value, Bandwidth: p.Bandwidth.Value}
 }
 
 // Start is the time before a cold expert's transfer.
