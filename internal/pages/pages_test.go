@@ -36,7 +36,7 @@ func TestLinks(t *testing.T) {
 // TestSizes keeps the pages that one reads first short enough to be read.
 func TestSizes(t *testing.T) {
 	const made = "flags.md" // of the commands' definitions, to look up and not to read
-	for pages, most := range map[string]int{"README.md": 7 << 10, "ARCHITECTURE.md": 21 << 10, "docs/operations/*.md": 10 << 10} {
+	for pages, most := range map[string]int{"README.md": 7 << 10, "ARCHITECTURE.md": 20000, "docs/operations/*.md": 10 << 10, "docs/design/*.md": 9 << 10, "docs/invariants.md": 10 << 10} {
 		for _, page := range glob(t, pages) {
 			if n := len(read(t, page)); n > most && filepath.Base(page) != made {
 				t.Errorf("%s has %d bytes; it may have %d: move what is of one package to its doc comment, and the rest to docs/design", page, n, most)
@@ -45,7 +45,48 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// glob are the pages of a pattern; there must be some.
+// TestMap looks for every service and every package of a wing in the map of ARCHITECTURE.md.
+func TestMap(t *testing.T) {
+	_, mapped, _ := strings.Cut(read(t, filepath.Join(root, "ARCHITECTURE.md")), "## Map")
+	mapped, _, _ = strings.Cut(mapped, "\n## ")
+	for _, wing := range []string{"services/*", "services/switchyard/*", "pkg/*", "pkg/*/*"} {
+		for _, folder := range glob(t, wing) {
+			info, err := os.Stat(folder)
+			name := filepath.Base(folder)
+			if err == nil && info.IsDir() && name != "testdata" && !regexp.MustCompile(`\b`+name+`/`).MatchString(mapped) {
+				t.Errorf("the map of ARCHITECTURE.md lacks %s: name the folder in a line of its wing, with what it is for", folder)
+			}
+		}
+	}
+}
+
+// TestNamedTests looks for every test that a page names as code.
+func TestNamedTests(t *testing.T) {
+	named := regexp.MustCompile("\\b(?:Test|Fuzz|Benchmark)[A-Z]\\w+")
+	there := tests(t)
+	for _, page := range markdown(t) {
+		for _, name := range named.FindAllString(read(t, page), -1) {
+			if !there[name] {
+				t.Errorf("%s names %s, and there is no such test", page, name)
+			}
+		}
+	}
+}
+
+// tests are the names of all tests of the repository.
+func tests(t *testing.T) map[string]bool {
+	t.Helper()
+	all := map[string]bool{}
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
+	for _, path := range files(t, "_test.go") {
+		for _, m := range declared.FindAllStringSubmatch(read(t, path), -1) {
+			all[m[1]] = true
+		}
+	}
+	return all
+}
+
+// glob are the files and folders of a pattern; there must be some.
 func glob(t *testing.T, pattern string) []string {
 	t.Helper()
 	pages, err := filepath.Glob(filepath.Join(root, pattern))
@@ -64,8 +105,10 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// markdown are the pages, without those of tools that a run leaves in hidden folders.
-func markdown(t *testing.T) (pages []string) {
+func markdown(t *testing.T) []string { return files(t, ".md") }
+
+// files are those of the repository with an ending, without what tools leave in hidden folders.
+func files(t *testing.T, ending string) (paths []string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		hidden := path != root && strings.HasPrefix(d.Name(), ".")
@@ -74,15 +117,15 @@ func markdown(t *testing.T) (pages []string) {
 			return err
 		case d.IsDir() && (hidden || d.Name() == "testdata" || d.Name() == "bin"):
 			return fs.SkipDir
-		case strings.HasSuffix(path, ".md"):
-			pages = append(pages, path)
+		case strings.HasSuffix(path, ending):
+			paths = append(paths, path)
 		}
 		return nil
 	})
-	if err != nil || len(pages) == 0 {
-		t.Fatalf("%d pages, %v", len(pages), err)
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("%d files %s, %v", len(paths), ending, err)
 	}
-	return pages
+	return paths
 }
 
 // headings are those of a page, as links name them.
