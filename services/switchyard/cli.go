@@ -18,6 +18,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
+	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	_ "github.com/switchyard/switchyard/pkg/policy/policies" // registers them
 	"github.com/switchyard/switchyard/pkg/policy/registry"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
@@ -215,7 +216,7 @@ func constants() kong.Vars {
 	list := func(use registry.Use) string { return strings.Join(registry.Names(use), ", ") }
 	return kong.Vars{
 		"nats": defaultNATS, "prefix": schemas.DefaultPrefix, "max_queued": strconv.Itoa(tokenizer.DefaultMaxQueued), "prompt_tokens": strconv.Itoa(bench.PromptLength),
-		"live_policies": list(registry.Live), "simulated_policies": list(registry.Simulated), "host_policies": list(registry.Hosts),
+		"platforms": strings.Join(profiles.PlatformNames(), ", "), "live_policies": list(registry.Live), "simulated_policies": list(registry.Simulated), "host_policies": list(registry.Hosts),
 		"scaling_policies": list(registry.Scaling), "placing_policies": list(registry.Placing),
 		"default_policy": registry.Default,
 	}

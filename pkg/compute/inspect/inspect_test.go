@@ -9,7 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/compute/goldens"
+	"github.com/switchyard/switchyard/pkg/policy/cost"
 )
 
 // A folder's files are counted; its config alone gives the same.
@@ -251,4 +253,53 @@ func TestStreams(t *testing.T) {
 			t.Errorf("%s with %d MoE layers: %d bytes of memory, want %d, %d of file", name, r.MoELayers, r.StreamMemoryBytes, want, r.StreamFileBytes)
 		}
 	}
+}
+
+// Functions that hold an expert are those from the least size on; what they take is the platform's.
+func TestRent(t *testing.T) {
+	r, err := Path(t.Context(), filepath.Join(goldens.Dir("mixtral"), configFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := profiles.OpenPlatform("lambda")
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := p.Cost()
+	expert := r.expertBytes(4)
+	of.Sizes = []float64{expert, expert + 16*float64(r.RowBytes), 2 * expert}
+	y, err := r.Rent(of, 8)
+	if err != nil || len(y.Sizes) != 2 || y.Sizes[0].Memory != of.Sizes[1] || y.ExpertBytes*float64(r.MoELayers*r.Experts) != 4*float64(parametersOf(r)) {
+		t.Fatalf("%+v, %v", y, err)
+	}
+	for _, s := range y.Sizes {
+		if run := of.Device(s.Memory).Compute(cost.Access{Bytes: expert, Rows: 8}); s.Seconds != run || s.Dollars != 1e6*of.Run(s.Memory, run) || s.Loads <= run {
+			t.Errorf("%+v", s)
+		}
+	}
+	if !strings.Contains(y.String(), "8 rows an invocation, of at most ") {
+		t.Error(y)
+	}
+	for _, tc := range []struct {
+		rows  int
+		sizes []float64
+		want  string
+	}{{0, of.Sizes, "0 rows of "}, {y.MostRows + 1, of.Sizes, "an invocation takes 1 to "}, {8, []float64{1}, "the platform's largest function has 1 B; take another platform"}} {
+		of.Sizes = tc.sizes
+		if _, err := r.Rent(of, tc.rows); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%d rows: %v, want %q", tc.rows, err, tc.want)
+		}
+	}
+	if _, err := (&Report{}).Rent(of, 1); err == nil || !strings.Contains(err.Error(), "no routed experts") {
+		t.Errorf("%v", err)
+	}
+}
+
+func parametersOf(r *Report) (n int64) {
+	for _, p := range r.Parts {
+		if p.Name == expertsPart {
+			n += p.Parameters
+		}
+	}
+	return n
 }

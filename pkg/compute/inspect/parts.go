@@ -27,6 +27,9 @@ var groups = []struct {
 	{"shared", model.SharedRouter},
 }
 
+// expertsPart are the routed experts, behind all groups.
+const expertsPart = "experts"
+
 // partOf is the number and the name of a role's part.
 func partOf(r model.Role) (int, string) {
 	for i, g := range groups {
@@ -34,7 +37,7 @@ func partOf(r model.Role) (int, string) {
 			return i, g.name
 		}
 	}
-	return len(groups), "experts"
+	return len(groups), expertsPart
 }
 
 // tally adds up parts.
@@ -52,7 +55,7 @@ func (t tally) add(role model.Role, dtype string, parameters, bytes int64) {
 
 // parts lists them in order.
 func (t tally) parts() []Part {
-	order := map[string]int{"experts": len(groups)}
+	order := map[string]int{expertsPart: len(groups)}
 	for i, g := range groups {
 		order[g.name] = i
 	}

@@ -13,5 +13,13 @@
 //     cost nothing in decode, and fewer accesses save nothing; it is here to
 //     show what the paper's figures rest on.
 //
+// Link and Messages are what bytes and messages take; Platform is a serverless platform,
+// where memory decides speed, with its Prices.
+//
+// How each constant is known is in the profiles that have it (pkg/compute/device/paced/profiles):
+// measured, from a source that others can look up, or "assumed". Fit makes a roofline of
+// measurements (an H200's: TestMeasuredProfile; this machine's: switchyard bench --rows
+// --profile-out). What profiles and the simulator assume, switchyard arena --sweep varies.
+//
 // All times are in seconds, all sizes in bytes. The package has no clock.
 package cost

@@ -69,7 +69,7 @@ func (r *Result) Compare(s sim.Settings, of elastic.Settings, k Known) (*Compari
 		return nil, err
 	}
 	p := s.Model.Profile
-	of.RowSeconds, of.LoadSeconds = p.Row(), p.ColdStart.Value+p.ExpertBytes.Value/p.Bandwidth.Value
+	of.RowSeconds, of.LoadSeconds = p.Row(), p.Link().Seconds(p.ExpertBytes.Value)
 	policy, err := sim.Loop(s, of)
 	if err != nil {
 		return nil, fmt.Errorf("simulating scaling %s: %w", of.Scaling, err)

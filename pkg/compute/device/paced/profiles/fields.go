@@ -5,10 +5,10 @@ import (
 	"math"
 )
 
-// field is a number of a profile and what it may be.
-type field struct {
+// field is a number of a profile, or of a platform, and what it may be.
+type field[T any] struct {
 	key         string
-	of          func(*Profile) *Number
+	of          func(*T) *Number
 	least, most float64
 	whole       bool
 }
@@ -24,11 +24,12 @@ const (
 	mostLink    = 2e13
 	mostBytes   = 1e14
 	mostSeconds = 3600 // of a transfer
+	mostStart   = 600
 )
 
 // fields are all numbers of a profile. What divides, and what a device cannot be
 // without, must not be 0.
-var fields = []field{
+var fields = []field[Profile]{
 	{"read_bytes_per_second", func(p *Profile) *Number { return &p.Read }, 1e6, mostRead, false},
 	{"flops_per_second", func(p *Profile) *Number { return &p.Rate }, 1e6, mostRate, false},
 	{"element_bytes", func(p *Profile) *Number { return &p.Element }, 0.25, 8, false},
@@ -39,11 +40,11 @@ var fields = []field{
 	{"expert_bytes", func(p *Profile) *Number { return &p.ExpertBytes }, 1, mostBytes, true},
 	{"memory_bytes", func(p *Profile) *Number { return &p.MemoryBytes }, 1, mostBytes, true},
 	{"bytes_per_second", func(p *Profile) *Number { return &p.Bandwidth }, 1, mostLink, false},
-	{"cold_start_seconds", func(p *Profile) *Number { return &p.ColdStart }, 0, 600, false},
+	{"cold_start_seconds", func(p *Profile) *Number { return &p.ColdStart }, 0, mostStart, false},
 }
 
 // check refuses what no device has.
-func (f field) check(v float64) error {
+func (f field[T]) check(v float64) error {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		return fmt.Errorf("%s is %v; it must be a finite number", f.key, v)

@@ -16,8 +16,10 @@ import (
 var embedded embed.FS
 
 // Names are the profiles in this binary.
-func Names() (names []string) {
-	files, _ := embedded.ReadDir(".") // it is there
+func Names() []string { return namesIn(embedded, ".") }
+
+func namesIn(fs embed.FS, folder string) (names []string) {
+	files, _ := fs.ReadDir(folder) // it is there
 	for _, f := range files {
 		names = append(names, nameOf(f.Name()))
 	}
@@ -26,18 +28,27 @@ func Names() (names []string) {
 
 // Open is the profile of this name or, if there is none, in this file.
 func Open(nameOrFile string) (*Profile, error) {
-	file := nameOrFile + ".yaml"
-	if data, err := embedded.ReadFile(file); err == nil {
-		return Read(file, data)
+	file, data, err := find("profile", nameOrFile, embedded, "", Names())
+	if err != nil {
+		return nil, err
 	}
-	data, err := read(nameOrFile)
+	return Read(file, data)
+}
+
+// find is what is in this binary's folder by this name or, if there is none, in this file.
+func find(what, nameOrFile string, in embed.FS, folder string, names []string) (file string, data []byte, err error) {
+	file = nameOrFile + ".yaml"
+	if data, err := in.ReadFile(folder + file); err == nil {
+		return file, data, nil
+	}
+	data, err = read(nameOrFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("there is no profile and no file %q; the profiles are %s", nameOrFile, strings.Join(Names(), ", "))
+		return "", nil, fmt.Errorf("there is no %s and no file %q; the %ss are %s", what, nameOrFile, what, strings.Join(names, ", "))
 	case err != nil:
-		return nil, fmt.Errorf("reading a profile: %w", err)
+		return "", nil, fmt.Errorf("reading a %s: %w", what, err)
 	}
-	return Read(nameOrFile, data)
+	return nameOrFile, data, nil
 }
 
 // read reads no more of a file than Read accepts, and one byte.

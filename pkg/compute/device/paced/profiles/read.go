@@ -69,7 +69,7 @@ func (r reader) profile(p *Profile, top *yaml.Node) error {
 		"experts": func(n *yaml.Node) (err error) { p.Experts, err = r.text("experts", n); return err },
 	}
 	for _, f := range fields {
-		keys[f.key] = func(n *yaml.Node) (err error) { *f.of(p), err = r.number(f, n); return err }
+		keys[f.key] = func(n *yaml.Node) (err error) { *f.of(p), err = r.number(f.key, f.check, n); return err }
 	}
 	if !names(top, roofline) {
 		for _, key := range roofline {
@@ -88,10 +88,10 @@ func names(n *yaml.Node, keys []string) bool {
 }
 
 // number is a figure with its source.
-func (r reader) number(f field, n *yaml.Node) (out Number, err error) {
-	return out, r.mapping(f.key, n, map[string]func(*yaml.Node) error{
-		"value":  func(n *yaml.Node) (err error) { out.Value, err = r.value(f, n); return err },
-		"source": func(n *yaml.Node) (err error) { out.Source, err = r.text("the source of "+f.key, n); return err },
+func (r reader) number(key string, check func(float64) error, n *yaml.Node) (out Number, err error) {
+	return out, r.mapping(key, n, map[string]func(*yaml.Node) error{
+		"value":  func(n *yaml.Node) (err error) { out.Value, err = r.value(key, check, n); return err },
+		"source": func(n *yaml.Node) (err error) { out.Source, err = r.text("the source of "+key, n); return err },
 	})
 }
 
@@ -123,14 +123,14 @@ func (r reader) mapping(what string, n *yaml.Node, keys map[string]func(*yaml.No
 	return nil
 }
 
-func (r reader) value(f field, n *yaml.Node) (v float64, err error) {
+func (r reader) value(key string, check func(float64) error, n *yaml.Node) (v float64, err error) {
 	if tag := n.ShortTag(); n.Kind != yaml.ScalarNode || tag != "!!float" && tag != "!!int" {
-		return 0, r.wrong(n, fmt.Errorf("the value of %s must be a number", f.key))
+		return 0, r.wrong(n, fmt.Errorf("the value of %s must be a number", key))
 	}
 	if err := n.Decode(&v); err != nil {
-		return 0, r.wrong(n, fmt.Errorf("the value of %s: %w", f.key, err))
+		return 0, r.wrong(n, fmt.Errorf("the value of %s: %w", key, err))
 	}
-	if err := f.check(v); err != nil {
+	if err := check(v); err != nil {
 		return 0, r.wrong(n, err)
 	}
 	return v, nil
