@@ -7,6 +7,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/policy/copies"
 	"github.com/switchyard/switchyard/pkg/policy/cost"
 	"github.com/switchyard/switchyard/pkg/policy/divide"
+	"github.com/switchyard/switchyard/pkg/policy/meter"
 	"github.com/switchyard/switchyard/pkg/policy/residency"
 	"github.com/switchyard/switchyard/pkg/policy/world"
 )
@@ -32,7 +33,7 @@ type engine struct {
 	places  []int           // their hosts
 	failed  []bool          // of Failures: those that are now
 	there   []int           // hosts that are not gone
-	kept    int             // replicas in memory
+	meter   *meter.Meter
 	shares  []divide.Share
 	result  Result
 }
@@ -65,6 +66,7 @@ func newEngine(from Source, s Settings, p Policy) *engine {
 		Settings: s, policy: p, work: from, layers: make([]layer, s.Model.Layers), links: make([]float64, s.Hosts),
 		takes: s.Model.Profile.Compute(), rows: make([]int, s.Hosts), busy: make([]float64, s.Hosts), waits: make([]float64, s.Hosts), wrong: newForecast(s), trust: newTrust(s),
 		divider: divide.New(s.takes(), s.Model.Profile.ExpertBytes.Value, s.Hosts),
+		meter:   meter.New(s.Model.Layers),
 		result:  Result{Policy: p.Name},
 	}
 	e.failed = make([]bool, len(s.Failures))
@@ -116,11 +118,15 @@ func (e *engine) start() error {
 		y.fill(e.Hosts)
 	}
 	clear(e.links)
-	e.kept = 0
+	e.meter = meter.New(len(e.layers))
 	for l := range e.layers {
-		e.keep(len(e.layers[l].replicas))
+		y := &e.layers[l]
+		for i := range y.replicas {
+			r := &y.replicas[i]
+			r.unit = meter.Unit{}
+			e.meter.Place(&r.unit, l, y.bytes, 0)
+		}
 	}
-	e.result.ColdStarts, e.result.Peak = 0, float64(e.kept)*e.gigabytes()
 	return nil
 }
 
@@ -247,10 +253,4 @@ func (e *engine) apply(y *layer, p world.Placement, loads []float64) {
 	for _, r := range fresh {
 		e.load(y, r.Unit, r.Host, e.now+e.Predict, residency.Planned)
 	}
-}
-
-// keep counts replicas that come into memory, and those that leave it.
-func (e *engine) keep(n int) {
-	e.kept += n
-	e.result.Peak = max(e.result.Peak, float64(e.kept)*e.gigabytes())
 }

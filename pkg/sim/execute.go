@@ -6,6 +6,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/policy/copies"
 	"github.com/switchyard/switchyard/pkg/policy/divide"
+	"github.com/switchyard/switchyard/pkg/policy/meter"
 	"github.com/switchyard/switchyard/pkg/policy/residency"
 )
 
@@ -119,10 +120,7 @@ func (e *engine) time(y *layer) (byHost, byReplica float64) {
 		e.busy[r.host] += takes
 		e.waits[r.host] = max(e.waits[r.host], wait)
 	}
-	call := e.takes.Call
-	if e.Apart {
-		call = 0 // it is in busy
-	}
+	call := e.call()
 	for h, n := range e.rows {
 		if n > 0 {
 			byHost = max(byHost, e.waits[h]+e.busy[h]+call)
@@ -134,6 +132,14 @@ func (e *engine) time(y *layer) (byHost, byReplica float64) {
 	}
 	there := e.messages(e.Model.Profile).Seconds(sent, most)
 	return byHost + there, byReplica + there
+}
+
+// call is what a host's call takes beside what each replica is busy.
+func (e *engine) call() float64 {
+	if e.Apart {
+		return 0 // it is in busy
+	}
+	return e.takes.Call
 }
 
 // evenly is the least that the layer's rows can take, were the hosts equally busy: an
@@ -172,16 +178,15 @@ func (e *engine) bill(y *layer, seconds, byReplica float64) {
 		}
 		if r.rows > 0 {
 			r.used = e.now + seconds
+			e.serve(r, seconds)
 		}
 		r.rows = 0
 	}
 	e.result.add(seconds, byReplica, used, rows)
 	if !e.policy.Serverful {
-		e.result.Cost += seconds * float64(used) * e.gigabytes()
+		e.result.Cost += meter.Layer(seconds, float64(used)*float64(y.bytes))
 	}
 }
-
-func (e *engine) gigabytes() float64 { return e.Model.Profile.ExpertBytes.Value / 1e9 }
 
 // expire frees, without servers, what had no rows for the keep-alive.
 func (e *engine) expire(y *layer) {
@@ -217,13 +222,15 @@ func (e *engine) swap(y *layer) {
 // finish bills what is resident at the end.
 func (e *engine) finish() *Result {
 	for l := range e.layers {
-		for _, r := range e.layers[l].replicas {
-			e.result.Resident += max(0, e.now-r.since) * e.gigabytes()
+		for i := range e.layers[l].replicas {
+			e.leave(&e.layers[l].replicas[i], e.now)
 		}
 	}
-	e.result.Elapsed = e.now
+	e.result.Elapsed, e.result.Memory = e.now, e.meter.Read(e.now)
+	e.result.Resident, e.result.ColdStarts = e.result.Memory.Held(), int(e.result.Memory.Begun)
+	e.result.Peak = float64(e.result.Memory.Peak) / 1e9
 	if e.policy.Serverful {
-		e.result.Cost = e.result.Resident
+		e.result.Cost = meter.Serverful(e.result.Memory)
 	}
 	e.result.sort()
 	return &e.result

@@ -3,21 +3,24 @@ package sim
 import (
 	"slices"
 
+	"github.com/switchyard/switchyard/pkg/policy/meter"
 	"github.com/switchyard/switchyard/pkg/policy/residency"
 	"github.com/switchyard/switchyard/pkg/policy/world"
 )
 
 // replica is an expert in a host's memory, or on its way there.
 type replica struct {
-	expert, host       int
-	since, ready, used float64 // when it took its memory, can compute, last had rows
-	billed             float64 // up to when the paper's bill has it
-	wanted             bool
-	rows               int // in the iteration that runs
+	expert, host int
+	ready, used  float64 // when it can compute, last had rows
+	billed       float64 // up to when the paper's bill has it
+	wanted       bool
+	rows         int // in the iteration that runs
+	unit         meter.Unit
 }
 
 // layer is the state of a layer between iterations.
 type layer struct {
+	number   int
 	replicas []replica            // by expert, then host
 	first    []int                // of each expert, and behind the last one, where its replicas begin
 	slots    int                  // replicas that a host may hold
@@ -33,7 +36,7 @@ type layer struct {
 // newLayer holds one replica of every expert, dealt to the hosts in turn: static
 // expert parallelism, loaded before the clock starts.
 func newLayer(s Settings, l int) layer {
-	y := layer{slots: s.slots(l), bytes: s.Model.Profile.Expert(), first: make([]int, s.Model.Experts+1), window: make([]float64, s.Model.Experts), last: make([]float64, s.Model.Experts)}
+	y := layer{number: l, slots: s.slots(l), bytes: s.Model.Profile.Expert(), first: make([]int, s.Model.Experts+1), window: make([]float64, s.Model.Experts), last: make([]float64, s.Model.Experts)}
 	for x := range s.Model.Experts {
 		y.replicas = append(y.replicas, replica{expert: x, host: x % s.Hosts, wanted: true})
 	}
@@ -106,7 +109,7 @@ func (y *layer) settle() {
 	y.index()
 	for i := range y.replicas {
 		r := &y.replicas[i]
-		r.since, r.ready, r.used = 0, 0, 0
+		r.ready, r.used = 0, 0
 	}
 	clear(y.window)
 }

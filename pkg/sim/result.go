@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/switchyard/switchyard/internal/quantile"
+	"github.com/switchyard/switchyard/pkg/policy/meter"
 )
 
 // Result is what a policy took for a workload.
@@ -19,6 +20,8 @@ type Result struct {
 	// Cost is GB·s as the paper bills: a replica costs while its layer runs, or all
 	// the time if it is serverful. Resident is all memory all the time it is held.
 	Cost, Resident float64
+	// Memory is what replicas in memory came to, from which the figures here are.
+	Memory meter.Sums
 	// Peak is the most memory that was held at once, in GB. What a keep-alive has let go counts
 	// until its layer's next turn.
 	Peak float64

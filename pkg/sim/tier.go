@@ -64,9 +64,12 @@ func (e *engine) load(y *layer, expert, host int, from float64, u residency.Urge
 			m.Evicted(a.Unit)
 		case residency.Load:
 			e.links[host] = e.Model.Profile.Link().Done(from, e.links[host], e.Model.Profile.ExpertBytes.Value)
-			y.insert(replica{expert: expert, host: host, since: from, ready: e.links[host], used: from, wanted: true})
-			e.result.ColdStarts++
-			e.keep(1)
+			r := replica{expert: expert, host: host, ready: e.links[host], used: from, wanted: true}
+			e.meter.Take(&r.unit, y.number, y.bytes, from)
+			y.insert(r)
+			if u == residency.Demanded {
+				e.meter.ColdStart()
+			}
 			m.Loaded(a.Unit) // its time is the replica's
 		case residency.Ready, residency.Refuse, residency.Resume, residency.Cancel:
 		}
@@ -85,9 +88,28 @@ func (e *engine) evict(y *layer, i int, when float64) {
 	e.drop(y, i, when)
 }
 
-// drop bills a replica whose memory is free.
+// drop ends a replica whose memory is free.
 func (e *engine) drop(y *layer, i int, when float64) {
-	e.result.Resident += max(0, when-y.replicas[i].since) * e.gigabytes()
+	e.leave(&y.replicas[i], when)
 	y.remove(i)
-	e.keep(-1)
+}
+
+// leave tells the meter that a replica's memory is free, and of its load's end if that was
+// before.
+func (e *engine) leave(r *replica, when float64) {
+	if r.ready <= when {
+		e.meter.Hold(&r.unit, r.ready)
+	}
+	e.meter.Drop(&r.unit, when)
+}
+
+// serve tells the meter of the rows that a replica has in the layer that runs: its host is
+// done with them when it is with all that it has, a lossy policy's when all are.
+func (e *engine) serve(r *replica, seconds float64) {
+	begin, end := max(e.now, r.ready), e.now+seconds
+	if !e.policy.Lossy {
+		end = e.now + e.waits[r.host] + e.busy[r.host] + e.call()
+	}
+	e.meter.Hold(&r.unit, r.ready)
+	e.meter.End(&r.unit, e.meter.Begin(&r.unit, e.now, begin), end)
 }

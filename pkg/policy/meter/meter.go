@@ -40,6 +40,7 @@ type Access struct {
 // Meter sums up one tier of one host. It is not safe for concurrent use.
 type Meter struct {
 	groups []group
+	begun  uint64
 	loads  uint64
 	colds  uint64
 	moved  float64
@@ -60,16 +61,26 @@ type group struct {
 // New is a meter of units in so many groups, such as layers or kinds.
 func New(groups int) *Meter { return &Meter{groups: make([]group, max(1, groups))} }
 
-// Take sets memory aside for a unit that is gone.
+// Take sets memory aside for a unit that is gone: its load begins.
 func (m *Meter) Take(u *Unit, of int, bytes int64, now float64) {
+	if m.place(u, of, bytes, now, Loading) {
+		m.begun++
+	}
+}
+
+// Place has a unit held that is there without a load, as when the clock starts.
+func (m *Meter) Place(u *Unit, of int, bytes int64, now float64) { m.place(u, of, bytes, now, Kept) }
+
+func (m *Meter) place(u *Unit, of int, bytes int64, now float64, s State) bool {
 	if u.state != gone || uint(of) >= uint(len(m.groups)) {
-		return
+		return false
 	}
 	now = after(now, 0)
 	*u = Unit{group: int32(of), life: u.life + 1, bytes: float64(max(0, bytes)), since: now, free: now}
 	m.bytes += u.bytes
 	m.peak = max(m.peak, m.bytes)
-	m.enter(u, Loading)
+	m.enter(u, s)
+	return true
 }
 
 // Hold says that a unit's load has ended well.

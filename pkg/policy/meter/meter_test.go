@@ -100,9 +100,15 @@ func TestGroups(t *testing.T) {
 	for i := range us {
 		m.Take(&us[i], i, int64(i+1)*gb, float64(i))
 	}
+	m.Place(&us[0], 0, gb, 0) // it is there
 	sum := 0.0
 	for i := range us {
 		sum += m.Group(i, 10).Held()
+	}
+	var there Unit
+	m.Place(&there, 0, gb, 10)
+	if s := m.Read(10); s.Begun != 3 || s.Loads != 0 || s.Peak != 7*gb {
+		t.Errorf("%+v", s)
 	}
 	if !near(sum, 10+2*9+3*8) || !near(m.Read(10).Held(), sum) {
 		t.Errorf("%v, %v", sum, m.Read(10))

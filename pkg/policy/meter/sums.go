@@ -11,7 +11,9 @@ type Sums struct {
 	Loading, Kept, Serving float64
 	// Taken are the GB·s that accesses were told. The rest was idle.
 	Taken float64
-	// Loads are units that were loaded, and Moved their bytes.
+	// Begun are loads that memory was set aside for, Loads those of them that ended well, and
+	// Moved the bytes of these.
+	Begun uint64
 	Loads uint64
 	Moved uint64
 	// ColdStarts are loads that rows waited for.
@@ -41,7 +43,7 @@ func (m *Meter) Read(now float64) Sums {
 		m.told[s] = max(m.told[s], by[s])
 	}
 	s := of(m.told)
-	s.Taken, s.Loads, s.Moved, s.ColdStarts = m.taken/gigabyte, m.loads, uint64(m.moved), m.colds
+	s.Taken, s.Begun, s.Loads, s.Moved, s.ColdStarts = m.taken/gigabyte, m.begun, m.loads, uint64(m.moved), m.colds
 	s.Peak, s.Seconds = uint64(m.peak), after(now, 0)
 	return s
 }
