@@ -107,7 +107,7 @@ var Rules = []Rule{
 	{
 		Of: []string{"pkg/compute/device/..."},
 		Only: []string{
-			"std", "kernels/...", "pkg/compute/device/...", "pkg/compute/forward", "pkg/compute/kvcache", "pkg/compute/model", "pkg/compute/safetensors", "pkg/policy/cost", "pkg/policy/residency", "pkg/policy/unit", "pgregory.net/rapid",
+			"std", "kernels/...", "pkg/compute/device/...", "pkg/compute/forward", "pkg/compute/kvcache", "pkg/compute/model", "pkg/compute/safetensors", "pkg/policy/cost", "pkg/policy/meter", "pkg/policy/residency", "pkg/policy/unit", "pgregory.net/rapid",
 			"golang.org/x/sys/...", "gopkg.in/yaml.v3",
 		},
 		Reason: "a device holds and computes what it is told to; who wants what, and why, is decided above it",

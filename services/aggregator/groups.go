@@ -38,6 +38,7 @@ type group struct {
 	have   int       // of them, have arrived, in sums or alone
 	x      []float32 // (arrived, d)
 	place  []uint32  // row·k + slot of each, or the place of its row's sum
+	took   []float32 // of memory, by row; none: nothing was metered
 	seen   []uint64  // a bit a slot
 	began  time.Time
 	times                // of what has arrived
@@ -60,7 +61,7 @@ func (g *group) mark(from, to int) (n int) {
 const groupBytes = 512
 
 func (g *group) size() int {
-	return groupBytes + 4*cap(g.x) + 4*cap(g.place) + 8*cap(g.seen) + len(g.awaits) + functionBytes*cap(g.functions) + len(g.fates.GetCodes())
+	return groupBytes + 4*cap(g.x) + 4*cap(g.place) + 4*cap(g.took) + 8*cap(g.seen) + len(g.awaits) + functionBytes*cap(g.functions) + 4*g.cold + len(g.fates.GetCodes())
 }
 
 // outcome says what a partial did.
@@ -129,7 +130,7 @@ func (gs *groups) openGroup(id groupID, p *pb.Partial, now time.Time) *group {
 	g, places := gs.reuse(), int(p.Key.Rows)*gs.shape.TopK
 	g.id, g.key, g.awaits, g.began = id, p.Key, p.Awaits, now
 	g.wanted, g.have = g.awaits.Count(places), 0
-	g.x, g.place, g.times = g.x[:0], g.place[:0], times{functions: g.functions[:0]}
+	g.x, g.place, g.took, g.times = g.x[:0], g.place[:0], g.took[:0], times{functions: g.functions[:0]}
 	g.seen = tensor.Resize(g.seen, (places+63)/64)
 	clear(g.seen)
 	gs.open[id] = g
@@ -162,6 +163,9 @@ func (gs *groups) fill(g *group, p *pb.Partial, n int) (fresh bool, err error) {
 		g.have += slots
 		g.place = append(g.place, place)
 		g.x = append(g.x, gs.row[i*d:(i+1)*d]...)
+		if len(p.ByteSeconds) > 0 {
+			g.charge(gs.rowOf(g, place), p.ByteSeconds[i])
+		}
 	}
 	if fresh {
 		g.times.add(p)
@@ -169,6 +173,23 @@ func (gs *groups) fill(g *group, p *pb.Partial, n int) (fresh bool, err error) {
 	gs.bytes += g.size() - g.bytes
 	g.bytes = g.size()
 	return fresh, nil
+}
+
+// charge adds what a place took of memory to its row.
+func (g *group) charge(row int, byteSeconds float32) {
+	if len(g.took) == 0 {
+		g.took = tensor.Resize(g.took, int(g.key.Rows))
+		clear(g.took)
+	}
+	g.took[row] += byteSeconds
+}
+
+// rowOf is the row of a place.
+func (gs *groups) rowOf(g *group, place uint32) int {
+	if row, sum := gs.shape.SummedRow(int(g.key.Rows), place); sum {
+		return row
+	}
+	return gs.shape.Row(place)
 }
 
 // claim marks the slots of a place, and says how many are new. A row's sum is of use while

@@ -195,12 +195,12 @@ func (s *Service) add(p *pb.Partial) (*pb.Block, error) {
 		return nil, nil
 	}
 	s.sum = s.groups.sum(g, s.sum)
-	gate, fates, functions, wait := g.gate, g.fates, slices.Clone(g.functions), s.last.Sub(g.began)
+	gate, fates, functions, took, wait := g.gate, g.fates, slices.Clone(g.functions), slices.Clone(g.took), s.last.Sub(g.began)
 	s.groups.release(g)
 	s.presence.Add("groups_total", 1)
 	// The tensor is encoded into a buffer of its own: it is sent after the lock is gone.
 	return &pb.Block{
 		Key: p.Key, Tensor: tensor.Encode(s.d.Wire, s.sum, s.d.Model.Spec.Hidden, nil),
-		Gate: gate, Functions: functions, WaitNs: uint64(max(0, wait)), Fates: fates,
+		Gate: gate, Functions: functions, WaitNs: uint64(max(0, wait)), Fates: fates, ByteSeconds: took,
 	}, nil
 }

@@ -7,6 +7,7 @@ import pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 type times struct {
 	gate      *pb.GateTime
 	functions []*pb.FunctionTime
+	cold      int       // rows that waited for cold functions
 	fates     *pb.Fates // nil: all slots had their own experts
 }
 
@@ -22,5 +23,6 @@ func (t *times) add(p *pb.Partial) {
 	}
 	if p.Function != nil {
 		t.functions = append(t.functions, p.Function)
+		t.cold += len(p.Function.ColdRows)
 	}
 }

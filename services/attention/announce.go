@@ -33,6 +33,7 @@ func (r *remote) begin(ctx context.Context, runs []*pb.Run, stamp *pb.Stamp, end
 	r.mu.Lock() // a late block may ask which step it is
 	r.pass = next
 	r.fates.begin(countRows(runs))
+	r.costs.begin(countRows(runs))
 	r.mu.Unlock()
 	err := r.announce(ctx, &pb.Step{
 		Version: schemas.Version, Model: r.identity.Model, Owner: r.owner, Epoch: r.epoch,

@@ -83,14 +83,14 @@ func (f *stepFates) of(first, rows int) *pb.Fates {
 	return out
 }
 
-// tellFates gives the parts of a microbatch what became of their rows.
-func (r *remote) tellFates(mb *microbatch) {
+// tellRows gives the parts of a microbatch what became of their rows, and what they cost.
+func (r *remote) tellRows(mb *microbatch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	first := 0
 	for i := range mb.parts {
 		p := &mb.parts[i]
-		p.fates = r.fates.of(first, p.rows)
+		p.fates, p.cost = r.fates.of(first, p.rows), r.costs.of(first, p.rows)
 		first += p.rows
 	}
 }

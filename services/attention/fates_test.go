@@ -25,7 +25,7 @@ func TestStepFates(t *testing.T) {
 	mb := &microbatch{parts: []part{partOf(1, 1, 1, 1), partOf(5, 0, 0, 5)}}
 	r.begin(t.Context(), runsOf(mb), nil, time.Time{})
 	checkLayer(t, r, 6)
-	r.tellFates(mb)
+	r.tellRows(mb)
 	if mb.parts[0].fates != nil {
 		t.Errorf("the first row has %v", mb.parts[0].fates)
 	}
@@ -39,7 +39,7 @@ func TestStepFates(t *testing.T) {
 	r.begin(t.Context(), runsOf(mb), nil, time.Time{})
 	y.fault = nil
 	checkLayer(t, r, 6)
-	if r.tellFates(mb); mb.parts[1].fates != nil {
+	if r.tellRows(mb); mb.parts[1].fates != nil {
 		t.Errorf("the next step has %v", mb.parts[1].fates)
 	}
 }

@@ -1,6 +1,7 @@
 package attention
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -49,6 +50,7 @@ type remote struct {
 	layers  []ledger.Layer // of the step
 	each    []ledger.Function
 	fates   stepFates
+	costs   stepCosts
 	whole   chan struct{}
 	hurried chan struct{}
 	// declined: who got the newest attempt leaves it to others.
@@ -305,7 +307,7 @@ func (r *remote) fill(p *rowsPart, b *pb.Block) error {
 		r.failure, r.missing = b.Error, 0
 		return nil
 	}
-	if err := r.fates.check(p, b.Fates); err != nil {
+	if err := cmp.Or(r.fates.check(p, b.Fates), checkCosts(p, b)); err != nil {
 		return err
 	}
 	if err := tensor.Decode(r.out[p.first*r.d:(p.first+p.rows)*r.d], b.Tensor, r.d); err != nil {
@@ -315,6 +317,7 @@ func (r *remote) fill(p *rowsPart, b *pb.Block) error {
 		r.each = ledger.Each(r.each, time.Since(r.issued[0]), b, p.rows*r.topK)
 	}
 	r.fates.take(r.layer, p, len(r.x)/r.d, b.Fates)
+	r.costs.take(p, len(r.x)/r.d, b)
 	p.arrived = true
 	r.missing--
 	return nil

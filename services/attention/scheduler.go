@@ -232,6 +232,7 @@ func errorEnd(code, message string) *pb.Terminal {
 func (d *scheduler) advance(p *part) {
 	s := p.s
 	s.fates.add(s, p)
+	s.cost.add(p.cost)
 	s.done += p.rows
 	s.doubtful = s.doubtful && len(p.scores)+len(p.choices) == 0
 	for i := 0; i < len(p.scores) && s.end == nil; i++ {
@@ -244,7 +245,7 @@ func (d *scheduler) advance(p *part) {
 			d.stats.answers(s)
 		}
 		token := s.take(p.choices[i])
-		token.Fates = s.fates.give()
+		token.Fates, token.Cost = s.fates.give(), s.cost.record()
 		d.append(s, &pb.Record{Kind: &pb.Record_Token{Token: token}})
 	}
 	if s.end == nil && s.pending() == 0 {
@@ -278,7 +279,7 @@ func (d *scheduler) append(s *sequence, r *pb.Record) bool {
 // finish queues the terminal record. The work is acknowledged when the record
 // is in the log (see admit.go).
 func (d *scheduler) finish(s *sequence) {
-	s.end.Timings = s.timings(d.now())
+	s.end.Timings, s.end.Cost = s.timings(d.now()), s.cost.record()
 	d.append(s, &pb.Record{Kind: &pb.Record_Terminal{Terminal: s.end}})
 	d.close(s)
 }

@@ -48,6 +48,7 @@ type sequence struct {
 	end   *pb.Terminal
 
 	fates logFates // of rows since the newest token
+	cost  cost     // of all its rows, those of owners before included
 
 	traceparent string    // empty: not sampled
 	accepted    time.Time // this host's clock, corrected by the log's timestamps
@@ -120,6 +121,7 @@ func (s *sequence) restore(history []tokenlog.Entry, now time.Time) {
 				s.first = local(e.Time)
 			}
 			s.ids = append(s.ids, k.Token.Id)
+			s.cost = costOf(k.Token.Cost)
 			s.finishIfLast(k.Token)
 		}
 	}

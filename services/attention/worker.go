@@ -39,6 +39,7 @@ type part struct {
 	choices []sampling.Choice
 	scores  []*pb.Score
 	fates   *pb.Fates // of its rows; nil: all slots had their own experts
+	cost    cost      // of its rows
 }
 
 // shares are what each sequence had of the microbatch.
@@ -154,7 +155,7 @@ func (w *worker) compute(ctx context.Context, mb *microbatch) error {
 		return err
 	}
 	mb.heads = time.Since(began) - mb.layers
-	w.remote.tellFates(mb)
+	w.remote.tellRows(mb)
 	w.stats.step(mb, &ledger.Step{Number: w.remote.step, Began: began, Rows: mb.rows, Own: w.step.Clock.Spent, Layers: w.remote.layers})
 	return nil
 }

@@ -31,6 +31,8 @@ type computer struct {
 	sum     []float32 // one of them
 	scratch forward.ExpertScratch
 	buf     []byte
+	use     device.Use
+	took    []float32 // of memory, by place of the partial
 }
 
 // computers are shared by a host's functions: they are as many as compute at
@@ -119,7 +121,9 @@ func (c *computer) compute(d *pb.Dispatch, took *pb.FunctionTime) (*pb.Partial, 
 	}
 	routed := forward.Routed{Layer: int(d.Key.Layer), X: c.x, Source: c.sources(d.Place), Expert: d.Expert, Weight: d.Weight}
 	took.TransferNs += watch.Lap()
+	c.device.Begin(&c.use, routed.Layer, routed.Expert, time.Duration(took.QueueNs+took.StallNs+took.TransferNs))
 	places, out, err := c.outputs(d, routed)
+	c.device.End(&c.use)
 	if err != nil {
 		return nil, fmt.Errorf("computing rows of layer %d: %w", d.Key.Layer, err)
 	}
@@ -127,7 +131,9 @@ func (c *computer) compute(d *pb.Dispatch, took *pb.FunctionTime) (*pb.Partial, 
 	t := tensor.Encode(c.wire, out, width, c.buf)
 	c.buf = t.Data
 	took.TransferNs += watch.Lap()
-	return &pb.Partial{Key: d.Key, Place: places, Tensor: t, Awaits: d.Awaits, Gate: d.Gate, Function: took, Fates: d.Fates}, nil
+	return &pb.Partial{
+		Key: d.Key, Place: places, Tensor: t, Awaits: d.Awaits, Gate: d.Gate, Function: took, Fates: d.Fates, ByteSeconds: c.shares(len(places)),
+	}, nil
 }
 
 // sources are the tensor's rows of places, which ascend.
@@ -143,6 +149,34 @@ func (c *computer) sources(places []uint32) []uint32 {
 	return c.source
 }
 
+// shares is what each of so many places took of memory: the routed rows that it is the sum of.
+func (c *computer) shares(places int) []float32 {
+	c.took = tensor.Resize(c.took, places)
+	entries := c.use.Entries()
+	for i, at := 0, 0; i < places; i++ {
+		n, sum := 1, 0.0
+		if places < entries {
+			n = c.slots[i]
+		}
+		for ; n > 0; n-- {
+			sum += c.use.Took(at)
+			at++
+		}
+		c.took[i] = float32(sum)
+	}
+	return c.took
+}
+
+// coldRows are the token rows of places, which ascend.
+func coldRows(shape *wire.Shape, places []uint32) (rows []uint32) {
+	for _, place := range places {
+		if row := uint32(shape.Row(place)); len(rows) == 0 || rows[len(rows)-1] != row {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
 // cut makes several partials of one that is over the payload limit; the first
 // carries the times.
 func cut(p *pb.Partial, maxRows int) []*pb.Partial {
@@ -155,7 +189,7 @@ func cut(p *pb.Partial, maxRows int) []*pb.Partial {
 	for from := 0; from < n; from += maxRows {
 		to := min(from+maxRows, n)
 		out = append(out, &pb.Partial{
-			Key: p.Key, Place: p.Place[from:to], Awaits: p.Awaits,
+			Key: p.Key, Place: p.Place[from:to], Awaits: p.Awaits, ByteSeconds: p.ByteSeconds[min(from, len(p.ByteSeconds)):min(to, len(p.ByteSeconds))],
 			Tensor: &pb.Tensor{
 				Dtype: p.Tensor.Dtype, Rows: uint32(to - from), Cols: p.Tensor.Cols,
 				Data: p.Tensor.Data[from*stride : to*stride],

@@ -10,7 +10,10 @@ import (
 
 // follow lets the metrics show what the host has, until stop is called.
 func (s *Service) follow(m telemetry.HostMetrics) (stop func()) {
-	stops := []func(){m.Functions.Follow(s.byPhase), m.Memory.Follow(s.bytes), m.Loads.Follow(s.loading)}
+	stops := []func(){
+		m.Functions.Follow(s.byPhase), m.Memory.Follow(s.bytes), m.Loads.Follow(s.loading),
+		m.GigabyteSeconds.Follow(s.gigabyteSeconds), m.Taken.Follow(s.taken), m.Moved.Follow(s.moved),
+	}
 	return func() {
 		for _, stop := range stops {
 			stop()
@@ -80,6 +83,34 @@ func (s *Service) hostLoad() *pb.HostLoad {
 	return &pb.HostLoad{
 		BudgetBytes: uint64(m.Budget), UsedBytes: uint64(m.Used),
 		Warm: uint32(phases["warm"]), Kept: uint32(phases["kept"]), Cold: uint32(phases["cold"]), Warming: uint32(phases["warming"]),
-		ColdStarts: s.coldStarts, ColdStartNs: uint64(s.coldWait), Gpu: s.config.GPU.Figures(),
+		ColdStarts: s.coldStarts, ColdStartNs: uint64(s.coldWait), Gpu: s.config.GPU.Figures(), Use: s.memoryUse(),
 	}
 }
+
+// memoryUse is what experts in the device's memory have come to.
+func (s *Service) memoryUse() *pb.MemoryUse {
+	m := s.device.Metered()
+	return &pb.MemoryUse{
+		LoadingGbS: m.Loading, KeptGbS: m.Kept, ServingGbS: m.Serving, TakenGbS: m.Taken,
+		Loads: m.Loads, LoadedBytes: m.Moved, PeakBytes: m.Peak, Seconds: m.Seconds,
+	}
+}
+
+// gigabyteSeconds are those of the metrics.
+func (s *Service) gigabyteSeconds() map[string]float64 {
+	m := s.device.Metered()
+	return map[string]float64{"loading": m.Loading, "kept": m.Kept, "serving": m.Serving}
+}
+
+// moved are the bytes that were loaded, by the tier that has them.
+func (s *Service) moved() map[string]float64 {
+	return map[string]float64{deviceTier: float64(s.device.Metered().Moved)}
+}
+
+// taken are the GB·s that rows were told to have taken.
+func (s *Service) taken() map[string]float64 {
+	return map[string]float64{deviceTier: s.device.Metered().Taken}
+}
+
+// deviceTier names the one tier that hosts have.
+const deviceTier = "device"

@@ -111,6 +111,7 @@ func (f *function) urgency() int64 {
 // admission is how rows came to be computed, or not.
 type admission struct {
 	waited bool // for the experts
+	cold   bool // for a function that rows had found cold
 	stale  bool // they were computed while they waited
 }
 
@@ -134,7 +135,7 @@ func (s *Service) rouse(ctx context.Context, f *function, d *pb.Dispatch, arrive
 			return a, fmt.Errorf("function %s was dropped before it was warm", f.spec.Id)
 		}
 	}
-	if a.waited && f.want == cold {
+	if a.cold = a.waited && f.want == cold; a.cold {
 		s.coldWait += time.Since(since)
 	}
 	if a.stale = f.stale(d, arrived); !a.stale {

@@ -292,10 +292,10 @@ func (s *Service) serve(ctx context.Context, f *function, d *pb.Dispatch, arrive
 	defer span.End()
 	took.Function = f.number
 	took.TransferNs += watch.Lap()
-	return s.handle(ctx, f, d, took)
+	return s.handle(ctx, f, d, took, a.cold)
 }
 
-func (s *Service) handle(ctx context.Context, f *function, d *pb.Dispatch, took *pb.FunctionTime) error {
+func (s *Service) handle(ctx context.Context, f *function, d *pb.Dispatch, took *pb.FunctionTime, cold bool) error {
 	began := time.Now()
 	c := s.computers.take(began)
 	defer s.computers.give(c)
@@ -312,6 +312,9 @@ func (s *Service) handle(ctx context.Context, f *function, d *pb.Dispatch, took 
 	s.metrics.ExpertCompute().Observe(time.Since(began).Seconds())
 	f.count(s, d)
 	f.spent.add(took)
+	if cold {
+		took.ColdRows = coldRows(s.d.Shape, d.Place)
+	}
 	to := s.d.Subjects.Partial(d.Key.Shard)
 	d.Key.Shard, d.Key.RowSums = "", false // the partial's subject and places say it
 	limit := wire.RowsPerMessage(int(s.d.Conn.MaxPayload())-len(d.Awaits), s.d.Shape.Hidden*s.d.Wire.ElementBytes()+routingBytes)

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"cmp"
 	"math"
 
 	"google.golang.org/protobuf/proto"
@@ -18,8 +19,9 @@ type answer struct {
 	detok   detokenizer
 	stops   *tokenizer.StopMatcher
 
-	tokens   int32 // taken in
-	filled   int   // of the prompt whose places tokens fill: what has been shown
+	tokens   int32    // taken in
+	cost     *pb.Cost // of the newest token that has come; nil: nobody has told
+	filled   int      // of the prompt whose places tokens fill: what has been shown
 	last     *pb.Chunk
 	stopped  bool // by a stop string: what follows is not shown
 	finished bool
@@ -75,6 +77,7 @@ func (a *answer) score(s *pb.Score) *pb.Chunk {
 }
 
 func (a *answer) token(t *pb.Token) *pb.Chunk {
+	a.cost = cmp.Or(t.Cost, a.cost)
 	if a.stopped || t.Index != a.tokens {
 		return nil
 	}
@@ -148,11 +151,21 @@ func (a *answer) end(t *pb.Terminal) *pb.Chunk {
 	if a.accept.MixedClasses {
 		c.MixedClasses = proto.Bool(true)
 	}
-	c.Usage = &pb.Usage{PromptTokens: a.accept.PromptTokens, CompletionTokens: a.tokens}
+	c.Usage = a.usage(t)
 	if c.Timings == nil {
 		c.Timings = &pb.Timings{}
 	}
 	return c
+}
+
+// usage is what the request took. A request that was stopped by its text has had rows
+// computed behind that, too.
+func (a *answer) usage(t *pb.Terminal) *pb.Usage {
+	u := &pb.Usage{PromptTokens: a.accept.PromptTokens, CompletionTokens: a.tokens}
+	if c := cmp.Or(t.Cost, a.cost); c != nil {
+		u.ExpertGbS, u.ColdStarts = &c.ExpertGbS, &c.ColdStarts
+	}
+	return u
 }
 
 // beginning is the index of the first chunk for who asked to begin at from: who wants

@@ -159,6 +159,14 @@ func (sh *ownedShard) keep(r *served, ended bool, e tokenlog.Entry) {
 	}
 }
 
+// gigabyteSeconds are those of a request that has ended.
+func (r *served) gigabyteSeconds() float64 {
+	if r.answer == nil {
+		return 0
+	}
+	return r.answer.usage(r.chain.End()).GetExpertGbS()
+}
+
 // sweepEvery is how often a shard looks for requests whose logs have aged.
 const sweepEvery = time.Minute
 
@@ -200,6 +208,7 @@ func (sh *ownedShard) count(r *served, records []*pb.Record) {
 	}
 	if end != nil {
 		sh.s.admission.Ended(accept, end, r.claimed, r.chain.Tokens())
+		sh.s.admission.Charge(accept, r.chain.Tokens(), r.gigabyteSeconds())
 	}
 }
 

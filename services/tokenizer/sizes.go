@@ -15,7 +15,7 @@ const (
 	candidateBytes  = 16
 	jsonCandidate   = 64   // such as {"id":4294967295,"logprob":-1.17549435e-38},
 	candidatesExtra = 1    // the chosen one
-	recordRoom      = 32   // the rest of a token's or score's record
+	recordRoom      = 52   // the rest of a token's or score's record
 	logRoom         = 2048 // the records of a log that are neither
 	idBytes         = 5    // an id, or a place, of a prompt whose masks are filled
 )

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/policy/meter"
 	"github.com/switchyard/switchyard/pkg/policy/residency"
 	"github.com/switchyard/switchyard/pkg/policy/unit"
 )
@@ -30,6 +31,12 @@ type Device interface {
 	Size(id forward.ExpertID) (int64, error)
 	// Memory is the bytes of all experts.
 	Memory() Memory
+	// Begin says that a call's experts are in use from now on, for rows that came so long
+	// ago; End says that the call has ended, and what it took of memory.
+	Begin(u *Use, layer int, experts []uint32, waited time.Duration)
+	End(u *Use)
+	// Metered is what the experts in memory have come to.
+	Metered() meter.Sums
 	// Compute fills out (entries, D), entry by entry, and keeps the experts that
 	// it needs from being evicted until it returns. A row's result does not depend
 	// on the other entries. One call at a time uses s; calls with different

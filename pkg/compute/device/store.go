@@ -42,6 +42,7 @@ type Store[E any] struct {
 	settings        Settings
 	layers, experts int
 	slots           []slot[E] // (layers, experts)
+	memory          *memory
 
 	mu     sync.Mutex
 	tier   *residency.Machine
@@ -77,13 +78,14 @@ func NewStore[E any](layers, experts int, l Loader[E], s Settings) *Store[E] {
 	if s.Order == nil {
 		s.Order = residency.Newest{}
 	}
-	st := &Store[E]{loader: l, settings: s, layers: layers, experts: experts, slots: make([]slot[E], layers*experts)}
+	st := &Store[E]{loader: l, settings: s, layers: layers, experts: experts, slots: make([]slot[E], layers*experts), memory: newMemory(layers, experts)}
 	for i := range st.slots {
 		st.slots[i].id = forward.ExpertID{Layer: i / experts, Expert: i % experts}
 	}
 	st.tier = residency.New(residency.Settings{
 		Budget: s.Budget, Loads: s.Loads, Order: s.Order,
-		Busy: func(u unit.Unit) bool { return st.at(u).uses.Load() != 1 },
+		Busy:  func(u unit.Unit) bool { return st.at(u).uses.Load() != 1 },
+		Watch: st.memory.watch,
 	})
 	return st
 }

@@ -54,7 +54,28 @@ func checkMemory(m *pb.HostLoad) error {
 	case m.BudgetBytes > 0 && m.UsedBytes > m.BudgetBytes:
 		return fmt.Errorf("%w: a host that holds %d bytes of the %d that it may", ErrSample, m.UsedBytes, m.BudgetBytes)
 	}
+	if err := checkUse(m.Use); err != nil {
+		return err
+	}
 	return checkGPU(m.Gpu)
+}
+
+// maxGBs is more than any host has: a hundred terabytes for ten years.
+const maxGBs = 1e14
+
+// checkUse refuses sums of memory that cannot be; nil is no claim.
+func checkUse(u *pb.MemoryUse) error {
+	for name, v := range map[string]float64{
+		"loading": u.GetLoadingGbS(), "kept": u.GetKeptGbS(), "serving": u.GetServingGbS(), "taken": u.GetTakenGbS(), "seconds": u.GetSeconds(),
+	} {
+		if !(v >= 0 && v <= maxGBs) {
+			return fmt.Errorf("%w: a host whose sum %q of memory is %v, want 0 to %v", ErrSample, name, v, maxGBs)
+		}
+	}
+	if u.GetLoads() > maxTotal || u.GetPeakBytes() > maxTotal {
+		return fmt.Errorf("%w: a host with %d loads and %d bytes at once, want at most %d", ErrSample, u.GetLoads(), u.GetPeakBytes(), uint64(maxTotal))
+	}
+	return nil
 }
 
 // maxFigures is more than a GPU says of itself.

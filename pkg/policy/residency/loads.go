@@ -108,6 +108,7 @@ func (m *Machine) Loaded(u unit.Unit) {
 		return
 	}
 	e.phase, e.begun, e.cancelled = held, false, false
+	m.tell(e, Held)
 	if e.refs > 0 {
 		m.act(Ready, e)
 	} else {

@@ -17,6 +17,9 @@ type Settings struct {
 	// Busy, if set, says whether a held unit is in use by somebody who has no reference,
 	// so that it is not worth trying to evict it.
 	Busy func(unit.Unit) bool
+	// Watch, if set, is told when a unit's bytes are set aside (Loading), when it is held,
+	// and when they are free (Cold).
+	Watch func(u unit.Unit, bytes int64, is Phase)
 }
 
 // Machine is the state of one tier. It is not safe for concurrent use. Events that do
@@ -246,8 +249,16 @@ func (m *Machine) settle() {
 func (m *Machine) forget(e *entry) {
 	if e.reserved {
 		m.used -= e.Bytes
+		m.tell(e, Cold)
 	}
 	delete(m.entries, e.Unit)
+}
+
+// tell tells who watches what became of a unit's bytes.
+func (m *Machine) tell(e *entry, is Phase) {
+	if m.settings.Watch != nil {
+		m.settings.Watch(e.Unit, e.Bytes, is)
+	}
 }
 
 // Phase is where a unit is.

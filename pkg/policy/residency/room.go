@@ -59,6 +59,7 @@ func (m *Machine) free() int64 {
 func (m *Machine) take(e *entry) {
 	m.used += e.Bytes
 	e.reserved = true
+	m.tell(e, Loading)
 	m.enqueue(e)
 }
 
@@ -145,6 +146,7 @@ func (m *Machine) Evicted(u unit.Unit) {
 	m.leaving -= e.Bytes
 	m.used -= e.Bytes
 	e.reserved, e.phase = false, cold
+	m.tell(e, Cold)
 	if e.refs > 0 { // it is wanted again
 		m.place(e)
 	} else {

@@ -11,6 +11,11 @@ type HostMetrics struct {
 	Memory *Mirror
 	// Loads are the loads of experts that are "waiting" or "running".
 	Loads *Mirror
+	// GigabyteSeconds are what experts in memory have come to: "loading", "kept" or "serving".
+	GigabyteSeconds *Mirror
+	// Taken are those of them that rows were told to have taken, and Moved the bytes that
+	// were loaded, by tier.
+	Taken, Moved *Mirror
 	// ColdStarts counts functions that rows found cold.
 	ColdStarts prometheus.Counter
 	// ColdStart observes the seconds from such rows to a warm function.
@@ -27,9 +32,13 @@ type HostMetrics struct {
 
 func newHostMetrics() HostMetrics {
 	return HostMetrics{
-		Functions:  newMirror("host_functions", "Functions on expert hosts, by phase: warm, kept (warm, and takes no rows), cold, warming, draining or refused.", "phase"),
-		Memory:     newMirror("expert_memory_bytes", "Bytes of experts on hosts: used, and the budget where there is one.", "state"),
-		Loads:      newMirror("expert_loads", "Loads of experts that wait or run.", "state"),
+		Functions: newMirror("host_functions", "Functions on expert hosts, by phase: warm, kept (warm, and takes no rows), cold, warming, draining or refused.", "phase"),
+		Memory:    newMirror("expert_memory_bytes", "Bytes of experts on hosts: used, and the budget where there is one.", "state"),
+		Loads:     newMirror("expert_loads", "Loads of experts that wait or run.", "state"),
+		GigabyteSeconds: newCounterMirror(prometheus.Labels{"tier": "device"}, "expert_memory_gb_seconds_total",
+			"Gigabytes of experts in memory times seconds, by state: loading (from when memory was set aside for one), kept, or serving rows.", "state"),
+		Taken:      newCounterMirror(nil, "expert_taken_gb_seconds_total", "Of expert_memory_gb_seconds_total, what rows have taken; the rest was idle.", "tier"),
+		Moved:      newCounterMirror(nil, "expert_loaded_bytes_total", "Bytes of experts that were loaded.", "tier"),
 		ColdStarts: counter("cold_starts_total", "Functions that rows found cold, and that were loaded for them."),
 		ColdStart:  histogram("cold_start_seconds", "Time from the first rows for a cold function to it being warm.", loadBuckets),
 		Slow:       newMirror("slow_hosts", "Expert hosts that gates find slow, by state: avoided, or tried with a little.", "state"),
@@ -44,7 +53,7 @@ func newHostMetrics() HostMetrics {
 var loadBuckets = prometheus.ExponentialBuckets(1e-3, 4, 9)
 
 func (h HostMetrics) all() []prometheus.Collector {
-	return []prometheus.Collector{h.Functions, h.Memory, h.Loads, h.ColdStarts, h.ColdStart, h.evictions, h.loaded, h.Slow, h.quarantine, h.Hints}
+	return []prometheus.Collector{h.Functions, h.Memory, h.Loads, h.GigabyteSeconds, h.Taken, h.Moved, h.ColdStarts, h.ColdStart, h.evictions, h.loaded, h.Slow, h.quarantine, h.Hints}
 }
 
 // begin makes the counters at 0, as those of Metrics.

@@ -13,6 +13,7 @@ import (
 // tells nothing, and no gauge is there then.
 type Mirror struct {
 	desc *prometheus.Desc
+	kind prometheus.ValueType
 	thin bool // it is left out
 
 	mu    sync.Mutex
@@ -22,8 +23,17 @@ type Mirror struct {
 
 // newMirror declares gauges with one label.
 func newMirror(name, help, label string) *Mirror {
+	return mirrorOf(prometheus.GaugeValue, nil, name, help, label)
+}
+
+// newCounterMirror declares counters of one tier of memory. One begins anew with its host.
+func newCounterMirror(tier prometheus.Labels, name, help, label string) *Mirror {
+	return mirrorOf(prometheus.CounterValue, tier, name, help, label)
+}
+
+func mirrorOf(kind prometheus.ValueType, always prometheus.Labels, name, help, label string) *Mirror {
 	return &Mirror{
-		desc:  prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, []string{label}, nil),
+		desc: prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, []string{label}, always), kind: kind,
 		reads: map[int]func() map[string]float64{},
 	}
 }
@@ -61,6 +71,6 @@ func (m *Mirror) Collect(out chan<- prometheus.Metric) {
 		}
 	}
 	for value, v := range sums {
-		out <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, v, value)
+		out <- prometheus.MustNewConstMetric(m.desc, m.kind, v, value)
 	}
 }

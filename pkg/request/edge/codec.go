@@ -188,6 +188,8 @@ const (
 	headerFinishReason = "Switchyard-Finish-Reason"
 	headerPrompt       = "Switchyard-Prompt-Tokens"
 	headerCompletion   = "Switchyard-Completion-Tokens"
+	headerExpertGBs    = "Switchyard-Expert-Gb-S"
+	headerColdStarts   = "Switchyard-Cold-Starts"
 	headerSeed         = "Switchyard-Seed"
 	headerQueue        = "Switchyard-Queue-Seconds"
 	headerTTFT         = "Switchyard-Ttft-Seconds"
@@ -223,6 +225,10 @@ func lastHeaders(index string, c *pb.Chunk) nats.Header {
 		headerQueue:        seconds(c.GetTimings().GetQueue()),
 		headerTTFT:         seconds(c.GetTimings().GetTtft()),
 		headerTotal:        seconds(c.GetTimings().GetTotal()),
+	}
+	if u := c.GetUsage(); u != nil && u.ExpertGbS != nil {
+		h[headerExpertGBs] = []string{strconv.FormatFloat(u.GetExpertGbS(), 'g', -1, 64)}
+		h[headerColdStarts] = []string{strconv.FormatUint(uint64(u.GetColdStarts()), 10)}
 	}
 	if c.GetMixedClasses() {
 		h[headerMixed] = []string{"true"}

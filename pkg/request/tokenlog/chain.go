@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -201,6 +202,8 @@ func (c *Chain) checkToken(epoch uint64, t *pb.Token) error {
 		return err
 	}
 	switch {
+	case !isCost(t.Cost):
+		return fmt.Errorf("token %d has cost %v GB·s, want 0 or more", t.Index, t.Cost.ExpertGbS)
 	case int64(t.Id) >= int64(c.rules.Vocab):
 		return fmt.Errorf("token id %d is outside the vocabulary of %d", t.Id, c.rules.Vocab)
 	case c.last || t.Index >= c.accept.MaxTokens:
@@ -234,6 +237,9 @@ func (c *Chain) checkScore(epoch uint64, s *pb.Score) error {
 // checkTerminal takes an end also where the acceptance is gone, or another kind's: such a
 // log shall end, too. An answer that calls itself complete must be, as far as is known here.
 func (c *Chain) checkTerminal(t *pb.Terminal) error {
+	if !isCost(t.GetCost()) {
+		return fmt.Errorf("an end with cost %v GB·s, want 0 or more", t.Cost.ExpertGbS)
+	}
 	switch t.GetFinishReason() {
 	case "stop", "cancelled":
 	case "error":
@@ -253,6 +259,9 @@ func (c *Chain) checkTerminal(t *pb.Terminal) error {
 	}
 	return nil
 }
+
+// isCost says whether what a request took of memory can be; nil is nothing.
+func isCost(c *pb.Cost) bool { return c.GetExpertGbS() >= 0 && c.GetExpertGbS() <= math.MaxFloat64 }
 
 func (c *Chain) add(r *pb.Record) {
 	switch k := r.Kind.(type) {

@@ -51,6 +51,9 @@ func (p *Packer) token(t *pb.Token) {
 	p.packed.TokenIds = append(p.packed.TokenIds, t.Id)
 	p.packed.Stop = t.Stop
 	p.size += 5
+	if t.Cost != nil {
+		p.packed.Cost = t.Cost
+	}
 	if len(t.Fates) > 0 {
 		of := &pb.TokenFates{Index: t.Index, Fates: t.Fates}
 		p.packed.Fates = append(p.packed.Fates, of)
@@ -87,6 +90,9 @@ func unfold(p *pb.Packed) []*pb.Record {
 	}
 	for i, id := range p.TokenIds {
 		t := &pb.Token{Index: int32(i), Id: id, Stop: p.Stop && i == len(p.TokenIds)-1, Fates: fates[int32(i)]}
+		if i == len(p.TokenIds)-1 {
+			t.Cost = p.Cost
+		}
 		if i < len(p.Logprobs) {
 			t.Logprobs = p.Logprobs[i]
 		}

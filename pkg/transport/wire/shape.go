@@ -152,5 +152,8 @@ func (s *Shape) CheckPartial(p *pb.Partial) (rows int, err error) {
 	if err := s.CheckFates(p.Key, p.Fates); err != nil {
 		return 0, err
 	}
+	if err := checkPartialCost(p); err != nil {
+		return 0, err
+	}
 	return rows, s.checkOutputs(p)
 }

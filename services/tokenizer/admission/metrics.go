@@ -8,6 +8,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
 // The quotas that a refusal can be for, as metrics name them.
@@ -146,6 +147,13 @@ func (a *Admission) Follow() (stop func()) {
 			stop()
 		}
 	}
+}
+
+// Charge counts for its tenant what a request took that has ended: its tokens, and GB·s of
+// experts' memory.
+func (a *Admission) Charge(accept *pb.Accept, tokens int32, gigabyteSeconds float64) {
+	tenant := a.quotas.label(schemas.FlowOf(accept).Tenant)
+	a.metrics.Tenants.Ended(tenant, int(accept.GetPromptTokens()), int(tokens), gigabyteSeconds)
 }
 
 // quotaRefused counts a request that its tenant's quota refused.

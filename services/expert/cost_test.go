@@ -1,0 +1,59 @@
+package expert
+
+import (
+	"math"
+	"testing"
+
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// What places took is together what the device says, as sums and as slots.
+func TestShares(t *testing.T) {
+	c, sum := newComputer(t, tensor.BF16), 0.0
+	for _, tc := range []struct {
+		name    string
+		sums    bool
+		experts []uint32
+	}{
+		{"slots", false, []uint32{0, 1, 2, 1, 1, 0}},
+		{"sums", true, []uint32{0, 1, 2, 1, 1, 0}},
+		{"a sum and a slot", true, []uint32{0, 1, 2}},
+	} {
+		d := dispatch(tensor.BF16, c.shape.Hidden, tc.experts...)
+		d.Key.Rows, d.Awaits, d.Key.RowSums = 4, []byte{0b00111111}, tc.sums
+		p, err := c.compute(d, &pb.FunctionTime{})
+		if err != nil {
+			t.Fatal(tc.name, err)
+		}
+		if len(p.ByteSeconds) != len(p.Place) {
+			t.Fatalf("%s: %d places, %d numbers", tc.name, len(p.Place), len(p.ByteSeconds))
+		}
+		for _, took := range p.ByteSeconds {
+			if !(took > 0) {
+				t.Errorf("%s: a place took %v", tc.name, took)
+			}
+			sum += float64(took)
+		}
+	}
+	if taken := c.device.Metered().Taken * 1e9; math.Abs(sum-taken) > 1e-5*taken {
+		t.Errorf("places took %v, the device says %v", sum, taken)
+	}
+}
+
+// What is cut has all of it, once.
+func TestCutShares(t *testing.T) {
+	p := &pb.Partial{Place: []uint32{0, 1, 2}, ByteSeconds: []float32{1, 2, 4}, Tensor: &pb.Tensor{Data: make([]byte, 6)}}
+	sum := float32(0)
+	for _, part := range cut(p, 2) {
+		if len(part.ByteSeconds) != len(part.Place) {
+			t.Errorf("%v", part)
+		}
+		for _, x := range part.ByteSeconds {
+			sum += x
+		}
+	}
+	if sum != 7 {
+		t.Errorf("%v", sum)
+	}
+}
