@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/switchyard/switchyard/pkg/policy/copies"
 	"github.com/switchyard/switchyard/pkg/policy/cost"
 	"github.com/switchyard/switchyard/pkg/policy/divide"
 	"github.com/switchyard/switchyard/pkg/policy/meter"
@@ -65,7 +64,7 @@ func newEngine(from Source, s Settings, p Policy) *engine {
 	e := &engine{
 		Settings: s, policy: p, work: from, layers: make([]layer, s.Model.Layers), links: make([]float64, s.Hosts),
 		takes: s.Model.Profile.Compute(), rows: make([]int, s.Hosts), busy: make([]float64, s.Hosts), waits: make([]float64, s.Hosts), wrong: newForecast(s), trust: newTrust(s),
-		divider: divide.New(s.takes(), s.Model.Profile.ExpertBytes.Value, s.Hosts),
+		divider: s.divider(),
 		meter:   meter.New(s.Model.Layers),
 		result:  Result{Policy: p.Name},
 	}
@@ -242,7 +241,7 @@ func (e *engine) apply(y *layer, p world.Placement, loads []float64) {
 	for _, r := range p.Replicas {
 		if at := y.find(r.Unit, r.Host); at >= 0 {
 			y.replicas[at].wanted = true
-			if loads[r.Unit] > 0 && (!e.policy.Divides || copies.Home(r.Unit, e.Hosts) == r.Host) {
+			if loads[r.Unit] > 0 && (!e.policy.Divides || divide.Home(r.Unit, e.Hosts) == r.Host) {
 				y.replicas[at].used = e.now
 			}
 		} else if (loads[r.Unit] > 0 || y.resident(r.Unit)) && e.up(r.Host) {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/switchyard/switchyard/pkg/policy/copies"
 	"github.com/switchyard/switchyard/pkg/policy/divide"
 	"github.com/switchyard/switchyard/pkg/policy/meter"
 	"github.com/switchyard/switchyard/pkg/policy/residency"
@@ -65,7 +64,7 @@ func (e *engine) on(y *layer, expert int) []int {
 		e.places = append(e.places, y.replicas[at].host)
 	}
 	on := e.places[first:len(e.places):len(e.places)]
-	if at := slices.Index(on, copies.Home(expert, e.Hosts)); at > 0 {
+	if at := slices.Index(on, divide.Home(expert, e.Hosts)); at > 0 {
 		on[0], on[at] = on[at], on[0]
 	}
 	return on

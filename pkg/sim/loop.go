@@ -6,6 +6,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/policy/elastic"
+	"github.com/switchyard/switchyard/pkg/policy/registry"
 	"github.com/switchyard/switchyard/pkg/policy/world"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -19,6 +20,10 @@ func Loop(s Settings, scaling elastic.Settings) (Policy, error) {
 	for l := range s.Model.Layers {
 		m.MoELayers = append(m.MoELayers, l)
 	}
+	chosen, err := registry.Choose(scaling.Scaling, registry.Live)
+	if err != nil {
+		return Policy{}, err
+	}
 	takes := s.believed().Compute()
 	scaling.Takes = &takes
 	core, err := elastic.New(scaling, m)
@@ -31,7 +36,7 @@ func Loop(s Settings, scaling elastic.Settings) (Policy, error) {
 	for h := range s.Hosts {
 		y.known.Hosts = append(y.known.Hosts, plan.Host{ID: hostID(h), Budget: uint64(s.Model.Profile.Memory())})
 	}
-	return Policy{Name: scaling.Scaling, Decide: y.decide, Every: elastic.Cadence}, y.plan(0) // the first plan is the static one
+	return Policy{Name: scaling.Scaling, Decide: y.decide, Every: elastic.Cadence, Divides: chosen.Divides}, y.plan(0) // the first plan is the static one
 }
 
 // loop is a scaler's core and the plan in force.

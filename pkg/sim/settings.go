@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
+	"github.com/switchyard/switchyard/pkg/policy/divide"
 )
 
 // Settings are what policies run on; each has a default in Defaults.
@@ -24,6 +25,9 @@ type Settings struct {
 	Accuracy []float64
 	// KeepAlive are the seconds that a replica without rows stays in memory.
 	KeepAlive float64
+	// Division is what gates divide rows by, of policies that divide them by what accesses
+	// take; nil: what the policy decides by.
+	Division *divide.Takes
 	// Apart says that each replica's rows are a call of their own, as where each expert
 	// is a function; else a host computes a layer in one call.
 	Apart bool
@@ -55,6 +59,14 @@ func Defaults(m Model) Settings {
 		Other:     0.5e-3,                                       // assumed: attention of a step on its own devices
 		Predict:   0.2e-3,                                       // §6.6: "below 0.2 ms per layer"
 	}
+}
+
+// divider divides rows as gates do.
+func (s Settings) divider() *divide.Divider {
+	if s.Division != nil {
+		return divide.New(s.Division.Device(1), 1, s.Hosts)
+	}
+	return divide.New(s.takes(), s.Model.Profile.ExpertBytes.Value, s.Hosts)
 }
 
 // believed is the profile that policies decide by.

@@ -19,6 +19,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/control/loads"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/policy/divide"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
@@ -111,6 +112,9 @@ func newOn(on device.Device, d *deployment.Deployment, c Config) *Service {
 		s.presence.SetBudget(uint64(on.Memory().Budget))
 	}
 	s.presence.Device, s.presence.ExpertBytes = on.Name(), s.expertBytes
+	if c.Profile != nil {
+		s.presence.Access = plan.Access(divide.TakesOf(c.Profile.Compute(), float64(s.expertBytes), 0))
+	}
 	s.presence.Fill, s.presence.Stuck, s.presence.Trouble = s.fill, s.stuck, s.cold
 	return s
 }

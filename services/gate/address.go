@@ -26,8 +26,6 @@ type addresses struct {
 	heard  map[string]bool
 	order  []string
 	states map[string]quarantine.State
-	// named are the hosts of the functions that are addressed by name.
-	named map[string][]string
 }
 
 // roster is members.Roster's part that addressing needs.
@@ -39,14 +37,14 @@ type roster interface {
 
 // choose decides for the rows of a key.
 func (a *addresses) choose(key *pb.Key) {
-	a.key, a.heard, a.order, a.named = key, nil, nil, nil
+	a.key, a.heard, a.order = key, nil, nil
 	if key.Attempt > 0 {
 		a.hosts.Doubt()
 	}
 	if a.steady, a.states = a.hosts.Steady(), a.slow(); a.steady && a.states == nil {
 		return
 	}
-	a.heard, a.named = map[string]bool{}, map[string][]string{}
+	a.heard = map[string]bool{}
 	for _, m := range a.hosts.Heard() {
 		if a.heard[m.Id] = !m.Draining; !m.Draining {
 			a.order = append(a.order, m.Id)
@@ -55,14 +53,12 @@ func (a *addresses) choose(key *pb.Key) {
 	slices.Sort(a.order)
 }
 
-// parts is into how many messages a function's rows are split: one for each host
-// that gets some.
-func (a *addresses) parts(t *plan.Target) int {
+// ways is how a function's rows go to its hosts: evenly, a message to each that gets some.
+func (a *addresses) ways(t *plan.Target) ways {
 	if to := a.byName(t); len(to) > 0 {
-		a.named[t.Id] = to
-		return len(to)
+		return ways{parts: len(to), hosts: to}
 	}
-	return max(1, len(t.Hosts))
+	return ways{parts: max(1, len(t.Hosts))}
 }
 
 // byName are the hosts that get a function's rows by name; none if its group does.
@@ -152,9 +148,9 @@ func first(ids []string) []string { return ids[:min(1, len(ids))] }
 
 // address names the function in a message to a host, and returns the subject.
 func (a *addresses) address(out outgoing) string {
-	if hosts := a.named[out.function]; out.part < len(hosts) {
+	if out.host != "" {
 		out.Function = out.function
-		return a.subjects.Host(hosts[out.part])
+		return a.subjects.Host(out.host)
 	}
 	return a.subjects.Expert(int(a.key.Layer), out.function)
 }

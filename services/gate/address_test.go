@@ -33,6 +33,18 @@ func at(hosts ...string) *plan.Target {
 	return &plan.Target{Function: &pb.Function{Id: "f"}, Hosts: hosts}
 }
 
+// outgoings are messages of function f, one for each part.
+func outgoings(w ways) (all []outgoing) {
+	for part := range w.parts {
+		out := outgoing{Dispatch: &pb.Dispatch{}, function: "f"}
+		if part < len(w.hosts) {
+			out.host = w.hosts[part]
+		}
+		all = append(all, out)
+	}
+	return all
+}
+
 func slow(states map[string]quarantine.State) func() map[string]quarantine.State {
 	return func() map[string]quarantine.State { return states }
 }
@@ -85,8 +97,7 @@ func TestAddresses(t *testing.T) {
 		a := addresses{subjects: schemas.NewSubjects("yard", "demo"), hosts: &fakeRoster{steady: tc.steady, heard: tc.heard}, slow: slow(tc.slow)}
 		a.choose(&pb.Key{Layer: 2, Attempt: tc.attempt})
 		var got []string
-		for part := range a.parts(at(tc.hosts...)) {
-			out := outgoing{&pb.Dispatch{}, "f", part}
+		for _, out := range outgoings(a.ways(at(tc.hosts...))) {
 			to := a.address(out)
 			if named := out.Function == "f"; named != (to != group) {
 				t.Errorf("%s: function %q in a message to %s", tc.name, out.Function, to)
@@ -104,11 +115,10 @@ func TestAddressesForget(t *testing.T) {
 	hosts := &fakeRoster{heard: live("a")}
 	a := addresses{hosts: hosts, slow: slow(nil)}
 	a.choose(&pb.Key{})
-	a.parts(at("a", "b"))
+	a.ways(at("a", "b"))
 	hosts.steady = true
 	a.choose(&pb.Key{Layer: 1})
-	a.parts(at("a", "b"))
-	if got := a.address(outgoing{&pb.Dispatch{}, "f", 0}); got != a.subjects.Expert(1, "f") {
+	if got := a.address(outgoings(a.ways(at("a", "b")))[0]); got != a.subjects.Expert(1, "f") {
 		t.Errorf("sent to %s", got)
 	}
 }
@@ -122,8 +132,8 @@ func TestTried(t *testing.T) {
 	times := 0
 	for step := range uint64(8 * triedOnce) {
 		a.choose(&pb.Key{Layer: 2, Step: step})
-		for part := range a.parts(at("a", "b")) {
-			if a.address(outgoing{&pb.Dispatch{}, "f", part}) == a.subjects.Host("b") {
+		for _, out := range outgoings(a.ways(at("a", "b"))) {
+			if a.address(out) == a.subjects.Host("b") {
 				times++
 			}
 		}

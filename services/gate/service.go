@@ -47,6 +47,7 @@ type Service struct {
 	mu     sync.Mutex
 	routes forward.Routes
 	split  *splitter
+	divide *division
 	to     addresses
 	traces planTraces
 	x      []float32
@@ -59,7 +60,7 @@ const inFlight = 64
 func New(d *deployment.Deployment, c Config) *Service {
 	id := d.ReplicaID("gate")
 	s := &Service{
-		d: d, config: c, id: id, presence: d.NewPresence(id, "gate"), split: newSplitter(d.Model.Spec.Hidden), traces: planTraces{}, late: wire.Lateness{Shape: d.Shape},
+		d: d, config: c, id: id, presence: d.NewPresence(id, "gate"), split: newSplitter(d.Model.Spec.Hidden), divide: newDivision(), traces: planTraces{}, late: wire.Lateness{Shape: d.Shape},
 		tracer: d.Telemetry.Tracer("gate", id), metrics: d.Telemetry.Metrics, loads: newLoadMeter(d, id),
 		slow: newSlowHosts(d.Logger, d.Telemetry.Metrics.Hosts),
 	}
@@ -186,7 +187,7 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 		return fmt.Errorf("layer %d has no plan yet", h.Key.Layer)
 	}
 	s.to.choose(h.Key)
-	all := s.split.split(h, &s.routes, to, s.to.parts)
+	all := s.split.split(h, &s.routes, to, s.divide.ways(&s.to, to, &s.routes))
 	s.traces.describe(span, int(h.Key.Layer), to, len(all))
 	took.ComputeNs += watch.Lap()
 	err := s.dispatch(ctx, h, all, took)

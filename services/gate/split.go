@@ -24,37 +24,41 @@ type splitter struct {
 	routed int // rows and slots in all shares
 }
 
-// spread deals a function's rows out to its parts in turn: no part gets two
-// rows more than another.
-type spread struct {
-	parts int // 0: not asked for yet
-	first int // of its places in shares
-	rows  int // so far
-	last  int // the newest row
+// ways is how a function's rows go to its hosts.
+type ways struct {
+	parts int      // messages at most; 0: not asked for yet
+	hosts []string // of each part, by name; none: all go to the function's group
+	rows  []int    // of each part, in the rows' order; none: they are dealt in turn, so that no part gets two more than another
 }
 
-// outgoing is a dispatch and which part of its function's rows it has.
+// spread deals a function's rows out to its parts.
+type spread struct {
+	ways
+	first int // of its places in shares
+	taken int // rows so far: in all, or of part at
+	last  int // the newest row
+	at    int // the part whose turn it is
+}
+
+// outgoing is a dispatch, of which function's rows, and the host that gets it by name;
+// empty: the function's group does.
 type outgoing struct {
 	*pb.Dispatch
-	function string
-	part     int
+	function, host string
 }
 
 // share is the routing of one message under construction.
 type share struct {
-	dispatch *pb.Dispatch
-	function string
-	part     int
-	rows     []int32 // token rows in the tensor, in order
+	outgoing
+	rows []int32 // token rows in the tensor, in order
 }
 
 func newSplitter(d int) *splitter { return &splitter{d: d} }
 
-// split makes the dispatches of hidden rows. parts says into how many messages a
-// function's rows are split: as many as it has warm replicas; it is called once a
-// function. A token row goes into a message once, whatever number of its experts
-// are there.
-func (s *splitter) split(h *pb.Hidden, routes *forward.Routes, to *plan.Routes, parts func(*plan.Target) int) []outgoing {
+// split makes the dispatches of hidden rows. of says how a function's rows, by its place
+// among the targets, go to its hosts; it is called once a function. A token row goes into a
+// message once, whatever number of its experts are there.
+func (s *splitter) split(h *pb.Hidden, routes *forward.Routes, to *plan.Routes, of func(int) ways) []outgoing {
 	s.begin(len(to.Targets))
 	for row := range routes.Rows() {
 		for slot := range routes.K {
@@ -63,11 +67,11 @@ func (s *splitter) split(h *pb.Hidden, routes *forward.Routes, to *plan.Routes, 
 				continue
 			}
 			f := to.Of(routes.Expert[at])
-			fn, sp := &to.Targets[f], &s.spreads[f]
+			sp := &s.spreads[f]
 			if sp.parts == 0 {
-				s.open(sp, max(1, parts(fn)))
+				s.open(sp, of(f))
 			}
-			sh := s.share(sp, sp.part(row), h.Key, fn.Id)
+			sh := s.share(sp, sp.part(row), h.Key, to.Targets[f].Id)
 			sh.add(int32(row), at, routes.Expert[at], routes.Weight[at])
 			s.routed++
 		}
@@ -82,9 +86,10 @@ func (s *splitter) begin(functions int) {
 }
 
 // open makes places for the parts of a function whose first row has come.
-func (s *splitter) open(sp *spread, parts int) {
-	*sp = spread{parts: parts, first: len(s.shares), last: -1}
-	for range parts {
+func (s *splitter) open(sp *spread, w ways) {
+	w.parts = max(1, w.parts)
+	*sp = spread{ways: w, first: len(s.shares), last: -1}
+	for range w.parts {
 		s.shares = append(s.shares, nil)
 	}
 }
@@ -108,15 +113,29 @@ func (s *splitter) awaits(routes *forward.Routes) wire.Awaits {
 func (s *spread) part(row int) int {
 	if row != s.last {
 		s.last = row
-		s.rows++
+		s.turn()
 	}
-	return (s.rows - 1) % s.parts
+	return s.at
+}
+
+// turn moves on to the part that gets the next row.
+func (s *spread) turn() {
+	switch {
+	case s.rows == nil:
+		s.at = s.taken % s.parts
+	case s.taken == s.rows[s.at]:
+		s.at, s.taken = s.at+1, 0
+	}
+	s.taken++
 }
 
 func (s *splitter) share(of *spread, part int, key *pb.Key, function string) *share {
 	at := &s.shares[of.first+part]
 	if *at == nil {
-		*at = &share{function: function, part: part, dispatch: &pb.Dispatch{Key: key}}
+		*at = &share{outgoing: outgoing{Dispatch: &pb.Dispatch{Key: key}, function: function}}
+		if part < len(of.hosts) {
+			(*at).host = of.hosts[part]
+		}
 		s.order = append(s.order, *at)
 	}
 	return *at
@@ -126,7 +145,7 @@ func (sh *share) add(row int32, place int, expert int32, weight float32) {
 	if n := len(sh.rows); n == 0 || row != sh.rows[n-1] {
 		sh.rows = append(sh.rows, row)
 	}
-	d := sh.dispatch
+	d := sh.Dispatch
 	d.Place = append(d.Place, uint32(place))
 	d.Expert = append(d.Expert, uint32(expert))
 	d.Weight = append(d.Weight, weight)
@@ -136,11 +155,11 @@ func (sh *share) add(row int32, place int, expert int32, weight float32) {
 func (s *splitter) finish(t *pb.Tensor, awaits wire.Awaits) []outgoing {
 	stride := len(t.Data) / int(t.Rows)
 	for _, sh := range s.order {
-		sh.dispatch.Tensor, sh.dispatch.Awaits = t, awaits
+		sh.Tensor, sh.Awaits = t, awaits
 		if len(sh.rows) < int(t.Rows) {
-			sh.dispatch.Tensor = cut(t, sh.rows, stride)
+			sh.Tensor = cut(t, sh.rows, stride)
 		}
-		s.out = append(s.out, outgoing{sh.dispatch, sh.function, sh.part})
+		s.out = append(s.out, sh.outgoing)
 	}
 	return s.out
 }

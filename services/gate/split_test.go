@@ -90,7 +90,7 @@ func TestSplit(t *testing.T) {
 		left := leaveOut(t, routes)
 		seen := map[uint32]bool{}
 		messages, asked := map[string][]int{}, map[string]int{}
-		for _, d := range s.split(h, routes, layer, func(f *plan.Target) int { asked[f.Id]++; return parts }) {
+		for _, d := range s.split(h, routes, layer, func(f int) ways { asked[layer.Targets[f].Id]++; return ways{parts: parts} }) {
 			messages[d.function] = append(messages[d.function], int(d.Tensor.Rows))
 			checkDispatch(t, d, h, routes, layer)
 			checkAwaits(t, d.Awaits, routes, left)
@@ -203,7 +203,7 @@ func TestSplitSharesTheTensor(t *testing.T) {
 	to := routesOf(t, &pb.LayerPlan{Functions: []*pb.Function{plan.Function(0, []uint32{0}, "a")}}, 1)
 	h := hidden(3)
 	routes := &forward.Routes{K: 1, Expert: []int32{0, 0, 0}, Weight: []float32{1, 1, 1}}
-	out := newSplitter(width).split(h, routes, to, func(*plan.Target) int { return 1 })
+	out := newSplitter(width).split(h, routes, to, func(int) ways { return ways{parts: 1} })
 	if len(out) != 1 || out[0].Tensor != h.Tensor {
 		t.Errorf("%d messages", len(out))
 	}

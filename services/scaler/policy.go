@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/policy/divide"
 	"github.com/switchyard/switchyard/pkg/policy/elastic"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
@@ -27,6 +28,7 @@ type policy struct {
 	samples  Samples
 	refusals func(k plan.Known, each func(host, function string))
 	computed func() float64 // rows that hosts say that they have computed
+	access   func() (divide.Takes, bool)
 	presence *deployment.Presence
 	metrics  *telemetry.ScalerMetrics
 	tracer   *telemetry.Tracer
@@ -49,7 +51,7 @@ type policy struct {
 func newPolicy(s elastic.Settings, m elastic.Model, samples Samples, t *telemetry.Telemetry, log *slog.Logger) *policy {
 	return &policy{
 		settings: s, model: m, samples: samples, metrics: t.Metrics.Scaler, log: log,
-		stopping: func() bool { return false }, began: time.Now(), news: make(chan struct{}),
+		stopping: func() bool { return false }, access: func() (divide.Takes, bool) { return divide.Takes{}, false }, began: time.Now(), news: make(chan struct{}),
 	}
 }
 
@@ -145,6 +147,7 @@ func (p *policy) Plan(k plan.Known) (*plan.Decision, error) {
 		return nil, errors.New("not scaling")
 	}
 	began := time.Now()
+	p.learn(k.Model.ExpertBytes)
 	p.refusals(k, func(host, function string) { p.core.Refused(p.now(), host, function) })
 	d, verdicts, err := p.core.Decide(p.now(), k)
 	took := time.Since(began)

@@ -11,6 +11,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/control/planner"
+	"github.com/switchyard/switchyard/pkg/policy/divide"
 	"github.com/switchyard/switchyard/pkg/policy/elastic"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
@@ -95,6 +96,7 @@ func (s *Service) start(ctx context.Context, samples Samples) (err error) {
 	s.policy = newPolicy(s.config.settings(), model, samples, s.d.Telemetry, s.d.Logger)
 	s.policy.tracer = s.d.Telemetry.Tracer("scaler", s.id)
 	s.policy.presence, s.policy.refusals, s.policy.computed = s.presence, s.refusals, s.computed
+	s.policy.access = func() (divide.Takes, bool) { return access(s.view.Snapshot()) }
 	s.presence.Set(members.ScalingBy+s.config.policy(), 1)
 	s.presence.Fill = func(stats map[string]float64) { stats[members.Planning] = s.policy.states()["active"] }
 	s.unfollow = s.policy.follow(s.d.Telemetry.Metrics.Scaler)

@@ -34,6 +34,7 @@ type conducted struct {
 	hosts   []string
 	layers  []int
 	experts int
+	divided *pb.AccessTime // by what gates divide rows of the plans that are written
 }
 
 // startElastic is a pipeline whose experts go cold soon.
@@ -68,7 +69,7 @@ func (e *conducted) write(make1 func(layer int) []*pb.Function) {
 	e.t.Helper()
 	var all []*pb.LayerPlan
 	for _, l := range e.layers {
-		all = append(all, &pb.LayerPlan{Layer: uint32(l), Functions: make1(l)})
+		all = append(all, &pb.LayerPlan{Layer: uint32(l), Functions: make1(l), Division: e.divided})
 	}
 	if err := e.Write(e.t.Context(), all...); err != nil {
 		e.t.Fatal(err)
@@ -145,6 +146,23 @@ func TestTokensWhileRescaling(t *testing.T) {
 	for i := range comparedAtOnce {
 		if got, err := sampled(t.Context(), e.q, i); err != nil || !slices.Equal(got, want[i]) {
 			t.Errorf("prompt %d, of cold experts: %v, %v; want %v", i, got, err, want[i])
+		}
+	}
+}
+
+// However gates divide rows among replicas, tokens are those of direct calls.
+func TestTokensWhileDividing(t *testing.T) {
+	t.Parallel()
+	want := directAnswers(t, elasticModel, tensor.BF16).tokens
+	e := startElastic(t)
+	for _, takes := range []*pb.AccessTime{nil, {RowSeconds: 1e-3}, {ReadSeconds: 1, RowSeconds: 1e-3}, {ReadSeconds: 5e-3, RowSeconds: 1e-3, CallSeconds: 1e-3}} {
+		e.divided = takes
+		e.write(e.each(3, pb.Want_WANT_WARM))
+		e.inUse()
+		for i := range comparedAtOnce {
+			if got, err := sampled(t.Context(), e.q, i); err != nil || !slices.Equal(got, want[i]) {
+				t.Errorf("prompt %d, divided by %v: %v, %v; want %v", i, takes, got, err, want[i])
+			}
 		}
 	}
 }

@@ -79,7 +79,7 @@ func WantOn(f *pb.Function, host string) pb.Want {
 // Same says whether two plans of a layer ask for the same, whatever their
 // versions, writers and reasons.
 func Same(a, b *pb.LayerPlan) bool {
-	return a.GetLayer() == b.GetLayer() && slices.EqualFunc(a.GetFunctions(), b.GetFunctions(), func(f, g *pb.Function) bool {
+	return a.GetLayer() == b.GetLayer() && sameAccess(a.GetDivision(), b.GetDivision()) && slices.EqualFunc(a.GetFunctions(), b.GetFunctions(), func(f, g *pb.Function) bool {
 		return f.GetId() == g.GetId() && f.GetKind() == g.GetKind() && f.GetWay() == g.GetWay() &&
 			f.GetTransfer() == g.GetTransfer() && f.GetMinibatch() == g.GetMinibatch() && slices.Equal(f.GetExperts(), g.GetExperts()) &&
 			slices.EqualFunc(f.GetPlacements(), g.GetPlacements(), samePlacement)

@@ -49,6 +49,7 @@ func TestSame(t *testing.T) {
 		{"want", func(l *pb.LayerPlan) { l.Functions[0].Placements[0].Want = pb.Want_WANT_COLD }, false},
 		{"function", func(l *pb.LayerPlan) { l.Functions[0].Id = "g" }, false},
 		{"layer", func(l *pb.LayerPlan) { l.Layer = 3 }, false},
+		{"division", func(l *pb.LayerPlan) { l.Division = &pb.AccessTime{} }, false},
 		{"fewer", func(l *pb.LayerPlan) { l.Functions = nil }, false},
 	} {
 		other := make1()

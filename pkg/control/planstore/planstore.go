@@ -219,6 +219,7 @@ func (s *Store) replace(ctx context.Context, old Value, want *pb.LayerPlan, by W
 	kind := s.s.Kind
 	lp := &pb.LayerPlan{
 		Version: version, Layer: want.Layer, Functions: proto.CloneOf(want).Functions, WriterEpoch: by.Epoch, Reason: want.Reason, Traceparent: want.Traceparent,
+		Division:  want.Division,
 		ModelHash: kind.ModelHash, NumericClass: kind.NumericClass, Wire: kind.Wire, Hops: string(kind.Hops), SchemaVersion: kind.Version,
 	}
 	checked, err := s.s.Check(lp)

@@ -105,10 +105,6 @@ func (l *layout) hold(e, h int) {
 	l.left[h] -= min(l.left[h], l.experts[e].Bytes)
 }
 
-// Home is the host, by its place in the list, that a deal in turn gives the expert of this
-// index: the one that has its rows as long as no division pays.
-func Home(expert, hosts int) int { return expert % hosts }
-
 // house gives each expert that is nowhere a host: the one with fewest experts in its
 // memory of those with room, and of equals the one that a deal in turn would give it.
 func (l *layout) house() error {
@@ -118,7 +114,7 @@ func (l *layout) house() error {
 		}
 		best := -1
 		for i := range l.hosts {
-			h := Home(e+i, len(l.hosts))
+			h := divide.Home(e+i, len(l.hosts))
 			if l.left[h] >= x.Bytes && (best < 0 || l.left[h] > l.left[best]) {
 				best = h
 			}
@@ -244,11 +240,7 @@ func (l *layout) sort(e int) {
 		return
 	}
 	slices.Sort(on)
-	if at := slices.Index(on, Home(e, len(l.hosts))); at > 0 {
-		home := on[at]
-		copy(on[1:at+1], on[:at])
-		on[0] = home
-	}
+	divide.HomeFirst(on, e, len(l.hosts))
 }
 
 func (l *layout) drop(e, h int) {

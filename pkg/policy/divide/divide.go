@@ -14,6 +14,24 @@ type Expert struct {
 	// Hosts have a replica that is warm. There must be one at least. The first is its
 	// home, where all its rows go when no division ends a layer sooner.
 	Hosts []int
+	// Units are how many experts it stands for, of which each share reads all; 0 is 1.
+	Units int
+}
+
+// Home is the host, by its place in the list of all, that a deal in turn gives the expert of
+// this index.
+func Home(expert, hosts int) int { return expert % hosts }
+
+// HomeFirst puts an expert's home, where it is one of its hosts, before the others.
+func HomeFirst(on []int, expert, hosts int) {
+	if len(on) < 2 {
+		return
+	}
+	if at := slices.Index(on, Home(expert, hosts)); at > 0 {
+		home := on[at]
+		copy(on[1:at+1], on[:at])
+		on[0] = home
+	}
 }
 
 // Share is a part of an expert's rows that one host computes.
@@ -52,7 +70,7 @@ type Divider struct {
 	best   []int
 }
 
-// New divides among so many hosts of one device, for experts of so many bytes.
+// New divides among so many hosts of one device, for experts of so many bytes each.
 func New(d cost.Device, expertBytes float64, hosts int) *Divider {
 	return &Divider{device: d, bytes: expertBytes, busy: make([]float64, hosts)}
 }
@@ -98,7 +116,7 @@ func (d *Divider) Spread(to []Share, experts []Expert) []Share {
 func (d *Divider) sort(experts []Expert) {
 	d.order, d.times = slices.Grow(d.order[:0], len(experts)), slices.Grow(d.times[:0], len(experts))
 	for e, x := range experts {
-		d.times = append(d.times, d.takes(x.Rows))
+		d.times = append(d.times, d.takes(x.Units, x.Rows))
 		if x.Rows > 0 {
 			d.order = append(d.order, e)
 		}
@@ -120,14 +138,14 @@ func (d *Divider) place(to []Share, e int, x Expert) []Share {
 		if k > 0 && d.busy[d.hosts[k]] >= soonest {
 			break // it is busy until after the end
 		}
-		if end := d.fill(d.hosts[:k+1], x.Rows); end < soonest*(1-worth) {
+		if end := d.fill(d.hosts[:k+1], x); end < soonest*(1-worth) {
 			soonest = end
 			d.best = append(d.best[:0], d.parts...)
 		}
 	}
 	for i, rows := range d.best {
 		if rows > 0 {
-			d.busy[d.hosts[i]] += d.takes(rows)
+			d.busy[d.hosts[i]] += d.takes(x.Units, rows)
 			to = append(to, Share{e, d.hosts[i], rows})
 		}
 	}
@@ -137,17 +155,18 @@ func (d *Divider) place(to []Share, e int, x Expert) []Share {
 // worth is the part of an end that one host more has to save: it is a message more, too.
 const worth = 0.02
 
-func (d *Divider) takes(rows int) float64 {
-	return d.device.Seconds(cost.Access{Bytes: d.bytes, Rows: rows})
+func (d *Divider) takes(units, rows int) float64 {
+	return d.device.Seconds(cost.Access{Bytes: d.bytes * float64(max(1, units)), Rows: rows})
 }
 
 // fill divides rows among hosts so that they end together, as far as a line through
 // the times of their mean and twice that tells, and says when the last one ends. What each
 // has is in d.parts.
-func (d *Divider) fill(hosts []int, rows int) (end float64) {
+func (d *Divider) fill(hosts []int, x Expert) (end float64) {
+	rows := x.Rows
 	d.parts = append(d.parts[:0], make([]int, len(hosts))...)
 	mean := max(1, rows/len(hosts))
-	slope := (d.takes(2*mean) - d.takes(mean)) / float64(mean)
+	slope := (d.takes(x.Units, 2*mean) - d.takes(x.Units, mean)) / float64(mean)
 	left := rows
 	if slope > 0 {
 		level := float64(rows) * slope / float64(len(hosts))
@@ -166,7 +185,7 @@ func (d *Divider) fill(hosts []int, rows int) (end float64) {
 	}
 	for i, h := range hosts {
 		if d.parts[i] > 0 {
-			end = max(end, d.busy[h]+d.takes(d.parts[i]))
+			end = max(end, d.busy[h]+d.takes(x.Units, d.parts[i]))
 		}
 	}
 	return end

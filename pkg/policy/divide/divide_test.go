@@ -25,13 +25,13 @@ func TestLeast(t *testing.T) {
 		experts []Expert
 		want    []Share
 	}{
-		{"few rows stay together", reads, []Expert{{8, []int{0, 1, 2}}}, []Share{{0, 0, 8}}},
-		{"many are divided", reads, []Expert{{600, []int{0, 1, 2}}}, []Share{{0, 0, 200}, {0, 1, 200}, {0, 2, 200}}},
-		{"down to one reading", reads, []Expert{{150, []int{0, 1, 2}}}, []Share{{0, 0, 75}, {0, 1, 75}}},
-		{"the idle host", reads, []Expert{{9, []int{0}}, {8, []int{0, 1}}}, []Share{{0, 0, 9}, {1, 1, 8}}},
-		{"more rows to it", reads, []Expert{{1000, []int{0}}, {1000, []int{0, 1}}}, []Share{{0, 0, 1000}, {1, 1, 1000}}},
-		{"by rows alone", printed, []Expert{{8, []int{0, 1}}, {2, []int{1}}}, []Share{{0, 0, 4}, {0, 1, 4}, {1, 1, 2}}},
-		{"no rows", reads, []Expert{{0, []int{0}}, {1, []int{1}}}, []Share{{1, 1, 1}}},
+		{"few rows stay together", reads, []Expert{{Rows: 8, Hosts: []int{0, 1, 2}}}, []Share{{0, 0, 8}}},
+		{"many are divided", reads, []Expert{{Rows: 600, Hosts: []int{0, 1, 2}}}, []Share{{0, 0, 200}, {0, 1, 200}, {0, 2, 200}}},
+		{"down to one reading", reads, []Expert{{Rows: 150, Hosts: []int{0, 1, 2}}}, []Share{{0, 0, 75}, {0, 1, 75}}},
+		{"the idle host", reads, []Expert{{Rows: 9, Hosts: []int{0}}, {Rows: 8, Hosts: []int{0, 1}}}, []Share{{0, 0, 9}, {1, 1, 8}}},
+		{"more rows to it", reads, []Expert{{Rows: 1000, Hosts: []int{0}}, {Rows: 1000, Hosts: []int{0, 1}}}, []Share{{0, 0, 1000}, {1, 1, 1000}}},
+		{"by rows alone", printed, []Expert{{Rows: 8, Hosts: []int{0, 1}}, {Rows: 2, Hosts: []int{1}}}, []Share{{0, 0, 4}, {0, 1, 4}, {1, 1, 2}}},
+		{"no rows", reads, []Expert{{Rows: 0, Hosts: []int{0}}, {Rows: 1, Hosts: []int{1}}}, []Share{{1, 1, 1}}},
 		{"nothing", reads, nil, nil},
 	} {
 		if got := New(tc.device, bytes, 3).Least(nil, tc.experts); !slices.Equal(got, tc.want) {
@@ -41,7 +41,7 @@ func TestLeast(t *testing.T) {
 }
 
 func TestEven(t *testing.T) {
-	got := Even(nil, []Expert{{5, []int{0, 2}}, {1, []int{0, 1}}, {0, []int{1}}}, 0)
+	got := Even(nil, []Expert{{Rows: 5, Hosts: []int{0, 2}}, {Rows: 1, Hosts: []int{0, 1}}, {Rows: 0, Hosts: []int{1}}}, 0)
 	want := []Share{{0, 0, 3}, {0, 2, 2}, {1, 1, 1}}
 	if !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
@@ -67,7 +67,7 @@ func TestProperties(t *testing.T) {
 		experts := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Expert {
 			on := rapid.SliceOfNDistinct(rapid.IntRange(0, hosts-1), 1, hosts, rapid.ID).Draw(t, "on")
 			slices.Sort(on)
-			return Expert{rapid.IntRange(0, 2000).Draw(t, "rows"), on}
+			return Expert{Rows: rapid.IntRange(0, 2000).Draw(t, "rows"), Hosts: on}
 		}), 1, 12).Draw(t, "experts")
 		divider := New(d, bytes, hosts)
 		shares := divider.Least(nil, experts)

@@ -42,13 +42,13 @@ func (d *Divider) move(shares []Share, experts []Expert) bool {
 	}
 	limit := d.busy[from] * (1 - worth)
 	for _, i := range d.on[from] {
-		takes := d.takes(shares[i].Rows)
+		takes := d.takes(experts[shares[i].Expert].Units, shares[i].Rows)
 		for _, h := range experts[shares[i].Expert].Hosts {
 			if h == from || d.has(shares, shares[i].Expert, h) {
 				continue
 			}
 			if d.busy[h]+takes <= limit || d.room(shares, experts, h, from, d.busy[h]+takes-limit, limit) {
-				d.put(shares, i, h)
+				d.put(shares, experts, i, h)
 				return true
 			}
 		}
@@ -60,13 +60,13 @@ func (d *Divider) move(shares []Share, experts []Expert) bool {
 // below the limit.
 func (d *Divider) room(shares []Share, experts []Expert, host, not int, seconds, limit float64) bool {
 	for _, i := range d.on[host] {
-		takes := d.takes(shares[i].Rows)
+		takes := d.takes(experts[shares[i].Expert].Units, shares[i].Rows)
 		if takes < seconds {
 			continue
 		}
 		for _, h := range experts[shares[i].Expert].Hosts {
 			if h != host && h != not && d.busy[h]+takes <= limit && !d.has(shares, shares[i].Expert, h) {
-				d.put(shares, i, h)
+				d.put(shares, experts, i, h)
 				return true
 			}
 		}
@@ -85,9 +85,9 @@ func (d *Divider) has(shares []Share, expert, host int) bool {
 }
 
 // put moves a share to another host.
-func (d *Divider) put(shares []Share, i, to int) {
+func (d *Divider) put(shares []Share, experts []Expert, i, to int) {
 	s := &shares[i]
-	takes := d.takes(s.Rows)
+	takes := d.takes(experts[s.Expert].Units, s.Rows)
 	d.busy[s.Host] -= takes
 	d.busy[to] += takes
 	on := d.on[s.Host]

@@ -93,6 +93,8 @@ type mode struct {
 	predicted bool
 	// corrects says that they are corrected by what came of those before.
 	corrects bool
+	// divides says that gates divide rows by what accesses take.
+	divides bool
 	// toZero says that experts without rows for the time of keep-alive are
 	// scaled to zero.
 	toZero bool
@@ -106,7 +108,7 @@ type mode struct {
 // modeOf is how a policy of the registry decides here: step by step where it has steps, so
 // that a scaler can have fewer replicas than it asks for.
 func modeOf(p registry.Policy, s Settings) mode {
-	m := mode{name: p.Name, predicted: p.Sees == registry.Ahead, corrects: p.Corrects, toZero: p.ToZero, keepAlive: cmp.Or(p.KeepAlive, s.KeepAlive)}
+	m := mode{name: p.Name, predicted: p.Sees == registry.Ahead, corrects: p.Corrects, divides: p.Divides, toZero: p.ToZero, keepAlive: cmp.Or(p.KeepAlive, s.KeepAlive)}
 	switch {
 	case p.Decide == nil:
 	case p.InSteps:

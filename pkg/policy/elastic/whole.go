@@ -214,9 +214,12 @@ func (r *round) takes(w *work, message float64) cost.Device {
 	return d
 }
 
-// busiest are the seconds in a second that the busiest host computes a layer, when gates
-// divide an expert's rows of a step evenly among its replicas.
+// busiest are the seconds in a second that the busiest host computes a layer, as gates
+// divide the rows of a step.
 func (r *round) busiest(w *work, l layout) float64 {
+	if r.division() != nil {
+		return r.divided(w, l)
+	}
 	takes, steps := r.takes(w, 0), w.perStep(r.now)
 	busy := make([]float64, len(r.hosts))
 	for e, load := range w.loads {

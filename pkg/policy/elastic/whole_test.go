@@ -109,3 +109,41 @@ func TestCorrects(t *testing.T) {
 		}
 	}
 }
+
+// Plans say how gates divide rows, of policies that are registered so, once it is known
+// what accesses take.
+func TestDivision(t *testing.T) {
+	for _, tc := range []struct {
+		name, scaling string
+		set, told     *cost.Device
+		divides       bool
+	}{
+		{"by a setting", "moeless+", reads, nil, true}, {"by what hosts tell", "moeless+lean", nil, reads, true},
+		{"unknown", "moeless+", nil, nil, false}, {"evenly", "moeless", reads, nil, false}, {"static", "static", reads, nil, false},
+	} {
+		s, m := DefaultSettings(), testModel(1, 4)
+		s.Scaling, s.Takes = tc.scaling, tc.set
+		core, err := New(s, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tc.told != nil {
+			core.Takes(*tc.told)
+		}
+		k := plan.Known{Model: m.Model, Settings: plan.Settings{Grouping: plan.ByExpert, Replicas: 1}, Hosts: []plan.Host{{ID: "host-0", Budget: 120}}, InForce: map[int]*plan.Layer{}}
+		for range 2 { // the first plan is the static policy's
+			d, _, err := core.Decide(1, k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, err := plan.Rules{MoELayers: m.MoELayers, Experts: m.Experts}.Check(d.Layers[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			k.InForce[0] = l
+		}
+		if got := k.InForce[0].Division; (got != nil) != tc.divides || tc.divides && got.CallSeconds < s.MessageSeconds {
+			t.Errorf("%s: %v", tc.name, got)
+		}
+	}
+}

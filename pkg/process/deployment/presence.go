@@ -38,9 +38,11 @@ type Presence struct {
 	since  atomic.Pointer[time.Time]
 	budget atomic.Uint64
 	// Device is what the replica computes routed experts with; empty: it does not.
-	// ExpertBytes are what one takes on it at most.
+	// ExpertBytes are what one takes on it at most, and Access what an access does; nil:
+	// unknown.
 	Device      string
 	ExpertBytes uint64
+	Access      *pb.AccessTime
 	// RowSums says that an aggregator takes the sums of whole rows.
 	RowSums bool
 
@@ -208,7 +210,7 @@ func (p *Presence) member() *pb.Member {
 		Id: p.id, Service: p.service, Model: p.d.Subjects.Model, ModelHash: kind.ModelHash,
 		NumericClass: kind.NumericClass, Wire: kind.Wire, Hops: string(kind.Hops), SchemaVersion: kind.Version, Ready: p.ready.Load(), Draining: p.draining.Load(),
 		Stats: stats, MemoryBudgetBytes: p.budget.Load(),
-		Answer: p.answer(), Device: p.Device, ExpertBytes: p.ExpertBytes, RowSums: p.RowSums,
+		Answer: p.answer(), Device: p.Device, ExpertBytes: p.ExpertBytes, Access: p.Access, RowSums: p.RowSums,
 		Host: p.d.process.host, Pid: uint32(p.d.process.pid), Version: p.d.process.version, UptimeSeconds: p.uptime(), MadeUnixMs: p.made.UnixMilli(), Trouble: p.trouble(),
 	}
 	if p.calling.Load() {

@@ -294,7 +294,9 @@ type Member struct {
 	Trouble string `protobuf:"bytes,24,opt,name=trouble,proto3" json:"trouble,omitempty"`
 	// When it was made, by its machine's clock, in milliseconds of Unix time: an order of
 	// members that stays as it is. 0: it does not say.
-	MadeUnixMs    int64 `protobuf:"varint,25,opt,name=made_unix_ms,json=madeUnixMs,proto3" json:"made_unix_ms,omitempty"`
+	MadeUnixMs int64 `protobuf:"varint,25,opt,name=made_unix_ms,json=madeUnixMs,proto3" json:"made_unix_ms,omitempty"`
+	// What an access of an expert takes on an expert host; none: it does not know.
+	Access        *AccessTime `protobuf:"bytes,26,opt,name=access,proto3" json:"access,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -490,6 +492,87 @@ func (x *Member) GetMadeUnixMs() int64 {
 	return 0
 }
 
+func (x *Member) GetAccess() *AccessTime {
+	if x != nil {
+		return x.Access
+	}
+	return nil
+}
+
+// AccessTime is what a device takes, in seconds, to compute a message's rows with experts:
+// call, and for each expert unit and the longer of read and row times its rows.
+type AccessTime struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Reading an expert's weights.
+	ReadSeconds float64 `protobuf:"fixed64,1,opt,name=read_seconds,json=readSeconds,proto3" json:"read_seconds,omitempty"`
+	// Computing one row.
+	RowSeconds float64 `protobuf:"fixed64,2,opt,name=row_seconds,json=rowSeconds,proto3" json:"row_seconds,omitempty"`
+	// An expert's, beside both.
+	UnitSeconds float64 `protobuf:"fixed64,3,opt,name=unit_seconds,json=unitSeconds,proto3" json:"unit_seconds,omitempty"`
+	// A message's, beside its experts: the call, and its way.
+	CallSeconds   float64 `protobuf:"fixed64,4,opt,name=call_seconds,json=callSeconds,proto3" json:"call_seconds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AccessTime) Reset() {
+	*x = AccessTime{}
+	mi := &file_switchyard_v1_control_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AccessTime) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AccessTime) ProtoMessage() {}
+
+func (x *AccessTime) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_v1_control_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AccessTime.ProtoReflect.Descriptor instead.
+func (*AccessTime) Descriptor() ([]byte, []int) {
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *AccessTime) GetReadSeconds() float64 {
+	if x != nil {
+		return x.ReadSeconds
+	}
+	return 0
+}
+
+func (x *AccessTime) GetRowSeconds() float64 {
+	if x != nil {
+		return x.RowSeconds
+	}
+	return 0
+}
+
+func (x *AccessTime) GetUnitSeconds() float64 {
+	if x != nil {
+		return x.UnitSeconds
+	}
+	return 0
+}
+
+func (x *AccessTime) GetCallSeconds() float64 {
+	if x != nil {
+		return x.CallSeconds
+	}
+	return 0
+}
+
 // DrainState is what a replica answers that an operator has asked to drain.
 type DrainState struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -504,7 +587,7 @@ type DrainState struct {
 
 func (x *DrainState) Reset() {
 	*x = DrainState{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[1]
+	mi := &file_switchyard_v1_control_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -516,7 +599,7 @@ func (x *DrainState) String() string {
 func (*DrainState) ProtoMessage() {}
 
 func (x *DrainState) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[1]
+	mi := &file_switchyard_v1_control_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -529,7 +612,7 @@ func (x *DrainState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainState.ProtoReflect.Descriptor instead.
 func (*DrainState) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{1}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *DrainState) GetReplica() string {
@@ -565,7 +648,7 @@ type Holdings struct {
 
 func (x *Holdings) Reset() {
 	*x = Holdings{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[2]
+	mi := &file_switchyard_v1_control_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -577,7 +660,7 @@ func (x *Holdings) String() string {
 func (*Holdings) ProtoMessage() {}
 
 func (x *Holdings) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[2]
+	mi := &file_switchyard_v1_control_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -590,7 +673,7 @@ func (x *Holdings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holdings.ProtoReflect.Descriptor instead.
 func (*Holdings) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{2}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Holdings) GetDeliveries() []string {
@@ -611,7 +694,7 @@ type Placement struct {
 
 func (x *Placement) Reset() {
 	*x = Placement{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[3]
+	mi := &file_switchyard_v1_control_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -623,7 +706,7 @@ func (x *Placement) String() string {
 func (*Placement) ProtoMessage() {}
 
 func (x *Placement) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[3]
+	mi := &file_switchyard_v1_control_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -636,7 +719,7 @@ func (x *Placement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placement.ProtoReflect.Descriptor instead.
 func (*Placement) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{3}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Placement) GetHost() string {
@@ -675,7 +758,7 @@ type Function struct {
 
 func (x *Function) Reset() {
 	*x = Function{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[4]
+	mi := &file_switchyard_v1_control_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -687,7 +770,7 @@ func (x *Function) String() string {
 func (*Function) ProtoMessage() {}
 
 func (x *Function) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[4]
+	mi := &file_switchyard_v1_control_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -700,7 +783,7 @@ func (x *Function) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Function.ProtoReflect.Descriptor instead.
 func (*Function) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{4}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Function) GetId() string {
@@ -775,13 +858,16 @@ type LayerPlan struct {
 	// As a member's.
 	SchemaVersion uint32 `protobuf:"varint,10,opt,name=schema_version,json=schemaVersion,proto3" json:"schema_version,omitempty"`
 	Hops          string `protobuf:"bytes,11,opt,name=hops,proto3" json:"hops,omitempty"`
+	// Gates divide a function's rows among its hosts so that the layer's busiest host is done
+	// soonest, where accesses take this. None: its hosts get equally many.
+	Division      *AccessTime `protobuf:"bytes,12,opt,name=division,proto3" json:"division,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LayerPlan) Reset() {
 	*x = LayerPlan{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[5]
+	mi := &file_switchyard_v1_control_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -793,7 +879,7 @@ func (x *LayerPlan) String() string {
 func (*LayerPlan) ProtoMessage() {}
 
 func (x *LayerPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[5]
+	mi := &file_switchyard_v1_control_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -806,7 +892,7 @@ func (x *LayerPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LayerPlan.ProtoReflect.Descriptor instead.
 func (*LayerPlan) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{5}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *LayerPlan) GetVersion() uint64 {
@@ -886,6 +972,13 @@ func (x *LayerPlan) GetHops() string {
 	return ""
 }
 
+func (x *LayerPlan) GetDivision() *AccessTime {
+	if x != nil {
+		return x.Division
+	}
+	return nil
+}
+
 // FunctionState is what a host says of a function.
 type FunctionState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -903,7 +996,7 @@ type FunctionState struct {
 
 func (x *FunctionState) Reset() {
 	*x = FunctionState{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[6]
+	mi := &file_switchyard_v1_control_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -915,7 +1008,7 @@ func (x *FunctionState) String() string {
 func (*FunctionState) ProtoMessage() {}
 
 func (x *FunctionState) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[6]
+	mi := &file_switchyard_v1_control_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -928,7 +1021,7 @@ func (x *FunctionState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FunctionState.ProtoReflect.Descriptor instead.
 func (*FunctionState) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{6}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *FunctionState) GetId() string {
@@ -986,7 +1079,7 @@ type HostLayer struct {
 
 func (x *HostLayer) Reset() {
 	*x = HostLayer{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[7]
+	mi := &file_switchyard_v1_control_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -998,7 +1091,7 @@ func (x *HostLayer) String() string {
 func (*HostLayer) ProtoMessage() {}
 
 func (x *HostLayer) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[7]
+	mi := &file_switchyard_v1_control_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1011,7 +1104,7 @@ func (x *HostLayer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostLayer.ProtoReflect.Descriptor instead.
 func (*HostLayer) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{7}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *HostLayer) GetHost() string {
@@ -1047,7 +1140,7 @@ type GateLayers struct {
 
 func (x *GateLayers) Reset() {
 	*x = GateLayers{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[8]
+	mi := &file_switchyard_v1_control_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1059,7 +1152,7 @@ func (x *GateLayers) String() string {
 func (*GateLayers) ProtoMessage() {}
 
 func (x *GateLayers) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[8]
+	mi := &file_switchyard_v1_control_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1072,7 +1165,7 @@ func (x *GateLayers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GateLayers.ProtoReflect.Descriptor instead.
 func (*GateLayers) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{8}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GateLayers) GetGate() string {
@@ -1105,7 +1198,7 @@ type PlanSettings struct {
 
 func (x *PlanSettings) Reset() {
 	*x = PlanSettings{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[9]
+	mi := &file_switchyard_v1_control_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1117,7 +1210,7 @@ func (x *PlanSettings) String() string {
 func (*PlanSettings) ProtoMessage() {}
 
 func (x *PlanSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[9]
+	mi := &file_switchyard_v1_control_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1130,7 +1223,7 @@ func (x *PlanSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanSettings.ProtoReflect.Descriptor instead.
 func (*PlanSettings) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{9}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PlanSettings) GetPolicy() string {
@@ -1173,7 +1266,7 @@ type Lease struct {
 
 func (x *Lease) Reset() {
 	*x = Lease{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[10]
+	mi := &file_switchyard_v1_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1185,7 +1278,7 @@ func (x *Lease) String() string {
 func (*Lease) ProtoMessage() {}
 
 func (x *Lease) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[10]
+	mi := &file_switchyard_v1_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1198,7 +1291,7 @@ func (x *Lease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lease.ProtoReflect.Descriptor instead.
 func (*Lease) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{10}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Lease) GetOwner() string {
@@ -1240,7 +1333,7 @@ var File_switchyard_v1_control_proto protoreflect.FileDescriptor
 
 const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"\x1bswitchyard/v1/control.proto\x12\rswitchyard.v1\"\xe0\x05\n" +
+	"\x1bswitchyard/v1/control.proto\x12\rswitchyard.v1\"\x93\x06\n" +
 	"\x06Member\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aservice\x18\x02 \x01(\tR\aservice\x12\x14\n" +
@@ -1267,12 +1360,20 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\x0euptime_seconds\x18\x17 \x01(\x01R\ruptimeSeconds\x12\x18\n" +
 	"\atrouble\x18\x18 \x01(\tR\atrouble\x12 \n" +
 	"\fmade_unix_ms\x18\x19 \x01(\x03R\n" +
-	"madeUnixMs\x1a8\n" +
+	"madeUnixMs\x121\n" +
+	"\x06access\x18\x1a \x01(\v2\x19.switchyard.v1.AccessTimeR\x06access\x1a8\n" +
 	"\n" +
 	"StatsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01J\x04\b\t\x10\n" +
-	"J\x04\b\x0e\x10\x0f\"P\n" +
+	"J\x04\b\x0e\x10\x0f\"\x96\x01\n" +
+	"\n" +
+	"AccessTime\x12!\n" +
+	"\fread_seconds\x18\x01 \x01(\x01R\vreadSeconds\x12\x1f\n" +
+	"\vrow_seconds\x18\x02 \x01(\x01R\n" +
+	"rowSeconds\x12!\n" +
+	"\funit_seconds\x18\x03 \x01(\x01R\vunitSeconds\x12!\n" +
+	"\fcall_seconds\x18\x04 \x01(\x01R\vcallSeconds\"P\n" +
 	"\n" +
 	"DrainState\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x12\n" +
@@ -1294,7 +1395,7 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"placements\x12\x10\n" +
 	"\x03way\x18\x06 \x01(\rR\x03way\x127\n" +
 	"\btransfer\x18\a \x01(\x0e2\x1b.switchyard.v1.TransferModeR\btransfer\x12\x1c\n" +
-	"\tminibatch\x18\b \x01(\rR\tminibatchJ\x04\b\x03\x10\x04\"\xe2\x02\n" +
+	"\tminibatch\x18\b \x01(\rR\tminibatchJ\x04\b\x03\x10\x04\"\x99\x03\n" +
 	"\tLayerPlan\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x14\n" +
 	"\x05layer\x18\x02 \x01(\rR\x05layer\x125\n" +
@@ -1308,7 +1409,8 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\vtraceparent\x18\t \x01(\tR\vtraceparent\x12%\n" +
 	"\x0eschema_version\x18\n" +
 	" \x01(\rR\rschemaVersion\x12\x12\n" +
-	"\x04hops\x18\v \x01(\tR\x04hops\"\xc1\x01\n" +
+	"\x04hops\x18\v \x01(\tR\x04hops\x125\n" +
+	"\bdivision\x18\f \x01(\v2\x19.switchyard.v1.AccessTimeR\bdivision\"\xc1\x01\n" +
 	"\rFunctionState\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x122\n" +
 	"\x05phase\x18\x02 \x01(\x0e2\x1c.switchyard.v1.FunctionPhaseR\x05phase\x12\x16\n" +
@@ -1374,41 +1476,44 @@ func file_switchyard_v1_control_proto_rawDescGZIP() []byte {
 }
 
 var file_switchyard_v1_control_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_switchyard_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_switchyard_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_switchyard_v1_control_proto_goTypes = []any{
 	(FunctionKind)(0),     // 0: switchyard.v1.FunctionKind
 	(TransferMode)(0),     // 1: switchyard.v1.TransferMode
 	(Want)(0),             // 2: switchyard.v1.Want
 	(FunctionPhase)(0),    // 3: switchyard.v1.FunctionPhase
 	(*Member)(nil),        // 4: switchyard.v1.Member
-	(*DrainState)(nil),    // 5: switchyard.v1.DrainState
-	(*Holdings)(nil),      // 6: switchyard.v1.Holdings
-	(*Placement)(nil),     // 7: switchyard.v1.Placement
-	(*Function)(nil),      // 8: switchyard.v1.Function
-	(*LayerPlan)(nil),     // 9: switchyard.v1.LayerPlan
-	(*FunctionState)(nil), // 10: switchyard.v1.FunctionState
-	(*HostLayer)(nil),     // 11: switchyard.v1.HostLayer
-	(*GateLayers)(nil),    // 12: switchyard.v1.GateLayers
-	(*PlanSettings)(nil),  // 13: switchyard.v1.PlanSettings
-	(*Lease)(nil),         // 14: switchyard.v1.Lease
-	nil,                   // 15: switchyard.v1.Member.StatsEntry
-	nil,                   // 16: switchyard.v1.GateLayers.VersionsEntry
+	(*AccessTime)(nil),    // 5: switchyard.v1.AccessTime
+	(*DrainState)(nil),    // 6: switchyard.v1.DrainState
+	(*Holdings)(nil),      // 7: switchyard.v1.Holdings
+	(*Placement)(nil),     // 8: switchyard.v1.Placement
+	(*Function)(nil),      // 9: switchyard.v1.Function
+	(*LayerPlan)(nil),     // 10: switchyard.v1.LayerPlan
+	(*FunctionState)(nil), // 11: switchyard.v1.FunctionState
+	(*HostLayer)(nil),     // 12: switchyard.v1.HostLayer
+	(*GateLayers)(nil),    // 13: switchyard.v1.GateLayers
+	(*PlanSettings)(nil),  // 14: switchyard.v1.PlanSettings
+	(*Lease)(nil),         // 15: switchyard.v1.Lease
+	nil,                   // 16: switchyard.v1.Member.StatsEntry
+	nil,                   // 17: switchyard.v1.GateLayers.VersionsEntry
 }
 var file_switchyard_v1_control_proto_depIdxs = []int32{
-	15, // 0: switchyard.v1.Member.stats:type_name -> switchyard.v1.Member.StatsEntry
-	2,  // 1: switchyard.v1.Placement.want:type_name -> switchyard.v1.Want
-	0,  // 2: switchyard.v1.Function.kind:type_name -> switchyard.v1.FunctionKind
-	7,  // 3: switchyard.v1.Function.placements:type_name -> switchyard.v1.Placement
-	1,  // 4: switchyard.v1.Function.transfer:type_name -> switchyard.v1.TransferMode
-	8,  // 5: switchyard.v1.LayerPlan.functions:type_name -> switchyard.v1.Function
-	3,  // 6: switchyard.v1.FunctionState.phase:type_name -> switchyard.v1.FunctionPhase
-	10, // 7: switchyard.v1.HostLayer.functions:type_name -> switchyard.v1.FunctionState
-	16, // 8: switchyard.v1.GateLayers.versions:type_name -> switchyard.v1.GateLayers.VersionsEntry
-	9,  // [9:9] is the sub-list for method output_type
-	9,  // [9:9] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	16, // 0: switchyard.v1.Member.stats:type_name -> switchyard.v1.Member.StatsEntry
+	5,  // 1: switchyard.v1.Member.access:type_name -> switchyard.v1.AccessTime
+	2,  // 2: switchyard.v1.Placement.want:type_name -> switchyard.v1.Want
+	0,  // 3: switchyard.v1.Function.kind:type_name -> switchyard.v1.FunctionKind
+	8,  // 4: switchyard.v1.Function.placements:type_name -> switchyard.v1.Placement
+	1,  // 5: switchyard.v1.Function.transfer:type_name -> switchyard.v1.TransferMode
+	9,  // 6: switchyard.v1.LayerPlan.functions:type_name -> switchyard.v1.Function
+	5,  // 7: switchyard.v1.LayerPlan.division:type_name -> switchyard.v1.AccessTime
+	3,  // 8: switchyard.v1.FunctionState.phase:type_name -> switchyard.v1.FunctionPhase
+	11, // 9: switchyard.v1.HostLayer.functions:type_name -> switchyard.v1.FunctionState
+	17, // 10: switchyard.v1.GateLayers.versions:type_name -> switchyard.v1.GateLayers.VersionsEntry
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_v1_control_proto_init() }
@@ -1422,7 +1527,7 @@ func file_switchyard_v1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_v1_control_proto_rawDesc), len(file_switchyard_v1_control_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,166 @@
+package gate
+
+import (
+	"slices"
+
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/policy/divide"
+)
+
+// division divides a layer's rows among the hosts of its functions by what accesses take,
+// where the layer's plan asks for that. It keeps its buffers; one goroutine uses it.
+type division struct {
+	layers map[uint32]*hosted
+	all    []divide.Expert // of the layer's targets
+	last   []int32         // the newest row of each
+	shares []divide.Share
+	to     []ways
+	hosts  []string // memory of to, and rows
+	rows   []int
+}
+
+// hosted is who serves a layer's functions, by the routes in use.
+type hosted struct {
+	routes  *plan.Routes
+	divider *divide.Divider // nil: nothing is to be divided
+	hosts   []string        // that serve any, by name
+	on      [][]int         // of each target, places in hosts, its home first
+}
+
+func newDivision() *division { return &division{layers: map[uint32]*hosted{}} }
+
+// ways says how each target's rows go to its hosts: divided, or where nothing is to be
+// divided, or rows were lost before, as its address says.
+func (d *division) ways(a *addresses, to *plan.Routes, routes *forward.Routes) func(int) ways {
+	evenly := func(f int) ways { return a.ways(&to.Targets[f]) }
+	if to.Plan.GetDivision() == nil || a.key.Attempt > 0 {
+		return evenly
+	}
+	h := d.of(a.key.Layer, to)
+	if h.divider == nil {
+		return evenly
+	}
+	d.count(h, to, routes)
+	if !d.address(h, a, to) {
+		return evenly
+	}
+	d.divide(h)
+	return func(f int) ways {
+		if d.to[f].parts == 0 {
+			return evenly(f)
+		}
+		return d.to[f]
+	}
+}
+
+// of looks at a layer's routes once.
+func (d *division) of(layer uint32, to *plan.Routes) *hosted {
+	if h := d.layers[layer]; h != nil && h.routes == to {
+		return h
+	}
+	h := &hosted{routes: to, on: make([][]int, len(to.Targets))}
+	several := false
+	for _, t := range to.Targets {
+		h.hosts = append(h.hosts, t.Hosts...)
+		several = several || len(t.Hosts) > 1
+	}
+	slices.Sort(h.hosts)
+	h.hosts = slices.Compact(h.hosts)
+	for f, t := range to.Targets {
+		for _, id := range t.Hosts {
+			at, _ := slices.BinarySearch(h.hosts, id)
+			h.on[f] = append(h.on[f], at)
+		}
+		slices.Sort(h.on[f])
+		if len(t.GetExperts()) > 0 {
+			divide.HomeFirst(h.on[f], int(slices.Min(t.Experts)), len(h.hosts))
+		}
+	}
+	if several {
+		h.divider = divide.New(plan.Takes(to.Plan.Division).Device(1), 1, len(h.hosts))
+	}
+	d.layers[layer] = h
+	return h
+}
+
+// count counts each target's token rows. A target of several experts is divided as one: a
+// host that gets rows of it reads all its experts.
+func (d *division) count(h *hosted, to *plan.Routes, routes *forward.Routes) {
+	n := len(to.Targets)
+	d.all, d.last, d.to = slices.Grow(d.all[:0], n)[:n], slices.Grow(d.last[:0], n)[:n], slices.Grow(d.to[:0], n)[:n]
+	clear(d.to)
+	for f := range d.all {
+		d.all[f], d.last[f] = divide.Expert{Units: len(to.Targets[f].Experts)}, -1
+	}
+	for at, expert := range routes.Expert {
+		if expert == forward.NoExpert {
+			continue
+		}
+		if f, row := to.Of(expert), int32(at/routes.K); d.last[f] != row {
+			d.last[f] = row
+			d.all[f].Rows++
+		}
+	}
+	for f := range d.all {
+		if d.all[f].Hosts = h.on[f]; len(h.on[f]) == 0 {
+			d.all[f].Rows = 0 // its group keeps them
+		}
+	}
+}
+
+// address leaves out hosts that may hang or are slow, as rows that are not divided do, and
+// says whether a target that has rows is left with several.
+func (d *division) address(h *hosted, a *addresses, to *plan.Routes) (several bool) {
+	for f := range d.all {
+		if d.all[f].Rows == 0 {
+			continue
+		}
+		if t := &to.Targets[f]; !a.trusts(t.Hosts) {
+			d.all[f].Hosts = h.places(a.byName(t), d.all[f].Hosts)
+		}
+		if len(d.all[f].Hosts) == 0 {
+			d.all[f].Rows = 0 // they go where nobody can tell yet
+		}
+		several = several || len(d.all[f].Hosts) > 1
+	}
+	return several
+}
+
+// trusts says whether rows of these hosts' functions may go to any of them.
+func (a *addresses) trusts(hosts []string) bool {
+	return a.steady && (a.states == nil || !slices.ContainsFunc(hosts, a.doubtful))
+}
+
+// places are those of the hosts that are named, in the order that they have in on.
+func (h *hosted) places(named []string, on []int) (all []int) {
+	for _, at := range on {
+		if slices.Contains(named, h.hosts[at]) {
+			all = append(all, at)
+		}
+	}
+	return all
+}
+
+// divide asks for the shares, and notes them by target. What has one host keeps its address.
+func (d *division) divide(h *hosted) {
+	d.shares = h.divider.Least(d.shares[:0], d.all)
+	slices.SortFunc(d.shares, func(a, b divide.Share) int {
+		if a.Expert != b.Expert {
+			return a.Expert - b.Expert
+		}
+		return a.Host - b.Host
+	})
+	n := len(d.shares)
+	d.hosts, d.rows = slices.Grow(d.hosts[:0], n)[:n], slices.Grow(d.rows[:0], n)[:n]
+	for from := 0; from < n; {
+		f, end := d.shares[from].Expert, from
+		for ; end < n && d.shares[end].Expert == f; end++ {
+			d.hosts[end], d.rows[end] = h.hosts[d.shares[end].Host], d.shares[end].Rows
+		}
+		if len(d.all[f].Hosts) > 1 {
+			d.to[f] = ways{parts: end - from, hosts: d.hosts[from:end], rows: d.rows[from:end]}
+		}
+		from = end
+	}
+}
