@@ -7,7 +7,7 @@ import (
 
 // Names of the accounts. What is published in one is heard in another only where Crossings
 // say so. The services' has JetStream and all that is stored; the others store nothing. Each
-// tenant has one of its own, so that what one takes of the server is nobody else's.
+// tenant has one of its own, so that what one takes of the server is not another's.
 const (
 	ServicesAccount  = "switchyard"
 	EdgeAccount      = "edge"      // of the tokenizers, where they hear and answer producers
@@ -48,12 +48,12 @@ type Crossing struct {
 //
 //   - Prompts: JetStream stores them in the services' account. Its acknowledgement goes to a
 //     subject that the server makes, and from there to the reply subject that the producer
-//     named, in his own account, where nothing is stored.
-//   - What producers send, on its way to tokenizers; prompts too, as nobody else refuses
-//     those for a model that nobody serves.
+//     named, in the producer's account, where nothing is stored.
+//   - What producers send, on its way to tokenizers; prompts too, as no other service
+//     refuses those for a model that no replica serves.
 //   - Answers, each to the account whose inboxes they are for; a service could answer but
 //     once, and no more when a server was started again.
-//   - What tokenizers reject, for who looks after the services.
+//   - What tokenizers reject, for `admin`.
 func (s Scope) Crossings() (all []Crossing) {
 	prompts := under(s.Prefix + ".prompt")
 	for _, u := range Users(s) {

@@ -18,7 +18,7 @@ const configHead = `# Users and rights on a NATS server with passwords: what eac
 
 port: 4222
 jetstream { store_dir: /data }
-write_deadline: "2s"   # who does not read is cut off then
+write_deadline: "2s"   # clients that do not read are cut off then
 
 accounts {
 `

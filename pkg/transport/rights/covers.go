@@ -30,7 +30,7 @@ func covers(pattern, subject []string) bool {
 	return len(pattern) == len(subject)
 }
 
-// MaySubscribe says whether a server with these rights lets somebody subscribe. It takes
+// MaySubscribe says whether a server with these rights allows a subscription. It takes
 // ">" at the end of a subscription for a token that "*" at the end of a right stands for,
 // so that a right for "a.*" is one for "a.>".
 func MaySubscribe(allowed []string, subject string) bool {

@@ -13,16 +13,16 @@ const pageHead = `# Rights
 Made by ` + "`switchyard auth show`" + ` of the one table in ` + "`pkg/transport/rights`" + `, from which
 ` + "`switchyard auth init`" + ` makes credentials and ` + "[deploy/permissions.conf](../deploy/permissions.conf)" + `
 is made, too. They are of a model ` + "`demo`" + ` and tenants ` + "`default` and `acme`" + `, and for all
-` + "`--hops`" + `: who takes tensors may pull them from their streams (` + "`unacked`, `acked`" + `) and subscribe
+` + "`--hops`" + `: a receiver of tensors may pull them from their streams (` + "`unacked`, `acked`" + `) and subscribe
 to them (` + "`core`" + `). ` + "`<layer>`" + ` stands for each MoE layer.
 
 `
 
 const accountsText = `## Accounts
 
-Services, operator and ` + "`top`" + ` are in the account ` + "`%[1]s`" + `, which has JetStream; ` + "`%[3]s`" + `, by which tokenizers hear
-and answer producers, is in ` + "`%[2]s`" + `; each tenant's producers are in one of their own. What is published in one account
-is heard in no other, but for this. A producer's message has at most %[4]d bytes, each connection %[5]d
+Services, operator and ` + "`top`" + ` are in the account ` + "`%[1]s`" + `, which has JetStream. ` + "`%[3]s`" + `, by which tokenizers hear
+and answer producers, is in ` + "`%[2]s`" + `. Each tenant's producers are in one of their own. A message stays in its account, but for
+these subjects. A producer's message has at most %[4]d bytes, each connection %[5]d
 subscriptions, and a tenant %[6]d connections, unless ` + "`--producer-payload`, `--producer-subs` and `--producer-conns`" + ` say otherwise.
 
 | subject | crosses | so that |
@@ -39,7 +39,7 @@ func writeAccounts(b *strings.Builder, s Scope) {
 		case c.Service:
 			from, to, why = c.To, c.From, "JetStream stores it, and acknowledges it"
 		case c.To == ServicesAccount:
-			why = "`admin` hears what could be told to nobody else"
+			why = "`admin` hears errors that have no other address"
 		case c.From == EdgeAccount:
 			why = "its producers get answers"
 		}
@@ -88,50 +88,44 @@ func general(subjects []string) (out []string) {
 	return out
 }
 
-const matrixHead = `## Who may what
+const matrixHead = `## Rights by subject
 
-**P**: may publish to all of it; **S**: may subscribe to all of it; p, s: to a part; nothing:
-the server refuses. A server takes a subscription to ` + "`a.>`" + ` for one to ` + "`a.*`" + `, so S does, too.
-A user may do nothing that is not in this table. ` + "`TestMatrix`" + `
-(` + "`pkg/transport/credentials`" + `) tries every cell on a server, and each user on subjects that nobody
-has.
+The server refuses a user everything else. A user in *italics* may do so for a part of the subject. A server also
+lets a user subscribe to ` + "`a.>`" + ` where ` + "`a.*`" + ` is allowed. ` + "`TestMatrix`" + ` (` + "`pkg/transport/credentials`" + `) tries every pair of subject
+and user on a server, and each user on subjects outside of the table.
 
 `
 
 func writeMatrix(b *strings.Builder, users []User) {
-	b.WriteString(matrixHead + "| subject |")
+	b.WriteString(matrixHead + "| subject | may publish | may subscribe |\n|---|---|---|\n")
 	var rows []string
 	for _, u := range users {
-		fmt.Fprintf(b, " %s |", u.Name)
 		rows = union(rows, general(append(u.Publish(), u.Subscribe()...)))
 	}
 	slices.Sort(rows)
-	b.WriteString("\n|---|" + strings.Repeat("---|", len(users)) + "\n")
 	for _, subject := range rows {
-		fmt.Fprintf(b, "| `%s` |", subject)
-		for _, u := range users {
-			fmt.Fprintf(b, " %s%s |", mark("P", general(u.Publish()), subject), mark("S", general(u.Subscribe()), subject))
-		}
-		b.WriteString("\n")
+		fmt.Fprintf(b, "| `%s` | %s | %s |\n", subject, allowed(users, subject, User.Publish), allowed(users, subject, User.Subscribe))
 	}
 	b.WriteString("\n")
 }
 
-// mark is the letter of a verb, small if only a part of the subject is allowed.
-func mark(letter string, allowed []string, subject string) string {
-	switch {
-	case Covers(allowed, subject):
-		return letter
-	case slices.ContainsFunc(allowed, func(a string) bool { return Covers([]string{subject}, a) }):
-		return strings.ToLower(letter)
+// allowed names the users with a right for a subject, in italics those with one for a part of it.
+func allowed(users []User, subject string, verb func(User) []string) string {
+	var names []string
+	for _, u := range users {
+		switch has := general(verb(u)); {
+		case Covers(has, subject):
+			names = append(names, u.Name)
+		case slices.ContainsFunc(has, func(a string) bool { return Covers([]string{subject}, a) }):
+			names = append(names, "*"+u.Name+"*")
+		}
 	}
-	return ""
+	return strings.Replace(strings.Join(names, ", "), strings.Join(Services, ", "), "all services", 1)
 }
 
 const abuseHead = `## What each can do all the same
 
-With the credentials of one user, whoever has them, by what he publishes himself. [threats.md](threats.md)
-says what keeps it to that, what he can have JetStream send for him, and what holds for several.
+What a holder of one user's credentials can do by publishing. [Threats](threats.md) say what prevents more, and what JetStream can be made to send.
 
 | credentials | can | cannot |
 |---|---|---|

@@ -8,9 +8,9 @@ import (
 
 // producers are the default tenant's, and one for each other tenant.
 func producers(tenants []string) []role {
-	roles := []role{producer(schemas.DefaultTenant, "whoever sends prompts")}
+	roles := []role{producer(schemas.DefaultTenant, "sends prompts")}
 	for _, t := range tenants {
-		roles = append(roles, producer(t, "whoever sends prompts for tenant "+t))
+		roles = append(roles, producer(t, "sends prompts for tenant "+t))
 	}
 	return roles
 }
@@ -18,7 +18,7 @@ func producers(tenants []string) []role {
 func producer(tenant, what string) role {
 	return role{
 		ProducerOf(tenant), what, producing(tenant),
-		"cancel any request whose id he knows or guesses, and read its answer, if it is of his tenant, by `replay` or by repeating its body; " +
+		"cancel any request with a known or guessed id, and read its answer, if it is of the same tenant, by `replay` or by repeating its body; " +
 			"have a prompt taken for a copy by its `Nats-Msg-Id`; have JetStream's acknowledgement of a prompt, whose text " +
 			"is the server's, sent to any subject of the producers' account",
 		"read another's inbox; ask for another tenant or model; store anything but prompts; reach any other subject of the services",
@@ -28,25 +28,25 @@ func producer(tenant, what string) role {
 func others() []role {
 	return []role{
 		{
-			Top, "whoever looks on with `switchyard top`", looking,
+			Top, "looks on with `switchyard top`", looking,
 			"see the names, settings and sizes of all streams; have what is in the buckets of members, plans and functions delivered to any subject, by a consumer",
 			"read or write anything of requests",
 		},
 		{
-			Operator, "whoever puts models into the object store, sets what plans are to be like, drains replicas, and looks after what was given up", keeping,
+			Operator, "puts models into the object store, changes settings of plans, drains replicas, and looks after dead letters", keeping,
 			"end any replica, or all of them, by asking it to drain; decide what is computed, as services believe the model's objects; delete them; have experts moved by settings of plans; " +
-				"read what was given up, and the token logs; send prompts and sequences in anybody's name",
+				"read dead letters and token logs; send prompts and sequences in any producer's name",
 			"read prompts that are not given up; write plans themselves; make, change or delete a stream",
 		},
 		{
-			Setup, "whoever makes streams with `switchyard setup`", makingStreams,
+			Setup, "makes streams with `switchyard setup`", makingStreams,
 			"read and change everything that goes through the account, as a stream may take in any subject and send it on; delete all that is stored",
-			"open a subscription to anything but his inboxes",
+			"open a subscription to anything but its inboxes",
 		},
 	}
 }
 
-// producing is for who sends prompts for a tenant. The default one's subjects also have
+// producing is for a tenant's producers. The default one's subjects also have
 // a form without tenant and class.
 func producing(tenant string) func(names) []Grant {
 	return func(n names) []Grant {
@@ -69,13 +69,13 @@ func looking(n names) []Grant {
 			Reason:  "to see how many prompts and sequences wait, and how many are in hand",
 			Publish: []string{api("CONSUMER.INFO", n.streams.Prompts().Name) + ".tokenizer", api("CONSUMER.INFO", n.streams.Sequences().Name) + ".attention"},
 		},
-		{Reason: "to see who is here", Publish: append(n.look("members"), get(n.bucket("members")))},
+		{Reason: "to see live replicas", Publish: append(n.look("members"), get(n.bucket("members")))},
 		{Reason: "to see which replicas experts have", Publish: slices.Concat(n.look("plans"), n.look("functions"))},
 		{Reason: "to ask for what each expert has computed, and to hear it", Publish: []string{n.LoadAsk()}, Subscribe: []string{n.Load()}},
 	}
 }
 
-// keeping is for who puts models into the object store, says what plans are to be like, and
+// keeping is for the operator, who puts models into the object store, says what plans are to be like, and
 // looks after what was given up.
 func keeping(n names) []Grant {
 	w := n.weights()
@@ -90,7 +90,7 @@ func keeping(n names) []Grant {
 			Reason:  "to see plans, and to change what they are to be like (`switchyard plan`)",
 			Publish: append(n.look("plans"), get(n.bucket("plans")), n.key("plans", "settings")),
 		},
-		{Reason: "to see who is here (`switchyard plan`, `switchyard drain`)", Publish: n.look("members")},
+		{Reason: "to see live replicas (`switchyard plan`, `switchyard drain`)", Publish: n.look("members")},
 		{
 			Reason:  "to ask a replica to drain, to hear how that goes, and to see whether it has a connection still (`switchyard drain`)",
 			Publish: []string{n.Drain("*", "*"), n.AnyHere()}, Subscribe: []string{n.Drained("*", "*")},
@@ -106,7 +106,7 @@ func keeping(n names) []Grant {
 	}
 }
 
-// makingStreams is for who makes streams and buckets, keeps them as they are to be, and
+// makingStreams is for the user who makes streams and buckets, keeps them as they are to be, and
 // makes those of tensors anew.
 func makingStreams(n names) []Grant {
 	all := append(n.all(), n.weights(), n.streams.Trial().Name)

@@ -77,13 +77,13 @@ func joining(n names) []Grant {
 			Publish: append(follow(n.weights()), api("STREAM.MSG.GET", n.weights())),
 		},
 		{
-			Reason:  "to say that it is here, and to see who else is",
+			Reason:  "to announce itself, and to see live replicas",
 			Publish: []string{n.keys("members"), n.AnyHere()}, Subscribe: []string{n.keys("members"), n.AnyHere()},
 		},
 	}
 }
 
-// following is for who acts on plans and on what hosts say of functions.
+// following is for services that act on plans and on what hosts say of functions.
 func following(n names) Grant {
 	return Grant{
 		Reason:  "to follow plans, and what hosts and gates say of functions",
@@ -91,7 +91,7 @@ func following(n names) Grant {
 	}
 }
 
-// logging is for who writes and reads token logs.
+// logging is for services that write and read token logs.
 func logging(n names) Grant {
 	stream := n.streams.Tokens().Name
 	return Grant{
@@ -109,8 +109,8 @@ func holding(n names, service string) Grant {
 // tokens are all token logs.
 func (n names) tokens() string { return n.Prefix + ".token." + n.Model + ".>" }
 
-// taking is for who takes tensors: out of streams or, with core hops, as they come. Who
-// may do the one sees no more by the other.
+// taking is for receivers of tensors: out of streams or, with core hops, as they come. A
+// user who may do the one sees no more by the other.
 func taking(reason string, subjects []string, streams ...string) Grant {
 	return Grant{Reason: reason, Publish: work(streams...), Subscribe: subjects}
 }
@@ -118,7 +118,7 @@ func taking(reason string, subjects []string, streams ...string) Grant {
 // functions are the rows for all functions of experts.
 func (n names) functions() string { return n.Prefix + ".expert." + n.Model + ".>" }
 
-// planning is for who may hold the planner's lease.
+// planning is for services that may hold the planner's lease.
 func planning(n names) []Grant {
 	lease, plans := n.key("leases", "planner"), n.keys("plans")
 	return []Grant{
@@ -156,7 +156,7 @@ func tokenizing(n names) []Grant {
 			Publish: []string{n.keys("leases"), get(n.bucket("leases"))}, Subscribe: []string{n.keys("leases")},
 		},
 		{
-			Reason: "to end requests that are cancelled, whose caller is gone or whose stop string has come, to ask the others who waits, " +
+			Reason: "to end requests that are cancelled, whose caller is gone or whose stop string has come, to ask the others for waiting callers, " +
 				"and to leave them its readers",
 			Publish:   []string{n.AnyCancelled(), n.AnyStop(), n.interest()},
 			Subscribe: []string{n.AnyCancelled(), n.AnyStop(), n.interest()},
@@ -176,7 +176,7 @@ func edge() role {
 func fronting(n names) []Grant {
 	return []Grant{
 		{
-			Reason:    "to hear what producers ask, fetch again and cancel, and what they send for a model that nobody serves",
+			Reason:    "to hear what producers ask, fetch again and cancel, and what they send for a model that no replica serves",
 			Subscribe: slices.Concat(n.AnyAsk(), n.AnyPrompt(), []string{n.Replay(), n.AnyCancel()}),
 		},
 		{Reason: "to be found as a NATS micro service", Subscribe: []string{"$SRV.>"}},
@@ -185,7 +185,7 @@ func fronting(n names) []Grant {
 			Publish:   []string{under(schemas.DefaultInboxPrefix[:len(schemas.DefaultInboxPrefix)-1])},
 			Subscribe: []string{n.Prefix + ".probe." + n.Model + ".>"},
 		},
-		{Reason: "to say what it can tell nobody else", Publish: []string{n.Prefix + ".rejected.*"}},
+		{Reason: "to send errors that have no other address", Publish: []string{n.Prefix + ".rejected.*"}},
 	}
 }
 
@@ -198,7 +198,7 @@ func attending(n names) []Grant {
 		holding(n, "attention"),
 		{Reason: "to keep what is given up", Publish: []string{under(n.Dead("sequence"))}},
 		logging(n),
-		{Reason: "to announce its steps to whoever listens", Publish: []string{n.Step()}},
+		{Reason: "to announce its steps", Publish: []string{n.Step()}},
 		{Reason: "to send rows to the gates, and copies to the predictors that want them all", Publish: []string{n.AnyHidden(), n.AnyGate(), n.AnyRows()}},
 		taking("to take blocks", []string{n.AnyBlock()}, n.streams.Block().Name),
 		{Reason: "to wait for hosts that load a function", Subscribe: []string{n.key("functions", "*.*")}},

@@ -21,22 +21,22 @@ type Model struct {
 	Name string `json:"name"`
 	// MoELayers have a stream each.
 	MoELayers []int `json:"moe_layers"`
-	// Positions are the most tokens of a prompt and its answer; 0: nobody knows.
+	// Positions are the most tokens of a prompt and its answer; 0: unknown.
 	Positions int `json:"positions,omitempty"`
 }
 
-// User is one user of the server, with everything that he may do.
+// User is one user of the server, with all its rights.
 type User struct {
 	Name string
 	// What the user is, for people.
 	What string
-	// Inbox begins the user's inboxes, which nobody else may read. A client sets it
+	// Inbox begins the user's inboxes, which no other user may read. A client sets it
 	// (inbox_prefix in a NATS context).
 	Inbox string
 	// Account is where the user lives: what is published there is heard there alone.
 	Account string
 	Grants  []Grant
-	// Bounds are what the server lets the user have; all 0: what it lets anybody have.
+	// Bounds are what the server lets the user have; all 0: its own bounds.
 	Bounds Bounds
 	// Can and Cannot are what an attacker with the user's credentials can do all the
 	// same, and what not.
@@ -49,7 +49,7 @@ type Grant struct {
 	Publish, Subscribe []string
 }
 
-// Names of the users who are neither a service nor a tenant's producer.
+// Names of the users that are neither a service nor a tenant's producer.
 const (
 	Producer = "producer" // of the default tenant
 	Top      = "top"
@@ -57,7 +57,7 @@ const (
 	Setup    = "setup"
 )
 
-// Edge is the user by whom tokenizers are in the producers' account.
+// Edge is the user by which tokenizers are in the producers' account.
 const Edge = "tokenizer-edge"
 
 // Tag marks the JWTs of users whose inboxes InboxOf tells.
