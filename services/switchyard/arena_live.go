@@ -114,7 +114,9 @@ func (c *ArenaCmd) prepareLive() (r *liveReport, p *profiles.Profile, requests, 
 	if p, err = profiles.Open(c.Profile); err != nil {
 		return nil, nil, nil, nil, err
 	}
-	p.Time = c.Time
+	if err := p.Take(c.Time); err != nil {
+		return nil, nil, nil, nil, fmt.Errorf("--time: %w", err)
+	}
 	return &liveReport{
 		Model: model.DemoName, Profile: p.Name, Device: c.Device, Hosts: c.Hosts, Slice: c.Slice.String(), Requests: len(requests),
 		Scale: replay.Scale{Every: c.Every, Shrink: c.Shrink, Speed: c.Speed}.String(),

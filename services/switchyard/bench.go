@@ -105,7 +105,7 @@ func (c *BenchCmd) profile(e *env, b *bench.Bench, line *terminal.Progress) erro
 	if c.ProfileOut == "" {
 		return nil
 	}
-	p, off, err := b.Profile(c.Rows)
+	p, roofline, curve, err := b.Profile(c.Rows)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,8 @@ func (c *BenchCmd) profile(e *env, b *bench.Bench, line *terminal.Progress) erro
 		return fmt.Errorf("--profile-out: %w", err)
 	}
 	line.Clear()
-	_, err = fmt.Fprintf(e.err, "%s is %s with %s's experts, within %.0f %% of what was measured (root of the mean square)\n", c.ProfileOut, p.Device, p.Experts, 100*off)
+	_, err = fmt.Fprintf(e.err, "%s is %s with %s's experts: its roofline is within %.0f %% of what was measured, its curve within %.0f %% (root of the mean square)\n",
+		c.ProfileOut, p.Device, p.Experts, 100*roofline, 100*curve)
 	return err
 }
 

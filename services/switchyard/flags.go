@@ -216,7 +216,7 @@ type ExpertFlags struct {
 	Device       string        `default:"cpu" help:"What computes experts: cpu, cuda (a GPU, or cuda:N the one of that number; never run on one yet), or paced (the CPU, in the time and memory of another device)." placeholder:"KIND"`
 	GPUMemory    string        `name:"gpu-memory" default:"0" help:"Memory that each host takes of its GPU, such as 40GiB; 0 is nine tenths of what is free." placeholder:"BYTES"`
 	GPUKernels   string        `name:"gpu-kernels" default:"mma" enum:"mma,wgmma" help:"What multiplies weights of bf16 on a GPU: mma, on all of them, or wgmma, on sm_90 (never run on one yet). Their results differ in bits." placeholder:"NAME"`
-	ProfileTime  profiles.Time `default:"roofline" enum:"roofline,printed" help:"What an expert's rows take on a paced device: roofline (its weights are read once an access) or printed (MoEless's price a row)." placeholder:"FORM"`
+	ProfileTime  profiles.Time `default:"roofline" enum:"roofline,measured,printed" help:"What an expert's rows take on a paced device: roofline (its weights are read once an access), measured (the profile's curve) or printed (MoEless's price a row)." placeholder:"FORM"`
 	Profile      string        `help:"What a paced device takes: the name of a profile, or a YAML file." placeholder:"NAME|FILE"`
 }
 
@@ -262,7 +262,9 @@ func (f ExpertFlags) profile() (*profiles.Profile, error) {
 	if err != nil {
 		return nil, usage(fmt.Errorf("--profile: %w", err))
 	}
-	p.Time = f.ProfileTime
+	if err := p.Take(f.ProfileTime); err != nil {
+		return nil, usage(fmt.Errorf("--profile-time: %w", err))
+	}
 	return p, nil
 }
 

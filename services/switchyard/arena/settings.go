@@ -75,7 +75,8 @@ func (s Settings) Check() error {
 		if err != nil {
 			return err
 		}
-		if err := s.of(m).Check(); err != nil {
+		profile := *m.Profile
+		if err := errors.Join(profile.Take(s.Time), s.of(m).Check()); err != nil {
 			return fmt.Errorf("shape %s: %w", name, err)
 		}
 	}

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/device"
@@ -99,16 +101,16 @@ func (c *call) median(on device.Device, seconds float64) (float64, error) {
 }
 
 // Profile is this machine's processor with the model's experts: the roofline that comes
-// nearest to what Calls measured, and how far off it is, as the root of the mean squared
-// relative error.
+// nearest to what Calls measured, the curve that does, and how far off
+// both are, as the root of the mean squared relative error.
 //
 // A small expert's weights stay in the processor's caches, so that no number of rows is few
 // enough for reading to be what takes longest. Reading is then taken to be as fast as the
 // shortest access shows that it is at least.
-func (b *Bench) Profile(rows []int) (*profiles.Profile, float64, error) {
+func (b *Bench) Profile(rows []int) (p *profiles.Profile, roofline, curve float64, err error) {
 	measured, err := b.Calls(rows)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, 0, err
 	}
 	element := float64(weightBytes)
 	fit, call, err := cost.Fit(element, measured)
@@ -118,11 +120,11 @@ func (b *Bench) Profile(rows []int) (*profiles.Profile, float64, error) {
 		fit.Bandwidth = fastest(measured)
 		read = "measured: bench --rows, at least so much, as an access of one row takes no longer; the weights stay in caches"
 	case err != nil:
-		return nil, 0, fmt.Errorf("fitting a device to %d calls: %w", len(measured), err)
+		return nil, 0, 0, fmt.Errorf("fitting a device to %d calls: %w", len(measured), err)
 	}
 	off := cost.Error(cost.Device{Timer: fit, Call: call}, measured)
 	how := fmt.Sprintf("measured: bench --rows, with an error of %.0f %%", 100*off)
-	p := &profiles.Profile{
+	p = &profiles.Profile{
 		Device: "cpu", Experts: b.settings.Model.Name,
 		Read: profiles.Number{Value: fit.Bandwidth, Source: read}, Rate: profiles.Number{Value: fit.Rate, Source: how},
 		Element: profiles.Number{Value: element, Source: "bf16"}, Access: profiles.Number{Value: fit.Overhead, Source: how},
@@ -133,8 +135,30 @@ func (b *Bench) Profile(rows []int) (*profiles.Profile, float64, error) {
 		Bandwidth:   profiles.Number{Value: cmp.Or(b.machine.bandwidth, fit.Bandwidth), Source: "measured: the machine's memory"},
 		ColdStart:   profiles.Number{Source: "experts are read in place"},
 	}
-	return p, off, nil
+	p.Curve = &profiles.Curve{Points: points(measured, call), Source: "measured: bench --rows, nearest to calls of experts"}
+	if err := p.Take(profiles.Measured); err != nil {
+		return nil, 0, 0, err
+	}
+	return p, off, cost.Error(p.Compute(), measured), p.Take(profiles.Roofline)
 }
+
+// points are what an access takes, by its rows: what is nearest to all calls with so many,
+// by the least sum of squared relative errors.
+func points(measured []cost.Measurement, call float64) (all []cost.Point) {
+	of := map[int][2]float64{} // of each number of rows: share·rest, and share²
+	for _, m := range measured {
+		share := float64(m.Accesses) / m.Seconds
+		sums := of[m.Rows]
+		of[m.Rows] = [2]float64{sums[0] + share*(1-call/m.Seconds), sums[1] + share*share}
+	}
+	for _, rows := range slices.Sorted(maps.Keys(of)) {
+		all = append(all, cost.Point{Rows: rows, Seconds: max(least, of[rows][0]/of[rows][1])})
+	}
+	return all
+}
+
+// least is what no access is below.
+const least = 1e-9
 
 // weightBytes are those of one parameter as the processor's kernels hold it.
 const weightBytes = 2

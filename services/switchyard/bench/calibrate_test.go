@@ -26,7 +26,7 @@ func TestProfile(t *testing.T) {
 	b := &Bench{
 		settings: Settings{Model: m, Devices: &Devices{Experts: d}, Seconds: 0.01, Progress: func(string, ...any) {}},
 	}
-	p, _, err := b.Profile([]int{1, 16, 64})
+	p, roofline, curve, err := b.Profile([]int{1, 16, 64})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,5 +36,10 @@ func TestProfile(t *testing.T) {
 	}
 	if got, err := profiles.Read("cpu.yaml", text); err != nil || got.Compute().Compute(got.Of(64)) <= got.Compute().Compute(got.Of(1)) {
 		t.Errorf("%v, %v of\n%s", got, err, text)
+	} else if err := got.Take(profiles.Measured); err != nil || len(got.Curve.Points) != 3 || got.Compute().Compute(got.Of(64)) <= got.Compute().Compute(got.Of(1)) {
+		t.Errorf("%v of\n%s", err, text)
+	}
+	if !(roofline > 0 && curve > 0) {
+		t.Errorf("errors are %v and %v", roofline, curve)
 	}
 }

@@ -11,7 +11,10 @@ import (
 func (p *Profile) Assumed() (keys []string) {
 	for _, f := range fields {
 		unused := f.key == "alpha_seconds"
-		if p.printed() {
+		switch {
+		case p.measured():
+			unused = unused || slices.Contains(roofline, f.key) && f.key != "call_seconds"
+		case p.printed():
 			unused = slices.Contains(roofline, f.key)
 		}
 		if !unused && strings.Contains(f.of(p).Source, "assumed") {

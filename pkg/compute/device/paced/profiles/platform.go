@@ -2,7 +2,6 @@ package profiles
 
 import (
 	"embed"
-	"fmt"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -115,19 +114,9 @@ func (r reader) sizes(p *Platform, n *yaml.Node) error {
 			p.SizesSource, err = r.text("the source of memory_sizes", n)
 			return err
 		},
-		"values": func(n *yaml.Node) error {
-			if n.Kind != yaml.SequenceNode || len(n.Content) > mostSizes {
-				return r.wrong(n, fmt.Errorf("the values of memory_sizes must be a list of up to %d numbers", mostSizes))
-			}
-			size := field[Platform]{key: "a size of memory_sizes", least: 1 << 20, most: mostBytes, whole: true}
-			for _, one := range n.Content {
-				v, err := r.value(size.key, size.check, one)
-				if err != nil {
-					return err
-				}
-				p.Sizes = append(p.Sizes, v)
-			}
-			return nil
+		"values": func(n *yaml.Node) (err error) {
+			p.Sizes, err = r.numbers(field[Profile]{key: "values of memory_sizes", least: 1 << 20, most: mostBytes, whole: true}, n, mostSizes)
+			return err
 		},
 	})
 }

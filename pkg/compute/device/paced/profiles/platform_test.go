@@ -35,8 +35,8 @@ func TestPlatformRefused(t *testing.T) {
 		{"negative", "value: 0.2e-6", "value: -0.2e-6", "p.yaml:44: dollars_per_request is -2e-07; it must be from 0 to 0.1"},
 		{"absurd", "value: 16.6667e-6", "value: 16.6667", "p.yaml:41: dollars_per_gb_second is 16.6667; it must be from 0 to 0.1"},
 		{"sizes", "[134217728, 805306368,", "[805306368, 134217728,", "p.yaml:3: size 1 is 1.34217728e+08 bytes; sizes are above 0 and ascend"},
-		{"a size", "[134217728,", "[13,", "p.yaml:5: a size of memory_sizes is 13; it must be from 1.048576e+06"},
-		{"no list", "[134217728, ", "134217728 # ", "p.yaml:5: the values of memory_sizes must be a list"},
+		{"a size", "[134217728,", "[13,", "p.yaml:5: values of memory_sizes is 13; it must be from 1.048576e+06"},
+		{"no list", "[134217728, ", "134217728 # ", "p.yaml:5: values of memory_sizes must be a list"},
 		{"no sizes", "values: [", "values: [] # ", "p.yaml:3: sizes are missing"},
 		{"no source", "  source: assumed, one connection of a function to S3\n", "", `"source" is missing in parameter_bytes_per_second`},
 	} {

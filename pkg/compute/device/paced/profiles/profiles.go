@@ -30,6 +30,8 @@ type Profile struct {
 	Read, Rate, Element Number
 	// Access is the seconds of an access beside both, Call those of a call.
 	Access, Call Number
+	// Curve is what accesses were measured to take; nil where they were not.
+	Curve *Curve
 	// Alpha is the seconds of a row where time is MoEless's printed α·rows.
 	Alpha Number
 	// Beta is the seconds that a row takes to the device, and again those back.
@@ -41,6 +43,8 @@ type Profile struct {
 	Bandwidth Number
 	// ColdStart is the seconds from the want of an expert to its transfer.
 	ColdStart Number
+
+	curve *cost.Curve // what computing takes, if it was told to (Take)
 }
 
 // Number is a figure and where it comes from: a source that others can look up,
@@ -68,13 +72,18 @@ type Time string
 const (
 	// Roofline reads an expert's weights once an access and then pays for each row.
 	Roofline Time = "roofline"
+	// Measured is read off a curve.
+	Measured Time = "measured"
 	// Printed is MoEless's α·rows.
 	Printed Time = "printed"
 )
 
 // Compute is what computing takes on the device.
 func (p *Profile) Compute() cost.Device {
-	if p.printed() {
+	switch {
+	case p.measured():
+		return cost.Device{Timer: p.curve, Call: p.Call.Value}
+	case p.printed():
 		return cost.Device{Timer: cost.Printed{Alpha: p.Alpha.Value}}
 	}
 	return cost.Device{
@@ -137,9 +146,15 @@ func (p *Profile) String() string {
 		n := f.of(p)
 		fmt.Fprintf(w, "  %s\t%s\t%s\n", f.key, n, n.Source)
 	}
+	if p.Curve != nil {
+		fmt.Fprintf(w, "  curve\t%d points\t%s\n", len(p.Curve.Points), p.Curve.Source)
+	}
 	w.Flush() // a strings.Builder takes everything
 	return b.String()
 }
+
+// measured says whether accesses take what was measured of them.
+func (p *Profile) measured() bool { return p.Time == Measured && p.curve != nil }
 
 // printed says whether rows take MoEless's α each.
 func (p *Profile) printed() bool { return p.Time == Printed || p.Read.Value == 0 }

@@ -134,6 +134,7 @@ func TestOpen(t *testing.T) {
 // FuzzRead wants an error or a profile whose times and bytes can be used.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(good))
+	f.Add([]byte(curved))
 	f.Add([]byte("device: &a [*a]\n"))
 	f.Add([]byte("a: &a {<<: *a}\n"))
 	f.Add([]byte("# nothing\n---\n...\n"))
@@ -148,6 +149,11 @@ func FuzzRead(f *testing.F) {
 		p, err := Read("f.yaml", data)
 		if err != nil {
 			return
+		}
+		if p.Curve != nil {
+			if err := p.Take(Measured); err != nil {
+				t.Fatal(err)
+			}
 		}
 		const rows = 1 << 20
 		compute := seconds(p.Compute().Compute(p.Of(rows)))

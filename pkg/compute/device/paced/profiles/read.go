@@ -71,6 +71,9 @@ func (r reader) profile(p *Profile, top *yaml.Node) error {
 	for _, f := range fields {
 		keys[f.key] = func(n *yaml.Node) (err error) { *f.of(p), err = r.number(f.key, f.check, n); return err }
 	}
+	if names(top, []string{"curve"}) {
+		keys["curve"] = func(n *yaml.Node) error { return r.curve(p, n) }
+	}
 	if !names(top, roofline) {
 		for _, key := range roofline {
 			delete(keys, key)
@@ -121,6 +124,21 @@ func (r reader) mapping(what string, n *yaml.Node, keys map[string]func(*yaml.No
 		}
 	}
 	return nil
+}
+
+// numbers is a list of so many numbers at most.
+func (r reader) numbers(f field[Profile], n *yaml.Node, most int) (all []float64, err error) {
+	if n.Kind != yaml.SequenceNode || len(n.Content) > most {
+		return nil, r.wrong(n, fmt.Errorf("%s must be a list of up to %d numbers", f.key, most))
+	}
+	for _, one := range n.Content {
+		v, err := r.value(f.key, f.check, one)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	return all, nil
 }
 
 func (r reader) value(key string, check func(float64) error, n *yaml.Node) (v float64, err error) {

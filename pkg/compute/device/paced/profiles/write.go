@@ -10,10 +10,6 @@ import (
 // YAML is the profile as a file has it; Read reads it back.
 func (p *Profile) YAML() ([]byte, error) {
 	top := &yaml.Node{Kind: yaml.MappingNode}
-	add := func(to *yaml.Node, key string, value *yaml.Node) {
-		to.Content = append(to.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, value)
-	}
-	text := func(s string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s} }
 	add(top, "device", text(p.Device))
 	add(top, "experts", text(p.Experts))
 	for _, f := range fields {
@@ -23,6 +19,9 @@ func (p *Profile) YAML() ([]byte, error) {
 		add(one, "source", text(n.Source))
 		add(top, f.key, one)
 	}
+	if p.Curve != nil {
+		add(top, "curve", p.Curve.yaml())
+	}
 	var out bytes.Buffer
 	e := yaml.NewEncoder(&out)
 	e.SetIndent(2)
@@ -31,3 +30,10 @@ func (p *Profile) YAML() ([]byte, error) {
 	}
 	return out.Bytes(), nil
 }
+
+// add adds a key with its value to a mapping.
+func add(to *yaml.Node, key string, value *yaml.Node) {
+	to.Content = append(to.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, value)
+}
+
+func text(s string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s} }
