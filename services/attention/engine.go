@@ -92,10 +92,19 @@ func (e *engine) run(ctx context.Context) {
 		case o := <-e.asks:
 			o.answer <- e.holds(o.request)
 		case <-e.room: // a log takes records again
+		case <-e.due():
 		case <-tick.C:
 			e.tick()
 		}
 	}
+}
+
+// due is when the next microbatch may be chosen without anything having changed; nil: never.
+func (e *engine) due() <-chan time.Time {
+	if e.again == 0 {
+		return nil
+	}
+	return time.After(e.again)
 }
 
 // deviceFailed is closed when the device is lost; nil where none can be.

@@ -10,6 +10,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/policy/batching"
+	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -46,6 +47,10 @@ type scheduler struct {
 	broken   error
 	// stamp is what gates are to obey in a step that begins now; nil: nothing.
 	stamp func() *pb.Stamp
+	// batches chooses in the policy's place, and again is after what time it is to be asked
+	// again at the latest, if not 0; nil: the policy chooses.
+	batches deployment.Batches
+	again   time.Duration
 
 	items    []batching.Item
 	ready    []*sequence
@@ -86,6 +91,7 @@ func (d *scheduler) add(s *sequence) {
 // next is the next microbatch and the idle worker that takes it; nil, nil: there is
 // none for now.
 func (d *scheduler) next() (*microbatch, *worker) {
+	d.again = 0
 	if len(d.idle) == 0 || d.broken != nil {
 		return nil, nil
 	}
@@ -94,7 +100,7 @@ func (d *scheduler) next() (*microbatch, *worker) {
 	if d.trial.of != nil && !d.try() {
 		return nil, nil
 	}
-	d.takes = d.policy.Next(d.items, d.decoding(), &d.pace, d.takes)
+	d.choose()
 	if len(d.takes) == 0 {
 		return nil, nil
 	}
@@ -107,6 +113,15 @@ func (d *scheduler) next() (*microbatch, *worker) {
 	d.idle = d.idle[:len(d.idle)-1]
 	d.assign(mb, w)
 	return mb, w
+}
+
+// choose says in takes what is to step next.
+func (d *scheduler) choose() {
+	if d.batches != nil {
+		d.takes, d.again = d.batches(d.items, d.takes)
+		return
+	}
+	d.takes = d.policy.Next(d.items, d.decoding(), &d.pace, d.takes)
 }
 
 // assign says which worker has a microbatch; nil: it is back.
@@ -139,7 +154,7 @@ func (d *scheduler) collect() {
 
 // item is the sequence as the policy sees it.
 func (s *sequence) item() batching.Item {
-	it := batching.Item{Alone: s.suspect || s.doubtful}
+	it := batching.Item{Alone: s.suspect || s.doubtful, Request: s.seq.RequestId, Position: s.done}
 	switch n := s.unread(); {
 	case n > 0:
 		it.Prefill, it.Scored, it.Whole = n, s.withLogits(), true

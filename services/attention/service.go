@@ -132,6 +132,7 @@ func (s *Service) build() {
 		MaxSeconds: s.maxSeconds(), MinPrefill: s.minPrefill(),
 	}
 	s.engine = newEngine(policy, workers, s.d.Logger, st)
+	s.engine.batches = s.d.Batches
 	if s.gpu != nil {
 		s.engine.device = s.gpu
 	}

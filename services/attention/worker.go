@@ -46,7 +46,7 @@ type part struct {
 func (mb *microbatch) shares() []ledger.Part {
 	all := make([]ledger.Part, len(mb.parts))
 	for i, p := range mb.parts {
-		all[i] = ledger.Part{Request: p.s.seq.RequestId, Rows: p.rows, Tokens: len(p.choices)}
+		all[i] = ledger.Part{Request: p.s.seq.RequestId, First: p.s.done, Rows: p.rows, Tokens: len(p.choices)}
 	}
 	return all
 }

@@ -85,10 +85,11 @@ type Step struct {
 	Parts []Part
 }
 
-// Part is a sequence's share of a step: so many rows, and so many tokens that came of them.
+// Part is a sequence's share of a step: so many rows, from a position on, and so many tokens
+// that came of them.
 type Part struct {
-	Request      string
-	Rows, Tokens int
+	Request             string
+	First, Rows, Tokens int
 }
 
 // Share is a part of a step's time.

@@ -32,6 +32,10 @@ type Item struct {
 	Whole bool
 	// Alone says that it shares a microbatch with nobody.
 	Alone bool
+	// Request is whose it is, and Position that of its first row that is not computed yet,
+	// for scripts.
+	Request  string
+	Position int
 }
 
 // Take is one sequence's share of a microbatch: Rows rows of item Index.

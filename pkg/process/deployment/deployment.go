@@ -27,12 +27,17 @@ import (
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
+	"github.com/switchyard/switchyard/pkg/policy/batching"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
+
+// Batches chooses of what is ready what steps next, and after what time it is to be asked
+// again at the latest; 0: when something has changed. It returns at once.
+type Batches func(ready []batching.Item, out []batching.Take) (takes []batching.Take, again time.Duration)
 
 // Settings are what code sets.
 type Settings struct {
@@ -69,8 +74,11 @@ type Settings struct {
 	Loads LoadSink
 	// Steps hears of each step of an attention replica of this process when it has
 	// ended, in whose time: it returns at once, and keeps nothing. nil: nobody listens.
-	Steps  func(*ledger.Step)
-	Logger *slog.Logger
+	Steps func(*ledger.Step)
+	// Batches chooses what steps next, in the place of an attention replica's policy; nil: the
+	// policy does. Measurements alone set it.
+	Batches Batches
+	Logger  *slog.Logger
 	// LogStore makes what keeps the token logs that are written and read by a
 	// connection; nil: their stream. Measurements alone set it.
 	LogStore func(*bus.Conn) bus.LogStore
@@ -121,8 +129,10 @@ type Deployment struct {
 	// Loads is nil when nobody wants samples of loads.
 	Loads LoadSink
 	// Steps hears of steps; nil: nobody listens.
-	Steps  func(*ledger.Step)
-	Logger *slog.Logger
+	Steps func(*ledger.Step)
+	// Batches is nil where attention's policy chooses what steps next.
+	Batches Batches
+	Logger  *slog.Logger
 	// Refuse is told why a replica that has just come may not stay, and returns at once;
 	// nil: it stays.
 	Refuse func(error)
@@ -154,7 +164,7 @@ func Open(ctx context.Context, s Settings) (*Deployment, error) {
 		Conn: s.Conn, Hop: bus.NewHop(s.Conn, s.Hops), Logs: s.Conn, Subjects: names,
 		Streams: schemas.Streams{Subjects: names, Hops: s.Hops, LogAge: s.LogAge, LogBytes: s.LogBytes, PromptBytes: schemas.MaxPrompt(s.Model.Spec.LongestRequest()), AllRows: s.AllRows},
 		Model:   s.Model, Pool: s.Pool, Wire: s.Wire, Identity: id,
-		Telemetry: s.Telemetry, Loads: s.Loads, Steps: s.Steps, Logger: s.Logger, traffic: s.Traffic, replica: s.Replica, process: thisProcess(s.Version), tellStages: s.TellStages, class: cmp.Or(s.Class, cpu.Class()), replicas: s.Replicas,
+		Telemetry: s.Telemetry, Loads: s.Loads, Steps: s.Steps, Batches: s.Batches, Logger: s.Logger, traffic: s.Traffic, replica: s.Replica, process: thisProcess(s.Version), tellStages: s.TellStages, class: cmp.Or(s.Class, cpu.Class()), replicas: s.Replicas,
 	}
 	d.Liveness = liveness.NewWatcher(s.Conn, names.Here)
 	if s.LogStore != nil {

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -22,9 +23,10 @@ type Request struct {
 // temperature makes answers depend on every bit of the logits.
 const temperature = 0.8
 
-func (q *Request) prompt() *pb.Prompt {
+// prompt is that of the request of a number, by which it has the same id in every run.
+func (q *Request) prompt(number int) *pb.Prompt {
 	n, temp, seed := int32(q.Tokens), temperature, q.Seed
-	return &pb.Prompt{InputIds: q.IDs, MaxTokens: &n, IgnoreEos: true, Temperature: &temp, Seed: &seed}
+	return &pb.Prompt{RequestId: fmt.Sprintf("replay-%06d", number), InputIds: q.IDs, MaxTokens: &n, IgnoreEos: true, Temperature: &temp, Seed: &seed}
 }
 
 // Answer is what came of a request.
@@ -46,18 +48,23 @@ func (s *Settings) ask(ctx context.Context, c *client.Client, began time.Time) (
 	for i := range s.Requests {
 		q := &s.Requests[i]
 		if err := pause.For(ctx, time.Until(began.Add(q.At))); err != nil {
-			return nil, err
+			return nil, context.Cause(ctx)
 		}
 		s.Progress("request %d of %d…", i+1, len(s.Requests))
-		open.Go(func() { answers[i] = answer(ctx, c, q, began) })
+		open.Go(func() {
+			answers[i] = answer(ctx, c, q.prompt(i), began)
+			if a := &answers[i]; a.Err != nil && s.player != nil {
+				s.player.ended(q.prompt(i).RequestId, a.Err)
+			}
+		})
 	}
 	open.Wait()
-	return answers, ctx.Err()
+	return answers, context.Cause(ctx)
 }
 
-func answer(ctx context.Context, c *client.Client, q *Request, began time.Time) (a Answer) {
+func answer(ctx context.Context, c *client.Client, p *pb.Prompt, began time.Time) (a Answer) {
 	a.Sent = time.Since(began)
-	stream, err := c.Prompt(ctx, q.prompt())
+	stream, err := c.Prompt(ctx, p)
 	if err != nil {
 		a.Err = err
 		return a

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/policy/batching"
 	"github.com/switchyard/switchyard/pkg/process/pause"
 	"github.com/switchyard/switchyard/pkg/sim/routing"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
@@ -21,6 +22,11 @@ type Settings struct {
 	// Cluster is the pipeline; its services tell what they do to whoever asked for that.
 	Cluster  cluster.Settings
 	Requests []Request
+	// Script, if set, are the steps that are made, those of another run of the same requests;
+	// Paced says that none begins sooner than in that run. One that cannot be made ends the
+	// run with a *batching.ScriptError.
+	Script []batching.Scripted
+	Paced  bool
 	// Settle is how long the pipeline has, once it is ready, before the first request.
 	Settle time.Duration
 	// Every is how often plan and hosts are looked at.
@@ -32,6 +38,8 @@ type Settings struct {
 	Disturb func(ctx context.Context, y *cluster.Cluster)
 	// Progress hears what is going on.
 	Progress func(format string, args ...any)
+
+	player *player // of Script
 }
 
 // Result is what was kept.
@@ -55,6 +63,7 @@ type Result struct {
 	// LateShare how many this machine had too late.
 	Late, LateShare float64
 
+	script     []batching.Scripted
 	layerIndex map[int]int // index among the layers with experts
 }
 
@@ -62,6 +71,11 @@ type Result struct {
 func Run(ctx context.Context, s Settings) (r *Result, err error) {
 	steps := newRecorder(s.Cluster.Node.Shared.Model)
 	s.Cluster.Node.Shared.Steps, s.Cluster.Node.Shared.Loads = steps.step, steps
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	if s.Script != nil {
+		s.play(fail)
+	}
 	s.Progress("starting the pipeline…")
 	y, err := cluster.Open(ctx, s.Cluster)
 	if err != nil {
@@ -85,6 +99,15 @@ func Run(ctx context.Context, s Settings) (r *Result, err error) {
 	return s.send(ctx, y, w, steps)
 }
 
+// play has attention make the steps of the script.
+func (s *Settings) play(fail func(error)) {
+	s.player = &player{
+		policy: batching.Policy{Microbatches: 1, MinRows: 1, MaxRows: max(1, s.Cluster.Services.Attention.MaxRows)}, fail: fail,
+		script: batching.Script{Steps: s.Script, Paced: s.Paced, Patience: missing},
+	}
+	s.Cluster.Node.Shared.Batches = s.player.choose
+}
+
 // send has the requests answered while the watcher looks on.
 func (s *Settings) send(ctx context.Context, y *cluster.Cluster, w *watcher, steps *recorder) (*Result, error) {
 	c, stop, err := y.Client(ctx)
@@ -101,6 +124,9 @@ func (s *Settings) send(ctx context.Context, y *cluster.Cluster, w *watcher, ste
 	if s.Views > 0 {
 		tasks.Go(func() { w.film(background, s.Views) })
 	}
+	if s.player != nil {
+		s.player.begin(r.Began)
+	}
 	if s.Disturb != nil {
 		tasks.Go(func() { s.Disturb(background, y) })
 	}
@@ -111,7 +137,7 @@ func (s *Settings) send(ctx context.Context, y *cluster.Cluster, w *watcher, ste
 	if err != nil {
 		return nil, err
 	}
-	r.Steps, r.Partial = steps.result()
+	r.Steps, r.Partial, r.script = steps.result()
 	r.Shape = routing.Shape{Layers: len(steps.layers), Experts: steps.experts, TopK: steps.topK}
 	r.Frames, r.Changes, r.Views, r.Cold = w.frames, w.seen(), w.views, steps.coldStarts()
 	r.Late, r.LateShare = w.late()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/control/ledger"
+	"github.com/switchyard/switchyard/pkg/policy/batching"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -143,19 +144,24 @@ func (r *recorder) coldStarts() (n uint64) {
 	return n
 }
 
-// result is the steps of which everything is known, and how many others there are.
-func (r *recorder) result() (whole []Step, partial int) {
+// result is the steps of which everything is known, how many others there are, and all that
+// were made.
+func (r *recorder) result() (whole []Step, partial int, made []batching.Scripted) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	var heard []*Step
 	for _, number := range slices.Sorted(maps.Keys(r.steps)) {
 		s := r.steps[number]
+		if r.heard[number] {
+			heard = append(heard, s)
+		}
 		if r.heard[number] && s.whole(r.topK) {
 			whole = append(whole, *s)
 		} else {
 			partial++
 		}
 	}
-	return whole, partial
+	return whole, partial, scripted(heard)
 }
 
 // whole says whether the loads of all layers add up.
