@@ -357,6 +357,8 @@ func (f *function) count(s *Service, d *pb.Dispatch) {
 func (s *Service) fill(stats map[string]float64) {
 	stats["expert_bytes"] = float64(s.device.Memory().Used)
 	stats[members.HostSeconds] = s.computers.total(time.Now()).Seconds()
+	used := s.device.Metered()
+	stats[members.HostHeld], stats[members.HostTaken] = used.Held(), used.Taken
 	s.mu.Lock()
 	stats["cold_starts_total"] = float64(s.coldStarts)
 	s.mu.Unlock()

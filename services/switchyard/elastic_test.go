@@ -30,6 +30,7 @@ var elasticModel = goldens.Dir("mixtral")
 type conducted struct {
 	*conductor.Conductor
 	t       *testing.T
+	y       *cluster.Cluster
 	q       *verify.Asker
 	hosts   []string
 	layers  []int
@@ -41,7 +42,7 @@ type conducted struct {
 func startElastic(t *testing.T) *conducted {
 	t.Helper()
 	y := startPipeline(t, elasticModel, tensor.BF16, schemas.HopsUnacked, elasticHosts, func(up *UpCmd) { up.KeepAlive = 50 * time.Millisecond })
-	e := &conducted{Conductor: conduct(t, y), t: t}
+	e := &conducted{Conductor: conduct(t, y), t: t, y: y}
 	n := y.Settings.Node
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()

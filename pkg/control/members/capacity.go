@@ -17,6 +17,9 @@ const (
 	HostMessages = "dispatches_total"
 	HostRows     = "rows_total"
 	HostSeconds  = "busy_seconds_total"
+	// Gigabytes of experts in a host's memory times seconds, and what of these rows have taken.
+	HostHeld  = "memory_gb_seconds_total"
+	HostTaken = "memory_taken_gb_seconds_total"
 )
 
 // RoutedRows is the name under which a gate announces how many rows it has routed.

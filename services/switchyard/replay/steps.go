@@ -41,13 +41,26 @@ type recorder struct {
 	steps map[uint64]*Step
 	heard map[uint64]bool // of these, attention has told
 	since []uint64        // routed rows of each layer's experts since taken
-	hosts map[string]*pb.HostLoad
+	hosts map[string]heardHost
+	held  float64 // GB·s of experts in hosts' memory when the run began
+}
+
+// heardHost is what a host said last, and when that was heard.
+type heardHost struct {
+	*pb.HostLoad
+	at time.Time
+}
+
+// gigabyteSeconds are those of a host's meter, as of now: what it holds it has held since.
+func (h heardHost) gigabyteSeconds(now time.Time) float64 {
+	u := h.GetUse()
+	return u.GetLoadingGbS() + u.GetKeptGbS() + u.GetServingGbS() + float64(h.UsedBytes)/1e9*max(0, now.Sub(h.at).Seconds())
 }
 
 func newRecorder(m *model.Model) *recorder {
 	r := &recorder{
 		layers: map[int]int{}, experts: m.Spec.Experts, topK: m.Spec.TopK,
-		steps: map[uint64]*Step{}, heard: map[uint64]bool{}, hosts: map[string]*pb.HostLoad{},
+		steps: map[uint64]*Step{}, heard: map[uint64]bool{}, hosts: map[string]heardHost{},
 	}
 	for l, spec := range m.Spec.Layer {
 		if spec.MoE {
@@ -62,7 +75,7 @@ func newRecorder(m *model.Model) *recorder {
 func (r *recorder) begin(at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.began = at
+	r.began, r.held = at, r.gigabyteSeconds(at)
 	clear(r.steps)
 	clear(r.heard)
 	clear(r.since)
@@ -107,7 +120,7 @@ func (r *recorder) Send(s *pb.LoadSample) {
 		}
 	case pb.LoadSource_LOAD_SOURCE_UNSPECIFIED:
 		if s.Memory != nil {
-			r.hosts[s.Host] = s.Memory
+			r.hosts[s.Host] = heardHost{s.Memory, time.Now()}
 		}
 	}
 }
@@ -121,9 +134,17 @@ func (r *recorder) count(layer int, s *pb.StepLoad) {
 	}
 }
 
-// take returns the routed rows since it was called last, by layer and expert, and
-// the bytes that hosts hold.
-func (r *recorder) take() (rows []uint64, bytes uint64) {
+// gigabyteSeconds are those of all hosts' meters; r.mu is held.
+func (r *recorder) gigabyteSeconds(now time.Time) (sum float64) {
+	for _, h := range r.hosts {
+		sum += h.gigabyteSeconds(now)
+	}
+	return sum
+}
+
+// take returns the routed rows since it was called last, by layer and expert, the bytes
+// that hosts hold, and the GB·s that they have had since the run began.
+func (r *recorder) take() (rows []uint64, bytes uint64, held float64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	rows = slices.Clone(r.since)
@@ -131,7 +152,7 @@ func (r *recorder) take() (rows []uint64, bytes uint64) {
 	for _, h := range r.hosts {
 		bytes += h.UsedBytes
 	}
-	return rows, bytes
+	return rows, bytes, r.gigabyteSeconds(time.Now()) - r.held
 }
 
 // coldStarts counts functions that rows found cold.

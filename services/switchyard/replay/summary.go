@@ -2,9 +2,9 @@ package replay
 
 import (
 	"slices"
-	"time"
 
 	"github.com/switchyard/switchyard/pkg/control/ledger"
+	"github.com/switchyard/switchyard/pkg/policy/meter"
 	"github.com/switchyard/switchyard/pkg/sim"
 )
 
@@ -65,17 +65,14 @@ func (r *Result) Replicas() float64 {
 type Cost struct {
 	// Layers is as MoEless bills: a replica costs while its layer runs.
 	Layers float64
-	// Resident is of all bytes that hosts hold, all the time.
+	// Resident is of all bytes that hosts hold, all the time, as they meter it.
 	Resident float64
 }
 
 // Cost bills experts of so many bytes.
 func (r *Result) Cost(expertBytes float64) (c Cost) {
-	var before time.Duration
-	for i := range r.Frames {
-		f := &r.Frames[i]
-		c.Resident += (f.At - before).Seconds() * float64(f.Bytes) / 1e9
-		before = f.At
+	if n := len(r.Frames); n > 0 {
+		c.Resident = r.Frames[n-1].Held
 	}
 	at := 0
 	for i := range r.Steps {
@@ -84,7 +81,7 @@ func (r *Result) Cost(expertBytes float64) (c Cost) {
 			at++
 		}
 		for j := range s.Layers {
-			c.Layers += s.Layers[j].Time().Seconds() * float64(r.serving(at, j, len(s.Layers[j].Loads))) * expertBytes / 1e9
+			c.Layers += meter.Layer(s.Layers[j].Time().Seconds(), float64(r.serving(at, j, len(s.Layers[j].Loads)))*expertBytes)
 		}
 	}
 	return c

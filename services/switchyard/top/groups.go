@@ -277,7 +277,7 @@ func layers(n int) string {
 // placement is a line a layer: where its experts are.
 func (s *Snapshot) placement() group {
 	g := group{key: "placement", title: "Replicas of experts", table: table{head: []string{
-		"LAYER", "WARM", "KEPT", "COLD", fmt.Sprintf("REPLICAS (cold starts: %.0f)", s.sum(statColdStarts)),
+		"LAYER", "WARM", "KEPT", "COLD", fmt.Sprintf("REPLICAS (cold starts: %.0f%s)", s.sum(statColdStarts), s.memory()),
 	}}}
 	warm, nowhere := 0, 0
 	for _, r := range s.Replicas {
@@ -294,6 +294,15 @@ func (s *Snapshot) placement() group {
 		g.brief += fmt.Sprintf(", experts of layers that nobody has: %d", nowhere)
 	}
 	return g
+}
+
+// memory is what experts in hosts' memory have come to; empty: no host says it.
+func (s *Snapshot) memory() string {
+	held, taken := s.sum(members.HostHeld), s.sum(members.HostTaken)
+	if held <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %.1f GB·s, %.0f %% idle", held, 100*max(0, held-taken)/held)
 }
 
 // devices are what GPUs say of themselves, and whose time paced ones take.
