@@ -1,5 +1,5 @@
-// Package provision makes the streams that models need, as the one user who may, and makes
-// those again that are lost.
+// Package provision makes the streams that models need, as the one user with that right, and
+// makes lost ones again.
 package provision
 
 import (

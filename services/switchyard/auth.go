@@ -21,7 +21,7 @@ type AuthCmd struct {
 	Rotate  AuthRotateCmd  `cmd:"" help:"Give users new keys and revoke their old ones."`
 	Update  AuthUpdateCmd  `cmd:"" help:"Give users the rights of this version, and of other models and tenants."`
 	Secrets AuthSecretsCmd `cmd:"" help:"Print what servers and users need of a folder as Kubernetes Secrets."`
-	Show    AuthShowCmd    `cmd:"" help:"Print who may publish and subscribe what, and why."`
+	Show    AuthShowCmd    `cmd:"" help:"Print what each user may publish and subscribe, and why."`
 }
 
 // AuthScope says what the rights are of. Its flags are no variables: others have

@@ -44,7 +44,7 @@ type BenchCmd struct {
 	Rescale       bool    `help:"Measure instead the time between tokens while the plan changes, with 3 hosts."`
 	Stages        bool    `help:"Also tell the time of a step by stage, as the services measure it."`
 	Loads         bool    `help:"Also measure what it costs to tell Kafka of experts' loads; without --kafka to a broker in this process."`
-	Guarantees    bool    `help:"Also measure what it costs that no accepted request is lost: beside a pipeline whose token logs nobody keeps."`
+	Guarantees    bool    `help:"Also measure what it costs that no accepted request is lost: beside a pipeline without token logs."`
 	JSON          bool    `name:"json" help:"Print one JSON object a batch size."`
 	KafkaFlags    `embed:"" group:"Kafka:"`
 }

@@ -21,7 +21,7 @@ type DLQCmd struct {
 
 // DLQFrom says of which model.
 type DLQFrom struct {
-	Model string `default:"demo" help:"Model whose messages." placeholder:"NAME"`
+	Model string `default:"demo" help:"Model of the messages." placeholder:"NAME"`
 
 	ConnectFlags `embed:""`
 }

@@ -282,13 +282,13 @@ func (f ExpertFlags) gpu() (*gpus.GPU, error) {
 
 // KafkaFlags say where samples of experts' loads go, and come from.
 type KafkaFlags struct {
-	Kafka             []string `help:"HOST:PORT of Kafka brokers that experts' loads go to; without it nobody is told, and up starts a broker of its own." placeholder:"HOST:PORT,…"`
+	Kafka             []string `help:"HOST:PORT of Kafka brokers that experts' loads go to; without it services send none, and up starts a broker of its own." placeholder:"HOST:PORT,…"`
 	KafkaTopic        string   `default:"switchyard.load" help:"Topic of the loads; it is created with 32 partitions if it does not exist." placeholder:"NAME"`
 	KafkaTLS          bool     `name:"kafka-tls" help:"Speak TLS with Kafka."`
 	KafkaCA           string   `name:"kafka-ca" help:"PEM file with the authority that signed the brokers' certificates; it turns TLS on." placeholder:"FILE"`
 	KafkaSASL         string   `name:"kafka-sasl" help:"How to log in: plain, scram-sha-256 or scram-sha-512; empty is not at all." placeholder:"MECHANISM"`
 	KafkaUser         string   `help:"User to log in as." placeholder:"NAME"`
-	KafkaPasswordFile string   `help:"File with his password." placeholder:"FILE"`
+	KafkaPasswordFile string   `help:"File with the user's password." placeholder:"FILE"`
 }
 
 // config is nil without brokers.

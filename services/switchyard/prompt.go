@@ -39,7 +39,7 @@ type PromptCmd struct {
 	Logprobs          *int32        `help:"Report each token's log-probability and this many best ones; with --json." placeholder:"N"`
 	JSON              bool          `name:"json" help:"Print one JSON chunk a line."`
 	Stats             bool          `help:"Tell on stderr how it ended, how long it took and the seed, as on a terminal."`
-	Deadline          time.Duration `help:"End the request this time after it is sent, such as 30s; 0 is never. It is sent as a time of this machine's clock and judged by the NATS servers'; some seconds later nobody waits any more." placeholder:"TIME"`
+	Deadline          time.Duration `help:"End the request this time after it is sent, such as 30s; 0 is never. It is sent as a time of this machine's clock and judged by the NATS servers'; some seconds later the client stops waiting." placeholder:"TIME"`
 	RequestID         string        `help:"Name of the request; the same id again streams the same answer." placeholder:"ID"`
 	ConnectFlags      `embed:""`
 }

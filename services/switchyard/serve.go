@@ -27,7 +27,7 @@ type TokenizerCmd struct {
 
 // EdgeFlags say how a tokenizer reaches producers where they are in an account of their own.
 type EdgeFlags struct {
-	EdgeNATS  string `name:"edge-nats" help:"NATS URL or context of the user who hears and answers producers, where they have an account of their own; without it --nats." placeholder:"URL"`
+	EdgeNATS  string `name:"edge-nats" help:"NATS URL or context of user tokenizer-edge, which hears and answers producers, where they have an account of their own; without it --nats." placeholder:"URL"`
 	EdgeCreds string `name:"edge-creds" help:"That user's credentials file, tokenizer-edge.creds of auth init; without it --creds." placeholder:"FILE"`
 }
 

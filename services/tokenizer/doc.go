@@ -4,6 +4,6 @@
 //	ask ─▶ PROMPTS ─▶ intake ─accept─▶ token log, SEQUENCES ─▶ attention
 //	reply subject ◀─ answer (one a request) ◀─ shard owner ◀─ token log
 //
-// Chunks are a function of the log alone, so whoever reads it makes the same
+// Chunks are a function of the log alone, so all readers make the same
 // ones: the owner of the request's shard, a replay, or the owner after it.
 package tokenizer

@@ -1,4 +1,4 @@
-// Package testpolicy is a policy for tests, as anybody may add one: a folder, and a
+// Package testpolicy is a policy for tests, as a contributor adds one: a folder, and a
 // registration of what Policy returns. It gives every expert so many replicas, side by side.
 package testpolicy
 

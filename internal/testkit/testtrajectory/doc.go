@@ -1,6 +1,6 @@
 // Package testtrajectory follows tokens through the layers. It joins what attention
 // announces of a step with the rows that it then sends to the gates: a token's
-// trajectory says whose it is, and has its hidden row at each layer with experts.
+// trajectory names its request, and has its hidden row at each layer with experts.
 //
 // Both are read on core NATS, beside the services: subscribe to Subjects.Step,
 // AnyHidden and AnyGate, best with one channel for the three so that their order

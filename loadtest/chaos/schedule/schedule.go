@@ -1,6 +1,6 @@
 // Package schedule says what goes wrong, and when: a list of faults that follows
-// from a seed, can be written to a file, read back, and made shorter. Who runs it
-// is another matter.
+// from a seed, can be written to a file, read back, and made shorter. Package chaos
+// runs it.
 package schedule
 
 import (

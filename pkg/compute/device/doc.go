@@ -6,21 +6,21 @@
 //	        Load             a place is free            loaded
 //	cold ─────────▶ queued ─────────────────▶ loading ─────────▶ warm
 //	 ▲  refused:      │ cancelled                │ cancelled,     │ evicted, when
-//	 │  stays cold    │                          │ failed         │ nobody holds it
+//	 │  stays cold    │                          │ failed         │ no ticket holds it
 //	 └────────────────┴──────────────────────────┴────────────────┘
 //
 // Load returns a Ticket, a counted reference. While the load is under way its
 // tickets keep it going, and the last one that is released cancels it. When the
 // expert is warm its tickets hold it: it is not evicted before all are released,
 // and from then on it stays warm until its memory is needed or Evict is called.
-// So whoever still needs an expert never loses it to somebody who no longer does.
+// So a holder of a ticket never loses its expert to a holder that has released its own.
 // Which load is next and what is evicted for it, package residency decides, in the
 // order of a policy (Settings.Order).
 //
 // # Memory
 //
 // Bytes are those of the weights as the device stores them (Size). A load
-// reserves them before anything is allocated and evicts for them what nobody
+// reserves them before anything is allocated and evicts for them what no ticket
 // holds; what does not fit even then is refused with RefusedError, which has
 // both numbers. Used, which includes what is reserved, never exceeds Budget.
 // What a load needs beside, such as staging buffers, is bounded by the number

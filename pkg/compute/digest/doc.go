@@ -13,7 +13,7 @@
 // What is noticed: a cache that is damaged (it carries its own digest), one of
 // another file, and, by hashing a few small tensors of each file again, many of
 // those that were made up. What is not: a change of weights that keeps size and
-// time, and a made-up entry for a large tensor. Who can do that can write to the
-// model's folder, or be its reader, and needs no cache to change what is served.
+// time, and a made-up entry for a large tensor. A user who can do that can write to the
+// model's folder, and needs no cache to change what is served.
 // Digests of an object store are compared with what comes from it each time.
 package digest

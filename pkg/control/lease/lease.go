@@ -1,6 +1,6 @@
 // Package lease gives a duty to one replica at a time.
 //
-//	                 revision moves: somebody renews
+//	                 revision moves: a holder renews
 //	                        ┌────┐                 unchanged for TTL, released, absent, our
 //	        get             ▼    │                 own, or its owner has no connection
 //	start ───────▶ waiting ──────┴───────────────▶ compare and set ──▶ held

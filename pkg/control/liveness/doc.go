@@ -1,6 +1,6 @@
 // Package liveness tells which replicas have no connection to NATS any more. Each
-// listens to a subject of its own, and of a message that nobody listens to a server
-// says so at once. So a process that was killed is missed in a third of a second,
+// listens to a subject of its own, and a server says at once that a message has no
+// listener. So a process that was killed is missed in a third of a second,
 // where its silence means anything only after more than one. One that hangs is not
 // missed: its connection is open.
 //

@@ -1,4 +1,4 @@
-// Package planner keeps the plan: whoever holds the planner's lease asks a
+// Package planner keeps the plan: the planner with the lease asks a
 // policy what the plan should be whenever hosts, settings or the plan's bucket
 // change, and writes what is new. It runs within another process and knows
 // nothing of it.

@@ -7,7 +7,7 @@
 //	hosts, plan in force ─Decide─┴▶ mend ▶ scale ▶ place ▶ is it worth it? ▶ keep ▶ plan
 //
 // It has no clock: now is the caller's, in seconds, and never goes back. Times
-// that samples claim are of spans only, so that nobody's clock has to be right.
+// that samples claim are of spans only, so that no sender's clock has to be right.
 package elastic
 
 import (

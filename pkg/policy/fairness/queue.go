@@ -1,12 +1,12 @@
-// Package fairness decides whose request goes next when many wait: tenants share
+// Package fairness decides which request goes next when many wait: tenants share
 // by weight, a tenant's own requests go by urgency and age. It is pure: the caller
 // has the clock and the machine.
 //
 // Between tenants it is start-time fair queueing (Goyal, Vin and Cheng 1996): each
 // tenant has a virtual time, which its work moves on by work divided by weight,
-// and the one whose time is least goes next. Who begins to wait starts at the time
-// of who went last, so that nobody saves up, and nobody waits for what others had
-// before. A request's size counts after its turn, not before it: a large one
+// and the one whose time is least goes next. A tenant that begins to wait starts at the
+// time of the one that went last, so that no tenant saves up, and none waits for what
+// others had before. A request's size counts after its turn, not before it: a large one
 // starts when its tenant has its turn, and the tenant pays for it then.
 package fairness
 

@@ -10,14 +10,14 @@
 //
 // # A request's share
 //
-// Memory costs whether rows use it or not, so a rule says whose it is. Each unit's time in
+// Memory costs whether rows use it or not, so a rule says which request pays. Each unit's time in
 // memory is cut into pieces, and each piece has one payer:
 //
 //   - While accesses use a unit, each instant is divided evenly among them.
 //   - A unit that waits, kept or loading, waits for its next access. That one takes the wait,
 //     but none of it that is older than Span before its rows came: rows that waited for a
 //     load take all of it.
-//   - The rest is idle, and nobody's: what was kept for longer, loaded and never used.
+//   - The rest is idle, and no request pays it: what was kept for longer, loaded and never used.
 //
 // An access divides what it took evenly among its rows, of which a request has some. So the
 // shares of all accesses and what was idle are together all that units had. Rows that are

@@ -5,9 +5,9 @@
 //	late = factor × (tail of the gates + of the functions + of the aggregators + of the messages)
 //
 // within bounds. A tail is the time that 99 of 100 observations do not exceed, of
-// the same layer and about as many rows; older ones weigh less. Who cannot be sure
-// that rows are lost pays with the Budget, so that slowness makes no storm. Who has
-// heard that somebody is gone goes by medians in place of tails: where replicas come
+// the same layer and about as many rows; older ones weigh less. A caller that cannot be sure
+// that rows are lost pays with the Budget, so that slowness makes no storm. A caller that has
+// heard that a replica is gone goes by medians in place of tails: where replicas come
 // and go all the time, the tails are of their faults.
 package patience
 

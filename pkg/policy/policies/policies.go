@@ -1,5 +1,5 @@
-// Package policies registers all policies there are. Who looks one up in pkg/policy/registry
-// imports this package for its effect.
+// Package policies registers all policies there are. A program that looks one up in
+// pkg/policy/registry imports this package for its effect.
 package policies
 
 import (

@@ -13,7 +13,7 @@
 // though both are as fast.
 //
 // A host that says that its device throttles is avoided for as long as it says so, and
-// trusted then: nobody else need be as fast. When a device throttles is for Throttle to say.
+// trusted then, whether others are as fast or not. When a device throttles is for Throttle to say.
 package quarantine
 
 import (

@@ -11,8 +11,8 @@
 //	 ▲                                                                     │
 //	 └───────────────────────────────── Evicted ───────────────────────────┘
 //
-// A want is a reference. Who waits for a unit has it from the action Ready on, and
-// gives it back with Release. A unit that has references, or is pinned, is not evicted.
+// A want is a reference. A caller that waits for a unit has it from the action Ready on,
+// and gives it back with Release. A unit that has references, or is pinned, is not evicted.
 // The last reference that is given back cancels a load; a held unit stays until its
 // bytes are needed.
 //
@@ -27,8 +27,8 @@
 //
 // # Memory
 //
-// What is Demanded or Planned takes its bytes when it is wanted, or is refused: whoever
-// wants it can go elsewhere. A hint takes them when its load begins, so that a queue of
+// What is Demanded or Planned takes its bytes when it is wanted, or is refused: rows
+// for it can go to another host. A hint takes them when its load begins, so that a queue of
 // hints evicts nothing before its time. Used bytes, of held units and of those that are
 // evicted or have their bytes before a load, never exceed the budget.
 //

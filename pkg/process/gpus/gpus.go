@@ -4,7 +4,7 @@
 // A Watch reads once a second and decides what follows: a GPU that has been slowed for
 // most of the recent time (quarantine.Throttle) is to be avoided, and one that is gone
 // is lost to its replicas. Those of a process that share a GPU share its Watch. A GPU
-// computes without one: where there is no library to read from, nobody watches.
+// computes without one: where there is no library to read from, none is made.
 package gpus
 
 import (

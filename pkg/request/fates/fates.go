@@ -1,5 +1,5 @@
 // Package fates is what became of each row × layer × slot: whether the expert that the gate
-// chose has computed it, a united expert in its place, or nobody. The codec is of messages
+// chose has computed it, a united expert in its place, or none. The codec is of messages
 // and of the token log: where all slots had their own experts there is nothing.
 package fates
 

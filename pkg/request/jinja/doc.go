@@ -9,7 +9,7 @@
 // template ends soon, in a text or in an *Error with its name and line.
 //
 // Every string knows which of its bytes came from outside the template (Text).
-// That survives concatenation, trimming, splitting, JSON and the rest, so whoever
-// encodes the result can take special tokens in it for what they are: the
-// template's own, or somebody's text that looks like them.
+// That survives concatenation, trimming, splitting, JSON and the rest, so an
+// encoder of the result can take special tokens in it for what they are: the
+// template's own, or a producer's text that looks like them.
 package jinja

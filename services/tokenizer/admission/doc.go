@@ -5,7 +5,7 @@
 // (pkg/policy/admission has the promises, which are pure).
 //
 // intake asks it about each prompt. delivery tells it what the token log says of the
-// requests in the shards of this replica: who waits, whose turn it is, how much was
+// requests in the shards of this replica: which wait, which have their turn, how much was
 // written. It asks probe how full the streams are and how many wait.
 //
 //	intake ─▶ delivery ─▶ admission ─▶ probe

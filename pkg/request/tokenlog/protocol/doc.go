@@ -1,6 +1,6 @@
-// Package protocol holds a model of who writes a request's log, and a test that
-// visits all its states: two attention replicas and somebody who cancels, appends
-// that are late, lost or sent again, crashes at any moment, strangers' messages,
+// Package protocol holds a model of the writers of a request's log, and a test that
+// visits all its states: two attention replicas, a cancellation, appends
+// that are late, lost or sent again, crashes at any moment, foreign messages,
 // and deliveries that come again while the owner lives.
 //
 //	take the sequence ─▶ read the log ─▶ claim(epoch+1) ─▶ tokens ─▶ end ─▶ acknowledge
