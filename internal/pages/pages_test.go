@@ -86,6 +86,19 @@ func tests(t *testing.T) map[string]bool {
 	return all
 }
 
+// TestActors keeps sentences without an actor out of the pages: name the component, the client or
+// the user that is meant.
+func TestActors(t *testing.T) {
+	nobody := regexp.MustCompile(`(?i)\b(?:whoever|nobody|somebody|anybody)\b`)
+	for _, page := range markdown(t) {
+		for i, line := range strings.Split(read(t, page), "\n") {
+			if word := nobody.FindString(line); word != "" {
+				t.Errorf("%s:%d says %q: name the component that is meant", page, i+1, word)
+			}
+		}
+	}
+}
+
 // glob are the files and folders of a pattern; there must be some.
 func glob(t *testing.T, pattern string) []string {
 	t.Helper()

@@ -9,7 +9,7 @@ const (
 	// atOnce is the part of the time of a load that it must save a layer at once: the
 	// replica stays, and saves more.
 	atOnce = 0.05
-	// lean are the seconds for which moeless+lean keeps what nobody needs: as long as the
+	// lean are the seconds for which moeless+lean keeps unneeded replicas: as long as the
 	// model's layers take to have their turn, some times over.
 	lean = 2
 )
@@ -18,7 +18,7 @@ const (
 func Policies() []registry.Policy {
 	return []registry.Policy{
 		form("moeless+", "experts of the busiest host copied where that ends a layer sooner than their loads cost, by what accesses take", 0),
-		form("moeless+lean", "the same; what nobody needs is kept for 2 s only", lean),
+		form("moeless+lean", "the same; unneeded replicas are kept for 2 s only", lean),
 	}
 }
 
