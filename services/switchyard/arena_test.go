@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,40 @@ const fewRequests = `TIMESTAMP,ContextTokens,GeneratedTokens
 2023-11-16 18:15:46.6805900,374,4
 2023-11-16 18:15:47.9951690,396,3
 `
+
+// Requests by the hour take the tokens of another trace, and need one.
+func TestArenaByHour(t *testing.T) {
+	dir := t.TempDir()
+	hours, csv, out := filepath.Join(dir, "hours.csv"), filepath.Join(dir, "trace.csv"), filepath.Join(dir, "out")
+	if err := errors.Join(os.WriteFile(hours, []byte("hour,requests,sessions\n0,0,0\n1,7200,9\n"), 0o600), os.WriteFile(csv, []byte(fewRequests), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	args := func(trace string, more ...string) []string {
+		return append([]string{"arena", "--suite", "moeless", "--trace", trace, "--out", out, "--shapes", "mixtral-8x7b", "--policies", "static"}, more...)
+	}
+	got := invoke("", args(hours, "--lengths", csv, "--no-variants", "--seeds", "0", "--slice", "10s", "--json")...)
+	var line struct{ Tokens int }
+	if err := json.Unmarshal([]byte(got.out), &line); got.code != 0 || err != nil || line.Tokens < 3000 {
+		t.Errorf("%+v, %v", got, err) // ten seconds have some twenty requests of 385 tokens
+	}
+	if got := invoke("", args(hours, "--lengths", csv, "--load", "0", "--point-slice", "5s", "--idle", "0s", "--seeds", "0", "--json")...); got.code != 0 || !strings.Contains(got.out, `"requests_per_s"`) {
+		t.Errorf("%+v", got)
+	}
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"none":    {args(hours), "hours.csv: line 1 of the trace: it has requests by the hour, without tokens; name a trace whose requests lend theirs, with --lengths"},
+		"no use":  {args(csv, "--lengths", csv), "--lengths is of a --trace with requests by the hour only; leave it out"},
+		"hours":   {args(hours, "--lengths", hours), "--lengths: " + hours + ": line 1 of the trace: it has requests by the hour"},
+		"missing": {args(hours, "--lengths", filepath.Join(dir, "no.csv")), "--lengths: reading the trace"},
+		"live":    {args(hours, "--back-end", "live", "--texts", csv), "hours.csv: line 1 of the trace"},
+	} {
+		if got := invoke("", tc.args...); got.code != exitUsage || !strings.Contains(got.err, tc.want) {
+			t.Errorf("%s: %+v, want %q", name, got, tc.want)
+		}
+	}
+}
 
 func TestArena(t *testing.T) {
 	dir := t.TempDir()
