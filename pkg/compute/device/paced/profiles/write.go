@@ -13,9 +13,12 @@ func (p *Profile) YAML() ([]byte, error) {
 	add(top, "device", text(p.Device))
 	add(top, "experts", text(p.Experts))
 	for _, f := range fields {
-		n := f.of(p)
+		n, format := f.of(p), "%.6e"
+		if f.whole {
+			format = "%.0f" // a byte less, and the memory does not hold what it is counted for
+		}
 		one := &yaml.Node{Kind: yaml.MappingNode}
-		add(one, "value", &yaml.Node{Kind: yaml.ScalarNode, Value: fmt.Sprintf("%.6e", n.Value)})
+		add(one, "value", &yaml.Node{Kind: yaml.ScalarNode, Value: fmt.Sprintf(format, n.Value)})
 		add(one, "source", text(n.Source))
 		add(top, f.key, one)
 	}
