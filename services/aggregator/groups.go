@@ -154,6 +154,10 @@ func (gs *groups) fill(g *group, p *pb.Partial, n int) (fresh bool, err error) {
 	if err := tensor.Decode(gs.row, p.Tensor, d); err != nil {
 		return false, err
 	}
+	if len(p.ByteSeconds) > 0 && len(g.took) == 0 {
+		g.took = tensor.Resize(g.took, int(g.key.Rows))
+		clear(g.took)
+	}
 	for i, place := range p.Place {
 		slots := gs.claim(g, place)
 		if slots == 0 {
@@ -164,7 +168,7 @@ func (gs *groups) fill(g *group, p *pb.Partial, n int) (fresh bool, err error) {
 		g.place = append(g.place, place)
 		g.x = append(g.x, gs.row[i*d:(i+1)*d]...)
 		if len(p.ByteSeconds) > 0 {
-			g.charge(gs.rowOf(g, place), p.ByteSeconds[i])
+			g.took[gs.rowOf(g, place)] += p.ByteSeconds[i]
 		}
 	}
 	if fresh {
@@ -173,15 +177,6 @@ func (gs *groups) fill(g *group, p *pb.Partial, n int) (fresh bool, err error) {
 	gs.bytes += g.size() - g.bytes
 	g.bytes = g.size()
 	return fresh, nil
-}
-
-// charge adds what a place took of memory to its row.
-func (g *group) charge(row int, byteSeconds float32) {
-	if len(g.took) == 0 {
-		g.took = tensor.Resize(g.took, int(g.key.Rows))
-		clear(g.took)
-	}
-	g.took[row] += byteSeconds
 }
 
 // rowOf is the row of a place.

@@ -103,6 +103,11 @@ func TestCheckParts(t *testing.T) {
 		{"an endless figure", functions(), func(s *pb.LoadSample) { s.Memory.Gpu = map[string]float64{"x": math.Inf(1)} }, "is +Inf"},
 		{"many figures", functions(), func(s *pb.LoadSample) { s.Memory.Gpu = figures(65) }, "65 figures"},
 		{"more than it may hold", functions(), func(s *pb.LoadSample) { s.Memory.UsedBytes = 101 }, "101 bytes of the 100"},
+		{"sums of memory", functions(), func(s *pb.LoadSample) { s.Memory.Use = &pb.MemoryUse{KeptGbS: 1, LoadedBytes: 1 << 60} }, ""},
+		{"less than nothing", functions(), func(s *pb.LoadSample) { s.Memory.Use = &pb.MemoryUse{KeptGbS: -1} }, `"kept" of memory is -1`},
+		{"no number", functions(), func(s *pb.LoadSample) { s.Memory.Use = &pb.MemoryUse{TakenGbS: math.NaN()} }, "taken"},
+		{"an endless sum", functions(), func(s *pb.LoadSample) { s.Memory.Use = &pb.MemoryUse{Seconds: math.Inf(1)} }, "seconds"},
+		{"absurd loads", functions(), func(s *pb.LoadSample) { s.Memory.Use = &pb.MemoryUse{Loads: 1 << 60} }, "loads"},
 		{"no limit", functions(), func(s *pb.LoadSample) { s.Memory.BudgetBytes = 0 }, ""},
 		{"memory", functions(), func(s *pb.LoadSample) { s.Memory.ColdStartNs = 1 << 60 }, "cold starts"},
 	} {

@@ -25,13 +25,23 @@ type player struct {
 	held    map[int]bool
 	pinned  map[int]bool
 	leaving map[int]bool
+	watched map[int]int64 // bytes that were set aside, as is watched
+	seen    map[int]Phase
 }
 
 func newPlayer(s Settings) *player {
-	return &player{
-		m: New(s), s: s, refs: map[int]int{}, bytes: map[int]int64{}, waits: map[int]bool{}, loads: map[int]Urgency{}, stands: map[int]bool{},
+	p := &player{
+		watched: map[int]int64{}, seen: map[int]Phase{}, s: s, refs: map[int]int{}, bytes: map[int]int64{}, waits: map[int]bool{}, loads: map[int]Urgency{}, stands: map[int]bool{},
 		ending: map[int]bool{}, held: map[int]bool{}, pinned: map[int]bool{}, leaving: map[int]bool{},
 	}
+	s.Watch = func(u unit.Unit, bytes int64, is Phase) {
+		if p.seen[u.Index] = is; is == Cold {
+			bytes = 0
+		}
+		p.watched[u.Index] = bytes
+	}
+	p.m = New(s)
+	return p
 }
 
 // units of the tests, of 1 to 4 bytes.
@@ -150,9 +160,12 @@ func (p *player) do() error {
 
 // check says what must never be.
 func (p *player) check() error {
-	var held, most int64
+	var held, most, watched int64
 	running, top := 0, Hinted
 	for n := range units {
+		if watched += p.watched[n]; p.held[n] != (p.seen[n] == Held) {
+			return fmt.Errorf("unit %d is watched as %v, held %v", n, p.seen[n], p.held[n])
+		}
 		most = max(most, int64(p.m.References(u(n))-p.refs[n]))
 		if urgency, runs := p.loads[n]; runs {
 			if held += p.bytes[n]; !p.stands[n] {
@@ -169,6 +182,8 @@ func (p *player) check() error {
 	switch used := p.m.Used(); {
 	case p.s.Budget > 0 && used > p.s.Budget || used < held:
 		return fmt.Errorf("%d bytes are used, %d held or loaded, the budget is %d", used, held, p.s.Budget)
+	case used != watched:
+		return fmt.Errorf("%d bytes are used, %d are watched", used, watched)
 	case running > p.s.Loads:
 		return fmt.Errorf("%d loads run", running)
 	case most > 0:

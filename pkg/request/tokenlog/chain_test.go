@@ -2,6 +2,7 @@ package tokenlog
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 
@@ -72,6 +73,17 @@ func TestChainTakesFills(t *testing.T) {
 	}
 }
 
+// costing gives a record a cost.
+func costing(r *pb.Record, gbs float64) *pb.Record {
+	c := &pb.Cost{ExpertGbS: gbs}
+	if t := r.GetToken(); t != nil {
+		t.Cost = c
+	} else {
+		r.GetTerminal().Cost = c
+	}
+	return r
+}
+
 func TestChainRefuses(t *testing.T) {
 	begun := []*pb.Record{accept(opening(0)), claimOf(1), tokenIn(1, 0, 5)}
 	foreign, large, two := opening(0), opening(0), opening(2)
@@ -100,6 +112,9 @@ func TestChainRefuses(t *testing.T) {
 		{"token again", begun, tokenIn(1, 0, 6), false},
 		{"negative token", begun, tokenIn(1, -1, 6), false},
 		{"gap", begun, tokenIn(1, 2, 5), true},
+		{"cost that is no number", begun, costing(tokenIn(1, 1, 5), math.NaN()), false},
+		{"cost below nothing", begun, costing(tokenIn(1, 1, 5), -1), false},
+		{"end of an endless cost", begun, costing(terminal("stop"), math.Inf(1)), false},
 		{"outside the vocabulary", begun, tokenIn(1, 1, 10_000), false},
 		{"beyond max_tokens", begun, tokenIn(1, 5000, 5), false},
 		{"after a stop", append(begun[:3:3], stop), tokenIn(1, 2, 5), false},

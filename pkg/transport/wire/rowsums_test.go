@@ -35,6 +35,20 @@ func TestCheckSums(t *testing.T) {
 			t.Errorf("%s: %v, want good %v", tc.name, err, tc.good)
 		}
 	}
+	for name, change := range map[string]func(*pb.Partial){
+		"memory of another place": func(p *pb.Partial) { p.ByteSeconds = []float32{1, 1} },
+		"less than no memory":     func(p *pb.Partial) { p.ByteSeconds = []float32{-1} },
+		"a cold row outside":      func(p *pb.Partial) { p.Function = &pb.FunctionTime{ColdRows: []uint32{3}} },
+	} {
+		p := &pb.Partial{
+			Key:   &pb.Key{Version: schemas.Version, Model: 7, Owner: "a", Rows: 3},
+			Place: []uint32{0}, Tensor: tensor.Encode(tensor.F32, []float32{1}, 1, nil),
+		}
+		change(p)
+		if _, err := s.CheckPartial(p); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 	for row := range 3 {
 		if got, sum := s.SummedRow(3, s.SumPlace(3, row)); got != row || !sum {
 			t.Errorf("the sum of row %d is that of row %d, %v", row, got, sum)

@@ -120,7 +120,7 @@ func (r *recorder) Send(s *pb.LoadSample) {
 		}
 	case pb.LoadSource_LOAD_SOURCE_UNSPECIFIED:
 		if s.Memory != nil {
-			r.hosts[s.Host] = heardHost{s.Memory, time.Now()}
+			r.hear(s)
 		}
 	}
 }
@@ -132,6 +132,17 @@ func (r *recorder) count(layer int, s *pb.StepLoad) {
 		l.Loads[e] += s.Count[i]
 		r.since[layer*r.experts+int(e)] += uint64(s.Count[i])
 	}
+}
+
+// hear notes what a host says. One that is heard for the first time has held since the run
+// began what it holds now; r.mu is held.
+func (r *recorder) hear(s *pb.LoadSample) {
+	h := heardHost{s.Memory, time.Now()}
+	if _, known := r.hosts[s.Host]; !known && !r.began.IsZero() {
+		since := float64(h.UsedBytes) / 1e9 * h.at.Sub(r.began).Seconds()
+		r.held += max(0, h.gigabyteSeconds(h.at)-since)
+	}
+	r.hosts[s.Host] = h
 }
 
 // gigabyteSeconds are those of all hosts' meters; r.mu is held.
