@@ -1,0 +1,18 @@
+// Package feedback judges changes of a layer's plan by the times that came of them.
+//
+//	times of layers ─Observe─▶ curves: what a layer takes, by the rows of a step
+//	                              │ Begin: the curves that a change is compared with
+//	                              ▼
+//	        trial: times since then, each against the curve at as many rows ─Judge─▶ Outcome
+//
+// A step with more rows takes longer, so a time is compared with those of about as many rows
+// before the change. A machine that is busy with something else makes all layers slower, so
+// what the layers took that did not change is subtracted. What remains has an error, which is
+// the scatter of the samples; an outcome that the error could explain is none.
+//
+// Changes are trials, and trials are few: one of eight layers at a time at first, twice as
+// many after each that helped, half as many after each that did not. A layer whose change did
+// not help is left alone for a minute, and for twice as long each time.
+//
+// It is pure: seconds are the caller's.
+package feedback

@@ -1,0 +1,275 @@
+package feedback
+
+import (
+	"maps"
+	"math"
+	"slices"
+)
+
+// Settings are what code sets.
+type Settings struct {
+	// Horizon is how many seconds a change has to help.
+	Horizon float64
+	// Layers is how many the model has that may change.
+	Layers int
+}
+
+// Times are what a layer took in steps of about the same rows.
+type Times struct {
+	Class        int // of rows
+	Steps, Rows  float64
+	TotalSeconds float64
+}
+
+// Judge follows the layers of a model. It is not safe for concurrent use.
+type Judge struct {
+	s      Settings
+	layers map[int]*layer
+	width  int     // trials that there may be at once
+	fails  int     // of trials in a row
+	until  float64 // no trial begins before
+	heard  bool
+
+	// snapshot are the curves as they were when trials began last; it is never changed.
+	snapshot map[int]*curve
+	shot     float64
+}
+
+type layer struct {
+	curve   *curve
+	trial   *trial
+	changed float64 // when something changed that was no trial
+	fails   int
+	until   float64 // no trial begins before
+}
+
+// trial is a change while it is judged.
+type trial struct {
+	expected   float64
+	began      float64
+	used       float64 // since when gates use it; NaN: not yet
+	own, rest  moments // logarithms of times by those before: of this layer, and of the ones that did not change
+	before     map[int]*curve
+	baseline   float64 // mean squared error of the curve at the samples
+	comparable float64 // samples
+}
+
+// New returns a judge that knows nothing.
+func New(s Settings) *Judge {
+	return &Judge{s: s, layers: map[int]*layer{}, width: max(1, s.Layers/partAtFirst)}
+}
+
+const (
+	// partAtFirst is of how many layers one is tried at first.
+	partAtFirst = 8
+	// leastSamples are what a change is compared with, and what it is judged by.
+	leastSamples = 4
+	// settle is for how many seconds after gates use a change what is told is of before.
+	settle = 0.3
+	// sure is how many standard errors an effect has to be away from none before the
+	// horizon is over, and likely how many then.
+	sure, likely = 2.5, 1
+	// clip bounds by how much one sample can be off, as a logarithm.
+	clip = 1.5
+	// pause is the first pause of a layer whose change did not help, generalPause that of all
+	// layers, and longest and generalLongest bound them.
+	pause, longest               = 60, 3600
+	generalPause, generalLongest = 10, 600
+	// undecided is after how many horizons a trial ends of which nothing can be told.
+	undecided = 3
+)
+
+func (j *Judge) layer(number int) *layer {
+	l := j.layers[number]
+	if l == nil {
+		l = &layer{curve: newCurve(), changed: math.Inf(-1)}
+		j.layers[number] = l
+	}
+	return l
+}
+
+// Hears says whether anybody has told what layers take: else nothing can be judged.
+func (j *Judge) Hears() bool { return j.heard }
+
+// Observe takes in what a layer took.
+func (j *Judge) Observe(now float64, number int, t Times) {
+	if !(t.Steps > 0 && t.Rows >= t.Steps && t.TotalSeconds > 0) || math.IsInf(t.Rows+t.TotalSeconds, 0) {
+		return
+	}
+	j.heard = true
+	l := j.layer(number)
+	octaves, log, weight := math.Log2(t.Rows/t.Steps), math.Log(t.TotalSeconds/t.Steps), min(t.Steps, mostWeight)
+	for other, of := range j.layers {
+		if of.trial != nil {
+			of.trial.observe(now, number, other == number, l, octaves, log, weight)
+		}
+	}
+	if l.trial == nil {
+		l.curve.put(t.Class, octaves, log, weight)
+	}
+}
+
+// observe takes a time of a layer in that was told while a trial goes on.
+func (t *trial) observe(now float64, number int, own bool, l *layer, octaves, log, weight float64) {
+	before := t.before[number]
+	if !(now >= t.used+settle) || before == nil || !own && l.changed >= t.began {
+		return
+	}
+	was, squared, known := before.at(octaves)
+	if !known {
+		return
+	}
+	x := min(max(log-was, -clip), clip)
+	if !own {
+		t.rest.add(x, weight)
+		return
+	}
+	t.own.add(x, weight)
+	t.comparable++
+	t.baseline += (squared - t.baseline) / t.comparable
+}
+
+// May says whether a change of a layer may begin now.
+func (j *Judge) May(now float64, number int) bool {
+	l := j.layer(number)
+	return j.running() < j.width && now >= j.until && now >= l.until && l.trial == nil && l.curve.samples() >= leastSamples
+}
+
+func (j *Judge) running() (n int) {
+	for _, l := range j.layers {
+		if l.trial != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// Begin begins a trial: a layer is expected to take less by so much of its time.
+func (j *Judge) Begin(now float64, number int, expected float64) {
+	l := j.layer(number)
+	if j.snapshot == nil || j.shot != now {
+		j.snapshot, j.shot = make(map[int]*curve, len(j.layers)), now
+		for n, of := range j.layers {
+			j.snapshot[n] = of.curve.clone()
+		}
+	}
+	l.trial, l.changed = &trial{expected: expected, began: now, used: math.NaN(), before: j.snapshot}, now
+}
+
+// Tries says whether a layer's trial goes on.
+func (j *Judge) Tries(number int) bool { return j.layer(number).trial != nil }
+
+// Used notes that gates use a layer's change from now on.
+func (j *Judge) Used(now float64, number int) {
+	if t := j.layer(number).trial; t != nil && math.IsNaN(t.used) {
+		t.used = now
+	}
+}
+
+// Changed notes that a layer was changed for another reason than its speed.
+func (j *Judge) Changed(now float64, number int) { j.layer(number).changed = now }
+
+// Drop ends a trial that cannot be judged, because the layer had to be changed again.
+func (j *Judge) Drop(now float64, number int) {
+	l := j.layer(number)
+	l.trial, l.changed, l.curve = nil, now, newCurve()
+}
+
+// Verdict is what became of a change.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Helped   Verdict = iota // the layer takes less
+	Hurt                    // it takes more
+	NoHelp                  // no less, as far as can be told
+	NoEffect                // no gate used it within its horizon, or no rows came
+)
+
+var verdicts = [...]string{Helped: "helped", Hurt: "hurt", NoHelp: "did not help", NoEffect: "had no effect"}
+
+// String is the verdict as logs and metrics have it.
+func (v Verdict) String() string { return verdicts[v] }
+
+// Outcome is what a change was to bring, and what came of it, as parts of the layer's time.
+type Outcome struct {
+	Layer int
+	Verdict
+	// Expected and Came are what the layer takes less, below 0 what it takes more; Error is
+	// the standard error of Came.
+	Expected, Came, Error float64
+	// Samples are what Came is of.
+	Samples float64
+	// Until is when the layer may be changed again.
+	Until float64
+}
+
+// Judge ends the trials of which enough is known, in the order of their layers.
+func (j *Judge) Judge(now float64) (all []Outcome) {
+	for _, number := range slices.Sorted(maps.Keys(j.layers)) {
+		l := j.layers[number]
+		if l.trial == nil {
+			continue
+		}
+		if o, over := l.trial.outcome(now, j.s.Horizon); over {
+			o.Layer = number
+			j.end(now, l, &o)
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+// outcome says whether a trial is over.
+func (t *trial) outcome(now, horizon float64) (o Outcome, over bool) {
+	effect, deviation := t.effect()
+	o = Outcome{Expected: t.expected, Came: -math.Expm1(effect), Error: deviation * math.Exp(effect), Samples: t.own.n()}
+	late := math.IsNaN(t.used) && now-t.began >= horizon
+	switch enough := t.own.n() >= leastSamples; {
+	case enough && effect+sure*deviation < 0:
+		o.Verdict = Helped
+	case enough && effect-sure*deviation > 0:
+		o.Verdict = Hurt
+	case enough && now-t.used >= horizon && effect+likely*deviation < 0:
+		o.Verdict = Helped
+	case enough && now-t.used >= horizon:
+		o.Verdict = NoHelp
+	case late || now-t.began >= undecided*horizon:
+		o.Verdict = NoEffect
+	default:
+		return o, false
+	}
+	return o, true
+}
+
+// effect is by how much the layer's time changed beyond that of the others, as a logarithm,
+// and its standard error.
+func (t *trial) effect() (log, deviation float64) {
+	squared := t.own.error() + t.baseline
+	log = t.own.mean
+	if t.rest.n() >= leastSamples {
+		log -= t.rest.mean
+		squared += t.rest.error()
+	}
+	return log, math.Sqrt(squared)
+}
+
+// end learns from a trial. The curve begins anew: it was of the plan before.
+func (j *Judge) end(now float64, l *layer, o *Outcome) {
+	before := l.trial.before[o.Layer]
+	l.trial, l.changed = nil, now
+	switch o.Verdict {
+	case Helped:
+		l.curve, l.fails, j.fails = newCurve(), 0, 0
+		j.width = min(2*j.width, max(1, j.s.Layers))
+	case NoEffect:
+		l.curve, l.until = before, now+pause
+	default:
+		l.curve = before // it is undone
+		l.until = now + min(pause*math.Exp2(float64(l.fails)), longest)
+		j.until = max(j.until, now+min(generalPause*math.Exp2(float64(j.fails)), generalLongest))
+		l.fails, j.fails = min(l.fails+1, 16), min(j.fails+1, 16)
+		j.width = max(1, j.width/2)
+	}
+	o.Until = l.until
+}
