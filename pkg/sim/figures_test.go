@@ -23,7 +23,7 @@ func TestLoops(t *testing.T) {
 		}
 		w := workload(t, tenSeconds()[:6], m.Shape, routing.Demo(), Replay{PerSecond: 4, Domains: 5, Cycle: time.Hour, Seed: 1})
 		of := elastic.DefaultSettings()
-		of.Scaling = scaling
+		of.Scaling, of.Worth = scaling, 0
 		p, err := Loop(Defaults(m), of)
 		if err != nil {
 			t.Fatal(err)

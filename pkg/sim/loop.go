@@ -36,7 +36,7 @@ func Loop(s Settings, scaling elastic.Settings) (Policy, error) {
 	for h := range s.Hosts {
 		y.known.Hosts = append(y.known.Hosts, plan.Host{ID: hostID(h), Budget: uint64(s.Model.Profile.Memory())})
 	}
-	return Policy{Name: scaling.Scaling, Decide: y.decide, Every: elastic.Cadence, Divides: chosen.Divides}, y.plan(0) // the first plan is the static one
+	return Policy{Name: scaling.Scaling, Decide: y.decide, Divides: chosen.Divides}, y.plan(0) // the first plan is the static one
 }
 
 // loop is a scaler's core and the plan in force.
@@ -44,16 +44,19 @@ type loop struct {
 	core   *elastic.Core
 	topK   int
 	known  plan.Known
-	number uint64 // of samples
+	number uint64  // of samples
+	due    float64 // when it is to decide again
 }
 
-// decide tells the core a layer's rows, and all layers' new plan with the last one.
+// decide tells the core each step's rows of a layer, and at its cadence all layers' new plan
+// with the last one.
 func (y *loop) decide(w *world.World) (d world.Decision, err error) {
 	for _, l := range w.Due {
 		if err := y.observe(w, l); err != nil {
 			return d, err
 		}
-		if l == len(w.Layers)-1 {
+		if l == len(w.Layers)-1 && w.Now >= y.due {
+			y.due = w.Now + elastic.Cadence
 			if err := y.plan(w.Now); err != nil {
 				return d, err
 			}

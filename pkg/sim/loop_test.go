@@ -19,7 +19,7 @@ func TestLoop(t *testing.T) {
 	static := run(t, w, s, policy("static"))
 	for scaling, faster := range map[string]bool{"static": false, "moeless": true} {
 		of := elastic.DefaultSettings()
-		of.Scaling, of.RowSeconds, of.LoadSeconds = scaling, 2e-3, 1.25
+		of.Scaling, of.RowSeconds, of.LoadSeconds, of.Worth = scaling, 2e-3, 1e-3, 0
 		p, err := Loop(s, of)
 		if err != nil {
 			t.Fatal(err)

@@ -70,7 +70,7 @@ func TestCountersFromTheStart(t *testing.T) {
 	for _, f := range families {
 		series[f.GetName()] = len(f.Metric)
 	}
-	for name, want := range map[string]int{"switchyard_rebalances_total": 16, "switchyard_scaler_refused_samples_total": 8} {
+	for name, want := range map[string]int{"switchyard_rebalances_total": 17, "switchyard_scaler_refused_samples_total": 8} {
 		if series[name] != want {
 			t.Errorf("%s has %d series, want %d", name, series[name], want)
 		}

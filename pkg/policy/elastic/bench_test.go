@@ -61,6 +61,9 @@ func newBench(b *testing.B, scaling string, layers, experts, hosts int) *bench {
 	return y
 }
 
+// steps are in a second.
+const steps = 10
+
 // rows are of another ten minutes, in which other experts are hot.
 func (y *bench) rows(b *testing.B) {
 	b.Helper()
@@ -73,12 +76,14 @@ func (y *bench) rows(b *testing.B) {
 			n := uint32(65536 / math.Pow(float64((e*37+y.turn*11+l)%y.known.Model.Experts+1), 0.8))
 			step.Expert, step.Count, step.Rows = append(step.Expert, uint32(e)), append(step.Count, n), step.Rows+n
 		}
-		err := y.core.Observe(y.now-1, &pb.LoadSample{
-			Version: schemas.Version, Model: testHash, Host: "gate-a", Layer: uint32(l), SpanMs: 10, Number: y.numbers,
-			Source: pb.LoadSource_LOAD_SOURCE_GATE, Steps: []*pb.StepLoad{step},
-		})
-		if err != nil {
-			b.Fatal(err)
+		for i := range steps {
+			err := y.core.Observe(y.now-1+float64(i)/steps, &pb.LoadSample{
+				Version: schemas.Version, Model: testHash, Host: "gate-a", Layer: uint32(l), SpanMs: 10, Number: y.numbers*steps + uint64(i),
+				Source: pb.LoadSource_LOAD_SOURCE_GATE, Steps: []*pb.StepLoad{step},
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
 		}
 	}
 }

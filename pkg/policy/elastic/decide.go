@@ -28,6 +28,8 @@ type work struct {
 	*layer
 	in    *plan.Layer // in force; nil: none
 	loads []float64   // rows in a second; nil: nobody has told
+	last  []step      // the last steps, when somebody has asked for them
+	scale float64     // of their rows
 	idle  []bool      // experts that are to be at zero
 	need  []int       // replicas by load
 	stay  []int       // replicas of what there is, without those to be retired
@@ -46,6 +48,7 @@ type work struct {
 // error leaves the plan in force as it is: the hosts do not hold the model.
 func (c *Core) Decide(now float64, k plan.Known) (*plan.Decision, []Verdict, error) {
 	now = c.at(now)
+	c.outcomes()
 	if c.mode.static() || len(k.InForce) == 0 {
 		return c.round(now, k).static()
 	}
@@ -63,6 +66,7 @@ func (c *Core) Decide(now float64, k plan.Known) (*plan.Decision, []Verdict, err
 			r.relieve(w)
 		}
 		r.keep()
+		r.settleTrials()
 		return r.decision()
 	}
 	return c.round(now, k).static()
@@ -82,6 +86,7 @@ func (c *Core) round(now float64, k plan.Known) *round {
 		w.old, gone, refused = r.read(w.in)
 		w.why.count(byHost, gone)
 		w.why.count(byRefusal, refused)
+		r.follow(w, w.old)
 		w.inherit(now, func(e int) bool { return len(w.old[e]) > 0 && w.old.count(e, cold) == len(w.old[e]) })
 		r.leaveOutRelief(w)
 		w.loads = w.layer.loads(now, c.mode)

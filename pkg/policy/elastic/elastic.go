@@ -18,6 +18,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/control/loads"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/policy/cost"
+	"github.com/switchyard/switchyard/pkg/policy/feedback"
 	"github.com/switchyard/switchyard/pkg/policy/place"
 	_ "github.com/switchyard/switchyard/pkg/policy/policies" // registers them
 	"github.com/switchyard/switchyard/pkg/policy/registry"
@@ -41,9 +42,13 @@ type Settings struct {
 	// RowSeconds and LoadSeconds are what a row and an expert's load take, until
 	// hosts have told.
 	RowSeconds, LoadSeconds float64
-	// MessageSeconds is what one more message makes a layer take. Gates send a step's
-	// rows of an expert as one message a replica.
+	// Worth is the part of all time that a replica in every layer has to save to be worth
+	// its memory.
+	Worth float64
+	// MessageSeconds is what one more message makes a layer take, until attention has told;
+	// with MessageFixed always. Gates send a step's rows of a function as one message a replica.
 	MessageSeconds float64
+	MessageFixed   bool
 	// Takes is what an access takes on hosts, for policies that decide by that; nil: it is
 	// the time of its rows.
 	Takes *cost.Device
@@ -58,7 +63,7 @@ const Cadence = 0.25
 func DefaultSettings() Settings {
 	return Settings{
 		Scaling: registry.Default, CV: 0.2, MemoryCap: 8e9, KeepAlive: 60, Horizon: 10, RowSeconds: 50e-6, LoadSeconds: 10e-3,
-		MessageSeconds: 25e-6,
+		MessageSeconds: 25e-6, Worth: 0.04,
 	}
 }
 
@@ -72,7 +77,7 @@ func (s Settings) Check() error {
 		value float64
 	}{
 		{"cv", s.CV}, {"keep-alive", s.KeepAlive}, {"horizon", s.Horizon}, {"the time of a row", s.RowSeconds}, {"the time of a load", s.LoadSeconds},
-		{"message-time", s.MessageSeconds},
+		{"message-time", s.MessageSeconds}, {"worth", s.Worth},
 	} {
 		if !(c.value >= 0) || math.IsInf(c.value, 0) {
 			return fmt.Errorf("%s is %v; it must be 0 or above", c.name, c.value)
@@ -150,6 +155,12 @@ type Core struct {
 	refused map[refusal]float64
 	heard   float64 // when the newest sample with rows came
 	rows    float64 // that hosts have computed, by Computed
+
+	judge   *feedback.Judge
+	ended   []feedback.Outcome
+	applied map[int]uint64 // versions that all gates use; nil: plans are in use at once
+	message slope
+	budget  bucket
 }
 
 // New returns a core that knows nothing yet. Settings that Check refuses are the
@@ -164,7 +175,7 @@ func New(s Settings, m Model) (*Core, error) {
 	}
 	c := &Core{
 		s: s, mode: modeOf(p, s), model: m, limits: m.limits(), layers: map[int]*layer{}, senders: map[string]*sender{}, refused: map[refusal]float64{},
-		counts: Counts{Refused: map[string]uint64{}},
+		counts: Counts{Refused: map[string]uint64{}}, judge: feedback.New(feedback.Settings{Horizon: s.Horizon, Layers: len(m.MoELayers)}),
 	}
 	for _, l := range m.MoELayers {
 		c.layers[l] = newLayer(m.Experts, c.mode)

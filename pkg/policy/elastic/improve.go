@@ -18,11 +18,14 @@ const (
 	// anyChange is what a change costs beside its loads, in seconds: hosts join and
 	// leave groups, and gates go over.
 	anyChange = 10e-3
+	// eachLoad is what a load costs beside its time: of equal changes the one with fewer is made.
+	eachLoad = 1e-3
 )
 
 // improve places a layer's replicas anew where that is worth it.
 func (r *round) improve(w *work) {
 	switch {
+	case r.takeBack(w):
 	case r.c.mode.every > 0:
 		if p := r.placed(w, w.want, w.loads, true); p != nil && w.loads != nil && !equal(w.next, p) {
 			r.adopt(w, p)
@@ -39,23 +42,34 @@ func (r *round) improve(w *work) {
 // wanted, or fewer of them, as each is a message more in every step; they keep what
 // is loaded where it is, or do not care.
 func (r *round) gain(w *work) {
-	now := r.cost(w, w.next)
+	if !r.mayTry(w) || w.fewSteps(r.now) {
+		return
+	}
+	now, moves := r.cost(w, w.next), r.c.moves()
 	best, bestNet := layout(nil), 0.0
 	var most prospect
 	for _, c := range r.candidates(w) {
 		p := r.placed(w, c.want, w.loads, c.reuse)
+		if p != nil {
+			p = r.calm(w, p)
+		}
 		if p == nil {
 			continue
 		}
 		then := r.cost(w, p)
+		if float64(then.loads) > moves.left || !r.worthwhile(w, p, now.busy-then.busy) {
+			continue
+		}
 		saved := (now.busy - then.busy) * r.c.s.Horizon
-		net := saved - max(0, then.seconds-now.seconds) - anyChange
+		net := saved - max(0, then.seconds-now.seconds) - anyChange - eachLoad*float64(then.loads)
 		if net > bestNet && now.busy-then.busy > r.least(w, now) {
 			best, bestNet = p, net
 			most = prospect{before: now, after: then, saved: saved, horizon: r.c.s.Horizon}
 		}
 	}
 	if best != nil {
+		moves.left -= float64(most.after.loads)
+		r.try(w, (most.before.busy-most.after.busy)/max(most.before.busy, r.taken(w)))
 		r.adopt(w, best)
 		w.why.count(byGain, 1)
 		w.why.prospect = most
@@ -76,7 +90,7 @@ func (r *round) candidates(w *work) []candidate {
 	if r.c.mode.whole != nil { // it has weighed fewer, and each asking takes long
 		return all
 	}
-	for _, most := range []int{extra(w.want) / 4, 0} { // beyond each expert's first
+	for _, most := range []int{extra(w.want) / 2, extra(w.want) / 4, 0} { // beyond each expert's first
 		if fewer := r.needed(w, most); extra(fewer) < extra(w.want) {
 			all = append(all, candidate{fewer, true})
 		}
@@ -92,12 +106,12 @@ func (r *round) least(w *work, now outlook) float64 {
 	if r.now-w.gained < soonPart*r.c.s.Horizon {
 		share = soonGain
 	}
-	row := r.row(w)
-	if r.c.mode.whole != nil { // what rows take depends on how many there are
-		row = now.busy / max(now.rows, noRows)
-	}
-	return max(share*now.busy, 2*math.Sqrt(now.rows/countedWindow)*row)
+	row := now.busy / max(now.rows, noRows) // what one takes depends on how many there are
+	return max(share*max(now.busy, r.taken(w)), 2*math.Sqrt(now.rows/countedWindow)*row)
 }
+
+// taken is how much of a second a layer takes, as attention tells; 0 if it does not.
+func (r *round) taken(w *work) float64 { return w.took.or(0) * w.stepRate(r.now) }
 
 // row is what a row of a layer takes, in seconds.
 func (r *round) row(w *work) float64 { return w.layer.row.or(r.c.s.RowSeconds) }
@@ -186,10 +200,12 @@ func (r *round) cost(w *work, l layout) (o outlook) {
 	if sums := r.hostLoads(l, w.loads); len(sums) > 0 {
 		o.rows = slices.Max(sums)
 	}
-	o.messages = messages(l, w.loads, w.layer.stepRate(r.now))
-	o.busy = o.rows*r.row(w) + o.messages*r.c.s.MessageSeconds
-	if r.c.mode.whole != nil {
-		o.busy = r.busiest(w, l) + o.messages*r.c.s.MessageSeconds
+	if !r.replay(w, l, &o) {
+		o.messages = messages(l, w.loads, w.layer.stepRate(r.now))
+		o.busy = o.rows*r.row(w) + o.messages*r.c.messageSeconds()
+		if r.c.mode.whole != nil {
+			o.busy = r.busiest(w, l) + o.messages*r.c.messageSeconds()
+		}
 	}
 	loads := make([]int, len(r.hosts))
 	for e, spots := range l {

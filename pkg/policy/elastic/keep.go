@@ -2,9 +2,8 @@ package elastic
 
 import (
 	"cmp"
+	"math"
 	"slices"
-
-	"github.com/switchyard/switchyard/pkg/control/plan"
 )
 
 // retired is a replica that is loaded and not used.
@@ -27,13 +26,22 @@ func (r *round) keep() {
 	slices.SortStableFunc(all, func(a, b retired) int { return cmp.Compare(b.since, a.since) })
 	for _, one := range all {
 		h := &r.hosts[one.host]
-		if h.full || h.used+h.kept >= h.slots || placements(one.w.next) >= plan.MaxPlacements {
+		if h.full || h.used+h.kept >= h.slots || beyond(one.w.next) >= r.cap(math.MaxInt32) {
 			one.w.why.count(byPressure, 1)
 			continue
 		}
 		h.kept++
 		one.w.next.put(one.expert, one.host, kept)
 	}
+}
+
+// beyond is how many replicas a layer has beyond each expert's first, loaded ones that are
+// not used too.
+func beyond(l layout) (n int) {
+	for _, spots := range l {
+		n += max(0, len(spots)-1)
+	}
+	return n
 }
 
 // retiredOf are a layer's replicas that are loaded and not used, but for those

@@ -1,6 +1,10 @@
 package elastic
 
-import "math"
+import (
+	"math"
+
+	"github.com/switchyard/switchyard/pkg/policy/feedback"
+)
 
 // Seconds that the past counts, by whose word it is.
 const (
@@ -41,6 +45,15 @@ type layer struct {
 	// relief are replicas that are there since all others are on hosts that throttle.
 	relief map[at]bool
 	row    mean // seconds
+	access access
+	took   mean // seconds of a step
+	// recent are the last steps, and foretold those that were predicted.
+	recent, foretold lastSteps
+	// try is the change that is judged, undo one that is to be taken back, and outcome what
+	// came of that one.
+	try, undo *tryout
+	outcome   feedback.Outcome
+	turns     []turn // of each expert
 	// gained is when a change was last decided on for what it gains.
 	gained float64
 
@@ -62,10 +75,10 @@ func newLayer(experts int, m mode) *layer {
 		experts: experts, gates: newWindow(experts, countedWindow), hosts: newWindow(experts, countedWindow),
 		steps: newWindow(1, countedWindow),
 		seen:  make([]float64, experts), surplus: make([]float64, experts), kept: map[at]float64{},
-		gained: math.Inf(-1),
+		gained: math.Inf(-1), turns: make([]turn, experts),
 	}
 	for e := range l.seen {
-		l.seen[e], l.surplus[e] = math.Inf(-1), math.NaN()
+		l.seen[e], l.surplus[e], l.turns[e].reversed = math.Inf(-1), math.NaN(), math.Inf(-1)
 	}
 	if m.every > 0 {
 		l.total = newWindow(experts, math.Inf(1))

@@ -109,9 +109,13 @@ func (c *Core) take(now float64, from *sender, s *pb.LoadSample) {
 	if len(s.Expert)+len(s.Steps) > 0 {
 		c.heard = now
 	}
-	if s.Source == pb.LoadSource_LOAD_SOURCE_UNSPECIFIED {
+	switch s.Source {
+	case pb.LoadSource_LOAD_SOURCE_UNSPECIFIED:
 		l.takeHost(now, s)
 		c.takeLoads(from, s.Memory)
+		return
+	case pb.LoadSource_LOAD_SOURCE_ATTENTION:
+		c.takeTimes(now, l, s)
 		return
 	}
 	for _, step := range s.Steps {
@@ -121,6 +125,7 @@ func (c *Core) take(now float64, from *sender, s *pb.LoadSample) {
 		} else {
 			l.steps.advance(now)
 			l.steps.add(now, 0, 1)
+			l.recent.remember(now, step)
 		}
 		w.advance(now)
 		for i, e := range step.Expert {
@@ -129,6 +134,7 @@ func (c *Core) take(now float64, from *sender, s *pb.LoadSample) {
 		}
 		switch {
 		case step.Distance > 0:
+			l.foretold.remember(now, step)
 			l.foresee(now, min(step.Distance, maxDistance), step.Expert, step.Count)
 			continue
 		case l.total != nil:
@@ -158,6 +164,7 @@ func (l *layer) takeHost(now float64, s *pb.LoadSample) {
 	for _, f := range s.Functions {
 		if seconds := float64(f.GetComputeNs()) / 1e9; f.GetRows() > 0 && seconds > 0 && seconds < maxSeconds {
 			l.row.add(seconds / float64(f.Rows))
+			l.access.add(f, seconds)
 		}
 	}
 }

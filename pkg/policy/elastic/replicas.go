@@ -19,6 +19,9 @@ func (r *round) scale(tight bool) {
 	asked := 0
 	for _, w := range r.layers {
 		w.need = r.needed(w, r.cap(spare))
+		if most := r.byRate(w); extra(w.need) > most {
+			w.need = r.needed(w, most)
+		}
 		w.stay = r.staying(w, tight)
 		w.asks = max(0, extra(union(w.need, w.stay))-extra(w.stay))
 		asked += w.asks
@@ -146,7 +149,7 @@ func (r *round) staying(w *work, tight bool) []int {
 	stay := make([]int, len(w.need))
 	for e, need := range w.need {
 		stay[e] = max(min(need, 1), w.old.count(e, warm))
-		if need == 0 || tight || r.now-w.surplus[e] >= least {
+		if need == 0 || tight || r.now-w.surplus[e] >= least && w.mayTurn(r.now, e, false) {
 			stay[e] = min(stay[e], need)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/internal/transcript"
+	"github.com/switchyard/switchyard/pkg/control/loads"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -39,6 +40,7 @@ type yard struct {
 	said     []string
 
 	computedRows float64
+	turn         int
 }
 
 func (y *yard) say(format string, args ...any) { y.said = append(y.said, fmt.Sprintf(format, args...)) }
@@ -81,6 +83,8 @@ func (y *yard) start(t testing.TB, e *transcript.Event) {
 	s.KeepAlive = e.Duration(t, "keep-alive", 60*time.Second).Seconds()
 	s.Horizon = e.Duration(t, "horizon", 10*time.Second).Seconds()
 	s.MessageSeconds = e.Duration(t, "message", 25*time.Microsecond).Seconds()
+	s.Worth = e.Float(t, "worth", 0)
+	s.MessageFixed = e.Text("message", "") != ""
 	s.MemoryCap = uint64(e.Int(t, "cap", 1000))
 	y.settings = plan.Settings{Policy: plan.Static, Grouping: plan.Grouping(e.Text("grouping", "expert")), Replicas: 1}
 	core, err := New(s, testModel(e.Int(t, "layers", 1), e.Int(t, "experts", 4)))
@@ -167,9 +171,32 @@ func (y *yard) flow(t testing.TB, e *transcript.Event) {
 		sent := *e
 		sent.Name = e.Text("kind", "rows")
 		y.observe(y.sample(t, &sent))
+		y.took(t, e)
 		if i%5 == 0 {
 			y.decide()
 		}
+	}
+}
+
+// took tells what the layers named by word took, such as took=0:1ms,1:2ms, with a scatter.
+func (y *yard) took(t testing.TB, e *transcript.Event) {
+	if e.Text("took", "") == "" {
+		return
+	}
+	for layer, word := range strings.Split(e.Text("took", ""), ",") {
+		d, err := time.ParseDuration(word)
+		if err != nil {
+			e.Fatalf(t, "%v", err)
+		}
+		times := loads.NewTimes(testHash, "attention-a")
+		for range 3 {
+			y.turn++
+			times.Add(layer, loads.Took{Rows: e.Int(t, "tokens", 10), Dispatches: 4, Total: d + d*time.Duration(y.turn%7-3)/50, Messages: d / 2})
+		}
+		s := times.Take(loads.TimesEvery)[0]
+		y.numbers[fmt.Sprint("attention-a", layer)]++
+		s.Number = y.numbers[fmt.Sprint("attention-a", layer)]
+		y.observe(s)
 	}
 }
 
@@ -191,6 +218,9 @@ func (y *yard) refuse(host string, expert int) {
 func (y *yard) decide() {
 	k := plan.Known{Model: y.core.model.Model, Settings: y.settings, Hosts: y.hosts, InForce: y.inForce}
 	d, verdicts, err := y.core.Decide(y.now, k)
+	for _, o := range y.core.Ended() {
+		y.say("%.1f: the change of layer %d %v: expected %.0f %%, came %.0f ± %.0f %%", y.now, o.Layer, o.Verdict, 100*o.Expected, 100*o.Came, 100*o.Error)
+	}
 	if err != nil {
 		y.say("%.1f: %v", y.now, err)
 		return

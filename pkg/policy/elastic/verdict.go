@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"github.com/switchyard/switchyard/pkg/policy/feedback"
 )
 
 // Cause is why a layer's plan changes.
@@ -19,6 +21,7 @@ const (
 	byWake     Cause = "wake"
 	toZero     Cause = "zero"
 	byGain     Cause = "gain"
+	byUndo     Cause = "undo"
 	byInterval Cause = "interval"
 	bySpread   Cause = "spread"
 	bySurplus  Cause = "surplus"
@@ -42,6 +45,7 @@ var texts = []struct {
 	{byWake, "%d experts woken by rows"},
 	{toZero, "%d experts without rows to zero"},
 	{byGain, ""},
+	{byUndo, ""},
 	{byInterval, "an interval is over"},
 	{bySpread, "no rows, and hosts with nothing"},
 	{bySurplus, "%d replicas retired that were not needed"},
@@ -65,6 +69,7 @@ func Causes() []Cause {
 type causes struct {
 	n        map[Cause]int
 	prospect prospect
+	came     feedback.Outcome // of what is undone
 }
 
 // prospect is what a change is to bring.
@@ -133,6 +138,9 @@ func (r *round) verdict(w *work, changed bool) Verdict {
 	if w.loads != nil {
 		parts = append(parts, fmt.Sprintf("CV from %.3g to %.3g", v.Before.CV, v.After.CV))
 	}
+	if list := r.changes(w); list != "" {
+		parts = append(parts, list)
+	}
 	v.Reason = strings.Join(parts, "; ")
 	return v
 }
@@ -141,6 +149,9 @@ func (c *causes) part(cause Cause, text string, n int) string {
 	switch {
 	case cause == byGain:
 		return c.prospect.String()
+	case cause == byUndo:
+		return fmt.Sprintf("%d experts as before a change that %v: expected to save %.3g %% of the layer's time, it saved %.3g (± %.2g, %.0f samples)",
+			n, c.came.Verdict, 100*c.came.Expected, 100*c.came.Came, 100*c.came.Error, c.came.Samples)
 	case strings.Contains(text, "%"):
 		return fmt.Sprintf(text, n)
 	}

@@ -106,7 +106,7 @@ func (r *round) decided(w *work, a ask) layout {
 		return nil
 	}
 	at := slices.IndexFunc(v.Layers, func(l world.Layer) bool { return l.Number == w.number })
-	v.Takes, v.Due = r.takes(w, r.c.s.MessageSeconds), []int{at}
+	v.Takes, v.Due = r.takes(w, r.c.messageSeconds()), []int{at}
 	for _, event := range []world.Event{
 		world.Room{Layer: at, Bytes: r.layerRoom(a.from), Spare: a.spare}, world.Holds{Layer: at, Held: a.held()},
 		world.Rows{Layer: at, Demand: world.Demand{Source: world.Counted, Rows: a.rows(w.perStep(r.now))}},
@@ -206,7 +206,7 @@ func (w *work) perStep(now float64) float64 { return cmp.Or(w.stepRate(now), 1) 
 // takes is what an access takes, and a message beside it: by the device's profile, or by
 // the time of rows as hosts tell it, in which reading an expert's weights costs nothing.
 func (r *round) takes(w *work, message float64) cost.Device {
-	d := cost.Device{Timer: cost.Printed{Alpha: r.row(w)}}
+	d := cost.Device{Timer: r.timer(w)}
 	if r.c.s.Takes != nil {
 		d = *r.c.s.Takes
 	}

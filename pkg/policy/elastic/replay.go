@@ -1,0 +1,185 @@
+package elastic
+
+import (
+	"math"
+
+	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/policy/cost"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// What a layout would take is found out on the last steps themselves: what each host would
+// have computed of each, the busiest of them, and the messages.
+
+const (
+	// replayed is how many steps of a layer are remembered, replayLeast how many it takes,
+	// replayFresh for how many seconds they count, and replayApart how many are between two:
+	// of more steps a sample is enough.
+	replayed, replayLeast = 64, 4
+	replayFresh           = 5
+	replayApart           = 0.08
+)
+
+// step is what one part of a microbatch asked of a layer.
+type step struct {
+	when          float64
+	expert, count []uint32
+}
+
+// lastSteps are a sample of the newest ones.
+type lastSteps struct {
+	ring [replayed]step
+	turn int
+}
+
+// remember takes a step in.
+func (l *lastSteps) remember(now float64, s *pb.StepLoad) {
+	if last := l.ring[(l.turn+replayed-1)%replayed]; last.expert != nil && now-last.when < replayApart {
+		return
+	}
+	l.ring[l.turn%replayed] = step{now, s.Expert, s.Count}
+	l.turn++
+}
+
+// since are those that came after a time; nil if there are few.
+func (l *lastSteps) since(time float64) (steps []step) {
+	for _, s := range l.ring {
+		if s.expert != nil && s.when >= time {
+			steps = append(steps, s)
+		}
+	}
+	if len(steps) < replayLeast {
+		return nil
+	}
+	return steps
+}
+
+// toReplay are the steps that a layout is tried on: those that are foreseen, if the mode
+// goes by predictions and there are fresh ones, or else counted ones. Predictors may tell of
+// a part of the rows: theirs are scaled to as many as gates have counted a step.
+func (l *layer) toReplay(now float64, m mode) (steps []step, scale float64) {
+	counted := l.recent.since(now - replayFresh)
+	if !m.predicted || counted == nil {
+		return counted, 1
+	}
+	foretold := l.foretold.since(now - predictedFresh)
+	if foretold == nil {
+		return counted, 1
+	}
+	return foretold, rowsOf(counted) / rowsOf(foretold)
+}
+
+// fewSteps says that gates tell of steps, and have told of too few to try layouts on.
+func (l *layer) fewSteps(now float64) bool {
+	return l.stepRate(now) > 0 && l.recent.turn < replayLeast
+}
+
+// rowsOf are the mean rows of steps.
+func rowsOf(steps []step) (mean float64) {
+	for _, s := range steps {
+		for _, n := range s.count {
+			mean += float64(n)
+		}
+	}
+	return mean / float64(len(steps))
+}
+
+// replayer computes steps under a layout.
+type replayer struct {
+	timer   cost.Timer
+	message float64
+	scale   float64 // of rows
+	bytes   float64
+	on      [][]int // hosts of each expert
+	set     []int   // its function, by the first expert of it
+	busy    []float64
+	touched []int
+	rows    []int // of each function, by its first expert
+}
+
+func (r *round) replayer(w *work, l layout, message float64) *replayer {
+	p := &replayer{timer: r.timer(w), message: message, scale: w.scale, bytes: float64(r.bytes()), on: make([][]int, len(l)), set: make([]int, len(l)), busy: make([]float64, len(r.hosts)), rows: make([]int, len(l))}
+	first := map[string]int{}
+	var key []byte
+	for e := range l {
+		p.on[e], p.set[e] = l.having(e, warm), e
+		if r.k.Settings.Grouping == plan.ByExpert {
+			continue
+		}
+		key = key[:0]
+		for _, s := range l[e] {
+			key = append(key, byte(s.host), byte(s.host>>8), byte(s.host>>16), byte(s.want))
+		}
+		if at, known := first[string(key)]; known {
+			p.set[e] = at
+		} else {
+			first[string(key)] = e
+		}
+	}
+	return p
+}
+
+// mean is what steps take in the mean, and how many messages they have.
+func (p *replayer) mean(steps []step) (seconds, messages float64) {
+	for i, s := range steps {
+		took, n := p.step(i, s)
+		seconds += took + float64(n)*p.message
+		messages += float64(n)
+	}
+	return seconds / float64(len(steps)), messages / float64(len(steps))
+}
+
+func (p *replayer) step(number int, s step) (took float64, messages int) {
+	p.touched = p.touched[:0]
+	var functions []int
+	for i, e := range s.expert {
+		if int(e) >= len(p.on) || len(p.on[e]) == 0 {
+			continue
+		}
+		if p.rows[p.set[e]] == 0 {
+			functions = append(functions, p.set[e])
+		}
+		rows := max(1, int(math.Round(float64(s.count[i])*p.scale)))
+		p.rows[p.set[e]] += rows
+		p.divide(p.on[e], rows, number+int(e))
+	}
+	for _, f := range functions {
+		messages += min(p.rows[f], len(p.on[f]))
+		p.rows[f] = 0
+	}
+	for _, h := range p.touched {
+		took = max(took, p.busy[h])
+		p.busy[h] = 0
+	}
+	return took, messages
+}
+
+// divide gives an expert's rows to its hosts in equal parts, the first one in turn.
+func (p *replayer) divide(on []int, rows, turn int) {
+	n := min(rows, len(on))
+	for i := range n {
+		h := on[(turn+i)%len(on)]
+		part := rows / n
+		if i < rows%n {
+			part++
+		}
+		if p.busy[h] == 0 {
+			p.touched = append(p.touched, h)
+		}
+		p.busy[h] += p.timer.Seconds(cost.Access{Bytes: p.bytes, Rows: part})
+	}
+}
+
+// replay fills in what a layout takes by the last steps; false if there are too few.
+func (r *round) replay(w *work, l layout, o *outlook) bool {
+	rate := w.layer.stepRate(r.now)
+	if w.last == nil {
+		w.last, w.scale = w.toReplay(r.now, r.c.mode)
+	}
+	if w.last == nil || rate == 0 {
+		return false
+	}
+	seconds, messages := r.replayer(w, l, r.c.messageSeconds()).mean(w.last)
+	o.busy, o.messages = seconds*rate, messages*rate
+	return true
+}
