@@ -20,13 +20,17 @@ type Config struct {
 	CV float64
 	// MemoryCap bounds the bytes of a layer's replicas beyond each expert's first.
 	MemoryCap uint64
-	// KeepAlive is how long experts without rows, and replicas that are retired,
-	// stay loaded.
-	KeepAlive time.Duration
+	// KeepAlive is how long replicas that are retired stay loaded, and ZeroAfter how long
+	// experts without rows do.
+	KeepAlive, ZeroAfter time.Duration
 	// Horizon is how long a change may take to pay for itself.
 	Horizon time.Duration
-	// MessageTime is what one more message makes a layer take.
-	MessageTime time.Duration
+	// MessageTime is what one more message makes a layer take; nil: it is measured.
+	MessageTime *time.Duration
+	// Worth is the part of all time that a replica in every layer has to save.
+	Worth float64
+	// Unjudged says that changes stay whatever comes of them.
+	Unjudged bool
 	// Takes is what an access takes on the hosts, for policies that decide by that; nil: they
 	// go by what hosts tell of rows.
 	Takes *cost.Device
@@ -34,10 +38,17 @@ type Config struct {
 
 // Check says what is wrong, by the names of the flags.
 func (c Config) Check() error {
-	for name, d := range map[string]time.Duration{"keep-alive": c.KeepAlive, "horizon": c.Horizon, "message-time": c.MessageTime} {
+	message := time.Duration(0)
+	if c.MessageTime != nil {
+		message = *c.MessageTime
+	}
+	for name, d := range map[string]time.Duration{"keep-alive": c.KeepAlive, "zero-after": c.ZeroAfter, "message-time": message} {
 		if d < 0 || d > longest {
 			return fmt.Errorf("--%s is %v; it must be 0 to %v", name, d, longest)
 		}
+	}
+	if c.Horizon < shortest || c.Horizon > longest {
+		return fmt.Errorf("--horizon is %v; it must be %v to %v, as changes take a load at least, and are judged by what comes of them within it", c.Horizon, shortest, longest)
 	}
 	if err := c.settings().Check(); err != nil {
 		return fmt.Errorf("--%w", err)
@@ -45,14 +56,21 @@ func (c Config) Check() error {
 	return nil
 }
 
-// longest is the longest time that anything is waited for.
-const longest = 24 * time.Hour
+const (
+	// longest is the longest time that anything is waited for.
+	longest = 24 * time.Hour
+	// shortest is the shortest horizon: a layer's plan is decided on four times in it.
+	shortest = time.Second
+)
 
 func (c Config) settings() elastic.Settings {
 	s := elastic.DefaultSettings()
 	s.Scaling, s.CV, s.MemoryCap = c.Scaling, c.CV, c.MemoryCap
-	s.KeepAlive, s.Horizon, s.MessageSeconds = c.KeepAlive.Seconds(), c.Horizon.Seconds(), c.MessageTime.Seconds()
-	s.Takes = c.Takes
+	s.KeepAlive, s.ZeroAfter, s.Horizon = c.KeepAlive.Seconds(), c.ZeroAfter.Seconds(), c.Horizon.Seconds()
+	s.Worth, s.Unjudged, s.Takes = c.Worth, c.Unjudged, c.Takes
+	if c.MessageTime != nil {
+		s.MessageSeconds, s.MessageFixed = c.MessageTime.Seconds(), true
+	}
 	return s
 }
 

@@ -144,7 +144,7 @@ func run(t *testing.T, f func(ctx context.Context)) (stop func()) {
 }
 
 func testConfig() Config {
-	return Config{Scaling: "moeless", CV: 0.2, MemoryCap: 1 << 30, KeepAlive: time.Minute, Horizon: 10 * time.Second}
+	return Config{Scaling: "moeless", CV: 0.2, MemoryCap: 1 << 30, KeepAlive: time.Minute, ZeroAfter: time.Minute, Horizon: 10 * time.Second}
 }
 
 // scaler runs one.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/policy/elastic"
+	"github.com/switchyard/switchyard/pkg/policy/feedback"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/kafka"
 )
@@ -21,6 +22,9 @@ const refusedForm = "form"
 func (p *policy) follow(m *telemetry.ScalerMetrics) (stop func()) {
 	for _, cause := range elastic.Causes() {
 		m.Rebalances(string(cause))
+	}
+	for _, verdict := range feedback.Verdicts() {
+		m.Trials(verdict)
 	}
 	for _, kind := range elastic.Kinds {
 		m.Refused(kind)

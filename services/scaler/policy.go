@@ -29,6 +29,7 @@ type policy struct {
 	refusals func(k plan.Known, each func(host, function string))
 	computed func() float64 // rows that hosts say that they have computed
 	access   func() (divide.Takes, bool)
+	applied  func(k plan.Known) map[int]uint64
 	presence *deployment.Presence
 	metrics  *telemetry.ScalerMetrics
 	tracer   *telemetry.Tracer
@@ -149,7 +150,9 @@ func (p *policy) Plan(k plan.Known) (*plan.Decision, error) {
 	began := time.Now()
 	p.learn(k.Model.ExpertBytes)
 	p.refusals(k, func(host, function string) { p.core.Refused(p.now(), host, function) })
+	p.core.Applied(p.applied(k))
 	d, verdicts, err := p.core.Decide(p.now(), k)
+	p.tellEnded()
 	took := time.Since(began)
 	p.due = began.Add(max(cadence, share*took))
 	p.metrics.Decision.Observe(took.Seconds())
@@ -159,6 +162,15 @@ func (p *policy) Plan(k plan.Known) (*plan.Decision, error) {
 	p.verdicts = verdicts
 	p.trace(began, d, verdicts)
 	return d, nil
+}
+
+// tellEnded says what has come of changes; p.mu is held.
+func (p *policy) tellEnded() {
+	for _, o := range p.core.Ended() {
+		p.metrics.Trials(o.Verdict.String()).Inc()
+		p.log.Info("a change of a layer's plan "+o.Verdict.String(), "layer", o.Layer,
+			"expected_part", o.Expected, "saved_part", o.Came, "error", o.Error, "samples", o.Samples, "left_alone_seconds", max(0, o.Until-p.now()))
+	}
 }
 
 // Written implements planner.Elastic.

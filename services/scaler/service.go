@@ -95,7 +95,7 @@ func (s *Service) start(ctx context.Context, samples Samples) (err error) {
 	}
 	s.policy = newPolicy(s.config.settings(), model, samples, s.d.Telemetry, s.d.Logger)
 	s.policy.tracer = s.d.Telemetry.Tracer("scaler", s.id)
-	s.policy.presence, s.policy.refusals, s.policy.computed = s.presence, s.refusals, s.computed
+	s.policy.presence, s.policy.refusals, s.policy.computed, s.policy.applied = s.presence, s.refusals, s.computed, s.applied
 	s.policy.access = func() (divide.Takes, bool) { return access(s.view.Snapshot()) }
 	s.presence.Set(members.ScalingBy+s.config.policy(), 1)
 	s.presence.Fill = func(stats map[string]float64) { stats[members.Planning] = s.policy.states()["active"] }
@@ -174,6 +174,20 @@ func (s *Service) refusals(k plan.Known, each func(host, function string)) {
 			}
 		}
 	}
+}
+
+// applied is which version of each layer's plan all gates use at least. Without gates there
+// is none that does not.
+func (s *Service) applied(k plan.Known) map[int]uint64 {
+	gates := members.OfService(s.view.Snapshot(), "gate")
+	versions := make(map[int]uint64, len(k.InForce))
+	for layer, in := range k.InForce {
+		versions[layer] = in.Version
+		for _, g := range gates {
+			versions[layer] = min(versions[layer], s.states.Acknowledged(g.Id, layer))
+		}
+	}
+	return versions
 }
 
 // computed is how many rows all hosts have computed, by what they say as members.

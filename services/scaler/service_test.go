@@ -2,6 +2,7 @@ package scaler
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -272,12 +273,15 @@ func TestPlanHasItsTrace(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	for name, change := range map[string]func(*Config){
-		"--scaling":      func(c *Config) { c.Scaling = "magic" },
-		"--cv":           func(c *Config) { c.CV = -1 },
-		"--keep-alive":   func(c *Config) { c.KeepAlive = -time.Second },
-		"--horizon":      func(c *Config) { c.Horizon = 48 * time.Hour },
-		"--message-time": func(c *Config) { c.MessageTime = -time.Second },
-		"":               func(*Config) {},
+		"--scaling":       func(c *Config) { c.Scaling = "magic" },
+		"--cv":            func(c *Config) { c.CV = -1 },
+		"--keep-alive":    func(c *Config) { c.KeepAlive = -time.Second },
+		"--horizon":       func(c *Config) { c.Horizon = 48 * time.Hour },
+		"--horizon is 0s": func(c *Config) { c.Horizon = 0 },
+		"--message-time":  func(c *Config) { before := -time.Second; c.MessageTime = &before },
+		"--zero-after":    func(c *Config) { c.ZeroAfter = -time.Second },
+		"--worth":         func(c *Config) { c.Worth = math.NaN() },
+		"":                func(*Config) {},
 	} {
 		c := testConfig()
 		change(&c)

@@ -241,7 +241,7 @@ func (c *ArenaCmd) pipeline(ctx context.Context, e *env, policy string, set func
 	return inProcess(ctx, e, func(up *UpCmd) {
 		up.Hosts, up.KeepAlive, up.Grouping, up.MaxModelLen = c.Hosts, c.KeepAlive, "expert", liveContext
 		if policy != plan.Static {
-			up.Scaling, up.CV, up.Horizon, up.MessageTime = policy, c.CV, c.Horizon, c.MessageTime
+			up.Scaling, up.CV, up.Horizon, up.MessageTime = policy, c.CV, c.Horizon, c.MessageTime.String()
 		}
 		set(up)
 	})
@@ -251,6 +251,7 @@ func (c *ArenaCmd) pipeline(ctx context.Context, e *env, policy string, set func
 func (c *ArenaCmd) scaling(policy string) elastic.Settings {
 	s := elastic.DefaultSettings()
 	s.Scaling, s.CV, s.KeepAlive, s.Horizon, s.MessageSeconds = policy, c.CV, c.KeepAlive.Seconds(), c.Horizon.Seconds(), c.MessageTime.Seconds()
+	s.ZeroAfter, s.MessageFixed = s.KeepAlive, true
 	return s
 }
 

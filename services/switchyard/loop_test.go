@@ -26,7 +26,8 @@ import (
 // pays for its loads, and the messages of a small model count for nothing. On a crowded
 // machine functions are dropped again before they are warm: tests with it run alone.
 func eager(up *UpCmd) {
-	up.CV, up.Horizon, up.KeepAlive, up.MessageTime = 0.01, 10*time.Minute, time.Second, 0
+	up.CV, up.Horizon, up.KeepAlive, up.MessageTime = 0.01, 10*time.Minute, time.Second, "0s"
+	up.Worth, up.Feedback = 0, false
 }
 
 // asked is a pipeline with somebody who asks it, and who knows the answers.
@@ -169,7 +170,7 @@ func TestLoopIsNotMissed(t *testing.T) {
 	})
 	a := ask(t, y)
 	flags := []string{"--kafka", o.settings.Listen, "--threads", "1"}
-	eagerly := append([]string{"--cv", "0.01", "--horizon", "10m", "--message-time", "0s", "--keep-alive", "1s"}, flags...)
+	eagerly := append([]string{"--cv", "0.01", "--horizon", "10m", "--message-time", "0s", "--worth", "0", "--no-feedback", "--keep-alive", "1s"}, flags...)
 	hears := func(when string, s *probed) {
 		t.Helper()
 		before := s.samples(t)

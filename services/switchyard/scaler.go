@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,7 +63,25 @@ type ScalingFlags struct {
 	CV          float64       `name:"cv" default:"0.2" help:"How unevenly rows may be divided among a layer's replicas before one is added: standard deviation by mean." placeholder:"RATIO"`
 	MemoryCap   string        `default:"8GB" help:"Most memory of a layer's replicas beyond the first of each expert." placeholder:"BYTES"`
 	Horizon     time.Duration `default:"10s" help:"How long a change may take to save the time that it costs; replicas that are not needed for as long are retired." placeholder:"TIME"`
-	MessageTime time.Duration `default:"25us" help:"What one more message makes a layer take; each replica more is a message more in every step. 0s: replicas are added as if messages were free." placeholder:"TIME"`
+	MessageTime string        `default:"measured" help:"What one more message makes a layer take; each replica more is some in every step. measured: as attention tells, and 25us until then; 0s: replicas are added as if messages were free." placeholder:"TIME"`
+	ZeroAfter   time.Duration `default:"0s" help:"How long an expert has no rows before it goes to zero; 0s: as long as --keep-alive." placeholder:"TIME"`
+	Worth       float64       `default:"0.04" help:"Part of all time that a replica in every layer has to save to be worth its memory; 0: any saving is." placeholder:"PART"`
+	Feedback    bool          `default:"true" negatable:"" help:"Undo changes after which layers take no less time, and leave those layers alone for a while."`
+}
+
+// messageMeasured is the --message-time that attention tells.
+const messageMeasured = "measured"
+
+// messageTime is nil where it is measured.
+func (f ScalingFlags) messageTime() (*time.Duration, error) {
+	if f.MessageTime == messageMeasured {
+		return nil, nil //nolint:nilnil // no time is set
+	}
+	d, err := time.ParseDuration(f.MessageTime)
+	if err != nil {
+		return nil, usage(fmt.Errorf("--message-time is %.64q; give %s, or a time such as 25us", f.MessageTime, messageMeasured))
+	}
+	return &d, nil
 }
 
 func (f ScalingFlags) config(scaling string, keepAlive time.Duration) (scaler.Config, error) {
@@ -70,7 +89,14 @@ func (f ScalingFlags) config(scaling string, keepAlive time.Duration) (scaler.Co
 	if err != nil {
 		return scaler.Config{}, err
 	}
-	c := scaler.Config{Scaling: scaling, CV: f.CV, MemoryCap: uint64(limit), KeepAlive: keepAlive, Horizon: f.Horizon, MessageTime: f.MessageTime}
+	message, err := f.messageTime()
+	if err != nil {
+		return scaler.Config{}, err
+	}
+	c := scaler.Config{
+		Scaling: scaling, CV: f.CV, MemoryCap: uint64(limit), KeepAlive: keepAlive, ZeroAfter: cmp.Or(f.ZeroAfter, keepAlive), Horizon: f.Horizon,
+		MessageTime: message, Worth: f.Worth, Unjudged: !f.Feedback,
+	}
 	if err := c.Check(); err != nil {
 		return c, usage(err)
 	}

@@ -111,7 +111,7 @@ func (r *round) occupy(l layout) {
 func (r *round) atZero(w *work) []bool {
 	idle := make([]bool, len(w.seen))
 	for e, seen := range w.seen {
-		idle[e] = r.c.mode.toZero && r.now-seen > r.c.s.KeepAlive
+		idle[e] = r.c.mode.toZero && r.now-seen > r.c.s.ZeroAfter
 	}
 	return idle
 }

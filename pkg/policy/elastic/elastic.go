@@ -33,9 +33,9 @@ type Settings struct {
 	CV float64
 	// MemoryCap bounds the bytes of a layer's replicas beyond each expert's first.
 	MemoryCap uint64
-	// KeepAlive is how many seconds an expert without rows, and a replica that is
-	// retired, stay loaded.
-	KeepAlive float64
+	// KeepAlive is how many seconds a replica that is retired stays loaded, and ZeroAfter how
+	// many an expert without rows does.
+	KeepAlive, ZeroAfter float64
 	// Horizon is how many seconds a change has to pay for itself, and for how long
 	// a replica is not needed before it is retired.
 	Horizon float64
@@ -49,6 +49,8 @@ type Settings struct {
 	// with MessageFixed always. Gates send a step's rows of a function as one message a replica.
 	MessageSeconds float64
 	MessageFixed   bool
+	// Unjudged says that changes stay whatever comes of them.
+	Unjudged bool
 	// Takes is what an access takes on hosts, for policies that decide by that; nil: it is
 	// the time of its rows.
 	Takes *cost.Device
@@ -62,7 +64,7 @@ const Cadence = 0.25
 // process on two cores.
 func DefaultSettings() Settings {
 	return Settings{
-		Scaling: registry.Default, CV: 0.2, MemoryCap: 8e9, KeepAlive: 60, Horizon: 10, RowSeconds: 50e-6, LoadSeconds: 10e-3,
+		Scaling: registry.Default, CV: 0.2, MemoryCap: 8e9, KeepAlive: 60, ZeroAfter: 60, Horizon: 10, RowSeconds: 50e-6, LoadSeconds: 10e-3,
 		MessageSeconds: 25e-6, Worth: 0.04,
 	}
 }
@@ -76,7 +78,7 @@ func (s Settings) Check() error {
 		name  string
 		value float64
 	}{
-		{"cv", s.CV}, {"keep-alive", s.KeepAlive}, {"horizon", s.Horizon}, {"the time of a row", s.RowSeconds}, {"the time of a load", s.LoadSeconds},
+		{"cv", s.CV}, {"keep-alive", s.KeepAlive}, {"zero-after", s.ZeroAfter}, {"horizon", s.Horizon}, {"the time of a row", s.RowSeconds}, {"the time of a load", s.LoadSeconds},
 		{"message-time", s.MessageSeconds}, {"worth", s.Worth},
 	} {
 		if !(c.value >= 0) || math.IsInf(c.value, 0) {

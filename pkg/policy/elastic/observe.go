@@ -193,7 +193,7 @@ func (c *Core) Computed(now, rows float64) {
 	if rows != c.rows && now-c.heard > silence {
 		for _, l := range c.layers {
 			for e := range l.seen {
-				if now-l.seen[e] <= c.s.KeepAlive { // the others are cold: their rows wake them
+				if now-l.seen[e] <= c.s.ZeroAfter { // the others are cold: their rows wake them
 					l.seen[e] = now
 				}
 			}

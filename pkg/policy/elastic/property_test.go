@@ -36,6 +36,8 @@ func drawTrial(t *rapid.T) *trial {
 		s.Takes = reads
 	}
 	s.KeepAlive = float64(rapid.IntRange(0, 20).Draw(t, "keep-alive"))
+	s.ZeroAfter = float64(rapid.IntRange(0, 20).Draw(t, "zero-after"))
+	s.Worth = rapid.SampledFrom([]float64{0, 0.04}).Draw(t, "worth")
 	s.MemoryCap = rapid.Uint64Range(0, 200).Draw(t, "cap")
 	m := testModel(rapid.IntRange(1, 3).Draw(t, "layers"), rapid.IntRange(1, 8).Draw(t, "experts"))
 	core, err := New(s, m)
@@ -145,11 +147,11 @@ func (y *trial) check(t *rapid.T, verdicts []Verdict) {
 			for _, want := range on {
 				n[want]++
 			}
-			idle := y.now-y.core.layers[v.Layer].seen[e] > s.KeepAlive
+			idle := y.now-y.core.layers[v.Layer].seen[e] > s.ZeroAfter
 			if n[warm]+n[cold] == 0 || n[cold] > 0 && (n[warm] > 0 || n[cold] > 1 || !idle || !y.core.mode.toZero) {
 				t.Fatalf("layer %d, expert %d: %v, idle %v", v.Layer, e, on, idle)
 			}
-			extra += uint64(max(0, n[warm]-1))
+			extra += uint64(max(0, len(on)-1)) // kept ones too
 		}
 		if extra*10 > s.MemoryCap {
 			t.Fatalf("layer %d: %d replicas more, cap %d bytes", v.Layer, extra, s.MemoryCap)

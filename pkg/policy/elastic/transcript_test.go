@@ -81,6 +81,7 @@ func (y *yard) start(t testing.TB, e *transcript.Event) {
 	s.Scaling = e.Text("scaling", s.Scaling)
 	s.CV = e.Float(t, "cv", s.CV)
 	s.KeepAlive = e.Duration(t, "keep-alive", 60*time.Second).Seconds()
+	s.ZeroAfter = e.Duration(t, "zero-after", time.Duration(s.KeepAlive*1e9)).Seconds()
 	s.Horizon = e.Duration(t, "horizon", 10*time.Second).Seconds()
 	s.MessageSeconds = e.Duration(t, "message", 25*time.Microsecond).Seconds()
 	s.Worth = e.Float(t, "worth", 0)

@@ -79,8 +79,10 @@ func (c *Core) Judges() (does bool, trials int) {
 			trials++
 		}
 	}
-	return c.judge.Hears(), trials
+	return c.judges(), trials
 }
+
+func (c *Core) judges() bool { return !c.s.Unjudged && c.judge.Hears() }
 
 // follow looks whether the plan in force is the one that is tried, and in use.
 func (r *round) follow(w *work, old layout) {
@@ -99,13 +101,13 @@ func (r *round) follow(w *work, old layout) {
 
 // mayTry says whether a layer may be changed for its speed now.
 func (r *round) mayTry(w *work) bool {
-	return !r.c.judge.Hears() || r.c.judge.May(r.now, w.number)
+	return !r.c.judges() || r.c.judge.May(r.now, w.number)
 }
 
 // try begins the trial of a change from what there is, which is expected to save a part of
 // the layer's time.
 func (r *round) try(w *work, part float64) {
-	if r.c.judge.Hears() {
+	if r.c.judges() {
 		w.try = &tryout{before: r.memo(w.next)}
 		r.c.judge.Begin(r.now, w.number, part)
 	}

@@ -73,7 +73,7 @@ const (
 	clip = 1.5
 	// pause is the first pause of a layer whose change did not help, generalPause that of all
 	// layers, and longest and generalLongest bound them.
-	pause, longest               = 60, 3600
+	pause, longest               = 120, 3600
 	generalPause, generalLongest = 10, 600
 	// undecided is after how many horizons a trial ends of which nothing can be told.
 	undecided = 3
@@ -187,6 +187,9 @@ const (
 )
 
 var verdicts = [...]string{Helped: "helped", Hurt: "hurt", NoHelp: "did not help", NoEffect: "had no effect"}
+
+// Verdicts are all of them, as logs and metrics have them.
+func Verdicts() []string { return verdicts[:] }
 
 // String is the verdict as logs and metrics have it.
 func (v Verdict) String() string { return verdicts[v] }

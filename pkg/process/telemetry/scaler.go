@@ -19,6 +19,7 @@ type ScalerMetrics struct {
 	Decision prometheus.Histogram
 
 	rebalances *prometheus.CounterVec
+	trials     *prometheus.CounterVec
 	samples    *prometheus.CounterVec
 	refused    *prometheus.CounterVec
 }
@@ -32,18 +33,24 @@ func newScalerMetrics() *ScalerMetrics {
 		PlanAge:      newMirror("plan_age_seconds", "Time since a layer's plan changed, of those that this scaler has changed.", "layer"),
 		Decision:     histogram("plan_decision_seconds", "Time of a decision on the plans of all layers.", fineBuckets),
 		rebalances:   counters("rebalances_total", "Changes of layers' plans, by cause; one change may have several.", "cause"),
+		trials:       counters("plan_trials_total", "Changes of layers' plans that were made for speed, by what came of them.", "verdict"),
 		samples:      counters("scaler_samples_total", "Load samples that came to the scaler: taken, repeated, or missing by the numbers of others.", "outcome"),
 		refused:      counters("scaler_refused_samples_total", "Load samples that count for nothing, by what is wrong with them.", "kind"),
 	}
 }
 
 func (m *ScalerMetrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.Scalers, m.CV, m.Balancedness, m.Replicas, m.PlanAge, m.Decision, m.rebalances, m.samples, m.refused}
+	return []prometheus.Collector{m.Scalers, m.CV, m.Balancedness, m.Replicas, m.PlanAge, m.Decision, m.rebalances, m.trials, m.samples, m.refused}
 }
 
 // Rebalances counts changes of layers' plans by a cause.
 func (m *ScalerMetrics) Rebalances(cause string) prometheus.Counter {
 	return m.rebalances.WithLabelValues(cause)
+}
+
+// Trials counts changes that were made for speed by what came of them.
+func (m *ScalerMetrics) Trials(verdict string) prometheus.Counter {
+	return m.trials.WithLabelValues(verdict)
 }
 
 // Samples counts samples by what became of them.
