@@ -74,7 +74,7 @@ const messageMeasured = "measured"
 
 // messageTime is nil where it is measured.
 func (f ScalingFlags) messageTime() (*time.Duration, error) {
-	if f.MessageTime == messageMeasured {
+	if f.MessageTime == messageMeasured || f.MessageTime == "" {
 		return nil, nil //nolint:nilnil // no time is set
 	}
 	d, err := time.ParseDuration(f.MessageTime)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/policy/cost"
+	"github.com/switchyard/switchyard/pkg/policy/divide"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -18,6 +19,8 @@ const (
 	replayed, replayLeast = 64, 4
 	replayFresh           = 5
 	replayApart           = 0.08
+	// replayWork bounds the experts of all steps that are tried.
+	replayWork = 2048
 )
 
 // step is what one part of a microbatch asked of a layer.
@@ -95,10 +98,18 @@ type replayer struct {
 	busy    []float64
 	touched []int
 	rows    []int // of each function, by its first expert
+	// divider divides as gates do that go by what accesses take; nil: in equal parts.
+	divider *divide.Divider
+	units   []int // experts of each function
+	asked   []divide.Expert
+	shares  []divide.Share
 }
 
 func (r *round) replayer(w *work, l layout, message float64) *replayer {
 	p := &replayer{timer: r.timer(w), message: message, scale: w.scale, bytes: float64(r.bytes()), on: make([][]int, len(l)), set: make([]int, len(l)), busy: make([]float64, len(r.hosts)), rows: make([]int, len(l))}
+	if d := r.division(); d != nil {
+		p.divider, p.units = divide.New(plan.Takes(d).Device(1), 1, len(r.hosts)), make([]int, len(l))
+	}
 	first := map[string]int{}
 	var key []byte
 	for e := range l {
@@ -115,6 +126,9 @@ func (r *round) replayer(w *work, l layout, message float64) *replayer {
 		} else {
 			first[string(key)] = e
 		}
+	}
+	for e := range p.units {
+		p.units[p.set[e]]++
 	}
 	return p
 }
@@ -141,7 +155,12 @@ func (p *replayer) step(number int, s step) (took float64, messages int) {
 		}
 		rows := max(1, int(math.Round(float64(s.count[i])*p.scale)))
 		p.rows[p.set[e]] += rows
-		p.divide(p.on[e], rows, number+int(e))
+		if p.divider == nil {
+			p.divide(p.on[e], rows, number+int(e))
+		}
+	}
+	if p.divider != nil {
+		return p.least(functions)
 	}
 	for _, f := range functions {
 		messages += min(p.rows[f], len(p.on[f]))
@@ -152,6 +171,22 @@ func (p *replayer) step(number int, s step) (took float64, messages int) {
 		p.busy[h] = 0
 	}
 	return took, messages
+}
+
+// least divides functions' rows as gates do. What the busiest host takes has the messages in it.
+func (p *replayer) least(functions []int) (took float64, messages int) {
+	p.asked = p.asked[:0]
+	for _, f := range functions {
+		on := append([]int(nil), p.on[f]...)
+		divide.HomeFirst(on, f, len(p.busy))
+		p.asked = append(p.asked, divide.Expert{Rows: p.rows[f], Hosts: on, Units: p.units[f]})
+		p.rows[f] = 0
+	}
+	p.shares = p.divider.Least(p.shares[:0], p.asked)
+	for _, busy := range p.divider.Busy() {
+		took = max(took, busy)
+	}
+	return took, len(p.shares)
 }
 
 // divide gives an expert's rows to its hosts in equal parts, the first one in turn.
@@ -179,7 +214,11 @@ func (r *round) replay(w *work, l layout, o *outlook) bool {
 	if w.last == nil || rate == 0 {
 		return false
 	}
-	seconds, messages := r.replayer(w, l, r.c.messageSeconds()).mean(w.last)
+	steps := w.last
+	if most := max(replayLeast, replayWork/len(l)); len(steps) > most {
+		steps = steps[:most]
+	}
+	seconds, messages := r.replayer(w, l, r.c.messageSeconds()).mean(steps)
 	o.busy, o.messages = seconds*rate, messages*rate
 	return true
 }
