@@ -127,7 +127,7 @@ func (c *ArenaCmd) elasticRun(ctx context.Context, e *env, policy string, reques
 	if err != nil {
 		return nil, err
 	}
-	return c.replay(ctx, e, policy, s, requests)
+	return c.replay(ctx, e, policy, replay.Settings{Cluster: s, Requests: requests, Views: time.Second})
 }
 
 func (c *ArenaCmd) elasticity(r, static *replay.Result, requests []replay.Request) *elasticity {

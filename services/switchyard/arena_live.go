@@ -17,8 +17,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/policy/elastic"
 	"github.com/switchyard/switchyard/pkg/policy/registry"
 	"github.com/switchyard/switchyard/pkg/request/tokenizer"
-	"github.com/switchyard/switchyard/pkg/sim"
-	"github.com/switchyard/switchyard/pkg/sim/trace"
 	"github.com/switchyard/switchyard/services/switchyard/arena"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 	"github.com/switchyard/switchyard/services/switchyard/replay"
@@ -29,6 +27,7 @@ type LiveFlags struct {
 	Texts       []string      `help:"Live: files of text, one a domain, in the order in which they follow each other; plain or packed (.gz)." placeholder:"FILE"`
 	Device      string        `help:"Live: what hosts compute on: cpu, or paced as --profile; the suite moeless is paced without it, and elasticity on the cpu." placeholder:"KIND"`
 	Profile     string        `default:"a6000-mixtral" help:"Live: the device that hosts are paced as, and that is simulated: a profile's name or a file, such as bench --profile-out writes for the cpu." placeholder:"NAME"`
+	Paced       bool          `help:"Live: no step begins sooner than in the run whose steps are made again; without it each begins when its rows are there."`
 	Repeats     int           `default:"5" help:"Live: how often each policy runs, in turns with the others." placeholder:"N"`
 	Every       int           `default:"2" help:"Live: each such request of the trace is sent." placeholder:"N"`
 	Shrink      int           `default:"8" help:"Live: by what requests' lengths are divided." placeholder:"N"`
@@ -47,8 +46,10 @@ type liveReport struct {
 	Scale    string     `json:"scale"`
 	Requests int        `json:"requests"`
 	Lines    []liveLine `json:"lines"`
-	// Fidelity is how far the simulator was from the pipeline.
-	Fidelity []fidelity `json:"fidelity"`
+	// Fidelity is how far the simulator was from the pipeline, and Changes are from the first
+	// policy to the others.
+	Fidelity []fidelity   `json:"fidelity"`
+	Changes  []liveChange `json:"changes"`
 }
 
 // liveLine is a policy on the pipeline, and the simulator's word for it.
@@ -71,62 +72,70 @@ func (l liveLine) String() string {
 // its layers, experts and routing, that device's times. Policies take turns, so that what
 // the machine does beside them meets all alike.
 func (c *ArenaCmd) live(ctx context.Context, e *env) error {
-	r, p, requests, others, err := c.prepareLive()
+	s, err := c.prepareLive()
 	if err := c.beforeWork(err); err != nil {
 		return err
 	}
-	for repeat := range c.Repeats {
+	if err := s.record(ctx, e); err != nil {
+		return err
+	}
+	for repeat := range c.Repeats + 2 { // the first one and the last one measure the pipeline only
 		for _, policy := range inTurn(c.Policies, repeat) {
-			l, err := c.liveLine(ctx, e, policy, p, requests, others)
-			if err != nil {
+			if err := s.turn(ctx, e, policy, repeat); err != nil {
 				return fmt.Errorf("policy %s: %w", policy, err)
-			}
-			l.Repeat = repeat + 1
-			r.Lines = append(r.Lines, *l)
-			if err := show(e, c.JSON, l, l.String()); err != nil {
-				return err
 			}
 		}
 	}
-	r.Fidelity = fidelities(c.Policies, r.Lines)
+	return s.sumUp(e)
+}
+
+// sumUp compares over repeats, and writes the report.
+func (s *liveSuite) sumUp(e *env) error {
+	r := s.report
+	r.Fidelity, r.Changes = fidelities(s.Policies, r.Lines), changesOf(s.Policies, r.Lines)
 	for _, f := range r.Fidelity {
-		if err := show(e, c.JSON, f, f.String()); err != nil {
+		if err := show(e, s.JSON, f, f.String()); err != nil {
 			return err
 		}
 	}
-	return writeJSON(c.Out, "live.json", r)
+	for _, y := range r.Changes {
+		if err := show(e, s.JSON, y, y.String()); err != nil {
+			return err
+		}
+	}
+	return writeJSON(s.Out, "live.json", r)
 }
 
 // prepareLive checks what is asked for, and makes the requests.
-func (c *ArenaCmd) prepareLive() (r *liveReport, p *profiles.Profile, requests, others []replay.Request, err error) {
+func (c *ArenaCmd) prepareLive() (s *liveSuite, err error) {
+	s = &liveSuite{ArenaCmd: c, last: map[string]liveResult{}}
 	if c.Device, err = c.device("paced"); err != nil {
-		return nil, nil, nil, nil, err
+		return nil, err
 	}
 	if err = checkRange("repeats", c.Repeats, 1, arena.MostSeeds); err != nil {
-		return nil, nil, nil, nil, err
+		return nil, err
 	}
 	if err := c.checkPolicies(); err != nil {
-		return nil, nil, nil, nil, err
+		return nil, err
 	}
-	if requests, others, err = c.liveRequests(); err != nil {
-		return nil, nil, nil, nil, err
+	if err := s.fill(); err != nil {
+		return nil, err
 	}
-	if p, err = profiles.Open(c.Profile); err != nil {
-		return nil, nil, nil, nil, err
+	if s.profile, err = profiles.Open(c.Profile); err != nil {
+		return nil, err
 	}
-	if err := p.Take(c.Time); err != nil {
-		return nil, nil, nil, nil, fmt.Errorf("--time: %w", err)
-	}
-	return &liveReport{
-		Model: model.DemoName, Profile: p.Name, Device: c.Device, Hosts: c.Hosts, Slice: c.Slice.String(), Requests: len(requests),
+	s.profile.Time = c.Time
+	s.report = &liveReport{
+		Model: model.DemoName, Profile: s.profile.Name, Device: c.Device, Hosts: c.Hosts, Slice: c.Slice.String(), Requests: len(s.sets[1].requests),
 		Scale: replay.Scale{Every: c.Every, Shrink: c.Shrink, Speed: c.Speed}.String(),
-	}, p, requests, others, nil
+	}
+	return s, nil
 }
 
 // checkPolicies refuses policies that cannot be chosen live, and settings that they do not take.
 func (c *ArenaCmd) checkPolicies() error {
 	if len(c.Policies) == 0 {
-		c.Policies = []string{plan.Static, "reactive", "moeless"}
+		c.Policies = livePolicies()
 	}
 	if _, err := c.chosen(registry.Live); err != nil {
 		return err
@@ -156,27 +165,6 @@ func (f *LiveFlags) device(usual string) (string, error) {
 	default:
 		return "", fmt.Errorf("--device is %q; it must be cpu or paced", d)
 	}
-}
-
-// liveRequests are those of the slice, and, to measure messages with, as many others
-// of it: the next after each, of other texts.
-func (c *ArenaCmd) liveRequests() (requests, others []replay.Request, err error) {
-	mix, err := c.mix()
-	if err != nil {
-		return nil, nil, err
-	}
-	all, err := c.requests()
-	if err != nil {
-		return nil, nil, err
-	}
-	scale := replay.Scale{Every: c.Every, Shrink: c.Shrink, Speed: c.Speed}
-	slice := trace.Peak(all, c.Slice)
-	if requests, err = mix.Replay(slice, scale); err != nil {
-		return nil, nil, err
-	}
-	mix.Seed++
-	others, err = mix.Replay(slice[min(1, len(slice)-1):], scale)
-	return requests, others, err
 }
 
 // mix is real text, as the demo model's tokens.
@@ -210,29 +198,6 @@ func (c *ArenaCmd) mix() (*replay.Mix, error) {
 // liveContext is the most tokens of a request.
 const liveContext = 256
 
-// liveRun answers requests under a policy. One microbatch is under way at a time, as in
-// the simulator. Each function is one expert, whoever plans, but on the cpu under static
-// plans, where a host computes a layer in one call.
-func (c *ArenaCmd) liveRun(ctx context.Context, e *env, policy string, requests []replay.Request) (*replay.Result, error) {
-	s, err := c.pipeline(ctx, e, policy, func(up *UpCmd) {
-		up.Microbatches = 1
-		if c.Device == "paced" {
-			up.Device, up.Profile, up.ProfileTime = "paced", c.Profile, c.Time
-		}
-		if !c.apart(policy) {
-			up.Grouping = "planner"
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	r, err := c.replay(ctx, e, policy, s, requests)
-	if err == nil {
-		err = r.Failed()
-	}
-	return r, err
-}
-
 // apart says whether each expert is a function of its own.
 func (c *ArenaCmd) apart(policy string) bool { return c.Device == "paced" || policy != plan.Static }
 
@@ -256,42 +221,12 @@ func (c *ArenaCmd) scaling(policy string) elastic.Settings {
 }
 
 // replay runs a pipeline, and shows how far it is.
-func (c *ArenaCmd) replay(ctx context.Context, e *env, policy string, s cluster.Settings, requests []replay.Request) (*replay.Result, error) {
+func (c *ArenaCmd) replay(ctx context.Context, e *env, policy string, s replay.Settings) (*replay.Result, error) {
 	line := e.progress()
 	defer line.Clear()
-	return replay.Run(ctx, replay.Settings{
-		Cluster: s, Requests: requests, Settle: time.Second, Every: 250 * time.Millisecond, Views: time.Second,
-		Progress: func(format string, args ...any) { line.Set(policy + ": " + fmt.Sprintf(format, args...)) },
-	})
-}
-
-// liveLine is what a policy took for requests, beside the simulator. What the pipeline takes
-// around experts is measured under the same policy with the others: the more replicas
-// there are, the more messages.
-func (c *ArenaCmd) liveLine(ctx context.Context, e *env, policy string, p *profiles.Profile, requests, others []replay.Request) (*liveLine, error) {
-	chosen, err := registry.Choose(policy, registry.Live)
-	if err != nil {
-		return nil, err
-	}
-	calibration, err := c.liveRun(ctx, e, policy, others)
-	if err != nil {
-		return nil, fmt.Errorf("measuring the pipeline: %w", err)
-	}
-	r, err := c.liveRun(ctx, e, policy, requests)
-	if err != nil {
-		return nil, err
-	}
-	s := sim.Defaults(sim.Model{Name: model.DemoName, Shape: r.Shape, Profile: p})
-	s.Hosts, s.CV, s.KeepAlive = c.Hosts, c.CV, c.KeepAlive.Seconds()
-	s.Apart = c.apart(policy)
-	l := &liveLine{Measured: calibration.Known()}
-	compared, err := r.Compare(s, c.scaling(policy), l.Measured)
-	if err != nil {
-		return nil, err
-	}
-	l.Comparison = *compared
-	l.Line = r.Line(model.DemoName, policy, c.Device+":"+p.Name, p.ExpertBytes.Value, chosen.Serverful)
-	return l, nil
+	s.Settle, s.Every = time.Second, 250*time.Millisecond
+	s.Progress = func(format string, args ...any) { line.Set(policy + ": " + fmt.Sprintf(format, args...)) }
+	return replay.Run(ctx, s)
 }
 
 // writeJSON writes a file of the report.

@@ -108,6 +108,9 @@ type mode struct {
 	// every, if not 0, is how many seconds loads are added up between two
 	// decisions, each of which is carried out whatever it costs.
 	every float64
+	// most bounds a layer's replicas beyond each expert's first, by its experts; nil: memory
+	// alone does.
+	most func(experts int) int
 	// keepAlive is how many seconds a replica that is retired stays loaded.
 	keepAlive float64
 }
@@ -115,7 +118,7 @@ type mode struct {
 // modeOf is how a policy of the registry decides here: step by step where it has steps, so
 // that a scaler can have fewer replicas than it asks for.
 func modeOf(p registry.Policy, s Settings) mode {
-	m := mode{name: p.Name, predicted: p.Sees == registry.Ahead, corrects: p.Corrects, divides: p.Divides, toZero: p.ToZero, keepAlive: cmp.Or(p.KeepAlive, s.KeepAlive)}
+	m := mode{name: p.Name, predicted: p.Sees == registry.Ahead, corrects: p.Corrects, divides: p.Divides, most: p.Most, toZero: p.ToZero, keepAlive: cmp.Or(p.KeepAlive, s.KeepAlive)}
 	switch {
 	case p.Decide == nil:
 	case p.InSteps:

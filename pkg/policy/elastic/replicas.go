@@ -65,6 +65,9 @@ func extra(replicas []int) (n int) {
 
 // cap is how many replicas a layer may have beyond each expert's first.
 func (r *round) cap(slots int) int {
+	if r.c.mode.most != nil {
+		slots = min(slots, r.c.mode.most(r.c.model.Experts))
+	}
 	byMemory := min(r.c.s.MemoryCap/max(1, r.k.Model.ExpertBytes), math.MaxInt32)
 	return max(0, min(slots, int(byMemory), plan.MaxPlacements-r.c.model.Experts))
 }

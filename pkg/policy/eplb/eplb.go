@@ -20,7 +20,7 @@ const (
 
 // Policies are all forms.
 func Policies() []registry.Policy {
-	twice := form("eplb", "DeepSeek's EPLB: simulated with as many redundant experts as experts, live with as many as --memory-cap holds", redundant, false)
+	twice := form("eplb", "DeepSeek's EPLB with as many redundant experts as experts", redundant, false)
 	twice.Scale, twice.Place, twice.InSteps = scale.EPLB, place.EPLB, true
 	twice.Uses |= registry.Live | registry.Scaling | registry.Placing
 	return []registry.Policy{
@@ -36,17 +36,19 @@ func form(name, about string, redundant float64, divides bool) registry.Policy {
 		Name: name, About: about, Uses: registry.Simulated, Forced: true, Start: true, Serverful: true, Divides: divides,
 		Settings: []registry.Setting{
 			{Name: "every", Kind: registry.Seconds, Default: every, Min: 1, Max: 86400, Help: "time between decisions"},
-			{Name: "redundant", Kind: registry.Count, Default: redundant, Min: 0, Max: 1024, Uses: registry.Simulated, Help: "redundant experts for each expert; 0: as many as memory holds"},
+			{Name: "redundant", Kind: registry.Count, Default: redundant, Min: 0, Max: 1024, Help: "redundant experts for each expert; 0: as many as memory holds"},
 		},
 		Make: func(p *registry.Policy, v registry.Values) {
-			p.Every, p.Decide = v["every"], decide(int(v["redundant"]))
+			p.Every, p.Most = v["every"], most(int(v["redundant"]))
+			p.Decide = registry.Within(p.Most, scale.EPLB, place.EPLB)
 		},
 	}
 }
 
-func decide(redundant int) registry.Decide {
+// most is how many redundant experts there are; nil: as many as memory holds.
+func most(redundant int) func(experts int) int {
 	if redundant == 0 {
-		return registry.Both(scale.EPLB, place.EPLB)
+		return nil
 	}
-	return registry.Within(func(experts int) int { return redundant * experts }, scale.EPLB, place.EPLB)
+	return func(experts int) int { return redundant * experts }
 }

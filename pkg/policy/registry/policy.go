@@ -64,6 +64,9 @@ type Policy struct {
 	Scale   scale.Policy
 	Place   place.Policy
 	InSteps bool
+	// Most bounds the replicas beyond each expert's first, by the number of experts; nil: room
+	// alone does.
+	Most func(experts int) int
 	// Uses are where it can be chosen.
 	Uses Use
 

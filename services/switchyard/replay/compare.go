@@ -60,6 +60,15 @@ type Known struct {
 // Known is what this run measures.
 func (r *Result) Known() Known { return Known{r.Messages(), r.Around()} }
 
+// Between is the middle of what two runs have measured.
+func (k Known) Between(o Known) Known {
+	half := func(a, b float64) float64 { return (a + b) / 2 }
+	return Known{
+		Messages{half(k.Fixed, o.Fixed), half(k.PerRow, o.PerRow), half(k.Late, o.Late)},
+		Around{half(k.Step, o.Step), half(k.StepRow, o.StepRow), half(k.Gap, o.Gap), half(k.Intake, o.Intake), half(k.Delivery, o.Delivery)},
+	}
+}
+
 // Compare simulates the steps of a run under the scaler's policy, with nothing
 // known of the run but when steps began and which rows they had. What rows and loads
 // take is the profile's.

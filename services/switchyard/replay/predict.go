@@ -1,9 +1,6 @@
 package replay
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // Around is what the pipeline takes around the layers with experts, which a simulator of
 // experts knows nothing of. In seconds.
@@ -20,7 +17,8 @@ type Around struct {
 	Delivery float64 `json:"delivery_s"`
 }
 
-// Around measures it: a line through what steps took, and medians of the others.
+// Around measures it: a line through what steps took, and means of the others, as the
+// figures that are predicted are means.
 func (r *Result) Around() Around {
 	var steps line
 	for i := range r.Steps {
@@ -44,13 +42,8 @@ func (r *Result) Around() Around {
 			}
 		}
 	}
-	a.Gap, a.Intake, a.Delivery = middle(gaps), middle(intakes), middle(deliveries)
+	a.Gap, a.Intake, a.Delivery = mean(gaps), mean(intakes), mean(deliveries)
 	return a
-}
-
-func middle(values []float64) float64 {
-	slices.Sort(values)
-	return figures(values).P50
 }
 
 // layers are the times of the step's layers with experts.
