@@ -92,7 +92,7 @@ func decidesLive(t *testing.T, scaling string) {
 		}
 	}
 	of := elastic.DefaultSettings()
-	of.Scaling = scaling
+	of.Scaling, of.Worth = scaling, 0
 	loop, err := sim.Loop(sim.Defaults(m), of)
 	if err != nil {
 		t.Fatal(err)
