@@ -111,5 +111,5 @@ func (e *engine) serve(r *replica, seconds float64) {
 		end = e.now + e.waits[r.host] + e.busy[r.host] + e.call()
 	}
 	e.meter.Hold(&r.unit, r.ready)
-	e.meter.End(&r.unit, e.meter.Begin(&r.unit, e.now, begin), end)
+	e.meter.Serve(&r.unit, e.now, begin, end)
 }

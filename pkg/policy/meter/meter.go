@@ -101,12 +101,34 @@ func (m *Meter) Begin(u *Unit, came, now float64) (a Access) {
 	}
 	m.move(u, Serving, now)
 	if u.users == 0 {
-		from := after(came, 0) - Span
-		a.owed = u.bytes * max(0, u.since-max(u.free, from))
+		a.owed = u.owes(came, u.since)
 	}
 	u.users++
 	a.life, a.each = u.life, u.each
 	return a
+}
+
+// owes is the wait up to a time that is taken by an access of rows that came at one.
+func (u *Unit) owes(came, until float64) float64 {
+	return u.bytes * max(0, until-max(u.free, after(came, 0)-Span))
+}
+
+// Serve is Begin and End of an access whose end is known beforehand. It is quicker where
+// there is no other one.
+func (m *Meter) Serve(u *Unit, came, begin, end float64) (took float64) {
+	if u.state != Kept {
+		return m.End(u, m.Begin(u, came, begin), end)
+	}
+	g, from := &m.groups[u.group], after(begin, u.since)
+	to := after(end, from)
+	served := u.bytes * (to - from)
+	took = u.owes(came, from) + served
+	g.sums[Kept] += u.bytes * (from - u.since)
+	g.sums[Serving] += served
+	g.weighted[Kept] += u.bytes * (to - u.since)
+	u.since, u.free = to, to
+	m.taken += took
+	return took
 }
 
 // End ends an access, and is what it took, in bytes times seconds.

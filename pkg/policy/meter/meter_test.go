@@ -259,6 +259,33 @@ func TestClocksThatGoBack(t *testing.T) {
 	})
 }
 
+// Serve is Begin and End.
+func TestServe(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ms, us := [2]*Meter{New(1), New(1)}, [2]*Unit{{}, {}}
+		for i, m := range ms {
+			m.Take(us[i], 0, gb, 1)
+		}
+		for range rapid.IntRange(1, 9).Draw(t, "accesses") {
+			came, begin := rapid.Float64Range(0, 20).Draw(t, "came"), rapid.Float64Range(0, 20).Draw(t, "begin")
+			end, held := rapid.Float64Range(0, 20).Draw(t, "end"), rapid.Bool().Draw(t, "held")
+			for i, m := range ms {
+				if held {
+					m.Hold(us[i], begin)
+				}
+			}
+			a, b := ms[0].Serve(us[0], came, begin, end), ms[1].End(us[1], ms[1].Begin(us[1], came, begin), end)
+			if !near(a/gb, b/gb) {
+				t.Fatalf("took %v, want %v", a, b)
+			}
+		}
+		a, b := ms[0].Read(30), ms[1].Read(30)
+		if !near(a.Loading, b.Loading) || !near(a.Kept, b.Kept) || !near(a.Serving, b.Serving) || !near(a.Taken, b.Taken) {
+			t.Fatalf("%+v, want %+v", a, b)
+		}
+	})
+}
+
 func BenchmarkAccess(b *testing.B) {
 	m, u := New(1), &Unit{}
 	m.Take(u, 0, gb, 0)
