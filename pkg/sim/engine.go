@@ -95,11 +95,19 @@ func (e *engine) run() (err error) {
 			return ErrStopped
 		}
 		e.now = max(e.now, it.Due)
+		if err := e.queue(it); err != nil {
+			return err
+		}
 		e.result.Tokens += it.Rows
 		if err := e.iteration(); err != nil {
 			return fmt.Errorf("iteration %d: %w", i, err)
 		}
 	}
+}
+
+// queue tells the world of what waits behind an iteration.
+func (e *engine) queue(it Iteration) error {
+	return errors.Join(e.world.Observe(world.Clock(e.now)), e.world.Observe(world.Backlog(it.Waiting)))
 }
 
 // start makes the decisions of policies that begin with one; what it loads is
@@ -237,6 +245,7 @@ func (e *engine) ask(l int, loads []float64) (world.Decision, error) {
 // zero stays there.
 func (e *engine) apply(y *layer, p world.Placement, loads []float64) {
 	y.unwant()
+	y.keep = p.Keep
 	var fresh []world.Replica
 	for _, r := range p.Replicas {
 		if at := y.find(r.Unit, r.Host); at >= 0 {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -194,14 +195,21 @@ func (e *engine) expire(y *layer) {
 	}
 	for i := len(y.replicas) - 1; i >= 0; i-- {
 		r := y.replicas[i]
-		keep := e.KeepAlive
-		if e.policy.KeepAlive > 0 && y.copies(r.expert) > 1 {
-			keep = e.policy.KeepAlive
-		}
-		if end := max(r.used+keep, r.billed); end < e.now {
+		if end := max(r.used+e.stays(y, &r), r.billed); end < e.now {
 			e.evict(y, i, end)
 		}
 	}
+}
+
+// stays is for how many seconds a replica stays without rows. Where rows are divided only if
+// that pays, an expert's home is no copy: without it another host had two experts to read.
+func (e *engine) stays(y *layer, r *replica) float64 {
+	keep := e.policy.Stay(e.KeepAlive, y.number, len(e.layers))
+	own := cmp.Or(y.keep, e.policy.KeepAlive)
+	if own == 0 || y.copies(r.expert) == 1 || e.policy.Divides && divide.Home(r.expert, e.Hosts) == r.host {
+		return keep
+	}
+	return min(keep, own)
 }
 
 // swap frees, with servers, what is not wanted any more, once all that is is ready.

@@ -30,6 +30,7 @@ type layer struct {
 	seen     []world.Held         // as policies see replicas
 	window   []float64            // rows since the last decision
 	last     []float64            // rows of the last iteration
+	keep     float64              // seconds for replicas beside others, as decided last; 0 is the policy's
 	next     float64              // when the next decision is due
 }
 

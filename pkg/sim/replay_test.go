@@ -33,7 +33,7 @@ var hourly = Replay{PerSecond: 2, Domains: 5, Cycle: time.Hour, Seed: 1}
 func TestReplay(t *testing.T) {
 	rs := []trace.Request{{At: 0, Context: 5, Generated: 3}, {At: 999 * time.Millisecond, Context: 2, Generated: 1}, {At: 3 * time.Second, Context: 4, Generated: 2}}
 	w := workload(t, rs, routing.Shape{Layers: 2, Experts: 4, TopK: 2}, skewed, hourly)
-	want := []Iteration{{1, 7}, {1.5, 1}, {2, 1}, {4, 4}, {4.5, 1}}
+	want := []Iteration{{1, 7, 0}, {1.5, 1, 0}, {2, 1, 0}, {4, 4, 0}, {4.5, 1, 0}}
 	if !reflect.DeepEqual(w.Iterations, want) {
 		t.Errorf("%v, want %v", w.Iterations, want)
 	}
@@ -110,5 +110,22 @@ func TestTooLarge(t *testing.T) {
 	}
 	if _, err := (Replay{}).Workload(rs, g); err == nil || !strings.Contains(err.Error(), "0 iterations a second") {
 		t.Errorf("%v", err)
+	}
+}
+
+// What waits behind an iteration are those that are due.
+func TestWaiting(t *testing.T) {
+	w, err := NewWorkload(routing.Shape{Layers: 1, Experts: 1, TopK: 1}, []Iteration{{Due: 0}, {Due: 1}, {Due: 2}, {Due: 3}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &replayed{Workload: w}
+	var got []int
+	for _, now := range []float64{0, 2.5, 2.6, 9} {
+		it, _ := r.Next(now)
+		got = append(got, it.Waiting)
+	}
+	if want := []int{0, 1, 0, 0}; !reflect.DeepEqual(got, want) {
+		t.Errorf("%v wait, want %v", got, want)
 	}
 }

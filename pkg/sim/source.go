@@ -19,15 +19,25 @@ const startSeconds = 600
 // replayed is a workload as a source.
 type replayed struct {
 	*Workload
-	next int
+	next    int
+	due     int // iterations before this one have come
+	waiting int // those from next on
 }
 
-func (r *replayed) Next(float64) (it Iteration, ok bool) {
+func (r *replayed) Next(now float64) (it Iteration, ok bool) {
 	if r.next == len(r.Iterations) {
 		return it, false
 	}
+	it = r.Iterations[r.next]
 	r.next++
-	return r.Iterations[r.next-1], true
+	for r.due = max(r.due, r.next); r.due < len(r.Iterations) && r.Iterations[r.due].Due <= now; r.due++ {
+		r.waiting++
+	}
+	it.Waiting = r.waiting
+	if r.next < r.due {
+		r.waiting--
+	}
+	return it, true
 }
 
 func (r *replayed) Loads(layer int) []uint32 { return r.Workload.Loads(r.next-1, layer) }

@@ -10,6 +10,9 @@ import (
 type Iteration struct {
 	Due  float64 // seconds; it begins then, or when the one before has ended
 	Rows int     // tokens
+	// Waiting are the requests that wait for their first token; of a workload that is replayed,
+	// the later iterations that are due.
+	Waiting int
 }
 
 // Workload is what iterations ask of each expert.

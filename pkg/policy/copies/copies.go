@@ -17,20 +17,30 @@ import (
 	"github.com/switchyard/switchyard/pkg/policy/cost"
 	"github.com/switchyard/switchyard/pkg/policy/divide"
 	"github.com/switchyard/switchyard/pkg/policy/place"
+	"github.com/switchyard/switchyard/pkg/policy/world"
 )
 
 // Expert is an expert of the layer that is decided on.
 type Expert struct {
-	ID    uint32
 	Load  float64 // rows, predicted or counted
 	Bytes uint64  // memory of one replica
 }
 
-// State is what is decided on.
+// State is what is decided on. Experts and hosts are told by their places.
 type State struct {
 	Experts []Expert
-	Hosts   []place.Host
-	Warm    []place.Warm // what hosts hold, or load
+	Room    []uint64     // bytes of each host for this layer; a host that is gone has none
+	Held    []world.Held // what hosts hold, or load
+}
+
+// there are the hosts that are not gone, or one.
+func (s State) there() (n int) {
+	for _, bytes := range s.Room {
+		if bytes > 0 {
+			n++
+		}
+	}
+	return max(1, n)
 }
 
 // Settings bound a decision.
@@ -43,58 +53,49 @@ type Settings struct {
 	Spare int
 }
 
-// Decide places the replicas of one layer. The same state gives the same placement, in
-// whatever order its parts are named. The error is place.ErrNoRoom.
-func Decide(s State, set Settings) (place.Placement, error) {
+// Decide places the replicas of one layer: by expert, in no order of hosts. The same state
+// gives the same placement. The error is place.ErrNoRoom.
+func Decide(s State, set Settings) ([]world.Replica, error) {
 	l := newLayout(s, set)
 	if err := l.house(); err != nil {
-		return place.Placement{}, err
+		return nil, err
 	}
 	l.search()
-	return l.placement(), nil
+	return l.replicas(), nil
 }
 
 // layout is a layer while it is decided on.
 type layout struct {
 	Settings
-	experts []Expert        // by id
+	experts []Expert
 	asked   []divide.Expert // the same, with the hosts that hold each
-	warm    [][]int         // what they were before
-	hosts   []place.Host    // by id
-	left    []uint64        // bytes of each that nothing has
+	left    []uint64        // bytes of each host that nothing has
+	there   int             // hosts that are not gone
 	spare   int             // replicas that may still come
 	divider *divide.Divider
 	shares  []divide.Share
+	busy    []float64 // as copy found it
 }
 
 func newLayout(s State, set Settings) *layout {
-	l := &layout{Settings: set, experts: slices.Clone(s.Experts), hosts: slices.Clone(s.Hosts), spare: set.Spare}
-	slices.SortFunc(l.experts, func(a, b Expert) int { return cmp.Compare(a.ID, b.ID) })
-	slices.SortFunc(l.hosts, func(a, b place.Host) int { return cmp.Compare(a.ID, b.ID) })
-	index := make(map[string]int, len(l.hosts))
-	l.left = make([]uint64, len(l.hosts))
-	for h, host := range l.hosts {
-		index[host.ID], l.left[h] = h, host.Capacity
-	}
-	l.asked = make([]divide.Expert, len(l.experts))
+	l := &layout{Settings: set, experts: s.Experts, left: slices.Clone(s.Room), there: s.there(), spare: set.Spare, asked: make([]divide.Expert, len(s.Experts))}
 	bytes := 0.0
-	for e, x := range l.experts {
-		l.asked[e].Rows = int(math.Ceil(x.Load))
-		bytes = max(bytes, float64(x.Bytes))
+	const few = 2 // more of an expert's hosts move to memory of their own
+	places := make([]int, few*len(l.asked))
+	for e := range s.Experts {
+		l.asked[e] = divide.Expert{Rows: int(math.Ceil(s.Experts[e].Load)), Hosts: places[few*e : few*e : few*(e+1)]}
+		bytes = max(bytes, float64(s.Experts[e].Bytes))
 	}
-	for _, w := range s.Warm {
-		e, known := slices.BinarySearchFunc(l.experts, w.Expert, func(e Expert, id uint32) int { return cmp.Compare(e.ID, id) })
-		if h, here := index[w.Host]; here && known && !slices.Contains(l.asked[e].Hosts, h) {
-			l.hold(e, h)
+	for _, x := range s.Held {
+		if !slices.Contains(l.asked[x.Unit].Hosts, x.Host) {
+			l.hold(x.Unit, x.Host)
 		}
 	}
-	l.warm = make([][]int, len(l.asked))
 	for e := range l.asked {
 		l.sort(e)
-		l.warm[e] = slices.Clone(l.asked[e].Hosts)
 		l.spare -= max(0, len(l.asked[e].Hosts)-1)
 	}
-	l.divider = divide.New(set.Device, bytes, len(l.hosts))
+	l.divider = divide.New(set.Device, bytes, len(l.left))
 	return l
 }
 
@@ -113,14 +114,14 @@ func (l *layout) house() error {
 			continue
 		}
 		best := -1
-		for i := range l.hosts {
-			h := divide.Home(e+i, len(l.hosts))
+		for i := range l.left {
+			h := divide.Home(e+i, len(l.left))
 			if l.left[h] >= x.Bytes && (best < 0 || l.left[h] > l.left[best]) {
 				best = h
 			}
 		}
 		if best < 0 {
-			return fmt.Errorf("placing expert %d of %d bytes: %w: it fits on none of %d hosts", x.ID, x.Bytes, place.ErrNoRoom, len(l.hosts))
+			return fmt.Errorf("placing expert %d of %d bytes: %w: it fits on none of %d hosts", e, x.Bytes, place.ErrNoRoom, len(l.left))
 		}
 		l.hold(e, best)
 	}
@@ -134,7 +135,7 @@ func (l *layout) search() {
 	var made []divide.Share
 	best, kept := l.divide(), 0
 	floor := l.floor()
-	for pending := 0; l.spare > 0 && pending <= len(l.hosts) && best-floor > l.Gain*float64(pending+1); pending++ {
+	for pending := 0; l.spare > 0 && pending <= len(l.left) && best-floor > l.Gain*float64(pending+1); pending++ {
 		c, ok := l.copy()
 		if !ok {
 			break
@@ -147,7 +148,6 @@ func (l *layout) search() {
 	for _, c := range made[kept:] {
 		l.drop(c.Expert, c.Host)
 	}
-	l.shares = l.divider.Least(l.shares[:0], l.asked)
 }
 
 // floor is what no copies can go below: every expert's weights read once, and all hosts
@@ -156,7 +156,7 @@ func (l *layout) floor() (seconds float64) {
 	for e, x := range l.experts {
 		seconds += l.Device.Seconds(cost.Access{Bytes: float64(x.Bytes), Rows: l.asked[e].Rows})
 	}
-	return seconds / float64(max(1, len(l.hosts)))
+	return seconds / float64(l.there)
 }
 
 // divide divides the rows, and says when the busiest host is done.
@@ -172,7 +172,8 @@ const tried = 3
 // copy adds the copy of an expert of the busiest host to the least busy host without it
 // that ends the layer soonest.
 func (l *layout) copy() (made divide.Share, ok bool) {
-	busy := slices.Clone(l.divider.Busy())
+	l.busy = append(l.busy[:0], l.divider.Busy()...)
+	busy := l.busy
 	of := l.of(busiest(busy))
 	soonest := math.Inf(1)
 	for _, e := range of[:min(tried, len(of))] {
@@ -219,7 +220,7 @@ func (l *layout) of(host int) (experts []int) {
 // target is the least busy host with room that does not hold an expert; -1 if none is.
 func (l *layout) target(busy []float64, e int) int {
 	best := -1
-	for h := range l.hosts {
+	for h := range l.left {
 		if l.left[h] >= l.experts[e].Bytes && !slices.Contains(l.asked[e].Hosts, h) && (best < 0 || busy[h] < busy[best]) {
 			best = h
 		}
@@ -240,7 +241,7 @@ func (l *layout) sort(e int) {
 		return
 	}
 	slices.Sort(on)
-	divide.HomeFirst(on, e, len(l.hosts))
+	divide.HomeFirst(on, e, len(l.left))
 }
 
 func (l *layout) drop(e, h int) {
@@ -249,23 +250,16 @@ func (l *layout) drop(e, h int) {
 	l.spare++
 }
 
-func (l *layout) placement() place.Placement {
+func (l *layout) replicas() []world.Replica {
 	n := 0
 	for e := range l.asked {
 		n += len(l.asked[e].Hosts)
 	}
-	p := place.Placement{Hosts: make([]place.Filled, len(l.hosts)), Replicas: make([]place.Replica, 0, n)}
-	for h, x := range l.hosts {
-		p.Hosts[h].ID = x.ID
-	}
-	for _, s := range l.shares {
-		p.Hosts[s.Host].Load += float64(s.Rows)
-	}
-	for e, x := range l.experts {
+	all := make([]world.Replica, 0, n)
+	for e := range l.asked {
 		for _, h := range l.asked[e].Hosts {
-			p.Replicas = append(p.Replicas, place.Replica{Expert: x.ID, Host: l.hosts[h].ID, Warm: slices.Contains(l.warm[e], h)})
-			p.Hosts[h].Bytes += x.Bytes
+			all = append(all, world.Replica{Unit: e, Host: h})
 		}
 	}
-	return p
+	return all
 }

@@ -78,6 +78,9 @@ func New(d cost.Device, expertBytes float64, hosts int) *Divider {
 // Least divides the rows of a layer as Spread does, or, where the experts' homes by
 // themselves end no later, leaves all rows there. It adds to to.
 func (d *Divider) Least(to []Share, experts []Expert) []Share {
+	if d.alone(experts) {
+		return d.home(to, experts)
+	}
 	before := len(to)
 	to = d.Spread(to, experts)
 	soonest := slices.Max(d.busy)
@@ -93,6 +96,28 @@ func (d *Divider) Least(to []Share, experts []Expert) []Share {
 	to = to[:before]
 	for _, e := range d.order {
 		to = append(to, Share{e, experts[e].Hosts[0], experts[e].Rows})
+	}
+	return to
+}
+
+// alone says whether no expert with rows has more than one host.
+func (d *Divider) alone(experts []Expert) bool {
+	for i := range experts {
+		if experts[i].Rows > 0 && len(experts[i].Hosts) > 1 {
+			return false
+		}
+	}
+	return true
+}
+
+// home leaves all rows at the experts' homes.
+func (d *Divider) home(to []Share, experts []Expert) []Share {
+	clear(d.busy)
+	for e := range experts {
+		if x := &experts[e]; x.Rows > 0 {
+			d.busy[x.Hosts[0]] += d.takes(x.Units, x.Rows)
+			to = append(to, Share{e, x.Hosts[0], x.Rows})
+		}
 	}
 	return to
 }
@@ -131,12 +156,16 @@ func (d *Divider) Busy() []float64 { return d.busy }
 
 // place takes an expert's rows to its hosts.
 func (d *Divider) place(to []Share, e int, x Expert) []Share {
+	if len(x.Hosts) == 1 {
+		d.busy[x.Hosts[0]] += d.times[e]
+		return append(to, Share{e, x.Hosts[0], x.Rows})
+	}
 	d.hosts = append(d.hosts[:0], x.Hosts...)
 	slices.SortFunc(d.hosts, func(a, b int) int { return cmp.Or(cmp.Compare(d.busy[a], d.busy[b]), a-b) })
-	soonest := math.Inf(1)
+	soonest, least := math.Inf(1), d.takes(x.Units, 1)
 	for k := range d.hosts {
-		if k > 0 && d.busy[d.hosts[k]] >= soonest {
-			break // it is busy until after the end
+		if k > 0 && d.busy[d.hosts[k]]+least >= soonest*(1-worth) {
+			break // one row there would end it too late
 		}
 		if end := d.fill(d.hosts[:k+1], x); end < soonest*(1-worth) {
 			soonest = end
@@ -164,7 +193,8 @@ func (d *Divider) takes(units, rows int) float64 {
 // has is in d.parts.
 func (d *Divider) fill(hosts []int, x Expert) (end float64) {
 	rows := x.Rows
-	d.parts = append(d.parts[:0], make([]int, len(hosts))...)
+	d.parts = slices.Grow(d.parts[:0], len(hosts))[:len(hosts)]
+	clear(d.parts)
 	mean := max(1, rows/len(hosts))
 	slope := (d.takes(x.Units, 2*mean) - d.takes(x.Units, mean)) / float64(mean)
 	left := rows

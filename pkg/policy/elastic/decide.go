@@ -109,9 +109,9 @@ func (r *round) occupy(l layout) {
 
 // atZero are the experts that have had no rows for the time of keep-alive.
 func (r *round) atZero(w *work) []bool {
-	idle := make([]bool, len(w.seen))
+	idle, stays := make([]bool, len(w.seen)), r.c.stays(w.number)
 	for e, seen := range w.seen {
-		idle[e] = r.c.mode.toZero && r.now-seen > r.c.s.ZeroAfter
+		idle[e] = r.c.mode.toZero && r.now-seen > stays
 	}
 	return idle
 }

@@ -14,6 +14,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/switchyard/switchyard/pkg/control/loads"
 	"github.com/switchyard/switchyard/pkg/control/plan"
@@ -113,12 +114,14 @@ type mode struct {
 	most func(experts int) int
 	// keepAlive is how many seconds a replica that is retired stays loaded.
 	keepAlive float64
+	// stay is how long a layer's last replicas stay without rows (registry.Policy.Stay).
+	stay func(keepAlive float64, layer, layers int) float64
 }
 
 // modeOf is how a policy of the registry decides here: step by step where it has steps, so
 // that a scaler can have fewer replicas than it asks for.
 func modeOf(p registry.Policy, s Settings) mode {
-	m := mode{name: p.Name, predicted: p.Sees == registry.Ahead, corrects: p.Corrects, divides: p.Divides, most: p.Most, toZero: p.ToZero, keepAlive: cmp.Or(p.KeepAlive, s.KeepAlive)}
+	m := mode{name: p.Name, predicted: p.Sees == registry.Ahead, corrects: p.Corrects, divides: p.Divides, most: p.Most, toZero: p.ToZero, keepAlive: cmp.Or(p.KeepAlive, s.KeepAlive), stay: p.Stay}
 	switch {
 	case p.Decide == nil:
 	case p.InSteps:
@@ -130,6 +133,11 @@ func modeOf(p registry.Policy, s Settings) mode {
 		m.every = p.Every
 	}
 	return m
+}
+
+// stays is for how many seconds the last replicas of a layer of this number stay without rows.
+func (c *Core) stays(number int) float64 {
+	return c.mode.stay(c.s.ZeroAfter, slices.Index(c.model.MoELayers, number), len(c.model.MoELayers))
 }
 
 // static says that nothing follows loads.

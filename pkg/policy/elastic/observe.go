@@ -191,9 +191,10 @@ const silence = 5
 func (c *Core) Computed(now, rows float64) {
 	now = c.at(now)
 	if rows != c.rows && now-c.heard > silence {
-		for _, l := range c.layers {
+		for number, l := range c.layers {
+			stays := c.stays(number)
 			for e := range l.seen {
-				if now-l.seen[e] <= c.s.ZeroAfter { // the others are cold: their rows wake them
+				if now-l.seen[e] <= stays { // the others are cold: their rows wake them
 					l.seen[e] = now
 				}
 			}

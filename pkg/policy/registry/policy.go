@@ -86,6 +86,9 @@ type Policy struct {
 	Divides bool
 	// KeepAlive are seconds in place of the settings', if it is not 0.
 	KeepAlive float64
+	// Lingers says that with no rows at all layers let their experts go one after the other, as
+	// Stay tells.
+	Lingers bool
 	// Start decides before the first iteration, on the loads of the trace's first
 	// ten minutes.
 	Start bool
@@ -112,4 +115,15 @@ func (p Policy) With(values Values) Policy {
 		p.Make(&p, all)
 	}
 	return p
+}
+
+// Stay is for how long the last replicas of a layer's experts stay without rows, of so many
+// layers, where the time of keep-alive is this. A pause that has lasted for some time ends
+// within the keep-alive with the chance keep-alive / time, as long as nothing else is known
+// of pauses: that share of the layers stays, so that so much less is to be loaded behind it.
+func (p *Policy) Stay(keepAlive float64, layer, layers int) float64 {
+	if !p.Lingers {
+		return keepAlive
+	}
+	return keepAlive * float64(layers) / float64(layer+1)
 }

@@ -115,3 +115,17 @@ func FuzzChoose(f *testing.F) {
 		}
 	})
 }
+
+// With a pause of twice the time of keep-alive half of the layers have let go.
+func TestStay(t *testing.T) {
+	for _, tc := range []struct {
+		lingers bool
+		layer   int
+		want    float64
+	}{{false, 0, 60}, {true, 47, 60}, {true, 23, 120}, {true, 0, 48 * 60}} {
+		p := registry.Policy{Lingers: tc.lingers}
+		if got := p.Stay(60, tc.layer, 48); got != tc.want {
+			t.Errorf("layer %d: %v s, want %v", tc.layer, got, tc.want)
+		}
+	}
+}

@@ -22,6 +22,9 @@ type Decision struct {
 type Placement struct {
 	Layer    int       // its place in World.Layers
 	Replicas []Replica // by unit, then host
+	// Keep are the seconds for which a replica without rows stays beside others of its unit;
+	// 0 is the policy's.
+	Keep float64
 }
 
 // Replica is a unit, by its place in the layer, on a host, by its place in World.Hosts.

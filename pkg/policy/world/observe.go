@@ -10,7 +10,7 @@ import (
 // ErrEvent says that an event cannot be, and has changed nothing.
 var ErrEvent = errors.New("an event that cannot be")
 
-// Event is something that has happened or become known: Clock, Members, Fares, Room, Rows, Holds,
+// Event is something that has happened or become known: Clock, Backlog, Members, Fares, Room, Rows, Holds,
 // InForce or Took.
 type Event interface {
 	// check says what is wrong with it in a world, and apply folds it in.
@@ -53,6 +53,25 @@ type Clock float64
 
 func (c Clock) check(*World) error { return number("the time", float64(c)) }
 func (c Clock) apply(w *World)     { w.Now = max(w.Now, float64(c)) }
+
+// Backlog is how many requests wait for their first token, from now on; or, where steps are
+// replayed as they were recorded, how many of those are late.
+type Backlog float64
+
+// recent are the seconds over which the world tells the mean backlog: what is older by as
+// much counts 1/e.
+const recent = 10.0
+
+func (b Backlog) check(*World) error { return number("the requests that wait", float64(b)) }
+
+func (b Backlog) apply(w *World) {
+	old := math.Exp(-(w.Now - w.told) / recent)
+	w.known = 1 - old*(1-w.known)
+	if w.known > 0 {
+		w.Queued += (w.Waiting - w.Queued) * (1 - old) / w.known
+	}
+	w.Waiting, w.told = float64(b), w.Now
+}
 
 // Members are the hosts there are, by ascending ids. What was known by their places in the
 // list before is forgotten.

@@ -20,10 +20,15 @@ type World struct {
 	CV float64
 	// Due are the layers, by their places in Layers, that are to be decided on now.
 	Due []int
+	// Waiting are the requests that wait for their first token, and Queued the mean of that over
+	// the last seconds (see Backlog).
+	Waiting, Queued float64
 	// Latencies are by class.
 	Latencies map[Class]Latency
 
 	index map[string]int // of Hosts
+	told  float64        // when Waiting was
+	known float64        // part of the weight of Queued that has been told
 }
 
 // Host is a place for units.

@@ -81,6 +81,7 @@ func TestRefused(t *testing.T) {
 		"holds":         {Holds{0, []Held{{Unit: 3}}}, "unit 3 on host 0; there are 3 units and 2 hosts"},
 		"tier":          {Holds{0, []Held{{Tier: 1}}}, "tier 1 of 1"},
 		"plan":          {InForce{Layer: 1, Replicas: []Replica{{0, -1}}}, "on host -1"},
+		"backlog":       {Backlog(math.NaN()), "the requests that wait: NaN"},
 		"latency":       {Took{"", Latency{TTFT: -1}}, "TTFT: -1"},
 	} {
 		w := example(t)
@@ -94,7 +95,7 @@ func TestObserve(t *testing.T) {
 	w := example(t)
 	for _, e := range []Event{
 		Clock(5), Clock(3), rows(1, Counted, Prefill, 4, 0, 0), rows(1, Counted, Decode, 1, 1, 0), rows(1, Counted, Decode, 1, 2, 0),
-		rows(1, Recent, AnyPhase, 9, 9, 9), Holds{1, []Held{{Unit: 2, Host: 1, Loading: true}}}, InForce{1, []Replica{{2, 1}}}, Fares{1, Throttles},
+		rows(1, Recent, AnyPhase, 9, 9, 9), Holds{1, []Held{{Unit: 2, Host: 1, Loading: true}}}, InForce{Layer: 1, Replicas: []Replica{{2, 1}}}, Fares{1, Throttles},
 		Took{"batch", Latency{1, 0.1}},
 	} {
 		if err := w.Observe(e); err != nil {
@@ -113,6 +114,31 @@ func TestObserve(t *testing.T) {
 	}
 	if at, here := w.Host("b"); at != 0 || !here || l.Demand == nil {
 		t.Errorf("%d, %v", at, here)
+	}
+}
+
+// The mean backlog is that of the time that is told; an hour later nothing is left of it.
+func TestBacklog(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		told []Event
+		want float64
+	}{
+		{"nothing has passed", []Event{Clock(5), Backlog(8)}, 0},
+		{"half of the time", []Event{Backlog(2), Clock(1e-3), Backlog(0), Clock(2e-3), Backlog(0)}, 1},
+		{"all of it", []Event{Backlog(3), Clock(1), Backlog(3), Clock(4), Backlog(0)}, 3},
+		{"an hour later", []Event{Backlog(3), Clock(1), Backlog(0), Clock(3601), Backlog(0)}, 0},
+	} {
+		w := example(t)
+		w.Now, w.told = 0, 0
+		for _, e := range tc.told {
+			if err := w.Observe(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if math.Abs(w.Queued-tc.want) > 1e-3 {
+			t.Errorf("%s: %v, want %v", tc.name, w.Queued, tc.want)
+		}
 	}
 }
 

@@ -74,7 +74,7 @@ func (y *source) Next(now float64) (sim.Iteration, bool) {
 		}
 		if y.next() {
 			y.batch.began = now
-			return sim.Iteration{Due: now, Rows: y.batch.rows}, true
+			return sim.Iteration{Due: now, Rows: y.batch.rows, Waiting: y.backlog()}, true
 		}
 		if y.arrived == len(y.requests) {
 			return sim.Iteration{}, false
@@ -202,6 +202,16 @@ func (y *source) put(r *request, rows int) {
 			y.batch.finishedPrompts++
 		}
 	}
+}
+
+// backlog are the requests that have come, and wait for their first token.
+func (y *source) backlog() (n int) {
+	for _, r := range y.order {
+		if r.first == 0 {
+			n++
+		}
+	}
+	return n + len(y.waiting)
 }
 
 // rotate moves those that have their turn behind the others.
