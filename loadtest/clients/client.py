@@ -27,7 +27,7 @@ async def ask(nc, model, text):
         msg = await answer.next_msg(timeout=TIMEOUT)
         headers = msg.headers or {}
         if headers.get("Status") == "503":
-            raise SystemExit(f"nobody serves {model}")
+            raise SystemExit(f"no replica serves {model}")
         if not msg.data:
             break
         chunks[int(headers["Switchyard-Index"])] = msg.data

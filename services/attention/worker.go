@@ -129,7 +129,7 @@ func (w *worker) forward(ctx context.Context, mb *microbatch) (err error) {
 }
 
 // errPassed says that the deadlines of all sequences of a microbatch have passed.
-var errPassed = errors.New("nobody waits for this step any more")
+var errPassed = errors.New("no sequence waits for this step any more")
 
 // until ends a step when nobody waits for it any more.
 func (mb *microbatch) until(ctx context.Context) (context.Context, context.CancelFunc) {

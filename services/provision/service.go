@@ -193,7 +193,7 @@ func (s *Service) Ready() error {
 	case s.wrong != nil:
 		return fmt.Errorf("streams are not there for %v: %w", silent.Round(100*time.Millisecond), s.wrong)
 	default:
-		return fmt.Errorf("nobody has looked at the streams for %v", silent.Round(100*time.Millisecond))
+		return fmt.Errorf("setup has not looked at the streams for %v", silent.Round(100*time.Millisecond))
 	}
 }
 

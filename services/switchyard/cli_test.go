@@ -84,7 +84,7 @@ func TestUsage(t *testing.T) {
 			"memory above a profile's", []string{"expert", "--device", "paced", "--profile", "a6000-mixtral", "--expert-memory", "64GiB"}, 2,
 			"switchyard: --expert-memory is 68719476736 bytes; profile a6000-mixtral has 48000000000",
 		},
-		{"nowhere to listen", []string{"up", "--listen", ""}, 2, "switchyard: --listen is empty: nobody could reach the model; it must be HOST:PORT, such as 127.0.0.1:4222"},
+		{"nowhere to listen", []string{"up", "--listen", ""}, 2, "switchyard: --listen is empty: no client could reach the model; it must be HOST:PORT, such as 127.0.0.1:4222"},
 		{"a turn without end", []string{"bench", "--seconds", "Inf"}, 2, "switchyard: --seconds is +Inf; it must be above 0, and at most 86400"},
 		{"a turn of no time", []string{"bench", "--seconds", "NaN"}, 2, "switchyard: --seconds is NaN; it must be above 0, and at most 86400"},
 		{"copies of a stream", []string{"up", "--replicas", "6"}, 2, "switchyard: --replicas is 6; NATS keeps at most 5 copies of a stream"},

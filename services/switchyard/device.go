@@ -91,7 +91,7 @@ func tellGPU(e *env, work string, g *gpus.GPU, t *telemetry.Config) {
 	t.Device = "cuda:" + g.Info.Name
 	e.log.Info("a GPU computes "+work, "gpu", g.Info.Name, "index", g.Info.Index, "architecture", g.Info.Arch.String(), "memory_bytes", g.Info.Memory)
 	if g.Unwatched != nil {
-		e.log.Warn("the GPU says nothing of itself: its memory, power and temperature are not shown, and nobody sees whether it throttles; it computes all the same", "error", g.Unwatched)
+		e.log.Warn("the GPU says nothing of itself: its memory, power and temperature are not shown, and so is not whether it throttles; it computes all the same", "error", g.Unwatched)
 	}
 }
 

@@ -264,7 +264,7 @@ func TestPlanUsage(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	f := startFake(t)
-	if got := f.invoke("", "plan", "get"); got.code != exitFailed || !strings.Contains(got.err, `nobody has served model "demo"`) {
+	if got := f.invoke("", "plan", "get"); got.code != exitFailed || !strings.Contains(got.err, `no replica has served model "demo"`) {
 		t.Errorf("%+v", got)
 	}
 	for flag, says := range map[string]string{"--grouping=pair": `no grouping "pair"`, "--replication=-1": "replicas is -1"} {

@@ -173,7 +173,7 @@ func TestTopJSON(t *testing.T) {
 func TestTopNobody(t *testing.T) {
 	f := startFake(t)
 	got := f.invoke("", "top")
-	if got.code != 1 || !strings.Contains(got.err, `nobody has served model "demo"`) {
+	if got.code != 1 || !strings.Contains(got.err, `no replica has served model "demo"`) {
 		t.Errorf("got %+v", got)
 	}
 }

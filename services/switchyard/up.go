@@ -51,7 +51,7 @@ func (c *UpCmd) Run(ctx context.Context, e *env) (err error) {
 		return usage(fmt.Errorf("--model is %q; up starts the server that this would be read from: give a directory, or start the services one by one", c.Model))
 	}
 	if c.Listen == "" {
-		return usage(errors.New("--listen is empty: nobody could reach the model; it must be HOST:PORT, such as 127.0.0.1:4222"))
+		return usage(errors.New("--listen is empty: no client could reach the model; it must be HOST:PORT, such as 127.0.0.1:4222"))
 	}
 	if _, _, err := ports.Listen(c.Listen); err != nil {
 		return usage(fmt.Errorf("--listen is %q; %w", c.Listen, err))

@@ -57,7 +57,7 @@ func (s *Service) subscribeAt(conn *bus.Conn, subject, group string, handle nats
 func (s *Service) heardAtEdge(ctx context.Context) error {
 	err := s.edge.Listening(ctx, "listening to producers")
 	if err == nil && s.d.Guard != nil {
-		err = s.d.Guard.Listening(ctx, "listening for models that nobody serves")
+		err = s.d.Guard.Listening(ctx, "listening for models that no replica serves")
 	}
 	if bus.IsDenied(err) {
 		err = fmt.Errorf("%w; a server with users has one for this, tokenizer-edge: give its credentials with --edge-creds, or its NATS context with --edge-nats", err)

@@ -150,7 +150,7 @@ func (s *Service) endReplay(to destination, request string, why error) {
 		why = edge.Errorf(edge.Internal, "request_id %q cannot be read any more: records of its log are gone from stream %s", request, s.d.Streams.Tokens().Name)
 	}
 	if errors.Is(why, tokenlog.ErrNoisy) {
-		why = edge.Errorf(edge.BadRequest, "request_id %q is not streamed again: its log holds thousands of messages that are no records, which somebody who knows its id has had stored there", request)
+		why = edge.Errorf(edge.BadRequest, "request_id %q is not streamed again: its log holds thousands of messages that are no records, which a client that knows its id has stored there", request)
 	}
 	var typed *edge.Error
 	var theirs *tokenlog.KindError

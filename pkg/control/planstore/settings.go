@@ -21,7 +21,7 @@ var (
 	// ErrIllegalSettings says that what the bucket holds are no settings.
 	ErrIllegalSettings = errors.New("the bucket holds no legal settings of plans")
 	// ErrGarbage says in addition that nobody can have set what is there.
-	ErrGarbage = errors.New("it is none that anybody has set")
+	ErrGarbage = errors.New("it is none that a client has set")
 )
 
 // Settings reads the settings of the deployment's plans, and says whether anybody

@@ -141,7 +141,7 @@ func (w *Watch) judge(log *slog.Logger, now time.Time, f facts.Facts) {
 	}
 	switch {
 	case w.throttle.Avoid && !was.Avoid:
-		log.Warn("the GPU is slowed and has been for most of the time; work goes elsewhere while somebody else can do it",
+		log.Warn("the GPU is slowed and has been for most of the time; work goes to other replicas while there are any",
 			"by", f.Reasons().Throttling().String(), "celsius", f.Values[facts.Temperature], "watts", f.Values[facts.Power])
 	case was.Avoid && !w.throttle.Avoid:
 		log.Info("the GPU is not slowed any more")

@@ -116,7 +116,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Reissues:         counter("reissues_total", "Groups of rows sent again because their block was late."),
 		Preemptions:      counter("preemptions_total", "Times a sequence gave its KV pages to older ones; what they held is computed again."),
 		UnannouncedSteps: counter("unannounced_steps_total", "Steps whose rows were not announced: they do not fit one message, or NATS was away."),
-		late:             counters("late_total", "Messages dropped because nobody waits for what they ask for any more, by who dropped them.", "stage"),
+		late:             counters("late_total", "Messages dropped because their result is not awaited any more, by the stage that dropped them.", "stage"),
 		Repeats:          counter("repeats_total", "Messages whose key had been handled before."),
 		Refused:          counter("refused_messages_total", "Messages refused: unreadable, or of another version, model or numeric class."),
 		Poisoned:         counter("poisoned_total", "Messages that no attempt can handle, taken off their queue."),

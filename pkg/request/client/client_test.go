@@ -382,7 +382,7 @@ func TestRefused(t *testing.T) {
 		want   string
 	}{
 		{"too large", "demo", &pb.Prompt{Text: long}, CodePayloadTooLarge, "takes at most 65536"},
-		{"no such model", "other", &pb.Prompt{Text: "hi"}, CodeModelNotFound, `nobody serves model "other"`},
+		{"no such model", "other", &pb.Prompt{Text: "hi"}, CodeModelNotFound, `no replica serves model "other"`},
 		{"unusable id", "demo", &pb.Prompt{Text: "hi", RequestId: "a.b"}, CodeBadRequest, "request_id"},
 		{"queue is full", "full", &pb.Prompt{Text: "hi"}, CodeOverloaded, "full"},
 		{"answered with a code", "busy", &pb.Prompt{Text: "hi"}, CodeModelNotReady, "layer 3 is cold"},

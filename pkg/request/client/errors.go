@@ -128,7 +128,7 @@ func acceptError(err error, model, server string) *Error {
 	switch {
 	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders):
 		return &Error{Code: CodeModelNotFound, Message: fmt.Sprintf(
-			"nobody serves model %q at %s; check --model, or start it with `switchyard up`", model, server)}
+			"no replica serves model %q at %s; check --model, or start it with `switchyard up`", model, server)}
 	case errors.As(err, &api):
 		return apiError(api, err)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrTimeout):

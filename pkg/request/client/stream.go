@@ -210,7 +210,7 @@ func (s *Stream) nobody(timer *time.Timer) error {
 		s.deserted = time.Now()
 	}
 	if waited := time.Since(s.deserted); waited >= s.client.settings.Patience {
-		return s.interrupted(fmt.Sprintf("nobody has served the model for %s", waited.Round(time.Millisecond)), nil)
+		return s.interrupted(fmt.Sprintf("no replica has served the model for %s", waited.Round(time.Millisecond)), nil)
 	}
 	s.client.unserved(time.Now())
 	s.pause = s.client.settings.Silence

@@ -100,7 +100,7 @@ func (c *Conn) abandon(ctx context.Context, stream string) error {
 	if err := c.nc.FlushWithContext(within); err != nil {
 		return fmt.Errorf("deleting stream %s: the server itself does not answer: %w", stream, err)
 	}
-	c.log.Warn("nobody answers for a stream of tensors; deleting it, so that it is made anew", "stream", stream)
+	c.log.Warn("no server answers for a stream of tensors; deleting it, so that it is made anew", "stream", stream)
 	c.mu.Lock()
 	delete(c.silences, stream)
 	c.mu.Unlock()

@@ -155,7 +155,7 @@ func (f Folder) key(public string) (nkeys.KeyPair, error) {
 
 // ErrLocked refuses to change a folder that somebody else is changing: of two who write
 // the same account, one would lose what he has revoked.
-var ErrLocked = errors.New("somebody else is changing it")
+var ErrLocked = errors.New("another process is changing it")
 
 // lock keeps others from changing the folder.
 func (f Folder) lock() (unlock func() error, err error) {
@@ -163,7 +163,7 @@ func (f Folder) lock() (unlock func() error, err error) {
 	l, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, fileMode)
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return nil, fmt.Errorf("%s: %w; if nobody is, remove %s", f.path, ErrLocked, file)
+		return nil, fmt.Errorf("%s: %w; if none is, remove %s", f.path, ErrLocked, file)
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%s has no keys: change it where they are kept", f.path)
 	case err != nil:

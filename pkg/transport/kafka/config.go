@@ -79,7 +79,7 @@ func (c Config) checkBroker(b string) error {
 		return fmt.Errorf("--kafka has %q; %w", b, err)
 	}
 	if !c.encrypted() && !c.Insecure && !loopback.Is(host) {
-		return fmt.Errorf("--kafka has %q, which is another machine, and no TLS: give --kafka-tls or --kafka-ca, or --insecure on a network that nobody else is on", b)
+		return fmt.Errorf("--kafka has %q, which is another machine, and no TLS: give --kafka-tls or --kafka-ca, or --insecure on a network of your own", b)
 	}
 	return nil
 }

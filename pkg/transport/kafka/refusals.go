@@ -29,6 +29,6 @@ func (r *refusals) add(err error) {
 		return
 	}
 	r.log.Warn("Kafka: a load sample was refused; others count as before", "error", err, "refused", r.since, "topic", r.topic,
-		"cure", "look who writes to the topic: another release, another model, or somebody who should not (kafka-acls --list)")
+		"cure", "look who writes to the topic: another release, another model, or a client that should not (kafka-acls --list)")
 	r.last, r.since = now, 0
 }

@@ -39,7 +39,7 @@ var (
 	// ErrOther says that the name belongs to other weights.
 	ErrOther = errors.New("the object store has another model of that name; remove it with switchyard weights rm, or choose another --name")
 	// ErrMeanwhile says that somebody else writes to the bucket.
-	ErrMeanwhile = errors.New("its chunks were changed meanwhile; does somebody else push this model? Push it again")
+	ErrMeanwhile = errors.New("its chunks were changed meanwhile; does another client push this model? Push it again")
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 )
 
 // ErrLate says that nobody waits for rows any more.
-var ErrLate = fmt.Errorf("nobody waits for these rows any more: %w", context.DeadlineExceeded)
+var ErrLate = fmt.Errorf("no step waits for these rows any more: %w", context.DeadlineExceeded)
 
 // Lateness finds rows that nobody waits for, before they cost anything: the time of
 // their requests is over, or the worker that sent them has gone on. A worker computes

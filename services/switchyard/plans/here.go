@@ -136,7 +136,7 @@ func (h Here) Text() string {
 	case h.Hosts > 0:
 		return fmt.Sprintf("one of %d expert hosts plans, by the settings", h.Hosts)
 	}
-	return "nobody plans: no expert host is here"
+	return "no planner runs: no expert host is here"
 }
 
 // Short is what a plan has less than its settings want.

@@ -19,7 +19,7 @@ func testState() *State {
 
 func TestText(t *testing.T) {
 	want := `model demo: policy static, grouping planner, replicas 1
-nobody plans: no expert host is here
+no planner runs: no expert host is here
 
 layer 1, version 4, 1 functions: a?[2J reason
   f  experts 0-2,7  on a, b
@@ -29,7 +29,7 @@ layer 3: no plan
 	if got := testState().Text(); got != want {
 		t.Errorf("%s", got)
 	}
-	if got := (&State{Model: "demo", Settings: Settings{Error: "why"}}).Text(); got != "model demo: settings refused: why\nno plan is written yet\nnobody plans: no expert host is here\n" {
+	if got := (&State{Model: "demo", Settings: Settings{Error: "why"}}).Text(); got != "model demo: settings refused: why\nno plan is written yet\nno planner runs: no expert host is here\n" {
 		t.Errorf("%s", got)
 	}
 }
@@ -46,7 +46,7 @@ func host(id string) *pb.Member { return &pb.Member{Id: id, Service: "expert"} }
 // Who reads settings is told who plans, and whether by them.
 func TestWhoPlans(t *testing.T) {
 	for want, h := range map[string]Here{
-		"nobody plans: no expert host is here":                                                     hereWith(),
+		"no planner runs: no expert host is here":                                                  hereWith(),
 		"one of 2 expert hosts plans, by the settings":                                             hereWith(host("a"), host("b"), scaler("s", "moeless", false, 0)),
 		"s (--scaling moeless) plans; policy and replicas of the settings are of plans without it": hereWith(host("a"), scaler("s", "moeless", true, 0)),
 		"t (--scaling eplb) plans; policy and replicas of the settings are of plans without it":    hereWith(scaler("s", "moeless", true, 0), scaler("t", "eplb", true, 1), scaler("u", "moeless", true, 0)),

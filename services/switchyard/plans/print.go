@@ -65,7 +65,7 @@ func (s Settings) Text() string {
 	}
 	text := fmt.Sprintf("policy %s, grouping %s, replicas %d", s.Policy, s.Grouping, s.Replicas)
 	if s.Default {
-		text += " (the defaults; nobody has set any)"
+		text += " (the defaults; none are set)"
 	}
 	return text
 }

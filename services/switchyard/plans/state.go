@@ -69,7 +69,7 @@ type Function struct {
 func Open(ctx context.Context, js jetstream.JetStream, s schemas.Streams) (jetstream.KeyValue, error) {
 	kv, err := js.KeyValue(ctx, s.Bucket("plans"))
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		return nil, fmt.Errorf("nobody has served model %q here under prefix %q; check --model, or start it with `switchyard up`", s.Subjects.Model, s.Subjects.Prefix)
+		return nil, fmt.Errorf("no replica has served model %q here under prefix %q; check --model, or start it with `switchyard up`", s.Subjects.Model, s.Subjects.Prefix)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the bucket of plans: %w", err)

@@ -291,7 +291,7 @@ func (s *Snapshot) placement() group {
 	}
 	g.brief = fmt.Sprintf("%d warm", warm)
 	if nowhere > 0 {
-		g.brief += fmt.Sprintf(", experts of layers that nobody has: %d", nowhere)
+		g.brief += fmt.Sprintf(", experts of layers that no host has: %d", nowhere)
 	}
 	return g
 }

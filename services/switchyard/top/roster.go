@@ -137,7 +137,7 @@ func (r *roster) forgive(now time.Time) {
 func (r *roster) watch(ctx context.Context, js jetstream.JetStream, names schemas.Streams) (ended <-chan struct{}, err error) {
 	bucket, err := js.KeyValue(ctx, names.Bucket("members"))
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		return nil, fmt.Errorf("nobody has served model %q here under prefix %q; check --model, or start it with `switchyard up`",
+		return nil, fmt.Errorf("no replica has served model %q here under prefix %q; check --model, or start it with `switchyard up`",
 			names.Subjects.Model, names.Subjects.Prefix)
 	}
 	if err != nil {
