@@ -100,6 +100,29 @@ func TestRulings(t *testing.T) {
 	}
 }
 
+// Up to 0.3 of capacity the best within the bound has 1.1 times the memory of static at most,
+// above it no more than eplb-full.
+func TestBest(t *testing.T) {
+	r := &Operating{}
+	for _, load := range []float64{0.3, 0.9} {
+		for _, p := range []struct {
+			name         string
+			mean, memory float64
+		}{{"static", 4, 10}, {"eplb+", 3, 20}, {"eplb-full", 5, 40}, {"moeless", 1, 50}, {ours, 0.5, 10}, {"oracle", 0.1, 10}} {
+			r.Lines = append(r.Lines, Served{setting: setting{"m", routingFitted, false, load}, figures: figures{Policy: p.name, Mean: p.mean}, Average: p.memory})
+		}
+	}
+	for load, want := range map[float64][2]string{0.3: {"static", "moeless"}, 0.9: {"eplb+", "moeless"}} {
+		at := setting{"m", routingFitted, false, load}
+		if got := [2]string{r.bestWithin(at, layerMean), r.best(at, layerMean)}; got != want {
+			t.Errorf("load %v: %v, want %v", load, got, want)
+		}
+	}
+	if got := (&Operating{}).bestWithin(setting{}, layerMean); got != "" {
+		t.Errorf("of nothing: %q", got)
+	}
+}
+
 func TestPointsRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*Settings, *Points)
