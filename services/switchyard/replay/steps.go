@@ -120,7 +120,7 @@ func (r *recorder) Send(s *pb.LoadSample) {
 		}
 	case pb.LoadSource_LOAD_SOURCE_UNSPECIFIED:
 		if s.Memory != nil {
-			r.hear(s)
+			r.hear(s, time.Now())
 		}
 	}
 }
@@ -136,8 +136,8 @@ func (r *recorder) count(layer int, s *pb.StepLoad) {
 
 // hear notes what a host says. One that is heard for the first time has held since the run
 // began what it holds now; r.mu is held.
-func (r *recorder) hear(s *pb.LoadSample) {
-	h := heardHost{s.Memory, time.Now()}
+func (r *recorder) hear(s *pb.LoadSample, now time.Time) {
+	h := heardHost{s.Memory, now}
 	if _, known := r.hosts[s.Host]; !known && !r.began.IsZero() {
 		since := float64(h.UsedBytes) / 1e9 * h.at.Sub(r.began).Seconds()
 		r.held += max(0, h.gigabyteSeconds(h.at)-since)
@@ -153,17 +153,14 @@ func (r *recorder) gigabyteSeconds(now time.Time) (sum float64) {
 	return sum
 }
 
-// take returns the routed rows since it was called last, by layer and expert, the bytes
-// that hosts hold, and the GB·s that they have had since the run began.
-func (r *recorder) take() (rows []uint64, bytes uint64, held float64) {
+// take returns the routed rows since it was called last, by layer and expert, and the GB·s
+// of experts that hosts have had since the run began.
+func (r *recorder) take() (rows []uint64, held float64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	rows = slices.Clone(r.since)
 	clear(r.since)
-	for _, h := range r.hosts {
-		bytes += h.UsedBytes
-	}
-	return rows, bytes, r.gigabyteSeconds(time.Now()) - r.held
+	return rows, r.gigabyteSeconds(time.Now()) - r.held
 }
 
 // coldStarts counts functions that rows found cold.

@@ -26,10 +26,8 @@ type Frame struct {
 	// Wanted are the warm replicas of the plan, Warm those that hosts say they have
 	// in the group, and Loaded those whose weights they hold.
 	Wanted, Warm, Loaded []int
-	// Bytes are of experts on all hosts, and Held the GB·s that these have metered since
-	// the run began.
-	Bytes uint64
-	Held  float64
+	// Held are the GB·s of experts that hosts have metered since the run began.
+	Held float64
 }
 
 // Change is a plan of a layer that has come into force.
@@ -254,7 +252,7 @@ func (w *watcher) run(ctx context.Context, every time.Duration) {
 func (w *watcher) frame(at time.Duration) Frame {
 	experts := w.Model.Spec.Experts
 	f := Frame{At: at}
-	f.Rows, f.Bytes, f.Held = w.steps.take()
+	f.Rows, f.Held = w.steps.take()
 	f.Wanted, f.Warm, f.Loaded = make([]int, len(f.Rows)), make([]int, len(f.Rows)), make([]int, len(f.Rows))
 	w.mu.Lock()
 	defer w.mu.Unlock()
