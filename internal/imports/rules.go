@@ -68,6 +68,24 @@ var Rules = []Rule{
 		Bad:    [2]string{"services/tokenizer/admission", "services/tokenizer/delivery"},
 	},
 	{
+		Of:     []string{"services/tokenizer/delivery"},
+		Never:  []string{"services/tokenizer", "services/tokenizer/intake"},
+		Reason: "delivery makes answers of the token log alone, so that every replica makes the same ones, whichever took the prompt in",
+		Bad:    [2]string{"services/tokenizer/delivery", "services/tokenizer/intake"},
+	},
+	{
+		Of:     []string{"services/tokenizer/intake"},
+		Never:  []string{"services/tokenizer"},
+		Reason: "services/tokenizer only wires the rooms, and none of them knows how",
+		Bad:    [2]string{"services/tokenizer/intake", "services/tokenizer"},
+	},
+	{
+		Of:     []string{"services/tokenizer", "services/tokenizer/intake", "services/tokenizer/delivery", "services/tokenizer/admission", "services/tokenizer/probe"},
+		Never:  []string{"services/tokenizer/internal/..."},
+		Reason: "the rig starts servers and plays attention: it is for tests, which alone import it",
+		Bad:    [2]string{"services/tokenizer/intake", "services/tokenizer/internal/rig"},
+	},
+	{
 		Of: []string{"pkg/policy/...", "pkg/control/plan/...", "pkg/request/sampling/..."},
 		Never: []string{
 			"context", "time", "net/...", "os/...", "log/...",

@@ -1,9 +1,14 @@
-// Package tokenizer is the pipeline's door. It takes prompts in, makes them
-// sequences, and turns the token log into the chunks that producers get.
+// Package tokenizer is the pipeline's door: one Service is a replica. It wires four rooms,
+// each of which is a package of its own, and starts and stops them:
 //
-//	ask ─▶ PROMPTS ─▶ intake ─accept─▶ token log, SEQUENCES ─▶ attention
-//	reply subject ◀─ answer (one a request) ◀─ shard owner ◀─ token log
+//	intake     hears producers, takes prompts in, and makes them sequences
+//	delivery   makes chunks of the token log, and brings them to their readers
+//	admission  counts and decides which requests may wait
+//	probe      looks how full the streams are, and whether tokens flow
 //
-// Chunks are a function of the log alone, so all readers make the same
-// ones: the owner of the request's shard, a replay, or the owner after it.
+// A room asks only those after it, which internal/imports holds:
+//
+//	intake ─▶ delivery ─▶ admission ─▶ probe
+//
+// The few words that go the other way come as functions or interfaces that New fills in.
 package tokenizer

@@ -113,9 +113,6 @@ func (a *Admission) Accepted(r Request, accept *pb.Accept) {
 // Weight is a tenant's share beside other tenants'.
 func (a *Admission) Weight(tenant string) uint32 { return a.quotas.of(tenant).Weight }
 
-// Waiting is how many requests wait, as far as this replica sees.
-func (a *Admission) Waiting() int { return a.demand.size() }
-
 // Waits counts a request of a shard that is served here.
 func (a *Admission) Waits(request string, accept *pb.Accept) { a.demand.accepted(request, accept) }
 

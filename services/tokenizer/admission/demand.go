@@ -125,13 +125,6 @@ const keepPrefill = 0.9
 // workOf is what a request takes at most, in tokens.
 func workOf(a *pb.Accept) float64 { return float64(a.GetPromptTokens()) + float64(a.GetMaxTokens()) }
 
-// size is how many wait.
-func (d *demand) size() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.waiting)
-}
-
 // loads is what waits of each flow, of what this replica sees.
 func (d *demand) loads(now time.Time) []fairness.Load {
 	sums := map[schemas.Flow]*fairness.Load{}

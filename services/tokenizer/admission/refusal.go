@@ -7,6 +7,7 @@ import (
 
 	policy "github.com/switchyard/switchyard/pkg/policy/admission"
 	"github.com/switchyard/switchyard/pkg/request/edge"
+	"github.com/switchyard/switchyard/schemas"
 )
 
 // OverloadPause is how long an overloaded producer should wait.
@@ -38,4 +39,20 @@ const (
 func After(seconds float64) time.Duration {
 	seconds += rand.Float64() * min(jitterShare*seconds, mostJitter)
 	return time.Duration(seconds * float64(time.Second))
+}
+
+// BadRequest is an error of what a producer sent.
+func BadRequest(err error) error {
+	if err == nil {
+		return nil
+	}
+	return edge.Errorf(edge.BadRequest, "%v", err)
+}
+
+// UsableID is a request's id as a refusal may repeat it.
+func UsableID(id string) string {
+	if schemas.CheckRequestID(id) != nil {
+		return ""
+	}
+	return id
 }

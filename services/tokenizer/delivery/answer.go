@@ -1,0 +1,169 @@
+package delivery
+
+import (
+	"cmp"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/request/tokenizer"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// answer turns the records of one request into its chunks. It is a pure
+// function of the records in their order; nothing else decides what a chunk
+// contains.
+type answer struct {
+	request string
+	accept  *pb.Accept
+	detok   Detokenizer
+	stops   *tokenizer.StopMatcher
+
+	tokens   int32    // taken in
+	cost     *pb.Cost // of the newest token that has come; nil: nobody has told
+	filled   int      // of the prompt whose places tokens fill: what has been shown
+	last     *pb.Chunk
+	stopped  bool // by a stop string: what follows is not shown
+	finished bool
+	cut      bool // its producer's stream ended early: a chunk was too large
+}
+
+// Detokenizer is tokenizer.Detokenizer's part that is needed; a model without
+// a tokenizer has none.
+type Detokenizer interface {
+	Push(id uint32) string
+	Flush() string
+}
+
+// NoText is the Detokenizer of a model without a tokenizer.
+type NoText struct{}
+
+// Push makes no text of a token.
+func (NoText) Push(uint32) string { return "" }
+
+// Flush has none left.
+func (NoText) Flush() string { return "" }
+
+func newAnswer(request string, accept *pb.Accept, d Detokenizer) *answer {
+	return &answer{request: request, accept: accept, detok: d, stops: tokenizer.NewStopMatcher(accept.Stop)}
+}
+
+// push takes the next record in and returns the chunk that it completes, or nil.
+func (a *answer) push(r *pb.Record) *pb.Chunk {
+	if a.finished {
+		return nil
+	}
+	switch k := r.Kind.(type) {
+	case *pb.Record_Score:
+		return a.score(k.Score)
+	case *pb.Record_Token:
+		return a.token(k.Token)
+	case *pb.Record_Terminal:
+		a.finished = true
+		return a.end(k.Terminal)
+	}
+	return nil
+}
+
+func (a *answer) chunk(index int32) *pb.Chunk {
+	return &pb.Chunk{RequestId: a.request, Index: index, Seed: a.accept.Seed}
+}
+
+// score chunks come before token 0: position p of a prompt of n tokens has the
+// index p-n, so that every chunk has an index of its own.
+func (a *answer) score(s *pb.Score) *pb.Chunk {
+	c := a.chunk(s.Position - a.accept.PromptTokens)
+	c.Score = s
+	return c
+}
+
+func (a *answer) token(t *pb.Token) *pb.Chunk {
+	a.cost = cmp.Or(t.Cost, a.cost)
+	if a.stopped || t.Index != a.tokens {
+		return nil
+	}
+	a.tokens++
+	c := a.chunk(t.Index)
+	c.TokenIds = []uint32{t.Id}
+	if t.Logprobs != nil {
+		c.Logprobs = []*pb.TokenLogprobs{t.Logprobs}
+	}
+	if !t.Stop {
+		c.Text, a.stopped = a.stops.Push(a.text(t))
+	}
+	// The last token's chunk is the last chunk: it waits for the terminal
+	// record, so that its index never carries two different contents.
+	if t.Stop || a.stopped || a.tokens == a.accept.MaxTokens {
+		a.last = c
+		return nil
+	}
+	return c
+}
+
+// text is what a token adds: its own text, behind that of the prompt before the
+// place that it fills.
+func (a *answer) text(t *pb.Token) string {
+	if len(a.accept.Fill) == 0 {
+		return a.detok.Push(t.Id)
+	}
+	place := int(a.accept.Fill[t.Index])
+	text := a.upTo(place) + a.detok.Push(t.Id)
+	a.filled = place + 1
+	return text
+}
+
+// upTo is the text of a filled prompt from what has been shown to a place.
+func (a *answer) upTo(place int) (text string) {
+	for ; a.filled < place; a.filled++ {
+		text += a.detok.Push(a.accept.FilledIds[a.filled])
+	}
+	return text
+}
+
+// rest is what is left to show at the end.
+func (a *answer) rest(t *pb.Terminal) (text string) {
+	if t.FinishReason == "stop" || t.FinishReason == "length" {
+		text = a.upTo(len(a.accept.FilledIds))
+	}
+	return text + a.detok.Flush()
+}
+
+// end makes the last chunk. A request that ended early has no token for it; it
+// then has the index after the last one, or that of a refusal where it is not known which
+// chunks its producer has got.
+func (a *answer) end(t *pb.Terminal) *pb.Chunk {
+	c := a.last
+	if c == nil {
+		c = a.chunk(a.tokens)
+	}
+	if a.accept.Lost {
+		c.Index = -1
+	}
+	c.FinishReason, c.Error, c.Timings = t.FinishReason, t.Error, t.Timings
+	if a.stopped {
+		c.FinishReason, c.Error = "stop", nil
+	} else {
+		text, stopped := a.stops.Push(a.rest(t))
+		c.Text += text
+		if !stopped {
+			c.Text += a.stops.Flush()
+		}
+	}
+	if a.accept.MixedClasses {
+		c.MixedClasses = proto.Bool(true)
+	}
+	c.Usage = a.usage(t)
+	if c.Timings == nil {
+		c.Timings = &pb.Timings{}
+	}
+	return c
+}
+
+// usage is what the request took. A request that was stopped by its text has had rows
+// computed behind that, too.
+func (a *answer) usage(t *pb.Terminal) *pb.Usage {
+	u := &pb.Usage{PromptTokens: a.accept.PromptTokens, CompletionTokens: a.tokens}
+	if c := cmp.Or(t.Cost, a.cost); c != nil {
+		u.ExpertGbS, u.ColdStarts = &c.ExpertGbS, &c.ColdStarts
+	}
+	return u
+}

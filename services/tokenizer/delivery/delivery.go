@@ -1,0 +1,139 @@
+package delivery
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
+	"github.com/switchyard/switchyard/pkg/request/tokenlog"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// Settings are what one replica delivers with.
+type Settings struct {
+	Deployment *deployment.Deployment
+	Replica    string
+	Presence   *deployment.Presence
+	Tracer     *telemetry.Tracer
+	Log        *tokenlog.Log
+	// InboxPrefixes begin the reply subjects that replays answer to.
+	InboxPrefixes []string
+	// Now is the servers' time.
+	Now func() time.Time
+	// Detokenizer makes text of a request's tokens.
+	Detokenizer func() Detokenizer
+	Ledger      Ledger
+	Reserved    Reserved
+	Canaries    Canaries
+	// Tasks are what goes on until it is done, or the replica stops.
+	Tasks *sync.WaitGroup
+}
+
+// Ledger counts what logs say of the requests in the shards that this replica serves.
+type Ledger interface {
+	Waits(request string, accept *pb.Accept)
+	// Turn says that a request had its turn, or ended before.
+	Turn(request string)
+	Ended(accept *pb.Accept, end *pb.Terminal, hadTurn bool, tokens int32)
+	// Charge counts for its tenant what a request took that has ended.
+	Charge(accept *pb.Accept, tokens int32, gigabyteSeconds float64)
+	// Logged counts what a tenant's logs under way have more, and Kept what stays of one
+	// that ended.
+	Logged(tenant string, change int64)
+	Kept(tenant string, bytes int64, now time.Time)
+}
+
+// Reserved are the bytes that the token log must still take of requests.
+type Reserved interface {
+	Change(request string, before, left, written int64)
+	// Wrote says that the log's stream has taken what is no request's.
+	Wrote(bytes int64)
+}
+
+// Canaries are told what the log says of canaries.
+type Canaries interface {
+	Logged(request string, records []*pb.Record)
+}
+
+// Members are those that are seen; a members.View is.
+type Members interface {
+	Snapshot() []*pb.Member
+	Strangers() []*pb.Member
+	Synced() bool
+}
+
+// Delivery is what one replica delivers.
+type Delivery struct {
+	Sender  *Sender
+	Kinds   *Kinds
+	Endings *Endings
+	Shards  *Shards
+	Replays *Replays
+
+	common *common
+}
+
+// common is what the parts of a delivery work with.
+type common struct {
+	d       *deployment.Deployment
+	replica string
+	metrics *telemetry.Metrics
+	log     *tokenlog.Log
+	detok   func() Detokenizer
+	tasks   *sync.WaitGroup
+	ctx     context.Context // ends when the replica stops
+}
+
+// New returns a delivery that has not begun.
+func New(s Settings) *Delivery {
+	d := s.Deployment
+	c := &common{d: d, replica: s.Replica, metrics: d.Telemetry.Metrics, log: s.Log, detok: s.Detokenizer, tasks: s.Tasks}
+	sender := newSender(c, s.InboxPrefixes)
+	kinds := &Kinds{own: d.Identity.Model}
+	endings := newEndings(c)
+	return &Delivery{
+		Sender: sender, Kinds: kinds, Endings: endings, common: c,
+		Shards:  newShards(c, s, sender, kinds, endings),
+		Replays: newReplays(c, s.Now, sender, kinds, endings),
+	}
+}
+
+// Begin has what is noted be done until ctx ends, beside the members that are seen.
+func (v *Delivery) Begin(ctx context.Context, all Members) {
+	v.common.ctx, v.Kinds.members, v.Shards.members = ctx, all, all
+	for _, t := range []*timers{v.Endings.soon, v.Endings.overdue, v.Replays.deserted} {
+		v.common.tasks.Go(func() { t.run(ctx) })
+	}
+}
+
+// Run serves shards and packs logs until ctx ends.
+func (v *Delivery) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { v.Shards.serve(ctx) })
+	running.Go(func() { v.Shards.packing.run(ctx) })
+}
+
+// Listener is a subject on which this replica listens, and in which queue group; "": in none.
+type Listener struct {
+	Subject, Group string
+	Handle         nats.MsgHandler
+}
+
+// Listeners are what tokenizers hear from each other.
+func (v *Delivery) Listeners() []Listener {
+	s := v.common.d.Subjects
+	return []Listener{
+		{s.AnyCancelled(), "", v.Endings.onCancelled},
+		{s.AnyCancelled(), "tokenizer", v.Endings.onCancelledOne},
+		{s.AnyStop(), "tokenizer", v.Endings.onStop},
+		{s.AnyInterest(interestAsked), "", v.Replays.onInterestAsked},
+		{s.AnyInterest(interestHeld), "", v.Replays.onInterestHeld},
+		{s.AnyInterest(interestTaken), "", v.Replays.onInterestTaken},
+		{s.AnyInterest(interestHanded), v.Kinds.Group(), v.Replays.onInterestHanded},
+	}
+}

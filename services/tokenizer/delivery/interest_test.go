@@ -1,0 +1,46 @@
+package delivery_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/switchyard/switchyard/services/tokenizer/delivery"
+	"github.com/switchyard/switchyard/services/tokenizer/internal/rig"
+)
+
+// An ask lives while one of its callers waits, and no longer.
+func TestAskLivesWhileAnyoneWaits(t *testing.T) {
+	t.Parallel()
+	for name, order := range map[string][]int{"first leaves first": {0, 1, 2}, "first leaves last": {2, 1, 0}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t, 2)
+			var readers []*rig.Reader
+			for range order {
+				reader := r.Inbox()
+				r.Send(r.D.Subjects.Ask(), reader.Subject, []byte(rig.AskBody), nil)
+				readers = append(readers, reader)
+				r.Opened("one")
+			}
+			w, i := r.Claim("one"), 0
+			step := func() {
+				_ = w.Append(rig.Token(i)) // fails when the request is cancelled
+				i++
+				time.Sleep(delivery.HeldWithin / 5)
+			}
+			for _, who := range order {
+				last := readers[who]
+				before := len(last.Chunks())
+				r.Eventually("chunks for the one who stays", func() bool { step(); return len(last.Chunks()) > before+5 })
+				if r.Terminal("one") != nil {
+					t.Fatalf("ended while reader %d waits", who)
+				}
+				last.Leave()
+			}
+			r.Eventually("the end", func() bool { step(); return r.Terminal("one") != nil })
+			if end := r.Terminal("one"); end.FinishReason != "cancelled" {
+				t.Errorf("ended by %v", end)
+			}
+		})
+	}
+}

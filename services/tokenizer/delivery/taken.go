@@ -1,0 +1,94 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/process/pause"
+	"github.com/switchyard/switchyard/pkg/request/edge"
+	"github.com/switchyard/switchyard/pkg/request/tokenlog"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/services/tokenizer/admission"
+)
+
+const (
+	// takenWithin is how long a replay waits for a prompt that no tokenizer has
+	// taken in yet, and the pauses between its looks.
+	takenWithin          = 15 * time.Second
+	firstLook, laterLook = 20 * time.Millisecond, time.Second
+	// takenAge is how old a look may be that others share.
+	takenAge = 250 * time.Millisecond
+)
+
+// awaitLog returns the sequence of a request's last record. One that is unknown may be
+// accepted and not yet taken in, until all prompts are that were there when it was asked for.
+func (s *Replays) awaitLog(ctx context.Context, request string) (last uint64, err error) {
+	begun := time.Now()
+	if last, err = s.log.Last(ctx, request); !errors.Is(err, tokenlog.ErrUnknown) {
+		return last, err
+	}
+	var then bus.StreamState
+	for pauses := pause.Between(firstLook, laterLook); ; {
+		taken := s.taken(&then, begun)
+		last, err = s.log.Last(ctx, request) // after the look
+		switch {
+		case taken || !errors.Is(err, tokenlog.ErrUnknown):
+			return last, err
+		case time.Since(begun) > takenWithin:
+			return last, &edge.Error{
+				Code: edge.Overloaded, RetryAfter: admission.OverloadPause,
+				Message: fmt.Sprintf("request_id %q is not known yet, and prompts wait to be taken in; ask again", request),
+			}
+		}
+		if err := pauses.Wait(ctx); err != nil {
+			return last, fmt.Errorf("waiting for request %s: %w", request, err)
+		}
+	}
+}
+
+// taken says whether all prompts are taken in that waited when a replay was asked
+// for; then is how the queue was, and is set by the first look.
+func (s *Replays) taken(then *bus.StreamState, asked time.Time) bool {
+	if old := time.Now().Add(-takenAge); then.Incarnation != 0 || old.After(asked) {
+		asked = old // a later look serves as well, and one that failed is tried again
+	}
+	now, err := s.prompts.since(asked, func() (bus.StreamState, error) {
+		return s.d.Conn.State(s.ctx, s.d.Streams.Prompts().Name)
+	})
+	if err != nil {
+		return false
+	}
+	if then.Incarnation == 0 {
+		*then = now
+	}
+	return through(*then, now)
+}
+
+// through says whether all of a queue's messages are handled that it had then. One that
+// never had any says that its first and its last are 0.
+func through(then, now bus.StreamState) bool {
+	return then.Last == 0 || now.First > then.Last || now.Incarnation != then.Incarnation
+}
+
+// sight is a look at a stream that all share who want one: thousands may wait at once.
+type sight struct {
+	mu    sync.Mutex
+	began time.Time
+	state bus.StreamState
+	err   error
+}
+
+// since returns a look that began at t or later: the last one, or a new one. Who
+// asks during a look shares the next.
+func (l *sight) since(t time.Time, look func() (bus.StreamState, error)) (bus.StreamState, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.began.Before(t) {
+		l.began = time.Now()
+		l.state, l.err = look()
+	}
+	return l.state, l.err
+}

@@ -1,0 +1,111 @@
+package intake
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/switchyard/switchyard/pkg/request/edge"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/tokenizer/delivery"
+)
+
+// Edge hears what producers send without JetStream. It comes by a connection of its own, on which
+// nothing else does: whatever they send, and however much, it holds up no record of a log, no
+// lease and no sign of life. On a server with users the edge is in the producers' account, where
+// services are not; tokenizers alone hear what is sent there, each message one of them, and
+// pass on to the services what they need to know.
+type Edge struct {
+	*common
+	asks    *Asks
+	version string
+	keep    func(*nats.Subscription, error) error
+	served  servedModels
+}
+
+// Listen opens what producers reach without JetStream.
+func (s *Edge) Listen() error {
+	err := s.offer("ask", delivery.EndpointGroup, s.d.Subjects.Asks(), "text or JSON in, a stream of chunks out", s.asks.OnAsk)
+	if err != nil {
+		return err
+	}
+	if err := s.offer("replay", s.delivery.Kinds.Group(), []string{s.d.Subjects.Replay()}, "the chunks of a request again, from an index on", s.delivery.Replays.OnReplay); err != nil {
+		return err
+	}
+	if err := s.subscribe(s.d.Subjects.AnyCancel(), s.delivery.Kinds.Group(), s.onCancel); err != nil {
+		return err
+	}
+	if err := s.subscribe(s.d.Subjects.AnyProbe(s.replica), "", s.delivery.Replays.OnProbe); err != nil {
+		return err
+	}
+	return s.guard()
+}
+
+// subscribe listens at the edge.
+func (s *Edge) subscribe(subject, group string, handle nats.MsgHandler) error {
+	return s.subscribeAt(s.d.Edge, subject, group, handle)
+}
+
+func (s *Edge) subscribeAt(conn *bus.Conn, subject, group string, handle nats.MsgHandler) error {
+	return s.keep(conn.Subscribe(subject, group, func(m *nats.Msg) {
+		if bus.Cut(m) { // no client sends so many headers
+			s.metrics.Refused.Inc()
+			s.refuseCut(m)
+			return
+		}
+		handle(m)
+	}))
+}
+
+// Heard returns when the server has the subscriptions. What it denies there mostly
+// means that the user is none of the producers' account.
+func (s *Edge) Heard(ctx context.Context) error {
+	err := s.d.Edge.Listening(ctx, "listening to producers")
+	if err == nil && s.d.Guard != nil {
+		err = s.d.Guard.Listening(ctx, "listening for models that no replica serves")
+	}
+	if bus.IsDenied(err) {
+		err = fmt.Errorf("%w; a server with users has one for this, tokenizer-edge: give its credentials with --edge-creds, or its NATS context with --edge-nats", err)
+	}
+	return err
+}
+
+// onCancel passes on that a producer wants a request no more. What the message says beside
+// the id does not matter: it comes from outside.
+func (s *Edge) onCancel(m *nats.Msg) {
+	request := schemas.LastToken(m.Subject)
+	if err := schemas.CheckRequestID(request); err != nil {
+		s.metrics.Refused.Inc()
+		s.d.Logger.Debug("not cancelling a request", "error", err)
+		return
+	}
+	s.delivery.Endings.Cancel(request)
+}
+
+// refuseCut tells who asked with too many headers, if that can be told.
+func (s *Edge) refuseCut(m *nats.Msg) {
+	to := delivery.Destination{Subject: m.Reply, Origin: delivery.Inbox, Encoding: pb.Encoding_ENCODING_JSON}
+	if m.Reply != "" && s.delivery.Sender.Answerable(to) {
+		s.delivery.Sender.Tell(to, edge.Refusal("", edge.Errorf(edge.PayloadTooLarge, "the headers are more than are read: 64 lines, 64 KiB")))
+	}
+}
+
+// guard listens for what is for models that nobody serves.
+func (s *Edge) guard() error {
+	at := cmp.Or(s.d.Guard, s.d.Edge)
+	for _, subject := range s.d.Subjects.AnyPrompt() {
+		if err := s.subscribeAt(at, subject, "prompt-guard", s.onAnyPrompt); err != nil {
+			return err
+		}
+	}
+	for _, subject := range s.d.Subjects.AnyAsk() {
+		if err := s.subscribeAt(at, subject, "ask-guard", s.onAnyAsk); err != nil {
+			return err
+		}
+	}
+	return nil
+}

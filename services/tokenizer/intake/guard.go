@@ -1,0 +1,122 @@
+package intake
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/switchyard/switchyard/pkg/request/edge"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/tokenizer/admission"
+	"github.com/switchyard/switchyard/services/tokenizer/delivery"
+)
+
+// The guards refuse what is for models that nobody serves.
+
+// unservedLimits are what is read of a request for such a model: of one that is larger, its
+// headers alone say whom to tell.
+var unservedLimits = edge.Limits{Bytes: 64 << 10, Tokens: 1}
+
+// onAnyPrompt refuses prompts for such models: no stream takes them, so the
+// publisher would wait for nothing.
+func (s *Edge) onAnyPrompt(m *nats.Msg) {
+	model, _, _ := s.d.Subjects.ParsePrompt(m.Subject)
+	token, unserved := s.unserved(model)
+	if !unserved {
+		return
+	}
+	cause := s.notFound(token)
+	p, encoding, _ := unservedLimits.DecodePrompt(m.Header, m.Data, false)
+	refusal := edge.Refusal(admission.UsableID(p.GetRequestId()), cause)
+	to := delivery.Destination{Subject: replyOf(m.Header, p), Encoding: encoding}
+	if s.delivery.Sender.MayReply(to) != nil {
+		to = s.rejected(token)
+	}
+	s.delivery.Sender.Tell(to, refusal)
+	if ack := (delivery.Destination{Subject: m.Reply, Origin: delivery.Inbox}); m.Reply != "" && s.delivery.Sender.Answerable(ack) {
+		// The publisher is told as well.
+		if err := s.delivery.Sender.Publish(ack, &nats.Msg{Data: refusedAck(cause)}); err != nil {
+			s.d.Logger.Debug("refusing a prompt", "error", err)
+		}
+	}
+}
+
+// onAnyAsk tells callers that nobody serves the model they ask.
+func (s *Edge) onAnyAsk(m *nats.Msg) {
+	to := delivery.Destination{Subject: m.Reply, Origin: delivery.Inbox}
+	model, _, _ := s.d.Subjects.ParseAsk(m.Subject)
+	token, unserved := s.unserved(model)
+	if !unserved || !s.delivery.Sender.Answerable(to) {
+		return
+	}
+	var p *pb.Prompt
+	p, to.Encoding, _ = unservedLimits.DecodePrompt(m.Header, m.Data, true)
+	s.delivery.Sender.Tell(to, edge.Refusal(admission.UsableID(p.GetRequestId()), s.notFound(token)))
+}
+
+// notFound is the refusal of a request for a model that nobody serves.
+func (s *Edge) notFound(model string) *edge.Error {
+	cause := edge.Errorf(edge.ModelNotFound, "no model %q is served here; served here: %s", model, s.servedHere())
+	s.count(cause)
+	return cause
+}
+
+// maxModelToken bounds the names that are looked for: they become part of
+// subjects, and the server closes the connection of who publishes to a long one.
+const maxModelToken = 256
+
+// unserved is a model's name as subjects have it, and whether nobody serves it.
+func (s *Edge) unserved(model string) (token string, unserved bool) {
+	if model == s.d.Subjects.Model || len(model) > maxModelToken {
+		return "", false
+	}
+	if schemas.ModelToken(model) != model {
+		return schemas.ModelToken(model), true // no service can have such a name
+	}
+	return model, !s.hasStream(model)
+}
+
+// hasStream says whether another model's stream takes the prompt, or may: where the server
+// does not tell, it may have taken it.
+func (s *Edge) hasStream(model string) bool {
+	name, err := s.d.Conn.JetStream().StreamNameBySubject(s.ctx, schemas.NewSubjects(s.d.Subjects.Prefix, model).Prompt())
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return false
+	}
+	if err != nil {
+		if s.ctx.Err() == nil {
+			s.d.Logger.Warn("looking for another model's stream; a request for it is not refused", "model", model, "error", err)
+		}
+		return true
+	}
+	return strings.HasSuffix(name, "_"+model)
+}
+
+// rejected is where errors go that cannot be told to a producer.
+func (s *common) rejected(model string) delivery.Destination {
+	subject := schemas.NewSubjects(s.d.Subjects.Prefix, model).Rejected()
+	return delivery.Destination{Subject: subject, Origin: delivery.Rejected, Encoding: pb.Encoding_ENCODING_JSON}
+}
+
+// replyOf is the reply subject that a prompt names; its header wins.
+func replyOf(h nats.Header, p *pb.Prompt) string {
+	if subject := h.Get(schemas.HeaderReplyTo); subject != "" {
+		return subject
+	}
+	return p.GetReplyTo()
+}
+
+// refusedAck is what a JetStream publish gets in place of its acknowledgement.
+func refusedAck(e *edge.Error) []byte {
+	body, err := json.Marshal(map[string]any{
+		"stream": "", "error": map[string]any{"code": 404, "err_code": 10059, "description": e.Error()},
+	})
+	if err != nil {
+		return []byte(`{"error":{"code":404,"description":"model_not_found"}}`)
+	}
+	return body
+}
