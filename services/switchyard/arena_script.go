@@ -27,10 +27,10 @@ type liveSuite struct {
 	report  *liveReport
 }
 
-// liveResult is the newest run of a policy, and what the one before has measured.
+// liveResult is the newest run of a policy, what it has measured, and the one before.
 type liveResult struct {
 	*replay.Result
-	before replay.Known
+	known, before replay.Known
 }
 
 // liveSet are requests, and the steps that are made of them.
@@ -114,16 +114,16 @@ func (s *liveSuite) turn(ctx context.Context, e *env, policy string, repeat int)
 	if err != nil {
 		return err
 	}
-	next := liveResult{Result: r}
-	last, has := s.last[policy]
-	if has {
-		next.before = last.Known()
+	last := s.last[policy]
+	known, err := r.Known(s.simulated(policy, r), s.scaling(policy), s.Device == "paced")
+	if err != nil {
+		return err
 	}
-	s.last[policy] = next
+	s.last[policy] = liveResult{r, known, last.known}
 	if repeat < 2 {
 		return nil
 	}
-	l, err := s.line(policy, last, last.before.Between(r.Known()))
+	l, err := s.line(policy, last, last.before.Between(known))
 	if err != nil {
 		return err
 	}

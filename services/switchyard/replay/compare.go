@@ -12,29 +12,25 @@ import (
 // messages and the splitting and adding up of rows, which grow with a step's rows,
 // and how late a paced result is released. In seconds.
 type Messages struct {
-	Fixed  float64 `json:"fixed_s"`
-	PerRow float64 `json:"per_row_s"`
+	ByRows Curve   `json:"by_rows"`
 	Late   float64 `json:"late_s"`
 }
 
-// Messages measures it: the line through what layers took without computing and
-// without waiting for weights, by least squares.
+// Messages measures it: what layers took without computing and without waiting for weights.
 func (r *Result) Messages() Messages {
-	var l line
+	m := Messages{Late: r.Late}
 	for i := range r.Steps {
 		for j := range r.Steps[i].Layers {
 			if y := &r.Steps[i].Layers[j]; y.Attempt == 0 {
-				l.add(float64(r.Steps[i].Rows), (y.Time() - y.By[ledger.ExpertCompute] - y.By[ledger.ExpertStall]).Seconds())
+				m.ByRows.add(r.Steps[i].Rows, (y.Time() - y.By[ledger.ExpertCompute] - y.By[ledger.ExpertStall]).Seconds())
 			}
 		}
 	}
-	m := Messages{Late: r.Late}
-	m.Fixed, m.PerRow = l.fit()
 	return m
 }
 
-// Of is what it adds to the mean layer of steps with so many rows in the mean.
-func (m Messages) Of(rows float64) float64 { return m.Fixed + m.PerRow*rows + m.Late }
+// Of is what it adds to a layer of a step with so many rows.
+func (m Messages) Of(rows int) float64 { return m.ByRows.At(float64(rows)) + m.Late }
 
 // Comparison is a run beside the simulator's of the same steps. Times are the mean
 // layer's, in milliseconds.
@@ -51,21 +47,38 @@ type Comparison struct {
 	SimRequests  Latencies `json:"sim_requests"`
 }
 
-// Known is what a run with other requests has measured of the pipeline.
+// Known is what runs with other requests have measured of the pipeline.
 type Known struct {
 	Messages `json:"messages"`
 	Around   `json:"around"`
+	// Slower is how many times as long hosts compute as is simulated: 1 of paced ones, which
+	// have their time to themselves. A processor was measured with nothing beside it.
+	Slower float64 `json:"slower"`
 }
 
 // Known is what this run measures.
-func (r *Result) Known() Known { return Known{r.Messages(), r.Around()} }
+func (r *Result) Known(s sim.Settings, of elastic.Settings, paced bool) (Known, error) {
+	k := Known{r.Messages(), r.Around(), 1}
+	if paced {
+		return k, nil
+	}
+	simulated, err := r.simulate(s, of)
+	if err != nil {
+		return k, err
+	}
+	if live := r.Stages()[ledger.ExpertCompute]; live > 0 && simulated.Mean() > 0 {
+		k.Slower = live / simulated.Mean()
+	}
+	return k, nil
+}
 
 // Between is the middle of what two runs have measured.
 func (k Known) Between(o Known) Known {
 	half := func(a, b float64) float64 { return (a + b) / 2 }
 	return Known{
-		Messages{half(k.Fixed, o.Fixed), half(k.PerRow, o.PerRow), half(k.Late, o.Late)},
-		Around{half(k.Step, o.Step), half(k.StepRow, o.StepRow), half(k.Gap, o.Gap), half(k.Intake, o.Intake), half(k.Delivery, o.Delivery)},
+		Messages{k.ByRows.with(o.ByRows), half(k.Late, o.Late)},
+		Around{k.Step.with(o.Step), half(k.Gap, o.Gap), half(k.Intake, o.Intake), half(k.Delivery, o.Delivery)},
+		half(k.Slower, o.Slower),
 	}
 }
 
@@ -73,6 +86,25 @@ func (k Known) Between(o Known) Known {
 // known of the run but when steps began and which rows they had. What rows and loads
 // take is the profile's.
 func (r *Result) Compare(s sim.Settings, of elastic.Settings, k Known) (*Comparison, error) {
+	simulated, err := r.simulate(s, of)
+	if err != nil {
+		return nil, err
+	}
+	c := &Comparison{Live: 1e3 * mean(r.Times()), Sim: 1e3 * simulated.Mean() * k.Slower}
+	for i := range r.Steps {
+		c.Messages += 1e3 * k.Of(r.Steps[i].Rows) / float64(len(r.Steps))
+	}
+	layers := make([]float64, len(simulated.Iterations))
+	for i, seconds := range simulated.Iterations {
+		layers[i] = seconds * k.Slower
+	}
+	c.LiveRequests, c.SimRequests = r.Latencies(), r.Predict(layers, k.Messages, k.Around)
+	c.Difference = c.Live/(c.Sim+c.Messages) - 1
+	return c, nil
+}
+
+// simulate runs the same steps.
+func (r *Result) simulate(s sim.Settings, of elastic.Settings) (*sim.Result, error) {
 	w, err := r.Workload()
 	if err != nil {
 		return nil, err
@@ -83,15 +115,7 @@ func (r *Result) Compare(s sim.Settings, of elastic.Settings, k Known) (*Compari
 	if err != nil {
 		return nil, fmt.Errorf("simulating scaling %s: %w", of.Scaling, err)
 	}
-	simulated, err := sim.Run(w, s, policy)
-	if err != nil {
-		return nil, err
-	}
-	rows := float64(r.Tokens()) / float64(max(1, len(r.Steps)))
-	c := &Comparison{Live: 1e3 * mean(r.Times()), Sim: 1e3 * simulated.Mean(), Messages: 1e3 * k.Of(rows)}
-	c.LiveRequests, c.SimRequests = r.Latencies(), r.Predict(simulated.Iterations, k.Messages, k.Around)
-	c.Difference = c.Live/(c.Sim+c.Messages) - 1
-	return c, nil
+	return sim.Run(w, s, policy)
 }
 
 func mean(all []float64) float64 {

@@ -38,19 +38,19 @@ func TestCompare(t *testing.T) {
 	p.Time = profiles.Printed
 	r := answered(p.Alpha.Value, p.Beta.Value)
 	m := r.Messages()
-	if math.Abs(m.Fixed-1e-3) > 1e-8 || math.Abs(m.PerRow-1e-5) > 1e-9 {
+	if math.Abs(m.Of(0)-1e-3) > 1e-8 || math.Abs(m.Of(100)-2e-3) > 1e-8 {
 		t.Errorf("messages take %+v", m)
 	}
 	s := sim.Defaults(sim.Model{Name: "two", Shape: r.Shape, Profile: p})
 	s.Hosts = 1
 	of := elastic.DefaultSettings()
 	of.Scaling = "static"
-	c, err := r.Compare(s, of, Known{Messages: m})
+	c, err := r.Compare(s, of, Known{Messages: m, Slower: 1})
 	if err != nil || math.Abs(c.Difference) > 1e-3 || c.Sim <= 0 || c.Messages <= 1 {
 		t.Errorf("%+v, %v", c, err)
 	}
 	of.Scaling = "none"
-	if _, err := r.Compare(s, of, Known{Messages: m}); err == nil {
+	if _, err := r.Compare(s, of, Known{Messages: m, Slower: 1}); err == nil {
 		t.Error("an unknown scaling")
 	}
 }
@@ -94,8 +94,8 @@ func TestPredict(t *testing.T) {
 			t.Errorf("%s is %v, want %v", what, got, want)
 		}
 	}
-	near("a step", a.Step, 2e-3)
-	near("its row", a.StepRow, 0.1e-3)
+	near("a step of a row", a.Step.At(1), 2.1e-3)
+	near("a step of four", a.Step.At(4), 2.4e-3)
 	near("the gap", a.Gap, 1e-3)
 	near("delivery", a.Delivery, 0.25e-3)
 	a.Intake = 0.5e-3 // the only step that waited for its request is the first
@@ -155,5 +155,28 @@ func TestMovesAndPicture(t *testing.T) {
 	}
 	if _, err := r.Picture(1, "none"); err == nil {
 		t.Error("a layer that is not there")
+	}
+}
+
+func TestCurve(t *testing.T) {
+	var c, other Curve
+	if c.At(3) != 0 {
+		t.Error("nothing takes time")
+	}
+	for _, p := range [][2]float64{{1, 1}, {1, 3}, {100, 10}, {120, 20}} {
+		c.add(int(p[0]), p[1])
+	}
+	other.add(1, 8)
+	for _, tc := range []struct {
+		name       string
+		of         Curve
+		rows, want float64
+	}{
+		{"a mean", c, 1, 2}, {"another", c, 110, 15}, {"between", c, 55.5, 8.5}, {"beyond", c, 219, 28}, {"one point", other, 50, 8},
+		{"together", c.with(other), 1, 4}, {"and the other way", other.with(c), 1, 4}, {"not below nothing", Curve{{1, 10, 1}, {1, 20, 9}}, 1, 0},
+	} {
+		if got := tc.of.At(tc.rows); math.Abs(got-tc.want) > 1e-9 {
+			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
+		}
 	}
 }

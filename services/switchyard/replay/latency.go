@@ -59,21 +59,3 @@ func (r *Result) Latencies() Latencies {
 }
 
 func milliseconds(d time.Duration) float64 { return 1e3 * d.Seconds() }
-
-// line is a straight line through points, by least squares.
-type line struct{ n, x, y, xx, xy float64 }
-
-func (l *line) add(x, y float64) {
-	l.n, l.x, l.y, l.xx, l.xy = l.n+1, l.x+x, l.y+y, l.xx+x*x, l.xy+x*y
-}
-
-// fit is what y is at x = 0, and how much more with each unit of x.
-func (l *line) fit() (fixed, per float64) {
-	if d := l.n*l.xx - l.x*l.x; d > 0 {
-		per = (l.n*l.xy - l.x*l.y) / d
-	}
-	if l.n > 0 {
-		fixed = (l.y - per*l.x) / l.n
-	}
-	return fixed, per
-}

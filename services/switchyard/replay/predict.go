@@ -5,10 +5,9 @@ import "time"
 // Around is what the pipeline takes around the layers with experts, which a simulator of
 // experts knows nothing of. In seconds.
 type Around struct {
-	// Step and StepRow are of a step beside its layers' times, and of each row of it:
+	// Step is of a step beside its layers' times, by its rows:
 	// attention, gates, the LM head and sampling.
-	Step    float64 `json:"step_s"`
-	StepRow float64 `json:"step_row_s"`
+	Step Curve `json:"step"`
 	// Gap is from a step's end to the beginning of the next one, where rows wait for it.
 	Gap float64 `json:"gap_s"`
 	// Intake is from the sending of a request to the step that it begins, where none is
@@ -17,16 +16,13 @@ type Around struct {
 	Delivery float64 `json:"delivery_s"`
 }
 
-// Around measures it: a line through what steps took, and means of the others, as the
-// figures that are predicted are means.
+// Around measures it: means, as the figures that are predicted are.
 func (r *Result) Around() Around {
-	var steps line
+	var a Around
 	for i := range r.Steps {
 		s := &r.Steps[i]
-		steps.add(float64(s.Rows), (s.Took - s.layers()).Seconds())
+		a.Step.add(s.Rows, (s.Took - s.layers()).Seconds())
 	}
-	var a Around
-	a.Step, a.StepRow = steps.fit()
 	var gaps, intakes, deliveries []float64
 	for i, w := range r.itinerary() {
 		s := &r.Steps[i]
@@ -109,12 +105,11 @@ func (r *Result) Predict(layers []float64, m Messages, a Around) Latencies {
 	now := 0.0
 	for i, w := range r.itinerary() {
 		s := &r.Steps[i]
-		rows := float64(s.Rows)
 		now += a.Gap
 		if w.ready > 0 {
 			now = max(now, w.ready.Seconds()+a.Intake)
 		}
-		now += layers[i] + float64(len(s.Layers))*m.Of(rows) + a.Step + a.StepRow*rows
+		now += layers[i] + float64(len(s.Layers))*m.Of(s.Rows) + a.Step.At(float64(s.Rows))
 		for _, t := range w.tokens {
 			spans[t.answer].token(r.Answers[t.answer].Sent, time.Duration((now+a.Delivery)*float64(time.Second)))
 		}
