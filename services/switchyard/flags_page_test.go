@@ -18,7 +18,7 @@ func TestFlagsPage(t *testing.T) {
 	const file = "../../docs/operations/flags.md"
 	want := flagsPage(t)
 	if *rewritePages {
-		if err := os.WriteFile(file, []byte(want), 0o644); err != nil { //nolint:gosec // a page to read
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -15,7 +15,7 @@ func TestHelp(t *testing.T) {
 		t.Run(file, func(t *testing.T) {
 			got := invoke("", args...).out
 			if *rewritePages {
-				if err := os.WriteFile("testdata/"+file, []byte(got), 0o644); err != nil { //nolint:gosec // a text to read
+				if err := os.WriteFile("testdata/"+file, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
 				}
 			}
