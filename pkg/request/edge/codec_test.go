@@ -242,6 +242,23 @@ func TestChunkText(t *testing.T) {
 	}
 }
 
+// What a request took of memory is in the usage of its last chunk where it was metered, and
+// else nowhere.
+func TestChunkCost(t *testing.T) {
+	c := last()
+	plain := encode(t, pb.Encoding_ENCODING_JSON, c)[0].Data
+	if msgs := encode(t, pb.Encoding_ENCODING_TEXT, c); bytes.Contains(plain, []byte("expert_gb_s")) || msgs[1].Header.Get(headerExpertGBs) != "" {
+		t.Errorf("%s", plain)
+	}
+	c.Usage.ExpertGbS, c.Usage.ColdStarts = proto.Float64(0.125), proto.Uint32(2)
+	if got := encode(t, pb.Encoding_ENCODING_JSON, c)[0].Data; !bytes.Contains(got, []byte(`"expert_gb_s":0.125,"cold_starts":2`)) {
+		t.Errorf("%s", got)
+	}
+	if h := encode(t, pb.Encoding_ENCODING_TEXT, c)[1].Header; h.Get(headerExpertGBs) != "0.125" || h.Get(headerColdStarts) != "2" {
+		t.Errorf("%v", h)
+	}
+}
+
 func TestRefusal(t *testing.T) {
 	c := Refusal("r", errors.Join(&Error{Code: Overloaded, Message: "full", RetryAfter: 2e9}))
 	if c.Index != -1 || c.FinishReason != "error" || c.Error.Code != "overloaded" || c.Error.RetryAfter != 2 || c.Usage == nil || c.Timings == nil {

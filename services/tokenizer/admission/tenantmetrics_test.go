@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/tokenizer"
 	"github.com/switchyard/switchyard/services/tokenizer/internal/rig"
 )
@@ -48,6 +49,32 @@ func TestTenantMetrics(t *testing.T) {
 	}
 	if !strings.Contains(page, `tenant_log_bytes{state="used",tenant="acme"} `) || strings.Contains(page, `tenant_log_bytes{state="used",tenant="acme"} 0`) {
 		t.Error("two requests have no bytes of the log")
+	}
+}
+
+// Tenants' sums have the tokens and the memory of requests that ended; those without a quota
+// of their own are the tenant *.
+func TestTenantSums(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, 0)
+	s := r.Replica(func(c *tokenizer.Config) { c.Tenants = map[string]tokenizer.Quota{"acme": {Weight: 2}} })
+	r.Eventually("it serves all shards", func() bool { return s.Delivery.Shards.Count() == 8 })
+	for tenant, request := range map[string]string{"acme": "a", "beta": "b", "gamma": "g"} {
+		got := r.PromptOf(tenant, request, "")
+		r.Opened(request)
+		stop := rig.Ending("stop")
+		stop.GetTerminal().Cost = &pb.Cost{ExpertGbS: 1.5}
+		r.Append(r.Claim(request), rig.Token(0), rig.Token(1), stop)
+		got.End()
+	}
+	for _, line := range []string{
+		`switchyard_tenant_tokens_total{kind="completion",tenant="acme"} 2`, `switchyard_tenant_tokens_total{kind="completion",tenant="*"} 4`,
+		`switchyard_tenant_expert_gb_seconds_total{tenant="acme"} 1.5`, `switchyard_tenant_expert_gb_seconds_total{tenant="*"} 3`,
+	} {
+		r.Eventually(line, func() bool { return strings.Contains(r.Metrics(s), line+"\n") })
+	}
+	if page := r.Metrics(s); strings.Contains(page, `tenant="beta"`) {
+		t.Error("a tenant is named that has no quota of its own")
 	}
 }
 
