@@ -12,21 +12,6 @@ import (
 	"github.com/switchyard/switchyard/services/tokenizer/probe"
 )
 
-// Settings are by what one replica admits.
-type Settings struct {
-	Deployment *deployment.Deployment
-	Replica    string
-	// Tenants are what tenants may have, by name.
-	Tenants map[string]Quota
-	// MaxQueued is how many sequences may wait for attention.
-	MaxQueued int
-	Probe     *probe.Probe
-	// Reserved are the bytes that the token log must still take.
-	Reserved *Reservations
-	// Shards counts the shards of the token log that this replica serves.
-	Shards func() int
-}
-
 // Admission says which requests one replica admits.
 type Admission struct {
 	d         *deployment.Deployment
@@ -40,15 +25,6 @@ type Admission struct {
 	members Members
 	quotas  *quotas
 	demand  *demand
-}
-
-// Members are those that are seen; a members.View is.
-type Members interface{ Snapshot() []*pb.Member }
-
-// Request is one that asks to be admitted.
-type Request struct {
-	ID   string
-	Flow schemas.Flow
 }
 
 // New returns an admission that has counted nothing.

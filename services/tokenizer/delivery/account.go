@@ -38,6 +38,6 @@ func (sh *ownedShard) forget(r *served) {
 }
 
 // logBytes is what was reserved for a request when it was accepted.
-func (s *Shards) logBytes(a *pb.Accept) int64 {
+func (s *common) logBytes(a *pb.Accept) int64 {
 	return int64(min(a.GetLogBytes(), uint64(s.d.Streams.Tokens().MaxBytes)))
 }

@@ -3,68 +3,9 @@ package delivery
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/nats-io/nats.go"
-
-	"github.com/switchyard/switchyard/pkg/process/deployment"
-	"github.com/switchyard/switchyard/pkg/process/telemetry"
-	"github.com/switchyard/switchyard/pkg/request/tokenlog"
-	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
-
-// Settings are what one replica delivers with.
-type Settings struct {
-	Deployment *deployment.Deployment
-	Replica    string
-	Presence   *deployment.Presence
-	Tracer     *telemetry.Tracer
-	Log        *tokenlog.Log
-	// InboxPrefixes begin the reply subjects that replays answer to.
-	InboxPrefixes []string
-	// Now is the servers' time.
-	Now func() time.Time
-	// Detokenizer makes text of a request's tokens.
-	Detokenizer func() Detokenizer
-	Ledger      Ledger
-	Reserved    Reserved
-	Canaries    Canaries
-	// Tasks are what goes on until it is done, or the replica stops.
-	Tasks *sync.WaitGroup
-}
-
-// Ledger counts what logs say of the requests in the shards that this replica serves.
-type Ledger interface {
-	Waits(request string, accept *pb.Accept)
-	// Turn says that a request had its turn, or ended before.
-	Turn(request string)
-	Ended(accept *pb.Accept, end *pb.Terminal, hadTurn bool, tokens int32)
-	// Charge counts for its tenant what a request took that has ended.
-	Charge(accept *pb.Accept, tokens int32, gigabyteSeconds float64)
-	// Logged counts what a tenant's logs under way have more, and Kept what stays of one
-	// that ended.
-	Logged(tenant string, change int64)
-	Kept(tenant string, bytes int64, now time.Time)
-}
-
-// Reserved are the bytes that the token log must still take of requests.
-type Reserved interface {
-	Change(request string, before, left, written int64)
-	// Wrote says that the log's stream has taken what is no request's.
-	Wrote(bytes int64)
-}
-
-// Canaries are told what the log says of canaries.
-type Canaries interface {
-	Logged(request string, records []*pb.Record)
-}
-
-// Members are those that are seen; a members.View is.
-type Members interface {
-	Snapshot() []*pb.Member
-	Strangers() []*pb.Member
-	Synced() bool
-}
 
 // Delivery is what one replica delivers.
 type Delivery struct {
@@ -77,27 +18,15 @@ type Delivery struct {
 	common *common
 }
 
-// common is what the parts of a delivery work with.
-type common struct {
-	d       *deployment.Deployment
-	replica string
-	metrics *telemetry.Metrics
-	log     *tokenlog.Log
-	detok   func() Detokenizer
-	tasks   *sync.WaitGroup
-	ctx     context.Context // ends when the replica stops
-}
-
 // New returns a delivery that has not begun.
 func New(s Settings) *Delivery {
-	d := s.Deployment
-	c := &common{d: d, replica: s.Replica, metrics: d.Telemetry.Metrics, log: s.Log, detok: s.Detokenizer, tasks: s.Tasks}
-	sender := newSender(c, s.InboxPrefixes)
-	kinds := &Kinds{own: d.Identity.Model}
+	c := newCommon(s)
+	sender := newSender(c, s.InboxPrefixes, s.Tracer)
+	kinds := &Kinds{own: s.Deployment.Identity.Model}
 	endings := newEndings(c)
 	return &Delivery{
 		Sender: sender, Kinds: kinds, Endings: endings, common: c,
-		Shards:  newShards(c, s, sender, kinds, endings),
+		Shards:  newShards(c, newOwner(c, s, sender, endings), kinds, s.Presence),
 		Replays: newReplays(c, s.Now, sender, kinds, endings),
 	}
 }
@@ -115,7 +44,7 @@ func (v *Delivery) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { v.Shards.serve(ctx) })
-	running.Go(func() { v.Shards.packing.run(ctx) })
+	running.Go(func() { v.Shards.owner.packing.run(ctx) })
 }
 
 // Listener is a subject on which this replica listens, and in which queue group; "": in none.

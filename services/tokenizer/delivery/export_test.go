@@ -29,11 +29,11 @@ func (v *Delivery) Stopping() bool   { return v.common.ctx.Err() != nil }
 func (v *Delivery) Announced() int64 { return v.Shards.counted().Announced() }
 
 func (s *Shards) counted() *admission.Reservations {
-	r, _ := s.reserved.(*admission.Reservations)
+	r, _ := s.owner.reserved.(*admission.Reservations)
 	return r
 }
 
-func (s *Shards) Sweep(ctx context.Context, shard int) error { return s.sweep(ctx, shard) }
+func (s *Shards) Sweep(ctx context.Context, shard int) error { return s.orphans.sweep(ctx, shard) }
 
 func EarlierLease(shard int) string { return earlierLease(shard) }
 
@@ -68,7 +68,7 @@ type OwnedShard struct{ sh *ownedShard }
 
 func (v *Delivery) OwnedShard(ctx context.Context, log *tokenlog.Log, shard int) OwnedShard {
 	v.common.log, v.common.ctx = log, ctx
-	return OwnedShard{&ownedShard{s: v.Shards, shard: shard, requests: map[string]*served{}}}
+	return OwnedShard{&ownedShard{s: v.Shards.owner, shard: shard, requests: map[string]*served{}}}
 }
 
 func (o OwnedShard) Take(ctx context.Context, request string, e tokenlog.Entry, unreadable error) bool {
@@ -91,7 +91,7 @@ func (o OwnedShard) Written() map[string]int64 {
 
 // Reserved are the bytes that are not written yet.
 func (o OwnedShard) Reserved() int64 {
-	r := o.sh.s.counted()
+	r, _ := o.sh.s.reserved.(*admission.Reservations)
 	return r.Announced() - r.Written()
 }
 

@@ -18,14 +18,14 @@ import (
 const deliverRetry = 50 * time.Millisecond
 
 // insist sends a chunk; while the server is away it waits for it, or until ctx ends.
-func (s *Shards) insist(ctx context.Context, a *answer, c *pb.Chunk) bool {
+func (s *Sender) insist(ctx context.Context, a *answer, c *pb.Chunk) bool {
 	if a.cut {
 		return true
 	}
 	span := s.chunkSpan(ctx, a.accept, c)
 	defer span.End()
 	for {
-		err := s.sender.Deliver(destinationOf(a.accept), c)
+		err := s.Deliver(destinationOf(a.accept), c)
 		if err == nil {
 			return true
 		}
@@ -39,7 +39,7 @@ func (s *Shards) insist(ctx context.Context, a *answer, c *pb.Chunk) bool {
 	}
 }
 
-func (s *Shards) chunkSpan(ctx context.Context, accept *pb.Accept, c *pb.Chunk) trace.Span {
+func (s *Sender) chunkSpan(ctx context.Context, accept *pb.Accept, c *pb.Chunk) trace.Span {
 	if s.tracer == nil || accept.Traceparent == "" {
 		return trace.SpanFromContext(context.Background())
 	}

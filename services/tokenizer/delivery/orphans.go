@@ -17,13 +17,18 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// Orphans are requests that tokenizers of another version or model have not delivered to
+// orphansEvery is how often orphans are looked for, as long as there may be some.
+const orphansEvery = 2 * time.Second
+
+// orphans are requests that tokenizers of another version or model have not delivered to
 // their ends, and none of them is here any more: they were stopped before attention had
 // drained, as before an upgrade. Up to where they have delivered a shard is said by its lease.
 // The replica that holds that shard here looks what is behind that, and ends each.
-
-// orphansEvery is how often orphans are looked for, as long as there may be some.
-const orphansEvery = 2 * time.Second
+type orphans struct {
+	*common
+	kinds  *Kinds
+	sender *Sender
+}
 
 // foreignLease is a lease of a shard of another kind.
 type foreignLease struct {
@@ -51,15 +56,15 @@ func (l foreignLease) covers(id *pb.Identity) bool {
 	return id.GetVersion() == l.id.Version && (l.id.Version == schemas.EarlierVersion || id.GetModel() == l.id.Model)
 }
 
-// endOrphans ends a shard's orphans until ctx ends: once, and whenever replicas of other kinds
+// end ends a shard's orphans until ctx ends: once, and whenever replicas of other kinds
 // have come or gone.
-func (s *Shards) endOrphans(ctx context.Context, shard int) {
+func (s *orphans) end(ctx context.Context, shard int) {
 	var before string
 	for again := true; pause.For(ctx, orphansEvery) == nil; {
-		if !s.members.Synced() {
+		if !s.kinds.members.Synced() {
 			continue
 		}
-		now := ids(s.members.Strangers())
+		now := ids(s.kinds.members.Strangers())
 		if !again && now == before {
 			continue
 		}
@@ -81,7 +86,7 @@ func ids(all []*pb.Member) (list string) {
 }
 
 // sweep ends the orphans of all kinds in a shard.
-func (s *Shards) sweep(ctx context.Context, shard int) error {
+func (s *orphans) sweep(ctx context.Context, shard int) error {
 	leases, err := bus.AsBucket(s.d.Leases)
 	if err != nil {
 		return err
@@ -103,7 +108,7 @@ func (s *Shards) sweep(ctx context.Context, shard int) error {
 }
 
 // sweepBehind ends what lies behind a lease's position.
-func (s *Shards) sweepBehind(ctx context.Context, l foreignLease) error {
+func (s *orphans) sweepBehind(ctx context.Context, l foreignLease) error {
 	entry, err := s.d.Leases.Get(ctx, l.key)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		return nil
@@ -128,7 +133,7 @@ func (s *Shards) sweepBehind(ctx context.Context, l foreignLease) error {
 }
 
 // abandon ends a request if it is an orphan, and tells its producer.
-func (s *Shards) abandon(ctx context.Context, request string, l foreignLease) error {
+func (s *orphans) abandon(ctx context.Context, request string, l foreignLease) error {
 	gone := func(id *pb.Identity) bool { return l.covers(id) && !s.kinds.Here(id) }
 	accept, end, err := s.log.Abandon(ctx, request, gone, abandoned)
 	if accept == nil || err != nil {
@@ -136,7 +141,7 @@ func (s *Shards) abandon(ctx context.Context, request string, l foreignLease) er
 	}
 	s.d.Logger.Warn("a request is ended that replicas of another kind have not delivered to its end: none of them is here", "request", request, "error", end.GetError().GetMessage())
 	a := newAnswer(request, accept, NoText{})
-	s.insist(ctx, a, a.push(&pb.Record{Kind: &pb.Record_Terminal{Terminal: end}}))
+	s.sender.insist(ctx, a, a.push(&pb.Record{Kind: &pb.Record_Terminal{Terminal: end}}))
 	return nil
 }
 

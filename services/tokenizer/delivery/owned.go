@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/control/lease"
-	"github.com/switchyard/switchyard/pkg/process/pause"
+	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -21,9 +21,31 @@ const (
 	mendsAtOnce = 16
 )
 
+// owner is what the owner of shards works with.
+type owner struct {
+	*common
+	sender   *Sender
+	endings  *Endings
+	presence *deployment.Presence
+	ledger   Ledger
+	reserved Reserved
+	canaries Canaries
+
+	packing *packing
+	settled *recently     // requests that nothing more is delivered of
+	mends   chan struct{} // one for each log without a beginning that is being ended
+}
+
+func newOwner(c *common, s Settings, sender *Sender, endings *Endings) *owner {
+	return &owner{
+		common: c, sender: sender, endings: endings, presence: s.Presence, ledger: s.Ledger, reserved: s.Reserved, canaries: s.Canaries,
+		packing: newPacking(c, s.Ledger), settled: newRecently(maxSettled, settledFor), mends: make(chan struct{}, mendsAtOnce),
+	}
+}
+
 // ownedShard is the requests under way in a shard while its lease is held.
 type ownedShard struct {
-	s        *Shards
+	s        *owner
 	shard    int
 	held     *lease.Held
 	requests map[string]*served
@@ -258,7 +280,7 @@ func (sh *ownedShard) push(r *served, record *pb.Record) *pb.Chunk {
 // has got that before.
 func (sh *ownedShard) advance(ctx context.Context, r *served, record *pb.Record, known bool) (delivered bool) {
 	s := sh.s
-	if c := sh.push(r, record); c != nil && !known && !s.insist(ctx, r.answer, c) {
+	if c := sh.push(r, record); c != nil && !known && !s.sender.insist(ctx, r.answer, c) {
 		return false
 	}
 	if record.GetToken() != nil && r.answer != nil {
@@ -305,23 +327,5 @@ func (sh *ownedShard) mend(ctx context.Context, r *served) {
 			sh.s.endBroken(ctx, request, nil, broken)
 		})
 	default: // the log has a beginning in nobody's sight, and its next record comes here again
-	}
-}
-
-// endBroken ends a request whose log no replica can go on with. It tries until ctx
-// ends: the stream may be full.
-func (s *Shards) endBroken(ctx context.Context, request string, opened *pb.Accept, why *edge.Error) {
-	end := &pb.Terminal{FinishReason: "error", Error: edge.Proto(why)}
-	for {
-		err := s.log.End(ctx, request, opened, end)
-		switch {
-		case err == nil, errors.Is(err, tokenlog.ErrFinished), errors.Is(err, tokenlog.ErrForeign), ctx.Err() != nil:
-			return
-		case !bus.IsFull(err):
-			s.d.Logger.Warn("ending a request whose log is not whole; trying again", "request", request, "error", err)
-		}
-		if pause.For(ctx, time.Second) != nil {
-			return
-		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
@@ -17,9 +18,12 @@ import (
 type Sender struct {
 	*common
 	prefixes []string // of inboxes
+	tracer   *telemetry.Tracer
 }
 
-func newSender(c *common, prefixes []string) *Sender { return &Sender{common: c, prefixes: prefixes} }
+func newSender(c *common, prefixes []string, tracer *telemetry.Tracer) *Sender {
+	return &Sender{common: c, prefixes: prefixes, tracer: tracer}
+}
 
 // Destination is where and how chunks go.
 type Destination struct {

@@ -10,7 +10,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/pause"
-	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/schemas"
 )
 
@@ -18,28 +17,16 @@ import (
 // it holds.
 type Shards struct {
 	*common
-	sender   *Sender
+	owner    *owner
 	kinds    *Kinds
-	endings  *Endings
+	orphans  *orphans
 	members  Members
 	presence *deployment.Presence
-	tracer   *telemetry.Tracer
-	ledger   Ledger
-	reserved Reserved
-	canaries Canaries
-
-	held    shardSet
-	packing *packing
-	settled *recently     // requests that nothing more is delivered of
-	mends   chan struct{} // one for each log without a beginning that is being ended
+	held     shardSet
 }
 
-func newShards(c *common, s Settings, sender *Sender, kinds *Kinds, endings *Endings) *Shards {
-	return &Shards{
-		common: c, sender: sender, kinds: kinds, endings: endings, presence: s.Presence, tracer: s.Tracer,
-		ledger: s.Ledger, reserved: s.Reserved, canaries: s.Canaries,
-		packing: newPacking(c, s.Ledger), settled: newRecently(maxSettled, settledFor), mends: make(chan struct{}, mendsAtOnce),
-	}
+func newShards(c *common, o *owner, kinds *Kinds, p *deployment.Presence) *Shards {
+	return &Shards{common: c, owner: o, kinds: kinds, orphans: &orphans{common: c, kinds: kinds, sender: o.sender}, presence: p}
 }
 
 // Count is how many are held.
@@ -138,12 +125,12 @@ func (s *Shards) serveShard(ctx context.Context, shard int, held *lease.Held) er
 	if held.Inherited() {
 		s.presence.Add("shard_takeovers_total", 1)
 	}
-	sh := &ownedShard{s: s, shard: shard, held: held, requests: map[string]*served{}}
+	sh := &ownedShard{s: s.owner, shard: shard, held: held, requests: map[string]*served{}}
 	defer sh.letGo()
-	var orphans sync.WaitGroup
-	defer orphans.Wait()
+	var ending sync.WaitGroup
+	defer ending.Wait()
 	defer cancel(nil) // before the wait
-	orphans.Go(func() { s.endOrphans(ctx, shard) })
+	ending.Go(func() { s.orphans.end(ctx, shard) })
 	err := sh.follow(ctx)
 	if cause := context.Cause(ctx); errors.Is(cause, errYield) {
 		return cause

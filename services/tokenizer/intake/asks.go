@@ -259,11 +259,6 @@ func (s *Asks) withdraw(ctx context.Context, a *ask, cause error) error {
 	return s.repeat(ctx, in, existing, hash)
 }
 
-// notStored is the end of an ask that was withdrawn.
-func notStored(cause error) *pb.Terminal {
-	return &pb.Terminal{FinishReason: "error", Error: edge.Proto(refusalOf(cause))}
-}
-
 // incoming is the ask as intake would take it in.
 func (a *ask) incoming() *incoming {
 	p := a.prompt
@@ -273,29 +268,10 @@ func (a *ask) incoming() *incoming {
 	return &incoming{flow: a.flow, prompt: p, encoding: a.encoding, reply: a.to.Subject, ask: a.id}
 }
 
-func refusalOf(err error) *edge.Error {
-	var large *bus.TooLargeError
-	switch {
-	case errors.As(err, &large):
-		return edge.Errorf(edge.PayloadTooLarge, "%v", large)
-	case bus.IsHeaderTooLarge(err):
-		return edge.Errorf(edge.PayloadTooLarge, "the headers are larger than 64 KiB")
-	case bus.IsFull(err):
-		return edge.Errorf(edge.Overloaded, "too many prompts wait already")
-	}
-	return edge.Errorf(edge.Internal, "the prompt could not be stored: %v", err)
-}
-
 // notReady says why a caller who waits would wait in vain.
 func (s *common) notReady() error {
 	if !probe.Lacks(s.members.Snapshot(), "attention") {
 		return nil
 	}
 	return edge.Errorf(edge.ModelNotReady, "no attention replica of model %s is ready", s.d.Subjects.Model)
-}
-
-// count counts a refusal.
-func (s *common) count(refused *edge.Error) {
-	s.metrics.Outcome(string(refused.Code)).Inc()
-	s.presence.Add("refused_total", 1)
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
-	"github.com/nats-io/nuid"
 
 	"github.com/switchyard/switchyard/services/tokenizer/delivery"
 )
@@ -17,7 +16,7 @@ import (
 // and STATS to whatever reply subject it is given; here these answers pass the
 // same check as all others.
 type service struct {
-	s         *Edge
+	*common
 	id        micro.ServiceIdentity
 	about     string
 	started   time.Time
@@ -32,35 +31,19 @@ type endpoint struct {
 	busy                 atomic.Int64 // nanoseconds in the handler
 }
 
-// offer opens a service's subjects and its discovery; those that share work are in one group.
-func (s *Edge) offer(name, group string, subjects []string, about string, handle nats.MsgHandler) error {
-	e := &service{
-		s: s, about: "model " + s.d.Subjects.Model + ": " + about, started: time.Now().UTC(),
-		id: micro.ServiceIdentity{Name: s.d.Subjects.Prefix + "-" + name, ID: nuid.Next(), Version: s.version, Metadata: map[string]string{}},
-	}
-	for i, subject := range subjects {
-		p := &endpoint{name: endpointNames[i], subject: subject, group: group, handle: handle}
-		e.endpoints = append(e.endpoints, p)
-		if err := s.subscribe(subject, group, p.onRequest); err != nil {
-			return err
-		}
-	}
-	return e.discover()
-}
-
 // endpointNames are those of a service's subjects: the plain one, and the one
 // with tenant and class.
 var endpointNames = [...]string{"default", "tenants"}
 
 // discover listens for what is asked about the service.
-func (e *service) discover() error {
+func (e *service) discover(subscribe func(subject, group string, handle nats.MsgHandler) error) error {
 	for verb, answer := range map[micro.Verb]func() any{micro.PingVerb: e.ping, micro.InfoVerb: e.info, micro.StatsVerb: e.stats} {
 		for _, scope := range [][2]string{{"", ""}, {e.id.Name, ""}, {e.id.Name, e.id.ID}} {
 			control, err := micro.ControlSubject(verb, scope[0], scope[1])
 			if err != nil {
 				return fmt.Errorf("offering %s: %w", e.id.Name, err)
 			}
-			if err := e.s.subscribe(control, "", func(m *nats.Msg) { e.describe(m, answer()) }); err != nil {
+			if err := subscribe(control, "", func(m *nats.Msg) { e.describe(m, answer()) }); err != nil {
 				return err
 			}
 		}
@@ -77,15 +60,15 @@ func (e *endpoint) onRequest(m *nats.Msg) {
 
 func (e *service) describe(m *nats.Msg, what any) {
 	to := delivery.Destination{Subject: m.Reply, Origin: delivery.Inbox}
-	if !e.s.delivery.Sender.Answerable(to) {
+	if !e.delivery.Sender.Answerable(to) {
 		return
 	}
 	body, err := json.Marshal(what)
 	if err == nil {
-		err = e.s.delivery.Sender.Publish(to, &nats.Msg{Data: body})
+		err = e.delivery.Sender.Publish(to, &nats.Msg{Data: body})
 	}
 	if err != nil {
-		e.s.d.Logger.Debug("describing a service", "service", e.id.Name, "error", err)
+		e.d.Logger.Debug("describing a service", "service", e.id.Name, "error", err)
 	}
 }
 

@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+	"github.com/nats-io/nuid"
 
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -24,7 +27,11 @@ type Edge struct {
 	asks    *Asks
 	version string
 	keep    func(*nats.Subscription, error) error
-	served  servedModels
+	guard   *guard
+}
+
+func newEdge(c *common, asks *Asks, s Settings) *Edge {
+	return &Edge{common: c, asks: asks, version: s.Version, keep: s.Keep, guard: &guard{common: c}}
 }
 
 // Listen opens what producers reach without JetStream.
@@ -42,7 +49,23 @@ func (s *Edge) Listen() error {
 	if err := s.subscribe(s.d.Subjects.AnyProbe(s.replica), "", s.delivery.Replays.OnProbe); err != nil {
 		return err
 	}
-	return s.guard()
+	return s.listenForOthers()
+}
+
+// offer opens a service's subjects and its discovery; those that share work are in one group.
+func (s *Edge) offer(name, group string, subjects []string, about string, handle nats.MsgHandler) error {
+	e := &service{
+		common: s.common, about: "model " + s.d.Subjects.Model + ": " + about, started: time.Now().UTC(),
+		id: micro.ServiceIdentity{Name: s.d.Subjects.Prefix + "-" + name, ID: nuid.Next(), Version: s.version, Metadata: map[string]string{}},
+	}
+	for i, subject := range subjects {
+		p := &endpoint{name: endpointNames[i], subject: subject, group: group, handle: handle}
+		e.endpoints = append(e.endpoints, p)
+		if err := s.subscribe(subject, group, p.onRequest); err != nil {
+			return err
+		}
+	}
+	return e.discover(s.subscribe)
 }
 
 // subscribe listens at the edge.
@@ -94,16 +117,16 @@ func (s *Edge) refuseCut(m *nats.Msg) {
 	}
 }
 
-// guard listens for what is for models that nobody serves.
-func (s *Edge) guard() error {
+// listenForOthers listens for what is for models that no replica serves.
+func (s *Edge) listenForOthers() error {
 	at := cmp.Or(s.d.Guard, s.d.Edge)
 	for _, subject := range s.d.Subjects.AnyPrompt() {
-		if err := s.subscribeAt(at, subject, "prompt-guard", s.onAnyPrompt); err != nil {
+		if err := s.subscribeAt(at, subject, "prompt-guard", s.guard.onAnyPrompt); err != nil {
 			return err
 		}
 	}
 	for _, subject := range s.d.Subjects.AnyAsk() {
-		if err := s.subscribeAt(at, subject, "ask-guard", s.onAnyAsk); err != nil {
+		if err := s.subscribeAt(at, subject, "ask-guard", s.guard.onAnyAsk); err != nil {
 			return err
 		}
 	}

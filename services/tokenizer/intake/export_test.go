@@ -34,7 +34,7 @@ func (s *Asks) Storing(f func(context.Context) (context.Context, context.CancelF
 // LastAsks bounds how long asks go on that are in hand at the end.
 func (s *Asks) LastAsks(d time.Duration) { s.lastAsks = d }
 
-func (s *Edge) Unserved(model string) (token string, unserved bool) { return s.unserved(model) }
+func (s *Edge) Unserved(model string) (token string, unserved bool) { return s.guard.unserved(model) }
 
 func TrialKey(d *bus.Delivery) string { return trialKey(d) }
 

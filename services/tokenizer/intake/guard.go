@@ -15,7 +15,11 @@ import (
 	"github.com/switchyard/switchyard/services/tokenizer/delivery"
 )
 
-// The guards refuse what is for models that nobody serves.
+// guard refuses what is for models that no replica serves.
+type guard struct {
+	*common
+	served servedModels
+}
 
 // unservedLimits are what is read of a request for such a model: of one that is larger, its
 // headers alone say whom to tell.
@@ -23,7 +27,7 @@ var unservedLimits = edge.Limits{Bytes: 64 << 10, Tokens: 1}
 
 // onAnyPrompt refuses prompts for such models: no stream takes them, so the
 // publisher would wait for nothing.
-func (s *Edge) onAnyPrompt(m *nats.Msg) {
+func (s *guard) onAnyPrompt(m *nats.Msg) {
 	model, _, _ := s.d.Subjects.ParsePrompt(m.Subject)
 	token, unserved := s.unserved(model)
 	if !unserved {
@@ -45,8 +49,8 @@ func (s *Edge) onAnyPrompt(m *nats.Msg) {
 	}
 }
 
-// onAnyAsk tells callers that nobody serves the model they ask.
-func (s *Edge) onAnyAsk(m *nats.Msg) {
+// onAnyAsk tells callers that no replica serves the model they ask.
+func (s *guard) onAnyAsk(m *nats.Msg) {
 	to := delivery.Destination{Subject: m.Reply, Origin: delivery.Inbox}
 	model, _, _ := s.d.Subjects.ParseAsk(m.Subject)
 	token, unserved := s.unserved(model)
@@ -58,8 +62,8 @@ func (s *Edge) onAnyAsk(m *nats.Msg) {
 	s.delivery.Sender.Tell(to, edge.Refusal(admission.UsableID(p.GetRequestId()), s.notFound(token)))
 }
 
-// notFound is the refusal of a request for a model that nobody serves.
-func (s *Edge) notFound(model string) *edge.Error {
+// notFound is the refusal of a request for a model that no replica serves.
+func (s *guard) notFound(model string) *edge.Error {
 	cause := edge.Errorf(edge.ModelNotFound, "no model %q is served here; served here: %s", model, s.servedHere())
 	s.count(cause)
 	return cause
@@ -69,8 +73,8 @@ func (s *Edge) notFound(model string) *edge.Error {
 // subjects, and the server closes the connection of who publishes to a long one.
 const maxModelToken = 256
 
-// unserved is a model's name as subjects have it, and whether nobody serves it.
-func (s *Edge) unserved(model string) (token string, unserved bool) {
+// unserved is a model's name as subjects have it, and whether no replica serves it.
+func (s *guard) unserved(model string) (token string, unserved bool) {
 	if model == s.d.Subjects.Model || len(model) > maxModelToken {
 		return "", false
 	}
@@ -82,7 +86,7 @@ func (s *Edge) unserved(model string) (token string, unserved bool) {
 
 // hasStream says whether another model's stream takes the prompt, or may: where the server
 // does not tell, it may have taken it.
-func (s *Edge) hasStream(model string) bool {
+func (s *guard) hasStream(model string) bool {
 	name, err := s.d.Conn.JetStream().StreamNameBySubject(s.ctx, schemas.NewSubjects(s.d.Subjects.Prefix, model).Prompt())
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return false
@@ -94,20 +98,6 @@ func (s *Edge) hasStream(model string) bool {
 		return true
 	}
 	return strings.HasSuffix(name, "_"+model)
-}
-
-// rejected is where errors go that cannot be told to a producer.
-func (s *common) rejected(model string) delivery.Destination {
-	subject := schemas.NewSubjects(s.d.Subjects.Prefix, model).Rejected()
-	return delivery.Destination{Subject: subject, Origin: delivery.Rejected, Encoding: pb.Encoding_ENCODING_JSON}
-}
-
-// replyOf is the reply subject that a prompt names; its header wins.
-func replyOf(h nats.Header, p *pb.Prompt) string {
-	if subject := h.Get(schemas.HeaderReplyTo); subject != "" {
-		return subject
-	}
-	return p.GetReplyTo()
 }
 
 // refusedAck is what a JetStream publish gets in place of its acknowledgement.

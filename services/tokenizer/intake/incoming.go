@@ -127,3 +127,11 @@ func (s *Prompts) nameRequest(in *incoming) error {
 	in.prompt.RequestId = hex.EncodeToString(sum[:10])
 	return nil
 }
+
+// replyOf is the reply subject that a prompt names; its header wins.
+func replyOf(h nats.Header, p *pb.Prompt) string {
+	if subject := h.Get(schemas.HeaderReplyTo); subject != "" {
+		return subject
+	}
+	return p.GetReplyTo()
+}

@@ -31,7 +31,7 @@ type servedModels struct {
 }
 
 // servedHere names the models that producers can ask here, which are no secret among them.
-func (s *Edge) servedHere() string {
+func (s *guard) servedHere() string {
 	m := &s.served
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -42,7 +42,7 @@ func (s *Edge) servedHere() string {
 }
 
 // lookForModels are the models whose prompts a stream takes, as far as the server says.
-func (s *Edge) lookForModels() (models []string) {
+func (s *guard) lookForModels() (models []string) {
 	ctx, cancel := context.WithTimeout(s.ctx, servedWithin)
 	defer cancel()
 	all := schemas.Streams{Subjects: schemas.Subjects{Prefix: s.d.Subjects.Prefix, Model: "*"}}

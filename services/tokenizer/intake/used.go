@@ -12,6 +12,7 @@ import (
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/tokenizer/admission"
+	"github.com/switchyard/switchyard/services/tokenizer/delivery"
 )
 
 // foreignPause leaves a prompt to those who have accepted it, longer each time that it
@@ -97,4 +98,34 @@ func (s *common) refuse(ctx context.Context, in *incoming, cause *edge.Error) er
 		to = s.rejected(s.d.Subjects.Model)
 	}
 	return s.delivery.Sender.Deliver(to, edge.Refusal(admission.UsableID(in.prompt.GetRequestId()), admission.RetryLater(cause)))
+}
+
+// notStored is the end of an ask that was withdrawn.
+func notStored(cause error) *pb.Terminal {
+	return &pb.Terminal{FinishReason: "error", Error: edge.Proto(refusalOf(cause))}
+}
+
+func refusalOf(err error) *edge.Error {
+	var large *bus.TooLargeError
+	switch {
+	case errors.As(err, &large):
+		return edge.Errorf(edge.PayloadTooLarge, "%v", large)
+	case bus.IsHeaderTooLarge(err):
+		return edge.Errorf(edge.PayloadTooLarge, "the headers are larger than 64 KiB")
+	case bus.IsFull(err):
+		return edge.Errorf(edge.Overloaded, "too many prompts wait already")
+	}
+	return edge.Errorf(edge.Internal, "the prompt could not be stored: %v", err)
+}
+
+// rejected is where errors go that cannot be told to a producer.
+func (s *common) rejected(model string) delivery.Destination {
+	subject := schemas.NewSubjects(s.d.Subjects.Prefix, model).Rejected()
+	return delivery.Destination{Subject: subject, Origin: delivery.Rejected, Encoding: pb.Encoding_ENCODING_JSON}
+}
+
+// count counts a refusal.
+func (s *common) count(refused *edge.Error) {
+	s.metrics.Outcome(string(refused.Code)).Inc()
+	s.presence.Add("refused_total", 1)
 }

@@ -1,0 +1,81 @@
+package delivery
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
+	"github.com/switchyard/switchyard/pkg/request/tokenlog"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// Settings are what one replica delivers with.
+type Settings struct {
+	Deployment *deployment.Deployment
+	Replica    string
+	Presence   *deployment.Presence
+	Tracer     *telemetry.Tracer
+	Log        *tokenlog.Log
+	// InboxPrefixes begin the reply subjects that replays answer to.
+	InboxPrefixes []string
+	// Now is the servers' time.
+	Now func() time.Time
+	// Detokenizer makes text of a request's tokens.
+	Detokenizer func() Detokenizer
+	Ledger      Ledger
+	Reserved    Reserved
+	Canaries    Canaries
+	// Tasks are what goes on until it is done, or the replica stops.
+	Tasks *sync.WaitGroup
+}
+
+// Ledger counts what logs say of the requests in the shards that this replica serves.
+type Ledger interface {
+	Waits(request string, accept *pb.Accept)
+	// Turn says that a request had its turn, or ended before.
+	Turn(request string)
+	Ended(accept *pb.Accept, end *pb.Terminal, hadTurn bool, tokens int32)
+	// Charge counts for its tenant what a request took that has ended.
+	Charge(accept *pb.Accept, tokens int32, gigabyteSeconds float64)
+	// Logged counts what a tenant's logs under way have more, and Kept what stays of one
+	// that ended.
+	Logged(tenant string, change int64)
+	Kept(tenant string, bytes int64, now time.Time)
+}
+
+// Reserved are the bytes that the token log must still take of requests.
+type Reserved interface {
+	Change(request string, before, left, written int64)
+	// Wrote says that the log's stream has taken what is no request's.
+	Wrote(bytes int64)
+}
+
+// Canaries are told what the log says of canaries.
+type Canaries interface {
+	Logged(request string, records []*pb.Record)
+}
+
+// Members are those that are seen; a members.View is.
+type Members interface {
+	Snapshot() []*pb.Member
+	Strangers() []*pb.Member
+	Synced() bool
+}
+
+// common is what the parts of a delivery work with.
+type common struct {
+	d       *deployment.Deployment
+	replica string
+	metrics *telemetry.Metrics
+	log     *tokenlog.Log
+	detok   func() Detokenizer
+	tasks   *sync.WaitGroup
+	ctx     context.Context // ends when the replica stops
+}
+
+func newCommon(s Settings) *common {
+	d := s.Deployment
+	return &common{d: d, replica: s.Replica, metrics: d.Telemetry.Metrics, log: s.Log, detok: s.Detokenizer, tasks: s.Tasks}
+}
