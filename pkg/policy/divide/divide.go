@@ -147,7 +147,10 @@ func (d *Divider) sort(experts []Expert) {
 		}
 	}
 	slices.SortFunc(d.order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(d.times[b], d.times[a]), len(experts[a].Hosts)-len(experts[b].Hosts), experts[b].Rows-experts[a].Rows, a-b)
+		if d.times[a] != d.times[b] {
+			return cmp.Compare(d.times[b], d.times[a])
+		}
+		return cmp.Or(len(experts[a].Hosts)-len(experts[b].Hosts), experts[b].Rows-experts[a].Rows, a-b)
 	})
 }
 

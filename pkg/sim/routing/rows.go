@@ -1,10 +1,6 @@
 package routing
 
-import (
-	"slices"
-
-	"github.com/switchyard/switchyard/internal/splitmix"
-)
+import "github.com/switchyard/switchyard/internal/splitmix"
 
 // Text is a request whose rows are routed.
 type Text struct {
@@ -115,7 +111,12 @@ func (w *writer) rest(from int) {
 
 // taken says whether an earlier slot has the expert.
 func (w *writer) taken(slot int, expert uint16) bool {
-	return slices.Contains(w.experts[:slot], expert)
+	for _, e := range w.experts[:slot] {
+		if e == expert {
+			return true
+		}
+	}
+	return false
 }
 
 func point(state *uint64) uint16 { return uint16(splitmix.Next(state) >> (64 - tableBits)) }
