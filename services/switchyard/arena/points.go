@@ -214,7 +214,7 @@ func (y *server) points(ctx context.Context, capacity float64) ([]Served, error)
 			for _, of := range y.Of {
 				jobs = append(jobs, job{setting{y.m.Name, y.kind, false, of}, seed, p})
 			}
-			if y.Idle > 0 && y.kind == routingFitted {
+			if y.kind == routingFitted && y.pauses(capacity*y.Of[0]) {
 				jobs = append(jobs, job{setting{y.m.Name, y.kind, true, y.Of[0]}, seed, p})
 			}
 		}
@@ -230,6 +230,14 @@ func (y *server) points(ctx context.Context, capacity float64) ([]Served, error)
 		return err
 	})
 	return lines, err
+}
+
+// pauses says whether requests at a rate go on for so long that a pause is among them.
+func (y *server) pauses(rate float64) bool {
+	if y.Of[0] == 0 {
+		rate = 1
+	}
+	return y.Idle > 0 && y.rs[len(y.rs)-1].At.Seconds()/rate >= (y.Idle/2).Seconds()
 }
 
 // serve runs one policy.
