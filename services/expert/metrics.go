@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/switchyard/switchyard/pkg/compute/device"
+	"github.com/switchyard/switchyard/pkg/policy/meter"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -88,8 +89,9 @@ func (s *Service) hostLoad() *pb.HostLoad {
 }
 
 // memoryUse is what experts in the device's memory have come to.
-func (s *Service) memoryUse() *pb.MemoryUse {
-	m := s.device.Metered()
+func (s *Service) memoryUse() *pb.MemoryUse { return useOf(s.device.Metered()) }
+
+func useOf(m meter.Sums) *pb.MemoryUse {
 	return &pb.MemoryUse{
 		LoadingGbS: m.Loading, KeptGbS: m.Kept, ServingGbS: m.Serving, TakenGbS: m.Taken,
 		Loads: m.Loads, LoadedBytes: m.Moved, PeakBytes: m.Peak, Seconds: m.Seconds,

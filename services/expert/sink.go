@@ -56,7 +56,7 @@ func (s *Service) sinkSamples(samples []*pb.LoadSample, span time.Duration) {
 	}
 	host := s.hostLoad()
 	for _, sample := range samples {
-		sample.Memory = host
+		sample.Memory, sample.Use = host, useOf(s.device.MeteredLayer(int(sample.Layer)))
 		s.d.Loads.Send(sample)
 	}
 }

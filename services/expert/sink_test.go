@@ -32,7 +32,7 @@ func TestSinkSamples(t *testing.T) {
 	of := func(all []*pb.LoadSample) *pb.FunctionLoad {
 		t.Helper()
 		for _, s := range all {
-			if err := limits.Check(s); err != nil || s.SpanMs != 1500 || s.Memory.GetUsedBytes() == 0 || s.Memory.Warm == 0 {
+			if err := limits.Check(s); err != nil || s.SpanMs != 1500 || s.Memory.GetUsedBytes() == 0 || s.Memory.Warm == 0 || !(s.Use.GetKeptGbS() > 0) || s.Memory.Use.GetLoads() == 0 {
 				t.Errorf("%v: %v", err, s)
 			}
 			if s.Layer == 0 && len(s.Functions) == 1 {

@@ -35,8 +35,9 @@ type Device interface {
 	// ago; End says that the call has ended, and what it took of memory.
 	Begin(u *Use, layer int, experts []uint32, waited time.Duration)
 	End(u *Use)
-	// Metered is what the experts in memory have come to.
+	// Metered is what the experts in memory have come to, MeteredLayer those of a layer.
 	Metered() meter.Sums
+	MeteredLayer(layer int) meter.Sums
 	// Compute fills out (entries, D), entry by entry, and keeps the experts that
 	// it needs from being evicted until it returns. A row's result does not depend
 	// on the other entries. One call at a time uses s; calls with different

@@ -119,3 +119,11 @@ func (s *Store[E]) Metered() meter.Sums {
 	defer m.mu.Unlock()
 	return m.meter.Read(m.now())
 }
+
+// MeteredLayer is what those of a layer have come to; see Device.
+func (s *Store[E]) MeteredLayer(layer int) meter.Sums {
+	m := s.memory
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.meter.Group(layer, m.now())
+}

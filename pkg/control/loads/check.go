@@ -88,6 +88,9 @@ func (l Limits) checkHost(s *pb.LoadSample) error {
 	if err := l.checkFunctions(s.Functions); err != nil {
 		return err
 	}
+	if err := checkUse(s.Use); err != nil {
+		return err
+	}
 	return checkMemory(s.Memory)
 }
 

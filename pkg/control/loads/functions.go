@@ -69,7 +69,7 @@ func checkUse(u *pb.MemoryUse) error {
 		"loading": u.GetLoadingGbS(), "kept": u.GetKeptGbS(), "serving": u.GetServingGbS(), "taken": u.GetTakenGbS(), "seconds": u.GetSeconds(),
 	} {
 		if !(v >= 0 && v <= maxGBs) {
-			return fmt.Errorf("%w: a host whose sum %q of memory is %v, want 0 to %v", ErrSample, name, v, maxGBs)
+			return fmt.Errorf("%w: sum %q of memory is %v, want 0 to %v", ErrSample, name, v, maxGBs)
 		}
 	}
 	if u.GetLoads() > maxTotal || u.GetPeakBytes() > maxTotal {

@@ -32,7 +32,7 @@ func (l Limits) checkSteps(s *pb.LoadSample) error {
 	switch {
 	case s.Source != pb.LoadSource_LOAD_SOURCE_GATE && s.Source != pb.LoadSource_LOAD_SOURCE_PREDICTOR:
 		return fmt.Errorf("%w: of source %d, which is not known", ErrSample, s.Source)
-	case len(s.Expert)+len(s.Rows)+len(s.Total)+len(s.Functions)+len(s.Times) > 0 || s.Memory != nil:
+	case len(s.Expert)+len(s.Rows)+len(s.Total)+len(s.Functions)+len(s.Times) > 0 || s.Memory != nil || s.Use != nil:
 		return fmt.Errorf("%w: a %v tells of a host", ErrSample, s.Source)
 	case len(s.Steps) == 0 || len(s.Steps) > MaxSteps:
 		return fmt.Errorf("%w: %d steps, want 1 to %d", ErrSample, len(s.Steps), MaxSteps)

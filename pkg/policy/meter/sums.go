@@ -48,9 +48,12 @@ func (m *Meter) Read(now float64) Sums {
 	return s
 }
 
-// Group sums up the states of one group as of now.
+// Group sums up the states of one group as of now; there is nothing of one that is none.
 func (m *Meter) Group(i int, now float64) Sums {
 	var by [states]float64
+	if uint(i) >= uint(len(m.groups)) {
+		return Sums{}
+	}
 	m.groups[i].addTo(&by, now)
 	s := of(by)
 	s.Seconds = after(now, 0)

@@ -108,6 +108,8 @@ type LoadSample struct {
 	Memory *HostLoad `protobuf:"bytes,13,opt,name=memory,proto3" json:"memory,omitempty"`
 	// Hosts: units of other kinds with rows in that span.
 	Units []*UnitLoad `protobuf:"bytes,14,rep,name=units,proto3" json:"units,omitempty"`
+	// Hosts: the GB·s of this layer's units alone.
+	Use *MemoryUse `protobuf:"bytes,16,opt,name=use,proto3" json:"use,omitempty"`
 	// Attention: what the layer took in that span, by how many rows steps had.
 	Times         []*LayerTime `protobuf:"bytes,15,rep,name=times,proto3" json:"times,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -238,6 +240,13 @@ func (x *LoadSample) GetMemory() *HostLoad {
 func (x *LoadSample) GetUnits() []*UnitLoad {
 	if x != nil {
 		return x.Units
+	}
+	return nil
+}
+
+func (x *LoadSample) GetUse() *MemoryUse {
+	if x != nil {
+		return x.Use
 	}
 	return nil
 }
@@ -906,7 +915,7 @@ var File_switchyard_v1_load_proto protoreflect.FileDescriptor
 
 const file_switchyard_v1_load_proto_rawDesc = "" +
 	"\n" +
-	"\x18switchyard/v1/load.proto\x12\rswitchyard.v1\x1a\x1bswitchyard/v1/control.proto\"\x86\x04\n" +
+	"\x18switchyard/v1/load.proto\x12\rswitchyard.v1\x1a\x1bswitchyard/v1/control.proto\"\xb2\x04\n" +
 	"\n" +
 	"LoadSample\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x14\n" +
@@ -923,7 +932,8 @@ const file_switchyard_v1_load_proto_rawDesc = "" +
 	"\x05steps\x18\v \x03(\v2\x17.switchyard.v1.StepLoadR\x05steps\x129\n" +
 	"\tfunctions\x18\f \x03(\v2\x1b.switchyard.v1.FunctionLoadR\tfunctions\x12/\n" +
 	"\x06memory\x18\r \x01(\v2\x17.switchyard.v1.HostLoadR\x06memory\x12-\n" +
-	"\x05units\x18\x0e \x03(\v2\x17.switchyard.v1.UnitLoadR\x05units\x12.\n" +
+	"\x05units\x18\x0e \x03(\v2\x17.switchyard.v1.UnitLoadR\x05units\x12*\n" +
+	"\x03use\x18\x10 \x01(\v2\x18.switchyard.v1.MemoryUseR\x03use\x12.\n" +
 	"\x05times\x18\x0f \x03(\v2\x18.switchyard.v1.LayerTimeR\x05times\"\xc5\x01\n" +
 	"\tLayerTime\x12\x14\n" +
 	"\x05steps\x18\x01 \x01(\x04R\x05steps\x12\x12\n" +
@@ -1036,17 +1046,18 @@ var file_switchyard_v1_load_proto_depIdxs = []int32{
 	5,  // 2: switchyard.v1.LoadSample.functions:type_name -> switchyard.v1.FunctionLoad
 	6,  // 3: switchyard.v1.LoadSample.memory:type_name -> switchyard.v1.HostLoad
 	3,  // 4: switchyard.v1.LoadSample.units:type_name -> switchyard.v1.UnitLoad
-	2,  // 5: switchyard.v1.LoadSample.times:type_name -> switchyard.v1.LayerTime
-	9,  // 6: switchyard.v1.UnitLoad.kind:type_name -> switchyard.v1.FunctionKind
-	3,  // 7: switchyard.v1.StepLoad.units:type_name -> switchyard.v1.UnitLoad
-	9,  // 8: switchyard.v1.FunctionLoad.kind:type_name -> switchyard.v1.FunctionKind
-	8,  // 9: switchyard.v1.HostLoad.gpu:type_name -> switchyard.v1.HostLoad.GpuEntry
-	7,  // 10: switchyard.v1.HostLoad.use:type_name -> switchyard.v1.MemoryUse
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	7,  // 5: switchyard.v1.LoadSample.use:type_name -> switchyard.v1.MemoryUse
+	2,  // 6: switchyard.v1.LoadSample.times:type_name -> switchyard.v1.LayerTime
+	9,  // 7: switchyard.v1.UnitLoad.kind:type_name -> switchyard.v1.FunctionKind
+	3,  // 8: switchyard.v1.StepLoad.units:type_name -> switchyard.v1.UnitLoad
+	9,  // 9: switchyard.v1.FunctionLoad.kind:type_name -> switchyard.v1.FunctionKind
+	8,  // 10: switchyard.v1.HostLoad.gpu:type_name -> switchyard.v1.HostLoad.GpuEntry
+	7,  // 11: switchyard.v1.HostLoad.use:type_name -> switchyard.v1.MemoryUse
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_v1_load_proto_init() }
