@@ -1,3 +1,3 @@
-// Package pages checks the repository's documents: that links lead somewhere, and that the
+// Package pages checks the documents: that links, tests, files and folders they name are there, and that the
 // pages one reads first are short.
 package pages

@@ -87,6 +87,23 @@ func tests(t *testing.T) map[string]bool {
 	return all
 }
 
+// TestPaths looks for every file and folder of the code that a page names.
+func TestPaths(t *testing.T) {
+	named := regexp.MustCompile("`((?:services|pkg|internal|kernels|loadtest|deploy|schemas)/[\\w./*-]+|\\w+\\.go)`")
+	bases := map[string]bool{}
+	for _, path := range files(t, ".go") {
+		bases[filepath.Base(path)] = true
+	}
+	for _, page := range markdown(t) {
+		for _, m := range named.FindAllStringSubmatch(read(t, page), -1) {
+			found, _ := filepath.Glob(filepath.Join(root, m[1]))
+			if len(found) == 0 && !bases[m[1]] && !strings.Contains(m[1], "NAME") {
+				t.Errorf("%s names %s, which is not there: it was moved or renamed", page, m[1])
+			}
+		}
+	}
+}
+
 // TestActors keeps sentences without an actor out of the pages: name the component, the client or
 // the user that is meant.
 func TestActors(t *testing.T) {
