@@ -150,17 +150,8 @@ func (s *Service) Run(ctx context.Context) error {
 func (s *Service) planner(l planner.Lease) *planner.Planner {
 	return planner.New(planner.Settings{
 		Lease: l, Members: s.view, Caller: s.presence, Plans: s.d.Plans, Groups: s.d, Records: s.states,
-		Model: s.policy.model.Model, Grouping: s.grouping(), Elastic: s.policy, Logger: s.d.Logger,
+		Model: s.policy.model.Model, Elastic: s.policy, Logger: s.d.Logger,
 	})
-}
-
-// grouping is that of deployments whose settings say nothing: experts can only be
-// scaled one by one if they are functions of their own.
-func (s *Service) grouping() plan.Grouping {
-	if s.config.policy() == plan.Static {
-		return plan.ByHost
-	}
-	return plan.ByExpert
 }
 
 // refusals are the functions that hosts have refused, of those that the plan wants.

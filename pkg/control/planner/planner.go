@@ -183,6 +183,8 @@ type tenure struct {
 	view *planstore.View
 	kept map[group]bool       // of plans in force; true: they are there
 	gone map[string]time.Time // replicas whose records are left, since when
+	// began are the settings at the tenure's beginning: a scaler's plan stays until they change.
+	began plan.Settings
 }
 
 // hold plans anew whenever something changes, until ctx ends.
@@ -266,6 +268,20 @@ func (p *Planner) policy(s plan.Settings) Policy {
 	return alone.By(s.Policy)
 }
 
+// decide asks the policy. The plan of a scaler that is gone stays, and is only mended, unless
+// it cannot be, or somebody has changed the settings since.
+func (t *tenure) decide(k plan.Known) (*plan.Decision, error) {
+	if t.began.Policy == "" {
+		t.began = k.Settings
+	}
+	if t.Elastic == nil && t.began == k.Settings && alone.ByLoad(k) {
+		if d, err := alone.Mend(k); err == nil {
+			return d, nil
+		}
+	}
+	return t.policy(k.Settings)(k)
+}
+
 // replan writes the plan for the hosts that answer, where it is another one. While
 // none does, as when the members' bucket is disturbed, the old one stays.
 func (t *tenure) replan(ctx context.Context) error {
@@ -275,7 +291,7 @@ func (t *tenure) replan(ctx context.Context) error {
 		return err
 	}
 	known.InForce = state.Layers()
-	decision, err := t.policy(known.Settings)(known)
+	decision, err := t.decide(known)
 	if err != nil {
 		return fmt.Errorf("planning for %d hosts: %w", len(known.Hosts), err)
 	}

@@ -148,7 +148,7 @@ func (r *round) static() (*plan.Decision, []Verdict, error) {
 func (r *round) decision() (*plan.Decision, []Verdict, error) {
 	d, verdicts := &plan.Decision{}, make([]Verdict, 0, len(r.layers))
 	for _, w := range r.freeingFirst() {
-		lp := &pb.LayerPlan{Layer: uint32(w.number), Functions: r.functions(w.number, w.next), Division: r.division()}
+		lp := &pb.LayerPlan{Layer: uint32(w.number), Functions: r.functions(w.number, w.next), Division: r.division(), Policy: r.c.mode.name}
 		changed := w.in == nil || !plan.Same(w.in.LayerPlan, lp)
 		if v := r.verdict(w, changed); changed {
 			lp.Reason = r.c.mode.name + ": " + v.Reason

@@ -860,7 +860,10 @@ type LayerPlan struct {
 	Hops          string `protobuf:"bytes,11,opt,name=hops,proto3" json:"hops,omitempty"`
 	// Gates divide a function's rows among its hosts so that the layer's busiest host is done
 	// soonest, where accesses take this. None: its hosts get equally many.
-	Division      *AccessTime `protobuf:"bytes,12,opt,name=division,proto3" json:"division,omitempty"`
+	Division *AccessTime `protobuf:"bytes,12,opt,name=division,proto3" json:"division,omitempty"`
+	// The scaler's policy that made it by loads; empty: it follows the settings of plans alone.
+	// Hosts that plan after the last scaler keep such a plan, and mend it only.
+	Policy        string `protobuf:"bytes,13,opt,name=policy,proto3" json:"policy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -977,6 +980,13 @@ func (x *LayerPlan) GetDivision() *AccessTime {
 		return x.Division
 	}
 	return nil
+}
+
+func (x *LayerPlan) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
 }
 
 // FunctionState is what a host says of a function.
@@ -1395,7 +1405,7 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"placements\x12\x10\n" +
 	"\x03way\x18\x06 \x01(\rR\x03way\x127\n" +
 	"\btransfer\x18\a \x01(\x0e2\x1b.switchyard.v1.TransferModeR\btransfer\x12\x1c\n" +
-	"\tminibatch\x18\b \x01(\rR\tminibatchJ\x04\b\x03\x10\x04\"\x99\x03\n" +
+	"\tminibatch\x18\b \x01(\rR\tminibatchJ\x04\b\x03\x10\x04\"\xb1\x03\n" +
 	"\tLayerPlan\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x14\n" +
 	"\x05layer\x18\x02 \x01(\rR\x05layer\x125\n" +
@@ -1410,7 +1420,8 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\x0eschema_version\x18\n" +
 	" \x01(\rR\rschemaVersion\x12\x12\n" +
 	"\x04hops\x18\v \x01(\tR\x04hops\x125\n" +
-	"\bdivision\x18\f \x01(\v2\x19.switchyard.v1.AccessTimeR\bdivision\"\xc1\x01\n" +
+	"\bdivision\x18\f \x01(\v2\x19.switchyard.v1.AccessTimeR\bdivision\x12\x16\n" +
+	"\x06policy\x18\r \x01(\tR\x06policy\"\xc1\x01\n" +
 	"\rFunctionState\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x122\n" +
 	"\x05phase\x18\x02 \x01(\x0e2\x1c.switchyard.v1.FunctionPhaseR\x05phase\x12\x16\n" +

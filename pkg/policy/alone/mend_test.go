@@ -1,0 +1,84 @@
+package alone
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/switchyard/switchyard/pkg/control/plan"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+const (
+	warm = pb.Want_WANT_WARM
+	kept = pb.Want_WANT_KEPT
+)
+
+func on(want pb.Want, hosts ...string) (all []*pb.Placement) {
+	for _, h := range hosts {
+		all = append(all, &pb.Placement{Host: h, Want: want})
+	}
+	return all
+}
+
+// inForce is a scaler's plan: one expert on a and b, one on a and kept on b, one on c.
+func inForce(t *testing.T) plan.Known {
+	t.Helper()
+	lp := &pb.LayerPlan{Policy: "moeless", Functions: plan.Group(0, plan.ByExpert, [][]*pb.Placement{
+		on(warm, "a", "b"), append(on(warm, "a"), on(kept, "b")...), on(warm, "c"),
+	})}
+	l, err := plan.Rules{MoELayers: []int{0}, Experts: 3}.Check(lp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan.Known{Model: plan.Model{MoELayers: []int{0}, Experts: 3, ExpertBytes: 10}, InForce: map[int]*plan.Layer{0: l}}
+}
+
+func hosts(ids string, budget uint64) (all []plan.Host) {
+	for _, id := range strings.Fields(ids) {
+		all = append(all, plan.Host{ID: id, Budget: budget})
+	}
+	return all
+}
+
+func spell(lp *pb.LayerPlan) (text string) {
+	for _, f := range lp.Functions {
+		for _, p := range f.Placements {
+			text += map[pb.Want]string{warm: "", kept: "k"}[p.Want] + p.Host
+		}
+		text += " "
+	}
+	return strings.TrimSpace(text)
+}
+
+func TestMend(t *testing.T) {
+	for _, tc := range []struct{ name, hosts, want string }{
+		{"all are here", "a b c", "ab akb c"}, {"a new one gets nothing", "a b c d", "ab akb c"},
+		{"one is gone", "a b", "ab akb a"}, {"what was kept serves", "b c", "b b c"}, {"two are gone", "d c", "d c c"},
+	} {
+		k := inForce(t)
+		k.Hosts = hosts(tc.hosts, 100)
+		d, err := Mend(k)
+		if err != nil || spell(d.Layers[0]) != tc.want || !ByLoad(k) {
+			t.Errorf("%s: %v, %v, want %s", tc.name, d, err, tc.want)
+			continue
+		}
+		if _, err := (plan.Rules{MoELayers: []int{0}, Experts: 3}).Check(d.Layers[0]); err != nil {
+			t.Errorf("%s: %v", tc.name, err)
+		}
+		if same := d.Layers[0] == k.InForce[0].LayerPlan; same != strings.Contains(tc.hosts, "a b c") || d.Layers[0].Policy != "moeless" {
+			t.Errorf("%s: the same plan: %v", tc.name, same)
+		}
+	}
+}
+
+func TestMendRefuses(t *testing.T) {
+	k := inForce(t)
+	k.Hosts = hosts("d", 10)
+	if d, err := Mend(k); err == nil || !strings.Contains(err.Error(), "fits on none of 1 hosts") {
+		t.Errorf("%v, %v", d, err)
+	}
+	k.InForce = nil
+	if d, err := Mend(k); err == nil || ByLoad(k) {
+		t.Errorf("%v, %v", d, err)
+	}
+}
