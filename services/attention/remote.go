@@ -48,6 +48,7 @@ type remote struct {
 	missing int
 	issued  []time.Time    // by attempt; the first is that of Start
 	layers  []ledger.Layer // of the step
+	probe   bool           // all its rows are of canaries
 	each    []ledger.Function
 	fates   stepFates
 	costs   stepCosts
@@ -161,7 +162,7 @@ func (r *remote) send(ctx context.Context, p rowsPart, attempt uint32) error {
 	x := r.x[p.first*r.d : (p.first+p.rows)*r.d]
 	t := tensor.Encode(r.wire, x, r.d, r.buf)
 	r.buf = t.Data
-	h := &pb.Hidden{Tensor: t, Phases: cutPhases(r.phases, p.first, p.rows), Stamp: r.stamp, Key: &pb.Key{
+	h := &pb.Hidden{Tensor: t, Phases: cutPhases(r.phases, p.first, p.rows), Stamp: r.stamp, Probe: r.probe, Key: &pb.Key{
 		Version: schemas.Version, Model: r.identity.Model, Owner: r.owner, Epoch: r.epoch,
 		Step: r.step, Microbatch: r.microbatch, Layer: uint32(r.layer), Part: uint32(p.first), Rows: uint32(p.rows),
 		Attempt: attempt, Shard: shard, RowSums: rowSums, RemainingMs: r.remaining(time.Now()),

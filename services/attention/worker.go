@@ -120,6 +120,7 @@ func (w *worker) forward(ctx context.Context, mb *microbatch) (err error) {
 	for i := range mb.parts {
 		w.appendRows(&mb.parts[i])
 	}
+	w.remote.probe = mb.probes()
 	w.remote.begin(ctx, runsOf(mb), mb.stamp, mb.end)
 	err = w.compute(ctx, mb)
 	if err != nil && errors.Is(context.Cause(ctx), errPassed) {
@@ -137,6 +138,16 @@ func (mb *microbatch) until(ctx context.Context) (context.Context, context.Cance
 		return ctx, func() {}
 	}
 	return context.WithDeadlineCause(ctx, mb.end, errPassed)
+}
+
+// probes says whether all rows are of canaries.
+func (mb *microbatch) probes() bool {
+	for i := range mb.parts {
+		if !mb.parts[i].s.flow.IsCanary() {
+			return false
+		}
+	}
+	return true
 }
 
 func (w *worker) compute(ctx context.Context, mb *microbatch) error {

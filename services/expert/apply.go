@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -32,6 +33,7 @@ func (s *Service) adopt(l *plan.Layer) {
 	layer := int(l.Layer)
 	s.plans[layer] = l
 	s.adopted++
+	s.tellWarm(l)
 	for _, reserve := range []bool{false, true} { // which is loaded if there is room beside
 		for _, spec := range l.Functions { // loads are wanted in the plan's order
 			if w := plan.WantOn(spec, s.id); w != nothing && (w == kept) == reserve {
@@ -46,6 +48,23 @@ func (s *Service) adopt(l *plan.Layer) {
 	}
 	s.retryRefused()
 	s.announce(layer)
+}
+
+// tellWarm tells how many functions plans want warm here: with none anywhere, the model is at
+// zero on purpose; s.mu is held.
+func (s *Service) tellWarm(l *plan.Layer) {
+	n := 0
+	for _, f := range l.Functions {
+		if plan.WantOn(f, s.id) == warm {
+			n++
+		}
+	}
+	s.wanted[int(l.Layer)] = n
+	sum := 0
+	for _, of := range s.wanted {
+		sum += of
+	}
+	s.presence.Set(members.WantedWarm, float64(sum))
 }
 
 // wantFunction is for what a plan wants here; s.mu is held.

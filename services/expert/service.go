@@ -63,6 +63,7 @@ type Service struct {
 	mu        sync.Mutex                  // guards the rest and what functions say that it does
 	functions map[string]*function        // by id, from when they are wanted until they are gone
 	plans     map[int]*plan.Layer         // of each layer, the newest
+	wanted    map[int]int                 // functions of each that it wants warm here
 	adopted   int64                       // plans of layers so far
 	said      map[int][]*pb.FunctionState // of each layer, what was announced
 	line      []*function                 // they wait for room, in this order (offload.go)
@@ -101,7 +102,7 @@ func newOn(on device.Device, d *deployment.Deployment, c Config) *Service {
 		d: d, config: c, id: id, presence: d.NewPresence(id, "expert"), device: on,
 		tracer: d.Telemetry.Tracer("expert", id), metrics: d.Telemetry.Metrics,
 		loads:     loads.NewCounter(d.Identity.Model, id, d.Shape.MoE, d.Model.Spec.Experts),
-		functions: map[string]*function{}, plans: map[int]*plan.Layer{}, said: map[int][]*pb.FunctionState{}, serving: make(chan struct{}),
+		functions: map[string]*function{}, plans: map[int]*plan.Layer{}, wanted: map[int]int{}, said: map[int][]*pb.FunctionState{}, serving: make(chan struct{}),
 		awaiting: make(chan struct{}, waitAtOnce), hints: hints.NewQueue(), late: wire.Lateness{Shape: d.Shape},
 	}
 	if n, err := device.Largest(d.Model.Spec, on.Size); err == nil {

@@ -28,8 +28,10 @@ const RoutedRows = "routed_rows_total"
 // What a scaler announces: whether it has the planner's lease (1), and, behind ScalingBy,
 // the name of what it decides by.
 const (
-	Planning  = "planning"
-	ScalingBy = "scaling_by_"
+	Planning = "planning"
+	// WantedWarm is how many functions plans want warm on a host.
+	WantedWarm = "functions_wanted_warm"
+	ScalingBy  = "scaling_by_"
 )
 
 // DeviceThrottled is the name under which a replica asks to be avoided (1), or not (0),

@@ -38,6 +38,8 @@ type layer struct {
 	// that is known, when the plan in force was seen first.
 	seen  []float64
 	known bool // seen is set
+	// probed is when gates told of rows last that are no load.
+	probed float64
 	// surplus is since when an expert has more replicas than it needs; NaN: it has not.
 	surplus []float64
 	// kept is since when a replica is loaded and not used.
@@ -75,7 +77,7 @@ func newLayer(experts int, m mode) *layer {
 		experts: experts, gates: newWindow(experts, countedWindow), hosts: newWindow(experts, countedWindow),
 		steps: newWindow(1, countedWindow),
 		seen:  make([]float64, experts), surplus: make([]float64, experts), kept: map[at]float64{},
-		gained: math.Inf(-1), turns: make([]turn, experts),
+		gained: math.Inf(-1), probed: math.Inf(-1), turns: make([]turn, experts),
 	}
 	for e := range l.seen {
 		l.seen[e], l.surplus[e], l.turns[e].reversed = math.Inf(-1), math.NaN(), math.Inf(-1)

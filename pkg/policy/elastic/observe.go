@@ -119,6 +119,10 @@ func (c *Core) take(now float64, from *sender, s *pb.LoadSample) {
 		return
 	}
 	for _, step := range s.Steps {
+		if step.Probe {
+			l.probed = now
+			continue
+		}
 		w := l.gates
 		if step.Distance > 0 {
 			w = l.predictions(min(step.Distance, maxDistance))
@@ -157,9 +161,11 @@ func (l *layer) takeHost(now float64, s *pb.LoadSample) {
 	if len(s.Expert) > 0 {
 		l.hosts.advance(now)
 	}
+	// While gates tell, they say which rows are load: hosts compute probes, too.
+	told := min(l.gates.since(now), now-l.probed) <= gatesFresh
 	for i, e := range s.Expert {
 		l.hosts.add(now, e, float64(s.Rows[i]))
-		l.saw(now, e, s.Rows[i] > 0)
+		l.saw(now, e, s.Rows[i] > 0 && !told)
 	}
 	for _, f := range s.Functions {
 		if seconds := float64(f.GetComputeNs()) / 1e9; f.GetRows() > 0 && seconds > 0 && seconds < maxSeconds {

@@ -132,6 +132,7 @@ func (y *yard) sample(t testing.TB, e *transcript.Event) *pb.LoadSample {
 		}
 	}
 	step.Rows = uint32(e.Int(t, "tokens", int(step.Rows)))
+	step.Probe = slices.Contains(e.Args, "probe")
 	switch e.Name {
 	case "predict":
 		s.Source, step.Distance = pb.LoadSource_LOAD_SOURCE_PREDICTOR, uint32(e.Int(t, "distance", 1))

@@ -447,8 +447,10 @@ type StepLoad struct {
 	PlanVersion uint64 `protobuf:"varint,9,opt,name=plan_version,json=planVersion,proto3" json:"plan_version,omitempty"`
 	// Gates: the rows that stand-ins have instead of these experts, and those that the
 	// experts have. Absent: all rows are with the experts that they chose.
-	Units         []*UnitLoad `protobuf:"bytes,10,rep,name=units,proto3" json:"units,omitempty"`
-	Served        []uint32    `protobuf:"varint,11,rep,packed,name=served,proto3" json:"served,omitempty"`
+	Units  []*UnitLoad `protobuf:"bytes,10,rep,name=units,proto3" json:"units,omitempty"`
+	Served []uint32    `protobuf:"varint,11,rep,packed,name=served,proto3" json:"served,omitempty"`
+	// As in Hidden.
+	Probe         bool `protobuf:"varint,12,opt,name=probe,proto3" json:"probe,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -558,6 +560,13 @@ func (x *StepLoad) GetServed() []uint32 {
 		return x.Served
 	}
 	return nil
+}
+
+func (x *StepLoad) GetProbe() bool {
+	if x != nil {
+		return x.Probe
+	}
+	return false
 }
 
 // FunctionLoad is what one function did on one host in a sample's span.
@@ -950,7 +959,7 @@ const file_switchyard_v1_load_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1b.switchyard.v1.FunctionKindR\x04kind\x12\x10\n" +
 	"\x03way\x18\x02 \x01(\rR\x03way\x12\x12\n" +
 	"\x04unit\x18\x03 \x03(\rR\x04unit\x12\x12\n" +
-	"\x04rows\x18\x04 \x03(\x04R\x04rows\"\xb5\x02\n" +
+	"\x04rows\x18\x04 \x03(\x04R\x04rows\"\xcb\x02\n" +
 	"\bStepLoad\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x06R\x05epoch\x12\x12\n" +
@@ -963,7 +972,8 @@ const file_switchyard_v1_load_proto_rawDesc = "" +
 	"\fplan_version\x18\t \x01(\x04R\vplanVersion\x12-\n" +
 	"\x05units\x18\n" +
 	" \x03(\v2\x17.switchyard.v1.UnitLoadR\x05units\x12\x16\n" +
-	"\x06served\x18\v \x03(\rR\x06served\"\x98\x02\n" +
+	"\x06served\x18\v \x03(\rR\x06served\x12\x14\n" +
+	"\x05probe\x18\f \x01(\bR\x05probe\"\x98\x02\n" +
 	"\fFunctionLoad\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06expert\x18\x02 \x03(\rR\x06expert\x12\x1a\n" +

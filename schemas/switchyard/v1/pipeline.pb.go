@@ -745,7 +745,9 @@ type Hidden struct {
 	WholeRows uint32 `protobuf:"varint,5,opt,name=whole_rows,json=wholeRows,proto3" json:"whole_rows,omitempty"`
 	// What is to become of the rows' slots, whatever the stamp says: what became of them
 	// when they were computed before. Absent: nothing is known of that.
-	Replay        *Fates `protobuf:"bytes,6,opt,name=replay,proto3" json:"replay,omitempty"`
+	Replay *Fates `protobuf:"bytes,6,opt,name=replay,proto3" json:"replay,omitempty"`
+	// All rows are of requests by which services see whether tokens flow: no load.
+	Probe         bool `protobuf:"varint,7,opt,name=probe,proto3" json:"probe,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -820,6 +822,13 @@ func (x *Hidden) GetReplay() *Fates {
 		return x.Replay
 	}
 	return nil
+}
+
+func (x *Hidden) GetProbe() bool {
+	if x != nil {
+		return x.Probe
+	}
+	return false
 }
 
 // Dispatch is routed rows for one function. A place is row·top_k + slot, which
@@ -1377,7 +1386,7 @@ const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	"\x12prefill_millionths\x18\x04 \x01(\rR\x11prefillMillionths\x12+\n" +
 	"\x11decode_millionths\x18\x05 \x01(\rR\x10decodeMillionths\x12\x14\n" +
 	"\x05whole\x18\x06 \x01(\bR\x05whole\x12\x16\n" +
-	"\x06bundle\x18\a \x01(\x06R\x06bundle\"\x89\x02\n" +
+	"\x06bundle\x18\a \x01(\x06R\x06bundle\"\x9f\x02\n" +
 	"\x06Hidden\x12$\n" +
 	"\x03key\x18\x01 \x01(\v2\x12.switchyard.v1.KeyR\x03key\x12-\n" +
 	"\x06tensor\x18\x02 \x01(\v2\x15.switchyard.v1.TensorR\x06tensor\x121\n" +
@@ -1385,7 +1394,8 @@ const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	"\x05stamp\x18\x04 \x01(\v2\x14.switchyard.v1.StampR\x05stamp\x12\x1d\n" +
 	"\n" +
 	"whole_rows\x18\x05 \x01(\rR\twholeRows\x12,\n" +
-	"\x06replay\x18\x06 \x01(\v2\x14.switchyard.v1.FatesR\x06replay\"\xf5\x02\n" +
+	"\x06replay\x18\x06 \x01(\v2\x14.switchyard.v1.FatesR\x06replay\x12\x14\n" +
+	"\x05probe\x18\a \x01(\bR\x05probe\"\xf5\x02\n" +
 	"\bDispatch\x12$\n" +
 	"\x03key\x18\x01 \x01(\v2\x12.switchyard.v1.KeyR\x03key\x12\x1a\n" +
 	"\bfunction\x18\x02 \x01(\tR\bfunction\x12\x14\n" +

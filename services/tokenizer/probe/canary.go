@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/schemas"
@@ -74,7 +75,7 @@ func (c *Canaries) watch(ctx context.Context) {
 		changed := c.members.Changed() // before the Snapshot: what comes between wakes us
 		all, now := c.members.Snapshot(), time.Now()
 		whole := missing(all, c.d.Subjects.Model) == nil
-		if c.flow.look(all, whole, now); whole && c.flow.due(now) {
+		if c.flow.look(all, whole, now); whole && !(asleep(all) && c.flow.flowed()) && c.flow.due(now) {
 			c.send(ctx)
 		}
 		select {
@@ -84,6 +85,18 @@ func (c *Canaries) watch(ctx context.Context) {
 		case <-changed:
 		}
 	}
+}
+
+// asleep says whether plans want no function warm on any host: a canary would load experts
+// that were let go because no request comes.
+func asleep(all []*pb.Member) bool {
+	hosts := members.OfService(all, "expert")
+	for _, m := range hosts {
+		if n, says := m.Stats[members.WantedWarm]; !says || n > 0 {
+			return false
+		}
+	}
+	return len(hosts) > 0
 }
 
 func (c *Canaries) send(ctx context.Context) {

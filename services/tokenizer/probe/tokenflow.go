@@ -125,6 +125,13 @@ func (f *tokenFlow) flows(now time.Time) {
 	f.last, f.asked, f.next = now, time.Time{}, now.Add(f.every)
 }
 
+// flowed says whether something has flowed since a stage was missing last.
+func (f *tokenFlow) flowed() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !f.last.IsZero()
+}
+
 // due says whether to send a canary now. What is sent, or cannot be, is told by sent
 // or by failed.
 func (f *tokenFlow) due(now time.Time) bool {
