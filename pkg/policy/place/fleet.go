@@ -40,14 +40,18 @@ func newFleet(s State) *fleet {
 		f.hosts[i] = host{Host: h, left: h.Capacity, last: noExpert, before: noExpert}
 	}
 	slices.SortFunc(f.hosts, func(a, b host) int { return cmp.Compare(a.ID, b.ID) })
-	index := make(map[string]int, len(f.hosts))
-	for h := range f.hosts {
-		index[f.hosts[h].ID] = h
-	}
+	const few = 4 // more hosts of an expert move to memory of their own
+	all := make([]int, few*len(s.Experts))
 	for _, w := range s.Previous {
-		if h, here := index[w.Host]; here {
-			f.warm[w.Expert] = append(f.warm[w.Expert], h)
+		h, here := slices.BinarySearchFunc(f.hosts, w.Host, func(h host, id string) int { return cmp.Compare(h.ID, id) })
+		if !here {
+			continue
 		}
+		on, known := f.warm[w.Expert]
+		if !known && len(all) > 0 {
+			on, all = all[:0:few], all[few:]
+		}
+		f.warm[w.Expert] = append(on, h)
 	}
 	return f
 }
