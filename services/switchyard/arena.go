@@ -43,7 +43,7 @@ type ArenaCmd struct {
 	Variants   bool          `default:"true" negatable:"" help:"Also vary routing, distance, threshold and the parts of MoEless."`
 	Sweep      bool          `help:"Also multiply each assumed constant by 1/4, 1/2, 2 and 4 on the short slice."`
 	Time       profiles.Time `default:"roofline" enum:"roofline,measured,printed" help:"What an expert's rows take: roofline (its weights are read once an access), measured (the curve of --profile, live only) or printed (MoEless's price a row)." placeholder:"FORM"`
-	Policies   []string      `help:"What is compared, with settings as in eplb:every=300s: ${simulated_policies}, all of them without it; live: ${live_policies}, without it static, reactive and moeless, and the suite elasticity has the last one." placeholder:"NAME,..."`
+	Policies   []string      `help:"What is compared, with settings as in eplb:every=300s: ${simulated_policies}, all of them without it; live: ${live_policies}, all of them without it; the suite elasticity has the last one, and moeless without it." placeholder:"NAME,..."`
 	JSON       bool          `name:"json" help:"Print one JSON object for each shape and policy."`
 
 	PointFlags   `embed:""`

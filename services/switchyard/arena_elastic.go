@@ -10,6 +10,7 @@ import (
 
 	"github.com/switchyard/switchyard/internal/quantile"
 	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/policy/registry"
 	"github.com/switchyard/switchyard/services/switchyard/replay"
 )
 
@@ -70,6 +71,9 @@ func (c *ArenaCmd) elastic(ctx context.Context, e *env) error {
 		return usage(err)
 	}
 	c.Device = device
+	if len(c.Policies) == 0 {
+		c.Policies = []string{registry.Default}
+	}
 	if err := c.checkPolicies(); err != nil {
 		return usage(err)
 	}

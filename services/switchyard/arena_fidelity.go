@@ -40,7 +40,7 @@ func withinTenth(low, high float64) string {
 
 // String is a line of the report.
 func (f fidelity) String() string {
-	return fmt.Sprintf("%-10s %-10s live %8.3f ms, simulated %8.3f; difference %+5.1f %% [%+5.1f, %+5.1f] over %d repeats; within 10 %%: %s\n",
+	return fmt.Sprintf("%-16s %-10s live %8.3f ms, simulated %8.3f; difference %+5.1f %% [%+5.1f, %+5.1f] over %d repeats; within 10 %%: %s\n",
 		f.Policy, f.What, f.Live, f.Simulated, 100*f.Difference, 100*f.Low, 100*f.High, f.Repeats, f.Within)
 }
 
@@ -109,7 +109,7 @@ type liveChange struct {
 
 // String is a line of the report.
 func (y liveChange) String() string {
-	return fmt.Sprintf("%-14s against %s, %-10s %+6.1f %% [%+6.1f, %+6.1f] over %d repeats\n",
+	return fmt.Sprintf("%-16s against %s, %-10s %+6.1f %% [%+6.1f, %+6.1f] over %d repeats\n",
 		y.Policy, y.Against, y.What, 100*y.Change, 100*y.Low, 100*y.High, y.Repeats)
 }
 

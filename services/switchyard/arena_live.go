@@ -62,7 +62,7 @@ type liveLine struct {
 
 // String is a line of the report: times a layer in ms, costs in GB·s.
 func (l liveLine) String() string {
-	return fmt.Sprintf("%-10s %8.3f ms a layer, p99 %8.3f; simulated %8.3f, messages %6.3f, difference %+5.1f %%; "+
+	return fmt.Sprintf("%-16s %8.3f ms a layer, p99 %8.3f; simulated %8.3f, messages %6.3f, difference %+5.1f %%; "+
 		"TTFT %7.1f ms, simulated %7.1f; TPOT %6.2f, simulated %6.2f; %8.0f GB·s billed, %9.0f resident; %5.1f replicas, %d plans; %.1f %% late\n",
 		l.Policy, l.Mean, l.P99, l.Sim, l.Messages, 100*l.Difference, l.LiveRequests.TTFT.Mean, l.SimRequests.TTFT.Mean, l.LiveRequests.TPOT.Mean, l.SimRequests.TPOT.Mean,
 		l.Cost, l.Resident, l.Replicas, l.Changes, 100*l.LateShare)
