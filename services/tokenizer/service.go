@@ -38,10 +38,9 @@ type Service struct {
 	// HandledWithin bounds the time in which Stop handles what has come by subscriptions.
 	HandledWithin time.Duration
 	subs          subscriptions
-	// tasks are replays, asks, prompts and what is noted; ctx ends them, but asks, which go
+	// tasks are replays, asks, prompts and what is noted; stop ends them, but asks, which go
 	// on a while.
 	tasks sync.WaitGroup
-	ctx   context.Context
 	stop  context.CancelFunc
 }
 
@@ -87,14 +86,15 @@ func (s *Service) Start(ctx context.Context) (err error) {
 		return err
 	}
 	s.presence.Fill, s.presence.Trouble = s.announce, s.flows
-	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
-	if s.view, err = s.presence.Watch(s.ctx); err != nil {
+	own, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s.stop = stop
+	if s.view, err = s.presence.Watch(own); err != nil {
 		return err
 	}
 	s.Probe.See(s.view)
 	s.Admission.See(s.view)
-	s.Delivery.Begin(s.ctx, s.view)
-	if err := s.Intake.Begin(ctx, s.ctx, s.view); err != nil {
+	s.Delivery.Begin(own, s.view)
+	if err := s.Intake.Begin(ctx, own, s.view); err != nil {
 		return err
 	}
 	s.Probe.Streams.Look(ctx, s.d.Streams.Prompts()) // sets the clock before the first deadline is judged

@@ -18,7 +18,7 @@ import (
 type demand struct {
 	mu       sync.Mutex
 	waiting  map[string]*waiter // by request
-	swept    time.Time          // when those who count no more were looked for
+	swept    time.Time          // when those that count no more were looked for
 	pace     policy.Pace
 	promises policy.Lines // of places in the queue, and of first tokens in time
 	begun    time.Time    // all times are seconds since then
@@ -49,7 +49,7 @@ const enterWithin = 10 * time.Second
 // over says that a request counts no more.
 func (w *waiter) over(now time.Time) bool { return !w.until.IsZero() && now.After(w.until) }
 
-// sweep forgets, now and then, who counts no more: a shard that goes to another replica
+// sweep forgets, now and then, what counts no more: a shard that goes to another replica
 // takes along the owner that would have seen to it.
 func (d *demand) sweep(now time.Time) {
 	if now.Sub(d.swept) < enterWithin {
@@ -197,7 +197,7 @@ func loadOf(p policy.Promised, class schemas.Class, seen float64) fairness.Load 
 	}
 }
 
-// asker is who asks, with its tenant's share beside those who wait; d.mu is held.
+// asker is the one that asks, with its tenant's share beside those who wait; d.mu is held.
 func (d *demand) asker(r Request, weight uint32, now time.Time) policy.Asker {
 	a := policy.Asker{Tenant: r.Flow.Tenant, Request: r.ID, Weight: float64(weight)}
 	a.Share = fairness.Share(d.loads(now), a.Tenant, a.Weight)

@@ -25,7 +25,7 @@ func (a *Admission) checkForecast(r Request, accept *pb.Accept, now time.Time) e
 }
 
 // checkRoom refuses a request when as many wait as may. Places are held for
-// those who were promised one, but not so many that the queue runs empty. The tenant
+// those that were promised one, but not so many that the queue runs empty. The tenant
 // that sends most would have nearly all places, so a tenant that has less than its
 // share of them may wait all the same: with these, twice as many wait at most.
 func (a *Admission) checkRoom(r Request, waiting int, now time.Time) error {

@@ -19,22 +19,22 @@ func NewShares(size int64) *Shares { return &Shares{size: size, by: map[string]i
 
 // Take takes n for a user; false: it has its share, or nothing is left. A user that has
 // nothing may take one thing of any size that there is room for.
-func (s *Shares) Take(who string, n int64) bool {
+func (s *Shares) Take(user string, n int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	have, left := s.by[who], s.size-s.used
+	have, left := s.by[user], s.size-s.used
 	if n > left || have > 0 && have+n > left {
 		return false
 	}
-	s.add(who, n)
+	s.add(user, n)
 	return true
 }
 
 // Give gives back what was taken.
-func (s *Shares) Give(who string, n int64) {
+func (s *Shares) Give(user string, n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.add(who, -n)
+	s.add(user, -n)
 }
 
 // Move has another user have what was taken, if it may; else it stays where it is.
@@ -51,10 +51,10 @@ func (s *Shares) Move(from, to string, n int64) bool {
 }
 
 // add changes what a user has; s.mu is held.
-func (s *Shares) add(who string, n int64) {
+func (s *Shares) add(user string, n int64) {
 	s.used += n
-	if s.by[who] += n; s.by[who] <= 0 {
-		delete(s.by, who)
+	if s.by[user] += n; s.by[user] <= 0 {
+		delete(s.by, user)
 	}
 }
 

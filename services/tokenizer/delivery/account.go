@@ -1,8 +1,6 @@
 package delivery
 
-import (
-	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
-)
+import pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 
 // account notes that a request's log has taken a message of it. What is of another kind
 // counts as no tenant's here.
@@ -38,6 +36,6 @@ func (sh *ownedShard) forget(r *served) {
 }
 
 // logBytes is what was reserved for a request when it was accepted.
-func (s *common) logBytes(a *pb.Accept) int64 {
-	return int64(min(a.GetLogBytes(), uint64(s.d.Streams.Tokens().MaxBytes)))
+func (c *common) logBytes(a *pb.Accept) int64 {
+	return int64(min(a.GetLogBytes(), uint64(c.d.Streams.Tokens().MaxBytes)))
 }

@@ -19,7 +19,7 @@ type answer struct {
 	stops   *tokenizer.StopMatcher
 
 	tokens   int32    // taken in
-	cost     *pb.Cost // of the newest token that has come; nil: nobody has told
+	cost     *pb.Cost // of the newest token that has come; nil: none has said any
 	filled   int      // of the prompt whose places tokens fill: what has been shown
 	last     *pb.Chunk
 	stopped  bool // by a stop string: what follows is not shown

@@ -14,9 +14,9 @@ import (
 // deliveredBefore is up to where tokenizers of that version have delivered a shard: what
 // lies behind it in logs of theirs is left to this version. 0: nothing was theirs, or it is
 // not known before ctx ends. What they may have delivered twice does no harm.
-func (s *common) deliveredBefore(ctx context.Context, shard int) uint64 {
+func (c *common) deliveredBefore(ctx context.Context, shard int) uint64 {
 	for {
-		entry, err := s.d.Leases.Get(ctx, earlierLease(shard))
+		entry, err := c.d.Leases.Get(ctx, earlierLease(shard))
 		if errors.Is(err, jetstream.ErrKeyNotFound) || ctx.Err() != nil {
 			return 0
 		}

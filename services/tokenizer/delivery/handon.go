@@ -34,8 +34,8 @@ func (st *replay) handed() handed {
 const maxHanded = 6*schemas.MaxReplyTo + 1024
 
 // handOn leaves a stream that has ended here to another replica. Nothing comes back, and
-// nothing goes in a circle: who stops has no subscription any more when it sends this,
-// once for each stream. If nobody hears it, the reader asks again.
+// nothing goes in a circle: a replica that stops has no subscription any more when it sends this,
+// once for each stream. If no replica hears it, the reader asks again.
 func (s *Replays) handOn(st *replay) {
 	body, err := json.Marshal(st.handed())
 	if err == nil {

@@ -15,7 +15,7 @@ import (
 
 // What tokenizers tell each other about a request's readers.
 const (
-	// interestAsked: does anybody stream this request to a caller who waits?
+	// interestAsked: does any replica stream this request to a caller that waits?
 	interestAsked = "asked"
 	// interestHeld: yes.
 	interestHeld = "held"
@@ -29,8 +29,8 @@ const (
 // heldWithin is how long the others have to say that a caller waits.
 const heldWithin = 250 * time.Millisecond
 
-// noResponders says whether a message is the server's word that nobody listens. One that
-// JetStream sends, with the headers that somebody has stored, has further ones.
+// noResponders says whether a message is the server's word that no client listens. One that
+// JetStream sends, with the headers that a client has stored, has further ones.
 func noResponders(m *nats.Msg) bool {
 	further := maps.Clone(m.Header)
 	delete(further, "Status")
@@ -38,7 +38,7 @@ func noResponders(m *nats.Msg) bool {
 	return m.Header.Get("Status") == "503" && len(further) == 0 && len(m.Data) == 0 && m.Reply == ""
 }
 
-// OnProbe hears from the server that nobody listens to a stream's subject any more.
+// OnProbe hears from the server that no client listens to a stream's subject any more.
 func (s *Replays) OnProbe(m *nats.Msg) {
 	request, stream, err := s.d.Subjects.ParseProbe(m.Subject)
 	switch {

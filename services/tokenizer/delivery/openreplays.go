@@ -27,21 +27,21 @@ const (
 	// maxTurn is what no clock shows: turns past it would leave none for the streams to come.
 	maxTurn = math.MaxInt64 / 2
 	// turnStep is how far those of two streams are apart at least. One that is handed on moves
-	// to the next turn: its former sender is behind it, and who was asked later stays ahead.
+	// to the next turn: its former sender is behind it, and one that was asked later stays ahead.
 	turnStep = 1000
 )
 
 // replay is a request's chunks on their way to one more reader.
 type replay struct {
 	request string
-	tenant  string // whose request it is; "": nobody knows yet
+	tenant  string // whose request it is; "": it is not known yet
 	asked   bool   // its reader waits as the one of an ask
 	turn    int64
 	id      uint64
 	cancel  context.CancelFunc
 
-	// to.From and until are for who sends the stream: the first chunk that was not sent,
-	// and the log's last record when the stream was asked for (0: nobody has looked).
+	// to.From and until are for the sender of the stream: the first chunk that was not sent,
+	// and the log's last record when the stream was asked for (0: it was not looked for).
 	to    Destination
 	until uint64
 }

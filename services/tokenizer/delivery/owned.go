@@ -122,7 +122,7 @@ func (sh *ownedShard) take(ctx context.Context, request string, e tokenlog.Entry
 	if r != nil && r.chain.Foreign() != nil && e.Record.GetPacked() != nil {
 		sh.forget(r)
 		delete(sh.requests, request)
-		return true // who ended it has told its producer
+		return true // the replica that ended it has told its producer
 	}
 	if r == nil {
 		if sh.isLate(request, e.Record) {
@@ -168,8 +168,8 @@ func (sh *ownedShard) isLate(request string, record *pb.Record) bool {
 	return record.GetPacked() != nil || record.GetAccept() == nil && sh.s.settled.has(request, time.Now())
 }
 
-// keep holds a request that is under way. One whose acceptance is gone has nobody to
-// whom anything could be delivered, and one that had ended before has its answer.
+// keep holds a request that is under way. One whose acceptance is gone has no reader to
+// which anything could be delivered, and one that had ended before has its answer.
 func (sh *ownedShard) keep(r *served, ended bool, e tokenlog.Entry) {
 	r.newest = e.Time
 	switch {
@@ -326,6 +326,6 @@ func (sh *ownedShard) mend(ctx context.Context, r *served) {
 			defer func() { <-sh.s.mends }()
 			sh.s.endBroken(ctx, request, nil, broken)
 		})
-	default: // the log has a beginning in nobody's sight, and its next record comes here again
+	default: // no replica has seen the log's beginning, and its next record comes here again
 	}
 }

@@ -134,7 +134,7 @@ func (s *Replays) begin(st *replay) {
 // serve sends a stream that was opened until it ends. One that this replica ends because
 // it stops is for another one.
 func (s *Replays) serve(ctx context.Context, st *replay, wait time.Duration) {
-	if st.asked { // who looked for a caller while nobody had the stream hears of this one
+	if st.asked { // a replica that looked for a caller while none had the stream hears of this one
 		s.signal(s.d.Subjects.Interest(interestHeld, st.request))
 	}
 	s.takeOver(st)
@@ -210,7 +210,7 @@ func (s *Replays) stream(ctx context.Context, st *replay) error {
 	return cmp.Or(notHis, err)
 }
 
-// readable says why a stream's reader may not have a tenant's answer. To who reads in
+// readable says why a stream's reader may not have a tenant's answer. To a reader in
 // another tenant's account the request is unknown.
 func (s *Replays) readable(st *replay, tenant string) error {
 	if err := schemas.CheckInboxOf(tenant, st.to.Subject); err != nil {
@@ -221,14 +221,14 @@ func (s *Replays) readable(st *replay, tenant string) error {
 	return s.open.belongs(st, tenant)
 }
 
-// pass delivers a chunk, if there is one that the reader wants. A reader who misses it
+// pass delivers a chunk, if there is one that the reader wants. A reader that misses it
 // asks again; more is false when the stream has ended with it.
 func (s *Replays) pass(ctx context.Context, st *replay, c *pb.Chunk) (more bool) {
 	if c == nil || !wants(c, st.to.From) {
 		return true
 	}
 	if await(ctx, s.rate.chunk(st.tenant, time.Now())) != nil {
-		return true // who follows the log sees that ctx has ended
+		return true // the follower of the log sees that ctx has ended
 	}
 	err := s.sender.Deliver(st.to, c)
 	if err != nil {

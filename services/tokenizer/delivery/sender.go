@@ -94,7 +94,7 @@ type Origin uint8
 const (
 	// Named by a prompt, in its header or its body: any subject that is not internal.
 	Named Origin = iota
-	// Inbox: a message's reply subject. Anyone can put any subject there, and
+	// Inbox is a message's reply subject. Anyone can put any subject there, and
 	// NATS does not ask whether its sender may publish to it.
 	Inbox
 	// Rejected is our own subject of prompts that cannot be answered.

@@ -89,7 +89,7 @@ func (s *Shards) serve(ctx context.Context) {
 	}
 }
 
-// yieldPause leaves a shard that was given up to others, who take it in
+// yieldPause leaves a shard that was given up to other replicas, which take it in
 // milliseconds. It is short: the sibling that it was given up for may hang, and
 // then no other replica delivers.
 const yieldPause = 300 * time.Millisecond

@@ -73,7 +73,7 @@ func through(then, now bus.StreamState) bool {
 	return then.Last == 0 || now.First > then.Last || now.Incarnation != then.Incarnation
 }
 
-// sight is a look at a stream that all share who want one: thousands may wait at once.
+// sight is a look at a stream that all share that want one: thousands may wait at once.
 type sight struct {
 	mu    sync.Mutex
 	began time.Time

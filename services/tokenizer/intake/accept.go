@@ -193,7 +193,7 @@ func (s *Prompts) submit(ctx context.Context, in *incoming, seq *pb.Sequence, le
 	return nil
 }
 
-// turnAway ends a request whose log is open already: who reads the log is told.
+// turnAway ends a request whose log is open already: its readers are told.
 func (s *Prompts) turnAway(ctx context.Context, request string, why error) error {
 	return s.end(ctx, request, &pb.Terminal{FinishReason: "error", Error: edge.Proto(admission.RetryLater(why))})
 }

@@ -38,7 +38,7 @@ const (
 	// room there every moment, and others' large prompts leave gaps.
 	fullWithin = 2 * time.Second
 	storePause = 50 * time.Millisecond
-	// lastAsks is how long who stops goes on with the asks that it has in hand.
+	// lastAsks is how long a replica that stops goes on with the asks that it has in hand.
 	lastAsks = 2 * time.Second
 )
 
@@ -47,7 +47,7 @@ type Asks struct {
 	*common
 	held, bytes *admission.Shares // of asks that are being handed over
 	// storing bounds the tries to store one, and fullWithin those while the stream is full;
-	// lastAsks is how long who stops goes on. Tests have other ones.
+	// lastAsks is how long asks in hand go on when the replica stops. Tests have other ones.
 	storing              func(context.Context) (context.Context, context.CancelFunc)
 	fullWithin, lastAsks time.Duration
 	asking               context.Context // ends a while after the replica began to stop
@@ -268,7 +268,7 @@ func (a *ask) incoming() *incoming {
 	return &incoming{flow: a.flow, prompt: p, encoding: a.encoding, reply: a.to.Subject, ask: a.id}
 }
 
-// notReady says why a caller who waits would wait in vain.
+// notReady says why a caller that waits would wait in vain.
 func (s *common) notReady() error {
 	if !probe.Lacks(s.members.Snapshot(), "attention") {
 		return nil

@@ -13,7 +13,7 @@ const (
 	// decodingBytes bounds what prompts that are read and tokenized at a time may take in
 	// memory beside their bodies. What would take more alone is alone.
 	decodingBytes = 64 << 20
-	// smallDecoding waits for nobody: so many at once are few beside the others.
+	// smallDecoding is what does not wait: so many at once are few beside the others.
 	smallDecoding = 128 << 10
 	// What bodies, texts, and values in JSON for the chat template take at most, about,
 	// for each of their bytes.

@@ -109,7 +109,7 @@ func (s *Edge) onCancel(m *nats.Msg) {
 	s.delivery.Endings.Cancel(request)
 }
 
-// refuseCut tells who asked with too many headers, if that can be told.
+// refuseCut tells the sender of too many headers, if that can be told.
 func (s *Edge) refuseCut(m *nats.Msg) {
 	to := delivery.Destination{Subject: m.Reply, Origin: delivery.Inbox, Encoding: pb.Encoding_ENCODING_JSON}
 	if m.Reply != "" && s.delivery.Sender.Answerable(to) {

@@ -70,7 +70,7 @@ func (s *guard) notFound(model string) *edge.Error {
 }
 
 // maxModelToken bounds the names that are looked for: they become part of
-// subjects, and the server closes the connection of who publishes to a long one.
+// subjects, and the server closes the connection of a publisher to a long one.
 const maxModelToken = 256
 
 // unserved is a model's name as subjects have it, and whether no replica serves it.

@@ -53,7 +53,7 @@ func (in *incoming) destination() delivery.Destination {
 }
 
 // checkFlow says why a prompt's subject is not for it. What would be a canary, but
-// asks for more, would take from others without anybody counting it.
+// asks for more, would take from others uncounted.
 func checkFlow(in *incoming) error {
 	p := in.prompt
 	switch {

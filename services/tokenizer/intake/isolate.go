@@ -53,7 +53,7 @@ type kept struct {
 	revision uint64
 }
 
-// attempt is a trial's record: who tries a prompt, and how many have by then.
+// attempt is a trial's record: which replica tries a prompt, and how many have by then.
 type attempt struct {
 	number  int
 	replica string
@@ -113,7 +113,7 @@ func (i *isolation) deaths(ctx context.Context, key string) (deaths int, now kep
 	return deaths, now, nil
 }
 
-// record says who tries a prompt, also when this replica is stopping: a write that nobody
+// record says that this replica tries a prompt, also when this replica is stopping: a write that none
 // waits for may be stored all the same.
 func (i *isolation) record(ctx context.Context, before kept, a attempt) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)

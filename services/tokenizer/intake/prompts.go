@@ -141,13 +141,13 @@ func (s *Prompts) takePrompt(ctx context.Context, d *bus.Delivery, at *place) er
 		return err // this replica stops
 	}
 	if bus.IsPanic(err) {
-		return s.giveUpUnread(ctx, d, bus.Panicked, "the prompt was given up: the service has a fault that it meets")
+		return s.giveUpUnread(d, bus.Panicked, "the prompt was given up: the service has a fault that it meets")
 	}
 	if err == nil {
 		root.SetAttributes(telemetry.AttrRequest.String(p.prompt.RequestId))
-		return s.toldIfRefused(ctx, p, s.process(ctx, d, p, at))
+		return s.toldIfRefused(p, s.process(ctx, d, p, at))
 	}
-	told := s.toldIfRefused(ctx, p, err)
+	told := s.toldIfRefused(p, err)
 	if told == nil && p.reply == "" {
 		return bus.Poison(err) // none was told but the readers of rejected prompts
 	}
@@ -155,7 +155,7 @@ func (s *Prompts) takePrompt(ctx context.Context, d *bus.Delivery, at *place) er
 }
 
 // toldIfRefused tells a prompt's producer of a refusal; all other errors remain.
-func (s *Prompts) toldIfRefused(ctx context.Context, p *incoming, err error) error {
+func (s *Prompts) toldIfRefused(p *incoming, err error) error {
 	var refused *edge.Error
 	switch {
 	case !errors.As(err, &refused) || bus.IsGivenUp(err):
@@ -165,7 +165,7 @@ func (s *Prompts) toldIfRefused(ctx context.Context, p *incoming, err error) err
 		return nil
 	default:
 		s.count(refused)
-		return s.refuse(ctx, p, refused)
+		return s.refuse(p, refused)
 	}
 }
 
@@ -207,7 +207,7 @@ func (s *Prompts) giveUp(ctx context.Context, p *incoming, reason bus.Reason, wh
 		return err
 	}
 	cause := edge.Errorf(edge.Internal, "%s", why)
-	if err := s.toldIfRefused(ctx, p, s.endUntaken(ctx, p, hash, cause)); err != nil {
+	if err := s.toldIfRefused(p, s.endUntaken(ctx, p, hash, cause)); err != nil {
 		return err
 	}
 	return bus.GiveUp(reason, cause)

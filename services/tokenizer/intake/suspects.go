@@ -26,7 +26,7 @@ func (s *Prompts) try(ctx context.Context, d *bus.Delivery) error {
 		return err
 	}
 	if deaths > maxDeaths {
-		return s.giveUpUnread(ctx, d, bus.Crashed, fmt.Sprintf("the prompt was given up: %d replicas that worked on it alone went away", deaths))
+		return s.giveUpUnread(d, bus.Crashed, fmt.Sprintf("the prompt was given up: %d replicas that worked on it alone went away", deaths))
 	}
 	alone := func(compute func() error) error {
 		return s.alone(ctx, before, attempt{deaths + 1, s.replica}, compute)
@@ -57,20 +57,20 @@ func (s *Prompts) giveUpTried(ctx context.Context, d *bus.Delivery, deaths int, 
 		return err
 	}
 	if unreadable != nil {
-		return s.giveUpUnread(ctx, d, bus.Crashed, unreadable.Error())
+		return s.giveUpUnread(d, bus.Crashed, unreadable.Error())
 	}
 	return s.giveUp(ctx, p, bus.Crashed, fmt.Sprintf("the prompt was given up: %d replicas that worked on it alone went away", deaths))
 }
 
 // giveUpUnread gives up what may not be read, as far as its headers tell whom to tell.
-func (s *Prompts) giveUpUnread(ctx context.Context, d *bus.Delivery, reason bus.Reason, why string) error {
+func (s *Prompts) giveUpUnread(d *bus.Delivery, reason bus.Reason, why string) error {
 	in := &incoming{reply: d.Headers.Get(schemas.HeaderReplyTo), sequence: d.Sequence}
 	if in.reply != "" && s.delivery.Sender.MayReply(in.destination()) != nil {
 		in.reply = ""
 	}
 	cause := edge.Errorf(edge.Internal, "%s", why)
 	s.count(cause)
-	if err := s.refuse(ctx, in, cause); err != nil {
+	if err := s.refuse(in, cause); err != nil {
 		return err
 	}
 	return bus.GiveUp(reason, cause)

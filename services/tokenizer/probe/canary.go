@@ -19,7 +19,7 @@ import (
 )
 
 // A canary is a request of one token in the name of a tenant that no producer can
-// be. It takes the way of every request, is in no quota, usage or count of who
+// be. It takes the way of every request, is in no quota, usage or count of what
 // waits, and goes nowhere: its end is seen in the token log.
 
 const (

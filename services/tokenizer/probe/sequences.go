@@ -24,7 +24,7 @@ const StatQueued = "sequences_queued"
 // Sequences is how many sequences wait for attention, as far as this replica
 // knows. Asking the server for every prompt would cost more than taking it.
 //
-// The server counts messages, and not all of them are sequences: a user who may have the server
+// The server counts messages, and not all of them are sequences: a user that may have the server
 // store an acknowledgement can make any number of messages. So a message counts if a
 // tokenizer has queued it. What was there when this replica came, or when
 // another one went away, counts as well, as no replica is here to say whose it is.

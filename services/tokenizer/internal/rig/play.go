@@ -40,6 +40,7 @@ func (r *Rig) Claim(request string) *tokenlog.Writer {
 	return w
 }
 
+// Append writes records, and waits until they are stored.
 func (r *Rig) Append(w *tokenlog.Writer, records ...*pb.Record) {
 	r.T.Helper()
 	for _, rec := range records {
@@ -75,7 +76,7 @@ func Ending(reason string) *pb.Record {
 // has it.
 func (r *Rig) Raw(lines string) {
 	r.T.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(r.Srv.URL(), "nats://"))
+	conn, err := (&net.Dialer{}).DialContext(r.Ctx(), "tcp", strings.TrimPrefix(r.Srv.URL(), "nats://"))
 	if err != nil {
 		r.T.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// Reader is one who waits for an answer in JSON or protobuf.
+// Reader is one that waits for an answer in JSON or protobuf.
 type Reader struct {
 	R       *Rig
 	Subject string
@@ -27,12 +27,14 @@ func (g *Reader) take(m *nats.Msg) {
 	g.msgs = append(g.msgs, m)
 }
 
+// All is what has come.
 func (g *Reader) All() []*nats.Msg {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return append([]*nats.Msg(nil), g.msgs...)
 }
 
+// Chunks are all that have come.
 func (g *Reader) Chunks() (out []*pb.Chunk) {
 	for _, m := range g.All() {
 		c := &pb.Chunk{}
@@ -72,6 +74,7 @@ func (g *Reader) Leave() {
 	}
 }
 
+// Inbox waits at an inbox of its own.
 func (r *Rig) Inbox() *Reader { return r.Listen(r.NC.NewInbox()) }
 
 // Listen collects what comes to a subject.

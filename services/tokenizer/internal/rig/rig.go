@@ -98,6 +98,7 @@ func (r *Rig) Run(fn func(context.Context) error) (stop func()) {
 	return stop
 }
 
+// Deployment is a replica's, over connections of its own.
 func (r *Rig) Deployment() *deployment.Deployment {
 	r.T.Helper()
 	tel, err := telemetry.Setup(r.T.Context(), telemetry.Config{})
@@ -129,6 +130,7 @@ func (r *Rig) Deployment() *deployment.Deployment {
 	return d
 }
 
+// Connect opens a connection that the test closes.
 func (r *Rig) Connect(s bus.Settings) *bus.Conn {
 	r.T.Helper()
 	conn, err := bus.Connect(r.T.Context(), bus.Config{URL: r.URL}, s)
@@ -203,12 +205,14 @@ func (r *Rig) Hold(s *Replica, prefix string) (release func()) {
 	return release
 }
 
+// Ctx ends when the test has been patient.
 func (r *Rig) Ctx() context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	r.T.Cleanup(cancel)
 	return ctx
 }
 
+// Eventually waits for something.
 func (r *Rig) Eventually(what string, cond func() bool) {
 	r.T.Helper()
 	testkit.Eventually(r.T, what, cond)

@@ -15,7 +15,7 @@ import (
 	"github.com/switchyard/switchyard/services/tokenizer/delivery"
 )
 
-// foreignPause leaves a prompt to those who have accepted it, longer each time that it
+// foreignPause leaves a prompt to those that have accepted it, longer each time that it
 // comes back, and lastForeignPause at most.
 const foreignPause, lastForeignPause = 100 * time.Millisecond, 2 * time.Second
 
@@ -89,9 +89,9 @@ func (s *common) repeat(ctx context.Context, in *incoming, existing *pb.Accept, 
 	return nil
 }
 
-// refuse tells the producer, or, where it cannot be told, whoever watches the
+// refuse tells the producer, or, where it cannot be told, the readers of the
 // subject of rejected prompts.
-func (s *common) refuse(ctx context.Context, in *incoming, cause *edge.Error) error {
+func (s *common) refuse(in *incoming, cause *edge.Error) error {
 	to := in.destination()
 	to.From = 0
 	if to.Subject == "" {
