@@ -63,7 +63,7 @@ func TestMap(t *testing.T) {
 
 // TestNamedTests looks for every test that a page names as code.
 func TestNamedTests(t *testing.T) {
-	named := regexp.MustCompile("\\b(?:Test|Fuzz|Benchmark)[A-Z]\\w+")
+	named := regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark)[A-Z]\w+`)
 	there := tests(t)
 	for _, page := range markdown(t) {
 		for _, name := range named.FindAllString(read(t, page), -1) {

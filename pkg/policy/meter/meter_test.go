@@ -133,10 +133,10 @@ func TestBills(t *testing.T) {
 
 // brute integrates tick by tick what the meter does by events.
 type brute struct {
-	bytes, free, took float64
-	state             State
-	users             map[int]*float64 // what each access has taken
-	by                [states]float64
+	bytes, free float64
+	state       State
+	users       map[int]*float64 // what each access has taken
+	by          [states]float64
 }
 
 func (b *brute) tick() {
