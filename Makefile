@@ -85,7 +85,7 @@ demo: build ## Serve the demo model in one process and ask it something; opens n
 # More tests at a time than cores: most of a pipeline's test is waiting. The packages
 # that wait longest come first, so that the others run meanwhile.
 PARALLEL ?= 4
-PACKAGES := ./services/switchyard ./services/tokenizer ./pkg/transport/bus ./...
+PACKAGES := ./services/switchyard ./services/tokenizer/delivery ./services/tokenizer/intake ./pkg/transport/bus ./...
 
 .PHONY: golden
 golden: ## Make the golden checkpoints whole, below .cache/golden, for "switchyard verify"
