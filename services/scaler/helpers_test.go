@@ -123,6 +123,14 @@ func newStage(t *testing.T, hosts int, set ...func(*deployment.Deployment)) *sta
 	return y
 }
 
+// apart lets each expert be a function of its own.
+func (y *stage) apart() {
+	y.t.Helper()
+	if _, err := y.d.Plans.ChangeSettings(y.t.Context(), plan.Settings{Grouping: plan.ByExpert}); err != nil {
+		y.t.Fatal(err)
+	}
+}
+
 // settled waits for a plan of all hosts: the first plan of a deployment is for those
 // that are heard first.
 func (y *stage) settled() {

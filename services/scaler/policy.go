@@ -7,9 +7,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/policy/divide"
 	"github.com/switchyard/switchyard/pkg/policy/elastic"
+	"github.com/switchyard/switchyard/pkg/policy/feedback"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -168,9 +170,17 @@ func (p *policy) Plan(k plan.Known) (*plan.Decision, error) {
 func (p *policy) tellEnded() {
 	for _, o := range p.core.Ended() {
 		p.metrics.Trials(o.Verdict.String()).Inc()
+		p.presence.Add(trialStat(o.Verdict), 1)
 		p.log.Info("a change of a layer's plan "+o.Verdict.String(), "layer", o.Layer,
 			"expected_part", o.Expected, "saved_part", o.Came, "error", o.Error, "samples", o.Samples, "left_alone_seconds", max(0, o.Until-p.now()))
 	}
+}
+
+func trialStat(v feedback.Verdict) string {
+	if v == feedback.Helped {
+		return members.TrialsHelped
+	}
+	return members.TrialsUndone
 }
 
 // Written implements planner.Elastic.

@@ -25,6 +25,7 @@ import (
 // An expert with many rows gets replicas, and the plan says why.
 func TestHotExpertGainsReplicas(t *testing.T) {
 	y := newStage(t, 3)
+	y.apart()
 	y.scaler(testConfig())
 	testkit.Eventually(t, "a first plan", func() bool { return len(y.layer().GetFunctions()) > 0 })
 	first := y.layer()
@@ -223,6 +224,7 @@ func TestBadSamples(t *testing.T) {
 // says that it has.
 func TestRefusalsAreBelieved(t *testing.T) {
 	y := newStage(t, 2)
+	y.apart()
 	y.scaler(testConfig())
 	on := func(host string) (ids []string) {
 		for _, f := range y.layer().GetFunctions() {

@@ -20,6 +20,8 @@ const (
 	// Gigabytes of experts in a host's memory times seconds, and what of these rows have taken.
 	HostHeld  = "memory_gb_seconds_total"
 	HostTaken = "memory_taken_gb_seconds_total"
+	// WantedWarm is how many functions plans want warm on it.
+	WantedWarm = "functions_wanted_warm"
 )
 
 // RoutedRows is the name under which a gate announces how many rows it has routed.
@@ -28,10 +30,11 @@ const RoutedRows = "routed_rows_total"
 // What a scaler announces: whether it has the planner's lease (1), and, behind ScalingBy,
 // the name of what it decides by.
 const (
-	Planning = "planning"
-	// WantedWarm is how many functions plans want warm on a host.
-	WantedWarm = "functions_wanted_warm"
-	ScalingBy  = "scaling_by_"
+	Planning  = "planning"
+	ScalingBy = "scaling_by_"
+	// Changes for speed that helped, and those that were undone because they did not.
+	TrialsHelped = "plan_trials_helped_total"
+	TrialsUndone = "plan_trials_undone_total"
 )
 
 // DeviceThrottled is the name under which a replica asks to be avoided (1), or not (0),

@@ -34,20 +34,21 @@ const statColdStarts = "cold_starts_total"
 
 // replicas reads what live hosts say of their functions, and of which experts these
 // are from the plans; nothing where there are no such buckets, or no rights.
-func (r *Reader) replicas(ctx context.Context, members []Member) (all []Replicas) {
+func (r *Reader) replicas(ctx context.Context, members []Member) (all []Replicas, plans []Planned) {
 	layers := map[int]*pb.LayerPlan{}
-	r.eachValue(ctx, "plans", func(key string, body []byte) {
+	r.eachValue(ctx, "plans", func(e jetstream.KeyValueEntry) {
 		l := &pb.LayerPlan{}
-		if number, err := strconv.Atoi(key); err == nil && proto.Unmarshal(body, l) == nil && int(l.Layer) == number && number < maxLayers {
+		if number, err := strconv.Atoi(e.Key()); err == nil && proto.Unmarshal(e.Value(), l) == nil && int(l.Layer) == number && number < maxLayers {
 			layers[number] = l
+			plans = append(plans, plannedOf(l, e.Created()))
 		}
 	})
 	said := map[int][]*pb.FunctionState{}
-	r.eachValue(ctx, "functions", func(key string, body []byte) {
+	r.eachValue(ctx, "functions", func(e jetstream.KeyValueEntry) {
 		h := &pb.HostLayer{}
-		_, host, _ := strings.Cut(key, ".")
+		_, host, _ := strings.Cut(e.Key(), ".")
 		live := slices.ContainsFunc(members, func(m Member) bool { return m.ID == host && m.Service == "expert" })
-		if live && proto.Unmarshal(body, h) == nil && h.Host == host && layers[int(h.Layer)] != nil {
+		if live && proto.Unmarshal(e.Value(), h) == nil && h.Host == host && layers[int(h.Layer)] != nil {
 			said[int(h.Layer)] = append(said[int(h.Layer)], h.Functions...)
 		}
 	})
@@ -55,11 +56,12 @@ func (r *Reader) replicas(ctx context.Context, members []Member) (all []Replicas
 		all = append(all, count(layers[layer], states))
 	}
 	slices.SortFunc(all, func(a, b Replicas) int { return a.Layer - b.Layer })
-	return all
+	slices.SortFunc(plans, func(a, b Planned) int { return a.Layer - b.Layer })
+	return all, plans
 }
 
 // eachValue reads a bucket.
-func (r *Reader) eachValue(ctx context.Context, bucket string, take func(key string, body []byte)) {
+func (r *Reader) eachValue(ctx context.Context, bucket string, take func(jetstream.KeyValueEntry)) {
 	kv, err := r.js.KeyValue(ctx, r.names.Bucket(bucket))
 	if err != nil {
 		return
@@ -75,7 +77,7 @@ func (r *Reader) eachValue(ctx context.Context, bucket string, take func(key str
 			if e == nil {
 				return // that was all there is
 			}
-			take(e.Key(), e.Value())
+			take(e)
 		case <-ctx.Done():
 			return
 		}

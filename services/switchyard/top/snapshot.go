@@ -69,6 +69,8 @@ type Snapshot struct {
 	Seconds float64 `json:"seconds"`
 	// Replicas are those of each layer that hosts have.
 	Replicas []Replicas `json:"replicas"`
+	// Plans are those of layers, with what made them so.
+	Plans []Planned `json:"plans"`
 	// RefusedSamples are messages about loads that nobody can have meant, or that
 	// are more than is kept.
 	RefusedSamples uint64 `json:"refused_samples"`
@@ -132,7 +134,7 @@ func (r *Reader) Snapshot(ctx context.Context) (*Snapshot, error) {
 	}
 	s := &Snapshot{Time: time.Now().UTC(), Model: r.names.Subjects.Model, Members: members, Queues: queues, Others: others}
 	r.loads.fill(s)
-	s.Replicas = r.replicas(ctx, members)
+	s.Replicas, s.Plans = r.replicas(ctx, members)
 	s.judge()
 	return s, nil
 }
