@@ -168,6 +168,7 @@ type Core struct {
 	refused map[refusal]float64
 	heard   float64 // when the newest sample with rows came
 	rows    float64 // that hosts have computed, by Computed
+	unheard float64 // since when there are more of which no sample has come; 0: there are none
 
 	judge   *feedback.Judge
 	ended   []feedback.Outcome

@@ -196,7 +196,13 @@ const silence = 5
 // not get here, and no expert is idle for all that is known.
 func (c *Core) Computed(now, rows float64) {
 	now = c.at(now)
-	if rows != c.rows && now-c.heard > silence {
+	switch {
+	case c.unheard > 0 && c.heard >= c.unheard-1: // samples came with these rows, or just before
+		c.unheard = 0
+	case c.unheard == 0 && rows != c.rows && c.heard < now-1:
+		c.unheard = now
+	}
+	if c.unheard > 0 && now-c.unheard >= silence {
 		for number, l := range c.layers {
 			stays := c.stays(number)
 			for e := range l.seen {
