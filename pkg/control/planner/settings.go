@@ -9,6 +9,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
+	"github.com/switchyard/switchyard/pkg/process/pause"
 )
 
 // followed are the deployment's settings as far as this candidate knows. It
@@ -51,18 +52,22 @@ func (s *signal) fire() {
 }
 
 // followSettings keeps the settings up to date until ctx ends. changed is from
-// before they were read the first time.
+// before they were read the first time. A write is heard when it is sent, which
+// may be before the server has stored it, so the settings are read again soon
+// after each one, then ever less often.
 func (p *Planner) followSettings(ctx context.Context, changed <-chan struct{}) {
+	pauses := pause.Between(debounce, lookAgain)
 	for again := retry; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-changed:
+			pauses.Reset()
 		case <-time.After(again):
 		}
-		changed, again = p.settings.changed.wait(), lookAgain
+		changed, again = p.settings.changed.wait(), pauses.Next()
 		if p.readSettings(ctx) != nil {
-			again = retry
+			again = min(again, retry)
 		}
 	}
 }
