@@ -75,7 +75,7 @@ func (m *mender) take(host string, bytes uint64) {
 
 // layer is a layer's plan without hosts that are gone; as it is, if there are none.
 func (m *mender) layer(in *pb.LayerPlan) (*pb.LayerPlan, error) {
-	lp, mended := proto.Clone(in).(*pb.LayerPlan), 0
+	lp, mended := proto.CloneOf(in), 0
 	for _, f := range lp.Functions {
 		before := len(f.Placements)
 		f.Placements = slices.DeleteFunc(f.Placements, func(p *pb.Placement) bool { _, here := m.left[p.Host]; return !here })

@@ -163,7 +163,8 @@ const turnPause = 60
 // mayTurn says whether an expert may get more replicas, or lose some, for its load.
 func (l *layer) mayTurn(now float64, e int, up bool) bool {
 	t := l.turns[e]
-	return !(up && t.down || !up && t.up) || now-t.reversed >= turnPause
+	turns := up && t.down || !up && t.up
+	return !turns || now-t.reversed >= turnPause
 }
 
 // note remembers in which way experts' replicas have changed.

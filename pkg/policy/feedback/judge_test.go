@@ -131,8 +131,8 @@ func TestFindsEffects(t *testing.T) {
 		switch v := all[0].Verdict; {
 		case slow < 1 && v != Helped, slow > 1 && v == Helped:
 			t.Fatalf("times %v: %+v", slow, all[0])
-		case slow == 1 && math.Abs(all[0].Came) > 0.3:
-			t.Fatalf("%+v", all[0])
+		case slow == 1 && math.Abs(all[0].Came) > max(0.45, 6*all[0].Error): // few samples at like load have a large error
+			t.Fatalf("came %v ± %v", all[0].Came, all[0].Error)
 		}
 		if all[0].Verdict != Helped && m.j.May(m.now, 3) {
 			t.Fatal("the layer may be changed again at once")

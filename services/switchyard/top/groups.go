@@ -28,7 +28,7 @@ var groupKeys = []string{"services", "replicas", "hosts", "streams", "experts", 
 // groups are all of them; those with nothing in them, too, so that digits mean the same.
 func (s *Snapshot) groups(before *Snapshot) []group {
 	all := []group{s.services(), s.replicasGroup(), s.hosts(), s.streams(), s.load(before), s.placement()}
-	if plans, any := s.plans(); any {
+	if plans, byLoads := s.plans(); byLoads {
 		all = append(all, plans)
 	}
 	return append(all, s.devices())

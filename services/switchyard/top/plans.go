@@ -31,7 +31,7 @@ const shownPlans = 3
 
 // plans has why the plans of layers changed last, and what has come of changes; false while
 // no plan is made by loads.
-func (s *Snapshot) plans() (g group, any bool) {
+func (s *Snapshot) plans() (g group, byLoads bool) {
 	g = group{key: "plans", title: "Last changes of plans", table: table{head: []string{"LAYER", "AGE", "REASON"}}}
 	byLoad := slices.DeleteFunc(slices.Clone(s.Plans), func(p Planned) bool { return p.Policy == "" })
 	slices.SortStableFunc(byLoad, func(a, b Planned) int { return cmp.Compare(a.AgeSeconds, b.AgeSeconds) })

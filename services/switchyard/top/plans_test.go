@@ -11,7 +11,7 @@ import (
 // Plans that are made by loads are shown, the newest first, with what came of changes.
 func TestPlans(t *testing.T) {
 	s := &Snapshot{Plans: []Planned{{Layer: 0, AgeSeconds: 9, Reason: "static: round robin"}}}
-	if _, any := s.plans(); any {
+	if _, byLoads := s.plans(); byLoads {
 		t.Error("a plan by the settings is shown")
 	}
 	for l, age := range []float64{40, 10, 30, 20} {
@@ -20,12 +20,12 @@ func TestPlans(t *testing.T) {
 	m := Member{Service: "scaler", Stats: map[string]float64{members.TrialsHelped: 1, members.TrialsUndone: 3}}
 	m.said = &pb.Member{Service: m.Service, Stats: m.Stats}
 	s.Members = []Member{m}
-	g, any := s.plans()
+	g, byLoads := s.plans()
 	var layers []string
 	for _, row := range g.table.rows {
 		layers = append(layers, strings.Join(row, " "))
 	}
-	if got := strings.Join(layers, ", "); !any || got != "2 10 s because, 4 20 s because, 3 30 s because" || g.brief != "changes that helped: 1, undone: 3; scaling hurts here" {
-		t.Errorf("%v, %q, %q", any, got, g.brief)
+	if got := strings.Join(layers, ", "); !byLoads || got != "2 10 s because, 4 20 s because, 3 30 s because" || g.brief != "changes that helped: 1, undone: 3; scaling hurts here" {
+		t.Errorf("%v, %q, %q", byLoads, got, g.brief)
 	}
 }

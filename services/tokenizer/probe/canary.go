@@ -75,7 +75,7 @@ func (c *Canaries) watch(ctx context.Context) {
 		changed := c.members.Changed() // before the Snapshot: what comes between wakes us
 		all, now := c.members.Snapshot(), time.Now()
 		whole := missing(all, c.d.Subjects.Model) == nil
-		if c.flow.look(all, whole, now); whole && !(asleep(all) && c.flow.flowed()) && c.flow.due(now) {
+		if c.flow.look(all, whole, now); whole && (!asleep(all) || !c.flow.flowed()) && c.flow.due(now) {
 			c.send(ctx)
 		}
 		select {
