@@ -56,7 +56,8 @@ func run(t *testing.T, hosts int, requests []replay.Request) *replay.Result {
 // Steps are known whole, the simulator can run the same, and tokens are those of
 // another number of hosts.
 func TestRun(t *testing.T) {
-	requests, err := mix().Phases([]int{0, 1}, 200*time.Millisecond, 0, 20*time.Millisecond, 12, 8)
+	// Hosts tell their meters once a second: the requests take longer than that to come.
+	requests, err := mix().Phases([]int{0, 1}, 800*time.Millisecond, 0, 80*time.Millisecond, 12, 8)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,8 @@ func (r *Result) Replicas() float64 {
 type Cost struct {
 	// Layers is as MoEless bills: a replica costs while its layer runs.
 	Layers float64
-	// Resident is of all bytes that hosts hold, all the time, as they meter it.
+	// Resident is of all bytes that hosts hold, all the time, as they meter it. They tell once a
+	// second: of a shorter run it may be 0.
 	Resident float64
 }
 
