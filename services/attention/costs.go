@@ -83,18 +83,18 @@ func (c *stepCosts) take(p *rowsPart, rows int, b *pb.Block) {
 		}
 	}
 	for _, f := range b.Functions {
-		for _, row := range f.GetColdRows() {
-			c.wait(f.Function, p.first+int(row), whole)
+		if whole {
+			for _, row := range f.GetColdRows() {
+				c.cold = append(c.cold, coldRow{f.Function, p.first + int(row)})
+			}
+		} else if len(f.GetColdRows()) > 0 {
+			c.waitAll(f.Function)
 		}
 	}
 }
 
-// wait notes a row that waited for a function; where nobody can tell whose it is, all did.
-func (c *stepCosts) wait(function uint64, row int, whole bool) {
-	if whole {
-		c.cold = append(c.cold, coldRow{function, row})
-		return
-	}
+// waitAll notes, once, that each row of the step may have waited for a function.
+func (c *stepCosts) waitAll(function uint64) {
 	for at := range c.took {
 		c.cold = append(c.cold, coldRow{function, at})
 	}

@@ -157,14 +157,16 @@ type turn struct {
 	reversed float64 // when it was last the other way than before
 }
 
+// turns says whether replicas that become more, or fewer, go the other way than the last time.
+func (t turn) turns(up bool) bool { return up && t.down || !up && t.up }
+
 // turnPause is how many seconds lie between two reversals of an expert.
 const turnPause = 60
 
 // mayTurn says whether an expert may get more replicas, or lose some, for its load.
 func (l *layer) mayTurn(now float64, e int, up bool) bool {
 	t := l.turns[e]
-	turns := up && t.down || !up && t.up
-	return !turns || now-t.reversed >= turnPause
+	return !t.turns(up) || now-t.reversed >= turnPause
 }
 
 // note remembers in which way experts' replicas have changed.
@@ -175,7 +177,7 @@ func (w *work) note(now float64) {
 			continue
 		}
 		t, up := &w.turns[e], has > had
-		if up && t.down || !up && t.up {
+		if t.turns(up) {
 			t.reversed = now
 		}
 		t.up, t.down = up, !up
